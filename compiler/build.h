@@ -1,0 +1,20 @@
+/* build.h - One typed builder per op:
+ *
+ *   sl_value y = sl_build_rms_norm(g, (sl_rms_norm_in){.x = x, .gain = w},
+ *                                  (sl_rms_norm_attrs){.eps = 1e-6f}).out; */
+#ifndef SL_COMPILER_BUILD_H
+#define SL_COMPILER_BUILD_H
+#include "compiler/graph.h"
+
+#define OP(NAME, ...)                                                                              \
+    static inline sl_##NAME##_out sl_build_##NAME(sl_graph *graph, sl_##NAME##_in in,              \
+                                                  sl_##NAME##_attrs attrs) {                       \
+        sl_##NAME##_out out;                                                                       \
+        sl_value ins[sizeof in / sizeof(sl_value)], outs[sizeof out / sizeof(sl_value)];           \
+        __builtin_memcpy(ins, &in, sizeof in);                                                     \
+        sl_graph_append(graph, SL_OP_##NAME, ins, &attrs, outs);                                   \
+        __builtin_memcpy(&out, outs, sizeof out);                                                  \
+        return out;                                                                                \
+    }
+#include "core/ops.def"
+#endif

@@ -1,0 +1,198 @@
+#include "compiler/graph.h"
+#include "compiler/ops/semantics.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+sl_status sl_graph_create(const char *name, const sl_allocator *allocator, sl_graph **out,
+                          sl_error *err) {
+    sl_arena arena;
+    sl_arena_init(&arena, allocator);
+    sl_graph *graph = SL_ARENA_NEW(&arena, sl_graph);
+    char *copy = graph ? sl_arena_copy_text(&arena, name, strlen(name)) : NULL;
+    if (!copy) {
+        sl_arena_deinit(&arena);
+        return sl_no_memory(err, "a graph", sizeof *graph);
+    }
+    graph->arena = arena;
+    graph->name = copy;
+    graph->scope = "";
+    *out = graph;
+    return SL_OK;
+}
+
+void sl_graph_destroy(sl_graph *graph) {
+    if (!graph) return;
+    sl_arena arena = graph->arena; /* the graph itself lives in it */
+    sl_arena_deinit(&arena);
+}
+
+void sl_graph_mistake(sl_graph *graph, sl_status status, const char *format, ...) {
+    if (graph->error.status != SL_OK) return;
+    graph->error.status = status;
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(graph->error.message, sizeof graph->error.message, format, args);
+    va_end(args);
+}
+
+sl_status sl_graph_check(const sl_graph *graph, sl_error *err) {
+    if (err && graph->error.status != SL_OK) *err = graph->error;
+    return graph->error.status;
+}
+
+const sl_value_info *sl_graph_value(const sl_graph *graph, sl_value value) {
+    return value.v && value.v <= graph->value_count ? &graph->values[value.v] : NULL;
+}
+
+sl_value sl_graph_find(const sl_graph *graph, const char *name) {
+    for (uint32_t v = 1; v <= graph->value_count; v++)
+        if (graph->values[v].name && strcmp(graph->values[v].name, name) == 0)
+            return (sl_value){v};
+    return (sl_value){0};
+}
+
+/* A larger copy of a growing array; the old one stays in the arena. */
+static void *grown(sl_graph *graph, void *items, uint32_t count, uint32_t *capacity, size_t each) {
+    if (count < *capacity) return items;
+    const uint32_t larger = *capacity ? *capacity * 2 : 16;
+    void *fresh = sl_arena_array(&graph->arena, larger, each, _Alignof(max_align_t));
+    if (!fresh) {
+        sl_graph_mistake(graph, SL_NO_MEMORY, "graph '%s': no memory for %u entries", graph->name,
+                         larger);
+        return NULL;
+    }
+    if (count) memcpy(fresh, items, count * each);
+    *capacity = larger;
+    return fresh;
+}
+
+static sl_value add_value(sl_graph *graph, sl_value_info info) {
+    sl_value_info *values = grown(graph, graph->values, graph->value_count + 1,
+                                  &graph->value_capacity, sizeof *values);
+    if (!values) return (sl_value){0};
+    graph->values = values;
+    values[++graph->value_count] = info;
+    return (sl_value){graph->value_count};
+}
+
+static char *copy_name(sl_graph *graph, const char *name) {
+    char *copy = sl_arena_copy_text(&graph->arena, name, strlen(name));
+    if (!copy) sl_graph_mistake(graph, SL_NO_MEMORY, "no memory for the name '%s'", name);
+    return copy;
+}
+
+sl_value sl_graph_declare(sl_graph *graph, sl_value_kind kind, const char *name, sl_type type) {
+    if (graph->error.status != SL_OK) return (sl_value){0};
+    if (sl_type_check(&type, name, &graph->error) != SL_OK) return (sl_value){0};
+    if (sl_graph_find(graph, name).v) {
+        sl_graph_mistake(graph, SL_INVALID, "the name '%s' is declared twice", name);
+        return (sl_value){0};
+    }
+    char *copy = copy_name(graph, name);
+    if (!copy) return (sl_value){0};
+    const sl_value value = add_value(graph, (sl_value_info){.kind = kind, .type = type, .name = copy});
+    if (value.v && kind == SL_VALUE_STATE) graph->values[value.v].root = value;
+    return value;
+}
+
+sl_value sl_graph_constant(sl_graph *graph, const char *name, sl_type type, const void *data) {
+    const sl_value value = sl_graph_declare(graph, SL_VALUE_CONSTANT, name, type);
+    if (!value.v) return value;
+    const size_t bytes = sl_type_bytes(&type);
+    void *copy = sl_arena_alloc(&graph->arena, bytes, 64);
+    if (!copy) {
+        sl_graph_mistake(graph, SL_NO_MEMORY, "no memory for constant '%s'", name);
+        return (sl_value){0};
+    }
+    memcpy(copy, data, bytes);
+    graph->values[value.v].data = copy;
+    return value;
+}
+
+void sl_graph_scope(sl_graph *graph, const char *format, ...) {
+    char text[128];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    const char *copy = copy_name(graph, text);
+    if (copy) graph->scope = copy;
+}
+
+static bool collect_inputs(sl_graph *graph, const sl_node *node, sl_type *types) {
+    const sl_op_info *info = sl_op_info_of(node->op);
+    for (uint32_t i = 0; i < info->input_count; i++) {
+        const sl_value_info *value = sl_graph_value(graph, node->inputs[i]);
+        if (!value) {
+            sl_graph_mistake(graph, SL_INVALID, "%s: input '%s' is no value of this graph",
+                             node->label, info->input_names[i]);
+            return false;
+        }
+        const bool state = info->input_kinds[i] == SL_OPERAND_STATE;
+        const bool experts = info->input_kinds[i] == SL_OPERAND_EXPERTS;
+        if ((state && !value->root.v) || experts != (value->kind == SL_VALUE_EXPERTS)) {
+            sl_graph_mistake(graph, SL_INVALID, "%s: input '%s' must be %s", node->label,
+                             info->input_names[i],
+                             state ? "a state" : experts ? "experts" : "a tensor, not experts");
+            return false;
+        }
+        types[i] = value->type;
+    }
+    return true;
+}
+
+static bool add_outputs(sl_graph *graph, sl_node *node, const sl_type *types) {
+    const sl_op_info *info = sl_op_info_of(node->op);
+    for (uint32_t o = 0; o < info->output_count; o++) {
+        sl_value_info value = {.kind = SL_VALUE_RESULT, .type = types[o], .node = graph->node_count};
+        if (info->output_state[o] >= 0)
+            value.root = graph->values[node->inputs[info->output_state[o]].v].root;
+        node->outputs[o] = add_value(graph, value);
+        if (!node->outputs[o].v) return false;
+    }
+    return true;
+}
+
+void sl_graph_append(sl_graph *graph, sl_op op, const sl_value *inputs, const void *attrs,
+                     sl_value *outputs) {
+    const sl_op_info *info = sl_op_info_of(op);
+    memset(outputs, 0, info->output_count * sizeof *outputs);
+    if (graph->error.status != SL_OK) return;
+    sl_node node = {.op = op};
+    memcpy(node.inputs, inputs, info->input_count * sizeof *inputs);
+    void *attrs_copy = sl_arena_alloc(&graph->arena, info->attrs_bytes, _Alignof(max_align_t));
+    node.label = graph->scope[0] ? sl_arena_format(&graph->arena, "%s %s", graph->scope, info->name)
+                                 : info->name;
+    sl_node *nodes =
+        grown(graph, graph->nodes, graph->node_count, &graph->node_capacity, sizeof *nodes);
+    if (!nodes || !attrs_copy || !node.label) {
+        sl_graph_mistake(graph, SL_NO_MEMORY, "no memory for a node");
+        return;
+    }
+    graph->nodes = nodes;
+    memcpy(attrs_copy, attrs, info->attrs_bytes);
+    node.attrs = attrs_copy;
+    sl_type in_types[SL_MAX_INPUTS] = {0}, out_types[SL_MAX_OUTPUTS] = {0};
+    if (!collect_inputs(graph, &node, in_types)) return;
+    if (sl_infer(op, node.label, in_types, attrs_copy, out_types, &graph->error) != SL_OK) return;
+    if (!add_outputs(graph, &node, out_types)) return;
+    for (uint32_t i = 0; i < info->input_count; i++) graph->values[inputs[i].v].use_count++;
+    nodes[graph->node_count++] = node;
+    memcpy(outputs, node.outputs, info->output_count * sizeof *outputs);
+}
+
+void sl_graph_output(sl_graph *graph, const char *name, sl_value value) {
+    if (graph->error.status != SL_OK) return;
+    if (!sl_graph_value(graph, value)) {
+        sl_graph_mistake(graph, SL_INVALID, "output '%s' is no value of this graph", name);
+        return;
+    }
+    sl_graph_out *outputs = grown(graph, graph->outputs, graph->output_count,
+                                  &graph->output_capacity, sizeof *outputs);
+    char *copy = copy_name(graph, name);
+    if (!outputs || !copy) return;
+    graph->outputs = outputs;
+    outputs[graph->output_count++] = (sl_graph_out){value, copy};
+    graph->values[value.v].use_count++;
+}

@@ -1,0 +1,90 @@
+/* graph.h - A computation as values and nodes in SSA form.
+ *
+ * A graph lives in one arena.  Nodes are appended in topological order; each result's type is
+ * inferred, never given.  After the first mistake every further call does nothing and returns
+ * value 0; sl_graph_check tells what it was. */
+#ifndef SL_COMPILER_GRAPH_H
+#define SL_COMPILER_GRAPH_H
+#include "base/memory.h"
+#include "core/ops.h"
+
+typedef enum {
+    SL_VALUE_INPUT,    /* given anew for each run */
+    SL_VALUE_WEIGHT,   /* resident parameter, read only */
+    SL_VALUE_CONSTANT, /* part of the graph */
+    SL_VALUE_STATE,    /* lives across runs; ops update it in place */
+    SL_VALUE_EXPERTS,  /* streamed parameters of one layer */
+    SL_VALUE_RESULT    /* produced by a node */
+} sl_value_kind;
+
+typedef struct {
+    sl_value_kind kind;
+    sl_type type;
+    const char *name;   /* NULL for unnamed results */
+    uint32_t node;      /* of a result: index into nodes */
+    sl_value root;      /* the state that this value is a version of; 0 otherwise */
+    const void *data;   /* of a constant */
+    uint32_t use_count; /* by nodes and outputs */
+} sl_value_info;
+
+typedef struct {
+    sl_op op;
+    const char *label; /* for errors, traces and timing; never NULL */
+    sl_value inputs[SL_MAX_INPUTS];
+    sl_value outputs[SL_MAX_OUTPUTS];
+    const void *attrs; /* sl_<op>_attrs */
+} sl_node;
+
+typedef struct {
+    sl_value value;
+    const char *name;
+} sl_graph_out;
+
+typedef struct sl_graph sl_graph;
+struct sl_graph {
+    sl_arena arena;
+    const char *name;
+    const char *scope; /* prefix of the labels of nodes to come */
+    sl_value_info *values; /* [1..value_count] */
+    uint32_t value_count, value_capacity;
+    sl_node *nodes;
+    uint32_t node_count, node_capacity;
+    sl_graph_out *outputs;
+    uint32_t output_count, output_capacity;
+    sl_error error; /* the first mistake; status SL_OK while there is none */
+};
+
+SL_CHECKED sl_status sl_graph_create(const char *name, const sl_allocator *allocator,
+                                     sl_graph **out, sl_error *err);
+void sl_graph_destroy(sl_graph *graph); /* NULL is fine */
+
+/* INPUT, WEIGHT, STATE or EXPERTS; names are unique among the values that have one. */
+sl_value sl_graph_declare(sl_graph *graph, sl_value_kind kind, const char *name, sl_type type);
+/* data is copied: sl_type_bytes(&type) bytes. */
+sl_value sl_graph_constant(sl_graph *graph, const char *name, sl_type type, const void *data);
+/* inputs, attrs and outputs as in the op's generated structs. */
+void sl_graph_append(sl_graph *graph, sl_op op, const sl_value *inputs, const void *attrs,
+                     sl_value *outputs);
+void sl_graph_output(sl_graph *graph, const char *name, sl_value value);
+/* Labels of the nodes that follow read "scope op"; the text is copied. */
+void sl_graph_scope(sl_graph *graph, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Records a mistake unless there is one already. */
+void sl_graph_mistake(sl_graph *graph, sl_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* SL_OK, or the first mistake. */
+SL_CHECKED sl_status sl_graph_check(const sl_graph *graph, sl_error *err);
+const sl_value_info *sl_graph_value(const sl_graph *graph, sl_value value);
+sl_value sl_graph_find(const sl_graph *graph, const char *name); /* 0 when absent */
+
+/* verify.c: every invariant above, from scratch: ids, arity, order, types re-inferred, state
+ * versions used in order, unique names, outputs present. */
+SL_CHECKED sl_status sl_graph_verify(const sl_graph *graph, sl_error *err);
+/* print.c and parse.c: the text form; what is printed parses back to an equal graph.
+ * *out_text lives in arena. */
+SL_CHECKED sl_status sl_graph_print(const sl_graph *graph, sl_arena *arena, char **out_text,
+                                    sl_error *err);
+SL_CHECKED sl_status sl_graph_parse(const char *text, size_t bytes, const sl_allocator *allocator,
+                                    sl_graph **out, sl_error *err);
+#endif

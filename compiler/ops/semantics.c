@@ -1,0 +1,46 @@
+/* semantics.c - Collects infer_* and eval_* into one table. */
+#include "compiler/ops/semantics.h"
+#include "core/codec.h"
+
+#define OP(NAME, ...)                                                                              \
+    sl_infer_fn infer_##NAME;                                                                      \
+    sl_eval_fn eval_##NAME;
+#include "core/ops.def"
+
+static const struct {
+    sl_infer_fn *infer;
+    sl_eval_fn *eval;
+} semantics[SL_OP_COUNT] = {
+#define OP(NAME, ...) [SL_OP_##NAME] = {infer_##NAME, eval_##NAME},
+#include "core/ops.def"
+};
+
+sl_status sl_infer(sl_op op, const char *label, const sl_type *in, const void *attrs, sl_type *out,
+                   sl_error *err) {
+    const sl_op_info *info = sl_op_info_of(op);
+    for (uint32_t o = 0; o < info->output_count; o++)
+        if (info->output_state[o] >= 0) out[o] = in[info->output_state[o]];
+    SL_TRY(semantics[op].infer(&(sl_infer_args){label, in, attrs, out}, err));
+    for (uint32_t o = 0; o < info->output_count; o++) SL_TRY(sl_type_check(&out[o], label, err));
+    return SL_OK;
+}
+
+sl_status sl_eval(sl_op op, const sl_eval_args *args, sl_error *err) {
+    return semantics[op].eval(args, err);
+}
+
+void sl_eval_row(const sl_eval_tensor *tensor, int64_t row, double *out) {
+    const int64_t rows = tensor->type.shape.dims[0], cols = tensor->type.shape.dims[1];
+    if (tensor->data) {
+        for (int64_t c = 0; c < cols; c++) out[c] = tensor->data[row * cols + c];
+        return;
+    }
+    /* Decode into the upper half of out, then widen in place from the front. */
+    float *floats = (float *)(void *)out + cols;
+    sl_decode_row(tensor->type.dtype, tensor->coded, rows, cols, row, floats);
+    for (int64_t c = 0; c < cols; c++) {
+        float value;
+        __builtin_memcpy(&value, (const char *)floats + (size_t)c * sizeof value, sizeof value);
+        out[c] = (double)value;
+    }
+}

@@ -1,0 +1,48 @@
+/* semantics.h - What the compiler knows of each op: its result types and its meaning.
+ *
+ * For every row of ops.def one family file here defines
+ *
+ *   sl_status infer_<op>(const sl_infer_args *a, sl_error *err);
+ *   sl_status eval_<op>(const sl_eval_args *a, sl_error *err);
+ *
+ * infer_ is total: it checks every operand and attribute and never reads out of bounds, whatever
+ * it is given.  eval_ is the plain meaning in double precision, written to be read; it is the
+ * oracle of every kernel.  Integers are held as doubles, exactly. */
+#ifndef SL_COMPILER_OPS_SEMANTICS_H
+#define SL_COMPILER_OPS_SEMANTICS_H
+#include "base/memory.h"
+#include "core/ops.h"
+
+typedef struct {
+    const char *label;    /* of the node, for messages */
+    const sl_type *in;
+    const void *attrs;
+    sl_type *out;         /* NEXT outputs are already set to their state's type */
+} sl_infer_args;
+
+/* A tensor under evaluation.  Weights stay coded: read them with sl_eval_row. */
+typedef struct {
+    sl_type type;
+    double *data;             /* row-major; NULL for weights and experts */
+    const void *coded;        /* of a weight: the bytes as stored */
+    sl_expert_source *source; /* of experts */
+} sl_eval_tensor;
+
+typedef struct {
+    const char *label;
+    const sl_eval_tensor *in; /* STATE inputs are updated in place through data */
+    const void *attrs;
+    const sl_eval_tensor *out; /* data allocated; a NEXT shares its state's data */
+    sl_arena *scratch;         /* reset by the caller after each node */
+} sl_eval_args;
+
+typedef sl_status sl_infer_fn(const sl_infer_args *a, sl_error *err);
+typedef sl_status sl_eval_fn(const sl_eval_args *a, sl_error *err);
+
+SL_CHECKED sl_status sl_infer(sl_op op, const char *label, const sl_type *in, const void *attrs,
+                              sl_type *out, sl_error *err);
+SL_CHECKED sl_status sl_eval(sl_op op, const sl_eval_args *args, sl_error *err);
+
+/* Row `row` of a rank-2 tensor or weight, as doubles. */
+void sl_eval_row(const sl_eval_tensor *tensor, int64_t row, double *out);
+#endif

@@ -1,0 +1,50 @@
+/* codec.h - How element types are laid out in memory, and decoding them.
+ *
+ * Panel types (q4, q8) store a matrix of R rows and K columns as ceil(R/16) panels of 16 rows and
+ * ceil(K/32) groups of 32 columns; missing rows and columns are coded as zero weights.  Within a
+ * group, lane l (row 16p+l) owns the 32-bit words l, l+16, l+32, ... so that one 64-byte load
+ * gives every row its next columns.
+ *
+ *   q4: plane of headers, one {f32 d, f32 m} per panel and super-group of 8 groups, rounded up to
+ *       64 bytes; then per panel: per group 16 scale codes s and 16 minimum codes n (bytes),
+ *       rounded up to 64 bytes; then per group 256 bytes of nibbles: word j (0..3) of a lane holds
+ *       columns 8j..8j+7, byte b: low nibble column 8j+b, high nibble column 8j+4+b.
+ *       w = d*s*q - m*n, q in 0..15.
+ *   q8: per panel: per group 16 f16 scales, rounded up to 64 bytes; then per group 512 bytes of
+ *       codes: word j (0..7) of a lane holds columns 4j..4j+3.  w = scale*q, q in -127..127.
+ *
+ * Every matrix starts on a 64-byte boundary. */
+#ifndef SL_CORE_CODEC_H
+#define SL_CORE_CODEC_H
+#include "core/type.h"
+#include <string.h>
+
+enum { SL_PANEL_ROWS = 16, SL_GROUP_COLS = 32, SL_SUPER_GROUPS = 8 };
+
+typedef struct {
+    int64_t panels, groups, supers; /* panels per matrix; groups and super-groups per panel */
+    uint64_t header_bytes;          /* plane before the first panel */
+    uint64_t scale_bytes;           /* start of the codes within a panel */
+    uint64_t panel_bytes;
+    uint64_t matrix_bytes;
+} sl_panel_layout;
+sl_panel_layout sl_panel_layout_of(sl_dtype dtype, int64_t rows, int64_t cols);
+
+/* Decodes row `row` of the matrix (rows x cols, any float, panel or integer type) to cols floats. */
+void sl_decode_row(sl_dtype dtype, const void *matrix, int64_t rows, int64_t cols, int64_t row,
+                   float *out);
+
+/* Converts count plain (non-panel) elements to or from double. */
+void sl_decode_f64(sl_dtype dtype, const void *data, int64_t count, double *out);
+void sl_encode_f64(sl_dtype dtype, const double *values, int64_t count, void *out);
+
+static inline float sl_f32_from_bf16(uint16_t bits) {
+    const uint32_t wide = (uint32_t)bits << 16;
+    float value;
+    memcpy(&value, &wide, sizeof value);
+    return value;
+}
+uint16_t sl_bf16_from_f32(float value); /* round to nearest even; NaN stays NaN */
+float sl_f32_from_f16(uint16_t bits);
+uint16_t sl_f16_from_f32(float value); /* round to nearest even */
+#endif

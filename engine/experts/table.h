@@ -1,0 +1,31 @@
+/* table.h - Where each expert's weights lie on disk, whatever the format. */
+#ifndef SL_ENGINE_EXPERTS_TABLE_H
+#define SL_ENGINE_EXPERTS_TABLE_H
+#include "core/experts.h"
+#include "engine/formats/source.h"
+
+enum { SL_GATE, SL_UP, SL_DOWN, SL_EXPERT_MATRICES, SL_MAX_EXPERT_PARTS = 3 };
+
+/* One matrix of an expert: which of the expert's parts holds it, and where in the part. */
+typedef struct {
+    sl_type type;
+    uint32_t part;
+    uint64_t offset;
+} sl_expert_matrix;
+
+/* The experts of one layer.  An expert is part_count extents: three when each matrix is its own
+ * tensor, two when gate and up are stacked, one in a pack. */
+typedef struct {
+    sl_expert_matrix matrices[SL_EXPERT_MATRICES];
+    uint32_t part_count;
+    const sl_extent *parts;    /* [experts * part_count] */
+    const uint64_t *checksums; /* [experts * part_count] of XXH3-64, or NULL */
+} sl_expert_layer;
+
+typedef struct {
+    uint32_t layers, experts, experts_used;
+    const sl_expert_layer *layer; /* [layers] */
+    uint64_t expert_bytes;        /* largest sum of one expert's parts */
+    uint64_t total_bytes;         /* of all parts of all experts */
+} sl_expert_table;
+#endif

@@ -1,0 +1,39 @@
+/* pack.h - The sluice pack: one file that holds a model ready to run.
+ *
+ *   header   4096 bytes: magic "SLUICEPK", u32 version, u32 zero, u64 manifest offset,
+ *            u64 manifest bytes, u64 manifest XXH3-64; little-endian
+ *   texts, resident tensors (64-byte aligned each, the region page-aligned and contiguous so that
+ *            it can be mapped), expert blocks (4096-byte aligned, one per expert)
+ *   manifest JSON: texts, tensors, experts, with offsets, types and checksums
+ *
+ * docs/pack.md is the full description. */
+#ifndef SL_ENGINE_FORMATS_PACK_H
+#define SL_ENGINE_FORMATS_PACK_H
+#include "engine/formats/source.h"
+
+typedef struct {
+    const char *name;
+    const char *text;
+    uint64_t bytes;
+} sl_pack_text;
+
+typedef struct sl_pack_writer sl_pack_writer;
+
+/* Creates path under a temporary name in the same folder. */
+SL_CHECKED sl_status sl_pack_writer_create(const char *path, const sl_allocator *allocator,
+                                           sl_pack_writer **out, sl_error *err);
+SL_CHECKED sl_status sl_pack_writer_text(sl_pack_writer *writer, const char *name,
+                                         const char *text, uint64_t bytes, sl_error *err);
+/* All resident tensors come before the first experts. */
+SL_CHECKED sl_status sl_pack_writer_tensor(sl_pack_writer *writer, const char *name, sl_type type,
+                                           const void *data, sl_error *err);
+/* Starts a layer's experts (types of one expert's matrices), then one call per expert in order. */
+SL_CHECKED sl_status sl_pack_writer_layer(sl_pack_writer *writer, uint32_t layer, uint32_t count,
+                                          const sl_type matrices[3], sl_error *err);
+SL_CHECKED sl_status sl_pack_writer_expert(sl_pack_writer *writer, const void *const matrices[3],
+                                           sl_error *err);
+/* Writes manifest and header, syncs and renames. */
+SL_CHECKED sl_status sl_pack_writer_finish(sl_pack_writer *writer, sl_error *err);
+/* Releases the writer; removes the temporary file unless finished.  NULL is fine. */
+void sl_pack_writer_destroy(sl_pack_writer *writer);
+#endif

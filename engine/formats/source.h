@@ -1,0 +1,57 @@
+/* source.h - One reader interface behind every model format: named tensors with a type and a place
+ * in a file, and the texts that come with a model.  A new format is one more file here. */
+#ifndef SL_ENGINE_FORMATS_SOURCE_H
+#define SL_ENGINE_FORMATS_SOURCE_H
+#include "base/memory.h"
+#include "core/type.h"
+
+typedef struct {
+    uint32_t file; /* index into the source's files */
+    uint64_t offset, bytes;
+} sl_extent;
+
+typedef struct {
+    const char *name;
+    sl_type type;
+    sl_extent at;
+    uint64_t checksum; /* XXH3-64 of the bytes; 0: none */
+} sl_tensor_entry;
+
+/* Experts of one layer as a pack stores them: one aligned block each. */
+typedef struct {
+    uint32_t layer, count;
+    sl_type gate, up, down;            /* of one expert */
+    uint64_t up_offset, down_offset;   /* within a block; gate is at 0 */
+    uint64_t offset, block_bytes;      /* expert e is at offset + e * block_bytes of file 0 */
+    const uint64_t *checksums;         /* [count], of whole blocks */
+} sl_expert_blocks;
+
+typedef struct sl_source sl_source;
+
+/* path: a Hugging Face folder (config.json and safetensors, single or sharded by
+ * model.safetensors.index.json), a sluice pack, or a folder that holds exactly one pack.
+ * An empty or unknown folder fails and says what was looked for. */
+SL_CHECKED sl_status sl_source_open(const char *path, const sl_allocator *allocator,
+                                    sl_source **out, sl_error *err);
+void sl_source_close(sl_source *source); /* NULL is fine */
+
+const char *sl_source_format(const sl_source *source); /* "safetensors" or "pack" */
+uint32_t sl_source_file_count(const sl_source *source);
+const char *sl_source_file_path(const sl_source *source, uint32_t file);
+uint64_t sl_source_file_bytes(const sl_source *source, uint32_t file);
+
+uint32_t sl_source_tensor_count(const sl_source *source);
+const sl_tensor_entry *sl_source_tensor(const sl_source *source, uint32_t index);
+const sl_tensor_entry *sl_source_find(const sl_source *source, const char *name); /* NULL: absent */
+/* The tensor's bytes, mapped read only without read-ahead; valid until close.  Fails when they lie
+ * outside the file or do not match their checksum (checked on the first call). */
+SL_CHECKED sl_status sl_source_map(sl_source *source, const sl_tensor_entry *entry,
+                                   const void **out, sl_error *err);
+
+/* NULL unless the source is a pack with experts for that layer. */
+const sl_expert_blocks *sl_source_expert_blocks(const sl_source *source, uint32_t layer);
+
+/* "config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json",
+ * "chat_template.jinja": the text, or NULL.  Borrowed. */
+const char *sl_source_text(const sl_source *source, const char *name, size_t *out_bytes);
+#endif

@@ -1,0 +1,38 @@
+/* tokenizer.h - Byte-level BPE as described by a tokenizer.json. */
+#ifndef SL_ENGINE_TEXT_TOKENIZER_H
+#define SL_ENGINE_TEXT_TOKENIZER_H
+#include "base/memory.h"
+#include <stdbool.h>
+
+typedef struct sl_tokenizer sl_tokenizer; /* immutable once created; shared by threads */
+
+/* json: the text of tokenizer.json.  Unknown model types, normalizers or pre-tokenizers fail and
+ * are named. */
+SL_CHECKED sl_status sl_tokenizer_create(const char *json, size_t bytes,
+                                         const sl_allocator *allocator, sl_tokenizer **out,
+                                         sl_error *err);
+void sl_tokenizer_destroy(sl_tokenizer *tokenizer);
+
+uint32_t sl_tokenizer_vocab(const sl_tokenizer *tokenizer); /* highest id + 1 */
+/* Ids of text, added tokens recognised, no special tokens added.  *out_count is what text needs
+ * even when it exceeds capacity (then the first capacity are written).  text may hold any bytes. */
+SL_CHECKED sl_status sl_tokenizer_encode(const sl_tokenizer *tokenizer, const char *text,
+                                         size_t bytes, int32_t *ids, size_t capacity,
+                                         size_t *out_count, sl_error *err);
+/* The bytes of one token; "" for ids without one.  Borrowed. */
+const char *sl_tokenizer_text(const sl_tokenizer *tokenizer, int32_t id, size_t *out_bytes);
+bool sl_tokenizer_is_special(const sl_tokenizer *tokenizer, int32_t id);
+/* The id of exactly this token, or -1. */
+int32_t sl_tokenizer_find(const sl_tokenizer *tokenizer, const char *text, size_t bytes);
+
+/* Streaming output: holds back the bytes of an unfinished UTF-8 character. */
+typedef struct {
+    char pending[4];
+    uint32_t count;
+} sl_utf8_stream;
+/* Appends bytes; writes the complete characters to out (room for bytes + 4) and returns how many
+ * bytes that is.  Invalid sequences become U+FFFD: room for 3 * (bytes + 4). */
+size_t sl_utf8_stream_push(sl_utf8_stream *stream, const char *bytes, size_t count, char *out);
+/* The rest, at the end of the output: out needs 12 bytes. */
+size_t sl_utf8_stream_finish(sl_utf8_stream *stream, char *out);
+#endif

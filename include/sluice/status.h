@@ -1,0 +1,48 @@
+/* status.h - How sluice reports failure, takes memory and logs. */
+#ifndef SLUICE_STATUS_H
+#define SLUICE_STATUS_H
+#include <stddef.h>
+#include <stdint.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SL_API     __attribute__((visibility("default")))
+#define SL_CHECKED SL_API __attribute__((warn_unused_result))
+
+#define SL_STATUSES(S)                                                                             \
+    S(OK, "success")                                                                               \
+    S(INVALID, "the caller broke a rule of this API")                                              \
+    S(NO_MEMORY, "not enough memory, or the budget is too small")                                  \
+    S(IO, "a read or write failed")                                                                \
+    S(FORMAT, "a file is malformed")                                                               \
+    S(UNSUPPORTED, "no kernel or architecture for this")                                           \
+    S(DEVICE, "the device reported an error")                                                      \
+    S(CANCELLED, "the caller asked to stop")
+#define SL_STATUS_ENUM(name, text) SL_##name,
+typedef enum { SL_STATUSES(SL_STATUS_ENUM) SL_STATUS_COUNT } sl_status;
+
+/* What went wrong: one line that names the object, what was found and what was wanted. */
+typedef struct {
+    sl_status status;
+    char message[508];
+} sl_error;
+SL_API const char *sl_status_text(sl_status status);
+
+/* resize(ctx, ptr, old, new, align): allocate, grow or free (new == 0); NULL on failure.
+ * align is a power of two and the same in every call for one block. */
+typedef struct {
+    void *(*resize)(void *ctx, void *ptr, size_t old_bytes, size_t new_bytes, size_t align);
+    void *ctx;
+} sl_allocator;
+
+typedef enum { SL_LOG_ERROR, SL_LOG_WARN, SL_LOG_INFO, SL_LOG_DEBUG } sl_log_level;
+typedef struct {
+    void (*write)(void *ctx, sl_log_level level, const char *line);
+    void *ctx;
+} sl_logger;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,32 @@
+/* tensors.h - Read and write safetensors files. */
+#ifndef SLUICE_TENSORS_H
+#define SLUICE_TENSORS_H
+#include "sluice/status.h"
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct sl_tensors sl_tensors; /* an open file */
+typedef struct {
+    const char *name, *dtype; /* dtype: "f32", "bf16", "i32", ... */
+    uint32_t rank;
+    int64_t dims[6];
+    const void *data; /* mapped, valid until close */
+    size_t bytes;
+} sl_tensor_item;
+
+SL_CHECKED sl_status sl_tensors_open(const char *path, sl_tensors **out, sl_error *err);
+SL_API void sl_tensors_close(sl_tensors *tensors);
+SL_API uint32_t sl_tensors_count(const sl_tensors *tensors);
+SL_API sl_tensor_item sl_tensors_at(const sl_tensors *tensors, uint32_t index);
+/* Fails with the names that exist when there is none of that name. */
+SL_CHECKED sl_status sl_tensors_find(const sl_tensors *tensors, const char *name,
+                                     sl_tensor_item *out, sl_error *err);
+/* Written under a temporary name and renamed; nothing is left behind on failure. */
+SL_CHECKED sl_status sl_tensors_write(const char *path, const sl_tensor_item *items, uint32_t count,
+                                      sl_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

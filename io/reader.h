@@ -1,0 +1,64 @@
+/* reader.h - Asynchronous positioned reads from a set of files.
+ *
+ * submit() queues reads, next() hands back completed ones in the order they complete.  Short reads
+ * are continued, interrupted ones repeated; a completed read either has all its bytes or a status
+ * with a message.  submit and next may be called from different threads. */
+#ifndef SL_IO_READER_H
+#define SL_IO_READER_H
+#include "base/memory.h"
+#include <stdbool.h>
+
+typedef struct {
+    uint32_t file;
+    uint64_t offset, bytes; /* multiples of sl_reader_alignment, or reaching the end of the file */
+    void *into;             /* aligned likewise; room for bytes rounded up to the alignment */
+    uint64_t tag;           /* the caller's */
+} sl_read;
+
+typedef struct {
+    uint64_t tag;
+    sl_status status; /* SL_OK or SL_IO */
+    sl_error error;
+    double seconds;   /* from submit to completion */
+} sl_read_result;
+
+typedef struct sl_reader sl_reader;
+typedef enum {
+    SL_READER_AUTO, /* io_uring where the kernel allows it, else threads */
+    SL_READER_URING,
+    SL_READER_THREADS
+} sl_reader_kind;
+
+typedef struct {
+    sl_reader_kind kind;
+    uint32_t depth; /* reads in flight; 0: the default, 16 */
+    bool buffered;  /* through the page cache, instead of past it (O_DIRECT) */
+} sl_reader_options;
+
+/* Opens all files.  Where a file system refuses direct reads, its pages are dropped after each read
+ * instead, so that the page cache does not grow in either case. */
+SL_CHECKED sl_status sl_reader_open(const char *const *paths, uint32_t count,
+                                    const sl_reader_options *options, const sl_allocator *allocator,
+                                    sl_reader **out, sl_error *err);
+/* Waits for reads in flight, whose buffers must stay valid until then. */
+void sl_reader_close(sl_reader *reader);
+
+uint32_t sl_reader_alignment(const sl_reader *reader);  /* a power of two, 1 when none is needed */
+const char *sl_reader_name(const sl_reader *reader);    /* "io_uring", "threads", "simulated" */
+/* Never blocks: reads beyond the depth wait in a queue inside. */
+SL_CHECKED sl_status sl_reader_submit(sl_reader *reader, const sl_read *read, sl_error *err);
+/* One completed read.  Blocks while reads are in flight; SL_INVALID when there are none. */
+SL_CHECKED sl_status sl_reader_next(sl_reader *reader, sl_read_result *out, sl_error *err);
+
+/* The interface a kind implements; the simulated disk of the tests does too. */
+typedef struct {
+    const char *name;
+    sl_status (*submit)(sl_reader *reader, const sl_read *read, sl_error *err);
+    sl_status (*next)(sl_reader *reader, sl_read_result *out, sl_error *err);
+    void (*close)(sl_reader *reader);
+} sl_reader_ops;
+struct sl_reader {
+    const sl_reader_ops *ops;
+    uint32_t alignment;
+};
+#endif

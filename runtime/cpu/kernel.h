@@ -1,0 +1,55 @@
+/* kernel.h - What a CPU kernel is.
+ *
+ * A kernel computes items [begin, end) of a step, where items are independent parts of the output
+ * (rows, heads, panels).  The result of an item never depends on how items are divided, so results
+ * do not depend on the number of threads.
+ *
+ * Each file of kernels is compiled once per instruction set, with SL_ISA naming it; SL_KERNEL(f)
+ * gives the name its own suffix.  kernels.def lists which kernel serves which op and weight type. */
+#ifndef SL_RUNTIME_CPU_KERNEL_H
+#define SL_RUNTIME_CPU_KERNEL_H
+#include "core/ops.h"
+
+typedef struct {
+    int64_t items;         /* how much there is to do */
+    int64_t grain;         /* fewest items worth giving to a thread */
+    size_t scratch_bytes;  /* per worker, 64-byte aligned */
+} sl_split;
+
+typedef struct {
+    void *scratch;
+    sl_error *err;
+} sl_worker;
+
+/* args is the op's sl_<op>_args. */
+typedef sl_split sl_split_fn(const void *args);
+typedef sl_status sl_kernel_fn(const void *args, int64_t begin, int64_t end, sl_worker *worker);
+
+typedef struct {
+    sl_op op;
+    int weight; /* required sl_dtype of the second input, or SL_ANY_WEIGHT */
+    const char *name;
+    sl_split_fn *split;
+    sl_kernel_fn *run;
+} sl_kernel;
+enum { SL_ANY_WEIGHT = -1 };
+
+typedef struct {
+    const char *isa;
+    const sl_kernel *kernels;
+    uint32_t count;
+} sl_kernel_set;
+
+#ifndef SL_ISA
+#define SL_ISA baseline
+#endif
+#define SL_PASTE_(a, b)  a##_##b
+#define SL_PASTE(a, b)   SL_PASTE_(a, b)
+#define SL_KERNEL(name)  SL_PASTE(name, SL_ISA)
+
+/* The best set this machine runs; isa NULL or "baseline", "avx2", "avx512" to choose one.
+ * NULL when the machine lacks it. */
+const sl_kernel_set *sl_cpu_kernel_set(const char *isa);
+/* NULL when there is no kernel. */
+const sl_kernel *sl_cpu_kernel_find(const sl_kernel_set *set, sl_op op, const sl_type *input_types);
+#endif

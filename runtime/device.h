@@ -1,0 +1,37 @@
+/* device.h - What a backend implements: take a program, bind memory, run it. */
+#ifndef SL_RUNTIME_DEVICE_H
+#define SL_RUNTIME_DEVICE_H
+#include "core/program.h"
+
+typedef struct sl_device sl_device;
+typedef struct sl_executable sl_executable; /* a program made ready on a device */
+
+typedef struct {
+    const char *name;
+    void (*destroy)(sl_device *device);
+    /* Resolves every step to a kernel; an op, shape or type without one fails and names the step.
+     * The program is borrowed and must outlive the executable. */
+    sl_status (*load)(sl_device *device, const sl_program *program, sl_executable **out,
+                      sl_error *err);
+    void (*unload)(sl_executable *executable);
+    /* INPUT, WEIGHT and STATE buffers: at least buffer.bytes, borrowed. */
+    sl_status (*bind)(sl_executable *executable, sl_buffer_id buffer, void *data, sl_error *err);
+    sl_status (*bind_experts)(sl_executable *executable, sl_buffer_id buffer,
+                              sl_expert_source *source, sl_error *err);
+    /* Runs all steps; allocates nothing. */
+    sl_status (*run)(sl_executable *executable, sl_error *err);
+    /* Where an output lies after a run. */
+    const void *(*output)(const sl_executable *executable, uint32_t index);
+} sl_device_ops;
+
+struct sl_device {
+    const sl_device_ops *ops;
+};
+
+/* threads: 0 means one per core. */
+SL_CHECKED sl_status sl_device_cpu_create(uint32_t threads, const sl_allocator *allocator,
+                                          sl_device **out, sl_error *err);
+/* Runs nothing: checks that a program is well formed and counts what it would do. */
+SL_CHECKED sl_status sl_device_null_create(const sl_allocator *allocator, sl_device **out,
+                                           sl_error *err);
+#endif
