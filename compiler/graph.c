@@ -62,7 +62,7 @@ static void *grown(sl_graph *graph, void *items, uint32_t count, uint32_t *capac
                          larger);
         return NULL;
     }
-    if (count) memcpy(fresh, items, count * each);
+    if (items) memcpy(fresh, items, count * each);
     *capacity = larger;
     return fresh;
 }

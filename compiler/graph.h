@@ -82,9 +82,24 @@ sl_value sl_graph_find(const sl_graph *graph, const char *name); /* 0 when absen
  * versions used in order, unique names, outputs present. */
 SL_CHECKED sl_status sl_graph_verify(const sl_graph *graph, sl_error *err);
 /* print.c and parse.c: the text form; what is printed parses back to an equal graph.
- * *out_text lives in arena. */
+ *
+ *   graph "mlp" {
+ *     input %x : f32[2,4]                     weight, state and experts alike
+ *     constant %c : f32[2] = {1, 2.5}         of a panel type: its bytes
+ *     scope "layer 0"                         of the nodes that follow
+ *     %1 = linear(%x, %w) : f32[2,16]         the types are optional, but checked
+ *     %2 = rms_norm(%1, %g) {eps = 1e-06} : f32[2,16]
+ *     %3, %4 = split_halves(%2)
+ *     output "logits" = %4                    # a comment ends with the line
+ *   }
+ *
+ * A name that is not a plain identifier is quoted: %"a b".  *out_text lives in arena. */
 SL_CHECKED sl_status sl_graph_print(const sl_graph *graph, sl_arena *arena, char **out_text,
                                     sl_error *err);
 SL_CHECKED sl_status sl_graph_parse(const char *text, size_t bytes, const sl_allocator *allocator,
                                     sl_graph **out, sl_error *err);
+/* "eps=1e-6, axes=[1]" into the op's attribute struct.  What is left out is 0, except lists,
+ * which must be given.  text may be NULL when bytes is 0. */
+SL_CHECKED sl_status sl_attrs_parse(sl_op op, const char *text, size_t bytes, void *attrs,
+                                    sl_error *err);
 #endif

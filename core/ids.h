@@ -2,12 +2,8 @@
  * does not compile, and none decays to an integer. */
 #ifndef SL_CORE_IDS_H
 #define SL_CORE_IDS_H
+#include "sluice/graph.h" /* sl_value: a value of a graph; 0 is "none" */
 #include <stdint.h>
-
-/* A value of a graph.  0 is "none": what a builder returns after it has failed. */
-typedef struct {
-    uint32_t v;
-} sl_value;
 
 /* Small integers that must never be swapped for one another. */
 #define SL_INDICES(I) I(layer) I(expert) I(slot) I(buffer) I(step)

@@ -61,7 +61,12 @@ static void fill(sl_op_info *info, const operand *ins, size_t in_count, const op
 
 #define SL_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 static void fill_all(void) {
-    enum { POINTWISE = SL_OP_POINTWISE, VIEW = SL_OP_VIEW, STREAMS = SL_OP_STREAMS };
+    enum {
+        POINTWISE = SL_OP_POINTWISE,
+        VIEW = SL_OP_VIEW,
+        REQUESTS = SL_OP_REQUESTS,
+        STREAMS = SL_OP_STREAMS
+    };
 #define OP(NAME, INPUTS, OUTPUTS, ATTRS, TRAITS, SUMMARY)                                          \
     infos[SL_OP_##NAME] = (sl_op_info){.name = #NAME,                                              \
                                        .summary = SUMMARY,                                         \

@@ -3,7 +3,7 @@
 #define SL_CORE_OPS_H
 #include "core/experts.h"
 
-enum { SL_OP_POINTWISE = 1, SL_OP_VIEW = 2, SL_OP_STREAMS = 4 };
+enum { SL_OP_POINTWISE = 1, SL_OP_VIEW = 2, SL_OP_REQUESTS = 4, SL_OP_STREAMS = 8 };
 
 /* sl_op: SL_OP_add, SL_OP_sub, ... */
 typedef enum {

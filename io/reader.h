@@ -10,9 +10,10 @@
 
 typedef struct {
     uint32_t file;
-    uint64_t offset, bytes; /* multiples of sl_reader_alignment, or reaching the end of the file */
-    void *into;             /* aligned likewise; room for bytes rounded up to the alignment */
-    uint64_t tag;           /* the caller's */
+    uint64_t offset; /* a multiple of sl_reader_alignment */
+    uint64_t bytes;  /* any count within the file */
+    void *into;      /* aligned like offset; room for bytes rounded up to the alignment */
+    uint64_t tag;    /* the caller's */
 } sl_read;
 
 typedef struct {
@@ -45,16 +46,21 @@ void sl_reader_close(sl_reader *reader);
 
 uint32_t sl_reader_alignment(const sl_reader *reader);  /* a power of two, 1 when none is needed */
 const char *sl_reader_name(const sl_reader *reader);    /* "io_uring", "threads", "simulated" */
-/* Never blocks: reads beyond the depth wait in a queue inside. */
+/* Never blocks: reads beyond the depth wait in a queue inside.  Fails with SL_IO when the bytes are
+ * not all in the file. */
 SL_CHECKED sl_status sl_reader_submit(sl_reader *reader, const sl_read *read, sl_error *err);
 /* One completed read.  Blocks while reads are in flight; SL_INVALID when there are none. */
 SL_CHECKED sl_status sl_reader_next(sl_reader *reader, sl_read_result *out, sl_error *err);
+/* The same without waiting: false when no completed read is at hand.  Also keeps the queue inside
+ * moving, so a busy caller does well to look now and then. */
+bool sl_reader_poll(sl_reader *reader, sl_read_result *out);
 
 /* The interface a kind implements; the simulated disk of the tests does too. */
 typedef struct {
     const char *name;
     sl_status (*submit)(sl_reader *reader, const sl_read *read, sl_error *err);
     sl_status (*next)(sl_reader *reader, sl_read_result *out, sl_error *err);
+    bool (*poll)(sl_reader *reader, sl_read_result *out);
     void (*close)(sl_reader *reader);
 } sl_reader_ops;
 struct sl_reader {

@@ -28,10 +28,4 @@ struct sl_device {
     const sl_device_ops *ops;
 };
 
-/* threads: 0 means one per core. */
-SL_CHECKED sl_status sl_device_cpu_create(uint32_t threads, const sl_allocator *allocator,
-                                          sl_device **out, sl_error *err);
-/* Runs nothing: checks that a program is well formed and counts what it would do. */
-SL_CHECKED sl_status sl_device_null_create(const sl_allocator *allocator, sl_device **out,
-                                           sl_error *err);
 #endif

@@ -3,6 +3,7 @@
 #define SL_ENGINE_EXPERTS_TABLE_H
 #include "core/experts.h"
 #include "engine/formats/source.h"
+#include "engine/models/config.h"
 
 enum { SL_GATE, SL_UP, SL_DOWN, SL_EXPERT_MATRICES, SL_MAX_EXPERT_PARTS = 3 };
 
@@ -28,4 +29,10 @@ typedef struct {
     uint64_t expert_bytes;        /* largest sum of one expert's parts */
     uint64_t total_bytes;         /* of all parts of all experts */
 } sl_expert_table;
+
+/* Finds every expert of the model in whichever form the source has: blocks of a pack, a tensor per
+ * matrix, or stacked tensors.  Shapes and element types are checked against the config; the message
+ * names the tensor, what was found and what was wanted.  The table lives in arena. */
+SL_CHECKED sl_status sl_expert_table_build(sl_source *source, const sl_model_config *config,
+                                           sl_arena *arena, sl_expert_table *out, sl_error *err);
 #endif

@@ -11,23 +11,35 @@
 #define SL_ENGINE_FORMATS_PACK_H
 #include "engine/formats/source.h"
 
+#define SL_PACK_MAGIC "SLUICEPK"
+enum {
+    SL_PACK_VERSION = 1,
+    SL_PACK_HEADER_BYTES = 4096,
+    SL_PACK_ALIGN = 64,         /* texts, tensors, and matrices within a block */
+    SL_PACK_BLOCK_ALIGN = 4096, /* expert blocks and their size */
+    SL_PACK_MAX_LAYERS = 4096,
+};
+
+/* The start of the file as stored: little-endian, zeros up to SL_PACK_HEADER_BYTES. */
 typedef struct {
-    const char *name;
-    const char *text;
-    uint64_t bytes;
-} sl_pack_text;
+    char magic[8];
+    uint32_t version, zero;
+    uint64_t manifest_offset, manifest_bytes, manifest_checksum;
+} sl_pack_header;
 
 typedef struct sl_pack_writer sl_pack_writer;
 
 /* Creates path under a temporary name in the same folder. */
 SL_CHECKED sl_status sl_pack_writer_create(const char *path, const sl_allocator *allocator,
                                            sl_pack_writer **out, sl_error *err);
-SL_CHECKED sl_status sl_pack_writer_text(sl_pack_writer *writer, const char *name,
-                                         const char *text, uint64_t bytes, sl_error *err);
+/* Texts come before the first experts, under any name. */
+SL_CHECKED sl_status sl_pack_writer_text(sl_pack_writer *writer, const char *name, const char *text,
+                                         uint64_t bytes, sl_error *err);
 /* All resident tensors come before the first experts. */
 SL_CHECKED sl_status sl_pack_writer_tensor(sl_pack_writer *writer, const char *name, sl_type type,
                                            const void *data, sl_error *err);
-/* Starts a layer's experts (types of one expert's matrices), then one call per expert in order. */
+/* Starts a layer's experts (types of one expert's gate, up and down), then one call per expert in
+ * order. */
 SL_CHECKED sl_status sl_pack_writer_layer(sl_pack_writer *writer, uint32_t layer, uint32_t count,
                                           const sl_type matrices[3], sl_error *err);
 SL_CHECKED sl_status sl_pack_writer_expert(sl_pack_writer *writer, const void *const matrices[3],

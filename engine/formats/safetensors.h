@@ -11,15 +11,21 @@ typedef struct {
 } sl_safetensor;
 
 typedef struct {
+    const char *name, *why; /* why: "dtype F64 is not supported" */
+} sl_safetensors_skipped;
+
+typedef struct {
     sl_safetensor *tensors; /* in order of offset */
-    uint32_t count;
+    sl_safetensors_skipped *skipped;
+    uint32_t count, skipped_count;
 } sl_safetensors_header;
 
 /* Parses the header found at the start of a file of file_bytes bytes; `start` holds its first
  * start_bytes (at least 8 + header length).  Everything is checked: length, JSON, dtype, shape
  * against byte count, ranges inside the file, no overlap.  Results live in arena.  what names the
- * file in messages.  Tensors of types sluice has no dtype for (I64, F64, F8...) are kept out of
- * the list unless they would be needed: their names come back in skipped. */
+ * file in messages.  F32, F16, BF16, I32, U8 and BOOL become sluice's types of those names; tensors
+ * of other types (I64, F64, F8...), without elements or of too many dims are no error: they are
+ * listed in skipped, with the reason, so that whoever needs one can say why it is absent. */
 SL_CHECKED sl_status sl_safetensors_parse(const char *what, const void *start, size_t start_bytes,
                                           uint64_t file_bytes, sl_arena *arena,
                                           sl_safetensors_header *out, sl_error *err);
@@ -29,7 +35,8 @@ typedef struct {
     sl_type type;
     const void *data;
 } sl_safetensors_item;
-/* Writes a file under a temporary name and renames it; on failure nothing is left behind. */
+/* Writes a file under a temporary name and renames it; on failure nothing is left behind.
+ * Larger elements come first, so that every tensor is aligned to its element size. */
 SL_CHECKED sl_status sl_safetensors_write(const char *path, const sl_safetensors_item *items,
                                           uint32_t count, sl_error *err);
 #endif

@@ -20,10 +20,10 @@ typedef struct {
 /* Experts of one layer as a pack stores them: one aligned block each. */
 typedef struct {
     uint32_t layer, count;
-    sl_type gate, up, down;            /* of one expert */
-    uint64_t up_offset, down_offset;   /* within a block; gate is at 0 */
-    uint64_t offset, block_bytes;      /* expert e is at offset + e * block_bytes of file 0 */
-    const uint64_t *checksums;         /* [count], of whole blocks */
+    sl_type gate, up, down;          /* of one expert */
+    uint64_t up_offset, down_offset; /* within a block; gate is at 0 */
+    uint64_t offset, block_bytes;    /* expert e is at offset + e * block_bytes of file 0 */
+    const uint64_t *checksums;       /* [count], of whole blocks */
 } sl_expert_blocks;
 
 typedef struct sl_source sl_source;
@@ -43,8 +43,12 @@ uint64_t sl_source_file_bytes(const sl_source *source, uint32_t file);
 uint32_t sl_source_tensor_count(const sl_source *source);
 const sl_tensor_entry *sl_source_tensor(const sl_source *source, uint32_t index);
 const sl_tensor_entry *sl_source_find(const sl_source *source, const char *name); /* NULL: absent */
-/* The tensor's bytes, mapped read only without read-ahead; valid until close.  Fails when they lie
- * outside the file or do not match their checksum (checked on the first call). */
+/* Why a tensor that the files do hold is not among the source's tensors ("dtype F64 is not
+ * supported"), or NULL. */
+const char *sl_source_skipped(const sl_source *source, const char *name);
+/* The tensor's bytes, mapped read only without read-ahead; valid until close and
+ * aligned to the element size (a misaligned tensor is copied).  Fails when they do not match their
+ * checksum, checked on the first call; that they lie inside the file is known since open. */
 SL_CHECKED sl_status sl_source_map(sl_source *source, const sl_tensor_entry *entry,
                                    const void **out, sl_error *err);
 
@@ -52,6 +56,6 @@ SL_CHECKED sl_status sl_source_map(sl_source *source, const sl_tensor_entry *ent
 const sl_expert_blocks *sl_source_expert_blocks(const sl_source *source, uint32_t layer);
 
 /* "config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json",
- * "chat_template.jinja": the text, or NULL.  Borrowed. */
+ * "chat_template.jinja": the text, or NULL.  Borrowed, with a NUL after its last byte. */
 const char *sl_source_text(const sl_source *source, const char *name, size_t *out_bytes);
 #endif

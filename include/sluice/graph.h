@@ -21,11 +21,11 @@ extern "C" {
 
 typedef struct sl_graph sl_graph;
 typedef struct sl_compiled sl_compiled;
-#ifndef SL_CORE_IDS_H
+
+/* A value of a graph.  0 is "none": what building calls return after a mistake. */
 typedef struct {
     uint32_t v;
-} sl_value; /* 0: none */
-#endif
+} sl_value;
 
 /* Element types by name: "f32", "f16", "bf16", "i32", "u8", "bool", "q4", "q8". */
 SL_CHECKED sl_status sl_graph_new(const char *name, sl_graph **out, sl_error *err);

@@ -8,7 +8,7 @@ extern "C" {
 #endif
 
 #define SL_API     __attribute__((visibility("default")))
-#define SL_CHECKED SL_API __attribute__((warn_unused_result))
+#define SL_CHECKED __attribute__((warn_unused_result))
 
 #define SL_STATUSES(S)                                                                             \
     S(OK, "success")                                                                               \

@@ -1,0 +1,121 @@
+/* model.c - Opening models as the options say, and reporting on them. */
+#include "apps/cli/cli.h"
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define DEFAULT_MODEL "models/fable"
+
+/* Beside the program: where it was built (build/sluice), or where it was installed. */
+static const char *default_model(void) {
+    static char path[PATH_MAX + 64];
+    static const char *const places[] = {"/../" DEFAULT_MODEL, "/../share/sluice/" DEFAULT_MODEL};
+    char program[PATH_MAX];
+    if (access(DEFAULT_MODEL, R_OK) == 0) return DEFAULT_MODEL;
+    const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    if (length <= 0) return DEFAULT_MODEL;
+    program[length] = '\0';
+    *strrchr(program, '/') = '\0';
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        (void)snprintf(path, sizeof path, "%s%s", program, places[i]);
+        if (access(path, R_OK) == 0) return path;
+    }
+    return DEFAULT_MODEL;
+}
+
+const char *cli_model_path(const cli_options *options) {
+    return options->model ? options->model : default_model();
+}
+
+/* "25%" is a share of all experts, anything else a size. */
+static bool read_budget(const char *text, sl_model_options *how) {
+    char *end;
+    const double value = strtod(text, &end);
+    static const struct {
+        const char *unit;
+        double bytes;
+    } units[] = {{"", 1},       {"K", 1024.0},      {"KiB", 1024.0},      {"KB", 1e3},
+                 {"M", 0x1p20}, {"MiB", 0x1p20},    {"MB", 1e6},          {"G", 0x1p30},
+                 {"GiB", 0x1p30}, {"GB", 1e9},      {"T", 0x1p40},        {"TiB", 0x1p40},
+                 {"TB", 1e12}};
+    if (end == text || !(value > 0) || value > 1e15) return false;
+    if (strcmp(end, "%") == 0) {
+        how->expert_budget_share = value / 100;
+        return value <= 100;
+    }
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
+        if (strcmp(end, units[i].unit) == 0) {
+            how->expert_budget_bytes = (uint64_t)(value * units[i].bytes);
+            return true;
+        }
+    return false;
+}
+
+bool cli_open_model(const cli_options *options, uint32_t context, sl_model **out) {
+    sl_model_options how = {
+        .struct_size = sizeof how,
+        .device = options->device,
+        .threads = options->threads,
+        .isa = options->isa,
+        .reader = options->reader,
+        .context_tokens = options->context_given ? options->context : context,
+    };
+    if (options->budget && !read_budget(options->budget, &how)) {
+        (void)cli_fail_text("--budget '%s': bytes (1500000000, 1.5GB, 2GiB) or a share (25%%) is wanted",
+                            options->budget);
+        return false;
+    }
+    sl_error err;
+    if (sl_model_open(cli_model_path(options), &how, out, &err) == SL_OK) return true;
+    (void)cli_fail(&err);
+    return false;
+}
+
+bool cli_open_session(sl_model *model, const cli_options *options, sl_session **out) {
+    const sl_session_options how = {.struct_size = sizeof how, .chunk_tokens = options->chunk};
+    sl_error err;
+    if (sl_session_create(model, &how, out, &err) == SL_OK) return true;
+    (void)cli_fail(&err);
+    return false;
+}
+
+/* What the model recommends, changed by what was asked for. */
+sl_sampling cli_sampling(const sl_model *model, const cli_options *options) {
+    sl_sampling how = sl_model_sampling(model);
+    if (options->temperature_given) how.temperature = options->temperature;
+    if (options->top_k_given) how.top_k = options->top_k;
+    if (options->top_p_given) how.top_p = options->top_p;
+    if (options->min_p_given) how.min_p = options->min_p;
+    how.seed = options->seed_given ? options->seed : (uint64_t)time(NULL);
+    return how;
+}
+
+static double per_second(uint64_t count, double seconds) {
+    return seconds > 0 ? (double)count / seconds : 0;
+}
+
+void cli_print_stats(FILE *to, const sl_model *model, const sl_session *session) {
+    const sl_stats s = sl_session_stats(session);
+    const sl_model_info info = sl_model_describe(model);
+    char a[32], b[32], c[32], d[32];
+    (void)fprintf(to, "prefill %llu tokens in %.3f s (%.1f tok/s), decode %llu in %.3f s (%.1f tok/s)\n",
+                  (unsigned long long)s.prefill_tokens, s.prefill_seconds,
+                  per_second(s.prefill_tokens, s.prefill_seconds),
+                  (unsigned long long)s.decode_tokens, s.decode_seconds,
+                  per_second(s.decode_tokens, s.decode_seconds));
+    const uint64_t uses = s.expert_hits + s.expert_misses;
+    (void)fprintf(to, "experts: %llu hits, %llu misses (%.1f %% hits), %s read by %s, stalled %.3f s\n",
+                  (unsigned long long)s.expert_hits, (unsigned long long)s.expert_misses,
+                  uses ? 100.0 * (double)s.expert_hits / (double)uses : 0.0,
+                  cli_bytes(s.bytes_read, a, sizeof a), info.reader, s.stall_seconds);
+    (void)fprintf(to,
+                  "memory: %s resident weights, %s of expert slots (%llu of %llu experts), %s state, "
+                  "%s workspace\n",
+                  cli_bytes(info.resident_bytes, a, sizeof a), cli_bytes(info.budget_bytes, b, sizeof b),
+                  (unsigned long long)info.slot_count, (unsigned long long)info.expert_count,
+                  cli_bytes(info.state_bytes, c, sizeof c), cli_bytes(info.workspace_bytes, d, sizeof d));
+    (void)fprintf(to, "compute: %u threads, %s, %llu programs compiled in %.1f ms\n", info.threads,
+                  info.isa, (unsigned long long)s.programs_compiled, s.compile_seconds * 1e3);
+}

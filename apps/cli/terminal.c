@@ -1,0 +1,109 @@
+/* terminal.c - Talking to the person: errors, progress, sizes, standard input. */
+#include "apps/cli/cli.h"
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+bool cli_is_terminal(FILE *to) { return isatty(fileno(to)) == 1; }
+
+static void print_error(const char *message) {
+    const bool colour = cli_is_terminal(stderr);
+    cli_progress_end();
+    (void)fprintf(stderr, "%ssluice:%s %s\n", colour ? "\033[31m" : "", colour ? "\033[0m" : "", message);
+}
+
+int cli_fail(const sl_error *err) {
+    print_error(err->message);
+    return CLI_FAILED;
+}
+
+int cli_fail_text(const char *format, ...) {
+    char message[512];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    print_error(message);
+    return CLI_FAILED;
+}
+
+static double now(void) {
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static struct {
+    double started, shown;
+    bool visible;
+} bar;
+
+int cli_progress(void *ctx, const char *what, uint64_t done, uint64_t total) {
+    enum { WIDTH = 30 };
+    (void)ctx;
+    const double time = now();
+    if (bar.started == 0) bar.started = time;
+    if (!cli_is_terminal(stderr) || time - bar.started < 0.5 || time - bar.shown < 0.1) return 0;
+    bar.shown = time;
+    bar.visible = true;
+    const double share = total ? (double)done / (double)total : 0;
+    const int filled = (int)(share * WIDTH);
+    const double left = share > 0 ? (time - bar.started) * (1 - share) / share : 0;
+    (void)fprintf(stderr, "\r%-12.12s [%.*s%*s] %3.0f %%  %.0f s left \033[K", what, filled,
+                  "##############################", WIDTH - filled, "", share * 100, left);
+    return 0;
+}
+
+void cli_progress_end(void) {
+    if (bar.visible) (void)fprintf(stderr, "\r\033[K");
+    bar.visible = false;
+    bar.started = bar.shown = 0;
+}
+
+char *cli_bytes(uint64_t bytes, char *text, size_t capacity) {
+    static const char *const units[] = {"B", "KB", "MB", "GB", "TB", "PB"};
+    double value = (double)bytes;
+    int unit = 0;
+    while (value >= 1000 && unit < 5) {
+        value /= 1000;
+        unit++;
+    }
+    (void)snprintf(text, capacity, unit && value < 10 ? "%.2f %s" : unit && value < 100 ? "%.1f %s" : "%.0f %s",
+                   value, units[unit]);
+    return text;
+}
+
+char *cli_read_all(const char *path, size_t *out_bytes) {
+    const bool standard = strcmp(path, "-") == 0;
+    FILE *file = standard ? stdin : fopen(path, "rb");
+    if (!file) {
+        (void)cli_fail_text("%s: %s", path, strerror(errno));
+        return NULL;
+    }
+    char *text = NULL;
+    size_t used = 0, room = 0;
+    for (;;) {
+        if (room - used < 65536) {
+            room = room * 2 + 131072;
+            char *larger = realloc(text, room);
+            if (!larger) break;
+            text = larger;
+        }
+        const size_t got = fread(text + used, 1, room - used - 1, file);
+        used += got;
+        if (got == 0) break;
+    }
+    const bool failed = ferror(file) != 0 || !text;
+    if (!standard) (void)fclose(file);
+    if (failed) {
+        (void)cli_fail_text("%s: cannot be read", standard ? "standard input" : path);
+        free(text);
+        return NULL;
+    }
+    text[used] = '\0';
+    *out_bytes = used;
+    return text;
+}

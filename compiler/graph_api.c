@@ -1,0 +1,141 @@
+/* graph_api.c - The building half of sluice/graph.h. */
+#include "compiler/graph.h"
+#include "sluice/graph.h"
+#include <string.h>
+
+sl_status sl_graph_new(const char *name, sl_graph **out, sl_error *err) {
+    return sl_graph_create(name, NULL, out, err);
+}
+
+sl_status sl_graph_read(const char *text, size_t bytes, sl_graph **out, sl_error *err) {
+    return sl_graph_parse(text, bytes, NULL, out, err);
+}
+
+void sl_graph_free(sl_graph *graph) {
+    sl_graph_destroy(graph);
+}
+
+sl_status sl_graph_text(const sl_graph *graph, char **out_text, sl_error *err) {
+    sl_arena arena;
+    sl_arena_init(&arena, NULL);
+    char *text = NULL;
+    sl_status status = sl_graph_print(graph, &arena, &text, err);
+    if (status == SL_OK) {
+        const size_t bytes = strlen(text) + 1;
+        *out_text = sl_allocate(NULL, bytes, 1);
+        if (*out_text) memcpy(*out_text, text, bytes);
+        else status = sl_no_memory(err, "the text of a graph", bytes);
+    }
+    sl_arena_deinit(&arena);
+    return status;
+}
+
+void sl_graph_text_free(char *text) {
+    if (text) sl_release(NULL, text, strlen(text) + 1, 1);
+}
+
+/* False after recording what is wrong with the type. */
+static bool make_type(sl_graph *graph, const char *name, const char *dtype, const sl_dims *shape,
+                      sl_type *out) {
+    out->shape = *shape;
+    if (sl_dtype_find(dtype, strlen(dtype), &out->dtype)) return true;
+    sl_graph_mistake(graph, SL_INVALID, "%s: unknown element type '%s'", name, dtype);
+    return false;
+}
+
+static sl_dims make_dims(uint32_t rank, const int64_t *dims) {
+    sl_dims shape = {.rank = rank};
+    if (rank && rank <= SL_MAX_RANK) memcpy(shape.dims, dims, rank * sizeof *dims);
+    return shape;
+}
+
+static sl_value declare(sl_graph *graph, sl_value_kind kind, const char *name, const char *dtype,
+                        sl_dims shape) {
+    sl_type type;
+    if (!make_type(graph, name, dtype, &shape, &type)) return (sl_value){0};
+    return sl_graph_declare(graph, kind, name, type);
+}
+
+sl_value sl_graph_add_input(sl_graph *graph, const char *name, const char *dtype, uint32_t rank,
+                            const int64_t *dims) {
+    return declare(graph, SL_VALUE_INPUT, name, dtype, make_dims(rank, dims));
+}
+
+sl_value sl_graph_add_weight(sl_graph *graph, const char *name, const char *dtype, uint32_t rank,
+                             const int64_t *dims) {
+    return declare(graph, SL_VALUE_WEIGHT, name, dtype, make_dims(rank, dims));
+}
+
+sl_value sl_graph_add_state(sl_graph *graph, const char *name, const char *dtype, uint32_t rank,
+                            const int64_t *dims) {
+    return declare(graph, SL_VALUE_STATE, name, dtype, make_dims(rank, dims));
+}
+
+sl_value sl_graph_add_constant(sl_graph *graph, const char *name, const char *dtype, uint32_t rank,
+                               const int64_t *dims, const void *data) {
+    const sl_dims shape = make_dims(rank, dims);
+    sl_type type;
+    if (!make_type(graph, name, dtype, &shape, &type)) return (sl_value){0};
+    return sl_graph_constant(graph, name, type, data);
+}
+
+void sl_graph_apply(sl_graph *graph, const char *op_name, const sl_value *inputs, uint32_t count,
+                    const char *attrs, sl_value *outputs) {
+    outputs[0] = (sl_value){0};
+    const sl_op op = sl_op_find(op_name, strlen(op_name));
+    if (op == SL_OP_COUNT) {
+        sl_graph_mistake(graph, SL_INVALID, "unknown op '%s'", op_name);
+        return;
+    }
+    const sl_op_info *info = sl_op_info_of(op);
+    memset(outputs, 0, info->output_count * sizeof *outputs);
+    if (count != info->input_count) {
+        sl_graph_mistake(graph, SL_INVALID, "%s takes %u inputs, found %u", op_name,
+                         info->input_count, count);
+        return;
+    }
+    _Alignas(max_align_t) unsigned char values[SL_MAX_ATTRS_BYTES];
+    sl_error err;
+    const sl_status status = sl_attrs_parse(op, attrs, attrs ? strlen(attrs) : 0, values, &err);
+    if (status != SL_OK) {
+        sl_graph_mistake(graph, status, "attributes of %s: %s", op_name, err.message);
+        return;
+    }
+    sl_graph_append(graph, op, inputs, values, outputs);
+}
+
+void sl_graph_add_output(sl_graph *graph, const char *name, sl_value value) {
+    sl_graph_output(graph, name, value);
+}
+
+uint32_t sl_op_rows(const sl_op_row **out_rows) {
+    static const sl_op_row rows[SL_OP_COUNT] = {
+#define OP(NAME, INPUTS, OUTPUTS, ATTRS, TRAITS, SUMMARY) {#NAME, SUMMARY},
+#include "core/ops.def"
+    };
+    *out_rows = rows;
+    return SL_OP_COUNT;
+}
+
+static void fill_item(const sl_value_info *value, const char *name, const char *kind,
+                      sl_graph_item *out) {
+    *out = (sl_graph_item){.name = name,
+                           .dtype = sl_dtype_infos[value->type.dtype].name,
+                           .kind = kind,
+                           .rank = value->type.shape.rank};
+    memcpy(out->dims, value->type.shape.dims, out->rank * sizeof out->dims[0]);
+}
+
+int sl_graph_item_at(const sl_graph *graph, uint32_t index, sl_graph_item *out) {
+    static const char *const kinds[] = {"input", "weight", "constant", "state", "experts"};
+    for (uint32_t v = 1; v <= graph->value_count; v++) {
+        const sl_value_info *value = &graph->values[v];
+        if (value->kind == SL_VALUE_RESULT || index-- > 0) continue;
+        fill_item(value, value->name, kinds[value->kind], out);
+        return 1;
+    }
+    if (index >= graph->output_count) return 0;
+    const sl_graph_out *output = &graph->outputs[index];
+    fill_item(&graph->values[output->value.v], output->name, "output", out);
+    return 1;
+}

@@ -1,0 +1,56 @@
+/* check.h - What the op families share: signatures, broadcasting, and access to operands.
+ *
+ * A signature states an op's types in one line:
+ *
+ *   "x f32[T,K], w weight[N,K] -> f32[T,N]"
+ *
+ * Inputs are listed in order with their names; results follow the arrow (NEXT outputs are left
+ * out).  A dim is a number or a name; a name stands for one size wherever it appears; "2D" and
+ * "W-1" are derived from one.  ".." in front stands for any leading dims, the same wherever it
+ * appears.  An element type is a dtype's own name or a class: `number` (f32 or i32), `float`,
+ * `plain` (anything but panels), `weight` (float or panel), `any`. */
+#ifndef SL_COMPILER_OPS_CHECK_H
+#define SL_COMPILER_OPS_CHECK_H
+#include "compiler/ops/semantics.h"
+
+#define OP(NAME, ...)                                                                              \
+    sl_infer_fn infer_##NAME;                                                                      \
+    sl_eval_fn eval_##NAME;
+#include "core/ops.def"
+
+/* Checks the inputs against the signature and sets the results. */
+SL_CHECKED sl_status sl_match(const sl_infer_args *a, const char *signature, sl_error *err);
+/* The same for the second input alone. */
+SL_CHECKED sl_status sl_match_second(const sl_infer_args *a, const char *signature, sl_error *err);
+
+/* The shape of an elementwise result, as NumPy broadcasts a and b from their last dims. */
+SL_CHECKED sl_status sl_broadcast(const char *label, const sl_dims *a, const sl_dims *b,
+                                  sl_dims *out, sl_error *err);
+/* Where element `index` of shape `to` comes from in a tensor of shape `from`. */
+int64_t sl_broadcast_index(const sl_dims *from, const sl_dims *to, int64_t index);
+
+/* Fails unless `value` of attribute `name` lies in [least, most]. */
+SL_CHECKED sl_status sl_check_attr(const char *label, const char *name, int64_t value,
+                                   int64_t least, int64_t most, sl_error *err);
+
+/* The first `count` inputs as doubles; weights are decoded into scratch. */
+SL_CHECKED sl_status sl_eval_inputs(const sl_eval_args *a, uint32_t count, const double **out,
+                                    sl_error *err);
+/* Scratch for count doubles; fails with SL_NO_MEMORY. */
+SL_CHECKED sl_status sl_eval_scratch(const sl_eval_args *a, int64_t count, double **out,
+                                     sl_error *err);
+/* Fails unless every one of count integers lies in [0, limit). */
+SL_CHECKED sl_status sl_eval_bounds(const sl_eval_args *a, const char *name, const double *values,
+                                    int64_t count, int64_t limit, sl_error *err);
+
+static inline int64_t sl_eval_dim(const sl_eval_args *a, uint32_t input, uint32_t dim) {
+    return a->in[input].type.shape.dims[dim];
+}
+static inline int64_t sl_eval_last_dim(const sl_eval_args *a, uint32_t input) {
+    const sl_dims *shape = &a->in[input].type.shape;
+    return shape->rank ? shape->dims[shape->rank - 1] : 1;
+}
+
+double sl_sigmoid(double x);
+double sl_silu(double x);
+#endif

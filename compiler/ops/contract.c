@@ -1,0 +1,93 @@
+/* contract.c - Matrix products, and rows of a table. */
+#include "compiler/ops/check.h"
+
+/* The dims in front of a matrix. */
+static sl_dims batch_of(const sl_dims *shape) {
+    sl_dims batch = *shape;
+    batch.rank -= 2;
+    return batch;
+}
+
+sl_status infer_matmul(const sl_infer_args *a, sl_error *err) {
+    SL_TRY(sl_match(a, "a f32[..,M,K]", err));
+    SL_TRY(sl_match_second(a, "b f32[..,K,N]", err));
+    const sl_dims *left = &a->in[0].shape, *right = &a->in[1].shape;
+    const int64_t inner = left->dims[left->rank - 1];
+    if (right->dims[right->rank - 2] != inner) {
+        char x[SL_TYPE_TEXT], y[SL_TYPE_TEXT];
+        return sl_fail(err, SL_INVALID, "%s: b is %s, its last dim but one must be %lld as in a %s",
+                       a->label, sl_type_format(&a->in[1], y, sizeof y), (long long)inner,
+                       sl_type_format(&a->in[0], x, sizeof x));
+    }
+    const sl_dims left_batch = batch_of(left), right_batch = batch_of(right);
+    sl_dims *out = &a->out[0].shape;
+    SL_TRY(sl_broadcast(a->label, &left_batch, &right_batch, out, err));
+    out->dims[out->rank++] = left->dims[left->rank - 2];
+    out->dims[out->rank++] = right->dims[right->rank - 1];
+    a->out[0].dtype = SL_DTYPE_f32;
+    return SL_OK;
+}
+
+static void multiply(const double *a, const double *b, double *out, const int64_t mkn[3]) {
+    const int64_t rows = mkn[0], inner = mkn[1], cols = mkn[2];
+    for (int64_t m = 0; m < rows; m++)
+        for (int64_t n = 0; n < cols; n++) {
+            double sum = 0;
+            for (int64_t k = 0; k < inner; k++) sum += a[m * inner + k] * b[k * cols + n];
+            out[m * cols + n] = sum;
+        }
+}
+
+sl_status eval_matmul(const sl_eval_args *a, sl_error *err) {
+    const double *in[2];
+    SL_TRY(sl_eval_inputs(a, 2, in, err));
+    const sl_dims *left = &a->in[0].type.shape, *right = &a->in[1].type.shape;
+    const int64_t mkn[3] = {left->dims[left->rank - 2], left->dims[left->rank - 1],
+                            right->dims[right->rank - 1]};
+    const sl_dims left_batch = batch_of(left), right_batch = batch_of(right);
+    const sl_dims batch = batch_of(&a->out[0].type.shape);
+    for (int64_t i = 0; i < sl_dims_tail(&batch, 0); i++) {
+        const double *x = in[0] + sl_broadcast_index(&left_batch, &batch, i) * mkn[0] * mkn[1];
+        const double *y = in[1] + sl_broadcast_index(&right_batch, &batch, i) * mkn[1] * mkn[2];
+        multiply(x, y, a->out[0].data + i * mkn[0] * mkn[2], mkn);
+    }
+    return SL_OK;
+}
+
+sl_status infer_embed(const sl_infer_args *a, sl_error *err) {
+    return sl_match(a, "table weight[V,H], ids i32[T] -> f32[T,H]", err);
+}
+
+sl_status eval_embed(const sl_eval_args *a, sl_error *err) {
+    const int64_t vocab = sl_eval_dim(a, 0, 0), width = sl_eval_dim(a, 0, 1);
+    const int64_t rows = sl_eval_dim(a, 1, 0);
+    const sl_eval_args only_ids = {.label = a->label, .in = &a->in[1], .scratch = a->scratch};
+    const double *ids;
+    SL_TRY(sl_eval_inputs(&only_ids, 1, &ids, err));
+    SL_TRY(sl_eval_bounds(a, "ids", ids, rows, vocab, err));
+    for (int64_t t = 0; t < rows; t++)
+        sl_eval_row(&a->in[0], (int64_t)ids[t], a->out[0].data + t * width);
+    return SL_OK;
+}
+
+sl_status infer_linear(const sl_infer_args *a, sl_error *err) {
+    return sl_match(a, "x f32[T,K], w weight[N,K] -> f32[T,N]", err);
+}
+
+sl_status eval_linear(const sl_eval_args *a, sl_error *err) {
+    const int64_t rows = sl_eval_dim(a, 0, 0), inner = sl_eval_dim(a, 0, 1);
+    const int64_t cols = sl_eval_dim(a, 1, 0);
+    const double *x;
+    double *w;
+    SL_TRY(sl_eval_inputs(a, 1, &x, err));
+    SL_TRY(sl_eval_scratch(a, inner, &w, err));
+    for (int64_t n = 0; n < cols; n++) {
+        sl_eval_row(&a->in[1], n, w);
+        for (int64_t t = 0; t < rows; t++) {
+            double sum = 0;
+            for (int64_t k = 0; k < inner; k++) sum += x[t * inner + k] * w[k];
+            a->out[0].data[t * cols + n] = sum;
+        }
+    }
+    return SL_OK;
+}

@@ -1,0 +1,238 @@
+/* moe.c - Mixture of experts: choosing experts, running them, adding up. */
+#include "compiler/ops/check.h"
+#include "core/codec.h"
+#include <math.h>
+#include <string.h>
+
+sl_status infer_route(const sl_infer_args *a, sl_error *err) {
+    const sl_route_attrs *attrs = a->attrs;
+    SL_TRY(sl_match(a, "logits f32[T,E]", err));
+    SL_TRY(sl_check_attr(a->label, "k", attrs->k, 1, a->in[0].shape.dims[1], err));
+    SL_TRY(sl_check_attr(a->label, "normalise", attrs->normalise, 0, 1, err));
+    const int64_t rows = a->in[0].shape.dims[0];
+    a->out[0] = sl_type_make(SL_DTYPE_i32, 2, rows, (int64_t)attrs->k);
+    a->out[1] = sl_type_make(SL_DTYPE_f32, 2, rows, (int64_t)attrs->k);
+    return SL_OK;
+}
+
+/* The largest logit that is not among the first `taken` chosen; the lower index of equals. */
+static int64_t best_left(const double *logits, int64_t count, const double *chosen,
+                         uint32_t taken) {
+    int64_t best = -1;
+    for (int64_t e = 0; e < count; e++) {
+        bool used = false;
+        for (uint32_t j = 0; j < taken; j++) used |= chosen[j] == (double)e;
+        if (!used && (best < 0 || logits[e] > logits[best])) best = e;
+    }
+    return best;
+}
+
+sl_status eval_route(const sl_eval_args *a, sl_error *err) {
+    const sl_route_attrs *attrs = a->attrs;
+    const double *logits;
+    SL_TRY(sl_eval_inputs(a, 1, &logits, err));
+    const int64_t rows = sl_eval_dim(a, 0, 0), experts = sl_eval_dim(a, 0, 1);
+    for (int64_t t = 0; t < rows; t++, logits += experts) {
+        double *chosen = a->out[0].data + t * attrs->k, *weights = a->out[1].data + t * attrs->k;
+        for (uint32_t j = 0; j < attrs->k; j++)
+            chosen[j] = (double)best_left(logits, experts, chosen, j);
+        const double most = logits[(int64_t)chosen[0]];
+        double all = 0, some = 0;
+        for (int64_t e = 0; e < experts; e++) all += exp(logits[e] - most);
+        for (uint32_t j = 0; j < attrs->k; j++)
+            some += weights[j] = exp(logits[(int64_t)chosen[j]] - most);
+        for (uint32_t j = 0; j < attrs->k; j++) weights[j] /= attrs->normalise ? some : all;
+    }
+    return SL_OK;
+}
+
+sl_status infer_moe_group(const sl_infer_args *a, sl_error *err) {
+    SL_TRY(sl_match(a, "chosen i32[T,k], experts weight[E,I,H]", err));
+    const sl_dims *chosen = &a->in[0].shape;
+    a->out[0] = sl_type_make(SL_DTYPE_i32, 1, chosen->dims[0] * chosen->dims[1]);
+    a->out[1] = sl_type_make(SL_DTYPE_i32, 1, a->in[1].shape.dims[0] + 1);
+    return SL_OK;
+}
+
+static sl_status request_experts(const sl_eval_args *a, const double *starts, int64_t experts,
+                                 sl_error *err) {
+    const sl_moe_group_attrs *attrs = a->attrs;
+    sl_expert_source *source = a->in[1].source;
+    if (!source) return sl_fail(err, SL_INVALID, "%s: experts are not bound", a->label);
+    int32_t *used = SL_ARENA_NEW_ARRAY(a->scratch, int32_t, experts);
+    if (!used) return sl_no_memory(err, a->label, (uint64_t)experts * sizeof *used);
+    uint32_t count = 0;
+    for (int64_t e = 0; e < experts; e++)
+        if (starts[e] != starts[e + 1]) used[count++] = (int32_t)e;
+    return source->request(source, (sl_layer_id){attrs->layer}, used, count, err);
+}
+
+sl_status eval_moe_group(const sl_eval_args *a, sl_error *err) {
+    const double *chosen;
+    SL_TRY(sl_eval_inputs(a, 1, &chosen, err));
+    const int64_t pairs = sl_eval_dim(a, 0, 0) * sl_eval_dim(a, 0, 1);
+    const int64_t experts = sl_eval_dim(a, 1, 0);
+    SL_TRY(sl_eval_bounds(a, "chosen", chosen, pairs, experts, err));
+    double *order = a->out[0].data, *starts = a->out[1].data;
+    int64_t placed = 0;
+    for (int64_t e = 0; e < experts; e++) {
+        starts[e] = (double)placed;
+        for (int64_t p = 0; p < pairs; p++)
+            if (chosen[p] == (double)e) order[placed++] = (double)p;
+    }
+    starts[experts] = (double)placed;
+    return request_experts(a, starts, experts, err);
+}
+
+sl_status infer_moe_ffn(const sl_infer_args *a, sl_error *err) {
+    const sl_moe_ffn_attrs *attrs = a->attrs;
+    SL_TRY(sl_match(a, "x f32[T,H], order i32[P], starts i32[L], experts weight[E,I,H]", err));
+    const int64_t rows = a->in[0].shape.dims[0], width = a->in[0].shape.dims[1];
+    const int64_t experts = a->in[3].shape.dims[0];
+    SL_TRY(sl_check_attr(a->label, "k", attrs->k, 1, experts, err));
+    int64_t pairs;
+    if (__builtin_mul_overflow(rows, (int64_t)attrs->k, &pairs) || a->in[1].shape.dims[0] != pairs)
+        return sl_fail(err, SL_INVALID, "%s: order has %lld pairs, must be %lld rows of x times k %u",
+                       a->label, (long long)a->in[1].shape.dims[0], (long long)rows, attrs->k);
+    if (a->in[2].shape.dims[0] != experts + 1)
+        return sl_fail(err, SL_INVALID, "%s: starts has %lld entries, must be %lld experts and one",
+                       a->label, (long long)a->in[2].shape.dims[0], (long long)experts);
+    a->out[0] = sl_type_make(SL_DTYPE_f32, 3, rows, (int64_t)attrs->k, width);
+    return SL_OK;
+}
+
+/* What running one expert needs. */
+typedef struct {
+    const double *x, *order, *starts;
+    double *out;
+    int64_t hidden, width, experts, k;
+    double *row, *up_row, *inner; /* scratch: [max(hidden, width)] twice, [width] */
+} ffn;
+
+static void decode(const sl_cview *matrix, int64_t row, double *out) {
+    const sl_eval_tensor tensor = {.type = matrix->type, .coded = matrix->data};
+    sl_eval_row(&tensor, row, out);
+}
+
+static double dot(const double *x, const double *y, int64_t count) {
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++) sum += x[i] * y[i];
+    return sum;
+}
+
+static void run_pair(const ffn *f, const sl_expert_lease *lease, int64_t pair) {
+    const double *x = f->x + pair / f->k * f->hidden;
+    double *out = f->out + pair * f->hidden;
+    for (int64_t i = 0; i < f->width; i++) {
+        decode(&lease->gate, i, f->row);
+        decode(&lease->up, i, f->up_row);
+        f->inner[i] = sl_silu(dot(f->row, x, f->hidden)) * dot(f->up_row, x, f->hidden);
+    }
+    for (int64_t n = 0; n < f->hidden; n++) {
+        decode(&lease->down, n, f->row);
+        out[n] = dot(f->row, f->inner, f->width);
+    }
+}
+
+static bool is_matrix(const sl_cview *view, int64_t rows, int64_t cols) {
+    const sl_dims *shape = &view->type.shape;
+    return view->data && shape->rank == 2 && shape->dims[0] == rows && shape->dims[1] == cols;
+}
+
+static sl_status run_lease(const sl_eval_args *a, const ffn *f, const sl_expert_lease *lease,
+                           int64_t *done, sl_error *err) {
+    if (lease->expert >= f->experts || !is_matrix(&lease->gate, f->width, f->hidden) ||
+        !is_matrix(&lease->up, f->width, f->hidden) ||
+        !is_matrix(&lease->down, f->hidden, f->width))
+        return sl_fail(err, SL_INVALID, "%s: the lease of expert %d is not of the declared shape",
+                       a->label, lease->expert);
+    const int64_t end = (int64_t)f->starts[lease->expert + 1];
+    for (int64_t i = (int64_t)f->starts[lease->expert]; i < end; i++, ++*done)
+        run_pair(f, lease, (int64_t)f->order[i]);
+    return SL_OK;
+}
+
+static sl_status ffn_of(const sl_eval_args *a, ffn *f, sl_error *err) {
+    const double *in[3];
+    SL_TRY(sl_eval_inputs(a, 3, in, err));
+    *f = (ffn){.x = in[0],
+               .order = in[1],
+               .starts = in[2],
+               .out = a->out[0].data,
+               .hidden = sl_eval_dim(a, 0, 1),
+               .width = sl_eval_dim(a, 3, 1),
+               .experts = sl_eval_dim(a, 3, 0),
+               .k = ((const sl_moe_ffn_attrs *)a->attrs)->k};
+    const int64_t pairs = sl_eval_dim(a, 1, 0);
+    SL_TRY(sl_eval_bounds(a, "order", f->order, pairs, pairs, err));
+    SL_TRY(sl_eval_bounds(a, "starts", f->starts, f->experts + 1, pairs + 1, err));
+    const int64_t longest = f->hidden > f->width ? f->hidden : f->width;
+    SL_TRY(sl_eval_scratch(a, longest, &f->row, err));
+    SL_TRY(sl_eval_scratch(a, longest, &f->up_row, err));
+    return sl_eval_scratch(a, f->width, &f->inner, err);
+}
+
+sl_status eval_moe_ffn(const sl_eval_args *a, sl_error *err) {
+    const sl_layer_id layer = {((const sl_moe_ffn_attrs *)a->attrs)->layer};
+    sl_expert_source *source = a->in[3].source;
+    if (!source) return sl_fail(err, SL_INVALID, "%s: experts are not bound", a->label);
+    ffn f;
+    SL_TRY(ffn_of(a, &f, err));
+    int64_t done = 0;
+    for (;;) {
+        sl_expert_lease lease;
+        SL_TRY(source->take(source, layer, &lease, err));
+        if (lease.expert < 0) break;
+        const sl_status status = run_lease(a, &f, &lease, &done, err);
+        source->release(source, &lease);
+        SL_TRY(status);
+    }
+    if (done != sl_eval_dim(a, 1, 0))
+        return sl_fail(err, SL_INVALID, "%s: the leased experts covered %lld of %lld pairs",
+                       a->label, (long long)done, (long long)sl_eval_dim(a, 1, 0));
+    return SL_OK;
+}
+
+sl_status infer_moe_combine(const sl_infer_args *a, sl_error *err) {
+    return sl_match(a, "y f32[T,k,H], weights f32[T,k] -> f32[T,H]", err);
+}
+
+sl_status eval_moe_combine(const sl_eval_args *a, sl_error *err) {
+    const double *in[2];
+    SL_TRY(sl_eval_inputs(a, 2, in, err));
+    const int64_t rows = sl_eval_dim(a, 0, 0), k = sl_eval_dim(a, 0, 1);
+    const int64_t hidden = sl_eval_dim(a, 0, 2);
+    for (int64_t t = 0; t < rows; t++)
+        for (int64_t n = 0; n < hidden; n++) {
+            double sum = 0;
+            for (int64_t j = t * k; j < (t + 1) * k; j++)
+                sum += in[1][j] * in[0][j * hidden + n];
+            a->out[0].data[t * hidden + n] = sum;
+        }
+    return SL_OK;
+}
+
+sl_status infer_swiglu(const sl_infer_args *a, sl_error *err) {
+    return sl_match(a, "gate f32[..], up f32[..] -> f32[..]", err);
+}
+
+sl_status eval_swiglu(const sl_eval_args *a, sl_error *err) {
+    const double *in[2];
+    SL_TRY(sl_eval_inputs(a, 2, in, err));
+    const int64_t count = sl_type_elements(&a->out[0].type);
+    for (int64_t i = 0; i < count; i++) a->out[0].data[i] = sl_silu(in[0][i]) * in[1][i];
+    return SL_OK;
+}
+
+sl_status infer_shared_combine(const sl_infer_args *a, sl_error *err) {
+    return sl_match(a, "routed f32[T,H], shared f32[T,H], gate f32[T,1] -> f32[T,H]", err);
+}
+
+sl_status eval_shared_combine(const sl_eval_args *a, sl_error *err) {
+    const double *in[3];
+    SL_TRY(sl_eval_inputs(a, 3, in, err));
+    const int64_t rows = sl_eval_dim(a, 0, 0), hidden = sl_eval_dim(a, 0, 1);
+    for (int64_t i = 0; i < rows * hidden; i++)
+        a->out[0].data[i] = in[0][i] + sl_sigmoid(in[2][i / hidden]) * in[1][i];
+    return SL_OK;
+}

@@ -1,0 +1,515 @@
+/* ops_test.c - Every op against PyTorch (tests/data/ops/fixtures.json), and its refusals. */
+#include "compiler/graph.h"
+#include "compiler/ops/semantics.h"
+#include "core/codec.h"
+#include <jansson.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* ---- A source that serves experts from memory, last requested first ---- */
+
+typedef struct {
+    sl_expert_source source; /* first */
+    sl_type type;            /* [E, I, H] */
+    float *gate, *up, *down;
+    int32_t wanted[16];
+    uint32_t wanted_count, requests, leases;
+    sl_layer_id layer;
+} memory_source;
+
+static sl_status source_request(sl_expert_source *source, sl_layer_id layer, const int32_t *experts,
+                                uint32_t count, sl_error *err) {
+    memory_source *m = (memory_source *)source;
+    if (count > 16) return sl_fail(err, SL_INVALID, "too many experts");
+    for (uint32_t i = 0; i < count; i++) m->wanted[i] = experts[i];
+    m->wanted_count = count;
+    m->layer = layer;
+    m->requests++;
+    return SL_OK;
+}
+
+static sl_status source_take(sl_expert_source *source, sl_layer_id layer, sl_expert_lease *out,
+                             sl_error *err) {
+    memory_source *m = (memory_source *)source;
+    if (layer.v != m->layer.v) return sl_fail(err, SL_INVALID, "wrong layer %u", layer.v);
+    *out = (sl_expert_lease){.expert = -1};
+    if (m->wanted_count == 0) return SL_OK;
+    const int32_t expert = m->wanted[--m->wanted_count];
+    const int64_t width = m->type.shape.dims[1], hidden = m->type.shape.dims[2];
+    const int64_t at = expert * width * hidden;
+    const sl_type wide = sl_type_make(SL_DTYPE_f32, 2, width, hidden);
+    const sl_type tall = sl_type_make(SL_DTYPE_f32, 2, hidden, width);
+    *out = (sl_expert_lease){.expert = expert,
+                             .gate = {m->gate + at, wide},
+                             .up = {m->up + at, wide},
+                             .down = {m->down + at, tall}};
+    m->leases++;
+    return SL_OK;
+}
+
+static void source_release(sl_expert_source *source, const sl_expert_lease *lease) {
+    assert_true(lease->expert >= 0);
+    ((memory_source *)source)->leases--;
+}
+
+/* ---- Running an op on tensors ---- */
+
+typedef struct {
+    sl_arena arena;
+    sl_op op;
+    const sl_op_info *info;
+    sl_eval_tensor in[SL_MAX_INPUTS], out[SL_MAX_OUTPUTS];
+    _Alignas(max_align_t) unsigned char attrs[SL_MAX_ATTRS_BYTES];
+    memory_source experts;
+    sl_error err;
+} bench;
+
+static void bench_open(bench *b, const char *op, const char *attrs) {
+    memset(b, 0, sizeof *b);
+    sl_arena_init(&b->arena, NULL);
+    b->op = sl_op_find(op, strlen(op));
+    assert_true(b->op < SL_OP_COUNT);
+    b->info = sl_op_info_of(b->op);
+    if (sl_attrs_parse(b->op, attrs, strlen(attrs), b->attrs, &b->err) != SL_OK)
+        fail_msg("%s {%s}: %s", op, attrs, b->err.message);
+}
+
+static void bench_close(bench *b) {
+    sl_arena_deinit(&b->arena);
+}
+
+static double *new_doubles(bench *b, int64_t count) {
+    double *data = SL_ARENA_NEW_ARRAY(&b->arena, double, count);
+    assert_non_null(data);
+    return data;
+}
+
+/* Infers the results and computes them. */
+static sl_status bench_run(bench *b) {
+    sl_type in[SL_MAX_INPUTS], out[SL_MAX_OUTPUTS] = {0};
+    for (uint32_t i = 0; i < b->info->input_count; i++) in[i] = b->in[i].type;
+    SL_TRY(sl_infer(b->op, b->info->name, in, b->attrs, out, &b->err));
+    for (uint32_t o = 0; o < b->info->output_count; o++) {
+        const int32_t state = b->info->output_state[o];
+        b->out[o].type = out[o];
+        b->out[o].data =
+            state >= 0 ? b->in[state].data : new_doubles(b, sl_type_elements(&out[o]));
+    }
+    sl_arena scratch;
+    sl_arena_init(&scratch, NULL);
+    const sl_eval_args args = {b->info->name, b->in, b->attrs, b->out, &scratch};
+    const sl_status status = sl_eval(b->op, &args, &b->err);
+    sl_arena_deinit(&scratch);
+    return status;
+}
+
+/* ---- Fixtures ---- */
+
+static sl_type read_type(const json_t *item) {
+    sl_type type = {0};
+    const char *dtype = json_string_value(json_object_get(item, "dtype"));
+    assert_true(sl_dtype_find(dtype, strlen(dtype), &type.dtype));
+    const json_t *dims = json_object_get(item, "dims");
+    type.shape.rank = (uint32_t)json_array_size(dims);
+    for (uint32_t d = 0; d < type.shape.rank; d++)
+        type.shape.dims[d] = json_integer_value(json_array_get(dims, d));
+    return type;
+}
+
+static double *read_data(bench *b, const json_t *array) {
+    double *data = new_doubles(b, (int64_t)json_array_size(array));
+    for (size_t i = 0; i < json_array_size(array); i++)
+        data[i] = json_number_value(json_array_get(array, i));
+    return data;
+}
+
+static float *read_floats(bench *b, const json_t *item, const char *name) {
+    const json_t *array = json_object_get(item, name);
+    const double *data = read_data(b, array);
+    float *floats = SL_ARENA_NEW_ARRAY(&b->arena, float, json_array_size(array));
+    for (size_t i = 0; i < json_array_size(array); i++) floats[i] = (float)data[i];
+    return floats;
+}
+
+static void read_experts(bench *b, const json_t *item, sl_eval_tensor *out) {
+    b->experts = (memory_source){.source = {source_request, source_take, source_release},
+                                 .type = out->type,
+                                 .gate = read_floats(b, item, "gate"),
+                                 .up = read_floats(b, item, "up"),
+                                 .down = read_floats(b, item, "down")};
+    out->source = &b->experts.source;
+}
+
+static void read_tensor(bench *b, const json_t *item, sl_eval_tensor *out) {
+    out->type = read_type(item);
+    if (json_object_get(item, "gate")) {
+        read_experts(b, item, out);
+        return;
+    }
+    double *data = read_data(b, json_object_get(item, "data"));
+    if (json_object_get(item, "coded")) {
+        void *bytes = sl_arena_alloc(&b->arena, sl_type_bytes(&out->type), 64);
+        assert_non_null(bytes);
+        sl_encode_f64(out->type.dtype, data, sl_type_elements(&out->type), bytes);
+        out->coded = bytes;
+    } else {
+        out->data = data;
+    }
+}
+
+static void compare(bench *b, const json_t *item, const sl_eval_tensor *found, size_t index) {
+    const sl_type type = read_type(item);
+    char got[SL_TYPE_TEXT], want[SL_TYPE_TEXT];
+    if (!sl_type_equal(&type, &found->type))
+        fail_msg("case %zu, %s: %s instead of %s", index, b->info->name,
+                 sl_type_format(&found->type, got, sizeof got),
+                 sl_type_format(&type, want, sizeof want));
+    const double *data = read_data(b, json_object_get(item, "data"));
+    double largest = 0;
+    const int64_t count = sl_type_elements(&type);
+    for (int64_t i = 0; i < count; i++) largest = fmax(largest, fabs(data[i]));
+    const double allowed = type.dtype == SL_DTYPE_i32 ? 0 : 1e-12 * largest;
+    for (int64_t i = 0; i < count; i++)
+        if (!(fabs(found->data[i] - data[i]) <= allowed))
+            fail_msg("case %zu, %s: element %lld is %.17g instead of %.17g", index, b->info->name,
+                     (long long)i, found->data[i], data[i]);
+}
+
+/* moe_ffn runs after moe_group, which has requested the experts in use. */
+static void request_used(bench *b) {
+    const sl_eval_tensor *starts = &b->in[2];
+    for (int32_t e = 0; e + 1 < starts->type.shape.dims[0]; e++)
+        if (starts->data[e] != starts->data[e + 1])
+            b->experts.wanted[b->experts.wanted_count++] = e;
+    b->experts.layer.v = ((const sl_moe_ffn_attrs *)(const void *)b->attrs)->layer;
+}
+
+static void check_group(const bench *b) {
+    assert_int_equal(b->experts.requests, 1);
+    assert_int_equal(b->experts.layer.v, 3);
+    const double *starts = b->out[1].data;
+    uint32_t used = 0;
+    for (int64_t e = 0; e < b->experts.type.shape.dims[0]; e++)
+        if (starts[e] != starts[e + 1]) assert_int_equal(b->experts.wanted[used++], e);
+    assert_int_equal(used, b->experts.wanted_count);
+}
+
+static sl_op run_fixture(const json_t *item, size_t index) {
+    bench b;
+    bench_open(&b, json_string_value(json_object_get(item, "op")),
+               json_string_value(json_object_get(item, "attrs")));
+    const json_t *ins = json_object_get(item, "in"), *outs = json_object_get(item, "out");
+    assert_int_equal(json_array_size(ins), b.info->input_count);
+    assert_int_equal(json_array_size(outs), b.info->output_count);
+    for (uint32_t i = 0; i < b.info->input_count; i++)
+        read_tensor(&b, json_array_get(ins, i), &b.in[i]);
+    if (b.op == SL_OP_moe_ffn) request_used(&b);
+    if (bench_run(&b) != SL_OK) fail_msg("case %zu: %s", index, b.err.message);
+    for (uint32_t o = 0; o < b.info->output_count; o++)
+        compare(&b, json_array_get(outs, o), &b.out[o], index);
+    if (b.op == SL_OP_moe_group) check_group(&b);
+    assert_int_equal(b.experts.leases, 0);
+    bench_close(&b);
+    return b.op;
+}
+
+static void every_op_matches_pytorch(void **state) {
+    (void)state;
+    json_error_t error;
+    json_t *cases = json_load_file("tests/data/ops/fixtures.json", 0, &error);
+    if (!cases) fail_msg("tests/data/ops/fixtures.json: %s", error.text);
+    uint32_t seen[SL_OP_COUNT] = {0};
+    for (size_t i = 0; i < json_array_size(cases); i++)
+        seen[run_fixture(json_array_get(cases, i), i)]++;
+    for (int op = 0; op < SL_OP_COUNT; op++)
+        if (seen[op] < 2) fail_msg("%s has %u fixtures", sl_op_info_of((sl_op)op)->name, seen[op]);
+    json_decref(cases);
+}
+
+/* ---- Not a number ---- */
+
+static void set_f32(bench *b, uint32_t input, const double *data, int64_t count) {
+    b->in[input].type = sl_type_make(SL_DTYPE_f32, 1, count);
+    b->in[input].data = new_doubles(b, count);
+    memcpy(b->in[input].data, data, (size_t)count * sizeof *data);
+}
+
+static void nan_wins_in_maximum_and_minimum(void **state) {
+    (void)state;
+    const char *const ops[] = {"maximum", "minimum"};
+    for (int i = 0; i < 2; i++) {
+        bench b;
+        bench_open(&b, ops[i], "");
+        set_f32(&b, 0, (double[]){NAN, 1, 2}, 3);
+        set_f32(&b, 1, (double[]){1, NAN, 5}, 3);
+        assert_int_equal(bench_run(&b), SL_OK);
+        assert_true(isnan(b.out[0].data[0]) && isnan(b.out[0].data[1]));
+        assert_true(b.out[0].data[2] == (i == 0 ? 5 : 2));
+        bench_close(&b);
+    }
+}
+
+static void nan_survives_relu_and_reduce_max(void **state) {
+    (void)state;
+    const char *const ops[] = {"relu", "reduce_max"};
+    for (int i = 0; i < 2; i++) {
+        bench b;
+        bench_open(&b, ops[i], i ? "axes = [0]" : "");
+        set_f32(&b, 0, (double[]){NAN, -1}, 2);
+        assert_int_equal(bench_run(&b), SL_OK);
+        assert_true(isnan(b.out[0].data[0]));
+        bench_close(&b);
+    }
+}
+
+/* ---- Weights stay coded ---- */
+
+static void linear_reads_panels(void **state) {
+    (void)state;
+    enum { ROWS = 19, COLS = 37 };
+    bench b;
+    bench_open(&b, "linear", "");
+    double x[COLS];
+    for (int k = 0; k < COLS; k++) x[k] = sin(k);
+    set_f32(&b, 0, x, COLS);
+    b.in[0].type = sl_type_make(SL_DTYPE_f32, 2, (int64_t)1, (int64_t)COLS);
+    b.in[1].type = sl_type_make(SL_DTYPE_q8, 2, (int64_t)ROWS, (int64_t)COLS);
+    const sl_panel_layout layout = sl_panel_layout_of(SL_DTYPE_q8, ROWS, COLS);
+    unsigned char *bytes = sl_arena_alloc(&b.arena, layout.matrix_bytes, 64);
+    for (uint64_t i = 0; i < layout.matrix_bytes; i++) bytes[i] = (unsigned char)(i * 7 % 60);
+    b.in[1].coded = bytes;
+    assert_int_equal(bench_run(&b), SL_OK);
+    for (int n = 0; n < ROWS; n++) {
+        float row[COLS];
+        sl_decode_row(SL_DTYPE_q8, bytes, ROWS, COLS, n, row);
+        double sum = 0;
+        for (int k = 0; k < COLS; k++) sum += x[k] * (double)row[k];
+        assert_true(b.out[0].data[n] == sum && sum != 0);
+    }
+    bench_close(&b);
+}
+
+/* ---- Refusals ---- */
+
+static void set_ones(bench *b, uint32_t input, const char *type_text) {
+    sl_type *type = &b->in[input].type;
+    const char *bracket = strchr(type_text, '[');
+    assert_true(sl_dtype_find(type_text, (size_t)(bracket - type_text), &type->dtype));
+    type->shape.rank = 0;
+    for (const char *p = bracket; *p != ']' && p[1] != ']'; p = strpbrk(p + 1, ",]"))
+        type->shape.dims[type->shape.rank++] = strtoll(p + 1, NULL, 10);
+    b->in[input].data = new_doubles(b, sl_type_elements(type));
+    if (type->dtype == SL_DTYPE_i32) return;
+    for (int64_t i = 0; i < sl_type_elements(type); i++) b->in[input].data[i] = 1;
+}
+
+/* Inputs of ones, integers of zeros; one integer is then set wrong. */
+static void refuses(const char *op, const char *attrs, const char *const *types, uint32_t input,
+                    double wrong, const char *message) {
+    bench b;
+    bench_open(&b, op, attrs);
+    for (uint32_t i = 0; i < b.info->input_count; i++) set_ones(&b, i, types[i]);
+    assert_int_equal(bench_run(&b), SL_OK);
+    b.in[input].data[0] = wrong;
+    assert_int_equal(bench_run(&b), SL_INVALID);
+    assert_string_equal(b.err.message, message);
+    bench_close(&b);
+}
+
+#define TYPES(...) ((const char *const[]){__VA_ARGS__})
+
+static void indices_out_of_range_are_refused(void **state) {
+    (void)state;
+    refuses("embed", "", TYPES("f32[3,2]", "i32[2]"), 1, 3, "embed: ids[0] is 3, must be 0 to 2");
+    refuses("embed", "", TYPES("f32[3,2]", "i32[2]"), 1, -1, "embed: ids[0] is -1, must be 0 to 2");
+    refuses("gather", "axis = 1", TYPES("f32[3,2]", "i32[2]"), 1, 2,
+            "gather: indices[0] is 2, must be 0 to 1");
+    const char *const *append = TYPES("f32[1,2,3]", "f32[1,2,3]", "i32[1]", "i32[1]",
+                                      "f32[2,4,2,3]", "f32[2,4,2,3]");
+    refuses("kv_append", "", append, 2, 2, "kv_append: slots[0] is 2, must be 0 to 1");
+    refuses("kv_append", "", append, 3, 4, "kv_append: positions[0] is 4, must be 0 to 3");
+    const char *const *sdpa =
+        TYPES("f32[1,2,3]", "f32[2,4,2,3]", "f32[2,4,2,3]", "i32[1]", "i32[1]");
+    refuses("sdpa", "", sdpa, 3, -1, "sdpa: slots[0] is -1, must be 0 to 1");
+    refuses("sdpa", "", sdpa, 4, 4, "sdpa: positions[0] is 4, must be 0 to 3");
+    const char *const *conv = TYPES("f32[1,2]", "f32[2,4]", "i32[1]", "i32[1]", "f32[2,3,2]");
+    refuses("causal_conv", "", conv, 2, 2, "causal_conv: slots[0] is 2, must be 0 to 1");
+    refuses("causal_conv", "", conv, 3, -1,
+            "causal_conv: positions[0] is -1, must be 0 to 2147483647");
+    const char *const *delta = TYPES("f32[1,1,2]", "f32[1,1,2]", "f32[1,2,3]", "f32[1,2]",
+                                     "f32[1,2]", "i32[1]", "i32[1]", "f32[2,2,2,3]");
+    refuses("delta_step", "", delta, 5, 2, "delta_step: slots[0] is 2, must be 0 to 1");
+    refuses("delta_chunk", "chunk = 2", delta, 5, 2, "delta_chunk: slots[0] is 2, must be 0 to 1");
+}
+
+static void experts_out_of_range_are_refused(void **state) {
+    (void)state;
+    bench b;
+    bench_open(&b, "moe_group", "");
+    set_ones(&b, 0, "i32[2,1]");
+    b.in[1].type = sl_type_make(SL_DTYPE_f32, 3, (int64_t)4, (int64_t)1, (int64_t)1);
+    assert_int_equal(bench_run(&b), SL_INVALID);
+    assert_string_equal(b.err.message, "moe_group: experts are not bound");
+    b.experts.source = (sl_expert_source){source_request, source_take, source_release};
+    b.in[1].source = &b.experts.source;
+    b.in[0].data[1] = 4;
+    assert_int_equal(bench_run(&b), SL_INVALID);
+    assert_string_equal(b.err.message, "moe_group: chosen[1] is 4, must be 0 to 3");
+    bench_close(&b);
+}
+
+static void experts_that_never_come_are_noticed(void **state) {
+    (void)state;
+    bench b;
+    bench_open(&b, "moe_ffn", "k = 1");
+    set_ones(&b, 0, "f32[2,3]");
+    set_ones(&b, 1, "i32[2]");
+    set_ones(&b, 2, "i32[2]");
+    b.in[2].data[1] = 2;
+    b.in[3].type = sl_type_make(SL_DTYPE_f32, 3, (int64_t)1, (int64_t)1, (int64_t)3);
+    b.experts.source = (sl_expert_source){source_request, source_take, source_release};
+    b.in[3].source = &b.experts.source;
+    assert_int_equal(bench_run(&b), SL_INVALID);
+    assert_string_equal(b.err.message, "moe_ffn: the leased experts covered 0 of 2 pairs");
+    bench_close(&b);
+}
+
+/* An operand that does not fit, with what is said about it. */
+static void rejects(const char *op, const char *attrs, const char *const *types,
+                    const char *message) {
+    bench b;
+    bench_open(&b, op, attrs);
+    for (uint32_t i = 0; i < b.info->input_count; i++) set_ones(&b, i, types[i]);
+    assert_int_equal(bench_run(&b), SL_INVALID);
+    assert_string_equal(b.err.message, message);
+    bench_close(&b);
+}
+
+static void elementwise_types_are_checked(void **state) {
+    (void)state;
+    rejects("add", "", TYPES("bf16[2]", "f32[2]"),
+            "add: a is bf16[2], must be number[..] (f32 or i32)");
+    rejects("add", "", TYPES("i32[2]", "f32[2]"), "add: b is f32[2], must be i32[..]");
+    rejects("add", "", TYPES("f32[2,3]", "f32[2]"),
+            "add: dims 3 and 2 (number 1 from the end) do not broadcast: equal or 1 wanted");
+    rejects("div", "", TYPES("i32[2]", "i32[2]"), "div: a is i32[2], must be f32[..]");
+    rejects("exp", "", TYPES("i32[2]"), "exp: x is i32[2], must be f32[..]");
+    rejects("swiglu", "", TYPES("f32[2,3]", "f32[3,2]"),
+            "swiglu: up is f32[3,2], its leading dims must be those of gate f32[2,3]");
+}
+
+static void contraction_types_are_checked(void **state) {
+    (void)state;
+    rejects("linear", "", TYPES("f32[4,256]", "bf16[64,128]"),
+            "linear: w is bf16[64,128], its second dim must be 256 as in x f32[4,256]");
+    rejects("linear", "", TYPES("f32[4,2]", "i32[64,2]"),
+            "linear: w is i32[64,2], must be weight[N,K] (a float or panel type)");
+    rejects("matmul", "", TYPES("f32[2,3]", "f32[2,3]"),
+            "matmul: b is f32[2,3], its last dim but one must be 3 as in a f32[2,3]");
+    rejects("matmul", "", TYPES("f32[3]", "f32[3,3]"), "matmul: a is f32[3], must be f32[..,M,K]");
+    rejects("matmul", "", TYPES("f32[2,3,3]", "f32[4,3,3]"),
+            "matmul: dims 2 and 4 (number 1 from the end) do not broadcast: equal or 1 wanted");
+    rejects("embed", "", TYPES("f32[2,3]", "f32[1]"), "embed: ids is f32[1], must be i32[T]");
+}
+
+static void movement_attributes_are_checked(void **state) {
+    (void)state;
+    const char *const *x = TYPES("f32[2,3]");
+    rejects("reduce_sum", "axes = []", x, "reduce_sum: the number of axes is 0, must be 1 to 6");
+    rejects("reduce_sum", "axes = [2]", x, "reduce_sum: an axis is 2, must be 0 to 1");
+    rejects("reduce_max", "axes = [1, 1]", x, "reduce_max: axis 1 is given twice");
+    rejects("reduce_max", "axes = [1], keep = 2", x, "reduce_max: keep is 2, must be 0 to 1");
+    rejects("reshape", "shape = [4]", x, "reshape: x f32[2,3] does not fill f32[4] exactly");
+    rejects("reshape", "shape = [4, -1]", x, "reshape: x f32[2,3] does not fill f32[4,-1] exactly");
+    rejects("reshape", "shape = [-1, -1]", x,
+            "reshape: dim 1 of shape is -1, must be at least 1, or -1 once");
+    rejects("reshape", "shape = [9223372036854775807, 4]", x,
+            "reshape: x f32[2,3] does not fill f32[9223372036854775807,4] exactly");
+    rejects("transpose", "perm = [0]", x, "transpose: the length of perm is 1, must be 2 to 2");
+    rejects("transpose", "perm = [1, 1]", x, "transpose: perm names dim 1 twice");
+    rejects("slice", "axis = 2, length = 1", x, "slice: axis is 2, must be 0 to 1");
+    rejects("slice", "axis = 1, start = 3", x, "slice: start is 3, must be 0 to 2");
+    rejects("slice", "axis = 1, start = 1, length = 3", x, "slice: length is 3, must be 1 to 2");
+    rejects("concat", "axis = 0", TYPES("f32[2,3]", "f32[2,4]"),
+            "concat: b is f32[2,4], must be like a f32[2,3] except along axis 0");
+    rejects("gather", "", TYPES("f32[2]", "f32[1]"), "gather: indices is f32[1], must be i32[..]");
+    rejects("gather", "", TYPES("f32[2,1,1,1]", "i32[1,1,1,1]"),
+            "gather: the rank of the result is 7, must be 0 to 6");
+}
+
+static void model_ops_are_checked(void **state) {
+    (void)state;
+    rejects("rms_norm", "", TYPES("f32[2,3]", "f32[4]"),
+            "rms_norm: gain is f32[4], its first dim must be 3 as in x f32[2,3]");
+    rejects("split_halves", "", TYPES("f32[2,3]"),
+            "split_halves: x is f32[2,3], its second dim must be a multiple of 2");
+    rejects("rope", "rotary = 3, theta = 10", TYPES("f32[1,1,4]", "i32[1]"),
+            "rope: rotary is 3, must be even");
+    rejects("rope", "rotary = 6, theta = 10", TYPES("f32[1,1,4]", "i32[1]"),
+            "rope: rotary is 6, must be 2 to 4");
+    rejects("rope", "rotary = 4", TYPES("f32[1,1,4]", "i32[1]"),
+            "rope: theta is 0, must be positive");
+    rejects("sdpa", "", TYPES("f32[1,3,4]", "f32[1,5,2,4]", "f32[1,5,2,4]", "i32[1]", "i32[1]"),
+            "sdpa: q has 3 heads, must be a multiple of the cache's 2");
+    rejects("causal_conv", "", TYPES("f32[1,2]", "f32[2,4]", "i32[1]", "i32[1]", "f32[1,4,2]"),
+            "causal_conv: window is f32[1,4,2], its second dim must be 3 as in w f32[2,4]");
+    const char *const *delta = TYPES("f32[1,2,2]", "f32[1,2,2]", "f32[1,3,3]", "f32[1,3]",
+                                     "f32[1,3]", "i32[1]", "i32[1]", "f32[2,3,2,3]");
+    rejects("delta_step", "", delta, "delta_step: v has 3 heads, must be a multiple of q's 2");
+    rejects("delta_chunk", "", delta, "delta_chunk: chunk is 0, must be 1 to 2147483647");
+    rejects("route", "k = 4", TYPES("f32[1,3]"), "route: k is 4, must be 1 to 3");
+    rejects("route", "k = 1, normalise = 2", TYPES("f32[1,3]"),
+            "route: normalise is 2, must be 0 to 1");
+    rejects("moe_ffn", "k = 2", TYPES("f32[2,3]", "i32[3]", "i32[5]", "f32[4,1,3]"),
+            "moe_ffn: order has 3 pairs, must be 2 rows of x times k 2");
+    rejects("moe_ffn", "k = 2", TYPES("f32[2,3]", "i32[4]", "i32[4]", "f32[4,1,3]"),
+            "moe_ffn: starts has 4 entries, must be 4 experts and one");
+    rejects("shared_combine", "", TYPES("f32[2,3]", "f32[2,3]", "f32[2,2]"),
+            "shared_combine: gate is f32[2,2], its second dim must be 1");
+}
+
+/* infer_ is total: whatever the types are, it answers. */
+static void inference_is_total(void **state) {
+    (void)state;
+    uint64_t random = 1;
+    sl_error err;
+    for (int round = 0; round < 200000; round++) {
+        sl_type in[SL_MAX_INPUTS], out[SL_MAX_OUTPUTS] = {0};
+        _Alignas(max_align_t) unsigned char attrs[SL_MAX_ATTRS_BYTES];
+        for (size_t i = 0; i < sizeof attrs; i++)
+            attrs[i] = (random = random * 6364136223846793005u + 1) >> 60 == 0 ? 0xff : 0;
+        for (int i = 0; i < SL_MAX_INPUTS; i++) {
+            random = random * 6364136223846793005u + 1442695040888963407u;
+            in[i].dtype = (sl_dtype)((random >> 40) % (SL_DTYPE_COUNT + 1));
+            in[i].shape.rank = (uint32_t)((random >> 48) % 8);
+            for (int d = 0; d < SL_MAX_RANK; d++)
+                in[i].shape.dims[d] = (int64_t)((random >> (8 + d * 5)) % 4) << (random >> 62) * 20;
+        }
+        const sl_op op = (sl_op)(round % SL_OP_COUNT);
+        if (sl_infer(op, "any", in, attrs, out, &err) != SL_OK) continue;
+        for (uint32_t o = 0; o < sl_op_info_of(op)->output_count; o++)
+            assert_int_equal(sl_type_check(&out[o], "any", &err), SL_OK);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_op_matches_pytorch),
+        cmocka_unit_test(nan_wins_in_maximum_and_minimum),
+        cmocka_unit_test(nan_survives_relu_and_reduce_max),
+        cmocka_unit_test(linear_reads_panels),
+        cmocka_unit_test(indices_out_of_range_are_refused),
+        cmocka_unit_test(experts_out_of_range_are_refused),
+        cmocka_unit_test(experts_that_never_come_are_noticed),
+        cmocka_unit_test(elementwise_types_are_checked),
+        cmocka_unit_test(contraction_types_are_checked),
+        cmocka_unit_test(movement_attributes_are_checked),
+        cmocka_unit_test(model_ops_are_checked),
+        cmocka_unit_test(inference_is_total),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,190 @@
+#include "compiler/graph.h"
+#include "compiler/ops/semantics.h"
+#include <stdio.h>
+#include <string.h>
+
+typedef struct {
+    const sl_graph *graph;
+    uint32_t *uses;    /* [value_count + 1]: counted again */
+    uint32_t *current; /* [value_count + 1]: the latest version of each state */
+    bool *made;        /* [value_count + 1]: results produced so far */
+    sl_error *err;
+} verifier;
+
+#define FAIL(v, ...) sl_fail((v)->err, SL_INVALID, __VA_ARGS__)
+
+/* "%x" or "%12", for messages. */
+typedef struct {
+    char text[80];
+} value_text;
+
+static value_text show(const verifier *v, sl_value value) {
+    value_text shown;
+    const sl_value_info *info = sl_graph_value(v->graph, value);
+    if (info && info->name) (void)snprintf(shown.text, sizeof shown.text, "%%%s", info->name);
+    else (void)snprintf(shown.text, sizeof shown.text, "%%%u", value.v);
+    return shown;
+}
+
+static sl_status check_declared(const verifier *v, uint32_t id) {
+    const sl_value_info *info = &v->graph->values[id];
+    if (!info->name) return FAIL(v, "%%%u is declared without a name", id);
+    for (uint32_t other = 1; other < id; other++) {
+        const char *name = v->graph->values[other].name;
+        if (name && strcmp(name, info->name) == 0)
+            return FAIL(v, "the name '%s' is declared twice", name);
+    }
+    const uint32_t root = info->kind == SL_VALUE_STATE ? id : 0;
+    if (info->root.v != root)
+        return FAIL(v, "%%%s: its root is %u, must be %u", info->name, info->root.v, root);
+    if ((info->kind == SL_VALUE_CONSTANT) != (info->data != NULL))
+        return FAIL(v, "%%%s: constants have data, and nothing else has", info->name);
+    return SL_OK;
+}
+
+static sl_status check_value(const verifier *v, uint32_t id) {
+    const sl_value_info *info = &v->graph->values[id];
+    const value_text shown = show(v, (sl_value){id});
+    if ((unsigned)info->kind > SL_VALUE_RESULT)
+        return FAIL(v, "%s: unknown kind %d", shown.text, (int)info->kind);
+    SL_TRY(sl_type_check(&info->type, shown.text, v->err));
+    if (info->kind != SL_VALUE_RESULT) return check_declared(v, id);
+    if (info->node >= v->graph->node_count)
+        return FAIL(v, "%s: made by node %u of %u", shown.text, info->node, v->graph->node_count);
+    return SL_OK;
+}
+
+static sl_status check_operand(const verifier *v, const sl_node *node, uint32_t input) {
+    const sl_op_info *op = sl_op_info_of(node->op);
+    const sl_value value = node->inputs[input];
+    const sl_value_info *info = sl_graph_value(v->graph, value);
+    const char *name = op->input_names[input];
+    if (!info) return FAIL(v, "%s: input '%s' is no value of this graph", node->label, name);
+    const value_text shown = show(v, value);
+    if (info->kind == SL_VALUE_RESULT && !v->made[value.v])
+        return FAIL(v, "%s: input '%s' is %s, which is made later", node->label, name, shown.text);
+    const bool wants_state = op->input_kinds[input] == SL_OPERAND_STATE;
+    const bool wants_experts = op->input_kinds[input] == SL_OPERAND_EXPERTS;
+    if ((wants_state && !info->root.v) || wants_experts != (info->kind == SL_VALUE_EXPERTS))
+        return FAIL(v, "%s: input '%s' is %s, must be %s", node->label, name, shown.text,
+                    wants_state     ? "a state"
+                    : wants_experts ? "experts"
+                                    : "a tensor, not experts");
+    if (info->root.v && v->current[info->root.v] != value.v)
+        return FAIL(v, "%s: input '%s' is %s, a state that was updated since: use %s", node->label,
+                    name, shown.text, show(v, (sl_value){v->current[info->root.v]}).text);
+    return SL_OK;
+}
+
+/* A state that a node updates may not be another of its operands. */
+static sl_status check_aliases(const verifier *v, const sl_node *node) {
+    const sl_op_info *op = sl_op_info_of(node->op);
+    for (uint32_t i = 0; i < op->input_count; i++) {
+        if (op->input_kinds[i] != SL_OPERAND_STATE) continue;
+        const uint32_t root = v->graph->values[node->inputs[i].v].root.v;
+        for (uint32_t j = 0; j < op->input_count; j++)
+            if (j != i && v->graph->values[node->inputs[j].v].root.v == root)
+                return FAIL(v, "%s: updates '%s', which is also its '%s'", node->label,
+                            op->input_names[i], op->input_names[j]);
+    }
+    return SL_OK;
+}
+
+static sl_status check_result(const verifier *v, uint32_t n, uint32_t output,
+                              const sl_type *inferred) {
+    const sl_node *node = &v->graph->nodes[n];
+    const sl_op_info *op = sl_op_info_of(node->op);
+    const sl_value value = node->outputs[output];
+    const sl_value_info *info = sl_graph_value(v->graph, value);
+    const char *name = op->output_names[output];
+    if (!info || info->kind != SL_VALUE_RESULT || info->node != n || v->made[value.v])
+        return FAIL(v, "%s: result '%s' is no value made here alone", node->label, name);
+    v->made[value.v] = true;
+    if (!sl_type_equal(&info->type, inferred)) {
+        char found[SL_TYPE_TEXT], wanted[SL_TYPE_TEXT];
+        return FAIL(v, "%s: result '%s' is %s, must be %s", node->label, name,
+                    sl_type_format(&info->type, found, sizeof found),
+                    sl_type_format(inferred, wanted, sizeof wanted));
+    }
+    const int32_t state = op->output_state[output];
+    const uint32_t root = state < 0 ? 0 : v->graph->values[node->inputs[state].v].root.v;
+    if (info->root.v != root)
+        return FAIL(v, "%s: the root of result '%s' is %u, must be %u", node->label, name,
+                    info->root.v, root);
+    if (root) v->current[root] = value.v;
+    return SL_OK;
+}
+
+static sl_status check_node(const verifier *v, uint32_t n) {
+    const sl_node *node = &v->graph->nodes[n];
+    if ((unsigned)node->op >= SL_OP_COUNT)
+        return FAIL(v, "node %u: unknown op %d", n, (int)node->op);
+    if (!node->label || !node->attrs) return FAIL(v, "node %u: no label or no attributes", n);
+    const sl_op_info *op = sl_op_info_of(node->op);
+    sl_type in[SL_MAX_INPUTS], out[SL_MAX_OUTPUTS];
+    memset(in, 0, sizeof in);
+    memset(out, 0, sizeof out);
+    for (uint32_t i = 0; i < op->input_count; i++) {
+        SL_TRY(check_operand(v, node, i));
+        in[i] = v->graph->values[node->inputs[i].v].type;
+        v->uses[node->inputs[i].v]++;
+    }
+    SL_TRY(check_aliases(v, node));
+    SL_TRY(sl_infer(node->op, node->label, in, node->attrs, out, v->err));
+    for (uint32_t o = 0; o < op->output_count; o++) SL_TRY(check_result(v, n, o, &out[o]));
+    return SL_OK;
+}
+
+static sl_status check_output(const verifier *v, uint32_t index) {
+    const sl_graph_out *output = &v->graph->outputs[index];
+    if (!output->name) return FAIL(v, "output %u has no name", index);
+    for (uint32_t i = 0; i < index; i++)
+        if (strcmp(v->graph->outputs[i].name, output->name) == 0)
+            return FAIL(v, "two outputs are called '%s'", output->name);
+    const sl_value_info *info = sl_graph_value(v->graph, output->value);
+    if (!info || info->kind == SL_VALUE_EXPERTS)
+        return FAIL(v, "output '%s' is no tensor of this graph", output->name);
+    if (info->root.v && v->current[info->root.v] != output->value.v)
+        return FAIL(v, "output '%s' is %s, a state that was updated since", output->name,
+                    show(v, output->value).text);
+    v->uses[output->value.v]++;
+    return SL_OK;
+}
+
+static sl_status check_all(const verifier *v) {
+    const sl_graph *graph = v->graph;
+    for (uint32_t id = 1; id <= graph->value_count; id++) {
+        SL_TRY(check_value(v, id));
+        v->current[id] = id;
+    }
+    for (uint32_t n = 0; n < graph->node_count; n++) SL_TRY(check_node(v, n));
+    for (uint32_t i = 0; i < graph->output_count; i++) SL_TRY(check_output(v, i));
+    if (graph->output_count == 0) return FAIL(v, "graph '%s' has no outputs", graph->name);
+    for (uint32_t id = 1; id <= graph->value_count; id++) {
+        const sl_value_info *info = &graph->values[id];
+        const value_text shown = show(v, (sl_value){id});
+        if (info->kind == SL_VALUE_RESULT && !v->made[id])
+            return FAIL(v, "%s is made by no node", shown.text);
+        if (info->use_count != v->uses[id])
+            return FAIL(v, "%s: use count %u, must be %u", shown.text, info->use_count,
+                        v->uses[id]);
+    }
+    return SL_OK;
+}
+
+sl_status sl_graph_verify(const sl_graph *graph, sl_error *err) {
+    SL_TRY(sl_graph_check(graph, err));
+    sl_arena scratch;
+    sl_arena_init(&scratch, graph->arena.allocator);
+    const size_t count = (size_t)graph->value_count + 1;
+    const verifier v = {.graph = graph,
+                        .uses = SL_ARENA_NEW_ARRAY(&scratch, uint32_t, count),
+                        .current = SL_ARENA_NEW_ARRAY(&scratch, uint32_t, count),
+                        .made = SL_ARENA_NEW_ARRAY(&scratch, bool, count),
+                        .err = err};
+    const sl_status status = v.uses && v.current && v.made
+                                 ? check_all(&v)
+                                 : sl_no_memory(err, "verifying a graph", count);
+    sl_arena_deinit(&scratch);
+    return status;
+}

@@ -1,0 +1,19 @@
+#include "core/program.h"
+#include <string.h>
+
+void sl_program_destroy(sl_program *program) {
+    if (!program) return;
+    sl_arena arena = program->arena; /* the program itself lives in it */
+    sl_arena_deinit(&arena);
+}
+
+bool sl_program_find(const sl_program *program, const char *name, sl_buffer_id *out) {
+    for (uint32_t b = 0; b < program->buffer_count; b++) {
+        const char *candidate = program->buffers[b].name;
+        if (candidate && strcmp(candidate, name) == 0) {
+            *out = (sl_buffer_id){b};
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,581 @@
+/* store.c - Slots, least recently used first out.
+ *
+ * A slot is idle (evictable, in the idle list), ready (wanted by the current request, in the ready
+ * list), loading (reads in flight, in no list) or leased (in no list).  One thread at a time waits
+ * for the disk, without the lock; the others wait for it.  Reads of an abandoned request go on and
+ * fill the cache. */
+#include "engine/experts/store.h"
+#include "base/clock.h"
+#include "base/sizes.h"
+#include <pthread.h>
+#include <string.h>
+#include <xxhash.h>
+
+#define NONE           UINT32_MAX
+#define MAX_PART_BYTES (UINT64_C(1) << 48) /* no sum of them overflows */
+enum { DATA_ALIGNMENT = 64, SLOTS_ALIGNMENT = 4096 };
+
+typedef struct {
+    uint32_t previous, next; /* in the list it is in */
+    uint32_t key;            /* layer * experts + expert; NONE: empty, or its read has failed */
+    uint32_t leases;
+    uint32_t parts_left; /* reads in flight */
+    bool checked;        /* against the checksums */
+    uint64_t wanted_by;  /* the request that has yet to take it; 0: none */
+} slot;
+
+typedef struct {
+    uint32_t first, last;
+} slot_list;
+
+typedef struct {
+    uint64_t serial;      /* from 1; later requests have larger ones */
+    uint32_t layer, left; /* left: not yet taken */
+    uint32_t waiting_first, waiting_end;
+    sl_error failure; /* SL_OK: none so far */
+} request;
+
+struct sl_expert_store {
+    sl_expert_source source;
+    const sl_expert_table *table;
+    sl_reader *reader;
+    const sl_allocator *allocator;
+    size_t own_bytes; /* this struct with what follows it */
+    unsigned char *memory;
+    pthread_mutex_t lock; /* guards everything below */
+    pthread_cond_t changed;
+    bool reading; /* a thread waits for the disk */
+    uint32_t waiters;
+    double wait_begin;
+    uint32_t in_flight; /* reads */
+    slot_list idle;     /* least recently used first */
+    slot_list ready;
+    request current;
+    sl_expert_stats stats;
+    uint32_t *slot_of; /* [layers * experts]: slot or NONE */
+    uint32_t *waiting; /* [experts]: keys of the current request without a slot */
+    slot slots[];
+};
+
+/* Where a part lies on disk and in a slot. */
+typedef struct {
+    sl_extent extent;
+    uint64_t skip; /* bytes before it that are read for alignment */
+    uint64_t at;   /* of what is read, in the slot */
+} place;
+
+static uint64_t span(const sl_reader *reader, const sl_extent *extent) {
+    const uint32_t alignment = sl_reader_alignment(reader);
+    return sl_round_up(extent->offset % alignment + extent->bytes,
+                       alignment > DATA_ALIGNMENT ? alignment : DATA_ALIGNMENT);
+}
+
+static place find_place(const sl_expert_store *store, uint32_t key, uint32_t part) {
+    const sl_expert_layer *layer = &store->table->layer[key / store->table->experts];
+    const sl_extent *parts = &layer->parts[key % store->table->experts * layer->part_count];
+    place found = {.extent = parts[part]};
+    found.skip = parts[part].offset % sl_reader_alignment(store->reader);
+    for (uint32_t p = 0; p < part; p++) found.at += span(store->reader, &parts[p]);
+    return found;
+}
+
+static unsigned char *slot_memory(const sl_expert_store *store, uint32_t s) {
+    return store->memory + s * store->stats.slot_bytes;
+}
+
+static uint32_t part_count(const sl_expert_store *store, uint32_t key) {
+    return store->table->layer[key / store->table->experts].part_count;
+}
+
+/* Lists. */
+
+static void list_insert(sl_expert_store *store, slot_list *list, uint32_t s, uint32_t previous) {
+    const uint32_t next = previous == NONE ? list->first : store->slots[previous].next;
+    store->slots[s].previous = previous;
+    store->slots[s].next = next;
+    *(previous == NONE ? &list->first : &store->slots[previous].next) = s;
+    *(next == NONE ? &list->last : &store->slots[next].previous) = s;
+}
+
+static void list_remove(sl_expert_store *store, slot_list *list, uint32_t s) {
+    const slot *self = &store->slots[s];
+    *(self->previous == NONE ? &list->first : &store->slots[self->previous].next) = self->next;
+    *(self->next == NONE ? &list->last : &store->slots[self->next].previous) = self->previous;
+}
+
+/* A slot that nobody uses becomes the last to be evicted, or the first when it is empty. */
+static void rest(sl_expert_store *store, uint32_t s) {
+    const slot *self = &store->slots[s];
+    if (self->leases || self->parts_left || self->wanted_by == store->current.serial) return;
+    list_insert(store, &store->idle, s, self->key == NONE ? NONE : store->idle.last);
+}
+
+/* Failure. */
+
+static bool has_failed(const sl_expert_store *store) {
+    return store->current.failure.status != SL_OK;
+}
+
+/* The current request is lost; its first failure is the one that is reported. */
+static void fail_request(sl_expert_store *store, const sl_error *failure) {
+    if (!has_failed(store)) store->current.failure = *failure;
+    store->current.waiting_end = store->current.waiting_first;
+}
+
+/* Empties a slot whose contents cannot be had, and fails the request that wants them. */
+static void discard(sl_expert_store *store, uint32_t s, const sl_error *failure) {
+    slot *self = &store->slots[s];
+    if (self->key == NONE) return;
+    if (self->wanted_by == store->current.serial) fail_request(store, failure);
+    store->slot_of[self->key] = NONE;
+    self->key = NONE;
+    self->wanted_by = 0;
+}
+
+static void name_expert(const sl_expert_store *store, uint32_t key, sl_error *err) {
+    const uint32_t experts = store->table->experts;
+    (void)!sl_fail_in(err, err->status, "layer %u expert %u", key / experts, key % experts);
+}
+
+/* Reading. */
+
+static void start_read(sl_expert_store *store, uint32_t s) {
+    slot *self = &store->slots[s];
+    const uint32_t parts = part_count(store, self->key);
+    for (uint32_t part = 0; part < parts && self->key != NONE; part++) {
+        const place from = find_place(store, self->key, part);
+        const sl_read read = {.file = from.extent.file,
+                              .offset = from.extent.offset - from.skip,
+                              .bytes = from.skip + from.extent.bytes,
+                              .into = slot_memory(store, s) + from.at,
+                              .tag = (uint64_t)s * SL_MAX_EXPERT_PARTS + part};
+        sl_error err = {0};
+        if (sl_reader_submit(store->reader, &read, &err) == SL_OK) {
+            self->parts_left++;
+            store->in_flight++;
+        } else {
+            name_expert(store, self->key, &err);
+            discard(store, s, &err);
+        }
+    }
+    rest(store, s);
+}
+
+/* Gives slots to waiting experts while there are idle ones. */
+static void start_waiting(sl_expert_store *store) {
+    request *current = &store->current;
+    while (current->waiting_first < current->waiting_end && store->idle.first != NONE) {
+        const uint32_t s = store->idle.first;
+        const uint32_t key = store->waiting[current->waiting_first++];
+        slot *self = &store->slots[s];
+        list_remove(store, &store->idle, s);
+        if (self->key != NONE) store->slot_of[self->key] = NONE;
+        *self = (slot){.key = key, .wanted_by = current->serial};
+        store->slot_of[key] = s;
+        start_read(store, s);
+    }
+}
+
+static void finish_read(sl_expert_store *store, const sl_read_result *result) {
+    const uint32_t s = (uint32_t)(result->tag / SL_MAX_EXPERT_PARTS);
+    slot *self = &store->slots[s];
+    store->in_flight--;
+    store->stats.read_seconds += result->seconds;
+    self->parts_left--;
+    if (result->status != SL_OK && self->key != NONE) {
+        sl_error err = result->error;
+        name_expert(store, self->key, &err);
+        discard(store, s, &err);
+    } else if (self->key != NONE) {
+        const place from =
+            find_place(store, self->key, (uint32_t)(result->tag % SL_MAX_EXPERT_PARTS));
+        store->stats.bytes_read +=
+            sl_round_up(from.skip + from.extent.bytes, sl_reader_alignment(store->reader));
+    }
+    if (self->parts_left) return;
+    if (self->wanted_by == store->current.serial)
+        list_insert(store, &store->ready, s, store->ready.last);
+    else
+        rest(store, s);
+    start_waiting(store);
+}
+
+static void collect_finished(sl_expert_store *store) {
+    sl_read_result result;
+    while (!store->reading && store->in_flight && sl_reader_poll(store->reader, &result))
+        finish_read(store, &result);
+}
+
+/* Stalls are counted in wall time, however many wait. */
+static void begin_wait(sl_expert_store *store) {
+    if (store->waiters++ == 0) store->wait_begin = sl_clock_seconds();
+}
+
+static void end_wait(sl_expert_store *store) {
+    if (--store->waiters == 0) store->stats.stall_seconds += sl_clock_seconds() - store->wait_begin;
+}
+
+/* Waits for a read, or for the thread that does, or for a release. */
+static void wait_for_change(sl_expert_store *store) {
+    begin_wait(store);
+    if (store->in_flight && !store->reading) {
+        sl_read_result result;
+        sl_error err = {0};
+        store->reading = true;
+        pthread_mutex_unlock(&store->lock);
+        const sl_status status = sl_reader_next(store->reader, &result, &err);
+        pthread_mutex_lock(&store->lock);
+        store->reading = false;
+        if (status == SL_OK)
+            finish_read(store, &result);
+        else
+            fail_request(store, &err);
+        pthread_cond_broadcast(&store->changed);
+    } else {
+        pthread_cond_wait(&store->changed, &store->lock);
+    }
+    end_wait(store);
+}
+
+/* Leases. */
+
+/* Reads the slot without the lock: it is leased. */
+static sl_status check_contents(const sl_expert_store *store, uint32_t s, uint32_t key,
+                                sl_error *err) {
+    const uint32_t experts = store->table->experts, parts = part_count(store, key);
+    const uint64_t *checksums = store->table->layer[key / experts].checksums;
+    if (!checksums) return SL_OK;
+    for (uint32_t part = 0; part < parts; part++) {
+        const place from = find_place(store, key, part);
+        const uint64_t wanted = checksums[key % experts * parts + part];
+        const uint64_t found =
+            XXH3_64bits(slot_memory(store, s) + from.at + from.skip, from.extent.bytes);
+        if (found != wanted)
+            return sl_fail(err, SL_FORMAT,
+                           "checksum of %llu bytes at offset %llu of file %u is %016llx, wanted "
+                           "%016llx",
+                           (unsigned long long)from.extent.bytes,
+                           (unsigned long long)from.extent.offset, from.extent.file,
+                           (unsigned long long)found, (unsigned long long)wanted);
+    }
+    return SL_OK;
+}
+
+static sl_cview view_of(const sl_expert_store *store, uint32_t s, uint32_t key, int matrix) {
+    const sl_expert_matrix *m = &store->table->layer[key / store->table->experts].matrices[matrix];
+    const place from = find_place(store, key, m->part);
+    return (sl_cview){slot_memory(store, s) + from.at + from.skip + m->offset, m->type};
+}
+
+/* A leased slot does not hold what it should: it fails this request, and a newer one that has come
+ * to want the same expert. */
+static void reject(sl_expert_store *store, uint32_t s, uint64_t serial, const sl_error *failure) {
+    slot *self = &store->slots[s];
+    if (self->wanted_by == store->current.serial) list_remove(store, &store->ready, s);
+    if (serial == store->current.serial) fail_request(store, failure);
+    discard(store, s, failure);
+    self->leases--;
+    rest(store, s);
+    start_waiting(store);
+    pthread_cond_broadcast(&store->changed);
+}
+
+/* With the lock held, given up while the checksums are computed.  The slot is leased. */
+static sl_status lend(sl_expert_store *store, uint32_t s, sl_expert_lease *out, sl_error *err) {
+    slot *self = &store->slots[s];
+    const uint32_t key = self->key;
+    const uint64_t serial = store->current.serial;
+    if (!self->checked) {
+        sl_error bad = {0};
+        pthread_mutex_unlock(&store->lock);
+        const sl_status status = check_contents(store, s, key, &bad);
+        pthread_mutex_lock(&store->lock);
+        if (status != SL_OK) {
+            name_expert(store, key, &bad);
+            reject(store, s, serial, &bad);
+            if (err) *err = bad;
+            return status;
+        }
+        self->checked = true;
+    }
+    *out = (sl_expert_lease){.expert = (int32_t)(key % store->table->experts),
+                             .slot = {s},
+                             .gate = view_of(store, s, key, SL_GATE),
+                             .up = view_of(store, s, key, SL_UP),
+                             .down = view_of(store, s, key, SL_DOWN)};
+    return SL_OK;
+}
+
+static sl_status take_locked(sl_expert_store *store, uint32_t layer, sl_expert_lease *out,
+                             sl_error *err) {
+    request *current = &store->current;
+    *out = (sl_expert_lease){.expert = -1};
+    if (current->serial == 0 || current->layer != layer)
+        return sl_fail(err, SL_INVALID, "experts of layer %u taken without a request", layer);
+    for (const uint64_t serial = current->serial;;) {
+        collect_finished(store);
+        if (current->serial != serial)
+            return sl_fail(err, SL_CANCELLED, "layer %u: the request for experts was abandoned",
+                           layer);
+        if (has_failed(store)) {
+            if (err) *err = current->failure;
+            return current->failure.status;
+        }
+        if (current->left == 0) return SL_OK;
+        if (store->ready.first != NONE) break;
+        wait_for_change(store);
+    }
+    const uint32_t s = store->ready.first;
+    list_remove(store, &store->ready, s);
+    store->slots[s].wanted_by = 0;
+    store->slots[s].leases++;
+    if (--current->left == 0) pthread_cond_broadcast(&store->changed);
+    return lend(store, s, out, err);
+}
+
+static sl_status take(sl_expert_source *source, sl_layer_id layer, sl_expert_lease *out,
+                      sl_error *err) {
+    sl_expert_store *store = (sl_expert_store *)source;
+    pthread_mutex_lock(&store->lock);
+    const sl_status status = take_locked(store, layer.v, out, err);
+    pthread_mutex_unlock(&store->lock);
+    return status;
+}
+
+static void release(sl_expert_source *source, const sl_expert_lease *lease) {
+    sl_expert_store *store = (sl_expert_store *)source;
+    if (lease->expert < 0) return;
+    pthread_mutex_lock(&store->lock);
+    store->slots[lease->slot.v].leases--;
+    rest(store, lease->slot.v);
+    start_waiting(store);
+    if (store->waiters) pthread_cond_broadcast(&store->changed);
+    pthread_mutex_unlock(&store->lock);
+}
+
+/* Requests. */
+
+static sl_status check_request(const sl_expert_table *table, uint32_t layer, const int32_t *experts,
+                               uint32_t count, sl_error *err) {
+    if (layer >= table->layers)
+        return sl_fail(err, SL_INVALID, "experts of layer %u requested, there are %u layers", layer,
+                       table->layers);
+    for (uint32_t i = 0; i < count; i++) {
+        if (experts[i] < 0 || (uint32_t)experts[i] >= table->experts)
+            return sl_fail(err, SL_INVALID, "layer %u expert %d requested, there are %u", layer,
+                           experts[i], table->experts);
+        if (i > 0 && experts[i] <= experts[i - 1])
+            return sl_fail(err, SL_INVALID, "layer %u: expert %d requested after %d, not ascending",
+                           layer, experts[i], experts[i - 1]);
+    }
+    return SL_OK;
+}
+
+/* From here on nothing is wanted; what was ready stays in memory. */
+static void abandon(sl_expert_store *store) {
+    store->current = (request){.serial = store->current.serial + 1};
+    while (store->ready.first != NONE) {
+        const uint32_t s = store->ready.first;
+        list_remove(store, &store->ready, s);
+        rest(store, s);
+    }
+}
+
+static void want(sl_expert_store *store, uint32_t key) {
+    const uint32_t s = store->slot_of[key];
+    if (s == NONE) {
+        store->stats.misses++;
+        store->waiting[store->current.waiting_end++] = key;
+        return;
+    }
+    slot *self = &store->slots[s];
+    store->stats.hits++;
+    if (!self->leases && !self->parts_left) list_remove(store, &store->idle, s);
+    self->wanted_by = store->current.serial;
+    if (!self->parts_left) list_insert(store, &store->ready, s, store->ready.last);
+}
+
+/* All hits are pinned before the first miss may evict. */
+static sl_status request_experts(sl_expert_source *source, sl_layer_id layer,
+                                 const int32_t *experts, uint32_t count, sl_error *err) {
+    sl_expert_store *store = (sl_expert_store *)source;
+    SL_TRY(check_request(store->table, layer.v, experts, count, err));
+    pthread_mutex_lock(&store->lock);
+    abandon(store);
+    store->current.layer = layer.v;
+    store->current.left = count;
+    for (uint32_t i = 0; i < count; i++)
+        want(store, layer.v * store->table->experts + (uint32_t)experts[i]);
+    collect_finished(store);
+    start_waiting(store);
+    const sl_status status = store->current.failure.status;
+    if (status != SL_OK && err) *err = store->current.failure;
+    pthread_cond_broadcast(&store->changed);
+    pthread_mutex_unlock(&store->lock);
+    return status;
+}
+
+/* Creation. */
+
+static sl_status check_matrix(const sl_expert_table *table, uint32_t layer, uint32_t m,
+                              sl_error *err) {
+    const sl_expert_layer *self = &table->layer[layer];
+    const sl_expert_matrix *matrix = &self->matrices[m];
+    SL_TRY(sl_type_check(&matrix->type, "expert matrix", err));
+    if (matrix->part >= self->part_count)
+        return sl_fail(err, SL_INVALID, "layer %u: expert matrix in part %u of %u", layer,
+                       matrix->part, self->part_count);
+    const uint64_t bytes = sl_type_bytes(&matrix->type);
+    for (uint32_t e = 0; e < table->experts; e++) {
+        const uint64_t part_bytes = self->parts[e * self->part_count + matrix->part].bytes;
+        if (matrix->offset > part_bytes || bytes > part_bytes - matrix->offset)
+            return sl_fail(err, SL_FORMAT,
+                           "layer %u expert %u: matrix of %llu bytes at %llu of a part of %llu",
+                           layer, e, (unsigned long long)bytes, (unsigned long long)matrix->offset,
+                           (unsigned long long)part_bytes);
+    }
+    return SL_OK;
+}
+
+static sl_status check_layer(const sl_expert_table *table, uint32_t layer, sl_error *err) {
+    const sl_expert_layer *self = &table->layer[layer];
+    if (self->part_count < 1 || self->part_count > SL_MAX_EXPERT_PARTS)
+        return sl_fail(err, SL_INVALID, "layer %u: experts of %u parts, wanted 1 to %d", layer,
+                       self->part_count, SL_MAX_EXPERT_PARTS);
+    for (uint32_t i = 0; i < table->experts * self->part_count; i++)
+        if (self->parts[i].bytes > MAX_PART_BYTES)
+            return sl_fail(err, SL_FORMAT, "layer %u: part of %llu bytes", layer,
+                           (unsigned long long)self->parts[i].bytes);
+    for (uint32_t m = 0; m < SL_EXPERT_MATRICES; m++) SL_TRY(check_matrix(table, layer, m, err));
+    return SL_OK;
+}
+
+static sl_status check_table(const sl_expert_table *table, sl_error *err) {
+    uint64_t count = 0;
+    if (!sl_multiply(table->layers, table->experts, &count) || count == 0 ||
+        count >= NONE / SL_MAX_EXPERT_PARTS)
+        return sl_fail(err, SL_INVALID, "%u layers of %u experts", table->layers, table->experts);
+    if (table->experts_used < 1 || table->experts_used > table->experts)
+        return sl_fail(err, SL_INVALID, "%u of %u experts used", table->experts_used,
+                       table->experts);
+    for (uint32_t layer = 0; layer < table->layers; layer++) SL_TRY(check_layer(table, layer, err));
+    return SL_OK;
+}
+
+/* Any expert fits. */
+static uint64_t largest_slot(const sl_expert_table *table, const sl_reader *reader) {
+    uint64_t largest = 0;
+    for (uint32_t l = 0; l < table->layers; l++) {
+        const sl_expert_layer *layer = &table->layer[l];
+        for (uint32_t e = 0; e < table->experts; e++) {
+            uint64_t bytes = 0;
+            for (uint32_t p = 0; p < layer->part_count; p++)
+                bytes += span(reader, &layer->parts[e * layer->part_count + p]);
+            if (bytes > largest) largest = bytes;
+        }
+    }
+    return largest;
+}
+
+/* What the store allocates besides the slots' memory. */
+static uint64_t own_bytes(const sl_expert_table *table, uint64_t slot_count) {
+    const uint64_t keys = (uint64_t)table->layers * table->experts;
+    return sizeof(sl_expert_store) + slot_count * sizeof(slot) +
+           (keys + table->experts) * sizeof(uint32_t);
+}
+
+uint64_t sl_expert_store_minimum(const sl_expert_table *table, const sl_reader *reader) {
+    uint64_t bytes = 0;
+    if (!sl_multiply(table->experts_used, largest_slot(table, reader), &bytes) ||
+        !sl_add(bytes, own_bytes(table, table->experts_used), &bytes))
+        return UINT64_MAX;
+    return bytes;
+}
+
+static sl_status choose_slots(const sl_expert_table *table, const sl_reader *reader,
+                              uint64_t budget_bytes, sl_expert_stats *out, sl_error *err) {
+    const uint64_t all = (uint64_t)table->layers * table->experts;
+    const uint64_t minimum = sl_expert_store_minimum(table, reader);
+    uint64_t slot_bytes = largest_slot(table, reader), count = all, total = 0;
+    if (budget_bytes && budget_bytes < minimum)
+        return sl_fail(err, SL_NO_MEMORY,
+                       "expert budget of %llu bytes, at least %llu are needed for %u experts",
+                       (unsigned long long)budget_bytes, (unsigned long long)minimum,
+                       table->experts_used);
+    if (budget_bytes) count = (budget_bytes - own_bytes(table, 0)) / (slot_bytes + sizeof(slot));
+    if (count > all) count = all;
+    if (!sl_multiply(count, slot_bytes, &total) || total > SIZE_MAX / 2)
+        return sl_no_memory(err, "the slots of all experts", total);
+    *out = (sl_expert_stats){.slot_count = count,
+                             .slot_bytes = slot_bytes,
+                             .used_bytes = own_bytes(table, count) + total};
+    return SL_OK;
+}
+
+static void init(sl_expert_store *store) {
+    const uint32_t count = (uint32_t)store->stats.slot_count;
+    const uint32_t keys = store->table->layers * store->table->experts;
+    store->source = (sl_expert_source){request_experts, take, release};
+    store->slot_of = (uint32_t *)(store->slots + count);
+    store->waiting = store->slot_of + keys;
+    store->idle = store->ready = (slot_list){NONE, NONE};
+    for (uint32_t key = 0; key < keys; key++) store->slot_of[key] = NONE;
+    for (uint32_t s = 0; s < count; s++) {
+        store->slots[s].key = NONE;
+        list_insert(store, &store->idle, s, store->idle.last);
+    }
+    pthread_mutex_init(&store->lock, NULL);
+    pthread_cond_init(&store->changed, NULL);
+}
+
+sl_status sl_expert_store_create(const sl_expert_table *table, sl_reader *reader,
+                                 uint64_t budget_bytes, const sl_allocator *allocator,
+                                 sl_expert_store **out, sl_error *err) {
+    *out = NULL;
+    sl_expert_stats stats;
+    SL_TRY(check_table(table, err));
+    SL_TRY(choose_slots(table, reader, budget_bytes, &stats, err));
+    const size_t bytes = own_bytes(table, stats.slot_count);
+    const size_t memory_bytes = stats.slot_count * stats.slot_bytes;
+    sl_expert_store *store = sl_allocate(allocator, bytes, _Alignof(sl_expert_store));
+    if (!store) return sl_no_memory(err, "the expert store", bytes);
+    /* Not cleared: slots that are never used stay untouched. */
+    unsigned char *memory = sl_resize(allocator, NULL, 0, memory_bytes, SLOTS_ALIGNMENT);
+    if (!memory) {
+        sl_release(allocator, store, bytes, _Alignof(sl_expert_store));
+        return sl_no_memory(err, "expert slots", memory_bytes);
+    }
+    store->table = table;
+    store->reader = reader;
+    store->allocator = allocator;
+    store->own_bytes = bytes;
+    store->memory = memory;
+    store->stats = stats;
+    init(store);
+    *out = store;
+    return SL_OK;
+}
+
+void sl_expert_store_destroy(sl_expert_store *store) {
+    if (!store) return;
+    sl_read_result result;
+    while (store->in_flight && sl_reader_next(store->reader, &result, NULL) == SL_OK)
+        store->in_flight--;
+    pthread_cond_destroy(&store->changed);
+    pthread_mutex_destroy(&store->lock);
+    sl_release(store->allocator, store->memory, store->stats.slot_count * store->stats.slot_bytes,
+               SLOTS_ALIGNMENT);
+    sl_release(store->allocator, store, store->own_bytes, _Alignof(sl_expert_store));
+}
+
+sl_expert_source *sl_expert_store_source(sl_expert_store *store) {
+    return &store->source;
+}
+
+sl_expert_stats sl_expert_store_stats(const sl_expert_store *store) {
+    pthread_mutex_t *lock = (pthread_mutex_t *)&store->lock;
+    pthread_mutex_lock(lock);
+    const sl_expert_stats stats = store->stats;
+    pthread_mutex_unlock(lock);
+    return stats;
+}

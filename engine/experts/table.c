@@ -1,0 +1,138 @@
+#include "engine/experts/table.h"
+#include "base/sizes.h"
+#include "engine/models/names.h"
+#include <string.h>
+
+static sl_status check_block_matrix(const sl_expert_blocks *blocks, int matrix,
+                                    const sl_type *found, const sl_model_config *config,
+                                    sl_error *err) {
+    static const char *const names[] = {"gate", "up", "down"};
+    const int64_t width = config->expert_width, hidden = config->hidden;
+    const sl_dims want =
+        matrix == SL_DOWN ? (sl_dims){2, {hidden, width}} : (sl_dims){2, {width, hidden}};
+    const sl_dtype_kind kind = sl_dtype_infos[found->dtype].kind;
+    if (sl_dims_equal(&found->shape, &want) && (kind == SL_KIND_FLOAT || kind == SL_KIND_PANEL))
+        return SL_OK;
+    char text[SL_TYPE_TEXT];
+    return sl_fail(err, SL_FORMAT,
+                   "experts of layer %u: %s is %s, wanted a float or panel type [%lld,%lld]",
+                   blocks->layer, names[matrix], sl_type_format(found, text, sizeof text),
+                   (long long)want.dims[0], (long long)want.dims[1]);
+}
+
+/* The three matrices must lie one after the other inside a block. */
+static sl_status check_block_places(const sl_expert_blocks *blocks, sl_error *err) {
+    uint64_t gate_end = sl_type_bytes(&blocks->gate), up_end, down_end;
+    if (gate_end <= blocks->up_offset &&
+        sl_add(blocks->up_offset, sl_type_bytes(&blocks->up), &up_end) &&
+        up_end <= blocks->down_offset &&
+        sl_add(blocks->down_offset, sl_type_bytes(&blocks->down), &down_end) &&
+        down_end <= blocks->block_bytes)
+        return SL_OK;
+    return sl_fail(err, SL_FORMAT,
+                   "experts of layer %u: up at %llu and down at %llu overlap or leave a block of "
+                   "%llu bytes",
+                   blocks->layer, (unsigned long long)blocks->up_offset,
+                   (unsigned long long)blocks->down_offset,
+                   (unsigned long long)blocks->block_bytes);
+}
+
+static sl_status layer_from_blocks(const sl_expert_blocks *blocks, const sl_model_config *config,
+                                   sl_arena *arena, sl_expert_layer *out, sl_error *err) {
+    if (blocks->count != config->experts)
+        return sl_fail(err, SL_FORMAT, "layer %u has %u experts, wanted %u", blocks->layer,
+                       blocks->count, config->experts);
+    const sl_type *types[] = {&blocks->gate, &blocks->up, &blocks->down};
+    const uint64_t offsets[] = {0, blocks->up_offset, blocks->down_offset};
+    for (int m = 0; m < SL_EXPERT_MATRICES; m++) {
+        SL_TRY(check_block_matrix(blocks, m, types[m], config, err));
+        out->matrices[m] = (sl_expert_matrix){*types[m], 0, offsets[m]};
+    }
+    SL_TRY(check_block_places(blocks, err));
+    sl_extent *parts = SL_ARENA_NEW_ARRAY(arena, sl_extent, blocks->count);
+    if (!parts) return sl_no_memory(err, "expert table", blocks->count * sizeof *parts);
+    for (uint32_t e = 0; e < blocks->count; e++)
+        parts[e] = (sl_extent){0, blocks->offset + e * blocks->block_bytes, blocks->block_bytes};
+    out->part_count = 1;
+    out->parts = parts;
+    out->checksums = blocks->checksums;
+    return SL_OK;
+}
+
+/* True when matrix m follows matrix m - 1 in the same tensor, so that one read fetches both. */
+static bool joins_previous(const sl_expert_place *places, int m) {
+    return m > 0 && places[m].entry == places[m - 1].entry &&
+           places[m].offset == places[m - 1].offset + sl_type_bytes(&places[m - 1].type);
+}
+
+/* Turns three places into parts; returns how many. */
+static uint32_t parts_of(const sl_expert_place *places, sl_extent *parts,
+                         sl_expert_matrix matrices[SL_EXPERT_MATRICES]) {
+    uint32_t count = 0;
+    for (int m = 0; m < SL_EXPERT_MATRICES; m++) {
+        const sl_extent at = places[m].entry->at;
+        const uint64_t bytes = sl_type_bytes(&places[m].type);
+        if (!joins_previous(places, m))
+            parts[count++] = (sl_extent){at.file, at.offset + places[m].offset, 0};
+        sl_extent *part = &parts[count - 1];
+        matrices[m] = (sl_expert_matrix){places[m].type, count - 1, part->bytes};
+        part->bytes += bytes;
+    }
+    return count;
+}
+
+static sl_status check_alike(const sl_expert_layer *layer, const sl_expert_place *places,
+                             sl_error *err) {
+    for (int m = 0; m < SL_EXPERT_MATRICES; m++)
+        if (places[m].type.dtype != layer->matrices[m].type.dtype)
+            return sl_fail(err, SL_FORMAT,
+                           "tensor '%s' is %s, wanted %s like expert 0 of its layer",
+                           places[m].entry->name, sl_dtype_infos[places[m].type.dtype].name,
+                           sl_dtype_infos[layer->matrices[m].type.dtype].name);
+    return SL_OK;
+}
+
+static sl_status layer_from_tensors(const sl_source *source, const sl_model_config *config,
+                                    uint32_t index, sl_arena *arena, sl_expert_layer *out,
+                                    sl_error *err) {
+    const uint64_t capacity = (uint64_t)config->experts * SL_MAX_EXPERT_PARTS;
+    sl_extent *parts = SL_ARENA_NEW_ARRAY(arena, sl_extent, capacity);
+    if (!parts) return sl_no_memory(err, "expert table", capacity * sizeof *parts);
+    out->parts = parts;
+    for (uint32_t e = 0; e < config->experts; e++) {
+        sl_expert_place places[SL_EXPERT_MATRICES];
+        SL_TRY(sl_expert_find(source, config, index, e, places, err));
+        if (e > 0) SL_TRY(check_alike(out, places, err));
+        out->part_count = parts_of(places, parts + (uint64_t)e * out->part_count, out->matrices);
+    }
+    return SL_OK;
+}
+
+static void add_sizes(const sl_expert_layer *layer, sl_expert_table *table) {
+    for (uint32_t e = 0; e < table->experts; e++) {
+        uint64_t bytes = 0;
+        for (uint32_t p = 0; p < layer->part_count; p++)
+            bytes += layer->parts[(uint64_t)e * layer->part_count + p].bytes;
+        table->total_bytes += bytes;
+        if (bytes > table->expert_bytes) table->expert_bytes = bytes;
+    }
+}
+
+sl_status sl_expert_table_build(sl_source *source, const sl_model_config *config, sl_arena *arena,
+                                sl_expert_table *out, sl_error *err) {
+    sl_expert_layer *layers = SL_ARENA_NEW_ARRAY(arena, sl_expert_layer, config->layers);
+    if (!layers) return sl_no_memory(err, "expert table", config->layers * sizeof *layers);
+    *out = (sl_expert_table){.layers = config->layers,
+                             .experts = config->experts,
+                             .experts_used = config->experts_used,
+                             .layer = layers};
+    for (uint32_t i = 0; i < config->layers; i++) {
+        const sl_expert_blocks *blocks = sl_source_expert_blocks(source, i);
+        if (blocks)
+            SL_TRY(layer_from_blocks(blocks, config, arena, &layers[i], err));
+        else
+            SL_TRY(layer_from_tensors(source, config, i, arena, &layers[i], err));
+        add_sizes(&layers[i], out);
+    }
+    return SL_OK;
+}

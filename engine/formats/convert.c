@@ -1,0 +1,363 @@
+/* convert.c - From a Hugging Face folder to a pack.
+ *
+ * Tensors are taken one at a time, routed experts one expert at a time.  A matrix is quantised in
+ * blocks of rows by a team of threads; panels do not depend on each other, so the bytes are the
+ * same however the blocks fall to the members.  Floats exist only for the blocks in work. */
+#include "base/sizes.h"
+#include "base/team.h"
+#include "core/codec.h"
+#include "engine/formats/pack.h"
+#include "engine/models/config.h"
+#include "engine/models/names.h"
+#include "engine/quant/quantise.h"
+#include "sluice/sluice.h"
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCK_ROWS = 64, MATRIX_ALIGN = 64, NARROW_COLS = 32 };
+
+typedef enum { QUANT_Q4, QUANT_Q8, QUANT_NONE } quant;
+
+typedef struct {
+    const char *suffix; /* canonical name without "model." */
+    const sl_tensor_entry *entry;
+    sl_dtype dtype; /* in the pack */
+} resident;
+
+typedef struct {
+    const sl_pack_options *options;
+    const sl_allocator *allocator;
+    quant how;
+    sl_arena arena;
+    sl_source *source;
+    sl_model_config config;
+    sl_expert_table experts;
+    resident *residents;
+    uint32_t resident_count;
+    sl_pack_writer *writer;
+    sl_team *team;
+    uint64_t done_bytes, total_bytes;
+} packing;
+
+/* A matrix to convert; out has the bytes of the target type. */
+typedef struct {
+    const char *name;
+    const uint8_t *data;
+    sl_type from;
+    sl_dtype to;
+    uint8_t *out;
+} matrix_task;
+
+/* What the team works on: the blocks of all tasks, in order. */
+typedef struct {
+    const matrix_task *tasks;
+    uint32_t task_count;
+    const sl_allocator *allocator;
+    _Atomic int64_t next_block;
+    _Atomic bool failed;
+    sl_error error; /* of the first member that failed */
+} shared_work;
+
+static int64_t rows_of(const matrix_task *task) {
+    return task->from.shape.dims[0];
+}
+static int64_t cols_of(const matrix_task *task) {
+    return task->from.shape.dims[1];
+}
+static int64_t blocks_of(const matrix_task *task) {
+    return (rows_of(task) + BLOCK_ROWS - 1) / BLOCK_ROWS;
+}
+
+static void floats_from(sl_dtype dtype, const uint8_t *data, int64_t count, float *out) {
+    const uint16_t *halves = (const uint16_t *)(const void *)data;
+    if (dtype == SL_DTYPE_f32) memcpy(out, data, (size_t)count * sizeof *out);
+    if (dtype == SL_DTYPE_bf16)
+        for (int64_t i = 0; i < count; i++) out[i] = sl_f32_from_bf16(halves[i]);
+    if (dtype == SL_DTYPE_f16)
+        for (int64_t i = 0; i < count; i++) out[i] = sl_f32_from_f16(halves[i]);
+}
+
+/* Copies the panels of a coded block of rows to their places in the whole matrix. */
+static void place_panels(const matrix_task *task, int64_t first_row, int64_t rows,
+                         const uint8_t *block) {
+    const sl_panel_layout whole = sl_panel_layout_of(task->to, rows_of(task), cols_of(task));
+    const sl_panel_layout part = sl_panel_layout_of(task->to, rows, cols_of(task));
+    const uint64_t first = (uint64_t)first_row / SL_PANEL_ROWS, panels = (uint64_t)part.panels;
+    const uint64_t headers = whole.header_bytes ? (uint64_t)whole.supers * 2 * sizeof(float) : 0;
+    memcpy(task->out + first * headers, block, panels * headers);
+    memcpy(task->out + whole.header_bytes + first * whole.panel_bytes, block + part.header_bytes,
+           panels * part.panel_bytes);
+}
+
+/* Room for one member's block: the floats, then the codes. */
+typedef struct {
+    uint64_t float_bytes, bytes;
+    uint8_t *room;
+} scratch;
+
+static sl_status convert_block(const matrix_task *task, int64_t block, const scratch *own,
+                               sl_error *err) {
+    const int64_t first = block * BLOCK_ROWS, cols = cols_of(task);
+    const int64_t rows = rows_of(task) - first < BLOCK_ROWS ? rows_of(task) - first : BLOCK_ROWS;
+    const uint64_t element = sl_dtype_infos[task->from.dtype].bytes;
+    float *floats = (float *)(void *)own->room;
+    uint8_t *codes = own->room + own->float_bytes;
+    floats_from(task->from.dtype, task->data + (uint64_t)(first * cols) * element, rows * cols,
+                floats);
+    const sl_status status = sl_quantise(task->to, floats, rows, cols, codes, err);
+    if (status != SL_OK)
+        return sl_fail_in(err, status, "tensor '%s' from row %lld", task->name, (long long)first);
+    place_panels(task, first, rows, codes);
+    return SL_OK;
+}
+
+/* The task that holds the running number *block, which becomes the block's number within it. */
+static const matrix_task *task_of_block(const shared_work *work, int64_t *block) {
+    for (uint32_t t = 0; t < work->task_count; t++) {
+        if (*block < blocks_of(&work->tasks[t])) return &work->tasks[t];
+        *block -= blocks_of(&work->tasks[t]);
+    }
+    return NULL;
+}
+
+static scratch scratch_of(const shared_work *work) {
+    scratch need = {0};
+    uint64_t code_bytes = 0;
+    for (uint32_t t = 0; t < work->task_count; t++) {
+        const matrix_task *task = &work->tasks[t];
+        const uint64_t floats = (uint64_t)cols_of(task) * BLOCK_ROWS * sizeof(float);
+        const uint64_t codes = sl_panel_layout_of(task->to, BLOCK_ROWS, cols_of(task)).matrix_bytes;
+        if (floats > need.float_bytes) need.float_bytes = floats;
+        if (codes > code_bytes) code_bytes = codes;
+    }
+    need.bytes = need.float_bytes + code_bytes;
+    return need;
+}
+
+static sl_status convert_blocks(shared_work *work, sl_error *err) {
+    scratch own = scratch_of(work);
+    own.room = sl_allocate(work->allocator, own.bytes, MATRIX_ALIGN);
+    if (!own.room) return sl_no_memory(err, "rows to quantise", own.bytes);
+    sl_status status = SL_OK;
+    while (status == SL_OK && !atomic_load(&work->failed)) {
+        int64_t block = atomic_fetch_add(&work->next_block, 1);
+        const matrix_task *task = task_of_block(work, &block);
+        if (!task) break;
+        status = convert_block(task, block, &own, err);
+    }
+    sl_release(work->allocator, own.room, own.bytes, MATRIX_ALIGN);
+    return status;
+}
+
+static void convert_job(void *ctx, uint32_t member) {
+    (void)member;
+    shared_work *work = ctx;
+    sl_error error = {0};
+    if (convert_blocks(work, &error) != SL_OK && !atomic_exchange(&work->failed, true))
+        work->error = error;
+}
+
+static sl_status convert_matrices(packing *p, const matrix_task *tasks, uint32_t count,
+                                  sl_error *err) {
+    shared_work work = {.tasks = tasks, .task_count = count, .allocator = p->allocator};
+    sl_team_run(p->team, convert_job, &work);
+    return work.failed ? sl_fail(err, work.error.status, "%s", work.error.message) : SL_OK;
+}
+
+static sl_status advance(packing *p, uint64_t bytes, sl_error *err) {
+    p->done_bytes += bytes;
+    const sl_pack_options *o = p->options;
+    if (o->progress && o->progress(o->progress_ctx, "packing", p->done_bytes, p->total_bytes) != 0)
+        return sl_fail(err, SL_CANCELLED, "packing was stopped after %llu of %llu bytes",
+                       (unsigned long long)p->done_bytes, (unsigned long long)p->total_bytes);
+    return SL_OK;
+}
+
+/* Which type a tensor takes.  Routers decide which experts run, the head has the last word on every
+ * token, and an embedding costs one row per token: these keep 8 bits (docs/quantisation.md). */
+static sl_dtype resident_dtype(const packing *p, const char *suffix, const sl_type *type) {
+    static const char *const sensitive[] = {".mlp.gate.weight", ".mlp.shared_expert_gate.weight",
+                                            "embed_tokens.weight", "lm_head.weight"};
+    if (type->shape.rank != 2) return SL_DTYPE_f32;
+    if (p->how == QUANT_NONE || type->shape.dims[1] < NARROW_COLS) return type->dtype;
+    for (size_t i = 0; i < sizeof sensitive / sizeof sensitive[0]; i++)
+        if (strstr(suffix, sensitive[i])) return SL_DTYPE_q8;
+    return p->how == QUANT_Q8 ? SL_DTYPE_q8 : SL_DTYPE_q4;
+}
+
+static int compare_residents(const void *a, const void *b) {
+    return strcmp(((const resident *)a)->suffix, ((const resident *)b)->suffix);
+}
+
+/* Residents in order of name, whatever order and number of files they come from. */
+static sl_status list_residents(packing *p, sl_error *err) {
+    const uint32_t count = sl_source_tensor_count(p->source);
+    p->residents = SL_ARENA_NEW_ARRAY(&p->arena, resident, count ? count : 1);
+    if (!p->residents) return sl_no_memory(err, "tensor list", count * sizeof *p->residents);
+    for (uint32_t i = 0; i < count; i++) {
+        const sl_tensor_entry *entry = sl_source_tensor(p->source, i);
+        const char *suffix = sl_tensor_suffix(entry->name);
+        if (!suffix || sl_suffix_is_expert(suffix)) continue;
+        if (p->config.tied_embeddings && strcmp(suffix, "lm_head.weight") == 0) continue;
+        if (sl_dtype_infos[entry->type.dtype].kind != SL_KIND_FLOAT)
+            return sl_fail(err, SL_FORMAT, "tensor '%s' is %s, wanted f32, f16 or bf16",
+                           entry->name, sl_dtype_infos[entry->type.dtype].name);
+        p->residents[p->resident_count++] =
+            (resident){suffix, entry, resident_dtype(p, suffix, &entry->type)};
+        p->total_bytes += entry->at.bytes;
+    }
+    qsort(p->residents, p->resident_count, sizeof *p->residents, compare_residents);
+    for (uint32_t i = 1; i < p->resident_count; i++)
+        if (compare_residents(&p->residents[i - 1], &p->residents[i]) == 0)
+            return sl_fail(err, SL_FORMAT, "tensors '%s' and '%s' are the same to the model",
+                           p->residents[i - 1].entry->name, p->residents[i].entry->name);
+    return SL_OK;
+}
+
+static sl_status convert_resident(packing *p, const resident *r, const void *data, sl_type type,
+                                  uint8_t *out, sl_error *err) {
+    if (sl_dtype_infos[type.dtype].kind != SL_KIND_PANEL) {
+        floats_from(r->entry->type.dtype, data, sl_type_elements(&type), (float *)(void *)out);
+        return SL_OK;
+    }
+    const matrix_task task = {r->entry->name, data, r->entry->type, type.dtype, out};
+    return convert_matrices(p, &task, 1, err);
+}
+
+static sl_status write_resident(packing *p, const resident *r, sl_error *err) {
+    const bool whole = strcmp(r->suffix, "lm_head.weight") == 0;
+    const char *name = sl_arena_format(&p->arena, "%s%s", whole ? "" : "model.", r->suffix);
+    if (!name) return sl_no_memory(err, "tensor name", strlen(r->suffix) + 7);
+    const void *data;
+    SL_TRY(sl_source_map(p->source, r->entry, &data, err));
+    const sl_type type = {r->dtype, r->entry->type.shape};
+    if (r->dtype == r->entry->type.dtype) {
+        SL_TRY(sl_pack_writer_tensor(p->writer, name, type, data, err));
+        return advance(p, r->entry->at.bytes, err);
+    }
+    const uint64_t bytes = sl_type_bytes(&type);
+    uint8_t *out = sl_allocate(p->allocator, bytes, MATRIX_ALIGN);
+    if (!out) return sl_no_memory(err, name, bytes);
+    sl_status status = convert_resident(p, r, data, type, out, err);
+    if (status == SL_OK) status = sl_pack_writer_tensor(p->writer, name, type, out, err);
+    sl_release(p->allocator, out, bytes, MATRIX_ALIGN);
+    SL_TRY(status);
+    return advance(p, r->entry->at.bytes, err);
+}
+
+/* The types of one expert's matrices in the pack. */
+static void expert_types(const packing *p, uint32_t layer, sl_type out[SL_EXPERT_MATRICES]) {
+    for (int m = 0; m < SL_EXPERT_MATRICES; m++) {
+        out[m] = p->experts.layer[layer].matrices[m].type;
+        if (p->how != QUANT_NONE && out[m].shape.dims[1] >= NARROW_COLS)
+            out[m].dtype = p->how == QUANT_Q8 ? SL_DTYPE_q8 : SL_DTYPE_q4;
+    }
+}
+
+static sl_status write_expert(packing *p, uint32_t layer, uint32_t expert,
+                              const sl_type types[SL_EXPERT_MATRICES], uint8_t *room,
+                              sl_error *err) {
+    sl_expert_place places[SL_EXPERT_MATRICES];
+    SL_TRY(sl_expert_find(p->source, &p->config, layer, expert, places, err));
+    matrix_task tasks[SL_EXPERT_MATRICES];
+    const void *matrices[SL_EXPERT_MATRICES];
+    uint32_t task_count = 0;
+    uint64_t bytes = 0;
+    for (int m = 0; m < SL_EXPERT_MATRICES; m++) {
+        const void *data;
+        SL_TRY(sl_source_map(p->source, places[m].entry, &data, err));
+        const uint8_t *from = (const uint8_t *)data + places[m].offset;
+        bytes += sl_type_bytes(&places[m].type);
+        matrices[m] = from;
+        if (types[m].dtype == places[m].type.dtype) continue;
+        matrices[m] = room;
+        tasks[task_count++] =
+            (matrix_task){places[m].entry->name, from, places[m].type, types[m].dtype, room};
+        room += sl_round_up(sl_type_bytes(&types[m]), MATRIX_ALIGN);
+    }
+    if (task_count) SL_TRY(convert_matrices(p, tasks, task_count, err));
+    SL_TRY(sl_pack_writer_expert(p->writer, matrices, err));
+    return advance(p, bytes, err);
+}
+
+static sl_status write_layer(packing *p, uint32_t layer, sl_error *err) {
+    sl_type types[SL_EXPERT_MATRICES];
+    expert_types(p, layer, types);
+    uint64_t bytes = 0;
+    for (int m = 0; m < SL_EXPERT_MATRICES; m++)
+        bytes += sl_round_up(sl_type_bytes(&types[m]), MATRIX_ALIGN);
+    SL_TRY(sl_pack_writer_layer(p->writer, layer, p->config.experts, types, err));
+    uint8_t *room = sl_allocate(p->allocator, bytes, MATRIX_ALIGN);
+    if (!room) return sl_no_memory(err, "an expert", bytes);
+    sl_status status = SL_OK;
+    for (uint32_t e = 0; e < p->config.experts && status == SL_OK; e++)
+        status = write_expert(p, layer, e, types, room, err);
+    sl_release(p->allocator, room, bytes, MATRIX_ALIGN);
+    return status;
+}
+
+static sl_status write_texts(packing *p, sl_error *err) {
+    static const char *const names[] = {"config.json", "generation_config.json", "tokenizer.json",
+                                        "tokenizer_config.json", "chat_template.jinja"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        size_t bytes;
+        const char *text = sl_source_text(p->source, names[i], &bytes);
+        if (text) SL_TRY(sl_pack_writer_text(p->writer, names[i], text, bytes, err));
+    }
+    return SL_OK;
+}
+
+static sl_status parse_quant(const char *text, quant *out, sl_error *err) {
+    static const char *const names[] = {"q4", "q8", "none"};
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(text ? text : "q4", names[i]) != 0) continue;
+        *out = (quant)i;
+        return SL_OK;
+    }
+    return sl_fail(err, SL_INVALID, "quant is '%s', wanted q4, q8 or none", text);
+}
+
+/* Everything that can be wrong with the source is found before the destination is touched. */
+static sl_status read_source(packing *p, const char *path, sl_error *err) {
+    SL_TRY(sl_source_open(path, p->allocator, &p->source, err));
+    if (strcmp(sl_source_format(p->source), "safetensors") != 0)
+        return sl_fail(err, SL_UNSUPPORTED, "'%s' is a %s, wanted a Hugging Face folder", path,
+                       sl_source_format(p->source));
+    size_t bytes;
+    const char *text = sl_source_text(p->source, "config.json", &bytes);
+    if (!text) return sl_fail(err, SL_FORMAT, "'%s' has no config.json", path);
+    SL_TRY(sl_model_config_parse(text, bytes, &p->arena, &p->config, err));
+    SL_TRY(sl_expert_table_build(p->source, &p->config, &p->arena, &p->experts, err));
+    p->total_bytes = p->experts.total_bytes;
+    return list_residents(p, err);
+}
+
+static sl_status write_pack(packing *p, const char *destination, sl_error *err) {
+    SL_TRY(sl_team_create(p->options->threads, p->allocator, &p->team, err));
+    SL_TRY(sl_pack_writer_create(destination, p->allocator, &p->writer, err));
+    SL_TRY(write_texts(p, err));
+    for (uint32_t i = 0; i < p->resident_count; i++)
+        SL_TRY(write_resident(p, &p->residents[i], err));
+    for (uint32_t i = 0; i < p->config.layers; i++) SL_TRY(write_layer(p, i, err));
+    return sl_pack_writer_finish(p->writer, err);
+}
+
+sl_status sl_pack_write(const char *source, const char *destination, const sl_pack_options *options,
+                        sl_error *err) {
+    /* Fields beyond the caller's struct_size are defaults. */
+    sl_pack_options given = {0};
+    if (options)
+        memcpy(&given, options,
+               options->struct_size < sizeof given ? options->struct_size : sizeof given);
+    packing p = {.options = &given, .allocator = sl_allocator_or_default(NULL)};
+    SL_TRY(parse_quant(given.quant, &p.how, err));
+    sl_arena_init(&p.arena, p.allocator);
+    sl_status status = read_source(&p, source, err);
+    if (status == SL_OK) status = write_pack(&p, destination, err);
+    sl_team_destroy(p.team);
+    sl_pack_writer_destroy(p.writer);
+    sl_source_close(p.source);
+    sl_arena_deinit(&p.arena);
+    return status;
+}

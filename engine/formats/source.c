@@ -1,0 +1,223 @@
+#include "engine/formats/source.h"
+#include "engine/formats/source_internal.h"
+#include <dirent.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <xxhash.h>
+
+static const char pack_suffix[] = ".sluice";
+
+static bool is_pack_name(const char *name) {
+    const size_t length = strlen(name), suffix = sizeof pack_suffix - 1;
+    return length > suffix && strcmp(name + length - suffix, pack_suffix) == 0;
+}
+
+/* Counts the packs in a folder; *out is the path of the last one seen. */
+static sl_status find_packs(const char *folder, sl_arena *arena, uint32_t *out_count,
+                            const char **out, sl_error *err) {
+    DIR *directory = opendir(folder);
+    if (!directory)
+        return sl_fail(err, SL_IO, "%s: cannot list the folder: %s", folder, strerror(errno));
+    sl_status status = SL_OK;
+    *out_count = 0;
+    const struct dirent *entry;
+    while (status == SL_OK && (entry = readdir(directory)) != NULL) {
+        if (!is_pack_name(entry->d_name)) continue;
+        ++*out_count;
+        *out = sl_arena_format(arena, "%s/%s", folder, entry->d_name);
+        if (!*out) status = sl_no_memory(err, folder, strlen(folder));
+    }
+    (void)closedir(directory);
+    return status;
+}
+
+static sl_status open_folder(sl_source *source, const char *folder, sl_error *err) {
+    const char *config = sl_arena_format(&source->arena, "%s/config.json", folder);
+    if (!config) return sl_no_memory(err, folder, strlen(folder));
+    if (sl_file_exists(config)) return sl_source_open_huggingface(source, folder, err);
+    uint32_t count = 0;
+    const char *pack = NULL;
+    SL_TRY(find_packs(folder, &source->arena, &count, &pack, err));
+    if (count == 1) return sl_source_open_pack(source, pack, err);
+    if (count > 1)
+        return sl_fail(err, SL_FORMAT, "%s: holds %u packs, name one of them: %s", folder, count,
+                       pack);
+    return sl_fail(err, SL_FORMAT,
+                   "%s: no model here: looked for config.json with model.safetensors or "
+                   "model.safetensors.index.json, and for one *.sluice pack",
+                   folder);
+}
+
+static sl_status open_path(sl_source *source, const char *path, sl_error *err) {
+    struct stat info;
+    if (stat(path, &info) != 0) return sl_fail(err, SL_IO, "%s: %s", path, strerror(errno));
+    if (S_ISDIR(info.st_mode)) return open_folder(source, path, err);
+    return sl_source_open_pack(source, path, err);
+}
+
+sl_status sl_source_open(const char *path, const sl_allocator *allocator, sl_source **out,
+                         sl_error *err) {
+    sl_source *source = sl_allocate(allocator, sizeof *source, _Alignof(sl_source));
+    if (!source) return sl_no_memory(err, "a model source", sizeof *source);
+    source->allocator = *sl_allocator_or_default(allocator);
+    sl_arena_init(&source->arena, &source->allocator);
+    const sl_status status = open_path(source, path, err);
+    if (status != SL_OK) {
+        sl_source_close(source);
+        return status;
+    }
+    *out = source;
+    return SL_OK;
+}
+
+void sl_source_close(sl_source *source) {
+    if (!source) return;
+    for (uint32_t i = 0; i < source->file_count; i++) sl_file_map_close(&source->files[i].map);
+    sl_arena_deinit(&source->arena);
+    const sl_allocator allocator = source->allocator;
+    sl_release(&allocator, source, sizeof *source, _Alignof(sl_source));
+}
+
+sl_status sl_source_set_files(sl_source *source, uint32_t count, sl_error *err) {
+    source->files = SL_ARENA_NEW_ARRAY(&source->arena, sl_source_file, count);
+    if (!source->files) return sl_no_memory(err, "a list of files", count);
+    source->file_count = count;
+    return SL_OK;
+}
+
+sl_status sl_source_map_file(sl_source *source, uint32_t file, const char *path, sl_error *err) {
+    sl_source_file *to = &source->files[file];
+    to->path = sl_arena_copy_text(&source->arena, path, strlen(path));
+    if (!to->path) return sl_no_memory(err, path, strlen(path));
+    return sl_file_map_open(path, &to->map, err);
+}
+
+sl_status sl_source_set_tensors(sl_source *source, uint32_t count, uint32_t skipped_count,
+                                sl_error *err) {
+    source->tensors = SL_ARENA_NEW_ARRAY(&source->arena, sl_tensor_entry, count);
+    source->mapped = SL_ARENA_NEW_ARRAY(&source->arena, const void *, count);
+    source->skipped = SL_ARENA_NEW_ARRAY(&source->arena, sl_safetensors_skipped, skipped_count);
+    if (!source->tensors || !source->mapped || !source->skipped)
+        return sl_no_memory(err, "a list of tensors", count * sizeof *source->tensors);
+    source->tensor_count = count;
+    source->skipped_count = skipped_count;
+    return SL_OK;
+}
+
+static const char *name_of(const sl_source *source, uint32_t id) {
+    return id < source->tensor_count ? source->tensors[id].name
+                                     : source->skipped[id - source->tensor_count].name;
+}
+
+/* The slot that holds name, or the empty one where it belongs. */
+static uint32_t *find_slot(const sl_source *source, const char *name) {
+    uint64_t at = XXH3_64bits(name, strlen(name)) & source->slot_mask;
+    while (source->slots[at] && strcmp(name_of(source, source->slots[at] - 1), name) != 0)
+        at = (at + 1) & source->slot_mask;
+    return &source->slots[at];
+}
+
+sl_status sl_source_index_names(sl_source *source, sl_error *err) {
+    const uint64_t count = (uint64_t)source->tensor_count + source->skipped_count;
+    if (count >= UINT32_MAX) return sl_fail(err, SL_FORMAT, "more than 2^32 tensors");
+    uint64_t capacity = 16;
+    while (capacity < 2 * count) capacity *= 2;
+    source->slots = SL_ARENA_NEW_ARRAY(&source->arena, uint32_t, capacity);
+    if (!source->slots) return sl_no_memory(err, "a table of names", capacity * sizeof(uint32_t));
+    source->slot_mask = capacity - 1;
+    for (uint32_t id = 0; id < count; id++) {
+        uint32_t *slot = find_slot(source, name_of(source, id));
+        if (*slot)
+            return sl_fail(err, SL_FORMAT, "tensor '%s' is there twice", name_of(source, id));
+        *slot = id + 1;
+    }
+    return SL_OK;
+}
+
+sl_status sl_source_add_text(sl_source *source, const char *name, const char *text, size_t bytes,
+                             sl_error *err) {
+    sl_source_text_entry *entry = SL_ARENA_NEW(&source->arena, sl_source_text_entry);
+    if (!entry) return sl_no_memory(err, name, sizeof *entry);
+    *entry = (sl_source_text_entry){source->texts, name, text, bytes};
+    source->texts = entry;
+    return SL_OK;
+}
+
+const char *sl_source_format(const sl_source *source) {
+    return source->format;
+}
+uint32_t sl_source_file_count(const sl_source *source) {
+    return source->file_count;
+}
+uint32_t sl_source_tensor_count(const sl_source *source) {
+    return source->tensor_count;
+}
+
+const char *sl_source_file_path(const sl_source *source, uint32_t file) {
+    return file < source->file_count ? source->files[file].path : NULL;
+}
+
+uint64_t sl_source_file_bytes(const sl_source *source, uint32_t file) {
+    return file < source->file_count ? source->files[file].map.bytes : 0;
+}
+
+const sl_tensor_entry *sl_source_tensor(const sl_source *source, uint32_t index) {
+    return index < source->tensor_count ? &source->tensors[index] : NULL;
+}
+
+const sl_tensor_entry *sl_source_find(const sl_source *source, const char *name) {
+    const uint32_t slot = *find_slot(source, name);
+    return slot ? sl_source_tensor(source, slot - 1) : NULL;
+}
+
+const char *sl_source_skipped(const sl_source *source, const char *name) {
+    const uint32_t slot = *find_slot(source, name);
+    return slot > source->tensor_count ? source->skipped[slot - 1 - source->tensor_count].why
+                                       : NULL;
+}
+
+static sl_status check_bytes(const sl_source *source, const sl_tensor_entry *entry,
+                             const uint8_t *data, sl_error *err) {
+    if (entry->checksum == 0) return SL_OK;
+    sl_file_read_ahead(data, entry->at.bytes);
+    const uint64_t found = XXH3_64bits(data, entry->at.bytes);
+    if (found == entry->checksum) return SL_OK;
+    return sl_fail(err, SL_FORMAT,
+                   "%s: tensor '%s' is damaged: checksum %016llx found, %016llx wanted",
+                   sl_file_name(source->files[entry->at.file].path), entry->name,
+                   (unsigned long long)found, (unsigned long long)entry->checksum);
+}
+
+sl_status sl_source_map(sl_source *source, const sl_tensor_entry *entry, const void **out,
+                        sl_error *err) {
+    const sl_tensor_entry *own = sl_source_find(source, entry->name);
+    if (!own) return sl_fail(err, SL_INVALID, "the source has no tensor '%s'", entry->name);
+    const void **mapped = &source->mapped[own - source->tensors];
+    if (!*mapped) {
+        const uint8_t *data = source->files[own->at.file].map.data + own->at.offset;
+        const uint32_t align = sl_dtype_infos[own->type.dtype].bytes;
+        SL_TRY(check_bytes(source, own, data, err));
+        if (align && (uintptr_t)data % align) {
+            void *copy = sl_arena_alloc(&source->arena, own->at.bytes, 64);
+            if (!copy) return sl_no_memory(err, own->name, own->at.bytes);
+            data = memcpy(copy, data, own->at.bytes);
+        }
+        *mapped = data;
+    }
+    *out = *mapped;
+    return SL_OK;
+}
+
+const sl_expert_blocks *sl_source_expert_blocks(const sl_source *source, uint32_t layer) {
+    return layer < source->layer_count ? source->layers[layer] : NULL;
+}
+
+const char *sl_source_text(const sl_source *source, const char *name, size_t *out_bytes) {
+    for (const sl_source_text_entry *entry = source->texts; entry; entry = entry->next) {
+        if (strcmp(entry->name, name) != 0) continue;
+        if (out_bytes) *out_bytes = entry->bytes;
+        return entry->text;
+    }
+    return NULL;
+}

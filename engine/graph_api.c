@@ -1,0 +1,153 @@
+/* graph_api.c - include/sluice/graph.h, second half: compiling and running. */
+#include "sluice/graph.h"
+#include "compiler/compile.h"
+#include "compiler/eval.h"
+#include "core/codec.h"
+#include "runtime/cpu/cpu.h"
+#include "runtime/null/null.h"
+#include <string.h>
+
+struct sl_compiled {
+    sl_arena arena;
+    const sl_graph *graph;
+    void **memory; /* [value]: of inputs, weights and states; doubles for the evaluator's states */
+    sl_device *device;
+    sl_program *program;
+    sl_executable *executable;
+    sl_evaluator *evaluator;
+    void **results; /* [output]: the evaluator's, rounded to their type */
+};
+
+static bool has_memory(const sl_value_info *value) {
+    return value->kind == SL_VALUE_INPUT || value->kind == SL_VALUE_WEIGHT ||
+           value->kind == SL_VALUE_STATE;
+}
+
+static sl_status allocate_values(sl_compiled *c, sl_error *err) {
+    const sl_graph *g = c->graph;
+    c->memory = SL_ARENA_NEW_ARRAY(&c->arena, void *, g->value_count + 1);
+    c->results = SL_ARENA_NEW_ARRAY(&c->arena, void *, g->output_count + 1);
+    if (!c->memory || !c->results) return sl_no_memory(err, "a compiled graph", g->value_count);
+    for (uint32_t v = 1; v <= g->value_count; v++) {
+        const sl_value_info *value = &g->values[v];
+        if (value->kind == SL_VALUE_EXPERTS)
+            return sl_fail(err, SL_UNSUPPORTED, "'%s': experts need a model, not a bare graph",
+                           value->name);
+        if (!has_memory(value)) continue;
+        const uint64_t doubles = (uint64_t)sl_type_elements(&value->type) * sizeof(double);
+        const bool wide = value->kind == SL_VALUE_STATE && !c->device;
+        c->memory[v] = sl_arena_alloc(&c->arena, wide ? doubles : sl_type_bytes(&value->type), 64);
+        if (!c->memory[v]) return sl_no_memory(err, value->name, doubles);
+    }
+    return SL_OK;
+}
+
+static sl_status load_on_device(sl_compiled *c, sl_error *err) {
+    SL_TRY(sl_compile_graph(c->graph, NULL, &c->program, err));
+    SL_TRY(c->device->ops->load(c->device, c->program, &c->executable, err));
+    for (uint32_t v = 1; v <= c->graph->value_count; v++) {
+        const sl_value_info *value = &c->graph->values[v];
+        sl_buffer_id buffer;
+        if (has_memory(value) && sl_program_find(c->program, value->name, &buffer))
+            SL_TRY(c->device->ops->bind(c->executable, buffer, c->memory[v], err));
+    }
+    return SL_OK;
+}
+
+static sl_status load_evaluator(sl_compiled *c, sl_error *err) {
+    SL_TRY(sl_graph_verify(c->graph, err));
+    SL_TRY(sl_evaluator_create(c->graph, NULL, &c->evaluator, err));
+    for (uint32_t v = 1; v <= c->graph->value_count; v++) {
+        const sl_value_info *value = &c->graph->values[v];
+        if (value->kind == SL_VALUE_STATE)
+            SL_TRY(sl_evaluator_bind_state(c->evaluator, (sl_value){v}, c->memory[v], err));
+        else if (has_memory(value))
+            SL_TRY(sl_evaluator_bind(c->evaluator, (sl_value){v}, c->memory[v], err));
+    }
+    for (uint32_t o = 0; o < c->graph->output_count; o++) {
+        const sl_value_info *value = sl_graph_value(c->graph, c->graph->outputs[o].value);
+        c->results[o] = sl_arena_alloc(&c->arena, sl_type_bytes(&value->type), 64);
+        if (!c->results[o])
+            return sl_no_memory(err, c->graph->outputs[o].name, sl_type_bytes(&value->type));
+    }
+    return SL_OK;
+}
+
+static sl_status make_device(sl_compiled *c, const sl_compile_options *options, sl_error *err) {
+    const char *name = options && options->device ? options->device : "cpu";
+    const sl_cpu_options cpu = {options ? options->threads : 0, options ? options->isa : NULL};
+    if (strcmp(name, "ref") == 0) return SL_OK;
+    if (strcmp(name, "null") == 0) return sl_device_null_create(NULL, &c->device, err);
+    if (strcmp(name, "cpu") == 0) return sl_device_cpu_create(&cpu, NULL, &c->device, err);
+    return sl_fail(err, SL_UNSUPPORTED, "device '%s': cpu, ref and null are supported", name);
+}
+
+sl_status sl_compile(const sl_graph *graph, const sl_compile_options *options, sl_compiled **out,
+                     sl_error *err) {
+    SL_TRY(sl_graph_check(graph, err));
+    sl_arena arena;
+    sl_arena_init(&arena, NULL);
+    sl_compiled *c = SL_ARENA_NEW(&arena, sl_compiled);
+    if (!c) return sl_no_memory(err, "a compiled graph", sizeof *c);
+    c->arena = arena;
+    c->graph = graph;
+    sl_status status = make_device(c, options, err);
+    if (status == SL_OK) status = allocate_values(c, err);
+    if (status == SL_OK) status = c->device ? load_on_device(c, err) : load_evaluator(c, err);
+    if (status == SL_OK)
+        *out = c;
+    else
+        sl_compiled_free(c);
+    return status;
+}
+
+void sl_compiled_free(sl_compiled *c) {
+    if (!c) return;
+    if (c->executable) c->device->ops->unload(c->executable);
+    if (c->device) c->device->ops->destroy(c->device);
+    sl_program_destroy(c->program);
+    sl_evaluator_destroy(c->evaluator);
+    sl_arena arena = c->arena;
+    sl_arena_deinit(&arena);
+}
+
+sl_status sl_compiled_set(sl_compiled *c, const char *name, const void *data, size_t bytes,
+                          sl_error *err) {
+    const sl_value id = sl_graph_find(c->graph, name);
+    const sl_value_info *value = sl_graph_value(c->graph, id);
+    if (!value || !has_memory(value))
+        return sl_fail(err, SL_INVALID, "the graph has no input, weight or state '%s'", name);
+    if (bytes != sl_type_bytes(&value->type)) {
+        char text[SL_TYPE_TEXT];
+        return sl_fail(err, SL_INVALID, "'%s' is %s, which takes %llu bytes; %zu were given", name,
+                       sl_type_format(&value->type, text, sizeof text),
+                       (unsigned long long)sl_type_bytes(&value->type), bytes);
+    }
+    if (value->kind == SL_VALUE_STATE && !c->device)
+        sl_decode_f64(value->type.dtype, data, sl_type_elements(&value->type), c->memory[id.v]);
+    else
+        memcpy(c->memory[id.v], data, bytes);
+    return SL_OK;
+}
+
+sl_status sl_compiled_run(sl_compiled *c, sl_error *err) {
+    if (c->device) return c->device->ops->run(c->executable, err);
+    SL_TRY(sl_evaluator_run(c->evaluator, err));
+    for (uint32_t o = 0; o < c->graph->output_count; o++) {
+        const sl_value id = c->graph->outputs[o].value;
+        const sl_type *type = &sl_graph_value(c->graph, id)->type;
+        sl_encode_f64(type->dtype, sl_evaluator_result(c->evaluator, id), sl_type_elements(type),
+                      c->results[o]);
+    }
+    return SL_OK;
+}
+
+const void *sl_compiled_get(const sl_compiled *c, const char *name, size_t *out_bytes) {
+    for (uint32_t o = 0; o < c->graph->output_count; o++) {
+        if (strcmp(c->graph->outputs[o].name, name) != 0) continue;
+        if (out_bytes)
+            *out_bytes = sl_type_bytes(&sl_graph_value(c->graph, c->graph->outputs[o].value)->type);
+        return c->device ? c->device->ops->output(c->executable, o) : c->results[o];
+    }
+    return NULL;
+}

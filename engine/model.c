@@ -1,0 +1,195 @@
+#include "engine/model.h"
+#include "base/sizes.h"
+#include "engine/models/names.h"
+#include "runtime/cpu/cpu.h"
+#include <string.h>
+
+enum { DEFAULT_CONTEXT = 4096 };
+
+const char *sl_version(void) { return SL_VERSION; }
+
+static sl_model_options complete(const sl_model_options *given) {
+    sl_model_options options = {0};
+    if (given) {
+        const size_t known = given->struct_size < sizeof options ? given->struct_size : sizeof options;
+        memcpy(&options, given, known);
+    }
+    if (!options.device) options.device = "cpu";
+    if (options.max_sessions == 0) options.max_sessions = 1;
+    if (options.max_sessions > SL_MAX_SESSIONS) options.max_sessions = SL_MAX_SESSIONS;
+    return options;
+}
+
+static sl_status load_config(sl_model *model, const sl_architecture **architecture, sl_error *err) {
+    size_t bytes = 0;
+    const char *json = sl_source_text(model->source, "config.json", &bytes);
+    if (!json) return sl_fail(err, SL_FORMAT, "the model has no config.json");
+    SL_TRY(sl_model_config_parse(json, bytes, &model->arena, &model->config, err));
+    *architecture = sl_architecture_find(model->config.model_type);
+    if (!*architecture)
+        return sl_fail(err, SL_UNSUPPORTED, "model type '%s' has no builder",
+                       model->config.model_type);
+    return sl_expert_table_build(model->source, &model->config, &model->arena, &model->experts, err);
+}
+
+static sl_status open_reader(sl_model *model, const sl_model_options *options, sl_error *err) {
+    const uint32_t count = sl_source_file_count(model->source);
+    const char **paths = SL_ARENA_NEW_ARRAY(&model->arena, const char *, count);
+    if (!paths) return sl_no_memory(err, "file names", count);
+    for (uint32_t i = 0; i < count; i++) paths[i] = sl_source_file_path(model->source, i);
+    sl_reader_options how = {.kind = SL_READER_AUTO};
+    if (options->reader && strcmp(options->reader, "io_uring") == 0)
+        how.kind = SL_READER_URING;
+    else if (options->reader && strcmp(options->reader, "threads") == 0)
+        how.kind = SL_READER_THREADS;
+    else if (options->reader)
+        return sl_fail(err, SL_INVALID, "reader '%s': io_uring or threads", options->reader);
+    return sl_reader_open(paths, count, &how, &model->allocator, &model->reader, err);
+}
+
+static sl_status open_store(sl_model *model, const sl_model_options *options, sl_error *err) {
+    uint64_t budget = options->expert_budget_bytes;
+    if (options->expert_budget_share > 0 && options->expert_budget_share < 1)
+        budget = (uint64_t)((double)model->experts.total_bytes * options->expert_budget_share);
+    else if (options->expert_budget_share < 0 || options->expert_budget_share > 1)
+        return sl_fail(err, SL_INVALID, "a budget of %g %%: 0 to 100 wanted",
+                       options->expert_budget_share * 100);
+    SL_TRY(open_reader(model, options, err));
+    return sl_expert_store_create(&model->experts, model->reader, budget, &model->allocator,
+                                  &model->store, err);
+}
+
+static sl_status open_device(sl_model *model, const sl_model_options *options, sl_error *err) {
+    if (strcmp(options->device, "ref") == 0) return SL_OK;
+    if (strcmp(options->device, "cpu") != 0)
+        return sl_fail(err, SL_UNSUPPORTED, "device '%s': cpu and ref are supported",
+                       options->device);
+    return sl_device_cpu_create(&(sl_cpu_options){options->threads, options->isa},
+                                &model->allocator, &model->device, err);
+}
+
+static sl_status open_steps(sl_model *model, const sl_model_options *options,
+                            const sl_architecture *architecture, sl_error *err) {
+    model->slots = options->max_sessions;
+    model->context_tokens = options->context_tokens ? options->context_tokens : DEFAULT_CONTEXT;
+    if (model->context_tokens > model->config.context) {
+        if (options->context_tokens)
+            return sl_fail(err, SL_INVALID, "a context of %u tokens: the model has %u",
+                           options->context_tokens, model->config.context);
+        model->context_tokens = model->config.context;
+    }
+    const sl_steps_options how = {
+        .architecture = architecture,
+        .shape = {.config = &model->config,
+                  .weights = &model->weights,
+                  .experts = &model->experts,
+                  .slots = model->slots,
+                  .capacity = model->context_tokens},
+        .device = model->device,
+        .experts_source = sl_expert_store_source(model->store),
+        .allocator = &model->allocator,
+    };
+    return sl_steps_create(&how, &model->steps, err);
+}
+
+static sl_status open_parts(sl_model *model, const char *path, const sl_model_options *options,
+                            sl_error *err) {
+    const sl_architecture *architecture = NULL;
+    SL_TRY(sl_source_open(path, &model->allocator, &model->source, err));
+    sl_weights_init(&model->weights, model->source, &model->allocator);
+    SL_TRY(load_config(model, &architecture, err));
+    SL_TRY(open_store(model, options, err));
+    SL_TRY(open_device(model, options, err));
+    SL_TRY(open_steps(model, options, architecture, err));
+    return sl_model_text_load(model, err);
+}
+
+sl_status sl_model_open(const char *path, const sl_model_options *given, sl_model **out,
+                        sl_error *err) {
+    const sl_model_options options = complete(given);
+    const sl_allocator allocator = *sl_allocator_or_default(&options.allocator);
+    sl_model *model = sl_allocate(&allocator, sizeof *model, _Alignof(sl_model));
+    if (!model) return sl_no_memory(err, "a model", sizeof *model);
+    model->allocator = allocator;
+    sl_arena_init(&model->arena, &model->allocator);
+    sl_weights_init(&model->weights, NULL, &model->allocator);
+    (void)pthread_mutex_init(&model->lock, NULL);
+    const sl_status status = open_parts(model, path, &options, err);
+    if (status == SL_OK)
+        *out = model;
+    else
+        sl_model_close(model);
+    return status;
+}
+
+void sl_model_close(sl_model *model) {
+    if (!model) return;
+    const sl_allocator allocator = model->allocator;
+    sl_model_text_unload(&model->text);
+    sl_steps_destroy(model->steps);
+    if (model->device) model->device->ops->destroy(model->device);
+    sl_expert_store_destroy(model->store);
+    if (model->reader) sl_reader_close(model->reader);
+    sl_weights_deinit(&model->weights);
+    sl_source_close(model->source);
+    sl_arena_deinit(&model->arena);
+    (void)pthread_mutex_destroy(&model->lock);
+    sl_release(&allocator, model, sizeof *model, _Alignof(sl_model));
+}
+
+/* The type that most bytes of resident matrices have. */
+static const char *resident_dtype(const sl_model *model) {
+    uint64_t bytes[SL_DTYPE_COUNT] = {0};
+    int most = SL_DTYPE_f32;
+    for (uint32_t i = 0; i < model->weights.count; i++) {
+        const sl_type *type = &model->weights.items[i].type;
+        bytes[type->dtype] += sl_type_bytes(type);
+        if (bytes[type->dtype] > bytes[most]) most = (int)type->dtype;
+    }
+    return sl_dtype_infos[most].name;
+}
+
+static uint64_t count_parameters(const sl_model *model) {
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < model->weights.count; i++)
+        count += (uint64_t)sl_type_elements(&model->weights.items[i].type);
+    const sl_model_config *c = &model->config;
+    return count + (uint64_t)c->layers * c->experts * 3 * c->expert_width * c->hidden;
+}
+
+sl_model_info sl_model_describe(const sl_model *model) {
+    const sl_model_config *c = &model->config;
+    const sl_expert_stats experts = sl_expert_store_stats(model->store);
+    const sl_cpu_info cpu =
+        model->device ? sl_device_cpu_info(model->device) : (sl_cpu_info){.isa = "none", .threads = 1};
+    sl_model_info info = {
+        .architecture = c->model_type,
+        .format = sl_source_format(model->source),
+        .device = model->device ? "cpu" : "ref",
+        .isa = cpu.isa,
+        .reader = sl_reader_name(model->reader),
+        .vocab = c->vocab,
+        .hidden = c->hidden,
+        .layers = c->layers,
+        .experts = c->experts,
+        .experts_used = c->experts_used,
+        .context_tokens = model->context_tokens,
+        .max_context_tokens = c->context,
+        .threads = cpu.threads,
+        .parameters = count_parameters(model),
+        .resident_bytes = model->weights.mapped_bytes + model->weights.converted_bytes,
+        .expert_bytes = model->experts.total_bytes,
+        .expert_count = (uint64_t)c->layers * c->experts,
+        .state_bytes = sl_steps_describe(model->steps).state_bytes,
+        .workspace_bytes = cpu.workspace_bytes,
+        .budget_bytes = experts.used_bytes,
+        .slot_count = experts.slot_count,
+        .slot_bytes = experts.slot_bytes,
+        .resident_dtype = resident_dtype(model),
+        .expert_dtype = sl_dtype_infos[model->experts.layer[0].matrices[SL_GATE].type.dtype].name,
+    };
+    for (uint32_t l = 0; l < c->layers; l++) info.full_attention_layers += c->full_attention[l];
+    for (uint32_t f = 0; f < sl_source_file_count(model->source); f++)
+        info.file_bytes += sl_source_file_bytes(model->source, f);
+    return info;
+}

@@ -1,0 +1,43 @@
+/* model.h - What an open model holds. */
+#ifndef SL_ENGINE_MODEL_H
+#define SL_ENGINE_MODEL_H
+#include "engine/experts/store.h"
+#include "engine/models/architecture.h"
+#include "engine/session/steps.h"
+#include "engine/text/template.h"
+#include "engine/text/tokenizer.h"
+#include "sluice/sluice.h"
+#include <pthread.h>
+
+enum { SL_MAX_END_TOKENS = 16, SL_MAX_SESSIONS = 256 };
+
+typedef struct {
+    sl_tokenizer *tokenizer;   /* NULL when the source has none */
+    sl_template *chat;         /* NULL when the source has none */
+    const char *bos, *eos;     /* "" when unknown */
+    sl_token end_tokens[SL_MAX_END_TOKENS];
+    uint32_t end_count;
+    sl_sampling sampling;
+} sl_model_text;
+
+struct sl_model {
+    sl_allocator allocator;
+    sl_arena arena;
+    sl_source *source;
+    sl_model_config config;
+    sl_weights weights;
+    sl_expert_table experts;
+    sl_reader *reader;
+    sl_expert_store *store;
+    sl_device *device; /* NULL: the reference evaluator */
+    sl_steps *steps;
+    sl_model_text text;
+    uint32_t context_tokens, slots;
+    bool slot_taken[SL_MAX_SESSIONS];
+    pthread_mutex_t lock; /* held while a step runs */
+};
+
+/* text.c: tokenizer, template, end tokens and sampling defaults, each optional. */
+SL_CHECKED sl_status sl_model_text_load(sl_model *model, sl_error *err);
+void sl_model_text_unload(sl_model_text *text);
+#endif

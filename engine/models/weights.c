@@ -1,0 +1,92 @@
+#include "engine/models/weights.h"
+#include "core/codec.h"
+#include "engine/models/names.h"
+#include <string.h>
+
+void sl_weights_init(sl_weights *weights, sl_source *source, const sl_allocator *allocator) {
+    *weights = (sl_weights){.source = source};
+    sl_arena_init(&weights->arena, allocator);
+}
+
+void sl_weights_deinit(sl_weights *weights) { sl_arena_deinit(&weights->arena); }
+
+const sl_weight *sl_weights_find(const sl_weights *weights, const char *name) {
+    for (uint32_t i = 0; i < weights->count; i++)
+        if (strcmp(weights->items[i].name, name) == 0) return &weights->items[i];
+    return NULL;
+}
+
+static sl_dims without_ones(const sl_dims *dims) {
+    sl_dims out = {0};
+    for (uint32_t i = 0; i < dims->rank; i++)
+        if (dims->dims[i] != 1) out.dims[out.rank++] = dims->dims[i];
+    return out;
+}
+
+static sl_status check(const sl_tensor_entry *entry, sl_weight_kind kind, const sl_dims *shape,
+                       sl_error *err) {
+    char found[SL_TYPE_TEXT], wanted[SL_TYPE_TEXT];
+    const sl_dtype_info *info = &sl_dtype_infos[entry->type.dtype];
+    const bool usable = info->kind == SL_KIND_FLOAT ||
+                        (info->kind == SL_KIND_PANEL && kind == SL_WEIGHT_MATRIX);
+    const sl_dims a = kind == SL_WEIGHT_VECTOR ? without_ones(&entry->type.shape) : entry->type.shape;
+    const sl_dims b = kind == SL_WEIGHT_VECTOR ? without_ones(shape) : *shape;
+    if (usable && sl_dims_equal(&a, &b)) return SL_OK;
+    const sl_type want = {SL_DTYPE_f32, *shape};
+    return sl_fail(err, SL_FORMAT, "tensor '%s' is %s, wanted %s in %s", entry->name,
+                   sl_type_format(&entry->type, found, sizeof found),
+                   strchr(sl_type_format(&want, wanted, sizeof wanted), '['),
+                   kind == SL_WEIGHT_MATRIX ? "a float or quantised type" : "a float type");
+}
+
+static sl_status convert(sl_weights *weights, const sl_tensor_entry *entry, const void *bytes,
+                         const void **out, sl_error *err) {
+    const int64_t count = sl_type_elements(&entry->type);
+    float *values = sl_arena_array(&weights->arena, (size_t)count, sizeof *values, 64);
+    if (!values) return sl_no_memory(err, entry->name, (uint64_t)count * sizeof *values);
+    const size_t each = sl_dtype_infos[entry->type.dtype].bytes;
+    for (int64_t i = 0; i < count; i++) {
+        double value;
+        sl_decode_f64(entry->type.dtype, (const char *)bytes + (size_t)i * each, 1, &value);
+        values[i] = (float)value;
+    }
+    weights->converted_bytes += (uint64_t)count * sizeof *values;
+    *out = values;
+    return SL_OK;
+}
+
+static sl_status append(sl_weights *weights, sl_weight item, const sl_weight **out, sl_error *err) {
+    if (weights->count == weights->capacity) {
+        const uint32_t capacity = weights->capacity ? weights->capacity * 2 : 64;
+        sl_weight *items = SL_ARENA_NEW_ARRAY(&weights->arena, sl_weight, capacity);
+        if (!items) return sl_no_memory(err, "the weight table", capacity * sizeof *items);
+        if (weights->count) memcpy(items, weights->items, weights->count * sizeof *items);
+        weights->items = items;
+        weights->capacity = capacity;
+    }
+    item.name = sl_arena_copy_text(&weights->arena, item.name, strlen(item.name));
+    if (!item.name) return sl_no_memory(err, "a weight's name", 0);
+    weights->items[weights->count] = item;
+    *out = &weights->items[weights->count++];
+    return SL_OK;
+}
+
+sl_status sl_weights_get(sl_weights *weights, const char *name, sl_weight_kind kind,
+                         const sl_dims *shape, const sl_weight **out, sl_error *err) {
+    *out = sl_weights_find(weights, name);
+    if (*out) return SL_OK;
+    const sl_tensor_entry *entry = sl_model_tensor(weights->source, name);
+    if (!entry)
+        return sl_fail(err, SL_FORMAT, "%s: tensor '%s' is missing",
+                       sl_source_file_path(weights->source, 0), name);
+    SL_TRY(check(entry, kind, shape, err));
+    sl_weight weight = {.name = name, .type = {entry->type.dtype, *shape}};
+    SL_TRY(sl_source_map(weights->source, entry, &weight.data, err));
+    if (kind == SL_WEIGHT_VECTOR) {
+        SL_TRY(convert(weights, entry, weight.data, &weight.data, err));
+        weight.type.dtype = SL_DTYPE_f32;
+    } else {
+        weights->mapped_bytes += entry->at.bytes;
+    }
+    return append(weights, weight, out, err);
+}

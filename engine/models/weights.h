@@ -1,0 +1,32 @@
+/* weights.h - Resident weights by name: found in the source, checked, mapped or converted once. */
+#ifndef SL_ENGINE_MODELS_WEIGHTS_H
+#define SL_ENGINE_MODELS_WEIGHTS_H
+#include "engine/formats/source.h"
+
+typedef struct {
+    const char *name; /* canonical: without the prefixes that exporters add */
+    sl_type type;
+    const void *data;
+} sl_weight;
+
+typedef struct {
+    sl_source *source; /* borrowed */
+    sl_arena arena;
+    sl_weight *items;
+    uint32_t count, capacity;
+    uint64_t mapped_bytes, converted_bytes;
+} sl_weights;
+
+void sl_weights_init(sl_weights *weights, sl_source *source, const sl_allocator *allocator);
+void sl_weights_deinit(sl_weights *weights);
+
+/* SL_WEIGHT_MATRIX: mapped as it is, any float or panel type.  SL_WEIGHT_VECTOR: small, converted
+ * to f32; dims of size one are dropped when compared (conv taps are [C,1,W] on disk). */
+typedef enum { SL_WEIGHT_MATRIX, SL_WEIGHT_VECTOR } sl_weight_kind;
+
+/* A missing tensor, another shape or an unusable type fails and names all three. */
+SL_CHECKED sl_status sl_weights_get(sl_weights *weights, const char *name, sl_weight_kind kind,
+                                    const sl_dims *shape, const sl_weight **out, sl_error *err);
+/* NULL unless sl_weights_get has found it before. */
+const sl_weight *sl_weights_find(const sl_weights *weights, const char *name);
+#endif

@@ -1,0 +1,256 @@
+/* wire.h - The joints of a language model, one function each.
+ *
+ * Roles are in the types: a joint takes exactly the values that belong there, so that a model file
+ * which compiles has no wire in the wrong place. */
+#ifndef SL_ENGINE_MODELS_WIRE_H
+#define SL_ENGINE_MODELS_WIRE_H
+#include "compiler/build.h"
+#include "core/roles.h"
+
+typedef struct {
+    sl_slots_value slots;
+    sl_positions_value positions;
+} sl_rows; /* which sequence and place each row is */
+
+/* name(graph, x, weight): out = x weight^T */
+#define WIRE_LINEAR(NAME, IN_ROLE, WEIGHT_ROLE, OUT_ROLE)                                          \
+    static inline sl_##OUT_ROLE##_value NAME(sl_graph *g, sl_##IN_ROLE##_value x,                  \
+                                             sl_##WEIGHT_ROLE##_value w) {                         \
+        return (sl_##OUT_ROLE##_value){                                                            \
+            sl_build_linear(g, (sl_linear_in){x.value, w.value}, (sl_linear_attrs){0}).out};       \
+    }
+WIRE_LINEAR(sl_wire_q_proj, attn_input, q_weight, q_proj_out)
+WIRE_LINEAR(sl_wire_k_proj, attn_input, k_weight, k_proj_out)
+WIRE_LINEAR(sl_wire_v_proj, attn_input, v_weight, v)
+WIRE_LINEAR(sl_wire_o_proj, attn_gated, o_weight, mixer_out)
+WIRE_LINEAR(sl_wire_delta_qkv, attn_input, delta_qkv_weight, delta_qkv)
+WIRE_LINEAR(sl_wire_delta_z, attn_input, delta_z_weight, delta_z)
+WIRE_LINEAR(sl_wire_delta_a, attn_input, delta_a_weight, delta_a)
+WIRE_LINEAR(sl_wire_delta_b, attn_input, delta_b_weight, delta_b)
+WIRE_LINEAR(sl_wire_delta_o, delta_normed, delta_o_weight, mixer_out)
+WIRE_LINEAR(sl_wire_router, moe_input, router_weight, router_logits)
+WIRE_LINEAR(sl_wire_shared_gate, moe_input, shared_gate_weight, shared_gate_out)
+WIRE_LINEAR(sl_wire_shared_up, moe_input, shared_up_weight, shared_up_out)
+WIRE_LINEAR(sl_wire_shared_down, shared_mid, shared_down_weight, shared_out)
+WIRE_LINEAR(sl_wire_shared_mix, moe_input, shared_mix_weight, shared_mix)
+WIRE_LINEAR(sl_wire_head, final_hidden, head_weight, logits)
+#undef WIRE_LINEAR
+
+/* name(graph, x, gain, how): how.offset is 1 where the gain is stored as its difference from 1 */
+#define WIRE_NORM(NAME, IN_ROLE, GAIN_ROLE, OUT_ROLE)                                              \
+    static inline sl_##OUT_ROLE##_value NAME(sl_graph *g, sl_##IN_ROLE##_value x,                  \
+                                             sl_##GAIN_ROLE##_value gain, sl_rms_norm_attrs how) { \
+        return (sl_##OUT_ROLE##_value){                                                            \
+            sl_build_rms_norm(g, (sl_rms_norm_in){x.value, gain.value}, how).out};                 \
+    }
+WIRE_NORM(sl_wire_attn_norm, residual, attn_norm_gain, attn_input)
+WIRE_NORM(sl_wire_moe_norm, residual, moe_norm_gain, moe_input)
+WIRE_NORM(sl_wire_final_norm, residual, final_norm_gain, final_hidden)
+WIRE_NORM(sl_wire_q_norm, q_raw, q_norm_gain, q_raw)
+WIRE_NORM(sl_wire_k_norm, k_proj_out, k_norm_gain, k_proj_out)
+#undef WIRE_NORM
+
+static inline sl_residual_value sl_wire_embed(sl_graph *g, sl_embed_weight_value table,
+                                              sl_tokens_value tokens) {
+    return (sl_residual_value){
+        sl_build_embed(g, (sl_embed_in){table.value, tokens.value}, (sl_embed_attrs){0}).out};
+}
+
+/* residual + update, where update is what sl_as_residual_update accepts. */
+static inline sl_residual_value sl_wire_residual_add(sl_graph *g, sl_residual_value residual,
+                                                     sl_residual_update update) {
+    return (sl_residual_value){
+        sl_build_add(g, (sl_add_in){residual.value, update.value}, (sl_add_attrs){0}).out};
+}
+
+static inline sl_residual_value sl_wire_wanted(sl_graph *g, sl_residual_value residual,
+                                               sl_wanted_rows_value rows) {
+    return (sl_residual_value){sl_build_gather(g, (sl_gather_in){residual.value, rows.value},
+                                               (sl_gather_attrs){.axis = 0})
+                                   .out};
+}
+
+static inline sl_value sl_wire_heads(sl_graph *g, sl_value x, int64_t heads, int64_t dim) {
+    return sl_build_reshape(g, (sl_reshape_in){x},
+                            (sl_reshape_attrs){.shape = {3, {-1, heads, dim}}})
+        .out;
+}
+
+/* Merges [T, heads, D] back to [T, heads * D]. */
+static inline sl_value sl_wire_flat(sl_graph *g, sl_value x, int64_t width) {
+    return sl_build_reshape(g, (sl_reshape_in){x}, (sl_reshape_attrs){.shape = {2, {-1, width}}}).out;
+}
+
+typedef struct {
+    sl_q_raw_value q;
+    sl_q_gate_value gate;
+} sl_split_query;
+static inline sl_split_query sl_wire_split_query(sl_graph *g, sl_q_proj_out_value x, int64_t heads,
+                                                 int64_t dim) {
+    const sl_split_halves_out out = sl_build_split_halves(
+        g, (sl_split_halves_in){sl_wire_heads(g, x.value, heads, 2 * dim)}, (sl_split_halves_attrs){0});
+    return (sl_split_query){{out.first}, {out.second}};
+}
+
+static inline sl_q_value sl_wire_q_rope(sl_graph *g, sl_q_raw_value x, sl_rows rows,
+                                        sl_rope_attrs how) {
+    return (sl_q_value){sl_build_rope(g, (sl_rope_in){x.value, rows.positions.value}, how).out};
+}
+static inline sl_k_value sl_wire_k_rope(sl_graph *g, sl_k_proj_out_value x, sl_rows rows,
+                                        sl_rope_attrs how) {
+    return (sl_k_value){sl_build_rope(g, (sl_rope_in){x.value, rows.positions.value}, how).out};
+}
+
+typedef struct {
+    sl_kv_k_value k;
+    sl_kv_v_value v;
+} sl_kv;
+static inline sl_kv sl_wire_kv_append(sl_graph *g, sl_kv cache, sl_k_value k, sl_v_value v,
+                                      sl_rows rows) {
+    const sl_kv_append_out out = sl_build_kv_append(
+        g,
+        (sl_kv_append_in){.k = k.value,
+                          .v = v.value,
+                          .slots = rows.slots.value,
+                          .positions = rows.positions.value,
+                          .cache_k = cache.k.value,
+                          .cache_v = cache.v.value},
+        (sl_kv_append_attrs){0});
+    return (sl_kv){{out.cache_k}, {out.cache_v}};
+}
+
+static inline sl_attn_out_value sl_wire_sdpa(sl_graph *g, sl_q_value q, sl_kv cache, sl_rows rows,
+                                             float scale) {
+    return (sl_attn_out_value){sl_build_sdpa(g,
+                                             (sl_sdpa_in){.q = q.value,
+                                                          .cache_k = cache.k.value,
+                                                          .cache_v = cache.v.value,
+                                                          .slots = rows.slots.value,
+                                                          .positions = rows.positions.value},
+                                             (sl_sdpa_attrs){.scale = scale})
+                                   .out};
+}
+
+static inline sl_attn_gated_value sl_wire_attn_gate(sl_graph *g, sl_attn_out_value x,
+                                                    sl_q_gate_value gate, int64_t width) {
+    const sl_value gated = sl_build_sigmoid_gate(g, (sl_sigmoid_gate_in){x.value, gate.value},
+                                                 (sl_sigmoid_gate_attrs){0})
+                               .out;
+    return (sl_attn_gated_value){sl_wire_flat(g, gated, width)};
+}
+
+typedef struct {
+    sl_delta_decay_value decay;
+    sl_delta_beta_value beta;
+} sl_delta_gates;
+static inline sl_delta_gates sl_wire_delta_gates(sl_graph *g, sl_delta_a_value a, sl_delta_b_value b,
+                                                 sl_a_log_value a_log, sl_dt_bias_value dt_bias) {
+    const sl_decay_beta_out out = sl_build_decay_beta(
+        g, (sl_decay_beta_in){a.value, b.value, a_log.value, dt_bias.value}, (sl_decay_beta_attrs){0});
+    return (sl_delta_gates){{out.decay}, {out.beta}};
+}
+
+static inline sl_delta_mixed_value sl_wire_conv(sl_graph *g, sl_delta_qkv_value x,
+                                                sl_conv_weight_value w, sl_conv_state_value window,
+                                                sl_rows rows) {
+    return (sl_delta_mixed_value){
+        sl_build_causal_conv(g,
+                             (sl_causal_conv_in){.x = x.value,
+                                                 .w = w.value,
+                                                 .slots = rows.slots.value,
+                                                 .positions = rows.positions.value,
+                                                 .window = window.value},
+                             (sl_causal_conv_attrs){0})
+            .out};
+}
+
+typedef struct {
+    sl_delta_q_value q;
+    sl_delta_k_value k;
+    sl_delta_v_value v;
+} sl_delta_qkv_parts;
+
+/* Step form for one row, chunked form for more. */
+static inline sl_delta_out_value sl_wire_delta(sl_graph *g, sl_delta_qkv_parts x,
+                                               sl_delta_gates gates, sl_delta_state_value memory,
+                                               sl_rows rows, uint32_t chunk) {
+    const sl_value slots = rows.slots.value, positions = rows.positions.value;
+    if (chunk <= 1)
+        return (sl_delta_out_value){
+            sl_build_delta_step(g,
+                                (sl_delta_step_in){x.q.value, x.k.value, x.v.value,
+                                                   gates.decay.value, gates.beta.value, slots,
+                                                   positions, memory.value},
+                                (sl_delta_step_attrs){0})
+                .out};
+    return (sl_delta_out_value){
+        sl_build_delta_chunk(g,
+                             (sl_delta_chunk_in){x.q.value, x.k.value, x.v.value, gates.decay.value,
+                                                 gates.beta.value, slots, positions, memory.value},
+                             (sl_delta_chunk_attrs){.chunk = chunk})
+            .out};
+}
+
+static inline sl_delta_normed_value sl_wire_delta_norm(sl_graph *g, sl_delta_out_value x,
+                                                       sl_delta_z_value z,
+                                                       sl_delta_norm_gain_value gain, float eps,
+                                                       int64_t width) {
+    const sl_value out = sl_build_gated_rms_norm(g, (sl_gated_rms_norm_in){x.value, z.value, gain.value},
+                                                 (sl_gated_rms_norm_attrs){.eps = eps})
+                             .out;
+    return (sl_delta_normed_value){sl_wire_flat(g, out, width)};
+}
+
+typedef struct {
+    sl_route_idx_value experts;
+    sl_route_weights_value weights;
+} sl_routes;
+static inline sl_routes sl_wire_route(sl_graph *g, sl_router_logits_value logits,
+                                      sl_route_attrs how) {
+    const sl_route_out out = sl_build_route(g, (sl_route_in){logits.value}, how);
+    return (sl_routes){{out.experts}, {out.weights}};
+}
+
+typedef struct {
+    sl_expert_order_value order;
+    sl_expert_starts_value starts;
+} sl_expert_groups;
+static inline sl_expert_groups sl_wire_moe_group(sl_graph *g, sl_route_idx_value chosen,
+                                                 sl_expert_base_value experts, uint32_t layer) {
+    const sl_moe_group_out out = sl_build_moe_group(g, (sl_moe_group_in){chosen.value, experts.value},
+                                                    (sl_moe_group_attrs){.layer = layer});
+    return (sl_expert_groups){{out.order}, {out.starts}};
+}
+
+static inline sl_expert_out_value sl_wire_moe_ffn(sl_graph *g, sl_moe_input_value x,
+                                                  sl_expert_groups groups,
+                                                  sl_expert_base_value experts,
+                                                  sl_moe_ffn_attrs how) {
+    return (sl_expert_out_value){
+        sl_build_moe_ffn(
+            g, (sl_moe_ffn_in){x.value, groups.order.value, groups.starts.value, experts.value}, how)
+            .out};
+}
+
+static inline sl_routed_out_value sl_wire_moe_combine(sl_graph *g, sl_expert_out_value y,
+                                                      sl_route_weights_value weights) {
+    return (sl_routed_out_value){sl_build_moe_combine(g, (sl_moe_combine_in){y.value, weights.value},
+                                                      (sl_moe_combine_attrs){0})
+                                     .out};
+}
+
+static inline sl_shared_mid_value sl_wire_shared_swiglu(sl_graph *g, sl_shared_gate_out_value gate,
+                                                        sl_shared_up_out_value up) {
+    return (sl_shared_mid_value){
+        sl_build_swiglu(g, (sl_swiglu_in){gate.value, up.value}, (sl_swiglu_attrs){0}).out};
+}
+
+static inline sl_moe_out_value sl_wire_shared_combine(sl_graph *g, sl_routed_out_value routed,
+                                                      sl_shared_out_value shared,
+                                                      sl_shared_mix_value mix) {
+    return (sl_moe_out_value){
+        sl_build_shared_combine(g, (sl_shared_combine_in){routed.value, shared.value, mix.value},
+                                (sl_shared_combine_attrs){0})
+            .out};
+}
+#endif

@@ -1,0 +1,283 @@
+/* session.c - One conversation: its tokens, and how far the model's state has followed them.
+ *
+ * tokens[0 .. length) is the conversation; the slot's state stands after tokens[0 .. computed).
+ * Recurrent state cannot be cut back, so rewinding restores the last checkpoint, or starts over,
+ * and the next extend replays what is missing.  The same repairs a step that failed midway. */
+#include "base/clock.h"
+#include "engine/model.h"
+#include "engine/session/sample.h"
+#include <stdatomic.h>
+#include <string.h>
+
+enum { DEFAULT_CHUNK = 256 };
+
+struct sl_session {
+    sl_model *model;
+    sl_arena arena;
+    uint32_t slot, chunk;
+    sl_token *tokens; /* [context] */
+    size_t length, computed;
+    float *logits; /* [vocab], after the last token */
+    bool has_logits;
+    sl_candidate *candidates; /* [vocab] */
+    int32_t *slots, *positions; /* [chunk] */
+    void *checkpoint; /* recurrent state after checkpoint_length tokens */
+    size_t checkpoint_length;
+    atomic_bool cancelled;
+    sl_stats stats;
+    sl_expert_stats experts_before;
+};
+
+static sl_status allocate(sl_session *session, sl_error *err) {
+    const sl_model *model = session->model;
+    const uint64_t recurrent = sl_steps_recurrent_bytes(model->steps);
+    sl_arena *arena = &session->arena;
+    session->tokens = SL_ARENA_NEW_ARRAY(arena, sl_token, model->context_tokens);
+    session->logits = SL_ARENA_NEW_ARRAY(arena, float, model->config.vocab);
+    session->candidates = SL_ARENA_NEW_ARRAY(arena, sl_candidate, model->config.vocab);
+    session->slots = SL_ARENA_NEW_ARRAY(arena, int32_t, session->chunk);
+    session->positions = SL_ARENA_NEW_ARRAY(arena, int32_t, session->chunk);
+    session->checkpoint = sl_arena_alloc(arena, recurrent, 64);
+    if (session->tokens && session->logits && session->candidates && session->slots &&
+        session->positions && session->checkpoint)
+        return SL_OK;
+    return sl_no_memory(err, "a session", recurrent);
+}
+
+static sl_status take_slot(sl_model *model, uint32_t *out, sl_error *err) {
+    sl_status status = SL_OK;
+    (void)pthread_mutex_lock(&model->lock);
+    uint32_t slot = 0;
+    while (slot < model->slots && model->slot_taken[slot]) slot++;
+    if (slot < model->slots)
+        model->slot_taken[slot] = true;
+    else
+        status = sl_fail(err, SL_INVALID,
+                         "all %u sessions of this model are in use; open it with a larger "
+                         "max_sessions",
+                         model->slots);
+    (void)pthread_mutex_unlock(&model->lock);
+    *out = slot;
+    return status;
+}
+
+sl_status sl_session_create(sl_model *model, const sl_session_options *options, sl_session **out,
+                            sl_error *err) {
+    uint32_t chunk = options && options->chunk_tokens ? options->chunk_tokens : DEFAULT_CHUNK;
+    if (chunk > SL_MAX_STEP_ROWS)
+        return sl_fail(err, SL_INVALID, "a chunk of %u tokens: at most %d", chunk, SL_MAX_STEP_ROWS);
+    uint32_t slot;
+    SL_TRY(take_slot(model, &slot, err));
+    sl_arena arena;
+    sl_arena_init(&arena, &model->allocator);
+    sl_session *session = SL_ARENA_NEW(&arena, sl_session);
+    if (!session) {
+        model->slot_taken[slot] = false;
+        sl_arena_deinit(&arena);
+        return sl_no_memory(err, "a session", sizeof *session);
+    }
+    session->arena = arena;
+    session->model = model;
+    session->slot = slot;
+    session->chunk = chunk;
+    session->experts_before = sl_expert_store_stats(model->store);
+    const sl_status status = allocate(session, err);
+    if (status == SL_OK)
+        *out = session;
+    else
+        sl_session_destroy(session);
+    return status;
+}
+
+void sl_session_destroy(sl_session *session) {
+    if (!session) return;
+    (void)pthread_mutex_lock(&session->model->lock);
+    session->model->slot_taken[session->slot] = false;
+    (void)pthread_mutex_unlock(&session->model->lock);
+    sl_arena arena = session->arena; /* the session itself lives in it */
+    sl_arena_deinit(&arena);
+}
+
+/* Brings the state back to a point at or before length that is known to be right. */
+static void restore(sl_session *session, size_t length) {
+    session->computed = 0;
+    session->has_logits = false;
+    if (session->checkpoint_length == 0 || session->checkpoint_length > length) return;
+    sl_steps_load_recurrent(session->model->steps, session->slot, session->checkpoint);
+    session->computed = session->checkpoint_length;
+}
+
+static void save_checkpoint(sl_session *session) {
+    sl_steps_save_recurrent(session->model->steps, session->slot, session->checkpoint);
+    session->checkpoint_length = session->computed;
+}
+
+typedef struct {
+    float *logits, *hidden; /* NULL unless every row is wanted */
+    size_t from;            /* the token of the first row in them */
+} wanted_rows;
+
+/* Runs the next rows tokens through the model. */
+static sl_status run_chunk(sl_session *session, uint32_t rows, bool last, const wanted_rows *all,
+                           sl_error *err) {
+    const sl_model_config *config = &session->model->config;
+    for (uint32_t i = 0; i < rows; i++) {
+        session->slots[i] = (int32_t)session->slot;
+        session->positions[i] = (int32_t)(session->computed + i);
+    }
+    const bool wants_all = all->logits && session->computed >= all->from;
+    const int32_t final_row = (int32_t)rows - 1;
+    const sl_step_rows step = {
+        .count = rows,
+        .wanted = wants_all ? rows : last,
+        .tokens = session->tokens + session->computed,
+        .slots = session->slots,
+        .positions = session->positions,
+        .wanted_rows = !wants_all && last && rows > 1 ? &final_row : NULL,
+    };
+    sl_step_result result;
+    SL_TRY(sl_steps_run(session->model->steps, &step, &result, err));
+    if (wants_all) {
+        const size_t row = session->computed - all->from;
+        memcpy(all->logits + row * config->vocab, result.logits,
+               (size_t)rows * config->vocab * sizeof(float));
+        if (all->hidden)
+            memcpy(all->hidden + row * config->hidden, result.hidden,
+                   (size_t)rows * config->hidden * sizeof(float));
+    }
+    if (last)
+        memcpy(session->logits, result.logits + (size_t)(step.wanted - 1) * config->vocab,
+               config->vocab * sizeof(float));
+    session->computed += rows;
+    return SL_OK;
+}
+
+/* Computes everything up to length; rows before all->from are replayed apart from the others. */
+static sl_status catch_up(sl_session *session, const wanted_rows *all, sl_error *err) {
+    while (session->computed < session->length) {
+        if (atomic_load(&session->cancelled))
+            return sl_fail(err, SL_CANCELLED, "stopped after %zu of %zu tokens", session->computed,
+                           session->length);
+        size_t end = session->length;
+        if (session->computed < all->from && all->from < end) end = all->from;
+        size_t rows = end - session->computed;
+        if (rows > session->chunk) rows = session->chunk;
+        SL_TRY(run_chunk(session, (uint32_t)rows, session->computed + rows == session->length, all,
+                         err));
+    }
+    return SL_OK;
+}
+
+static sl_status append(sl_session *session, const sl_token *tokens, size_t count, sl_error *err) {
+    const sl_model *model = session->model;
+    if (count == 0) return sl_fail(err, SL_INVALID, "no tokens to extend with");
+    if (count > model->context_tokens - session->length)
+        return sl_fail(err, SL_INVALID,
+                       "%zu tokens after %zu do not fit the context of %u; open the model with a "
+                       "larger one",
+                       count, session->length, model->context_tokens);
+    for (size_t i = 0; i < count; i++)
+        if (tokens[i] < 0 || (uint32_t)tokens[i] >= model->config.vocab)
+            return sl_fail(err, SL_INVALID, "token %zu is %d, the vocabulary has %u", i, tokens[i],
+                           model->config.vocab);
+    memcpy(session->tokens + session->length, tokens, count * sizeof *tokens);
+    session->length += count;
+    return SL_OK;
+}
+
+static void account(sl_session *session, size_t count, double seconds) {
+    sl_stats *stats = &session->stats;
+    if (count == 1) {
+        stats->decode_tokens++;
+        stats->decode_seconds += seconds;
+    } else {
+        stats->prefill_tokens += count;
+        stats->prefill_seconds += seconds;
+    }
+}
+
+static sl_status extend(sl_session *session, const sl_token *tokens, size_t count, float *logits,
+                        float *hidden, sl_error *err) {
+    const size_t before = session->length;
+    SL_TRY(append(session, tokens, count, err));
+    session->has_logits = false;
+    const double start = sl_clock_seconds();
+    const wanted_rows all = {logits, hidden, before};
+    (void)pthread_mutex_lock(&session->model->lock);
+    const sl_status status = catch_up(session, &all, err);
+    if (status == SL_OK && count > 1) save_checkpoint(session);
+    if (status == SL_CANCELLED) {
+        session->length = session->computed;
+    } else if (status != SL_OK) { /* the failed step may have changed the state halfway */
+        session->length = session->computed;
+        restore(session, session->length);
+    }
+    (void)pthread_mutex_unlock(&session->model->lock);
+    account(session, session->length - before, sl_clock_seconds() - start);
+    atomic_store(&session->cancelled, false);
+    session->has_logits = status == SL_OK;
+    return status;
+}
+
+sl_status sl_session_extend(sl_session *session, const sl_token *tokens, size_t count,
+                            sl_error *err) {
+    return extend(session, tokens, count, NULL, NULL, err);
+}
+
+sl_status sl_session_extend_all(sl_session *session, const sl_token *tokens, size_t count,
+                                float *out_logits, float *out_hidden, sl_error *err) {
+    if (!out_logits) return sl_fail(err, SL_INVALID, "no room for the logits");
+    return extend(session, tokens, count, out_logits, out_hidden, err);
+}
+
+const float *sl_session_logits(const sl_session *session, size_t *out_count) {
+    if (out_count) *out_count = session->has_logits ? session->model->config.vocab : 0;
+    return session->has_logits ? session->logits : NULL;
+}
+
+size_t sl_session_length(const sl_session *session) { return session->length; }
+
+sl_status sl_session_rewind(sl_session *session, size_t length, sl_error *err) {
+    if (length > session->length)
+        return sl_fail(err, SL_INVALID, "cannot rewind to %zu tokens: the session has %zu", length,
+                       session->length);
+    if (length == session->length) return SL_OK;
+    (void)pthread_mutex_lock(&session->model->lock);
+    session->length = length;
+    if (session->checkpoint_length > length) session->checkpoint_length = 0;
+    if (session->computed > length) restore(session, length);
+    session->has_logits = false;
+    (void)pthread_mutex_unlock(&session->model->lock);
+    return SL_OK;
+}
+
+void sl_session_cancel(sl_session *session) { atomic_store(&session->cancelled, true); }
+
+sl_status sl_session_sample(sl_session *session, const sl_sampling *how, sl_token *out,
+                            sl_error *err) {
+    if (!session->has_logits)
+        return sl_fail(err, SL_INVALID, "nothing to sample from: extend the session first");
+    if (!(how->temperature >= 0) || !(how->top_p >= 0 && how->top_p <= 1) ||
+        !(how->min_p >= 0 && how->min_p <= 1))
+        return sl_fail(err, SL_INVALID,
+                       "sampling: temperature %g must be >= 0, top-p %g and min-p %g in 0..1",
+                       (double)how->temperature, (double)how->top_p, (double)how->min_p);
+    *out = sl_sample(session->logits, session->model->config.vocab, how, session->length,
+                     session->candidates);
+    return SL_OK;
+}
+
+sl_stats sl_session_stats(const sl_session *session) {
+    sl_stats stats = session->stats;
+    const sl_expert_stats now = sl_expert_store_stats(session->model->store);
+    const sl_expert_stats *before = &session->experts_before;
+    const sl_steps_stats steps = sl_steps_describe(session->model->steps);
+    stats.expert_hits = now.hits - before->hits;
+    stats.expert_misses = now.misses - before->misses;
+    stats.bytes_read = now.bytes_read - before->bytes_read;
+    stats.read_seconds = now.read_seconds - before->read_seconds;
+    stats.stall_seconds = now.stall_seconds - before->stall_seconds;
+    stats.programs_compiled = steps.compiled;
+    stats.compile_seconds = steps.compile_seconds;
+    return stats;
+}

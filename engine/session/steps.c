@@ -1,0 +1,265 @@
+#include "engine/session/steps.h"
+#include "base/clock.h"
+#include "compiler/compile.h"
+#include <string.h>
+
+typedef struct {
+    uint32_t rows, wanted;
+    uint64_t last_use;
+    sl_graph *graph;
+    sl_program *program;
+    sl_executable *executable;
+    sl_evaluator *evaluator;
+} compiled_step;
+
+typedef struct {
+    const char *name;
+    void *data;
+    uint64_t bytes, bytes_each; /* of all slots, of one */
+    bool recurrent;
+} state;
+
+struct sl_steps {
+    sl_steps_options options;
+    sl_arena arena;
+    state *states;
+    uint32_t state_count;
+    int32_t tokens[SL_MAX_STEP_ROWS], slots[SL_MAX_STEP_ROWS], positions[SL_MAX_STEP_ROWS],
+        wanted[SL_MAX_STEP_ROWS];
+    compiled_step kept[SL_KEPT_STEPS];
+    uint64_t clock;
+    float *results; /* of the evaluator, as floats */
+    size_t results_bytes;
+    sl_steps_stats stats;
+};
+
+enum { STATE_ALIGN = 64 };
+
+static void discard(sl_steps *steps, compiled_step *step) {
+    if (step->executable) steps->options.device->ops->unload(step->executable);
+    sl_evaluator_destroy(step->evaluator);
+    sl_program_destroy(step->program);
+    sl_graph_destroy(step->graph);
+    *step = (compiled_step){0};
+}
+
+static int32_t *input_named(sl_steps *steps, const char *name) {
+    if (strcmp(name, "tokens") == 0) return steps->tokens;
+    if (strcmp(name, "slots") == 0) return steps->slots;
+    if (strcmp(name, "positions") == 0) return steps->positions;
+    return strcmp(name, "wanted") == 0 ? steps->wanted : NULL;
+}
+
+static void *state_named(const sl_steps *steps, const char *name) {
+    for (uint32_t i = 0; i < steps->state_count; i++)
+        if (strcmp(steps->states[i].name, name) == 0) return steps->states[i].data;
+    return NULL;
+}
+
+/* What a declared value is bound to, by kind and name. */
+static void *memory_of(sl_steps *steps, const sl_value_info *value) {
+    switch (value->kind) {
+    case SL_VALUE_INPUT: return input_named(steps, value->name);
+    case SL_VALUE_STATE: return state_named(steps, value->name);
+    case SL_VALUE_WEIGHT: {
+        const sl_weight *weight = sl_weights_find(steps->options.shape.weights, value->name);
+        return weight ? (void *)(uintptr_t)weight->data : NULL; /* devices never write weights */
+    }
+    default: return NULL;
+    }
+}
+
+/* States are made when the first graph names them.  They start undefined: every state op resets
+ * its slot at position 0, and attention reads no further than it wrote. */
+static sl_status make_states(sl_steps *steps, const sl_graph *graph, sl_error *err) {
+    const size_t element = steps->options.device ? sizeof(float) : sizeof(double);
+    steps->states = SL_ARENA_NEW_ARRAY(&steps->arena, state, graph->value_count + 1);
+    if (!steps->states) return sl_no_memory(err, "the state table", graph->value_count);
+    for (uint32_t v = 1; v <= graph->value_count; v++) {
+        const sl_value_info *value = &graph->values[v];
+        if (value->kind != SL_VALUE_STATE) continue;
+        state *s = &steps->states[steps->state_count];
+        s->bytes = (uint64_t)sl_type_elements(&value->type) * element;
+        s->bytes_each = s->bytes / (uint64_t)value->type.shape.dims[0];
+        s->recurrent = !strstr(value->name, ".kv_");
+        s->name = sl_arena_copy_text(&steps->arena, value->name, strlen(value->name));
+        s->data = sl_resize(steps->options.allocator, NULL, 0, s->bytes, STATE_ALIGN);
+        if (!s->name || !s->data) return sl_no_memory(err, "the state of sequences", s->bytes);
+        steps->state_count++;
+        steps->stats.state_bytes += s->bytes;
+    }
+    return SL_OK;
+}
+
+static sl_status bind_device(sl_steps *steps, compiled_step *step, sl_error *err) {
+    const sl_device_ops *ops = steps->options.device->ops;
+    SL_TRY(sl_compile_graph(step->graph, steps->options.allocator, &step->program, err));
+    SL_TRY(ops->load(steps->options.device, step->program, &step->executable, err));
+    for (uint32_t v = 1; v <= step->graph->value_count; v++) {
+        const sl_value_info *value = &step->graph->values[v];
+        sl_buffer_id buffer;
+        if (!value->name || !sl_program_find(step->program, value->name, &buffer)) continue;
+        if (value->kind == SL_VALUE_EXPERTS)
+            SL_TRY(ops->bind_experts(step->executable, buffer, steps->options.experts_source, err));
+        else if (value->kind != SL_VALUE_CONSTANT)
+            SL_TRY(ops->bind(step->executable, buffer, memory_of(steps, value), err));
+    }
+    steps->stats.step_count = step->program->step_count;
+    steps->stats.level_count = step->program->level_count;
+    steps->stats.arena_bytes = step->program->arena_bytes;
+    steps->stats.unshared_bytes = step->program->unshared_bytes;
+    return SL_OK;
+}
+
+static sl_status bind_evaluator(sl_steps *steps, compiled_step *step, sl_error *err) {
+    SL_TRY(sl_evaluator_create(step->graph, steps->options.allocator, &step->evaluator, err));
+    for (uint32_t v = 1; v <= step->graph->value_count; v++) {
+        const sl_value_info *value = &step->graph->values[v];
+        const sl_value id = {v};
+        if (value->kind == SL_VALUE_EXPERTS)
+            SL_TRY(sl_evaluator_bind_experts(step->evaluator, id, steps->options.experts_source, err));
+        else if (value->kind == SL_VALUE_STATE)
+            SL_TRY(sl_evaluator_bind_state(step->evaluator, id, memory_of(steps, value), err));
+        else if (value->kind == SL_VALUE_INPUT || value->kind == SL_VALUE_WEIGHT)
+            SL_TRY(sl_evaluator_bind(step->evaluator, id, memory_of(steps, value), err));
+    }
+    return SL_OK;
+}
+
+static sl_status compile_step(sl_steps *steps, compiled_step *step, sl_error *err) {
+    sl_step_shape shape = steps->options.shape;
+    shape.rows = step->rows;
+    shape.wanted = step->wanted;
+    SL_TRY(sl_graph_create("step", steps->options.allocator, &step->graph, err));
+    SL_TRY(steps->options.architecture->build(&shape, step->graph, err));
+    if (!steps->states) SL_TRY(make_states(steps, step->graph, err));
+    return steps->options.device ? bind_device(steps, step, err) : bind_evaluator(steps, step, err);
+}
+
+/* The step for a shape: kept, or compiled in place of the least recently used. */
+static sl_status find_step(sl_steps *steps, uint32_t rows, uint32_t wanted, compiled_step **out,
+                           sl_error *err) {
+    compiled_step *oldest = &steps->kept[0];
+    for (uint32_t i = 0; i < SL_KEPT_STEPS; i++) {
+        compiled_step *step = &steps->kept[i];
+        if (step->graph && step->rows == rows && step->wanted == wanted) {
+            *out = step;
+            return SL_OK;
+        }
+        if (step->last_use < oldest->last_use) oldest = step;
+    }
+    discard(steps, oldest);
+    const double start = sl_clock_seconds();
+    *oldest = (compiled_step){.rows = rows, .wanted = wanted};
+    const sl_status status = compile_step(steps, oldest, err);
+    if (status != SL_OK) {
+        discard(steps, oldest);
+        return status;
+    }
+    steps->stats.compiled++;
+    steps->stats.compile_seconds += sl_clock_seconds() - start;
+    *out = oldest;
+    return SL_OK;
+}
+
+sl_status sl_steps_create(const sl_steps_options *options, sl_steps **out, sl_error *err) {
+    sl_steps *steps = sl_allocate(options->allocator, sizeof *steps, _Alignof(sl_steps));
+    if (!steps) return sl_no_memory(err, "a model's steps", sizeof *steps);
+    steps->options = *options;
+    sl_arena_init(&steps->arena, options->allocator);
+    compiled_step *first;
+    const sl_status status = find_step(steps, 1, 1, &first, err);
+    if (status == SL_OK)
+        *out = steps;
+    else
+        sl_steps_destroy(steps);
+    return status;
+}
+
+void sl_steps_destroy(sl_steps *steps) {
+    if (!steps) return;
+    const sl_allocator *allocator = steps->options.allocator;
+    for (uint32_t i = 0; i < SL_KEPT_STEPS; i++) discard(steps, &steps->kept[i]);
+    for (uint32_t i = 0; i < steps->state_count; i++)
+        sl_release(allocator, steps->states[i].data, steps->states[i].bytes, STATE_ALIGN);
+    sl_release(allocator, steps->results, steps->results_bytes, STATE_ALIGN);
+    sl_arena_deinit(&steps->arena);
+    sl_release(allocator, steps, sizeof *steps, _Alignof(sl_steps));
+}
+
+/* The evaluator's doubles as floats: logits, then hidden. */
+static sl_status evaluator_result(sl_steps *steps, const compiled_step *step, sl_step_result *out,
+                                  sl_error *err) {
+    const size_t logits = (size_t)step->wanted * steps->options.shape.config->vocab;
+    const size_t hidden = (size_t)step->wanted * steps->options.shape.config->hidden;
+    const size_t bytes = (logits + hidden) * sizeof(float);
+    if (bytes > steps->results_bytes) {
+        float *fresh = sl_resize(steps->options.allocator, steps->results, steps->results_bytes,
+                                 bytes, STATE_ALIGN);
+        if (!fresh) return sl_no_memory(err, "logits", bytes);
+        steps->results = fresh;
+        steps->results_bytes = bytes;
+    }
+    const double *from = sl_evaluator_result(step->evaluator, step->graph->outputs[0].value);
+    for (size_t i = 0; i < logits; i++) steps->results[i] = (float)from[i];
+    from = sl_evaluator_result(step->evaluator, step->graph->outputs[1].value);
+    for (size_t i = 0; i < hidden; i++) steps->results[logits + i] = (float)from[i];
+    *out = (sl_step_result){steps->results, steps->results + logits};
+    return SL_OK;
+}
+
+sl_status sl_steps_run(sl_steps *steps, const sl_step_rows *rows, sl_step_result *out,
+                       sl_error *err) {
+    if (rows->count == 0 || rows->count > SL_MAX_STEP_ROWS)
+        return sl_fail(err, SL_INVALID, "a step of %u rows; 1 to %d are possible", rows->count,
+                       SL_MAX_STEP_ROWS);
+    compiled_step *step;
+    SL_TRY(find_step(steps, rows->count, rows->wanted, &step, err));
+    step->last_use = ++steps->clock;
+    memcpy(steps->tokens, rows->tokens, rows->count * sizeof *rows->tokens);
+    memcpy(steps->slots, rows->slots, rows->count * sizeof *rows->slots);
+    memcpy(steps->positions, rows->positions, rows->count * sizeof *rows->positions);
+    if (rows->wanted_rows)
+        memcpy(steps->wanted, rows->wanted_rows, rows->wanted * sizeof *rows->wanted_rows);
+    *out = (sl_step_result){0};
+    if (step->evaluator) {
+        SL_TRY(sl_evaluator_run(step->evaluator, err));
+        return rows->wanted ? evaluator_result(steps, step, out, err) : SL_OK;
+    }
+    const sl_device_ops *ops = steps->options.device->ops;
+    SL_TRY(ops->run(step->executable, err));
+    if (rows->wanted)
+        *out = (sl_step_result){ops->output(step->executable, 0), ops->output(step->executable, 1)};
+    return SL_OK;
+}
+
+sl_steps_stats sl_steps_describe(const sl_steps *steps) { return steps->stats; }
+
+uint64_t sl_steps_recurrent_bytes(const sl_steps *steps) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < steps->state_count; i++)
+        if (steps->states[i].recurrent) bytes += steps->states[i].bytes_each;
+    return bytes;
+}
+
+/* Walks the recurrent states of a slot; exactly one of into and from is given. */
+static void copy_recurrent(const sl_steps *steps, uint32_t slot, char *into, const char *from) {
+    for (uint32_t i = 0; i < steps->state_count; i++) {
+        const state *s = &steps->states[i];
+        if (!s->recurrent) continue;
+        char *here = (char *)s->data + slot * s->bytes_each;
+        memcpy(into ? into : here, into ? here : from, s->bytes_each);
+        if (into)
+            into += s->bytes_each;
+        else
+            from += s->bytes_each;
+    }
+}
+
+void sl_steps_save_recurrent(const sl_steps *steps, uint32_t slot, void *into) {
+    copy_recurrent(steps, slot, into, NULL);
+}
+
+void sl_steps_load_recurrent(sl_steps *steps, uint32_t slot, const void *from) {
+    copy_recurrent(steps, slot, NULL, from);
+}

@@ -1,0 +1,53 @@
+/* steps.h - A model's step, compiled per shape and kept.
+ *
+ * A step takes some rows (tokens of any sequences) through the model.  Programs are compiled when a
+ * shape is first asked for and replayed afterwards; a few shapes are kept, the least recently used
+ * one makes room. */
+#ifndef SL_ENGINE_SESSION_STEPS_H
+#define SL_ENGINE_SESSION_STEPS_H
+#include "compiler/eval.h"
+#include "engine/models/architecture.h"
+#include "runtime/device.h"
+
+enum { SL_MAX_STEP_ROWS = 4096, SL_KEPT_STEPS = 16 };
+
+typedef struct {
+    uint32_t count, wanted;
+    const int32_t *tokens, *slots, *positions; /* [count] */
+    const int32_t *wanted_rows;                /* [wanted]; NULL when wanted is 0 or count */
+} sl_step_rows;
+
+typedef struct {
+    const float *logits, *hidden; /* [wanted, vocab], [wanted, hidden]; until the next run */
+} sl_step_result;
+
+typedef struct {
+    const sl_architecture *architecture;
+    sl_step_shape shape; /* rows and wanted are set per step */
+    sl_device *device;   /* NULL: the reference evaluator */
+    sl_expert_source *experts_source;
+    const sl_allocator *allocator;
+} sl_steps_options;
+
+typedef struct {
+    uint64_t compiled;
+    double compile_seconds;
+    uint64_t state_bytes;
+    uint32_t step_count, level_count; /* of the program compiled last */
+    uint64_t arena_bytes, unshared_bytes;
+} sl_steps_stats;
+
+typedef struct sl_steps sl_steps;
+/* Compiles the one-row step, which finds and checks every weight and allocates the states. */
+SL_CHECKED sl_status sl_steps_create(const sl_steps_options *options, sl_steps **out, sl_error *err);
+void sl_steps_destroy(sl_steps *steps);
+SL_CHECKED sl_status sl_steps_run(sl_steps *steps, const sl_step_rows *rows, sl_step_result *out,
+                                  sl_error *err);
+sl_steps_stats sl_steps_describe(const sl_steps *steps);
+
+/* The recurrent part of a slot's state (conv windows and delta memories), which unlike KV cannot be
+ * cut back.  bytes is the same for every slot. */
+uint64_t sl_steps_recurrent_bytes(const sl_steps *steps);
+void sl_steps_save_recurrent(const sl_steps *steps, uint32_t slot, void *into);
+void sl_steps_load_recurrent(sl_steps *steps, uint32_t slot, const void *from);
+#endif

@@ -1,0 +1,34 @@
+/* added.h - Added tokens: texts that become one token wherever they stand, before splitting. */
+#ifndef SL_ENGINE_TEXT_ADDED_H
+#define SL_ENGINE_TEXT_ADDED_H
+#include "engine/text/pattern.h"
+
+typedef struct {
+    sl_slice content; /* never empty */
+    int32_t id;
+    bool single_word; /* only where no letter or digit touches it */
+    bool takes_spaces_before, takes_spaces_after;
+} sl_added_token;
+
+/* Immutable once indexed. */
+typedef struct {
+    sl_added_token *tokens; /* by content */
+    size_t count;
+    bool starts[256]; /* the first bytes of contents */
+    sl_pattern word;  /* one character of a word; none when no token asks */
+} sl_added_set;
+
+/* Orders the tokens that were put into set.  Deinit also after a failure. */
+SL_CHECKED sl_status sl_added_set_index(sl_added_set *set, sl_arena *scratch, sl_error *err);
+void sl_added_set_deinit(sl_added_set *set);
+
+typedef struct {
+    sl_span span; /* with the spaces it takes */
+    int32_t id;   /* -1: none was found, the span is empty at the end of the text */
+} sl_added_match;
+
+/* The first token at or after from; the longest where several start. */
+SL_CHECKED sl_status sl_added_set_find(const sl_added_set *set, const sl_matcher *matcher,
+                                       sl_slice text, size_t from, sl_added_match *out,
+                                       sl_error *err);
+#endif

@@ -1,0 +1,56 @@
+/* bpe.h - Byte pair encoding: joins neighbouring tokens of a word, best-ranked pair first. */
+#ifndef SL_ENGINE_TEXT_BPE_H
+#define SL_ENGINE_TEXT_BPE_H
+#include "engine/text/token_table.h"
+
+typedef struct {
+    uint64_t pair;  /* left id << 32 | right id */
+    uint32_t rank;  /* lower joins first */
+    int32_t joined; /* the id both become; -1: a free slot */
+} sl_merge;
+
+/* Immutable once initialised. */
+typedef struct {
+    const sl_token_table *tokens;
+    sl_merge *merges; /* open addressing by pair */
+    uint32_t merge_mask;
+    int32_t byte_ids[256]; /* -1: the vocabulary lacks this byte */
+    int32_t unknown;       /* stands for such bytes; -1: they are left out */
+    bool fuse_unknown;     /* one for a run of them */
+    bool whole_words;      /* a word that is a token is never taken apart ("ignore_merges") */
+} sl_bpe;
+
+/* model: the "model" object of a tokenizer.json, whose vocab is tokens. */
+SL_CHECKED sl_status sl_bpe_init(sl_bpe *bpe, json_t *model, const sl_token_table *tokens,
+                                 sl_arena *arena, sl_error *err);
+
+/* Ids in order; those beyond capacity are counted but not kept. */
+typedef struct {
+    int32_t *ids;
+    size_t capacity, count;
+} sl_id_list;
+
+static inline void sl_id_list_add(sl_id_list *list, int32_t id) {
+    if (list->count < list->capacity) list->ids[list->count] = id;
+    list->count++;
+}
+
+/* What one thread needs while it encodes one text: room for long words, and the ids of words seen
+ * before.  Lives in an arena; the words passed in must live as long. */
+typedef struct sl_bpe_word sl_bpe_word;
+typedef struct {
+    sl_arena *arena;
+    sl_bpe_word *seen; /* direct-mapped by hash */
+    uint32_t seen_mask;
+    int32_t *symbols, *previous, *next; /* a linked list, one per byte of a long word */
+    uint64_t *queue; /* two per byte of a long word: rank << 32 | position, a heap */
+    size_t room;     /* bytes of the longest word there is room for */
+    sl_id_list ids;  /* what was encoded so far */
+} sl_bpe_work;
+
+SL_CHECKED sl_status sl_bpe_work_init(sl_bpe_work *work, size_t text_bytes, sl_arena *arena,
+                                      sl_error *err);
+/* Appends the ids of one word to work->ids. */
+SL_CHECKED sl_status sl_bpe_encode(const sl_bpe *bpe, sl_bpe_work *work, sl_slice word,
+                                   sl_error *err);
+#endif

@@ -1,0 +1,155 @@
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include "engine/text/pattern.h"
+#include <pcre2.h>
+#include <string.h>
+
+enum {
+    MAX_PATTERN_BYTES = 1 << 14,
+    BASE_STEPS = 5000000, /* of one search, plus STEPS_PER_BYTE of the text */
+    STEPS_PER_BYTE = 16,
+};
+
+/* ---- dialect ---- */
+
+/* Unicode's White_Space as members of a class.  PCRE2's own \s also has U+180E. */
+#define SPACES                                                                                     \
+    "\\x{9}-\\x{D}\\x{20}\\x{85}\\x{A0}\\x{1680}\\x{2000}-\\x{200A}\\x{2028}\\x{2029}\\x{202F}"    \
+    "\\x{205F}\\x{3000}"
+
+#define EXPANSION (sizeof SPACES + 4)
+
+typedef struct {
+    char *text;
+    size_t bytes;
+} builder;
+
+static void put(builder *out, const char *text, size_t bytes) {
+    memcpy(out->text + out->bytes, text, bytes);
+    out->bytes += bytes;
+}
+
+static void put_escape(builder *out, const char *escape, bool in_class) {
+    if (escape[1] == 's' && in_class)
+        put(out, SPACES, sizeof SPACES - 1);
+    else if (escape[1] == 's')
+        put(out, "[" SPACES "]", sizeof SPACES + 1);
+    else if (escape[1] == 'S' && in_class)
+        put(out, "\\S\\x{180E}", 10);
+    else if (escape[1] == 'S')
+        put(out, "[^" SPACES "]", sizeof SPACES + 2);
+    else
+        put(out, escape, 2);
+}
+
+/* Rewrites what PCRE2 would read differently; sets of sets, which it cannot express, fail.  out has
+ * room for EXPANSION bytes per byte of text. */
+static sl_status translate(sl_slice text, builder *out, sl_error *err) {
+    size_t class_start = 0; /* of the first member of the open class; 0: none is open */
+    for (size_t i = 0; i < text.bytes; i++) {
+        const char *at = text.text + i;
+        const char next = i + 1 < text.bytes ? at[1] : '\0';
+        if (*at == '\\' && i + 1 < text.bytes) {
+            put_escape(out, at, class_start != 0);
+            i++;
+            continue;
+        }
+        if (class_start && ((*at == '[' && next != ':') || (*at == '&' && next == '&')))
+            return sl_fail(err, SL_UNSUPPORTED, "set operation at byte %zu of pattern '%.*s'", i,
+                           (int)text.bytes, text.text);
+        put(out, at, 1);
+        if (*at == '[' && !class_start) {
+            class_start = i + (next == '^' ? 2 : 1);
+            if (next == '^') put(out, text.text + ++i, 1);
+        } else if (*at == '[') { /* a named set, [:name:] */
+            const char *end = memchr(at, ']', text.bytes - i);
+            if (end) put(out, at + 1, (size_t)(end - at));
+            if (end) i += (size_t)(end - at);
+        } else if (*at == ']' && i != class_start) {
+            class_start = 0;
+        }
+    }
+    return SL_OK;
+}
+
+/* ---- patterns ---- */
+
+static sl_status compile(sl_slice text, uint32_t options, pcre2_code **out, sl_error *err) {
+    int code;
+    PCRE2_SIZE where;
+    *out =
+        pcre2_compile((PCRE2_SPTR)text.text, text.bytes, options | PCRE2_UTF, &code, &where, NULL);
+    if (*out) return SL_OK;
+    PCRE2_UCHAR message[128] = "";
+    (void)pcre2_get_error_message(code, message, sizeof message);
+    return sl_fail(err, SL_FORMAT, "pattern '%.*s' is wrong at byte %zu: %s",
+                   (int)(text.bytes < 256 ? text.bytes : 256), text.text, (size_t)where,
+                   (const char *)message);
+}
+
+sl_status sl_pattern_init(sl_pattern *pattern, sl_slice text, bool literal, sl_arena *scratch,
+                          sl_error *err) {
+    pattern->code = NULL;
+    if (text.bytes == 0 || text.bytes > MAX_PATTERN_BYTES)
+        return sl_fail(err, SL_FORMAT, "a pattern has %zu bytes, wanted 1 to %d", text.bytes,
+                       MAX_PATTERN_BYTES);
+    if (literal) {
+        SL_TRY(compile(text, PCRE2_LITERAL, &pattern->code, err));
+    } else {
+        const size_t room = text.bytes * EXPANSION;
+        builder ours = {sl_arena_alloc(scratch, room, 1), 0};
+        if (!ours.text) return sl_no_memory(err, "pattern", room);
+        SL_TRY(translate(text, &ours, err));
+        SL_TRY(compile((sl_slice){ours.text, ours.bytes}, PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C,
+                       &pattern->code, err));
+    }
+    /* Without machine code the same pattern is interpreted. */
+    (void)pcre2_jit_compile(pattern->code, PCRE2_JIT_COMPLETE);
+    return SL_OK;
+}
+
+void sl_pattern_deinit(sl_pattern *pattern) {
+    pcre2_code_free(pattern->code);
+    pattern->code = NULL;
+}
+
+/* ---- matching ---- */
+
+sl_status sl_matcher_init(sl_matcher *matcher, size_t text_bytes, sl_error *err) {
+    *matcher = (sl_matcher){pcre2_match_data_create(1, NULL), pcre2_match_context_create(NULL)};
+    if (!matcher->data || !matcher->context) return sl_no_memory(err, "matcher", sizeof *matcher);
+    const uint64_t steps = BASE_STEPS + STEPS_PER_BYTE * (uint64_t)text_bytes;
+    (void)pcre2_set_match_limit(matcher->context,
+                                steps < UINT32_MAX ? (uint32_t)steps : UINT32_MAX);
+    return SL_OK;
+}
+
+void sl_matcher_deinit(sl_matcher *matcher) {
+    pcre2_match_data_free(matcher->data);
+    pcre2_match_context_free(matcher->context);
+    *matcher = (sl_matcher){0};
+}
+
+sl_status sl_pattern_find(const sl_pattern *pattern, const sl_matcher *matcher, sl_slice text,
+                          size_t from, sl_span *out, sl_error *err) {
+    uint32_t options = PCRE2_NO_UTF_CHECK;
+    int found = pcre2_match(pattern->code, (PCRE2_SPTR)text.text, text.bytes, from, options,
+                            matcher->data, matcher->context);
+    if (found == PCRE2_ERROR_JIT_STACKLIMIT) {
+        options |= PCRE2_NO_JIT;
+        found = pcre2_match(pattern->code, (PCRE2_SPTR)text.text, text.bytes, from, options,
+                            matcher->data, matcher->context);
+    }
+    *out = (sl_span){text.bytes, text.bytes};
+    if (found == PCRE2_ERROR_NOMATCH) return SL_OK;
+    if (found >= 0) {
+        const PCRE2_SIZE *span = pcre2_get_ovector_pointer(matcher->data);
+        if (span[0] < from || span[1] < span[0])
+            return sl_fail(err, SL_UNSUPPORTED, "a pattern matches backwards");
+        *out = (sl_span){span[0], span[1]};
+        return SL_OK;
+    }
+    PCRE2_UCHAR message[128] = "";
+    (void)pcre2_get_error_message(found, message, sizeof message);
+    return sl_fail(err, SL_UNSUPPORTED, "a pattern gave up after byte %zu of %zu: %s", from,
+                   text.bytes, (const char *)message);
+}

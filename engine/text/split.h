@@ -1,0 +1,48 @@
+/* split.h - Pre-tokenizers: cut text into the words that are encoded one by one. */
+#ifndef SL_ENGINE_TEXT_SPLIT_H
+#define SL_ENGINE_TEXT_SPLIT_H
+#include "engine/text/pattern.h"
+#include <jansson.h>
+
+/* What becomes of the text between matches (is_match false) and of the matches (true). */
+typedef enum {
+    SL_SPLIT_ISOLATED,             /* each is a piece */
+    SL_SPLIT_REMOVED,              /* matches are dropped */
+    SL_SPLIT_CONTIGUOUS,           /* neighbours of the same kind are one piece */
+    SL_SPLIT_MERGED_WITH_PREVIOUS, /* a match ends the piece before it */
+    SL_SPLIT_MERGED_WITH_NEXT,     /* a match starts the piece after it */
+    SL_SPLIT_BEHAVIORS
+} sl_split_behavior;
+
+typedef struct {
+    sl_pattern pattern; /* none: a space is put before a piece that does not start with one */
+    sl_split_behavior behavior;
+    bool invert; /* what does not match counts as match */
+} sl_split_step;
+
+enum { SL_SPLIT_STEPS = 16 };
+/* Immutable once initialised.  Each step cuts the pieces of the one before. */
+typedef struct {
+    sl_split_step steps[SL_SPLIT_STEPS];
+    uint32_t count;
+    sl_arena *scratch; /* while reading */
+    bool byte_level;   /* the last step was given */
+} sl_splitter;
+
+/* json: the "pre_tokenizer" of a tokenizer.json, which must end in ByteLevel.  Deinit also after a
+ * failure. */
+SL_CHECKED sl_status sl_splitter_init(sl_splitter *splitter, json_t *json, sl_arena *scratch,
+                                      sl_error *err);
+void sl_splitter_deinit(sl_splitter *splitter);
+
+typedef struct {
+    const sl_matcher *matcher;
+    sl_arena *arena; /* for words that are not part of the text */
+    SL_CHECKED sl_status (*word)(void *ctx, sl_slice word, sl_error *err);
+    void *ctx;
+} sl_split_work;
+
+/* Calls work->word for each word, in order; none is empty.  text is well-formed UTF-8. */
+SL_CHECKED sl_status sl_splitter_run(const sl_splitter *splitter, const sl_split_work *work,
+                                     sl_slice text, sl_error *err);
+#endif

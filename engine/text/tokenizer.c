@@ -1,0 +1,222 @@
+/* tokenizer.c - Reads a tokenizer.json and takes text through its stages:
+ *
+ *   added tokens in the text as it is -> normaliser -> added tokens in normalised text
+ *   -> splitter -> byte pair encoding
+ *
+ * Bytes that are no UTF-8 pass every stage as words of their own, so any text comes back whole. */
+#include "engine/text/tokenizer.h"
+#include "engine/text/added.h"
+#include "engine/text/bpe.h"
+#include "engine/text/normalise.h"
+#include "engine/text/split.h"
+#include <string.h>
+
+enum { AS_IT_IS, NORMALISED, ADDED_SETS };
+
+struct sl_tokenizer {
+    sl_arena arena;
+    sl_token_table tokens;
+    sl_bpe bpe;
+    sl_splitter splitter;
+    sl_added_set added[ADDED_SETS];
+    bool nfc;
+};
+
+/* ---- reading ---- */
+
+static sl_status read_normalizer(sl_tokenizer *tokenizer, json_t *json, sl_error *err) {
+    if (!json || json_is_null(json)) return SL_OK;
+    const char *type = json_string_value(json_object_get(json, "type"));
+    if (!type) return sl_fail(err, SL_FORMAT, "a normalizer has no type");
+    if (strcmp(type, "NFC") == 0) {
+        tokenizer->nfc = true;
+        return SL_OK;
+    }
+    if (strcmp(type, "Sequence") != 0)
+        return sl_fail(err, SL_UNSUPPORTED, "normalizer type '%.64s' is not supported", type);
+    json_t *list = json_object_get(json, "normalizers"), *each;
+    size_t index;
+    if (!json_is_array(list))
+        return sl_fail(err, SL_FORMAT, "normalizer Sequence has no array 'normalizers'");
+    json_array_foreach(list, index, each) SL_TRY(read_normalizer(tokenizer, each, err));
+    return SL_OK;
+}
+
+/* The token table has checked every id and content. */
+static sl_status read_added_token(sl_tokenizer *tokenizer, json_t *json, sl_error *err) {
+    const int32_t id = (int32_t)json_integer_value(json_object_get(json, "id"));
+    const sl_token_entry *entry = &tokenizer->tokens.entries[id];
+    const bool normalised = json_is_true(json_object_get(json, "normalized"));
+    sl_added_token token = {
+        .content = {entry->text, entry->bytes},
+        .id = id,
+        .single_word = json_is_true(json_object_get(json, "single_word")),
+        .takes_spaces_before = json_is_true(json_object_get(json, "lstrip")),
+        .takes_spaces_after = json_is_true(json_object_get(json, "rstrip")),
+    };
+    if (token.content.bytes == 0) return SL_OK;
+    if (normalised && tokenizer->nfc)
+        SL_TRY(sl_normalise_nfc(token.content, &tokenizer->arena, &token.content, err));
+    sl_added_set *set = &tokenizer->added[normalised ? NORMALISED : AS_IT_IS];
+    set->tokens[set->count++] = token;
+    return SL_OK;
+}
+
+static sl_status read_added(sl_tokenizer *tokenizer, json_t *json, sl_error *err) {
+    const size_t count = json_array_size(json);
+    size_t index;
+    json_t *each;
+    for (int i = 0; i < ADDED_SETS; i++) {
+        tokenizer->added[i].tokens = SL_ARENA_NEW_ARRAY(&tokenizer->arena, sl_added_token, count);
+        if (!tokenizer->added[i].tokens)
+            return sl_no_memory(err, "added tokens", count * sizeof(sl_added_token));
+    }
+    json_array_foreach(json, index, each) SL_TRY(read_added_token(tokenizer, each, err));
+    for (int i = 0; i < ADDED_SETS; i++)
+        SL_TRY(sl_added_set_index(&tokenizer->added[i], &tokenizer->arena, err));
+    return SL_OK;
+}
+
+static sl_status read_all(sl_tokenizer *tokenizer, json_t *root, sl_error *err) {
+    json_t *model = json_object_get(root, "model"), *added = json_object_get(root, "added_tokens");
+    if (!json_is_object(model)) return sl_fail(err, SL_FORMAT, "there is no object 'model'");
+    SL_TRY(sl_token_table_init(&tokenizer->tokens, json_object_get(model, "vocab"), added,
+                               &tokenizer->arena, err));
+    SL_TRY(sl_bpe_init(&tokenizer->bpe, model, &tokenizer->tokens, &tokenizer->arena, err));
+    SL_TRY(read_normalizer(tokenizer, json_object_get(root, "normalizer"), err));
+    SL_TRY(read_added(tokenizer, added, err));
+    return sl_splitter_init(&tokenizer->splitter, json_object_get(root, "pre_tokenizer"),
+                            &tokenizer->arena, err);
+}
+
+sl_status sl_tokenizer_create(const char *json, size_t bytes, const sl_allocator *allocator,
+                              sl_tokenizer **out, sl_error *err) {
+    *out = NULL;
+    json_error_t where;
+    json_t *root = json_loadb(json, bytes, 0, &where);
+    if (!root) return sl_fail(err, SL_FORMAT, "tokenizer line %d: %s", where.line, where.text);
+    sl_status status = SL_OK;
+    sl_tokenizer *tokenizer = sl_allocate(allocator, sizeof *tokenizer, _Alignof(sl_tokenizer));
+    if (!tokenizer) {
+        status = sl_no_memory(err, "tokenizer", sizeof *tokenizer);
+        goto done;
+    }
+    sl_arena_init(&tokenizer->arena, allocator);
+    status = read_all(tokenizer, root, err);
+    if (status != SL_OK) {
+        status = sl_fail_in(err, status, "tokenizer");
+        sl_tokenizer_destroy(tokenizer);
+        goto done;
+    }
+    *out = tokenizer;
+done:
+    json_decref(root);
+    return status;
+}
+
+void sl_tokenizer_destroy(sl_tokenizer *tokenizer) {
+    if (!tokenizer) return;
+    const sl_allocator *allocator = tokenizer->arena.allocator;
+    for (int i = 0; i < ADDED_SETS; i++) sl_added_set_deinit(&tokenizer->added[i]);
+    sl_splitter_deinit(&tokenizer->splitter);
+    sl_arena_deinit(&tokenizer->arena);
+    sl_release(allocator, tokenizer, sizeof *tokenizer, _Alignof(sl_tokenizer));
+}
+
+/* ---- vocabulary ---- */
+
+uint32_t sl_tokenizer_vocab(const sl_tokenizer *tokenizer) {
+    return tokenizer->tokens.count;
+}
+
+const char *sl_tokenizer_text(const sl_tokenizer *tokenizer, int32_t id, size_t *out_bytes) {
+    const bool known = id >= 0 && (uint32_t)id < tokenizer->tokens.count &&
+                       tokenizer->tokens.entries[id].kind != SL_TOKEN_NONE;
+    if (out_bytes) *out_bytes = known ? tokenizer->tokens.entries[id].bytes : 0;
+    return known ? tokenizer->tokens.entries[id].text : "";
+}
+
+bool sl_tokenizer_is_special(const sl_tokenizer *tokenizer, int32_t id) {
+    return id >= 0 && (uint32_t)id < tokenizer->tokens.count &&
+           tokenizer->tokens.entries[id].special;
+}
+
+int32_t sl_tokenizer_find(const sl_tokenizer *tokenizer, const char *text, size_t bytes) {
+    return sl_token_table_find(&tokenizer->tokens, (sl_slice){text, bytes});
+}
+
+/* ---- encoding ---- */
+
+typedef struct {
+    const sl_tokenizer *tokenizer;
+    sl_arena arena;
+    sl_matcher matcher;
+    sl_bpe_work bpe;
+} encoder;
+
+static sl_status encode_word(void *ctx, sl_slice word, sl_error *err) {
+    encoder *enc = ctx;
+    return sl_bpe_encode(&enc->tokenizer->bpe, &enc->bpe, word, err);
+}
+
+static sl_status encode_plain(encoder *enc, sl_slice text, sl_error *err) {
+    const sl_split_work work = {&enc->matcher, &enc->arena, encode_word, enc};
+    return sl_splitter_run(&enc->tokenizer->splitter, &work, text, err);
+}
+
+/* Adds the tokens of one set and hands the text between them on. */
+static sl_status encode_between(encoder *enc, const sl_added_set *set, sl_slice text,
+                                sl_status (*between)(encoder *, sl_slice, sl_error *),
+                                sl_error *err) {
+    size_t done = 0;
+    while (done < text.bytes) {
+        sl_added_match match;
+        SL_TRY(sl_added_set_find(set, &enc->matcher, text, done, &match, err));
+        if (match.span.start > done)
+            SL_TRY(between(enc, sl_slice_part(text, done, match.span.start), err));
+        if (match.id >= 0) sl_id_list_add(&enc->bpe.ids, match.id);
+        done = match.span.end;
+    }
+    return SL_OK;
+}
+
+static sl_status encode_valid(encoder *enc, sl_slice text, sl_error *err) {
+    const sl_tokenizer *tokenizer = enc->tokenizer;
+    if (tokenizer->nfc) SL_TRY(sl_normalise_nfc(text, &enc->arena, &text, err));
+    return encode_between(enc, &tokenizer->added[NORMALISED], text, encode_plain, err);
+}
+
+/* Alternates between text that is UTF-8 and bytes that are not. */
+static sl_status encode_bytes(encoder *enc, sl_slice text, sl_error *err) {
+    while (text.bytes > 0) {
+        const size_t valid = sl_utf8_valid_bytes(text);
+        if (valid > 0) SL_TRY(encode_valid(enc, sl_slice_part(text, 0, valid), err));
+        size_t end = valid;
+        uint32_t character;
+        while (end < text.bytes &&
+               sl_utf8_decode(sl_slice_part(text, end, text.bytes), &character) == 0)
+            end++;
+        if (end > valid) SL_TRY(encode_word(enc, sl_slice_part(text, valid, end), err));
+        text = sl_slice_part(text, end, text.bytes);
+    }
+    return SL_OK;
+}
+
+sl_status sl_tokenizer_encode(const sl_tokenizer *tokenizer, const char *text, size_t bytes,
+                              int32_t *ids, size_t capacity, size_t *out_count, sl_error *err) {
+    encoder enc = {.tokenizer = tokenizer};
+    sl_status status = SL_OK;
+    *out_count = 0;
+    if (bytes == 0) return SL_OK;
+    sl_arena_init(&enc.arena, tokenizer->arena.allocator);
+    SL_TRY_ELSE(done, sl_matcher_init(&enc.matcher, bytes, err));
+    SL_TRY_ELSE(done, sl_bpe_work_init(&enc.bpe, bytes, &enc.arena, err));
+    enc.bpe.ids = (sl_id_list){ids, capacity, 0};
+    SL_TRY_ELSE(done, encode_between(&enc, &tokenizer->added[AS_IT_IS], (sl_slice){text, bytes},
+                                     encode_bytes, err));
+    *out_count = enc.bpe.ids.count;
+done:
+    sl_matcher_deinit(&enc.matcher);
+    sl_arena_deinit(&enc.arena);
+    return status;
+}

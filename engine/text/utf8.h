@@ -1,0 +1,34 @@
+/* utf8.h - Slices of text and the characters in them. */
+#ifndef SL_ENGINE_TEXT_UTF8_H
+#define SL_ENGINE_TEXT_UTF8_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Borrowed bytes, not NUL-terminated. */
+typedef struct {
+    const char *text;
+    size_t bytes;
+} sl_slice;
+
+/* Bytes start up to end of a slice. */
+typedef struct {
+    size_t start, end;
+} sl_span;
+
+/* The part of slice from start up to end. */
+static inline sl_slice sl_slice_part(sl_slice slice, size_t start, size_t end) {
+    return (sl_slice){slice.text + start, end - start};
+}
+
+/* The length of the character at the front of slice, 0 when there is none that is well formed. */
+size_t sl_utf8_decode(sl_slice slice, uint32_t *out_character);
+/* The length of the character at the back of slice, 0 when there is none that is well formed. */
+size_t sl_utf8_decode_last(sl_slice slice, uint32_t *out_character);
+/* Writes a character and returns its length. */
+size_t sl_utf8_encode(uint32_t character, char out[4]);
+/* How many bytes at the front of slice are well formed. */
+size_t sl_utf8_valid_bytes(sl_slice slice);
+/* Unicode's White_Space. */
+bool sl_utf8_is_space(uint32_t character);
+#endif

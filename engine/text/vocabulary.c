@@ -1,0 +1,72 @@
+/* vocabulary.c - A tokenizer on its own, from a folder of tokenizer files or from any model. */
+#include "engine/formats/file.h"
+#include "engine/formats/source.h"
+#include "engine/text/tokenizer.h"
+#include "sluice/sluice.h"
+#include <string.h>
+
+enum { MAX_TOKENIZER_BYTES = 64 << 20 };
+
+struct sl_vocabulary {
+    sl_arena arena;
+    sl_tokenizer *tokenizer;
+};
+
+/* path/tokenizer.json, or path itself when it is a tokenizer.json; NULL text when there is none. */
+static sl_status read_tokenizer_json(sl_vocabulary *vocabulary, const char *path, const char **out_text,
+                                     size_t *out_bytes, sl_error *err) {
+    const char *name = sl_file_name(path);
+    const char *file = strcmp(name, "tokenizer.json") == 0
+                           ? path
+                           : sl_arena_format(&vocabulary->arena, "%s/tokenizer.json", path);
+    *out_text = NULL;
+    if (!file) return sl_no_memory(err, "a file name", strlen(path));
+    if (!sl_file_exists(file)) return SL_OK;
+    return sl_file_read_text(file, MAX_TOKENIZER_BYTES, &vocabulary->arena, out_text, out_bytes, err);
+}
+
+static sl_status open_vocabulary(sl_vocabulary *vocabulary, const char *path, sl_error *err) {
+    const char *text = NULL;
+    size_t bytes = 0;
+    SL_TRY(read_tokenizer_json(vocabulary, path, &text, &bytes, err));
+    if (text) return sl_tokenizer_create(text, bytes, NULL, &vocabulary->tokenizer, err);
+    sl_source *source;
+    SL_TRY(sl_source_open(path, NULL, &source, err));
+    const char *embedded = sl_source_text(source, "tokenizer.json", &bytes);
+    const sl_status status =
+        embedded ? sl_tokenizer_create(embedded, bytes, NULL, &vocabulary->tokenizer, err)
+                 : sl_fail(err, SL_FORMAT, "%s: no tokenizer.json there", path);
+    sl_source_close(source);
+    return status;
+}
+
+sl_status sl_vocabulary_open(const char *path, sl_vocabulary **out, sl_error *err) {
+    sl_arena arena;
+    sl_arena_init(&arena, NULL);
+    sl_vocabulary *vocabulary = SL_ARENA_NEW(&arena, sl_vocabulary);
+    if (!vocabulary) return sl_no_memory(err, "a vocabulary", sizeof *vocabulary);
+    vocabulary->arena = arena;
+    const sl_status status = open_vocabulary(vocabulary, path, err);
+    if (status == SL_OK)
+        *out = vocabulary;
+    else
+        sl_vocabulary_close(vocabulary);
+    return status;
+}
+
+void sl_vocabulary_close(sl_vocabulary *vocabulary) {
+    if (!vocabulary) return;
+    sl_tokenizer_destroy(vocabulary->tokenizer);
+    sl_arena arena = vocabulary->arena;
+    sl_arena_deinit(&arena);
+}
+
+sl_status sl_vocabulary_encode(const sl_vocabulary *vocabulary, const char *text, size_t bytes,
+                               sl_token *tokens, size_t capacity, size_t *out_count,
+                               sl_error *err) {
+    return sl_tokenizer_encode(vocabulary->tokenizer, text, bytes, tokens, capacity, out_count, err);
+}
+
+const char *sl_vocabulary_text(const sl_vocabulary *vocabulary, sl_token token, size_t *out_bytes) {
+    return sl_tokenizer_text(vocabulary->tokenizer, token, out_bytes);
+}

@@ -1,0 +1,78 @@
+/* task.h - What every kind of reader shares: open files, and reads on their way to completion.
+ *
+ * A task is read in pieces.  piece() says what to ask the kernel for, advance() takes the outcome
+ * and says whether the task is complete; how the kernel is asked is the kind's business. */
+#ifndef SL_IO_TASK_H
+#define SL_IO_TASK_H
+#include "io/reader.h"
+#include <pthread.h>
+
+enum { SL_DIRECT_ALIGNMENT = 4096, SL_READER_DEPTH = 16, SL_MAX_READER_DEPTH = 256 };
+
+typedef struct {
+    const char *path;
+    uint64_t bytes;             /* when it was opened */
+    bool direct;                /* through direct_fd; what that refuses goes through buffered_fd */
+    bool drops_pages;           /* buffered reads leave nothing in the page cache */
+    int direct_fd, buffered_fd; /* -1: not open */
+} sl_read_file;
+
+typedef struct sl_read_task sl_read_task;
+struct sl_read_task {
+    sl_read_task *next;
+    sl_read read;
+    const sl_read_file *file;
+    uint64_t done; /* bytes that have arrived */
+    bool buffered; /* the rest is read through the page cache */
+    double begin;
+    sl_read_result result; /* valid when complete */
+};
+
+typedef struct {
+    int fd;
+    void *into;
+    uint64_t offset;
+    uint32_t bytes;
+} sl_read_piece;
+sl_read_piece sl_read_task_piece(const sl_read_task *task);
+/* outcome: bytes read or -errno.  True when the task is complete. */
+bool sl_read_task_advance(sl_read_task *task, int64_t outcome);
+
+typedef struct {
+    sl_read_task *first, *last;
+} sl_read_queue;
+void sl_read_queue_push(sl_read_queue *queue, sl_read_task *task);
+sl_read_task *sl_read_queue_pop(sl_read_queue *queue); /* NULL when empty */
+
+/* Open files, as a reader takes them over. */
+typedef struct {
+    sl_arena arena; /* paths and files; later the reader's tasks, under its lock */
+    sl_read_file *files;
+    uint32_t count, depth, alignment;
+} sl_read_files;
+
+/* The beginning of every reader.  lock guards everything below it. */
+typedef struct {
+    sl_reader reader;
+    sl_read_files files;
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* a read is complete, or none is pending */
+    sl_read_queue waiting, complete, spare;
+    uint32_t pending; /* submitted and not handed back */
+} sl_reader_base;
+
+void sl_reader_base_init(sl_reader_base *base, const sl_reader_ops *ops,
+                         const sl_read_files *files);
+void sl_reader_base_deinit(sl_reader_base *base); /* with the files */
+void sl_reader_base_disown(sl_reader_base *base); /* without them */
+void sl_read_files_deinit(sl_read_files *files);
+
+/* With the lock held: a checked read joins waiting; a complete one leaves with its result. */
+SL_CHECKED sl_status sl_reader_base_add(sl_reader_base *base, const sl_read *read, sl_error *err);
+bool sl_reader_base_take(sl_reader_base *base, sl_read_result *out);
+SL_CHECKED sl_status sl_reader_nothing_pending(sl_error *err);
+
+/* On success the reader owns the files. */
+SL_CHECKED sl_status sl_uring_open(const sl_read_files *files, sl_reader **out, sl_error *err);
+SL_CHECKED sl_status sl_threads_open(const sl_read_files *files, sl_reader **out, sl_error *err);
+#endif

@@ -1,0 +1,22 @@
+/* binding.h - The part of an executable that every device shares: where each buffer is. */
+#ifndef SL_RUNTIME_BINDING_H
+#define SL_RUNTIME_BINDING_H
+#include "core/program.h"
+
+typedef struct {
+    const sl_program *program;
+    void **data;                /* [buffer]: outside the arena; NULL until bound */
+    sl_expert_source **sources; /* [buffer] of kind EXPERTS */
+} sl_binding;
+
+SL_CHECKED sl_status sl_binding_init(sl_binding *binding, const sl_program *program,
+                                     sl_arena *arena, sl_error *err);
+SL_CHECKED sl_status sl_binding_set(sl_binding *binding, sl_buffer_id buffer, void *data,
+                                    sl_error *err);
+SL_CHECKED sl_status sl_binding_set_experts(sl_binding *binding, sl_buffer_id buffer,
+                                            sl_expert_source *source, sl_error *err);
+/* Fails and names the first buffer that nothing is bound to. */
+SL_CHECKED sl_status sl_binding_check(const sl_binding *binding, sl_error *err);
+/* The memory of an operand, given where the arena is. */
+void *sl_binding_resolve(const sl_binding *binding, const sl_operand *operand, void *arena);
+#endif

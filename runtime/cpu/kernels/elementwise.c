@@ -1,0 +1,168 @@
+/* elementwise.c - One output element from the element, or two elements, at its place.
+ *
+ * An item is a block of BLOCK elements of the output.  Every element takes the same path whether it
+ * falls into a whole vector or a last partial one. */
+#include "runtime/cpu/kernels/kernels.h"
+#include "runtime/cpu/kernels/vec.h"
+
+enum { BLOCK = 1024 };
+
+/* ---- unary ---- */
+
+static sl_split split_elements(const sl_type *out, int64_t operations) {
+    return (sl_split){parts_of(sl_type_elements(out), BLOCK), grain_of(BLOCK * operations), 0};
+}
+
+INLINE void unary(const sl_cview *x, const sl_view *out, int64_t begin, int64_t end,
+                  vf apply(vf x)) {
+    const int64_t first = begin * BLOCK, last = least(end * BLOCK, sl_type_elements(&out->type));
+    const float *from = (const float *)x->data + first;
+    float *to = (float *)out->data + first;
+    FOR_VECTORS(i, n, last - first, vstore_n(to + i, apply(vload_n(from + i, n)), n););
+}
+
+#define UNARY(OP, OPERATIONS, ...)                                                                 \
+    INLINE vf apply_##OP(vf x) {                                                                   \
+        return __VA_ARGS__;                                                                        \
+    }                                                                                              \
+    SPLIT(OP) {                                                                                    \
+        return split_elements(&((const sl_##OP##_args *)args)->out.type, OPERATIONS);              \
+    }                                                                                              \
+    RUN(OP) {                                                                                      \
+        const sl_##OP##_args *a = args;                                                            \
+        unary(&a->x, &a->out, begin, end, apply_##OP);                                             \
+        return SL_OK;                                                                              \
+    }
+
+INLINE vf vsqrt(vf x) {
+#if defined(__AVX512F__)
+    return (vf)_mm512_sqrt_ps((__m512)x);
+#elif defined(__AVX2__)
+    return (vf)_mm256_sqrt_ps((__m256)x);
+#else
+    for (int i = 0; i < LANES; i++) x[i] = sqrtf(x[i]);
+    return x;
+#endif
+}
+
+/* Functions without a vector form, lane by lane. */
+INLINE vf each_lane(vf x, float f(float x)) {
+    for (int i = 0; i < LANES; i++) x[i] = f(x[i]);
+    return x;
+}
+static inline float gelu_of(float x) {
+    return 0.5f * x * erfcf(x * -0.70710678118654752f);
+}
+
+UNARY(neg, 1, -x)
+UNARY(abs, 1, (vf)((vu)x & 0x7fffffff))
+UNARY(relu, 1, vmax(vzero(), x))
+UNARY(exp, 4, vexp(x))
+UNARY(log, 16, each_lane(x, logf))
+UNARY(sqrt, 2, vsqrt(x))
+UNARY(rsqrt, 4, vsplat(1.0f) / vsqrt(x))
+UNARY(tanh, 16, each_lane(x, tanhf))
+UNARY(sigmoid, 4, vsigmoid(x))
+UNARY(silu, 4, vsilu(x))
+UNARY(gelu, 16, each_lane(x, gelu_of))
+
+/* ---- binary, with broadcasting ---- */
+
+/* Output element e lies in row e / cols.  An operand steps by 0 or 1 within a row, and its row
+ * starts at a sum over the outer dims. */
+typedef struct {
+    const float *data;
+    int64_t step;
+    int64_t strides[SL_MAX_RANK]; /* of the outer dims; 0 where broadcast */
+} source;
+
+static source source_of(const sl_cview *view, const sl_dims *out) {
+    const sl_dims *shape = &view->type.shape;
+    source s = {.data = view->data, .step = sl_type_elements(&view->type) > 1};
+    if (out->rank == 1) return s;
+    int64_t stride = 1;
+    for (uint32_t i = 0; i < shape->rank; i++) {
+        const uint32_t from = shape->rank - 1 - i, to = out->rank - 1 - i;
+        s.strides[to] = shape->dims[from] == 1 ? 0 : stride;
+        stride *= shape->dims[from];
+    }
+    s.step = s.strides[out->rank - 1];
+    return s;
+}
+
+static const float *source_row(const source *s, const sl_dims *out, int64_t row) {
+    int64_t offset = 0;
+    for (uint32_t i = out->rank - 1; i-- > 0;) {
+        offset += row % out->dims[i] * s->strides[i];
+        row /= out->dims[i];
+    }
+    return s->data + offset;
+}
+
+INLINE vf source_load(const float *row, int64_t step, int64_t at, int64_t n) {
+    return step ? vload_n(row + at, n) : vsplat(row[0]);
+}
+
+/* The output's shape, of rank 1 at least; one flat row when nothing is broadcast. */
+static sl_dims binary_shape(const sl_cview *x, const sl_cview *y, const sl_view *out) {
+    sl_dims shape = out->type.shape;
+    if (shape.rank &&
+        !(sl_dims_equal(&x->type.shape, &shape) && sl_dims_equal(&y->type.shape, &shape)))
+        return shape;
+    return (sl_dims){1, {sl_type_elements(&out->type)}};
+}
+
+INLINE void binary(const sl_cview *x, const sl_cview *y, const sl_view *out, int64_t begin,
+                   int64_t end, vf apply(vf x, vf y)) {
+    const sl_dims shape = binary_shape(x, y, out);
+    const int64_t cols = shape.dims[shape.rank - 1];
+    const int64_t last = least(end * BLOCK, sl_type_elements(&out->type));
+    const source a = source_of(x, &shape), b = source_of(y, &shape);
+    for (int64_t e = begin * BLOCK; e < last;) {
+        const int64_t row = e / cols, col = e % cols, run = least(cols - col, last - e);
+        const float *pa = source_row(&a, &shape, row) + col * a.step;
+        const float *pb = source_row(&b, &shape, row) + col * b.step;
+        float *to = (float *)out->data + e;
+        FOR_VECTORS(i, n, run,
+                    vstore_n(to + i,
+                             apply(source_load(pa, a.step, i, n), source_load(pb, b.step, i, n)),
+                             n););
+        e += run;
+    }
+}
+
+#define BINARY(OP, FN, X, Y, OPERATIONS, ...)                                                      \
+    INLINE vf apply_##FN(vf x, vf y) {                                                             \
+        return __VA_ARGS__;                                                                        \
+    }                                                                                              \
+    SPLIT(FN) {                                                                                    \
+        return split_elements(&((const sl_##OP##_args *)args)->out.type, OPERATIONS);              \
+    }                                                                                              \
+    RUN(FN) {                                                                                      \
+        const sl_##OP##_args *a = args;                                                            \
+        binary(&a->X, &a->Y, &a->out, begin, end, apply_##FN);                                     \
+        return SL_OK;                                                                              \
+    }
+
+INLINE vf choose(vi where, vi yes, vi no) {
+    return (vf)((where & yes) | (~where & no));
+}
+/* NaN wins from either side. */
+INLINE vf or_nan(vf x, vf result) {
+    return choose(x != x, (vi)x, (vi)result);
+}
+
+BINARY(add, add_f32, a, b, 1, x + y)
+BINARY(sub, sub_f32, a, b, 1, x - y)
+BINARY(mul, mul_f32, a, b, 1, x *y)
+BINARY(div, div_f32, a, b, 2, x / y)
+BINARY(maximum, maximum_f32, a, b, 1, or_nan(x, vmax(x, y)))
+BINARY(minimum, minimum_f32, a, b, 1, or_nan(x, vmin(x, y)))
+BINARY(sigmoid_gate, sigmoid_gate, x, gate, 4, x *vsigmoid(y))
+BINARY(swiglu, swiglu, gate, up, 4, vsilu(x) * y)
+/* Integers travel in the same registers; arithmetic wraps. */
+BINARY(add, add_i32, a, b, 1, (vf)((vu)x + (vu)y))
+BINARY(sub, sub_i32, a, b, 1, (vf)((vu)x - (vu)y))
+BINARY(mul, mul_i32, a, b, 1, (vf)((vu)x *(vu)y))
+BINARY(maximum, maximum_i32, a, b, 1, choose((vi)x > (vi)y, (vi)x, (vi)y))
+BINARY(minimum, minimum_i32, a, b, 1, choose((vi)x < (vi)y, (vi)x, (vi)y))

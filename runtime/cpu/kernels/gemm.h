@@ -1,0 +1,59 @@
+/* gemm.h - C = A B or C += A B on small or strided matrices, vectorised over the columns of C.
+ *
+ * Each element of C is one chain over the inner dim in order, whatever the tiling. */
+#ifndef SL_RUNTIME_CPU_GEMM_H
+#define SL_RUNTIME_CPU_GEMM_H
+#include "runtime/cpu/kernels/vec.h"
+#include <stdbool.h>
+
+typedef struct {
+    const float *a;
+    int64_t a_row, a_col; /* strides, in floats */
+    const float *b;
+    int64_t b_row;
+    float *c;
+    int64_t c_row;
+    int64_t rows, cols, inner;
+    bool add; /* to what C holds */
+} gemm;
+
+enum { GEMM_ROWS = 4, GEMM_VECTORS = 2 };
+
+/* `rows` x (`vectors` vectors, the last with `n` lanes) of C at (r, c); rows, vectors constant. */
+INLINE void gemm_tile(const gemm *g, int64_t r, int64_t c, const int rows, const int vectors,
+                      int64_t n) {
+    const float *a = g->a + r * g->a_row, *b = g->b + c;
+    float *to = g->c + r * g->c_row + c;
+    vf acc[GEMM_ROWS][GEMM_VECTORS];
+    for (int i = 0; i < rows; i++)
+        for (int v = 0; v < vectors; v++) {
+            const int64_t lanes = v + 1 < vectors ? LANES : n;
+            acc[i][v] = g->add ? vload_n(to + i * g->c_row + v * LANES, lanes) : vzero();
+        }
+    for (int64_t k = 0; k < g->inner; k++) {
+        vf column[GEMM_VECTORS];
+        for (int v = 0; v < vectors; v++)
+            column[v] = vload_n(b + k * g->b_row + v * LANES, v + 1 < vectors ? LANES : n);
+        for (int i = 0; i < rows; i++) {
+            const vf factor = vsplat(a[i * g->a_row + k * g->a_col]);
+            for (int v = 0; v < vectors; v++) acc[i][v] = vfma(factor, column[v], acc[i][v]);
+        }
+    }
+    for (int i = 0; i < rows; i++)
+        for (int v = 0; v < vectors; v++)
+            vstore_n(to + i * g->c_row + v * LANES, acc[i][v], v + 1 < vectors ? LANES : n);
+}
+
+INLINE void gemm_row_block(const gemm *g, int64_t r, const int rows) {
+    int64_t c = 0;
+    for (; c + 2 * LANES <= g->cols; c += 2 * LANES) gemm_tile(g, r, c, rows, 2, LANES);
+    for (; c + LANES <= g->cols; c += LANES) gemm_tile(g, r, c, rows, 1, LANES);
+    if (c < g->cols) gemm_tile(g, r, c, rows, 1, g->cols - c);
+}
+
+static inline void gemm_run(const gemm *g) {
+    int64_t r = 0;
+    for (; r + GEMM_ROWS <= g->rows; r += GEMM_ROWS) gemm_row_block(g, r, GEMM_ROWS);
+    for (; r < g->rows; r++) gemm_row_block(g, r, 1);
+}
+#endif

@@ -1,0 +1,20 @@
+/* kernels.c - The kernels of one instruction set as a table. */
+#include "runtime/cpu/kernels/kernels.h"
+
+#define TEXT_(name) #name
+#define TEXT(name)  TEXT_(name)
+
+enum { SL_DTYPE_any = SL_ANY_WEIGHT };
+
+static const sl_kernel kernels[] = {
+#define KERNEL(OP, WEIGHT, FN)                                                                     \
+    {SL_OP_##OP, SL_DTYPE_##WEIGHT, #FN, SL_KERNEL(sl_split_##FN), SL_KERNEL(sl_run_##FN)},
+#include "runtime/cpu/kernels.def"
+};
+
+extern const sl_kernel_set SL_KERNEL(sl_kernel_set);
+const sl_kernel_set SL_KERNEL(sl_kernel_set) = {
+    .isa = TEXT(SL_ISA),
+    .kernels = kernels,
+    .count = sizeof kernels / sizeof kernels[0],
+};

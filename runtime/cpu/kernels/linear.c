@@ -1,0 +1,192 @@
+/* linear.c - Rows of activations against dense weights, rows of a table, and the choice by type.
+ *
+ * Each (token, output) is one vector of partial sums over the columns in order, added up at the
+ * end.  DENSE_ROWS rows and several tokens are worked on at once to reuse what is loaded. */
+#include "runtime/cpu/kernels/linear.h"
+#include "runtime/cpu/kernels/kernels.h"
+#include "runtime/cpu/kernels/vec.h"
+
+enum { TILE_TOKENS = LANES == 16 ? 4 : 2 };
+
+/* LANES (constant), or the first n, weights from column c of a row. */
+typedef vf load_fn(const char *row, int64_t c, int64_t n);
+
+INLINE vf load_f32(const char *row, int64_t c, int64_t n) {
+    return vload_n(row + c * 4, n);
+}
+/* A short load passes through a whole vector's worth of bytes. */
+#define LOAD_HALF(TYPE)                                                                            \
+    INLINE vf load_##TYPE(const char *row, int64_t c, int64_t n) {                                 \
+        if (n == LANES) return vload_##TYPE(row + c * 2);                                          \
+        char part[LANES * 2] = {0};                                                                \
+        memcpy(part, row + c * 2, (size_t)n * 2);                                                  \
+        return vload_##TYPE(part);                                                                 \
+    }
+LOAD_HALF(f16)
+LOAD_HALF(bf16)
+
+/* A block of outputs; rows and tokens are constants where it is used. */
+typedef struct {
+    const char *weights;
+    size_t row_bytes;
+    const float *x;
+    int64_t x_stride, cols;
+    float *out;
+    int64_t out_stride;
+    int rows, tokens;
+} tile;
+
+/* Adds columns [c, c + n) to the sums. */
+INLINE void add_columns(const tile *b, int64_t c, int64_t n, vf (*sums)[TILE_TOKENS],
+                        load_fn *load) {
+    vf w[DENSE_ROWS];
+#pragma GCC unroll 4
+    for (int r = 0; r < b->rows; r++) w[r] = load(b->weights + (size_t)r * b->row_bytes, c, n);
+#pragma GCC unroll 4
+    for (int t = 0; t < b->tokens; t++) {
+        const vf x = vload_n(b->x + t * b->x_stride + c, n);
+#pragma GCC unroll 4
+        for (int r = 0; r < b->rows; r++) sums[r][t] = vfma(w[r], x, sums[r][t]);
+    }
+}
+
+INLINE void run_tile(const tile *b, load_fn *load) {
+    vf sums[DENSE_ROWS][TILE_TOKENS];
+    for (int r = 0; r < b->rows; r++)
+        for (int t = 0; t < b->tokens; t++) sums[r][t] = vzero();
+    int64_t c = 0;
+    for (; c + LANES <= b->cols; c += LANES) add_columns(b, c, LANES, sums, load);
+    if (c < b->cols) add_columns(b, c, b->cols - c, sums, load);
+    for (int r = 0; r < b->rows; r++)
+        for (int t = 0; t < b->tokens; t++) b->out[t * b->out_stride + r] = vsum(sums[r][t]);
+}
+
+/* `rows` (constant) rows from `row` on, for all tokens. */
+INLINE void run_rows(const sl_linear_job *job, int64_t row, const int rows, size_t element,
+                     load_fn *load) {
+    const size_t row_bytes = (size_t)job->cols * element;
+    tile b = {.weights = (const char *)job->weights + (size_t)row * row_bytes,
+              .row_bytes = row_bytes,
+              .x_stride = job->x_stride,
+              .cols = job->cols,
+              .out_stride = job->out_stride,
+              .rows = rows};
+    for (int64_t t = 0; t < job->tokens; t += b.tokens) {
+        b.x = job->x + t * job->x_stride;
+        b.out = job->out + t * job->out_stride + row;
+        if (t + TILE_TOKENS <= job->tokens) {
+            b.tokens = TILE_TOKENS;
+            run_tile(&b, load);
+        } else {
+            b.tokens = 1;
+            run_tile(&b, load);
+        }
+    }
+}
+
+INLINE void run_parts(const sl_linear_job *job, int64_t begin, int64_t end, size_t element,
+                      load_fn *load) {
+    const int64_t last = least(end * DENSE_ROWS, job->rows);
+    int64_t row = begin * DENSE_ROWS;
+    for (; row + DENSE_ROWS <= last; row += DENSE_ROWS)
+        run_rows(job, row, DENSE_ROWS, element, load);
+    for (; row < last; row++) run_rows(job, row, 1, element, load);
+}
+
+void SL_KERNEL(sl_linear_part_dense)(const sl_linear_job *job, int64_t begin, int64_t end,
+                                     void *scratch) {
+    (void)scratch;
+    if (job->dtype == SL_DTYPE_f32)
+        run_parts(job, begin, end, 4, load_f32);
+    else if (job->dtype == SL_DTYPE_f16)
+        run_parts(job, begin, end, 2, load_f16);
+    else
+        run_parts(job, begin, end, 2, load_bf16);
+}
+
+/* ---- the choice by weight type ---- */
+
+typedef struct {
+    sl_linear_fn *run;
+    int64_t rows; /* of a part */
+} product;
+
+static product product_of(sl_dtype dtype) {
+    switch (dtype) {
+    case SL_DTYPE_f32:
+    case SL_DTYPE_f16:
+    case SL_DTYPE_bf16:
+        return (product){SL_KERNEL(sl_linear_part_dense), DENSE_ROWS};
+    case SL_DTYPE_q4:
+        return (product){SL_KERNEL(sl_linear_part_q4), SL_PANEL_ROWS};
+    case SL_DTYPE_q8:
+        return (product){SL_KERNEL(sl_linear_part_q8), SL_PANEL_ROWS};
+    default:
+        return (product){0};
+    }
+}
+
+/* Of panels: the sums of every group, and rows padded to whole groups. */
+size_t SL_KERNEL(sl_linear_scratch)(int64_t tokens, int64_t cols) {
+    return (size_t)(tokens * parts_of(cols, SL_GROUP_COLS) * (1 + SL_GROUP_COLS)) * sizeof(float);
+}
+
+bool SL_KERNEL(sl_linear_whole)(const sl_linear_job *job, void *scratch) {
+    const product p = product_of(job->dtype);
+    if (!p.run) return false;
+    p.run(job, 0, parts_of(job->rows, p.rows), scratch);
+    return true;
+}
+
+static sl_split split_linear(const sl_linear_args *a) {
+    const int64_t tokens = dim(&a->x.type, 0), cols = dim(&a->x.type, 1);
+    const int64_t rows = dim(&a->w.type, 0), part = product_of(a->w.type.dtype).rows;
+    return (sl_split){parts_of(rows, part), grain_of(part * tokens * cols / 8),
+                      SL_KERNEL(sl_linear_scratch)(tokens, cols)};
+}
+
+static sl_linear_job job_of(const sl_linear_args *a) {
+    const int64_t rows = dim(&a->w.type, 0), cols = dim(&a->x.type, 1);
+    return (sl_linear_job){.x = a->x.data,
+                           .x_stride = cols,
+                           .tokens = dim(&a->x.type, 0),
+                           .dtype = a->w.type.dtype,
+                           .weights = a->w.data,
+                           .rows = rows,
+                           .cols = cols,
+                           .out = a->out.data,
+                           .out_stride = rows};
+}
+
+#define LINEAR(TYPE, PART)                                                                         \
+    SPLIT(linear_##TYPE) {                                                                         \
+        return split_linear(args);                                                                 \
+    }                                                                                              \
+    RUN(linear_##TYPE) {                                                                           \
+        const sl_linear_job job = job_of(args);                                                    \
+        SL_KERNEL(sl_linear_part_##PART)(&job, begin, end, worker->scratch);                       \
+        return SL_OK;                                                                              \
+    }
+LINEAR(f32, dense)
+LINEAR(f16, dense)
+LINEAR(bf16, dense)
+LINEAR(q4, q4)
+LINEAR(q8, q8)
+
+/* ---- embed: an item is a row ---- */
+
+SPLIT(embed) {
+    const sl_embed_args *a = args;
+    return (sl_split){dim(&a->ids.type, 0), grain_of(dim(&a->table.type, 1) * 8), 0};
+}
+RUN(embed) {
+    const sl_embed_args *a = args;
+    const int64_t vocabulary = dim(&a->table.type, 0), cols = dim(&a->table.type, 1);
+    for (int64_t t = begin; t < end; t++) {
+        const int32_t id = ((const int32_t *)a->ids.data)[t];
+        SL_TRY(check_index(id, vocabulary, "embed: id", t, worker->err));
+        sl_decode_row(a->table.type.dtype, a->table.data, vocabulary, cols, id,
+                      (float *)a->out.data + t * cols);
+    }
+    return SL_OK;
+}

@@ -1,0 +1,257 @@
+/* vec.h - Vectors of the width an instruction set has, and functions on them.
+ *
+ * A dot product or sum runs over fixed lanes in a fixed order, so that its result depends on the
+ * data alone: never on how work is divided or on how many rows there are.  Pointers to weights are
+ * untyped and may have any alignment. */
+#ifndef SL_RUNTIME_CPU_VEC_H
+#define SL_RUNTIME_CPU_VEC_H
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#if defined(__AVX512F__)
+enum { LANES = 16 };
+#elif defined(__AVX2__)
+enum { LANES = 8 };
+#else
+enum { LANES = 4 };
+#endif
+typedef float vf __attribute__((vector_size(LANES * 4)));
+typedef int32_t vi __attribute__((vector_size(LANES * 4)));
+typedef uint32_t vu __attribute__((vector_size(LANES * 4)));
+
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE vf vload(const void *p) {
+    vf v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+INLINE vu vload_u32(const void *p) {
+    vu v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+INLINE void vstore(void *p, vf v) {
+    memcpy(p, &v, sizeof v);
+}
+/* The first n lanes, the others zero; n in [0, LANES]. */
+INLINE vf vload_n(const void *p, int64_t n) {
+    if (n == LANES) return vload(p);
+#if defined(__AVX512F__)
+    return (vf)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
+#else
+    vf v = {0};
+    memcpy(&v, p, (size_t)n * sizeof(float));
+    return v;
+#endif
+}
+INLINE void vstore_n(void *p, vf v, int64_t n) {
+    if (n == LANES) {
+        vstore(p, v);
+        return;
+    }
+#if defined(__AVX512F__)
+    _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)v);
+#else
+    memcpy(p, &v, (size_t)n * sizeof(float));
+#endif
+}
+INLINE vf vsplat(float x) {
+#if defined(__AVX512F__)
+    return (vf)_mm512_set1_ps(x);
+#elif defined(__AVX2__)
+    return (vf)_mm256_set1_ps(x);
+#else
+    return (vf){x, x, x, x};
+#endif
+}
+INLINE vf vzero(void) {
+    return (vf){0};
+}
+
+/* a * b + c, fused where the instruction set can. */
+INLINE vf vfma(vf a, vf b, vf c) {
+#if defined(__AVX512F__)
+    return (vf)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif defined(__FMA__)
+    return (vf)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#else
+    return a * b + c;
+#endif
+}
+/* The larger or smaller; b when either is NaN. */
+INLINE vf vmax(vf a, vf b) {
+#if defined(__AVX512F__)
+    return (vf)_mm512_max_ps((__m512)a, (__m512)b);
+#elif defined(__AVX2__)
+    return (vf)_mm256_max_ps((__m256)a, (__m256)b);
+#else
+    const vi larger = a > b;
+    return (vf)((larger & (vi)a) | (~larger & (vi)b));
+#endif
+}
+INLINE vf vmin(vf a, vf b) {
+#if defined(__AVX512F__)
+    return (vf)_mm512_min_ps((__m512)a, (__m512)b);
+#elif defined(__AVX2__)
+    return (vf)_mm256_min_ps((__m256)a, (__m256)b);
+#else
+    const vi smaller = a < b;
+    return (vf)((smaller & (vi)a) | (~smaller & (vi)b));
+#endif
+}
+
+/* The sum of the lanes, as a tree of halves. */
+INLINE float vsum(vf v) {
+#if defined(__AVX512F__)
+    return _mm512_reduce_add_ps((__m512)v);
+#else
+#if defined(__AVX2__)
+    const __m128 q =
+        _mm_add_ps(_mm256_castps256_ps128((__m256)v), _mm256_extractf128_ps((__m256)v, 1));
+    float f[4];
+    memcpy(f, &q, sizeof f);
+#else
+    float f[4];
+    memcpy(f, &v, sizeof f);
+#endif
+    return (f[0] + f[2]) + (f[1] + f[3]);
+#endif
+}
+
+/* 16-bit floats and bytes, widened. */
+INLINE vf vload_bf16(const void *p) {
+#if defined(__AVX512F__)
+    const __m256i half = _mm256_loadu_si256((const __m256i *)p);
+    return (vf)_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16);
+#elif defined(__AVX2__)
+    const __m128i half = _mm_loadu_si128((const __m128i *)p);
+    return (vf)_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16);
+#else
+    uint16_t half[LANES];
+    memcpy(half, p, sizeof half);
+    return (vf)((vu){half[0], half[1], half[2], half[3]} << 16);
+#endif
+}
+INLINE vf vload_f16(const void *p) {
+#if defined(__AVX512F__)
+    return (vf)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
+#elif defined(__F16C__)
+    return (vf)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
+#else
+    /* Moved into a single's fields the value is 2^112 too small, subnormals included. */
+    uint16_t half[LANES];
+    memcpy(half, p, sizeof half);
+    const vu bits = {half[0], half[1], half[2], half[3]};
+    const vf magnitude = (vf)((bits & 0x7fff) << 13) * vsplat(0x1p112f);
+    const vu infinite = (vu)((bits & 0x7c00) == 0x7c00) & 0x7f800000;
+    return (vf)((vu)magnitude | infinite | (bits & 0x8000) << 16);
+#endif
+}
+INLINE vf vload_u8(const void *p) {
+#if defined(__AVX512F__)
+    const __m128i bytes = _mm_loadu_si128((const __m128i *)p);
+    return (vf)_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes));
+#elif defined(__AVX2__)
+    const __m128i bytes = _mm_loadl_epi64((const __m128i *)p);
+    return (vf)_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes));
+#else
+    const uint8_t *b = p;
+    return (vf){(float)b[0], (float)b[1], (float)b[2], (float)b[3]};
+#endif
+}
+INLINE vf vfrom_i32(vi v) {
+#if defined(__AVX512F__)
+    return (vf)_mm512_cvtepi32_ps((__m512i)v);
+#elif defined(__AVX2__)
+    return (vf)_mm256_cvtepi32_ps((__m256i)v);
+#else
+    return __builtin_convertvector(v, vf);
+#endif
+}
+
+/* e to the x, within 1 ulp of the true value (2 where the result is subnormal).
+ * x = n ln 2 + r with |r| <= ln 2 / 2; e^r by a minimax polynomial; 2^n in two factors, so that
+ * results may overflow to infinity and underflow gradually. */
+INLINE vf vexp(vf x) {
+    const vf magic = vsplat(0x1.8p23f); /* adding it rounds to an integer */
+    x = vmin(vsplat(89.0f), vmax(vsplat(-104.0f), x));
+    const vf rounded = vfma(x, vsplat(0x1.715476p+0f), magic);
+    const vf n = rounded - magic;
+    vf r = vfma(n, vsplat(-0x1.63p-1f), x); /* ln 2 in two parts; the first times n is exact */
+    r = vfma(n, vsplat(0x1.bd0106p-13f), r);
+    vf p = vsplat(0.000198910798644647f);
+    p = vfma(p, r, vsplat(0.0013933731243014336f));
+    p = vfma(p, r, vsplat(0.00833331048488617f));
+    p = vfma(p, r, vsplat(0.041666463017463684f));
+    p = vfma(p, r, vsplat(0.1666666716337204f));
+    p = vfma(p, r, vsplat(0.5f));
+    p = vfma(p, r * r, r) + vsplat(1.0f);
+    const vi power = (vi)((vu)rounded - (vu)magic);
+    const vi half = power >> 1;
+    return p * (vf)((half + 127) << 23) * (vf)((power - half + 127) << 23);
+}
+INLINE vf vsigmoid(vf x) {
+    return vsplat(1.0f) / (vsplat(1.0f) + vexp(-x));
+}
+INLINE vf vsilu(vf x) {
+    return x / (vsplat(1.0f) + vexp(-x));
+}
+
+/* Sum of a[i] * b[i]. */
+INLINE float vdot(const float *a, const float *b, int64_t n) {
+    vf acc[4] = {{0}, {0}, {0}, {0}};
+    int64_t i = 0;
+    for (; i + 4 * LANES <= n; i += 4 * LANES)
+        for (int j = 0; j < 4; j++)
+            acc[j] = vfma(vload(a + i + j * LANES), vload(b + i + j * LANES), acc[j]);
+    for (; i + LANES <= n; i += LANES) acc[0] = vfma(vload(a + i), vload(b + i), acc[0]);
+    if (i < n) acc[1] = vfma(vload_n(a + i, n - i), vload_n(b + i, n - i), acc[1]);
+    return vsum((acc[0] + acc[1]) + (acc[2] + acc[3]));
+}
+/* Sum of x[i]. */
+INLINE float vtotal(const float *x, int64_t n) {
+    vf acc[2] = {{0}, {0}};
+    int64_t i = 0;
+    for (; i + 2 * LANES <= n; i += 2 * LANES)
+        for (int j = 0; j < 2; j++) acc[j] += vload(x + i + j * LANES);
+    for (; i < n; i += LANES) acc[0] += vload_n(x + i, n - i < LANES ? n - i : LANES);
+    return vsum(acc[0] + acc[1]);
+}
+
+/* Runs the body for every vector of n floats, with i its start and count its lanes:
+ * LANES, constant, but for a last shorter one. */
+#define FOR_VECTORS(i, count, n, ...)                                                              \
+    do {                                                                                           \
+        int64_t i = 0;                                                                             \
+        for (; i + LANES <= (n); i += LANES) {                                                     \
+            const int64_t count = LANES;                                                           \
+            __VA_ARGS__                                                                            \
+        }                                                                                          \
+        if (i < (n)) {                                                                             \
+            const int64_t count = (n)-i;                                                           \
+            __VA_ARGS__                                                                            \
+        }                                                                                          \
+    } while (0)
+
+/* The largest of x[0..n), NaNs aside. */
+INLINE float vlargest(const float *x, int64_t n) {
+    vf most = vsplat(-INFINITY);
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) most = vmax(vload(x + i), most);
+    float best = -INFINITY;
+    for (; i < n; i++) best = x[i] > best ? x[i] : best;
+    for (int lane = 0; lane < LANES; lane++) best = most[lane] > best ? most[lane] : best;
+    return best;
+}
+/* Replaces x[i] by e^(x[i] - largest) and returns their sum: NaN when there is one among x. */
+INLINE float vsoftmax_terms(float *x, int64_t n) {
+    const vf most = vsplat(vlargest(x, n));
+    FOR_VECTORS(i, count, n, vstore_n(x + i, vexp(vload_n(x + i, count) - most), count););
+    return vtotal(x, n);
+}
+#endif

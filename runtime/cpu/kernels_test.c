@@ -1,0 +1,870 @@
+/* kernels_test.c - Every kernel of every instruction set this machine has, against the plain
+ * meaning of its op (sl_eval, in double).
+ *
+ * Each case runs under several divisions of its items, in both orders, which must agree to the last
+ * bit; then each row of the result must lie within a tolerance of the oracle's, relative to the
+ * row's norm.  Scratch has exactly the size asked for, so that a sanitizer sees overruns. */
+#include "compiler/ops/semantics.h"
+#include "core/codec.h"
+#include "runtime/cpu/kernel.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { MAX_OPERANDS = SL_MAX_INPUTS + SL_MAX_OUTPUTS };
+static const char *const isas[] = {"baseline", "avx2", "avx512"};
+enum { ISA_COUNT = sizeof isas / sizeof isas[0] };
+
+/* ---- random data ---- */
+
+static uint64_t seed = 0x9e3779b97f4a7c15;
+static uint32_t next(void) {
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    seed ^= seed << 17;
+    return (uint32_t)(seed >> 32);
+}
+static double uniform(double low, double high) {
+    return low + (high - low) * (double)next() / 4294967296.0;
+}
+
+static void fill_panels(const sl_type *type, uint8_t *bytes) {
+    const int64_t rows = type->shape.dims[0], cols = type->shape.dims[1];
+    const sl_panel_layout l = sl_panel_layout_of(type->dtype, rows, cols);
+    for (uint64_t i = 0; i < l.matrix_bytes; i++) bytes[i] = (uint8_t)(next() % 255 + 1);
+    if (type->dtype == SL_DTYPE_q4) {
+        for (int64_t i = 0; i < l.panels * l.supers * 2; i++)
+            ((float *)(void *)bytes)[i] = (float)uniform(0.0001, 0.001);
+        return;
+    }
+    for (int64_t p = 0; p < l.panels; p++)
+        for (int64_t i = 0; i < l.groups * SL_PANEL_ROWS; i++) {
+            const uint16_t scale = sl_f16_from_f32((float)uniform(-0.01, 0.01));
+            memcpy(bytes + (uint64_t)p * l.panel_bytes + (uint64_t)i * 2, &scale, sizeof scale);
+        }
+    for (uint64_t i = 0; i < l.matrix_bytes; i++) /* -128 is not a code; scales may have any byte */
+        if (i % l.panel_bytes >= l.scale_bytes && bytes[i] == 128) bytes[i] = 127;
+}
+
+static void fill(const sl_type *type, void *bytes, double low, double high) {
+    if (sl_dtype_infos[type->dtype].kind == SL_KIND_PANEL) {
+        fill_panels(type, bytes);
+        return;
+    }
+    const size_t each = sl_dtype_infos[type->dtype].bytes;
+    for (int64_t i = 0; i < sl_type_elements(type); i++) {
+        const double value = uniform(low, high);
+        const double whole = floor(value);
+        sl_encode_f64(type->dtype,
+                      sl_dtype_infos[type->dtype].kind == SL_KIND_FLOAT ? &value : &whole, 1,
+                      (char *)bytes + (size_t)i * each);
+    }
+}
+
+/* ---- an op with its operands ---- */
+
+typedef struct {
+    sl_op op;
+    const void *attrs;
+    double tolerance;
+    uint32_t inputs, operands; /* operands: inputs, then OUTs */
+    sl_type types[MAX_OPERANDS];
+    void *data[MAX_OPERANDS]; /* of inputs: what they start from; of OUTs: NULL */
+    uint32_t misalign[MAX_OPERANDS];
+    sl_expert_source *source;
+    void (*prepare)(sl_expert_source *source); /* before each run, for streaming ops */
+} op_case;
+
+static op_case case_of(sl_op op, const void *attrs, double tolerance) {
+    return (op_case){.op = op, .attrs = attrs, .tolerance = tolerance};
+}
+
+/* Adds an input with elements in [low, high) and returns its bytes. */
+static void *input(op_case *c, sl_type type, double low, double high) {
+    const uint64_t bytes = sl_type_bytes(&type);
+    void *data = NULL;
+    assert_int_equal(posix_memalign(&data, 64, bytes), 0);
+    fill(&type, data, low, high);
+    c->types[c->inputs] = type;
+    c->data[c->inputs++] = data;
+    return data;
+}
+static float *floats(op_case *c, sl_type type) {
+    return input(c, type, -1, 1);
+}
+static sl_type f32(uint32_t rank, int64_t a, int64_t b, int64_t c, int64_t d) {
+    return sl_type_make(SL_DTYPE_f32, rank, a, b, c, d);
+}
+static sl_type i32(int64_t n) {
+    return sl_type_make(SL_DTYPE_i32, 1, n);
+}
+
+static void infer_outputs(op_case *c) {
+    const sl_op_info *info = sl_op_info_of(c->op);
+    sl_type outs[SL_MAX_OUTPUTS];
+    sl_error err = {0};
+    assert_int_equal(c->inputs, info->input_count);
+    if (sl_infer(c->op, info->name, c->types, c->attrs, outs, &err)) fail_msg("%s", err.message);
+    c->operands = c->inputs;
+    for (uint32_t o = 0; o < info->output_count; o++)
+        if (info->output_state[o] < 0) c->types[c->operands++] = outs[o];
+}
+
+static void release_case(op_case *c) {
+    for (uint32_t i = 0; i < c->inputs; i++) free(c->data[i]);
+}
+
+/* ---- one run of a kernel ---- */
+
+typedef struct {
+    void *blocks[MAX_OPERANDS];
+    void *views[MAX_OPERANDS]; /* into blocks, perhaps misaligned */
+} memory;
+
+static bool is_written(const op_case *c, uint32_t operand) {
+    return operand >= c->inputs || sl_op_info_of(c->op)->input_kinds[operand] == SL_OPERAND_STATE;
+}
+
+static memory memory_of(const op_case *c) {
+    memory m = {0};
+    for (uint32_t i = 0; i < c->operands; i++) {
+        if (c->source && i == c->inputs - 1) continue; /* experts come last */
+        const uint64_t bytes = sl_type_bytes(&c->types[i]);
+        assert_int_equal(posix_memalign(&m.blocks[i], 64, bytes + c->misalign[i]), 0);
+        m.views[i] = (char *)m.blocks[i] + c->misalign[i];
+        if (i < c->inputs)
+            memcpy(m.views[i], c->data[i], bytes);
+        else
+            memset(m.views[i], 0xa5, bytes);
+    }
+    return m;
+}
+static void memory_free(memory *m) {
+    for (int i = 0; i < MAX_OPERANDS; i++) free(m->blocks[i]);
+}
+
+static void *args_of(const op_case *c, const memory *m) {
+    const sl_op_info *info = sl_op_info_of(c->op);
+    sl_view *args = calloc(1, info->args_bytes);
+    assert_non_null(args);
+    for (uint32_t i = 0; i < c->operands; i++) {
+        args[i].type = c->types[i];
+        args[i].data = c->source && i == c->inputs - 1 ? (void *)c->source : m->views[i];
+    }
+    if (c->attrs) memcpy(args + c->operands, c->attrs, info->attrs_bytes);
+    return args;
+}
+
+/* Items in ranges of `step`, from the front or from the back. */
+static sl_status run_items(const sl_kernel *kernel, const void *args, int64_t step, bool backwards,
+                           sl_error *err) {
+    const sl_split split = kernel->split(args);
+    void *scratch = NULL;
+    assert_true(split.items >= 1 && split.grain >= 1);
+    assert_int_equal(posix_memalign(&scratch, 64, split.scratch_bytes + !split.scratch_bytes), 0);
+    sl_worker worker = {scratch, err};
+    const int64_t ranges = (split.items + step - 1) / step;
+    sl_status status = SL_OK;
+    for (int64_t i = 0; i < ranges && status == SL_OK; i++) {
+        const int64_t begin = (backwards ? ranges - 1 - i : i) * step;
+        const int64_t end = begin + step < split.items ? begin + step : split.items;
+        memset(scratch, 0xff, split.scratch_bytes); /* NaNs: nothing may be left from before */
+        status = kernel->run(args, begin, end, &worker);
+    }
+    free(scratch);
+    return status;
+}
+
+static sl_status run_kernel(const op_case *c, const char *isa, memory *m, int64_t step,
+                            bool backwards, sl_error *err) {
+    const sl_kernel *kernel = sl_cpu_kernel_find(sl_cpu_kernel_set(isa), c->op, c->types);
+    assert_non_null(kernel);
+    void *args = args_of(c, m);
+    if (c->prepare) c->prepare(c->source);
+    const sl_status status = run_items(kernel, args, step, backwards, err);
+    free(args);
+    return status;
+}
+
+/* ---- the oracle ---- */
+
+static double *doubles_of(const sl_type *type, const void *bytes) {
+    double *out = calloc((size_t)sl_type_elements(type), sizeof *out);
+    assert_non_null(out);
+    if (bytes) sl_decode_f64(type->dtype, bytes, sl_type_elements(type), out);
+    return out;
+}
+
+/* Results by operand: of OUTs and of states. */
+static void evaluate(const op_case *c, double *results[MAX_OPERANDS]) {
+    const sl_op_info *info = sl_op_info_of(c->op);
+    sl_eval_tensor in[SL_MAX_INPUTS] = {0}, out[SL_MAX_OUTPUTS] = {0};
+    for (uint32_t i = 0; i < c->inputs; i++) {
+        in[i].type = c->types[i];
+        if (c->source && i == c->inputs - 1)
+            in[i].source = c->source;
+        else if (sl_dtype_infos[c->types[i].dtype].kind == SL_KIND_PANEL)
+            in[i].coded = c->data[i];
+        else
+            results[i] = in[i].data = doubles_of(&c->types[i], c->data[i]);
+    }
+    uint32_t operand = c->inputs;
+    for (uint32_t o = 0; o < info->output_count; o++) {
+        if (info->output_state[o] >= 0) {
+            out[o] = in[info->output_state[o]];
+            continue;
+        }
+        out[o].type = c->types[operand];
+        results[operand] = out[o].data = doubles_of(&c->types[operand], NULL);
+        operand++;
+    }
+    sl_arena scratch;
+    sl_arena_init(&scratch, NULL);
+    sl_error err = {0};
+    if (c->prepare) c->prepare(c->source);
+    const sl_eval_args args = {info->name, in, c->attrs, out, &scratch};
+    if (sl_eval(c->op, &args, &err)) fail_msg("%s: %s", info->name, err.message);
+    sl_arena_deinit(&scratch);
+}
+
+/* Every row within the tolerance; integers exactly. */
+static void compare(const op_case *c, const char *isa, uint32_t operand, const void *got,
+                    const double *want) {
+    const sl_type *type = &c->types[operand];
+    const int64_t width = type->shape.rank ? type->shape.dims[type->shape.rank - 1] : 1;
+    double *values = doubles_of(type, got);
+    for (int64_t row = 0; row < sl_type_elements(type) / width; row++) {
+        double error = 0, norm = 0;
+        for (int64_t i = row * width; i < (row + 1) * width; i++) {
+            error += (values[i] - want[i]) * (values[i] - want[i]);
+            norm += want[i] * want[i];
+        }
+        const double limit = type->dtype == SL_DTYPE_f32 ? c->tolerance * sqrt(norm) + 1e-37 : 0;
+        if (!(sqrt(error) <= limit))
+            fail_msg(
+                "%s on %s: row %lld of operand %u is off by %g of %g, at most %g of it allowed",
+                sl_op_info_of(c->op)->name, isa, (long long)row, operand, sqrt(error), sqrt(norm),
+                c->tolerance);
+    }
+    free(values);
+}
+
+static void check_isa(const op_case *c, const char *isa, double *const want[MAX_OPERANDS]) {
+    static const int64_t steps[] = {INT32_MAX, 1, 3};
+    memory first = memory_of(c);
+    for (int s = 0; s < 6; s++) {
+        memory m = memory_of(c);
+        sl_error err = {0};
+        if (run_kernel(c, isa, &m, steps[s / 2], s % 2, &err)) fail_msg("%s", err.message);
+        for (uint32_t i = 0; i < c->operands; i++) {
+            if (!m.views[i]) continue;
+            const uint64_t bytes = sl_type_bytes(&c->types[i]);
+            if (s == 0 && is_written(c, i)) compare(c, isa, i, m.views[i], want[i]);
+            if (s == 0) memcpy(first.views[i], m.views[i], bytes);
+            if (!is_written(c, i))
+                assert_memory_equal(m.views[i], c->data[i], bytes);
+            else if (memcmp(m.views[i], first.views[i], bytes) != 0)
+                fail_msg("%s on %s: another division of items gives other bits",
+                         sl_op_info_of(c->op)->name, isa);
+        }
+        memory_free(&m);
+    }
+    memory_free(&first);
+}
+
+/* Runs everything on the case and releases it. */
+static void check(op_case *c) {
+    double *want[MAX_OPERANDS] = {0};
+    infer_outputs(c);
+    evaluate(c, want);
+    for (int i = 0; i < ISA_COUNT; i++)
+        if (sl_cpu_kernel_set(isas[i])) check_isa(c, isas[i], want);
+    for (uint32_t i = 0; i < MAX_OPERANDS; i++) free(want[i]);
+    release_case(c);
+}
+
+/* The kernel must refuse the case with SL_INVALID. */
+static void check_refused(op_case *c) {
+    infer_outputs(c);
+    for (int i = 0; i < ISA_COUNT; i++) {
+        if (!sl_cpu_kernel_set(isas[i])) continue;
+        memory m = memory_of(c);
+        sl_error err = {0};
+        assert_int_equal(run_kernel(c, isas[i], &m, 1, false, &err), SL_INVALID);
+        assert_true(err.message[0] != 0);
+        memory_free(&m);
+    }
+    release_case(c);
+}
+
+/* ---- elementwise ---- */
+
+static void binary(sl_op op, sl_type a, sl_type b, double tolerance) {
+    op_case c = case_of(op, NULL, tolerance);
+    const double limit = a.dtype == SL_DTYPE_i32 ? 100000 : 4;
+    input(&c, a, -limit, limit);
+    input(&c, b, -limit, limit);
+    check(&c);
+}
+
+static void test_binary(void **state) {
+    (void)state;
+    static const sl_op ops[] = {SL_OP_add,     SL_OP_sub,     SL_OP_mul,
+                                SL_OP_maximum, SL_OP_minimum, SL_OP_div};
+    for (int i = 0; i < 6; i++) {
+        binary(ops[i], f32(2, 7, 1030, 0, 0), f32(2, 7, 1030, 0, 0), 1e-7);
+        binary(ops[i], f32(3, 3, 5, 67, 0), f32(1, 67, 0, 0, 0), 1e-7);
+        binary(ops[i], f32(3, 3, 1, 67, 0), f32(3, 1, 41, 1, 0), 1e-7);
+        binary(ops[i], f32(0, 0, 0, 0, 0), f32(3, 2, 3, 5, 0), 1e-7);
+        binary(ops[i], f32(0, 0, 0, 0, 0), f32(0, 0, 0, 0, 0), 1e-7);
+        binary(ops[i], f32(2, 1, 1, 0, 0), f32(1, 2000, 0, 0, 0), 1e-7);
+        if (ops[i] == SL_OP_div) continue;
+        binary(ops[i], sl_type_make(SL_DTYPE_i32, 2, (int64_t)5, (int64_t)1),
+               sl_type_make(SL_DTYPE_i32, 2, (int64_t)1, (int64_t)333), 0);
+    }
+}
+
+static void test_unary(void **state) {
+    (void)state;
+    static const struct {
+        sl_op op;
+        double low, high, tolerance;
+    } rows[] = {
+        {SL_OP_neg, -4, 4, 0},          {SL_OP_abs, -4, 4, 0},
+        {SL_OP_relu, -4, 4, 0},         {SL_OP_exp, -80, 80, 1.2e-7},
+        {SL_OP_log, 1e-3, 1e3, 1.2e-7}, {SL_OP_sqrt, 0, 1e3, 1e-7},
+        {SL_OP_rsqrt, 1e-3, 1e3, 2e-7}, {SL_OP_tanh, -4, 4, 2e-7},
+        {SL_OP_sigmoid, -80, 80, 3e-7}, {SL_OP_silu, -80, 80, 3e-7},
+        {SL_OP_gelu, -5, 5, 5e-7},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        for (int64_t width = 1; width < 4000; width = width * 5 + 2) {
+            op_case c = case_of(rows[i].op, NULL, rows[i].tolerance);
+            input(&c, f32(2, 3, width, 0, 0), rows[i].low, rows[i].high);
+            check(&c);
+        }
+}
+
+/* Distance in units of the last place of the true value. */
+static double ulps(float got, double want) {
+    const float nearest = (float)want;
+    if (isinf(nearest)) return got == nearest ? 0 : 1e9;
+    int exponent = 0;
+    (void)frexp(want, &exponent);
+    if (exponent < -125) exponent = -125; /* subnormals share the smallest normal's unit */
+    return fabs((double)got - want) / ldexp(1.0, exponent - 24);
+}
+
+static void test_exp_accuracy(void **state) {
+    (void)state;
+    enum { COUNT = 400000 };
+    static float x[COUNT], y[COUNT];
+    for (int i = 0; i < COUNT; i++) x[i] = (float)uniform(-106, 90);
+    x[0] = NAN, x[1] = INFINITY, x[2] = -INFINITY, x[3] = 0, x[4] = -0.0f;
+    const sl_type type = f32(1, COUNT, 0, 0, 0);
+    for (int i = 0; i < ISA_COUNT; i++) {
+        const sl_kernel_set *set = sl_cpu_kernel_set(isas[i]);
+        if (!set) continue;
+        sl_error err = {0};
+        const sl_exp_args exp_args = {.x = {x, type}, .out = {y, type}};
+        assert_int_equal(
+            run_items(sl_cpu_kernel_find(set, SL_OP_exp, &type), &exp_args, INT32_MAX, false, &err),
+            SL_OK);
+        assert_true(isnan(y[0]) && isinf(y[1]) && y[2] == 0 && y[3] == 1 && y[4] == 1);
+        double worst_exp = 0, worst_sigmoid = 0;
+        for (int j = 3; j < COUNT; j++) worst_exp = fmax(worst_exp, ulps(y[j], exp((double)x[j])));
+        const sl_sigmoid_args sigmoid_args = {.x = {x, type}, .out = {y, type}};
+        assert_int_equal(run_items(sl_cpu_kernel_find(set, SL_OP_sigmoid, &type), &sigmoid_args,
+                                   INT32_MAX, false, &err),
+                         SL_OK);
+        for (int j = 3; j < COUNT; j++)
+            if (x[j] > -87)
+                worst_sigmoid = fmax(worst_sigmoid, ulps(y[j], 1 / (1 + exp(-(double)x[j]))));
+        print_message("%s: exp within %.2f ulp, sigmoid within %.2f ulp\n", isas[i], worst_exp,
+                      worst_sigmoid);
+        assert_true(worst_exp <= 1.1 && worst_sigmoid <= 2.5);
+    }
+}
+
+/* ---- contraction, reduction, movement ---- */
+
+static void test_matmul(void **state) {
+    (void)state;
+    static const int64_t sizes[][3] = {{1, 1, 1}, {3, 7, 5}, {17, 33, 131}, {33, 64, 300}};
+    for (int i = 0; i < 4; i++) {
+        const int64_t m = sizes[i][0], k = sizes[i][1], n = sizes[i][2];
+        op_case c = case_of(SL_OP_matmul, NULL, 1e-6);
+        floats(&c, f32(2, m, k, 0, 0)), floats(&c, f32(2, k, n, 0, 0));
+        check(&c);
+        op_case batched = case_of(SL_OP_matmul, NULL, 1e-6);
+        floats(&batched, f32(4, 2, 1, m, k)), floats(&batched, f32(3, 3, k, n, 0));
+        check(&batched);
+    }
+}
+
+static void test_reduce(void **state) {
+    (void)state;
+    static const sl_dims axes[] = {{1, {2}}, {1, {0}}, {2, {1, 2}}, {2, {0, 2}}, {3, {0, 1, 2}}};
+    static const sl_op ops[] = {SL_OP_reduce_sum, SL_OP_reduce_mean, SL_OP_reduce_max};
+    for (int o = 0; o < 3; o++)
+        for (int i = 0; i < 5; i++) {
+            const sl_reduce_sum_attrs attrs = {.axes = axes[i], .keep = (uint32_t)i % 2};
+            op_case c = case_of(ops[o], &attrs, 1e-6);
+            input(&c, f32(3, 5, 7, 93, 0), 0.1, 2);
+            check(&c);
+        }
+}
+
+static void test_last_axis(void **state) {
+    (void)state;
+    for (int64_t width = 1; width < 2000; width = width * 3 + 1) {
+        op_case softmax = case_of(SL_OP_softmax, NULL, 1e-6);
+        input(&softmax, f32(3, 2, 3, width, 0), -20, 20);
+        check(&softmax);
+        op_case argmax = case_of(SL_OP_argmax, NULL, 0);
+        float *x = input(&argmax, f32(2, 5, width, 0, 0), -1, 1);
+        if (width > 4) x[1] = x[3] = 2; /* a tie */
+        check(&argmax);
+    }
+}
+
+static void test_movement(void **state) {
+    (void)state;
+    static const sl_dtype types[] = {SL_DTYPE_f32, SL_DTYPE_bf16, SL_DTYPE_u8};
+    for (int i = 0; i < 3; i++) {
+        const sl_type x = sl_type_make(types[i], 3, (int64_t)5, (int64_t)6, (int64_t)7);
+        const sl_transpose_attrs perms = {.perm = {3, {2, 0, 1}}};
+        op_case transpose = case_of(SL_OP_transpose, &perms, 0);
+        input(&transpose, x, 0, 100);
+        check(&transpose);
+        for (uint32_t axis = 0; axis < 3; axis++) {
+            const sl_slice_attrs slices = {.axis = axis, .start = 2, .length = 3};
+            op_case slice = case_of(SL_OP_slice, &slices, 0);
+            input(&slice, x, 0, 100);
+            check(&slice);
+            const sl_concat_attrs concats = {.axis = axis};
+            op_case concat = case_of(SL_OP_concat, &concats, 0);
+            sl_type other = x;
+            other.shape.dims[axis] = 2;
+            input(&concat, x, 0, 100), input(&concat, other, 0, 100);
+            check(&concat);
+            const sl_gather_attrs gathers = {.axis = axis};
+            op_case gather = case_of(SL_OP_gather, &gathers, 0);
+            input(&gather, x, 0, 100);
+            input(&gather, sl_type_make(SL_DTYPE_i32, 2, (int64_t)2, (int64_t)4), 0, 5);
+            check(&gather);
+        }
+    }
+    op_case halves = case_of(SL_OP_split_halves, NULL, 0);
+    floats(&halves, f32(3, 3, 5, 22, 0));
+    check(&halves);
+    const sl_gather_attrs first = {.axis = 0};
+    op_case outside = case_of(SL_OP_gather, &first, 0);
+    floats(&outside, f32(2, 5, 3, 0, 0)), input(&outside, i32(3), 5, 6);
+    check_refused(&outside);
+}
+
+/* ---- weights ---- */
+
+static const sl_dtype weight_types[] = {SL_DTYPE_f32, SL_DTYPE_f16, SL_DTYPE_bf16, SL_DTYPE_q4,
+                                        SL_DTYPE_q8};
+enum { WEIGHT_TYPES = 5 };
+
+static void test_linear(void **state) {
+    (void)state;
+    static const int64_t sizes[][3] = {{1, 1, 1},    {1, 17, 33},   {2, 16, 32},  {3, 50, 300},
+                                       {7, 33, 511}, {19, 40, 264}, {13, 5, 1024}};
+    for (int w = 0; w < WEIGHT_TYPES; w++)
+        for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+            const int64_t tokens = sizes[i][0], rows = sizes[i][1], cols = sizes[i][2];
+            op_case c = case_of(SL_OP_linear, NULL, 2e-6);
+            floats(&c, f32(2, tokens, cols, 0, 0));
+            input(&c, sl_type_make(weight_types[w], 2, rows, cols), -1, 1);
+            if (w < 3) c.misalign[1] = 2; /* dense weights lie where a file put them */
+            check(&c);
+        }
+}
+
+/* A token's result must not depend on the other tokens of the call. */
+static void test_linear_rows_alone(void **state) {
+    (void)state;
+    enum { TOKENS = 19, ROWS = 37, COLS = 291 };
+    static float x[TOKENS * COLS], together[TOKENS * ROWS], alone[ROWS];
+    const sl_type x_type = f32(2, TOKENS, COLS, 0, 0);
+    fill(&x_type, x, -1, 1);
+    for (int n = 0; n < ISA_COUNT * WEIGHT_TYPES; n++) {
+        const sl_kernel_set *set = sl_cpu_kernel_set(isas[n / WEIGHT_TYPES]);
+        if (!set) continue;
+        const sl_dtype dtype = weight_types[n % WEIGHT_TYPES];
+        op_case c = case_of(SL_OP_linear, NULL, 0);
+        c.types[c.inputs++] = x_type;
+        void *w = input(&c, sl_type_make(dtype, 2, (int64_t)ROWS, (int64_t)COLS), -1, 1);
+        const sl_kernel *kernel = sl_cpu_kernel_find(set, SL_OP_linear, c.types);
+        sl_linear_args args = {
+            .x = {x, x_type}, .w = {w, c.types[1]}, .out = {together, f32(2, TOKENS, ROWS, 0, 0)}};
+        sl_error err = {0};
+        assert_int_equal(run_items(kernel, &args, INT32_MAX, false, &err), SL_OK);
+        args.x.type = f32(2, 1, COLS, 0, 0);
+        args.out = (sl_view){alone, f32(2, 1, ROWS, 0, 0)};
+        for (int t = 0; t < TOKENS; t++) {
+            args.x.data = x + (size_t)t * COLS;
+            assert_int_equal(run_items(kernel, &args, INT32_MAX, false, &err), SL_OK);
+            assert_memory_equal(alone, together + (size_t)t * ROWS, sizeof alone);
+        }
+        free(w);
+    }
+}
+
+static void test_embed(void **state) {
+    (void)state;
+    for (int w = 0; w < WEIGHT_TYPES; w++) {
+        op_case c = case_of(SL_OP_embed, NULL, 0);
+        input(&c, sl_type_make(weight_types[w], 2, (int64_t)50, (int64_t)77), -1, 1);
+        input(&c, i32(9), 0, 50);
+        check(&c);
+        op_case outside = case_of(SL_OP_embed, NULL, 0);
+        input(&outside, sl_type_make(weight_types[w], 2, (int64_t)50, (int64_t)77), -1, 1);
+        input(&outside, i32(9), w % 2 ? -2 : 50, w % 2 ? 0 : 52);
+        check_refused(&outside);
+    }
+}
+
+/* ---- norms and attention ---- */
+
+static void test_norms(void **state) {
+    (void)state;
+    for (int64_t width = 1; width < 1500; width = width * 4 + 3) {
+        const sl_rms_norm_attrs rms_attrs = {.eps = 1e-6f, .offset = 1};
+        op_case rms = case_of(SL_OP_rms_norm, &rms_attrs, 1e-6);
+        floats(&rms, f32(3, 5, 3, width, 0)), floats(&rms, f32(1, width, 0, 0, 0));
+        check(&rms);
+        const sl_gated_rms_norm_attrs gated_attrs = {.eps = 1e-6f};
+        op_case gated = case_of(SL_OP_gated_rms_norm, &gated_attrs, 1e-6);
+        floats(&gated, f32(3, 5, 3, width, 0)), floats(&gated, f32(3, 5, 3, width, 0));
+        floats(&gated, f32(1, width, 0, 0, 0));
+        check(&gated);
+        const sl_l2_norm_attrs l2_attrs = {.eps = 1e-6f, .scale = 0.125f};
+        op_case l2 = case_of(SL_OP_l2_norm, &l2_attrs, 1e-6);
+        floats(&l2, f32(3, 5, 3, width, 0));
+        check(&l2);
+    }
+}
+
+static void test_rope(void **state) {
+    (void)state;
+    const sl_rope_attrs attrs = {.rotary = 12, .theta = 1e7f};
+    op_case c = case_of(SL_OP_rope, &attrs, 3e-7);
+    floats(&c, f32(3, 9, 3, 20, 0)), input(&c, i32(9), 0, 250000);
+    check(&c);
+    op_case negative = case_of(SL_OP_rope, &attrs, 0);
+    floats(&negative, f32(3, 2, 3, 20, 0)), input(&negative, i32(2), -5, -1);
+    check_refused(&negative);
+}
+
+/* Rows of two slots: slot 2 from position `first` on, then slot 0 from 0 on. */
+static void add_slots(op_case *c, int64_t rows, int64_t split, int32_t first) {
+    int32_t *slots = input(c, i32(rows), 0, 1), *positions = input(c, i32(rows), 0, 1);
+    for (int64_t t = 0; t < rows; t++) {
+        slots[t] = t < split ? 2 : 0;
+        positions[t] = (int32_t)(t < split ? first + t : t - split);
+    }
+}
+
+static void test_attention(void **state) {
+    (void)state;
+    static const int64_t widths[] = {5, 16, 72, 128};
+    for (int i = 0; i < 4; i++) {
+        const sl_type cache = f32(4, 3, 40, 3, widths[i]);
+        op_case append = case_of(SL_OP_kv_append, NULL, 0);
+        floats(&append, f32(3, 7, 3, widths[i], 0)), floats(&append, f32(3, 7, 3, widths[i], 0));
+        add_slots(&append, 7, 4, 36);
+        floats(&append, cache), floats(&append, cache);
+        check(&append);
+        const sl_sdpa_attrs attrs = {.scale = 0.7f};
+        op_case sdpa = case_of(SL_OP_sdpa, &attrs, 2e-6);
+        floats(&sdpa, f32(3, 7, 6, widths[i], 0)), floats(&sdpa, cache), floats(&sdpa, cache);
+        add_slots(&sdpa, 7, 4, 36);
+        check(&sdpa);
+    }
+    op_case beyond = case_of(SL_OP_kv_append, NULL, 0);
+    floats(&beyond, f32(3, 7, 1, 4, 0)), floats(&beyond, f32(3, 7, 1, 4, 0));
+    add_slots(&beyond, 7, 4, 37);
+    floats(&beyond, f32(4, 3, 40, 1, 4)), floats(&beyond, f32(4, 3, 40, 1, 4));
+    check_refused(&beyond);
+    const sl_sdpa_attrs attrs = {.scale = 1};
+    op_case no_slot = case_of(SL_OP_sdpa, &attrs, 0);
+    floats(&no_slot, f32(3, 7, 1, 4, 0));
+    floats(&no_slot, f32(4, 2, 40, 1, 4)), floats(&no_slot, f32(4, 2, 40, 1, 4));
+    add_slots(&no_slot, 7, 4, 3);
+    check_refused(&no_slot);
+}
+
+/* ---- delta net ---- */
+
+static void test_causal_conv(void **state) {
+    (void)state;
+    for (int64_t taps = 2; taps < 6; taps++) {
+        op_case c = case_of(SL_OP_causal_conv, NULL, 1e-6);
+        floats(&c, f32(2, 11, 131, 0, 0)), floats(&c, f32(2, 131, taps, 0, 0));
+        add_slots(&c, 11, 6, 5);
+        floats(&c, f32(3, 3, taps - 1, 131, 0));
+        check(&c);
+    }
+    op_case no_slot = case_of(SL_OP_causal_conv, NULL, 0);
+    floats(&no_slot, f32(2, 5, 8, 0, 0)), floats(&no_slot, f32(2, 8, 4, 0, 0));
+    add_slots(&no_slot, 5, 2, 1);
+    floats(&no_slot, f32(3, 2, 3, 8, 0));
+    check_refused(&no_slot);
+}
+
+static void test_decay_beta(void **state) {
+    (void)state;
+    op_case c = case_of(SL_OP_decay_beta, NULL, 1e-6);
+    input(&c, f32(2, 9, 5, 0, 0), -20, 20), input(&c, f32(2, 9, 5, 0, 0), -20, 20);
+    floats(&c, f32(1, 5, 0, 0, 0)), floats(&c, f32(1, 5, 0, 0, 0));
+    check(&c);
+}
+
+static void delta_case(sl_op op, const void *attrs, int64_t rows, int64_t dk, int64_t dv) {
+    op_case c = case_of(op, attrs, 5e-6);
+    floats(&c, f32(3, rows, 2, dk, 0));
+    float *k = floats(&c, f32(3, rows, 2, dk, 0));
+    for (int64_t i = 0; i < rows * 2 * dk; i++) k[i] /= sqrtf((float)dk); /* about unit length */
+    floats(&c, f32(3, rows, 6, dv, 0));
+    input(&c, f32(2, rows, 6, 0, 0), -1, 0), input(&c, f32(2, rows, 6, 0, 0), 0, 1);
+    add_slots(&c, rows, rows * 2 / 3, 8);
+    floats(&c, f32(4, 3, 6, dk, dv));
+    check(&c);
+}
+
+static void test_delta(void **state) {
+    (void)state;
+    static const int64_t sizes[][3] = {{1, 4, 3}, {2, 5, 17}, {19, 16, 32}, {40, 33, 50}};
+    for (int i = 0; i < 4; i++) {
+        delta_case(SL_OP_delta_step, NULL, sizes[i][0], sizes[i][1], sizes[i][2]);
+        for (uint32_t chunk = 1; chunk <= 64; chunk = chunk * 3 + 1) {
+            const sl_delta_chunk_attrs attrs = {.chunk = chunk};
+            delta_case(SL_OP_delta_chunk, &attrs, sizes[i][0], sizes[i][1], sizes[i][2]);
+        }
+    }
+}
+
+/* ---- experts ---- */
+
+static void test_route(void **state) {
+    (void)state;
+    for (uint32_t normalise = 0; normalise < 2; normalise++)
+        for (uint32_t k = 1; k <= 9; k += 4) {
+            const sl_route_attrs attrs = {.k = k, .normalise = normalise};
+            op_case c = case_of(SL_OP_route, &attrs, 1e-6);
+            float *logits = input(&c, f32(2, 7, 37, 0, 0), -5, 5);
+            logits[3] = logits[9] = 6; /* a tie */
+            check(&c);
+        }
+    const sl_route_attrs attrs = {.k = 2};
+    op_case nan = case_of(SL_OP_route, &attrs, 0);
+    float *logits = floats(&nan, f32(2, 1, 4, 0, 0));
+    for (int i = 0; i < 3; i++) logits[i] = NAN;
+    check_refused(&nan);
+}
+
+/* Experts in memory; every expert in `wanted` is given out once per request, last first. */
+enum { EXPERTS = 6, WIDTH = 21, HIDDEN = 45 };
+typedef struct {
+    sl_expert_source base;
+    sl_cview matrices[EXPERTS][3];
+    int32_t wanted[EXPERTS];
+    uint32_t left, held;
+} memory_source;
+
+static sl_status source_request(sl_expert_source *base, sl_layer_id layer, const int32_t *experts,
+                                uint32_t count, sl_error *err) {
+    memory_source *s = (memory_source *)base;
+    (void)err;
+    assert_int_equal(layer.v, 3);
+    for (uint32_t i = 0; i < count; i++) {
+        assert_true(i == 0 || experts[i] > experts[i - 1]);
+        s->wanted[i] = experts[i];
+    }
+    s->left = count;
+    return SL_OK;
+}
+static sl_status source_take(sl_expert_source *base, sl_layer_id layer, sl_expert_lease *out,
+                             sl_error *err) {
+    memory_source *s = (memory_source *)base;
+    (void)err;
+    assert_int_equal(layer.v, 3);
+    *out = (sl_expert_lease){.expert = -1};
+    if (!s->left) return SL_OK;
+    const int32_t e = s->wanted[--s->left];
+    *out = (sl_expert_lease){
+        .expert = e, .gate = s->matrices[e][0], .up = s->matrices[e][1], .down = s->matrices[e][2]};
+    s->held++;
+    return SL_OK;
+}
+static void source_release(sl_expert_source *base, const sl_expert_lease *lease) {
+    memory_source *s = (memory_source *)base;
+    assert_true(lease->expert >= 0 && s->held > 0);
+    s->held--;
+}
+
+static void source_fill(memory_source *s, op_case *owner, sl_dtype dtype) {
+    s->base = (sl_expert_source){source_request, source_take, source_release};
+    for (int e = 0; e < EXPERTS; e++)
+        for (int i = 0; i < 3; i++) {
+            sl_type type = sl_type_make(dtype, 2, (int64_t)WIDTH, (int64_t)HIDDEN);
+            if (i == 2) type = sl_type_make(dtype, 2, (int64_t)HIDDEN, (int64_t)WIDTH);
+            s->matrices[e][i] = (sl_cview){input(owner, type, -1, 1), type};
+            owner->inputs--; /* kept by the source */
+        }
+}
+static void source_free(memory_source *s) {
+    for (int e = 0; e < EXPERTS; e++)
+        for (int i = 0; i < 3; i++) free((void *)s->matrices[e][i].data);
+}
+
+static void request_all_but_one(sl_expert_source *source) {
+    const int32_t experts[] = {0, 1, 3, 4, 5};
+    sl_error err = {0};
+    assert_int_equal(source->request(source, (sl_layer_id){3}, experts, 5, &err), SL_OK);
+}
+
+/* Pairs of expert 2 do not occur; expert 0 has most of them. */
+static void add_pairs(op_case *c, int32_t pairs) {
+    int32_t *order = input(c, i32(pairs), 0, 1), *starts = input(c, i32(EXPERTS + 1), 0, 1);
+    for (int32_t i = 0; i < pairs; i++) order[i] = (i * 7 + 3) % pairs;
+    for (int32_t e = 1; e <= EXPERTS; e++)
+        starts[e] = e == 1 ? pairs / 2 : starts[e - 1] + (e != 3);
+    starts[EXPERTS] = pairs;
+}
+
+static void test_moe_group(void **state) {
+    (void)state;
+    const sl_moe_group_attrs attrs = {.layer = 3};
+    for (int bad = 0; bad < 2; bad++) {
+        memory_source source = {.base = {source_request, source_take, source_release}};
+        op_case c = case_of(SL_OP_moe_group, &attrs, 0);
+        int32_t *chosen = input(&c, sl_type_make(SL_DTYPE_i32, 2, (int64_t)9, (int64_t)2), 0, 5);
+        c.types[c.inputs++] =
+            sl_type_make(SL_DTYPE_q4, 3, (int64_t)EXPERTS, (int64_t)WIDTH, (int64_t)HIDDEN);
+        c.source = &source.base;
+        if (bad) chosen[4] = EXPERTS;
+        bad ? check_refused(&c) : check(&c);
+    }
+}
+
+static void test_moe_ffn(void **state) {
+    (void)state;
+    const sl_moe_ffn_attrs attrs = {.layer = 3, .k = 2};
+    for (int n = 0; n < WEIGHT_TYPES * 3; n++) {
+        const int64_t rows = n % 3 == 0 ? 6 : n % 3 == 1 ? 9 : 90;
+        memory_source source = {0};
+        op_case c = case_of(SL_OP_moe_ffn, &attrs, 5e-6);
+        source_fill(&source, &c, weight_types[n / 3]);
+        floats(&c, f32(2, rows, HIDDEN, 0, 0));
+        add_pairs(&c, (int32_t)rows * 2);
+        c.types[c.inputs] =
+            sl_type_make(weight_types[n / 3], 3, (int64_t)EXPERTS, (int64_t)WIDTH, (int64_t)HIDDEN);
+        c.data[c.inputs++] = NULL;
+        c.source = &source.base;
+        c.prepare = request_all_but_one;
+        check(&c);
+        assert_int_equal(source.held, 0);
+        source_free(&source);
+    }
+}
+
+/* Whatever is wrong with a lease or the pairs, the lease is given back. */
+static void test_moe_ffn_refuses(void **state) {
+    (void)state;
+    const sl_moe_ffn_attrs attrs = {.layer = 3, .k = 2};
+    for (int fault = 0; fault < 3; fault++) {
+        memory_source source = {0};
+        op_case c = case_of(SL_OP_moe_ffn, &attrs, 0);
+        source_fill(&source, &c, SL_DTYPE_q8);
+        floats(&c, f32(2, 6, HIDDEN, 0, 0));
+        add_pairs(&c, 12);
+        if (fault == 0) source.matrices[4][2].type.shape.dims[1]++;
+        if (fault == 1) ((int32_t *)c.data[1])[2] = 12;
+        if (fault == 2) ((int32_t *)c.data[2])[5] = 100;
+        c.types[c.inputs++] =
+            sl_type_make(SL_DTYPE_q8, 3, (int64_t)EXPERTS, (int64_t)WIDTH, (int64_t)HIDDEN);
+        c.source = &source.base;
+        c.prepare = request_all_but_one;
+        check_refused(&c);
+        assert_int_equal(source.held, 0);
+        source_free(&source);
+    }
+}
+
+static void test_combine(void **state) {
+    (void)state;
+    op_case moe = case_of(SL_OP_moe_combine, NULL, 1e-6);
+    floats(&moe, f32(3, 7, 4, 83, 0)), floats(&moe, f32(2, 7, 4, 0, 0));
+    check(&moe);
+    op_case shared = case_of(SL_OP_shared_combine, NULL, 1e-6);
+    floats(&shared, f32(2, 7, 83, 0, 0)), floats(&shared, f32(2, 7, 83, 0, 0));
+    floats(&shared, f32(2, 7, 1, 0, 0));
+    check(&shared);
+    for (int i = 0; i < 2; i++) {
+        op_case gated = case_of(i ? SL_OP_swiglu : SL_OP_sigmoid_gate, NULL, 1e-6);
+        input(&gated, f32(2, 7, 283, 0, 0), -9, 9), input(&gated, f32(2, 7, 283, 0, 0), -9, 9);
+        check(&gated);
+    }
+}
+
+/* ---- selection ---- */
+
+/* Views never reach a device; everything else must have a kernel in every set. */
+static void test_selection(void **state) {
+    (void)state;
+    assert_null(sl_cpu_kernel_set("z80"));
+    assert_non_null(sl_cpu_kernel_set("baseline"));
+    for (int i = 0; i < ISA_COUNT; i++) {
+        const sl_kernel_set *set = sl_cpu_kernel_set(isas[i]);
+        if (!set) continue;
+        assert_string_equal(set->isa, isas[i]);
+        for (int op = 0; op < SL_OP_COUNT; op++) {
+            bool served = (sl_op_info_of((sl_op)op)->traits & SL_OP_VIEW) != 0;
+            for (uint32_t k = 0; k < set->count; k++) served |= (int)set->kernels[k].op == op;
+            if (!served)
+                fail_msg("%s has no kernel for %s", isas[i], sl_op_info_of((sl_op)op)->name);
+        }
+        const sl_type types[2] = {f32(2, 1, 1, 0, 0), sl_type_make(SL_DTYPE_u8, 1, (int64_t)1)};
+        assert_null(sl_cpu_kernel_find(set, SL_OP_add, types));
+        assert_null(sl_cpu_kernel_find(set, SL_OP_linear, types));
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_selection),
+        cmocka_unit_test(test_binary),
+        cmocka_unit_test(test_unary),
+        cmocka_unit_test(test_exp_accuracy),
+        cmocka_unit_test(test_matmul),
+        cmocka_unit_test(test_reduce),
+        cmocka_unit_test(test_last_axis),
+        cmocka_unit_test(test_movement),
+        cmocka_unit_test(test_linear),
+        cmocka_unit_test(test_linear_rows_alone),
+        cmocka_unit_test(test_embed),
+        cmocka_unit_test(test_norms),
+        cmocka_unit_test(test_rope),
+        cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_causal_conv),
+        cmocka_unit_test(test_decay_beta),
+        cmocka_unit_test(test_delta),
+        cmocka_unit_test(test_route),
+        cmocka_unit_test(test_moe_group),
+        cmocka_unit_test(test_moe_ffn),
+        cmocka_unit_test(test_moe_ffn_refuses),
+        cmocka_unit_test(test_combine),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,56 @@
+/* select.c - Finds the best kernels this machine can run.  Compiled once, for any machine. */
+#include "runtime/cpu/kernel.h"
+#include <stdbool.h>
+#include <string.h>
+
+extern const sl_kernel_set sl_kernel_set_baseline;
+static bool runs_always(void) {
+    return true;
+}
+
+#if defined(__x86_64__)
+extern const sl_kernel_set sl_kernel_set_avx2;
+extern const sl_kernel_set sl_kernel_set_avx512;
+
+static bool runs_avx2(void) {
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+           __builtin_cpu_supports("f16c");
+}
+
+static bool runs_avx512(void) {
+    return runs_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+}
+#endif
+
+/* Best first. */
+static const struct {
+    const sl_kernel_set *set;
+    bool (*runs)(void);
+} candidates[] = {
+#if defined(__x86_64__)
+    {&sl_kernel_set_avx512, runs_avx512},
+    {&sl_kernel_set_avx2, runs_avx2},
+#endif
+    {&sl_kernel_set_baseline, runs_always},
+};
+
+const sl_kernel_set *sl_cpu_kernel_set(const char *isa) {
+    for (size_t i = 0; i < sizeof candidates / sizeof candidates[0]; i++) {
+        const sl_kernel_set *set = candidates[i].set;
+        if (isa && strcmp(isa, set->isa) != 0) continue;
+        if (candidates[i].runs()) return set;
+    }
+    return NULL;
+}
+
+const sl_kernel *sl_cpu_kernel_find(const sl_kernel_set *set, sl_op op,
+                                    const sl_type *input_types) {
+    const sl_type *weight = &input_types[sl_op_info_of(op)->input_count > 1 ? 1 : 0];
+    for (uint32_t i = 0; i < set->count; i++) {
+        const sl_kernel *kernel = &set->kernels[i];
+        if (kernel->op != op) continue;
+        if (kernel->weight == SL_ANY_WEIGHT || kernel->weight == (int)weight->dtype) return kernel;
+    }
+    return NULL;
+}

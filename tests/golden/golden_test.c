@@ -1,0 +1,185 @@
+/* golden_test.c - Whole models against logits, hidden states and greedy tokens that transformers
+ * computed (tiny checkpoints in float64, fable in float32). */
+#include "sluice/sluice.h"
+#include "sluice/tensors.h"
+#include "tests/support/shared.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+typedef struct {
+    sl_model *model;
+    sl_tensors *reference;
+    sl_error err;
+} fixture;
+
+static void must(fixture *f, sl_status status) {
+    if (status != SL_OK) fail_msg("%s", f->err.message);
+}
+
+static bool open_fixture(fixture *f, const char *name, const sl_model_options *options) {
+    char path[512];
+    if (!shared_path(name, path, sizeof path)) return false;
+    must(f, sl_model_open(path, options, &f->model, &f->err));
+    (void)strncat(path, "/reference.safetensors", sizeof path - strlen(path) - 1);
+    must(f, sl_tensors_open(path, &f->reference, &f->err));
+    return true;
+}
+
+static void close_fixture(fixture *f) {
+    sl_tensors_close(f->reference);
+    sl_model_close(f->model);
+}
+
+static sl_tensor_item tensor(fixture *f, const char *name) {
+    sl_tensor_item item = {0};
+    must(f, sl_tensors_find(f->reference, name, &item, &f->err));
+    return item;
+}
+
+static double relative_error(const float *found, const float *wanted, size_t count) {
+    double difference = 0, size = 0;
+    for (size_t i = 0; i < count; i++) {
+        const double d = (double)found[i] - (double)wanted[i];
+        difference += d * d;
+        size += (double)wanted[i] * (double)wanted[i];
+    }
+    return sqrt(difference / size);
+}
+
+static void check_relative(const char *what, const float *found, const float *wanted, size_t count,
+                           double bound) {
+    const double error = relative_error(found, wanted, count);
+    if (!(error <= bound)) fail_msg("%s: relative error %.3g, at most %.3g allowed", what, error, bound);
+    print_message("  %s: relative error %.3g\n", what, error);
+}
+
+/* Logits of all tokens, and the last eight rows of the final hidden states where they are known. */
+static void check_logits(fixture *f, uint32_t chunk, double bound) {
+    const sl_model_info info = sl_model_describe(f->model);
+    const sl_tensor_item tokens = tensor(f, "tokens"), wanted = tensor(f, "logits");
+    const size_t count = (size_t)tokens.dims[0];
+    float *logits = calloc(count * info.vocab, sizeof *logits);
+    float *hidden = calloc(count * info.hidden, sizeof *hidden);
+    sl_session *session = NULL;
+    const sl_session_options options = {.struct_size = sizeof options, .chunk_tokens = chunk};
+    must(f, sl_session_create(f->model, &options, &session, &f->err));
+    must(f, sl_session_extend_all(session, tokens.data, count, logits, hidden, &f->err));
+    char what[64];
+    (void)snprintf(what, sizeof what, "logits, chunk %u", chunk);
+    check_relative(what, logits, wanted.data, count * info.vocab, bound);
+    (void)snprintf(what, sizeof what, "hidden.%u", info.layers);
+    const sl_tensor_item last = tensor(f, what);
+    const size_t rows = (size_t)last.dims[last.rank - 2];
+    check_relative(what, hidden + (count - rows) * info.hidden, last.data, rows * info.hidden, bound);
+    sl_session_destroy(session);
+    free(logits);
+    free(hidden);
+}
+
+/* Continues the first `prompt` tokens greedily and compares with all that follow. */
+static void check_greedy(fixture *f, const sl_token *wanted, size_t prompt, size_t count) {
+    sl_session *session = NULL;
+    must(f, sl_session_create(f->model, NULL, &session, &f->err));
+    must(f, sl_session_extend(session, wanted, prompt, &f->err));
+    for (size_t i = prompt; i < count; i++) {
+        sl_token token;
+        must(f, sl_session_sample(session, &(sl_sampling){0}, &token, &f->err));
+        if (token != wanted[i]) fail_msg("greedy token %zu is %d, wanted %d", i, token, wanted[i]);
+        must(f, sl_session_extend(session, &token, 1, &f->err));
+    }
+    sl_session_destroy(session);
+}
+
+static void golden_qwen3_5_moe(void **state) {
+    (void)state;
+    fixture f = {0};
+    if (!open_fixture(&f, "models/golden/qwen3_5_moe_a", NULL)) skip();
+    check_logits(&f, 64, 2e-5);
+    check_logits(&f, 7, 2e-5);
+    check_logits(&f, 1, 2e-5);
+    const sl_tensor_item greedy = tensor(&f, "greedy");
+    check_greedy(&f, greedy.data, 12, (size_t)greedy.dims[0]);
+    close_fixture(&f);
+}
+
+static void golden_in_double_precision(void **state) {
+    (void)state;
+    fixture f = {0};
+    const sl_model_options options = {.struct_size = sizeof options, .device = "ref"};
+    if (!open_fixture(&f, "models/golden/qwen3_5_moe_a", &options)) skip();
+    check_logits(&f, 64, 2e-6); /* the reference's logits are rounded to f32 */
+    close_fixture(&f);
+}
+
+static void golden_on_every_isa(void **state) {
+    (void)state;
+    static const char *const isas[] = {"baseline", "avx2", "avx512"};
+    for (size_t i = 0; i < sizeof isas / sizeof isas[0]; i++) {
+        fixture f = {0};
+        char path[512];
+        if (!shared_path("models/golden/qwen3_5_moe_a", path, sizeof path)) skip();
+        const sl_model_options options = {.struct_size = sizeof options, .isa = isas[i]};
+        const sl_status status = sl_model_open(path, &options, &f.model, &f.err);
+        if (status == SL_UNSUPPORTED) {
+            print_message("  %s: this machine lacks it\n", isas[i]);
+            continue;
+        }
+        must(&f, status);
+        (void)strncat(path, "/reference.safetensors", sizeof path - strlen(path) - 1);
+        must(&f, sl_tensors_open(path, &f.reference, &f.err));
+        print_message("  %s\n", isas[i]);
+        check_logits(&f, 7, 2e-5);
+        close_fixture(&f);
+    }
+}
+
+static void fable_logits(void **state) {
+    (void)state;
+    fixture f = {0};
+    if (!open_fixture(&f, "models/fable", NULL)) skip();
+    const sl_model_info info = sl_model_describe(f.model);
+    for (int p = 0; p < 7; p++) {
+        char name[64];
+        (void)snprintf(name, sizeof name, "prompt%d.greedy", p);
+        const sl_tensor_item tokens = tensor(&f, name);
+        (void)snprintf(name, sizeof name, "prompt%d.logits", p);
+        const sl_tensor_item wanted = tensor(&f, name);
+        const size_t rows = (size_t)wanted.dims[0];
+        float *logits = calloc(rows * info.vocab, sizeof *logits);
+        sl_session *session = NULL;
+        must(&f, sl_session_create(f.model, NULL, &session, &f.err));
+        must(&f, sl_session_extend_all(session, tokens.data, rows, logits, NULL, &f.err));
+        check_relative(name, logits, wanted.data, rows * info.vocab, 5e-5);
+        sl_session_destroy(session);
+        free(logits);
+    }
+    close_fixture(&f);
+}
+
+static void fable_greedy(void **state) {
+    (void)state;
+    fixture f = {0};
+    if (!open_fixture(&f, "models/fable", NULL)) skip();
+    for (int p = 0; p < 7; p++) {
+        char name[64];
+        (void)snprintf(name, sizeof name, "prompt%d.tokens", p);
+        const size_t prompt = (size_t)tensor(&f, name).dims[0];
+        (void)snprintf(name, sizeof name, "prompt%d.greedy", p);
+        const sl_tensor_item greedy = tensor(&f, name);
+        check_greedy(&f, greedy.data, prompt, (size_t)greedy.dims[0]);
+    }
+    close_fixture(&f);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(golden_qwen3_5_moe), cmocka_unit_test(golden_in_double_precision),
+        cmocka_unit_test(golden_on_every_isa), cmocka_unit_test(fable_logits),
+        cmocka_unit_test(fable_greedy),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
