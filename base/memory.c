@@ -1,4 +1,5 @@
 #include "base/memory.h"
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,8 +26,15 @@ const sl_allocator *sl_allocator_or_default(const sl_allocator *allocator) {
     return allocator && allocator->resize ? allocator : &libc;
 }
 
+static _Thread_local unsigned forbidden;
+void sl_memory_forbid(void) { forbidden++; }
+void sl_memory_allow(void) { forbidden--; }
+
 void *sl_resize(const sl_allocator *allocator, void *ptr, size_t old_bytes, size_t new_bytes,
                 size_t align) {
+#ifdef SL_DEBUG
+    assert(new_bytes == 0 || forbidden == 0);
+#endif
     allocator = sl_allocator_or_default(allocator);
     return allocator->resize(allocator->ctx, ptr, old_bytes, new_bytes, align);
 }

@@ -39,7 +39,8 @@ static sl_status make_tensors(sl_evaluator *evaluator, sl_error *err) {
         if (!holds_doubles(graph, v)) continue;
         tensor->data = SL_ARENA_NEW_ARRAY(&evaluator->arena, double, elements);
         if (!tensor->data)
-            return sl_no_memory(err, "values under evaluation", (uint64_t)elements * sizeof(double));
+            return sl_no_memory(err, "values under evaluation",
+                                (uint64_t)elements * sizeof(double));
     }
     return SL_OK;
 }
@@ -54,8 +55,10 @@ sl_status sl_evaluator_create(const sl_graph *graph, const sl_allocator *allocat
     evaluator->arena = arena;
     evaluator->graph = graph;
     const sl_status status = make_tensors(evaluator, err);
-    if (status != SL_OK) sl_evaluator_destroy(evaluator);
-    else *out = evaluator;
+    if (status != SL_OK)
+        sl_evaluator_destroy(evaluator);
+    else
+        *out = evaluator;
     return status;
 }
 
@@ -68,8 +71,8 @@ void sl_evaluator_destroy(sl_evaluator *evaluator) {
 /* The tensor of a declared value of one of two kinds. */
 static sl_status find_declared(sl_evaluator *evaluator, sl_value value, sl_value_kind kind,
                                sl_value_kind other, sl_eval_tensor **out, sl_error *err) {
-    static const char *const kinds[] = {"an input or weight", "an input or weight", "a constant",
-                                        "a state", "experts", "a result"};
+    static const char *const kinds[] = {
+        "an input or weight", "an input or weight", "a constant", "a state", "experts", "a result"};
     const sl_value_info *info = sl_graph_value(evaluator->graph, value);
     *out = &evaluator->tensors[info ? value.v : 0];
     if (info && (info->kind == kind || info->kind == other)) return SL_OK;
@@ -123,8 +126,7 @@ static sl_status prepare(sl_evaluator *evaluator, sl_error *err) {
 static sl_status run_node(sl_evaluator *evaluator, const sl_node *node, sl_error *err) {
     const sl_op_info *info = sl_op_info_of(node->op);
     sl_eval_tensor in[SL_MAX_INPUTS], out[SL_MAX_OUTPUTS];
-    for (uint32_t i = 0; i < info->input_count; i++)
-        in[i] = evaluator->tensors[node->inputs[i].v];
+    for (uint32_t i = 0; i < info->input_count; i++) in[i] = evaluator->tensors[node->inputs[i].v];
     for (uint32_t o = 0; o < info->output_count; o++)
         out[o] = evaluator->tensors[node->outputs[o].v];
     sl_arena scratch;

@@ -23,8 +23,10 @@ sl_status sl_graph_text(const sl_graph *graph, char **out_text, sl_error *err) {
     if (status == SL_OK) {
         const size_t bytes = strlen(text) + 1;
         *out_text = sl_allocate(NULL, bytes, 1);
-        if (*out_text) memcpy(*out_text, text, bytes);
-        else status = sl_no_memory(err, "the text of a graph", bytes);
+        if (*out_text)
+            memcpy(*out_text, text, bytes);
+        else
+            status = sl_no_memory(err, "the text of a graph", bytes);
     }
     sl_arena_deinit(&arena);
     return status;

@@ -22,8 +22,8 @@ typedef struct {
 } cursor;
 
 /* Fails with SL_FORMAT and the position of `where`. */
-__attribute__((format(printf, 3, 4))) static sl_status
-fail_at(const cursor *c, const char *where, const char *format, ...) {
+__attribute__((format(printf, 3, 4))) static sl_status fail_at(const cursor *c, const char *where,
+                                                               const char *format, ...) {
     char message[400];
     va_list args;
     va_start(args, format);
@@ -49,7 +49,8 @@ static void skip_blank(cursor *c) {
     while (c->at < c->end && (isspace((unsigned char)*c->at) || *c->at == '#')) {
         if (*c->at == '#')
             while (c->at < c->end && *c->at != '\n') c->at++;
-        else c->at++;
+        else
+            c->at++;
     }
 }
 
@@ -258,8 +259,10 @@ static sl_status read_attribute(cursor *c, attributes *list) {
             return fail_at(c, item.name.at, "attribute '%.*s' is given twice", (int)item.name.bytes,
                            item.name.at);
     SL_TRY(expect(c, '='));
-    if (peek(c) == '[') SL_TRY(read_dims(c, &item.list));
-    else SL_TRY(read_number(c, &item.number));
+    if (peek(c) == '[')
+        SL_TRY(read_dims(c, &item.list));
+    else
+        SL_TRY(read_number(c, &item.number));
     if (list->count == MAX_ATTRIBUTES) return fail_at(c, item.name.at, "too many attributes");
     list->items[list->count++] = item;
     return SL_OK;
@@ -365,8 +368,10 @@ static sl_status read_symbol(parser *p, symbol *out) {
         slice word;
         out->numbered = isdigit((unsigned char)next);
         if (!out->numbered && !starts_word(next)) return fail_expected(c, "a name or number");
-        if (out->numbered) SL_TRY(read_number(c, &word));
-        else SL_TRY(read_word(c, "a name", &word));
+        if (out->numbered)
+            SL_TRY(read_number(c, &word));
+        else
+            SL_TRY(read_word(c, "a name", &word));
         int64_t number;
         if (out->numbered) SL_TRY(to_integer(c, word, 0, UINT32_MAX, &number));
         name = sl_arena_copy_text(&p->scratch, word.at, word.bytes);
@@ -603,7 +608,9 @@ sl_status sl_graph_parse(const char *text, size_t bytes, const sl_allocator *all
     sl_arena_init(&p.scratch, allocator);
     const sl_status status = read_graph(&p, allocator);
     sl_arena_deinit(&p.scratch);
-    if (status != SL_OK) sl_graph_destroy(p.graph);
-    else *out = p.graph;
+    if (status != SL_OK)
+        sl_graph_destroy(p.graph);
+    else
+        *out = p.graph;
     return status;
 }

@@ -54,9 +54,12 @@ static void put_quoted(printer *p, const char *text, size_t bytes) {
     put(p, "\"");
     for (size_t i = 0; i < bytes; i++) {
         const unsigned char c = (unsigned char)text[i];
-        if (c == '"' || c == '\\') putf(p, "\\%c", c);
-        else if (c < 0x20 || c == 0x7f) putf(p, "\\x%02x", c);
-        else put_bytes(p, &text[i], 1);
+        if (c == '"' || c == '\\')
+            putf(p, "\\%c", c);
+        else if (c < 0x20 || c == 0x7f)
+            putf(p, "\\x%02x", c);
+        else
+            put_bytes(p, &text[i], 1);
     }
     put(p, "\"");
 }
@@ -71,9 +74,12 @@ static bool is_identifier(const char *name) {
 static void put_value(printer *p, const sl_graph *graph, sl_value value) {
     const char *name = graph->values[value.v].name;
     put(p, "%");
-    if (!name) putf(p, "%u", value.v);
-    else if (is_identifier(name)) put(p, name);
-    else put_quoted(p, name, strlen(name));
+    if (!name)
+        putf(p, "%u", value.v);
+    else if (is_identifier(name))
+        put(p, name);
+    else
+        put_quoted(p, name, strlen(name));
 }
 
 static void put_type(printer *p, const sl_type *type) {
@@ -95,13 +101,17 @@ static void put_float(printer *p, float value) {
 static void put_f32(printer *p, float value) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
-    if (isnan(value)) putf(p, "nan:%08x", bits);
-    else put_float(p, value);
+    if (isnan(value))
+        putf(p, "nan:%08x", bits);
+    else
+        put_float(p, value);
 }
 
 static void put_half(printer *p, float value, uint16_t bits) {
-    if (isnan(value)) putf(p, "nan:%04x", bits);
-    else put_float(p, value);
+    if (isnan(value))
+        putf(p, "nan:%04x", bits);
+    else
+        put_float(p, value);
 }
 
 static void put_element(printer *p, sl_dtype dtype, const unsigned char *data) {

@@ -21,8 +21,10 @@ typedef struct {
 static value_text show(const verifier *v, sl_value value) {
     value_text shown;
     const sl_value_info *info = sl_graph_value(v->graph, value);
-    if (info && info->name) (void)snprintf(shown.text, sizeof shown.text, "%%%s", info->name);
-    else (void)snprintf(shown.text, sizeof shown.text, "%%%u", value.v);
+    if (info && info->name)
+        (void)snprintf(shown.text, sizeof shown.text, "%%%s", info->name);
+    else
+        (void)snprintf(shown.text, sizeof shown.text, "%%%u", value.v);
     return shown;
 }
 

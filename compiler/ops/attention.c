@@ -48,8 +48,7 @@ sl_status eval_rope(const sl_eval_args *a, sl_error *err) {
     const int64_t width = sl_eval_dim(a, 0, 2);
     double *out = a->out[0].data;
     memmove(out, in[0], (size_t)(rows * heads * width) * sizeof *out);
-    for (int64_t i = 0; i < rows * heads; i++)
-        rotate(out + i * width, in[1][i / heads], a->attrs);
+    for (int64_t i = 0; i < rows * heads; i++) rotate(out + i * width, in[1][i / heads], a->attrs);
     return SL_OK;
 }
 

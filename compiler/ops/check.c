@@ -140,8 +140,8 @@ static sl_status match_dim(matcher *m, const char *operand, const sl_type *type,
                        ordinal(dim), (long long)form.factor);
     }
     dim_name *fresh = &m->names[m->name_count++];
-    *fresh = (dim_name){
-        .size = (found - form.offset) / form.factor, .operand = operand, .type = type};
+    *fresh =
+        (dim_name){.size = (found - form.offset) / form.factor, .operand = operand, .type = type};
     memcpy(fresh->name, form.name, MAX_NAME);
     return SL_OK;
 }
@@ -253,8 +253,7 @@ sl_status sl_eval_scratch(const sl_eval_args *a, int64_t count, double **out, sl
     return *out ? SL_OK : sl_no_memory(err, a->label, (uint64_t)count * sizeof **out);
 }
 
-sl_status sl_eval_inputs(const sl_eval_args *a, uint32_t count, const double **out,
-                         sl_error *err) {
+sl_status sl_eval_inputs(const sl_eval_args *a, uint32_t count, const double **out, sl_error *err) {
     for (uint32_t i = 0; i < count; i++) {
         const sl_eval_tensor *tensor = &a->in[i];
         out[i] = tensor->data;

@@ -7,7 +7,7 @@
 static sl_status check_rows(const sl_eval_args *a, const double *slots, const double *positions,
                             int64_t rows, int64_t slot_count, sl_error *err) {
     SL_TRY(sl_eval_bounds(a, "slots", slots, rows, slot_count, err));
-    return sl_eval_bounds(a, "positions", positions, rows, INT32_MAX, err);
+    return sl_eval_bounds(a, "positions", positions, rows, (int64_t)INT32_MAX + 1, err);
 }
 
 sl_status infer_causal_conv(const sl_infer_args *a, sl_error *err) {

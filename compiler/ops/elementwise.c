@@ -34,9 +34,15 @@ static sl_status eval_binary(const sl_eval_args *a, real_fn *real, integer_fn *i
 }
 
 #define BINARY(NAME, EXPRESSION)                                                                   \
-    static double real_##NAME(double x, double y) { return EXPRESSION; }                           \
-    static int64_t integer_##NAME(int64_t x, int64_t y) { return EXPRESSION; }                     \
-    sl_status infer_##NAME(const sl_infer_args *a, sl_error *err) { return infer_binary(a, err); } \
+    static double real_##NAME(double x, double y) {                                                \
+        return EXPRESSION;                                                                         \
+    }                                                                                              \
+    static int64_t integer_##NAME(int64_t x, int64_t y) {                                          \
+        return EXPRESSION;                                                                         \
+    }                                                                                              \
+    sl_status infer_##NAME(const sl_infer_args *a, sl_error *err) {                                \
+        return infer_binary(a, err);                                                               \
+    }                                                                                              \
     sl_status eval_##NAME(const sl_eval_args *a, sl_error *err) {                                  \
         return eval_binary(a, real_##NAME, integer_##NAME, err);                                   \
     }
@@ -100,7 +106,9 @@ static sl_status eval_unary(const sl_eval_args *a, double (*function)(double), s
 }
 
 #define UNARY(NAME, TYPES, EXPRESSION)                                                             \
-    static double real_##NAME(double x) { return EXPRESSION; }                                     \
+    static double real_##NAME(double x) {                                                          \
+        return EXPRESSION;                                                                         \
+    }                                                                                              \
     sl_status infer_##NAME(const sl_infer_args *a, sl_error *err) {                                \
         return infer_unary(a, "x " TYPES "[..]", err);                                             \
     }                                                                                              \

@@ -92,8 +92,9 @@ sl_status infer_moe_ffn(const sl_infer_args *a, sl_error *err) {
     SL_TRY(sl_check_attr(a->label, "k", attrs->k, 1, experts, err));
     int64_t pairs;
     if (__builtin_mul_overflow(rows, (int64_t)attrs->k, &pairs) || a->in[1].shape.dims[0] != pairs)
-        return sl_fail(err, SL_INVALID, "%s: order has %lld pairs, must be %lld rows of x times k %u",
-                       a->label, (long long)a->in[1].shape.dims[0], (long long)rows, attrs->k);
+        return sl_fail(err, SL_INVALID,
+                       "%s: order has %lld pairs, must be %lld rows of x times k %u", a->label,
+                       (long long)a->in[1].shape.dims[0], (long long)rows, attrs->k);
     if (a->in[2].shape.dims[0] != experts + 1)
         return sl_fail(err, SL_INVALID, "%s: starts has %lld entries, must be %lld experts and one",
                        a->label, (long long)a->in[2].shape.dims[0], (long long)experts);
@@ -205,8 +206,7 @@ sl_status eval_moe_combine(const sl_eval_args *a, sl_error *err) {
     for (int64_t t = 0; t < rows; t++)
         for (int64_t n = 0; n < hidden; n++) {
             double sum = 0;
-            for (int64_t j = t * k; j < (t + 1) * k; j++)
-                sum += in[1][j] * in[0][j * hidden + n];
+            for (int64_t j = t * k; j < (t + 1) * k; j++) sum += in[1][j] * in[0][j * hidden + n];
             a->out[0].data[t * hidden + n] = sum;
         }
     return SL_OK;

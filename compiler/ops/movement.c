@@ -41,12 +41,15 @@ sl_status infer_reshape(const sl_infer_args *a, sl_error *err) {
             return sl_fail(err, SL_INVALID,
                            "%s: dim %u of shape is %lld, must be at least 1, or -1 once", a->label,
                            d, (long long)out->dims[d]);
-        if (is_open) open = &out->dims[d];
+        if (is_open)
+            open = &out->dims[d];
         else if (__builtin_mul_overflow(known, out->dims[d], &known) || known > elements)
             return wrong_count(a, &attrs->shape, err);
     }
-    if (open && elements % known == 0) *open = elements / known;
-    else if (open || known != elements) return wrong_count(a, &attrs->shape, err);
+    if (open && elements % known == 0)
+        *open = elements / known;
+    else if (open || known != elements)
+        return wrong_count(a, &attrs->shape, err);
     return SL_OK;
 }
 
@@ -63,7 +66,8 @@ sl_status infer_transpose(const sl_infer_args *a, sl_error *err) {
     SL_TRY(sl_check_attr(a->label, "the length of perm", perm->rank, x->rank, x->rank, err));
     bool seen[SL_MAX_RANK] = {false};
     for (uint32_t d = 0; d < x->rank; d++) {
-        SL_TRY(sl_check_attr(a->label, "a dim in perm", perm->dims[d], 0, (int64_t)x->rank - 1, err));
+        SL_TRY(
+            sl_check_attr(a->label, "a dim in perm", perm->dims[d], 0, (int64_t)x->rank - 1, err));
         if (seen[perm->dims[d]])
             return sl_fail(err, SL_INVALID, "%s: perm names dim %lld twice", a->label,
                            (long long)perm->dims[d]);
@@ -171,6 +175,7 @@ sl_status eval_gather(const sl_eval_args *a, sl_error *err) {
     double *out = a->out[0].data;
     for (int64_t i = 0; i < dims_head(x, axis); i++)
         for (int64_t j = 0; j < count; j++, out += inner)
-            memcpy(out, in[0] + (i * size + (int64_t)in[1][j]) * inner, (size_t)inner * sizeof *out);
+            memcpy(out, in[0] + (i * size + (int64_t)in[1][j]) * inner,
+                   (size_t)inner * sizeof *out);
     return SL_OK;
 }

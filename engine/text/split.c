@@ -7,21 +7,26 @@ static const char byte_level_pattern[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\
 
 /* ---- reading ---- */
 
+typedef struct {
+    sl_splitter *splitter;
+    sl_arena *scratch;
+    bool byte_level; /* the last step was read */
+} reader;
+
 /* Takes over pattern. */
-static sl_status add_step(sl_splitter *splitter, sl_split_step step, sl_error *err) {
-    if (splitter->count < SL_SPLIT_STEPS) {
-        splitter->steps[splitter->count++] = step;
+static sl_status add_step(reader *in, sl_split_step step, sl_error *err) {
+    if (in->splitter->count < SL_SPLIT_STEPS) {
+        in->splitter->steps[in->splitter->count++] = step;
         return SL_OK;
     }
     sl_pattern_deinit(&step.pattern);
     return sl_fail(err, SL_UNSUPPORTED, "pre_tokenizer has more than %d steps", SL_SPLIT_STEPS);
 }
 
-static sl_status add_pattern(sl_splitter *splitter, sl_slice text, sl_split_behavior behavior,
-                             sl_error *err) {
+static sl_status add_pattern(reader *in, sl_slice text, sl_split_behavior behavior, sl_error *err) {
     sl_pattern pattern;
-    SL_TRY(sl_pattern_init(&pattern, text, false, splitter->scratch, err));
-    return add_step(splitter, (sl_split_step){pattern, behavior, false}, err);
+    SL_TRY(sl_pattern_init(&pattern, text, false, in->scratch, err));
+    return add_step(in, (sl_split_step){pattern, behavior, false}, err);
 }
 
 static sl_status read_behavior(json_t *json, sl_split_behavior *out, sl_error *err) {
@@ -36,7 +41,7 @@ static sl_status read_behavior(json_t *json, sl_split_behavior *out, sl_error *e
     return sl_fail(err, SL_UNSUPPORTED, "Split has behavior '%.64s'", name ? name : "(none)");
 }
 
-static sl_status read_split(sl_splitter *splitter, json_t *json, sl_error *err) {
+static sl_status read_split(reader *in, json_t *json, sl_error *err) {
     json_t *pattern = json_object_get(json, "pattern");
     json_t *regex = json_object_get(pattern, "Regex");
     json_t *text = regex ? regex : json_object_get(pattern, "String");
@@ -46,28 +51,28 @@ static sl_status read_split(sl_splitter *splitter, json_t *json, sl_error *err) 
     SL_TRY(read_behavior(json, &step.behavior, err));
     SL_TRY(sl_pattern_init(&step.pattern,
                            (sl_slice){json_string_value(text), json_string_length(text)}, !regex,
-                           splitter->scratch, err));
-    return add_step(splitter, step, err);
+                           in->scratch, err));
+    return add_step(in, step, err);
 }
 
-static sl_status read_byte_level(sl_splitter *splitter, json_t *json, sl_error *err) {
+static sl_status read_byte_level(reader *in, json_t *json, sl_error *err) {
     json_t *use_regex = json_object_get(json, "use_regex");
     if (json_is_true(json_object_get(json, "add_prefix_space")))
-        SL_TRY(add_step(splitter, (sl_split_step){0}, err));
+        SL_TRY(add_step(in, (sl_split_step){0}, err));
     if (!json_is_false(use_regex))
-        SL_TRY(add_pattern(splitter, (sl_slice){byte_level_pattern, sizeof byte_level_pattern - 1},
+        SL_TRY(add_pattern(in, (sl_slice){byte_level_pattern, sizeof byte_level_pattern - 1},
                            SL_SPLIT_ISOLATED, err));
-    splitter->byte_level = true;
+    in->byte_level = true;
     return SL_OK;
 }
 
-static sl_status read_digits(sl_splitter *splitter, json_t *json, sl_error *err) {
+static sl_status read_digits(reader *in, json_t *json, sl_error *err) {
     const bool each = json_is_true(json_object_get(json, "individual_digits"));
-    return add_pattern(splitter, (sl_slice){"\\p{N}", 5},
-                       each ? SL_SPLIT_ISOLATED : SL_SPLIT_CONTIGUOUS, err);
+    return add_pattern(in, (sl_slice){"\\p{N}", 5}, each ? SL_SPLIT_ISOLATED : SL_SPLIT_CONTIGUOUS,
+                       err);
 }
 
-static sl_status read_steps(sl_splitter *splitter, json_t *json, sl_error *err) {
+static sl_status read_steps(reader *in, json_t *json, sl_error *err) {
     const char *type = json_string_value(json_object_get(json, "type"));
     if (!type) return sl_fail(err, SL_FORMAT, "a pre_tokenizer has no type");
     if (strcmp(type, "Sequence") == 0) {
@@ -75,21 +80,22 @@ static sl_status read_steps(sl_splitter *splitter, json_t *json, sl_error *err) 
         size_t index;
         if (!json_is_array(list))
             return sl_fail(err, SL_FORMAT, "pre_tokenizer Sequence has no array 'pretokenizers'");
-        json_array_foreach(list, index, each) SL_TRY(read_steps(splitter, each, err));
+        json_array_foreach(list, index, each) SL_TRY(read_steps(in, each, err));
         return SL_OK;
     }
-    if (splitter->byte_level)
+    if (in->byte_level)
         return sl_fail(err, SL_UNSUPPORTED, "pre_tokenizer '%.64s' comes after ByteLevel", type);
-    if (strcmp(type, "Split") == 0) return read_split(splitter, json, err);
-    if (strcmp(type, "ByteLevel") == 0) return read_byte_level(splitter, json, err);
-    if (strcmp(type, "Digits") == 0) return read_digits(splitter, json, err);
+    if (strcmp(type, "Split") == 0) return read_split(in, json, err);
+    if (strcmp(type, "ByteLevel") == 0) return read_byte_level(in, json, err);
+    if (strcmp(type, "Digits") == 0) return read_digits(in, json, err);
     return sl_fail(err, SL_UNSUPPORTED, "pre_tokenizer type '%.64s' is not supported", type);
 }
 
 sl_status sl_splitter_init(sl_splitter *splitter, json_t *json, sl_arena *scratch, sl_error *err) {
-    *splitter = (sl_splitter){.scratch = scratch};
-    if (json_is_object(json)) SL_TRY(read_steps(splitter, json, err));
-    if (!splitter->byte_level)
+    reader in = {splitter, scratch, false};
+    *splitter = (sl_splitter){0};
+    if (json_is_object(json)) SL_TRY(read_steps(&in, json, err));
+    if (!in.byte_level)
         return sl_fail(err, SL_UNSUPPORTED, "pre_tokenizer without a ByteLevel step");
     return SL_OK;
 }

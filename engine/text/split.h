@@ -25,8 +25,7 @@ enum { SL_SPLIT_STEPS = 16 };
 typedef struct {
     sl_split_step steps[SL_SPLIT_STEPS];
     uint32_t count;
-    sl_arena *scratch; /* while reading */
-    bool byte_level;   /* the last step was given */
+    bool byte_level; /* the last step was given */
 } sl_splitter;
 
 /* json: the "pre_tokenizer" of a tokenizer.json, which must end in ByteLevel.  Deinit also after a

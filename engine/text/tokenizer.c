@@ -142,7 +142,7 @@ bool sl_tokenizer_is_special(const sl_tokenizer *tokenizer, int32_t id) {
 }
 
 int32_t sl_tokenizer_find(const sl_tokenizer *tokenizer, const char *text, size_t bytes) {
-    return sl_token_table_find(&tokenizer->tokens, (sl_slice){text, bytes});
+    return bytes ? sl_token_table_find(&tokenizer->tokens, (sl_slice){text, bytes}) : -1;
 }
 
 /* ---- encoding ---- */

@@ -224,6 +224,7 @@ static void run_member(void *ctx, uint32_t member) {
         .scratch = (char *)exe->device->scratch + member * exe->device->scratch_bytes_each,
         .err = &error,
     };
+    sl_memory_forbid();
     for (uint32_t i = 0; i < exe->phase_count; i++) {
         const phase *p = &exe->phases[i];
         if (!p->serial)
@@ -232,8 +233,9 @@ static void run_member(void *ctx, uint32_t member) {
             for (uint32_t t = p->first_task; t < p->first_task + p->task_count; t++)
                 run_items(exe, &exe->tasks[t], 0, exe->tasks[t].items, &worker);
         if (exe->phase_count > 1) sl_team_barrier(exe->device->team);
-        if (atomic_load(&exe->failed)) return;
+        if (atomic_load(&exe->failed)) break;
     }
+    sl_memory_allow();
 }
 
 static sl_status cpu_run(sl_executable *exe, sl_error *err) {
@@ -287,11 +289,11 @@ sl_status sl_device_cpu_create(const sl_cpu_options *options, const sl_allocator
     return SL_OK;
 }
 
-sl_cpu_info sl_device_cpu_info(const sl_device *base) {
-    const cpu_device *device = (const cpu_device *)base;
+sl_cpu_info sl_device_cpu_info(const sl_device *device) {
+    const cpu_device *cpu = (const cpu_device *)device;
     return (sl_cpu_info){
-        .isa = device->kernels->isa,
-        .threads = sl_team_size(device->team),
-        .workspace_bytes = device->arena_bytes + device->scratch_bytes_each * sl_team_size(device->team),
+        .isa = cpu->kernels->isa,
+        .threads = sl_team_size(cpu->team),
+        .workspace_bytes = cpu->arena_bytes + cpu->scratch_bytes_each * sl_team_size(cpu->team),
     };
 }

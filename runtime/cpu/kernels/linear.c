@@ -128,7 +128,8 @@ static product product_of(sl_dtype dtype) {
 
 /* Of panels: the sums of every group, and rows padded to whole groups. */
 size_t SL_KERNEL(sl_linear_scratch)(int64_t tokens, int64_t cols) {
-    return (size_t)(tokens * parts_of(cols, SL_GROUP_COLS) * (1 + SL_GROUP_COLS)) * sizeof(float);
+    const int64_t groups = parts_of(cols, SL_GROUP_COLS);
+    return (size_t)(tokens * (groups * (1 + SL_GROUP_COLS) + PANEL_PAD)) * sizeof(float);
 }
 
 bool SL_KERNEL(sl_linear_whole)(const sl_linear_job *job, void *scratch) {

@@ -17,8 +17,9 @@ typedef struct {
     int64_t out_stride;
 } sl_linear_job;
 
-/* Outputs are computed in parts: of DENSE_ROWS rows, or of a panel. */
-enum { DENSE_ROWS = 4 };
+/* Outputs are computed in parts: of DENSE_ROWS rows, or of a panel.  PANEL_PAD floats lie between
+ * prepared rows of x. */
+enum { DENSE_ROWS = 4, PANEL_PAD = 16 };
 
 /* Scratch for any weight type. */
 size_t SL_KERNEL(sl_linear_scratch)(int64_t tokens, int64_t cols);

@@ -1,10 +1,12 @@
 /* linear_q8.c - Rows of activations against 8-bit panels (layout in core/codec.h).
  *
- * Per group of 32 columns, with q the codes: y += scale sum(q x).  The sum runs in two chains (even
- * and odd words), then they are added. */
+ * Per group of 32 columns, with q the codes: y += scale sum(q x).  The sum runs in chains by byte.
+ */
 #include "runtime/cpu/kernels/panel.h"
 
 enum { WORDS = 8, BYTES = 4, GROUP_BYTES = 512, WORD_BYTES = 64, SCALE_BYTES = 32 };
+
+static const float factors[FACTORS] = {1, 1, 1, 1, 1, 1, 1, 1};
 
 /* Byte i (constant) of every lane times 2^24, as floats: moved to the top of its lane the byte
  * keeps its sign, and converts exactly. */
@@ -27,25 +29,26 @@ INLINE void add_group(const panel *p, const panel_rows *rows, int64_t g, const i
                       const int tokens, vf (*y)[PANEL_VECTORS]) {
     const float *x = rows->x + g * SL_GROUP_COLS;
     const uint8_t *codes = p->codes + g * GROUP_BYTES + v * LANES * 4;
-    vf dots[PANEL_TOKENS][2];
-    for (int t = 0; t < tokens; t++) dots[t][0] = dots[t][1] = vzero();
+    vf dots[PANEL_TOKENS][CHAINS];
+    zero_chains(dots, tokens);
 #pragma GCC unroll 8
     for (int j = 0; j < WORDS; j++) {
         const vu word = vload_u32(codes + j * WORD_BYTES);
 #pragma GCC unroll 4
         for (int i = 0; i < BYTES; i++) {
             const vf q = code(word, i);
-#pragma GCC unroll 8
+#pragma GCC unroll 4
             for (int t = 0; t < tokens; t++)
-                dots[t][j % 2] = vfma(q, vsplat(x[t * rows->stride + 4 * j + i]), dots[t][j % 2]);
+                dots[t][i % CHAINS] =
+                    vfma(q, vsplat(x[t * rows->stride + 4 * j + i]), dots[t][i % CHAINS]);
         }
     }
     const vf scale = vload_f16(p->scales + g * SCALE_BYTES + v * LANES * 2) * vsplat(0x1p-24f);
-#pragma GCC unroll 8
-    for (int t = 0; t < tokens; t++) y[t][v] = vfma(scale, dots[t][0] + dots[t][1], y[t][v]);
+#pragma GCC unroll 4
+    for (int t = 0; t < tokens; t++) y[t][v] = vfma(scale, add_chains(dots[t]), y[t][v]);
 }
 
 void SL_KERNEL(sl_linear_part_q8)(const sl_linear_job *job, int64_t begin, int64_t end,
                                   void *scratch) {
-    panel_product(job, begin, end, scratch, add_group);
+    panel_product(job, begin, end, scratch, factors, add_group);
 }

@@ -9,36 +9,41 @@
 /* A panel's 16 rows fill this many vectors. */
 enum { PANEL_VECTORS = SL_PANEL_ROWS / LANES };
 
-/* How many tokens share one decoding of the weights: what the registers hold. */
-enum { PANEL_TOKENS = LANES == 16 ? 8 : 4 };
+/* A sum over a group runs in CHAINS chains, enough to keep the units busy for a single token; so
+ * many tokens share one decoding of the weights as the registers then hold. */
+enum { CHAINS = 4, PANEL_TOKENS = LANES == 16 ? 4 : 2 };
 
-/* Rows of x whose width is a whole number of groups. */
+/* Rows of x, copied: padded to whole groups, and placed so that the rows of one column do not
+ * compete for the same lines of the cache. */
 typedef struct {
     const float *x;
     int64_t stride, groups;
     const float *sums; /* of each group: [tokens, groups] */
 } panel_rows;
 
-/* Copies rows only when their last group is short. */
-static inline panel_rows panel_rows_make(const sl_linear_job *job, float *scratch) {
+/* Column c of x is multiplied by factors[c % FACTORS]; the sums are of x itself. */
+enum { FACTORS = 8 };
+
+static inline void copy_row(const float *x, int64_t cols, const float *factors, float *to) {
+    for (int64_t c = 0; c < cols; c++) to[c] = x[c] * factors[c % FACTORS];
+}
+
+static inline panel_rows panel_rows_make(const sl_linear_job *job, const float *factors,
+                                         float *scratch) {
     const int64_t groups = (job->cols + SL_GROUP_COLS - 1) / SL_GROUP_COLS;
-    const int64_t width = groups * SL_GROUP_COLS;
-    float *sums = scratch, *padded = scratch + job->tokens * groups;
-    panel_rows rows = {job->x, job->x_stride, groups, sums};
-    if (width != job->cols) {
-        rows.x = padded;
-        rows.stride = width;
-        for (int64_t t = 0; t < job->tokens; t++) {
-            float *to = padded + t * width;
-            memcpy(to, job->x + t * job->x_stride, (size_t)job->cols * sizeof *to);
-            memset(to + job->cols, 0, (size_t)(width - job->cols) * sizeof *to);
+    const int64_t width = groups * SL_GROUP_COLS, stride = width + PANEL_PAD;
+    float *sums = scratch, *rows = scratch + job->tokens * groups;
+    for (int64_t t = 0; t < job->tokens; t++) {
+        const float *x = job->x + t * job->x_stride;
+        for (int64_t g = 0; g < groups; g++) {
+            const int64_t left = job->cols - g * SL_GROUP_COLS;
+            sums[t * groups + g] =
+                vtotal(x + g * SL_GROUP_COLS, left < SL_GROUP_COLS ? left : SL_GROUP_COLS);
         }
+        copy_row(x, job->cols, factors, rows + t * stride);
+        memset(rows + t * stride + job->cols, 0, (size_t)(width - job->cols) * sizeof *rows);
     }
-    for (int64_t i = 0; i < job->tokens * groups; i++) {
-        const float *group = rows.x + i / groups * rows.stride + i % groups * SL_GROUP_COLS;
-        sums[i] = vtotal(group, SL_GROUP_COLS);
-    }
-    return rows;
+    return (panel_rows){rows, stride, groups, sums};
 }
 
 typedef struct {
@@ -52,6 +57,14 @@ static inline panel panel_at(const sl_linear_job *job, const sl_panel_layout *l,
     const uint8_t *base = matrix + l->header_bytes + (uint64_t)index * l->panel_bytes;
     return (panel){index, (const float *)(const void *)matrix + index * l->supers * 2, base,
                    base + l->scale_bytes};
+}
+
+INLINE void zero_chains(vf (*dots)[CHAINS], const int tokens) {
+    for (int t = 0; t < tokens; t++)
+        for (int i = 0; i < CHAINS; i++) dots[t][i] = vzero();
+}
+INLINE vf add_chains(const vf dots[CHAINS]) {
+    return (dots[0] + dots[1]) + (dots[2] + dots[3]);
 }
 
 /* Adds group g, as far as vector v of the panel goes, to y[token][v] of the first `tokens` rows. */
@@ -82,15 +95,14 @@ INLINE void panel_tile(const sl_linear_job *job, const panel *p, const panel_row
 
 /* Panels [begin, end) for all tokens. */
 INLINE void panel_product(const sl_linear_job *job, int64_t begin, int64_t end, void *scratch,
-                          panel_group_fn *add_group) {
+                          const float *factors, panel_group_fn *add_group) {
     const sl_panel_layout layout = sl_panel_layout_of(job->dtype, job->rows, job->cols);
-    const panel_rows rows = panel_rows_make(job, scratch);
+    const panel_rows rows = panel_rows_make(job, factors, scratch);
     for (int64_t index = begin; index < end; index++) {
         const panel p = panel_at(job, &layout, index);
         int64_t t = 0;
         for (; t + PANEL_TOKENS <= job->tokens; t += PANEL_TOKENS)
             panel_tile(job, &p, &rows, t, PANEL_TOKENS, add_group);
-        for (; t + 2 <= job->tokens; t += 2) panel_tile(job, &p, &rows, t, 2, add_group);
         for (; t < job->tokens; t++) panel_tile(job, &p, &rows, t, 1, add_group);
     }
 }

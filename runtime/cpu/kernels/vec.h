@@ -123,19 +123,25 @@ INLINE float vsum(vf v) {
 #endif
 }
 
+INLINE vf vfrom_i32(vi v) {
+    return __builtin_convertvector(v, vf);
+}
 /* 16-bit floats and bytes, widened. */
-INLINE vf vload_bf16(const void *p) {
+INLINE vu vload_u16(const void *p) {
 #if defined(__AVX512F__)
-    const __m256i half = _mm256_loadu_si256((const __m256i *)p);
-    return (vf)_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16);
+    return (vu)_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p));
 #elif defined(__AVX2__)
-    const __m128i half = _mm_loadu_si128((const __m128i *)p);
-    return (vf)_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16);
+    return (vu)_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p));
+#elif defined(__SSE2__)
+    return (vu)_mm_unpacklo_epi16(_mm_loadl_epi64((const __m128i *)p), _mm_setzero_si128());
 #else
     uint16_t half[LANES];
     memcpy(half, p, sizeof half);
-    return (vf)((vu){half[0], half[1], half[2], half[3]} << 16);
+    return (vu){half[0], half[1], half[2], half[3]};
 #endif
+}
+INLINE vf vload_bf16(const void *p) {
+    return (vf)(vload_u16(p) << 16);
 }
 INLINE vf vload_f16(const void *p) {
 #if defined(__AVX512F__)
@@ -144,9 +150,7 @@ INLINE vf vload_f16(const void *p) {
     return (vf)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
 #else
     /* Moved into a single's fields the value is 2^112 too small, subnormals included. */
-    uint16_t half[LANES];
-    memcpy(half, p, sizeof half);
-    const vu bits = {half[0], half[1], half[2], half[3]};
+    const vu bits = vload_u16(p);
     const vf magnitude = (vf)((bits & 0x7fff) << 13) * vsplat(0x1p112f);
     const vu infinite = (vu)((bits & 0x7c00) == 0x7c00) & 0x7f800000;
     return (vf)((vu)magnitude | infinite | (bits & 0x8000) << 16);
@@ -154,23 +158,12 @@ INLINE vf vload_f16(const void *p) {
 }
 INLINE vf vload_u8(const void *p) {
 #if defined(__AVX512F__)
-    const __m128i bytes = _mm_loadu_si128((const __m128i *)p);
-    return (vf)_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes));
+    return (vf)_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p)));
 #elif defined(__AVX2__)
-    const __m128i bytes = _mm_loadl_epi64((const __m128i *)p);
-    return (vf)_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes));
+    return (vf)_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p)));
 #else
     const uint8_t *b = p;
     return (vf){(float)b[0], (float)b[1], (float)b[2], (float)b[3]};
-#endif
-}
-INLINE vf vfrom_i32(vi v) {
-#if defined(__AVX512F__)
-    return (vf)_mm512_cvtepi32_ps((__m512i)v);
-#elif defined(__AVX2__)
-    return (vf)_mm256_cvtepi32_ps((__m256i)v);
-#else
-    return __builtin_convertvector(v, vf);
 #endif
 }
 
