@@ -93,11 +93,11 @@ static void add_experts(checkpoint *c, const char *prefix, expert_form form) {
     static const char *const names[] = {"gate_proj", "up_proj", "down_proj"};
     const int64_t each = (int64_t)WIDTH * HIDDEN;
     for (uint32_t l = 0; l < LAYERS; l++) {
-        uint16_t *gate_up = noise(c, EXPERTS * 2 * each), *down = noise(c, EXPERTS * each);
+        uint16_t *gate_up = noise(c, 2 * each * EXPERTS), *down = noise(c, each * EXPERTS);
         if (form == STACKED) {
             c->items[c->count++] = (sl_safetensors_item){
                 sl_arena_format(&c->arena, "%slayers.%u.mlp.experts.gate_up_proj", prefix, l),
-                {SL_DTYPE_bf16, {3, {EXPERTS, 2 * WIDTH, HIDDEN}}},
+                {SL_DTYPE_bf16, {3, {EXPERTS, (int64_t)2 * WIDTH, HIDDEN}}},
                 gate_up};
             c->items[c->count++] = (sl_safetensors_item){
                 sl_arena_format(&c->arena, "%slayers.%u.mlp.experts.down_proj", prefix, l),

@@ -110,7 +110,7 @@ static sl_status find_stacked(const sl_source *source, const sl_model_config *co
     for (int m = 0; m < SL_EXPERT_MATRICES; m++)
         out[m].type = (sl_type){out[m].entry->type.dtype, matrix_dims(config, m)};
     const uint64_t gate_bytes = sl_type_bytes(&out[SL_GATE].type);
-    out[SL_GATE].offset = expert * 2 * gate_bytes;
+    out[SL_GATE].offset = (uint64_t)expert * 2 * gate_bytes;
     out[SL_UP].offset = out[SL_GATE].offset + gate_bytes;
     out[SL_DOWN].offset = expert * sl_type_bytes(&out[SL_DOWN].type);
     return SL_OK;

@@ -169,12 +169,12 @@ static void choose_codes(const tile *t, const fit *f, const float header[2], fit
 
 static void q4_store(const tile *t, const fit *code, const float header[2], uint8_t *codes,
                      uint8_t *nibbles) {
-    for (int l = 0; l < LANES; l++) {
+    for (int64_t l = 0; l < LANES; l++) {
         codes[l] = (uint8_t)code->scale[l];
         codes[LANES + l] = (uint8_t)code->minimum[l];
         const float per_scale = inverse(header[0] * code->scale[l]);
         const float minimum = header[1] * code->minimum[l];
-        for (int c = 0; c < COLS; c++) {
+        for (int64_t c = 0; c < COLS; c++) {
             const float q = round_even(clamp((t->w[c][l] + minimum) * per_scale, 0, Q4_TOP));
             uint8_t *byte = nibbles + c / 8 * 64 + l * 4 + c % 4;
             *byte = (uint8_t)(c % 8 < 4 ? (uint8_t)q : *byte | (uint8_t)q << 4);
@@ -196,7 +196,7 @@ static void q4_super(const tile *tiles, int count, float header[2], uint8_t *cod
     }
     header[0] = scale / CODE_TOP;
     header[1] = minimum / CODE_TOP;
-    for (int g = 0; g < count; g++) {
+    for (int64_t g = 0; g < count; g++) {
         fit code;
         choose_codes(&tiles[g], &fits[g], header, &code);
         q4_store(&tiles[g], &code, header, codes + g * 2 * LANES, nibbles + g * Q4_GROUP_BYTES);
@@ -246,11 +246,11 @@ static void q8_group(const tile *t, uint8_t *scales, uint8_t *codes) {
             best_error[l] = error[l] < best_error[l] ? error[l] : best_error[l];
         }
     }
-    for (int l = 0; l < LANES; l++) {
+    for (int64_t l = 0; l < LANES; l++) {
         const uint16_t half = sl_f16_from_f32(best[l]);
-        memcpy(scales + l * sizeof half, &half, sizeof half);
+        memcpy(scales + l * 2, &half, sizeof half);
         const float per_scale = inverse(best[l]);
-        for (int c = 0; c < COLS; c++) {
+        for (int64_t c = 0; c < COLS; c++) {
             const float q = round_even(clamp(t->w[c][l] * per_scale, -Q8_TOP, Q8_TOP));
             codes[c / 4 * 64 + l * 4 + c % 4] = (uint8_t)(int8_t)q;
         }

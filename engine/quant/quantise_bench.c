@@ -193,7 +193,7 @@ typedef struct {
 static double own_error(sl_dtype dtype, const float *w, int64_t rows, int64_t cols,
                         double *seconds) {
     void *codes = malloc(sl_panel_layout_of(dtype, rows, cols).matrix_bytes);
-    float *row = malloc((size_t)cols * sizeof *row);
+    float *row = calloc((size_t)cols, sizeof *row);
     sl_error error = {0};
     double miss = 0;
     const double start = sl_clock_seconds();
@@ -245,7 +245,7 @@ static sl_status measure_model(const char *path, int every, totals *t, sl_error 
         const int64_t rows = entry->type.shape.dims[0], cols = entry->type.shape.dims[1];
         const void *data;
         SL_TRY(sl_source_map(source, entry, &data, err));
-        float *w = malloc((size_t)(rows * cols) * sizeof *w);
+        float *w = calloc((size_t)(rows * cols), sizeof *w);
         if (!w) return sl_no_memory(err, entry->name, (uint64_t)(rows * cols) * sizeof *w);
         for (int64_t r = 0; r < rows; r++)
             sl_decode_row(entry->type.dtype, data, rows, cols, r, w + r * cols);

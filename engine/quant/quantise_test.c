@@ -116,7 +116,7 @@ static void one_sided_groups_work(void **state) {
     (void)state;
     matrix m = matrix_noise(16, 64, 0.1f);
     for (int side = -1; side <= 1; side += 2) {
-        for (int64_t i = 0; i < 16 * 64; i++) m.w[i] = (float)side * (1 + fabsf(m.w[i]));
+        for (int64_t i = 0; i < m.rows * m.cols; i++) m.w[i] = (float)side * (1 + fabsf(m.w[i]));
         assert_true(relative_error(SL_DTYPE_q4, &m) < 0.03);
         assert_true(relative_error(SL_DTYPE_q8, &m) < 0.006);
     }
@@ -126,7 +126,7 @@ static void one_sided_groups_work(void **state) {
 /* Weights that the format can hold exactly come back exactly, up to rounding. */
 static void representable_weights_survive(void **state) {
     (void)state;
-    matrix m = {16, 64, malloc(16 * 64 * sizeof(float))};
+    matrix m = {16, 64, calloc(1024, sizeof(float))};
     for (int64_t r = 0; r < 16; r++)
         for (int64_t c = 0; c < 64; c++)
             m.w[r * 64 + c] = 0.25f * (float)(c * 7 % 16) - 0.5f * (float)(r % 4);
@@ -170,7 +170,7 @@ static void outliers_stay_in_their_group(void **state) {
 /* Blocks of whole panels can be coded apart, in any order. */
 static void panels_are_independent(void **state) {
     (void)state;
-    matrix m = matrix_noise(48, 288, 0.3f), last = {16, 288, m.w + 32 * 288};
+    matrix m = matrix_noise(48, 288, 0.3f), last = {16, 288, m.w + (m.rows - 16) * m.cols};
     for (int d = SL_DTYPE_q4; d <= SL_DTYPE_q8; d++) {
         uint64_t bytes, last_bytes;
         uint8_t *codes = quantised((sl_dtype)d, &m, &bytes);

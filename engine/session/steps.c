@@ -156,6 +156,7 @@ static sl_status find_step(sl_steps *steps, uint32_t rows, uint32_t wanted, comp
         discard(steps, oldest);
         return status;
     }
+    oldest->last_use = ++steps->clock;
     steps->stats.compiled++;
     steps->stats.compile_seconds += sl_clock_seconds() - start;
     *out = oldest;

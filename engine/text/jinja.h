@@ -11,9 +11,9 @@
 
 enum {
     JINJA_MAX_TEMPLATE_BYTES = 4 << 20,
-    JINJA_MAX_NESTING = 100,        /* of expressions and blocks in the text */
-    JINJA_MAX_DEPTH = 400,          /* of evaluation, macros included, and of nested values */
-    JINJA_MAX_STEPS = 10 << 20,     /* nodes visited, plus bytes touched / 64 */
+    JINJA_MAX_NESTING = 100,         /* of expressions and blocks in the text */
+    JINJA_MAX_DEPTH = 400,           /* of evaluation, macros included, and of nested values */
+    JINJA_MAX_STEPS = 10 << 20,      /* nodes visited, plus bytes touched / 64 */
     JINJA_MAX_TEXT_BYTES = 64 << 20, /* of one string, the output among them */
     JINJA_MAX_MEMORY_BYTES = 256 << 20,
     JINJA_MAX_RANGE = 100000,
@@ -147,18 +147,18 @@ typedef enum {
     JINJA_NODE_BINARY,    /* first op second */
     JINJA_NODE_AND,
     JINJA_NODE_OR,
-    JINJA_NODE_COMPARE,   /* first, then list: links of op, first */
+    JINJA_NODE_COMPARE, /* first, then list: links of op, first */
     JINJA_NODE_LINK,
     JINJA_NODE_CONDITION, /* second if first else third (may be NULL) */
     JINJA_NODE_BODY,      /* the text of body, rendered in a scope of its own */
     /* statements */
-    JINJA_NODE_TEXT,      /* text */
-    JINJA_NODE_OUTPUT,    /* first */
-    JINJA_NODE_IF,        /* first; body; otherwise */
-    JINJA_NODE_FOR,       /* first in second if third (may be NULL); body; otherwise */
-    JINJA_NODE_SET,       /* first = second */
-    JINJA_NODE_WITH,      /* list of arguments; body */
-    JINJA_NODE_MACRO,     /* text(list of arguments: name=default or NULL); body */
+    JINJA_NODE_TEXT,       /* text */
+    JINJA_NODE_OUTPUT,     /* first */
+    JINJA_NODE_IF,         /* first; body; otherwise */
+    JINJA_NODE_FOR,        /* first in second if third (may be NULL); body; otherwise */
+    JINJA_NODE_SET,        /* first = second */
+    JINJA_NODE_WITH,       /* list of arguments; body */
+    JINJA_NODE_MACRO,      /* text(list of arguments: name=default or NULL); body */
     JINJA_NODE_CALL_BLOCK, /* first: a call; second: the macro that becomes its caller */
     JINJA_NODE_BREAK,
     JINJA_NODE_CONTINUE,

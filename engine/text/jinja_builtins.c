@@ -36,7 +36,8 @@ static sl_status place_argument(jinja_run *run, const jinja_builtin *builtin,
     if (named)
         return JINJA_FAIL(run, "'%s' takes no argument '%.*s'", builtin->name,
                           JINJA_SHOW(args->names[index]));
-    return JINJA_FAIL(run, "'%s' got %zu arguments, more than it takes", builtin->name, args->count);
+    return JINJA_FAIL(run, "'%s' got %zu arguments, more than it takes", builtin->name,
+                      args->count);
 }
 
 sl_status sl_jinja_invoke(jinja_run *run, const jinja_builtin *builtin, const jinja_args *args,
@@ -48,7 +49,8 @@ sl_status sl_jinja_invoke(jinja_run *run, const jinja_builtin *builtin, const ji
     for (size_t i = 0; i < args->count; i++) {
         size_t place;
         SL_TRY(place_argument(run, builtin, args, i, &place));
-        if (given & 1u << place) return JINJA_FAIL(run, "'%s' got an argument twice", builtin->name);
+        if (given & 1u << place)
+            return JINJA_FAIL(run, "'%s' got an argument twice", builtin->name);
         values[place] = args->values[i];
         given |= 1u << place;
     }
@@ -93,7 +95,8 @@ TEST(number, sl_jinja_is_number(self))
 TEST(string, self.kind == JINJA_STRING)
 TEST(mapping, self.kind == JINJA_DICT)
 TEST(iterable, self.kind == JINJA_UNDEFINED ||
-                   (self.kind >= JINJA_STRING && self.kind <= JINJA_DICT) || self.kind == JINJA_LOOP)
+                   (self.kind >= JINJA_STRING && self.kind <= JINJA_DICT) ||
+                   self.kind == JINJA_LOOP)
 TEST(sequence, self.kind >= JINJA_STRING && self.kind <= JINJA_DICT)
 TEST(callable, self.kind == JINJA_MACRO || self.kind == JINJA_FUNCTION)
 TEST(filter, self.kind == JINJA_STRING && sl_jinja_find_filter(self.text))
@@ -220,12 +223,10 @@ static sl_status call_range(jinja_run *run, const jinja_args *args, jinja_value 
     const uint64_t stride = step > 0 ? (uint64_t)step : -(uint64_t)step;
     const bool some = step > 0 ? stop > start : stop < start;
     const uint64_t count = some ? (distance - 1) / stride + 1 : 0;
-    if (count > JINJA_MAX_RANGE)
-        return JINJA_FAIL(run, "a range of more than %d", JINJA_MAX_RANGE);
+    if (count > JINJA_MAX_RANGE) return JINJA_FAIL(run, "a range of more than %d", JINJA_MAX_RANGE);
     jinja_list *list;
     SL_TRY(sl_jinja_list_new(run, count, &list));
-    for (size_t i = 0; i < count; i++)
-        list->items[i] = sl_jinja_integer(start + (int64_t)i * step);
+    for (size_t i = 0; i < count; i++) list->items[i] = sl_jinja_integer(start + (int64_t)i * step);
     *out = (jinja_value){.kind = JINJA_LIST, .list = list};
     return SL_OK;
 }
@@ -250,7 +251,8 @@ static sl_status collect(jinja_run *run, const jinja_args *args, jinja_dict **ou
                 continue;
             }
             SL_TRY(sl_jinja_iterate(run, items->items[j], &pair));
-            if (pair->count != 2) return JINJA_FAIL(run, "dict wants pairs, not %zu values", pair->count);
+            if (pair->count != 2)
+                return JINJA_FAIL(run, "dict wants pairs, not %zu values", pair->count);
             SL_TRY(sl_jinja_dict_set(run, *out, pair->items[0], pair->items[1]));
         }
     }

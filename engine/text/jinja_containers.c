@@ -84,9 +84,12 @@ static sl_status loop_changed(jinja_run *run, const jinja_args *args, jinja_valu
 
 const jinja_builtin *sl_jinja_find_method(jinja_kind kind, jinja_text name) {
     static const jinja_builtin dict_methods[] = {
-        {"get", "key default", 1, dict_get}, {"keys", "", 0, dict_keys},
-        {"values", "", 0, dict_values},      {"items", "", 0, dict_items},
-        {"copy", "", 0, copy},               {0},
+        {"get", "key default", 1, dict_get},
+        {"keys", "", 0, dict_keys},
+        {"values", "", 0, dict_values},
+        {"items", "", 0, dict_items},
+        {"copy", "", 0, copy},
+        {0},
     };
     static const jinja_builtin list_methods[] = {
         {"index", "value", 1, list_index},

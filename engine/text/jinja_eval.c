@@ -188,16 +188,26 @@ static sl_status eval_constant(jinja_run *run, const jinja_node *node, jinja_val
 
 sl_status sl_jinja_eval(jinja_run *run, const jinja_node *node, jinja_value *out) {
     static sl_status (*const table[])(jinja_run *, const jinja_node *, jinja_value *) = {
-        [JINJA_NODE_CONSTANT] = eval_constant,  [JINJA_NODE_NAME] = eval_name,
-        [JINJA_NODE_LIST] = eval_sequence,      [JINJA_NODE_TUPLE] = eval_sequence,
-        [JINJA_NODE_DICT] = eval_dict,          [JINJA_NODE_ATTRIBUTE] = eval_attribute,
-        [JINJA_NODE_ITEM] = eval_item,          [JINJA_NODE_SLICE] = eval_slice,
-        [JINJA_NODE_CALL] = eval_call,          [JINJA_NODE_FILTER] = eval_filter_or_test,
-        [JINJA_NODE_TEST] = eval_filter_or_test, [JINJA_NODE_NOT] = eval_not,
-        [JINJA_NODE_NEGATE] = eval_sign,        [JINJA_NODE_POSITIVE] = eval_sign,
-        [JINJA_NODE_BINARY] = eval_binary,      [JINJA_NODE_AND] = eval_logic,
-        [JINJA_NODE_OR] = eval_logic,           [JINJA_NODE_COMPARE] = eval_compare,
-        [JINJA_NODE_CONDITION] = eval_condition, [JINJA_NODE_BODY] = eval_body,
+        [JINJA_NODE_CONSTANT] = eval_constant,
+        [JINJA_NODE_NAME] = eval_name,
+        [JINJA_NODE_LIST] = eval_sequence,
+        [JINJA_NODE_TUPLE] = eval_sequence,
+        [JINJA_NODE_DICT] = eval_dict,
+        [JINJA_NODE_ATTRIBUTE] = eval_attribute,
+        [JINJA_NODE_ITEM] = eval_item,
+        [JINJA_NODE_SLICE] = eval_slice,
+        [JINJA_NODE_CALL] = eval_call,
+        [JINJA_NODE_FILTER] = eval_filter_or_test,
+        [JINJA_NODE_TEST] = eval_filter_or_test,
+        [JINJA_NODE_NOT] = eval_not,
+        [JINJA_NODE_NEGATE] = eval_sign,
+        [JINJA_NODE_POSITIVE] = eval_sign,
+        [JINJA_NODE_BINARY] = eval_binary,
+        [JINJA_NODE_AND] = eval_logic,
+        [JINJA_NODE_OR] = eval_logic,
+        [JINJA_NODE_COMPARE] = eval_compare,
+        [JINJA_NODE_CONDITION] = eval_condition,
+        [JINJA_NODE_BODY] = eval_body,
     };
     const uint32_t line = run->place.line;
     run->place.line = node->line;

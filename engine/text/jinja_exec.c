@@ -254,8 +254,7 @@ static sl_status bind_arguments(jinja_run *run, const jinja_node *macro, const j
     }
     const jinja_value rest = {.kind = JINJA_TUPLE, .list = varargs};
     const jinja_value named = {.kind = JINJA_DICT, .dict = kwargs};
-    if (macro->takes_varargs)
-        SL_TRY(sl_jinja_scope_set(run, scope, JINJA_TEXT("varargs"), rest));
+    if (macro->takes_varargs) SL_TRY(sl_jinja_scope_set(run, scope, JINJA_TEXT("varargs"), rest));
     if (macro->takes_kwargs) SL_TRY(sl_jinja_scope_set(run, scope, JINJA_TEXT("kwargs"), named));
     return SL_OK;
 }

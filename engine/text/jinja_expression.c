@@ -22,8 +22,8 @@ static sl_status new_binary(jinja_parser *parser, jinja_node_kind kind, jinja_no
 }
 
 /* operand (op operand)*, grouped from the left. */
-static sl_status parse_left(jinja_parser *parser, const operator_row *rows,
-                            parse_function *operand, jinja_node **out) {
+static sl_status parse_left(jinja_parser *parser, const operator_row *rows, parse_function *operand,
+                            jinja_node **out) {
     SL_TRY(operand(parser, out));
     for (const operator_row *row; (row = find_operator(parser, rows)) != NULL;) {
         jinja_node *node;
@@ -96,7 +96,8 @@ static sl_status parse_items(jinja_parser *parser, const char *close, jinja_node
 }
 
 static sl_status parse_parenthesis(jinja_parser *parser, jinja_node **out) {
-    if (sl_jinja_skip_operator(parser, ")")) return sl_jinja_node_new(parser, JINJA_NODE_TUPLE, out);
+    if (sl_jinja_skip_operator(parser, ")"))
+        return sl_jinja_node_new(parser, JINJA_NODE_TUPLE, out);
     SL_TRY(sl_jinja_parse_tuple(parser, true, out));
     return sl_jinja_expect_operator(parser, ")");
 }
@@ -188,7 +189,8 @@ sl_status sl_jinja_parse_arguments(jinja_parser *parser, jinja_node **where) {
 }
 
 static sl_status parse_attribute(jinja_parser *parser, jinja_node *node) {
-    if (parser->token->kind != JINJA_TOKEN_INTEGER) return sl_jinja_expect_name(parser, &node->text);
+    if (parser->token->kind != JINJA_TOKEN_INTEGER)
+        return sl_jinja_expect_name(parser, &node->text);
     node->kind = JINJA_NODE_ITEM;
     return sl_jinja_parse_primary(parser, &node->second);
 }
@@ -196,7 +198,8 @@ static sl_status parse_attribute(jinja_parser *parser, jinja_node *node) {
 sl_status sl_jinja_parse_postfix(jinja_parser *parser, jinja_node **node) {
     while (true) {
         jinja_node *outer;
-        const bool dot = sl_jinja_at_operator(parser, "."), call = sl_jinja_at_operator(parser, "(");
+        const bool dot = sl_jinja_at_operator(parser, "."),
+                   call = sl_jinja_at_operator(parser, "(");
         if (!dot && !call && !sl_jinja_at_operator(parser, "[")) return SL_OK;
         SL_TRY(new_binary(parser, call ? JINJA_NODE_CALL : JINJA_NODE_ATTRIBUTE, *node, &outer));
         sl_jinja_advance(parser);
@@ -308,9 +311,12 @@ static sl_status parse_sum(jinja_parser *parser, jinja_node **out) {
 
 /* The comparison at the cursor, which is moved behind it; false if there is none. */
 static bool skip_comparison(jinja_parser *parser, jinja_op *out) {
-    static const operator_row rows[] = {{"==", JINJA_EQUAL},       {"!=", JINJA_NOT_EQUAL},
-                                        {"<", JINJA_LESS},         {"<=", JINJA_LESS_EQUAL},
-                                        {">", JINJA_GREATER},      {">=", JINJA_GREATER_EQUAL},
+    static const operator_row rows[] = {{"==", JINJA_EQUAL},
+                                        {"!=", JINJA_NOT_EQUAL},
+                                        {"<", JINJA_LESS},
+                                        {"<=", JINJA_LESS_EQUAL},
+                                        {">", JINJA_GREATER},
+                                        {">=", JINJA_GREATER_EQUAL},
                                         {0}};
     const operator_row *row = find_operator(parser, rows);
     if (row) {

@@ -227,9 +227,9 @@ static sl_status filter_format(jinja_run *run, const jinja_args *args, jinja_val
     if (args->count && args->names[0].data) {
         SL_TRY(sl_jinja_dict_new(run, &named));
         for (size_t i = 0; i < args->count; i++)
-            SL_TRY(sl_jinja_dict_set(
-                run, named, sl_jinja_string(args->names[i].data, args->names[i].bytes),
-                args->values[i]));
+            SL_TRY(sl_jinja_dict_set(run, named,
+                                     sl_jinja_string(args->names[i].data, args->names[i].bytes),
+                                     args->values[i]));
         values = (jinja_value){.kind = JINJA_DICT, .dict = named};
     }
     return sl_jinja_percent(run, text, values, out);
@@ -270,8 +270,10 @@ static sl_status filter_int(jinja_run *run, const jinja_args *args, jinja_value 
     *out = given ? args->values[0] : sl_jinja_integer(0);
     if (self.kind == JINJA_STRING) {
         jinja_value whole;
-        if (read_number(self.text, (int)base, true, &whole)) *out = whole;
-        else if (read_number(self.text, 10, false, &real)) (void)truncate(real.real, out);
+        if (read_number(self.text, (int)base, true, &whole))
+            *out = whole;
+        else if (read_number(self.text, 10, false, &real))
+            (void)truncate(real.real, out);
     } else if (self.kind == JINJA_FLOAT) {
         if (!truncate(self.real, out) && isfinite(self.real))
             return JINJA_FAIL(run, "int of a float beyond 64 bits");

@@ -10,7 +10,9 @@ typedef struct {
     int width, precision; /* precision -1: not given */
 } conversion;
 
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+static bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
 
 /* At most 999: enough for people, small enough for the buffers here. */
 static int read_number(const char **at, const char *end) {
@@ -60,7 +62,8 @@ static sl_status append_number(jinja_run *run, jinja_buffer *buffer, const conve
                    length, how->letter);
     int bytes;
     /* C ignores "0" when an integer has a precision: then the width is its digits. */
-    const int digits = how->zero && !real && !how->left && how->precision < 0 ? how->width : precision;
+    const int digits =
+        how->zero && !real && !how->left && how->precision < 0 ? how->width : precision;
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
     if (real) {
@@ -110,8 +113,10 @@ sl_status sl_jinja_percent(jinja_run *run, jinja_text format, jinja_value values
             const char *close = memchr(at, ')', (size_t)(end - at));
             if (!close || values.kind != JINJA_DICT)
                 return JINJA_FAIL(run, "%%(name) wants a dict and ')'");
-            SL_TRY(sl_jinja_item(run, values, sl_jinja_string(at + 1, (size_t)(close - at - 1)), &value));
-            if (value.kind == JINJA_UNDEFINED) return JINJA_FAIL(run, "%%(name) is not in the dict");
+            SL_TRY(sl_jinja_item(run, values, sl_jinja_string(at + 1, (size_t)(close - at - 1)),
+                                 &value));
+            if (value.kind == JINJA_UNDEFINED)
+                return JINJA_FAIL(run, "%%(name) is not in the dict");
             at = close + 1;
             const conversion how = read_conversion(&at, end);
             SL_TRY(append_converted(run, &buffer, &how, value));
@@ -198,7 +203,9 @@ typedef struct {
     int weekday, yearday; /* from Sunday and from January 1st, both 0 */
 } date;
 
-static bool is_leap(int year) { return (year % 4 == 0 && year % 100 != 0) || year % 400 == 0; }
+static bool is_leap(int year) {
+    return (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+}
 
 static bool parse_date(jinja_text text, date *out) {
     static const int before[] = {0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 365};
@@ -209,7 +216,8 @@ static bool parse_date(jinja_text text, date *out) {
     *out = (date){0};
     const int read = sscanf(copy, "%4d-%2d-%2d%*1[T ]%2d:%2d:%2d", &out->year, &out->month,
                             &out->day, &out->hour, &out->minute, &out->second);
-    if (read < 3 || out->year < 1 || out->month < 1 || out->month > 12 || out->day < 1) return false;
+    if (read < 3 || out->year < 1 || out->month < 1 || out->month > 12 || out->day < 1)
+        return false;
     const int leap = is_leap(out->year);
     const int days = before[out->month] - before[out->month - 1] + (leap && out->month == 2);
     if (out->day > days || out->hour < 0 || out->hour > 23 || out->minute < 0 || out->minute > 59 ||
@@ -232,8 +240,8 @@ static int format_date(const date *when, char letter, bool bare, char *text, siz
     const struct {
         char letter;
         int number, width;
-    } numbers[] = {{'Y', when->year, 4},   {'m', when->month, 2},  {'d', when->day, 2},
-                   {'H', when->hour, 2},   {'M', when->minute, 2}, {'S', when->second, 2},
+    } numbers[] = {{'Y', when->year, 4},   {'m', when->month, 2},       {'d', when->day, 2},
+                   {'H', when->hour, 2},   {'M', when->minute, 2},      {'S', when->second, 2},
                    {'I', hour12, 2},       {'j', when->yearday + 1, 3}, {'y', when->year % 100, 2},
                    {'w', when->weekday, 1}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)

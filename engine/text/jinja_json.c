@@ -85,7 +85,8 @@ sl_status sl_jinja_from_json(jinja_run *run, const char *json, size_t bytes, jin
     sl_status status = convert(run, root, &value);
     json_decref(root);
     if (status == SL_OK && value.kind != JINJA_DICT)
-        status = sl_fail(run->place.err, SL_INVALID, "chat template variables are a %s, wanted an object",
+        status = sl_fail(run->place.err, SL_INVALID,
+                         "chat template variables are a %s, wanted an object",
                          sl_jinja_kind_name(value.kind));
     if (status == SL_OK) *out = value.dict;
     return status;
@@ -176,7 +177,8 @@ static sl_status put_scalar(const writer *to, jinja_value value) {
         if (isinf(value.real)) return put_literal(to, value.real < 0 ? "-Infinity" : "Infinity");
         return put(to, text, sl_jinja_format_real(value.real, text, sizeof text));
     default:
-        return JINJA_FAIL(to->run, "a %s cannot be written as JSON", sl_jinja_kind_name(value.kind));
+        return JINJA_FAIL(to->run, "a %s cannot be written as JSON",
+                          sl_jinja_kind_name(value.kind));
     }
 }
 

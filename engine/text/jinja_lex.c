@@ -79,8 +79,7 @@ static sl_status push_data(lexer *lex, jinja_text text) {
 }
 
 static size_t find(const lexer *lex, size_t from, const char *text) {
-    const char *hit =
-        memmem(lex->source.data + from, lex->source.bytes - from, text, strlen(text));
+    const char *hit = memmem(lex->source.data + from, lex->source.bytes - from, text, strlen(text));
     return hit ? (size_t)(hit - lex->source.data) : lex->source.bytes;
 }
 
@@ -135,7 +134,9 @@ static bool is_name_byte(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
            (unsigned char)c >= 0x80;
 }
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+static bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
 
 static int hex_digit(char c) {
     if (is_digit(c)) return c - '0';
@@ -219,7 +220,8 @@ static bool copy_number(lexer *lex, size_t end, char *out, size_t capacity) {
 }
 
 static size_t skip_digits(const lexer *lex, size_t at) {
-    while (at < lex->source.bytes && (is_digit(lex->source.data[at]) || lex->source.data[at] == '_'))
+    while (at < lex->source.bytes &&
+           (is_digit(lex->source.data[at]) || lex->source.data[at] == '_'))
         at++;
     return at;
 }
@@ -228,7 +230,8 @@ static size_t skip_digits(const lexer *lex, size_t at) {
 static size_t float_end(const lexer *lex, size_t end) {
     const char *data = lex->source.data;
     const size_t bytes = lex->source.bytes;
-    if (end + 1 < bytes && data[end] == '.' && is_digit(data[end + 1])) end = skip_digits(lex, end + 1);
+    if (end + 1 < bytes && data[end] == '.' && is_digit(data[end + 1]))
+        end = skip_digits(lex, end + 1);
     if (end + 1 < bytes && (data[end] | 32) == 'e') {
         const bool sign = data[end + 1] == '-' || data[end + 1] == '+';
         if (end + 1 + sign < bytes && is_digit(data[end + 1 + sign]))

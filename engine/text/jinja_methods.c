@@ -11,7 +11,8 @@ static jinja_text tail(jinja_text text, size_t from) {
     return (jinja_text){text.data + from, text.bytes - from};
 }
 static bool starts_with(jinja_text text, jinja_text start) {
-    return text.bytes >= start.bytes && sl_jinja_text_equal((jinja_text){text.data, start.bytes}, start);
+    return text.bytes >= start.bytes &&
+           sl_jinja_text_equal((jinja_text){text.data, start.bytes}, start);
 }
 static bool ends_with(jinja_text text, jinja_text end) {
     return text.bytes >= end.bytes && sl_jinja_text_equal(tail(text, text.bytes - end.bytes), end);
@@ -154,7 +155,8 @@ static sl_status split(jinja_run *run, const jinja_args *args, bool backward, ji
     if (sl_jinja_given(args->values[1]))
         SL_TRY(sl_jinja_want_integer(run, args->values[1], "split", &limit));
     if (!sl_jinja_given(args->values[0])) {
-        if (backward && limit >= 0) return JINJA_FAIL(run, "rsplit of words takes no maxsplit here");
+        if (backward && limit >= 0)
+            return JINJA_FAIL(run, "rsplit of words takes no maxsplit here");
         return split_words(run, args->self.text, limit, out);
     }
     SL_TRY(sl_jinja_want_text(run, args->values[0], "split", &by));
@@ -330,8 +332,12 @@ static sl_status string_title(jinja_run *run, const jinja_args *args, jinja_valu
 /* ---- what a string consists of ---- */
 
 typedef bool character_test(uint32_t character);
-static bool is_digit(uint32_t c) { return c >= '0' && c <= '9'; }
-static bool is_alnum(uint32_t c) { return is_digit(c) || sl_jinja_is_alpha(c); }
+static bool is_digit(uint32_t c) {
+    return c >= '0' && c <= '9';
+}
+static bool is_alnum(uint32_t c) {
+    return is_digit(c) || sl_jinja_is_alpha(c);
+}
 
 static sl_status all_are(jinja_text text, character_test *test, jinja_value *out) {
     size_t width;

@@ -7,7 +7,9 @@
 static sl_status overflow(jinja_run *run) {
     return JINJA_FAIL(run, "an integer beyond 64 bits");
 }
-static sl_status by_zero(jinja_run *run) { return JINJA_FAIL(run, "division by zero"); }
+static sl_status by_zero(jinja_run *run) {
+    return JINJA_FAIL(run, "division by zero");
+}
 
 static int64_t floor_divide(int64_t a, int64_t b) {
     return a / b - (a % b != 0 && (a < 0) != (b < 0));
@@ -221,9 +223,9 @@ static bool loop_attribute(const jinja_loop *loop, jinja_text name, jinja_value 
 
 /* Methods that would change a list or dict: hidden, as in Jinja's immutable sandbox. */
 static bool is_hidden(jinja_kind kind, jinja_text name) {
-    static const char *const names[] = {"append", "extend",  "insert", "remove",     "sort",
-                                        "reverse", "clear",  "pop",    "popitem",    "setdefault",
-                                        "update"};
+    static const char *const names[] = {"append",  "extend",     "insert", "remove",
+                                        "sort",    "reverse",    "clear",  "pop",
+                                        "popitem", "setdefault", "update"};
     const size_t first = kind == JINJA_DICT ? 6 : 0, end = kind == JINJA_DICT ? 11 : 8;
     if (kind != JINJA_LIST && kind != JINJA_DICT) return false;
     for (size_t i = first; i < end; i++)
@@ -326,7 +328,8 @@ sl_status sl_jinja_slice(jinja_run *run, jinja_value object, const jinja_value *
         return JINJA_FAIL(run, "a %s has no slices", sl_jinja_kind_name(object.kind));
     SL_TRY(sl_jinja_iterate(run, object, &from));
     const int64_t count = (int64_t)from->count;
-    if (bounds[2].kind != JINJA_NONE) SL_TRY(sl_jinja_want_integer(run, bounds[2], "a slice", &step));
+    if (bounds[2].kind != JINJA_NONE)
+        SL_TRY(sl_jinja_want_integer(run, bounds[2], "a slice", &step));
     if (step == 0) return JINJA_FAIL(run, "a slice with step 0");
     int64_t start = step > 0 ? 0 : count - 1, stop = step > 0 ? count : -1;
     SL_TRY(slice_bound(run, bounds[0], count, step < 0, &start));
@@ -340,8 +343,7 @@ sl_status sl_jinja_slice(jinja_run *run, jinja_value object, const jinja_value *
     *out = (jinja_value){.kind = object.kind, .list = list};
     if (object.kind != JINJA_STRING) return SL_OK;
     jinja_buffer buffer = {0};
-    for (size_t i = 0; i < length; i++)
-        SL_TRY(sl_jinja_append_value(run, &buffer, list->items[i]));
+    for (size_t i = 0; i < length; i++) SL_TRY(sl_jinja_append_value(run, &buffer, list->items[i]));
     *out = sl_jinja_buffer_value(&buffer);
     return SL_OK;
 }

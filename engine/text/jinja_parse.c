@@ -31,8 +31,8 @@ bool sl_jinja_skip_name(jinja_parser *parser, const char *text) {
 }
 
 sl_status sl_jinja_unexpected(const jinja_parser *parser, const char *wanted) {
-    return sl_jinja_fail(&parser->place, "found '%.*s', wanted %s",
-                         JINJA_SHOW(parser->token->text), wanted);
+    return sl_jinja_fail(&parser->place, "found '%.*s', wanted %s", JINJA_SHOW(parser->token->text),
+                         wanted);
 }
 
 sl_status sl_jinja_expect_operator(jinja_parser *parser, const char *text) {
@@ -143,8 +143,7 @@ static sl_status parse_for(jinja_parser *parser, jinja_node **out) {
     parser->loops++;
     SL_TRY(parse_body(parser, ends, &node->body));
     parser->loops--;
-    if (sl_jinja_skip_name(parser, "else"))
-        return parse_block(parser, "endfor", &node->otherwise);
+    if (sl_jinja_skip_name(parser, "else")) return parse_block(parser, "endfor", &node->otherwise);
     sl_jinja_advance(parser);
     return SL_OK;
 }
@@ -267,11 +266,11 @@ static sl_status parse_statement(jinja_parser *parser, jinja_node **out) {
         const char *name;
         sl_status (*parse)(jinja_parser *parser, jinja_node **out);
     } statements[] = {
-        {"if", parse_if},         {"for", parse_for},
-        {"set", parse_set},       {"macro", parse_macro},
-        {"call", parse_call},     {"filter", parse_filter},
-        {"with", parse_with},     {"generation", parse_generation},
-        {"break", parse_break},   {"continue", parse_continue},
+        {"if", parse_if},       {"for", parse_for},
+        {"set", parse_set},     {"macro", parse_macro},
+        {"call", parse_call},   {"filter", parse_filter},
+        {"with", parse_with},   {"generation", parse_generation},
+        {"break", parse_break}, {"continue", parse_continue},
     };
     for (size_t i = 0; i < sizeof statements / sizeof *statements; i++) {
         if (!sl_jinja_skip_name(parser, statements[i].name)) continue;
@@ -324,7 +323,8 @@ static sl_status parse_body(jinja_parser *parser, const char *const *ends, jinja
 sl_status sl_jinja_parse(jinja_text source, sl_arena *arena, jinja_node **out_body, sl_error *err) {
     jinja_token *tokens;
     SL_TRY(sl_jinja_lex(source, arena, &tokens, err));
-    jinja_parser parser = {.place = {err, SL_FORMAT, tokens->line}, .arena = arena, .token = tokens};
+    jinja_parser parser = {
+        .place = {err, SL_FORMAT, tokens->line}, .arena = arena, .token = tokens};
     *out_body = NULL;
     return parse_body(&parser, NULL, out_body);
 }

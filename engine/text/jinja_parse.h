@@ -14,7 +14,9 @@ typedef struct {
 SL_CHECKED sl_status sl_jinja_node_new(jinja_parser *parser, jinja_node_kind kind,
                                        jinja_node **out);
 SL_CHECKED sl_status sl_jinja_enter(jinja_parser *parser); /* one level deeper, or too deep */
-static inline void sl_jinja_leave(jinja_parser *parser) { parser->nesting--; }
+static inline void sl_jinja_leave(jinja_parser *parser) {
+    parser->nesting--;
+}
 
 void sl_jinja_advance(jinja_parser *parser);
 bool sl_jinja_at_operator(const jinja_parser *parser, const char *text);
@@ -28,8 +30,7 @@ SL_CHECKED sl_status sl_jinja_unexpected(const jinja_parser *parser, const char 
 
 SL_CHECKED sl_status sl_jinja_parse_expression(jinja_parser *parser, jinja_node **out);
 /* a or a, b, c; conditional: whether `x if y else z` may occur. */
-SL_CHECKED sl_status sl_jinja_parse_tuple(jinja_parser *parser, bool conditional,
-                                          jinja_node **out);
+SL_CHECKED sl_status sl_jinja_parse_tuple(jinja_parser *parser, bool conditional, jinja_node **out);
 SL_CHECKED sl_status sl_jinja_parse_primary(jinja_parser *parser, jinja_node **out);
 /* The arguments after an opening parenthesis, and the closing one. */
 SL_CHECKED sl_status sl_jinja_parse_arguments(jinja_parser *parser, jinja_node **out_list);

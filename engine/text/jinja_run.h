@@ -120,7 +120,7 @@ SL_CHECKED sl_status sl_jinja_slice(jinja_run *run, jinja_value object, const ji
 SL_CHECKED sl_status sl_jinja_percent(jinja_run *run, jinja_text format, jinja_value values,
                                       jinja_value *out);
 
-jinja_call sl_jinja_strftime_now; /* of the variable "now", an ISO date with or without a time */
+jinja_call sl_jinja_strftime_now;  /* of the variable "now", an ISO date with or without a time */
 jinja_call sl_jinja_format_method; /* str.format */
 
 /* ---- JSON ---- */

@@ -107,7 +107,8 @@ static sl_status filter_sort(jinja_run *run, const jinja_args *args, jinja_value
 static sl_status filter_dictsort(jinja_run *run, const jinja_args *args, jinja_value *out) {
     jinja_list *pairs, *keys;
     if (args->self.kind != JINJA_DICT)
-        return JINJA_FAIL(run, "dictsort wants a dict, not a %s", sl_jinja_kind_name(args->self.kind));
+        return JINJA_FAIL(run, "dictsort wants a dict, not a %s",
+                          sl_jinja_kind_name(args->self.kind));
     jinja_text by = JINJA_TEXT("key");
     if (sl_jinja_given(args->values[1]))
         SL_TRY(sl_jinja_want_text(run, args->values[1], "dictsort", &by));
@@ -118,7 +119,8 @@ static sl_status filter_dictsort(jinja_run *run, const jinja_args *args, jinja_v
     SL_TRY(sl_jinja_list_new(run, dict->count, &pairs));
     for (size_t i = 0; i < dict->count; i++)
         SL_TRY(sl_jinja_pair(run, dict->keys[i], dict->values[i], &pairs->items[i]));
-    SL_TRY(make_keys(run, pairs, sl_jinja_integer(by_value), sl_jinja_truth(args->values[0]), &keys));
+    SL_TRY(
+        make_keys(run, pairs, sl_jinja_integer(by_value), sl_jinja_truth(args->values[0]), &keys));
     SL_TRY(sl_jinja_sort(run, keys, pairs, sl_jinja_truth(args->values[2])));
     return list_out(pairs, out);
 }
@@ -253,9 +255,8 @@ static sl_status filter_batch(jinja_run *run, const jinja_args *args, jinja_valu
 
 /* The arguments after the first count. */
 static jinja_args skip_args(const jinja_args *args, size_t count) {
-    return (jinja_args){.values = args->values + count,
-                        .names = args->names + count,
-                        .count = args->count - count};
+    return (jinja_args){
+        .values = args->values + count, .names = args->names + count, .count = args->count - count};
 }
 
 static sl_status map_attribute(jinja_run *run, const jinja_args *args, const jinja_list *items,
@@ -269,7 +270,8 @@ static sl_status map_attribute(jinja_run *run, const jinja_args *args, const jin
     }
     for (size_t i = 0; i < items->count; i++) {
         SL_TRY(get_path(run, items->items[i], path, &to->items[i]));
-        if (to->items[i].kind == JINJA_UNDEFINED && sl_jinja_given(fallback)) to->items[i] = fallback;
+        if (to->items[i].kind == JINJA_UNDEFINED && sl_jinja_given(fallback))
+            to->items[i] = fallback;
     }
     return SL_OK;
 }

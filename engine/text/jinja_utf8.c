@@ -52,7 +52,9 @@ size_t sl_jinja_utf8_encode(uint32_t character, char out[4]) {
     return width;
 }
 
-static bool continues(char byte) { return ((unsigned char)byte & 0xC0) == 0x80; }
+static bool continues(char byte) {
+    return ((unsigned char)byte & 0xC0) == 0x80;
+}
 
 size_t sl_jinja_utf8_count(jinja_text text) {
     size_t count = 0;
@@ -100,7 +102,8 @@ uint32_t sl_jinja_lower(uint32_t c) {
 
 bool sl_jinja_is_alpha(uint32_t c) {
     if (c < 0x80) return (c | 32) >= 'a' && (c | 32) <= 'z';
-    if (c < 0x100) return c == 0xAA || c == 0xB5 || c == 0xBA || (c >= 0xC0 && c != 0xD7 && c != 0xF7);
+    if (c < 0x100)
+        return c == 0xAA || c == 0xB5 || c == 0xBA || (c >= 0xC0 && c != 0xD7 && c != 0xF7);
     return sl_jinja_is_printable(c) && !(c >= 0x2000 && c <= 0x2BFF) &&
            !(c >= 0x3001 && c <= 0x3004) && !(c >= 0x3008 && c <= 0x3030) &&
            !(c >= 0xFF00 && c <= 0xFF20) && !(c >= 0x1F000 && c <= 0x1FAFF);

@@ -11,7 +11,8 @@ sl_status sl_jinja_fail(const jinja_place *place, const char *format, ...) {
     va_start(args, format);
     (void)vsnprintf(message, sizeof message, format, args);
     va_end(args);
-    return sl_fail(place->err, place->status, "chat template line %u: %.440s", place->line, message);
+    return sl_fail(place->err, place->status, "chat template line %u: %.440s", place->line,
+                   message);
 }
 
 sl_status sl_jinja_charge(jinja_run *run, uint64_t steps) {
@@ -133,9 +134,9 @@ sl_status sl_jinja_dict_set(jinja_run *run, jinja_dict *dict, jinja_value key, j
 }
 
 const char *sl_jinja_kind_name(jinja_kind kind) {
-    static const char *const names[] = {"Undefined", "NoneType", "bool",      "int",   "float",
-                                        "str",       "list",     "tuple",     "dict",  "Namespace",
-                                        "LoopContext", "Macro",  "function"};
+    static const char *const names[] = {"Undefined",   "NoneType", "bool",    "int",  "float",
+                                        "str",         "list",     "tuple",   "dict", "Namespace",
+                                        "LoopContext", "Macro",    "function"};
     return names[kind];
 }
 
@@ -209,7 +210,8 @@ sl_status sl_jinja_equal(jinja_run *run, jinja_value a, jinja_value b, bool *out
     SL_TRY(sl_jinja_deeper(run));
     *out = false;
     if (sl_jinja_is_number(a) && sl_jinja_is_number(b)) {
-        const bool nan = sl_jinja_real(a) != sl_jinja_real(a) || sl_jinja_real(b) != sl_jinja_real(b);
+        const bool nan =
+            sl_jinja_real(a) != sl_jinja_real(a) || sl_jinja_real(b) != sl_jinja_real(b);
         *out = !nan && compare_numbers(a, b) == 0;
     } else if (a.kind == b.kind) {
         switch (a.kind) {
@@ -265,7 +267,8 @@ sl_status sl_jinja_contains(jinja_run *run, jinja_value container, jinja_value i
     *out = false;
     if (container.kind == JINJA_STRING) {
         if (item.kind != JINJA_STRING)
-            return JINJA_FAIL(run, "'in <str>' wants a str, not a %s", sl_jinja_kind_name(item.kind));
+            return JINJA_FAIL(run, "'in <str>' wants a str, not a %s",
+                              sl_jinja_kind_name(item.kind));
         SL_TRY(sl_jinja_charge(run, container.text.bytes / 64));
         *out = item.text.bytes == 0 || memmem(container.text.data, container.text.bytes,
                                               item.text.data, item.text.bytes) != NULL;
