@@ -190,7 +190,7 @@ def runs(slots, positions):
 
 def conv():
     for slots, positions, c, w, count in [([1, 1, 1, 0, 0], [0, 1, 2, 7, 8], 5, 4, 2), ([0], [3], 3, 2, 1),
-                                          ([2, 2, 0], [4, 5, 0], 1, 3, 3)]:
+                                          ([2, 2, 0], [4, 5, 0], 1, 3, 3), ([0, 0, 0], [4, 0, 1], 2, 3, 1)]:
         x, weight, before = rnd(len(slots), c), rnd(c, w), rnd(count, w - 1, c)
         after, out = before.clone(), torch.empty(len(slots), c)
         for slot, rows in runs(slots, positions):
@@ -236,7 +236,8 @@ def delta():
         case("decay_beta", [a, b, a_log, dt_bias], [-a_log.exp() * F.softplus(a + dt_bias), b.sigmoid()])
     for slots, positions, hk, hv, dk, dv, count in [
             ([1] * 7 + [0] * 5, [0, 1, 2, 3, 4, 5, 6, 9, 10, 11, 12, 13], 2, 4, 5, 3, 2),
-            ([0] * 3 + [2], [4, 5, 6, 0], 1, 3, 4, 7, 3)]:
+            ([0] * 3 + [2], [4, 5, 6, 0], 1, 3, 4, 7, 3),
+            ([0] * 4, [8, 9, 0, 1], 1, 2, 3, 2, 1)]:
         t = len(slots)
         q, k = F.normalize(rnd(t, hk, dk), dim=-1) * dk ** -0.5, F.normalize(rnd(t, hk, dk), dim=-1)
         v, g, beta, before = rnd(t, hv, dv), -rnd(t, hv).abs(), rnd(t, hv).sigmoid(), rnd(count, hv, dk, dv)

@@ -7,6 +7,7 @@ strftime_now (here of the variable `now`) and generation blocks that only mark t
 
     tools/make_template_fixtures.py > tests/data/template/cases.json
 """
+import copy
 import datetime
 import json
 import sys
@@ -180,6 +181,7 @@ CASES = [
 
 
 def render(template, variables):
+    variables = copy.deepcopy(variables)  # some filters change a list they are given
     try:
         return {"text": make_environment(variables).from_string(template).render(**variables)}
     except Exception:  # whatever Python raises is an error of the template

@@ -2,6 +2,7 @@
 #ifndef SL_APPS_CLI_H
 #define SL_APPS_CLI_H
 #include "sluice/sluice.h"
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -46,6 +47,9 @@ int cli_misuse(cli_command command, const char *format, ...)
 sl_progress_fn cli_progress; /* a bar after the first half second; ctx is unused */
 void cli_progress_end(void);
 char *cli_bytes(uint64_t bytes, char *text, size_t capacity); /* "1.77 MB"; returns text */
+double cli_seconds(void); /* of a clock that only goes forward */
+/* Prints the value, indented, to standard output and gives up the reference; returns CLI_OK. */
+int cli_print_json(json_t *value);
 /* The whole of standard input or a file ("-" is standard input), NUL-terminated; NULL after a
  * message.  Released with free. */
 char *cli_read_all(const char *path, size_t *out_bytes);
@@ -56,4 +60,8 @@ bool cli_open_session(sl_model *model, const cli_options *options, sl_session **
 const char *cli_model_path(const cli_options *options);
 sl_sampling cli_sampling(const sl_model *model, const cli_options *options);
 void cli_print_stats(FILE *to, const sl_model *model, const sl_session *session);
+json_t *cli_stats_json(const sl_model *model, const sl_session *session);
+/* How many of the tokens that are left the next extend takes, so that progress can be shown between
+ * chunks.  The last two are never separated: a single token would count as decoded. */
+size_t cli_next_piece(const cli_options *options, size_t left);
 #endif

@@ -48,5 +48,7 @@ int main(int count, char **words) {
         cli_print_help(stdout, (cli_command)command);
         return CLI_OK;
     }
-    return commands[command].run(&options);
+    const int result = commands[command].run(&options);
+    if (fflush(stdout) == 0 && !ferror(stdout)) return result;
+    return result == CLI_OK ? cli_fail_text("standard output cannot be written") : result;
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #define DEFAULT_MODEL "models/fable"
+enum { DEFAULT_CHUNK = 256 };
 
 /* Beside the program: where it was built (build/sluice), or where it was installed. */
 static const char *default_model(void) {
@@ -118,4 +119,28 @@ void cli_print_stats(FILE *to, const sl_model *model, const sl_session *session)
                   cli_bytes(info.state_bytes, c, sizeof c), cli_bytes(info.workspace_bytes, d, sizeof d));
     (void)fprintf(to, "compute: %u threads, %s, %llu programs compiled in %.1f ms\n", info.threads,
                   info.isa, (unsigned long long)s.programs_compiled, s.compile_seconds * 1e3);
+}
+
+json_t *cli_stats_json(const sl_model *model, const sl_session *session) {
+    const sl_stats s = sl_session_stats(session);
+    const sl_model_info info = sl_model_describe(model);
+    return json_pack("{s:I, s:f, s:I, s:f, s:I, s:I, s:I, s:f, s:f, s:I, s:I, s:I, s:I}",
+                     "prefill_tokens", (json_int_t)s.prefill_tokens,
+                     "prefill_seconds", s.prefill_seconds,          
+                     "decode_tokens", (json_int_t)s.decode_tokens,  
+                     "decode_seconds", s.decode_seconds,            
+                     "expert_hits", (json_int_t)s.expert_hits,      
+                     "expert_misses", (json_int_t)s.expert_misses,  
+                     "bytes_read", (json_int_t)s.bytes_read,        
+                     "read_seconds", s.read_seconds,                
+                     "stall_seconds", s.stall_seconds,              
+                     "resident_bytes", (json_int_t)info.resident_bytes,
+                     "budget_bytes", (json_int_t)info.budget_bytes,
+                     "state_bytes", (json_int_t)info.state_bytes,
+                     "workspace_bytes", (json_int_t)info.workspace_bytes);
+}
+
+size_t cli_next_piece(const cli_options *options, size_t left) {
+    const size_t chunk = options->chunk ? options->chunk : DEFAULT_CHUNK;
+    return left <= chunk + 1 ? left : chunk;
 }

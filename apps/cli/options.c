@@ -75,8 +75,9 @@ enum { OPTION_COUNT = sizeof options_table / sizeof options_table[0] };
 
 static const struct {
     const char *name, *arguments, *summary;
+    int fewest, most;
 } command_table[] = {
-#define COMMAND(NAME, ARGUMENTS, SUMMARY) {#NAME, ARGUMENTS, SUMMARY},
+#define COMMAND(NAME, FEWEST, MOST, ARGUMENTS, SUMMARY) {#NAME, ARGUMENTS, SUMMARY, FEWEST, MOST},
 #include "apps/cli/commands.def"
 };
 
@@ -117,7 +118,7 @@ bool cli_options_parse(cli_command command, int count, char **words, cli_options
     for (int i = 0; i < count; i++) {
         const char *word = words[i], *value;
         if (word[0] != '-' || word[1] == '\0') {
-            if (out->argument_count == 3) {
+            if (out->argument_count == command_table[command].most) {
                 (void)cli_misuse(command, "'%s' is one argument too many", word);
                 return false;
             }
@@ -139,21 +140,29 @@ bool cli_options_parse(cli_command command, int count, char **words, cli_options
         }
         if (!apply(command, o, value, out)) return false;
     }
-    return true;
+    if (out->help || out->argument_count >= command_table[command].fewest) return true;
+    (void)cli_misuse(command, "%s is missing: sluice %s %s",
+                     out->argument_count ? "an argument" : "what to work on",
+                     command_table[command].name, command_table[command].arguments);
+    return false;
+}
+
+static void print_option(FILE *to, const option *o) {
+    const char *value = o->value ? o->value : "";
+    char left[40];
+    if (o->letter)
+        (void)snprintf(left, sizeof left, "-%c, --%s %s", o->letter, o->name, value);
+    else
+        (void)snprintf(left, sizeof left, "    --%s %s", o->name, value);
+    (void)fprintf(to, "  %-24s %s\n", left, o->help);
 }
 
 void cli_print_help(FILE *to, cli_command command) {
     (void)fprintf(to, "sluice %s - %s\n\nusage: sluice %s [options] %s\n\n",
                   command_table[command].name, command_table[command].summary,
                   command_table[command].name, command_table[command].arguments);
-    for (int i = 0; i < OPTION_COUNT; i++) {
-        const option *o = &options_table[i];
-        if (!(o->commands >> command & 1)) continue;
-        char left[40];
-        (void)snprintf(left, sizeof left, o->letter ? "-%c, --%s %s" : "%.0s    --%s %s",
-                       o->letter ? o->letter : ' ', o->name, o->value ? o->value : "");
-        (void)fprintf(to, "  %-24s %s\n", left, o->help);
-    }
+    for (int i = 0; i < OPTION_COUNT; i++)
+        if (options_table[i].commands >> command & 1) print_option(to, &options_table[i]);
 }
 
 void cli_print_commands(FILE *to) {

@@ -30,7 +30,7 @@ int cli_fail_text(const char *format, ...) {
     return CLI_FAILED;
 }
 
-static double now(void) {
+double cli_seconds(void) {
     struct timespec t;
     (void)clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
@@ -44,7 +44,7 @@ static struct {
 int cli_progress(void *ctx, const char *what, uint64_t done, uint64_t total) {
     enum { WIDTH = 30 };
     (void)ctx;
-    const double time = now();
+    const double time = cli_seconds();
     if (bar.started == 0) bar.started = time;
     if (!cli_is_terminal(stderr) || time - bar.started < 0.5 || time - bar.shown < 0.1) return 0;
     bar.shown = time;
@@ -106,4 +106,11 @@ char *cli_read_all(const char *path, size_t *out_bytes) {
     text[used] = '\0';
     *out_bytes = used;
     return text;
+}
+
+int cli_print_json(json_t *value) {
+    (void)json_dumpf(value, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
+    (void)putchar('\n');
+    json_decref(value);
+    return CLI_OK;
 }

@@ -107,7 +107,7 @@ typedef struct {
     const double *x, *order, *starts;
     double *out;
     int64_t hidden, width, experts, k;
-    double *row, *up_row, *inner; /* scratch: [max(hidden, width)] twice, [width] */
+    double *row, *up_row, *inner; /* scratch: [max(hidden, width)] twice, [pairs, width] */
 } ffn;
 
 static void decode(const sl_cview *matrix, int64_t row, double *out) {
@@ -121,17 +121,22 @@ static double dot(const double *x, const double *y, int64_t count) {
     return sum;
 }
 
-static void run_pair(const ffn *f, const sl_expert_lease *lease, int64_t pair) {
-    const double *x = f->x + pair / f->k * f->hidden;
-    double *out = f->out + pair * f->hidden;
+/* Pairs order[begin, end), which all chose the leased expert; every row is decoded once. */
+static void run_expert(const ffn *f, const sl_expert_lease *lease, int64_t begin, int64_t end) {
     for (int64_t i = 0; i < f->width; i++) {
         decode(&lease->gate, i, f->row);
         decode(&lease->up, i, f->up_row);
-        f->inner[i] = sl_silu(dot(f->row, x, f->hidden)) * dot(f->up_row, x, f->hidden);
+        for (int64_t p = begin; p < end; p++) {
+            const double *x = f->x + (int64_t)f->order[p] / f->k * f->hidden;
+            f->inner[p * f->width + i] =
+                sl_silu(dot(f->row, x, f->hidden)) * dot(f->up_row, x, f->hidden);
+        }
     }
     for (int64_t n = 0; n < f->hidden; n++) {
         decode(&lease->down, n, f->row);
-        out[n] = dot(f->row, f->inner, f->width);
+        for (int64_t p = begin; p < end; p++)
+            f->out[(int64_t)f->order[p] * f->hidden + n] =
+                dot(f->row, f->inner + p * f->width, f->width);
     }
 }
 
@@ -147,9 +152,10 @@ static sl_status run_lease(const sl_eval_args *a, const ffn *f, const sl_expert_
         !is_matrix(&lease->down, f->hidden, f->width))
         return sl_fail(err, SL_INVALID, "%s: the lease of expert %d is not of the declared shape",
                        a->label, lease->expert);
+    const int64_t begin = (int64_t)f->starts[lease->expert];
     const int64_t end = (int64_t)f->starts[lease->expert + 1];
-    for (int64_t i = (int64_t)f->starts[lease->expert]; i < end; i++, ++*done)
-        run_pair(f, lease, (int64_t)f->order[i]);
+    run_expert(f, lease, begin, end);
+    *done += end - begin;
     return SL_OK;
 }
 
@@ -170,7 +176,7 @@ static sl_status ffn_of(const sl_eval_args *a, ffn *f, sl_error *err) {
     const int64_t longest = f->hidden > f->width ? f->hidden : f->width;
     SL_TRY(sl_eval_scratch(a, longest, &f->row, err));
     SL_TRY(sl_eval_scratch(a, longest, &f->up_row, err));
-    return sl_eval_scratch(a, f->width, &f->inner, err);
+    return sl_eval_scratch(a, pairs * f->width, &f->inner, err);
 }
 
 sl_status eval_moe_ffn(const sl_eval_args *a, sl_error *err) {

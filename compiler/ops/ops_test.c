@@ -6,6 +6,7 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -104,6 +105,19 @@ static sl_status bench_run(bench *b) {
     const sl_status status = sl_eval(b->op, &args, &b->err);
     sl_arena_deinit(&scratch);
     return status;
+}
+
+/* A tensor of ones, or of zeros if it holds integers. */
+static void set_ones(bench *b, uint32_t input, const char *type_text) {
+    sl_type *type = &b->in[input].type;
+    const char *bracket = strchr(type_text, '[');
+    assert_true(sl_dtype_find(type_text, (size_t)(bracket - type_text), &type->dtype));
+    type->shape.rank = 0;
+    for (const char *p = bracket; *p != ']' && p[1] != ']'; p = strpbrk(p + 1, ",]"))
+        type->shape.dims[type->shape.rank++] = strtoll(p + 1, NULL, 10);
+    b->in[input].data = new_doubles(b, sl_type_elements(type));
+    if (type->dtype == SL_DTYPE_i32) return;
+    for (int64_t i = 0; i < sl_type_elements(type); i++) b->in[input].data[i] = 1;
 }
 
 /* ---- Fixtures ---- */
@@ -265,6 +279,49 @@ static void nan_survives_relu_and_reduce_max(void **state) {
     }
 }
 
+/* ---- Two forms of one recurrence ---- */
+
+/* 70 rows: 40 of slot 1 from its start, 30 of slot 0 going on. */
+static void fill_delta(bench *b) {
+    const char *const types[] = {"f32[70,2,8]", "f32[70,2,8]", "f32[70,4,6]", "f32[70,4]",
+                                 "f32[70,4]",   "i32[70]",     "i32[70]",     "f32[2,4,8,6]"};
+    for (uint32_t i = 0; i < 8; i++) {
+        set_ones(b, i, types[i]);
+        double *data = b->in[i].data;
+        for (int64_t n = 0; n < sl_type_elements(&b->in[i].type); n++) {
+            if (i == 5)
+                data[n] = n < 40;
+            else if (i == 6)
+                data[n] = (double)(n < 40 ? n : n + 100);
+            else if (i == 3)
+                data[n] = -fabs(sin((double)n));
+            else if (i == 4)
+                data[n] = 0.5 + 0.4 * cos((double)n);
+            else
+                data[n] = 0.4 * sin((double)n * (1.1 + i));
+        }
+    }
+}
+
+static void chunks_equal_steps(void **state) {
+    (void)state;
+    bench step, chunk;
+    bench_open(&step, "delta_step", "");
+    fill_delta(&step);
+    assert_int_equal(bench_run(&step), SL_OK);
+    const char *const sizes[] = {"chunk = 1", "chunk = 7", "chunk = 64"};
+    for (int size = 0; size < 3; size++) {
+        bench_open(&chunk, "delta_chunk", sizes[size]);
+        fill_delta(&chunk);
+        assert_int_equal(bench_run(&chunk), SL_OK);
+        for (int o = 0; o < 2; o++)
+            for (int64_t i = 0; i < sl_type_elements(&step.out[o].type); i++)
+                assert_true(fabs(step.out[o].data[i] - chunk.out[o].data[i]) < 1e-13);
+        bench_close(&chunk);
+    }
+    bench_close(&step);
+}
+
 /* ---- Weights stay coded ---- */
 
 static void linear_reads_panels(void **state) {
@@ -293,18 +350,6 @@ static void linear_reads_panels(void **state) {
 }
 
 /* ---- Refusals ---- */
-
-static void set_ones(bench *b, uint32_t input, const char *type_text) {
-    sl_type *type = &b->in[input].type;
-    const char *bracket = strchr(type_text, '[');
-    assert_true(sl_dtype_find(type_text, (size_t)(bracket - type_text), &type->dtype));
-    type->shape.rank = 0;
-    for (const char *p = bracket; *p != ']' && p[1] != ']'; p = strpbrk(p + 1, ",]"))
-        type->shape.dims[type->shape.rank++] = strtoll(p + 1, NULL, 10);
-    b->in[input].data = new_doubles(b, sl_type_elements(type));
-    if (type->dtype == SL_DTYPE_i32) return;
-    for (int64_t i = 0; i < sl_type_elements(type); i++) b->in[input].data[i] = 1;
-}
 
 /* Inputs of ones, integers of zeros; one integer is then set wrong. */
 static void refuses(const char *op, const char *attrs, const char *const *types, uint32_t input,
@@ -503,6 +548,7 @@ int main(void) {
         cmocka_unit_test(every_op_matches_pytorch),
         cmocka_unit_test(nan_wins_in_maximum_and_minimum),
         cmocka_unit_test(nan_survives_relu_and_reduce_max),
+        cmocka_unit_test(chunks_equal_steps),
         cmocka_unit_test(linear_reads_panels),
         cmocka_unit_test(indices_out_of_range_are_refused),
         cmocka_unit_test(experts_out_of_range_are_refused),

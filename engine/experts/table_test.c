@@ -47,8 +47,9 @@ static void add_single(checkpoint *c, const char *prefix) {
             for (int m = 0; m < 3; m++) {
                 const char *name = sl_arena_format(
                     &c->arena, "%slayers.%u.mlp.experts.%u.%s.weight", prefix, l, e, names[m]);
-                const int64_t rows = m == SL_DOWN ? HIDDEN : WIDTH;
-                add(c, name, sl_type_make(SL_DTYPE_bf16, 2, rows, HIDDEN * WIDTH / rows),
+                const int64_t rows = m == SL_DOWN ? HIDDEN : WIDTH,
+                              cols = m == SL_DOWN ? WIDTH : HIDDEN;
+                add(c, name, sl_type_make(SL_DTYPE_bf16, 2, rows, cols),
                     (const uint16_t[]){mark(l, e, m)}, 1);
             }
 }
@@ -56,10 +57,10 @@ static void add_single(checkpoint *c, const char *prefix) {
 static void add_stacked(checkpoint *c) {
     for (uint32_t l = 0; l < LAYERS; l++) {
         uint16_t gate_up[2 * EXPERTS], down[EXPERTS];
-        for (uint32_t e = 0; e < EXPERTS; e++) {
-            gate_up[2 * e] = mark(l, e, SL_GATE);
-            gate_up[2 * e + 1] = mark(l, e, SL_UP);
-            down[e] = mark(l, e, SL_DOWN);
+        for (size_t e = 0; e < EXPERTS; e++) {
+            gate_up[2 * e] = mark(l, (uint32_t)e, SL_GATE);
+            gate_up[2 * e + 1] = mark(l, (uint32_t)e, SL_UP);
+            down[e] = mark(l, (uint32_t)e, SL_DOWN);
         }
         add(c, sl_arena_format(&c->arena, "model.layers.%u.mlp.experts.gate_up_proj", l),
             sl_type_make(SL_DTYPE_bf16, 3, (int64_t)EXPERTS, (int64_t)2 * WIDTH, (int64_t)HIDDEN),
@@ -129,8 +130,8 @@ static void check_form(checkpoint *c, uint32_t part_count) {
     if (sl_expert_table_build(source, &config, &c->arena, &table, &error) != SL_OK)
         fail_msg("%s", error.message);
     assert_int_equal(table.layer[0].part_count, part_count);
-    assert_int_equal(table.expert_bytes, 3 * HIDDEN * WIDTH * 2);
-    assert_int_equal(table.total_bytes, LAYERS * EXPERTS * table.expert_bytes);
+    assert_int_equal(table.expert_bytes, (uint64_t)3 * HIDDEN * WIDTH * sizeof(uint16_t));
+    assert_int_equal(table.total_bytes, table.expert_bytes * LAYERS * EXPERTS);
     assert_null(table.layer[0].checksums);
     check_marks(source, &table);
     sl_source_close(source);

@@ -329,9 +329,11 @@ static sl_status filter_round(jinja_run *run, const jinja_args *args, jinja_valu
         SL_TRY(sl_jinja_want_text(run, args->values[1], "round", &method));
     const double real = sl_jinja_real(self), unit = pow(10, (double)precision);
     if (sl_jinja_text_equal(method, JINJA_TEXT("common"))) {
-        const bool unchanged = self.kind != JINJA_FLOAT && precision >= 0;
-        *out = unchanged ? self : sl_jinja_float(round_common(real, precision));
-        if (self.kind != JINJA_FLOAT && !unchanged) (void)truncate(out->real, out);
+        const bool whole = self.kind != JINJA_FLOAT;
+        if (whole && precision >= 0)
+            return sl_jinja_binary(run, JINJA_ADD, self, sl_jinja_integer(0), out);
+        *out = sl_jinja_float(round_common(real, precision));
+        if (whole) (void)truncate(out->real, out);
         return SL_OK;
     }
     const bool up = sl_jinja_text_equal(method, JINJA_TEXT("ceil"));

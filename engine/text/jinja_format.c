@@ -130,7 +130,7 @@ sl_status sl_jinja_percent(jinja_run *run, jinja_text format, jinja_value values
         if (next == list->count) return JINJA_FAIL(run, "%% wants more than %zu values", next);
         SL_TRY(append_converted(run, &buffer, &how, list->items[next++]));
     }
-    if (next < list->count && values.kind != JINJA_DICT)
+    if (next < list->count && values.kind != JINJA_DICT && values.kind != JINJA_LIST)
         return JINJA_FAIL(run, "%% used %zu of %zu values", next, list->count);
     *out = sl_jinja_buffer_value(&buffer);
     return SL_OK;

@@ -352,7 +352,7 @@ static sl_status lex_document(lexer *lex) {
         if (kind == '#') {
             lex->at -= is_sign; /* "{#-#}": the sign may also belong to the end */
             SL_TRY(lex_comment(lex));
-        } else if (kind == '%' && (raw = match_raw_tag(lex, lex->at, "raw", &close)) != 0) {
+        } else if (kind == '%' && (raw = match_raw_tag(lex, lex->at, "raw", &close)) != 0 && close != '+') {
             advance_to(lex, raw);
             finish_tag(lex, close, false);
             SL_TRY(lex_raw(lex));

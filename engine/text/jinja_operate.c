@@ -75,6 +75,8 @@ static sl_status reals(jinja_run *run, jinja_op op, double a, double b, jinja_va
         break;
     case JINJA_POWER:
         result = pow(a, b);
+        if (!isfinite(result) && isfinite(a) && isfinite(b))
+            return JINJA_FAIL(run, "a power that is no real number");
         break;
     default:
         if (b == 0) return by_zero(run);

@@ -253,6 +253,12 @@ static sl_status filter_batch(jinja_run *run, const jinja_args *args, jinja_valu
 
 /* ---- map and select ---- */
 
+/* Whatever is false counts as empty here, none among it. */
+static sl_status iterate_true(jinja_run *run, jinja_value value, const jinja_list **out) {
+    const jinja_value nothing = {.kind = JINJA_UNDEFINED};
+    return sl_jinja_iterate(run, sl_jinja_truth(value) ? value : nothing, out);
+}
+
 /* The arguments after the first count. */
 static jinja_args skip_args(const jinja_args *args, size_t count) {
     return (jinja_args){
@@ -280,7 +286,7 @@ static sl_status filter_map(jinja_run *run, const jinja_args *args, jinja_value 
     const jinja_list *items;
     jinja_list *to;
     jinja_text name;
-    SL_TRY(sl_jinja_iterate(run, args->self, &items));
+    SL_TRY(iterate_true(run, args->self, &items));
     SL_TRY(sl_jinja_list_new(run, items->count, &to));
     SL_TRY(list_out(to, out));
     if (args->count == 0) return JINJA_FAIL(run, "map wants the name of a filter or attribute=");
@@ -307,7 +313,7 @@ static sl_status choose(jinja_run *run, const jinja_args *args, jinja_value path
     jinja_args rest = *args;
     const jinja_list *items;
     jinja_list *to;
-    SL_TRY(sl_jinja_iterate(run, args->self, &items));
+    SL_TRY(iterate_true(run, args->self, &items));
     SL_TRY(sl_jinja_list_new(run, items->count, &to));
     to->count = 0;
     if (args->count) {

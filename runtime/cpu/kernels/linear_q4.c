@@ -20,6 +20,7 @@ INLINE void add_group(const panel *p, const panel_rows *rows, int64_t g, const i
     const float *x = rows->x + g * SL_GROUP_COLS;
     const uint8_t *codes = p->codes + g * GROUP_BYTES + v * LANES * 4;
     vf dots[PANEL_TOKENS][CHAINS];
+    if (v == 0) prefetch_group(codes, GROUP_BYTES);
     zero_chains(dots, tokens);
 #pragma GCC unroll 4
     for (int j = 0; j < WORDS; j++) {

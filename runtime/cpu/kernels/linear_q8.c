@@ -1,7 +1,7 @@
 /* linear_q8.c - Rows of activations against 8-bit panels (layout in core/codec.h).
  *
- * Per group of 32 columns, with q the codes: y += scale sum(q x).  The sum runs in chains by byte.
- */
+ * Per group of 32 columns, with q the codes: y += scale sum(q x).  The sum runs in chains
+ * by byte. */
 #include "runtime/cpu/kernels/panel.h"
 
 enum { WORDS = 8, BYTES = 4, GROUP_BYTES = 512, WORD_BYTES = 64, SCALE_BYTES = 32 };
@@ -30,6 +30,7 @@ INLINE void add_group(const panel *p, const panel_rows *rows, int64_t g, const i
     const float *x = rows->x + g * SL_GROUP_COLS;
     const uint8_t *codes = p->codes + g * GROUP_BYTES + v * LANES * 4;
     vf dots[PANEL_TOKENS][CHAINS];
+    if (v == 0) prefetch_group(codes, GROUP_BYTES);
     zero_chains(dots, tokens);
 #pragma GCC unroll 8
     for (int j = 0; j < WORDS; j++) {

@@ -59,6 +59,14 @@ static inline panel panel_at(const sl_linear_job *job, const sl_panel_layout *l,
                    base + l->scale_bytes};
 }
 
+/* Asks for codes far enough ahead that they are there when they are needed; the hardware's own
+ * reading ahead stops at every page.  Beyond the matrix it does nothing. */
+enum { AHEAD_BYTES = 4096 };
+INLINE void prefetch_group(const uint8_t *codes, const int bytes) {
+    for (int i = 0; i < bytes; i += 64)
+        __builtin_prefetch((const void *)((uintptr_t)codes + AHEAD_BYTES + (uintptr_t)i));
+}
+
 INLINE void zero_chains(vf (*dots)[CHAINS], const int tokens) {
     for (int t = 0; t < tokens; t++)
         for (int i = 0; i < CHAINS; i++) dots[t][i] = vzero();
@@ -89,6 +97,7 @@ INLINE void panel_tile(const sl_linear_job *job, const panel *p, const panel_row
     for (int t = 0; t < tokens; t++)
         for (int v = 0; v < PANEL_VECTORS; v++) y[t][v] = vzero();
     for (int64_t g = 0; g < rows->groups; g++)
+#pragma GCC unroll 1 /* unrolled, the compiler keeps too many columns of x at once */
         for (int v = 0; v < PANEL_VECTORS; v++) add_group(p, &from, g, v, tokens, y);
     for (int t = 0; t < tokens; t++) panel_store(job, p->index, token + t, y[t]);
 }

@@ -1,0 +1,228 @@
+/* conversation.c - Prefill what is new, then sample until something ends the answer. */
+#include "apps/cli/conversation.h"
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEFAULT_PREDICT = 1024 };
+
+/* Set by cli_conversation_stop.  A cancel may also arrive just after the last step of an answer and
+ * hit the next one; that one knows by this flag that it was not meant. */
+static volatile sig_atomic_t stop_requested;
+
+void cli_conversation_stop(cli_conversation *conversation) {
+    stop_requested = 1;
+    sl_session_cancel(conversation->session);
+}
+
+bool cli_conversation_open(const cli_options *options, cli_conversation *out) {
+    *out = (cli_conversation){.options = options, .messages = json_array(), .streams = true};
+    if (!cli_open_model(options, 0, &out->model)) return false;
+    if (!cli_open_session(out->model, options, &out->session)) return false;
+    out->tokens = calloc((size_t)sl_model_describe(out->model).context_tokens + 1, sizeof *out->tokens);
+    if (!out->tokens || !out->messages) {
+        (void)cli_fail_text("no memory for a conversation");
+        return false;
+    }
+    out->sampling = cli_sampling(out->model, options);
+    cli_conversation_reset(out, options->system);
+    return true;
+}
+
+void cli_conversation_close(cli_conversation *conversation) {
+    sl_session_destroy(conversation->session);
+    sl_model_close(conversation->model);
+    json_decref(conversation->messages);
+    free(conversation->tokens);
+}
+
+void cli_conversation_reset(cli_conversation *conversation, const char *system) {
+    (void)json_array_clear(conversation->messages);
+    if (system) cli_conversation_say(conversation, "system", system, strlen(system));
+}
+
+void cli_conversation_say(cli_conversation *conversation, const char *role, const char *text,
+                          size_t bytes) {
+    sl_text_stream stream = {0};
+    char *clean = malloc(3 * (bytes + 4));
+    if (!clean) return;
+    size_t length = sl_text_stream_push(&stream, text, bytes, clean);
+    length += sl_text_stream_finish(&stream, clean + length);
+    json_t *message = json_pack("{s:s, s:o}", "role", role, "content", json_stringn(clean, length));
+    (void)json_array_append_new(conversation->messages, message);
+    free(clean);
+}
+
+void cli_conversation_take_back(cli_conversation *conversation) {
+    const size_t count = json_array_size(conversation->messages);
+    if (count) (void)json_array_remove(conversation->messages, count - 1);
+}
+
+sl_status cli_conversation_render(const cli_conversation *conversation, char **out, sl_error *err) {
+    json_t *variables = json_pack("{s:O, s:b}", "messages", conversation->messages,
+                                  "add_generation_prompt", 1);
+    char *json = json_dumps(variables, JSON_COMPACT);
+    json_decref(variables);
+    const sl_status status =
+        sl_model_render_chat(conversation->model, json ? json : "", out, err);
+    free(json);
+    return status;
+}
+
+/* ---- Prefill ---- */
+
+static bool report(const sl_error *err) {
+    (void)cli_fail(err);
+    return false;
+}
+
+/* The tokens of text, at least one and no more than the context holds. */
+static bool tokenize(const cli_conversation *c, const char *text, sl_token **out, size_t *out_count) {
+    const size_t bytes = strlen(text);
+    const uint32_t context = sl_model_describe(c->model).context_tokens;
+    sl_error err;
+    if (sl_model_tokenize(c->model, text, bytes, NULL, 0, out_count, &err) != SL_OK)
+        return report(&err);
+    if (*out_count == 0) {
+        (void)cli_fail_text("the prompt is empty");
+        return false;
+    }
+    if (*out_count > context) {
+        (void)cli_fail_text("the prompt has %zu tokens, the context holds %u; -c N makes it larger",
+                            *out_count, context);
+        return false;
+    }
+    *out = malloc(*out_count * sizeof **out);
+    if (!*out) {
+        (void)cli_fail_text("no memory for %zu tokens", *out_count);
+        return false;
+    }
+    if (sl_model_tokenize(c->model, text, bytes, *out, *out_count, out_count, &err) == SL_OK)
+        return true;
+    free(*out);
+    return report(&err);
+}
+
+/* Extends the session by the next count tokens of the list. */
+static sl_status extend(cli_conversation *c, size_t count, sl_error *err) {
+    const size_t end = sl_session_length(c->session) + count;
+    for (;;) {
+        const size_t length = sl_session_length(c->session);
+        const sl_status status =
+            sl_session_extend(c->session, c->tokens + length, end - length, err);
+        if (status != SL_CANCELLED || stop_requested) return status;
+    }
+}
+
+/* Brings the session to exactly these tokens, with the logits after the last. */
+static sl_status prefill(cli_conversation *c, const sl_token *tokens, size_t count, sl_error *err) {
+    size_t same = 0;
+    const size_t seen = sl_session_length(c->session);
+    while (same < seen && same + 1 < count && tokens[same] == c->tokens[same]) same++;
+    memcpy(c->tokens + same, tokens + same, (count - same) * sizeof *tokens);
+    sl_status status = sl_session_rewind(c->session, same, err);
+    for (size_t at = same; at < count && status == SL_OK;) {
+        const size_t piece = cli_next_piece(c->options, count - at);
+        (void)cli_progress(NULL, "reading", at - same, count - same);
+        status = extend(c, piece, err);
+        at += piece;
+    }
+    cli_progress_end();
+    return status;
+}
+
+/* ---- Generation ---- */
+
+typedef struct {
+    cli_conversation *conversation;
+    cli_answer *answer;
+    sl_text_stream stream;
+    size_t room; /* of answer->text */
+} writer;
+
+/* Appends a token's bytes, or with none what is left of a broken character. */
+static bool write_text(writer *w, const char *bytes, size_t count) {
+    cli_answer *answer = w->answer;
+    const size_t needed = answer->bytes + 3 * (count + 4) + 1;
+    if (needed > w->room) {
+        char *larger = realloc(answer->text, 2 * needed);
+        if (!larger) return false;
+        answer->text = larger;
+        w->room = 2 * needed;
+    }
+    char *out = answer->text + answer->bytes;
+    const size_t length = bytes ? sl_text_stream_push(&w->stream, bytes, count, out)
+                                : sl_text_stream_finish(&w->stream, out);
+    answer->bytes += length;
+    out[length] = '\0';
+    if (length && w->conversation->streams) {
+        (void)fwrite(out, 1, length, stdout);
+        (void)fflush(stdout);
+    }
+    return true;
+}
+
+static bool write_token(writer *w, sl_token token) {
+    const sl_model *model = w->conversation->model;
+    size_t bytes = 0;
+    const char *text = sl_model_token_text(model, token, &bytes);
+    return sl_model_token_special(model, token) || write_text(w, text, bytes);
+}
+
+/* Samples and extends until something ends the answer.  The token sampled last stays outside the
+ * session: nobody asks what would follow it. */
+static cli_ending generate(writer *w, sl_error *err) {
+    cli_conversation *c = w->conversation;
+    cli_answer *answer = w->answer;
+    const uint32_t context = sl_model_describe(c->model).context_tokens;
+    const size_t limit = c->options->predict_given ? c->options->predict : DEFAULT_PREDICT;
+    while (answer->token_count < limit) {
+        sl_token *next = &c->tokens[sl_session_length(c->session)];
+        if (sl_session_sample(c->session, &c->sampling, next, err) != SL_OK) return CLI_UNSPOKEN;
+        if (sl_model_token_ends(c->model, *next)) return CLI_ENDED;
+        answer->token_count++;
+        if (!write_token(w, *next)) {
+            *err = (sl_error){SL_NO_MEMORY, "no memory for the answer"};
+            return CLI_UNSPOKEN;
+        }
+        if (stop_requested || (c->streams && ferror(stdout))) return CLI_STOPPED;
+        if (answer->token_count == limit) break;
+        if (sl_session_length(c->session) == context) return CLI_FULL;
+        if (extend(c, 1, err) != SL_OK)
+            return err->status == SL_CANCELLED ? CLI_STOPPED : CLI_UNSPOKEN;
+    }
+    return CLI_LIMITED;
+}
+
+static void fail(cli_answer *answer, const sl_error *err) {
+    cli_answer_free(answer);
+    answer->ending = CLI_UNSPOKEN;
+    (void)cli_fail(err);
+}
+
+cli_answer cli_conversation_answer(cli_conversation *c, const char *text) {
+    cli_answer answer = {.ending = CLI_UNSPOKEN};
+    sl_token *prompt;
+    sl_error err;
+    stop_requested = 0;
+    if (!tokenize(c, text, &prompt, &answer.prompt_tokens)) return answer;
+    const sl_status status = prefill(c, prompt, answer.prompt_tokens, &err);
+    free(prompt);
+    writer w = {.conversation = c, .answer = &answer};
+    answer.tokens = c->tokens + answer.prompt_tokens;
+    answer.ending = status == SL_OK          ? generate(&w, &err)
+                    : status == SL_CANCELLED ? CLI_STOPPED
+                                             : CLI_UNSPOKEN;
+    if (answer.ending == CLI_UNSPOKEN) {
+        fail(&answer, &err);
+    } else if (!write_text(&w, NULL, 0)) {
+        err = (sl_error){SL_NO_MEMORY, "no memory for the answer"};
+        fail(&answer, &err);
+    }
+    return answer;
+}
+
+void cli_answer_free(cli_answer *answer) {
+    free(answer->text);
+    answer->text = NULL;
+}

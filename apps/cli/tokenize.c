@@ -1,0 +1,103 @@
+/* tokenize.c - Show how text becomes tokens. */
+#include "apps/cli/cli.h"
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    const sl_vocabulary *vocabulary;
+    sl_token *ids;
+    size_t count;
+} encoded;
+
+static bool encode(encoded *e, const char *text, size_t bytes) {
+    sl_error err;
+    sl_status status = sl_vocabulary_encode(e->vocabulary, text, bytes, NULL, 0, &e->count, &err);
+    if (status == SL_OK) {
+        e->ids = calloc(e->count + 1, sizeof *e->ids);
+        if (!e->ids) {
+            (void)cli_fail_text("no memory for %zu tokens", e->count);
+            return false;
+        }
+        status = sl_vocabulary_encode(e->vocabulary, text, bytes, e->ids, e->count, &e->count, &err);
+    }
+    if (status != SL_OK) (void)cli_fail(&err);
+    return status == SL_OK;
+}
+
+/* As a JSON string; a piece that is only part of a character shows its bytes as \xNN. */
+static void print_quoted(const char *bytes, size_t count) {
+    json_t *text = json_stringn(bytes, count);
+    if (text) {
+        (void)json_dumpf(text, stdout, JSON_ENCODE_ANY);
+        json_decref(text);
+        return;
+    }
+    (void)putchar('"');
+    for (size_t i = 0; i < count; i++) {
+        const unsigned char byte = (unsigned char)bytes[i];
+        if (byte < 0x20 || byte >= 0x7f || byte == '"' || byte == '\\')
+            (void)printf("\\x%02x", byte);
+        else
+            (void)putchar(byte);
+    }
+    (void)putchar('"');
+}
+
+static void print_lines(const encoded *e) {
+    for (size_t i = 0; i < e->count; i++) {
+        size_t bytes = 0;
+        const char *text = sl_vocabulary_text(e->vocabulary, e->ids[i], &bytes);
+        (void)printf("%d\t", e->ids[i]);
+        print_quoted(text, bytes);
+        (void)putchar('\n');
+    }
+}
+
+static void print_ids(const encoded *e) {
+    for (size_t i = 0; i < e->count; i++) (void)printf(i ? " %d" : "%d", e->ids[i]);
+    (void)putchar('\n');
+}
+
+/* JSON has no strings but UTF-8: half characters show as U+FFFD. */
+static json_t *piece_json(const char *text, size_t bytes) {
+    sl_text_stream stream = {0};
+    char *clean = malloc(3 * (bytes + 4));
+    if (!clean) return json_null();
+    size_t length = sl_text_stream_push(&stream, text, bytes, clean);
+    length += sl_text_stream_finish(&stream, clean + length);
+    json_t *piece = json_stringn(clean, length);
+    free(clean);
+    return piece;
+}
+
+static void print_json(const encoded *e) {
+    json_t *ids = json_array(), *pieces = json_array();
+    for (size_t i = 0; i < e->count; i++) {
+        size_t bytes = 0;
+        const char *text = sl_vocabulary_text(e->vocabulary, e->ids[i], &bytes);
+        (void)json_array_append_new(ids, json_integer(e->ids[i]));
+        (void)json_array_append_new(pieces, piece_json(text, bytes));
+    }
+    (void)cli_print_json(json_pack("{s:o, s:o}", "ids", ids, "pieces", pieces));
+}
+
+int cli_run_tokenize(const cli_options *options) {
+    const char *argument = options->argument_count ? options->arguments[0] : "-";
+    const bool standard = strcmp(argument, "-") == 0;
+    size_t bytes = strlen(argument);
+    char *text = standard ? cli_read_all("-", &bytes) : strdup(argument);
+    sl_vocabulary *vocabulary = NULL;
+    sl_error err;
+    int result = CLI_FAILED;
+    if (text && sl_vocabulary_open(cli_model_path(options), &vocabulary, &err) != SL_OK)
+        (void)cli_fail(&err);
+    encoded e = {.vocabulary = vocabulary};
+    if (vocabulary && encode(&e, text, bytes)) {
+        (options->json ? print_json : options->ids ? print_ids : print_lines)(&e);
+        result = CLI_OK;
+    }
+    sl_vocabulary_close(vocabulary);
+    free(e.ids);
+    free(text);
+    return result;
+}

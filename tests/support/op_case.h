@@ -1,0 +1,310 @@
+/* op_case.h - One op with random operands, run by every kernel of every instruction set this
+ * machine has and compared with the plain meaning of the op (sl_eval, in double).
+ *
+ * Each case runs under several divisions of its items, in both orders, which must agree to the last
+ * bit; then each row of the result must lie within a tolerance of the oracle's, relative to the
+ * row's norm.  Scratch has exactly the size asked for, so that a sanitizer sees overruns. */
+#ifndef SL_TESTS_SUPPORT_OP_CASE_H
+#define SL_TESTS_SUPPORT_OP_CASE_H
+#include "compiler/ops/semantics.h"
+#include "core/codec.h"
+#include "runtime/cpu/kernel.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { MAX_OPERANDS = SL_MAX_INPUTS + SL_MAX_OUTPUTS };
+static const char *const isas[] = {"baseline", "avx2", "avx512"};
+enum { ISA_COUNT = sizeof isas / sizeof isas[0] };
+
+/* ---- random data ---- */
+
+static uint64_t seed = 0x9e3779b97f4a7c15;
+static uint32_t next(void) {
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    seed ^= seed << 17;
+    return (uint32_t)(seed >> 32);
+}
+static double uniform(double low, double high) {
+    return low + (high - low) * (double)next() / 4294967296.0;
+}
+
+static void fill_panels(const sl_type *type, uint8_t *bytes) {
+    const int64_t rows = type->shape.dims[0], cols = type->shape.dims[1];
+    const sl_panel_layout l = sl_panel_layout_of(type->dtype, rows, cols);
+    for (uint64_t i = 0; i < l.matrix_bytes; i++) bytes[i] = (uint8_t)(next() % 255 + 1);
+    if (type->dtype == SL_DTYPE_q4) {
+        for (int64_t i = 0; i < l.panels * l.supers * 2; i++)
+            ((float *)(void *)bytes)[i] = (float)uniform(0.0001, 0.001);
+        return;
+    }
+    for (int64_t p = 0; p < l.panels; p++)
+        for (int64_t i = 0; i < l.groups * SL_PANEL_ROWS; i++) {
+            const uint16_t scale = sl_f16_from_f32((float)uniform(-0.01, 0.01));
+            memcpy(bytes + (uint64_t)p * l.panel_bytes + (uint64_t)i * 2, &scale, sizeof scale);
+        }
+    for (uint64_t i = 0; i < l.matrix_bytes; i++) /* -128 is not a code; scales may have any byte */
+        if (i % l.panel_bytes >= l.scale_bytes && bytes[i] == 128) bytes[i] = 127;
+}
+
+static void fill(const sl_type *type, void *bytes, double low, double high) {
+    if (sl_dtype_infos[type->dtype].kind == SL_KIND_PANEL) {
+        fill_panels(type, bytes);
+        return;
+    }
+    const size_t each = sl_dtype_infos[type->dtype].bytes;
+    for (int64_t i = 0; i < sl_type_elements(type); i++) {
+        const double value = uniform(low, high);
+        const double whole = floor(value);
+        sl_encode_f64(type->dtype,
+                      sl_dtype_infos[type->dtype].kind == SL_KIND_FLOAT ? &value : &whole, 1,
+                      (char *)bytes + (size_t)i * each);
+    }
+}
+
+/* ---- an op with its operands ---- */
+
+typedef struct {
+    sl_op op;
+    const void *attrs;
+    double tolerance;          /* relative to a row's norm, */
+    bool by_tensor;            /* or to the mean norm of all rows where that is larger */
+    uint32_t inputs, operands; /* operands: inputs, then OUTs */
+    sl_type types[MAX_OPERANDS];
+    void *data[MAX_OPERANDS]; /* of inputs: what they start from; of OUTs: NULL */
+    uint32_t misalign[MAX_OPERANDS];
+    sl_expert_source *source;
+    void (*prepare)(sl_expert_source *source); /* before each run, for streaming ops */
+} op_case;
+
+static op_case case_of(sl_op op, const void *attrs, double tolerance) {
+    return (op_case){.op = op, .attrs = attrs, .tolerance = tolerance};
+}
+
+/* Adds an input with elements in [low, high) and returns its bytes. */
+static void *input(op_case *c, sl_type type, double low, double high) {
+    const uint64_t bytes = sl_type_bytes(&type);
+    void *data = NULL;
+    assert_int_equal(posix_memalign(&data, 64, bytes), 0);
+    fill(&type, data, low, high);
+    c->types[c->inputs] = type;
+    c->data[c->inputs++] = data;
+    return data;
+}
+static float *floats(op_case *c, sl_type type) {
+    return input(c, type, -1, 1);
+}
+static sl_type f32(uint32_t rank, int64_t a, int64_t b, int64_t c, int64_t d) {
+    return sl_type_make(SL_DTYPE_f32, rank, a, b, c, d);
+}
+static sl_type i32(int64_t n) {
+    return sl_type_make(SL_DTYPE_i32, 1, n);
+}
+
+static void infer_outputs(op_case *c) {
+    const sl_op_info *info = sl_op_info_of(c->op);
+    sl_type outs[SL_MAX_OUTPUTS];
+    sl_error err = {0};
+    assert_int_equal(c->inputs, info->input_count);
+    if (sl_infer(c->op, info->name, c->types, c->attrs, outs, &err)) fail_msg("%s", err.message);
+    c->operands = c->inputs;
+    for (uint32_t o = 0; o < info->output_count; o++)
+        if (info->output_state[o] < 0) c->types[c->operands++] = outs[o];
+}
+
+static void release_case(op_case *c) {
+    for (uint32_t i = 0; i < c->inputs; i++) free(c->data[i]);
+}
+
+/* ---- one run of a kernel ---- */
+
+typedef struct {
+    void *blocks[MAX_OPERANDS];
+    void *views[MAX_OPERANDS]; /* into blocks, perhaps misaligned */
+} memory;
+
+static bool is_written(const op_case *c, uint32_t operand) {
+    return operand >= c->inputs || sl_op_info_of(c->op)->input_kinds[operand] == SL_OPERAND_STATE;
+}
+
+static memory memory_of(const op_case *c) {
+    memory m = {0};
+    for (uint32_t i = 0; i < c->operands; i++) {
+        if (c->source && i == c->inputs - 1) continue; /* experts come last */
+        const uint64_t bytes = sl_type_bytes(&c->types[i]);
+        assert_int_equal(posix_memalign(&m.blocks[i], 64, bytes + c->misalign[i]), 0);
+        m.views[i] = (char *)m.blocks[i] + c->misalign[i];
+        if (i < c->inputs)
+            memcpy(m.views[i], c->data[i], bytes);
+        else
+            memset(m.views[i], 0xa5, bytes);
+    }
+    return m;
+}
+static void memory_free(memory *m) {
+    for (int i = 0; i < MAX_OPERANDS; i++) free(m->blocks[i]);
+}
+
+static void *args_of(const op_case *c, const memory *m) {
+    const sl_op_info *info = sl_op_info_of(c->op);
+    sl_view *args = calloc(1, info->args_bytes);
+    assert_non_null(args);
+    for (uint32_t i = 0; i < c->operands; i++) {
+        args[i].type = c->types[i];
+        args[i].data = c->source && i == c->inputs - 1 ? (void *)c->source : m->views[i];
+    }
+    if (c->attrs) memcpy(args + c->operands, c->attrs, info->attrs_bytes);
+    return args;
+}
+
+/* Items in ranges of `step`, from the front or from the back. */
+static sl_status run_items(const sl_kernel *kernel, const void *args, int64_t step, bool backwards,
+                           sl_error *err) {
+    const sl_split split = kernel->split(args);
+    void *scratch = NULL;
+    assert_true(split.items >= 1 && split.grain >= 1);
+    assert_int_equal(posix_memalign(&scratch, 64, split.scratch_bytes + !split.scratch_bytes), 0);
+    sl_worker worker = {scratch, err};
+    const int64_t ranges = (split.items + step - 1) / step;
+    sl_status status = SL_OK;
+    for (int64_t i = 0; i < ranges && status == SL_OK; i++) {
+        const int64_t begin = (backwards ? ranges - 1 - i : i) * step;
+        const int64_t end = begin + step < split.items ? begin + step : split.items;
+        memset(scratch, 0xff, split.scratch_bytes); /* NaNs: nothing may be left from before */
+        status = kernel->run(args, begin, end, &worker);
+    }
+    free(scratch);
+    return status;
+}
+
+static sl_status run_kernel(const op_case *c, const char *isa, memory *m, int64_t step,
+                            bool backwards, sl_error *err) {
+    const sl_kernel *kernel = sl_cpu_kernel_find(sl_cpu_kernel_set(isa), c->op, c->types);
+    assert_non_null(kernel);
+    void *args = args_of(c, m);
+    if (c->prepare) c->prepare(c->source);
+    const sl_status status = run_items(kernel, args, step, backwards, err);
+    free(args);
+    return status;
+}
+
+/* ---- the oracle ---- */
+
+static double *doubles_of(const sl_type *type, const void *bytes) {
+    double *out = calloc((size_t)sl_type_elements(type), sizeof *out);
+    assert_non_null(out);
+    if (bytes) sl_decode_f64(type->dtype, bytes, sl_type_elements(type), out);
+    return out;
+}
+
+/* Results by operand: of OUTs and of states. */
+static void evaluate(const op_case *c, double *results[MAX_OPERANDS]) {
+    const sl_op_info *info = sl_op_info_of(c->op);
+    sl_eval_tensor in[SL_MAX_INPUTS] = {0}, out[SL_MAX_OUTPUTS] = {0};
+    for (uint32_t i = 0; i < c->inputs; i++) {
+        in[i].type = c->types[i];
+        if (c->source && i == c->inputs - 1)
+            in[i].source = c->source;
+        else if (sl_dtype_infos[c->types[i].dtype].kind == SL_KIND_PANEL)
+            in[i].coded = c->data[i];
+        else
+            results[i] = in[i].data = doubles_of(&c->types[i], c->data[i]);
+    }
+    uint32_t operand = c->inputs;
+    for (uint32_t o = 0; o < info->output_count; o++) {
+        if (info->output_state[o] >= 0) {
+            out[o] = in[info->output_state[o]];
+            continue;
+        }
+        out[o].type = c->types[operand];
+        results[operand] = out[o].data = doubles_of(&c->types[operand], NULL);
+        operand++;
+    }
+    sl_arena scratch;
+    sl_arena_init(&scratch, NULL);
+    sl_error err = {0};
+    if (c->prepare) c->prepare(c->source);
+    const sl_eval_args args = {info->name, in, c->attrs, out, &scratch};
+    if (sl_eval(c->op, &args, &err)) fail_msg("%s: %s", info->name, err.message);
+    sl_arena_deinit(&scratch);
+}
+
+/* Every row within the tolerance; integers exactly. */
+static void compare(const op_case *c, const char *isa, uint32_t operand, const void *got,
+                    const double *want) {
+    const sl_type *type = &c->types[operand];
+    const int64_t width = type->shape.rank ? type->shape.dims[type->shape.rank - 1] : 1;
+    const int64_t rows = sl_type_elements(type) / width;
+    double *values = doubles_of(type, got), all = 0;
+    for (int64_t i = 0; c->by_tensor && i < rows * width; i++) all += want[i] * want[i];
+    for (int64_t row = 0; row < rows; row++) {
+        double error = 0, norm = 0;
+        for (int64_t i = row * width; i < (row + 1) * width; i++) {
+            error += (values[i] - want[i]) * (values[i] - want[i]);
+            norm += want[i] * want[i];
+        }
+        norm = fmax(norm, all / (double)rows);
+        const double limit = type->dtype == SL_DTYPE_f32 ? c->tolerance * sqrt(norm) + 1e-37 : 0;
+        if (!(sqrt(error) <= limit))
+            fail_msg(
+                "%s on %s: row %lld of operand %u is off by %g of %g, at most %g of it allowed",
+                sl_op_info_of(c->op)->name, isa, (long long)row, operand, sqrt(error), sqrt(norm),
+                c->tolerance);
+    }
+    free(values);
+}
+
+static void check_isa(const op_case *c, const char *isa, double *const want[MAX_OPERANDS]) {
+    static const int64_t steps[] = {INT32_MAX, 1, 3};
+    memory first = memory_of(c);
+    for (int s = 0; s < 6; s++) {
+        memory m = memory_of(c);
+        sl_error err = {0};
+        if (run_kernel(c, isa, &m, steps[s / 2], s % 2, &err)) fail_msg("%s", err.message);
+        for (uint32_t i = 0; i < c->operands; i++) {
+            if (!m.views[i]) continue;
+            const uint64_t bytes = sl_type_bytes(&c->types[i]);
+            if (s == 0 && is_written(c, i)) compare(c, isa, i, m.views[i], want[i]);
+            if (s == 0) memcpy(first.views[i], m.views[i], bytes);
+            if (!is_written(c, i))
+                assert_memory_equal(m.views[i], c->data[i], bytes);
+            else if (memcmp(m.views[i], first.views[i], bytes) != 0)
+                fail_msg("%s on %s: another division of items gives other bits",
+                         sl_op_info_of(c->op)->name, isa);
+        }
+        memory_free(&m);
+    }
+    memory_free(&first);
+}
+
+/* Runs everything on the case and releases it. */
+static void check(op_case *c) {
+    double *want[MAX_OPERANDS] = {0};
+    infer_outputs(c);
+    evaluate(c, want);
+    for (int i = 0; i < ISA_COUNT; i++)
+        if (sl_cpu_kernel_set(isas[i])) check_isa(c, isas[i], want);
+    for (uint32_t i = 0; i < MAX_OPERANDS; i++) free(want[i]);
+    release_case(c);
+}
+
+/* The kernel must refuse the case with SL_INVALID. */
+static void check_refused(op_case *c) {
+    infer_outputs(c);
+    for (int i = 0; i < ISA_COUNT; i++) {
+        if (!sl_cpu_kernel_set(isas[i])) continue;
+        memory m = memory_of(c);
+        sl_error err = {0};
+        assert_int_equal(run_kernel(c, isas[i], &m, 1, false, &err), SL_INVALID);
+        assert_true(err.message[0] != 0);
+        memory_free(&m);
+    }
+    release_case(c);
+}
+#endif
