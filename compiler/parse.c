@@ -21,9 +21,9 @@ typedef struct {
     sl_error *err;
 } cursor;
 
-/* Fails with SL_FORMAT and the position of `where`. */
-__attribute__((format(printf, 3, 4))) static sl_status fail_at(const cursor *c, const char *where,
-                                                               const char *format, ...) {
+/* Explains what is wrong at `where`, with its position. */
+__attribute__((format(printf, 3, 4))) static void explain(const cursor *c, const char *where,
+                                                          const char *format, ...) {
     char message[400];
     va_list args;
     va_start(args, format);
@@ -34,13 +34,14 @@ __attribute__((format(printf, 3, 4))) static sl_status fail_at(const cursor *c, 
         column = *p == '\n' ? 1 : column + 1;
         line += *p == '\n';
     }
-    return sl_fail(c->err, SL_FORMAT, "line %zu, column %zu: %s", line, column, message);
+    (void)!sl_fail(c->err, SL_FORMAT, "line %zu, column %zu: %s", line, column, message);
 }
+#define FAIL_AT(c, where, ...) (explain((c), (where), __VA_ARGS__), SL_FORMAT)
 
 /* Passes on a mistake made by the statement at `where`, with its position. */
 static sl_status fail_graph(const cursor *c, const char *where, const sl_graph *graph) {
     if (graph->error.status == SL_OK) return SL_OK;
-    (void)fail_at(c, where, "%s", graph->error.message);
+    explain(c, where, "%s", graph->error.message);
     if (c->err) c->err->status = graph->error.status;
     return graph->error.status;
 }
@@ -67,10 +68,10 @@ static bool accept(cursor *c, char wanted) {
 
 static sl_status fail_expected(cursor *c, const char *wanted) {
     skip_blank(c);
-    if (c->at == c->end) return fail_at(c, c->at, "expected %s, found the end of the text", wanted);
+    if (c->at == c->end) return FAIL_AT(c, c->at, "expected %s, found the end of the text", wanted);
     const unsigned char found = (unsigned char)*c->at;
-    if (!isprint(found)) return fail_at(c, c->at, "expected %s, found byte 0x%02x", wanted, found);
-    return fail_at(c, c->at, "expected %s, found '%c'", wanted, found);
+    if (!isprint(found)) return FAIL_AT(c, c->at, "expected %s, found byte 0x%02x", wanted, found);
+    return FAIL_AT(c, c->at, "expected %s, found '%c'", wanted, found);
 }
 
 static sl_status expect(cursor *c, char wanted) {
@@ -86,8 +87,9 @@ static bool starts_word(char c) {
 }
 
 static sl_status read_word(cursor *c, const char *what, slice *out) {
-    if (!starts_word(peek(c))) return fail_expected(c, what);
-    out->at = c->at;
+    const char first = peek(c);
+    *out = (slice){c->at, 0};
+    if (!starts_word(first)) return fail_expected(c, what);
     while (c->at < c->end && (isalnum((unsigned char)*c->at) || *c->at == '_' || *c->at == '.'))
         c->at++;
     out->bytes = (size_t)(c->at - out->at);
@@ -116,7 +118,7 @@ static sl_status read_escape(cursor *c, char *out) {
         c->at += 3;
         if (*out) return SL_OK;
     }
-    return fail_at(c, start, "expected \\\", \\\\ or \\x01 to \\xff in a string");
+    return FAIL_AT(c, start, "expected \\\", \\\\ or \\x01 to \\xff in a string");
 }
 
 static sl_status read_quoted(cursor *c, sl_arena *arena, const char *what, char **out) {
@@ -126,11 +128,11 @@ static sl_status read_quoted(cursor *c, sl_arena *arena, const char *what, char 
     char *text = sl_arena_alloc(arena, (size_t)(close - start) + 1, 1);
     if (!text) return sl_no_memory(c->err, "a string", (uint64_t)(close - start));
     for (size_t n = 0; c->at < c->end && *c->at != '"'; n++) {
-        if (*c->at == 0) return fail_at(c, c->at, "a string cannot hold a zero byte");
+        if (*c->at == 0) return FAIL_AT(c, c->at, "a string cannot hold a zero byte");
         text[n] = *c->at++;
         if (text[n] == '\\') SL_TRY(read_escape(c, &text[n]));
     }
-    if (c->at == c->end) return fail_at(c, start, "this string is not closed");
+    if (c->at == c->end) return FAIL_AT(c, start, "this string is not closed");
     c->at++;
     *out = text;
     return SL_OK;
@@ -144,7 +146,7 @@ static sl_status read_number(cursor *c, slice *out) {
         c->at++;
     out->bytes = (size_t)(c->at - out->at);
     if (out->bytes == 0) return fail_expected(c, "a number");
-    if (out->bytes > MAX_NUMBER) return fail_at(c, out->at, "a number of %zu digits", out->bytes);
+    if (out->bytes > MAX_NUMBER) return FAIL_AT(c, out->at, "a number of %zu digits", out->bytes);
     return SL_OK;
 }
 
@@ -160,7 +162,7 @@ static sl_status to_integer(const cursor *c, slice number, int64_t least, int64_
     }
     *out = negative ? -value : value;
     if (fits && *out >= least && *out <= most) return SL_OK;
-    return fail_at(c, number.at, "expected an integer from %lld to %lld, found '%.*s'",
+    return FAIL_AT(c, number.at, "expected an integer from %lld to %lld, found '%.*s'",
                    (long long)least, (long long)most, (int)number.bytes, number.at);
 }
 
@@ -180,7 +182,7 @@ static sl_status to_float(const cursor *c, slice number, float *out) {
     if (to_nan_bits(number, &bits)) {
         memcpy(out, &bits, sizeof bits);
         if (isnan(*out)) return SL_OK;
-        return fail_at(c, number.at, "these are not the bits of a NaN");
+        return FAIL_AT(c, number.at, "these are not the bits of a NaN");
     }
     char text[MAX_NUMBER + 1] = {0}, *stop = text;
     memcpy(text, number.at, number.bytes);
@@ -189,7 +191,7 @@ static sl_status to_float(const cursor *c, slice number, float *out) {
     *out = strtof_l(text, &stop, plain);
     freelocale(plain);
     if (*stop == 0 && (!isinf(*out) || strstr(text, "inf"))) return SL_OK;
-    return fail_at(c, number.at, "expected a number that fits f32, found '%s'", text);
+    return FAIL_AT(c, number.at, "expected a number that fits f32, found '%s'", text);
 }
 
 /* f16 or bf16. */
@@ -216,7 +218,7 @@ static sl_status read_dims(cursor *c, sl_dims *out) {
         slice number;
         SL_TRY(read_number(c, &number));
         if (out->rank == SL_MAX_RANK)
-            return fail_at(c, number.at, "more than %d entries in a list", SL_MAX_RANK);
+            return FAIL_AT(c, number.at, "more than %d entries in a list", SL_MAX_RANK);
         SL_TRY(to_integer(c, number, -1, INT64_MAX, &out->dims[out->rank++]));
     }
     return SL_OK;
@@ -226,11 +228,11 @@ static sl_status read_type(cursor *c, sl_type *out) {
     slice word;
     SL_TRY(read_word(c, "an element type", &word));
     if (!sl_dtype_find(word.at, word.bytes, &out->dtype))
-        return fail_at(c, word.at, "unknown element type '%.*s'", (int)word.bytes, word.at);
+        return FAIL_AT(c, word.at, "unknown element type '%.*s'", (int)word.bytes, word.at);
     SL_TRY(read_dims(c, &out->shape));
     sl_error inner;
     if (sl_type_check(out, "this type", &inner) == SL_OK) return SL_OK;
-    return fail_at(c, word.at, "%s", inner.message);
+    return FAIL_AT(c, word.at, "%s", inner.message);
 }
 
 typedef struct {
@@ -256,14 +258,14 @@ static sl_status read_attribute(cursor *c, attributes *list) {
     for (uint32_t i = 0; i < list->count; i++)
         if (list->items[i].name.bytes == item.name.bytes &&
             memcmp(list->items[i].name.at, item.name.at, item.name.bytes) == 0)
-            return fail_at(c, item.name.at, "attribute '%.*s' is given twice", (int)item.name.bytes,
+            return FAIL_AT(c, item.name.at, "attribute '%.*s' is given twice", (int)item.name.bytes,
                            item.name.at);
     SL_TRY(expect(c, '='));
     if (peek(c) == '[')
         SL_TRY(read_dims(c, &item.list));
     else
         SL_TRY(read_number(c, &item.number));
-    if (list->count == MAX_ATTRIBUTES) return fail_at(c, item.name.at, "too many attributes");
+    if (list->count == MAX_ATTRIBUTES) return FAIL_AT(c, item.name.at, "too many attributes");
     list->items[list->count++] = item;
     return SL_OK;
 }
@@ -282,7 +284,7 @@ static attribute *take(attributes *list, const char *name) {
 static attribute *take_number(attributes *list, const char *name) {
     attribute *item = list->status == SL_OK ? take(list, name) : NULL;
     if (!item || item->number.bytes) return item;
-    list->status = fail_at(list->c, item->name.at, "attribute '%s' is a number, not a list", name);
+    list->status = FAIL_AT(list->c, item->name.at, "attribute '%s' is a number, not a list", name);
     return NULL;
 }
 
@@ -307,10 +309,10 @@ static void set_dims(sl_attr_visitor *visitor, const char *name, sl_attr_dims *v
     *value = item ? item->list : (sl_dims){0};
     if (list->status != SL_OK) return;
     if (!item)
-        list->status = fail_at(list->c, list->where, "attribute '%s' is missing", name);
+        list->status = FAIL_AT(list->c, list->where, "attribute '%s' is missing", name);
     else if (item->number.bytes)
         list->status =
-            fail_at(list->c, item->name.at, "attribute '%s' is a list, not a number", name);
+            FAIL_AT(list->c, item->name.at, "attribute '%s' is a list, not a number", name);
 }
 
 /* Sets attrs from "name = value, ..." up to `close`, which is 0 for the end of the text. */
@@ -326,7 +328,7 @@ static sl_status read_attributes(cursor *c, sl_op op, char close, void *attrs) {
     SL_TRY(list.status);
     for (uint32_t i = 0; i < list.count; i++)
         if (!list.items[i].used)
-            return fail_at(c, list.items[i].name.at, "%s has no attribute '%.*s'", info->name,
+            return FAIL_AT(c, list.items[i].name.at, "%s has no attribute '%.*s'", info->name,
                            (int)list.items[i].name.bytes, list.items[i].name.at);
     return SL_OK;
 }
@@ -391,7 +393,7 @@ static const symbol *find_symbol(const parser *p, const symbol *wanted) {
 
 static sl_status define(parser *p, symbol fresh) {
     if (find_symbol(p, &fresh))
-        return fail_at(&p->c, fresh.at, "%%%s is defined twice", fresh.name);
+        return FAIL_AT(&p->c, fresh.at, "%%%s is defined twice", fresh.name);
     if (p->symbol_count == p->symbol_capacity) {
         const uint32_t capacity = p->symbol_capacity ? p->symbol_capacity * 2 : 64;
         symbol *larger = SL_ARENA_NEW_ARRAY(&p->scratch, symbol, capacity);
@@ -408,7 +410,7 @@ static sl_status read_value(parser *p, sl_value *out) {
     symbol wanted;
     SL_TRY(read_symbol(p, &wanted));
     const symbol *found = find_symbol(p, &wanted);
-    if (!found) return fail_at(&p->c, wanted.at, "%%%s is not defined", wanted.name);
+    if (!found) return FAIL_AT(&p->c, wanted.at, "%%%s is not defined", wanted.name);
     *out = found->value;
     return SL_OK;
 }
@@ -445,7 +447,7 @@ static sl_status read_elements(parser *p, const sl_type *type, void **out) {
     SL_TRY(expect(c, '='));
     SL_TRY(expect(c, '{'));
     if (count > (uint64_t)(c->end - c->at))
-        return fail_at(c, c->at, "expected %llu elements, but the text ends before",
+        return FAIL_AT(c, c->at, "expected %llu elements, but the text ends before",
                        (unsigned long long)count);
     unsigned char *data = sl_arena_alloc(&p->scratch, count * stride, 8);
     if (!data) return sl_no_memory(c->err, "a constant", count * stride);
@@ -462,7 +464,7 @@ static sl_status read_declaration(parser *p, sl_value_kind kind) {
     sl_type type;
     SL_TRY(read_symbol(p, &fresh));
     if (fresh.numbered)
-        return fail_at(&p->c, fresh.at, "declared values have names, numbers are for results");
+        return FAIL_AT(&p->c, fresh.at, "declared values have names, numbers are for results");
     SL_TRY(expect(&p->c, ':'));
     SL_TRY(read_type(&p->c, &type));
     if (kind == SL_VALUE_CONSTANT) {
@@ -489,7 +491,7 @@ static sl_status read_inputs(parser *p, const sl_op_info *info, sl_value *inputs
         count++;
     }
     if (count != info->input_count)
-        return fail_at(&p->c, start, "%s takes %u inputs, found %u", info->name, info->input_count,
+        return FAIL_AT(&p->c, start, "%s takes %u inputs, found %u", info->name, info->input_count,
                        count);
     return SL_OK;
 }
@@ -504,7 +506,7 @@ static sl_status check_types(parser *p, const sl_op_info *info, const sl_value *
         const sl_type *found = &p->graph->values[outputs[o].v].type;
         char wrong[SL_TYPE_TEXT], right[SL_TYPE_TEXT];
         if (!sl_type_equal(&type, found))
-            return fail_at(&p->c, start, "result '%s' of %s is %s, not %s", info->output_names[o],
+            return FAIL_AT(&p->c, start, "result '%s' of %s is %s, not %s", info->output_names[o],
                            info->name, sl_type_format(found, right, sizeof right),
                            sl_type_format(&type, wrong, sizeof wrong));
     }
@@ -517,7 +519,7 @@ static sl_status read_node(parser *p) {
     uint32_t count = 0;
     do {
         if (count == SL_MAX_OUTPUTS)
-            return fail_at(c, c->at, "more than %d results", SL_MAX_OUTPUTS);
+            return FAIL_AT(c, c->at, "more than %d results", SL_MAX_OUTPUTS);
         SL_TRY(read_symbol(p, &results[count++]));
     } while (accept(c, ','));
     SL_TRY(expect(c, '='));
@@ -525,10 +527,10 @@ static sl_status read_node(parser *p) {
     SL_TRY(read_word(c, "an op", &word));
     const sl_op op = sl_op_find(word.at, word.bytes);
     if (op == SL_OP_COUNT)
-        return fail_at(c, word.at, "unknown op '%.*s'", (int)word.bytes, word.at);
+        return FAIL_AT(c, word.at, "unknown op '%.*s'", (int)word.bytes, word.at);
     const sl_op_info *info = sl_op_info_of(op);
     if (count != info->output_count)
-        return fail_at(c, results[0].at, "%s has %u results, found %u", info->name,
+        return FAIL_AT(c, results[0].at, "%s has %u results, found %u", info->name,
                        info->output_count, count);
     sl_value inputs[SL_MAX_INPUTS], outputs[SL_MAX_OUTPUTS];
     _Alignas(max_align_t) unsigned char attrs[SL_MAX_ATTRS_BYTES];
@@ -581,7 +583,7 @@ static sl_status read_statement(parser *p) {
         if (is_word(word, kinds[i].word)) return read_declaration(p, kinds[i].kind);
     if (is_word(word, "scope")) return read_scope(p);
     if (is_word(word, "output")) return read_output(p);
-    return fail_at(&p->c, word.at,
+    return FAIL_AT(&p->c, word.at,
                    "expected input, weight, state, experts, constant, scope, output or a value, "
                    "found '%.*s'",
                    (int)(word.bytes < 40 ? word.bytes : 40), word.at);
@@ -592,7 +594,7 @@ static sl_status read_graph(parser *p, const sl_allocator *allocator) {
     slice word;
     char *name;
     SL_TRY(read_word(c, "'graph'", &word));
-    if (!is_word(word, "graph")) return fail_at(c, word.at, "expected 'graph'");
+    if (!is_word(word, "graph")) return FAIL_AT(c, word.at, "expected 'graph'");
     SL_TRY(read_quoted(c, &p->scratch, "the quoted name of the graph", &name));
     SL_TRY(sl_graph_create(name, allocator, &p->graph, c->err));
     SL_TRY(expect(c, '{'));

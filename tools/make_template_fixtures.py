@@ -166,6 +166,8 @@ CASES = [
     ("{{ [1, 2, 3]|batch(2)|list }} {{ [1, 2, 3]|batch(2, 0)|list }} {{ people|sum(attribute='age') }} {{ people|max(attribute='age') }} {{ 'a b_c d'|wordcount }}", PEOPLE),
     ("{{ '<a href=\"x\">&\\'</a>'|e }} {{ '<b>'|safe }} {{ '<b>'|escape|length }} {{ '%s-%s'|format(1, 'a') }}", {}),
     ("{{ -1|abs }} {{ 'a'|upper ~ 'b' }} {{ [1, 2]|length + 1 }} {{ 'x'|default('y')|upper is upper }} {{ l|length > 2 and 'many' }}", MIX),
+    ("{{ none|map('upper')|list }} {{ false|select|list }} {{ nope is sequence }} {{ true|round }} {{ 'a' % [1] }}", {}),
+    ("{% raw +%}x{% endraw %}", {}), ("{{ 0.0 ** -1 }}", {}), ("{{ n[1:] }}", MIX),
     # string methods
     ("{{ '  a '.strip() }}|{{ ' a '.lstrip() }}|{{ ' a '.rstrip() }}|{{ 'xyaxy'.strip('xy') }}|{{ '\\n\\na\\n'.lstrip('\\n') }}|{{ '\u00a0a\u3000'.strip() }}", {}),
     ("{{ 'a,b,,c'.split(',') }} {{ ' a  b '.split() }} {{ 'a b c'.split(' ', 1) }} {{ 'a-b-c'.rsplit('-', 1) }} {{ 'a b c'.split(none, 1) }} {{ 'x</think>y'.split('</think>')[-1] }} {{ ''.split(',') }} {{ ''.split() }} {{ 'a-b'.split(sep='-') }}", {}),

@@ -65,8 +65,12 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static double best(const phase *p) { return (double)p->tokens / p->seconds[0]; }
-static double median(const phase *p) { return (double)p->tokens / p->seconds[REPEATS / 2]; }
+static double best(const phase *p) {
+    return (double)p->tokens / p->seconds[0];
+}
+static double median(const phase *p) {
+    return (double)p->tokens / p->seconds[REPEATS / 2];
+}
 static double bytes_per_token(const phase *p) {
     return (double)p->bytes_read / (double)(p->tokens * REPEATS);
 }
@@ -74,8 +78,8 @@ static double bytes_per_token(const phase *p) {
 static void print_phase(const phase *p) {
     char read[32];
     if (p->tokens == 0) return;
-    (void)printf("%-8s %7zu %12.1f %12.1f %10llu %10llu %14s\n", p->name, p->tokens, best(p), median(p),
-                 (unsigned long long)p->hits, (unsigned long long)p->misses,
+    (void)printf("%-8s %7zu %12.1f %12.1f %10llu %10llu %14s\n", p->name, p->tokens, best(p),
+                 median(p), (unsigned long long)p->hits, (unsigned long long)p->misses,
                  cli_bytes((uint64_t)bytes_per_token(p), read, sizeof read));
 }
 
@@ -89,9 +93,10 @@ static json_t *phase_json(const phase *p) {
 }
 
 static void print_table(const sl_model_info *info, const bench *b) {
-    (void)printf("%s, %s experts, %s (%s), %u threads, %llu of %llu experts in memory, %d repeats\n",
-                 info->architecture, info->expert_dtype, info->device, info->isa, info->threads,
-                 (unsigned long long)info->slot_count, (unsigned long long)info->expert_count, REPEATS);
+    (void)printf(
+        "%s, %s experts, %s (%s), %u threads, %llu of %llu experts in memory, %d repeats\n",
+        info->architecture, info->expert_dtype, info->device, info->isa, info->threads,
+        (unsigned long long)info->slot_count, (unsigned long long)info->expert_count, REPEATS);
     (void)printf("%-8s %7s %12s %12s %10s %10s %14s\n", "", "tokens", "best tok/s", "median tok/s",
                  "hits", "misses", "read per token");
     print_phase(&b->prefill);
@@ -110,8 +115,8 @@ static void print_results(const cli_options *options, const sl_model *model, ben
         "{s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:i, s:o, s:o}", "architecture", info.architecture,
         "expert_dtype", info.expert_dtype, "device", info.device, "isa", info.isa, "threads",
         (int)info.threads, "slot_count", (json_int_t)info.slot_count, "expert_count",
-        (json_int_t)info.expert_count, "repeats", REPEATS, "prefill", phase_json(&b->prefill), "decode",
-        phase_json(&b->decode)));
+        (json_int_t)info.expert_count, "repeats", REPEATS, "prefill", phase_json(&b->prefill),
+        "decode", phase_json(&b->decode)));
 }
 
 static int measure(sl_model *model, const cli_options *options, bench *b) {

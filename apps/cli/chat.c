@@ -1,4 +1,5 @@
-/* chat.c - Talk with a model: messages of one or more lines, commands, answers that can be stopped. */
+/* chat.c - Talk with a model: messages of one or more lines, commands, answers that can be stopped.
+ */
 #include "apps/cli/conversation.h"
 #include "apps/cli/line.h"
 #include <signal.h>

@@ -42,12 +42,13 @@ bool cli_is_terminal(FILE *to);
 int cli_fail(const sl_error *err);
 int cli_fail_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* A usage mistake; returns CLI_USAGE and points to --help. */
-int cli_misuse(cli_command command, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+int cli_misuse(cli_command command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 sl_progress_fn cli_progress; /* a bar after the first half second; ctx is unused */
 void cli_progress_end(void);
 char *cli_bytes(uint64_t bytes, char *text, size_t capacity); /* "1.77 MB"; returns text */
 double cli_seconds(void); /* of a clock that only goes forward */
+/* A JSON string; bytes that are no UTF-8 become U+FFFD. */
+json_t *cli_json_text(const char *text, size_t bytes);
 /* Prints the value, indented, to standard output and gives up the reference; returns CLI_OK. */
 int cli_print_json(json_t *value);
 /* The whole of standard input or a file ("-" is standard input), NUL-terminated; NULL after a

@@ -19,7 +19,8 @@ bool cli_conversation_open(const cli_options *options, cli_conversation *out) {
     *out = (cli_conversation){.options = options, .messages = json_array(), .streams = true};
     if (!cli_open_model(options, 0, &out->model)) return false;
     if (!cli_open_session(out->model, options, &out->session)) return false;
-    out->tokens = calloc((size_t)sl_model_describe(out->model).context_tokens + 1, sizeof *out->tokens);
+    out->tokens =
+        calloc((size_t)sl_model_describe(out->model).context_tokens + 1, sizeof *out->tokens);
     if (!out->tokens || !out->messages) {
         (void)cli_fail_text("no memory for a conversation");
         return false;
@@ -43,14 +44,8 @@ void cli_conversation_reset(cli_conversation *conversation, const char *system) 
 
 void cli_conversation_say(cli_conversation *conversation, const char *role, const char *text,
                           size_t bytes) {
-    sl_text_stream stream = {0};
-    char *clean = malloc(3 * (bytes + 4));
-    if (!clean) return;
-    size_t length = sl_text_stream_push(&stream, text, bytes, clean);
-    length += sl_text_stream_finish(&stream, clean + length);
-    json_t *message = json_pack("{s:s, s:o}", "role", role, "content", json_stringn(clean, length));
+    json_t *message = json_pack("{s:s, s:o}", "role", role, "content", cli_json_text(text, bytes));
     (void)json_array_append_new(conversation->messages, message);
-    free(clean);
 }
 
 void cli_conversation_take_back(cli_conversation *conversation) {
@@ -59,12 +54,11 @@ void cli_conversation_take_back(cli_conversation *conversation) {
 }
 
 sl_status cli_conversation_render(const cli_conversation *conversation, char **out, sl_error *err) {
-    json_t *variables = json_pack("{s:O, s:b}", "messages", conversation->messages,
-                                  "add_generation_prompt", 1);
+    json_t *variables =
+        json_pack("{s:O, s:b}", "messages", conversation->messages, "add_generation_prompt", 1);
     char *json = json_dumps(variables, JSON_COMPACT);
     json_decref(variables);
-    const sl_status status =
-        sl_model_render_chat(conversation->model, json ? json : "", out, err);
+    const sl_status status = sl_model_render_chat(conversation->model, json ? json : "", out, err);
     free(json);
     return status;
 }
@@ -77,7 +71,8 @@ static bool report(const sl_error *err) {
 }
 
 /* The tokens of text, at least one and no more than the context holds. */
-static bool tokenize(const cli_conversation *c, const char *text, sl_token **out, size_t *out_count) {
+static bool tokenize(const cli_conversation *c, const char *text, sl_token **out,
+                     size_t *out_count) {
     const size_t bytes = strlen(text);
     const uint32_t context = sl_model_describe(c->model).context_tokens;
     sl_error err;

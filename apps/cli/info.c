@@ -12,9 +12,8 @@ static void print_row(const char *name, const char *value) {
 }
 
 static void print_bytes(const char *name, uint64_t bytes, const char *remark) {
-    char size[32], text[96];
-    (void)snprintf(text, sizeof text, "%-9s %s", cli_bytes(bytes, size, sizeof size), remark);
-    print_row(name, text);
+    char size[32];
+    (void)printf("%-16s %-9s %s\n", name, cli_bytes(bytes, size, sizeof size), remark);
 }
 
 static void print_shape(const sl_model_info *i) {
@@ -26,7 +25,8 @@ static void print_shape(const sl_model_info *i) {
     (void)snprintf(text, sizeof text, "%u (%u full attention, %u delta net)", i->layers,
                    i->full_attention_layers, i->layers - i->full_attention_layers);
     print_row("layers", text);
-    (void)snprintf(text, sizeof text, "%u per layer, %u used per token", i->experts, i->experts_used);
+    (void)snprintf(text, sizeof text, "%u per layer, %u used per token", i->experts,
+                   i->experts_used);
     print_row("experts", text);
     (void)snprintf(text, sizeof text, "hidden %u, vocabulary %u", i->hidden, i->vocab);
     print_row("dimensions", text);
@@ -47,13 +47,14 @@ static void print_sizes(const sl_model_info *i) {
     print_bytes("expert slots", i->budget_bytes, text);
     print_bytes("state", i->state_bytes, "per session");
     print_bytes("workspace", i->workspace_bytes, "");
-    print_bytes("minimum memory", minimum_bytes(i), "resident, state, workspace, one token's experts");
+    print_bytes("minimum memory", minimum_bytes(i),
+                "resident, state, workspace, one token's experts");
 }
 
 static void print_machine(const sl_model_info *i) {
     char text[96];
-    (void)snprintf(text, sizeof text, "%s (%s), %u threads, %s reader", i->device, i->isa, i->threads,
-                   i->reader);
+    (void)snprintf(text, sizeof text, "%s (%s), %u threads, %s reader", i->device, i->isa,
+                   i->threads, i->reader);
     print_row("device", text);
 }
 
@@ -61,15 +62,18 @@ static json_t *to_json(const sl_model_info *i) {
     json_t *object = json_object();
 #define TEXT(NAME)   (void)json_object_set_new(object, #NAME, json_string(i->NAME));
 #define NUMBER(NAME) (void)json_object_set_new(object, #NAME, json_integer((json_int_t)i->NAME));
-    TEXT(architecture) TEXT(format) NUMBER(parameters) NUMBER(layers) NUMBER(full_attention_layers)
-    NUMBER(experts) NUMBER(experts_used) NUMBER(hidden) NUMBER(vocab) NUMBER(context_tokens)
-    NUMBER(max_context_tokens) NUMBER(file_bytes) NUMBER(resident_bytes) TEXT(resident_dtype)
-    NUMBER(expert_bytes) TEXT(expert_dtype) NUMBER(expert_count) NUMBER(slot_count)
-    NUMBER(slot_bytes) NUMBER(budget_bytes) NUMBER(state_bytes) NUMBER(workspace_bytes)
-    TEXT(device) TEXT(isa) NUMBER(threads) TEXT(reader)
+    TEXT(architecture)
+    TEXT(format)
+    NUMBER(parameters) NUMBER(layers) NUMBER(full_attention_layers) NUMBER(experts)
+        NUMBER(experts_used) NUMBER(hidden) NUMBER(vocab) NUMBER(context_tokens)
+            NUMBER(max_context_tokens) NUMBER(file_bytes) NUMBER(resident_bytes)
+                TEXT(resident_dtype) NUMBER(expert_bytes) TEXT(expert_dtype) NUMBER(expert_count)
+                    NUMBER(slot_count) NUMBER(slot_bytes) NUMBER(budget_bytes) NUMBER(state_bytes)
+                        NUMBER(workspace_bytes) TEXT(device) TEXT(isa) NUMBER(threads) TEXT(reader)
 #undef TEXT
 #undef NUMBER
-    (void)json_object_set_new(object, "minimum_bytes", json_integer((json_int_t)minimum_bytes(i)));
+                            (void) json_object_set_new(object, "minimum_bytes",
+                                                       json_integer((json_int_t)minimum_bytes(i)));
     return object;
 }
 

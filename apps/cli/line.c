@@ -91,9 +91,13 @@ cli_line cli_line_read(const char *prompt, char **out) {
     return interactive ? read_edited(prompt, out) : read_plain(prompt, out);
 }
 #else
-void cli_lines_begin(bool is_interactive) { interactive = is_interactive; }
+void cli_lines_begin(bool is_interactive) {
+    interactive = is_interactive;
+}
 
 void cli_lines_end(void) {}
 
-cli_line cli_line_read(const char *prompt, char **out) { return read_plain(prompt, out); }
+cli_line cli_line_read(const char *prompt, char **out) {
+    return read_plain(prompt, out);
+}
 #endif

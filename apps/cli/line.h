@@ -1,4 +1,5 @@
-/* line.h - Lines typed by a person, with editing and history where libedit is there, or piped in. */
+/* line.h - Lines typed by a person, with editing and history where libedit is there, or piped in.
+ */
 #ifndef SL_APPS_LINE_H
 #define SL_APPS_LINE_H
 #include <stdbool.h>

@@ -10,7 +10,9 @@ typedef struct {
     size_t count;
 } token_list;
 
-static bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+static bool is_space(char c) {
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
 
 /* One word as a token; false when it is none. */
 static bool read_id(const char *word, size_t length, sl_token *out) {
@@ -37,7 +39,8 @@ static bool split(const char *path, const char *text, size_t bytes, token_list *
         while (end < bytes && !is_space(text[end])) end++;
         if (!read_id(text + at, end - at, &out->ids[out->count])) {
             (void)cli_fail_text("%s: word %zu (byte %zu) is '%.*s', a token id is wanted", path,
-                                out->count + 1, at, end - at > 40 ? 40 : (int)(end - at), text + at);
+                                out->count + 1, at, end - at > 40 ? 40 : (int)(end - at),
+                                text + at);
             return false;
         }
         out->count++;
@@ -49,7 +52,8 @@ static bool split(const char *path, const char *text, size_t bytes, token_list *
 static bool read_tokens(const char *path, token_list *out) {
     size_t bytes;
     char *text = cli_read_all(path, &bytes);
-    const bool good = text && split(strcmp(path, "-") == 0 ? "standard input" : path, text, bytes, out);
+    const bool good =
+        text && split(strcmp(path, "-") == 0 ? "standard input" : path, text, bytes, out);
     free(text);
     return good;
 }
@@ -62,9 +66,9 @@ static sl_status compute(sl_session *session, const cli_options *options, const 
     for (size_t at = 0; at < tokens->count && status == SL_OK;) {
         const size_t piece = cli_next_piece(options, tokens->count - at);
         (void)cli_progress(NULL, "logits", at, tokens->count);
-        status = sl_session_extend_all(session, tokens->ids + at, piece,
-                                       logits + at * (size_t)results[0].dims[1],
-                                       hidden ? hidden + at * (size_t)results[1].dims[1] : NULL, err);
+        status = sl_session_extend_all(
+            session, tokens->ids + at, piece, logits + at * (size_t)results[0].dims[1],
+            hidden ? hidden + at * (size_t)results[1].dims[1] : NULL, err);
         at += piece;
     }
     cli_progress_end();

@@ -38,7 +38,8 @@ int main(int count, char **words) {
         return CLI_OK;
     }
     if (command < 0) {
-        (void)fprintf(stderr, "sluice: there is no command '%s'; sluice --help lists them\n", words[1]);
+        (void)fprintf(stderr, "sluice: there is no command '%s'; sluice --help lists them\n",
+                      words[1]);
         return CLI_USAGE;
     }
     cli_options options = {0};

@@ -37,10 +37,9 @@ static bool read_budget(const char *text, sl_model_options *how) {
     static const struct {
         const char *unit;
         double bytes;
-    } units[] = {{"", 1},       {"K", 1024.0},      {"KiB", 1024.0},      {"KB", 1e3},
-                 {"M", 0x1p20}, {"MiB", 0x1p20},    {"MB", 1e6},          {"G", 0x1p30},
-                 {"GiB", 0x1p30}, {"GB", 1e9},      {"T", 0x1p40},        {"TiB", 0x1p40},
-                 {"TB", 1e12}};
+    } units[] = {{"", 1},         {"K", 1024.0},   {"KiB", 1024.0}, {"KB", 1e3},     {"M", 0x1p20},
+                 {"MiB", 0x1p20}, {"MB", 1e6},     {"G", 0x1p30},   {"GiB", 0x1p30}, {"GB", 1e9},
+                 {"T", 0x1p40},   {"TiB", 0x1p40}, {"TB", 1e12}};
     if (end == text || !(value > 0) || value > 1e15) return false;
     if (strcmp(end, "%") == 0) {
         how->expert_budget_share = value / 100;
@@ -64,8 +63,9 @@ bool cli_open_model(const cli_options *options, uint32_t context, sl_model **out
         .context_tokens = options->context_given ? options->context : context,
     };
     if (options->budget && !read_budget(options->budget, &how)) {
-        (void)cli_fail_text("--budget '%s': bytes (1500000000, 1.5GB, 2GiB) or a share (25%%) is wanted",
-                            options->budget);
+        (void)cli_fail_text(
+            "--budget '%s': bytes (1500000000, 1.5GB, 2GiB) or a share (25%%) is wanted",
+            options->budget);
         return false;
     }
     sl_error err;
@@ -101,22 +101,24 @@ void cli_print_stats(FILE *to, const sl_model *model, const sl_session *session)
     const sl_stats s = sl_session_stats(session);
     const sl_model_info info = sl_model_describe(model);
     char a[32], b[32], c[32], d[32];
-    (void)fprintf(to, "prefill %llu tokens in %.3f s (%.1f tok/s), decode %llu in %.3f s (%.1f tok/s)\n",
-                  (unsigned long long)s.prefill_tokens, s.prefill_seconds,
-                  per_second(s.prefill_tokens, s.prefill_seconds),
-                  (unsigned long long)s.decode_tokens, s.decode_seconds,
-                  per_second(s.decode_tokens, s.decode_seconds));
+    (void)fprintf(
+        to, "prefill %llu tokens in %.3f s (%.1f tok/s), decode %llu in %.3f s (%.1f tok/s)\n",
+        (unsigned long long)s.prefill_tokens, s.prefill_seconds,
+        per_second(s.prefill_tokens, s.prefill_seconds), (unsigned long long)s.decode_tokens,
+        s.decode_seconds, per_second(s.decode_tokens, s.decode_seconds));
     const uint64_t uses = s.expert_hits + s.expert_misses;
-    (void)fprintf(to, "experts: %llu hits, %llu misses (%.1f %% hits), %s read by %s, stalled %.3f s\n",
+    (void)fprintf(to,
+                  "experts: %llu hits, %llu misses (%.1f %% hits), %s read by %s, stalled %.3f s\n",
                   (unsigned long long)s.expert_hits, (unsigned long long)s.expert_misses,
                   uses ? 100.0 * (double)s.expert_hits / (double)uses : 0.0,
                   cli_bytes(s.bytes_read, a, sizeof a), info.reader, s.stall_seconds);
-    (void)fprintf(to,
-                  "memory: %s resident weights, %s of expert slots (%llu of %llu experts), %s state, "
-                  "%s workspace\n",
-                  cli_bytes(info.resident_bytes, a, sizeof a), cli_bytes(info.budget_bytes, b, sizeof b),
-                  (unsigned long long)info.slot_count, (unsigned long long)info.expert_count,
-                  cli_bytes(info.state_bytes, c, sizeof c), cli_bytes(info.workspace_bytes, d, sizeof d));
+    (void)fprintf(
+        to,
+        "memory: %s resident weights, %s of expert slots (%llu of %llu experts), %s state, "
+        "%s workspace\n",
+        cli_bytes(info.resident_bytes, a, sizeof a), cli_bytes(info.budget_bytes, b, sizeof b),
+        (unsigned long long)info.slot_count, (unsigned long long)info.expert_count,
+        cli_bytes(info.state_bytes, c, sizeof c), cli_bytes(info.workspace_bytes, d, sizeof d));
     (void)fprintf(to, "compute: %u threads, %s, %llu programs compiled in %.1f ms\n", info.threads,
                   info.isa, (unsigned long long)s.programs_compiled, s.compile_seconds * 1e3);
 }
@@ -124,20 +126,15 @@ void cli_print_stats(FILE *to, const sl_model *model, const sl_session *session)
 json_t *cli_stats_json(const sl_model *model, const sl_session *session) {
     const sl_stats s = sl_session_stats(session);
     const sl_model_info info = sl_model_describe(model);
-    return json_pack("{s:I, s:f, s:I, s:f, s:I, s:I, s:I, s:f, s:f, s:I, s:I, s:I, s:I}",
-                     "prefill_tokens", (json_int_t)s.prefill_tokens,
-                     "prefill_seconds", s.prefill_seconds,          
-                     "decode_tokens", (json_int_t)s.decode_tokens,  
-                     "decode_seconds", s.decode_seconds,            
-                     "expert_hits", (json_int_t)s.expert_hits,      
-                     "expert_misses", (json_int_t)s.expert_misses,  
-                     "bytes_read", (json_int_t)s.bytes_read,        
-                     "read_seconds", s.read_seconds,                
-                     "stall_seconds", s.stall_seconds,              
-                     "resident_bytes", (json_int_t)info.resident_bytes,
-                     "budget_bytes", (json_int_t)info.budget_bytes,
-                     "state_bytes", (json_int_t)info.state_bytes,
-                     "workspace_bytes", (json_int_t)info.workspace_bytes);
+    return json_pack(
+        "{s:I, s:f, s:I, s:f, s:I, s:I, s:I, s:f, s:f, s:I, s:I, s:I, s:I}", "prefill_tokens",
+        (json_int_t)s.prefill_tokens, "prefill_seconds", s.prefill_seconds, "decode_tokens",
+        (json_int_t)s.decode_tokens, "decode_seconds", s.decode_seconds, "expert_hits",
+        (json_int_t)s.expert_hits, "expert_misses", (json_int_t)s.expert_misses, "bytes_read",
+        (json_int_t)s.bytes_read, "read_seconds", s.read_seconds, "stall_seconds", s.stall_seconds,
+        "resident_bytes", (json_int_t)info.resident_bytes, "budget_bytes",
+        (json_int_t)info.budget_bytes, "state_bytes", (json_int_t)info.state_bytes,
+        "workspace_bytes", (json_int_t)info.workspace_bytes);
 }
 
 size_t cli_next_piece(const cli_options *options, size_t left) {

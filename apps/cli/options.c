@@ -65,10 +65,14 @@ typedef struct {
 
 static const option options_table[] = {
 #define OPTION(FIELD, KIND, LETTER, NAME, VALUE, COMMANDS, HELP)                                   \
-    {NAME,       VALUE,                                                                            \
-     HELP,       LETTER,                                                                           \
-     COMMANDS,   parse_##KIND,                                                                     \
-     offsetof(cli_options, FIELD), offsetof(cli_options, FIELD##_given)},
+    {NAME,                                                                                         \
+     VALUE,                                                                                        \
+     HELP,                                                                                         \
+     LETTER,                                                                                       \
+     COMMANDS,                                                                                     \
+     parse_##KIND,                                                                                 \
+     offsetof(cli_options, FIELD),                                                                 \
+     offsetof(cli_options, FIELD##_given)},
 #include "apps/cli/options.def"
 };
 enum { OPTION_COUNT = sizeof options_table / sizeof options_table[0] };
@@ -166,12 +170,14 @@ void cli_print_help(FILE *to, cli_command command) {
 }
 
 void cli_print_commands(FILE *to) {
-    (void)fprintf(to, "sluice %s - runs Mixture-of-Experts models larger than memory\n\n"
-                      "usage: sluice COMMAND [options]\n\n",
+    (void)fprintf(to,
+                  "sluice %s - runs Mixture-of-Experts models larger than memory\n\n"
+                  "usage: sluice COMMAND [options]\n\n",
                   sl_version());
     for (int c = 0; c < CLI_COMMAND_COUNT; c++)
         (void)fprintf(to, "  %-11s %s\n", command_table[c].name, command_table[c].summary);
-    (void)fprintf(to, "\nsluice COMMAND --help explains a command; sluice run -p 'Hello!' is a start.\n");
+    (void)fprintf(
+        to, "\nsluice COMMAND --help explains a command; sluice run -p 'Hello!' is a start.\n");
 }
 
 int cli_misuse(cli_command command, const char *format, ...) {

@@ -31,10 +31,10 @@ static int print_summary(const char *path) {
     if (sl_model_open(path, &how, &model, &err) != SL_OK) return cli_fail(&err);
     const sl_model_info info = sl_model_describe(model);
     const uint64_t weights = info.resident_bytes + info.expert_bytes;
-    (void)fprintf(stderr, "%s: %s, %.1f M parameters, %.2f bits per weight (resident %s, experts %s)\n",
-                  path, cli_bytes(info.file_bytes, size, sizeof size), (double)info.parameters / 1e6,
-                  8.0 * (double)weights / (double)info.parameters, info.resident_dtype,
-                  info.expert_dtype);
+    (void)fprintf(
+        stderr, "%s: %s, %.1f M parameters, %.2f bits per weight (resident %s, experts %s)\n", path,
+        cli_bytes(info.file_bytes, size, sizeof size), (double)info.parameters / 1e6,
+        8.0 * (double)weights / (double)info.parameters, info.resident_dtype, info.expert_dtype);
     sl_model_close(model);
     return CLI_OK;
 }

@@ -36,8 +36,8 @@ static bool open_rows(const char *place, token_rows *out) {
     if (strcmp(item.dtype, "i32") == 0 && (item.rank == 1 || item.rank == 2) && out->length >= 2 &&
         out->length <= UINT32_MAX && out->count)
         return true;
-    (void)cli_fail_text("%s: %s of rank %u; i32 [rows, n] or [n] with n of at least 2 is wanted", place,
-                        item.dtype, item.rank);
+    (void)cli_fail_text("%s: %s of rank %u; i32 [rows, n] or [n] with n of at least 2 is wanted",
+                        place, item.dtype, item.rank);
     return false;
 }
 
@@ -68,8 +68,8 @@ static sl_status score_row(const scorer *s, const sl_token *ids, size_t length, 
                 *total += surprise(s->logits + i * s->vocab, s->vocab, ids[at + 1]);
                 continue;
             }
-            (void)snprintf(err->message, sizeof err->message, "token %zu is %d, the vocabulary has %u",
-                           at + 1, ids[at + 1], s->vocab);
+            (void)snprintf(err->message, sizeof err->message,
+                           "token %zu is %d, the vocabulary has %u", at + 1, ids[at + 1], s->vocab);
             status = err->status = SL_INVALID;
         }
     }

@@ -44,10 +44,11 @@ static void print_answer_json(const cli_conversation *c, const char *prompt,
     json_t *tokens = json_array();
     for (size_t i = 0; i < answer->token_count; i++)
         (void)json_array_append_new(tokens, json_integer(answer->tokens[i]));
-    (void)cli_print_json(json_pack(
-        "{s:s%, s:s%, s:o, s:I, s:s, s:o}", "prompt", prompt, strlen(prompt), "answer", answer->text,
-        answer->bytes, "tokens", tokens, "prompt_tokens", (json_int_t)answer->prompt_tokens, "ended",
-        ending_name(answer->ending), "stats", cli_stats_json(c->model, c->session)));
+    (void)cli_print_json(
+        json_pack("{s:o, s:o, s:o, s:I, s:s, s:o}", "prompt", cli_json_text(prompt, strlen(prompt)),
+                  "answer", cli_json_text(answer->text, answer->bytes), "tokens", tokens,
+                  "prompt_tokens", (json_int_t)answer->prompt_tokens, "ended",
+                  ending_name(answer->ending), "stats", cli_stats_json(c->model, c->session)));
 }
 
 static int answer_prompt(cli_conversation *c, const char *prompt) {

@@ -7,12 +7,15 @@
 #include <time.h>
 #include <unistd.h>
 
-bool cli_is_terminal(FILE *to) { return isatty(fileno(to)) == 1; }
+bool cli_is_terminal(FILE *to) {
+    return isatty(fileno(to)) == 1;
+}
 
 static void print_error(const char *message) {
     const bool colour = cli_is_terminal(stderr);
     cli_progress_end();
-    (void)fprintf(stderr, "%ssluice:%s %s\n", colour ? "\033[31m" : "", colour ? "\033[0m" : "", message);
+    (void)fprintf(stderr, "%ssluice:%s %s\n", colour ? "\033[31m" : "", colour ? "\033[0m" : "",
+                  message);
 }
 
 int cli_fail(const sl_error *err) {
@@ -71,7 +74,10 @@ char *cli_bytes(uint64_t bytes, char *text, size_t capacity) {
         value /= 1000;
         unit++;
     }
-    (void)snprintf(text, capacity, unit && value < 10 ? "%.2f %s" : unit && value < 100 ? "%.1f %s" : "%.0f %s",
+    (void)snprintf(text, capacity,
+                   unit && value < 10    ? "%.2f %s"
+                   : unit && value < 100 ? "%.1f %s"
+                                         : "%.0f %s",
                    value, units[unit]);
     return text;
 }
@@ -106,6 +112,17 @@ char *cli_read_all(const char *path, size_t *out_bytes) {
     text[used] = '\0';
     *out_bytes = used;
     return text;
+}
+
+json_t *cli_json_text(const char *text, size_t bytes) {
+    sl_text_stream stream = {0};
+    char *clean = malloc(3 * (bytes + 4));
+    if (!clean) return NULL;
+    size_t length = sl_text_stream_push(&stream, text, bytes, clean);
+    length += sl_text_stream_finish(&stream, clean + length);
+    json_t *value = json_stringn(clean, length);
+    free(clean);
+    return value;
 }
 
 int cli_print_json(json_t *value) {

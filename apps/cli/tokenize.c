@@ -18,7 +18,8 @@ static bool encode(encoded *e, const char *text, size_t bytes) {
             (void)cli_fail_text("no memory for %zu tokens", e->count);
             return false;
         }
-        status = sl_vocabulary_encode(e->vocabulary, text, bytes, e->ids, e->count, &e->count, &err);
+        status =
+            sl_vocabulary_encode(e->vocabulary, text, bytes, e->ids, e->count, &e->count, &err);
     }
     if (status != SL_OK) (void)cli_fail(&err);
     return status == SL_OK;
@@ -58,25 +59,13 @@ static void print_ids(const encoded *e) {
     (void)putchar('\n');
 }
 
-/* JSON has no strings but UTF-8: half characters show as U+FFFD. */
-static json_t *piece_json(const char *text, size_t bytes) {
-    sl_text_stream stream = {0};
-    char *clean = malloc(3 * (bytes + 4));
-    if (!clean) return json_null();
-    size_t length = sl_text_stream_push(&stream, text, bytes, clean);
-    length += sl_text_stream_finish(&stream, clean + length);
-    json_t *piece = json_stringn(clean, length);
-    free(clean);
-    return piece;
-}
-
 static void print_json(const encoded *e) {
     json_t *ids = json_array(), *pieces = json_array();
     for (size_t i = 0; i < e->count; i++) {
         size_t bytes = 0;
         const char *text = sl_vocabulary_text(e->vocabulary, e->ids[i], &bytes);
         (void)json_array_append_new(ids, json_integer(e->ids[i]));
-        (void)json_array_append_new(pieces, piece_json(text, bytes));
+        (void)json_array_append_new(pieces, cli_json_text(text, bytes));
     }
     (void)cli_print_json(json_pack("{s:o, s:o}", "ids", ids, "pieces", pieces));
 }

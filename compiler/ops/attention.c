@@ -10,12 +10,10 @@ sl_status infer_split_halves(const sl_infer_args *a, sl_error *err) {
 sl_status eval_split_halves(const sl_eval_args *a, sl_error *err) {
     const double *x;
     SL_TRY(sl_eval_inputs(a, 1, &x, err));
-    const int64_t half = sl_eval_last_dim(a, 0) / 2;
-    const int64_t rows = sl_type_elements(&a->in[0].type) / (2 * half);
-    for (int64_t row = 0; row < rows; row++)
+    const int64_t width = sl_eval_last_dim(a, 0), half = width / 2;
+    for (int64_t at = 0; at < sl_type_elements(&a->in[0].type); at += width)
         for (int part = 0; part < 2; part++)
-            memcpy(a->out[part].data + row * half, x + (2 * row + part) * half,
-                   (size_t)half * sizeof *x);
+            memcpy(a->out[part].data + at / 2, x + at + part * half, (size_t)half * sizeof *x);
     return SL_OK;
 }
 

@@ -110,7 +110,11 @@ static sl_status bench_run(bench *b) {
 /* A tensor of ones, or of zeros if it holds integers. */
 static void set_ones(bench *b, uint32_t input, const char *type_text) {
     sl_type *type = &b->in[input].type;
-    const char *bracket = strchr(type_text, '[');
+    const char *bracket = type_text ? strchr(type_text, '[') : NULL;
+    if (!bracket) {
+        fail_msg("%s: input %u has no type", b->info->name, input);
+        return;
+    }
     assert_true(sl_dtype_find(type_text, (size_t)(bracket - type_text), &type->dtype));
     type->shape.rank = 0;
     for (const char *p = bracket; *p != ']' && p[1] != ']'; p = strpbrk(p + 1, ",]"))
@@ -364,7 +368,7 @@ static void refuses(const char *op, const char *attrs, const char *const *types,
     bench_close(&b);
 }
 
-#define TYPES(...) ((const char *const[]){__VA_ARGS__})
+#define TYPES(...) ((const char *const[SL_MAX_INPUTS]){__VA_ARGS__})
 
 static void indices_out_of_range_are_refused(void **state) {
     (void)state;

@@ -28,18 +28,19 @@ typedef struct {
 /* For "%.*s": errors show the beginning of long texts. */
 #define JINJA_SHOW(text) (int)((text).bytes < 80 ? (text).bytes : 80), (text).data
 
-/* Where a message points to. */
-typedef struct {
+typedef struct { /* where a message points to */
     sl_error *err;
-    sl_status status; /* SL_FORMAT while parsing, SL_INVALID while rendering */
     uint32_t line;
 } jinja_place;
-/* "chat template line 12: ..." */
-SL_CHECKED sl_status sl_jinja_fail(const jinja_place *place, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+/* Reports "chat template line 12: ..." and is the status, which compilers see is no success. */
+#define JINJA_FAIL_AS(status, at, ...)                                                             \
+    (sl_jinja_report(&(at)->place, (status), __VA_ARGS__), (status))
+#define JINJA_REJECT(at, ...) JINJA_FAIL_AS(SL_FORMAT, at, __VA_ARGS__)  /* while parsing */
+#define JINJA_FAIL(at, ...)   JINJA_FAIL_AS(SL_INVALID, at, __VA_ARGS__) /* while rendering */
+void sl_jinja_report(const jinja_place *place, sl_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* ---- values ---- */
-
 typedef enum {
     JINJA_UNDEFINED, /* text: the name that was looked up */
     JINJA_NONE,
@@ -94,7 +95,6 @@ struct jinja_loop {
 };
 
 /* ---- builtins: filters, tests, methods and functions are rows of one shape ---- */
-
 typedef struct {
     jinja_value self;
     const jinja_value *values;
@@ -126,7 +126,6 @@ SL_CHECKED sl_status sl_jinja_invoke(jinja_run *run, const jinja_builtin *builti
                                      const jinja_args *args, jinja_value *out);
 
 /* ---- syntax tree ---- */
-
 typedef enum {
     /* expressions */
     JINJA_NODE_CONSTANT,  /* value */
@@ -198,5 +197,4 @@ struct jinja_node {
 
 SL_CHECKED sl_status sl_jinja_parse(jinja_text source, sl_arena *arena, jinja_node **out_body,
                                     sl_error *err);
-
 #endif

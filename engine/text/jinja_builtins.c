@@ -47,7 +47,7 @@ sl_status sl_jinja_invoke(jinja_run *run, const jinja_builtin *builtin, const ji
     if (args->self.kind == JINJA_STRING) SL_TRY(sl_jinja_charge(run, args->self.text.bytes / 64));
     if (!builtin->parameters) return builtin->call(run, args, out);
     for (size_t i = 0; i < args->count; i++) {
-        size_t place;
+        size_t place = 0;
         SL_TRY(place_argument(run, builtin, args, i, &place));
         if (given & 1u << place)
             return JINJA_FAIL(run, "'%s' got an argument twice", builtin->name);
@@ -94,10 +94,10 @@ TEST(float, self.kind == JINJA_FLOAT)
 TEST(number, sl_jinja_is_number(self))
 TEST(string, self.kind == JINJA_STRING)
 TEST(mapping, self.kind == JINJA_DICT)
-TEST(iterable, self.kind == JINJA_UNDEFINED ||
-                   (self.kind >= JINJA_STRING && self.kind <= JINJA_DICT) ||
-                   self.kind == JINJA_LOOP)
-TEST(sequence, self.kind >= JINJA_STRING && self.kind <= JINJA_DICT)
+TEST(iterable, self.kind == JINJA_UNDEFINED || self.kind == JINJA_LOOP ||
+                   (self.kind >= JINJA_STRING && self.kind <= JINJA_DICT))
+TEST(sequence,
+     self.kind == JINJA_UNDEFINED || (self.kind >= JINJA_STRING && self.kind <= JINJA_DICT))
 TEST(callable, self.kind == JINJA_MACRO || self.kind == JINJA_FUNCTION)
 TEST(filter, self.kind == JINJA_STRING && sl_jinja_find_filter(self.text))
 TEST(test, self.kind == JINJA_STRING && sl_jinja_find_test(self.text))
@@ -209,7 +209,7 @@ const jinja_builtin *sl_jinja_find_test(jinja_text name) {
 /* ---- global functions ---- */
 
 static sl_status call_range(jinja_run *run, const jinja_args *args, jinja_value *out) {
-    int64_t start = 0, stop, step = 1;
+    int64_t start = 0, stop = 0, step = 1;
     SL_TRY(sl_jinja_want_integer(run, args->values[0], "range", &stop));
     if (args->values[1].kind != JINJA_UNDEFINED) {
         start = stop;

@@ -77,6 +77,15 @@ static void parse_name(jinja_parser *parser, jinja_node *node) {
     sl_jinja_advance(parser);
 }
 
+/* Parses one expression to *where, which moves on to the place of the next. */
+static sl_status parse_item(jinja_parser *parser, jinja_node ***where) {
+    jinja_node *item = NULL;
+    SL_TRY(sl_jinja_parse_expression(parser, &item));
+    **where = item;
+    *where = &item->next;
+    return SL_OK;
+}
+
 /* Items up to the closing bracket; in a dict, keys and values in turn. */
 static sl_status parse_items(jinja_parser *parser, const char *close, jinja_node *node) {
     jinja_node **where = &node->list;
@@ -85,12 +94,10 @@ static sl_status parse_items(jinja_parser *parser, const char *close, jinja_node
             SL_TRY(sl_jinja_expect_operator(parser, ","));
             if (sl_jinja_skip_operator(parser, close)) break;
         }
-        SL_TRY(sl_jinja_parse_expression(parser, where));
-        where = &(*where)->next;
+        SL_TRY(parse_item(parser, &where));
         if (node->kind != JINJA_NODE_DICT) continue;
         SL_TRY(sl_jinja_expect_operator(parser, ":"));
-        SL_TRY(sl_jinja_parse_expression(parser, where));
-        where = &(*where)->next;
+        SL_TRY(parse_item(parser, &where));
     }
     return SL_OK;
 }

@@ -86,7 +86,7 @@ static size_t find(const lexer *lex, size_t from, const char *text) {
 /* {# ... #}, from behind the opening. */
 static sl_status lex_comment(lexer *lex) {
     const size_t end = find(lex, lex->at, "#}");
-    if (end == lex->source.bytes) return sl_jinja_fail(&lex->place, "a comment is not closed");
+    if (end == lex->source.bytes) return JINJA_REJECT(lex, "a comment is not closed");
     const char sign = end > lex->at ? lex->source.data[end - 1] : '\0';
     advance_to(lex, end + 2);
     finish_tag(lex, sign, true);
@@ -127,7 +127,7 @@ static sl_status lex_raw(lexer *lex) {
         finish_tag(lex, close, true);
         return SL_OK;
     }
-    return sl_jinja_fail(&lex->place, "a raw block is not closed");
+    return JINJA_REJECT(lex, "a raw block is not closed");
 }
 
 static bool is_name_byte(char c) {
@@ -151,12 +151,12 @@ static sl_status hex_escape(lexer *lex, const char **in, const char *end, char *
     uint32_t character = 0;
     for (int i = 0; i < digits; i++) {
         const int digit = *in < end ? hex_digit(**in) : -1;
-        if (digit < 0) return sl_jinja_fail(&lex->place, "\\%c wants %d hex digits", kind, digits);
+        if (digit < 0) return JINJA_REJECT(lex, "\\%c wants %d hex digits", kind, digits);
         character = character << 4 | (uint32_t)digit;
         ++*in;
     }
     if (character > 0x10FFFF || (character >= 0xD800 && character <= 0xDFFF))
-        return sl_jinja_fail(&lex->place, "\\%c%x is no character", kind, character);
+        return JINJA_REJECT(lex, "\\%c%x is no character", kind, character);
     *out += sl_jinja_utf8_encode(character, *out);
     return SL_OK;
 }
@@ -189,7 +189,7 @@ static sl_status lex_string(lexer *lex) {
     size_t end = lex->at + 1;
     while (end < lex->source.bytes && lex->source.data[end] != quote)
         end += lex->source.data[end] == '\\' ? 2 : 1;
-    if (end >= lex->source.bytes) return sl_jinja_fail(&lex->place, "a string is not closed");
+    if (end >= lex->source.bytes) return JINJA_REJECT(lex, "a string is not closed");
     const char *in = lex->source.data + lex->at + 1, *stop = lex->source.data + end;
     /* An escape is never shorter than the character it stands for. */
     char *text = sl_arena_alloc(lex->arena, (size_t)(stop - in) + 1, 1), *out = text;
@@ -258,7 +258,7 @@ static sl_status lex_number(lexer *lex) {
     char digits[128];
     char *rest = digits;
     if (!copy_number(lex, real_end, digits, sizeof digits) || !digits[0])
-        return sl_jinja_fail(&lex->place, "a number cannot be read");
+        return JINJA_REJECT(lex, "a number cannot be read");
     const jinja_text text = {lex->source.data + lex->at, real_end - lex->at};
     const bool real = real_end > end;
     SL_TRY(push(lex, real ? JINJA_TOKEN_FLOAT : JINJA_TOKEN_INTEGER, text));
@@ -268,9 +268,9 @@ static sl_status lex_number(lexer *lex) {
         *value = (jinja_value){.kind = JINJA_FLOAT, .real = strtod(digits, &rest)};
     } else {
         *value = (jinja_value){.kind = JINJA_INTEGER, .integer = strtoll(digits, &rest, base)};
-        if (errno) return sl_jinja_fail(&lex->place, "%s is beyond 64 bits", digits);
+        if (errno) return JINJA_REJECT(lex, "%s is beyond 64 bits", digits);
     }
-    if (*rest) return sl_jinja_fail(&lex->place, "a number cannot be read: %s", digits);
+    if (*rest) return JINJA_REJECT(lex, "a number cannot be read: %s", digits);
     lex->at = real_end;
     return SL_OK;
 }
@@ -285,7 +285,7 @@ static sl_status lex_operator(lexer *lex) {
         lex->at += bytes;
         return push(lex, JINJA_TOKEN_OPERATOR, (jinja_text){operators[i], bytes});
     }
-    return sl_jinja_fail(&lex->place, "unexpected character '%c' in a tag", peek(lex, 0));
+    return JINJA_REJECT(lex, "unexpected character '%c' in a tag", peek(lex, 0));
 }
 
 static sl_status lex_token(lexer *lex) {
@@ -320,12 +320,11 @@ static sl_status lex_tag(lexer *lex, bool is_output) {
         if (last->kind != JINJA_TOKEN_OPERATOR) continue;
         if (strchr("([{", last->text.data[0])) open++;
         if (strchr(")]}", last->text.data[0])) {
-            if (open == 0)
-                return sl_jinja_fail(&lex->place, "'%c' closes nothing", last->text.data[0]);
+            if (open == 0) return JINJA_REJECT(lex, "'%c' closes nothing", last->text.data[0]);
             open--;
         }
     }
-    return sl_jinja_fail(&lex->place, "a tag is not closed, wanted '%s'", end);
+    return JINJA_REJECT(lex, "a tag is not closed, wanted '%s'", end);
 }
 
 static sl_status lex_document(lexer *lex) {
@@ -352,7 +351,8 @@ static sl_status lex_document(lexer *lex) {
         if (kind == '#') {
             lex->at -= is_sign; /* "{#-#}": the sign may also belong to the end */
             SL_TRY(lex_comment(lex));
-        } else if (kind == '%' && (raw = match_raw_tag(lex, lex->at, "raw", &close)) != 0 && close != '+') {
+        } else if (kind == '%' && (raw = match_raw_tag(lex, lex->at, "raw", &close)) != 0 &&
+                   close != '+') {
             advance_to(lex, raw);
             finish_tag(lex, close, false);
             SL_TRY(lex_raw(lex));
@@ -382,7 +382,7 @@ static sl_status normalise(lexer *lex, jinja_text source) {
 }
 
 sl_status sl_jinja_lex(jinja_text source, sl_arena *arena, jinja_token **out, sl_error *err) {
-    lexer lex = {.place = {err, SL_FORMAT, 1}, .arena = arena, .line_start = true};
+    lexer lex = {.place = {err, 1}, .arena = arena, .line_start = true};
     SL_TRY(normalise(&lex, source));
     SL_TRY(lex_document(&lex));
     SL_TRY(push(&lex, JINJA_TOKEN_END, JINJA_TEXT("the end of the template")));

@@ -31,8 +31,7 @@ bool sl_jinja_skip_name(jinja_parser *parser, const char *text) {
 }
 
 sl_status sl_jinja_unexpected(const jinja_parser *parser, const char *wanted) {
-    return sl_jinja_fail(&parser->place, "found '%.*s', wanted %s", JINJA_SHOW(parser->token->text),
-                         wanted);
+    return JINJA_REJECT(parser, "found '%.*s', wanted %s", JINJA_SHOW(parser->token->text), wanted);
 }
 
 sl_status sl_jinja_expect_operator(jinja_parser *parser, const char *text) {
@@ -56,7 +55,7 @@ sl_status sl_jinja_node_new(jinja_parser *parser, jinja_node_kind kind, jinja_no
 
 sl_status sl_jinja_enter(jinja_parser *parser) {
     if (++parser->nesting <= JINJA_MAX_NESTING) return SL_OK;
-    return sl_jinja_fail(&parser->place, "nested deeper than %d", JINJA_MAX_NESTING);
+    return JINJA_REJECT(parser, "nested deeper than %d", JINJA_MAX_NESTING);
 }
 
 static sl_status expect_block_end(jinja_parser *parser) {
@@ -127,7 +126,7 @@ static sl_status parse_target(jinja_parser *parser, bool attributes, jinja_node 
         }
     }
     if (assignable(*out)) return SL_OK;
-    return sl_jinja_fail(&parser->place, "cannot assign to this expression");
+    return JINJA_REJECT(parser, "cannot assign to this expression");
 }
 
 static sl_status parse_for(jinja_parser *parser, jinja_node **out) {
@@ -194,8 +193,8 @@ static sl_status parse_parameters(jinja_parser *parser, jinja_node **where) {
             SL_TRY(sl_jinja_parse_expression(parser, &(*where)->first));
             defaults = true;
         } else if (defaults) {
-            return sl_jinja_fail(&parser->place, "parameter '%.*s' wants a default as well",
-                                 JINJA_SHOW((*where)->text));
+            return JINJA_REJECT(parser, "parameter '%.*s' wants a default as well",
+                                JINJA_SHOW((*where)->text));
         }
         where = &(*where)->next;
         if (!sl_jinja_at_operator(parser, ")")) SL_TRY(sl_jinja_expect_operator(parser, ","));
@@ -250,7 +249,7 @@ static sl_status parse_with(jinja_parser *parser, jinja_node **out) {
 }
 
 static sl_status parse_jump(jinja_parser *parser, jinja_node_kind kind, jinja_node **out) {
-    if (parser->loops == 0) return sl_jinja_fail(&parser->place, "break or continue out of a loop");
+    if (parser->loops == 0) return JINJA_REJECT(parser, "break or continue out of a loop");
     return sl_jinja_node_new(parser, kind, out);
 }
 static sl_status parse_break(jinja_parser *parser, jinja_node **out) {
@@ -277,8 +276,7 @@ static sl_status parse_statement(jinja_parser *parser, jinja_node **out) {
         SL_TRY(statements[i].parse(parser, out));
         return expect_block_end(parser);
     }
-    return sl_jinja_fail(&parser->place, "unknown or misplaced tag '%.*s'",
-                         JINJA_SHOW(parser->token->text));
+    return JINJA_REJECT(parser, "unknown or misplaced tag '%.*s'", JINJA_SHOW(parser->token->text));
 }
 
 static bool at_any_name(const jinja_parser *parser, const char *const *names) {
@@ -323,8 +321,7 @@ static sl_status parse_body(jinja_parser *parser, const char *const *ends, jinja
 sl_status sl_jinja_parse(jinja_text source, sl_arena *arena, jinja_node **out_body, sl_error *err) {
     jinja_token *tokens;
     SL_TRY(sl_jinja_lex(source, arena, &tokens, err));
-    jinja_parser parser = {
-        .place = {err, SL_FORMAT, tokens->line}, .arena = arena, .token = tokens};
+    jinja_parser parser = {.place = {err, tokens->line}, .arena = arena, .token = tokens};
     *out_body = NULL;
     return parse_body(&parser, NULL, out_body);
 }

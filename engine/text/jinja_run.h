@@ -33,7 +33,6 @@ struct jinja_run {
     uint32_t depth;
     uint64_t steps;
 };
-#define JINJA_FAIL(run, ...) sl_jinja_fail(&(run)->place, __VA_ARGS__)
 
 /* ---- bounds ---- */
 SL_CHECKED sl_status sl_jinja_charge(jinja_run *run, uint64_t steps);

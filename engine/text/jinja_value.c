@@ -5,14 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
-sl_status sl_jinja_fail(const jinja_place *place, const char *format, ...) {
+void sl_jinja_report(const jinja_place *place, sl_status status, const char *format, ...) {
     char message[sizeof place->err->message];
     va_list args;
     va_start(args, format);
     (void)vsnprintf(message, sizeof message, format, args);
     va_end(args);
-    return sl_fail(place->err, place->status, "chat template line %u: %.440s", place->line,
-                   message);
+    status = sl_fail(place->err, status, "chat template line %u: %.440s", place->line, message);
+    (void)status;
 }
 
 sl_status sl_jinja_charge(jinja_run *run, uint64_t steps) {
@@ -33,8 +33,8 @@ sl_status sl_jinja_alloc(jinja_run *run, size_t count, size_t bytes_each, void *
         bytes + run->arena->used_bytes > JINJA_MAX_MEMORY_BYTES)
         return JINJA_FAIL(run, "more than %d bytes of values", JINJA_MAX_MEMORY_BYTES);
     void *block = sl_arena_array(run->arena, count, bytes_each, _Alignof(max_align_t));
-    if (!block) return sl_no_memory(run->place.err, "chat template values", bytes);
     memcpy(out, &block, sizeof block); /* out points to a pointer of any type */
+    if (!block) return sl_no_memory(run->place.err, "chat template values", bytes);
     return SL_OK;
 }
 
@@ -62,7 +62,7 @@ sl_status sl_jinja_list_new(jinja_run *run, size_t count, jinja_list **out) {
 }
 
 sl_status sl_jinja_pair(jinja_run *run, jinja_value a, jinja_value b, jinja_value *out) {
-    jinja_list *list;
+    jinja_list *list = NULL;
     SL_TRY(sl_jinja_list_new(run, 2, &list));
     list->items[0] = a;
     list->items[1] = b;

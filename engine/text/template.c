@@ -45,8 +45,7 @@ sl_status sl_template_render(const sl_template *tmpl, const char *variables_json
     jinja_buffer text = {0};
     sl_status status = SL_OK;
     sl_arena_init(&scratch, arena->allocator);
-    jinja_run run = {
-        .place = {err, SL_INVALID, 1}, .arena = &scratch, .scope = &scope, .out = &text};
+    jinja_run run = {.place = {err, 1}, .arena = &scratch, .scope = &scope, .out = &text};
     SL_TRY_ELSE(done, sl_jinja_from_json(&run, variables_json, bytes, &variables));
     run.variables = variables;
     SL_TRY_ELSE(done, sl_jinja_exec(&run, tmpl->body));

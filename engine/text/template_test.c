@@ -107,7 +107,7 @@ static void test_fable(void **state) {
     static const char json[] = "{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"},"
                                " {\"role\": \"assistant\", \"content\": \"Yes?\"}],"
                                " \"add_generation_prompt\": true}";
-    char template[4096], *text;
+    char template[4096], *text = NULL;
     FILE *file = fopen(shared_path("models/fable", "chat_template.jinja"), "rb");
     assert_non_null(file);
     const size_t bytes = fread(template, 1, sizeof template, file);

@@ -27,7 +27,7 @@ typedef sl_status sl_kernel_fn(const void *args, int64_t begin, int64_t end, sl_
 
 typedef struct {
     sl_op op;
-    int weight; /* required sl_dtype of the second input, or SL_ANY_WEIGHT */
+    int weight; /* required sl_dtype of the second input (or the only one), or SL_ANY_WEIGHT */
     const char *name;
     sl_split_fn *split;
     sl_kernel_fn *run;

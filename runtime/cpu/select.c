@@ -2,6 +2,9 @@
 #include "runtime/cpu/kernel.h"
 #include <stdbool.h>
 #include <string.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 extern const sl_kernel_set sl_kernel_set_baseline;
 static bool runs_always(void) {
@@ -12,9 +15,14 @@ static bool runs_always(void) {
 extern const sl_kernel_set sl_kernel_set_avx2;
 extern const sl_kernel_set sl_kernel_set_avx512;
 
+/* Not every compiler's __builtin_cpu_supports knows f16c. */
+static bool has_f16c(void) {
+    unsigned eax, ebx, ecx, edx;
+    return __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C);
+}
+
 static bool runs_avx2(void) {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-           __builtin_cpu_supports("f16c");
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
 }
 
 static bool runs_avx512(void) {

@@ -1,6 +1,6 @@
 /* attention.c - Rotary positions, the key-value cache, and attention over it. */
 #include "runtime/cpu/kernels/kernels.h"
-#include "runtime/cpu/kernels/vec.h"
+#include "runtime/cpu/kernels/vmath.h"
 
 /* ---- rope: an item is a row (token) ---- */
 

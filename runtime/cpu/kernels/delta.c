@@ -1,6 +1,7 @@
 /* delta.c - The gated delta net: short convolution, gates, and the recurrence in two forms. */
 #include "runtime/cpu/kernels/gemm.h"
 #include "runtime/cpu/kernels/kernels.h"
+#include "runtime/cpu/kernels/vmath.h"
 
 /* Every row's slot and position, before any state changes. */
 SL_CHECKED static sl_status check_rows(const sl_cview *slots, const sl_cview *positions,

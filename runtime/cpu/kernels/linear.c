@@ -4,7 +4,7 @@
  * end.  DENSE_ROWS rows and several tokens are worked on at once to reuse what is loaded. */
 #include "runtime/cpu/kernels/linear.h"
 #include "runtime/cpu/kernels/kernels.h"
-#include "runtime/cpu/kernels/vec.h"
+#include "runtime/cpu/kernels/vmath.h"
 
 enum { TILE_TOKENS = LANES == 16 ? 4 : 2 };
 

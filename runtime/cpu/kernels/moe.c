@@ -1,7 +1,7 @@
 /* moe.c - Mixture of experts: choosing experts, running them as they arrive, adding up. */
 #include "runtime/cpu/kernels/kernels.h"
 #include "runtime/cpu/kernels/linear.h"
-#include "runtime/cpu/kernels/vec.h"
+#include "runtime/cpu/kernels/vmath.h"
 
 /* ---- route: an item is a row ---- */
 

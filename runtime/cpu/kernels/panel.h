@@ -4,7 +4,7 @@
 #ifndef SL_RUNTIME_CPU_PANEL_H
 #define SL_RUNTIME_CPU_PANEL_H
 #include "runtime/cpu/kernels/linear.h"
-#include "runtime/cpu/kernels/vec.h"
+#include "runtime/cpu/kernels/vmath.h"
 
 /* A panel's 16 rows fill this many vectors. */
 enum { PANEL_VECTORS = SL_PANEL_ROWS / LANES };
@@ -60,7 +60,7 @@ static inline panel panel_at(const sl_linear_job *job, const sl_panel_layout *l,
 }
 
 /* Asks for codes far enough ahead that they are there when they are needed; the hardware's own
- * reading ahead stops at every page.  Beyond the matrix it does nothing. */
+ * reading ahead stops at every page.  Harmless beyond the matrix. */
 enum { AHEAD_BYTES = 4096 };
 INLINE void prefetch_group(const uint8_t *codes, const int bytes) {
     for (int i = 0; i < bytes; i += 64)

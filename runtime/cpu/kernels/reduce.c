@@ -1,6 +1,6 @@
 /* reduce.c - Sums, means and maxima over axes; softmax and argmax over the last. */
 #include "runtime/cpu/kernels/kernels.h"
-#include "runtime/cpu/kernels/vec.h"
+#include "runtime/cpu/kernels/vmath.h"
 
 /* ---- reductions over any axes: an item is one element of the output ---- */
 

@@ -1,0 +1,251 @@
+/* ir.c - Format, check and run tensor programs in their text form. */
+#include "apps/cli/cli.h"
+#include "apps/cli/values.h"
+#include "sluice/graph.h"
+#include "sluice/tensors.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SHOWN_VALUES = 8, TYPE_TEXT = 160, MAX_OUTPUTS = 256 };
+
+static int print_ops(void) {
+    const sl_op_row *rows;
+    const uint32_t count = sl_op_rows(&rows);
+    for (uint32_t i = 0; i < count; i++) (void)printf("%-18s %s\n", rows[i].name, rows[i].summary);
+    return CLI_OK;
+}
+
+static int format(const sl_graph *graph, const cli_options *options) {
+    (void)options;
+    char *text;
+    sl_error err;
+    if (sl_graph_text(graph, &text, &err) != SL_OK) return cli_fail(&err);
+    (void)fputs(text, stdout);
+    sl_graph_text_free(text);
+    return CLI_OK;
+}
+
+static bool compile(const sl_graph *graph, const cli_options *options, sl_compiled **out) {
+    const sl_compile_options how = {.struct_size = sizeof how,
+                                    .device = options->device,
+                                    .isa = options->isa,
+                                    .threads = options->threads};
+    sl_error err;
+    if (sl_compile(graph, &how, out, &err) == SL_OK) return true;
+    (void)cli_fail(&err);
+    return false;
+}
+
+/* Ops have no public list; in the canonical text each stands on a line "  %name = op(...)". */
+static unsigned count_ops(const char *text) {
+    unsigned count = 0;
+    for (; text; text = strchr(text, '\n')) {
+        text += *text == '\n';
+        count += strncmp(text, "  %", 3) == 0;
+    }
+    return count;
+}
+
+static int check(const sl_graph *graph, const cli_options *options) {
+    sl_compiled *compiled;
+    char *text;
+    sl_error err;
+    if (sl_graph_text(graph, &text, &err) != SL_OK) return cli_fail(&err);
+    const unsigned ops = count_ops(text);
+    sl_graph_text_free(text);
+    if (!compile(graph, options, &compiled)) return CLI_FAILED;
+    sl_compiled_free(compiled);
+    unsigned inputs = 0, weights = 0, states = 0, outputs = 0;
+    sl_graph_item item;
+    for (uint32_t i = 0; sl_graph_item_at(graph, i, &item); i++) {
+        inputs += strcmp(item.kind, "input") == 0;
+        weights += strcmp(item.kind, "weight") == 0;
+        states += strcmp(item.kind, "state") == 0;
+        outputs += strcmp(item.kind, "output") == 0;
+    }
+    (void)printf("ok: %u ops, %u inputs, %u weights, %u states, %u outputs\n", ops, inputs, weights,
+                 states, outputs);
+    return CLI_OK;
+}
+
+/* ---- Running ---- */
+
+typedef struct {
+    const sl_graph *graph;
+    const cli_options *options;
+    sl_tensors *data; /* NULL: none was given */
+    sl_compiled *compiled;
+    bool invented; /* the note about invented values has begun */
+} runner;
+
+static bool is_given(const runner *r, const char *name, sl_tensor_item *out) {
+    for (uint32_t i = 0; r->data && i < sl_tensors_count(r->data); i++) {
+        *out = sl_tensors_at(r->data, i);
+        if (strcmp(out->name, name) == 0) return true;
+    }
+    return false;
+}
+
+static bool set(const runner *r, const char *name, const void *data, size_t bytes) {
+    sl_error err;
+    if (sl_compiled_set(r->compiled, name, data, bytes, &err) == SL_OK) return true;
+    (void)cli_fail(&err);
+    return false;
+}
+
+static bool set_given(const runner *r, const sl_graph_item *item, const sl_tensor_item *given) {
+    char wanted[TYPE_TEXT], found[TYPE_TEXT];
+    (void)cli_type_text(item->dtype, item->rank, item->dims, wanted, sizeof wanted);
+    (void)cli_type_text(given->dtype, given->rank, given->dims, found, sizeof found);
+    if (strcmp(wanted, found) == 0) return set(r, item->name, given->data, given->bytes);
+    (void)cli_fail_text("%s '%s' is %s in the program, but %s in %s", item->kind, item->name,
+                        wanted, found, r->options->data);
+    return false;
+}
+
+/* Quantised values, whose layout is the library's own, stay zero. */
+static bool set_invented(runner *r, const sl_graph_item *item) {
+    const size_t count = cli_element_count(item->rank, item->dims);
+    const size_t bytes = count * cli_element_bytes(item->dtype);
+    (void)fprintf(stderr, r->invented ? ", %s" : "sluice: invented values for %s", item->name);
+    r->invented = true;
+    if (bytes == 0) return true;
+    void *data = malloc(bytes);
+    if (!data) {
+        (void)cli_fail_text("no memory for '%s' (%zu bytes)", item->name, bytes);
+        return false;
+    }
+    cli_elements_invent(item->dtype, data, count, item->name);
+    const bool done = set(r, item->name, data, bytes);
+    free(data);
+    return done;
+}
+
+/* States keep their zeros unless the data has them. */
+static bool set_values(runner *r) {
+    sl_graph_item item;
+    sl_tensor_item given;
+    bool good = true;
+    for (uint32_t i = 0; good && sl_graph_item_at(r->graph, i, &item); i++) {
+        const bool state = strcmp(item.kind, "state") == 0;
+        if (!state && strcmp(item.kind, "input") != 0 && strcmp(item.kind, "weight") != 0) continue;
+        if (is_given(r, item.name, &given))
+            good = set_given(r, &item, &given);
+        else if (!state)
+            good = set_invented(r, &item);
+    }
+    if (r->invented) (void)fputc('\n', stderr);
+    return good;
+}
+
+/* ---- Outputs ---- */
+
+static void print_output(const sl_tensor_item *output) {
+    char type[TYPE_TEXT];
+    const size_t count = cli_element_count(output->rank, output->dims);
+    double least = (double)INFINITY, most = -(double)INFINITY, sum = 0;
+    (void)printf("%s : %s =", output->name,
+                 cli_type_text(output->dtype, output->rank, output->dims, type, sizeof type));
+    for (size_t i = 0; i < count; i++) {
+        const double value = cli_element_get(output->dtype, output->data, i);
+        if (i < SHOWN_VALUES) (void)printf(" %.7g", value);
+        least = fmin(least, value);
+        most = fmax(most, value);
+        sum += value;
+    }
+    (void)printf("%s", count > SHOWN_VALUES ? " ..." : "");
+    if (count) (void)printf("  (min %.7g, max %.7g, mean %.7g)", least, most, sum / (double)count);
+    (void)putchar('\n');
+}
+
+/* JSON has no NaN and no infinity: they are null. */
+static json_t *output_json(const sl_tensor_item *output) {
+    json_t *shape = json_array(), *values = json_array();
+    for (uint32_t i = 0; i < output->rank; i++)
+        (void)json_array_append_new(shape, json_integer((json_int_t)output->dims[i]));
+    const size_t count = cli_element_count(output->rank, output->dims);
+    for (size_t i = 0; i < count; i++) {
+        const double value = cli_element_get(output->dtype, output->data, i);
+        (void)json_array_append_new(values, isfinite(value) ? json_real(value) : json_null());
+    }
+    return json_pack("{s:s, s:s, s:o, s:o}", "name", output->name, "dtype", output->dtype, "shape",
+                     shape, "values", values);
+}
+
+static uint32_t collect_outputs(const runner *r, sl_tensor_item *outputs) {
+    sl_graph_item item;
+    uint32_t count = 0;
+    for (uint32_t i = 0; count < MAX_OUTPUTS && sl_graph_item_at(r->graph, i, &item); i++) {
+        if (strcmp(item.kind, "output") != 0) continue;
+        sl_tensor_item *output = &outputs[count];
+        *output = (sl_tensor_item){.name = item.name, .dtype = item.dtype, .rank = item.rank};
+        memcpy(output->dims, item.dims, sizeof output->dims);
+        output->data = sl_compiled_get(r->compiled, item.name, &output->bytes);
+        count += output->data != NULL;
+    }
+    return count;
+}
+
+static int report(const runner *r) {
+    static sl_tensor_item outputs[MAX_OUTPUTS];
+    const uint32_t count = collect_outputs(r, outputs);
+    sl_error err;
+    if (r->options->output && sl_tensors_write(r->options->output, outputs, count, &err) != SL_OK)
+        return cli_fail(&err);
+    if (r->options->json) {
+        json_t *list = json_array();
+        for (uint32_t i = 0; i < count; i++)
+            (void)json_array_append_new(list, output_json(&outputs[i]));
+        return cli_print_json(json_pack("{s:o}", "outputs", list));
+    }
+    for (uint32_t i = 0; i < count; i++) print_output(&outputs[i]);
+    return CLI_OK;
+}
+
+static int run(const sl_graph *graph, const cli_options *options) {
+    runner r = {.graph = graph, .options = options};
+    sl_error err;
+    int result = CLI_FAILED;
+    if (options->data && sl_tensors_open(options->data, &r.data, &err) != SL_OK)
+        return cli_fail(&err);
+    if (compile(graph, options, &r.compiled) && set_values(&r))
+        result = sl_compiled_run(r.compiled, &err) == SL_OK ? report(&r) : cli_fail(&err);
+    sl_compiled_free(r.compiled);
+    sl_tensors_close(r.data);
+    return result;
+}
+
+/* ---- The command ---- */
+
+static const struct {
+    const char *name;
+    int (*run)(const sl_graph *graph, const cli_options *options);
+} verbs[] = {{"fmt", format}, {"check", check}, {"run", run}};
+
+static int with_graph(int (*verb)(const sl_graph *, const cli_options *),
+                      const cli_options *options) {
+    size_t bytes;
+    sl_graph *graph = NULL;
+    sl_error err;
+    const char *path = options->arguments[1];
+    char *text = cli_read_all(path, &bytes);
+    if (!text) return CLI_FAILED;
+    const sl_status status = sl_graph_read(text, bytes, &graph, &err);
+    const int result =
+        status == SL_OK ? verb(graph, options) : cli_fail_text("%s: %s", path, err.message);
+    sl_graph_free(graph);
+    free(text);
+    return result;
+}
+
+int cli_run_ir(const cli_options *options) {
+    const char *name = options->arguments[0];
+    if (strcmp(name, "ops") == 0) return print_ops();
+    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) {
+        if (strcmp(verbs[i].name, name) != 0) continue;
+        if (options->argument_count < 2) return cli_misuse(CLI_ir, "ir %s needs a FILE or -", name);
+        return with_graph(verbs[i].run, options);
+    }
+    return cli_misuse(CLI_ir, "'%s' is none of fmt, check, run, ops", name);
+}

@@ -1,0 +1,50 @@
+/* chat.c - Answer one prompt: chat [MODEL]. */
+#include "sluice/sluice.h"
+#include <stdio.h>
+#include <string.h>
+
+#define CHAT                                                                                       \
+    "{\"messages\": [{\"role\": \"user\", \"content\": \"Tell me a story about a brave fox.\"}],"  \
+    " \"add_generation_prompt\": true}"
+enum { MAX_PROMPT_TOKENS = 64 };
+
+static sl_status read_prompt(sl_model *model, sl_session *session, sl_error *err) {
+    sl_token tokens[MAX_PROMPT_TOKENS];
+    size_t count = 0;
+    char *text;
+    sl_status status = sl_model_render_chat(model, CHAT, &text, err);
+    if (status != SL_OK) return status;
+    status = sl_model_tokenize(model, text, strlen(text), tokens, MAX_PROMPT_TOKENS, &count, err);
+    sl_text_free(text);
+    if (count > MAX_PROMPT_TOKENS) count = MAX_PROMPT_TOKENS;
+    return status == SL_OK ? sl_session_extend(session, tokens, count, err) : status;
+}
+
+static sl_status answer(sl_model *model, sl_session *session, sl_error *err) {
+    const sl_sampling how = sl_model_sampling(model);
+    sl_status status = read_prompt(model, session, err);
+    while (status == SL_OK) {
+        sl_token next;
+        size_t bytes;
+        status = sl_session_sample(session, &how, &next, err);
+        if (status != SL_OK || sl_model_token_ends(model, next)) break;
+        const char *piece = sl_model_token_text(model, next, &bytes);
+        (void)fwrite(piece, 1, bytes, stdout);
+        status = sl_session_extend(session, &next, 1, err);
+    }
+    (void)putchar('\n');
+    return status;
+}
+
+int main(int count, char **words) {
+    sl_error err = {0};
+    sl_model *model = NULL;
+    sl_session *session = NULL;
+    sl_status status = sl_model_open(count > 1 ? words[1] : "models/fable", NULL, &model, &err);
+    if (status == SL_OK) status = sl_session_create(model, NULL, &session, &err);
+    if (status == SL_OK) status = answer(model, session, &err);
+    if (status != SL_OK) (void)fprintf(stderr, "%s\n", err.message);
+    sl_session_destroy(session);
+    sl_model_close(model);
+    return status != SL_OK;
+}
