@@ -33,6 +33,8 @@ static cli_line read_plain(const char *prompt, char **out) {
 
 #ifdef SL_HAVE_EDIT
 #include <editline/readline.h>
+#include <termios.h>
+#include <unistd.h>
 
 enum { HISTORY_LINES = 1000, CONTROL_C = 3 };
 static bool abandoned;
@@ -52,30 +54,39 @@ static const char *history_path(void) {
     return path;
 }
 
-/* While a line is edited Ctrl-C is a key like any other, so that no signal has to find its way out
- * of the editor. */
 static void begin_editing(void) {
     (void)setlocale(LC_CTYPE, ""); /* for characters of several bytes */
     rl_readline_name = "sluice";
     rl_outstream = stderr;
     (void)rl_initialize();
-    (void)rl_parse_and_bind("setty -d intr=");
     (void)rl_add_defun("sluice-abandon-line", abandon_line, CONTROL_C);
     using_history();
     stifle_history(HISTORY_LINES);
     if (history_path()) (void)read_history(history_path());
 }
 
+/* While a line is edited Ctrl-C is a key like any other, so that no signal has to find its way out
+ * of the editor. */
+static char *edit(const char *prompt) {
+    struct termios before = {0}, while_editing;
+    const bool known = tcgetattr(STDIN_FILENO, &before) == 0;
+    while_editing = before;
+    while_editing.c_cc[VINTR] = _POSIX_VDISABLE;
+    if (known) (void)tcsetattr(STDIN_FILENO, TCSADRAIN, &while_editing);
+    char *line = readline(prompt);
+    if (known) (void)tcsetattr(STDIN_FILENO, TCSADRAIN, &before);
+    return line;
+}
+
 static cli_line read_edited(const char *prompt, char **out) {
     abandoned = false;
-    *out = readline(prompt);
+    *out = edit(prompt);
     if (*out) {
         if (**out) (void)add_history(*out);
         return CLI_LINE;
     }
-    if (!abandoned) return CLI_LINE_END;
     (void)fputc('\n', stderr);
-    return CLI_LINE_ABANDONED;
+    return abandoned ? CLI_LINE_ABANDONED : CLI_LINE_END;
 }
 
 void cli_lines_begin(bool is_interactive) {

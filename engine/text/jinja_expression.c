@@ -89,8 +89,8 @@ static sl_status parse_item(jinja_parser *parser, jinja_node ***where) {
 /* Items up to the closing bracket; in a dict, keys and values in turn. */
 static sl_status parse_items(jinja_parser *parser, const char *close, jinja_node *node) {
     jinja_node **where = &node->list;
-    while (!sl_jinja_skip_operator(parser, close)) {
-        if (node->list) {
+    for (bool first = true; !sl_jinja_skip_operator(parser, close); first = false) {
+        if (!first) {
             SL_TRY(sl_jinja_expect_operator(parser, ","));
             if (sl_jinja_skip_operator(parser, close)) break;
         }

@@ -122,7 +122,7 @@ static product product_of(sl_dtype dtype) {
     case SL_DTYPE_q8:
         return (product){SL_KERNEL(sl_linear_part_q8), SL_PANEL_ROWS};
     default:
-        return (product){0};
+        return (product){NULL, 1};
     }
 }
 

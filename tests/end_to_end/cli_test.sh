@@ -1,0 +1,292 @@
+#!/usr/bin/env bash
+# The program from outside: help, mistakes, broken files, and every command once.
+# Wants $SLUICE_PROGRAM; run from the root of the repository.
+set -u
+
+program=${SLUICE_PROGRAM:?the path of the program to test}
+shared=${SLUICE_SHARED:-../shared}
+golden=$shared/models/golden/qwen3_5_moe_a
+folder=$(mktemp -d)
+mounted=
+passed=0 failed=0
+
+clean_up() {
+    if [ -n "$mounted" ]; then umount "$mounted"; fi
+    rm -rf "$folder"
+}
+trap clean_up EXIT
+
+# ---- Judging ----
+
+ok() { passed=$((passed + 1)); echo "ok - $1"; }
+not_ok() { failed=$((failed + 1)); echo "not ok - $1"; }
+skip() { echo "skipped - $1: $2"; }
+
+# holds NAME COMMAND...: the command succeeds.
+holds() {
+    local name=$1; shift
+    if "$@"; then ok "$name"; else not_ok "$name"; fi
+}
+
+# runs WANTED ARGUMENTS...: the program ends with this exit code; stdout and stderr are kept.
+runs() {
+    local wanted=$1 code=0; shift
+    "$program" "$@" >"$folder/stdout" 2>"$folder/stderr" </dev/null || code=$?
+    [ "$code" -eq "$wanted" ] && return
+    echo "# exit code $code, wanted $wanted: sluice $*"
+    sed 's/^/# /' "$folder/stderr"
+    return 1
+}
+
+# refuses CODE PATTERN ARGUMENTS...: exactly one line on stderr, which matches, nothing on stdout.
+refuses() {
+    local code=$1 pattern=$2; shift 2
+    runs "$code" "$@" || return 1
+    if [ "$(wc -l <"$folder/stderr")" -eq 1 ] && grep -qE -- "$pattern" "$folder/stderr" &&
+        [ ! -s "$folder/stdout" ]; then return; fi
+    echo "# wanted one line that matches '$pattern', found:"
+    sed 's/^/# /' "$folder/stderr"
+    return 1
+}
+
+says() { grep -qE -- "$1" "$folder/stdout" || { sed 's/^/# /' "$folder/stdout"; return 1; }; }
+prints() { local pattern=$1; shift; runs 0 "$@" && says "$pattern"; }
+is_empty() { [ -z "$(ls -A "$1")" ]; }
+
+# ---- Without a model ----
+
+test_help() {
+    local command
+    holds "sluice --help lists the commands" prints '^  perplexity' --help
+    holds "sluice --version" prints '^sluice [0-9]' --version
+    for command in run chat logits perplexity tokenize info pack bench ir; do
+        holds "$command --help" prints "^usage: sluice $command" "$command" --help
+        holds "$command refuses unknown options" refuses 2 "'--no-such' is no option" "$command" --no-such
+    done
+}
+
+test_mistakes() {
+    holds "no command" runs 2
+    holds "an unknown command" refuses 2 "no command 'walk'" walk
+    holds "a number that is none" refuses 2 "--predict: 'x' is no N" run -n x
+    holds "a missing value" refuses 2 "needs a value" run -p
+    holds "an argument too many" refuses 2 "one argument too many" run -p a b
+    holds "a missing argument" refuses 2 "missing" pack only-one
+    holds "logits without an output" refuses 2 "needed" logits --tokens -
+    holds "a missing model" refuses 1 "$folder/none" run -m "$folder/none" -p hi
+}
+
+test_unknown_architecture() {
+    mkdir "$folder/alien"
+    echo '{"model_type": "alien", "architectures": ["AlienForCausalLM"]}' >"$folder/alien/config.json"
+    printf '\x08\0\0\0\0\0\0\0{}      ' >"$folder/alien/model.safetensors"
+    holds "an unknown architecture" refuses 1 "alien" run -m "$folder/alien" -p hi
+}
+
+test_tokenizer() {
+    local only=tests/data/tokenizer
+    holds "tokenize a folder that holds only a tokenizer" prints '^[0-9]+( [0-9]+)*$' \
+        tokenize -m $only --ids 'Hello, world'
+    holds "tokenize prints ids and quoted text" prints '^[0-9]+'$'\t''".*"$' tokenize -m $only Hello
+    holds "tokenize --json" prints '"pieces"' tokenize -m $only --json Hello
+    "$program" tokenize -m $only --ids 'Hello, world' >"$folder/a"
+    printf 'Hello, world' | "$program" tokenize -m $only --ids - >"$folder/b"
+    holds "tokenize reads standard input" cmp "$folder/a" "$folder/b"
+}
+
+test_ir() {
+    local source=$folder/norm.ir
+    cat >"$source" <<'IR'
+graph "norm" { input %x : f32[2,4]
+  weight %gain : f32[4]
+  %y = rms_norm(%x, %gain) {eps = 1e-06} : f32[2,4]
+  output "y" = %y }
+IR
+    "$program" ir fmt "$source" >"$folder/once.ir"
+    "$program" ir fmt "$folder/once.ir" >"$folder/twice.ir"
+    holds "ir fmt prints a program" test -s "$folder/once.ir"
+    holds "ir fmt is its own fixed point" cmp "$folder/once.ir" "$folder/twice.ir"
+    holds "ir check" prints '^ok: 1 ops, 1 inputs, 1 weights, 0 states, 1 outputs' ir check "$source"
+    holds "ir run on the cpu" prints '^y : f32\[2,4\] = ' ir run "$source"
+    holds "ir run invents what is missing and says so" grep -q 'x, gain' "$folder/stderr"
+    "$program" ir run "$source" --device cpu --json >"$folder/cpu.json" 2>/dev/null
+    "$program" ir run "$source" --device ref --json >"$folder/ref.json" 2>/dev/null
+    holds "cpu and ref agree" python3 - "$folder/cpu.json" "$folder/ref.json" <<'PY'
+import json, sys
+a, b = (json.load(open(p))["outputs"][0]["values"] for p in sys.argv[1:])
+sys.exit(not (len(a) == 8 and all(abs(x - y) < 1e-5 for x, y in zip(a, b))))
+PY
+    holds "ir run -o" runs 0 ir run "$source" -o "$folder/y.safetensors"
+    holds "ir ops" prints '^softmax ' ir ops
+    echo 'graph "bad" { %y = no_such_op() }' >"$folder/bad.ir"
+    holds "ir check names what is wrong" refuses 1 'no_such_op' ir check "$folder/bad.ir"
+    echo 'graph "g" { input %y : f32[3] output "o" = %y }' >"$folder/shape.ir"
+    holds "ir run refuses data of another shape" refuses 1 'f32\[3\].*f32\[2,4\]' \
+        ir run "$folder/shape.ir" --data "$folder/y.safetensors"
+}
+
+# ---- With the golden model ----
+
+test_logits() {
+    local out=$folder/logits.safetensors
+    echo 1 2 3 4 5 >"$folder/ids"
+    holds "logits" runs 0 logits -m "$golden" --tokens "$folder/ids" -o "$out" --hidden
+    holds "logits are f32 [tokens, vocabulary]" python3 - "$golden" "$out" <<'PY'
+import json, struct, sys
+config = json.load(open(sys.argv[1] + "/config.json"))
+config = config.get("text_config", config)
+data = open(sys.argv[2], "rb").read()
+header = json.loads(data[8:8 + struct.unpack("<Q", data[:8])[0]])
+wanted = {"logits": [5, config["vocab_size"]], "hidden": [5, config["hidden_size"]]}
+found = {k: v["shape"] for k, v in header.items() if k != "__metadata__"}
+types = {v["dtype"] for k, v in header.items() if k != "__metadata__"}
+sys.exit(not (found == wanted and types == {"F32"}))
+PY
+    holds "logits in chunks are the same" runs 0 logits -m "$golden" --tokens "$folder/ids" \
+        -o "$folder/chunks.safetensors" --hidden --chunk 2
+    rm -f "$out"
+    echo 1 two 3 >"$folder/words"
+    holds "a word that is no token" refuses 1 "word 2 .*'two'" logits -m "$golden" \
+        --tokens "$folder/words" -o "$out"
+    : >"$folder/nothing"
+    holds "no tokens" refuses 1 "no token" logits -m "$golden" --tokens "$folder/nothing" -o "$out"
+    echo 1 999999 >"$folder/large"
+    holds "a token beyond the vocabulary" refuses 1 "999999" logits -m "$golden" \
+        --tokens "$folder/large" -o "$out"
+    holds "a context that is too small" refuses 1 "context" logits -m "$golden" \
+        --tokens "$folder/ids" -o "$out" -c 2
+    holds "a folder that is not there" refuses 1 "nowhere" logits -m "$golden" \
+        --tokens "$folder/ids" -o "$folder/nowhere/x.safetensors"
+    holds "no file is left of a failure" test ! -e "$out"
+    holds "a budget that is none" refuses 1 "--budget 'lots'" info "$golden" --budget lots
+    holds "a budget that is too small" refuses 1 "budget" info "$golden" --budget 1
+    holds "an unknown device" refuses 1 "gpu" info "$golden" --device gpu
+    holds "info" prints 'full attention' info "$golden"
+    holds "info --json" prints '"expert_bytes"' info "$golden" --json
+    holds "bench --json" prints '"median_tokens_per_second"' bench -m "$golden" -p 8 -n 4 --json
+    holds "perplexity" prints '^perplexity [0-9.]+ \(nll' perplexity -m "$golden" \
+        --tokens "$golden/reference.safetensors:tokens"
+    holds "perplexity of a tensor that is not there" refuses 1 "no tensor 'none'" perplexity \
+        -m "$golden" --tokens "$golden/reference.safetensors:none"
+}
+
+# spoil KIND: a copy of the golden model with one thing wrong.
+spoil() {
+    local to=$folder/$1
+    mkdir "$to"
+    cp "$golden"/*.json "$to"
+    python3 - "$1" "$golden/model.safetensors" "$to/model.safetensors" <<'PY'
+import json, struct, sys
+kind, source, to = sys.argv[1:]
+data = open(source, "rb").read()
+size = struct.unpack("<Q", data[:8])[0]
+header, body = json.loads(data[8:8 + size]), data[8 + size:]
+name = sorted(n for n in header if n.endswith("norm.weight"))[0]
+if kind == "truncated":
+    body = body[:len(body) // 2]
+elif kind == "dtype":
+    count = header[name]["shape"][0]
+    header[name].update(dtype="I32", data_offsets=[len(body), len(body) + 4 * count])
+    body += bytes(4 * count)
+elif kind == "missing":
+    del header[name]
+text = json.dumps(header).encode()
+text += b" " * (-len(text) % 8)
+open(to, "wb").write(struct.pack("<Q", len(text)) + text + body)
+PY
+}
+
+# check_broken KIND PATTERN: running and packing both say so in one line, and leave nothing.
+check_broken() {
+    spoil "$1"
+    mkdir "$folder/$1.out"
+    holds "$1: running says so" refuses 1 "$2" \
+        logits -m "$folder/$1" --tokens "$folder/ids" -o "$folder/$1.out/x.safetensors"
+    holds "$1: packing says so" refuses 1 "$2" pack "$folder/$1" "$folder/$1.out/x.sluice"
+    holds "$1: nothing is left" is_empty "$folder/$1.out"
+}
+
+test_broken_models() {
+    check_broken truncated "model.safetensors: truncated"
+    check_broken dtype "norm.weight' is i32"
+    check_broken missing "norm.weight' is missing"
+}
+
+test_pack() {
+    local pack=$folder/golden.sluice
+    holds "pack" runs 0 pack "$golden" "$pack" --quant q8
+    holds "pack reports its size" grep -q 'bits per weight' "$folder/stderr"
+    holds "a pack runs" runs 0 logits -m "$pack" --tokens "$folder/ids" -o "$folder/packed.safetensors"
+    holds "an unknown quantisation" refuses 1 "q5" pack "$golden" "$folder/q5.sluice" --quant q5
+    # Every block is covered by a checksum: flip bytes all over the second half.
+    python3 - "$pack" <<'PY'
+import sys
+with open(sys.argv[1], "r+b") as f:
+    data = bytearray(f.read())
+    for i in range(len(data) // 2, len(data), 997):
+        data[i] ^= 0x55
+    f.seek(0)
+    f.write(data)
+PY
+    holds "a corrupted pack" refuses 1 "golden.sluice|expert|checksum" \
+        logits -m "$pack" --tokens "$folder/ids" -o "$folder/corrupt.safetensors"
+    holds "a corrupted pack leaves no file" test ! -e "$folder/corrupt.safetensors"
+}
+
+test_full_disk() {
+    local disk=$folder/disk
+    mkdir "$disk"
+    if [ "$(id -u)" -ne 0 ] || ! mount -t tmpfs -o size=64k none "$disk" 2>/dev/null; then
+        skip "a full disk while packing" "a small tmpfs cannot be mounted here"
+        return
+    fi
+    mounted=$disk
+    holds "a full disk while packing" refuses 1 "No space" pack "$golden" "$disk/x.sluice"
+    holds "a full disk is left empty" is_empty "$disk"
+    if [ -c /dev/full ]; then
+        "$program" ir ops >/dev/full 2>"$folder/stderr"
+        holds "a full standard output is an error" grep -q 'standard output' "$folder/stderr"
+    fi
+}
+
+# ---- With the model that comes along ----
+
+test_fable() {
+    local model=models/fable
+    holds "run" prints '[0-9a-zA-Z]' run -m $model -p 'What is 17 + 25?' --temp 0
+    holds "run knows 17 + 25" says '42'
+    holds "run --json" prints '"answer": ".*42' run -m $model -p 'What is 17 + 25?' --temp 0 --json
+    holds "run --stats keeps stdout clean" runs 0 run -m $model -p 'Hello!' --stats
+    holds "run --stats reports on stderr" grep -q 'tok/s' "$folder/stderr"
+    holds "run -n" prints '"ended": "limit"' run -m $model -p 'Tell me a story.' -n 3 --json
+    holds "run stops at the context" prints '"ended": "context"' run -m $model -c 24 --json \
+        -p 'Tell me a story about a brave fox.'
+    holds "a prompt that does not fit" refuses 1 "context holds 4" run -m $model -c 4 -p 'Hello!'
+    printf 'What is 17 + 25?\n' | "$program" run -m $model --temp 0 >"$folder/stdout"
+    holds "run reads standard input" says '42'
+    printf 'Hello!\n/help\n"""\nWhat is\n17 + 25?\n"""\nWhat is \\\n17 + 25?\n/reset\n/exit\nno\n' |
+        "$program" chat -m $model --temp 0 >"$folder/stdout" 2>"$folder/stderr"
+    holds "chat answers three messages" test "$(wc -l <"$folder/stdout")" -eq 3
+    holds "chat /help goes to stderr" grep -q '/reset' "$folder/stderr"
+}
+
+test_help
+test_mistakes
+test_unknown_architecture
+test_tokenizer
+test_ir
+if [ -d "$golden" ]; then
+    test_logits
+    test_broken_models
+    test_pack
+    test_full_disk
+else
+    skip "logits, broken models, packing" "$golden is not here"
+fi
+if ls models/fable/*.sluice >/dev/null 2>&1; then
+    test_fable
+else
+    skip "run and chat" "models/fable is not here"
+fi
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
