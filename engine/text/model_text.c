@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static json_t *load_json(const sl_source *source, const char *name) {
+static json_t *load_json(const sl_source *source, const char *name, size_t flags) {
     size_t bytes = 0;
     const char *text = sl_source_text(source, name, &bytes);
-    return text ? json_loadb(text, bytes, 0, NULL) : NULL;
+    return text ? json_loadb(text, bytes, flags, NULL) : NULL;
 }
 
 static void add_end(sl_model_text *text, sl_token token) {
@@ -48,8 +48,8 @@ static void load_sampling(sl_model_text *text, const json_t *generation) {
 
 static void load_ends(sl_model *model, const json_t *tokenizer_config) {
     sl_model_text *text = &model->text;
-    json_t *generation = load_json(model->source, "generation_config.json");
-    json_t *config = load_json(model->source, "config.json");
+    json_t *generation = load_json(model->source, "generation_config.json", 0);
+    json_t *config = load_json(model->source, "config.json", 0);
     add_ends(text, generation);
     add_ends(text, config);
     add_ends(text, json_object_get(config, "text_config"));
@@ -91,7 +91,8 @@ sl_status sl_model_text_load(sl_model *model, sl_error *err) {
     model->text.bos = model->text.eos = "";
     if (json)
         SL_TRY(sl_tokenizer_create(json, bytes, &model->allocator, &model->text.tokenizer, err));
-    json_t *config = load_json(model->source, "tokenizer_config.json");
+    /* Exporters write "no limit" as an integer beyond 64 bits. */
+    json_t *config = load_json(model->source, "tokenizer_config.json", JSON_DECODE_INT_AS_REAL);
     load_ends(model, config);
     const sl_status status = load_template(model, config, err);
     json_decref(config);

@@ -1,7 +1,7 @@
 /* template.c - Chat templates: parsing once, rendering often. */
 #include "engine/text/template.h"
-#include "engine/text/jinja_run.h"
-#include "engine/text/jinja_utf8.h"
+#include "engine/text/jinja/run.h"
+#include "engine/text/jinja/utf8.h"
 
 struct sl_template {
     sl_arena arena; /* the tree */

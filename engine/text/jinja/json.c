@@ -1,6 +1,6 @@
-/* jinja_json.c - JSON in, as the variables of a rendering, and out, as Python's json.dumps. */
-#include "engine/text/jinja_run.h"
-#include "engine/text/jinja_utf8.h"
+/* json.c - JSON in, as the variables of a rendering, and out, as Python's json.dumps. */
+#include "engine/text/jinja/run.h"
+#include "engine/text/jinja/utf8.h"
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
-/* jinja_value.c - Values: making, comparing and walking them, within the bounds of a rendering. */
-#include "engine/text/jinja_run.h"
-#include "engine/text/jinja_utf8.h"
+/* value.c - Values: making, comparing and walking them, within the bounds of a rendering. */
+#include "engine/text/jinja/run.h"
+#include "engine/text/jinja/utf8.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* jinja_parse.c - Tokens to a tree: statements. */
-#include "engine/text/jinja_parse.h"
+/* parse.c - Tokens to a tree: statements. */
+#include "engine/text/jinja/parse.h"
 #include <string.h>
 
 static bool text_is(jinja_text text, const char *literal) {

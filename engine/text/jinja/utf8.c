@@ -1,5 +1,5 @@
-/* jinja_utf8.c - Characters of valid UTF-8. */
-#include "engine/text/jinja_utf8.h"
+/* utf8.c - Characters of valid UTF-8. */
+#include "engine/text/jinja/utf8.h"
 
 /* Width of the well-formed character at the start of data, 0 if there is none. */
 static size_t valid_width(const unsigned char *data, size_t bytes) {

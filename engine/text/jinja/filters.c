@@ -1,6 +1,6 @@
-/* jinja_filters.c - Filters of single values: text, numbers, defaults, JSON. */
-#include "engine/text/jinja_run.h"
-#include "engine/text/jinja_utf8.h"
+/* filters.c - Filters of single values: text, numbers, defaults, JSON. */
+#include "engine/text/jinja/run.h"
+#include "engine/text/jinja/utf8.h"
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,10 +1,10 @@
-/* jinja_lex.c - Text to tokens.
+/* lex.c - Text to tokens.
  *
  * Outside of tags, blanks go three ways: a '-' inside a tag's border removes all blanks on that
  * side; a block or comment alone on its line loses the indentation before it (lstrip_blocks) and
  * the newline after it (trim_blocks); a '+' keeps both. */
-#include "engine/text/jinja_lex.h"
-#include "engine/text/jinja_utf8.h"
+#include "engine/text/jinja/lex.h"
+#include "engine/text/jinja/utf8.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* jinja_operate.c - Operators, attributes, items and slices, as Python defines them. */
-#include "engine/text/jinja_run.h"
-#include "engine/text/jinja_utf8.h"
+/* operate.c - Operators, attributes, items and slices, as Python defines them. */
+#include "engine/text/jinja/run.h"
+#include "engine/text/jinja/utf8.h"
 #include <math.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
-/* jinja_run.h - One rendering: its state, and the operations on values. */
+/* run.h - One rendering: its state, and the operations on values. */
 #ifndef SL_ENGINE_TEXT_JINJA_RUN_H
 #define SL_ENGINE_TEXT_JINJA_RUN_H
-#include "engine/text/jinja.h"
+#include "engine/text/jinja/jinja.h"
 
 typedef struct jinja_variable {
     struct jinja_variable *next;

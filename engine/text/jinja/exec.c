@@ -1,5 +1,5 @@
-/* jinja_exec.c - Statements, scopes and macros. */
-#include "engine/text/jinja_run.h"
+/* exec.c - Statements, scopes and macros. */
+#include "engine/text/jinja/run.h"
 
 sl_status sl_jinja_scope_new(jinja_run *run, jinja_scope *parent, jinja_scope **out) {
     SL_TRY(sl_jinja_alloc(run, 1, sizeof **out, out));

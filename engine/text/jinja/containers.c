@@ -1,5 +1,5 @@
-/* jinja_containers.c - Methods of dicts, lists and loops.  None of them changes its object. */
-#include "engine/text/jinja_run.h"
+/* containers.c - Methods of dicts, lists and loops.  None of them changes its object. */
+#include "engine/text/jinja/run.h"
 #include <string.h>
 
 static sl_status dict_get(jinja_run *run, const jinja_args *args, jinja_value *out) {

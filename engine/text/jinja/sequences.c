@@ -1,6 +1,6 @@
-/* jinja_sequences.c - Filters of sequences.  What is lazy in Python is a list here. */
-#include "engine/text/jinja_run.h"
-#include "engine/text/jinja_utf8.h"
+/* sequences.c - Filters of sequences.  What is lazy in Python is a list here. */
+#include "engine/text/jinja/run.h"
+#include "engine/text/jinja/utf8.h"
 #include <string.h>
 
 static sl_status list_out(jinja_list *list, jinja_value *out) {

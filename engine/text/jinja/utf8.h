@@ -1,7 +1,7 @@
-/* jinja_utf8.h - Characters of valid UTF-8, and the few facts about them Python strings need. */
+/* utf8.h - Characters of valid UTF-8, and the few facts about them Python strings need. */
 #ifndef SL_ENGINE_TEXT_JINJA_UTF8_H
 #define SL_ENGINE_TEXT_JINJA_UTF8_H
-#include "engine/text/jinja.h"
+#include "engine/text/jinja/jinja.h"
 
 /* bytes when all of data is valid, else the offset of the first bad byte. */
 size_t sl_jinja_utf8_valid(const char *data, size_t bytes);

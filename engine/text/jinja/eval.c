@@ -1,5 +1,5 @@
-/* jinja_eval.c - Expressions. */
-#include "engine/text/jinja_run.h"
+/* eval.c - Expressions. */
+#include "engine/text/jinja/run.h"
 
 sl_status sl_jinja_lookup(jinja_run *run, jinja_text name, jinja_value *out) {
     for (const jinja_scope *scope = run->scope; scope; scope = scope->parent)

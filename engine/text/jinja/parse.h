@@ -1,7 +1,7 @@
-/* jinja_parse.h - What the two halves of the parser share. */
+/* parse.h - What the two halves of the parser share. */
 #ifndef SL_ENGINE_TEXT_JINJA_PARSE_H
 #define SL_ENGINE_TEXT_JINJA_PARSE_H
-#include "engine/text/jinja_lex.h"
+#include "engine/text/jinja/lex.h"
 
 typedef struct {
     jinja_place place;

@@ -1,5 +1,5 @@
-/* jinja_expression.c - Tokens to a tree: expressions, loosest binding first. */
-#include "engine/text/jinja_parse.h"
+/* expression.c - Tokens to a tree: expressions, loosest binding first. */
+#include "engine/text/jinja/parse.h"
 #include <string.h>
 
 typedef sl_status parse_function(jinja_parser *parser, jinja_node **out);

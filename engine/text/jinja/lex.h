@@ -1,7 +1,7 @@
-/* jinja_lex.h - Tokens of a template. */
+/* lex.h - Tokens of a template. */
 #ifndef SL_ENGINE_TEXT_JINJA_LEX_H
 #define SL_ENGINE_TEXT_JINJA_LEX_H
-#include "engine/text/jinja.h"
+#include "engine/text/jinja/jinja.h"
 
 typedef enum {
     JINJA_TOKEN_DATA, /* text outside of tags, blanks around them already removed */

@@ -1,6 +1,6 @@
-/* jinja_builtins.c - Calling builtins, and the tests and global functions among them. */
-#include "engine/text/jinja_run.h"
-#include "engine/text/jinja_utf8.h"
+/* builtins.c - Calling builtins, and the tests and global functions among them. */
+#include "engine/text/jinja/run.h"
+#include "engine/text/jinja/utf8.h"
 #include <string.h>
 
 const jinja_builtin *sl_jinja_find(const jinja_builtin *table, jinja_text name) {

@@ -1,6 +1,6 @@
-/* jinja_repr.c - str() and repr() of values. */
-#include "engine/text/jinja_run.h"
-#include "engine/text/jinja_utf8.h"
+/* repr.c - str() and repr() of values. */
+#include "engine/text/jinja/run.h"
+#include "engine/text/jinja/utf8.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* jinja_format.c - Text made from patterns: the % operator, str.format, and dates. */
-#include "engine/text/jinja_run.h"
+/* format.c - Text made from patterns: the % operator, str.format, and dates. */
+#include "engine/text/jinja/run.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* jinja.h - Inside of the chat template interpreter: syntax tree, values, and the running state.
  *
- * Text becomes tokens (jinja_lex.c), tokens a tree (jinja_parse.c, jinja_expression.c), and the
- * tree is walked once per rendering (jinja_exec.c, jinja_eval.c).  The tree lives in the template's
+ * Text becomes tokens (lex.c), tokens a tree (parse.c, expression.c), and the
+ * tree is walked once per rendering (exec.c, eval.c).  The tree lives in the template's
  * arena and is never written after parsing; values live in the arena of one rendering.  All text
  * is valid UTF-8: both inputs are checked at the door.  Python's rules decide what values do. */
 #ifndef SL_ENGINE_TEXT_JINJA_H

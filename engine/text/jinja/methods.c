@@ -1,6 +1,6 @@
-/* jinja_methods.c - Methods of strings, dicts, lists and loops. */
-#include "engine/text/jinja_run.h"
-#include "engine/text/jinja_utf8.h"
+/* methods.c - Methods of strings, dicts, lists and loops. */
+#include "engine/text/jinja/run.h"
+#include "engine/text/jinja/utf8.h"
 #include <string.h>
 
 static sl_status string_out(jinja_text text, jinja_value *out) {
