@@ -4,20 +4,35 @@
 #include "compiler/graph.h"
 #include "core/program.h"
 
-/* Verifies the graph and runs every stage.  The program owns copies of all it needs. */
-SL_CHECKED sl_status sl_compile_graph(const sl_graph *graph, const sl_allocator *allocator,
-                                      sl_program **out, sl_error *err);
+typedef struct {
+    bool no_fusion, no_reordering, no_sharing, no_in_place; /* each alone, to see what it gains */
+    sl_schedule_model model;
+    uint32_t lookahead;       /* of groups: how far ahead a step may be taken from; 0: 64 */
+    bool two_submits;         /* of groups: the first tenth is submitted early */
+    uint64_t arena_alignment; /* of the arena and of its buffers; 0: 64; at most 2 MiB */
+} sl_compile_how;
+
+/* Verifies the graph, runs every stage and checks the result (check.h).  The program owns copies
+ * of all it needs; the graph is fused in place.  how may be NULL. */
+SL_CHECKED sl_status sl_compile_graph(sl_graph *graph, const sl_compile_how *how,
+                                      const sl_allocator *allocator, sl_program **out,
+                                      sl_error *err);
+
+/* passes/fuse.h: before lowering. */
 
 /* lower: every value becomes a window on a buffer, every live node a step with declared accesses;
- * views and dead nodes become nothing.  Steps are in graph order, levels unset. */
+ * views (reshape, and slices that are contiguous) and dead nodes become nothing.  Steps are in
+ * graph order, levels unset. */
 SL_CHECKED sl_status sl_lower(const sl_graph *graph, const sl_allocator *allocator,
                               sl_program **out, sl_error *err);
 
-/* schedule: levels from the conflicts of the declared accesses, steps sorted by level.  What leads
+/* schedule/: order and levels, groups or edges from the conflicts of declared accesses.  What leads
  * to the next request of experts comes first; what waits for experts comes when nothing else is
  * left, so that other work runs while reads are in flight. */
-SL_CHECKED sl_status sl_schedule(sl_program *program, sl_error *err);
+SL_CHECKED sl_status sl_schedule(sl_program *program, const sl_compile_how *how, sl_error *err);
 
-/* plan: arena offsets.  Buffers that are live in a common level never share bytes. */
-SL_CHECKED sl_status sl_plan(sl_program *program, sl_error *err);
+/* plan/: arena offsets.  Buffers that are live in a common level never share bytes, unless a
+ * pointwise step writes its result over an operand that dies there.  Planning again on a planned
+ * program gives the same plan. */
+SL_CHECKED sl_status sl_plan(sl_program *program, const sl_compile_how *how, sl_error *err);
 #endif

@@ -1,10 +1,14 @@
 /* program.h - A computation as steps over buffers: where compiler and runtime meet.
  *
- * Steps are in execution order; step i may run once every earlier step of a lower level has
- * finished, and steps of one level do not conflict.  Every access is declared as a byte range. */
+ * Steps are in execution order.  What may run at the same time is said in the way the device wants
+ * it: levels (steps of one level do not conflict; a level starts when the one before has finished),
+ * groups (the same between barriers of an in-order queue), or edges (a step starts when the steps
+ * it depends on have finished).  Every access is declared; a step that declares none conflicts with
+ * everything. */
 #ifndef SL_CORE_PROGRAM_H
 #define SL_CORE_PROGRAM_H
 #include "base/memory.h"
+#include "core/access.h"
 #include "core/ops.h"
 
 typedef enum {
@@ -23,13 +27,9 @@ typedef struct {
     sl_type type;          /* as declared */
     uint64_t bytes;
     uint64_t arena_offset; /* OUTPUT and TEMP */
+    uint32_t first_level, last_level; /* OUTPUT and TEMP: live in these and between */
     const void *data;      /* CONSTANT */
 } sl_buffer;
-
-typedef struct {
-    sl_buffer_id buffer;
-    uint64_t begin, end; /* bytes */
-} sl_access;
 
 /* One operand: a typed window on a buffer. */
 typedef struct {
@@ -46,8 +46,33 @@ typedef struct {
     const void *attrs;
     uint32_t read_count, write_count;
     const sl_access *reads, *writes;
-    uint32_t level;
+    bool undeclared; /* touches bytes it does not declare: conflicts with every step */
+    uint32_t level;  /* level or group */
 } sl_step;
+
+typedef enum {
+    SL_SCHEDULE_LEVELS, /* for a team of threads */
+    SL_SCHEDULE_GROUPS, /* for queues with barriers */
+    SL_SCHEDULE_EDGES   /* for devices that take a graph */
+} sl_schedule_model;
+
+/* Direct successors: of step s, targets[first[s]] to targets[first[s + 1]]. */
+typedef struct {
+    uint32_t *first, *targets;
+} sl_edges;
+
+/* What the compiler did, for people to see. */
+typedef struct {
+    uint32_t nodes, steps, fused; /* fused: nodes that went into others */
+    uint32_t moved;               /* steps that left the order of the graph */
+    uint32_t groups;              /* levels or groups */
+    uint32_t histogram[9];        /* groups of 1, 2, ... 8 steps and of more, at [1] to [8], [0] */
+    uint32_t barriers_naive, barriers; /* one after every step, and what is left */
+    uint32_t edges_naive, edges;       /* all conflicting pairs in order, and after reduction */
+    uint64_t unshared_bytes, arena_bytes, live_bytes; /* live: the most at one time, a lower bound */
+    uint32_t in_place;                                /* results that took over an operand's memory */
+    double fuse_seconds, lower_seconds, schedule_seconds, plan_seconds;
+} sl_program_report;
 
 typedef struct {
     const char *name;
@@ -61,10 +86,14 @@ typedef struct sl_program {
     uint32_t buffer_count;
     sl_step *steps;
     uint32_t step_count, level_count;
+    sl_schedule_model model;
+    sl_edges edges;        /* of the edges model: transitively reduced */
+    uint32_t early_steps;  /* of the groups model: a first submit of this many steps; 0: one submit */
     sl_program_output *outputs;
     uint32_t output_count;
-    uint64_t arena_bytes;    /* what the device must provide, 64-byte aligned */
-    uint64_t unshared_bytes; /* the same without sharing, for the report */
+    uint64_t arena_bytes; /* what the device must provide */
+    uint64_t arena_alignment;
+    sl_program_report report;
 } sl_program;
 
 void sl_program_destroy(sl_program *program); /* NULL is fine */

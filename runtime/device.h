@@ -2,6 +2,7 @@
 #ifndef SL_RUNTIME_DEVICE_H
 #define SL_RUNTIME_DEVICE_H
 #include "core/program.h"
+#include "runtime/trace.h"
 
 typedef struct sl_device sl_device;
 typedef struct sl_executable sl_executable; /* a program made ready on a device */
@@ -20,6 +21,11 @@ typedef struct {
                               sl_expert_source *source, sl_error *err);
     /* Runs all steps; allocates nothing. */
     sl_status (*run)(sl_executable *executable, sl_error *err);
+    /* The same one step after another on the calling thread, in the given order of steps (NULL: the
+     * program's): for debugging and for checking that any legal order gives the same bytes. */
+    sl_status (*run_serially)(sl_executable *executable, const uint32_t *order, sl_error *err);
+    /* Records when steps run from now on; NULL stops.  The trace is borrowed. */
+    void (*attach)(sl_executable *executable, sl_trace *trace);
     /* Where an output lies after a run. */
     const void *(*output)(const sl_executable *executable, uint32_t index);
 } sl_device_ops;

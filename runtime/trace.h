@@ -1,0 +1,17 @@
+/* trace.h - When each step ran, on which member of the team. */
+#ifndef SL_RUNTIME_TRACE_H
+#define SL_RUNTIME_TRACE_H
+#include "core/program.h"
+
+typedef struct {
+    uint32_t step, member;
+    double begin, end; /* seconds on sl_clock_seconds */
+} sl_trace_event;
+
+/* Events of the runs since it was attached; filled by the device, allocated by its owner.  When it
+ * is full, further events are counted and dropped. */
+typedef struct {
+    sl_trace_event *events;
+    uint32_t capacity, count, dropped;
+} sl_trace;
+#endif
