@@ -1,6 +1,7 @@
 /* team.c - Members sleep at a gate between jobs and meet at a barrier within one. */
 #include "base/team.h"
 #include "base/clock.h"
+#include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
@@ -194,4 +195,30 @@ void sl_team_destroy(sl_team *team) {
 
 uint32_t sl_team_size(const sl_team *team) {
     return team->size;
+}
+
+/* The n-th core of a set, counted around. */
+static int core_of(const cpu_set_t *set, uint32_t n) {
+    uint32_t left = n % (uint32_t)CPU_COUNT(set);
+    int core = 0;
+    while (!CPU_ISSET(core, set) || left-- > 0) core++;
+    return core;
+}
+
+sl_status sl_team_pin(sl_team *team, sl_error *err) {
+    cpu_set_t usable;
+    if (sched_getaffinity(0, sizeof usable, &usable) != 0)
+        return sl_fail(err, SL_UNSUPPORTED, "the cores of this process cannot be asked for: %s",
+                       strerror(errno));
+    for (uint32_t i = 0; i < team->started; i++) {
+        const int core = core_of(&usable, team->members[i].index);
+        cpu_set_t one;
+        CPU_ZERO(&one);
+        CPU_SET(core, &one);
+        const int failure = pthread_setaffinity_np(team->members[i].thread, sizeof one, &one);
+        if (failure)
+            return sl_fail(err, SL_UNSUPPORTED, "thread %u cannot be pinned to core %d: %s",
+                           team->members[i].index, core, strerror(failure));
+    }
+    return SL_OK;
 }

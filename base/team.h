@@ -14,6 +14,9 @@ SL_CHECKED sl_status sl_team_create(uint32_t members, const sl_allocator *alloca
                                     sl_error *err);
 void sl_team_destroy(sl_team *team); /* NULL is fine */
 uint32_t sl_team_size(const sl_team *team);
+/* Keeps member m on the m-th core of those the process may use, starting over when there are fewer.
+ * Member 0 is the caller's own thread and stays free to move. */
+SL_CHECKED sl_status sl_team_pin(sl_team *team, sl_error *err);
 
 /* Calls job(ctx, m) once on every member and returns when all have returned. */
 void sl_team_run(sl_team *team, sl_team_job *job, void *ctx);

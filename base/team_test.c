@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/team.h"
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -130,6 +131,37 @@ static void test_barrier_is_cheap(void **unused) {
     sl_team_destroy(team);
 }
 
+typedef struct {
+    cpu_set_t usable;
+    int cores[MAX_TEST_MEMBERS]; /* how many each member may run on */
+    int core[MAX_TEST_MEMBERS];
+} places;
+
+static void note_place(void *ctx, uint32_t m) {
+    places *p = ctx;
+    cpu_set_t mine;
+    if (sched_getaffinity(0, sizeof mine, &mine) != 0) return;
+    p->cores[m] = CPU_COUNT(&mine);
+    p->core[m] = sched_getcpu();
+}
+
+static void test_pinned_members_stay(void **unused) {
+    (void)unused;
+    places p = {0};
+    sl_error err = {0};
+    assert_int_equal(sched_getaffinity(0, sizeof p.usable, &p.usable), 0);
+    sl_team *team = make_team(5);
+    assert_int_equal(sl_team_pin(team, &err), SL_OK);
+    sl_team_run(team, note_place, &p);
+    assert_int_equal(p.cores[0], CPU_COUNT(&p.usable)); /* the caller's thread is its own */
+    for (int m = 1; m < 5; m++) {
+        assert_int_equal(p.cores[m], 1);
+        assert_true(CPU_ISSET(p.core[m], &p.usable));
+    }
+    if (CPU_COUNT(&p.usable) > 1) assert_int_not_equal(p.core[1], p.core[2]);
+    sl_team_destroy(team);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_member_runs_once_per_job),
@@ -138,6 +170,7 @@ int main(void) {
         cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_out_of_memory),
         cmocka_unit_test(test_barrier_is_cheap),
+        cmocka_unit_test(test_pinned_members_stay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

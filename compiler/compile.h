@@ -1,4 +1,4 @@
-/* compile.h - From a graph to a scheduled, planned program: lower, schedule, plan. */
+/* compile.h - From a graph to a scheduled, planned program: fuse, lower, schedule, plan. */
 #ifndef SL_COMPILER_COMPILE_H
 #define SL_COMPILER_COMPILE_H
 #include "compiler/graph.h"
@@ -9,11 +9,11 @@ typedef struct {
     sl_schedule_model model;
     uint32_t lookahead;       /* of groups: how far ahead a step may be taken from; 0: 64 */
     bool two_submits;         /* of groups: the first tenth is submitted early */
-    uint64_t arena_alignment; /* of the arena and of its buffers; 0: 64; at most 2 MiB */
+    uint64_t arena_alignment; /* of the arena and its buffers; 64 (or 0) to 2 MiB */
 } sl_compile_how;
 
-/* Verifies the graph, runs every stage and checks the result (check.h).  The program owns copies
- * of all it needs; the graph is fused in place.  how may be NULL. */
+/* Verifies the graph, runs every stage and, in debugging builds, checks the result (core/check.h).
+ * The program owns copies of all it needs; the graph is fused in place.  how may be NULL. */
 SL_CHECKED sl_status sl_compile_graph(sl_graph *graph, const sl_compile_how *how,
                                       const sl_allocator *allocator, sl_program **out,
                                       sl_error *err);

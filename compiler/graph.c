@@ -196,3 +196,72 @@ void sl_graph_output(sl_graph *graph, const char *name, sl_value value) {
     outputs[graph->output_count++] = (sl_graph_out){value, copy};
     graph->values[value.v].use_count++;
 }
+
+void sl_graph_count_uses(sl_graph *graph) {
+    for (uint32_t v = 1; v <= graph->value_count; v++) graph->values[v].use_count = 0;
+    for (uint32_t n = 0; n < graph->node_count; n++) {
+        const sl_node *node = &graph->nodes[n];
+        if (node->op == SL_OP_COUNT) continue;
+        for (uint32_t i = 0; i < sl_op_info_of(node->op)->input_count; i++)
+            graph->values[node->inputs[i].v].use_count++;
+    }
+    for (uint32_t o = 0; o < graph->output_count; o++)
+        graph->values[graph->outputs[o].value.v].use_count++;
+}
+
+static void compact_nodes(sl_graph *graph) {
+    uint32_t count = 0;
+    for (uint32_t n = 0; n < graph->node_count; n++)
+        if (graph->nodes[n].op != SL_OP_COUNT) graph->nodes[count++] = graph->nodes[n];
+    graph->node_count = count;
+}
+
+/* Puts declared values first and results in the order of nodes; ids says where each went. */
+static void compact_values(sl_graph *graph, sl_value_info *fresh, uint32_t *ids) {
+    uint32_t count = 0;
+    for (uint32_t v = 1; v <= graph->value_count; v++) {
+        if (graph->values[v].kind == SL_VALUE_RESULT) continue;
+        ids[v] = ++count;
+        fresh[count] = graph->values[v];
+    }
+    for (uint32_t n = 0; n < graph->node_count; n++)
+        for (uint32_t o = 0; o < sl_op_info_of(graph->nodes[n].op)->output_count; o++) {
+            const uint32_t v = graph->nodes[n].outputs[o].v;
+            ids[v] = ++count;
+            fresh[count] = graph->values[v];
+            fresh[count].node = n;
+        }
+    memcpy(graph->values, fresh, ((size_t)count + 1) * sizeof *fresh);
+    graph->value_count = count;
+}
+
+static void renumber(sl_graph *graph, const uint32_t *ids) {
+    for (uint32_t v = 1; v <= graph->value_count; v++)
+        graph->values[v].root.v = ids[graph->values[v].root.v];
+    for (uint32_t n = 0; n < graph->node_count; n++) {
+        sl_node *node = &graph->nodes[n];
+        const sl_op_info *info = sl_op_info_of(node->op);
+        for (uint32_t i = 0; i < info->input_count; i++) node->inputs[i].v = ids[node->inputs[i].v];
+        for (uint32_t o = 0; o < info->output_count; o++)
+            node->outputs[o].v = ids[node->outputs[o].v];
+    }
+    for (uint32_t o = 0; o < graph->output_count; o++)
+        graph->outputs[o].value.v = ids[graph->outputs[o].value.v];
+}
+
+sl_status sl_graph_compact(sl_graph *graph, sl_error *err) {
+    sl_arena scratch;
+    sl_arena_init(&scratch, graph->arena.allocator);
+    const size_t count = (size_t)graph->value_count + 1;
+    uint32_t *ids = SL_ARENA_NEW_ARRAY(&scratch, uint32_t, count);
+    sl_value_info *fresh = SL_ARENA_NEW_ARRAY(&scratch, sl_value_info, count);
+    const bool fits = ids && fresh;
+    if (fits) {
+        compact_nodes(graph);
+        compact_values(graph, fresh, ids);
+        renumber(graph, ids);
+        sl_graph_count_uses(graph);
+    }
+    sl_arena_deinit(&scratch);
+    return fits ? SL_OK : sl_no_memory(err, "compacting a graph", count * sizeof *fresh);
+}

@@ -56,6 +56,9 @@ struct sl_graph {
 
 SL_CHECKED sl_status sl_graph_create(const char *name, const sl_allocator *allocator,
                                      sl_graph **out, sl_error *err);
+/* copy.c: an equal graph with the same ids, in memory of its own. */
+SL_CHECKED sl_status sl_graph_copy(const sl_graph *graph, const sl_allocator *allocator,
+                                   sl_graph **out, sl_error *err);
 void sl_graph_destroy(sl_graph *graph); /* NULL is fine */
 
 /* INPUT, WEIGHT, STATE or EXPERTS; names are unique among the values that have one. */
@@ -77,6 +80,12 @@ void sl_graph_mistake(sl_graph *graph, sl_status status, const char *format, ...
 SL_CHECKED sl_status sl_graph_check(const sl_graph *graph, sl_error *err);
 const sl_value_info *sl_graph_value(const sl_graph *graph, sl_value value);
 sl_value sl_graph_find(const sl_graph *graph, const char *name); /* 0 when absent */
+
+/* For passes.  Counts all uses again. */
+void sl_graph_count_uses(sl_graph *graph);
+/* Drops nodes whose op is SL_OP_COUNT and results that no node makes, and counts uses.  Values get
+ * new ids: first what is declared, then results in the order of nodes. */
+SL_CHECKED sl_status sl_graph_compact(sl_graph *graph, sl_error *err);
 
 /* verify.c: every invariant above, from scratch: ids, arity, order, types re-inferred, state
  * versions used in order, unique names, outputs present. */

@@ -174,6 +174,46 @@ static void use_experts(sl_graph *g, rows r) {
     sl_graph_output(g, "out \\ \x01", out);
 }
 
+static void use_fused(sl_graph *g, rows r) {
+    const sl_value gain = declare(g, SL_VALUE_WEIGHT, "gain", f32(1, 8, 0, 0, 0));
+    const sl_value w = declare(g, SL_VALUE_WEIGHT, "w", f32(2, 8, 8, 0, 0));
+    const sl_value heads = declare(g, SL_VALUE_INPUT, "q", f32(3, 3, 2, 4, 0));
+    const sl_value head = declare(g, SL_VALUE_WEIGHT, "head gain", f32(1, 4, 0, 0, 0));
+    const sl_value k = declare(g, SL_VALUE_STATE, "k", f32(4, 2, 5, 2, 4));
+    const sl_value v = declare(g, SL_VALUE_STATE, "v", f32(4, 2, 5, 2, 4));
+    const sl_value y = declare(g, SL_VALUE_INPUT, "y", f32(3, 3, 2, 8, 0));
+    const sl_value two = declare(g, SL_VALUE_INPUT, "two", f32(2, 3, 2, 0, 0));
+    const sl_value one = declare(g, SL_VALUE_INPUT, "one", f32(2, 3, 1, 0, 0));
+    const struct {
+        sl_op op;
+        sl_value inputs[SL_MAX_INPUTS];
+        const char *attrs;
+    } nodes[] = {
+        {SL_OP_add_rms_norm, {r.x, r.x, gain}, "eps = 1e-6, offset = 1"},
+        {SL_OP_rms_norm_mul, {r.x, gain, r.x}, "eps = 1e-6"},
+        {SL_OP_linear_swiglu, {r.x, w, w}, ""},
+        {SL_OP_linear_pair, {r.x, w, w}, ""},
+        {SL_OP_linear_triple, {r.x, w, w, w}, ""},
+        {SL_OP_linear_bias_act, {r.x, w, gain}, "act = 3"},
+        {SL_OP_norm_rope, {heads, head, r.positions}, "rotary = 2, theta = 1e4"},
+        {SL_OP_norm_rope_append,
+         {heads, head, heads, r.slots, r.positions, k, v},
+         "eps = 1e-6, rotary = 4, theta = 1e7"},
+        {SL_OP_moe_join, {y, two, r.x, one, r.x}, ""},
+        {SL_OP_add3, {r.x, r.x, r.x}, ""},
+        {SL_OP_region, {r.x, r.x, r.x, r.x}, "code = [301, 1740]"},
+    };
+    for (size_t i = 0; i < sizeof nodes / sizeof nodes[0]; i++) {
+        _Alignas(max_align_t) unsigned char attrs[SL_MAX_ATTRS_BYTES];
+        sl_value outputs[SL_MAX_OUTPUTS];
+        sl_error err = {0};
+        const char *text = nodes[i].attrs;
+        if (sl_attrs_parse(nodes[i].op, text, strlen(text), attrs, &err) != SL_OK)
+            fail_msg("%s", err.message);
+        sl_graph_append(g, nodes[i].op, nodes[i].inputs, attrs, outputs);
+    }
+}
+
 static sl_graph *graph_of_every_op(void) {
     sl_graph *g = new_graph();
     const sl_type i32 = sl_type_make(SL_DTYPE_i32, 1, (int64_t)3);
@@ -185,6 +225,7 @@ static sl_graph *graph_of_every_op(void) {
     use_attention(g, r);
     use_delta(g, r);
     use_experts(g, r);
+    use_fused(g, r);
     sl_error err;
     if (sl_graph_verify(g, &err) != SL_OK) fail_msg("%s", err.message);
     bool used[SL_OP_COUNT] = {false};

@@ -1,10 +1,10 @@
 /* graph_api.c - include/sluice/graph.h, second half: compiling and running. */
-#include "sluice/graph.h"
 #include "compiler/compile.h"
 #include "compiler/eval.h"
 #include "core/codec.h"
 #include "runtime/cpu/cpu.h"
 #include "runtime/null/null.h"
+#include "sluice/graph.h"
 #include <string.h>
 
 struct sl_compiled {
@@ -42,8 +42,17 @@ static sl_status allocate_values(sl_compiled *c, sl_error *err) {
     return SL_OK;
 }
 
+/* Compiling fuses; the caller's graph stays as it is. */
+static sl_status compile_copy(sl_compiled *c, sl_error *err) {
+    sl_graph *copy;
+    SL_TRY(sl_graph_copy(c->graph, NULL, &copy, err));
+    const sl_status status = sl_compile_graph(copy, NULL, NULL, &c->program, err);
+    sl_graph_destroy(copy);
+    return status;
+}
+
 static sl_status load_on_device(sl_compiled *c, sl_error *err) {
-    SL_TRY(sl_compile_graph(c->graph, NULL, &c->program, err));
+    SL_TRY(compile_copy(c, err));
     SL_TRY(c->device->ops->load(c->device, c->program, &c->executable, err));
     for (uint32_t v = 1; v <= c->graph->value_count; v++) {
         const sl_value_info *value = &c->graph->values[v];
@@ -75,7 +84,8 @@ static sl_status load_evaluator(sl_compiled *c, sl_error *err) {
 
 static sl_status make_device(sl_compiled *c, const sl_compile_options *options, sl_error *err) {
     const char *name = options && options->device ? options->device : "cpu";
-    const sl_cpu_options cpu = {options ? options->threads : 0, options ? options->isa : NULL};
+    const sl_cpu_options cpu = {.threads = options ? options->threads : 0,
+                                .isa = options ? options->isa : NULL};
     if (strcmp(name, "ref") == 0) return SL_OK;
     if (strcmp(name, "null") == 0) return sl_device_null_create(NULL, &c->device, err);
     if (strcmp(name, "cpu") == 0) return sl_device_cpu_create(&cpu, NULL, &c->device, err);
@@ -103,7 +113,7 @@ sl_status sl_compile(const sl_graph *graph, const sl_compile_options *options, s
 
 void sl_compiled_free(sl_compiled *c) {
     if (!c) return;
-    if (c->executable) c->device->ops->unload(c->executable);
+    if (c->device && c->executable) c->device->ops->unload(c->executable);
     if (c->device) c->device->ops->destroy(c->device);
     sl_program_destroy(c->program);
     sl_evaluator_destroy(c->evaluator);

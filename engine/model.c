@@ -1,6 +1,7 @@
 #include "engine/model.h"
 #include "base/sizes.h"
 #include "engine/models/names.h"
+#include "engine/session/how.h"
 #include "runtime/cpu/cpu.h"
 #include <string.h>
 
@@ -64,8 +65,9 @@ static sl_status open_device(sl_model *model, const sl_model_options *options, s
     if (strcmp(options->device, "cpu") != 0)
         return sl_fail(err, SL_UNSUPPORTED, "device '%s': cpu and ref are supported",
                        options->device);
-    return sl_device_cpu_create(&(sl_cpu_options){options->threads, options->isa},
-                                &model->allocator, &model->device, err);
+    const sl_cpu_options cpu = {
+        .threads = options->threads, .isa = options->isa, .pin = options->pin_threads};
+    return sl_device_cpu_create(&cpu, &model->allocator, &model->device, err);
 }
 
 static sl_status open_steps(sl_model *model, const sl_model_options *options,
@@ -78,7 +80,7 @@ static sl_status open_steps(sl_model *model, const sl_model_options *options,
                            options->context_tokens, model->config.context);
         model->context_tokens = model->config.context;
     }
-    const sl_steps_options how = {
+    sl_steps_options how = {
         .architecture = architecture,
         .shape = {.config = &model->config,
                   .weights = &model->weights,
@@ -89,6 +91,7 @@ static sl_status open_steps(sl_model *model, const sl_model_options *options,
         .experts_source = sl_expert_store_source(model->store),
         .allocator = &model->allocator,
     };
+    SL_TRY(sl_how_parse(options->compile, &how.how, err));
     return sl_steps_create(&how, &model->steps, err);
 }
 

@@ -20,6 +20,7 @@ void sl_pool_destroy(sl_pool *pool); /* borrowed memory stays */
 /* Zeroed.  alignment: a power of two up to 2 MiB.  Transient buffers go with sl_pool_reset. */
 SL_CHECKED sl_status sl_pool_add(sl_pool *pool, const sl_pool_buffer *what, sl_buffer_id *out,
                                  sl_error *err);
+/* Stays until the pool is destroyed. */
 SL_CHECKED sl_status sl_pool_borrow(sl_pool *pool, const char *label, void *data, uint64_t bytes,
                                     sl_buffer_id *out, sl_error *err);
 SL_CHECKED sl_status sl_pool_upload(sl_pool *pool, sl_buffer_id id, uint64_t at, const void *from,
@@ -27,9 +28,10 @@ SL_CHECKED sl_status sl_pool_upload(sl_pool *pool, sl_buffer_id id, uint64_t at,
 SL_CHECKED sl_status sl_pool_download(const sl_pool *pool, sl_buffer_id id, void *into,
                                       uint64_t bytes, sl_error *err);
 void *sl_pool_data(const sl_pool *pool, sl_buffer_id id); /* NULL for ids that are gone */
+/* Valid until a buffer is added or the pool is reset; NULL for ids that are gone. */
 const sl_pool_buffer *sl_pool_info(const sl_pool *pool, sl_buffer_id id);
 /* Releases transient buffers; their ids are never used again. */
 void sl_pool_reset(sl_pool *pool);
-uint32_t sl_pool_count(const sl_pool *pool); /* physical buffers */
+uint32_t sl_pool_count(const sl_pool *pool); /* physical buffers, borrowed ones too */
 uint64_t sl_pool_bytes(const sl_pool *pool); /* owned */
 #endif

@@ -6,6 +6,7 @@
 typedef struct {
     uint32_t step, member;
     double begin, end; /* seconds on sl_clock_seconds */
+    uint32_t run;      /* counted from 0 since the trace was attached */
 } sl_trace_event;
 
 /* Events of the runs since it was attached; filled by the device, allocated by its owner.  When it

@@ -1,19 +1,36 @@
-/* bench.c - Measure prefill and decode with tokens that mean nothing, the same ones every time. */
+/* bench.c - Measure prefill and decode with tokens that mean nothing, the same ones every time.
+ *
+ * Several ways to compile are measured in turn, so that what disturbs one disturbs all. */
 #include "apps/cli/cli.h"
+#include "sluice/inspect.h"
 #include <stdlib.h>
+#include <string.h>
 
-enum { REPEATS = 3, DEFAULT_PREFILL = 512, DEFAULT_DECODE = 64 };
+enum {
+    DEFAULT_REPEATS = 3,
+    COMPARING_REPEATS = 11,
+    MOST_REPEATS = 100,
+    DEFAULT_PREFILL = 512,
+    DEFAULT_DECODE = 64,
+    MOST_WAYS = 4,
+    PROFILE_RUNS = 32
+};
 
 typedef struct {
     const char *name;
     size_t tokens;
-    double seconds[REPEATS]; /* sorted at the end */
+    uint32_t repeats;
+    double seconds[MOST_REPEATS]; /* sorted at the end */
     uint64_t hits, misses, bytes_read;
 } phase;
 
+/* One way to compile the model. */
 typedef struct {
+    cli_options options;
+    char compile[CLI_COMPILE_TEXT];
+    sl_model *model;
     sl_session *session;
-    sl_token *ids;
+    const sl_token *ids;
     phase prefill, decode;
 } bench;
 
@@ -27,7 +44,7 @@ static void fill_ids(sl_token *ids, size_t count, uint32_t vocab) {
 }
 
 /* Extends by the tokens of a phase, all at once or one by one, and notes what it took. */
-static sl_status run_phase(bench *b, phase *p, const sl_token *ids, size_t step, int repeat,
+static sl_status run_phase(bench *b, phase *p, const sl_token *ids, size_t step, uint32_t repeat,
                            sl_error *err) {
     const sl_stats before = sl_session_stats(b->session);
     const double start = cli_seconds();
@@ -42,7 +59,7 @@ static sl_status run_phase(bench *b, phase *p, const sl_token *ids, size_t step,
     return status;
 }
 
-static sl_status run_once(bench *b, int repeat, sl_error *err) {
+static sl_status run_once(bench *b, uint32_t repeat, sl_error *err) {
     sl_status status = sl_session_rewind(b->session, 0, err);
     if (status == SL_OK && b->prefill.tokens)
         status = run_phase(b, &b->prefill, b->ids, b->prefill.tokens, repeat, err);
@@ -66,13 +83,13 @@ static int by_value(const void *a, const void *b) {
 }
 
 static double best(const phase *p) {
-    return (double)p->tokens / p->seconds[0];
+    return p->tokens ? (double)p->tokens / p->seconds[0] : 0;
 }
 static double median(const phase *p) {
-    return (double)p->tokens / p->seconds[REPEATS / 2];
+    return p->tokens ? (double)p->tokens / p->seconds[p->repeats / 2] : 0;
 }
 static double bytes_per_token(const phase *p) {
-    return (double)p->bytes_read / (double)(p->tokens * REPEATS);
+    return (double)p->bytes_read / (double)(p->tokens * p->repeats);
 }
 
 static void print_phase(const phase *p) {
@@ -92,67 +109,180 @@ static json_t *phase_json(const phase *p) {
                      bytes_per_token(p));
 }
 
-static void print_table(const sl_model_info *info, const bench *b) {
+static void print_machine(const bench *b) {
+    const sl_model_info info = sl_model_describe(b->model);
     (void)printf(
-        "%s, %s experts, %s (%s), %u threads, %llu of %llu experts in memory, %d repeats\n",
-        info->architecture, info->expert_dtype, info->device, info->isa, info->threads,
-        (unsigned long long)info->slot_count, (unsigned long long)info->expert_count, REPEATS);
+        "%s, %s experts, %s (%s), %u threads, %llu of %llu experts in memory, %u repeats\n",
+        info.architecture, info.expert_dtype, info.device, info.isa, info.threads,
+        (unsigned long long)info.slot_count, (unsigned long long)info.expert_count,
+        b->decode.repeats);
+}
+
+static void print_split(const bench *b) {
+    const sl_stats s = sl_session_stats(b->session);
+    const double others = s.compile_seconds - s.build_seconds - s.fuse_seconds - s.lower_seconds -
+                          s.schedule_seconds - s.plan_seconds - s.load_seconds;
+    (void)printf("compile  %llu programs in %.2f ms: build %.2f, fuse %.2f, lower %.2f, schedule "
+                 "%.2f, plan %.2f, load %.2f, others %.2f\n",
+                 (unsigned long long)s.programs_compiled, s.compile_seconds * 1e3,
+                 s.build_seconds * 1e3, s.fuse_seconds * 1e3, s.lower_seconds * 1e3,
+                 s.schedule_seconds * 1e3, s.plan_seconds * 1e3, s.load_seconds * 1e3,
+                 others * 1e3);
+    (void)printf("run      prefill %.2f ms, decode %.2f ms; waited for experts %.2f ms\n",
+                 s.prefill_seconds * 1e3, s.decode_seconds * 1e3, s.stall_seconds * 1e3);
+}
+
+static void print_table(const bench *b) {
+    print_machine(b);
     (void)printf("%-8s %7s %12s %12s %10s %10s %14s\n", "", "tokens", "best tok/s", "median tok/s",
                  "hits", "misses", "read per token");
     print_phase(&b->prefill);
     print_phase(&b->decode);
+    print_split(b);
 }
 
-static void print_results(const cli_options *options, const sl_model *model, bench *b) {
-    const sl_model_info info = sl_model_describe(model);
-    qsort(b->prefill.seconds, REPEATS, sizeof(double), by_value);
-    qsort(b->decode.seconds, REPEATS, sizeof(double), by_value);
-    if (!options->json) {
-        print_table(&info, b);
-        return;
-    }
-    (void)cli_print_json(json_pack(
-        "{s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:i, s:o, s:o}", "architecture", info.architecture,
-        "expert_dtype", info.expert_dtype, "device", info.device, "isa", info.isa, "threads",
-        (int)info.threads, "slot_count", (json_int_t)info.slot_count, "expert_count",
-        (json_int_t)info.expert_count, "repeats", REPEATS, "prefill", phase_json(&b->prefill),
-        "decode", phase_json(&b->decode)));
+static json_t *split_json(const bench *b) {
+    const sl_stats s = sl_session_stats(b->session);
+    return json_pack("{s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "programs",
+                     (json_int_t)s.programs_compiled, "seconds", s.compile_seconds, "build_seconds",
+                     s.build_seconds, "fuse_seconds", s.fuse_seconds, "lower_seconds",
+                     s.lower_seconds, "schedule_seconds", s.schedule_seconds, "plan_seconds",
+                     s.plan_seconds, "load_seconds", s.load_seconds);
 }
 
-static int measure(sl_model *model, const cli_options *options, bench *b) {
-    const size_t count = b->prefill.tokens + b->decode.tokens;
+static json_t *bench_json(const bench *b) {
+    const sl_model_info info = sl_model_describe(b->model);
+    return json_pack("{s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:i, s:s, s:o, s:o, s:o}", "architecture",
+                     info.architecture, "expert_dtype", info.expert_dtype, "device", info.device,
+                     "isa", info.isa, "threads", (int)info.threads, "slot_count",
+                     (json_int_t)info.slot_count, "expert_count", (json_int_t)info.expert_count,
+                     "repeats", (int)b->decode.repeats, "options", b->compile, "compile",
+                     split_json(b), "prefill", phase_json(&b->prefill), "decode",
+                     phase_json(&b->decode));
+}
+
+/* The decoding step as it was compiled, run some times when runs is not 0. */
+static bool inspect(const bench *b, uint32_t runs, sl_inspect_report *out) {
+    const sl_inspect_options how = {.struct_size = sizeof how, .compile = b->compile, .runs = runs};
     sl_error err;
-    b->ids = malloc(count * sizeof *b->ids);
-    if (!b->ids) return cli_fail_text("no memory for %zu tokens", count);
-    fill_ids(b->ids, count, sl_model_describe(model).vocab);
-    if (!cli_open_session(model, options, &b->session)) return CLI_FAILED;
-    sl_status status = warm_up(b, &err);
-    for (int repeat = 0; repeat < REPEATS && status == SL_OK; repeat++) {
-        (void)cli_progress(NULL, "measuring", (uint64_t)repeat, REPEATS);
-        status = run_once(b, repeat, &err);
+    if (sl_inspect(b->model, &how, out, &err) == SL_OK) return true;
+    (void)cli_fail(&err);
+    return false;
+}
+
+static bool print_profile(const bench *b) {
+    sl_inspect_report report;
+    char *text;
+    sl_error err;
+    if (!inspect(b, PROFILE_RUNS, &report)) return false;
+    if (sl_inspect_text(&report, &text, &err) != SL_OK) {
+        (void)cli_fail(&err);
+        return false;
     }
+    (void)printf("\n%s", text);
+    sl_text_free(text);
+    return true;
+}
+
+/* One line for each way to compile. */
+static bool print_comparison(const bench *ways, int count) {
+    print_machine(&ways[0]);
+    (void)printf("%-26s %6s %6s %8s %12s %12s %12s %12s\n", "", "steps", "fused", "barriers",
+                 "prefill best", "median", "decode best", "median");
+    for (int i = 0; i < count; i++) {
+        const bench *b = &ways[i];
+        sl_inspect_report r;
+        if (!inspect(b, 0, &r)) return false;
+        (void)printf("%-26.*s %6u %6u %8u %12.1f %12.1f %12.1f %12.1f\n",
+                     b->compile[0] ? (int)strlen(b->compile) - 1 : 8,
+                     b->compile[0] ? b->compile : "as it is", r.steps, r.fused, r.barriers,
+                     best(&b->prefill), median(&b->prefill), best(&b->decode), median(&b->decode));
+    }
+    return true;
+}
+
+static int print_results(const cli_options *options, const bench *ways, int count) {
+    if (!options->json) {
+        if (count > 1) return print_comparison(ways, count) ? CLI_OK : CLI_FAILED;
+        print_table(ways);
+        return !options->profile || print_profile(ways) ? CLI_OK : CLI_FAILED;
+    }
+    if (count == 1) return cli_print_json(bench_json(ways));
+    json_t *array = json_array();
+    for (int i = 0; i < count; i++) (void)json_array_append_new(array, bench_json(&ways[i]));
+    return cli_print_json(array);
+}
+
+static int measure(const cli_options *options, bench *ways, int count) {
+    sl_error err;
+    sl_status status = SL_OK;
+    for (int i = 0; i < count && status == SL_OK; i++) status = warm_up(&ways[i], &err);
+    const uint32_t repeats = ways[0].decode.repeats;
+    for (uint32_t repeat = 0; repeat < repeats && status == SL_OK; repeat++)
+        for (int i = 0; i < count && status == SL_OK; i++) {
+            (void)cli_progress(NULL, "measuring", (uint64_t)repeat * (uint64_t)count + (uint64_t)i,
+                               (uint64_t)repeats * (uint64_t)count);
+            status = run_once(&ways[i], repeat, &err);
+        }
     cli_progress_end();
     if (status != SL_OK) return cli_fail(&err);
-    print_results(options, model, b);
-    return CLI_OK;
+    for (int i = 0; i < count; i++) {
+        qsort(ways[i].prefill.seconds, repeats, sizeof(double), by_value);
+        qsort(ways[i].decode.seconds, repeats, sizeof(double), by_value);
+    }
+    return print_results(options, ways, count);
+}
+
+static bool open_way(bench *b, uint32_t context) {
+    return cli_open_model(&b->options, context, &b->model) &&
+           cli_open_session(b->model, &b->options, &b->session);
+}
+
+static int measure_ways(const cli_options *options, bench *ways, int count) {
+    const size_t tokens = ways[0].prefill.tokens + ways[0].decode.tokens;
+    sl_token *ids = malloc(tokens * sizeof *ids);
+    if (!ids) return cli_fail_text("no memory for %zu tokens", tokens);
+    int result = CLI_OK;
+    for (int i = 0; i < count && result == CLI_OK; i++) {
+        ways[i].ids = ids;
+        if (!open_way(&ways[i], (uint32_t)tokens)) result = CLI_FAILED;
+    }
+    if (result == CLI_OK) {
+        fill_ids(ids, tokens, sl_model_describe(ways[0].model).vocab);
+        result = measure(options, ways, count);
+    }
+    for (int i = 0; i < count; i++) {
+        sl_session_destroy(ways[i].session);
+        sl_model_close(ways[i].model);
+    }
+    free(ids);
+    return result;
 }
 
 int cli_run_bench(const cli_options *options) {
-    bench b = {
-        .prefill = {.name = "prefill",
-                    .tokens = options->prefill_given ? options->prefill : DEFAULT_PREFILL},
-        .decode = {.name = "decode",
-                   .tokens = options->predict_given ? options->predict : DEFAULT_DECODE},
-    };
-    const size_t count = b.prefill.tokens + b.decode.tokens;
-    if (count == 0 || count > UINT32_MAX)
+    bench ways[MOST_WAYS] = {0};
+    const int count = options->compare ? MOST_WAYS : 1;
+    const uint32_t repeats = options->repeats_given ? options->repeats
+                             : options->compare     ? COMPARING_REPEATS
+                                                    : DEFAULT_REPEATS;
+    if (repeats == 0 || repeats > MOST_REPEATS)
+        return cli_misuse(CLI_bench, "--repeats %u: 1 to %d", repeats, MOST_REPEATS);
+    for (int i = 0; i < count; i++) {
+        bench *b = &ways[i];
+        b->options = *options;
+        b->options.no_fusion |= (i & 1) != 0;
+        b->options.no_reorder |= (i & 2) != 0;
+        (void)cli_compile_words(&b->options, b->compile);
+        b->prefill = (phase){.name = "prefill",
+                             .repeats = repeats,
+                             .tokens = options->prefill_given ? options->prefill : DEFAULT_PREFILL};
+        b->decode = (phase){.name = "decode",
+                            .repeats = repeats,
+                            .tokens = options->predict_given ? options->predict : DEFAULT_DECODE};
+    }
+    const size_t tokens = ways[0].prefill.tokens + ways[0].decode.tokens;
+    if (tokens == 0 || tokens > UINT32_MAX)
         return cli_misuse(CLI_bench, "-p %zu and -n %zu: between 1 and 2^32 tokens together",
-                          b.prefill.tokens, b.decode.tokens);
-    sl_model *model = NULL;
-    if (!cli_open_model(options, (uint32_t)count, &model)) return CLI_FAILED;
-    const int result = measure(model, options, &b);
-    sl_session_destroy(b.session);
-    sl_model_close(model);
-    free(b.ids);
-    return result;
+                          ways[0].prefill.tokens, ways[0].decode.tokens);
+    return measure_ways(options, ways, count);
 }

@@ -53,7 +53,16 @@ static bool read_budget(const char *text, sl_model_options *how) {
     return false;
 }
 
+const char *cli_compile_words(const cli_options *options, char text[CLI_COMPILE_TEXT]) {
+    (void)snprintf(text, CLI_COMPILE_TEXT, "%s%s%s%s", options->no_fusion ? "no-fusion," : "",
+                   options->no_reorder ? "no-reordering," : "",
+                   options->no_sharing ? "no-sharing," : "",
+                   options->schedule ? options->schedule : "");
+    return text;
+}
+
 bool cli_open_model(const cli_options *options, uint32_t context, sl_model **out) {
+    char words[CLI_COMPILE_TEXT];
     sl_model_options how = {
         .struct_size = sizeof how,
         .device = options->device,
@@ -61,6 +70,8 @@ bool cli_open_model(const cli_options *options, uint32_t context, sl_model **out
         .isa = options->isa,
         .reader = options->reader,
         .context_tokens = options->context_given ? options->context : context,
+        .compile = cli_compile_words(options, words),
+        .pin_threads = options->pin,
     };
     if (options->budget && !read_budget(options->budget, &how)) {
         (void)cli_fail_text(

@@ -16,6 +16,7 @@ enum {
     INFO = 1 << CLI_info,
     PACK = 1 << CLI_pack,
     BENCH = 1 << CLI_bench,
+    INSPECT = 1 << CLI_inspect,
     IR = 1 << CLI_ir,
     ALL = (1 << CLI_COMMAND_COUNT) - 1
 };

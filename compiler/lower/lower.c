@@ -1,11 +1,14 @@
 /* lower.c - Graph to program: values become windows on buffers, nodes become steps. */
 #include "compiler/compile.h"
+#include "compiler/ops/access.h"
 #include <string.h>
 
 typedef struct {
     const sl_graph *graph;
     sl_program *program;
     sl_operand *windows; /* [value]: where each value lies */
+    uint32_t *version;   /* [value]: updates of its state that it has seen */
+    uint32_t *updates;   /* [buffer]: of a state, so far */
     bool *live;          /* [node] */
 } lowering;
 
@@ -47,9 +50,10 @@ static sl_status add_buffer(lowering *l, const sl_value_info *value, const char 
     sl_program *p = l->program;
     const sl_buffer_id id = {p->buffer_count++};
     sl_buffer *buffer = &p->buffers[id.v];
-    *buffer = (sl_buffer){.kind = kind_of(value->kind),
-                          .type = value->type,
-                          .bytes = value->kind == SL_VALUE_EXPERTS ? 0 : sl_type_bytes(&value->type)};
+    *buffer =
+        (sl_buffer){.kind = kind_of(value->kind),
+                    .type = value->type,
+                    .bytes = value->kind == SL_VALUE_EXPERTS ? 0 : sl_type_bytes(&value->type)};
     SL_TRY(copy_text(p, name, &buffer->name, err));
     if (value->kind == SL_VALUE_CONSTANT) {
         void *data = sl_arena_alloc(&p->arena, buffer->bytes, 64);
@@ -61,60 +65,85 @@ static sl_status add_buffer(lowering *l, const sl_value_info *value, const char 
     return SL_OK;
 }
 
-/* Where each result of a node lies: in its state, in its operand (views), or in a new buffer. */
+/* Whether a node's result is memory of its first input, and where.  A slice of a state is a copy:
+ * it must not change when the state does. */
+static bool is_view(const lowering *l, const sl_node *node, sl_operand *out) {
+    const sl_operand *x = &l->windows[node->inputs[0].v];
+    *out = (sl_operand){x->buffer, x->offset_bytes, l->graph->values[node->outputs[0].v].type};
+    if (sl_op_info_of(node->op)->traits & SL_OP_VIEW) return true;
+    if (node->op != SL_OP_slice || l->program->buffers[x->buffer.v].kind == SL_BUFFER_STATE)
+        return false;
+    const sl_access part = sl_slice_access(x, node->attrs);
+    out->offset_bytes = part.begin;
+    return part.count == 1;
+}
+
+/* Where each result of a step lies: in its state or in a new buffer. */
 static sl_status place_results(lowering *l, const sl_node *node, sl_error *err) {
     const sl_op_info *info = sl_op_info_of(node->op);
     for (uint32_t o = 0; o < info->output_count; o++) {
-        const sl_value result = node->outputs[o];
-        const sl_value_info *value = &l->graph->values[result.v];
+        sl_operand *window = &l->windows[node->outputs[o].v];
         if (info->output_state[o] >= 0) {
-            l->windows[result.v] = l->windows[node->inputs[info->output_state[o]].v];
-        } else if (info->traits & SL_OP_VIEW) {
-            l->windows[result.v] = l->windows[node->inputs[0].v];
-            l->windows[result.v].type = value->type;
+            *window = l->windows[node->inputs[info->output_state[o]].v];
+            l->version[node->outputs[o].v] = ++l->updates[window->buffer.v];
         } else {
-            SL_TRY(add_buffer(l, value, node->label, &l->windows[result.v], err));
+            SL_TRY(add_buffer(l, &l->graph->values[node->outputs[o].v], node->label, window, err));
         }
     }
     return SL_OK;
 }
 
-static sl_access whole(const sl_operand *operand) {
-    return (sl_access){operand->buffer, operand->offset_bytes,
-                       operand->offset_bytes + sl_type_bytes(&operand->type)};
+/* A view of a state is good until the state is updated. */
+static sl_status check_fresh(const lowering *l, sl_value value, const char *user, sl_error *err) {
+    const uint32_t buffer = l->windows[value.v].buffer.v;
+    if (l->version[value.v] == l->updates[buffer]) return SL_OK;
+    return sl_fail(err, SL_INVALID, "%s: uses a view of state '%s' that was updated since", user,
+                   l->program->buffers[buffer].name);
+}
+
+static sl_access *copy_accesses(sl_arena *arena, const sl_access *from, uint32_t count) {
+    sl_access *copy = SL_ARENA_NEW_ARRAY(arena, sl_access, count + 1);
+    if (copy) memcpy(copy, from, count * sizeof *from);
+    return copy;
 }
 
 static sl_status add_step(lowering *l, const sl_node *node, sl_error *err) {
     sl_program *p = l->program;
     const sl_op_info *info = sl_op_info_of(node->op);
-    enum { MOST = SL_MAX_INPUTS + SL_MAX_OUTPUTS };
-    sl_operand *operands = SL_ARENA_NEW_ARRAY(&p->arena, sl_operand, MOST);
-    sl_access *accesses = SL_ARENA_NEW_ARRAY(&p->arena, sl_access, 2 * MOST);
+    sl_operand *operands =
+        SL_ARENA_NEW_ARRAY(&p->arena, sl_operand, SL_MAX_INPUTS + SL_MAX_OUTPUTS);
     void *attrs = sl_arena_alloc(&p->arena, info->attrs_bytes, _Alignof(max_align_t));
-    if (!operands || !accesses || !attrs) return sl_no_memory(err, "a step", 0);
+    if (!operands || !attrs) return sl_no_memory(err, "a step", 0);
     memcpy(attrs, node->attrs, info->attrs_bytes);
-    sl_step step = {.op = node->op,
-                    .operands = operands,
-                    .attrs = attrs,
-                    .reads = accesses,
-                    .writes = accesses + MOST};
+    sl_step step = {.op = node->op, .operands = operands, .attrs = attrs};
     SL_TRY(copy_text(p, node->label, &step.label, err));
-    for (uint32_t i = 0; i < info->input_count; i++) {
-        const sl_operand window = l->windows[node->inputs[i].v];
-        operands[step.operand_count++] = window;
-        if (info->input_kinds[i] == SL_OPERAND_EXPERTS) continue;
-        accesses[step.read_count++] = whole(&window);
-        if (info->input_kinds[i] == SL_OPERAND_STATE)
-            accesses[MOST + step.write_count++] = whole(&window);
-    }
-    for (uint32_t o = 0; o < info->output_count; o++) {
-        if (info->output_state[o] >= 0) continue;
-        const sl_operand window = l->windows[node->outputs[o].v];
-        operands[step.operand_count++] = window;
-        accesses[MOST + step.write_count++] = whole(&window);
-    }
+    for (uint32_t i = 0; i < info->input_count; i++)
+        operands[step.operand_count++] = l->windows[node->inputs[i].v];
+    for (uint32_t o = 0; o < info->output_count; o++)
+        if (info->output_state[o] < 0)
+            operands[step.operand_count++] = l->windows[node->outputs[o].v];
+    sl_step_accesses accesses;
+    sl_op_accesses(node->op, operands, attrs, &accesses);
+    step.read_count = accesses.read_count;
+    step.write_count = accesses.write_count;
+    step.reads = copy_accesses(&p->arena, accesses.reads, accesses.read_count);
+    step.writes = copy_accesses(&p->arena, accesses.writes, accesses.write_count);
+    if (!step.reads || !step.writes) return sl_no_memory(err, "a step", 0);
     p->steps[p->step_count++] = step;
     return SL_OK;
+}
+
+static sl_status lower_node(lowering *l, const sl_node *node, sl_error *err) {
+    sl_operand view;
+    for (uint32_t i = 0; i < sl_op_info_of(node->op)->input_count; i++)
+        SL_TRY(check_fresh(l, node->inputs[i], node->label, err));
+    if (is_view(l, node, &view)) {
+        l->windows[node->outputs[0].v] = view;
+        l->version[node->outputs[0].v] = l->version[node->inputs[0].v];
+        return SL_OK;
+    }
+    SL_TRY(place_results(l, node, err));
+    return add_step(l, node, err);
 }
 
 static sl_status add_outputs(lowering *l, sl_error *err) {
@@ -122,6 +151,7 @@ static sl_status add_outputs(lowering *l, sl_error *err) {
     for (uint32_t o = 0; o < l->graph->output_count; o++) {
         const sl_graph_out *out = &l->graph->outputs[o];
         sl_program_output *output = &p->outputs[p->output_count++];
+        SL_TRY(check_fresh(l, out->value, out->name, err));
         output->operand = l->windows[out->value.v];
         SL_TRY(copy_text(p, out->name, &output->name, err));
         sl_buffer *buffer = &p->buffers[output->operand.buffer.v];
@@ -138,18 +168,15 @@ static sl_status fill(lowering *l, sl_error *err) {
         SL_TRY(add_buffer(l, value, value->name, &l->windows[v], err));
     }
     mark_live(l);
-    for (uint32_t n = 0; n < g->node_count; n++) {
-        if (!l->live[n]) continue;
-        SL_TRY(place_results(l, &g->nodes[n], err));
-        if (!(sl_op_info_of(g->nodes[n].op)->traits & SL_OP_VIEW))
-            SL_TRY(add_step(l, &g->nodes[n], err));
-    }
+    for (uint32_t n = 0; n < g->node_count; n++)
+        if (l->live[n]) SL_TRY(lower_node(l, &g->nodes[n], err));
+    l->program->report.nodes = g->node_count;
+    l->program->report.steps = l->program->step_count;
     return add_outputs(l, err);
 }
 
 sl_status sl_lower(const sl_graph *graph, const sl_allocator *allocator, sl_program **out,
                    sl_error *err) {
-    sl_status status = SL_OK;
     sl_arena arena, scratch;
     sl_arena_init(&arena, allocator);
     sl_arena_init(&scratch, allocator);
@@ -163,14 +190,18 @@ sl_status sl_lower(const sl_graph *graph, const sl_allocator *allocator, sl_prog
         .graph = graph,
         .program = program,
         .windows = SL_ARENA_NEW_ARRAY(&scratch, sl_operand, graph->value_count + 1),
+        .version = SL_ARENA_NEW_ARRAY(&scratch, uint32_t, graph->value_count + 1),
+        .updates = SL_ARENA_NEW_ARRAY(&scratch, uint32_t, graph->value_count + 1),
         .live = SL_ARENA_NEW_ARRAY(&scratch, bool, graph->node_count + 1),
     };
     program->buffers = SL_ARENA_NEW_ARRAY(&program->arena, sl_buffer, graph->value_count + 1);
     program->steps = SL_ARENA_NEW_ARRAY(&program->arena, sl_step, graph->node_count + 1);
-    program->outputs = SL_ARENA_NEW_ARRAY(&program->arena, sl_program_output, graph->output_count + 1);
-    status = l.windows && l.live && program->buffers && program->steps && program->outputs
-                 ? copy_text(program, graph->name, &program->name, err)
-                 : sl_no_memory(err, "a program", 0);
+    program->outputs =
+        SL_ARENA_NEW_ARRAY(&program->arena, sl_program_output, graph->output_count + 1);
+    const bool fine = l.windows && l.version && l.updates && l.live && program->buffers &&
+                      program->steps && program->outputs;
+    sl_status status = fine ? copy_text(program, graph->name, &program->name, err)
+                            : sl_no_memory(err, "a program", 0);
     if (status == SL_OK) status = fill(&l, err);
     sl_arena_deinit(&scratch);
     if (status != SL_OK) {

@@ -1,4 +1,5 @@
-/* ops_test.c - Every op against PyTorch (tests/data/ops/fixtures.json), and its refusals. */
+/* ops_test.c - Every op against PyTorch (tests/data/ops/fixtures.json), fused ones against formulas
+ * written out (fused.json), and their refusals. */
 #include "compiler/graph.h"
 #include "compiler/ops/semantics.h"
 #include "core/codec.h"
@@ -234,17 +235,22 @@ static sl_op run_fixture(const json_t *item, size_t index) {
     return b.op;
 }
 
-static void every_op_matches_pytorch(void **state) {
-    (void)state;
+static void run_fixtures(const char *path, uint32_t seen[SL_OP_COUNT]) {
     json_error_t error;
-    json_t *cases = json_load_file("tests/data/ops/fixtures.json", 0, &error);
-    if (!cases) fail_msg("tests/data/ops/fixtures.json: %s", error.text);
-    uint32_t seen[SL_OP_COUNT] = {0};
+    json_t *cases = json_load_file(path, 0, &error);
+    if (!cases) fail_msg("%s: %s", path, error.text);
     for (size_t i = 0; i < json_array_size(cases); i++)
         seen[run_fixture(json_array_get(cases, i), i)]++;
+    json_decref(cases);
+}
+
+static void every_op_matches_its_fixtures(void **state) {
+    (void)state;
+    uint32_t seen[SL_OP_COUNT] = {0};
+    run_fixtures("tests/data/ops/fixtures.json", seen);
+    run_fixtures("tests/data/ops/fused.json", seen);
     for (int op = 0; op < SL_OP_COUNT; op++)
         if (seen[op] < 2) fail_msg("%s has %u fixtures", sl_op_info_of((sl_op)op)->name, seen[op]);
-    json_decref(cases);
 }
 
 /* ---- Not a number ---- */
@@ -549,7 +555,7 @@ static void inference_is_total(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_op_matches_pytorch),
+        cmocka_unit_test(every_op_matches_its_fixtures),
         cmocka_unit_test(nan_wins_in_maximum_and_minimum),
         cmocka_unit_test(nan_survives_relu_and_reduce_max),
         cmocka_unit_test(chunks_equal_steps),

@@ -1,8 +1,12 @@
 /* fuse.h - Joining nodes into ops that do the same work in fewer passes over memory.
  *
- * Patterns are data (patterns.def): a producer and a consumer, a condition, a replacement, and how
- * to undo it.  A fusion is legal when the intermediate value has one use, is no output, and shapes
- * are exactly those of the fused op. */
+ * Patterns are data (patterns.def): parts, and the node that replaces them; read backwards, how to
+ * undo it.  A fusion is legal when only the parts use an intermediate value, which is no output;
+ * shapes are exactly those of the fused op; and no read of a state passes its update.  Elementwise
+ * chains of equal shapes that no pattern takes become regions (core/region.h).
+ *
+ * Both rewrite the graph in place and give its values new ids: find them by name or among the
+ * outputs.  After a failure the graph is only good for being destroyed. */
 #ifndef SL_COMPILER_PASSES_FUSE_H
 #define SL_COMPILER_PASSES_FUSE_H
 #include "compiler/graph.h"
@@ -17,7 +21,8 @@ typedef struct {
     uint32_t fused_nodes; /* nodes that went into others */
 } sl_fusion_report;
 
-/* Rewrites the graph in place to a fixed point, deterministically.  report may be NULL. */
+/* To a fixed point, deterministically.  A fused node has the label of its last part.  report may be
+ * NULL. */
 SL_CHECKED sl_status sl_fuse(sl_graph *graph, sl_fusion_report *report, sl_error *err);
 /* The opposite: every fused op as what it was made of. */
 SL_CHECKED sl_status sl_unfuse(sl_graph *graph, sl_error *err);

@@ -24,4 +24,7 @@ SL_CHECKED sl_status sl_dag_reduce(const sl_dag *dag, sl_arena *arena, sl_dag *o
 /* reach[s]: bit t set when there is a path from s to t.  Rows of ceil(n / 64) words. */
 SL_CHECKED sl_status sl_dag_closure(const sl_dag *dag, sl_arena *arena, uint64_t **out_reach,
                                     sl_error *err);
+/* How many pairs of steps conflict: what a barrier or an edge for each would come to. */
+SL_CHECKED sl_status sl_dag_count_conflicts(const sl_program *program, sl_space space,
+                                            sl_arena *arena, uint32_t *out_pairs, sl_error *err);
 #endif

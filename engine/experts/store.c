@@ -22,6 +22,7 @@ typedef struct {
     uint32_t parts_left; /* reads in flight */
     bool checked;        /* against the checksums */
     uint64_t wanted_by;  /* the request that has yet to take it; 0: none */
+    double submitted;    /* when its reads began */
 } slot;
 
 typedef struct {
@@ -52,6 +53,7 @@ struct sl_expert_store {
     slot_list ready;
     request current;
     sl_expert_stats stats;
+    sl_read_log *log;  /* NULL: none */
     uint32_t *slot_of; /* [layers * experts]: slot or NONE */
     uint32_t *waiting; /* [experts]: keys of the current request without a slot */
     slot slots[];
@@ -170,10 +172,27 @@ static void start_waiting(sl_expert_store *store) {
         slot *self = &store->slots[s];
         list_remove(store, &store->idle, s);
         if (self->key != NONE) store->slot_of[self->key] = NONE;
-        *self = (slot){.key = key, .wanted_by = current->serial};
+        *self = (slot){.key = key, .wanted_by = current->serial, .submitted = sl_clock_seconds()};
         store->slot_of[key] = s;
         start_read(store, s);
     }
+}
+
+static void log_arrival(sl_expert_store *store, const slot *arrived) {
+    sl_read_log *log = store->log;
+    if (!log || arrived->key == NONE) return;
+    if (log->count == log->capacity) {
+        log->dropped++;
+        return;
+    }
+    uint64_t bytes = 0;
+    for (uint32_t part = 0; part < part_count(store, arrived->key); part++)
+        bytes += find_place(store, arrived->key, part).extent.bytes;
+    log->events[log->count++] = (sl_read_event){.layer = arrived->key / store->table->experts,
+                                                .expert = arrived->key % store->table->experts,
+                                                .bytes = bytes,
+                                                .submit = arrived->submitted,
+                                                .complete = sl_clock_seconds()};
 }
 
 static void finish_read(sl_expert_store *store, const sl_read_result *result) {
@@ -193,6 +212,7 @@ static void finish_read(sl_expert_store *store, const sl_read_result *result) {
             sl_round_up(from.skip + from.extent.bytes, sl_reader_alignment(store->reader));
     }
     if (self->parts_left) return;
+    log_arrival(store, self);
     if (self->wanted_by == store->current.serial)
         list_insert(store, &store->ready, s, store->ready.last);
     else
@@ -578,4 +598,10 @@ sl_expert_stats sl_expert_store_stats(const sl_expert_store *store) {
     const sl_expert_stats stats = store->stats;
     pthread_mutex_unlock(lock);
     return stats;
+}
+
+void sl_expert_store_attach(sl_expert_store *store, sl_read_log *log) {
+    pthread_mutex_lock(&store->lock);
+    store->log = log;
+    pthread_mutex_unlock(&store->lock);
 }

@@ -16,6 +16,20 @@ typedef struct {
     uint64_t slot_count, slot_bytes, used_bytes; /* used: what the store holds of its budget */
 } sl_expert_stats;
 
+/* One expert's way from disk to memory. */
+typedef struct {
+    uint32_t layer, expert;
+    uint64_t bytes;          /* of its parts, without alignment */
+    double submit, complete; /* seconds on sl_clock_seconds */
+} sl_read_event;
+
+/* Filled by the store, allocated by its owner.  When it is full, further events are counted and
+ * dropped. */
+typedef struct {
+    sl_read_event *events;
+    uint32_t capacity, count, dropped;
+} sl_read_log;
+
 typedef struct sl_expert_store sl_expert_store;
 
 /* The smallest budget that works: experts_used slots. */
@@ -29,4 +43,7 @@ SL_CHECKED sl_status sl_expert_store_create(const sl_expert_table *table, sl_rea
 void sl_expert_store_destroy(sl_expert_store *store); /* waits for reads in flight */
 sl_expert_source *sl_expert_store_source(sl_expert_store *store);
 sl_expert_stats sl_expert_store_stats(const sl_expert_store *store);
+/* Records every expert that arrives from now on; NULL stops.  The log is borrowed and may be read
+ * after that. */
+void sl_expert_store_attach(sl_expert_store *store, sl_read_log *log);
 #endif

@@ -673,8 +673,40 @@ static void test_real_readers(void **unused) {
     free_world(w);
 }
 
+/* Every miss is written down once, with all its bytes, until the log is full or taken away. */
+static void test_log_of_reads(void **unused) {
+    (void)unused;
+    world *w = make_world((sl_simulated_options){.seed = 11}, true);
+    sl_read_event events[6];
+    sl_read_log log = {.events = events, .capacity = 6};
+    open_store(w, 0);
+    sl_expert_store_attach(w->store, &log);
+    static const int32_t first[] = {1, 5, 9, 23}, second[] = {5, 7, 8, 9, 10};
+    assert_int_equal(request(w, 2, first, 4, NULL), SL_OK);
+    assert_int_equal(run_workers(w, 2).taken, 4);
+    assert_int_equal(log.count, 4);
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(events[i].layer, 2);
+        assert_int_equal(events[i].bytes, 3 * MATRIX_BYTES);
+        assert_true(events[i].submit > 0 && events[i].submit <= events[i].complete);
+        bool wanted = false;
+        for (uint32_t e = 0; e < 4; e++) wanted |= events[i].expert == (uint32_t)first[e];
+        assert_true(wanted);
+    }
+    assert_int_equal(request(w, 2, second, 5, NULL), SL_OK); /* 5 and 9 are there */
+    assert_int_equal(run_workers(w, 2).taken, 5);
+    assert_int_equal(log.count, 6);
+    assert_int_equal(log.dropped, 1);
+    sl_expert_store_attach(w->store, NULL);
+    assert_int_equal(request(w, 1, first, 4, NULL), SL_OK);
+    assert_int_equal(run_workers(w, 1).taken, 4);
+    assert_int_equal(log.dropped, 1);
+    free_world(w);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_log_of_reads),
         cmocka_unit_test(test_contents_of_every_layout),
         cmocka_unit_test(test_hits_and_misses_follow_the_model),
         cmocka_unit_test(test_requests_larger_than_the_store),

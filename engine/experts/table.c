@@ -136,3 +136,31 @@ sl_status sl_expert_table_build(sl_source *source, const sl_model_config *config
     }
     return SL_OK;
 }
+
+/* One part per expert, its matrices one after the other, all layers alike. */
+sl_status sl_expert_table_imagine(const sl_model_config *config, sl_arena *arena,
+                                  sl_expert_table *out, sl_error *err) {
+    const int64_t width = config->expert_width, hidden = config->hidden;
+    sl_expert_layer *layers = SL_ARENA_NEW_ARRAY(arena, sl_expert_layer, config->layers);
+    sl_extent *parts = SL_ARENA_NEW_ARRAY(arena, sl_extent, config->experts);
+    if (!layers || !parts)
+        return sl_no_memory(err, "expert table", config->experts * sizeof *parts);
+    *out = (sl_expert_table){.layers = config->layers,
+                             .experts = config->experts,
+                             .experts_used = config->experts_used,
+                             .layer = layers};
+    sl_expert_layer layer = {.part_count = 1, .parts = parts};
+    uint64_t bytes = 0;
+    for (int m = 0; m < SL_EXPERT_MATRICES; m++) {
+        const sl_type type = m == SL_DOWN ? sl_type_make(SL_DTYPE_q4, 2, hidden, width)
+                                          : sl_type_make(SL_DTYPE_q4, 2, width, hidden);
+        layer.matrices[m] = (sl_expert_matrix){type, 0, bytes};
+        bytes += sl_type_bytes(&type);
+    }
+    for (uint32_t e = 0; e < config->experts; e++) parts[e] = (sl_extent){0, e * bytes, bytes};
+    for (uint32_t i = 0; i < config->layers; i++) {
+        layers[i] = layer;
+        add_sizes(&layer, out);
+    }
+    return SL_OK;
+}

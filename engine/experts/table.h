@@ -35,4 +35,8 @@ typedef struct {
  * names the tensor, what was found and what was wanted.  The table lives in arena. */
 SL_CHECKED sl_status sl_expert_table_build(sl_source *source, const sl_model_config *config,
                                            sl_arena *arena, sl_expert_table *out, sl_error *err);
+
+/* A table of the same shape that lies nowhere: for planning a model without its weights. */
+SL_CHECKED sl_status sl_expert_table_imagine(const sl_model_config *config, sl_arena *arena,
+                                             sl_expert_table *out, sl_error *err);
 #endif

@@ -8,7 +8,14 @@ void sl_weights_init(sl_weights *weights, sl_source *source, const sl_allocator 
     sl_arena_init(&weights->arena, allocator);
 }
 
-void sl_weights_deinit(sl_weights *weights) { sl_arena_deinit(&weights->arena); }
+void sl_weights_imagine(sl_weights *weights, const sl_allocator *allocator) {
+    sl_weights_init(weights, NULL, allocator);
+    weights->imagined = true;
+}
+
+void sl_weights_deinit(sl_weights *weights) {
+    sl_arena_deinit(&weights->arena);
+}
 
 const sl_weight *sl_weights_find(const sl_weights *weights, const char *name) {
     for (uint32_t i = 0; i < weights->count; i++)
@@ -27,9 +34,10 @@ static sl_status check(const sl_tensor_entry *entry, sl_weight_kind kind, const 
                        sl_error *err) {
     char found[SL_TYPE_TEXT], wanted[SL_TYPE_TEXT];
     const sl_dtype_info *info = &sl_dtype_infos[entry->type.dtype];
-    const bool usable = info->kind == SL_KIND_FLOAT ||
-                        (info->kind == SL_KIND_PANEL && kind == SL_WEIGHT_MATRIX);
-    const sl_dims a = kind == SL_WEIGHT_VECTOR ? without_ones(&entry->type.shape) : entry->type.shape;
+    const bool usable =
+        info->kind == SL_KIND_FLOAT || (info->kind == SL_KIND_PANEL && kind == SL_WEIGHT_MATRIX);
+    const sl_dims a =
+        kind == SL_WEIGHT_VECTOR ? without_ones(&entry->type.shape) : entry->type.shape;
     const sl_dims b = kind == SL_WEIGHT_VECTOR ? without_ones(shape) : *shape;
     if (usable && sl_dims_equal(&a, &b)) return SL_OK;
     const sl_type want = {SL_DTYPE_f32, *shape};
@@ -75,6 +83,10 @@ sl_status sl_weights_get(sl_weights *weights, const char *name, sl_weight_kind k
                          const sl_dims *shape, const sl_weight **out, sl_error *err) {
     *out = sl_weights_find(weights, name);
     if (*out) return SL_OK;
+    if (weights->imagined) {
+        const sl_dtype dtype = kind == SL_WEIGHT_MATRIX ? SL_DTYPE_q4 : SL_DTYPE_f32;
+        return append(weights, (sl_weight){.name = name, .type = {dtype, *shape}}, out, err);
+    }
     const sl_tensor_entry *entry = sl_model_tensor(weights->source, name);
     if (!entry)
         return sl_fail(err, SL_FORMAT, "%s: tensor '%s' is missing",

@@ -15,9 +15,13 @@ typedef struct {
     sl_weight *items;
     uint32_t count, capacity;
     uint64_t mapped_bytes, converted_bytes;
+    bool imagined;
 } sl_weights;
 
 void sl_weights_init(sl_weights *weights, sl_source *source, const sl_allocator *allocator);
+/* Without a source: every weight asked for exists, matrices as q4 and vectors as f32, and has no
+ * data.  For planning a model without its weights. */
+void sl_weights_imagine(sl_weights *weights, const sl_allocator *allocator);
 void sl_weights_deinit(sl_weights *weights);
 
 /* SL_WEIGHT_MATRIX: mapped as it is, any float or panel type.  SL_WEIGHT_VECTOR: small, converted

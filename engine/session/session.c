@@ -279,5 +279,11 @@ sl_stats sl_session_stats(const sl_session *session) {
     stats.stall_seconds = now.stall_seconds - before->stall_seconds;
     stats.programs_compiled = steps.compiled;
     stats.compile_seconds = steps.compile_seconds;
+    stats.build_seconds = steps.build_seconds;
+    stats.fuse_seconds = steps.fuse_seconds;
+    stats.lower_seconds = steps.lower_seconds;
+    stats.schedule_seconds = steps.schedule_seconds;
+    stats.plan_seconds = steps.plan_seconds;
+    stats.load_seconds = steps.load_seconds;
     return stats;
 }

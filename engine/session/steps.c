@@ -1,6 +1,5 @@
 #include "engine/session/steps.h"
 #include "base/clock.h"
-#include "compiler/compile.h"
 #include <string.h>
 
 typedef struct {
@@ -59,13 +58,16 @@ static void *state_named(const sl_steps *steps, const char *name) {
 /* What a declared value is bound to, by kind and name. */
 static void *memory_of(sl_steps *steps, const sl_value_info *value) {
     switch (value->kind) {
-    case SL_VALUE_INPUT: return input_named(steps, value->name);
-    case SL_VALUE_STATE: return state_named(steps, value->name);
+    case SL_VALUE_INPUT:
+        return input_named(steps, value->name);
+    case SL_VALUE_STATE:
+        return state_named(steps, value->name);
     case SL_VALUE_WEIGHT: {
         const sl_weight *weight = sl_weights_find(steps->options.shape.weights, value->name);
         return weight ? (void *)(uintptr_t)weight->data : NULL; /* devices never write weights */
     }
-    default: return NULL;
+    default:
+        return NULL;
     }
 }
 
@@ -91,10 +93,25 @@ static sl_status make_states(sl_steps *steps, const sl_graph *graph, sl_error *e
     return SL_OK;
 }
 
+static void describe_program(sl_steps_stats *stats, const sl_program *program) {
+    const sl_program_report *report = &program->report;
+    stats->step_count = program->step_count;
+    stats->level_count = program->level_count;
+    stats->arena_bytes = program->arena_bytes;
+    stats->unshared_bytes = report->unshared_bytes;
+    stats->fuse_seconds += report->fuse_seconds;
+    stats->lower_seconds += report->lower_seconds;
+    stats->schedule_seconds += report->schedule_seconds;
+    stats->plan_seconds += report->plan_seconds;
+}
+
 static sl_status bind_device(sl_steps *steps, compiled_step *step, sl_error *err) {
     const sl_device_ops *ops = steps->options.device->ops;
-    SL_TRY(sl_compile_graph(step->graph, steps->options.allocator, &step->program, err));
+    SL_TRY(sl_compile_graph(step->graph, &steps->options.how, steps->options.allocator,
+                            &step->program, err));
+    const double begin = sl_clock_seconds();
     SL_TRY(ops->load(steps->options.device, step->program, &step->executable, err));
+    steps->stats.load_seconds += sl_clock_seconds() - begin;
     for (uint32_t v = 1; v <= step->graph->value_count; v++) {
         const sl_value_info *value = &step->graph->values[v];
         sl_buffer_id buffer;
@@ -104,10 +121,7 @@ static sl_status bind_device(sl_steps *steps, compiled_step *step, sl_error *err
         else if (value->kind != SL_VALUE_CONSTANT)
             SL_TRY(ops->bind(step->executable, buffer, memory_of(steps, value), err));
     }
-    steps->stats.step_count = step->program->step_count;
-    steps->stats.level_count = step->program->level_count;
-    steps->stats.arena_bytes = step->program->arena_bytes;
-    steps->stats.unshared_bytes = step->program->unshared_bytes;
+    describe_program(&steps->stats, step->program);
     return SL_OK;
 }
 
@@ -117,7 +131,8 @@ static sl_status bind_evaluator(sl_steps *steps, compiled_step *step, sl_error *
         const sl_value_info *value = &step->graph->values[v];
         const sl_value id = {v};
         if (value->kind == SL_VALUE_EXPERTS)
-            SL_TRY(sl_evaluator_bind_experts(step->evaluator, id, steps->options.experts_source, err));
+            SL_TRY(
+                sl_evaluator_bind_experts(step->evaluator, id, steps->options.experts_source, err));
         else if (value->kind == SL_VALUE_STATE)
             SL_TRY(sl_evaluator_bind_state(step->evaluator, id, memory_of(steps, value), err));
         else if (value->kind == SL_VALUE_INPUT || value->kind == SL_VALUE_WEIGHT)
@@ -131,7 +146,9 @@ static sl_status compile_step(sl_steps *steps, compiled_step *step, sl_error *er
     shape.rows = step->rows;
     shape.wanted = step->wanted;
     SL_TRY(sl_graph_create("step", steps->options.allocator, &step->graph, err));
+    const double begin = sl_clock_seconds();
     SL_TRY(steps->options.architecture->build(&shape, step->graph, err));
+    steps->stats.build_seconds += sl_clock_seconds() - begin;
     if (!steps->states) SL_TRY(make_states(steps, step->graph, err));
     return steps->options.device ? bind_device(steps, step, err) : bind_evaluator(steps, step, err);
 }
@@ -234,7 +251,21 @@ sl_status sl_steps_run(sl_steps *steps, const sl_step_rows *rows, sl_step_result
     return SL_OK;
 }
 
-sl_steps_stats sl_steps_describe(const sl_steps *steps) { return steps->stats; }
+sl_steps_stats sl_steps_describe(const sl_steps *steps) {
+    return steps->stats;
+}
+
+const sl_steps_options *sl_steps_given(const sl_steps *steps) {
+    return &steps->options;
+}
+
+sl_status sl_steps_prepare(sl_steps *steps, uint32_t rows, uint32_t wanted, sl_prepared_step *out,
+                           sl_error *err) {
+    compiled_step *step;
+    SL_TRY(find_step(steps, rows, wanted, &step, err));
+    *out = (sl_prepared_step){step->program, step->executable};
+    return SL_OK;
+}
 
 uint64_t sl_steps_recurrent_bytes(const sl_steps *steps) {
     uint64_t bytes = 0;

@@ -5,6 +5,7 @@
  * one makes room. */
 #ifndef SL_ENGINE_SESSION_STEPS_H
 #define SL_ENGINE_SESSION_STEPS_H
+#include "compiler/compile.h"
 #include "compiler/eval.h"
 #include "engine/models/architecture.h"
 #include "runtime/device.h"
@@ -26,12 +27,14 @@ typedef struct {
     sl_step_shape shape; /* rows and wanted are set per step */
     sl_device *device;   /* NULL: the reference evaluator */
     sl_expert_source *experts_source;
+    sl_compile_how how; /* for devices */
     const sl_allocator *allocator;
 } sl_steps_options;
 
 typedef struct {
     uint64_t compiled;
-    double compile_seconds;
+    double compile_seconds; /* of all programs: what follows, and binding */
+    double build_seconds, fuse_seconds, lower_seconds, schedule_seconds, plan_seconds, load_seconds;
     uint64_t state_bytes;
     uint32_t step_count, level_count; /* of the program compiled last */
     uint64_t arena_bytes, unshared_bytes;
@@ -39,11 +42,21 @@ typedef struct {
 
 typedef struct sl_steps sl_steps;
 /* Compiles the one-row step, which finds and checks every weight and allocates the states. */
-SL_CHECKED sl_status sl_steps_create(const sl_steps_options *options, sl_steps **out, sl_error *err);
+SL_CHECKED sl_status sl_steps_create(const sl_steps_options *options, sl_steps **out,
+                                     sl_error *err);
 void sl_steps_destroy(sl_steps *steps);
 SL_CHECKED sl_status sl_steps_run(sl_steps *steps, const sl_step_rows *rows, sl_step_result *out,
                                   sl_error *err);
 sl_steps_stats sl_steps_describe(const sl_steps *steps);
+const sl_steps_options *sl_steps_given(const sl_steps *steps);
+
+/* The step of a shape, compiled now unless it is kept; to look at, until the next call. */
+typedef struct {
+    const sl_program *program;
+    sl_executable *executable;
+} sl_prepared_step;
+SL_CHECKED sl_status sl_steps_prepare(sl_steps *steps, uint32_t rows, uint32_t wanted,
+                                      sl_prepared_step *out, sl_error *err);
 
 /* The recurrent part of a slot's state (conv windows and delta memories), which unlike KV cannot be
  * cut back.  bytes is the same for every slot. */

@@ -33,6 +33,8 @@ typedef struct {
     uint32_t context_tokens;      /* per session; default: the model's, at most 4096 */
     sl_allocator allocator;       /* default: the C library's */
     sl_logger logger;             /* default: silent */
+    const char *compile;          /* words of inspect.h; default: "", levels and all that gains */
+    int pin_threads;              /* nonzero: each thread but the caller's stays on one core */
 } sl_model_options;
 
 /* path: a Hugging Face folder or a sluice pack. */
@@ -127,7 +129,8 @@ typedef struct {
     uint64_t prefill_tokens, decode_tokens;
     double prefill_seconds, decode_seconds;
     uint64_t programs_compiled;
-    double compile_seconds;
+    double compile_seconds; /* of all programs: what follows, and binding */
+    double build_seconds, fuse_seconds, lower_seconds, schedule_seconds, plan_seconds, load_seconds;
 } sl_stats;
 SL_API sl_stats sl_session_stats(const sl_session *session);
 

@@ -6,6 +6,7 @@
 typedef struct {
     uint32_t threads; /* 0: one per core */
     const char *isa;  /* NULL: the best this machine runs */
+    bool pin;         /* each thread on a core of its own, see sl_team_pin */
 } sl_cpu_options;
 SL_CHECKED sl_status sl_device_cpu_create(const sl_cpu_options *options,
                                           const sl_allocator *allocator, sl_device **out,

@@ -1,6 +1,6 @@
 /* attention.c - Rotary positions, the key-value cache, and attention over it. */
 #include "runtime/cpu/kernels/kernels.h"
-#include "runtime/cpu/kernels/vmath.h"
+#include "runtime/cpu/kernels/norm.h"
 
 /* ---- rope: an item is a row (token) ---- */
 
@@ -10,35 +10,85 @@ SPLIT(rope) {
                       a->attrs.rotary * sizeof(float)};
 }
 
-static void rotate(const float *x, float *out, const float *cosine, const float *sine,
-                   int64_t half) {
+/* Cosines and sines of one position. */
+typedef struct {
+    float *cosine, *sine;
+    int64_t half;
+} turn;
+
+SL_CHECKED static sl_status turn_of(sl_rope_attrs rope, const sl_cview *positions, int64_t t,
+                                    float *scratch, turn *out, sl_error *err) {
+    const int32_t position = ((const int32_t *)positions->data)[t];
+    SL_TRY(check_index(position, INT32_MAX, "rope: position", t, err));
+    const int64_t half = rope.rotary / 2;
+    *out = (turn){scratch, scratch + half, half};
+    for (int64_t j = 0; j < half; j++) {
+        const double exponent = -2.0 * (double)j / (double)rope.rotary;
+        const double angle = (double)position * pow((double)rope.theta, exponent);
+        out->cosine[j] = (float)cos(angle);
+        out->sine[j] = (float)sin(angle);
+    }
+    return SL_OK;
+}
+
+/* One head.  Never inlined: the compiler is free to fuse either product with the difference, and
+ * must choose alike for every kernel that rotates. */
+static __attribute__((noinline)) void rotate(const turn *r, const float *x, float *out,
+                                             int64_t width) {
+    const float *cosine = r->cosine, *sine = r->sine;
+    const int64_t half = r->half;
     for (int64_t j = 0; j < half; j++) {
         const float first = x[j], second = x[j + half];
         out[j] = first * cosine[j] - second * sine[j];
         out[j + half] = second * cosine[j] + first * sine[j];
     }
+    memcpy(out + 2 * half, x + 2 * half, (size_t)(width - 2 * half) * sizeof *out);
 }
 
 RUN(rope) {
     const sl_rope_args *a = args;
     const int64_t heads = dim(&a->x.type, 1), width = dim(&a->x.type, 2);
-    const int64_t half = a->attrs.rotary / 2;
-    float *cosine = worker->scratch, *sine = cosine + half;
     for (int64_t t = begin; t < end; t++) {
-        const int32_t position = ((const int32_t *)a->positions.data)[t];
-        SL_TRY(check_index(position, INT32_MAX, "rope: position", t, worker->err));
-        for (int64_t j = 0; j < half; j++) {
-            const double exponent = -2.0 * (double)j / (double)a->attrs.rotary;
-            const double angle = (double)position * pow((double)a->attrs.theta, exponent);
-            cosine[j] = (float)cos(angle);
-            sine[j] = (float)sin(angle);
-        }
-        for (int64_t h = t * heads; h < (t + 1) * heads; h++) {
-            const float *x = (const float *)a->x.data + h * width;
-            float *out = (float *)a->out.data + h * width;
-            rotate(x, out, cosine, sine, half);
-            memcpy(out + 2 * half, x + 2 * half, (size_t)(width - 2 * half) * sizeof *out);
-        }
+        turn r;
+        SL_TRY(turn_of(a->attrs, &a->positions, t, worker->scratch, &r, worker->err));
+        for (int64_t at = t * heads * width; at < (t + 1) * heads * width; at += width)
+            rotate(&r, (const float *)a->x.data + at, (float *)a->out.data + at, width);
+    }
+    return SL_OK;
+}
+
+/* ---- norm and rope: an item is a row ---- */
+
+static sl_split split_norm_rope(const sl_type *x, uint32_t rotary) {
+    return (sl_split){dim(x, 0), grain_of(2 * sl_dims_tail(&x->shape, 1) + 2048),
+                      ((size_t)rotary + (size_t)dim(x, 2)) * sizeof(float)};
+}
+
+/* All heads of a row; a head's norm is rounded in `normed` before it is rotated. */
+static void norm_rope_row(const rms_norm *norm, const turn *r, const float *x, float *out,
+                          int64_t heads, float *normed) {
+    for (int64_t h = 0; h < heads; h++) {
+        rms_norm_row(norm, x + h * norm->n, normed);
+        rotate(r, normed, out + h * norm->n, norm->n);
+    }
+}
+
+SPLIT(norm_rope) {
+    const sl_norm_rope_args *a = args;
+    return split_norm_rope(&a->x.type, a->attrs.rotary);
+}
+RUN(norm_rope) {
+    const sl_norm_rope_args *a = args;
+    const int64_t heads = dim(&a->x.type, 1), width = dim(&a->x.type, 2);
+    const rms_norm norm = {a->gain.data, width, a->attrs.eps, a->attrs.offset};
+    const sl_rope_attrs rope = {.rotary = a->attrs.rotary, .theta = a->attrs.theta};
+    float *normed = (float *)worker->scratch + rope.rotary;
+    for (int64_t t = begin; t < end; t++) {
+        const int64_t at = t * heads * width;
+        turn r;
+        SL_TRY(turn_of(rope, &a->positions, t, worker->scratch, &r, worker->err));
+        norm_rope_row(&norm, &r, (const float *)a->x.data + at, (float *)a->out.data + at, heads,
+                      normed);
     }
     return SL_OK;
 }
@@ -67,6 +117,29 @@ RUN(kv_append) {
         SL_TRY(cache_row(&a->cache_k.type, a->slots.data, a->positions.data, t, &row, worker->err));
         memcpy((float *)a->cache_k.data + row * n, (const float *)a->k.data + t * n,
                (size_t)n * sizeof(float));
+        memcpy((float *)a->cache_v.data + row * n, (const float *)a->v.data + t * n,
+               (size_t)n * sizeof(float));
+    }
+    return SL_OK;
+}
+
+SPLIT(norm_rope_append) {
+    const sl_norm_rope_append_args *a = args;
+    return split_norm_rope(&a->k.type, a->attrs.rotary);
+}
+RUN(norm_rope_append) {
+    const sl_norm_rope_append_args *a = args;
+    const int64_t heads = dim(&a->k.type, 1), width = dim(&a->k.type, 2), n = heads * width;
+    const rms_norm norm = {a->gain.data, width, a->attrs.eps, a->attrs.offset};
+    const sl_rope_attrs rope = {.rotary = a->attrs.rotary, .theta = a->attrs.theta};
+    float *normed = (float *)worker->scratch + rope.rotary;
+    for (int64_t t = begin; t < end; t++) {
+        int64_t row = 0;
+        turn r;
+        SL_TRY(cache_row(&a->cache_k.type, a->slots.data, a->positions.data, t, &row, worker->err));
+        SL_TRY(turn_of(rope, &a->positions, t, worker->scratch, &r, worker->err));
+        norm_rope_row(&norm, &r, (const float *)a->k.data + t * n,
+                      (float *)a->cache_k.data + row * n, heads, normed);
         memcpy((float *)a->cache_v.data + row * n, (const float *)a->v.data + t * n,
                (size_t)n * sizeof(float));
     }

@@ -3,7 +3,7 @@
  * An item is a block of BLOCK elements of the output.  Every element takes the same path whether it
  * falls into a whole vector or a last partial one. */
 #include "runtime/cpu/kernels/kernels.h"
-#include "runtime/cpu/kernels/vmath.h"
+#include "runtime/cpu/kernels/pointwise.h"
 
 enum { BLOCK = 1024 };
 
@@ -21,10 +21,7 @@ INLINE void unary(const sl_cview *x, const sl_view *out, int64_t begin, int64_t 
     FOR_VECTORS(i, n, last - first, vstore_n(to + i, apply(vload_n(from + i, n)), n););
 }
 
-#define UNARY(OP, OPERATIONS, ...)                                                                 \
-    INLINE vf apply_##OP(vf x) {                                                                   \
-        return __VA_ARGS__;                                                                        \
-    }                                                                                              \
+#define UNARY(OP, OPERATIONS)                                                                      \
     SPLIT(OP) {                                                                                    \
         return split_elements(&((const sl_##OP##_args *)args)->out.type, OPERATIONS);              \
     }                                                                                              \
@@ -34,37 +31,17 @@ INLINE void unary(const sl_cview *x, const sl_view *out, int64_t begin, int64_t 
         return SL_OK;                                                                              \
     }
 
-INLINE vf vsqrt(vf x) {
-#if defined(__AVX512F__)
-    return (vf)_mm512_sqrt_ps((__m512)x);
-#elif defined(__AVX2__)
-    return (vf)_mm256_sqrt_ps((__m256)x);
-#else
-    for (int i = 0; i < LANES; i++) x[i] = sqrtf(x[i]);
-    return x;
-#endif
-}
-
-/* Functions without a vector form, lane by lane. */
-INLINE vf each_lane(vf x, float f(float x)) {
-    for (int i = 0; i < LANES; i++) x[i] = f(x[i]);
-    return x;
-}
-static inline float gelu_of(float x) {
-    return 0.5f * x * erfcf(x * -0.70710678118654752f);
-}
-
-UNARY(neg, 1, -x)
-UNARY(abs, 1, (vf)((vu)x & 0x7fffffff))
-UNARY(relu, 1, vmax(vzero(), x))
-UNARY(exp, 4, vexp(x))
-UNARY(log, 16, each_lane(x, logf))
-UNARY(sqrt, 2, vsqrt(x))
-UNARY(rsqrt, 4, vsplat(1.0f) / vsqrt(x))
-UNARY(tanh, 16, each_lane(x, tanhf))
-UNARY(sigmoid, 4, vsigmoid(x))
-UNARY(silu, 4, vsilu(x))
-UNARY(gelu, 16, each_lane(x, gelu_of))
+UNARY(neg, 1)
+UNARY(abs, 1)
+UNARY(relu, 1)
+UNARY(exp, 4)
+UNARY(log, 16)
+UNARY(sqrt, 2)
+UNARY(rsqrt, 4)
+UNARY(tanh, 16)
+UNARY(sigmoid, 4)
+UNARY(silu, 4)
+UNARY(gelu, 16)
 
 /* ---- binary, with broadcasting ---- */
 
@@ -131,10 +108,7 @@ INLINE void binary(const sl_cview *x, const sl_cview *y, const sl_view *out, int
     }
 }
 
-#define BINARY(OP, FN, X, Y, OPERATIONS, ...)                                                      \
-    INLINE vf apply_##FN(vf x, vf y) {                                                             \
-        return __VA_ARGS__;                                                                        \
-    }                                                                                              \
+#define BINARY(OP, FN, X, Y, OPERATIONS)                                                           \
     SPLIT(FN) {                                                                                    \
         return split_elements(&((const sl_##OP##_args *)args)->out.type, OPERATIONS);              \
     }                                                                                              \
@@ -144,25 +118,34 @@ INLINE void binary(const sl_cview *x, const sl_cview *y, const sl_view *out, int
         return SL_OK;                                                                              \
     }
 
-INLINE vf choose(vi where, vi yes, vi no) {
-    return (vf)((where & yes) | (~where & no));
-}
-/* NaN wins from either side. */
-INLINE vf or_nan(vf x, vf result) {
-    return choose(x != x, (vi)x, (vi)result);
-}
+BINARY(add, add_f32, a, b, 1)
+BINARY(sub, sub_f32, a, b, 1)
+BINARY(mul, mul_f32, a, b, 1)
+BINARY(div, div_f32, a, b, 2)
+BINARY(maximum, maximum_f32, a, b, 1)
+BINARY(minimum, minimum_f32, a, b, 1)
+BINARY(sigmoid_gate, sigmoid_gate, x, gate, 4)
+BINARY(swiglu, swiglu, gate, up, 4)
+BINARY(add, add_i32, a, b, 1)
+BINARY(sub, sub_i32, a, b, 1)
+BINARY(mul, mul_i32, a, b, 1)
+BINARY(maximum, maximum_i32, a, b, 1)
+BINARY(minimum, minimum_i32, a, b, 1)
 
-BINARY(add, add_f32, a, b, 1, x + y)
-BINARY(sub, sub_f32, a, b, 1, x - y)
-BINARY(mul, mul_f32, a, b, 1, x *y)
-BINARY(div, div_f32, a, b, 2, x / y)
-BINARY(maximum, maximum_f32, a, b, 1, or_nan(x, vmax(x, y)))
-BINARY(minimum, minimum_f32, a, b, 1, or_nan(x, vmin(x, y)))
-BINARY(sigmoid_gate, sigmoid_gate, x, gate, 4, x *vsigmoid(y))
-BINARY(swiglu, swiglu, gate, up, 4, vsilu(x) * y)
-/* Integers travel in the same registers; arithmetic wraps. */
-BINARY(add, add_i32, a, b, 1, (vf)((vu)x + (vu)y))
-BINARY(sub, sub_i32, a, b, 1, (vf)((vu)x - (vu)y))
-BINARY(mul, mul_i32, a, b, 1, (vf)((vu)x *(vu)y))
-BINARY(maximum, maximum_i32, a, b, 1, choose((vi)x > (vi)y, (vi)x, (vi)y))
-BINARY(minimum, minimum_i32, a, b, 1, choose((vi)x < (vi)y, (vi)x, (vi)y))
+/* ---- add3, never broadcast ---- */
+
+SPLIT(add3) {
+    return split_elements(&((const sl_add3_args *)args)->out.type, 1);
+}
+RUN(add3) {
+    const sl_add3_args *p = args;
+    const int64_t first = begin * BLOCK, last = least(end * BLOCK, sl_type_elements(&p->out.type));
+    const float *a = (const float *)p->a.data + first, *b = (const float *)p->b.data + first;
+    const float *c = (const float *)p->c.data + first;
+    float *out = (float *)p->out.data + first;
+    FOR_VECTORS(i, n, last - first, {
+        const vf sum = apply_add_f32(vload_n(a + i, n), vload_n(b + i, n));
+        vstore_n(out + i, apply_add_f32(sum, vload_n(c + i, n)), n);
+    });
+    return SL_OK;
+}

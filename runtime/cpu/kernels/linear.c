@@ -73,7 +73,7 @@ INLINE void run_rows(const sl_linear_job *job, int64_t row, const int rows, size
               .rows = rows};
     for (int64_t t = 0; t < job->tokens; t += b.tokens) {
         b.x = job->x + t * job->x_stride;
-        b.out = job->out + t * job->out_stride + row;
+        b.out = job->out + t * job->out_stride + (row - job->first);
         if (t + TILE_TOKENS <= job->tokens) {
             b.tokens = TILE_TOKENS;
             run_tile(&b, load);
@@ -106,23 +106,18 @@ void SL_KERNEL(sl_linear_part_dense)(const sl_linear_job *job, int64_t begin, in
 
 /* ---- the choice by weight type ---- */
 
-typedef struct {
-    sl_linear_fn *run;
-    int64_t rows; /* of a part */
-} product;
-
-static product product_of(sl_dtype dtype) {
+sl_linear_product SL_KERNEL(sl_linear_product_of)(sl_dtype dtype) {
     switch (dtype) {
     case SL_DTYPE_f32:
     case SL_DTYPE_f16:
     case SL_DTYPE_bf16:
-        return (product){SL_KERNEL(sl_linear_part_dense), DENSE_ROWS};
+        return (sl_linear_product){SL_KERNEL(sl_linear_part_dense), DENSE_ROWS};
     case SL_DTYPE_q4:
-        return (product){SL_KERNEL(sl_linear_part_q4), SL_PANEL_ROWS};
+        return (sl_linear_product){SL_KERNEL(sl_linear_part_q4), SL_PANEL_ROWS};
     case SL_DTYPE_q8:
-        return (product){SL_KERNEL(sl_linear_part_q8), SL_PANEL_ROWS};
+        return (sl_linear_product){SL_KERNEL(sl_linear_part_q8), SL_PANEL_ROWS};
     default:
-        return (product){NULL, 1};
+        return (sl_linear_product){NULL, 1};
     }
 }
 
@@ -133,7 +128,7 @@ size_t SL_KERNEL(sl_linear_scratch)(int64_t tokens, int64_t cols) {
 }
 
 bool SL_KERNEL(sl_linear_whole)(const sl_linear_job *job, void *scratch) {
-    const product p = product_of(job->dtype);
+    const sl_linear_product p = SL_KERNEL(sl_linear_product_of)(job->dtype);
     if (!p.run) return false;
     p.run(job, 0, parts_of(job->rows, p.rows), scratch);
     return true;
@@ -141,22 +136,10 @@ bool SL_KERNEL(sl_linear_whole)(const sl_linear_job *job, void *scratch) {
 
 static sl_split split_linear(const sl_linear_args *a) {
     const int64_t tokens = dim(&a->x.type, 0), cols = dim(&a->x.type, 1);
-    const int64_t rows = dim(&a->w.type, 0), part = product_of(a->w.type.dtype).rows;
+    const int64_t rows = dim(&a->w.type, 0);
+    const int64_t part = SL_KERNEL(sl_linear_product_of)(a->w.type.dtype).rows;
     return (sl_split){parts_of(rows, part), grain_of(part * tokens * cols / 8),
                       SL_KERNEL(sl_linear_scratch)(tokens, cols)};
-}
-
-static sl_linear_job job_of(const sl_linear_args *a) {
-    const int64_t rows = dim(&a->w.type, 0), cols = dim(&a->x.type, 1);
-    return (sl_linear_job){.x = a->x.data,
-                           .x_stride = cols,
-                           .tokens = dim(&a->x.type, 0),
-                           .dtype = a->w.type.dtype,
-                           .weights = a->w.data,
-                           .rows = rows,
-                           .cols = cols,
-                           .out = a->out.data,
-                           .out_stride = rows};
 }
 
 #define LINEAR(TYPE, PART)                                                                         \
@@ -164,7 +147,8 @@ static sl_linear_job job_of(const sl_linear_args *a) {
         return split_linear(args);                                                                 \
     }                                                                                              \
     RUN(linear_##TYPE) {                                                                           \
-        const sl_linear_job job = job_of(args);                                                    \
+        const sl_linear_args *a = args;                                                            \
+        const sl_linear_job job = sl_linear_job_of(&a->x, &a->w, &a->out);                         \
         SL_KERNEL(sl_linear_part_##PART)(&job, begin, end, worker->scratch);                       \
         return SL_OK;                                                                              \
     }

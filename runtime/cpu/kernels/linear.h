@@ -13,8 +13,8 @@ typedef struct {
     sl_dtype dtype;
     const void *weights; /* [rows, cols] */
     int64_t rows, cols;
-    float *out; /* tokens rows, `rows` wide, out_stride apart */
-    int64_t out_stride;
+    float *out; /* tokens rows, out_stride apart, of the outputs from row `first` on */
+    int64_t out_stride, first;
 } sl_linear_job;
 
 /* Outputs are computed in parts: of DENSE_ROWS rows, or of a panel.  PANEL_PAD floats lie between
@@ -28,6 +28,26 @@ typedef void sl_linear_fn(const sl_linear_job *job, int64_t begin, int64_t end, 
 sl_linear_fn SL_KERNEL(sl_linear_part_dense);
 sl_linear_fn SL_KERNEL(sl_linear_part_q4);
 sl_linear_fn SL_KERNEL(sl_linear_part_q8);
+/* How products with a weight type are computed; run is NULL when no kernel has the type. */
+typedef struct {
+    sl_linear_fn *run;
+    int64_t rows; /* of a part */
+} sl_linear_product;
+sl_linear_product SL_KERNEL(sl_linear_product_of)(sl_dtype dtype);
+/* x w^T as one job, out f32[tokens, rows]. */
+static inline sl_linear_job sl_linear_job_of(const sl_cview *x, const sl_cview *w,
+                                             const sl_view *out) {
+    const int64_t rows = w->type.shape.dims[0], cols = x->type.shape.dims[1];
+    return (sl_linear_job){.x = x->data,
+                           .x_stride = cols,
+                           .tokens = x->type.shape.dims[0],
+                           .dtype = w->type.dtype,
+                           .weights = w->data,
+                           .rows = rows,
+                           .cols = cols,
+                           .out = out->data,
+                           .out_stride = rows};
+}
 /* The whole output.  False when no kernel has that weight type. */
 bool SL_KERNEL(sl_linear_whole)(const sl_linear_job *job, void *scratch);
 #endif

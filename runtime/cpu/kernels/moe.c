@@ -1,7 +1,7 @@
 /* moe.c - Mixture of experts: choosing experts, running them as they arrive, adding up. */
 #include "runtime/cpu/kernels/kernels.h"
 #include "runtime/cpu/kernels/linear.h"
-#include "runtime/cpu/kernels/vmath.h"
+#include "runtime/cpu/kernels/pointwise.h"
 
 /* ---- route: an item is a row ---- */
 
@@ -14,7 +14,7 @@ SPLIT(route) {
 
 /* The k largest of x, descending, the lower index of equals; takes them out of x.  False when
  * fewer than k are numbers. */
-static bool choose(float *x, int64_t n, uint32_t k, int32_t *chosen) {
+static bool choose_best(float *x, int64_t n, uint32_t k, int32_t *chosen) {
     for (uint32_t j = 0; j < k; j++) {
         int64_t best = -1;
         for (int64_t i = 0; i < n; i++)
@@ -36,7 +36,7 @@ RUN(route) {
         int32_t *chosen = (int32_t *)a->experts.data + t * k;
         float *weights = (float *)a->weights.data + t * k;
         memcpy(terms, logits, (size_t)experts * sizeof *terms);
-        if (!choose(terms, experts, k, chosen))
+        if (!choose_best(terms, experts, k, chosen))
             return sl_fail(worker->err, SL_INVALID,
                            "route: row %lld has fewer than %u logits that are numbers",
                            (long long)t, k);
@@ -151,8 +151,9 @@ SL_CHECKED static sl_status run_block(const ffn *f, const sl_expert_lease *lease
     }
     SL_TRY(multiply(f, &lease->gate, f->x, f->gate, rows, err));
     SL_TRY(multiply(f, &lease->up, f->x, f->up, rows, err));
-    FOR_VECTORS(i, n, rows * f->width,
-                vstore_n(f->gate + i, vsilu(vload_n(f->gate + i, n)) * vload_n(f->up + i, n), n););
+    FOR_VECTORS(
+        i, n, rows * f->width,
+        vstore_n(f->gate + i, apply_swiglu(vload_n(f->gate + i, n), vload_n(f->up + i, n)), n););
     SL_TRY(multiply(f, &lease->down, f->gate, f->x, rows, err));
     for (int64_t i = 0; i < rows; i++)
         memcpy((float *)a->out.data + pairs[i] * f->hidden, f->x + i * f->hidden, row_bytes);
@@ -202,6 +203,20 @@ RUN(moe_ffn) {
 
 /* ---- adding up: an item is a row ---- */
 
+/* Elements [i, i + count) of the weighted sum of k rows, n apart. */
+INLINE vf mix_rows(const float *y, const float *weights, int64_t k, int64_t n, int64_t i,
+                   int64_t count) {
+    vf sum = vzero();
+    for (int64_t j = 0; j < k; j++)
+        sum = vfma(vsplat(weights[j]), vload_n(y + j * n + i, count), sum);
+    return sum;
+}
+
+/* How much of the shared expert row t gets. */
+INLINE vf shared_weight(const sl_cview *gate, int64_t t) {
+    return vsigmoid(vsplat(((const float *)gate->data)[t]));
+}
+
 SPLIT(moe_combine) {
     const sl_moe_combine_args *a = args;
     return (sl_split){dim(&a->out.type, 0), grain_of(sl_dims_tail(&a->y.type.shape, 1)), 0};
@@ -213,12 +228,7 @@ RUN(moe_combine) {
         const float *y = (const float *)a->y.data + t * k * n;
         const float *weights = (const float *)a->weights.data + t * k;
         float *out = (float *)a->out.data + t * n;
-        FOR_VECTORS(i, count, n, {
-            vf sum = vzero();
-            for (int64_t j = 0; j < k; j++)
-                sum = vfma(vsplat(weights[j]), vload_n(y + j * n + i, count), sum);
-            vstore_n(out + i, sum, count);
-        });
+        FOR_VECTORS(i, count, n, vstore_n(out + i, mix_rows(y, weights, k, n, i, count), count););
     }
     return SL_OK;
 }
@@ -234,10 +244,33 @@ RUN(shared_combine) {
         const float *routed = (const float *)a->routed.data + t * n;
         const float *shared = (const float *)a->shared.data + t * n;
         float *out = (float *)a->out.data + t * n;
-        const vf weight = vsigmoid(vsplat(((const float *)a->gate.data)[t]));
+        const vf weight = shared_weight(&a->gate, t);
         FOR_VECTORS(i, count, n, {
             const vf sum = vfma(weight, vload_n(shared + i, count), vload_n(routed + i, count));
             vstore_n(out + i, sum, count);
+        });
+    }
+    return SL_OK;
+}
+
+SPLIT(moe_join) {
+    const sl_moe_join_args *a = args;
+    return (sl_split){dim(&a->out.type, 0), grain_of(2 * sl_dims_tail(&a->y.type.shape, 1)), 0};
+}
+RUN(moe_join) {
+    const sl_moe_join_args *a = args;
+    const int64_t k = dim(&a->y.type, 1), n = dim(&a->y.type, 2);
+    for (int64_t t = begin; t < end; t++) {
+        const float *y = (const float *)a->y.data + t * k * n;
+        const float *weights = (const float *)a->weights.data + t * k;
+        const float *shared = (const float *)a->shared.data + t * n;
+        const float *residual = (const float *)a->residual.data + t * n;
+        float *out = (float *)a->out.data + t * n;
+        const vf weight = shared_weight(&a->gate, t);
+        FOR_VECTORS(i, count, n, {
+            const vf routed = mix_rows(y, weights, k, n, i, count);
+            const vf sum = vfma(weight, vload_n(shared + i, count), routed);
+            vstore_n(out + i, apply_add_f32(vload_n(residual + i, count), sum), count);
         });
     }
     return SL_OK;

@@ -1,14 +1,10 @@
 /* norm.c - Norms over the last axis: an item is a row. */
+#include "runtime/cpu/kernels/norm.h"
 #include "runtime/cpu/kernels/kernels.h"
-#include "runtime/cpu/kernels/vmath.h"
+#include "runtime/cpu/kernels/pointwise.h"
 
 static sl_split split_rows(const sl_type *x, int64_t operations) {
     return (sl_split){rows_of(x), grain_of(last_dim(x) * operations), 0};
-}
-
-/* 1 / sqrt(mean(x^2) + eps). */
-static float inverse_rms(const float *x, int64_t n, float eps) {
-    return 1.0f / sqrtf(vdot(x, x, n) / (float)n + eps);
 }
 
 SPLIT(rms_norm) {
@@ -17,15 +13,45 @@ SPLIT(rms_norm) {
 RUN(rms_norm) {
     const sl_rms_norm_args *a = args;
     const int64_t n = last_dim(&a->x.type);
-    const float *gain = a->gain.data;
-    const vf offset = vsplat(a->attrs.offset);
-    for (int64_t row = begin; row < end; row++) {
-        const float *x = (const float *)a->x.data + row * n;
-        float *out = (float *)a->out.data + row * n;
-        const vf inverse = vsplat(inverse_rms(x, n, a->attrs.eps));
+    const rms_norm norm = {a->gain.data, n, a->attrs.eps, a->attrs.offset};
+    for (int64_t row = begin; row < end; row++)
+        rms_norm_row(&norm, (const float *)a->x.data + row * n, (float *)a->out.data + row * n);
+    return SL_OK;
+}
+
+SPLIT(add_rms_norm) {
+    return split_rows(&((const sl_add_rms_norm_args *)args)->a.type, 2);
+}
+RUN(add_rms_norm) {
+    const sl_add_rms_norm_args *a = args;
+    const int64_t n = last_dim(&a->a.type);
+    const rms_norm norm = {a->gain.data, n, a->attrs.eps, a->attrs.offset};
+    for (int64_t at = begin * n; at < end * n; at += n) {
+        const float *x = (const float *)a->a.data + at, *y = (const float *)a->b.data + at;
+        float *sum = (float *)a->sum.data + at;
         FOR_VECTORS(i, count, n, {
-            const vf factor = offset + vload_n(gain + i, count);
-            vstore_n(out + i, vload_n(x + i, count) * inverse * factor, count);
+            const vf both = apply_add_f32(vload_n(x + i, count), vload_n(y + i, count));
+            vstore_n(sum + i, both, count);
+        });
+        rms_norm_row(&norm, sum, (float *)a->out.data + at);
+    }
+    return SL_OK;
+}
+
+SPLIT(rms_norm_mul) {
+    return split_rows(&((const sl_rms_norm_mul_args *)args)->x.type, 2);
+}
+RUN(rms_norm_mul) {
+    const sl_rms_norm_mul_args *a = args;
+    const int64_t n = last_dim(&a->x.type);
+    const rms_norm norm = {a->gain.data, n, a->attrs.eps, a->attrs.offset};
+    for (int64_t at = begin * n; at < end * n; at += n) {
+        const float *x = (const float *)a->x.data + at, *y = (const float *)a->y.data + at;
+        float *out = (float *)a->out.data + at;
+        const vf inverse = vsplat(inverse_rms(x, n, norm.eps));
+        FOR_VECTORS(i, count, n, {
+            const vf normed = rms_normed(&norm, x, inverse, i, count);
+            vstore_n(out + i, apply_mul_f32(normed, vload_n(y + i, count)), count);
         });
     }
     return SL_OK;

@@ -81,7 +81,7 @@ typedef void panel_group_fn(const panel *p, const panel_rows *rows, int64_t g, c
 
 /* Stores what there is of a panel's outputs for one token. */
 INLINE void panel_store(const sl_linear_job *job, int64_t index, int64_t token, const vf *y) {
-    float *to = job->out + token * job->out_stride + index * SL_PANEL_ROWS;
+    float *to = job->out + token * job->out_stride + (index * SL_PANEL_ROWS - job->first);
     for (int64_t v = 0; v < PANEL_VECTORS; v++) {
         const int64_t left = job->rows - index * SL_PANEL_ROWS - v * LANES;
         if (left > 0) vstore_n(to + v * LANES, y[v], left < LANES ? left : LANES);

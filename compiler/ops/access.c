@@ -1,0 +1,52 @@
+#include "compiler/ops/access.h"
+
+static sl_access whole(const sl_operand *operand) {
+    return sl_access_range(operand->buffer, operand->offset_bytes,
+                           operand->offset_bytes + sl_type_bytes(&operand->type));
+}
+
+/* A slice takes one run from each index of the dims before its axis. */
+sl_access sl_slice_access(const sl_operand *x, const sl_slice_attrs *attrs) {
+    const sl_dims *shape = &x->type.shape;
+    const uint64_t element = sl_dtype_infos[x->type.dtype].bytes;
+    const uint64_t inner = (uint64_t)sl_dims_tail(shape, attrs->axis + 1) * element;
+    const uint64_t row = inner * (uint64_t)shape->dims[attrs->axis];
+    const uint64_t rows = sl_type_bytes(&x->type) / row;
+    sl_access access = {.buffer = x->buffer,
+                        .begin = x->offset_bytes + attrs->start * inner,
+                        .bytes = attrs->length * inner,
+                        .stride = row,
+                        .count = (uint32_t)rows};
+    if (access.bytes == row) return whole(x);
+    return rows > UINT32_MAX ? whole(x) : access;
+}
+
+static void access_slice(const sl_operand *operands, const void *attrs, sl_step_accesses *out) {
+    out->reads[0] = sl_slice_access(&operands[0], attrs);
+}
+
+/* Ops that touch less than their operands; each changes what was declared for whole operands. */
+typedef void access_fn(const sl_operand *operands, const void *attrs, sl_step_accesses *out);
+static const struct {
+    sl_op op;
+    access_fn *narrow;
+} narrower[] = {
+    {SL_OP_slice, access_slice},
+};
+
+void sl_op_accesses(sl_op op, const sl_operand *operands, const void *attrs,
+                    sl_step_accesses *out) {
+    const sl_op_info *info = sl_op_info_of(op);
+    uint32_t at = 0;
+    *out = (sl_step_accesses){0};
+    for (uint32_t i = 0; i < info->input_count; i++, at++) {
+        if (info->input_kinds[i] == SL_OPERAND_EXPERTS) continue;
+        out->reads[out->read_count++] = whole(&operands[at]);
+        if (info->input_kinds[i] == SL_OPERAND_STATE)
+            out->writes[out->write_count++] = whole(&operands[at]);
+    }
+    for (uint32_t o = 0; o < info->output_count; o++)
+        if (info->output_state[o] < 0) out->writes[out->write_count++] = whole(&operands[at++]);
+    for (size_t i = 0; i < sizeof narrower / sizeof narrower[0]; i++)
+        if (narrower[i].op == op) narrower[i].narrow(operands, attrs, out);
+}

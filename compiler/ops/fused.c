@@ -1,0 +1,194 @@
+/* fused.c - Fused ops mean their parts, one after another. */
+#include "compiler/ops/check.h"
+#include "core/region.h"
+
+/* An intermediate value. */
+static sl_status make_temp(const sl_eval_args *a, const sl_type *type, sl_eval_tensor *out,
+                           sl_error *err) {
+    *out = (sl_eval_tensor){.type = *type};
+    return sl_eval_scratch(a, sl_type_elements(type), &out->data, err);
+}
+
+/* One part with one result. */
+static sl_status part(const sl_eval_args *a, sl_op op, const sl_eval_tensor *in, const void *attrs,
+                      const sl_eval_tensor *out, sl_error *err) {
+    return sl_eval(op, &(sl_eval_args){a->label, in, attrs, out, a->scratch}, err);
+}
+
+sl_status infer_add_rms_norm(const sl_infer_args *a, sl_error *err) {
+    return sl_match(a, "a f32[..,D], b f32[..,D], gain f32[D] -> f32[..,D], f32[..,D]", err);
+}
+
+sl_status eval_add_rms_norm(const sl_eval_args *a, sl_error *err) {
+    const sl_add_rms_norm_attrs *attrs = a->attrs;
+    const sl_rms_norm_attrs norm = {.eps = attrs->eps, .offset = attrs->offset};
+    SL_TRY(part(a, SL_OP_add, a->in, NULL, &a->out[0], err));
+    return part(a, SL_OP_rms_norm, (sl_eval_tensor[]){a->out[0], a->in[2]}, &norm, &a->out[1], err);
+}
+
+sl_status infer_rms_norm_mul(const sl_infer_args *a, sl_error *err) {
+    return sl_match(a, "x f32[..,D], gain f32[D], y f32[..,D] -> f32[..,D]", err);
+}
+
+sl_status eval_rms_norm_mul(const sl_eval_args *a, sl_error *err) {
+    const sl_rms_norm_mul_attrs *attrs = a->attrs;
+    const sl_rms_norm_attrs norm = {.eps = attrs->eps, .offset = attrs->offset};
+    SL_TRY(part(a, SL_OP_rms_norm, a->in, &norm, a->out, err));
+    return part(a, SL_OP_mul, (sl_eval_tensor[]){a->out[0], a->in[2]}, NULL, a->out, err);
+}
+
+sl_status infer_linear_swiglu(const sl_infer_args *a, sl_error *err) {
+    return sl_match(a, "x f32[T,K], w_gate weight[N,K], w_up weight[N,K] -> f32[T,N]", err);
+}
+
+sl_status eval_linear_swiglu(const sl_eval_args *a, sl_error *err) {
+    sl_eval_tensor both[2] = {a->out[0]};
+    SL_TRY(make_temp(a, &a->out[0].type, &both[1], err));
+    for (int i = 0; i < 2; i++)
+        SL_TRY(
+            part(a, SL_OP_linear, (sl_eval_tensor[]){a->in[0], a->in[1 + i]}, NULL, &both[i], err));
+    return part(a, SL_OP_swiglu, both, NULL, a->out, err);
+}
+
+sl_status infer_linear_pair(const sl_infer_args *a, sl_error *err) {
+    return sl_match(a, "x f32[T,K], wa weight[A,K], wb weight[B,K] -> f32[T,A], f32[T,B]", err);
+}
+
+static sl_status eval_products(const sl_eval_args *a, int count, sl_error *err) {
+    for (int i = 0; i < count; i++)
+        SL_TRY(part(a, SL_OP_linear, (sl_eval_tensor[]){a->in[0], a->in[1 + i]}, NULL, &a->out[i],
+                    err));
+    return SL_OK;
+}
+
+sl_status eval_linear_pair(const sl_eval_args *a, sl_error *err) {
+    return eval_products(a, 2, err);
+}
+
+sl_status infer_linear_triple(const sl_infer_args *a, sl_error *err) {
+    return sl_match(a,
+                    "x f32[T,K], wa weight[A,K], wb weight[B,K], wc weight[C,K] "
+                    "-> f32[T,A], f32[T,B], f32[T,C]",
+                    err);
+}
+
+sl_status eval_linear_triple(const sl_eval_args *a, sl_error *err) {
+    return eval_products(a, 3, err);
+}
+
+/* By number of act. */
+static const sl_op activations[] = {SL_OP_COUNT, SL_OP_relu,    SL_OP_silu,
+                                    SL_OP_gelu,  SL_OP_sigmoid, SL_OP_tanh};
+enum { ACTIVATIONS = sizeof activations / sizeof activations[0] };
+
+sl_status infer_linear_bias_act(const sl_infer_args *a, sl_error *err) {
+    const sl_linear_bias_act_attrs *attrs = a->attrs;
+    SL_TRY(sl_check_attr(a->label, "act", attrs->act, 0, ACTIVATIONS - 1, err));
+    return sl_match(a, "x f32[T,K], w weight[N,K], bias f32[N] -> f32[T,N]", err);
+}
+
+sl_status eval_linear_bias_act(const sl_eval_args *a, sl_error *err) {
+    const sl_op act = activations[((const sl_linear_bias_act_attrs *)a->attrs)->act];
+    SL_TRY(part(a, SL_OP_linear, a->in, NULL, a->out, err));
+    SL_TRY(part(a, SL_OP_add, (sl_eval_tensor[]){a->out[0], a->in[2]}, NULL, a->out, err));
+    return act == SL_OP_COUNT ? SL_OK : part(a, act, a->out, NULL, a->out, err);
+}
+
+static sl_status infer_rotation(const char *label, const sl_type *x, const sl_type *positions,
+                                sl_rope_attrs rope, sl_error *err) {
+    sl_type out;
+    return infer_rope(&(sl_infer_args){label, (sl_type[]){*x, *positions}, &rope, &out}, err);
+}
+
+sl_status infer_norm_rope(const sl_infer_args *a, sl_error *err) {
+    const sl_norm_rope_attrs *attrs = a->attrs;
+    SL_TRY(sl_match(a, "x f32[T,heads,D], gain f32[D], positions i32[T] -> f32[T,heads,D]", err));
+    return infer_rotation(a->label, &a->in[0], &a->in[2],
+                          (sl_rope_attrs){.rotary = attrs->rotary, .theta = attrs->theta}, err);
+}
+
+sl_status eval_norm_rope(const sl_eval_args *a, sl_error *err) {
+    const sl_norm_rope_attrs *attrs = a->attrs;
+    const sl_rms_norm_attrs norm = {.eps = attrs->eps, .offset = attrs->offset};
+    const sl_rope_attrs rope = {.rotary = attrs->rotary, .theta = attrs->theta};
+    SL_TRY(part(a, SL_OP_rms_norm, a->in, &norm, a->out, err));
+    return part(a, SL_OP_rope, (sl_eval_tensor[]){a->out[0], a->in[2]}, &rope, a->out, err);
+}
+
+sl_status infer_norm_rope_append(const sl_infer_args *a, sl_error *err) {
+    const sl_norm_rope_append_attrs *attrs = a->attrs;
+    SL_TRY(sl_match(a,
+                    "k f32[T,heads,D], gain f32[D], v f32[T,heads,D], slots i32[T], "
+                    "positions i32[T], cache_k f32[S,capacity,heads,D], "
+                    "cache_v f32[S,capacity,heads,D]",
+                    err));
+    return infer_rotation(a->label, &a->in[0], &a->in[4],
+                          (sl_rope_attrs){.rotary = attrs->rotary, .theta = attrs->theta}, err);
+}
+
+sl_status eval_norm_rope_append(const sl_eval_args *a, sl_error *err) {
+    const sl_norm_rope_append_attrs *attrs = a->attrs;
+    const sl_norm_rope_attrs norm = {
+        .eps = attrs->eps, .offset = attrs->offset, .rotary = attrs->rotary, .theta = attrs->theta};
+    const sl_eval_tensor *in = a->in;
+    sl_eval_tensor k;
+    SL_TRY(make_temp(a, &in[0].type, &k, err));
+    SL_TRY(part(a, SL_OP_norm_rope, (sl_eval_tensor[]){in[0], in[1], in[4]}, &norm, &k, err));
+    return part(a, SL_OP_kv_append, (sl_eval_tensor[]){k, in[2], in[3], in[4], in[5], in[6]}, NULL,
+                a->out, err);
+}
+
+sl_status infer_moe_join(const sl_infer_args *a, sl_error *err) {
+    return sl_match(a,
+                    "y f32[T,k,H], weights f32[T,k], shared f32[T,H], gate f32[T,1], "
+                    "residual f32[T,H] -> f32[T,H]",
+                    err);
+}
+
+sl_status eval_moe_join(const sl_eval_args *a, sl_error *err) {
+    const sl_eval_tensor *in = a->in, *out = a->out;
+    SL_TRY(part(a, SL_OP_moe_combine, in, NULL, out, err));
+    SL_TRY(part(a, SL_OP_shared_combine, (sl_eval_tensor[]){out[0], in[2], in[3]}, NULL, out, err));
+    return part(a, SL_OP_add, (sl_eval_tensor[]){in[4], out[0]}, NULL, out, err);
+}
+
+sl_status infer_add3(const sl_infer_args *a, sl_error *err) {
+    return sl_match(a, "a f32[..], b f32[..], c f32[..] -> f32[..]", err);
+}
+
+sl_status eval_add3(const sl_eval_args *a, sl_error *err) {
+    sl_eval_tensor sum;
+    SL_TRY(make_temp(a, &a->out[0].type, &sum, err));
+    SL_TRY(part(a, SL_OP_add, a->in, NULL, &sum, err));
+    return part(a, SL_OP_add, (sl_eval_tensor[]){sum, a->in[2]}, NULL, a->out, err);
+}
+
+sl_status infer_region(const sl_infer_args *a, sl_error *err) {
+    const sl_dims *code = &((const sl_region_attrs *)a->attrs)->code;
+    SL_TRY(sl_match(a, "a f32[..], b f32[..], c f32[..], d f32[..] -> f32[..]", err));
+    SL_TRY(sl_check_attr(a->label, "the number of steps", code->rank, 1, SL_REGION_MAX_STEPS, err));
+    for (uint32_t i = 0; i < code->rank; i++) {
+        const sl_region_step step = sl_region_decode(code->dims[i]);
+        if (step.operands && step.x < SL_REGION_INPUTS + i &&
+            step.y < (step.operands == 2 ? SL_REGION_INPUTS + i : 1))
+            continue;
+        return sl_fail(err, SL_INVALID, "%s: step %u of code is %lld, which is no step", a->label,
+                       i, (long long)code->dims[i]);
+    }
+    return SL_OK;
+}
+
+sl_status eval_region(const sl_eval_args *a, sl_error *err) {
+    const sl_dims *code = &((const sl_region_attrs *)a->attrs)->code;
+    sl_eval_tensor registers[SL_REGION_INPUTS + SL_REGION_MAX_STEPS];
+    for (uint32_t i = 0; i < SL_REGION_INPUTS; i++) registers[i] = a->in[i];
+    for (uint32_t i = 0; i < code->rank; i++) {
+        const sl_region_step step = sl_region_decode(code->dims[i]);
+        sl_eval_tensor *out = &registers[SL_REGION_INPUTS + i];
+        *out = a->out[0];
+        if (i + 1 < code->rank) SL_TRY(make_temp(a, &a->out[0].type, out, err));
+        const sl_eval_tensor operands[2] = {registers[step.x], registers[step.y]};
+        SL_TRY(part(a, step.op, operands, NULL, out, err));
+    }
+    return SL_OK;
+}

@@ -1,0 +1,274 @@
+/* fuse.c - Applies the rules of patterns.def, then joins what is left of elementwise chains.
+ *
+ * While rules are tried, a node that went into another stays in its place with the op SL_OP_COUNT;
+ * the graph is compacted at the end. */
+#include "compiler/ops/semantics.h"
+#include "compiler/passes/passes.h"
+#include "compiler/passes/rules.h"
+#include <stdio.h>
+#include <string.h>
+
+/* Where a rule fits. */
+typedef struct {
+    const sl_rule *rule;
+    sl_value values[SL_RULE_NAMES]; /* by name; 0 while unknown */
+    uint32_t nodes[SL_RULE_PARTS];
+    uint32_t at; /* where the whole goes: the last part's place, side by side the first's */
+} match;
+
+static bool bind(match *m, uint32_t name, sl_value value) {
+    if (!m->values[name].v) m->values[name] = value;
+    return m->values[name].v == value.v;
+}
+
+/* Whether node n can be this part, given the values known so far and the later parts. */
+static bool match_node(const sl_graph *graph, uint32_t part, uint32_t n, match *m) {
+    const sl_rule_node *wanted = &m->rule->parts[part];
+    const sl_node *node = &graph->nodes[n];
+    if (node->op != wanted->op || !sl_rule_attrs_fit(wanted, node->attrs)) return false;
+    for (uint32_t later = part + 1; later < m->rule->part_count; later++)
+        if (m->nodes[later] == n) return false;
+    const sl_op_info *info = sl_op_info_of(node->op);
+    for (uint32_t i = 0; i < info->input_count; i++)
+        if (!bind(m, wanted->inputs[i], node->inputs[i])) return false;
+    for (uint32_t o = 0; o < info->output_count; o++)
+        if (!bind(m, wanted->outputs[o], node->outputs[o])) return false;
+    m->nodes[part] = n;
+    return true;
+}
+
+/* The node that makes what later parts need of this one; false when that is no node's result. */
+static bool find_maker(const sl_graph *graph, const match *m, uint32_t part, uint32_t *out) {
+    const sl_rule_node *wanted = &m->rule->parts[part];
+    for (uint32_t o = 0; o < sl_op_info_of(wanted->op)->output_count; o++) {
+        const sl_value value = m->values[wanted->outputs[o]];
+        if (!value.v) continue;
+        *out = graph->values[value.v].node;
+        return graph->values[value.v].kind == SL_VALUE_RESULT;
+    }
+    return false;
+}
+
+/* Fits the rule with node `last` as its last part.  Of parts side by side the first is sought from
+ * node *from on; *from is left behind it. */
+static bool match_rule(const sl_graph *graph, const sl_rule *rule, uint32_t last, uint32_t *from,
+                       match *out) {
+    match m = {.rule = rule, .at = last};
+    if (*from >= last || !match_node(graph, rule->part_count - 1, last, &m)) return false;
+    if (rule->side_by_side) {
+        for (uint32_t n = *from; n < last; n++) {
+            *out = m;
+            if (!match_node(graph, 0, n, out)) continue;
+            out->at = n;
+            *from = n + 1;
+            return true;
+        }
+        return false;
+    }
+    *from = last;
+    for (uint32_t part = rule->part_count - 1; part-- > 0;) {
+        uint32_t n;
+        if (!find_maker(graph, &m, part, &n) || !match_node(graph, part, n, &m)) return false;
+    }
+    *out = m;
+    return true;
+}
+
+/* ---- legality: each check writes why not ---- */
+
+typedef struct {
+    char text[512];
+} reason;
+
+static bool is_matched(const match *m, uint32_t n) {
+    for (uint32_t p = 0; p < m->rule->part_count; p++)
+        if (m->nodes[p] == n) return true;
+    return false;
+}
+
+/* Intermediates must be the parts' own; results that stay must not be needed before `at`. */
+static bool results_allow(const sl_graph *graph, const match *m, uint32_t part, reason *why) {
+    const sl_rule_node *node = &m->rule->parts[part];
+    for (uint32_t o = 0; o < sl_op_info_of(node->op)->output_count; o++) {
+        const char *name = m->rule->names[node->outputs[o]];
+        const sl_value value = m->values[node->outputs[o]];
+        if (sl_rule_keeps(m->rule, node->outputs[o])) {
+            for (uint32_t n = m->nodes[part] + 1; n < m->at; n++)
+                if (!is_matched(m, n) && sl_node_uses(graph, n, value)) {
+                    (void)snprintf(why->text, sizeof why->text, "%s is needed before", name);
+                    return false;
+                }
+            continue;
+        }
+        uint32_t uses = 0;
+        for (uint32_t p = 0; p < m->rule->part_count; p++)
+            uses += sl_node_uses(graph, m->nodes[p], value);
+        if (uses == graph->values[value.v].use_count) continue;
+        (void)snprintf(
+            why->text, sizeof why->text,
+            sl_graph_gives(graph, value) ? "%s is an output" : "%s is used elsewhere too", name);
+        return false;
+    }
+    return true;
+}
+
+/* What the whole takes must exist where it goes, and not be made by a part. */
+static bool operands_allow(const sl_graph *graph, const match *m, reason *why) {
+    const sl_rule_node *whole = &m->rule->whole;
+    for (uint32_t i = 0; i < sl_op_info_of(whole->op)->input_count; i++) {
+        const sl_value_info *value = &graph->values[m->values[whole->inputs[i]].v];
+        if (value->kind != SL_VALUE_RESULT) continue;
+        if (value->node < m->at && !is_matched(m, value->node)) continue;
+        (void)snprintf(why->text, sizeof why->text,
+                       is_matched(m, value->node) ? "%s is made by a part" : "%s is made later",
+                       m->rule->names[whole->inputs[i]]);
+        return false;
+    }
+    return true;
+}
+
+static bool updates(const sl_graph *graph, uint32_t n, sl_value root) {
+    const sl_node *node = &graph->nodes[n];
+    if (node->op == SL_OP_COUNT) return false;
+    const sl_op_info *info = sl_op_info_of(node->op);
+    for (uint32_t o = 0; o < info->output_count; o++)
+        if (info->output_state[o] >= 0 && graph->values[node->outputs[o].v].root.v == root.v)
+            return true;
+    return false;
+}
+
+/* A part that moves must not pass an update of a state that it reads. */
+static bool states_allow(const sl_graph *graph, const match *m, uint32_t part, reason *why) {
+    const uint32_t from = m->nodes[part];
+    const sl_node *node = &graph->nodes[from];
+    if (from >= m->at) return true; /* what moves up was legal further down */
+    for (uint32_t i = 0; i < sl_op_info_of(node->op)->input_count; i++) {
+        const sl_value root = graph->values[node->inputs[i].v].root;
+        for (uint32_t n = from + 1; root.v && n <= m->at; n++)
+            if (updates(graph, n, root)) {
+                (void)snprintf(why->text, sizeof why->text, "the state %s is updated in between",
+                               m->rule->names[m->rule->parts[part].inputs[i]]);
+                return false;
+            }
+    }
+    return true;
+}
+
+static void whole_attrs(const sl_graph *graph, const match *m, void *attrs) {
+    memset(attrs, 0, sl_op_info_of(m->rule->whole.op)->attrs_bytes);
+    for (uint32_t p = 0; p < m->rule->part_count; p++) {
+        const sl_node *node = &graph->nodes[m->nodes[p]];
+        sl_rule_attrs_carry(node->op, node->attrs, &m->rule->whole, attrs);
+    }
+}
+
+static bool types_allow(const sl_graph *graph, const match *m, reason *why) {
+    const sl_rule_node *whole = &m->rule->whole;
+    const sl_op_info *info = sl_op_info_of(whole->op);
+    sl_type in[SL_MAX_INPUTS] = {0}, out[SL_MAX_OUTPUTS] = {0};
+    _Alignas(max_align_t) unsigned char attrs[SL_MAX_ATTRS_BYTES];
+    for (uint32_t i = 0; i < info->input_count; i++)
+        in[i] = graph->values[m->values[whole->inputs[i]].v].type;
+    whole_attrs(graph, m, attrs);
+    sl_error err = {0};
+    if (sl_infer(whole->op, info->name, in, attrs, out, &err) != SL_OK) {
+        (void)snprintf(why->text, sizeof why->text, "%s", err.message);
+        return false;
+    }
+    for (uint32_t o = 0; o < info->output_count; o++) {
+        const sl_value_info *value = &graph->values[m->values[whole->outputs[o]].v];
+        if (sl_type_equal(&value->type, &out[o])) continue;
+        (void)snprintf(why->text, sizeof why->text, "%s would have another type",
+                       m->rule->names[whole->outputs[o]]);
+        return false;
+    }
+    return true;
+}
+
+static bool is_legal(const sl_graph *graph, const match *m, reason *why) {
+    for (uint32_t p = 0; p < m->rule->part_count; p++)
+        if (!results_allow(graph, m, p, why) || !states_allow(graph, m, p, why)) return false;
+    return operands_allow(graph, m, why) && types_allow(graph, m, why);
+}
+
+/* ---- rewriting ---- */
+
+static sl_status apply(sl_graph *graph, const match *m, sl_error *err) {
+    const sl_rule_node *whole = &m->rule->whole;
+    const sl_op_info *info = sl_op_info_of(whole->op);
+    void *attrs = sl_arena_alloc(&graph->arena, info->attrs_bytes, _Alignof(max_align_t));
+    if (!attrs) return sl_no_memory(err, "a fused node", info->attrs_bytes);
+    whole_attrs(graph, m, attrs);
+    sl_node node = {.op = whole->op,
+                    .label = graph->nodes[m->nodes[m->rule->part_count - 1]].label,
+                    .attrs = attrs};
+    for (uint32_t i = 0; i < info->input_count; i++) node.inputs[i] = m->values[whole->inputs[i]];
+    for (uint32_t o = 0; o < info->output_count; o++) {
+        node.outputs[o] = m->values[whole->outputs[o]];
+        graph->values[node.outputs[o].v].node = m->at;
+    }
+    for (uint32_t p = 0; p < m->rule->part_count; p++) graph->nodes[m->nodes[p]].op = SL_OP_COUNT;
+    graph->nodes[m->at] = node;
+    sl_graph_count_uses(graph);
+    return SL_OK;
+}
+
+/* Applies the rule where `last` is its last part; *fused says whether. */
+static sl_status try_rule(sl_graph *graph, const sl_rule *rule, uint32_t last, sl_fusion_log *log,
+                          bool *fused, sl_error *err) {
+    match m;
+    reason why;
+    *fused = false;
+    for (uint32_t from = 0; match_rule(graph, rule, last, &from, &m);) {
+        if (!is_legal(graph, &m, &why)) continue;
+        const char *label = graph->nodes[last].label;
+        SL_TRY(apply(graph, &m, err));
+        log->report.fused_nodes += rule->part_count - 1;
+        *fused = true;
+        return sl_fusion_note(log, rule->name, label, NULL, err);
+    }
+    return SL_OK;
+}
+
+/* Notes where a rule fits but may not be applied. */
+static sl_status explain(const sl_graph *graph, const sl_rule *rule, sl_fusion_log *log,
+                         sl_error *err) {
+    for (uint32_t n = 0; n < graph->node_count; n++) {
+        match m;
+        reason why;
+        uint32_t from = 0;
+        if (match_rule(graph, rule, n, &from, &m) && !is_legal(graph, &m, &why))
+            SL_TRY(sl_fusion_note(log, rule->name, graph->nodes[n].label, why.text, err));
+    }
+    return SL_OK;
+}
+
+/* What a rule must leave is noted when it is first tried, before later rules take the parts. */
+static sl_status apply_all(sl_graph *graph, const sl_rule *rules, sl_fusion_log *log,
+                           sl_error *err) {
+    bool changed = true;
+    for (uint32_t round = 0; changed; round++) {
+        changed = false;
+        for (uint32_t r = 0; r < SL_RULE_COUNT; r++) {
+            for (uint32_t n = 0; n < graph->node_count; n++) {
+                bool fused;
+                SL_TRY(try_rule(graph, &rules[r], n, log, &fused, err));
+                changed |= fused;
+            }
+            if (round == 0 && log->wanted) SL_TRY(explain(graph, &rules[r], log, err));
+        }
+    }
+    return SL_OK;
+}
+
+sl_status sl_fuse(sl_graph *graph, sl_fusion_report *report, sl_error *err) {
+    sl_rule rules[SL_RULE_COUNT];
+    sl_fusion_log log = {.arena = &graph->arena, .wanted = report != NULL};
+    SL_TRY(sl_graph_check(graph, err));
+    sl_rules_read(rules);
+    SL_TRY(apply_all(graph, rules, &log, err));
+    SL_TRY(sl_fuse_regions(graph, &log, err));
+    SL_TRY(sl_graph_compact(graph, err));
+    if (report) *report = log.report;
+    return SL_OK;
+}

@@ -1,0 +1,25 @@
+/* passes.h - What the passes share. */
+#ifndef SL_COMPILER_PASSES_PASSES_H
+#define SL_COMPILER_PASSES_PASSES_H
+#include "compiler/passes/fuse.h"
+
+/* A report being written. */
+typedef struct {
+    sl_arena *arena;
+    bool wanted; /* rows, or their count alone */
+    uint32_t capacity;
+    sl_fusion_report report;
+} sl_fusion_log;
+/* why is copied; pattern and label are kept. */
+SL_CHECKED sl_status sl_fusion_note(sl_fusion_log *log, const char *pattern, const char *label,
+                                    const char *why, sl_error *err);
+
+/* Whether the value is an output of the graph. */
+bool sl_graph_gives(const sl_graph *graph, sl_value value);
+/* How many operands of node n are this value; 0 for a node that was dropped. */
+uint32_t sl_node_uses(const sl_graph *graph, uint32_t n, sl_value value);
+
+/* regions.c: elementwise ops that feed each other alone become one region (core/region.h).  Leaves
+ * dropped nodes for sl_graph_compact. */
+SL_CHECKED sl_status sl_fuse_regions(sl_graph *graph, sl_fusion_log *log, sl_error *err);
+#endif

@@ -1,0 +1,36 @@
+/* report.c - What was fused, what was not, and questions that passes ask of a graph. */
+#include "compiler/passes/passes.h"
+#include <string.h>
+
+sl_status sl_fusion_note(sl_fusion_log *log, const char *pattern, const char *label,
+                         const char *why, sl_error *err) {
+    sl_fusion_report *report = &log->report;
+    if (!log->wanted) return SL_OK;
+    if (report->row_count == log->capacity) {
+        const uint32_t larger = log->capacity ? 2 * log->capacity : 64;
+        sl_fusion_row *rows = SL_ARENA_NEW_ARRAY(log->arena, sl_fusion_row, larger);
+        if (!rows) return sl_no_memory(err, "a fusion report", larger * sizeof *rows);
+        if (report->rows) memcpy(rows, report->rows, report->row_count * sizeof *rows);
+        report->rows = rows;
+        log->capacity = larger;
+    }
+    const char *copy = why ? sl_arena_copy_text(log->arena, why, strlen(why)) : NULL;
+    if (why && !copy) return sl_no_memory(err, "a fusion report", strlen(why));
+    report->rows[report->row_count++] = (sl_fusion_row){pattern, label, copy};
+    return SL_OK;
+}
+
+bool sl_graph_gives(const sl_graph *graph, sl_value value) {
+    for (uint32_t o = 0; o < graph->output_count; o++)
+        if (graph->outputs[o].value.v == value.v) return true;
+    return false;
+}
+
+uint32_t sl_node_uses(const sl_graph *graph, uint32_t n, sl_value value) {
+    uint32_t uses = 0;
+    const sl_node *node = &graph->nodes[n];
+    if (node->op == SL_OP_COUNT) return 0;
+    for (uint32_t i = 0; i < sl_op_info_of(node->op)->input_count; i++)
+        uses += node->inputs[i].v == value.v;
+    return uses;
+}

@@ -1,0 +1,171 @@
+/* rules.c - Reads the text of patterns.def.  What is wrong there is a mistake of ours: asserted. */
+#include "compiler/passes/rules.h"
+#include <assert.h>
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+    const char *name, *parts, *whole;
+} texts[SL_RULE_COUNT] = {
+#define RULE(NAME, PARTS, WHOLE) {#NAME, PARTS, WHOLE},
+#include "compiler/passes/patterns.def"
+};
+
+enum { MAX_WORD = 24 }; /* ops have longer names than values */
+
+static bool accept(const char **at, char c) {
+    while (**at == ' ') (*at)++;
+    if (**at != c) return false;
+    (*at)++;
+    return true;
+}
+
+static void read_word(const char **at, char word[MAX_WORD]) {
+    size_t n = 0;
+    while (**at == ' ') (*at)++;
+    while (isalnum((unsigned char)**at) || **at == '_') {
+        assert(n < MAX_WORD - 1);
+        word[n++] = *(*at)++;
+    }
+    word[n] = 0;
+}
+
+/* The index of the next word among the names, as a new one if need be. */
+static uint8_t read_name(sl_rule *rule, const char **at) {
+    char word[MAX_WORD];
+    read_word(at, word);
+    for (uint32_t i = 0; i < rule->name_count; i++)
+        if (strcmp(rule->names[i], word) == 0) return (uint8_t)i;
+    const size_t bytes = strlen(word) + 1;
+    assert(rule->name_count < SL_RULE_NAMES && bytes > 1 && bytes <= SL_RULE_NAME_BYTES);
+    memcpy(rule->names[rule->name_count], word, bytes);
+    return (uint8_t)rule->name_count++;
+}
+
+/* "a, b = op(x, y) {act = 1}" */
+static void read_node(sl_rule *rule, const char **at, sl_rule_node *node) {
+    uint32_t outputs = 0, inputs = 0;
+    char word[MAX_WORD];
+    do {
+        assert(outputs < SL_MAX_OUTPUTS);
+        node->outputs[outputs++] = read_name(rule, at);
+    } while (accept(at, ','));
+    const bool equals = accept(at, '=');
+    read_word(at, word);
+    node->op = sl_op_find(word, strlen(word));
+    const bool opens = accept(at, '(');
+    do {
+        assert(inputs < SL_MAX_INPUTS);
+        node->inputs[inputs++] = read_name(rule, at);
+    } while (accept(at, ','));
+    const bool closes = accept(at, ')');
+    assert(equals && opens && closes && node->op < SL_OP_COUNT);
+    assert(inputs == sl_op_info_of(node->op)->input_count);
+    assert(outputs == sl_op_info_of(node->op)->output_count);
+    (void)equals, (void)opens, (void)closes;
+    if (!accept(at, '{')) return;
+    read_word(at, word);
+    memcpy(node->fixed, word, sizeof node->fixed);
+    (void)accept(at, '=');
+    read_word(at, word);
+    node->fixed_value = (uint32_t)strtoul(word, NULL, 10);
+    (void)accept(at, '}');
+}
+
+/* Whether a part uses a result of another. */
+static bool parts_depend(const sl_rule *rule) {
+    for (uint32_t p = 0; p < rule->part_count; p++)
+        for (uint32_t o = 0; o < sl_op_info_of(rule->parts[p].op)->output_count; o++)
+            for (uint32_t q = p + 1; q < rule->part_count; q++)
+                for (uint32_t i = 0; i < sl_op_info_of(rule->parts[q].op)->input_count; i++)
+                    if (rule->parts[q].inputs[i] == rule->parts[p].outputs[o]) return true;
+    return false;
+}
+
+void sl_rules_read(sl_rule rules[SL_RULE_COUNT]) {
+    memset(rules, 0, SL_RULE_COUNT * sizeof *rules);
+    for (uint32_t r = 0; r < SL_RULE_COUNT; r++) {
+        sl_rule *rule = &rules[r];
+        const char *at = texts[r].parts;
+        rule->name = texts[r].name;
+        do {
+            assert(rule->part_count < SL_RULE_PARTS);
+            read_node(rule, &at, &rule->parts[rule->part_count++]);
+        } while (accept(&at, ';'));
+        at = texts[r].whole;
+        read_node(rule, &at, &rule->whole);
+        rule->side_by_side = !parts_depend(rule);
+        assert(!rule->side_by_side || rule->part_count == 2);
+    }
+}
+
+bool sl_rule_keeps(const sl_rule *rule, uint32_t name) {
+    for (uint32_t o = 0; o < sl_op_info_of(rule->whole.op)->output_count; o++)
+        if (rule->whole.outputs[o] == name) return true;
+    return false;
+}
+
+/* ---- attributes by name ---- */
+
+/* Attributes of one op, for another to take what it knows. */
+typedef struct {
+    sl_attr_visitor visitor; /* first */
+    uint32_t count;
+    struct {
+        const char *name;
+        sl_attr_f32 f32;
+        sl_attr_u32 u32;
+        sl_attr_dims dims;
+    } items[8];
+} attributes;
+
+static int find(const attributes *list, const char *name) {
+    for (uint32_t i = 0; i < list->count; i++)
+        if (strcmp(list->items[i].name, name) == 0) return (int)i;
+    return -1;
+}
+
+#define VISITS(TYPE)                                                                               \
+    static void take_##TYPE(sl_attr_visitor *visitor, const char *name, sl_attr_##TYPE *value) {   \
+        attributes *list = (attributes *)visitor;                                                  \
+        list->items[list->count].name = name;                                                      \
+        list->items[list->count++].TYPE = *value;                                                  \
+    }                                                                                              \
+    static void give_##TYPE(sl_attr_visitor *visitor, const char *name, sl_attr_##TYPE *value) {   \
+        const attributes *list = (const attributes *)visitor;                                      \
+        const int i = find(list, name);                                                            \
+        if (i >= 0) *value = list->items[i].TYPE;                                                  \
+    }
+VISITS(f32)
+VISITS(u32)
+VISITS(dims)
+#undef VISITS
+
+static attributes attributes_of(sl_op op, const void *attrs) {
+    const sl_op_info *info = sl_op_info_of(op);
+    attributes list = {.visitor = {take_f32, take_u32, take_dims}};
+    _Alignas(max_align_t) unsigned char copy[SL_MAX_ATTRS_BYTES];
+    memcpy(copy, attrs, info->attrs_bytes);
+    info->visit_attrs(&list.visitor, copy);
+    list.visitor = (sl_attr_visitor){give_f32, give_u32, give_dims};
+    return list;
+}
+
+bool sl_rule_attrs_fit(const sl_rule_node *wanted, const void *attrs) {
+    if (!wanted->fixed[0]) return true;
+    const attributes list = attributes_of(wanted->op, attrs);
+    const int i = find(&list, wanted->fixed);
+    return i >= 0 && list.items[i].u32 == wanted->fixed_value;
+}
+
+void sl_rule_attrs_carry(sl_op from, const void *from_attrs, const sl_rule_node *to,
+                         void *to_attrs) {
+    attributes list = attributes_of(from, from_attrs);
+    sl_op_info_of(to->op)->visit_attrs(&list.visitor, to_attrs);
+    if (!to->fixed[0]) return;
+    list.count = 1;
+    list.items[0].name = to->fixed;
+    list.items[0].u32 = to->fixed_value;
+    sl_op_info_of(to->op)->visit_attrs(&list.visitor, to_attrs);
+}

@@ -1,0 +1,39 @@
+/* rules.h - patterns.def as structures. */
+#ifndef SL_COMPILER_PASSES_RULES_H
+#define SL_COMPILER_PASSES_RULES_H
+#include "compiler/graph.h"
+
+enum { SL_RULE_PARTS = 3, SL_RULE_NAMES = 12, SL_RULE_NAME_BYTES = 16 };
+enum {
+#define RULE(NAME, PARTS, WHOLE) +1
+    SL_RULE_COUNT = 0
+#include "compiler/passes/patterns.def"
+};
+
+/* A node of a rule; operands are indices of names. */
+typedef struct {
+    sl_op op;
+    uint8_t inputs[SL_MAX_INPUTS], outputs[SL_MAX_OUTPUTS];
+    char fixed[SL_RULE_NAME_BYTES]; /* a u32 attribute with a given value, "" for none */
+    uint32_t fixed_value;
+} sl_rule_node;
+
+typedef struct {
+    const char *name;
+    sl_rule_node parts[SL_RULE_PARTS], whole;
+    uint32_t part_count, name_count;
+    char names[SL_RULE_NAMES][SL_RULE_NAME_BYTES];
+    bool side_by_side;
+} sl_rule;
+
+/* All rules, in order. */
+void sl_rules_read(sl_rule rules[SL_RULE_COUNT]);
+
+/* Whether the name is a result of the whole. */
+bool sl_rule_keeps(const sl_rule *rule, uint32_t name);
+/* Whether a node's attributes are those the rule fixes. */
+bool sl_rule_attrs_fit(const sl_rule_node *wanted, const void *attrs);
+/* Attributes that both ops have, from one to the other; then those that `to` fixes. */
+void sl_rule_attrs_carry(sl_op from, const void *from_attrs, const sl_rule_node *to,
+                         void *to_attrs);
+#endif

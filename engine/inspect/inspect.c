@@ -1,0 +1,122 @@
+/* inspect.c - One step, compiled to be looked at. */
+#include "sluice/inspect.h"
+#include "base/clock.h"
+#include "compiler/compile.h"
+#include "core/check.h"
+#include "engine/inspect/draw.h"
+#include "engine/inspect/record.h"
+#include "engine/inspect/subject.h"
+#include "engine/session/how.h"
+#include <stdio.h>
+#include <string.h>
+
+enum { DEFAULT_RUNS = 4, MOST_RUNS = 100000 };
+
+static sl_status complete(const sl_model *model, const sl_inspect_options *given,
+                          sl_inspect_options *out, sl_error *err) {
+    *out = (sl_inspect_options){0};
+    if (given)
+        memcpy(out, given, given->struct_size < sizeof *out ? given->struct_size : sizeof *out);
+    if (!out->tokens) out->tokens = 1;
+    if (!out->wanted) out->wanted = 1;
+    if (!out->runs && out->trace_path) out->runs = DEFAULT_RUNS;
+    if (!model == !out->shape)
+        return sl_fail(err, SL_INVALID, "%s to inspect",
+                       model ? "a model and a shape: one of them" : "neither a model nor a shape");
+    if (out->tokens > SL_MAX_STEP_ROWS || (out->wanted != 1 && out->wanted != out->tokens))
+        return sl_fail(err, SL_INVALID,
+                       "a step of %u tokens with logits of %u: at most %d tokens, and logits of "
+                       "one or of all",
+                       out->tokens, out->wanted, SL_MAX_STEP_ROWS);
+    if (out->runs > MOST_RUNS)
+        return sl_fail(err, SL_INVALID, "%u runs: at most %d", out->runs, MOST_RUNS);
+    if (out->runs && (!model || !model->device))
+        return sl_fail(err, SL_UNSUPPORTED, "only a model on the cpu can be run and traced");
+    return SL_OK;
+}
+
+static sl_status compile(const sl_subject *subject, const sl_compile_how *how,
+                         const sl_allocator *allocator, sl_program **out, double *build_seconds,
+                         sl_error *err) {
+    sl_graph *graph = NULL;
+    SL_TRY(sl_graph_create("step", allocator, &graph, err));
+    const double begin = sl_clock_seconds();
+    sl_status status = subject->architecture->build(&subject->shape, graph, err);
+    *build_seconds = sl_clock_seconds() - begin;
+    if (status == SL_OK) status = sl_compile_graph(graph, how, allocator, out, err);
+    sl_graph_destroy(graph);
+    return status;
+}
+
+static void describe(const sl_program *program, sl_inspect_report *out) {
+    const sl_program_report *r = &program->report;
+    (void)snprintf(out->schedule, sizeof out->schedule, "%s", sl_schedule_name(program->model));
+    out->nodes = r->nodes;
+    out->steps = r->steps;
+    out->fused = r->fused;
+    out->moved = r->moved;
+    out->groups = r->groups;
+    memcpy(out->histogram, r->histogram, sizeof out->histogram);
+    out->barriers_naive = r->barriers_naive;
+    out->barriers = r->barriers;
+    out->edges_naive = r->edges_naive;
+    out->edges = r->edges;
+    out->unshared_bytes = r->unshared_bytes;
+    out->arena_bytes = r->arena_bytes;
+    out->live_bytes = r->live_bytes;
+    out->in_place = r->in_place;
+    out->fuse_seconds = r->fuse_seconds;
+    out->lower_seconds = r->lower_seconds;
+    out->schedule_seconds = r->schedule_seconds;
+    out->plan_seconds = r->plan_seconds;
+}
+
+static sl_status verify(const sl_program *program, const sl_allocator *allocator, double *seconds,
+                        sl_error *err) {
+    const double begin = sl_clock_seconds();
+    SL_TRY(sl_check_program(program, allocator, err));
+    *seconds = sl_clock_seconds() - begin;
+    return SL_OK;
+}
+
+static sl_status look_at(const sl_program *program, const sl_inspect_options *options,
+                         const sl_allocator *allocator, sl_inspect_report *out, sl_error *err) {
+    describe(program, out);
+    if (options->verify) SL_TRY(verify(program, allocator, &out->verify_seconds, err));
+    if (options->memory_path)
+        SL_TRY(sl_write_memory(program, options->memory_path, allocator, err));
+    if (options->dot_path) SL_TRY(sl_write_dot(program, options->dot_path, allocator, err));
+    return SL_OK;
+}
+
+static sl_status inspect(sl_subject *subject, sl_model *model, const sl_inspect_options *options,
+                         sl_inspect_report *out, sl_error *err) {
+    const sl_allocator *allocator = model ? &model->allocator : NULL;
+    sl_program *program = NULL;
+    sl_record_plan plan = {
+        .rows = options->tokens, .wanted = options->wanted, .runs = options->runs};
+    SL_TRY(sl_how_parse(options->compile, &plan.how, err));
+    if (model)
+        sl_subject_of_model(subject, model);
+    else
+        SL_TRY(sl_subject_imagine(subject, options->shape, allocator, err));
+    subject->shape.rows = out->tokens = options->tokens;
+    subject->shape.wanted = out->wanted = options->wanted;
+    SL_TRY(compile(subject, &plan.how, allocator, &program, &out->build_seconds, err));
+    sl_status status = look_at(program, options, allocator, out, err);
+    sl_program_destroy(program);
+    if (status == SL_OK && plan.runs)
+        status = sl_record(model, &plan, options->trace_path, out, err);
+    return status;
+}
+
+sl_status sl_inspect(sl_model *model, const sl_inspect_options *given, sl_inspect_report *out,
+                     sl_error *err) {
+    sl_inspect_options options;
+    sl_subject subject = {0};
+    *out = (sl_inspect_report){0};
+    SL_TRY(complete(model, given, &options, err));
+    const sl_status status = inspect(&subject, model, &options, out, err);
+    sl_subject_deinit(&subject);
+    return status;
+}

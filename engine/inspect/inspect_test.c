@@ -1,0 +1,252 @@
+/* inspect_test.c - Reports and pictures of the model that comes along, and of one that is only
+ * imagined. */
+#include "sluice/inspect.h"
+#include <jansson.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define MODEL "models/fable"
+#define SHAPE "qwen3.5-35b-a3b"
+static sl_error err;
+
+static void must(sl_status status) {
+    if (status != SL_OK) fail_msg("%s", err.message);
+}
+
+static sl_model *open_model(sl_model_options options) {
+    sl_model *model = NULL;
+    options.struct_size = sizeof options;
+    must(sl_model_open(MODEL, &options, &model, &err));
+    return model;
+}
+
+static sl_inspect_report inspect(sl_model *model, sl_inspect_options options) {
+    sl_inspect_report report;
+    options.struct_size = sizeof options;
+    must(sl_inspect(model, &options, &report, &err));
+    return report;
+}
+
+static const char *temporary(char *path, const char *ending) {
+    (void)snprintf(path, 64, "/tmp/sluice_inspect_%d.%s", (int)getpid(), ending);
+    return path;
+}
+
+/* Released by the caller. */
+static char *read_file(const char *path) {
+    FILE *file = fopen(path, "rb");
+    if (!file) fail_msg("%s cannot be opened", path);
+    char *text = calloc(1, 1 << 24);
+    const size_t bytes = fread(text, 1, (1 << 24) - 1, file);
+    (void)fclose(file);
+    assert_true(bytes > 0);
+    return text;
+}
+
+static void check_report(const sl_inspect_report *r) {
+    uint32_t groups = 0;
+    for (int i = 0; i < 9; i++) groups += r->histogram[i];
+    assert_true(r->steps > 50 && r->steps + r->fused <= r->nodes);
+    assert_true(r->groups > 0 && r->groups <= r->steps);
+    assert_int_equal(groups, r->groups);
+    assert_int_equal(r->barriers_naive, r->steps - 1);
+    assert_true(r->barriers <= r->barriers_naive && r->edges <= r->edges_naive);
+    assert_true(r->live_bytes > 0 && r->live_bytes <= r->arena_bytes);
+    assert_true(r->arena_bytes <= r->unshared_bytes);
+}
+
+static void every_schedule_makes_sense(void **state) {
+    (void)state;
+    static const char *const words[] = {"", "groups", "edges", "no-fusion", "no-reordering"};
+    sl_model *model = open_model((sl_model_options){0});
+    for (int i = 0; i < 5; i++)
+        for (uint32_t tokens = 1; tokens <= 64; tokens += 63) {
+            const sl_inspect_report r = inspect(
+                model, (sl_inspect_options){.tokens = tokens, .compile = words[i], .verify = 1});
+            check_report(&r);
+            assert_true(r.verify_seconds > 0 && r.runs == 0);
+            if (i == 0) assert_true(r.fused > 0 && r.barriers < r.barriers_naive);
+            if (i == 3) assert_int_equal(r.fused, 0);
+            if (i == 4) assert_int_equal(r.barriers, r.barriers_naive);
+        }
+    const sl_inspect_report apart = inspect(model, (sl_inspect_options){.compile = "no-sharing"});
+    assert_true(apart.arena_bytes >= apart.unshared_bytes);
+    sl_model_close(model);
+}
+
+/* Slices by process and track, and how many were seen in all. */
+static size_t count_slices(const json_t *events, int process, int track) {
+    size_t count = 0, i;
+    json_t *event;
+    json_array_foreach(events, i, event) {
+        const char *kind = json_string_value(json_object_get(event, "ph"));
+        assert_non_null(kind);
+        if (!kind || strcmp(kind, "X") != 0) continue;
+        assert_true(json_number_value(json_object_get(event, "ts")) >= 0);
+        assert_true(json_number_value(json_object_get(event, "dur")) >= 0);
+        assert_non_null(json_string_value(json_object_get(event, "name")));
+        count += json_integer_value(json_object_get(event, "pid")) == process &&
+                 json_integer_value(json_object_get(event, "tid")) == track;
+    }
+    return count;
+}
+
+static void traces_show_members_levels_and_reads(void **state) {
+    (void)state;
+    char path[64];
+    sl_model *model = open_model((sl_model_options){.threads = 2, .expert_budget_share = 0.1});
+    const sl_inspect_report r =
+        inspect(model, (sl_inspect_options){.tokens = 32, .trace_path = temporary(path, "json")});
+    json_error_t where;
+    json_t *root = json_load_file(path, JSON_REJECT_DUPLICATES, &where);
+    if (!root) fail_msg("line %d: %s", where.line, where.text);
+    const json_t *events = json_object_get(root, "traceEvents");
+    assert_int_equal(count_slices(events, 1, 0), (size_t)r.runs * (1 + r.groups));
+    assert_true(count_slices(events, 1, 1) > 0 && count_slices(events, 1, 2) > 0);
+    assert_int_equal(count_slices(events, 1, 1) + count_slices(events, 1, 2), r.trace_events);
+    assert_true(r.reads > 0 && count_slices(events, 2, 0) > 0);
+    assert_int_equal(r.trace_dropped, 0);
+    json_decref(root);
+    assert_int_equal(unlink(path), 0);
+    sl_model_close(model);
+}
+
+static void profiles_add_up(void **state) {
+    (void)state;
+    sl_model *model = open_model((sl_model_options){0});
+    const sl_inspect_report r = inspect(model, (sl_inspect_options){.runs = 3});
+    double share = 0;
+    uint64_t calls = 0;
+    for (uint32_t i = 0; i < r.op_count; i++) {
+        share += r.ops[i].share;
+        calls += r.ops[i].calls;
+        if (i) assert_true(r.ops[i].seconds <= r.ops[i - 1].seconds);
+    }
+    assert_true(r.op_count > 5 && r.label_count > 5);
+    assert_true(r.op_count == SL_INSPECT_ROWS || (share > 0.999 && share < 1.001));
+    assert_true(r.op_count == SL_INSPECT_ROWS || calls == 3 * (uint64_t)r.steps);
+    assert_true(r.run_seconds > 0 && r.busy_share > 0 && r.busy_share < 1.0001);
+    char *text;
+    must(sl_inspect_text(&r, &text, &err));
+    assert_non_null(strstr(text, "barriers"));
+    assert_non_null(strstr(text, r.ops[0].name));
+    sl_text_free(text);
+    sl_model_close(model);
+}
+
+/* Every element that is opened is closed, in order; no stray brackets or ampersands. */
+static void check_xml(const char *text) {
+    enum { DEEPEST = 16 };
+    char open[DEEPEST][32];
+    int depth = 0, elements = 0;
+    for (const char *at = strchr(text, '<'); at; at = strchr(at, '<')) {
+        const char *end = strchr(at, '>');
+        assert_non_null(end);
+        const bool closes = at[1] == '/';
+        const size_t name = strcspn(at + 1 + closes, " >/");
+        assert_true(name > 0 && name < 32);
+        if (closes) {
+            assert_true(depth-- > 0);
+            assert_int_equal(strncmp(open[depth], at + 2, name), 0);
+        } else if (end[-1] != '/') {
+            assert_true(depth < DEEPEST);
+            (void)snprintf(open[depth++], 32, "%.*s", (int)name, at + 1);
+        }
+        elements++;
+        at = end;
+    }
+    assert_int_equal(depth, 0);
+    assert_true(elements > 100);
+}
+
+static size_t count_text(const char *text, const char *what) {
+    size_t count = 0;
+    for (const char *at = strstr(text, what); at; at = strstr(at + 1, what)) count++;
+    return count;
+}
+
+static void pictures_are_well_formed(void **state) {
+    (void)state;
+    char svg[64], dot[64];
+    sl_model *model = open_model((sl_model_options){0});
+    const sl_inspect_report r =
+        inspect(model, (sl_inspect_options){.memory_path = temporary(svg, "svg"),
+                                            .dot_path = temporary(dot, "dot")});
+    char *text = read_file(svg);
+    check_xml(text);
+    assert_true(count_text(text, "<title>") > r.groups / 2);
+    assert_null(strstr(text, "<script"));
+    free(text);
+    text = read_file(dot);
+    assert_int_equal(count_text(text, "label="), r.steps);
+    assert_int_equal(count_text(text, " -> "), r.edges);
+    assert_int_equal(count_text(text, "{"), count_text(text, "}"));
+    free(text);
+    assert_int_equal(unlink(svg) + unlink(dot), 0);
+    sl_model_close(model);
+}
+
+static void models_are_planned_without_weights(void **state) {
+    (void)state;
+    for (uint32_t tokens = 1; tokens <= 256; tokens += 255) {
+        const sl_inspect_report r =
+            inspect(NULL, (sl_inspect_options){.shape = SHAPE, .tokens = tokens, .verify = 1});
+        check_report(&r);
+        assert_true(r.nodes > 1000);
+        assert_true((double)r.arena_bytes <= 1.10 * (double)r.live_bytes);
+    }
+}
+
+static void mistakes_are_explained(void **state) {
+    (void)state;
+    static const sl_inspect_options wrong[] = {
+        {.struct_size = sizeof(sl_inspect_options)},
+        {.struct_size = sizeof(sl_inspect_options), .shape = "no such thing"},
+        {.struct_size = sizeof(sl_inspect_options), .shape = SHAPE, .tokens = 1u << 20},
+        {.struct_size = sizeof(sl_inspect_options), .shape = SHAPE, .tokens = 4, .wanted = 3},
+        {.struct_size = sizeof(sl_inspect_options), .shape = SHAPE, .runs = 1},
+        {.struct_size = sizeof(sl_inspect_options), .shape = SHAPE, .compile = "no-fun"},
+        {.struct_size = sizeof(sl_inspect_options),
+         .shape = SHAPE,
+         .memory_path = "/no/such/folder/x.svg"},
+    };
+    sl_inspect_report report;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        err.message[0] = '\0';
+        if (sl_inspect(NULL, &wrong[i], &report, &err) == SL_OK) fail_msg("case %zu", i);
+        assert_true(strlen(err.message) > 10);
+    }
+}
+
+static void schedules_no_cpu_runs_are_refused(void **state) {
+    (void)state;
+    sl_model *model = open_model((sl_model_options){0});
+    sl_inspect_report report;
+    const sl_inspect_options options = {
+        .struct_size = sizeof options, .compile = "edges", .runs = 1};
+    assert_int_equal(sl_inspect(model, &options, &report, &err), SL_UNSUPPORTED);
+    const sl_inspect_report groups =
+        inspect(model, (sl_inspect_options){.compile = "groups", .runs = 1});
+    assert_int_equal(groups.runs, 1);
+    sl_model_close(model);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_schedule_makes_sense),
+        cmocka_unit_test(traces_show_members_levels_and_reads),
+        cmocka_unit_test(profiles_add_up),
+        cmocka_unit_test(pictures_are_well_formed),
+        cmocka_unit_test(models_are_planned_without_weights),
+        cmocka_unit_test(mistakes_are_explained),
+        cmocka_unit_test(schedules_no_cpu_runs_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,141 @@
+#include "engine/inspect/record.h"
+#include "base/clock.h"
+#include "runtime/cpu/cpu.h"
+#include "runtime/profile.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    MOST_EVENTS = 1 << 20,
+    CHUNKS_PER_STEP = 16, /* more than a step has on most machines; what is too much is counted */
+    MOST_READS = 1 << 16
+};
+
+typedef struct {
+    sl_model *model;
+    const sl_record_plan *plan;
+    sl_arena arena;
+    sl_steps *steps;
+    sl_prepared_step step;
+    sl_trace trace;
+    sl_read_log reads;
+    double *seconds; /* [runs] */
+    int32_t *tokens, *slots, *positions;
+} recorder;
+
+static sl_status make_room(recorder *r, sl_error *err) {
+    const uint32_t rows = r->plan->rows;
+    uint64_t events = (uint64_t)r->plan->runs * r->step.program->step_count * CHUNKS_PER_STEP;
+    if (events > MOST_EVENTS) events = MOST_EVENTS;
+    r->trace.capacity = (uint32_t)events;
+    r->reads.capacity = MOST_READS;
+    r->trace.events = SL_ARENA_NEW_ARRAY(&r->arena, sl_trace_event, events + 1);
+    r->reads.events = SL_ARENA_NEW_ARRAY(&r->arena, sl_read_event, MOST_READS);
+    r->seconds = SL_ARENA_NEW_ARRAY(&r->arena, double, r->plan->runs);
+    r->tokens = SL_ARENA_NEW_ARRAY(&r->arena, int32_t, rows);
+    r->slots = SL_ARENA_NEW_ARRAY(&r->arena, int32_t, rows);
+    r->positions = SL_ARENA_NEW_ARRAY(&r->arena, int32_t, rows);
+    if (r->trace.events && r->reads.events && r->seconds && r->tokens && r->slots && r->positions)
+        return SL_OK;
+    return sl_no_memory(err, "a trace", events * sizeof *r->trace.events);
+}
+
+/* Any tokens do: spread over the vocabulary, other ones in each run. */
+static void choose_rows(recorder *r, uint32_t run) {
+    const uint32_t rows = r->plan->rows, fitting = r->model->context_tokens / rows;
+    const uint32_t start = fitting ? run % fitting * rows : 0;
+    for (uint32_t i = 0; i < rows; i++) {
+        r->tokens[i] = (int32_t)(((uint64_t)(run * rows + i) * 7919 + 17) % r->model->config.vocab);
+        r->positions[i] = (int32_t)(start + i);
+    }
+}
+
+static sl_status run_once(recorder *r, uint32_t run, sl_error *err) {
+    const uint32_t rows = r->plan->rows, wanted = r->plan->wanted;
+    const int32_t last = (int32_t)rows - 1;
+    choose_rows(r, run);
+    const sl_step_rows step = {.count = rows,
+                               .wanted = wanted,
+                               .tokens = r->tokens,
+                               .slots = r->slots,
+                               .positions = r->positions,
+                               .wanted_rows = wanted == 1 && rows > 1 ? &last : NULL};
+    sl_step_result result;
+    return sl_steps_run(r->steps, &step, &result, err);
+}
+
+/* The first run, which touches everything for the first time, is not recorded. */
+static sl_status run_all(recorder *r, sl_error *err) {
+    const sl_device_ops *ops = r->model->device->ops;
+    SL_TRY(run_once(r, 0, err));
+    ops->attach(r->step.executable, &r->trace);
+    sl_expert_store_attach(r->model->store, &r->reads);
+    sl_status status = SL_OK;
+    for (uint32_t run = 0; run < r->plan->runs && status == SL_OK; run++) {
+        const double begin = sl_clock_seconds();
+        status = run_once(r, run + 1, err);
+        r->seconds[run] = sl_clock_seconds() - begin;
+    }
+    sl_expert_store_attach(r->model->store, NULL);
+    ops->attach(r->step.executable, NULL);
+    return status;
+}
+
+static int by_value(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static uint32_t copy_rows(const sl_profile_row *from, uint32_t count, sl_inspect_row *out) {
+    if (count > SL_INSPECT_ROWS) count = SL_INSPECT_ROWS;
+    for (uint32_t i = 0; i < count; i++) {
+        out[i] = (sl_inspect_row){
+            .calls = from[i].calls, .seconds = from[i].seconds, .share = from[i].share};
+        (void)snprintf(out[i].name, sizeof out[i].name, "%s", from[i].name);
+    }
+    return count;
+}
+
+static sl_status describe(recorder *r, sl_inspect_report *report, sl_error *err) {
+    sl_profile profile;
+    SL_TRY(sl_profile_build(r->step.program, &r->trace, &r->arena, &profile, err));
+    qsort(r->seconds, r->plan->runs, sizeof *r->seconds, by_value);
+    report->runs = r->plan->runs;
+    report->threads = sl_device_cpu_info(r->model->device).threads;
+    report->run_seconds = r->seconds[r->plan->runs / 2];
+    if (profile.wall_seconds > 0)
+        report->busy_share = profile.busy_seconds / profile.wall_seconds / report->threads;
+    report->trace_events = r->trace.count;
+    report->trace_dropped = r->trace.dropped;
+    report->reads = (uint64_t)r->reads.count + r->reads.dropped;
+    report->op_count = copy_rows(profile.ops, profile.op_count, report->ops);
+    report->label_count = copy_rows(profile.labels, profile.label_count, report->labels);
+    return SL_OK;
+}
+
+static sl_status record(recorder *r, const char *trace_path, sl_inspect_report *report,
+                        sl_error *err) {
+    sl_steps_options options = *sl_steps_given(r->model->steps);
+    options.how = r->plan->how;
+    options.shape.slots = 1;
+    SL_TRY(sl_steps_create(&options, &r->steps, err));
+    SL_TRY(sl_steps_prepare(r->steps, r->plan->rows, r->plan->wanted, &r->step, err));
+    SL_TRY(make_room(r, err));
+    SL_TRY(run_all(r, err));
+    SL_TRY(describe(r, report, err));
+    if (!trace_path) return SL_OK;
+    const sl_recording recording = {r->step.program, &r->trace, &r->reads, report->threads};
+    return sl_write_trace(&recording, trace_path, &r->model->allocator, err);
+}
+
+sl_status sl_record(sl_model *model, const sl_record_plan *plan, const char *trace_path,
+                    sl_inspect_report *report, sl_error *err) {
+    recorder r = {.model = model, .plan = plan};
+    sl_arena_init(&r.arena, &model->allocator);
+    (void)pthread_mutex_lock(&model->lock);
+    const sl_status status = record(&r, trace_path, report, err);
+    sl_steps_destroy(r.steps);
+    (void)pthread_mutex_unlock(&model->lock);
+    sl_arena_deinit(&r.arena);
+    return status;
+}

@@ -1,0 +1,70 @@
+/* report_text.c - The report as a table. */
+#include "base/memory.h"
+#include "engine/inspect/page.h"
+#include "sluice/inspect.h"
+#include <stdio.h>
+
+static void print_steps(FILE *to, const sl_inspect_report *r) {
+    (void)fprintf(to, "%-10s %u token%s, logits of %u; schedule: %s\n", "step", r->tokens,
+                  r->tokens == 1 ? "" : "s", r->wanted, r->schedule);
+    (void)fprintf(to, "%-10s %-8u %u nodes, %u fused into others\n", "steps", r->steps, r->nodes,
+                  r->fused);
+    (void)fprintf(to, "%-10s %-8u steps that left the order of the graph\n", "moved", r->moved);
+    (void)fprintf(to, "%-10s %-8u", "groups", r->groups);
+    for (int i = 1; i <= 9; i++)
+        if (r->histogram[i % 9])
+            (void)fprintf(to, "%s%u of %s%d", i == 1 ? " " : ", ", r->histogram[i % 9],
+                          i == 9 ? "more than " : "", i == 9 ? 8 : i);
+    (void)fprintf(to, " steps\n%-10s %-8u of %u, %u elided\n", "barriers", r->barriers,
+                  r->barriers_naive, r->barriers_naive - r->barriers);
+    (void)fprintf(to, "%-10s %-8u of %u conflicting pairs, after reduction\n", "edges", r->edges,
+                  r->edges_naive);
+}
+
+static void print_memory(FILE *to, const sl_inspect_report *r) {
+    char arena[SL_BYTES_TEXT], unshared[SL_BYTES_TEXT], live[SL_BYTES_TEXT];
+    (void)fprintf(to, "%-10s %-8s of %s without sharing; %s live at most, x %.3f; %u in place\n",
+                  "arena", sl_bytes_text(r->arena_bytes, arena),
+                  sl_bytes_text(r->unshared_bytes, unshared), sl_bytes_text(r->live_bytes, live),
+                  r->live_bytes ? (double)r->arena_bytes / (double)r->live_bytes : 0.0,
+                  r->in_place);
+}
+
+static void print_times(FILE *to, const sl_inspect_report *r) {
+    (void)fprintf(to,
+                  "%-10s build %.2f ms, fuse %.2f ms, lower %.2f ms, schedule %.2f ms, plan %.2f "
+                  "ms\n",
+                  "compile", r->build_seconds * 1e3, r->fuse_seconds * 1e3, r->lower_seconds * 1e3,
+                  r->schedule_seconds * 1e3, r->plan_seconds * 1e3);
+    if (r->verify_seconds > 0)
+        (void)fprintf(to, "%-10s order, bounds and values, in %.2f ms\n", "verified",
+                      r->verify_seconds * 1e3);
+    if (r->runs)
+        (void)fprintf(to, "%-10s %.3f ms, median of %u; threads busy %.0f %%; %llu experts read\n",
+                      "run", r->run_seconds * 1e3, r->runs, r->busy_share * 100,
+                      (unsigned long long)r->reads);
+}
+
+static void print_rows(FILE *to, const char *what, const sl_inspect_row *rows, uint32_t count) {
+    if (count == 0) return;
+    (void)fprintf(to, "\n%-44s %8s %12s %7s\n", what, "calls", "us", "share");
+    for (uint32_t i = 0; i < count; i++)
+        (void)fprintf(to, "%-44s %8llu %12.1f %6.1f%%\n", rows[i].name,
+                      (unsigned long long)rows[i].calls, rows[i].seconds * 1e6,
+                      rows[i].share * 100);
+}
+
+sl_status sl_inspect_text(const sl_inspect_report *report, char **out_text, sl_error *err) {
+    size_t bytes = 0;
+    FILE *to = open_memstream(out_text, &bytes);
+    if (!to) return sl_no_memory(err, "a report", 0);
+    print_steps(to, report);
+    print_memory(to, report);
+    print_times(to, report);
+    print_rows(to, "op", report->ops, report->op_count);
+    print_rows(to, "label", report->labels, report->label_count);
+    if (fclose(to) == 0) return SL_OK;
+    sl_text_free(*out_text);
+    *out_text = NULL;
+    return sl_no_memory(err, "a report", bytes);
+}

@@ -1,0 +1,51 @@
+#include "engine/inspect/subject.h"
+#include "engine/formats/file.h"
+#include "engine/models/shapes.h"
+#include <string.h>
+
+enum { MAX_CONFIG_BYTES = 1 << 20, IMAGINED_CONTEXT = 4096 };
+
+void sl_subject_of_model(sl_subject *subject, const sl_model *model) {
+    const sl_steps_options *given = sl_steps_given(model->steps);
+    *subject = (sl_subject){.architecture = given->architecture, .shape = given->shape};
+    sl_arena_init(&subject->arena, &model->allocator);
+    sl_weights_init(&subject->weights, NULL, &model->allocator);
+}
+
+static sl_status find_config(sl_subject *subject, const char *shape, sl_error *err) {
+    const char *config = sl_shape_config(shape);
+    size_t bytes = config ? strlen(config) : 0;
+    if (!config && !sl_file_exists(shape))
+        return sl_fail(err, SL_INVALID, "shape '%s' is neither known (%s) nor the path of a config",
+                       shape, sl_shape_names());
+    if (!config)
+        SL_TRY(sl_file_read_text(shape, MAX_CONFIG_BYTES, &subject->arena, &config, &bytes, err));
+    return sl_model_config_parse(config, bytes, &subject->arena, &subject->config, err);
+}
+
+sl_status sl_subject_imagine(sl_subject *subject, const char *shape, const sl_allocator *allocator,
+                             sl_error *err) {
+    *subject = (sl_subject){0};
+    sl_arena_init(&subject->arena, allocator);
+    sl_weights_imagine(&subject->weights, allocator);
+    SL_TRY(find_config(subject, shape, err));
+    SL_TRY(sl_expert_table_imagine(&subject->config, &subject->arena, &subject->experts, err));
+    subject->architecture = sl_architecture_find(subject->config.model_type);
+    if (!subject->architecture)
+        return sl_fail(err, SL_UNSUPPORTED, "model type '%s' has no builder",
+                       subject->config.model_type);
+    const uint32_t context = subject->config.context;
+    subject->shape = (sl_step_shape){
+        .config = &subject->config,
+        .weights = &subject->weights,
+        .experts = &subject->experts,
+        .slots = 1,
+        .capacity = context < IMAGINED_CONTEXT ? context : IMAGINED_CONTEXT,
+    };
+    return SL_OK;
+}
+
+void sl_subject_deinit(sl_subject *subject) {
+    sl_weights_deinit(&subject->weights);
+    sl_arena_deinit(&subject->arena);
+}

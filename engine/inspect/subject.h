@@ -1,0 +1,22 @@
+/* subject.h - What is inspected: the step of an open model, or of one that is only imagined. */
+#ifndef SL_ENGINE_INSPECT_SUBJECT_H
+#define SL_ENGINE_INSPECT_SUBJECT_H
+#include "engine/model.h"
+
+typedef struct {
+    const sl_architecture *architecture;
+    sl_step_shape shape; /* rows and wanted are the caller's */
+    /* of imagined models */
+    sl_arena arena;
+    sl_model_config config;
+    sl_weights weights;
+    sl_expert_table experts;
+} sl_subject;
+
+/* The step of a model, which must outlive the subject. */
+void sl_subject_of_model(sl_subject *subject, const sl_model *model);
+/* shape: a name of shapes.h or the path of a config.json.  Deinit even if this fails. */
+SL_CHECKED sl_status sl_subject_imagine(sl_subject *subject, const char *shape,
+                                        const sl_allocator *allocator, sl_error *err);
+void sl_subject_deinit(sl_subject *subject);
+#endif

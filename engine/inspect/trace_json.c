@@ -1,0 +1,172 @@
+#include "engine/inspect/draw.h"
+#include "engine/inspect/page.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Processes and threads of the trace: the viewer shows one track for each. */
+enum { COMPUTE = 1, DISK = 2, LEVELS_TRACK = 0, FIRST_MEMBER_TRACK = 1, MAX_LANES = 64 };
+
+typedef struct {
+    sl_page page;
+    const sl_recording *recording;
+    double zero;  /* the earliest time */
+    bool has_any; /* an event has been written: a comma comes first */
+} drawing;
+
+typedef struct {
+    double begin, end;
+} span;
+
+static double earliest(const sl_recording *r) {
+    double zero = r->trace->count ? r->trace->events[0].begin : 0;
+    for (uint32_t i = 0; i < r->trace->count; i++)
+        if (r->trace->events[i].begin < zero) zero = r->trace->events[i].begin;
+    for (uint32_t i = 0; i < r->reads->count; i++)
+        if (r->reads->events[i].submit < zero) zero = r->reads->events[i].submit;
+    return zero;
+}
+
+static void begin_event(drawing *d) {
+    sl_page_print(&d->page, d->has_any ? ",\n" : "\n");
+    d->has_any = true;
+}
+
+static void name_track(drawing *d, int process, uint32_t track, const char *name) {
+    begin_event(d);
+    sl_page_print(&d->page,
+                  "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%d,\"tid\":%u,"
+                  "\"args\":{\"name\":\"%s\"}},\n",
+                  process, track, name);
+    sl_page_print(&d->page,
+                  "{\"ph\":\"M\",\"name\":\"thread_sort_index\",\"pid\":%d,\"tid\":%u,"
+                  "\"args\":{\"sort_index\":%u}}",
+                  process, track, track);
+}
+
+static void name_process(drawing *d, int process, const char *name) {
+    begin_event(d);
+    sl_page_print(&d->page,
+                  "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%d,\"args\":{\"name\":\"%s\"}}",
+                  process, name);
+}
+
+/* Up to the name, which the caller quotes; then the arguments follow and "}". */
+static void draw_slice(drawing *d, int process, uint32_t track, span when) {
+    begin_event(d);
+    sl_page_print(&d->page,
+                  "{\"ph\":\"X\",\"pid\":%d,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f,\"name\":", process,
+                  track, (when.begin - d->zero) * 1e6, (when.end - when.begin) * 1e6);
+}
+
+static void draw_steps(drawing *d) {
+    const sl_trace *trace = d->recording->trace;
+    for (uint32_t i = 0; i < trace->count; i++) {
+        const sl_trace_event *e = &trace->events[i];
+        const sl_step *step = &d->recording->program->steps[e->step];
+        draw_slice(d, COMPUTE, FIRST_MEMBER_TRACK + e->member, (span){e->begin, e->end});
+        sl_page_quote(&d->page, step->label);
+        sl_page_print(&d->page, ",\"cat\":\"%s\",\"args\":{\"step\":%u,\"level\":%u,\"run\":%u}}",
+                      sl_op_info_of(step->op)->name, e->step, step->level, e->run);
+    }
+}
+
+static void draw_named(drawing *d, const char *what, uint32_t number, span when) {
+    draw_slice(d, COMPUTE, LEVELS_TRACK, when);
+    sl_page_print(&d->page, "\"%s %u\",\"cat\":\"%s\"}", what, number, what);
+}
+
+static void widen(span *s, const sl_trace_event *e) {
+    if (s->end == 0 || e->begin < s->begin) s->begin = e->begin;
+    if (e->end > s->end) s->end = e->end;
+}
+
+/* The levels of one run lie inside the run's own slice.  levels: room for all of them. */
+static void draw_run(drawing *d, uint32_t run, span *levels) {
+    const sl_program *program = d->recording->program;
+    const sl_trace *trace = d->recording->trace;
+    span whole = {0};
+    for (uint32_t l = 0; l < program->level_count; l++) levels[l] = (span){0};
+    for (uint32_t i = 0; i < trace->count; i++) {
+        if (trace->events[i].run != run) continue;
+        widen(&whole, &trace->events[i]);
+        widen(&levels[program->steps[trace->events[i].step].level], &trace->events[i]);
+    }
+    draw_named(d, "run", run, whole);
+    for (uint32_t l = 0; l < program->level_count; l++)
+        if (levels[l].end > 0) draw_named(d, "level", l, levels[l]);
+}
+
+static void draw_runs(drawing *d, span *levels) {
+    uint32_t runs = 0;
+    for (uint32_t i = 0; i < d->recording->trace->count; i++)
+        if (d->recording->trace->events[i].run >= runs)
+            runs = d->recording->trace->events[i].run + 1;
+    for (uint32_t run = 0; run < runs; run++) draw_run(d, run, levels);
+}
+
+static int by_submit(const void *a, const void *b) {
+    const double x = ((const sl_read_event *)a)->submit, y = ((const sl_read_event *)b)->submit;
+    return (x > y) - (x < y);
+}
+
+/* Reads that overlap go to different lanes, each to the first that is free.  sorted: by submit. */
+static void draw_reads(drawing *d, const sl_read_event *sorted, uint32_t count) {
+    double free_from[MAX_LANES] = {0};
+    uint32_t lanes = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const sl_read_event *e = &sorted[i];
+        uint32_t lane = 0;
+        while (lane < MAX_LANES - 1 && free_from[lane] > e->submit) lane++;
+        if (lane >= lanes) lanes = lane + 1;
+        free_from[lane] = e->complete;
+        draw_slice(d, DISK, lane, (span){e->submit, e->complete});
+        sl_page_print(&d->page,
+                      "\"layer %u expert %u\",\"cat\":\"read\",\"args\":{\"bytes\":%llu}}",
+                      e->layer, e->expert, (unsigned long long)e->bytes);
+    }
+    for (uint32_t lane = 0; lane < lanes; lane++) {
+        char name[32];
+        (void)snprintf(name, sizeof name, "reads %u", lane);
+        name_track(d, DISK, lane, name);
+    }
+    if (lanes) name_process(d, DISK, "disk");
+}
+
+static void draw_tracks(drawing *d) {
+    name_process(d, COMPUTE, "compute");
+    name_track(d, COMPUTE, LEVELS_TRACK, "runs and levels");
+    for (uint32_t m = 0; m < d->recording->members; m++) {
+        char name[32];
+        (void)snprintf(name, sizeof name, "member %u", m);
+        name_track(d, COMPUTE, FIRST_MEMBER_TRACK + m, name);
+    }
+}
+
+static sl_status draw(const sl_recording *recording, const char *path, sl_arena *arena,
+                      sl_error *err) {
+    span *levels = SL_ARENA_NEW_ARRAY(arena, span, recording->program->level_count + 1);
+    sl_read_event *reads = SL_ARENA_NEW_ARRAY(arena, sl_read_event, recording->reads->count + 1);
+    if (!levels || !reads)
+        return sl_no_memory(err, "a trace", recording->reads->count * sizeof *reads);
+    for (uint32_t i = 0; i < recording->reads->count; i++) reads[i] = recording->reads->events[i];
+    qsort(reads, recording->reads->count, sizeof *reads, by_submit);
+
+    drawing d = {.recording = recording, .zero = earliest(recording)};
+    sl_page_open(&d.page, path, arena->allocator, err);
+    sl_page_print(&d.page, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
+    draw_tracks(&d);
+    draw_runs(&d, levels);
+    draw_steps(&d);
+    draw_reads(&d, reads, recording->reads->count);
+    sl_page_print(&d.page, "\n]}\n");
+    return sl_page_close(&d.page);
+}
+
+sl_status sl_write_trace(const sl_recording *recording, const char *path,
+                         const sl_allocator *allocator, sl_error *err) {
+    sl_arena arena;
+    sl_arena_init(&arena, allocator);
+    const sl_status status = draw(recording, path, &arena, err);
+    sl_arena_deinit(&arena);
+    return status;
+}

@@ -1,0 +1,54 @@
+#include "engine/session/how.h"
+#include <stddef.h>
+#include <string.h>
+
+static const struct {
+    const char *word;
+    size_t flag; /* a bool of sl_compile_how */
+} toggles[] = {
+    {"no-fusion", offsetof(sl_compile_how, no_fusion)},
+    {"no-reordering", offsetof(sl_compile_how, no_reordering)},
+    {"no-sharing", offsetof(sl_compile_how, no_sharing)},
+    {"no-in-place", offsetof(sl_compile_how, no_in_place)},
+    {"two-submits", offsetof(sl_compile_how, two_submits)},
+};
+enum { TOGGLE_COUNT = sizeof toggles / sizeof toggles[0] };
+
+static const char *const models[] = {[SL_SCHEDULE_LEVELS] = "levels",
+                                     [SL_SCHEDULE_GROUPS] = "groups",
+                                     [SL_SCHEDULE_EDGES] = "edges"};
+enum { MODEL_COUNT = sizeof models / sizeof models[0] };
+
+const char *sl_schedule_name(sl_schedule_model model) {
+    return models[model];
+}
+
+static bool is_word(const char *text, size_t bytes, const char *word) {
+    return strlen(word) == bytes && memcmp(text, word, bytes) == 0;
+}
+
+static bool apply(const char *text, size_t bytes, sl_compile_how *out) {
+    for (int i = 0; i < TOGGLE_COUNT; i++)
+        if (is_word(text, bytes, toggles[i].word))
+            return *(bool *)((char *)out + toggles[i].flag) = true;
+    for (int i = 0; i < MODEL_COUNT; i++)
+        if (is_word(text, bytes, models[i])) {
+            out->model = (sl_schedule_model)i;
+            return true;
+        }
+    return bytes == 0;
+}
+
+sl_status sl_how_parse(const char *words, sl_compile_how *out, sl_error *err) {
+    *out = (sl_compile_how){0};
+    while (words && *words) {
+        const size_t bytes = strcspn(words, ",");
+        if (!apply(words, bytes, out))
+            return sl_fail(err, SL_INVALID,
+                           "'%.*s' is no way to compile; there are no-fusion, no-reordering, "
+                           "no-sharing, no-in-place, two-submits, levels, groups, edges",
+                           bytes < 64 ? (int)bytes : 64, words);
+        words += bytes + (words[bytes] == ',');
+    }
+    return SL_OK;
+}

@@ -1,0 +1,45 @@
+#include "runtime/cpu/executable.h"
+
+#ifdef SL_CPU_ANNOUNCES
+void __tsan_read_range(void *address, unsigned long bytes);
+void __tsan_write_range(void *address, unsigned long bytes);
+
+/* Two steps are compared when different members announce them, which depends on one digit of their
+ * numbers, another one in each run: after a few runs every pair has been. */
+enum { DIGITS = 6 };
+
+static uint32_t announcer_of(const sl_executable *exe, uint32_t step) {
+    const uint32_t members = sl_team_size(exe->device->team);
+    for (uint32_t digit = exe->run_number % DIGITS; digit > 0; digit--) step /= members;
+    return step % members;
+}
+
+typedef void announce_fn(void *address, unsigned long bytes);
+
+/* What nobody ever writes cannot race. */
+static bool is_shared(const sl_buffer *buffer) {
+    return buffer->kind == SL_BUFFER_INPUT || buffer->kind == SL_BUFFER_STATE ||
+           buffer->kind == SL_BUFFER_OUTPUT || buffer->kind == SL_BUFFER_TEMP;
+}
+
+static void announce(const sl_executable *exe, const sl_access *access, announce_fn *tell) {
+    if (!is_shared(&exe->binding.program->buffers[access->buffer.v])) return;
+    const sl_operand start = {.buffer = access->buffer, .offset_bytes = access->begin};
+    char *run = sl_binding_resolve(&exe->binding, &start, exe->device->arena.data);
+    for (uint32_t i = 0; i < access->count; i++, run += access->stride) tell(run, access->bytes);
+}
+
+void sl_cpu_announce(const sl_executable *exe, const sl_cpu_phase *phase, uint32_t member) {
+    for (uint32_t s = phase->first_task; s < phase->first_task + phase->task_count; s++) {
+        const sl_step *step = &exe->binding.program->steps[s];
+        if (member != (phase->serial ? 0 : announcer_of(exe, s))) continue;
+        for (uint32_t i = 0; i < step->read_count; i++)
+            announce(exe, &step->reads[i], __tsan_read_range);
+        for (uint32_t i = 0; i < step->write_count; i++)
+            announce(exe, &step->writes[i], __tsan_write_range);
+    }
+    if (!phase->serial) sl_team_barrier(exe->device->team);
+}
+#else
+typedef int announces_nothing; /* a file holds something */
+#endif

@@ -1,0 +1,315 @@
+/* fused_test.c - Kernels of fused ops give the bits of their parts run one after another, on every
+ * instruction set, and agree with the plain meaning of the op. */
+#include "compiler/passes/fuse.h"
+#include "core/region.h"
+#include "tests/support/op_case.h"
+#include <stdio.h>
+
+/* ---- the parts, one after another ---- */
+
+static void must(sl_status status, const sl_error *err) {
+    if (status != SL_OK) fail_msg("%s", err->message);
+}
+
+/* The op alone in a graph, taken apart again. */
+static sl_graph *parts_of_case(const op_case *c) {
+    const sl_op_info *info = sl_op_info_of(c->op);
+    sl_error err = {0};
+    sl_graph *graph = NULL;
+    must(sl_graph_create("one", NULL, &graph, &err), &err);
+    sl_value inputs[SL_MAX_INPUTS], outputs[SL_MAX_OUTPUTS];
+    for (uint32_t i = 0; i < c->inputs; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "i%u", i);
+        const bool state = info->input_kinds[i] == SL_OPERAND_STATE;
+        inputs[i] =
+            sl_graph_declare(graph, state ? SL_VALUE_STATE : SL_VALUE_INPUT, name, c->types[i]);
+    }
+    static const _Alignas(max_align_t) unsigned char none[SL_MAX_ATTRS_BYTES];
+    sl_graph_append(graph, c->op, inputs, c->attrs ? c->attrs : none, outputs);
+    for (uint32_t o = 0; o < info->output_count; o++)
+        sl_graph_output(graph, info->output_names[o], outputs[o]);
+    must(sl_unfuse(graph, &err), &err);
+    must(sl_graph_verify(graph, &err), &err);
+    assert_true(graph->node_count > 1);
+    return graph;
+}
+
+static void run_part(const sl_graph *graph, const sl_node *node, const char *isa, void **places) {
+    const sl_op_info *info = sl_op_info_of(node->op);
+    sl_view *args = calloc(1, info->args_bytes);
+    sl_type types[SL_MAX_INPUTS + SL_MAX_OUTPUTS];
+    uint32_t count = 0;
+    sl_error err = {0};
+    assert_non_null(args);
+    for (uint32_t i = 0; i < info->input_count + info->output_count; i++) {
+        const bool output = i >= info->input_count;
+        if (output && info->output_state[i - info->input_count] >= 0) continue;
+        const sl_value value = output ? node->outputs[i - info->input_count] : node->inputs[i];
+        types[count] = graph->values[value.v].type;
+        args[count] = (sl_view){places[value.v], types[count]};
+        count++;
+    }
+    memcpy(args + count, node->attrs, info->attrs_bytes);
+    const sl_kernel *kernel = sl_cpu_kernel_find(sl_cpu_kernel_set(isa), node->op, types);
+    assert_non_null(kernel);
+    must(run_items(kernel, args, INT32_MAX, false, &err), &err);
+    free(args);
+}
+
+/* Memory of every value: inputs as given, versions of a state in one place. */
+static void **memory_of_values(const op_case *c, const sl_graph *graph) {
+    void **places = calloc(graph->value_count + 1, sizeof *places);
+    assert_non_null(places);
+    for (uint32_t v = 1; v <= graph->value_count; v++) {
+        const sl_value_info *value = &graph->values[v];
+        if (value->root.v && value->root.v != v) {
+            places[v] = places[value->root.v];
+            continue;
+        }
+        const uint64_t bytes = sl_type_bytes(&value->type);
+        assert_int_equal(posix_memalign(&places[v], 64, bytes), 0);
+        if (value->kind == SL_VALUE_RESULT)
+            memset(places[v], 0x5a, bytes);
+        else
+            memcpy(places[v], c->data[strtoul(value->name + 1, NULL, 10)], bytes);
+    }
+    return places;
+}
+
+static void free_values(const sl_graph *graph, void **places) {
+    for (uint32_t v = 1; v <= graph->value_count; v++)
+        if (!graph->values[v].root.v || graph->values[v].root.v == v) free(places[v]);
+    free(places);
+}
+
+static void compare_bits(const op_case *c, const sl_graph *graph, const char *isa) {
+    const sl_op_info *info = sl_op_info_of(c->op);
+    void **values = memory_of_values(c, graph);
+    for (uint32_t n = 0; n < graph->node_count; n++) run_part(graph, &graph->nodes[n], isa, values);
+    memory m = memory_of(c);
+    sl_error err = {0};
+    must(run_kernel(c, isa, &m, 3, true, &err), &err);
+    uint32_t operand = c->inputs;
+    for (uint32_t o = 0; o < info->output_count; o++) {
+        const uint32_t at =
+            info->output_state[o] >= 0 ? (uint32_t)info->output_state[o] : operand++;
+        const void *wanted = values[graph->outputs[o].value.v];
+        if (memcmp(m.views[at], wanted, sl_type_bytes(&c->types[at])) != 0)
+            fail_msg("%s on %s: '%s' differs from its parts", info->name, isa,
+                     info->output_names[o]);
+    }
+    memory_free(&m);
+    free_values(graph, values);
+}
+
+/* Bits against the parts, numbers against the meaning; releases the case. */
+static void check_fused(op_case *c) {
+    infer_outputs(c);
+    sl_graph *graph = parts_of_case(c);
+    for (int i = 0; i < ISA_COUNT; i++)
+        if (sl_cpu_kernel_set(isas[i])) compare_bits(c, graph, isas[i]);
+    sl_graph_destroy(graph);
+    check(c);
+}
+
+/* ---- cases ---- */
+
+enum { ROUNDS = 6 };
+static int64_t between(int64_t low, int64_t high) {
+    return low + (int64_t)(next() % (uint32_t)(high - low + 1));
+}
+
+static const sl_dtype weight_types[] = {SL_DTYPE_f32, SL_DTYPE_f16, SL_DTYPE_bf16, SL_DTYPE_q4,
+                                        SL_DTYPE_q8};
+static void weight(op_case *c, int64_t rows, int64_t cols) {
+    input(c, sl_type_make(weight_types[next() % 5], 2, rows, cols), -1, 1);
+}
+
+static void test_norms(void **state) {
+    (void)state;
+    for (int round = 0; round < ROUNDS * 2; round++) {
+        const int64_t width = between(1, 300);
+        const sl_type type = f32(3, between(1, 5), between(1, 4), width, 0);
+        const sl_add_rms_norm_attrs add_attrs = {.eps = 1e-6f, .offset = (float)(round % 2)};
+        op_case add = case_of(SL_OP_add_rms_norm, &add_attrs, 1e-6);
+        floats(&add, type), floats(&add, type), floats(&add, f32(1, width, 0, 0, 0));
+        check_fused(&add);
+        const sl_rms_norm_mul_attrs mul_attrs = {.eps = 1e-5f, .offset = (float)(round % 2)};
+        op_case mul = case_of(SL_OP_rms_norm_mul, &mul_attrs, 1e-6);
+        floats(&mul, type), floats(&mul, f32(1, width, 0, 0, 0)), floats(&mul, type);
+        check_fused(&mul);
+    }
+}
+
+static void test_products(void **state) {
+    (void)state;
+    for (int round = 0; round < ROUNDS * 3; round++) {
+        const int64_t tokens = between(1, 9), cols = between(1, 150), rows = between(1, 400);
+        op_case pair = case_of(SL_OP_linear_pair, NULL, 1e-5);
+        floats(&pair, f32(2, tokens, cols, 0, 0));
+        weight(&pair, between(1, 70), cols), weight(&pair, between(1, 70), cols);
+        pair.by_tensor = true; /* a short row may nearly cancel */
+        check_fused(&pair);
+        op_case triple = case_of(SL_OP_linear_triple, NULL, 1e-5);
+        floats(&triple, f32(2, tokens, cols, 0, 0));
+        for (int i = 0; i < 3; i++) weight(&triple, between(1, 70), cols);
+        triple.by_tensor = true;
+        check_fused(&triple);
+        op_case swiglu = case_of(SL_OP_linear_swiglu, NULL, 3e-5);
+        floats(&swiglu, f32(2, tokens, cols, 0, 0));
+        weight(&swiglu, rows, cols), weight(&swiglu, rows, cols);
+        swiglu.by_tensor = true;
+        check_fused(&swiglu);
+    }
+}
+
+static void test_bias(void **state) {
+    (void)state;
+    for (int round = 0; round < ROUNDS * 4; round++) {
+        const sl_linear_bias_act_attrs attrs = {.act = (uint32_t)round % 6};
+        const int64_t rows = between(1, 90), cols = between(1, 150);
+        op_case c = case_of(SL_OP_linear_bias_act, &attrs, 1e-5);
+        floats(&c, f32(2, between(1, 9), cols, 0, 0));
+        weight(&c, rows, cols);
+        floats(&c, f32(1, rows, 0, 0, 0));
+        c.by_tensor = true;
+        check_fused(&c);
+    }
+}
+
+static void add_rows(op_case *c, int64_t rows, int32_t first) {
+    int32_t *slots = input(c, i32(rows), 0, 1), *positions = input(c, i32(rows), 0, 1);
+    for (int64_t t = 0; t < rows; t++) {
+        slots[t] = t < rows / 2 ? 1 : 0;
+        positions[t] = (int32_t)(t < rows / 2 ? first + t : t - rows / 2);
+    }
+}
+
+static void test_rope(void **state) {
+    (void)state;
+    for (int round = 0; round < ROUNDS * 2; round++) {
+        const int64_t rows = between(1, 7), heads = between(1, 4), width = between(2, 150);
+        const sl_type type = f32(3, rows, heads, width, 0);
+        const sl_norm_rope_attrs attrs = {.eps = 1e-6f,
+                                          .offset = 1,
+                                          .rotary = 2 * (uint32_t)between(1, width / 2),
+                                          .theta = 1e6f};
+        op_case rope = case_of(SL_OP_norm_rope, &attrs, 1e-6);
+        floats(&rope, type), floats(&rope, f32(1, width, 0, 0, 0));
+        input(&rope, i32(rows), 0, 100000);
+        check_fused(&rope);
+        const sl_norm_rope_append_attrs append_attrs = {
+            .eps = 1e-6f, .offset = 0, .rotary = attrs.rotary, .theta = 1e4f};
+        const sl_type cache = f32(4, 2, 20, heads, width);
+        op_case append = case_of(SL_OP_norm_rope_append, &append_attrs, 1e-6);
+        floats(&append, type), floats(&append, f32(1, width, 0, 0, 0)), floats(&append, type);
+        add_rows(&append, rows, 11);
+        floats(&append, cache), floats(&append, cache);
+        check_fused(&append);
+    }
+}
+
+static void test_positions_are_checked(void **state) {
+    (void)state;
+    const sl_norm_rope_append_attrs attrs = {.eps = 1e-6f, .rotary = 2, .theta = 1e4f};
+    op_case c = case_of(SL_OP_norm_rope_append, &attrs, 0);
+    floats(&c, f32(3, 4, 1, 4, 0)), floats(&c, f32(1, 4, 0, 0, 0));
+    floats(&c, f32(3, 4, 1, 4, 0));
+    add_rows(&c, 4, 19);
+    floats(&c, f32(4, 2, 20, 1, 4)), floats(&c, f32(4, 2, 20, 1, 4));
+    check_refused(&c);
+    const sl_norm_rope_attrs rope_attrs = {.eps = 1e-6f, .rotary = 2, .theta = 1e4f};
+    op_case negative = case_of(SL_OP_norm_rope, &rope_attrs, 0);
+    floats(&negative, f32(3, 4, 1, 4, 0)), floats(&negative, f32(1, 4, 0, 0, 0));
+    input(&negative, i32(4), -5, -1);
+    check_refused(&negative);
+}
+
+static void test_join(void **state) {
+    (void)state;
+    for (int round = 0; round < ROUNDS; round++) {
+        const int64_t rows = between(1, 6), k = between(1, 9), width = between(1, 300);
+        op_case c = case_of(SL_OP_moe_join, NULL, 1e-6);
+        floats(&c, f32(3, rows, k, width, 0)), floats(&c, f32(2, rows, k, 0, 0));
+        floats(&c, f32(2, rows, width, 0, 0)), input(&c, f32(2, rows, 1, 0, 0), -9, 9);
+        floats(&c, f32(2, rows, width, 0, 0));
+        check_fused(&c);
+    }
+}
+
+static void test_add3(void **state) {
+    (void)state;
+    for (int round = 0; round < ROUNDS; round++) {
+        const sl_type type = f32(2, between(1, 5), between(1, 1500), 0, 0);
+        op_case c = case_of(SL_OP_add3, NULL, 2e-7);
+        for (int i = 0; i < 3; i++) floats(&c, type);
+        check_fused(&c);
+    }
+}
+
+/* Every op of a region last, after sums and products: where a product that is not rounded before it
+ * is added would show. */
+static void test_region(void **state) {
+    (void)state;
+    for (uint32_t number = 1; number <= SL_REGION_OPS; number++)
+        for (int round = 0; round < 3; round++) {
+            sl_region_attrs attrs = {.code = {.rank = 1 + (uint32_t)between(1, 5)}};
+            const bool roots = number >= 13 && number <= 15;
+            for (uint32_t s = 0; s < attrs.code.rank; s++) {
+                const uint32_t last = SL_REGION_INPUTS - 1 + s;
+                uint32_t op = s + 1 == attrs.code.rank ? number : 1 + 2 * (uint32_t)between(0, 1);
+                if (roots && s + 2 == attrs.code.rank) op = 18; /* something positive */
+                const bool two = sl_region_decode(op * 100).operands == 2;
+                const uint32_t x = s ? last : 0;
+                attrs.code.dims[s] = op * 100 + x * 10 + (two ? (uint32_t)between(0, last) : 0);
+            }
+            op_case c = case_of(SL_OP_region, &attrs, 1e-5);
+            const sl_type type = f32(2, between(1, 5), between(60, 700), 0, 0);
+            for (int i = 0; i < SL_REGION_INPUTS; i++) input(&c, type, 0.5, 2);
+            c.by_tensor = true;
+            check_fused(&c);
+        }
+}
+
+/* The result may lie where an operand was. */
+static void test_region_in_place(void **state) {
+    (void)state;
+    const sl_region_attrs attrs = {.code = {3, {301, 1740, 150}}}; /* silu(a * b) + a */
+    enum { COUNT = 1300 };
+    for (int i = 0; i < ISA_COUNT; i++) {
+        if (!sl_cpu_kernel_set(isas[i])) continue;
+        float a[COUNT], b[COUNT], out[COUNT];
+        for (int n = 0; n < COUNT; n++) a[n] = (float)uniform(-2, 2), b[n] = (float)uniform(-2, 2);
+        const sl_type type = f32(1, COUNT, 0, 0, 0);
+        sl_region_args args = {.a = {a, type},
+                               .b = {b, type},
+                               .c = {a, type},
+                               .d = {a, type},
+                               .out = {out, type},
+                               .attrs = attrs};
+        const sl_type types[4] = {type, type, type, type};
+        const sl_kernel *kernel =
+            sl_cpu_kernel_find(sl_cpu_kernel_set(isas[i]), SL_OP_region, types);
+        sl_error err = {0};
+        assert_int_equal(run_items(kernel, &args, INT32_MAX, false, &err), SL_OK);
+        args.out.data = a;
+        assert_int_equal(run_items(kernel, &args, 1, true, &err), SL_OK);
+        assert_memory_equal(a, out, sizeof a);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_norms),
+        cmocka_unit_test(test_products),
+        cmocka_unit_test(test_bias),
+        cmocka_unit_test(test_rope),
+        cmocka_unit_test(test_positions_are_checked),
+        cmocka_unit_test(test_join),
+        cmocka_unit_test(test_add3),
+        cmocka_unit_test(test_region),
+        cmocka_unit_test(test_region_in_place),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,28 @@
+/* norm.h - The root mean square norm of a row, for the kernels that have one inside. */
+#ifndef SL_RUNTIME_CPU_NORM_H
+#define SL_RUNTIME_CPU_NORM_H
+#include "runtime/cpu/kernels/vmath.h"
+
+typedef struct {
+    const float *gain;
+    int64_t n;
+    float eps, offset;
+} rms_norm;
+
+/* 1 / sqrt(mean(x^2) + eps). */
+INLINE float inverse_rms(const float *x, int64_t n, float eps) {
+    return 1.0f / sqrtf(vdot(x, x, n) / (float)n + eps);
+}
+
+/* Elements [i, i + count) of the row x, given the inverse of its root mean square. */
+INLINE vf rms_normed(const rms_norm *norm, const float *x, vf inverse, int64_t i, int64_t count) {
+    const vf factor = vsplat(norm->offset) + vload_n(norm->gain + i, count);
+    return vload_n(x + i, count) * inverse * factor;
+}
+
+INLINE void rms_norm_row(const rms_norm *norm, const float *x, float *out) {
+    const vf inverse = vsplat(inverse_rms(x, norm->n, norm->eps));
+    FOR_VECTORS(i, count, norm->n,
+                vstore_n(out + i, rms_normed(norm, x, inverse, i, count), count););
+}
+#endif

@@ -1,0 +1,450 @@
+/* access_truth_test.c - Do kernels touch what their steps declare, and nothing else?
+ *
+ * Every kernel of every instruction set runs on buffers with poison around them.  Bytes outside
+ * declared writes must stay as they were.  A second run with other poison in every byte that is not
+ * declared to be read, results included, must write the same bytes. */
+#include "compiler/compile.h"
+#include "runtime/cpu/kernel.h"
+#include "tests/support/random_program.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const char *const isas[] = {"baseline", "avx2", "avx512"};
+static const char *const weight_types[] = {"f32", "f16", "bf16", "q4", "q8"};
+enum { ISAS = 3, WEIGHT_TYPES = 5, GUARD = 256, EXPERTS = 6, WIDTH = 21, HIDDEN = 45 };
+
+/* ---- the cases: graphs of one node, with $ for the type of weights ---- */
+
+#define SLOTS  "input %slots : i32[7] input %positions : i32[7] "
+#define ROWS   "input %x : f32[7,45] "
+#define NORM   "{eps = 1e-6, offset = 1}"
+#define ROPE   "{eps = 1e-6, offset = 1, rotary = 12, theta = 10000}"
+#define CACHES "state %keys : f32[2,12,3,20] state %values : f32[2,12,3,20] "
+#define DELTA                                                                                      \
+    "input %q : f32[7,2,16] input %k : f32[7,2,16] input %v : f32[7,6,17] "                        \
+    "input %decay : f32[7,6] input %beta : f32[7,6] " SLOTS "state %memory : f32[2,6,16,17] "
+
+static const char *const cases[] = {
+    "input %a : f32[2,1,17,33] input %b : f32[3,33,21] %o = matmul(%a, %b)",
+    "input %x : f32[5,7,93] %o = reduce_sum(%x) {axes = [2], keep = 1}",
+    "input %x : f32[5,7,93] %o = reduce_mean(%x) {axes = [0, 2], keep = 0}",
+    "input %x : f32[5,7,93] %o = reduce_max(%x) {axes = [1], keep = 0}",
+    "input %x : f32[3,5,133] %o = softmax(%x)",
+    "input %x : f32[5,133] %o = argmax(%x)",
+    "input %x : f32[5,6,7] %o = transpose(%x) {perm = [2, 0, 1]}",
+    "input %x : u8[5,6,7] %o = transpose(%x) {perm = [1, 0, 2]}",
+    "input %x : f32[5,6,7] %o = slice(%x) {axis = 1, start = 2, length = 3}",
+    "input %x : bf16[5,6,7] %o = slice(%x) {axis = 2, start = 1, length = 4}",
+    "input %a : f32[5,6,7] input %b : f32[5,2,7] %o = concat(%a, %b) {axis = 1}",
+    "input %a : u8[5,6,7] input %b : u8[5,6,3] %o = concat(%a, %b) {axis = 2}",
+    "input %x : f32[5,6,7] input %indices : i32[2,4] %o = gather(%x, %indices) {axis = 1}",
+    "weight %table : $[50,77] input %ids : i32[9] %o = embed(%table, %ids)",
+    ROWS "weight %w : $[50,45] %o = linear(%x, %w)",
+    "input %x : f32[1,300] weight %w : $[33,300] %o = linear(%x, %w)",
+    "input %x : f32[3,5,67] weight %g : f32[67] %o = rms_norm(%x, %g) " NORM,
+    "input %x : f32[3,5,67] input %z : f32[3,5,67] weight %g : f32[67] "
+    "%o = gated_rms_norm(%x, %z, %g) {eps = 1e-6}",
+    "input %x : f32[3,5,67] %o = l2_norm(%x) {eps = 1e-6, scale = 0.5}",
+    "input %x : f32[3,5,22] %o, %p = split_halves(%x)",
+    "input %x : f32[7,3,20] input %positions : i32[7] "
+    "%o = rope(%x, %positions) {rotary = 12, theta = 10000}",
+    "input %k : f32[7,3,20] input %v : f32[7,3,20] " SLOTS CACHES
+    "%o, %p = kv_append(%k, %v, %slots, %positions, %keys, %values)",
+    "input %q : f32[7,6,20] " SLOTS CACHES
+    "%o = sdpa(%q, %keys, %values, %slots, %positions) {scale = 0.5}",
+    "input %x : f32[7,131] weight %w : f32[131,4] " SLOTS "state %window : f32[2,3,131] "
+    "%o, %p = causal_conv(%x, %w, %slots, %positions, %window)",
+    "input %a : f32[9,5] input %b : f32[9,5] weight %l : f32[5] weight %d : f32[5] "
+    "%o, %p = decay_beta(%a, %b, %l, %d)",
+    DELTA "%o, %p = delta_step(%q, %k, %v, %decay, %beta, %slots, %positions, %memory)",
+    DELTA
+    "%o, %p = delta_chunk(%q, %k, %v, %decay, %beta, %slots, %positions, %memory) {chunk = 4}",
+    "input %x : f32[7,37] %o, %p = route(%x) {k = 3, normalise = 1}",
+    "input %chosen : i32[9,2] experts %e : $[6,21,45] %o, %p = moe_group(%chosen, %e) {layer = 3}",
+    ROWS "input %order : i32[14] input %starts : i32[7] experts %e : $[6,21,45] "
+         "%o = moe_ffn(%x, %order, %starts, %e) {layer = 3, k = 2}",
+    "input %y : f32[7,4,83] input %weights : f32[7,4] %o = moe_combine(%y, %weights)",
+    "input %r : f32[7,83] input %s : f32[7,83] input %g : f32[7,1] %o = shared_combine(%r, %s, %g)",
+    "input %a : f32[7,67] input %b : f32[7,67] weight %g : f32[67] "
+    "%o, %p = add_rms_norm(%a, %b, %g) " NORM,
+    "input %x : f32[7,67] weight %g : f32[67] input %y : f32[7,67] "
+    "%o = rms_norm_mul(%x, %g, %y) " NORM,
+    ROWS "weight %g : $[50,45] weight %u : $[50,45] %o = linear_swiglu(%x, %g, %u)",
+    ROWS "weight %a : $[50,45] weight %b : $[21,45] %o, %p = linear_pair(%x, %a, %b)",
+    ROWS "weight %a : $[50,45] weight %b : $[21,45] weight %c : $[5,45] "
+         "%o, %p, %r = linear_triple(%x, %a, %b, %c)",
+    ROWS "weight %w : $[50,45] weight %b : f32[50] %o = linear_bias_act(%x, %w, %b) {act = 2}",
+    "input %x : f32[7,3,20] weight %g : f32[20] input %positions : i32[7] "
+    "%o = norm_rope(%x, %g, %positions) " ROPE,
+    "input %k : f32[7,3,20] weight %g : f32[20] input %v : f32[7,3,20] " SLOTS CACHES
+    "%o, %p = norm_rope_append(%k, %g, %v, %slots, %positions, %keys, %values) " ROPE,
+    "input %y : f32[7,4,83] input %weights : f32[7,4] input %s : f32[7,83] input %g : f32[7,1] "
+    "input %r : f32[7,83] %o = moe_join(%y, %weights, %s, %g, %r)",
+    "input %a : f32[5,67] input %b : f32[5,67] input %c : f32[5,67] input %d : f32[5,67] "
+    "%o = region(%a, %b, %c, %d) {code = [301, 1740, 152]}",
+    "input %a : f32[5,67] input %b : f32[5,67] input %c : f32[5,67] %o = add3(%a, %b, %c)",
+    "input %a : f32[3,1,67] input %b : f32[1,41,1] %o = add(%a, %b)",
+    "input %a : i32[5,1] input %b : i32[1,333] %o = mul(%a, %b)",
+};
+enum { CASES = sizeof cases / sizeof cases[0] };
+
+/* ---- experts in memory ---- */
+
+typedef struct {
+    sl_expert_source base;
+    sl_type types[3];
+    void *matrices[3]; /* all experts have the same */
+    int32_t wanted[EXPERTS];
+    uint32_t left;
+} memory_source;
+
+static sl_status request(sl_expert_source *base, sl_layer_id layer, const int32_t *experts,
+                         uint32_t count, sl_error *err) {
+    memory_source *s = (memory_source *)base;
+    (void)layer, (void)err;
+    memcpy(s->wanted, experts, count * sizeof *experts);
+    s->left = count;
+    return SL_OK;
+}
+static sl_status take(sl_expert_source *base, sl_layer_id layer, sl_expert_lease *out,
+                      sl_error *err) {
+    memory_source *s = (memory_source *)base;
+    (void)layer, (void)err;
+    *out = (sl_expert_lease){.expert = -1};
+    if (s->left)
+        *out = (sl_expert_lease){.expert = s->wanted[--s->left],
+                                 .gate = {s->matrices[0], s->types[0]},
+                                 .up = {s->matrices[1], s->types[1]},
+                                 .down = {s->matrices[2], s->types[2]}};
+    return SL_OK;
+}
+static void release(sl_expert_source *base, const sl_expert_lease *lease) {
+    (void)base, (void)lease;
+}
+
+/* ---- data ---- */
+
+static int32_t integer_of(const char *name, int64_t i, int64_t count) {
+    if (strcmp(name, "slots") == 0) return i < 4; /* rows 0 to 3: slot 1; then slot 0 */
+    if (strcmp(name, "positions") == 0) return (int32_t)(i < 4 ? 3 + i : i - 4);
+    if (strcmp(name, "order") == 0) return (int32_t)((i * 5 + 3) % count);
+    if (strcmp(name, "starts") == 0) return (int32_t)(i == EXPERTS ? 14 : i * 2);
+    return (int32_t)(i % 5);
+}
+
+/* Bytes of panels and halves are kept low, so that no number is infinite. */
+static void fill(const char *name, const sl_type *type, test_random *random, void *data) {
+    const int64_t count = sl_type_elements(type);
+    if (type->dtype == SL_DTYPE_i32) {
+        for (int64_t i = 0; i < count; i++) ((int32_t *)data)[i] = integer_of(name, i, count);
+    } else if (type->dtype == SL_DTYPE_f32) {
+        for (int64_t i = 0; i < count; i++)
+            ((float *)data)[i] = (float)test_draw(random, 2000) / 1000 - 0.999f;
+    } else {
+        for (uint64_t i = 0; i < sl_type_bytes(type); i++)
+            ((uint8_t *)data)[i] = (uint8_t)(1 + test_draw(random, 0x3b));
+    }
+}
+
+static void *aligned(uint64_t bytes) {
+    void *data = NULL;
+    assert_int_equal(posix_memalign(&data, 64, bytes), 0);
+    return data;
+}
+
+static void source_init(memory_source *s, const sl_type *experts) {
+    test_random random = test_random_of(17);
+    *s = (memory_source){.base = {request, take, release}};
+    for (int i = 0; i < 3; i++) {
+        const int64_t rows = i == 2 ? HIDDEN : WIDTH, columns = i == 2 ? WIDTH : HIDDEN;
+        s->types[i] = sl_type_make(experts->dtype, 2, rows, columns);
+        s->matrices[i] = aligned(sl_type_bytes(&s->types[i]));
+        fill("", &s->types[i], &random, s->matrices[i]);
+    }
+}
+
+/* ---- one run on poisoned memory ---- */
+
+typedef struct {
+    const sl_program *program;
+    const sl_step *step;
+    memory_source *source;
+    uint8_t **blocks;   /* [buffer]: GUARD bytes, the buffer, GUARD bytes */
+    uint8_t **before;   /* the same before the run */
+    uint8_t **declared; /* the same: READ and WRITE of every byte */
+} scene;
+/* As floats, poison is small and of either sign: large numbers would drown in a softmax. */
+enum { READ = 1, WRITE = 2, NOWHERE = 99, POISON = 0x3c, OTHER_POISON = 0xbe };
+
+static uint64_t block_bytes(const scene *s, uint32_t b) {
+    return s->program->buffers[b].bytes + 2 * (uint64_t)GUARD;
+}
+
+static void declare(const scene *s, const sl_access *access, uint8_t how) {
+    uint8_t *bytes = s->declared[access->buffer.v] + GUARD;
+    for (uint32_t run = 0; run < access->count; run++)
+        for (uint64_t i = 0; i < access->bytes; i++)
+            bytes[access->begin + run * access->stride + i] |= how;
+}
+
+/* Contents from the name of each buffer; every byte not declared to be read is poison. */
+static void scene_init(scene *s, const sl_program *program, memory_source *source, uint8_t poison) {
+    *s = (scene){.program = program, .step = &program->steps[0], .source = source};
+    s->blocks = calloc(program->buffer_count, sizeof *s->blocks);
+    s->before = calloc(program->buffer_count, sizeof *s->before);
+    s->declared = calloc(program->buffer_count, sizeof *s->declared);
+    assert_true(s->blocks && s->before && s->declared);
+    for (uint32_t b = 0; b < program->buffer_count; b++) {
+        s->blocks[b] = aligned(block_bytes(s, b));
+        s->before[b] = aligned(block_bytes(s, b));
+        s->declared[b] = calloc(block_bytes(s, b) + 1, 1);
+        assert_non_null(s->declared[b]);
+    }
+    for (uint32_t i = 0; i < s->step->read_count; i++) declare(s, &s->step->reads[i], READ);
+    for (uint32_t i = 0; i < s->step->write_count; i++) declare(s, &s->step->writes[i], WRITE);
+    for (uint32_t b = 0; b < program->buffer_count; b++) {
+        test_random random = test_random_of(b);
+        if (program->buffers[b].kind != SL_BUFFER_EXPERTS)
+            fill(program->buffers[b].name, &program->buffers[b].type, &random,
+                 s->blocks[b] + GUARD);
+        for (uint64_t i = 0; i < block_bytes(s, b); i++)
+            if (!(s->declared[b][i] & READ))
+                s->blocks[b][i] = (uint8_t)(poison | (i * 29 >> 3 & 1));
+        memcpy(s->before[b], s->blocks[b], block_bytes(s, b));
+    }
+}
+
+static void scene_deinit(scene *s) {
+    for (uint32_t b = 0; b < s->program->buffer_count; b++) {
+        free(s->blocks[b]);
+        free(s->before[b]);
+        free(s->declared[b]);
+    }
+    free(s->blocks);
+    free(s->before);
+    free(s->declared);
+}
+
+static void *scene_args(const scene *s) {
+    const sl_op_info *info = sl_op_info_of(s->step->op);
+    sl_view *args = calloc(1, info->args_bytes);
+    assert_non_null(args);
+    for (uint32_t i = 0; i < s->step->operand_count; i++) {
+        const sl_operand *operand = &s->step->operands[i];
+        args[i].type = operand->type;
+        args[i].data = s->program->buffers[operand->buffer.v].kind == SL_BUFFER_EXPERTS
+                           ? (void *)s->source
+                           : s->blocks[operand->buffer.v] + GUARD + operand->offset_bytes;
+    }
+    memcpy(args + s->step->operand_count, s->step->attrs, info->attrs_bytes);
+    return args;
+}
+
+/* over: the operand whose memory the last result takes. */
+static void scene_run(const scene *s, const sl_kernel *kernel, uint32_t over) {
+    sl_error err = {0};
+    const int32_t all[] = {0, 1, 2, 3, 4, 5};
+    assert_int_equal(request(&s->source->base, (sl_layer_id){3}, all, EXPERTS, &err), SL_OK);
+    sl_view *args = scene_args(s);
+    if (over != NOWHERE) args[s->step->operand_count - 1].data = args[over].data;
+    const sl_split split = kernel->split(args);
+    sl_worker worker = {aligned(split.scratch_bytes + 1), &err};
+    memset(worker.scratch, 0xff, split.scratch_bytes);
+    const int64_t middle = split.items / 2;
+    if ((middle && kernel->run(args, 0, middle, &worker)) ||
+        kernel->run(args, middle, split.items, &worker))
+        fail_msg("%s: %s", kernel->name, err.message);
+    free(worker.scratch);
+    free(args);
+}
+
+/* ---- the checks ---- */
+
+/* The name of a buffer that was written where no write is declared; NULL: none. */
+static const char *written_elsewhere(const scene *s) {
+    for (uint32_t b = 0; b < s->program->buffer_count; b++)
+        for (uint64_t i = 0; i < block_bytes(s, b); i++)
+            if (!(s->declared[b][i] & WRITE) && s->blocks[b][i] != s->before[b][i])
+                return s->program->buffers[b].name;
+    return NULL;
+}
+
+/* The name of a buffer in which declared writes differ; NULL: none. */
+static const char *written_differently(const scene *s, const scene *other) {
+    for (uint32_t b = 0; b < s->program->buffer_count; b++)
+        for (uint64_t i = 0; i < block_bytes(s, b); i++)
+            if (s->declared[b][i] & WRITE && s->blocks[b][i] != other->blocks[b][i])
+                return s->program->buffers[b].name;
+    return NULL;
+}
+
+typedef struct {
+    const char *written, *read; /* buffers that were, and not as declared; NULL: none */
+} verdict;
+
+static verdict try_kernel(const sl_program *program, memory_source *source,
+                          const sl_kernel *kernel) {
+    scene first, second;
+    scene_init(&first, program, source, POISON);
+    scene_init(&second, program, source, OTHER_POISON);
+    scene_run(&first, kernel, NOWHERE);
+    scene_run(&second, kernel, NOWHERE);
+    verdict v = {written_elsewhere(&first), written_differently(&first, &second)};
+    if (!v.written) v.written = written_elsewhere(&second);
+    scene_deinit(&first);
+    scene_deinit(&second);
+    return v;
+}
+
+static sl_program *lower(const char *text) {
+    char whole[1024];
+    sl_graph *graph = NULL;
+    sl_program *program = NULL;
+    sl_error err = {0};
+    const int bytes =
+        snprintf(whole, sizeof whole, "graph \"case\" { %s output \"o\" = %%o }", text);
+    assert_true(bytes > 0 && (size_t)bytes < sizeof whole);
+    if (sl_graph_parse(whole, (size_t)bytes, NULL, &graph, &err) ||
+        sl_lower(graph, NULL, &program, &err))
+        fail_msg("%s: %s", whole, err.message);
+    sl_graph_destroy(graph);
+    if (!program || program->step_count != 1) abort(); /* the cases are wrong */
+    return program;
+}
+
+/* A pointwise kernel may write its result over any operand that is like it. */
+static void check_in_place(const sl_program *program, memory_source *source,
+                           const sl_kernel *kernel, const char *isa) {
+    const sl_step *step = &program->steps[0];
+    const uint32_t out = step->operand_count - 1;
+    if (!(sl_op_info_of(step->op)->traits & SL_OP_POINTWISE)) return;
+    for (uint32_t i = 0; i < out; i++) {
+        const sl_type *type = &step->operands[i].type;
+        if (!sl_type_equal(type, &step->operands[out].type)) continue;
+        scene apart, over;
+        scene_init(&apart, program, source, POISON);
+        scene_init(&over, program, source, POISON);
+        scene_run(&apart, kernel, NOWHERE);
+        scene_run(&over, kernel, i);
+        if (memcmp(apart.blocks[step->operands[out].buffer.v] + GUARD,
+                   over.blocks[step->operands[i].buffer.v] + GUARD, sl_type_bytes(type)) != 0)
+            fail_msg("%s on %s: other bits when written over operand %u", kernel->name, isa, i);
+        scene_deinit(&apart);
+        scene_deinit(&over);
+    }
+}
+
+/* Runs every instruction set's kernel for the text; marks the op as seen. */
+static void check_text(const char *text, bool *seen, uint32_t *kernels) {
+    sl_program *program = lower(text);
+    const sl_step *step = &program->steps[0];
+    sl_type types[SL_MAX_INPUTS + SL_MAX_OUTPUTS];
+    for (uint32_t i = 0; i < step->operand_count; i++) types[i] = step->operands[i].type;
+    const sl_type plain = sl_type_make(SL_DTYPE_f32, 1, (int64_t)1);
+    const sl_type *experts = &plain;
+    for (uint32_t b = 0; b < program->buffer_count; b++)
+        if (program->buffers[b].kind == SL_BUFFER_EXPERTS) experts = &program->buffers[b].type;
+    memory_source source;
+    source_init(&source, experts);
+    for (int i = 0; i < ISAS; i++) {
+        const sl_kernel_set *set = sl_cpu_kernel_set(isas[i]);
+        if (!set) continue;
+        const sl_kernel *kernel = sl_cpu_kernel_find(set, step->op, types);
+        if (!kernel) {
+            fail_msg("no kernel for %s", text);
+            break;
+        }
+        const verdict v = try_kernel(program, &source, kernel);
+        if (v.written)
+            fail_msg("%s on %s writes '%s' where it does not declare it", kernel->name, isas[i],
+                     v.written);
+        if (v.read)
+            fail_msg("%s on %s: '%s' depends on bytes not declared to be read", kernel->name,
+                     isas[i], v.read);
+        check_in_place(program, &source, kernel, isas[i]);
+        ++*kernels;
+    }
+    seen[step->op] = true;
+    for (int i = 0; i < 3; i++) free(source.matrices[i]);
+    sl_program_destroy(program);
+}
+
+/* The text with $ replaced. */
+static void check_case(const char *text, const char *type, bool *seen, uint32_t *kernels) {
+    char with_type[900];
+    size_t length = 0;
+    for (; *text; text++) {
+        const int put = *text == '$'
+                            ? snprintf(with_type + length, sizeof with_type - length, "%s", type)
+                            : snprintf(with_type + length, sizeof with_type - length, "%c", *text);
+        length += (size_t)put;
+        assert_true(length < sizeof with_type);
+    }
+    check_text(with_type, seen, kernels);
+}
+
+/* Elementwise ops of one or two operands alike need no case of their own. */
+static void check_pointwise(sl_op op, bool *seen, uint32_t *kernels) {
+    const sl_op_info *info = sl_op_info_of(op);
+    char text[256];
+    if (!(info->traits & SL_OP_POINTWISE) || info->input_count > 2) return;
+    const char *operands = info->input_count == 1 ? "%a" : "%a, %b";
+    const char *second = info->input_count == 1 ? "" : "input %b : f32[3,131] ";
+    (void)snprintf(text, sizeof text, "input %%a : f32[3,131] %s%%o = %s(%s)", second, info->name,
+                   operands);
+    check_text(text, seen, kernels);
+}
+
+static void test_every_kernel(void **state) {
+    (void)state;
+    bool seen[SL_OP_COUNT] = {0};
+    uint32_t kernels = 0;
+    for (int op = 0; op < SL_OP_COUNT; op++) check_pointwise((sl_op)op, seen, &kernels);
+    for (int i = 0; i < CASES; i++)
+        for (int w = 0; w < (strchr(cases[i], '$') ? WEIGHT_TYPES : 1); w++)
+            check_case(cases[i], weight_types[w], seen, &kernels);
+    for (int op = 0; op < SL_OP_COUNT; op++)
+        if (!seen[op] && !(sl_op_info_of((sl_op)op)->traits & SL_OP_VIEW))
+            fail_msg("%s has no case here", sl_op_info_of((sl_op)op)->name);
+    print_message("%u kernels touch what they declare\n", kernels);
+}
+
+/* Steps that declare a little less than they do are found out. */
+static void test_lies(void **state) {
+    (void)state;
+    memory_source source;
+    const sl_type plain = sl_type_make(SL_DTYPE_f32, 1, (int64_t)1);
+    source_init(&source, &plain);
+    const char *const text = "input %x : f32[5,133] %o = softmax(%x)";
+    for (int lie = 0; lie < 4; lie++) {
+        sl_program *program = lower(text);
+        const sl_step *step = &program->steps[0];
+        const sl_kernel *kernel =
+            sl_cpu_kernel_find(sl_cpu_kernel_set(NULL), step->op, &step->operands[0].type);
+        if (!kernel) abort();
+        sl_access *access = (sl_access *)(uintptr_t)(lie < 2 ? step->writes : step->reads);
+        access->bytes -= 4;
+        access->begin += lie % 2 ? 0 : 4;
+        const verdict v = try_kernel(program, &source, kernel);
+        if (lie < 2)
+            assert_non_null(v.written);
+        else
+            assert_non_null(v.read);
+        sl_program_destroy(program);
+    }
+    for (int i = 0; i < 3; i++) free(source.matrices[i]);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_kernel),
+        cmocka_unit_test(test_lies),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
