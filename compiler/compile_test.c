@@ -1,6 +1,6 @@
 /* compile_test.c - Lowering, scheduling and planning, checked by code that trusts none of them. */
-#include "compiler/compile.h"
 #include "compiler/build.h"
+#include "compiler/compile.h"
 #include "runtime/null/null.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -73,12 +73,15 @@ static void independent_steps_share_a_level(void **state) {
 static void state_updates_are_ordered(void **state) {
     (void)state;
     sl_graph *g = new_graph();
-    const sl_type cache = sl_type_make(SL_DTYPE_f32, 4, (int64_t)1, (int64_t)16, (int64_t)1, (int64_t)8);
+    const sl_type cache =
+        sl_type_make(SL_DTYPE_f32, 4, (int64_t)1, (int64_t)16, (int64_t)1, (int64_t)8);
     const sl_value k_state = sl_graph_declare(g, SL_VALUE_STATE, "k", cache);
     const sl_value v_state = sl_graph_declare(g, SL_VALUE_STATE, "v", cache);
-    const sl_value ids = sl_graph_declare(g, SL_VALUE_INPUT, "ids", sl_type_make(SL_DTYPE_i32, 1, (int64_t)2));
-    const sl_value rows = sl_graph_declare(
-        g, SL_VALUE_INPUT, "rows", sl_type_make(SL_DTYPE_f32, 3, (int64_t)2, (int64_t)1, (int64_t)8));
+    const sl_value ids =
+        sl_graph_declare(g, SL_VALUE_INPUT, "ids", sl_type_make(SL_DTYPE_i32, 1, (int64_t)2));
+    const sl_value rows =
+        sl_graph_declare(g, SL_VALUE_INPUT, "rows",
+                         sl_type_make(SL_DTYPE_f32, 3, (int64_t)2, (int64_t)1, (int64_t)8));
     sl_graph_scope(g, "before");
     const sl_value old = sl_build_sdpa(g, (sl_sdpa_in){rows, k_state, v_state, ids, ids},
                                        (sl_sdpa_attrs){.scale = 1})
@@ -105,9 +108,11 @@ static void state_updates_are_ordered(void **state) {
 static sl_graph *moe_graph(void) {
     sl_graph *g = new_graph();
     const sl_value x = input(g, "x", 2, 8);
-    const sl_value experts = sl_graph_declare(
-        g, SL_VALUE_EXPERTS, "e", sl_type_make(SL_DTYPE_f32, 3, (int64_t)4, (int64_t)16, (int64_t)8));
-    const sl_value w = sl_graph_declare(g, SL_VALUE_WEIGHT, "w", sl_type_make(SL_DTYPE_f32, 2, (int64_t)4, (int64_t)8));
+    const sl_value experts =
+        sl_graph_declare(g, SL_VALUE_EXPERTS, "e",
+                         sl_type_make(SL_DTYPE_f32, 3, (int64_t)4, (int64_t)16, (int64_t)8));
+    const sl_value w = sl_graph_declare(g, SL_VALUE_WEIGHT, "w",
+                                        sl_type_make(SL_DTYPE_f32, 2, (int64_t)4, (int64_t)8));
     sl_graph_scope(g, "side");
     sl_value side = x;
     for (int i = 0; i < 4; i++) side = sl_build_silu(g, (sl_silu_in){side}, (sl_silu_attrs){0}).out;
@@ -121,7 +126,8 @@ static sl_graph *moe_graph(void) {
                                         (sl_moe_ffn_attrs){.k = 2})
                            .out;
     const sl_value routed =
-        sl_build_moe_combine(g, (sl_moe_combine_in){y, route.weights}, (sl_moe_combine_attrs){0}).out;
+        sl_build_moe_combine(g, (sl_moe_combine_in){y, route.weights}, (sl_moe_combine_attrs){0})
+            .out;
     sl_graph_output(g, "y", add(g, routed, side));
     return g;
 }

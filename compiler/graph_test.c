@@ -198,7 +198,7 @@ static sl_graph *graph_of_every_op(void) {
 
 static sl_graph *parsed(const char *text) {
     sl_graph *graph = NULL;
-    sl_error err;
+    sl_error err = {0};
     if (sl_graph_parse(text, strlen(text), NULL, &graph, &err) != SL_OK)
         fail_msg("%s in\n%s", err.message, text);
     return graph;

@@ -1,10 +1,10 @@
 /* graph_api.c - include/sluice/graph.h, second half: compiling and running. */
-#include "sluice/graph.h"
 #include "compiler/compile.h"
 #include "compiler/eval.h"
 #include "core/codec.h"
 #include "runtime/cpu/cpu.h"
 #include "runtime/null/null.h"
+#include "sluice/graph.h"
 #include <string.h>
 
 struct sl_compiled {
@@ -103,8 +103,10 @@ sl_status sl_compile(const sl_graph *graph, const sl_compile_options *options, s
 
 void sl_compiled_free(sl_compiled *c) {
     if (!c) return;
-    if (c->executable) c->device->ops->unload(c->executable);
-    if (c->device) c->device->ops->destroy(c->device);
+    if (c->device) {
+        if (c->executable) c->device->ops->unload(c->executable);
+        c->device->ops->destroy(c->device);
+    }
     sl_program_destroy(c->program);
     sl_evaluator_destroy(c->evaluator);
     sl_arena arena = c->arena;

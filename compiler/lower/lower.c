@@ -47,9 +47,10 @@ static sl_status add_buffer(lowering *l, const sl_value_info *value, const char 
     sl_program *p = l->program;
     const sl_buffer_id id = {p->buffer_count++};
     sl_buffer *buffer = &p->buffers[id.v];
-    *buffer = (sl_buffer){.kind = kind_of(value->kind),
-                          .type = value->type,
-                          .bytes = value->kind == SL_VALUE_EXPERTS ? 0 : sl_type_bytes(&value->type)};
+    *buffer =
+        (sl_buffer){.kind = kind_of(value->kind),
+                    .type = value->type,
+                    .bytes = value->kind == SL_VALUE_EXPERTS ? 0 : sl_type_bytes(&value->type)};
     SL_TRY(copy_text(p, name, &buffer->name, err));
     if (value->kind == SL_VALUE_CONSTANT) {
         void *data = sl_arena_alloc(&p->arena, buffer->bytes, 64);
@@ -167,7 +168,8 @@ sl_status sl_lower(const sl_graph *graph, const sl_allocator *allocator, sl_prog
     };
     program->buffers = SL_ARENA_NEW_ARRAY(&program->arena, sl_buffer, graph->value_count + 1);
     program->steps = SL_ARENA_NEW_ARRAY(&program->arena, sl_step, graph->node_count + 1);
-    program->outputs = SL_ARENA_NEW_ARRAY(&program->arena, sl_program_output, graph->output_count + 1);
+    program->outputs =
+        SL_ARENA_NEW_ARRAY(&program->arena, sl_program_output, graph->output_count + 1);
     status = l.windows && l.live && program->buffers && program->steps && program->outputs
                  ? copy_text(program, graph->name, &program->name, err)
                  : sl_no_memory(err, "a program", 0);

@@ -42,8 +42,7 @@ static uint32_t collect(const sl_program *p, lifetime *lives, uint32_t *index_of
                 extend(&lives[index_of[step->writes[a].buffer.v]], step->level);
     }
     for (uint32_t i = 0; i < count; i++)
-        if (p->buffers[lives[i].buffer].kind == SL_BUFFER_OUTPUT)
-            lives[i].last_level = UINT32_MAX;
+        if (p->buffers[lives[i].buffer].kind == SL_BUFFER_OUTPUT) lives[i].last_level = UINT32_MAX;
     return count;
 }
 

@@ -15,7 +15,8 @@ static bool overlap(const sl_access *a, const sl_access *b) {
     return a->buffer.v == b->buffer.v && a->begin < b->end && b->begin < a->end;
 }
 
-static bool any_overlap(const sl_access *a, uint32_t a_count, const sl_access *b, uint32_t b_count) {
+static bool any_overlap(const sl_access *a, uint32_t a_count, const sl_access *b,
+                        uint32_t b_count) {
     for (uint32_t i = 0; i < a_count; i++)
         for (uint32_t j = 0; j < b_count; j++)
             if (overlap(&a[i], &b[j])) return true;
@@ -34,7 +35,8 @@ typedef struct {
     uint32_t *first, *steps;
 } touch_lists;
 
-static void for_each_access(const sl_step *step, uint32_t *counters, uint32_t *sink, uint32_t index) {
+static void for_each_access(const sl_step *step, uint32_t *counters, uint32_t *sink,
+                            uint32_t index) {
     for (uint32_t a = 0; a < step->read_count + step->write_count; a++) {
         const sl_access *access =
             a < step->read_count ? &step->reads[a] : &step->writes[a - step->read_count];
@@ -66,7 +68,8 @@ static uint32_t successors_of(const sl_program *p, const touch_lists *lists, uin
     for (uint32_t a = 0; a < step->read_count + step->write_count; a++) {
         const sl_access *access =
             a < step->read_count ? &step->reads[a] : &step->writes[a - step->read_count];
-        for (uint32_t i = lists->first[access->buffer.v]; i < lists->first[access->buffer.v + 1]; i++) {
+        for (uint32_t i = lists->first[access->buffer.v]; i < lists->first[access->buffer.v + 1];
+             i++) {
             const uint32_t t = lists->steps[i];
             if (t <= s || seen[t] == s + 1) continue;
             seen[t] = s + 1;

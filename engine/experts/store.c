@@ -72,7 +72,8 @@ static uint64_t span(const sl_reader *reader, const sl_extent *extent) {
 
 static place find_place(const sl_expert_store *store, uint32_t key, uint32_t part) {
     const sl_expert_layer *layer = &store->table->layer[key / store->table->experts];
-    const sl_extent *parts = &layer->parts[key % store->table->experts * layer->part_count];
+    const sl_extent *parts =
+        &layer->parts[(size_t)(key % store->table->experts) * layer->part_count];
     place found = {.extent = parts[part]};
     found.skip = parts[part].offset % sl_reader_alignment(store->reader);
     for (uint32_t p = 0; p < part; p++) found.at += span(store->reader, &parts[p]);

@@ -8,7 +8,9 @@ void sl_weights_init(sl_weights *weights, sl_source *source, const sl_allocator 
     sl_arena_init(&weights->arena, allocator);
 }
 
-void sl_weights_deinit(sl_weights *weights) { sl_arena_deinit(&weights->arena); }
+void sl_weights_deinit(sl_weights *weights) {
+    sl_arena_deinit(&weights->arena);
+}
 
 const sl_weight *sl_weights_find(const sl_weights *weights, const char *name) {
     for (uint32_t i = 0; i < weights->count; i++)
@@ -27,9 +29,10 @@ static sl_status check(const sl_tensor_entry *entry, sl_weight_kind kind, const 
                        sl_error *err) {
     char found[SL_TYPE_TEXT], wanted[SL_TYPE_TEXT];
     const sl_dtype_info *info = &sl_dtype_infos[entry->type.dtype];
-    const bool usable = info->kind == SL_KIND_FLOAT ||
-                        (info->kind == SL_KIND_PANEL && kind == SL_WEIGHT_MATRIX);
-    const sl_dims a = kind == SL_WEIGHT_VECTOR ? without_ones(&entry->type.shape) : entry->type.shape;
+    const bool usable =
+        info->kind == SL_KIND_FLOAT || (info->kind == SL_KIND_PANEL && kind == SL_WEIGHT_MATRIX);
+    const sl_dims a =
+        kind == SL_WEIGHT_VECTOR ? without_ones(&entry->type.shape) : entry->type.shape;
     const sl_dims b = kind == SL_WEIGHT_VECTOR ? without_ones(shape) : *shape;
     if (usable && sl_dims_equal(&a, &b)) return SL_OK;
     const sl_type want = {SL_DTYPE_f32, *shape};
@@ -76,9 +79,7 @@ sl_status sl_weights_get(sl_weights *weights, const char *name, sl_weight_kind k
     *out = sl_weights_find(weights, name);
     if (*out) return SL_OK;
     const sl_tensor_entry *entry = sl_model_tensor(weights->source, name);
-    if (!entry)
-        return sl_fail(err, SL_FORMAT, "%s: tensor '%s' is missing",
-                       sl_source_file_path(weights->source, 0), name);
+    if (!entry) return sl_model_tensor_missing(weights->source, name, err);
     SL_TRY(check(entry, kind, shape, err));
     sl_weight weight = {.name = name, .type = {entry->type.dtype, *shape}};
     SL_TRY(sl_source_map(weights->source, entry, &weight.data, err));

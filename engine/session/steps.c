@@ -59,13 +59,16 @@ static void *state_named(const sl_steps *steps, const char *name) {
 /* What a declared value is bound to, by kind and name. */
 static void *memory_of(sl_steps *steps, const sl_value_info *value) {
     switch (value->kind) {
-    case SL_VALUE_INPUT: return input_named(steps, value->name);
-    case SL_VALUE_STATE: return state_named(steps, value->name);
+    case SL_VALUE_INPUT:
+        return input_named(steps, value->name);
+    case SL_VALUE_STATE:
+        return state_named(steps, value->name);
     case SL_VALUE_WEIGHT: {
         const sl_weight *weight = sl_weights_find(steps->options.shape.weights, value->name);
         return weight ? (void *)(uintptr_t)weight->data : NULL; /* devices never write weights */
     }
-    default: return NULL;
+    default:
+        return NULL;
     }
 }
 
@@ -117,7 +120,8 @@ static sl_status bind_evaluator(sl_steps *steps, compiled_step *step, sl_error *
         const sl_value_info *value = &step->graph->values[v];
         const sl_value id = {v};
         if (value->kind == SL_VALUE_EXPERTS)
-            SL_TRY(sl_evaluator_bind_experts(step->evaluator, id, steps->options.experts_source, err));
+            SL_TRY(
+                sl_evaluator_bind_experts(step->evaluator, id, steps->options.experts_source, err));
         else if (value->kind == SL_VALUE_STATE)
             SL_TRY(sl_evaluator_bind_state(step->evaluator, id, memory_of(steps, value), err));
         else if (value->kind == SL_VALUE_INPUT || value->kind == SL_VALUE_WEIGHT)
@@ -234,7 +238,9 @@ sl_status sl_steps_run(sl_steps *steps, const sl_step_rows *rows, sl_step_result
     return SL_OK;
 }
 
-sl_steps_stats sl_steps_describe(const sl_steps *steps) { return steps->stats; }
+sl_steps_stats sl_steps_describe(const sl_steps *steps) {
+    return steps->stats;
+}
 
 uint64_t sl_steps_recurrent_bytes(const sl_steps *steps) {
     uint64_t bytes = 0;

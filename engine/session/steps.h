@@ -39,7 +39,8 @@ typedef struct {
 
 typedef struct sl_steps sl_steps;
 /* Compiles the one-row step, which finds and checks every weight and allocates the states. */
-SL_CHECKED sl_status sl_steps_create(const sl_steps_options *options, sl_steps **out, sl_error *err);
+SL_CHECKED sl_status sl_steps_create(const sl_steps_options *options, sl_steps **out,
+                                     sl_error *err);
 void sl_steps_destroy(sl_steps *steps);
 SL_CHECKED sl_status sl_steps_run(sl_steps *steps, const sl_step_rows *rows, sl_step_result *out,
                                   sl_error *err);

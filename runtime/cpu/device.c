@@ -2,12 +2,12 @@
  *
  * A level's work is cut into chunks that members claim from one counter.  Levels too small to share
  * are run by member 0 alone; consecutive ones form one phase, so that the others wait once. */
+#include "runtime/device.h"
 #include "base/sizes.h"
 #include "base/team.h"
 #include "runtime/binding.h"
 #include "runtime/cpu/cpu.h"
 #include "runtime/cpu/kernel.h"
-#include "runtime/device.h"
 #include <stdatomic.h>
 #include <string.h>
 
@@ -109,7 +109,8 @@ static void make_phases(sl_executable *exe) {
     const sl_program *program = exe->binding.program;
     for (uint32_t s = 0; s < program->step_count;) {
         phase p = {.first_task = s};
-        for (; s < program->step_count && program->steps[s].level == program->steps[p.first_task].level;
+        for (; s < program->step_count &&
+               program->steps[s].level == program->steps[p.first_task].level;
              s++) {
             task *t = &exe->tasks[s];
             t->first_chunk = p.chunk_count;
@@ -117,9 +118,9 @@ static void make_phases(sl_executable *exe) {
         }
         p.task_count = s - p.first_task;
         p.serial = p.chunk_count <= 1 || sl_team_size(exe->device->team) == 1;
-        phase *last = exe->phase_count ? &exe->phases[exe->phase_count - 1] : NULL;
-        if (last && last->serial && p.serial)
-            last->task_count += p.task_count;
+        const uint32_t n = exe->phase_count;
+        if (n > 0 && p.serial && exe->phases[n - 1].serial)
+            exe->phases[n - 1].task_count += p.task_count;
         else
             exe->phases[exe->phase_count++] = p;
     }
@@ -207,7 +208,8 @@ static void run_shared(sl_executable *exe, uint32_t index, sl_worker *worker) {
     const task *tasks = &exe->tasks[p->first_task];
     uint32_t t = 0;
     for (;;) {
-        const uint32_t chunk = atomic_fetch_add_explicit(&exe->next_chunk[index], 1, memory_order_relaxed);
+        const uint32_t chunk =
+            atomic_fetch_add_explicit(&exe->next_chunk[index], 1, memory_order_relaxed);
         if (chunk >= p->chunk_count) return;
         while (t + 1 < p->task_count && tasks[t + 1].first_chunk <= chunk) t++;
         const int64_t begin = (int64_t)(chunk - tasks[t].first_chunk) * tasks[t].chunk_items;

@@ -47,10 +47,10 @@ static sl_status check_bounds(const sl_program *program, const sl_step *step, sl
         const sl_buffer *buffer = &program->buffers[access->buffer.v];
         const place at = place_of(program, access);
         if (access->end > buffer->bytes || (at.space == 0 && at.end > program->arena_bytes))
-            return sl_fail(err, SL_INVALID, "%s: touches bytes %llu to %llu of '%s', which has %llu",
-                           step->label, (unsigned long long)access->begin,
-                           (unsigned long long)access->end, buffer->name,
-                           (unsigned long long)buffer->bytes);
+            return sl_fail(err, SL_INVALID,
+                           "%s: touches bytes %llu to %llu of '%s', which has %llu", step->label,
+                           (unsigned long long)access->begin, (unsigned long long)access->end,
+                           buffer->name, (unsigned long long)buffer->bytes);
         const bool written = a >= step->read_count;
         if (written && buffer->kind != SL_BUFFER_STATE && at.space != 0)
             return sl_fail(err, SL_INVALID, "%s: writes '%s', which is read only", step->label,
@@ -69,9 +69,12 @@ static sl_status check_order(const sl_program *program, sl_error *err) {
                 return sl_fail(err, SL_INVALID, "%s: level %u comes after level %u", later->label,
                                later->level, earlier->level);
             if (earlier->level < later->level) continue;
-            if (collide(program, earlier->writes, earlier->write_count, later->reads, later->read_count) ||
-                collide(program, earlier->reads, earlier->read_count, later->writes, later->write_count) ||
-                collide(program, earlier->writes, earlier->write_count, later->writes, later->write_count))
+            if (collide(program, earlier->writes, earlier->write_count, later->reads,
+                        later->read_count) ||
+                collide(program, earlier->reads, earlier->read_count, later->writes,
+                        later->write_count) ||
+                collide(program, earlier->writes, earlier->write_count, later->writes,
+                        later->write_count))
                 return sl_fail(err, SL_INVALID, "%s and %s conflict in level %u", earlier->label,
                                later->label, later->level);
         }
