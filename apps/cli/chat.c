@@ -79,6 +79,7 @@ static cli_line read_message(message *m) {
         if (result == CLI_LINE_END && m->text) return CLI_LINE;
         if (result != CLI_LINE) {
             free(m->text);
+            m->text = NULL;
             return result;
         }
         more = take_line(m, line, &fenced);

@@ -89,7 +89,7 @@ static sl_status read_merges(sl_bpe *bpe, json_t *merges, sl_arena *arena, sl_er
     const size_t count = json_array_size(merges);
     if (count > UINT32_MAX / 4) return sl_fail(err, SL_FORMAT, "model has %zu merges", count);
     uint32_t slots = 16;
-    while (slots / 4 * 3 < count) slots *= 2;
+    while ((size_t)slots / 4 * 3 < count) slots *= 2;
     bpe->merge_mask = slots - 1;
     bpe->merges = SL_ARENA_NEW_ARRAY(arena, sl_merge, slots);
     if (!bpe->merges) return sl_no_memory(err, "merges", (uint64_t)slots * sizeof *bpe->merges);

@@ -19,7 +19,7 @@ static sl_status read_tokenizer_json(sl_vocabulary *vocabulary, const char *path
     const char *file = path;
     if (strcmp(sl_file_name(path), "tokenizer.json") != 0)
         file = sl_arena_format(&vocabulary->arena, "%s/tokenizer.json", path);
-    if (!file) return sl_no_memory(err, "a file name", strlen(path));
+    if (!file) return sl_no_memory(err, "a file name", 0);
     if (!sl_file_exists(file)) return SL_OK;
     return sl_file_read_text(file, MAX_TOKENIZER_BYTES, &vocabulary->arena, out_text, out_bytes,
                              err);
