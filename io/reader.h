@@ -46,6 +46,8 @@ void sl_reader_close(sl_reader *reader);
 
 uint32_t sl_reader_alignment(const sl_reader *reader); /* a power of two, 1 when none is needed */
 const char *sl_reader_name(const sl_reader *reader);   /* "io_uring", "threads", "simulated" */
+/* Makes room for this many reads under way, so that submitting them allocates nothing. */
+SL_CHECKED sl_status sl_reader_reserve(sl_reader *reader, uint32_t reads, sl_error *err);
 /* Never blocks: reads beyond the depth wait in a queue inside.  Fails with SL_IO when the bytes are
  * not all in the file. */
 SL_CHECKED sl_status sl_reader_submit(sl_reader *reader, const sl_read *read, sl_error *err);
