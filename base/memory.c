@@ -27,8 +27,12 @@ const sl_allocator *sl_allocator_or_default(const sl_allocator *allocator) {
 }
 
 static _Thread_local unsigned forbidden;
-void sl_memory_forbid(void) { forbidden++; }
-void sl_memory_allow(void) { forbidden--; }
+void sl_memory_forbid(void) {
+    forbidden++;
+}
+void sl_memory_allow(void) {
+    forbidden--;
+}
 
 void *sl_resize(const sl_allocator *allocator, void *ptr, size_t old_bytes, size_t new_bytes,
                 size_t align) {
@@ -47,6 +51,16 @@ void *sl_allocate(const sl_allocator *allocator, size_t bytes, size_t align) {
 
 void sl_release(const sl_allocator *allocator, void *ptr, size_t bytes, size_t align) {
     if (ptr) (void)sl_resize(allocator, ptr, bytes, 0, align);
+}
+
+uint64_t sl_memory_available(void) {
+    FILE *file = fopen("/proc/meminfo", "re");
+    if (!file) return 0;
+    char line[128];
+    unsigned long long kilobytes = 0;
+    while (fgets(line, sizeof line, file) && sscanf(line, "MemAvailable: %llu", &kilobytes) != 1) {}
+    (void)fclose(file);
+    return kilobytes * 1024;
 }
 
 sl_status sl_no_memory(sl_error *err, const char *what, uint64_t bytes) {
@@ -84,7 +98,9 @@ static sl_arena_block *grow(sl_arena *arena, size_t need) {
     return block;
 }
 
-static size_t align_up(size_t value, size_t align) { return (value + align - 1) & ~(align - 1); }
+static size_t align_up(size_t value, size_t align) {
+    return (value + align - 1) & ~(align - 1);
+}
 
 void *sl_arena_alloc(sl_arena *arena, size_t bytes, size_t align) {
     if (bytes > SIZE_MAX / 2 || align > SIZE_MAX / 4) return NULL;
@@ -92,8 +108,7 @@ void *sl_arena_alloc(sl_arena *arena, size_t bytes, size_t align) {
     /* Blocks start at BLOCK_ALIGN; a larger alignment is found by address. */
     for (int attempt = 0; attempt < 2; attempt++) {
         if (block) {
-            const size_t start =
-                align_up((uintptr_t)block + block->used, align) - (uintptr_t)block;
+            const size_t start = align_up((uintptr_t)block + block->used, align) - (uintptr_t)block;
             if (start <= block->bytes && bytes <= block->bytes - start) {
                 arena->used_bytes += start + bytes - block->used;
                 block->used = start + bytes;

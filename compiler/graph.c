@@ -47,8 +47,7 @@ const sl_value_info *sl_graph_value(const sl_graph *graph, sl_value value) {
 
 sl_value sl_graph_find(const sl_graph *graph, const char *name) {
     for (uint32_t v = 1; v <= graph->value_count; v++)
-        if (graph->values[v].name && strcmp(graph->values[v].name, name) == 0)
-            return (sl_value){v};
+        if (graph->values[v].name && strcmp(graph->values[v].name, name) == 0) return (sl_value){v};
     return (sl_value){0};
 }
 
@@ -68,8 +67,8 @@ static void *grown(sl_graph *graph, void *items, uint32_t count, uint32_t *capac
 }
 
 static sl_value add_value(sl_graph *graph, sl_value_info info) {
-    sl_value_info *values = grown(graph, graph->values, graph->value_count + 1,
-                                  &graph->value_capacity, sizeof *values);
+    sl_value_info *values =
+        grown(graph, graph->values, graph->value_count + 1, &graph->value_capacity, sizeof *values);
     if (!values) return (sl_value){0};
     graph->values = values;
     values[++graph->value_count] = info;
@@ -91,7 +90,8 @@ sl_value sl_graph_declare(sl_graph *graph, sl_value_kind kind, const char *name,
     }
     char *copy = copy_name(graph, name);
     if (!copy) return (sl_value){0};
-    const sl_value value = add_value(graph, (sl_value_info){.kind = kind, .type = type, .name = copy});
+    const sl_value value =
+        add_value(graph, (sl_value_info){.kind = kind, .type = type, .name = copy});
     if (value.v && kind == SL_VALUE_STATE) graph->values[value.v].root = value;
     return value;
 }
@@ -134,7 +134,9 @@ static bool collect_inputs(sl_graph *graph, const sl_node *node, sl_type *types)
         if ((state && !value->root.v) || experts != (value->kind == SL_VALUE_EXPERTS)) {
             sl_graph_mistake(graph, SL_INVALID, "%s: input '%s' must be %s", node->label,
                              info->input_names[i],
-                             state ? "a state" : experts ? "experts" : "a tensor, not experts");
+                             state     ? "a state"
+                             : experts ? "experts"
+                                       : "a tensor, not experts");
             return false;
         }
         types[i] = value->type;
@@ -145,7 +147,8 @@ static bool collect_inputs(sl_graph *graph, const sl_node *node, sl_type *types)
 static bool add_outputs(sl_graph *graph, sl_node *node, const sl_type *types) {
     const sl_op_info *info = sl_op_info_of(node->op);
     for (uint32_t o = 0; o < info->output_count; o++) {
-        sl_value_info value = {.kind = SL_VALUE_RESULT, .type = types[o], .node = graph->node_count};
+        sl_value_info value = {
+            .kind = SL_VALUE_RESULT, .type = types[o], .node = graph->node_count};
         if (info->output_state[o] >= 0)
             value.root = graph->values[node->inputs[info->output_state[o]].v].root;
         node->outputs[o] = add_value(graph, value);
@@ -157,10 +160,10 @@ static bool add_outputs(sl_graph *graph, sl_node *node, const sl_type *types) {
 void sl_graph_append(sl_graph *graph, sl_op op, const sl_value *inputs, const void *attrs,
                      sl_value *outputs) {
     const sl_op_info *info = sl_op_info_of(op);
-    memset(outputs, 0, info->output_count * sizeof *outputs);
-    if (graph->error.status != SL_OK) return;
     sl_node node = {.op = op};
     memcpy(node.inputs, inputs, info->input_count * sizeof *inputs);
+    memset(outputs, 0, info->output_count * sizeof *outputs); /* may be the inputs' own memory */
+    if (graph->error.status != SL_OK) return;
     void *attrs_copy = sl_arena_alloc(&graph->arena, info->attrs_bytes, _Alignof(max_align_t));
     node.label = graph->scope[0] ? sl_arena_format(&graph->arena, "%s %s", graph->scope, info->name)
                                  : info->name;
@@ -177,7 +180,7 @@ void sl_graph_append(sl_graph *graph, sl_op op, const sl_value *inputs, const vo
     if (!collect_inputs(graph, &node, in_types)) return;
     if (sl_infer(op, node.label, in_types, attrs_copy, out_types, &graph->error) != SL_OK) return;
     if (!add_outputs(graph, &node, out_types)) return;
-    for (uint32_t i = 0; i < info->input_count; i++) graph->values[inputs[i].v].use_count++;
+    for (uint32_t i = 0; i < info->input_count; i++) graph->values[node.inputs[i].v].use_count++;
     nodes[graph->node_count++] = node;
     memcpy(outputs, node.outputs, info->output_count * sizeof *outputs);
 }
@@ -188,8 +191,8 @@ void sl_graph_output(sl_graph *graph, const char *name, sl_value value) {
         sl_graph_mistake(graph, SL_INVALID, "output '%s' is no value of this graph", name);
         return;
     }
-    sl_graph_out *outputs = grown(graph, graph->outputs, graph->output_count,
-                                  &graph->output_capacity, sizeof *outputs);
+    sl_graph_out *outputs =
+        grown(graph, graph->outputs, graph->output_count, &graph->output_capacity, sizeof *outputs);
     char *copy = copy_name(graph, name);
     if (!outputs || !copy) return;
     graph->outputs = outputs;

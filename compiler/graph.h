@@ -44,7 +44,7 @@ typedef struct sl_graph sl_graph;
 struct sl_graph {
     sl_arena arena;
     const char *name;
-    const char *scope; /* prefix of the labels of nodes to come */
+    const char *scope;     /* prefix of the labels of nodes to come */
     sl_value_info *values; /* [1..value_count] */
     uint32_t value_count, value_capacity;
     sl_node *nodes;
@@ -70,8 +70,7 @@ void sl_graph_append(sl_graph *graph, sl_op op, const sl_value *inputs, const vo
                      sl_value *outputs);
 void sl_graph_output(sl_graph *graph, const char *name, sl_value value);
 /* Labels of the nodes that follow read "scope op"; the text is copied. */
-void sl_graph_scope(sl_graph *graph, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+void sl_graph_scope(sl_graph *graph, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Records a mistake unless there is one already. */
 void sl_graph_mistake(sl_graph *graph, sl_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

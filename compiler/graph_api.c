@@ -83,13 +83,15 @@ sl_value sl_graph_add_constant(sl_graph *graph, const char *name, const char *dt
 
 void sl_graph_apply(sl_graph *graph, const char *op_name, const sl_value *inputs, uint32_t count,
                     const char *attrs, sl_value *outputs) {
-    outputs[0] = (sl_value){0};
     const sl_op op = sl_op_find(op_name, strlen(op_name));
     if (op == SL_OP_COUNT) {
         sl_graph_mistake(graph, SL_INVALID, "unknown op '%s'", op_name);
+        outputs[0] = (sl_value){0};
         return;
     }
     const sl_op_info *info = sl_op_info_of(op);
+    sl_value taken[SL_MAX_INPUTS] = {0}; /* outputs may be the inputs' own memory */
+    if (count == info->input_count) memcpy(taken, inputs, count * sizeof *inputs);
     memset(outputs, 0, info->output_count * sizeof *outputs);
     if (count != info->input_count) {
         sl_graph_mistake(graph, SL_INVALID, "%s takes %u inputs, found %u", op_name,
@@ -97,13 +99,13 @@ void sl_graph_apply(sl_graph *graph, const char *op_name, const sl_value *inputs
         return;
     }
     _Alignas(max_align_t) unsigned char values[SL_MAX_ATTRS_BYTES];
-    sl_error err;
+    sl_error err = {0};
     const sl_status status = sl_attrs_parse(op, attrs, attrs ? strlen(attrs) : 0, values, &err);
     if (status != SL_OK) {
         sl_graph_mistake(graph, status, "attributes of %s: %s", op_name, err.message);
         return;
     }
-    sl_graph_append(graph, op, inputs, values, outputs);
+    sl_graph_append(graph, op, taken, values, outputs);
 }
 
 void sl_graph_add_output(sl_graph *graph, const char *name, sl_value value) {

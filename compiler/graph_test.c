@@ -12,7 +12,7 @@
 
 static sl_graph *new_graph(void) {
     sl_graph *graph = NULL;
-    sl_error err;
+    sl_error err = {0};
     assert_int_equal(sl_graph_create("test", NULL, &graph, &err), SL_OK);
     return graph;
 }
@@ -226,7 +226,7 @@ static sl_graph *graph_of_every_op(void) {
     use_delta(g, r);
     use_experts(g, r);
     use_fused(g, r);
-    sl_error err;
+    sl_error err = {0};
     if (sl_graph_verify(g, &err) != SL_OK) fail_msg("%s", err.message);
     bool used[SL_OP_COUNT] = {false};
     for (uint32_t n = 0; n < g->node_count; n++) used[g->nodes[n].op] = true;
@@ -239,7 +239,7 @@ static sl_graph *graph_of_every_op(void) {
 
 static sl_graph *parsed(const char *text) {
     sl_graph *graph = NULL;
-    sl_error err;
+    sl_error err = {0};
     if (sl_graph_parse(text, strlen(text), NULL, &graph, &err) != SL_OK)
         fail_msg("%s in\n%s", err.message, text);
     return graph;
@@ -247,7 +247,7 @@ static sl_graph *parsed(const char *text) {
 
 static char *printed(const sl_graph *graph, sl_arena *arena) {
     char *text = NULL;
-    sl_error err;
+    sl_error err = {0};
     if (sl_graph_print(graph, arena, &text, &err) != SL_OK) fail_msg("%s", err.message);
     return text;
 }
@@ -352,7 +352,7 @@ static void types_numbers_and_layout_are_free(void **state) {
 
 static void assert_parse_fails(const char *text, const char *message) {
     sl_graph *graph = NULL;
-    sl_error err;
+    sl_error err = {0};
     assert_int_not_equal(sl_graph_parse(text, strlen(text), NULL, &graph, &err), SL_OK);
     assert_string_equal(err.message, message);
     assert_null(graph);
@@ -434,7 +434,7 @@ static void meaning_errors_have_positions(void **state) {
 /* ---- Mistakes of builders ---- */
 
 static void assert_mistake(sl_graph *graph, const char *message) {
-    sl_error err;
+    sl_error err = {0};
     assert_int_equal(sl_graph_check(graph, &err), SL_INVALID);
     assert_string_equal(err.message, message);
     assert_int_equal(sl_graph_verify(graph, &err), SL_INVALID);
@@ -498,7 +498,7 @@ static void operand_kinds_are_checked(void **state) {
 /* ---- Verification ---- */
 
 static void assert_refused(const sl_graph *graph, const char *message) {
-    sl_error err;
+    sl_error err = {0};
     assert_int_equal(sl_graph_verify(graph, &err), SL_INVALID);
     assert_string_equal(err.message, message);
 }
@@ -507,7 +507,7 @@ static void assert_refused(const sl_graph *graph, const char *message) {
 static sl_graph *small_graph(void) {
     sl_graph *g = parsed("graph \"g\" {input %x : f32[2] weight %w : f32[2] %3 = exp(%x)"
                          " %4 = add(%3, %w) output \"y\" = %4}");
-    sl_error err;
+    sl_error err = {0};
     assert_int_equal(sl_graph_verify(g, &err), SL_OK);
     return g;
 }
@@ -555,7 +555,7 @@ static void corrupted_nodes_are_found(void **state) {
     BREAK(g->outputs[0].value.v, 0, "output 'y' is no tensor of this graph");
     BREAK(g->outputs[0].name, NULL, "output 0 has no name");
     BREAK(g->output_count, 0, "graph 'g' has no outputs and changes no state");
-    sl_error err;
+    sl_error err = {0};
     assert_int_equal(sl_graph_verify(g, &err), SL_OK);
     sl_graph_destroy(g);
 }
@@ -566,7 +566,7 @@ static void corrupted_nodes_are_found(void **state) {
 
 static void states_are_used_in_order(void **state) {
     (void)state;
-    sl_error err;
+    sl_error err = {0};
     sl_graph *g = parsed(CONV_HEAD "%7, %8 = causal_conv(%5, %w, %i, %i, %6) output \"y\" = %7}");
     assert_int_equal(sl_graph_verify(g, &err), SL_OK);
     sl_graph_destroy(g);
@@ -598,7 +598,7 @@ static void evaluator_runs_graphs(void **state) {
     sl_graph *g = parsed(CONV_HEAD "constant %c : f32[2] = {10, 20} %8 = add(%5, %c)"
                                    "output \"y\" = %8 output \"w\" = %w output \"s\" = %6}");
     sl_evaluator *evaluator = NULL;
-    sl_error err;
+    sl_error err = {0};
     assert_int_equal(sl_evaluator_create(g, NULL, &evaluator, &err), SL_OK);
     const float x[2] = {1, 2}, w[4] = {1, 0.5f, 2, 0};
     const int32_t zero = 0;
@@ -629,7 +629,7 @@ static void evaluator_runs_graphs(void **state) {
 static void public_builder_works(void **state) {
     (void)state;
     sl_graph *g = NULL;
-    sl_error err;
+    sl_error err = {0};
     char *text = NULL;
     assert_int_equal(sl_graph_new("api", &g, &err), SL_OK);
     sl_value in[2] = {sl_graph_add_input(g, "x", "f32", 2, (int64_t[]){2, 4}),
@@ -678,7 +678,7 @@ static void public_builder_reports_mistakes(void **state) {
                   "attributes of reduce_sum: line 1, column 10: expected ',', found 'k'", 1}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         sl_graph *g = NULL;
-        sl_error err;
+        sl_error err = {0};
         assert_int_equal(sl_graph_new("api", &g, &err), SL_OK);
         const sl_value x = sl_graph_add_input(g, "x", "f32", 2, (int64_t[]){2, 4});
         sl_value y = {5};
@@ -689,7 +689,7 @@ static void public_builder_reports_mistakes(void **state) {
         sl_graph_free(g);
     }
     sl_graph *g = NULL;
-    sl_error err;
+    sl_error err = {0};
     assert_int_equal(sl_graph_new("api", &g, &err), SL_OK);
     assert_int_equal(sl_graph_add_input(g, "x", "f64", 0, NULL).v, 0);
     assert_int_equal(sl_graph_check(g, &err), SL_INVALID);
@@ -725,7 +725,7 @@ static void running_out_of_memory_is_an_error(void **state) {
         const sl_allocator allocator = {limited_resize, &limit};
         sl_graph *graph = NULL;
         sl_evaluator *evaluator = NULL;
-        sl_error err;
+        sl_error err = {0};
         sl_status status = sl_graph_parse(text, strlen(text), &allocator, &graph, &err);
         if (status == SL_OK) status = sl_evaluator_create(graph, &allocator, &evaluator, &err);
         if (status != SL_OK) assert_int_equal(err.status, SL_NO_MEMORY);

@@ -67,7 +67,7 @@ void sl_decode_row(sl_dtype dtype, const void *matrix, int64_t rows, int64_t col
     }
     bytes += (uint64_t)(row * cols) * sl_dtype_infos[dtype].bytes;
     for (int64_t c = 0; c < cols; c++) {
-        double value;
+        double value = 0;
         sl_decode_f64(dtype, bytes + (uint64_t)c * sl_dtype_infos[dtype].bytes, 1, &value);
         out[c] = (float)value;
     }
@@ -83,15 +83,21 @@ void sl_decode_row(sl_dtype dtype, const void *matrix, int64_t rows, int64_t col
 
 void sl_decode_f64(sl_dtype dtype, const void *data, int64_t count, double *out) {
     switch (dtype) {
-    case SL_DTYPE_f32: DECODE(float, v);
-    case SL_DTYPE_f16: DECODE(uint16_t, sl_f32_from_f16(v));
-    case SL_DTYPE_bf16: DECODE(uint16_t, sl_f32_from_bf16(v));
-    case SL_DTYPE_i32: DECODE(int32_t, v);
+    case SL_DTYPE_f32:
+        DECODE(float, v);
+    case SL_DTYPE_f16:
+        DECODE(uint16_t, sl_f32_from_f16(v));
+    case SL_DTYPE_bf16:
+        DECODE(uint16_t, sl_f32_from_bf16(v));
+    case SL_DTYPE_i32:
+        DECODE(int32_t, v);
     case SL_DTYPE_u8:
-    case SL_DTYPE_bool: DECODE(uint8_t, v);
+    case SL_DTYPE_bool:
+        DECODE(uint8_t, v);
     case SL_DTYPE_q4:
     case SL_DTYPE_q8:
-    case SL_DTYPE_COUNT: break;
+    case SL_DTYPE_COUNT:
+        break;
     }
 }
 
@@ -105,15 +111,22 @@ void sl_decode_f64(sl_dtype dtype, const void *data, int64_t count, double *out)
 
 void sl_encode_f64(sl_dtype dtype, const double *values, int64_t count, void *out) {
     switch (dtype) {
-    case SL_DTYPE_f32: ENCODE(float, d);
-    case SL_DTYPE_f16: ENCODE(uint16_t, sl_f16_from_f32((float)d));
-    case SL_DTYPE_bf16: ENCODE(uint16_t, sl_bf16_from_f32((float)d));
-    case SL_DTYPE_i32: ENCODE(int32_t, d);
-    case SL_DTYPE_u8: ENCODE(uint8_t, d);
-    case SL_DTYPE_bool: ENCODE(uint8_t, d != 0);
+    case SL_DTYPE_f32:
+        ENCODE(float, d);
+    case SL_DTYPE_f16:
+        ENCODE(uint16_t, sl_f16_from_f32((float)d));
+    case SL_DTYPE_bf16:
+        ENCODE(uint16_t, sl_bf16_from_f32((float)d));
+    case SL_DTYPE_i32:
+        ENCODE(int32_t, d);
+    case SL_DTYPE_u8:
+        ENCODE(uint8_t, d);
+    case SL_DTYPE_bool:
+        ENCODE(uint8_t, d != 0);
     case SL_DTYPE_q4:
     case SL_DTYPE_q8:
-    case SL_DTYPE_COUNT: break;
+    case SL_DTYPE_COUNT:
+        break;
     }
 }
 

@@ -30,7 +30,8 @@ typedef struct {
 } sl_panel_layout;
 sl_panel_layout sl_panel_layout_of(sl_dtype dtype, int64_t rows, int64_t cols);
 
-/* Decodes row `row` of the matrix (rows x cols, any float, panel or integer type) to cols floats. */
+/* Decodes row `row` of the matrix (rows x cols, any float, panel or integer type) to cols floats.
+ */
 void sl_decode_row(sl_dtype dtype, const void *matrix, int64_t rows, int64_t cols, int64_t row,
                    float *out);
 

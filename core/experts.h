@@ -9,9 +9,9 @@
 #include "core/type.h"
 
 typedef struct {
-    int32_t expert;           /* -1: every requested expert has been taken */
-    sl_slot_id slot;          /* the source's own */
-    sl_cview gate, up, down;  /* [I,H] [I,H] [H,I]; readable until released */
+    int32_t expert;          /* -1: every requested expert has been taken */
+    sl_slot_id slot;         /* the source's own */
+    sl_cview gate, up, down; /* [I,H] [I,H] [H,I]; readable until released */
 } sl_expert_lease;
 
 typedef struct sl_expert_source sl_expert_source;

@@ -23,8 +23,8 @@ typedef enum {
 
 typedef struct {
     sl_buffer_kind kind;
-    const char *name;      /* of values that have one, else of the step that writes it */
-    sl_type type;          /* as declared */
+    const char *name; /* of values that have one, else of the step that writes it */
+    sl_type type;     /* as declared */
     uint64_t bytes;
     uint64_t arena_offset; /* OUTPUT and TEMP */
     uint32_t first_level, last_level; /* OUTPUT and TEMP: live in these and between */

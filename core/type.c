@@ -5,7 +5,8 @@
 #include <string.h>
 
 const sl_dtype_info sl_dtype_infos[SL_DTYPE_COUNT] = {
-#define DTYPE(name, kind, bytes, summary) [SL_DTYPE_##name] = {#name, SL_KIND_##kind, bytes, summary},
+#define DTYPE(name, kind, bytes, summary)                                                          \
+    [SL_DTYPE_##name] = {#name, SL_KIND_##kind, bytes, summary},
 #include "core/dtypes.def"
 };
 
@@ -44,7 +45,9 @@ int64_t sl_dims_tail(const sl_dims *dims, uint32_t from) {
     return product;
 }
 
-int64_t sl_type_elements(const sl_type *type) { return sl_dims_tail(&type->shape, 0); }
+int64_t sl_type_elements(const sl_type *type) {
+    return sl_dims_tail(&type->shape, 0);
+}
 
 uint64_t sl_type_bytes(const sl_type *type) {
     const sl_dtype_info *info = &sl_dtype_infos[type->dtype];

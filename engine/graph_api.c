@@ -113,8 +113,10 @@ sl_status sl_compile(const sl_graph *graph, const sl_compile_options *options, s
 
 void sl_compiled_free(sl_compiled *c) {
     if (!c) return;
-    if (c->device && c->executable) c->device->ops->unload(c->executable);
-    if (c->device) c->device->ops->destroy(c->device);
+    if (c->device) {
+        if (c->executable) c->device->ops->unload(c->executable);
+        c->device->ops->destroy(c->device);
+    }
     sl_program_destroy(c->program);
     sl_evaluator_destroy(c->evaluator);
     sl_arena arena = c->arena;

@@ -7,12 +7,15 @@
 
 enum { DEFAULT_CONTEXT = 4096 };
 
-const char *sl_version(void) { return SL_VERSION; }
+const char *sl_version(void) {
+    return SL_VERSION;
+}
 
 static sl_model_options complete(const sl_model_options *given) {
     sl_model_options options = {0};
     if (given) {
-        const size_t known = given->struct_size < sizeof options ? given->struct_size : sizeof options;
+        const size_t known =
+            given->struct_size < sizeof options ? given->struct_size : sizeof options;
         memcpy(&options, given, known);
     }
     if (!options.device) options.device = "cpu";
@@ -30,7 +33,8 @@ static sl_status load_config(sl_model *model, const sl_architecture **architectu
     if (!*architecture)
         return sl_fail(err, SL_UNSUPPORTED, "model type '%s' has no builder",
                        model->config.model_type);
-    return sl_expert_table_build(model->source, &model->config, &model->arena, &model->experts, err);
+    return sl_expert_table_build(model->source, &model->config, &model->arena, &model->experts,
+                                 err);
 }
 
 static sl_status open_reader(sl_model *model, const sl_model_options *options, sl_error *err) {
@@ -48,14 +52,24 @@ static sl_status open_reader(sl_model *model, const sl_model_options *options, s
     return sl_reader_open(paths, count, &how, &model->allocator, &model->reader, err);
 }
 
+/* All experts, or half of the memory that is free when they would take more than that. */
+static uint64_t default_budget(const sl_model *model) {
+    const uint64_t half = sl_memory_available() / 2;
+    const uint64_t minimum = sl_expert_store_minimum(&model->experts, model->reader);
+    if (half == 0 || model->experts.total_bytes <= half) return 0;
+    return half > minimum ? half : minimum;
+}
+
 static sl_status open_store(sl_model *model, const sl_model_options *options, sl_error *err) {
+    const double share = options->expert_budget_share;
     uint64_t budget = options->expert_budget_bytes;
-    if (options->expert_budget_share > 0 && options->expert_budget_share < 1)
-        budget = (uint64_t)((double)model->experts.total_bytes * options->expert_budget_share);
-    else if (options->expert_budget_share < 0 || options->expert_budget_share > 1)
-        return sl_fail(err, SL_INVALID, "a budget of %g %%: 0 to 100 wanted",
-                       options->expert_budget_share * 100);
+    if (!(share >= 0 && share <= 1))
+        return sl_fail(err, SL_INVALID, "a budget of %g %%: 0 to 100 wanted", share * 100);
     SL_TRY(open_reader(model, options, err));
+    if (share > 0 && share < 1)
+        budget = (uint64_t)((double)model->experts.total_bytes * share);
+    else if (share == 0 && budget == 0)
+        budget = default_budget(model);
     return sl_expert_store_create(&model->experts, model->reader, budget, &model->allocator,
                                   &model->store, err);
 }
@@ -163,8 +177,8 @@ static uint64_t count_parameters(const sl_model *model) {
 sl_model_info sl_model_describe(const sl_model *model) {
     const sl_model_config *c = &model->config;
     const sl_expert_stats experts = sl_expert_store_stats(model->store);
-    const sl_cpu_info cpu =
-        model->device ? sl_device_cpu_info(model->device) : (sl_cpu_info){.isa = "none", .threads = 1};
+    const sl_cpu_info cpu = model->device ? sl_device_cpu_info(model->device)
+                                          : (sl_cpu_info){.isa = "none", .threads = 1};
     sl_model_info info = {
         .architecture = c->model_type,
         .format = sl_source_format(model->source),

@@ -12,9 +12,9 @@
 enum { SL_MAX_END_TOKENS = 16, SL_MAX_SESSIONS = 256 };
 
 typedef struct {
-    sl_tokenizer *tokenizer;   /* NULL when the source has none */
-    sl_template *chat;         /* NULL when the source has none */
-    const char *bos, *eos;     /* "" when unknown */
+    sl_tokenizer *tokenizer; /* NULL when the source has none */
+    sl_template *chat;       /* NULL when the source has none */
+    const char *bos, *eos;   /* "" when unknown */
     sl_token end_tokens[SL_MAX_END_TOKENS];
     uint32_t end_count;
     sl_sampling sampling;

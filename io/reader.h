@@ -20,7 +20,7 @@ typedef struct {
     uint64_t tag;
     sl_status status; /* SL_OK or SL_IO */
     sl_error error;
-    double seconds;   /* from submit to completion */
+    double seconds; /* from submit to completion */
 } sl_read_result;
 
 typedef struct sl_reader sl_reader;
@@ -44,8 +44,10 @@ SL_CHECKED sl_status sl_reader_open(const char *const *paths, uint32_t count,
 /* Waits for reads in flight, whose buffers must stay valid until then. */
 void sl_reader_close(sl_reader *reader);
 
-uint32_t sl_reader_alignment(const sl_reader *reader);  /* a power of two, 1 when none is needed */
-const char *sl_reader_name(const sl_reader *reader);    /* "io_uring", "threads", "simulated" */
+uint32_t sl_reader_alignment(const sl_reader *reader); /* a power of two, 1 when none is needed */
+const char *sl_reader_name(const sl_reader *reader);   /* "io_uring", "threads", "simulated" */
+/* Makes room for this many reads under way, so that submitting them allocates nothing. */
+SL_CHECKED sl_status sl_reader_reserve(sl_reader *reader, uint32_t reads, sl_error *err);
 /* Never blocks: reads beyond the depth wait in a queue inside.  Fails with SL_IO when the bytes are
  * not all in the file. */
 SL_CHECKED sl_status sl_reader_submit(sl_reader *reader, const sl_read *read, sl_error *err);

@@ -110,7 +110,7 @@ static sl_read plan_read(uint32_t i, unsigned char *buffer) {
     return (sl_read){.file = i % 2,
                      .offset = offset,
                      .bytes = (1 + i % 7) * BLOCK - i % 5 * 100,
-                     .into = buffer + (uint64_t)i * 7 * BLOCK,
+                     .into = buffer ? buffer + (uint64_t)i * 7 * BLOCK : NULL,
                      .tag = i};
 }
 

@@ -132,6 +132,22 @@ static sl_status check(const sl_reader_base *base, const sl_read *read, sl_error
     return SL_OK;
 }
 
+/* Every kind of reader begins with a base. */
+sl_status sl_reader_reserve(sl_reader *reader, uint32_t reads, sl_error *err) {
+    sl_reader_base *base = (sl_reader_base *)reader;
+    sl_status status = SL_OK;
+    pthread_mutex_lock(&base->lock);
+    for (uint32_t i = 0; i < reads && status == SL_OK; i++) {
+        sl_read_task *task = SL_ARENA_NEW(&base->files.arena, sl_read_task);
+        if (task)
+            sl_read_queue_push(&base->spare, task);
+        else
+            status = sl_no_memory(err, "reads under way", (uint64_t)reads * sizeof *task);
+    }
+    pthread_mutex_unlock(&base->lock);
+    return status;
+}
+
 sl_status sl_reader_base_add(sl_reader_base *base, const sl_read *read, sl_error *err) {
     SL_TRY(check(base, read, err));
     sl_read_task *task = sl_read_queue_pop(&base->spare);

@@ -28,8 +28,8 @@ sl_status sl_binding_set(sl_binding *binding, sl_buffer_id buffer, void *data, s
     return SL_OK;
 }
 
-sl_status sl_binding_set_experts(sl_binding *binding, sl_buffer_id buffer,
-                                 sl_expert_source *source, sl_error *err) {
+sl_status sl_binding_set_experts(sl_binding *binding, sl_buffer_id buffer, sl_expert_source *source,
+                                 sl_error *err) {
     if (buffer.v >= binding->program->buffer_count ||
         binding->program->buffers[buffer.v].kind != SL_BUFFER_EXPERTS)
         return sl_fail(err, SL_INVALID, "buffer %u of program '%s' holds no experts", buffer.v,

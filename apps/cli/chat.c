@@ -79,6 +79,7 @@ static cli_line read_message(message *m) {
         if (result == CLI_LINE_END && m->text) return CLI_LINE;
         if (result != CLI_LINE) {
             free(m->text);
+            m->text = NULL;
             return result;
         }
         more = take_line(m, line, &fenced);
@@ -147,10 +148,10 @@ static command_result obey(const char *text) {
 
 /* A person may try again after an error; a script had better know. */
 static int converse(bool interactive) {
-    message m;
     int result = CLI_OK;
     bool leave = false;
     while (!leave && !ferror(stdout)) {
+        message m = {0};
         const cli_line line = read_message(&m);
         if (line == CLI_LINE_ABANDONED) continue;
         if (line == CLI_LINE_END) break;

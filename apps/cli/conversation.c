@@ -74,7 +74,7 @@ static bool report(const sl_error *err) {
 static bool tokenize(const cli_conversation *c, const char *text, sl_token **out,
                      size_t *out_count) {
     const size_t bytes = strlen(text);
-    const uint32_t context = sl_model_describe(c->model).context_tokens;
+    const sl_model_info info = sl_model_describe(c->model);
     sl_error err;
     if (sl_model_tokenize(c->model, text, bytes, NULL, 0, out_count, &err) != SL_OK)
         return report(&err);
@@ -82,9 +82,9 @@ static bool tokenize(const cli_conversation *c, const char *text, sl_token **out
         (void)cli_fail_text("the prompt is empty");
         return false;
     }
-    if (*out_count > context) {
-        (void)cli_fail_text("the prompt has %zu tokens, the context holds %u; -c N makes it larger",
-                            *out_count, context);
+    if (*out_count > info.context_tokens) {
+        (void)cli_fail_text("the prompt has %zu tokens, the context holds %u (-c N: at most %u)",
+                            *out_count, info.context_tokens, info.max_context_tokens);
         return false;
     }
     *out = malloc(*out_count * sizeof **out);

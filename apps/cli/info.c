@@ -60,21 +60,37 @@ static void print_machine(const sl_model_info *i) {
 
 static json_t *to_json(const sl_model_info *i) {
     json_t *object = json_object();
-#define TEXT(NAME)   (void)json_object_set_new(object, #NAME, json_string(i->NAME));
-#define NUMBER(NAME) (void)json_object_set_new(object, #NAME, json_integer((json_int_t)i->NAME));
-    TEXT(architecture)
-    TEXT(format)
-    NUMBER(parameters)
-    NUMBER(layers)
-    NUMBER(full_attention_layers) NUMBER(experts) NUMBER(experts_used) NUMBER(hidden) NUMBER(vocab)
-        NUMBER(context_tokens) NUMBER(max_context_tokens) NUMBER(file_bytes) NUMBER(resident_bytes)
-            TEXT(resident_dtype) NUMBER(expert_bytes) TEXT(expert_dtype) NUMBER(expert_count)
-                NUMBER(slot_count) NUMBER(slot_bytes) NUMBER(budget_bytes) NUMBER(state_bytes)
-                    NUMBER(workspace_bytes) TEXT(device) TEXT(isa) NUMBER(threads) TEXT(reader)
+#define TEXT(NAME)   (void)json_object_set_new(object, #NAME, json_string(i->NAME))
+#define NUMBER(NAME) (void)json_object_set_new(object, #NAME, json_integer((json_int_t)i->NAME))
+    TEXT(architecture);
+    TEXT(format);
+    NUMBER(parameters);
+    NUMBER(layers);
+    NUMBER(full_attention_layers);
+    NUMBER(experts);
+    NUMBER(experts_used);
+    NUMBER(hidden);
+    NUMBER(vocab);
+    NUMBER(context_tokens);
+    NUMBER(max_context_tokens);
+    NUMBER(file_bytes);
+    NUMBER(resident_bytes);
+    TEXT(resident_dtype);
+    NUMBER(expert_bytes);
+    TEXT(expert_dtype);
+    NUMBER(expert_count);
+    NUMBER(slot_count);
+    NUMBER(slot_bytes);
+    NUMBER(budget_bytes);
+    NUMBER(state_bytes);
+    NUMBER(workspace_bytes);
+    TEXT(device);
+    TEXT(isa);
+    NUMBER(threads);
+    TEXT(reader);
 #undef TEXT
 #undef NUMBER
-                        (void) json_object_set_new(object, "minimum_bytes",
-                                                   json_integer((json_int_t)minimum_bytes(i)));
+    (void)json_object_set_new(object, "minimum_bytes", json_integer((json_int_t)minimum_bytes(i)));
     return object;
 }
 

@@ -163,9 +163,10 @@ static void print_option(FILE *to, const option *o) {
 }
 
 void cli_print_help(FILE *to, cli_command command) {
-    (void)fprintf(to, "sluice %s - %s\n\nusage: sluice %s [options] %s\n\n",
+    (void)fprintf(to, "sluice %s - %s\n\nusage: sluice %s [options]%s%s\n\n",
                   command_table[command].name, command_table[command].summary,
-                  command_table[command].name, command_table[command].arguments);
+                  command_table[command].name, command_table[command].arguments[0] ? " " : "",
+                  command_table[command].arguments);
     for (int i = 0; i < OPTION_COUNT; i++)
         if (options_table[i].commands >> command & 1) print_option(to, &options_table[i]);
 }

@@ -22,19 +22,11 @@ static int show_progress(void *ctx, const char *what, uint64_t done, uint64_t to
     return stop_requested;
 }
 
-/* Opens a model for its figures, which also shows that nothing in it is missing.  No expert is
- * read, so a small share of them has to fit; a tiny model's share holds too few. */
+/* Opens the result for its figures, which also shows that it can be opened. */
 static sl_status describe(const char *path, sl_model_info *out, sl_error *err) {
-    static const double shares[] = {0.01, 0.1, 1};
-    sl_status status = SL_NO_MEMORY;
     sl_model *model;
-    for (int i = 0; i < 3 && status == SL_NO_MEMORY; i++) {
-        const sl_model_options how = {.struct_size = sizeof how,
-                                      .expert_budget_share = shares[i],
-                                      .threads = 1,
-                                      .context_tokens = 1};
-        status = sl_model_open(path, &how, &model, err);
-    }
+    const sl_model_options how = {.struct_size = sizeof how, .threads = 1, .context_tokens = 1};
+    const sl_status status = sl_model_open(path, &how, &model, err);
     if (status != SL_OK) return status;
     *out = sl_model_describe(model);
     sl_model_close(model);
@@ -47,17 +39,15 @@ int cli_run_pack(const cli_options *options) {
                                  .quant = options->quant,
                                  .threads = options->threads,
                                  .progress = show_progress};
-    sl_model_info from, to;
+    sl_model_info to;
     sl_error err;
-    char before[32], after[32];
+    char size[32];
     stop_on_signals();
-    if (describe(source, &from, &err) != SL_OK) return cli_fail(&err);
     if (sl_pack_write(source, destination, &how, &err) != SL_OK) return cli_fail(&err);
     cli_progress_end();
     if (describe(destination, &to, &err) != SL_OK) return cli_fail(&err);
-    (void)fprintf(stderr, "%s: %s of %s, %.1f M parameters, %.2f bits per weight\n", destination,
-                  cli_bytes(to.file_bytes, after, sizeof after),
-                  cli_bytes(from.file_bytes, before, sizeof before), (double)to.parameters / 1e6,
+    (void)fprintf(stderr, "%s: %s, %.1f M parameters, %.2f bits per weight\n", destination,
+                  cli_bytes(to.file_bytes, size, sizeof size), (double)to.parameters / 1e6,
                   8.0 * (double)(to.resident_bytes + to.expert_bytes) / (double)to.parameters);
     return CLI_OK;
 }

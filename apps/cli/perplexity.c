@@ -45,8 +45,9 @@ static bool open_rows(const char *place, token_rows *out) {
 static double surprise(const float *logits, uint32_t vocab, sl_token token) {
     float most = logits[0];
     for (uint32_t i = 1; i < vocab; i++) most = logits[i] > most ? logits[i] : most;
-    double sum = 0;
+    double sum = 0; /* at least 1: the largest gives e^0 */
     for (uint32_t i = 0; i < vocab; i++) sum += exp((double)logits[i] - (double)most);
+    // cppcheck-suppress invalidFunctionArg
     return log(sum) + (double)most - (double)logits[token];
 }
 

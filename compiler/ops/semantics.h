@@ -14,10 +14,10 @@
 #include "core/ops.h"
 
 typedef struct {
-    const char *label;    /* of the node, for messages */
+    const char *label; /* of the node, for messages */
     const sl_type *in;
     const void *attrs;
-    sl_type *out;         /* NEXT outputs are already set to their state's type */
+    sl_type *out; /* NEXT outputs are already set to their state's type */
 } sl_infer_args;
 
 /* A tensor under evaluation.  Weights stay coded: read them with sl_eval_row. */

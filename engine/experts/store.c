@@ -74,7 +74,8 @@ static uint64_t span(const sl_reader *reader, const sl_extent *extent) {
 
 static place find_place(const sl_expert_store *store, uint32_t key, uint32_t part) {
     const sl_expert_layer *layer = &store->table->layer[key / store->table->experts];
-    const sl_extent *parts = &layer->parts[key % store->table->experts * layer->part_count];
+    const sl_extent *parts =
+        &layer->parts[(size_t)(key % store->table->experts) * layer->part_count];
     place found = {.extent = parts[part]};
     found.skip = parts[part].offset % sl_reader_alignment(store->reader);
     for (uint32_t p = 0; p < part; p++) found.at += span(store->reader, &parts[p]);
@@ -548,6 +549,14 @@ static void init(sl_expert_store *store) {
     pthread_cond_init(&store->changed, NULL);
 }
 
+/* Under way at the same time: of a request, and of one abandoned before it. */
+static uint32_t most_reads(const sl_expert_table *table) {
+    uint32_t parts = 1;
+    for (uint32_t l = 0; l < table->layers; l++)
+        if (table->layer[l].part_count > parts) parts = table->layer[l].part_count;
+    return 2 * table->experts * parts;
+}
+
 sl_status sl_expert_store_create(const sl_expert_table *table, sl_reader *reader,
                                  uint64_t budget_bytes, const sl_allocator *allocator,
                                  sl_expert_store **out, sl_error *err) {
@@ -555,6 +564,7 @@ sl_status sl_expert_store_create(const sl_expert_table *table, sl_reader *reader
     sl_expert_stats stats;
     SL_TRY(check_table(table, err));
     SL_TRY(choose_slots(table, reader, budget_bytes, &stats, err));
+    SL_TRY(sl_reader_reserve(reader, most_reads(table), err));
     const size_t bytes = own_bytes(table, stats.slot_count);
     const size_t memory_bytes = stats.slot_count * stats.slot_bytes;
     sl_expert_store *store = sl_allocate(allocator, bytes, _Alignof(sl_expert_store));

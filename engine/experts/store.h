@@ -9,10 +9,10 @@
 #include "io/reader.h"
 
 typedef struct {
-    uint64_t hits, misses;   /* expert uses served from memory, and reads */
-    uint64_t bytes_read;     /* from disk, alignment included */
-    double stall_seconds;    /* time in which a worker had nothing to do but wait */
-    double read_seconds;     /* sum over reads of submit to completion */
+    uint64_t hits, misses; /* expert uses served from memory, and reads */
+    uint64_t bytes_read;   /* from disk, alignment included */
+    double stall_seconds;  /* time in which a worker had nothing to do but wait */
+    double read_seconds;   /* sum over reads of submit to completion */
     uint64_t slot_count, slot_bytes, used_bytes; /* used: what the store holds of its budget */
 } sl_expert_stats;
 

@@ -7,6 +7,7 @@
 #include "base/team.h"
 #include "core/codec.h"
 #include "engine/formats/pack.h"
+#include "engine/models/architecture.h"
 #include "engine/models/config.h"
 #include "engine/models/names.h"
 #include "engine/quant/quantise.h"
@@ -318,6 +319,30 @@ static sl_status parse_quant(const char *text, quant *out, sl_error *err) {
     return sl_fail(err, SL_INVALID, "quant is '%s', wanted q4, q8 or none", text);
 }
 
+/* The model's graph asks for every tensor it needs, in the shape it needs. */
+static sl_status check_complete(packing *p, sl_error *err) {
+    sl_status status = SL_OK;
+    sl_graph *graph = NULL;
+    sl_weights weights;
+    sl_weights_init(&weights, p->source, p->allocator);
+    const sl_step_shape shape = {.config = &p->config,
+                                 .weights = &weights,
+                                 .experts = &p->experts,
+                                 .rows = 1,
+                                 .wanted = 1,
+                                 .slots = 1,
+                                 .capacity = 1};
+    const sl_architecture *architecture = sl_architecture_find(p->config.model_type);
+    SL_TRY_ELSE(done, sl_graph_create("check", p->allocator, &graph, err));
+    SL_TRY_ELSE(done, architecture ? architecture->build(&shape, graph, err)
+                                   : sl_fail(err, SL_UNSUPPORTED, "model type '%s' has no builder",
+                                             p->config.model_type));
+done:
+    sl_graph_destroy(graph);
+    sl_weights_deinit(&weights);
+    return status;
+}
+
 /* Everything that can be wrong with the source is found before the destination is touched. */
 static sl_status read_source(packing *p, const char *path, sl_error *err) {
     SL_TRY(sl_source_open(path, p->allocator, &p->source, err));
@@ -329,6 +354,7 @@ static sl_status read_source(packing *p, const char *path, sl_error *err) {
     if (!text) return sl_fail(err, SL_FORMAT, "'%s' has no config.json", path);
     SL_TRY(sl_model_config_parse(text, bytes, &p->arena, &p->config, err));
     SL_TRY(sl_expert_table_build(p->source, &p->config, &p->arena, &p->experts, err));
+    SL_TRY(check_complete(p, err));
     p->total_bytes = p->experts.total_bytes;
     return list_residents(p, err);
 }

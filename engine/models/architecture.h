@@ -13,10 +13,10 @@
 
 typedef struct {
     const sl_model_config *config;
-    sl_weights *weights;          /* found and checked as the graph asks for them */
+    sl_weights *weights; /* found and checked as the graph asks for them */
     const sl_expert_table *experts;
-    uint32_t rows, wanted;        /* wanted: 0 to rows */
-    uint32_t slots, capacity;     /* sequences, and tokens of context each */
+    uint32_t rows, wanted;    /* wanted: 0 to rows */
+    uint32_t slots, capacity; /* sequences, and tokens of context each */
 } sl_step_shape;
 
 typedef sl_status sl_architecture_build(const sl_step_shape *shape, sl_graph *graph, sl_error *err);

@@ -56,8 +56,7 @@ static sl_status check_type(const sl_tensor_entry *entry, const sl_dims *want, s
                    found_text, strchr(wanted_text, '['));
 }
 
-/* A tensor may be there in a type that no kernel knows; then say that. */
-static sl_status fail_missing(const sl_source *source, const char *suffix, sl_error *err) {
+sl_status sl_model_tensor_missing(const sl_source *source, const char *suffix, sl_error *err) {
     for (int p = 0; p < PREFIX_COUNT; p++) {
         char name[NAME_BYTES];
         (void)snprintf(name, sizeof name, "%s%s", PREFIXES[p], suffix);
@@ -71,7 +70,7 @@ static sl_status fail_missing(const sl_source *source, const char *suffix, sl_er
 static sl_status find_checked(const sl_source *source, const char *suffix, const sl_dims *want,
                               const sl_tensor_entry **out, sl_error *err) {
     *out = sl_model_tensor(source, suffix);
-    if (!*out) return fail_missing(source, suffix, err);
+    if (!*out) return sl_model_tensor_missing(source, suffix, err);
     return check_type(*out, want, err);
 }
 

@@ -12,6 +12,11 @@
 /* "layers.0.mlp.gate.weight" or "lm_head.weight": tries every known prefix.  NULL: absent. */
 const sl_tensor_entry *sl_model_tensor(const sl_source *source, const char *suffix);
 
+/* Fails for a tensor that sl_model_tensor does not find; when it is there in a type that no kernel
+ * knows, the message says that. */
+SL_CHECKED sl_status sl_model_tensor_missing(const sl_source *source, const char *suffix,
+                                             sl_error *err);
+
 /* The part of a tensor's name after any known prefix, or NULL for tensors the text model does not
  * use (vision towers, multi-token prediction heads).  Points into name. */
 const char *sl_tensor_suffix(const char *name);

@@ -97,8 +97,8 @@ static sl_delta_qkv_parts split_delta(build *b, sl_delta_mixed_value mixed) {
     const sl_model_config *c = b->config;
     const uint32_t key_width = c->delta_key_heads * c->delta_key_dim;
     const uint32_t value_width = c->delta_value_heads * c->delta_value_dim;
-    const sl_value q = sl_wire_heads(g, channels(b, mixed, 0, key_width), c->delta_key_heads,
-                                     c->delta_key_dim);
+    const sl_value q =
+        sl_wire_heads(g, channels(b, mixed, 0, key_width), c->delta_key_heads, c->delta_key_dim);
     const sl_value k = sl_wire_heads(g, channels(b, mixed, key_width, key_width),
                                      c->delta_key_heads, c->delta_key_dim);
     const sl_value v = sl_wire_heads(g, channels(b, mixed, 2 * key_width, value_width),
@@ -122,8 +122,10 @@ static sl_mixer_out_value delta_net(build *b, sl_attn_input_value x) {
         matrix(b, "linear_attn.in_proj_qkv.weight", width, c->hidden)};
     const sl_delta_z_weight_value w_z = {
         matrix(b, "linear_attn.in_proj_z.weight", value_width, c->hidden)};
-    const sl_delta_a_weight_value w_a = {matrix(b, "linear_attn.in_proj_a.weight", heads, c->hidden)};
-    const sl_delta_b_weight_value w_b = {matrix(b, "linear_attn.in_proj_b.weight", heads, c->hidden)};
+    const sl_delta_a_weight_value w_a = {
+        matrix(b, "linear_attn.in_proj_a.weight", heads, c->hidden)};
+    const sl_delta_b_weight_value w_b = {
+        matrix(b, "linear_attn.in_proj_b.weight", heads, c->hidden)};
     const sl_delta_o_weight_value w_o = {
         matrix(b, "linear_attn.out_proj.weight", c->hidden, value_width)};
     char name[128];
@@ -155,14 +157,14 @@ static sl_moe_out_value experts(build *b, sl_moe_input_value x) {
     char name[64];
     (void)snprintf(name, sizeof name, "layers.%u.experts", b->layer);
     const sl_type *gate = &b->shape->experts->layer[b->layer].matrices[SL_GATE].type;
-    const sl_expert_base_value base = {sl_graph_declare(
-        g, SL_VALUE_EXPERTS, name,
-        sl_type_make(gate->dtype, 3, (int64_t)c->experts, (int64_t)c->expert_width,
-                     (int64_t)c->hidden))};
+    const sl_expert_base_value base = {
+        sl_graph_declare(g, SL_VALUE_EXPERTS, name,
+                         sl_type_make(gate->dtype, 3, (int64_t)c->experts, (int64_t)c->expert_width,
+                                      (int64_t)c->hidden))};
     const sl_router_weight_value router = {matrix(b, "mlp.gate.weight", c->experts, c->hidden)};
-    const sl_routes routes = sl_wire_route(
-        g, sl_wire_router(g, x, router),
-        (sl_route_attrs){.k = c->experts_used, .normalise = c->normalise_routes});
+    const sl_routes routes =
+        sl_wire_route(g, sl_wire_router(g, x, router),
+                      (sl_route_attrs){.k = c->experts_used, .normalise = c->normalise_routes});
     const sl_expert_groups groups = sl_wire_moe_group(g, routes.experts, base, b->layer);
 
     const sl_shared_gate_weight_value w_gate = {
@@ -173,8 +175,8 @@ static sl_moe_out_value experts(build *b, sl_moe_input_value x) {
         matrix(b, "mlp.shared_expert.down_proj.weight", c->hidden, c->shared_width)};
     const sl_shared_mix_weight_value w_mix = {
         matrix(b, "mlp.shared_expert_gate.weight", 1, c->hidden)};
-    const sl_shared_mid_value mid = sl_wire_shared_swiglu(g, sl_wire_shared_gate(g, x, w_gate),
-                                                          sl_wire_shared_up(g, x, w_up));
+    const sl_shared_mid_value mid =
+        sl_wire_shared_swiglu(g, sl_wire_shared_gate(g, x, w_gate), sl_wire_shared_up(g, x, w_up));
     const sl_shared_out_value shared = sl_wire_shared_down(g, mid, w_down);
 
     const sl_expert_out_value out = sl_wire_moe_ffn(
@@ -211,9 +213,8 @@ static void head(build *b, sl_residual_value residual) {
                        SL_WEIGHT_MATRIX, (sl_dims){2, {c->vocab, c->hidden}})};
     if (s->wanted == 0) return;
     if (s->wanted < s->rows) {
-        const sl_wanted_rows_value wanted = {
-            sl_graph_declare(g, SL_VALUE_INPUT, "wanted",
-                             sl_type_make(SL_DTYPE_i32, 1, (int64_t)s->wanted))};
+        const sl_wanted_rows_value wanted = {sl_graph_declare(
+            g, SL_VALUE_INPUT, "wanted", sl_type_make(SL_DTYPE_i32, 1, (int64_t)s->wanted))};
         residual = sl_wire_wanted(g, residual, wanted);
     }
     const sl_final_hidden_value hidden = sl_wire_final_norm(g, residual, gain, norm_attrs(b));
@@ -229,8 +230,8 @@ sl_status sl_qwen3_5_moe_build(const sl_step_shape *shape, sl_graph *graph, sl_e
     b.rows.slots.value = sl_graph_declare(graph, SL_VALUE_INPUT, "slots", ids);
     b.rows.positions.value = sl_graph_declare(graph, SL_VALUE_INPUT, "positions", ids);
     sl_graph_scope(graph, "embedding");
-    const sl_embed_weight_value table = {declare_weight(
-        &b, "embed_tokens.weight", SL_WEIGHT_MATRIX, (sl_dims){2, {c->vocab, c->hidden}})};
+    const sl_embed_weight_value table = {declare_weight(&b, "embed_tokens.weight", SL_WEIGHT_MATRIX,
+                                                        (sl_dims){2, {c->vocab, c->hidden}})};
     sl_residual_value residual = sl_wire_embed(graph, table, tokens);
     for (b.layer = 0; b.layer < c->layers && b.status == SL_OK; b.layer++)
         residual = layer(&b, residual);

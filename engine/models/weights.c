@@ -88,9 +88,7 @@ sl_status sl_weights_get(sl_weights *weights, const char *name, sl_weight_kind k
         return append(weights, (sl_weight){.name = name, .type = {dtype, *shape}}, out, err);
     }
     const sl_tensor_entry *entry = sl_model_tensor(weights->source, name);
-    if (!entry)
-        return sl_fail(err, SL_FORMAT, "%s: tensor '%s' is missing",
-                       sl_source_file_path(weights->source, 0), name);
+    if (!entry) return sl_model_tensor_missing(weights->source, name, err);
     SL_TRY(check(entry, kind, shape, err));
     sl_weight weight = {.name = name, .type = {entry->type.dtype, *shape}};
     SL_TRY(sl_source_map(weights->source, entry, &weight.data, err));

@@ -65,9 +65,9 @@ static inline sl_residual_value sl_wire_residual_add(sl_graph *g, sl_residual_va
 
 static inline sl_residual_value sl_wire_wanted(sl_graph *g, sl_residual_value residual,
                                                sl_wanted_rows_value rows) {
-    return (sl_residual_value){sl_build_gather(g, (sl_gather_in){residual.value, rows.value},
-                                               (sl_gather_attrs){.axis = 0})
-                                   .out};
+    return (sl_residual_value){
+        sl_build_gather(g, (sl_gather_in){residual.value, rows.value}, (sl_gather_attrs){.axis = 0})
+            .out};
 }
 
 static inline sl_value sl_wire_heads(sl_graph *g, sl_value x, int64_t heads, int64_t dim) {
@@ -78,7 +78,8 @@ static inline sl_value sl_wire_heads(sl_graph *g, sl_value x, int64_t heads, int
 
 /* Merges [T, heads, D] back to [T, heads * D]. */
 static inline sl_value sl_wire_flat(sl_graph *g, sl_value x, int64_t width) {
-    return sl_build_reshape(g, (sl_reshape_in){x}, (sl_reshape_attrs){.shape = {2, {-1, width}}}).out;
+    return sl_build_reshape(g, (sl_reshape_in){x}, (sl_reshape_attrs){.shape = {2, {-1, width}}})
+        .out;
 }
 
 typedef struct {
@@ -87,8 +88,9 @@ typedef struct {
 } sl_split_query;
 static inline sl_split_query sl_wire_split_query(sl_graph *g, sl_q_proj_out_value x, int64_t heads,
                                                  int64_t dim) {
-    const sl_split_halves_out out = sl_build_split_halves(
-        g, (sl_split_halves_in){sl_wire_heads(g, x.value, heads, 2 * dim)}, (sl_split_halves_attrs){0});
+    const sl_split_halves_out out =
+        sl_build_split_halves(g, (sl_split_halves_in){sl_wire_heads(g, x.value, heads, 2 * dim)},
+                              (sl_split_halves_attrs){0});
     return (sl_split_query){{out.first}, {out.second}};
 }
 
@@ -107,15 +109,15 @@ typedef struct {
 } sl_kv;
 static inline sl_kv sl_wire_kv_append(sl_graph *g, sl_kv cache, sl_k_value k, sl_v_value v,
                                       sl_rows rows) {
-    const sl_kv_append_out out = sl_build_kv_append(
-        g,
-        (sl_kv_append_in){.k = k.value,
-                          .v = v.value,
-                          .slots = rows.slots.value,
-                          .positions = rows.positions.value,
-                          .cache_k = cache.k.value,
-                          .cache_v = cache.v.value},
-        (sl_kv_append_attrs){0});
+    const sl_kv_append_out out =
+        sl_build_kv_append(g,
+                           (sl_kv_append_in){.k = k.value,
+                                             .v = v.value,
+                                             .slots = rows.slots.value,
+                                             .positions = rows.positions.value,
+                                             .cache_k = cache.k.value,
+                                             .cache_v = cache.v.value},
+                           (sl_kv_append_attrs){0});
     return (sl_kv){{out.cache_k}, {out.cache_v}};
 }
 
@@ -143,10 +145,12 @@ typedef struct {
     sl_delta_decay_value decay;
     sl_delta_beta_value beta;
 } sl_delta_gates;
-static inline sl_delta_gates sl_wire_delta_gates(sl_graph *g, sl_delta_a_value a, sl_delta_b_value b,
-                                                 sl_a_log_value a_log, sl_dt_bias_value dt_bias) {
-    const sl_decay_beta_out out = sl_build_decay_beta(
-        g, (sl_decay_beta_in){a.value, b.value, a_log.value, dt_bias.value}, (sl_decay_beta_attrs){0});
+static inline sl_delta_gates sl_wire_delta_gates(sl_graph *g, sl_delta_a_value a,
+                                                 sl_delta_b_value b, sl_a_log_value a_log,
+                                                 sl_dt_bias_value dt_bias) {
+    const sl_decay_beta_out out =
+        sl_build_decay_beta(g, (sl_decay_beta_in){a.value, b.value, a_log.value, dt_bias.value},
+                            (sl_decay_beta_attrs){0});
     return (sl_delta_gates){{out.decay}, {out.beta}};
 }
 
@@ -195,9 +199,10 @@ static inline sl_delta_normed_value sl_wire_delta_norm(sl_graph *g, sl_delta_out
                                                        sl_delta_z_value z,
                                                        sl_delta_norm_gain_value gain, float eps,
                                                        int64_t width) {
-    const sl_value out = sl_build_gated_rms_norm(g, (sl_gated_rms_norm_in){x.value, z.value, gain.value},
-                                                 (sl_gated_rms_norm_attrs){.eps = eps})
-                             .out;
+    const sl_value out =
+        sl_build_gated_rms_norm(g, (sl_gated_rms_norm_in){x.value, z.value, gain.value},
+                                (sl_gated_rms_norm_attrs){.eps = eps})
+            .out;
     return (sl_delta_normed_value){sl_wire_flat(g, out, width)};
 }
 
@@ -217,8 +222,8 @@ typedef struct {
 } sl_expert_groups;
 static inline sl_expert_groups sl_wire_moe_group(sl_graph *g, sl_route_idx_value chosen,
                                                  sl_expert_base_value experts, uint32_t layer) {
-    const sl_moe_group_out out = sl_build_moe_group(g, (sl_moe_group_in){chosen.value, experts.value},
-                                                    (sl_moe_group_attrs){.layer = layer});
+    const sl_moe_group_out out = sl_build_moe_group(
+        g, (sl_moe_group_in){chosen.value, experts.value}, (sl_moe_group_attrs){.layer = layer});
     return (sl_expert_groups){{out.order}, {out.starts}};
 }
 
@@ -228,13 +233,15 @@ static inline sl_expert_out_value sl_wire_moe_ffn(sl_graph *g, sl_moe_input_valu
                                                   sl_moe_ffn_attrs how) {
     return (sl_expert_out_value){
         sl_build_moe_ffn(
-            g, (sl_moe_ffn_in){x.value, groups.order.value, groups.starts.value, experts.value}, how)
+            g, (sl_moe_ffn_in){x.value, groups.order.value, groups.starts.value, experts.value},
+            how)
             .out};
 }
 
 static inline sl_routed_out_value sl_wire_moe_combine(sl_graph *g, sl_expert_out_value y,
                                                       sl_route_weights_value weights) {
-    return (sl_routed_out_value){sl_build_moe_combine(g, (sl_moe_combine_in){y.value, weights.value},
+    return (sl_routed_out_value){sl_build_moe_combine(g,
+                                                      (sl_moe_combine_in){y.value, weights.value},
                                                       (sl_moe_combine_attrs){0})
                                      .out};
 }

@@ -55,7 +55,8 @@ static void top_k_keeps_k(void **state) {
     for (uint32_t k = 1; k <= VOCAB + 1; k++) {
         double shares[VOCAB];
         count_draws(&(sl_sampling){.temperature = 1, .top_k = k, .seed = 3}, shares);
-        const double order[VOCAB] = {shares[1], shares[3], shares[5], shares[0], shares[4], shares[2]};
+        const double order[VOCAB] = {shares[1], shares[3], shares[5],
+                                     shares[0], shares[4], shares[2]};
         for (uint32_t i = 0; i < VOCAB; i++) assert_true((order[i] > 0) == (i < k));
     }
 }

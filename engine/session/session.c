@@ -19,9 +19,9 @@ struct sl_session {
     size_t length, computed;
     float *logits; /* [vocab], after the last token */
     bool has_logits;
-    sl_candidate *candidates; /* [vocab] */
+    sl_candidate *candidates;   /* [vocab] */
     int32_t *slots, *positions; /* [chunk] */
-    void *checkpoint; /* recurrent state after checkpoint_length tokens */
+    void *checkpoint;           /* recurrent state after checkpoint_length tokens */
     size_t checkpoint_length;
     atomic_bool cancelled;
     sl_stats stats;
@@ -65,7 +65,8 @@ sl_status sl_session_create(sl_model *model, const sl_session_options *options, 
                             sl_error *err) {
     uint32_t chunk = options && options->chunk_tokens ? options->chunk_tokens : DEFAULT_CHUNK;
     if (chunk > SL_MAX_STEP_ROWS)
-        return sl_fail(err, SL_INVALID, "a chunk of %u tokens: at most %d", chunk, SL_MAX_STEP_ROWS);
+        return sl_fail(err, SL_INVALID, "a chunk of %u tokens: at most %d", chunk,
+                       SL_MAX_STEP_ROWS);
     uint32_t slot;
     SL_TRY(take_slot(model, &slot, err));
     sl_arena arena;
@@ -235,7 +236,9 @@ const float *sl_session_logits(const sl_session *session, size_t *out_count) {
     return session->has_logits ? session->logits : NULL;
 }
 
-size_t sl_session_length(const sl_session *session) { return session->length; }
+size_t sl_session_length(const sl_session *session) {
+    return session->length;
+}
 
 sl_status sl_session_rewind(sl_session *session, size_t length, sl_error *err) {
     if (length > session->length)
@@ -251,7 +254,9 @@ sl_status sl_session_rewind(sl_session *session, size_t length, sl_error *err) {
     return SL_OK;
 }
 
-void sl_session_cancel(sl_session *session) { atomic_store(&session->cancelled, true); }
+void sl_session_cancel(sl_session *session) {
+    atomic_store(&session->cancelled, true);
+}
 
 sl_status sl_session_sample(sl_session *session, const sl_sampling *how, sl_token *out,
                             sl_error *err) {

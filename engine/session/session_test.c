@@ -52,10 +52,12 @@ static float *all_logits(sl_model_options options, uint32_t chunk, sl_stats *sta
     return logits;
 }
 
-static void same(const float *a, const float *b, size_t rows) {
-    enum { VOCAB = 1280 };
+/* Bit by bit, so that -0 and 0 differ too. */
+static void same(const void *a, const void *b, size_t rows) {
+    enum { ROW_BYTES = 1280 * sizeof(float) };
     for (size_t r = 0; r < rows; r++)
-        if (memcmp(a + r * VOCAB, b + r * VOCAB, VOCAB * sizeof *a) != 0)
+        if (memcmp((const char *)a + r * ROW_BYTES, (const char *)b + r * ROW_BYTES, ROW_BYTES) !=
+            0)
             fail_msg("logits differ at token %zu", r);
 }
 
@@ -90,8 +92,8 @@ static void budgets_do_not_change_results(void **state) {
 static void readers_do_not_change_results(void **state) {
     (void)state;
     float *first = all_logits((sl_model_options){.expert_budget_share = 0.1}, 32, NULL);
-    float *second = all_logits(
-        (sl_model_options){.expert_budget_share = 0.1, .reader = "threads"}, 32, NULL);
+    float *second =
+        all_logits((sl_model_options){.expert_budget_share = 0.1, .reader = "threads"}, 32, NULL);
     same(first, second, TOKENS);
     free(first);
     free(second);
@@ -212,7 +214,8 @@ static void mistakes_are_explained(void **state) {
 }
 
 /* Counts what goes through the model's allocator. */
-static void *counting_resize(void *ctx, void *ptr, size_t old_bytes, size_t new_bytes, size_t align) {
+static void *counting_resize(void *ctx, void *ptr, size_t old_bytes, size_t new_bytes,
+                             size_t align) {
     if (new_bytes) ++*(uint64_t *)ctx;
     return sl_resize(NULL, ptr, old_bytes, new_bytes, align);
 }
@@ -220,8 +223,8 @@ static void *counting_resize(void *ctx, void *ptr, size_t old_bytes, size_t new_
 static void decoding_allocates_nothing(void **state) {
     (void)state;
     uint64_t allocations = 0;
-    sl_model *model = open_model(
-        (sl_model_options){.allocator = {counting_resize, &allocations}, .expert_budget_share = 0.1});
+    sl_model *model = open_model((sl_model_options){.allocator = {counting_resize, &allocations},
+                                                    .expert_budget_share = 0.1});
     sl_session *session = open_session(model, 64);
     sl_token tokens[TOKENS];
     fill_tokens(tokens, TOKENS);
@@ -245,7 +248,8 @@ typedef struct {
     int64_t balance;
 } failing;
 
-static void *failing_resize(void *ctx, void *ptr, size_t old_bytes, size_t new_bytes, size_t align) {
+static void *failing_resize(void *ctx, void *ptr, size_t old_bytes, size_t new_bytes,
+                            size_t align) {
     failing *f = ctx;
     if (new_bytes && ++f->count == f->fail_at) return NULL;
     f->balance += (int64_t)new_bytes - (ptr ? (int64_t)old_bytes : 0);
@@ -259,7 +263,8 @@ static void running_out_of_memory_is_survived(void **state) {
         failing f = {.fail_at = at};
         sl_model *model = NULL;
         sl_session *session = NULL;
-        const sl_model_options options = {.struct_size = sizeof options, .allocator = {failing_resize, &f}};
+        const sl_model_options options = {.struct_size = sizeof options,
+                                          .allocator = {failing_resize, &f}};
         sl_token tokens[4] = {1, 2, 3, 4};
         sl_status status = sl_model_open(MODEL, &options, &model, &err);
         if (status == SL_OK) status = sl_session_create(model, NULL, &session, &err);

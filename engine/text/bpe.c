@@ -89,10 +89,10 @@ static sl_status read_merges(sl_bpe *bpe, json_t *merges, sl_arena *arena, sl_er
     const size_t count = json_array_size(merges);
     if (count > UINT32_MAX / 4) return sl_fail(err, SL_FORMAT, "model has %zu merges", count);
     uint32_t slots = 16;
-    while (slots / 4 * 3 < count) slots *= 2;
+    while ((size_t)slots / 4 * 3 < count) slots *= 2;
     bpe->merge_mask = slots - 1;
     bpe->merges = SL_ARENA_NEW_ARRAY(arena, sl_merge, slots);
-    if (!bpe->merges) return sl_no_memory(err, "merges", slots * sizeof *bpe->merges);
+    if (!bpe->merges) return sl_no_memory(err, "merges", (uint64_t)slots * sizeof *bpe->merges);
     for (uint32_t i = 0; i < slots; i++) bpe->merges[i].joined = -1;
     char *buffer = sl_arena_alloc(arena, 2 * bpe->tokens->longest_name + 1, 1);
     if (!buffer) return sl_no_memory(err, "names of a merge", 2 * bpe->tokens->longest_name);

@@ -112,7 +112,8 @@ static sl_status need_tokenizer(const sl_model *model, sl_error *err) {
 sl_status sl_model_tokenize(const sl_model *model, const char *text, size_t bytes, sl_token *tokens,
                             size_t capacity, size_t *out_count, sl_error *err) {
     SL_TRY(need_tokenizer(model, err));
-    return sl_tokenizer_encode(model->text.tokenizer, text, bytes, tokens, capacity, out_count, err);
+    return sl_tokenizer_encode(model->text.tokenizer, text, bytes, tokens, capacity, out_count,
+                               err);
 }
 
 const char *sl_model_token_text(const sl_model *model, sl_token token, size_t *out_bytes) {
@@ -131,7 +132,9 @@ int sl_model_token_special(const sl_model *model, sl_token token) {
     return model->text.tokenizer && sl_tokenizer_is_special(model->text.tokenizer, token);
 }
 
-sl_sampling sl_model_sampling(const sl_model *model) { return model->text.sampling; }
+sl_sampling sl_model_sampling(const sl_model *model) {
+    return model->text.sampling;
+}
 
 static void set_missing(json_t *object, const char *key, const char *text) {
     if (!json_object_get(object, key)) (void)json_object_set_new(object, key, json_string(text));
@@ -176,7 +179,9 @@ done:
     return status;
 }
 
-void sl_text_free(char *text) { free(text); }
+void sl_text_free(char *text) {
+    free(text);
+}
 
 size_t sl_text_stream_push(sl_text_stream *stream, const char *bytes, size_t count, char *out) {
     return sl_utf8_stream_push((sl_utf8_stream *)stream, bytes, count, out);

@@ -13,16 +13,16 @@ struct sl_vocabulary {
 };
 
 /* path/tokenizer.json, or path itself when it is a tokenizer.json; NULL text when there is none. */
-static sl_status read_tokenizer_json(sl_vocabulary *vocabulary, const char *path, const char **out_text,
-                                     size_t *out_bytes, sl_error *err) {
-    const char *name = sl_file_name(path);
-    const char *file = strcmp(name, "tokenizer.json") == 0
-                           ? path
-                           : sl_arena_format(&vocabulary->arena, "%s/tokenizer.json", path);
+static sl_status read_tokenizer_json(sl_vocabulary *vocabulary, const char *path,
+                                     const char **out_text, size_t *out_bytes, sl_error *err) {
     *out_text = NULL;
-    if (!file) return sl_no_memory(err, "a file name", strlen(path));
+    const char *file = path;
+    if (strcmp(sl_file_name(path), "tokenizer.json") != 0)
+        file = sl_arena_format(&vocabulary->arena, "%s/tokenizer.json", path);
+    if (!file) return sl_no_memory(err, "a file name", 0);
     if (!sl_file_exists(file)) return SL_OK;
-    return sl_file_read_text(file, MAX_TOKENIZER_BYTES, &vocabulary->arena, out_text, out_bytes, err);
+    return sl_file_read_text(file, MAX_TOKENIZER_BYTES, &vocabulary->arena, out_text, out_bytes,
+                             err);
 }
 
 static sl_status open_vocabulary(sl_vocabulary *vocabulary, const char *path, sl_error *err) {
@@ -64,7 +64,8 @@ void sl_vocabulary_close(sl_vocabulary *vocabulary) {
 sl_status sl_vocabulary_encode(const sl_vocabulary *vocabulary, const char *text, size_t bytes,
                                sl_token *tokens, size_t capacity, size_t *out_count,
                                sl_error *err) {
-    return sl_tokenizer_encode(vocabulary->tokenizer, text, bytes, tokens, capacity, out_count, err);
+    return sl_tokenizer_encode(vocabulary->tokenizer, text, bytes, tokens, capacity, out_count,
+                               err);
 }
 
 const char *sl_vocabulary_text(const sl_vocabulary *vocabulary, sl_token token, size_t *out_bytes) {

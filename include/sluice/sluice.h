@@ -24,7 +24,8 @@ typedef int sl_progress_fn(void *ctx, const char *what, uint64_t done, uint64_t 
 typedef struct {
     size_t struct_size;
     const char *device;           /* "cpu" (default) or "ref": double precision, slow */
-    uint64_t expert_budget_bytes; /* memory for streamed experts; 0: all of them */
+    uint64_t expert_budget_bytes; /* memory for streamed experts; 0: all of them, or half of the
+                                   * free memory when they would take more */
     double expert_budget_share;   /* the same as a share of all experts' bytes, 0 < share <= 1 */
     uint32_t threads;             /* default: one per core */
     const char *isa;              /* "baseline", "avx2", "avx512"; default: the best present */
@@ -109,11 +110,12 @@ SL_API size_t sl_session_length(const sl_session *session);
 /* Forgets everything after the first length tokens. */
 SL_CHECKED sl_status sl_session_rewind(sl_session *session, size_t length, sl_error *err);
 /* Makes the running call return SL_CANCELLED between steps; the session keeps the tokens it has
- * finished.  The one call allowed from another thread or a signal handler. */
+ * finished.  When no call is running it stops the next one.  The one call allowed from another
+ * thread or a signal handler. */
 SL_API void sl_session_cancel(sl_session *session);
 
 typedef struct {
-    float temperature; /* 0: greedy */
+    float temperature;  /* 0: greedy */
     float top_p, min_p; /* 0: off */
     uint32_t top_k;     /* 0: off */
     uint64_t seed;      /* of the first token; later ones continue its stream */

@@ -5,15 +5,16 @@
  * do not depend on the number of threads.
  *
  * Each file of kernels is compiled once per instruction set, with SL_ISA naming it; SL_KERNEL(f)
- * gives the name its own suffix.  kernels.def lists which kernel serves which op and weight type. */
+ * gives the name its own suffix.  kernels.def lists which kernel serves which op and weight type.
+ */
 #ifndef SL_RUNTIME_CPU_KERNEL_H
 #define SL_RUNTIME_CPU_KERNEL_H
 #include "core/ops.h"
 
 typedef struct {
-    int64_t items;         /* how much there is to do */
-    int64_t grain;         /* fewest items worth giving to a thread */
-    size_t scratch_bytes;  /* per worker, 64-byte aligned */
+    int64_t items;        /* how much there is to do */
+    int64_t grain;        /* fewest items worth giving to a thread */
+    size_t scratch_bytes; /* per worker, 64-byte aligned */
 } sl_split;
 
 typedef struct {
@@ -43,9 +44,9 @@ typedef struct {
 #ifndef SL_ISA
 #define SL_ISA baseline
 #endif
-#define SL_PASTE_(a, b)  a##_##b
-#define SL_PASTE(a, b)   SL_PASTE_(a, b)
-#define SL_KERNEL(name)  SL_PASTE(name, SL_ISA)
+#define SL_PASTE_(a, b) a##_##b
+#define SL_PASTE(a, b)  SL_PASTE_(a, b)
+#define SL_KERNEL(name) SL_PASTE(name, SL_ISA)
 
 /* The best set this machine runs; isa NULL or "baseline", "avx2", "avx512" to choose one.
  * NULL when the machine lacks it. */

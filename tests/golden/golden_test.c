@@ -53,7 +53,8 @@ static double relative_error(const float *found, const float *wanted, size_t cou
 static void check_relative(const char *what, const float *found, const float *wanted, size_t count,
                            double bound) {
     const double error = relative_error(found, wanted, count);
-    if (!(error <= bound)) fail_msg("%s: relative error %.3g, at most %.3g allowed", what, error, bound);
+    if (!(error <= bound))
+        fail_msg("%s: relative error %.3g, at most %.3g allowed", what, error, bound);
     print_message("  %s: relative error %.3g\n", what, error);
 }
 
@@ -74,7 +75,8 @@ static void check_logits(fixture *f, uint32_t chunk, double bound) {
     (void)snprintf(what, sizeof what, "hidden.%u", info.layers);
     const sl_tensor_item last = tensor(f, what);
     const size_t rows = (size_t)last.dims[last.rank - 2];
-    check_relative(what, hidden + (count - rows) * info.hidden, last.data, rows * info.hidden, bound);
+    check_relative(what, hidden + (count - rows) * info.hidden, last.data, rows * info.hidden,
+                   bound);
     sl_session_destroy(session);
     free(logits);
     free(hidden);
@@ -177,7 +179,7 @@ static void fable_greedy(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_qwen3_5_moe), cmocka_unit_test(golden_in_double_precision),
+        cmocka_unit_test(golden_qwen3_5_moe),  cmocka_unit_test(golden_in_double_precision),
         cmocka_unit_test(golden_on_every_isa), cmocka_unit_test(fable_logits),
         cmocka_unit_test(fable_greedy),
     };

@@ -197,9 +197,10 @@ sl_status sl_jinja_exec_to_text(jinja_run *run, const jinja_node *chain, jinja_s
     jinja_scope *outer_scope = run->scope;
     run->out = &buffer;
     run->scope = scope;
-    SL_TRY(sl_jinja_exec(run, chain));
+    const sl_status status = sl_jinja_exec(run, chain);
     run->out = outer_out;
     run->scope = outer_scope;
+    SL_TRY(status);
     *out = sl_jinja_buffer_value(&buffer);
     return SL_OK;
 }
