@@ -156,8 +156,10 @@ static void other_work_runs_while_experts_are_read(void **state) {
     assert_int_equal(request, 2);
     for (uint32_t s = 0; s < program->step_count; s++) {
         if (strcmp(program->steps[s].label, "side silu") != 0) continue;
-        assert_true(program->steps[s].level > request);
-        assert_true(program->steps[s].level < wait);
+        assert_true(program->steps[s].level >= request);
+        assert_true(program->steps[s].level <= wait);
+        assert_true(&program->steps[s] > step_labelled(program, "moe_group"));
+        assert_true(&program->steps[s] < step_labelled(program, "moe_ffn"));
     }
     sl_program_destroy(program);
     sl_graph_destroy(g);
@@ -413,7 +415,7 @@ static void groups_need_few_barriers(void **state) {
     sl_graph_destroy(g);
     g = branches_graph(6, 5);
     program = compile_so(g, (sl_compile_how){.model = SL_SCHEDULE_GROUPS, .lookahead = 1});
-    assert_int_equal(program->report.barriers, 29);
+    assert_int_equal(program->report.barriers, 24); /* none between chains, which do not conflict */
     assert_int_equal(program->report.moved, 0);
     sl_program_destroy(program);
     sl_graph_destroy(g);

@@ -28,6 +28,28 @@ static sl_status find_order(const sl_program *program, const sl_compile_how *how
                    SL_SCHEDULE_EDGES);
 }
 
+/* A barrier that no edge crosses is not needed: its two levels become one.  Steps of a level are
+ * begun in order, so what leads to a request still goes first and what waits for experts last. */
+static sl_status merge_levels(const sl_dag *dag, sl_arena *arena, sl_order *order, sl_error *err) {
+    const uint32_t n = dag->step_count;
+    uint32_t *level_of = SL_ARENA_NEW_ARRAY(arena, uint32_t, n + 1);
+    if (!level_of) return sl_no_memory(err, "a schedule", n);
+    uint32_t level = 0;
+    for (uint32_t at = 0, end; at < n; at = end) {
+        bool waits = false;
+        for (end = at; end < n && order->level[end] == order->level[at]; end++) {
+            const uint32_t s = order->steps[end];
+            for (uint32_t e = dag->in.first[s]; e < dag->in.first[s + 1]; e++)
+                waits |= level_of[dag->in.targets[e]] == level;
+        }
+        level += waits;
+        for (uint32_t i = at; i < end; i++) level_of[order->steps[i]] = level;
+    }
+    for (uint32_t i = 0; i < n; i++) order->level[i] = level_of[order->steps[i]];
+    order->level_count = n ? level + 1 : 0;
+    return SL_OK;
+}
+
 static sl_status apply(sl_program *program, const sl_order *order, sl_arena *arena, sl_error *err) {
     const uint32_t n = program->step_count;
     sl_step *sorted = SL_ARENA_NEW_ARRAY(arena, sl_step, n + 1);
@@ -98,6 +120,7 @@ static sl_status schedule(sl_program *program, const sl_compile_how *how, sl_are
     SL_TRY(sl_dag_count_conflicts(program, SL_SPACE_BUFFERS, scratch, &program->report.edges_naive,
                                   err));
     SL_TRY(find_order(program, how, &reduced, scratch, &order, err));
+    if (!how->no_reordering) SL_TRY(merge_levels(&reduced, scratch, &order, err));
     SL_TRY(apply(program, &order, scratch, err));
     program->model = how->model;
     program->early_steps =

@@ -147,41 +147,81 @@ static void lower_boundaries(const sl_program *program, const uint8_t *conflicts
 
 /* ---- memory ---- */
 
-typedef struct {
-    uint32_t first, last; /* steps that touch it; outputs: to the end */
-} life;
-
-static bool touches(const sl_access *access, uint32_t buffer, uint64_t begin, uint64_t end) {
-    if (access->buffer.v != buffer) return false;
-    for (uint32_t run = 0; run < access->count; run++) {
-        const uint64_t at = access->begin + run * access->stride;
-        if (at < end && begin < at + access->bytes) return true;
+static bool touches(const sl_access *accesses, uint32_t count, uint32_t buffer, uint64_t at) {
+    for (uint32_t i = 0; i < count; i++) {
+        const sl_access *access = &accesses[i];
+        if (access->buffer.v != buffer || at < access->begin) continue;
+        const uint64_t distance = at - access->begin;
+        const uint64_t run = access->count > 1 ? distance / access->stride : 0;
+        if (run < access->count && distance - run * access->stride < access->bytes) return true;
     }
     return false;
 }
 
-/* Of bytes [begin, end) of a buffer; first is UINT32_MAX when no step touches them. */
-static life life_of(const sl_program *program, uint32_t buffer, uint64_t begin, uint64_t end) {
-    life l = {UINT32_MAX, 0};
+/* The first place after `at` where a run of these accesses begins or ends. */
+static uint64_t next_border(const sl_access *accesses, uint32_t count, uint32_t buffer,
+                            uint64_t at) {
+    uint64_t next = UINT64_MAX;
+    for (uint32_t i = 0; i < count; i++) {
+        const sl_access *access = &accesses[i];
+        if (access->buffer.v != buffer) continue;
+        for (uint32_t run = 0; run < access->count; run++) {
+            const uint64_t begin = access->begin + run * access->stride;
+            const uint64_t border = at < begin ? begin : begin + access->bytes;
+            if (border > at && border < next) next = border;
+        }
+    }
+    return next;
+}
+
+/* Bytes [at, at + result) of the buffer are touched alike by every step. */
+static uint64_t alike_from(const sl_program *program, uint32_t buffer, uint64_t at) {
+    uint64_t next = UINT64_MAX;
     for (uint32_t s = 0; s < program->step_count; s++) {
         const sl_step *step = &program->steps[s];
-        bool touched = false;
-        for (uint32_t i = 0; i < step->read_count; i++)
-            touched |= touches(&step->reads[i], buffer, begin, end);
-        for (uint32_t i = 0; i < step->write_count; i++)
-            touched |= touches(&step->writes[i], buffer, begin, end);
-        if (touched && l.first == UINT32_MAX) l.first = s;
-        if (touched) l.last = s;
+        const uint64_t read = next_border(step->reads, step->read_count, buffer, at);
+        const uint64_t write = next_border(step->writes, step->write_count, buffer, at);
+        if (read < next) next = read;
+        if (write < next) next = write;
     }
-    if (program->buffers[buffer].kind == SL_BUFFER_OUTPUT) l.last = program->step_count;
-    return l;
+    return next - at;
+}
+
+static bool writes_byte(const sl_step *step, uint32_t buffer, uint64_t at) {
+    return touches(step->writes, step->write_count, buffer, at);
+}
+
+/* held[s]: what the byte holds after step s is still read, or is an output. */
+static void find_held(const sl_program *program, uint32_t buffer, uint64_t at, bool *held) {
+    bool wanted = program->buffers[buffer].kind == SL_BUFFER_OUTPUT;
+    for (uint32_t s = program->step_count; s-- > 0;) {
+        const sl_step *step = &program->steps[s];
+        held[s] = wanted;
+        if (writes_byte(step, buffer, at)) wanted = false;
+        if (touches(step->reads, step->read_count, buffer, at)) wanted = true;
+    }
+}
+
+/* Whether one of two bytes that lie on each other is written while the other is held. */
+static bool spoil(const sl_program *program, uint32_t a, uint64_t a_at, uint32_t b, uint64_t b_at) {
+    enum { MOST_STEPS = 4096 };
+    static bool held_a[MOST_STEPS], held_b[MOST_STEPS];
+    assert_true(program->step_count <= MOST_STEPS);
+    find_held(program, a, a_at, held_a);
+    find_held(program, b, b_at, held_b);
+    for (uint32_t s = 0; s < program->step_count; s++)
+        if ((held_a[s] && writes_byte(&program->steps[s], b, b_at)) ||
+            (held_b[s] && writes_byte(&program->steps[s], a, a_at)))
+            return true;
+    return false;
 }
 
 static bool in_arena(const sl_buffer *buffer) {
     return buffer->kind == SL_BUFFER_TEMP || buffer->kind == SL_BUFFER_OUTPUT;
 }
 
-/* Whether b at offset shares bytes with another buffer while both need them. */
+/* Whether b at offset loses a byte to another buffer, or the other to b.  Sharing bytes alone does
+ * no harm: what both have there may be needed at different times, or by neither. */
 static bool lies_on_another(const sl_program *program, uint32_t b, uint64_t offset) {
     for (uint32_t o = 0; o < program->buffer_count; o++) {
         const sl_buffer *other = &program->buffers[o];
@@ -189,11 +229,13 @@ static bool lies_on_another(const sl_program *program, uint32_t b, uint64_t offs
         const uint64_t begin = offset > other->arena_offset ? offset : other->arena_offset;
         uint64_t end = offset + program->buffers[b].bytes;
         if (end > other->arena_offset + other->bytes) end = other->arena_offset + other->bytes;
-        if (begin >= end) continue;
-        const life x = life_of(program, b, begin - offset, end - offset);
-        const life y = life_of(program, o, begin - other->arena_offset, end - other->arena_offset);
-        if (x.first != UINT32_MAX && y.first != UINT32_MAX && x.first < y.last && y.first < x.last)
-            return true;
+        for (uint64_t at = begin; at < end;) {
+            const uint64_t at_b = at - offset, at_o = at - other->arena_offset;
+            if (spoil(program, b, at_b, o, at_o)) return true;
+            const uint64_t here = alike_from(program, b, at_b), there = alike_from(program, o, at_o);
+            if (here >= end - at && there >= end - at) break;
+            at += here < there ? here : there;
+        }
     }
     return false;
 }
