@@ -14,7 +14,8 @@
 #include <unistd.h>
 
 enum { CACHE_LINE = 64, MAX_MEMBERS = 1024 };
-static const double spin_seconds = 2e-6;
+/* Longer than a small step takes on another member, much shorter than a turn of the scheduler. */
+static const double spin_seconds = 10e-6;
 
 /* A word that counts openings in steps of two.  The lowest bit says that someone sleeps on it, so
  * that opening is a single exchange and calls the kernel only when there is someone to wake. */
