@@ -1,10 +1,19 @@
 #include "engine/inspect/draw.h"
 #include "engine/inspect/page.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 /* Processes and threads of the trace: the viewer shows one track for each. */
-enum { COMPUTE = 1, DISK = 2, LEVELS_TRACK = 0, FIRST_MEMBER_TRACK = 1, MAX_LANES = 64 };
+/* Viewers take a track of number 0 for the idle thread, and equal numbers for one thread. */
+enum {
+    COMPUTE = 1,
+    DISK = 2,
+    LEVELS_TRACK = 1,
+    FIRST_MEMBER_TRACK = 2,
+    FIRST_LANE_TRACK = 10000,
+    MAX_LANES = 64
+};
 
 typedef struct {
     sl_page page;
@@ -50,12 +59,16 @@ static void name_process(drawing *d, int process, const char *name) {
                   process, name);
 }
 
-/* Up to the name, which the caller quotes; then the arguments follow and "}". */
+/* Up to the name, which the caller quotes; then the arguments follow and "}".  Both ends are
+ * rounded to nanoseconds before they are subtracted, so that neighbours do not come to overlap. */
 static void draw_slice(drawing *d, int process, uint32_t track, span when) {
+    const long long begin = llround((when.begin - d->zero) * 1e9);
+    const long long length = llround((when.end - d->zero) * 1e9) - begin;
     begin_event(d);
     sl_page_print(&d->page,
-                  "{\"ph\":\"X\",\"pid\":%d,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f,\"name\":", process,
-                  track, (when.begin - d->zero) * 1e6, (when.end - when.begin) * 1e6);
+                  "{\"ph\":\"X\",\"pid\":%d,\"tid\":%u,\"ts\":%lld.%03lld,\"dur\":%lld.%03lld,"
+                  "\"name\":",
+                  process, track, begin / 1000, begin % 1000, length / 1000, length % 1000);
 }
 
 static void draw_steps(drawing *d) {
@@ -119,7 +132,7 @@ static void draw_reads(drawing *d, const sl_read_event *sorted, uint32_t count) 
         while (lane < MAX_LANES - 1 && free_from[lane] > e->submit) lane++;
         if (lane >= lanes) lanes = lane + 1;
         free_from[lane] = e->complete;
-        draw_slice(d, DISK, lane, (span){e->submit, e->complete});
+        draw_slice(d, DISK, FIRST_LANE_TRACK + lane, (span){e->submit, e->complete});
         sl_page_print(&d->page,
                       "\"layer %u expert %u\",\"cat\":\"read\",\"args\":{\"bytes\":%llu}}",
                       e->layer, e->expert, (unsigned long long)e->bytes);
@@ -127,7 +140,7 @@ static void draw_reads(drawing *d, const sl_read_event *sorted, uint32_t count) 
     for (uint32_t lane = 0; lane < lanes; lane++) {
         char name[32];
         (void)snprintf(name, sizeof name, "reads %u", lane);
-        name_track(d, DISK, lane, name);
+        name_track(d, DISK, FIRST_LANE_TRACK + lane, name);
     }
     if (lanes) name_process(d, DISK, "disk");
 }

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #define MODEL "models/fable"
-enum { TOKENS = 150 };
+enum { TOKENS = 150, REPLAYED = 10000 };
 static sl_error err;
 
 static void must(sl_status status) {
@@ -189,6 +189,33 @@ static void sessions_do_not_disturb_each_other(void **state) {
     sl_model_close(model);
 }
 
+/* Larger steps make the device's memory grow under programs that are kept; sessions come and go. */
+static void growing_and_releasing_disturb_nothing(void **state) {
+    (void)state;
+    sl_model *model = open_model((sl_model_options){.max_sessions = 2});
+    sl_session *a = open_session(model, 128), *b = open_session(model, 128);
+    sl_token tokens[TOKENS];
+    fill_tokens(tokens, TOKENS);
+    must(sl_session_extend(a, tokens, 3, &err));
+    must(sl_session_extend(a, tokens + 3, 1, &err));
+    float wanted[1280];
+    memcpy(wanted, sl_session_logits(a, NULL), sizeof wanted);
+    for (size_t count = 5; count <= 125; count += 40) {
+        must(sl_session_rewind(a, 3, &err));
+        must(sl_session_extend(b, tokens, count, &err)); /* a new and larger shape */
+        sl_session_destroy(b);
+        b = open_session(model, 128);
+        must(sl_session_extend(a, tokens + 3, 1, &err));
+        same(wanted, sl_session_logits(a, NULL), 1);
+    }
+    sl_session_destroy(a);
+    must(sl_session_extend(b, tokens, 3, &err));
+    must(sl_session_extend(b, tokens + 3, 1, &err));
+    same(wanted, sl_session_logits(b, NULL), 1);
+    sl_session_destroy(b);
+    sl_model_close(model);
+}
+
 static void mistakes_are_explained(void **state) {
     (void)state;
     sl_model *model = open_model((sl_model_options){.context_tokens = 32});
@@ -231,13 +258,15 @@ static void decoding_allocates_nothing(void **state) {
     must(sl_session_extend(session, tokens, 10, &err));
     const uint64_t before = allocations;
     assert_true(before > 0);
-    for (int i = 10; i < TOKENS; i++) {
-        sl_token token;
+    for (int token = 0; token < REPLAYED; token++) {
+        if (sl_session_length(session) == TOKENS) must(sl_session_rewind(session, 10, &err));
+        sl_token next = tokens[token % TOKENS];
         const sl_sampling how = {.temperature = 1, .top_k = 40, .top_p = 0.9f, .seed = 1};
-        must(sl_session_sample(session, &how, &token, &err));
-        must(sl_session_extend(session, &tokens[i], 1, &err));
+        if (sl_session_length(session) > 10) must(sl_session_sample(session, &how, &next, &err));
+        must(sl_session_extend(session, &next, 1, &err));
     }
     assert_int_equal(allocations, before);
+    assert_int_equal(sl_session_stats(session).programs_compiled, 2);
     sl_session_destroy(session);
     sl_model_close(model);
 }
@@ -291,6 +320,7 @@ int main(void) {
         cmocka_unit_test(rewinding_is_like_never_having_gone_on),
         cmocka_unit_test(cancelling_keeps_what_is_done),
         cmocka_unit_test(sessions_do_not_disturb_each_other),
+        cmocka_unit_test(growing_and_releasing_disturb_nothing),
         cmocka_unit_test(mistakes_are_explained),
         cmocka_unit_test(decoding_allocates_nothing),
         cmocka_unit_test(running_out_of_memory_is_survived),
