@@ -26,9 +26,9 @@ typedef struct {
     const char *name; /* of values that have one, else of the step that writes it */
     sl_type type;     /* as declared */
     uint64_t bytes;
-    uint64_t arena_offset; /* OUTPUT and TEMP */
+    uint64_t arena_offset;            /* OUTPUT and TEMP */
     uint32_t first_level, last_level; /* OUTPUT and TEMP: live in these and between */
-    const void *data;      /* CONSTANT */
+    const void *data;                 /* CONSTANT */
 } sl_buffer;
 
 /* One operand: a typed window on a buffer. */
@@ -69,8 +69,9 @@ typedef struct {
     uint32_t histogram[9];        /* groups of 1, 2, ... 8 steps and of more, at [1] to [8], [0] */
     uint32_t barriers_naive, barriers; /* one after every step, and what is left */
     uint32_t edges_naive, edges;       /* all conflicting pairs in order, and after reduction */
-    uint64_t unshared_bytes, arena_bytes, live_bytes; /* live: the most at one time, a lower bound */
-    uint32_t in_place;                                /* results that took over an operand's memory */
+    uint64_t unshared_bytes, arena_bytes,
+        live_bytes;    /* live: the most at one time, a lower bound */
+    uint32_t in_place; /* results that took over an operand's memory */
     double fuse_seconds, lower_seconds, schedule_seconds, plan_seconds;
 } sl_program_report;
 
@@ -87,8 +88,9 @@ typedef struct sl_program {
     sl_step *steps;
     uint32_t step_count, level_count;
     sl_schedule_model model;
-    sl_edges edges;        /* of the edges model: transitively reduced */
-    uint32_t early_steps;  /* of the groups model: a first submit of this many steps; 0: one submit */
+    sl_edges edges; /* of the edges model: transitively reduced */
+    uint32_t
+        early_steps; /* of the groups model: a first submit of this many steps; 0: one submit */
     sl_program_output *outputs;
     uint32_t output_count;
     uint64_t arena_bytes; /* what the device must provide */

@@ -232,7 +232,8 @@ static bool lies_on_another(const sl_program *program, uint32_t b, uint64_t offs
         for (uint64_t at = begin; at < end;) {
             const uint64_t at_b = at - offset, at_o = at - other->arena_offset;
             if (spoil(program, b, at_b, o, at_o)) return true;
-            const uint64_t here = alike_from(program, b, at_b), there = alike_from(program, o, at_o);
+            const uint64_t here = alike_from(program, b, at_b),
+                           there = alike_from(program, o, at_o);
             if (here >= end - at && there >= end - at) break;
             at += here < there ? here : there;
         }
