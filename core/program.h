@@ -99,6 +99,10 @@ typedef struct sl_program {
 } sl_program;
 
 void sl_program_destroy(sl_program *program); /* NULL is fine */
+/* Planned memory, as opposed to what is bound from outside. */
+static inline bool sl_buffer_in_arena(const sl_buffer *buffer) {
+    return buffer->kind == SL_BUFFER_OUTPUT || buffer->kind == SL_BUFFER_TEMP;
+}
 /* Buffer by declared name; false when absent. */
 bool sl_program_find(const sl_program *program, const char *name, sl_buffer_id *out);
 #endif

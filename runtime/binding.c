@@ -12,16 +12,12 @@ sl_status sl_binding_init(sl_binding *binding, const sl_program *program, sl_are
     return SL_OK;
 }
 
-static bool in_arena(const sl_buffer *buffer) {
-    return buffer->kind == SL_BUFFER_TEMP || buffer->kind == SL_BUFFER_OUTPUT;
-}
-
 sl_status sl_binding_set(sl_binding *binding, sl_buffer_id buffer, void *data, sl_error *err) {
     if (buffer.v >= binding->program->buffer_count)
         return sl_fail(err, SL_INVALID, "buffer %u of program '%s': it has %u", buffer.v,
                        binding->program->name, binding->program->buffer_count);
     const sl_buffer *b = &binding->program->buffers[buffer.v];
-    if (in_arena(b) || b->kind == SL_BUFFER_CONSTANT || b->kind == SL_BUFFER_EXPERTS)
+    if (sl_buffer_in_arena(b) || b->kind == SL_BUFFER_CONSTANT || b->kind == SL_BUFFER_EXPERTS)
         return sl_fail(err, SL_INVALID, "'%s' is no input, weight or state", b->name);
     if (!data) return sl_fail(err, SL_INVALID, "'%s' is bound to no memory", b->name);
     binding->data[buffer.v] = data;
@@ -41,7 +37,7 @@ sl_status sl_binding_set_experts(sl_binding *binding, sl_buffer_id buffer, sl_ex
 sl_status sl_binding_check(const sl_binding *binding, sl_error *err) {
     for (uint32_t b = 0; b < binding->program->buffer_count; b++) {
         const sl_buffer *buffer = &binding->program->buffers[b];
-        if (in_arena(buffer) || buffer->kind == SL_BUFFER_CONSTANT) continue;
+        if (sl_buffer_in_arena(buffer) || buffer->kind == SL_BUFFER_CONSTANT) continue;
         if (!binding->data[b] && !binding->sources[b])
             return sl_fail(err, SL_INVALID, "nothing is bound to '%s' of program '%s'",
                            buffer->name, binding->program->name);
@@ -52,7 +48,7 @@ sl_status sl_binding_check(const sl_binding *binding, sl_error *err) {
 void *sl_binding_resolve(const sl_binding *binding, const sl_operand *operand, void *arena) {
     const sl_buffer *buffer = &binding->program->buffers[operand->buffer.v];
     if (buffer->kind == SL_BUFFER_EXPERTS) return binding->sources[operand->buffer.v];
-    if (in_arena(buffer)) return (char *)arena + buffer->arena_offset + operand->offset_bytes;
+    if (sl_buffer_in_arena(buffer)) return (char *)arena + buffer->arena_offset + operand->offset_bytes;
     /* Constants are read only by construction: no op takes one as a state. */
     char *data = buffer->kind == SL_BUFFER_CONSTANT ? (char *)(uintptr_t)buffer->data
                                                     : binding->data[operand->buffer.v];

@@ -2,10 +2,6 @@
 #include "base/sizes.h"
 #include "compiler/plan/plan.h"
 
-static bool in_arena(const sl_buffer *buffer) {
-    return buffer->kind == SL_BUFFER_TEMP || buffer->kind == SL_BUFFER_OUTPUT;
-}
-
 /* ---- spans ---- */
 
 /* Steps come in order of level. */
@@ -75,7 +71,7 @@ static const sl_operand *find_dying(const sl_program *p, const sl_lives *lives, 
 
 static void add_block(const sl_program *p, sl_lives *lives, uint32_t buffer, uint64_t alignment) {
     const sl_span *span = &lives->spans[buffer];
-    if (!in_arena(&p->buffers[buffer]) || lives->block_of[buffer] != SL_NO_BLOCK) return;
+    if (!sl_buffer_in_arena(&p->buffers[buffer]) || lives->block_of[buffer] != SL_NO_BLOCK) return;
     lives->block_of[buffer] = lives->block_count;
     lives->blocks[lives->block_count++] =
         (sl_block){.buffer = buffer,

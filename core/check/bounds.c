@@ -1,10 +1,6 @@
 /* bounds.c - What must hold before the addresses of a program mean anything. */
 #include "core/check.h"
 
-static bool in_arena(const sl_buffer *buffer) {
-    return buffer->kind == SL_BUFFER_TEMP || buffer->kind == SL_BUFFER_OUTPUT;
-}
-
 static const char *name_of(const sl_buffer *buffer) {
     return buffer->name ? buffer->name : "?";
 }
@@ -13,7 +9,7 @@ static sl_status check_buffers(const sl_program *program, sl_error *err) {
     const uint64_t alignment = program->arena_alignment ? program->arena_alignment : 1;
     for (uint32_t b = 0; b < program->buffer_count; b++) {
         const sl_buffer *buffer = &program->buffers[b];
-        if (!in_arena(buffer)) continue;
+        if (!sl_buffer_in_arena(buffer)) continue;
         if (buffer->arena_offset > program->arena_bytes ||
             buffer->bytes > program->arena_bytes - buffer->arena_offset)
             return sl_fail(err, SL_INVALID, "'%s': %llu bytes at %llu do not fit the arena of %llu",
@@ -48,7 +44,7 @@ static sl_status check_access(const sl_program *program, const sl_step *step,
                        step->label, access->count, (unsigned long long)access->bytes,
                        (unsigned long long)access->begin, (unsigned long long)access->stride,
                        name_of(buffer), (unsigned long long)buffer->bytes);
-    if (write && buffer->kind != SL_BUFFER_STATE && !in_arena(buffer) && access->bytes > 0)
+    if (write && buffer->kind != SL_BUFFER_STATE && !sl_buffer_in_arena(buffer) && access->bytes > 0)
         return sl_fail(err, SL_INVALID, "%s: writes '%s', which is read only", step->label,
                        name_of(buffer));
     return SL_OK;

@@ -1,16 +1,12 @@
 #include "core/check/touches.h"
 
-static bool in_arena(const sl_buffer *buffer) {
-    return buffer->kind == SL_BUFFER_TEMP || buffer->kind == SL_BUFFER_OUTPUT;
-}
-
 static void place_buffers(sl_touches *touches) {
     const sl_program *program = touches->program;
     touches->space_bytes = program->arena_bytes;
     for (uint32_t b = 0; b < program->buffer_count; b++) {
         const sl_buffer *buffer = &program->buffers[b];
-        touches->bases[b] = in_arena(buffer) ? buffer->arena_offset : touches->space_bytes;
-        if (!in_arena(buffer)) touches->space_bytes += buffer->bytes;
+        touches->bases[b] = sl_buffer_in_arena(buffer) ? buffer->arena_offset : touches->space_bytes;
+        if (!sl_buffer_in_arena(buffer)) touches->space_bytes += buffer->bytes;
     }
 }
 

@@ -59,7 +59,7 @@ test_help() {
     local command
     holds "sluice --help lists the commands" prints '^  perplexity' --help
     holds "sluice --version" prints '^sluice [0-9]' --version
-    for command in run chat logits perplexity tokenize info pack bench ir; do
+    for command in run chat logits perplexity tokenize info pack bench inspect ir; do
         holds "$command --help" prints "^usage: sluice $command" "$command" --help
         holds "$command refuses unknown options" refuses 2 "'--no-such' is no option" "$command" --no-such
     done
@@ -278,6 +278,24 @@ test_fable() {
     holds "chat /help goes to stderr" grep -q '/reset' "$folder/stderr"
 }
 
+test_inspect() {
+    local model=models/fable schedule
+    for schedule in levels groups edges; do
+        holds "inspect --schedule $schedule proves its program" prints 'verified +order' inspect -m $model \
+            --tokens 9 --schedule $schedule --verify
+    done
+    holds "inspect without a model" prints '^steps +[0-9]+' inspect --shape qwen3.5-35b-a3b --tokens 64
+    holds "inspect --json" prints '"barriers"' inspect -m $model --json
+    holds "inspect draws" runs 0 inspect -m $model --trace "$folder/t.json" --memory "$folder/m.svg" \
+        --dot "$folder/p.dot"
+    holds "the trace has events" grep -q '"ph":"X"' "$folder/t.json"
+    holds "the picture is closed" grep -q '</svg>' "$folder/m.svg"
+    holds "the graph has edges" grep -q -e '->' "$folder/p.dot"
+    holds "an unknown shape" refuses 1 "qwen3.5-35b-a3b" inspect --shape nothing
+    holds "an unknown schedule" refuses 1 "levels" inspect -m $model --schedule nothing
+    holds "a trace nowhere" refuses 1 "no/such" inspect -m $model --trace "$folder/no/such/t.json"
+}
+
 test_help
 test_mistakes
 test_unknown_architecture
@@ -293,6 +311,7 @@ else
 fi
 if ls models/fable/*.sluice >/dev/null 2>&1; then
     test_fable
+    test_inspect
 else
     skip "run and chat" "models/fable is not here"
 fi

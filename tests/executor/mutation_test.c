@@ -216,16 +216,12 @@ static bool spoil(const sl_program *program, uint32_t a, uint64_t a_at, uint32_t
     return false;
 }
 
-static bool in_arena(const sl_buffer *buffer) {
-    return buffer->kind == SL_BUFFER_TEMP || buffer->kind == SL_BUFFER_OUTPUT;
-}
-
 /* Whether b at offset loses a byte to another buffer, or the other to b.  Sharing bytes alone does
  * no harm: what both have there may be needed at different times, or by neither. */
 static bool lies_on_another(const sl_program *program, uint32_t b, uint64_t offset) {
     for (uint32_t o = 0; o < program->buffer_count; o++) {
         const sl_buffer *other = &program->buffers[o];
-        if (o == b || !in_arena(other)) continue;
+        if (o == b || !sl_buffer_in_arena(other)) continue;
         const uint64_t begin = offset > other->arena_offset ? offset : other->arena_offset;
         uint64_t end = offset + program->buffers[b].bytes;
         if (end > other->arena_offset + other->bytes) end = other->arena_offset + other->bytes;
@@ -246,7 +242,7 @@ static void move_buffers(const sl_program *program, tally *t) {
     for (uint32_t i = 0; i < 2 * program->buffer_count; i += stride) {
         const uint32_t b = i / 2;
         const sl_buffer *buffer = &program->buffers[b];
-        if (!in_arena(buffer)) continue;
+        if (!sl_buffer_in_arena(buffer)) continue;
         const uint64_t step = program->arena_alignment;
         if (i % 2 ? buffer->arena_offset < step
                   : buffer->arena_offset + buffer->bytes + step > program->arena_bytes)
