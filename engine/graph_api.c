@@ -4,13 +4,17 @@
 #include "core/codec.h"
 #include "runtime/cpu/cpu.h"
 #include "runtime/null/null.h"
+#include "runtime/pool.h"
 #include "sluice/graph.h"
 #include <string.h>
+
+enum { VALUE_ALIGNMENT = 64 };
 
 struct sl_compiled {
     sl_arena arena;
     const sl_graph *graph;
-    void **memory; /* [value]: of inputs, weights and states; doubles for the evaluator's states */
+    sl_pool *pool;         /* inputs, weights and states; doubles for the evaluator's states */
+    sl_buffer_id *buffers; /* [value]: where in the pool */
     sl_device *device;
     sl_program *program;
     sl_executable *executable;
@@ -23,11 +27,16 @@ static bool has_memory(const sl_value_info *value) {
            value->kind == SL_VALUE_STATE;
 }
 
+static void *memory_of(const sl_compiled *c, uint32_t value) {
+    return sl_pool_data(c->pool, c->buffers[value]);
+}
+
 static sl_status allocate_values(sl_compiled *c, sl_error *err) {
     const sl_graph *g = c->graph;
-    c->memory = SL_ARENA_NEW_ARRAY(&c->arena, void *, g->value_count + 1);
+    c->buffers = SL_ARENA_NEW_ARRAY(&c->arena, sl_buffer_id, g->value_count + 1);
     c->results = SL_ARENA_NEW_ARRAY(&c->arena, void *, g->output_count + 1);
-    if (!c->memory || !c->results) return sl_no_memory(err, "a compiled graph", g->value_count);
+    if (!c->buffers || !c->results) return sl_no_memory(err, "a compiled graph", g->value_count);
+    SL_TRY(sl_pool_create(NULL, &c->pool, err));
     for (uint32_t v = 1; v <= g->value_count; v++) {
         const sl_value_info *value = &g->values[v];
         if (value->kind == SL_VALUE_EXPERTS)
@@ -36,8 +45,11 @@ static sl_status allocate_values(sl_compiled *c, sl_error *err) {
         if (!has_memory(value)) continue;
         const uint64_t doubles = (uint64_t)sl_type_elements(&value->type) * sizeof(double);
         const bool wide = value->kind == SL_VALUE_STATE && !c->device;
-        c->memory[v] = sl_arena_alloc(&c->arena, wide ? doubles : sl_type_bytes(&value->type), 64);
-        if (!c->memory[v]) return sl_no_memory(err, value->name, doubles);
+        const sl_pool_buffer buffer = {.label = value->name,
+                                       .bytes = wide ? doubles : sl_type_bytes(&value->type),
+                                       .alignment = VALUE_ALIGNMENT,
+                                       .persistent = true};
+        SL_TRY(sl_pool_add(c->pool, &buffer, &c->buffers[v], err));
     }
     return SL_OK;
 }
@@ -58,7 +70,7 @@ static sl_status load_on_device(sl_compiled *c, sl_error *err) {
         const sl_value_info *value = &c->graph->values[v];
         sl_buffer_id buffer;
         if (has_memory(value) && sl_program_find(c->program, value->name, &buffer))
-            SL_TRY(c->device->ops->bind(c->executable, buffer, c->memory[v], err));
+            SL_TRY(c->device->ops->bind(c->executable, buffer, memory_of(c, v), err));
     }
     return SL_OK;
 }
@@ -69,9 +81,9 @@ static sl_status load_evaluator(sl_compiled *c, sl_error *err) {
     for (uint32_t v = 1; v <= c->graph->value_count; v++) {
         const sl_value_info *value = &c->graph->values[v];
         if (value->kind == SL_VALUE_STATE)
-            SL_TRY(sl_evaluator_bind_state(c->evaluator, (sl_value){v}, c->memory[v], err));
+            SL_TRY(sl_evaluator_bind_state(c->evaluator, (sl_value){v}, memory_of(c, v), err));
         else if (has_memory(value))
-            SL_TRY(sl_evaluator_bind(c->evaluator, (sl_value){v}, c->memory[v], err));
+            SL_TRY(sl_evaluator_bind(c->evaluator, (sl_value){v}, memory_of(c, v), err));
     }
     for (uint32_t o = 0; o < c->graph->output_count; o++) {
         const sl_value_info *value = sl_graph_value(c->graph, c->graph->outputs[o].value);
@@ -119,6 +131,7 @@ void sl_compiled_free(sl_compiled *c) {
     }
     sl_program_destroy(c->program);
     sl_evaluator_destroy(c->evaluator);
+    sl_pool_destroy(c->pool);
     sl_arena arena = c->arena;
     sl_arena_deinit(&arena);
 }
@@ -136,9 +149,9 @@ sl_status sl_compiled_set(sl_compiled *c, const char *name, const void *data, si
                        (unsigned long long)sl_type_bytes(&value->type), bytes);
     }
     if (value->kind == SL_VALUE_STATE && !c->device)
-        sl_decode_f64(value->type.dtype, data, sl_type_elements(&value->type), c->memory[id.v]);
+        sl_decode_f64(value->type.dtype, data, sl_type_elements(&value->type), memory_of(c, id.v));
     else
-        memcpy(c->memory[id.v], data, bytes);
+        return sl_pool_upload(c->pool, c->buffers[id.v], 0, data, bytes, err);
     return SL_OK;
 }
 
