@@ -48,7 +48,8 @@ sl_status sl_binding_check(const sl_binding *binding, sl_error *err) {
 void *sl_binding_resolve(const sl_binding *binding, const sl_operand *operand, void *arena) {
     const sl_buffer *buffer = &binding->program->buffers[operand->buffer.v];
     if (buffer->kind == SL_BUFFER_EXPERTS) return binding->sources[operand->buffer.v];
-    if (sl_buffer_in_arena(buffer)) return (char *)arena + buffer->arena_offset + operand->offset_bytes;
+    if (sl_buffer_in_arena(buffer))
+        return (char *)arena + buffer->arena_offset + operand->offset_bytes;
     /* Constants are read only by construction: no op takes one as a state. */
     char *data = buffer->kind == SL_BUFFER_CONSTANT ? (char *)(uintptr_t)buffer->data
                                                     : binding->data[operand->buffer.v];

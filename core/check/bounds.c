@@ -44,7 +44,8 @@ static sl_status check_access(const sl_program *program, const sl_step *step,
                        step->label, access->count, (unsigned long long)access->bytes,
                        (unsigned long long)access->begin, (unsigned long long)access->stride,
                        name_of(buffer), (unsigned long long)buffer->bytes);
-    if (write && buffer->kind != SL_BUFFER_STATE && !sl_buffer_in_arena(buffer) && access->bytes > 0)
+    if (write && buffer->kind != SL_BUFFER_STATE && !sl_buffer_in_arena(buffer) &&
+        access->bytes > 0)
         return sl_fail(err, SL_INVALID, "%s: writes '%s', which is read only", step->label,
                        name_of(buffer));
     return SL_OK;

@@ -5,7 +5,8 @@ static void place_buffers(sl_touches *touches) {
     touches->space_bytes = program->arena_bytes;
     for (uint32_t b = 0; b < program->buffer_count; b++) {
         const sl_buffer *buffer = &program->buffers[b];
-        touches->bases[b] = sl_buffer_in_arena(buffer) ? buffer->arena_offset : touches->space_bytes;
+        touches->bases[b] =
+            sl_buffer_in_arena(buffer) ? buffer->arena_offset : touches->space_bytes;
         if (!sl_buffer_in_arena(buffer)) touches->space_bytes += buffer->bytes;
     }
 }
