@@ -1,6 +1,7 @@
 /* bench.c - Measure prefill and decode with tokens that mean nothing, the same ones every time.
  *
- * Several ways to compile are measured in turn, so that what disturbs one disturbs all. */
+ * Several ways to compile are measured in turn, so that what disturbs one disturbs all.  One way
+ * alone is set beside what the machine allows, measured in the same run. */
 #include "apps/cli/cli.h"
 #include "sluice/inspect.h"
 #include <stdlib.h>
@@ -23,6 +24,13 @@ typedef struct {
     double seconds[MOST_REPEATS]; /* sorted at the end */
     uint64_t hits, misses, bytes_read;
 } phase;
+
+/* What the machine allows, and what a token asks of it. */
+typedef struct {
+    sl_floors machine;
+    sl_token_cost cost;
+    double decode, prefill; /* tokens per second by memory, by arithmetic */
+} floors;
 
 /* One way to compile the model. */
 typedef struct {
@@ -88,6 +96,10 @@ static double best(const phase *p) {
 static double median(const phase *p) {
     return p->tokens ? (double)p->tokens / p->seconds[p->repeats / 2] : 0;
 }
+/* 0 to 1: the best of a phase beside what the machine would allow. */
+static double share_of(const phase *p, double allowed) {
+    return allowed > 0 ? best(p) / allowed : 0;
+}
 static double bytes_per_token(const phase *p) {
     return (double)p->bytes_read / (double)(p->tokens * p->repeats);
 }
@@ -132,12 +144,53 @@ static void print_split(const bench *b) {
                  s.prefill_seconds * 1e3, s.decode_seconds * 1e3, s.stall_seconds * 1e3);
 }
 
-static void print_table(const bench *b) {
+static sl_status measure_floors(const bench *b, floors *out, sl_error *err) {
+    const uint32_t threads = sl_model_describe(b->model).threads;
+    const sl_status status = sl_measure_floors(threads, &out->machine, err);
+    out->cost = sl_model_token_cost(b->model);
+    if (status != SL_OK) return status;
+    out->decode = out->machine.read_bytes_per_second[1] / (double)out->cost.weight_bytes;
+    out->prefill = out->machine.f32_operations_per_second[1] / (double)out->cost.prefill_operations;
+    return SL_OK;
+}
+
+static void print_floors(const bench *b, const floors *f) {
+    const sl_floors *m = &f->machine;
+    (void)printf("machine  reads %.1f GB/s on 1 thread, %.1f on %u; f32 %.0f and %.0f GFLOP/s\n",
+                 m->read_bytes_per_second[0] * 1e-9, m->read_bytes_per_second[1] * 1e-9, m->threads,
+                 m->f32_operations_per_second[0] * 1e-9, m->f32_operations_per_second[1] * 1e-9);
+    if (b->prefill.tokens)
+        (void)printf("prefill  %.3f G operations per token: arithmetic allows %.1f tok/s, %.0f %% "
+                     "reached\n",
+                     (double)f->cost.prefill_operations * 1e-9, f->prefill,
+                     100 * share_of(&b->prefill, f->prefill));
+    if (b->decode.tokens)
+        (void)printf("decode   %.1f MB of weights, %.3f G operations per token: memory allows %.1f "
+                     "tok/s, %.0f %% reached\n",
+                     (double)f->cost.weight_bytes * 1e-6, (double)f->cost.decode_operations * 1e-9,
+                     f->decode, 100 * share_of(&b->decode, f->decode));
+}
+
+static json_t *floors_json(const bench *b, const floors *f) {
+    const sl_floors *m = &f->machine;
+    return json_pack(
+        "{s:[f, f], s:[f, f], s:I, s:I, s:I, s:f, s:f, s:f, s:f}", "read_bytes_per_second",
+        m->read_bytes_per_second[0], m->read_bytes_per_second[1], "f32_operations_per_second",
+        m->f32_operations_per_second[0], m->f32_operations_per_second[1], "weight_bytes_per_token",
+        (json_int_t)f->cost.weight_bytes, "decode_operations_per_token",
+        (json_int_t)f->cost.decode_operations, "prefill_operations_per_token",
+        (json_int_t)f->cost.prefill_operations, "decode_tokens_per_second", f->decode,
+        "decode_share", share_of(&b->decode, f->decode), "prefill_tokens_per_second", f->prefill,
+        "prefill_share", share_of(&b->prefill, f->prefill));
+}
+
+static void print_table(const bench *b, const floors *f) {
     print_machine(b);
     (void)printf("%-8s %7s %12s %12s %10s %10s %14s\n", "", "tokens", "best tok/s", "median tok/s",
                  "hits", "misses", "read per token");
     print_phase(&b->prefill);
     print_phase(&b->decode);
+    print_floors(b, f);
     print_split(b);
 }
 
@@ -201,13 +254,22 @@ static bool print_comparison(const bench *ways, int count) {
     return true;
 }
 
-static int print_results(const cli_options *options, const bench *ways, int count) {
-    if (!options->json) {
-        if (count > 1) return print_comparison(ways, count) ? CLI_OK : CLI_FAILED;
-        print_table(ways);
-        return !options->profile || print_profile(ways) ? CLI_OK : CLI_FAILED;
+static int print_one(const cli_options *options, const bench *b) {
+    floors f;
+    sl_error err;
+    if (measure_floors(b, &f, &err) != SL_OK) return cli_fail(&err);
+    if (options->json) {
+        json_t *value = bench_json(b);
+        (void)json_object_set_new(value, "floors", floors_json(b, &f));
+        return cli_print_json(value);
     }
-    if (count == 1) return cli_print_json(bench_json(ways));
+    print_table(b, &f);
+    return !options->profile || print_profile(b) ? CLI_OK : CLI_FAILED;
+}
+
+static int print_results(const cli_options *options, const bench *ways, int count) {
+    if (count == 1) return print_one(options, ways);
+    if (!options->json) return print_comparison(ways, count) ? CLI_OK : CLI_FAILED;
     json_t *array = json_array();
     for (int i = 0; i < count; i++) (void)json_array_append_new(array, bench_json(&ways[i]));
     return cli_print_json(array);

@@ -15,6 +15,7 @@ enum {
     TOKENIZE = 1 << CLI_tokenize,
     INFO = 1 << CLI_info,
     PACK = 1 << CLI_pack,
+    SYNTH = 1 << CLI_synth,
     BENCH = 1 << CLI_bench,
     INSPECT = 1 << CLI_inspect,
     IR = 1 << CLI_ir,

@@ -11,14 +11,13 @@
 #include "engine/models/config.h"
 #include "engine/models/names.h"
 #include "engine/quant/quantise.h"
+#include "engine/quant/recipe.h"
 #include "sluice/sluice.h"
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK_ROWS = 64, MATRIX_ALIGN = 64, NARROW_COLS = 32 };
-
-typedef enum { QUANT_Q4, QUANT_Q8, QUANT_NONE } quant;
+enum { BLOCK_ROWS = 64, MATRIX_ALIGN = 64 };
 
 typedef struct {
     const char *suffix; /* canonical name without "model." */
@@ -29,7 +28,7 @@ typedef struct {
 typedef struct {
     const sl_pack_options *options;
     const sl_allocator *allocator;
-    quant how;
+    sl_quant how;
     sl_arena arena;
     sl_source *source;
     sl_model_config config;
@@ -175,18 +174,6 @@ static sl_status advance(packing *p, uint64_t bytes, sl_error *err) {
     return SL_OK;
 }
 
-/* Which type a tensor takes.  Routers decide which experts run, the head has the last word on every
- * token, and an embedding costs one row per token: these keep 8 bits (docs/quantisation.md). */
-static sl_dtype resident_dtype(const packing *p, const char *suffix, const sl_type *type) {
-    static const char *const sensitive[] = {".mlp.gate.weight", ".mlp.shared_expert_gate.weight",
-                                            "embed_tokens.weight", "lm_head.weight"};
-    if (type->shape.rank != 2) return SL_DTYPE_f32;
-    if (p->how == QUANT_NONE || type->shape.dims[1] < NARROW_COLS) return type->dtype;
-    for (size_t i = 0; i < sizeof sensitive / sizeof sensitive[0]; i++)
-        if (strstr(suffix, sensitive[i])) return SL_DTYPE_q8;
-    return p->how == QUANT_Q8 ? SL_DTYPE_q8 : SL_DTYPE_q4;
-}
-
 static int compare_residents(const void *a, const void *b) {
     return strcmp(((const resident *)a)->suffix, ((const resident *)b)->suffix);
 }
@@ -205,7 +192,7 @@ static sl_status list_residents(packing *p, sl_error *err) {
             return sl_fail(err, SL_FORMAT, "tensor '%s' is %s, wanted f32, f16 or bf16",
                            entry->name, sl_dtype_infos[entry->type.dtype].name);
         p->residents[p->resident_count++] =
-            (resident){suffix, entry, resident_dtype(p, suffix, &entry->type)};
+            (resident){suffix, entry, sl_quant_resident(p->how, suffix, &entry->type)};
         p->total_bytes += entry->at.bytes;
     }
     qsort(p->residents, p->resident_count, sizeof *p->residents, compare_residents);
@@ -251,8 +238,7 @@ static sl_status write_resident(packing *p, const resident *r, sl_error *err) {
 static void expert_types(const packing *p, uint32_t layer, sl_type out[SL_EXPERT_MATRICES]) {
     for (int m = 0; m < SL_EXPERT_MATRICES; m++) {
         out[m] = p->experts.layer[layer].matrices[m].type;
-        if (p->how != QUANT_NONE && out[m].shape.dims[1] >= NARROW_COLS)
-            out[m].dtype = p->how == QUANT_Q8 ? SL_DTYPE_q8 : SL_DTYPE_q4;
+        out[m].dtype = sl_quant_expert(p->how, &out[m]);
     }
 }
 
@@ -307,16 +293,6 @@ static sl_status write_texts(packing *p, sl_error *err) {
         if (text) SL_TRY(sl_pack_writer_text(p->writer, names[i], text, bytes, err));
     }
     return SL_OK;
-}
-
-static sl_status parse_quant(const char *text, quant *out, sl_error *err) {
-    static const char *const names[] = {"q4", "q8", "none"};
-    for (int i = 0; i < 3; i++) {
-        if (strcmp(text ? text : "q4", names[i]) != 0) continue;
-        *out = (quant)i;
-        return SL_OK;
-    }
-    return sl_fail(err, SL_INVALID, "quant is '%s', wanted q4, q8 or none", text);
 }
 
 /* The model's graph asks for every tensor it needs, in the shape it needs. */
@@ -377,7 +353,7 @@ sl_status sl_pack_write(const char *source, const char *destination, const sl_pa
         memcpy(&given, options,
                options->struct_size < sizeof given ? options->struct_size : sizeof given);
     packing p = {.options = &given, .allocator = sl_allocator_or_default(NULL)};
-    SL_TRY(parse_quant(given.quant, &p.how, err));
+    SL_TRY(sl_quant_parse(given.quant, &p.how, err));
     sl_arena_init(&p.arena, p.allocator);
     sl_status status = read_source(&p, source, err);
     if (status == SL_OK) status = write_pack(&p, destination, err);

@@ -38,6 +38,12 @@ SL_CHECKED sl_status sl_pack_writer_text(sl_pack_writer *writer, const char *nam
 /* All resident tensors come before the first experts. */
 SL_CHECKED sl_status sl_pack_writer_tensor(sl_pack_writer *writer, const char *name, sl_type type,
                                            const void *data, sl_error *err);
+/* The same in pieces: begin, any number of pieces that add up to the type's bytes, end. */
+SL_CHECKED sl_status sl_pack_writer_begin(sl_pack_writer *writer, const char *name, sl_type type,
+                                          sl_error *err);
+SL_CHECKED sl_status sl_pack_writer_piece(sl_pack_writer *writer, const void *data, uint64_t bytes,
+                                          sl_error *err);
+SL_CHECKED sl_status sl_pack_writer_end(sl_pack_writer *writer, sl_error *err);
 /* Starts a layer's experts (types of one expert's gate, up and down), then one call per expert in
  * order. */
 SL_CHECKED sl_status sl_pack_writer_layer(sl_pack_writer *writer, uint32_t layer, uint32_t count,

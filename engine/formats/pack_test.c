@@ -292,6 +292,34 @@ static void test_unfinished_writer_leaves_nothing(void **state) {
     sl_pack_writer_destroy(NULL);
 }
 
+/* Pieces must add up to the tensor, and nothing else may come between. */
+static void test_pieces_must_add_up(void **state) {
+    (void)state;
+    sl_pack_writer *writer;
+    const sl_type type = sl_type_make(SL_DTYPE_u8, 1, (int64_t)8);
+    assert_int_equal(sl_pack_writer_create(test_path("p.sluice"), NULL, &writer, &err), SL_OK);
+    assert_int_equal(sl_pack_writer_piece(writer, "1", 1, &err), SL_INVALID);
+    assert_int_equal(sl_pack_writer_end(writer, &err), SL_INVALID);
+    assert_int_equal(sl_pack_writer_begin(writer, "x", type, &err), SL_OK);
+    assert_int_equal(sl_pack_writer_piece(writer, "12345", 5, &err), SL_OK);
+    assert_int_equal(sl_pack_writer_piece(writer, "6789", 4, &err), SL_INVALID);
+    expect_message(&err, "4 bytes where 3 are left");
+    assert_int_equal(sl_pack_writer_end(writer, &err), SL_INVALID);
+    assert_int_equal(sl_pack_writer_text(writer, "t", "t", 1, &err), SL_INVALID);
+    assert_int_equal(sl_pack_writer_finish(writer, &err), SL_INVALID);
+    assert_int_equal(sl_pack_writer_piece(writer, "678", 3, &err), SL_OK);
+    assert_int_equal(sl_pack_writer_end(writer, &err), SL_OK);
+    assert_int_equal(sl_pack_writer_finish(writer, &err), SL_OK);
+    sl_pack_writer_destroy(writer);
+
+    sl_source *source;
+    const void *data;
+    assert_int_equal(sl_source_open(test_path("p.sluice"), NULL, &source, &err), SL_OK);
+    assert_int_equal(sl_source_map(source, sl_source_find(source, "x"), &data, &err), SL_OK);
+    assert_memory_equal(data, "12345678", 8);
+    sl_source_close(source);
+}
+
 static void test_writer_without_a_folder_says_so(void **state) {
     (void)state;
     sl_pack_writer *writer;
@@ -369,6 +397,7 @@ int main(void) {
         cmocka_unit_test_setup(test_truncated_anywhere_fails, setup),
         cmocka_unit_test_setup(test_malformed_manifests_are_refused, setup),
         cmocka_unit_test(test_unfinished_writer_leaves_nothing),
+        cmocka_unit_test_teardown(test_pieces_must_add_up, empty_test_folder),
         cmocka_unit_test(test_writer_without_a_folder_says_so),
         cmocka_unit_test(test_failed_writes_leave_nothing),
         cmocka_unit_test_setup(test_lack_of_memory_is_an_error, setup),

@@ -16,10 +16,18 @@ typedef struct {
     uint64_t block_bytes;
 } open_layer;
 
+/* The text or tensor being written. */
+typedef struct {
+    json_t *entry; /* borrowed from the manifest; NULL: none */
+    XXH3_state_t *hash;
+    uint64_t left_bytes;
+} open_entry;
+
 struct sl_pack_writer {
     sl_allocator allocator;
     sl_file_writer file;
     json_t *manifest, *texts, *tensors, *experts; /* the last three borrowed */
+    open_entry entry;
     open_layer layer;
     uint8_t *block; /* gaps between matrices stay zero */
     uint64_t block_capacity;
@@ -41,6 +49,8 @@ static json_t *json_of_checksum(uint64_t checksum) {
 static sl_status start(sl_pack_writer *writer, const char *path, sl_error *err) {
     static const uint8_t blank[SL_PACK_HEADER_BYTES];
     SL_TRY(sl_file_writer_open(&writer->file, path, &writer->allocator, err));
+    writer->entry.hash = XXH3_createState();
+    if (!writer->entry.hash) return sl_no_memory(err, "a checksum", 0);
     writer->texts = json_object();
     writer->tensors = json_object();
     writer->experts = json_array();
@@ -64,26 +74,62 @@ sl_status sl_pack_writer_create(const char *path, const sl_allocator *allocator,
     return SL_OK;
 }
 
-/* Appends data and describes it under name in one of the manifest's objects. */
-static sl_status add_entry(sl_pack_writer *writer, json_t *object, const char *name,
-                           const void *data, uint64_t bytes, sl_error *err) {
+/* Describes what comes next under name in one of the manifest's objects. */
+static sl_status begin_entry(sl_pack_writer *writer, json_t *object, const char *name,
+                             uint64_t bytes, sl_error *err) {
     if (!sl_json_name_fits(name) || json_object_get(object, name))
         return sl_fail(err, SL_INVALID, "%s: '%s' is no proper name or there twice",
                        writer->file.path, name);
     if (json_array_size(writer->experts))
         return sl_fail(err, SL_INVALID, "%s: '%s' must come before the first experts",
                        writer->file.path, name);
+    if (writer->entry.entry)
+        return sl_fail(err, SL_INVALID, "%s: '%s' begins before the last tensor has ended",
+                       writer->file.path, name);
     SL_TRY(sl_file_writer_align(&writer->file, SL_PACK_ALIGN, err));
-    json_t *entry =
-        json_pack("{s:I, s:I, s:o}", "offset", (json_int_t)writer->file.position, "bytes",
-                  (json_int_t)bytes, "checksum", json_of_checksum(XXH3_64bits(data, bytes)));
+    json_t *entry = json_pack("{s:I, s:I, s:s}", "offset", (json_int_t)writer->file.position,
+                              "bytes", (json_int_t)bytes, "checksum", "");
     if (json_object_set_new(object, name, entry) != 0) return no_manifest_memory(writer, err);
+    (void)XXH3_64bits_reset(writer->entry.hash);
+    writer->entry.entry = entry;
+    writer->entry.left_bytes = bytes;
+    return SL_OK;
+}
+
+sl_status sl_pack_writer_piece(sl_pack_writer *writer, const void *data, uint64_t bytes,
+                               sl_error *err) {
+    open_entry *open = &writer->entry;
+    if (!open->entry || bytes > open->left_bytes)
+        return sl_fail(err, SL_INVALID, "%s: %llu bytes where %llu are left of a tensor",
+                       writer->file.path, (unsigned long long)bytes,
+                       (unsigned long long)(open->entry ? open->left_bytes : 0));
+    open->left_bytes -= bytes;
+    (void)XXH3_64bits_update(open->hash, data, bytes);
     return sl_file_writer_append(&writer->file, data, bytes, err);
+}
+
+sl_status sl_pack_writer_end(sl_pack_writer *writer, sl_error *err) {
+    open_entry *open = &writer->entry;
+    if (!open->entry || open->left_bytes)
+        return sl_fail(err, SL_INVALID, "%s: a tensor ends with %llu bytes missing",
+                       writer->file.path, (unsigned long long)open->left_bytes);
+    json_t *checksum = json_of_checksum(XXH3_64bits_digest(open->hash));
+    if (json_object_set_new(open->entry, "checksum", checksum) != 0)
+        return no_manifest_memory(writer, err);
+    open->entry = NULL;
+    return SL_OK;
+}
+
+static sl_status add_bytes(sl_pack_writer *writer, const void *data, uint64_t bytes,
+                           sl_error *err) {
+    SL_TRY(sl_pack_writer_piece(writer, data, bytes, err));
+    return sl_pack_writer_end(writer, err);
 }
 
 sl_status sl_pack_writer_text(sl_pack_writer *writer, const char *name, const char *text,
                               uint64_t bytes, sl_error *err) {
-    return add_entry(writer, writer->texts, name, text, bytes, err);
+    SL_TRY(begin_entry(writer, writer->texts, name, bytes, err));
+    return add_bytes(writer, text, bytes, err);
 }
 
 /* Sets "dtype" and "shape"; false when out of memory. */
@@ -93,17 +139,23 @@ static bool describe_type(json_t *entry, const sl_type *type) {
            json_object_set_new(entry, "shape", sl_json_of_dims(&type->shape)) == 0;
 }
 
-sl_status sl_pack_writer_tensor(sl_pack_writer *writer, const char *name, sl_type type,
-                                const void *data, sl_error *err) {
+sl_status sl_pack_writer_begin(sl_pack_writer *writer, const char *name, sl_type type,
+                               sl_error *err) {
     SL_TRY(sl_type_check(&type, name, err));
-    SL_TRY(add_entry(writer, writer->tensors, name, data, sl_type_bytes(&type), err));
-    if (!describe_type(json_object_get(writer->tensors, name), &type))
-        return no_manifest_memory(writer, err);
-    return SL_OK;
+    SL_TRY(begin_entry(writer, writer->tensors, name, sl_type_bytes(&type), err));
+    return describe_type(writer->entry.entry, &type) ? SL_OK : no_manifest_memory(writer, err);
 }
 
-static sl_status check_layer_complete(const sl_pack_writer *writer, sl_error *err) {
+sl_status sl_pack_writer_tensor(sl_pack_writer *writer, const char *name, sl_type type,
+                                const void *data, sl_error *err) {
+    SL_TRY(sl_pack_writer_begin(writer, name, type, err));
+    return add_bytes(writer, data, sl_type_bytes(&type), err);
+}
+
+static sl_status check_complete(const sl_pack_writer *writer, sl_error *err) {
     const open_layer *layer = &writer->layer;
+    if (writer->entry.entry)
+        return sl_fail(err, SL_INVALID, "%s: a tensor has not ended", writer->file.path);
     if (layer->written == layer->count) return SL_OK;
     return sl_fail(err, SL_INVALID, "%s: layer %u has %u of %u experts", writer->file.path,
                    layer->layer, layer->written, layer->count);
@@ -111,7 +163,7 @@ static sl_status check_layer_complete(const sl_pack_writer *writer, sl_error *er
 
 static sl_status check_layer(const sl_pack_writer *writer, uint32_t layer, uint32_t count,
                              const sl_type matrices[3], sl_error *err) {
-    SL_TRY(check_layer_complete(writer, err));
+    SL_TRY(check_complete(writer, err));
     if (layer >= SL_PACK_MAX_LAYERS || writer->layers_seen[layer] || count == 0)
         return sl_fail(err, SL_INVALID,
                        "%s: layer %u with %u experts: layers are below %d, each once, with experts",
@@ -206,7 +258,7 @@ static sl_status write_manifest(sl_pack_writer *writer, const char *manifest, sl
 }
 
 sl_status sl_pack_writer_finish(sl_pack_writer *writer, sl_error *err) {
-    SL_TRY(check_layer_complete(writer, err));
+    SL_TRY(check_complete(writer, err));
     char *manifest = json_dumps(writer->manifest, JSON_COMPACT);
     if (!manifest) return no_manifest_memory(writer, err);
     const sl_status status = write_manifest(writer, manifest, err);
@@ -218,6 +270,7 @@ void sl_pack_writer_destroy(sl_pack_writer *writer) {
     if (!writer) return;
     sl_file_writer_close(&writer->file);
     json_decref(writer->manifest);
+    (void)XXH3_freeState(writer->entry.hash);
     const sl_allocator allocator = writer->allocator;
     sl_release(&allocator, writer->block, writer->block_capacity, SL_PACK_BLOCK_ALIGN);
     sl_release(&allocator, writer, sizeof *writer, _Alignof(sl_pack_writer));

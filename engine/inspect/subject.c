@@ -1,9 +1,7 @@
 #include "engine/inspect/subject.h"
-#include "engine/formats/file.h"
 #include "engine/models/shapes.h"
-#include <string.h>
 
-enum { MAX_CONFIG_BYTES = 1 << 20, IMAGINED_CONTEXT = 4096 };
+enum { IMAGINED_CONTEXT = 4096 };
 
 void sl_subject_of_model(sl_subject *subject, const sl_model *model) {
     const sl_steps_options *given = sl_steps_given(model->steps);
@@ -13,13 +11,9 @@ void sl_subject_of_model(sl_subject *subject, const sl_model *model) {
 }
 
 static sl_status find_config(sl_subject *subject, const char *shape, sl_error *err) {
-    const char *config = sl_shape_config(shape);
-    size_t bytes = config ? strlen(config) : 0;
-    if (!config && !sl_file_exists(shape))
-        return sl_fail(err, SL_INVALID, "shape '%s' is neither known (%s) nor the path of a config",
-                       shape, sl_shape_names());
-    if (!config)
-        SL_TRY(sl_file_read_text(shape, MAX_CONFIG_BYTES, &subject->arena, &config, &bytes, err));
+    const char *config;
+    size_t bytes;
+    SL_TRY(sl_shape_load(shape, NULL, &subject->arena, &config, &bytes, err));
     return sl_model_config_parse(config, bytes, &subject->arena, &subject->config, err);
 }
 

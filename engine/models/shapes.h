@@ -1,9 +1,17 @@
-/* shapes.h - Configurations of well-known models, for planning them without their files. */
+/* shapes.h - Configurations of models by name, for planning and imitating them without their
+ * files. */
 #ifndef SL_ENGINE_MODELS_SHAPES_H
 #define SL_ENGINE_MODELS_SHAPES_H
+#include "base/memory.h"
 
-/* The config.json of a model by name; NULL when the name is unknown. */
-const char *sl_shape_config(const char *name);
-/* The known names, separated by commas, for messages. */
-const char *sl_shape_names(void);
+/* Numbers to use instead of the shape's; 0: the shape's. */
+typedef struct {
+    uint32_t layers, experts, vocab;
+} sl_shape_changes;
+
+/* The config.json of a shape, in arena: a known name, or the path of a config.json.  changes may be
+ * NULL.  The text is not checked to be that of a model. */
+SL_CHECKED sl_status sl_shape_load(const char *shape, const sl_shape_changes *changes,
+                                   sl_arena *arena, const char **out_text, size_t *out_bytes,
+                                   sl_error *err);
 #endif

@@ -12,7 +12,7 @@ extern "C" {
 
 typedef struct {
     size_t struct_size;
-    const char *shape;       /* without a model: "qwen3.5-35b-a3b", or the path of a config.json */
+    const char *shape;       /* without a model: as in sl_synth_write */
     uint32_t tokens;         /* rows of the step; default 1: decoding */
     uint32_t wanted;         /* rows with logits; default 1: the last one */
     const char *compile;     /* ways to compile; default: "" */
@@ -60,6 +60,24 @@ SL_CHECKED sl_status sl_inspect(sl_model *model, const sl_inspect_options *optio
 /* The report as a table to read.  *out_text is released with sl_text_free. */
 SL_CHECKED sl_status sl_inspect_text(const sl_inspect_report *report, char **out_text,
                                      sl_error *err);
+
+/* What the machine could do if nothing stood in the way, [0] on one thread and [1] on all: reading
+ * memory that no cache holds, and multiplying and adding floats (two operations) in registers. */
+typedef struct {
+    uint32_t threads;
+    double read_bytes_per_second[2];
+    double f32_operations_per_second[2];
+} sl_floors;
+/* Measures them, in about a second.  threads 0: one per core. */
+SL_CHECKED sl_status sl_measure_floors(uint32_t threads, sl_floors *out, sl_error *err);
+
+/* What a token costs in matrices, each of its routed experts included.  In prefill the head works
+ * on one token of a step only, and counts for none. */
+typedef struct {
+    uint64_t weight_bytes; /* read to decode one token */
+    uint64_t decode_operations, prefill_operations;
+} sl_token_cost;
+SL_API sl_token_cost sl_model_token_cost(const sl_model *model);
 
 #ifdef __cplusplus
 }

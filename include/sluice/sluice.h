@@ -147,6 +147,20 @@ typedef struct {
 SL_CHECKED sl_status sl_pack_write(const char *source, const char *destination,
                                    const sl_pack_options *options, sl_error *err);
 
+typedef struct {
+    size_t struct_size;
+    uint32_t layers, experts, vocab; /* default: the shape's */
+    const char *quant;               /* "q4" (default), "q8", "none": bf16 */
+    uint64_t seed;                   /* the same bytes for the same seed */
+    sl_progress_fn *progress;
+    void *progress_ctx;
+} sl_synth_options;
+/* Writes a pack of random weights, without a tokenizer, for measuring and testing.  shape:
+ * "qwen3.5-35b-a3b", "medium", "small", or the path of a config.json.  Nothing is left behind on
+ * failure. */
+SL_CHECKED sl_status sl_synth_write(const char *shape, const char *destination,
+                                    const sl_synth_options *options, sl_error *err);
+
 #ifdef __cplusplus
 }
 #endif

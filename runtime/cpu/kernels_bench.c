@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "core/codec.h"
 #include "runtime/cpu/kernel.h"
+#include "sluice/inspect.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,23 +17,6 @@ static const sl_dtype types[] = {SL_DTYPE_f32, SL_DTYPE_bf16, SL_DTYPE_f16, SL_D
 static const int64_t token_counts[] = {1, 8, 32};
 
 enum { COPIES_BYTES = 512 << 20 }; /* of weights, so that no cache holds them */
-
-static volatile uint64_t sink;
-
-/* Bytes per second of summing the block, best of several passes. */
-static double read_rate(const uint64_t *block, size_t bytes) {
-    double best = 0;
-    for (int pass = 0; pass < 5; pass++) {
-        const double start = sl_clock_seconds();
-        uint64_t sums[16] = {0};
-        for (size_t i = 0; i + 16 <= bytes / 8; i += 16)
-            for (int j = 0; j < 16; j++) sums[j] += block[i + (size_t)j];
-        for (int j = 0; j < 16; j++) sink += sums[j];
-        const double rate = (double)bytes / (sl_clock_seconds() - start);
-        if (rate > best) best = rate;
-    }
-    return best;
-}
 
 /* Bytes that make ordinary weights of every type: floats near 0.5, small scales. */
 static void fill(uint8_t *block, size_t bytes) {
@@ -96,9 +80,13 @@ int main(int argc, char **argv) {
     uint8_t *block = aligned_alloc(64, COPIES_BYTES);
     if (!block || rows < 1 || cols < 1 || rows * cols * 4 > COPIES_BYTES) return 1;
     fill(block, COPIES_BYTES);
-    const double floor_rate = read_rate((const uint64_t *)(const void *)block, COPIES_BYTES);
-    printf("reading: %.2f GB/s; weights %lld x %lld, one core\n", floor_rate * 1e-9,
-           (long long)rows, (long long)cols);
+    sl_floors floors;
+    sl_error err;
+    if (sl_measure_floors(1, &floors, &err) != SL_OK) return 1;
+    const double floor_rate = floors.read_bytes_per_second[0];
+    printf("reading: %.2f GB/s; computing: %.1f GFLOP/s; weights %lld x %lld, one core\n",
+           floor_rate * 1e-9, floors.f32_operations_per_second[0] * 1e-9, (long long)rows,
+           (long long)cols);
     for (size_t i = 0; i < sizeof isas / sizeof isas[0]; i++) {
         const sl_kernel_set *set = sl_cpu_kernel_set(isas[i]);
         if (set) bench_set(set, rows, cols, block, floor_rate);

@@ -59,7 +59,7 @@ test_help() {
     local command
     holds "sluice --help lists the commands" prints '^  perplexity' --help
     holds "sluice --version" prints '^sluice [0-9]' --version
-    for command in run chat logits perplexity tokenize info pack bench inspect ir; do
+    for command in run chat logits perplexity tokenize info pack synth bench inspect ir; do
         holds "$command --help" prints "^usage: sluice $command" "$command" --help
         holds "$command refuses unknown options" refuses 2 "'--no-such' is no option" "$command" --no-such
     done
@@ -123,6 +123,28 @@ PY
     echo 'graph "g" { input %y : f32[3] output "o" = %y }' >"$folder/shape.ir"
     holds "ir run refuses data of another shape" refuses 1 'f32\[3\].*f32\[2,4\]' \
         ir run "$folder/shape.ir" --data "$folder/y.safetensors"
+}
+
+test_synth() {
+    local to=$folder/synth shape="--shape small --layers 4 --experts 8 --vocab 256"
+    mkdir "$to"
+    holds "synth" runs 0 synth $shape "$to/a.sluice"
+    holds "synth reports its size" grep -qE 'a.sluice: [0-9.]+ MB' "$folder/stderr"
+    holds "synth makes the shape that was asked for" prints '"layers": 4' info "$to/a.sluice" --json
+    holds "a synthetic model is measured" prints 'memory allows [0-9.]+ tok/s' \
+        bench -m "$to/a.sluice" -p 4 -n 2 -r 1
+    holds "bench --json knows its floors" prints '"weight_bytes_per_token"' \
+        bench -m "$to/a.sluice" -p 4 -n 2 -r 1 --json
+    holds "synth again" runs 0 synth $shape "$to/b.sluice"
+    holds "the same seed gives the same bytes" cmp "$to/a.sluice" "$to/b.sluice"
+    holds "synth with a seed" runs 0 synth $shape "$to/c.sluice" --seed 1
+    holds "another seed gives others" test "$(cmp -s "$to/a.sluice" "$to/c.sluice"; echo $?)" -eq 1
+    rm -f "$to"/*
+    holds "synth without a shape" refuses 2 "--shape" synth "$to/x.sluice"
+    holds "synth of an unknown shape" refuses 1 "nothing.*medium" synth --shape nothing "$to/x.sluice"
+    holds "synth of too few experts" refuses 1 "num_experts" synth --shape small --experts 2 "$to/x.sluice"
+    holds "synth in an unknown quantisation" refuses 1 "q5" synth --shape small --quant q5 "$to/x.sluice"
+    holds "nothing is left of what failed" is_empty "$to"
 }
 
 # ---- With the golden model ----
@@ -301,6 +323,7 @@ test_mistakes
 test_unknown_architecture
 test_tokenizer
 test_ir
+test_synth
 if [ -d "$golden" ]; then
     test_logits
     test_broken_models

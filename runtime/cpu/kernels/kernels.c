@@ -17,4 +17,6 @@ const sl_kernel_set SL_KERNEL(sl_kernel_set) = {
     .isa = TEXT(SL_ISA),
     .kernels = kernels,
     .count = sizeof kernels / sizeof kernels[0],
+    .read = SL_KERNEL(sl_loop_read),
+    .fma = SL_KERNEL(sl_loop_fma),
 };

@@ -8,6 +8,9 @@
     sl_kernel_fn SL_KERNEL(sl_run_##FN);
 #include "runtime/cpu/kernels.def"
 
+sl_read_loop SL_KERNEL(sl_loop_read);
+sl_fma_loop SL_KERNEL(sl_loop_fma);
+
 /* The heads of a kernel's two functions:  SPLIT(softmax) { ... }  RUN(softmax) { ... } */
 #define SPLIT(FN) sl_split SL_KERNEL(sl_split_##FN)(const void *args)
 #define RUN(FN)                                                                                    \

@@ -1,0 +1,36 @@
+/* cost.c - What a token costs: counted from the weights, not measured. */
+#include "engine/model.h"
+#include "sluice/inspect.h"
+#include <string.h>
+
+/* Multiplying and adding each element once. */
+static uint64_t operations_of(const sl_type *type) {
+    return 2 * (uint64_t)sl_type_elements(type);
+}
+
+static void add_resident(const sl_model_config *config, const sl_weight *w, sl_token_cost *cost) {
+    const uint64_t bytes = sl_type_bytes(&w->type);
+    const bool table = strcmp(w->name, "embed_tokens.weight") == 0;
+    const bool head = strcmp(w->name, "lm_head.weight") == 0 || (table && config->tied_embeddings);
+    if (table) cost->weight_bytes += bytes / config->vocab;
+    if (table && !head) return;
+    cost->weight_bytes += bytes;
+    if (w->type.shape.rank != 2) return;
+    cost->decode_operations += operations_of(&w->type);
+    if (!head) cost->prefill_operations += operations_of(&w->type);
+}
+
+sl_token_cost sl_model_token_cost(const sl_model *model) {
+    sl_token_cost cost = {0};
+    for (uint32_t i = 0; i < model->weights.count; i++)
+        add_resident(&model->config, &model->weights.items[i], &cost);
+    for (uint32_t l = 0; l < model->config.layers; l++)
+        for (int m = 0; m < SL_EXPERT_MATRICES; m++) {
+            const sl_type *type = &model->experts.layer[l].matrices[m].type;
+            const uint64_t used = model->config.experts_used;
+            cost.weight_bytes += used * sl_type_bytes(type);
+            cost.decode_operations += used * operations_of(type);
+            cost.prefill_operations += used * operations_of(type);
+        }
+    return cost;
+}

@@ -1,0 +1,15 @@
+/* recipe.h - Which element type each tensor of a pack takes. */
+#ifndef SL_ENGINE_QUANT_RECIPE_H
+#define SL_ENGINE_QUANT_RECIPE_H
+#include "core/type.h"
+
+typedef enum { SL_QUANT_Q4, SL_QUANT_Q8, SL_QUANT_NONE } sl_quant;
+
+/* "q4", "q8" or "none"; NULL is q4. */
+SL_CHECKED sl_status sl_quant_parse(const char *text, sl_quant *out, sl_error *err);
+
+/* Of a resident tensor that is of this type now; suffix is its canonical name without "model.". */
+sl_dtype sl_quant_resident(sl_quant how, const char *suffix, const sl_type *type);
+/* Of a routed expert's matrix. */
+sl_dtype sl_quant_expert(sl_quant how, const sl_type *type);
+#endif

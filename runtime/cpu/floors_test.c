@@ -1,0 +1,68 @@
+/* floors_test.c - The floors are measured, and the loops do what they are said to do. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "runtime/cpu/kernel.h"
+#include "sluice/inspect.h"
+#include <math.h>
+
+static const char *const isas[] = {"baseline", "avx2", "avx512"};
+
+static void test_floors(void **state) {
+    (void)state;
+    sl_floors floors;
+    sl_error err;
+    assert_int_equal(sl_measure_floors(2, &floors, &err), SL_OK);
+    assert_int_equal(floors.threads, 2);
+    for (int i = 0; i < 2; i++) {
+        /* From far below any machine under a sanitizer to far above. */
+        assert_true(floors.read_bytes_per_second[i] > 1e7);
+        assert_true(floors.read_bytes_per_second[i] < 1e13);
+        assert_true(floors.f32_operations_per_second[i] > 1e7);
+        assert_true(floors.f32_operations_per_second[i] < 1e13);
+    }
+}
+
+/* Every line of the block counts once. */
+static void test_read_loop(void **state) {
+    (void)state;
+    enum { WORDS = 4 * 64 };
+    for (size_t i = 0; i < sizeof isas / sizeof isas[0]; i++) {
+        const sl_kernel_set *set = sl_cpu_kernel_set(isas[i]);
+        if (!set) continue;
+        _Alignas(64) uint32_t block[WORDS];
+        for (int w = 0; w < WORDS; w++) block[w] = 1;
+        for (int w = 0; w < WORDS; w += 16) {
+            const float before = set->read(block, sizeof block);
+            block[w] += 1000;
+            assert_true(set->read(block, sizeof block) == before + 1000);
+        }
+    }
+}
+
+static void test_fma_loop(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof isas / sizeof isas[0]; i++) {
+        const sl_kernel_set *set = sl_cpu_kernel_set(isas[i]);
+        uint64_t one, many;
+        if (!set) continue;
+        /* Every chain tends to 1; there are operations / 2 chain elements. */
+        (void)set->fma(1, &one);
+        const float sum = set->fma(100000, &many);
+        assert_int_equal(many, 100000 * one);
+        assert_true(fabsf(sum - (float)one / 2) < 0.01f * (float)one);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_floors),
+        cmocka_unit_test(test_read_loop),
+        cmocka_unit_test(test_fma_loop),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
