@@ -178,8 +178,42 @@ static void full_traces_count_what_they_drop(void **state) {
     stop(&f);
 }
 
+/* Work for all, then a step that one member fails at once, again and again: whoever comes late to
+ * see the failure must not leave the others behind. */
+static void failures_leave_nobody_waiting(void **state) {
+    (void)state;
+    enum { RUNS = 3000 };
+    static float x[ELEMENTS];
+    int32_t rows[2] = {0, ROWS};
+    sl_graph *g = NULL;
+    fixture f = {0};
+    must(sl_graph_create("failing", NULL, &g, &err));
+    const sl_value in = sl_graph_declare(
+        g, SL_VALUE_INPUT, "x", sl_type_make(SL_DTYPE_f32, 2, (int64_t)ROWS, (int64_t)COLS));
+    const sl_value indices =
+        sl_graph_declare(g, SL_VALUE_INPUT, "rows", sl_type_make(SL_DTYPE_i32, 1, (int64_t)2));
+    const sl_value bent = sl_build_silu(g, (sl_silu_in){in}, (sl_silu_attrs){0}).out;
+    const sl_value some =
+        sl_build_gather(g, (sl_gather_in){bent, indices}, (sl_gather_attrs){.axis = 0}).out;
+    sl_graph_output(g, "y", sl_build_silu(g, (sl_silu_in){some}, (sl_silu_attrs){0}).out);
+    must(sl_compile_graph(g, &(sl_compile_how){.no_fusion = true}, NULL, &f.program, &err));
+    must(sl_device_cpu_create(&(sl_cpu_options){.threads = 4}, NULL, &f.device, &err));
+    must(f.device->ops->load(f.device, f.program, &f.executable, &err));
+    bind(&f, "x", x);
+    bind(&f, "rows", rows);
+    for (int run = 0; run < RUNS; run++) {
+        rows[1] = run % 2 ? 1 : ROWS;
+        assert_int_equal(f.device->ops->run(f.executable, &err), run % 2 ? SL_OK : SL_INVALID);
+    }
+    f.device->ops->unload(f.executable);
+    f.device->ops->destroy(f.device);
+    sl_program_destroy(f.program);
+    sl_graph_destroy(g);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(failures_leave_nobody_waiting),
         cmocka_unit_test(any_way_of_running_gives_the_same_bytes),
         cmocka_unit_test(orders_with_foreign_steps_are_refused),
         cmocka_unit_test(traces_hold_every_step_of_every_run),

@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 
 enum { SL_CPU_CACHE_LINE = 64 };
+#define SL_CPU_NO_PHASE UINT32_MAX
 
 typedef struct {
     void *data;
@@ -49,9 +50,9 @@ struct sl_executable {
     uint32_t run_number;  /* since the trace was attached */
     sl_trace *trace;      /* NULL: none */
     /* of the run in progress */
-    _Alignas(SL_CPU_CACHE_LINE) atomic_uint *next_chunk; /* [phase] */
-    _Alignas(SL_CPU_CACHE_LINE) atomic_uint next_event;  /* of the trace */
-    _Alignas(SL_CPU_CACHE_LINE) atomic_bool failed;
+    _Alignas(SL_CPU_CACHE_LINE) atomic_uint *next_chunk;  /* [phase] */
+    _Alignas(SL_CPU_CACHE_LINE) atomic_uint next_event;   /* of the trace */
+    _Alignas(SL_CPU_CACHE_LINE) atomic_uint failed_phase; /* SL_CPU_NO_PHASE: none */
     atomic_flag error_taken;
     sl_error error;
 };

@@ -8,6 +8,7 @@
 typedef struct {
     sl_executable *exe;
     uint32_t index;
+    uint32_t phase;
     sl_worker worker;
     sl_error error;
 } member;
@@ -33,13 +34,13 @@ static void record(const member *m, uint32_t step, double begin) {
 
 static void run_items(member *m, const sl_cpu_task *t, int64_t begin, int64_t end) {
     sl_executable *exe = m->exe;
-    if (atomic_load_explicit(&exe->failed, memory_order_relaxed)) return;
+    if (atomic_load_explicit(&exe->failed_phase, memory_order_relaxed) != SL_CPU_NO_PHASE) return;
     const double start = exe->trace ? sl_clock_seconds() : 0;
     const sl_status status = t->kernel->run(t->args, begin, end, &m->worker);
     if (exe->trace) record(m, (uint32_t)(t - exe->tasks), start);
     if (status == SL_OK) return;
     if (!atomic_flag_test_and_set(&exe->error_taken)) exe->error = m->error;
-    atomic_store(&exe->failed, true);
+    atomic_store(&exe->failed_phase, m->phase);
 }
 
 static void run_shared(member *m, uint32_t index) {
@@ -70,13 +71,15 @@ static void run_member(void *ctx, uint32_t index) {
     sl_memory_forbid();
     for (uint32_t i = 0; i < exe->phase_count; i++) {
         const sl_cpu_phase *p = &exe->phases[i];
+        m.phase = i;
         sl_cpu_announce(exe, p, index);
         if (!p->serial)
             run_shared(&m, i);
         else if (index == 0)
             run_alone(&m, p);
         if (exe->phase_count > 1) sl_team_barrier(exe->device->team);
-        if (atomic_load(&exe->failed)) break;
+        /* A later phase may have failed before this member looks: then all meet once more. */
+        if (atomic_load(&exe->failed_phase) <= i) break;
     }
     sl_memory_allow();
 }
@@ -97,7 +100,7 @@ static void fill_pointers(sl_executable *exe) {
 static sl_status begin_run(sl_executable *exe, sl_error *err) {
     if (exe->rebound) SL_TRY(sl_binding_check(&exe->binding, err));
     if (exe->rebound || exe->resolved_arena != exe->device->arena.data) fill_pointers(exe);
-    atomic_store(&exe->failed, false);
+    atomic_store(&exe->failed_phase, SL_CPU_NO_PHASE);
     atomic_flag_clear(&exe->error_taken);
     return SL_OK;
 }
@@ -111,7 +114,7 @@ static sl_status end_run(sl_executable *exe, sl_error *err) {
         exe->trace->dropped += events - kept;
         atomic_store(&exe->next_event, kept);
     }
-    if (!atomic_load(&exe->failed)) return SL_OK;
+    if (atomic_load(&exe->failed_phase) == SL_CPU_NO_PHASE) return SL_OK;
     if (err) *err = exe->error;
     return exe->error.status;
 }
