@@ -295,26 +295,11 @@ static sl_status write_texts(packing *p, sl_error *err) {
     return SL_OK;
 }
 
-/* The model's graph asks for every tensor it needs, in the shape it needs. */
+/* Asks for every tensor that the model needs, in the shape it needs. */
 static sl_status check_complete(packing *p, sl_error *err) {
-    sl_status status = SL_OK;
-    sl_graph *graph = NULL;
     sl_weights weights;
     sl_weights_init(&weights, p->source, p->allocator);
-    const sl_step_shape shape = {.config = &p->config,
-                                 .weights = &weights,
-                                 .experts = &p->experts,
-                                 .rows = 1,
-                                 .wanted = 1,
-                                 .slots = 1,
-                                 .capacity = 1};
-    const sl_architecture *architecture = sl_architecture_find(p->config.model_type);
-    SL_TRY_ELSE(done, sl_graph_create("check", p->allocator, &graph, err));
-    SL_TRY_ELSE(done, architecture ? architecture->build(&shape, graph, err)
-                                   : sl_fail(err, SL_UNSUPPORTED, "model type '%s' has no builder",
-                                             p->config.model_type));
-done:
-    sl_graph_destroy(graph);
+    const sl_status status = sl_architecture_ask(&p->config, &weights, &p->experts, err);
     sl_weights_deinit(&weights);
     return status;
 }

@@ -98,25 +98,6 @@ static sl_status check_panels(const char *name, const sl_type *type, sl_error *e
                    (long long)type->shape.dims[1], SL_GROUP_COLS, sl_dtype_infos[type->dtype].name);
 }
 
-/* Asks the model's graph for its tensors. */
-static sl_status list_tensors(synth *s, sl_error *err) {
-    sl_graph *graph = NULL;
-    const sl_step_shape shape = {.config = &s->config,
-                                 .weights = &s->weights,
-                                 .experts = &s->experts,
-                                 .rows = 1,
-                                 .wanted = 1,
-                                 .slots = 1,
-                                 .capacity = 1};
-    const sl_architecture *architecture = sl_architecture_find(s->config.model_type);
-    if (!architecture)
-        return sl_fail(err, SL_UNSUPPORTED, "model type '%s' has no builder", s->config.model_type);
-    SL_TRY(sl_graph_create("synth", s->allocator, &graph, err));
-    const sl_status status = architecture->build(&shape, graph, err);
-    sl_graph_destroy(graph);
-    return status;
-}
-
 /* Gives tensors their types in the pack and adds up their bytes. */
 static sl_status choose_types(synth *s, sl_error *err) {
     for (uint32_t i = 0; i < s->weights.count; i++) {
@@ -148,7 +129,7 @@ static sl_status plan(synth *s, const char *shape, sl_error *err) {
     SL_TRY(sl_shape_load(shape, &changes, &s->arena, &s->config_text, &s->config_bytes, err));
     SL_TRY(sl_model_config_parse(s->config_text, s->config_bytes, &s->arena, &s->config, err));
     SL_TRY(sl_expert_table_imagine(&s->config, &s->arena, &s->experts, err));
-    SL_TRY(list_tensors(s, err));
+    SL_TRY(sl_architecture_ask(&s->config, &s->weights, &s->experts, err));
     return choose_types(s, err);
 }
 

@@ -29,5 +29,10 @@ typedef struct {
 /* NULL when the type is unknown. */
 const sl_architecture *sl_architecture_find(const char *model_type);
 
+/* Builds the graph of one row and throws it away: what remains is in weights, every tensor that
+ * the model needs. */
+SL_CHECKED sl_status sl_architecture_ask(const sl_model_config *config, sl_weights *weights,
+                                         const sl_expert_table *experts, sl_error *err);
+
 sl_architecture_build sl_qwen3_5_moe_build;
 #endif
