@@ -13,7 +13,12 @@
 #include <cmocka.h>
 
 #define MODEL "models/fable"
-enum { TOKENS = 150, REPLAYED = 10000 };
+#ifdef SL_DEBUG
+enum { REPLAYED = 1000 }; /* sanitizers are slow */
+#else
+enum { REPLAYED = 10000 };
+#endif
+enum { TOKENS = 150 };
 static sl_error err;
 
 static void must(sl_status status) {
