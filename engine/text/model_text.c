@@ -184,9 +184,9 @@ void sl_text_free(char *text) {
 }
 
 size_t sl_text_stream_push(sl_text_stream *stream, const char *bytes, size_t count, char *out) {
-    return sl_utf8_stream_push((sl_utf8_stream *)stream, bytes, count, out);
+    return sl_utf8_stream_push(stream, bytes, count, out);
 }
 
 size_t sl_text_stream_finish(sl_text_stream *stream, char *out) {
-    return sl_utf8_stream_finish((sl_utf8_stream *)stream, out);
+    return sl_utf8_stream_finish(stream, out);
 }

@@ -14,7 +14,7 @@ sl_status sl_template_create(const char *text, size_t bytes, const sl_allocator 
     if (bytes > JINJA_MAX_TEMPLATE_BYTES)
         return sl_fail(err, SL_FORMAT, "chat template of %zu bytes, wanted at most %d", bytes,
                        JINJA_MAX_TEMPLATE_BYTES);
-    const size_t valid = sl_jinja_utf8_valid(text, bytes);
+    const size_t valid = sl_utf8_valid_bytes((sl_slice){text, bytes});
     if (valid < bytes)
         return sl_fail(err, SL_FORMAT, "chat template is not UTF-8 at byte %zu", valid);
     sl_template *tmpl = sl_allocate(allocator, sizeof *tmpl, _Alignof(sl_template));

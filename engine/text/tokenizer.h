@@ -2,6 +2,7 @@
 #ifndef SL_ENGINE_TEXT_TOKENIZER_H
 #define SL_ENGINE_TEXT_TOKENIZER_H
 #include "base/memory.h"
+#include "sluice/sluice.h"
 #include <stdbool.h>
 
 typedef struct sl_tokenizer sl_tokenizer; /* immutable once created; shared by threads */
@@ -26,10 +27,7 @@ bool sl_tokenizer_is_special(const sl_tokenizer *tokenizer, int32_t id);
 int32_t sl_tokenizer_find(const sl_tokenizer *tokenizer, const char *text, size_t bytes);
 
 /* Streaming output: holds back the bytes of an unfinished UTF-8 character. */
-typedef struct {
-    char pending[4];
-    uint32_t count;
-} sl_utf8_stream;
+typedef sl_text_stream sl_utf8_stream;
 /* Appends bytes; writes the complete characters to out (room for bytes + 4) and returns how many
  * bytes that is.  Invalid sequences become U+FFFD: room for 3 * (bytes + 4). */
 size_t sl_utf8_stream_push(sl_utf8_stream *stream, const char *bytes, size_t count, char *out);

@@ -33,7 +33,6 @@ typedef struct {
     uint32_t max_sessions;        /* sequences with state at the same time; default 1 */
     uint32_t context_tokens;      /* per session; default: the model's, at most 4096 */
     sl_allocator allocator;       /* default: the C library's */
-    sl_logger logger;             /* default: silent */
     const char *compile;          /* words of inspect.h; default: "", levels and all that gains */
     int pin_threads;              /* nonzero: each thread but the caller's stays on one core */
 } sl_model_options;

@@ -1,4 +1,4 @@
-/* status.h - How sluice reports failure, takes memory and logs. */
+/* status.h - How sluice reports failure and takes memory. */
 #ifndef SLUICE_STATUS_H
 #define SLUICE_STATUS_H
 #include <stddef.h>
@@ -35,12 +35,6 @@ typedef struct {
     void *(*resize)(void *ctx, void *ptr, size_t old_bytes, size_t new_bytes, size_t align);
     void *ctx;
 } sl_allocator;
-
-typedef enum { SL_LOG_ERROR, SL_LOG_WARN, SL_LOG_INFO, SL_LOG_DEBUG } sl_log_level;
-typedef struct {
-    void (*write)(void *ctx, sl_log_level level, const char *line);
-    void *ctx;
-} sl_logger;
 
 #ifdef __cplusplus
 }

@@ -57,7 +57,7 @@ static sl_status append_mapped(jinja_run *run, jinja_buffer *buffer, jinja_text 
             SL_TRY(sl_jinja_append(run, buffer, "SS", 2));
             continue;
         }
-        SL_TRY(sl_jinja_append(run, buffer, bytes, sl_jinja_utf8_encode(map(c), bytes)));
+        SL_TRY(sl_jinja_append(run, buffer, bytes, sl_utf8_encode(map(c), bytes)));
     }
     return SL_OK;
 }

@@ -157,7 +157,7 @@ static sl_status hex_escape(lexer *lex, const char **in, const char *end, char *
     }
     if (character > 0x10FFFF || (character >= 0xD800 && character <= 0xDFFF))
         return JINJA_REJECT(lex, "\\%c%x is no character", kind, character);
-    *out += sl_jinja_utf8_encode(character, *out);
+    *out += sl_utf8_encode(character, *out);
     return SL_OK;
 }
 
@@ -170,7 +170,7 @@ static sl_status lex_escape(lexer *lex, const char **in, const char *end, char *
         uint32_t character = 0;
         for (int i = 0; i < 3 && *in < end && **in >= '0' && **in <= '7'; i++)
             character = character * 8 + (uint32_t)(*(*in)++ - '0');
-        *out += sl_jinja_utf8_encode(character, *out);
+        *out += sl_utf8_encode(character, *out);
         return SL_OK;
     }
     ++*in;

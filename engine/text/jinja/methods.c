@@ -322,7 +322,7 @@ static sl_status string_title(jinja_run *run, const jinja_args *args, jinja_valu
         char bytes[4];
         const uint32_t c = sl_jinja_utf8_decode(text, &width);
         const uint32_t changed = inside ? sl_jinja_lower(c) : sl_jinja_upper(c);
-        SL_TRY(sl_jinja_append(run, &buffer, bytes, sl_jinja_utf8_encode(changed, bytes)));
+        SL_TRY(sl_jinja_append(run, &buffer, bytes, sl_utf8_encode(changed, bytes)));
         inside = sl_jinja_is_alpha(c);
     }
     *out = sl_jinja_buffer_value(&buffer);

@@ -1,30 +1,6 @@
 /* utf8.c - Characters of valid UTF-8. */
 #include "engine/text/jinja/utf8.h"
 
-/* Width of the well-formed character at the start of data, 0 if there is none. */
-static size_t valid_width(const unsigned char *data, size_t bytes) {
-    const unsigned char lead = data[0];
-    if (lead < 0x80) return 1;
-    const size_t width = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-    if (lead < 0xC2 || lead > 0xF4 || width > bytes) return 0;
-    for (size_t i = 1; i < width; i++)
-        if ((data[i] & 0xC0) != 0x80) return 0;
-    /* Overlong forms, surrogates, and past U+10FFFF show in the second byte. */
-    if ((lead == 0xE0 && data[1] < 0xA0) || (lead == 0xED && data[1] > 0x9F)) return 0;
-    if ((lead == 0xF0 && data[1] < 0x90) || (lead == 0xF4 && data[1] > 0x8F)) return 0;
-    return width;
-}
-
-size_t sl_jinja_utf8_valid(const char *data, size_t bytes) {
-    size_t at = 0;
-    while (at < bytes) {
-        const size_t width = valid_width((const unsigned char *)data + at, bytes - at);
-        if (width == 0) return at;
-        at += width;
-    }
-    return bytes;
-}
-
 uint32_t sl_jinja_utf8_decode(jinja_text text, size_t *out_width) {
     const unsigned char *data = (const unsigned char *)text.data;
     const unsigned char lead = data[0];
@@ -36,20 +12,6 @@ uint32_t sl_jinja_utf8_decode(jinja_text text, size_t *out_width) {
     uint32_t character = lead & (0x7Fu >> *out_width);
     for (size_t i = 1; i < *out_width; i++) character = character << 6 | (data[i] & 0x3Fu);
     return character;
-}
-
-size_t sl_jinja_utf8_encode(uint32_t character, char out[4]) {
-    if (character < 0x80) {
-        out[0] = (char)character;
-        return 1;
-    }
-    const size_t width = character < 0x800 ? 2 : character < 0x10000 ? 3 : 4;
-    for (size_t i = width - 1; i > 0; i--) {
-        out[i] = (char)(0x80 | (character & 0x3F));
-        character >>= 6;
-    }
-    out[0] = (char)((0xF00u >> width) | character);
-    return width;
 }
 
 static bool continues(char byte) {

@@ -2,12 +2,10 @@
 #ifndef SL_ENGINE_TEXT_JINJA_UTF8_H
 #define SL_ENGINE_TEXT_JINJA_UTF8_H
 #include "engine/text/jinja/jinja.h"
+#include "engine/text/utf8.h"
 
-/* bytes when all of data is valid, else the offset of the first bad byte. */
-size_t sl_jinja_utf8_valid(const char *data, size_t bytes);
 /* The character at text (not empty) and its width in bytes. */
 uint32_t sl_jinja_utf8_decode(jinja_text text, size_t *out_width);
-size_t sl_jinja_utf8_encode(uint32_t character, char out[4]);
 size_t sl_jinja_utf8_count(jinja_text text);
 /* The byte where character index starts; text.bytes past the end. */
 size_t sl_jinja_utf8_offset(jinja_text text, size_t index);
