@@ -10,13 +10,13 @@ sl_panel_layout sl_panel_layout_of(sl_dtype dtype, int64_t rows, int64_t cols) {
         .groups = (cols + SL_GROUP_COLS - 1) / SL_GROUP_COLS,
     };
     l.supers = (l.groups + SL_SUPER_GROUPS - 1) / SL_SUPER_GROUPS;
-    const uint64_t groups = (uint64_t)l.groups;
     const bool q4 = dtype == SL_DTYPE_q4;
     l.header_bytes =
         q4 ? sl_round_up((uint64_t)l.panels * (uint64_t)l.supers * 2 * sizeof(float), MATRIX_ALIGN)
            : 0;
-    l.scale_bytes = sl_round_up(groups * 32, MATRIX_ALIGN);
-    l.panel_bytes = l.scale_bytes + groups * (q4 ? Q4_GROUP_BYTES : Q8_GROUP_BYTES);
+    l.group_bytes = q4 ? Q4_GROUP_BYTES : Q8_GROUP_BYTES;
+    l.block_bytes = SL_BLOCK_PARAMS + SL_BLOCK_GROUPS * l.group_bytes;
+    l.panel_bytes = (uint64_t)((l.groups + SL_BLOCK_GROUPS - 1) / SL_BLOCK_GROUPS) * l.block_bytes;
     l.matrix_bytes = l.header_bytes + (uint64_t)l.panels * l.panel_bytes;
     return l;
 }
@@ -29,12 +29,13 @@ static void decode_row_q4(const uint8_t *matrix, int64_t rows, int64_t cols, int
     const uint8_t *base = matrix + l.header_bytes + (uint64_t)panel * l.panel_bytes;
     for (int64_t c = 0; c < cols; c++) {
         const int64_t group = c / SL_GROUP_COLS, in_group = c % SL_GROUP_COLS;
-        const uint8_t *codes = base + l.scale_bytes + group * Q4_GROUP_BYTES;
+        const uint8_t *codes = base + sl_group_codes(&l, group);
+        const uint8_t *params = base + sl_group_params(&l, group);
         const uint8_t byte = codes[(in_group / 8) * 64 + lane * 4 + in_group % 4];
         const uint8_t q = in_group % 8 < 4 ? byte & 15 : byte >> 4;
         const float *header = headers + group / SL_SUPER_GROUPS * 2;
-        const float scale = header[0] * (float)base[group * 32 + lane];
-        const float minimum = header[1] * (float)base[group * 32 + 16 + lane];
+        const float scale = header[0] * (float)params[lane];
+        const float minimum = header[1] * (float)params[SL_PANEL_ROWS + lane];
         out[c] = scale * (float)q - minimum;
     }
 }
@@ -47,8 +48,8 @@ static void decode_row_q8(const uint8_t *matrix, int64_t rows, int64_t cols, int
     for (int64_t c = 0; c < cols; c++) {
         const int64_t group = c / SL_GROUP_COLS, in_group = c % SL_GROUP_COLS;
         uint16_t scale;
-        memcpy(&scale, base + group * 32 + lane * 2, sizeof scale);
-        const int8_t q = (int8_t)base[l.scale_bytes + (uint64_t)group * Q8_GROUP_BYTES +
+        memcpy(&scale, base + sl_group_params(&l, group) + lane * 2, sizeof scale);
+        const int8_t q = (int8_t)base[sl_group_codes(&l, group) +
                                       (uint64_t)((in_group / 4) * 64 + lane * 4 + in_group % 4)];
         out[c] = sl_f32_from_f16(scale) * (float)q;
     }

@@ -5,13 +5,16 @@
  * group, lane l (row 16p+l) owns the 32-bit words l, l+16, l+32, ... so that one 64-byte load
  * gives every row its next columns.
  *
- *   q4: plane of headers, one {f32 d, f32 m} per panel and super-group of 8 groups, rounded up to
- *       64 bytes; then per panel: per group 16 scale codes s and 16 minimum codes n (bytes),
- *       rounded up to 64 bytes; then per group 256 bytes of nibbles: word j (0..3) of a lane holds
- *       columns 8j..8j+7, byte b: low nibble column 8j+b, high nibble column 8j+4+b.
- *       w = d*s*q - m*n, q in 0..15.
- *   q8: per panel: per group 16 f16 scales, rounded up to 64 bytes; then per group 512 bytes of
- *       codes: word j (0..7) of a lane holds columns 4j..4j+3.  w = scale*q, q in -127..127.
+ * Two groups make a block: 64 bytes of parameters, 32 for each group, then the codes of one and of
+ * the other.  A panel is its blocks, one after another, so that it is read as a single stream: on
+ * its own that runs at the speed of memory, where parameters apart from codes do not.
+ *
+ *   q4: before the panels a plane of headers, one {f32 d, f32 m} per panel and super-group of 8
+ *       groups, rounded up to 64 bytes.  Parameters: 16 scale codes s, 16 minimum codes n (bytes).
+ *       Codes: 256 bytes of nibbles: word j (0..3) of a lane holds columns 8j..8j+7, byte b: low
+ *       nibble column 8j+b, high nibble column 8j+4+b.  w = d*s*q - m*n, q in 0..15.
+ *   q8: parameters: 16 f16 scales.  Codes: 512 bytes: word j (0..7) of a lane holds columns
+ *       4j..4j+3.  w = scale*q, q in -127..127.
  *
  * Every matrix starts on a 64-byte boundary. */
 #ifndef SL_CORE_CODEC_H
@@ -19,16 +22,34 @@
 #include "core/type.h"
 #include <string.h>
 
-enum { SL_PANEL_ROWS = 16, SL_GROUP_COLS = 32, SL_SUPER_GROUPS = 8 };
+enum {
+    SL_PANEL_ROWS = 16,
+    SL_GROUP_COLS = 32,
+    SL_BLOCK_GROUPS = 2,
+    SL_SUPER_GROUPS = 8,
+    SL_GROUP_PARAMS = 32, /* bytes */
+    SL_BLOCK_PARAMS = SL_BLOCK_GROUPS * SL_GROUP_PARAMS
+};
 
 typedef struct {
     int64_t panels, groups, supers; /* panels per matrix; groups and super-groups per panel */
     uint64_t header_bytes;          /* plane before the first panel */
-    uint64_t scale_bytes;           /* start of the codes within a panel */
+    uint64_t group_bytes;           /* the codes of a group */
+    uint64_t block_bytes;
     uint64_t panel_bytes;
     uint64_t matrix_bytes;
 } sl_panel_layout;
 sl_panel_layout sl_panel_layout_of(sl_dtype dtype, int64_t rows, int64_t cols);
+
+/* Where in a panel a group has its parameters and its codes. */
+static inline uint64_t sl_group_params(const sl_panel_layout *l, int64_t group) {
+    return (uint64_t)(group / SL_BLOCK_GROUPS) * l->block_bytes +
+           (uint64_t)(group % SL_BLOCK_GROUPS) * SL_GROUP_PARAMS;
+}
+static inline uint64_t sl_group_codes(const sl_panel_layout *l, int64_t group) {
+    return (uint64_t)(group / SL_BLOCK_GROUPS) * l->block_bytes + SL_BLOCK_PARAMS +
+           (uint64_t)(group % SL_BLOCK_GROUPS) * l->group_bytes;
+}
 
 /* Decodes row `row` of the matrix (rows x cols, any float, panel or integer type) to cols floats.
  */

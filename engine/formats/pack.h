@@ -13,7 +13,7 @@
 
 #define SL_PACK_MAGIC "SLUICEPK"
 enum {
-    SL_PACK_VERSION = 1,
+    SL_PACK_VERSION = 2,
     SL_PACK_HEADER_BYTES = 4096,
     SL_PACK_ALIGN = 64,         /* texts, tensors, and matrices within a block */
     SL_PACK_BLOCK_ALIGN = 4096, /* expert blocks and their size */

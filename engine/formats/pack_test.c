@@ -141,7 +141,7 @@ static void test_damage_is_found_and_named(void **state) {
         const char *message;
     } cases[] = {
         {0, SL_FORMAT, "not a sluice pack"},
-        {8, SL_UNSUPPORTED, "pack version 0, only 1"},
+        {8, SL_UNSUPPORTED, "pack version 3, only 2"},
         {12, SL_FORMAT, "padding is not zero"},
         {17, SL_FORMAT, "the manifest"},
         {23, SL_FORMAT, "truncated: the manifest"},
@@ -197,7 +197,7 @@ static void write_manifest(const char *manifest) {
     uint8_t *file = calloc(1, 16384 + bytes);
     assert_non_null(file);
     const sl_pack_header header = {.magic = {'S', 'L', 'U', 'I', 'C', 'E', 'P', 'K'},
-                                   .version = 1,
+                                   .version = SL_PACK_VERSION,
                                    .manifest_offset = 16384,
                                    .manifest_bytes = bytes,
                                    .manifest_checksum = XXH3_64bits(manifest, bytes)};

@@ -98,10 +98,12 @@ static void fill_scales(const sl_noise *noise, uint64_t seed, int64_t rows, uint
 
 static void fill_panel(const sl_noise *noise, int64_t rows, uint64_t seed, uint8_t *out) {
     const sl_panel_layout *l = &noise->panel;
-    memset(out, 0, l->scale_bytes);
-    for (int64_t g = 0; g < l->groups; g++)
-        fill_scales(noise, mix(seed + (uint64_t)g), rows, out + g * 2 * LANES);
-    fill_codes(noise, ~seed, l->panel_bytes - l->scale_bytes, out + l->scale_bytes);
+    memset(out, 0, l->panel_bytes);
+    for (int64_t g = 0; g < l->groups; g++) {
+        const uint64_t own = mix(seed + (uint64_t)g);
+        fill_scales(noise, own, rows, out + sl_group_params(l, g));
+        fill_codes(noise, ~own, l->group_bytes, out + sl_group_codes(l, g));
+    }
 }
 
 static void fill_floats(const sl_noise *noise, int64_t rows, uint64_t seed, uint8_t *out) {

@@ -8,7 +8,7 @@
 #include <math.h>
 
 enum { LANES = SL_PANEL_ROWS, COLS = SL_GROUP_COLS, SUPER = SL_SUPER_GROUPS };
-enum { Q4_TOP = 15, Q8_TOP = 127, CODE_TOP = 255, Q4_GROUP_BYTES = 256, Q8_GROUP_BYTES = 512 };
+enum { Q4_TOP = 15, Q8_TOP = 127, CODE_TOP = 255 };
 
 /* Beyond this an f16 scale would overflow; no trained weight comes near. */
 static const float LARGEST_WEIGHT = 0x1p20f;
@@ -182,16 +182,16 @@ static void q4_store(const tile *t, const fit *code, const float header[2], uint
     }
 }
 
-/* One super-group of one panel: `count` tiles that share a header. */
-static void q4_super(const tile *tiles, int count, float header[2], uint8_t *codes,
-                     uint8_t *nibbles) {
+/* One super-group of one panel: `count` tiles that share a header, coded from `blocks` on. */
+static void q4_super(const tile *tiles, int count, float header[2], const sl_panel_layout *l,
+                     uint8_t *blocks) {
     fit fits[SUPER];
     float scale = 0, minimum = 0;
     for (int g = 0; g < count; g++) {
         search(&tiles[g], &fits[g]);
-        for (int l = 0; l < LANES; l++) {
-            scale = fits[g].scale[l] > scale ? fits[g].scale[l] : scale;
-            minimum = fits[g].minimum[l] > minimum ? fits[g].minimum[l] : minimum;
+        for (int lane = 0; lane < LANES; lane++) {
+            scale = fits[g].scale[lane] > scale ? fits[g].scale[lane] : scale;
+            minimum = fits[g].minimum[lane] > minimum ? fits[g].minimum[lane] : minimum;
         }
     }
     header[0] = scale / CODE_TOP;
@@ -199,7 +199,8 @@ static void q4_super(const tile *tiles, int count, float header[2], uint8_t *cod
     for (int64_t g = 0; g < count; g++) {
         fit code;
         choose_codes(&tiles[g], &fits[g], header, &code);
-        q4_store(&tiles[g], &code, header, codes + g * 2 * LANES, nibbles + g * Q4_GROUP_BYTES);
+        q4_store(&tiles[g], &code, header, blocks + sl_group_params(l, g),
+                 blocks + sl_group_codes(l, g));
     }
 }
 
@@ -207,6 +208,7 @@ static void q4_matrix(const float *matrix, const int64_t dims[2], uint8_t *out) 
     const sl_panel_layout l = sl_panel_layout_of(SL_DTYPE_q4, dims[0], dims[1]);
     for (int64_t p = 0; p < l.panels; p++) {
         uint8_t *panel = out + l.header_bytes + (uint64_t)p * l.panel_bytes;
+        memset(panel, 0, l.panel_bytes);
         for (int64_t s = 0; s < l.supers; s++) {
             const int64_t first = s * SUPER;
             const int count = (int)(l.groups - first < SUPER ? l.groups - first : SUPER);
@@ -214,8 +216,7 @@ static void q4_matrix(const float *matrix, const int64_t dims[2], uint8_t *out) 
             for (int g = 0; g < count; g++)
                 tile_load(&tiles[g], matrix, dims, p * LANES, (first + g) * COLS);
             float header[2];
-            q4_super(tiles, count, header, panel + first * 2 * LANES,
-                     panel + l.scale_bytes + (uint64_t)first * Q4_GROUP_BYTES);
+            q4_super(tiles, count, header, &l, panel + sl_group_params(&l, first));
             memcpy(out + (uint64_t)(p * l.supers + s) * sizeof header, header, sizeof header);
         }
     }
@@ -261,11 +262,11 @@ static void q8_matrix(const float *matrix, const int64_t dims[2], uint8_t *out) 
     const sl_panel_layout l = sl_panel_layout_of(SL_DTYPE_q8, dims[0], dims[1]);
     for (int64_t p = 0; p < l.panels; p++) {
         uint8_t *panel = out + (uint64_t)p * l.panel_bytes;
+        memset(panel, 0, l.panel_bytes);
         for (int64_t g = 0; g < l.groups; g++) {
             tile t;
             tile_load(&t, matrix, dims, p * LANES, g * COLS);
-            q8_group(&t, panel + g * 2 * LANES,
-                     panel + l.scale_bytes + (uint64_t)g * Q8_GROUP_BYTES);
+            q8_group(&t, panel + sl_group_params(&l, g), panel + sl_group_codes(&l, g));
         }
     }
 }

@@ -44,13 +44,15 @@ static void fill_panels(const sl_type *type, uint8_t *bytes) {
             ((float *)(void *)bytes)[i] = (float)uniform(0.0001, 0.001);
         return;
     }
+    for (uint64_t i = 0; i < l.matrix_bytes; i++) /* -128 is not a code */
+        if (bytes[i] == 128) bytes[i] = 127;
     for (int64_t p = 0; p < l.panels; p++)
         for (int64_t i = 0; i < l.groups * SL_PANEL_ROWS; i++) {
             const uint16_t scale = sl_f16_from_f32((float)uniform(-0.01, 0.01));
-            memcpy(bytes + (uint64_t)p * l.panel_bytes + (uint64_t)i * 2, &scale, sizeof scale);
+            memcpy(bytes + (uint64_t)p * l.panel_bytes + sl_group_params(&l, i / SL_PANEL_ROWS) +
+                       (uint64_t)(i % SL_PANEL_ROWS) * 2,
+                   &scale, sizeof scale);
         }
-    for (uint64_t i = 0; i < l.matrix_bytes; i++) /* -128 is not a code; scales may have any byte */
-        if (i % l.panel_bytes >= l.scale_bytes && bytes[i] == 128) bytes[i] = 127;
 }
 
 static void fill(const sl_type *type, void *bytes, double low, double high) {

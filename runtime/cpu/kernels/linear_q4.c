@@ -4,7 +4,7 @@
  * chains by nibble. */
 #include "runtime/cpu/kernels/panel.h"
 
-enum { WORDS = 4, NIBBLES = 8, GROUP_BYTES = 256, WORD_BYTES = 64, SCALE_BYTES = 32 };
+enum { WORDS = 4, NIBBLES = 8, GROUP_BYTES = 256, WORD_BYTES = 64 };
 
 /* A nibble is left where it is in its word: nibble i stands for q * 16^i, and x is scaled to match.
  * Only the last, which would be a sign, is moved down.  Column c % 8 is nibble 2 (c % 4), or one
@@ -18,7 +18,7 @@ INLINE vf nibble(vu word, const int i) {
 INLINE void add_group(const panel *p, const panel_rows *rows, int64_t g, const int v,
                       const int tokens, vf (*y)[PANEL_VECTORS]) {
     const float *x = rows->x + g * SL_GROUP_COLS;
-    const uint8_t *codes = p->codes + g * GROUP_BYTES + v * LANES * 4;
+    const uint8_t *codes = p->blocks + codes_at(g, GROUP_BYTES) + v * LANES * 4;
     vf dots[PANEL_TOKENS][CHAINS];
     if (v == 0) prefetch_group(codes, GROUP_BYTES);
     zero_chains(dots, tokens);
@@ -36,7 +36,7 @@ INLINE void add_group(const panel *p, const panel_rows *rows, int64_t g, const i
         }
     }
     const float *header = p->headers + g / SL_SUPER_GROUPS * 2;
-    const uint8_t *scales = p->scales + g * SCALE_BYTES + v * LANES;
+    const uint8_t *scales = p->blocks + params_at(g, GROUP_BYTES) + v * LANES;
     const vf scale = vsplat(header[0]) * vload_u8(scales);
     const vf minimum = vsplat(-header[1]) * vload_u8(scales + SL_PANEL_ROWS);
 #pragma GCC unroll 4

@@ -4,7 +4,7 @@
  * by byte. */
 #include "runtime/cpu/kernels/panel.h"
 
-enum { WORDS = 8, BYTES = 4, GROUP_BYTES = 512, WORD_BYTES = 64, SCALE_BYTES = 32 };
+enum { WORDS = 8, BYTES = 4, GROUP_BYTES = 512, WORD_BYTES = 64 };
 
 static const float factors[FACTORS] = {1, 1, 1, 1, 1, 1, 1, 1};
 
@@ -28,7 +28,7 @@ INLINE vf code(vu word, const int i) {
 INLINE void add_group(const panel *p, const panel_rows *rows, int64_t g, const int v,
                       const int tokens, vf (*y)[PANEL_VECTORS]) {
     const float *x = rows->x + g * SL_GROUP_COLS;
-    const uint8_t *codes = p->codes + g * GROUP_BYTES + v * LANES * 4;
+    const uint8_t *codes = p->blocks + codes_at(g, GROUP_BYTES) + v * LANES * 4;
     vf dots[PANEL_TOKENS][CHAINS];
     if (v == 0) prefetch_group(codes, GROUP_BYTES);
     zero_chains(dots, tokens);
@@ -44,7 +44,8 @@ INLINE void add_group(const panel *p, const panel_rows *rows, int64_t g, const i
                     vfma(q, vsplat(x[t * rows->stride + 4 * j + i]), dots[t][i % CHAINS]);
         }
     }
-    const vf scale = vload_f16(p->scales + g * SCALE_BYTES + v * LANES * 2) * vsplat(0x1p-24f);
+    const vf scale =
+        vload_f16(p->blocks + params_at(g, GROUP_BYTES) + v * LANES * 2) * vsplat(0x1p-24f);
 #pragma GCC unroll 4
     for (int t = 0; t < tokens; t++) y[t][v] = vfma(scale, add_chains(dots[t]), y[t][v]);
 }

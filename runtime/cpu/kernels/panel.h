@@ -49,14 +49,23 @@ static inline panel_rows panel_rows_make(const sl_linear_job *job, const float *
 typedef struct {
     int64_t index;
     const float *headers; /* {d, m} per super-group; q4 only */
-    const uint8_t *scales, *codes;
+    const uint8_t *blocks;
 } panel;
 
 static inline panel panel_at(const sl_linear_job *job, const sl_panel_layout *l, int64_t index) {
     const uint8_t *matrix = job->weights;
     const uint8_t *base = matrix + l->header_bytes + (uint64_t)index * l->panel_bytes;
-    return (panel){index, (const float *)(const void *)matrix + index * l->supers * 2, base,
-                   base + l->scale_bytes};
+    return (panel){index, (const float *)(const void *)matrix + index * l->supers * 2, base};
+}
+
+/* Where group g of a panel has its parameters and codes; `bytes` of codes, constant. */
+INLINE int64_t params_at(int64_t g, const int bytes) {
+    return g / SL_BLOCK_GROUPS * (SL_BLOCK_PARAMS + SL_BLOCK_GROUPS * bytes) +
+           g % SL_BLOCK_GROUPS * SL_GROUP_PARAMS;
+}
+INLINE int64_t codes_at(int64_t g, const int bytes) {
+    return g / SL_BLOCK_GROUPS * (SL_BLOCK_PARAMS + SL_BLOCK_GROUPS * bytes) + SL_BLOCK_PARAMS +
+           g % SL_BLOCK_GROUPS * bytes;
 }
 
 /* Asks for codes far enough ahead that they are there when they are needed; the hardware's own
