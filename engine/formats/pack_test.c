@@ -8,7 +8,7 @@
 enum { EXPERTS = 3, WIDTH = 5, HIDDEN = 7 };
 static const char config[] = "{\"model_type\": \"test\"}";
 static const float weights[6] = {1, 2, 3, 4, 5, 6};
-static uint8_t panel[576];
+static uint8_t panel[64 + 1024];
 static float matrices[EXPERTS][3][WIDTH * HIDDEN];
 static sl_error err;
 
