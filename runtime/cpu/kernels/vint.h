@@ -1,0 +1,109 @@
+/* vint.h - Products of bytes, summed in the lanes of a vector.
+ *
+ * vdot_*(acc, weights, activations): every lane of acc gains the sum over i < 4 of byte i of the
+ * same lane of weights times byte i of activations (byte 0 is the lowest).  Exact as long as
+ * the sums fit.
+ * Activations are signed and the same for all lanes; -128 is not among them.  Weights are
+ *   vdot_u8   unsigned
+ *   vdot_u4   unsigned and at most 15
+ *   vdot_s8   signed, -128 included
+ * What depends on activations alone is written so that a compiler shares it between vectors of
+ * weights. */
+#ifndef SL_RUNTIME_CPU_VINT_H
+#define SL_RUNTIME_CPU_VINT_H
+#include "runtime/cpu/kernels/vec.h"
+
+INLINE vu vsplat_u32(uint32_t x) {
+    return (vu){0} + x;
+}
+
+#if defined(__AVX512F__) /* this set has VNNI */
+INLINE vi vdot_u8(vi acc, vu weights, int32_t activations) {
+    return (vi)_mm512_dpbusd_epi32((__m512i)acc, (__m512i)weights, _mm512_set1_epi32(activations));
+}
+INLINE vi vdot_u4(vi acc, vu weights, int32_t activations) {
+    return vdot_u8(acc, weights, activations);
+}
+/* w = (w ^ 0x80) - 128, where the brackets are unsigned. */
+INLINE vi vdot_s8(vi acc, vu weights, int32_t activations) {
+    const vi excess = vdot_u8((vi){0}, vsplat_u32(0x80808080), activations);
+    return vdot_u8(acc, weights ^ 0x80808080, activations) - excess;
+}
+
+#elif defined(__AVX2__)
+/* Pairs of products fit in 16 bits: both functions below need that. */
+INLINE vi add_pairs(vi acc, __m256i weights, __m256i activations) {
+    const __m256i pairs = _mm256_maddubs_epi16(weights, activations);
+    return acc + (vi)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+}
+/* Bytes of even and of odd index, widened: pairs of these would not fit. */
+INLINE vi vdot_u8(vi acc, vu weights, int32_t activations) {
+    const __m256i w = (__m256i)weights, a = _mm256_set1_epi32(activations);
+    const __m256i a_even = _mm256_srai_epi16(_mm256_slli_epi16(a, 8), 8);
+    const __m256i a_odd = _mm256_srai_epi16(a, 8);
+    const __m256i w_even = _mm256_and_si256(w, _mm256_set1_epi16(0xff));
+    const __m256i w_odd = _mm256_srli_epi16(w, 8);
+    acc += (vi)_mm256_madd_epi16(w_even, a_even);
+    return acc + (vi)_mm256_madd_epi16(w_odd, a_odd);
+}
+INLINE vi vdot_u4(vi acc, vu weights, int32_t activations) {
+    return add_pairs(acc, (__m256i)weights, _mm256_set1_epi32(activations));
+}
+/* w a = |w| (a with the sign of w); 2 * 128 * 127 fits. */
+INLINE vi vdot_s8(vi acc, vu weights, int32_t activations) {
+    const __m256i w = (__m256i)weights, a = _mm256_set1_epi32(activations);
+    return add_pairs(acc, _mm256_abs_epi8(w), _mm256_sign_epi8(a, w));
+}
+
+#elif defined(__SSE2__)
+/* Weights of even and of odd index, widened to 16 bits. */
+INLINE vi add_widened(vi acc, __m128i w_even, __m128i w_odd, int32_t activations) {
+    const __m128i a = _mm_set1_epi32(activations);
+    const __m128i a_even = _mm_srai_epi16(_mm_slli_epi16(a, 8), 8), a_odd = _mm_srai_epi16(a, 8);
+    acc += (vi)_mm_madd_epi16(w_even, a_even);
+    return acc + (vi)_mm_madd_epi16(w_odd, a_odd);
+}
+INLINE vi vdot_u8(vi acc, vu weights, int32_t activations) {
+    const __m128i w = (__m128i)weights;
+    return add_widened(acc, _mm_and_si128(w, _mm_set1_epi16(0xff)), _mm_srli_epi16(w, 8),
+                       activations);
+}
+INLINE vi vdot_u4(vi acc, vu weights, int32_t activations) {
+    return vdot_u8(acc, weights, activations);
+}
+INLINE vi vdot_s8(vi acc, vu weights, int32_t activations) {
+    const __m128i w = (__m128i)weights;
+    return add_widened(acc, _mm_srai_epi16(_mm_slli_epi16(w, 8), 8), _mm_srai_epi16(w, 8),
+                       activations);
+}
+
+#elif defined(__ARM_FEATURE_DOTPROD)
+INLINE vi vdot_s8(vi acc, vu weights, int32_t activations) {
+    const int8x16_t a = vreinterpretq_s8_s32(vdupq_n_s32(activations));
+    return (vi)vdotq_s32((int32x4_t)acc, (int8x16_t)weights, a);
+}
+INLINE vi vdot_u4(vi acc, vu weights, int32_t activations) {
+    return vdot_s8(acc, weights, activations);
+}
+/* w = (w ^ 0x80) + 128, where the brackets are signed. */
+INLINE vi vdot_u8(vi acc, vu weights, int32_t activations) {
+    const vi lack = vdot_s8((vi){0}, vsplat_u32(0x80808080), activations);
+    return vdot_s8(acc, weights ^ 0x80808080, activations) - lack;
+}
+
+#else
+INLINE vi vdot_u8(vi acc, vu weights, int32_t activations) {
+    for (int i = 0; i < 4; i++)
+        acc += (vi)(weights >> (8 * i) & 0xff) * (int8_t)(activations >> (8 * i));
+    return acc;
+}
+INLINE vi vdot_u4(vi acc, vu weights, int32_t activations) {
+    return vdot_u8(acc, weights, activations);
+}
+INLINE vi vdot_s8(vi acc, vu weights, int32_t activations) {
+    for (int i = 0; i < 4; i++)
+        acc += ((vi)(weights << (24 - 8 * i)) >> 24) * (int8_t)(activations >> (8 * i));
+    return acc;
+}
+#endif
+#endif

@@ -1,0 +1,101 @@
+/* vint_test.c - Products of bytes against the same in plain C: all pairs of the bytes at the ends
+ * of their ranges, and random ones. */
+#include "runtime/cpu/kernel.h"
+#include "runtime/cpu/kernels/vint.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define TEXT_(name) #name
+#define TEXT(name)  TEXT_(name)
+
+static uint64_t seed = 0x2545f4914f6cdd1d;
+static uint32_t next(void) {
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    seed ^= seed << 17;
+    return (uint32_t)(seed >> 32);
+}
+
+typedef enum { U8, U4, S8 } kind;
+
+/* Any byte a kind of weight may be, or one at an end of its range. */
+static uint8_t weight_byte(kind k) {
+    static const uint8_t ends[] = {0, 1, 127, 128, 129, 254, 255, 255};
+    const uint8_t byte = next() % 2 ? (uint8_t)next() : ends[next() % sizeof ends];
+    return k == U4 ? byte & 15 : byte;
+}
+static int8_t activation_byte(void) {
+    static const int8_t ends[] = {-127, -126, -1, 0, 1, 126, 127, 127};
+    return next() % 2 ? (int8_t)((int)(next() % 255) - 127) : ends[next() % sizeof ends];
+}
+
+static vi dot(kind k, vi acc, vu weights, int32_t activations) {
+    return k == U8   ? vdot_u8(acc, weights, activations)
+           : k == U4 ? vdot_u4(acc, weights, activations)
+                     : vdot_s8(acc, weights, activations);
+}
+
+static void compare(kind k, const uint8_t weights[LANES * 4], const int8_t activations[4]) {
+    int32_t before[LANES], after[LANES];
+    for (int i = 0; i < LANES; i++) before[i] = (int32_t)next() / 2;
+    int32_t word;
+    memcpy(&word, activations, sizeof word);
+    vi acc;
+    memcpy(&acc, before, sizeof acc);
+    acc = dot(k, acc, vload_u32(weights), word);
+    memcpy(after, &acc, sizeof after);
+    for (int lane = 0; lane < LANES; lane++) {
+        int sum = 0;
+        for (int i = 0; i < 4; i++) {
+            const uint8_t byte = weights[lane * 4 + i];
+            sum += (k == S8 ? (int8_t)byte : byte) * activations[i];
+        }
+        if (after[lane] != before[lane] + sum)
+            fail_msg("kind %d, lane %d: weights %d %d %d %d, activations %d %d %d %d give %d, "
+                     "wanted %d",
+                     (int)k, lane, weights[lane * 4], weights[lane * 4 + 1], weights[lane * 4 + 2],
+                     weights[lane * 4 + 3], activations[0], activations[1], activations[2],
+                     activations[3], after[lane] - before[lane], sum);
+    }
+}
+
+/* One byte against another in all four places: nothing may saturate. */
+static void test_all_pairs(void **state) {
+    (void)state;
+    for (int k = U8; k <= S8; k++)
+        for (int w = 0; w < (k == U4 ? 16 : 256); w++)
+            for (int a = -127; a <= 127; a++) {
+                uint8_t weights[LANES * 4];
+                const int8_t activations[4] = {(int8_t)a, (int8_t)a, (int8_t)a, (int8_t)a};
+                memset(weights, w, sizeof weights);
+                compare((kind)k, weights, activations);
+            }
+}
+
+static void test_mixed(void **state) {
+    (void)state;
+    for (int n = 0; n < 60000; n++) {
+        const kind k = (kind)(n % 3);
+        uint8_t weights[LANES * 4];
+        int8_t activations[4];
+        for (int i = 0; i < LANES * 4; i++) weights[i] = weight_byte(k);
+        for (int i = 0; i < 4; i++) activations[i] = activation_byte();
+        compare(k, weights, activations);
+    }
+}
+
+int main(void) {
+    if (!sl_cpu_kernel_set(TEXT(SL_ISA))) {
+        print_message("this machine has no %s\n", TEXT(SL_ISA));
+        return 0;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_all_pairs),
+        cmocka_unit_test(test_mixed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
