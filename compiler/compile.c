@@ -37,8 +37,9 @@ sl_status sl_compile_graph(sl_graph *graph, const sl_compile_how *how,
     if (!how) how = &plain;
     SL_TRY(sl_graph_check(graph, err));
     SL_TRY(sl_graph_verify(graph, err));
-    report.nodes = graph->node_count;
     double clock = sl_clock_seconds();
+    if (how->int8_activations) SL_TRY(sl_quantise_activations(graph, err));
+    report.nodes = graph->node_count;
     SL_TRY(fuse(graph, how, &report.fused, err));
     report.fuse_seconds = lap(&clock);
     SL_TRY(sl_lower(graph, allocator, &program, err));

@@ -1,5 +1,6 @@
 #include "core/codec.h"
 #include "base/sizes.h"
+#include <float.h>
 #include <math.h>
 
 enum { MATRIX_ALIGN = 64, Q4_GROUP_BYTES = 256, Q8_GROUP_BYTES = 512 };
@@ -19,6 +20,66 @@ sl_panel_layout sl_panel_layout_of(sl_dtype dtype, int64_t rows, int64_t cols) {
     l.panel_bytes = (uint64_t)((l.groups + SL_BLOCK_GROUPS - 1) / SL_BLOCK_GROUPS) * l.block_bytes;
     l.matrix_bytes = l.header_bytes + (uint64_t)l.panels * l.panel_bytes;
     return l;
+}
+
+sl_rows_layout sl_rows_layout_of(const sl_type *type) {
+    const int64_t cols = type->shape.dims[type->shape.rank - 1];
+    sl_rows_layout l = {.rows = sl_type_elements(type) / cols,
+                        .groups = (cols + SL_GROUP_COLS - 1) / SL_GROUP_COLS};
+    const uint64_t groups = (uint64_t)(l.rows * l.groups);
+    const uint64_t plane = sl_round_up(groups * sizeof(float), MATRIX_ALIGN);
+    l.scales = sl_round_up(groups * SL_GROUP_COLS, MATRIX_ALIGN);
+    l.sums = l.scales + plane;
+    l.halves = l.sums + plane;
+    l.bytes = l.halves + plane;
+    return l;
+}
+
+/* Codes of one group of n values; the others are zero.  Returns the scale. */
+static float quantise_group(const float *x, int64_t n, int8_t *codes) {
+    float most = 0;
+    bool finite = true;
+    for (int64_t i = 0; i < n; i++) {
+        most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
+        finite &= isfinite(x[i]) != 0;
+    }
+    const float inverse = SL_A8_TOP / most;
+    memset(codes, 0, SL_GROUP_COLS);
+    if (!finite) return NAN;
+    if (!(inverse <= FLT_MAX)) return 0; /* zeros, or too small to tell from them */
+    for (int64_t i = 0; i < n; i++) {
+        const float scaled = x[i] * inverse;
+        codes[i] = (int8_t)nearbyintf(scaled);
+    }
+    return most / SL_A8_TOP;
+}
+
+void sl_quantise_rows(const sl_type *type, const float *x, void *out) {
+    const sl_rows_layout l = sl_rows_layout_of(type);
+    const int64_t cols = type->shape.dims[type->shape.rank - 1];
+    char *base = out;
+    for (int64_t g = 0; g < l.rows * l.groups; g++) {
+        const int64_t from = g % l.groups * SL_GROUP_COLS, left = cols - from;
+        int8_t *codes = (int8_t *)base + g * SL_GROUP_COLS;
+        const float scale = quantise_group(x + g / l.groups * cols + from,
+                                           left < SL_GROUP_COLS ? left : SL_GROUP_COLS, codes);
+        int sums[2] = {0, 0};
+        for (int i = 0; i < SL_GROUP_COLS; i++) sums[i >= SL_GROUP_COLS / 2] += codes[i];
+        ((float *)(void *)(base + l.scales))[g] = scale;
+        ((float *)(void *)(base + l.sums))[g] = (float)(sums[0] + sums[1]);
+        ((float *)(void *)(base + l.halves))[g] = (float)sums[0];
+    }
+}
+
+void sl_decode_rows(const sl_type *type, const void *rows, float *out) {
+    const sl_rows_layout l = sl_rows_layout_of(type);
+    const int64_t cols = type->shape.dims[type->shape.rank - 1];
+    const char *base = rows;
+    for (int64_t i = 0; i < l.rows * cols; i++) {
+        const int64_t at = i / cols * l.groups * SL_GROUP_COLS + i % cols;
+        const float scale = ((const float *)(const void *)(base + l.scales))[at / SL_GROUP_COLS];
+        out[i] = scale * (float)((const int8_t *)base)[at];
+    }
 }
 
 static void decode_row_q4(const uint8_t *matrix, int64_t rows, int64_t cols, int64_t row,
@@ -97,6 +158,7 @@ void sl_decode_f64(sl_dtype dtype, const void *data, int64_t count, double *out)
         DECODE(uint8_t, v);
     case SL_DTYPE_q4:
     case SL_DTYPE_q8:
+    case SL_DTYPE_a8:
     case SL_DTYPE_COUNT:
         break;
     }
@@ -126,6 +188,7 @@ void sl_encode_f64(sl_dtype dtype, const double *values, int64_t count, void *ou
         ENCODE(uint8_t, d != 0);
     case SL_DTYPE_q4:
     case SL_DTYPE_q8:
+    case SL_DTYPE_a8:
     case SL_DTYPE_COUNT:
         break;
     }

@@ -16,7 +16,13 @@
  *   q8: parameters: 16 f16 scales.  Codes: 512 bytes: word j (0..7) of a lane holds columns
  *       4j..4j+3.  w = scale*q, q in -127..127.
  *
- * Every matrix starts on a 64-byte boundary. */
+ * Every matrix starts on a 64-byte boundary.
+ *
+ * Rows of activations (a8) are planes, each on a 64-byte boundary: the codes, signed bytes, K
+ * rounded up to whole groups per row; then per row and group an f32 scale; an f32 that holds the
+ * sum of the group's codes; and one for the sum of its first half.  x = scale*code, code in
+ * -127..127.  Without padding in its rows the bytes do not depend on how dims before the last are
+ * divided. */
 #ifndef SL_CORE_CODEC_H
 #define SL_CORE_CODEC_H
 #include "core/type.h"
@@ -27,6 +33,7 @@ enum {
     SL_GROUP_COLS = 32,
     SL_BLOCK_GROUPS = 2,
     SL_SUPER_GROUPS = 8,
+    SL_A8_TOP = 127,
     SL_GROUP_PARAMS = 32, /* bytes */
     SL_BLOCK_PARAMS = SL_BLOCK_GROUPS * SL_GROUP_PARAMS
 };
@@ -50,6 +57,19 @@ static inline uint64_t sl_group_codes(const sl_panel_layout *l, int64_t group) {
     return (uint64_t)(group / SL_BLOCK_GROUPS) * l->block_bytes + SL_BLOCK_PARAMS +
            (uint64_t)(group % SL_BLOCK_GROUPS) * l->group_bytes;
 }
+
+/* Planes of a8, as offsets in bytes. */
+typedef struct {
+    int64_t rows, groups; /* groups per row */
+    uint64_t scales, sums, halves, bytes;
+} sl_rows_layout;
+sl_rows_layout sl_rows_layout_of(const sl_type *type);
+
+/* Rows of f32, cols wide, coded as a8: scale = largest / 127, codes rounded to nearest even.  A
+ * group with a value that is not finite gets the scale NaN. */
+void sl_quantise_rows(const sl_type *type, const float *x, void *out);
+/* And back. */
+void sl_decode_rows(const sl_type *type, const void *rows, float *out);
 
 /* Decodes row `row` of the matrix (rows x cols, any float, panel or integer type) to cols floats.
  */

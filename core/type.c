@@ -51,9 +51,10 @@ int64_t sl_type_elements(const sl_type *type) {
 
 uint64_t sl_type_bytes(const sl_type *type) {
     const sl_dtype_info *info = &sl_dtype_infos[type->dtype];
-    if (info->kind != SL_KIND_PANEL) return (uint64_t)sl_type_elements(type) * info->bytes;
     const uint32_t rank = type->shape.rank;
+    if (info->bytes) return (uint64_t)sl_type_elements(type) * info->bytes;
     if (rank < 2) return 0;
+    if (info->kind == SL_KIND_ROWS) return sl_rows_layout_of(type).bytes;
     int64_t matrices = 1;
     for (uint32_t i = 0; i + 2 < rank; i++) matrices *= type->shape.dims[i];
     return (uint64_t)matrices *
@@ -67,7 +68,7 @@ sl_status sl_type_check(const sl_type *type, const char *what, sl_error *err) {
     if (type->shape.rank > SL_MAX_RANK)
         return sl_fail(err, SL_INVALID, "%s: rank %u, at most %d supported", what, type->shape.rank,
                        SL_MAX_RANK);
-    if (sl_dtype_infos[type->dtype].kind == SL_KIND_PANEL && type->shape.rank < 2)
+    if (sl_dtype_infos[type->dtype].bytes == 0 && type->shape.rank < 2)
         return sl_fail(err, SL_INVALID, "%s: %s needs at least two dims", what,
                        sl_dtype_infos[type->dtype].name);
     int64_t product = 1;

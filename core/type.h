@@ -10,11 +10,17 @@ typedef enum {
     SL_DTYPE_COUNT
 } sl_dtype;
 
-typedef enum { SL_KIND_FLOAT, SL_KIND_INT, SL_KIND_BOOL, SL_KIND_PANEL } sl_dtype_kind;
+typedef enum {
+    SL_KIND_FLOAT,
+    SL_KIND_INT,
+    SL_KIND_BOOL,
+    SL_KIND_PANEL,
+    SL_KIND_ROWS
+} sl_dtype_kind;
 typedef struct {
     const char *name;
     sl_dtype_kind kind;
-    uint32_t bytes; /* per element; 0 for panels */
+    uint32_t bytes; /* per element; 0 for panels and rows */
     const char *summary;
 } sl_dtype_info;
 extern const sl_dtype_info sl_dtype_infos[SL_DTYPE_COUNT];
@@ -40,7 +46,7 @@ sl_type sl_type_make(sl_dtype dtype, uint32_t rank, ...);
 bool sl_dims_equal(const sl_dims *a, const sl_dims *b);
 bool sl_type_equal(const sl_type *a, const sl_type *b);
 int64_t sl_type_elements(const sl_type *type); /* 1 for rank 0 */
-uint64_t sl_type_bytes(const sl_type *type);   /* panels include their padding */
+uint64_t sl_type_bytes(const sl_type *type);   /* panels and rows include their padding */
 /* Product of dims[from..rank). */
 int64_t sl_dims_tail(const sl_dims *dims, uint32_t from);
 /* Checks rank, positive dims and that the element count fits 2^48. */

@@ -54,10 +54,10 @@ static bool read_budget(const char *text, sl_model_options *how) {
 }
 
 const char *cli_compile_words(const cli_options *options, char text[CLI_COMPILE_TEXT]) {
-    (void)snprintf(text, CLI_COMPILE_TEXT, "%s%s%s%s", options->no_fusion ? "no-fusion," : "",
-                   options->no_reorder ? "no-reordering," : "",
-                   options->no_sharing ? "no-sharing," : "",
-                   options->schedule ? options->schedule : "");
+    (void)snprintf(
+        text, CLI_COMPILE_TEXT, "%s%s%s%s%s", options->exact ? "exact," : "",
+        options->no_fusion ? "no-fusion," : "", options->no_reorder ? "no-reordering," : "",
+        options->no_sharing ? "no-sharing," : "", options->schedule ? options->schedule : "");
     return text;
 }
 

@@ -8,7 +8,8 @@
  * out).  A dim is a number or a name; a name stands for one size wherever it appears; "2D" and
  * "W-1" are derived from one.  ".." in front stands for any leading dims, the same wherever it
  * appears.  An element type is a dtype's own name or a class: `number` (f32 or i32), `float`,
- * `plain` (anything but panels), `weight` (float or panel), `any`. */
+ * `plain` (whole elements: neither panels nor a8), `weight` (float or panel), `panels`, `rows`
+ * (f32 or a8), `any`. */
 #ifndef SL_COMPILER_OPS_CHECK_H
 #define SL_COMPILER_OPS_CHECK_H
 #include "compiler/ops/semantics.h"
@@ -20,6 +21,8 @@
 
 /* Checks the inputs against the signature and sets the results. */
 SL_CHECKED sl_status sl_match(const sl_infer_args *a, const char *signature, sl_error *err);
+/* The same; where the first input is a8, `weight` means `panels`. */
+SL_CHECKED sl_status sl_match_product(const sl_infer_args *a, const char *signature, sl_error *err);
 /* The same for the second input alone. */
 SL_CHECKED sl_status sl_match_second(const sl_infer_args *a, const char *signature, sl_error *err);
 
@@ -50,6 +53,9 @@ static inline int64_t sl_eval_last_dim(const sl_eval_args *a, uint32_t input) {
     const sl_dims *shape = &a->in[input].type.shape;
     return shape->rank ? shape->dims[shape->rank - 1] : 1;
 }
+
+/* What is left of rows of doubles after a8. */
+void sl_eval_quantise(double *x, int64_t rows, int64_t cols);
 
 double sl_sigmoid(double x);
 double sl_silu(double x);

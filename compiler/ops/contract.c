@@ -71,7 +71,7 @@ sl_status eval_embed(const sl_eval_args *a, sl_error *err) {
 }
 
 sl_status infer_linear(const sl_infer_args *a, sl_error *err) {
-    return sl_match(a, "x f32[T,K], w weight[N,K] -> f32[T,N]", err);
+    return sl_match_product(a, "x rows[T,K], w weight[N,K] -> f32[T,N]", err);
 }
 
 sl_status eval_linear(const sl_eval_args *a, sl_error *err) {

@@ -38,7 +38,8 @@ sl_status eval_rms_norm_mul(const sl_eval_args *a, sl_error *err) {
 }
 
 sl_status infer_linear_swiglu(const sl_infer_args *a, sl_error *err) {
-    return sl_match(a, "x f32[T,K], w_gate weight[N,K], w_up weight[N,K] -> f32[T,N]", err);
+    return sl_match_product(a, "x rows[T,K], w_gate weight[N,K], w_up weight[N,K] -> f32[T,N]",
+                            err);
 }
 
 sl_status eval_linear_swiglu(const sl_eval_args *a, sl_error *err) {
@@ -51,7 +52,8 @@ sl_status eval_linear_swiglu(const sl_eval_args *a, sl_error *err) {
 }
 
 sl_status infer_linear_pair(const sl_infer_args *a, sl_error *err) {
-    return sl_match(a, "x f32[T,K], wa weight[A,K], wb weight[B,K] -> f32[T,A], f32[T,B]", err);
+    return sl_match_product(a, "x rows[T,K], wa weight[A,K], wb weight[B,K] -> f32[T,A], f32[T,B]",
+                            err);
 }
 
 static sl_status eval_products(const sl_eval_args *a, int count, sl_error *err) {
@@ -66,10 +68,10 @@ sl_status eval_linear_pair(const sl_eval_args *a, sl_error *err) {
 }
 
 sl_status infer_linear_triple(const sl_infer_args *a, sl_error *err) {
-    return sl_match(a,
-                    "x f32[T,K], wa weight[A,K], wb weight[B,K], wc weight[C,K] "
-                    "-> f32[T,A], f32[T,B], f32[T,C]",
-                    err);
+    return sl_match_product(a,
+                            "x rows[T,K], wa weight[A,K], wb weight[B,K], wc weight[C,K] "
+                            "-> f32[T,A], f32[T,B], f32[T,C]",
+                            err);
 }
 
 sl_status eval_linear_triple(const sl_eval_args *a, sl_error *err) {
@@ -84,7 +86,7 @@ enum { ACTIVATIONS = sizeof activations / sizeof activations[0] };
 sl_status infer_linear_bias_act(const sl_infer_args *a, sl_error *err) {
     const sl_linear_bias_act_attrs *attrs = a->attrs;
     SL_TRY(sl_check_attr(a->label, "act", attrs->act, 0, ACTIVATIONS - 1, err));
-    return sl_match(a, "x f32[T,K], w weight[N,K], bias f32[N] -> f32[T,N]", err);
+    return sl_match_product(a, "x rows[T,K], w weight[N,K], bias f32[N] -> f32[T,N]", err);
 }
 
 sl_status eval_linear_bias_act(const sl_eval_args *a, sl_error *err) {

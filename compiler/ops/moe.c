@@ -86,7 +86,8 @@ sl_status eval_moe_group(const sl_eval_args *a, sl_error *err) {
 
 sl_status infer_moe_ffn(const sl_infer_args *a, sl_error *err) {
     const sl_moe_ffn_attrs *attrs = a->attrs;
-    SL_TRY(sl_match(a, "x f32[T,H], order i32[P], starts i32[L], experts weight[E,I,H]", err));
+    SL_TRY(sl_match_product(a, "x rows[T,H], order i32[P], starts i32[L], experts weight[E,I,H]",
+                            err));
     const int64_t rows = a->in[0].shape.dims[0], width = a->in[0].shape.dims[1];
     const int64_t experts = a->in[3].shape.dims[0];
     SL_TRY(sl_check_attr(a->label, "k", attrs->k, 1, experts, err));
@@ -107,6 +108,7 @@ typedef struct {
     const double *x, *order, *starts;
     double *out;
     int64_t hidden, width, experts, k;
+    bool quantised;
     double *row, *up_row, *inner; /* scratch: [max(hidden, width)] twice, [pairs, width] */
 } ffn;
 
@@ -132,6 +134,7 @@ static void run_expert(const ffn *f, const sl_expert_lease *lease, int64_t begin
                 sl_silu(dot(f->row, x, f->hidden)) * dot(f->up_row, x, f->hidden);
         }
     }
+    if (f->quantised) sl_eval_quantise(f->inner + begin * f->width, end - begin, f->width);
     for (int64_t n = 0; n < f->hidden; n++) {
         decode(&lease->down, n, f->row);
         for (int64_t p = begin; p < end; p++)
@@ -169,7 +172,8 @@ static sl_status ffn_of(const sl_eval_args *a, ffn *f, sl_error *err) {
                .hidden = sl_eval_dim(a, 0, 1),
                .width = sl_eval_dim(a, 3, 1),
                .experts = sl_eval_dim(a, 3, 0),
-               .k = ((const sl_moe_ffn_attrs *)a->attrs)->k};
+               .k = ((const sl_moe_ffn_attrs *)a->attrs)->k,
+               .quantised = a->in[0].type.dtype == SL_DTYPE_a8};
     const int64_t pairs = sl_eval_dim(a, 1, 0);
     SL_TRY(sl_eval_bounds(a, "order", f->order, pairs, pairs, err));
     SL_TRY(sl_eval_bounds(a, "starts", f->starts, f->experts + 1, pairs + 1, err));

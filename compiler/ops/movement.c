@@ -1,5 +1,6 @@
 /* movement.c - Ops that move elements without changing them. */
 #include "compiler/ops/check.h"
+#include "core/codec.h"
 #include <string.h>
 
 static sl_status infer_plain(const sl_infer_args *a, sl_error *err) {
@@ -27,8 +28,22 @@ static sl_status wrong_count(const sl_infer_args *a, const sl_dims *wanted, sl_e
                    sl_type_format(&target, shape, sizeof shape));
 }
 
+/* Rows of groups keep their bytes when no row has padding, before or after. */
+static sl_status check_groups(const sl_infer_args *a, const sl_dims *to, sl_error *err) {
+    const sl_dims *from = &a->in[0].shape;
+    if (from->rank && to->rank && from->dims[from->rank - 1] % SL_GROUP_COLS == 0 &&
+        to->dims[to->rank - 1] % SL_GROUP_COLS == 0)
+        return SL_OK;
+    return sl_fail(err, SL_INVALID,
+                   "%s: rows of a8 stay whole groups of %d: the last dims must be "
+                   "multiples of it",
+                   a->label, SL_GROUP_COLS);
+}
+
 sl_status infer_reshape(const sl_infer_args *a, sl_error *err) {
-    SL_TRY(infer_plain(a, err));
+    const bool rows = a->in[0].dtype == SL_DTYPE_a8;
+    SL_TRY(sl_match(a, rows ? "x a8[..]" : "x plain[..]", err));
+    a->out[0] = a->in[0];
     const sl_reshape_attrs *attrs = a->attrs;
     SL_TRY(sl_check_attr(a->label, "the rank of shape", attrs->shape.rank, 0, SL_MAX_RANK, err));
     sl_dims *out = &a->out[0].shape;
@@ -50,7 +65,7 @@ sl_status infer_reshape(const sl_infer_args *a, sl_error *err) {
         *open = elements / known;
     else if (open || known != elements)
         return wrong_count(a, &attrs->shape, err);
-    return SL_OK;
+    return rows ? check_groups(a, out, err) : SL_OK;
 }
 
 sl_status eval_reshape(const sl_eval_args *a, sl_error *err) {

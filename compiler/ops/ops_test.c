@@ -249,6 +249,7 @@ static void every_op_matches_its_fixtures(void **state) {
     uint32_t seen[SL_OP_COUNT] = {0};
     run_fixtures("tests/data/ops/fixtures.json", seen);
     run_fixtures("tests/data/ops/fused.json", seen);
+    run_fixtures("tests/data/ops/quantise.json", seen);
     for (int op = 0; op < SL_OP_COUNT; op++)
         if (seen[op] < 2) fail_msg("%s has %u fixtures", sl_op_info_of((sl_op)op)->name, seen[op]);
 }

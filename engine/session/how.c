@@ -36,18 +36,23 @@ static bool apply(const char *text, size_t bytes, sl_compile_how *out) {
             out->model = (sl_schedule_model)i;
             return true;
         }
+    if (is_word(text, bytes, "exact")) {
+        out->int8_activations = false;
+        return true;
+    }
     return bytes == 0;
 }
 
 sl_status sl_how_parse(const char *words, sl_compile_how *out, sl_error *err) {
-    *out = (sl_compile_how){0};
+    *out = (sl_compile_how){.int8_activations = true};
     while (words && *words) {
         const size_t bytes = strcspn(words, ",");
         if (!apply(words, bytes, out))
-            return sl_fail(err, SL_INVALID,
-                           "'%.*s' is no way to compile; there are no-fusion, no-reordering, "
-                           "no-sharing, no-in-place, two-submits, levels, groups, edges",
-                           bytes < 64 ? (int)bytes : 64, words);
+            return sl_fail(
+                err, SL_INVALID,
+                "'%.*s' is no way to compile; there are exact, no-fusion, no-reordering, "
+                "no-sharing, no-in-place, two-submits, levels, groups, edges",
+                bytes < 64 ? (int)bytes : 64, words);
         words += bytes + (words[bytes] == ',');
     }
     return SL_OK;

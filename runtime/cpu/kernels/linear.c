@@ -106,8 +106,12 @@ void SL_KERNEL(sl_linear_part_dense)(const sl_linear_job *job, int64_t begin, in
 
 /* ---- the choice by weight type ---- */
 
-sl_linear_product SL_KERNEL(sl_linear_product_of)(sl_dtype dtype) {
-    switch (dtype) {
+sl_linear_product SL_KERNEL(sl_linear_product_of)(sl_dtype x, sl_dtype w) {
+    if (x == SL_DTYPE_a8) {
+        const bool panel = sl_dtype_infos[w].kind == SL_KIND_PANEL;
+        return (sl_linear_product){panel ? SL_KERNEL(sl_linear_part_i8) : NULL, SL_PANEL_ROWS};
+    }
+    switch (w) {
     case SL_DTYPE_f32:
     case SL_DTYPE_f16:
     case SL_DTYPE_bf16:
@@ -122,41 +126,37 @@ sl_linear_product SL_KERNEL(sl_linear_product_of)(sl_dtype dtype) {
 }
 
 /* Of panels: the sums of every group, and rows padded to whole groups. */
-size_t SL_KERNEL(sl_linear_scratch)(int64_t tokens, int64_t cols) {
+size_t SL_KERNEL(sl_linear_scratch)(sl_dtype x, int64_t tokens, int64_t cols) {
+    if (x == SL_DTYPE_a8) return 0;
     const int64_t groups = parts_of(cols, SL_GROUP_COLS);
     return (size_t)(tokens * (groups * (1 + SL_GROUP_COLS) + PANEL_PAD)) * sizeof(float);
 }
 
 bool SL_KERNEL(sl_linear_whole)(const sl_linear_job *job, void *scratch) {
-    const sl_linear_product p = SL_KERNEL(sl_linear_product_of)(job->dtype);
+    const sl_linear_product p =
+        SL_KERNEL(sl_linear_product_of)(job->x ? SL_DTYPE_f32 : SL_DTYPE_a8, job->dtype);
     if (!p.run) return false;
     p.run(job, 0, parts_of(job->rows, p.rows), scratch);
     return true;
 }
 
-static sl_split split_linear(const sl_linear_args *a) {
+/* ---- linear: an item is a part ---- */
+
+SPLIT(linear) {
+    const sl_linear_args *a = args;
     const int64_t tokens = dim(&a->x.type, 0), cols = dim(&a->x.type, 1);
     const int64_t rows = dim(&a->w.type, 0);
-    const int64_t part = SL_KERNEL(sl_linear_product_of)(a->w.type.dtype).rows;
+    const int64_t part = SL_KERNEL(sl_linear_product_of)(a->x.type.dtype, a->w.type.dtype).rows;
     return (sl_split){parts_of(rows, part), grain_of(part * tokens * cols / 8),
-                      SL_KERNEL(sl_linear_scratch)(tokens, cols)};
+                      SL_KERNEL(sl_linear_scratch)(a->x.type.dtype, tokens, cols)};
 }
-
-#define LINEAR(TYPE, PART)                                                                         \
-    SPLIT(linear_##TYPE) {                                                                         \
-        return split_linear(args);                                                                 \
-    }                                                                                              \
-    RUN(linear_##TYPE) {                                                                           \
-        const sl_linear_args *a = args;                                                            \
-        const sl_linear_job job = sl_linear_job_of(&a->x, &a->w, &a->out);                         \
-        SL_KERNEL(sl_linear_part_##PART)(&job, begin, end, worker->scratch);                       \
-        return SL_OK;                                                                              \
-    }
-LINEAR(f32, dense)
-LINEAR(f16, dense)
-LINEAR(bf16, dense)
-LINEAR(q4, q4)
-LINEAR(q8, q8)
+RUN(linear) {
+    const sl_linear_args *a = args;
+    const sl_linear_job job = sl_linear_job_of(&a->x, &a->w, &a->out);
+    SL_KERNEL(sl_linear_product_of)
+    (a->x.type.dtype, a->w.type.dtype).run(&job, begin, end, worker->scratch);
+    return SL_OK;
+}
 
 /* ---- embed: an item is a row ---- */
 

@@ -7,9 +7,17 @@
 #include "core/codec.h"
 #include "runtime/cpu/kernel.h"
 
+/* Rows of a8 (core/codec.h): codes of a row are whole groups apart, the others one per group. */
 typedef struct {
-    const float *x; /* tokens rows, cols wide, x_stride apart */
+    const int8_t *codes;
+    const float *scales, *sums, *halves;
+    int64_t groups;
+} sl_rows8;
+
+typedef struct {
+    const float *x; /* tokens rows, cols wide, x_stride apart; NULL: they are in x8 */
     int64_t x_stride, tokens;
+    sl_rows8 x8;
     sl_dtype dtype;
     const void *weights; /* [rows, cols] */
     int64_t rows, cols;
@@ -22,23 +30,41 @@ typedef struct {
 enum { DENSE_ROWS = 4, PANEL_PAD = 16 };
 
 /* Scratch for any weight type. */
-size_t SL_KERNEL(sl_linear_scratch)(int64_t tokens, int64_t cols);
+size_t SL_KERNEL(sl_linear_scratch)(sl_dtype x, int64_t tokens, int64_t cols);
 /* Parts [begin, end) of the output. */
 typedef void sl_linear_fn(const sl_linear_job *job, int64_t begin, int64_t end, void *scratch);
 sl_linear_fn SL_KERNEL(sl_linear_part_dense);
 sl_linear_fn SL_KERNEL(sl_linear_part_q4);
 sl_linear_fn SL_KERNEL(sl_linear_part_q8);
-/* How products with a weight type are computed; run is NULL when no kernel has the type. */
+sl_linear_fn SL_KERNEL(sl_linear_part_i8); /* any panel type, rows of a8 */
+/* How products of rows (f32 or a8) with a weight type are computed; run is NULL when no kernel has
+ * the types. */
 typedef struct {
     sl_linear_fn *run;
     int64_t rows; /* of a part */
 } sl_linear_product;
-sl_linear_product SL_KERNEL(sl_linear_product_of)(sl_dtype dtype);
+sl_linear_product SL_KERNEL(sl_linear_product_of)(sl_dtype x, sl_dtype w);
+
+static inline sl_rows8 sl_rows8_of(const sl_cview *x) {
+    const sl_rows_layout l = sl_rows_layout_of(&x->type);
+    const char *base = x->data;
+    return (sl_rows8){(const int8_t *)base, (const float *)(const void *)(base + l.scales),
+                      (const float *)(const void *)(base + l.sums),
+                      (const float *)(const void *)(base + l.halves), l.groups};
+}
+/* Rows from `row` on. */
+static inline sl_rows8 sl_rows8_from(const sl_rows8 *x, int64_t row) {
+    const int64_t groups = row * x->groups;
+    return (sl_rows8){x->codes + groups * SL_GROUP_COLS, x->scales + groups, x->sums + groups,
+                      x->halves + groups, x->groups};
+}
 /* x w^T as one job, out f32[tokens, rows]. */
 static inline sl_linear_job sl_linear_job_of(const sl_cview *x, const sl_cview *w,
                                              const sl_view *out) {
     const int64_t rows = w->type.shape.dims[0], cols = x->type.shape.dims[1];
-    return (sl_linear_job){.x = x->data,
+    const bool coded = x->type.dtype == SL_DTYPE_a8;
+    return (sl_linear_job){.x = coded ? NULL : x->data,
+                           .x8 = coded ? sl_rows8_of(x) : (sl_rows8){0},
                            .x_stride = cols,
                            .tokens = x->type.shape.dims[0],
                            .dtype = w->type.dtype,

@@ -4,9 +4,10 @@
 #include "runtime/cpu/kernels/kernels.h"
 #include "runtime/cpu/kernels/linear.h"
 #include "runtime/cpu/kernels/pointwise.h"
+#include "runtime/cpu/kernels/rows.h"
 
-static sl_linear_product product_of(const sl_cview *w) {
-    return SL_KERNEL(sl_linear_product_of)(w->type.dtype);
+static sl_linear_product product_of(const sl_cview *x, const sl_cview *w) {
+    return SL_KERNEL(sl_linear_product_of)(x->type.dtype, w->type.dtype);
 }
 
 /* ---- pair and triple: an item is a part of one of the products, in order ---- */
@@ -21,17 +22,17 @@ static sl_split split_products(const products *p) {
     const int64_t tokens = dim(&p->x->type, 0), cols = dim(&p->x->type, 1);
     int64_t items = 0, rows = 0;
     for (int i = 0; i < p->count; i++) {
-        items += parts_of(dim(&p->weights[i].type, 0), product_of(&p->weights[i]).rows);
+        items += parts_of(dim(&p->weights[i].type, 0), product_of(p->x, &p->weights[i]).rows);
         rows += dim(&p->weights[i].type, 0);
     }
     return (sl_split){items, grain_of(rows * tokens * cols / 8 / items),
-                      SL_KERNEL(sl_linear_scratch)(tokens, cols)};
+                      SL_KERNEL(sl_linear_scratch)(p->x->type.dtype, tokens, cols)};
 }
 
 static void run_products(const products *p, int64_t begin, int64_t end, void *scratch) {
     int64_t before = 0; /* items of the products so far */
     for (int i = 0; i < p->count; i++) {
-        const sl_linear_product how = product_of(&p->weights[i]);
+        const sl_linear_product how = product_of(p->x, &p->weights[i]);
         const sl_linear_job job = sl_linear_job_of(p->x, &p->weights[i], &p->outs[i]);
         const int64_t parts = parts_of(job.rows, how.rows);
         const int64_t first = begin > before ? begin - before : 0;
@@ -58,47 +59,83 @@ static void run_products(const products *p, int64_t begin, int64_t end, void *sc
 PRODUCTS(linear_pair, 2)
 PRODUCTS(linear_triple, 3)
 
-/* ---- linear_swiglu: an item is SL_PANEL_ROWS outputs, whatever the types ---- */
+/* ---- linear_swiglu, quantised or not: an item is a group of outputs, whatever the types ---- */
 
-/* So many items are worked on at once: the gate's product where the result goes, the other one in
- * scratch. */
-enum { SWIGLU_ITEMS = 16, SWIGLU_ROWS = SWIGLU_ITEMS * SL_PANEL_ROWS };
+/* So many outputs are worked on at once, both products in scratch: long runs of each matrix, for
+ * the sake of memory. */
+enum { SWIGLU_GROUPS = 8, SWIGLU_ROWS = SWIGLU_GROUPS * SL_GROUP_COLS };
+
+typedef struct {
+    const sl_cview *x, *weights; /* gate, then up */
+    int64_t tokens, outputs;
+} swiglu;
+
+static swiglu swiglu_of(const sl_cview *x, const sl_cview *weights) {
+    return (swiglu){x, weights, dim(&x->type, 0), dim(&weights->type, 0)};
+}
+
+static sl_split split_swiglu(const swiglu *s) {
+    const int64_t cols = dim(&s->x->type, 1);
+    return (sl_split){parts_of(s->outputs, SL_GROUP_COLS),
+                      grain_of(2 * SL_GROUP_COLS * s->tokens * cols / 8),
+                      (size_t)(2 * s->tokens * SWIGLU_ROWS) * sizeof(float) +
+                          SL_KERNEL(sl_linear_scratch)(s->x->type.dtype, s->tokens, cols)};
+}
+
+/* Outputs [first, last), at most SWIGLU_ROWS, to scratch: rows of SWIGLU_ROWS, one per token. */
+static float *run_swiglu(const swiglu *s, int64_t first, int64_t last, float *scratch) {
+    float *out[2] = {scratch, scratch + s->tokens * SWIGLU_ROWS};
+    for (int i = 0; i < 2; i++) {
+        const sl_linear_product how = product_of(s->x, &s->weights[i]);
+        sl_linear_job job = sl_linear_job_of(s->x, &s->weights[i], &(sl_view){.data = out[i]});
+        job.out_stride = SWIGLU_ROWS;
+        job.first = first;
+        how.run(&job, first / how.rows, parts_of(last, how.rows),
+                scratch + 2 * s->tokens * SWIGLU_ROWS);
+    }
+    for (int64_t t = 0; t < s->tokens; t++) {
+        float *gate = out[0] + t * SWIGLU_ROWS;
+        const float *up = out[1] + t * SWIGLU_ROWS;
+        FOR_VECTORS(i, n, last - first,
+                    vstore_n(gate + i, apply_swiglu(vload_n(gate + i, n), vload_n(up + i, n)), n););
+    }
+    return out[0];
+}
 
 SPLIT(linear_swiglu) {
     const sl_linear_swiglu_args *a = args;
-    const int64_t tokens = dim(&a->x.type, 0), cols = dim(&a->x.type, 1);
-    return (sl_split){parts_of(dim(&a->out.type, 1), SL_PANEL_ROWS),
-                      grain_of(2 * SL_PANEL_ROWS * tokens * cols / 8),
-                      (size_t)(tokens * SWIGLU_ROWS) * sizeof(float) +
-                          SL_KERNEL(sl_linear_scratch)(tokens, cols)};
+    const swiglu s = swiglu_of(&a->x, &a->w_gate);
+    return split_swiglu(&s);
 }
-
-/* Outputs [first, last) of a product; first is that of an item. */
-static void run_rows(const sl_linear_job *job, const sl_cview *w, int64_t first, int64_t last,
-                     void *scratch) {
-    const sl_linear_product how = product_of(w);
-    how.run(job, first / how.rows, parts_of(last, how.rows), scratch);
-}
-
 RUN(linear_swiglu) {
     const sl_linear_swiglu_args *a = args;
-    const sl_linear_job gate = sl_linear_job_of(&a->x, &a->w_gate, &a->out);
-    sl_linear_job up = sl_linear_job_of(&a->x, &a->w_up, &a->out);
-    up.out = worker->scratch;
-    up.out_stride = SWIGLU_ROWS;
-    void *scratch = up.out + up.tokens * SWIGLU_ROWS;
-    const int64_t end_row = least(end * SL_PANEL_ROWS, gate.rows);
-    for (up.first = begin * SL_PANEL_ROWS; up.first < end_row; up.first += SWIGLU_ROWS) {
-        const int64_t last = least(up.first + SWIGLU_ROWS, end_row);
-        run_rows(&gate, &a->w_gate, up.first, last, scratch);
-        run_rows(&up, &a->w_up, up.first, last, scratch);
-        for (int64_t t = 0; t < gate.tokens; t++) {
-            float *out = gate.out + t * gate.out_stride + up.first;
-            const float *other = up.out + t * SWIGLU_ROWS;
-            FOR_VECTORS(
-                i, n, last - up.first,
-                vstore_n(out + i, apply_swiglu(vload_n(out + i, n), vload_n(other + i, n)), n););
-        }
+    const swiglu s = swiglu_of(&a->x, &a->w_gate);
+    const int64_t end_row = least(end * SL_GROUP_COLS, s.outputs);
+    for (int64_t first = begin * SL_GROUP_COLS; first < end_row; first += SWIGLU_ROWS) {
+        const int64_t last = least(first + SWIGLU_ROWS, end_row);
+        const float *y = run_swiglu(&s, first, last, worker->scratch);
+        for (int64_t t = 0; t < s.tokens; t++)
+            memcpy((float *)a->out.data + t * s.outputs + first, y + t * SWIGLU_ROWS,
+                   (size_t)(last - first) * sizeof *y);
+    }
+    return SL_OK;
+}
+
+SPLIT(linear_swiglu_quantise) {
+    const sl_linear_swiglu_quantise_args *a = args;
+    const swiglu s = swiglu_of(&a->x, &a->w_gate);
+    return split_swiglu(&s);
+}
+RUN(linear_swiglu_quantise) {
+    const sl_linear_swiglu_quantise_args *a = args;
+    const swiglu s = swiglu_of(&a->x, &a->w_gate);
+    const rows8_out codes = rows8_made(&a->codes);
+    for (int64_t first = begin; first < end; first += SWIGLU_GROUPS) {
+        const int64_t last = least(first + SWIGLU_GROUPS, end);
+        const float *y = run_swiglu(&s, first * SL_GROUP_COLS,
+                                    least(last * SL_GROUP_COLS, s.outputs), worker->scratch);
+        for (int64_t t = 0; t < s.tokens; t++)
+            rows8_groups(y + t * SWIGLU_ROWS, s.outputs, &codes, t, first, last);
     }
     return SL_OK;
 }
@@ -146,7 +183,7 @@ static void finish(float *out, const float *bias, int64_t count, uint32_t act) {
 
 RUN(linear_bias_act) {
     const sl_linear_bias_act_args *a = args;
-    const sl_linear_product how = product_of(&a->w);
+    const sl_linear_product how = product_of(&a->x, &a->w);
     const sl_linear_job job = sl_linear_job_of(&a->x, &a->w, &a->out);
     how.run(&job, begin, end, worker->scratch);
     const int64_t first = begin * how.rows, last = least(end * how.rows, job.rows);

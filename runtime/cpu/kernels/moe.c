@@ -2,6 +2,7 @@
 #include "runtime/cpu/kernels/kernels.h"
 #include "runtime/cpu/kernels/linear.h"
 #include "runtime/cpu/kernels/pointwise.h"
+#include "runtime/cpu/kernels/rows.h"
 
 /* ---- route: an item is a row ---- */
 
@@ -92,42 +93,73 @@ RUN(moe_group) {
 
 /* ---- moe_ffn: an item is whichever expert arrives next ---- */
 
-enum { BLOCK_ROWS = 32 };
+enum { BLOCK_ROWS = 64 };
 
-/* The rows of one expert are worked on in blocks: x (and then the result), gate and up. */
+/* The rows of one expert are worked on in blocks: x, gate and up, what goes into down, the result.
+ * Rows that are a8 are gathered as they are, and so is what goes into down. */
 typedef struct {
     const sl_moe_ffn_args *args;
     int64_t hidden, width;
+    bool coded;
     float *x, *gate, *up;
+    rows8_out x8, mid8;
     void *scratch; /* of linear */
 } ffn;
 
-SPLIT(moe_ffn) {
-    const sl_moe_ffn_args *a = args;
-    const int64_t rows = least(BLOCK_ROWS, dim(&a->order.type, 0));
-    const int64_t width = dim(&a->experts.type, 1), hidden = dim(&a->experts.type, 2);
-    return (sl_split){dim(&a->experts.type, 0), 1,
-                      (size_t)(rows * (hidden + 2 * width)) * sizeof(float) +
-                          SL_KERNEL(sl_linear_scratch)(rows, hidden > width ? hidden : width)};
+static int64_t block_rows(const sl_moe_ffn_args *a) {
+    return least(BLOCK_ROWS, dim(&a->order.type, 0));
+}
+static sl_rows_layout block_layout(int64_t rows, int64_t cols) {
+    const sl_type type = {SL_DTYPE_a8, {2, {rows, cols}}};
+    return sl_rows_layout_of(&type);
+}
+static uint64_t coded_bytes(const sl_moe_ffn_args *a) {
+    if (a->x.type.dtype != SL_DTYPE_a8) return 0;
+    return block_layout(block_rows(a), dim(&a->experts.type, 2)).bytes +
+           block_layout(block_rows(a), dim(&a->experts.type, 1)).bytes;
 }
 
-static ffn ffn_of(const sl_moe_ffn_args *a, float *scratch) {
-    const int64_t rows = least(BLOCK_ROWS, dim(&a->order.type, 0));
+SPLIT(moe_ffn) {
+    const sl_moe_ffn_args *a = args;
+    const int64_t rows = block_rows(a);
+    const int64_t width = dim(&a->experts.type, 1), hidden = dim(&a->experts.type, 2);
+    return (sl_split){
+        dim(&a->experts.type, 0), 1,
+        coded_bytes(a) + (size_t)(rows * (hidden + 2 * width)) * sizeof(float) +
+            SL_KERNEL(sl_linear_scratch)(a->x.type.dtype, rows, hidden > width ? hidden : width)};
+}
+
+static ffn ffn_of(const sl_moe_ffn_args *a, char *scratch) {
+    const int64_t rows = block_rows(a);
     ffn f = {.args = a,
              .width = dim(&a->experts.type, 1),
              .hidden = dim(&a->experts.type, 2),
-             .x = scratch};
+             .coded = a->x.type.dtype == SL_DTYPE_a8};
+    if (f.coded) {
+        const sl_rows_layout x = block_layout(rows, f.hidden), mid = block_layout(rows, f.width);
+        f.x8 = rows8_at(scratch, &x);
+        f.mid8 = rows8_at(scratch + x.bytes, &mid);
+    }
+    f.x = (float *)(void *)(scratch + coded_bytes(a));
     f.gate = f.x + rows * f.hidden;
     f.up = f.gate + rows * f.width;
     f.scratch = f.up + rows * f.width;
     return f;
 }
 
-SL_CHECKED static sl_status multiply(const ffn *f, const sl_cview *w, const float *x, float *out,
-                                     int64_t rows, sl_error *err) {
-    const sl_linear_job job = {.x = x,
+/* Rows of f32, or of a8 where x is NULL. */
+typedef struct {
+    const float *x;
+    sl_rows8 x8;
+    int64_t count;
+} ffn_rows;
+
+SL_CHECKED static sl_status multiply(const ffn *f, const sl_cview *w, const ffn_rows *rows,
+                                     float *out, sl_error *err) {
+    const sl_linear_job job = {.x = rows->x,
                                .x_stride = dim(&w->type, 1),
-                               .tokens = rows,
+                               .x8 = rows->x8,
+                               .tokens = rows->count,
                                .dtype = w->type.dtype,
                                .weights = w->data,
                                .rows = dim(&w->type, 0),
@@ -139,24 +171,57 @@ SL_CHECKED static sl_status multiply(const ffn *f, const sl_cview *w, const floa
                    sl_dtype_infos[w->type.dtype].name);
 }
 
-/* `rows` pairs, at most BLOCK_ROWS, through one expert. */
-SL_CHECKED static sl_status run_block(const ffn *f, const sl_expert_lease *lease,
-                                      const int32_t *pairs, int64_t rows, sl_error *err) {
-    const sl_moe_ffn_args *a = f->args;
-    const size_t row_bytes = (size_t)f->hidden * sizeof(float);
-    for (int64_t i = 0; i < rows; i++) {
-        SL_TRY(check_index(pairs[i], dim(&a->order.type, 0), "moe_ffn: pair", i, err));
-        const int64_t token = pairs[i] / a->attrs.k;
-        memcpy(f->x + i * f->hidden, (const float *)a->x.data + token * f->hidden, row_bytes);
+/* Row i of the block is row `token` of x. */
+static void gather_row(const ffn *f, const sl_rows8 *x8, int64_t token, int64_t i) {
+    const int64_t groups = f->x8.groups, from = token * groups, to = i * groups;
+    const size_t plane = (size_t)groups * sizeof(float);
+    if (!f->coded) {
+        memcpy(f->x + i * f->hidden, (const float *)f->args->x.data + token * f->hidden,
+               (size_t)f->hidden * sizeof(float));
+        return;
     }
-    SL_TRY(multiply(f, &lease->gate, f->x, f->gate, rows, err));
-    SL_TRY(multiply(f, &lease->up, f->x, f->up, rows, err));
+    memcpy(f->x8.codes + to * SL_GROUP_COLS, x8->codes + from * SL_GROUP_COLS,
+           (size_t)groups * SL_GROUP_COLS);
+    memcpy(f->x8.scales + to, x8->scales + from, plane);
+    memcpy(f->x8.sums + to, x8->sums + from, plane);
+    memcpy(f->x8.halves + to, x8->halves + from, plane);
+}
+
+SL_CHECKED static sl_status gather(const ffn *f, const int32_t *pairs, ffn_rows *rows,
+                                   sl_error *err) {
+    const sl_moe_ffn_args *a = f->args;
+    const sl_rows8 x8 = f->coded ? sl_rows8_of(&a->x) : (sl_rows8){0};
+    for (int64_t i = 0; i < rows->count; i++) {
+        SL_TRY(check_index(pairs[i], dim(&a->order.type, 0), "moe_ffn: pair", i, err));
+        gather_row(f, &x8, pairs[i] / a->attrs.k, i);
+    }
+    rows->x = f->coded ? NULL : f->x;
+    if (f->coded) rows->x8 = rows8_read(&f->x8);
+    return SL_OK;
+}
+
+/* gate = silu(gate) * up, and as a8 where x is. */
+static ffn_rows activate(const ffn *f, int64_t rows) {
     FOR_VECTORS(
         i, n, rows * f->width,
         vstore_n(f->gate + i, apply_swiglu(vload_n(f->gate + i, n), vload_n(f->up + i, n)), n););
-    SL_TRY(multiply(f, &lease->down, f->gate, f->x, rows, err));
-    for (int64_t i = 0; i < rows; i++)
-        memcpy((float *)a->out.data + pairs[i] * f->hidden, f->x + i * f->hidden, row_bytes);
+    if (!f->coded) return (ffn_rows){.x = f->gate, .count = rows};
+    for (int64_t i = 0; i < rows; i++) rows8_row(f->gate + i * f->width, f->width, &f->mid8, i);
+    return (ffn_rows){.x8 = rows8_read(&f->mid8), .count = rows};
+}
+
+/* `count` pairs, at most BLOCK_ROWS, through one expert. */
+SL_CHECKED static sl_status run_block(const ffn *f, const sl_expert_lease *lease,
+                                      const int32_t *pairs, int64_t count, sl_error *err) {
+    ffn_rows rows = {.count = count};
+    SL_TRY(gather(f, pairs, &rows, err));
+    SL_TRY(multiply(f, &lease->gate, &rows, f->gate, err));
+    SL_TRY(multiply(f, &lease->up, &rows, f->up, err));
+    const ffn_rows mid = activate(f, count);
+    SL_TRY(multiply(f, &lease->down, &mid, f->x, err));
+    for (int64_t i = 0; i < count; i++)
+        memcpy((float *)f->args->out.data + pairs[i] * f->hidden, f->x + i * f->hidden,
+               (size_t)f->hidden * sizeof(float));
     return SL_OK;
 }
 

@@ -63,17 +63,10 @@ SPLIT(gated_rms_norm) {
 RUN(gated_rms_norm) {
     const sl_gated_rms_norm_args *a = args;
     const int64_t n = last_dim(&a->x.type);
-    const float *gain = a->gain.data;
-    for (int64_t row = begin; row < end; row++) {
-        const float *x = (const float *)a->x.data + row * n;
-        const float *z = (const float *)a->z.data + row * n;
-        float *out = (float *)a->out.data + row * n;
-        const vf inverse = vsplat(inverse_rms(x, n, a->attrs.eps));
-        FOR_VECTORS(i, count, n, {
-            const vf normed = vload_n(x + i, count) * inverse * vload_n(gain + i, count);
-            vstore_n(out + i, normed * vsilu(vload_n(z + i, count)), count);
-        });
-    }
+    const rms_norm norm = {.gain = a->gain.data, .n = n, .eps = a->attrs.eps};
+    for (int64_t at = begin * n; at < end * n; at += n)
+        gated_rms_norm_row(&norm, (const float *)a->x.data + at, (const float *)a->z.data + at,
+                           (float *)a->out.data + at);
     return SL_OK;
 }
 

@@ -20,6 +20,15 @@ INLINE vf rms_normed(const rms_norm *norm, const float *x, vf inverse, int64_t i
     return vload_n(x + i, count) * inverse * factor;
 }
 
+/* x / rms(x) * gain * silu(z). */
+INLINE void gated_rms_norm_row(const rms_norm *norm, const float *x, const float *z, float *out) {
+    const vf inverse = vsplat(inverse_rms(x, norm->n, norm->eps));
+    FOR_VECTORS(i, count, norm->n, {
+        const vf normed = vload_n(x + i, count) * inverse * vload_n(norm->gain + i, count);
+        vstore_n(out + i, normed * vsilu(vload_n(z + i, count)), count);
+    });
+}
+
 INLINE void rms_norm_row(const rms_norm *norm, const float *x, float *out) {
     const vf inverse = vsplat(inverse_rms(x, norm->n, norm->eps));
     FOR_VECTORS(i, count, norm->n,

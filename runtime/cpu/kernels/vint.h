@@ -12,6 +12,25 @@
 #ifndef SL_RUNTIME_CPU_VINT_H
 #define SL_RUNTIME_CPU_VINT_H
 #include "runtime/cpu/kernels/vec.h"
+#include <math.h>
+
+/* To the nearest integer, of two equally near the even one; |x| < 2^31.  No compiler joins this
+ * with the product before it. */
+INLINE vi vround_i32(vf x) {
+#if defined(__AVX512F__)
+    return (vi)_mm512_cvtps_epi32((__m512)x);
+#elif defined(__AVX2__)
+    return (vi)_mm256_cvtps_epi32((__m256)x);
+#elif defined(__SSE2__)
+    return (vi)_mm_cvtps_epi32((__m128)x);
+#elif defined(__aarch64__)
+    return (vi)vcvtnq_s32_f32((float32x4_t)x);
+#else
+    vi out;
+    for (int i = 0; i < LANES; i++) out[i] = (int32_t)nearbyintf(x[i]);
+    return out;
+#endif
+}
 
 INLINE vu vsplat_u32(uint32_t x) {
     return (vu){0} + x;

@@ -5,6 +5,7 @@
 #ifndef SL_RUNTIME_CPU_VMATH_H
 #define SL_RUNTIME_CPU_VMATH_H
 #include "runtime/cpu/kernels/vec.h"
+#include <float.h>
 #include <math.h>
 
 /* e to the x, within 1 ulp of the true value.
