@@ -7,11 +7,18 @@
 #include "compiler/passes/passes.h"
 #include "core/codec.h"
 
+/* What is known of an old value, and what becomes of it. */
+typedef struct {
+    bool exact;     /* a product that gives it keeps f32 rows */
+    bool as_rows;   /* some product takes it as a8 */
+    bool as_floats; /* something takes it as it is */
+    sl_value now;   /* in the new graph */
+    sl_value rows;  /* in the new graph, as a8; 0 when there are none */
+} fate;
+
 typedef struct {
     sl_graph *graph;
-    sl_value *now;   /* [old value]: what it is in the new graph */
-    sl_value *coded; /* [old value]: its rows as a8 in the new graph; 0 when not made yet */
-    bool *exact;     /* [old value]: a product that gives it keeps f32 */
+    fate *fates; /* [old value] */
 } rebuild;
 
 static bool is_steering(sl_op op) {
@@ -19,71 +26,101 @@ static bool is_steering(sl_op op) {
 }
 
 /* Marks outputs and the operands of steering ops; of the shared expert's mix only the gate. */
-static void mark_exact(const sl_graph *graph, bool *exact) {
+static void mark_exact(const rebuild *b) {
+    const sl_graph *graph = b->graph;
     for (uint32_t n = 0; n < graph->node_count; n++) {
         const sl_node *node = &graph->nodes[n];
         if (!is_steering(node->op)) continue;
         const uint32_t first = node->op == SL_OP_shared_combine ? 2 : 0;
         for (uint32_t i = first; i < sl_op_info_of(node->op)->input_count; i++)
-            exact[node->inputs[i].v] = true;
+            b->fates[node->inputs[i].v].exact = true;
     }
-    for (uint32_t o = 0; o < graph->output_count; o++) exact[graph->outputs[o].value.v] = true;
+    for (uint32_t o = 0; o < graph->output_count; o++) {
+        fate *output = &b->fates[graph->outputs[o].value.v];
+        output->exact = output->as_floats = true;
+    }
 }
 
-/* Which input of the node is a panel matrix that its first input is multiplied with; 0: none. */
-static uint32_t panels_of(const rebuild *b, const sl_node *node) {
+/* Whether the node multiplies its first input with panels, and may do so in 8 bits. */
+static bool takes_rows(const rebuild *b, const sl_node *node) {
     const uint32_t input = node->op == SL_OP_linear ? 1 : node->op == SL_OP_moe_ffn ? 3 : 0;
-    if (!input || b->exact[node->outputs[0].v]) return 0;
+    if (!input || b->fates[node->outputs[0].v].exact) return false;
     const sl_type *x = &b->graph->values[node->inputs[0].v].type;
     const sl_type *w = &b->graph->values[node->inputs[input].v].type;
-    return x->dtype == SL_DTYPE_f32 && sl_dtype_infos[w->dtype].kind == SL_KIND_PANEL ? input : 0;
+    return x->dtype == SL_DTYPE_f32 && sl_dtype_infos[w->dtype].kind == SL_KIND_PANEL;
 }
 
-static bool whole_groups(const sl_type *type) {
-    return type->shape.rank && type->shape.dims[type->shape.rank - 1] % SL_GROUP_COLS == 0;
-}
-
-/* The rows of old value x as a8.  Those of a reshape are made before it, where a fusion can see
- * what made them. */
-static sl_value coded_rows(rebuild *b, const sl_node *nodes, sl_value x) {
-    if (b->coded[x.v].v) return b->coded[x.v];
-    const sl_value_info info = b->graph->values[x.v];
-    const sl_node *maker = info.kind == SL_VALUE_RESULT ? &nodes[info.node] : NULL;
-    const sl_quantise_attrs none = {0};
-    if (maker && maker->op == SL_OP_reshape && whole_groups(&info.type) &&
-        whole_groups(&b->graph->values[maker->inputs[0].v].type)) {
-        const sl_value before = coded_rows(b, nodes, maker->inputs[0]);
-        sl_graph_append(b->graph, SL_OP_reshape, &before, maker->attrs, &b->coded[x.v]);
-    } else {
-        sl_graph_append(b->graph, SL_OP_quantise, &b->now[x.v], &none, &b->coded[x.v]);
+/* A reshape that rows of a8 pass unchanged: they are made before it, where a fusion can see what
+ * made them. */
+static bool passes_rows(const rebuild *b, const sl_node *node) {
+    if (node->op != SL_OP_reshape) return false;
+    const sl_value ends[2] = {node->inputs[0], node->outputs[0]};
+    for (int i = 0; i < 2; i++) {
+        const sl_type *type = &b->graph->values[ends[i].v].type;
+        if (!type->shape.rank || type->shape.dims[type->shape.rank - 1] % SL_GROUP_COLS)
+            return false;
     }
-    return b->coded[x.v];
+    return true;
 }
 
-static void append_node(rebuild *b, const sl_node *nodes, uint32_t n) {
-    const sl_node *node = &nodes[n];
+/* From the last node back, so that a reshape knows who uses its result. */
+static void mark_uses(const rebuild *b) {
+    for (uint32_t n = b->graph->node_count; n-- > 0;) {
+        const sl_node *node = &b->graph->nodes[n];
+        const fate *result = &b->fates[node->outputs[0].v];
+        const bool rows = takes_rows(b, node) || (passes_rows(b, node) && result->as_rows);
+        const bool floats = !takes_rows(b, node) && (!passes_rows(b, node) || result->as_floats);
+        b->fates[node->inputs[0].v].as_rows |= rows;
+        b->fates[node->inputs[0].v].as_floats |= floats;
+        for (uint32_t i = 1; i < sl_op_info_of(node->op)->input_count; i++)
+            b->fates[node->inputs[i].v].as_floats = true;
+    }
+}
+
+/* The value as a8, made now unless it has been. */
+static sl_value rows_of(rebuild *b, sl_value x) {
+    fate *f = &b->fates[x.v];
+    const sl_quantise_attrs none = {0};
+    if (!f->rows.v) sl_graph_append(b->graph, SL_OP_quantise, &f->now, &none, &f->rows);
+    return f->rows;
+}
+
+static void append_node(rebuild *b, const sl_node *node) {
     const sl_op_info *info = sl_op_info_of(node->op);
     sl_value inputs[SL_MAX_INPUTS], outputs[SL_MAX_OUTPUTS];
-    for (uint32_t i = 0; i < info->input_count; i++) inputs[i] = b->now[node->inputs[i].v];
-    const uint32_t first = b->graph->node_count;
-    if (panels_of(b, node)) inputs[0] = coded_rows(b, nodes, node->inputs[0]);
+    fate *result = &b->fates[node->outputs[0].v];
+    const bool passes = passes_rows(b, node) && result->as_rows;
+    if (passes) {
+        inputs[0] = rows_of(b, node->inputs[0]);
+        sl_graph_append(b->graph, node->op, inputs, node->attrs, &result->rows);
+        if (!result->as_floats) return;
+    }
+    for (uint32_t i = 0; i < info->input_count; i++) inputs[i] = b->fates[node->inputs[i].v].now;
+    if (takes_rows(b, node)) inputs[0] = rows_of(b, node->inputs[0]);
     sl_graph_append(b->graph, node->op, inputs, node->attrs, outputs);
-    for (uint32_t i = first; i < b->graph->node_count; i++) b->graph->nodes[i].label = node->label;
-    for (uint32_t o = 0; o < info->output_count; o++) b->now[node->outputs[o].v] = outputs[o];
+    for (uint32_t o = 0; o < info->output_count; o++) {
+        b->fates[node->outputs[o].v].now = outputs[o];
+        if (b->fates[node->outputs[o].v].as_rows) (void)rows_of(b, node->outputs[o]);
+    }
 }
 
 static sl_status rebuild_graph(rebuild *b, sl_error *err) {
     sl_graph *graph = b->graph;
     const sl_node *nodes = graph->nodes;
     const uint32_t count = graph->node_count;
-    mark_exact(graph, b->exact);
-    for (uint32_t v = 0; v <= graph->value_count; v++) b->now[v] = (sl_value){v};
+    for (uint32_t v = 0; v <= graph->value_count; v++) b->fates[v].now = (sl_value){v};
+    mark_exact(b);
+    mark_uses(b);
     graph->nodes = NULL;
     graph->node_count = graph->node_capacity = 0;
-    for (uint32_t n = 0; n < count; n++) append_node(b, nodes, n);
+    for (uint32_t n = 0; n < count; n++) {
+        const uint32_t first = graph->node_count;
+        append_node(b, &nodes[n]);
+        for (uint32_t i = first; i < graph->node_count; i++) graph->nodes[i].label = nodes[n].label;
+    }
     SL_TRY(sl_graph_check(graph, err));
     for (uint32_t o = 0; o < graph->output_count; o++)
-        graph->outputs[o].value = b->now[graph->outputs[o].value.v];
+        graph->outputs[o].value = b->fates[graph->outputs[o].value.v].now;
     return sl_graph_compact(graph, err);
 }
 
@@ -91,13 +128,9 @@ sl_status sl_quantise_activations(sl_graph *graph, sl_error *err) {
     const size_t count = (size_t)graph->value_count + 1;
     sl_arena scratch;
     sl_arena_init(&scratch, graph->arena.allocator);
-    rebuild b = {.graph = graph,
-                 .now = SL_ARENA_NEW_ARRAY(&scratch, sl_value, count),
-                 .coded = SL_ARENA_NEW_ARRAY(&scratch, sl_value, count),
-                 .exact = SL_ARENA_NEW_ARRAY(&scratch, bool, count)};
-    const sl_status status = b.now && b.coded && b.exact
-                                 ? rebuild_graph(&b, err)
-                                 : sl_no_memory(err, "quantising activations", count);
+    rebuild b = {.graph = graph, .fates = SL_ARENA_NEW_ARRAY(&scratch, fate, count)};
+    const sl_status status =
+        b.fates ? rebuild_graph(&b, err) : sl_no_memory(err, "quantising activations", count);
     sl_arena_deinit(&scratch);
     return status;
 }
