@@ -117,8 +117,7 @@ static sl_status prepare(sl_evaluator *evaluator, sl_error *err) {
         if (!bound && info->use_count)
             return sl_fail(err, SL_INVALID, "evaluate: '%s' is not bound", info->name);
         if (tensor->coded && tensor->data)
-            sl_decode_f64(tensor->type.dtype, tensor->coded, sl_type_elements(&tensor->type),
-                          tensor->data);
+            sl_decode_tensor(&tensor->type, tensor->coded, tensor->data);
     }
     return SL_OK;
 }

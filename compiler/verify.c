@@ -36,9 +36,6 @@ static sl_status check_declared(const verifier *v, uint32_t id) {
         if (name && strcmp(name, info->name) == 0)
             return FAIL(v, "the name '%s' is declared twice", name);
     }
-    if (sl_dtype_infos[info->type.dtype].kind == SL_KIND_ROWS)
-        return FAIL(v, "%%%s is %s, which only ops make", info->name,
-                    sl_dtype_infos[info->type.dtype].name);
     const uint32_t root = info->kind == SL_VALUE_STATE ? id : 0;
     if (info->root.v != root)
         return FAIL(v, "%%%s: its root is %u, must be %u", info->name, info->root.v, root);
@@ -147,9 +144,6 @@ static sl_status check_output(const verifier *v, uint32_t index) {
         if (strcmp(v->graph->outputs[i].name, output->name) == 0)
             return FAIL(v, "two outputs are called '%s'", output->name);
     const sl_value_info *info = sl_graph_value(v->graph, output->value);
-    if (info && sl_dtype_infos[info->type.dtype].kind == SL_KIND_ROWS)
-        return FAIL(v, "output '%s' is %s, which only ops read", output->name,
-                    sl_dtype_infos[info->type.dtype].name);
     if (!info || info->kind == SL_VALUE_EXPERTS)
         return FAIL(v, "output '%s' is no tensor of this graph", output->name);
     if (info->root.v && v->current[info->root.v] != output->value.v)

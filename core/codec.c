@@ -27,8 +27,8 @@ sl_rows_layout sl_rows_layout_of(const sl_type *type) {
     sl_rows_layout l = {.rows = sl_type_elements(type) / cols,
                         .groups = (cols + SL_GROUP_COLS - 1) / SL_GROUP_COLS};
     const uint64_t groups = (uint64_t)(l.rows * l.groups);
-    const uint64_t plane = sl_round_up(groups * sizeof(float), MATRIX_ALIGN);
-    l.scales = sl_round_up(groups * SL_GROUP_COLS, MATRIX_ALIGN);
+    const uint64_t plane = groups * sizeof(float);
+    l.scales = groups * SL_GROUP_COLS;
     l.sums = l.scales + plane;
     l.halves = l.sums + plane;
     l.bytes = l.halves + plane;
@@ -71,14 +71,18 @@ void sl_quantise_rows(const sl_type *type, const float *x, void *out) {
     }
 }
 
-void sl_decode_rows(const sl_type *type, const void *rows, float *out) {
+void sl_decode_tensor(const sl_type *type, const void *data, double *out) {
+    if (sl_dtype_infos[type->dtype].kind != SL_KIND_ROWS) {
+        sl_decode_f64(type->dtype, data, sl_type_elements(type), out);
+        return;
+    }
     const sl_rows_layout l = sl_rows_layout_of(type);
     const int64_t cols = type->shape.dims[type->shape.rank - 1];
-    const char *base = rows;
+    const char *base = data;
     for (int64_t i = 0; i < l.rows * cols; i++) {
         const int64_t at = i / cols * l.groups * SL_GROUP_COLS + i % cols;
         const float scale = ((const float *)(const void *)(base + l.scales))[at / SL_GROUP_COLS];
-        out[i] = scale * (float)((const int8_t *)base)[at];
+        out[i] = (double)(scale * (float)((const int8_t *)base)[at]);
     }
 }
 

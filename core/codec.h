@@ -18,11 +18,10 @@
  *
  * Every matrix starts on a 64-byte boundary.
  *
- * Rows of activations (a8) are planes, each on a 64-byte boundary: the codes, signed bytes, K
- * rounded up to whole groups per row; then per row and group an f32 scale; an f32 that holds the
- * sum of the group's codes; and one for the sum of its first half.  x = scale*code, code in
- * -127..127.  Without padding in its rows the bytes do not depend on how dims before the last are
- * divided. */
+ * Rows of activations (a8) are four planes without gaps: the codes, signed bytes, K rounded up to
+ * whole groups per row; then per row and group an f32 scale; an f32 that holds the sum of the
+ * group's codes; and one for the sum of its first half.  x = scale*code, code in -127..127.
+ * Without padding in its rows the bytes do not depend on how dims before the last are divided. */
 #ifndef SL_CORE_CODEC_H
 #define SL_CORE_CODEC_H
 #include "core/type.h"
@@ -68,14 +67,14 @@ sl_rows_layout sl_rows_layout_of(const sl_type *type);
 /* Rows of f32, cols wide, coded as a8: scale = largest / 127, codes rounded to nearest even.  A
  * group with a value that is not finite gets the scale NaN. */
 void sl_quantise_rows(const sl_type *type, const float *x, void *out);
-/* And back. */
-void sl_decode_rows(const sl_type *type, const void *rows, float *out);
 
 /* Decodes row `row` of the matrix (rows x cols, any float, panel or integer type) to cols floats.
  */
 void sl_decode_row(sl_dtype dtype, const void *matrix, int64_t rows, int64_t cols, int64_t row,
                    float *out);
 
+/* A tensor of plain elements or of a8, as doubles. */
+void sl_decode_tensor(const sl_type *type, const void *data, double *out);
 /* Converts count plain (non-panel) elements to or from double. */
 void sl_decode_f64(sl_dtype dtype, const void *data, int64_t count, double *out);
 void sl_encode_f64(sl_dtype dtype, const double *values, int64_t count, void *out);

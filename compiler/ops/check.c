@@ -267,7 +267,7 @@ sl_status sl_eval_inputs(const sl_eval_args *a, uint32_t count, const double **o
         double *decoded;
         const int64_t elements = sl_type_elements(&tensor->type);
         SL_TRY(sl_eval_scratch(a, elements, &decoded, err));
-        sl_decode_f64(tensor->type.dtype, tensor->coded, elements, decoded);
+        sl_decode_tensor(&tensor->type, tensor->coded, decoded);
         out[i] = decoded;
     }
     return SL_OK;

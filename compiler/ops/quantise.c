@@ -25,11 +25,10 @@ sl_status infer_quantise(const sl_infer_args *a, sl_error *err) {
 static void quantise_group(const double *x, int64_t n, double *out) {
     const sl_type type = sl_type_make(SL_DTYPE_a8, 2, (int64_t)1, n);
     float values[SL_GROUP_COLS];
-    _Alignas(64) uint8_t coded[4 * 64];
+    _Alignas(64) uint8_t coded[SL_GROUP_COLS + 3 * sizeof(float)];
     for (int64_t i = 0; i < n; i++) values[i] = (float)x[i];
     sl_quantise_rows(&type, values, coded);
-    sl_decode_rows(&type, coded, values);
-    for (int64_t i = 0; i < n; i++) out[i] = (double)values[i];
+    sl_decode_tensor(&type, coded, out);
 }
 
 static void quantise_rows(const double *x, int64_t rows, int64_t cols, double *out) {

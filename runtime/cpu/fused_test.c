@@ -122,8 +122,18 @@ static int64_t between(int64_t low, int64_t high) {
 
 static const sl_dtype weight_types[] = {SL_DTYPE_f32, SL_DTYPE_f16, SL_DTYPE_bf16, SL_DTYPE_q4,
                                         SL_DTYPE_q8};
-static void weight(op_case *c, int64_t rows, int64_t cols) {
-    input(c, sl_type_make(weight_types[next() % 5], 2, rows, cols), -1, 1);
+static const sl_dtype panel_types[] = {SL_DTYPE_q4, SL_DTYPE_q8};
+enum { PANEL_TYPES = sizeof panel_types / sizeof panel_types[0] };
+
+/* The first input of a product, f32 or a8, and its weights. */
+static void product(op_case *c, int64_t tokens, int64_t cols, const int64_t *rows, int count) {
+    const bool coded = next() % 2;
+    input(c, sl_type_make(coded ? SL_DTYPE_a8 : SL_DTYPE_f32, 2, tokens, cols), -1, 1);
+    for (int i = 0; i < count; i++) {
+        const sl_dtype type = coded ? panel_types[next() % PANEL_TYPES] : weight_types[next() % 5];
+        input(c, sl_type_make(type, 2, rows[i], cols), -1, 1);
+    }
+    c->by_tensor = true; /* a short row may nearly cancel */
 }
 
 static void test_norms(void **state) {
@@ -142,25 +152,46 @@ static void test_norms(void **state) {
     }
 }
 
+static void test_quantised(void **state) {
+    (void)state;
+    for (int round = 0; round < ROUNDS * 2; round++) {
+        const int64_t width = between(1, 300);
+        const sl_type type = f32(3, between(1, 5), between(1, 4), width, 0);
+        const sl_type gains = f32(1, width, 0, 0, 0);
+        const sl_rms_norm_quantise_attrs norm = {.eps = 1e-6f, .offset = (float)(round % 2)};
+        op_case normed = case_of(SL_OP_rms_norm_quantise, &norm, 1e-6);
+        floats(&normed, type), floats(&normed, gains);
+        check_fused(&normed);
+        op_case add = case_of(SL_OP_add_rms_norm_quantise, &norm, 1e-6);
+        floats(&add, type), floats(&add, type), floats(&add, gains);
+        check_fused(&add);
+        const sl_gated_rms_norm_quantise_attrs gated = {.eps = 1e-6f};
+        op_case gate_norm = case_of(SL_OP_gated_rms_norm_quantise, &gated, 1e-6);
+        floats(&gate_norm, type), floats(&gate_norm, type), floats(&gate_norm, gains);
+        check_fused(&gate_norm);
+        op_case gate = case_of(SL_OP_sigmoid_gate_quantise, NULL, 1e-6);
+        floats(&gate, type), input(&gate, type, -9, 9);
+        check_fused(&gate);
+    }
+}
+
 static void test_products(void **state) {
     (void)state;
     for (int round = 0; round < ROUNDS * 3; round++) {
         const int64_t tokens = between(1, 9), cols = between(1, 150), rows = between(1, 400);
+        const int64_t some[3] = {between(1, 70), between(1, 70), between(1, 70)};
         op_case pair = case_of(SL_OP_linear_pair, NULL, 1e-5);
-        floats(&pair, f32(2, tokens, cols, 0, 0));
-        weight(&pair, between(1, 70), cols), weight(&pair, between(1, 70), cols);
-        pair.by_tensor = true; /* a short row may nearly cancel */
+        product(&pair, tokens, cols, some, 2);
         check_fused(&pair);
         op_case triple = case_of(SL_OP_linear_triple, NULL, 1e-5);
-        floats(&triple, f32(2, tokens, cols, 0, 0));
-        for (int i = 0; i < 3; i++) weight(&triple, between(1, 70), cols);
-        triple.by_tensor = true;
+        product(&triple, tokens, cols, some, 3);
         check_fused(&triple);
         op_case swiglu = case_of(SL_OP_linear_swiglu, NULL, 3e-5);
-        floats(&swiglu, f32(2, tokens, cols, 0, 0));
-        weight(&swiglu, rows, cols), weight(&swiglu, rows, cols);
-        swiglu.by_tensor = true;
+        product(&swiglu, tokens, cols, (int64_t[]){rows, rows}, 2);
         check_fused(&swiglu);
+        op_case coded = case_of(SL_OP_linear_swiglu_quantise, NULL, 3e-5);
+        product(&coded, tokens, cols, (int64_t[]){rows, rows}, 2);
+        check_fused(&coded);
     }
 }
 
@@ -170,10 +201,8 @@ static void test_bias(void **state) {
         const sl_linear_bias_act_attrs attrs = {.act = (uint32_t)round % 6};
         const int64_t rows = between(1, 90), cols = between(1, 150);
         op_case c = case_of(SL_OP_linear_bias_act, &attrs, 1e-5);
-        floats(&c, f32(2, between(1, 9), cols, 0, 0));
-        weight(&c, rows, cols);
+        product(&c, between(1, 9), cols, &rows, 1);
         floats(&c, f32(1, rows, 0, 0, 0));
-        c.by_tensor = true;
         check_fused(&c);
     }
 }
@@ -266,7 +295,7 @@ static void test_region(void **state) {
             }
             op_case c = case_of(SL_OP_region, &attrs, 1e-5);
             const sl_type type = f32(2, between(1, 5), between(60, 700), 0, 0);
-            for (int i = 0; i < SL_REGION_INPUTS; i++) input(&c, type, 0.5, 2);
+            for (int i = 0; i < SL_REGION_INPUTS; i++) input(&c, type, 0.2, 0.6);
             c.by_tensor = true;
             check_fused(&c);
         }
@@ -301,15 +330,11 @@ static void test_region_in_place(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_norms),
-        cmocka_unit_test(test_products),
-        cmocka_unit_test(test_bias),
-        cmocka_unit_test(test_rope),
-        cmocka_unit_test(test_positions_are_checked),
-        cmocka_unit_test(test_join),
-        cmocka_unit_test(test_add3),
-        cmocka_unit_test(test_region),
-        cmocka_unit_test(test_region_in_place),
+        cmocka_unit_test(test_norms),    cmocka_unit_test(test_quantised),
+        cmocka_unit_test(test_products), cmocka_unit_test(test_bias),
+        cmocka_unit_test(test_rope),     cmocka_unit_test(test_positions_are_checked),
+        cmocka_unit_test(test_join),     cmocka_unit_test(test_add3),
+        cmocka_unit_test(test_region),   cmocka_unit_test(test_region_in_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

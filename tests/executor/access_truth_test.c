@@ -76,6 +76,16 @@ static const char *const cases[] = {
     "input %x : f32[7,67] weight %g : f32[67] input %y : f32[7,67] "
     "%o = rms_norm_mul(%x, %g, %y) " NORM,
     ROWS "weight %g : $[50,45] weight %u : $[50,45] %o = linear_swiglu(%x, %g, %u)",
+    ROWS "weight %g : $[50,45] weight %u : $[50,45] %o = linear_swiglu_quantise(%x, %g, %u)",
+    "input %x : f32[3,2,77] %o = quantise(%x)",
+    "input %x : f32[3,77] weight %g : f32[77] %o, %p = rms_norm_quantise(%x, %g) {eps = 1e-6}",
+    "input %x : f32[3,77] input %y : f32[3,77] weight %g : f32[77] "
+    "%o, %p, %r = add_rms_norm_quantise(%x, %y, %g) {eps = 1e-6}",
+    "input %x : f32[3,77] input %y : f32[3,77] weight %g : f32[77] "
+    "%o = gated_rms_norm_quantise(%x, %y, %g) {eps = 1e-6}",
+    "input %x : f32[3,77] input %y : f32[3,77] %o = sigmoid_gate_quantise(%x, %y)",
+    "input %x : a8[11,77] weight %w : q4[50,77] %o = linear(%x, %w)",
+    "input %x : a8[11,77] weight %w : q8[50,77] %o = linear(%x, %w)",
     ROWS "weight %a : $[50,45] weight %b : $[21,45] %o, %p = linear_pair(%x, %a, %b)",
     ROWS "weight %a : $[50,45] weight %b : $[21,45] weight %c : $[5,45] "
          "%o, %p, %r = linear_triple(%x, %a, %b, %c)",
