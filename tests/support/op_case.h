@@ -19,7 +19,7 @@
 #include <cmocka.h>
 
 enum { MAX_OPERANDS = SL_MAX_INPUTS + SL_MAX_OUTPUTS };
-static const char *const isas[] = {"baseline", "avx2", "avx512"};
+static const char *const isas[] = {SL_ISA_NAMES};
 enum { ISA_COUNT = sizeof isas / sizeof isas[0] };
 
 /* ---- random data ---- */
