@@ -14,7 +14,7 @@ endif
 # The address space of ThreadSanitizer does not bear the kernel's randomisation.
 UNRANDOM = setarch $(shell uname -m) -R
 
-.PHONY: all help deps run test clang check format asan ubsan tsan fuzz bench install clean
+.PHONY: all help deps run test clang check format asan ubsan tsan neon fuzz bench install clean
 .DEFAULT_GOAL := all
 
 # With the name of a preset: $(call build,release).
@@ -60,6 +60,11 @@ tsan: ## run the tests that use threads under ThreadSanitizer
 	@tools/deps.sh build
 	@$(call build,$@)
 	@$(UNRANDOM) $(call ctest,$@)
+
+neon: ## cross-compile for 64-bit ARM what needs no library and run its tests under qemu
+	@tools/deps.sh build cross
+	@$(call build,aarch64)
+	@$(call ctest,aarch64)
 
 fuzz: ## run every fuzzer for FUZZ_SECONDS=60; ONLY=regex chooses
 	@tools/deps.sh build fuzz

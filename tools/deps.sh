@@ -23,6 +23,9 @@ check | clang-format | command -v clang-format | layout of sources
 check | clang-tidy | command -v clang-tidy | static analysis
 check | cppcheck | command -v cppcheck | static analysis
 check | python3 | command -v python3 | layer and size checks
+cross | gcc-aarch64-linux-gnu | command -v aarch64-linux-gnu-gcc | C compiler for 64-bit ARM
+cross | libc6-dev-arm64-cross | [ -e /usr/aarch64-linux-gnu/lib/libc.so ] | its C library
+cross | qemu-user | command -v qemu-aarch64 | running what it makes
 fuzz | clang | command -v clang | fuzzers
 fuzz | libclang-rt-'${rt:-14}'-dev | has_fuzzer | run-time of sanitizers and libFuzzer
 '

@@ -28,7 +28,7 @@ typedef struct {
                                    * free memory when they would take more */
     double expert_budget_share;   /* the same as a share of all experts' bytes, 0 < share <= 1 */
     uint32_t threads;             /* default: one per core */
-    const char *isa;              /* "baseline", "avx2", "avx512"; default: the best present */
+    const char *isa;              /* "baseline", "avx2", "avx512", "neon"; default: the best */
     const char *reader;           /* "io_uring" or "threads"; default: the best present */
     uint32_t max_sessions;        /* sequences with state at the same time; default 1 */
     uint32_t context_tokens;      /* per session; default: the model's, at most 4096 */

@@ -191,7 +191,7 @@ sl_status sl_device_cpu_create(const sl_cpu_options *options, const sl_allocator
     if (!kernels)
         return sl_fail(err, SL_UNSUPPORTED,
                        "instruction set '%s': this machine or build lacks it; known: baseline, "
-                       "avx2, avx512",
+                       "avx2, avx512, neon",
                        options->isa);
     sl_cpu_device *device = sl_allocate(allocator, sizeof *device, _Alignof(sl_cpu_device));
     if (!device) return sl_no_memory(err, "the cpu device", sizeof *device);

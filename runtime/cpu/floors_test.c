@@ -10,7 +10,7 @@
 #include "sluice/inspect.h"
 #include <math.h>
 
-static const char *const isas[] = {"baseline", "avx2", "avx512"};
+static const char *const isas[] = {SL_ISA_NAMES};
 
 static void test_floors(void **state) {
     (void)state;

@@ -48,6 +48,9 @@ typedef struct {
     sl_fma_loop *fma;
 } sl_kernel_set;
 
+/* All there are, for any machine. */
+#define SL_ISA_NAMES "baseline", "avx2", "avx512", "neon"
+
 #ifndef SL_ISA
 #define SL_ISA baseline
 #endif
@@ -55,8 +58,7 @@ typedef struct {
 #define SL_PASTE(a, b)  SL_PASTE_(a, b)
 #define SL_KERNEL(name) SL_PASTE(name, SL_ISA)
 
-/* The best set this machine runs; isa NULL or "baseline", "avx2", "avx512" to choose one.
- * NULL when the machine lacks it. */
+/* The best set this machine runs, or the one called isa; NULL when the machine lacks it. */
 const sl_kernel_set *sl_cpu_kernel_set(const char *isa);
 /* NULL when there is no kernel. */
 const sl_kernel *sl_cpu_kernel_find(const sl_kernel_set *set, sl_op op, const sl_type *input_types);

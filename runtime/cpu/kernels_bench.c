@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const isas[] = {"baseline", "avx2", "avx512"};
+static const char *const isas[] = {SL_ISA_NAMES};
 static const sl_dtype types[] = {SL_DTYPE_f32, SL_DTYPE_bf16, SL_DTYPE_f16, SL_DTYPE_q8,
                                  SL_DTYPE_q4};
 static const int64_t token_counts[] = {1, 8, 32};

@@ -4,6 +4,9 @@
 #include <string.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
 #endif
 
 extern const sl_kernel_set sl_kernel_set_baseline;
@@ -30,6 +33,13 @@ static bool runs_avx512(void) {
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
            __builtin_cpu_supports("avx512vnni");
 }
+#elif defined(__aarch64__)
+extern const sl_kernel_set sl_kernel_set_neon;
+
+static bool runs_neon(void) {
+    const unsigned long wanted = HWCAP_ASIMDDP | HWCAP_ASIMDHP;
+    return (getauxval(AT_HWCAP) & wanted) == wanted;
+}
 #endif
 
 /* Best first. */
@@ -40,6 +50,8 @@ static const struct {
 #if defined(__x86_64__)
     {&sl_kernel_set_avx512, runs_avx512},
     {&sl_kernel_set_avx2, runs_avx2},
+#elif defined(__aarch64__)
+    {&sl_kernel_set_neon, runs_neon},
 #endif
     {&sl_kernel_set_baseline, runs_always},
 };

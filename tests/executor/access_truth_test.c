@@ -15,9 +15,16 @@
 
 #include <cmocka.h>
 
-static const char *const isas[] = {"baseline", "avx2", "avx512"};
+static const char *const isas[] = {SL_ISA_NAMES};
 static const char *const weight_types[] = {"f32", "f16", "bf16", "q4", "q8"};
-enum { ISAS = 3, WEIGHT_TYPES = 5, GUARD = 256, EXPERTS = 6, WIDTH = 21, HIDDEN = 45 };
+enum {
+    ISAS = sizeof isas / sizeof isas[0],
+    WEIGHT_TYPES = 5,
+    GUARD = 256,
+    EXPERTS = 6,
+    WIDTH = 21,
+    HIDDEN = 45
+};
 
 /* ---- the cases: graphs of one node, with $ for the type of weights ---- */
 

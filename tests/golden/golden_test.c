@@ -119,7 +119,7 @@ static void golden_in_double_precision(void **state) {
 
 static void golden_on_every_isa(void **state) {
     (void)state;
-    static const char *const isas[] = {"baseline", "avx2", "avx512"};
+    static const char *const isas[] = {"baseline", "avx2", "avx512", "neon"};
     for (size_t i = 0; i < sizeof isas / sizeof isas[0]; i++) {
         fixture f = {0};
         char path[512];

@@ -9,6 +9,8 @@ INLINE vf vsqrt(vf x) {
     return (vf)_mm512_sqrt_ps((__m512)x);
 #elif defined(__AVX2__)
     return (vf)_mm256_sqrt_ps((__m256)x);
+#elif defined(__aarch64__)
+    return (vf)vsqrtq_f32((float32x4_t)x);
 #else
     for (int i = 0; i < LANES; i++) x[i] = sqrtf(x[i]);
     return x;

@@ -77,11 +77,13 @@ INLINE vf vfma(vf a, vf b, vf c) {
     return (vf)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
 #elif defined(__FMA__)
     return (vf)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#elif defined(__aarch64__)
+    return (vf)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
 #else
     return a * b + c;
 #endif
 }
-/* The larger or smaller; b when either is NaN. */
+/* The larger or smaller; b when either is NaN, which NEON's own instructions do not give. */
 INLINE vf vmax(vf a, vf b) {
 #if defined(__AVX512F__)
     return (vf)_mm512_max_ps((__m512)a, (__m512)b);
@@ -107,6 +109,8 @@ INLINE vf vmin(vf a, vf b) {
 INLINE float vsum(vf v) {
 #if defined(__AVX512F__)
     return _mm512_reduce_add_ps((__m512)v);
+#elif defined(__aarch64__)
+    return vaddv_f32(vadd_f32(vget_low_f32((float32x4_t)v), vget_high_f32((float32x4_t)v)));
 #else
 #if defined(__AVX2__)
     const __m128 q =
@@ -132,6 +136,10 @@ INLINE vu vload_u16(const void *p) {
     return (vu)_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p));
 #elif defined(__SSE2__)
     return (vu)_mm_unpacklo_epi16(_mm_loadl_epi64((const __m128i *)p), _mm_setzero_si128());
+#elif defined(__aarch64__)
+    uint16x4_t half;
+    memcpy(&half, p, sizeof half);
+    return (vu)vmovl_u16(half);
 #else
     uint16_t half[LANES];
     memcpy(half, p, sizeof half);
@@ -146,6 +154,10 @@ INLINE vf vload_f16(const void *p) {
     return (vf)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
 #elif defined(__F16C__)
     return (vf)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
+#elif defined(__aarch64__)
+    float16x4_t half;
+    memcpy(&half, p, sizeof half);
+    return (vf)vcvt_f32_f16(half);
 #else
     /* Moved into a single's fields the value is 2^112 too small, subnormals included. */
     const vu bits = vload_u16(p);
@@ -159,6 +171,11 @@ INLINE vf vload_u8(const void *p) {
     return (vf)_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p)));
 #elif defined(__AVX2__)
     return (vf)_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p)));
+#elif defined(__aarch64__)
+    uint32_t bytes;
+    memcpy(&bytes, p, sizeof bytes);
+    const uint16x8_t wide = vmovl_u8(vcreate_u8(bytes));
+    return (vf)vcvtq_f32_u32(vmovl_u16(vget_low_u16(wide)));
 #else
     const uint8_t *b = p;
     return (vf){(float)b[0], (float)b[1], (float)b[2], (float)b[3]};

@@ -96,10 +96,16 @@ INLINE vi vdot_s8(vi acc, vu weights, int32_t activations) {
                        activations);
 }
 
-#elif defined(__ARM_FEATURE_DOTPROD)
+#elif defined(__aarch64__)
 INLINE vi vdot_s8(vi acc, vu weights, int32_t activations) {
-    const int8x16_t a = vreinterpretq_s8_s32(vdupq_n_s32(activations));
-    return (vi)vdotq_s32((int32x4_t)acc, (int8x16_t)weights, a);
+    const int8x16_t w = (int8x16_t)weights, a = vreinterpretq_s8_s32(vdupq_n_s32(activations));
+#if defined(__ARM_FEATURE_DOTPROD)
+    return (vi)vdotq_s32((int32x4_t)acc, w, a);
+#else
+    const int32x4_t low = vpaddlq_s16(vmull_s8(vget_low_s8(w), vget_low_s8(a)));
+    const int32x4_t high = vpaddlq_s16(vmull_high_s8(w, a));
+    return acc + (vi)vpaddq_s32(low, high);
+#endif
 }
 INLINE vi vdot_u4(vi acc, vu weights, int32_t activations) {
     return vdot_s8(acc, weights, activations);

@@ -88,8 +88,13 @@ static void test_mixed(void **state) {
     }
 }
 
+/* plain is C alone, which runs anywhere. */
+static bool runs_here(const char *isa) {
+    return strcmp(isa, "plain") == 0 || sl_cpu_kernel_set(isa);
+}
+
 int main(void) {
-    if (!sl_cpu_kernel_set(TEXT(SL_ISA))) {
+    if (!runs_here(TEXT(SL_ISA))) {
         print_message("this machine has no %s\n", TEXT(SL_ISA));
         return 0;
     }
