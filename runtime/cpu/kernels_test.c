@@ -368,6 +368,12 @@ static void test_route(void **state) {
             logits[3] = logits[9] = 6; /* a tie */
             check(&c);
         }
+    const sl_route_attrs many = {.k = 10, .normalise = 1};
+    op_case wide = case_of(SL_OP_route, &many, 1e-6);
+    float *row = input(&wide, f32(2, 3, 512, 0, 0), -5, 5);
+    for (int i = 0; i < 512; i += 3) row[i] = 1; /* equals across vectors, and no numbers */
+    for (int i = 1; i < 512; i += 4) row[i] = i % 8 == 1 ? NAN : -INFINITY;
+    check(&wide);
     const sl_route_attrs attrs = {.k = 2};
     op_case nan = case_of(SL_OP_route, &attrs, 0);
     float *logits = floats(&nan, f32(2, 1, 4, 0, 0));

@@ -14,6 +14,42 @@ INLINE vf vabs(vf x) {
     return (vf)((vu)x & 0x7fffffff);
 }
 
+/* x as it is when rounded: never part of a fused multiply and add. */
+INLINE vf vrounded(vf x) {
+#if defined(__AVX512F__)
+    __asm__("" : "+v"(x));
+#elif defined(__x86_64__)
+    __asm__("" : "+x"(x));
+#else
+    __asm__("" : "+m"(x));
+#endif
+    return x;
+}
+/* Bit i is set where lane i is. */
+INLINE uint32_t vbits(vi where) {
+#if defined(__AVX512F__)
+    return _mm512_movepi32_mask((__m512i)where);
+#elif defined(__AVX2__)
+    return (uint32_t)_mm256_movemask_ps((__m256)where);
+#elif defined(__SSE2__)
+    return (uint32_t)_mm_movemask_ps((__m128)where);
+#else
+    uint32_t bits = 0;
+    for (int i = 0; i < LANES; i++) bits |= (uint32_t)(where[i] != 0) << i;
+    return bits;
+#endif
+}
+/* The largest lane; there is no NaN. */
+INLINE float vmost(vf v) {
+#if defined(__AVX512F__)
+    return _mm512_reduce_max_ps((__m512)v);
+#else
+    float best = v[0];
+    for (int i = 1; i < LANES; i++) best = v[i] > best ? v[i] : best;
+    return best;
+#endif
+}
+
 static const float LN2_HIGH = 0x1.63p-1f; /* times an exponent it is exact */
 static const float LN2_LOW = -0x1.bd0106p-13f;
 
@@ -168,9 +204,8 @@ INLINE float vlargest(const float *x, int64_t n) {
     vf most = vsplat(-INFINITY);
     int64_t i = 0;
     for (; i + LANES <= n; i += LANES) most = vmax(vload(x + i), most);
-    float best = -INFINITY;
+    float best = vmost(most);
     for (; i < n; i++) best = x[i] > best ? x[i] : best;
-    for (int lane = 0; lane < LANES; lane++) best = most[lane] > best ? most[lane] : best;
     return best;
 }
 /* Replaces x[i] by e^(x[i] - largest) and returns their sum: NaN when there is one among x. */
