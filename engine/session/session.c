@@ -19,7 +19,7 @@ struct sl_session {
     size_t length, computed;
     float *logits; /* [vocab], after the last token */
     bool has_logits;
-    sl_candidate *candidates;   /* [vocab] */
+    sl_candidate *candidates;   /* of sl_sample */
     int32_t *slots, *positions; /* [chunk] */
     void *checkpoint;           /* recurrent state after checkpoint_length tokens */
     size_t checkpoint_length;
@@ -34,7 +34,8 @@ static sl_status allocate(sl_session *session, sl_error *err) {
     sl_arena *arena = &session->arena;
     session->tokens = SL_ARENA_NEW_ARRAY(arena, sl_token, model->context_tokens);
     session->logits = SL_ARENA_NEW_ARRAY(arena, float, model->config.vocab);
-    session->candidates = SL_ARENA_NEW_ARRAY(arena, sl_candidate, model->config.vocab);
+    session->candidates =
+        SL_ARENA_NEW_ARRAY(arena, sl_candidate, sl_sample_candidates(model->config.vocab));
     session->slots = SL_ARENA_NEW_ARRAY(arena, int32_t, session->chunk);
     session->positions = SL_ARENA_NEW_ARRAY(arena, int32_t, session->chunk);
     session->checkpoint = sl_arena_alloc(arena, recurrent, 64);

@@ -458,8 +458,9 @@ static void delta_case(sl_op op, const void *attrs, int64_t rows, int64_t dk, in
 
 static void test_delta(void **state) {
     (void)state;
-    static const int64_t sizes[][3] = {{1, 4, 3}, {2, 5, 17}, {19, 16, 32}, {40, 33, 50}};
-    for (int i = 0; i < 4; i++) {
+    static const int64_t sizes[][3] = {{1, 4, 3},    {2, 5, 17},      {19, 16, 32},
+                                       {40, 33, 50}, {150, 128, 128}, {37, 20, 137}};
+    for (int i = 0; i < 6; i++) {
         delta_case(SL_OP_delta_step, NULL, sizes[i][0], sizes[i][1], sizes[i][2]);
         for (uint32_t chunk = 1; chunk <= 64; chunk = chunk * 3 + 1) {
             const sl_delta_chunk_attrs attrs = {.chunk = chunk};
@@ -480,6 +481,12 @@ static void test_route(void **state) {
             logits[3] = logits[9] = 6; /* a tie */
             check(&c);
         }
+    const sl_route_attrs many = {.k = 10, .normalise = 1};
+    op_case wide = case_of(SL_OP_route, &many, 1e-6);
+    float *row = input(&wide, f32(2, 3, 512, 0, 0), -5, 5);
+    for (int i = 0; i < 512; i += 3) row[i] = 1; /* equals across vectors, and no numbers */
+    for (int i = 1; i < 512; i += 4) row[i] = i % 8 == 1 ? NAN : -INFINITY;
+    check(&wide);
     const sl_route_attrs attrs = {.k = 2};
     op_case nan = case_of(SL_OP_route, &attrs, 0);
     float *logits = floats(&nan, f32(2, 1, 4, 0, 0));

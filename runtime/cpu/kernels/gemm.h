@@ -17,7 +17,8 @@ typedef struct {
     bool add; /* to what C holds */
 } gemm;
 
-enum { GEMM_ROWS = 4, GEMM_VECTORS = 2 };
+/* A tile of sums, the vectors of B and one of A fill the registers. */
+enum { GEMM_ROWS = LANES == 16 ? 8 : 6, GEMM_VECTORS = 2 };
 
 /* `rows` x (`vectors` vectors, the last with `n` lanes) of C at (r, c); rows, vectors constant. */
 INLINE void gemm_tile(const gemm *g, int64_t r, int64_t c, const int rows, const int vectors,
@@ -44,16 +45,18 @@ INLINE void gemm_tile(const gemm *g, int64_t r, int64_t c, const int rows, const
             vstore_n(to + i * g->c_row + v * LANES, acc[i][v], v + 1 < vectors ? LANES : n);
 }
 
-INLINE void gemm_row_block(const gemm *g, int64_t r, const int rows) {
-    int64_t c = 0;
-    for (; c + 2 * LANES <= g->cols; c += 2 * LANES) gemm_tile(g, r, c, rows, 2, LANES);
-    for (; c + LANES <= g->cols; c += LANES) gemm_tile(g, r, c, rows, 1, LANES);
-    if (c < g->cols) gemm_tile(g, r, c, rows, 1, g->cols - c);
+/* All rows of one tile's columns, whose part of B the nearest cache keeps. */
+INLINE void gemm_columns(const gemm *g, int64_t c, const int vectors, int64_t n) {
+    int64_t r = 0;
+    for (; r + GEMM_ROWS <= g->rows; r += GEMM_ROWS) gemm_tile(g, r, c, GEMM_ROWS, vectors, n);
+    for (; r + 2 <= g->rows; r += 2) gemm_tile(g, r, c, 2, vectors, n);
+    for (; r < g->rows; r++) gemm_tile(g, r, c, 1, vectors, n);
 }
 
-static inline void gemm_run(const gemm *g) {
-    int64_t r = 0;
-    for (; r + GEMM_ROWS <= g->rows; r += GEMM_ROWS) gemm_row_block(g, r, GEMM_ROWS);
-    for (; r < g->rows; r++) gemm_row_block(g, r, 1);
+__attribute__((noinline)) static void gemm_run(const gemm *g) {
+    int64_t c = 0;
+    for (; c + 2 * LANES <= g->cols; c += 2 * LANES) gemm_columns(g, c, 2, LANES);
+    for (; c + LANES <= g->cols; c += LANES) gemm_columns(g, c, 1, LANES);
+    if (c < g->cols) gemm_columns(g, c, 1, g->cols - c);
 }
 #endif

@@ -157,21 +157,3 @@ RUN(linear) {
     (a->x.type.dtype, a->w.type.dtype).run(&job, begin, end, worker->scratch);
     return SL_OK;
 }
-
-/* ---- embed: an item is a row ---- */
-
-SPLIT(embed) {
-    const sl_embed_args *a = args;
-    return (sl_split){dim(&a->ids.type, 0), grain_of(dim(&a->table.type, 1) * 8), 0};
-}
-RUN(embed) {
-    const sl_embed_args *a = args;
-    const int64_t vocabulary = dim(&a->table.type, 0), cols = dim(&a->table.type, 1);
-    for (int64_t t = begin; t < end; t++) {
-        const int32_t id = ((const int32_t *)a->ids.data)[t];
-        SL_TRY(check_index(id, vocabulary, "embed: id", t, worker->err));
-        sl_decode_row(a->table.type.dtype, a->table.data, vocabulary, cols, id,
-                      (float *)a->out.data + t * cols);
-    }
-    return SL_OK;
-}

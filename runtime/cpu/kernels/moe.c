@@ -6,20 +6,32 @@
 
 /* ---- route: an item is a row ---- */
 
+/* Copies of a row, padded to whole vectors. */
+static int64_t padded(int64_t experts) {
+    return parts_of(experts, LANES) * LANES;
+}
+
 SPLIT(route) {
     const sl_route_args *a = args;
     const int64_t experts = dim(&a->logits.type, 1);
-    return (sl_split){dim(&a->logits.type, 0), grain_of(experts * (a->attrs.k + 4)),
-                      (size_t)experts * sizeof(float)};
+    return (sl_split){dim(&a->logits.type, 0), grain_of(experts * (a->attrs.k + 8) / 8),
+                      (size_t)padded(experts) * sizeof(float)};
 }
 
-/* The k largest of x, descending, the lower index of equals; takes them out of x.  False when
- * fewer than k are numbers. */
+/* The first of n elements, whole vectors, that equals x; -1 when there is none. */
+static int64_t first_equal(const float *from, int64_t n, float x) {
+    for (int64_t i = 0; i < n; i += LANES) {
+        const uint32_t equal = vbits(vload(from + i) == vsplat(x));
+        if (equal) return i + __builtin_ctz(equal);
+    }
+    return -1;
+}
+
+/* The k largest of x, descending, the lower index of equals; takes them out of x, which is whole
+ * vectors.  False when fewer than k are numbers. */
 static bool choose_best(float *x, int64_t n, uint32_t k, int32_t *chosen) {
     for (uint32_t j = 0; j < k; j++) {
-        int64_t best = -1;
-        for (int64_t i = 0; i < n; i++)
-            if (best < 0 ? !isnan(x[i]) : x[i] > x[best]) best = i;
+        const int64_t best = first_equal(x, n, vlargest(x, n));
         if (best < 0) return false;
         chosen[j] = (int32_t)best;
         x[best] = NAN;
@@ -27,25 +39,39 @@ static bool choose_best(float *x, int64_t n, uint32_t k, int32_t *chosen) {
     return true;
 }
 
+/* The chosen ones' shares of all, or of each other. */
+static void weigh(const float *logits, float *terms, int64_t experts, const int32_t *chosen,
+                  const sl_route_attrs *attrs, float *weights) {
+    float sum = 0;
+    if (attrs->normalise) {
+        const vf most = vsplat(logits[chosen[0]]);
+        for (uint32_t j = 0; j < attrs->k; j++) weights[j] = logits[chosen[j]];
+        FOR_VECTORS(j, n, attrs->k,
+                    vstore_n(weights + j, vexp(vload_n(weights + j, n) - most), n););
+        for (uint32_t j = 0; j < attrs->k; j++) sum += weights[j];
+    } else {
+        memcpy(terms, logits, (size_t)experts * sizeof *terms);
+        sum = vsoftmax_terms(terms, experts);
+        for (uint32_t j = 0; j < attrs->k; j++) weights[j] = terms[chosen[j]];
+    }
+    for (uint32_t j = 0; j < attrs->k; j++) weights[j] /= sum;
+}
+
 RUN(route) {
     const sl_route_args *a = args;
-    const int64_t experts = dim(&a->logits.type, 1);
+    const int64_t experts = dim(&a->logits.type, 1), whole = padded(experts);
     const uint32_t k = a->attrs.k;
     float *terms = worker->scratch;
     for (int64_t t = begin; t < end; t++) {
         const float *logits = (const float *)a->logits.data + t * experts;
         int32_t *chosen = (int32_t *)a->experts.data + t * k;
-        float *weights = (float *)a->weights.data + t * k;
         memcpy(terms, logits, (size_t)experts * sizeof *terms);
-        if (!choose_best(terms, experts, k, chosen))
+        for (int64_t i = experts; i < whole; i++) terms[i] = NAN;
+        if (!choose_best(terms, whole, k, chosen))
             return sl_fail(worker->err, SL_INVALID,
                            "route: row %lld has fewer than %u logits that are numbers",
                            (long long)t, k);
-        memcpy(terms, logits, (size_t)experts * sizeof *terms);
-        const float all = vsoftmax_terms(terms, experts);
-        float some = 0;
-        for (uint32_t j = 0; j < k; j++) some += weights[j] = terms[chosen[j]];
-        for (uint32_t j = 0; j < k; j++) weights[j] /= a->attrs.normalise ? some : all;
+        weigh(logits, terms, experts, chosen, &a->attrs, (float *)a->weights.data + t * k);
     }
     return SL_OK;
 }

@@ -17,35 +17,23 @@ INLINE vf vsqrt(vf x) {
 #endif
 }
 
-/* Functions without a vector form, lane by lane. */
-INLINE vf each_lane(vf x, float f(float x)) {
-    for (int i = 0; i < LANES; i++) x[i] = f(x[i]);
-    return x;
-}
-static inline float gelu_of(float x) {
-    return 0.5f * x * erfcf(x * -0.70710678118654752f);
-}
-
 #define APPLY(OP, ...)                                                                             \
     INLINE vf apply_##OP(vf x) {                                                                   \
         return __VA_ARGS__;                                                                        \
     }
 APPLY(neg, -x)
-APPLY(abs, (vf)((vu)x & 0x7fffffff))
+APPLY(abs, vabs(x))
 APPLY(relu, vmax(vzero(), x))
 APPLY(exp, vexp(x))
-APPLY(log, each_lane(x, logf))
+APPLY(log, vlog(x))
 APPLY(sqrt, vsqrt(x))
 APPLY(rsqrt, vsplat(1.0f) / vsqrt(x))
-APPLY(tanh, each_lane(x, tanhf))
+APPLY(tanh, vtanh(x))
 APPLY(sigmoid, vsigmoid(x))
 APPLY(silu, vsilu(x))
-APPLY(gelu, each_lane(x, gelu_of))
+APPLY(gelu, vgelu(x))
 #undef APPLY
 
-INLINE vf choose(vi where, vi yes, vi no) {
-    return (vf)((where & yes) | (~where & no));
-}
 /* NaN wins from either side. */
 INLINE vf or_nan(vf x, vf result) {
     return choose(x != x, (vi)x, (vi)result);

@@ -89,6 +89,8 @@ INLINE vf vmax(vf a, vf b) {
     return (vf)_mm512_max_ps((__m512)a, (__m512)b);
 #elif defined(__AVX2__)
     return (vf)_mm256_max_ps((__m256)a, (__m256)b);
+#elif defined(__SSE2__)
+    return (vf)_mm_max_ps((__m128)a, (__m128)b);
 #else
     const vi larger = a > b;
     return (vf)((larger & (vi)a) | (~larger & (vi)b));
@@ -99,6 +101,8 @@ INLINE vf vmin(vf a, vf b) {
     return (vf)_mm512_min_ps((__m512)a, (__m512)b);
 #elif defined(__AVX2__)
     return (vf)_mm256_min_ps((__m256)a, (__m256)b);
+#elif defined(__SSE2__)
+    return (vf)_mm_min_ps((__m128)a, (__m128)b);
 #else
     const vi smaller = a < b;
     return (vf)((smaller & (vi)a) | (~smaller & (vi)b));
