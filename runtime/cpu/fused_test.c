@@ -95,7 +95,7 @@ static void compare_bits(const op_case *c, const sl_graph *graph, const char *is
         const uint32_t at =
             info->output_state[o] >= 0 ? (uint32_t)info->output_state[o] : operand++;
         const void *wanted = values[graph->outputs[o].value.v];
-        if (memcmp(m.views[at], wanted, sl_type_bytes(&c->types[at])) != 0)
+        if (!m.views[at] || memcmp(m.views[at], wanted, sl_type_bytes(&c->types[at])) != 0)
             fail_msg("%s on %s: '%s' differs from its parts", info->name, isa,
                      info->output_names[o]);
     }
