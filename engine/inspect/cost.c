@@ -32,5 +32,11 @@ sl_token_cost sl_model_token_cost(const sl_model *model) {
             cost.decode_operations += used * operations_of(type);
             cost.prefill_operations += used * operations_of(type);
         }
+    cost.recurrent_bytes = 2 * sl_steps_recurrent_bytes(model->steps);
+    cost.kv_bytes_per_position = sl_steps_kv_bytes(model->steps) / model->context_tokens;
+    for (uint32_t l = 0; l < model->config.layers; l++)
+        if (model->config.full_attention[l]) /* scores, and the sum of values */
+            cost.operations_per_position +=
+                4ull * model->config.query_heads * model->config.head_dim;
     return cost;
 }
