@@ -165,8 +165,10 @@ test_synth() {
     holds "synth with a seed" runs 0 synth $shape "$to/c.sluice" --seed 1
     holds "another seed gives others" test "$(cmp -s "$to/a.sluice" "$to/c.sluice"; echo $?)" -eq 1
     rm -f "$to"/*
-    holds "synth of true dimensions" runs 0 synth --shape qwen3.5-35b-a3b --layers 2 --experts 8 "$to/d.sluice"
-    holds "synth has the vocabulary of the shape" prints '"vocab": 248320' info "$to/d.sluice" --json
+    holds "synth of true dimensions" runs 0 synth --shape qwen3.5-35b-a3b --layers 2 --experts 8 \
+        --vocab 4096 "$to/d.sluice"
+    holds "synth has the dimensions of the shape" prints '"hidden": 2048' info "$to/d.sluice" --json
+    holds "a synthetic model of true dimensions runs" runs 0 bench -m "$to/d.sluice" -p 4 -n 2 -r 1
     rm -f "$to"/*
     holds "synth without a shape" refuses 2 "--shape" synth "$to/x.sluice"
     holds "synth of an unknown shape" refuses 1 "nothing.*medium" synth --shape nothing "$to/x.sluice"
