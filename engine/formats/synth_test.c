@@ -2,6 +2,8 @@
 #include "engine/formats/testing.h"
 
 #include "engine/formats/source.h"
+#include "engine/models/config.h"
+#include "engine/models/shapes.h"
 #include "engine/quant/noise.h"
 #include "sluice/inspect.h"
 #include <math.h>
@@ -87,6 +89,28 @@ static void test_changes(void **state) {
     assert_int_equal(info.experts, 6);
     assert_int_equal(info.vocab, 33);
     sl_model_close(model);
+}
+
+/* The numbers of the real model, which nothing small enough to write has all of. */
+static void test_true_shape(void **state) {
+    (void)state;
+    sl_arena arena;
+    sl_error err;
+    const char *text;
+    size_t bytes;
+    sl_model_config config;
+    sl_arena_init(&arena, NULL);
+    assert_int_equal(sl_shape_load("qwen3.5-35b-a3b", NULL, &arena, &text, &bytes, &err), SL_OK);
+    assert_int_equal(sl_model_config_parse(text, bytes, &arena, &config, &err), SL_OK);
+    assert_int_equal(config.vocab, 248320);
+    assert_int_equal(config.hidden, 2048);
+    assert_int_equal(config.layers, 40);
+    assert_int_equal(config.experts, 256);
+    assert_int_equal(config.experts_used, 8);
+    assert_int_equal(config.expert_width, 512);
+    assert_int_equal(config.query_heads, 16);
+    assert_int_equal(config.head_dim, 256);
+    sl_arena_deinit(&arena);
 }
 
 static void test_deterministic(void **state) {
@@ -221,6 +245,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_opens_and_runs, empty_test_folder),
         cmocka_unit_test_teardown(test_changes, empty_test_folder),
+        cmocka_unit_test(test_true_shape),
         cmocka_unit_test_teardown(test_deterministic, empty_test_folder),
         cmocka_unit_test_teardown(test_cancelled, empty_test_folder),
         cmocka_unit_test_teardown(test_progress, empty_test_folder),

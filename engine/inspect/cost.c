@@ -32,5 +32,14 @@ sl_token_cost sl_model_token_cost(const sl_model *model) {
             cost.decode_operations += used * operations_of(type);
             cost.prefill_operations += used * operations_of(type);
         }
+    const sl_dtype experts = model->experts.layer[0].matrices[SL_GATE].type.dtype;
+    cost.int8_activations = sl_steps_given(model->steps)->how.int8_activations &&
+                            sl_dtype_infos[experts].kind == SL_KIND_PANEL;
+    cost.recurrent_bytes = 2 * sl_steps_recurrent_bytes(model->steps);
+    cost.kv_bytes_per_position = sl_steps_kv_bytes(model->steps) / model->context_tokens;
+    for (uint32_t l = 0; l < model->config.layers; l++)
+        if (model->config.full_attention[l]) /* scores, and the sum of values */
+            cost.operations_per_position +=
+                4ull * model->config.query_heads * model->config.head_dim;
     return cost;
 }

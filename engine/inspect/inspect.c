@@ -28,6 +28,9 @@ static sl_status complete(const sl_model *model, const sl_inspect_options *given
                        "a step of %u tokens with logits of %u: at most %d tokens, and logits of "
                        "one or of all",
                        out->tokens, out->wanted, SL_MAX_STEP_ROWS);
+    if (model && out->depth >= model->context_tokens)
+        return sl_fail(err, SL_INVALID, "a depth of %u: the context has %u tokens", out->depth,
+                       model->context_tokens);
     if (out->runs > MOST_RUNS)
         return sl_fail(err, SL_INVALID, "%u runs: at most %d", out->runs, MOST_RUNS);
     if (out->runs && (!model || !model->device))
@@ -93,8 +96,10 @@ static sl_status inspect(sl_subject *subject, sl_model *model, const sl_inspect_
                          sl_inspect_report *out, sl_error *err) {
     const sl_allocator *allocator = model ? &model->allocator : NULL;
     sl_program *program = NULL;
-    sl_record_plan plan = {
-        .rows = options->tokens, .wanted = options->wanted, .runs = options->runs};
+    sl_record_plan plan = {.rows = options->tokens,
+                           .wanted = options->wanted,
+                           .runs = options->runs,
+                           .depth = options->depth};
     SL_TRY(sl_how_parse(options->compile, &plan.how, err));
     if (model)
         sl_subject_of_model(subject, model);

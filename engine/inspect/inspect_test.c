@@ -238,6 +238,66 @@ static void schedules_no_cpu_runs_are_refused(void **state) {
     sl_model_close(model);
 }
 
+/* Decoding goes on after an imagined context, gives numbers, and can be repeated from there. */
+static void contexts_are_imagined(void **state) {
+    (void)state;
+    sl_model *model = open_model((sl_model_options){.context_tokens = 256});
+    sl_session *session;
+    const sl_token token = 5;
+    const uint32_t vocab = sl_model_describe(model).vocab;
+    must(sl_session_create(model, NULL, &session, &err));
+    assert_int_equal(sl_session_imagine(session, 100, &err), SL_INVALID); /* nothing computed */
+    must(sl_session_extend(session, &token, 1, &err));
+    assert_int_equal(sl_session_imagine(session, 257, &err), SL_INVALID);
+    must(sl_session_imagine(session, 200, &err));
+    assert_int_equal(sl_session_length(session), 200);
+    assert_null(sl_session_logits(session, NULL));
+    must(sl_session_extend(session, &token, 1, &err));
+    float *first = malloc(vocab * sizeof *first);
+    assert_non_null(first);
+    memcpy(first, sl_session_logits(session, NULL), vocab * sizeof *first);
+    for (uint32_t i = 0; i < vocab; i++) assert_true(first[i] > -1e6f && first[i] < 1e6f);
+    must(sl_session_rewind(session, 200, &err));
+    must(sl_session_extend(session, &token, 1, &err));
+    assert_memory_equal(first, sl_session_logits(session, NULL), vocab * sizeof *first);
+    free(first);
+    sl_session_destroy(session);
+    const sl_inspect_report deep = inspect(model, (sl_inspect_options){.runs = 2, .depth = 200});
+    assert_true(deep.run_seconds > 0);
+    sl_inspect_report report;
+    const sl_inspect_options beyond = {.struct_size = sizeof beyond, .runs = 1, .depth = 256};
+    assert_int_equal(sl_inspect(model, &beyond, &report, &err), SL_INVALID);
+    sl_model_close(model);
+}
+
+static void costs_follow_the_context(void **state) {
+    (void)state;
+    sl_model *small = open_model((sl_model_options){.context_tokens = 64});
+    sl_model *large = open_model((sl_model_options){.context_tokens = 1024});
+    const sl_token_cost a = sl_model_token_cost(small), b = sl_model_token_cost(large);
+    assert_true(a.recurrent_bytes > 0 && a.recurrent_bytes == b.recurrent_bytes);
+    assert_true(a.kv_bytes_per_position > 0 && a.operations_per_position > 0);
+    const uint64_t states =
+        sl_model_describe(large).state_bytes - sl_model_describe(small).state_bytes;
+    assert_int_equal(states, (1024 - 64) * a.kv_bytes_per_position);
+    sl_model_close(small);
+    sl_model_close(large);
+}
+
+static void disks_are_measured(void **state) {
+    (void)state;
+    static const char *const readers[] = {"threads", NULL};
+    for (int i = 0; i < 2; i++) {
+        sl_model *model = open_model((sl_model_options){.reader = readers[i]});
+        sl_disk_floor floor;
+        must(sl_measure_disk(model, &floor, &err));
+        assert_true(floor.reads_in_flight > 0 && floor.expert_bytes > 0);
+        assert_true(floor.median_read_bytes_per_second > 1e4);
+        assert_true(floor.median_read_bytes_per_second <= floor.read_bytes_per_second);
+        sl_model_close(model);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_schedule_makes_sense),
@@ -247,6 +307,9 @@ int main(void) {
         cmocka_unit_test(models_are_planned_without_weights),
         cmocka_unit_test(mistakes_are_explained),
         cmocka_unit_test(schedules_no_cpu_runs_are_refused),
+        cmocka_unit_test(contexts_are_imagined),
+        cmocka_unit_test(costs_follow_the_context),
+        cmocka_unit_test(disks_are_measured),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

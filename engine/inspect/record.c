@@ -40,10 +40,13 @@ static sl_status make_room(recorder *r, sl_error *err) {
     return sl_no_memory(err, "a trace", events * sizeof *r->trace.events);
 }
 
-/* Any tokens do: spread over the vocabulary, other ones in each run. */
+/* Any tokens do: spread over the vocabulary, other ones in each run.  The first run starts at
+ * position 0, which resets the recurrent state. */
 static void choose_rows(recorder *r, uint32_t run) {
-    const uint32_t rows = r->plan->rows, fitting = r->model->context_tokens / rows;
-    const uint32_t start = fitting ? run % fitting * rows : 0;
+    const uint32_t rows = r->plan->rows;
+    const uint32_t fitting = (r->model->context_tokens - r->plan->depth) / rows;
+    const uint32_t next = r->plan->depth + (fitting ? run % fitting * rows : 0);
+    const uint32_t start = run == 0 ? 0 : next;
     for (uint32_t i = 0; i < rows; i++) {
         r->tokens[i] = (int32_t)(((uint64_t)(run * rows + i) * 7919 + 17) % r->model->config.vocab);
         r->positions[i] = (int32_t)(start + i);
@@ -67,6 +70,7 @@ static sl_status run_once(recorder *r, uint32_t run, sl_error *err) {
 /* The first run, which touches everything for the first time, is not recorded. */
 static sl_status run_all(recorder *r, sl_error *err) {
     const sl_device_ops *ops = r->model->device->ops;
+    if (r->plan->depth) SL_TRY(sl_steps_imagine_kv(r->steps, 0, err));
     SL_TRY(run_once(r, 0, err));
     ops->attach(r->step.executable, &r->trace);
     sl_expert_store_attach(r->model->store, &r->reads);

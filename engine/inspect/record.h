@@ -6,7 +6,7 @@
 #include "sluice/inspect.h"
 
 typedef struct {
-    uint32_t rows, wanted, runs;
+    uint32_t rows, wanted, runs, depth;
     sl_compile_how how;
 } sl_record_plan;
 

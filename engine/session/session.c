@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "engine/model.h"
 #include "engine/session/sample.h"
+#include "sluice/inspect.h"
 #include <stdatomic.h>
 #include <string.h>
 
@@ -253,6 +254,26 @@ sl_status sl_session_rewind(sl_session *session, size_t length, sl_error *err) {
     session->has_logits = false;
     (void)pthread_mutex_unlock(&session->model->lock);
     return SL_OK;
+}
+
+sl_status sl_session_imagine(sl_session *session, size_t length, sl_error *err) {
+    const uint32_t context = session->model->context_tokens;
+    const size_t before = session->length;
+    if (before == 0 || session->computed != before || length < before || length > context)
+        return sl_fail(err, SL_INVALID,
+                       "cannot imagine %zu tokens after %zu: wanted are one at least, and no more "
+                       "than the context of %u",
+                       length, before, context);
+    (void)pthread_mutex_lock(&session->model->lock);
+    const sl_status status = sl_steps_imagine_kv(session->model->steps, session->slot, err);
+    if (status == SL_OK) {
+        for (size_t i = before; i < length; i++) session->tokens[i] = session->tokens[before - 1];
+        session->length = session->computed = length;
+        save_checkpoint(session);
+    }
+    session->has_logits = false;
+    (void)pthread_mutex_unlock(&session->model->lock);
+    return status;
 }
 
 void sl_session_cancel(sl_session *session) {

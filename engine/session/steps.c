@@ -1,5 +1,7 @@
 #include "engine/session/steps.h"
 #include "base/clock.h"
+#include "core/codec.h"
+#include "engine/quant/noise.h"
 #include <string.h>
 
 typedef struct {
@@ -16,6 +18,7 @@ typedef struct {
     void *data;
     uint64_t bytes, bytes_each; /* of all slots, of one */
     bool recurrent;
+    sl_dtype dtype; /* as declared; the reference evaluator keeps doubles */
 } state;
 
 struct sl_steps {
@@ -84,6 +87,7 @@ static sl_status make_states(sl_steps *steps, const sl_graph *graph, sl_error *e
         s->bytes = (uint64_t)sl_type_elements(&value->type) * element;
         s->bytes_each = s->bytes / (uint64_t)value->type.shape.dims[0];
         s->recurrent = !strstr(value->name, ".kv_");
+        s->dtype = value->type.dtype;
         s->name = sl_arena_copy_text(&steps->arena, value->name, strlen(value->name));
         s->data = sl_resize(steps->options.allocator, NULL, 0, s->bytes, STATE_ALIGN);
         if (!s->name || !s->data) return sl_no_memory(err, "the state of sequences", s->bytes);
@@ -294,4 +298,35 @@ void sl_steps_save_recurrent(const sl_steps *steps, uint32_t slot, void *into) {
 
 void sl_steps_load_recurrent(sl_steps *steps, uint32_t slot, const void *from) {
     copy_recurrent(steps, slot, NULL, from);
+}
+
+uint64_t sl_steps_kv_bytes(const sl_steps *steps) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < steps->state_count; i++)
+        if (!steps->states[i].recurrent) bytes += steps->states[i].bytes_each;
+    return bytes;
+}
+
+static sl_status fill_with_noise(const state *s, void *into, uint64_t seed, sl_error *err) {
+    const uint64_t f32s = s->bytes_each / sizeof(float), f16s = s->bytes_each / sizeof(uint16_t);
+    if (s->dtype == SL_DTYPE_f32)
+        for (uint64_t i = 0; i < f32s; i++) ((float *)into)[i] = sl_noise_normal(seed, i);
+    else if (s->dtype == SL_DTYPE_f16)
+        for (uint64_t i = 0; i < f16s; i++)
+            ((uint16_t *)into)[i] = sl_f16_from_f32(sl_noise_normal(seed, i));
+    else
+        return sl_fail(err, SL_UNSUPPORTED, "state '%s' is %s: f32 or f16 can be imagined", s->name,
+                       sl_dtype_infos[s->dtype].name);
+    return SL_OK;
+}
+
+sl_status sl_steps_imagine_kv(sl_steps *steps, uint32_t slot, sl_error *err) {
+    if (!steps->options.device)
+        return sl_fail(err, SL_UNSUPPORTED, "only a device's context can be imagined");
+    for (uint32_t i = 0; i < steps->state_count; i++) {
+        const state *s = &steps->states[i];
+        if (s->recurrent) continue;
+        SL_TRY(fill_with_noise(s, (char *)s->data + slot * s->bytes_each, i, err));
+    }
+    return SL_OK;
 }

@@ -63,4 +63,9 @@ SL_CHECKED sl_status sl_steps_prepare(sl_steps *steps, uint32_t rows, uint32_t w
 uint64_t sl_steps_recurrent_bytes(const sl_steps *steps);
 void sl_steps_save_recurrent(const sl_steps *steps, uint32_t slot, void *into);
 void sl_steps_load_recurrent(sl_steps *steps, uint32_t slot, const void *from);
+
+/* The other part, which grows with the context: bytes of one slot at its full length. */
+uint64_t sl_steps_kv_bytes(const sl_steps *steps);
+/* Fills it with noise, as if all positions of the slot had been computed. */
+SL_CHECKED sl_status sl_steps_imagine_kv(sl_steps *steps, uint32_t slot, sl_error *err);
 #endif

@@ -21,6 +21,7 @@ typedef struct {
     const char *memory_path; /* a picture of the arena over levels, SVG */
     const char *dot_path;    /* steps and what they wait for, Graphviz */
     int verify;              /* prove order, bounds and values */
+    uint32_t depth;          /* tokens in the context before the step, imagined; default 0 */
 } sl_inspect_options;
 
 enum { SL_INSPECT_ROWS = 24 };
@@ -62,22 +63,45 @@ SL_CHECKED sl_status sl_inspect_text(const sl_inspect_report *report, char **out
                                      sl_error *err);
 
 /* What the machine could do if nothing stood in the way, [0] on one thread and [1] on all: reading
- * memory that no cache holds, and multiplying and adding floats (two operations) in registers. */
+ * memory that no cache holds, multiplying and adding floats in registers, and the same with bytes
+ * (two operations each).  The best of several short passes, and their median. */
 typedef struct {
     uint32_t threads;
-    double read_bytes_per_second[2];
-    double f32_operations_per_second[2];
+    uint64_t block_bytes; /* that were read again and again; less than 1 GiB when memory is short */
+    double core_share;    /* of their cores that the threads had, 0 to 1; well below 1: others work
+                           * on this machine, and the floors are too low */
+    double read_bytes_per_second[2], median_read_bytes_per_second[2];
+    double f32_operations_per_second[2], median_f32_operations_per_second[2];
+    double int8_operations_per_second[2], median_int8_operations_per_second[2];
 } sl_floors;
-/* Measures them, in about a second.  threads 0: one per core. */
+/* Measures them, in about two seconds.  threads 0: one per core. */
 SL_CHECKED sl_status sl_measure_floors(uint32_t threads, sl_floors *out, sl_error *err);
 
-/* What a token costs in matrices, each of its routed experts included.  In prefill the head works
- * on one token of a step only, and counts for none. */
+/* How fast the disk gives the model's experts, in no order, past the page cache. */
+typedef struct {
+    uint32_t reads_in_flight;
+    uint64_t expert_bytes; /* of the largest, read in one to three parts */
+    double read_bytes_per_second, median_read_bytes_per_second;
+} sl_disk_floor;
+/* Measures it with a reader of its own, of the model's kind, in about a second. */
+SL_CHECKED sl_status sl_measure_disk(const sl_model *model, sl_disk_floor *out, sl_error *err);
+
+/* What a token costs.  Operations are those of matrices, each of its routed experts included; in
+ * prefill the head works on one token of a step only, and counts for none. */
 typedef struct {
     uint64_t weight_bytes; /* read to decode one token */
     uint64_t decode_operations, prefill_operations;
+    uint64_t recurrent_bytes;         /* of states read and written for each token: both counted */
+    uint64_t kv_bytes_per_position;   /* read for each earlier token in the context */
+    uint64_t operations_per_position; /* of attention, for each earlier token */
+    int int8_activations; /* nonzero: matrices multiply int8; 0: f32, whatever weights are */
 } sl_token_cost;
 SL_API sl_token_cost sl_model_token_cost(const sl_model *model);
+
+/* Continues as if the session had this many tokens: what attention would read of them is noise, the
+ * recurrent state is that of the tokens so far, at least one.  For measuring at a depth without
+ * computing all that comes before it. */
+SL_CHECKED sl_status sl_session_imagine(sl_session *session, size_t length, sl_error *err);
 
 #ifdef __cplusplus
 }

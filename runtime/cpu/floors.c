@@ -1,87 +1,158 @@
-/* floors.c - Measures what memory and cores can do, by the loops of the best instruction set. */
+/* floors.c - Measures what memory and cores can do, by the loops of the best instruction set.
+ *
+ * The block is far larger than any cache and lies in huge pages where the system gives them: with
+ * pages of 4 KiB the same cores read a third less.  Members take chunks from one queue until time
+ * is up, so that one that has to wait for its core does not make the others wait too; how much of
+ * the cores the passes had is reported beside the rates.  Passes on one thread and on all
+ * alternate, so that what disturbs one kind disturbs the other. */
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/team.h"
 #include "runtime/cpu/kernel.h"
 #include "sluice/inspect.h"
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
-/* A pass is short, so that some of them fall between what else the machine does, and takes the next
- * slice of the block, so that no cache holds it. */
-enum { SLICE_BYTES = 32 << 20, SLICES = 8, BLOCK_ALIGN = 4096, LEAST_PASSES = 2 * SLICES };
-static const size_t BLOCK_BYTES = (size_t)SLICES * SLICE_BYTES;
-static const uint64_t FMA_ROUNDS = 200000;
-static const double PASSES_SECONDS = 0.2;
+/* The read loop walks quarters of a chunk side by side.  Their distance is an odd number of lines:
+ * at multiples of large powers of two the streams meet in the same banks, and read a third less. */
+enum { CHUNK_BYTES = 4 * 64 * 31739, PASSES = 7, HUGE_PAGE = 2 << 20 };
+#ifdef SL_DEBUG /* with the shadow memory of sanitizers a gigabyte becomes several */
+static const size_t MOST_BYTES = (size_t)64 << 20;
+#else
+static const size_t MOST_BYTES = (size_t)1 << 30;
+#endif
+static const size_t LEAST_BYTES = (size_t)64 << 20;
+static const uint64_t ROUNDS = 20000;
+static const double PASS_SECONDS = 0.05;
 
 typedef struct {
     const sl_kernel_set *set;
+    sl_compute_loop *compute; /* NULL: read the block */
     uint8_t *block;
-    uint32_t members;
-    uint64_t pass;
+    uint64_t block_bytes, chunks;
+    double end;
+    _Atomic uint64_t next, done; /* chunks taken, bytes or operations done */
+    _Atomic uint64_t busy_ns;
 } measuring;
+
+typedef struct {
+    double rates[PASSES];
+} rates;
 
 static _Atomic float sink; /* what the loops compute must seem to be used */
 
-/* A member's part of the slice of this pass. */
-static uint8_t *part_of(const measuring *m, uint32_t member, size_t *out_bytes) {
-    *out_bytes = (size_t)SLICE_BYTES / m->members / BLOCK_ALIGN * BLOCK_ALIGN;
-    return m->block + m->pass % SLICES * SLICE_BYTES + member * *out_bytes;
+static double thread_seconds(void) {
+    struct timespec now;
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-static void read_job(void *ctx, uint32_t member) {
-    const measuring *m = ctx;
-    size_t bytes;
-    const uint8_t *part = part_of(m, member, &bytes);
-    sink = m->set->read(part, bytes);
-}
-
-static void fma_job(void *ctx, uint32_t member) {
-    (void)member;
+static uint64_t one_chunk(measuring *m) {
     uint64_t operations;
-    sink = ((const measuring *)ctx)->set->fma(FMA_ROUNDS, &operations);
-}
-
-/* The shortest of several runs of a job by the whole team. */
-static double shortest(sl_team *team, sl_team_job *job, measuring *m) {
-    double best = 1e9;
-    const double start = sl_clock_seconds();
-    for (int n = 0; n < LEAST_PASSES || sl_clock_seconds() - start < PASSES_SECONDS; n++) {
-        m->pass++;
-        const double begin = sl_clock_seconds();
-        sl_team_run(team, job, m);
-        const double seconds = sl_clock_seconds() - begin;
-        if (seconds < best) best = seconds;
+    if (m->compute) {
+        sink = m->compute(ROUNDS, &operations);
+        return operations;
     }
-    return best;
+    const uint64_t chunk = atomic_fetch_add(&m->next, 1) % m->chunks;
+    sink = m->set->read(m->block + chunk * CHUNK_BYTES, CHUNK_BYTES);
+    return CHUNK_BYTES;
 }
 
-static sl_status measure(uint32_t threads, measuring *m, sl_floors *out, int which, sl_error *err) {
-    sl_team *team = NULL;
-    SL_TRY(sl_team_create(threads, NULL, &team, err));
-    m->members = out->threads = sl_team_size(team);
-    size_t part;
-    uint64_t operations;
-    (void)part_of(m, 0, &part);
-    sink = m->set->fma(1, &operations);
-    out->read_bytes_per_second[which] = (double)part * m->members / shortest(team, read_job, m);
-    out->f32_operations_per_second[which] =
-        (double)(operations * FMA_ROUNDS * m->members) / shortest(team, fma_job, m);
-    sl_team_destroy(team);
+static void take_chunks(void *ctx, uint32_t member) {
+    (void)member;
+    measuring *m = ctx;
+    const double begin = thread_seconds();
+    uint64_t done = 0;
+    do {
+        done += one_chunk(m);
+    } while (sl_clock_seconds() < m->end);
+    atomic_fetch_add(&m->done, done);
+    atomic_fetch_add(&m->busy_ns, (uint64_t)((thread_seconds() - begin) * 1e9));
+}
+
+/* Per second, of the whole team; *out_share: how much of its cores it had. */
+static double one_pass(sl_team *team, measuring *m, sl_compute_loop *compute, double *out_share) {
+    m->compute = compute;
+    m->done = m->busy_ns = 0;
+    const double begin = sl_clock_seconds();
+    m->end = begin + PASS_SECONDS;
+    sl_team_run(team, take_chunks, m);
+    const double seconds = sl_clock_seconds() - begin;
+    *out_share = (double)m->busy_ns * 1e-9 / seconds / sl_team_size(team);
+    return (double)m->done / seconds;
+}
+
+static int by_value(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void sort_rates(rates *r, double *best, double *median) {
+    qsort(r->rates, PASSES, sizeof(double), by_value);
+    *best = r->rates[PASSES - 1];
+    *median = r->rates[PASSES / 2];
+}
+
+/* teams[1] may be teams[0]. */
+static void measure(sl_team *const teams[2], measuring *m, sl_floors *out) {
+    sl_compute_loop *const loops[] = {NULL, m->set->fma, m->set->dot};
+    double *const best[] = {out->read_bytes_per_second, out->f32_operations_per_second,
+                            out->int8_operations_per_second};
+    double *const median[] = {out->median_read_bytes_per_second,
+                              out->median_f32_operations_per_second,
+                              out->median_int8_operations_per_second};
+    const int kinds = teams[1] == teams[0] ? 1 : 2;
+    rates all[3][2], shares = {{0}};
+    for (int pass = 0; pass < PASSES; pass++)
+        for (int loop = 0; loop < 3; loop++)
+            for (int kind = 0; kind < kinds; kind++)
+                all[loop][kind].rates[pass] =
+                    one_pass(teams[kind], m, loops[loop], &shares.rates[pass]);
+    for (int loop = 0; loop < 3; loop++)
+        for (int kind = 0; kind < 2; kind++) {
+            if (kind < kinds)
+                sort_rates(&all[loop][kind], &best[loop][kind], &median[loop][kind]);
+            else
+                best[loop][1] = best[loop][0], median[loop][1] = median[loop][0];
+        }
+    double most;
+    sort_rates(&shares, &most, &out->core_share);
+    if (out->core_share > 1) out->core_share = 1;
+}
+
+/* Pages of its own, huge ones where they are given. */
+static sl_status make_block(measuring *m, sl_error *err) {
+    const uint64_t quarter = sl_memory_left() / 4;
+    m->block_bytes = quarter > MOST_BYTES ? MOST_BYTES : quarter;
+    if (m->block_bytes < LEAST_BYTES) m->block_bytes = LEAST_BYTES;
+    m->block_bytes += HUGE_PAGE;
+    uint8_t *block =
+        mmap(NULL, m->block_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (block == MAP_FAILED) return sl_no_memory(err, "a block to read", m->block_bytes);
+    (void)madvise(block, m->block_bytes, MADV_HUGEPAGE); /* slower without, but right */
+    memset(block, 1, m->block_bytes);                    /* not the one page of zeros */
+    m->block = block;
+    m->chunks = m->block_bytes / CHUNK_BYTES;
     return SL_OK;
 }
 
 sl_status sl_measure_floors(uint32_t threads, sl_floors *out, sl_error *err) {
     measuring m = {.set = sl_cpu_kernel_set(NULL)};
+    sl_team *teams[2] = {NULL, NULL};
     *out = (sl_floors){0};
-    m.block = sl_allocate(NULL, BLOCK_BYTES, BLOCK_ALIGN);
-    if (!m.block) return sl_no_memory(err, "a block to read", BLOCK_BYTES);
-    memset(m.block, 1, BLOCK_BYTES); /* pages of its own, not the one of zeros */
-    sl_status status = measure(1, &m, out, 0, err);
-    if (threads == 1) {
-        out->read_bytes_per_second[1] = out->read_bytes_per_second[0];
-        out->f32_operations_per_second[1] = out->f32_operations_per_second[0];
-    } else if (status == SL_OK) {
-        status = measure(threads, &m, out, 1, err);
+    SL_TRY(make_block(&m, err));
+    sl_status status = sl_team_create(1, NULL, &teams[0], err);
+    if (status == SL_OK && threads != 1) status = sl_team_create(threads, NULL, &teams[1], err);
+    if (status == SL_OK) {
+        sl_team *const both[2] = {teams[0], teams[1] ? teams[1] : teams[0]};
+        out->threads = sl_team_size(both[1]);
+        out->block_bytes = m.chunks * CHUNK_BYTES;
+        measure(both, &m, out);
     }
-    sl_release(NULL, m.block, BLOCK_BYTES, BLOCK_ALIGN);
+    sl_team_destroy(teams[0]);
+    sl_team_destroy(teams[1]);
+    (void)munmap(m.block, m.block_bytes);
     return status;
 }

@@ -24,7 +24,24 @@ static void test_floors(void **state) {
         assert_true(floors.read_bytes_per_second[i] < 1e13);
         assert_true(floors.f32_operations_per_second[i] > 1e7);
         assert_true(floors.f32_operations_per_second[i] < 1e13);
+        assert_true(floors.int8_operations_per_second[i] > 1e7);
+        assert_true(floors.int8_operations_per_second[i] < 1e14);
+        assert_true(floors.median_read_bytes_per_second[i] <= floors.read_bytes_per_second[i]);
+        assert_true(floors.median_f32_operations_per_second[i] > 1e7);
+        assert_true(floors.median_int8_operations_per_second[i] > 1e7);
     }
+    assert_true(floors.block_bytes >= 60 << 20 && floors.block_bytes <= (1 << 30) + (2 << 20));
+    assert_true(floors.core_share > 0 && floors.core_share <= 1);
+}
+
+static void test_one_thread(void **state) {
+    (void)state;
+    sl_floors floors;
+    sl_error err;
+    assert_int_equal(sl_measure_floors(1, &floors, &err), SL_OK);
+    assert_int_equal(floors.threads, 1);
+    assert_true(floors.read_bytes_per_second[1] == floors.read_bytes_per_second[0]);
+    assert_true(floors.int8_operations_per_second[1] == floors.int8_operations_per_second[0]);
 }
 
 /* Every line of the block counts once. */
@@ -58,11 +75,24 @@ static void test_fma_loop(void **state) {
     }
 }
 
+/* Every product is one. */
+static void test_dot_loop(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof isas / sizeof isas[0]; i++) {
+        const sl_kernel_set *set = sl_cpu_kernel_set(isas[i]);
+        uint64_t one, many;
+        if (!set) continue;
+        assert_true(set->dot(1, &one) == (float)one / 2);
+        assert_true(set->dot(1000, &many) == (float)many / 2);
+        assert_int_equal(many, 1000 * one);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_floors),
-        cmocka_unit_test(test_read_loop),
-        cmocka_unit_test(test_fma_loop),
+        cmocka_unit_test(test_floors),    cmocka_unit_test(test_one_thread),
+        cmocka_unit_test(test_read_loop), cmocka_unit_test(test_fma_loop),
+        cmocka_unit_test(test_dot_loop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

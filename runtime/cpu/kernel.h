@@ -36,16 +36,17 @@ typedef struct {
 enum { SL_ANY_WEIGHT = -1 };
 
 /* Loops for measuring what the machine can do; the results are of no use but must be used.
- * read: every byte of a block once.  fma: multiply and add in registers. */
+ * read: every byte of a block once, as four streams.  fma: multiply and add floats in registers.
+ * dot: the same with bytes, by the instructions that int8 kernels use. */
 typedef float sl_read_loop(const void *block, size_t bytes);
-typedef float sl_fma_loop(uint64_t rounds, uint64_t *out_operations);
+typedef float sl_compute_loop(uint64_t rounds, uint64_t *out_operations);
 
 typedef struct {
     const char *isa;
     const sl_kernel *kernels;
     uint32_t count;
     sl_read_loop *read;
-    sl_fma_loop *fma;
+    sl_compute_loop *fma, *dot;
 } sl_kernel_set;
 
 /* All there are, for any machine. */

@@ -125,20 +125,50 @@ PY
         ir run "$folder/shape.ir" --data "$folder/y.safetensors"
 }
 
+# test_bench MODEL
+test_bench() {
+    holds "bench shows floors" prints '^  memory read +[0-9.]+ \( *[0-9.]+\)' bench -m "$1" -p 4 -n 2 -r 1 -t 1
+    holds "bench splits the bytes of a token" says '^  decode .*weights [0-9.]+ \+ recurrent state [0-9.]+ \+ KV'
+    holds "bench --threads --profile --depth --json" runs 0 \
+        bench -m "$1" -p 4 -n 2 -r 1 -t 1,2 --profile --depth 100 --budget 50% --json
+    holds "bench --json has all of it" python3 - "$folder/stdout" <<'PY'
+import json, sys
+b = json.load(open(sys.argv[1]))
+token, machine = b["token"], b["machine"]
+assert token["weight_bytes"] > 0 and token["recurrent_bytes"] > 0 and token["mean_depth"] == 101
+assert abs(token["kv_bytes"] - 101 * token["kv_bytes_per_position"]) < 1
+for rate in "read_bytes", "int8_operations", "f32_operations":
+    floor = machine[rate + "_per_second"]
+    assert all(0 < m <= f for m, f in zip(floor["median"], floor["best"]))
+assert machine["disk"]["best_bytes_per_second"] > 0
+assert [r["threads"] for r in b["runs"]] == [1, 2]
+for r in b["runs"]:
+    for phase in r["prefill"], r["decode"]:
+        assert phase["floor_tokens_per_second"] > 0 and phase["floor_share"] > 0
+        assert abs(sum(o["share"] for o in phase["profile"]["ops"]) - 1) < 0.02
+    assert r["decode"]["expert_misses"] == 0 or r["decode"]["disk_share"] > 0
+PY
+    holds "bench of threads that are none" refuses 2 "--threads '1,x'" bench -m "$1" -t 1,x
+    holds "bench deeper than the context" refuses 1 "context" bench -m "$1" --depth 100000000
+    holds "bench --compare" prints '^no-fusion +[0-9]+' bench -m "$1" -p 4 -n 2 -r 1 --compare
+}
+
 test_synth() {
     local to=$folder/synth shape="--shape small --layers 4 --experts 8 --vocab 256"
     mkdir "$to"
     holds "synth" runs 0 synth $shape "$to/a.sluice"
     holds "synth reports its size" grep -qE 'a.sluice: [0-9.]+ MB' "$folder/stderr"
     holds "synth makes the shape that was asked for" prints '"layers": 4' info "$to/a.sluice" --json
-    holds "a synthetic model is measured" prints 'memory allows [0-9.]+ tok/s' \
-        bench -m "$to/a.sluice" -p 4 -n 2 -r 1
-    holds "bench --json knows its floors" prints '"weight_bytes_per_token"' \
-        bench -m "$to/a.sluice" -p 4 -n 2 -r 1 --json
+    test_bench "$to/a.sluice"
     holds "synth again" runs 0 synth $shape "$to/b.sluice"
     holds "the same seed gives the same bytes" cmp "$to/a.sluice" "$to/b.sluice"
     holds "synth with a seed" runs 0 synth $shape "$to/c.sluice" --seed 1
     holds "another seed gives others" test "$(cmp -s "$to/a.sluice" "$to/c.sluice"; echo $?)" -eq 1
+    rm -f "$to"/*
+    holds "synth of true dimensions" runs 0 synth --shape qwen3.5-35b-a3b --layers 2 --experts 8 \
+        --vocab 4096 "$to/d.sluice"
+    holds "synth has the dimensions of the shape" prints '"hidden": 2048' info "$to/d.sluice" --json
+    holds "a synthetic model of true dimensions runs" runs 0 bench -m "$to/d.sluice" -p 4 -n 2 -r 1
     rm -f "$to"/*
     holds "synth without a shape" refuses 2 "--shape" synth "$to/x.sluice"
     holds "synth of an unknown shape" refuses 1 "nothing.*medium" synth --shape nothing "$to/x.sluice"
@@ -273,6 +303,8 @@ test_full_disk() {
     mounted=$disk
     holds "a full disk while packing" refuses 1 "No space" pack "$golden" "$disk/x.sluice"
     holds "a full disk is left empty" is_empty "$disk"
+    holds "a full disk while synthesising" refuses 1 "No space" synth --shape small --layers 4 "$disk/x.sluice"
+    holds "a full disk is left empty again" is_empty "$disk"
     if [ -c /dev/full ]; then
         "$program" ir ops >/dev/full 2>"$folder/stderr"
         holds "a full standard output is an error" grep -q 'standard output' "$folder/stderr"

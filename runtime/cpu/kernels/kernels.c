@@ -19,4 +19,5 @@ const sl_kernel_set SL_KERNEL(sl_kernel_set) = {
     .count = sizeof kernels / sizeof kernels[0],
     .read = SL_KERNEL(sl_loop_read),
     .fma = SL_KERNEL(sl_loop_fma),
+    .dot = SL_KERNEL(sl_loop_dot),
 };

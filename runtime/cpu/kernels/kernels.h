@@ -9,7 +9,7 @@
 #include "runtime/cpu/kernels.def"
 
 sl_read_loop SL_KERNEL(sl_loop_read);
-sl_fma_loop SL_KERNEL(sl_loop_fma);
+sl_compute_loop SL_KERNEL(sl_loop_fma), SL_KERNEL(sl_loop_dot);
 
 /* The heads of a kernel's two functions:  SPLIT(softmax) { ... }  RUN(softmax) { ... } */
 #define SPLIT(FN) sl_split SL_KERNEL(sl_split_##FN)(const void *args)

@@ -1,0 +1,52 @@
+/* bench.h - What `sluice bench` measures, between its running and its printing. */
+#ifndef SL_APPS_BENCH_H
+#define SL_APPS_BENCH_H
+#include "apps/cli/cli.h"
+#include "sluice/inspect.h"
+
+enum { BENCH_MOST_REPEATS = 100, BENCH_MOST_WAYS = 16 };
+
+typedef struct {
+    const char *name;
+    size_t tokens;
+    uint32_t repeats;
+    double seconds[BENCH_MOST_REPEATS]; /* sorted at the end */
+    uint64_t hits, misses, bytes_read;
+} bench_phase;
+
+/* One way to run the model: so many threads, compiled in such a way. */
+typedef struct {
+    cli_options options;
+    char compile[CLI_COMPILE_TEXT];
+    sl_model *model;
+    sl_session *session;
+    const sl_token *ids;
+    bench_phase prefill, decode;
+    double read_rate, f32_rate, int8_rate; /* what this many threads could do, per second */
+    sl_inspect_report decode_profile, prefill_profile; /* runs 0: not profiled */
+} bench_way;
+
+typedef struct {
+    bench_way ways[BENCH_MOST_WAYS];
+    int count;
+    bool compares;  /* ways to compile: no floors */
+    bool has_depth; /* decode starts at depth, else where prefill ended */
+    size_t depth;
+    uint32_t most_threads;
+    sl_floors floors; /* on most_threads */
+    sl_token_cost cost;
+    sl_disk_floor disk; /* no reads in flight: not measured, everything is in memory */
+} bench_run;
+
+/* What a phase could reach at most, in tokens per second: by memory or arithmetic, and by the disk
+ * for the bytes that it read.  0: no such limit. */
+typedef struct {
+    double machine, disk;
+} bench_limits;
+bench_limits bench_limits_of(const bench_run *run, const bench_way *way, const bench_phase *phase);
+/* Tokens in the context of the average decoded token. */
+double bench_mean_depth(const bench_run *run);
+
+int bench_print(const bench_run *run);
+int bench_print_json(const bench_run *run);
+#endif
