@@ -88,7 +88,7 @@ typedef struct {
     int scales;                                 /* per group and lane: 1 or 2 */
     float unit;                                 /* what a byte's 1 is worth */
     vu (*word)(const uint8_t *codes, int word); /* columns 4 word and the next three */
-    panel_scales_fn *scales_of;
+    panel_scale_fn *scale;
 } byte_codes;
 
 INLINE vu word_q8(const uint8_t *codes, const int word) {
@@ -115,29 +115,31 @@ INLINE void add_word(const panel_group *at, vu codes, const int word, vf (*dots)
     }
 }
 
-INLINE void add_bytes(const panel_group *at, vf (*y)[PANEL_VECTORS], const byte_codes *how) {
+/* The columns of scale `part` (constant). */
+INLINE void add_part(const panel_group *at, vf (*y)[PANEL_VECTORS], const byte_codes *how,
+                     const int part) {
     const uint8_t *codes = at->p->codes + at->g * how->group_bytes + at->v * LANES * 4;
     const int words = SL_GROUP_COLS / 4 / how->scales;
-    if (at->v == 0) prefetch_group(codes, how->group_bytes);
-    vf scales[2];
-    how->scales_of(at->p, at->g, at->v, scales);
-#pragma GCC unroll 2
-    for (int part = 0; part < how->scales; part++) {
-        vf dots[PANEL_TOKENS][CHAINS];
-        zero_chains(dots, at->tokens);
+    vf dots[PANEL_TOKENS][CHAINS];
+    zero_chains(dots, at->tokens);
 #pragma GCC unroll 8
-        for (int word = part * words; word < (part + 1) * words; word++)
-            add_word(at, how->word(codes, word), word, dots);
-        const vf scale = scales[part] * vsplat(how->unit * 0x1p-24f);
+    for (int i = 0; i < words; i++)
+        add_word(at, how->word(codes, part * words + i), part * words + i, dots);
+    const vf scale = how->scale(at->p, at->g, at->v, part) * vsplat(how->unit * 0x1p-24f);
 #pragma GCC unroll 4
-        for (int t = 0; t < at->tokens; t++)
-            y[t][at->v] = vfma(scale, add_chains(dots[t]), y[t][at->v]);
-    }
+    for (int t = 0; t < at->tokens; t++)
+        y[t][at->v] = vfma(scale, add_chains(dots[t]), y[t][at->v]);
+}
+
+INLINE void add_bytes(const panel_group *at, vf (*y)[PANEL_VECTORS], const byte_codes *how) {
+    if (at->v == 0) prefetch_group(at->p->codes + at->g * how->group_bytes, how->group_bytes);
+    add_part(at, y, how, 0);
+    if (how->scales == 2) add_part(at, y, how, 1);
 }
 
 #define BYTE_PRODUCT(TYPE, GROUP_BYTES, SCALES, UNIT)                                              \
     INLINE void add_##TYPE(const panel_group *at, vf(*y)[PANEL_VECTORS]) {                         \
-        const byte_codes how = {GROUP_BYTES, SCALES, UNIT, word_##TYPE, scales_##TYPE};            \
+        const byte_codes how = {GROUP_BYTES, SCALES, UNIT, word_##TYPE, scale_##TYPE};             \
         add_bytes(at, y, &how);                                                                    \
     }                                                                                              \
     void SL_KERNEL(sl_linear_part_##TYPE)(const sl_linear_job *job, int64_t begin, int64_t end,    \

@@ -87,10 +87,11 @@ INLINE void panel_tile(const sl_linear_job *job, const panel *p, const panel_row
     for (int t = 0; t < tokens; t++)
         for (int v = 0; v < PANEL_VECTORS; v++) y[t][v] = vzero();
     for (int64_t g = 0; g < rows->groups; g++)
-#pragma GCC unroll 1 /* unrolled, the compiler keeps too many columns of x at once */
         for (int v = 0; v < PANEL_VECTORS; v++) {
             const panel_group at = {p, &from, g, v, tokens};
             add_group(&at, y);
+            /* Columns of x are read again for the next vector: kept, they would be too many. */
+            if (PANEL_VECTORS > 1) __asm__ volatile("" ::: "memory");
         }
     for (int t = 0; t < tokens; t++) panel_store(job, p->index, token + t, y[t]);
 }

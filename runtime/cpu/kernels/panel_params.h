@@ -56,11 +56,13 @@ INLINE void params_q4_m(const panel *p, int64_t g, const int v, vf *scale, vf *m
     *minimum = -vload_bf16(super + 32);
 }
 
-/* The types of wider codes have no minimum: the scales of columns 0..15 and of the others. */
-typedef void panel_scales_fn(const panel *p, int64_t g, const int v, vf scales[2]);
+/* The types of wider codes have no minimum; half 0 of a group is columns 0..15.  v and half are
+ * constants. */
+typedef vf panel_scale_fn(const panel *p, int64_t g, const int v, const int half);
 
-INLINE void scales_q8(const panel *p, int64_t g, const int v, vf scales[2]) {
-    scales[0] = scales[1] = vload_f16(p->scales + g * 32 + first_of(v, 2));
+INLINE vf scale_q8(const panel *p, int64_t g, const int v, const int half) {
+    (void)half;
+    return vload_f16(p->scales + g * 32 + first_of(v, 2));
 }
 
 /* Signed bytes, widened. */
@@ -69,10 +71,8 @@ INLINE vf vload_i8(const void *p) {
     return x - (vf)((vi)vsplat(256) & (vi)(x > vsplat(127)));
 }
 
-INLINE void scales_q6_k(const panel *p, int64_t g, const int v, vf scales[2]) {
+INLINE vf scale_q6_k(const panel *p, int64_t g, const int v, const int half) {
     const vf d = vload_f16(p->supers + g / SL_SUPER_GROUPS * 32 + first_of(v, 2));
-    const uint8_t *codes = p->scales + g * 32 + first_of(v, 1);
-    scales[0] = d * vload_i8(codes);
-    scales[1] = d * vload_i8(codes + SL_PANEL_ROWS);
+    return d * vload_i8(p->scales + g * 32 + half * SL_PANEL_ROWS + first_of(v, 1));
 }
 #endif
