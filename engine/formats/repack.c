@@ -28,7 +28,7 @@ static const uint8_t zeros[SUPER_COLS];
 static lanes lanes_of(const void *data, size_t row_bytes, size_t step, int64_t first,
                       int64_t rows) {
     lanes l;
-    for (int i = 0; i < LANES; i++) {
+    for (int64_t i = 0; i < LANES; i++) {
         const bool there = first + i < rows;
         l.at[i] = there ? (const uint8_t *)data + (size_t)(first + i) * row_bytes : zeros;
         l.step[i] = there ? step : 0;
@@ -37,7 +37,7 @@ static lanes lanes_of(const void *data, size_t row_bytes, size_t step, int64_t f
 }
 
 static inline void advance(lanes *l) {
-    for (int i = 0; i < LANES; i++) l->at[i] += l->step[i];
+    for (int64_t i = 0; i < LANES; i++) l->at[i] += l->step[i];
 }
 
 /* ---- turning ---- */
@@ -70,7 +70,7 @@ static inline void turn_words(const uint8_t *const *at, int64_t offset, words ou
 static inline void turn_bytes(bytes rows[LANES]) {
     for (int round = 0; round < 4; round++) {
         bytes next[LANES];
-        for (int i = 0; i < LANES / 2; i++) {
+        for (int64_t i = 0; i < LANES / 2; i++) {
             const bytes a = rows[i], b = rows[i + LANES / 2];
             next[2 * i] = __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6,
                                                   22, 7, 23);
@@ -84,17 +84,17 @@ static inline void turn_bytes(bytes rows[LANES]) {
 /* The 16-bit value at `offset` of every lane. */
 static inline void put_halves(const lanes *l, int64_t offset, uint8_t *to) {
     uint16_t halves[LANES];
-    for (int i = 0; i < LANES; i++) memcpy(&halves[i], l->at[i] + offset, sizeof halves[i]);
+    for (int64_t i = 0; i < LANES; i++) memcpy(&halves[i], l->at[i] + offset, sizeof halves[i]);
     memcpy(to, halves, sizeof halves);
 }
 
 /* 16 bytes of every lane, 16 columns of nibbles in their low halves and 16 in their high ones: two
  * words each of panel codes. */
 static inline void put_nibbles(const lanes *l, int64_t offset, uint8_t *low, uint8_t *high) {
-    for (int i = 0; i < LANES; i += 4) {
+    for (int64_t i = 0; i < LANES; i += 4) {
         words t[4];
         turn_words(l->at + i, offset, t);
-        for (int w = 0; w < 2; w++) {
+        for (int64_t w = 0; w < 2; w++) {
             const words a = t[2 * w], b = t[2 * w + 1];
             const int64_t to = w * WORD_BYTES + i * 4;
             store_words(low + to, (a & 0x0f0f0f0f) | (b & 0x0f0f0f0f) << 4);
@@ -123,15 +123,15 @@ static void put_q4_k(const lanes *l, int64_t super, const target *to) {
     put_halves(l, 0, to->supers + super * 64);
     put_halves(l, 2, to->supers + super * 64 + 32);
     bytes params[LANES];
-    for (int i = 0; i < LANES; i++) params[i] = q4_k_scales(l->at[i]);
+    for (int64_t i = 0; i < LANES; i++) params[i] = q4_k_scales(l->at[i]);
     turn_bytes(params);
-    for (int g = 0; g < SL_SUPER_GROUPS; g++) {
+    for (int64_t g = 0; g < SL_SUPER_GROUPS; g++) {
         uint8_t *group = to->params + (super * SL_SUPER_GROUPS + g) * 32;
         memcpy(group, &params[g], LANES);
         memcpy(group + LANES, &params[SL_SUPER_GROUPS + g], LANES);
     }
     uint8_t *codes = to->codes + super * SL_SUPER_GROUPS * LOW_BYTES;
-    for (int c = 0; c < 8; c++) {
+    for (int64_t c = 0; c < 8; c++) {
         uint8_t *low = codes + c / 2 * 2 * LOW_BYTES + c % 2 * 2 * WORD_BYTES;
         put_nibbles(l, 16 + 16 * c, low, low + LOW_BYTES);
     }
@@ -140,18 +140,19 @@ static void put_q4_k(const lanes *l, int64_t super, const target *to) {
 static void put_q4_0(const lanes *l, int64_t group, const target *to) {
     uint8_t *codes = to->codes + group * LOW_BYTES;
     put_halves(l, 0, to->params + group * 32);
-    put_nibbles(l, 2, codes, codes + 2 * WORD_BYTES);
+    put_nibbles(l, 2, codes, codes + LOW_BYTES / 2);
 }
 
 /* 16 bytes of every lane, four columns of pairs of bits from four groups in a byte: one word each
  * of these groups' high bits. */
 static inline void put_pairs(const lanes *l, int64_t offset, uint8_t *to, uint64_t group_bytes) {
-    for (int i = 0; i < LANES; i += 4) {
+    for (int64_t i = 0; i < LANES; i += 4) {
         words t[4];
         turn_words(l->at + i, offset, t);
-        for (int g = 0; g < 4; g++) {
-            const words out = (t[0] >> 2 * g & 0x03030303) | (t[1] >> 2 * g & 0x03030303) << 2 |
-                              (t[2] >> 2 * g & 0x03030303) << 4 | (t[3] >> 2 * g & 0x03030303) << 6;
+        for (int64_t g = 0; g < 4; g++) {
+            const uint32_t from = 2 * (uint32_t)g, pair = 0x03030303;
+            const words out = (t[0] >> from & pair) | (t[1] >> from & pair) << 2 |
+                              (t[2] >> from & pair) << 4 | (t[3] >> from & pair) << 6;
             store_words(to + (uint64_t)g * group_bytes + i * 4, out);
         }
     }
@@ -162,17 +163,17 @@ static inline void put_pairs(const lanes *l, int64_t offset, uint8_t *to, uint64
 static void put_q6_k(const lanes *l, int64_t super, const target *to) {
     put_halves(l, 208, to->supers + super * 32);
     bytes params[LANES];
-    for (int i = 0; i < LANES; i++) memcpy(&params[i], l->at[i] + 192, LANES);
+    for (int64_t i = 0; i < LANES; i++) memcpy(&params[i], l->at[i] + 192, LANES);
     turn_bytes(params);
     memcpy(to->params + super * SL_SUPER_GROUPS * 32, params, sizeof params);
-    for (int half = 0; half < 2; half++) {
+    for (int64_t half = 0; half < 2; half++) {
         uint8_t *codes =
             to->codes + (uint64_t)(super * SL_SUPER_GROUPS + half * 4) * to->group_bytes;
-        for (int c = 0; c < 4; c++) {
+        for (int64_t c = 0; c < 4; c++) {
             uint8_t *low = codes + (uint64_t)(c / 2) * to->group_bytes + c % 2 * 2 * WORD_BYTES;
             put_nibbles(l, 64 * half + 16 * c, low, low + 2 * to->group_bytes);
         }
-        for (int w = 0; w < 2; w++)
+        for (int64_t w = 0; w < 2; w++)
             put_pairs(l, 128 + 32 * half + 16 * w, codes + LOW_BYTES + w * WORD_BYTES,
                       to->group_bytes);
     }
@@ -180,11 +181,11 @@ static void put_q6_k(const lanes *l, int64_t super, const target *to) {
 
 static void put_q8_0(const lanes *l, int64_t group, const target *to) {
     put_halves(l, 0, to->params + group * 32);
-    for (int half = 0; half < 2; half++)
-        for (int i = 0; i < LANES; i += 4) {
+    for (int64_t half = 0; half < 2; half++)
+        for (int64_t i = 0; i < LANES; i += 4) {
             words t[4];
             turn_words(l->at + i, 2 + 16 * half, t);
-            for (int w = 0; w < 4; w++)
+            for (int64_t w = 0; w < 4; w++)
                 store_words(to->codes + group * 512 + (half * 4 + w) * WORD_BYTES + i * 4, t[w]);
         }
 }
@@ -200,11 +201,11 @@ static inline words interleave_nibbles(words w) {
 
 /* 64 columns. */
 static void put_mlx_codes(const lanes *l, uint8_t *codes) {
-    for (int group = 0; group < 2; group++)
-        for (int i = 0; i < LANES; i += 4) {
+    for (int64_t group = 0; group < 2; group++)
+        for (int64_t i = 0; i < LANES; i += 4) {
             words t[4];
             turn_words(l->at + i, 16 * group, t);
-            for (int w = 0; w < 4; w++)
+            for (int64_t w = 0; w < 4; w++)
                 store_words(codes + group * LOW_BYTES + w * WORD_BYTES + i * 4,
                             interleave_nibbles(t[w]));
         }

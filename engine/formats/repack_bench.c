@@ -47,50 +47,54 @@ static double seconds_of(const sl_repack_source *shape, const uint8_t *data, uin
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-/* Lower and upper nibbles of the next 16 bytes of codes against 16 columns of two groups. */
-__attribute__((target("avx512f,avx512bw,avx512vl,f16c"))) static float
+/* One row of Q4_K against x, whose groups have these sums. */
+__attribute__((target("avx512f,avx512bw,avx512vl,fma,f16c"))) static float
 row_dot(const uint8_t *row, const float *x, const float *sums, int64_t cols) {
-    __m512 total = _mm512_setzero_ps();
-    float minimums = 0;
+    __m512 totals[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
+    __m256 minimums = _mm256_setzero_ps();
     for (int64_t b = 0; b < cols / SUPER_COLS; b++, row += Q4_K_BYTES) {
         uint32_t s[3];
-        memcpy(s, row + 4, sizeof s);
-        const uint32_t unpacked[4] = {
-            s[0] & 0x3f3f3f3f, (s[2] & 0x0f0f0f0f) | (s[0] >> 6 & 0x03030303) << 4,
-            s[1] & 0x3f3f3f3f, (s[2] >> 4 & 0x0f0f0f0f) | (s[1] >> 6 & 0x03030303) << 4};
-        uint8_t p[16];
-        memcpy(p, unpacked, sizeof p);
         uint16_t halves[2];
+        memcpy(s, row + 4, sizeof s);
         memcpy(halves, row, sizeof halves);
-        const float d = _cvtsh_ss(halves[0]), m = _cvtsh_ss(halves[1]);
-        for (int j = 0; j < 4; j++) {
-            const __m512 low = _mm512_set1_ps(d * (float)p[2 * j]);
-            const __m512 high = _mm512_set1_ps(d * (float)p[2 * j + 1]);
-            const float *at = x + b * SUPER_COLS + j * 64;
-            __m512 dots[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
-            for (int h = 0; h < 2; h++) {
-                const __m512i q = _mm512_cvtepu8_epi32(
-                    _mm_loadu_si128((const __m128i *)(const void *)(row + 16 + 32 * j + 16 * h)));
-                dots[0] =
-                    _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_and_si512(q, _mm512_set1_epi32(15))),
-                                    _mm512_loadu_ps(at + 16 * h), dots[0]);
-                dots[1] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_srli_epi32(q, 4)),
-                                          _mm512_loadu_ps(at + 32 + 16 * h), dots[1]);
-            }
-            total = _mm512_fmadd_ps(low, dots[0], _mm512_fmadd_ps(high, dots[1], total));
-            const float *sum = sums + b * 8 + 2 * j;
-            minimums += m * ((float)p[8 + 2 * j] * sum[0] + (float)p[9 + 2 * j] * sum[1]);
+        const uint32_t low = 0x3f3f3f3f, nibble = 0x0f0f0f0f, pair = 0x03030303;
+        const __m128i params = _mm_setr_epi32(
+            (int)(s[0] & low), (int)((s[2] & nibble) | (s[0] >> 6 & pair) << 4), (int)(s[1] & low),
+            (int)((s[2] >> 4 & nibble) | (s[1] >> 6 & pair) << 4));
+        const __m256 scales = _mm256_mul_ps(_mm256_set1_ps(_cvtsh_ss(halves[0])),
+                                            _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(params)));
+        const __m256 offsets =
+            _mm256_mul_ps(_mm256_set1_ps(_cvtsh_ss(halves[1])),
+                          _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(params, 8))));
+        minimums = _mm256_fmadd_ps(offsets, _mm256_loadu_ps(sums + b * 8), minimums);
+        float scale[8];
+        _mm256_storeu_ps(scale, scales);
+#pragma GCC unroll 8
+        for (int64_t c = 0; c < 8; c++) {
+            const __m512i q = _mm512_cvtepu8_epi32(
+                _mm_loadu_si128((const __m128i *)(const void *)(row + 16 + 16 * c)));
+            const float *at = x + b * SUPER_COLS + c / 2 * 64 + c % 2 * 16;
+            const __m512 lower =
+                _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_and_si512(q, _mm512_set1_epi32(15))),
+                              _mm512_loadu_ps(at));
+            const __m512 upper = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_srli_epi32(q, 4)),
+                                               _mm512_loadu_ps(at + 32));
+            totals[0] = _mm512_fmadd_ps(_mm512_set1_ps(scale[c / 2 * 2]), lower, totals[0]);
+            totals[1] = _mm512_fmadd_ps(_mm512_set1_ps(scale[c / 2 * 2 + 1]), upper, totals[1]);
         }
     }
-    return _mm512_reduce_add_ps(total) - minimums;
+    float all[8], minimum = 0;
+    _mm256_storeu_ps(all, minimums);
+    for (int i = 0; i < 8; i++) minimum += all[i];
+    return _mm512_reduce_add_ps(_mm512_add_ps(totals[0], totals[1])) - minimum;
 }
 
 /* Seconds per product of one token. */
 static double rows_seconds(const sl_repack_source *s, const uint8_t *data, const float *x,
-                           float *out) {
-    const size_t bytes = (size_t)s->rows * s->row_bytes, matrices = matrices_of(s);
+                           float *out, size_t matrices) {
+    const size_t bytes = (size_t)s->rows * s->row_bytes;
     double best = 1e9;
-    float *sums = calloc((size_t)s->cols / 32, sizeof *sums);
+    float *sums = calloc((size_t)s->cols / 32 + 1, sizeof *sums);
     for (int round = 0; round < ROUNDS && sums; round++) {
         const double begin = sl_clock_seconds();
         for (size_t m = 0; m < matrices; m++) {
@@ -107,7 +111,7 @@ static double rows_seconds(const sl_repack_source *s, const uint8_t *data, const
 }
 
 static double panels_seconds(const sl_repack_source *s, const uint8_t *panels, const float *x,
-                             float *out) {
+                             float *out, size_t matrices) {
     sl_linear_args args = {
         .x = {x, sl_type_make(SL_DTYPE_f32, 2, (int64_t)1, s->cols)},
         .w = {panels, sl_type_make(s->dtype, 2, s->rows, s->cols)},
@@ -119,7 +123,6 @@ static double panels_seconds(const sl_repack_source *s, const uint8_t *panels, c
     sl_error err = {0};
     sl_worker worker = {aligned_alloc(64, (split.scratch_bytes + 63) / 64 * 64), &err};
     const size_t bytes = sl_type_bytes(&args.w.type);
-    const size_t matrices = matrices_of(s);
     double best = 1e9;
     for (int round = 0; round < ROUNDS && worker.scratch; round++) {
         const double begin = sl_clock_seconds();
@@ -140,17 +143,20 @@ static void compare_products(const sl_repack_source *s, const uint8_t *data,
     float *x = calloc((size_t)s->cols, sizeof *x), *a = calloc((size_t)s->rows, sizeof *a);
     float *b = calloc((size_t)s->rows, sizeof *b);
     for (int64_t i = 0; x && i < s->cols; i++) x[i] = (float)(i % 17) / 16 - 0.5f;
-    if (x && a && b) {
-        const double rows = rows_seconds(s, data, x, a), own = panels_seconds(s, panels, x, b);
+    const double bytes = (double)s->rows * (double)s->row_bytes * 1e-9;
+    const size_t counts[] = {1, matrices_of(s)};
+    for (int i = 0; i < 2 && x && a && b; i++) {
+        const double rows = rows_seconds(s, data, x, a, counts[i]);
+        const double own = panels_seconds(s, panels, x, b, counts[i]);
         float miss = 0, most = 0;
         for (int64_t r = 0; r < s->rows; r++) {
             miss += (a[r] - b[r]) * (a[r] - b[r]);
             most += b[r] * b[r];
         }
-        printf("one token, avx512: rows of the file %.2f GB/s, panels %.2f GB/s of the file's "
+        printf("one token, avx512, %s: rows of the file %.2f GB/s, panels %.2f GB/s of the file's "
                "bytes (squared difference %.1e)\n",
-               (double)s->rows * (double)s->row_bytes / rows * 1e-9,
-               (double)s->rows * (double)s->row_bytes / own * 1e-9, (double)(miss / most));
+               i ? "from memory" : "within the cache", bytes / rows, bytes / own,
+               (double)(miss / most));
     }
     free(x), free(a), free(b);
 }
@@ -161,8 +167,10 @@ int main(int argc, char **argv) {
                                       SL_DTYPE_q4_k};
     const int64_t rows = argc > 2 ? strtoll(argv[1], NULL, 10) : 512;
     const int64_t cols = argc > 2 ? strtoll(argv[2], NULL, 10) : 2048;
+    if (rows < 1 || cols < SUPER_COLS || cols % SUPER_COLS || rows * cols * 2 > SOURCE_BYTES)
+        return 1;
     uint8_t *data = malloc(SOURCE_BYTES), *panels = aligned_alloc(64, SOURCE_BYTES);
-    if (!data || !panels || cols % SUPER_COLS || rows * cols * 2 > SOURCE_BYTES) return 1;
+    if (!data || !panels) goto done;
     fill(data, SOURCE_BYTES);
     memset(panels, 1, SOURCE_BYTES);
     for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
@@ -182,6 +190,7 @@ int main(int argc, char **argv) {
         if (s.dtype == SL_DTYPE_q4_k) compare_products(&s, data, panels);
 #endif
     }
+done:
     free(data), free(panels);
     return 0;
 }
