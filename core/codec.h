@@ -1,21 +1,35 @@
 /* codec.h - How element types are laid out in memory, and decoding them.
  *
- * Panel types (q4, q8) store a matrix of R rows and K columns as ceil(R/16) panels of 16 rows and
- * ceil(K/32) groups of 32 columns; missing rows and columns are coded as zero weights.  Within a
- * group, lane l (row 16p+l) owns the 32-bit words l, l+16, l+32, ... so that one 64-byte load
- * gives every row its next columns.
+ * Panel types store a matrix of R rows and K columns as ceil(R/16) panels of 16 rows and ceil(K/32)
+ * groups of 32 columns; missing rows and columns are coded as zero weights.  Within a group, lane l
+ * (row 16p+l) owns the 32-bit words l, l+16, l+32, ... so that one 64-byte load gives every row its
+ * next columns.  An array of 16 has one value per lane.
  *
  * Two groups make a block: 64 bytes of parameters, 32 for each group, then the codes of one and of
- * the other.  A panel is its blocks, one after another, so that it is read as a single stream: on
- * its own that runs at the speed of memory, where parameters apart from codes do not.
+ * the other.  A panel is its blocks, one after another, in front of every super-group of 8 groups
+ * perhaps 64 bytes of parameters more.  So it is read as a single stream, which on its own runs at
+ * the speed of memory, where parameters apart from codes do not.
  *
- *   q4: before the panels a plane of headers, one {f32 d, f32 m} per panel and super-group of 8
- *       groups, rounded up to 64 bytes.  Parameters: 16 scale codes s, 16 minimum codes n (bytes).
- *       Codes: 256 bytes of nibbles: word j (0..3) of a lane holds columns 8j..8j+7, byte b: low
- *       nibble column 8j+b, high nibble column 8j+4+b.  w = d*s*q - m*n, q in 0..15.
- *   q8: parameters: 16 f16 scales.  Codes: 512 bytes: word j (0..7) of a lane holds columns
- *       4j..4j+3.  w = scale*q, q in -127..127.
+ * Codes of 4 bits, 256 bytes per group: word j (0..3) of a lane holds columns 8j..8j+7, byte b: low
+ * nibble column 8j+b, high nibble column 8j+4+b.
  *
+ *   q4:   before the panels a plane of headers, one {f32 d, f32 m} per panel and super-group,
+ *         rounded up to 64 bytes.  Group: 16 bytes s, 16 bytes n.  w = d*s*q - m*n, q in 0..15.
+ *   q8:   group: 16 f16 scales; 512 bytes of codes: word j (0..7) of a lane holds columns
+ *         4j..4j+3.  w = scale*q, q in -128..127.
+ *
+ * The others hold the weights of files as they are:
+ *
+ *   q4_k: (GGUF Q4_K) super-group: 16 f16 d, 16 f16 m.  Group: 16 bytes s, 16 bytes n, both in
+ *         0..63.  w = d*s*q - m*n.
+ *   q4_0: (GGUF Q4_0) group: 16 f16 d.  w = d*(q - 8).
+ *   q6_k: (GGUF Q6_K) super-group: 16 f16 d, 32 bytes of zeros.  Group: 16 signed bytes s of
+ *         columns 0..15, 16 of columns 16..31; 256 bytes of codes of 4 bits, which are the low
+ * ones, then 128 of high bits, two words per lane: bits 2*(c%4) and the next of byte b of word c/4
+ * belong to column 4c+b.  w = d*s*(q - 32), q in 0..63. q4_m: (MLX, 4 bits) both groups of a block:
+ * 16 bf16 scales, 16 bf16 biases. w = scale*q + bias.
+ *
+ * Q8_0 of GGUF is q8.
  * Every matrix starts on a 64-byte boundary.
  *
  * Rows of activations (a8) are four planes without gaps: the codes, signed bytes, K rounded up to
@@ -40,6 +54,7 @@ enum {
 typedef struct {
     int64_t panels, groups, supers; /* panels per matrix; groups and super-groups per panel */
     uint64_t header_bytes;          /* plane before the first panel */
+    uint64_t super_bytes;           /* parameters in front of a super-group: 0 or 64 */
     uint64_t group_bytes;           /* the codes of a group */
     uint64_t block_bytes;
     uint64_t panel_bytes;
@@ -47,13 +62,19 @@ typedef struct {
 } sl_panel_layout;
 sl_panel_layout sl_panel_layout_of(sl_dtype dtype, int64_t rows, int64_t cols);
 
-/* Where in a panel a group has its parameters and its codes. */
+/* Where in a panel a super-group has its parameters, and a group its own and its codes. */
+static inline uint64_t sl_super_params(const sl_panel_layout *l, int64_t super) {
+    return (uint64_t)super * (l->super_bytes + SL_SUPER_GROUPS / SL_BLOCK_GROUPS * l->block_bytes);
+}
+static inline uint64_t sl_block_at(const sl_panel_layout *l, int64_t group) {
+    return (uint64_t)(group / SL_SUPER_GROUPS + 1) * l->super_bytes +
+           (uint64_t)(group / SL_BLOCK_GROUPS) * l->block_bytes;
+}
 static inline uint64_t sl_group_params(const sl_panel_layout *l, int64_t group) {
-    return (uint64_t)(group / SL_BLOCK_GROUPS) * l->block_bytes +
-           (uint64_t)(group % SL_BLOCK_GROUPS) * SL_GROUP_PARAMS;
+    return sl_block_at(l, group) + (uint64_t)(group % SL_BLOCK_GROUPS) * SL_GROUP_PARAMS;
 }
 static inline uint64_t sl_group_codes(const sl_panel_layout *l, int64_t group) {
-    return (uint64_t)(group / SL_BLOCK_GROUPS) * l->block_bytes + SL_BLOCK_PARAMS +
+    return sl_block_at(l, group) + SL_BLOCK_PARAMS +
            (uint64_t)(group % SL_BLOCK_GROUPS) * l->group_bytes;
 }
 

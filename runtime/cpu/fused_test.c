@@ -120,17 +120,13 @@ static int64_t between(int64_t low, int64_t high) {
     return low + (int64_t)(next() % (uint32_t)(high - low + 1));
 }
 
-static const sl_dtype weight_types[] = {SL_DTYPE_f32, SL_DTYPE_f16, SL_DTYPE_bf16, SL_DTYPE_q4,
-                                        SL_DTYPE_q8};
-static const sl_dtype panel_types[] = {SL_DTYPE_q4, SL_DTYPE_q8};
-enum { PANEL_TYPES = sizeof panel_types / sizeof panel_types[0] };
-
 /* The first input of a product, f32 or a8, and its weights. */
 static void product(op_case *c, int64_t tokens, int64_t cols, const int64_t *rows, int count) {
     const bool coded = next() % 2;
     input(c, sl_type_make(coded ? SL_DTYPE_a8 : SL_DTYPE_f32, 2, tokens, cols), -1, 1);
     for (int i = 0; i < count; i++) {
-        const sl_dtype type = coded ? panel_types[next() % PANEL_TYPES] : weight_types[next() % 5];
+        const uint32_t first = coded ? FIRST_PANEL_TYPE : 0;
+        const sl_dtype type = weight_types[first + next() % (WEIGHT_TYPES - first)];
         input(c, sl_type_make(type, 2, rows[i], cols), -1, 1);
     }
     c->by_tensor = true; /* a short row may nearly cancel */

@@ -171,14 +171,11 @@ static void test_movement(void **state) {
 
 /* ---- weights ---- */
 
-static const sl_dtype weight_types[] = {SL_DTYPE_f32, SL_DTYPE_f16, SL_DTYPE_bf16, SL_DTYPE_q4,
-                                        SL_DTYPE_q8};
-enum { WEIGHT_TYPES = 5 };
-
 static void test_linear(void **state) {
     (void)state;
-    static const int64_t sizes[][3] = {{1, 1, 1},    {1, 17, 33},   {2, 16, 32},  {3, 50, 300},
-                                       {7, 33, 511}, {19, 40, 264}, {13, 5, 1024}};
+    static const int64_t sizes[][3] = {{1, 1, 1},    {1, 17, 33},   {2, 16, 32},   {3, 50, 300},
+                                       {7, 33, 511}, {19, 40, 264}, {13, 5, 1024}, {5, 24, 320},
+                                       {8, 40, 512}, {33, 17, 768}};
     for (int w = 0; w < WEIGHT_TYPES; w++)
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
             const int64_t tokens = sizes[i][0], rows = sizes[i][1], cols = sizes[i][2];
@@ -278,7 +275,7 @@ static void test_linear_rows(void **state) {
     (void)state;
     static const int64_t sizes[][3] = {{1, 1, 1},    {1, 17, 33},   {2, 16, 32},  {3, 50, 300},
                                        {7, 33, 511}, {19, 40, 264}, {13, 5, 1024}};
-    for (int w = 3; w < WEIGHT_TYPES; w++)
+    for (int w = FIRST_PANEL_TYPE; w < WEIGHT_TYPES; w++)
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
             const int64_t tokens = sizes[i][0], rows = sizes[i][1], cols = sizes[i][2];
             op_case c = case_of(SL_OP_linear, NULL, 2e-6);
@@ -294,7 +291,7 @@ static void test_linear_rows_same(void **state) {
     (void)state;
     enum { TOKENS = 15, ROWS = 37, COLS = 320 };
     static float first[TOKENS * ROWS], out[TOKENS * ROWS];
-    for (int w = 3; w < WEIGHT_TYPES; w++) {
+    for (int w = FIRST_PANEL_TYPE; w < WEIGHT_TYPES; w++) {
         op_case c = case_of(SL_OP_linear, NULL, 0);
         input(&c, sl_type_make(SL_DTYPE_a8, 2, (int64_t)TOKENS, (int64_t)COLS), -1, 1);
         input(&c, sl_type_make(weight_types[w], 2, (int64_t)ROWS, (int64_t)COLS), -1, 1);
@@ -605,7 +602,7 @@ static void test_moe_ffn(void **state) {
 static void test_moe_ffn_rows(void **state) {
     (void)state;
     const sl_moe_ffn_attrs attrs = {.layer = 3, .k = 2};
-    for (int n = 3 * 3; n < WEIGHT_TYPES * 3; n++) {
+    for (int n = FIRST_PANEL_TYPE * 3; n < WEIGHT_TYPES * 3; n++) {
         const int64_t rows = n % 3 == 0 ? 6 : n % 3 == 1 ? 9 : 90;
         memory_source source = {0};
         op_case c = case_of(SL_OP_moe_ffn, &attrs, 3e-3);

@@ -35,24 +35,41 @@ static double uniform(double low, double high) {
     return low + (high - low) * (double)next() / 4294967296.0;
 }
 
+/* 16-bit floats in [low, high). */
+static void fill_halves(uint8_t *to, int64_t count, bool bf16, double low, double high) {
+    for (int64_t i = 0; i < count; i++) {
+        const float value = (float)uniform(low, high);
+        const uint16_t half = bf16 ? sl_bf16_from_f32(value) : sl_f16_from_f32(value);
+        memcpy(to + i * 2, &half, sizeof half);
+    }
+}
+
+/* The parameters of one panel, which has random bytes. */
+static void fill_parameters(sl_dtype dtype, const sl_panel_layout *l, uint8_t *panel) {
+    const int64_t lanes = SL_PANEL_ROWS;
+    for (int64_t s = 0; s < l->supers; s++) {
+        uint8_t *above = panel + sl_super_params(l, s);
+        if (dtype == SL_DTYPE_q6_k) fill_halves(above, lanes, false, -0.001, 0.001);
+        if (dtype == SL_DTYPE_q4_k) fill_halves(above, lanes * 2, false, -0.001, 0.01);
+    }
+    for (int64_t g = 0; g < l->groups; g++) {
+        uint8_t *params = panel + sl_group_params(l, g);
+        if (dtype == SL_DTYPE_q8) fill_halves(params, lanes, false, -0.01, 0.01);
+        if (dtype == SL_DTYPE_q4_0) fill_halves(params, lanes, false, -0.1, 0.1);
+        if (dtype == SL_DTYPE_q4_m)
+            fill_halves(panel + sl_block_at(l, g), lanes * 2, true, -0.1, 0.1);
+        for (int i = 0; i < SL_GROUP_PARAMS && dtype == SL_DTYPE_q4_k; i++) params[i] &= 63;
+    }
+}
+
 static void fill_panels(const sl_type *type, uint8_t *bytes) {
     const int64_t rows = type->shape.dims[0], cols = type->shape.dims[1];
     const sl_panel_layout l = sl_panel_layout_of(type->dtype, rows, cols);
-    for (uint64_t i = 0; i < l.matrix_bytes; i++) bytes[i] = (uint8_t)(next() % 255 + 1);
-    if (type->dtype == SL_DTYPE_q4) {
-        for (int64_t i = 0; i < l.panels * l.supers * 2; i++)
-            ((float *)(void *)bytes)[i] = (float)uniform(0.0001, 0.001);
-        return;
-    }
-    for (uint64_t i = 0; i < l.matrix_bytes; i++) /* -128 is not a code */
-        if (bytes[i] == 128) bytes[i] = 127;
+    for (uint64_t i = 0; i < l.matrix_bytes; i++) bytes[i] = (uint8_t)next();
+    for (int64_t i = 0; i < l.panels * l.supers * 2 && type->dtype == SL_DTYPE_q4; i++)
+        ((float *)(void *)bytes)[i] = (float)uniform(0.0001, 0.001);
     for (int64_t p = 0; p < l.panels; p++)
-        for (int64_t i = 0; i < l.groups * SL_PANEL_ROWS; i++) {
-            const uint16_t scale = sl_f16_from_f32((float)uniform(-0.01, 0.01));
-            memcpy(bytes + (uint64_t)p * l.panel_bytes + sl_group_params(&l, i / SL_PANEL_ROWS) +
-                       (uint64_t)(i % SL_PANEL_ROWS) * 2,
-                   &scale, sizeof scale);
-        }
+        fill_parameters(type->dtype, &l, bytes + l.header_bytes + (uint64_t)p * l.panel_bytes);
 }
 
 /* Rows of ordinary values, with a group of zeros now and then. */
@@ -62,10 +79,15 @@ static void fill_rows(const sl_type *type, void *bytes, double low, double high)
     assert_non_null(x);
     for (int64_t i = 0; i < count; i++)
         x[i] = i / SL_GROUP_COLS % 9 == 8 ? 0 : (float)uniform(low, high);
-    memset(bytes, 0, sl_type_bytes(type));
     sl_quantise_rows(type, x, bytes);
     free(x);
 }
+
+/* All that weights may have. */
+static const sl_dtype weight_types[] = {SL_DTYPE_f32,  SL_DTYPE_f16,  SL_DTYPE_bf16,
+                                        SL_DTYPE_q4,   SL_DTYPE_q8,   SL_DTYPE_q4_k,
+                                        SL_DTYPE_q4_0, SL_DTYPE_q6_k, SL_DTYPE_q4_m};
+enum { FIRST_PANEL_TYPE = 3, WEIGHT_TYPES = sizeof weight_types / sizeof weight_types[0] };
 
 static void fill(const sl_type *type, void *bytes, double low, double high) {
     if (type->dtype == SL_DTYPE_a8) {

@@ -120,6 +120,14 @@ sl_linear_product SL_KERNEL(sl_linear_product_of)(sl_dtype x, sl_dtype w) {
         return (sl_linear_product){SL_KERNEL(sl_linear_part_q4), SL_PANEL_ROWS};
     case SL_DTYPE_q8:
         return (sl_linear_product){SL_KERNEL(sl_linear_part_q8), SL_PANEL_ROWS};
+    case SL_DTYPE_q4_k:
+        return (sl_linear_product){SL_KERNEL(sl_linear_part_q4_k), SL_PANEL_ROWS};
+    case SL_DTYPE_q4_0:
+        return (sl_linear_product){SL_KERNEL(sl_linear_part_q4_0), SL_PANEL_ROWS};
+    case SL_DTYPE_q6_k:
+        return (sl_linear_product){SL_KERNEL(sl_linear_part_q6_k), SL_PANEL_ROWS};
+    case SL_DTYPE_q4_m:
+        return (sl_linear_product){SL_KERNEL(sl_linear_part_q4_m), SL_PANEL_ROWS};
     default:
         return (sl_linear_product){NULL, 1};
     }

@@ -10,23 +10,19 @@
  *
  * A panel is walked alone, from end to end, for all tokens: one stream from memory, asked for a
  * little ahead, runs as fast as memory can be read. */
+#include "runtime/cpu/kernels/panel_params.h"
 #include "runtime/cpu/kernels/rows.h"
 
 enum {
-    VECTORS = SL_PANEL_ROWS / LANES,
     TILE = LANES == 16 ? 8 : 4, /* tokens that share the unpacking of weights; more would spill */
     WORD_BYTES = SL_PANEL_ROWS * 4,
-    Q4_BYTES = 4 * WORD_BYTES,
-    Q8_BYTES = 8 * WORD_BYTES,
-    AHEAD_BYTES = 1024,
-    AHEAD_TOKENS = 2, /* with more, computing leaves the hardware time enough to read ahead */
-    LINE = 64
+    LOW_BYTES = 4 * WORD_BYTES,
+    AHEAD_TOKENS = 2 /* with more, computing leaves the hardware time enough to read ahead */
 };
 
-/* One panel, one vector of its rows, and the tokens of a tile. */
+/* One panel, and the tokens of a tile. */
 typedef struct {
-    const uint8_t *blocks;
-    const float *headers; /* {d, m} per super-group; q4 only */
+    panel p;
     sl_rows8 x;
 } tile;
 
@@ -47,32 +43,27 @@ INLINE vu load_once(const uint8_t *p) {
     return word;
 }
 
-INLINE void read_ahead(const uint8_t *from, const int bytes) {
-    for (int i = 0; i < bytes; i += LINE)
-        __builtin_prefetch((const void *)((uintptr_t)from + AHEAD_BYTES + (uintptr_t)i), 0, 2);
-}
-
-/* Adds group g to y; bytes of codes, v and tokens are constants. */
+/* Adds vector v of group g to y; v and tokens are constants. */
 typedef void group_fn(const tile *t, int64_t g, const int v, const int tokens, vf *y);
 
-INLINE const uint8_t *params_of(const tile *t, int64_t g, const int bytes) {
-    return t->blocks + g / SL_BLOCK_GROUPS * (SL_BLOCK_PARAMS + SL_BLOCK_GROUPS * bytes) +
-           g % SL_BLOCK_GROUPS * SL_GROUP_PARAMS;
-}
-INLINE const uint8_t *codes_of(const tile *t, int64_t g, const int bytes) {
-    return t->blocks + g / SL_BLOCK_GROUPS * (SL_BLOCK_PARAMS + SL_BLOCK_GROUPS * bytes) +
-           SL_BLOCK_PARAMS + g % SL_BLOCK_GROUPS * bytes;
+/* A group's dot products. */
+INLINE const int8_t *start_group(const tile *t, panel_form form, int64_t g, const int v,
+                                 const int tokens) {
+    if (v == 0 && tokens <= AHEAD_TOKENS) read_ahead(&t->p, form, g);
+    return t->x.codes + g * SL_GROUP_COLS;
 }
 
-INLINE void add_q4(const tile *t, int64_t g, const int v, const int tokens, vf *y) {
-    const uint8_t *codes = codes_of(t, g, Q4_BYTES), *params = params_of(t, g, Q4_BYTES);
-    const int8_t *x = t->x.codes + g * SL_GROUP_COLS;
+/* ---- codes of 4 bits ---- */
+
+INLINE void add_nibbles(const tile *t, int64_t g, const int v, const int tokens, vf *y,
+                        panel_form form, panel_params_fn *params) {
+    const uint8_t *codes = codes_of(&t->p, form, g) + v * LANES * 4;
+    const int8_t *x = start_group(t, form, g, v, tokens);
     const int64_t stride = t->x.groups * SL_GROUP_COLS;
     vi dots[TILE] = {0};
-    if (v == 0 && tokens <= AHEAD_TOKENS) read_ahead(params, SL_BLOCK_PARAMS / 2 + Q4_BYTES);
 #pragma GCC unroll 4
     for (int j = 0; j < 4; j++) {
-        const vu word = load_once(codes + j * WORD_BYTES + v * LANES * 4);
+        const vu word = load_once(codes + j * WORD_BYTES);
         const vu low = word & 0x0f0f0f0f, high = word >> 4 & 0x0f0f0f0f;
 #pragma GCC unroll 8
         for (int i = 0; i < tokens; i++) {
@@ -80,24 +71,33 @@ INLINE void add_q4(const tile *t, int64_t g, const int v, const int tokens, vf *
             dots[i] = vdot_u4(dots[i], high, word_of(x + i * stride + 8 * j + 4));
         }
     }
-    const float *header = t->headers + g / SL_SUPER_GROUPS * 2;
-    const vf scale = vsplat(header[0]) * vload_u8(params + v * LANES);
-    const vf minimum = vsplat(-header[1]) * vload_u8(params + SL_PANEL_ROWS + v * LANES);
+    vf scale, minimum;
+    params(&t->p, g, v, &scale, &minimum);
 #pragma GCC unroll 8
     for (int i = 0; i < tokens; i++) {
         const int64_t at = i * t->x.groups + g;
-        const vf inner = vfma(minimum, vsplat(t->x.sums[at]), scale * vfrom_i32(dots[i]));
+        const vf inner = vfma(-minimum, vsplat(t->x.sums[at]), scale * vfrom_i32(dots[i]));
         y[i] = vfma(vsplat(t->x.scales[at]), inner, y[i]);
     }
 }
 
-/* Signed codes are made unsigned where the dot product wants that, which adds 128 sum(a). */
+#define NIBBLES(TYPE)                                                                              \
+    INLINE void add_##TYPE(const tile *t, int64_t g, const int v, const int tokens, vf *y) {       \
+        add_nibbles(t, g, v, tokens, y, form_##TYPE, params_##TYPE);                               \
+    }
+NIBBLES(q4)
+NIBBLES(q4_k)
+NIBBLES(q4_0)
+NIBBLES(q4_m)
+
+/* ---- signed bytes ---- */
+
+/* Made unsigned where the dot product wants that, which adds 128 sum(a). */
 INLINE void add_q8(const tile *t, int64_t g, const int v, const int tokens, vf *y) {
-    const uint8_t *codes = codes_of(t, g, Q8_BYTES), *params = params_of(t, g, Q8_BYTES);
-    const int8_t *x = t->x.codes + g * SL_GROUP_COLS;
+    const uint8_t *codes = codes_of(&t->p, form_q8, g) + v * LANES * 4;
+    const int8_t *x = start_group(t, form_q8, g, v, tokens);
     const int64_t stride = t->x.groups * SL_GROUP_COLS;
     vi dots[TILE] = {0};
-    if (v == 0 && tokens <= AHEAD_TOKENS) read_ahead(params, SL_BLOCK_PARAMS / 2 + Q8_BYTES);
 #if defined(__AVX512F__)
 #pragma GCC unroll 8
     for (int i = 0; i < tokens; i++)
@@ -105,7 +105,7 @@ INLINE void add_q8(const tile *t, int64_t g, const int v, const int tokens, vf *
 #endif
 #pragma GCC unroll 8
     for (int j = 0; j < 8; j++) {
-        const vu word = load_once(codes + j * WORD_BYTES + v * LANES * 4);
+        const vu word = load_once(codes + j * WORD_BYTES);
 #pragma GCC unroll 8
         for (int i = 0; i < tokens; i++) {
             const int32_t a = word_of(x + i * stride + 4 * j);
@@ -116,7 +116,7 @@ INLINE void add_q8(const tile *t, int64_t g, const int v, const int tokens, vf *
 #endif
         }
     }
-    const vf scale = vload_f16(params + v * LANES * 2);
+    const vf scale = scale_q8(&t->p, g, v, 0);
 #pragma GCC unroll 8
     for (int i = 0; i < tokens; i++) {
         const vf inner = scale * vfrom_i32(dots[i]);
@@ -124,16 +124,53 @@ INLINE void add_q8(const tile *t, int64_t g, const int v, const int tokens, vf *
     }
 }
 
+/* ---- codes of 6 bits, a scale for each half ---- */
+
+/* Columns 4 word and the next three, 0..63. */
+INLINE vu word_q6_k(const uint8_t *codes, const int word) {
+    const vu low = load_once(codes + word / 2 * WORD_BYTES);
+    const vu high = load_once(codes + LOW_BYTES + word / 4 * WORD_BYTES);
+    const int shift = 2 * (word % 4);
+    const vu top = shift < 4 ? high << (4 - shift) : high >> (shift - 4);
+    return ((word % 2 ? low >> 4 : low) & 0x0f0f0f0f) | (top & 0x30303030);
+}
+
+/* sum(q a) of a half less 32 sum(a), which is exact in floats too. */
+INLINE void add_q6_k(const tile *t, int64_t g, const int v, const int tokens, vf *y) {
+    const uint8_t *codes = codes_of(&t->p, form_q6_k, g) + v * LANES * 4;
+    const int8_t *x = start_group(t, form_q6_k, g, v, tokens);
+    const int64_t stride = t->x.groups * SL_GROUP_COLS;
+    vi dots[2][TILE] = {0};
+#pragma GCC unroll 8
+    for (int j = 0; j < 8; j++) {
+        const vu word = word_q6_k(codes, j);
+#pragma GCC unroll 8
+        for (int i = 0; i < tokens; i++)
+            dots[j / 4][i] = vdot_u8(dots[j / 4][i], word, word_of(x + i * stride + 4 * j));
+    }
+    const vf first = scale_q6_k(&t->p, g, v, 0), second = scale_q6_k(&t->p, g, v, 1);
+#pragma GCC unroll 8
+    for (int i = 0; i < tokens; i++) {
+        const int64_t at = i * t->x.groups + g;
+        const float half = t->x.halves[at], rest = t->x.sums[at] - half;
+        const vf low = vfrom_i32(dots[0][i]) - vsplat(32 * half);
+        const vf high = vfrom_i32(dots[1][i]) - vsplat(32 * rest);
+        y[i] = vfma(vsplat(t->x.scales[at]), vfma(second, high, first * low), y[i]);
+    }
+}
+
+/* ---- panels ---- */
+
 /* Tokens from `token` on of one panel. */
-INLINE void run_tile(const sl_linear_job *job, tile t, int64_t panel, int64_t token,
-                     const int tokens, group_fn *add) {
-    t.x = sl_rows8_from(&job->x8, token);
+INLINE void run_tile(const sl_linear_job *job, const panel *p, int64_t token, const int tokens,
+                     group_fn *add) {
+    const tile t = {*p, sl_rows8_from(&job->x8, token)};
 #pragma GCC unroll 1
-    for (int v = 0; v < VECTORS; v++) {
+    for (int v = 0; v < PANEL_VECTORS; v++) {
         vf y[TILE];
         for (int i = 0; i < tokens; i++) y[i] = vzero();
         for (int64_t g = 0; g < t.x.groups; g++) add(&t, g, v, tokens, y);
-        const int64_t row = panel * SL_PANEL_ROWS + v * LANES, left = job->rows - row;
+        const int64_t row = p->index * SL_PANEL_ROWS + v * LANES, left = job->rows - row;
         float *out = job->out + token * job->out_stride + (row - job->first);
         for (int i = 0; left > 0 && i < tokens; i++)
             vstore_n(out + i * job->out_stride, y[i], left < LANES ? left : LANES);
@@ -142,25 +179,36 @@ INLINE void run_tile(const sl_linear_job *job, tile t, int64_t panel, int64_t to
 
 INLINE void run_panels(const sl_linear_job *job, int64_t begin, int64_t end, group_fn *add) {
     const sl_panel_layout l = sl_panel_layout_of(job->dtype, job->rows, job->cols);
-    const uint8_t *matrix = job->weights;
-    read_ahead(matrix + l.header_bytes + (uint64_t)begin * l.panel_bytes - AHEAD_BYTES,
-               AHEAD_BYTES);
-    for (int64_t p = begin; p < end; p++) {
-        const tile t = {.blocks = matrix + l.header_bytes + (uint64_t)p * l.panel_bytes,
-                        .headers = (const float *)(const void *)matrix + p * l.supers * 2};
+    for (int64_t index = begin; index < end; index++) {
+        const panel p = panel_at(job, &l, index);
         int64_t token = 0;
-        for (; token + TILE <= job->tokens; token += TILE) run_tile(job, t, p, token, TILE, add);
-        for (; TILE > 4 && token + 4 <= job->tokens; token += 4) run_tile(job, t, p, token, 4, add);
-        for (; token + 2 <= job->tokens; token += 2) run_tile(job, t, p, token, 2, add);
-        if (token < job->tokens) run_tile(job, t, p, token, 1, add);
+        for (; token + TILE <= job->tokens; token += TILE) run_tile(job, &p, token, TILE, add);
+        for (; TILE > 4 && token + 4 <= job->tokens; token += 4) run_tile(job, &p, token, 4, add);
+        for (; token + 2 <= job->tokens; token += 2) run_tile(job, &p, token, 2, add);
+        if (token < job->tokens) run_tile(job, &p, token, 1, add);
     }
 }
 
 void SL_KERNEL(sl_linear_part_i8)(const sl_linear_job *job, int64_t begin, int64_t end,
                                   void *scratch) {
     (void)scratch;
-    if (job->dtype == SL_DTYPE_q4)
+    switch (job->dtype) {
+    case SL_DTYPE_q4:
         run_panels(job, begin, end, add_q4);
-    else
+        break;
+    case SL_DTYPE_q4_k:
+        run_panels(job, begin, end, add_q4_k);
+        break;
+    case SL_DTYPE_q4_0:
+        run_panels(job, begin, end, add_q4_0);
+        break;
+    case SL_DTYPE_q4_m:
+        run_panels(job, begin, end, add_q4_m);
+        break;
+    case SL_DTYPE_q6_k:
+        run_panels(job, begin, end, add_q6_k);
+        break;
+    default:
         run_panels(job, begin, end, add_q8);
+    }
 }
