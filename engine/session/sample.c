@@ -119,7 +119,7 @@ static uint32_t select_mass(sl_candidate *c, uint32_t count, double mass) {
 static void find_maxima(sampler *s) {
     float most = -INFINITY;
     for (uint32_t b = 0; b < s->blocks; b++) {
-        const float largest = vlargest(s->logits + b * BLOCK, block_end(s, b) - b * BLOCK);
+        const float largest = vlargest(s->logits + (size_t)b * BLOCK, block_end(s, b) - b * BLOCK);
         s->maxima[b] = (sl_candidate){largest, (sl_token)b};
         most = largest > most ? largest : most;
     }
@@ -192,12 +192,14 @@ static uint32_t keep_top_k(const sampler *s, uint32_t k) {
 /* So many of the best that they hold all but (1 - p) of the weight of all tokens. */
 static uint32_t keep_top_p(const sampler *s, double p) {
     const double mass = p * weigh_all(s, NULL);
-    uint32_t count = 0;
-    for (double weight = 1e-2; weight > 1e-44; weight *= weight) {
-        count = gather(s, logit_of_weight(s, weight));
+    uint32_t count;
+    static const double weights[] = {1e-2, 1e-4, 1e-8, 1e-16};
+    for (size_t i = 0; i < sizeof weights / sizeof weights[0]; i++) {
+        count = gather(s, logit_of_weight(s, weights[i]));
         if (mass_of(s->candidates, count) >= mass) return select_mass(s->candidates, count, mass);
     }
-    return gather(s, -INFINITY);
+    count = gather(s, -INFINITY);
+    return select_mass(s->candidates, count, mass);
 }
 
 static uint32_t keep_min_p(sl_candidate *c, uint32_t count, float min_p) {

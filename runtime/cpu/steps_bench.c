@@ -272,15 +272,17 @@ static double seconds_of(const step_case *c, const prepared *p, const sl_kernel 
 
 enum { BLOCK_BYTES = 256 << 20 };
 
-__attribute__((optimize("O3"), noinline)) static void rewrite(float *block, size_t count) {
+typedef float line __attribute__((vector_size(64)));
+
+__attribute__((noinline)) static void rewrite(line *block, size_t count) {
     for (size_t i = 0; i < count; i++) block[i] = -block[i];
 }
 
 /* Seconds to read half of the bytes and write the other half: in place and each time elsewhere
  * for what no cache holds, else the same again. */
-static double moving_seconds(float *block, double bytes, bool fresh) {
-    const size_t count = (size_t)(bytes / 2 / sizeof(float)) + 1;
-    const size_t places = fresh ? BLOCK_BYTES / sizeof(float) / count : 1;
+static double moving_seconds(line *block, double bytes, bool fresh) {
+    const size_t count = (size_t)(bytes / 2 / sizeof(line)) + 1;
+    const size_t places = fresh ? BLOCK_BYTES / sizeof(line) / count : 1;
     double best = 1e9;
     uint64_t calls = 1;
     const double start = sl_clock_seconds();
@@ -294,7 +296,7 @@ static double moving_seconds(float *block, double bytes, bool fresh) {
     return best;
 }
 
-static void bench_case(step_case *c, const sl_kernel_set *set, float *block, double fma_rate) {
+static void bench_case(step_case *c, const sl_kernel_set *set, line *block, double fma_rate) {
     prepared p;
     if (!prepare(c, &p)) return;
     if (c->bytes == 0)
@@ -319,11 +321,11 @@ static void bench_case(step_case *c, const sl_kernel_set *set, float *block, dou
 
 int main(int argc, char **argv) {
     const sl_kernel_set *set = sl_cpu_kernel_set(argc > 1 ? argv[1] : NULL);
-    float *block = aligned_alloc(64, BLOCK_BYTES);
+    line *block = aligned_alloc(64, BLOCK_BYTES);
     sl_floors floors;
     sl_error err;
     if (!set || !block || sl_measure_floors(1, &floors, &err) != SL_OK) return 1;
-    for (size_t i = 0; i < BLOCK_BYTES / sizeof *block; i++) block[i] = 1;
+    memset(block, 1, BLOCK_BYTES);
     printf("%s; reading %.1f GB/s, computing %.1f GFLOP/s, one core\n", set->isa,
            floors.read_bytes_per_second[0] * 1e-9, floors.f32_operations_per_second[0] * 1e-9);
     for (int64_t tokens = 1; tokens <= 512; tokens *= 512) {

@@ -168,8 +168,8 @@ INLINE vf vsilu(vf x) {
 INLINE float vdot(const float *a, const float *b, int64_t n) {
     vf acc[4] = {{0}, {0}, {0}, {0}};
     int64_t i = 0;
-    for (; i + 4 * LANES <= n; i += 4 * LANES)
-        for (int j = 0; j < 4; j++)
+    for (; i + 4 * (int64_t)LANES <= n; i += 4 * (int64_t)LANES)
+        for (int64_t j = 0; j < 4; j++)
             acc[j] = vfma(vload(a + i + j * LANES), vload(b + i + j * LANES), acc[j]);
     for (; i + LANES <= n; i += LANES) acc[0] = vfma(vload(a + i), vload(b + i), acc[0]);
     if (i < n) acc[1] = vfma(vload_n(a + i, n - i), vload_n(b + i, n - i), acc[1]);
@@ -179,8 +179,8 @@ INLINE float vdot(const float *a, const float *b, int64_t n) {
 INLINE float vtotal(const float *x, int64_t n) {
     vf acc[2] = {{0}, {0}};
     int64_t i = 0;
-    for (; i + 2 * LANES <= n; i += 2 * LANES)
-        for (int j = 0; j < 2; j++) acc[j] += vload(x + i + j * LANES);
+    for (; i + 2 * (int64_t)LANES <= n; i += 2 * (int64_t)LANES)
+        for (int64_t j = 0; j < 2; j++) acc[j] += vload(x + i + j * LANES);
     for (; i < n; i += LANES) acc[0] += vload_n(x + i, n - i < LANES ? n - i : LANES);
     return vsum(acc[0] + acc[1]);
 }
