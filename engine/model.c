@@ -84,6 +84,22 @@ static sl_status open_device(sl_model *model, const sl_model_options *options, s
     return sl_device_cpu_create(&cpu, &model->allocator, &model->device, err);
 }
 
+/* What keys and values are kept as.  By default as exact as the weights deserve: where experts are
+ * coded in a few bits, half precision is far below their noise. */
+static sl_status choose_kv_dtype(const char *wanted, const sl_expert_table *experts, sl_dtype *out,
+                                 sl_error *err) {
+    const sl_dtype weights = experts->layer[0].matrices[SL_GATE].type.dtype;
+    if (!wanted || strcmp(wanted, "auto") == 0)
+        *out = sl_dtype_infos[weights].kind == SL_KIND_PANEL ? SL_DTYPE_f16 : SL_DTYPE_f32;
+    else if (strcmp(wanted, "f16") == 0)
+        *out = SL_DTYPE_f16;
+    else if (strcmp(wanted, "f32") == 0)
+        *out = SL_DTYPE_f32;
+    else
+        return sl_fail(err, SL_INVALID, "keys and values as '%s': auto, f16 or f32", wanted);
+    return SL_OK;
+}
+
 static sl_status open_steps(sl_model *model, const sl_model_options *options,
                             const sl_architecture *architecture, sl_error *err) {
     model->slots = options->max_sessions;
@@ -105,6 +121,7 @@ static sl_status open_steps(sl_model *model, const sl_model_options *options,
         .experts_source = sl_expert_store_source(model->store),
         .allocator = &model->allocator,
     };
+    SL_TRY(choose_kv_dtype(options->kv, &model->experts, &how.shape.kv_dtype, err));
     SL_TRY(sl_how_parse(options->compile, &how.how, err));
     return sl_steps_create(&how, &model->steps, err);
 }

@@ -75,6 +75,7 @@ static bool dtype_matches(const char *wanted, sl_dtype dtype) {
     if (strcmp(wanted, "float") == 0) return kind == SL_KIND_FLOAT;
     if (strcmp(wanted, "weight") == 0) return kind == SL_KIND_FLOAT || kind == SL_KIND_PANEL;
     if (strcmp(wanted, "number") == 0) return dtype == SL_DTYPE_f32 || dtype == SL_DTYPE_i32;
+    if (strcmp(wanted, "cached") == 0) return dtype == SL_DTYPE_f32 || dtype == SL_DTYPE_f16;
     return strcmp(wanted, sl_dtype_infos[dtype].name) == 0;
 }
 
@@ -83,6 +84,7 @@ static const char *dtype_meaning(const char *wanted) {
     if (strcmp(wanted, "float") == 0) return " (f32, f16 or bf16)";
     if (strcmp(wanted, "weight") == 0) return " (a float or panel type)";
     if (strcmp(wanted, "number") == 0) return " (f32 or i32)";
+    if (strcmp(wanted, "cached") == 0) return " (f32 or f16)";
     return "";
 }
 
