@@ -166,7 +166,7 @@ static void attend(const attention *t, taken *out) {
     }
 }
 
-/* All positions of query row i, or those from `first` on, at most `most`. */
+/* Query i of all rows against all its positions. */
 static attention task_of(const sl_eval_args *a, const double *const in[5], int64_t i,
                          double *scores, double scale) {
     const int64_t query_heads = sl_eval_dim(a, 0, 1), heads = sl_eval_dim(a, 1, 1);

@@ -36,7 +36,8 @@ static int make_room(room *r) {
     r->mixes = aligned_alloc(64, rows);
     r->weights = aligned_alloc(64, rows);
     if (!r->keys || !r->values || !r->q || !r->out || !r->mixes || !r->weights) return 0;
-    for (int64_t i = 0; i < CHUNK * QUERY_HEADS * WIDTH; i++) r->q[i] = element(i);
+    const int64_t elements = (int64_t)CHUNK * QUERY_HEADS * WIDTH;
+    for (int64_t i = 0; i < elements; i++) r->q[i] = element(i);
     return 1;
 }
 
