@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "compiler/build.h"
 #include "compiler/compile.h"
+#include "core/kv.h"
 #include <stdio.h>
 
 enum { LAYERS = 80, ROWS = 4, HIDDEN = 256, HEADS = 4, HEAD = 64, EXPERTS = 16, USED = 4 };
@@ -38,7 +39,7 @@ static sl_value add(sl_graph *g, sl_value a, sl_value b) {
 }
 
 typedef struct {
-    sl_value slots, positions;
+    sl_value slots, positions, table;
 } where;
 
 static sl_value head_part(sl_graph *g, sl_value qkv, uint32_t part) {
@@ -48,17 +49,16 @@ static sl_value head_part(sl_graph *g, sl_value qkv, uint32_t part) {
 }
 
 static sl_value attention(sl_graph *g, sl_value x, where at, int layer) {
-    const sl_type cache =
-        sl_type_make(SL_DTYPE_f32, 4, (int64_t)2, (int64_t)64, (int64_t)HEADS, (int64_t)HEAD);
-    const sl_value k_state = declare(g, SL_VALUE_STATE, "k", layer, cache);
-    const sl_value v_state = declare(g, SL_VALUE_STATE, "v", layer, cache);
+    const sl_kv_shape cache = {SL_DTYPE_f16, 2, HEADS, 64, HEAD};
+    const sl_value k_state = declare(g, SL_VALUE_STATE, "k", layer, sl_kv_keys(cache));
+    const sl_value v_state = declare(g, SL_VALUE_STATE, "v", layer, sl_kv_values(cache));
     const sl_value qkv = linear(g, x, weight(g, "qkv", layer, INT64_C(3) * HIDDEN, HIDDEN));
-    const sl_rope_attrs rope = {.rotary = HEAD, .theta = 1e4f};
+    const sl_rope_attrs rope = {0};
     const sl_value gain = weight(g, "qk_norm", layer, 0, HEAD);
     const sl_value q =
-        sl_build_rope(g, (sl_rope_in){norm(g, head_part(g, qkv, 0), gain), at.positions}, rope).out;
+        sl_build_rope(g, (sl_rope_in){norm(g, head_part(g, qkv, 0), gain), at.table}, rope).out;
     const sl_value k =
-        sl_build_rope(g, (sl_rope_in){norm(g, head_part(g, qkv, 1), gain), at.positions}, rope).out;
+        sl_build_rope(g, (sl_rope_in){norm(g, head_part(g, qkv, 1), gain), at.table}, rope).out;
     const sl_value v = head_part(g, qkv, 2);
     const sl_kv_append_out next =
         sl_build_kv_append(g, (sl_kv_append_in){k, v, at.slots, at.positions, k_state, v_state},
@@ -100,8 +100,10 @@ static sl_status build(sl_graph **out, sl_error *err) {
     SL_TRY(sl_graph_create("bench", NULL, out, err));
     sl_graph *g = *out;
     const sl_type rows = sl_type_make(SL_DTYPE_i32, 1, (int64_t)ROWS);
-    const where at = {sl_graph_declare(g, SL_VALUE_INPUT, "slots", rows),
-                      sl_graph_declare(g, SL_VALUE_INPUT, "positions", rows)};
+    const sl_rope_table_attrs turns = {.rotary = HEAD, .theta = 1e4f};
+    where at = {.slots = sl_graph_declare(g, SL_VALUE_INPUT, "slots", rows),
+                .positions = sl_graph_declare(g, SL_VALUE_INPUT, "positions", rows)};
+    at.table = sl_build_rope_table(g, (sl_rope_table_in){at.positions}, turns).out;
     sl_value x = sl_graph_declare(g, SL_VALUE_INPUT, "x",
                                   sl_type_make(SL_DTYPE_f32, 2, (int64_t)ROWS, (int64_t)HIDDEN));
     for (int layer = 0; layer < LAYERS; layer++) {

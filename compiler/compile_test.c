@@ -2,6 +2,7 @@
 #include "compiler/build.h"
 #include "compiler/compile.h"
 #include "core/check.h"
+#include "core/kv.h"
 #include "runtime/null/null.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -88,10 +89,9 @@ static void independent_steps_share_a_level(void **state) {
 static void state_updates_are_ordered(void **state) {
     (void)state;
     sl_graph *g = new_graph();
-    const sl_type cache =
-        sl_type_make(SL_DTYPE_f32, 4, (int64_t)1, (int64_t)16, (int64_t)1, (int64_t)8);
-    const sl_value k_state = sl_graph_declare(g, SL_VALUE_STATE, "k", cache);
-    const sl_value v_state = sl_graph_declare(g, SL_VALUE_STATE, "v", cache);
+    const sl_kv_shape cache = {SL_DTYPE_f32, 1, 1, 16, 8};
+    const sl_value k_state = sl_graph_declare(g, SL_VALUE_STATE, "k", sl_kv_keys(cache));
+    const sl_value v_state = sl_graph_declare(g, SL_VALUE_STATE, "v", sl_kv_values(cache));
     const sl_value ids =
         sl_graph_declare(g, SL_VALUE_INPUT, "ids", sl_type_make(SL_DTYPE_i32, 1, (int64_t)2));
     const sl_value rows =

@@ -1,6 +1,7 @@
 /* graph_test.c - Building, verifying, printing, parsing and evaluating graphs. */
 #include "compiler/build.h"
 #include "compiler/eval.h"
+#include "core/kv.h"
 #include "sluice/graph.h"
 #include <math.h>
 #include <setjmp.h>
@@ -97,11 +98,13 @@ static void use_attention(sl_graph *g, rows r) {
     const sl_value normed = sl_build_rms_norm(g, (sl_rms_norm_in){half.first, gain},
                                               (sl_rms_norm_attrs){.eps = 1e-6f, .offset = 1})
                                 .out;
-    const sl_value turned = sl_build_rope(g, (sl_rope_in){normed, r.positions},
-                                          (sl_rope_attrs){.rotary = 2, .theta = 1e7f})
-                                .out;
-    const sl_value k = declare(g, SL_VALUE_STATE, "cache.k", f32(4, 2, 5, 2, 2));
-    const sl_value v = declare(g, SL_VALUE_STATE, "cache.v", f32(4, 2, 5, 2, 2));
+    const sl_value table = sl_build_rope_table(g, (sl_rope_table_in){r.positions},
+                                               (sl_rope_table_attrs){.rotary = 2, .theta = 1e7f})
+                               .out;
+    const sl_value turned = sl_build_rope(g, (sl_rope_in){normed, table}, (sl_rope_attrs){0}).out;
+    const sl_kv_shape shape = {SL_DTYPE_f16, 2, 2, 5, 2};
+    const sl_value k = declare(g, SL_VALUE_STATE, "cache.k", sl_kv_keys(shape));
+    const sl_value v = declare(g, SL_VALUE_STATE, "cache.v", sl_kv_values(shape));
     const sl_kv_append_out cache =
         sl_build_kv_append(g, (sl_kv_append_in){turned, half.second, r.slots, r.positions, k, v},
                            (sl_kv_append_attrs){0});
@@ -109,7 +112,14 @@ static void use_attention(sl_graph *g, rows r) {
         sl_build_sdpa(g, (sl_sdpa_in){turned, cache.cache_k, cache.cache_v, r.slots, r.positions},
                       (sl_sdpa_attrs){.scale = 0.7f})
             .out;
+    const sl_sdpa_parts_out parts = sl_build_sdpa_parts(
+        g, (sl_sdpa_parts_in){turned, cache.cache_k, cache.cache_v, r.slots, r.positions},
+        (sl_sdpa_parts_attrs){.scale = 0.7f});
+    const sl_value merged = sl_build_sdpa_merge(g, (sl_sdpa_merge_in){parts.mixes, parts.weights},
+                                                (sl_sdpa_merge_attrs){0})
+                                .out;
     sl_graph_output(g, "attention", out);
+    sl_graph_output(g, "attention in parts", merged);
 }
 
 static void use_delta(sl_graph *g, rows r) {
@@ -179,8 +189,10 @@ static void use_fused(sl_graph *g, rows r) {
     const sl_value w = declare(g, SL_VALUE_WEIGHT, "w", f32(2, 8, 8, 0, 0));
     const sl_value heads = declare(g, SL_VALUE_INPUT, "q", f32(3, 3, 2, 4, 0));
     const sl_value head = declare(g, SL_VALUE_WEIGHT, "head gain", f32(1, 4, 0, 0, 0));
-    const sl_value k = declare(g, SL_VALUE_STATE, "k", f32(4, 2, 5, 2, 4));
-    const sl_value v = declare(g, SL_VALUE_STATE, "v", f32(4, 2, 5, 2, 4));
+    const sl_kv_shape cache = {SL_DTYPE_f32, 2, 2, 5, 4};
+    const sl_value k = declare(g, SL_VALUE_STATE, "k", sl_kv_keys(cache));
+    const sl_value v = declare(g, SL_VALUE_STATE, "v", sl_kv_values(cache));
+    const sl_value table = declare(g, SL_VALUE_INPUT, "table", f32(2, 3, 4, 0, 0));
     const sl_value y = declare(g, SL_VALUE_INPUT, "y", f32(3, 3, 2, 8, 0));
     const sl_value two = declare(g, SL_VALUE_INPUT, "two", f32(2, 3, 2, 0, 0));
     const sl_value one = declare(g, SL_VALUE_INPUT, "one", f32(2, 3, 1, 0, 0));
@@ -201,10 +213,10 @@ static void use_fused(sl_graph *g, rows r) {
         {SL_OP_linear_pair, {r.x, w, w}, ""},
         {SL_OP_linear_triple, {r.x, w, w, w}, ""},
         {SL_OP_linear_bias_act, {r.x, w, gain}, "act = 3"},
-        {SL_OP_norm_rope, {heads, head, r.positions}, "rotary = 2, theta = 1e4"},
+        {SL_OP_norm_rope, {heads, head, table}, ""},
         {SL_OP_norm_rope_append,
-         {heads, head, heads, r.slots, r.positions, k, v},
-         "eps = 1e-6, rotary = 4, theta = 1e7"},
+         {heads, head, table, heads, r.slots, r.positions, k, v},
+         "eps = 1e-6, offset = 1"},
         {SL_OP_moe_join, {y, two, r.x, one, r.x}, ""},
         {SL_OP_add3, {r.x, r.x, r.x}, ""},
         {SL_OP_region, {r.x, r.x, r.x, r.x}, "code = [301, 1740]"},
@@ -591,8 +603,9 @@ static void states_are_used_in_order(void **state) {
     g = parsed(CONV_HEAD "output \"y\" = %5 output \"y\" = %6}");
     assert_refused(g, "two outputs are called 'y'");
     sl_graph_destroy(g);
-    g = parsed("graph \"g\" {input %k : f32[1,1,2] input %i : i32[1] state %s : f32[1,1,1,2]"
-               "%4, %5 = kv_append(%k, %k, %i, %i, %s, %s) output \"y\" = %4}");
+    g = parsed("graph \"g\" {input %k : f32[1,1,2] input %i : i32[1] state %s : f32[1,1,1,2,16]"
+               "state %t : f32[1,1,16,2] %5, %6 = kv_append(%k, %k, %i, %i, %s, %t)}");
+    g->nodes[0].inputs[5] = g->nodes[0].inputs[4]; /* types keep such a graph from being built */
     assert_refused(g, "kv_append: updates 'cache_k', which is also its 'cache_v'");
     sl_graph_destroy(g);
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/data/ops/fused.json: fused ops by the formulas of their parts, in float64.
+"""Writes tests/data/ops/fused.json: fused ops by the formulas of their parts, and attention in parts, in float64.
 
 Same form as fixtures.json (make_op_fixtures.py); nothing but Python is needed.
 usage: make_fused_fixtures.py OUTPUT
@@ -75,16 +75,31 @@ def linear(x, w):
     return {"dtype": "f32", "dims": [t, n], "data": data}
 
 
-def rope(x, positions, rotary, theta):
-    t, heads, d = x["dims"]
+def rope_table(positions, rotary, theta):
+    angles = [[p * theta ** (-2 * j / rotary) for j in range(rotary // 2)] for p in positions]
+    data = [turn(a) for row in angles for turn in (math.cos, math.sin) for a in row]
+    return {"dtype": "f32", "dims": [len(positions), rotary], "data": data}
+
+
+def rope(x, table):
+    (t, heads, d), rotary = x["dims"], table["dims"][1]
     half, out = rotary // 2, list(x["data"])
     for head in range(t * heads):
+        row = table["data"][head // heads * rotary:][:rotary]
         for j in range(half):
-            angle = positions["data"][head // heads] * f32(theta) ** (-2 * j / rotary)
             a, b = x["data"][head * d + j], x["data"][head * d + j + half]
-            out[head * d + j] = a * math.cos(angle) - b * math.sin(angle)
-            out[head * d + j + half] = b * math.cos(angle) + a * math.sin(angle)
+            out[head * d + j] = a * row[j] - b * row[j + half]
+            out[head * d + j + half] = b * row[j] + a * row[j + half]
     return like(x, out)
+
+
+def cache_places(dims, slot, position):
+    """Where a row [heads, D] goes in keys and in values of dims [S, heads, blocks, D, 16]."""
+    _, heads, blocks, d, _ = dims
+    start = slot * heads * blocks * d * 16
+    keys = [start + ((h * blocks + position // 16) * d + j) * 16 + position % 16 for h in range(heads) for j in range(d)]
+    values = [start + (h * blocks * 16 + position) * d + j for h in range(heads) for j in range(d)]
+    return keys, values
 
 
 def norms():
@@ -114,21 +129,50 @@ def products():
 
 
 def attention():
-    for slots, positions, heads, d, rotary, (s, capacity) in (([1, 1, 0], [3, 4, 0], 2, 6, 4, (2, 7)),
-                                                             ([0], [2], 1, 4, 4, (1, 3))):
+    for slots, positions, heads, d, rotary, (s, blocks) in (([1, 1, 0], [15, 16, 0], 2, 6, 4, (2, 2)),
+                                                           ([0], [2], 1, 4, 4, (1, 1))):
         k, v, gain = rnd(len(slots), heads, d), rnd(len(slots), heads, d), rnd(d)
         where = ints(positions)
-        turned = rope(rms_norm(k, gain, 1e-6, 1.0), where, rotary, 1e6)
-        attrs = {"eps": 1e-6, "offset": 1.0, "rotary": rotary, "theta": 1e6}
-        case("norm_rope", [k, gain, where], [turned], **attrs)
-        caches, after = [rnd(s, capacity, heads, d) for _ in range(2)], []
-        for cache, rows in zip(caches, (turned, v)):
+        table = rope_table(positions, rotary, 1e6)
+        turned = rope(rms_norm(k, gain, 1e-6, 1.0), table)
+        attrs = {"eps": 1e-6, "offset": 1.0}
+        case("norm_rope", [k, gain, table], [turned], **attrs)
+        caches, after = [rnd(s, heads, blocks, d, 16), rnd(s, heads, blocks * 16, d)], []
+        for which, (cache, rows) in enumerate(zip(caches, (turned, v))):
             data, n = list(cache["data"]), heads * d
             for t, (slot, position) in enumerate(zip(slots, positions)):
-                at = (slot * capacity + position) * n
-                data[at:at + n] = rows["data"][t * n:(t + 1) * n]
+                for i, at in enumerate(cache_places(caches[0]["dims"], slot, position)[which]):
+                    data[at] = rows["data"][t * n + i]
             after.append(like(cache, data))
-        case("norm_rope_append", [k, gain, v, ints(slots), where, *caches], after, **attrs)
+        case("norm_rope_append", [k, gain, table, v, ints(slots), where, *caches], after, **attrs)
+    attention_in_parts([1030, 3], 66)
+    attention_in_parts([15, 0], 1)
+
+
+def attention_in_parts(rows, blocks):
+    """Parts of 1024 positions, which rows reach or not."""
+    heads, d, scale = 2, 2, 0.5
+    starts = range(0, blocks * 16, 1024)
+    q, cache_k, cache_v = rnd(2, heads, d), rnd(1, 1, blocks, d, 16), rnd(1, 1, blocks * 16, d)
+    for x in (q, cache_k, cache_v):
+        x["data"] = [round(v, 2) for v in x["data"]]
+    mixes, weights, out = [], [], []
+    for i in range(len(rows) * heads):
+        query, most = q["data"][i * d:(i + 1) * d], rows[i // heads] + 1
+        places = [cache_places(cache_k["dims"], 0, p) for p in range(most)]
+        scores = [scale * sum(a * cache_k["data"][at] for a, at in zip(query, keys)) for keys, _ in places]
+        values = [[cache_v["data"][at] for at in at_values] for _, at_values in places]
+        for first in starts:
+            part = list(zip(scores, values))[first:first + 1024]
+            largest = max((s for s, _ in part), default=0.0)
+            factors = [math.exp(s - largest) for s, _ in part]
+            weights += [largest, math.fsum(factors)]
+            mixes += [math.fsum(f * v[j] for f, (_, v) in zip(factors, part)) for j in range(d)]
+        total = math.fsum(map(math.exp, scores))
+        out += [math.fsum(math.exp(s) * v[j] for s, v in zip(scores, values)) / total for j in range(d)]
+    parts = [{"dtype": "f32", "dims": [2, heads, len(starts), n], "data": data} for n, data in ((d, mixes), (2, weights))]
+    case("sdpa_parts", [q, cache_k, cache_v, ints([0, 0]), ints(rows)], parts, scale=scale)
+    case("sdpa_merge", parts, [like(q, out)])
 
 
 def sums():

@@ -141,13 +141,21 @@ def norms():
         case("l2_norm", [x], [scale * x * torch.rsqrt((x * x).sum(-1, keepdim=True) + eps)], eps=1e-6, scale=0.3)
 
 
-def rope(x, positions, rotary, theta):
-    half = rotary // 2
-    frequency = f32(theta) ** (-torch.arange(0, rotary, 2) / rotary)
-    angle = positions[:, None].double() * frequency
+def rope_angles(positions, rotary, theta):
+    return positions[:, None].double() * f32(theta) ** (-torch.arange(0, rotary, 2) / rotary)
+
+
+def rope(x, angle):
+    half = angle.shape[-1]
     turn = torch.polar(torch.ones_like(angle), angle)[:, None]
-    pairs = torch.complex(x[..., :half], x[..., half:rotary]) * turn
-    return torch.cat([pairs.real, pairs.imag, x[..., rotary:]], -1)
+    pairs = torch.complex(x[..., :half], x[..., half:2 * half]) * turn
+    return torch.cat([pairs.real, pairs.imag, x[..., 2 * half:]], -1)
+
+
+def cached(keys, values):
+    """[S, capacity, heads, D] as the cache keeps them: whole blocks of 16 positions, keys side by side."""
+    keys, values = (F.pad(x.transpose(1, 2), (0, 0, 0, -x.shape[1] % 16)) for x in (keys, values))
+    return keys.unflatten(2, (-1, 16)).transpose(-1, -2).contiguous(), values.contiguous()
 
 
 def attention():
@@ -160,7 +168,10 @@ def attention():
         case("swiglu", [x, y], [F.silu(x) * y])
     for t, heads, d, rotary, theta in [(4, 3, 8, 4, 1e7), (2, 1, 6, 6, 10000.0)]:
         x, positions = rnd(t, heads, d), ints([0, 3, 1000, 17][:t])
-        case("rope", [x, positions], [rope(x, positions, rotary, theta)], rotary=rotary, theta=theta)
+        angle = rope_angles(positions, rotary, theta)
+        table = torch.cat([angle.cos(), angle.sin()], -1)
+        case("rope_table", [positions], [table], rotary=rotary, theta=theta)
+        case("rope", [x, table], [rope(x, angle)])
     for slots, positions, sizes in [([1, 1, 0], [0, 1, 4], (2, 6, 2, 4, 6)), ([0], [2], (1, 3, 1, 5, 1))]:
         count, capacity, heads, d, query_heads = sizes
         t, slots, positions = len(slots), ints(slots), ints(positions)
@@ -169,14 +180,14 @@ def attention():
         after = before[0].clone(), before[1].clone()
         after[0][slots.long(), positions.long()] = k
         after[1][slots.long(), positions.long()] = v
-        case("kv_append", [k, v, slots, positions, *before], after)
+        case("kv_append", [k, v, slots, positions, *cached(*before)], cached(*after))
         out = torch.empty_like(q)
         for i in range(t):
             seen = int(positions[i]) + 1
             keys, values = (c[int(slots[i]), :seen].transpose(0, 1) for c in after)
             out[i] = F.scaled_dot_product_attention(q[i][None, :, None], keys[None], values[None],
                                                     scale=f32(0.25), enable_gqa=True)[0, :, 0]
-        case("sdpa", [q, *after, slots, positions], [out], scale=0.25)
+        case("sdpa", [q, *cached(*after), slots, positions], [out], scale=0.25)
 
 
 def runs(slots, positions):

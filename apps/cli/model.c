@@ -72,6 +72,7 @@ bool cli_open_model(const cli_options *options, uint32_t context, sl_model **out
         .context_tokens = options->context_given ? options->context : context,
         .compile = cli_compile_words(options, words),
         .pin_threads = options->pin,
+        .kv = options->kv,
     };
     if (options->budget && !read_budget(options->budget, &how)) {
         (void)cli_fail_text(

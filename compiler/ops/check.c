@@ -77,6 +77,7 @@ static bool dtype_matches(const char *wanted, sl_dtype dtype) {
     if (strcmp(wanted, "panels") == 0) return kind == SL_KIND_PANEL;
     if (strcmp(wanted, "rows") == 0) return dtype == SL_DTYPE_f32 || dtype == SL_DTYPE_a8;
     if (strcmp(wanted, "number") == 0) return dtype == SL_DTYPE_f32 || dtype == SL_DTYPE_i32;
+    if (strcmp(wanted, "cached") == 0) return dtype == SL_DTYPE_f32 || dtype == SL_DTYPE_f16;
     return strcmp(wanted, sl_dtype_infos[dtype].name) == 0;
 }
 
@@ -87,6 +88,7 @@ static const char *dtype_meaning(const char *wanted) {
     if (strcmp(wanted, "panels") == 0) return " (a panel type, because x is a8)";
     if (strcmp(wanted, "rows") == 0) return " (f32 or a8)";
     if (strcmp(wanted, "number") == 0) return " (f32 or i32)";
+    if (strcmp(wanted, "cached") == 0) return " (f32 or f16)";
     return "";
 }
 

@@ -96,47 +96,37 @@ sl_status eval_linear_bias_act(const sl_eval_args *a, sl_error *err) {
     return act == SL_OP_COUNT ? SL_OK : part(a, act, a->out, NULL, a->out, err);
 }
 
-static sl_status infer_rotation(const char *label, const sl_type *x, const sl_type *positions,
-                                sl_rope_attrs rope, sl_error *err) {
-    sl_type out;
-    return infer_rope(&(sl_infer_args){label, (sl_type[]){*x, *positions}, &rope, &out}, err);
-}
-
 sl_status infer_norm_rope(const sl_infer_args *a, sl_error *err) {
-    const sl_norm_rope_attrs *attrs = a->attrs;
-    SL_TRY(sl_match(a, "x f32[T,heads,D], gain f32[D], positions i32[T] -> f32[T,heads,D]", err));
-    return infer_rotation(a->label, &a->in[0], &a->in[2],
-                          (sl_rope_attrs){.rotary = attrs->rotary, .theta = attrs->theta}, err);
+    SL_TRY(sl_match(a, "x f32[T,heads,D], gain f32[D], table f32[T,R] -> f32[T,heads,D]", err));
+    return infer_rope(&(sl_infer_args){a->label, (sl_type[]){a->in[0], a->in[2]}, NULL, a->out},
+                      err);
 }
 
 sl_status eval_norm_rope(const sl_eval_args *a, sl_error *err) {
     const sl_norm_rope_attrs *attrs = a->attrs;
     const sl_rms_norm_attrs norm = {.eps = attrs->eps, .offset = attrs->offset};
-    const sl_rope_attrs rope = {.rotary = attrs->rotary, .theta = attrs->theta};
     SL_TRY(part(a, SL_OP_rms_norm, a->in, &norm, a->out, err));
-    return part(a, SL_OP_rope, (sl_eval_tensor[]){a->out[0], a->in[2]}, &rope, a->out, err);
+    return part(a, SL_OP_rope, (sl_eval_tensor[]){a->out[0], a->in[2]}, NULL, a->out, err);
 }
 
 sl_status infer_norm_rope_append(const sl_infer_args *a, sl_error *err) {
-    const sl_norm_rope_append_attrs *attrs = a->attrs;
-    SL_TRY(sl_match(a,
-                    "k f32[T,heads,D], gain f32[D], v f32[T,heads,D], slots i32[T], "
-                    "positions i32[T], cache_k f32[S,capacity,heads,D], "
-                    "cache_v f32[S,capacity,heads,D]",
-                    err));
-    return infer_rotation(a->label, &a->in[0], &a->in[4],
-                          (sl_rope_attrs){.rotary = attrs->rotary, .theta = attrs->theta}, err);
+    const sl_type *in = a->in;
+    sl_type turned;
+    SL_TRY(infer_norm_rope(&(sl_infer_args){a->label, in, a->attrs, &turned}, err));
+    return infer_kv_append(&(sl_infer_args){a->label,
+                                            (sl_type[]){turned, in[3], in[4], in[5], in[6], in[7]},
+                                            NULL, a->out},
+                           err);
 }
 
 sl_status eval_norm_rope_append(const sl_eval_args *a, sl_error *err) {
     const sl_norm_rope_append_attrs *attrs = a->attrs;
-    const sl_norm_rope_attrs norm = {
-        .eps = attrs->eps, .offset = attrs->offset, .rotary = attrs->rotary, .theta = attrs->theta};
+    const sl_norm_rope_attrs norm = {.eps = attrs->eps, .offset = attrs->offset};
     const sl_eval_tensor *in = a->in;
     sl_eval_tensor k;
     SL_TRY(make_temp(a, &in[0].type, &k, err));
-    SL_TRY(part(a, SL_OP_norm_rope, (sl_eval_tensor[]){in[0], in[1], in[4]}, &norm, &k, err));
-    return part(a, SL_OP_kv_append, (sl_eval_tensor[]){k, in[2], in[3], in[4], in[5], in[6]}, NULL,
+    SL_TRY(part(a, SL_OP_norm_rope, in, &norm, &k, err));
+    return part(a, SL_OP_kv_append, (sl_eval_tensor[]){k, in[3], in[4], in[5], in[6], in[7]}, NULL,
                 a->out, err);
 }
 

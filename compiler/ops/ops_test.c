@@ -384,13 +384,16 @@ static void indices_out_of_range_are_refused(void **state) {
     refuses("gather", "axis = 1", TYPES("f32[3,2]", "i32[2]"), 1, 2,
             "gather: indices[0] is 2, must be 0 to 1");
     const char *const *append =
-        TYPES("f32[1,2,3]", "f32[1,2,3]", "i32[1]", "i32[1]", "f32[2,4,2,3]", "f32[2,4,2,3]");
+        TYPES("f32[1,2,3]", "f32[1,2,3]", "i32[1]", "i32[1]", "f16[2,2,2,3,16]", "f16[2,2,32,3]");
     refuses("kv_append", "", append, 2, 2, "kv_append: slots[0] is 2, must be 0 to 1");
-    refuses("kv_append", "", append, 3, 4, "kv_append: positions[0] is 4, must be 0 to 3");
+    refuses("kv_append", "", append, 3, 32, "kv_append: positions[0] is 32, must be 0 to 31");
     const char *const *sdpa =
-        TYPES("f32[1,2,3]", "f32[2,4,2,3]", "f32[2,4,2,3]", "i32[1]", "i32[1]");
+        TYPES("f32[1,2,3]", "f32[2,2,1,3,16]", "f32[2,2,16,3]", "i32[1]", "i32[1]");
     refuses("sdpa", "", sdpa, 3, -1, "sdpa: slots[0] is -1, must be 0 to 1");
-    refuses("sdpa", "", sdpa, 4, 4, "sdpa: positions[0] is 4, must be 0 to 3");
+    refuses("sdpa", "", sdpa, 4, 16, "sdpa: positions[0] is 16, must be 0 to 15");
+    refuses("sdpa_parts", "", sdpa, 4, 16, "sdpa_parts: positions[0] is 16, must be 0 to 15");
+    refuses("rope_table", "rotary = 2, theta = 10", TYPES("i32[1]"), 0, -1,
+            "rope_table: positions[0] is -1, must be 0 to 2147483646");
     const char *const *conv = TYPES("f32[1,2]", "f32[2,4]", "i32[1]", "i32[1]", "f32[2,3,2]");
     refuses("causal_conv", "", conv, 2, 2, "causal_conv: slots[0] is 2, must be 0 to 1");
     refuses("causal_conv", "", conv, 3, -1,
@@ -502,14 +505,29 @@ static void model_ops_are_checked(void **state) {
             "rms_norm: gain is f32[4], its first dim must be 3 as in x f32[2,3]");
     rejects("split_halves", "", TYPES("f32[2,3]"),
             "split_halves: x is f32[2,3], its second dim must be a multiple of 2");
-    rejects("rope", "rotary = 3, theta = 10", TYPES("f32[1,1,4]", "i32[1]"),
-            "rope: rotary is 3, must be even");
-    rejects("rope", "rotary = 6, theta = 10", TYPES("f32[1,1,4]", "i32[1]"),
-            "rope: rotary is 6, must be 2 to 4");
-    rejects("rope", "rotary = 4", TYPES("f32[1,1,4]", "i32[1]"),
-            "rope: theta is 0, must be positive");
-    rejects("sdpa", "", TYPES("f32[1,3,4]", "f32[1,5,2,4]", "f32[1,5,2,4]", "i32[1]", "i32[1]"),
+    rejects("rope_table", "rotary = 3, theta = 10", TYPES("i32[1]"),
+            "rope_table: rotary is 3, must be even");
+    rejects("rope_table", "rotary = 0, theta = 10", TYPES("i32[1]"),
+            "rope_table: rotary is 0, must be 2 to 2147483647");
+    rejects("rope_table", "rotary = 4", TYPES("i32[1]"),
+            "rope_table: theta is 0, must be positive");
+    rejects("rope", "", TYPES("f32[1,1,4]", "f32[1,3]"),
+            "rope: table is f32[1,3], its second dim must be a multiple of 2");
+    rejects("rope", "", TYPES("f32[1,1,4]", "f32[1,6]"),
+            "rope: the table's width is 6, must be 2 to 4");
+    rejects("rope", "", TYPES("f32[2,1,4]", "f32[1,4]"),
+            "rope: table is f32[1,4], its first dim must be 2 as in x f32[2,1,4]");
+    rejects("sdpa", "", TYPES("f32[1,3,4]", "f32[1,2,1,4,16]", "f32[1,2,16,4]", "i32[1]", "i32[1]"),
             "sdpa: q has 3 heads, must be a multiple of the cache's 2");
+    rejects("sdpa", "", TYPES("f32[1,2,4]", "f32[1,2,2,4,16]", "f32[1,2,16,4]", "i32[1]", "i32[1]"),
+            "sdpa: cache_v is f32[1,2,16,4], its third dim must be 32 as in cache_k "
+            "f32[1,2,2,4,16]");
+    rejects("sdpa", "",
+            TYPES("f32[1,2,4]", "bf16[1,2,1,4,16]", "f32[1,2,16,4]", "i32[1]", "i32[1]"),
+            "sdpa: cache_k is bf16[1,2,1,4,16], must be cached[S,heads,blocks,D,16] (f32 or f16)");
+    rejects("sdpa_parts", "",
+            TYPES("f32[1,2,4]", "f16[1,2,1,4,16]", "f32[1,2,16,4]", "i32[1]", "i32[1]"),
+            "sdpa_parts: cache_v is f32, must be f16 as cache_k");
     rejects("causal_conv", "", TYPES("f32[1,2]", "f32[2,4]", "i32[1]", "i32[1]", "f32[1,4,2]"),
             "causal_conv: window is f32[1,4,2], its second dim must be 3 as in w f32[2,4]");
     const char *const *delta = TYPES("f32[1,2,2]", "f32[1,2,2]", "f32[1,3,3]", "f32[1,3]",

@@ -14,6 +14,7 @@ typedef struct {
     const sl_step_shape *shape;
     const sl_model_config *config;
     sl_rows rows;
+    sl_rope_table_value rope;
     uint32_t layer;
     sl_status status;
     sl_error *err;
@@ -61,27 +62,31 @@ static sl_mixer_out_value attention(build *b, sl_attn_input_value x) {
     sl_graph *g = b->graph;
     const sl_model_config *c = b->config;
     const int64_t heads = c->query_heads, kv_heads = c->kv_heads, dim = c->head_dim;
-    const sl_rope_attrs rope = {.rotary = c->rotary_dims, .theta = c->rope_theta};
     const sl_q_weight_value wq = {matrix(b, "self_attn.q_proj.weight", heads * 2 * dim, c->hidden)};
     const sl_k_weight_value wk = {matrix(b, "self_attn.k_proj.weight", kv_heads * dim, c->hidden)};
     const sl_v_weight_value wv = {matrix(b, "self_attn.v_proj.weight", kv_heads * dim, c->hidden)};
     const sl_o_weight_value wo = {matrix(b, "self_attn.o_proj.weight", c->hidden, heads * dim)};
     const sl_q_norm_gain_value q_gain = {vector(b, "self_attn.q_norm.weight", dim)};
     const sl_k_norm_gain_value k_gain = {vector(b, "self_attn.k_norm.weight", dim)};
-    const sl_type cache = sl_type_make(SL_DTYPE_f32, 4, (int64_t)b->shape->slots,
-                                       (int64_t)b->shape->capacity, kv_heads, dim);
-    sl_kv kv = {{state(b, "kv_k", cache)}, {state(b, "kv_v", cache)}};
+    const sl_kv_shape cache = {.dtype = b->shape->kv_dtype,
+                               .slots = b->shape->slots,
+                               .heads = kv_heads,
+                               .capacity = b->shape->capacity,
+                               .dim = dim};
+    sl_kv kv = {{state(b, "kv_k", sl_kv_keys(cache))}, {state(b, "kv_v", sl_kv_values(cache))}};
 
     const sl_split_query query = sl_wire_split_query(g, sl_wire_q_proj(g, x, wq), heads, dim);
     const sl_q_value q =
-        sl_wire_q_rope(g, sl_wire_q_norm(g, query.q, q_gain, norm_attrs(b)), b->rows, rope);
+        sl_wire_q_rope(g, sl_wire_q_norm(g, query.q, q_gain, norm_attrs(b)), b->rope);
     const sl_k_proj_out_value k_heads = {
         sl_wire_heads(g, sl_wire_k_proj(g, x, wk).value, kv_heads, dim)};
     const sl_k_value k =
-        sl_wire_k_rope(g, sl_wire_k_norm(g, k_heads, k_gain, norm_attrs(b)), b->rows, rope);
+        sl_wire_k_rope(g, sl_wire_k_norm(g, k_heads, k_gain, norm_attrs(b)), b->rope);
     const sl_v_value v = {sl_wire_heads(g, sl_wire_v_proj(g, x, wv).value, kv_heads, dim)};
     kv = sl_wire_kv_append(g, kv, k, v, b->rows);
-    const sl_attn_out_value out = sl_wire_sdpa(g, q, kv, b->rows, 1.0f / sqrtf((float)dim));
+    const sl_attn_out_value out =
+        sl_wire_sdpa(g, q, kv, b->rows, 1.0f / sqrtf((float)dim),
+                     sl_wire_divides_positions(b->shape->rows, b->shape->capacity));
     return sl_wire_o_proj(g, sl_wire_attn_gate(g, out, query.gate, heads * dim), wo);
 }
 
@@ -233,6 +238,8 @@ sl_status sl_qwen3_5_moe_build(const sl_step_shape *shape, sl_graph *graph, sl_e
     const sl_embed_weight_value table = {declare_weight(&b, "embed_tokens.weight", SL_WEIGHT_MATRIX,
                                                         (sl_dims){2, {c->vocab, c->hidden}})};
     sl_residual_value residual = sl_wire_embed(graph, table, tokens);
+    b.rope = sl_wire_rope_table(
+        graph, b.rows, (sl_rope_table_attrs){.rotary = c->rotary_dims, .theta = c->rope_theta});
     for (b.layer = 0; b.layer < c->layers && b.status == SL_OK; b.layer++)
         residual = layer(&b, residual);
     head(&b, residual);

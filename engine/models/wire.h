@@ -5,6 +5,7 @@
 #ifndef SL_ENGINE_MODELS_WIRE_H
 #define SL_ENGINE_MODELS_WIRE_H
 #include "compiler/build.h"
+#include "core/kv.h"
 #include "core/roles.h"
 
 typedef struct {
@@ -94,13 +95,20 @@ static inline sl_split_query sl_wire_split_query(sl_graph *g, sl_q_proj_out_valu
     return (sl_split_query){{out.first}, {out.second}};
 }
 
-static inline sl_q_value sl_wire_q_rope(sl_graph *g, sl_q_raw_value x, sl_rows rows,
-                                        sl_rope_attrs how) {
-    return (sl_q_value){sl_build_rope(g, (sl_rope_in){x.value, rows.positions.value}, how).out};
+/* Once per step; all layers share it. */
+static inline sl_rope_table_value sl_wire_rope_table(sl_graph *g, sl_rows rows,
+                                                     sl_rope_table_attrs how) {
+    return (sl_rope_table_value){
+        sl_build_rope_table(g, (sl_rope_table_in){rows.positions.value}, how).out};
 }
-static inline sl_k_value sl_wire_k_rope(sl_graph *g, sl_k_proj_out_value x, sl_rows rows,
-                                        sl_rope_attrs how) {
-    return (sl_k_value){sl_build_rope(g, (sl_rope_in){x.value, rows.positions.value}, how).out};
+static inline sl_q_value sl_wire_q_rope(sl_graph *g, sl_q_raw_value x, sl_rope_table_value table) {
+    return (sl_q_value){
+        sl_build_rope(g, (sl_rope_in){x.value, table.value}, (sl_rope_attrs){0}).out};
+}
+static inline sl_k_value sl_wire_k_rope(sl_graph *g, sl_k_proj_out_value x,
+                                        sl_rope_table_value table) {
+    return (sl_k_value){
+        sl_build_rope(g, (sl_rope_in){x.value, table.value}, (sl_rope_attrs){0}).out};
 }
 
 typedef struct {
@@ -121,8 +129,29 @@ static inline sl_kv sl_wire_kv_append(sl_graph *g, sl_kv cache, sl_k_value k, sl
     return (sl_kv){{out.cache_k}, {out.cache_v}};
 }
 
+/* Few rows cannot occupy many threads: their positions are divided where there may be enough of
+ * them.  Both forms give the same bits, so that a row's result does not depend on its company. */
+static inline bool sl_wire_divides_positions(uint32_t rows, uint32_t capacity) {
+    enum { FEW_ROWS = 8 };
+    return rows <= FEW_ROWS && capacity > SL_SDPA_PART;
+}
+
 static inline sl_attn_out_value sl_wire_sdpa(sl_graph *g, sl_q_value q, sl_kv cache, sl_rows rows,
-                                             float scale) {
+                                             float scale, bool divide) {
+    if (divide) {
+        const sl_sdpa_parts_out parts =
+            sl_build_sdpa_parts(g,
+                                (sl_sdpa_parts_in){.q = q.value,
+                                                   .cache_k = cache.k.value,
+                                                   .cache_v = cache.v.value,
+                                                   .slots = rows.slots.value,
+                                                   .positions = rows.positions.value},
+                                (sl_sdpa_parts_attrs){.scale = scale});
+        return (sl_attn_out_value){
+            sl_build_sdpa_merge(g, (sl_sdpa_merge_in){parts.mixes, parts.weights},
+                                (sl_sdpa_merge_attrs){0})
+                .out};
+    }
     return (sl_attn_out_value){sl_build_sdpa(g,
                                              (sl_sdpa_in){.q = q.value,
                                                           .cache_k = cache.k.value,

@@ -113,30 +113,57 @@ static double distance(const float *a, const float *b, size_t count) {
     return sqrt(difference / size);
 }
 
+/* For comparisons to a few units in the last place: where a key is rounded to a half or an
+ * activation to 8 bits, the last bit of a float may decide about a thousandth of it. */
+static const sl_model_options exact = {.compile = "exact"};
+
 /* The delta net's chunked form rounds differently from its step form; nothing else may.  With
- * activations in 8 bits a last bit can decide between two codes: then chunks matter, but less than
- * having 8 bits does. */
+ * activations in 8 bits chunks matter more, but less than having 8 bits does. */
 static void chunks_hardly_change_results(void **state) {
     (void)state;
     static const uint32_t chunks[] = {2, 7, 64, 150};
     const size_t count = (size_t)TOKENS * 1280;
-    float *exact = all_logits((sl_model_options){.compile = "exact"}, 1, NULL);
-    float *coded = all_logits((sl_model_options){0}, 1, NULL);
+    float *one = all_logits(exact, 1, NULL), *coded = all_logits((sl_model_options){0}, 1, NULL);
     for (size_t i = 0; i < 4; i++) {
-        float *other = all_logits((sl_model_options){.compile = "exact"}, chunks[i], NULL);
-        assert_true(distance(other, exact, count) < 5e-6);
+        float *other = all_logits(exact, chunks[i], NULL);
+        assert_true(distance(other, one, count) < 5e-6);
         free(other);
         other = all_logits((sl_model_options){0}, chunks[i], NULL);
-        assert_true(distance(other, coded, count) < distance(exact, coded, count) / 2);
+        assert_true(distance(other, coded, count) < distance(one, coded, count) / 2);
         free(other);
     }
-    free(exact);
+    free(one);
     free(coded);
+}
+
+/* Quantised experts go with half-precision keys and values, unless told otherwise. */
+static void halves_hardly_change_results(void **state) {
+    (void)state;
+    float *singles = all_logits(exact, 64, NULL);
+    float *halves = all_logits((sl_model_options){.compile = "exact", .kv = "f16"}, 64, NULL);
+    const double off = distance(halves, singles, (size_t)TOKENS * 1280);
+    print_message("  f16 keys and values: off by %.3g\n", off);
+    assert_true(off > 0 && off < 1e-3);
+    free(singles), free(halves);
+    float *unasked = all_logits((sl_model_options){0}, 64, NULL);
+    float *asked = all_logits((sl_model_options){.kv = "f16"}, 64, NULL);
+    float *automatic = all_logits((sl_model_options){.kv = "auto"}, 64, NULL);
+    same(unasked, asked, TOKENS);
+    same(unasked, automatic, TOKENS);
+    free(unasked), free(asked), free(automatic);
+    sl_model *large = open_model(exact), *small = open_model((sl_model_options){0});
+    assert_true(sl_model_describe(small).state_bytes < sl_model_describe(large).state_bytes);
+    sl_model_close(large);
+    sl_model_close(small);
+    sl_model *none = NULL;
+    const sl_model_options wrong = {.struct_size = sizeof wrong, .kv = "q8"};
+    assert_int_equal(sl_model_open(MODEL, &wrong, &none, &err), SL_INVALID);
+    assert_string_equal(err.message, "keys and values as 'q8': auto, f16 or f32");
 }
 
 static void rewinding_is_like_never_having_gone_on(void **state) {
     (void)state;
-    sl_model *model = open_model((sl_model_options){.compile = "exact"});
+    sl_model *model = open_model(exact);
     sl_session *session = open_session(model, 64);
     sl_token tokens[TOKENS];
     fill_tokens(tokens, TOKENS);
@@ -162,7 +189,7 @@ static void rewinding_is_like_never_having_gone_on(void **state) {
 
 static void cancelling_keeps_what_is_done(void **state) {
     (void)state;
-    sl_model *model = open_model((sl_model_options){0});
+    sl_model *model = open_model(exact);
     sl_session *session = open_session(model, 8);
     sl_token tokens[TOKENS];
     fill_tokens(tokens, TOKENS);
@@ -330,6 +357,7 @@ int main(void) {
         cmocka_unit_test(budgets_do_not_change_results),
         cmocka_unit_test(readers_do_not_change_results),
         cmocka_unit_test(chunks_hardly_change_results),
+        cmocka_unit_test(halves_hardly_change_results),
         cmocka_unit_test(rewinding_is_like_never_having_gone_on),
         cmocka_unit_test(cancelling_keeps_what_is_done),
         cmocka_unit_test(sessions_do_not_disturb_each_other),

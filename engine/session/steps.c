@@ -75,16 +75,17 @@ static void *memory_of(sl_steps *steps, const sl_value_info *value) {
 }
 
 /* States are made when the first graph names them.  They start undefined: every state op resets
- * its slot at position 0, and attention reads no further than it wrote. */
+ * its slot at position 0, and attention uses nothing beyond what it wrote. */
 static sl_status make_states(sl_steps *steps, const sl_graph *graph, sl_error *err) {
-    const size_t element = steps->options.device ? sizeof(float) : sizeof(double);
     steps->states = SL_ARENA_NEW_ARRAY(&steps->arena, state, graph->value_count + 1);
     if (!steps->states) return sl_no_memory(err, "the state table", graph->value_count);
     for (uint32_t v = 1; v <= graph->value_count; v++) {
         const sl_value_info *value = &graph->values[v];
         if (value->kind != SL_VALUE_STATE) continue;
         state *s = &steps->states[steps->state_count];
-        s->bytes = (uint64_t)sl_type_elements(&value->type) * element;
+        s->bytes = steps->options.device
+                       ? sl_type_bytes(&value->type)
+                       : (uint64_t)sl_type_elements(&value->type) * sizeof(double);
         s->bytes_each = s->bytes / (uint64_t)value->type.shape.dims[0];
         s->recurrent = !strstr(value->name, ".kv_");
         s->dtype = value->type.dtype;

@@ -35,6 +35,7 @@ typedef struct {
     sl_allocator allocator;       /* default: the C library's */
     const char *compile;          /* words of inspect.h; default: "", levels and all that gains */
     int pin_threads;              /* nonzero: each thread but the caller's stays on one core */
+    const char *kv;               /* cached keys and values: "f16", "f32" or "auto" (default) */
 } sl_model_options;
 
 /* path: a Hugging Face folder or a sluice pack. */

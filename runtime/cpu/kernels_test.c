@@ -344,7 +344,7 @@ static void test_embed(void **state) {
     }
 }
 
-/* ---- norms and attention ---- */
+/* ---- norms ---- */
 
 static void test_norms(void **state) {
     (void)state;
@@ -365,16 +365,7 @@ static void test_norms(void **state) {
     }
 }
 
-static void test_rope(void **state) {
-    (void)state;
-    const sl_rope_attrs attrs = {.rotary = 12, .theta = 1e7f};
-    op_case c = case_of(SL_OP_rope, &attrs, 3e-7);
-    floats(&c, f32(3, 9, 3, 20, 0)), input(&c, i32(9), 0, 250000);
-    check(&c);
-    op_case negative = case_of(SL_OP_rope, &attrs, 0);
-    floats(&negative, f32(3, 2, 3, 20, 0)), input(&negative, i32(2), -5, -1);
-    check_refused(&negative);
-}
+/* ---- delta net ---- */
 
 /* Rows of two slots: slot 2 from position `first` on, then slot 0 from 0 on. */
 static void add_slots(op_case *c, int64_t rows, int64_t split, int32_t first) {
@@ -384,37 +375,6 @@ static void add_slots(op_case *c, int64_t rows, int64_t split, int32_t first) {
         positions[t] = (int32_t)(t < split ? first + t : t - split);
     }
 }
-
-static void test_attention(void **state) {
-    (void)state;
-    static const int64_t widths[] = {5, 16, 72, 128};
-    for (int i = 0; i < 4; i++) {
-        const sl_type cache = f32(4, 3, 40, 3, widths[i]);
-        op_case append = case_of(SL_OP_kv_append, NULL, 0);
-        floats(&append, f32(3, 7, 3, widths[i], 0)), floats(&append, f32(3, 7, 3, widths[i], 0));
-        add_slots(&append, 7, 4, 36);
-        floats(&append, cache), floats(&append, cache);
-        check(&append);
-        const sl_sdpa_attrs attrs = {.scale = 0.7f};
-        op_case sdpa = case_of(SL_OP_sdpa, &attrs, 2e-6);
-        floats(&sdpa, f32(3, 7, 6, widths[i], 0)), floats(&sdpa, cache), floats(&sdpa, cache);
-        add_slots(&sdpa, 7, 4, 36);
-        check(&sdpa);
-    }
-    op_case beyond = case_of(SL_OP_kv_append, NULL, 0);
-    floats(&beyond, f32(3, 7, 1, 4, 0)), floats(&beyond, f32(3, 7, 1, 4, 0));
-    add_slots(&beyond, 7, 4, 37);
-    floats(&beyond, f32(4, 3, 40, 1, 4)), floats(&beyond, f32(4, 3, 40, 1, 4));
-    check_refused(&beyond);
-    const sl_sdpa_attrs attrs = {.scale = 1};
-    op_case no_slot = case_of(SL_OP_sdpa, &attrs, 0);
-    floats(&no_slot, f32(3, 7, 1, 4, 0));
-    floats(&no_slot, f32(4, 2, 40, 1, 4)), floats(&no_slot, f32(4, 2, 40, 1, 4));
-    add_slots(&no_slot, 7, 4, 3);
-    check_refused(&no_slot);
-}
-
-/* ---- delta net ---- */
 
 static void test_causal_conv(void **state) {
     (void)state;
@@ -695,8 +655,6 @@ int main(void) {
         cmocka_unit_test(test_linear_rows_alone),
         cmocka_unit_test(test_embed),
         cmocka_unit_test(test_norms),
-        cmocka_unit_test(test_rope),
-        cmocka_unit_test(test_attention),
         cmocka_unit_test(test_causal_conv),
         cmocka_unit_test(test_decay_beta),
         cmocka_unit_test(test_delta),

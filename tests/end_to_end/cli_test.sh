@@ -218,6 +218,7 @@ PY
     holds "a folder that is not there" refuses 1 "nowhere" logits -m "$golden" \
         --tokens "$folder/ids" -o "$folder/nowhere/x.safetensors"
     holds "no file is left of a failure" test ! -e "$out"
+    holds "keys and values of no such type" refuses 1 "keys and values as 'q8'" info "$golden" --kv q8
     holds "a budget that is none" refuses 1 "--budget 'lots'" info "$golden" --budget lots
     holds "a budget that is too small" refuses 1 "budget" info "$golden" --budget 1
     holds "an unknown device" refuses 1 "gpu" info "$golden" --device gpu

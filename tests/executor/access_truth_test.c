@@ -32,8 +32,9 @@ enum {
 #define SLOTS  "input %slots : i32[7] input %positions : i32[7] "
 #define ROWS   "input %x : f32[7,45] "
 #define NORM   "{eps = 1e-6, offset = 1}"
-#define ROPE   "{eps = 1e-6, offset = 1, rotary = 12, theta = 10000}"
-#define CACHES "state %keys : f32[2,12,3,20] state %values : f32[2,12,3,20] "
+#define TABLE  "input %table : f32[7,12] "
+#define CACHES "state %keys : f32[2,3,1,20,16] state %values : f32[2,3,16,20] "
+#define HALVES "state %keys : f16[2,3,1,20,16] state %values : f16[2,3,16,20] "
 #define DELTA                                                                                      \
     "input %q : f32[7,2,16] input %k : f32[7,2,16] input %v : f32[7,6,17] "                        \
     "input %decay : f32[7,6] input %beta : f32[7,6] " SLOTS "state %memory : f32[2,6,16,17] "
@@ -60,12 +61,19 @@ static const char *const cases[] = {
     "%o = gated_rms_norm(%x, %z, %g) {eps = 1e-6}",
     "input %x : f32[3,5,67] %o = l2_norm(%x) {eps = 1e-6, scale = 0.5}",
     "input %x : f32[3,5,22] %o, %p = split_halves(%x)",
-    "input %x : f32[7,3,20] input %positions : i32[7] "
-    "%o = rope(%x, %positions) {rotary = 12, theta = 10000}",
+    "input %positions : i32[7] %o = rope_table(%positions) {rotary = 12, theta = 10000}",
+    "input %x : f32[7,3,20] " TABLE "%o = rope(%x, %table)",
     "input %k : f32[7,3,20] input %v : f32[7,3,20] " SLOTS CACHES
     "%o, %p = kv_append(%k, %v, %slots, %positions, %keys, %values)",
+    "input %k : f32[7,3,20] input %v : f32[7,3,20] " SLOTS HALVES
+    "%o, %p = kv_append(%k, %v, %slots, %positions, %keys, %values)",
+    "input %q : f32[7,6,20] " SLOTS HALVES
+    "%o = sdpa(%q, %keys, %values, %slots, %positions) {scale = 0.5}",
     "input %q : f32[7,6,20] " SLOTS CACHES
     "%o = sdpa(%q, %keys, %values, %slots, %positions) {scale = 0.5}",
+    "input %q : f32[7,6,20] " SLOTS CACHES
+    "%o, %p = sdpa_parts(%q, %keys, %values, %slots, %positions) {scale = 0.5}",
+    "input %m : f32[7,6,3,20] input %w : f32[7,6,3,2] %o = sdpa_merge(%m, %w)",
     "input %x : f32[7,131] weight %w : f32[131,4] " SLOTS "state %window : f32[2,3,131] "
     "%o, %p = causal_conv(%x, %w, %slots, %positions, %window)",
     "input %a : f32[9,5] input %b : f32[9,5] weight %l : f32[5] weight %d : f32[5] "
@@ -98,10 +106,9 @@ static const char *const cases[] = {
     ROWS "weight %a : $[50,45] weight %b : $[21,45] weight %c : $[5,45] "
          "%o, %p, %r = linear_triple(%x, %a, %b, %c)",
     ROWS "weight %w : $[50,45] weight %b : f32[50] %o = linear_bias_act(%x, %w, %b) {act = 2}",
-    "input %x : f32[7,3,20] weight %g : f32[20] input %positions : i32[7] "
-    "%o = norm_rope(%x, %g, %positions) " ROPE,
-    "input %k : f32[7,3,20] weight %g : f32[20] input %v : f32[7,3,20] " SLOTS CACHES
-    "%o, %p = norm_rope_append(%k, %g, %v, %slots, %positions, %keys, %values) " ROPE,
+    "input %x : f32[7,3,20] weight %g : f32[20] " TABLE "%o = norm_rope(%x, %g, %table) " NORM,
+    "input %k : f32[7,3,20] weight %g : f32[20] input %v : f32[7,3,20] " TABLE SLOTS CACHES
+    "%o, %p = norm_rope_append(%k, %g, %table, %v, %slots, %positions, %keys, %values) " NORM,
     "input %y : f32[7,4,83] input %weights : f32[7,4] input %s : f32[7,83] input %g : f32[7,1] "
     "input %r : f32[7,83] %o = moe_join(%y, %weights, %s, %g, %r)",
     "input %a : f32[5,67] input %b : f32[5,67] input %c : f32[5,67] input %d : f32[5,67] "

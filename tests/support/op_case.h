@@ -288,6 +288,13 @@ static void evaluate(const op_case *c, double *results[MAX_OPERANDS]) {
     sl_arena_deinit(&scratch);
 }
 
+/* Integers must be exact.  So must halves that are rounded from what is given; where something is
+ * computed first, what differs in the last bit of a float may be rounded another way. */
+static double allowed(const op_case *c, sl_dtype dtype) {
+    if (dtype == SL_DTYPE_f32 || dtype == SL_DTYPE_a8) return c->tolerance;
+    return dtype == SL_DTYPE_f16 && c->tolerance > 0 ? c->tolerance + 0x1p-10 : 0;
+}
+
 /* Every row within the tolerance; integers exactly. */
 static void compare(const op_case *c, const char *isa, uint32_t operand, const void *got,
                     const double *want) {
@@ -307,10 +314,10 @@ static void compare(const op_case *c, const char *isa, uint32_t operand, const v
             norm += want[i] * want[i];
         }
         norm = fmax(norm, all / (double)rows);
-        const bool rounded = type->dtype == SL_DTYPE_f32 || type->dtype == SL_DTYPE_a8;
-        const double limit = rounded && c->tolerance > 0
-                                 ? c->tolerance * sqrt(norm) + one_step(type, got, row) + 1e-37
-                                 : 0;
+        const double limit =
+            c->tolerance > 0 || type->dtype == SL_DTYPE_f16
+                ? allowed(c, type->dtype) * sqrt(norm) + one_step(type, got, row) + 1e-37
+                : 0;
         if (!(sqrt(error) <= limit))
             fail_msg(
                 "%s on %s: row %lld of operand %u is off by %g of %g, at most %g of it allowed",

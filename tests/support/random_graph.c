@@ -1,5 +1,6 @@
 #include "tests/support/random_graph.h"
 #include "compiler/build.h"
+#include "core/kv.h"
 #include "tests/support/random_program.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -185,11 +186,10 @@ static void add_attention(generator *g) {
     const uint32_t x = some(g), width = g->widths[x];
     const int64_t columns = columns_of(width);
     const sl_dims heads = {3, {ROWS, 2, columns / 2}};
-    const sl_type cache =
-        sl_type_make(SL_DTYPE_f32, 4, (int64_t)1, (int64_t)CAPACITY, (int64_t)2, columns / 2);
+    const sl_kv_shape cache = {SL_DTYPE_f32, 1, 2, CAPACITY, columns / 2};
     const sl_value k = reshape(g, g->values[x], heads);
-    const sl_value cache_k = declare(g, SL_VALUE_STATE, "keys", cache);
-    const sl_value cache_v = declare(g, SL_VALUE_STATE, "values", cache);
+    const sl_value cache_k = declare(g, SL_VALUE_STATE, "keys", sl_kv_keys(cache));
+    const sl_value cache_v = declare(g, SL_VALUE_STATE, "values", sl_kv_values(cache));
     const sl_kv_append_out next = sl_build_kv_append(
         g->graph, (sl_kv_append_in){k, k, g->slots, g->positions, cache_k, cache_v},
         (sl_kv_append_attrs){0});

@@ -1,0 +1,299 @@
+/* attention_test.c - Rotary positions, the key-value cache and attention: every kernel of every
+ * instruction set against the plain meaning of its op on ragged shapes, and what must agree bit by
+ * bit. */
+#include "core/kv.h"
+#include "tests/support/op_case.h"
+
+static int64_t between(int64_t low, int64_t high) {
+    return low + (int64_t)(next() % (uint32_t)(high - low + 1));
+}
+
+/* ---- rope ---- */
+
+static void test_rope_table(void **state) {
+    (void)state;
+    for (uint32_t rotary = 2; rotary <= 66; rotary += 16) {
+        const sl_rope_table_attrs attrs = {.rotary = rotary, .theta = 1e7f};
+        op_case c = case_of(SL_OP_rope_table, &attrs, 1e-7);
+        int32_t *positions = input(&c, i32(40), 0, 1000000);
+        positions[0] = 0, positions[1] = 32768, positions[2] = INT32_MAX - 1;
+        check(&c);
+    }
+    const sl_rope_table_attrs attrs = {.rotary = 4, .theta = 1e4f};
+    op_case negative = case_of(SL_OP_rope_table, &attrs, 0);
+    input(&negative, i32(2), -5, -1);
+    check_refused(&negative);
+}
+
+static void test_rope(void **state) {
+    (void)state;
+    for (int round = 0; round < 20; round++) {
+        const int64_t rows = between(1, 9), width = between(2, 140);
+        op_case c = case_of(SL_OP_rope, NULL, 3e-7);
+        floats(&c, f32(3, rows, between(1, 4), width, 0));
+        floats(&c, f32(2, rows, 2 * between(1, width / 2), 0, 0));
+        check(&c);
+    }
+}
+
+/* ---- caches ---- */
+
+/* Rows of two slots: slot 2 from position `first` on, then slot 0 from 0 on. */
+static void add_slots(op_case *c, int64_t rows, int64_t split, int32_t first) {
+    int32_t *slots = input(c, i32(rows), 0, 1), *positions = input(c, i32(rows), 0, 1);
+    for (int64_t t = 0; t < rows; t++) {
+        slots[t] = t < split ? 2 : 0;
+        positions[t] = (int32_t)(t < split ? first + t : t - split);
+    }
+}
+
+static void add_caches(op_case *c, sl_kv_shape shape) {
+    floats(c, sl_kv_keys(shape)), floats(c, sl_kv_values(shape));
+}
+
+static void append_case(op_case *c, sl_kv_shape shape, int32_t first) {
+    *c = case_of(SL_OP_kv_append, NULL, 0);
+    const sl_type rows = f32(3, 7, shape.heads, shape.dim, 0);
+    floats(c, rows), floats(c, rows);
+    add_slots(c, 7, 4, first);
+    add_caches(c, shape);
+}
+
+static void test_append(void **state) {
+    (void)state;
+    static const int64_t widths[] = {1, 5, 16, 72, 128};
+    for (int i = 0; i < 10; i++) {
+        op_case c;
+        append_case(&c, (sl_kv_shape){i % 2 ? SL_DTYPE_f16 : SL_DTYPE_f32, 3, 3, 45, widths[i / 2]},
+                    44); /* across the end of a block and up to the last position */
+        check(&c);
+    }
+    op_case beyond;
+    append_case(&beyond, (sl_kv_shape){SL_DTYPE_f32, 3, 3, 45, 4}, 45);
+    check_refused(&beyond);
+    op_case no_slot;
+    append_case(&no_slot, (sl_kv_shape){SL_DTYPE_f16, 2, 3, 45, 4}, 3);
+    check_refused(&no_slot);
+}
+
+/* ---- attention ---- */
+
+static const sl_sdpa_attrs scaled = {.scale = 0.7f};
+
+typedef struct {
+    sl_kv_shape cache;
+    int64_t rows, split, ratio;
+    int32_t first;
+} shape;
+
+static void sdpa_case(op_case *c, sl_op op, shape s, double tolerance) {
+    *c = case_of(op, &scaled, tolerance);
+    floats(c, f32(3, s.rows, s.cache.heads * s.ratio, s.cache.dim, 0));
+    add_caches(c, s.cache);
+    add_slots(c, s.rows, s.split, s.first);
+    c->by_tensor = true; /* the mean of many values may nearly cancel */
+}
+
+static shape random_shape(int round) {
+    static const int32_t edges[] = {0, 14, 15, 16, 62, 63, 64, 1022, 1023, 1024, 2047};
+    static const int64_t ratios[] = {1, 2, 8, 3, 16, 5};
+    static const int64_t widths[] = {1, 5, 16, 31, 72, 128};
+    const int32_t first = edges[round % 11];
+    const int64_t rows = between(1, 11);
+    return (shape){.cache = {round % 2 ? SL_DTYPE_f16 : SL_DTYPE_f32, 3, between(1, 3),
+                             first + rows + between(0, 40), widths[next() % 6]},
+                   .rows = rows,
+                   .split = rows - rows / 3,
+                   .ratio = ratios[round % 6],
+                   .first = first};
+}
+
+/* A score is a chain of `dim` sums: its error is about sqrt(dim) roundings of a number that grows
+ * with sqrt(dim) too.  In the whole what is wrong with the largest score cancels; a part shows it.
+ */
+static double parts_tolerance(int64_t dim) {
+    return 2e-6 + (double)dim * 0x1p-24;
+}
+
+static void test_sdpa(void **state) {
+    (void)state;
+    for (int round = 0; round < 66; round++) {
+        const shape s = random_shape(round);
+        op_case whole, parts;
+        sdpa_case(&whole, SL_OP_sdpa, s, 2e-6);
+        check(&whole);
+        sdpa_case(&parts, SL_OP_sdpa_parts, s, parts_tolerance(s.cache.dim));
+        check(&parts);
+    }
+    const shape far = {
+        .cache = {SL_DTYPE_f32, 3, 1, 40, 4}, .rows = 7, .split = 4, .ratio = 1, .first = 45};
+    shape no_slot = far;
+    no_slot.cache.slots = 2, no_slot.first = 3;
+    static const sl_op ops[] = {SL_OP_sdpa, SL_OP_sdpa_parts};
+    for (int i = 0; i < 4; i++) {
+        op_case c;
+        sdpa_case(&c, ops[i / 2], i % 2 ? far : no_slot, 0);
+        check_refused(&c);
+    }
+}
+
+static void test_merge(void **state) {
+    (void)state;
+    for (int round = 0; round < 12; round++) {
+        const int64_t rows = between(1, 3), heads = between(1, 5), parts = 1 + round;
+        op_case c = case_of(SL_OP_sdpa_merge, NULL, 1e-6);
+        floats(&c, f32(4, rows, heads, parts, between(1, 70)));
+        float *weights = input(&c, f32(4, rows, heads, parts, 2), 1, 50);
+        for (int64_t i = 1; i < rows * heads * parts; i += 1 + i % parts % 3)
+            if (i % parts) weights[i * 2 + 1] = 0; /* empty, but never the first */
+        c.by_tensor = true;
+        check(&c);
+    }
+}
+
+/* Runs the op on every instruction set and gives its results to compare. */
+typedef void with_results(const op_case *c, const char *isa, const memory *m);
+static void each_isa(op_case *c, with_results *then) {
+    infer_outputs(c);
+    for (int i = 0; i < ISA_COUNT; i++) {
+        if (!sl_cpu_kernel_set(isas[i])) continue;
+        memory m = memory_of(c);
+        sl_error err = {0};
+        if (run_kernel(c, isas[i], &m, 3, true, &err)) fail_msg("%s", err.message);
+        then(c, isas[i], &m);
+        memory_free(&m);
+    }
+    release_case(c);
+}
+
+/* One row of a case of sdpa, as a case of its own with other memory for rows, the same caches. */
+static void row_alone(const op_case *c, const char *isa, const memory *m) {
+    const int64_t width = c->types[0].shape.dims[1] * c->types[0].shape.dims[2];
+    op_case one = *c;
+    one.types[0].shape.dims[0] = one.types[3].shape.dims[0] = one.types[4].shape.dims[0] = 1;
+    one.types[5].shape.dims[0] = 1;
+    for (int64_t t = 0; t < c->types[0].shape.dims[0]; t++) {
+        one.data[0] = (float *)c->data[0] + t * width;
+        one.data[3] = (int32_t *)c->data[3] + t;
+        one.data[4] = (int32_t *)c->data[4] + t;
+        memory alone = memory_of(&one);
+        sl_error err = {0};
+        if (run_kernel(&one, isa, &alone, 1, false, &err)) fail_msg("%s", err.message);
+        assert_memory_equal(alone.views[5], (float *)m->views[5] + t * width,
+                            (size_t)width * sizeof(float));
+        memory_free(&alone);
+    }
+}
+
+static void test_rows_alone(void **state) {
+    (void)state;
+    for (int round = 0; round < 22; round++) {
+        op_case c;
+        shape s = random_shape(round);
+        s.rows += 40, s.split += 40, s.cache.capacity += 40; /* several tiles */
+        sdpa_case(&c, SL_OP_sdpa, s, 0);
+        each_isa(&c, row_alone);
+    }
+}
+
+/* Parts and their merge, by a case of sdpa. */
+static void parts_merged(const op_case *c, const char *isa, const memory *m) {
+    op_case parts = *c, merge = case_of(SL_OP_sdpa_merge, NULL, 0);
+    parts.op = SL_OP_sdpa_parts;
+    infer_outputs(&parts);
+    memory taken = memory_of(&parts);
+    sl_error err = {0};
+    if (run_kernel(&parts, isa, &taken, 2, true, &err)) fail_msg("%s", err.message);
+    merge.inputs = 2;
+    for (int i = 0; i < 2; i++) {
+        merge.types[i] = parts.types[5 + i];
+        merge.data[i] = taken.views[5 + i];
+    }
+    infer_outputs(&merge);
+    memory merged = memory_of(&merge);
+    if (run_kernel(&merge, isa, &merged, 3, false, &err)) fail_msg("%s", err.message);
+    assert_memory_equal(merged.views[2], m->views[5], sl_type_bytes(&c->types[5]));
+    memory_free(&merged);
+    memory_free(&taken);
+}
+
+static void test_parts_are_the_whole(void **state) {
+    (void)state;
+    for (int round = 0; round < 33; round++) {
+        op_case c;
+        sdpa_case(&c, SL_OP_sdpa, random_shape(round), 0);
+        each_isa(&c, parts_merged);
+    }
+}
+
+/* Nothing beyond a row's position may matter, not even what was never written. */
+static void spoiled(const op_case *c, const char *isa, const memory *m) {
+    op_case other = *c;
+    memory wrong = memory_of(&other);
+    if (!wrong.views[1] || !wrong.views[2]) {
+        fail_msg("no caches");
+        return;
+    }
+    const int64_t heads = c->types[2].shape.dims[1], capacity = c->types[2].shape.dims[2];
+    const int64_t width = c->types[2].shape.dims[3], rows = c->types[0].shape.dims[0];
+    const size_t each = sl_dtype_infos[c->types[1].dtype].bytes;
+    const int32_t *slots = c->data[3], *positions = c->data[4];
+    for (int64_t slot = 0; slot < c->types[2].shape.dims[0]; slot++) {
+        int64_t used = 0;
+        for (int64_t t = 0; t < rows; t++)
+            if (slots[t] == slot) used = positions[t] + 1;
+        for (int64_t i = 0; i < heads * (capacity - used) * width; i++) {
+            const int64_t d = i % width, position = used + i / width % (capacity - used);
+            const int64_t head = (slot * heads + i / width / (capacity - used)) * capacity * width;
+            const int64_t key = head + sl_kv_key_at(position, width) + d * SL_KV_LANES;
+            memset((char *)wrong.views[1] + (size_t)key * each, 0xff, each);
+            memset((char *)wrong.views[2] + (size_t)(head + position * width + d) * each, 0xff,
+                   each);
+        }
+    }
+    sl_error err = {0};
+    if (run_kernel(&other, isa, &wrong, 1, false, &err)) fail_msg("%s", err.message);
+    assert_memory_equal(wrong.views[5], m->views[5], sl_type_bytes(&c->types[5]));
+    memory_free(&wrong);
+}
+
+static void test_what_is_beyond_is_not_used(void **state) {
+    (void)state;
+    for (int round = 0; round < 22; round++) {
+        op_case c;
+        sdpa_case(&c, SL_OP_sdpa, random_shape(round), 0);
+        each_isa(&c, spoiled);
+    }
+}
+
+/* Scores of hundreds, falling and rising: nothing overflows, and what is small is lost in time. */
+static void test_large_scores(void **state) {
+    (void)state;
+    for (int round = 0; round < 8; round++) {
+        op_case c;
+        const shape s = {.cache = {round % 2 ? SL_DTYPE_f16 : SL_DTYPE_f32, 3, 1, 300, 16},
+                         .rows = 9,
+                         .split = 9,
+                         .ratio = 8,
+                         .first = 280};
+        sdpa_case(&c, round % 4 < 2 ? SL_OP_sdpa : SL_OP_sdpa_parts, s, 2e-4);
+        for (int64_t i = 0; i < sl_type_elements(&c.types[0]); i++)
+            ((float *)c.data[0])[i] *= round < 4 ? 300 : 30;
+        check(&c);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rope_table),
+        cmocka_unit_test(test_rope),
+        cmocka_unit_test(test_append),
+        cmocka_unit_test(test_sdpa),
+        cmocka_unit_test(test_merge),
+        cmocka_unit_test(test_rows_alone),
+        cmocka_unit_test(test_parts_are_the_whole),
+        cmocka_unit_test(test_what_is_beyond_is_not_used),
+        cmocka_unit_test(test_large_scores),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
