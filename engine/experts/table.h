@@ -12,6 +12,8 @@ typedef struct {
     sl_type type;
     uint32_t part;
     uint64_t offset;
+    uint64_t bytes;             /* in the file, where it has a form */
+    const sl_tensor_form *form; /* NULL: laid out in the file as the type says */
 } sl_expert_matrix;
 
 /* The experts of one layer.  An expert is part_count extents: three when each matrix is its own

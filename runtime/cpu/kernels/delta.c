@@ -99,7 +99,7 @@ typedef struct {
 static delta delta_head(const sl_delta_step_args *a, int64_t h) {
     const int64_t key_heads = dim(&a->k.type, 1), heads = dim(&a->v.type, 1);
     const int64_t dk = dim(&a->k.type, 2), dv = dim(&a->v.type, 2);
-    const int64_t key = h / (heads / key_heads) * dk;
+    const int64_t key = (a->attrs.tiled ? h % key_heads : h / (heads / key_heads)) * dk;
     return (delta){
         .q = (const float *)a->q.data + key,
         .k = (const float *)a->k.data + key,
@@ -297,7 +297,8 @@ RUN(delta_chunk) {
                                      .slots = a->slots,
                                      .positions = a->positions,
                                      .memory = a->memory,
-                                     .out = a->out};
+                                     .out = a->out,
+                                     .attrs = {.tiled = a->attrs.tiled}};
     for (int64_t h = begin; h < end; h++) {
         const delta d = delta_head(&same, h);
         for (p.start = 0; p.start < d.rows; p.start += p.n) {
