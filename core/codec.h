@@ -1,30 +1,47 @@
 /* codec.h - How element types are laid out in memory, and decoding them.
  *
- * Panel types (q4, q8) store a matrix of R rows and K columns as ceil(R/16) panels of 16 rows and
- * ceil(K/32) groups of 32 columns; missing rows and columns are coded as zero weights.  Within a
- * group, lane l (row 16p+l) owns the 32-bit words l, l+16, l+32, ... so that one 64-byte load
- * gives every row its next columns.
+ * Panel types store a matrix of R rows and K columns as ceil(R/16) panels of 16 rows and ceil(K/32)
+ * groups of 32 columns; missing rows and columns are coded as zero weights.  Within a group, lane l
+ * (row 16p+l) owns the 32-bit words l, l+16, l+32, ... so that one 64-byte load gives every row its
+ * next columns.  A panel is its parameters (of super-groups, then of groups), rounded up to 64
+ * bytes, and then the codes of one group after another.  An array of 16 has one value per lane.
  *
- *   q4: plane of headers, one {f32 d, f32 m} per panel and super-group of 8 groups, rounded up to
- *       64 bytes; then per panel: per group 16 scale codes s and 16 minimum codes n (bytes),
- *       rounded up to 64 bytes; then per group 256 bytes of nibbles: word j (0..3) of a lane holds
- *       columns 8j..8j+7, byte b: low nibble column 8j+b, high nibble column 8j+4+b.
- *       w = d*s*q - m*n, q in 0..15.
- *   q8: per panel: per group 16 f16 scales, rounded up to 64 bytes; then per group 512 bytes of
- *       codes: word j (0..7) of a lane holds columns 4j..4j+3.  w = scale*q, q in -127..127.
+ * Codes of 4 bits, 256 bytes per group: word j (0..3) of a lane holds columns 8j..8j+7, byte b: low
+ * nibble column 8j+b, high nibble column 8j+4+b.
  *
- * Every matrix starts on a 64-byte boundary. */
+ *   q4:   plane of headers before the first panel, one {f32 d, f32 m} per panel and super-group of
+ *         8 groups, rounded up to 64 bytes.  Group: 16 bytes s, 16 bytes n.  w = d*s*q - m*n,
+ *         q in 0..15.
+ *   q8:   group: 16 f16 scales; 512 bytes of codes: word j (0..7) of a lane holds columns
+ *         4j..4j+3.  w = scale*q, q in -128..127.
+ *
+ * The others hold the weights of files as they are:
+ *
+ *   q4_k: (GGUF Q4_K) super-group of 8 groups: 16 f16 d, 16 f16 m.  Group: 16 bytes s, 16 bytes n,
+ *         both in 0..63.  w = d*s*q - m*n.
+ *   q4_0: (GGUF Q4_0) group: 16 f16 d.  w = d*(q - 8).
+ *   q6_k: (GGUF Q6_K) super-group of 8 groups: 16 f16 d.  Group: 16 signed bytes s of columns
+ *         0..15, 16 of columns 16..31; 256 bytes of codes of 4 bits, which are the low ones, then
+ *         128 of high bits, two words per lane: bits 2*(c%4) and the next of byte b of word c/4
+ *         belong to column 4c+b.  w = d*s*(q - 32), q in 0..63.
+ *   q4_m: (MLX, 4 bits) super-group of 2 groups: 16 bf16 scales, 16 bf16 biases.
+ *         w = scale*q + bias.
+ *
+ * Q8_0 of GGUF is q8.  Every matrix starts on a 64-byte boundary. */
 #ifndef SL_CORE_CODEC_H
 #define SL_CORE_CODEC_H
 #include "core/type.h"
 #include <string.h>
 
-enum { SL_PANEL_ROWS = 16, SL_GROUP_COLS = 32, SL_SUPER_GROUPS = 8 };
+/* SL_SUPER_GROUPS: groups of a super-group, but of q4_m. */
+enum { SL_PANEL_ROWS = 16, SL_GROUP_COLS = 32, SL_SUPER_GROUPS = 8, SL_Q4_M_SUPER_GROUPS = 2 };
 
 typedef struct {
     int64_t panels, groups, supers; /* panels per matrix; groups and super-groups per panel */
     uint64_t header_bytes;          /* plane before the first panel */
+    uint64_t super_bytes;           /* start of the groups' parameters within a panel */
     uint64_t scale_bytes;           /* start of the codes within a panel */
+    uint64_t group_bytes;           /* of codes */
     uint64_t panel_bytes;
     uint64_t matrix_bytes;
 } sl_panel_layout;

@@ -284,9 +284,10 @@ sl_status sl_quantise(sl_dtype dtype, const float *matrix, int64_t rows, int64_t
                       sl_error *err) {
     const sl_type type = sl_type_make(dtype, 2, rows, cols);
     SL_TRY(sl_type_check(&type, "matrix to quantise", err));
-    if (sl_dtype_infos[dtype].kind != SL_KIND_PANEL)
-        return sl_fail(err, SL_INVALID, "cannot quantise to %s, wanted q4 or q8",
-                       sl_dtype_infos[dtype].name);
+    if (dtype != SL_DTYPE_q4 && dtype != SL_DTYPE_q8)
+        return sl_fail(
+            err, SL_INVALID, "cannot quantise to %s%s, wanted q4 or q8", sl_dtype_infos[dtype].name,
+            sl_dtype_infos[dtype].kind == SL_KIND_PANEL ? ", which only files hold" : "");
     SL_TRY(check_weights(matrix, rows, cols, err));
     memset(out, 0, sl_type_bytes(&type)); /* alignment gaps are part of the bytes */
     (dtype == SL_DTYPE_q4 ? q4_matrix : q8_matrix)(matrix, (const int64_t[]){rows, cols}, out);

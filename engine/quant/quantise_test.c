@@ -198,6 +198,9 @@ static void bad_input_is_refused(void **state) {
         assert_non_null(strstr(error.message, "row 1 column 3"));
         assert_int_equal(sl_quantise(SL_DTYPE_bf16, m.w, 2, 40, out, &error), SL_INVALID);
         assert_non_null(strstr(error.message, "bf16"));
+        assert_int_equal(sl_quantise(SL_DTYPE_q4_k, m.w, 2, 40, out, &error), SL_INVALID);
+        assert_string_equal(error.message,
+                            "cannot quantise to q4_k, which only files hold, wanted q4 or q8");
         assert_int_equal(sl_quantise(SL_DTYPE_q8, m.w, 0, 40, out, &error), SL_INVALID);
         free(m.w);
     }

@@ -27,7 +27,8 @@ typedef struct {
     uint32_t v;
 } sl_value;
 
-/* Element types by name: "f32", "f16", "bf16", "i32", "u8", "bool", "q4", "q8". */
+/* Element types by name: "f32", "f16", "bf16", "i32", "u8", "bool", "q4", "q8", "q4_k",
+ * "q4_0", "q6_k", "q4_m". */
 SL_CHECKED sl_status sl_graph_new(const char *name, sl_graph **out, sl_error *err);
 SL_CHECKED sl_status sl_graph_read(const char *text, size_t bytes, sl_graph **out, sl_error *err);
 SL_API void sl_graph_free(sl_graph *graph); /* NULL is fine */

@@ -120,10 +120,8 @@ static int64_t between(int64_t low, int64_t high) {
     return low + (int64_t)(next() % (uint32_t)(high - low + 1));
 }
 
-static const sl_dtype weight_types[] = {SL_DTYPE_f32, SL_DTYPE_f16, SL_DTYPE_bf16, SL_DTYPE_q4,
-                                        SL_DTYPE_q8};
 static void weight(op_case *c, int64_t rows, int64_t cols) {
-    input(c, sl_type_make(weight_types[next() % 5], 2, rows, cols), -1, 1);
+    input(c, sl_type_make(weight_types[next() % WEIGHT_TYPES], 2, rows, cols), -1, 1);
 }
 
 static void test_norms(void **state) {

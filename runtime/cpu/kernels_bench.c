@@ -12,8 +12,9 @@
 #include <string.h>
 
 static const char *const isas[] = {"baseline", "avx2", "avx512"};
-static const sl_dtype types[] = {SL_DTYPE_f32, SL_DTYPE_bf16, SL_DTYPE_f16, SL_DTYPE_q8,
-                                 SL_DTYPE_q4};
+static const sl_dtype types[] = {SL_DTYPE_f32,  SL_DTYPE_bf16, SL_DTYPE_f16,
+                                 SL_DTYPE_q8,   SL_DTYPE_q4,   SL_DTYPE_q4_k,
+                                 SL_DTYPE_q4_0, SL_DTYPE_q6_k, SL_DTYPE_q4_m};
 static const int64_t token_counts[] = {1, 8, 32};
 
 enum { COPIES_BYTES = 512 << 20 }; /* of weights, so that no cache holds them */

@@ -171,14 +171,11 @@ static void test_movement(void **state) {
 
 /* ---- weights ---- */
 
-static const sl_dtype weight_types[] = {SL_DTYPE_f32, SL_DTYPE_f16, SL_DTYPE_bf16, SL_DTYPE_q4,
-                                        SL_DTYPE_q8};
-enum { WEIGHT_TYPES = 5 };
-
 static void test_linear(void **state) {
     (void)state;
-    static const int64_t sizes[][3] = {{1, 1, 1},    {1, 17, 33},   {2, 16, 32},  {3, 50, 300},
-                                       {7, 33, 511}, {19, 40, 264}, {13, 5, 1024}};
+    static const int64_t sizes[][3] = {{1, 1, 1},    {1, 17, 33},   {2, 16, 32},   {3, 50, 300},
+                                       {7, 33, 511}, {19, 40, 264}, {13, 5, 1024}, {5, 24, 320},
+                                       {8, 40, 512}, {33, 17, 768}};
     for (int w = 0; w < WEIGHT_TYPES; w++)
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
             const int64_t tokens = sizes[i][0], rows = sizes[i][1], cols = sizes[i][2];

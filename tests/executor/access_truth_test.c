@@ -16,8 +16,9 @@
 #include <cmocka.h>
 
 static const char *const isas[] = {"baseline", "avx2", "avx512"};
-static const char *const weight_types[] = {"f32", "f16", "bf16", "q4", "q8"};
-enum { ISAS = 3, WEIGHT_TYPES = 5, GUARD = 256, EXPERTS = 6, WIDTH = 21, HIDDEN = 45 };
+static const char *const weight_types[] = {"f32",  "f16",  "bf16", "q4",  "q8",
+                                           "q4_k", "q4_0", "q6_k", "q4_m"};
+enum { ISAS = 3, WEIGHT_TYPES = 9, GUARD = 256, EXPERTS = 6, WIDTH = 21, HIDDEN = 45 };
 
 /* ---- the cases: graphs of one node, with $ for the type of weights ---- */
 

@@ -35,23 +35,42 @@ static double uniform(double low, double high) {
     return low + (high - low) * (double)next() / 4294967296.0;
 }
 
+/* 16-bit floats in [low, high). */
+static void fill_halves(uint8_t *to, int64_t count, bool bf16, double low, double high) {
+    for (int64_t i = 0; i < count; i++) {
+        const float value = (float)uniform(low, high);
+        const uint16_t half = bf16 ? sl_bf16_from_f32(value) : sl_f16_from_f32(value);
+        memcpy(to + i * 2, &half, sizeof half);
+    }
+}
+
+/* The parameters of one panel, which has random bytes. */
+static void fill_parameters(sl_dtype dtype, const sl_panel_layout *l, uint8_t *panel) {
+    const int64_t lanes = SL_PANEL_ROWS;
+    if (dtype == SL_DTYPE_q8) fill_halves(panel, l->groups * lanes, false, -0.01, 0.01);
+    if (dtype == SL_DTYPE_q4_0) fill_halves(panel, l->groups * lanes, false, -0.1, 0.1);
+    if (dtype == SL_DTYPE_q6_k) fill_halves(panel, l->supers * lanes, false, -0.001, 0.001);
+    if (dtype == SL_DTYPE_q4_k) fill_halves(panel, l->supers * lanes * 2, false, -0.001, 0.01);
+    if (dtype == SL_DTYPE_q4_m) fill_halves(panel, l->supers * lanes * 2, true, -0.1, 0.1);
+    for (uint64_t i = l->super_bytes; i < l->scale_bytes && dtype == SL_DTYPE_q4_k; i++)
+        panel[i] &= 63;
+}
+
 static void fill_panels(const sl_type *type, uint8_t *bytes) {
     const int64_t rows = type->shape.dims[0], cols = type->shape.dims[1];
     const sl_panel_layout l = sl_panel_layout_of(type->dtype, rows, cols);
-    for (uint64_t i = 0; i < l.matrix_bytes; i++) bytes[i] = (uint8_t)(next() % 255 + 1);
-    if (type->dtype == SL_DTYPE_q4) {
-        for (int64_t i = 0; i < l.panels * l.supers * 2; i++)
-            ((float *)(void *)bytes)[i] = (float)uniform(0.0001, 0.001);
-        return;
-    }
+    for (uint64_t i = 0; i < l.matrix_bytes; i++) bytes[i] = (uint8_t)next();
+    for (int64_t i = 0; i < l.panels * l.supers * 2 && type->dtype == SL_DTYPE_q4; i++)
+        ((float *)(void *)bytes)[i] = (float)uniform(0.0001, 0.001);
     for (int64_t p = 0; p < l.panels; p++)
-        for (int64_t i = 0; i < l.groups * SL_PANEL_ROWS; i++) {
-            const uint16_t scale = sl_f16_from_f32((float)uniform(-0.01, 0.01));
-            memcpy(bytes + (uint64_t)p * l.panel_bytes + (uint64_t)i * 2, &scale, sizeof scale);
-        }
-    for (uint64_t i = 0; i < l.matrix_bytes; i++) /* -128 is not a code; scales may have any byte */
-        if (i % l.panel_bytes >= l.scale_bytes && bytes[i] == 128) bytes[i] = 127;
+        fill_parameters(type->dtype, &l, bytes + l.header_bytes + (uint64_t)p * l.panel_bytes);
 }
+
+/* All that weights may have. */
+static const sl_dtype weight_types[] = {SL_DTYPE_f32,  SL_DTYPE_f16,  SL_DTYPE_bf16,
+                                        SL_DTYPE_q4,   SL_DTYPE_q8,   SL_DTYPE_q4_k,
+                                        SL_DTYPE_q4_0, SL_DTYPE_q6_k, SL_DTYPE_q4_m};
+enum { WEIGHT_TYPES = sizeof weight_types / sizeof weight_types[0] };
 
 static void fill(const sl_type *type, void *bytes, double low, double high) {
     if (sl_dtype_infos[type->dtype].kind == SL_KIND_PANEL) {

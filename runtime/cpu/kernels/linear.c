@@ -116,6 +116,14 @@ sl_linear_product SL_KERNEL(sl_linear_product_of)(sl_dtype dtype) {
         return (sl_linear_product){SL_KERNEL(sl_linear_part_q4), SL_PANEL_ROWS};
     case SL_DTYPE_q8:
         return (sl_linear_product){SL_KERNEL(sl_linear_part_q8), SL_PANEL_ROWS};
+    case SL_DTYPE_q4_k:
+        return (sl_linear_product){SL_KERNEL(sl_linear_part_q4_k), SL_PANEL_ROWS};
+    case SL_DTYPE_q4_0:
+        return (sl_linear_product){SL_KERNEL(sl_linear_part_q4_0), SL_PANEL_ROWS};
+    case SL_DTYPE_q6_k:
+        return (sl_linear_product){SL_KERNEL(sl_linear_part_q6_k), SL_PANEL_ROWS};
+    case SL_DTYPE_q4_m:
+        return (sl_linear_product){SL_KERNEL(sl_linear_part_q4_m), SL_PANEL_ROWS};
     default:
         return (sl_linear_product){NULL, 1};
     }
@@ -157,6 +165,10 @@ LINEAR(f16, dense)
 LINEAR(bf16, dense)
 LINEAR(q4, q4)
 LINEAR(q8, q8)
+LINEAR(q4_k, q4_k)
+LINEAR(q4_0, q4_0)
+LINEAR(q6_k, q6_k)
+LINEAR(q4_m, q4_m)
 
 /* ---- embed: an item is a row ---- */
 

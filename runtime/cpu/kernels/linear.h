@@ -28,6 +28,10 @@ typedef void sl_linear_fn(const sl_linear_job *job, int64_t begin, int64_t end, 
 sl_linear_fn SL_KERNEL(sl_linear_part_dense);
 sl_linear_fn SL_KERNEL(sl_linear_part_q4);
 sl_linear_fn SL_KERNEL(sl_linear_part_q8);
+sl_linear_fn SL_KERNEL(sl_linear_part_q4_k);
+sl_linear_fn SL_KERNEL(sl_linear_part_q4_0);
+sl_linear_fn SL_KERNEL(sl_linear_part_q6_k);
+sl_linear_fn SL_KERNEL(sl_linear_part_q4_m);
 /* How products with a weight type are computed; run is NULL when no kernel has the type. */
 typedef struct {
     sl_linear_fn *run;

@@ -3,11 +3,8 @@
  * A lane is a row of the weights.  A panel's codes are decoded once for several tokens. */
 #ifndef SL_RUNTIME_CPU_PANEL_H
 #define SL_RUNTIME_CPU_PANEL_H
-#include "runtime/cpu/kernels/linear.h"
+#include "runtime/cpu/kernels/panel_params.h"
 #include "runtime/cpu/kernels/vmath.h"
-
-/* A panel's 16 rows fill this many vectors. */
-enum { PANEL_VECTORS = SL_PANEL_ROWS / LANES };
 
 /* A sum over a group runs in CHAINS chains, enough to keep the units busy for a single token; so
  * many tokens share one decoding of the weights as the registers then hold. */
@@ -46,19 +43,6 @@ static inline panel_rows panel_rows_make(const sl_linear_job *job, const float *
     return (panel_rows){rows, stride, groups, sums};
 }
 
-typedef struct {
-    int64_t index;
-    const float *headers; /* {d, m} per super-group; q4 only */
-    const uint8_t *scales, *codes;
-} panel;
-
-static inline panel panel_at(const sl_linear_job *job, const sl_panel_layout *l, int64_t index) {
-    const uint8_t *matrix = job->weights;
-    const uint8_t *base = matrix + l->header_bytes + (uint64_t)index * l->panel_bytes;
-    return (panel){index, (const float *)(const void *)matrix + index * l->supers * 2, base,
-                   base + l->scale_bytes};
-}
-
 /* Asks for codes far enough ahead that they are there when they are needed; the hardware's own
  * reading ahead stops at every page.  Harmless beyond the matrix. */
 enum { AHEAD_BYTES = 4096 };
@@ -75,9 +59,15 @@ INLINE vf add_chains(const vf dots[CHAINS]) {
     return (dots[0] + dots[1]) + (dots[2] + dots[3]);
 }
 
-/* Adds group g, as far as vector v of the panel goes, to y[token][v] of the first `tokens` rows. */
-typedef void panel_group_fn(const panel *p, const panel_rows *rows, int64_t g, const int v,
-                            const int tokens, vf (*y)[PANEL_VECTORS]);
+/* Vector v of group g of a panel, for the first `tokens` rows; v and tokens are constants. */
+typedef struct {
+    const panel *p;
+    const panel_rows *rows;
+    int64_t g;
+    int v, tokens;
+} panel_group;
+/* Adds it to y[token][v]. */
+typedef void panel_group_fn(const panel_group *at, vf (*y)[PANEL_VECTORS]);
 
 /* Stores what there is of a panel's outputs for one token. */
 INLINE void panel_store(const sl_linear_job *job, int64_t index, int64_t token, const vf *y) {
@@ -98,7 +88,10 @@ INLINE void panel_tile(const sl_linear_job *job, const panel *p, const panel_row
         for (int v = 0; v < PANEL_VECTORS; v++) y[t][v] = vzero();
     for (int64_t g = 0; g < rows->groups; g++)
 #pragma GCC unroll 1 /* unrolled, the compiler keeps too many columns of x at once */
-        for (int v = 0; v < PANEL_VECTORS; v++) add_group(p, &from, g, v, tokens, y);
+        for (int v = 0; v < PANEL_VECTORS; v++) {
+            const panel_group at = {p, &from, g, v, tokens};
+            add_group(&at, y);
+        }
     for (int t = 0; t < tokens; t++) panel_store(job, p->index, token + t, y[t]);
 }
 

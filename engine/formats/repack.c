@@ -1,0 +1,301 @@
+/* repack.c - Rows of blocks become panels: words of four rows are loaded, turned so that a word of
+ * every row lies side by side, and only then do nibbles change place.  Vectors of 16 bytes, which
+ * every machine has. */
+#include "engine/formats/repack.h"
+
+enum { LANES = SL_PANEL_ROWS, WORD_BYTES = LANES * 4, LOW_BYTES = 256, SUPER_COLS = 256 };
+/* GAP_BYTES: the most that rounding up puts between parameters and codes. */
+enum { MLX_COLS = 64, GAP_BYTES = 32 };
+
+typedef uint32_t words __attribute__((vector_size(16)));
+typedef uint8_t bytes __attribute__((vector_size(16)));
+
+/* What a panel is made of. */
+typedef struct {
+    uint8_t *supers, *params, *codes;
+    uint64_t group_bytes;
+} target;
+
+/* Where each lane's row has come to. */
+typedef struct {
+    const uint8_t *at[LANES];
+    size_t step[LANES]; /* to the next block; 0 for the zeros of a missing row */
+} lanes;
+
+/* The longest block of GGUF, of weights that are zero. */
+static const uint8_t zeros[SUPER_COLS];
+
+static lanes lanes_of(const void *data, size_t row_bytes, size_t step, int64_t first,
+                      int64_t rows) {
+    lanes l;
+    for (int i = 0; i < LANES; i++) {
+        const bool there = first + i < rows;
+        l.at[i] = there ? (const uint8_t *)data + (size_t)(first + i) * row_bytes : zeros;
+        l.step[i] = there ? step : 0;
+    }
+    return l;
+}
+
+static inline void advance(lanes *l) {
+    for (int i = 0; i < LANES; i++) l->at[i] += l->step[i];
+}
+
+/* ---- turning ---- */
+
+static inline words load_words(const uint8_t *at) {
+    words v;
+    memcpy(&v, at, sizeof v);
+    return v;
+}
+static inline void store_words(uint8_t *at, words v) {
+    memcpy(at, &v, sizeof v);
+}
+
+/* Word i of each of four lanes' 16 bytes in out[i]. */
+static inline void turn_words(const uint8_t *const *at, int64_t offset, words out[4]) {
+    const words a = load_words(at[0] + offset), b = load_words(at[1] + offset);
+    const words c = load_words(at[2] + offset), d = load_words(at[3] + offset);
+    const words ac = __builtin_shufflevector(a, c, 0, 4, 1, 5);
+    const words bd = __builtin_shufflevector(b, d, 0, 4, 1, 5);
+    const words ac2 = __builtin_shufflevector(a, c, 2, 6, 3, 7);
+    const words bd2 = __builtin_shufflevector(b, d, 2, 6, 3, 7);
+    out[0] = __builtin_shufflevector(ac, bd, 0, 4, 1, 5);
+    out[1] = __builtin_shufflevector(ac, bd, 2, 6, 3, 7);
+    out[2] = __builtin_shufflevector(ac2, bd2, 0, 4, 1, 5);
+    out[3] = __builtin_shufflevector(ac2, bd2, 2, 6, 3, 7);
+}
+
+/* Interleaving the first half of the rows with the second turns 16 rows of 16 bytes in four
+ * rounds. */
+static inline void turn_bytes(bytes rows[LANES]) {
+    for (int round = 0; round < 4; round++) {
+        bytes next[LANES];
+        for (int i = 0; i < LANES / 2; i++) {
+            const bytes a = rows[i], b = rows[i + LANES / 2];
+            next[2 * i] = __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6,
+                                                  22, 7, 23);
+            next[2 * i + 1] = __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28,
+                                                      13, 29, 14, 30, 15, 31);
+        }
+        memcpy(rows, next, sizeof next);
+    }
+}
+
+/* The 16-bit value at `offset` of every lane. */
+static inline void put_halves(const lanes *l, int64_t offset, uint8_t *to) {
+    uint16_t halves[LANES];
+    for (int i = 0; i < LANES; i++) memcpy(&halves[i], l->at[i] + offset, sizeof halves[i]);
+    memcpy(to, halves, sizeof halves);
+}
+
+/* 16 bytes of every lane, 16 columns of nibbles in their low halves and 16 in their high ones: two
+ * words each of panel codes. */
+static inline void put_nibbles(const lanes *l, int64_t offset, uint8_t *low, uint8_t *high) {
+    for (int i = 0; i < LANES; i += 4) {
+        words t[4];
+        turn_words(l->at + i, offset, t);
+        for (int w = 0; w < 2; w++) {
+            const words a = t[2 * w], b = t[2 * w + 1];
+            const int64_t to = w * WORD_BYTES + i * 4;
+            store_words(low + to, (a & 0x0f0f0f0f) | (b & 0x0f0f0f0f) << 4);
+            store_words(high + to, (a >> 4 & 0x0f0f0f0f) | (b & 0xf0f0f0f0));
+        }
+    }
+}
+
+/* ---- blocks of each type ---- */
+
+enum { Q4_K_BYTES = 144, Q4_0_BYTES = 18, Q6_K_BYTES = 210, Q8_0_BYTES = 34 };
+
+/* 12 bytes hold eight scales and eight minimums of 6 bits: the lower four of each in the low bits
+ * of the first eight bytes, the upper four in the nibbles of the others and the bits that remain.
+ */
+static inline bytes q4_k_scales(const uint8_t *block) {
+    uint32_t s[3];
+    memcpy(s, block + 4, sizeof s);
+    const uint32_t low = 0x3f3f3f3f, nibble = 0x0f0f0f0f, pair = 0x03030303;
+    const words all = {s[0] & low, (s[2] & nibble) | (s[0] >> 6 & pair) << 4, s[1] & low,
+                       (s[2] >> 4 & nibble) | (s[1] >> 6 & pair) << 4};
+    return (bytes)all;
+}
+
+static void put_q4_k(const lanes *l, int64_t super, const target *to) {
+    put_halves(l, 0, to->supers + super * 64);
+    put_halves(l, 2, to->supers + super * 64 + 32);
+    bytes params[LANES];
+    for (int i = 0; i < LANES; i++) params[i] = q4_k_scales(l->at[i]);
+    turn_bytes(params);
+    for (int g = 0; g < SL_SUPER_GROUPS; g++) {
+        uint8_t *group = to->params + (super * SL_SUPER_GROUPS + g) * 32;
+        memcpy(group, &params[g], LANES);
+        memcpy(group + LANES, &params[SL_SUPER_GROUPS + g], LANES);
+    }
+    uint8_t *codes = to->codes + super * SL_SUPER_GROUPS * LOW_BYTES;
+    for (int c = 0; c < 8; c++) {
+        uint8_t *low = codes + c / 2 * 2 * LOW_BYTES + c % 2 * 2 * WORD_BYTES;
+        put_nibbles(l, 16 + 16 * c, low, low + LOW_BYTES);
+    }
+}
+
+static void put_q4_0(const lanes *l, int64_t group, const target *to) {
+    uint8_t *codes = to->codes + group * LOW_BYTES;
+    put_halves(l, 0, to->params + group * 32);
+    put_nibbles(l, 2, codes, codes + 2 * WORD_BYTES);
+}
+
+/* 16 bytes of every lane, four columns of pairs of bits from four groups in a byte: one word each
+ * of these groups' high bits. */
+static inline void put_pairs(const lanes *l, int64_t offset, uint8_t *to, uint64_t group_bytes) {
+    for (int i = 0; i < LANES; i += 4) {
+        words t[4];
+        turn_words(l->at + i, offset, t);
+        for (int g = 0; g < 4; g++) {
+            const words out = (t[0] >> 2 * g & 0x03030303) | (t[1] >> 2 * g & 0x03030303) << 2 |
+                              (t[2] >> 2 * g & 0x03030303) << 4 | (t[3] >> 2 * g & 0x03030303) << 6;
+            store_words(to + (uint64_t)g * group_bytes + i * 4, out);
+        }
+    }
+}
+
+/* A block is two halves of 128 columns, each four groups: their low bits in 64 bytes, the first two
+ * groups in the low nibbles; their high bits in 32. */
+static void put_q6_k(const lanes *l, int64_t super, const target *to) {
+    put_halves(l, 208, to->supers + super * 32);
+    bytes params[LANES];
+    for (int i = 0; i < LANES; i++) memcpy(&params[i], l->at[i] + 192, LANES);
+    turn_bytes(params);
+    memcpy(to->params + super * SL_SUPER_GROUPS * 32, params, sizeof params);
+    for (int half = 0; half < 2; half++) {
+        uint8_t *codes =
+            to->codes + (uint64_t)(super * SL_SUPER_GROUPS + half * 4) * to->group_bytes;
+        for (int c = 0; c < 4; c++) {
+            uint8_t *low = codes + (uint64_t)(c / 2) * to->group_bytes + c % 2 * 2 * WORD_BYTES;
+            put_nibbles(l, 64 * half + 16 * c, low, low + 2 * to->group_bytes);
+        }
+        for (int w = 0; w < 2; w++)
+            put_pairs(l, 128 + 32 * half + 16 * w, codes + LOW_BYTES + w * WORD_BYTES,
+                      to->group_bytes);
+    }
+}
+
+static void put_q8_0(const lanes *l, int64_t group, const target *to) {
+    put_halves(l, 0, to->params + group * 32);
+    for (int half = 0; half < 2; half++)
+        for (int i = 0; i < LANES; i += 4) {
+            words t[4];
+            turn_words(l->at + i, 2 + 16 * half, t);
+            for (int w = 0; w < 4; w++)
+                store_words(to->codes + group * 512 + (half * 4 + w) * WORD_BYTES + i * 4, t[w]);
+        }
+}
+
+/* Nibble 4a + 2b + c of a word moves to 4b + 2c + a: the upper four columns come to lie beside the
+ * lower ones. */
+static inline words interleave_nibbles(words w) {
+    const words middle = (w ^ w >> 8) & 0x0000ff00;
+    w ^= middle | middle << 8;
+    const words inner = (w ^ w >> 4) & 0x00f000f0;
+    return w ^ (inner | inner << 4);
+}
+
+/* 64 columns. */
+static void put_mlx_codes(const lanes *l, uint8_t *codes) {
+    for (int group = 0; group < 2; group++)
+        for (int i = 0; i < LANES; i += 4) {
+            words t[4];
+            turn_words(l->at + i, 16 * group, t);
+            for (int w = 0; w < 4; w++)
+                store_words(codes + group * LOW_BYTES + w * WORD_BYTES + i * 4,
+                            interleave_nibbles(t[w]));
+        }
+}
+
+/* ---- matrices ---- */
+
+/* What files hold. */
+typedef struct {
+    int64_t cols; /* of a block */
+    size_t bytes; /* of a block */
+    void (*put)(const lanes *l, int64_t block, const target *to);
+} block_kind;
+
+static block_kind kind_of(sl_dtype dtype) {
+    switch (dtype) {
+    case SL_DTYPE_q4_k:
+        return (block_kind){SUPER_COLS, Q4_K_BYTES, put_q4_k};
+    case SL_DTYPE_q4_0:
+        return (block_kind){SL_GROUP_COLS, Q4_0_BYTES, put_q4_0};
+    case SL_DTYPE_q6_k:
+        return (block_kind){SUPER_COLS, Q6_K_BYTES, put_q6_k};
+    case SL_DTYPE_q8:
+        return (block_kind){SL_GROUP_COLS, Q8_0_BYTES, put_q8_0};
+    case SL_DTYPE_q4_m:
+        return (block_kind){MLX_COLS, MLX_COLS / 2, NULL};
+    default:
+        return (block_kind){0, 0, NULL};
+    }
+}
+
+size_t sl_repack_row_bytes(sl_dtype dtype, int64_t cols) {
+    const block_kind kind = kind_of(dtype);
+    if (!kind.cols || cols < 1 || cols % kind.cols != 0) return 0;
+    return (size_t)(cols / kind.cols) * kind.bytes;
+}
+
+sl_status sl_repack_check(const sl_repack_source *source, const char *name, sl_error *err) {
+    const sl_type type = sl_type_make(source->dtype, 2, source->rows, source->cols);
+    SL_TRY(sl_type_check(&type, name, err));
+    const char *dtype = sl_dtype_infos[source->dtype].name;
+    const block_kind kind = kind_of(source->dtype);
+    if (!kind.cols) return sl_fail(err, SL_UNSUPPORTED, "%s: no file has rows of %s", name, dtype);
+    if (source->cols % kind.cols != 0)
+        return sl_fail(err, SL_FORMAT, "%s: %lld columns, a multiple of %lld wanted for %s", name,
+                       (long long)source->cols, (long long)kind.cols, dtype);
+    const size_t least = sl_repack_row_bytes(source->dtype, source->cols);
+    if (source->row_bytes < least)
+        return sl_fail(err, SL_FORMAT, "%s: rows of %zu bytes, at least %zu wanted for %s", name,
+                       source->row_bytes, least, dtype);
+    const size_t scales = (size_t)(source->cols / MLX_COLS) * 2;
+    if (source->dtype == SL_DTYPE_q4_m && source->scale_row_bytes < scales)
+        return sl_fail(err, SL_FORMAT, "%s: rows of %zu bytes of scales, at least %zu wanted", name,
+                       source->scale_row_bytes, scales);
+    return SL_OK;
+}
+
+static void put_mlx(const sl_repack_source *s, int64_t row, const target *to) {
+    lanes codes = lanes_of(s->data, s->row_bytes, MLX_COLS / 2, row, s->rows);
+    lanes scales = lanes_of(s->scales, s->scale_row_bytes, 2, row, s->rows);
+    lanes biases = lanes_of(s->biases, s->scale_row_bytes, 2, row, s->rows);
+    for (int64_t b = 0; b < s->cols / MLX_COLS; b++) {
+        put_halves(&scales, 0, to->supers + b * 64);
+        put_halves(&biases, 0, to->supers + b * 64 + 32);
+        put_mlx_codes(&codes, to->codes + b * 2 * LOW_BYTES);
+        advance(&codes), advance(&scales), advance(&biases);
+    }
+}
+
+void sl_repack_panels(const sl_repack_source *s, int64_t first, int64_t count, void *matrix) {
+    const sl_panel_layout l = sl_panel_layout_of(s->dtype, s->rows, s->cols);
+    const block_kind kind = kind_of(s->dtype);
+    for (int64_t p = first; p < first + count; p++) {
+        uint8_t *panel = (uint8_t *)matrix + l.header_bytes + (uint64_t)p * l.panel_bytes;
+        const target to = {panel, panel + l.super_bytes, panel + l.scale_bytes, l.group_bytes};
+        memset(to.codes - GAP_BYTES, 0, GAP_BYTES); /* where parameters leave one */
+        if (!kind.put) {
+            put_mlx(s, p * LANES, &to);
+            continue;
+        }
+        lanes from = lanes_of(s->data, s->row_bytes, kind.bytes, p * LANES, s->rows);
+        for (int64_t b = 0; b < s->cols / kind.cols; b++) {
+            kind.put(&from, b, &to);
+            advance(&from);
+        }
+    }
+}
+
+sl_status sl_repack(const sl_repack_source *source, const char *name, void *matrix, sl_error *err) {
+    SL_TRY(sl_repack_check(source, name, err));
+    sl_repack_panels(source, 0,
+                     sl_panel_layout_of(source->dtype, source->rows, source->cols).panels, matrix);
+    return SL_OK;
+}

@@ -1,0 +1,32 @@
+/* repack.h - Weights of GGUF and MLX files as panels, without loss (layouts in core/codec.h). */
+#ifndef SL_ENGINE_FORMATS_REPACK_H
+#define SL_ENGINE_FORMATS_REPACK_H
+#include "core/codec.h"
+
+/* A matrix as it lies in a file, row after row.  The type of its panels tells what it is:
+ *
+ *   q4_k, q4_0, q6_k, q8    blocks of GGUF's Q4_K, Q4_0, Q6_K, Q8_0
+ *   q4_m                    MLX, 4 bits in groups of 64: words of eight columns, the first in the
+ *                           lowest bits; rows of bf16 scales and biases beside them */
+typedef struct {
+    sl_dtype dtype;
+    int64_t rows, cols; /* cols: whole blocks (32 or 256), 64 for q4_m */
+    const void *data;
+    size_t row_bytes;            /* from row to row */
+    const void *scales, *biases; /* q4_m only */
+    size_t scale_row_bytes;      /* of both, from row to row */
+} sl_repack_source;
+
+/* Bytes of one row of data, 0 when cols are not whole blocks or no file has the type. */
+size_t sl_repack_row_bytes(sl_dtype dtype, int64_t cols);
+
+/* Fails when the source cannot be repacked; name is the tensor's. */
+SL_CHECKED sl_status sl_repack_check(const sl_repack_source *source, const char *name,
+                                     sl_error *err);
+/* Writes panels [first, first + count) of the whole matrix that starts at `matrix`, all of their
+ * bytes.  The source has been checked. */
+void sl_repack_panels(const sl_repack_source *source, int64_t first, int64_t count, void *matrix);
+/* Checks the source and writes sl_panel_layout_of(...).matrix_bytes. */
+SL_CHECKED sl_status sl_repack(const sl_repack_source *source, const char *name, void *matrix,
+                               sl_error *err);
+#endif

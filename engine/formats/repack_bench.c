@@ -1,0 +1,187 @@
+/* repack_bench.c - How fast rows of files become panels on one core, and what panels are worth: a
+ * product of Q4_K rows as they lie in a file next to the same product of their panels.
+ *
+ *   repack_bench [rows cols]     512 2048, an expert's matrix, unless told */
+#include "base/clock.h"
+#include "engine/formats/repack.h"
+#include "runtime/cpu/kernel.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { ROUNDS = 5, SOURCE_BYTES = 256 << 20, Q4_K_BYTES = 144, SUPER_COLS = 256 };
+
+/* Small scales whatever the type: the upper byte of every 16-bit float is 0x20. */
+static void fill(uint8_t *to, size_t bytes) {
+    uint32_t random = 1;
+    for (size_t i = 0; i < bytes; i++) {
+        random = random * 1664525 + 1013904223;
+        to[i] = (uint8_t)(i % 2 ? 0x20 | (i % 16 > 4 ? random >> 24 : 0) : random >> 24);
+    }
+}
+
+/* So many that no cache holds them. */
+static size_t matrices_of(const sl_repack_source *s) {
+    return SOURCE_BYTES / ((size_t)s->rows * s->row_bytes) / 2;
+}
+
+/* Seconds per matrix, the best of several rounds over `matrices` of them in a row. */
+static double seconds_of(const sl_repack_source *shape, const uint8_t *data, uint8_t *to,
+                         size_t matrices) {
+    const size_t bytes = (size_t)shape->rows * shape->row_bytes;
+    const sl_panel_layout l = sl_panel_layout_of(shape->dtype, shape->rows, shape->cols);
+    double best = 1e9;
+    for (int round = 0; round < ROUNDS; round++) {
+        const double begin = sl_clock_seconds();
+        for (size_t m = 0; m < matrices; m++) {
+            sl_repack_source s = *shape;
+            s.data = data + m * bytes;
+            s.scales = data, s.biases = data + bytes / 8;
+            sl_repack_panels(&s, 0, l.panels, to + m * l.matrix_bytes);
+        }
+        const double seconds = (sl_clock_seconds() - begin) / (double)matrices;
+        if (seconds < best) best = seconds;
+    }
+    return best;
+}
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+/* Lower and upper nibbles of the next 16 bytes of codes against 16 columns of two groups. */
+__attribute__((target("avx512f,avx512bw,avx512vl,f16c"))) static float
+row_dot(const uint8_t *row, const float *x, const float *sums, int64_t cols) {
+    __m512 total = _mm512_setzero_ps();
+    float minimums = 0;
+    for (int64_t b = 0; b < cols / SUPER_COLS; b++, row += Q4_K_BYTES) {
+        uint32_t s[3];
+        memcpy(s, row + 4, sizeof s);
+        const uint32_t unpacked[4] = {
+            s[0] & 0x3f3f3f3f, (s[2] & 0x0f0f0f0f) | (s[0] >> 6 & 0x03030303) << 4,
+            s[1] & 0x3f3f3f3f, (s[2] >> 4 & 0x0f0f0f0f) | (s[1] >> 6 & 0x03030303) << 4};
+        uint8_t p[16];
+        memcpy(p, unpacked, sizeof p);
+        uint16_t halves[2];
+        memcpy(halves, row, sizeof halves);
+        const float d = _cvtsh_ss(halves[0]), m = _cvtsh_ss(halves[1]);
+        for (int j = 0; j < 4; j++) {
+            const __m512 low = _mm512_set1_ps(d * (float)p[2 * j]);
+            const __m512 high = _mm512_set1_ps(d * (float)p[2 * j + 1]);
+            const float *at = x + b * SUPER_COLS + j * 64;
+            __m512 dots[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
+            for (int h = 0; h < 2; h++) {
+                const __m512i q = _mm512_cvtepu8_epi32(
+                    _mm_loadu_si128((const __m128i *)(const void *)(row + 16 + 32 * j + 16 * h)));
+                dots[0] =
+                    _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_and_si512(q, _mm512_set1_epi32(15))),
+                                    _mm512_loadu_ps(at + 16 * h), dots[0]);
+                dots[1] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_srli_epi32(q, 4)),
+                                          _mm512_loadu_ps(at + 32 + 16 * h), dots[1]);
+            }
+            total = _mm512_fmadd_ps(low, dots[0], _mm512_fmadd_ps(high, dots[1], total));
+            const float *sum = sums + b * 8 + 2 * j;
+            minimums += m * ((float)p[8 + 2 * j] * sum[0] + (float)p[9 + 2 * j] * sum[1]);
+        }
+    }
+    return _mm512_reduce_add_ps(total) - minimums;
+}
+
+/* Seconds per product of one token. */
+static double rows_seconds(const sl_repack_source *s, const uint8_t *data, const float *x,
+                           float *out) {
+    const size_t bytes = (size_t)s->rows * s->row_bytes, matrices = matrices_of(s);
+    double best = 1e9;
+    float *sums = calloc((size_t)s->cols / 32, sizeof *sums);
+    for (int round = 0; round < ROUNDS && sums; round++) {
+        const double begin = sl_clock_seconds();
+        for (size_t m = 0; m < matrices; m++) {
+            memset(sums, 0, (size_t)s->cols / 32 * sizeof *sums);
+            for (int64_t c = 0; c < s->cols; c++) sums[c / 32] += x[c];
+            for (int64_t r = 0; r < s->rows; r++)
+                out[r] = row_dot(data + m * bytes + (size_t)r * s->row_bytes, x, sums, s->cols);
+        }
+        const double seconds = (sl_clock_seconds() - begin) / (double)matrices;
+        if (seconds < best) best = seconds;
+    }
+    free(sums);
+    return best;
+}
+
+static double panels_seconds(const sl_repack_source *s, const uint8_t *panels, const float *x,
+                             float *out) {
+    sl_linear_args args = {
+        .x = {x, sl_type_make(SL_DTYPE_f32, 2, (int64_t)1, s->cols)},
+        .w = {panels, sl_type_make(s->dtype, 2, s->rows, s->cols)},
+        .out = {out, sl_type_make(SL_DTYPE_f32, 2, (int64_t)1, s->rows)},
+    };
+    const sl_type inputs[2] = {args.x.type, args.w.type};
+    const sl_kernel *kernel = sl_cpu_kernel_find(sl_cpu_kernel_set("avx512"), SL_OP_linear, inputs);
+    const sl_split split = kernel->split(&args);
+    sl_error err = {0};
+    sl_worker worker = {aligned_alloc(64, (split.scratch_bytes + 63) / 64 * 64), &err};
+    const size_t bytes = sl_type_bytes(&args.w.type);
+    const size_t matrices = matrices_of(s);
+    double best = 1e9;
+    for (int round = 0; round < ROUNDS && worker.scratch; round++) {
+        const double begin = sl_clock_seconds();
+        for (size_t m = 0; m < matrices; m++) {
+            args.w.data = panels + m * bytes;
+            if (kernel->run(&args, 0, split.items, &worker)) return 0;
+        }
+        const double seconds = (sl_clock_seconds() - begin) / (double)matrices;
+        if (seconds < best) best = seconds;
+    }
+    free(worker.scratch);
+    return best;
+}
+
+static void compare_products(const sl_repack_source *s, const uint8_t *data,
+                             const uint8_t *panels) {
+    if (!sl_cpu_kernel_set("avx512")) return;
+    float *x = calloc((size_t)s->cols, sizeof *x), *a = calloc((size_t)s->rows, sizeof *a);
+    float *b = calloc((size_t)s->rows, sizeof *b);
+    for (int64_t i = 0; x && i < s->cols; i++) x[i] = (float)(i % 17) / 16 - 0.5f;
+    if (x && a && b) {
+        const double rows = rows_seconds(s, data, x, a), own = panels_seconds(s, panels, x, b);
+        float miss = 0, most = 0;
+        for (int64_t r = 0; r < s->rows; r++) {
+            miss += (a[r] - b[r]) * (a[r] - b[r]);
+            most += b[r] * b[r];
+        }
+        printf("one token, avx512: rows of the file %.2f GB/s, panels %.2f GB/s of the file's "
+               "bytes (squared difference %.1e)\n",
+               (double)s->rows * (double)s->row_bytes / rows * 1e-9,
+               (double)s->rows * (double)s->row_bytes / own * 1e-9, (double)(miss / most));
+    }
+    free(x), free(a), free(b);
+}
+#endif
+
+int main(int argc, char **argv) {
+    static const sl_dtype dtypes[] = {SL_DTYPE_q4_0, SL_DTYPE_q6_k, SL_DTYPE_q8, SL_DTYPE_q4_m,
+                                      SL_DTYPE_q4_k};
+    const int64_t rows = argc > 2 ? strtoll(argv[1], NULL, 10) : 512;
+    const int64_t cols = argc > 2 ? strtoll(argv[2], NULL, 10) : 2048;
+    uint8_t *data = malloc(SOURCE_BYTES), *panels = aligned_alloc(64, SOURCE_BYTES);
+    if (!data || !panels || cols % SUPER_COLS || rows * cols * 2 > SOURCE_BYTES) return 1;
+    fill(data, SOURCE_BYTES);
+    memset(panels, 1, SOURCE_BYTES);
+    for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
+        const sl_repack_source s = {.dtype = dtypes[i],
+                                    .rows = rows,
+                                    .cols = cols,
+                                    .row_bytes = sl_repack_row_bytes(dtypes[i], cols),
+                                    .scale_row_bytes = (size_t)(cols / 32)};
+        const double bytes = (double)rows * (double)s.row_bytes;
+        const double cached = seconds_of(&s, data, panels, 1);
+        const double seconds = seconds_of(&s, data, panels, matrices_of(&s));
+        printf("%-4s %6.2f GB/s of the file's bytes from memory to memory, %6.2f within the cache; "
+               "%lld x %lld\n",
+               sl_dtype_infos[dtypes[i]].name, bytes / seconds * 1e-9, bytes / cached * 1e-9,
+               (long long)rows, (long long)cols);
+#if defined(__x86_64__)
+        if (s.dtype == SL_DTYPE_q4_k) compare_products(&s, data, panels);
+#endif
+    }
+    free(data), free(panels);
+    return 0;
+}

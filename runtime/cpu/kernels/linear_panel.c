@@ -1,0 +1,148 @@
+/* linear_panel.c - Rows of activations against panels of codes (layouts in core/codec.h).
+ *
+ * Per group of 32 columns, with q the codes: y += scale sum(q x) - minimum sum(x).  sum(q x) runs
+ * in chains. */
+#include "runtime/cpu/kernels/panel.h"
+
+enum { WORD_BYTES = SL_PANEL_ROWS * 4 };
+
+/* ---- codes of 4 bits, in chains by nibble ---- */
+
+enum { WORDS = 4, NIBBLES = 8, LOW_BYTES = WORDS * WORD_BYTES };
+
+/* A nibble is left where it is in its word: nibble i stands for q * 16^i, and x is scaled to match.
+ * Only the last, which would be a sign, is moved down.  Column c % 8 is nibble 2 (c % 4), or one
+ * more from 4 on. */
+static const float nibble_factors[FACTORS] = {1,       0x1p-8f,  0x1p-16f, 0x1p-24f,
+                                              0x1p-4f, 0x1p-12f, 0x1p-20f, 1};
+INLINE vf nibble(vu word, const int i) {
+    return vfrom_i32((vi)(i < NIBBLES - 1 ? word & (0xfu << (4 * i)) : word >> (4 * i)));
+}
+
+INLINE void add_nibbles(const panel_group *at, vf (*y)[PANEL_VECTORS], panel_params_fn *params) {
+    const panel_rows *rows = at->rows;
+    const float *x = rows->x + at->g * SL_GROUP_COLS;
+    const uint8_t *codes = at->p->codes + at->g * LOW_BYTES + at->v * LANES * 4;
+    vf dots[PANEL_TOKENS][CHAINS];
+    if (at->v == 0) prefetch_group(codes, LOW_BYTES);
+    zero_chains(dots, at->tokens);
+#pragma GCC unroll 4
+    for (int j = 0; j < WORDS; j++) {
+        const vu word = vload_u32(codes + j * WORD_BYTES);
+#pragma GCC unroll 8
+        for (int i = 0; i < NIBBLES; i++) {
+            const vf q = nibble(word, i);
+            const int column = 8 * j + 4 * (i % 2) + i / 2;
+#pragma GCC unroll 4
+            for (int t = 0; t < at->tokens; t++)
+                dots[t][i % CHAINS] =
+                    vfma(q, vsplat(x[t * rows->stride + column]), dots[t][i % CHAINS]);
+        }
+    }
+    vf scale, minimum;
+    params(at->p, at->g, at->v, &scale, &minimum);
+#pragma GCC unroll 4
+    for (int t = 0; t < at->tokens; t++) {
+        const vf sum = vsplat(rows->sums[t * rows->groups + at->g]);
+        y[t][at->v] = vfma(scale, add_chains(dots[t]), vfma(-minimum, sum, y[t][at->v]));
+    }
+}
+
+#define NIBBLE_PRODUCT(TYPE)                                                                       \
+    INLINE void add_##TYPE(const panel_group *at, vf(*y)[PANEL_VECTORS]) {                         \
+        add_nibbles(at, y, params_##TYPE);                                                         \
+    }                                                                                              \
+    void SL_KERNEL(sl_linear_part_##TYPE)(const sl_linear_job *job, int64_t begin, int64_t end,    \
+                                          void *scratch) {                                         \
+        panel_product(job, begin, end, scratch, nibble_factors, add_##TYPE);                       \
+    }
+NIBBLE_PRODUCT(q4)
+NIBBLE_PRODUCT(q4_k)
+NIBBLE_PRODUCT(q4_0)
+NIBBLE_PRODUCT(q4_m)
+
+/* ---- signed bytes, in chains by byte ---- */
+
+static const float byte_factors[FACTORS] = {1, 1, 1, 1, 1, 1, 1, 1};
+
+/* Byte i (constant) of every lane times 2^24, as floats: moved to the top of its lane the byte
+ * keeps its sign, and converts exactly. */
+INLINE vf byte_of(vu word, const int i) {
+#if defined(__AVX2__)
+    /* -1 clears a byte. */
+    const __m128i pick = _mm_setr_epi8(-1, -1, -1, (char)i, -1, -1, -1, (char)(4 + i), -1, -1, -1,
+                                       (char)(8 + i), -1, -1, -1, (char)(12 + i));
+#endif
+#if defined(__AVX512F__)
+    return vfrom_i32((vi)_mm512_shuffle_epi8((__m512i)word, _mm512_broadcast_i32x4(pick)));
+#elif defined(__AVX2__)
+    return vfrom_i32((vi)_mm256_shuffle_epi8((__m256i)word, _mm256_broadcastsi128_si256(pick)));
+#else
+    return vfrom_i32((vi)(word << (24 - 8 * i) & 0xff000000u));
+#endif
+}
+
+/* How a type makes signed bytes of its codes. */
+typedef struct {
+    int group_bytes;
+    int scales;                                 /* per group and lane: 1 or 2 */
+    float unit;                                 /* what a byte's 1 is worth */
+    vu (*word)(const uint8_t *codes, int word); /* columns 4 word and the next three */
+    panel_scales_fn *scales_of;
+} byte_codes;
+
+INLINE vu word_q8(const uint8_t *codes, const int word) {
+    return vload_u32(codes + word * WORD_BYTES);
+}
+
+/* 4 (q - 32), which fills a signed byte. */
+INLINE vu word_q6_k(const uint8_t *codes, const int word) {
+    const vu low = vload_u32(codes + word / 2 * WORD_BYTES);
+    const vu high = vload_u32(codes + LOW_BYTES + word / 4 * WORD_BYTES);
+    const vu nibbles = (word % 2 ? low >> 2 : low << 2) & 0x3c3c3c3cu;
+    return (nibbles | (high << (6 - 2 * (word % 4)) & 0xc0c0c0c0u)) ^ 0x80808080u;
+}
+
+/* Columns 4 word and the next three. */
+INLINE void add_word(const panel_group *at, vu codes, const int word, vf (*dots)[CHAINS]) {
+    const float *x = at->rows->x + at->g * SL_GROUP_COLS + word * 4;
+#pragma GCC unroll 4
+    for (int i = 0; i < CHAINS; i++) {
+        const vf q = byte_of(codes, i);
+#pragma GCC unroll 4
+        for (int t = 0; t < at->tokens; t++)
+            dots[t][i] = vfma(q, vsplat(x[t * at->rows->stride + i]), dots[t][i]);
+    }
+}
+
+INLINE void add_bytes(const panel_group *at, vf (*y)[PANEL_VECTORS], const byte_codes *how) {
+    const uint8_t *codes = at->p->codes + at->g * how->group_bytes + at->v * LANES * 4;
+    const int words = SL_GROUP_COLS / 4 / how->scales;
+    if (at->v == 0) prefetch_group(codes, how->group_bytes);
+    vf scales[2];
+    how->scales_of(at->p, at->g, at->v, scales);
+#pragma GCC unroll 2
+    for (int part = 0; part < how->scales; part++) {
+        vf dots[PANEL_TOKENS][CHAINS];
+        zero_chains(dots, at->tokens);
+#pragma GCC unroll 8
+        for (int word = part * words; word < (part + 1) * words; word++)
+            add_word(at, how->word(codes, word), word, dots);
+        const vf scale = scales[part] * vsplat(how->unit * 0x1p-24f);
+#pragma GCC unroll 4
+        for (int t = 0; t < at->tokens; t++)
+            y[t][at->v] = vfma(scale, add_chains(dots[t]), y[t][at->v]);
+    }
+}
+
+#define BYTE_PRODUCT(TYPE, GROUP_BYTES, SCALES, UNIT)                                              \
+    INLINE void add_##TYPE(const panel_group *at, vf(*y)[PANEL_VECTORS]) {                         \
+        const byte_codes how = {GROUP_BYTES, SCALES, UNIT, word_##TYPE, scales_##TYPE};            \
+        add_bytes(at, y, &how);                                                                    \
+    }                                                                                              \
+    void SL_KERNEL(sl_linear_part_##TYPE)(const sl_linear_job *job, int64_t begin, int64_t end,    \
+                                          void *scratch) {                                         \
+        panel_product(job, begin, end, scratch, byte_factors, add_##TYPE);                         \
+    }
+BYTE_PRODUCT(q8, 512, 1, 1)
+BYTE_PRODUCT(q6_k, 384, 2, 0.25f)
