@@ -202,6 +202,7 @@ sl_model_info sl_model_describe(const sl_model *model) {
         .budget_bytes = experts.used_bytes,
         .slot_count = experts.slot_count,
         .slot_bytes = experts.slot_bytes,
+        .minimum_budget_bytes = sl_expert_store_minimum(&model->experts, model->reader),
         .resident_dtype = resident_dtype(model),
         .expert_dtype = sl_dtype_infos[model->experts.layer[0].matrices[SL_GATE].type.dtype].name,
     };

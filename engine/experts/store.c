@@ -536,7 +536,8 @@ static uint64_t largest_slot(const sl_expert_table *table, const sl_reader *read
     for (uint32_t l = 0; l < table->layers; l++) {
         const sl_expert_layer *layer = &table->layer[l];
         if (sl_expert_is_arranged(layer)) {
-            const uint64_t arranged = sl_expert_arranged_at(layer, SL_EXPERT_MATRICES);
+            const uint64_t arranged =
+                sl_round_up(sl_expert_arranged_at(layer, SL_EXPERT_MATRICES), SLOTS_ALIGNMENT);
             if (arranged > largest) largest = arranged;
         }
         for (uint32_t e = 0; e < table->experts; e++) {
@@ -546,7 +547,7 @@ static uint64_t largest_slot(const sl_expert_table *table, const sl_reader *read
             if (bytes > largest) largest = bytes;
         }
     }
-    return sl_round_up(largest, SLOTS_ALIGNMENT);
+    return largest;
 }
 
 /* Experts arranged at the same time: as many as one token uses. */

@@ -214,6 +214,7 @@ static sl_status convert(sl_source *source, const sl_tensor_entry *entry, const 
     sl_file_read_ahead(raw, entry->at.bytes);
     for (uint64_t i = 0; i < matrices; i++)
         entry->form->convert(raw + i * (entry->at.bytes / matrices), rows, cols, to + i * each);
+    sl_file_let_go(raw, entry->at.bytes);
     *out = to;
     return SL_OK;
 }
