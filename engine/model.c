@@ -56,7 +56,7 @@ static sl_status open_reader(sl_model *model, const sl_model_options *options, s
 static uint64_t default_budget(const sl_model *model) {
     const uint64_t half = sl_memory_available() / 2;
     const uint64_t minimum = sl_expert_store_minimum(&model->experts, model->reader);
-    if (half == 0 || model->experts.total_bytes <= half) return 0;
+    if (half == 0 || model->experts.memory_bytes <= half) return 0;
     return half > minimum ? half : minimum;
 }
 
@@ -67,7 +67,7 @@ static sl_status open_store(sl_model *model, const sl_model_options *options, sl
         return sl_fail(err, SL_INVALID, "a budget of %g %%: 0 to 100 wanted", share * 100);
     SL_TRY(open_reader(model, options, err));
     if (share > 0 && share < 1)
-        budget = (uint64_t)((double)model->experts.total_bytes * share);
+        budget = (uint64_t)((double)model->experts.memory_bytes * share);
     else if (share == 0 && budget == 0)
         budget = default_budget(model);
     return sl_expert_store_create(&model->experts, model->reader, budget, &model->allocator,

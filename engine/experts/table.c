@@ -1,5 +1,6 @@
 #include "engine/experts/table.h"
 #include "base/sizes.h"
+#include "engine/experts/arrange.h"
 #include "engine/models/names.h"
 #include <string.h>
 
@@ -111,11 +112,13 @@ static sl_status layer_from_tensors(const sl_source *source, const sl_model_conf
 }
 
 static void add_sizes(const sl_expert_layer *layer, sl_expert_table *table) {
+    const bool arranged = sl_expert_is_arranged(layer);
     for (uint32_t e = 0; e < table->experts; e++) {
         uint64_t bytes = 0;
         for (uint32_t p = 0; p < layer->part_count; p++)
             bytes += layer->parts[(uint64_t)e * layer->part_count + p].bytes;
         table->total_bytes += bytes;
+        table->memory_bytes += arranged ? sl_expert_arranged_at(layer, SL_EXPERT_MATRICES) : bytes;
         if (bytes > table->expert_bytes) table->expert_bytes = bytes;
     }
 }

@@ -30,6 +30,7 @@ typedef struct {
     const sl_expert_layer *layer; /* [layers] */
     uint64_t expert_bytes;        /* largest sum of one expert's parts */
     uint64_t total_bytes;         /* of all parts of all experts */
+    uint64_t memory_bytes;        /* of all experts as the kernels want them */
 } sl_expert_table;
 
 /* Finds every expert of the model in whichever form the source has: blocks of a pack, a tensor per

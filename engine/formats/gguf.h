@@ -54,7 +54,11 @@ typedef struct {
     const sl_tensor_form *form; /* NULL: as it lies in the file */
 } sl_gguf_type;
 const sl_gguf_type *sl_gguf_type_find(uint32_t id); /* NULL: no such type */
-const char *sl_gguf_types_known(void);              /* "F32, F16, ...": for messages */
+/* Appends "name" or ", name" to a list for messages; returns its new length. */
+size_t sl_gguf_list(char *text, size_t capacity, size_t length, const char *name);
+/* "F32, F16, ...", in text; returns text. */
+const char *sl_gguf_types_known(char *text, size_t capacity);
+enum { SL_GGUF_LIST_BYTES = 256 };
 
 typedef struct {
     const char *name;

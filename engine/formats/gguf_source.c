@@ -11,21 +11,21 @@ enum { HEADER_READ_AHEAD_BYTES = 1 << 24 };
 static const sl_gguf_architecture *const architectures[] = {&sl_gguf_qwen35moe};
 enum { ARCHITECTURE_COUNT = sizeof architectures / sizeof architectures[0] };
 
-static sl_status find_architecture(const sl_gguf *gguf, const sl_gguf_architecture **out,
-                                   sl_error *err) {
-    static const char key[] = "general.architecture";
-    sl_gguf_text name = {0};
-    SL_TRY(sl_gguf_get_text(gguf, key, &name, err));
-    if (!name.data) return sl_gguf_missing(gguf, key, err);
+/* ARCHITECTURE_COUNT when there is none of that name. */
+static int find_architecture(sl_gguf_text name) {
+    int i = 0;
+    while (i < ARCHITECTURE_COUNT && !sl_gguf_text_is(name, architectures[i]->name)) i++;
+    return i;
+}
+
+static sl_status unknown_architecture(const sl_gguf *gguf, sl_gguf_text name, sl_error *err) {
+    char found[65] = "", known[SL_GGUF_LIST_BYTES] = "";
+    size_t length = 0;
     for (int i = 0; i < ARCHITECTURE_COUNT; i++)
-        if (sl_gguf_text_is(name, architectures[i]->name)) {
-            *out = architectures[i];
-            return SL_OK;
-        }
-    char found[65] = "";
+        length = sl_gguf_list(known, sizeof known, length, architectures[i]->name);
     memcpy(found, name.data, name.bytes < 64 ? name.bytes : 64);
     return sl_fail(err, SL_UNSUPPORTED, "%s: architecture '%s' is not supported; supported: %s",
-                   gguf->what, sl_json_name_fits(found) ? found : "?", architectures[0]->name);
+                   gguf->what, sl_json_name_fits(found) ? found : "?", known);
 }
 
 static sl_status check_whole(const sl_gguf *gguf, sl_error *err) {
@@ -71,11 +71,12 @@ static sl_status translate(const sl_gguf_architecture *architecture, const char 
 /* Why a tensor cannot be used, or NULL. */
 static sl_status refuse(const sl_gguf_tensor *tensor, const sl_gguf_name *row, sl_arena *arena,
                         const char **out_why, sl_error *err) {
+    char known[SL_GGUF_LIST_BYTES];
     const bool is_vector = tensor->shape.rank == 1 && !(row && row->is_row);
     *out_why = NULL;
     if (!tensor->type->known)
         *out_why = sl_arena_format(arena, "'%s' has type %s, wanted one of %s", tensor->name,
-                                   tensor->type->name, sl_gguf_types_known());
+                                   tensor->type->name, sl_gguf_types_known(known, sizeof known));
     else if (is_vector && tensor->type->form)
         *out_why = sl_arena_format(arena, "'%s' is a vector of type %s, wanted F32, F16 or BF16",
                                    tensor->name, tensor->type->name);
@@ -129,8 +130,9 @@ static sl_status add_config(sl_source *source, const sl_gguf *gguf,
 }
 
 sl_status sl_source_open_gguf(sl_source *source, const char *path, sl_error *err) {
-    const sl_gguf_architecture *architecture = NULL;
+    static const char key[] = "general.architecture";
     sl_gguf gguf;
+    sl_gguf_text name = {0};
     source->format = "gguf";
     SL_TRY(sl_source_set_files(source, 1, err));
     SL_TRY(sl_source_map_file(source, 0, path, err));
@@ -140,7 +142,11 @@ sl_status sl_source_open_gguf(sl_source *source, const char *path, sl_error *err
     SL_TRY(sl_gguf_parse(sl_file_name(source->files[0].path), map->data, map->bytes, &source->arena,
                          &gguf, err));
     SL_TRY(check_whole(&gguf, err));
-    SL_TRY(find_architecture(&gguf, &architecture, err));
+    SL_TRY(sl_gguf_get_text(&gguf, key, &name, err));
+    if (!name.data) return sl_gguf_missing(&gguf, key, err);
+    const int found = find_architecture(name);
+    if (found == ARCHITECTURE_COUNT) return unknown_architecture(&gguf, name, err);
+    const sl_gguf_architecture *architecture = architectures[found];
     SL_TRY(add_config(source, &gguf, architecture, err));
     SL_TRY(sl_gguf_add_texts(&gguf, source, err));
     return add_tensors(source, &gguf, architecture, err);

@@ -114,11 +114,13 @@ static sl_status find_split(const reader *r, int *out) {
     if (!name.data) return sl_gguf_missing(r->gguf, key, r->err);
     for (*out = 0; *out < SPLIT_COUNT; ++*out)
         if (sl_gguf_text_is(name, splits[*out].name)) return SL_OK;
-    char found[65] = "";
+    char found[65] = "", known[SL_GGUF_LIST_BYTES] = "";
+    size_t length = 0;
+    for (int i = 0; i < SPLIT_COUNT; i++)
+        length = sl_gguf_list(known, sizeof known, length, splits[i].name);
     memcpy(found, name.data, name.bytes < 64 ? name.bytes : 64);
-    return sl_fail(r->err, SL_UNSUPPORTED,
-                   "%s: key '%s' is '%s', known are qwen2, qwen35, llama-bpe and gpt-2",
-                   r->gguf->what, key, sl_json_name_fits(found) ? found : "?");
+    return sl_fail(r->err, SL_UNSUPPORTED, "%s: key '%s' is '%s', known are %s", r->gguf->what, key,
+                   sl_json_name_fits(found) ? found : "?", known);
 }
 
 static sl_status add_tokenizer(const reader *r) {

@@ -81,6 +81,9 @@ const sl_gguf_type *sl_gguf_type_find(uint32_t id) {
     return id < sizeof types / sizeof types[0] && types[id].name ? &types[id] : NULL;
 }
 
-const char *sl_gguf_types_known(void) {
-    return "F32, F16, BF16, Q8_0, Q6_K, Q5_0, Q4_K, Q4_0";
+const char *sl_gguf_types_known(char *text, size_t capacity) {
+    size_t length = 0;
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        if (types[i].known) length = sl_gguf_list(text, capacity, length, types[i].name);
+    return text;
 }

@@ -2,6 +2,7 @@
 #include "engine/formats/gguf.h"
 #include <endian.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 const sl_gguf_value *sl_gguf_find(const sl_gguf *gguf, const char *key) {
@@ -134,6 +135,13 @@ sl_status sl_gguf_get_array(const sl_gguf *gguf, const char *key, sl_gguf_kind k
                                              : integer_bytes(value->kind, &is_signed) != 0)))
         return SL_OK;
     return wrong_kind(gguf, value, texts ? "an array of texts" : "an array of integers", err);
+}
+
+size_t sl_gguf_list(char *text, size_t capacity, size_t length, const char *name) {
+    if (length < capacity)
+        length +=
+            (size_t)snprintf(text + length, capacity - length, "%s%s", length ? ", " : "", name);
+    return length;
 }
 
 bool sl_gguf_text_is(sl_gguf_text text, const char *other) {
