@@ -56,7 +56,7 @@ static sl_status open_reader(sl_model *model, const sl_model_options *options, s
 static uint64_t default_budget(const sl_model *model) {
     const uint64_t half = sl_memory_available() / 2;
     const uint64_t minimum = sl_expert_store_minimum(&model->experts, model->reader);
-    if (half == 0 || model->experts.total_bytes <= half) return 0;
+    if (half == 0 || model->experts.memory_bytes <= half) return 0;
     return half > minimum ? half : minimum;
 }
 
@@ -67,7 +67,7 @@ static sl_status open_store(sl_model *model, const sl_model_options *options, sl
         return sl_fail(err, SL_INVALID, "a budget of %g %%: 0 to 100 wanted", share * 100);
     SL_TRY(open_reader(model, options, err));
     if (share > 0 && share < 1)
-        budget = (uint64_t)((double)model->experts.total_bytes * share);
+        budget = (uint64_t)((double)model->experts.memory_bytes * share);
     else if (share == 0 && budget == 0)
         budget = default_budget(model);
     return sl_expert_store_create(&model->experts, model->reader, budget, &model->allocator,
@@ -89,7 +89,8 @@ static sl_status open_device(sl_model *model, const sl_model_options *options, s
 static sl_status choose_kv_dtype(const char *wanted, const sl_model *model,
                                  const sl_compile_how *how, sl_dtype *out, sl_error *err) {
     const sl_dtype weights = model->experts.layer[0].matrices[SL_GATE].type.dtype;
-    const bool coarse = how->int8_activations && sl_dtype_infos[weights].kind == SL_KIND_PANEL;
+    const bool coarse =
+        model->device && how->int8_activations && sl_dtype_infos[weights].kind == SL_KIND_PANEL;
     if (!wanted || strcmp(wanted, "auto") == 0)
         *out = coarse ? SL_DTYPE_f16 : SL_DTYPE_f32;
     else if (strcmp(wanted, "f16") == 0)
@@ -220,6 +221,7 @@ sl_model_info sl_model_describe(const sl_model *model) {
         .budget_bytes = experts.used_bytes,
         .slot_count = experts.slot_count,
         .slot_bytes = experts.slot_bytes,
+        .minimum_budget_bytes = sl_expert_store_minimum(&model->experts, model->reader),
         .resident_dtype = resident_dtype(model),
         .expert_dtype = sl_dtype_infos[model->experts.layer[0].matrices[SL_GATE].type.dtype].name,
     };

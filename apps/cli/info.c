@@ -1,10 +1,9 @@
 /* info.c - What a model is and what it needs. */
 #include "apps/cli/cli.h"
 
-/* The smallest amount the model runs in: one token's experts of one layer in slots. */
+/* The smallest amount the model runs in: with the smallest budget for experts. */
 static uint64_t minimum_bytes(const sl_model_info *i) {
-    return i->resident_bytes + i->state_bytes + i->workspace_bytes +
-           i->experts_used * i->slot_bytes;
+    return i->resident_bytes + i->state_bytes + i->workspace_bytes + i->minimum_budget_bytes;
 }
 
 static void print_row(const char *name, const char *value) {

@@ -85,9 +85,10 @@ typedef struct {
     const double *q, *k, *v, *decay, *beta, *slots, *positions;
     double *memory, *out;
     int64_t rows, key_heads, value_heads, key_size, value_size;
+    bool tiled;
 } delta;
 
-static sl_status delta_of(const sl_eval_args *a, delta *d, sl_error *err) {
+static sl_status delta_of(const sl_eval_args *a, bool tiled, delta *d, sl_error *err) {
     const double *in[7];
     SL_TRY(sl_eval_inputs(a, 7, in, err));
     *d = (delta){.q = in[0],
@@ -103,13 +104,14 @@ static sl_status delta_of(const sl_eval_args *a, delta *d, sl_error *err) {
                  .key_heads = sl_eval_dim(a, 0, 1),
                  .value_heads = sl_eval_dim(a, 2, 1),
                  .key_size = sl_eval_dim(a, 0, 2),
-                 .value_size = sl_eval_dim(a, 2, 2)};
+                 .value_size = sl_eval_dim(a, 2, 2),
+                 .tiled = tiled};
     return check_rows(a, d->slots, d->positions, d->rows, sl_eval_dim(a, 7, 0), err);
 }
 
 /* The q or k of row t that value head h uses, and the v or out of row t and head h. */
 static const double *key_row(const delta *d, const double *tensor, int64_t t, int64_t h) {
-    const int64_t key_head = h / (d->value_heads / d->key_heads);
+    const int64_t key_head = d->tiled ? h % d->key_heads : h / (d->value_heads / d->key_heads);
     return tensor + (t * d->key_heads + key_head) * d->key_size;
 }
 
@@ -152,7 +154,7 @@ sl_status infer_delta_step(const sl_infer_args *a, sl_error *err) {
 
 sl_status eval_delta_step(const sl_eval_args *a, sl_error *err) {
     delta d;
-    SL_TRY(delta_of(a, &d, err));
+    SL_TRY(delta_of(a, ((const sl_delta_step_attrs *)a->attrs)->tiled, &d, err));
     for (int64_t t = 0; t < d.rows; t++)
         for (int64_t h = 0; h < d.value_heads; h++) step_head(&d, t, h);
     return SL_OK;
@@ -245,14 +247,14 @@ static int64_t chunk_length(const delta *d, int64_t start, int64_t most) {
 }
 
 sl_status eval_delta_chunk(const sl_eval_args *a, sl_error *err) {
-    const int64_t most = ((const sl_delta_chunk_attrs *)a->attrs)->chunk;
+    const sl_delta_chunk_attrs *attrs = a->attrs;
     delta d;
-    SL_TRY(delta_of(a, &d, err));
+    SL_TRY(delta_of(a, attrs->tiled, &d, err));
     chunk c = {0};
     SL_TRY(sl_eval_scratch(a, d.rows, &c.sums, err));
     SL_TRY(sl_eval_scratch(a, d.rows * d.value_size, &c.changes, err));
     for (; c.start < d.rows; c.start += c.count) {
-        c.count = chunk_length(&d, c.start, most);
+        c.count = chunk_length(&d, c.start, attrs->chunk);
         for (c.head = 0; c.head < d.value_heads; c.head++) {
             double *memory = memory_of(&d, c.start, c.head);
             sum_decay(&d, &c);

@@ -333,6 +333,40 @@ static void chunks_equal_steps(void **state) {
     bench_close(&step);
 }
 
+/* Operand i of rows * 4 heads of `size` elements, from two groups of two heads to two tiles. */
+static void tile_heads(const double *from, int64_t rows, int64_t size, double *to) {
+    static const int order[4] = {0, 2, 1, 3}; /* tile j, group g holds head 2g + j */
+    for (int64_t r = 0; r < rows; r++)
+        for (int h = 0; h < 4; h++)
+            memcpy(to + (r * 4 + h) * size, from + (r * 4 + order[h]) * size,
+                   (size_t)size * sizeof *to);
+}
+
+static void tiled_heads_are_grouped_ones_elsewhere(void **state) {
+    (void)state;
+    const char *const ops[] = {"delta_step", "delta_chunk"};
+    const char *const attrs[][2] = {{"", "tiled = 1"}, {"chunk = 7", "chunk = 7, tiled = 1"}};
+    static double wanted[70 * 4 * 6];
+    for (int o = 0; o < 2; o++) {
+        bench grouped, tiled;
+        bench_open(&grouped, ops[o], attrs[o][0]);
+        bench_open(&tiled, ops[o], attrs[o][1]);
+        fill_delta(&grouped);
+        fill_delta(&tiled);
+        tile_heads(grouped.in[2].data, 70, 6, tiled.in[2].data);
+        tile_heads(grouped.in[3].data, 70, 1, tiled.in[3].data);
+        tile_heads(grouped.in[4].data, 70, 1, tiled.in[4].data);
+        tile_heads(grouped.in[7].data, 2, 48, tiled.in[7].data);
+        assert_int_equal(bench_run(&grouped), SL_OK);
+        assert_int_equal(bench_run(&tiled), SL_OK);
+        tile_heads(grouped.out[0].data, 70, 6, wanted);
+        assert_memory_equal(tiled.out[0].data, wanted, sizeof wanted);
+        assert_memory_not_equal(tiled.out[0].data, grouped.out[0].data, sizeof wanted);
+        bench_close(&grouped);
+        bench_close(&tiled);
+    }
+}
+
 /* ---- Weights stay coded ---- */
 
 static void linear_reads_panels(void **state) {
@@ -578,6 +612,7 @@ int main(void) {
         cmocka_unit_test(nan_wins_in_maximum_and_minimum),
         cmocka_unit_test(nan_survives_relu_and_reduce_max),
         cmocka_unit_test(chunks_equal_steps),
+        cmocka_unit_test(tiled_heads_are_grouped_ones_elsewhere),
         cmocka_unit_test(linear_reads_panels),
         cmocka_unit_test(indices_out_of_range_are_refused),
         cmocka_unit_test(experts_out_of_range_are_refused),

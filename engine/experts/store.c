@@ -1,12 +1,15 @@
 /* store.c - Slots, least recently used first out.
  *
  * A slot is idle (evictable, in the idle list), ready (wanted by the current request, in the ready
- * list), loading (reads in flight, in no list) or leased (in no list).  One thread at a time waits
- * for the disk, without the lock; the others wait for it.  Reads of an abandoned request go on and
- * fill the cache. */
+ * list), loading (reads in flight, in no list) or leased (in no list).  What a slot holds lies in a
+ * frame; experts that are not laid out in the file as kernels want them are arranged into a spare
+ * frame when they are first taken, and the frame they were read into becomes a spare one.  One
+ * thread at a time waits for the disk, without the lock; the others wait for it.  Reads of an
+ * abandoned request go on and fill the cache. */
 #include "engine/experts/store.h"
 #include "base/clock.h"
 #include "base/sizes.h"
+#include "engine/experts/arrange.h"
 #include <pthread.h>
 #include <string.h>
 #include <xxhash.h>
@@ -20,7 +23,9 @@ typedef struct {
     uint32_t key;            /* layer * experts + expert; NONE: empty, or its read has failed */
     uint32_t leases;
     uint32_t parts_left; /* reads in flight */
-    bool checked;        /* against the checksums */
+    bool checked;        /* against the checksums, and arranged */
+    bool preparing;      /* one of its leases is about to make it checked */
+    uint32_t frame;      /* where in memory it is */
     uint64_t wanted_by;  /* the request that has yet to take it; 0: none */
     double submitted;    /* when its reads began */
 } slot;
@@ -52,6 +57,8 @@ struct sl_expert_store {
     slot_list idle;     /* least recently used first */
     slot_list ready;
     request current;
+    uint32_t spares; /* frames beyond the slots', in spare[0 .. spares) */
+    uint32_t *spare;
     sl_expert_stats stats;
     sl_read_log *log;  /* NULL: none */
     uint32_t *slot_of; /* [layers * experts]: slot or NONE */
@@ -82,8 +89,12 @@ static place find_place(const sl_expert_store *store, uint32_t key, uint32_t par
     return found;
 }
 
+static unsigned char *frame_memory(const sl_expert_store *store, uint32_t frame) {
+    return store->memory + frame * store->stats.slot_bytes;
+}
+
 static unsigned char *slot_memory(const sl_expert_store *store, uint32_t s) {
-    return store->memory + s * store->stats.slot_bytes;
+    return frame_memory(store, store->slots[s].frame);
 }
 
 static uint32_t part_count(const sl_expert_store *store, uint32_t key) {
@@ -173,7 +184,10 @@ static void start_waiting(sl_expert_store *store) {
         slot *self = &store->slots[s];
         list_remove(store, &store->idle, s);
         if (self->key != NONE) store->slot_of[self->key] = NONE;
-        *self = (slot){.key = key, .wanted_by = current->serial, .submitted = sl_clock_seconds()};
+        *self = (slot){.key = key,
+                       .frame = self->frame,
+                       .wanted_by = current->serial,
+                       .submitted = sl_clock_seconds()};
         store->slot_of[key] = s;
         start_read(store, s);
     }
@@ -283,7 +297,10 @@ static sl_status check_contents(const sl_expert_store *store, uint32_t s, uint32
 }
 
 static sl_cview view_of(const sl_expert_store *store, uint32_t s, uint32_t key, int matrix) {
-    const sl_expert_matrix *m = &store->table->layer[key / store->table->experts].matrices[matrix];
+    const sl_expert_layer *layer = &store->table->layer[key / store->table->experts];
+    const sl_expert_matrix *m = &layer->matrices[matrix];
+    if (sl_expert_is_arranged(layer))
+        return (sl_cview){slot_memory(store, s) + sl_expert_arranged_at(layer, matrix), m->type};
     const place from = find_place(store, key, m->part);
     return (sl_cview){slot_memory(store, s) + from.at + from.skip + m->offset, m->type};
 }
@@ -301,23 +318,53 @@ static void reject(sl_expert_store *store, uint32_t s, uint64_t serial, const sl
     pthread_cond_broadcast(&store->changed);
 }
 
-/* With the lock held, given up while the checksums are computed.  The slot is leased. */
+/* Without the lock: slot and frame belong to the caller. */
+static void arrange(const sl_expert_store *store, uint32_t s, uint32_t key, uint32_t frame) {
+    const sl_expert_layer *layer = &store->table->layer[key / store->table->experts];
+    const void *parts[SL_MAX_EXPERT_PARTS];
+    for (uint32_t part = 0; part < layer->part_count; part++) {
+        const place from = find_place(store, key, part);
+        parts[part] = slot_memory(store, s) + from.at + from.skip;
+    }
+    sl_expert_arrange(layer, parts, frame_memory(store, frame));
+}
+
+/* With the lock held, given up for the work: checksums, and where matrices are not laid out as
+ * kernels want them, arranging them.  The slot is leased. */
+static sl_status prepare(sl_expert_store *store, uint32_t s, uint32_t key, sl_error *err) {
+    slot *self = &store->slots[s];
+    const bool arranges = sl_expert_is_arranged(&store->table->layer[key / store->table->experts]);
+    while (self->preparing || (!self->checked && arranges && store->spares == 0))
+        pthread_cond_wait(&store->changed, &store->lock);
+    if (self->checked) return SL_OK;
+    self->preparing = true;
+    const uint32_t frame = arranges ? store->spare[--store->spares] : self->frame;
+    pthread_mutex_unlock(&store->lock);
+    const sl_status status = check_contents(store, s, key, err);
+    if (status == SL_OK && arranges) arrange(store, s, key, frame);
+    pthread_mutex_lock(&store->lock);
+    self->preparing = false;
+    self->checked = status == SL_OK;
+    if (arranges) store->spare[store->spares++] = self->checked ? self->frame : frame;
+    if (self->checked) self->frame = frame;
+    if (store->waiters || arranges) pthread_cond_broadcast(&store->changed);
+    return status;
+}
+
+/* With the lock held, given up while the contents are prepared.  The slot is leased. */
 static sl_status lend(sl_expert_store *store, uint32_t s, sl_expert_lease *out, sl_error *err) {
     slot *self = &store->slots[s];
     const uint32_t key = self->key;
     const uint64_t serial = store->current.serial;
     if (!self->checked) {
         sl_error bad = {0};
-        pthread_mutex_unlock(&store->lock);
-        const sl_status status = check_contents(store, s, key, &bad);
-        pthread_mutex_lock(&store->lock);
+        const sl_status status = prepare(store, s, key, &bad);
         if (status != SL_OK) {
             name_expert(store, key, &bad);
             reject(store, s, serial, &bad);
             if (err) *err = bad;
             return status;
         }
-        self->checked = true;
     }
     *out = (sl_expert_lease){.expert = (int32_t)(key % store->table->experts),
                              .slot = {s},
@@ -446,7 +493,7 @@ static sl_status check_matrix(const sl_expert_table *table, uint32_t layer, uint
     if (matrix->part >= self->part_count)
         return sl_fail(err, SL_INVALID, "layer %u: expert matrix in part %u of %u", layer,
                        matrix->part, self->part_count);
-    const uint64_t bytes = sl_type_bytes(&matrix->type);
+    const uint64_t bytes = matrix->form ? matrix->bytes : sl_type_bytes(&matrix->type);
     for (uint32_t e = 0; e < table->experts; e++) {
         const uint64_t part_bytes = self->parts[e * self->part_count + matrix->part].bytes;
         if (matrix->offset > part_bytes || bytes > part_bytes - matrix->offset)
@@ -488,6 +535,11 @@ static uint64_t largest_slot(const sl_expert_table *table, const sl_reader *read
     uint64_t largest = 0;
     for (uint32_t l = 0; l < table->layers; l++) {
         const sl_expert_layer *layer = &table->layer[l];
+        if (sl_expert_is_arranged(layer)) {
+            const uint64_t arranged =
+                sl_round_up(sl_expert_arranged_at(layer, SL_EXPERT_MATRICES), SLOTS_ALIGNMENT);
+            if (arranged > largest) largest = arranged;
+        }
         for (uint32_t e = 0; e < table->experts; e++) {
             uint64_t bytes = 0;
             for (uint32_t p = 0; p < layer->part_count; p++)
@@ -498,16 +550,24 @@ static uint64_t largest_slot(const sl_expert_table *table, const sl_reader *read
     return largest;
 }
 
-/* What the store allocates besides the slots' memory. */
+/* Experts arranged at the same time: as many as one token uses. */
+static uint32_t spare_frames(const sl_expert_table *table) {
+    for (uint32_t l = 0; l < table->layers; l++)
+        if (sl_expert_is_arranged(&table->layer[l])) return table->experts_used;
+    return 0;
+}
+
+/* What the store allocates besides the frames. */
 static uint64_t own_bytes(const sl_expert_table *table, uint64_t slot_count) {
     const uint64_t keys = (uint64_t)table->layers * table->experts;
     return sizeof(sl_expert_store) + slot_count * sizeof(slot) +
-           (keys + table->experts) * sizeof(uint32_t);
+           (keys + table->experts + spare_frames(table)) * sizeof(uint32_t);
 }
 
 uint64_t sl_expert_store_minimum(const sl_expert_table *table, const sl_reader *reader) {
     uint64_t bytes = 0;
-    if (!sl_multiply(table->experts_used, largest_slot(table, reader), &bytes) ||
+    if (!sl_multiply((uint64_t)table->experts_used + spare_frames(table),
+                     largest_slot(table, reader), &bytes) ||
         !sl_add(bytes, own_bytes(table, table->experts_used), &bytes))
         return UINT64_MAX;
     return bytes;
@@ -517,15 +577,18 @@ static sl_status choose_slots(const sl_expert_table *table, const sl_reader *rea
                               uint64_t budget_bytes, sl_expert_stats *out, sl_error *err) {
     const uint64_t all = (uint64_t)table->layers * table->experts;
     const uint64_t minimum = sl_expert_store_minimum(table, reader);
-    uint64_t slot_bytes = largest_slot(table, reader), count = all, total = 0;
+    const uint64_t slot_bytes = largest_slot(table, reader), spares = spare_frames(table);
+    uint64_t count = all, total = 0;
     if (budget_bytes && budget_bytes < minimum)
         return sl_fail(err, SL_NO_MEMORY,
                        "expert budget of %llu bytes, at least %llu are needed for %u experts",
                        (unsigned long long)budget_bytes, (unsigned long long)minimum,
                        table->experts_used);
-    if (budget_bytes) count = (budget_bytes - own_bytes(table, 0)) / (slot_bytes + sizeof(slot));
+    if (budget_bytes)
+        count = (budget_bytes - own_bytes(table, 0) - spares * slot_bytes) /
+                (slot_bytes + sizeof(slot));
     if (count > all) count = all;
-    if (!sl_multiply(count, slot_bytes, &total) || total > SIZE_MAX / 2)
+    if (!sl_multiply(count + spares, slot_bytes, &total) || total > SIZE_MAX / 2)
         return sl_no_memory(err, "the slots of all experts", total);
     *out = (sl_expert_stats){.slot_count = count,
                              .slot_bytes = slot_bytes,
@@ -539,12 +602,16 @@ static void init(sl_expert_store *store) {
     store->source = (sl_expert_source){request_experts, take, release};
     store->slot_of = (uint32_t *)(store->slots + count);
     store->waiting = store->slot_of + keys;
+    store->spare = store->waiting + store->table->experts;
     store->idle = store->ready = (slot_list){NONE, NONE};
     for (uint32_t key = 0; key < keys; key++) store->slot_of[key] = NONE;
     for (uint32_t s = 0; s < count; s++) {
         store->slots[s].key = NONE;
+        store->slots[s].frame = s;
         list_insert(store, &store->idle, s, store->idle.last);
     }
+    store->spares = spare_frames(store->table);
+    for (uint32_t i = 0; i < store->spares; i++) store->spare[i] = count + i;
     pthread_mutex_init(&store->lock, NULL);
     pthread_cond_init(&store->changed, NULL);
 }
@@ -557,6 +624,10 @@ static uint32_t most_reads(const sl_expert_table *table) {
     return 2 * table->experts * parts;
 }
 
+static size_t frame_bytes(const sl_expert_table *table, const sl_expert_stats *stats) {
+    return (stats->slot_count + spare_frames(table)) * stats->slot_bytes;
+}
+
 sl_status sl_expert_store_create(const sl_expert_table *table, sl_reader *reader,
                                  uint64_t budget_bytes, const sl_allocator *allocator,
                                  sl_expert_store **out, sl_error *err) {
@@ -566,7 +637,7 @@ sl_status sl_expert_store_create(const sl_expert_table *table, sl_reader *reader
     SL_TRY(choose_slots(table, reader, budget_bytes, &stats, err));
     SL_TRY(sl_reader_reserve(reader, most_reads(table), err));
     const size_t bytes = own_bytes(table, stats.slot_count);
-    const size_t memory_bytes = stats.slot_count * stats.slot_bytes;
+    const size_t memory_bytes = frame_bytes(table, &stats);
     sl_expert_store *store = sl_allocate(allocator, bytes, _Alignof(sl_expert_store));
     if (!store) return sl_no_memory(err, "the expert store", bytes);
     /* Not cleared: slots that are never used stay untouched. */
@@ -593,7 +664,7 @@ void sl_expert_store_destroy(sl_expert_store *store) {
         store->in_flight--;
     pthread_cond_destroy(&store->changed);
     pthread_mutex_destroy(&store->lock);
-    sl_release(store->allocator, store->memory, store->stats.slot_count * store->stats.slot_bytes,
+    sl_release(store->allocator, store->memory, frame_bytes(store->table, &store->stats),
                SLOTS_ALIGNMENT);
     sl_release(store->allocator, store, store->own_bytes, _Alignof(sl_expert_store));
 }

@@ -1,5 +1,6 @@
 #include "engine/experts/table.h"
 #include "base/sizes.h"
+#include "engine/experts/arrange.h"
 #include "engine/models/names.h"
 #include <string.h>
 
@@ -46,7 +47,7 @@ static sl_status layer_from_blocks(const sl_expert_blocks *blocks, const sl_mode
     const uint64_t offsets[] = {0, blocks->up_offset, blocks->down_offset};
     for (int m = 0; m < SL_EXPERT_MATRICES; m++) {
         SL_TRY(check_block_matrix(blocks, m, types[m], config, err));
-        out->matrices[m] = (sl_expert_matrix){*types[m], 0, offsets[m]};
+        out->matrices[m] = (sl_expert_matrix){.type = *types[m], .offset = offsets[m]};
     }
     SL_TRY(check_block_places(blocks, err));
     sl_extent *parts = SL_ARENA_NEW_ARRAY(arena, sl_extent, blocks->count);
@@ -62,7 +63,7 @@ static sl_status layer_from_blocks(const sl_expert_blocks *blocks, const sl_mode
 /* True when matrix m follows matrix m - 1 in the same tensor, so that one read fetches both. */
 static bool joins_previous(const sl_expert_place *places, int m) {
     return m > 0 && places[m].entry == places[m - 1].entry &&
-           places[m].offset == places[m - 1].offset + sl_type_bytes(&places[m - 1].type);
+           places[m].offset == places[m - 1].offset + places[m - 1].bytes;
 }
 
 /* Turns three places into parts; returns how many. */
@@ -71,11 +72,12 @@ static uint32_t parts_of(const sl_expert_place *places, sl_extent *parts,
     uint32_t count = 0;
     for (int m = 0; m < SL_EXPERT_MATRICES; m++) {
         const sl_extent at = places[m].entry->at;
-        const uint64_t bytes = sl_type_bytes(&places[m].type);
+        const uint64_t bytes = places[m].bytes;
         if (!joins_previous(places, m))
             parts[count++] = (sl_extent){at.file, at.offset + places[m].offset, 0};
         sl_extent *part = &parts[count - 1];
-        matrices[m] = (sl_expert_matrix){places[m].type, count - 1, part->bytes};
+        matrices[m] = (sl_expert_matrix){places[m].type, count - 1, part->bytes, bytes,
+                                         places[m].entry->form};
         part->bytes += bytes;
     }
     return count;
@@ -84,7 +86,8 @@ static uint32_t parts_of(const sl_expert_place *places, sl_extent *parts,
 static sl_status check_alike(const sl_expert_layer *layer, const sl_expert_place *places,
                              sl_error *err) {
     for (int m = 0; m < SL_EXPERT_MATRICES; m++)
-        if (places[m].type.dtype != layer->matrices[m].type.dtype)
+        if (places[m].type.dtype != layer->matrices[m].type.dtype ||
+            places[m].entry->form != layer->matrices[m].form)
             return sl_fail(err, SL_FORMAT,
                            "tensor '%s' is %s, wanted %s like expert 0 of its layer",
                            places[m].entry->name, sl_dtype_infos[places[m].type.dtype].name,
@@ -109,11 +112,13 @@ static sl_status layer_from_tensors(const sl_source *source, const sl_model_conf
 }
 
 static void add_sizes(const sl_expert_layer *layer, sl_expert_table *table) {
+    const bool arranged = sl_expert_is_arranged(layer);
     for (uint32_t e = 0; e < table->experts; e++) {
         uint64_t bytes = 0;
         for (uint32_t p = 0; p < layer->part_count; p++)
             bytes += layer->parts[(uint64_t)e * layer->part_count + p].bytes;
         table->total_bytes += bytes;
+        table->memory_bytes += arranged ? sl_expert_arranged_at(layer, SL_EXPERT_MATRICES) : bytes;
         if (bytes > table->expert_bytes) table->expert_bytes = bytes;
     }
 }
@@ -154,7 +159,7 @@ sl_status sl_expert_table_imagine(const sl_model_config *config, sl_arena *arena
     for (int m = 0; m < SL_EXPERT_MATRICES; m++) {
         const sl_type type = m == SL_DOWN ? sl_type_make(SL_DTYPE_q4, 2, hidden, width)
                                           : sl_type_make(SL_DTYPE_q4, 2, width, hidden);
-        layer.matrices[m] = (sl_expert_matrix){type, 0, bytes};
+        layer.matrices[m] = (sl_expert_matrix){.type = type, .offset = bytes};
         bytes += sl_type_bytes(&type);
     }
     for (uint32_t e = 0; e < config->experts; e++) parts[e] = (sl_extent){0, e * bytes, bytes};

@@ -12,6 +12,8 @@ typedef struct {
     sl_type type;
     uint32_t part;
     uint64_t offset;
+    uint64_t bytes;             /* in the file, where it has a form */
+    const sl_tensor_form *form; /* NULL: laid out in the file as the type says */
 } sl_expert_matrix;
 
 /* The experts of one layer.  An expert is part_count extents: three when each matrix is its own
@@ -28,6 +30,7 @@ typedef struct {
     const sl_expert_layer *layer; /* [layers] */
     uint64_t expert_bytes;        /* largest sum of one expert's parts */
     uint64_t total_bytes;         /* of all parts of all experts */
+    uint64_t memory_bytes;        /* of all experts as the kernels want them */
 } sl_expert_table;
 
 /* Finds every expert of the model in whichever form the source has: blocks of a pack, a tensor per

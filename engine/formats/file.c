@@ -69,6 +69,13 @@ void sl_file_read_ahead(const void *data, uint64_t bytes) {
     if (bytes) (void)madvise((void *)start, (uintptr_t)data + bytes - start, MADV_WILLNEED);
 }
 
+void sl_file_let_go(const void *data, uint64_t bytes) {
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const uintptr_t start = ((uintptr_t)data + page - 1) / page * page;
+    const uintptr_t end = ((uintptr_t)data + bytes) / page * page;
+    if (start < end) (void)madvise((void *)start, end - start, MADV_DONTNEED);
+}
+
 static sl_status read_exactly(int fd, const char *path, char *out, size_t bytes, sl_error *err) {
     for (size_t done = 0; done < bytes;) {
         const ssize_t got = read(fd, out + done, bytes - done);

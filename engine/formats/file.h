@@ -19,6 +19,9 @@ void sl_file_map_close(sl_file_map *map); /* a zeroed map is fine */
 /* Asks for mapped bytes in large reads, when all of them are about to be touched. */
 void sl_file_read_ahead(const void *data, uint64_t bytes);
 
+/* Gives mapped bytes back that will not be touched again; the page cache may keep them. */
+void sl_file_let_go(const void *data, uint64_t bytes);
+
 /* Reads a file of at most max_bytes into arena, with a NUL after the last byte. */
 SL_CHECKED sl_status sl_file_read_text(const char *path, size_t max_bytes, sl_arena *arena,
                                        const char **out_text, size_t *out_bytes, sl_error *err);

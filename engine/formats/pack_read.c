@@ -2,6 +2,7 @@
  * extent is aligned, inside the file and apart from all others are checked on open, and so are the
  * texts' checksums.  Tensors are checked when mapped, expert blocks when read. */
 #include "base/sizes.h"
+#include "engine/formats/gguf.h"
 #include "engine/formats/json.h"
 #include "engine/formats/pack.h"
 #include "engine/formats/source_internal.h"
@@ -35,7 +36,8 @@ static sl_status read_header(reader *r) {
     if (map->bytes < sizeof SL_PACK_MAGIC - 1 ||
         memcmp(map->data, SL_PACK_MAGIC, sizeof SL_PACK_MAGIC - 1) != 0)
         return sl_fail(r->err, SL_FORMAT,
-                       "%s: not a sluice pack: it does not start with '" SL_PACK_MAGIC "'",
+                       "%s: not a sluice pack: it starts neither with '" SL_PACK_MAGIC
+                       "' nor, as a GGUF file does, with '" SL_GGUF_MAGIC "'",
                        r->what);
     if (map->bytes < SL_PACK_HEADER_BYTES)
         return sl_fail(r->err, SL_FORMAT, "%s: truncated: the header has %d bytes, the file %llu",

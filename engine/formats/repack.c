@@ -114,7 +114,7 @@ static inline void put_nibbles(const lanes *l, int64_t offset, uint8_t *low, uin
 
 /* ---- blocks of each type ---- */
 
-enum { Q4_K_BYTES = 144, Q4_0_BYTES = 18, Q6_K_BYTES = 210, Q8_0_BYTES = 34 };
+enum { LONGEST_BYTES = 210, Q4_K_BYTES = 144, Q4_0_BYTES = 18, Q6_K_BYTES = 210, Q8_0_BYTES = 34 };
 
 /* 12 bytes hold eight scales and eight minimums of 6 bits: the lower four of each in the low bits
  * of the first eight bytes, the upper four in the nibbles of the others and the bits that remain.
@@ -262,7 +262,8 @@ sl_status sl_repack_check(const sl_repack_source *source, const char *name, sl_e
     if (source->cols % kind.cols != 0)
         return sl_fail(err, SL_FORMAT, "%s: %lld columns, a multiple of %lld wanted for %s", name,
                        (long long)source->cols, (long long)kind.cols, dtype);
-    const size_t least = sl_repack_row_bytes(source->dtype, source->cols);
+    const size_t least = source->block ? (size_t)(source->cols / kind.cols) * source->block->bytes
+                                       : sl_repack_row_bytes(source->dtype, source->cols);
     if (source->row_bytes < least)
         return sl_fail(err, SL_FORMAT, "%s: rows of %zu bytes, at least %zu wanted for %s", name,
                        source->row_bytes, least, dtype);
@@ -293,6 +294,15 @@ static void put_nothing(const target *to) {
     memset(codes_of(to, groups), 0, to->layout.group_bytes);
 }
 
+/* One block of every lane, as the type's own. */
+static void expand(const lanes *from, const sl_repack_block *block,
+                   uint8_t room[LANES][LONGEST_BYTES], lanes *out) {
+    for (int i = 0; i < LANES; i++) {
+        out->at[i] = from->step[i] ? room[i] : zeros;
+        if (from->step[i]) block->expand(from->at[i], room[i]);
+    }
+}
+
 void sl_repack_panels(const sl_repack_source *s, int64_t first, int64_t count, void *matrix) {
     const block_kind kind = kind_of(s->dtype);
     target to = {.layout = sl_panel_layout_of(s->dtype, s->rows, s->cols)};
@@ -303,9 +313,12 @@ void sl_repack_panels(const sl_repack_source *s, int64_t first, int64_t count, v
             put_mlx(s, p * LANES, &to);
             continue;
         }
-        lanes from = lanes_of(s->data, s->row_bytes, kind.bytes, p * LANES, s->rows);
+        const size_t step = s->block ? s->block->bytes : kind.bytes;
+        lanes from = lanes_of(s->data, s->row_bytes, step, p * LANES, s->rows), wide = from;
         for (int64_t b = 0; b < s->cols / kind.cols; b++) {
-            kind.put(&from, b, &to);
+            uint8_t room[LANES][LONGEST_BYTES];
+            if (s->block) expand(&from, s->block, room, &wide);
+            kind.put(s->block ? &wide : &from, b, &to);
             advance(&from);
         }
     }

@@ -3,6 +3,12 @@
 #define SL_ENGINE_FORMATS_REPACK_H
 #include "core/codec.h"
 
+/* Blocks of a file that a type's own ones can hold without loss, and become one at a time. */
+typedef struct {
+    size_t bytes; /* as many columns as the type's own */
+    void (*expand)(const uint8_t *block, uint8_t *out);
+} sl_repack_block;
+
 /* A matrix as it lies in a file, row after row.  The type of its panels tells what it is:
  *
  *   q4_k, q4_0, q6_k, q8    blocks of GGUF's Q4_K, Q4_0, Q6_K, Q8_0
@@ -12,9 +18,10 @@ typedef struct {
     sl_dtype dtype;
     int64_t rows, cols; /* cols: whole blocks (32 or 256), 64 for q4_m */
     const void *data;
-    size_t row_bytes;            /* from row to row */
-    const void *scales, *biases; /* q4_m only */
-    size_t scale_row_bytes;      /* of both, from row to row */
+    size_t row_bytes;             /* from row to row */
+    const void *scales, *biases;  /* q4_m only */
+    size_t scale_row_bytes;       /* of both, from row to row */
+    const sl_repack_block *block; /* NULL: the type's own */
 } sl_repack_source;
 
 /* Bytes of one row of data, 0 when cols are not whole blocks or no file has the type. */

@@ -82,7 +82,8 @@ static sl_status read_type(const parser *p, const char *dtype, const json_t *sha
     int found = 0;
     while (found < DTYPE_COUNT && strcmp(dtypes[found].name, dtype) != 0) found++;
     if (found == DTYPE_COUNT) {
-        *out_why = sl_arena_format(p->arena, "dtype %.32s is not supported", dtype);
+        *out_why = sl_arena_format(p->arena,
+                                   "dtype %.32s is not supported, wanted F32, F16 or BF16", dtype);
         return *out_why ? SL_OK : sl_no_memory(p->err, p->what, strlen(dtype));
     }
     out->dtype = dtypes[found].dtype;

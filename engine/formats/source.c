@@ -1,20 +1,20 @@
 #include "engine/formats/source.h"
+#include "engine/formats/gguf.h"
 #include "engine/formats/source_internal.h"
 #include <dirent.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <xxhash.h>
 
-static const char pack_suffix[] = ".sluice";
-
-static bool is_pack_name(const char *name) {
-    const size_t length = strlen(name), suffix = sizeof pack_suffix - 1;
-    return length > suffix && strcmp(name + length - suffix, pack_suffix) == 0;
+static bool has_suffix(const char *name, const char *suffix) {
+    const size_t length = strlen(name), bytes = strlen(suffix);
+    return length > bytes && strcmp(name + length - bytes, suffix) == 0;
 }
 
-/* Counts the packs in a folder; *out is the path of the last one seen. */
-static sl_status find_packs(const char *folder, sl_arena *arena, uint32_t *out_count,
+/* Counts the packs and GGUF files in a folder; *out is the path of the last one seen. */
+static sl_status find_files(const char *folder, sl_arena *arena, uint32_t *out_count,
                             const char **out, sl_error *err) {
     DIR *directory = opendir(folder);
     if (!directory)
@@ -23,7 +23,7 @@ static sl_status find_packs(const char *folder, sl_arena *arena, uint32_t *out_c
     *out_count = 0;
     const struct dirent *entry;
     while (status == SL_OK && (entry = readdir(directory)) != NULL) {
-        if (!is_pack_name(entry->d_name)) continue;
+        if (!has_suffix(entry->d_name, ".sluice") && !has_suffix(entry->d_name, ".gguf")) continue;
         ++*out_count;
         *out = sl_arena_format(arena, "%s/%s", folder, entry->d_name);
         if (!*out) status = sl_no_memory(err, folder, strlen(folder));
@@ -32,20 +32,32 @@ static sl_status find_packs(const char *folder, sl_arena *arena, uint32_t *out_c
     return status;
 }
 
+/* Which of the two it is, its first bytes tell. */
+static sl_status open_file(sl_source *source, const char *path, sl_error *err) {
+    char magic[sizeof SL_GGUF_MAGIC - 1] = "";
+    FILE *file = fopen(path, "rb");
+    if (!file) return sl_fail(err, SL_IO, "%s: %s", path, strerror(errno));
+    const size_t bytes = fread(magic, 1, sizeof magic, file);
+    (void)fclose(file);
+    if (bytes == sizeof magic && memcmp(magic, SL_GGUF_MAGIC, sizeof magic) == 0)
+        return sl_source_open_gguf(source, path, err);
+    return sl_source_open_pack(source, path, err);
+}
+
 static sl_status open_folder(sl_source *source, const char *folder, sl_error *err) {
     const char *config = sl_arena_format(&source->arena, "%s/config.json", folder);
     if (!config) return sl_no_memory(err, folder, strlen(folder));
     if (sl_file_exists(config)) return sl_source_open_huggingface(source, folder, err);
     uint32_t count = 0;
-    const char *pack = NULL;
-    SL_TRY(find_packs(folder, &source->arena, &count, &pack, err));
-    if (count == 1) return sl_source_open_pack(source, pack, err);
+    const char *file = NULL;
+    SL_TRY(find_files(folder, &source->arena, &count, &file, err));
+    if (count == 1) return open_file(source, file, err);
     if (count > 1)
-        return sl_fail(err, SL_FORMAT, "%s: holds %u packs, name one of them: %s", folder, count,
-                       pack);
+        return sl_fail(err, SL_FORMAT, "%s: holds %u packs or GGUF files, name one of them: %s",
+                       folder, count, file);
     return sl_fail(err, SL_FORMAT,
                    "%s: no model here: looked for config.json with model.safetensors or "
-                   "model.safetensors.index.json, and for one *.sluice pack",
+                   "model.safetensors.index.json, for one *.sluice pack and for one *.gguf",
                    folder);
 }
 
@@ -53,7 +65,7 @@ static sl_status open_path(sl_source *source, const char *path, sl_error *err) {
     struct stat info;
     if (stat(path, &info) != 0) return sl_fail(err, SL_IO, "%s: %s", path, strerror(errno));
     if (S_ISDIR(info.st_mode)) return open_folder(source, path, err);
-    return sl_source_open_pack(source, path, err);
+    return open_file(source, path, err);
 }
 
 sl_status sl_source_open(const char *path, const sl_allocator *allocator, sl_source **out,
@@ -189,6 +201,24 @@ static sl_status check_bytes(const sl_source *source, const sl_tensor_entry *ent
                    (unsigned long long)found, (unsigned long long)entry->checksum);
 }
 
+/* All matrices of a tensor with a form; a vector is one row. */
+static sl_status convert(sl_source *source, const sl_tensor_entry *entry, const uint8_t *raw,
+                         const void **out, sl_error *err) {
+    const sl_dims *shape = &entry->type.shape;
+    const int64_t cols = shape->dims[shape->rank - 1];
+    const int64_t rows = shape->rank > 1 ? shape->dims[shape->rank - 2] : 1;
+    const uint64_t matrices = (uint64_t)(sl_type_elements(&entry->type) / (rows * cols));
+    const uint64_t bytes = sl_type_bytes(&entry->type), each = bytes / matrices;
+    uint8_t *to = sl_arena_alloc(&source->arena, bytes, 64);
+    if (!to) return sl_no_memory(err, entry->name, bytes);
+    sl_file_read_ahead(raw, entry->at.bytes);
+    for (uint64_t i = 0; i < matrices; i++)
+        entry->form->convert(raw + i * (entry->at.bytes / matrices), rows, cols, to + i * each);
+    sl_file_let_go(raw, entry->at.bytes);
+    *out = to;
+    return SL_OK;
+}
+
 sl_status sl_source_map(sl_source *source, const sl_tensor_entry *entry, const void **out,
                         sl_error *err) {
     const sl_tensor_entry *own = sl_source_find(source, entry->name);
@@ -198,6 +228,11 @@ sl_status sl_source_map(sl_source *source, const sl_tensor_entry *entry, const v
         const uint8_t *data = source->files[own->at.file].map.data + own->at.offset;
         const uint32_t align = sl_dtype_infos[own->type.dtype].bytes;
         SL_TRY(check_bytes(source, own, data, err));
+        if (own->form) {
+            SL_TRY(convert(source, own, data, mapped, err));
+            *out = *mapped;
+            return SL_OK;
+        }
         if (align && (uintptr_t)data % align) {
             void *copy = sl_arena_alloc(&source->arena, own->at.bytes, 64);
             if (!copy) return sl_no_memory(err, own->name, own->at.bytes);

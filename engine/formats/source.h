@@ -10,11 +10,20 @@ typedef struct {
     uint64_t offset, bytes;
 } sl_extent;
 
+/* How bytes in a file that are not laid out as their type come to be so. */
+typedef struct {
+    const char *name;
+    /* One matrix, raw as in the file, to out, which has the bytes of its type and is aligned to
+     * 64. */
+    void (*convert)(const void *raw, int64_t rows, int64_t cols, void *out);
+} sl_tensor_form;
+
 typedef struct {
     const char *name;
     sl_type type;
     sl_extent at;
-    uint64_t checksum; /* XXH3-64 of the bytes; 0: none */
+    uint64_t checksum;          /* XXH3-64 of the bytes; 0: none */
+    const sl_tensor_form *form; /* NULL: the bytes are laid out as the type says */
 } sl_tensor_entry;
 
 /* Experts of one layer as a pack stores them: one aligned block each. */
@@ -29,13 +38,14 @@ typedef struct {
 typedef struct sl_source sl_source;
 
 /* path: a Hugging Face folder (config.json and safetensors, single or sharded by
- * model.safetensors.index.json), a sluice pack, or a folder that holds exactly one pack.
+ * model.safetensors.index.json), a sluice pack, a GGUF file, or a folder that holds exactly one
+ * file of the last two kinds.
  * An empty or unknown folder fails and says what was looked for. */
 SL_CHECKED sl_status sl_source_open(const char *path, const sl_allocator *allocator,
                                     sl_source **out, sl_error *err);
 void sl_source_close(sl_source *source); /* NULL is fine */
 
-const char *sl_source_format(const sl_source *source); /* "safetensors" or "pack" */
+const char *sl_source_format(const sl_source *source); /* "safetensors", "pack", "gguf" */
 uint32_t sl_source_file_count(const sl_source *source);
 const char *sl_source_file_path(const sl_source *source, uint32_t file);
 uint64_t sl_source_file_bytes(const sl_source *source, uint32_t file);
@@ -47,8 +57,9 @@ const sl_tensor_entry *sl_source_find(const sl_source *source, const char *name)
  * supported"), or NULL. */
 const char *sl_source_skipped(const sl_source *source, const char *name);
 /* The tensor's bytes, mapped read only without read-ahead; valid until close and
- * aligned to the element size (a misaligned tensor is copied).  Fails when they do not match their
- * checksum, checked on the first call; that they lie inside the file is known since open. */
+ * aligned to the element size (a misaligned tensor is copied).  One with a form is converted on the
+ * first call, into memory.  Fails when they do not match their checksum, checked on the first call;
+ * that they lie inside the file is known since open. */
 SL_CHECKED sl_status sl_source_map(sl_source *source, const sl_tensor_entry *entry,
                                    const void **out, sl_error *err);
 

@@ -57,4 +57,5 @@ SL_CHECKED sl_status sl_source_add_text(sl_source *source, const char *name, con
 SL_CHECKED sl_status sl_source_open_huggingface(sl_source *source, const char *folder,
                                                 sl_error *err);
 SL_CHECKED sl_status sl_source_open_pack(sl_source *source, const char *path, sl_error *err);
+SL_CHECKED sl_status sl_source_open_gguf(sl_source *source, const char *path, sl_error *err);
 #endif

@@ -218,6 +218,7 @@ static sl_status read_config(const parser *p, sl_model_config *out) {
     SL_TRY(read_integers(p, out));
     SL_TRY(check_relations(p, out));
     SL_TRY(read_layer_types(p, out));
+    SL_TRY(read_flag(p, p->text, "linear_value_heads_tiled", &out->delta_tiled));
     SL_TRY(read_rope(p, out));
     double eps = 1e-6;
     SL_TRY(read_real(p, p->text, "rms_norm_eps", 1, &eps));

@@ -11,6 +11,7 @@ typedef struct {
     uint32_t query_heads, kv_heads, head_dim, rotary_dims;
     float rope_theta, norm_eps;
     uint32_t delta_key_heads, delta_value_heads, delta_key_dim, delta_value_dim, conv_width;
+    bool delta_tiled; /* value head h belongs to key head h % key heads, not h / (their ratio) */
     uint32_t experts, experts_used, expert_width, shared_width;
     bool normalise_routes, tied_embeddings;
 } sl_model_config;

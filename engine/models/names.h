@@ -3,7 +3,8 @@
  * Canonical names are Hugging Face's without the wrapper of multimodal models:
  * "model.layers.0.mlp.gate.weight", "lm_head.weight".  Experts lie one tensor per matrix
  * ("model.layers.L.mlp.experts.E.gate_proj.weight", up_proj, down_proj) or stacked
- * ("model.layers.L.mlp.experts.gate_up_proj" [E, 2I, H] and "...down_proj" [E, H, I]). */
+ * ("model.layers.L.mlp.experts.gate_up_proj" [E, 2I, H] and "...down_proj" [E, H, I]), or all three
+ * stacked apart ("...gate_proj" and "...up_proj" [E, I, H], "...down_proj"). */
 #ifndef SL_ENGINE_MODELS_NAMES_H
 #define SL_ENGINE_MODELS_NAMES_H
 #include "engine/experts/table.h"
@@ -27,12 +28,13 @@ bool sl_suffix_is_expert(const char *suffix);
 /* One matrix of an expert within a tensor of the source. */
 typedef struct {
     const sl_tensor_entry *entry;
-    uint64_t offset; /* in bytes from the start of the tensor */
-    sl_type type;    /* of the matrix alone */
+    uint64_t offset, bytes; /* in the file, from the start of the tensor */
+    sl_type type;           /* of the matrix alone */
 } sl_expert_place;
 
 /* Finds gate, up and down of one expert, and checks shapes against the config and that elements
- * are floats; the message names the tensor, what was found and what was wanted. */
+ * are floats, or of a type that the tensor's form makes; the message names the tensor, what was
+ * found and what was wanted. */
 SL_CHECKED sl_status sl_expert_find(const sl_source *source, const sl_model_config *config,
                                     uint32_t layer, uint32_t expert,
                                     sl_expert_place out[SL_EXPERT_MATRICES], sl_error *err);

@@ -95,6 +95,8 @@ sl_status sl_weights_get(sl_weights *weights, const char *name, sl_weight_kind k
     if (kind == SL_WEIGHT_VECTOR) {
         SL_TRY(convert(weights, entry, weight.data, &weight.data, err));
         weight.type.dtype = SL_DTYPE_f32;
+    } else if (entry->form) {
+        weights->converted_bytes += sl_type_bytes(&entry->type);
     } else {
         weights->mapped_bytes += entry->at.bytes;
     }

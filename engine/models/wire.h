@@ -206,21 +206,21 @@ typedef struct {
 /* Step form for one row, chunked form for more. */
 static inline sl_delta_out_value sl_wire_delta(sl_graph *g, sl_delta_qkv_parts x,
                                                sl_delta_gates gates, sl_delta_state_value memory,
-                                               sl_rows rows, uint32_t chunk) {
+                                               sl_rows rows, sl_delta_chunk_attrs how) {
     const sl_value slots = rows.slots.value, positions = rows.positions.value;
-    if (chunk <= 1)
+    if (how.chunk <= 1)
         return (sl_delta_out_value){
             sl_build_delta_step(g,
                                 (sl_delta_step_in){x.q.value, x.k.value, x.v.value,
                                                    gates.decay.value, gates.beta.value, slots,
                                                    positions, memory.value},
-                                (sl_delta_step_attrs){0})
+                                (sl_delta_step_attrs){.tiled = how.tiled})
                 .out};
     return (sl_delta_out_value){
         sl_build_delta_chunk(g,
                              (sl_delta_chunk_in){x.q.value, x.k.value, x.v.value, gates.decay.value,
                                                  gates.beta.value, slots, positions, memory.value},
-                             (sl_delta_chunk_attrs){.chunk = chunk})
+                             how)
             .out};
 }
 

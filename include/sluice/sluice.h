@@ -38,7 +38,7 @@ typedef struct {
     const char *kv;               /* cached keys and values: "f16", "f32" or "auto" (default) */
 } sl_model_options;
 
-/* path: a Hugging Face folder or a sluice pack. */
+/* path: a Hugging Face folder, a sluice pack or a GGUF file. */
 SL_CHECKED sl_status sl_model_open(const char *path, const sl_model_options *options,
                                    sl_model **out, sl_error *err);
 SL_API void sl_model_close(sl_model *model); /* after its sessions; NULL is fine */
@@ -49,6 +49,7 @@ typedef struct {
     uint32_t context_tokens, max_context_tokens, threads;
     uint64_t parameters, resident_bytes, expert_bytes, expert_count, file_bytes;
     uint64_t state_bytes, workspace_bytes, budget_bytes, slot_count, slot_bytes;
+    uint64_t minimum_budget_bytes; /* the smallest budget for experts */
     const char *resident_dtype, *expert_dtype;
 } sl_model_info;
 SL_API sl_model_info sl_model_describe(const sl_model *model);

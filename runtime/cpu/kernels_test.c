@@ -418,9 +418,11 @@ static void test_delta(void **state) {
     static const int64_t sizes[][3] = {{1, 4, 3},    {2, 5, 17},      {19, 16, 32},
                                        {40, 33, 50}, {150, 128, 128}, {37, 20, 137}};
     for (int i = 0; i < 6; i++) {
-        delta_case(SL_OP_delta_step, NULL, sizes[i][0], sizes[i][1], sizes[i][2]);
+        const sl_delta_step_attrs grouped = {0}, tiled = {.tiled = 1};
+        delta_case(SL_OP_delta_step, &grouped, sizes[i][0], sizes[i][1], sizes[i][2]);
+        delta_case(SL_OP_delta_step, &tiled, sizes[i][0], sizes[i][1], sizes[i][2]);
         for (uint32_t chunk = 1; chunk <= 64; chunk = chunk * 3 + 1) {
-            const sl_delta_chunk_attrs attrs = {.chunk = chunk};
+            const sl_delta_chunk_attrs attrs = {.chunk = chunk, .tiled = chunk > 4};
             delta_case(SL_OP_delta_chunk, &attrs, sizes[i][0], sizes[i][1], sizes[i][2]);
         }
     }

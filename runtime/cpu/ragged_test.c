@@ -243,9 +243,10 @@ static void decay(void) {
 static void delta(void) {
     const int64_t rows = ragged(50), keys = between(1, 3), values = keys * between(1, 3);
     const int64_t dk = ragged(40), dv = ragged(60);
-    const sl_delta_chunk_attrs attrs = {.chunk = (uint32_t)between(1, 64)};
+    const sl_delta_chunk_attrs attrs = {.chunk = (uint32_t)between(1, 64), .tiled = next() % 2};
+    const sl_delta_step_attrs step = {.tiled = attrs.tiled};
     op_case c = case_of(SL_OP_delta_chunk, &attrs, 5e-6);
-    if (next() % 2) c = case_of(SL_OP_delta_step, NULL, 5e-6);
+    if (next() % 2) c = case_of(SL_OP_delta_step, &step, 5e-6);
     c.by_tensor = true;
     floats(&c, f32(3, rows, keys, dk, 0));
     float *k = floats(&c, f32(3, rows, keys, dk, 0));
@@ -287,7 +288,8 @@ static void experts(void) {
     const sl_type matrices = sl_type_make(weight_type(), 3, (int64_t)EXPERTS, width, hidden);
     memory_source source;
     memory_source_init(&source, &matrices);
-    op_case c = case_of(SL_OP_moe_ffn, &attrs, 5e-6);
+    /* 2e-6 of each of the three products, and of swiglu the rest. */
+    op_case c = case_of(SL_OP_moe_ffn, &attrs, 7e-6);
     c.by_tensor = true;
     floats(&c, f32(2, rows, hidden, 0, 0));
     int32_t *order = input(&c, i32(pairs), 0, 1), *starts = input(&c, i32(EXPERTS + 1), 0, 1);

@@ -28,7 +28,7 @@ typedef struct {
 static inline delta delta_head(const sl_delta_step_args *a, int64_t h) {
     const int64_t key_heads = dim(&a->k.type, 1), heads = dim(&a->v.type, 1);
     const int64_t dk = dim(&a->k.type, 2), dv = dim(&a->v.type, 2);
-    const int64_t key = h / (heads / key_heads) * dk;
+    const int64_t key = (a->attrs.tiled ? h % key_heads : h / (heads / key_heads)) * dk;
     return (delta){
         .q = (const float *)a->q.data + key,
         .k = (const float *)a->k.data + key,

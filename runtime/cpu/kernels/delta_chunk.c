@@ -208,16 +208,17 @@ SPLIT(delta_chunk) {
                           sizeof(float)};
 }
 
-/* One key head's value heads [first, last) over all rows. */
-static void run_heads(const sl_delta_step_args *a, int64_t first, int64_t last, int64_t most,
-                      float *scratch) {
+/* One key head's value heads over all rows. */
+static void run_heads(const sl_delta_step_args *a, int64_t key, int64_t most, float *scratch) {
+    const int64_t key_heads = dim(&a->k.type, 1), share = dim(&a->v.type, 1) / key_heads;
+    const int64_t first = a->attrs.tiled ? key : key * share, step = a->attrs.tiled ? key_heads : 1;
     const delta any = delta_head(a, first);
     chunk p = chunk_of(scratch, most, any.dk);
     for (p.start = 0; p.start < any.rows; p.start += p.n) {
         p.n = run_length(&any, p.start, most);
         if (p.n > 1) prepare_keys(&any, &p);
-        for (int64_t h = first; h < last; h++) {
-            const delta d = delta_head(a, h);
+        for (int64_t i = 0; i < share; i++) {
+            const delta d = delta_head(a, first + i * step);
             if (p.n == 1)
                 delta_one(&d, p.start);
             else
@@ -237,9 +238,9 @@ RUN(delta_chunk) {
                                      .slots = a->slots,
                                      .positions = a->positions,
                                      .memory = a->memory,
-                                     .out = a->out};
-    const int64_t share = dim(&a->v.type, 1) / dim(&a->k.type, 1);
+                                     .out = a->out,
+                                     .attrs = {.tiled = a->attrs.tiled}};
     for (int64_t key = begin; key < end; key++)
-        run_heads(&same, key * share, (key + 1) * share, longest_chunk(a), worker->scratch);
+        run_heads(&same, key, longest_chunk(a), worker->scratch);
     return SL_OK;
 }

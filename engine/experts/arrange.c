@@ -1,0 +1,31 @@
+#include "engine/experts/arrange.h"
+#include "base/sizes.h"
+#include <string.h>
+
+enum { MATRIX_ALIGN = 64 };
+
+bool sl_expert_is_arranged(const sl_expert_layer *layer) {
+    return layer->matrices[SL_GATE].form || layer->matrices[SL_UP].form ||
+           layer->matrices[SL_DOWN].form;
+}
+
+uint64_t sl_expert_arranged_at(const sl_expert_layer *layer, int m) {
+    uint64_t at = 0;
+    for (int i = 0; i < m; i++)
+        at += sl_round_up(sl_type_bytes(&layer->matrices[i].type), MATRIX_ALIGN);
+    return at;
+}
+
+void sl_expert_arrange(const sl_expert_layer *layer, const void *const parts[SL_MAX_EXPERT_PARTS],
+                       void *out) {
+    for (int m = 0; m < SL_EXPERT_MATRICES; m++) {
+        const sl_expert_matrix *matrix = &layer->matrices[m];
+        const uint8_t *from = (const uint8_t *)parts[matrix->part] + matrix->offset;
+        uint8_t *to = (uint8_t *)out + sl_expert_arranged_at(layer, m);
+        const sl_dims *shape = &matrix->type.shape;
+        if (matrix->form)
+            matrix->form->convert(from, shape->dims[0], shape->dims[1], to);
+        else
+            memcpy(to, from, sl_type_bytes(&matrix->type));
+    }
+}

@@ -1,0 +1,89 @@
+/* gguf_types.c - The element types of GGUF: what each takes, and what it becomes here.  A type that
+ * is not known has a size, so that the file can be read around it. */
+#include "engine/formats/gguf.h"
+#include "engine/formats/repack.h"
+#include <string.h>
+
+/* Q5_0 is Q8_0 with codes of -16 to 15: an f16 scale, the fifth bits, the nibbles. */
+static void expand_q5_0(const uint8_t *block, uint8_t *out) {
+    const uint8_t *high = block + 2, *low = block + 6;
+    memcpy(out, block, 2);
+    for (int i = 0; i < 32; i++) {
+        const int nibble = i < 16 ? low[i] & 15 : low[i - 16] >> 4;
+        out[2 + i] = (uint8_t)((nibble | ((high[i / 8] >> (i % 8)) & 1) << 4) - 16);
+    }
+}
+
+/* A form that makes panels of a type, from its own blocks or from others. */
+#define FORM_OF(NAME, TEXT, DTYPE, BLOCK_COLS, BLOCK_BYTES, BLOCK)                                 \
+    static void convert_##NAME(const void *raw, int64_t rows, int64_t cols, void *out) {           \
+        const sl_repack_source source = {.dtype = SL_DTYPE_##DTYPE,                                \
+                                         .rows = rows,                                             \
+                                         .cols = cols,                                             \
+                                         .data = raw,                                              \
+                                         .row_bytes = (size_t)cols / (BLOCK_COLS) * (BLOCK_BYTES), \
+                                         .block = (BLOCK)};                                        \
+        sl_repack_panels(&source, 0, sl_panel_layout_of(SL_DTYPE_##DTYPE, rows, cols).panels,      \
+                         out);                                                                     \
+    }                                                                                              \
+    static const sl_tensor_form form_##NAME = {TEXT, convert_##NAME};
+static const sl_repack_block q5_0 = {22, expand_q5_0};
+FORM_OF(q8_0, "Q8_0", q8, 32, 34, NULL)
+FORM_OF(q5_0, "Q5_0", q8, 32, 22, &q5_0)
+FORM_OF(q4_0, "Q4_0", q4_0, 32, 18, NULL)
+FORM_OF(q4_k, "Q4_K", q4_k, 256, 144, NULL)
+FORM_OF(q6_k, "Q6_K", q6_k, 256, 210, NULL)
+#undef FORM_OF
+
+#define PLAIN(dtype)      true, SL_DTYPE_##dtype, NULL
+#define FORM(dtype, form) true, SL_DTYPE_##dtype, &form_##form
+#define UNKNOWN           false, SL_DTYPE_f32, NULL
+static const sl_gguf_type types[] = {
+    [0] = {"F32", 1, 4, PLAIN(f32)},
+    [1] = {"F16", 1, 2, PLAIN(f16)},
+    [2] = {"Q4_0", 32, 18, FORM(q4_0, q4_0)},
+    [3] = {"Q4_1", 32, 20, UNKNOWN},
+    [6] = {"Q5_0", 32, 22, FORM(q8, q5_0)},
+    [7] = {"Q5_1", 32, 24, UNKNOWN},
+    [8] = {"Q8_0", 32, 34, FORM(q8, q8_0)},
+    [9] = {"Q8_1", 32, 36, UNKNOWN},
+    [10] = {"Q2_K", 256, 84, UNKNOWN},
+    [11] = {"Q3_K", 256, 110, UNKNOWN},
+    [12] = {"Q4_K", 256, 144, FORM(q4_k, q4_k)},
+    [13] = {"Q5_K", 256, 176, UNKNOWN},
+    [14] = {"Q6_K", 256, 210, FORM(q6_k, q6_k)},
+    [15] = {"Q8_K", 256, 292, UNKNOWN},
+    [16] = {"IQ2_XXS", 256, 66, UNKNOWN},
+    [17] = {"IQ2_XS", 256, 74, UNKNOWN},
+    [18] = {"IQ3_XXS", 256, 98, UNKNOWN},
+    [19] = {"IQ1_S", 256, 50, UNKNOWN},
+    [20] = {"IQ4_NL", 32, 18, UNKNOWN},
+    [21] = {"IQ3_S", 256, 110, UNKNOWN},
+    [22] = {"IQ2_S", 256, 82, UNKNOWN},
+    [23] = {"IQ4_XS", 256, 136, UNKNOWN},
+    [24] = {"I8", 1, 1, UNKNOWN},
+    [25] = {"I16", 1, 2, UNKNOWN},
+    [26] = {"I32", 1, 4, UNKNOWN},
+    [27] = {"I64", 1, 8, UNKNOWN},
+    [28] = {"F64", 1, 8, UNKNOWN},
+    [29] = {"IQ1_M", 256, 56, UNKNOWN},
+    [30] = {"BF16", 1, 2, PLAIN(bf16)},
+    [34] = {"TQ1_0", 256, 54, UNKNOWN},
+    [35] = {"TQ2_0", 256, 66, UNKNOWN},
+    [39] = {"MXFP4", 32, 17, UNKNOWN},
+    [40] = {"NVFP4", 64, 36, UNKNOWN},
+};
+#undef PLAIN
+#undef FORM
+#undef UNKNOWN
+
+const sl_gguf_type *sl_gguf_type_find(uint32_t id) {
+    return id < sizeof types / sizeof types[0] && types[id].name ? &types[id] : NULL;
+}
+
+const char *sl_gguf_types_known(char *text, size_t capacity) {
+    size_t length = 0;
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        if (types[i].known) length = sl_gguf_list(text, capacity, length, types[i].name);
+    return text;
+}
