@@ -1,4 +1,4 @@
-/* store.c - Slots, least recently used first out.
+/* store.c - Slots, and reads into them.
  *
  * A slot is idle (evictable, in the idle list), ready (wanted by the current request, in the ready
  * list), loading (reads in flight, in no list) or leased (in no list).  One thread at a time waits
@@ -7,13 +7,22 @@
 #include "engine/experts/store.h"
 #include "base/clock.h"
 #include "base/sizes.h"
+#include "engine/experts/policy.h"
 #include <pthread.h>
 #include <string.h>
 #include <xxhash.h>
 
 #define NONE           UINT32_MAX
 #define MAX_PART_BYTES (UINT64_C(1) << 48) /* no sum of them overflows */
-enum { DATA_ALIGNMENT = 64, SLOTS_ALIGNMENT = 4096 };
+enum {
+    DATA_ALIGNMENT = 64,
+    SLOTS_ALIGNMENT = 4096,
+    /* Reads under way of a few experts: enough to keep the disk busy, and no more, so that the
+     * first is not late because all share the disk. */
+    FEWEST_LOADING = 2,
+    MOST_LOADING = 32,
+    LEAST_LOADING_BYTES = 3 << 20
+};
 
 typedef struct {
     uint32_t previous, next; /* in the list it is in */
@@ -33,6 +42,7 @@ typedef struct {
     uint64_t serial;      /* from 1; later requests have larger ones */
     uint32_t layer, left; /* left: not yet taken */
     uint32_t waiting_first, waiting_end;
+    uint32_t window;  /* experts that are read at the same time */
     sl_error failure; /* SL_OK: none so far */
 } request;
 
@@ -49,13 +59,16 @@ struct sl_expert_store {
     uint32_t waiters;
     double wait_begin;
     uint32_t in_flight; /* reads */
-    slot_list idle;     /* least recently used first */
+    uint32_t loading;   /* slots with reads in flight */
+    slot_list idle;     /* empty ones first, then least recently used first */
     slot_list ready;
     request current;
     sl_expert_stats stats;
-    sl_read_log *log;  /* NULL: none */
+    sl_read_log *log; /* NULL: none */
+    sl_expert_policy policy;
     uint32_t *slot_of; /* [layers * experts]: slot or NONE */
     uint32_t *waiting; /* [experts]: keys of the current request without a slot */
+    bool *verified;    /* [layers * experts]: its checksums were right once */
     slot slots[];
 };
 
@@ -161,14 +174,33 @@ static void start_read(sl_expert_store *store, uint32_t s) {
             discard(store, s, &err);
         }
     }
-    rest(store, s);
+    if (self->parts_left)
+        store->loading++;
+    else
+        rest(store, s);
 }
 
-/* Gives slots to waiting experts while there are idle ones. */
+/* The idle slot that is needed last; an empty one where there is one. */
+static uint32_t choose_victim(const sl_expert_store *store) {
+    uint32_t best = store->idle.first;
+    float farthest = -1;
+    for (uint32_t s = best; s != NONE; s = store->slots[s].next) {
+        if (store->slots[s].key == NONE) return s;
+        const float distance =
+            sl_expert_policy_distance(&store->policy, store->slots[s].key, store->current.layer);
+        if (distance <= farthest) continue;
+        farthest = distance;
+        best = s;
+    }
+    return best;
+}
+
+/* Gives slots to waiting experts while there are idle ones and the disk has too little to do. */
 static void start_waiting(sl_expert_store *store) {
     request *current = &store->current;
-    while (current->waiting_first < current->waiting_end && store->idle.first != NONE) {
-        const uint32_t s = store->idle.first;
+    while (current->waiting_first < current->waiting_end && store->idle.first != NONE &&
+           store->loading < current->window) {
+        const uint32_t s = choose_victim(store);
         const uint32_t key = store->waiting[current->waiting_first++];
         slot *self = &store->slots[s];
         list_remove(store, &store->idle, s);
@@ -213,6 +245,7 @@ static void finish_read(sl_expert_store *store, const sl_read_result *result) {
             sl_round_up(from.skip + from.extent.bytes, sl_reader_alignment(store->reader));
     }
     if (self->parts_left) return;
+    store->loading--;
     log_arrival(store, self);
     if (self->wanted_by == store->current.serial)
         list_insert(store, &store->ready, s, store->ready.last);
@@ -308,8 +341,9 @@ static sl_status lend(sl_expert_store *store, uint32_t s, sl_expert_lease *out, 
     const uint64_t serial = store->current.serial;
     if (!self->checked) {
         sl_error bad = {0};
+        const bool verified = store->verified[key];
         pthread_mutex_unlock(&store->lock);
-        const sl_status status = check_contents(store, s, key, &bad);
+        const sl_status status = verified ? SL_OK : check_contents(store, s, key, &bad);
         pthread_mutex_lock(&store->lock);
         if (status != SL_OK) {
             name_expert(store, key, &bad);
@@ -317,7 +351,7 @@ static sl_status lend(sl_expert_store *store, uint32_t s, sl_expert_lease *out, 
             if (err) *err = bad;
             return status;
         }
-        self->checked = true;
+        self->checked = store->verified[key] = true;
     }
     *out = (sl_expert_lease){.expert = (int32_t)(key % store->table->experts),
                              .slot = {s},
@@ -402,8 +436,10 @@ static void abandon(sl_expert_store *store) {
     }
 }
 
-static void want(sl_expert_store *store, uint32_t key) {
+static void want(sl_expert_store *store, uint32_t expert) {
+    const uint32_t key = store->current.layer * store->table->experts + expert;
     const uint32_t s = store->slot_of[key];
+    sl_expert_policy_use(&store->policy, store->current.layer, expert);
     if (s == NONE) {
         store->stats.misses++;
         store->waiting[store->current.waiting_end++] = key;
@@ -416,6 +452,15 @@ static void want(sl_expert_store *store, uint32_t key) {
     if (!self->parts_left) list_insert(store, &store->ready, s, store->ready.last);
 }
 
+/* Half of what is missing, within limits. */
+static uint32_t window_of(const sl_expert_store *store) {
+    uint32_t window = store->current.waiting_end / 2;
+    const uint64_t least = LEAST_LOADING_BYTES / (store->stats.slot_bytes + 1) + 1;
+    if (window < least) window = least < MOST_LOADING ? (uint32_t)least : MOST_LOADING;
+    if (window < FEWEST_LOADING) window = FEWEST_LOADING;
+    return window < MOST_LOADING ? window : MOST_LOADING;
+}
+
 /* All hits are pinned before the first miss may evict. */
 static sl_status request_experts(sl_expert_source *source, sl_layer_id layer,
                                  const int32_t *experts, uint32_t count, sl_error *err) {
@@ -425,8 +470,9 @@ static sl_status request_experts(sl_expert_source *source, sl_layer_id layer,
     abandon(store);
     store->current.layer = layer.v;
     store->current.left = count;
-    for (uint32_t i = 0; i < count; i++)
-        want(store, layer.v * store->table->experts + (uint32_t)experts[i]);
+    sl_expert_policy_begin(&store->policy, layer.v);
+    for (uint32_t i = 0; i < count; i++) want(store, (uint32_t)experts[i]);
+    store->current.window = window_of(store);
     collect_finished(store);
     start_waiting(store);
     const sl_status status = store->current.failure.status;
@@ -502,7 +548,8 @@ static uint64_t largest_slot(const sl_expert_table *table, const sl_reader *read
 static uint64_t own_bytes(const sl_expert_table *table, uint64_t slot_count) {
     const uint64_t keys = (uint64_t)table->layers * table->experts;
     return sizeof(sl_expert_store) + slot_count * sizeof(slot) +
-           (keys + table->experts) * sizeof(uint32_t);
+           (keys + table->experts) * sizeof(uint32_t) +
+           sl_expert_policy_bytes(table->layers, table->experts) + keys * sizeof(bool);
 }
 
 uint64_t sl_expert_store_minimum(const sl_expert_table *table, const sl_reader *reader) {
@@ -539,6 +586,10 @@ static void init(sl_expert_store *store) {
     store->source = (sl_expert_source){request_experts, take, release};
     store->slot_of = (uint32_t *)(store->slots + count);
     store->waiting = store->slot_of + keys;
+    float *weights = (float *)(store->waiting + store->table->experts);
+    sl_expert_policy_init(&store->policy, store->table->layers, store->table->experts, weights);
+    store->verified =
+        (bool *)weights + sl_expert_policy_bytes(store->table->layers, store->table->experts);
     store->idle = store->ready = (slot_list){NONE, NONE};
     for (uint32_t key = 0; key < keys; key++) store->slot_of[key] = NONE;
     for (uint32_t s = 0; s < count; s++) {
