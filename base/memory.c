@@ -67,16 +67,6 @@ void sl_release(const sl_allocator *allocator, void *ptr, size_t bytes, size_t a
     if (ptr) (void)sl_resize(allocator, ptr, bytes, 0, align);
 }
 
-uint64_t sl_memory_available(void) {
-    FILE *file = fopen("/proc/meminfo", "re");
-    if (!file) return 0;
-    char line[128];
-    unsigned long long kilobytes = 0;
-    while (fgets(line, sizeof line, file) && sscanf(line, "MemAvailable: %llu", &kilobytes) != 1) {}
-    (void)fclose(file);
-    return kilobytes * 1024;
-}
-
 sl_status sl_no_memory(sl_error *err, const char *what, uint64_t bytes) {
     return sl_fail(err, SL_NO_MEMORY, "no memory for %s (%llu bytes)", what,
                    (unsigned long long)bytes);

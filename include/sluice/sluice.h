@@ -35,6 +35,8 @@ typedef struct {
     sl_allocator allocator;       /* default: the C library's */
     const char *compile;          /* words of inspect.h; default: "", levels and all that gains */
     int pin_threads;              /* nonzero: each thread but the caller's stays on one core */
+    sl_progress_fn *progress;     /* of loading resident weights, in bytes */
+    void *progress_ctx;
 } sl_model_options;
 
 /* path: a Hugging Face folder or a sluice pack. */

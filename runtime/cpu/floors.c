@@ -8,7 +8,6 @@
 /* A pass is short, so that some of them fall between what else the machine does, and takes the next
  * slice of the block, so that no cache holds it. */
 enum { SLICE_BYTES = 32 << 20, SLICES = 8, BLOCK_ALIGN = 4096, LEAST_PASSES = 2 * SLICES };
-static const size_t BLOCK_BYTES = (size_t)SLICES * SLICE_BYTES;
 static const uint64_t FMA_ROUNDS = 200000;
 static const double PASSES_SECONDS = 0.2;
 
@@ -16,7 +15,7 @@ typedef struct {
     const sl_kernel_set *set;
     uint8_t *block;
     uint32_t members;
-    uint64_t pass;
+    uint64_t pass, slices;
 } measuring;
 
 static _Atomic float sink; /* what the loops compute must seem to be used */
@@ -24,7 +23,7 @@ static _Atomic float sink; /* what the loops compute must seem to be used */
 /* A member's part of the slice of this pass. */
 static uint8_t *part_of(const measuring *m, uint32_t member, size_t *out_bytes) {
     *out_bytes = (size_t)SLICE_BYTES / m->members / BLOCK_ALIGN * BLOCK_ALIGN;
-    return m->block + m->pass % SLICES * SLICE_BYTES + member * *out_bytes;
+    return m->block + m->pass % m->slices * SLICE_BYTES + member * *out_bytes;
 }
 
 static void read_job(void *ctx, uint32_t member) {
@@ -72,9 +71,14 @@ static sl_status measure(uint32_t threads, measuring *m, sl_floors *out, int whi
 sl_status sl_measure_floors(uint32_t threads, sl_floors *out, sl_error *err) {
     measuring m = {.set = sl_cpu_kernel_set(NULL)};
     *out = (sl_floors){0};
-    m.block = sl_allocate(NULL, BLOCK_BYTES, BLOCK_ALIGN);
-    if (!m.block) return sl_no_memory(err, "a block to read", BLOCK_BYTES);
-    memset(m.block, 1, BLOCK_BYTES); /* pages of its own, not the one of zeros */
+    /* Under a tight memory limit fewer slices have to do. */
+    m.slices = sl_memory_available() / 2 / SLICE_BYTES;
+    if (m.slices > SLICES) m.slices = SLICES;
+    if (m.slices < 1) m.slices = 1;
+    const size_t bytes = m.slices * SLICE_BYTES;
+    m.block = sl_allocate(NULL, bytes, BLOCK_ALIGN);
+    if (!m.block) return sl_no_memory(err, "a block to read", bytes);
+    memset(m.block, 1, bytes); /* pages of its own, not the one of zeros */
     sl_status status = measure(1, &m, out, 0, err);
     if (threads == 1) {
         out->read_bytes_per_second[1] = out->read_bytes_per_second[0];
@@ -82,6 +86,6 @@ sl_status sl_measure_floors(uint32_t threads, sl_floors *out, sl_error *err) {
     } else if (status == SL_OK) {
         status = measure(threads, &m, out, 1, err);
     }
-    sl_release(NULL, m.block, BLOCK_BYTES, BLOCK_ALIGN);
+    sl_release(NULL, m.block, bytes, BLOCK_ALIGN);
     return status;
 }
