@@ -586,10 +586,10 @@ static void init(sl_expert_store *store) {
     store->source = (sl_expert_source){request_experts, take, release};
     store->slot_of = (uint32_t *)(store->slots + count);
     store->waiting = store->slot_of + keys;
-    float *weights = (float *)(store->waiting + store->table->experts);
+    char *weights = (char *)(store->waiting + store->table->experts);
     sl_expert_policy_init(&store->policy, store->table->layers, store->table->experts, weights);
-    store->verified =
-        (bool *)weights + sl_expert_policy_bytes(store->table->layers, store->table->experts);
+    weights += sl_expert_policy_bytes(store->table->layers, store->table->experts);
+    store->verified = (bool *)weights;
     store->idle = store->ready = (slot_list){NONE, NONE};
     for (uint32_t key = 0; key < keys; key++) store->slot_of[key] = NONE;
     for (uint32_t s = 0; s < count; s++) {

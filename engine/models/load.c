@@ -62,7 +62,7 @@ sl_status sl_load_tensor(sl_load *load, const sl_tensor_entry *entry, const void
     const uint64_t bytes = sl_round_up(skip + entry->at.bytes, DATA_ALIGNMENT);
     if (bytes > load->left_bytes || bytes > SIZE_MAX / 2) return SL_OK;
     unsigned char *memory = reserve(load, bytes);
-    if (!memory) return SL_OK;
+    if (!memory) return sl_no_memory(err, entry->name, bytes);
     load->left_bytes -= bytes;
     const sl_read whole = {.file = entry->at.file,
                            .offset = entry->at.offset - skip,
