@@ -1,19 +1,33 @@
 #include "base/memory.h"
 #include <assert.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+
+/* Worth a huge page of its own. */
+enum { HUGE_PAGE_BYTES = 2 << 20, LARGE_BYTES = 2 * HUGE_PAGE_BYTES };
+
+/* The whole huge pages of a large block; where the machine has none, nothing happens. */
+static void prefer_huge_pages(char *block, size_t bytes) {
+    const size_t whole = bytes / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
+    (void)madvise(block, whole, MADV_HUGEPAGE);
+}
 
 static void *libc_resize(void *ctx, void *ptr, size_t old_bytes, size_t new_bytes, size_t align) {
     (void)ctx;
+    const bool large = new_bytes >= LARGE_BYTES;
     if (new_bytes == 0) {
         free(ptr);
         return NULL;
     }
-    if (align <= _Alignof(max_align_t)) return realloc(ptr, new_bytes);
+    if (align <= _Alignof(max_align_t) && (ptr || !large)) return realloc(ptr, new_bytes);
+    if (large && align < HUGE_PAGE_BYTES) align = HUGE_PAGE_BYTES;
     void *fresh = NULL;
     if (posix_memalign(&fresh, align, new_bytes) != 0) return NULL;
+    if (large) prefer_huge_pages(fresh, new_bytes);
     if (ptr) {
         memcpy(fresh, ptr, old_bytes < new_bytes ? old_bytes : new_bytes);
         free(ptr);
@@ -51,16 +65,6 @@ void *sl_allocate(const sl_allocator *allocator, size_t bytes, size_t align) {
 
 void sl_release(const sl_allocator *allocator, void *ptr, size_t bytes, size_t align) {
     if (ptr) (void)sl_resize(allocator, ptr, bytes, 0, align);
-}
-
-uint64_t sl_memory_available(void) {
-    FILE *file = fopen("/proc/meminfo", "re");
-    if (!file) return 0;
-    char line[128];
-    unsigned long long kilobytes = 0;
-    while (fgets(line, sizeof line, file) && sscanf(line, "MemAvailable: %llu", &kilobytes) != 1) {}
-    (void)fclose(file);
-    return kilobytes * 1024;
 }
 
 sl_status sl_no_memory(sl_error *err, const char *what, uint64_t bytes) {

@@ -20,7 +20,8 @@ void sl_release(const sl_allocator *allocator, void *ptr, size_t bytes, size_t a
 /* Fails with SL_NO_MEMORY and a message naming what; for `if (!p) return sl_no_memory(...)`. */
 SL_CHECKED sl_status sl_no_memory(sl_error *err, const char *what, uint64_t bytes);
 
-/* What the machine can still give without swapping, in bytes; 0 when it does not say. */
+/* What the machine can still give without swapping, within the limits of the process's control
+ * groups, in bytes; 0 when it does not say. */
 uint64_t sl_memory_available(void);
 
 /* Guard of code that must not allocate: between forbid and allow, an allocation by the same thread

@@ -52,6 +52,24 @@ static void test_allocate_and_resize(void **unused) {
     assert_int_equal(m.held_bytes, 0);
 }
 
+/* Large blocks begin on a huge page, and keep what they hold when they grow or shrink. */
+static void test_large_blocks(void **unused) {
+    (void)unused;
+    const size_t huge = 2 << 20, large = 5 * huge + 12345;
+    unsigned char *block = sl_allocate(NULL, large, 8);
+    assert_non_null(block);
+    assert_int_equal((uintptr_t)block % huge, 0);
+    assert_true(all_zero(block, large));
+    for (size_t i = 0; i < large; i += 4096) block[i] = (unsigned char)(i >> 12);
+    block = sl_resize(NULL, block, large, 2 * large, 8);
+    assert_non_null(block);
+    block = sl_resize(NULL, block, 2 * large, large / 2, 64);
+    assert_non_null(block);
+    for (size_t i = 0; i < large / 2; i += 4096)
+        assert_int_equal(block[i], (unsigned char)(i >> 12));
+    sl_release(NULL, block, large / 2, 64);
+}
+
 static void test_default_allocator(void **unused) {
     (void)unused;
     const sl_allocator none = {0};
@@ -157,6 +175,7 @@ static void test_arena_out_of_memory(void **unused) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_allocate_and_resize),
+        cmocka_unit_test(test_large_blocks),
         cmocka_unit_test(test_default_allocator),
         cmocka_unit_test(test_arena_alignment),
         cmocka_unit_test(test_arena_grows_and_releases_everything),

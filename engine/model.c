@@ -5,7 +5,11 @@
 #include "runtime/cpu/cpu.h"
 #include <string.h>
 
-enum { DEFAULT_CONTEXT = 4096 };
+enum {
+    DEFAULT_CONTEXT = 4096,
+    LOADING_DEPTH = 8,
+    SPARED_BYTES = 128 << 20 /* for everything that is neither experts nor weights */
+};
 
 const char *sl_version(void) {
     return SL_VERSION;
@@ -37,19 +41,20 @@ static sl_status load_config(sl_model *model, const sl_architecture **architectu
                                  err);
 }
 
-static sl_status open_reader(sl_model *model, const sl_model_options *options, sl_error *err) {
+static sl_status open_reader(sl_model *model, const sl_model_options *options, uint32_t depth,
+                             sl_reader **out, sl_error *err) {
     const uint32_t count = sl_source_file_count(model->source);
     const char **paths = SL_ARENA_NEW_ARRAY(&model->arena, const char *, count);
     if (!paths) return sl_no_memory(err, "file names", count);
     for (uint32_t i = 0; i < count; i++) paths[i] = sl_source_file_path(model->source, i);
-    sl_reader_options how = {.kind = SL_READER_AUTO};
+    sl_reader_options how = {.kind = SL_READER_AUTO, .depth = depth};
     if (options->reader && strcmp(options->reader, "io_uring") == 0)
         how.kind = SL_READER_URING;
     else if (options->reader && strcmp(options->reader, "threads") == 0)
         how.kind = SL_READER_THREADS;
     else if (options->reader)
         return sl_fail(err, SL_INVALID, "reader '%s': io_uring or threads", options->reader);
-    return sl_reader_open(paths, count, &how, &model->allocator, &model->reader, err);
+    return sl_reader_open(paths, count, &how, &model->allocator, out, err);
 }
 
 /* All experts, or half of the memory that is free when they would take more than that. */
@@ -65,7 +70,7 @@ static sl_status open_store(sl_model *model, const sl_model_options *options, sl
     uint64_t budget = options->expert_budget_bytes;
     if (!(share >= 0 && share <= 1))
         return sl_fail(err, SL_INVALID, "a budget of %g %%: 0 to 100 wanted", share * 100);
-    SL_TRY(open_reader(model, options, err));
+    SL_TRY(open_reader(model, options, 0, &model->reader, err));
     if (share > 0 && share < 1)
         budget = (uint64_t)((double)model->experts.memory_bytes * share);
     else if (share == 0 && budget == 0)
@@ -128,6 +133,35 @@ static sl_status open_steps(sl_model *model, const sl_model_options *options,
     return sl_steps_create(&how, &model->steps, err);
 }
 
+/* Resident weights are read where memory beside the experts' allows it, else mapped. */
+static void allow_loading(sl_model *model, const sl_model_options *options, sl_reader *reader) {
+    const uint64_t available = sl_memory_available();
+    const uint64_t taken = sl_expert_store_stats(model->store).used_bytes + SPARED_BYTES;
+    uint64_t tensors = 0;
+    for (uint32_t i = 0; i < sl_source_tensor_count(model->source); i++)
+        tensors += sl_source_tensor(model->source, i)->at.bytes;
+    if (!sl_source_expert_blocks(model->source, 0)) tensors -= model->experts.total_bytes;
+    model->weights.load = (sl_load){.source = model->source,
+                                    .reader = reader,
+                                    .allocator = &model->allocator,
+                                    .left_bytes = available > taken ? available - taken : 0,
+                                    .progress = options->progress,
+                                    .progress_ctx = options->progress_ctx,
+                                    .total_bytes = tensors};
+}
+
+/* Compiling the first step asks for every weight. */
+static sl_status load_and_open_steps(sl_model *model, const sl_model_options *options,
+                                     const sl_architecture *architecture, sl_error *err) {
+    sl_reader *reader = NULL;
+    SL_TRY(open_reader(model, options, LOADING_DEPTH, &reader, err));
+    allow_loading(model, options, reader);
+    const sl_status status = open_steps(model, options, architecture, err);
+    model->weights.load.reader = NULL;
+    sl_reader_close(reader);
+    return status;
+}
+
 static sl_status open_parts(sl_model *model, const char *path, const sl_model_options *options,
                             sl_error *err) {
     const sl_architecture *architecture = NULL;
@@ -136,7 +170,7 @@ static sl_status open_parts(sl_model *model, const char *path, const sl_model_op
     SL_TRY(load_config(model, &architecture, err));
     SL_TRY(open_store(model, options, err));
     SL_TRY(open_device(model, options, err));
-    SL_TRY(open_steps(model, options, architecture, err));
+    SL_TRY(load_and_open_steps(model, options, architecture, err));
     return sl_model_text_load(model, err);
 }
 
@@ -213,7 +247,7 @@ sl_model_info sl_model_describe(const sl_model *model) {
         .max_context_tokens = c->context,
         .threads = cpu.threads,
         .parameters = count_parameters(model),
-        .resident_bytes = model->weights.mapped_bytes + model->weights.converted_bytes,
+        .resident_bytes = model->weights.matrix_bytes + model->weights.converted_bytes,
         .expert_bytes = model->experts.total_bytes,
         .expert_count = (uint64_t)c->layers * c->experts,
         .state_bytes = sl_steps_describe(model->steps).state_bytes,

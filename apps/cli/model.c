@@ -73,6 +73,7 @@ bool cli_open_model(const cli_options *options, uint32_t context, sl_model **out
         .compile = cli_compile_words(options, words),
         .pin_threads = options->pin,
         .kv = options->kv,
+        .progress = cli_progress,
     };
     if (options->budget && !read_budget(options->budget, &how)) {
         (void)cli_fail_text(
@@ -81,7 +82,9 @@ bool cli_open_model(const cli_options *options, uint32_t context, sl_model **out
         return false;
     }
     sl_error err;
-    if (sl_model_open(cli_model_path(options), &how, out, &err) == SL_OK) return true;
+    const sl_status status = sl_model_open(cli_model_path(options), &how, out, &err);
+    cli_progress_end();
+    if (status == SL_OK) return true;
     (void)cli_fail(&err);
     return false;
 }

@@ -1,4 +1,4 @@
-/* store.c - Slots, least recently used first out.
+/* store.c - Slots, and reads into them.
  *
  * A slot is idle (evictable, in the idle list), ready (wanted by the current request, in the ready
  * list), loading (reads in flight, in no list) or leased (in no list).  What a slot holds lies in a
@@ -10,13 +10,22 @@
 #include "base/clock.h"
 #include "base/sizes.h"
 #include "engine/experts/arrange.h"
+#include "engine/experts/policy.h"
 #include <pthread.h>
 #include <string.h>
 #include <xxhash.h>
 
 #define NONE           UINT32_MAX
 #define MAX_PART_BYTES (UINT64_C(1) << 48) /* no sum of them overflows */
-enum { DATA_ALIGNMENT = 64, SLOTS_ALIGNMENT = 4096 };
+enum {
+    DATA_ALIGNMENT = 64,
+    SLOTS_ALIGNMENT = 4096,
+    /* Reads under way of a few experts: enough to keep the disk busy, and no more, so that the
+     * first is not late because all share the disk. */
+    FEWEST_LOADING = 2,
+    MOST_LOADING = 32,
+    LEAST_LOADING_BYTES = 3 << 20
+};
 
 typedef struct {
     uint32_t previous, next; /* in the list it is in */
@@ -38,6 +47,7 @@ typedef struct {
     uint64_t serial;      /* from 1; later requests have larger ones */
     uint32_t layer, left; /* left: not yet taken */
     uint32_t waiting_first, waiting_end;
+    uint32_t window;  /* experts that are read at the same time */
     sl_error failure; /* SL_OK: none so far */
 } request;
 
@@ -54,15 +64,18 @@ struct sl_expert_store {
     uint32_t waiters;
     double wait_begin;
     uint32_t in_flight; /* reads */
-    slot_list idle;     /* least recently used first */
+    uint32_t loading;   /* slots with reads in flight */
+    slot_list idle;     /* empty ones first, then least recently used first */
     slot_list ready;
     request current;
     uint32_t spares; /* frames beyond the slots', in spare[0 .. spares) */
     uint32_t *spare;
     sl_expert_stats stats;
-    sl_read_log *log;  /* NULL: none */
+    sl_read_log *log; /* NULL: none */
+    sl_expert_policy policy;
     uint32_t *slot_of; /* [layers * experts]: slot or NONE */
     uint32_t *waiting; /* [experts]: keys of the current request without a slot */
+    bool *verified;    /* [layers * experts]: its checksums were right once */
     slot slots[];
 };
 
@@ -172,14 +185,33 @@ static void start_read(sl_expert_store *store, uint32_t s) {
             discard(store, s, &err);
         }
     }
-    rest(store, s);
+    if (self->parts_left)
+        store->loading++;
+    else
+        rest(store, s);
 }
 
-/* Gives slots to waiting experts while there are idle ones. */
+/* The idle slot that is needed last; an empty one where there is one. */
+static uint32_t choose_victim(const sl_expert_store *store) {
+    uint32_t best = store->idle.first;
+    float farthest = -1;
+    for (uint32_t s = best; s != NONE; s = store->slots[s].next) {
+        if (store->slots[s].key == NONE) return s;
+        const float distance =
+            sl_expert_policy_distance(&store->policy, store->slots[s].key, store->current.layer);
+        if (distance <= farthest) continue;
+        farthest = distance;
+        best = s;
+    }
+    return best;
+}
+
+/* Gives slots to waiting experts while there are idle ones and the disk has too little to do. */
 static void start_waiting(sl_expert_store *store) {
     request *current = &store->current;
-    while (current->waiting_first < current->waiting_end && store->idle.first != NONE) {
-        const uint32_t s = store->idle.first;
+    while (current->waiting_first < current->waiting_end && store->idle.first != NONE &&
+           store->loading < current->window) {
+        const uint32_t s = choose_victim(store);
         const uint32_t key = store->waiting[current->waiting_first++];
         slot *self = &store->slots[s];
         list_remove(store, &store->idle, s);
@@ -227,6 +259,7 @@ static void finish_read(sl_expert_store *store, const sl_read_result *result) {
             sl_round_up(from.skip + from.extent.bytes, sl_reader_alignment(store->reader));
     }
     if (self->parts_left) return;
+    store->loading--;
     log_arrival(store, self);
     if (self->wanted_by == store->current.serial)
         list_insert(store, &store->ready, s, store->ready.last);
@@ -338,13 +371,15 @@ static sl_status prepare(sl_expert_store *store, uint32_t s, uint32_t key, sl_er
         pthread_cond_wait(&store->changed, &store->lock);
     if (self->checked) return SL_OK;
     self->preparing = true;
+    const bool verified = store->verified[key];
     const uint32_t frame = arranges ? store->spare[--store->spares] : self->frame;
     pthread_mutex_unlock(&store->lock);
-    const sl_status status = check_contents(store, s, key, err);
+    const sl_status status = verified ? SL_OK : check_contents(store, s, key, err);
     if (status == SL_OK && arranges) arrange(store, s, key, frame);
     pthread_mutex_lock(&store->lock);
     self->preparing = false;
     self->checked = status == SL_OK;
+    store->verified[key] |= self->checked;
     if (arranges) store->spare[store->spares++] = self->checked ? self->frame : frame;
     if (self->checked) self->frame = frame;
     if (store->waiters || arranges) pthread_cond_broadcast(&store->changed);
@@ -449,8 +484,10 @@ static void abandon(sl_expert_store *store) {
     }
 }
 
-static void want(sl_expert_store *store, uint32_t key) {
+static void want(sl_expert_store *store, uint32_t expert) {
+    const uint32_t key = store->current.layer * store->table->experts + expert;
     const uint32_t s = store->slot_of[key];
+    sl_expert_policy_use(&store->policy, store->current.layer, expert);
     if (s == NONE) {
         store->stats.misses++;
         store->waiting[store->current.waiting_end++] = key;
@@ -463,6 +500,15 @@ static void want(sl_expert_store *store, uint32_t key) {
     if (!self->parts_left) list_insert(store, &store->ready, s, store->ready.last);
 }
 
+/* Half of what is missing, within limits. */
+static uint32_t window_of(const sl_expert_store *store) {
+    uint32_t window = store->current.waiting_end / 2;
+    const uint64_t least = LEAST_LOADING_BYTES / (store->stats.slot_bytes + 1) + 1;
+    if (window < least) window = least < MOST_LOADING ? (uint32_t)least : MOST_LOADING;
+    if (window < FEWEST_LOADING) window = FEWEST_LOADING;
+    return window < MOST_LOADING ? window : MOST_LOADING;
+}
+
 /* All hits are pinned before the first miss may evict. */
 static sl_status request_experts(sl_expert_source *source, sl_layer_id layer,
                                  const int32_t *experts, uint32_t count, sl_error *err) {
@@ -472,8 +518,9 @@ static sl_status request_experts(sl_expert_source *source, sl_layer_id layer,
     abandon(store);
     store->current.layer = layer.v;
     store->current.left = count;
-    for (uint32_t i = 0; i < count; i++)
-        want(store, layer.v * store->table->experts + (uint32_t)experts[i]);
+    sl_expert_policy_begin(&store->policy, layer.v);
+    for (uint32_t i = 0; i < count; i++) want(store, (uint32_t)experts[i]);
+    store->current.window = window_of(store);
     collect_finished(store);
     start_waiting(store);
     const sl_status status = store->current.failure.status;
@@ -561,7 +608,8 @@ static uint32_t spare_frames(const sl_expert_table *table) {
 static uint64_t own_bytes(const sl_expert_table *table, uint64_t slot_count) {
     const uint64_t keys = (uint64_t)table->layers * table->experts;
     return sizeof(sl_expert_store) + slot_count * sizeof(slot) +
-           (keys + table->experts + spare_frames(table)) * sizeof(uint32_t);
+           (keys + table->experts + spare_frames(table)) * sizeof(uint32_t) +
+           sl_expert_policy_bytes(table->layers, table->experts) + keys * sizeof(bool);
 }
 
 uint64_t sl_expert_store_minimum(const sl_expert_table *table, const sl_reader *reader) {
@@ -603,6 +651,10 @@ static void init(sl_expert_store *store) {
     store->slot_of = (uint32_t *)(store->slots + count);
     store->waiting = store->slot_of + keys;
     store->spare = store->waiting + store->table->experts;
+    char *weights = (char *)(store->spare + spare_frames(store->table));
+    sl_expert_policy_init(&store->policy, store->table->layers, store->table->experts, weights);
+    weights += sl_expert_policy_bytes(store->table->layers, store->table->experts);
+    store->verified = (bool *)weights;
     store->idle = store->ready = (slot_list){NONE, NONE};
     for (uint32_t key = 0; key < keys; key++) store->slot_of[key] = NONE;
     for (uint32_t s = 0; s < count; s++) {

@@ -1,8 +1,9 @@
 /* store.h - Expert weights in memory under a byte budget.
  *
  * The store owns slots, each large enough for any expert (its parts as read, alignment included).
- * Least recently used experts make room.  Reads are asynchronous; when every expert fits, nothing
- * is ever read twice.  The budget covers slots and everything else the store allocates. */
+ * The expert that is needed last makes room (policy.h).  Reads are asynchronous; when every expert
+ * fits, nothing is ever read twice.  An expert's checksums are checked when it is read for the
+ * first time.  The budget covers slots and everything else the store allocates. */
 #ifndef SL_ENGINE_EXPERTS_STORE_H
 #define SL_ENGINE_EXPERTS_STORE_H
 #include "engine/experts/table.h"

@@ -4,6 +4,7 @@
 
 #include <cmocka.h>
 
+#include "engine/experts/policy.h"
 #include "engine/experts/store.h"
 #include "io/simulated.h"
 #include <pthread.h>
@@ -236,21 +237,32 @@ static void test_contents_of_every_layout(void **unused) {
     }
 }
 
-/* The cache as a list of who is in it, when it was last used and whether it may go. */
+/* The cache as a list of who is in it, when it was last used and whether it may go.  Experts are
+ * small here: all that are missing are read at the same time. */
 typedef struct {
-    uint32_t capacity, count;
+    sl_expert_policy policy;
+    float memory[KEYS + LAYERS];
+    uint32_t capacity, count, layer;
     uint64_t now, hits, misses;
     bool in[KEYS], pinned[KEYS];
     uint64_t used[KEYS];
     uint32_t waiting[EXPERTS], waiting_count;
 } model;
 
+/* Needed later than another, or as late and used longer ago. */
+static bool goes_before(const model *m, uint32_t key, uint32_t other) {
+    const float distance = sl_expert_policy_distance(&m->policy, key, m->layer);
+    const float other_distance = sl_expert_policy_distance(&m->policy, other, m->layer);
+    return distance > other_distance ||
+           (distance == other_distance && m->used[key] < m->used[other]);
+}
+
 static void model_admit(model *m) {
     uint32_t admitted = 0;
     while (admitted < m->waiting_count) {
         uint32_t victim = KEYS;
         for (uint32_t k = 0; k < KEYS && m->count == m->capacity; k++)
-            if (m->in[k] && !m->pinned[k] && (victim == KEYS || m->used[k] < m->used[victim]))
+            if (m->in[k] && !m->pinned[k] && (victim == KEYS || goes_before(m, k, victim)))
                 victim = k;
         if (m->count == m->capacity && victim == KEYS) break;
         if (victim < KEYS) {
@@ -266,8 +278,11 @@ static void model_admit(model *m) {
 }
 
 static void model_request(model *m, uint32_t layer, const int32_t *experts, uint32_t count) {
+    m->layer = layer;
+    sl_expert_policy_begin(&m->policy, layer);
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t key = layer * EXPERTS + (uint32_t)experts[i];
+        sl_expert_policy_use(&m->policy, layer, (uint32_t)experts[i]);
         if (m->in[key]) {
             m->hits++;
             m->pinned[key] = true;
@@ -291,6 +306,7 @@ static void check_against_model(uint64_t seed, uint32_t slots, uint32_t most) {
         true);
     open_store_of(w, slots);
     model m = {.capacity = slots};
+    sl_expert_policy_init(&m.policy, LAYERS, EXPERTS, m.memory);
     for (int round = 0; round < 300; round++) {
         int32_t experts[EXPERTS], order[EXPERTS];
         const uint32_t layer = draw(LAYERS), count = draw_experts(most, experts);
@@ -510,6 +526,24 @@ static void test_corrupted_checksum(void **unused) {
     assert_int_equal(request(w, 1, experts, 1, NULL), SL_OK);
     use_all(w, 1, 1, order);
     assert_int_equal(sl_expert_store_stats(w->store).misses, 2);
+    free_world(w);
+}
+
+/* What was right once is not checked again when it comes back from the disk. */
+static void test_checksums_are_checked_once(void **unused) {
+    (void)unused;
+    world *w = make_world((sl_simulated_options){.seed = 2}, true);
+    open_store_of(w, USED);
+    const int32_t first[] = {9}, others[] = {10, 11, 12, 13};
+    int32_t order[USED];
+    assert_int_equal(request(w, 1, first, 1, NULL), SL_OK);
+    use_all(w, 1, 1, order);
+    assert_int_equal(request(w, 1, others, USED, NULL), SL_OK);
+    use_all(w, 1, USED, order);
+    w->checksums[1][9 * 2] ^= 1;
+    assert_int_equal(request(w, 1, first, 1, NULL), SL_OK);
+    use_all(w, 1, 1, order);
+    assert_int_equal(sl_expert_store_stats(w->store).misses, USED + 2);
     free_world(w);
 }
 
@@ -741,6 +775,7 @@ int main(void) {
         cmocka_unit_test(test_errors_with_several_threads),
         cmocka_unit_test(test_part_beyond_the_file),
         cmocka_unit_test(test_corrupted_checksum),
+        cmocka_unit_test(test_checksums_are_checked_once),
         cmocka_unit_test(test_abandoned_requests),
         cmocka_unit_test(test_refused_requests),
         cmocka_unit_test(test_budget),

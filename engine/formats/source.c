@@ -189,11 +189,10 @@ const char *sl_source_skipped(const sl_source *source, const char *name) {
                                        : NULL;
 }
 
-static sl_status check_bytes(const sl_source *source, const sl_tensor_entry *entry,
-                             const uint8_t *data, sl_error *err) {
+sl_status sl_source_check(const sl_source *source, const sl_tensor_entry *entry, const void *bytes,
+                          sl_error *err) {
     if (entry->checksum == 0) return SL_OK;
-    sl_file_read_ahead(data, entry->at.bytes);
-    const uint64_t found = XXH3_64bits(data, entry->at.bytes);
+    const uint64_t found = XXH3_64bits(bytes, entry->at.bytes);
     if (found == entry->checksum) return SL_OK;
     return sl_fail(err, SL_FORMAT,
                    "%s: tensor '%s' is damaged: checksum %016llx found, %016llx wanted",
@@ -227,7 +226,8 @@ sl_status sl_source_map(sl_source *source, const sl_tensor_entry *entry, const v
     if (!*mapped) {
         const uint8_t *data = source->files[own->at.file].map.data + own->at.offset;
         const uint32_t align = sl_dtype_infos[own->type.dtype].bytes;
-        SL_TRY(check_bytes(source, own, data, err));
+        if (own->checksum) sl_file_read_ahead(data, own->at.bytes);
+        SL_TRY(sl_source_check(source, own, data, err));
         if (own->form) {
             SL_TRY(convert(source, own, data, mapped, err));
             *out = *mapped;

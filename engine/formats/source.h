@@ -63,6 +63,10 @@ const char *sl_source_skipped(const sl_source *source, const char *name);
 SL_CHECKED sl_status sl_source_map(sl_source *source, const sl_tensor_entry *entry,
                                    const void **out, sl_error *err);
 
+/* Fails when bytes that were read for a tensor do not match its checksum. */
+SL_CHECKED sl_status sl_source_check(const sl_source *source, const sl_tensor_entry *entry,
+                                     const void *bytes, sl_error *err);
+
 /* NULL unless the source is a pack with experts for that layer. */
 const sl_expert_blocks *sl_source_expert_blocks(const sl_source *source, uint32_t layer);
 

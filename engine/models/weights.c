@@ -14,6 +14,7 @@ void sl_weights_imagine(sl_weights *weights, const sl_allocator *allocator) {
 }
 
 void sl_weights_deinit(sl_weights *weights) {
+    sl_load_deinit(&weights->load);
     sl_arena_deinit(&weights->arena);
 }
 
@@ -91,14 +92,16 @@ sl_status sl_weights_get(sl_weights *weights, const char *name, sl_weight_kind k
     if (!entry) return sl_model_tensor_missing(weights->source, name, err);
     SL_TRY(check(entry, kind, shape, err));
     sl_weight weight = {.name = name, .type = {entry->type.dtype, *shape}};
-    SL_TRY(sl_source_map(weights->source, entry, &weight.data, err));
+    if (kind == SL_WEIGHT_MATRIX && weights->load.reader && !entry->form)
+        SL_TRY(sl_load_tensor(&weights->load, entry, &weight.data, err));
+    if (!weight.data) SL_TRY(sl_source_map(weights->source, entry, &weight.data, err));
     if (kind == SL_WEIGHT_VECTOR) {
         SL_TRY(convert(weights, entry, weight.data, &weight.data, err));
         weight.type.dtype = SL_DTYPE_f32;
     } else if (entry->form) {
         weights->converted_bytes += sl_type_bytes(&entry->type);
     } else {
-        weights->mapped_bytes += entry->at.bytes;
+        weights->matrix_bytes += entry->at.bytes;
     }
     return append(weights, weight, out, err);
 }

@@ -1,7 +1,8 @@
-/* weights.h - Resident weights by name: found in the source, checked, mapped or converted once. */
+/* weights.h - Resident weights by name: found in the source, checked, read, mapped or converted
+ * once. */
 #ifndef SL_ENGINE_MODELS_WEIGHTS_H
 #define SL_ENGINE_MODELS_WEIGHTS_H
-#include "engine/formats/source.h"
+#include "engine/models/load.h"
 
 typedef struct {
     const char *name; /* canonical: without the prefixes that exporters add */
@@ -14,7 +15,8 @@ typedef struct {
     sl_arena arena;
     sl_weight *items;
     uint32_t count, capacity;
-    uint64_t mapped_bytes, converted_bytes;
+    sl_load load; /* without a reader matrices are mapped */
+    uint64_t matrix_bytes, converted_bytes;
     bool imagined;
 } sl_weights;
 
@@ -24,7 +26,7 @@ void sl_weights_init(sl_weights *weights, sl_source *source, const sl_allocator 
 void sl_weights_imagine(sl_weights *weights, const sl_allocator *allocator);
 void sl_weights_deinit(sl_weights *weights);
 
-/* SL_WEIGHT_MATRIX: mapped as it is, any float or panel type.  SL_WEIGHT_VECTOR: small, converted
+/* SL_WEIGHT_MATRIX: as it is, any float or panel type.  SL_WEIGHT_VECTOR: small, converted
  * to f32; dims of size one are dropped when compared (conv taps are [C,1,W] on disk). */
 typedef enum { SL_WEIGHT_MATRIX, SL_WEIGHT_VECTOR } sl_weight_kind;
 

@@ -36,6 +36,8 @@ typedef struct {
     const char *compile;          /* words of inspect.h; default: "", levels and all that gains */
     int pin_threads;              /* nonzero: each thread but the caller's stays on one core */
     const char *kv;               /* cached keys and values: "f16", "f32" or "auto" (default) */
+    sl_progress_fn *progress;     /* of loading resident weights, in bytes */
+    void *progress_ctx;
 } sl_model_options;
 
 /* path: a Hugging Face folder, a sluice pack or a GGUF file. */

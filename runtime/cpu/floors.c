@@ -6,7 +6,7 @@
  * the cores the passes had is reported beside the rates.  Passes on one thread and on all
  * alternate, so that what disturbs one kind disturbs the other. */
 #include "base/clock.h"
-#include "base/limits.h"
+#include "base/memory.h"
 #include "base/team.h"
 #include "runtime/cpu/kernel.h"
 #include "sluice/inspect.h"
@@ -124,7 +124,7 @@ static void measure(sl_team *const teams[2], measuring *m, sl_floors *out) {
 
 /* Pages of its own, huge ones where they are given. */
 static sl_status make_block(measuring *m, sl_error *err) {
-    const uint64_t quarter = sl_memory_left() / 4;
+    const uint64_t quarter = sl_memory_available() / 4;
     m->block_bytes = quarter > MOST_BYTES ? MOST_BYTES : quarter;
     if (m->block_bytes < LEAST_BYTES) m->block_bytes = LEAST_BYTES;
     m->block_bytes += HUGE_PAGE;

@@ -1,0 +1,111 @@
+/* available.c - How much memory is left: the machine's, and that of the control groups that the
+ * process is in.  A group's page cache counts as free: the kernel drops it first. */
+#include "base/memory.h"
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_PATH_BYTES = 4096, MAX_LINE_BYTES = 256 };
+
+/* Where a version of control groups keeps its numbers. */
+typedef struct {
+    const char *controllers; /* in /proc/self/cgroup */
+    const char *root, *limit, *usage;
+    const char *cache[2]; /* in memory.stat */
+} group_version;
+static const group_version versions[] = {
+    {"memory",
+     "/sys/fs/cgroup/memory",
+     "memory.limit_in_bytes",
+     "memory.usage_in_bytes",
+     {"total_inactive_file", "total_active_file"}},
+    {"", "/sys/fs/cgroup", "memory.max", "memory.current", {"inactive_file", "active_file"}}};
+
+static FILE *open_in(const char *folder, const char *name) {
+    char path[MAX_PATH_BYTES];
+    const int length = snprintf(path, sizeof path, "%s/%s", folder, name);
+    return length > 0 && (size_t)length < sizeof path ? fopen(path, "re") : NULL;
+}
+
+/* False when there is no such file, or a word in it ("max"). */
+static bool read_number(const char *folder, const char *name, uint64_t *out) {
+    FILE *file = open_in(folder, name);
+    if (!file) return false;
+    unsigned long long value = 0;
+    const bool found = fscanf(file, "%20llu", &value) == 1;
+    (void)fclose(file);
+    *out = value;
+    return found;
+}
+
+static uint64_t read_cache(const char *folder, const group_version *version) {
+    FILE *file = open_in(folder, "memory.stat");
+    char line[MAX_LINE_BYTES], name[MAX_LINE_BYTES];
+    unsigned long long value = 0;
+    uint64_t cache = 0;
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "%255s %20llu", name, &value) == 2 &&
+            (strcmp(name, version->cache[0]) == 0 || strcmp(name, version->cache[1]) == 0))
+            cache += value;
+    if (file) (void)fclose(file);
+    return cache;
+}
+
+/* What a group has left, or most when that is less. */
+static uint64_t left_in(const char *folder, const group_version *version, uint64_t most) {
+    uint64_t limit = 0, usage = 0;
+    if (!read_number(folder, version->limit, &limit) ||
+        !read_number(folder, version->usage, &usage))
+        return most;
+    const uint64_t cache = read_cache(folder, version);
+    const uint64_t held = usage > cache ? usage - cache : 0;
+    const uint64_t left = limit > held ? limit - held : 0;
+    return left < most ? left : most;
+}
+
+/* The group and all above it: each may have a limit.  In a container the path may be one of the
+ * world outside, and then only the root is there. */
+static uint64_t left_in_groups(const char *group, const group_version *version, uint64_t most) {
+    char folder[MAX_PATH_BYTES];
+    const size_t root = strlen(version->root);
+    const int length = snprintf(folder, sizeof folder, "%s%s", version->root, group);
+    if (length < 0 || (size_t)length >= sizeof folder) return most;
+    for (;;) {
+        most = left_in(folder, version, most);
+        char *slash = strrchr(folder, '/');
+        if (!slash || (size_t)(slash - folder) < root) return most;
+        *slash = 0;
+    }
+}
+
+/* Lines of "number:controllers:path". */
+static uint64_t within_groups(uint64_t most) {
+    FILE *file = fopen("/proc/self/cgroup", "re");
+    char line[MAX_PATH_BYTES];
+    while (file && fgets(line, sizeof line, file)) {
+        line[strcspn(line, "\n")] = 0;
+        char *controllers = strchr(line, ':');
+        char *group = controllers ? strchr(controllers + 1, ':') : NULL;
+        if (!group) continue;
+        *group++ = 0;
+        controllers++;
+        if (strcmp(controllers, versions[0].controllers) == 0)
+            most = left_in_groups(group, &versions[0], most);
+        if (strcmp(controllers, versions[1].controllers) == 0)
+            most = left_in_groups(group, &versions[1], most);
+    }
+    if (file) (void)fclose(file);
+    return most;
+}
+
+uint64_t sl_memory_available(void) {
+    FILE *file = fopen("/proc/meminfo", "re");
+    if (!file) return 0;
+    char line[MAX_LINE_BYTES];
+    unsigned long long kilobytes = 0;
+    while (fgets(line, sizeof line, file) &&
+           sscanf(line, "MemAvailable: %20llu", &kilobytes) != 1) {}
+    (void)fclose(file);
+    return within_groups(kilobytes * 1024);
+}
