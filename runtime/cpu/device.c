@@ -2,9 +2,11 @@
 #include "base/sizes.h"
 #include "runtime/cpu/cpu.h"
 #include "runtime/cpu/executable.h"
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { CACHE_LINE = SL_CPU_CACHE_LINE, CHUNKS_PER_MEMBER = 4 };
+enum { CACHE_LINE = SL_CPU_CACHE_LINE };
 
 static void release(const sl_cpu_device *device, const sl_cpu_block *block) {
     sl_release(device->allocator, block->data, block->bytes, block->alignment);
@@ -55,24 +57,82 @@ static sl_status make_task(sl_executable *exe, const sl_step *step, sl_cpu_task 
     if (!args) return sl_no_memory(err, "kernel arguments", sl_op_info_of(step->op)->args_bytes);
     fill_types(step, args);
     const sl_split split = kernel->split(args);
-    const int64_t members = sl_team_size(exe->device->team);
-    int64_t chunk = (split.items + members * CHUNKS_PER_MEMBER - 1) / (members * CHUNKS_PER_MEMBER);
-    if (chunk < split.grain) chunk = split.grain;
     *out =
-        (sl_cpu_task){.kernel = kernel, .args = args, .items = split.items, .chunk_items = chunk};
+        (sl_cpu_task){.kernel = kernel, .args = args, .items = split.items, .grain = split.grain};
     if (split.scratch_bytes > *scratch) *scratch = split.scratch_bytes;
     return SL_OK;
 }
 
-/* Below so many chunks' worth of work, meeting costs more than sharing gains.  ThreadSanitizer is
- * to see all levels of several steps. */
+/* ---- cutting ---- */
+
+/* With less than so many grains, meeting costs more than sharing gains.  ThreadSanitizer is to see
+ * all levels of several steps. */
 #ifdef SL_CPU_ANNOUNCES
-static const double least_shared_work = 0;
+static const double least_shared_grains = 0;
 #else
-static const double least_shared_work = 2;
+static const double least_shared_grains = 2;
 #endif
 
-/* Cuts the steps into phases: a level with work to share, or a run of levels without. */
+/* A chunk takes this part of what is left of its task for each member: large ones first, since each
+ * starts anew in memory; small ones last, so that all members end together. */
+enum { CHUNKS_LEFT = 2 };
+
+static int64_t chunk_items(const sl_executable *exe, const sl_cpu_task *t, int64_t left) {
+    const int64_t parts = CHUNKS_LEFT * (int64_t)sl_team_size(exe->device->team);
+    const int64_t items = (left + parts - 1) / parts;
+    return items < t->grain ? (t->grain < left ? t->grain : left) : items;
+}
+
+/* What a step costs next to others: the bytes it moves.  Experts are not among them, and are more
+ * than anything else. */
+static double cost_of(const sl_step *step) {
+    double bytes = 1;
+    for (uint32_t i = 0; i < step->read_count; i++)
+        bytes += (double)step->reads[i].bytes * step->reads[i].count;
+    return sl_op_info_of(step->op)->traits & SL_OP_STREAMS ? HUGE_VAL : bytes;
+}
+
+/* The larger first; of one size in order. */
+static int by_cost(const void *a, const void *b) {
+    const sl_cpu_chunk *x = a, *y = b;
+    if (x->cost != y->cost) return x->cost < y->cost ? 1 : -1;
+    if (x->task != y->task) return x->task < y->task ? -1 : 1;
+    return (x->begin > y->begin) - (x->begin < y->begin);
+}
+
+/* Chunks of a phase, from exe->chunk_count on; with no array they are only counted. */
+static void cut_phase(sl_executable *exe, sl_cpu_phase *p) {
+    p->first_chunk = exe->chunk_count;
+    for (uint32_t s = p->first_task; s < p->first_task + p->task_count; s++) {
+        const sl_cpu_task *t = &exe->tasks[s];
+        const double cost = cost_of(&exe->binding.program->steps[s]) / (double)t->items;
+        for (int64_t begin = 0, end; begin < t->items; begin = end) {
+            end = begin + chunk_items(exe, t, t->items - begin);
+            if (exe->chunks)
+                exe->chunks[exe->chunk_count] =
+                    (sl_cpu_chunk){s, begin, end, cost * (double)(end - begin)};
+            exe->chunk_count++;
+        }
+    }
+    p->chunk_count = exe->chunk_count - p->first_chunk;
+    if (exe->chunks)
+        qsort(exe->chunks + p->first_chunk, p->chunk_count, sizeof *exe->chunks, by_cost);
+}
+
+static sl_status make_chunks(sl_executable *exe, sl_error *err) {
+    for (int writing = 0; writing < 2; writing++) {
+        exe->chunk_count = 0;
+        for (uint32_t i = 0; i < exe->phase_count; i++)
+            if (!exe->phases[i].serial) cut_phase(exe, &exe->phases[i]);
+        if (writing) break;
+        exe->chunks = SL_ARENA_NEW_ARRAY(&exe->arena, sl_cpu_chunk, (size_t)exe->chunk_count + 1);
+        if (!exe->chunks)
+            return sl_no_memory(err, "an executable", exe->chunk_count * sizeof *exe->chunks);
+    }
+    return SL_OK;
+}
+
+/* Divides the steps into phases: a level with work to share, or a run of levels without. */
 static sl_status make_phases(sl_executable *exe, sl_error *err) {
     const sl_program *program = exe->binding.program;
     exe->phases = SL_ARENA_NEW_ARRAY(&exe->arena, sl_cpu_phase, program->step_count + 1);
@@ -82,23 +142,19 @@ static sl_status make_phases(sl_executable *exe, sl_error *err) {
     for (uint32_t s = 0; s < program->step_count;) {
         const uint32_t level = program->steps[s].level;
         sl_cpu_phase p = {.first_task = s};
-        double work = 0;
-        for (; s < program->step_count && program->steps[s].level == level; s++) {
-            sl_cpu_task *t = &exe->tasks[s];
-            t->first_chunk = p.chunk_count;
-            p.chunk_count += (uint32_t)((t->items + t->chunk_items - 1) / t->chunk_items);
-            work += (double)t->items / (double)t->chunk_items;
-        }
+        double grains = 0;
+        for (; s < program->step_count && program->steps[s].level == level; s++)
+            grains += (double)exe->tasks[s].items / (double)exe->tasks[s].grain;
         p.task_count = s - p.first_task;
         p.serial =
-            p.chunk_count <= 1 || work < least_shared_work || sl_team_size(exe->device->team) == 1;
+            grains <= 1 || grains < least_shared_grains || sl_team_size(exe->device->team) == 1;
         sl_cpu_phase *last = exe->phase_count ? &exe->phases[exe->phase_count - 1] : NULL;
         if (last && last->serial && p.serial)
             last->task_count += p.task_count;
         else
             exe->phases[exe->phase_count++] = p;
     }
-    return SL_OK;
+    return make_chunks(exe, err);
 }
 
 static sl_status make_room(sl_cpu_device *device, const sl_program *program, size_t scratch,

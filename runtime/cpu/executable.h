@@ -29,12 +29,19 @@ typedef struct {
 typedef struct {
     const sl_kernel *kernel;
     void *args; /* sl_<op>_args */
-    int64_t items, chunk_items;
-    uint32_t first_chunk; /* within its phase */
+    int64_t items, grain;
 } sl_cpu_task;
 
+/* Items [begin, end) of a task, for one member. */
 typedef struct {
-    uint32_t first_task, task_count, chunk_count;
+    uint32_t task;
+    int64_t begin, end;
+    double cost; /* beside that of the phase's other chunks */
+} sl_cpu_chunk;
+
+typedef struct {
+    uint32_t first_task, task_count;
+    uint32_t first_chunk, chunk_count; /* the largest first */
     bool serial;
 } sl_cpu_phase;
 
@@ -44,7 +51,8 @@ struct sl_executable {
     sl_binding binding;
     sl_cpu_task *tasks; /* one per step, in order */
     sl_cpu_phase *phases;
-    uint32_t phase_count;
+    sl_cpu_chunk *chunks;
+    uint32_t phase_count, chunk_count;
     void *resolved_arena; /* the device arena that args point into */
     bool rebound;         /* bindings changed since args were resolved */
     uint32_t run_number;  /* since the trace was attached */

@@ -1,6 +1,6 @@
 /* execute.c - Running on the CPU: a level's work is cut into chunks that members claim from one
- * counter.  Levels too small to share are run by member 0 alone; consecutive ones form one phase,
- * so that the others wait once. */
+ * counter, so that who is slower does less.  Levels too small to share are run by member 0 alone;
+ * consecutive ones form one phase, so that the others wait once. */
 #include "base/clock.h"
 #include "runtime/cpu/executable.h"
 
@@ -45,17 +45,12 @@ static void run_items(member *m, const sl_cpu_task *t, int64_t begin, int64_t en
 
 static void run_shared(member *m, uint32_t index) {
     const sl_cpu_phase *p = &m->exe->phases[index];
-    const sl_cpu_task *tasks = &m->exe->tasks[p->first_task];
+    const sl_cpu_chunk *chunks = &m->exe->chunks[p->first_chunk];
     atomic_uint *next = &m->exe->next_chunk[index];
-    uint32_t t = 0;
     for (;;) {
         const uint32_t chunk = atomic_fetch_add_explicit(next, 1, memory_order_relaxed);
         if (chunk >= p->chunk_count) return;
-        while (t + 1 < p->task_count && tasks[t + 1].first_chunk <= chunk) t++;
-        const int64_t begin = (int64_t)(chunk - tasks[t].first_chunk) * tasks[t].chunk_items;
-        int64_t end = begin + tasks[t].chunk_items;
-        if (end > tasks[t].items) end = tasks[t].items;
-        run_items(m, &tasks[t], begin, end);
+        run_items(m, &m->exe->tasks[chunks[chunk].task], chunks[chunk].begin, chunks[chunk].end);
     }
 }
 
