@@ -90,9 +90,9 @@ static lane_group lane_group_of(sl_dtype dtype, const panel_lane *p, int64_t g) 
         break;
     case SL_DTYPE_q6_k:
         scale = sl_f32_from_f16(half_at(above, lane));
-        return (lane_group){
-            {scale * (float)(int8_t)group[lane], scale * (float)(int8_t)group[LANES + lane]},
-            .offset = 32};
+        return (lane_group){.scale[0] = scale * (float)(int8_t)group[lane],
+                            .scale[1] = scale * (float)(int8_t)group[LANES + lane],
+                            .offset = 32};
     case SL_DTYPE_q4_m:
         group = p->panel + sl_block_at(p->layout, g);
         scale = sl_f32_from_bf16(half_at(group, lane));

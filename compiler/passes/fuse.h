@@ -24,8 +24,8 @@ typedef struct {
 /* To a fixed point, deterministically.  A fused node has the label of its last part.  report may be
  * NULL. */
 SL_CHECKED sl_status sl_fuse(sl_graph *graph, sl_fusion_report *report, sl_error *err);
-/* quantise.c: before fusing, makes rows that are multiplied with panels a8.  Changes results, by what
- * eight bits per activation lose. */
+/* quantise.c: before fusing, makes rows that are multiplied with panels a8.  Changes results, by
+ * what eight bits per activation lose. */
 SL_CHECKED sl_status sl_quantise_activations(sl_graph *graph, sl_error *err);
 /* The opposite: every fused op as what it was made of. */
 SL_CHECKED sl_status sl_unfuse(sl_graph *graph, sl_error *err);

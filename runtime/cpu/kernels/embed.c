@@ -46,7 +46,7 @@ INLINE vf columns_q4(const panel_row *p, int64_t c) {
     const int64_t group = c / SL_GROUP_COLS;
     const uint8_t *codes = p->panel + sl_group_params(&p->layout, group) + p->lane;
     const float *header = p->headers + group / SL_SUPER_GROUPS * 2;
-    uint32_t words[LANES];
+    uint32_t words[LANES] = {0};
     for (int i = 0; i < LANES; i++)
         words[i] = i % 8 ? words[i - 1] : word_of(p, group, (c + i) % SL_GROUP_COLS / 8);
     const vu code = vload_u32(words) >> vload_u32(shifts + c % 8) & 15;

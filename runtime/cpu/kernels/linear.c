@@ -161,7 +161,10 @@ SPLIT(linear) {
 RUN(linear) {
     const sl_linear_args *a = args;
     const sl_linear_job job = sl_linear_job_of(&a->x, &a->w, &a->out);
-    SL_KERNEL(sl_linear_product_of)
-    (a->x.type.dtype, a->w.type.dtype).run(&job, begin, end, worker->scratch);
+    const sl_linear_product how = SL_KERNEL(sl_linear_product_of)(a->x.type.dtype, a->w.type.dtype);
+    if (!how.run)
+        return sl_fail(worker->err, SL_UNSUPPORTED, "linear: weights of type %s cannot be run",
+                       sl_dtype_infos[a->w.type.dtype].name);
+    how.run(&job, begin, end, worker->scratch);
     return SL_OK;
 }

@@ -26,7 +26,7 @@ INLINE vi vround_i32(vf x) {
 #elif defined(__aarch64__)
     return (vi)vcvtnq_s32_f32((float32x4_t)x);
 #else
-    vi out;
+    vi out = {0};
     for (int i = 0; i < LANES; i++) out[i] = (int32_t)nearbyintf(x[i]);
     return out;
 #endif
