@@ -61,10 +61,12 @@ static sl_status run_once(const bench_run *run, bench_way *w, uint32_t repeat, s
     return status;
 }
 
-/* Every program the measured runs use is compiled and has run once. */
+/* Every program the measured runs use is compiled and has run once; where all experts fit, those
+ * that are used are there. */
 static sl_status warm_up(const bench_run *run, bench_way *w, sl_error *err) {
     const bench_way cold = *w;
-    if (w->decode.tokens) w->decode.tokens = 1;
+    const sl_model_info info = sl_model_describe(w->model);
+    if (w->decode.tokens && info.slot_count < info.expert_count) w->decode.tokens = 1;
     const sl_status status = run_once(run, w, 0, err);
     *w = cold;
     return status;
