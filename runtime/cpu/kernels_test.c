@@ -217,119 +217,6 @@ static void test_linear_rows_alone(void **state) {
     }
 }
 
-/* ---- rows of a8 ---- */
-
-/* To the last bit, whatever the values. */
-static void test_quantise(void **state) {
-    (void)state;
-    for (int64_t cols = 1; cols < 400; cols = cols * 2 + 3) {
-        op_case c = case_of(SL_OP_quantise, NULL, 0);
-        float *x = input(&c, f32(2, 7, cols, 0, 0), -1, 1);
-        for (int64_t i = 0; i < cols; i++) {
-            x[cols + i] = 0;
-            x[2 * cols + i] *= 0x1p-140f; /* too small for a scale */
-            x[3 * cols + i] *= 0x1p120f;
-            x[4 * cols + i] = (float)(i % 7 - 3) / 2; /* many on an edge between codes */
-        }
-        const sl_type type = sl_type_make(SL_DTYPE_a8, 2, (int64_t)7, cols);
-        const uint64_t bytes = sl_type_bytes(&type);
-        uint8_t *wanted = malloc(bytes);
-        assert_non_null(wanted);
-        sl_quantise_rows(&type, x, wanted);
-        infer_outputs(&c);
-        for (int i = 0; i < ISA_COUNT; i++) {
-            if (!sl_cpu_kernel_set(isas[i])) continue;
-            memory m = memory_of(&c);
-            sl_error err = {0};
-            assert_int_equal(run_kernel(&c, isas[i], &m, 3, false, &err), SL_OK);
-            assert_memory_equal(m.views[1], wanted, bytes);
-            memory_free(&m);
-        }
-        free(wanted);
-        check(&c);
-    }
-}
-
-static void test_quantise_not_finite(void **state) {
-    (void)state;
-    static const float bad[] = {NAN, INFINITY, -INFINITY};
-    float x[64], scales[2];
-    _Alignas(64) uint8_t out[2 * 44];
-    const sl_type type = sl_type_make(SL_DTYPE_a8, 2, (int64_t)1, (int64_t)64);
-    const sl_quantise_args args = {.x = {x, f32(2, 1, 64, 0, 0)}, .out = {out, type}};
-    assert_true(sl_type_bytes(&type) <= sizeof out);
-    for (int n = 0; n < ISA_COUNT * 3; n++) {
-        const sl_kernel_set *set = sl_cpu_kernel_set(isas[n / 3]);
-        if (!set) continue;
-        for (int i = 0; i < 64; i++) x[i] = (float)i;
-        x[37] = bad[n % 3];
-        sl_error err = {0};
-        const sl_kernel *kernel = sl_cpu_kernel_find(set, SL_OP_quantise, &args.x.type);
-        assert_int_equal(run_items(kernel, &args, 1, false, &err), SL_OK);
-        memcpy(scales, out + sl_rows_layout_of(&type).scales, sizeof scales);
-        assert_true(scales[0] == 31.0f / 127 && isnan(scales[1]));
-    }
-}
-
-static void test_linear_rows(void **state) {
-    (void)state;
-    static const int64_t sizes[][3] = {{1, 1, 1},    {1, 17, 33},   {2, 16, 32},  {3, 50, 300},
-                                       {7, 33, 511}, {19, 40, 264}, {13, 5, 1024}};
-    for (int w = FIRST_PANEL_TYPE; w < WEIGHT_TYPES; w++)
-        for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-            const int64_t tokens = sizes[i][0], rows = sizes[i][1], cols = sizes[i][2];
-            op_case c = case_of(SL_OP_linear, NULL, 2e-6);
-            input(&c, sl_type_make(SL_DTYPE_a8, 2, tokens, cols), -1, 1);
-            input(&c, sl_type_make(weight_types[w], 2, rows, cols), -1, 1);
-            c.by_tensor = true; /* a short row may nearly cancel */
-            check(&c);
-        }
-}
-
-/* Token by token, and by every instruction set that has a fused multiply-add: the same bits. */
-static void test_linear_rows_same(void **state) {
-    (void)state;
-    enum { TOKENS = 15, ROWS = 37, COLS = 320 };
-    static float first[TOKENS * ROWS], out[TOKENS * ROWS];
-    for (int w = FIRST_PANEL_TYPE; w < WEIGHT_TYPES; w++) {
-        op_case c = case_of(SL_OP_linear, NULL, 0);
-        input(&c, sl_type_make(SL_DTYPE_a8, 2, (int64_t)TOKENS, (int64_t)COLS), -1, 1);
-        input(&c, sl_type_make(weight_types[w], 2, (int64_t)ROWS, (int64_t)COLS), -1, 1);
-        infer_outputs(&c);
-        bool any = false;
-        for (int i = 1; i < ISA_COUNT * 2; i++) {
-            const sl_kernel_set *set = sl_cpu_kernel_set(isas[i % ISA_COUNT]);
-            if (!set || i % ISA_COUNT == 0) continue;
-            for (int64_t t = 0; t < (i < ISA_COUNT ? 1 : TOKENS); t++) {
-                const int64_t tokens = i < ISA_COUNT ? TOKENS : 1;
-                /* One token of many: planes are those of all, so each is cut out. */
-                const sl_type all = c.types[0];
-                sl_type one = all;
-                one.shape.dims[0] = tokens;
-                const sl_rows_layout from = sl_rows_layout_of(&all), to = sl_rows_layout_of(&one);
-                _Alignas(64) static uint8_t x[TOKENS * COLS * 2];
-                const char *base = c.data[0];
-                memcpy(x, base + t * COLS, (size_t)(tokens * COLS));
-                const size_t plane = (size_t)(tokens * from.groups) * sizeof(float);
-                const size_t skip = (size_t)(t * from.groups) * sizeof(float);
-                memcpy(x + to.scales, base + from.scales + skip, plane);
-                memcpy(x + to.sums, base + from.sums + skip, plane);
-                memcpy(x + to.halves, base + from.halves + skip, plane);
-                const sl_linear_args args = {.x = {x, one},
-                                             .w = {c.data[1], c.types[1]},
-                                             .out = {out + t * ROWS, f32(2, tokens, ROWS, 0, 0)}};
-                sl_error err = {0};
-                const sl_kernel *kernel = sl_cpu_kernel_find(set, SL_OP_linear, c.types);
-                assert_int_equal(run_items(kernel, &args, 2, true, &err), SL_OK);
-            }
-            if (any) assert_memory_equal(out, first, sizeof out);
-            memcpy(first, out, sizeof out);
-            any = true;
-        }
-        release_case(&c);
-    }
-}
-
 static void test_embed(void **state) {
     (void)state;
     for (int w = 0; w < WEIGHT_TYPES; w++) {
@@ -559,29 +446,6 @@ static void test_moe_ffn(void **state) {
     }
 }
 
-/* Between the projections a value may fall on either side of an edge between two codes, which shows
- * in all outputs of its row. */
-static void test_moe_ffn_rows(void **state) {
-    (void)state;
-    const sl_moe_ffn_attrs attrs = {.layer = 3, .k = 2};
-    for (int n = FIRST_PANEL_TYPE * 3; n < WEIGHT_TYPES * 3; n++) {
-        const int64_t rows = n % 3 == 0 ? 6 : n % 3 == 1 ? 9 : 90;
-        memory_source source = {0};
-        op_case c = case_of(SL_OP_moe_ffn, &attrs, 3e-3);
-        source_fill(&source, &c, weight_types[n / 3]);
-        input(&c, sl_type_make(SL_DTYPE_a8, 2, rows, (int64_t)HIDDEN), -1, 1);
-        add_pairs(&c, (int32_t)rows * 2);
-        c.types[c.inputs] =
-            sl_type_make(weight_types[n / 3], 3, (int64_t)EXPERTS, (int64_t)WIDTH, (int64_t)HIDDEN);
-        c.data[c.inputs++] = NULL;
-        c.source = &source.base;
-        c.prepare = request_all_but_one;
-        check(&c);
-        assert_int_equal(source.held, 0);
-        source_free(&source);
-    }
-}
-
 /* Whatever is wrong with a lease or the pairs, the lease is given back. */
 static void test_moe_ffn_refuses(void **state) {
     (void)state;
@@ -645,31 +509,16 @@ static void test_selection(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_selection),
-        cmocka_unit_test(test_binary),
-        cmocka_unit_test(test_unary),
-        cmocka_unit_test(test_exp_accuracy),
-        cmocka_unit_test(test_matmul),
-        cmocka_unit_test(test_reduce),
-        cmocka_unit_test(test_last_axis),
-        cmocka_unit_test(test_movement),
-        cmocka_unit_test(test_linear),
-        cmocka_unit_test(test_linear_rows_alone),
-        cmocka_unit_test(test_embed),
-        cmocka_unit_test(test_norms),
-        cmocka_unit_test(test_causal_conv),
-        cmocka_unit_test(test_decay_beta),
-        cmocka_unit_test(test_delta),
-        cmocka_unit_test(test_route),
-        cmocka_unit_test(test_moe_group),
-        cmocka_unit_test(test_quantise),
-        cmocka_unit_test(test_quantise_not_finite),
-        cmocka_unit_test(test_linear_rows),
-        cmocka_unit_test(test_linear_rows_same),
-        cmocka_unit_test(test_moe_ffn),
-        cmocka_unit_test(test_moe_ffn_rows),
-        cmocka_unit_test(test_moe_ffn_refuses),
-        cmocka_unit_test(test_combine),
+        cmocka_unit_test(test_selection),       cmocka_unit_test(test_binary),
+        cmocka_unit_test(test_unary),           cmocka_unit_test(test_exp_accuracy),
+        cmocka_unit_test(test_matmul),          cmocka_unit_test(test_reduce),
+        cmocka_unit_test(test_last_axis),       cmocka_unit_test(test_movement),
+        cmocka_unit_test(test_linear),          cmocka_unit_test(test_linear_rows_alone),
+        cmocka_unit_test(test_embed),           cmocka_unit_test(test_norms),
+        cmocka_unit_test(test_causal_conv),     cmocka_unit_test(test_decay_beta),
+        cmocka_unit_test(test_delta),           cmocka_unit_test(test_route),
+        cmocka_unit_test(test_moe_group),       cmocka_unit_test(test_moe_ffn),
+        cmocka_unit_test(test_moe_ffn_refuses), cmocka_unit_test(test_combine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
