@@ -25,7 +25,7 @@ INLINE void add_nibbles(const panel_group *at, vf (*y)[PANEL_VECTORS], panel_for
     const float *x = rows->x + at->g * SL_GROUP_COLS;
     const uint8_t *codes = codes_of(at->p, form, at->g) + at->v * LANES * 4;
     vf dots[PANEL_TOKENS][CHAINS];
-    if (at->v == 0) read_ahead(at->p, form, at->g);
+    if (at->v == 0) read_ahead(at->p, form, at->g, AHEAD_BYTES);
     zero_chains(dots, at->tokens);
 #pragma GCC unroll 4
     for (int j = 0; j < WORDS; j++) {
@@ -133,7 +133,7 @@ INLINE void add_part(const panel_group *at, vf (*y)[PANEL_VECTORS], const byte_c
 }
 
 INLINE void add_bytes(const panel_group *at, vf (*y)[PANEL_VECTORS], const byte_codes *how) {
-    if (at->v == 0) read_ahead(at->p, how->form, at->g);
+    if (at->v == 0) read_ahead(at->p, how->form, at->g, AHEAD_BYTES);
     add_part(at, y, how, 0);
     if (how->scales == 2) add_part(at, y, how, 1);
 }

@@ -45,15 +45,18 @@ INLINE const uint8_t *codes_of(const panel *p, panel_form f, int64_t g) {
     return block_of(p, f, g) + SL_BLOCK_PARAMS + g % SL_BLOCK_GROUPS * f.group_bytes;
 }
 
-/* Asks for the group that lies a little further on, past the panel's end in the next one: into the
- * second level of cache, from where the hardware fetches it in time.  Harmless beyond the matrix.
- */
+/* Asks for the group that lies so many bytes further on, past the panel's end in the next ones:
+ * into the second level of cache, from where the hardware fetches it in time.  Harmless beyond the
+ * matrix.  AHEAD_BYTES is enough where memory is read as fast as it can be. */
 enum { AHEAD_BYTES = 1024, LINE_BYTES = 64 };
-INLINE void read_ahead(const panel *p, panel_form f, int64_t g) {
-    const uintptr_t from = (uintptr_t)block_of(p, f, g) +
-                           (uintptr_t)(g % SL_BLOCK_GROUPS) * (uintptr_t)(block_bytes(f) / 2);
+INLINE void read_ahead(const panel *p, panel_form f, int64_t g, int64_t bytes) {
+    uintptr_t from = (uintptr_t)block_of(p, f, g) + (uintptr_t)bytes +
+                     (uintptr_t)(g % SL_BLOCK_GROUPS) * (uintptr_t)(block_bytes(f) / 2);
+    __asm__("" : "+r"(from)); /* one register, not one for each line */
     for (int i = 0; i < block_bytes(f) / SL_BLOCK_GROUPS; i += LINE_BYTES)
-        __builtin_prefetch((const void *)(from + AHEAD_BYTES + (uintptr_t)i), 0, 2);
+        __builtin_prefetch((const void *)(from + (uintptr_t)i), 0, 2);
+    if (f.super_bytes && g % SL_SUPER_GROUPS == 0)
+        __builtin_prefetch((const void *)((uintptr_t)super_of(p, f, g) + (uintptr_t)bytes), 0, 2);
 }
 
 /* Vector v of group g: w = scale q - minimum, q as it is stored.  v is constant. */

@@ -32,6 +32,13 @@ INLINE vi vround_i32(vf x) {
 #endif
 }
 
+/* Signed weights are best made unsigned by the caller, who subtracts 128 times the activations. */
+#if defined(__AVX512F__)
+enum { VDOT_UNSIGNED = 1 };
+#else
+enum { VDOT_UNSIGNED = 0 };
+#endif
+
 INLINE vu vsplat_u32(uint32_t x) {
     return (vu){0} + x;
 }
