@@ -109,7 +109,7 @@ void SL_KERNEL(sl_linear_part_dense)(const sl_linear_job *job, int64_t begin, in
 sl_linear_product SL_KERNEL(sl_linear_product_of)(sl_dtype x, sl_dtype w) {
     if (x == SL_DTYPE_a8) {
         const bool panel = sl_dtype_infos[w].kind == SL_KIND_PANEL;
-        return (sl_linear_product){panel ? SL_KERNEL(sl_linear_part_i8) : NULL, SL_PANEL_ROWS};
+        return (sl_linear_product){panel ? SL_KERNEL(sl_linear_part_i8) : NULL, PAIR_ROWS};
     }
     switch (w) {
     case SL_DTYPE_f32:

@@ -25,9 +25,9 @@ typedef struct {
     int64_t out_stride, first;
 } sl_linear_job;
 
-/* Outputs are computed in parts: of DENSE_ROWS rows, or of a panel.  PANEL_PAD floats lie between
- * prepared rows of x. */
-enum { DENSE_ROWS = 4, PANEL_PAD = 16 };
+/* Outputs are computed in parts: of DENSE_ROWS rows, of a panel, or of two where rows are a8.
+ * PANEL_PAD floats lie between prepared rows of x. */
+enum { DENSE_ROWS = 4, PANEL_PAD = 16, PAIR_ROWS = 2 * SL_PANEL_ROWS };
 
 /* Scratch for any weight type. */
 size_t SL_KERNEL(sl_linear_scratch)(sl_dtype x, int64_t tokens, int64_t cols);

@@ -12,8 +12,9 @@
  * or two tokens that is one panel: a single stream from memory, asked for a little ahead, runs as
  * fast as memory can be read.  With more tokens it is two panels where there are registers for
  * them: an activation is then broadcast once for two products, or reading activations would take as
- * long as multiplying.  On Zen 4 two panels by six tokens reach 97 % of what its multipliers can
- * do, one by eight 91 %. */
+ * long as multiplying.  Eight dot products of a group go with three other multiplications, so that
+ * no tile can do more than 8/11 of what the unit for dot products could; two panels by six tokens
+ * come within a few percent of it. */
 #include "runtime/cpu/kernels/panel_params.h"
 #include "runtime/cpu/kernels/rows.h"
 
@@ -32,17 +33,12 @@ typedef struct {
     int panels, tokens;
 } tile_shape;
 
-/* What belongs to a token and a group, for the groups of a super-group. */
-typedef float token_floats[TILE][SL_SUPER_GROUPS];
-typedef int32_t token_ints[TILE][SL_SUPER_GROUPS];
-
 typedef struct {
     panel p[PANELS];
     sl_rows8 x;
     bool ahead;        /* nobody has asked for these panels' successors yet */
     int64_t successor; /* bytes to the panels that are next */
-    token_floats scales[PANELS], minima[PANELS]; /* q4 */
-    token_ints starts[2];                        /* of dot products, or of those of halves */
+    int32_t starts[2][TILE][SL_SUPER_GROUPS]; /* of dot products or of their halves, by group */
 } tile;
 
 /* The sums of a tile. */
@@ -142,46 +138,6 @@ INLINE void dot_nibbles(const tile *t, int64_t g, const int v, const tile_shape 
     }
 }
 
-/* A row's scale and minimum are bytes times d and m: what those two are multiplied with does not
- * depend on the row, so that is done once for all of a panel's. */
-INLINE void scale_tokens(tile *t, int64_t g, const tile_shape shape, const int64_t count) {
-    for (int i = 0; i < shape.tokens; i++) {
-        const int64_t at = i * t->x.groups + g;
-        float scales[SL_SUPER_GROUPS], sums[SL_SUPER_GROUPS];
-        memcpy(scales, t->x.scales + at, (size_t)count * sizeof *scales);
-        memcpy(sums, t->x.sums + at, (size_t)count * sizeof *sums);
-        EACH_PANEL (k, shape) {
-            const float *header = t->p[k].headers + g / SL_SUPER_GROUPS * 2;
-            const float d = header[0], m = -header[1];
-            for (int64_t c = 0; c < count; c++) t->scales[k][i][c] = d * scales[c];
-            for (int64_t c = 0; c < count; c++) t->minima[k][i][c] = m * sums[c] * scales[c];
-        }
-    }
-}
-INLINE void start_q4(tile *t, int64_t g, const tile_shape shape) {
-    const int64_t left = t->x.groups - g;
-    if (left >= SL_SUPER_GROUPS)
-        scale_tokens(t, g, shape, SL_SUPER_GROUPS);
-    else
-        scale_tokens(t, g, shape, left);
-}
-
-/* A byte times a dot product is an integer below 2^24: exact. */
-INLINE void add_q4(const tile *t, int64_t g, const int v, const tile_shape shape, tile_sums y) {
-    tile_dots dots = {0};
-    dot_nibbles(t, g, v, shape, form_q4, dots);
-    const int64_t at = g % SL_SUPER_GROUPS;
-    EACH_PANEL (k, shape) {
-        const uint8_t *params = params_of(&t->p[k], form_q4, g) + first_of(v, 1);
-        const vf scale = vload_u8(params), minimum = vload_u8(params + SL_PANEL_ROWS);
-        EACH_TOKEN (i, shape) {
-            const vf product = scale * vfrom_i32(dots[k][i]);
-            y[k][i] = vfma(vsplat(t->scales[k][i][at]), product, y[k][i]);
-            y[k][i] = vfma(vsplat(t->minima[k][i][at]), minimum, y[k][i]);
-        }
-    }
-}
-
 INLINE void add_nibbles(const tile *t, int64_t g, const int v, const tile_shape shape, tile_sums y,
                         panel_form form, panel_params_fn *params) {
     tile_dots dots = {0};
@@ -197,12 +153,14 @@ INLINE void add_nibbles(const tile *t, int64_t g, const int v, const tile_shape 
         }
     }
 }
-INLINE void add_q4_k(const tile *t, int64_t g, const int v, const tile_shape shape, tile_sums y) {
-    add_nibbles(t, g, v, shape, y, form_q4_k, params_q4_k);
-}
-INLINE void add_q4_m(const tile *t, int64_t g, const int v, const tile_shape shape, tile_sums y) {
-    add_nibbles(t, g, v, shape, y, form_q4_m, params_q4_m);
-}
+#define NIBBLES(TYPE)                                                                              \
+    INLINE void add_##TYPE(const tile *t, int64_t g, const int v, const tile_shape shape,          \
+                           tile_sums y) {                                                          \
+        add_nibbles(t, g, v, shape, y, form_##TYPE, params_##TYPE);                                \
+    }
+NIBBLES(q4)
+NIBBLES(q4_k)
+NIBBLES(q4_m)
 
 /* The minimum is 8 scales. */
 INLINE void start_q4_0(tile *t, int64_t g, const tile_shape shape) {
@@ -373,11 +331,14 @@ static int64_t block_tokens(const sl_linear_job *job) {
 
 typedef void block_fn(const block *b);
 
+/* Pairs of panels [begin, end). */
 static void run_panels(const sl_linear_job *job, int64_t begin, int64_t end, block_fn *single,
                        block_fn *paired) {
     const sl_panel_layout l = sl_panel_layout_of(job->dtype, job->rows, job->cols);
-    const int64_t size = block_tokens(job);
+    const int64_t size = block_tokens(job), pair_end = 2 * end;
     block b = {.job = job, .panel_bytes = (int64_t)l.panel_bytes};
+    begin *= 2;
+    end = pair_end < l.panels ? pair_end : l.panels;
     for (b.first = 0; b.first < job->tokens; b.first += size) {
         const int64_t left = job->tokens - b.first;
         b.tokens = left < size ? left : size;
@@ -399,7 +360,7 @@ static void run_panels(const sl_linear_job *job, int64_t begin, int64_t end, blo
     __attribute__((noinline)) static void pair_##NAME(const block *b) {                            \
         if (PANELS > 1) run_pair(b, START, add_##NAME);                                            \
     }
-TYPE(q4, start_q4)
+TYPE(q4, start_nothing)
 TYPE(q4_k, start_nothing)
 TYPE(q4_0, start_q4_0)
 TYPE(q4_m, start_nothing)
