@@ -142,7 +142,7 @@ INLINE void add_nibbles(const tile *t, int64_t g, const int v, const tile_shape 
                         panel_form form, panel_params_fn *params) {
     tile_dots dots = {0};
     dot_nibbles(t, g, v, shape, form, dots);
-    vf scales[PANELS], minima[PANELS];
+    vf scales[PANELS] = {{0}}, minima[PANELS] = {{0}};
     EACH_PANEL (k, shape) params(&t->p[k], g, v, &scales[k], &minima[k]);
     EACH_TOKEN (i, shape) {
         const int64_t at = i * t->x.groups + g;
