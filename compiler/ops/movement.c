@@ -31,7 +31,7 @@ static sl_status wrong_count(const sl_infer_args *a, const sl_dims *wanted, sl_e
 /* Rows of groups keep their bytes when no row has padding, before or after. */
 static sl_status check_groups(const sl_infer_args *a, const sl_dims *to, sl_error *err) {
     const sl_dims *from = &a->in[0].shape;
-    if (from->rank && to->rank && from->dims[from->rank - 1] % SL_GROUP_COLS == 0 &&
+    if (from->rank > 1 && to->rank > 1 && from->dims[from->rank - 1] % SL_GROUP_COLS == 0 &&
         to->dims[to->rank - 1] % SL_GROUP_COLS == 0)
         return SL_OK;
     return sl_fail(err, SL_INVALID,

@@ -4,8 +4,8 @@
  * mixes in the shared expert keeps f32 rows.  These are small, and a wrong turn there costs more
  * than rounding elsewhere.  So does a product that is a result of the graph: of the error that
  * quantising leaves in the logits, a seventh came from the last product alone. */
+#include "compiler/ops/semantics.h"
 #include "compiler/passes/passes.h"
-#include "core/codec.h"
 
 /* What is known of an old value, and what becomes of it. */
 typedef struct {
@@ -50,17 +50,14 @@ static bool takes_rows(const rebuild *b, const sl_node *node) {
     return x->dtype == SL_DTYPE_f32 && sl_dtype_infos[w->dtype].kind == SL_KIND_PANEL;
 }
 
-/* A reshape that rows of a8 pass unchanged: they are made before it, where a fusion can see what
- * made them. */
+/* A reshape that takes rows of a8 too: they are made before it, where a fusion can see what made
+ * them. */
 static bool passes_rows(const rebuild *b, const sl_node *node) {
     if (node->op != SL_OP_reshape) return false;
-    const sl_value ends[2] = {node->inputs[0], node->outputs[0]};
-    for (int i = 0; i < 2; i++) {
-        const sl_type *type = &b->graph->values[ends[i].v].type;
-        if (!type->shape.rank || type->shape.dims[type->shape.rank - 1] % SL_GROUP_COLS)
-            return false;
-    }
-    return true;
+    const sl_type rows = {SL_DTYPE_a8, b->graph->values[node->inputs[0].v].type.shape};
+    sl_type out;
+    sl_error refusal;
+    return sl_infer(node->op, node->label, &rows, node->attrs, &out, &refusal) == SL_OK;
 }
 
 /* From the last node back, so that a reshape knows who uses its result. */

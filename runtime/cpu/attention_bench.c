@@ -4,14 +4,9 @@
  *
  *   attention_bench [isa]     every one that this machine has unless told */
 #include "core/kv.h"
-#include "runtime/cpu/kernel.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
+#include "runtime/cpu/bench_support.h"
 
 enum { QUERY_HEADS = 16, HEADS = 2, WIDTH = 256, MOST = 32768, CHUNK = 512, COPIES = 2 };
-static const char *const isas[] = {"baseline", "avx2", "avx512"};
 static const sl_dtype types[] = {SL_DTYPE_f32, SL_DTYPE_f16};
 static const int64_t lengths[] = {1024, 4096, 16384, MOST};
 
@@ -26,19 +21,18 @@ static float element(int64_t i) {
     return (float)((i * 7919 + i / 16) % 255) / 256 - 0.5f;
 }
 
-static int make_room(room *r) {
+static room make_room(void) {
     const size_t cache = (size_t)COPIES * HEADS * MOST * WIDTH * sizeof(float);
     const size_t rows = (size_t)CHUNK * QUERY_HEADS * WIDTH * sizeof(float);
-    r->keys = aligned_alloc(64, cache);
-    r->values = aligned_alloc(64, cache);
-    r->q = aligned_alloc(64, rows);
-    r->out = aligned_alloc(64, rows);
-    r->mixes = aligned_alloc(64, rows);
-    r->weights = aligned_alloc(64, rows);
-    if (!r->keys || !r->values || !r->q || !r->out || !r->mixes || !r->weights) return 0;
+    const room r = {.keys = bench_room(cache),
+                    .values = bench_room(cache),
+                    .q = bench_room(rows),
+                    .out = bench_room(rows),
+                    .mixes = bench_room(rows),
+                    .weights = bench_room(rows)};
     const int64_t elements = (int64_t)CHUNK * QUERY_HEADS * WIDTH;
-    for (int64_t i = 0; i < elements; i++) r->q[i] = element(i);
-    return 1;
+    for (int64_t i = 0; i < elements; i++) r.q[i] = element(i);
+    return r;
 }
 
 static void fill_caches(room *r, sl_dtype dtype) {
@@ -60,33 +54,26 @@ static void run(const sl_kernel *kernel, const void *args) {
     static size_t bytes;
     if (split.scratch_bytes > bytes) {
         free(scratch);
-        bytes = (split.scratch_bytes + 63) / 64 * 64;
-        scratch = aligned_alloc(64, bytes);
+        bytes = split.scratch_bytes;
+        scratch = bench_room(bytes);
     }
     sl_error err = {0};
     sl_worker worker = {scratch, &err};
-    if (!scratch || kernel->run(args, 0, split.items, &worker) != SL_OK) {
+    if (kernel->run(args, 0, split.items, &worker) != SL_OK) {
         (void)fprintf(stderr, "attention_bench: %s\n", err.message);
         exit(1);
     }
-}
-
-/* Of this thread alone: what others do on the same core does not count. */
-static double thread_seconds(void) {
-    struct timespec now;
-    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 /* The best of several rounds in seconds. */
 static double best_of(void (*once)(const void *ctx, int round), const void *ctx,
                       double least_seconds) {
     double best = 1e9;
-    const double start = thread_seconds();
-    for (int n = 0; n < 3 || thread_seconds() - start < least_seconds; n++) {
-        const double begin = thread_seconds();
+    const double start = bench_clock();
+    for (int n = 0; n < 3 || bench_clock() - start < least_seconds; n++) {
+        const double begin = bench_clock();
         once(ctx, n);
-        const double seconds = thread_seconds() - begin;
+        const double seconds = bench_clock() - begin;
         if (seconds < best) best = seconds;
     }
     return best;
@@ -181,13 +168,12 @@ static void bench(task *t) {
 }
 
 int main(int argc, char **argv) {
-    room r;
-    if (!make_room(&r)) return 1;
+    room r = make_room();
     for (size_t n = 0; n < sizeof types / sizeof types[0]; n++) {
         fill_caches(&r, types[n]);
-        for (size_t i = 0; i < sizeof isas / sizeof isas[0]; i++) {
-            task t = {.set = sl_cpu_kernel_set(isas[i]), .r = &r, .dtype = types[n]};
-            if (t.set && (argc < 2 || strcmp(argv[1], isas[i]) == 0)) bench(&t);
+        for (size_t i = 0; i < BENCH_ISAS; i++) {
+            task t = {.set = sl_cpu_kernel_set(bench_isas[i]), .r = &r, .dtype = types[n]};
+            if (t.set && (argc < 2 || strcmp(argv[1], bench_isas[i]) == 0)) bench(&t);
         }
     }
     return 0;

@@ -6,13 +6,8 @@
  *   steps_bench [isa [op]]     the best instruction set and every op unless told */
 #include "base/clock.h"
 #include "compiler/ops/semantics.h"
-#include "core/codec.h"
-#include "runtime/cpu/kernel.h"
+#include "runtime/cpu/bench_support.h"
 #include "sluice/inspect.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
 enum {
     HIDDEN = 2048,
@@ -204,8 +199,8 @@ static bool prepare(const step_case *c, prepared *p) {
     for (uint32_t o = 0; o < info->output_count; o++)
         if (info->output_state[o] < 0) p->views[p->operands++].type = outs[o];
     for (uint32_t i = 0; i < p->operands; i++) {
-        const size_t bytes = (sl_type_bytes(&p->views[i].type) + 63) / 64 * 64;
-        if (!(p->views[i].data = aligned_alloc(64, bytes))) return false;
+        const size_t bytes = sl_type_bytes(&p->views[i].type);
+        p->views[i].data = bench_room(bytes);
         if (i < c->inputs)
             fill(c, i, p->views[i].data);
         else
@@ -230,13 +225,6 @@ static void move_on(const step_case *c, const prepared *p, uint64_t round) {
 
 static const double LEAST_SECONDS = 0.15;
 
-/* Of this thread alone: what else the machine does counts only as far as it takes caches. */
-static double cpu_seconds(void) {
-    struct timespec now;
-    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
 /* So many at once that reading the clock does not count, where one call is short. */
 static uint64_t calls_for(double seconds) {
     return seconds < 2e-5 ? (uint64_t)(2e-5 / (seconds + 1e-8)) + 1 : 1;
@@ -244,15 +232,15 @@ static uint64_t calls_for(double seconds) {
 
 static double seconds_of(const step_case *c, const prepared *p, const sl_kernel *kernel) {
     const sl_split split = kernel->split(p->args);
-    void *scratch = aligned_alloc(64, (split.scratch_bytes + 64) / 64 * 64);
+    void *scratch = bench_room(split.scratch_bytes);
     sl_error err = {0};
     sl_worker worker = {scratch, &err};
     double best = 1e9;
     uint64_t calls = 1;
     const double start = sl_clock_seconds();
-    for (uint64_t n = 0; scratch && (n < 5 || sl_clock_seconds() - start < LEAST_SECONDS); n++) {
+    for (uint64_t n = 0; n < 5 || sl_clock_seconds() - start < LEAST_SECONDS; n++) {
         move_on(c, p, n);
-        const double begin = cpu_seconds();
+        const double begin = bench_clock();
         sl_status status = SL_OK;
         for (uint64_t i = 0; i < calls && status == SL_OK; i++)
             status = kernel->run(p->args, 0, split.items, &worker);
@@ -260,7 +248,7 @@ static double seconds_of(const step_case *c, const prepared *p, const sl_kernel 
             (void)fprintf(stderr, "%s\n", err.message);
             break;
         }
-        const double seconds = (cpu_seconds() - begin) / (double)calls;
+        const double seconds = (bench_clock() - begin) / (double)calls;
         if (seconds < best) best = seconds;
         calls = calls_for(best);
     }
@@ -287,9 +275,9 @@ static double moving_seconds(line *block, double bytes, bool fresh) {
     uint64_t calls = 1;
     const double start = sl_clock_seconds();
     for (uint64_t n = 0; n < 5 || sl_clock_seconds() - start < LEAST_SECONDS / 3; n++) {
-        const double begin = cpu_seconds();
+        const double begin = bench_clock();
         for (uint64_t i = 0; i < calls; i++) rewrite(block + n % places * count, count);
-        const double seconds = (cpu_seconds() - begin) / (double)calls;
+        const double seconds = (bench_clock() - begin) / (double)calls;
         if (seconds < best) best = seconds;
         calls = calls_for(best);
     }

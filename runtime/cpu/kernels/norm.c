@@ -26,15 +26,9 @@ RUN(add_rms_norm) {
     const sl_add_rms_norm_args *a = args;
     const int64_t n = last_dim(&a->a.type);
     const rms_norm norm = {a->gain.data, n, a->attrs.eps, a->attrs.offset};
-    for (int64_t at = begin * n; at < end * n; at += n) {
-        const float *x = (const float *)a->a.data + at, *y = (const float *)a->b.data + at;
-        float *sum = (float *)a->sum.data + at;
-        FOR_VECTORS(i, count, n, {
-            const vf both = apply_add_f32(vload_n(x + i, count), vload_n(y + i, count));
-            vstore_n(sum + i, both, count);
-        });
-        rms_norm_row(&norm, sum, (float *)a->out.data + at);
-    }
+    for (int64_t at = begin * n; at < end * n; at += n)
+        add_rms_norm_row(&norm, (const float *)a->a.data + at, (const float *)a->b.data + at,
+                         (float *)a->sum.data + at, (float *)a->out.data + at);
     return SL_OK;
 }
 

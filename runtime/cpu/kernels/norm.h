@@ -1,7 +1,7 @@
 /* norm.h - The root mean square norm of a row, for the kernels that have one inside. */
 #ifndef SL_RUNTIME_CPU_NORM_H
 #define SL_RUNTIME_CPU_NORM_H
-#include "runtime/cpu/kernels/vmath.h"
+#include "runtime/cpu/kernels/pointwise.h"
 
 typedef struct {
     const float *gain;
@@ -33,5 +33,14 @@ INLINE void rms_norm_row(const rms_norm *norm, const float *x, float *out) {
     const vf inverse = vsplat(inverse_rms(x, norm->n, norm->eps));
     FOR_VECTORS(i, count, norm->n,
                 vstore_n(out + i, rms_normed(norm, x, inverse, i, count), count););
+}
+/* sum = x + y, out = its norm. */
+INLINE void add_rms_norm_row(const rms_norm *norm, const float *x, const float *y, float *sum,
+                             float *out) {
+    FOR_VECTORS(i, count, norm->n, {
+        const vf both = apply_add_f32(vload_n(x + i, count), vload_n(y + i, count));
+        vstore_n(sum + i, both, count);
+    });
+    rms_norm_row(norm, sum, out);
 }
 #endif

@@ -47,14 +47,9 @@ RUN(add_rms_norm_quantise) {
     const rms_norm norm = {a->gain.data, n, a->attrs.eps, a->attrs.offset};
     const rows8_out codes = rows8_made(&a->codes);
     for (int64_t row = begin; row < end; row++) {
-        const float *x = (const float *)a->a.data + row * n;
-        const float *y = (const float *)a->b.data + row * n;
-        float *sum = (float *)a->sum.data + row * n, *out = (float *)a->out.data + row * n;
-        FOR_VECTORS(i, count, n, {
-            const vf both = apply_add_f32(vload_n(x + i, count), vload_n(y + i, count));
-            vstore_n(sum + i, both, count);
-        });
-        rms_norm_row(&norm, sum, out);
+        float *out = (float *)a->out.data + row * n;
+        add_rms_norm_row(&norm, (const float *)a->a.data + row * n,
+                         (const float *)a->b.data + row * n, (float *)a->sum.data + row * n, out);
         rows8_row(out, n, &codes, row);
     }
     return SL_OK;
