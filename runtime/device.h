@@ -15,7 +15,9 @@ typedef struct {
     sl_status (*load)(sl_device *device, const sl_program *program, sl_executable **out,
                       sl_error *err);
     void (*unload)(sl_executable *executable);
-    /* INPUT, WEIGHT and STATE buffers: at least buffer.bytes, borrowed. */
+    /* INPUT, WEIGHT and STATE buffers: at least buffer.bytes, borrowed.  States are memory of the
+     * device (allocate); the others are the host's: inputs are read in each run, weights may be
+     * copied at the first binding and never again. */
     sl_status (*bind)(sl_executable *executable, sl_buffer_id buffer, void *data, sl_error *err);
     sl_status (*bind_experts)(sl_executable *executable, sl_buffer_id buffer,
                               sl_expert_source *source, sl_error *err);
@@ -26,8 +28,25 @@ typedef struct {
     sl_status (*run_serially)(sl_executable *executable, const uint32_t *order, sl_error *err);
     /* Records when steps run from now on; NULL stops.  The trace is borrowed. */
     void (*attach)(sl_executable *executable, sl_trace *trace);
-    /* Where an output lies after a run. */
+    /* Where an output lies after a run, in the host's memory. */
     const void *(*output)(const sl_executable *executable, uint32_t index);
+
+    /* Memory of the device, undefined at first; NULL when there is none left.  Copies wait until
+     * they are done. */
+    void *(*allocate)(sl_device *device, uint64_t bytes);
+    void (*release)(sl_device *device, void *memory, uint64_t bytes);
+    sl_status (*copy_in)(sl_device *device, void *to, const void *from, uint64_t bytes,
+                         sl_error *err);
+    sl_status (*copy_out)(sl_device *device, void *to, const void *from, uint64_t bytes,
+                          sl_error *err);
+
+    /* For looking at a program step by step: one step alone, and the bytes of an operand (not of
+     * experts) before or after it. */
+    sl_status (*run_step)(sl_executable *executable, uint32_t step, sl_error *err);
+    sl_status (*read)(sl_executable *executable, const sl_operand *operand, void *to,
+                      sl_error *err);
+    sl_status (*write)(sl_executable *executable, const sl_operand *operand, const void *from,
+                       sl_error *err);
 } sl_device_ops;
 
 struct sl_device {

@@ -2,6 +2,7 @@
 #include "base/sizes.h"
 #include "runtime/cpu/cpu.h"
 #include "runtime/cpu/executable.h"
+#include "runtime/host.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -228,6 +229,20 @@ static const void *cpu_output(const sl_executable *exe, uint32_t index) {
                               exe->device->arena.data);
 }
 
+static void *cpu_allocate(sl_device *base, uint64_t bytes) {
+    return sl_host_allocate(((sl_cpu_device *)base)->allocator, bytes);
+}
+static void cpu_release(sl_device *base, void *memory, uint64_t bytes) {
+    sl_host_release(((sl_cpu_device *)base)->allocator, memory, bytes);
+}
+static sl_status cpu_read(sl_executable *exe, const sl_operand *operand, void *to, sl_error *err) {
+    return sl_host_read(&exe->binding, operand, exe->device->arena.data, to, err);
+}
+static sl_status cpu_write(sl_executable *exe, const sl_operand *operand, const void *from,
+                           sl_error *err) {
+    return sl_host_write(&exe->binding, operand, exe->device->arena.data, from, err);
+}
+
 static const sl_device_ops cpu_ops = {
     .name = "cpu",
     .destroy = cpu_destroy,
@@ -239,6 +254,13 @@ static const sl_device_ops cpu_ops = {
     .run_serially = sl_cpu_run_serially,
     .attach = sl_cpu_attach,
     .output = cpu_output,
+    .allocate = cpu_allocate,
+    .release = cpu_release,
+    .copy_in = sl_host_copy,
+    .copy_out = sl_host_copy,
+    .run_step = sl_cpu_run_step,
+    .read = cpu_read,
+    .write = cpu_write,
 };
 
 sl_status sl_device_cpu_create(const sl_cpu_options *options, const sl_allocator *allocator,

@@ -67,6 +67,7 @@ struct sl_executable {
 
 sl_status sl_cpu_run(sl_executable *exe, sl_error *err);
 sl_status sl_cpu_run_serially(sl_executable *exe, const uint32_t *order, sl_error *err);
+sl_status sl_cpu_run_step(sl_executable *exe, uint32_t step, sl_error *err);
 void sl_cpu_attach(sl_executable *exe, sl_trace *trace);
 
 /* Tells ThreadSanitizer which bytes the steps of a phase declare to touch, each step on one member,

@@ -140,6 +140,17 @@ sl_status sl_cpu_run_serially(sl_executable *exe, const uint32_t *order, sl_erro
     return end_run(exe, err);
 }
 
+sl_status sl_cpu_run_step(sl_executable *exe, uint32_t step, sl_error *err) {
+    if (step >= exe->binding.program->step_count)
+        return sl_fail(err, SL_INVALID, "step %u: the program has %u", step,
+                       exe->binding.program->step_count);
+    SL_TRY(begin_run(exe, err));
+    member m;
+    member_init(&m, exe, 0);
+    run_items(&m, &exe->tasks[step], 0, exe->tasks[step].items);
+    return end_run(exe, err);
+}
+
 void sl_cpu_attach(sl_executable *exe, sl_trace *trace) {
     exe->trace = trace;
     exe->run_number = 0;

@@ -5,7 +5,7 @@
  * unfriendly machine of its model would (simulate.h).  Outputs are zeros.  It is also the shortest
  * example of a device. */
 #include "core/check.h"
-#include "runtime/binding.h"
+#include "runtime/host.h"
 #include "runtime/null/null.h"
 #include "runtime/null/simulate.h"
 
@@ -87,6 +87,26 @@ static const void *null_output(const sl_executable *exe, uint32_t index) {
                               exe->memory);
 }
 
+static void *null_allocate(sl_device *base, uint64_t bytes) {
+    return sl_host_allocate(((null_device *)base)->allocator, bytes);
+}
+static void null_release(sl_device *base, void *memory, uint64_t bytes) {
+    sl_host_release(((null_device *)base)->allocator, memory, bytes);
+}
+
+/* One step of a simulation means nothing. */
+static sl_status null_run_step(sl_executable *exe, uint32_t step, sl_error *err) {
+    (void)exe;
+    return sl_fail(err, SL_UNSUPPORTED, "the null device does not run step %u alone", step);
+}
+static sl_status null_read(sl_executable *exe, const sl_operand *operand, void *to, sl_error *err) {
+    return sl_host_read(&exe->binding, operand, exe->memory, to, err);
+}
+static sl_status null_write(sl_executable *exe, const sl_operand *operand, const void *from,
+                            sl_error *err) {
+    return sl_host_write(&exe->binding, operand, exe->memory, from, err);
+}
+
 static void null_destroy(sl_device *base) {
     null_device *device = (null_device *)base;
     sl_release(device->allocator, device, sizeof *device, _Alignof(null_device));
@@ -103,6 +123,13 @@ static const sl_device_ops null_ops = {
     .run_serially = null_run_serially,
     .attach = null_attach,
     .output = null_output,
+    .allocate = null_allocate,
+    .release = null_release,
+    .copy_in = sl_host_copy,
+    .copy_out = sl_host_copy,
+    .run_step = null_run_step,
+    .read = null_read,
+    .write = null_write,
 };
 
 static sl_status create(const sl_allocator *allocator, bool trusting, sl_device **out,

@@ -3,7 +3,8 @@
  *
  * Each case runs under several divisions of its items, in both orders, which must agree to the last
  * bit; then each row of the result must lie within a tolerance of the oracle's, relative to the
- * row's norm.  Scratch has exactly the size asked for, so that a sanitizer sees overruns. */
+ * row's norm.  Scratch has exactly the size asked for, so that a sanitizer sees overruns.
+ * With SL_CASE_CUDA the CUDA device takes the place of the instruction sets. */
 #ifndef SL_TESTS_SUPPORT_OP_CASE_H
 #define SL_TESTS_SUPPORT_OP_CASE_H
 #include "compiler/ops/semantics.h"
@@ -327,7 +328,8 @@ static void compare(const op_case *c, const char *isa, uint32_t operand, const v
     free(values);
 }
 
-static void check_isa(const op_case *c, const char *isa, double *const want[MAX_OPERANDS]) {
+__attribute__((unused)) static void check_isa(const op_case *c, const char *isa,
+                                              double *const want[MAX_OPERANDS]) {
     static const int64_t steps[] = {INT32_MAX, 1, 3};
     memory first = memory_of(c);
     for (int s = 0; s < 6; s++) {
@@ -350,13 +352,21 @@ static void check_isa(const op_case *c, const char *isa, double *const want[MAX_
     memory_free(&first);
 }
 
+#ifdef SL_CASE_CUDA
+#include "tests/support/case_cuda.h"
+#endif
+
 /* Runs everything on the case and releases it. */
-static void check(op_case *c) {
+__attribute__((unused)) static void check(op_case *c) {
     double *want[MAX_OPERANDS] = {0};
     infer_outputs(c);
     evaluate(c, want);
+#ifdef SL_CASE_CUDA
+    check_cuda(c, want);
+#else
     for (int i = 0; i < ISA_COUNT; i++)
         if (sl_cpu_kernel_set(isas[i])) check_isa(c, isas[i], want);
+#endif
     for (uint32_t i = 0; i < MAX_OPERANDS; i++) free(want[i]);
     release_case(c);
 }
@@ -364,6 +374,9 @@ static void check(op_case *c) {
 /* The kernel must refuse the case with SL_INVALID. */
 __attribute__((unused)) static void check_refused(op_case *c) {
     infer_outputs(c);
+#ifdef SL_CASE_CUDA
+    check_cuda_refuses(c);
+#endif
     for (int i = 0; i < ISA_COUNT; i++) {
         if (!sl_cpu_kernel_set(isas[i])) continue;
         memory m = memory_of(c);

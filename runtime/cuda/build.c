@@ -1,0 +1,332 @@
+/* build.c - From steps to launches, and from launches to graphs with the program's edges. */
+#include "runtime/cuda/executable.h"
+#include "runtime/cuda/experts.h"
+#include <string.h>
+
+sl_cu_address sl_cuda_resolve(const sl_executable *exe, const sl_operand *operand) {
+    const uint32_t id = operand->buffer.v;
+    const sl_buffer *buffer = &exe->binding.program->buffers[id];
+    if (sl_buffer_in_arena(buffer))
+        return exe->device->arena.address + buffer->arena_offset + operand->offset_bytes;
+    if (buffer->kind == SL_BUFFER_INPUT || buffer->kind == SL_BUFFER_CONSTANT)
+        return exe->locals.address + exe->local_offsets[id] + operand->offset_bytes;
+    return (sl_cu_address)(uintptr_t)exe->binding.data[id] + operand->offset_bytes;
+}
+
+/* ---- planning launches ---- */
+
+/* Scratch is shared by the steps of one op, which then follow each other. */
+typedef struct {
+    uint64_t bytes[SL_OP_COUNT], offset[SL_OP_COUNT], total;
+} scratch_plan;
+
+static bool has_experts(const sl_step *step, uint32_t *out_operand) {
+    const sl_op_info *info = sl_op_info_of(step->op);
+    for (uint32_t i = 0; i < info->input_count; i++)
+        if (info->input_kinds[i] == SL_OPERAND_EXPERTS) {
+            *out_operand = i;
+            return true;
+        }
+    return false;
+}
+
+/* moe_group and moe_ffn both begin their attributes with the layer. */
+static uint32_t layer_of(const sl_step *step) {
+    return step->op == SL_OP_moe_ffn ? ((const sl_moe_ffn_attrs *)step->attrs)->layer
+                                     : ((const sl_moe_group_attrs *)step->attrs)->layer;
+}
+
+static sl_status open_experts(sl_executable *exe, sl_error *err) {
+    const sl_program *program = exe->binding.program;
+    sl_cuda_experts_shape shape = {0};
+    sl_expert_source *source = NULL;
+    for (uint32_t s = 0; s < program->step_count; s++) {
+        uint32_t at;
+        const sl_step *step = &program->steps[s];
+        if (!has_experts(step, &at)) continue;
+        if (layer_of(step) >= shape.layers) shape.layers = layer_of(step) + 1;
+        shape.experts = (uint32_t)step->operands[at].type.shape.dims[0];
+        source = exe->binding.sources[step->operands[at].buffer.v];
+    }
+    return source ? sl_cuda_experts_open(exe->device, source, shape, err) : SL_OK;
+}
+
+static void fill_addresses(const sl_executable *exe, const sl_step *step, void *args) {
+    sl_view *views = args;
+    for (uint32_t i = 0; i < step->operand_count; i++)
+        views[i].data = (void *)(uintptr_t)sl_cuda_resolve(exe, &step->operands[i]);
+}
+
+/* Launches of one step into planner->launches. */
+static sl_status plan_step(const sl_executable *exe, uint32_t s, sl_cuda_planner *planner,
+                           sl_error *err) {
+    const sl_step *step = &exe->binding.program->steps[s];
+    const sl_cuda_task *task = &exe->tasks[s];
+    uint32_t at;
+    fill_addresses(exe, step, task->args);
+    planner->label = step->label;
+    planner->multiprocessors = exe->device->multiprocessors;
+    planner->fault = (sl_fault *)(uintptr_t)exe->device->fault.address;
+    if (exe->device->experts && has_experts(step, &at))
+        planner->places = sl_cuda_experts_places(exe->device->experts, layer_of(step));
+    SL_TRY(task->kernel->plan(task->args, planner, err));
+    if (!planner->count)
+        return sl_fail(err, SL_UNSUPPORTED, "%s: the plan of %s launches nothing", step->label,
+                       task->kernel->name);
+    return SL_OK;
+}
+
+static sl_status measure(sl_executable *exe, scratch_plan *plan, uint32_t *out_launches,
+                         sl_error *err) {
+    const sl_program *program = exe->binding.program;
+    sl_cuda_launch launches[SL_CUDA_MAX_LAUNCHES];
+    *plan = (scratch_plan){0};
+    *out_launches = 0;
+    for (uint32_t s = 0; s < program->step_count; s++) {
+        sl_cuda_planner planner = {.launches = launches};
+        SL_TRY(plan_step(exe, s, &planner, err));
+        *out_launches += planner.count;
+        uint64_t *bytes = &plan->bytes[program->steps[s].op];
+        if (planner.scratch_bytes > *bytes) *bytes = planner.scratch_bytes;
+    }
+    for (int op = 0; op < SL_OP_COUNT; op++) {
+        plan->offset[op] = plan->total;
+        plan->total += plan->bytes[op];
+    }
+    return SL_OK;
+}
+
+static sl_status plan_launches(sl_executable *exe, const scratch_plan *scratch, uint32_t launches,
+                               sl_error *err) {
+    const sl_program *program = exe->binding.program;
+    if (launches > exe->launch_count) {
+        exe->launches = SL_ARENA_NEW_ARRAY(&exe->arena, sl_cuda_launch, launches);
+        if (!exe->launches) return sl_no_memory(err, "launches", launches);
+    }
+    exe->launch_count = 0;
+    for (uint32_t s = 0; s < program->step_count; s++) {
+        sl_cuda_launch own[SL_CUDA_MAX_LAUNCHES];
+        sl_cuda_planner planner = {.launches = own,
+                                   .scratch =
+                                       (char *)(uintptr_t)(exe->device->scratch.address +
+                                                           scratch->offset[program->steps[s].op])};
+        SL_TRY(plan_step(exe, s, &planner, err));
+        exe->tasks[s].first_launch = exe->launch_count;
+        exe->tasks[s].launch_count = planner.count;
+        memcpy(exe->launches + exe->launch_count, own, planner.count * sizeof *own);
+        exe->launch_count += planner.count;
+    }
+    return SL_OK;
+}
+
+/* ---- segments ---- */
+
+static void close_segment(sl_executable *exe, uint32_t end, bool streams) {
+    const uint32_t first = exe->segment_count ? exe->segments[exe->segment_count - 1].end : 0;
+    if (first == end) return;
+    exe->segments[exe->segment_count++] =
+        (sl_cuda_segment){.first = first, .end = end, .streams = streams};
+}
+
+/* Where experts are all here, everything is one segment.  Otherwise a segment ends with each step
+ * that says which experts are needed, and a step that needs them is one of its own. */
+static sl_status cut(sl_executable *exe, sl_error *err) {
+    const sl_program *program = exe->binding.program;
+    const bool split = exe->device->experts && !sl_cuda_experts_all_here(exe->device->experts);
+    if (!exe->segments) {
+        exe->segments =
+            SL_ARENA_NEW_ARRAY(&exe->arena, sl_cuda_segment, 3 * (size_t)program->step_count + 1);
+        if (!exe->segments) return sl_no_memory(err, "segments", program->step_count);
+    }
+    exe->segment_count = 0;
+    for (uint32_t s = 0; split && s < program->step_count; s++) {
+        const uint32_t traits = sl_op_info_of(program->steps[s].op)->traits;
+        if (traits & SL_OP_REQUESTS) close_segment(exe, s + 1, false);
+        if (traits & SL_OP_STREAMS) {
+            close_segment(exe, s, false);
+            close_segment(exe, s + 1, true);
+        }
+    }
+    close_segment(exe, program->step_count, false);
+    return SL_OK;
+}
+
+/* ---- graphs ---- */
+
+/* Steps that a step must follow, within its segment. */
+typedef struct {
+    uint32_t *first, *from; /* of step s: from[first[s]] to from[first[s + 1]] */
+} needs;
+
+static bool is_inside(const sl_cuda_segment *g, uint32_t step) {
+    return step >= g->first && step < g->end;
+}
+
+/* Calls add(from, to) for each pair that must be ordered: the program's edges, steps that share
+ * scratch, or each step with the next where the graph is chained. */
+typedef struct {
+    const sl_executable *exe;
+    const sl_cuda_segment *segment;
+    const scratch_plan *scratch;
+} pair_source;
+typedef void add_pair(void *ctx, uint32_t from, uint32_t to);
+
+static void each_pair(const pair_source *p, add_pair *add, void *ctx) {
+    const sl_program *program = p->exe->binding.program;
+    const sl_cuda_segment *g = p->segment;
+    uint32_t last_of[SL_OP_COUNT];
+    memset(last_of, 0xff, sizeof last_of);
+    if (p->exe->device->options.chained || program->model != SL_SCHEDULE_EDGES) {
+        for (uint32_t s = g->first + 1; s < g->end; s++) add(ctx, s - 1, s);
+        return;
+    }
+    for (uint32_t s = g->first; s < g->end; s++) {
+        for (uint32_t e = program->edges.first[s]; e < program->edges.first[s + 1]; e++)
+            if (is_inside(g, program->edges.targets[e])) add(ctx, s, program->edges.targets[e]);
+        const sl_op op = program->steps[s].op;
+        if (!p->scratch->bytes[op]) continue;
+        if (last_of[op] != UINT32_MAX) add(ctx, last_of[op], s);
+        last_of[op] = s;
+    }
+}
+
+static void count_need(void *ctx, uint32_t from, uint32_t to) {
+    needs *n = ctx;
+    (void)from;
+    n->first[to + 2]++;
+}
+static void put_need(void *ctx, uint32_t from, uint32_t to) {
+    needs *n = ctx;
+    n->from[n->first[to + 1]++] = from;
+}
+
+/* Counting sort by `to`: first[] is two ahead while counting and one ahead while filling. */
+static sl_status find_needs(const pair_source *p, sl_arena *arena, needs *out, sl_error *err) {
+    const uint32_t count = p->exe->binding.program->step_count;
+    out->first = SL_ARENA_NEW_ARRAY(arena, uint32_t, (size_t)count + 3);
+    if (!out->first) return sl_no_memory(err, "the edges of a graph", count);
+    each_pair(p, count_need, out);
+    for (uint32_t s = 2; s < count + 3; s++) out->first[s] += out->first[s - 1];
+    out->from = SL_ARENA_NEW_ARRAY(arena, uint32_t, (size_t)out->first[count + 2] + 1);
+    if (!out->from) return sl_no_memory(err, "the edges of a graph", count);
+    each_pair(p, put_need, out);
+    return SL_OK;
+}
+
+static sl_status add_node(const sl_executable *exe, sl_cu_graph graph, sl_cuda_launch *launch,
+                          const sl_cu_node *after, size_t after_count, sl_cu_node *out,
+                          sl_error *err) {
+    void *arguments[] = {launch->args};
+    sl_cu_kernel_node node = {.grid_x = launch->grid[0],
+                              .grid_y = launch->grid[1],
+                              .grid_z = launch->grid[2],
+                              .block_x = launch->threads,
+                              .block_y = 1,
+                              .block_z = 1,
+                              .shared_bytes = launch->shared_bytes,
+                              .arguments = arguments};
+    SL_TRY(sl_cuda_function_of(exe->device, launch, &node.function, err));
+    SL_TRY_CUDA(&exe->device->driver, graph_add_kernel(out, graph, after, after_count, &node),
+                launch->function, err);
+    return SL_OK;
+}
+
+/* One node per launch: the first of a step after the last of those it needs. */
+static sl_status add_nodes(const sl_executable *exe, const sl_cuda_segment *g, const needs *n,
+                           sl_arena *arena, sl_error *err) {
+    const uint32_t count = exe->binding.program->step_count;
+    sl_cu_node *last = SL_ARENA_NEW_ARRAY(arena, sl_cu_node, (size_t)count + 1);
+    sl_cu_node *after = SL_ARENA_NEW_ARRAY(arena, sl_cu_node, (size_t)count + 1);
+    if (!last || !after) return sl_no_memory(err, "the nodes of a graph", count);
+    for (uint32_t s = g->first; s < g->end; s++) {
+        size_t after_count = 0;
+        for (uint32_t i = n->first[s]; i < n->first[s + 1]; i++) {
+            const sl_cu_node node = last[n->from[i]];
+            bool known = false;
+            for (size_t j = 0; j < after_count; j++) known = known || after[j] == node;
+            if (!known) after[after_count++] = node;
+        }
+        const sl_cuda_task *task = &exe->tasks[s];
+        for (uint32_t i = 0; i < task->launch_count; i++) {
+            SL_TRY(add_node(exe, g->graph, &exe->launches[task->first_launch + i], after,
+                            after_count, &last[s], err));
+            after[0] = last[s];
+            after_count = 1;
+        }
+    }
+    return SL_OK;
+}
+
+static sl_status make_graph(const sl_executable *exe, sl_cuda_segment *g,
+                            const scratch_plan *scratch, sl_error *err) {
+    const sl_cuda_driver *driver = &exe->device->driver;
+    const pair_source pairs = {exe, g, scratch};
+    needs n;
+    sl_arena arena;
+    sl_arena_init(&arena, exe->device->allocator);
+    sl_status status = SL_OK;
+    SL_TRY_ELSE(done, find_needs(&pairs, &arena, &n, err));
+    const sl_cu_result created = driver->graph_create(&g->graph, 0);
+    SL_TRY_ELSE(done, created ? sl_cuda_fail(driver, created, "making a graph", err) : SL_OK);
+    SL_TRY_ELSE(done, add_nodes(exe, g, &n, &arena, err));
+    const sl_cu_result ready = driver->graph_instantiate(&g->exec, g->graph, 0);
+    SL_TRY_ELSE(done, ready ? sl_cuda_fail(driver, ready, "making a graph", err) : SL_OK);
+done:
+    sl_arena_deinit(&arena);
+    return status;
+}
+
+static sl_status make_graphs(sl_executable *exe, const scratch_plan *scratch, sl_error *err) {
+    for (uint32_t i = 0; i < exe->segment_count; i++)
+        if (!exe->segments[i].streams && !exe->device->options.eager)
+            SL_TRY(make_graph(exe, &exe->segments[i], scratch, err));
+    return SL_OK;
+}
+
+void sl_cuda_unbuild(sl_executable *exe) {
+    const sl_cuda_driver *driver = &exe->device->driver;
+    for (uint32_t i = 0; i < exe->segment_count; i++) {
+        if (exe->segments[i].exec) (void)driver->graph_exec_destroy(exe->segments[i].exec);
+        if (exe->segments[i].graph) (void)driver->graph_destroy(exe->segments[i].graph);
+    }
+    exe->segment_count = 0;
+}
+
+/* Pinned room for what moe_group says. */
+static sl_status make_starts(sl_executable *exe, sl_error *err) {
+    const sl_program *program = exe->binding.program;
+    uint64_t bytes = 0;
+    for (uint32_t s = 0; s < program->step_count; s++)
+        if (program->steps[s].op == SL_OP_moe_group) {
+            const uint64_t own = sl_type_bytes(&program->steps[s].operands[3].type);
+            if (own > bytes) bytes = own;
+        }
+    if (bytes <= exe->starts_bytes) return SL_OK;
+    exe->starts = sl_resize(&exe->device->pinned, exe->starts, exe->starts_bytes, bytes, 64);
+    if (!exe->starts) return sl_no_memory(err, "the experts in use", bytes);
+    exe->starts_bytes = bytes;
+    return SL_OK;
+}
+
+sl_status sl_cuda_build(sl_executable *exe, sl_error *err) {
+    sl_cuda_device *device = exe->device;
+    if (!exe->rebound && exe->built_arena == device->arena.address &&
+        exe->built_scratch == device->scratch.address)
+        return SL_OK;
+    scratch_plan scratch;
+    uint32_t launches = 0;
+    sl_cuda_unbuild(exe);
+    exe->rebound = true;
+    SL_TRY(sl_binding_check(&exe->binding, err));
+    SL_TRY(open_experts(exe, err));
+    SL_TRY(make_starts(exe, err));
+    SL_TRY(measure(exe, &scratch, &launches, err));
+    SL_TRY(sl_cuda_ensure(device, &device->scratch, scratch.total, "kernel scratch", err));
+    SL_TRY(plan_launches(exe, &scratch, launches, err));
+    SL_TRY(cut(exe, err));
+    SL_TRY(make_graphs(exe, &scratch, err));
+    exe->built_arena = device->arena.address;
+    exe->built_scratch = device->scratch.address;
+    exe->rebound = false;
+    return SL_OK;
+}

@@ -1,0 +1,30 @@
+/* cuda.h - Creating the CUDA device, and what it says of itself. */
+#ifndef SL_RUNTIME_CUDA_CUDA_H
+#define SL_RUNTIME_CUDA_CUDA_H
+#include "runtime/device.h"
+
+typedef struct {
+    const char *driver; /* NULL: libcuda.so.1 */
+    uint32_t index;     /* of the device */
+    uint64_t
+        expert_budget_bytes; /* of device memory for experts; 0: all of them, or what is free */
+    bool eager;              /* steps are launched one by one instead of as a graph */
+    bool chained;            /* a graph whose nodes follow each other, to measure against */
+} sl_cuda_options;
+/* Fails with one line that says why there is none: no driver, no device, no kernels built. */
+SL_CHECKED sl_status sl_device_cuda_create(const sl_cuda_options *options,
+                                           const sl_allocator *allocator, sl_device **out,
+                                           sl_error *err);
+
+typedef struct {
+    char name[128];
+    uint32_t multiprocessors, major, minor;
+    uint64_t total_bytes, free_bytes;
+    uint64_t weight_bytes, state_bytes, workspace_bytes, expert_bytes; /* of device memory, taken */
+    uint64_t expert_slots, expert_hits, expert_misses, expert_bytes_copied;
+} sl_cuda_info;
+sl_cuda_info sl_device_cuda_info(const sl_device *device);
+
+/* Memory that the device copies from at full speed; NULL where device is no CUDA device. */
+const sl_allocator *sl_device_cuda_pinned(sl_device *device);
+#endif

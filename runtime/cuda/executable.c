@@ -1,0 +1,234 @@
+/* executable.c - Loading a program on the CUDA device, and binding memory to it. */
+#include "runtime/cuda/executable.h"
+#include "base/sizes.h"
+#include "runtime/cuda/experts.h"
+#include <string.h>
+
+enum { LOCAL_ALIGNMENT = 256 };
+
+/* ---- loading ---- */
+
+static void fill_types(const sl_step *step, void *args) {
+    sl_view *views = args;
+    for (uint32_t i = 0; i < step->operand_count; i++) views[i].type = step->operands[i].type;
+    memcpy(views + step->operand_count, step->attrs, sl_op_info_of(step->op)->attrs_bytes);
+}
+
+static sl_status make_task(sl_executable *exe, const sl_step *step, sl_cuda_task *out,
+                           sl_error *err) {
+    const sl_op_info *info = sl_op_info_of(step->op);
+    sl_type types[SL_MAX_INPUTS + SL_MAX_OUTPUTS];
+    for (uint32_t i = 0; i < step->operand_count; i++) types[i] = step->operands[i].type;
+    out->kernel = sl_cuda_kernel_find(step->op, types);
+    if (!out->kernel) {
+        char text[SL_TYPE_TEXT], second[SL_TYPE_TEXT];
+        return sl_fail(err, SL_UNSUPPORTED, "%s: the cuda device has no kernel for %s of %s and %s",
+                       step->label, info->name, sl_type_format(&types[0], text, sizeof text),
+                       sl_type_format(&types[step->operand_count > 1], second, sizeof second));
+    }
+    out->args = sl_arena_alloc(&exe->arena, info->args_bytes, 64);
+    if (!out->args) return sl_no_memory(err, "kernel arguments", info->args_bytes);
+    fill_types(step, out->args);
+    return SL_OK;
+}
+
+static sl_status place_locals(sl_executable *exe, sl_error *err) {
+    const sl_program *program = exe->binding.program;
+    exe->local_offsets = SL_ARENA_NEW_ARRAY(&exe->arena, uint64_t, program->buffer_count + 1);
+    if (!exe->local_offsets) return sl_no_memory(err, "an executable", program->buffer_count);
+    uint64_t at = 0;
+    for (int kind = 0; kind < 2; kind++) {
+        for (uint32_t b = 0; b < program->buffer_count; b++) {
+            const sl_buffer *buffer = &program->buffers[b];
+            if (buffer->kind != (kind ? SL_BUFFER_CONSTANT : SL_BUFFER_INPUT)) continue;
+            exe->local_offsets[b] = at;
+            at += sl_round_up(buffer->bytes, LOCAL_ALIGNMENT);
+        }
+        if (!kind) exe->inputs_bytes = at;
+    }
+    return sl_cuda_take(exe->device, at, "inputs and constants", &exe->locals, err);
+}
+
+static sl_status place_outputs(sl_executable *exe, sl_error *err) {
+    const sl_program *program = exe->binding.program;
+    exe->output_offsets = SL_ARENA_NEW_ARRAY(&exe->arena, uint64_t, program->output_count + 1);
+    if (!exe->output_offsets) return sl_no_memory(err, "an executable", program->output_count);
+    uint64_t at = 0;
+    for (uint32_t i = 0; i < program->output_count; i++) {
+        exe->output_offsets[i] = at;
+        at += sl_round_up(sl_type_bytes(&program->outputs[i].operand.type), LOCAL_ALIGNMENT);
+    }
+    exe->output_offsets[program->output_count] = at; /* the fault's */
+    exe->outputs_bytes = at + sizeof(sl_fault);
+    const sl_allocator *pinned = &exe->device->pinned;
+    exe->outputs = sl_resize(pinned, NULL, 0, exe->outputs_bytes, 64);
+    if (!exe->outputs) return sl_no_memory(err, "results", exe->outputs_bytes);
+    if (!exe->inputs_bytes) return SL_OK;
+    exe->inputs = sl_resize(pinned, NULL, 0, exe->inputs_bytes, 64);
+    return exe->inputs ? SL_OK : sl_no_memory(err, "inputs", exe->inputs_bytes);
+}
+
+static sl_status copy_constants(const sl_executable *exe, sl_error *err) {
+    const sl_program *program = exe->binding.program;
+    for (uint32_t b = 0; b < program->buffer_count; b++) {
+        const sl_buffer *buffer = &program->buffers[b];
+        if (buffer->kind != SL_BUFFER_CONSTANT || !buffer->bytes) continue;
+        SL_TRY_CUDA(&exe->device->driver,
+                    copy_in(exe->locals.address + exe->local_offsets[b], buffer->data,
+                            buffer->bytes, exe->device->stream),
+                    "copying constants", err);
+    }
+    return sl_cuda_wait(exe->device, err);
+}
+
+static sl_status fill_executable(sl_executable *exe, const sl_program *program, sl_error *err) {
+    SL_TRY(sl_binding_init(&exe->binding, program, &exe->arena, err));
+    exe->tasks = SL_ARENA_NEW_ARRAY(&exe->arena, sl_cuda_task, program->step_count + 1);
+    if (!exe->tasks) return sl_no_memory(err, "an executable", program->step_count);
+    for (uint32_t s = 0; s < program->step_count; s++)
+        SL_TRY(make_task(exe, &program->steps[s], &exe->tasks[s], err));
+    SL_TRY(place_locals(exe, err));
+    SL_TRY(place_outputs(exe, err));
+    SL_TRY(copy_constants(exe, err));
+    return sl_cuda_ensure(exe->device, &exe->device->arena, program->arena_bytes, "activations",
+                          err);
+}
+
+static void cuda_unload(sl_executable *exe) {
+    if (!exe) return;
+    const sl_allocator *pinned = &exe->device->pinned;
+    if (sl_cuda_enter(exe->device, NULL) == SL_OK) {
+        sl_cuda_attach(exe, NULL);
+        sl_cuda_unbuild(exe);
+        sl_cuda_give(exe->device, &exe->locals);
+        if (exe->inputs) (void)sl_resize(pinned, exe->inputs, exe->inputs_bytes, 0, 64);
+        if (exe->outputs) (void)sl_resize(pinned, exe->outputs, exe->outputs_bytes, 0, 64);
+        if (exe->starts) (void)sl_resize(pinned, exe->starts, exe->starts_bytes, 0, 64);
+        sl_cuda_leave(exe->device);
+    }
+    sl_arena arena = exe->arena; /* the executable itself lives in it */
+    sl_arena_deinit(&arena);
+}
+
+static sl_status cuda_load(sl_device *base, const sl_program *program, sl_executable **out,
+                           sl_error *err) {
+    sl_cuda_device *device = (sl_cuda_device *)base;
+    SL_TRY(sl_cuda_enter(device, err));
+    sl_arena arena;
+    sl_arena_init(&arena, device->allocator);
+    sl_executable *exe = SL_ARENA_NEW(&arena, sl_executable);
+    if (!exe) {
+        sl_arena_deinit(&arena);
+        sl_cuda_leave(device);
+        return sl_no_memory(err, "an executable", sizeof *exe);
+    }
+    exe->arena = arena;
+    exe->device = device;
+    exe->rebound = true;
+    const sl_status status = fill_executable(exe, program, err);
+    if (status == SL_OK)
+        *out = exe;
+    else
+        cuda_unload(exe);
+    sl_cuda_leave(device);
+    return status;
+}
+
+/* ---- binding ---- */
+
+static sl_status cuda_bind(sl_executable *exe, sl_buffer_id id, void *data, sl_error *err) {
+    SL_TRY(sl_binding_set(&exe->binding, id, data, err));
+    const sl_buffer *buffer = &exe->binding.program->buffers[id.v];
+    exe->rebound = true;
+    if (buffer->kind != SL_BUFFER_WEIGHT) return SL_OK;
+    sl_cu_address address = 0;
+    SL_TRY(sl_cuda_enter(exe->device, err));
+    const sl_status status =
+        sl_cuda_upload_weight(exe->device, data, buffer->bytes, buffer->name, &address, err);
+    sl_cuda_leave(exe->device);
+    exe->binding.data[id.v] = (void *)(uintptr_t)address;
+    return status;
+}
+
+static sl_status cuda_bind_experts(sl_executable *exe, sl_buffer_id buffer,
+                                   sl_expert_source *source, sl_error *err) {
+    exe->rebound = true;
+    return sl_binding_set_experts(&exe->binding, buffer, source, err);
+}
+
+/* ---- memory ---- */
+
+static void *cuda_allocate(sl_device *base, uint64_t bytes) {
+    sl_cuda_device *device = (sl_cuda_device *)base;
+    sl_cuda_block block = {0};
+    if (sl_cuda_enter(device, NULL) != SL_OK) return NULL;
+    if (sl_cuda_take(device, bytes, "states", &block, NULL) == SL_OK) device->state_bytes += bytes;
+    sl_cuda_leave(device);
+    return (void *)(uintptr_t)block.address;
+}
+
+static void cuda_release(sl_device *base, void *memory, uint64_t bytes) {
+    sl_cuda_device *device = (sl_cuda_device *)base;
+    sl_cuda_block block = {(sl_cu_address)(uintptr_t)memory, bytes};
+    if (!memory || sl_cuda_enter(device, NULL) != SL_OK) return;
+    sl_cuda_give(device, &block);
+    device->state_bytes -= bytes;
+    sl_cuda_leave(device);
+}
+
+static sl_status copy(sl_cuda_device *device, bool in, void *host, sl_cu_address address,
+                      uint64_t bytes, sl_error *err) {
+    SL_TRY(sl_cuda_enter(device, err));
+    const sl_cu_result result = in ? device->driver.copy_in(address, host, bytes, device->stream)
+                                   : device->driver.copy_out(host, address, bytes, device->stream);
+    const sl_status status =
+        result ? sl_cuda_fail(&device->driver, result, "copying", err) : sl_cuda_wait(device, err);
+    sl_cuda_leave(device);
+    return status;
+}
+
+static sl_status cuda_copy_in(sl_device *base, void *to, const void *from, uint64_t bytes,
+                              sl_error *err) {
+    return copy((sl_cuda_device *)base, true, (void *)(uintptr_t)from, (sl_cu_address)(uintptr_t)to,
+                bytes, err);
+}
+
+static sl_status cuda_copy_out(sl_device *base, void *to, const void *from, uint64_t bytes,
+                               sl_error *err) {
+    return copy((sl_cuda_device *)base, false, to, (sl_cu_address)(uintptr_t)from, bytes, err);
+}
+
+static sl_status cuda_read(sl_executable *exe, const sl_operand *operand, void *to, sl_error *err) {
+    return copy(exe->device, false, to, sl_cuda_resolve(exe, operand),
+                sl_type_bytes(&operand->type), err);
+}
+
+static sl_status cuda_write(sl_executable *exe, const sl_operand *operand, const void *from,
+                            sl_error *err) {
+    return copy(exe->device, true, (void *)(uintptr_t)from, sl_cuda_resolve(exe, operand),
+                sl_type_bytes(&operand->type), err);
+}
+
+static const void *cuda_output(const sl_executable *exe, uint32_t index) {
+    return exe->outputs + exe->output_offsets[index];
+}
+
+const sl_device_ops sl_cuda_ops = {
+    .name = "cuda",
+    .destroy = sl_cuda_destroy,
+    .load = cuda_load,
+    .unload = cuda_unload,
+    .bind = cuda_bind,
+    .bind_experts = cuda_bind_experts,
+    .run = sl_cuda_run,
+    .run_serially = sl_cuda_run_serially,
+    .attach = sl_cuda_attach,
+    .output = cuda_output,
+    .allocate = cuda_allocate,
+    .release = cuda_release,
+    .copy_in = cuda_copy_in,
+    .copy_out = cuda_copy_out,
+    .run_step = sl_cuda_run_step,
+    .read = cuda_read,
+    .write = cuda_write,
+};

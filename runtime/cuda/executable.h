@@ -1,0 +1,58 @@
+/* executable.h - A program made ready on the CUDA device; shared by loading, building and running.
+ */
+#ifndef SL_RUNTIME_CUDA_EXECUTABLE_H
+#define SL_RUNTIME_CUDA_EXECUTABLE_H
+#include "runtime/binding.h"
+#include "runtime/cuda/device.h"
+
+typedef struct {
+    const sl_cuda_kernel *kernel;
+    void *args; /* sl_<op>_args, with addresses of the device */
+    uint32_t first_launch, launch_count;
+} sl_cuda_task;
+
+/* Steps [first, end) that are launched together. */
+typedef struct {
+    uint32_t first, end;
+    bool streams; /* one step that waits for experts: launched in rounds, not as a graph */
+    sl_cu_graph graph;
+    sl_cu_graph_exec exec;
+} sl_cuda_segment;
+
+struct sl_executable {
+    sl_cuda_device *device;
+    sl_arena arena;
+    sl_binding binding; /* data: host memory of inputs, device memory of weights and states */
+    sl_cuda_task *tasks;
+    sl_cuda_launch *launches; /* [step_count * SL_CUDA_MAX_LAUNCHES at most], packed */
+    uint32_t launch_count;
+    sl_cuda_segment *segments;
+    uint32_t segment_count;
+    /* Inputs and constants: at offsets[buffer] of one block, inputs first. */
+    sl_cuda_block locals;
+    uint64_t *local_offsets, inputs_bytes;
+    char *inputs;  /* pinned, inputs_bytes */
+    char *outputs; /* pinned: all outputs, then the fault */
+    uint64_t *output_offsets, outputs_bytes;
+    int32_t *starts; /* pinned: what a moe_group says, [experts + 1] */
+    uint64_t starts_bytes;
+    bool rebound;                             /* bindings changed since launches were planned */
+    sl_cu_address built_arena, built_scratch; /* what launches point into */
+    /* of traces */
+    sl_trace *trace;
+    sl_cu_event *events; /* [step_count + 1] */
+    uint32_t run_number;
+};
+
+/* build.c: plans launches, cuts segments, makes graphs; does nothing where nothing has changed. */
+SL_CHECKED sl_status sl_cuda_build(sl_executable *exe, sl_error *err);
+void sl_cuda_unbuild(sl_executable *exe);
+/* Where an operand lies in device memory. */
+sl_cu_address sl_cuda_resolve(const sl_executable *exe, const sl_operand *operand);
+
+/* run.c */
+SL_CHECKED sl_status sl_cuda_run(sl_executable *exe, sl_error *err);
+SL_CHECKED sl_status sl_cuda_run_serially(sl_executable *exe, const uint32_t *order, sl_error *err);
+SL_CHECKED sl_status sl_cuda_run_step(sl_executable *exe, uint32_t step, sl_error *err);
+void sl_cuda_attach(sl_executable *exe, sl_trace *trace);
+#endif

@@ -1,0 +1,349 @@
+#include "runtime/cuda/experts.h"
+#include "base/sizes.h"
+#include <string.h>
+
+enum {
+    MATRIX_ALIGNMENT = 256,
+    IN_FLIGHT = 8,           /* leases that are being copied */
+    SPARED_BYTES = 512 << 20 /* of device memory, for states and activations to come */
+};
+
+typedef struct {
+    sl_cuda_expert_places places; /* table: unset */
+    uint64_t bytes[3];            /* gate, up, down */
+    uint64_t slot_bytes;
+} layer_info;
+
+typedef struct {
+    int32_t owner; /* layer * experts + expert; -1: free */
+    uint64_t last_use;
+} slot;
+
+typedef struct {
+    sl_expert_lease lease;
+    sl_cu_event copied;
+    bool busy;
+} transfer;
+
+struct sl_cuda_experts {
+    sl_cuda_device *device;
+    sl_expert_source *source;
+    sl_cuda_experts_shape shape;
+    sl_arena arena;
+    layer_info *layers;
+    slot *slots;
+    uint32_t slot_count;
+    uint64_t slot_bytes;
+    int32_t *slot_of;            /* [layers * experts]; -1: not here */
+    sl_cuda_block memory, table; /* slots; their addresses by owner */
+    uint64_t *row;               /* pinned: one layer's part of the table */
+    transfer transfers[IN_FLIGHT];
+    uint32_t next_transfer;
+    uint64_t clock;
+    /* of the request in progress */
+    uint32_t layer, wanted_count, missing_count;
+    int32_t *wanted, *missing;
+    bool first_round;
+    uint64_t hits, misses, bytes_copied;
+};
+
+static int32_t *slot_of(sl_cuda_experts *x, uint32_t layer, int32_t expert) {
+    return &x->slot_of[(uint64_t)layer * x->shape.experts + (uint32_t)expert];
+}
+
+/* ---- what experts are like ---- */
+
+static sl_status learn_layer(sl_cuda_experts *x, uint32_t layer, sl_error *err) {
+    const int32_t first = 0;
+    const sl_layer_id id = {layer};
+    sl_expert_lease lease;
+    SL_TRY(x->source->request(x->source, id, &first, 1, err));
+    SL_TRY(x->source->take(x->source, id, &lease, err));
+    if (lease.expert < 0)
+        return sl_fail(err, SL_INVALID, "layer %u: the source gave no expert", layer);
+    layer_info *l = &x->layers[layer];
+    const sl_cview *views[] = {&lease.gate, &lease.up, &lease.down};
+    uint64_t offsets[3], at = 0;
+    for (int i = 0; i < 3; i++) {
+        l->bytes[i] = sl_type_bytes(&views[i]->type);
+        offsets[i] = at;
+        at += sl_round_up(l->bytes[i], MATRIX_ALIGNMENT);
+    }
+    l->slot_bytes = at;
+    l->places.gate.dtype = lease.gate.type.dtype;
+    l->places.up.dtype = lease.up.type.dtype;
+    l->places.down.dtype = lease.down.type.dtype;
+    l->places.gate.offset = offsets[0];
+    l->places.up.offset = offsets[1];
+    l->places.down.offset = offsets[2];
+    x->source->release(x->source, &lease);
+    return SL_OK;
+}
+
+/* As many slots as the budget has room for, at most one for each expert. */
+static sl_status choose_slots(sl_cuda_experts *x, sl_error *err) {
+    const uint64_t all = (uint64_t)x->shape.layers * x->shape.experts;
+    uint64_t budget = x->device->options.expert_budget_bytes;
+    size_t left = 0, total = 0;
+    for (uint32_t l = 0; l < x->shape.layers; l++)
+        if (x->layers[l].slot_bytes > x->slot_bytes) x->slot_bytes = x->layers[l].slot_bytes;
+    SL_TRY_CUDA(&x->device->driver, memory_info(&left, &total), "asking for free memory", err);
+    if (!budget) budget = left > SPARED_BYTES ? left - SPARED_BYTES : 0;
+    const uint64_t fit = budget / x->slot_bytes;
+    if (fit == 0) {
+        char have[16], want[16];
+        return sl_fail(err, SL_NO_MEMORY,
+                       "%s of device memory for experts: one takes %s, give at least that as "
+                       "--device-budget",
+                       sl_size_format(budget, have, sizeof have),
+                       sl_size_format(x->slot_bytes, want, sizeof want));
+    }
+    x->slot_count = (uint32_t)(fit < all ? fit : all);
+    return SL_OK;
+}
+
+static sl_status allocate(sl_cuda_experts *x, sl_error *err) {
+    const uint64_t all = (uint64_t)x->shape.layers * x->shape.experts;
+    x->slots = SL_ARENA_NEW_ARRAY(&x->arena, slot, x->slot_count);
+    x->slot_of = SL_ARENA_NEW_ARRAY(&x->arena, int32_t, all);
+    x->wanted = SL_ARENA_NEW_ARRAY(&x->arena, int32_t, x->shape.experts);
+    x->missing = SL_ARENA_NEW_ARRAY(&x->arena, int32_t, x->shape.experts);
+    x->row = sl_resize(&x->device->pinned, NULL, 0, x->shape.experts * sizeof *x->row, 64);
+    if (!x->slots || !x->slot_of || !x->wanted || !x->missing || !x->row)
+        return sl_no_memory(err, "the table of experts", all * sizeof *x->slot_of);
+    for (uint32_t i = 0; i < x->slot_count; i++) x->slots[i].owner = -1;
+    memset(x->slot_of, 0xff, all * sizeof *x->slot_of);
+    for (int i = 0; i < IN_FLIGHT; i++)
+        SL_TRY_CUDA(&x->device->driver,
+                    event_create(&x->transfers[i].copied, SL_CU_EVENT_NO_TIMING),
+                    "creating an event", err);
+    SL_TRY(sl_cuda_take(x->device, x->slot_count * x->slot_bytes, "experts", &x->memory, err));
+    SL_TRY(sl_cuda_take(x->device, all * sizeof(uint64_t), "the table of experts", &x->table, err));
+    SL_TRY_CUDA(&x->device->driver,
+                fill(x->table.address, 0, all * sizeof(uint64_t), x->device->copies),
+                "clearing the table of experts", err);
+    return SL_OK;
+}
+
+/* ---- slots ---- */
+
+static sl_cu_address slot_address(const sl_cuda_experts *x, uint32_t index) {
+    return x->memory.address + index * x->slot_bytes;
+}
+
+/* A free slot, or the one that was used longest ago; none in use by this round. */
+static uint32_t find_slot(sl_cuda_experts *x) {
+    uint32_t oldest = 0;
+    for (uint32_t i = 0; i < x->slot_count; i++) {
+        if (x->slots[i].owner < 0) return i;
+        if (x->slots[i].last_use < x->slots[oldest].last_use) oldest = i;
+    }
+    x->slot_of[x->slots[oldest].owner] = -1;
+    return oldest;
+}
+
+static sl_status finish(sl_cuda_experts *x, transfer *t, sl_error *err) {
+    if (!t->busy) return SL_OK;
+    const sl_cu_result result = x->device->driver.event_synchronise(t->copied);
+    x->source->release(x->source, &t->lease);
+    t->busy = false;
+    return result ? sl_cuda_fail(&x->device->driver, result, "copying experts", err) : SL_OK;
+}
+
+/* All of them, even if one fails. */
+static sl_status finish_all(sl_cuda_experts *x, sl_error *err) {
+    sl_status status = SL_OK;
+    for (int i = 0; i < IN_FLIGHT; i++) {
+        const sl_status one = finish(x, &x->transfers[i], status == SL_OK ? err : NULL);
+        if (status == SL_OK) status = one;
+    }
+    return status;
+}
+
+static sl_status copy_matrices(sl_cuda_experts *x, const transfer *t, uint32_t layer,
+                               sl_cu_address to, sl_error *err) {
+    const layer_info *l = &x->layers[layer];
+    const sl_cview *views[] = {&t->lease.gate, &t->lease.up, &t->lease.down};
+    const uint64_t offsets[] = {l->places.gate.offset, l->places.up.offset, l->places.down.offset};
+    const sl_dtype dtypes[] = {l->places.gate.dtype, l->places.up.dtype, l->places.down.dtype};
+    for (int i = 0; i < 3; i++) {
+        if (views[i]->type.dtype != dtypes[i] || sl_type_bytes(&views[i]->type) != l->bytes[i])
+            return sl_fail(err, SL_INVALID, "layer %u: expert %d is not like the others of it",
+                           layer, t->lease.expert);
+        SL_TRY_CUDA(&x->device->driver,
+                    copy_in(to + offsets[i], views[i]->data, l->bytes[i], x->device->copies),
+                    "copying an expert", err);
+        x->bytes_copied += l->bytes[i];
+    }
+    SL_TRY_CUDA(&x->device->driver, event_record(t->copied, x->device->copies), "copying an expert",
+                err);
+    return SL_OK;
+}
+
+/* Takes the next expert that arrives into a slot; *out_expert -1 when there are no more. */
+static sl_status bring_one(sl_cuda_experts *x, uint32_t layer, int32_t *out_expert, sl_error *err) {
+    transfer *t = &x->transfers[x->next_transfer++ % IN_FLIGHT];
+    SL_TRY(finish(x, t, err));
+    SL_TRY(x->source->take(x->source, (sl_layer_id){layer}, &t->lease, err));
+    *out_expert = t->lease.expert;
+    if (t->lease.expert < 0) return SL_OK;
+    t->busy = true;
+    if ((uint32_t)t->lease.expert >= x->shape.experts)
+        return sl_fail(err, SL_INVALID, "layer %u: expert %d of %u", layer, t->lease.expert,
+                       x->shape.experts);
+    const uint32_t index = find_slot(x);
+    slot *s = &x->slots[index];
+    s->owner = -1;
+    SL_TRY(copy_matrices(x, t, layer, slot_address(x, index), err));
+    *slot_of(x, layer, t->lease.expert) = (int32_t)index;
+    *s = (slot){(int32_t)(layer * x->shape.experts + (uint32_t)t->lease.expert), ++x->clock};
+    return SL_OK;
+}
+
+/* The row of a layer as x->row has it; steps launched from now on see it, and all copies. */
+static sl_status publish(sl_cuda_experts *x, uint32_t layer, sl_error *err) {
+    const uint64_t bytes = x->shape.experts * sizeof *x->row;
+    const sl_cuda_device *device = x->device;
+    SL_TRY_CUDA(&device->driver,
+                copy_in(x->table.address + layer * bytes, x->row, bytes, device->copies),
+                "copying the table of experts", err);
+    SL_TRY_CUDA(&device->driver, stream_synchronise(device->copies), "copying experts", err);
+    return SL_OK;
+}
+
+static sl_status bring_all(sl_cuda_experts *x, sl_error *err) {
+    for (uint32_t e = 0; e < x->shape.experts; e++) x->wanted[e] = (int32_t)e;
+    for (uint32_t layer = 0; layer < x->shape.layers; layer++) {
+        int32_t expert = 0;
+        SL_TRY(
+            x->source->request(x->source, (sl_layer_id){layer}, x->wanted, x->shape.experts, err));
+        while (expert >= 0) SL_TRY(bring_one(x, layer, &expert, err));
+        SL_TRY(finish_all(x, err));
+        for (uint32_t e = 0; e < x->shape.experts; e++)
+            x->row[e] = slot_address(x, (uint32_t)*slot_of(x, layer, (int32_t)e));
+        SL_TRY(publish(x, layer, err));
+    }
+    return SL_OK;
+}
+
+/* ---- from creation to destruction ---- */
+
+static sl_status fill_cache(sl_cuda_experts *x, sl_error *err) {
+    x->layers = SL_ARENA_NEW_ARRAY(&x->arena, layer_info, x->shape.layers);
+    if (!x->layers) return sl_no_memory(err, "the table of experts", x->shape.layers);
+    for (uint32_t l = 0; l < x->shape.layers; l++) SL_TRY(learn_layer(x, l, err));
+    SL_TRY(choose_slots(x, err));
+    SL_TRY(allocate(x, err));
+    return sl_cuda_experts_all_here(x) ? bring_all(x, err) : SL_OK;
+}
+
+sl_status sl_cuda_experts_open(sl_cuda_device *device, sl_expert_source *source,
+                               sl_cuda_experts_shape shape, sl_error *err) {
+    sl_cuda_experts *old = device->experts;
+    if (old && old->source == source && old->shape.layers >= shape.layers &&
+        old->shape.experts == shape.experts)
+        return SL_OK;
+    sl_cuda_experts_destroy(old);
+    device->experts = NULL;
+    sl_arena arena;
+    sl_arena_init(&arena, device->allocator);
+    sl_cuda_experts *x = SL_ARENA_NEW(&arena, sl_cuda_experts);
+    if (!x) return sl_no_memory(err, "the cache of experts", sizeof *x);
+    x->arena = arena;
+    x->device = device;
+    x->source = source;
+    x->shape = shape;
+    const sl_status status = fill_cache(x, err);
+    if (status == SL_OK)
+        device->experts = x;
+    else
+        sl_cuda_experts_destroy(x);
+    return status;
+}
+
+void sl_cuda_experts_destroy(sl_cuda_experts *x) {
+    if (!x) return;
+    (void)finish_all(x, NULL);
+    for (int i = 0; i < IN_FLIGHT; i++)
+        if (x->transfers[i].copied) (void)x->device->driver.event_destroy(x->transfers[i].copied);
+    sl_cuda_give(x->device, &x->memory);
+    sl_cuda_give(x->device, &x->table);
+    if (x->row)
+        (void)sl_resize(&x->device->pinned, x->row, x->shape.experts * sizeof *x->row, 0, 64);
+    sl_arena arena = x->arena; /* the cache itself lives in it */
+    sl_arena_deinit(&arena);
+}
+
+bool sl_cuda_experts_all_here(const sl_cuda_experts *x) {
+    return x->slot_count == (uint64_t)x->shape.layers * x->shape.experts;
+}
+
+sl_cuda_expert_places sl_cuda_experts_places(const sl_cuda_experts *x, uint32_t layer) {
+    sl_cuda_expert_places places = x->layers[layer].places;
+    places.table =
+        (const void *const *)(uintptr_t)(x->table.address +
+                                         (uint64_t)layer * x->shape.experts * sizeof(uint64_t));
+    return places;
+}
+
+void sl_cuda_experts_describe(const sl_cuda_experts *x, sl_cuda_info *info) {
+    if (!x) return;
+    info->expert_bytes = x->memory.bytes;
+    info->expert_slots = x->slot_count;
+    info->expert_hits = x->hits;
+    info->expert_misses = x->misses;
+    info->expert_bytes_copied = x->bytes_copied;
+}
+
+/* ---- steps that stream ---- */
+
+sl_status sl_cuda_experts_begin(sl_cuda_experts *x, uint32_t layer, const int32_t *used,
+                                uint32_t count, sl_error *err) {
+    x->layer = layer;
+    x->wanted_count = x->missing_count = 0;
+    x->first_round = true;
+    for (uint32_t i = 0; i < count; i++) {
+        const int32_t at = *slot_of(x, layer, used[i]);
+        if (at < 0)
+            x->missing[x->missing_count++] = used[i];
+        else
+            x->slots[at].last_use = ++x->clock;
+        x->wanted[x->wanted_count++] = used[i];
+    }
+    x->hits += x->wanted_count - x->missing_count;
+    x->misses += x->missing_count;
+    if (!x->missing_count) return SL_OK;
+    return x->source->request(x->source, (sl_layer_id){layer}, x->missing, x->missing_count, err);
+}
+
+/* Hits come with the first round, so their slots are not to be had in it. */
+static uint32_t room_of_round(const sl_cuda_experts *x) {
+    const uint32_t hits = x->wanted_count - x->missing_count;
+    const uint32_t room = x->first_round ? x->slot_count - hits : x->slot_count;
+    return x->missing_count < room ? x->missing_count : room;
+}
+
+sl_status sl_cuda_experts_round(sl_cuda_experts *x, uint32_t *out_left, sl_error *err) {
+    const uint32_t room = room_of_round(x);
+    memset(x->row, 0, x->shape.experts * sizeof *x->row);
+    for (uint32_t i = 0; x->first_round && i < x->wanted_count; i++) {
+        const int32_t at = *slot_of(x, x->layer, x->wanted[i]);
+        if (at >= 0) x->row[x->wanted[i]] = slot_address(x, (uint32_t)at);
+    }
+    /* Work launched in the round before reads the slots that are filled now. */
+    if (!x->first_round) SL_TRY(sl_cuda_wait(x->device, err));
+    for (uint32_t i = 0; i < room; i++) {
+        int32_t expert;
+        SL_TRY(bring_one(x, x->layer, &expert, err));
+        if (expert < 0)
+            return sl_fail(err, SL_INVALID, "layer %u: the source gave %u of %u experts", x->layer,
+                           i, x->missing_count);
+        x->row[expert] = slot_address(x, (uint32_t)*slot_of(x, x->layer, expert));
+    }
+    SL_TRY(finish_all(x, err));
+    SL_TRY(publish(x, x->layer, err));
+    x->wanted_count = x->missing_count -= room;
+    x->first_round = false;
+    *out_left = x->missing_count;
+    return SL_OK;
+}

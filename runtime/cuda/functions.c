@@ -1,0 +1,85 @@
+/* functions.c - The kernels that were built in, and the functions that launches name. */
+#include "runtime/cuda/device.h"
+#include <string.h>
+
+/* Made by the build: one image per file of kernels, for several architectures; ends with NULL. */
+extern const void *const sl_cuda_images[];
+
+sl_status sl_cuda_modules_load(sl_cuda_device *device, sl_error *err) {
+    static const char no_image[] = "";
+    static const void *const for_other_drivers[] = {no_image, NULL};
+    const void *const *images = sl_cuda_images;
+    if (!images[0] && device->options.driver) images = for_other_drivers;
+    if (!images[0])
+        return sl_fail(err, SL_UNSUPPORTED,
+                       "this build has no CUDA kernels: nvcc was not found when it was made");
+    for (uint32_t i = 0; images[i] && i < SL_CUDA_MAX_MODULES; i++) {
+        const sl_cu_result result = device->driver.module_load(&device->modules[i], images[i]);
+        if (result == SL_CU_NO_BINARY)
+            return sl_fail(err, SL_UNSUPPORTED,
+                           "the kernels were not built for this CUDA device; it needs compute "
+                           "capability 8.0 or later");
+        if (result) return sl_cuda_fail(&device->driver, result, "loading the CUDA kernels", err);
+        device->module_count++;
+    }
+    return SL_OK;
+}
+
+void sl_cuda_modules_unload(sl_cuda_device *device) {
+    for (uint32_t i = 0; i < device->module_count; i++)
+        (void)device->driver.module_unload(device->modules[i]);
+    sl_release(device->allocator, device->functions,
+               device->function_capacity * sizeof *device->functions, 16);
+}
+
+static sl_status look_up(sl_cuda_device *device, const char *name, sl_cu_function *out,
+                         sl_error *err) {
+    for (uint32_t i = 0; i < device->module_count; i++) {
+        const sl_cu_result result = device->driver.module_function(out, device->modules[i], name);
+        if (!result) return SL_OK;
+        if (result != SL_CU_NOT_FOUND)
+            return sl_cuda_fail(&device->driver, result, "looking for a CUDA kernel", err);
+    }
+    return sl_fail(err, SL_UNSUPPORTED, "there is no CUDA kernel called '%s'", name);
+}
+
+static sl_status add_function(sl_cuda_device *device, const char *name, sl_cuda_function **out,
+                              sl_error *err) {
+    if (device->function_count == device->function_capacity) {
+        const uint32_t capacity = device->function_capacity ? 2 * device->function_capacity : 128;
+        sl_cuda_function *fresh =
+            sl_resize(device->allocator, device->functions,
+                      device->function_capacity * sizeof *fresh, capacity * sizeof *fresh, 16);
+        if (!fresh) return sl_no_memory(err, "the table of kernels", capacity * sizeof *fresh);
+        device->functions = fresh;
+        device->function_capacity = capacity;
+    }
+    sl_cuda_function *f = &device->functions[device->function_count];
+    *f = (sl_cuda_function){.name = name};
+    SL_TRY(look_up(device, name, &f->function, err));
+    device->function_count++;
+    *out = f;
+    return SL_OK;
+}
+
+sl_status sl_cuda_function_of(sl_cuda_device *device, const sl_cuda_launch *launch,
+                              sl_cu_function *out, sl_error *err) {
+    enum { ALWAYS_ALLOWED = 48 << 10 };
+    sl_cuda_function *f = NULL;
+    for (uint32_t i = 0; i < device->function_count && !f; i++)
+        if (strcmp(device->functions[i].name, launch->function) == 0) f = &device->functions[i];
+    if (!f) SL_TRY(add_function(device, launch->function, &f, err));
+    if (launch->shared_bytes > ALWAYS_ALLOWED && launch->shared_bytes > f->shared_bytes) {
+        if (launch->shared_bytes > device->shared_limit)
+            return sl_fail(err, SL_UNSUPPORTED,
+                           "%s: %u bytes of shared memory wanted, the CUDA device has %u",
+                           launch->function, launch->shared_bytes, device->shared_limit);
+        SL_TRY_CUDA(
+            &device->driver,
+            function_set(f->function, SL_CU_FUNCTION_SHARED_BYTES, (int)launch->shared_bytes),
+            "allowing shared memory", err);
+        f->shared_bytes = launch->shared_bytes;
+    }
+    *out = f->function;
+    return SL_OK;
+}

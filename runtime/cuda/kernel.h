@@ -1,0 +1,65 @@
+/* kernel.h - What a CUDA kernel is to the host: launches planned for a step.
+ *
+ * A plan looks at an op's arguments (whose views hold addresses in device memory) and says which
+ * functions to launch, one after another, with which grid, and with which argument struct.  Plans
+ * are made once; launches are replayed.  So nothing in them may depend on data: what changes from
+ * run to run lies in device memory (tokens, slots, positions).
+ * Kernels take one struct by value, declared in runtime/cuda/kernels/<family>.h for both sides. */
+#ifndef SL_RUNTIME_CUDA_KERNEL_H
+#define SL_RUNTIME_CUDA_KERNEL_H
+#include "core/ops.h"
+#include "runtime/cuda/kernels/fault.h"
+
+enum { SL_CUDA_ARGS_BYTES = 512, SL_CUDA_MAX_LAUNCHES = 8, SL_CUDA_WARP = 32 };
+
+typedef struct {
+    const char *function;
+    uint32_t grid[3], threads; /* blocks; threads of a block, whole warps */
+    uint32_t shared_bytes;     /* dynamic */
+    uint32_t args_bytes;
+    _Alignas(16) unsigned char args[SL_CUDA_ARGS_BYTES];
+} sl_cuda_launch;
+
+/* Experts as kernels find them: table[layer * experts + expert] is the address of a slot in which
+ * the three matrices lie at fixed places, 0 while it is not on the device. */
+typedef struct {
+    const void *const *table;
+    struct {
+        sl_dtype dtype;
+        uint64_t offset;
+    } gate, up, down; /* of the layer that is planned */
+} sl_cuda_expert_places;
+
+typedef struct {
+    sl_cuda_launch *launches; /* [SL_CUDA_MAX_LAUNCHES] */
+    uint32_t count;
+    uint32_t multiprocessors;
+    const char *label;            /* of the step, for messages */
+    sl_fault *fault;              /* where kernels report bad indices, in device memory */
+    sl_cuda_expert_places places; /* of steps with experts */
+    char *scratch;                /* in device memory; NULL while its size is being found */
+    uint64_t scratch_bytes;
+} sl_cuda_planner;
+
+typedef sl_status sl_cuda_plan_fn(const void *args, sl_cuda_planner *planner, sl_error *err);
+
+typedef struct {
+    sl_op op;
+    int weight; /* required sl_dtype of the second input (or the only one), or SL_CUDA_ANY_WEIGHT */
+    const char *name;
+    sl_cuda_plan_fn *plan;
+} sl_cuda_kernel;
+enum { SL_CUDA_ANY_WEIGHT = -1 };
+
+/* NULL when there is none. */
+const sl_cuda_kernel *sl_cuda_kernel_find(sl_op op, const sl_type *input_types);
+
+/* For plans: adds a launch; the argument struct is copied.  Grid and threads are of one dimension
+ * unless the returned launch is changed. */
+sl_cuda_launch *sl_cuda_add(sl_cuda_planner *planner, const char *function, int64_t blocks,
+                            uint32_t threads, const void *args, size_t args_bytes);
+#define SL_CUDA_ADD(PLANNER, FUNCTION, BLOCKS, THREADS, ARGS)                                      \
+    sl_cuda_add((PLANNER), (FUNCTION), (BLOCKS), (THREADS), &(ARGS), sizeof(ARGS))
+/* For plans: device memory for this step alone, 256-byte aligned. */
+void *sl_cuda_scratch(sl_cuda_planner *planner, uint64_t bytes);
+#endif

@@ -1,0 +1,153 @@
+/* cuda.cuh - What every kernel file starts with: the language (nvcc's or the emulator's), and the
+ * few things all kernels share. */
+#ifndef SL_RUNTIME_CUDA_KERNELS_CUDA_CUH
+#define SL_RUNTIME_CUDA_KERNELS_CUDA_CUH
+#include "runtime/cuda/kernels/fault.h"
+#include <stdint.h>
+
+#ifdef __CUDACC__
+#define SL_EMULATED 0
+/* A kernel:  SL_CUDA_KERNEL(softmax_f32, softmax_args) { ... a.x ... }  Threads at most, where not
+ * 256, come third. */
+#define SL_CUDA_KERNEL(NAME, ARGS, ...)                                                            \
+    extern "C" __global__ void __launch_bounds__(sl_threads_of(__VA_ARGS__))                       \
+        NAME(const __grid_constant__ ARGS a)
+/* Dynamic shared memory as an array of T. */
+#define SL_DYNAMIC_SHARED(T, NAME)                                                                 \
+    extern __shared__ __align__(16) unsigned char sl_dynamic_shared[];                             \
+    T *NAME = (T *)sl_dynamic_shared
+#else
+#include "runtime/cuda/emulator/emulator.h"
+#define SL_EMULATED 1
+#define SL_CUDA_KERNEL(NAME, ARGS, ...)                                                            \
+    static void NAME(const ARGS &a);                                                               \
+    static void call_##NAME(const void *args) {                                                    \
+        NAME(*(const ARGS *)args);                                                                 \
+    }                                                                                              \
+    static emulated::kernel entry_##NAME = {#NAME, call_##NAME, nullptr};                          \
+    [[maybe_unused]] static const emulated::kernel *entered_##NAME =                               \
+        emulated::enter(&entry_##NAME);                                                            \
+    static void NAME(const ARGS &a)
+#define SL_DYNAMIC_SHARED(T, NAME) T *NAME = (T *)emulated::here->dynamic_shared
+#endif
+
+constexpr int sl_threads_of(int threads = 256) {
+    return threads;
+}
+
+#define DEVICE static __device__ __forceinline__
+enum { WARP = 32 };
+#define ALL_LANES 0xffffffffu
+
+DEVICE int lane_id() {
+    return (int)(threadIdx.x % WARP);
+}
+DEVICE int warp_id() {
+    return (int)(threadIdx.x / WARP);
+}
+
+/* The same on every lane, and the same bits for the same values whatever the block. */
+DEVICE float warp_sum(float x) {
+#pragma unroll
+    for (int d = WARP / 2; d > 0; d /= 2) x += __shfl_xor_sync(ALL_LANES, x, d);
+    return x;
+}
+DEVICE float warp_max(float x) {
+#pragma unroll
+    for (int d = WARP / 2; d > 0; d /= 2) x = fmaxf(x, __shfl_xor_sync(ALL_LANES, x, d));
+    return x;
+}
+
+/* Of a block of whole warps, the same on every thread.  Ends with a barrier; a loop may call it
+ * again at once. */
+DEVICE float block_sum(float x) {
+    __shared__ float parts[WARP];
+    const int warps = (int)(blockDim.x / WARP);
+    x = warp_sum(x);
+    if (warps == 1) return x;
+    if (lane_id() == 0) parts[warp_id()] = x;
+    __syncthreads();
+    x = warp_sum(lane_id() < warps ? parts[lane_id()] : 0.0f);
+    __syncthreads();
+    return x;
+}
+DEVICE float block_max(float x) {
+    __shared__ float parts[WARP];
+    const int warps = (int)(blockDim.x / WARP);
+    x = warp_max(x);
+    if (warps == 1) return x;
+    if (lane_id() == 0) parts[warp_id()] = x;
+    __syncthreads();
+    x = warp_max(lane_id() < warps ? parts[lane_id()] : parts[0]);
+    __syncthreads();
+    return x;
+}
+
+/* value where 0 <= value < limit; else 0, and a report. */
+DEVICE int checked(sl_fault *fault, int kind, int row, int value, int limit) {
+    if (value >= 0 && value < limit) return value;
+    if (atomicCAS(&fault->kind, SL_FAULT_NONE, kind) == SL_FAULT_NONE) {
+        fault->row = row;
+        fault->value = value;
+        fault->limit = limit;
+    }
+    return 0;
+}
+
+/* ---- 16-bit floats ---- */
+
+DEVICE float f32_of_bf16(uint16_t bits) {
+    return __uint_as_float((unsigned)bits << 16);
+}
+DEVICE uint16_t bf16_of_f32(float x) {
+    const unsigned bits = __float_as_uint(x);
+    if (x != x) return (uint16_t)(bits >> 16 | 0x40);
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+#if SL_EMULATED
+DEVICE float f32_of_f16(uint16_t bits) {
+    const unsigned sign = (unsigned)(bits & 0x8000) << 16, exponent = bits >> 10 & 31;
+    const unsigned fraction = bits & 1023;
+    if (exponent == 31) return __uint_as_float(sign | 0x7f800000 | fraction << 13);
+    if (exponent == 0) {
+        const float tiny = (float)fraction * 5.9604644775390625e-8f;
+        return sign ? -tiny : tiny;
+    }
+    return __uint_as_float(sign | (exponent + 112) << 23 | fraction << 13);
+}
+DEVICE uint16_t f16_of_f32(float x) {
+    const unsigned bits = __float_as_uint(x), sign = bits >> 16 & 0x8000;
+    const float size = fabsf(x);
+    if (x != x) return (uint16_t)(sign | 0x7e00);
+    if (size >= 65520.0f) return (uint16_t)(sign | 0x7c00);
+    if (size < 6.103515625e-5f) /* the sum rounds to whole steps of a subnormal half */
+        return (uint16_t)(sign | (__float_as_uint(size + 0.5f) - __float_as_uint(0.5f)));
+    const unsigned wide = bits & 0x7fffffff;
+    return (uint16_t)(sign | (wide + 0xfff + (wide >> 13 & 1) - (112u << 23)) >> 13);
+}
+#else
+DEVICE float f32_of_f16(uint16_t bits) {
+    float x;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));
+    return x;
+}
+DEVICE uint16_t f16_of_f32(float x) {
+    uint16_t bits;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+    return bits;
+}
+#endif
+/* The two halves of a word, the lower first. */
+DEVICE float2 f32_of_f16_pair(unsigned word) {
+    return make_float2(f32_of_f16((uint16_t)word), f32_of_f16((uint16_t)(word >> 16)));
+}
+DEVICE float2 f32_of_bf16_pair(unsigned word) {
+    return make_float2(__uint_as_float(word << 16), __uint_as_float(word & 0xffff0000u));
+}
+DEVICE unsigned f16_pair(float low, float high) {
+    return (unsigned)f16_of_f32(low) | (unsigned)f16_of_f32(high) << 16;
+}
+DEVICE unsigned bf16_pair(float low, float high) {
+    return (unsigned)bf16_of_f32(low) | (unsigned)bf16_of_f32(high) << 16;
+}
+#endif

@@ -1,0 +1,132 @@
+/* panel.cuh - Reading panels: codes as signed bytes, scale and minimum of a row's group.
+ *
+ * Every panel type means  w = scale * code - minimum  within a group, or within a half of it
+ * (16 columns) for q6_k, so that a product with a8 is
+ *     sum over groups (halves) of  a_scale * (scale * dot(codes, a_codes) - minimum * a_sum).
+ * A code fits a signed byte in all of them. */
+#ifndef SL_RUNTIME_CUDA_KERNELS_PANEL_CUH
+#define SL_RUNTIME_CUDA_KERNELS_PANEL_CUH
+#include "runtime/cuda/kernels/cuda.cuh"
+#include "runtime/cuda/kernels/panel.h"
+
+/* The types, as template arguments: struct type_q4 and so on.  HALVES: scales of half groups. */
+struct params {
+    float scale, minimum;
+};
+
+/* ---- where things lie ---- */
+
+DEVICE const uint8_t *panel_at(const sl_cuda_panels &p, int panel) {
+    return p.data + p.header_bytes + (uint64_t)panel * p.panel_bytes;
+}
+DEVICE uint32_t block_offset(const sl_cuda_panels &p, int group) {
+    return (uint32_t)(group / SL_CUDA_SUPER_GROUPS + 1) * p.super_bytes +
+           (uint32_t)(group / 2) * p.block_bytes;
+}
+DEVICE const uint8_t *group_params(const sl_cuda_panels &p, const uint8_t *panel, int group) {
+    return panel + block_offset(p, group) + group % 2 * 32;
+}
+DEVICE const uint8_t *group_codes(const sl_cuda_panels &p, const uint8_t *panel, int group) {
+    return panel + block_offset(p, group) + 64 + (uint32_t)(group % 2) * p.group_bytes;
+}
+/* Parameters of the super-group that a group is in, q4_k and q6_k. */
+DEVICE const uint8_t *super_params(const sl_cuda_panels &p, const uint8_t *panel, int group) {
+    const int super = group / SL_CUDA_SUPER_GROUPS;
+    return panel + (uint32_t)super * (p.super_bytes + SL_CUDA_SUPER_GROUPS / 2 * p.block_bytes);
+}
+
+DEVICE float load_f16(const uint8_t *from, int index) {
+    return f32_of_f16(((const uint16_t *)from)[index]);
+}
+DEVICE unsigned load_word(const uint8_t *codes, int index) {
+    return ((const unsigned *)codes)[index];
+}
+
+/* ---- codes: columns 8j to 8j+3 and 8j+4 to 8j+7 of a row, j in 0..3 ---- */
+
+DEVICE uint2 nibbles(unsigned word) {
+    return make_uint2(word & 0x0f0f0f0fu, word >> 4 & 0x0f0f0f0fu);
+}
+
+struct type_4bit {
+    enum { HALVES = 0 };
+    static DEVICE uint2 codes(const uint8_t *group, int row, int j) {
+        return nibbles(load_word(group, row + 16 * j));
+    }
+};
+
+struct type_q4 : type_4bit {
+    static DEVICE params read(const sl_cuda_panels &p, int panel, const uint8_t *at, int group,
+                              int row, int) {
+        const float *header = (const float *)p.data +
+                              2 * ((int64_t)panel * p.supers + group / SL_CUDA_SUPER_GROUPS);
+        const uint8_t *own = group_params(p, at, group);
+        return {header[0] * (float)own[row], header[1] * (float)own[16 + row]};
+    }
+};
+
+struct type_q4_k : type_4bit {
+    static DEVICE params read(const sl_cuda_panels &p, int, const uint8_t *at, int group, int row,
+                              int) {
+        const uint8_t *super = super_params(p, at, group), *own = group_params(p, at, group);
+        return {load_f16(super, row) * (float)own[row],
+                load_f16(super, 16 + row) * (float)own[16 + row]};
+    }
+};
+
+struct type_q4_0 : type_4bit {
+    static DEVICE params read(const sl_cuda_panels &p, int, const uint8_t *at, int group, int row,
+                              int) {
+        const float d = load_f16(group_params(p, at, group), row);
+        return {d, 8.0f * d};
+    }
+};
+
+/* Both groups of a block share their parameters. */
+struct type_q4_m : type_4bit {
+    static DEVICE params read(const sl_cuda_panels &p, int, const uint8_t *at, int group, int row,
+                              int) {
+        const uint16_t *own = (const uint16_t *)(at + block_offset(p, group));
+        return {f32_of_bf16(own[row]), -f32_of_bf16(own[16 + row])};
+    }
+};
+
+struct type_q8 {
+    enum { HALVES = 0 };
+    static DEVICE uint2 codes(const uint8_t *group, int row, int j) {
+        return make_uint2(load_word(group, row + 32 * j), load_word(group, row + 32 * j + 16));
+    }
+    static DEVICE params read(const sl_cuda_panels &p, int, const uint8_t *at, int group, int row,
+                              int) {
+        return {load_f16(group_params(p, at, group), row), 0.0f};
+    }
+};
+
+/* Low nibbles as above, then two words of high bits per row: bits 2*(c%4) and the next of byte b of
+ * word c/4 belong to column 4c+b. */
+struct type_q6_k {
+    enum { HALVES = 1 };
+    static DEVICE uint2 codes(const uint8_t *group, int row, int j) {
+        const uint2 low = nibbles(load_word(group, row + 16 * j));
+        const unsigned high = load_word(group + 256, row + 16 * (j / 2)) >> 4 * (j % 2);
+        return make_uint2(low.x | (high << 4 & 0x30303030u), low.y | (high << 2 & 0x30303030u));
+    }
+    static DEVICE params read(const sl_cuda_panels &p, int, const uint8_t *at, int group, int row,
+                              int half) {
+        const float d = load_f16(super_params(p, at, group), row);
+        const float scale = d * (float)((const int8_t *)group_params(p, at, group))[16 * half + row];
+        return {scale, 32.0f * scale};
+    }
+};
+
+/* A weight by itself: any row and column. */
+template <class TYPE> DEVICE float weight_of(const sl_cuda_panels &p, int row, int column) {
+    const int panel = row / 16, lane = row % 16, group = column / 32, inside = column % 32;
+    const uint8_t *at = panel_at(p, panel);
+    const uint2 pair = TYPE::codes(group_codes(p, at, group), lane, inside / 8);
+    const unsigned word = inside % 8 < 4 ? pair.x : pair.y;
+    const int code = (int)(int8_t)(word >> 8 * (inside % 4));
+    const params w = TYPE::read(p, panel, at, group, lane, inside / 16);
+    return w.scale * (float)code - w.minimum;
+}
+#endif

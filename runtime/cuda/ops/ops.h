@@ -1,0 +1,32 @@
+/* ops.h - What plans share. */
+#ifndef SL_RUNTIME_CUDA_OPS_H
+#define SL_RUNTIME_CUDA_OPS_H
+#include "runtime/cuda/kernel.h"
+
+/* The head of a plan:  PLAN(softmax) { const sl_softmax_args *a = args; ... } */
+#define PLAN(FN)                                                                                   \
+    sl_cuda_plan_fn sl_cuda_plan_##FN;                                                             \
+    sl_status sl_cuda_plan_##FN(const void *args, sl_cuda_planner *planner,                        \
+                                __attribute__((unused)) sl_error *err)
+
+static inline int64_t dim(const sl_type *type, uint32_t index) {
+    return type->shape.dims[index];
+}
+static inline int64_t last_dim(const sl_type *type) {
+    return type->shape.rank ? type->shape.dims[type->shape.rank - 1] : 1;
+}
+static inline int64_t rows_of(const sl_type *type) {
+    return sl_type_elements(type) / last_dim(type);
+}
+static inline int64_t parts_of(int64_t whole, int64_t part) {
+    return (whole + part - 1) / part;
+}
+static inline int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+/* Whole warps for `count` elements, one each, `most` threads at most. */
+static inline uint32_t threads_for(int64_t count, uint32_t most) {
+    const int64_t whole = parts_of(count, SL_CUDA_WARP) * SL_CUDA_WARP;
+    return whole < (int64_t)most ? (uint32_t)whole : most;
+}
+#endif

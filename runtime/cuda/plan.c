@@ -1,0 +1,44 @@
+/* plan.c - Which kernel serves which op, and what plans use to say what to launch. */
+#include "base/sizes.h"
+#include "runtime/cuda/kernel.h"
+#include <assert.h>
+#include <string.h>
+
+#define KERNEL(OP, WEIGHT, FN) sl_cuda_plan_fn sl_cuda_plan_##FN;
+#include "runtime/cuda/kernels.def"
+
+enum { SL_DTYPE_any = SL_CUDA_ANY_WEIGHT };
+static const sl_cuda_kernel kernels[] = {
+#define KERNEL(OP, WEIGHT, FN) {SL_OP_##OP, SL_DTYPE_##WEIGHT, #FN, sl_cuda_plan_##FN},
+#include "runtime/cuda/kernels.def"
+};
+
+const sl_cuda_kernel *sl_cuda_kernel_find(sl_op op, const sl_type *input_types) {
+    const sl_type *weight = &input_types[sl_op_info_of(op)->input_count > 1 ? 1 : 0];
+    for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++) {
+        if (kernels[i].op != op) continue;
+        if (kernels[i].weight == SL_CUDA_ANY_WEIGHT || kernels[i].weight == (int)weight->dtype)
+            return &kernels[i];
+    }
+    return NULL;
+}
+
+sl_cuda_launch *sl_cuda_add(sl_cuda_planner *planner, const char *function, int64_t blocks,
+                            uint32_t threads, const void *args, size_t args_bytes) {
+    assert(planner->count < SL_CUDA_MAX_LAUNCHES && args_bytes <= SL_CUDA_ARGS_BYTES);
+    assert(threads % SL_CUDA_WARP == 0 && blocks > 0 && blocks <= INT32_MAX);
+    sl_cuda_launch *launch = &planner->launches[planner->count++];
+    *launch = (sl_cuda_launch){.function = function,
+                               .grid = {(uint32_t)blocks, 1, 1},
+                               .threads = threads,
+                               .args_bytes = (uint32_t)args_bytes};
+    memcpy(launch->args, args, args_bytes);
+    return launch;
+}
+
+void *sl_cuda_scratch(sl_cuda_planner *planner, uint64_t bytes) {
+    enum { ALIGNMENT = 256 };
+    char *block = planner->scratch ? planner->scratch + planner->scratch_bytes : NULL;
+    planner->scratch_bytes += sl_round_up(bytes, ALIGNMENT);
+    return block;
+}

@@ -1,0 +1,238 @@
+/* run.c - Running on the CUDA device: inputs in, segments, outputs out. */
+#include "base/clock.h"
+#include "runtime/cuda/executable.h"
+#include "runtime/cuda/experts.h"
+#include <string.h>
+
+/* ---- launches ---- */
+
+static sl_status launch_step(sl_executable *exe, uint32_t s, sl_error *err) {
+    const sl_cuda_task *task = &exe->tasks[s];
+    for (uint32_t i = 0; i < task->launch_count; i++) {
+        sl_cuda_launch *l = &exe->launches[task->first_launch + i];
+        void *arguments[] = {l->args};
+        sl_cu_function function;
+        SL_TRY(sl_cuda_function_of(exe->device, l, &function, err));
+        SL_TRY_CUDA(&exe->device->driver,
+                    launch(function, l->grid[0], l->grid[1], l->grid[2], l->threads, 1, 1,
+                           l->shared_bytes, exe->device->stream, arguments, NULL),
+                    l->function, err);
+    }
+    return SL_OK;
+}
+
+static sl_status mark(const sl_executable *exe, uint32_t event, sl_error *err) {
+    if (!exe->trace) return SL_OK;
+    SL_TRY_CUDA(&exe->device->driver, event_record(exe->events[event], exe->device->stream),
+                "tracing", err);
+    return SL_OK;
+}
+
+/* ---- experts ---- */
+
+/* The experts that a moe_group found in use, once it has run. */
+static sl_status request_experts(sl_executable *exe, const sl_step *step, sl_error *err) {
+    const sl_operand *starts = &step->operands[3];
+    const uint32_t experts = (uint32_t)starts->type.shape.dims[0] - 1;
+    SL_TRY_CUDA(&exe->device->driver,
+                copy_out(exe->starts, sl_cuda_resolve(exe, starts), (experts + 1) * sizeof(int32_t),
+                         exe->device->stream),
+                "learning which experts are needed", err);
+    SL_TRY(sl_cuda_wait(exe->device, err));
+    uint32_t count = 0;
+    int32_t *used = exe->starts; /* read ahead of where it is written */
+    for (uint32_t e = 0; e < experts; e++) {
+        const int32_t pairs = exe->starts[e + 1] - exe->starts[e];
+        if (pairs > 0) used[count++] = (int32_t)e;
+    }
+    const uint32_t layer = ((const sl_moe_group_attrs *)step->attrs)->layer;
+    return sl_cuda_experts_begin(exe->device->experts, layer, used, count, err);
+}
+
+static sl_status run_streaming(sl_executable *exe, uint32_t s, sl_error *err) {
+    uint32_t left = 0;
+    do {
+        SL_TRY(sl_cuda_experts_round(exe->device->experts, &left, err));
+        SL_TRY(launch_step(exe, s, err));
+    } while (left > 0);
+    return SL_OK;
+}
+
+/* ---- segments ---- */
+
+static sl_status run_segment(sl_executable *exe, const sl_cuda_segment *g, sl_error *err) {
+    const sl_program *program = exe->binding.program;
+    const sl_step *last = &program->steps[g->end - 1];
+    if (g->streams) {
+        SL_TRY(run_streaming(exe, g->first, err));
+        return mark(exe, g->end, err);
+    }
+    if (g->exec && !exe->trace) {
+        SL_TRY_CUDA(&exe->device->driver, graph_launch(g->exec, exe->device->stream),
+                    "launching a graph", err);
+    } else {
+        for (uint32_t s = g->first; s < g->end; s++) {
+            SL_TRY(launch_step(exe, s, err));
+            SL_TRY(mark(exe, s + 1, err));
+        }
+    }
+    const bool requests = sl_op_info_of(last->op)->traits & SL_OP_REQUESTS;
+    if (requests && !sl_cuda_experts_all_here(exe->device->experts))
+        return request_experts(exe, last, err);
+    return SL_OK;
+}
+
+static sl_status copy_inputs(sl_executable *exe, sl_error *err) {
+    const sl_program *program = exe->binding.program;
+    if (!exe->inputs_bytes) return SL_OK;
+    for (uint32_t b = 0; b < program->buffer_count; b++)
+        if (program->buffers[b].kind == SL_BUFFER_INPUT)
+            memcpy(exe->inputs + exe->local_offsets[b], exe->binding.data[b],
+                   program->buffers[b].bytes);
+    SL_TRY_CUDA(&exe->device->driver,
+                copy_in(exe->locals.address, exe->inputs, exe->inputs_bytes, exe->device->stream),
+                "copying inputs", err);
+    return SL_OK;
+}
+
+/* What a kernel could not index with; the report is cleared for the next run. */
+static sl_status check_fault(const sl_executable *exe, sl_error *err) {
+    static const char *const texts[] = {
+#define TEXT(NAME, WHAT) WHAT,
+        SL_FAULTS(TEXT)};
+    const sl_fault *fault =
+        (const void *)(exe->outputs + exe->output_offsets[exe->binding.program->output_count]);
+    if (fault->kind == SL_FAULT_NONE) return SL_OK;
+    SL_TRY_CUDA(&exe->device->driver,
+                fill(exe->device->fault.address, 0, sizeof *fault, exe->device->stream),
+                "clearing a fault", err);
+    const int kind = fault->kind < SL_FAULT_COUNT ? fault->kind : 0;
+    return sl_fail(err, SL_INVALID, "%s of row %d is %d, must be in [0, %d)", texts[kind],
+                   fault->row, fault->value, fault->limit);
+}
+
+static sl_status copy_outputs(sl_executable *exe, sl_error *err) {
+    const sl_program *program = exe->binding.program;
+    const sl_cuda_device *device = exe->device;
+    for (uint32_t i = 0; i < program->output_count; i++) {
+        const sl_operand *operand = &program->outputs[i].operand;
+        SL_TRY_CUDA(&device->driver,
+                    copy_out(exe->outputs + exe->output_offsets[i], sl_cuda_resolve(exe, operand),
+                             sl_type_bytes(&operand->type), device->stream),
+                    "copying results", err);
+    }
+    SL_TRY_CUDA(&device->driver,
+                copy_out(exe->outputs + exe->output_offsets[program->output_count],
+                         device->fault.address, sizeof(sl_fault), device->stream),
+                "copying results", err);
+    SL_TRY(sl_cuda_wait(device, err));
+    return check_fault(exe, err);
+}
+
+/* ---- traces ---- */
+
+static void drop_events(sl_executable *exe) {
+    for (uint32_t i = 0; exe->events && i <= exe->binding.program->step_count; i++)
+        if (exe->events[i]) (void)exe->device->driver.event_destroy(exe->events[i]);
+    if (exe->events)
+        memset(exe->events, 0, (exe->binding.program->step_count + 1) * sizeof *exe->events);
+}
+
+void sl_cuda_attach(sl_executable *exe, sl_trace *trace) {
+    exe->trace = NULL;
+    exe->run_number = 0;
+    if (sl_cuda_enter(exe->device, NULL) != SL_OK) return;
+    drop_events(exe);
+    const uint32_t count = exe->binding.program->step_count + 1;
+    if (trace && !exe->events) exe->events = SL_ARENA_NEW_ARRAY(&exe->arena, sl_cu_event, count);
+    bool made = trace && exe->events;
+    for (uint32_t i = 0; made && i < count; i++)
+        made = !exe->device->driver.event_create(&exe->events[i], SL_CU_EVENT_DEFAULT);
+    if (made) exe->trace = trace;
+    sl_cuda_leave(exe->device);
+}
+
+/* Steps follow each other while they are traced, so one ends where the next begins. */
+static void record_events(sl_executable *exe, double begin) {
+    sl_trace *trace = exe->trace;
+    float before = 0;
+    for (uint32_t s = 0; s < exe->binding.program->step_count; s++) {
+        float after = before;
+        (void)exe->device->driver.event_elapsed(&after, exe->events[0], exe->events[s + 1]);
+        if (trace->count < trace->capacity)
+            trace->events[trace->count++] = (sl_trace_event){.step = s,
+                                                             .begin = begin + 1e-3 * before,
+                                                             .end = begin + 1e-3 * after,
+                                                             .run = exe->run_number};
+        else
+            trace->dropped++;
+        before = after;
+    }
+    exe->run_number++;
+}
+
+/* ---- runs ---- */
+
+static sl_status run_inside(sl_executable *exe, sl_error *err) {
+    SL_TRY(sl_cuda_build(exe, err));
+    SL_TRY(copy_inputs(exe, err));
+    const double begin = exe->trace ? sl_clock_seconds() : 0;
+    SL_TRY(mark(exe, 0, err));
+    for (uint32_t i = 0; i < exe->segment_count; i++)
+        SL_TRY(run_segment(exe, &exe->segments[i], err));
+    SL_TRY(copy_outputs(exe, err));
+    if (exe->trace) record_events(exe, begin);
+    return SL_OK;
+}
+
+sl_status sl_cuda_run(sl_executable *exe, sl_error *err) {
+    SL_TRY(sl_cuda_enter(exe->device, err));
+    const sl_status status = run_inside(exe, err);
+    sl_cuda_leave(exe->device);
+    return status;
+}
+
+static sl_status run_one(sl_executable *exe, uint32_t s, sl_error *err) {
+    const sl_step *step = &exe->binding.program->steps[s];
+    const uint32_t traits = sl_op_info_of(step->op)->traits;
+    const bool split = exe->device->experts && !sl_cuda_experts_all_here(exe->device->experts);
+    if (split && (traits & SL_OP_STREAMS)) return run_streaming(exe, s, err);
+    SL_TRY(launch_step(exe, s, err));
+    return split && (traits & SL_OP_REQUESTS) ? request_experts(exe, step, err) : SL_OK;
+}
+
+static sl_status run_in_order(sl_executable *exe, const uint32_t *order, sl_error *err) {
+    SL_TRY(sl_cuda_build(exe, err));
+    SL_TRY(copy_inputs(exe, err));
+    for (uint32_t i = 0; i < exe->binding.program->step_count; i++)
+        SL_TRY(run_one(exe, order ? order[i] : i, err));
+    return copy_outputs(exe, err);
+}
+
+sl_status sl_cuda_run_serially(sl_executable *exe, const uint32_t *order, sl_error *err) {
+    const uint32_t count = exe->binding.program->step_count;
+    for (uint32_t i = 0; order && i < count; i++)
+        if (order[i] >= count)
+            return sl_fail(err, SL_INVALID, "an order with step %u: the program has %u", order[i],
+                           count);
+    SL_TRY(sl_cuda_enter(exe->device, err));
+    const sl_status status = run_in_order(exe, order, err);
+    sl_cuda_leave(exe->device);
+    return status;
+}
+
+static sl_status step_inside(sl_executable *exe, uint32_t step, sl_error *err) {
+    SL_TRY(sl_cuda_build(exe, err));
+    if (step == 0) SL_TRY(copy_inputs(exe, err));
+    SL_TRY(run_one(exe, step, err));
+    return sl_cuda_wait(exe->device, err);
+}
+
+sl_status sl_cuda_run_step(sl_executable *exe, uint32_t step, sl_error *err) {
+    const uint32_t count = exe->binding.program->step_count;
+    if (step >= count) return sl_fail(err, SL_INVALID, "step %u: the program has %u", step, count);
+    SL_TRY(sl_cuda_enter(exe->device, err));
+    const sl_status status = step_inside(exe, step, err);
+    sl_cuda_leave(exe->device);
+    return status;
+}

@@ -1,0 +1,132 @@
+/* case_cuda.h - An op case on the CUDA device, as a program of one step.  For op_case.h.
+ *
+ * The device is the emulated one, or the machine's own where SLUICE_CUDA says "device". */
+#ifndef SL_TESTS_SUPPORT_CASE_CUDA_H
+#define SL_TESTS_SUPPORT_CASE_CUDA_H
+#include "compiler/compile.h"
+#include "runtime/cuda/cuda.h"
+#include "runtime/cuda/kernel.h"
+
+static sl_device *cuda_device(void) {
+    static sl_device *device;
+    if (device) return device;
+    const char *which = getenv("SLUICE_CUDA");
+    const bool real = which && strcmp(which, "device") == 0;
+    const sl_cuda_options options = {.driver = real ? NULL : getenv("SLUICE_CUDA_EMULATOR")};
+    sl_error err = {0};
+    if (!real && !options.driver) fail_msg("SLUICE_CUDA_EMULATOR names no emulated driver");
+    if (sl_device_cuda_create(&options, NULL, &device, &err)) fail_msg("%s", err.message);
+    return device;
+}
+
+static sl_value_kind cuda_kind(const op_case *c, uint32_t input) {
+    if (c->source && input == c->inputs - 1) return SL_VALUE_EXPERTS;
+    if (is_written(c, input)) return SL_VALUE_STATE;
+    return sl_dtype_infos[c->types[input].dtype].kind == SL_KIND_PANEL ? SL_VALUE_WEIGHT
+                                                                       : SL_VALUE_INPUT;
+}
+
+typedef struct {
+    sl_program *program;
+    sl_executable *exe;
+    void *states[MAX_OPERANDS];
+} cuda_run;
+
+static const char *const cuda_names[] = {"i0", "i1", "i2", "i3", "i4", "i5", "i6", "i7"};
+
+static sl_program *cuda_program(const op_case *c) {
+    sl_graph *graph;
+    sl_program *program;
+    sl_error err = {0};
+    sl_value inputs[SL_MAX_INPUTS] = {{0}}, outputs[SL_MAX_OUTPUTS] = {{0}};
+    const sl_op_info *info = sl_op_info_of(c->op);
+    assert_int_equal(sl_graph_create("case", NULL, &graph, &err), SL_OK);
+    for (uint32_t i = 0; i < c->inputs; i++)
+        inputs[i] = sl_graph_declare(graph, cuda_kind(c, i), cuda_names[i], c->types[i]);
+    static const char nothing[SL_MAX_ATTRS_BYTES];
+    sl_graph_append(graph, c->op, inputs, c->attrs ? c->attrs : nothing, outputs);
+    for (uint32_t o = 0; o < info->output_count; o++)
+        sl_graph_output(graph, info->output_names[o], outputs[o]);
+    const sl_compile_how how = {.model = SL_SCHEDULE_EDGES, .no_fusion = true};
+    if (sl_compile_graph(graph, &how, NULL, &program, &err))
+        fail_msg("%s: %s", info->name, err.message);
+    sl_graph_destroy(graph);
+    return program;
+}
+
+static void cuda_bind_input(const op_case *c, cuda_run *r, uint32_t i) {
+    sl_device *device = cuda_device();
+    sl_error err = {0};
+    sl_buffer_id buffer;
+    if (!sl_program_find(r->program, cuda_names[i], &buffer)) return;
+    void *data = c->data[i];
+    sl_status status = SL_OK;
+    if (cuda_kind(c, i) == SL_VALUE_STATE) {
+        const uint64_t bytes = sl_type_bytes(&c->types[i]);
+        data = r->states[i] = device->ops->allocate(device, bytes);
+        assert_non_null(data);
+        status = device->ops->copy_in(device, data, c->data[i], bytes, &err);
+    }
+    if (status == SL_OK && cuda_kind(c, i) == SL_VALUE_EXPERTS)
+        status = device->ops->bind_experts(r->exe, buffer, c->source, &err);
+    else if (status == SL_OK)
+        status = device->ops->bind(r->exe, buffer, data, &err);
+    if (status) fail_msg("%s", err.message);
+}
+
+static cuda_run cuda_start(const op_case *c) {
+    sl_device *device = cuda_device();
+    sl_error err = {0};
+    cuda_run r = {.program = cuda_program(c)};
+    if (device->ops->load(device, r.program, &r.exe, &err)) fail_msg("%s", err.message);
+    for (uint32_t i = 0; i < c->inputs; i++) cuda_bind_input(c, &r, i);
+    return r;
+}
+
+static void cuda_end(const op_case *c, cuda_run *r) {
+    sl_device *device = cuda_device();
+    device->ops->unload(r->exe);
+    for (uint32_t i = 0; i < c->inputs; i++)
+        device->ops->release(device, r->states[i], sl_type_bytes(&c->types[i]));
+    sl_program_destroy(r->program);
+}
+
+static void cuda_compare_state(const op_case *c, const cuda_run *r, uint32_t i,
+                               const double *want) {
+    sl_device *device = cuda_device();
+    const uint64_t bytes = sl_type_bytes(&c->types[i]);
+    void *got = malloc(bytes);
+    sl_error err = {0};
+    assert_non_null(got);
+    if (device->ops->copy_out(device, got, r->states[i], bytes, &err)) fail_msg("%s", err.message);
+    compare(c, "cuda", i, got, want);
+    free(got);
+}
+
+static void check_cuda(const op_case *c, double *const want[MAX_OPERANDS]) {
+    const sl_device_ops *ops = cuda_device()->ops;
+    const sl_op_info *info = sl_op_info_of(c->op);
+    if (getenv("SLUICE_CUDA_PARTIAL") && !sl_cuda_kernel_find(c->op, c->types)) return;
+    cuda_run r = cuda_start(c);
+    sl_error err = {0};
+    if (c->prepare) c->prepare(c->source);
+    if (ops->run(r.exe, &err)) fail_msg("%s: %s", info->name, err.message);
+    uint32_t operand = c->inputs;
+    for (uint32_t o = 0; o < info->output_count; o++)
+        if (info->output_state[o] < 0) {
+            compare(c, "cuda", operand, ops->output(r.exe, o), want[operand]);
+            operand++;
+        }
+    for (uint32_t i = 0; i < c->inputs; i++)
+        if (r.states[i]) cuda_compare_state(c, &r, i, want[i]);
+    cuda_end(c, &r);
+}
+
+static void check_cuda_refuses(const op_case *c) {
+    cuda_run r = cuda_start(c);
+    sl_error err = {0};
+    assert_int_equal(cuda_device()->ops->run(r.exe, &err), SL_INVALID);
+    assert_true(err.message[0] != 0);
+    cuda_end(c, &r);
+}
+#endif
