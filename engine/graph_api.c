@@ -3,6 +3,7 @@
 #include "compiler/eval.h"
 #include "core/codec.h"
 #include "runtime/cpu/cpu.h"
+#include "runtime/cuda/cuda.h"
 #include "runtime/null/null.h"
 #include "runtime/pool.h"
 #include "sluice/graph.h"
@@ -13,8 +14,9 @@ enum { VALUE_ALIGNMENT = 64 };
 struct sl_compiled {
     sl_arena arena;
     const sl_graph *graph;
-    sl_pool *pool;         /* inputs, weights and states; doubles for the evaluator's states */
+    sl_pool *pool;         /* inputs and weights; the evaluator's states, as doubles */
     sl_buffer_id *buffers; /* [value]: where in the pool */
+    void **states;         /* [value]: a state in the device's memory */
     sl_device *device;
     sl_program *program;
     sl_executable *executable;
@@ -27,15 +29,35 @@ static bool has_memory(const sl_value_info *value) {
            value->kind == SL_VALUE_STATE;
 }
 
+static bool is_device_state(const sl_compiled *c, const sl_value_info *value) {
+    return c->device && value->kind == SL_VALUE_STATE;
+}
+
 static void *memory_of(const sl_compiled *c, uint32_t value) {
+    if (is_device_state(c, &c->graph->values[value])) return c->states[value];
     return sl_pool_data(c->pool, c->buffers[value]);
+}
+
+/* Zero, as in the pool. */
+static sl_status allocate_state(sl_compiled *c, uint32_t v, sl_error *err) {
+    const sl_value_info *value = &c->graph->values[v];
+    const uint64_t bytes = sl_type_bytes(&value->type);
+    c->states[v] = c->device->ops->allocate(c->device, bytes);
+    void *zeros = sl_allocate(NULL, bytes, VALUE_ALIGNMENT);
+    sl_status status = c->states[v] && zeros ? SL_OK : sl_no_memory(err, value->name, bytes);
+    if (status == SL_OK)
+        status = c->device->ops->copy_in(c->device, c->states[v], zeros, bytes, err);
+    sl_release(NULL, zeros, bytes, VALUE_ALIGNMENT);
+    return status;
 }
 
 static sl_status allocate_values(sl_compiled *c, sl_error *err) {
     const sl_graph *g = c->graph;
     c->buffers = SL_ARENA_NEW_ARRAY(&c->arena, sl_buffer_id, g->value_count + 1);
     c->results = SL_ARENA_NEW_ARRAY(&c->arena, void *, g->output_count + 1);
-    if (!c->buffers || !c->results) return sl_no_memory(err, "a compiled graph", g->value_count);
+    c->states = SL_ARENA_NEW_ARRAY(&c->arena, void *, g->value_count + 1);
+    if (!c->buffers || !c->results || !c->states)
+        return sl_no_memory(err, "a compiled graph", g->value_count);
     SL_TRY(sl_pool_create(NULL, &c->pool, err));
     for (uint32_t v = 1; v <= g->value_count; v++) {
         const sl_value_info *value = &g->values[v];
@@ -43,8 +65,12 @@ static sl_status allocate_values(sl_compiled *c, sl_error *err) {
             return sl_fail(err, SL_UNSUPPORTED, "'%s': experts need a model, not a bare graph",
                            value->name);
         if (!has_memory(value)) continue;
+        if (is_device_state(c, value)) {
+            SL_TRY(allocate_state(c, v, err));
+            continue;
+        }
         const uint64_t doubles = (uint64_t)sl_type_elements(&value->type) * sizeof(double);
-        const bool wide = value->kind == SL_VALUE_STATE && !c->device;
+        const bool wide = value->kind == SL_VALUE_STATE;
         const sl_pool_buffer buffer = {.label = value->name,
                                        .bytes = wide ? doubles : sl_type_bytes(&value->type),
                                        .alignment = VALUE_ALIGNMENT,
@@ -58,7 +84,9 @@ static sl_status allocate_values(sl_compiled *c, sl_error *err) {
 static sl_status compile_copy(sl_compiled *c, sl_error *err) {
     sl_graph *copy;
     SL_TRY(sl_graph_copy(c->graph, NULL, &copy, err));
-    const sl_status status = sl_compile_graph(copy, NULL, NULL, &c->program, err);
+    const bool cuda = strcmp(c->device->ops->name, "cuda") == 0;
+    const sl_compile_how how = {.model = cuda ? SL_SCHEDULE_EDGES : SL_SCHEDULE_LEVELS};
+    const sl_status status = sl_compile_graph(copy, &how, NULL, &c->program, err);
     sl_graph_destroy(copy);
     return status;
 }
@@ -101,7 +129,9 @@ static sl_status make_device(sl_compiled *c, const sl_compile_options *options, 
     if (strcmp(name, "ref") == 0) return SL_OK;
     if (strcmp(name, "null") == 0) return sl_device_null_create(NULL, &c->device, err);
     if (strcmp(name, "cpu") == 0) return sl_device_cpu_create(&cpu, NULL, &c->device, err);
-    return sl_fail(err, SL_UNSUPPORTED, "device '%s': cpu, ref and null are supported", name);
+    if (strcmp(name, "cuda") == 0)
+        return sl_device_cuda_create(&(sl_cuda_options){0}, NULL, &c->device, err);
+    return sl_fail(err, SL_UNSUPPORTED, "device '%s': there are cpu, cuda, ref and null", name);
 }
 
 sl_status sl_compile(const sl_graph *graph, const sl_compile_options *options, sl_compiled **out,
@@ -127,6 +157,10 @@ void sl_compiled_free(sl_compiled *c) {
     if (!c) return;
     if (c->device) {
         if (c->executable) c->device->ops->unload(c->executable);
+        for (uint32_t v = 1; c->states && v <= c->graph->value_count; v++)
+            if (c->states[v])
+                c->device->ops->release(c->device, c->states[v],
+                                        sl_type_bytes(&c->graph->values[v].type));
         c->device->ops->destroy(c->device);
     }
     sl_program_destroy(c->program);
@@ -148,11 +182,16 @@ sl_status sl_compiled_set(sl_compiled *c, const char *name, const void *data, si
                        sl_type_format(&value->type, text, sizeof text),
                        (unsigned long long)sl_type_bytes(&value->type), bytes);
     }
-    if (value->kind == SL_VALUE_STATE && !c->device)
+    if (is_device_state(c, value))
+        return c->device->ops->copy_in(c->device, c->states[id.v], data, bytes, err);
+    if (value->kind == SL_VALUE_STATE) {
         sl_decode_f64(value->type.dtype, data, sl_type_elements(&value->type), memory_of(c, id.v));
-    else
-        return sl_pool_upload(c->pool, c->buffers[id.v], 0, data, bytes, err);
-    return SL_OK;
+        return SL_OK;
+    }
+    SL_TRY(sl_pool_upload(c->pool, c->buffers[id.v], 0, data, bytes, err));
+    return c->device && value->kind == SL_VALUE_WEIGHT
+               ? c->device->ops->weight_changed(c->device, memory_of(c, id.v), err)
+               : SL_OK;
 }
 
 sl_status sl_compiled_run(sl_compiled *c, sl_error *err) {

@@ -3,12 +3,15 @@
 #include "engine/models/names.h"
 #include "engine/session/how.h"
 #include "runtime/cpu/cpu.h"
+#include "runtime/cuda/cuda.h"
 #include <string.h>
 
 enum {
     DEFAULT_CONTEXT = 4096,
     LOADING_DEPTH = 8,
-    SPARED_BYTES = 128 << 20 /* for everything that is neither experts nor weights */
+    SPARED_BYTES = 128 << 20, /* for everything that is neither experts nor weights */
+    STAGING_BYTES = 256 << 20, /* of host memory, when a GPU holds all experts */
+    GIGABYTE = 1 << 30
 };
 
 const char *sl_version(void) {
@@ -22,7 +25,6 @@ static sl_model_options complete(const sl_model_options *given) {
             given->struct_size < sizeof options ? given->struct_size : sizeof options;
         memcpy(&options, given, known);
     }
-    if (!options.device) options.device = "cpu";
     if (options.max_sessions == 0) options.max_sessions = 1;
     if (options.max_sessions > SL_MAX_SESSIONS) options.max_sessions = SL_MAX_SESSIONS;
     return options;
@@ -41,6 +43,20 @@ static sl_status load_config(sl_model *model, const sl_architecture **architectu
                                  err);
 }
 
+/* Of all tensors, as they are in the file. */
+static uint64_t source_bytes(const sl_model *model) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < sl_source_tensor_count(model->source); i++)
+        bytes += sl_source_tensor(model->source, i)->at.bytes;
+    return bytes;
+}
+
+static uint64_t device_budget(const sl_model *model, const sl_model_options *options) {
+    const double share = options->device_budget_share;
+    return share > 0 ? (uint64_t)((double)model->experts.memory_bytes * share)
+                     : options->device_budget_bytes;
+}
+
 static sl_status open_reader(sl_model *model, const sl_model_options *options, uint32_t depth,
                              sl_reader **out, sl_error *err) {
     const uint32_t count = sl_source_file_count(model->source);
@@ -57,10 +73,30 @@ static sl_status open_reader(sl_model *model, const sl_model_options *options, u
     return sl_reader_open(paths, count, &how, &model->allocator, out, err);
 }
 
-/* All experts, or half of the memory that is free when they would take more than that. */
-static uint64_t default_budget(const sl_model *model) {
+static bool is_cuda(const sl_model *model) {
+    return model->device && strcmp(model->device->ops->name, "cuda") == 0;
+}
+
+/* Whether a GPU will have room for all experts beside everything else. */
+static bool fits_device(const sl_model *model, const sl_model_options *options) {
+    if (!is_cuda(model)) return false;
+    uint64_t room = device_budget(model, options);
+    if (room == 0) {
+        const uint64_t left = sl_device_cuda_info(model->device).free_bytes;
+        const uint64_t others = source_bytes(model) - model->experts.total_bytes + 2ull * GIGABYTE;
+        room = left > others ? left - others : 0;
+    }
+    return room >= model->experts.memory_bytes;
+}
+
+/* All experts, or half of the memory that is free when they would take more than that.  Where a GPU
+ * holds them, they only pass through. */
+static uint64_t default_budget(const sl_model *model, const sl_model_options *options) {
     const uint64_t half = sl_memory_available() / 2;
     const uint64_t minimum = sl_expert_store_minimum(&model->experts, model->reader);
+    const uint64_t staging = minimum > STAGING_BYTES ? minimum : STAGING_BYTES;
+    if (fits_device(model, options))
+        return staging < model->experts.memory_bytes ? staging : 0;
     if (half == 0 || model->experts.memory_bytes <= half) return 0;
     return half > minimum ? half : minimum;
 }
@@ -74,16 +110,30 @@ static sl_status open_store(sl_model *model, const sl_model_options *options, sl
     if (share > 0 && share < 1)
         budget = (uint64_t)((double)model->experts.memory_bytes * share);
     else if (share == 0 && budget == 0)
-        budget = default_budget(model);
-    return sl_expert_store_create(&model->experts, model->reader, budget, &model->allocator,
-                                  &model->store, err);
+        budget = default_budget(model, options);
+    const sl_allocator *pinned = sl_device_cuda_pinned(model->device);
+    return sl_expert_store_create(&model->experts, model->reader, budget,
+                                  pinned ? pinned : &model->allocator, &model->store, err);
 }
 
+static sl_status open_cuda(sl_model *model, const sl_model_options *options, sl_error *err) {
+    const sl_cuda_options cuda = {.expert_budget_bytes = device_budget(model, options)};
+    SL_TRY(sl_device_cuda_create(&cuda, &model->allocator, &model->device, err));
+    memcpy(model->device_name, sl_device_cuda_info(model->device).name, sizeof model->device_name);
+    return SL_OK;
+}
+
+/* By default the GPU, where there is one that works. */
 static sl_status open_device(sl_model *model, const sl_model_options *options, sl_error *err) {
-    if (strcmp(options->device, "ref") == 0) return SL_OK;
-    if (strcmp(options->device, "cpu") != 0)
-        return sl_fail(err, SL_UNSUPPORTED, "device '%s': cpu and ref are supported",
-                       options->device);
+    const char *wanted = options->device ? options->device : "auto";
+    const double share = options->device_budget_share;
+    if (!(share >= 0 && share <= 1))
+        return sl_fail(err, SL_INVALID, "a device budget of %g %%: 0 to 100 wanted", share * 100);
+    if (strcmp(wanted, "ref") == 0) return SL_OK;
+    if (strcmp(wanted, "cuda") == 0) return open_cuda(model, options, err);
+    if (strcmp(wanted, "auto") == 0 && open_cuda(model, options, NULL) == SL_OK) return SL_OK;
+    if (strcmp(wanted, "auto") != 0 && strcmp(wanted, "cpu") != 0)
+        return sl_fail(err, SL_UNSUPPORTED, "device '%s': there are cpu, cuda and ref", wanted);
     const sl_cpu_options cpu = {
         .threads = options->threads, .isa = options->isa, .pin = options->pin_threads};
     return sl_device_cpu_create(&cpu, &model->allocator, &model->device, err);
@@ -129,6 +179,7 @@ static sl_status open_steps(sl_model *model, const sl_model_options *options,
         .allocator = &model->allocator,
     };
     SL_TRY(sl_how_parse(options->compile, &how.how, err));
+    if (is_cuda(model)) how.how.model = SL_SCHEDULE_EDGES;
     SL_TRY(choose_kv_dtype(options->kv, model, &how.how, &how.shape.kv_dtype, err));
     return sl_steps_create(&how, &model->steps, err);
 }
@@ -137,9 +188,7 @@ static sl_status open_steps(sl_model *model, const sl_model_options *options,
 static void allow_loading(sl_model *model, const sl_model_options *options, sl_reader *reader) {
     const uint64_t available = sl_memory_available();
     const uint64_t taken = sl_expert_store_stats(model->store).used_bytes + SPARED_BYTES;
-    uint64_t tensors = 0;
-    for (uint32_t i = 0; i < sl_source_tensor_count(model->source); i++)
-        tensors += sl_source_tensor(model->source, i)->at.bytes;
+    uint64_t tensors = source_bytes(model);
     if (!sl_source_expert_blocks(model->source, 0)) tensors -= model->experts.total_bytes;
     model->weights.load = (sl_load){.source = model->source,
                                     .reader = reader,
@@ -168,8 +217,8 @@ static sl_status open_parts(sl_model *model, const char *path, const sl_model_op
     SL_TRY(sl_source_open(path, &model->allocator, &model->source, err));
     sl_weights_init(&model->weights, model->source, &model->allocator);
     SL_TRY(load_config(model, &architecture, err));
-    SL_TRY(open_store(model, options, err));
     SL_TRY(open_device(model, options, err));
+    SL_TRY(open_store(model, options, err));
     SL_TRY(load_and_open_steps(model, options, architecture, err));
     return sl_model_text_load(model, err);
 }
@@ -197,8 +246,8 @@ void sl_model_close(sl_model *model) {
     const sl_allocator allocator = model->allocator;
     sl_model_text_unload(&model->text);
     sl_steps_destroy(model->steps);
+    sl_expert_store_destroy(model->store); /* its memory may be the device's */
     if (model->device) model->device->ops->destroy(model->device);
-    sl_expert_store_destroy(model->store);
     if (model->reader) sl_reader_close(model->reader);
     sl_weights_deinit(&model->weights);
     sl_source_close(model->source);
@@ -230,12 +279,18 @@ static uint64_t count_parameters(const sl_model *model) {
 sl_model_info sl_model_describe(const sl_model *model) {
     const sl_model_config *c = &model->config;
     const sl_expert_stats experts = sl_expert_store_stats(model->store);
-    const sl_cpu_info cpu = model->device ? sl_device_cpu_info(model->device)
-                                          : (sl_cpu_info){.isa = "none", .threads = 1};
+    const bool cuda = is_cuda(model);
+    const sl_cpu_info cpu = model->device && !cuda ? sl_device_cpu_info(model->device)
+                                                   : (sl_cpu_info){.isa = "none", .threads = 1};
+    const sl_cuda_info gpu = cuda ? sl_device_cuda_info(model->device) : (sl_cuda_info){0};
     sl_model_info info = {
         .architecture = c->model_type,
         .format = sl_source_format(model->source),
-        .device = model->device ? "cpu" : "ref",
+        .device = model->device ? model->device->ops->name : "ref",
+        .device_name = model->device_name,
+        .device_bytes = gpu.weight_bytes + gpu.state_bytes + gpu.workspace_bytes + gpu.expert_bytes,
+        .device_slot_count = gpu.expert_slots,
+        .device_expert_bytes = gpu.expert_bytes,
         .isa = cpu.isa,
         .reader = sl_reader_name(model->reader),
         .vocab = c->vocab,
@@ -251,7 +306,7 @@ sl_model_info sl_model_describe(const sl_model *model) {
         .expert_bytes = model->experts.total_bytes,
         .expert_count = (uint64_t)c->layers * c->experts,
         .state_bytes = sl_steps_describe(model->steps).state_bytes,
-        .workspace_bytes = cpu.workspace_bytes,
+        .workspace_bytes = cuda ? gpu.workspace_bytes : cpu.workspace_bytes,
         .budget_bytes = experts.used_bytes,
         .slot_count = experts.slot_count,
         .slot_bytes = experts.slot_bytes,

@@ -30,6 +30,7 @@ struct sl_model {
     sl_reader *reader;
     sl_expert_store *store;
     sl_device *device; /* NULL: the reference evaluator */
+    char device_name[128];
     sl_steps *steps;
     sl_model_text text;
     uint32_t context_tokens, slots;

@@ -39,6 +39,10 @@ typedef struct {
                          sl_error *err);
     sl_status (*copy_out)(sl_device *device, void *to, const void *from, uint64_t bytes,
                           sl_error *err);
+    sl_status (*copy_within)(sl_device *device, void *to, const void *from, uint64_t bytes,
+                             sl_error *err);
+    /* The bytes of a weight that is bound to host memory are others now. */
+    sl_status (*weight_changed)(sl_device *device, const void *host, sl_error *err);
 
     /* For looking at a program step by step: one step alone, and the bytes of an operand (not of
      * experts) before or after it. */

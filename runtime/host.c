@@ -18,6 +18,11 @@ sl_status sl_host_copy(sl_device *device, void *to, const void *from, uint64_t b
     return SL_OK;
 }
 
+sl_status sl_host_weight_changed(sl_device *device, const void *host, sl_error *err) {
+    (void)device, (void)host, (void)err;
+    return SL_OK;
+}
+
 static sl_status find(const sl_binding *binding, const sl_operand *operand, void *arena, void **out,
                       sl_error *err) {
     const sl_buffer *buffer = &binding->program->buffers[operand->buffer.v];

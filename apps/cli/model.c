@@ -31,7 +31,7 @@ const char *cli_model_path(const cli_options *options) {
 }
 
 /* "25%" is a share of all experts, anything else a size. */
-static bool read_budget(const char *text, sl_model_options *how) {
+static bool read_budget(const char *text, uint64_t *bytes, double *share) {
     char *end;
     const double value = strtod(text, &end);
     static const struct {
@@ -42,14 +42,22 @@ static bool read_budget(const char *text, sl_model_options *how) {
                  {"T", 0x1p40},   {"TiB", 0x1p40}, {"TB", 1e12}};
     if (end == text || !(value > 0) || value > 1e15) return false;
     if (strcmp(end, "%") == 0) {
-        how->expert_budget_share = value / 100;
+        *share = value / 100;
         return value <= 100;
     }
     for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
         if (strcmp(end, units[i].unit) == 0) {
-            how->expert_budget_bytes = (uint64_t)(value * units[i].bytes);
+            *bytes = (uint64_t)(value * units[i].bytes);
             return true;
         }
+    return false;
+}
+
+/* False, with a message, where it is no budget; nothing given is fine. */
+static bool take_budget(const char *option, const char *text, uint64_t *bytes, double *share) {
+    if (!text || read_budget(text, bytes, share)) return true;
+    (void)cli_fail_text("--%s '%s': bytes (1500000000, 1.5GB, 2GiB) or a share (25%%) is wanted",
+                        option, text);
     return false;
 }
 
@@ -75,12 +83,11 @@ bool cli_open_model(const cli_options *options, uint32_t context, sl_model **out
         .kv = options->kv,
         .progress = cli_progress,
     };
-    if (options->budget && !read_budget(options->budget, &how)) {
-        (void)cli_fail_text(
-            "--budget '%s': bytes (1500000000, 1.5GB, 2GiB) or a share (25%%) is wanted",
-            options->budget);
+    if (!take_budget("budget", options->budget, &how.expert_budget_bytes,
+                     &how.expert_budget_share) ||
+        !take_budget("device-budget", options->device_budget, &how.device_budget_bytes,
+                     &how.device_budget_share))
         return false;
-    }
     sl_error err;
     const sl_status status = sl_model_open(cli_model_path(options), &how, out, &err);
     cli_progress_end();

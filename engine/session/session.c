@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "engine/model.h"
 #include "engine/session/sample.h"
+#include "runtime/cuda/cuda.h"
 #include "sluice/inspect.h"
 #include <stdatomic.h>
 #include <string.h>
@@ -39,7 +40,7 @@ static sl_status allocate(sl_session *session, sl_error *err) {
         SL_ARENA_NEW_ARRAY(arena, sl_candidate, sl_sample_candidates(model->config.vocab));
     session->slots = SL_ARENA_NEW_ARRAY(arena, int32_t, session->chunk);
     session->positions = SL_ARENA_NEW_ARRAY(arena, int32_t, session->chunk);
-    session->checkpoint = sl_arena_alloc(arena, recurrent, 64);
+    session->checkpoint = sl_steps_checkpoint_create(model->steps);
     if (session->tokens && session->logits && session->candidates && session->slots &&
         session->positions && session->checkpoint)
         return SL_OK;
@@ -95,6 +96,7 @@ sl_status sl_session_create(sl_model *model, const sl_session_options *options, 
 void sl_session_destroy(sl_session *session) {
     if (!session) return;
     (void)pthread_mutex_lock(&session->model->lock);
+    sl_steps_checkpoint_destroy(session->model->steps, session->checkpoint);
     session->model->slot_taken[session->slot] = false;
     (void)pthread_mutex_unlock(&session->model->lock);
     sl_arena arena = session->arena; /* the session itself lives in it */
@@ -106,13 +108,16 @@ static void restore(sl_session *session, size_t length) {
     session->computed = 0;
     session->has_logits = false;
     if (session->checkpoint_length == 0 || session->checkpoint_length > length) return;
-    sl_steps_load_recurrent(session->model->steps, session->slot, session->checkpoint);
-    session->computed = session->checkpoint_length;
+    if (sl_steps_load_recurrent(session->model->steps, session->slot, session->checkpoint, NULL) ==
+        SL_OK)
+        session->computed = session->checkpoint_length;
 }
 
-static void save_checkpoint(sl_session *session) {
-    sl_steps_save_recurrent(session->model->steps, session->slot, session->checkpoint);
+static sl_status save_checkpoint(sl_session *session, sl_error *err) {
+    session->checkpoint_length = 0;
+    SL_TRY(sl_steps_save_recurrent(session->model->steps, session->slot, session->checkpoint, err));
     session->checkpoint_length = session->computed;
+    return SL_OK;
 }
 
 typedef struct {
@@ -207,8 +212,8 @@ static sl_status extend(sl_session *session, const sl_token *tokens, size_t coun
     const double start = sl_clock_seconds();
     const wanted_rows all = {logits, hidden, before};
     (void)pthread_mutex_lock(&session->model->lock);
-    const sl_status status = catch_up(session, &all, err);
-    if (status == SL_OK && count > 1) save_checkpoint(session);
+    sl_status status = catch_up(session, &all, err);
+    if (status == SL_OK && count > 1) status = save_checkpoint(session, err);
     if (status == SL_CANCELLED) {
         session->length = session->computed;
     } else if (status != SL_OK) { /* the failed step may have changed the state halfway */
@@ -265,11 +270,11 @@ sl_status sl_session_imagine(sl_session *session, size_t length, sl_error *err) 
                        "than the context of %u",
                        length, before, context);
     (void)pthread_mutex_lock(&session->model->lock);
-    const sl_status status = sl_steps_imagine_kv(session->model->steps, session->slot, err);
+    sl_status status = sl_steps_imagine_kv(session->model->steps, session->slot, err);
     if (status == SL_OK) {
         for (size_t i = before; i < length; i++) session->tokens[i] = session->tokens[before - 1];
         session->length = session->computed = length;
-        save_checkpoint(session);
+        status = save_checkpoint(session, err);
     }
     session->has_logits = false;
     (void)pthread_mutex_unlock(&session->model->lock);
@@ -312,5 +317,11 @@ sl_stats sl_session_stats(const sl_session *session) {
     stats.schedule_seconds = steps.schedule_seconds;
     stats.plan_seconds = steps.plan_seconds;
     stats.load_seconds = steps.load_seconds;
+    if (sl_device_cuda_pinned(session->model->device)) {
+        const sl_cuda_info gpu = sl_device_cuda_info(session->model->device);
+        stats.device_hits = gpu.expert_hits;
+        stats.device_misses = gpu.expert_misses;
+        stats.device_bytes_copied = gpu.expert_bytes_copied;
+    }
     return stats;
 }

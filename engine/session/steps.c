@@ -37,6 +37,20 @@ struct sl_steps {
 
 enum { STATE_ALIGN = 64 };
 
+/* Memory for states: the device's own. */
+static void *allocate_state(const sl_steps *steps, uint64_t bytes) {
+    sl_device *device = steps->options.device;
+    return device ? device->ops->allocate(device, bytes)
+                  : sl_resize(steps->options.allocator, NULL, 0, bytes, STATE_ALIGN);
+}
+static void release_state(const sl_steps *steps, void *data, uint64_t bytes) {
+    sl_device *device = steps->options.device;
+    if (device && data)
+        device->ops->release(device, data, bytes);
+    else
+        sl_release(steps->options.allocator, data, bytes, STATE_ALIGN);
+}
+
 static void discard(sl_steps *steps, compiled_step *step) {
     if (step->executable) steps->options.device->ops->unload(step->executable);
     sl_evaluator_destroy(step->evaluator);
@@ -90,8 +104,8 @@ static sl_status make_states(sl_steps *steps, const sl_graph *graph, sl_error *e
         s->recurrent = !strstr(value->name, ".kv_");
         s->dtype = value->type.dtype;
         s->name = sl_arena_copy_text(&steps->arena, value->name, strlen(value->name));
-        s->data = sl_resize(steps->options.allocator, NULL, 0, s->bytes, STATE_ALIGN);
-        if (!s->name || !s->data) return sl_no_memory(err, "the state of sequences", s->bytes);
+        s->data = s->name ? allocate_state(steps, s->bytes) : NULL;
+        if (!s->data) return sl_no_memory(err, "the state of sequences", s->bytes);
         steps->state_count++;
         steps->stats.state_bytes += s->bytes;
     }
@@ -204,7 +218,7 @@ void sl_steps_destroy(sl_steps *steps) {
     const sl_allocator *allocator = steps->options.allocator;
     for (uint32_t i = 0; i < SL_KEPT_STEPS; i++) discard(steps, &steps->kept[i]);
     for (uint32_t i = 0; i < steps->state_count; i++)
-        sl_release(allocator, steps->states[i].data, steps->states[i].bytes, STATE_ALIGN);
+        release_state(steps, steps->states[i].data, steps->states[i].bytes);
     sl_release(allocator, steps->results, steps->results_bytes, STATE_ALIGN);
     sl_arena_deinit(&steps->arena);
     sl_release(allocator, steps, sizeof *steps, _Alignof(sl_steps));
@@ -279,26 +293,40 @@ uint64_t sl_steps_recurrent_bytes(const sl_steps *steps) {
     return bytes;
 }
 
-/* Walks the recurrent states of a slot; exactly one of into and from is given. */
-static void copy_recurrent(const sl_steps *steps, uint32_t slot, char *into, const char *from) {
+void *sl_steps_checkpoint_create(sl_steps *steps) {
+    return allocate_state(steps, sl_steps_recurrent_bytes(steps));
+}
+
+void sl_steps_checkpoint_destroy(sl_steps *steps, void *checkpoint) {
+    if (checkpoint) release_state(steps, checkpoint, sl_steps_recurrent_bytes(steps));
+}
+
+/* Walks the recurrent states of a slot, in either direction. */
+static sl_status copy_recurrent(sl_steps *steps, uint32_t slot, char *checkpoint, bool save,
+                                sl_error *err) {
+    sl_device *device = steps->options.device;
     for (uint32_t i = 0; i < steps->state_count; i++) {
         const state *s = &steps->states[i];
         if (!s->recurrent) continue;
         char *here = (char *)s->data + slot * s->bytes_each;
-        memcpy(into ? into : here, into ? here : from, s->bytes_each);
-        if (into)
-            into += s->bytes_each;
+        char *to = save ? checkpoint : here, *from = save ? here : checkpoint;
+        if (device)
+            SL_TRY(device->ops->copy_within(device, to, from, s->bytes_each, err));
         else
-            from += s->bytes_each;
+            memcpy(to, from, s->bytes_each);
+        checkpoint += s->bytes_each;
     }
+    return SL_OK;
 }
 
-void sl_steps_save_recurrent(const sl_steps *steps, uint32_t slot, void *into) {
-    copy_recurrent(steps, slot, into, NULL);
+sl_status sl_steps_save_recurrent(sl_steps *steps, uint32_t slot, void *checkpoint,
+                                  sl_error *err) {
+    return copy_recurrent(steps, slot, checkpoint, true, err);
 }
 
-void sl_steps_load_recurrent(sl_steps *steps, uint32_t slot, const void *from) {
-    copy_recurrent(steps, slot, NULL, from);
+sl_status sl_steps_load_recurrent(sl_steps *steps, uint32_t slot, void *checkpoint,
+                                  sl_error *err) {
+    return copy_recurrent(steps, slot, checkpoint, false, err);
 }
 
 uint64_t sl_steps_kv_bytes(const sl_steps *steps) {
@@ -322,12 +350,19 @@ static sl_status fill_with_noise(const state *s, void *into, uint64_t seed, sl_e
 }
 
 sl_status sl_steps_imagine_kv(sl_steps *steps, uint32_t slot, sl_error *err) {
-    if (!steps->options.device)
-        return sl_fail(err, SL_UNSUPPORTED, "only a device's context can be imagined");
+    sl_device *device = steps->options.device;
+    if (!device) return sl_fail(err, SL_UNSUPPORTED, "only a device's context can be imagined");
     for (uint32_t i = 0; i < steps->state_count; i++) {
         const state *s = &steps->states[i];
         if (s->recurrent) continue;
-        SL_TRY(fill_with_noise(s, (char *)s->data + slot * s->bytes_each, i, err));
+        void *noise = sl_resize(steps->options.allocator, NULL, 0, s->bytes_each, STATE_ALIGN);
+        if (!noise) return sl_no_memory(err, "an imagined context", s->bytes_each);
+        sl_status status = fill_with_noise(s, noise, i, err);
+        if (status == SL_OK)
+            status = device->ops->copy_in(device, (char *)s->data + slot * s->bytes_each, noise,
+                                          s->bytes_each, err);
+        sl_release(steps->options.allocator, noise, s->bytes_each, STATE_ALIGN);
+        SL_TRY(status);
     }
     return SL_OK;
 }

@@ -59,10 +59,14 @@ SL_CHECKED sl_status sl_steps_prepare(sl_steps *steps, uint32_t rows, uint32_t w
                                       sl_prepared_step *out, sl_error *err);
 
 /* The recurrent part of a slot's state (conv windows and delta memories), which unlike KV cannot be
- * cut back.  bytes is the same for every slot. */
+ * cut back.  bytes is the same for every slot.  A checkpoint holds it, in the device's memory. */
 uint64_t sl_steps_recurrent_bytes(const sl_steps *steps);
-void sl_steps_save_recurrent(const sl_steps *steps, uint32_t slot, void *into);
-void sl_steps_load_recurrent(sl_steps *steps, uint32_t slot, const void *from);
+void *sl_steps_checkpoint_create(sl_steps *steps); /* NULL: no memory */
+void sl_steps_checkpoint_destroy(sl_steps *steps, void *checkpoint);
+SL_CHECKED sl_status sl_steps_save_recurrent(sl_steps *steps, uint32_t slot, void *checkpoint,
+                                             sl_error *err);
+SL_CHECKED sl_status sl_steps_load_recurrent(sl_steps *steps, uint32_t slot, void *checkpoint,
+                                             sl_error *err);
 
 /* The other part, which grows with the context: bytes of one slot at its full length. */
 uint64_t sl_steps_kv_bytes(const sl_steps *steps);

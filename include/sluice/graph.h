@@ -51,7 +51,7 @@ SL_API void sl_graph_add_output(sl_graph *graph, const char *name, sl_value valu
 
 typedef struct {
     size_t struct_size;
-    const char *device; /* "cpu" (default), "ref", "null" */
+    const char *device; /* "cpu" (default), "cuda", "ref", "null" */
     const char *isa;    /* NULL: the best present */
     uint32_t threads;   /* 0: one per core */
 } sl_compile_options;

@@ -23,7 +23,8 @@ typedef int sl_progress_fn(void *ctx, const char *what, uint64_t done, uint64_t 
 
 typedef struct {
     size_t struct_size;
-    const char *device;           /* "cpu" (default) or "ref": double precision, slow */
+    const char *device;           /* "cpu", "cuda", or "ref": double precision, slow; default: cuda
+                                   * where the machine has it, else cpu */
     uint64_t expert_budget_bytes; /* memory for streamed experts; 0: all of them, or half of the
                                    * free memory when they would take more */
     double expert_budget_share;   /* the same as a share of all experts' bytes, 0 < share <= 1 */
@@ -38,6 +39,8 @@ typedef struct {
     const char *kv;               /* cached keys and values: "f16", "f32" or "auto" (default) */
     sl_progress_fn *progress;     /* of loading resident weights, in bytes */
     void *progress_ctx;
+    uint64_t device_budget_bytes; /* of a GPU's memory, for experts; 0: all of them, or what is free */
+    double device_budget_share;   /* the same as a share of all experts' bytes, 0 < share <= 1 */
 } sl_model_options;
 
 /* path: a Hugging Face folder, a sluice pack or a GGUF file. */
@@ -53,6 +56,9 @@ typedef struct {
     uint64_t state_bytes, workspace_bytes, budget_bytes, slot_count, slot_bytes;
     uint64_t minimum_budget_bytes; /* the smallest budget for experts */
     const char *resident_dtype, *expert_dtype;
+    const char *device_name; /* of a GPU, else "" */
+    uint64_t device_bytes;   /* of its memory, taken: weights, states, workspace and experts */
+    uint64_t device_slot_count, device_expert_bytes;
 } sl_model_info;
 SL_API sl_model_info sl_model_describe(const sl_model *model);
 
@@ -136,6 +142,8 @@ typedef struct {
     uint64_t programs_compiled;
     double compile_seconds; /* of all programs: what follows, and binding */
     double build_seconds, fuse_seconds, lower_seconds, schedule_seconds, plan_seconds, load_seconds;
+    uint64_t device_hits, device_misses; /* experts found, or not, in a GPU's memory */
+    uint64_t device_bytes_copied;        /* of experts, to it */
 } sl_stats;
 SL_API sl_stats sl_session_stats(const sl_session *session);
 

@@ -198,6 +198,27 @@ static sl_status cuda_copy_out(sl_device *base, void *to, const void *from, uint
     return copy((sl_cuda_device *)base, false, to, (sl_cu_address)(uintptr_t)from, bytes, err);
 }
 
+/* Follows what was launched before and comes before what is launched next: no need to wait. */
+static sl_status cuda_copy_within(sl_device *base, void *to, const void *from, uint64_t bytes,
+                                  sl_error *err) {
+    sl_cuda_device *device = (sl_cuda_device *)base;
+    SL_TRY(sl_cuda_enter(device, err));
+    const sl_cu_result result =
+        device->driver.copy_within((sl_cu_address)(uintptr_t)to, (sl_cu_address)(uintptr_t)from,
+                                   bytes, device->stream);
+    sl_cuda_leave(device);
+    return result ? sl_cuda_fail(&device->driver, result, "copying", err) : SL_OK;
+}
+
+static sl_status cuda_weight_changed(sl_device *base, const void *host, sl_error *err) {
+    sl_cuda_device *device = (sl_cuda_device *)base;
+    for (uint32_t i = 0; i < device->upload_count; i++)
+        if (device->uploads[i].host == host)
+            return copy(device, true, (void *)(uintptr_t)host, device->uploads[i].block.address,
+                        device->uploads[i].block.bytes, err);
+    return SL_OK; /* not bound yet */
+}
+
 static sl_status cuda_read(sl_executable *exe, const sl_operand *operand, void *to, sl_error *err) {
     return copy(exe->device, false, to, sl_cuda_resolve(exe, operand),
                 sl_type_bytes(&operand->type), err);
@@ -228,6 +249,8 @@ const sl_device_ops sl_cuda_ops = {
     .release = cuda_release,
     .copy_in = cuda_copy_in,
     .copy_out = cuda_copy_out,
+    .copy_within = cuda_copy_within,
+    .weight_changed = cuda_weight_changed,
     .run_step = sl_cuda_run_step,
     .read = cuda_read,
     .write = cuda_write,

@@ -274,6 +274,10 @@ void sl_cuda_experts_destroy(sl_cuda_experts *x) {
     sl_arena_deinit(&arena);
 }
 
+void sl_cuda_experts_settle(sl_cuda_experts *x) {
+    (void)finish_all(x, NULL);
+}
+
 bool sl_cuda_experts_all_here(const sl_cuda_experts *x) {
     return x->slot_count == (uint64_t)x->shape.layers * x->shape.experts;
 }

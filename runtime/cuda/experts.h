@@ -22,6 +22,9 @@ bool sl_cuda_experts_all_here(const sl_cuda_experts *experts);
 sl_cuda_expert_places sl_cuda_experts_places(const sl_cuda_experts *experts, uint32_t layer);
 void sl_cuda_experts_describe(const sl_cuda_experts *experts, sl_cuda_info *info);
 
+/* Gives back what a run that failed still holds. */
+void sl_cuda_experts_settle(sl_cuda_experts *experts);
+
 /* For a layer's step that streams: `used` are the experts it needs, ascending.  Each round brings
  * as many of them as there are slots for, and the caller launches its work after it on the device's
  * stream; *out_left says how many are still to come. */

@@ -185,11 +185,16 @@ static sl_status run_inside(sl_executable *exe, sl_error *err) {
     return SL_OK;
 }
 
-sl_status sl_cuda_run(sl_executable *exe, sl_error *err) {
-    SL_TRY(sl_cuda_enter(exe->device, err));
-    const sl_status status = run_inside(exe, err);
+/* A run that failed leaves nothing behind. */
+static sl_status leave(const sl_executable *exe, sl_status status) {
+    if (status != SL_OK && exe->device->experts) sl_cuda_experts_settle(exe->device->experts);
     sl_cuda_leave(exe->device);
     return status;
+}
+
+sl_status sl_cuda_run(sl_executable *exe, sl_error *err) {
+    SL_TRY(sl_cuda_enter(exe->device, err));
+    return leave(exe, run_inside(exe, err));
 }
 
 static sl_status run_one(sl_executable *exe, uint32_t s, sl_error *err) {
@@ -216,9 +221,7 @@ sl_status sl_cuda_run_serially(sl_executable *exe, const uint32_t *order, sl_err
             return sl_fail(err, SL_INVALID, "an order with step %u: the program has %u", order[i],
                            count);
     SL_TRY(sl_cuda_enter(exe->device, err));
-    const sl_status status = run_in_order(exe, order, err);
-    sl_cuda_leave(exe->device);
-    return status;
+    return leave(exe, run_in_order(exe, order, err));
 }
 
 static sl_status step_inside(sl_executable *exe, uint32_t step, sl_error *err) {
@@ -232,7 +235,5 @@ sl_status sl_cuda_run_step(sl_executable *exe, uint32_t step, sl_error *err) {
     const uint32_t count = exe->binding.program->step_count;
     if (step >= count) return sl_fail(err, SL_INVALID, "step %u: the program has %u", step, count);
     SL_TRY(sl_cuda_enter(exe->device, err));
-    const sl_status status = step_inside(exe, step, err);
-    sl_cuda_leave(exe->device);
-    return status;
+    return leave(exe, step_inside(exe, step, err));
 }
