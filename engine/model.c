@@ -9,7 +9,7 @@
 enum {
     DEFAULT_CONTEXT = 4096,
     LOADING_DEPTH = 8,
-    SPARED_BYTES = 128 << 20, /* for everything that is neither experts nor weights */
+    SPARED_BYTES = 128 << 20,  /* for everything that is neither experts nor weights */
     STAGING_BYTES = 256 << 20, /* of host memory, when a GPU holds all experts */
     GIGABYTE = 1 << 30
 };
@@ -95,8 +95,7 @@ static uint64_t default_budget(const sl_model *model, const sl_model_options *op
     const uint64_t half = sl_memory_available() / 2;
     const uint64_t minimum = sl_expert_store_minimum(&model->experts, model->reader);
     const uint64_t staging = minimum > STAGING_BYTES ? minimum : STAGING_BYTES;
-    if (fits_device(model, options))
-        return staging < model->experts.memory_bytes ? staging : 0;
+    if (fits_device(model, options)) return staging < model->experts.memory_bytes ? staging : 0;
     if (half == 0 || model->experts.memory_bytes <= half) return 0;
     return half > minimum ? half : minimum;
 }

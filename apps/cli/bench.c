@@ -39,6 +39,9 @@ static sl_status run_phase(bench_way *w, bench_phase *p, const sl_token *ids, si
     p->hits += after.expert_hits - before.expert_hits;
     p->misses += after.expert_misses - before.expert_misses;
     p->bytes_read += after.bytes_read - before.bytes_read;
+    p->device_hits += after.device_hits - before.device_hits;
+    p->device_misses += after.device_misses - before.device_misses;
+    p->bytes_copied += after.device_bytes_copied - before.device_bytes_copied;
     return status;
 }
 
@@ -104,7 +107,7 @@ static void keep_rates(bench_way *w, const sl_floors *floors, int which) {
 /* For the largest number of threads, which includes one, and for those between. */
 static sl_status measure_floors(bench_run *run, sl_error *err) {
     sl_floors floors;
-    if (run->compares) return SL_OK;
+    if (run->compares || run->gpu.copy_bytes_per_second > 0) return SL_OK;
     sl_status status = sl_measure_floors(run->most_threads, &floors, err);
     if (status != SL_OK) return status;
     if (run->floors.threads)
@@ -121,6 +124,16 @@ static sl_status measure_floors(bench_run *run, sl_error *err) {
         sl_floors between;
         status = sl_measure_floors(threads, &between, err);
         if (status == SL_OK) keep_rates(w, &between, 1);
+    }
+    return status;
+}
+
+/* A GPU's rates stand for those of the cores. */
+static sl_status measure_gpu(bench_run *run, sl_error *err) {
+    const sl_status status = sl_measure_gpu(run->ways[0].model, &run->gpu, err);
+    for (int i = 0; i < run->count && run->gpu.copy_bytes_per_second > 0; i++) {
+        run->ways[i].read_rate = run->gpu.copy_bytes_per_second;
+        run->ways[i].int8_rate = run->ways[i].f32_rate = run->gpu.bf16_operations_per_second;
     }
     return status;
 }
@@ -148,6 +161,9 @@ bench_limits bench_limits_of(const bench_run *run, const bench_way *way, const b
     if (run->disk.reads_in_flight && phase->bytes_read)
         limits.disk = run->disk.read_bytes_per_second * (double)(phase->tokens * phase->repeats) /
                       (double)phase->bytes_read;
+    if (phase->bytes_copied)
+        limits.copies = run->gpu.host_bytes_per_second * (double)(phase->tokens * phase->repeats) /
+                        (double)phase->bytes_copied;
     return limits;
 }
 
@@ -204,7 +220,8 @@ static sl_status run_all(bench_run *run, sl_error *err) {
 static int measure(const cli_options *options, bench_run *run) {
     sl_error err;
     run->cost = sl_model_token_cost(run->ways[0].model);
-    sl_status status = run_all(run, &err);
+    sl_status status = measure_gpu(run, &err);
+    if (status == SL_OK) status = run_all(run, &err);
     /* Once more: what disturbed the first time may be gone. */
     if (status == SL_OK && run->ways[0].decode.repeats > 1) status = measure_floors(run, &err);
     if (status == SL_OK && !run->compares && reads_experts(run))

@@ -12,6 +12,7 @@ typedef struct {
     uint32_t repeats;
     double seconds[BENCH_MOST_REPEATS]; /* sorted at the end */
     uint64_t hits, misses, bytes_read;
+    uint64_t device_hits, device_misses, bytes_copied; /* of a GPU's memory */
 } bench_phase;
 
 /* One way to run the model: so many threads, compiled in such a way. */
@@ -35,13 +36,14 @@ typedef struct {
     uint32_t most_threads;
     sl_floors floors; /* on most_threads */
     sl_token_cost cost;
+    sl_gpu_floors gpu;  /* all 0: everything runs on the cpu */
     sl_disk_floor disk; /* no reads in flight: not measured, everything is in memory */
 } bench_run;
 
-/* What a phase could reach at most, in tokens per second: by memory or arithmetic, and by the disk
- * for the bytes that it read.  0: no such limit. */
+/* What a phase could reach at most, in tokens per second: by memory or arithmetic, by the disk for
+ * the bytes that it read, and by the way to the GPU for those it copied.  0: no such limit. */
 typedef struct {
-    double machine, disk;
+    double machine, disk, copies;
 } bench_limits;
 bench_limits bench_limits_of(const bench_run *run, const bench_way *way, const bench_phase *phase);
 /* Tokens in the context of the average decoded token. */

@@ -35,6 +35,23 @@ static void print_rate(const char *what, const double best_rates[2], const doubl
                  medians[0] * 1e-9, best_rates[1] * 1e-9, medians[1] * 1e-9, unit);
 }
 
+static void print_gpu(const bench_run *run) {
+    const sl_gpu_floors *f = &run->gpu;
+    (void)printf("\n%s\n", sl_model_describe(run->ways[0].model).device_name);
+    (void)printf("  %-14s %8.1f  GB/s, read and written\n", "memory copy",
+                 f->copy_bytes_per_second * 1e-9);
+    (void)printf("  %-14s %8.1f  Top/s\n", "bf16 tiles", f->bf16_operations_per_second * 1e-12);
+    (void)printf("  %-14s %8.1f  GB/s\n", "from the host", f->host_bytes_per_second * 1e-9);
+}
+
+static void print_disk(const bench_run *run) {
+    if (run->disk.reads_in_flight)
+        (void)printf("  %-14s %8.2f (%7.2f)  GB/s, %.2f MB at random, %u in flight\n", "disk",
+                     run->disk.read_bytes_per_second * 1e-9,
+                     run->disk.median_read_bytes_per_second * 1e-9,
+                     (double)run->disk.expert_bytes * 1e-6, run->disk.reads_in_flight);
+}
+
 static void print_machine(const bench_run *run) {
     const sl_floors *f = &run->floors;
     (void)printf("\n%-16s %18s %14u thread%s  best (median)\n", "machine", "1 thread", f->threads,
@@ -44,11 +61,7 @@ static void print_machine(const bench_run *run) {
                "Gop/s");
     print_rate("f32 fma", f->f32_operations_per_second, f->median_f32_operations_per_second,
                "Gop/s");
-    if (run->disk.reads_in_flight)
-        (void)printf("  %-14s %8.2f (%7.2f)  GB/s, %.2f MB at random, %u in flight\n", "disk",
-                     run->disk.read_bytes_per_second * 1e-9,
-                     run->disk.median_read_bytes_per_second * 1e-9,
-                     (double)run->disk.expert_bytes * 1e-6, run->disk.reads_in_flight);
+    print_disk(run);
     if (f->core_share < 0.95)
         (void)printf("  others work here: threads had %.0f %% of their cores, and floors are too "
                      "low\n",
@@ -82,6 +95,12 @@ static void print_phase(const bench_run *run, const bench_way *w, const bench_ph
         if (limits.disk > 0)
             (void)printf(" %9.1f %6.0f %%", limits.disk, 100 * share_of(p, limits.disk));
     }
+    if (p->device_misses)
+        (void)printf(
+            "  on the GPU: %.1f %% hits, %.2f MB/token, %.1f tok/s by copies, %.0f %% of it",
+            100.0 * (double)p->device_hits / (double)(p->device_hits + p->device_misses),
+            (double)p->bytes_copied * 1e-6 / (double)(p->tokens * p->repeats), limits.copies,
+            100 * share_of(p, limits.copies));
     (void)printf("\n");
 }
 
@@ -176,7 +195,12 @@ int bench_print(const bench_run *run) {
         print_comparison(run);
         return CLI_OK;
     }
-    print_machine(run);
+    if (run->gpu.copy_bytes_per_second > 0) {
+        print_gpu(run);
+        print_disk(run);
+    } else {
+        print_machine(run);
+    }
     print_token(run);
     print_phases(run);
     print_split(&run->ways[run->count - 1]);
@@ -243,6 +267,11 @@ static json_t *phase_json(const bench_run *run, const bench_way *w, const bench_
                              median(p), "expert_hits", (json_int_t)p->hits, "expert_misses",
                              (json_int_t)p->misses, "bytes_read", (json_int_t)p->bytes_read,
                              "bytes_read_per_token", bytes_per_token(p));
+    if (p->device_hits + p->device_misses)
+        (void)json_object_set_new(json, "on_gpu",
+                                  json_pack("{s:I, s:I, s:I}", "hits", (json_int_t)p->device_hits,
+                                            "misses", (json_int_t)p->device_misses, "bytes_copied",
+                                            (json_int_t)p->bytes_copied));
     if (!run->compares) {
         const bench_limits limits = bench_limits_of(run, w, p);
         (void)json_object_set_new(json, "floor_tokens_per_second", json_real(limits.machine));
@@ -283,6 +312,14 @@ int bench_print_json(const bench_run *run) {
         "expert_dtype", info.expert_dtype, "device", info.device, "isa", info.isa, "slot_count",
         (json_int_t)info.slot_count, "expert_count", (json_int_t)info.expert_count, "repeats",
         (int)run->ways[0].decode.repeats, "token", token_json(run), "runs", ways);
-    if (!run->compares) (void)json_object_set_new(json, "machine", machine_json(run));
+    if (run->gpu.copy_bytes_per_second > 0)
+        (void)json_object_set_new(
+            json, "gpu",
+            json_pack("{s:s, s:f, s:f, s:f}", "name", info.device_name, "copy_bytes_per_second",
+                      run->gpu.copy_bytes_per_second, "bf16_operations_per_second",
+                      run->gpu.bf16_operations_per_second, "host_bytes_per_second",
+                      run->gpu.host_bytes_per_second));
+    else if (!run->compares)
+        (void)json_object_set_new(json, "machine", machine_json(run));
     return cli_print_json(json);
 }

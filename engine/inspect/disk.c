@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/sizes.h"
 #include "engine/model.h"
+#include "runtime/cuda/cuda.h"
 #include "sluice/inspect.h"
 #include <stdlib.h>
 #include <string.h>
@@ -85,6 +86,16 @@ static sl_status open_reader(const sl_model *model, sl_reader **out, sl_error *e
     const sl_status status = sl_reader_open(paths, count, &how, &model->allocator, out, err);
     free(paths);
     return status;
+}
+
+sl_status sl_measure_gpu(sl_model *model, sl_gpu_floors *out, sl_error *err) {
+    sl_cuda_floors floors;
+    *out = (sl_gpu_floors){0};
+    if (!sl_device_cuda_pinned(model->device)) return SL_OK;
+    SL_TRY(sl_device_cuda_floors(model->device, &floors, err));
+    *out = (sl_gpu_floors){floors.copy_bytes_per_second, floors.bf16_operations_per_second,
+                           floors.host_bytes_per_second};
+    return SL_OK;
 }
 
 sl_status sl_measure_disk(const sl_model *model, sl_disk_floor *out, sl_error *err) {

@@ -319,13 +319,11 @@ static sl_status copy_recurrent(sl_steps *steps, uint32_t slot, char *checkpoint
     return SL_OK;
 }
 
-sl_status sl_steps_save_recurrent(sl_steps *steps, uint32_t slot, void *checkpoint,
-                                  sl_error *err) {
+sl_status sl_steps_save_recurrent(sl_steps *steps, uint32_t slot, void *checkpoint, sl_error *err) {
     return copy_recurrent(steps, slot, checkpoint, true, err);
 }
 
-sl_status sl_steps_load_recurrent(sl_steps *steps, uint32_t slot, void *checkpoint,
-                                  sl_error *err) {
+sl_status sl_steps_load_recurrent(sl_steps *steps, uint32_t slot, void *checkpoint, sl_error *err) {
     return copy_recurrent(steps, slot, checkpoint, false, err);
 }
 

@@ -2,7 +2,7 @@
  *
  * Ways to compile are words separated by commas: no-fusion, no-reordering, no-sharing, no-in-place,
  * each to see what it gains; and levels (for the cpu), groups (queues with barriers; two-submits
- * sends the first tenth early) or edges (devices that take a graph; nothing here runs them). */
+ * sends the first tenth early) or edges (devices that take a graph: cuda). */
 #ifndef SLUICE_INSPECT_H
 #define SLUICE_INSPECT_H
 #include "sluice/sluice.h"
@@ -85,6 +85,13 @@ typedef struct {
 } sl_disk_floor;
 /* Measures it with a reader of its own, of the model's kind, in about a second. */
 SL_CHECKED sl_status sl_measure_disk(const sl_model *model, sl_disk_floor *out, sl_error *err);
+
+/* What the model's GPU could do: copying its own memory (bytes read and written), multiplying tiles
+ * of bf16, taking bytes from the host.  All 0 where the model runs elsewhere. */
+typedef struct {
+    double copy_bytes_per_second, bf16_operations_per_second, host_bytes_per_second;
+} sl_gpu_floors;
+SL_CHECKED sl_status sl_measure_gpu(sl_model *model, sl_gpu_floors *out, sl_error *err);
 
 /* What a token costs.  Operations are those of matrices, each of its routed experts included; in
  * prefill the head works on one token of a step only, and counts for none. */

@@ -101,7 +101,8 @@ static sl_status plan_launches(sl_executable *exe, const scratch_plan *scratch, 
     const sl_program *program = exe->binding.program;
     if (launches > exe->launch_count) {
         exe->launches = SL_ARENA_NEW_ARRAY(&exe->arena, sl_cuda_launch, launches);
-        if (!exe->launches) return sl_no_memory(err, "launches", launches);
+        exe->nodes = SL_ARENA_NEW_ARRAY(&exe->arena, sl_cu_node, launches);
+        if (!exe->launches || !exe->nodes) return sl_no_memory(err, "launches", launches);
     }
     exe->launch_count = 0;
     for (uint32_t s = 0; s < program->step_count; s++) {
@@ -250,7 +251,7 @@ static sl_status add_nodes(const sl_executable *exe, const sl_cuda_segment *g, c
         for (uint32_t i = 0; i < task->launch_count; i++) {
             SL_TRY(add_node(exe, g->graph, &exe->launches[task->first_launch + i], after,
                             after_count, &last[s], err));
-            after[0] = last[s];
+            exe->nodes[task->first_launch + i] = after[0] = last[s];
             after_count = 1;
         }
     }

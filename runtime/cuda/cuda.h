@@ -25,6 +25,17 @@ typedef struct {
 } sl_cuda_info;
 sl_cuda_info sl_device_cuda_info(const sl_device *device);
 
+/* What the device could do, the best of several passes: copying its own memory (bytes read and
+ * written), multiplying tiles of bf16 by its tensor cores, copying from pinned host memory. */
+typedef struct {
+    double copy_bytes_per_second, bf16_operations_per_second, host_bytes_per_second;
+} sl_cuda_floors;
+SL_CHECKED sl_status sl_device_cuda_floors(sl_device *device, sl_cuda_floors *out, sl_error *err);
+
+/* Reads the edges of an executable's graph back from the driver and proves that they order every
+ * conflict on final addresses (core/check.h). */
+SL_CHECKED sl_status sl_device_cuda_prove(sl_executable *executable, sl_error *err);
+
 /* Memory that the device copies from at full speed; NULL where device is no CUDA device. */
 const sl_allocator *sl_device_cuda_pinned(sl_device *device);
 #endif

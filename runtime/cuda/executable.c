@@ -203,9 +203,8 @@ static sl_status cuda_copy_within(sl_device *base, void *to, const void *from, u
                                   sl_error *err) {
     sl_cuda_device *device = (sl_cuda_device *)base;
     SL_TRY(sl_cuda_enter(device, err));
-    const sl_cu_result result =
-        device->driver.copy_within((sl_cu_address)(uintptr_t)to, (sl_cu_address)(uintptr_t)from,
-                                   bytes, device->stream);
+    const sl_cu_result result = device->driver.copy_within(
+        (sl_cu_address)(uintptr_t)to, (sl_cu_address)(uintptr_t)from, bytes, device->stream);
     sl_cuda_leave(device);
     return result ? sl_cuda_fail(&device->driver, result, "copying", err) : SL_OK;
 }

@@ -25,6 +25,7 @@ struct sl_executable {
     sl_binding binding; /* data: host memory of inputs, device memory of weights and states */
     sl_cuda_task *tasks;
     sl_cuda_launch *launches; /* [step_count * SL_CUDA_MAX_LAUNCHES at most], packed */
+    sl_cu_node *nodes;        /* [launch]: in the graph of its segment */
     uint32_t launch_count;
     sl_cuda_segment *segments;
     uint32_t segment_count;
@@ -49,6 +50,11 @@ SL_CHECKED sl_status sl_cuda_build(sl_executable *exe, sl_error *err);
 void sl_cuda_unbuild(sl_executable *exe);
 /* Where an operand lies in device memory. */
 sl_cu_address sl_cuda_resolve(const sl_executable *exe, const sl_operand *operand);
+
+/* edges.c: of a program that is one graph, as the driver has them; successors that are other
+ * steps, in arena. */
+SL_CHECKED sl_status sl_cuda_read_edges(const sl_executable *exe, sl_arena *arena, sl_edges *out,
+                                        sl_error *err);
 
 /* run.c */
 SL_CHECKED sl_status sl_cuda_run(sl_executable *exe, sl_error *err);

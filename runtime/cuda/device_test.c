@@ -1,0 +1,301 @@
+/* device_test.c - The CUDA device without a GPU: graphs have the program's edges and no others,
+ * every way to run gives the same bits, and whatever call of the driver fails, nothing is lost. */
+#include "compiler/compile.h"
+#include "runtime/cuda/cuda.h"
+#include "runtime/cuda/emulator/control.h"
+#include "runtime/cuda/executable.h"
+#include <dlfcn.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { ROWS = 5, WIDTH = 70, ELEMENTS = ROWS * WIDTH };
+
+static sl_error err;
+static void must(sl_status status) {
+    if (status != SL_OK) fail_msg("%s", err.message);
+}
+
+/* ---- the emulated driver ---- */
+
+static struct {
+    const char *path;
+    void *library;
+    void (*break_call)(const char *symbol, int after, int result, bool lasting);
+    void (*set_memory)(size_t bytes);
+    emulated_counts (*count)(void);
+} emulator;
+
+static void *symbol(const char *name) {
+    void *found = dlsym(emulator.library, name);
+    assert_non_null(found);
+    return found;
+}
+
+static int open_emulator(void **state) {
+    (void)state;
+    emulator.path = getenv("SLUICE_CUDA_EMULATOR");
+    if (!emulator.path) return -1;
+    emulator.library = dlopen(emulator.path, RTLD_NOW);
+    assert_non_null(emulator.library);
+    *(void **)&emulator.break_call = symbol("emulated_fail");
+    *(void **)&emulator.set_memory = symbol("emulated_set_memory");
+    *(void **)&emulator.count = symbol("emulated_count");
+    return 0;
+}
+
+static void nothing_is_left(void) {
+    const emulated_counts c = emulator.count();
+    assert_int_equal(c.contexts, 0);
+    assert_int_equal(c.device_blocks, 0);
+    assert_int_equal(c.host_blocks, 0);
+    assert_int_equal(c.streams, 0);
+    assert_int_equal(c.events, 0);
+    assert_int_equal(c.modules, 0);
+    assert_int_equal(c.graphs, 0);
+}
+
+/* ---- a program: two chains that meet ---- */
+
+static sl_program *make_program(void) {
+    sl_graph *g;
+    sl_program *program;
+    must(sl_graph_create("test", NULL, &g, &err));
+    const sl_type type = sl_type_make(SL_DTYPE_f32, 2, (int64_t)ROWS, (int64_t)WIDTH);
+    const sl_value x = sl_graph_declare(g, SL_VALUE_INPUT, "x", type);
+    const sl_value w = sl_graph_declare(g, SL_VALUE_WEIGHT, "w", type);
+    static const char nothing[SL_MAX_ATTRS_BYTES];
+    sl_value p, q, r, s, sum;
+    sl_graph_append(g, SL_OP_softmax, &x, nothing, &p);
+    sl_graph_append(g, SL_OP_exp, &p, nothing, &r);
+    sl_graph_append(g, SL_OP_softmax, &w, nothing, &q);
+    sl_graph_append(g, SL_OP_sqrt, &q, nothing, &s);
+    sl_graph_append(g, SL_OP_sub, (sl_value[]){r, s}, nothing, &sum);
+    sl_graph_output(g, "sum", sum);
+    const sl_compile_how how = {.model = SL_SCHEDULE_EDGES, .no_fusion = true};
+    must(sl_compile_graph(g, &how, NULL, &program, &err));
+    sl_graph_destroy(g);
+    return program;
+}
+
+static float x[ELEMENTS], w[ELEMENTS];
+static int fill(void **state) {
+    for (int i = 0; i < ELEMENTS; i++) x[i] = (float)(i * 37 % 101) / 50, w[i] = (float)(i % 7);
+    return open_emulator(state);
+}
+
+static sl_status bind(sl_device *device, const sl_program *program, sl_executable *exe) {
+    sl_buffer_id id;
+    assert_true(sl_program_find(program, "x", &id));
+    SL_TRY(device->ops->bind(exe, id, x, &err));
+    assert_true(sl_program_find(program, "w", &id));
+    return device->ops->bind(exe, id, w, &err);
+}
+
+/* From the beginning to the end; out gets the result. */
+static sl_status whole_life(const sl_cuda_options *options, const sl_program *program, float *out) {
+    sl_device *device = NULL;
+    sl_executable *exe = NULL;
+    SL_TRY(sl_device_cuda_create(options, NULL, &device, &err));
+    sl_status status = device->ops->load(device, program, &exe, &err);
+    if (status == SL_OK) status = bind(device, program, exe);
+    if (status == SL_OK) status = device->ops->run(exe, &err);
+    if (status == SL_OK) status = device->ops->run(exe, &err);
+    if (status == SL_OK && out) memcpy(out, device->ops->output(exe, 0), ELEMENTS * sizeof *out);
+    device->ops->unload(exe);
+    device->ops->destroy(device);
+    return status;
+}
+
+static void expected(float *out) {
+    for (int row = 0; row < ROWS; row++) {
+        double sum_x = 0, sum_w = 0;
+        for (int i = row * WIDTH; i < (row + 1) * WIDTH; i++)
+            sum_x += exp((double)x[i]), sum_w += exp((double)w[i]);
+        for (int i = row * WIDTH; i < (row + 1) * WIDTH; i++)
+            out[i] = (float)(exp(exp((double)x[i]) / sum_x) - sqrt(exp((double)w[i]) / sum_w));
+    }
+}
+
+static void every_way_to_run_gives_the_same(void **state) {
+    (void)state;
+    float want[ELEMENTS], got[3][ELEMENTS];
+    sl_program *program = make_program();
+    const sl_cuda_options ways[] = {{.driver = emulator.path},
+                                    {.driver = emulator.path, .eager = true},
+                                    {.driver = emulator.path, .chained = true}};
+    expected(want);
+    for (int i = 0; i < 3; i++) {
+        must(whole_life(&ways[i], program, got[i]));
+        assert_memory_equal(got[i], got[0], sizeof got[0]);
+    }
+    for (int i = 0; i < ELEMENTS; i++)
+        assert_true(fabs((double)got[0][i] - (double)want[i]) < 1e-6);
+    nothing_is_left();
+    sl_program_destroy(program);
+}
+
+/* ---- the edges of a graph, read back from the driver ---- */
+
+/* Whether the graph has a path between the last node of a step and the first of another. */
+static bool has_edge(const sl_program *program, uint32_t from, uint32_t to) {
+    for (uint32_t e = program->edges.first[from]; e < program->edges.first[from + 1]; e++)
+        if (program->edges.targets[e] == to) return true;
+    return false;
+}
+
+static void a_graph_has_the_edges_of_its_program(void **state) {
+    (void)state;
+    sl_program *program = make_program();
+    sl_device *device;
+    sl_executable *exe;
+    must(sl_device_cuda_create(&(sl_cuda_options){.driver = emulator.path}, NULL, &device, &err));
+    must(device->ops->load(device, program, &exe, &err));
+    must(bind(device, program, exe));
+    must(device->ops->run(exe, &err));
+    assert_int_equal(exe->segment_count, 1);
+    sl_edges edges;
+    sl_arena arena;
+    sl_arena_init(&arena, NULL);
+    must(sl_device_cuda_prove(exe, &err));
+    must(sl_cuda_read_edges(exe, &arena, &edges, &err));
+    uint32_t count = 0;
+    for (uint32_t s = 0; s < program->step_count; s++)
+        for (uint32_t e = edges.first[s]; e < edges.first[s + 1]; e++, count++)
+            assert_true(has_edge(program, s, edges.targets[e]));
+    assert_int_equal(count, program->edges.first[program->step_count]);
+    sl_arena_deinit(&arena);
+    device->ops->unload(exe);
+    device->ops->destroy(device);
+    sl_program_destroy(program);
+    nothing_is_left();
+}
+
+/* ---- failures ---- */
+
+static void any_call_may_fail(void **state) {
+    (void)state;
+    static const char *const symbols[] = {"cuInit",
+                                          "cuDeviceGetCount",
+                                          "cuDeviceGet",
+                                          "cuCtxPushCurrent_v2",
+                                          "cuMemAlloc_v2",
+                                          "cuMemHostAlloc",
+                                          "cuMemcpyHtoDAsync_v2",
+                                          "cuMemcpyDtoHAsync_v2",
+                                          "cuMemsetD8Async",
+                                          "cuStreamCreate",
+                                          "cuStreamSynchronize",
+                                          "cuModuleLoadData",
+                                          "cuModuleGetFunction",
+                                          "cuGraphCreate",
+                                          "cuGraphAddKernelNode_v2",
+                                          "cuGraphInstantiateWithFlags",
+                                          "cuGraphLaunch",
+                                          "cuDevicePrimaryCtxRetain"};
+    sl_program *program = make_program();
+    const sl_cuda_options options = {.driver = emulator.path};
+    for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++) {
+        int failures = 0;
+        for (int after = 0;; after++, failures++) {
+            emulator.break_call(symbols[i], after, 719, false);
+            err = (sl_error){0};
+            const sl_status status = whole_life(&options, program, NULL);
+            emulator.break_call(symbols[i], 0, 0, false);
+            nothing_is_left();
+            if (status == SL_OK) break;
+            assert_true(err.message[0] != 0);
+        }
+        if (strcmp(symbols[i], "cuCtxPushCurrent_v2") != 0) assert_true(failures > 0);
+    }
+    must(whole_life(&options, program, NULL));
+    sl_program_destroy(program);
+}
+
+/* A lost device answers every call with the same error. */
+static void a_lost_device_is_reported(void **state) {
+    (void)state;
+    sl_program *program = make_program();
+    sl_device *device;
+    sl_executable *exe;
+    must(sl_device_cuda_create(&(sl_cuda_options){.driver = emulator.path}, NULL, &device, &err));
+    must(device->ops->load(device, program, &exe, &err));
+    must(bind(device, program, exe));
+    emulator.break_call("cuStreamSynchronize", 0, 719, true);
+    assert_int_equal(device->ops->run(exe, &err), SL_DEVICE);
+    assert_non_null(strstr(err.message, "(719)"));
+    assert_int_equal(device->ops->run(exe, &err), SL_DEVICE);
+    emulator.break_call("cuStreamSynchronize", 0, 0, false);
+    device->ops->unload(exe);
+    device->ops->destroy(device);
+    sl_program_destroy(program);
+    nothing_is_left();
+}
+
+static void little_memory_is_reported(void **state) {
+    (void)state;
+    sl_program *program = make_program();
+    emulator.set_memory(1000);
+    assert_int_equal(whole_life(&(sl_cuda_options){.driver = emulator.path}, program, NULL),
+                     SL_NO_MEMORY);
+    assert_non_null(strstr(err.message, "of device memory wanted"));
+    emulator.set_memory(0);
+    nothing_is_left();
+    sl_program_destroy(program);
+}
+
+static void old_and_missing_drivers_are_reported(void **state) {
+    (void)state;
+    sl_device *device = NULL;
+    emulator.break_call("cuDriverGetVersion", 0, 11040, true);
+    assert_int_equal(
+        sl_device_cuda_create(&(sl_cuda_options){.driver = emulator.path}, NULL, &device, &err),
+        SL_UNSUPPORTED);
+    assert_string_equal(err.message,
+                        "the NVIDIA driver is for CUDA 11.4, one for 12.0 or later is needed");
+    emulator.break_call("", 0, 0, false);
+    assert_int_equal(sl_device_cuda_create(&(sl_cuda_options){.driver = "libno-such-driver.so"},
+                                           NULL, &device, &err),
+                     SL_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "no CUDA driver"));
+    assert_int_equal(sl_device_cuda_create(&(sl_cuda_options){.driver = emulator.path, .index = 3},
+                                           NULL, &device, &err),
+                     SL_INVALID);
+    assert_null(device);
+    nothing_is_left();
+}
+
+static void floors_are_measured(void **state) {
+    (void)state;
+    sl_device *device;
+    sl_cuda_floors floors;
+    must(sl_device_cuda_create(&(sl_cuda_options){.driver = emulator.path}, NULL, &device, &err));
+    emulator.set_memory(300 << 20);
+    must(sl_device_cuda_floors(device, &floors, &err));
+    emulator.set_memory(0);
+    assert_true(floors.copy_bytes_per_second > 0 && floors.host_bytes_per_second > 0 &&
+                floors.bf16_operations_per_second > 0);
+    device->ops->destroy(device);
+    nothing_is_left();
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_way_to_run_gives_the_same),
+        cmocka_unit_test(a_graph_has_the_edges_of_its_program),
+        cmocka_unit_test(any_call_may_fail),
+        cmocka_unit_test(a_lost_device_is_reported),
+        cmocka_unit_test(little_memory_is_reported),
+        cmocka_unit_test(old_and_missing_drivers_are_reported),
+        cmocka_unit_test(floors_are_measured),
+    };
+    if (!getenv("SLUICE_CUDA_EMULATOR")) {
+        print_message("skipped: there is no emulated CUDA driver in this build\n");
+        return 0;
+    }
+    return cmocka_run_group_tests(tests, fill, NULL);
+}

@@ -1,0 +1,95 @@
+/* floors.c - What the CUDA device could do: copying its memory, multiplying tiles, taking from the
+ * host. */
+#include "runtime/cuda/device.h"
+#include "runtime/cuda/kernels/loops.h"
+
+enum { PASSES = 7, MOST_BYTES = 1 << 30, HOST_BYTES = 64 << 20, ROUNDS = 4096, WARPS = 8 };
+
+typedef struct {
+    sl_cuda_device *device;
+    sl_cu_event begin, end;
+    sl_cuda_block from, to;
+    void *host;
+    uint64_t bytes;
+} measuring;
+
+typedef sl_status pass_fn(const measuring *m, sl_error *err);
+
+static sl_status copy_once(const measuring *m, sl_error *err) {
+    SL_TRY_CUDA(&m->device->driver,
+                copy_within(m->to.address, m->from.address, m->bytes, m->device->stream),
+                "measuring copies", err);
+    return SL_OK;
+}
+
+static sl_status take_once(const measuring *m, sl_error *err) {
+    SL_TRY_CUDA(&m->device->driver, copy_in(m->to.address, m->host, HOST_BYTES, m->device->stream),
+                "measuring copies from the host", err);
+    return SL_OK;
+}
+
+static sl_status multiply_once(const measuring *m, sl_error *err) {
+    sl_mma_loop args = {(float *)(uintptr_t)m->to.address, ROUNDS};
+    const sl_cuda_launch launch = {.function = "sl_loop_mma"};
+    void *arguments[] = {&args};
+    sl_cu_function function;
+    SL_TRY(sl_cuda_function_of(m->device, &launch, &function, err));
+    SL_TRY_CUDA(&m->device->driver,
+                launch(function, 2 * m->device->multiprocessors, 1, 1, WARPS * SL_CUDA_WARP, 1, 1,
+                       0, m->device->stream, arguments, NULL),
+                "measuring products", err);
+    return SL_OK;
+}
+
+/* The best rate of several passes, the first not counted. */
+static sl_status best_of(const measuring *m, pass_fn *pass, double amount, double *out,
+                         sl_error *err) {
+    const sl_cuda_driver *driver = &m->device->driver;
+    for (int i = 0; i <= PASSES; i++) {
+        float milliseconds = 0;
+        SL_TRY_CUDA(driver, event_record(m->begin, m->device->stream), "measuring", err);
+        SL_TRY(pass(m, err));
+        SL_TRY_CUDA(driver, event_record(m->end, m->device->stream), "measuring", err);
+        SL_TRY_CUDA(driver, event_synchronise(m->end), "measuring", err);
+        SL_TRY_CUDA(driver, event_elapsed(&milliseconds, m->begin, m->end), "measuring", err);
+        const double rate = milliseconds > 0 ? amount / (1e-3 * (double)milliseconds) : 0;
+        if (i > 0 && rate > *out) *out = rate;
+    }
+    return SL_OK;
+}
+
+static sl_status measure(measuring *m, sl_cuda_floors *out, sl_error *err) {
+    sl_cuda_device *device = m->device;
+    size_t left = 0, total = 0;
+    SL_TRY_CUDA(&device->driver, memory_info(&left, &total), "asking for free memory", err);
+    m->bytes = left / 4 < MOST_BYTES ? left / 4 : MOST_BYTES;
+    if (m->bytes < HOST_BYTES) m->bytes = HOST_BYTES;
+    SL_TRY_CUDA(&device->driver, event_create(&m->begin, SL_CU_EVENT_DEFAULT), "measuring", err);
+    SL_TRY_CUDA(&device->driver, event_create(&m->end, SL_CU_EVENT_DEFAULT), "measuring", err);
+    SL_TRY(sl_cuda_take(device, m->bytes, "measuring copies", &m->from, err));
+    SL_TRY(sl_cuda_take(device, m->bytes, "measuring copies", &m->to, err));
+    m->host = sl_resize(&device->pinned, NULL, 0, HOST_BYTES, 64);
+    if (!m->host) return sl_no_memory(err, "measuring copies from the host", HOST_BYTES);
+    const double tile = 2.0 * 16 * 8 * 16;
+    const double products =
+        tile * SL_CUDA_LOOP_TILES * ROUNDS * WARPS * 2 * (double)device->multiprocessors;
+    SL_TRY(best_of(m, copy_once, 2.0 * (double)m->bytes, &out->copy_bytes_per_second, err));
+    SL_TRY(best_of(m, take_once, HOST_BYTES, &out->host_bytes_per_second, err));
+    return best_of(m, multiply_once, products, &out->bf16_operations_per_second, err);
+}
+
+sl_status sl_device_cuda_floors(sl_device *base, sl_cuda_floors *out, sl_error *err) {
+    measuring m = {.device = (sl_cuda_device *)base};
+    const sl_cuda_driver *driver = &m.device->driver;
+    *out = (sl_cuda_floors){0};
+    SL_TRY(sl_cuda_enter(m.device, err));
+    const sl_status status = measure(&m, out, err);
+    (void)driver->stream_synchronise(m.device->stream);
+    sl_cuda_give(m.device, &m.from);
+    sl_cuda_give(m.device, &m.to);
+    if (m.host) (void)sl_resize(&m.device->pinned, m.host, HOST_BYTES, 0, 64);
+    if (m.begin) (void)driver->event_destroy(m.begin);
+    if (m.end) (void)driver->event_destroy(m.end);
+    sl_cuda_leave(m.device);
+    return status;
+}
