@@ -1,0 +1,119 @@
+/* sdpa.cu - Attention of any shape, in plain f32, and joining what splits of positions gave.  The
+ * cache is that of core/kv.h. */
+#include "runtime/cuda/kernels/sdpa.h"
+#include "runtime/cuda/kernels/sdpa.cuh"
+
+/* ---- any shape: a block is a query and a split, a thread a position of SL_CUDA_SPLIT ---- */
+
+template <class T> DEVICE float score_of(const sl_sdpa_splits &a, const float *query, const T *key) {
+    float sum = 0;
+    for (int d = 0; d < a.width; d++) sum += query[d] * f32_of(key[d * KV_LANES]);
+    return sum * a.scale;
+}
+
+/* Shared memory: the query, its mix, a factor for each position of a step. */
+template <class T> DEVICE void attend_plain(const sl_sdpa_splits &a, float *query) {
+    float *mix = query + a.width, *factors = mix + a.width;
+    const int split = (int)(blockIdx.x % a.splits), i = (int)(blockIdx.x / a.splits);
+    const int query_heads = a.heads * a.ratio, t = i / query_heads;
+    const cached_row row = row_of(a, t);
+    const int64_t head = head_at(a, row.slot, i % query_heads / a.ratio);
+    const T *keys = (const T *)a.keys + head, *values = (const T *)a.values + head;
+    const range own = split_of(a, split, row.count, SL_CUDA_SPLIT);
+    const int me = (int)threadIdx.x;
+    for (int d = me; d < a.width; d += (int)blockDim.x) {
+        query[d] = a.q[(int64_t)i * a.width + d];
+        mix[d] = 0;
+    }
+    __syncthreads();
+    float largest = -INFINITY, sum = 0;
+    for (int first = own.first; first < own.end; first += SL_CUDA_SPLIT) {
+        const int position = first + me, count = min(own.end - first, (int)SL_CUDA_SPLIT);
+        const T *key = keys + (int64_t)(position / KV_LANES) * KV_LANES * a.width;
+        const float score = position < own.end
+                                ? score_of<T>(a, query, key + position % KV_LANES)
+                                : -INFINITY;
+        const float before = largest;
+        largest = fmaxf(largest, block_max(score));
+        const float keep = expf(before - largest), factor = expf(score - largest);
+        factors[me] = factor;
+        sum = sum * keep + block_sum(factor);
+        __syncthreads();
+        for (int d = me; d < a.width; d += (int)blockDim.x) {
+            float taken = mix[d] * keep;
+            for (int p = 0; p < count; p++)
+                taken += factors[p] * f32_of(values[(int64_t)(first + p) * a.width + d]);
+            mix[d] = taken;
+        }
+        __syncthreads();
+    }
+    const int64_t out = (int64_t)i * a.splits + split;
+    if (me == 0 && a.weights) {
+        a.weights[out * 2] = sum > 0 ? largest : 0;
+        a.weights[out * 2 + 1] = sum;
+    }
+    const float factor = a.weights ? 1.0f : 1.0f / sum;
+    for (int d = me; d < a.width; d += (int)blockDim.x) a.mixes[out * a.width + d] = mix[d] * factor;
+}
+
+SL_CUDA_KERNEL(sl_sdpa_plain_f32, sl_sdpa_splits, SL_CUDA_SPLIT) {
+    SL_DYNAMIC_SHARED(float, shared);
+    attend_plain<float>(a, shared);
+}
+SL_CUDA_KERNEL(sl_sdpa_plain_f16, sl_sdpa_splits, SL_CUDA_SPLIT) {
+    SL_DYNAMIC_SHARED(float, shared);
+    attend_plain<half_bits>(a, shared);
+}
+
+/* ---- joining ---- */
+
+/* A block is a group of splits of a query and SL_CUDA_JOIN_COLUMNS columns.  Threads that share a
+ * column take every LISTS-th split; their sums are added in order.  Shared memory: a factor for
+ * each split. */
+SL_CUDA_KERNEL(sl_sdpa_join, sl_sdpa_joined, SL_CUDA_JOIN_THREADS) {
+    enum { COLUMNS = SL_CUDA_JOIN_COLUMNS, LISTS = SL_CUDA_JOIN_THREADS / COLUMNS, AHEAD = 4 };
+    SL_DYNAMIC_SHARED(float, factors);
+    __shared__ float parts[LISTS][COLUMNS];
+    const int me = (int)threadIdx.x, list = me / COLUMNS;
+    const int column = (int)blockIdx.y * COLUMNS + me % COLUMNS;
+    const int first = (int)(blockIdx.x % a.groups) * a.group;
+    const int count = min(a.group, a.splits - first);
+    const int64_t at = (int64_t)(blockIdx.x / a.groups) * a.splits + first;
+    const float *weights = a.weights + at * 2, *mixes = a.mixes + at * a.width + column;
+    const bool has_column = column < a.width;
+    float near[AHEAD]; /* asked for before anything is known about them */
+#pragma unroll
+    for (int i = 0; i < AHEAD; i++) {
+        const int s = list + i * LISTS;
+        near[i] = has_column && s < count ? mixes[(int64_t)s * a.width] : 0.0f;
+    }
+    float largest = -INFINITY, sum = 0;
+    for (int s = me; s < count; s += (int)blockDim.x)
+        if (weights[s * 2 + 1] > 0) largest = fmaxf(largest, weights[s * 2]);
+    largest = block_max(largest);
+    for (int s = me; s < count; s += (int)blockDim.x) {
+        const float own = weights[s * 2 + 1];
+        factors[s] = own > 0 ? expf(weights[s * 2] - largest) : 0.0f;
+        sum += factors[s] * own;
+    }
+    sum = block_sum(sum);
+    __syncthreads();
+    float mix = 0;
+#pragma unroll
+    for (int i = 0; i < AHEAD; i++) {
+        const int s = list + i * LISTS;
+        if (s < count && factors[s] > 0) mix += factors[s] * near[i];
+    }
+    for (int s = list + AHEAD * LISTS; s < count; s += LISTS)
+        if (has_column && factors[s] > 0) mix += factors[s] * mixes[(int64_t)s * a.width];
+    parts[list][me % COLUMNS] = mix;
+    __syncthreads();
+    if (list == 0 && has_column) {
+        for (int i = 1; i < LISTS; i++) mix += parts[i][me];
+        a.out[(int64_t)blockIdx.x * a.width + column] = a.out_weights ? mix : mix / sum;
+    }
+    if (me == 0 && blockIdx.y == 0 && a.out_weights) {
+        a.out_weights[(int64_t)blockIdx.x * 2] = sum > 0 ? largest : 0;
+        a.out_weights[(int64_t)blockIdx.x * 2 + 1] = sum;
+    }
+}

@@ -1,0 +1,44 @@
+/* sdpa.cuh - What kernels of attention share: where rows lie in the cache, and what of their
+ * positions a split has. */
+#ifndef SL_RUNTIME_CUDA_KERNELS_SDPA_CUH
+#define SL_RUNTIME_CUDA_KERNELS_SDPA_CUH
+#include "runtime/cuda/kernels/cuda.cuh"
+#include "runtime/cuda/kernels/sdpa.h"
+
+enum { KV_LANES = 16 };
+
+/* An element of a cache of f16. */
+struct half_bits {
+    uint16_t bits;
+};
+DEVICE float f32_of(float x) {
+    return x;
+}
+DEVICE float f32_of(half_bits x) {
+    return f32_of_f16(x.bits);
+}
+
+/* Row t sees positions [0, count) of its slot. */
+struct cached_row {
+    int slot, count;
+};
+DEVICE cached_row row_of(const sl_sdpa_splits &a, int t) {
+    return {checked(a.fault, SL_FAULT_SLOT, t, a.slots[t], a.slot_count),
+            1 + checked(a.fault, SL_FAULT_POSITION, t, a.positions[t], a.capacity)};
+}
+/* The first element of a cached head, of keys and of values alike. */
+DEVICE int64_t head_at(const sl_sdpa_splits &a, int slot, int head) {
+    return ((int64_t)slot * a.heads + head) * a.capacity * a.width;
+}
+
+struct range {
+    int first, end;
+};
+/* What a split has of `count` positions, in whole steps. */
+DEVICE range split_of(const sl_sdpa_splits &a, int split, int count, int step) {
+    const int even = (count + a.splits - 1) / a.splits;
+    const int span = a.span ? a.span : (even + step - 1) / step * step;
+    const int64_t first = (int64_t)split * span;
+    return {(int)min(first, (int64_t)count), (int)min(first + span, (int64_t)count)};
+}
+#endif

@@ -1,0 +1,41 @@
+/* sdpa.h - Arguments of the kernels in sdpa.cu, sdpa_few.cu and sdpa_many.cu.
+ *
+ * Attention is computed in splits of a row's positions, each alone: a mix, the sum of
+ * e^(score - largest) v, with the largest score and the sum of those factors.  Another launch joins
+ * splits in their order. */
+#ifndef SL_RUNTIME_CUDA_KERNELS_SDPA_H
+#define SL_RUNTIME_CUDA_KERNELS_SDPA_H
+#include "runtime/cuda/kernels/fault.h"
+#include <stdint.h>
+
+enum {
+    SL_CUDA_SPLIT = 128,       /* positions of a split of few rows */
+    SL_CUDA_FEW_QUERIES = 8,   /* of a cached head that a block takes, of few rows */
+    SL_CUDA_JOIN_COLUMNS = 64, /* of a block that joins */
+    SL_CUDA_JOIN_THREADS = 256
+};
+
+typedef struct {
+    const float *q; /* [rows, heads * ratio, width] */
+    const void *keys, *values;
+    const int32_t *slots, *positions;
+    /* Results of splits: [queries, splits, width] and [queries, splits, 2], the second all 0 where
+     * a split is empty.  Where there are no weights there is one split, and mixes are the result.
+     */
+    float *mixes, *weights;
+    sl_fault *fault;
+    float scale;
+    int32_t rows, ratio, width;          /* ratio: query heads of a cached head */
+    int32_t slot_count, heads, capacity; /* of the cache; capacity in whole blocks */
+    int32_t splits;
+    int32_t span; /* positions of a split; 0: what a row has is divided evenly */
+    int32_t is_half;
+} sl_sdpa_splits;
+
+/* Each `group` of `splits` becomes one. */
+typedef struct {
+    const float *mixes, *weights; /* [queries, splits, width], [queries, splits, 2] */
+    float *out, *out_weights; /* [queries, groups, width]; without weights: divided by the sum */
+    int32_t splits, group, groups, width;
+} sl_sdpa_joined;
+#endif
