@@ -75,8 +75,75 @@ static int print_report(const cli_options *options, const sl_inspect_report *rep
     return CLI_OK;
 }
 
+/* ---- two devices side by side ---- */
+
+static json_t *comparison_json(const sl_compare_report *r) {
+    json_t *rows = json_array();
+    for (uint32_t i = 0; i < r->op_count; i++)
+        (void)json_array_append_new(rows, json_pack("{s:s, s:I, s:f}", "name", r->ops[i].name,
+                                                    "steps", (json_int_t)r->ops[i].steps, "worst",
+                                                    r->ops[i].worst));
+    json_t *object = json_pack("{s:I, s:f, s:b, s:o}", "steps", (json_int_t)r->steps, "tolerance",
+                               r->tolerance, "differs", r->differs, "ops", rows);
+    if (r->differs)
+        (void)json_object_set_new(object, "first",
+                                  json_pack("{s:o, s:s, s:I, s:[f, f]}", "label",
+                                            cli_json_text(r->label, strlen(r->label)), "operand",
+                                            r->operand, "index", (json_int_t)r->index, "values",
+                                            r->values[0], r->values[1]));
+    return object;
+}
+
+static int print_comparison(const cli_options *options, const sl_compare_report *r) {
+    if (options->json) {
+        const int result = cli_print_json(comparison_json(r));
+        return r->differs ? CLI_FAILED : result;
+    }
+    (void)printf("%-26s %7s %12s\n", "op", "results", "furthest");
+    for (uint32_t i = 0; i < r->op_count; i++)
+        (void)printf("%-26s %7llu %12.3g\n", r->ops[i].name, (unsigned long long)r->ops[i].steps,
+                     r->ops[i].worst);
+    if (!r->differs) {
+        (void)printf("%u steps agree within %g on %s\n", r->steps, r->tolerance,
+                     options->compare_devices);
+        return CLI_OK;
+    }
+    return cli_fail_text("first difference beyond %g: %s, %s[%llu] is %.9g and %.9g on %s",
+                         r->tolerance, r->label, r->operand, (unsigned long long)r->index,
+                         r->values[0], r->values[1], options->compare_devices);
+}
+
+static int compare_devices(const cli_options *options) {
+    char words[CLI_COMPILE_TEXT], names[2][16] = {"", ""};
+    sl_model *models[2] = {NULL, NULL};
+    sl_error err;
+    int result = CLI_FAILED;
+    sl_compare_report report;
+    const sl_compare_options how = {.struct_size = sizeof how,
+                                    .tokens = options->rows,
+                                    .compile = cli_compile_words(options, words)};
+    if (sscanf(options->compare_devices, "%15[a-z],%15[a-z]", names[0], names[1]) != 2)
+        return cli_misuse(CLI_inspect, "--compare '%s': two devices, as in cpu,cuda",
+                          options->compare_devices);
+    bool open = true;
+    for (int i = 0; i < 2 && open; i++) {
+        cli_options side = *options;
+        side.device = names[i];
+        side.schedule = NULL;
+        open = cli_open_model(&side, 0, &models[i]);
+    }
+    if (open)
+        result = sl_compare(models[0], models[1], &how, &report, &err) == SL_OK
+                     ? print_comparison(options, &report)
+                     : cli_fail(&err);
+    sl_model_close(models[0]);
+    sl_model_close(models[1]);
+    return result;
+}
+
 int cli_run_inspect(const cli_options *options) {
     char words[CLI_COMPILE_TEXT];
+    if (options->compare_devices) return compare_devices(options);
     const sl_inspect_options how = {
         .struct_size = sizeof how,
         .shape = options->shape,

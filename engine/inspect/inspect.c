@@ -34,7 +34,8 @@ static sl_status complete(const sl_model *model, const sl_inspect_options *given
     if (out->runs > MOST_RUNS)
         return sl_fail(err, SL_INVALID, "%u runs: at most %d", out->runs, MOST_RUNS);
     if (out->runs && (!model || !model->device))
-        return sl_fail(err, SL_UNSUPPORTED, "only a model on the cpu can be run and traced");
+        return sl_fail(err, SL_UNSUPPORTED,
+                       "only a model on a device can be run and traced, not on ref");
     return SL_OK;
 }
 

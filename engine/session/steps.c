@@ -245,19 +245,24 @@ static sl_status evaluator_result(sl_steps *steps, const compiled_step *step, sl
     return SL_OK;
 }
 
-sl_status sl_steps_run(sl_steps *steps, const sl_step_rows *rows, sl_step_result *out,
-                       sl_error *err) {
+sl_status sl_steps_set_rows(sl_steps *steps, const sl_step_rows *rows, sl_error *err) {
     if (rows->count == 0 || rows->count > SL_MAX_STEP_ROWS)
         return sl_fail(err, SL_INVALID, "a step of %u rows; 1 to %d are possible", rows->count,
                        SL_MAX_STEP_ROWS);
-    compiled_step *step;
-    SL_TRY(find_step(steps, rows->count, rows->wanted, &step, err));
-    step->last_use = ++steps->clock;
     memcpy(steps->tokens, rows->tokens, rows->count * sizeof *rows->tokens);
     memcpy(steps->slots, rows->slots, rows->count * sizeof *rows->slots);
     memcpy(steps->positions, rows->positions, rows->count * sizeof *rows->positions);
     if (rows->wanted_rows)
         memcpy(steps->wanted, rows->wanted_rows, rows->wanted * sizeof *rows->wanted_rows);
+    return SL_OK;
+}
+
+sl_status sl_steps_run(sl_steps *steps, const sl_step_rows *rows, sl_step_result *out,
+                       sl_error *err) {
+    compiled_step *step;
+    SL_TRY(sl_steps_set_rows(steps, rows, err));
+    SL_TRY(find_step(steps, rows->count, rows->wanted, &step, err));
+    step->last_use = ++steps->clock;
     *out = (sl_step_result){0};
     if (step->evaluator) {
         SL_TRY(sl_evaluator_run(step->evaluator, err));

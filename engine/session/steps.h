@@ -47,6 +47,8 @@ SL_CHECKED sl_status sl_steps_create(const sl_steps_options *options, sl_steps *
 void sl_steps_destroy(sl_steps *steps);
 SL_CHECKED sl_status sl_steps_run(sl_steps *steps, const sl_step_rows *rows, sl_step_result *out,
                                   sl_error *err);
+/* The rows of a step that sl_steps_prepare made ready, for running it step by step. */
+SL_CHECKED sl_status sl_steps_set_rows(sl_steps *steps, const sl_step_rows *rows, sl_error *err);
 sl_steps_stats sl_steps_describe(const sl_steps *steps);
 const sl_steps_options *sl_steps_given(const sl_steps *steps);
 

@@ -62,6 +62,36 @@ SL_CHECKED sl_status sl_inspect(sl_model *model, const sl_inspect_options *optio
 SL_CHECKED sl_status sl_inspect_text(const sl_inspect_report *report, char **out_text,
                                      sl_error *err);
 
+/* One step of a model on two devices, step by step of its program, each from the same bytes. */
+typedef struct {
+    size_t struct_size;
+    uint32_t tokens;     /* rows of the step; default 1 */
+    const char *compile; /* ways to compile; default: "" */
+    double tolerance;    /* relative; default 2e-3 with int8 activations, 5e-5 with "exact" */
+} sl_compare_options;
+
+enum { SL_COMPARE_ROWS = 64 };
+typedef struct {
+    char name[32];
+    uint64_t steps;
+    double worst; /* relative difference of a result: |b - a| / |a|, by norms */
+} sl_compare_row;
+
+typedef struct {
+    uint32_t steps;
+    double tolerance;
+    int differs; /* nonzero: some step does by more than the tolerance; of the first one: */
+    char label[96], operand[32];
+    uint64_t index;   /* of the element that is furthest off */
+    double values[2]; /* there, on the first and on the second */
+    uint32_t op_count;
+    sl_compare_row ops[SL_COMPARE_ROWS];
+} sl_compare_report;
+/* Both models are the same one, opened on two devices; the first may be on "ref". */
+SL_CHECKED sl_status sl_compare(sl_model *first, sl_model *second,
+                                const sl_compare_options *options, sl_compare_report *out,
+                                sl_error *err);
+
 /* What the machine could do if nothing stood in the way, [0] on one thread and [1] on all: reading
  * memory that no cache holds, multiplying and adding floats in registers, and the same with bytes
  * (two operations each).  The best of several short passes, and their median. */
