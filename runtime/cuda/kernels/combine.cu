@@ -3,76 +3,60 @@
 #include "runtime/cuda/kernels/pointwise.cuh"
 #include "runtime/cuda/kernels/walk.cuh"
 
-DEVICE float scaled_add(float scale, float x, float y) {
-    return fmaf(scale, x, y);
-}
-DEVICE float4 scaled_add(float scale, float4 x, float4 y) {
-    return fma4(scale, x, y);
-}
-DEVICE float sum_of(float x, float y) {
-    return x + y;
-}
-DEVICE float4 sum_of(float4 x, float4 y) {
-    return add4(x, y);
+enum { COLS = SL_MIX_COLS, WARPS = SL_MIX_THREADS / WARP };
+
+/* Four columns of y from `column` on, of which the row has `width`. */
+DEVICE float4 load_columns(const float *y, int column, int width, int vectors) {
+    if (vectors && column < width) return *(const float4 *)(y + column);
+    float4 four;
+    four.x = column < width ? y[column] : 0.0f;
+    four.y = column + 1 < width ? y[column + 1] : 0.0f;
+    four.z = column + 2 < width ? y[column + 2] : 0.0f;
+    four.w = column + 3 < width ? y[column + 3] : 0.0f;
+    return four;
 }
 
-/* Which parts an op has. */
-enum { MIX = 1, SHARED = 2, RESIDUAL = 4 };
-
-/* The weighted sum of k units, `step` apart.  Loads of a whole batch are in flight together. */
-template <class UNIT>
-DEVICE UNIT mix(const UNIT *y, const float *weights, int k, int64_t step) {
-    enum { BATCH = 8 };
-    UNIT result = {};
-    int first = 0;
-    for (; first + BATCH <= k; first += BATCH) {
-        UNIT values[BATCH];
+/* A warp weighs what one expert made (or each WARPS-th); then each thread adds up a column.  So all
+ * that is read of a row is in flight at once. */
+template <bool JOIN> DEVICE void mix(const sl_mixture &a) {
+    __shared__ float4 parts[WARPS][COLS / 4];
+    const int row = (int)blockIdx.x / a.row_blocks;
+    const int first = ((int)blockIdx.x - row * a.row_blocks) * COLS;
+    const int column = first + (int)threadIdx.x;
+    const int64_t at = (int64_t)row * a.width + column;
+    const bool is_mine = threadIdx.x < COLS && column < a.width;
+    const float residual = JOIN && is_mine ? a.residual[at] : 0.0f;
+    const float shared = JOIN && is_mine ? a.shared[at] : 0.0f;
+    const float gate = JOIN && is_mine ? a.gate[row] : 0.0f;
+    float4 sum = make_float4(0, 0, 0, 0);
+#pragma unroll 1
+    for (int j = warp_id(); j < a.k; j += WARPS) {
+        const int64_t pair = (int64_t)row * a.k + j;
+        const float weight = a.weights[pair];
+        const float4 y =
+            load_columns(a.y + pair * a.width, first + 4 * lane_id(), a.width, a.vectors);
+        sum = make_float4(fmaf(weight, y.x, sum.x), fmaf(weight, y.y, sum.y),
+                          fmaf(weight, y.z, sum.z), fmaf(weight, y.w, sum.w));
+    }
+    parts[warp_id()][lane_id()] = sum;
+    __syncthreads();
+    if (!is_mine) return;
+    float result = 0;
 #pragma unroll
-        for (int j = 0; j < BATCH; j++) values[j] = y[(first + j) * step];
-#pragma unroll
-        for (int j = 0; j < BATCH; j++)
-            result = scaled_add(weights[first + j], values[j], result);
-    }
-    for (; first < k; first++) result = scaled_add(weights[first], y[first * step], result);
-    return result;
+    for (int w = 0; w < WARPS; w++) result += ((const float *)parts[w])[threadIdx.x];
+    if (JOIN) result = residual + fmaf(apply_sigmoid(gate), shared, result);
+    a.out[at] = result;
 }
 
-/* UNIT i; its loads depend on nothing but i. */
-template <int PARTS, class UNIT> DEVICE void combine_unit(const sl_mixture &a, int64_t i) {
-    const int64_t row = quotient(i, a.row_units), inside = i - row * a.row_units;
-    UNIT result = {}, shared = {}, residual = {};
-    float gate = 0;
-    if (PARTS & RESIDUAL) residual = ((const UNIT *)a.residual)[i];
-    if (PARTS & SHARED) {
-        shared = ((const UNIT *)a.shared)[i];
-        gate = a.gate[row];
-    }
-    if (PARTS & MIX) {
-        const UNIT *y = (const UNIT *)a.y + row * a.k * a.row_units + inside;
-        result = mix(y, a.weights + row * a.k, a.k, a.row_units);
-    } else {
-        result = ((const UNIT *)a.routed)[i];
-    }
-    if (PARTS & SHARED) result = scaled_add(apply_sigmoid(gate), shared, result);
-    if (PARTS & RESIDUAL) result = sum_of(residual, result);
-    ((UNIT *)a.out)[i] = result;
+SL_CUDA_KERNEL(sl_moe_combine, sl_mixture, SL_MIX_THREADS) {
+    mix<false>(a);
+}
+SL_CUDA_KERNEL(sl_moe_join, sl_mixture, SL_MIX_THREADS) {
+    mix<true>(a);
 }
 
-template <int PARTS> DEVICE void combine(const sl_mixture &a) {
+SL_CUDA_KERNEL(sl_shared_combine, sl_shared_sum) {
     const int64_t i = thread_number();
-    if (i >= a.units) return;
-    if (a.vectors)
-        combine_unit<PARTS, float4>(a, i);
-    else
-        combine_unit<PARTS, float>(a, i);
-}
-
-SL_CUDA_KERNEL(sl_moe_combine, sl_mixture) {
-    combine<MIX>(a);
-}
-SL_CUDA_KERNEL(sl_shared_combine, sl_mixture) {
-    combine<SHARED>(a);
-}
-SL_CUDA_KERNEL(sl_moe_join, sl_mixture) {
-    combine<MIX | SHARED | RESIDUAL>(a);
+    if (i >= a.count) return;
+    a.out[i] = fmaf(apply_sigmoid(a.gate[quotient(i, a.width)]), a.shared[i], a.routed[i]);
 }

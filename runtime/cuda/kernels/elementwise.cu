@@ -92,7 +92,8 @@ SL_CUDA_KERNEL(sl_add3, sl_sum3) {
     }
     const float4 x = ((const float4 *)a.x)[i], y = ((const float4 *)a.y)[i];
     const float4 z = ((const float4 *)a.z)[i];
-    ((float4 *)a.out)[i] = add4(add4(x, y), z);
+    ((float4 *)a.out)[i] =
+        make_float4(x.x + y.x + z.x, x.y + y.y + z.y, x.z + y.z + z.z, x.w + y.w + z.w);
 }
 
 /* ---- a program of steps ---- */

@@ -1,5 +1,5 @@
 /* pointwise.cuh - Elementwise ops on floats, for the kernels of the ops themselves and for those
- * that have them inside; and on four floats. */
+ * that have them inside. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_POINTWISE_CUH
 #define SL_RUNTIME_CUDA_KERNELS_POINTWISE_CUH
 #include "runtime/cuda/kernels/cuda.cuh"
@@ -55,16 +55,4 @@ APPLY(minimum, x != x || x < y ? x : y)
 APPLY(sigmoid_gate, x *apply_sigmoid(y))
 APPLY(swiglu, apply_silu(x) * y)
 #undef APPLY
-
-DEVICE float4 splat4(float x) {
-    return make_float4(x, x, x, x);
-}
-DEVICE float4 add4(float4 x, float4 y) {
-    return make_float4(x.x + y.x, x.y + y.y, x.z + y.z, x.w + y.w);
-}
-/* scale * x + y */
-DEVICE float4 fma4(float scale, float4 x, float4 y) {
-    return make_float4(fmaf(scale, x.x, y.x), fmaf(scale, x.y, y.y), fmaf(scale, x.z, y.z),
-                       fmaf(scale, x.w, y.w));
-}
 #endif

@@ -10,6 +10,7 @@ struct places {
 
 template <class INDEX> DEVICE places walk_by(const sl_walk &w, INDEX index) {
     places at = {0, 0};
+#pragma unroll 1
     for (int i = w.rank - 1; i > 0; i--) {
         const INDEX extent = (INDEX)w.dims[i], outer = index / extent;
         const int64_t inner = (int64_t)(index - outer * extent);
