@@ -23,6 +23,8 @@ static void test_binary(void **state) {
         binary(ops[i], f32(0, 0, 0, 0, 0), f32(3, 2, 3, 5, 0), 1e-7);
         binary(ops[i], f32(0, 0, 0, 0, 0), f32(0, 0, 0, 0, 0), 1e-7);
         binary(ops[i], f32(2, 1, 1, 0, 0), f32(1, 2000, 0, 0, 0), 1e-7);
+        binary(ops[i], f32(3, 5, 1, 64, 0), f32(2, 40, 64, 0, 0), 1e-7);
+        binary(ops[i], f32(2, 6, 128, 0, 0), f32(2, 6, 1, 0, 0), 1e-7);
         if (ops[i] == SL_OP_div) continue;
         binary(ops[i], sl_type_make(SL_DTYPE_i32, 2, (int64_t)5, (int64_t)1),
                sl_type_make(SL_DTYPE_i32, 2, (int64_t)1, (int64_t)333), 0);
@@ -95,8 +97,9 @@ static void test_exp_accuracy(void **state) {
 
 static void test_matmul(void **state) {
     (void)state;
-    static const int64_t sizes[][3] = {{1, 1, 1}, {3, 7, 5}, {17, 33, 131}, {33, 64, 300}};
-    for (int i = 0; i < 4; i++) {
+    static const int64_t sizes[][3] = {
+        {1, 1, 1}, {3, 7, 5}, {17, 33, 131}, {33, 64, 300}, {70, 40, 65}};
+    for (int i = 0; i < 5; i++) {
         const int64_t m = sizes[i][0], k = sizes[i][1], n = sizes[i][2];
         op_case c = case_of(SL_OP_matmul, NULL, 1e-6);
         floats(&c, f32(2, m, k, 0, 0)), floats(&c, f32(2, k, n, 0, 0));
@@ -117,6 +120,9 @@ static void test_reduce(void **state) {
             op_case c = case_of(ops[o], &attrs, 1e-6);
             input(&c, f32(3, 5, 7, 93, 0), 0.1, 2);
             check(&c);
+            op_case many = case_of(ops[o], &attrs, 1e-6); /* more than one pass, somewhere */
+            input(&many, i == 1 ? f32(3, 2500, 3, 7, 0) : f32(3, 1, 2, 33000, 0), 0.1, 2);
+            check(&many);
         }
 }
 
@@ -130,6 +136,28 @@ static void test_last_axis(void **state) {
         float *x = input(&argmax, f32(2, 5, width, 0, 0), -1, 1);
         if (width > 4) x[1] = x[3] = 2; /* a tie */
         check(&argmax);
+    }
+}
+
+/* Only the first of all elements may be no number and yet the maximum. */
+static void test_argmax(void **state) {
+    (void)state;
+    static const int64_t widths[] = {9000, 12290, 30000};
+    for (int i = 0; i < 3; i++) {
+        op_case c = case_of(SL_OP_argmax, NULL, 0);
+        const int64_t width = widths[i];
+        float *x = input(&c, f32(2, 6, width, 0, 0), -1, 1);
+        x[4098] = x[width - 1] = 2; /* a tie, far apart */
+        x[width] = NAN;
+        x[2 * width + 3] = NAN, x[2 * width + 4500] = 3, x[2 * width + 4501] = NAN;
+        for (int64_t n = 0; n < width; n++) {
+            x[3 * width + n] = -INFINITY;
+            x[4 * width + n] = n % 2 ? 0.0f : -0.0f;
+            x[5 * width + n] = n < width - 2 ? NAN : (float)-n;
+        }
+        x[3 * width + 7] = NAN;
+        x[5 * width] = -1e30f;
+        check(&c);
     }
 }
 
@@ -160,10 +188,24 @@ static void test_movement(void **state) {
             check(&gather);
         }
     }
-    op_case halves = case_of(SL_OP_split_halves, NULL, 0);
-    floats(&halves, f32(3, 3, 5, 22, 0));
-    check(&halves);
+    for (int64_t width = 22; width < 300; width += 234) {
+        op_case halves = case_of(SL_OP_split_halves, NULL, 0);
+        floats(&halves, f32(3, 3, 5, width, 0));
+        check(&halves);
+    }
+    static const sl_dims perms[] = {{4, {0, 3, 2, 1}}, {4, {0, 2, 1, 3}}, {4, {3, 2, 1, 0}}};
+    for (int i = 0; i < 9; i++) {
+        const sl_transpose_attrs attrs = {.perm = perms[i / 3]};
+        op_case turned = case_of(SL_OP_transpose, &attrs, 0);
+        input(&turned,
+              sl_type_make(types[i % 3], 4, (int64_t)2, (int64_t)33, (int64_t)3, (int64_t)48), 0,
+              100);
+        check(&turned);
+    }
     const sl_gather_attrs first = {.axis = 0};
+    op_case rows = case_of(SL_OP_gather, &first, 0);
+    floats(&rows, f32(2, 9, 512, 0, 0)), input(&rows, i32(5), 0, 9);
+    check(&rows);
     op_case outside = case_of(SL_OP_gather, &first, 0);
     floats(&outside, f32(2, 5, 3, 0, 0)), input(&outside, i32(3), 5, 6);
     check_refused(&outside);
@@ -220,10 +262,12 @@ static void test_linear_rows_alone(void **state) {
 static void test_embed(void **state) {
     (void)state;
     for (int w = 0; w < WEIGHT_TYPES; w++) {
-        op_case c = case_of(SL_OP_embed, NULL, 0);
-        input(&c, sl_type_make(weight_types[w], 2, (int64_t)50, (int64_t)77), -1, 1);
-        input(&c, i32(9), 0, 50);
-        check(&c);
+        for (int64_t cols = 77; cols < 700; cols += 547) {
+            op_case c = case_of(SL_OP_embed, NULL, 0);
+            input(&c, sl_type_make(weight_types[w], 2, (int64_t)50, cols), -1, 1);
+            input(&c, i32(9), 0, 50);
+            check(&c);
+        }
         op_case outside = case_of(SL_OP_embed, NULL, 0);
         input(&outside, sl_type_make(weight_types[w], 2, (int64_t)50, (int64_t)77), -1, 1);
         input(&outside, i32(9), w % 2 ? -2 : 50, w % 2 ? 0 : 52);
@@ -516,16 +560,27 @@ static void test_selection(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_selection),       cmocka_unit_test(test_binary),
-        cmocka_unit_test(test_unary),           cmocka_unit_test(test_exp_accuracy),
-        cmocka_unit_test(test_matmul),          cmocka_unit_test(test_reduce),
-        cmocka_unit_test(test_last_axis),       cmocka_unit_test(test_movement),
-        cmocka_unit_test(test_linear),          cmocka_unit_test(test_linear_rows_alone),
-        cmocka_unit_test(test_embed),           cmocka_unit_test(test_norms),
-        cmocka_unit_test(test_causal_conv),     cmocka_unit_test(test_decay_beta),
-        cmocka_unit_test(test_delta),           cmocka_unit_test(test_route),
-        cmocka_unit_test(test_moe_group),       cmocka_unit_test(test_moe_ffn),
-        cmocka_unit_test(test_moe_ffn_refuses), cmocka_unit_test(test_combine),
+        cmocka_unit_test(test_selection),
+        cmocka_unit_test(test_binary),
+        cmocka_unit_test(test_unary),
+        cmocka_unit_test(test_exp_accuracy),
+        cmocka_unit_test(test_matmul),
+        cmocka_unit_test(test_reduce),
+        cmocka_unit_test(test_last_axis),
+        cmocka_unit_test(test_argmax),
+        cmocka_unit_test(test_movement),
+        cmocka_unit_test(test_linear),
+        cmocka_unit_test(test_linear_rows_alone),
+        cmocka_unit_test(test_embed),
+        cmocka_unit_test(test_norms),
+        cmocka_unit_test(test_causal_conv),
+        cmocka_unit_test(test_decay_beta),
+        cmocka_unit_test(test_delta),
+        cmocka_unit_test(test_route),
+        cmocka_unit_test(test_moe_group),
+        cmocka_unit_test(test_moe_ffn),
+        cmocka_unit_test(test_moe_ffn_refuses),
+        cmocka_unit_test(test_combine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

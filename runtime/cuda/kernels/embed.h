@@ -1,0 +1,19 @@
+/* embed.h - Arguments of the kernels in embed.cu. */
+#ifndef SL_RUNTIME_CUDA_KERNELS_EMBED_H
+#define SL_RUNTIME_CUDA_KERNELS_EMBED_H
+#include "runtime/cuda/kernels/fault.h"
+#include "runtime/cuda/kernels/panel.h"
+
+/* A thread makes SL_EMBED_COLS columns of a token's row: those of one word of codes. */
+enum { SL_EMBED_COLS = 8 };
+typedef struct {
+    const void *table;     /* of plain elements, */
+    sl_cuda_panels panels; /* or of panels */
+    const int32_t *ids;
+    float *out;
+    sl_fault *fault;
+    int64_t units;
+    int32_t rows, cols, row_units;
+    int32_t vectors; /* rows start where vectors may */
+} sl_lookup;
+#endif

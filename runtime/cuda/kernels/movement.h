@@ -1,0 +1,48 @@
+/* movement.h - Arguments of the kernels in movement.cu.
+ *
+ * Kernels move units of 1, 2, 4, 8 or 16 bytes, the largest that all distances are whole numbers
+ * of; distances are in units. */
+#ifndef SL_RUNTIME_CUDA_KERNELS_MOVEMENT_H
+#define SL_RUNTIME_CUDA_KERNELS_MOVEMENT_H
+#include "runtime/cuda/kernels/fault.h"
+#include "runtime/cuda/kernels/walk.h"
+
+/* Up to two copies (blockIdx.y) of stretches. */
+typedef struct {
+    const void *from;
+    void *to;
+    int64_t units, stretch; /* all, and those of a stretch */
+    int64_t from_step, to_step;
+} sl_copy;
+typedef struct {
+    sl_copy parts[2];
+} sl_copies;
+
+/* Stretch n of the result is stretch indices[n % count] of part n / count of x. */
+typedef struct {
+    const void *x;
+    const int32_t *indices;
+    void *out;
+    sl_fault *fault;
+    int64_t units, stretch, count, extent;
+} sl_gathering;
+
+/* Unit i of the result is the one at x + walk.x. */
+typedef struct {
+    const void *x;
+    void *out;
+    int64_t units;
+    sl_walk walk;
+} sl_strided;
+
+/* Matrices [rows, cols] with elements in rows side by side become [cols, rows] with elements in
+ * columns side by side; `others` says where each starts in x and out. */
+enum { SL_TILE = 32, SL_TILE_THREADS = 256 };
+typedef struct {
+    const void *x;
+    void *out;
+    int64_t rows, cols, x_row, out_col;
+    int64_t row_tiles, col_tiles;
+    sl_walk others;
+} sl_tiles;
+#endif

@@ -1,0 +1,36 @@
+/* embed.c - Rows of a table of any type, as floats. */
+#include "runtime/cuda/kernels/embed.h"
+#include "runtime/cuda/ops/panels.h"
+#include "runtime/cuda/ops/walk.h"
+
+PLAN(embed) {
+    static const char *const names[SL_DTYPE_COUNT] = {
+        [SL_DTYPE_f32] = "sl_embed_f32",   [SL_DTYPE_f16] = "sl_embed_f16",
+        [SL_DTYPE_bf16] = "sl_embed_bf16", [SL_DTYPE_q4] = "sl_embed_q4",
+        [SL_DTYPE_q8] = "sl_embed_q8",     [SL_DTYPE_q4_k] = "sl_embed_q4_k",
+        [SL_DTYPE_q4_0] = "sl_embed_q4_0", [SL_DTYPE_q6_k] = "sl_embed_q6_k",
+        [SL_DTYPE_q4_m] = "sl_embed_q4_m",
+    };
+    const sl_embed_args *a = args;
+    const sl_type *type = &a->table.type;
+    const int64_t rows = dim(type, 0), cols = dim(type, 1), tokens = dim(&a->ids.type, 0);
+    const bool panels = sl_dtype_infos[type->dtype].kind == SL_KIND_PANEL;
+    if (!names[type->dtype] || rows > INT32_MAX || cols > INT32_MAX - SL_EMBED_COLS) {
+        char text[SL_TYPE_TEXT];
+        return sl_fail(err, SL_UNSUPPORTED, "%s: embed has no kernel for a table %s",
+                       planner->label, sl_type_format(type, text, sizeof text));
+    }
+    sl_lookup launch = {.table = a->table.data,
+                        .ids = a->ids.data,
+                        .out = a->out.data,
+                        .fault = planner->fault,
+                        .rows = (int32_t)rows,
+                        .cols = (int32_t)cols};
+    if (panels) launch.panels = panels_of(&a->table);
+    launch.row_units = (int32_t)parts_of(cols, SL_EMBED_COLS);
+    launch.units = tokens * launch.row_units;
+    launch.vectors =
+        cols % SL_EMBED_COLS == 0 && is_aligned(a->out.data, 16) && is_aligned(a->table.data, 16);
+    ADD_PLAIN(planner, names[type->dtype], launch.units, launch);
+    return SL_OK;
+}

@@ -1,0 +1,203 @@
+/* movement.c - Ops that move elements without looking at them; any plain type. */
+#include "runtime/cuda/kernels/movement.h"
+#include "runtime/cuda/ops/walk.h"
+
+static int64_t element_bytes(const sl_type *type) {
+    return sl_dtype_infos[type->dtype].bytes;
+}
+/* How many stretches of dims[axis..] there are, and the bytes of one. */
+static int64_t stretches(const sl_type *type, uint32_t axis) {
+    return sl_type_elements(type) / sl_dims_tail(&type->shape, axis);
+}
+static int64_t stretch_bytes(const sl_type *type, uint32_t axis) {
+    return sl_dims_tail(&type->shape, axis) * element_bytes(type);
+}
+
+/* ---- units ---- */
+
+enum { UNIT_SIZES = 5 };
+#define NAMES(KERNEL)                                                                              \
+    {                                                                                              \
+        "sl_" KERNEL "_1", "sl_" KERNEL "_2", "sl_" KERNEL "_4", "sl_" KERNEL "_8",                \
+            "sl_" KERNEL "_16"                                                                     \
+    }
+static const char *const copy_names[UNIT_SIZES] = NAMES("copy");
+static const char *const gather_names[UNIT_SIZES] = NAMES("gather");
+static const char *const strided_names[UNIT_SIZES] = NAMES("strided");
+
+/* The largest unit, as a power of two, that addresses and distances with these bits set are whole
+ * numbers of. */
+static int unit_of(uint64_t bits) {
+    int power = 0;
+    while (power < UNIT_SIZES - 1 && (bits >> power & 1) == 0) power++;
+    return power;
+}
+
+/* ---- slice, concat, split_halves: copies of stretches ---- */
+
+/* Counts and distances in bytes. */
+typedef struct {
+    const char *from;
+    char *to;
+    int64_t stretches, bytes, from_step, to_step;
+} bytes_copy;
+
+static uint64_t bits_of(const bytes_copy *c) {
+    return (uintptr_t)c->from | (uintptr_t)c->to | (uint64_t)c->bytes | (uint64_t)c->from_step |
+           (uint64_t)c->to_step;
+}
+
+static sl_copy copy_of(const bytes_copy *c, int power) {
+    return (sl_copy){.from = c->from,
+                     .to = c->to,
+                     .units = c->stretches * c->bytes >> power,
+                     .stretch = c->bytes >> power,
+                     .from_step = c->from_step >> power,
+                     .to_step = c->to_step >> power};
+}
+
+static void plan_copies(sl_cuda_planner *planner, const bytes_copy *copies, uint32_t count) {
+    uint64_t bits = 0;
+    int64_t most = 0;
+    sl_copies launch = {0};
+    for (uint32_t i = 0; i < count; i++) bits |= bits_of(&copies[i]);
+    const int power = unit_of(bits);
+    for (uint32_t i = 0; i < count; i++) {
+        launch.parts[i] = copy_of(&copies[i], power);
+        if (launch.parts[i].units > most) most = launch.parts[i].units;
+    }
+    ADD_PLAIN(planner, copy_names[power], most, launch)->grid[1] = count;
+}
+
+PLAN(slice) {
+    const sl_slice_args *a = args;
+    const uint32_t axis = a->attrs.axis;
+    const int64_t bytes = stretch_bytes(&a->out.type, axis);
+    const bytes_copy copy = {
+        .from = (const char *)a->x.data + a->attrs.start * stretch_bytes(&a->x.type, axis + 1),
+        .to = a->out.data,
+        .stretches = stretches(&a->out.type, axis),
+        .bytes = bytes,
+        .from_step = stretch_bytes(&a->x.type, axis),
+        .to_step = bytes,
+    };
+    plan_copies(planner, &copy, 1);
+    return SL_OK;
+}
+
+PLAN(concat) {
+    const sl_concat_args *c = args;
+    const uint32_t axis = c->attrs.axis;
+    const int64_t first = stretch_bytes(&c->a.type, axis);
+    const int64_t second = stretch_bytes(&c->b.type, axis), count = stretches(&c->a.type, axis);
+    char *out = c->out.data;
+    const bytes_copy copies[2] = {
+        {c->a.data, out, count, first, first, first + second},
+        {c->b.data, out + first, count, second, second, first + second},
+    };
+    plan_copies(planner, copies, 2);
+    return SL_OK;
+}
+
+PLAN(split_halves) {
+    const sl_split_halves_args *a = args;
+    const int64_t half = stretch_bytes(&a->x.type, a->x.type.shape.rank - 1) / 2;
+    const int64_t rows = rows_of(&a->x.type);
+    const char *x = a->x.data;
+    const bytes_copy copies[2] = {
+        {x, a->first.data, rows, half, 2 * half, half},
+        {x + half, a->second.data, rows, half, 2 * half, half},
+    };
+    plan_copies(planner, copies, 2);
+    return SL_OK;
+}
+
+/* ---- gather ---- */
+
+PLAN(gather) {
+    const sl_gather_args *a = args;
+    const uint32_t axis = a->attrs.axis;
+    const int64_t count = sl_type_elements(&a->indices.type), extent = dim(&a->x.type, axis);
+    const int64_t bytes = stretch_bytes(&a->x.type, axis + 1);
+    const int power = unit_of((uintptr_t)a->x.data | (uintptr_t)a->out.data | (uint64_t)bytes);
+    if (extent > INT32_MAX)
+        return sl_fail(err, SL_UNSUPPORTED, "%s: gather from %lld elements, at most %d",
+                       planner->label, (long long)extent, INT32_MAX);
+    const sl_gathering launch = {
+        .x = a->x.data,
+        .indices = a->indices.data,
+        .out = a->out.data,
+        .fault = planner->fault,
+        .units = stretches(&a->x.type, axis) * count * bytes >> power,
+        .stretch = bytes >> power,
+        .count = count,
+        .extent = extent,
+    };
+    ADD_PLAIN(planner, gather_names[power], launch.units, launch);
+    return SL_OK;
+}
+
+/* ---- transpose ---- */
+
+/* The dim of which elements lie side by side in x, if it and the last are worth tiles; or -1. */
+static int tiled_dim(const sl_walk *w) {
+    enum { LEAST = 8 };
+    const int last = w->rank - 1;
+    for (int i = 0; i < last; i++)
+        if (w->x[i] == 1) return w->dims[i] >= LEAST && w->dims[last] >= LEAST ? i : -1;
+    return -1;
+}
+
+static void plan_tiles(sl_cuda_planner *planner, const sl_transpose_args *a, const sl_walk *w,
+                       int across) {
+    static const char *const names[] = {"sl_tiles_1", "sl_tiles_2", "sl_tiles_4"};
+    const int last = w->rank - 1;
+    sl_tiles launch = {.x = a->x.data, .out = a->out.data};
+    launch.rows = w->dims[last];
+    launch.cols = w->dims[across];
+    launch.x_row = w->x[last];
+    launch.out_col = w->y[across];
+    launch.row_tiles = parts_of(launch.rows, SL_TILE);
+    launch.col_tiles = parts_of(launch.cols, SL_TILE);
+    for (int i = 0; i < last; i++)
+        if (i != across) walk_push(&launch.others, w->dims[i], w->x[i], w->y[i]);
+    walk_end(&launch.others);
+    SL_CUDA_ADD(planner, names[unit_of((uint64_t)element_bytes(&a->x.type))],
+                launch.row_tiles * launch.col_tiles * walk_elements(&launch.others),
+                SL_TILE_THREADS, launch);
+}
+
+/* Where the last dim stays the last, its elements move in larger units. */
+static void widen(sl_strided *s, int *power) {
+    sl_walk *w = &s->walk;
+    const int last = w->rank - 1;
+    uint64_t bits = (uintptr_t)s->x | (uintptr_t)s->out | (uint64_t)(w->dims[last] << *power);
+    for (int i = 0; i < last; i++) bits |= (uint64_t)(w->x[i] << *power);
+    const int wide = unit_of(bits), more = wide - *power;
+    if (w->x[last] != 1 || more <= 0) return;
+    for (int i = 0; i < last; i++) w->x[i] >>= more;
+    w->dims[last] >>= more;
+    *power = wide;
+}
+
+PLAN(transpose) {
+    const sl_transpose_args *a = args;
+    const sl_dims *out = &a->out.type.shape;
+    sl_strided launch = {.x = a->x.data, .out = a->out.data};
+    sl_walk *w = &launch.walk;
+    for (uint32_t i = 0; i < out->rank; i++)
+        walk_push(w, out->dims[i],
+                  sl_dims_tail(&a->x.type.shape, (uint32_t)a->attrs.perm.dims[i] + 1),
+                  sl_dims_tail(out, i + 1));
+    walk_end(w);
+    const int across = tiled_dim(w);
+    if (across >= 0) {
+        plan_tiles(planner, a, w, across);
+        return SL_OK;
+    }
+    int power = unit_of((uint64_t)element_bytes(&a->x.type));
+    widen(&launch, &power);
+    launch.units = walk_elements(w);
+    ADD_PLAIN(planner, strided_names[power], launch.units, launch);
+    return SL_OK;
+}
