@@ -340,7 +340,8 @@ static void test_route(void **state) {
     check_refused(&nan);
 }
 
-/* Experts in memory; every expert in `wanted` is given out once per request, last first. */
+/* Experts in memory; every expert in `wanted` is given out once per request, last first.  The layer
+ * is the third; a device that keeps experts may ask for those before it as well. */
 enum { EXPERTS = 6, WIDTH = 21, HIDDEN = 45 };
 typedef struct {
     sl_expert_source base;
@@ -353,7 +354,7 @@ static sl_status source_request(sl_expert_source *base, sl_layer_id layer, const
                                 uint32_t count, sl_error *err) {
     memory_source *s = (memory_source *)base;
     (void)err;
-    assert_int_equal(layer.v, 3);
+    assert_true(layer.v <= 3);
     for (uint32_t i = 0; i < count; i++) {
         assert_true(i == 0 || experts[i] > experts[i - 1]);
         s->wanted[i] = experts[i];
@@ -365,7 +366,7 @@ static sl_status source_take(sl_expert_source *base, sl_layer_id layer, sl_exper
                              sl_error *err) {
     memory_source *s = (memory_source *)base;
     (void)err;
-    assert_int_equal(layer.v, 3);
+    assert_true(layer.v <= 3);
     *out = (sl_expert_lease){.expert = -1};
     if (!s->left) return SL_OK;
     const int32_t e = s->wanted[--s->left];

@@ -7,16 +7,17 @@
 #include "runtime/cuda/cuda.h"
 #include "runtime/cuda/kernel.h"
 
+static sl_device *cuda_opened; /* NULL: to be opened */
+
 static sl_device *cuda_device(void) {
-    static sl_device *device;
-    if (device) return device;
+    if (cuda_opened) return cuda_opened;
     const char *which = getenv("SLUICE_CUDA");
     const bool real = which && strcmp(which, "device") == 0;
     const sl_cuda_options options = {.driver = real ? NULL : getenv("SLUICE_CUDA_EMULATOR")};
     sl_error err = {0};
     if (!real && !options.driver) fail_msg("SLUICE_CUDA_EMULATOR names no emulated driver");
-    if (sl_device_cuda_create(&options, NULL, &device, &err)) fail_msg("%s", err.message);
-    return device;
+    if (sl_device_cuda_create(&options, NULL, &cuda_opened, &err)) fail_msg("%s", err.message);
+    return cuda_opened;
 }
 
 static sl_value_kind cuda_kind(const op_case *c, uint32_t input) {
@@ -89,6 +90,9 @@ static void cuda_end(const op_case *c, cuda_run *r) {
     for (uint32_t i = 0; i < c->inputs; i++)
         device->ops->release(device, r->states[i], sl_type_bytes(&c->types[i]));
     sl_program_destroy(r->program);
+    if (!c->source) return;
+    device->ops->destroy(device); /* it keeps experts of a source that ends with the case */
+    cuda_opened = NULL;
 }
 
 static void cuda_compare_state(const op_case *c, const cuda_run *r, uint32_t i,

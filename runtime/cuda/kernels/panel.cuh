@@ -50,13 +50,13 @@ DEVICE uint2 nibbles(unsigned word) {
 
 struct type_4bit {
     enum { HALVES = 0 };
-    static DEVICE uint2 codes(const uint8_t *group, int row, int j) {
+    DEVICE uint2 codes(const uint8_t *group, int row, int j) {
         return nibbles(load_word(group, row + 16 * j));
     }
 };
 
 struct type_q4 : type_4bit {
-    static DEVICE params read(const sl_cuda_panels &p, int panel, const uint8_t *at, int group,
+    DEVICE params read(const sl_cuda_panels &p, int panel, const uint8_t *at, int group,
                               int row, int) {
         const float *header = (const float *)p.data +
                               2 * ((int64_t)panel * p.supers + group / SL_CUDA_SUPER_GROUPS);
@@ -66,7 +66,7 @@ struct type_q4 : type_4bit {
 };
 
 struct type_q4_k : type_4bit {
-    static DEVICE params read(const sl_cuda_panels &p, int, const uint8_t *at, int group, int row,
+    DEVICE params read(const sl_cuda_panels &p, int, const uint8_t *at, int group, int row,
                               int) {
         const uint8_t *super = super_params(p, at, group), *own = group_params(p, at, group);
         return {load_f16(super, row) * (float)own[row],
@@ -75,7 +75,7 @@ struct type_q4_k : type_4bit {
 };
 
 struct type_q4_0 : type_4bit {
-    static DEVICE params read(const sl_cuda_panels &p, int, const uint8_t *at, int group, int row,
+    DEVICE params read(const sl_cuda_panels &p, int, const uint8_t *at, int group, int row,
                               int) {
         const float d = load_f16(group_params(p, at, group), row);
         return {d, 8.0f * d};
@@ -84,7 +84,7 @@ struct type_q4_0 : type_4bit {
 
 /* Both groups of a block share their parameters. */
 struct type_q4_m : type_4bit {
-    static DEVICE params read(const sl_cuda_panels &p, int, const uint8_t *at, int group, int row,
+    DEVICE params read(const sl_cuda_panels &p, int, const uint8_t *at, int group, int row,
                               int) {
         const uint16_t *own = (const uint16_t *)(at + block_offset(p, group));
         return {f32_of_bf16(own[row]), -f32_of_bf16(own[16 + row])};
@@ -93,10 +93,10 @@ struct type_q4_m : type_4bit {
 
 struct type_q8 {
     enum { HALVES = 0 };
-    static DEVICE uint2 codes(const uint8_t *group, int row, int j) {
+    DEVICE uint2 codes(const uint8_t *group, int row, int j) {
         return make_uint2(load_word(group, row + 32 * j), load_word(group, row + 32 * j + 16));
     }
-    static DEVICE params read(const sl_cuda_panels &p, int, const uint8_t *at, int group, int row,
+    DEVICE params read(const sl_cuda_panels &p, int, const uint8_t *at, int group, int row,
                               int) {
         return {load_f16(group_params(p, at, group), row), 0.0f};
     }
@@ -106,12 +106,12 @@ struct type_q8 {
  * word c/4 belong to column 4c+b. */
 struct type_q6_k {
     enum { HALVES = 1 };
-    static DEVICE uint2 codes(const uint8_t *group, int row, int j) {
+    DEVICE uint2 codes(const uint8_t *group, int row, int j) {
         const uint2 low = nibbles(load_word(group, row + 16 * j));
         const unsigned high = load_word(group + 256, row + 16 * (j / 2)) >> 4 * (j % 2);
         return make_uint2(low.x | (high << 4 & 0x30303030u), low.y | (high << 2 & 0x30303030u));
     }
-    static DEVICE params read(const sl_cuda_panels &p, int, const uint8_t *at, int group, int row,
+    DEVICE params read(const sl_cuda_panels &p, int, const uint8_t *at, int group, int row,
                               int half) {
         const float d = load_f16(super_params(p, at, group), row);
         const float scale = d * (float)((const int8_t *)group_params(p, at, group))[16 * half + row];

@@ -1,0 +1,110 @@
+/* moe.c - Experts: tokens through the experts they chose.
+ *
+ * Rows of f32 and experts of plain types, or of types that differ, go matrix by matrix.  Rows of a8
+ * go through panels pair by pair where there are few, otherwise by tiles on tensor cores. */
+#include "runtime/cuda/kernels/moe.h"
+#include "runtime/cuda/ops/ops.h"
+#include "runtime/cuda/ops/panels.h"
+
+typedef struct {
+    const sl_moe_ffn_args *args;
+    sl_cuda_planner *planner;
+    sl_moe_places places;
+    int64_t hidden, width;
+} ffn;
+
+static bool is_panel(sl_dtype dtype) {
+    return sl_dtype_infos[dtype].kind == SL_KIND_PANEL;
+}
+
+static ffn ffn_of(const sl_moe_ffn_args *a, sl_cuda_planner *planner) {
+    return (ffn){.args = a,
+                 .planner = planner,
+                 .places = {.order = a->order.data,
+                            .starts = a->starts.data,
+                            .table = planner->places.table,
+                            .fault = planner->fault,
+                            .experts = (int32_t)dim(&a->experts.type, 0),
+                            .pairs = (int32_t)dim(&a->order.type, 0),
+                            .k = (int32_t)a->attrs.k},
+                 .width = dim(&a->experts.type, 1),
+                 .hidden = dim(&a->experts.type, 2)};
+}
+
+/* A launch that lists tiles of at most `tile_pairs` places; how many there can be: every expert in
+ * use may have one that is not full. */
+static int64_t cut_tiles(const ffn *f, int32_t tile_pairs, sl_moe_tile **out) {
+    const int64_t pairs = f->places.pairs;
+    const int64_t count = pairs / tile_pairs + least(pairs, f->places.experts);
+    *out = sl_cuda_scratch(f->planner, (uint64_t)count * sizeof **out);
+    const sl_moe_cut launch = {f->places, *out, (int32_t)count, tile_pairs};
+    SL_CUDA_ADD(f->planner, "sl_moe_cut_tiles", 1, 256, launch);
+    return count;
+}
+
+/* ---- any types ---- */
+
+enum { PLAIN_PAIRS = 8, PLAIN_ROWS = 8 };
+
+static const char *const plain_names[SL_DTYPE_COUNT] = {
+    [SL_DTYPE_f32] = "sl_moe_plain_f32",   [SL_DTYPE_f16] = "sl_moe_plain_f16",
+    [SL_DTYPE_bf16] = "sl_moe_plain_bf16", [SL_DTYPE_q4] = "sl_moe_plain_q4",
+    [SL_DTYPE_q8] = "sl_moe_plain_q8",     [SL_DTYPE_q4_k] = "sl_moe_plain_q4_k",
+    [SL_DTYPE_q4_0] = "sl_moe_plain_q4_0", [SL_DTYPE_q6_k] = "sl_moe_plain_q6_k",
+    [SL_DTYPE_q4_m] = "sl_moe_plain_q4_m",
+};
+
+static sl_cuda_panels matrix_of(sl_dtype dtype, int64_t rows, int64_t cols) {
+    if (is_panel(dtype)) return panels_at(dtype, NULL, rows, cols);
+    return (sl_cuda_panels){.rows = (int32_t)rows, .cols = (int32_t)cols};
+}
+
+static void add_plain(const ffn *f, int64_t tiles, sl_moe_plain *launch, sl_dtype dtype) {
+    launch->places = f->places;
+    sl_cuda_launch *added =
+        SL_CUDA_ADD(f->planner, plain_names[dtype], tiles, PLAIN_ROWS * SL_CUDA_WARP, *launch);
+    added->grid[1] = (uint32_t)parts_of(launch->w.rows, PLAIN_ROWS);
+}
+
+static void plan_plain(const ffn *f) {
+    const sl_cuda_expert_places *at = &f->planner->places;
+    const bool coded = f->args->x.type.dtype == SL_DTYPE_a8;
+    const int64_t elements = f->places.pairs * f->width;
+    float *gate = sl_cuda_scratch(f->planner, (uint64_t)elements * sizeof *gate);
+    float *up = sl_cuda_scratch(f->planner, (uint64_t)elements * sizeof *up);
+    sl_moe_tile *tiles;
+    const int64_t count = cut_tiles(f, PLAIN_PAIRS, &tiles);
+    sl_moe_plain launch = {.tiles = tiles, .x = coded ? NULL : f->args->x.data, .into = 1};
+    if (coded) launch.x8 = rows8_of(&f->args->x);
+    launch.w = matrix_of(at->gate.dtype, f->width, f->hidden);
+    launch.offset = at->gate.offset;
+    launch.out = gate;
+    add_plain(f, count, &launch, at->gate.dtype);
+    launch.w = matrix_of(at->up.dtype, f->width, f->hidden);
+    launch.offset = at->up.offset;
+    launch.out = up;
+    add_plain(f, count, &launch, at->up.dtype);
+    const sl_moe_swiglu middle = {gate, up, f->places.pairs, (int32_t)f->width, coded, 0};
+    SL_CUDA_ADD(f->planner, "sl_moe_swiglu_rows",
+                parts_of(f->places.pairs * parts_of(f->width, SL_GROUP_COLS), 8), 256, middle);
+    launch = (sl_moe_plain){.tiles = tiles,
+                            .x = gate,
+                            .w = matrix_of(at->down.dtype, f->hidden, f->width),
+                            .offset = at->down.offset,
+                            .out = f->args->out.data};
+    add_plain(f, count, &launch, at->down.dtype);
+}
+
+PLAN(moe_ffn) {
+    const sl_moe_ffn_args *a = args;
+    const sl_cuda_expert_places *at = &planner->places;
+    if (!at->table) return sl_fail(err, SL_INVALID, "%s: experts are not bound", planner->label);
+    const sl_dtype dtypes[] = {at->gate.dtype, at->up.dtype, at->down.dtype};
+    for (int i = 0; i < 3; i++)
+        if (!plain_names[dtypes[i]])
+            return sl_fail(err, SL_UNSUPPORTED, "%s: experts of type %s cannot be run",
+                           planner->label, sl_dtype_infos[dtypes[i]].name);
+    const ffn f = ffn_of(a, planner);
+    plan_plain(&f);
+    return SL_OK;
+}
