@@ -95,6 +95,51 @@ static void plan_plain(const ffn *f) {
     add_plain(f, count, &launch, at->down.dtype);
 }
 
+/* ---- rows of a8 through panels ---- */
+
+enum { FEW_PAIRS = 64, PAIR_THREADS = 512, PAIR_ROWS = 64 };
+
+typedef struct {
+    const char *pairs_up, *pairs_down;
+} panel_kernels;
+
+#define KERNELS(TYPE) [SL_DTYPE_##TYPE] = {"sl_moe_pairs_up_" #TYPE, "sl_moe_pairs_down_" #TYPE}
+static const panel_kernels panel_names[SL_DTYPE_COUNT] = {
+    KERNELS(q4), KERNELS(q8), KERNELS(q4_k), KERNELS(q4_0), KERNELS(q6_k), KERNELS(q4_m),
+};
+
+/* What both ways have in common; what goes between the projections is made in scratch. */
+static sl_moe_up up_of(const ffn *f) {
+    const sl_cuda_expert_places *at = &f->planner->places;
+    const sl_type type = sl_type_make(SL_DTYPE_a8, 2, (int64_t)f->places.pairs, f->width);
+    return (sl_moe_up){.places = f->places,
+                       .x = rows8_of(&f->args->x),
+                       .w = panels_at(at->gate.dtype, NULL, f->width, f->hidden),
+                       .gate_offset = at->gate.offset,
+                       .up_offset = at->up.offset,
+                       .mid = rows8_at(sl_cuda_scratch(f->planner, sl_type_bytes(&type)), &type)};
+}
+static sl_moe_down down_of(const ffn *f, const sl_cuda_rows8_out *mid) {
+    const sl_cuda_expert_places *at = &f->planner->places;
+    return (sl_moe_down){.places = f->places,
+                         .mid = {mid->codes, mid->scales, mid->sums, mid->halves, mid->groups, 0},
+                         .w = panels_at(at->down.dtype, NULL, f->hidden, f->width),
+                         .offset = at->down.offset,
+                         .out = f->args->out.data};
+}
+
+static void plan_pairs(const ffn *f) {
+    const sl_cuda_expert_places *at = &f->planner->places;
+    const sl_moe_up up = up_of(f);
+    const sl_moe_down down = down_of(f, &up.mid);
+    sl_cuda_launch *added = SL_CUDA_ADD(f->planner, panel_names[at->gate.dtype].pairs_up,
+                                        parts_of(f->width, SL_GROUP_COLS), PAIR_THREADS, up);
+    added->grid[1] = (uint32_t)f->places.pairs;
+    added = SL_CUDA_ADD(f->planner, panel_names[at->down.dtype].pairs_down,
+                        parts_of(f->hidden, PAIR_ROWS), PAIR_THREADS, down);
+    added->grid[1] = (uint32_t)f->places.pairs;
+}
+
 PLAN(moe_ffn) {
     const sl_moe_ffn_args *a = args;
     const sl_cuda_expert_places *at = &planner->places;
@@ -105,6 +150,11 @@ PLAN(moe_ffn) {
             return sl_fail(err, SL_UNSUPPORTED, "%s: experts of type %s cannot be run",
                            planner->label, sl_dtype_infos[dtypes[i]].name);
     const ffn f = ffn_of(a, planner);
-    plan_plain(&f);
+    const bool panels = a->x.type.dtype == SL_DTYPE_a8 && at->gate.dtype == at->up.dtype &&
+                        is_panel(at->gate.dtype) && is_panel(at->down.dtype);
+    if (panels && f.places.pairs <= FEW_PAIRS)
+        plan_pairs(&f);
+    else
+        plan_plain(&f);
     return SL_OK;
 }
