@@ -55,6 +55,7 @@ typedef struct {
     sl_cuda_panels w;
     uint64_t gate_offset, up_offset;
     sl_cuda_rows8_out mid;
+    int32_t depth, reserved; /* pair by pair: blocks that a warp has room for */
 } sl_moe_up;
 typedef struct {
     sl_moe_places places;
@@ -63,5 +64,10 @@ typedef struct {
     sl_cuda_panels w;
     uint64_t offset;
     float *out;
+    int32_t depth, reserved;
 } sl_moe_down;
+
+/* Pair by pair: shared memory of a block of weights. */
+enum { SL_MOE_PAIR_WARPS = 16 };
+#define SL_MOE_STAGED_BYTES(GROUP_BYTES, SUPERS) (224 + 2 * (GROUP_BYTES) + ((SUPERS) ? 64 : 16))
 #endif

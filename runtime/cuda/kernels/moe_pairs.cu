@@ -1,11 +1,17 @@
 /* moe_pairs.cu - A few pairs through their experts, each by itself, as fast as weights are read.
  *
- * A block takes four panels, each read by four warps: blocks of 64 columns in turn, a lane one row
- * of one of the two groups.  All that a warp needs of 512 columns is asked for before any of it is
- * used. */
+ * A block takes four panels, each read by four warps.  A warp asks for its share of a panel, blocks
+ * of 64 columns with what they are multiplied with, before it uses any of it; then a lane is one
+ * row of one of the two groups of a block. */
+#include "runtime/cuda/kernels/async.cuh"
 #include "runtime/cuda/kernels/moe.cuh"
 
-enum { PANELS = 4, SHARES = 4, PAIR_THREADS = PANELS * SHARES * WARP, AT_ONCE = 4 };
+enum {
+    PANELS = 4,
+    SHARES = 4,
+    PAIR_THREADS = SL_MOE_PAIR_WARPS * WARP,
+    AT_ONCE = 8 /* blocks of a warp, at most */
+};
 
 /* ---- finding the expert of a place ---- */
 
@@ -23,22 +29,57 @@ DEVICE const uint8_t *expert_of_place(const sl_moe_places &p, int place) {
         if (place >= first && place < last) found = at;
     }
     __syncthreads();
-    return found;
+    const uint8_t *expert = found;
+    SL_IN_GLOBAL(expert);
+    return expert;
 }
 
 /* ---- products ---- */
 
-struct group8 {
-    uint4 codes[2];
-    float scale, sum, half;
+/* A block in shared memory: its parameters, the codes of both groups (apart, so that both are read
+ * at once: a row of one and of the other are in different banks), the parameters above, and both
+ * groups of the row it is multiplied with. */
+template <class TYPE> struct staged {
+    enum { APART = 64 };
+    uint8_t block[64 + 2 * TYPE::GROUP_BYTES + APART];
+    uint8_t above[TYPE::ABOVE_BYTES == 64 ? 64 : 16];
+    int8_t codes[64];
+    float scales[2], sums[2], halves[2], reserved[2];
 };
-DEVICE group8 load_group8(const sl_cuda_rows8 &x, int row, int group) {
-    const int64_t at = (int64_t)row * x.groups + group;
-    const uint4 *codes = (const uint4 *)(x.codes + 32 * at);
-    return {{codes[0], codes[1]}, x.scales[at], x.sums[at], x.halves[at]};
+#define STAGED_BYTES(TYPE) SL_MOE_STAGED_BYTES(TYPE::GROUP_BYTES, TYPE::ABOVE_BYTES == 64)
+
+template <class TYPE>
+DEVICE void stage_weights(staged<TYPE> *to, const sl_cuda_panels &p, int panel, int group) {
+    enum { FIRST = 64 + TYPE::GROUP_BYTES, ALL = FIRST + TYPE::GROUP_BYTES };
+    const uint8_t *at = panel_at(p, panel), *from = at + block_offset(p, group);
+    const int lane = lane_id();
+#pragma unroll
+    for (int i = 0; i < ALL; i += 16 * WARP) {
+        const int byte = i + 16 * lane;
+        if (byte < ALL)
+            copy_async<16>(to->block + byte + (byte < FIRST ? 0 : (int)staged<TYPE>::APART),
+                           from + byte);
+    }
+    const uint8_t *above = TYPE::above(p, panel, at, group);
+    if (TYPE::ABOVE_BYTES == 8 && lane == WARP - 1) copy_async<8>(to->above, above);
+    if (TYPE::ABOVE_BYTES == 64 && lane >= WARP - 4)
+        copy_async<16>(to->above + 16 * (lane - WARP + 4), above + 16 * (lane - WARP + 4));
 }
-DEVICE int dot8(uint2 w, unsigned low, unsigned high, int sum) {
-    return __dp4a((int)w.y, (int)high, __dp4a((int)w.x, (int)low, sum));
+template <class TYPE>
+DEVICE void stage_row(staged<TYPE> *to, const sl_cuda_rows8 &x, int row, int group) {
+    const int lane = lane_id(), half = lane / 2 % 2;
+    const int64_t at = (int64_t)row * x.groups + group;
+    if (group + half >= x.groups) return;
+    if (lane < 4) copy_async<16>(to->codes + 16 * lane, x.codes + 32 * at + 16 * lane);
+    if (lane >= 4 && lane < 8 && lane % 2) {
+        copy_async<4>(&to->scales[half], x.scales + at + half);
+        copy_async<4>(&to->sums[half], x.sums + at + half);
+        if (TYPE::HALVES) copy_async<4>(&to->halves[half], x.halves + at + half);
+    }
+}
+
+DEVICE int dot8(uint2 w, uint2 x, int sum) {
+    return __dp4a((int)w.y, (int)x.y, __dp4a((int)w.x, (int)x.x, sum));
 }
 
 /* As an integer that is added to 3 * 2^22 the sum of products is the float 12582912 + itself. */
@@ -47,59 +88,69 @@ DEVICE float float_of_whole(int bits) {
     return __int_as_float(bits) - 12582912.0f;
 }
 
-template <class TYPE> struct loaded {
-    uint2 w[4];
-    params p[TYPE::HALVES + 1];
-};
-template <class TYPE>
-DEVICE loaded<TYPE> load_row(const sl_cuda_panels &p, int panel, int group, int row) {
-    const uint8_t *at = panel_at(p, panel), *codes = group_codes(p, at, group);
-    loaded<TYPE> l;
+/* One row of one group. */
+template <class TYPE> DEVICE float staged_product(const staged<TYPE> *s, int half, int row) {
+    const uint8_t *codes = s->block + 64 + half * (TYPE::GROUP_BYTES + staged<TYPE>::APART);
+    const uint2 *x = (const uint2 *)(s->codes + 32 * half);
+    int first = WHOLE, second = WHOLE;
 #pragma unroll
-    for (int j = 0; j < 4; j++) l.w[j] = TYPE::codes(codes, row, j);
-#pragma unroll
-    for (int half = 0; half <= TYPE::HALVES; half++)
-        l.p[half] = TYPE::read(p, panel, at, group, row, half);
-    return l;
-}
-template <class TYPE> DEVICE float group_product(const loaded<TYPE> &l, const group8 &x) {
-    const int first = dot8(l.w[1], x.codes[0].z, x.codes[0].w,
-                           dot8(l.w[0], x.codes[0].x, x.codes[0].y, WHOLE));
-    const int second = dot8(l.w[3], x.codes[1].z, x.codes[1].w,
-                            dot8(l.w[2], x.codes[1].x, x.codes[1].y,
-                                 TYPE::HALVES ? (int)WHOLE : first));
+    for (int j = 0; j < 2; j++) {
+        first = dot8(TYPE::codes(codes, row, j), x[j], first);
+        second = dot8(TYPE::codes(codes, row, 2 + j), x[2 + j], second);
+    }
+    const params p = TYPE::of(s->block, half, s->above, row, 0);
     float y;
     if (TYPE::HALVES) {
-        const params &other = l.p[TYPE::HALVES];
-        y = l.p[0].scale * float_of_whole(first) + other.scale * float_of_whole(second) -
-            (l.p[0].minimum * x.half + other.minimum * (x.sum - x.half));
+        const params q = TYPE::of(s->block, half, s->above, row, 1);
+        const float x_half = s->halves[half];
+        y = p.scale * float_of_whole(first) + q.scale * float_of_whole(second) -
+            (p.minimum * x_half + q.minimum * (s->sums[half] - x_half));
     } else {
-        y = l.p[0].scale * float_of_whole(second) - l.p[0].minimum * x.sum;
+        y = p.scale * (float_of_whole(first) + float_of_whole(second));
+        if (TYPE::MINIMUM) y -= p.minimum * s->sums[half];
     }
-    return x.scale * y;
+    return s->scales[half] * y;
 }
 
-/* This warp's share of a panel's 16 sums, on lanes 0 to 15 and again 16 to 31. */
+/* Blocks in the order in which they were asked for; LEFT come after this one. */
+template <class TYPE, int LEFT> struct each_staged {
+    DEVICE float sum(const staged<TYPE> *s, int group, int groups) {
+        copy_wait<LEFT>();
+        __syncwarp();
+        const int half = lane_id() / 16;
+        float y = 0;
+        if (group + half < groups) y = staged_product<TYPE>(s, half, lane_id() % 16);
+        return y + each_staged<TYPE, LEFT - 1>::sum(s + 1, group + 2 * SHARES, groups);
+    }
+};
+template <class TYPE> struct each_staged<TYPE, -1> {
+    DEVICE float sum(const staged<TYPE> *, int, int) {
+        return 0.0f;
+    }
+};
+
+/* This warp's share of a panel's 16 sums, on lanes 0 to 15 and again 16 to 31.  There is room for
+ * `depth` blocks of a warp. */
 template <class TYPE>
 DEVICE float panel_share(const sl_cuda_panels &p, int panel, const sl_cuda_rows8 &x, int x_row,
-                         int share) {
-    const int row = lane_id() % 16;
+                         int depth) {
+    static_assert(sizeof(staged<TYPE>) == STAGED_BYTES(TYPE), "as the plan has it");
+    SL_DYNAMIC_SHARED(staged<TYPE>, all);
+    staged<TYPE> *mine = all + warp_id() * depth;
     float sum = 0;
-    for (int group = 2 * share + lane_id() / 16; group - lane_id() / 16 < p.groups;
-         group += 2 * SHARES * AT_ONCE) {
-        loaded<TYPE> l[AT_ONCE];
-        group8 g[AT_ONCE];
+    for (int group = 2 * (warp_id() % SHARES); group < p.groups; group += 2 * SHARES * depth) {
+        const int end = min(group + 2 * SHARES * depth, p.groups);
 #pragma unroll
         for (int i = 0; i < AT_ONCE; i++) {
-            const int at = min(group + 2 * SHARES * i, p.groups - 1);
-            l[i] = load_row<TYPE>(p, panel, at, row);
-            g[i] = load_group8(x, x_row, at);
+            const int at = group + 2 * SHARES * i;
+            if (at < end) {
+                stage_weights<TYPE>(mine + i, p, panel, at);
+                stage_row<TYPE>(mine + i, x, x_row, at);
+            }
+            copy_commit();
         }
-#pragma unroll
-        for (int i = 0; i < AT_ONCE; i++) {
-            const float y = group_product<TYPE>(l[i], g[i]);
-            if (group + 2 * SHARES * i < p.groups) sum += y;
-        }
+        sum += each_staged<TYPE, AT_ONCE - 1>::sum(mine, group, end);
+        __syncwarp();
     }
     return sum + __shfl_xor_sync(ALL_LANES, sum, 16);
 }
@@ -129,7 +180,7 @@ DEVICE void write_group8(const sl_cuda_rows8_out &out, int row, int group, float
 /* Panels 2b and 2b + 1 of gate, then of up. */
 template <class TYPE> DEVICE void pairs_up(const sl_moe_up &a) {
     __shared__ float shares[PANELS][SHARES][16];
-    const int place = (int)blockIdx.y, which = warp_id() / SHARES, share = warp_id() % SHARES;
+    const int place = (int)blockIdx.y, which = warp_id() / SHARES;
     const int pair =
         checked(a.places.fault, SL_FAULT_PAIR, place, a.places.order[place], a.places.pairs);
     const uint8_t *expert = expert_of_place(a.places, place);
@@ -139,8 +190,8 @@ template <class TYPE> DEVICE void pairs_up(const sl_moe_up &a) {
     w.data = expert + (which < 2 ? a.gate_offset : a.up_offset);
     float sum = 0;
     if (panel * 16 < w.rows)
-        sum = panel_share<TYPE>(w, panel, a.x, pair / a.places.k, share);
-    if (lane_id() < 16) shares[which][share][lane_id()] = sum;
+        sum = panel_share<TYPE>(w, panel, a.x, pair / a.places.k, a.depth);
+    if (lane_id() < 16) shares[which][warp_id() % SHARES][lane_id()] = sum;
     __syncthreads();
     if (warp_id() > 0) return;
     const bool inside = (int)blockIdx.x * 32 + lane_id() < w.rows;
@@ -150,7 +201,7 @@ template <class TYPE> DEVICE void pairs_up(const sl_moe_up &a) {
 
 template <class TYPE> DEVICE void pairs_down(const sl_moe_down &a) {
     __shared__ float shares[PANELS][SHARES][16];
-    const int place = (int)blockIdx.y, which = warp_id() / SHARES, share = warp_id() % SHARES;
+    const int place = (int)blockIdx.y, which = warp_id() / SHARES;
     const int pair =
         checked(a.places.fault, SL_FAULT_PAIR, place, a.places.order[place], a.places.pairs);
     const uint8_t *expert = expert_of_place(a.places, place);
@@ -159,8 +210,8 @@ template <class TYPE> DEVICE void pairs_down(const sl_moe_down &a) {
     sl_cuda_panels w = a.w;
     w.data = expert + a.offset;
     float sum = 0;
-    if (panel * 16 < w.rows) sum = panel_share<TYPE>(w, panel, a.mid, place, share);
-    if (lane_id() < 16) shares[which][share][lane_id()] = sum;
+    if (panel * 16 < w.rows) sum = panel_share<TYPE>(w, panel, a.mid, place, a.depth);
+    if (lane_id() < 16) shares[which][warp_id() % SHARES][lane_id()] = sum;
     __syncthreads();
     const int inside = (int)threadIdx.x, row = (int)blockIdx.x * PANELS * 16 + inside;
     if (inside < PANELS * 16 && row < w.rows)

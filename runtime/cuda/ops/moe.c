@@ -97,7 +97,13 @@ static void plan_plain(const ffn *f) {
 
 /* ---- rows of a8 through panels ---- */
 
-enum { FEW_PAIRS = 64, PAIR_THREADS = 512, PAIR_ROWS = 64 };
+enum {
+    FEW_PAIRS = 64,
+    PAIR_ROWS = 64,   /* of a block */
+    PAIR_SHARES = 4,  /* warps that a panel is divided among */
+    PAIR_DEPTH = 8,   /* blocks that a warp can have asked for */
+    PAIR_ROOM = 96000 /* bytes, so that every device has them */
+};
 
 typedef struct {
     const char *pairs_up, *pairs_down;
@@ -128,16 +134,33 @@ static sl_moe_down down_of(const ffn *f, const sl_cuda_rows8_out *mid) {
                          .out = f->args->out.data};
 }
 
+/* How many blocks of each warp's share of a panel fit into shared memory. */
+static int32_t depth_of(const sl_cuda_panels *w) {
+    const int64_t share = parts_of(w->groups, (int64_t)SL_BLOCK_GROUPS * PAIR_SHARES);
+    const int64_t each = SL_MOE_STAGED_BYTES(w->group_bytes, w->super_bytes);
+    return (int32_t)least(least(share, PAIR_DEPTH), PAIR_ROOM / (SL_MOE_PAIR_WARPS * each));
+}
+static void shape_pairs(const ffn *f, sl_cuda_launch *launch, const sl_cuda_panels *w) {
+    launch->grid[1] = (uint32_t)f->places.pairs;
+    launch->shared_bytes = (uint32_t)depth_of(w) * SL_MOE_PAIR_WARPS *
+                           SL_MOE_STAGED_BYTES(w->group_bytes, w->super_bytes);
+}
+
 static void plan_pairs(const ffn *f) {
+    enum { THREADS = SL_MOE_PAIR_WARPS * SL_CUDA_WARP };
     const sl_cuda_expert_places *at = &f->planner->places;
-    const sl_moe_up up = up_of(f);
-    const sl_moe_down down = down_of(f, &up.mid);
-    sl_cuda_launch *added = SL_CUDA_ADD(f->planner, panel_names[at->gate.dtype].pairs_up,
-                                        parts_of(f->width, SL_GROUP_COLS), PAIR_THREADS, up);
-    added->grid[1] = (uint32_t)f->places.pairs;
-    added = SL_CUDA_ADD(f->planner, panel_names[at->down.dtype].pairs_down,
-                        parts_of(f->hidden, PAIR_ROWS), PAIR_THREADS, down);
-    added->grid[1] = (uint32_t)f->places.pairs;
+    sl_moe_up up = up_of(f);
+    sl_moe_down down = down_of(f, &up.mid);
+    up.depth = depth_of(&up.w);
+    down.depth = depth_of(&down.w);
+    shape_pairs(f,
+                SL_CUDA_ADD(f->planner, panel_names[at->gate.dtype].pairs_up,
+                            parts_of(f->width, SL_GROUP_COLS), THREADS, up),
+                &up.w);
+    shape_pairs(f,
+                SL_CUDA_ADD(f->planner, panel_names[at->down.dtype].pairs_down,
+                            parts_of(f->hidden, PAIR_ROWS), THREADS, down),
+                &down.w);
 }
 
 PLAN(moe_ffn) {
