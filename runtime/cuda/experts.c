@@ -10,7 +10,8 @@ enum {
 
 typedef struct {
     sl_cuda_expert_places places; /* table: unset */
-    uint64_t bytes[3];            /* gate, up, down */
+    sl_type types[3];             /* gate, up, down */
+    uint64_t bytes[3];
     uint64_t slot_bytes;
 } layer_info;
 
@@ -65,6 +66,7 @@ static sl_status learn_layer(sl_cuda_experts *x, uint32_t layer, sl_error *err) 
     const sl_cview *views[] = {&lease.gate, &lease.up, &lease.down};
     uint64_t offsets[3], at = 0;
     for (int i = 0; i < 3; i++) {
+        l->types[i] = views[i]->type;
         l->bytes[i] = sl_type_bytes(&views[i]->type);
         offsets[i] = at;
         at += sl_round_up(l->bytes[i], MATRIX_ALIGNMENT);
@@ -165,9 +167,8 @@ static sl_status copy_matrices(sl_cuda_experts *x, const transfer *t, uint32_t l
     const layer_info *l = &x->layers[layer];
     const sl_cview *views[] = {&t->lease.gate, &t->lease.up, &t->lease.down};
     const uint64_t offsets[] = {l->places.gate.offset, l->places.up.offset, l->places.down.offset};
-    const sl_dtype dtypes[] = {l->places.gate.dtype, l->places.up.dtype, l->places.down.dtype};
     for (int i = 0; i < 3; i++) {
-        if (views[i]->type.dtype != dtypes[i] || sl_type_bytes(&views[i]->type) != l->bytes[i])
+        if (!sl_type_equal(&views[i]->type, &l->types[i]))
             return sl_fail(err, SL_INVALID, "layer %u: expert %d is not like the others of it",
                            layer, t->lease.expert);
         SL_TRY_CUDA(&x->device->driver,

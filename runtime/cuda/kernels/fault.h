@@ -11,7 +11,9 @@
     FAULT(SLOT, "slot")                                                                            \
     FAULT(POSITION, "position")                                                                    \
     FAULT(EXPERT, "moe_group: expert")                                                             \
-    FAULT(ROUTE, "route: too few logits are numbers; the first choice")
+    FAULT(ROUTE, "route: too few logits are numbers; the first choice")                            \
+    FAULT(PAIR, "moe_ffn: pair")                                                                   \
+    FAULT(RUN, "moe_ffn: where the pairs end")
 #define SL_FAULT_ENUM(name, text) SL_FAULT_##name,
 enum { SL_FAULTS(SL_FAULT_ENUM) SL_FAULT_COUNT };
 

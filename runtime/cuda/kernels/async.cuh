@@ -1,0 +1,32 @@
+/* async.cuh - Copies from device memory to shared memory that go on while the thread does.
+ *
+ * Copies are counted in groups: those between two copy_commits.  copy_wait<N> waits until all but
+ * the last N groups of this thread are there; what other threads copied needs a barrier after it. */
+#ifndef SL_RUNTIME_CUDA_KERNELS_ASYNC_CUH
+#define SL_RUNTIME_CUDA_KERNELS_ASYNC_CUH
+#include "runtime/cuda/kernels/cuda.cuh"
+
+/* BYTES: 4, 8 or 16, to which both sides are aligned. */
+template <int BYTES> DEVICE void copy_async(void *shared, const void *from) {
+#if SL_EMULATED
+    memcpy(shared, from, BYTES);
+#else
+    const unsigned to = (unsigned)__cvta_generic_to_shared(shared);
+    if (BYTES == 16)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(from), "n"(BYTES)
+                     : "memory");
+#endif
+}
+DEVICE void copy_commit() {
+#if !SL_EMULATED
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+template <int LEFT> DEVICE void copy_wait() {
+#if !SL_EMULATED
+    asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
+#endif
+}
+#endif

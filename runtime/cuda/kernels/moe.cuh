@@ -1,0 +1,25 @@
+/* moe.cuh - Between the projections of an expert: swiglu, and coding its values as a8. */
+#ifndef SL_RUNTIME_CUDA_KERNELS_MOE_CUH
+#define SL_RUNTIME_CUDA_KERNELS_MOE_CUH
+#include "runtime/cuda/kernels/moe.h"
+#include "runtime/cuda/kernels/panel.cuh"
+
+DEVICE float swiglu(float gate, float up) {
+    return gate / (1.0f + expf(-gate)) * up;
+}
+
+/* As core/codec.c has it: what a group is multiplied with, and its scale.  `wrong` is 0, or NaN
+ * where a value is not finite. */
+struct a8_scale {
+    float inverse, scale;
+};
+DEVICE a8_scale a8_scale_of(float largest, float wrong) {
+    const float inverse = 127.0f / largest;
+    if (wrong != wrong) return {0.0f, wrong};
+    if (!(inverse <= 3.402823466e38f)) return {0.0f, 0.0f};
+    return {inverse, largest / 127.0f};
+}
+DEVICE int a8_code(float x, a8_scale s) {
+    return s.inverse == 0.0f ? 0 : __float2int_rn(x * s.inverse);
+}
+#endif

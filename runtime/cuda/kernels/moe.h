@@ -1,0 +1,73 @@
+/* moe.h - Arguments of the kernels in moe.cu, moe_pairs.cu and moe_tiles.cu.
+ *
+ * A pair is a token with one of its experts.  Pairs come in the order of their experts: `order`
+ * says which pair is at a place, `starts` where the places of an expert begin. */
+#ifndef SL_RUNTIME_CUDA_KERNELS_MOE_H
+#define SL_RUNTIME_CUDA_KERNELS_MOE_H
+#include "runtime/cuda/kernels/fault.h"
+#include "runtime/cuda/kernels/panel.h"
+
+/* Places [first, first + count), all of one expert that is on the device; count 0: nothing. */
+typedef struct {
+    int32_t expert, first, count, reserved;
+} sl_moe_tile;
+
+/* Where places and experts are found. */
+typedef struct {
+    const int32_t *order, *starts;
+    const void *const *table; /* addresses by expert; 0: not here */
+    sl_fault *fault;
+    int32_t experts, pairs, k, reserved;
+} sl_moe_places;
+
+typedef struct {
+    sl_moe_places places;
+    sl_moe_tile *tiles;
+    int32_t tile_count, tile_pairs; /* tiles there is room for; places in one, at most */
+} sl_moe_cut;
+
+/* One matrix of each tile's expert times rows of f32 or, where x is NULL, of a8.  Places take the
+ * row of their token and give the row of the place, or the other way round: row of the place in,
+ * row of the pair out. */
+typedef struct {
+    sl_moe_places places;
+    const sl_moe_tile *tiles;
+    const float *x;
+    sl_cuda_rows8 x8;
+    sl_cuda_panels w; /* data: unset; of plain types rows and cols alone */
+    uint64_t offset;  /* of the matrix in an expert */
+    float *out;
+    int32_t into, reserved; /* 1: rows of tokens in, 0: rows of pairs out */
+} sl_moe_plain;
+
+/* gate = silu(gate) * up, rounded as if through a8 where `coded`. */
+typedef struct {
+    float *gate;
+    const float *up;
+    int32_t rows, width, coded, reserved;
+} sl_moe_swiglu;
+
+/* Gate and up of an expert are alike; what comes between the projections is a8, by place. */
+typedef struct {
+    sl_moe_places places;
+    const sl_moe_tile *tiles;
+    sl_cuda_rows8 x;
+    sl_cuda_panels w;
+    uint64_t gate_offset, up_offset;
+    sl_cuda_rows8_out mid;
+    int32_t depth, reserved; /* pair by pair: blocks that a warp has room for */
+} sl_moe_up;
+typedef struct {
+    sl_moe_places places;
+    const sl_moe_tile *tiles;
+    sl_cuda_rows8 mid;
+    sl_cuda_panels w;
+    uint64_t offset;
+    float *out;
+    int32_t depth, reserved;
+} sl_moe_down;
+
+/* Pair by pair: shared memory of a block of weights. */
+enum { SL_MOE_PAIR_WARPS = 16 };
+#define SL_MOE_STAGED_BYTES(GROUP_BYTES, SUPERS) (224 + 2 * (GROUP_BYTES) + ((SUPERS) ? 64 : 16))
+#endif

@@ -1,0 +1,233 @@
+/* moe_pairs.cu - A few pairs through their experts, each by itself, as fast as weights are read.
+ *
+ * A block takes four panels, each read by four warps.  A warp asks for its share of a panel, blocks
+ * of 64 columns with what they are multiplied with, before it uses any of it; then a lane is one
+ * row of one of the two groups of a block. */
+#include "runtime/cuda/kernels/async.cuh"
+#include "runtime/cuda/kernels/moe.cuh"
+
+enum {
+    PANELS = 4,
+    SHARES = 4,
+    PAIR_THREADS = SL_MOE_PAIR_WARPS * WARP,
+    AT_ONCE = 8 /* blocks of a warp, at most */
+};
+
+/* ---- finding the expert of a place ---- */
+
+/* NULL where it is not here.  Ends with a barrier. */
+DEVICE const uint8_t *expert_of_place(const sl_moe_places &p, int place) {
+    __shared__ const uint8_t *found;
+    if (threadIdx.x == 0) found = nullptr;
+    __syncthreads();
+    for (int e = (int)threadIdx.x; e < p.experts; e += (int)blockDim.x) {
+        const int first = p.starts[e], last = p.starts[e + 1];
+        const uint8_t *at = (const uint8_t *)p.table[e];
+        if (first < 0 || last < first || last > p.pairs)
+            checked(p.fault, SL_FAULT_RUN, e, first < 0 ? first : last < first ? -1 : last,
+                    p.pairs + 1);
+        if (place >= first && place < last) found = at;
+    }
+    __syncthreads();
+    const uint8_t *expert = found;
+    SL_IN_GLOBAL(expert);
+    return expert;
+}
+
+/* ---- products ---- */
+
+/* A block in shared memory: its parameters, the codes of both groups (apart, so that both are read
+ * at once: a row of one and of the other are in different banks), the parameters above, and both
+ * groups of the row it is multiplied with. */
+template <class TYPE> struct staged {
+    enum { APART = 64 };
+    uint8_t block[64 + 2 * TYPE::GROUP_BYTES + APART];
+    uint8_t above[TYPE::ABOVE_BYTES == 64 ? 64 : 16];
+    int8_t codes[64];
+    float scales[2], sums[2], halves[2], reserved[2];
+};
+#define STAGED_BYTES(TYPE) SL_MOE_STAGED_BYTES(TYPE::GROUP_BYTES, TYPE::ABOVE_BYTES == 64)
+
+template <class TYPE>
+DEVICE void stage_weights(staged<TYPE> *to, const sl_cuda_panels &p, int panel, int group) {
+    enum { FIRST = 64 + TYPE::GROUP_BYTES, ALL = FIRST + TYPE::GROUP_BYTES };
+    const uint8_t *at = panel_at(p, panel), *from = at + block_offset(p, group);
+    const int lane = lane_id();
+#pragma unroll
+    for (int i = 0; i < ALL; i += 16 * WARP) {
+        const int byte = i + 16 * lane;
+        if (byte < ALL)
+            copy_async<16>(to->block + byte + (byte < FIRST ? 0 : (int)staged<TYPE>::APART),
+                           from + byte);
+    }
+    const uint8_t *above = TYPE::above(p, panel, at, group);
+    if (TYPE::ABOVE_BYTES == 8 && lane == WARP - 1) copy_async<8>(to->above, above);
+    if (TYPE::ABOVE_BYTES == 64 && lane >= WARP - 4)
+        copy_async<16>(to->above + 16 * (lane - WARP + 4), above + 16 * (lane - WARP + 4));
+}
+template <class TYPE>
+DEVICE void stage_row(staged<TYPE> *to, const sl_cuda_rows8 &x, int row, int group) {
+    const int lane = lane_id(), half = lane / 2 % 2;
+    const int64_t at = (int64_t)row * x.groups + group;
+    if (group + half >= x.groups) return;
+    if (lane < 4) copy_async<16>(to->codes + 16 * lane, x.codes + 32 * at + 16 * lane);
+    if (lane >= 4 && lane < 8 && lane % 2) {
+        copy_async<4>(&to->scales[half], x.scales + at + half);
+        copy_async<4>(&to->sums[half], x.sums + at + half);
+        if (TYPE::HALVES) copy_async<4>(&to->halves[half], x.halves + at + half);
+    }
+}
+
+DEVICE int dot8(uint2 w, uint2 x, int sum) {
+    return __dp4a((int)w.y, (int)x.y, __dp4a((int)w.x, (int)x.x, sum));
+}
+
+/* As an integer that is added to 3 * 2^22 the sum of products is the float 12582912 + itself. */
+enum { WHOLE = 0x4b400000 };
+DEVICE float float_of_whole(int bits) {
+    return __int_as_float(bits) - 12582912.0f;
+}
+
+/* One row of one group. */
+template <class TYPE> DEVICE float staged_product(const staged<TYPE> *s, int half, int row) {
+    const uint8_t *codes = s->block + 64 + half * (TYPE::GROUP_BYTES + staged<TYPE>::APART);
+    const uint2 *x = (const uint2 *)(s->codes + 32 * half);
+    int first = WHOLE, second = WHOLE;
+#pragma unroll
+    for (int j = 0; j < 2; j++) {
+        first = dot8(TYPE::codes(codes, row, j), x[j], first);
+        second = dot8(TYPE::codes(codes, row, 2 + j), x[2 + j], second);
+    }
+    const params p = TYPE::of(s->block, half, s->above, row, 0);
+    float y;
+    if (TYPE::HALVES) {
+        const params q = TYPE::of(s->block, half, s->above, row, 1);
+        const float x_half = s->halves[half];
+        y = p.scale * float_of_whole(first) + q.scale * float_of_whole(second) -
+            (p.minimum * x_half + q.minimum * (s->sums[half] - x_half));
+    } else {
+        y = p.scale * (float_of_whole(first) + float_of_whole(second));
+        if (TYPE::MINIMUM) y -= p.minimum * s->sums[half];
+    }
+    return s->scales[half] * y;
+}
+
+/* Blocks in the order in which they were asked for; LEFT come after this one. */
+template <class TYPE, int LEFT> struct each_staged {
+    DEVICE float sum(const staged<TYPE> *s, int group, int groups) {
+        copy_wait<LEFT>();
+        __syncwarp();
+        const int half = lane_id() / 16;
+        float y = 0;
+        if (group + half < groups) y = staged_product<TYPE>(s, half, lane_id() % 16);
+        return y + each_staged<TYPE, LEFT - 1>::sum(s + 1, group + 2 * SHARES, groups);
+    }
+};
+template <class TYPE> struct each_staged<TYPE, -1> {
+    DEVICE float sum(const staged<TYPE> *, int, int) {
+        return 0.0f;
+    }
+};
+
+/* This warp's share of a panel's 16 sums, on lanes 0 to 15 and again 16 to 31.  There is room for
+ * `depth` blocks of a warp. */
+template <class TYPE>
+DEVICE float panel_share(const sl_cuda_panels &p, int panel, const sl_cuda_rows8 &x, int x_row,
+                         int depth) {
+    static_assert(sizeof(staged<TYPE>) == STAGED_BYTES(TYPE), "as the plan has it");
+    SL_DYNAMIC_SHARED(staged<TYPE>, all);
+    staged<TYPE> *mine = all + warp_id() * depth;
+    float sum = 0;
+    for (int group = 2 * (warp_id() % SHARES); group < p.groups; group += 2 * SHARES * depth) {
+        const int end = min(group + 2 * SHARES * depth, p.groups);
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++) {
+            const int at = group + 2 * SHARES * i;
+            if (at < end) {
+                stage_weights<TYPE>(mine + i, p, panel, at);
+                stage_row<TYPE>(mine + i, x, x_row, at);
+            }
+            copy_commit();
+        }
+        sum += each_staged<TYPE, AT_ONCE - 1>::sum(mine, group, end);
+        __syncwarp();
+    }
+    return sum + __shfl_xor_sync(ALL_LANES, sum, 16);
+}
+
+/* ---- the two launches: blocks are (rows, place) ---- */
+
+DEVICE float share_sum(const float (*shares)[SHARES][16], int row) {
+    const float(*of)[16] = shares[row / 16];
+    return (of[0][row % 16] + of[1][row % 16]) + (of[2][row % 16] + of[3][row % 16]);
+}
+
+/* The first warp codes a group of 32. */
+DEVICE void write_group8(const sl_cuda_rows8_out &out, int row, int group, float value) {
+    const a8_scale s = a8_scale_of(warp_max(fabsf(value)), warp_sum(value * 0.0f));
+    const int code = a8_code(value, s);
+    const int64_t at = (int64_t)row * out.groups + group;
+    const float half = warp_sum(lane_id() < 16 ? (float)code : 0.0f);
+    const float sum = warp_sum((float)code);
+    out.codes[32 * at + lane_id()] = (int8_t)code;
+    if (lane_id() == 0) {
+        out.scales[at] = s.scale;
+        out.sums[at] = sum;
+        out.halves[at] = half;
+    }
+}
+
+/* Panels 2b and 2b + 1 of gate, then of up. */
+template <class TYPE> DEVICE void pairs_up(const sl_moe_up &a) {
+    __shared__ float shares[PANELS][SHARES][16];
+    const int place = (int)blockIdx.y, which = warp_id() / SHARES;
+    const int pair =
+        checked(a.places.fault, SL_FAULT_PAIR, place, a.places.order[place], a.places.pairs);
+    const uint8_t *expert = expert_of_place(a.places, place);
+    if (!expert) return;
+    const int panel = (int)blockIdx.x * 2 + which % 2;
+    sl_cuda_panels w = a.w;
+    w.data = expert + (which < 2 ? a.gate_offset : a.up_offset);
+    float sum = 0;
+    if (panel * 16 < w.rows)
+        sum = panel_share<TYPE>(w, panel, a.x, pair / a.places.k, a.depth);
+    if (lane_id() < 16) shares[which][warp_id() % SHARES][lane_id()] = sum;
+    __syncthreads();
+    if (warp_id() > 0) return;
+    const bool inside = (int)blockIdx.x * 32 + lane_id() < w.rows;
+    const float gate = share_sum(shares, lane_id()), up = share_sum(shares + 2, lane_id());
+    write_group8(a.mid, place, (int)blockIdx.x, inside ? swiglu(gate, up) : 0.0f);
+}
+
+template <class TYPE> DEVICE void pairs_down(const sl_moe_down &a) {
+    __shared__ float shares[PANELS][SHARES][16];
+    const int place = (int)blockIdx.y, which = warp_id() / SHARES;
+    const int pair =
+        checked(a.places.fault, SL_FAULT_PAIR, place, a.places.order[place], a.places.pairs);
+    const uint8_t *expert = expert_of_place(a.places, place);
+    if (!expert) return;
+    const int panel = (int)blockIdx.x * PANELS + which;
+    sl_cuda_panels w = a.w;
+    w.data = expert + a.offset;
+    float sum = 0;
+    if (panel * 16 < w.rows) sum = panel_share<TYPE>(w, panel, a.mid, place, a.depth);
+    if (lane_id() < 16) shares[which][warp_id() % SHARES][lane_id()] = sum;
+    __syncthreads();
+    const int inside = (int)threadIdx.x, row = (int)blockIdx.x * PANELS * 16 + inside;
+    if (inside < PANELS * 16 && row < w.rows)
+        a.out[(int64_t)pair * w.rows + row] = share_sum(shares, inside);
+}
+
+#define PAIRS(TYPE)                                                                                \
+    SL_CUDA_KERNEL(sl_moe_pairs_up_##TYPE, sl_moe_up, PAIR_THREADS) {                              \
+        pairs_up<type_##TYPE>(a);                                                                  \
+    }                                                                                              \
+    SL_CUDA_KERNEL(sl_moe_pairs_down_##TYPE, sl_moe_down, PAIR_THREADS) {                          \
+        pairs_down<type_##TYPE>(a);                                                                \
+    }
+PAIRS(q4)
+PAIRS(q8)
+PAIRS(q4_k)
+PAIRS(q4_0)
+PAIRS(q6_k)
+PAIRS(q4_m)

@@ -1,0 +1,183 @@
+/* moe.c - Experts: tokens through the experts they chose.
+ *
+ * Rows of f32 and experts of plain types, or of types that differ, go matrix by matrix.  Rows of a8
+ * go through panels pair by pair where there are few, otherwise by tiles on tensor cores. */
+#include "runtime/cuda/kernels/moe.h"
+#include "runtime/cuda/ops/ops.h"
+#include "runtime/cuda/ops/panels.h"
+
+typedef struct {
+    const sl_moe_ffn_args *args;
+    sl_cuda_planner *planner;
+    sl_moe_places places;
+    int64_t hidden, width;
+} ffn;
+
+static bool is_panel(sl_dtype dtype) {
+    return sl_dtype_infos[dtype].kind == SL_KIND_PANEL;
+}
+
+static ffn ffn_of(const sl_moe_ffn_args *a, sl_cuda_planner *planner) {
+    return (ffn){.args = a,
+                 .planner = planner,
+                 .places = {.order = a->order.data,
+                            .starts = a->starts.data,
+                            .table = planner->places.table,
+                            .fault = planner->fault,
+                            .experts = (int32_t)dim(&a->experts.type, 0),
+                            .pairs = (int32_t)dim(&a->order.type, 0),
+                            .k = (int32_t)a->attrs.k},
+                 .width = dim(&a->experts.type, 1),
+                 .hidden = dim(&a->experts.type, 2)};
+}
+
+/* A launch that lists tiles of at most `tile_pairs` places; how many there can be: every expert in
+ * use may have one that is not full. */
+static int64_t cut_tiles(const ffn *f, int32_t tile_pairs, sl_moe_tile **out) {
+    const int64_t pairs = f->places.pairs;
+    const int64_t count = pairs / tile_pairs + least(pairs, f->places.experts);
+    *out = sl_cuda_scratch(f->planner, (uint64_t)count * sizeof **out);
+    const sl_moe_cut launch = {f->places, *out, (int32_t)count, tile_pairs};
+    SL_CUDA_ADD(f->planner, "sl_moe_cut_tiles", 1, 256, launch);
+    return count;
+}
+
+/* ---- any types ---- */
+
+enum { PLAIN_PAIRS = 8, PLAIN_ROWS = 8 };
+
+static const char *const plain_names[SL_DTYPE_COUNT] = {
+    [SL_DTYPE_f32] = "sl_moe_plain_f32",   [SL_DTYPE_f16] = "sl_moe_plain_f16",
+    [SL_DTYPE_bf16] = "sl_moe_plain_bf16", [SL_DTYPE_q4] = "sl_moe_plain_q4",
+    [SL_DTYPE_q8] = "sl_moe_plain_q8",     [SL_DTYPE_q4_k] = "sl_moe_plain_q4_k",
+    [SL_DTYPE_q4_0] = "sl_moe_plain_q4_0", [SL_DTYPE_q6_k] = "sl_moe_plain_q6_k",
+    [SL_DTYPE_q4_m] = "sl_moe_plain_q4_m",
+};
+
+static sl_cuda_panels matrix_of(sl_dtype dtype, int64_t rows, int64_t cols) {
+    if (is_panel(dtype)) return panels_at(dtype, NULL, rows, cols);
+    return (sl_cuda_panels){.rows = (int32_t)rows, .cols = (int32_t)cols};
+}
+
+static void add_plain(const ffn *f, int64_t tiles, sl_moe_plain *launch, sl_dtype dtype) {
+    launch->places = f->places;
+    sl_cuda_launch *added =
+        SL_CUDA_ADD(f->planner, plain_names[dtype], tiles, PLAIN_ROWS * SL_CUDA_WARP, *launch);
+    added->grid[1] = (uint32_t)parts_of(launch->w.rows, PLAIN_ROWS);
+}
+
+static void plan_plain(const ffn *f) {
+    const sl_cuda_expert_places *at = &f->planner->places;
+    const bool coded = f->args->x.type.dtype == SL_DTYPE_a8;
+    const int64_t elements = f->places.pairs * f->width;
+    float *gate = sl_cuda_scratch(f->planner, (uint64_t)elements * sizeof *gate);
+    float *up = sl_cuda_scratch(f->planner, (uint64_t)elements * sizeof *up);
+    sl_moe_tile *tiles;
+    const int64_t count = cut_tiles(f, PLAIN_PAIRS, &tiles);
+    sl_moe_plain launch = {.tiles = tiles, .x = coded ? NULL : f->args->x.data, .into = 1};
+    if (coded) launch.x8 = rows8_of(&f->args->x);
+    launch.w = matrix_of(at->gate.dtype, f->width, f->hidden);
+    launch.offset = at->gate.offset;
+    launch.out = gate;
+    add_plain(f, count, &launch, at->gate.dtype);
+    launch.w = matrix_of(at->up.dtype, f->width, f->hidden);
+    launch.offset = at->up.offset;
+    launch.out = up;
+    add_plain(f, count, &launch, at->up.dtype);
+    const sl_moe_swiglu middle = {gate, up, f->places.pairs, (int32_t)f->width, coded, 0};
+    SL_CUDA_ADD(f->planner, "sl_moe_swiglu_rows",
+                parts_of(f->places.pairs * parts_of(f->width, SL_GROUP_COLS), 8), 256, middle);
+    launch = (sl_moe_plain){.tiles = tiles,
+                            .x = gate,
+                            .w = matrix_of(at->down.dtype, f->hidden, f->width),
+                            .offset = at->down.offset,
+                            .out = f->args->out.data};
+    add_plain(f, count, &launch, at->down.dtype);
+}
+
+/* ---- rows of a8 through panels ---- */
+
+enum {
+    FEW_PAIRS = 64,
+    PAIR_ROWS = 64,   /* of a block */
+    PAIR_SHARES = 4,  /* warps that a panel is divided among */
+    PAIR_DEPTH = 8,   /* blocks that a warp can have asked for */
+    PAIR_ROOM = 96000 /* bytes, so that every device has them */
+};
+
+typedef struct {
+    const char *pairs_up, *pairs_down;
+} panel_kernels;
+
+#define KERNELS(TYPE) [SL_DTYPE_##TYPE] = {"sl_moe_pairs_up_" #TYPE, "sl_moe_pairs_down_" #TYPE}
+static const panel_kernels panel_names[SL_DTYPE_COUNT] = {
+    KERNELS(q4), KERNELS(q8), KERNELS(q4_k), KERNELS(q4_0), KERNELS(q6_k), KERNELS(q4_m),
+};
+
+/* What both ways have in common; what goes between the projections is made in scratch. */
+static sl_moe_up up_of(const ffn *f) {
+    const sl_cuda_expert_places *at = &f->planner->places;
+    const sl_type type = sl_type_make(SL_DTYPE_a8, 2, (int64_t)f->places.pairs, f->width);
+    return (sl_moe_up){.places = f->places,
+                       .x = rows8_of(&f->args->x),
+                       .w = panels_at(at->gate.dtype, NULL, f->width, f->hidden),
+                       .gate_offset = at->gate.offset,
+                       .up_offset = at->up.offset,
+                       .mid = rows8_at(sl_cuda_scratch(f->planner, sl_type_bytes(&type)), &type)};
+}
+static sl_moe_down down_of(const ffn *f, const sl_cuda_rows8_out *mid) {
+    const sl_cuda_expert_places *at = &f->planner->places;
+    return (sl_moe_down){.places = f->places,
+                         .mid = {mid->codes, mid->scales, mid->sums, mid->halves, mid->groups, 0},
+                         .w = panels_at(at->down.dtype, NULL, f->hidden, f->width),
+                         .offset = at->down.offset,
+                         .out = f->args->out.data};
+}
+
+/* How many blocks of each warp's share of a panel fit into shared memory. */
+static int32_t depth_of(const sl_cuda_panels *w) {
+    const int64_t share = parts_of(w->groups, (int64_t)SL_BLOCK_GROUPS * PAIR_SHARES);
+    const int64_t each = SL_MOE_STAGED_BYTES(w->group_bytes, w->super_bytes);
+    return (int32_t)least(least(share, PAIR_DEPTH), PAIR_ROOM / (SL_MOE_PAIR_WARPS * each));
+}
+static void shape_pairs(const ffn *f, sl_cuda_launch *launch, const sl_cuda_panels *w) {
+    launch->grid[1] = (uint32_t)f->places.pairs;
+    launch->shared_bytes = (uint32_t)depth_of(w) * SL_MOE_PAIR_WARPS *
+                           SL_MOE_STAGED_BYTES(w->group_bytes, w->super_bytes);
+}
+
+static void plan_pairs(const ffn *f) {
+    enum { THREADS = SL_MOE_PAIR_WARPS * SL_CUDA_WARP };
+    const sl_cuda_expert_places *at = &f->planner->places;
+    sl_moe_up up = up_of(f);
+    sl_moe_down down = down_of(f, &up.mid);
+    up.depth = depth_of(&up.w);
+    down.depth = depth_of(&down.w);
+    shape_pairs(f,
+                SL_CUDA_ADD(f->planner, panel_names[at->gate.dtype].pairs_up,
+                            parts_of(f->width, SL_GROUP_COLS), THREADS, up),
+                &up.w);
+    shape_pairs(f,
+                SL_CUDA_ADD(f->planner, panel_names[at->down.dtype].pairs_down,
+                            parts_of(f->hidden, PAIR_ROWS), THREADS, down),
+                &down.w);
+}
+
+PLAN(moe_ffn) {
+    const sl_moe_ffn_args *a = args;
+    const sl_cuda_expert_places *at = &planner->places;
+    if (!at->table) return sl_fail(err, SL_INVALID, "%s: experts are not bound", planner->label);
+    const sl_dtype dtypes[] = {at->gate.dtype, at->up.dtype, at->down.dtype};
+    for (int i = 0; i < 3; i++)
+        if (!plain_names[dtypes[i]])
+            return sl_fail(err, SL_UNSUPPORTED, "%s: experts of type %s cannot be run",
+                           planner->label, sl_dtype_infos[dtypes[i]].name);
+    const ffn f = ffn_of(a, planner);
+    const bool panels = a->x.type.dtype == SL_DTYPE_a8 && at->gate.dtype == at->up.dtype &&
+                        is_panel(at->gate.dtype) && is_panel(at->down.dtype);
+    if (panels && f.places.pairs <= FEW_PAIRS)
+        plan_pairs(&f);
+    else
+        plan_plain(&f);
+    return SL_OK;
+}
