@@ -277,23 +277,32 @@ static void test_embed(void **state) {
 
 /* ---- norms ---- */
 
+static void norms_of(int64_t width) {
+    const sl_rms_norm_attrs rms_attrs = {.eps = 1e-6f, .offset = 1};
+    op_case rms = case_of(SL_OP_rms_norm, &rms_attrs, 1e-6);
+    floats(&rms, f32(3, 5, 3, width, 0)), floats(&rms, f32(1, width, 0, 0, 0));
+    check(&rms);
+    const sl_gated_rms_norm_attrs gated_attrs = {.eps = 1e-6f};
+    op_case gated = case_of(SL_OP_gated_rms_norm, &gated_attrs, 1e-6);
+    floats(&gated, f32(3, 5, 3, width, 0)), floats(&gated, f32(3, 5, 3, width, 0));
+    floats(&gated, f32(1, width, 0, 0, 0));
+    check(&gated);
+    const sl_l2_norm_attrs l2_attrs = {.eps = 1e-6f, .scale = 0.125f};
+    op_case l2 = case_of(SL_OP_l2_norm, &l2_attrs, 1e-6);
+    floats(&l2, f32(3, 5, 3, width, 0));
+    check(&l2);
+}
+
 static void test_norms(void **state) {
     (void)state;
-    for (int64_t width = 1; width < 1500; width = width * 4 + 3) {
-        const sl_rms_norm_attrs rms_attrs = {.eps = 1e-6f, .offset = 1};
-        op_case rms = case_of(SL_OP_rms_norm, &rms_attrs, 1e-6);
-        floats(&rms, f32(3, 5, 3, width, 0)), floats(&rms, f32(1, width, 0, 0, 0));
-        check(&rms);
-        const sl_gated_rms_norm_attrs gated_attrs = {.eps = 1e-6f};
-        op_case gated = case_of(SL_OP_gated_rms_norm, &gated_attrs, 1e-6);
-        floats(&gated, f32(3, 5, 3, width, 0)), floats(&gated, f32(3, 5, 3, width, 0));
-        floats(&gated, f32(1, width, 0, 0, 0));
-        check(&gated);
-        const sl_l2_norm_attrs l2_attrs = {.eps = 1e-6f, .scale = 0.125f};
-        op_case l2 = case_of(SL_OP_l2_norm, &l2_attrs, 1e-6);
-        floats(&l2, f32(3, 5, 3, width, 0));
-        check(&l2);
-    }
+    for (int64_t width = 1; width < 1500; width = width * 4 + 3) norms_of(width);
+}
+
+/* As wide as models have them, and beyond what a kernel may keep of a row. */
+static void test_wide_norms(void **state) {
+    (void)state;
+    static const int64_t widths[] = {128, 256, 2048, 2052, 8196};
+    for (size_t i = 0; i < sizeof widths / sizeof widths[0]; i++) norms_of(widths[i]);
 }
 
 /* ---- delta net ---- */
@@ -342,6 +351,59 @@ static void delta_case(sl_op op, const void *attrs, int64_t rows, int64_t dk, in
     add_slots(&c, rows, rows * 2 / 3, 8);
     floats(&c, f32(4, 3, 6, dk, dv));
     check(&c);
+}
+
+/* As models have heads: many rows of one slot, many slots of few rows, starts within a tile. */
+static void test_delta_of_models(void **state) {
+    (void)state;
+    static const struct {
+        int64_t rows, key_heads, heads, most, dv; /* most rows of a slot */
+    } cases[] = {
+        {1, 16, 32, 1, 128}, {8, 16, 32, 1, 128}, {7, 2, 4, 3, 128},    {130, 1, 2, 130, 128},
+        {100, 1, 1, 9, 128}, {90, 1, 2, 50, 64},  {200, 2, 2, 97, 128}, {64, 1, 1, 64, 32},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const int64_t rows = cases[i].rows, dk = 128, dv = cases[i].dv;
+        const int64_t slot_count = (rows + cases[i].most - 1) / cases[i].most + 1;
+        const sl_delta_chunk_attrs chunk = {.chunk = 64, .tiled = i % 2};
+        const sl_delta_step_attrs step = {.tiled = i % 2};
+        for (int form = 0; form < 2; form++) {
+            op_case c = form ? case_of(SL_OP_delta_chunk, &chunk, 5e-6)
+                             : case_of(SL_OP_delta_step, &step, 5e-6);
+            c.by_tensor = true;
+            floats(&c, f32(3, rows, cases[i].key_heads, dk, 0));
+            float *k = floats(&c, f32(3, rows, cases[i].key_heads, dk, 0));
+            for (int64_t e = 0; e < rows * cases[i].key_heads * dk; e++) k[e] /= sqrtf((float)dk);
+            floats(&c, f32(3, rows, cases[i].heads, dv, 0));
+            input(&c, f32(2, rows, cases[i].heads, 0, 0), -0.1, 0);
+            input(&c, f32(2, rows, cases[i].heads, 0, 0), 0, 1);
+            int32_t *slots = input(&c, i32(rows), 0, 1), *positions = input(&c, i32(rows), 0, 1);
+            for (int64_t t = 0; t < rows; t++) {
+                slots[t] = (int32_t)(slot_count - 1 - t / cases[i].most);
+                positions[t] = (int32_t)(t % cases[i].most + (slots[t] % 2 ? 4 : 0));
+            }
+            floats(&c, f32(4, slot_count, cases[i].heads, dk, dv));
+            check(&c);
+        }
+    }
+}
+
+static void test_many_convolved(void **state) {
+    (void)state;
+    static const int64_t cases[][3] = {{1, 300, 1}, {70, 130, 70}, {100, 64, 9}, {33, 5, 1}};
+    for (int i = 0; i < 4; i++) {
+        const int64_t rows = cases[i][0], channels = cases[i][1], most = cases[i][2];
+        op_case c = case_of(SL_OP_causal_conv, NULL, 1e-6);
+        floats(&c, f32(2, rows, channels, 0, 0)), floats(&c, f32(2, channels, 4, 0, 0));
+        int32_t *slots = input(&c, i32(rows), 0, 1), *positions = input(&c, i32(rows), 0, 1);
+        for (int64_t t = 0; t < rows; t++) {
+            slots[t] = (int32_t)((rows - 1 - t) / most);
+            positions[t] = (int32_t)(t + (slots[t] % 3 ? 2 : 0));
+        }
+        floats(&c, f32(3, (rows + most - 1) / most + 1, 3, channels, 0));
+        c.by_tensor = true; /* few channels may nearly cancel */
+        check(&c);
+    }
 }
 
 static void test_delta(void **state) {
@@ -560,6 +622,7 @@ static void test_selection(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+<<<<<<< HEAD
         cmocka_unit_test(test_selection),
         cmocka_unit_test(test_binary),
         cmocka_unit_test(test_unary),
@@ -581,6 +644,20 @@ int main(void) {
         cmocka_unit_test(test_moe_ffn),
         cmocka_unit_test(test_moe_ffn_refuses),
         cmocka_unit_test(test_combine),
+=======
+        cmocka_unit_test(test_selection),       cmocka_unit_test(test_binary),
+        cmocka_unit_test(test_unary),           cmocka_unit_test(test_exp_accuracy),
+        cmocka_unit_test(test_matmul),          cmocka_unit_test(test_reduce),
+        cmocka_unit_test(test_last_axis),       cmocka_unit_test(test_movement),
+        cmocka_unit_test(test_linear),          cmocka_unit_test(test_linear_rows_alone),
+        cmocka_unit_test(test_embed),           cmocka_unit_test(test_norms),
+        cmocka_unit_test(test_causal_conv),     cmocka_unit_test(test_decay_beta),
+        cmocka_unit_test(test_delta),           cmocka_unit_test(test_route),
+        cmocka_unit_test(test_moe_group),       cmocka_unit_test(test_moe_ffn),
+        cmocka_unit_test(test_moe_ffn_refuses), cmocka_unit_test(test_combine),
+        cmocka_unit_test(test_wide_norms),      cmocka_unit_test(test_many_convolved),
+        cmocka_unit_test(test_delta_of_models),
+>>>>>>> cuda-delta
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,142 @@
+/* delta.cu - The delta net's gates, and its recurrence row by row. */
+#include "runtime/cuda/kernels/delta.cuh"
+
+SL_CUDA_KERNEL(sl_decay_beta, sl_decay) {
+    const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= a.count) return;
+    const int head = (int)(i % a.heads);
+    const float x = a.a[i] + a.dt_bias[head];
+    const float softplus = fmaxf(x, 0.0f) + log1pf(expf(-fabsf(x)));
+    a.decay[i] = -expf(a.a_log[head]) * softplus;
+    a.beta[i] = 1.0f / (1.0f + expf(-a.b[i]));
+}
+
+/* Rows of one slot side by side are one block's, which starts at the first of them: the grid has a
+ * block for every row, and those at other rows have nothing to do. */
+DEVICE bool first_of_slot(const sl_delta &a, int row) {
+    return row == 0 || a.slots[row] != a.slots[row - 1];
+}
+DEVICE bool last_of_slot(const sl_delta &a, int row) {
+    return row + 1 == a.rows || a.slots[row] != a.slots[row + 1];
+}
+
+/* ---- any sizes: a block has a head, a thread columns of its memory ---- */
+
+SL_CUDA_KERNEL(sl_delta_step_any, sl_delta) {
+    const int head = (int)blockIdx.x;
+    for (int row = (int)blockIdx.y; first_of_slot(a, (int)blockIdx.y) && row < a.rows; row++) {
+        float *memory = delta_memory(a, delta_slot(a, row), head);
+        const float *q = delta_key(a, a.q, row, head), *k = delta_key(a, a.k, row, head);
+        const int64_t at = delta_value(a, row, head);
+        const float beta = a.beta[(int64_t)row * a.heads + head];
+        const float keep =
+            a.positions[row] == 0 ? 0.0f : expf(a.decay[(int64_t)row * a.heads + head]);
+        for (int c = (int)threadIdx.x; c < a.dv; c += (int)blockDim.x) {
+            float sum = 0, out = 0;
+            for (int r = 0; r < a.dk && keep != 0.0f; r++)
+                sum += memory[(int64_t)r * a.dv + c] * k[r];
+            const float change = beta * (a.v[at + c] - keep * sum);
+            for (int r = 0; r < a.dk; r++) {
+                float *m = memory + (int64_t)r * a.dv + c;
+                *m = (keep != 0.0f ? keep * *m : 0.0f) + k[r] * change;
+                out += *m * q[r];
+            }
+            a.out[at + c] = out;
+        }
+        if (last_of_slot(a, row)) break;
+    }
+}
+
+/* ---- dk = 128: a block has 16 columns of a head's memory, in registers ----
+ *
+ * Thread t has columns 4 (t % 4) and the next three of rows t / 4, t / 4 + 32 and so on.  Both of
+ * M^T k and M^T q are summed in one go: with d the change,
+ *     out = (keep M + k d^T)^T q = keep M^T q + (k . q) d. */
+
+enum { STEP_THREADS = 128, STEP_ROWS = SL_DELTA_SIZE / (STEP_THREADS / 4), STEP_WARPS = 4 };
+
+/* Sums over rows of the memory: four columns' M^T k and M^T q, and k . q. */
+struct step_sums {
+    float4 k, q;
+    float kq;
+};
+
+DEVICE float sum_of_rows(float x) { /* over lanes with the same columns */
+    x += __shfl_xor_sync(ALL_LANES, x, 4);
+    x += __shfl_xor_sync(ALL_LANES, x, 8);
+    return x + __shfl_xor_sync(ALL_LANES, x, 16);
+}
+DEVICE float4 sum_of_rows(float4 x) {
+    return make_float4(sum_of_rows(x.x), sum_of_rows(x.y), sum_of_rows(x.z), sum_of_rows(x.w));
+}
+DEVICE void add_to(float4 &sum, float factor, float4 x) {
+    sum.x += factor * x.x;
+    sum.y += factor * x.y;
+    sum.z += factor * x.z;
+    sum.w += factor * x.w;
+}
+
+/* Over the block; `parts` is another at each call until the next barrier. */
+DEVICE step_sums sum_of_block(step_sums sums, step_sums (*parts)[4]) {
+    const int columns = (int)threadIdx.x % 4;
+    sums.k = sum_of_rows(sums.k);
+    sums.q = sum_of_rows(sums.q);
+    sums.kq = sum_of_rows(sums.kq);
+    if (lane_id() < 4) parts[warp_id()][columns] = sums;
+    __syncthreads();
+    step_sums all = parts[0][columns];
+#pragma unroll
+    for (int w = 1; w < STEP_WARPS; w++) {
+        add_to(all.k, 1.0f, parts[w][columns].k);
+        add_to(all.q, 1.0f, parts[w][columns].q);
+        all.kq += parts[w][columns].kq;
+    }
+    return all;
+}
+
+SL_CUDA_KERNEL(sl_delta_step, sl_delta, STEP_THREADS) {
+    __shared__ step_sums parts[2][STEP_WARPS][4];
+    const int head = (int)blockIdx.x / (a.dv / SL_DELTA_STEP_COLUMNS);
+    const int part = (int)blockIdx.x % (a.dv / SL_DELTA_STEP_COLUMNS);
+    const int column = part * SL_DELTA_STEP_COLUMNS + (int)threadIdx.x % 4 * 4;
+    const int first = (int)threadIdx.x / 4;
+    int row = (int)blockIdx.y;
+    if (!first_of_slot(a, row)) return;
+    float *memory = delta_memory(a, delta_slot(a, row), head) + (int64_t)first * a.dv + column;
+    float4 m[STEP_ROWS];
+#pragma unroll
+    for (int i = 0; i < STEP_ROWS; i++)
+        m[i] = *(const float4 *)(memory + (int64_t)(i * STEP_THREADS / 4) * a.dv);
+    for (;; row++) {
+        const float *q = delta_key(a, a.q, row, head), *k = delta_key(a, a.k, row, head);
+        const int64_t at = delta_value(a, row, head) + column;
+        const float4 v = *(const float4 *)(a.v + at);
+        const float beta = a.beta[(int64_t)row * a.heads + head];
+        const float keep = expf(a.decay[(int64_t)row * a.heads + head]);
+        float key[STEP_ROWS];
+        step_sums sums = {make_float4(0, 0, 0, 0), make_float4(0, 0, 0, 0), 0};
+        const bool reset = a.positions[row] == 0;
+#pragma unroll
+        for (int i = 0; i < STEP_ROWS; i++) {
+            key[i] = k[first + i * (STEP_THREADS / 4)];
+            const float query = q[first + i * (STEP_THREADS / 4)];
+            m[i] = reset ? make_float4(0, 0, 0, 0)
+                         : make_float4(m[i].x * keep, m[i].y * keep, m[i].z * keep, m[i].w * keep);
+            add_to(sums.k, key[i], m[i]);
+            add_to(sums.q, query, m[i]);
+            sums.kq += key[i] * query;
+        }
+        sums = sum_of_block(sums, parts[row % 2]);
+        const float4 change = make_float4(beta * (v.x - sums.k.x), beta * (v.y - sums.k.y),
+                                          beta * (v.z - sums.k.z), beta * (v.w - sums.k.w));
+#pragma unroll
+        for (int i = 0; i < STEP_ROWS; i++) add_to(m[i], key[i], change);
+        add_to(sums.q, sums.kq, change);
+        if (first == 0) *(float4 *)(a.out + at) = sums.q;
+        if (last_of_slot(a, row)) break;
+        (void)delta_slot(a, row + 1);
+    }
+#pragma unroll
+    for (int i = 0; i < STEP_ROWS; i++)
+        *(float4 *)(memory + (int64_t)(i * STEP_THREADS / 4) * a.dv) = m[i];
+}

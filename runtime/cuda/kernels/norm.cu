@@ -1,0 +1,187 @@
+/* norm.cu - Norms over the last axis, their results coded as a8 where wanted, and coding alone. */
+#include "runtime/cuda/kernels/norm.h"
+#include "runtime/cuda/kernels/rows.cuh"
+
+enum kind {
+    norm_rms,   /* x / rms(x) * (factor + gain) */
+    norm_add,   /* the same of x + other, which is stored too */
+    norm_mul,   /* the same of x, times other */
+    norm_gated, /* x / rms(x) * gain * silu(other) */
+    norm_l2     /* factor * x / sqrt(sum of squares) */
+};
+
+DEVICE float4 four(const float *from, int64_t at) {
+    return *(const float4 *)(from + at);
+}
+DEVICE float sigmoid(float x) {
+    return 1.0f / (1.0f + expf(-x));
+}
+DEVICE float silu(float x) {
+    return x / (1.0f + expf(-x));
+}
+
+/* The same on all threads of the row: a warp, or a block that calls it once. */
+DEVICE float sum_of_row(float x, int lanes) {
+    __shared__ float parts[WARP];
+    x = warp_sum(x);
+    if (lanes == WARP) return x;
+    if (lane_id() == 0) parts[warp_id()] = x;
+    __syncthreads();
+    return warp_sum(lane_id() < lanes / WARP ? parts[lane_id()] : 0.0f);
+}
+
+/* What a row is multiplied with, from its sum of squares. */
+template <kind N> DEVICE float inverse_of(const sl_norm_rows &a, float squares) {
+    if (N == norm_l2) return a.factor / sqrtf(squares + a.eps);
+    return 1.0f / sqrtf(squares / (float)a.count + a.eps);
+}
+
+/* An element of the result; gain and other are read where the norm has them. */
+template <kind N>
+DEVICE float normed(const sl_norm_rows &a, float x, float inverse, float gain, float other) {
+    const float scaled = x * inverse;
+    if (N == norm_l2) return scaled;
+    if (N == norm_gated) return scaled * gain * silu(other);
+    const float result = scaled * (a.factor + gain);
+    return N == norm_mul ? result * other : result;
+}
+
+/* ---- rows whose length is a multiple of 4, kept in registers ---- */
+
+template <kind N, bool CODED> DEVICE void norm_kept(const sl_norm_rows &a) {
+    const int lane = (int)threadIdx.x % a.lanes;
+    const int64_t row = (int64_t)blockIdx.x * (blockDim.x / (unsigned)a.lanes) +
+                        (int)threadIdx.x / a.lanes;
+    if (row >= a.rows) return; /* whole warps, which share no row with others */
+    const int64_t start = row * a.count;
+    const float4 none = make_float4(0, 0, 0, 0);
+    float4 x[SL_NORM_LOADS], other[SL_NORM_LOADS], gain[SL_NORM_LOADS];
+#pragma unroll
+    for (int i = 0; i < SL_NORM_LOADS; i++) {
+        const int at = (i * a.lanes + lane) * 4;
+        const bool in = at < a.count;
+        x[i] = in ? four(a.x, start + at) : none;
+        if (N == norm_add || N == norm_mul || N == norm_gated)
+            other[i] = in ? four(a.other, start + at) : none;
+        else
+            other[i] = none;
+        gain[i] = N != norm_l2 && in ? four(a.gain, at) : none;
+    }
+    float squares = 0;
+#pragma unroll
+    for (int i = 0; i < SL_NORM_LOADS; i++) {
+        if (N == norm_add) {
+            x[i] = make_float4(x[i].x + other[i].x, x[i].y + other[i].y, x[i].z + other[i].z,
+                               x[i].w + other[i].w);
+            const int at = (i * a.lanes + lane) * 4;
+            if (at < a.count) *(float4 *)(a.sum + start + at) = x[i];
+        }
+        squares += x[i].x * x[i].x + x[i].y * x[i].y + (x[i].z * x[i].z + x[i].w * x[i].w);
+    }
+    const float inverse = inverse_of<N>(a, sum_of_row(squares, a.lanes));
+#pragma unroll
+    for (int i = 0; i < SL_NORM_LOADS; i++) {
+        const int at = (i * a.lanes + lane) * 4, width = a.codes.groups * SL_CUDA_GROUP_COLS;
+        const float4 y = make_float4(normed<N>(a, x[i].x, inverse, gain[i].x, other[i].x),
+                                     normed<N>(a, x[i].y, inverse, gain[i].y, other[i].y),
+                                     normed<N>(a, x[i].z, inverse, gain[i].z, other[i].z),
+                                     normed<N>(a, x[i].w, inverse, gain[i].w, other[i].w));
+        if (a.out && at < a.count) *(float4 *)(a.out + start + at) = y;
+        if (CODED && at - lane_id() * 4 < width) /* alike in a warp */
+            quantise_eight(a.codes, row * a.codes.groups + at / SL_CUDA_GROUP_COLS, at < width,
+                           at < a.count ? y : none);
+    }
+}
+
+/* ---- rows of any length, a block each ---- */
+
+template <kind N> DEVICE float element(const sl_norm_rows &a, int64_t at) {
+    return N == norm_add ? a.x[at] + a.other[at] : a.x[at];
+}
+
+template <kind N, bool CODED> DEVICE void norm_any(const sl_norm_rows &a) {
+    const int64_t row = blockIdx.x, start = row * a.count;
+    float squares = 0;
+    for (int i = (int)threadIdx.x; i < a.count; i += (int)blockDim.x) {
+        const float x = element<N>(a, start + i);
+        if (N == norm_add) a.sum[start + i] = x;
+        squares += x * x;
+    }
+    const float inverse = inverse_of<N>(a, sum_of_row(squares, (int)blockDim.x));
+    const int width = (a.count + WARP - 1) / WARP * WARP;
+    for (int i = (int)threadIdx.x; i < width; i += (int)blockDim.x) { /* by whole warps */
+        float y = 0;
+        if (i < a.count) {
+            const float x = N == norm_add ? a.sum[start + i] : a.x[start + i];
+            const float other = N == norm_mul || N == norm_gated ? a.other[start + i] : 0.0f;
+            y = normed<N>(a, x, inverse, N == norm_l2 ? 0.0f : a.gain[i], other);
+            if (a.out) a.out[start + i] = y;
+        }
+        if (CODED) quantise_warp(a.codes, row * a.codes.groups + i / WARP, true, y);
+    }
+}
+
+#define NORM_KERNELS(NAME, N, CODED)                                                               \
+    SL_CUDA_KERNEL(sl_norm_##NAME##_kept, sl_norm_rows, 512)  {                                    \
+        norm_kept<norm_##N, CODED>(a);                                                             \
+    }                                                                                              \
+    SL_CUDA_KERNEL(sl_norm_##NAME##_any, sl_norm_rows) {                                           \
+        norm_any<norm_##N, CODED>(a);                                                              \
+    }
+NORM_KERNELS(rms, rms, false)
+NORM_KERNELS(add, add, false)
+NORM_KERNELS(mul, mul, false)
+NORM_KERNELS(gated, gated, false)
+NORM_KERNELS(l2, l2, false)
+NORM_KERNELS(rms_coded, rms, true)
+NORM_KERNELS(add_coded, add, true)
+NORM_KERNELS(gated_coded, gated, true)
+
+/* ---- coding alone ---- */
+
+/* Eight lanes have a group; rows are of a multiple of 4. */
+template <bool GATED> DEVICE void quantise_fours(const sl_quantise_groups &a) {
+    const int64_t thread = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, group = thread / 8;
+    const int groups = a.codes.groups;
+    const int64_t row = group / groups;
+    const int column = (int)(group - row * groups) * SL_CUDA_GROUP_COLS + (int)thread % 8 * 4;
+    const bool kept = group < a.all_groups;
+    float4 x = make_float4(0, 0, 0, 0);
+    if (kept && column < a.count) {
+        x = four(a.x, row * a.count + column);
+        if (GATED) {
+            const float4 gate = four(a.gate, row * a.count + column);
+            x = make_float4(x.x * sigmoid(gate.x), x.y * sigmoid(gate.y), x.z * sigmoid(gate.z),
+                            x.w * sigmoid(gate.w));
+        }
+    }
+    quantise_eight(a.codes, group, kept, x);
+}
+
+/* A warp has a group. */
+template <bool GATED> DEVICE void quantise_ones(const sl_quantise_groups &a) {
+    const int64_t group = (int64_t)blockIdx.x * (blockDim.x / WARP) + warp_id();
+    const int groups = a.codes.groups;
+    const int64_t row = group / groups;
+    const int column = (int)(group - row * groups) * SL_CUDA_GROUP_COLS + lane_id();
+    const bool kept = group < a.all_groups;
+    float x = 0;
+    if (kept && column < a.count) {
+        x = a.x[row * a.count + column];
+        if (GATED) x *= sigmoid(a.gate[row * a.count + column]);
+    }
+    quantise_warp(a.codes, group, kept, x);
+}
+
+SL_CUDA_KERNEL(sl_quantise_fours, sl_quantise_groups) {
+    quantise_fours<false>(a);
+}
+SL_CUDA_KERNEL(sl_quantise_ones, sl_quantise_groups) {
+    quantise_ones<false>(a);
+}
+SL_CUDA_KERNEL(sl_gate_quantise_fours, sl_quantise_groups) {
+    quantise_fours<true>(a);
+}
+SL_CUDA_KERNEL(sl_gate_quantise_ones, sl_quantise_groups) {
+    quantise_ones<true>(a);
+}

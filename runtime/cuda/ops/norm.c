@@ -1,0 +1,148 @@
+/* norm.c - Norms over the last axis, and rows of a8. */
+#include "runtime/cuda/kernels/norm.h"
+#include "runtime/cuda/ops/ops.h"
+#include "runtime/cuda/ops/panels.h"
+
+/* A warp has a short row, so that no barrier is needed; a block a longer one. */
+enum { SHORT_ROW = 256, SHORT_ROWS_PER_BLOCK = 4, MOST_LANES = 512 };
+_Static_assert((int)SHORT_ROW <= (int)SL_CUDA_WARP * 4 * (int)SL_NORM_LOADS, "a warp keeps a row");
+
+/* Names of the two kernels of a norm: rows kept in registers, rows of any length. */
+typedef struct {
+    const char *kept, *any;
+} norm_kernels;
+#define NORM_KERNELS(NAME) ((norm_kernels){"sl_norm_" #NAME "_kept", "sl_norm_" #NAME "_any"})
+
+static sl_status plan_norm(sl_cuda_planner *planner, norm_kernels kernels, const sl_type *type,
+                           sl_norm_rows rows) {
+    const int64_t count = last_dim(type);
+    rows.rows = rows_of(type);
+    rows.count = (int32_t)count;
+    if (count % 4 || count > (int64_t)MOST_LANES * 4 * SL_NORM_LOADS) {
+        SL_CUDA_ADD(planner, kernels.any, rows.rows, threads_for(count, 256), rows);
+    } else if (count <= SHORT_ROW) {
+        rows.lanes = SL_CUDA_WARP;
+        SL_CUDA_ADD(planner, kernels.kept, parts_of(rows.rows, SHORT_ROWS_PER_BLOCK),
+                    SHORT_ROWS_PER_BLOCK * SL_CUDA_WARP, rows);
+    } else {
+        rows.lanes = (int32_t)threads_for(count / 4, MOST_LANES);
+        SL_CUDA_ADD(planner, kernels.kept, rows.rows, (uint32_t)rows.lanes, rows);
+    }
+    return SL_OK;
+}
+
+PLAN(rms_norm) {
+    const sl_rms_norm_args *a = args;
+    return plan_norm(planner, NORM_KERNELS(rms), &a->x.type,
+                     (sl_norm_rows){.x = a->x.data,
+                                    .gain = a->gain.data,
+                                    .out = a->out.data,
+                                    .eps = a->attrs.eps,
+                                    .factor = a->attrs.offset});
+}
+
+PLAN(gated_rms_norm) {
+    const sl_gated_rms_norm_args *a = args;
+    return plan_norm(planner, NORM_KERNELS(gated), &a->x.type,
+                     (sl_norm_rows){.x = a->x.data,
+                                    .other = a->z.data,
+                                    .gain = a->gain.data,
+                                    .out = a->out.data,
+                                    .eps = a->attrs.eps});
+}
+
+PLAN(l2_norm) {
+    const sl_l2_norm_args *a = args;
+    return plan_norm(
+        planner, NORM_KERNELS(l2), &a->x.type,
+        (sl_norm_rows){
+            .x = a->x.data, .out = a->out.data, .eps = a->attrs.eps, .factor = a->attrs.scale});
+}
+
+PLAN(add_rms_norm) {
+    const sl_add_rms_norm_args *a = args;
+    return plan_norm(planner, NORM_KERNELS(add), &a->a.type,
+                     (sl_norm_rows){.x = a->a.data,
+                                    .other = a->b.data,
+                                    .gain = a->gain.data,
+                                    .sum = a->sum.data,
+                                    .out = a->out.data,
+                                    .eps = a->attrs.eps,
+                                    .factor = a->attrs.offset});
+}
+
+PLAN(rms_norm_mul) {
+    const sl_rms_norm_mul_args *a = args;
+    return plan_norm(planner, NORM_KERNELS(mul), &a->x.type,
+                     (sl_norm_rows){.x = a->x.data,
+                                    .other = a->y.data,
+                                    .gain = a->gain.data,
+                                    .out = a->out.data,
+                                    .eps = a->attrs.eps,
+                                    .factor = a->attrs.offset});
+}
+
+/* ---- with codes ---- */
+
+PLAN(rms_norm_quantise) {
+    const sl_rms_norm_quantise_args *a = args;
+    return plan_norm(planner, NORM_KERNELS(rms_coded), &a->x.type,
+                     (sl_norm_rows){.x = a->x.data,
+                                    .gain = a->gain.data,
+                                    .out = a->out.data,
+                                    .codes = rows8_at(a->codes.data, &a->codes.type),
+                                    .eps = a->attrs.eps,
+                                    .factor = a->attrs.offset});
+}
+
+PLAN(add_rms_norm_quantise) {
+    const sl_add_rms_norm_quantise_args *a = args;
+    return plan_norm(planner, NORM_KERNELS(add_coded), &a->a.type,
+                     (sl_norm_rows){.x = a->a.data,
+                                    .other = a->b.data,
+                                    .gain = a->gain.data,
+                                    .sum = a->sum.data,
+                                    .out = a->out.data,
+                                    .codes = rows8_at(a->codes.data, &a->codes.type),
+                                    .eps = a->attrs.eps,
+                                    .factor = a->attrs.offset});
+}
+
+PLAN(gated_rms_norm_quantise) {
+    const sl_gated_rms_norm_quantise_args *a = args;
+    return plan_norm(planner, NORM_KERNELS(gated_coded), &a->x.type,
+                     (sl_norm_rows){.x = a->x.data,
+                                    .other = a->z.data,
+                                    .gain = a->gain.data,
+                                    .codes = rows8_at(a->codes.data, &a->codes.type),
+                                    .eps = a->attrs.eps});
+}
+
+/* ---- coding alone ---- */
+
+static sl_status plan_quantise(sl_cuda_planner *planner, const char *fours, const char *ones,
+                               const sl_type *type, sl_quantise_groups groups) {
+    enum { THREADS = 128, FOURS_PER_BLOCK = THREADS / 8, ONES_PER_BLOCK = THREADS / SL_CUDA_WARP };
+    groups.count = (int32_t)last_dim(type);
+    groups.all_groups = rows_of(type) * groups.codes.groups;
+    if (groups.count % 4)
+        SL_CUDA_ADD(planner, ones, parts_of(groups.all_groups, ONES_PER_BLOCK), THREADS, groups);
+    else
+        SL_CUDA_ADD(planner, fours, parts_of(groups.all_groups, FOURS_PER_BLOCK), THREADS, groups);
+    return SL_OK;
+}
+
+PLAN(quantise) {
+    const sl_quantise_args *a = args;
+    return plan_quantise(
+        planner, "sl_quantise_fours", "sl_quantise_ones", &a->x.type,
+        (sl_quantise_groups){.x = a->x.data, .codes = rows8_at(a->out.data, &a->out.type)});
+}
+
+PLAN(sigmoid_gate_quantise) {
+    const sl_sigmoid_gate_quantise_args *a = args;
+    return plan_quantise(planner, "sl_gate_quantise_fours", "sl_gate_quantise_ones", &a->x.type,
+                         (sl_quantise_groups){.x = a->x.data,
+                                              .gate = a->gate.data,
+                                              .codes = rows8_at(a->codes.data, &a->codes.type)});
+}
