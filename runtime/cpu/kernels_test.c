@@ -622,7 +622,6 @@ static void test_selection(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-<<<<<<< HEAD
         cmocka_unit_test(test_selection),
         cmocka_unit_test(test_binary),
         cmocka_unit_test(test_unary),
@@ -644,20 +643,9 @@ int main(void) {
         cmocka_unit_test(test_moe_ffn),
         cmocka_unit_test(test_moe_ffn_refuses),
         cmocka_unit_test(test_combine),
-=======
-        cmocka_unit_test(test_selection),       cmocka_unit_test(test_binary),
-        cmocka_unit_test(test_unary),           cmocka_unit_test(test_exp_accuracy),
-        cmocka_unit_test(test_matmul),          cmocka_unit_test(test_reduce),
-        cmocka_unit_test(test_last_axis),       cmocka_unit_test(test_movement),
-        cmocka_unit_test(test_linear),          cmocka_unit_test(test_linear_rows_alone),
-        cmocka_unit_test(test_embed),           cmocka_unit_test(test_norms),
-        cmocka_unit_test(test_causal_conv),     cmocka_unit_test(test_decay_beta),
-        cmocka_unit_test(test_delta),           cmocka_unit_test(test_route),
-        cmocka_unit_test(test_moe_group),       cmocka_unit_test(test_moe_ffn),
-        cmocka_unit_test(test_moe_ffn_refuses), cmocka_unit_test(test_combine),
-        cmocka_unit_test(test_wide_norms),      cmocka_unit_test(test_many_convolved),
+        cmocka_unit_test(test_wide_norms),
+        cmocka_unit_test(test_many_convolved),
         cmocka_unit_test(test_delta_of_models),
->>>>>>> cuda-delta
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

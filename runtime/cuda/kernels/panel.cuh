@@ -62,36 +62,13 @@ DEVICE uint2 nibbles(unsigned word) {
         return of(at + block_offset(p, group), group % 2, above(p, panel, at, group), row, half);  \
     }
 struct type_4bit {
-<<<<<<< HEAD
-    enum { HALVES = 0 };
-    DEVICE uint2 codes(const uint8_t *group, int row, int j) {
-        return nibbles(load_word(group, row + 16 * j));
-=======
     enum { HALVES = 0, MINIMUM = 1, WORDS = 4, GROUP_BYTES = 64 * WORDS };
     template <class WORD> DEVICE uint2 unpack(WORD word, int j) {
         return nibbles(word(j));
->>>>>>> cuda-gemm
     }
 };
 
 struct type_q4 : type_4bit {
-<<<<<<< HEAD
-    DEVICE params read(const sl_cuda_panels &p, int panel, const uint8_t *at, int group,
-                              int row, int) {
-        const float *header = (const float *)p.data +
-                              2 * ((int64_t)panel * p.supers + group / SL_CUDA_SUPER_GROUPS);
-        const uint8_t *own = group_params(p, at, group);
-        return {header[0] * (float)own[row], header[1] * (float)own[16 + row]};
-    }
-};
-
-struct type_q4_k : type_4bit {
-    DEVICE params read(const sl_cuda_panels &p, int, const uint8_t *at, int group, int row,
-                              int) {
-        const uint8_t *super = super_params(p, at, group), *own = group_params(p, at, group);
-        return {load_f16(super, row) * (float)own[row],
-                load_f16(super, 16 + row) * (float)own[16 + row]};
-=======
     enum { ABOVE_BYTES = 8 };
     DEVICE const uint8_t *above(const sl_cuda_panels &p, int panel, const uint8_t *, int group) {
         return p.data + 8 * ((int64_t)panel * p.supers + group / SL_CUDA_SUPER_GROUPS);
@@ -117,52 +94,27 @@ struct type_q4_k : type_4bit, above_inside<64> {
         const uint8_t *own = block + 32 * which;
         return {load_f16(above, row) * (float)own[row],
                 load_f16(above, 16 + row) * (float)own[16 + row]};
->>>>>>> cuda-gemm
     }
     READ_PANELS
 };
 
-<<<<<<< HEAD
-struct type_q4_0 : type_4bit {
-    DEVICE params read(const sl_cuda_panels &p, int, const uint8_t *at, int group, int row,
-                              int) {
-        const float d = load_f16(group_params(p, at, group), row);
-=======
 struct type_q4_0 : type_4bit, above_inside<0> {
     DEVICE params of(const uint8_t *block, int which, const uint8_t *, int row, int) {
         const float d = load_f16(block + 32 * which, row);
->>>>>>> cuda-gemm
         return {d, 8.0f * d};
     }
     READ_PANELS
 };
 
 /* Both groups of a block share their parameters. */
-<<<<<<< HEAD
-struct type_q4_m : type_4bit {
-    DEVICE params read(const sl_cuda_panels &p, int, const uint8_t *at, int group, int row,
-                              int) {
-        const uint16_t *own = (const uint16_t *)(at + block_offset(p, group));
-=======
 struct type_q4_m : type_4bit, above_inside<0> {
     DEVICE params of(const uint8_t *block, int, const uint8_t *, int row, int) {
         const uint16_t *own = (const uint16_t *)block;
->>>>>>> cuda-gemm
         return {f32_of_bf16(own[row]), -f32_of_bf16(own[16 + row])};
     }
     READ_PANELS
 };
 
-<<<<<<< HEAD
-struct type_q8 {
-    enum { HALVES = 0 };
-    DEVICE uint2 codes(const uint8_t *group, int row, int j) {
-        return make_uint2(load_word(group, row + 32 * j), load_word(group, row + 32 * j + 16));
-    }
-    DEVICE params read(const sl_cuda_panels &p, int, const uint8_t *at, int group, int row,
-                              int) {
-        return {load_f16(group_params(p, at, group), row), 0.0f};
-=======
 struct type_q8 : above_inside<0> {
     enum { HALVES = 0, MINIMUM = 0, WORDS = 8, GROUP_BYTES = 64 * WORDS };
     template <class WORD> DEVICE uint2 unpack(WORD word, int j) {
@@ -170,26 +122,12 @@ struct type_q8 : above_inside<0> {
     }
     DEVICE params of(const uint8_t *block, int which, const uint8_t *, int row, int) {
         return {load_f16(block + 32 * which, row), 0.0f};
->>>>>>> cuda-gemm
     }
     READ_PANELS
 };
 
 /* Low nibbles as above, then two words of high bits per row: bits 2*(c%4) and the next of byte b of
  * word c/4 belong to column 4c+b. */
-<<<<<<< HEAD
-struct type_q6_k {
-    enum { HALVES = 1 };
-    DEVICE uint2 codes(const uint8_t *group, int row, int j) {
-        const uint2 low = nibbles(load_word(group, row + 16 * j));
-        const unsigned high = load_word(group + 256, row + 16 * (j / 2)) >> 4 * (j % 2);
-        return make_uint2(low.x | (high << 4 & 0x30303030u), low.y | (high << 2 & 0x30303030u));
-    }
-    DEVICE params read(const sl_cuda_panels &p, int, const uint8_t *at, int group, int row,
-                              int half) {
-        const float d = load_f16(super_params(p, at, group), row);
-        const float scale = d * (float)((const int8_t *)group_params(p, at, group))[16 * half + row];
-=======
 struct type_q6_k : above_inside<64> {
     enum { HALVES = 1, MINIMUM = 1, WORDS = 6, GROUP_BYTES = 64 * WORDS };
     template <class WORD> DEVICE uint2 unpack(WORD word, int j) {
@@ -200,7 +138,6 @@ struct type_q6_k : above_inside<64> {
     DEVICE params of(const uint8_t *block, int which, const uint8_t *above, int row, int half) {
         const int8_t *own = (const int8_t *)block + 32 * which;
         const float scale = load_f16(above, row) * (float)own[16 * half + row];
->>>>>>> cuda-gemm
         return {scale, 32.0f * scale};
     }
     READ_PANELS
