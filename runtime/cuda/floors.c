@@ -3,7 +3,8 @@
 #include "runtime/cuda/device.h"
 #include "runtime/cuda/kernels/loops.h"
 
-enum { PASSES = 7, MOST_BYTES = 1 << 30, HOST_BYTES = 64 << 20, ROUNDS = 4096, WARPS = 8 };
+enum { PASSES = 7, MOST_BYTES = 1 << 30, HOST_BYTES = 64 << 20, FEW_ROUNDS = 8, WARPS = 8 };
+static const double pass_seconds = 2e-3;
 
 typedef struct {
     sl_cuda_device *device;
@@ -11,6 +12,7 @@ typedef struct {
     sl_cuda_block from, to;
     void *host;
     uint64_t bytes;
+    int rounds;
 } measuring;
 
 typedef sl_status pass_fn(const measuring *m, sl_error *err);
@@ -29,7 +31,7 @@ static sl_status take_once(const measuring *m, sl_error *err) {
 }
 
 static sl_status multiply_once(const measuring *m, sl_error *err) {
-    sl_mma_loop args = {(float *)(uintptr_t)m->to.address, ROUNDS};
+    sl_mma_loop args = {(float *)(uintptr_t)m->to.address, m->rounds};
     const sl_cuda_launch launch = {.function = "sl_loop_mma"};
     void *arguments[] = {&args};
     sl_cu_function function;
@@ -70,12 +72,17 @@ static sl_status measure(measuring *m, sl_cuda_floors *out, sl_error *err) {
     SL_TRY(sl_cuda_take(device, m->bytes, "measuring copies", &m->to, err));
     m->host = sl_resize(&device->pinned, NULL, 0, HOST_BYTES, 64);
     if (!m->host) return sl_no_memory(err, "measuring copies from the host", HOST_BYTES);
-    const double tile = 2.0 * 16 * 8 * 16;
-    const double products =
-        tile * SL_CUDA_LOOP_TILES * ROUNDS * WARPS * 2 * (double)device->multiprocessors;
+    /* As many rounds as take a while. */
+    const double round =
+        2.0 * 16 * 8 * 16 * SL_CUDA_LOOP_TILES * WARPS * 2 * (double)device->multiprocessors;
+    double rough = 0;
+    m->rounds = FEW_ROUNDS;
+    SL_TRY(best_of(m, multiply_once, round * FEW_ROUNDS, &rough, err));
+    const double wanted = rough * pass_seconds / round;
+    if (wanted > FEW_ROUNDS) m->rounds = wanted < 1e6 ? (int)wanted : 1000000;
     SL_TRY(best_of(m, copy_once, 2.0 * (double)m->bytes, &out->copy_bytes_per_second, err));
     SL_TRY(best_of(m, take_once, HOST_BYTES, &out->host_bytes_per_second, err));
-    return best_of(m, multiply_once, products, &out->bf16_operations_per_second, err);
+    return best_of(m, multiply_once, round * m->rounds, &out->bf16_operations_per_second, err);
 }
 
 sl_status sl_device_cuda_floors(sl_device *base, sl_cuda_floors *out, sl_error *err) {
