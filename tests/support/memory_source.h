@@ -4,7 +4,7 @@
 #define SL_TESTS_SUPPORT_MEMORY_SOURCE_H
 #include "tests/support/op_case.h"
 
-enum { MAX_EXPERTS = 16 };
+enum { MAX_EXPERTS = 300 };
 typedef struct {
     sl_expert_source base;
     int64_t experts;

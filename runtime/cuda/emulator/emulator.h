@@ -137,6 +137,25 @@ static inline int __any_sync(unsigned mask, int predicate) {
 static inline int __all_sync(unsigned mask, int predicate) {
     return __ballot_sync(mask, predicate) == ~0u;
 }
+static inline unsigned __match_any_sync(unsigned, int value) {
+    const unsigned char *all = emulated::warp_exchange(&value, sizeof value);
+    unsigned bits = 0;
+    for (unsigned i = 0; i < 32; i++)
+        bits |= (unsigned)(std::memcmp(all + 64 * i, &value, sizeof value) == 0) << i;
+    return bits;
+}
+static inline unsigned __reduce_max_sync(unsigned, unsigned value) {
+    const unsigned char *all = emulated::warp_exchange(&value, sizeof value);
+    for (unsigned i = 0; i < 32; i++) {
+        unsigned other;
+        std::memcpy(&other, all + 64 * i, sizeof other);
+        if (other > value) value = other;
+    }
+    return value;
+}
+static inline unsigned __reduce_min_sync(unsigned mask, unsigned value) {
+    return ~__reduce_max_sync(mask, ~value);
+}
 
 template <class T> static inline T __ldg(const T *from) {
     return *from;

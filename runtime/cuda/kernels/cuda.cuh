@@ -16,6 +16,8 @@
 #define SL_DYNAMIC_SHARED(T, NAME)                                                                 \
     extern __shared__ __align__(16) unsigned char sl_dynamic_shared[];                             \
     T *NAME = (T *)sl_dynamic_shared
+/* What a pointer that was itself read from memory points to is not in shared memory. */
+#define SL_IN_GLOBAL(POINTER) __builtin_assume(__isGlobal(POINTER))
 #else
 #include "runtime/cuda/emulator/emulator.h"
 #define SL_EMULATED 1
@@ -29,6 +31,7 @@
         emulated::enter(&entry_##NAME);                                                            \
     static void NAME(const ARGS &a)
 #define SL_DYNAMIC_SHARED(T, NAME) T *NAME = (T *)emulated::here->dynamic_shared
+#define SL_IN_GLOBAL(POINTER)      (void)(POINTER)
 #endif
 
 constexpr int sl_threads_of(int threads = 256) {
@@ -36,6 +39,7 @@ constexpr int sl_threads_of(int threads = 256) {
 }
 
 #define DEVICE static __device__ __forceinline__
+#define MEMBER __device__ __forceinline__ /* of a struct, with an object */
 enum { WARP = 32 };
 #define ALL_LANES 0xffffffffu
 

@@ -48,76 +48,102 @@ DEVICE uint2 nibbles(unsigned word) {
     return make_uint2(word & 0x0f0f0f0fu, word >> 4 & 0x0f0f0f0fu);
 }
 
+/* A type has: the bytes of a group's codes, which are WORDS words of each row, 16 words apart, and
+ * of the parameters above a super-group;
+ * `unpack`: codes 8j to 8j+7 from what `word` gives for the number of a word;
+ * `of`: the parameters of a row, from those of its block, of which the group is the first or the
+ * second, and from those above.  MINIMUM: whether minima are ever other than 0. */
+#define READ_PANELS                                                                              \
+    DEVICE uint2 codes(const uint8_t *group, int row, int j) {                                     \
+        return unpack([=](int i) { return load_word(group, row + 16 * i); }, j);                   \
+    }                                                                                              \
+    DEVICE params read(const sl_cuda_panels &p, int panel, const uint8_t *at, int group, int row,  \
+                       int half) {                                                                 \
+        return of(at + block_offset(p, group), group % 2, above(p, panel, at, group), row, half);  \
+    }
 struct type_4bit {
-    enum { HALVES = 0 };
-    static DEVICE uint2 codes(const uint8_t *group, int row, int j) {
-        return nibbles(load_word(group, row + 16 * j));
+    enum { HALVES = 0, MINIMUM = 1, WORDS = 4, GROUP_BYTES = 64 * WORDS };
+    template <class WORD> DEVICE uint2 unpack(WORD word, int j) {
+        return nibbles(word(j));
     }
 };
 
 struct type_q4 : type_4bit {
-    static DEVICE params read(const sl_cuda_panels &p, int panel, const uint8_t *at, int group,
-                              int row, int) {
-        const float *header = (const float *)p.data +
-                              2 * ((int64_t)panel * p.supers + group / SL_CUDA_SUPER_GROUPS);
-        const uint8_t *own = group_params(p, at, group);
-        return {header[0] * (float)own[row], header[1] * (float)own[16 + row]};
+    enum { ABOVE_BYTES = 8 };
+    DEVICE const uint8_t *above(const sl_cuda_panels &p, int panel, const uint8_t *, int group) {
+        return p.data + 8 * ((int64_t)panel * p.supers + group / SL_CUDA_SUPER_GROUPS);
+    }
+    DEVICE params of(const uint8_t *block, int which, const uint8_t *above, int row, int) {
+        const float2 header = *(const float2 *)above;
+        const uint8_t *own = block + 32 * which;
+        return {header.x * (float)own[row], header.y * (float)own[16 + row]};
+    }
+    READ_PANELS
+};
+
+/* With parameters above a super-group in the panel itself, or with none. */
+template <int BYTES> struct above_inside {
+    enum { ABOVE_BYTES = BYTES };
+    DEVICE const uint8_t *above(const sl_cuda_panels &p, int, const uint8_t *at, int group) {
+        return super_params(p, at, group);
     }
 };
 
-struct type_q4_k : type_4bit {
-    static DEVICE params read(const sl_cuda_panels &p, int, const uint8_t *at, int group, int row,
-                              int) {
-        const uint8_t *super = super_params(p, at, group), *own = group_params(p, at, group);
-        return {load_f16(super, row) * (float)own[row],
-                load_f16(super, 16 + row) * (float)own[16 + row]};
+struct type_q4_k : type_4bit, above_inside<64> {
+    DEVICE params of(const uint8_t *block, int which, const uint8_t *above, int row, int) {
+        const uint8_t *own = block + 32 * which;
+        return {load_f16(above, row) * (float)own[row],
+                load_f16(above, 16 + row) * (float)own[16 + row]};
     }
+    READ_PANELS
 };
 
-struct type_q4_0 : type_4bit {
-    static DEVICE params read(const sl_cuda_panels &p, int, const uint8_t *at, int group, int row,
-                              int) {
-        const float d = load_f16(group_params(p, at, group), row);
+struct type_q4_0 : type_4bit, above_inside<0> {
+    DEVICE params of(const uint8_t *block, int which, const uint8_t *, int row, int) {
+        const float d = load_f16(block + 32 * which, row);
         return {d, 8.0f * d};
     }
+    READ_PANELS
 };
 
 /* Both groups of a block share their parameters. */
-struct type_q4_m : type_4bit {
-    static DEVICE params read(const sl_cuda_panels &p, int, const uint8_t *at, int group, int row,
-                              int) {
-        const uint16_t *own = (const uint16_t *)(at + block_offset(p, group));
+struct type_q4_m : type_4bit, above_inside<0> {
+    DEVICE params of(const uint8_t *block, int, const uint8_t *, int row, int) {
+        const uint16_t *own = (const uint16_t *)block;
         return {f32_of_bf16(own[row]), -f32_of_bf16(own[16 + row])};
     }
+    READ_PANELS
 };
 
-struct type_q8 {
-    enum { HALVES = 0 };
-    static DEVICE uint2 codes(const uint8_t *group, int row, int j) {
-        return make_uint2(load_word(group, row + 32 * j), load_word(group, row + 32 * j + 16));
+struct type_q8 : above_inside<0> {
+    enum { HALVES = 0, MINIMUM = 0, WORDS = 8, GROUP_BYTES = 64 * WORDS };
+    template <class WORD> DEVICE uint2 unpack(WORD word, int j) {
+        return make_uint2(word(2 * j), word(2 * j + 1));
     }
-    static DEVICE params read(const sl_cuda_panels &p, int, const uint8_t *at, int group, int row,
-                              int) {
-        return {load_f16(group_params(p, at, group), row), 0.0f};
+    DEVICE params of(const uint8_t *block, int which, const uint8_t *, int row, int) {
+        return {load_f16(block + 32 * which, row), 0.0f};
     }
+    READ_PANELS
 };
 
 /* Low nibbles as above, then two words of high bits per row: bits 2*(c%4) and the next of byte b of
  * word c/4 belong to column 4c+b. */
-struct type_q6_k {
-    enum { HALVES = 1 };
-    static DEVICE uint2 codes(const uint8_t *group, int row, int j) {
-        const uint2 low = nibbles(load_word(group, row + 16 * j));
-        const unsigned high = load_word(group + 256, row + 16 * (j / 2)) >> 4 * (j % 2);
+struct type_q6_k : above_inside<64> {
+    enum { HALVES = 1, MINIMUM = 1, WORDS = 6, GROUP_BYTES = 64 * WORDS };
+    template <class WORD> DEVICE uint2 unpack(WORD word, int j) {
+        const uint2 low = nibbles(word(j));
+        const unsigned high = word(4 + j / 2) >> 4 * (j % 2);
         return make_uint2(low.x | (high << 4 & 0x30303030u), low.y | (high << 2 & 0x30303030u));
     }
-    static DEVICE params read(const sl_cuda_panels &p, int, const uint8_t *at, int group, int row,
-                              int half) {
-        const float d = load_f16(super_params(p, at, group), row);
-        const float scale = d * (float)((const int8_t *)group_params(p, at, group))[16 * half + row];
+    DEVICE params of(const uint8_t *block, int which, const uint8_t *above, int row, int half) {
+        const int8_t *own = (const int8_t *)block + 32 * which;
+        const float scale = load_f16(above, row) * (float)own[16 * half + row];
         return {scale, 32.0f * scale};
     }
+    READ_PANELS
 };
+
+#undef READ_PANELS
 
 /* A weight by itself: any row and column. */
 template <class TYPE> DEVICE float weight_of(const sl_cuda_panels &p, int row, int column) {

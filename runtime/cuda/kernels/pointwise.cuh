@@ -1,0 +1,58 @@
+/* pointwise.cuh - Elementwise ops on floats, for the kernels of the ops themselves and for those
+ * that have them inside. */
+#ifndef SL_RUNTIME_CUDA_KERNELS_POINTWISE_CUH
+#define SL_RUNTIME_CUDA_KERNELS_POINTWISE_CUH
+#include "runtime/cuda/kernels/cuda.cuh"
+
+/* x Phi(x) = x - y Phi(-y) for y = |x|; the tail by the rational polynomial of the CPU's kernels.
+ * y^2 is taken in two parts, for its error counts as often as its size. */
+DEVICE float gelu_of(float x) {
+    const float y = fminf(14.5f, fabsf(x)), square = y * y, rest = fmaf(y, y, -square);
+    const float inverse = 1.0f / (y + 2.5f), q = (y - 2.5f) * inverse;
+    float p = -0.00015726719f;
+    p = fmaf(p, q, -0.000310865609f);
+    p = fmaf(p, q, 0.000684344792f);
+    p = fmaf(p, q, 0.00252329791f);
+    p = fmaf(p, q, -0.00160096097f);
+    p = fmaf(p, q, -0.0163860209f);
+    p = fmaf(p, q, 0.0092359148f);
+    p = fmaf(p, q, 0.131986961f);
+    p = fmaf(p, q, -0.433692008f);
+    p = fmaf(p, q, 0.706656635f);
+    const float power = expf(-0.5f * square);
+    const float tail = fmaf(power, -0.5f * rest, power) * (y * (p * inverse));
+    return x < 0.0f ? -tail : x - tail;
+}
+
+#define APPLY(OP, ...)                                                                             \
+    DEVICE float apply_##OP(float x) {                                                             \
+        return __VA_ARGS__;                                                                        \
+    }
+APPLY(neg, -x)
+APPLY(abs, fabsf(x))
+APPLY(exp, expf(x))
+APPLY(log, logf(x))
+APPLY(sqrt, sqrtf(x))
+APPLY(rsqrt, 1.0f / sqrtf(x))
+APPLY(tanh, tanhf(x))
+APPLY(sigmoid, 1.0f / (1.0f + expf(-x)))
+APPLY(silu, x / (1.0f + expf(-x)))
+APPLY(gelu, gelu_of(x))
+APPLY(relu, x < 0.0f ? 0.0f : x)
+#undef APPLY
+
+/* NaN wins from either side. */
+#define APPLY(OP, ...)                                                                             \
+    DEVICE float apply_##OP(float x, float y) {                                                    \
+        return __VA_ARGS__;                                                                        \
+    }
+APPLY(add, x + y)
+APPLY(sub, x - y)
+APPLY(mul, x *y)
+APPLY(div, x / y)
+APPLY(maximum, x != x || x > y ? x : y)
+APPLY(minimum, x != x || x < y ? x : y)
+APPLY(sigmoid_gate, x *apply_sigmoid(y))
+APPLY(swiglu, apply_silu(x) * y)
+#undef APPLY
+#endif
