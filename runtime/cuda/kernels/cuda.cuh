@@ -39,6 +39,7 @@ constexpr int sl_threads_of(int threads = 256) {
 }
 
 #define DEVICE static __device__ __forceinline__
+#define MEMBER __device__ __forceinline__ /* of a struct, with an object */
 enum { WARP = 32 };
 #define ALL_LANES 0xffffffffu
 

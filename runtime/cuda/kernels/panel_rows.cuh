@@ -1,0 +1,276 @@
+/* panel_rows.cuh - Reading panels a few rows per lane, with loads apart from their use, so that a
+ * warp can have the next groups on their way while it works on these.
+ *
+ * A lane takes R (2 or 4) rows from `row` on, and of each the columns 8j to 8j+7 of a group.  All
+ * types:
+ *   GROUP      bytes of codes of a group
+ *   HALVES     scales of half groups
+ *   MINIMUM    there is one
+ *   BIAS       code as used = code as bits (unsigned) - BIAS; SIGNED: as bits already
+ *   super<R>, group<R>   what is loaded, once for 8 groups and for each
+ *   codes      columns 8j to 8j+3 and 8j+4 to 8j+7 of row k of the lane's, bytes
+ *   scale      of row k; q6_k: of a half */
+#ifndef SL_RUNTIME_CUDA_KERNELS_PANEL_ROWS_CUH
+#define SL_RUNTIME_CUDA_KERNELS_PANEL_ROWS_CUH
+#include "runtime/cuda/kernels/panel.cuh"
+
+/* ---- loads of something for each of R rows ---- */
+
+template <int R> struct row_words { /* 32 bits for each row */
+    unsigned v[R];
+};
+DEVICE void load_rows(row_words<2> &to, const uint8_t *from) {
+    const uint2 w = __ldcs((const uint2 *)from);
+    to.v[0] = w.x, to.v[1] = w.y;
+}
+DEVICE void load_rows(row_words<4> &to, const uint8_t *from) {
+    const uint4 w = __ldcs((const uint4 *)from);
+    to.v[0] = w.x, to.v[1] = w.y, to.v[2] = w.z, to.v[3] = w.w;
+}
+
+template <int R> struct row_halves { /* 16 bits for each row */
+    unsigned v[R / 2];
+    MEMBER unsigned at(int k) const {
+        return v[k / 2] >> 16 * (k % 2) & 0xffff;
+    }
+    MEMBER float f16(int k) const {
+        return f32_of_f16((uint16_t)at(k));
+    }
+    MEMBER float bf16(int k) const {
+        return __uint_as_float(k % 2 ? v[k / 2] & 0xffff0000u : v[k / 2] << 16);
+    }
+};
+DEVICE void load_rows(row_halves<2> &to, const uint8_t *from) {
+    to.v[0] = __ldg((const unsigned *)from);
+}
+DEVICE void load_rows(row_halves<4> &to, const uint8_t *from) {
+    const uint2 w = __ldg((const uint2 *)from);
+    to.v[0] = w.x, to.v[1] = w.y;
+}
+
+template <int R> struct row_bytes { /* 8 bits for each row */
+    unsigned v;
+    MEMBER float unsigned_at(int k) const {
+        return (float)(uint8_t)(v >> 8 * k);
+    }
+    MEMBER float signed_at(int k) const {
+        return (float)(int8_t)(uint8_t)(v >> 8 * k);
+    }
+};
+DEVICE void load_rows(row_bytes<2> &to, const uint8_t *from) {
+    to.v = __ldg((const uint16_t *)from);
+}
+DEVICE void load_rows(row_bytes<4> &to, const uint8_t *from) {
+    to.v = __ldg((const unsigned *)from);
+}
+
+/* ---- types ---- */
+
+struct no_super {};
+
+/* Where the lane's part of a group's codes begins: words for 16 rows, 64 bytes, follow each other.
+ */
+DEVICE const uint8_t *lane_codes(const uint8_t *codes, int row, int word) {
+    return codes + 64 * word + 4 * row;
+}
+
+struct rows_4bit {
+    enum { GROUP = 256, HALVES = 0, MINIMUM = 1, SIGNED = 0, BIAS = 0 };
+    template <class G> DEVICE uint2 codes(const G &g, int k, int) {
+        return nibbles(g.codes.v[k]);
+    }
+};
+
+struct rows_q4 : rows_4bit {
+    template <int R> struct super_of {
+        float2 header;
+    };
+    template <int R> struct group_of {
+        row_words<R> codes;
+        row_bytes<R> s, n;
+    };
+    template <int R>
+    DEVICE void load(super_of<R> &to, const sl_cuda_panels &p, int panel, const uint8_t *,
+                            int super, int) {
+        to.header = __ldg((const float2 *)p.data + (int64_t)panel * p.supers + super);
+    }
+    template <int R>
+    DEVICE void load(group_of<R> &to, const uint8_t *own, const uint8_t *codes, int row,
+                            int j) {
+        load_rows(to.codes, lane_codes(codes, row, j));
+        load_rows(to.s, own + row);
+        load_rows(to.n, own + 16 + row);
+    }
+    template <int R>
+    DEVICE params scale(const super_of<R> &s, const group_of<R> &g, int k, int) {
+        return {s.header.x * g.s.unsigned_at(k), s.header.y * g.n.unsigned_at(k)};
+    }
+};
+
+struct rows_q4_k : rows_4bit {
+    template <int R> struct super_of {
+        row_halves<R> d, m;
+    };
+    template <int R> struct group_of {
+        row_words<R> codes;
+        row_bytes<R> s, n;
+    };
+    template <int R>
+    DEVICE void load(super_of<R> &to, const sl_cuda_panels &, int, const uint8_t *own, int,
+                            int row) {
+        load_rows(to.d, own + 2 * row);
+        load_rows(to.m, own + 32 + 2 * row);
+    }
+    template <int R>
+    DEVICE void load(group_of<R> &to, const uint8_t *own, const uint8_t *codes, int row,
+                            int j) {
+        load_rows(to.codes, lane_codes(codes, row, j));
+        load_rows(to.s, own + row);
+        load_rows(to.n, own + 16 + row);
+    }
+    template <int R>
+    DEVICE params scale(const super_of<R> &s, const group_of<R> &g, int k, int) {
+        return {s.d.f16(k) * g.s.unsigned_at(k), s.m.f16(k) * g.n.unsigned_at(k)};
+    }
+};
+
+struct rows_q4_0 : rows_4bit {
+    template <int R> struct super_of {};
+    template <int R> struct group_of {
+        row_words<R> codes;
+        row_halves<R> d;
+    };
+    template <int R>
+    DEVICE void load(super_of<R> &, const sl_cuda_panels &, int, const uint8_t *, int, int) {
+    }
+    template <int R>
+    DEVICE void load(group_of<R> &to, const uint8_t *own, const uint8_t *codes, int row,
+                            int j) {
+        load_rows(to.codes, lane_codes(codes, row, j));
+        load_rows(to.d, own + 2 * row);
+    }
+    template <int R>
+    DEVICE params scale(const super_of<R> &, const group_of<R> &g, int k, int) {
+        const float d = g.d.f16(k);
+        return {d, 8.0f * d};
+    }
+};
+
+/* Both groups of a block have their parameters where the first has its own. */
+struct rows_q4_m : rows_4bit {
+    template <int R> struct super_of {};
+    template <int R> struct group_of {
+        row_words<R> codes;
+        row_halves<R> scale, bias;
+    };
+    template <int R>
+    DEVICE void load(super_of<R> &, const sl_cuda_panels &, int, const uint8_t *, int, int) {
+    }
+    template <int R>
+    DEVICE void load(group_of<R> &to, const uint8_t *own, const uint8_t *codes, int row,
+                            int j) {
+        const uint8_t *block = (const uint8_t *)((uintptr_t)own & ~(uintptr_t)63);
+        load_rows(to.codes, lane_codes(codes, row, j));
+        load_rows(to.scale, block + 2 * row);
+        load_rows(to.bias, block + 32 + 2 * row);
+    }
+    template <int R>
+    DEVICE params scale(const super_of<R> &, const group_of<R> &g, int k, int) {
+        return {g.scale.bf16(k), -g.bias.bf16(k)};
+    }
+};
+
+struct rows_q8 {
+    enum { GROUP = 512, HALVES = 0, MINIMUM = 0, SIGNED = 1, BIAS = 0 };
+    template <int R> struct super_of {};
+    template <int R> struct group_of {
+        row_words<R> first, second;
+        row_halves<R> d;
+    };
+    template <int R>
+    DEVICE void load(super_of<R> &, const sl_cuda_panels &, int, const uint8_t *, int, int) {
+    }
+    template <int R>
+    DEVICE void load(group_of<R> &to, const uint8_t *own, const uint8_t *codes, int row,
+                            int j) {
+        load_rows(to.first, lane_codes(codes, row, 2 * j));
+        load_rows(to.second, lane_codes(codes, row, 2 * j + 1));
+        load_rows(to.d, own + 2 * row);
+    }
+    template <class G> DEVICE uint2 codes(const G &g, int k, int) {
+        return make_uint2(g.first.v[k], g.second.v[k]);
+    }
+    template <int R>
+    DEVICE params scale(const super_of<R> &, const group_of<R> &g, int k, int) {
+        return {g.d.f16(k), 0.0f};
+    }
+};
+
+struct rows_q6_k {
+    enum { GROUP = 384, HALVES = 1, MINIMUM = 0, SIGNED = 0, BIAS = 32 };
+    template <int R> struct super_of {
+        row_halves<R> d;
+    };
+    template <int R> struct group_of {
+        row_words<R> low, high;
+        row_bytes<R> s[2];
+    };
+    template <int R>
+    DEVICE void load(super_of<R> &to, const sl_cuda_panels &, int, const uint8_t *own, int,
+                            int row) {
+        load_rows(to.d, own + 2 * row);
+    }
+    template <int R>
+    DEVICE void load(group_of<R> &to, const uint8_t *own, const uint8_t *codes, int row,
+                            int j) {
+        load_rows(to.low, lane_codes(codes, row, j));
+        load_rows(to.high, lane_codes(codes + 256, row, j / 2));
+        load_rows(to.s[0], own + row);
+        load_rows(to.s[1], own + 16 + row);
+    }
+    template <class G> DEVICE uint2 codes(const G &g, int k, int j) {
+        const uint2 low = nibbles(g.low.v[k]);
+        const unsigned high = g.high.v[k] >> 4 * (j % 2);
+        return make_uint2(low.x | (high << 4 & 0x30303030u), low.y | (high << 2 & 0x30303030u));
+    }
+    template <int R>
+    DEVICE params scale(const super_of<R> &s, const group_of<R> &g, int k, int half) {
+        const float own = half ? g.s[1].signed_at(k) : g.s[0].signed_at(k);
+        return {s.d.f16(k) * own, 0.0f};
+    }
+};
+
+/* Codes less BIAS, signed bytes; unsigned ones are below 128. */
+template <class TYPE> DEVICE unsigned signed_codes(unsigned codes) {
+    if (TYPE::SIGNED || TYPE::BIAS == 0) return codes;
+    return ((codes | 0x80808080u) - 0x01010101u * (unsigned)TYPE::BIAS) ^ 0x80808080u;
+}
+
+/* ---- a batch: groups that are all in one super-group ---- */
+
+template <class TYPE, int R, int GROUPS> struct panel_batch {
+    typename TYPE::template super_of<R> super;
+    typename TYPE::template group_of<R> groups[GROUPS];
+};
+/* A lane's way into a panel. */
+struct panel_lane {
+    const uint8_t *data; /* of the panel */
+    int panel, row, j;
+};
+
+template <class TYPE, int R, int GROUPS>
+DEVICE void load_super(panel_batch<TYPE, R, GROUPS> &b, const sl_cuda_panels &p,
+                       const panel_lane &lane, int group) {
+    TYPE::load(b.super, p, lane.panel, super_params(p, lane.data, group),
+               group / SL_CUDA_SUPER_GROUPS, lane.row);
+}
+/* Group `k` of a batch whose first block (of two groups) lies at `block`. */
+template <class TYPE, class G>
+DEVICE void load_group(G &g, const uint8_t *block, const panel_lane &lane, int k) {
+    const uint8_t *own = block + k / 2 * (64 + 2 * TYPE::GROUP);
+    TYPE::load(g, own + k % 2 * 32, own + 64 + k % 2 * TYPE::GROUP, lane.row, lane.j);
+}
+
+#define SL_PANEL_TYPES(INSTANCE)                                                                   \
+    INSTANCE(q4) INSTANCE(q8) INSTANCE(q4_k) INSTANCE(q4_0) INSTANCE(q6_k) INSTANCE(q4_m)
+#endif

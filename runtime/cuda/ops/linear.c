@@ -1,0 +1,276 @@
+/* linear.c - Products of rows with weights.
+ *
+ * Few tokens: one launch for all weights of one type, each read once, by as many warps as keep
+ * memory busy; the end of a fused op is part of it.  Many tokens: a launch for each weight, and one
+ * more for what becomes of the sums. */
+#include "runtime/cuda/kernels/linear.h"
+#include "runtime/cuda/ops/ops.h"
+#include "runtime/cuda/ops/panels.h"
+
+/* An op: x with `count` weights. */
+typedef struct {
+    const sl_cview *x;
+    const sl_cview *w[SL_LINEAR_WEIGHTS];
+    int count;
+    sl_linear_finish finish;
+} product;
+
+static bool is_panel(sl_dtype dtype) {
+    return sl_dtype_infos[dtype].kind == SL_KIND_PANEL;
+}
+static bool joins(const sl_linear_finish *f) {
+    return f->kind == SL_FINISH_SWIGLU || f->kind == SL_FINISH_QUANTISE;
+}
+
+/* Names of functions, which launches only point to: one of each form for every type of weights.
+ * NULL where there is none. */
+#define PANEL_NAMES(PREFIX)                                                                        \
+    [SL_DTYPE_q4] = PREFIX "q4", [SL_DTYPE_q8] = PREFIX "q8", [SL_DTYPE_q4_k] = PREFIX "q4_k",     \
+    [SL_DTYPE_q4_0] = PREFIX "q4_0", [SL_DTYPE_q6_k] = PREFIX "q6_k",                              \
+    [SL_DTYPE_q4_m] = PREFIX "q4_m"
+#define DENSE_NAMES(PREFIX, SUFFIX)                                                                \
+    [SL_DTYPE_f32] = PREFIX "f32" SUFFIX, [SL_DTYPE_f16] = PREFIX "f16" SUFFIX,                    \
+    [SL_DTYPE_bf16] = PREFIX "bf16" SUFFIX
+typedef struct {
+    int tokens; /* at most, of a block */
+    const char *names[SL_DTYPE_COUNT];
+} function_table;
+
+static const function_table a8_functions[] = {{1, {PANEL_NAMES("sl_linear_a8_1_")}},
+                                              {8, {PANEL_NAMES("sl_linear_a8_8_")}}};
+static const function_table exact_functions[] = {{2, {PANEL_NAMES("sl_linear_exact_2_")}},
+                                                 {5, {PANEL_NAMES("sl_linear_exact_5_")}},
+                                                 {8, {PANEL_NAMES("sl_linear_exact_8_")}}};
+static const function_table dense_functions[] = {{1, {DENSE_NAMES("sl_linear_", "_1")}},
+                                                 {4, {DENSE_NAMES("sl_linear_", "_4")}},
+                                                 {8, {DENSE_NAMES("sl_linear_", "_8")}}};
+static const function_table wide_functions[] = {{1, {DENSE_NAMES("sl_linear_", "_wide_1")}},
+                                                {4, {DENSE_NAMES("sl_linear_", "_wide_4")}},
+                                                {8, {DENSE_NAMES("sl_linear_", "_wide_8")}}};
+static const function_table tile_functions[] = {
+    {32, {PANEL_NAMES("sl_linear_tile_32_"), DENSE_NAMES("sl_linear_tile_32_", "")}},
+    {128, {PANEL_NAMES("sl_linear_tile_128_"), DENSE_NAMES("sl_linear_tile_128_", "")}}};
+
+/* The first that has room for all tokens, or the last. */
+static const function_table *table_for(const function_table *tables, size_t count, int64_t tokens) {
+    size_t i = 0;
+    while (i + 1 < count && tables[i].tokens < tokens) i++;
+    return &tables[i];
+}
+#define TABLE_FOR(TABLES, TOKENS) table_for((TABLES), sizeof(TABLES) / sizeof *(TABLES), (TOKENS))
+
+/* ---- few tokens ---- */
+
+enum {
+    WARPS = 8,           /* of a block, where nothing asks for more */
+    MOST_WARPS = 16,     /* what kernels are compiled for */
+    BUSY_WARPS = 64,     /* per multiprocessor, enough to need no more sharing of units */
+    BLOCKS_PER_UNIT = 4, /* blocks that go round all tasks, per multiprocessor */
+    X_ROOM = 40 << 10    /* bytes of x in shared memory */
+};
+
+/* Units of `unit_rows` rows; `turns` is how many warps can share one. */
+static sl_linear_division divide(const product *p, const sl_cuda_planner *planner,
+                                 int64_t unit_rows, int64_t turns) {
+    sl_linear_division d = {.weights = p->count, .tokens = (int32_t)dim(&p->x->type, 0)};
+    for (int i = 0; i < p->count; i++) {
+        d.rows[i] = (int32_t)dim(&p->w[i]->type, 0);
+        d.first[i + 1] = d.first[i] + (int32_t)parts_of(d.rows[i], unit_rows);
+    }
+    for (int i = p->count; i < SL_LINEAR_WEIGHTS; i++) d.first[i + 1] = INT32_MAX;
+    const int32_t all = d.first[p->count], of_first = d.first[1];
+    d.units = p->finish.kind == SL_FINISH_QUANTISE ? (int32_t)(2 * SL_GROUP_COLS / unit_rows)
+              : joins(&p->finish)                  ? 2
+                                                   : 1;
+    d.split = SL_LINEAR_SPLIT;
+    while (d.split > 1 && (d.split > turns || d.split * d.units > MOST_WARPS ||
+                           (int64_t)all * d.split > (int64_t)planner->multiprocessors * BUSY_WARPS))
+        d.split /= 2;
+    const bool many = (int64_t)all * d.split >= (int64_t)planner->multiprocessors * 4 * WARPS;
+    if (p->finish.kind != SL_FINISH_QUANTISE)
+        while (many && 2 * d.units * d.split <= WARPS) d.units *= 2;
+    d.tasks =
+        (int32_t)(joins(&p->finish) ? parts_of(of_first, d.units / 2) : parts_of(all, d.units));
+    return d;
+}
+
+static void set_tokens(sl_cuda_launch *launch, int64_t tokens, int each) {
+    launch->grid[1] = (uint32_t)parts_of(tokens, each);
+}
+
+static void few_panels(const product *p, sl_cuda_planner *planner) {
+    const bool a8 = p->x->type.dtype == SL_DTYPE_a8;
+    const sl_dtype dtype = p->w[0]->type.dtype;
+    const int64_t tokens = dim(&p->x->type, 0), most = least(tokens, SL_LINEAR_TOKENS);
+    const function_table *table =
+        a8 ? TABLE_FOR(a8_functions, tokens) : TABLE_FOR(exact_functions, tokens);
+    sl_linear_panels a = {.finish = p->finish};
+    for (int i = 0; i < p->count; i++) a.w[i] = panels_of(p->w[i]);
+    const int64_t groups = a.w[0].groups;
+    a.d = divide(p, planner, SL_PANEL_ROWS, parts_of(groups, SL_LINEAR_BATCH));
+    if (a8)
+        a.x8 = rows8_of(p->x);
+    else
+        a.x = p->x->data;
+    const int64_t columns = a8 ? most : 3 * most, pairs = 2 * parts_of(columns, 2);
+    const int64_t group_bytes = a8 ? columns * 32 + pairs * 8 : columns * 64 + pairs * 4;
+    const int64_t room = X_ROOM / group_bytes / SL_SUPER_GROUPS * SL_SUPER_GROUPS;
+    a.slab = (int32_t)least(parts_of(groups, SL_SUPER_GROUPS) * SL_SUPER_GROUPS, room);
+    a.x_bytes = (int32_t)(a.slab * group_bytes);
+    const int64_t warps = (int64_t)a.d.split * a.d.units;
+    const int64_t blocks = least(a.d.tasks, (int64_t)planner->multiprocessors * BLOCKS_PER_UNIT);
+    sl_cuda_launch *launch =
+        SL_CUDA_ADD(planner, table->names[dtype], blocks, (uint32_t)(warps * SL_CUDA_WARP), a);
+    launch->shared_bytes =
+        (uint32_t)(a.x_bytes + warps * columns * SL_PANEL_ROWS * (int64_t)sizeof(float));
+    set_tokens(launch, tokens, SL_LINEAR_TOKENS);
+}
+
+/* Whether rows begin where 16 bytes can be loaded, those of x too. */
+static bool is_wide(const product *p) {
+    const int64_t cols = dim(&p->x->type, 1);
+    uintptr_t bits = (uintptr_t)p->x->data | (uintptr_t)(cols * 4);
+    for (int i = 0; i < p->count; i++)
+        bits |= (uintptr_t)p->w[i]->data |
+                (uintptr_t)(cols * (int64_t)sl_dtype_infos[p->w[i]->type.dtype].bytes);
+    return bits % 16 == 0;
+}
+
+static void few_dense(const product *p, sl_cuda_planner *planner) {
+    const sl_dtype dtype = p->w[0]->type.dtype;
+    const int64_t tokens = dim(&p->x->type, 0), cols = dim(&p->x->type, 1);
+    const bool wide = is_wide(p);
+    const function_table *table =
+        wide ? TABLE_FOR(wide_functions, tokens) : TABLE_FOR(dense_functions, tokens);
+    const int64_t turn = SL_CUDA_WARP * (wide ? 16 / (int64_t)sl_dtype_infos[dtype].bytes : 1);
+    sl_linear_dense a = {.finish = p->finish, .x = p->x->data, .cols = (int32_t)cols};
+    for (int i = 0; i < p->count; i++) a.w[i] = p->w[i]->data;
+    a.d = divide(p, planner, SL_LINEAR_DENSE_ROWS, parts_of(cols, turn));
+    const int64_t warps = (int64_t)a.d.split * a.d.units;
+    sl_cuda_launch *launch =
+        SL_CUDA_ADD(planner, table->names[dtype], a.d.tasks, (uint32_t)(warps * SL_CUDA_WARP), a);
+    launch->shared_bytes =
+        (uint32_t)(warps * table->tokens * SL_LINEAR_DENSE_ROWS * (int64_t)sizeof(float));
+    set_tokens(launch, tokens, table->tokens);
+}
+
+static void few_tokens(const product *p, sl_cuda_planner *planner) {
+    if (is_panel(p->w[0]->type.dtype))
+        few_panels(p, planner);
+    else
+        few_dense(p, planner);
+}
+
+/* ---- many tokens ---- */
+
+static void many_tokens(const sl_cview *x, const sl_cview *w, float *out,
+                        sl_cuda_planner *planner) {
+    const sl_dtype dtype = w->type.dtype;
+    const int64_t tokens = dim(&x->type, 0), rows = dim(&w->type, 0);
+    if (x->type.dtype == SL_DTYPE_a8) { /* eight at a time */
+        few_panels(&(product){x, {w}, 1, {.kind = SL_FINISH_STORE, .out = {out}}}, planner);
+        return;
+    }
+    const function_table *table = TABLE_FOR(tile_functions, tokens);
+    sl_linear_tile a = {.w = w->data,
+                        .x = x->data,
+                        .out = out,
+                        .out_stride = rows,
+                        .rows = (int32_t)rows,
+                        .cols = (int32_t)dim(&x->type, 1),
+                        .tokens = (int32_t)tokens};
+    if (is_panel(dtype)) a.panels = panels_of(w);
+    sl_cuda_launch *launch =
+        SL_CUDA_ADD(planner, table->names[dtype], parts_of(rows, SL_TILE_ROWS), 256, a);
+    set_tokens(launch, tokens, table->tokens);
+}
+
+/* What becomes of the sums of the first weight, or of two. */
+static void after_sums(const product *p, float *const sums[2], sl_cuda_planner *planner) {
+    const int64_t tokens = dim(&p->x->type, 0), rows = dim(&p->w[0]->type, 0);
+    sl_linear_after a = {.finish = p->finish,
+                         .out = p->finish.out[0],
+                         .rows = (int32_t)rows,
+                         .tokens = (int32_t)tokens};
+    a.finish.out[0] = sums[0], a.finish.out[1] = sums[1];
+    sl_cuda_launch *launch =
+        SL_CUDA_ADD(planner, "sl_linear_after_sums", parts_of(rows, 256), 256, a);
+    launch->grid[1] = (uint32_t)tokens;
+}
+
+/* A launch for each weight. */
+static void one_by_one(const product *p, sl_cuda_planner *planner) {
+    const int64_t tokens = dim(&p->x->type, 0);
+    float *sums[SL_LINEAR_WEIGHTS];
+    for (int i = 0; i < p->count; i++) {
+        const uint64_t bytes = (uint64_t)(tokens * dim(&p->w[i]->type, 0)) * sizeof(float);
+        sums[i] = p->finish.out[i];
+        if (p->finish.kind == SL_FINISH_QUANTISE || (i > 0 && joins(&p->finish)))
+            sums[i] = sl_cuda_scratch(planner, bytes);
+        if (tokens > SL_LINEAR_TOKENS)
+            many_tokens(p->x, p->w[i], sums[i], planner);
+        else
+            few_tokens(&(product){p->x, {p->w[i]}, 1, {.kind = SL_FINISH_STORE, .out = {sums[i]}}},
+                       planner);
+    }
+    if (p->finish.kind != SL_FINISH_STORE) after_sums(p, sums, planner);
+}
+
+static sl_status plan(const product *p, sl_cuda_planner *planner) {
+    bool alike = true;
+    for (int i = 1; i < p->count; i++) alike &= p->w[i]->type.dtype == p->w[0]->type.dtype;
+    if (alike && dim(&p->x->type, 0) <= SL_LINEAR_TOKENS)
+        few_tokens(p, planner);
+    else
+        one_by_one(p, planner);
+    return SL_OK;
+}
+
+/* ---- ops ---- */
+
+PLAN(linear) {
+    const sl_linear_args *a = args;
+    return plan(&(product){&a->x, {&a->w}, 1, {.kind = SL_FINISH_STORE, .out = {a->out.data}}},
+                planner);
+}
+
+PLAN(linear_pair) {
+    const sl_linear_pair_args *a = args;
+    return plan(
+        &(product){
+            &a->x, {&a->wa, &a->wb}, 2, {.kind = SL_FINISH_STORE, .out = {a->a.data, a->b.data}}},
+        planner);
+}
+
+PLAN(linear_triple) {
+    const sl_linear_triple_args *a = args;
+    return plan(&(product){&a->x,
+                           {&a->wa, &a->wb, &a->wc},
+                           3,
+                           {.kind = SL_FINISH_STORE, .out = {a->a.data, a->b.data, a->c.data}}},
+                planner);
+}
+
+PLAN(linear_swiglu) {
+    const sl_linear_swiglu_args *a = args;
+    return plan(
+        &(product){
+            &a->x, {&a->w_gate, &a->w_up}, 2, {.kind = SL_FINISH_SWIGLU, .out = {a->out.data}}},
+        planner);
+}
+
+PLAN(linear_swiglu_quantise) {
+    const sl_linear_swiglu_quantise_args *a = args;
+    const sl_linear_finish finish = {.kind = SL_FINISH_QUANTISE,
+                                     .codes = rows8_at(a->codes.data, &a->codes.type)};
+    return plan(&(product){&a->x, {&a->w_gate, &a->w_up}, 2, finish}, planner);
+}
+
+PLAN(linear_bias_act) {
+    const sl_linear_bias_act_args *a = args;
+    const sl_linear_finish finish = {.kind = SL_FINISH_BIAS,
+                                     .act = (int32_t)a->attrs.act,
+                                     .bias = a->bias.data,
+                                     .out = {a->out.data}};
+    return plan(&(product){&a->x, {&a->w}, 1, finish}, planner);
+}
