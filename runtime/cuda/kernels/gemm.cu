@@ -4,7 +4,8 @@
 /* Blocks are (rows, tokens). */
 template <class TYPE> DEVICE void gemm_rows(const sl_gemm_rows &a) {
     SL_DYNAMIC_SHARED(gemm_shared<TYPE>, s);
-    const int first = (int)blockIdx.y * GEMM_TOKENS, tokens = min(a.tokens - first, (int)GEMM_TOKENS);
+    const int first = (int)blockIdx.y * GEMM_TOKENS;
+    const int tokens = min(a.tokens - first, (int)GEMM_TOKENS);
     const int thread = (int)threadIdx.x;
     if (thread < GEMM_PANELS) {
         const int panel = min((int)blockIdx.x * GEMM_PANELS + thread, (a.w.rows - 1) / 16);
@@ -13,16 +14,9 @@ template <class TYPE> DEVICE void gemm_rows(const sl_gemm_rows &a) {
     if (thread < GEMM_TOKENS) s->tokens[thread] = thread < tokens ? first + thread : -1;
     gemm_sums sums;
     gemm_tile<TYPE>(s, a.w, a.x, tokens, &sums);
-    const int r = lane_id() / 4, c = lane_id() % 4;
-    const int row = ((int)blockIdx.x * GEMM_PANELS + 2 * warp_id()) * 16 + r;
-#pragma unroll
-    for (int n = 0; n < GEMM_SPANS; n++)
-#pragma unroll
-        for (int i = 0; i < 8; i++) {
-            const int token = 8 * n + 2 * c + i % 2, m = i / 4, at = row + 16 * m + 8 * (i / 2 % 2);
-            if (token < tokens && at < a.w.rows)
-                a.out[(first + token) * a.out_stride + at] = sums.y[m][n][i % 4];
-        }
+    gemm_write(sums, tokens, a.w.rows, [&](int token, int row, float y) {
+        a.out[(first + token) * a.out_stride + row] = y;
+    });
 }
 
 #define GEMM(TYPE)                                                                                 \

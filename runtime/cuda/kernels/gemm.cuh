@@ -251,4 +251,18 @@ DEVICE void gemm_tile(gemm_shared<TYPE> *s, const sl_cuda_panels &w, const sl_cu
     copy_wait<0>();
     __syncthreads();
 }
+
+/* Gives all results that are there to write(token of the tile, row of the matrix, value). */
+template <class WRITE>
+DEVICE void gemm_write(const gemm_sums &sums, int tokens, int rows, WRITE write) {
+    const int r = lane_id() / 4, c = lane_id() % 4;
+    const int first = ((int)blockIdx.x * GEMM_PANELS + 2 * warp_id()) * 16 + r;
+#pragma unroll
+    for (int n = 0; n < GEMM_SPANS; n++)
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            const int token = 8 * n + 2 * c + i % 2, row = first + 8 * (i / 2);
+            if (token < tokens && row < rows) write(token, row, sums.y[i / 4][n][i % 4]);
+        }
+}
 #endif
