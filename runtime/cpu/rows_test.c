@@ -56,8 +56,8 @@ static void test_quantise_not_finite(void **state) {
 
 static void test_linear_rows(void **state) {
     (void)state;
-    static const int64_t sizes[][3] = {{1, 1, 1},    {1, 17, 33},   {2, 16, 32},  {3, 50, 300},
-                                       {7, 33, 511}, {19, 40, 264}, {13, 5, 1024}};
+    static const int64_t sizes[][3] = {{1, 1, 1},    {1, 17, 33},   {2, 16, 32},   {3, 50, 300},
+                                       {7, 33, 511}, {19, 40, 264}, {13, 5, 1024}, {70, 150, 600}};
     for (int w = FIRST_PANEL_TYPE; w < WEIGHT_TYPES; w++)
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
             const int64_t tokens = sizes[i][0], rows = sizes[i][1], cols = sizes[i][2];
@@ -201,11 +201,61 @@ static void test_moe_ffn_rows(void **state) {
     }
 }
 
+/* Shapes of whole groups and panels, several tiles of an expert, experts without pairs. */
+typedef struct {
+    int64_t tokens, experts, width, hidden;
+    int gate, up, down; /* sl_dtypes */
+} many_case;
+
+static void check_many(const many_case *m) {
+    const sl_moe_ffn_attrs attrs = {.layer = 1, .k = 8};
+    const int32_t pairs = (int32_t)(m->tokens * attrs.k), experts = (int32_t)m->experts;
+    const sl_type matrices = sl_type_make((sl_dtype)m->gate, 3, m->experts, m->width, m->hidden);
+    memory_source source;
+    memory_source_init(&source, &matrices);
+    for (int32_t e = 0; e < experts; e++)
+        for (int i = 1; i < 3; i++) {
+            sl_cview *view = &source.matrices[e][i];
+            op_case owner = {0};
+            free((void *)view->data);
+            view->type.dtype = (sl_dtype)(i == 1 ? m->up : m->down);
+            view->data = input(&owner, view->type, -1, 1);
+        }
+    op_case c = case_of(SL_OP_moe_ffn, &attrs, 0.03);
+    input(&c, sl_type_make(SL_DTYPE_a8, 2, m->tokens, m->hidden), -1, 1);
+    int32_t *order = input(&c, i32(pairs), 0, 1), *starts = input(&c, i32(experts + 1), 0, 1);
+    for (int32_t i = 0; i < pairs; i++) order[i] = (i * 11 + 3) % pairs;
+    starts[0] = 0;
+    for (int32_t e = 0; e < experts; e++) {
+        const int32_t left = pairs - starts[e], some = e % 3 == 1 ? 0 : left / 3 + 1;
+        starts[e + 1] = e == experts - 1 ? pairs : starts[e] + (some < left ? some : left);
+        if (starts[e] < starts[e + 1]) source.used[source.used_count++] = e;
+    }
+    c.types[c.inputs++] = matrices;
+    c.source = &source.base;
+    c.prepare = memory_source_request_used;
+    check(&c);
+    assert_int_equal(source.held, 0);
+    memory_source_deinit(&source);
+}
+
+static void test_moe_ffn_many(void **state) {
+    (void)state;
+    enum { Q4 = SL_DTYPE_q4, Q8 = SL_DTYPE_q8, Q4_K = SL_DTYPE_q4_k, Q6_K = SL_DTYPE_q6_k };
+    static const many_case cases[] = {
+        {1, 16, 64, 2304, Q4, Q4, Q4},       {1, 9, 256, 256, Q8, Q8, Q4},
+        {3, 16, 96, 512, Q4_K, Q4_K, Q6_K},  {40, 16, 160, 256, Q4, Q4, Q4},
+        {40, 12, 64, 288, Q4_K, Q4_K, Q6_K}, {2, 12, 40, 96, Q4, Q8, Q4},
+        {9, 12, 40, 96, Q6_K, Q8, Q4_K},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) check_many(&cases[i]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_quantise),     cmocka_unit_test(test_quantise_not_finite),
         cmocka_unit_test(test_linear_rows),  cmocka_unit_test(test_linear_rows_same),
-        cmocka_unit_test(test_moe_ffn_rows),
+        cmocka_unit_test(test_moe_ffn_rows), cmocka_unit_test(test_moe_ffn_many),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

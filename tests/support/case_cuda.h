@@ -105,8 +105,13 @@ static void cuda_end(const op_case *c, cuda_run *r) {
     for (uint32_t i = 0; i < c->inputs; i++)
         device->ops->release(device, r->states[i], sl_type_bytes(&c->types[i]));
     sl_program_destroy(r->program);
-    if (!c->source) return;
-    device->ops->destroy(device); /* it keeps experts of a source that ends with the case */
+    bool kept = false; /* weights and experts are, for as long as the device is there */
+    for (uint32_t i = 0; i < c->inputs; i++) {
+        const sl_value_kind kind = cuda_kind(c, i);
+        kept |= kind == SL_VALUE_WEIGHT || kind == SL_VALUE_EXPERTS;
+    }
+    if (!kept) return;
+    device->ops->destroy(device);
     cuda_opened = NULL;
 }
 

@@ -3,6 +3,8 @@
  * Rows of f32 and experts of plain types, or of types that differ, go matrix by matrix.  Rows of a8
  * go through panels pair by pair where there are few, otherwise by tiles on tensor cores. */
 #include "runtime/cuda/kernels/moe.h"
+#include "runtime/cuda/kernels/gemm.h"
+#include "runtime/cuda/ops/gemm.h"
 #include "runtime/cuda/ops/ops.h"
 #include "runtime/cuda/ops/panels.h"
 
@@ -106,10 +108,12 @@ enum {
 };
 
 typedef struct {
-    const char *pairs_up, *pairs_down;
+    const char *pairs_up, *pairs_down, *tiles_up, *tiles_down;
 } panel_kernels;
 
-#define KERNELS(TYPE) [SL_DTYPE_##TYPE] = {"sl_moe_pairs_up_" #TYPE, "sl_moe_pairs_down_" #TYPE}
+#define KERNELS(TYPE)                                                                              \
+    [SL_DTYPE_##TYPE] = {"sl_moe_pairs_up_" #TYPE, "sl_moe_pairs_down_" #TYPE,                     \
+                         "sl_moe_tiles_up_" #TYPE, "sl_moe_tiles_down_" #TYPE}
 static const panel_kernels panel_names[SL_DTYPE_COUNT] = {
     KERNELS(q4), KERNELS(q8), KERNELS(q4_k), KERNELS(q4_0), KERNELS(q6_k), KERNELS(q4_m),
 };
@@ -163,6 +167,24 @@ static void plan_pairs(const ffn *f) {
                 &down.w);
 }
 
+static void plan_tiles(const ffn *f) {
+    enum { THREADS = SL_GEMM_WARPS * SL_CUDA_WARP, ROWS = SL_GEMM_PANELS * SL_PANEL_ROWS };
+    const sl_cuda_expert_places *at = &f->planner->places;
+    sl_moe_tile *tiles;
+    const int64_t count = cut_tiles(f, SL_GEMM_TOKENS, &tiles);
+    sl_moe_up up = up_of(f);
+    sl_moe_down down = down_of(f, &up.mid);
+    up.tiles = down.tiles = tiles;
+    sl_cuda_launch *added = SL_CUDA_ADD(f->planner, panel_names[at->gate.dtype].tiles_up,
+                                        parts_of(f->width, ROWS / 2), THREADS, up);
+    added->grid[1] = (uint32_t)count;
+    added->shared_bytes = sl_cuda_gemm_shared(at->gate.dtype);
+    added = SL_CUDA_ADD(f->planner, panel_names[at->down.dtype].tiles_down,
+                        parts_of(f->hidden, ROWS), THREADS, down);
+    added->grid[1] = (uint32_t)count;
+    added->shared_bytes = sl_cuda_gemm_shared(at->down.dtype);
+}
+
 PLAN(moe_ffn) {
     const sl_moe_ffn_args *a = args;
     const sl_cuda_expert_places *at = &planner->places;
@@ -177,6 +199,8 @@ PLAN(moe_ffn) {
                         is_panel(at->gate.dtype) && is_panel(at->down.dtype);
     if (panels && f.places.pairs <= FEW_PAIRS)
         plan_pairs(&f);
+    else if (panels)
+        plan_tiles(&f);
     else
         plan_plain(&f);
     return SL_OK;

@@ -1,0 +1,31 @@
+/* gemm.cu - Products of many rows of a8 with panels. */
+#include "runtime/cuda/kernels/gemm.cuh"
+
+/* Blocks are (rows, tokens). */
+template <class TYPE> DEVICE void gemm_rows(const sl_gemm_rows &a) {
+    SL_DYNAMIC_SHARED(gemm_shared<TYPE>, s);
+    const int first = (int)blockIdx.y * GEMM_TOKENS;
+    const int tokens = min(a.tokens - first, (int)GEMM_TOKENS);
+    const int thread = (int)threadIdx.x;
+    if (thread < GEMM_PANELS) {
+        const int panel = min((int)blockIdx.x * GEMM_PANELS + thread, (a.w.rows - 1) / 16);
+        s->panels[thread] = {a.w.data, panel_at(a.w, panel), panel, 0};
+    }
+    if (thread < GEMM_TOKENS) s->tokens[thread] = thread < tokens ? first + thread : -1;
+    gemm_sums sums;
+    gemm_tile<TYPE>(s, a.w, a.x, tokens, &sums);
+    gemm_write(sums, tokens, a.w.rows, [&](int token, int row, float y) {
+        a.out[(first + token) * a.out_stride + row] = y;
+    });
+}
+
+#define GEMM(TYPE)                                                                                 \
+    SL_CUDA_KERNEL(sl_gemm_##TYPE, sl_gemm_rows, GEMM_THREADS) {                                   \
+        gemm_rows<type_##TYPE>(a);                                                                 \
+    }
+GEMM(q4)
+GEMM(q8)
+GEMM(q4_k)
+GEMM(q4_0)
+GEMM(q6_k)
+GEMM(q4_m)

@@ -1,0 +1,126 @@
+/* moe_tiles.cu - Many pairs through their experts: tiles of gemm.cuh, by expert. */
+#include "runtime/cuda/kernels/gemm.cuh"
+#include "runtime/cuda/kernels/moe.cuh"
+
+/* ---- up: four panels of gate beside the same four of up, then swiglu, then a8 ---- */
+
+enum { UP_PANELS = GEMM_PANELS / 2, UP_ROWS = UP_PANELS * 16, UP_PITCH = UP_ROWS + 4 };
+
+/* swiglu of what this lane has, into values[token][row of the tile]. */
+DEVICE void put_values(float *values, const gemm_sums &sums, int tokens, int left) {
+    const int r = lane_id() / 4, c = lane_id() % 4;
+#pragma unroll
+    for (int n = 0; n < GEMM_SPANS; n++)
+#pragma unroll
+        for (int i = 0; i < 4 && 8 * n < tokens; i++) {
+            const int token = 8 * n + 2 * c + i % 2, row = warp_id() * 16 + r + 8 * (i / 2);
+            values[token * UP_PITCH + row] =
+                row < left ? swiglu(sums.y[0][n][i], sums.y[1][n][i]) : 0.0f;
+        }
+}
+
+/* 32 values, one after another, as a group of a8. */
+DEVICE void write_group8(const sl_cuda_rows8_out &out, int64_t at, const float *values) {
+    float x[32], largest = 0, wrong = 0;
+#pragma unroll
+    for (int i = 0; i < 32; i += 4) {
+        const float4 four = *(const float4 *)(values + i);
+        x[i] = four.x, x[i + 1] = four.y, x[i + 2] = four.z, x[i + 3] = four.w;
+    }
+#pragma unroll
+    for (int i = 0; i < 32; i++) {
+        largest = fmaxf(largest, fabsf(x[i]));
+        wrong += x[i] * 0.0f;
+    }
+    const a8_scale s = a8_scale_of(largest, wrong);
+    unsigned words[8];
+    int sums[2] = {0, 0};
+#pragma unroll
+    for (int w = 0; w < 8; w++) {
+        words[w] = 0;
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const int code = a8_code(x[4 * w + i], s);
+            sums[w / 4] += code;
+            words[w] |= ((unsigned)code & 255) << 8 * i;
+        }
+    }
+    uint4 *codes = (uint4 *)(out.codes + 32 * at);
+    codes[0] = make_uint4(words[0], words[1], words[2], words[3]);
+    codes[1] = make_uint4(words[4], words[5], words[6], words[7]);
+    out.scales[at] = s.scale;
+    out.sums[at] = (float)(sums[0] + sums[1]);
+    out.halves[at] = (float)sums[0];
+}
+
+/* Blocks are (rows, tile). */
+template <class TYPE> DEVICE void tiles_up(const sl_moe_up &a) {
+    SL_DYNAMIC_SHARED(gemm_shared<TYPE>, s);
+    const sl_moe_tile tile = a.tiles[blockIdx.y];
+    const int thread = (int)threadIdx.x, first = (int)blockIdx.x * UP_PANELS;
+    if (!tile.count) return;
+    if (thread < GEMM_PANELS) {
+        sl_cuda_panels w = a.w;
+        w.data = (const uint8_t *)a.places.table[tile.expert] +
+                 (thread % 2 ? a.up_offset : a.gate_offset);
+        const int panel = min(first + thread / 2, (w.rows - 1) / 16);
+        s->panels[thread] = {w.data, panel_at(w, panel), panel, 0};
+    }
+    if (thread < GEMM_TOKENS) {
+        const int place = tile.first + min(thread, tile.count - 1);
+        const int pair =
+            checked(a.places.fault, SL_FAULT_PAIR, place, a.places.order[place], a.places.pairs);
+        s->tokens[thread] = thread < tile.count ? pair / a.places.k : -1;
+    }
+    gemm_sums sums;
+    gemm_tile<TYPE>(s, a.w, a.x, tile.count, &sums);
+    float *values = (float *)s->stages;
+    put_values(values, sums, tile.count, a.w.rows - first * 16);
+    __syncthreads();
+    const int token = thread % GEMM_TOKENS, part = thread / GEMM_TOKENS;
+    const int group = first / 2 + part;
+    if (token < tile.count && group < a.mid.groups)
+        write_group8(a.mid, (int64_t)(tile.first + token) * a.mid.groups + group,
+                     values + token * UP_PITCH + 32 * part);
+}
+
+/* ---- down ---- */
+
+template <class TYPE> DEVICE void tiles_down(const sl_moe_down &a) {
+    SL_DYNAMIC_SHARED(gemm_shared<TYPE>, s);
+    __shared__ int pairs[GEMM_TOKENS];
+    const sl_moe_tile tile = a.tiles[blockIdx.y];
+    const int thread = (int)threadIdx.x;
+    if (!tile.count) return;
+    if (thread < GEMM_PANELS) {
+        sl_cuda_panels w = a.w;
+        w.data = (const uint8_t *)a.places.table[tile.expert] + a.offset;
+        const int panel = min((int)blockIdx.x * GEMM_PANELS + thread, (w.rows - 1) / 16);
+        s->panels[thread] = {w.data, panel_at(w, panel), panel, 0};
+    }
+    if (thread < GEMM_TOKENS) {
+        const int place = tile.first + min(thread, tile.count - 1);
+        pairs[thread] =
+            checked(a.places.fault, SL_FAULT_PAIR, place, a.places.order[place], a.places.pairs);
+        s->tokens[thread] = thread < tile.count ? place : -1;
+    }
+    gemm_sums sums;
+    gemm_tile<TYPE>(s, a.w, a.mid, tile.count, &sums);
+    gemm_write(sums, tile.count, a.w.rows, [&](int token, int row, float y) {
+        a.out[(int64_t)pairs[token] * a.w.rows + row] = y;
+    });
+}
+
+#define TILES(TYPE)                                                                                \
+    SL_CUDA_KERNEL(sl_moe_tiles_up_##TYPE, sl_moe_up, GEMM_THREADS) {                              \
+        tiles_up<type_##TYPE>(a);                                                                  \
+    }                                                                                              \
+    SL_CUDA_KERNEL(sl_moe_tiles_down_##TYPE, sl_moe_down, GEMM_THREADS) {                          \
+        tiles_down<type_##TYPE>(a);                                                                \
+    }
+TILES(q4)
+TILES(q8)
+TILES(q4_k)
+TILES(q4_0)
+TILES(q6_k)
+TILES(q4_m)
