@@ -137,6 +137,59 @@ static void test_sdpa(void **state) {
     }
 }
 
+/* Overwrites what no row sees: nothing of it may matter, not even what was never written. */
+static void spoil_beyond(const op_case *c, void *keys, void *values) {
+    const int64_t heads = c->types[2].shape.dims[1], capacity = c->types[2].shape.dims[2];
+    const int64_t width = c->types[2].shape.dims[3], rows = c->types[0].shape.dims[0];
+    const size_t each = sl_dtype_infos[c->types[1].dtype].bytes;
+    const int32_t *slots = c->data[3], *positions = c->data[4];
+    for (int64_t slot = 0; slot < c->types[2].shape.dims[0]; slot++) {
+        int64_t used = 0;
+        for (int64_t t = 0; t < rows; t++)
+            if (slots[t] == slot) used = positions[t] + 1;
+        for (int64_t i = 0; i < heads * (capacity - used) * width; i++) {
+            const int64_t d = i % width, position = used + i / width % (capacity - used);
+            const int64_t head = (slot * heads + i / width / (capacity - used)) * capacity * width;
+            const int64_t key = head + sl_kv_key_at(position, width) + d * SL_KV_LANES;
+            memset((char *)keys + (size_t)key * each, 0xff, each);
+            memset((char *)values + (size_t)(head + position * width + d) * each, 0xff, each);
+        }
+    }
+}
+
+/* Heads as models have them; rows of three slots, one, several or many of each. */
+static void test_wide_heads(void **state) {
+    (void)state;
+    static const struct {
+        int64_t rows[3], width, ratio;
+        int32_t first;
+    } cases[] = {
+        {{1, 0, 0}, 256, 8, 0},   {{1, 0, 0}, 256, 8, 300},  {{5, 2, 1}, 256, 8, 126},
+        {{8, 0, 0}, 128, 8, 250}, {{1, 1, 1}, 64, 16, 1100}, {{3, 0, 1}, 64, 40, 60},
+        {{2, 4, 0}, 128, 5, 130}, {{70, 0, 0}, 256, 8, 0},   {{40, 21, 9}, 256, 8, 100},
+        {{30, 0, 3}, 128, 3, 65}, {{19, 1, 0}, 64, 16, 700}, {{9, 9, 9}, 64, 1, 63},
+        {{9, 2, 0}, 256, 8, 400},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        for (int op = 0; op < 2; op++) {
+            const int64_t *count = cases[i].rows, rows = count[0] + count[1] + count[2];
+            if (op && rows > 8) continue; /* positions of few rows are divided */
+            const shape s = {.cache = {SL_DTYPE_f16, 3, 2, cases[i].first + 80, cases[i].width},
+                             .rows = rows,
+                             .ratio = cases[i].ratio};
+            op_case c;
+            sdpa_case(&c, op ? SL_OP_sdpa_parts : SL_OP_sdpa, s, parts_tolerance(s.cache.dim));
+            for (int64_t t = 0; t < rows; t++) {
+                const int slot = t < count[0] ? 2 : t < count[0] + count[1] ? 0 : 1;
+                const int64_t before = slot == 2 ? 0 : slot ? count[0] + count[1] : count[0];
+                ((int32_t *)c.data[3])[t] = slot;
+                ((int32_t *)c.data[4])[t] = cases[i].first / (slot + 1) + (int32_t)(t - before);
+            }
+            spoil_beyond(&c, c.data[1], c.data[2]);
+            check(&c);
+        }
+}
+
 static void test_merge(void **state) {
     (void)state;
     for (int round = 0; round < 12; round++) {
@@ -226,7 +279,6 @@ static void test_parts_are_the_whole(void **state) {
     }
 }
 
-/* Nothing beyond a row's position may matter, not even what was never written. */
 static void spoiled(const op_case *c, const char *isa, const memory *m) {
     op_case other = *c;
     memory wrong = memory_of(&other);
@@ -234,23 +286,7 @@ static void spoiled(const op_case *c, const char *isa, const memory *m) {
         fail_msg("no caches");
         return;
     }
-    const int64_t heads = c->types[2].shape.dims[1], capacity = c->types[2].shape.dims[2];
-    const int64_t width = c->types[2].shape.dims[3], rows = c->types[0].shape.dims[0];
-    const size_t each = sl_dtype_infos[c->types[1].dtype].bytes;
-    const int32_t *slots = c->data[3], *positions = c->data[4];
-    for (int64_t slot = 0; slot < c->types[2].shape.dims[0]; slot++) {
-        int64_t used = 0;
-        for (int64_t t = 0; t < rows; t++)
-            if (slots[t] == slot) used = positions[t] + 1;
-        for (int64_t i = 0; i < heads * (capacity - used) * width; i++) {
-            const int64_t d = i % width, position = used + i / width % (capacity - used);
-            const int64_t head = (slot * heads + i / width / (capacity - used)) * capacity * width;
-            const int64_t key = head + sl_kv_key_at(position, width) + d * SL_KV_LANES;
-            memset((char *)wrong.views[1] + (size_t)key * each, 0xff, each);
-            memset((char *)wrong.views[2] + (size_t)(head + position * width + d) * each, 0xff,
-                   each);
-        }
-    }
+    spoil_beyond(c, wrong.views[1], wrong.views[2]);
     sl_error err = {0};
     if (run_kernel(&other, isa, &wrong, 1, false, &err)) fail_msg("%s", err.message);
     assert_memory_equal(wrong.views[5], m->views[5], sl_type_bytes(&c->types[5]));
@@ -289,6 +325,7 @@ int main(void) {
         cmocka_unit_test(test_rope),
         cmocka_unit_test(test_append),
         cmocka_unit_test(test_sdpa),
+        cmocka_unit_test(test_wide_heads),
         cmocka_unit_test(test_merge),
         cmocka_unit_test(test_rows_alone),
         cmocka_unit_test(test_parts_are_the_whole),

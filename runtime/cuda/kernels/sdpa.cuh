@@ -41,4 +41,25 @@ DEVICE range split_of(const sl_sdpa_splits &a, int split, int count, int step) {
     const int64_t first = (int64_t)split * span;
     return {(int)min(first, (int64_t)count), (int)min(first + span, (int64_t)count)};
 }
+
+/* ---- f32 numbers for tensor cores, as two halves: x = high + low to 22 bits ---- */
+
+/* A power of two and its inverse; the first brings numbers up to `most` to about 1, where their
+ * halves neither overflow nor vanish. */
+struct power {
+    float down, up;
+};
+DEVICE power power_for(float most) {
+    enum { BIAS = 127, NARROWEST = 30 };
+    const int exponent = (int)(__float_as_uint(most) >> 23 & 255);
+    const int kept = min(max(exponent, (int)NARROWEST), 2 * BIAS - (int)NARROWEST);
+    return {__uint_as_float((unsigned)(2 * BIAS - kept) << 23),
+            __uint_as_float((unsigned)kept << 23)};
+}
+DEVICE uint16_t low_half(float x, uint16_t high) {
+    return f16_of_f32(x - f32_of_f16(high));
+}
+
+/* Factors e^(score - largest) are made larger by this for their halves. */
+#define FACTOR_SCALE 256.0f
 #endif

@@ -15,6 +15,14 @@ enum {
     SL_CUDA_JOIN_THREADS = 256
 };
 
+/* Shared memory of a block of few rows: heads of D elements, tiles of SL_CUDA_FEW_QUERIES. */
+#define SL_CUDA_FEW_BYTES(D, TILES)                                                                \
+    (256 * (D) + (TILES) * (64 * (D) + ((D) < 128 ? 128 : (D)) * 32 + 128))
+
+/* Blocks of many rows have 8 warps, or 4 where shared memory is small; 16 queries each. */
+#define SL_CUDA_MANY_TILE(WARPS)           ((WARPS) == 8 ? 64 : 32) /* positions at a time */
+#define SL_CUDA_MANY_BYTES(D, WARPS, TILE) ((WARPS)*16 * (4 * (D) + 24) + (4 * (D) + 16) * (TILE))
+
 typedef struct {
     const float *q; /* [rows, heads * ratio, width] */
     const void *keys, *values;

@@ -3,6 +3,12 @@
 #include "core/kv.h"
 #include "runtime/cuda/ops/ops.h"
 
+enum {
+    FEW_ROWS = 8,   /* whose positions are divided */
+    FEW_TILES = 4,  /* of queries that share what is read, where there are several rows */
+    MANY_SPAN = 256 /* positions, of which a split of many rows has no fewer where it can */
+};
+
 /* ---- joining ---- */
 
 static void add_join(sl_cuda_planner *planner, sl_sdpa_joined launch, int64_t queries) {
@@ -62,13 +68,104 @@ static void add_plain(sl_cuda_planner *planner, const sl_sdpa_splits *s) {
     l->shared_bytes = (uint32_t)(2 * s->width + SL_CUDA_SPLIT) * (uint32_t)sizeof(float);
 }
 
+/* Widths of heads that tensor cores are used for, with a cache of f16. */
+typedef struct {
+    const char *function;
+    uint32_t shared_bytes;
+} choice;
+static const struct wide {
+    int32_t width;
+    choice few[2];  /* of one row, of several */
+    choice many[2]; /* of few warps, of as many as there may be */
+} wide_heads[] = {
+#define WIDE(D)                                                                                    \
+    {                                                                                              \
+        D,                                                                                         \
+            {{"sl_sdpa_few_" #D "_1", SL_CUDA_FEW_BYTES(D, 1)},                                    \
+             {"sl_sdpa_few_" #D "_4", SL_CUDA_FEW_BYTES(D, FEW_TILES)}},                           \
+        {                                                                                          \
+            {"sl_sdpa_many_" #D "_4", SL_CUDA_MANY_BYTES(D, 4, SL_CUDA_MANY_TILE(4))}, {           \
+                "sl_sdpa_many_" #D "_8", SL_CUDA_MANY_BYTES(D, 8, SL_CUDA_MANY_TILE(8))            \
+            }                                                                                      \
+        }                                                                                          \
+    }
+    WIDE(64), WIDE(128), WIDE(256)};
+static const struct wide *wide_of(const sl_sdpa_splits *s) {
+    for (size_t i = 0; s->is_half && i < sizeof wide_heads / sizeof wide_heads[0]; i++)
+        if (wide_heads[i].width == s->width) return &wide_heads[i];
+    return NULL;
+}
+
+static void add_few(sl_cuda_planner *planner, const sl_sdpa_splits *s, const struct wide *wide) {
+    const bool several = s->rows > 1 && wide->few[1].shared_bytes <= planner->shared_limit;
+    const int32_t queries = SL_CUDA_FEW_QUERIES * (several ? FEW_TILES : 1);
+    const uint32_t threads = (uint32_t)s->width;
+    sl_cuda_launch *l = SL_CUDA_ADD(planner, wide->few[several].function, s->splits, threads, *s);
+    l->grid[1] = (uint32_t)(s->heads * parts_of(s->ratio, queries));
+    l->grid[2] = (uint32_t)s->rows;
+    l->shared_bytes = wide->few[several].shared_bytes;
+}
+
+/* Splits of SL_CUDA_SPLIT positions, into room of their own. */
+static void add_splits(sl_cuda_planner *planner, sl_sdpa_splits *s) {
+    const struct wide *wide = wide_of(s);
+    s->splits = (int32_t)parts_of(s->capacity, SL_CUDA_SPLIT);
+    s->span = SL_CUDA_SPLIT;
+    add_room(planner, s);
+    wide ? add_few(planner, s, wide) : add_plain(planner, s);
+}
+
+static sl_sdpa_joined joined_of(const sl_sdpa_splits *s) {
+    return (sl_sdpa_joined){.mixes = s->mixes,
+                            .weights = s->weights,
+                            .splits = s->splits,
+                            .group = s->splits,
+                            .width = s->width};
+}
+
+/* All splits of a query become its result. */
+static void add_all_joined(sl_cuda_planner *planner, const sl_sdpa_splits *s, float *out) {
+    sl_sdpa_joined joined = joined_of(s);
+    joined.out = out;
+    add_join(planner, joined, queries_of(s));
+}
+
+/* Tiles of queries; where they are fewer than multiprocessors, each row's positions are divided.
+ * False where they do not fit. */
+static bool add_many(sl_cuda_planner *planner, sl_sdpa_splits *s, float *out) {
+    const struct wide *wide = wide_of(s);
+    if (!wide) return false;
+    const bool most = wide->many[1].shared_bytes <= planner->shared_limit;
+    const choice *many = &wide->many[most];
+    const int32_t warps = most ? 8 : 4, queries = 16 * warps;
+    if (many->shared_bytes > planner->shared_limit || s->ratio > queries) return false;
+    const int64_t tiles = parts_of(s->rows, queries / s->ratio), blocks = tiles * s->heads;
+    const int64_t longest = parts_of(s->capacity, MANY_SPAN);
+    const int64_t free = planner->multiprocessors / blocks;
+    s->splits = free < 2 ? 1 : (int32_t)least(free, longest);
+    s->mixes = out;
+    if (s->splits > 1) add_room(planner, s);
+    sl_cuda_launch *l =
+        SL_CUDA_ADD(planner, many->function, tiles, (uint32_t)warps * SL_CUDA_WARP, *s);
+    l->grid[1] = (uint32_t)s->heads;
+    l->grid[2] = (uint32_t)s->splits;
+    l->shared_bytes = many->shared_bytes;
+    if (s->splits > 1) add_all_joined(planner, s, out);
+    return true;
+}
+
 PLAN(sdpa) {
     const sl_sdpa_args *a = args;
     sl_sdpa_splits s = splits_of(a, planner);
     s.scale = a->attrs.scale;
-    s.splits = 1;
-    s.mixes = a->out.data;
-    add_plain(planner, &s);
+    if (s.rows <= FEW_ROWS) {
+        add_splits(planner, &s);
+        add_all_joined(planner, &s, a->out.data);
+    } else if (!add_many(planner, &s, a->out.data)) {
+        s.splits = 1;
+        s.mixes = a->out.data;
+        add_plain(planner, &s);
+    }
     return SL_OK;
 }
 
@@ -76,17 +173,11 @@ PLAN(sdpa_parts) {
     const sl_sdpa_parts_args *a = args;
     sl_sdpa_splits s = splits_of(args, planner);
     s.scale = a->attrs.scale;
-    s.splits = (int32_t)parts_of(s.capacity, SL_CUDA_SPLIT);
-    s.span = SL_CUDA_SPLIT;
-    add_room(planner, &s);
-    add_plain(planner, &s);
-    const sl_sdpa_joined joined = {.mixes = s.mixes,
-                                   .weights = s.weights,
-                                   .out = a->mixes.data,
-                                   .out_weights = a->weights.data,
-                                   .splits = s.splits,
-                                   .group = SL_SDPA_PART / SL_CUDA_SPLIT,
-                                   .width = s.width};
+    add_splits(planner, &s);
+    sl_sdpa_joined joined = joined_of(&s);
+    joined.group = SL_SDPA_PART / SL_CUDA_SPLIT;
+    joined.out = a->mixes.data;
+    joined.out_weights = a->weights.data;
     add_join(planner, joined, queries_of(&s));
     return SL_OK;
 }

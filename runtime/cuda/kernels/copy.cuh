@@ -1,0 +1,99 @@
+/* copy.cuh - Into shared memory while the thread goes on, and from there into the operands of
+ * tensor cores (mma.cuh). */
+#ifndef SL_RUNTIME_CUDA_KERNELS_COPY_CUH
+#define SL_RUNTIME_CUDA_KERNELS_COPY_CUH
+#include "runtime/cuda/kernels/cuda.cuh"
+
+/* 16 bytes, aligned; zeros, and `from` is not read, unless it is there. */
+DEVICE void copy_start(void *to, const void *from, bool is_there) {
+#if SL_EMULATED
+    if (is_there)
+        memcpy(to, from, 16);
+    else
+        memset(to, 0, 16);
+#else
+    const unsigned shared = (unsigned)__cvta_generic_to_shared(to);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(from),
+                 "r"(is_there ? 16 : 0)
+                 : "memory");
+#endif
+}
+/* Ends a group of copies. */
+DEVICE void copy_commit() {
+#if !SL_EMULATED
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+/* Until this thread's copies are done, but for the last N groups. */
+template <int N> DEVICE void copy_wait() {
+#if !SL_EMULATED
+    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+#endif
+}
+
+/* 16 bytes that nobody writes meanwhile; asked for here and not later. */
+DEVICE uint4 load_now(const void *from) {
+#if SL_EMULATED
+    uint4 x;
+    memcpy(&x, from, sizeof x);
+    return x;
+#else
+    uint4 x;
+    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
+                 : "l"(from));
+    return x;
+#endif
+}
+
+/* 16 bytes of whatever type, aligned. */
+DEVICE uint4 load_bits(const void *from) {
+#if SL_EMULATED
+    uint4 x;
+    memcpy(&x, from, sizeof x);
+    return x;
+#else
+    return *(const uint4 *)from;
+#endif
+}
+
+#if SL_EMULATED
+/* Lanes 8 i to 8 i + 7 give the rows, of 8 halves, of matrix i. */
+static void load_matrices_emulated(unsigned (&out)[4], const void *row, bool transposed) {
+    const unsigned char *all = emulated::warp_exchange(&row, sizeof row);
+    const int r = lane_id() / 4, c = lane_id() % 4;
+    for (int i = 0; i < 4; i++)
+        for (int half = 0; half < 2; half++) {
+            const int from = transposed ? 2 * c + half : r, at = transposed ? r : 2 * c + half;
+            const uint16_t *halves;
+            memcpy(&halves, all + 64 * (8 * i + from), sizeof halves);
+            out[i] = half ? out[i] | (unsigned)halves[at] << 16 : halves[at];
+        }
+}
+#endif
+/* Four matrices of 8 x 8 halves in shared memory; lane 8 i + j gives where row j of matrix i lies.
+ * Lane l gets, with r = l / 4 and c = l % 4, elements 2c and 2c + 1 of row r of each matrix. */
+DEVICE void load_matrices(unsigned (&out)[4], const void *row) {
+#if SL_EMULATED
+    load_matrices_emulated(out, row, false);
+#else
+    const unsigned shared = (unsigned)__cvta_generic_to_shared(row);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
+                 : "r"(shared)
+                 : "memory");
+#endif
+}
+/* The same, of the transposed matrices: elements r of rows 2c and 2c + 1. */
+DEVICE void load_transposed(unsigned (&out)[4], const void *row) {
+#if SL_EMULATED
+    load_matrices_emulated(out, row, true);
+#else
+    const unsigned shared = (unsigned)__cvta_generic_to_shared(row);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
+                 : "r"(shared)
+                 : "memory");
+#endif
+}
+#endif

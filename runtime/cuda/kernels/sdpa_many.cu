@@ -1,0 +1,297 @@
+/* sdpa_many.cu - Attention of many rows over a cache of f16: a tile of queries against tiles of
+ * positions, with a running maximum.
+ *
+ * A block takes the queries of some rows that read one cached head, 16 to a warp, and goes over the
+ * positions of their slots (or a split of them); keys of the next tile and values of this one are
+ * on their way while the other half of the work is done.  A warp keeps its mixes in registers;
+ * scores become operands of the second product where they are.
+ * Queries and factors are pairs of halves: what is computed is f32 but for its last bits. */
+#include "runtime/cuda/kernels/copy.cuh"
+#include "runtime/cuda/kernels/mma.cuh"
+#include "runtime/cuda/kernels/sdpa.cuh"
+
+enum { ROWS = 16 }; /* queries of a warp */
+
+/* What a block has in shared memory: rows of 16-byte chunks, in such an order or so far apart that
+ * eight rows of a matrix use all banks. */
+template <int D, int WARPS, int TILE> struct many {
+    enum { QUERIES = ROWS * WARPS, CHUNKS = D / 8, BLOCKS = TILE / KV_LANES };
+    uint4 high[QUERIES][CHUNKS], low[QUERIES][CHUNKS];
+    uint4 keys[BLOCKS][D][2];
+    uint4 values[TILE][CHUNKS + 1];
+    float scale[QUERIES]; /* of scores */
+    int slot[QUERIES];    /* -1: no query */
+    int count[QUERIES];   /* positions that it sees */
+    int64_t at[QUERIES];  /* number of the query */
+};
+DEVICE int chunk_at(int row, int chunk) {
+    return chunk ^ row % 8;
+}
+DEVICE int key_half_at(int element, int half) {
+    return half ^ element / 4 % 2;
+}
+
+/* ---- queries ---- */
+
+template <int D, int WARPS, int TILE>
+DEVICE void set_queries(const sl_sdpa_splits &a, many<D, WARPS, TILE> &s) {
+    enum { QUERIES = ROWS * WARPS };
+    const int rows = QUERIES / a.ratio, tile = (int)(gridDim.x - 1 - blockIdx.x); /* longest first */
+    if ((int)threadIdx.x < QUERIES) {
+        const int i = (int)threadIdx.x, t = tile * rows + i / a.ratio;
+        const bool is_there = i < rows * a.ratio && t < a.rows;
+        const cached_row row = is_there ? row_of(a, t) : cached_row{-1, 0};
+        s.slot[i] = row.slot;
+        s.count[i] = row.count;
+        s.at[i] = ((int64_t)t * a.heads + blockIdx.y) * a.ratio + i % a.ratio;
+    }
+}
+
+/* A warp is a query, a lane D / 32 elements of it that lie together. */
+template <int D, int WARPS, int TILE>
+DEVICE void put_queries(const sl_sdpa_splits &a, many<D, WARPS, TILE> &s) {
+    enum { EACH = D / WARP };
+    for (int n = warp_id(); n < ROWS * WARPS; n += WARPS) {
+        const float *query = a.q + s.at[n] * D + lane_id() * EACH;
+        float x[EACH], most = 0;
+#pragma unroll
+        for (int i = 0; i < EACH; i++) {
+            x[i] = s.slot[n] >= 0 ? query[i] : 0.0f;
+            most = fmaxf(most, fabsf(x[i]));
+        }
+        const power p = power_for(warp_max(most));
+        if (lane_id() == 0) s.scale[n] = p.up * a.scale;
+#pragma unroll
+        for (int i = 0; i < EACH; i++) {
+            const int d = lane_id() * EACH + i, at = chunk_at(n, d / 8) * 8 + d % 8;
+            const uint16_t high = f16_of_f32(x[i] * p.down);
+            ((uint16_t *)s.high[n])[at] = high;
+            ((uint16_t *)s.low[n])[at] = low_half(x[i] * p.down, high);
+        }
+    }
+}
+
+/* ---- tiles of the cache ---- */
+
+/* A head of a slot, of which positions [0, count) are read. */
+struct source {
+    const uint16_t *keys, *values;
+    int count;
+};
+template <int D, int WARPS, int TILE>
+DEVICE void ask_keys(many<D, WARPS, TILE> &s, const source &from, int first) {
+    const uint16_t *keys = from.keys + (int64_t)first * D;
+#pragma unroll 4
+    for (int i = (int)threadIdx.x; i < TILE * D / 8; i += WARPS * WARP) {
+        const int block = i / (2 * D), d = i / 2 % D;
+        copy_start(&s.keys[block][d][key_half_at(d, i % 2)], keys + (int64_t)i * 8,
+                   first + block * KV_LANES < from.count);
+    }
+    copy_commit();
+}
+template <int D, int WARPS, int TILE>
+DEVICE void ask_values(many<D, WARPS, TILE> &s, const source &from, int first) {
+    const uint16_t *values = from.values + (int64_t)first * D;
+#pragma unroll 4
+    for (int i = (int)threadIdx.x; i < TILE * D / 8; i += WARPS * WARP) {
+        const int p = i / (D / 8), chunk = i % (D / 8);
+        copy_start(&s.values[p][chunk], values + (int64_t)i * 8, first + p < from.count);
+    }
+    copy_commit();
+}
+
+/* ---- a warp's work: 16 queries, of which a lane has r and r + 8 ---- */
+
+template <int D, int TILE> struct running {
+    float mix[D / 8][4];       /* columns of 8 elements */
+    float scores[TILE / 8][4]; /* columns of 8 positions */
+    float largest[2], sum[2];  /* sum: of this lane's positions */
+};
+
+/* Unscaled scores. */
+template <int D, int WARPS, int TILE>
+DEVICE void score(const many<D, WARPS, TILE> &s, running<D, TILE> &w) {
+    const int lane = lane_id(), row = warp_id() * ROWS + lane % 16;
+    const int element = lane % 16, half = lane / 16;
+#pragma unroll
+    for (int n = 0; n < TILE / 8; n++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) w.scores[n][i] = 0;
+#pragma unroll 2
+    for (int step = 0; step < D / 16; step++) {
+        unsigned high[4], low[4];
+        const int chunk = chunk_at(row, 2 * step + half);
+        load_matrices(high, &s.high[row][chunk]);
+        load_matrices(low, &s.low[row][chunk]);
+#pragma unroll
+        for (int block = 0; block < TILE / KV_LANES; block++) {
+            unsigned x[4];
+            load_transposed(x, &s.keys[block][16 * step + element][key_half_at(element, half)]);
+            const unsigned first[2] = {x[0], x[1]}, second[2] = {x[2], x[3]};
+            mma_f16(w.scores[2 * block], high, first);
+            mma_f16(w.scores[2 * block + 1], high, second);
+            mma_f16(w.scores[2 * block], low, first);
+            mma_f16(w.scores[2 * block + 1], low, second);
+        }
+    }
+}
+
+/* Scores of the slot's tile from position `first` on become factors; what was taken before is
+ * scaled to the new largest. */
+template <int D, int WARPS, int TILE>
+DEVICE void weigh(const many<D, WARPS, TILE> &s, running<D, TILE> &w, int slot, int first) {
+    const int c = lane_id() % 4;
+    float keep[2];
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        const int query = warp_id() * ROWS + lane_id() / 4 + 8 * half;
+        const int count = s.slot[query] == slot ? s.count[query] : 0;
+        const float scale = s.scale[query];
+        float largest = w.largest[half];
+#pragma unroll
+        for (int n = 0; n < TILE / 8; n++)
+#pragma unroll
+            for (int i = 2 * half; i < 2 * half + 2; i++) {
+                const int position = first + 8 * n + 2 * c + i % 2;
+                float &x = w.scores[n][i];
+                x = position < count ? x * scale : -INFINITY;
+                largest = fmaxf(largest, x);
+            }
+        largest = fmaxf(largest, __shfl_xor_sync(ALL_LANES, largest, 1));
+        largest = fmaxf(largest, __shfl_xor_sync(ALL_LANES, largest, 2));
+        const float base = largest == -INFINITY ? 0.0f : largest; /* nothing was seen */
+        keep[half] = expf(w.largest[half] - base);
+        w.largest[half] = largest;
+        float sum = 0;
+#pragma unroll
+        for (int n = 0; n < TILE / 8; n++)
+#pragma unroll
+            for (int i = 2 * half; i < 2 * half + 2; i++)
+                sum += w.scores[n][i] = expf(w.scores[n][i] - base);
+        w.sum[half] = w.sum[half] * keep[half] + sum;
+    }
+    if (!__any_sync(ALL_LANES, keep[0] != 1.0f || keep[1] != 1.0f)) return;
+#pragma unroll
+    for (int n = 0; n < D / 8; n++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) w.mix[n][i] *= keep[i / 2];
+}
+
+template <int D, int WARPS, int TILE>
+DEVICE void mix(const many<D, WARPS, TILE> &s, running<D, TILE> &w) {
+    const int lane = lane_id(), p = lane % 16, half = lane / 16;
+#pragma unroll
+    for (int step = 0; step < TILE / 16; step++) {
+        unsigned high[4], low[4];
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const float *x = &w.scores[2 * step + i / 2][i % 2 * 2];
+            const float one = x[0] * FACTOR_SCALE, two = x[1] * FACTOR_SCALE;
+            high[i] = f16_pair(one, two);
+            const float2 rounded = f32_of_f16_pair(high[i]);
+            low[i] = f16_pair(one - rounded.x, two - rounded.y);
+        }
+#pragma unroll
+        for (int n = 0; n < D / 16; n++) {
+            unsigned x[4];
+            load_transposed(x, &s.values[16 * step + p][2 * n + half]);
+            const unsigned first[2] = {x[0], x[1]}, second[2] = {x[2], x[3]};
+            mma_f16(w.mix[2 * n], high, first);
+            mma_f16(w.mix[2 * n + 1], high, second);
+            mma_f16(w.mix[2 * n], low, first);
+            mma_f16(w.mix[2 * n + 1], low, second);
+        }
+    }
+}
+
+/* What the warp has taken, as results of a split or of all. */
+template <int D, int WARPS, int TILE>
+DEVICE void put_results(const sl_sdpa_splits &a, const many<D, WARPS, TILE> &s,
+                        running<D, TILE> &w) {
+    const int r = lane_id() / 4, c = lane_id() % 4;
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        float sum = w.sum[half];
+        sum += __shfl_xor_sync(ALL_LANES, sum, 1);
+        sum += __shfl_xor_sync(ALL_LANES, sum, 2);
+        const int n = warp_id() * ROWS + r + 8 * half;
+        if (s.slot[n] < 0) continue;
+        const int64_t at = s.at[n] * a.splits + blockIdx.z;
+        const float factor = (a.weights ? 1.0f : 1.0f / sum) / FACTOR_SCALE;
+        if (a.weights && c == 0) {
+            a.weights[at * 2] = sum > 0 ? w.largest[half] : 0;
+            a.weights[at * 2 + 1] = sum;
+        }
+        float *out = a.mixes + at * D + 2 * c;
+#pragma unroll
+        for (int i = 0; i < D / 8; i++)
+            *(float2 *)(out + 8 * i) =
+                make_float2(w.mix[i][2 * half] * factor, w.mix[i][2 * half + 1] * factor);
+    }
+}
+
+/* ---- a block's work ---- */
+
+/* The split's tiles of the slot of queries [begin, end), which are those of consecutive rows. */
+template <int D, int WARPS, int TILE>
+DEVICE void attend_slot(const sl_sdpa_splits &a, many<D, WARPS, TILE> &s, running<D, TILE> &w,
+                        range queries) {
+    const int slot = s.slot[queries.first];
+    int most = 0, own = 0; /* positions that some query of the block, or of the warp, sees */
+    for (int n = queries.first; n < queries.end; n++) {
+        most = max(most, s.count[n]);
+        if (n / ROWS == warp_id()) own = max(own, s.count[n]);
+    }
+    const int64_t head = head_at(a, slot, (int)blockIdx.y);
+    const source from = {(const uint16_t *)a.keys + head, (const uint16_t *)a.values + head, most};
+    const range split = split_of(a, (int)blockIdx.z, most, TILE);
+    if (split.first < split.end) ask_keys(s, from, split.first);
+    for (int first = split.first; first < split.end; first += TILE) {
+        copy_wait<0>();
+        __syncthreads(); /* keys are here, and nobody needs the last values */
+        ask_values(s, from, first);
+        if (first < own) {
+            score(s, w);
+            weigh(s, w, slot, first);
+        }
+        copy_wait<0>();
+        __syncthreads(); /* values are here, and nobody needs these keys */
+        if (first + TILE < split.end) ask_keys(s, from, first + TILE);
+        if (first < own) mix(s, w);
+    }
+}
+
+template <int D, int WARPS, int TILE>
+DEVICE void attend_many(const sl_sdpa_splits &a, many<D, WARPS, TILE> &s) {
+    enum { QUERIES = ROWS * WARPS };
+    running<D, TILE> w;
+#pragma unroll
+    for (int n = 0; n < D / 8; n++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) w.mix[n][i] = 0;
+    w.largest[0] = w.largest[1] = -INFINITY;
+    w.sum[0] = w.sum[1] = 0;
+    set_queries(a, s);
+    __syncthreads();
+    put_queries(a, s);
+    __syncthreads();
+    for (int n = 0, end; n < QUERIES && s.slot[n] >= 0; n = end) {
+        for (end = n + 1; end < QUERIES && s.slot[end] == s.slot[n];) end++;
+        attend_slot(a, s, w, range{n, end});
+    }
+    put_results(a, s, w);
+}
+
+#define MANY(D, WARPS, TILE)                                                                       \
+    static_assert(sizeof(many<D, WARPS, TILE>) <= SL_CUDA_MANY_BYTES(D, WARPS, TILE),              \
+                  "room in shared memory");                                                        \
+    SL_CUDA_KERNEL(sl_sdpa_many_##D##_##WARPS, sl_sdpa_splits, WARPS *WARP) {                      \
+        SL_DYNAMIC_SHARED(unsigned char, shared);                                                  \
+        attend_many(a, *(many<D, WARPS, TILE> *)shared);                                           \
+    }
+MANY(64, 8, SL_CUDA_MANY_TILE(8))
+MANY(64, 4, SL_CUDA_MANY_TILE(4))
+MANY(128, 8, SL_CUDA_MANY_TILE(8))
+MANY(128, 4, SL_CUDA_MANY_TILE(4))
+MANY(256, 8, SL_CUDA_MANY_TILE(8))
+MANY(256, 4, SL_CUDA_MANY_TILE(4))
