@@ -236,6 +236,12 @@ static inline int __popc(unsigned bits) {
 static inline int __ffs(int bits) {
     return __builtin_ffs(bits);
 }
+static inline int __ffsll(long long bits) {
+    return __builtin_ffsll(bits);
+}
+static inline int __clzll(long long bits) {
+    return bits ? __builtin_clzll((unsigned long long)bits) : 64;
+}
 static inline int __clz(int bits) {
     return bits ? __builtin_clz((unsigned)bits) : 32;
 }

@@ -33,4 +33,29 @@ typedef struct {
     sl_fault *fault;
     int32_t rows, key_heads, heads, dk, dv, slot_count, tiled;
 } sl_delta;
+
+enum {
+    SL_DELTA_TILE = 64,   /* rows that are worked on together */
+    SL_DELTA_COLUMNS = 32 /* of the memory, in a block that walks over tiles */
+};
+
+/* Tiles of rows, whatever their slots; w, p and fades are scratch, by tile and head. */
+typedef struct {
+    sl_delta d;
+    float *w;     /* [tile, dk] */
+    float *p;     /* [tile, tile] */
+    float *fades; /* [2, tile] */
+} sl_delta_tiles;
+
+/* Bytes of dynamic shared memory: rows have a few floats more, so that lanes meet no bank twice. */
+enum {
+    SL_DELTA_ROW = SL_DELTA_SIZE + 4,      /* rows that lanes take along */
+    SL_DELTA_FLAT_ROW = SL_DELTA_SIZE + 8, /* rows that lanes take across */
+    SL_DELTA_MIX_ROW = SL_DELTA_TILE + 4,
+    SL_DELTA_STRIP_ROW = SL_DELTA_COLUMNS + 8,
+    SL_DELTA_PREPARE_BYTES = 4 * SL_DELTA_TILE * (2 * SL_DELTA_ROW + SL_DELTA_MIX_ROW),
+    SL_DELTA_WALK_BYTES =
+        4 * (SL_DELTA_TILE * (2 * SL_DELTA_ROW + SL_DELTA_FLAT_ROW + SL_DELTA_MIX_ROW) +
+             (SL_DELTA_SIZE + 2 * SL_DELTA_TILE) * SL_DELTA_STRIP_ROW)
+};
 #endif

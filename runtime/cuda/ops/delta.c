@@ -84,7 +84,25 @@ PLAN(delta_step) {
     return SL_OK;
 }
 
+/* Tiles, whatever the op's `chunk`, which divides the work and does not change its meaning. */
+static void plan_tiles(const sl_delta *a, sl_cuda_planner *planner) {
+    enum { THREADS = 256 };
+    const int64_t blocks = parts_of(a->rows, SL_DELTA_TILE) * a->heads;
+    const uint64_t floats = (uint64_t)(blocks * SL_DELTA_TILE) * sizeof(float);
+    const sl_delta_tiles tiles = {.d = *a,
+                                  .w = sl_cuda_scratch(planner, floats * SL_DELTA_SIZE),
+                                  .p = sl_cuda_scratch(planner, floats * SL_DELTA_TILE),
+                                  .fades = sl_cuda_scratch(planner, floats * 2)};
+    SL_CUDA_ADD(planner, "sl_delta_prepare", blocks, THREADS, tiles)->shared_bytes =
+        SL_DELTA_PREPARE_BYTES;
+    sl_cuda_launch *walk = SL_CUDA_ADD(
+        planner, "sl_delta_walk", (int64_t)a->heads * (a->dv / SL_DELTA_COLUMNS), THREADS, tiles);
+    walk->grid[1] = (uint32_t)a->slot_count;
+    walk->shared_bytes = SL_DELTA_WALK_BYTES;
+}
+
 PLAN(delta_chunk) {
+    enum { FEW_ROWS = 32 }; /* which go faster one by one, slots beside each other */
     const sl_delta_chunk_args *p = args;
     const sl_delta_step_args same = {.q = p->q,
                                      .k = p->k,
@@ -97,6 +115,10 @@ PLAN(delta_chunk) {
                                      .out = p->out,
                                      .attrs = {.tiled = p->attrs.tiled}};
     const sl_delta a = delta_of(&same, planner);
-    plan_steps(&a, planner);
+    if (a.rows <= FEW_ROWS || a.dk != SL_DELTA_SIZE || a.dv > SL_DELTA_SIZE ||
+        a.dv % SL_DELTA_COLUMNS)
+        plan_steps(&a, planner);
+    else
+        plan_tiles(&a, planner);
     return SL_OK;
 }

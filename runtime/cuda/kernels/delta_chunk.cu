@@ -1,0 +1,514 @@
+/* delta_chunk.cu - The delta net's recurrence, a tile of rows at a time as small products.
+ *
+ * Within a tile, for a stretch of rows of one slot, with G the running sum of decay over the
+ * stretch, M the memory before it, and all rows i, j of the stretch,
+ *
+ *   (1 + A) U = diag(beta) (V - diag(e^G) K M),   A_ij = beta_i e^(G_i - G_j) (k_i . k_j), j < i
+ *   out = diag(e^G) Q M + P U,                    P_ij = e^(G_i - G_j) (q_i . k_j), j <= i
+ *   M   = e^G_last M + K^T diag(e^(G_last - G)) U.
+ *
+ * What does not need M is made first, by a block for every tile and head: P; the solutions W and
+ * U' of (1 + A) W = diag(beta e^G) K and (1 + A) U' = diag(beta) V, U' in the place of the output.
+ * Then U = U' - W M.  A column of M needs no other, so a block has some columns of a head's and
+ * walks over the tiles of a slot.  A and P are 0 between stretches.
+ *
+ * Products are those of tensor cores, each of three: a factor is a high and a low part of 11 bits
+ * each, and low times low is left out.  What is small is summed apart. */
+#include "runtime/cuda/kernels/delta.cuh"
+#include "runtime/cuda/kernels/mma.cuh"
+
+enum {
+    SIZE = SL_DELTA_SIZE,
+    TILE = SL_DELTA_TILE,
+    COLUMNS = SL_DELTA_COLUMNS,
+    ROW = SL_DELTA_ROW,
+    FLAT_ROW = SL_DELTA_FLAT_ROW,
+    MIX_ROW = SL_DELTA_MIX_ROW,
+    STRIP_ROW = SL_DELTA_STRIP_ROW,
+    THREADS = 256
+};
+
+/* ---- copies that go on while a block computes ---- */
+
+/* 16 bytes, or zeros where there is nothing. */
+DEVICE void copy_16(float *to, const float *from, bool there) {
+#if SL_EMULATED
+    *(float4 *)to = there ? *(const float4 *)from : make_float4(0, 0, 0, 0);
+#else
+    const unsigned at = (unsigned)__cvta_generic_to_shared(to);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from),
+                 "r"(there ? 16 : 0)
+                 : "memory");
+#endif
+}
+DEVICE void await_copies() {
+#if !SL_EMULATED
+    asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+
+/* TILE rows of `width` floats to rows that are `to_row` apart; the first `there` of them exist. */
+DEVICE void copy_rows(float *to, int to_row, const float *from, int64_t from_row, int width,
+                      int there) {
+    const int chunks = width / 4;
+    for (int i = (int)threadIdx.x; i < TILE * chunks; i += THREADS) {
+        const int row = i / chunks, at = i % chunks * 4;
+        const bool exists = row < there;
+        copy_16(to + row * to_row + at, from + (exists ? row : 0) * from_row + at, exists);
+    }
+}
+
+/* ---- products ---- */
+
+/* A lane's part of 16 rows and F times 8 columns of a product. */
+template <int F> struct sums {
+    float large[F][4], small[F][4];
+};
+template <int F> DEVICE sums<F> no_sums() {
+    sums<F> s;
+#pragma unroll
+    for (int f = 0; f < F; f++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) s.large[f][i] = s.small[f][i] = 0;
+    return s;
+}
+template <int F> DEVICE float sum_at(const sums<F> &s, int f, int i) {
+    return s.large[f][i] + s.small[f][i];
+}
+
+struct left {
+    unsigned high[4], low[4];
+};
+struct right {
+    unsigned high[2], low[2];
+};
+DEVICE void split(float x, unsigned &high, unsigned &low) {
+    high = __float_as_uint(x) & 0xffffe000u;
+    low = __float_as_uint(x - __uint_as_float(high));
+}
+/* 16 x 8 of the left factor from its element of row lane / 4 and column lane % 4 on; elements of a
+ * column and of a row are so far apart. */
+DEVICE left left_at(const float *from, int down, int along) {
+    left x;
+    split(from[0], x.high[0], x.low[0]);
+    split(from[8 * down], x.high[1], x.low[1]);
+    split(from[4 * along], x.high[2], x.low[2]);
+    split(from[8 * down + 4 * along], x.high[3], x.low[3]);
+    return x;
+}
+/* 8 x 8 of the right factor from its element of row lane % 4 and column lane / 4 on. */
+DEVICE right right_at(const float *from, int down) {
+    right x;
+    split(from[0], x.high[0], x.low[0]);
+    split(from[4 * down], x.high[1], x.low[1]);
+    return x;
+}
+template <int F> DEVICE void add_product(sums<F> &s, int f, const left &x, const right &y) {
+    mma_tf32(s.small[f], x.low, y.high);
+    mma_tf32(s.large[f], x.high, y.high);
+    mma_tf32(s.small[f], x.high, y.low);
+}
+
+/* ---- stretches ---- */
+
+/* A bit for each row of a tile; the same on all lanes. */
+struct row_bits {
+    uint64_t starts; /* a stretch starts, or the tile does */
+    uint64_t resets; /* the position is 0 */
+    uint64_t mine;   /* the slot is `slot` */
+};
+DEVICE uint64_t bits_of(bool low, bool high) {
+    const unsigned lower = __ballot_sync(ALL_LANES, low);
+    return (uint64_t)__ballot_sync(ALL_LANES, high) << 32 | lower;
+}
+DEVICE row_bits bits_of_tile(const sl_delta &d, int tile, int slot) {
+    bool start[2], reset[2], mine[2];
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        const int row = tile * TILE + half * WARP + lane_id();
+        const bool exists = row < d.rows;
+        const int own = exists ? d.slots[row] : -1;
+        reset[half] = exists && d.positions[row] == 0;
+        mine[half] = exists && own == slot;
+        start[half] = row % TILE == 0 || reset[half] || (exists && own != d.slots[row - 1]);
+    }
+    return {bits_of(start[0], start[1]), bits_of(reset[0], reset[1]), bits_of(mine[0], mine[1])};
+}
+/* The first row of the stretch that a row of the tile is in, and the row after its last. */
+DEVICE int stretch_begin(uint64_t starts, int row) {
+    return 63 - __clzll((long long)(starts << (63 - row) >> (63 - row)));
+}
+DEVICE int stretch_end(uint64_t starts, int row, int rows) {
+    const uint64_t later = row == 63 ? 0 : starts >> (row + 1);
+    return later ? row + __ffsll((long long)later) : rows;
+}
+
+/* ---- what does not need the memory ---- */
+
+struct prepared { /* of the rows of a tile, for one head */
+    double sums[TILE]; /* of decay, from the tile's first row on */
+    float2 running[TILE]; /* G in two floats */
+    float beta[TILE], fade[TILE];
+    int begin[TILE]; /* of the row's stretch */
+};
+
+/* By one warp.  fades are e^G and e^(G_last - G). */
+DEVICE void sum_decay(const sl_delta_tiles &a, int tile, int head, prepared &t) {
+    const uint64_t starts = bits_of_tile(a.d, tile, 0).starts;
+    const int rows = min((int)TILE, a.d.rows - tile * TILE);
+    float *fades = a.fades + ((int64_t)tile * a.d.heads + head) * 2 * TILE;
+    double before = 0;
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        const int row = half * WARP + lane_id();
+        const int64_t at = ((int64_t)tile * TILE + row) * a.d.heads + head;
+        double sum = row < rows ? (double)a.d.decay[at] : 0.0;
+        t.beta[row] = row < rows ? a.d.beta[at] : 0.0f;
+#pragma unroll
+        for (int i = 1; i < WARP; i *= 2) {
+            const double other = __shfl_up_sync(ALL_LANES, sum, (unsigned)i);
+            if (lane_id() >= i) sum += other;
+        }
+        t.sums[row] = sum + before;
+        before = __shfl_sync(ALL_LANES, sum + before, WARP - 1);
+        if (row < rows) (void)delta_slot(a.d, tile * TILE + row);
+    }
+    __syncwarp();
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        const int row = half * WARP + lane_id(), begin = stretch_begin(starts, row);
+        const int last = row < rows ? stretch_end(starts, row, rows) - 1 : row;
+        const double sum = t.sums[row] - (begin > 0 ? t.sums[begin - 1] : 0.0);
+        t.begin[row] = begin;
+        t.running[row].x = (float)sum;
+        t.running[row].y = (float)(sum - (double)t.running[row].x);
+        fades[row] = t.fade[row] = expf((float)sum);
+        fades[TILE + row] = expf((float)(t.sums[last] - t.sums[row]));
+    }
+}
+
+/* e^(G_i - G_j) for j <= i of one stretch, else 0. */
+DEVICE float fade_between(const prepared &t, int i, int j) {
+    if (j > i || j < t.begin[i]) return 0;
+    return expf(t.running[i].x - t.running[j].x + (t.running[i].y - t.running[j].y));
+}
+
+/* Warps 0 to 3 make A, transposed, of the keys' products with keys; 4 to 7 make P. */
+DEVICE void multiply_keys(float *p, const float *keys, const float *queries, float *mix,
+                          const prepared &t) {
+    const bool queried = warp_id() >= 4;
+    /* of 16 rows; the longest beside the shortest */
+    const int block = queried ? 7 - warp_id() : warp_id(), r = lane_id() / 4, c = lane_id() % 4;
+    const float *x = (queried ? queries : keys) + (16 * block + r) * ROW + c;
+    const float *y = keys + r * ROW + c;
+    enum { F = TILE / 8 };
+    sums<F> s = no_sums<F>();
+    for (int k = 0; k < SIZE; k += 8) {
+        const left rows = left_at(x + k, ROW, 1);
+#pragma unroll
+        for (int f = 0; f < F; f++)
+            if (f < 2 * (block + 1)) add_product(s, f, rows, right_at(y + 8 * f * ROW + k, 1));
+    }
+#pragma unroll
+    for (int f = 0; f < F; f++)
+#pragma unroll
+        for (int e = 0; e < 4; e += 2) {
+            const int i = 16 * block + r + 4 * e, j = 8 * f + 2 * c;
+            const float first = sum_at(s, f, e) * fade_between(t, i, j);
+            const float second = sum_at(s, f, e + 1) * fade_between(t, i, j + 1);
+            if (queried) {
+                *(float2 *)(p + i * TILE + j) = make_float2(first, second);
+            } else {
+                mix[j * MIX_ROW + i] = j < i ? t.beta[i] * first : 0.0f;
+                mix[(j + 1) * MIX_ROW + i] = j + 1 < i ? t.beta[i] * second : 0.0f;
+            }
+        }
+}
+
+/* One column x of (1 + A) x = x, in place in shared memory; also to `to`, whose first `rows` rows
+ * exist, `to_row` apart. */
+DEVICE void solve_column(const float *mix, float *x, float *to, int64_t to_row, int rows) {
+    enum { BLOCK = 16 };
+    for (int begin = 0; begin < TILE; begin += BLOCK) {
+        float now[BLOCK];
+#pragma unroll
+        for (int i = 0; i < BLOCK; i++) now[i] = x[(begin + i) * ROW];
+#pragma unroll 4
+        for (int j = 0; j < begin; j++) {
+            const float known = x[j * ROW];
+            const float4 *factors = (const float4 *)(mix + j * MIX_ROW + begin);
+#pragma unroll
+            for (int i = 0; i < BLOCK / 4; i++) {
+                const float4 factor = factors[i];
+                now[4 * i] -= factor.x * known;
+                now[4 * i + 1] -= factor.y * known;
+                now[4 * i + 2] -= factor.z * known;
+                now[4 * i + 3] -= factor.w * known;
+            }
+        }
+#pragma unroll
+        for (int j = 0; j < BLOCK; j++) {
+            x[(begin + j) * ROW] = now[j];
+            if (begin + j < rows) to[(begin + j) * to_row] = now[j];
+            const float *factors = mix + (begin + j) * MIX_ROW + begin;
+#pragma unroll
+            for (int i = j + 1; i < BLOCK; i++) now[i] -= factors[i] * now[j];
+        }
+    }
+}
+
+SL_CUDA_KERNEL(sl_delta_prepare, sl_delta_tiles, THREADS) {
+    SL_DYNAMIC_SHARED(float, keys);
+    __shared__ prepared t;
+    float *queries = keys + TILE * ROW, *mix = queries + TILE * ROW, *values = queries;
+    const int tile = (int)blockIdx.x / a.d.heads, head = (int)blockIdx.x % a.d.heads;
+    const int first = tile * TILE, rows = min((int)TILE, a.d.rows - first);
+    const int64_t key_row = (int64_t)a.d.key_heads * SIZE, value_row = (int64_t)a.d.heads * a.d.dv;
+    const int64_t place = (int64_t)tile * a.d.heads + head, at = delta_value(a.d, first, head);
+    copy_rows(keys, ROW, delta_key(a.d, a.d.k, first, head), key_row, SIZE, rows);
+    copy_rows(queries, ROW, delta_key(a.d, a.d.q, first, head), key_row, SIZE, rows);
+    if (warp_id() == 0) sum_decay(a, tile, head, t);
+    await_copies();
+    __syncthreads();
+    multiply_keys(a.p + place * TILE * TILE, keys, queries, mix, t);
+    __syncthreads();
+    const int column = (int)threadIdx.x % SIZE;
+    if ((int)threadIdx.x < SIZE) {
+        for (int i = 0; i < TILE; i++) keys[i * ROW + column] *= t.beta[i] * t.fade[i];
+        solve_column(mix, keys + column, a.w + place * TILE * SIZE + column, SIZE, TILE);
+    } else if (column < a.d.dv) {
+#pragma unroll 8
+        for (int i = 0; i < TILE; i++)
+            values[i * ROW + column] =
+                i < rows ? t.beta[i] * a.d.v[at + i * value_row + column] : 0.0f;
+        solve_column(mix, values + column, a.d.out + at + column, value_row, rows);
+    }
+}
+
+/* ---- the walk ---- */
+
+/* A block's part: COLUMNS columns of a head's memory, over a slot's rows. */
+struct walk {
+    float *w, *q, *k, *p, *memory, *changes, *faded; /* in shared memory */
+    int head, column, slot;
+};
+
+DEVICE int64_t place_of(const sl_delta_tiles &a, const walk &s, int tile) {
+    return (int64_t)tile * a.d.heads + s.head;
+}
+/* What a tile's changes and readings start from; what they end with. */
+DEVICE void fetch_before(const sl_delta_tiles &a, const walk &s, int tile) {
+    const int first = tile * TILE, rows = min((int)TILE, a.d.rows - first);
+    copy_rows(s.w, ROW, a.w + place_of(a, s, tile) * TILE * SIZE, SIZE, SIZE, TILE);
+    copy_rows(s.q, ROW, delta_key(a.d, a.d.q, first, s.head), (int64_t)a.d.key_heads * SIZE, SIZE,
+              rows);
+}
+DEVICE void fetch_after(const sl_delta_tiles &a, const walk &s, int tile) {
+    const int first = tile * TILE, rows = min((int)TILE, a.d.rows - first);
+    copy_rows(s.k, FLAT_ROW, delta_key(a.d, a.d.k, first, s.head), (int64_t)a.d.key_heads * SIZE,
+              SIZE, rows);
+    copy_rows(s.p, MIX_ROW, a.p + place_of(a, s, tile) * TILE * TILE, TILE, TILE, TILE);
+}
+
+/* Rows [begin, end) of a tile, one stretch. */
+struct stretch {
+    int tile, begin, end;
+};
+
+/* Warp n has 16 rows and 16 columns of what follows. */
+struct corner {
+    int row, column; /* of the lane's first element: rows 8 apart, columns 8 apart and the next */
+};
+DEVICE corner corner_of_warp() {
+    return {warp_id() / 2 * 16 + lane_id() / 4, warp_id() % 2 * 16 + lane_id() % 4 * 2};
+}
+
+/* changes = U' - W M and faded = e^(G_last - G) changes, both 0 outside of the stretch; returns
+ * e^G Q M. */
+DEVICE sums<2> change_and_read(const sl_delta_tiles &a, const walk &s, const stretch &now) {
+    const corner at = corner_of_warp();
+    const float *fades = a.fades + place_of(a, s, now.tile) * 2 * TILE;
+    float2 known[2][2] = {};
+    float fade[2], rest[2];
+#pragma unroll
+    for (int e = 0; e < 2; e++) {
+        const int row = at.row + 8 * e;
+        const bool in = row >= now.begin && row < now.end;
+        const float *from =
+            a.d.out + delta_value(a.d, now.tile * TILE + row, s.head) + s.column + at.column;
+        fade[e] = fades[row];
+        rest[e] = fades[TILE + row];
+#pragma unroll
+        for (int f = 0; f < 2; f++)
+            known[f][e] = in ? *(const float2 *)(from + 8 * f) : make_float2(0, 0);
+    }
+    sums<2> changed = no_sums<2>(), read = no_sums<2>();
+    const int r = lane_id() / 4, c = lane_id() % 4;
+    const float *w = s.w + at.row * ROW + c, *q = s.q + at.row * ROW + c;
+    const float *m = s.memory + c * STRIP_ROW + warp_id() % 2 * 16 + r;
+#pragma unroll 4
+    for (int k = 0; k < SIZE; k += 8) {
+        const left w_part = left_at(w + k, ROW, 1), q_part = left_at(q + k, ROW, 1);
+#pragma unroll
+        for (int f = 0; f < 2; f++) {
+            const right part = right_at(m + k * STRIP_ROW + 8 * f, STRIP_ROW);
+            add_product(changed, f, w_part, part);
+            add_product(read, f, q_part, part);
+        }
+    }
+#pragma unroll
+    for (int f = 0; f < 2; f++)
+#pragma unroll
+        for (int e = 0; e < 2; e++) {
+            const int row = at.row + 8 * e, to = row * STRIP_ROW + at.column + 8 * f;
+            const bool in = row >= now.begin && row < now.end;
+            const float x = in ? known[f][e].x - sum_at(changed, f, 2 * e) : 0.0f;
+            const float y = in ? known[f][e].y - sum_at(changed, f, 2 * e + 1) : 0.0f;
+            *(float2 *)(s.changes + to) = make_float2(x, y);
+            *(float2 *)(s.faded + to) = in ? make_float2(rest[e] * x, rest[e] * y)
+                                           : make_float2(0, 0);
+#pragma unroll
+            for (int i = 2 * e; i < 2 * e + 2; i++) {
+                read.large[f][i] *= fade[e];
+                read.small[f][i] *= fade[e];
+            }
+        }
+    return read;
+}
+
+/* out = read + P changes. */
+DEVICE void write_output(const sl_delta_tiles &a, const walk &s, const stretch &now,
+                         sums<2> read) {
+    const corner at = corner_of_warp();
+    const int r = lane_id() / 4, c = lane_id() % 4, end = (warp_id() / 2 + 1) * 16;
+    const float *p = s.p + at.row * MIX_ROW + c;
+    const float *u = s.changes + c * STRIP_ROW + warp_id() % 2 * 16 + r;
+    for (int k = 0; k < end; k += 8) {
+        const left part = left_at(p + k, MIX_ROW, 1);
+#pragma unroll
+        for (int f = 0; f < 2; f++)
+            add_product(read, f, part, right_at(u + k * STRIP_ROW + 8 * f, STRIP_ROW));
+    }
+#pragma unroll
+    for (int e = 0; e < 2; e++) {
+        const int row = at.row + 8 * e;
+        if (row < now.begin || row >= now.end) continue;
+        float *to = a.d.out + delta_value(a.d, now.tile * TILE + row, s.head) + s.column + at.column;
+#pragma unroll
+        for (int f = 0; f < 2; f++)
+            *(float2 *)(to + 8 * f) =
+                make_float2(sum_at(read, f, 2 * e), sum_at(read, f, 2 * e + 1));
+    }
+}
+
+/* M = e^G_last M + K^T faded: a warp has 16 rows of M. */
+DEVICE void change_memory(const sl_delta_tiles &a, const walk &s, const stretch &now) {
+    enum { F = COLUMNS / 8 };
+    const int r = lane_id() / 4, c = lane_id() % 4;
+    const float fade = a.fades[place_of(a, s, now.tile) * 2 * TILE + now.end - 1];
+    const float *k = s.k + c * FLAT_ROW + warp_id() * 16 + r, *u = s.faded + c * STRIP_ROW + r;
+    sums<F> learnt = no_sums<F>();
+#pragma unroll 4
+    for (int j = 0; j < TILE; j += 8) {
+        const left part = left_at(k + j * FLAT_ROW, 1, FLAT_ROW);
+#pragma unroll
+        for (int f = 0; f < F; f++)
+            add_product(learnt, f, part, right_at(u + j * STRIP_ROW + 8 * f, STRIP_ROW));
+    }
+#pragma unroll
+    for (int f = 0; f < F; f++)
+#pragma unroll
+        for (int e = 0; e < 2; e++) {
+            float2 *m = (float2 *)(s.memory + (warp_id() * 16 + r + 8 * e) * STRIP_ROW + 8 * f +
+                                   2 * c);
+            *m = make_float2(fade * m->x + sum_at(learnt, f, 2 * e),
+                             fade * m->y + sum_at(learnt, f, 2 * e + 1));
+        }
+}
+
+/* The tiles with rows of a slot, first and last; first > last where there are none. */
+DEVICE int2 tiles_of_slot(const sl_delta &d, int slot) {
+    __shared__ int ends[2];
+    if (threadIdx.x < 2) ends[threadIdx.x] = INT32_MIN;
+    __syncthreads();
+    for (int t = (int)threadIdx.x; t < d.rows; t += THREADS)
+        if (d.slots[t] == slot) {
+            atomicMax(&ends[0], -t);
+            atomicMax(&ends[1], t);
+        }
+    __syncthreads();
+    int2 tiles;
+    tiles.x = ends[1] < 0 ? 1 : -ends[0] / TILE;
+    tiles.y = ends[1] < 0 ? 0 : ends[1] / TILE;
+    return tiles;
+}
+
+/* The block's columns of the memory, to shared memory or back. */
+DEVICE void move_memory(const sl_delta_tiles &a, const walk &s, bool back) {
+    float *memory = delta_memory(a.d, s.slot, s.head) + s.column;
+    for (int i = (int)threadIdx.x; i < SIZE * COLUMNS / 4; i += THREADS) {
+        const int row = i / (COLUMNS / 4), column = i % (COLUMNS / 4) * 4;
+        float4 *here = (float4 *)(s.memory + row * STRIP_ROW + column);
+        float4 *there = (float4 *)(memory + (int64_t)row * a.d.dv + column);
+        if (back)
+            *there = *here;
+        else
+            *here = *there;
+    }
+}
+
+/* All that is to be done with a tile; what the next one needs is on its way as soon as there is
+ * room.  What this one needs is there, and so it ends. */
+DEVICE void walk_tile(const sl_delta_tiles &a, const walk &s, int tile, bool more) {
+    const row_bits bits = bits_of_tile(a.d, tile, s.slot);
+    const int rows = min((int)TILE, a.d.rows - tile * TILE);
+    for (uint64_t left_over = bits.starts & bits.mine; left_over; left_over &= left_over - 1) {
+        const int begin = __ffsll((long long)left_over) - 1;
+        const stretch now = {tile, begin, stretch_end(bits.starts, begin, rows)};
+        const bool next = more && !(left_over & (left_over - 1));
+        if (bits.resets >> begin & 1) {
+            for (int i = (int)threadIdx.x; i < SIZE * STRIP_ROW; i += THREADS) s.memory[i] = 0;
+            __syncthreads();
+        }
+        const sums<2> read = change_and_read(a, s, now);
+        await_copies();
+        __syncthreads();
+        if (next) fetch_before(a, s, tile + 1);
+        write_output(a, s, now, read);
+        change_memory(a, s, now);
+        await_copies();
+        __syncthreads();
+        if (next) fetch_after(a, s, tile + 1);
+    }
+    if (more && !(bits.starts & bits.mine)) { /* another slot's */
+        fetch_before(a, s, tile + 1);
+        fetch_after(a, s, tile + 1);
+        await_copies();
+        __syncthreads();
+    }
+}
+
+SL_CUDA_KERNEL(sl_delta_walk, sl_delta_tiles, THREADS) {
+    SL_DYNAMIC_SHARED(float, shared);
+    const int parts = a.d.dv / COLUMNS;
+    walk s;
+    s.w = shared;
+    s.q = s.w + TILE * ROW;
+    s.k = s.q + TILE * ROW;
+    s.p = s.k + TILE * FLAT_ROW;
+    s.memory = s.p + TILE * MIX_ROW;
+    s.changes = s.memory + SIZE * STRIP_ROW;
+    s.faded = s.changes + TILE * STRIP_ROW;
+    s.head = (int)blockIdx.x / parts;
+    s.column = (int)blockIdx.x % parts * COLUMNS;
+    s.slot = (int)blockIdx.y;
+    const int2 tiles = tiles_of_slot(a.d, s.slot);
+    if (tiles.x > tiles.y) return;
+    fetch_before(a, s, tiles.x);
+    fetch_after(a, s, tiles.x);
+    move_memory(a, s, false);
+    await_copies();
+    __syncthreads();
+    for (int tile = tiles.x; tile <= tiles.y; tile++) walk_tile(a, s, tile, tile < tiles.y);
+    move_memory(a, s, true);
+}
