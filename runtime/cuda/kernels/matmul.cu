@@ -62,5 +62,6 @@ SL_CUDA_KERNEL(sl_matmul, sl_products, SL_MATMUL_THREADS) {
     for (int i = 0; i < OWN; i++)
 #pragma unroll
         for (int j = 0; j < OWN; j++)
-            if (row + i < c.rows && col + j < c.cols) out[(row + i) * a.cols + col + j] = sums[i][j];
+            if (row + i < c.rows && col + j < c.cols)
+                out[(row + i) * a.cols + col + j] = sums[i][j];
 }

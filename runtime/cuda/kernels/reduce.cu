@@ -22,21 +22,37 @@ struct fold_max {
     }
 };
 
-/* What a thread adds up: batches of BATCH, for loads in flight and shorter chains of rounding. */
+/* What a thread adds up of elements `stride` apart: batches of BATCH, for loads in flight and
+ * shorter chains of rounding. */
 template <class FOLD>
-DEVICE float fold_slice(const sl_reduction &a, const float *x, int64_t first, int64_t end) {
+DEVICE float fold_slice(const float *x, int64_t stride, int64_t first, int64_t end, int step) {
     enum { BATCH = 8 };
     float result = FOLD::start();
-    for (int64_t g = first; g < end; g += BATCH * a.slices) {
-        float part = FOLD::start();
+    for (int64_t g = first; g < end; g += BATCH * step) {
+        float values[BATCH], part = FOLD::start();
 #pragma unroll
-        for (int j = 0; j < BATCH; j++) {
-            const int64_t at = g + j * a.slices;
-            if (at < end) part = FOLD::of(part, x[walk_to(a.go, at).x]);
-        }
+        for (int j = 0; j < BATCH; j++)
+            values[j] = g + j * step < end ? x[(g + j * step) * stride] : FOLD::start();
+#pragma unroll
+        for (int j = 0; j < BATCH; j++) part = FOLD::of(part, values[j]);
         result = FOLD::of(result, part);
     }
     return result;
+}
+
+/* Of elements that lie anywhere: batches only shorten chains. */
+template <class FOLD>
+DEVICE float fold_walk(const float *x, const sl_walk &go, int64_t first, int64_t end, int step) {
+    enum { BATCH = 8 };
+    float result = FOLD::start(), part = FOLD::start();
+    int filled = 0;
+    for (int64_t g = first; g < end; g += step) {
+        part = FOLD::of(part, x[walk_to(go, g).x]);
+        if (++filled % BATCH) continue;
+        result = FOLD::of(result, part);
+        part = FOLD::start();
+    }
+    return FOLD::of(result, part);
 }
 
 template <class FOLD> DEVICE void reduce(const sl_reduction &a) {
@@ -47,9 +63,9 @@ template <class FOLD> DEVICE void reduce(const sl_reduction &a) {
     const int64_t out = (int64_t)blockIdx.x * a.columns + column;
     const int64_t begin = blockIdx.y * a.span, end = min(begin + a.span, a.count);
     float *mine = &parts[slice * a.columns + column];
-    *mine = FOLD::start();
-    if (out < a.outputs)
-        *mine = fold_slice<FOLD>(a, a.x + walk_to(a.stay, out).x, begin + slice, end);
+    const float *x = a.x + walk_to(a.stay, min(out, a.outputs - 1)).x;
+    *mine = a.go.rank == 1 ? fold_slice<FOLD>(x, a.go.x[0], begin + slice, end, a.slices)
+                           : fold_walk<FOLD>(x, a.go, begin + slice, end, a.slices);
     for (int half = a.slices / 2; half > 0; half /= 2) {
         __syncthreads();
         if (slice < half) *mine = FOLD::of(*mine, mine[half * a.columns]);
