@@ -218,13 +218,28 @@ static sl_status cuda_weight_changed(sl_device *base, const void *host, sl_error
     return SL_OK; /* not bound yet */
 }
 
+/* An input's bytes are the host's; a run copies them. */
+static char *host_bytes(const sl_executable *exe, const sl_operand *operand) {
+    const uint32_t id = operand->buffer.v;
+    return exe->binding.program->buffers[id].kind == SL_BUFFER_INPUT
+               ? (char *)exe->binding.data[id] + operand->offset_bytes
+               : NULL;
+}
+
 static sl_status cuda_read(sl_executable *exe, const sl_operand *operand, void *to, sl_error *err) {
+    const char *host = host_bytes(exe, operand);
+    if (host) {
+        memcpy(to, host, sl_type_bytes(&operand->type));
+        return SL_OK;
+    }
     return copy(exe->device, false, to, sl_cuda_resolve(exe, operand),
                 sl_type_bytes(&operand->type), err);
 }
 
 static sl_status cuda_write(sl_executable *exe, const sl_operand *operand, const void *from,
                             sl_error *err) {
+    char *host = host_bytes(exe, operand);
+    if (host) memcpy(host, from, sl_type_bytes(&operand->type));
     return copy(exe->device, true, (void *)(uintptr_t)from, sl_cuda_resolve(exe, operand),
                 sl_type_bytes(&operand->type), err);
 }

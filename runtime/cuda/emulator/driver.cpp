@@ -215,13 +215,14 @@ API int cuMemFree_v2(uint64_t address) {
 }
 API int cuMemHostAlloc(void **out, size_t bytes, unsigned) {
     ENTER(cuMemHostAlloc);
-    if (const int result = allocate(out, bytes)) return result;
+    if (posix_memalign(out, 4096, bytes)) return SL_CU_OUT_OF_MEMORY;
+    std::memset(*out, 0xc5, bytes);
     counts.host_blocks++;
     return 0;
 }
 API int cuMemFreeHost(void *block) {
     counts.host_blocks--;
-    std::free((char *)block - HEADER);
+    std::free(block);
     return 0;
 }
 API int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, CUstream_st *) {

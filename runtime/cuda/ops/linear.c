@@ -4,6 +4,7 @@
  * memory busy; the end of a fused op is part of it.  Many tokens: a launch for each weight, and one
  * more for what becomes of the sums. */
 #include "runtime/cuda/kernels/linear.h"
+#include "runtime/cuda/ops/gemm.h"
 #include "runtime/cuda/ops/ops.h"
 #include "runtime/cuda/ops/panels.h"
 
@@ -167,10 +168,7 @@ static void many_tokens(const sl_cview *x, const sl_cview *w, float *out,
                         sl_cuda_planner *planner) {
     const sl_dtype dtype = w->type.dtype;
     const int64_t tokens = dim(&x->type, 0), rows = dim(&w->type, 0);
-    if (x->type.dtype == SL_DTYPE_a8) { /* eight at a time */
-        few_panels(&(product){x, {w}, 1, {.kind = SL_FINISH_STORE, .out = {out}}}, planner);
-        return;
-    }
+    if (sl_cuda_gemm_a8(planner, x, w, out, rows)) return;
     const function_table *table = TABLE_FOR(tile_functions, tokens);
     sl_linear_tile a = {.w = w->data,
                         .x = x->data,
