@@ -8,6 +8,8 @@
 
 enum {
     DEFAULT_CONTEXT = 4096,
+    CPU_CHUNK = 256,  /* enough to use each weight often */
+    GPU_CHUNK = 2048, /* enough for every expert to have some rows */
     LOADING_DEPTH = 8,
     SPARED_BYTES = 128 << 20,  /* for everything that is neither experts nor weights */
     STAGING_BYTES = 256 << 20, /* of host memory, when a GPU holds all experts */
@@ -116,7 +118,10 @@ static sl_status open_store(sl_model *model, const sl_model_options *options, sl
 }
 
 static sl_status open_cuda(sl_model *model, const sl_model_options *options, sl_error *err) {
-    const sl_cuda_options cuda = {.expert_budget_bytes = device_budget(model, options)};
+    const char *words = options->compile ? options->compile : "";
+    const sl_cuda_options cuda = {.expert_budget_bytes = device_budget(model, options),
+                                  .eager = strstr(words, "eager"),
+                                  .chained = strstr(words, "chained")};
     SL_TRY(sl_device_cuda_create(&cuda, &model->allocator, &model->device, err));
     memcpy(model->device_name, sl_device_cuda_info(model->device).name, sizeof model->device_name);
     return SL_OK;
@@ -159,6 +164,7 @@ static sl_status choose_kv_dtype(const char *wanted, const sl_model *model,
 static sl_status open_steps(sl_model *model, const sl_model_options *options,
                             const sl_architecture *architecture, sl_error *err) {
     model->slots = options->max_sessions;
+    model->chunk_tokens = is_cuda(model) ? GPU_CHUNK : CPU_CHUNK;
     model->context_tokens = options->context_tokens ? options->context_tokens : DEFAULT_CONTEXT;
     if (model->context_tokens > model->config.context) {
         if (options->context_tokens)
@@ -298,6 +304,7 @@ sl_model_info sl_model_describe(const sl_model *model) {
         .experts = c->experts,
         .experts_used = c->experts_used,
         .context_tokens = model->context_tokens,
+        .chunk_tokens = model->chunk_tokens,
         .max_context_tokens = c->context,
         .threads = cpu.threads,
         .parameters = count_parameters(model),

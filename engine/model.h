@@ -34,6 +34,7 @@ struct sl_model {
     sl_steps *steps;
     sl_model_text text;
     uint32_t context_tokens, slots;
+    uint32_t chunk_tokens; /* of a prefill step, unless a session says otherwise */
     bool slot_taken[SL_MAX_SESSIONS];
     pthread_mutex_t lock; /* held while a step runs */
 };

@@ -11,7 +11,6 @@ enum {
     COMPARING_REPEATS = 11,
     DEFAULT_PREFILL = 512,
     DEFAULT_DECODE = 64,
-    DEFAULT_CHUNK = 256, /* of a session */
     COMPARED_WAYS = 4,
     DECODE_PROFILES = 32,
     PREFILL_PROFILES = 3
@@ -171,7 +170,8 @@ bench_limits bench_limits_of(const bench_run *run, const bench_way *way, const b
 
 /* When ways to compile are compared, what became of the step is enough. */
 static sl_status profile(const bench_run *run, bench_way *w, sl_error *err) {
-    const uint32_t chunk = w->options.chunk ? w->options.chunk : DEFAULT_CHUNK;
+    const uint32_t chunk =
+        w->options.chunk ? w->options.chunk : sl_model_describe(w->model).chunk_tokens;
     const size_t rows = w->prefill.tokens < chunk ? w->prefill.tokens : chunk;
     sl_inspect_options how = {.struct_size = sizeof how, .compile = w->compile};
     sl_status status = SL_OK;

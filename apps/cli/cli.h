@@ -67,5 +67,5 @@ void cli_print_stats(FILE *to, const sl_model *model, const sl_session *session)
 json_t *cli_stats_json(const sl_model *model, const sl_session *session);
 /* How many of the tokens that are left the next extend takes, so that progress can be shown between
  * chunks.  The last two are never separated: a single token would count as decoded. */
-size_t cli_next_piece(const cli_options *options, size_t left);
+size_t cli_next_piece(const sl_model *model, const cli_options *options, size_t left);
 #endif

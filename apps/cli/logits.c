@@ -59,12 +59,12 @@ static bool read_tokens(const char *path, token_list *out) {
 }
 
 /* Runs all tokens through the session, chunk by chunk. */
-static sl_status compute(sl_session *session, const cli_options *options, const token_list *tokens,
-                         const sl_tensor_item *results, sl_error *err) {
+static sl_status compute(const sl_model *model, sl_session *session, const cli_options *options,
+                         const token_list *tokens, const sl_tensor_item *results, sl_error *err) {
     float *logits = (float *)results[0].data, *hidden = (float *)results[1].data;
     sl_status status = SL_OK;
     for (size_t at = 0; at < tokens->count && status == SL_OK;) {
-        const size_t piece = cli_next_piece(options, tokens->count - at);
+        const size_t piece = cli_next_piece(model, options, tokens->count - at);
         (void)cli_progress(NULL, "logits", at, tokens->count);
         status = sl_session_extend_all(
             session, tokens->ids + at, piece, logits + at * (size_t)results[0].dims[1],
@@ -97,7 +97,7 @@ static int write_logits(sl_model *model, const cli_options *options, const token
     if (!results[0].data || (options->hidden && !results[1].data))
         (void)cli_fail_text("no memory for the logits of %zu tokens", tokens->count);
     else if (cli_open_session(model, options, &session)) {
-        if (compute(session, options, tokens, results, &err) == SL_OK &&
+        if (compute(model, session, options, tokens, results, &err) == SL_OK &&
             sl_tensors_write(options->output, results, options->hidden ? 2 : 1, &err) == SL_OK)
             result = CLI_OK;
         else

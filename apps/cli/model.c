@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #define DEFAULT_MODEL "models/fable"
-enum { DEFAULT_CHUNK = 256 };
 
 /* Beside the program: where it was built (build/sluice), or where it was installed. */
 static const char *default_model(void) {
@@ -63,7 +62,8 @@ static bool take_budget(const char *option, const char *text, uint64_t *bytes, d
 
 const char *cli_compile_words(const cli_options *options, char text[CLI_COMPILE_TEXT]) {
     (void)snprintf(
-        text, CLI_COMPILE_TEXT, "%s%s%s%s%s", options->exact ? "exact," : "",
+        text, CLI_COMPILE_TEXT, "%s%s%s%s%s%s%s", options->exact ? "exact," : "",
+        options->launch ? options->launch : "", options->launch ? "," : "",
         options->no_fusion ? "no-fusion," : "", options->no_reorder ? "no-reordering," : "",
         options->no_sharing ? "no-sharing," : "", options->schedule ? options->schedule : "");
     return text;
@@ -159,7 +159,7 @@ json_t *cli_stats_json(const sl_model *model, const sl_session *session) {
         "workspace_bytes", (json_int_t)info.workspace_bytes);
 }
 
-size_t cli_next_piece(const cli_options *options, size_t left) {
-    const size_t chunk = options->chunk ? options->chunk : DEFAULT_CHUNK;
+size_t cli_next_piece(const sl_model *model, const cli_options *options, size_t left) {
+    const size_t chunk = options->chunk ? options->chunk : sl_model_describe(model).chunk_tokens;
     return left <= chunk + 1 ? left : chunk;
 }

@@ -40,7 +40,8 @@ static bool apply(const char *text, size_t bytes, sl_compile_how *out) {
         out->int8_activations = false;
         return true;
     }
-    return bytes == 0;
+    /* How a GPU is given its steps: the device's business. */
+    return is_word(text, bytes, "eager") || is_word(text, bytes, "chained") || bytes == 0;
 }
 
 sl_status sl_how_parse(const char *words, sl_compile_how *out, sl_error *err) {
@@ -51,7 +52,7 @@ sl_status sl_how_parse(const char *words, sl_compile_how *out, sl_error *err) {
             return sl_fail(
                 err, SL_INVALID,
                 "'%.*s' is no way to compile; there are exact, no-fusion, no-reordering, "
-                "no-sharing, no-in-place, two-submits, levels, groups, edges",
+                "no-sharing, no-in-place, two-submits, levels, groups, edges, eager, chained",
                 bytes < 64 ? (int)bytes : 64, words);
         words += bytes + (words[bytes] == ',');
     }

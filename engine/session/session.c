@@ -11,8 +11,6 @@
 #include <stdatomic.h>
 #include <string.h>
 
-enum { DEFAULT_CHUNK = 256 };
-
 struct sl_session {
     sl_model *model;
     sl_arena arena;
@@ -66,7 +64,7 @@ static sl_status take_slot(sl_model *model, uint32_t *out, sl_error *err) {
 
 sl_status sl_session_create(sl_model *model, const sl_session_options *options, sl_session **out,
                             sl_error *err) {
-    uint32_t chunk = options && options->chunk_tokens ? options->chunk_tokens : DEFAULT_CHUNK;
+    uint32_t chunk = options && options->chunk_tokens ? options->chunk_tokens : model->chunk_tokens;
     if (chunk > SL_MAX_STEP_ROWS)
         return sl_fail(err, SL_INVALID, "a chunk of %u tokens: at most %d", chunk,
                        SL_MAX_STEP_ROWS);

@@ -2,7 +2,9 @@
  *
  * Ways to compile are words separated by commas: no-fusion, no-reordering, no-sharing, no-in-place,
  * each to see what it gains; and levels (for the cpu), groups (queues with barriers; two-submits
- * sends the first tenth early) or edges (devices that take a graph: cuda). */
+ * sends the first tenth early) or edges (devices that take a graph: cuda).  To
+ * measure against: eager launches the steps of a GPU one by one, chained makes a graph in which
+ * each follows the one before. */
 #ifndef SLUICE_INSPECT_H
 #define SLUICE_INSPECT_H
 #include "sluice/sluice.h"

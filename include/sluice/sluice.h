@@ -39,8 +39,9 @@ typedef struct {
     const char *kv;               /* cached keys and values: "f16", "f32" or "auto" (default) */
     sl_progress_fn *progress;     /* of loading resident weights, in bytes */
     void *progress_ctx;
-    uint64_t device_budget_bytes; /* of a GPU's memory, for experts; 0: all of them, or what is free */
-    double device_budget_share;   /* the same as a share of all experts' bytes, 0 < share <= 1 */
+    uint64_t
+        device_budget_bytes; /* of a GPU's memory, for experts; 0: all of them, or what is free */
+    double device_budget_share; /* the same as a share of all experts' bytes, 0 < share <= 1 */
 } sl_model_options;
 
 /* path: a Hugging Face folder, a sluice pack or a GGUF file. */
@@ -59,6 +60,7 @@ typedef struct {
     const char *device_name; /* of a GPU, else "" */
     uint64_t device_bytes;   /* of its memory, taken: weights, states, workspace and experts */
     uint64_t device_slot_count, device_expert_bytes;
+    uint32_t chunk_tokens; /* of a prefill step, unless a session says otherwise */
 } sl_model_info;
 SL_API sl_model_info sl_model_describe(const sl_model *model);
 
@@ -99,7 +101,7 @@ SL_API size_t sl_text_stream_finish(sl_text_stream *stream, char *out);
 
 typedef struct {
     size_t struct_size;
-    uint32_t chunk_tokens; /* most tokens per prefill step; default 256 */
+    uint32_t chunk_tokens; /* most tokens per prefill step; default 256, on a GPU 2048 */
 } sl_session_options;
 SL_CHECKED sl_status sl_session_create(sl_model *model, const sl_session_options *options,
                                        sl_session **out, sl_error *err);

@@ -215,6 +215,17 @@ static sl_status find_needs(const pair_source *p, sl_arena *arena, needs *out, s
     return SL_OK;
 }
 
+/* Kernels wait for those before them themselves (sl_follow of kernels/cuda.cuh). */
+static sl_status add_edges(const sl_executable *exe, sl_cu_graph graph, const sl_cu_node *after,
+                           size_t after_count, sl_cu_node node, sl_error *err) {
+    static const sl_cu_edge edge = {.from_port = SL_CU_PORT_PROGRAMMATIC,
+                                    .type = SL_CU_EDGE_PROGRAMMATIC};
+    for (size_t i = 0; i < after_count; i++)
+        SL_TRY_CUDA(&exe->device->driver, graph_add_edges(graph, &after[i], &node, &edge, 1),
+                    "joining the nodes of a graph", err);
+    return SL_OK;
+}
+
 static sl_status add_node(const sl_executable *exe, sl_cu_graph graph, sl_cuda_launch *launch,
                           const sl_cu_node *after, size_t after_count, sl_cu_node *out,
                           sl_error *err) {
@@ -228,9 +239,9 @@ static sl_status add_node(const sl_executable *exe, sl_cu_graph graph, sl_cuda_l
                               .shared_bytes = launch->shared_bytes,
                               .arguments = arguments};
     SL_TRY(sl_cuda_function_of(exe->device, launch, &node.function, err));
-    SL_TRY_CUDA(&exe->device->driver, graph_add_kernel(out, graph, after, after_count, &node),
+    SL_TRY_CUDA(&exe->device->driver, graph_add_kernel(out, graph, NULL, 0, &node),
                 launch->function, err);
-    return SL_OK;
+    return add_edges(exe, graph, after, after_count, *out, err);
 }
 
 /* One node per launch: the first of a step after the last of those it needs. */

@@ -57,16 +57,28 @@ sl_status sl_cuda_wait(const sl_cuda_device *device, sl_error *err) {
     return SL_OK;
 }
 
+/* The driver aligns small blocks to less than a page.  What it gave stands in front of a block. */
+static void *pinned_allocate(const sl_cuda_driver *driver, size_t bytes, size_t align) {
+    const size_t room = align > sizeof(void *) ? align : sizeof(void *);
+    void *given = NULL;
+    if (driver->host_allocate(&given, bytes + 2 * room, SL_CU_HOST_PORTABLE)) return NULL;
+    char *block = (char *)given + 2 * room - (uintptr_t)given % room;
+    memcpy(block - sizeof given, &given, sizeof given);
+    return block;
+}
+static void pinned_free(const sl_cuda_driver *driver, char *block) {
+    void *given;
+    memcpy(&given, block - sizeof given, sizeof given);
+    (void)driver->host_free(given);
+}
+
 static void *pinned_resize(void *ctx, void *block, size_t old_bytes, size_t new_bytes,
                            size_t align) {
     const sl_cuda_device *device = ctx;
-    const sl_cuda_driver *driver = &device->driver;
-    void *fresh = NULL;
-    (void)align; /* of pages */
     if (sl_cuda_enter(device, NULL) != SL_OK) return NULL;
-    if (new_bytes && driver->host_allocate(&fresh, new_bytes, SL_CU_HOST_PORTABLE)) fresh = NULL;
+    void *fresh = new_bytes ? pinned_allocate(&device->driver, new_bytes, align) : NULL;
     if (fresh && block) memcpy(fresh, block, old_bytes < new_bytes ? old_bytes : new_bytes);
-    if (block && (fresh || !new_bytes)) (void)driver->host_free(block);
+    if (block && (fresh || !new_bytes)) pinned_free(&device->driver, block);
     sl_cuda_leave(device);
     return fresh;
 }

@@ -193,6 +193,7 @@ static void any_call_may_fail(void **state) {
                                           "cuModuleGetFunction",
                                           "cuGraphCreate",
                                           "cuGraphAddKernelNode_v2",
+                                          "cuGraphAddDependencies_v2",
                                           "cuGraphInstantiateWithFlags",
                                           "cuGraphLaunch",
                                           "cuDevicePrimaryCtxRetain"};
@@ -255,7 +256,7 @@ static void old_and_missing_drivers_are_reported(void **state) {
         sl_device_cuda_create(&(sl_cuda_options){.driver = emulator.path}, NULL, &device, &err),
         SL_UNSUPPORTED);
     assert_string_equal(err.message,
-                        "the NVIDIA driver is for CUDA 11.4, one for 12.0 or later is needed");
+                        "the NVIDIA driver is for CUDA 11.4, one for 12.3 or later is needed");
     emulator.break_call("", 0, 0, false);
     assert_int_equal(sl_device_cuda_create(&(sl_cuda_options){.driver = "libno-such-driver.so"},
                                            NULL, &device, &err),

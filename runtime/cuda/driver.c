@@ -14,16 +14,17 @@ static sl_status find_functions(sl_cuda_driver *driver, const char *path, sl_err
     for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
         void *found = dlsym(driver->library, functions[i].symbol);
         if (!found)
-            return sl_fail(err, SL_UNSUPPORTED,
-                           "%s has no %s: the NVIDIA driver is too old, one for CUDA 12 is needed",
-                           path, functions[i].symbol);
+            return sl_fail(
+                err, SL_UNSUPPORTED,
+                "%s has no %s: the NVIDIA driver is too old, one for CUDA 12.3 is needed", path,
+                functions[i].symbol);
         *(void **)((char *)driver + functions[i].at) = found;
     }
     return SL_OK;
 }
 
 static sl_status start(const sl_cuda_driver *driver, sl_error *err) {
-    enum { NEEDED = 12000 }; /* 1000 * major + 10 * minor */
+    enum { NEEDED = 12030 }; /* 1000 * major + 10 * minor */
     int version = 0, devices = 0;
     const sl_cu_result result = driver->init(0);
     if (result == SL_CU_NO_DEVICE)

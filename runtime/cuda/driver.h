@@ -28,6 +28,11 @@ typedef struct {
     sl_cu_context context;
 } sl_cu_kernel_node;
 
+/* CUgraphEdgeData */
+typedef struct {
+    unsigned char from_port, to_port, type, reserved[5];
+} sl_cu_edge;
+
 enum {
     SL_CU_OUT_OF_MEMORY = 2,
     SL_CU_DEINITIALIZED = 4,
@@ -46,7 +51,12 @@ enum {
     SL_CU_STREAM_NON_BLOCKING = 1,
     SL_CU_EVENT_DEFAULT = 0,
     SL_CU_EVENT_NO_TIMING = 2,
-    SL_CU_HOST_PORTABLE = 1
+    SL_CU_HOST_PORTABLE = 1,
+
+    /* An edge whose end may be made ready before its beginning has finished, and waits by itself.
+     */
+    SL_CU_PORT_PROGRAMMATIC = 1,
+    SL_CU_EDGE_PROGRAMMATIC = 1
 };
 
 typedef struct {

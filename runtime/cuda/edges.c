@@ -11,13 +11,14 @@ typedef struct {
 static sl_status read_pairs(const sl_executable *exe, const sl_cuda_segment *g, sl_arena *arena,
                             node_pairs *out, sl_error *err) {
     const sl_cuda_driver *driver = &exe->device->driver;
-    SL_TRY_CUDA(driver, graph_edges(g->graph, NULL, NULL, &out->count), "reading edges", err);
+    SL_TRY_CUDA(driver, graph_edges(g->graph, NULL, NULL, NULL, &out->count), "reading edges", err);
     out->from = SL_ARENA_NEW_ARRAY(arena, sl_cu_node, out->count + 1);
     out->to = SL_ARENA_NEW_ARRAY(arena, sl_cu_node, out->count + 1);
-    if (!out->from || !out->to) return sl_no_memory(err, "edges", out->count);
+    sl_cu_edge *edges = SL_ARENA_NEW_ARRAY(arena, sl_cu_edge, out->count + 1);
+    if (!out->from || !out->to || !edges) return sl_no_memory(err, "edges", out->count);
     if (out->count)
-        SL_TRY_CUDA(driver, graph_edges(g->graph, out->from, out->to, &out->count), "reading edges",
-                    err);
+        SL_TRY_CUDA(driver, graph_edges(g->graph, out->from, out->to, edges, &out->count),
+                    "reading edges", err);
     return SL_OK;
 }
 

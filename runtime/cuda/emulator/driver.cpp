@@ -347,8 +347,14 @@ API int cuGraphAddKernelNode_v2(CUgraphNode_st **out, CUgraph_st *graph, CUgraph
     *out = node;
     return 0;
 }
-API int cuGraphGetEdges(CUgraph_st *graph, CUgraphNode_st **from, CUgraphNode_st **to,
-                        size_t *count) {
+API int cuGraphAddDependencies_v2(CUgraph_st *, CUgraphNode_st *const *from,
+                                  CUgraphNode_st *const *to, const sl_cu_edge *, size_t count) {
+    ENTER(cuGraphAddDependencies_v2);
+    for (size_t i = 0; i < count; i++) to[i]->needs.push_back(from[i]);
+    return 0;
+}
+API int cuGraphGetEdges_v2(CUgraph_st *graph, CUgraphNode_st **from, CUgraphNode_st **to,
+                           sl_cu_edge *, size_t *count) {
     size_t edges = 0;
     for (CUgraphNode_st *node : graph->nodes)
         for (CUgraphNode_st *need : node->needs) {

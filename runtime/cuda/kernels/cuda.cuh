@@ -7,11 +7,24 @@
 
 #ifdef __CUDACC__
 #define SL_EMULATED 0
+/* A kernel lets those that follow it be made ready as soon as its own blocks run, and itself begins
+ * when those before it have finished: what launching takes is hidden. */
+static __device__ __forceinline__ void sl_follow() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;");
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
 /* A kernel:  SL_CUDA_KERNEL(softmax_f32, softmax_args) { ... a.x ... }  Threads at most, where not
  * 256, come third. */
 #define SL_CUDA_KERNEL(NAME, ARGS, ...)                                                            \
+    static __device__ __forceinline__ void body_##NAME(const ARGS &a);                             \
     extern "C" __global__ void __launch_bounds__(sl_threads_of(__VA_ARGS__))                       \
-        NAME(const __grid_constant__ ARGS a)
+        NAME(const __grid_constant__ ARGS a) {                                                     \
+        sl_follow();                                                                               \
+        body_##NAME(a);                                                                            \
+    }                                                                                              \
+    static __device__ __forceinline__ void body_##NAME(const ARGS &a)
 /* Dynamic shared memory as an array of T. */
 #define SL_DYNAMIC_SHARED(T, NAME)                                                                 \
     extern __shared__ __align__(16) unsigned char sl_dynamic_shared[];                             \

@@ -164,6 +164,13 @@ static void few_tokens(const product *p, sl_cuda_planner *planner) {
 
 /* ---- many tokens ---- */
 
+/* With few rows, tiles would leave most of the device idle: routers, gates, decays. */
+static bool is_many(const sl_cview *x, const sl_cview *w) {
+    enum { FEW_ROWS = 256 };
+    const bool few_rows = x->type.dtype == SL_DTYPE_f32 && dim(&w->type, 0) <= FEW_ROWS;
+    return dim(&x->type, 0) > SL_LINEAR_TOKENS && !few_rows;
+}
+
 static void many_tokens(const sl_cview *x, const sl_cview *w, float *out,
                         sl_cuda_planner *planner) {
     const sl_dtype dtype = w->type.dtype;
@@ -205,7 +212,7 @@ static void one_by_one(const product *p, sl_cuda_planner *planner) {
         sums[i] = p->finish.out[i];
         if (p->finish.kind == SL_FINISH_QUANTISE || (i > 0 && joins(&p->finish)))
             sums[i] = sl_cuda_scratch(planner, bytes);
-        if (tokens > SL_LINEAR_TOKENS)
+        if (is_many(p->x, p->w[i]))
             many_tokens(p->x, p->w[i], sums[i], planner);
         else
             few_tokens(&(product){p->x, {p->w[i]}, 1, {.kind = SL_FINISH_STORE, .out = {sums[i]}}},
@@ -217,7 +224,9 @@ static void one_by_one(const product *p, sl_cuda_planner *planner) {
 static sl_status plan(const product *p, sl_cuda_planner *planner) {
     bool alike = true;
     for (int i = 1; i < p->count; i++) alike &= p->w[i]->type.dtype == p->w[0]->type.dtype;
-    if (alike && dim(&p->x->type, 0) <= SL_LINEAR_TOKENS)
+    bool few = true;
+    for (int i = 0; i < p->count; i++) few &= !is_many(p->x, p->w[i]);
+    if (alike && few)
         few_tokens(p, planner);
     else
         one_by_one(p, planner);
