@@ -171,8 +171,8 @@ template <class TYPE_, int TILES> struct exact_tokens {
 };
 
 /* Tiles hold 2, 5 and 8 tokens. */
-#define INSTANCE(NAME)                                                                             \
-    SL_CUDA_KERNEL(sl_linear_exact_2_##NAME, sl_linear_panels, 512) {                              \
+#define INSTANCE(NAME, THREADS)                                                                     \
+    SL_CUDA_KERNEL(sl_linear_exact_2_##NAME, sl_linear_panels, THREADS) {                          \
         multiply_panels<exact_tokens<rows_##NAME, 1>>(a);                                          \
     }                                                                                              \
     SL_CUDA_KERNEL(sl_linear_exact_5_##NAME, sl_linear_panels, 512) {                              \

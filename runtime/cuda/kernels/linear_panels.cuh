@@ -1,7 +1,7 @@
 /* linear_panels.cuh - A few tokens with weights of panels: the frame of all kernels that do it.
  *
  * A unit is a panel.  Its batches of groups go round the `split` warps that share it; each warp has
- * the next batch on its way while it works on one, beginning before x is there.  x lies in shared
+ * two batches on their way before x is there, and the next one while it works on one.  x lies in shared
  * memory in the METHOD's own form, all groups of it or a slab at a time.
  *
  * METHOD has:
@@ -34,15 +34,16 @@ DEVICE void multiply_slab(METHOD &m, const sl_linear_panels &a, const sl_cuda_pa
     int group = lane.panel < 0 ? last : first + warp_id() % a.d.split * SL_LINEAR_BATCH;
     typename METHOD::batch now, next;
     if (group < last) m.load(now, p, lane, group);
+    if (group + step < last) m.load(next, p, lane, group + step);
     if (fill) {
         __syncthreads(); /* nobody needs what was there */
         m.fill(a, t, first, last - first);
         __syncthreads();
     }
     for (; group < last; group += step) {
-        if (group + step < last) m.load(next, p, lane, group + step);
         m.multiply(now, group - first, min((int)SL_LINEAR_BATCH, groups - group));
         now = next;
+        if (group + 2 * step < last) m.load(next, p, lane, group + 2 * step);
     }
 }
 
