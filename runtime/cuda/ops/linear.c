@@ -48,8 +48,10 @@ static const function_table wide_functions[] = {{1, {DENSE_NAMES("sl_linear_", "
                                                 {4, {DENSE_NAMES("sl_linear_", "_wide_4")}},
                                                 {8, {DENSE_NAMES("sl_linear_", "_wide_8")}}};
 static const function_table tile_functions[] = {
-    {32, {PANEL_NAMES("sl_linear_tile_32_"), DENSE_NAMES("sl_linear_tile_32_", "")}},
-    {128, {PANEL_NAMES("sl_linear_tile_128_"), DENSE_NAMES("sl_linear_tile_128_", "")}}};
+    {32, {[SL_DTYPE_f32] = "sl_linear_tile_32_f32", [SL_DTYPE_f16] = "sl_linear_tile_32_f16"}},
+    {128, {[SL_DTYPE_f32] = "sl_linear_tile_128_f32", [SL_DTYPE_f16] = "sl_linear_tile_128_f16"}}};
+static const function_table many_functions = {
+    SL_TILE_TOKENS, {PANEL_NAMES("sl_linear_many_"), [SL_DTYPE_bf16] = "sl_linear_many_bf16"}};
 
 /* The first that has room for all tokens, or the last. */
 static const function_table *table_for(const function_table *tables, size_t count, int64_t tokens) {
@@ -179,14 +181,16 @@ static void many_tokens(const sl_cview *x, const sl_cview *w, float *out,
         few_panels(&(product){x, {w}, 1, {.kind = SL_FINISH_STORE, .out = {out}}}, planner);
         return;
     }
-    const function_table *table = TABLE_FOR(tile_functions, tokens);
+    const function_table *table =
+        many_functions.names[dtype] ? &many_functions : TABLE_FOR(tile_functions, tokens);
     sl_linear_tile a = {.w = w->data,
                         .x = x->data,
                         .out = out,
                         .out_stride = rows,
                         .rows = (int32_t)rows,
                         .cols = (int32_t)dim(&x->type, 1),
-                        .tokens = (int32_t)tokens};
+                        .tokens = (int32_t)tokens,
+                        .wide = !is_panel(dtype) && is_wide(&(product){x, {w}, 1, {0}})};
     if (is_panel(dtype)) a.panels = panels_of(w);
     sl_cuda_launch *launch =
         SL_CUDA_ADD(planner, table->names[dtype], parts_of(rows, SL_TILE_ROWS), 256, a);
