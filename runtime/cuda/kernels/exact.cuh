@@ -46,8 +46,8 @@ DEVICE float take_bf16(float &x) {
     return part;
 }
 
-/* Eight values of a lane as parts, the largest first.  Returns the sum of the group, which four lanes
- * side by side have; every lane of the warp takes part. */
+/* Eight values of a lane as parts, the largest first.  Returns the sum of the group, which four
+ * lanes side by side have; every lane of the warp takes part. */
 DEVICE float split_values(const float (&from)[8], uint4 (&parts)[X_PARTS]) {
     float rest[8], sum = 0;
 #pragma unroll

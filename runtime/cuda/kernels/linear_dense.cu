@@ -151,9 +151,10 @@ template <class TYPE, int TOKENS, bool WIDE> DEVICE void multiply_dense(const sl
                   (int64_t)row * a.cols * (int64_t)sizeof(typename TYPE::element);
     }
     if (u.unit >= 0) {
+        enum { AHEAD = TOKENS == 8 ? 1 : 2 };
         if (WIDE)
-            add_columns<wide_columns<TYPE, TOKENS>, TOKENS, TOKENS == 8 ? 1 : 2>(sums, rows, x, tokens,
-                                                                                 a, TYPE::WIDE);
+            add_columns<wide_columns<TYPE, TOKENS>, TOKENS, AHEAD>(sums, rows, x, tokens, a,
+                                                                   TYPE::WIDE);
         else
             add_columns<single_columns<TYPE, TOKENS>, TOKENS, 4>(sums, rows, x, tokens, a, 1);
     }

@@ -2,8 +2,9 @@
  * integers, which bf16 holds exactly, and an x is the sum of three bf16 (exact.cuh).  The three are
  * columns of their own, whose sums are added up at the end.
  *
- * In shared memory: [group][column][j][8], columns 8j to 8j+7 of x in the order of exact.cuh; then the sums of groups, [group][column], columns rounded up to pairs, the whole sum in a token's
- * first column and zeros in its others. */
+ * In shared memory: [group][column][j][8], columns 8j to 8j+7 of x in the order of exact.cuh; then
+ * the sums of groups, [group][column], columns rounded up to pairs, the whole sum in a token's first
+ * column and zeros in its others. */
 #include "runtime/cuda/kernels/exact.cuh"
 #include "runtime/cuda/kernels/linear_panels.cuh"
 
@@ -103,6 +104,10 @@ template <class TYPE_, int TILES> struct exact_tokens {
         for (int k = 0; k < GROUPS; k++)
             if (k < count) multiply_group(b, k, group + k);
     }
+    MEMBER void clear() {
+#pragma unroll
+        for (int i = 0; i < 4 * TILES; i++) sums[i / 4][i % 4] = 0;
+    }
     MEMBER void store(float *out) {
         const int row = lane_id() / 4 * ROWS;
 #pragma unroll
@@ -118,7 +123,7 @@ template <class TYPE_, int TILES> struct exact_tokens {
 };
 
 /* Tiles hold 2, 5 and 8 tokens. */
-#define INSTANCE(NAME, THREADS)                                                                     \
+#define INSTANCE(NAME, THREADS)                                                                    \
     SL_CUDA_KERNEL(sl_linear_exact_2_##NAME, sl_linear_panels, THREADS) {                          \
         multiply_panels<exact_tokens<rows_##NAME, 1>>(a);                                          \
     }                                                                                              \

@@ -1,8 +1,8 @@
 /* linear_many.cu - Many rows of f32 with weights of panels or of bf16, by exact tiles (exact.cuh).
  *
  * A block has 64 rows of weights and 64 tokens, a warp 16 rows and 32 tokens.  Weights go from
- * memory to registers, a group ahead; a group of x at a time lies in shared memory, in parts, twice:
- * one is read while the next is written. */
+ * memory to registers, a group ahead; a group of x at a time lies in shared memory, in parts, and
+ * there is room for two: one is read while the next is written. */
 #include "runtime/cuda/kernels/exact.cuh"
 #include "runtime/cuda/kernels/linear.h"
 
@@ -15,7 +15,8 @@ template <class TYPE_> struct rows_of_panel {
     panel_batch<TYPE, 2, 1> batch;
     MEMBER void load(const sl_linear_tile &a, int panel, int group) {
         panel = min(panel, (a.rows - 1) / SL_CUDA_PANEL_ROWS); /* after the last, it once more */
-        const panel_lane lane = {panel_at(a.panels, panel), panel, lane_id() / 4 * 2, lane_id() % 4};
+        const panel_lane lane = {panel_at(a.panels, panel), panel, lane_id() / 4 * 2,
+                                 lane_id() % 4};
         load_super(batch, a.panels, lane, group);
         const uint8_t *block = lane.data + block_offset(a.panels, group);
         load_group<TYPE>(batch.groups[0], block, lane, group % 2);

@@ -271,9 +271,9 @@ DEVICE void load_group(G &g, const uint8_t *block, const panel_lane &lane, int k
     TYPE::load(g, own + k % 2 * 32, own + 64 + k % 2 * TYPE::GROUP, lane.row, lane.j);
 }
 
-/* INSTANCE(type, threads): what blocks have at most, which is also what bounds registers.  Of 4 bits
- * 768, so that three blocks of 256 are on a multiprocessor; others load more at a time, and two
- * do. */
+/* INSTANCE(type, threads): what blocks have at most, which is also what bounds registers: 768 for
+ * types of 4 bits, so that three blocks of 256 are on a multiprocessor; of the others, which load
+ * more at a time, two. */
 #define SL_PANEL_TYPES(INSTANCE)                                                                   \
     INSTANCE(q4, 768)                                                                              \
     INSTANCE(q8, 512)                                                                              \

@@ -85,7 +85,8 @@ static sl_linear_division divide(const product *p, int64_t unit_rows, int64_t tu
                                                    : 1;
     d.split = SL_LINEAR_SPLIT;
     while (d.split > 1 &&
-           (d.split > turns || d.split * d.units > MOST_WARPS || (int64_t)all * d.split > busy))
+           (d.split > turns || d.split * d.units > MOST_WARPS ||
+            (d.split > 2 && (int64_t)all * d.split > busy))) /* two: tasks end more evenly */
         d.split /= 2;
     const bool many = (int64_t)all * d.split > busy / 2;
     if (p->finish.kind != SL_FINISH_QUANTISE)
