@@ -217,7 +217,8 @@ static void test_linear(void **state) {
     (void)state;
     static const int64_t sizes[][3] = {{1, 1, 1},    {1, 17, 33},   {2, 16, 32},   {3, 50, 300},
                                        {7, 33, 511}, {19, 40, 264}, {13, 5, 1024}, {5, 24, 320},
-                                       {8, 40, 512}, {33, 17, 768}};
+                                       {8, 40, 512}, {33, 17, 768}, {1, 53, 2048}, {5, 53, 2048},
+                                       {8, 5, 2050}, {40, 70, 96},  {2, 700, 64}};
     for (int w = 0; w < WEIGHT_TYPES; w++)
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
             const int64_t tokens = sizes[i][0], rows = sizes[i][1], cols = sizes[i][2];

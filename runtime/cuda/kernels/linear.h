@@ -9,7 +9,8 @@ enum {
     SL_LINEAR_SPLIT = 8,      /* warps that share a unit, at most */
     SL_LINEAR_DENSE_ROWS = 4, /* of a unit of dense weights; of panels it is a panel */
     SL_LINEAR_BATCH = 4,      /* groups that a warp loads at a time */
-    SL_TILE_ROWS = 64
+    SL_TILE_ROWS = 64,
+    SL_TILE_TOKENS = 64
 };
 
 /* What becomes of the sums. */
@@ -63,7 +64,8 @@ typedef struct {
     const float *x;
     float *out;
     int64_t out_stride;
-    int32_t rows, cols, tokens, reserved;
+    int32_t rows, cols, tokens;
+    int32_t wide; /* dense rows lie where 16 bytes can be loaded */
 } sl_linear_tile;
 
 /* Of sums that lie in memory: the first two outs of `finish` are read, `out` or codes written. */

@@ -87,6 +87,10 @@ template <class TYPE_> struct one_token {
             }
         }
     }
+    MEMBER void clear() {
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) sums[r] = 0;
+    }
     MEMBER void store(float *out) {
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
@@ -155,6 +159,10 @@ template <class TYPE_> struct eight_tokens {
         for (int k = 0; k < GROUPS; k++)
             if (k < count) multiply_group(b, k, group + k);
     }
+    MEMBER void clear() {
+#pragma unroll
+        for (int i = 0; i < 4; i++) sums[i] = 0;
+    }
     MEMBER void store(float *out) {
         const int row = lane_id() / 4 * ROWS, token = lane_id() % 4 * 2;
 #pragma unroll
@@ -165,11 +173,11 @@ template <class TYPE_> struct eight_tokens {
     }
 };
 
-#define INSTANCE(NAME)                                                                             \
-    SL_CUDA_KERNEL(sl_linear_a8_1_##NAME, sl_linear_panels, 512) {                                 \
+#define INSTANCE(NAME, THREADS)                                                                    \
+    SL_CUDA_KERNEL(sl_linear_a8_1_##NAME, sl_linear_panels, THREADS) {                             \
         multiply_panels<one_token<rows_##NAME>>(a);                                                \
     }                                                                                              \
-    SL_CUDA_KERNEL(sl_linear_a8_8_##NAME, sl_linear_panels, 512) {                                 \
+    SL_CUDA_KERNEL(sl_linear_a8_8_##NAME, sl_linear_panels, THREADS) {                             \
         multiply_panels<eight_tokens<rows_##NAME>>(a);                                             \
     }
 SL_PANEL_TYPES(INSTANCE)

@@ -151,9 +151,10 @@ template <class TYPE, int TOKENS, bool WIDE> DEVICE void multiply_dense(const sl
                   (int64_t)row * a.cols * (int64_t)sizeof(typename TYPE::element);
     }
     if (u.unit >= 0) {
+        enum { AHEAD = TOKENS == 8 ? 1 : 2 };
         if (WIDE)
-            add_columns<wide_columns<TYPE, TOKENS>, TOKENS, 2>(sums, rows, x, tokens, a,
-                                                               TYPE::WIDE);
+            add_columns<wide_columns<TYPE, TOKENS>, TOKENS, AHEAD>(sums, rows, x, tokens, a,
+                                                                   TYPE::WIDE);
         else
             add_columns<single_columns<TYPE, TOKENS>, TOKENS, 4>(sums, rows, x, tokens, a, 1);
     }
@@ -165,10 +166,10 @@ template <class TYPE, int TOKENS, bool WIDE> DEVICE void multiply_dense(const sl
 }
 
 #define INSTANCE(TYPE, TOKENS)                                                                     \
-    SL_CUDA_KERNEL(sl_linear_##TYPE##_##TOKENS, sl_linear_dense, 512) {                            \
+    SL_CUDA_KERNEL(sl_linear_##TYPE##_##TOKENS, sl_linear_dense) {                            \
         multiply_dense<of_##TYPE, TOKENS, false>(a);                                               \
     }                                                                                              \
-    SL_CUDA_KERNEL(sl_linear_##TYPE##_wide_##TOKENS, sl_linear_dense, 512) {                       \
+    SL_CUDA_KERNEL(sl_linear_##TYPE##_wide_##TOKENS, sl_linear_dense) {                       \
         multiply_dense<of_##TYPE, TOKENS, true>(a);                                                \
     }
 #define INSTANCES(TYPE) INSTANCE(TYPE, 1) INSTANCE(TYPE, 4) INSTANCE(TYPE, 8)

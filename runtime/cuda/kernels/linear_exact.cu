@@ -1,50 +1,12 @@
 /* linear_exact.cu - A few rows of f32 with weights of panels, by tiles of bf16: codes are small
- * integers, which bf16 holds exactly, and an x is the sum of three bf16, together its 24 bits.  The
- * three are columns of their own, whose sums are added up at the end.
+ * integers, which bf16 holds exactly, and an x is the sum of three bf16 (exact.cuh).  The three are
+ * columns of their own, whose sums are added up at the end.
  *
- * In shared memory: [group][column][j][8], columns 8j to 8j+7 of x in the order 0 2 1 3 4 6 5 7;
- * then the sums of groups, [group][column], columns rounded up to pairs, the whole sum in a token's
- * first column and zeros in its others. */
+ * In shared memory: [group][column][j][8], columns 8j to 8j+7 of x in the order of exact.cuh; then
+ * the sums of groups, [group][column], columns rounded up to pairs, the whole sum in a token's first
+ * column and zeros in its others. */
+#include "runtime/cuda/kernels/exact.cuh"
 #include "runtime/cuda/kernels/linear_panels.cuh"
-#include "runtime/cuda/kernels/mma.cuh"
-
-enum { X_PARTS = 3 };
-
-/* (low - by, high - by), exact. */
-DEVICE unsigned less_bf16(unsigned pair, float by) {
-#if SL_EMULATED
-    const float2 v = f32_of_bf16_pair(pair);
-    return bf16_pair(v.x - by, v.y - by);
-#else
-    const unsigned ones = 0x3f803f80u, minus = bf16_pair(-by, -by);
-    unsigned result;
-    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(result) : "r"(pair), "r"(ones), "r"(minus));
-    return result;
-#endif
-}
-
-/* Four codes as (0, 2) and (1, 3) of bf16. */
-template <class TYPE> DEVICE uint2 bf16_of_codes(unsigned codes) {
-    if (!TYPE::SIGNED) /* 0x43 in front of a byte below 128: 128 + it */
-        return make_uint2(less_bf16(__byte_perm(codes, 0x43434343u, 0x4240), 128 + TYPE::BIAS),
-                          less_bf16(__byte_perm(codes, 0x43434343u, 0x4341), 128 + TYPE::BIAS));
-    const unsigned shifted = codes ^ 0x80808080u; /* 0 to 255 */
-    float v[4];
-#pragma unroll
-    for (int i = 0; i < 4; i++)
-        v[i] = __uint_as_float(__byte_perm(shifted, 0x4b000000u, 0x7440u + (unsigned)i)) -
-               8388736.0f;
-    /* Their upper halves hold all there is. */
-    return make_uint2(__byte_perm(__float_as_uint(v[0]), __float_as_uint(v[2]), 0x7632),
-                      __byte_perm(__float_as_uint(v[1]), __float_as_uint(v[3]), 0x7632));
-}
-
-/* What is left of x after its first bf16 has been taken away. */
-DEVICE float take_bf16(float &x) {
-    const float part = f32_of_bf16(bf16_of_f32(x));
-    x = fabsf(part) < INFINITY ? x - part : 0.0f;
-    return part;
-}
 
 /* TILES of eight columns. */
 template <class TYPE_, int TILES> struct exact_tokens {
@@ -67,21 +29,13 @@ template <class TYPE_, int TILES> struct exact_tokens {
 
     /* A thread takes eight values, four lanes a group. */
     MEMBER void put(int group, int token, int j, const float (&from)[8]) {
-        float rest[8], sum = 0;
-#pragma unroll
-        for (int i = 0; i < 8; i++) rest[i] = from[i], sum += from[i];
-        sum += __shfl_xor_sync(ALL_LANES, sum, 1);
-        sum += __shfl_xor_sync(ALL_LANES, sum, 2);
+        uint4 parts[PARTS];
+        const float sum = split_values(from, parts);
         if (group < 0) return;
 #pragma unroll
         for (int p = 0; p < PARTS; p++) {
-            float v[8];
-#pragma unroll
-            for (int i = 0; i < 8; i++) v[i] = take_bf16(rest[i]);
             const int column = token * PARTS + p;
-            values[(group * columns + column) * 4 + j] =
-                make_uint4(bf16_pair(v[0], v[2]), bf16_pair(v[1], v[3]), bf16_pair(v[4], v[6]),
-                           bf16_pair(v[5], v[7]));
+            values[(group * columns + column) * 4 + j] = parts[p];
             if (j == 0) totals[group * 2 * pairs + column] = p ? 0.0f : sum;
         }
     }
@@ -135,13 +89,7 @@ template <class TYPE_, int TILES> struct exact_tokens {
     MEMBER void multiply_group(const batch &b, int k, int group) {
         const int j = lane_id() % 4;
         unsigned rows[2][4];
-#pragma unroll
-        for (int r = 0; r < ROWS; r++) {
-            const uint2 w = TYPE::codes(b.groups[k], r, j);
-            const uint2 low = bf16_of_codes<TYPE>(w.x), high = bf16_of_codes<TYPE>(w.y);
-            rows[0][r] = low.x, rows[0][2 + r] = low.y;
-            rows[1][r] = high.x, rows[1][2 + r] = high.y;
-        }
+        operands_of<TYPE>(rows, b.groups[k], j);
 #pragma unroll
         for (int half = 0; half <= TYPE::HALVES; half++) {
             const bool mine = !TYPE::HALVES || j / 2 == half;
@@ -155,6 +103,10 @@ template <class TYPE_, int TILES> struct exact_tokens {
 #pragma unroll
         for (int k = 0; k < GROUPS; k++)
             if (k < count) multiply_group(b, k, group + k);
+    }
+    MEMBER void clear() {
+#pragma unroll
+        for (int i = 0; i < 4 * TILES; i++) sums[i / 4][i % 4] = 0;
     }
     MEMBER void store(float *out) {
         const int row = lane_id() / 4 * ROWS;
@@ -171,8 +123,8 @@ template <class TYPE_, int TILES> struct exact_tokens {
 };
 
 /* Tiles hold 2, 5 and 8 tokens. */
-#define INSTANCE(NAME)                                                                             \
-    SL_CUDA_KERNEL(sl_linear_exact_2_##NAME, sl_linear_panels, 512) {                              \
+#define INSTANCE(NAME, THREADS)                                                                    \
+    SL_CUDA_KERNEL(sl_linear_exact_2_##NAME, sl_linear_panels, THREADS) {                          \
         multiply_panels<exact_tokens<rows_##NAME, 1>>(a);                                          \
     }                                                                                              \
     SL_CUDA_KERNEL(sl_linear_exact_5_##NAME, sl_linear_panels, 512) {                              \

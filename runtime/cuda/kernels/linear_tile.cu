@@ -1,31 +1,12 @@
-/* linear_tile.cu - Many rows of f32 with weights of any type: tiles of both in shared memory, f32.
+/* linear_tile.cu - Many rows of f32 with weights of f32 or f16: tiles of both in shared memory.
  *
  * A block has 64 rows of weights and 32 or 128 tokens; a thread has 4 rows and an eighth or half of
- * 16 tokens.  Tiles are 32 columns deep, which is a group of a panel. */
+ * 16 tokens.  Tiles are 32 columns deep. */
 #include "runtime/cuda/kernels/linear.cuh"
-#include "runtime/cuda/kernels/panel.cuh"
 
 enum { DEPTH = 32, THREADS = 256, ROW_STRIDE = SL_TILE_ROWS + 4, OWN_ROWS = 4 };
 
-/* Eight weights of a row from column 8j of group g on; zeros outside. */
-template <class TYPE> struct panel_weights {
-    DEVICE void load(const sl_linear_tile &a, int row, int g, int j, float (&to)[8]) {
-        const sl_cuda_panels &p = a.panels;
-        const int panel = row / SL_CUDA_PANEL_ROWS, lane = row % SL_CUDA_PANEL_ROWS;
-        const uint8_t *at = panel_at(p, panel);
-        if (row >= a.rows) {
-            for (int i = 0; i < 8; i++) to[i] = 0;
-            return;
-        }
-        const uint2 codes = TYPE::codes(group_codes(p, at, g), lane, j);
-        const params w = TYPE::read(p, panel, at, g, lane, j / 2);
-#pragma unroll
-        for (int i = 0; i < 8; i++) {
-            const int code = (int)(int8_t)((i < 4 ? codes.x : codes.y) >> 8 * (i % 4));
-            to[i] = w.scale * (float)code - w.minimum;
-        }
-    }
-};
+/* Eight weights of a row from column 8j of 32 columns on; zeros outside. */
 template <class ELEMENT, float (*VALUE)(ELEMENT)> struct dense_weights {
     DEVICE void load(const sl_linear_tile &a, int row, int g, int j, float (&to)[8]) {
         const int column = DEPTH * g + 8 * j;
@@ -132,13 +113,6 @@ template <class WEIGHTS, int TOKENS> DEVICE void multiply_many(const sl_linear_t
     }
 TILE(f32, dense_weights<float, same_f32>)
 TILE(f16, dense_weights<uint16_t, f32_of_f16>)
-TILE(bf16, dense_weights<uint16_t, f32_of_bf16>)
-TILE(q4, panel_weights<type_q4>)
-TILE(q8, panel_weights<type_q8>)
-TILE(q4_k, panel_weights<type_q4_k>)
-TILE(q4_0, panel_weights<type_q4_0>)
-TILE(q6_k, panel_weights<type_q6_k>)
-TILE(q4_m, panel_weights<type_q4_m>)
 
 /* ---- what becomes of sums in memory ---- */
 

@@ -271,6 +271,14 @@ DEVICE void load_group(G &g, const uint8_t *block, const panel_lane &lane, int k
     TYPE::load(g, own + k % 2 * 32, own + 64 + k % 2 * TYPE::GROUP, lane.row, lane.j);
 }
 
+/* INSTANCE(type, threads): what blocks have at most, which is also what bounds registers: 768 for
+ * types of 4 bits, so that three blocks of 256 are on a multiprocessor; of the others, which load
+ * more at a time, two. */
 #define SL_PANEL_TYPES(INSTANCE)                                                                   \
-    INSTANCE(q4) INSTANCE(q8) INSTANCE(q4_k) INSTANCE(q4_0) INSTANCE(q6_k) INSTANCE(q4_m)
+    INSTANCE(q4, 768)                                                                              \
+    INSTANCE(q8, 512)                                                                              \
+    INSTANCE(q4_k, 768)                                                                            \
+    INSTANCE(q4_0, 768)                                                                            \
+    INSTANCE(q6_k, 512)                                                                            \
+    INSTANCE(q4_m, 768)
 #endif

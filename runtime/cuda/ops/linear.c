@@ -49,8 +49,10 @@ static const function_table wide_functions[] = {{1, {DENSE_NAMES("sl_linear_", "
                                                 {4, {DENSE_NAMES("sl_linear_", "_wide_4")}},
                                                 {8, {DENSE_NAMES("sl_linear_", "_wide_8")}}};
 static const function_table tile_functions[] = {
-    {32, {PANEL_NAMES("sl_linear_tile_32_"), DENSE_NAMES("sl_linear_tile_32_", "")}},
-    {128, {PANEL_NAMES("sl_linear_tile_128_"), DENSE_NAMES("sl_linear_tile_128_", "")}}};
+    {32, {[SL_DTYPE_f32] = "sl_linear_tile_32_f32", [SL_DTYPE_f16] = "sl_linear_tile_32_f16"}},
+    {128, {[SL_DTYPE_f32] = "sl_linear_tile_128_f32", [SL_DTYPE_f16] = "sl_linear_tile_128_f16"}}};
+static const function_table many_functions = {
+    SL_TILE_TOKENS, {PANEL_NAMES("sl_linear_many_"), [SL_DTYPE_bf16] = "sl_linear_many_bf16"}};
 
 /* The first that has room for all tokens, or the last. */
 static const function_table *table_for(const function_table *tables, size_t count, int64_t tokens) {
@@ -63,16 +65,15 @@ static const function_table *table_for(const function_table *tables, size_t coun
 /* ---- few tokens ---- */
 
 enum {
-    WARPS = 8,           /* of a block, where nothing asks for more */
-    MOST_WARPS = 16,     /* what kernels are compiled for */
-    BUSY_WARPS = 64,     /* per multiprocessor, enough to need no more sharing of units */
-    BLOCKS_PER_UNIT = 4, /* blocks that go round all tasks, per multiprocessor */
-    X_ROOM = 40 << 10    /* bytes of x in shared memory */
+    WARPS = 8,            /* of a block, where nothing asks for more */
+    MOST_WARPS = 16,      /* what all kernels for panels are compiled for */
+    X_ROOM = 40 << 10,    /* bytes of x in shared memory: a8, */
+    EXACT_ROOM = 80 << 10 /* and f32, of which two blocks are on a multiprocessor */
 };
 
-/* Units of `unit_rows` rows; `turns` is how many warps can share one. */
-static sl_linear_division divide(const product *p, const sl_cuda_planner *planner,
-                                 int64_t unit_rows, int64_t turns) {
+/* Units of `unit_rows` rows; `turns` is how many warps can share one, `busy` how many warps the
+ * device has room for: with more, sharing gains nothing. */
+static sl_linear_division divide(const product *p, int64_t unit_rows, int64_t turns, int64_t busy) {
     sl_linear_division d = {.weights = p->count, .tokens = (int32_t)dim(&p->x->type, 0)};
     for (int i = 0; i < p->count; i++) {
         d.rows[i] = (int32_t)dim(&p->w[i]->type, 0);
@@ -84,10 +85,11 @@ static sl_linear_division divide(const product *p, const sl_cuda_planner *planne
               : joins(&p->finish)                  ? 2
                                                    : 1;
     d.split = SL_LINEAR_SPLIT;
-    while (d.split > 1 && (d.split > turns || d.split * d.units > MOST_WARPS ||
-                           (int64_t)all * d.split > (int64_t)planner->multiprocessors * BUSY_WARPS))
+    while (d.split > 1 &&
+           (d.split > turns || d.split * d.units > MOST_WARPS ||
+            (d.split > 2 && (int64_t)all * d.split > busy))) /* two: tasks end more evenly */
         d.split /= 2;
-    const bool many = (int64_t)all * d.split >= (int64_t)planner->multiprocessors * 4 * WARPS;
+    const bool many = (int64_t)all * d.split > busy / 2;
     if (p->finish.kind != SL_FINISH_QUANTISE)
         while (many && 2 * d.units * d.split <= WARPS) d.units *= 2;
     d.tasks =
@@ -99,6 +101,13 @@ static void set_tokens(sl_cuda_launch *launch, int64_t tokens, int each) {
     launch->grid[1] = (uint32_t)parts_of(tokens, each);
 }
 
+/* Blocks of a kernel for panels that a multiprocessor has room for (kernels/panel_rows.cuh). */
+static int blocks_of(const function_table *table, sl_dtype dtype) {
+    const bool narrow = dtype != SL_DTYPE_q8 && dtype != SL_DTYPE_q6_k;
+    const bool lean = table != &exact_functions[1] && table != &exact_functions[2];
+    return narrow && lean ? 3 : 2;
+}
+
 static void few_panels(const product *p, sl_cuda_planner *planner) {
     const bool a8 = p->x->type.dtype == SL_DTYPE_a8;
     const sl_dtype dtype = p->w[0]->type.dtype;
@@ -108,20 +117,21 @@ static void few_panels(const product *p, sl_cuda_planner *planner) {
     sl_linear_panels a = {.finish = p->finish};
     for (int i = 0; i < p->count; i++) a.w[i] = panels_of(p->w[i]);
     const int64_t groups = a.w[0].groups;
-    a.d = divide(p, planner, SL_PANEL_ROWS, parts_of(groups, SL_LINEAR_BATCH));
+    const int64_t resident = (int64_t)planner->multiprocessors * blocks_of(table, dtype);
+    a.d = divide(p, SL_PANEL_ROWS, parts_of(groups, SL_LINEAR_BATCH), resident * WARPS);
     if (a8)
         a.x8 = rows8_of(p->x);
     else
         a.x = p->x->data;
     const int64_t columns = a8 ? most : 3 * most, pairs = 2 * parts_of(columns, 2);
     const int64_t group_bytes = a8 ? columns * 32 + pairs * 8 : columns * 64 + pairs * 4;
-    const int64_t room = X_ROOM / group_bytes / SL_SUPER_GROUPS * SL_SUPER_GROUPS;
+    const int64_t room =
+        (a8 ? X_ROOM : EXACT_ROOM) / group_bytes / SL_SUPER_GROUPS * SL_SUPER_GROUPS;
     a.slab = (int32_t)least(parts_of(groups, SL_SUPER_GROUPS) * SL_SUPER_GROUPS, room);
     a.x_bytes = (int32_t)(a.slab * group_bytes);
     const int64_t warps = (int64_t)a.d.split * a.d.units;
-    const int64_t blocks = least(a.d.tasks, (int64_t)planner->multiprocessors * BLOCKS_PER_UNIT);
-    sl_cuda_launch *launch =
-        SL_CUDA_ADD(planner, table->names[dtype], blocks, (uint32_t)(warps * SL_CUDA_WARP), a);
+    sl_cuda_launch *launch = SL_CUDA_ADD(planner, table->names[dtype], least(a.d.tasks, resident),
+                                         (uint32_t)(warps * SL_CUDA_WARP), a);
     launch->shared_bytes =
         (uint32_t)(a.x_bytes + warps * columns * SL_PANEL_ROWS * (int64_t)sizeof(float));
     set_tokens(launch, tokens, SL_LINEAR_TOKENS);
@@ -146,7 +156,8 @@ static void few_dense(const product *p, sl_cuda_planner *planner) {
     const int64_t turn = SL_CUDA_WARP * (wide ? 16 / (int64_t)sl_dtype_infos[dtype].bytes : 1);
     sl_linear_dense a = {.finish = p->finish, .x = p->x->data, .cols = (int32_t)cols};
     for (int i = 0; i < p->count; i++) a.w[i] = p->w[i]->data;
-    a.d = divide(p, planner, SL_LINEAR_DENSE_ROWS, parts_of(cols, turn));
+    a.d = divide(p, SL_LINEAR_DENSE_ROWS, parts_of(cols, turn),
+                 (int64_t)planner->multiprocessors * (tokens > 1 ? 2 : 4) * WARPS);
     const int64_t warps = (int64_t)a.d.split * a.d.units;
     sl_cuda_launch *launch =
         SL_CUDA_ADD(planner, table->names[dtype], a.d.tasks, (uint32_t)(warps * SL_CUDA_WARP), a);
@@ -176,14 +187,16 @@ static void many_tokens(const sl_cview *x, const sl_cview *w, float *out,
     const sl_dtype dtype = w->type.dtype;
     const int64_t tokens = dim(&x->type, 0), rows = dim(&w->type, 0);
     if (sl_cuda_gemm_a8(planner, x, w, out, rows)) return;
-    const function_table *table = TABLE_FOR(tile_functions, tokens);
+    const function_table *table =
+        many_functions.names[dtype] ? &many_functions : TABLE_FOR(tile_functions, tokens);
     sl_linear_tile a = {.w = w->data,
                         .x = x->data,
                         .out = out,
                         .out_stride = rows,
                         .rows = (int32_t)rows,
                         .cols = (int32_t)dim(&x->type, 1),
-                        .tokens = (int32_t)tokens};
+                        .tokens = (int32_t)tokens,
+                        .wide = !is_panel(dtype) && is_wide(&(product){x, {w}, 1, {0}})};
     if (is_panel(dtype)) a.panels = panels_of(w);
     sl_cuda_launch *launch =
         SL_CUDA_ADD(planner, table->names[dtype], parts_of(rows, SL_TILE_ROWS), 256, a);
@@ -221,12 +234,18 @@ static void one_by_one(const product *p, sl_cuda_planner *planner) {
     if (p->finish.kind != SL_FINISH_STORE) after_sums(p, sums, planner);
 }
 
+/* Units of dense weights have too few rows for the 32 that are coded together. */
+static bool is_one_launch(const product *p) {
+    const sl_dtype first = p->w[0]->type.dtype;
+    for (int i = 1; i < p->count; i++)
+        if (p->w[i]->type.dtype != first) return false;
+    return is_panel(first) || p->finish.kind != SL_FINISH_QUANTISE;
+}
+
 static sl_status plan(const product *p, sl_cuda_planner *planner) {
-    bool alike = true;
-    for (int i = 1; i < p->count; i++) alike &= p->w[i]->type.dtype == p->w[0]->type.dtype;
-    bool few = true;
+    bool few = is_one_launch(p);
     for (int i = 0; i < p->count; i++) few &= !is_many(p->x, p->w[i]);
-    if (alike && few)
+    if (few)
         few_tokens(p, planner);
     else
         one_by_one(p, planner);

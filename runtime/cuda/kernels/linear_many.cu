@@ -1,0 +1,169 @@
+/* linear_many.cu - Many rows of f32 with weights of panels or of bf16, by exact tiles (exact.cuh).
+ *
+ * A block has 64 rows of weights and 64 tokens, a warp 16 rows and 32 tokens.  Weights go from
+ * memory to registers, a group ahead; a group of x at a time lies in shared memory, in parts, and
+ * there is room for two: one is read while the next is written. */
+#include "runtime/cuda/kernels/exact.cuh"
+#include "runtime/cuda/kernels/linear.h"
+
+enum { THREADS = 256, TILES = 4, WARP_TOKENS = 8 * TILES };
+
+/* Rows 2r and 2r + 1 of 16, r = lane / 4. */
+template <class TYPE_> struct rows_of_panel {
+    typedef TYPE_ TYPE;
+    enum { HALVES = TYPE::HALVES, MINIMUM = TYPE::MINIMUM };
+    panel_batch<TYPE, 2, 1> batch;
+    MEMBER void load(const sl_linear_tile &a, int panel, int group) {
+        panel = min(panel, (a.rows - 1) / SL_CUDA_PANEL_ROWS); /* after the last, it once more */
+        const panel_lane lane = {panel_at(a.panels, panel), panel, lane_id() / 4 * 2,
+                                 lane_id() % 4};
+        load_super(batch, a.panels, lane, group);
+        const uint8_t *block = lane.data + block_offset(a.panels, group);
+        load_group<TYPE>(batch.groups[0], block, lane, group % 2);
+    }
+    MEMBER void operands(unsigned (&rows)[2][4]) const {
+        operands_of<TYPE>(rows, batch.groups[0], lane_id() % 4);
+    }
+    MEMBER params scale(int row, int half) const {
+        return TYPE::scale(batch.super, batch.groups[0], row, half);
+    }
+};
+struct rows_of_bf16 {
+    enum { HALVES = 0, MINIMUM = 0 };
+    uint4 w[2];
+    DEVICE unsigned pair_at(const sl_linear_tile &a, const uint16_t *row, int column) {
+        const unsigned low = column < a.cols ? row[column] : 0;
+        const unsigned high = column + 1 < a.cols ? row[column + 1] : 0;
+        return low | high << 16;
+    }
+    MEMBER void load(const sl_linear_tile &a, int panel, int group) {
+        const int column = SL_CUDA_GROUP_COLS * group + lane_id() % 4 * 8;
+#pragma unroll
+        for (int r = 0; r < 2; r++) {
+            const int row = min(panel * SL_CUDA_PANEL_ROWS + lane_id() / 4 * 2 + r, a.rows - 1);
+            const uint16_t *from = (const uint16_t *)a.w + (int64_t)row * a.cols;
+            if (!a.wide)
+                w[r] = make_uint4(pair_at(a, from, column), pair_at(a, from, column + 2),
+                                  pair_at(a, from, column + 4), pair_at(a, from, column + 6));
+            else
+                w[r] = column < a.cols ? __ldg((const uint4 *)(from + column))
+                                       : make_uint4(0, 0, 0, 0);
+        }
+    }
+    MEMBER void operands(unsigned (&rows)[2][4]) const {
+#pragma unroll
+        for (int r = 0; r < 2; r++) {
+            rows[0][r] = __byte_perm(w[r].x, w[r].y, 0x5410);
+            rows[0][2 + r] = __byte_perm(w[r].x, w[r].y, 0x7632);
+            rows[1][r] = __byte_perm(w[r].z, w[r].w, 0x5410);
+            rows[1][2 + r] = __byte_perm(w[r].z, w[r].w, 0x7632);
+        }
+    }
+    MEMBER params scale(int, int) const {
+        return {1.0f, 0.0f};
+    }
+};
+
+/* A group of x: [part][token][j], and its sums. */
+struct x_tile {
+    uint4 parts[X_PARTS][SL_TILE_TOKENS * 4];
+    float totals[SL_TILE_TOKENS];
+};
+
+/* What a thread brings of it: eight columns of a token. */
+struct x_bringing {
+    float x[8];
+    MEMBER void load(const sl_linear_tile &a, int token, int group) {
+        const int t = token + (int)threadIdx.x / 4;
+        const int column = SL_CUDA_GROUP_COLS * group + (int)threadIdx.x % 4 * 8;
+        const float *from = a.x + (int64_t)t * a.cols + column;
+#pragma unroll
+        for (int i = 0; i < 8; i++) x[i] = t < a.tokens && column + i < a.cols ? from[i] : 0.0f;
+    }
+    MEMBER void store(x_tile &to) const {
+        uint4 parts[X_PARTS];
+        const float sum = split_values(x, parts);
+#pragma unroll
+        for (int p = 0; p < X_PARTS; p++) to.parts[p][threadIdx.x] = parts[p];
+        if (threadIdx.x % 4 == 0) to.totals[threadIdx.x / 4] = sum;
+    }
+};
+
+template <class ROWS>
+DEVICE void add_group(float (&sums)[TILES][4], const ROWS &w, const unsigned (&rows)[2][4],
+                      const x_tile &x, int first, int half) {
+    const params s[2] = {w.scale(0, half), w.scale(1, half)};
+#pragma unroll
+    for (int n = 0; n < TILES; n++) {
+        float d[4] = {0, 0, 0, 0};
+#pragma unroll
+        for (int p = X_PARTS - 1; p >= 0; p--) {
+            const uint4 v = x.parts[p][(first + 8 * n) * 4 + lane_id()];
+            const unsigned one[2] = {v.x, v.y}, two[2] = {v.z, v.w};
+            mma_bf16(d, rows[0], one);
+            mma_bf16(d, rows[1], two);
+        }
+#pragma unroll
+        for (int i = 0; i < 4; i++) sums[n][i] += s[i / 2].scale * d[i];
+        if (!ROWS::MINIMUM) continue;
+        const float2 total = *(const float2 *)(x.totals + first + 8 * n + lane_id() % 4 * 2);
+#pragma unroll
+        for (int r = 0; r < 2; r++) {
+            sums[n][2 * r] -= s[r].minimum * total.x;
+            sums[n][2 * r + 1] -= s[r].minimum * total.y;
+        }
+    }
+}
+
+template <class ROWS>
+DEVICE void multiply_group(float (&sums)[TILES][4], const ROWS &w, const x_tile &x, int first) {
+    unsigned rows[2][4];
+    w.operands(rows);
+#pragma unroll
+    for (int half = 0; half <= ROWS::HALVES; half++) {
+        const bool mine = !ROWS::HALVES || lane_id() % 4 / 2 == half;
+        unsigned part[2][4];
+#pragma unroll
+        for (int i = 0; i < 8; i++) part[i / 4][i % 4] = mine ? rows[i / 4][i % 4] : 0;
+        add_group(sums, w, part, x, first, half);
+    }
+}
+
+template <class ROWS> DEVICE void multiply_many(const sl_linear_tile &a) {
+    __shared__ x_tile tiles[2];
+    const int panel = (int)blockIdx.x * 4 + warp_id() % 4;
+    const int token = (int)blockIdx.y * SL_TILE_TOKENS, first = warp_id() / 4 * WARP_TOKENS;
+    const int groups = (a.cols + SL_CUDA_GROUP_COLS - 1) / SL_CUDA_GROUP_COLS;
+    float sums[TILES][4];
+    ROWS now, next;
+    x_bringing x;
+#pragma unroll
+    for (int i = 0; i < 4 * TILES; i++) sums[i / 4][i % 4] = 0;
+    now.load(a, panel, 0);
+    x.load(a, token, 0);
+    for (int g = 0; g < groups; g++) {
+        x.store(tiles[g % 2]);
+        __syncthreads();
+        if (g + 1 < groups) {
+            next.load(a, panel, g + 1);
+            x.load(a, token, g + 1);
+        }
+        multiply_group(sums, now, tiles[g % 2], first);
+        now = next;
+    }
+#pragma unroll
+    for (int i = 0; i < 4 * TILES; i++) {
+        const int t = token + first + i / 4 * 8 + lane_id() % 4 * 2 + i % 2;
+        const int row = panel * SL_CUDA_PANEL_ROWS + lane_id() / 4 * 2 + i % 4 / 2;
+        if (t < a.tokens && row < a.rows) a.out[t * a.out_stride + row] = sums[i / 4][i % 4];
+    }
+}
+
+#define INSTANCE(NAME, ...)                                                                        \
+    SL_CUDA_KERNEL(sl_linear_many_##NAME, sl_linear_tile, THREADS) {                               \
+        multiply_many<rows_of_panel<rows_##NAME>>(a);                                              \
+    }
+SL_PANEL_TYPES(INSTANCE)
+SL_CUDA_KERNEL(sl_linear_many_bf16, sl_linear_tile, THREADS) {
+    multiply_many<rows_of_bf16>(a);
+}
