@@ -15,10 +15,15 @@ uint32_t sl_cuda_gemm_shared(sl_dtype dtype) {
     return (uint32_t)SL_GEMM_SHARED_BYTES(l.group_bytes, dtype == SL_DTYPE_q6_k ? 1 : 0);
 }
 
+bool sl_cuda_gemm_reaches(const sl_type *x) {
+    return sl_rows_layout_of(x).scales < UINT32_MAX;
+}
+
 bool sl_cuda_gemm_a8(sl_cuda_planner *planner, const sl_cview *x, const sl_cview *w, float *out,
                      int64_t out_stride) {
     const int64_t tokens = rows_of(&x->type);
-    if (x->type.dtype != SL_DTYPE_a8 || !names[w->type.dtype]) return false;
+    if (x->type.dtype != SL_DTYPE_a8 || !names[w->type.dtype] || !sl_cuda_gemm_reaches(&x->type))
+        return false;
     const sl_gemm_rows launch = {.x = rows8_of(x),
                                  .w = panels_of(w),
                                  .out = out,
