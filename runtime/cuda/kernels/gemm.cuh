@@ -11,6 +11,7 @@
 #include "runtime/cuda/kernels/gemm.h"
 #include "runtime/cuda/kernels/mma.cuh"
 #include "runtime/cuda/kernels/panel.cuh"
+#include <stddef.h>
 
 enum {
     GEMM_THREADS = SL_GEMM_WARPS * WARP,
@@ -76,8 +77,8 @@ DEVICE void find_sources(gemm_sources *f, const gemm_shared<TYPE> *s, const sl_c
         f->above[m] = TYPE::above(own, panels[m].panel, f->panels[m], 0);
         f->panels[m] += 16 * lane_id();
         if (TYPE::ABOVE_BYTES == 64) f->above[m] += 16 * lane_id();
-        SL_IN_GLOBAL(f->panels[m]);
-        SL_IN_GLOBAL(f->above[m]);
+        SL_KEEP_POINTER(f->panels[m]);
+        SL_KEEP_POINTER(f->above[m]);
     }
 #pragma unroll
     for (int i = 0; i < gemm_sources::CODES; i++) {
@@ -99,42 +100,56 @@ DEVICE void stage_panels(gemm_stage<TYPE> *to, const gemm_sources &f, const sl_c
     const int there = blocks * stage::BLOCK_BYTES - 16 * lane_id();
     const uint32_t offset = block_offset(w, group);
     const uint32_t above = (uint32_t)(group / SL_CUDA_SUPER_GROUPS) * TYPE::above_step(w);
+    shared_place place = shared_place_of(to->blocks[2 * warp_id()] + 16 * lane_id());
+    SL_KEEP_WORD(place);
 #pragma unroll
     for (int m = 0; m < 2; m++) {
-        const int panel = 2 * warp_id() + m;
-        uint8_t *blocks_to = to->blocks[panel] + 16 * lane_id();
         const uint8_t *from = f.panels[m] + offset;
+        SL_KEEP_POINTER(from);
 #pragma unroll
         for (int i = 0; i < stage::PANEL_BYTES; i += 16 * WARP)
-            if (i < there) copy_async<16>(blocks_to + i, from + i);
+            if (i < there) copy_to<16>(place + m * stage::PANEL_BYTES + i, from + i);
+    }
+    if (TYPE::ABOVE_BYTES == 0) return;
+    const int panel = 2 * warp_id();
+#pragma unroll
+    for (int m = 0; m < 2; m++) {
         if (TYPE::ABOVE_BYTES == 8 && lane_id() == 0)
-            copy_async<8>(to->above[panel], f.above[m] + above);
+            copy_async<8>(to->above[panel + m], f.above[m] + above);
         if (TYPE::ABOVE_BYTES == 64 && lane_id() < 4)
-            copy_async<16>(to->above[panel] + 16 * lane_id(), f.above[m] + above);
+            copy_async<16>(to->above[panel + m] + 16 * lane_id(), f.above[m] + above);
     }
 }
 
 template <class TYPE>
 DEVICE void stage_tokens(gemm_stage<TYPE> *to, const gemm_sources &f, const sl_cuda_rows8 &x,
                          int group) {
-    const int thread = (int)threadIdx.x, there = x.groups - group;
+    typedef gemm_stage<TYPE> stage;
+    const int thread = (int)threadIdx.x, there = x.groups - group, g = thread % GEMM_GROUPS;
     const int8_t *codes = x.codes + 32 * group;
+    SL_KEEP_POINTER(codes);
+    shared_place place = shared_place_of(to->codes[thread / 8] + 16 * (thread % 8));
+    SL_KEEP_WORD(place);
     if (thread % 8 / 2 < there)
 #pragma unroll
         for (int i = 0; i < gemm_sources::CODES; i++)
             if (f.codes[i] != NONE)
-                copy_async<16>(to->codes[i * (GEMM_THREADS / 8) + thread / 8] + 16 * (thread % 8),
-                               codes + f.codes[i]);
-    const int g = thread % GEMM_GROUPS;
+                copy_to<16>(place + i * (GEMM_THREADS / 8) * SL_GEMM_PITCH, codes + f.codes[i]);
     if (g >= there) return;
+    place = shared_place_of(&to->scales[g][thread / GEMM_GROUPS]);
+    SL_KEEP_WORD(place);
+    const float *scales = x.scales + group, *sums = x.sums + group, *halves = x.halves + group;
 #pragma unroll
     for (int i = 0; i < gemm_sources::PARAMS; i++) {
-        const int token = i * (GEMM_THREADS / GEMM_GROUPS) + thread / GEMM_GROUPS;
+        const int at = i * (GEMM_THREADS / GEMM_GROUPS) * 4;
         if (f.params[i] == NONE) continue;
-        copy_async<4>(&to->scales[g][token], x.scales + group + f.params[i]);
-        if (TYPE::MINIMUM) copy_async<4>(&to->sums[g][token], x.sums + group + f.params[i]);
-        if (TYPE::HALVES) copy_async<4>(&to->halves[g][token], x.halves + group + f.params[i]);
+        copy_to<4>(place + at, scales + f.params[i]);
+        if (TYPE::MINIMUM) copy_to<4>(place + at + sizeof(to->scales), sums + f.params[i]);
+        if (TYPE::HALVES) copy_to<4>(place + at + 2 * sizeof(to->scales), halves + f.params[i]);
     }
+    static_assert(offsetof(stage, sums) == offsetof(stage, scales) + sizeof(stage::scales) &&
+                      offsetof(stage, halves) == offsetof(stage, sums) + sizeof(stage::sums),
+                  "one plane after another");
 }
 #undef NONE
 
