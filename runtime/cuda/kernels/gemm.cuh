@@ -1,9 +1,10 @@
 /* gemm.cuh - A tile of products of panels with rows of a8, by int8 tensor cores.
  *
- * A block of four warps takes 8 panels (128 rows) by 64 tokens; a warp two panels by all tokens.  A
- * panel's words are what a lane needs of matrix a: with r = lane / 4 and c = lane % 4 the columns
- * 8c to 8c+3 stand in the place of 4c to 4c+3, and 8c+4 to 8c+7 in that of 16+4c and on, in both
- * matrices.  Of each group the sum of products is a whole number, which is then scaled and added.
+ * A block of four warps takes 64 tokens by 8 panels (128 rows), of which a warp has two; or, where
+ * that leaves too few blocks, by 2 panels, of which a warp has every fourth group.  A panel's words
+ * are what a lane needs of matrix a: with r = lane / 4 and c = lane % 4 the columns 8c to 8c+3
+ * stand in the place of 4c to 4c+3, and 8c+4 to 8c+7 in that of 16+4c and on, in both matrices.  Of
+ * each group the sum of products is a whole number, which is then scaled and added.
  * Weights and tokens come in stages of four groups, three of them in flight. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_GEMM_CUH
 #define SL_RUNTIME_CUDA_KERNELS_GEMM_CUH
@@ -15,18 +16,31 @@
 
 enum {
     GEMM_THREADS = SL_GEMM_WARPS * WARP,
-    GEMM_PANELS = SL_GEMM_PANELS,
-    GEMM_ROWS = GEMM_PANELS * 16,
     GEMM_TOKENS = SL_GEMM_TOKENS,
     GEMM_GROUPS = SL_GEMM_GROUPS,
     GEMM_STAGES = SL_GEMM_STAGES,
     GEMM_SPANS = GEMM_TOKENS / 8 /* of 8 tokens */
 };
 
+/* TYPE, from here on: a type of panel and how many of them a tile has. */
+template <class T> struct wide : T {
+    enum { PANELS = SL_GEMM_WIDE };
+};
+template <class T> struct narrow : T {
+    enum { PANELS = SL_GEMM_NARROW };
+};
+template <class TYPE> DEVICE constexpr bool is_wide() {
+    return TYPE::PANELS == (int)SL_GEMM_WIDE;
+}
+/* The warp's first panel in the tile. */
+template <class TYPE> DEVICE int gemm_first_panel() {
+    return is_wide<TYPE>() ? 2 * warp_id() : 0;
+}
+
 template <class TYPE> struct gemm_stage {
     enum { BLOCK_BYTES = 64 + 2 * TYPE::GROUP_BYTES, PANEL_BYTES = GEMM_GROUPS / 2 * BLOCK_BYTES };
-    uint8_t blocks[GEMM_PANELS][PANEL_BYTES];
-    uint8_t above[GEMM_PANELS][64];
+    uint8_t blocks[TYPE::PANELS][PANEL_BYTES];
+    uint8_t above[TYPE::PANELS][64];
     int8_t codes[GEMM_TOKENS][SL_GEMM_PITCH];
     float scales[GEMM_GROUPS][SL_GEMM_PARAM_PITCH];
     float sums[GEMM_GROUPS][SL_GEMM_PARAM_PITCH];
@@ -35,7 +49,7 @@ template <class TYPE> struct gemm_stage {
 
 template <class TYPE> struct gemm_shared {
     gemm_stage<TYPE> stages[GEMM_STAGES];
-    params rows[GEMM_GROUPS][TYPE::HALVES + 1][GEMM_ROWS];
+    params rows[GEMM_GROUPS][TYPE::HALVES + 1][TYPE::PANELS * 16];
     int tokens[GEMM_TOKENS]; /* rows of x; -1: none */
 };
 
@@ -71,10 +85,11 @@ DEVICE void find_sources(gemm_sources *f, const gemm_shared<TYPE> *s, const sl_c
     const unsigned thread = threadIdx.x, groups = (unsigned)x.groups;
 #pragma unroll
     for (int m = 0; m < 2; m++) {
+        const gemm_panel &from = !is_wide<TYPE>() && warp_id() % 2 ? panels[1] : panels[m];
         sl_cuda_panels own = w;
-        own.data = panels[m].data;
-        f->panels[m] = panel_at(own, panels[m].panel);
-        f->above[m] = TYPE::above(own, panels[m].panel, f->panels[m], 0);
+        own.data = from.data;
+        f->panels[m] = panel_at(own, from.panel);
+        f->above[m] = TYPE::above(own, from.panel, f->panels[m], 0);
         f->panels[m] += 16 * lane_id();
         if (TYPE::ABOVE_BYTES == 64) f->above[m] += 16 * lane_id();
         SL_KEEP_POINTER(f->panels[m]);
@@ -92,28 +107,27 @@ DEVICE void find_sources(gemm_sources *f, const gemm_shared<TYPE> *s, const sl_c
     }
 }
 
+/* In a wide tile a warp copies its own panels; in a narrow one a block of one of the two. */
 template <class TYPE>
 DEVICE void stage_panels(gemm_stage<TYPE> *to, const gemm_sources &f, const sl_cuda_panels &w,
                          int group) {
     typedef gemm_stage<TYPE> stage;
+    enum { BYTES = is_wide<TYPE>() ? (int)stage::PANEL_BYTES : (int)stage::BLOCK_BYTES };
+    const int skipped = is_wide<TYPE>() ? 0 : warp_id() / 2 * BYTES;
     const int blocks = min((w.groups - group + 1) / 2, GEMM_GROUPS / 2);
-    const int there = blocks * stage::BLOCK_BYTES - 16 * lane_id();
-    const uint32_t offset = block_offset(w, group);
+    const int there = min(blocks * stage::BLOCK_BYTES - skipped, (int)BYTES) - 16 * lane_id();
+    const uint32_t offset = block_offset(w, group) + (uint32_t)skipped;
     const uint32_t above = (uint32_t)(group / SL_CUDA_SUPER_GROUPS) * TYPE::above_step(w);
-    shared_place place = shared_place_of(to->blocks[2 * warp_id()] + 16 * lane_id());
+    const int panel = is_wide<TYPE>() ? 2 * warp_id() : warp_id() % 2;
+    shared_place place = shared_place_of(to->blocks[panel] + skipped + 16 * lane_id());
     SL_KEEP_WORD(place);
 #pragma unroll
-    for (int m = 0; m < 2; m++) {
+    for (int m = 0; m < (is_wide<TYPE>() ? 2 : 1); m++) {
         const uint8_t *from = f.panels[m] + offset;
         SL_KEEP_POINTER(from);
 #pragma unroll
-        for (int i = 0; i < stage::PANEL_BYTES; i += 16 * WARP)
-            if (i < there) copy_to<16>(place + m * stage::PANEL_BYTES + i, from + i);
-    }
-    if (TYPE::ABOVE_BYTES == 0) return;
-    const int panel = 2 * warp_id();
-#pragma unroll
-    for (int m = 0; m < 2; m++) {
+        for (int i = 0; i < BYTES; i += 16 * WARP)
+            if (i < there) copy_to<16>(place + m * BYTES + i, from + i);
         if (TYPE::ABOVE_BYTES == 8 && lane_id() == 0)
             copy_async<8>(to->above[panel + m], f.above[m] + above);
         if (TYPE::ABOVE_BYTES == 64 && lane_id() < 4)
@@ -153,17 +167,20 @@ DEVICE void stage_tokens(gemm_stage<TYPE> *to, const gemm_sources &f, const sl_c
 }
 #undef NONE
 
-/* Scales and minima of the rows, a thread for each row. */
+/* Scales and minima of the rows: a thread for each row, or for each row and group. */
 template <class TYPE>
 DEVICE void stage_params(gemm_shared<TYPE> *s, const gemm_stage<TYPE> *from) {
-    const int panel = (int)threadIdx.x / 16, row = (int)threadIdx.x % 16;
+    enum { ROWS = TYPE::PANELS * 16, STEP = GEMM_THREADS / ROWS };
+    const int at = (int)threadIdx.x % ROWS, panel = at / 16, row = at % 16;
 #pragma unroll
-    for (int g = 0; g < GEMM_GROUPS; g++)
+    for (int i = 0; i < GEMM_GROUPS; i += STEP)
 #pragma unroll
-        for (int half = 0; half <= TYPE::HALVES; half++)
-            s->rows[g][half][threadIdx.x] =
+        for (int half = 0; half <= TYPE::HALVES; half++) {
+            const int g = i + (int)threadIdx.x / ROWS;
+            s->rows[g][half][at] =
                 TYPE::of(from->blocks[panel] + g / 2 * gemm_stage<TYPE>::BLOCK_BYTES, g % 2,
                          from->above[panel], row, half);
+        }
 }
 
 /* ---- products ---- */
@@ -260,7 +277,7 @@ DEVICE void gemm_group(gemm_sums *sums, const gemm_shared<TYPE> *s, const gemm_s
                        int g, int tokens) {
     gemm_weights<TYPE> w[2];
 #pragma unroll
-    for (int m = 0; m < 2; m++) w[m] = gemm_load<TYPE>(s, from, 2 * warp_id() + m, g);
+    for (int m = 0; m < 2; m++) w[m] = gemm_load<TYPE>(s, from, gemm_first_panel<TYPE>() + m, g);
 #pragma unroll
     for (int n = 0; n < GEMM_SPANS; n += 2) {
         if (8 * n >= tokens) break;
@@ -284,13 +301,30 @@ DEVICE void gemm_stage_all(gemm_shared<TYPE> *s, int stage, const gemm_sources &
     copy_commit();
 }
 
+/* Of a narrow tile: what all warps have of spans 2w and 2w + 1, added up in their order. */
+DEVICE void gemm_gather(gemm_sums *sums, float *room) {
+    float *mine = room + warp_id() * (16 * GEMM_SPANS / 2) * WARP + lane_id();
+#pragma unroll
+    for (int i = 0; i < 8 * GEMM_SPANS; i++)
+        mine[i * WARP] = sums->y[i / 4 % 2][i / 8][i % 4];
+    __syncthreads();
+    const float *from = room + warp_id() * 16 * WARP + lane_id();
+#pragma unroll
+    for (int i = 0; i < 16; i++) {
+        float sum = 0;
+#pragma unroll
+        for (int w = 0; w < SL_GEMM_WARPS; w++) sum += from[(w * 8 * GEMM_SPANS + i) * WARP];
+        sums->y[i / 4 % 2][i / 8][i % 4] = sum;
+    }
+}
+
 /* The whole tile: this warp's panels; s->tokens is set by any threads of the block; w says how the
  * matrices are laid out.  Ends with a barrier, after which shared memory is free. */
 template <class TYPE>
 DEVICE void gemm_tile(gemm_shared<TYPE> *s, const sl_cuda_panels &w, const gemm_panel (&panels)[2],
                       const sl_cuda_rows8 &x, int tokens, gemm_sums *out) {
     static_assert(sizeof(gemm_shared<TYPE>) ==
-                      SL_GEMM_SHARED_BYTES(TYPE::GROUP_BYTES, TYPE::HALVES),
+                      SL_GEMM_SHARED_BYTES(TYPE::PANELS, TYPE::GROUP_BYTES, TYPE::HALVES),
                   "as plans have it");
     static_assert(GEMM_STAGES == 3, "one is used, two are on their way");
     *out = {};
@@ -308,8 +342,11 @@ DEVICE void gemm_tile(gemm_shared<TYPE> *s, const sl_cuda_panels &w, const gemm_
         stage_params<TYPE>(s, from);
         __syncthreads();
         const int end = min(w.groups - group, (int)GEMM_GROUPS);
+        if (!is_wide<TYPE>() && warp_id() < end)
+            gemm_group<TYPE>(out, s, from, warp_id(), tokens);
 #pragma unroll 1
-        for (int g = 0; g < end; g++) gemm_group<TYPE>(out, s, from, g, tokens);
+        for (int g = 0; is_wide<TYPE>() && g < end; g++)
+            gemm_group<TYPE>(out, s, from, g, tokens);
         now = now == GEMM_STAGES - 1 ? 0 : now + 1;
     }
     copy_wait<0>();
@@ -317,16 +354,18 @@ DEVICE void gemm_tile(gemm_shared<TYPE> *s, const sl_cuda_panels &w, const gemm_
 }
 
 /* Gives all results that are there to write(token of the tile, row of the matrix, value). */
-template <class WRITE>
-DEVICE void gemm_write(const gemm_sums &sums, int tokens, int rows, WRITE write) {
+template <class TYPE, class WRITE>
+DEVICE void gemm_write(gemm_shared<TYPE> *s, gemm_sums *sums, int tokens, int rows, WRITE write) {
     const int r = lane_id() / 4, c = lane_id() % 4;
-    const int first = ((int)blockIdx.x * GEMM_PANELS + 2 * warp_id()) * 16 + r;
+    const int first = ((int)blockIdx.x * TYPE::PANELS + gemm_first_panel<TYPE>()) * 16 + r;
+    const int skipped = is_wide<TYPE>() ? 0 : 16 * warp_id();
+    if (!is_wide<TYPE>()) gemm_gather(sums, (float *)s->stages);
 #pragma unroll
-    for (int n = 0; n < GEMM_SPANS; n++)
+    for (int n = 0; n < (is_wide<TYPE>() ? (int)GEMM_SPANS : 2); n++)
 #pragma unroll
         for (int i = 0; i < 8; i++) {
-            const int token = 8 * n + 2 * c + i % 2, row = first + 8 * (i / 2);
-            if (token < tokens && row < rows) write(token, row, sums.y[i / 4][n][i % 4]);
+            const int token = skipped + 8 * n + 2 * c + i % 2, row = first + 8 * (i / 2);
+            if (token < tokens && row < rows) write(token, row, sums->y[i / 4][n][i % 4]);
         }
 }
 #endif

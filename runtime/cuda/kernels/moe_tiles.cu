@@ -4,7 +4,7 @@
 
 /* ---- up: four panels of gate beside the same four of up, then swiglu, then a8 ---- */
 
-enum { UP_PANELS = GEMM_PANELS / 2, UP_ROWS = UP_PANELS * 16, UP_PITCH = UP_ROWS + 4 };
+enum { UP_PANELS = SL_GEMM_WIDE / 2, UP_ROWS = UP_PANELS * 16, UP_PITCH = UP_ROWS + 4 };
 
 /* swiglu of what this lane has, into values[token][row of the tile]. */
 DEVICE void put_values(float *values, const gemm_sums &sums, int tokens, int left) {
@@ -89,7 +89,8 @@ template <class TYPE> DEVICE void tiles_down(const sl_moe_down &a) {
     const int thread = (int)threadIdx.x;
     if (!tile.count) return;
     const uint8_t *matrix = (const uint8_t *)a.places.table[tile.expert] + a.offset;
-    const int panel = (int)blockIdx.x * GEMM_PANELS + 2 * warp_id(), last = (a.w.rows - 1) / 16;
+    const int panel = (int)blockIdx.x * TYPE::PANELS + 2 * warp_id();
+    const int last = (a.w.rows - 1) / 16;
     const gemm_panel panels[2] = {{matrix, min(panel, last)}, {matrix, min(panel + 1, last)}};
     if (thread < GEMM_TOKENS) {
         const int place = tile.first + min(thread, tile.count - 1);
@@ -99,17 +100,17 @@ template <class TYPE> DEVICE void tiles_down(const sl_moe_down &a) {
     }
     gemm_sums sums;
     gemm_tile<TYPE>(s, a.w, panels, a.mid, tile.count, &sums);
-    gemm_write(sums, tile.count, a.w.rows, [&](int token, int row, float y) {
+    gemm_write<TYPE>(s, &sums, tile.count, a.w.rows, [&](int token, int row, float y) {
         a.out[(int64_t)pairs[token] * a.w.rows + row] = y;
     });
 }
 
 #define TILES(TYPE)                                                                                \
     SL_CUDA_KERNEL(sl_moe_tiles_up_##TYPE, sl_moe_up, GEMM_THREADS) {                              \
-        tiles_up<type_##TYPE>(a);                                                                  \
+        tiles_up<wide<type_##TYPE>>(a);                                                                \
     }                                                                                              \
     SL_CUDA_KERNEL(sl_moe_tiles_down_##TYPE, sl_moe_down, GEMM_THREADS) {                          \
-        tiles_down<type_##TYPE>(a);                                                                \
+        tiles_down<wide<type_##TYPE>>(a);                                                              \
     }
 TILES(q4)
 TILES(q8)

@@ -101,10 +101,10 @@ static void plan_plain(const ffn *f) {
 
 enum {
     FEW_PAIRS = 64,
-    PAIR_ROWS = 64,   /* of a block */
-    PAIR_SHARES = 4,  /* warps that a panel is divided among */
-    PAIR_DEPTH = 8,   /* blocks that a warp can have asked for */
-    PAIR_ROOM = 96000 /* bytes, so that every device has them */
+    PAIR_ROWS = 64,      /* of a block */
+    PAIR_SHARES = 4,     /* warps that a panel is divided among */
+    PAIR_DEPTH = 8,      /* blocks that a warp can have asked for */
+    PAIR_ROOM = 97 << 10 /* bytes, which every device has */
 };
 
 typedef struct {
@@ -172,7 +172,7 @@ static void plan_pairs(const ffn *f) {
 }
 
 static void plan_tiles(const ffn *f) {
-    enum { THREADS = SL_GEMM_WARPS * SL_CUDA_WARP, ROWS = SL_GEMM_PANELS * SL_PANEL_ROWS };
+    enum { THREADS = SL_GEMM_WARPS * SL_CUDA_WARP, ROWS = SL_GEMM_WIDE * SL_PANEL_ROWS };
     const sl_cuda_expert_places *at = &f->planner->places;
     sl_moe_tile *tiles;
     const int64_t count = cut_tiles(f, SL_GEMM_TOKENS, &tiles);
