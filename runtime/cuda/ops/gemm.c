@@ -14,8 +14,8 @@ static const struct {
 };
 
 static uint32_t shared_bytes(sl_dtype dtype, uint32_t panels) {
-    const sl_panel_layout l = sl_panel_layout_of(dtype, 1, 1);
-    return (uint32_t)SL_GEMM_SHARED_BYTES(panels, l.group_bytes, dtype == SL_DTYPE_q6_k ? 1 : 0);
+    const uint32_t group_bytes = (uint32_t)sl_panel_layout_of(dtype, 1, 1).group_bytes;
+    return SL_GEMM_SHARED_BYTES(panels, group_bytes, dtype == SL_DTYPE_q6_k ? 1u : 0u);
 }
 uint32_t sl_cuda_gemm_shared(sl_dtype dtype) {
     return shared_bytes(dtype, SL_GEMM_WIDE);
