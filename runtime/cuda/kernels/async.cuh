@@ -6,18 +6,33 @@
 #define SL_RUNTIME_CUDA_KERNELS_ASYNC_CUH
 #include "runtime/cuda/kernels/cuda.cuh"
 
-/* BYTES: 4, 8 or 16, to which both sides are aligned. */
-template <int BYTES> DEVICE void copy_async(void *shared, const void *from) {
+/* A place in shared memory as copies take it. */
 #if SL_EMULATED
-    memcpy(shared, from, BYTES);
+typedef uint8_t *shared_place;
+DEVICE shared_place shared_place_of(void *shared) {
+    return (uint8_t *)shared;
+}
 #else
-    const unsigned to = (unsigned)__cvta_generic_to_shared(shared);
+typedef unsigned shared_place;
+DEVICE shared_place shared_place_of(void *shared) {
+    return (unsigned)__cvta_generic_to_shared(shared);
+}
+#endif
+
+/* BYTES: 4, 8 or 16, to which both sides are aligned. */
+template <int BYTES> DEVICE void copy_to(shared_place to, const void *from) {
+#if SL_EMULATED
+    memcpy(to, from, BYTES);
+#else
     if (BYTES == 16)
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
     else
         asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(from), "n"(BYTES)
                      : "memory");
 #endif
+}
+template <int BYTES> DEVICE void copy_async(void *shared, const void *from) {
+    copy_to<BYTES>(shared_place_of(shared), from);
 }
 DEVICE void copy_commit() {
 #if !SL_EMULATED

@@ -31,6 +31,9 @@ static __device__ __forceinline__ void sl_follow() {
     T *NAME = (T *)sl_dynamic_shared
 /* What a pointer that was itself read from memory points to is not in shared memory. */
 #define SL_IN_GLOBAL(POINTER) __builtin_assume(__isGlobal(POINTER))
+/* A pointer, or a word, that is kept in a register and not computed anew where it is used. */
+#define SL_KEEP_POINTER(POINTER) asm volatile("" : "+l"(POINTER))
+#define SL_KEEP_WORD(WORD)       asm volatile("" : "+r"(WORD))
 #else
 #include "runtime/cuda/emulator/emulator.h"
 #define SL_EMULATED 1
@@ -45,6 +48,8 @@ static __device__ __forceinline__ void sl_follow() {
     static void NAME(const ARGS &a)
 #define SL_DYNAMIC_SHARED(T, NAME) T *NAME = (T *)emulated::here->dynamic_shared
 #define SL_IN_GLOBAL(POINTER)      (void)(POINTER)
+#define SL_KEEP_POINTER(POINTER)   (void)(POINTER)
+#define SL_KEEP_WORD(WORD)         (void)(WORD)
 #endif
 
 constexpr int sl_threads_of(int threads = 256) {

@@ -13,7 +13,7 @@
     FAULT(EXPERT, "moe_group: expert")                                                             \
     FAULT(ROUTE, "route: too few logits are numbers; the first choice")                            \
     FAULT(PAIR, "moe_ffn: pair")                                                                   \
-    FAULT(RUN, "moe_ffn: where the pairs end")
+    FAULT(RUN, "moe_ffn: end of the pairs")
 #define SL_FAULT_ENUM(name, text) SL_FAULT_##name,
 enum { SL_FAULTS(SL_FAULT_ENUM) SL_FAULT_COUNT };
 

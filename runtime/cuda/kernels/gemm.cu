@@ -7,21 +7,23 @@ template <class TYPE> DEVICE void gemm_rows(const sl_gemm_rows &a) {
     const int first = (int)blockIdx.y * GEMM_TOKENS;
     const int tokens = min(a.tokens - first, (int)GEMM_TOKENS);
     const int thread = (int)threadIdx.x;
-    if (thread < GEMM_PANELS) {
-        const int panel = min((int)blockIdx.x * GEMM_PANELS + thread, (a.w.rows - 1) / 16);
-        s->panels[thread] = {a.w.data, panel_at(a.w, panel), panel, 0};
-    }
+    const int panel = (int)blockIdx.x * TYPE::PANELS + gemm_first_panel<TYPE>();
+    const int last = (a.w.rows - 1) / 16;
+    const gemm_panel panels[2] = {{a.w.data, min(panel, last)}, {a.w.data, min(panel + 1, last)}};
     if (thread < GEMM_TOKENS) s->tokens[thread] = thread < tokens ? first + thread : -1;
     gemm_sums sums;
-    gemm_tile<TYPE>(s, a.w, a.x, tokens, &sums);
-    gemm_write(sums, tokens, a.w.rows, [&](int token, int row, float y) {
+    gemm_tile<TYPE>(s, a.w, panels, a.x, tokens, &sums);
+    gemm_write<TYPE>(s, &sums, tokens, a.w.rows, [&](int token, int row, float y) {
         a.out[(first + token) * a.out_stride + row] = y;
     });
 }
 
 #define GEMM(TYPE)                                                                                 \
-    SL_CUDA_KERNEL(sl_gemm_##TYPE, sl_gemm_rows, GEMM_THREADS) {                                   \
-        gemm_rows<type_##TYPE>(a);                                                                 \
+    SL_CUDA_KERNEL(sl_gemm_wide_##TYPE, sl_gemm_rows, GEMM_THREADS) {                              \
+        gemm_rows<wide<type_##TYPE>>(a);                                                           \
+    }                                                                                              \
+    SL_CUDA_KERNEL(sl_gemm_narrow_##TYPE, sl_gemm_rows, GEMM_THREADS) {                            \
+        gemm_rows<narrow<type_##TYPE>>(a);                                                         \
     }
 GEMM(q4)
 GEMM(q8)

@@ -1,9 +1,10 @@
 /* gemm.cuh - A tile of products of panels with rows of a8, by int8 tensor cores.
  *
- * A block of four warps takes 8 panels (128 rows) by 64 tokens; a warp two panels by all tokens.  A
- * panel's words are what a lane needs of matrix a: with r = lane / 4 and c = lane % 4 the columns
- * 8c to 8c+3 stand in the place of 4c to 4c+3, and 8c+4 to 8c+7 in that of 16+4c and on, in both
- * matrices.  Of each group the sum of products is a whole number, which is then scaled and added.
+ * A block of four warps takes 64 tokens by 8 panels (128 rows), of which a warp has two; or, where
+ * that leaves too few blocks, by 2 panels, of which a warp has every fourth group.  A panel's words
+ * are what a lane needs of matrix a: with r = lane / 4 and c = lane % 4 the columns 8c to 8c+3
+ * stand in the place of 4c to 4c+3, and 8c+4 to 8c+7 in that of 16+4c and on, in both matrices.  Of
+ * each group the sum of products is a whole number, which is then scaled and added.
  * Weights and tokens come in stages of four groups, three of them in flight. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_GEMM_CUH
 #define SL_RUNTIME_CUDA_KERNELS_GEMM_CUH
@@ -11,38 +12,51 @@
 #include "runtime/cuda/kernels/gemm.h"
 #include "runtime/cuda/kernels/mma.cuh"
 #include "runtime/cuda/kernels/panel.cuh"
+#include <stddef.h>
 
 enum {
     GEMM_THREADS = SL_GEMM_WARPS * WARP,
-    GEMM_PANELS = SL_GEMM_PANELS,
-    GEMM_ROWS = GEMM_PANELS * 16,
     GEMM_TOKENS = SL_GEMM_TOKENS,
     GEMM_GROUPS = SL_GEMM_GROUPS,
     GEMM_STAGES = SL_GEMM_STAGES,
     GEMM_SPANS = GEMM_TOKENS / 8 /* of 8 tokens */
 };
 
+/* TYPE, from here on: a type of panel and how many of them a tile has. */
+template <class T> struct wide : T {
+    enum { PANELS = SL_GEMM_WIDE };
+};
+template <class T> struct narrow : T {
+    enum { PANELS = SL_GEMM_NARROW };
+};
+template <class TYPE> DEVICE constexpr bool is_wide() {
+    return TYPE::PANELS == (int)SL_GEMM_WIDE;
+}
+/* The warp's first panel in the tile. */
+template <class TYPE> DEVICE int gemm_first_panel() {
+    return is_wide<TYPE>() ? 2 * warp_id() : 0;
+}
+
 template <class TYPE> struct gemm_stage {
     enum { BLOCK_BYTES = 64 + 2 * TYPE::GROUP_BYTES, PANEL_BYTES = GEMM_GROUPS / 2 * BLOCK_BYTES };
-    uint8_t blocks[GEMM_PANELS][PANEL_BYTES];
-    uint8_t above[GEMM_PANELS][64];
+    uint8_t blocks[TYPE::PANELS][PANEL_BYTES];
+    uint8_t above[TYPE::PANELS][64];
     int8_t codes[GEMM_TOKENS][SL_GEMM_PITCH];
     float scales[GEMM_GROUPS][SL_GEMM_PARAM_PITCH];
     float sums[GEMM_GROUPS][SL_GEMM_PARAM_PITCH];
     float halves[GEMM_GROUPS][SL_GEMM_PARAM_PITCH];
 };
 
-/* The weights of a tile: a panel's blocks, and its place in a plane of headers. */
-struct gemm_panel {
-    const uint8_t *data, *at;
-    int panel, reserved;
-};
-
 template <class TYPE> struct gemm_shared {
     gemm_stage<TYPE> stages[GEMM_STAGES];
-    params rows[GEMM_GROUPS][TYPE::HALVES + 1][GEMM_ROWS];
-    gemm_panel panels[GEMM_PANELS];
+    params rows[GEMM_GROUPS][TYPE::HALVES + 1][TYPE::PANELS * 16];
     int tokens[GEMM_TOKENS]; /* rows of x; -1: none */
+};
+
+/* A panel of a matrix that lies at `data`, laid out like all of the tile. */
+struct gemm_panel {
+    const uint8_t *data;
+    int panel;
 };
 
 /* What a lane has of the results: of the warp's panel m, span n: rows r and r + 8 of tokens 2c and
@@ -53,67 +67,120 @@ struct gemm_sums {
 
 /* ---- stages ---- */
 
+/* What a thread copies of every stage: of the warp's panels, and of tokens in turn 16 bytes of
+ * codes, and the parameters of a group. */
+struct gemm_sources {
+    enum {
+        CODES = GEMM_TOKENS * GEMM_GROUPS * 2 / GEMM_THREADS,
+        PARAMS = GEMM_TOKENS * GEMM_GROUPS / GEMM_THREADS,
+    };
+    const uint8_t *panels[2], *above[2];
+    unsigned codes[CODES], params[PARAMS]; /* from the first row; NONE: no such token */
+};
+#define NONE (~0u)
+
 template <class TYPE>
-DEVICE void stage_panels(gemm_shared<TYPE> *s, gemm_stage<TYPE> *to, const sl_cuda_panels &w,
+DEVICE void find_sources(gemm_sources *f, const gemm_shared<TYPE> *s, const sl_cuda_panels &w,
+                         const gemm_panel (&panels)[2], const sl_cuda_rows8 &x) {
+    const unsigned thread = threadIdx.x, groups = (unsigned)x.groups;
+#pragma unroll
+    for (int m = 0; m < 2; m++) {
+        const gemm_panel &from = !is_wide<TYPE>() && warp_id() % 2 ? panels[1] : panels[m];
+        sl_cuda_panels own = w;
+        own.data = from.data;
+        f->panels[m] = panel_at(own, from.panel);
+        f->above[m] = TYPE::above(own, from.panel, f->panels[m], 0);
+        f->panels[m] += 16 * lane_id();
+        if (TYPE::ABOVE_BYTES == 64) f->above[m] += 16 * lane_id();
+        SL_KEEP_POINTER(f->panels[m]);
+        SL_KEEP_POINTER(f->above[m]);
+    }
+#pragma unroll
+    for (int i = 0; i < gemm_sources::CODES; i++) {
+        const int row = s->tokens[(i * GEMM_THREADS + thread) / 8];
+        f->codes[i] = row < 0 ? NONE : (unsigned)row * groups * 32 + 16 * (thread % 8);
+    }
+#pragma unroll
+    for (int i = 0; i < gemm_sources::PARAMS; i++) {
+        const int row = s->tokens[(i * GEMM_THREADS + thread) / GEMM_GROUPS];
+        f->params[i] = row < 0 ? NONE : (unsigned)row * groups + thread % GEMM_GROUPS;
+    }
+}
+
+/* In a wide tile a warp copies its own panels; in a narrow one a block of one of the two. */
+template <class TYPE>
+DEVICE void stage_panels(gemm_stage<TYPE> *to, const gemm_sources &f, const sl_cuda_panels &w,
                          int group) {
     typedef gemm_stage<TYPE> stage;
-    enum { PIECES = stage::PANEL_BYTES / 16 };
-    const int there = min((w.groups - group + 1) / 2, GEMM_GROUPS / 2) * stage::BLOCK_BYTES / 16;
-    for (int panel = warp_id(); panel < GEMM_PANELS; panel += SL_GEMM_WARPS) {
-        const uint8_t *at = s->panels[panel].at;
-        SL_IN_GLOBAL(at);
-        const uint8_t *from = at + block_offset(w, group);
+    enum { BYTES = is_wide<TYPE>() ? (int)stage::PANEL_BYTES : (int)stage::BLOCK_BYTES };
+    const int skipped = is_wide<TYPE>() ? 0 : warp_id() / 2 * BYTES;
+    const int blocks = min((w.groups - group + 1) / 2, GEMM_GROUPS / 2);
+    const int there = min(blocks * stage::BLOCK_BYTES - skipped, (int)BYTES) - 16 * lane_id();
+    const uint32_t offset = block_offset(w, group) + (uint32_t)skipped;
+    const uint32_t above = (uint32_t)(group / SL_CUDA_SUPER_GROUPS) * TYPE::above_step(w);
+    const int panel = is_wide<TYPE>() ? 2 * warp_id() : warp_id() % 2;
+    shared_place place = shared_place_of(to->blocks[panel] + skipped + 16 * lane_id());
+    SL_KEEP_WORD(place);
 #pragma unroll
-        for (int i = 0; i < (PIECES + WARP - 1) / WARP; i++) {
-            const int piece = i * WARP + lane_id();
-            if (piece < there) copy_async<16>(to->blocks[panel] + 16 * piece, from + 16 * piece);
-        }
-        if (TYPE::ABOVE_BYTES == 0) continue;
-        sl_cuda_panels own = w;
-        own.data = s->panels[panel].data;
-        const uint8_t *above = TYPE::above(own, s->panels[panel].panel, at, group);
-        if (TYPE::ABOVE_BYTES == 8 && lane_id() == 0) copy_async<8>(to->above[panel], above);
+    for (int m = 0; m < (is_wide<TYPE>() ? 2 : 1); m++) {
+        const uint8_t *from = f.panels[m] + offset;
+        SL_KEEP_POINTER(from);
+#pragma unroll
+        for (int i = 0; i < BYTES; i += 16 * WARP)
+            if (i < there) copy_to<16>(place + m * BYTES + i, from + i);
+        if (TYPE::ABOVE_BYTES == 8 && lane_id() == 0)
+            copy_async<8>(to->above[panel + m], f.above[m] + above);
         if (TYPE::ABOVE_BYTES == 64 && lane_id() < 4)
-            copy_async<16>(to->above[panel] + 16 * lane_id(), above + 16 * lane_id());
+            copy_async<16>(to->above[panel + m] + 16 * lane_id(), f.above[m] + above);
     }
 }
 
 template <class TYPE>
-DEVICE void stage_tokens(gemm_shared<TYPE> *s, gemm_stage<TYPE> *to, const sl_cuda_rows8 &x,
+DEVICE void stage_tokens(gemm_stage<TYPE> *to, const gemm_sources &f, const sl_cuda_rows8 &x,
                          int group) {
-    const int there = min(x.groups - group, (int)GEMM_GROUPS);
-    const int thread = (int)threadIdx.x;
+    typedef gemm_stage<TYPE> stage;
+    const int thread = (int)threadIdx.x, there = x.groups - group, g = thread % GEMM_GROUPS;
+    const int8_t *codes = x.codes + 32 * group;
+    SL_KEEP_POINTER(codes);
+    shared_place place = shared_place_of(to->codes[thread / 8] + 16 * (thread % 8));
+    SL_KEEP_WORD(place);
+    if (thread % 8 / 2 < there)
 #pragma unroll
-    for (int i = 0; i < GEMM_TOKENS * GEMM_GROUPS * 2 / GEMM_THREADS; i++) {
-        const int token = (i * GEMM_THREADS + thread) / 8, piece = thread % 8;
-        const int row = s->tokens[token];
-        if (row >= 0 && piece / 2 < there)
-            copy_async<16>(to->codes[token] + 16 * piece,
-                           x.codes + ((int64_t)row * x.groups + group) * 32 + 16 * piece);
-    }
+        for (int i = 0; i < gemm_sources::CODES; i++)
+            if (f.codes[i] != NONE)
+                copy_to<16>(place + i * (GEMM_THREADS / 8) * SL_GEMM_PITCH, codes + f.codes[i]);
+    if (g >= there) return;
+    place = shared_place_of(&to->scales[g][thread / GEMM_GROUPS]);
+    SL_KEEP_WORD(place);
+    const float *scales = x.scales + group, *sums = x.sums + group, *halves = x.halves + group;
 #pragma unroll
-    for (int i = 0; i < GEMM_TOKENS * GEMM_GROUPS / GEMM_THREADS; i++) {
-        const int token = (i * GEMM_THREADS + thread) / GEMM_GROUPS, g = thread % GEMM_GROUPS;
-        const int row = s->tokens[token];
-        if (row < 0 || g >= there) continue;
-        const int64_t at = (int64_t)row * x.groups + group + g;
-        copy_async<4>(&to->scales[g][token], x.scales + at);
-        if (TYPE::MINIMUM) copy_async<4>(&to->sums[g][token], x.sums + at);
-        if (TYPE::HALVES) copy_async<4>(&to->halves[g][token], x.halves + at);
+    for (int i = 0; i < gemm_sources::PARAMS; i++) {
+        const int at = i * (GEMM_THREADS / GEMM_GROUPS) * 4;
+        if (f.params[i] == NONE) continue;
+        copy_to<4>(place + at, scales + f.params[i]);
+        if (TYPE::MINIMUM) copy_to<4>(place + at + sizeof(to->scales), sums + f.params[i]);
+        if (TYPE::HALVES) copy_to<4>(place + at + 2 * sizeof(to->scales), halves + f.params[i]);
     }
+    static_assert(offsetof(stage, sums) == offsetof(stage, scales) + sizeof(stage::scales) &&
+                      offsetof(stage, halves) == offsetof(stage, sums) + sizeof(stage::sums),
+                  "one plane after another");
 }
+#undef NONE
 
-/* Scales and minima of the rows, a thread for each row. */
+/* Scales and minima of the rows: a thread for each row, or for each row and group. */
 template <class TYPE>
 DEVICE void stage_params(gemm_shared<TYPE> *s, const gemm_stage<TYPE> *from) {
-    const int panel = (int)threadIdx.x / 16, row = (int)threadIdx.x % 16;
+    enum { ROWS = TYPE::PANELS * 16, STEP = GEMM_THREADS / ROWS };
+    const int at = (int)threadIdx.x % ROWS, panel = at / 16, row = at % 16;
 #pragma unroll
-    for (int g = 0; g < GEMM_GROUPS; g++)
+    for (int i = 0; i < GEMM_GROUPS; i += STEP)
 #pragma unroll
-        for (int half = 0; half <= TYPE::HALVES; half++)
-            s->rows[g][half][threadIdx.x] =
+        for (int half = 0; half <= TYPE::HALVES; half++) {
+            const int g = i + (int)threadIdx.x / ROWS;
+            s->rows[g][half][at] =
                 TYPE::of(from->blocks[panel] + g / 2 * gemm_stage<TYPE>::BLOCK_BYTES, g % 2,
                          from->above[panel], row, half);
+        }
 }
 
 /* ---- products ---- */
@@ -185,67 +252,101 @@ DEVICE float2 times(float2 x, float2 y) {
     return make_float2(x.x * y.x, x.y * y.y);
 }
 
-/* One group of the warp's two panels by the first `tokens` tokens. */
+/* What a lane has of 8 tokens' group. */
+template <class TYPE> struct gemm_tokens {
+    unsigned b[2];
+    float2 scales, sums[2]; /* sums: of halves where there are scales of halves */
+};
+template <class TYPE>
+DEVICE gemm_tokens<TYPE> gemm_load_tokens(const gemm_stage<TYPE> *from, int g, int first) {
+    const int r = lane_id() / 4, c = lane_id() % 4;
+    const uint2 codes = *(const uint2 *)(from->codes[first + r] + 32 * g + 8 * c);
+    gemm_tokens<TYPE> t = {{codes.x, codes.y}, {}, {}};
+    t.scales = *(const float2 *)&from->scales[g][first + 2 * c];
+    if (TYPE::MINIMUM) t.sums[0] = times(t.scales, *(const float2 *)&from->sums[g][first + 2 * c]);
+    if (!TYPE::HALVES) return t;
+    const float2 all = t.sums[0];
+    t.sums[0] = times(t.scales, *(const float2 *)&from->halves[g][first + 2 * c]);
+    t.sums[1] = make_float2(all.x - t.sums[0].x, all.y - t.sums[0].y);
+    return t;
+}
+
+/* One group of the warp's two panels by the first `tokens` tokens, 16 at a time. */
 template <class TYPE>
 DEVICE void gemm_group(gemm_sums *sums, const gemm_shared<TYPE> *s, const gemm_stage<TYPE> *from,
                        int g, int tokens) {
-    const int r = lane_id() / 4, c = lane_id() % 4;
     gemm_weights<TYPE> w[2];
 #pragma unroll
-    for (int m = 0; m < 2; m++) w[m] = gemm_load<TYPE>(s, from, 2 * warp_id() + m, g);
+    for (int m = 0; m < 2; m++) w[m] = gemm_load<TYPE>(s, from, gemm_first_panel<TYPE>() + m, g);
 #pragma unroll
-    for (int n = 0; n < GEMM_SPANS; n++) {
+    for (int n = 0; n < GEMM_SPANS; n += 2) {
         if (8 * n >= tokens) break;
-        const uint2 codes = *(const uint2 *)(from->codes[8 * n + r] + 32 * g + 8 * c);
-        const unsigned b[2] = {codes.x, codes.y};
-        const float2 scales = *(const float2 *)&from->scales[g][8 * n + 2 * c];
-        float2 added[2] = {};
-        if (TYPE::MINIMUM) added[0] = times(scales, *(const float2 *)&from->sums[g][8 * n + 2 * c]);
-        if (TYPE::HALVES) {
-            const float2 all = added[0];
-            added[0] = times(scales, *(const float2 *)&from->halves[g][8 * n + 2 * c]);
-            added[1] = make_float2(all.x - added[0].x, all.y - added[0].y);
-        }
+        gemm_tokens<TYPE> t[2];
 #pragma unroll
-        for (int m = 0; m < 2; m++) gemm_span<TYPE>(sums->y[m][n], w[m], b, scales, added);
+        for (int i = 0; i < 2; i++) t[i] = gemm_load_tokens<TYPE>(from, g, 8 * (n + i));
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            gemm_span<TYPE>(sums->y[i % 2][n + i / 2], w[i % 2], t[i / 2].b, t[i / 2].scales,
+                            t[i / 2].sums);
     }
 }
 
-/* The whole tile: s->panels and s->tokens are set by any threads of the block; w says how the
+template <class TYPE>
+DEVICE void gemm_stage_all(gemm_shared<TYPE> *s, int stage, const gemm_sources &f,
+                           const sl_cuda_panels &w, const sl_cuda_rows8 &x, int group) {
+    if (group < w.groups) {
+        stage_panels<TYPE>(&s->stages[stage], f, w, group);
+        stage_tokens<TYPE>(&s->stages[stage], f, x, group);
+    }
+    copy_commit();
+}
+
+/* Of a narrow tile: what all warps have of spans 2w and 2w + 1, added up in their order. */
+DEVICE void gemm_gather(gemm_sums *sums, float *room) {
+    float *mine = room + warp_id() * (16 * GEMM_SPANS / 2) * WARP + lane_id();
+#pragma unroll
+    for (int i = 0; i < 8 * GEMM_SPANS; i++)
+        mine[i * WARP] = sums->y[i / 4 % 2][i / 8][i % 4];
+    __syncthreads();
+    const float *from = room + warp_id() * 16 * WARP + lane_id();
+#pragma unroll
+    for (int i = 0; i < 16; i++) {
+        float sum = 0;
+#pragma unroll
+        for (int w = 0; w < SL_GEMM_WARPS; w++) sum += from[(w * 8 * GEMM_SPANS + i) * WARP];
+        sums->y[i / 4 % 2][i / 8][i % 4] = sum;
+    }
+}
+
+/* The whole tile: this warp's panels; s->tokens is set by any threads of the block; w says how the
  * matrices are laid out.  Ends with a barrier, after which shared memory is free. */
 template <class TYPE>
-DEVICE void gemm_tile(gemm_shared<TYPE> *s, const sl_cuda_panels &w, const sl_cuda_rows8 &x,
-                      int tokens, gemm_sums *out) {
+DEVICE void gemm_tile(gemm_shared<TYPE> *s, const sl_cuda_panels &w, const gemm_panel (&panels)[2],
+                      const sl_cuda_rows8 &x, int tokens, gemm_sums *out) {
     static_assert(sizeof(gemm_shared<TYPE>) ==
-                      SL_GEMM_SHARED_BYTES(TYPE::GROUP_BYTES, TYPE::HALVES),
+                      SL_GEMM_SHARED_BYTES(TYPE::PANELS, TYPE::GROUP_BYTES, TYPE::HALVES),
                   "as plans have it");
     static_assert(GEMM_STAGES == 3, "one is used, two are on their way");
     *out = {};
     __syncthreads();
-    for (int i = 0; i < GEMM_STAGES - 1; i++) {
-        if (i * GEMM_GROUPS < w.groups) {
-            stage_panels<TYPE>(s, &s->stages[i], w, i * GEMM_GROUPS);
-            stage_tokens<TYPE>(s, &s->stages[i], x, i * GEMM_GROUPS);
-        }
-        copy_commit();
-    }
+    gemm_sources f;
+    find_sources<TYPE>(&f, s, w, panels, x);
+    for (int i = 0; i < GEMM_STAGES - 1; i++) gemm_stage_all<TYPE>(s, i, f, w, x, i * GEMM_GROUPS);
     int now = 0;
     for (int group = 0; group < w.groups; group += GEMM_GROUPS) {
-        const int ahead = group + (GEMM_STAGES - 1) * GEMM_GROUPS;
         const gemm_stage<TYPE> *from = &s->stages[now];
-        gemm_stage<TYPE> *to = &s->stages[now == 0 ? GEMM_STAGES - 1 : now - 1];
         copy_wait<GEMM_STAGES - 2>();
         __syncthreads(); /* this stage is there; the one before is no longer read */
-        if (ahead < w.groups) {
-            stage_panels<TYPE>(s, to, w, ahead);
-            stage_tokens<TYPE>(s, to, x, ahead);
-        }
-        copy_commit();
+        gemm_stage_all<TYPE>(s, now == 0 ? GEMM_STAGES - 1 : now - 1, f, w, x,
+                             group + (GEMM_STAGES - 1) * GEMM_GROUPS);
         stage_params<TYPE>(s, from);
         __syncthreads();
         const int end = min(w.groups - group, (int)GEMM_GROUPS);
+        if (!is_wide<TYPE>() && warp_id() < end)
+            gemm_group<TYPE>(out, s, from, warp_id(), tokens);
 #pragma unroll 1
-        for (int g = 0; g < end; g++) gemm_group<TYPE>(out, s, from, g, tokens);
+        for (int g = 0; is_wide<TYPE>() && g < end; g++)
+            gemm_group<TYPE>(out, s, from, g, tokens);
         now = now == GEMM_STAGES - 1 ? 0 : now + 1;
     }
     copy_wait<0>();
@@ -253,16 +354,18 @@ DEVICE void gemm_tile(gemm_shared<TYPE> *s, const sl_cuda_panels &w, const sl_cu
 }
 
 /* Gives all results that are there to write(token of the tile, row of the matrix, value). */
-template <class WRITE>
-DEVICE void gemm_write(const gemm_sums &sums, int tokens, int rows, WRITE write) {
+template <class TYPE, class WRITE>
+DEVICE void gemm_write(gemm_shared<TYPE> *s, gemm_sums *sums, int tokens, int rows, WRITE write) {
     const int r = lane_id() / 4, c = lane_id() % 4;
-    const int first = ((int)blockIdx.x * GEMM_PANELS + 2 * warp_id()) * 16 + r;
+    const int first = ((int)blockIdx.x * TYPE::PANELS + gemm_first_panel<TYPE>()) * 16 + r;
+    const int skipped = is_wide<TYPE>() ? 0 : 16 * warp_id();
+    if (!is_wide<TYPE>()) gemm_gather(sums, (float *)s->stages);
 #pragma unroll
-    for (int n = 0; n < GEMM_SPANS; n++)
+    for (int n = 0; n < (is_wide<TYPE>() ? (int)GEMM_SPANS : 2); n++)
 #pragma unroll
         for (int i = 0; i < 8; i++) {
-            const int token = 8 * n + 2 * c + i % 2, row = first + 8 * (i / 2);
-            if (token < tokens && row < rows) write(token, row, sums.y[i / 4][n][i % 4]);
+            const int token = skipped + 8 * n + 2 * c + i % 2, row = first + 8 * (i / 2);
+            if (token < tokens && row < rows) write(token, row, sums->y[i / 4][n][i % 4]);
         }
 }
 #endif

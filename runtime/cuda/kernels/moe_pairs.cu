@@ -5,6 +5,7 @@
  * row of one of the two groups of a block. */
 #include "runtime/cuda/kernels/async.cuh"
 #include "runtime/cuda/kernels/moe.cuh"
+#include <stddef.h>
 
 enum {
     PANELS = 4,
@@ -48,34 +49,58 @@ template <class TYPE> struct staged {
 };
 #define STAGED_BYTES(TYPE) SL_MOE_STAGED_BYTES(TYPE::GROUP_BYTES, TYPE::ABOVE_BYTES == 64)
 
+/* Where a lane copies from: its 16 bytes of a panel's blocks, of the parameters above and of the
+ * row's codes; and the parameters of the row's first group. */
+struct pair_sources {
+    const uint8_t *blocks, *above;
+    const int8_t *codes;
+    const float *scales, *sums, *halves;
+};
 template <class TYPE>
-DEVICE void stage_weights(staged<TYPE> *to, const sl_cuda_panels &p, int panel, int group) {
-    enum { FIRST = 64 + TYPE::GROUP_BYTES, ALL = FIRST + TYPE::GROUP_BYTES };
-    const uint8_t *at = panel_at(p, panel), *from = at + block_offset(p, group);
-    const int lane = lane_id();
-#pragma unroll
-    for (int i = 0; i < ALL; i += 16 * WARP) {
-        const int byte = i + 16 * lane;
-        if (byte < ALL)
-            copy_async<16>(to->block + byte + (byte < FIRST ? 0 : (int)staged<TYPE>::APART),
-                           from + byte);
-    }
-    const uint8_t *above = TYPE::above(p, panel, at, group);
-    if (TYPE::ABOVE_BYTES == 8 && lane == WARP - 1) copy_async<8>(to->above, above);
-    if (TYPE::ABOVE_BYTES == 64 && lane >= WARP - 4)
-        copy_async<16>(to->above + 16 * (lane - WARP + 4), above + 16 * (lane - WARP + 4));
+DEVICE pair_sources find_sources(const sl_cuda_panels &p, int panel, const sl_cuda_rows8 &x,
+                                 int row) {
+    const int64_t first = (int64_t)row * x.groups;
+    const uint8_t *at = panel_at(p, panel), *above = TYPE::above(p, panel, at, 0);
+    pair_sources f = {at + 16 * lane_id(),
+                      TYPE::ABOVE_BYTES == 64 ? above + 16 * (lane_id() % 4) : above,
+                      x.codes + 32 * first + 16 * (lane_id() % 4),
+                      x.scales + first,
+                      x.sums + first,
+                      x.halves + first};
+    SL_KEEP_POINTER(f.blocks);
+    SL_KEEP_POINTER(f.above);
+    SL_KEEP_POINTER(f.codes);
+    SL_KEEP_POINTER(f.scales);
+    SL_KEEP_POINTER(f.sums);
+    return f;
 }
+
+/* A block whose first group is `group`; half of its row may be missing. */
 template <class TYPE>
-DEVICE void stage_row(staged<TYPE> *to, const sl_cuda_rows8 &x, int row, int group) {
-    const int lane = lane_id(), half = lane / 2 % 2;
-    const int64_t at = (int64_t)row * x.groups + group;
-    if (group + half >= x.groups) return;
-    if (lane < 4) copy_async<16>(to->codes + 16 * lane, x.codes + 32 * at + 16 * lane);
-    if (lane >= 4 && lane < 8 && lane % 2) {
-        copy_async<4>(&to->scales[half], x.scales + at + half);
-        copy_async<4>(&to->sums[half], x.sums + at + half);
-        if (TYPE::HALVES) copy_async<4>(&to->halves[half], x.halves + at + half);
-    }
+DEVICE void stage_block(staged<TYPE> *to, const pair_sources &f, const sl_cuda_panels &p,
+                        int group) {
+    enum { FIRST = 64 + TYPE::GROUP_BYTES, ALL = FIRST + TYPE::GROUP_BYTES };
+    typedef staged<TYPE> here;
+    const int lane = lane_id(), byte = 16 * lane;
+    const uint8_t *from = f.blocks + block_offset(p, group);
+    shared_place place = shared_place_of(to) + byte;
+    SL_KEEP_POINTER(from);
+    SL_KEEP_WORD(place);
+#pragma unroll
+    for (int i = 0; i < ALL; i += 16 * WARP)
+        if (byte + i < ALL)
+            copy_to<16>(place + i + (byte + i < FIRST ? 0 : (int)here::APART), from + i);
+    const unsigned above = (unsigned)(group / SL_CUDA_SUPER_GROUPS) * TYPE::above_step(p);
+    if (TYPE::ABOVE_BYTES == 8 && lane == WARP - 1) copy_async<8>(to->above, f.above + above);
+    if (TYPE::ABOVE_BYTES == 64 && lane >= WARP - 4)
+        copy_async<16>(to->above + 16 * (lane % 4), f.above + above);
+    if (lane < 4 && group + lane / 2 < p.groups)
+        copy_to<16>(place + (int)offsetof(here, codes), f.codes + 32 * group);
+    const int half = lane % 2;
+    if (lane / 2 != 4 || group + half >= p.groups) return;
+    copy_async<4>(&to->scales[half], f.scales + group + half);
+    if (TYPE::MINIMUM) copy_async<4>(&to->sums[half], f.sums + group + half);
+    if (TYPE::HALVES) copy_async<4>(&to->halves[half], f.halves + group + half);
 }
 
 DEVICE int dot8(uint2 w, uint2 x, int sum) {
@@ -137,16 +162,14 @@ DEVICE float panel_share(const sl_cuda_panels &p, int panel, const sl_cuda_rows8
     static_assert(sizeof(staged<TYPE>) == STAGED_BYTES(TYPE), "as the plan has it");
     SL_DYNAMIC_SHARED(staged<TYPE>, all);
     staged<TYPE> *mine = all + warp_id() * depth;
+    const pair_sources f = find_sources<TYPE>(p, panel, x, x_row);
     float sum = 0;
     for (int group = 2 * (warp_id() % SHARES); group < p.groups; group += 2 * SHARES * depth) {
         const int end = min(group + 2 * SHARES * depth, p.groups);
 #pragma unroll
         for (int i = 0; i < AT_ONCE; i++) {
             const int at = group + 2 * SHARES * i;
-            if (at < end) {
-                stage_weights<TYPE>(mine + i, p, panel, at);
-                stage_row<TYPE>(mine + i, x, x_row, at);
-            }
+            if (at < end) stage_block<TYPE>(mine + i, f, p, at);
             copy_commit();
         }
         sum += each_staged<TYPE, AT_ONCE - 1>::sum(mine, group, end);

@@ -4,7 +4,7 @@
 
 /* ---- up: four panels of gate beside the same four of up, then swiglu, then a8 ---- */
 
-enum { UP_PANELS = GEMM_PANELS / 2, UP_ROWS = UP_PANELS * 16, UP_PITCH = UP_ROWS + 4 };
+enum { UP_PANELS = SL_GEMM_WIDE / 2, UP_ROWS = UP_PANELS * 16, UP_PITCH = UP_ROWS + 4 };
 
 /* swiglu of what this lane has, into values[token][row of the tile]. */
 DEVICE void put_values(float *values, const gemm_sums &sums, int tokens, int left) {
@@ -59,13 +59,9 @@ template <class TYPE> DEVICE void tiles_up(const sl_moe_up &a) {
     const sl_moe_tile tile = a.tiles[blockIdx.y];
     const int thread = (int)threadIdx.x, first = (int)blockIdx.x * UP_PANELS;
     if (!tile.count) return;
-    if (thread < GEMM_PANELS) {
-        sl_cuda_panels w = a.w;
-        w.data = (const uint8_t *)a.places.table[tile.expert] +
-                 (thread % 2 ? a.up_offset : a.gate_offset);
-        const int panel = min(first + thread / 2, (w.rows - 1) / 16);
-        s->panels[thread] = {w.data, panel_at(w, panel), panel, 0};
-    }
+    const uint8_t *expert = (const uint8_t *)a.places.table[tile.expert];
+    const int panel = min(first + warp_id(), (a.w.rows - 1) / 16);
+    const gemm_panel panels[2] = {{expert + a.gate_offset, panel}, {expert + a.up_offset, panel}};
     if (thread < GEMM_TOKENS) {
         const int place = tile.first + min(thread, tile.count - 1);
         const int pair =
@@ -73,7 +69,7 @@ template <class TYPE> DEVICE void tiles_up(const sl_moe_up &a) {
         s->tokens[thread] = thread < tile.count ? pair / a.places.k : -1;
     }
     gemm_sums sums;
-    gemm_tile<TYPE>(s, a.w, a.x, tile.count, &sums);
+    gemm_tile<TYPE>(s, a.w, panels, a.x, tile.count, &sums);
     float *values = (float *)s->stages;
     put_values(values, sums, tile.count, a.w.rows - first * 16);
     __syncthreads();
@@ -92,12 +88,10 @@ template <class TYPE> DEVICE void tiles_down(const sl_moe_down &a) {
     const sl_moe_tile tile = a.tiles[blockIdx.y];
     const int thread = (int)threadIdx.x;
     if (!tile.count) return;
-    if (thread < GEMM_PANELS) {
-        sl_cuda_panels w = a.w;
-        w.data = (const uint8_t *)a.places.table[tile.expert] + a.offset;
-        const int panel = min((int)blockIdx.x * GEMM_PANELS + thread, (w.rows - 1) / 16);
-        s->panels[thread] = {w.data, panel_at(w, panel), panel, 0};
-    }
+    const uint8_t *matrix = (const uint8_t *)a.places.table[tile.expert] + a.offset;
+    const int panel = (int)blockIdx.x * TYPE::PANELS + 2 * warp_id();
+    const int last = (a.w.rows - 1) / 16;
+    const gemm_panel panels[2] = {{matrix, min(panel, last)}, {matrix, min(panel + 1, last)}};
     if (thread < GEMM_TOKENS) {
         const int place = tile.first + min(thread, tile.count - 1);
         pairs[thread] =
@@ -105,18 +99,18 @@ template <class TYPE> DEVICE void tiles_down(const sl_moe_down &a) {
         s->tokens[thread] = thread < tile.count ? place : -1;
     }
     gemm_sums sums;
-    gemm_tile<TYPE>(s, a.w, a.mid, tile.count, &sums);
-    gemm_write(sums, tile.count, a.w.rows, [&](int token, int row, float y) {
+    gemm_tile<TYPE>(s, a.w, panels, a.mid, tile.count, &sums);
+    gemm_write<TYPE>(s, &sums, tile.count, a.w.rows, [&](int token, int row, float y) {
         a.out[(int64_t)pairs[token] * a.w.rows + row] = y;
     });
 }
 
 #define TILES(TYPE)                                                                                \
     SL_CUDA_KERNEL(sl_moe_tiles_up_##TYPE, sl_moe_up, GEMM_THREADS) {                              \
-        tiles_up<type_##TYPE>(a);                                                                  \
+        tiles_up<wide<type_##TYPE>>(a);                                                                \
     }                                                                                              \
     SL_CUDA_KERNEL(sl_moe_tiles_down_##TYPE, sl_moe_down, GEMM_THREADS) {                          \
-        tiles_down<type_##TYPE>(a);                                                                \
+        tiles_down<wide<type_##TYPE>>(a);                                                              \
     }
 TILES(q4)
 TILES(q8)

@@ -52,7 +52,8 @@ DEVICE uint2 nibbles(unsigned word) {
  * of the parameters above a super-group;
  * `unpack`: codes 8j to 8j+7 from what `word` gives for the number of a word;
  * `of`: the parameters of a row, from those of its block, of which the group is the first or the
- * second, and from those above.  MINIMUM: whether minima are ever other than 0. */
+ * second, and from those above, which are `above_step` bytes from one super-group to the next.
+ * MINIMUM: whether minima are ever other than 0. */
 #define READ_PANELS                                                                              \
     DEVICE uint2 codes(const uint8_t *group, int row, int j) {                                     \
         return unpack([=](int i) { return load_word(group, row + 16 * i); }, j);                   \
@@ -73,6 +74,9 @@ struct type_q4 : type_4bit {
     DEVICE const uint8_t *above(const sl_cuda_panels &p, int panel, const uint8_t *, int group) {
         return p.data + 8 * ((int64_t)panel * p.supers + group / SL_CUDA_SUPER_GROUPS);
     }
+    DEVICE unsigned above_step(const sl_cuda_panels &) {
+        return 8;
+    }
     DEVICE params of(const uint8_t *block, int which, const uint8_t *above, int row, int) {
         const float2 header = *(const float2 *)above;
         const uint8_t *own = block + 32 * which;
@@ -86,6 +90,9 @@ template <int BYTES> struct above_inside {
     enum { ABOVE_BYTES = BYTES };
     DEVICE const uint8_t *above(const sl_cuda_panels &p, int, const uint8_t *at, int group) {
         return super_params(p, at, group);
+    }
+    DEVICE unsigned above_step(const sl_cuda_panels &p) {
+        return p.super_bytes + SL_CUDA_SUPER_GROUPS / 2 * p.block_bytes;
     }
 };
 

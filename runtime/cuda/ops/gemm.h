@@ -8,6 +8,8 @@
 bool sl_cuda_gemm_a8(sl_cuda_planner *planner, const sl_cview *x, const sl_cview *w, float *out,
                      int64_t out_stride);
 
-/* Bytes of shared memory of a tile with weights of this type (kernels/gemm.h). */
+/* Whether kernels find all of x, whose codes they count in 32 bits. */
+bool sl_cuda_gemm_reaches(const sl_type *x);
+/* Bytes of shared memory of a wide tile with weights of this type (kernels/gemm.h). */
 uint32_t sl_cuda_gemm_shared(sl_dtype dtype);
 #endif

@@ -101,10 +101,10 @@ static void plan_plain(const ffn *f) {
 
 enum {
     FEW_PAIRS = 64,
-    PAIR_ROWS = 64,   /* of a block */
-    PAIR_SHARES = 4,  /* warps that a panel is divided among */
-    PAIR_DEPTH = 8,   /* blocks that a warp can have asked for */
-    PAIR_ROOM = 96000 /* bytes, so that every device has them */
+    PAIR_ROWS = 64,      /* of a block */
+    PAIR_SHARES = 4,     /* warps that a panel is divided among */
+    PAIR_DEPTH = 8,      /* blocks that a warp can have asked for */
+    PAIR_ROOM = 97 << 10 /* bytes, which every device has */
 };
 
 typedef struct {
@@ -118,10 +118,14 @@ static const panel_kernels panel_names[SL_DTYPE_COUNT] = {
     KERNELS(q4), KERNELS(q8), KERNELS(q4_k), KERNELS(q4_0), KERNELS(q6_k), KERNELS(q4_m),
 };
 
+static sl_type mid_type(const ffn *f) {
+    return sl_type_make(SL_DTYPE_a8, 2, (int64_t)f->places.pairs, f->width);
+}
+
 /* What both ways have in common; what goes between the projections is made in scratch. */
 static sl_moe_up up_of(const ffn *f) {
     const sl_cuda_expert_places *at = &f->planner->places;
-    const sl_type type = sl_type_make(SL_DTYPE_a8, 2, (int64_t)f->places.pairs, f->width);
+    const sl_type type = mid_type(f);
     return (sl_moe_up){.places = f->places,
                        .x = rows8_of(&f->args->x),
                        .w = panels_at(at->gate.dtype, NULL, f->width, f->hidden),
@@ -168,7 +172,7 @@ static void plan_pairs(const ffn *f) {
 }
 
 static void plan_tiles(const ffn *f) {
-    enum { THREADS = SL_GEMM_WARPS * SL_CUDA_WARP, ROWS = SL_GEMM_PANELS * SL_PANEL_ROWS };
+    enum { THREADS = SL_GEMM_WARPS * SL_CUDA_WARP, ROWS = SL_GEMM_WIDE * SL_PANEL_ROWS };
     const sl_cuda_expert_places *at = &f->planner->places;
     sl_moe_tile *tiles;
     const int64_t count = cut_tiles(f, SL_GEMM_TOKENS, &tiles);
@@ -197,9 +201,10 @@ PLAN(moe_ffn) {
     const ffn f = ffn_of(a, planner);
     const bool panels = a->x.type.dtype == SL_DTYPE_a8 && at->gate.dtype == at->up.dtype &&
                         is_panel(at->gate.dtype) && is_panel(at->down.dtype);
+    const sl_type mid = mid_type(&f);
     if (panels && f.places.pairs <= FEW_PAIRS)
         plan_pairs(&f);
-    else if (panels)
+    else if (panels && sl_cuda_gemm_reaches(&a->x.type) && sl_cuda_gemm_reaches(&mid))
         plan_tiles(&f);
     else
         plan_plain(&f);
