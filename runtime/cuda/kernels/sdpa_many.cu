@@ -36,7 +36,8 @@ DEVICE int key_half_at(int element, int half) {
 template <int D, int WARPS, int TILE>
 DEVICE void set_queries(const sl_sdpa_splits &a, many<D, WARPS, TILE> &s) {
     enum { QUERIES = ROWS * WARPS };
-    const int rows = QUERIES / a.ratio, tile = (int)(gridDim.x - 1 - blockIdx.x); /* longest first */
+    const int rows = QUERIES / a.ratio;
+    const int tile = (int)(gridDim.x - 1 - blockIdx.x); /* those that take longest come first */
     if ((int)threadIdx.x < QUERIES) {
         const int i = (int)threadIdx.x, t = tile * rows + i / a.ratio;
         const bool is_there = i < rows * a.ratio && t < a.rows;
