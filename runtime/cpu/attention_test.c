@@ -190,6 +190,16 @@ static void test_wide_heads(void **state) {
         }
 }
 
+static void test_wide_rope(void **state) {
+    (void)state;
+    for (int64_t width = 192; width <= 320; width += 64) {
+        op_case c = case_of(SL_OP_rope, NULL, 3e-7);
+        floats(&c, f32(3, 5, 3, width, 0));
+        floats(&c, f32(2, 5, width == 256 ? 64 : width, 0, 0));
+        check(&c);
+    }
+}
+
 static void test_merge(void **state) {
     (void)state;
     for (int round = 0; round < 12; round++) {
@@ -325,12 +335,13 @@ int main(void) {
         cmocka_unit_test(test_rope),
         cmocka_unit_test(test_append),
         cmocka_unit_test(test_sdpa),
-        cmocka_unit_test(test_wide_heads),
         cmocka_unit_test(test_merge),
         cmocka_unit_test(test_rows_alone),
         cmocka_unit_test(test_parts_are_the_whole),
         cmocka_unit_test(test_what_is_beyond_is_not_used),
         cmocka_unit_test(test_large_scores),
+        cmocka_unit_test(test_wide_heads),
+        cmocka_unit_test(test_wide_rope),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

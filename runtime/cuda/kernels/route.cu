@@ -85,10 +85,14 @@ SL_CUDA_KERNEL(sl_route, sl_route_rows) {
 
 /* ---- moe_group: a block is a chunk of pairs ---- */
 
+/* Warps of a block that have pairs. */
+DEVICE int warps_of(const sl_group_pairs &a) {
+    return min((int)blockDim.x, a.pairs + WARP - 1) / WARP;
+}
+
 /* tables[warp][e]: how many of the warp's pairs chose e.  Returns how many of its lanes before
  * this one chose what this one did; e is -1 for a lane without a pair. */
-DEVICE int count_pairs(int32_t *tables, int experts, int e) {
-    const int warps = (int)(blockDim.x / WARP);
+DEVICE int count_pairs(int32_t *tables, int warps, int experts, int e) {
     for (int i = (int)threadIdx.x; i < warps * experts; i += (int)blockDim.x) tables[i] = 0;
     __syncthreads();
     const unsigned alike = __match_any_sync(ALL_LANES, e);
@@ -105,10 +109,11 @@ DEVICE int chosen_by(const sl_group_pairs &a, int pair) {
 SL_CUDA_KERNEL(sl_moe_group_count, sl_group_pairs, 1024) {
     SL_DYNAMIC_SHARED(int32_t, tables);
     const int pair = (int)(blockIdx.x * blockDim.x + threadIdx.x);
-    count_pairs(tables, a.experts, chosen_by(a, pair));
+    const int warps = warps_of(a);
+    count_pairs(tables, warps, a.experts, chosen_by(a, pair));
     for (int e = (int)threadIdx.x; e < a.experts; e += (int)blockDim.x) {
         int count = 0;
-        for (int w = 0; w < (int)(blockDim.x / WARP); w++) count += tables[w * a.experts + e];
+        for (int w = 0; w < warps; w++) count += tables[w * a.experts + e];
         a.counts[(int64_t)blockIdx.x * a.experts + e] = count;
     }
 }
@@ -135,13 +140,12 @@ DEVICE int block_before(int value, int *out_all) {
 }
 
 /* Turns the warps' counts of expert e into where each warp's pairs go, from `at` on. */
-DEVICE int spread(int32_t *tables, int experts, int e, int at) {
-    for (int w = 0; w < (int)(blockDim.x / WARP); w++) {
+DEVICE void spread(int32_t *tables, int warps, int experts, int e, int at) {
+    for (int w = 0; w < warps; w++) {
         const int count = tables[w * experts + e];
         tables[w * experts + e] = at;
         at += count;
     }
-    return at;
 }
 
 /* Pairs of expert e in earlier chunks, and in all. */
@@ -159,7 +163,8 @@ DEVICE void count_chunks(const sl_group_pairs &a, int e, int *out_before, int *o
 SL_CUDA_KERNEL(sl_moe_group, sl_group_pairs, 1024) {
     SL_DYNAMIC_SHARED(int32_t, tables);
     const int pair = (int)(blockIdx.x * blockDim.x + threadIdx.x), experts = a.experts;
-    const int own = chosen_by(a, pair), before = count_pairs(tables, experts, own);
+    const int own = chosen_by(a, pair), warps = warps_of(a);
+    const int before = count_pairs(tables, warps, experts, own);
     int start = 0; /* of the experts at hand */
     for (int first = 0; first < experts; first += (int)blockDim.x) {
         const int e = first + (int)threadIdx.x;
@@ -167,9 +172,9 @@ SL_CUDA_KERNEL(sl_moe_group, sl_group_pairs, 1024) {
         if (e < experts && a.chunks > 1)
             count_chunks(a, e, &earlier, &count);
         else if (e < experts)
-            for (int w = 0; w < (int)(blockDim.x / WARP); w++) count += tables[w * experts + e];
+            for (int w = 0; w < warps; w++) count += tables[w * experts + e];
         const int at = start + block_before(count, &all);
-        if (e < experts) spread(tables, experts, e, at + earlier);
+        if (e < experts) spread(tables, warps, experts, e, at + earlier);
         if (e < experts && blockIdx.x == 0) a.starts[e] = at;
         start += all;
     }

@@ -5,7 +5,8 @@
 
 /* ---- any shape: a block is a query and a split, a thread a position of SL_CUDA_SPLIT ---- */
 
-template <class T> DEVICE float score_of(const sl_sdpa_splits &a, const float *query, const T *key) {
+template <class T>
+DEVICE float score_of(const sl_sdpa_splits &a, const float *query, const T *key) {
     float sum = 0;
     for (int d = 0; d < a.width; d++) sum += query[d] * f32_of(key[d * KV_LANES]);
     return sum * a.scale;
@@ -53,7 +54,8 @@ template <class T> DEVICE void attend_plain(const sl_sdpa_splits &a, float *quer
         a.weights[out * 2 + 1] = sum;
     }
     const float factor = a.weights ? 1.0f : 1.0f / sum;
-    for (int d = me; d < a.width; d += (int)blockDim.x) a.mixes[out * a.width + d] = mix[d] * factor;
+    float *to = a.mixes + out * a.width;
+    for (int d = me; d < a.width; d += (int)blockDim.x) to[d] = mix[d] * factor;
 }
 
 SL_CUDA_KERNEL(sl_sdpa_plain_f32, sl_sdpa_splits, SL_CUDA_SPLIT) {

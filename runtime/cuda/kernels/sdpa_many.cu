@@ -36,7 +36,8 @@ DEVICE int key_half_at(int element, int half) {
 template <int D, int WARPS, int TILE>
 DEVICE void set_queries(const sl_sdpa_splits &a, many<D, WARPS, TILE> &s) {
     enum { QUERIES = ROWS * WARPS };
-    const int rows = QUERIES / a.ratio, tile = (int)(gridDim.x - 1 - blockIdx.x); /* longest first */
+    const int rows = QUERIES / a.ratio;
+    const int tile = (int)(gridDim.x - 1 - blockIdx.x); /* those that take longest come first */
     if ((int)threadIdx.x < QUERIES) {
         const int i = (int)threadIdx.x, t = tile * rows + i / a.ratio;
         const bool is_there = i < rows * a.ratio && t < a.rows;
@@ -105,43 +106,50 @@ DEVICE void ask_values(many<D, WARPS, TILE> &s, const source &from, int first) {
 template <int D, int TILE> struct running {
     float mix[D / 8][4];       /* columns of 8 elements */
     float scores[TILE / 8][4]; /* columns of 8 positions */
-    float largest[2], sum[2];  /* sum: of this lane's positions */
+    float largest[2], keep[2];
+    float sum[2]; /* of this lane's positions */
 };
 
-/* Unscaled scores. */
+/* Unscaled scores.  Tensor cores cut sums off instead of rounding them, so that a long chain is
+ * biased: they add up a few, which are then added as floats. */
 template <int D, int WARPS, int TILE>
 DEVICE void score(const many<D, WARPS, TILE> &s, running<D, TILE> &w) {
+    enum { STEPS = 4 };
     const int lane = lane_id(), row = warp_id() * ROWS + lane % 16;
     const int element = lane % 16, half = lane / 16;
+#pragma unroll 1
+    for (int group = 0; group < D / 16; group += STEPS) {
+        float sums[TILE / 8][4] = {};
 #pragma unroll
-    for (int n = 0; n < TILE / 8; n++)
+        for (int step = group; step < group + STEPS; step++) {
+            unsigned high[4], low[4];
+            const int chunk = chunk_at(row, 2 * step + half);
+            load_matrices(high, &s.high[row][chunk]);
+            load_matrices(low, &s.low[row][chunk]);
 #pragma unroll
-        for (int i = 0; i < 4; i++) w.scores[n][i] = 0;
-#pragma unroll 2
-    for (int step = 0; step < D / 16; step++) {
-        unsigned high[4], low[4];
-        const int chunk = chunk_at(row, 2 * step + half);
-        load_matrices(high, &s.high[row][chunk]);
-        load_matrices(low, &s.low[row][chunk]);
-#pragma unroll
-        for (int block = 0; block < TILE / KV_LANES; block++) {
-            unsigned x[4];
-            load_transposed(x, &s.keys[block][16 * step + element][key_half_at(element, half)]);
-            const unsigned first[2] = {x[0], x[1]}, second[2] = {x[2], x[3]};
-            mma_f16(w.scores[2 * block], high, first);
-            mma_f16(w.scores[2 * block + 1], high, second);
-            mma_f16(w.scores[2 * block], low, first);
-            mma_f16(w.scores[2 * block + 1], low, second);
+            for (int block = 0; block < TILE / KV_LANES; block++) {
+                unsigned x[4];
+                load_transposed(x, &s.keys[block][16 * step + element][key_half_at(element, half)]);
+                const unsigned first[2] = {x[0], x[1]}, second[2] = {x[2], x[3]};
+                mma_f16(sums[2 * block], high, first);
+                mma_f16(sums[2 * block + 1], high, second);
+                mma_f16(sums[2 * block], low, first);
+                mma_f16(sums[2 * block + 1], low, second);
+            }
         }
+#pragma unroll
+        for (int n = 0; n < TILE / 8; n++)
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                w.scores[n][i] = group ? w.scores[n][i] + sums[n][i] : sums[n][i];
     }
 }
 
-/* Scores of the slot's tile from position `first` on become factors; what was taken before is
- * scaled to the new largest. */
+/* Scores of the slot's tile from position `first` on become factors; what was taken before is to
+ * be scaled by keep. */
 template <int D, int WARPS, int TILE>
 DEVICE void weigh(const many<D, WARPS, TILE> &s, running<D, TILE> &w, int slot, int first) {
     const int c = lane_id() % 4;
-    float keep[2];
 #pragma unroll
     for (int half = 0; half < 2; half++) {
         const int query = warp_id() * ROWS + lane_id() / 4 + 8 * half;
@@ -160,7 +168,7 @@ DEVICE void weigh(const many<D, WARPS, TILE> &s, running<D, TILE> &w, int slot, 
         largest = fmaxf(largest, __shfl_xor_sync(ALL_LANES, largest, 1));
         largest = fmaxf(largest, __shfl_xor_sync(ALL_LANES, largest, 2));
         const float base = largest == -INFINITY ? 0.0f : largest; /* nothing was seen */
-        keep[half] = expf(w.largest[half] - base);
+        w.keep[half] = expf(w.largest[half] - base);
         w.largest[half] = largest;
         float sum = 0;
 #pragma unroll
@@ -168,38 +176,49 @@ DEVICE void weigh(const many<D, WARPS, TILE> &s, running<D, TILE> &w, int slot, 
 #pragma unroll
             for (int i = 2 * half; i < 2 * half + 2; i++)
                 sum += w.scores[n][i] = expf(w.scores[n][i] - base);
-        w.sum[half] = w.sum[half] * keep[half] + sum;
+        w.sum[half] = w.sum[half] * w.keep[half] + sum;
     }
-    if (!__any_sync(ALL_LANES, keep[0] != 1.0f || keep[1] != 1.0f)) return;
-#pragma unroll
-    for (int n = 0; n < D / 8; n++)
-#pragma unroll
-        for (int i = 0; i < 4; i++) w.mix[n][i] *= keep[i / 2];
 }
 
-template <int D, int WARPS, int TILE>
-DEVICE void mix(const many<D, WARPS, TILE> &s, running<D, TILE> &w) {
-    const int lane = lane_id(), p = lane % 16, half = lane / 16;
+/* Factors as operands: high and low halves of each 16 positions. */
+template <int D, int TILE>
+DEVICE void split_factors(const running<D, TILE> &w, unsigned (&high)[TILE / 16][4],
+                          unsigned (&low)[TILE / 16][4]) {
 #pragma unroll
-    for (int step = 0; step < TILE / 16; step++) {
-        unsigned high[4], low[4];
+    for (int step = 0; step < TILE / 16; step++)
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             const float *x = &w.scores[2 * step + i / 2][i % 2 * 2];
             const float one = x[0] * FACTOR_SCALE, two = x[1] * FACTOR_SCALE;
-            high[i] = f16_pair(one, two);
-            const float2 rounded = f32_of_f16_pair(high[i]);
-            low[i] = f16_pair(one - rounded.x, two - rounded.y);
+            high[step][i] = f16_pair(one, two);
+            const float2 rounded = f32_of_f16_pair(high[step][i]);
+            low[step][i] = f16_pair(one - rounded.x, two - rounded.y);
         }
+}
+
+/* The tile's values, 16 elements after another: each sum is short, as in score. */
+template <int D, int WARPS, int TILE>
+DEVICE void mix(const many<D, WARPS, TILE> &s, running<D, TILE> &w) {
+    const int lane = lane_id(), p = lane % 16, half = lane / 16;
+    unsigned high[TILE / 16][4], low[TILE / 16][4];
+    split_factors(w, high, low);
 #pragma unroll
-        for (int n = 0; n < D / 16; n++) {
+    for (int n = 0; n < D / 16; n++) {
+        float sums[2][4] = {}, small[2][4] = {};
+#pragma unroll
+        for (int step = 0; step < TILE / 16; step++) {
             unsigned x[4];
             load_transposed(x, &s.values[16 * step + p][2 * n + half]);
             const unsigned first[2] = {x[0], x[1]}, second[2] = {x[2], x[3]};
-            mma_f16(w.mix[2 * n], high, first);
-            mma_f16(w.mix[2 * n + 1], high, second);
-            mma_f16(w.mix[2 * n], low, first);
-            mma_f16(w.mix[2 * n + 1], low, second);
+            mma_f16(sums[0], high[step], first);
+            mma_f16(sums[1], high[step], second);
+            mma_f16(small[0], low[step], first);
+            mma_f16(small[1], low[step], second);
+        }
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            float &to = w.mix[2 * n + i / 4][i % 4];
+            to = to * w.keep[i % 4 / 2] + (sums[i / 4][i % 4] + small[i / 4][i % 4]);
         }
     }
 }

@@ -24,12 +24,15 @@ PLAN(rope_table) {
     return SL_OK;
 }
 
-/* Of heads x[T,heads,D] and a table[T,R], which may be absent. */
-static sl_head_change change_of(const sl_type *x, const sl_cview *table) {
-    return (sl_head_change){.heads = (int32_t)dim(x, 1),
-                            .width = (int32_t)dim(x, 2),
-                            .table = table ? table->data : NULL,
-                            .half = table ? (int32_t)(dim(&table->type, 1) / 2) : 0};
+/* Heads x[T,heads,D] as they are, or turned by a table[T,R]. */
+static sl_head_change heads_of(const sl_type *x) {
+    return (sl_head_change){.heads = (int32_t)dim(x, 1), .width = (int32_t)dim(x, 2)};
+}
+static sl_head_change turned(const sl_type *x, const sl_cview *table) {
+    sl_head_change change = heads_of(x);
+    change.table = table->data;
+    change.half = (int32_t)(dim(&table->type, 1) / 2);
+    return change;
 }
 
 static void add_rope(sl_cuda_planner *planner, sl_head_change change, const sl_cview *x,
@@ -41,13 +44,13 @@ static void add_rope(sl_cuda_planner *planner, sl_head_change change, const sl_c
 
 PLAN(rope) {
     const sl_rope_args *a = args;
-    add_rope(planner, change_of(&a->x.type, &a->table), &a->x, &a->out);
+    add_rope(planner, turned(&a->x.type, &a->table), &a->x, &a->out);
     return SL_OK;
 }
 
 PLAN(norm_rope) {
     const sl_norm_rope_args *a = args;
-    sl_head_change change = change_of(&a->x.type, &a->table);
+    sl_head_change change = turned(&a->x.type, &a->table);
     change.gain = a->gain.data;
     change.eps = a->attrs.eps;
     change.offset = a->attrs.offset;
@@ -69,7 +72,7 @@ static void add_append(sl_cuda_planner *planner, sl_cache_append launch, const s
 
 PLAN(kv_append) {
     const sl_kv_append_args *a = args;
-    const sl_cache_append launch = {.change = change_of(&a->k.type, NULL),
+    const sl_cache_append launch = {.change = heads_of(&a->k.type),
                                     .k = a->k.data,
                                     .v = a->v.data,
                                     .slots = a->slots.data,
@@ -81,7 +84,7 @@ PLAN(kv_append) {
 
 PLAN(norm_rope_append) {
     const sl_norm_rope_append_args *a = args;
-    sl_cache_append launch = {.change = change_of(&a->k.type, &a->table),
+    sl_cache_append launch = {.change = turned(&a->k.type, &a->table),
                               .k = a->k.data,
                               .v = a->v.data,
                               .slots = a->slots.data,
