@@ -41,6 +41,15 @@ DEVICE void copy_16(float *to, const float *from, bool there) {
                  : "memory");
 #endif
 }
+DEVICE void copy_4(float *to, const float *from) {
+#if SL_EMULATED
+    *to = *from;
+#else
+    const unsigned at = (unsigned)__cvta_generic_to_shared(to);
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(at), "l"(from) : "memory");
+#endif
+}
+/* For those that the thread has started. */
 DEVICE void await_copies() {
 #if !SL_EMULATED
     asm volatile("cp.async.wait_all;" ::: "memory");
@@ -145,10 +154,10 @@ DEVICE int stretch_end(uint64_t starts, int row, int rows) {
 
 /* ---- what does not need the memory ---- */
 
-struct prepared { /* of the rows of a tile, for one head */
-    double sums[TILE]; /* of decay, from the tile's first row on */
+struct prepared {         /* of the rows of a tile, for one head */
+    double sums[TILE];    /* of decay, from the tile's first row on */
     float2 running[TILE]; /* G in two floats */
-    float beta[TILE], fade[TILE];
+    float beta[TILE], faded_beta[TILE]; /* beta e^G */
     int begin[TILE]; /* of the row's stretch */
 };
 
@@ -182,7 +191,8 @@ DEVICE void sum_decay(const sl_delta_tiles &a, int tile, int head, prepared &t) 
         t.begin[row] = begin;
         t.running[row].x = (float)sum;
         t.running[row].y = (float)(sum - (double)t.running[row].x);
-        fades[row] = t.fade[row] = expf((float)sum);
+        fades[row] = expf((float)sum);
+        t.faded_beta[row] = t.beta[row] * fades[row];
         fades[TILE + row] = expf((float)(t.sums[last] - t.sums[row]));
     }
 }
@@ -225,18 +235,22 @@ DEVICE void multiply_keys(float *p, const float *keys, const float *queries, flo
         }
 }
 
-/* One column x of (1 + A) x = x, in place in shared memory; also to `to`, whose first `rows` rows
- * exist, `to_row` apart. */
-DEVICE void solve_column(const float *mix, float *x, float *to, int64_t to_row, int rows) {
+struct prepared_mix {
+    const float *mix, *scales; /* A transposed; of the right side's rows */
+};
+
+/* One column of (1 + A) X = diag(scales) X, in place in shared memory; also to `to`, whose first
+ * `rows` rows exist, `to_row` apart. */
+DEVICE void solve_column(const prepared_mix &a, float *x, float *to, int64_t to_row, int rows) {
     enum { BLOCK = 16 };
     for (int begin = 0; begin < TILE; begin += BLOCK) {
         float now[BLOCK];
 #pragma unroll
-        for (int i = 0; i < BLOCK; i++) now[i] = x[(begin + i) * ROW];
+        for (int i = 0; i < BLOCK; i++) now[i] = a.scales[begin + i] * x[(begin + i) * ROW];
 #pragma unroll 4
         for (int j = 0; j < begin; j++) {
             const float known = x[j * ROW];
-            const float4 *factors = (const float4 *)(mix + j * MIX_ROW + begin);
+            const float4 *factors = (const float4 *)(a.mix + j * MIX_ROW + begin);
 #pragma unroll
             for (int i = 0; i < BLOCK / 4; i++) {
                 const float4 factor = factors[i];
@@ -250,7 +264,7 @@ DEVICE void solve_column(const float *mix, float *x, float *to, int64_t to_row, 
         for (int j = 0; j < BLOCK; j++) {
             x[(begin + j) * ROW] = now[j];
             if (begin + j < rows) to[(begin + j) * to_row] = now[j];
-            const float *factors = mix + (begin + j) * MIX_ROW + begin;
+            const float *factors = a.mix + (begin + j) * MIX_ROW + begin;
 #pragma unroll
             for (int i = j + 1; i < BLOCK; i++) now[i] -= factors[i] * now[j];
         }
@@ -274,14 +288,16 @@ SL_CUDA_KERNEL(sl_delta_prepare, sl_delta_tiles, THREADS) {
     __syncthreads();
     const int column = (int)threadIdx.x % SIZE;
     if ((int)threadIdx.x < SIZE) {
-        for (int i = 0; i < TILE; i++) keys[i * ROW + column] *= t.beta[i] * t.fade[i];
-        solve_column(mix, keys + column, a.w + place * TILE * SIZE + column, SIZE, TILE);
+        solve_column({mix, t.faded_beta}, keys + column, a.w + place * TILE * SIZE + column, SIZE,
+                     TILE);
     } else if (column < a.d.dv) {
-#pragma unroll 8
         for (int i = 0; i < TILE; i++)
-            values[i * ROW + column] =
-                i < rows ? t.beta[i] * a.d.v[at + i * value_row + column] : 0.0f;
-        solve_column(mix, values + column, a.d.out + at + column, value_row, rows);
+            if (i < rows)
+                copy_4(values + i * ROW + column, a.d.v + at + i * value_row + column);
+            else
+                values[i * ROW + column] = 0;
+        await_copies();
+        solve_column({mix, t.beta}, values + column, a.d.out + at + column, value_row, rows);
     }
 }
 
@@ -428,18 +444,10 @@ DEVICE void change_memory(const sl_delta_tiles &a, const walk &s, const stretch 
 
 /* The tiles with rows of a slot, first and last; first > last where there are none. */
 DEVICE int2 tiles_of_slot(const sl_delta &d, int slot) {
-    __shared__ int ends[2];
-    if (threadIdx.x < 2) ends[threadIdx.x] = INT32_MIN;
-    __syncthreads();
-    for (int t = (int)threadIdx.x; t < d.rows; t += THREADS)
-        if (d.slots[t] == slot) {
-            atomicMax(&ends[0], -t);
-            atomicMax(&ends[1], t);
-        }
-    __syncthreads();
+    const int2 rows = rows_of_slot(d.slots, d.rows, slot);
     int2 tiles;
-    tiles.x = ends[1] < 0 ? 1 : -ends[0] / TILE;
-    tiles.y = ends[1] < 0 ? 0 : ends[1] / TILE;
+    tiles.x = rows.y < 0 ? 1 : rows.x / TILE;
+    tiles.y = rows.y < 0 ? 0 : rows.y / TILE;
     return tiles;
 }
 
