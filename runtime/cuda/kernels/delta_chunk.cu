@@ -130,16 +130,33 @@ DEVICE uint64_t bits_of(bool low, bool high) {
     const unsigned lower = __ballot_sync(ALL_LANES, low);
     return (uint64_t)__ballot_sync(ALL_LANES, high) << 32 | lower;
 }
-DEVICE row_bits bits_of_tile(const sl_delta &d, int tile, int slot) {
-    bool start[2], reset[2], mine[2];
+/* What the bits of a tile are made of; loaded ahead of their use. */
+struct row_words {
+    int slot[2], before[2], position[2];
+    bool exists[2];
+};
+DEVICE row_words words_of_tile(const sl_delta &d, int tile) {
+    row_words words;
 #pragma unroll
     for (int half = 0; half < 2; half++) {
         const int row = tile * TILE + half * WARP + lane_id();
         const bool exists = row < d.rows;
-        const int own = exists ? d.slots[row] : -1;
-        reset[half] = exists && d.positions[row] == 0;
-        mine[half] = exists && own == slot;
-        start[half] = row % TILE == 0 || reset[half] || (exists && own != d.slots[row - 1]);
+        words.exists[half] = exists;
+        words.slot[half] = exists ? d.slots[row] : -1;
+        words.before[half] = exists && row > 0 ? d.slots[row - 1] : -1;
+        words.position[half] = exists ? d.positions[row] : -1;
+    }
+    return words;
+}
+DEVICE row_bits bits_of_words(const row_words &words, int slot) {
+    bool start[2], reset[2], mine[2];
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        const bool exists = words.exists[half];
+        reset[half] = exists && words.position[half] == 0;
+        mine[half] = exists && words.slot[half] == slot;
+        start[half] = half * WARP + lane_id() == 0 || reset[half] ||
+                      (exists && words.slot[half] != words.before[half]);
     }
     return {bits_of(start[0], start[1]), bits_of(reset[0], reset[1]), bits_of(mine[0], mine[1])};
 }
@@ -163,7 +180,7 @@ struct prepared {         /* of the rows of a tile, for one head */
 
 /* By one warp.  fades are e^G and e^(G_last - G). */
 DEVICE void sum_decay(const sl_delta_tiles &a, int tile, int head, prepared &t) {
-    const uint64_t starts = bits_of_tile(a.d, tile, 0).starts;
+    const uint64_t starts = bits_of_words(words_of_tile(a.d, tile), 0).starts;
     const int rows = min((int)TILE, a.d.rows - tile * TILE);
     float *fades = a.fades + ((int64_t)tile * a.d.heads + head) * 2 * TILE;
     double before = 0;
@@ -409,7 +426,8 @@ DEVICE void write_output(const sl_delta_tiles &a, const walk &s, const stretch &
     for (int e = 0; e < 2; e++) {
         const int row = at.row + 8 * e;
         if (row < now.begin || row >= now.end) continue;
-        float *to = a.d.out + delta_value(a.d, now.tile * TILE + row, s.head) + s.column + at.column;
+        const int64_t start = delta_value(a.d, now.tile * TILE + row, s.head);
+        float *to = a.d.out + start + s.column + at.column;
 #pragma unroll
         for (int f = 0; f < 2; f++)
             *(float2 *)(to + 8 * f) =
@@ -467,8 +485,8 @@ DEVICE void move_memory(const sl_delta_tiles &a, const walk &s, bool back) {
 
 /* All that is to be done with a tile; what the next one needs is on its way as soon as there is
  * room.  What this one needs is there, and so it ends. */
-DEVICE void walk_tile(const sl_delta_tiles &a, const walk &s, int tile, bool more) {
-    const row_bits bits = bits_of_tile(a.d, tile, s.slot);
+DEVICE void walk_tile(const sl_delta_tiles &a, const walk &s, int tile, const row_bits &bits,
+                      bool more) {
     const int rows = min((int)TILE, a.d.rows - tile * TILE);
     for (uint64_t left_over = bits.starts & bits.mine; left_over; left_over &= left_over - 1) {
         const int begin = __ffsll((long long)left_over) - 1;
@@ -517,6 +535,11 @@ SL_CUDA_KERNEL(sl_delta_walk, sl_delta_tiles, THREADS) {
     move_memory(a, s, false);
     await_copies();
     __syncthreads();
-    for (int tile = tiles.x; tile <= tiles.y; tile++) walk_tile(a, s, tile, tile < tiles.y);
+    row_bits bits = bits_of_words(words_of_tile(a.d, tiles.x), s.slot);
+    for (int tile = tiles.x; tile <= tiles.y; tile++) {
+        const row_words next = words_of_tile(a.d, tile + 1);
+        walk_tile(a, s, tile, bits, tile < tiles.y);
+        bits = bits_of_words(next, s.slot);
+    }
     move_memory(a, s, true);
 }
