@@ -66,6 +66,7 @@ static sl_status plan_step(const sl_executable *exe, uint32_t s, sl_cuda_planner
     fill_addresses(exe, step, task->args);
     planner->label = step->label;
     planner->multiprocessors = exe->device->multiprocessors;
+    planner->shared_limit = exe->device->shared_limit;
     planner->fault = (sl_fault *)(uintptr_t)exe->device->fault.address;
     if (exe->device->experts && has_experts(step, &at))
         planner->places = sl_cuda_experts_places(exe->device->experts, layer_of(step));

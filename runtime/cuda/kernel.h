@@ -34,6 +34,7 @@ typedef struct {
     sl_cuda_launch *launches; /* [SL_CUDA_MAX_LAUNCHES] */
     uint32_t count;
     uint32_t multiprocessors;
+    uint32_t shared_limit;        /* bytes of shared memory that a block may have */
     const char *label;            /* of the step, for messages */
     sl_fault *fault;              /* where kernels report bad indices, in device memory */
     sl_cuda_expert_places places; /* of steps with experts */
