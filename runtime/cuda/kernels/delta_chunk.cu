@@ -41,12 +41,12 @@ DEVICE void copy_16(float *to, const float *from, bool there) {
                  : "memory");
 #endif
 }
-DEVICE void copy_4(float *to, const float *from) {
+DEVICE void copy_8(float *to, const float *from) {
 #if SL_EMULATED
-    *to = *from;
+    *(float2 *)to = *(const float2 *)from;
 #else
     const unsigned at = (unsigned)__cvta_generic_to_shared(to);
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(at), "l"(from) : "memory");
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(at), "l"(from) : "memory");
 #endif
 }
 /* For those that the thread has started. */
@@ -256,34 +256,51 @@ struct prepared_mix {
     const float *mix, *scales; /* A transposed; of the right side's rows */
 };
 
-/* One column of (1 + A) X = diag(scales) X, in place in shared memory; also to `to`, whose first
- * `rows` rows exist, `to_row` apart. */
-DEVICE void solve_column(const prepared_mix &a, float *x, float *to, int64_t to_row, int rows) {
+/* now[i] -= factors[i] * known, from row FIRST on. */
+template <int FIRST, int ROWS>
+DEVICE void subtract_known(float2 (&now)[ROWS], float2 known, const float *factors) {
+#pragma unroll
+    for (int i = FIRST / 4 * 4; i < ROWS; i += 4) {
+        const float4 four = *(const float4 *)(factors + i);
+        const float factor[4] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+        for (int e = 0; e < 4; e++)
+            if (i + e >= FIRST) {
+                now[i + e].x -= factor[e] * known.x;
+                now[i + e].y -= factor[e] * known.y;
+            }
+    }
+}
+/* Rows of a block from each other: those from J on. */
+template <int J, int ROWS> DEVICE void solve_block(float2 (&now)[ROWS], const float *mix) {
+    if constexpr (J + 1 < ROWS) {
+        subtract_known<J + 1>(now, now[J], mix + J * MIX_ROW);
+        solve_block<J + 1>(now, mix);
+    }
+}
+
+/* Two columns side by side of (1 + A) X = diag(scales) X, in place in shared memory; also to `to`,
+ * whose first `rows` rows exist, `to_row` apart.  Two, since most of the time goes into loading A.
+ */
+DEVICE void solve_columns(const prepared_mix &a, float *x, float *to, int64_t to_row, int rows) {
     enum { BLOCK = 16 };
     for (int begin = 0; begin < TILE; begin += BLOCK) {
-        float now[BLOCK];
+        float2 now[BLOCK];
 #pragma unroll
-        for (int i = 0; i < BLOCK; i++) now[i] = a.scales[begin + i] * x[(begin + i) * ROW];
-#pragma unroll 4
-        for (int j = 0; j < begin; j++) {
-            const float known = x[j * ROW];
-            const float4 *factors = (const float4 *)(a.mix + j * MIX_ROW + begin);
-#pragma unroll
-            for (int i = 0; i < BLOCK / 4; i++) {
-                const float4 factor = factors[i];
-                now[4 * i] -= factor.x * known;
-                now[4 * i + 1] -= factor.y * known;
-                now[4 * i + 2] -= factor.z * known;
-                now[4 * i + 3] -= factor.w * known;
-            }
+        for (int i = 0; i < BLOCK; i++) {
+            const float2 right_side = *(const float2 *)(x + (begin + i) * ROW);
+            const float scale = a.scales[begin + i];
+            now[i] = make_float2(scale * right_side.x, scale * right_side.y);
         }
+#pragma unroll 2
+        for (int j = 0; j < begin; j++)
+            subtract_known<0, BLOCK>(now, *(const float2 *)(x + j * ROW),
+                                     a.mix + j * MIX_ROW + begin);
+        solve_block<0>(now, a.mix + begin * MIX_ROW + begin);
 #pragma unroll
-        for (int j = 0; j < BLOCK; j++) {
-            x[(begin + j) * ROW] = now[j];
-            if (begin + j < rows) to[(begin + j) * to_row] = now[j];
-            const float *factors = a.mix + (begin + j) * MIX_ROW + begin;
-#pragma unroll
-            for (int i = j + 1; i < BLOCK; i++) now[i] -= factors[i] * now[j];
+        for (int i = 0; i < BLOCK; i++) {
+            *(float2 *)(x + (begin + i) * ROW) = now[i];
+            if (begin + i < rows) *(float2 *)(to + (begin + i) * to_row) = now[i];
         }
     }
 }
@@ -303,18 +320,18 @@ SL_CUDA_KERNEL(sl_delta_prepare, sl_delta_tiles, THREADS) {
     __syncthreads();
     multiply_keys(a.p + place * TILE * TILE, keys, queries, mix, t);
     __syncthreads();
-    const int column = (int)threadIdx.x % SIZE;
-    if ((int)threadIdx.x < SIZE) {
-        solve_column({mix, t.faded_beta}, keys + column, a.w + place * TILE * SIZE + column, SIZE,
-                     TILE);
-    } else if (column < a.d.dv) {
+    const int column = (int)threadIdx.x * 2 % SIZE;
+    if ((int)threadIdx.x < SIZE / 2) {
+        solve_columns({mix, t.faded_beta}, keys + column, a.w + place * TILE * SIZE + column, SIZE,
+                      TILE);
+    } else if ((int)threadIdx.x < SIZE && column < a.d.dv) {
         for (int i = 0; i < TILE; i++)
             if (i < rows)
-                copy_4(values + i * ROW + column, a.d.v + at + i * value_row + column);
+                copy_8(values + i * ROW + column, a.d.v + at + i * value_row + column);
             else
-                values[i * ROW + column] = 0;
+                *(float2 *)(values + i * ROW + column) = make_float2(0, 0);
         await_copies();
-        solve_column({mix, t.beta}, values + column, a.d.out + at + column, value_row, rows);
+        solve_columns({mix, t.beta}, values + column, a.d.out + at + column, value_row, rows);
     }
 }
 
