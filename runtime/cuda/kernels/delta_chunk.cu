@@ -220,36 +220,54 @@ DEVICE float fade_between(const prepared &t, int i, int j) {
     return expf(t.running[i].x - t.running[j].x + (t.running[i].y - t.running[j].y));
 }
 
-/* Warps 0 to 3 make A, transposed, of the keys' products with keys; 4 to 7 make P. */
-DEVICE void multiply_keys(float *p, const float *keys, const float *queries, float *mix,
-                          const prepared &t) {
-    const bool queried = warp_id() >= 4;
-    /* of 16 rows; the longest beside the shortest */
-    const int block = queried ? 7 - warp_id() : warp_id(), r = lane_id() / 4, c = lane_id() % 4;
-    const float *x = (queried ? queries : keys) + (16 * block + r) * ROW + c;
-    const float *y = keys + r * ROW + c;
-    enum { F = TILE / 8 };
+/* 16 rows i of x, from `first` on, times the keys j of the tile up to the last of them (F times 8),
+ * with what fades between them: to A, transposed, of keys, or to P of queries. */
+struct mixed {
+    const float *x, *keys;
+    float *mix, *p; /* one of them NULL */
+    int first;
+};
+template <int F> DEVICE void multiply_rows(const mixed &m, const prepared &t) {
+    const int r = lane_id() / 4, c = lane_id() % 4;
+    const float *x = m.x + (m.first + r) * ROW + c, *y = m.keys + r * ROW + c;
     sums<F> s = no_sums<F>();
+#pragma unroll 2
     for (int k = 0; k < SIZE; k += 8) {
         const left rows = left_at(x + k, ROW, 1);
 #pragma unroll
-        for (int f = 0; f < F; f++)
-            if (f < 2 * (block + 1)) add_product(s, f, rows, right_at(y + 8 * f * ROW + k, 1));
+        for (int f = 0; f < F; f++) add_product(s, f, rows, right_at(y + 8 * f * ROW + k, 1));
     }
 #pragma unroll
-    for (int f = 0; f < F; f++)
+    for (int f = 0; f < TILE / 8; f++)
 #pragma unroll
         for (int e = 0; e < 4; e += 2) {
-            const int i = 16 * block + r + 4 * e, j = 8 * f + 2 * c;
-            const float first = sum_at(s, f, e) * fade_between(t, i, j);
-            const float second = sum_at(s, f, e + 1) * fade_between(t, i, j + 1);
-            if (queried) {
-                *(float2 *)(p + i * TILE + j) = make_float2(first, second);
+            const int i = m.first + r + 4 * e, j = 8 * f + 2 * c;
+            const float one = f < F ? sum_at(s, f % F, e) * fade_between(t, i, j) : 0.0f;
+            const float two = f < F ? sum_at(s, f % F, e + 1) * fade_between(t, i, j + 1) : 0.0f;
+            if (m.p) {
+                *(float2 *)(m.p + i * TILE + j) = make_float2(one, two);
             } else {
-                mix[j * MIX_ROW + i] = j < i ? t.beta[i] * first : 0.0f;
-                mix[(j + 1) * MIX_ROW + i] = j + 1 < i ? t.beta[i] * second : 0.0f;
+                m.mix[j * MIX_ROW + i] = j < i ? t.beta[i] * one : 0.0f;
+                m.mix[(j + 1) * MIX_ROW + i] = j + 1 < i ? t.beta[i] * two : 0.0f;
             }
         }
+}
+
+/* Warps 0 to 3 make A, 4 to 7 P; the one with the most beside that with the least. */
+DEVICE void multiply_keys(float *p, const float *keys, const float *queries, float *mix,
+                          const prepared &t) {
+    const bool queried = warp_id() >= 4;
+    const int block = queried ? 7 - warp_id() : warp_id();
+    const mixed m = {queried ? queries : keys, keys, queried ? nullptr : mix,
+                     queried ? p : nullptr, 16 * block};
+    if (block == 0)
+        multiply_rows<2>(m, t);
+    else if (block == 1)
+        multiply_rows<4>(m, t);
+    else if (block == 2)
+        multiply_rows<6>(m, t);
+    else
+        multiply_rows<8>(m, t);
 }
 
 struct prepared_mix {
