@@ -383,6 +383,7 @@ static void test_delta_of_models(void **state) {
                 slots[t] = (int32_t)(slot_count - 1 - t / cases[i].most);
                 positions[t] = (int32_t)(t % cases[i].most + (slots[t] % 2 ? 4 : 0));
             }
+            if (rows == cases[i].most && rows > 100) positions[77] = 0; /* starts anew */
             floats(&c, f32(4, slot_count, cases[i].heads, dk, dv));
             check(&c);
         }

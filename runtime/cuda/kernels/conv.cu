@@ -3,8 +3,7 @@
  * Row t of a channel is made of its own x and the taps - 1 before it: those of the same stretch
  * of rows, and before the first of a stretch those that the slot's window kept.  A stretch starts
  * where the slot changes or the position is 0, which empties the window. */
-#include "runtime/cuda/kernels/cuda.cuh"
-#include "runtime/cuda/kernels/delta.h"
+#include "runtime/cuda/kernels/delta.cuh"
 
 DEVICE float silu(float x) {
     return x / (1.0f + expf(-x));
@@ -53,23 +52,10 @@ SL_CUDA_KERNEL(sl_conv_any, sl_conv) {
     a.out[(int64_t)row * a.channels + channel] = silu(sum);
 }
 
-/* The last row of a slot, -1 where it has none; the same on all threads. */
-DEVICE int last_row_of(const sl_conv &a, int slot) {
-    __shared__ int last;
-    if (threadIdx.x == 0) last = -1;
-    __syncthreads();
-    int mine = -1;
-    for (int t = (int)threadIdx.x; t < a.rows; t += (int)blockDim.x)
-        if (a.slots[t] == slot) mine = t;
-    if (mine >= 0) atomicMax(&last, mine);
-    __syncthreads();
-    return last;
-}
-
 /* What the windows keep, once all rows are done: a block has channels of a slot. */
 SL_CUDA_KERNEL(sl_conv_keep, sl_conv) {
     const int channel = (int)(blockIdx.x * blockDim.x + threadIdx.x), slot = (int)blockIdx.y;
-    const int row = last_row_of(a, slot);
+    const int row = rows_of_slot(a.slots, a.rows, slot).y;
     if (row < 0 || channel >= a.channels) return;
     const int before = rows_before(a, row, a.taps - 1);
     float *window = window_of(a, slot, channel);
@@ -98,6 +84,18 @@ DEVICE history window_history(const sl_conv &a, const float *window, int row) {
     return h;
 }
 
+enum { AHEAD = 8 }; /* loads in flight */
+struct some_rows {
+    float x[AHEAD];
+};
+DEVICE some_rows load_rows(const sl_conv &a, int row, int end, int channel) {
+    some_rows now;
+#pragma unroll
+    for (int i = 0; i < AHEAD; i++)
+        now.x[i] = row + i < end ? a.x[(int64_t)(row + i) * a.channels + channel] : 0.0f;
+    return now;
+}
+
 /* A few rows: a thread has a channel of all of them. */
 SL_CUDA_KERNEL(sl_conv_few, sl_conv) {
     const int channel = (int)(blockIdx.x * blockDim.x + threadIdx.x);
@@ -105,17 +103,23 @@ SL_CUDA_KERNEL(sl_conv_few, sl_conv) {
     const float4 w = ((const float4 *)a.w)[channel];
     float *window = nullptr;
     history h = {{0, 0, 0}};
-    for (int row = 0; row < a.rows; row++) {
-        const float x = a.x[(int64_t)row * a.channels + channel];
-        check_position(a, row);
-        const int slot = slot_of(a, row);
-        if (starts(a, row)) {
-            window = window_of(a, slot, channel);
-            h = window_history(a, window, row);
+    for (int r = 0; r < a.rows; r += AHEAD) {
+        const some_rows now = load_rows(a, r, a.rows, channel);
+#pragma unroll
+        for (int i = 0; i < AHEAD; i++) {
+            const int row = r + i;
+            if (row >= a.rows) break;
+            check_position(a, row);
+            const int slot = slot_of(a, row);
+            if (starts(a, row)) {
+                window = window_of(a, slot, channel);
+                h = window_history(a, window, row);
+            }
+            a.out[(int64_t)row * a.channels + channel] = convolve(h, w, now.x[i]);
+            if (row + 1 == a.rows || starts(a, row + 1))
+                for (int k = 0; k < SL_CONV_TAPS - 1; k++)
+                    window[(int64_t)k * a.channels] = h.x[k];
         }
-        a.out[(int64_t)row * a.channels + channel] = convolve(h, w, x);
-        if (row + 1 == a.rows || starts(a, row + 1))
-            for (int i = 0; i < SL_CONV_TAPS - 1; i++) window[(int64_t)i * a.channels] = h.x[i];
     }
 }
 
@@ -131,27 +135,21 @@ SL_CUDA_KERNEL(sl_conv_tile, sl_conv) {
     const unsigned new_ones = __ballot_sync(ALL_LANES, has_row && starts(a, first + lane_id()));
     if (channel >= a.channels) return;
     const float4 w = ((const float4 *)a.w)[channel];
-    const float *x = a.x + (int64_t)first * a.channels + channel;
-    float *out = a.out + (int64_t)first * a.channels + channel;
     history h = {{0, 0, 0}};
     if (!(new_ones & 1)) {
         const int before = rows_before(a, first, SL_CONV_TAPS - 1);
         for (int i = 0; i < SL_CONV_TAPS - 1; i++)
             h.x[i] = row_back(a, first, channel, SL_CONV_TAPS - 1 - i, before);
     }
-    enum { AHEAD = 8 }; /* loads in flight */
     for (int r = 0; r < rows; r += AHEAD) {
-        float now[AHEAD];
-#pragma unroll
-        for (int i = 0; i < AHEAD; i++)
-            now[i] = r + i < rows ? x[(int64_t)(r + i) * a.channels] : 0.0f;
+        const some_rows now = load_rows(a, first + r, first + rows, channel);
 #pragma unroll
         for (int i = 0; i < AHEAD; i++) {
             if (r + i >= rows) break;
             const int row = first + r + i;
             if (new_ones >> (r + i) & 1)
                 h = window_history(a, window_of(a, slot_of(a, row), channel), row);
-            out[(int64_t)(r + i) * a.channels] = convolve(h, w, now[i]);
+            a.out[(int64_t)row * a.channels + channel] = convolve(h, w, now.x[i]);
         }
     }
 }

@@ -94,6 +94,51 @@ DEVICE step_sums sum_of_block(step_sums sums, step_sums (*parts)[4]) {
     return all;
 }
 
+/* What a row brings to a thread. */
+struct step_row {
+    float key[STEP_ROWS], query[STEP_ROWS], beta, decay;
+    float4 v;
+    int position;
+};
+DEVICE step_row row_at(const sl_delta &a, int row, int head, int column) {
+    const int first = (int)threadIdx.x / 4;
+    const float *q = delta_key(a, a.q, row, head), *k = delta_key(a, a.k, row, head);
+    step_row now;
+    now.position = a.positions[row];
+    now.beta = a.beta[(int64_t)row * a.heads + head];
+    now.decay = a.decay[(int64_t)row * a.heads + head];
+    now.v = *(const float4 *)(a.v + delta_value(a, row, head) + column);
+#pragma unroll
+    for (int i = 0; i < STEP_ROWS; i++) {
+        now.key[i] = k[first + i * (STEP_THREADS / 4)];
+        now.query[i] = q[first + i * (STEP_THREADS / 4)];
+    }
+    return now;
+}
+
+/* One row's change of the memory; returns its output. */
+DEVICE float4 step(float4 (&m)[STEP_ROWS], const step_row &row, step_sums (*parts)[4]) {
+    const float keep = expf(row.decay);
+    step_sums sums = {make_float4(0, 0, 0, 0), make_float4(0, 0, 0, 0), 0};
+#pragma unroll
+    for (int i = 0; i < STEP_ROWS; i++) {
+        m[i] = row.position == 0
+                   ? make_float4(0, 0, 0, 0)
+                   : make_float4(m[i].x * keep, m[i].y * keep, m[i].z * keep, m[i].w * keep);
+        add_to(sums.k, row.key[i], m[i]);
+        add_to(sums.q, row.query[i], m[i]);
+        sums.kq += row.key[i] * row.query[i];
+    }
+    sums = sum_of_block(sums, parts);
+    const float4 change =
+        make_float4(row.beta * (row.v.x - sums.k.x), row.beta * (row.v.y - sums.k.y),
+                    row.beta * (row.v.z - sums.k.z), row.beta * (row.v.w - sums.k.w));
+#pragma unroll
+    for (int i = 0; i < STEP_ROWS; i++) add_to(m[i], row.key[i], change);
+    add_to(sums.q, sums.kq, change);
+    return sums.q;
+}
+
 SL_CUDA_KERNEL(sl_delta_step, sl_delta, STEP_THREADS) {
     __shared__ step_sums parts[2][STEP_WARPS][4];
     const int head = (int)blockIdx.x / (a.dv / SL_DELTA_STEP_COLUMNS);
@@ -102,39 +147,19 @@ SL_CUDA_KERNEL(sl_delta_step, sl_delta, STEP_THREADS) {
     const int first = (int)threadIdx.x / 4;
     int row = (int)blockIdx.y;
     if (!first_of_slot(a, row)) return;
+    step_row now = row_at(a, row, head, column);
     float *memory = delta_memory(a, delta_slot(a, row), head) + (int64_t)first * a.dv + column;
     float4 m[STEP_ROWS];
 #pragma unroll
     for (int i = 0; i < STEP_ROWS; i++)
         m[i] = *(const float4 *)(memory + (int64_t)(i * STEP_THREADS / 4) * a.dv);
-    for (;; row++) {
-        const float *q = delta_key(a, a.q, row, head), *k = delta_key(a, a.k, row, head);
-        const int64_t at = delta_value(a, row, head) + column;
-        const float4 v = *(const float4 *)(a.v + at);
-        const float beta = a.beta[(int64_t)row * a.heads + head];
-        const float keep = expf(a.decay[(int64_t)row * a.heads + head]);
-        float key[STEP_ROWS];
-        step_sums sums = {make_float4(0, 0, 0, 0), make_float4(0, 0, 0, 0), 0};
-        const bool reset = a.positions[row] == 0;
-#pragma unroll
-        for (int i = 0; i < STEP_ROWS; i++) {
-            key[i] = k[first + i * (STEP_THREADS / 4)];
-            const float query = q[first + i * (STEP_THREADS / 4)];
-            m[i] = reset ? make_float4(0, 0, 0, 0)
-                         : make_float4(m[i].x * keep, m[i].y * keep, m[i].z * keep, m[i].w * keep);
-            add_to(sums.k, key[i], m[i]);
-            add_to(sums.q, query, m[i]);
-            sums.kq += key[i] * query;
-        }
-        sums = sum_of_block(sums, parts[row % 2]);
-        const float4 change = make_float4(beta * (v.x - sums.k.x), beta * (v.y - sums.k.y),
-                                          beta * (v.z - sums.k.z), beta * (v.w - sums.k.w));
-#pragma unroll
-        for (int i = 0; i < STEP_ROWS; i++) add_to(m[i], key[i], change);
-        add_to(sums.q, sums.kq, change);
-        if (first == 0) *(float4 *)(a.out + at) = sums.q;
-        if (last_of_slot(a, row)) break;
-        (void)delta_slot(a, row + 1);
+    for (bool last = false; !last; row++) {
+        last = last_of_slot(a, row);
+        const step_row next = last ? now : row_at(a, row + 1, head, column);
+        const float4 out = step(m, now, parts[row % 2]);
+        if (first == 0) *(float4 *)(a.out + delta_value(a, row, head) + column) = out;
+        if (!last) (void)delta_slot(a, row + 1);
+        now = next;
     }
 #pragma unroll
     for (int i = 0; i < STEP_ROWS; i++)

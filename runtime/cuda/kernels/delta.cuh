@@ -21,4 +21,31 @@ DEVICE int delta_slot(const sl_delta &a, int row) {
     (void)checked(a.fault, SL_FAULT_POSITION, row, a.positions[row], INT32_MAX);
     return checked(a.fault, SL_FAULT_SLOT, row, a.slots[row], a.slot_count);
 }
+
+/* The first and the last row of a slot, both -1 where it has none; the same on all threads. */
+DEVICE int2 rows_of_slot(const int32_t *slots, int rows, int slot) {
+    __shared__ int ends[2];
+    if (threadIdx.x < 2) ends[threadIdx.x] = INT32_MIN;
+    __syncthreads();
+    int first = INT32_MIN, last = INT32_MIN; /* first: the largest of the negated */
+    for (int t = (int)threadIdx.x; t < rows; t += (int)blockDim.x)
+        if (slots[t] == slot) {
+            first = max(first, -t);
+            last = t;
+        }
+#pragma unroll
+    for (int d = WARP / 2; d > 0; d /= 2) {
+        first = max(first, __shfl_xor_sync(ALL_LANES, first, d));
+        last = max(last, __shfl_xor_sync(ALL_LANES, last, d));
+    }
+    if (lane_id() == 0) {
+        atomicMax(&ends[0], first);
+        atomicMax(&ends[1], last);
+    }
+    __syncthreads();
+    int2 found;
+    found.x = ends[1] < 0 ? -1 : -ends[0];
+    found.y = ends[1] < 0 ? -1 : ends[1];
+    return found;
+}
 #endif

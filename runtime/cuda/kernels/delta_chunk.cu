@@ -41,6 +41,15 @@ DEVICE void copy_16(float *to, const float *from, bool there) {
                  : "memory");
 #endif
 }
+DEVICE void copy_8(float *to, const float *from) {
+#if SL_EMULATED
+    *(float2 *)to = *(const float2 *)from;
+#else
+    const unsigned at = (unsigned)__cvta_generic_to_shared(to);
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(at), "l"(from) : "memory");
+#endif
+}
+/* For those that the thread has started. */
 DEVICE void await_copies() {
 #if !SL_EMULATED
     asm volatile("cp.async.wait_all;" ::: "memory");
@@ -121,16 +130,33 @@ DEVICE uint64_t bits_of(bool low, bool high) {
     const unsigned lower = __ballot_sync(ALL_LANES, low);
     return (uint64_t)__ballot_sync(ALL_LANES, high) << 32 | lower;
 }
-DEVICE row_bits bits_of_tile(const sl_delta &d, int tile, int slot) {
-    bool start[2], reset[2], mine[2];
+/* What the bits of a tile are made of; loaded ahead of their use. */
+struct row_words {
+    int slot[2], before[2], position[2];
+    bool exists[2];
+};
+DEVICE row_words words_of_tile(const sl_delta &d, int tile) {
+    row_words words;
 #pragma unroll
     for (int half = 0; half < 2; half++) {
         const int row = tile * TILE + half * WARP + lane_id();
         const bool exists = row < d.rows;
-        const int own = exists ? d.slots[row] : -1;
-        reset[half] = exists && d.positions[row] == 0;
-        mine[half] = exists && own == slot;
-        start[half] = row % TILE == 0 || reset[half] || (exists && own != d.slots[row - 1]);
+        words.exists[half] = exists;
+        words.slot[half] = exists ? d.slots[row] : -1;
+        words.before[half] = exists && row > 0 ? d.slots[row - 1] : -1;
+        words.position[half] = exists ? d.positions[row] : -1;
+    }
+    return words;
+}
+DEVICE row_bits bits_of_words(const row_words &words, int slot) {
+    bool start[2], reset[2], mine[2];
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        const bool exists = words.exists[half];
+        reset[half] = exists && words.position[half] == 0;
+        mine[half] = exists && words.slot[half] == slot;
+        start[half] = half * WARP + lane_id() == 0 || reset[half] ||
+                      (exists && words.slot[half] != words.before[half]);
     }
     return {bits_of(start[0], start[1]), bits_of(reset[0], reset[1]), bits_of(mine[0], mine[1])};
 }
@@ -145,16 +171,16 @@ DEVICE int stretch_end(uint64_t starts, int row, int rows) {
 
 /* ---- what does not need the memory ---- */
 
-struct prepared { /* of the rows of a tile, for one head */
-    double sums[TILE]; /* of decay, from the tile's first row on */
+struct prepared {         /* of the rows of a tile, for one head */
+    double sums[TILE];    /* of decay, from the tile's first row on */
     float2 running[TILE]; /* G in two floats */
-    float beta[TILE], fade[TILE];
+    float beta[TILE], faded_beta[TILE]; /* beta e^G */
     int begin[TILE]; /* of the row's stretch */
 };
 
 /* By one warp.  fades are e^G and e^(G_last - G). */
 DEVICE void sum_decay(const sl_delta_tiles &a, int tile, int head, prepared &t) {
-    const uint64_t starts = bits_of_tile(a.d, tile, 0).starts;
+    const uint64_t starts = bits_of_words(words_of_tile(a.d, tile), 0).starts;
     const int rows = min((int)TILE, a.d.rows - tile * TILE);
     float *fades = a.fades + ((int64_t)tile * a.d.heads + head) * 2 * TILE;
     double before = 0;
@@ -182,7 +208,8 @@ DEVICE void sum_decay(const sl_delta_tiles &a, int tile, int head, prepared &t) 
         t.begin[row] = begin;
         t.running[row].x = (float)sum;
         t.running[row].y = (float)(sum - (double)t.running[row].x);
-        fades[row] = t.fade[row] = expf((float)sum);
+        fades[row] = expf((float)sum);
+        t.faded_beta[row] = t.beta[row] * fades[row];
         fades[TILE + row] = expf((float)(t.sums[last] - t.sums[row]));
     }
 }
@@ -193,66 +220,105 @@ DEVICE float fade_between(const prepared &t, int i, int j) {
     return expf(t.running[i].x - t.running[j].x + (t.running[i].y - t.running[j].y));
 }
 
-/* Warps 0 to 3 make A, transposed, of the keys' products with keys; 4 to 7 make P. */
-DEVICE void multiply_keys(float *p, const float *keys, const float *queries, float *mix,
-                          const prepared &t) {
-    const bool queried = warp_id() >= 4;
-    /* of 16 rows; the longest beside the shortest */
-    const int block = queried ? 7 - warp_id() : warp_id(), r = lane_id() / 4, c = lane_id() % 4;
-    const float *x = (queried ? queries : keys) + (16 * block + r) * ROW + c;
-    const float *y = keys + r * ROW + c;
-    enum { F = TILE / 8 };
+/* 16 rows i of x, from `first` on, times the keys j of the tile up to the last of them (F times 8),
+ * with what fades between them: to A, transposed, of keys, or to P of queries. */
+struct mixed {
+    const float *x, *keys;
+    float *mix, *p; /* one of them NULL */
+    int first;
+};
+template <int F> DEVICE void multiply_rows(const mixed &m, const prepared &t) {
+    const int r = lane_id() / 4, c = lane_id() % 4;
+    const float *x = m.x + (m.first + r) * ROW + c, *y = m.keys + r * ROW + c;
     sums<F> s = no_sums<F>();
+#pragma unroll 2
     for (int k = 0; k < SIZE; k += 8) {
         const left rows = left_at(x + k, ROW, 1);
 #pragma unroll
-        for (int f = 0; f < F; f++)
-            if (f < 2 * (block + 1)) add_product(s, f, rows, right_at(y + 8 * f * ROW + k, 1));
+        for (int f = 0; f < F; f++) add_product(s, f, rows, right_at(y + 8 * f * ROW + k, 1));
     }
 #pragma unroll
-    for (int f = 0; f < F; f++)
+    for (int f = 0; f < TILE / 8; f++)
 #pragma unroll
         for (int e = 0; e < 4; e += 2) {
-            const int i = 16 * block + r + 4 * e, j = 8 * f + 2 * c;
-            const float first = sum_at(s, f, e) * fade_between(t, i, j);
-            const float second = sum_at(s, f, e + 1) * fade_between(t, i, j + 1);
-            if (queried) {
-                *(float2 *)(p + i * TILE + j) = make_float2(first, second);
+            const int i = m.first + r + 4 * e, j = 8 * f + 2 * c;
+            const float one = f < F ? sum_at(s, f % F, e) * fade_between(t, i, j) : 0.0f;
+            const float two = f < F ? sum_at(s, f % F, e + 1) * fade_between(t, i, j + 1) : 0.0f;
+            if (m.p) {
+                *(float2 *)(m.p + i * TILE + j) = make_float2(one, two);
             } else {
-                mix[j * MIX_ROW + i] = j < i ? t.beta[i] * first : 0.0f;
-                mix[(j + 1) * MIX_ROW + i] = j + 1 < i ? t.beta[i] * second : 0.0f;
+                m.mix[j * MIX_ROW + i] = j < i ? t.beta[i] * one : 0.0f;
+                m.mix[(j + 1) * MIX_ROW + i] = j + 1 < i ? t.beta[i] * two : 0.0f;
             }
         }
 }
 
-/* One column x of (1 + A) x = x, in place in shared memory; also to `to`, whose first `rows` rows
- * exist, `to_row` apart. */
-DEVICE void solve_column(const float *mix, float *x, float *to, int64_t to_row, int rows) {
+/* Warps 0 to 3 make A, 4 to 7 P; the one with the most beside that with the least. */
+DEVICE void multiply_keys(float *p, const float *keys, const float *queries, float *mix,
+                          const prepared &t) {
+    const bool queried = warp_id() >= 4;
+    const int block = queried ? 7 - warp_id() : warp_id();
+    const mixed m = {queried ? queries : keys, keys, queried ? nullptr : mix,
+                     queried ? p : nullptr, 16 * block};
+    if (block == 0)
+        multiply_rows<2>(m, t);
+    else if (block == 1)
+        multiply_rows<4>(m, t);
+    else if (block == 2)
+        multiply_rows<6>(m, t);
+    else
+        multiply_rows<8>(m, t);
+}
+
+struct prepared_mix {
+    const float *mix, *scales; /* A transposed; of the right side's rows */
+};
+
+/* now[i] -= factors[i] * known, from row FIRST on. */
+template <int FIRST, int ROWS>
+DEVICE void subtract_known(float2 (&now)[ROWS], float2 known, const float *factors) {
+#pragma unroll
+    for (int i = FIRST / 4 * 4; i < ROWS; i += 4) {
+        const float4 four = *(const float4 *)(factors + i);
+        const float factor[4] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+        for (int e = 0; e < 4; e++)
+            if (i + e >= FIRST) {
+                now[i + e].x -= factor[e] * known.x;
+                now[i + e].y -= factor[e] * known.y;
+            }
+    }
+}
+/* Rows of a block from each other: those from J on. */
+template <int J, int ROWS> DEVICE void solve_block(float2 (&now)[ROWS], const float *mix) {
+    if constexpr (J + 1 < ROWS) {
+        subtract_known<J + 1>(now, now[J], mix + J * MIX_ROW);
+        solve_block<J + 1>(now, mix);
+    }
+}
+
+/* Two columns side by side of (1 + A) X = diag(scales) X, in place in shared memory; also to `to`,
+ * whose first `rows` rows exist, `to_row` apart.  Two, since most of the time goes into loading A.
+ */
+DEVICE void solve_columns(const prepared_mix &a, float *x, float *to, int64_t to_row, int rows) {
     enum { BLOCK = 16 };
     for (int begin = 0; begin < TILE; begin += BLOCK) {
-        float now[BLOCK];
+        float2 now[BLOCK];
 #pragma unroll
-        for (int i = 0; i < BLOCK; i++) now[i] = x[(begin + i) * ROW];
-#pragma unroll 4
-        for (int j = 0; j < begin; j++) {
-            const float known = x[j * ROW];
-            const float4 *factors = (const float4 *)(mix + j * MIX_ROW + begin);
-#pragma unroll
-            for (int i = 0; i < BLOCK / 4; i++) {
-                const float4 factor = factors[i];
-                now[4 * i] -= factor.x * known;
-                now[4 * i + 1] -= factor.y * known;
-                now[4 * i + 2] -= factor.z * known;
-                now[4 * i + 3] -= factor.w * known;
-            }
+        for (int i = 0; i < BLOCK; i++) {
+            const float2 right_side = *(const float2 *)(x + (begin + i) * ROW);
+            const float scale = a.scales[begin + i];
+            now[i] = make_float2(scale * right_side.x, scale * right_side.y);
         }
+#pragma unroll 2
+        for (int j = 0; j < begin; j++)
+            subtract_known<0, BLOCK>(now, *(const float2 *)(x + j * ROW),
+                                     a.mix + j * MIX_ROW + begin);
+        solve_block<0>(now, a.mix + begin * MIX_ROW + begin);
 #pragma unroll
-        for (int j = 0; j < BLOCK; j++) {
-            x[(begin + j) * ROW] = now[j];
-            if (begin + j < rows) to[(begin + j) * to_row] = now[j];
-            const float *factors = mix + (begin + j) * MIX_ROW + begin;
-#pragma unroll
-            for (int i = j + 1; i < BLOCK; i++) now[i] -= factors[i] * now[j];
+        for (int i = 0; i < BLOCK; i++) {
+            *(float2 *)(x + (begin + i) * ROW) = now[i];
+            if (begin + i < rows) *(float2 *)(to + (begin + i) * to_row) = now[i];
         }
     }
 }
@@ -272,16 +338,18 @@ SL_CUDA_KERNEL(sl_delta_prepare, sl_delta_tiles, THREADS) {
     __syncthreads();
     multiply_keys(a.p + place * TILE * TILE, keys, queries, mix, t);
     __syncthreads();
-    const int column = (int)threadIdx.x % SIZE;
-    if ((int)threadIdx.x < SIZE) {
-        for (int i = 0; i < TILE; i++) keys[i * ROW + column] *= t.beta[i] * t.fade[i];
-        solve_column(mix, keys + column, a.w + place * TILE * SIZE + column, SIZE, TILE);
-    } else if (column < a.d.dv) {
-#pragma unroll 8
+    const int column = (int)threadIdx.x * 2 % SIZE;
+    if ((int)threadIdx.x < SIZE / 2) {
+        solve_columns({mix, t.faded_beta}, keys + column, a.w + place * TILE * SIZE + column, SIZE,
+                      TILE);
+    } else if ((int)threadIdx.x < SIZE && column < a.d.dv) {
         for (int i = 0; i < TILE; i++)
-            values[i * ROW + column] =
-                i < rows ? t.beta[i] * a.d.v[at + i * value_row + column] : 0.0f;
-        solve_column(mix, values + column, a.d.out + at + column, value_row, rows);
+            if (i < rows)
+                copy_8(values + i * ROW + column, a.d.v + at + i * value_row + column);
+            else
+                *(float2 *)(values + i * ROW + column) = make_float2(0, 0);
+        await_copies();
+        solve_columns({mix, t.beta}, values + column, a.d.out + at + column, value_row, rows);
     }
 }
 
@@ -393,7 +461,8 @@ DEVICE void write_output(const sl_delta_tiles &a, const walk &s, const stretch &
     for (int e = 0; e < 2; e++) {
         const int row = at.row + 8 * e;
         if (row < now.begin || row >= now.end) continue;
-        float *to = a.d.out + delta_value(a.d, now.tile * TILE + row, s.head) + s.column + at.column;
+        const int64_t start = delta_value(a.d, now.tile * TILE + row, s.head);
+        float *to = a.d.out + start + s.column + at.column;
 #pragma unroll
         for (int f = 0; f < 2; f++)
             *(float2 *)(to + 8 * f) =
@@ -428,18 +497,10 @@ DEVICE void change_memory(const sl_delta_tiles &a, const walk &s, const stretch 
 
 /* The tiles with rows of a slot, first and last; first > last where there are none. */
 DEVICE int2 tiles_of_slot(const sl_delta &d, int slot) {
-    __shared__ int ends[2];
-    if (threadIdx.x < 2) ends[threadIdx.x] = INT32_MIN;
-    __syncthreads();
-    for (int t = (int)threadIdx.x; t < d.rows; t += THREADS)
-        if (d.slots[t] == slot) {
-            atomicMax(&ends[0], -t);
-            atomicMax(&ends[1], t);
-        }
-    __syncthreads();
+    const int2 rows = rows_of_slot(d.slots, d.rows, slot);
     int2 tiles;
-    tiles.x = ends[1] < 0 ? 1 : -ends[0] / TILE;
-    tiles.y = ends[1] < 0 ? 0 : ends[1] / TILE;
+    tiles.x = rows.y < 0 ? 1 : rows.x / TILE;
+    tiles.y = rows.y < 0 ? 0 : rows.y / TILE;
     return tiles;
 }
 
@@ -459,8 +520,8 @@ DEVICE void move_memory(const sl_delta_tiles &a, const walk &s, bool back) {
 
 /* All that is to be done with a tile; what the next one needs is on its way as soon as there is
  * room.  What this one needs is there, and so it ends. */
-DEVICE void walk_tile(const sl_delta_tiles &a, const walk &s, int tile, bool more) {
-    const row_bits bits = bits_of_tile(a.d, tile, s.slot);
+DEVICE void walk_tile(const sl_delta_tiles &a, const walk &s, int tile, const row_bits &bits,
+                      bool more) {
     const int rows = min((int)TILE, a.d.rows - tile * TILE);
     for (uint64_t left_over = bits.starts & bits.mine; left_over; left_over &= left_over - 1) {
         const int begin = __ffsll((long long)left_over) - 1;
@@ -509,6 +570,11 @@ SL_CUDA_KERNEL(sl_delta_walk, sl_delta_tiles, THREADS) {
     move_memory(a, s, false);
     await_copies();
     __syncthreads();
-    for (int tile = tiles.x; tile <= tiles.y; tile++) walk_tile(a, s, tile, tile < tiles.y);
+    row_bits bits = bits_of_words(words_of_tile(a.d, tiles.x), s.slot);
+    for (int tile = tiles.x; tile <= tiles.y; tile++) {
+        const row_words next = words_of_tile(a.d, tile + 1);
+        walk_tile(a, s, tile, bits, tile < tiles.y);
+        bits = bits_of_words(next, s.slot);
+    }
     move_memory(a, s, true);
 }

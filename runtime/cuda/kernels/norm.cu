@@ -48,16 +48,17 @@ DEVICE float normed(const sl_norm_rows &a, float x, float inverse, float gain, f
 
 /* ---- rows whose length is a multiple of 4, kept in registers ---- */
 
-template <kind N, bool CODED> DEVICE void norm_kept(const sl_norm_rows &a) {
+/* LOADS: of four floats, by each thread. */
+template <kind N, bool CODED, int LOADS> DEVICE void norm_kept(const sl_norm_rows &a) {
     const int lane = (int)threadIdx.x % a.lanes;
     const int64_t row = (int64_t)blockIdx.x * (blockDim.x / (unsigned)a.lanes) +
                         (int)threadIdx.x / a.lanes;
     if (row >= a.rows) return; /* whole warps, which share no row with others */
     const int64_t start = row * a.count;
     const float4 none = make_float4(0, 0, 0, 0);
-    float4 x[SL_NORM_LOADS], other[SL_NORM_LOADS], gain[SL_NORM_LOADS];
+    float4 x[LOADS], other[LOADS], gain[LOADS];
 #pragma unroll
-    for (int i = 0; i < SL_NORM_LOADS; i++) {
+    for (int i = 0; i < LOADS; i++) {
         const int at = (i * a.lanes + lane) * 4;
         const bool in = at < a.count;
         x[i] = in ? four(a.x, start + at) : none;
@@ -69,7 +70,7 @@ template <kind N, bool CODED> DEVICE void norm_kept(const sl_norm_rows &a) {
     }
     float squares = 0;
 #pragma unroll
-    for (int i = 0; i < SL_NORM_LOADS; i++) {
+    for (int i = 0; i < LOADS; i++) {
         if (N == norm_add) {
             x[i] = make_float4(x[i].x + other[i].x, x[i].y + other[i].y, x[i].z + other[i].z,
                                x[i].w + other[i].w);
@@ -80,7 +81,7 @@ template <kind N, bool CODED> DEVICE void norm_kept(const sl_norm_rows &a) {
     }
     const float inverse = inverse_of<N>(a, sum_of_row(squares, a.lanes));
 #pragma unroll
-    for (int i = 0; i < SL_NORM_LOADS; i++) {
+    for (int i = 0; i < LOADS; i++) {
         const int at = (i * a.lanes + lane) * 4, width = a.codes.groups * SL_CUDA_GROUP_COLS;
         const float4 y = make_float4(normed<N>(a, x[i].x, inverse, gain[i].x, other[i].x),
                                      normed<N>(a, x[i].y, inverse, gain[i].y, other[i].y),
@@ -122,8 +123,11 @@ template <kind N, bool CODED> DEVICE void norm_any(const sl_norm_rows &a) {
 }
 
 #define NORM_KERNELS(NAME, N, CODED)                                                               \
-    SL_CUDA_KERNEL(sl_norm_##NAME##_kept, sl_norm_rows, 512)  {                                    \
-        norm_kept<norm_##N, CODED>(a);                                                             \
+    SL_CUDA_KERNEL(sl_norm_##NAME##_once, sl_norm_rows, 512) {                                     \
+        norm_kept<norm_##N, CODED, 1>(a);                                                          \
+    }                                                                                              \
+    SL_CUDA_KERNEL(sl_norm_##NAME##_kept, sl_norm_rows, 512) {                                     \
+        norm_kept<norm_##N, CODED, SL_NORM_LOADS>(a);                                              \
     }                                                                                              \
     SL_CUDA_KERNEL(sl_norm_##NAME##_any, sl_norm_rows) {                                           \
         norm_any<norm_##N, CODED>(a);                                                              \

@@ -102,7 +102,10 @@ static void plan_tiles(const sl_delta *a, sl_cuda_planner *planner) {
 }
 
 PLAN(delta_chunk) {
-    enum { FEW_ROWS = 32 }; /* which go faster one by one, slots beside each other */
+    enum {
+        FEW_ROWS = 32,    /* which go faster one by one, slots beside each other */
+        STATIC_BYTES = 64 /* of shared memory, beside what a launch asks for */
+    };
     const sl_delta_chunk_args *p = args;
     const sl_delta_step_args same = {.q = p->q,
                                      .k = p->k,
@@ -115,10 +118,11 @@ PLAN(delta_chunk) {
                                      .out = p->out,
                                      .attrs = {.tiled = p->attrs.tiled}};
     const sl_delta a = delta_of(&same, planner);
-    if (a.rows <= FEW_ROWS || a.dk != SL_DELTA_SIZE || a.dv > SL_DELTA_SIZE ||
-        a.dv % SL_DELTA_COLUMNS)
-        plan_steps(&a, planner);
-    else
+    const bool tiles = a.rows > FEW_ROWS && a.dk == SL_DELTA_SIZE && a.dv <= SL_DELTA_SIZE &&
+                       a.dv % SL_DELTA_COLUMNS == 0;
+    if (tiles && planner->shared_limit >= SL_DELTA_WALK_BYTES + STATIC_BYTES)
         plan_tiles(&a, planner);
+    else
+        plan_steps(&a, planner);
     return SL_OK;
 }

@@ -7,11 +7,13 @@
 enum { SHORT_ROW = 256, SHORT_ROWS_PER_BLOCK = 4, MOST_LANES = 512 };
 _Static_assert((int)SHORT_ROW <= (int)SL_CUDA_WARP * 4 * (int)SL_NORM_LOADS, "a warp keeps a row");
 
-/* Names of the two kernels of a norm: rows kept in registers, rows of any length. */
+/* Names of the kernels of a norm: rows kept in registers, by threads that load once or more often;
+ * rows of any length. */
 typedef struct {
-    const char *kept, *any;
+    const char *once, *kept, *any;
 } norm_kernels;
-#define NORM_KERNELS(NAME) ((norm_kernels){"sl_norm_" #NAME "_kept", "sl_norm_" #NAME "_any"})
+#define NORM_KERNELS(NAME)                                                                         \
+    ((norm_kernels){"sl_norm_" #NAME "_once", "sl_norm_" #NAME "_kept", "sl_norm_" #NAME "_any"})
 
 static sl_status plan_norm(sl_cuda_planner *planner, norm_kernels kernels, const sl_type *type,
                            sl_norm_rows rows) {
@@ -20,14 +22,14 @@ static sl_status plan_norm(sl_cuda_planner *planner, norm_kernels kernels, const
     rows.count = (int32_t)count;
     if (count % 4 || count > (int64_t)MOST_LANES * 4 * SL_NORM_LOADS) {
         SL_CUDA_ADD(planner, kernels.any, rows.rows, threads_for(count, 256), rows);
-    } else if (count <= SHORT_ROW) {
-        rows.lanes = SL_CUDA_WARP;
-        SL_CUDA_ADD(planner, kernels.kept, parts_of(rows.rows, SHORT_ROWS_PER_BLOCK),
-                    SHORT_ROWS_PER_BLOCK * SL_CUDA_WARP, rows);
-    } else {
-        rows.lanes = (int32_t)threads_for(count / 4, MOST_LANES);
-        SL_CUDA_ADD(planner, kernels.kept, rows.rows, (uint32_t)rows.lanes, rows);
+        return SL_OK;
     }
+    const bool alone = count > SHORT_ROW;
+    const uint32_t lanes = alone ? threads_for(count / 4, MOST_LANES) : (uint32_t)SL_CUDA_WARP;
+    const uint32_t per_block = alone ? 1 : SHORT_ROWS_PER_BLOCK;
+    rows.lanes = (int32_t)lanes;
+    SL_CUDA_ADD(planner, count <= (int64_t)lanes * 4 ? kernels.once : kernels.kept,
+                parts_of(rows.rows, per_block), per_block * lanes, rows);
     return SL_OK;
 }
 
