@@ -1,7 +1,7 @@
 /* async.cuh - Copies from device memory to shared memory that go on while the thread does.
  *
  * Copies are counted in groups: those between two copy_commits.  copy_wait<N> waits until all but
- * the last N groups of this thread are there; what other threads copied needs a barrier after it. */
+ * the last N groups of this thread are there; for what other threads copied a barrier follows. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_ASYNC_CUH
 #define SL_RUNTIME_CUDA_KERNELS_ASYNC_CUH
 #include "runtime/cuda/kernels/cuda.cuh"

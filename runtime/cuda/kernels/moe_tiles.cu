@@ -107,10 +107,10 @@ template <class TYPE> DEVICE void tiles_down(const sl_moe_down &a) {
 
 #define TILES(TYPE)                                                                                \
     SL_CUDA_KERNEL(sl_moe_tiles_up_##TYPE, sl_moe_up, GEMM_THREADS) {                              \
-        tiles_up<wide<type_##TYPE>>(a);                                                                \
+        tiles_up<wide<type_##TYPE>>(a);                                                            \
     }                                                                                              \
     SL_CUDA_KERNEL(sl_moe_tiles_down_##TYPE, sl_moe_down, GEMM_THREADS) {                          \
-        tiles_down<wide<type_##TYPE>>(a);                                                              \
+        tiles_down<wide<type_##TYPE>>(a);                                                          \
     }
 TILES(q4)
 TILES(q8)
