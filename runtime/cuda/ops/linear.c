@@ -65,7 +65,7 @@ static const function_table *table_for(const function_table *tables, size_t coun
 
 enum {
     WARPS = 8,            /* of a block, where nothing asks for more */
-    MOST_WARPS = 16,      /* what all kernels for panels are compiled for */
+    MOST_WARPS = 16,      /* of those for panels, which are all compiled for as many */
     X_ROOM = 40 << 10,    /* bytes of x in shared memory: a8, */
     EXACT_ROOM = 80 << 10 /* and f32, of which two blocks are on a multiprocessor */
 };
@@ -80,19 +80,19 @@ static sl_linear_division divide(const product *p, int64_t unit_rows, int64_t tu
     }
     for (int i = p->count; i < SL_LINEAR_WEIGHTS; i++) d.first[i + 1] = INT32_MAX;
     const int32_t all = d.first[p->count], of_first = d.first[1];
-    d.units = p->finish.kind == SL_FINISH_QUANTISE ? (int32_t)(2 * SL_GROUP_COLS / unit_rows)
-              : joins(&p->finish)                  ? 2
-                                                   : 1;
+    const int32_t most = unit_rows == SL_PANEL_ROWS ? MOST_WARPS : WARPS;
+    const int32_t sides = joins(&p->finish) ? 2 : 1; /* weights that a task has units of */
+    int32_t each = p->finish.kind == SL_FINISH_QUANTISE ? (int32_t)(SL_GROUP_COLS / unit_rows) : 1;
     d.split = SL_LINEAR_SPLIT;
     while (d.split > 1 &&
-           (d.split > turns || d.split * d.units > MOST_WARPS ||
+           (d.split > turns || d.split * each * sides > most ||
             (d.split > 2 && (int64_t)all * d.split > busy))) /* two: tasks end more evenly */
         d.split /= 2;
     const bool many = (int64_t)all * d.split > busy / 2;
     if (p->finish.kind != SL_FINISH_QUANTISE)
-        while (many && 2 * d.units * d.split <= WARPS) d.units *= 2;
-    d.tasks =
-        (int32_t)(joins(&p->finish) ? parts_of(of_first, d.units / 2) : parts_of(all, d.units));
+        while (many && 2 * each * sides * d.split <= WARPS) each *= 2;
+    d.units = each * sides;
+    d.tasks = (int32_t)parts_of(sides == 2 ? of_first : all, each);
     return d;
 }
 
