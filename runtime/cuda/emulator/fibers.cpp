@@ -121,11 +121,13 @@ void prepare(unsigned index, const launch &l, const uint3 &block) {
     f.where.dynamic_shared = l.dynamic_shared;
 }
 
-/* A full round in which nobody gets further means that some wait for what never comes. */
-unsigned progress_of() {
-    unsigned sum = state.passed + state.count - state.live;
-    for (const warp &w : state.warps) sum += w.passed + w.arrived;
-    return sum + state.arrived;
+/* A full round in which nobody gets further means that some wait for what never comes.  Only what
+ * never decreases is counted: sums of others may be the same by chance. */
+uint64_t progress_of() {
+    uint64_t sum = (uint64_t)state.passed + state.count - state.live;
+    for (const warp &w : state.warps) sum += w.passed;
+    for (const fiber &f : state.fibers) sum += (uint64_t)f.barrier + f.exchange;
+    return sum;
 }
 
 void run_block(const launch &l, const uint3 &block) {
@@ -135,7 +137,7 @@ void run_block(const launch &l, const uint3 &block) {
     state.sum = 0;
     state.live = state.count;
     while (state.live > 0) {
-        const unsigned before = progress_of();
+        const uint64_t before = progress_of();
         for (unsigned n = 0; n < state.count; n++) {
             const unsigned index = state.backwards ? state.count - 1 - n : n;
             if (!state.fibers[index].done) enter_fiber(index);
