@@ -3,8 +3,8 @@
  * columns of their own, whose sums are added up at the end.
  *
  * In shared memory: [group][column][j][8], columns 8j to 8j+7 of x in the order of exact.cuh; then
- * the sums of groups, [group][column], columns rounded up to pairs, the whole sum in a token's first
- * column and zeros in its others. */
+ * the sums of groups, [group][column], columns rounded up to pairs, the whole sum in a token's
+ * first column and zeros in its others. */
 #include "runtime/cuda/kernels/exact.cuh"
 #include "runtime/cuda/kernels/linear_panels.cuh"
 

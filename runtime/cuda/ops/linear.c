@@ -25,34 +25,35 @@ static bool joins(const sl_linear_finish *f) {
 
 /* Names of functions, which launches only point to: one of each form for every type of weights.
  * NULL where there is none. */
+#define TEXT(NAME) #NAME
 #define PANEL_NAMES(PREFIX)                                                                        \
-    [SL_DTYPE_q4] = PREFIX "q4", [SL_DTYPE_q8] = PREFIX "q8", [SL_DTYPE_q4_k] = PREFIX "q4_k",     \
-    [SL_DTYPE_q4_0] = PREFIX "q4_0", [SL_DTYPE_q6_k] = PREFIX "q6_k",                              \
-    [SL_DTYPE_q4_m] = PREFIX "q4_m"
+    [SL_DTYPE_q4] = TEXT(PREFIX##q4), [SL_DTYPE_q8] = TEXT(PREFIX##q8),                            \
+    [SL_DTYPE_q4_k] = TEXT(PREFIX##q4_k), [SL_DTYPE_q4_0] = TEXT(PREFIX##q4_0),                    \
+    [SL_DTYPE_q6_k] = TEXT(PREFIX##q6_k), [SL_DTYPE_q4_m] = TEXT(PREFIX##q4_m)
 #define DENSE_NAMES(PREFIX, SUFFIX)                                                                \
-    [SL_DTYPE_f32] = PREFIX "f32" SUFFIX, [SL_DTYPE_f16] = PREFIX "f16" SUFFIX,                    \
-    [SL_DTYPE_bf16] = PREFIX "bf16" SUFFIX
+    [SL_DTYPE_f32] = TEXT(PREFIX##f32##SUFFIX), [SL_DTYPE_f16] = TEXT(PREFIX##f16##SUFFIX),        \
+    [SL_DTYPE_bf16] = TEXT(PREFIX##bf16##SUFFIX)
 typedef struct {
     int tokens; /* at most, of a block */
     const char *names[SL_DTYPE_COUNT];
 } function_table;
 
-static const function_table a8_functions[] = {{1, {PANEL_NAMES("sl_linear_a8_1_")}},
-                                              {8, {PANEL_NAMES("sl_linear_a8_8_")}}};
-static const function_table exact_functions[] = {{2, {PANEL_NAMES("sl_linear_exact_2_")}},
-                                                 {5, {PANEL_NAMES("sl_linear_exact_5_")}},
-                                                 {8, {PANEL_NAMES("sl_linear_exact_8_")}}};
-static const function_table dense_functions[] = {{1, {DENSE_NAMES("sl_linear_", "_1")}},
-                                                 {4, {DENSE_NAMES("sl_linear_", "_4")}},
-                                                 {8, {DENSE_NAMES("sl_linear_", "_8")}}};
-static const function_table wide_functions[] = {{1, {DENSE_NAMES("sl_linear_", "_wide_1")}},
-                                                {4, {DENSE_NAMES("sl_linear_", "_wide_4")}},
-                                                {8, {DENSE_NAMES("sl_linear_", "_wide_8")}}};
+static const function_table a8_functions[] = {{1, {PANEL_NAMES(sl_linear_a8_1_)}},
+                                              {8, {PANEL_NAMES(sl_linear_a8_8_)}}};
+static const function_table exact_functions[] = {{2, {PANEL_NAMES(sl_linear_exact_2_)}},
+                                                 {5, {PANEL_NAMES(sl_linear_exact_5_)}},
+                                                 {8, {PANEL_NAMES(sl_linear_exact_8_)}}};
+static const function_table dense_functions[] = {{1, {DENSE_NAMES(sl_linear_, _1)}},
+                                                 {4, {DENSE_NAMES(sl_linear_, _4)}},
+                                                 {8, {DENSE_NAMES(sl_linear_, _8)}}};
+static const function_table wide_functions[] = {{1, {DENSE_NAMES(sl_linear_, _wide_1)}},
+                                                {4, {DENSE_NAMES(sl_linear_, _wide_4)}},
+                                                {8, {DENSE_NAMES(sl_linear_, _wide_8)}}};
 static const function_table tile_functions[] = {
     {32, {[SL_DTYPE_f32] = "sl_linear_tile_32_f32", [SL_DTYPE_f16] = "sl_linear_tile_32_f16"}},
     {128, {[SL_DTYPE_f32] = "sl_linear_tile_128_f32", [SL_DTYPE_f16] = "sl_linear_tile_128_f16"}}};
 static const function_table many_functions = {
-    SL_TILE_TOKENS, {PANEL_NAMES("sl_linear_many_"), [SL_DTYPE_bf16] = "sl_linear_many_bf16"}};
+    SL_TILE_TOKENS, {PANEL_NAMES(sl_linear_many_), [SL_DTYPE_bf16] = "sl_linear_many_bf16"}};
 
 /* The first that has room for all tokens, or the last. */
 static const function_table *table_for(const function_table *tables, size_t count, int64_t tokens) {
@@ -66,7 +67,7 @@ static const function_table *table_for(const function_table *tables, size_t coun
 
 enum {
     WARPS = 8,            /* of a block, where nothing asks for more */
-    MOST_WARPS = 16,      /* what all kernels for panels are compiled for */
+    MOST_WARPS = 16,      /* of those for panels, which are all compiled for as many */
     X_ROOM = 40 << 10,    /* bytes of x in shared memory: a8, */
     EXACT_ROOM = 80 << 10 /* and f32, of which two blocks are on a multiprocessor */
 };
@@ -81,19 +82,19 @@ static sl_linear_division divide(const product *p, int64_t unit_rows, int64_t tu
     }
     for (int i = p->count; i < SL_LINEAR_WEIGHTS; i++) d.first[i + 1] = INT32_MAX;
     const int32_t all = d.first[p->count], of_first = d.first[1];
-    d.units = p->finish.kind == SL_FINISH_QUANTISE ? (int32_t)(2 * SL_GROUP_COLS / unit_rows)
-              : joins(&p->finish)                  ? 2
-                                                   : 1;
+    const int32_t most = unit_rows == SL_PANEL_ROWS ? MOST_WARPS : WARPS;
+    const int32_t sides = joins(&p->finish) ? 2 : 1; /* weights that a task has units of */
+    int32_t each = p->finish.kind == SL_FINISH_QUANTISE ? (int32_t)(SL_GROUP_COLS / unit_rows) : 1;
     d.split = SL_LINEAR_SPLIT;
     while (d.split > 1 &&
-           (d.split > turns || d.split * d.units > MOST_WARPS ||
+           (d.split > turns || d.split * each * sides > most ||
             (d.split > 2 && (int64_t)all * d.split > busy))) /* two: tasks end more evenly */
         d.split /= 2;
     const bool many = (int64_t)all * d.split > busy / 2;
     if (p->finish.kind != SL_FINISH_QUANTISE)
-        while (many && 2 * d.units * d.split <= WARPS) d.units *= 2;
-    d.tasks =
-        (int32_t)(joins(&p->finish) ? parts_of(of_first, d.units / 2) : parts_of(all, d.units));
+        while (many && 2 * each * sides * d.split <= WARPS) each *= 2;
+    d.units = each * sides;
+    d.tasks = (int32_t)parts_of(sides == 2 ? of_first : all, each);
     return d;
 }
 
@@ -219,7 +220,7 @@ static void after_sums(const product *p, float *const sums[2], sl_cuda_planner *
 /* A launch for each weight. */
 static void one_by_one(const product *p, sl_cuda_planner *planner) {
     const int64_t tokens = dim(&p->x->type, 0);
-    float *sums[SL_LINEAR_WEIGHTS];
+    float *sums[SL_LINEAR_WEIGHTS] = {0};
     for (int i = 0; i < p->count; i++) {
         const uint64_t bytes = (uint64_t)(tokens * dim(&p->w[i]->type, 0)) * sizeof(float);
         sums[i] = p->finish.out[i];
