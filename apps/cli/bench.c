@@ -41,6 +41,8 @@ static sl_status run_phase(bench_way *w, bench_phase *p, const sl_token *ids, si
     p->device_hits += after.device_hits - before.device_hits;
     p->device_misses += after.device_misses - before.device_misses;
     p->bytes_copied += after.device_bytes_copied - before.device_bytes_copied;
+    p->device_runs += after.device_runs - before.device_runs;
+    p->launch_seconds += after.launch_seconds - before.launch_seconds;
     return status;
 }
 

@@ -13,6 +13,8 @@ typedef struct {
     double seconds[BENCH_MOST_REPEATS]; /* sorted at the end */
     uint64_t hits, misses, bytes_read;
     uint64_t device_hits, device_misses, bytes_copied; /* of a GPU's memory */
+    uint64_t device_runs;
+    double launch_seconds; /* of them: the host's time for giving the GPU its work */
 } bench_phase;
 
 /* One way to run the model: so many threads, compiled in such a way. */

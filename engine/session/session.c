@@ -320,6 +320,8 @@ sl_stats sl_session_stats(const sl_session *session) {
         stats.device_hits = gpu.expert_hits;
         stats.device_misses = gpu.expert_misses;
         stats.device_bytes_copied = gpu.expert_bytes_copied;
+        stats.device_runs = gpu.runs;
+        stats.launch_seconds = gpu.launch_seconds;
     }
     return stats;
 }

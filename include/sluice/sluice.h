@@ -146,6 +146,8 @@ typedef struct {
     double build_seconds, fuse_seconds, lower_seconds, schedule_seconds, plan_seconds, load_seconds;
     uint64_t device_hits, device_misses; /* experts found, or not, in a GPU's memory */
     uint64_t device_bytes_copied;        /* of experts, to it */
+    uint64_t device_runs;                /* of a GPU: steps so far, */
+    double launch_seconds;               /* and the host's time for giving it their work */
 } sl_stats;
 SL_API sl_stats sl_session_stats(const sl_session *session);
 

@@ -215,7 +215,7 @@ static sl_status find_needs(const pair_source *p, sl_arena *arena, needs *out, s
     return SL_OK;
 }
 
-/* Kernels wait for those before them themselves (sl_follow of kernels/cuda.cuh). */
+/* Kernels wait for those before them themselves (follow() of kernels/cuda.cuh). */
 static sl_status add_edges(const sl_executable *exe, sl_cu_graph graph, const sl_cu_node *after,
                            size_t after_count, sl_cu_node node, sl_error *err) {
     static const sl_cu_edge edge = {.from_port = SL_CU_PORT_PROGRAMMATIC,

@@ -22,6 +22,8 @@ typedef struct {
     uint64_t total_bytes, free_bytes;
     uint64_t weight_bytes, state_bytes, workspace_bytes, expert_bytes; /* of device memory, taken */
     uint64_t expert_slots, expert_hits, expert_misses, expert_bytes_copied;
+    uint64_t runs;         /* so far, */
+    double launch_seconds; /* and the host's time for giving the device its work in them */
 } sl_cuda_info;
 sl_cuda_info sl_device_cuda_info(const sl_device *device);
 

@@ -218,7 +218,9 @@ sl_cuda_info sl_device_cuda_info(const sl_device *base) {
     sl_cuda_info info = {.multiprocessors = device->multiprocessors,
                          .weight_bytes = device->weight_bytes,
                          .state_bytes = device->state_bytes,
-                         .workspace_bytes = device->arena.bytes + device->scratch.bytes};
+                         .workspace_bytes = device->arena.bytes + device->scratch.bytes,
+                         .runs = device->runs,
+                         .launch_seconds = device->launch_seconds};
     size_t left = 0, total = 0;
     (void)driver->device_name(info.name, sizeof info.name, device->device);
     (void)ask(device, SL_CU_ATTRIBUTE_MAJOR, &info.major, NULL);

@@ -46,6 +46,8 @@ typedef struct {
     sl_cuda_experts *experts;     /* of the one source that was bound; NULL: none */
     uint32_t multiprocessors, shared_limit;
     uint64_t weight_bytes, state_bytes;
+    uint64_t runs;         /* so far, */
+    double launch_seconds; /* and the host's time for giving the device its work in them */
 } sl_cuda_device;
 
 /* Between these the device is the calling thread's.  Calls nest. */

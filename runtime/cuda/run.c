@@ -176,10 +176,12 @@ static void record_events(sl_executable *exe, double begin) {
 static sl_status run_inside(sl_executable *exe, sl_error *err) {
     SL_TRY(sl_cuda_build(exe, err));
     SL_TRY(copy_inputs(exe, err));
-    const double begin = exe->trace ? sl_clock_seconds() : 0;
+    const double begin = sl_clock_seconds();
     SL_TRY(mark(exe, 0, err));
     for (uint32_t i = 0; i < exe->segment_count; i++)
         SL_TRY(run_segment(exe, &exe->segments[i], err));
+    exe->device->launch_seconds += sl_clock_seconds() - begin;
+    exe->device->runs++;
     SL_TRY(copy_outputs(exe, err));
     if (exe->trace) record_events(exe, begin);
     return SL_OK;

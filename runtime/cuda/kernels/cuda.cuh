@@ -7,24 +7,21 @@
 
 #ifdef __CUDACC__
 #define SL_EMULATED 0
-/* A kernel lets those that follow it be made ready as soon as its own blocks run, and itself begins
- * when those before it have finished: what launching takes is hidden. */
-static __device__ __forceinline__ void sl_follow() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.launch_dependents;");
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
 /* A kernel:  SL_CUDA_KERNEL(softmax_f32, softmax_args) { ... a.x ... }  Threads at most, where not
  * 256, come third. */
 #define SL_CUDA_KERNEL(NAME, ARGS, ...)                                                            \
     static __device__ __forceinline__ void body_##NAME(const ARGS &a);                             \
     extern "C" __global__ void __launch_bounds__(sl_threads_of(__VA_ARGS__))                       \
         NAME(const __grid_constant__ ARGS a) {                                                     \
-        sl_follow();                                                                               \
+        lead();                                                                                    \
+        follow();                                                                                  \
         body_##NAME(a);                                                                            \
     }                                                                                              \
     static __device__ __forceinline__ void body_##NAME(const ARGS &a)
+/* A kernel that calls lead() and follow() itself. */
+#define SL_CUDA_KERNEL_AHEAD(NAME, ARGS, ...)                                                      \
+    extern "C" __global__ void __launch_bounds__(sl_threads_of(__VA_ARGS__))                       \
+        NAME(const __grid_constant__ ARGS a)
 /* Dynamic shared memory as an array of T. */
 #define SL_DYNAMIC_SHARED(T, NAME)                                                                 \
     extern __shared__ __align__(16) unsigned char sl_dynamic_shared[];                             \
@@ -46,6 +43,7 @@ static __device__ __forceinline__ void sl_follow() {
     [[maybe_unused]] static const emulated::kernel *entered_##NAME =                               \
         emulated::enter(&entry_##NAME);                                                            \
     static void NAME(const ARGS &a)
+#define SL_CUDA_KERNEL_AHEAD       SL_CUDA_KERNEL
 #define SL_DYNAMIC_SHARED(T, NAME) T *NAME = (T *)emulated::here->dynamic_shared
 #define SL_IN_GLOBAL(POINTER)      (void)(POINTER)
 #define SL_KEEP_POINTER(POINTER)   (void)(POINTER)
@@ -58,6 +56,20 @@ constexpr int sl_threads_of(int threads = 256) {
 
 #define DEVICE static __device__ __forceinline__
 #define MEMBER __device__ __forceinline__ /* of a struct, with an object */
+
+/* Kernels of a graph do not wait for each other's launch.  Once all blocks of one have called
+ * lead(), blocks of those that follow it may start; what those read or overwrite of the ones before
+ * is theirs after follow().  Weights never change, so they can be asked for before that. */
+DEVICE void lead() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+DEVICE void follow() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
 enum { WARP = 32 };
 #define ALL_LANES 0xffffffffu
 

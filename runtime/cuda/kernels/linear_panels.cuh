@@ -68,7 +68,9 @@ template <class METHOD> DEVICE void multiply_panels(const sl_linear_panels &a) {
     slab_walk<METHOD> walk;
     int task = (int)blockIdx.x, first = 0;
     bool fill = true;
+    lead();
     walk.begin(m, a, task, 0);
+    follow();
     while (task < a.d.tasks) {
         if (fill) {
             __syncthreads(); /* nobody needs what was there */

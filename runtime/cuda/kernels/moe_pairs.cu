@@ -75,7 +75,7 @@ DEVICE pair_sources find_sources(const sl_cuda_panels &p, int panel, const sl_cu
     return f;
 }
 
-/* A block whose first group is `group`; half of its row may be missing. */
+/* The weights of a block whose first group is `group`. */
 template <class TYPE>
 DEVICE void stage_block(staged<TYPE> *to, const pair_sources &f, const sl_cuda_panels &p,
                         int group) {
@@ -94,8 +94,14 @@ DEVICE void stage_block(staged<TYPE> *to, const pair_sources &f, const sl_cuda_p
     if (TYPE::ABOVE_BYTES == 8 && lane == WARP - 1) copy_async<8>(to->above, f.above + above);
     if (TYPE::ABOVE_BYTES == 64 && lane >= WARP - 4)
         copy_async<16>(to->above + 16 * (lane % 4), f.above + above);
+}
+
+/* What they are multiplied with; half of it may be missing. */
+template <class TYPE>
+DEVICE void stage_row(staged<TYPE> *to, const pair_sources &f, const sl_cuda_panels &p, int group) {
+    const int lane = lane_id();
     if (lane < 4 && group + lane / 2 < p.groups)
-        copy_to<16>(place + (int)offsetof(here, codes), f.codes + 32 * group);
+        copy_async<16>(to->codes + 16 * lane, f.codes + 32 * group);
     const int half = lane % 2;
     if (lane / 2 != 4 || group + half >= p.groups) return;
     copy_async<4>(&to->scales[half], f.scales + group + half);
@@ -155,21 +161,33 @@ template <class TYPE> struct each_staged<TYPE, -1> {
 };
 
 /* This warp's share of a panel's 16 sums, on lanes 0 to 15 and again 16 to 31.  There is room for
- * `depth` blocks of a warp. */
-template <class TYPE>
+ * `depth` blocks of a warp.  AHEAD: the first weights are asked for before the row is there. */
+template <class TYPE, bool AHEAD>
 DEVICE float panel_share(const sl_cuda_panels &p, int panel, const sl_cuda_rows8 &x, int x_row,
                          int depth) {
     static_assert(sizeof(staged<TYPE>) == STAGED_BYTES(TYPE), "as the plan has it");
     SL_DYNAMIC_SHARED(staged<TYPE>, all);
     staged<TYPE> *mine = all + warp_id() * depth;
     const pair_sources f = find_sources<TYPE>(p, panel, x, x_row);
+    const int first = 2 * (warp_id() % SHARES);
     float sum = 0;
-    for (int group = 2 * (warp_id() % SHARES); group < p.groups; group += 2 * SHARES * depth) {
+    if (AHEAD) {
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++) {
+            const int at = first + 2 * SHARES * i;
+            if (i < depth && at < p.groups) stage_block<TYPE>(mine + i, f, p, at);
+        }
+        follow();
+    }
+    for (int group = first; group < p.groups; group += 2 * SHARES * depth) {
         const int end = min(group + 2 * SHARES * depth, p.groups);
 #pragma unroll
         for (int i = 0; i < AT_ONCE; i++) {
             const int at = group + 2 * SHARES * i;
-            if (at < end) stage_block<TYPE>(mine + i, f, p, at);
+            if (at < end) {
+                if (!AHEAD || group > first) stage_block<TYPE>(mine + i, f, p, at);
+                stage_row<TYPE>(mine + i, f, p, at);
+            }
             copy_commit();
         }
         sum += each_staged<TYPE, AT_ONCE - 1>::sum(mine, group, end);
@@ -202,6 +220,8 @@ DEVICE void write_group8(const sl_cuda_rows8_out &out, int row, int group, float
 
 /* Panels 2b and 2b + 1 of gate, then of up. */
 template <class TYPE> DEVICE void pairs_up(const sl_moe_up &a) {
+    follow();
+    lead(); /* those that come next may look at what this one could */
     __shared__ float shares[PANELS][SHARES][16];
     const int place = (int)blockIdx.y, which = warp_id() / SHARES;
     const int pair =
@@ -213,7 +233,7 @@ template <class TYPE> DEVICE void pairs_up(const sl_moe_up &a) {
     w.data = expert + (which < 2 ? a.gate_offset : a.up_offset);
     float sum = 0;
     if (panel * 16 < w.rows)
-        sum = panel_share<TYPE>(w, panel, a.x, pair / a.places.k, a.depth);
+        sum = panel_share<TYPE, false>(w, panel, a.x, pair / a.places.k, a.depth);
     if (lane_id() < 16) shares[which][warp_id() % SHARES][lane_id()] = sum;
     __syncthreads();
     if (warp_id() > 0) return;
@@ -223,6 +243,7 @@ template <class TYPE> DEVICE void pairs_up(const sl_moe_up &a) {
 }
 
 template <class TYPE> DEVICE void pairs_down(const sl_moe_down &a) {
+    lead();
     __shared__ float shares[PANELS][SHARES][16];
     const int place = (int)blockIdx.y, which = warp_id() / SHARES;
     const int pair =
@@ -233,7 +254,10 @@ template <class TYPE> DEVICE void pairs_down(const sl_moe_down &a) {
     sl_cuda_panels w = a.w;
     w.data = expert + a.offset;
     float sum = 0;
-    if (panel * 16 < w.rows) sum = panel_share<TYPE>(w, panel, a.mid, place, a.depth);
+    if (panel * 16 < w.rows)
+        sum = panel_share<TYPE, true>(w, panel, a.mid, place, a.depth);
+    else
+        follow();
     if (lane_id() < 16) shares[which][warp_id() % SHARES][lane_id()] = sum;
     __syncthreads();
     const int inside = (int)threadIdx.x, row = (int)blockIdx.x * PANELS * 16 + inside;
@@ -242,10 +266,10 @@ template <class TYPE> DEVICE void pairs_down(const sl_moe_down &a) {
 }
 
 #define PAIRS(TYPE)                                                                                \
-    SL_CUDA_KERNEL(sl_moe_pairs_up_##TYPE, sl_moe_up, PAIR_THREADS) {                              \
+    SL_CUDA_KERNEL_AHEAD(sl_moe_pairs_up_##TYPE, sl_moe_up, PAIR_THREADS) {                              \
         pairs_up<type_##TYPE>(a);                                                                  \
     }                                                                                              \
-    SL_CUDA_KERNEL(sl_moe_pairs_down_##TYPE, sl_moe_down, PAIR_THREADS) {                          \
+    SL_CUDA_KERNEL_AHEAD(sl_moe_pairs_down_##TYPE, sl_moe_down, PAIR_THREADS) {                          \
         pairs_down<type_##TYPE>(a);                                                                \
     }
 PAIRS(q4)

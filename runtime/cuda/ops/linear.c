@@ -176,11 +176,13 @@ static void few_tokens(const product *p, sl_cuda_planner *planner) {
 
 /* ---- many tokens ---- */
 
-/* With few rows, tiles would leave most of the device idle: routers, gates, decays. */
+/* A few tiles would leave most of the device idle: routers, gates, decays. */
 static bool is_many(const sl_cview *x, const sl_cview *w) {
-    enum { FEW_ROWS = 256 };
-    const bool few_rows = x->type.dtype == SL_DTYPE_f32 && dim(&w->type, 0) <= FEW_ROWS;
-    return dim(&x->type, 0) > SL_LINEAR_TOKENS && !few_rows;
+    enum { FEW_TILES = 64 };
+    const int64_t tiles =
+        parts_of(dim(&w->type, 0), SL_TILE_ROWS) * parts_of(dim(&x->type, 0), SL_TILE_ROWS);
+    return dim(&x->type, 0) > SL_LINEAR_TOKENS &&
+           (x->type.dtype == SL_DTYPE_a8 || tiles >= FEW_TILES);
 }
 
 static void many_tokens(const sl_cview *x, const sl_cview *w, float *out,
