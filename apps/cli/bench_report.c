@@ -95,6 +95,9 @@ static void print_phase(const bench_run *run, const bench_way *w, const bench_ph
         if (limits.disk > 0)
             (void)printf(" %9.1f %6.0f %%", limits.disk, 100 * share_of(p, limits.disk));
     }
+    if (p->device_runs)
+        (void)printf("  launching a step: %.0f us",
+                     1e6 * p->launch_seconds / (double)p->device_runs);
     if (p->device_misses)
         (void)printf(
             "  on the GPU: %.1f %% hits, %.2f MB/token, %.1f tok/s by copies, %.0f %% of it",
@@ -267,6 +270,9 @@ static json_t *phase_json(const bench_run *run, const bench_way *w, const bench_
                              median(p), "expert_hits", (json_int_t)p->hits, "expert_misses",
                              (json_int_t)p->misses, "bytes_read", (json_int_t)p->bytes_read,
                              "bytes_read_per_token", bytes_per_token(p));
+    if (p->device_runs)
+        (void)json_object_set_new(json, "launch_seconds_per_step",
+                                  json_real(p->launch_seconds / (double)p->device_runs));
     if (p->device_hits + p->device_misses)
         (void)json_object_set_new(json, "on_gpu",
                                   json_pack("{s:I, s:I, s:I}", "hits", (json_int_t)p->device_hits,
