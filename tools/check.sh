@@ -22,7 +22,7 @@ format() { sources | xargs clang-format --dry-run -Werror; }
 
 # Each file of the compile commands once.
 tidy() {
-    sed -n 's|^ *"file": "'"$PWD"'/\(.*\)".*|\1|p' $database/compile_commands.json | sort -u |
+    sed -n 's|^ *"file": "'"$PWD"'/\(.*\.c\)".*|\1|p' $database/compile_commands.json | sort -u |
         xargs -P "$jobs" -n 1 tools/check_tidy.sh $database
 }
 
@@ -31,7 +31,7 @@ tidy() {
 cppcheck_all() {
     mkdir -p $database/cppcheck
     cppcheck -q -j "$jobs" --cppcheck-build-dir=$database/cppcheck --error-exitcode=1 \
-        --project=$database/compile_commands.json --enable=warning,performance,portability \
+        --project=$database/compile_commands.json '--file-filter=*.c' --enable=warning,performance,portability \
         --inline-suppr --suppress=unknownMacro --suppress=uselessAssignmentPtrArg
 }
 
