@@ -5,7 +5,6 @@
 #define SL_TESTS_SUPPORT_CASE_CUDA_H
 #include "compiler/compile.h"
 #include "runtime/cuda/cuda.h"
-#include "runtime/cuda/kernel.h"
 
 static sl_device *cuda_opened; /* NULL: to be opened */
 
