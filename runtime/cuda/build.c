@@ -107,15 +107,14 @@ static sl_status plan_launches(sl_executable *exe, const scratch_plan *scratch, 
     }
     exe->launch_count = 0;
     for (uint32_t s = 0; s < program->step_count; s++) {
-        sl_cuda_launch own[SL_CUDA_MAX_LAUNCHES];
-        sl_cuda_planner planner = {.launches = own,
+        /* as many as were measured */
+        sl_cuda_planner planner = {.launches = exe->launches + exe->launch_count,
                                    .scratch =
                                        (char *)(uintptr_t)(exe->device->scratch.address +
                                                            scratch->offset[program->steps[s].op])};
         SL_TRY(plan_step(exe, s, &planner, err));
         exe->tasks[s].first_launch = exe->launch_count;
         exe->tasks[s].launch_count = planner.count;
-        memcpy(exe->launches + exe->launch_count, own, planner.count * sizeof *own);
         exe->launch_count += planner.count;
     }
     return SL_OK;

@@ -25,7 +25,7 @@ typedef struct {
     uint64_t runs;         /* so far, */
     double launch_seconds; /* and the host's time for giving the device its work in them */
 } sl_cuda_info;
-sl_cuda_info sl_device_cuda_info(const sl_device *device);
+sl_cuda_info sl_device_cuda_info(const sl_device *base);
 
 /* What the device could do, the best of several passes: copying its own memory (bytes read and
  * written), multiplying tiles of bf16 by its tensor cores, copying from pinned host memory. */

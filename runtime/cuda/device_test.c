@@ -123,7 +123,7 @@ static void expected(float *out) {
 
 static void every_way_to_run_gives_the_same(void **state) {
     (void)state;
-    float want[ELEMENTS], got[3][ELEMENTS];
+    float want[ELEMENTS] = {0}, got[3][ELEMENTS] = {{0}};
     sl_program *program = make_program();
     const sl_cuda_options ways[] = {{.driver = emulator.path},
                                     {.driver = emulator.path, .eager = true},

@@ -16,20 +16,19 @@ typedef struct {
  * Looks at an expert of each layer to learn types and sizes. */
 SL_CHECKED sl_status sl_cuda_experts_open(sl_cuda_device *device, sl_expert_source *source,
                                           sl_cuda_experts_shape shape, sl_error *err);
-void sl_cuda_experts_destroy(sl_cuda_experts *experts); /* NULL is fine */
+void sl_cuda_experts_destroy(sl_cuda_experts *x); /* NULL is fine */
 /* All have a slot, so that steps need not ask. */
-bool sl_cuda_experts_all_here(const sl_cuda_experts *experts);
-sl_cuda_expert_places sl_cuda_experts_places(const sl_cuda_experts *experts, uint32_t layer);
-void sl_cuda_experts_describe(const sl_cuda_experts *experts, sl_cuda_info *info);
+bool sl_cuda_experts_all_here(const sl_cuda_experts *x);
+sl_cuda_expert_places sl_cuda_experts_places(const sl_cuda_experts *x, uint32_t layer);
+void sl_cuda_experts_describe(const sl_cuda_experts *x, sl_cuda_info *info);
 
 /* Gives back what a run that failed still holds. */
-void sl_cuda_experts_settle(sl_cuda_experts *experts);
+void sl_cuda_experts_settle(sl_cuda_experts *x);
 
 /* For a layer's step that streams: `used` are the experts it needs, ascending.  Each round brings
  * as many of them as there are slots for, and the caller launches its work after it on the device's
  * stream; *out_left says how many are still to come. */
-SL_CHECKED sl_status sl_cuda_experts_begin(sl_cuda_experts *experts, uint32_t layer,
-                                           const int32_t *used, uint32_t count, sl_error *err);
-SL_CHECKED sl_status sl_cuda_experts_round(sl_cuda_experts *experts, uint32_t *out_left,
-                                           sl_error *err);
+SL_CHECKED sl_status sl_cuda_experts_begin(sl_cuda_experts *x, uint32_t layer, const int32_t *used,
+                                           uint32_t count, sl_error *err);
+SL_CHECKED sl_status sl_cuda_experts_round(sl_cuda_experts *x, uint32_t *out_left, sl_error *err);
 #endif

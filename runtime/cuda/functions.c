@@ -13,7 +13,7 @@ sl_status sl_cuda_modules_load(sl_cuda_device *device, sl_error *err) {
     if (!images[0])
         return sl_fail(err, SL_UNSUPPORTED,
                        "this build has no CUDA kernels: nvcc was not found when it was made");
-    for (uint32_t i = 0; images[i] && i < SL_CUDA_MAX_MODULES; i++) {
+    for (uint32_t i = 0; i < SL_CUDA_MAX_MODULES && images[i]; i++) {
         const sl_cu_result result = device->driver.module_load(&device->modules[i], images[i]);
         if (result == SL_CU_NO_BINARY)
             return sl_fail(err, SL_UNSUPPORTED,

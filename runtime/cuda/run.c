@@ -135,7 +135,7 @@ static void drop_events(sl_executable *exe) {
     for (uint32_t i = 0; exe->events && i <= exe->binding.program->step_count; i++)
         if (exe->events[i]) (void)exe->device->driver.event_destroy(exe->events[i]);
     if (exe->events)
-        memset(exe->events, 0, (exe->binding.program->step_count + 1) * sizeof *exe->events);
+        memset(exe->events, 0, (exe->binding.program->step_count + 1) * sizeof(sl_cu_event));
 }
 
 void sl_cuda_attach(sl_executable *exe, sl_trace *trace) {
