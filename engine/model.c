@@ -75,13 +75,9 @@ static sl_status open_reader(sl_model *model, const sl_model_options *options, u
     return sl_reader_open(paths, count, &how, &model->allocator, out, err);
 }
 
-static bool is_cuda(const sl_model *model) {
-    return model->device && strcmp(model->device->ops->name, "cuda") == 0;
-}
-
 /* Whether a GPU will have room for all experts beside everything else. */
 static bool fits_device(const sl_model *model, const sl_model_options *options) {
-    if (!is_cuda(model)) return false;
+    if (!sl_device_is_cuda(model->device)) return false;
     uint64_t room = device_budget(model, options);
     if (room == 0) {
         const uint64_t left = sl_device_cuda_info(model->device).free_bytes;
@@ -164,7 +160,7 @@ static sl_status choose_kv_dtype(const char *wanted, const sl_model *model,
 static sl_status open_steps(sl_model *model, const sl_model_options *options,
                             const sl_architecture *architecture, sl_error *err) {
     model->slots = options->max_sessions;
-    model->chunk_tokens = is_cuda(model) ? GPU_CHUNK : CPU_CHUNK;
+    model->chunk_tokens = sl_device_is_cuda(model->device) ? GPU_CHUNK : CPU_CHUNK;
     model->context_tokens = options->context_tokens ? options->context_tokens : DEFAULT_CONTEXT;
     if (model->context_tokens > model->config.context) {
         if (options->context_tokens)
@@ -184,7 +180,7 @@ static sl_status open_steps(sl_model *model, const sl_model_options *options,
         .allocator = &model->allocator,
     };
     SL_TRY(sl_how_parse(options->compile, &how.how, err));
-    if (is_cuda(model)) how.how.model = SL_SCHEDULE_EDGES;
+    if (sl_device_is_cuda(model->device)) how.how.model = SL_SCHEDULE_EDGES;
     SL_TRY(choose_kv_dtype(options->kv, model, &how.how, &how.shape.kv_dtype, err));
     return sl_steps_create(&how, &model->steps, err);
 }
@@ -284,7 +280,7 @@ static uint64_t count_parameters(const sl_model *model) {
 sl_model_info sl_model_describe(const sl_model *model) {
     const sl_model_config *c = &model->config;
     const sl_expert_stats experts = sl_expert_store_stats(model->store);
-    const bool cuda = is_cuda(model);
+    const bool cuda = sl_device_is_cuda(model->device);
     const sl_cpu_info cpu = model->device && !cuda ? sl_device_cpu_info(model->device)
                                                    : (sl_cpu_info){.isa = "none", .threads = 1};
     const sl_cuda_info gpu = cuda ? sl_device_cuda_info(model->device) : (sl_cuda_info){0};

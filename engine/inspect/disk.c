@@ -91,7 +91,7 @@ static sl_status open_reader(const sl_model *model, sl_reader **out, sl_error *e
 sl_status sl_measure_gpu(sl_model *model, sl_gpu_floors *out, sl_error *err) {
     sl_cuda_floors floors;
     *out = (sl_gpu_floors){0};
-    if (!sl_device_cuda_pinned(model->device)) return SL_OK;
+    if (!sl_device_is_cuda(model->device)) return SL_OK;
     SL_TRY(sl_device_cuda_floors(model->device, &floors, err));
     *out = (sl_gpu_floors){floors.copy_bytes_per_second, floors.bf16_operations_per_second,
                            floors.host_bytes_per_second};

@@ -315,7 +315,7 @@ sl_stats sl_session_stats(const sl_session *session) {
     stats.schedule_seconds = steps.schedule_seconds;
     stats.plan_seconds = steps.plan_seconds;
     stats.load_seconds = steps.load_seconds;
-    if (sl_device_cuda_pinned(session->model->device)) {
+    if (sl_device_is_cuda(session->model->device)) {
         const sl_cuda_info gpu = sl_device_cuda_info(session->model->device);
         stats.device_hits = gpu.expert_hits;
         stats.device_misses = gpu.expert_misses;

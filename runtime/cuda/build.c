@@ -102,8 +102,10 @@ static sl_status plan_launches(sl_executable *exe, const scratch_plan *scratch, 
     const sl_program *program = exe->binding.program;
     if (launches > exe->launch_count) {
         exe->launches = SL_ARENA_NEW_ARRAY(&exe->arena, sl_cuda_launch, launches);
+        exe->functions = SL_ARENA_NEW_ARRAY(&exe->arena, sl_cu_function, launches);
         exe->nodes = SL_ARENA_NEW_ARRAY(&exe->arena, sl_cu_node, launches);
-        if (!exe->launches || !exe->nodes) return sl_no_memory(err, "launches", launches);
+        if (!exe->launches || !exe->functions || !exe->nodes)
+            return sl_no_memory(err, "launches", launches);
     }
     exe->launch_count = 0;
     for (uint32_t s = 0; s < program->step_count; s++) {
@@ -115,7 +117,9 @@ static sl_status plan_launches(sl_executable *exe, const scratch_plan *scratch, 
         SL_TRY(plan_step(exe, s, &planner, err));
         exe->tasks[s].first_launch = exe->launch_count;
         exe->tasks[s].launch_count = planner.count;
-        exe->launch_count += planner.count;
+        for (uint32_t i = 0; i < planner.count; i++, exe->launch_count++)
+            SL_TRY(sl_cuda_function_of(exe->device, &exe->launches[exe->launch_count],
+                                       &exe->functions[exe->launch_count], err));
     }
     return SL_OK;
 }
@@ -133,7 +137,7 @@ static void close_segment(sl_executable *exe, uint32_t end, bool streams) {
  * that says which experts are needed, and a step that needs them is one of its own. */
 static sl_status cut(sl_executable *exe, sl_error *err) {
     const sl_program *program = exe->binding.program;
-    const bool split = exe->device->experts && !sl_cuda_experts_all_here(exe->device->experts);
+    const bool split = !sl_cuda_experts_all_here(exe->device->experts);
     if (!exe->segments) {
         exe->segments =
             SL_ARENA_NEW_ARRAY(&exe->arena, sl_cuda_segment, 3 * (size_t)program->step_count + 1);
@@ -225,44 +229,43 @@ static sl_status add_edges(const sl_executable *exe, sl_cu_graph graph, const sl
     return SL_OK;
 }
 
-static sl_status add_node(const sl_executable *exe, sl_cu_graph graph, sl_cuda_launch *launch,
-                          const sl_cu_node *after, size_t after_count, sl_cu_node *out,
-                          sl_error *err) {
+static sl_status add_node(const sl_executable *exe, sl_cu_graph graph, uint32_t index,
+                          const sl_cu_node *after, size_t after_count, sl_error *err) {
+    sl_cuda_launch *launch = &exe->launches[index];
     void *arguments[] = {launch->args};
-    sl_cu_kernel_node node = {.grid_x = launch->grid[0],
-                              .grid_y = launch->grid[1],
-                              .grid_z = launch->grid[2],
-                              .block_x = launch->threads,
-                              .block_y = 1,
-                              .block_z = 1,
-                              .shared_bytes = launch->shared_bytes,
-                              .arguments = arguments};
-    SL_TRY(sl_cuda_function_of(exe->device, launch, &node.function, err));
-    SL_TRY_CUDA(&exe->device->driver, graph_add_kernel(out, graph, NULL, 0, &node),
+    const sl_cu_kernel_node node = {.function = exe->functions[index],
+                                    .grid_x = launch->grid[0],
+                                    .grid_y = launch->grid[1],
+                                    .grid_z = launch->grid[2],
+                                    .block_x = launch->threads,
+                                    .block_y = 1,
+                                    .block_z = 1,
+                                    .shared_bytes = launch->shared_bytes,
+                                    .arguments = arguments};
+    SL_TRY_CUDA(&exe->device->driver, graph_add_kernel(&exe->nodes[index], graph, NULL, 0, &node),
                 launch->function, err);
-    return add_edges(exe, graph, after, after_count, *out, err);
+    return add_edges(exe, graph, after, after_count, exe->nodes[index], err);
 }
 
 /* One node per launch: the first of a step after the last of those it needs. */
 static sl_status add_nodes(const sl_executable *exe, const sl_cuda_segment *g, const needs *n,
                            sl_arena *arena, sl_error *err) {
     const uint32_t count = exe->binding.program->step_count;
-    sl_cu_node *last = SL_ARENA_NEW_ARRAY(arena, sl_cu_node, (size_t)count + 1);
     sl_cu_node *after = SL_ARENA_NEW_ARRAY(arena, sl_cu_node, (size_t)count + 1);
-    if (!last || !after) return sl_no_memory(err, "the nodes of a graph", count);
+    if (!after) return sl_no_memory(err, "the nodes of a graph", count);
     for (uint32_t s = g->first; s < g->end; s++) {
         size_t after_count = 0;
         for (uint32_t i = n->first[s]; i < n->first[s + 1]; i++) {
-            const sl_cu_node node = last[n->from[i]];
+            const sl_cuda_task *before = &exe->tasks[n->from[i]];
+            const sl_cu_node node = exe->nodes[before->first_launch + before->launch_count - 1];
             bool known = false;
             for (size_t j = 0; j < after_count; j++) known = known || after[j] == node;
             if (!known) after[after_count++] = node;
         }
         const sl_cuda_task *task = &exe->tasks[s];
-        for (uint32_t i = 0; i < task->launch_count; i++) {
-            SL_TRY(add_node(exe, g->graph, &exe->launches[task->first_launch + i], after,
-                            after_count, &last[s], err));
-            exe->nodes[task->first_launch + i] = after[0] = last[s];
+        for (uint32_t i = task->first_launch; i < task->first_launch + task->launch_count; i++) {
+            SL_TRY(add_node(exe, g->graph, i, after, after_count, err));
+            after[0] = exe->nodes[i];
             after_count = 1;
         }
     }

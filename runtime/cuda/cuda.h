@@ -38,6 +38,7 @@ SL_CHECKED sl_status sl_device_cuda_floors(sl_device *device, sl_cuda_floors *ou
  * conflict on final addresses (core/check.h). */
 SL_CHECKED sl_status sl_device_cuda_prove(sl_executable *executable, sl_error *err);
 
+bool sl_device_is_cuda(const sl_device *device); /* NULL is none */
 /* Memory that the device copies from at full speed; NULL where device is no CUDA device. */
 const sl_allocator *sl_device_cuda_pinned(sl_device *device);
 #endif

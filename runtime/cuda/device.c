@@ -208,8 +208,12 @@ sl_status sl_device_cuda_create(const sl_cuda_options *options, const sl_allocat
     return status;
 }
 
+bool sl_device_is_cuda(const sl_device *device) {
+    return device && device->ops == &sl_cuda_ops;
+}
+
 const sl_allocator *sl_device_cuda_pinned(sl_device *device) {
-    return device && device->ops == &sl_cuda_ops ? &((sl_cuda_device *)device)->pinned : NULL;
+    return sl_device_is_cuda(device) ? &((sl_cuda_device *)device)->pinned : NULL;
 }
 
 sl_cuda_info sl_device_cuda_info(const sl_device *base) {

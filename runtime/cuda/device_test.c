@@ -148,15 +148,33 @@ static bool has_edge(const sl_program *program, uint32_t from, uint32_t to) {
     return false;
 }
 
-static void a_graph_has_the_edges_of_its_program(void **state) {
-    (void)state;
-    sl_program *program = make_program();
+/* The program, ready to run. */
+typedef struct {
+    sl_program *program;
     sl_device *device;
     sl_executable *exe;
-    must(sl_device_cuda_create(&(sl_cuda_options){.driver = emulator.path}, NULL, &device, &err));
-    must(device->ops->load(device, program, &exe, &err));
-    must(bind(device, program, exe));
-    must(device->ops->run(exe, &err));
+} ready;
+
+static ready make_ready(void) {
+    ready r = {.program = make_program()};
+    must(sl_device_cuda_create(&(sl_cuda_options){.driver = emulator.path}, NULL, &r.device, &err));
+    must(r.device->ops->load(r.device, r.program, &r.exe, &err));
+    must(bind(r.device, r.program, r.exe));
+    return r;
+}
+static void drop(ready *r) {
+    r->device->ops->unload(r->exe);
+    r->device->ops->destroy(r->device);
+    sl_program_destroy(r->program);
+    nothing_is_left();
+}
+
+static void a_graph_has_the_edges_of_its_program(void **state) {
+    (void)state;
+    ready r = make_ready();
+    const sl_program *program = r.program;
+    sl_executable *exe = r.exe;
+    must(r.device->ops->run(exe, &err));
     assert_int_equal(exe->segment_count, 1);
     sl_edges edges;
     sl_arena arena;
@@ -169,10 +187,7 @@ static void a_graph_has_the_edges_of_its_program(void **state) {
             assert_true(has_edge(program, s, edges.targets[e]));
     assert_int_equal(count, program->edges.first[program->step_count]);
     sl_arena_deinit(&arena);
-    device->ops->unload(exe);
-    device->ops->destroy(device);
-    sl_program_destroy(program);
-    nothing_is_left();
+    drop(&r);
 }
 
 /* ---- failures ---- */
@@ -219,21 +234,13 @@ static void any_call_may_fail(void **state) {
 /* A lost device answers every call with the same error. */
 static void a_lost_device_is_reported(void **state) {
     (void)state;
-    sl_program *program = make_program();
-    sl_device *device;
-    sl_executable *exe;
-    must(sl_device_cuda_create(&(sl_cuda_options){.driver = emulator.path}, NULL, &device, &err));
-    must(device->ops->load(device, program, &exe, &err));
-    must(bind(device, program, exe));
+    ready r = make_ready();
     emulator.break_call("cuStreamSynchronize", 0, 719, true);
-    assert_int_equal(device->ops->run(exe, &err), SL_DEVICE);
+    assert_int_equal(r.device->ops->run(r.exe, &err), SL_DEVICE);
     assert_non_null(strstr(err.message, "(719)"));
-    assert_int_equal(device->ops->run(exe, &err), SL_DEVICE);
+    assert_int_equal(r.device->ops->run(r.exe, &err), SL_DEVICE);
     emulator.break_call("cuStreamSynchronize", 0, 0, false);
-    device->ops->unload(exe);
-    device->ops->destroy(device);
-    sl_program_destroy(program);
-    nothing_is_left();
+    drop(&r);
 }
 
 static void little_memory_is_reported(void **state) {

@@ -24,8 +24,9 @@ struct sl_executable {
     sl_arena arena;
     sl_binding binding; /* data: host memory of inputs, device memory of weights and states */
     sl_cuda_task *tasks;
-    sl_cuda_launch *launches; /* [step_count * SL_CUDA_MAX_LAUNCHES at most], packed */
-    sl_cu_node *nodes;        /* [launch]: in the graph of its segment */
+    sl_cuda_launch *launches;  /* [step_count * SL_CUDA_MAX_LAUNCHES at most], packed */
+    sl_cu_function *functions; /* [launch] */
+    sl_cu_node *nodes;         /* [launch]: in the graph of its segment */
     uint32_t launch_count;
     sl_cuda_segment *segments;
     uint32_t segment_count;

@@ -280,7 +280,7 @@ void sl_cuda_experts_settle(sl_cuda_experts *x) {
 }
 
 bool sl_cuda_experts_all_here(const sl_cuda_experts *x) {
-    return x->slot_count == (uint64_t)x->shape.layers * x->shape.experts;
+    return !x || x->slot_count == (uint64_t)x->shape.layers * x->shape.experts;
 }
 
 sl_cuda_expert_places sl_cuda_experts_places(const sl_cuda_experts *x, uint32_t layer) {

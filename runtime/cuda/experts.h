@@ -17,7 +17,7 @@ typedef struct {
 SL_CHECKED sl_status sl_cuda_experts_open(sl_cuda_device *device, sl_expert_source *source,
                                           sl_cuda_experts_shape shape, sl_error *err);
 void sl_cuda_experts_destroy(sl_cuda_experts *x); /* NULL is fine */
-/* All have a slot, so that steps need not ask. */
+/* All have a slot, so that steps need not ask; so it is where there are none (NULL). */
 bool sl_cuda_experts_all_here(const sl_cuda_experts *x);
 sl_cuda_expert_places sl_cuda_experts_places(const sl_cuda_experts *x, uint32_t layer);
 void sl_cuda_experts_describe(const sl_cuda_experts *x, sl_cuda_info *info);

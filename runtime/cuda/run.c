@@ -8,13 +8,11 @@
 
 static sl_status launch_step(sl_executable *exe, uint32_t s, sl_error *err) {
     const sl_cuda_task *task = &exe->tasks[s];
-    for (uint32_t i = 0; i < task->launch_count; i++) {
-        sl_cuda_launch *l = &exe->launches[task->first_launch + i];
+    for (uint32_t i = task->first_launch; i < task->first_launch + task->launch_count; i++) {
+        sl_cuda_launch *l = &exe->launches[i];
         void *arguments[] = {l->args};
-        sl_cu_function function;
-        SL_TRY(sl_cuda_function_of(exe->device, l, &function, err));
         SL_TRY_CUDA(&exe->device->driver,
-                    launch(function, l->grid[0], l->grid[1], l->grid[2], l->threads, 1, 1,
+                    launch(exe->functions[i], l->grid[0], l->grid[1], l->grid[2], l->threads, 1, 1,
                            l->shared_bytes, exe->device->stream, arguments, NULL),
                     l->function, err);
     }
@@ -202,7 +200,7 @@ sl_status sl_cuda_run(sl_executable *exe, sl_error *err) {
 static sl_status run_one(sl_executable *exe, uint32_t s, sl_error *err) {
     const sl_step *step = &exe->binding.program->steps[s];
     const uint32_t traits = sl_op_info_of(step->op)->traits;
-    const bool split = exe->device->experts && !sl_cuda_experts_all_here(exe->device->experts);
+    const bool split = !sl_cuda_experts_all_here(exe->device->experts);
     if (split && (traits & SL_OP_STREAMS)) return run_streaming(exe, s, err);
     SL_TRY(launch_step(exe, s, err));
     return split && (traits & SL_OP_REQUESTS) ? request_experts(exe, step, err) : SL_OK;

@@ -34,6 +34,19 @@ template <int BYTES> DEVICE void copy_to(shared_place to, const void *from) {
 template <int BYTES> DEVICE void copy_async(void *shared, const void *from) {
     copy_to<BYTES>(shared_place_of(shared), from);
 }
+/* 16 bytes, aligned; zeros, and `from` is not read, unless it is there. */
+DEVICE void copy_start(void *shared, const void *from, bool is_there) {
+#if SL_EMULATED
+    if (is_there)
+        memcpy(shared, from, 16);
+    else
+        memset(shared, 0, 16);
+#else
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_place_of(shared)),
+                 "l"(from), "r"(is_there ? 16 : 0)
+                 : "memory");
+#endif
+}
 DEVICE void copy_commit() {
 #if !SL_EMULATED
     asm volatile("cp.async.commit_group;" ::: "memory");
@@ -42,6 +55,12 @@ DEVICE void copy_commit() {
 template <int LEFT> DEVICE void copy_wait() {
 #if !SL_EMULATED
     asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
+#endif
+}
+/* Until all copies of this thread are there, committed or not. */
+DEVICE void copy_wait_all() {
+#if !SL_EMULATED
+    asm volatile("cp.async.wait_all;" ::: "memory");
 #endif
 }
 #endif

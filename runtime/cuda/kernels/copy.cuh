@@ -1,35 +1,8 @@
-/* copy.cuh - Into shared memory while the thread goes on, and from there into the operands of
- * tensor cores (mma.cuh). */
+/* copy.cuh - Into shared memory while the thread goes on (async.cuh), and from there into the
+ * operands of tensor cores (mma.cuh). */
 #ifndef SL_RUNTIME_CUDA_KERNELS_COPY_CUH
 #define SL_RUNTIME_CUDA_KERNELS_COPY_CUH
-#include "runtime/cuda/kernels/cuda.cuh"
-
-/* 16 bytes, aligned; zeros, and `from` is not read, unless it is there. */
-DEVICE void copy_start(void *to, const void *from, bool is_there) {
-#if SL_EMULATED
-    if (is_there)
-        memcpy(to, from, 16);
-    else
-        memset(to, 0, 16);
-#else
-    const unsigned shared = (unsigned)__cvta_generic_to_shared(to);
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(from),
-                 "r"(is_there ? 16 : 0)
-                 : "memory");
-#endif
-}
-/* Ends a group of copies. */
-DEVICE void copy_commit() {
-#if !SL_EMULATED
-    asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-}
-/* Until this thread's copies are done, but for the last N groups. */
-template <int N> DEVICE void copy_wait() {
-#if !SL_EMULATED
-    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
-#endif
-}
+#include "runtime/cuda/kernels/async.cuh"
 
 /* 16 bytes that nobody writes meanwhile; asked for here and not later. */
 DEVICE uint4 load_now(const void *from) {

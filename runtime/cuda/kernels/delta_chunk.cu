@@ -14,6 +14,7 @@
  *
  * Products are those of tensor cores, each of three: a factor is a high and a low part of 11 bits
  * each, and low times low is left out.  What is small is summed apart. */
+#include "runtime/cuda/kernels/async.cuh"
 #include "runtime/cuda/kernels/delta.cuh"
 #include "runtime/cuda/kernels/mma.cuh"
 
@@ -30,32 +31,6 @@ enum {
 
 /* ---- copies that go on while a block computes ---- */
 
-/* 16 bytes, or zeros where there is nothing. */
-DEVICE void copy_16(float *to, const float *from, bool there) {
-#if SL_EMULATED
-    *(float4 *)to = there ? *(const float4 *)from : make_float4(0, 0, 0, 0);
-#else
-    const unsigned at = (unsigned)__cvta_generic_to_shared(to);
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from),
-                 "r"(there ? 16 : 0)
-                 : "memory");
-#endif
-}
-DEVICE void copy_8(float *to, const float *from) {
-#if SL_EMULATED
-    *(float2 *)to = *(const float2 *)from;
-#else
-    const unsigned at = (unsigned)__cvta_generic_to_shared(to);
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(at), "l"(from) : "memory");
-#endif
-}
-/* For those that the thread has started. */
-DEVICE void await_copies() {
-#if !SL_EMULATED
-    asm volatile("cp.async.wait_all;" ::: "memory");
-#endif
-}
-
 /* TILE rows of `width` floats to rows that are `to_row` apart; the first `there` of them exist. */
 DEVICE void copy_rows(float *to, int to_row, const float *from, int64_t from_row, int width,
                       int there) {
@@ -63,7 +38,7 @@ DEVICE void copy_rows(float *to, int to_row, const float *from, int64_t from_row
     for (int i = (int)threadIdx.x; i < TILE * chunks; i += THREADS) {
         const int row = i / chunks, at = i % chunks * 4;
         const bool exists = row < there;
-        copy_16(to + row * to_row + at, from + (exists ? row : 0) * from_row + at, exists);
+        copy_start(to + row * to_row + at, from + (exists ? row : 0) * from_row + at, exists);
     }
 }
 
@@ -334,7 +309,7 @@ SL_CUDA_KERNEL(sl_delta_prepare, sl_delta_tiles, THREADS) {
     copy_rows(keys, ROW, delta_key(a.d, a.d.k, first, head), key_row, SIZE, rows);
     copy_rows(queries, ROW, delta_key(a.d, a.d.q, first, head), key_row, SIZE, rows);
     if (warp_id() == 0) sum_decay(a, tile, head, t);
-    await_copies();
+    copy_wait_all();
     __syncthreads();
     multiply_keys(a.p + place * TILE * TILE, keys, queries, mix, t);
     __syncthreads();
@@ -345,10 +320,10 @@ SL_CUDA_KERNEL(sl_delta_prepare, sl_delta_tiles, THREADS) {
     } else if ((int)threadIdx.x < SIZE && column < a.d.dv) {
         for (int i = 0; i < TILE; i++)
             if (i < rows)
-                copy_8(values + i * ROW + column, a.d.v + at + i * value_row + column);
+                copy_async<8>(values + i * ROW + column, a.d.v + at + i * value_row + column);
             else
                 *(float2 *)(values + i * ROW + column) = make_float2(0, 0);
-        await_copies();
+        copy_wait_all();
         solve_columns({mix, t.beta}, values + column, a.d.out + at + column, value_row, rows);
     }
 }
@@ -532,19 +507,19 @@ DEVICE void walk_tile(const sl_delta_tiles &a, const walk &s, int tile, const ro
             __syncthreads();
         }
         const sums<2> read = change_and_read(a, s, now);
-        await_copies();
+        copy_wait_all();
         __syncthreads();
         if (next) fetch_before(a, s, tile + 1);
         write_output(a, s, now, read);
         change_memory(a, s, now);
-        await_copies();
+        copy_wait_all();
         __syncthreads();
         if (next) fetch_after(a, s, tile + 1);
     }
     if (more && !(bits.starts & bits.mine)) { /* another slot's */
         fetch_before(a, s, tile + 1);
         fetch_after(a, s, tile + 1);
-        await_copies();
+        copy_wait_all();
         __syncthreads();
     }
 }
@@ -568,7 +543,7 @@ SL_CUDA_KERNEL(sl_delta_walk, sl_delta_tiles, THREADS) {
     fetch_before(a, s, tiles.x);
     fetch_after(a, s, tiles.x);
     move_memory(a, s, false);
-    await_copies();
+    copy_wait_all();
     __syncthreads();
     row_bits bits = bits_of_words(words_of_tile(a.d, tiles.x), s.slot);
     for (int tile = tiles.x; tile <= tiles.y; tile++) {

@@ -66,8 +66,6 @@ DEVICE void load_rows(row_bytes<4> &to, const uint8_t *from) {
 
 /* ---- types ---- */
 
-struct no_super {};
-
 /* Where the lane's part of a group's codes begins: words for 16 rows, 64 bytes, follow each other.
  */
 DEVICE const uint8_t *lane_codes(const uint8_t *codes, int row, int word) {
@@ -81,25 +79,30 @@ struct rows_4bit {
     }
 };
 
-struct rows_q4 : rows_4bit {
-    template <int R> struct super_of {
-        float2 header;
-    };
+/* With a byte of scale and one of minimum for each row of a group. */
+struct rows_4bit_bytes : rows_4bit {
     template <int R> struct group_of {
         row_words<R> codes;
         row_bytes<R> s, n;
     };
     template <int R>
-    DEVICE void load(super_of<R> &to, const sl_cuda_panels &p, int panel, const uint8_t *,
-                            int super, int) {
-        to.header = __ldg((const float2 *)p.data + (int64_t)panel * p.supers + super);
-    }
-    template <int R>
     DEVICE void load(group_of<R> &to, const uint8_t *own, const uint8_t *codes, int row,
-                            int j) {
+                     int j) {
         load_rows(to.codes, lane_codes(codes, row, j));
         load_rows(to.s, own + row);
         load_rows(to.n, own + 16 + row);
+    }
+};
+
+struct rows_q4 : rows_4bit_bytes {
+    using rows_4bit_bytes::load;
+    template <int R> struct super_of {
+        float2 header;
+    };
+    template <int R>
+    DEVICE void load(super_of<R> &to, const sl_cuda_panels &p, int panel, const uint8_t *,
+                     int super, int) {
+        to.header = __ldg((const float2 *)p.data + (int64_t)panel * p.supers + super);
     }
     template <int R>
     DEVICE params scale(const super_of<R> &s, const group_of<R> &g, int k, int) {
@@ -107,26 +110,16 @@ struct rows_q4 : rows_4bit {
     }
 };
 
-struct rows_q4_k : rows_4bit {
+struct rows_q4_k : rows_4bit_bytes {
+    using rows_4bit_bytes::load;
     template <int R> struct super_of {
         row_halves<R> d, m;
     };
-    template <int R> struct group_of {
-        row_words<R> codes;
-        row_bytes<R> s, n;
-    };
     template <int R>
     DEVICE void load(super_of<R> &to, const sl_cuda_panels &, int, const uint8_t *own, int,
-                            int row) {
+                     int row) {
         load_rows(to.d, own + 2 * row);
         load_rows(to.m, own + 32 + 2 * row);
-    }
-    template <int R>
-    DEVICE void load(group_of<R> &to, const uint8_t *own, const uint8_t *codes, int row,
-                            int j) {
-        load_rows(to.codes, lane_codes(codes, row, j));
-        load_rows(to.s, own + row);
-        load_rows(to.n, own + 16 + row);
     }
     template <int R>
     DEVICE params scale(const super_of<R> &s, const group_of<R> &g, int k, int) {
@@ -145,7 +138,7 @@ struct rows_q4_0 : rows_4bit {
     }
     template <int R>
     DEVICE void load(group_of<R> &to, const uint8_t *own, const uint8_t *codes, int row,
-                            int j) {
+                     int j) {
         load_rows(to.codes, lane_codes(codes, row, j));
         load_rows(to.d, own + 2 * row);
     }
@@ -168,7 +161,7 @@ struct rows_q4_m : rows_4bit {
     }
     template <int R>
     DEVICE void load(group_of<R> &to, const uint8_t *own, const uint8_t *codes, int row,
-                            int j) {
+                     int j) {
         const uint8_t *block = (const uint8_t *)((uintptr_t)own & ~(uintptr_t)63);
         load_rows(to.codes, lane_codes(codes, row, j));
         load_rows(to.scale, block + 2 * row);
@@ -192,7 +185,7 @@ struct rows_q8 {
     }
     template <int R>
     DEVICE void load(group_of<R> &to, const uint8_t *own, const uint8_t *codes, int row,
-                            int j) {
+                     int j) {
         load_rows(to.first, lane_codes(codes, row, 2 * j));
         load_rows(to.second, lane_codes(codes, row, 2 * j + 1));
         load_rows(to.d, own + 2 * row);
@@ -217,12 +210,12 @@ struct rows_q6_k {
     };
     template <int R>
     DEVICE void load(super_of<R> &to, const sl_cuda_panels &, int, const uint8_t *own, int,
-                            int row) {
+                     int row) {
         load_rows(to.d, own + 2 * row);
     }
     template <int R>
     DEVICE void load(group_of<R> &to, const uint8_t *own, const uint8_t *codes, int row,
-                            int j) {
+                     int j) {
         load_rows(to.low, lane_codes(codes, row, j));
         load_rows(to.high, lane_codes(codes + 256, row, j / 2));
         load_rows(to.s[0], own + row);
