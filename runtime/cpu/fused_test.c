@@ -231,8 +231,8 @@ static void test_rope(void **state) {
         floats(&append, type), floats(&append, f32(1, width, 0, 0, 0)), floats(&append, table);
         floats(&append, type);
         add_rows(&append, rows, 14);
-        add_caches(&append,
-                   (sl_kv_shape){round % 2 ? SL_DTYPE_f16 : SL_DTYPE_f32, 2, heads, 20, width});
+        static const sl_dtype types[] = {SL_DTYPE_f32, SL_DTYPE_f16, SL_DTYPE_k16};
+        add_caches(&append, (sl_kv_shape){types[round % 3], 2, heads, 20, width});
         check_fused(&append);
     }
 }
