@@ -140,9 +140,7 @@ sl_status sl_cpu_run_step(sl_executable *exe, uint32_t step, sl_error *err) {
         return sl_fail(err, SL_INVALID, "step %u: the program has %u", step,
                        exe->binding.program->step_count);
     SL_TRY(begin_run(exe, err));
-    member m;
-    member_init(&m, exe, 0);
-    run_items(&m, &exe->tasks[step], 0, exe->tasks[step].items);
+    run_items(exe, 0, &exe->tasks[step], 0, exe->tasks[step].items);
     return end_run(exe, err);
 }
 
