@@ -560,10 +560,15 @@ static void model_ops_are_checked(void **state) {
             "f32[1,2,2,4,16]");
     rejects("sdpa", "",
             TYPES("f32[1,2,4]", "bf16[1,2,1,4,16]", "f32[1,2,16,4]", "i32[1]", "i32[1]"),
-            "sdpa: cache_k is bf16[1,2,1,4,16], must be cached[S,heads,blocks,D,16] (f32 or f16)");
+            "sdpa: cache_k is bf16[1,2,1,4,16], must be keys[S,heads,blocks,D,16] (f32, f16 or "
+            "k16)");
     rejects("sdpa_parts", "",
             TYPES("f32[1,2,4]", "f16[1,2,1,4,16]", "f32[1,2,16,4]", "i32[1]", "i32[1]"),
             "sdpa_parts: cache_v is f32, must be f16 as cache_k");
+    rejects("sdpa", "", TYPES("f32[1,2,4]", "k16[1,2,1,4,16]", "f16[1,2,16,4]", "i32[1]", "i32[1]"),
+            "sdpa: cache_v is f16, must be v16 as cache_k");
+    rejects("transpose", "perm = [1, 0]", TYPES("v16[16,4]"),
+            "transpose: x is v16[16,4], must be plain[..] (not a type of groups)");
     rejects("causal_conv", "", TYPES("f32[1,2]", "f32[2,4]", "i32[1]", "i32[1]", "f32[1,4,2]"),
             "causal_conv: window is f32[1,4,2], its second dim must be 3 as in w f32[2,4]");
     const char *const *delta = TYPES("f32[1,2,2]", "f32[1,2,2]", "f32[1,3,3]", "f32[1,3]",

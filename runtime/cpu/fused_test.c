@@ -238,8 +238,7 @@ static void test_rope(void **state) {
         floats(&append, type), floats(&append, f32(1, width, 0, 0, 0)), floats(&append, table);
         floats(&append, type);
         add_rows(&append, rows, 14);
-        add_caches(&append,
-                   (sl_kv_shape){round % 2 ? SL_DTYPE_f16 : SL_DTYPE_f32, 2, heads, 20, width});
+        add_caches(&append, (sl_kv_shape){cache_types[round % CACHE_TYPES], 2, heads, 20, width});
         check_fused(&append);
     }
 }
