@@ -26,6 +26,7 @@ const sl_architecture sl_architecture_glm4_moe = {
                             .rope.theta = 10000,
                             .norm_eps = 1e-5f,
                             .dense_width = 10944,
+                            .further_layers = 1,
                             .expert_groups = 1,
                             .expert_groups_kept = 1,
                             .routed_scale = 1,
