@@ -150,8 +150,9 @@ static sl_status convert_blocks(shared_work *work, sl_error *err) {
     return status;
 }
 
-static void convert_job(void *ctx, uint32_t member) {
-    (void)member;
+/* As many blocks as are left, whichever share of the work it is called. */
+static void convert_share(void *ctx, uint32_t member, uint32_t share) {
+    (void)member, (void)share;
     shared_work *work = ctx;
     sl_error error = {0};
     if (convert_blocks(work, &error) != SL_OK && !atomic_exchange(&work->failed, true))
@@ -161,7 +162,7 @@ static void convert_job(void *ctx, uint32_t member) {
 static sl_status convert_matrices(packing *p, const matrix_task *tasks, uint32_t count,
                                   sl_error *err) {
     shared_work work = {.tasks = tasks, .task_count = count, .allocator = p->allocator};
-    sl_team_run(p->team, convert_job, &work);
+    sl_team_share(p->team, sl_team_size(p->team), convert_share, &work);
     return work.failed ? sl_fail(err, work.error.status, "%s", work.error.message) : SL_OK;
 }
 
@@ -342,7 +343,8 @@ static sl_status write_pack(packing *p, const char *destination, sl_error *err) 
     SL_TRY(write_texts(p, err));
     for (uint32_t i = 0; i < p->resident_count; i++)
         SL_TRY(write_resident(p, &p->residents[i], err));
-    for (uint32_t i = 0; i < p->config.layers; i++) SL_TRY(write_layer(p, i, err));
+    for (uint32_t i = 0; i < p->config.layers; i++)
+        if (p->config.layer[i].sparse) SL_TRY(write_layer(p, i, err));
     return sl_pack_writer_finish(p->writer, err);
 }
 

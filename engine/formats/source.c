@@ -227,8 +227,7 @@ static sl_status convert(sl_source *source, const sl_tensor_entry *entry, const 
     const sl_dims *shape = &entry->type.shape;
     sl_tensor_share share = {.count = 1, .rows = 1, .cols = shape->dims[shape->rank - 1]};
     if (shape->rank > 1) share.rows = shape->dims[shape->rank - 2];
-    if (!entry->whole)
-        share.count = (uint64_t)(sl_type_elements(&entry->type) / (share.rows * share.cols));
+    share.count = (uint64_t)(sl_type_elements(&entry->type) / (share.rows * share.cols));
     const uint64_t bytes = sl_type_bytes(&entry->type);
     uint8_t *to = sl_arena_alloc(&source->arena, bytes, 64);
     if (!to) return sl_no_memory(err, entry->name, bytes);

@@ -36,10 +36,8 @@ typedef struct {
     uint64_t checksum;          /* XXH3-64 of the bytes; 0: none */
     const sl_tensor_form *form; /* NULL: the bytes are laid out as the type says */
     /* Further parts, bytes 0 where there are none.  Each part has a share for every matrix of the
-     * tensor, one after the other and of equal sizes, unless the form is `whole`: then it makes all
-     * of the tensor in one call. */
+     * tensor, one after the other and of equal sizes. */
     sl_extent more[SL_MAX_TENSOR_PARTS - 1];
-    bool whole;
 } sl_tensor_entry;
 
 /* Part p of a tensor, NULL beyond the last, and share i of n equal ones of it. */

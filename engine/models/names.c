@@ -39,8 +39,7 @@ const char *sl_tensor_suffix(const char *name) {
 }
 
 static bool is_usable(const sl_tensor_entry *entry) {
-    return (entry->form && !entry->whole) ||
-           sl_dtype_infos[entry->type.dtype].kind == SL_KIND_FLOAT;
+    return entry->form || sl_dtype_infos[entry->type.dtype].kind == SL_KIND_FLOAT;
 }
 
 static sl_status check_type(const sl_tensor_entry *entry, const sl_dims *want, sl_error *err) {

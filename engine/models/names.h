@@ -3,8 +3,7 @@
  * Canonical names are Hugging Face's without the wrapper of multimodal models:
  * "model.layers.0.mlp.gate.weight", "lm_head.weight".  Experts lie in "mlp.experts",
  * "block_sparse_moe.experts" or, as MLX calls it, "switch_mlp" of one of both: one tensor per
- * matrix
- * ("model.layers.L.mlp.experts.E.gate_proj.weight", up_proj, down_proj; w1, w3, w2), stacked
+ * matrix ("model.layers.L.mlp.experts.E.gate_proj.weight", up_proj, down_proj; w1, w3, w2), stacked
  * ("...gate_up_proj" [E, 2I, H] and "...down_proj" [E, H, I]), or all three stacked apart
  * ("...gate_proj" and "...up_proj" [E, I, H], "...down_proj"), with or without ".weight". */
 #ifndef SL_ENGINE_MODELS_NAMES_H
