@@ -10,16 +10,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void less_one(const void *raw, int64_t rows, int64_t cols, void *out) {
-    const float *from = raw;
+static void less_one(const sl_raw_matrix *raw, void *out) {
+    const float *from = (const float *)(const void *)raw->parts[0];
     float *to = out;
-    for (int64_t i = 0; i < rows * cols; i++) to[i] = from[i] - 1.0f;
+    for (int64_t i = 0; i < raw->rows * raw->cols; i++) to[i] = from[i] - 1.0f;
 }
 
-static void log_of_negated(const void *raw, int64_t rows, int64_t cols, void *out) {
-    const float *from = raw;
+static void log_of_negated(const sl_raw_matrix *raw, void *out) {
+    const float *from = (const float *)(const void *)raw->parts[0];
     float *to = out;
-    for (int64_t i = 0; i < rows * cols; i++) to[i] = logf(-from[i]);
+    for (int64_t i = 0; i < raw->rows * raw->cols; i++) to[i] = logf(-from[i]);
 }
 
 static const sl_tensor_form gain = {"gain", less_one}, decay = {"decay", log_of_negated};

@@ -120,7 +120,7 @@ static sl_status collect_tensors(const reader *r) {
         for (uint32_t i = 0; i < header->count; i++) {
             const sl_safetensor *t = &header->tensors[i];
             source->tensors[count++] =
-                (sl_tensor_entry){t->name, t->type, {f, t->offset, t->bytes}, 0, NULL};
+                (sl_tensor_entry){.name = t->name, .type = t->type, .at = {f, t->offset, t->bytes}};
         }
         for (uint32_t i = 0; i < header->skipped_count; i++)
             source->skipped[skipped++] = header->skipped[i];

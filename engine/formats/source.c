@@ -109,8 +109,9 @@ sl_status sl_source_set_tensors(sl_source *source, uint32_t count, uint32_t skip
                                 sl_error *err) {
     source->tensors = SL_ARENA_NEW_ARRAY(&source->arena, sl_tensor_entry, count);
     source->mapped = SL_ARENA_NEW_ARRAY(&source->arena, const void *, count);
+    source->asked = SL_ARENA_NEW_ARRAY(&source->arena, bool, count);
     source->skipped = SL_ARENA_NEW_ARRAY(&source->arena, sl_safetensors_skipped, skipped_count);
-    if (!source->tensors || !source->mapped || !source->skipped)
+    if (!source->tensors || !source->mapped || !source->asked || !source->skipped)
         return sl_no_memory(err, "a list of tensors", count * sizeof *source->tensors);
     source->tensor_count = count;
     source->skipped_count = skipped_count;
@@ -183,6 +184,14 @@ const sl_tensor_entry *sl_source_find(const sl_source *source, const char *name)
     return slot ? sl_source_tensor(source, slot - 1) : NULL;
 }
 
+void sl_source_ask(const sl_source *source, const sl_tensor_entry *entry) {
+    source->asked[entry - source->tensors] = true;
+}
+
+bool sl_source_was_asked(const sl_source *source, uint32_t index) {
+    return index < source->tensor_count && source->asked[index];
+}
+
 const char *sl_source_skipped(const sl_source *source, const char *name) {
     const uint32_t slot = *find_slot(source, name);
     return slot > source->tensor_count ? source->skipped[slot - 1 - source->tensor_count].why
@@ -200,20 +209,39 @@ sl_status sl_source_check(const sl_source *source, const sl_tensor_entry *entry,
                    (unsigned long long)found, (unsigned long long)entry->checksum);
 }
 
-/* All matrices of a tensor with a form; a vector is one row. */
-static sl_status convert(sl_source *source, const sl_tensor_entry *entry, const uint8_t *raw,
-                         const void **out, sl_error *err) {
+static const uint8_t *bytes_at(const sl_source *source, const sl_extent *at) {
+    return source->files[at->file].map.data + at->offset;
+}
+
+void sl_source_matrix(const sl_source *source, const sl_tensor_entry *entry,
+                      const sl_tensor_share *share, void *out) {
+    sl_raw_matrix raw = {.form = entry->form, .rows = share->rows, .cols = share->cols};
+    const sl_extent *part;
+    for (uint32_t p = 0; (part = sl_tensor_part(entry, p)); p++) {
+        const sl_extent at = sl_extent_share(part, share->index, share->count);
+        raw.parts[p] = bytes_at(source, &at);
+        sl_file_read_ahead(raw.parts[p], at.bytes);
+    }
+    if (entry->form)
+        entry->form->convert(&raw, out);
+    else
+        memcpy(out, raw.parts[0], entry->at.bytes / share->count);
+    for (uint32_t p = 0; (part = sl_tensor_part(entry, p)); p++)
+        sl_file_let_go(raw.parts[p], part->bytes / share->count);
+}
+
+/* All matrices of a tensor with a form. */
+static sl_status convert(sl_source *source, const sl_tensor_entry *entry, const void **out,
+                         sl_error *err) {
     const sl_dims *shape = &entry->type.shape;
-    const int64_t cols = shape->dims[shape->rank - 1];
-    const int64_t rows = shape->rank > 1 ? shape->dims[shape->rank - 2] : 1;
-    const uint64_t matrices = (uint64_t)(sl_type_elements(&entry->type) / (rows * cols));
-    const uint64_t bytes = sl_type_bytes(&entry->type), each = bytes / matrices;
+    sl_tensor_share share = {.count = 1, .rows = 1, .cols = shape->dims[shape->rank - 1]};
+    if (shape->rank > 1) share.rows = shape->dims[shape->rank - 2];
+    share.count = (uint64_t)(sl_type_elements(&entry->type) / (share.rows * share.cols));
+    const uint64_t bytes = sl_type_bytes(&entry->type);
     uint8_t *to = sl_arena_alloc(&source->arena, bytes, 64);
     if (!to) return sl_no_memory(err, entry->name, bytes);
-    sl_file_read_ahead(raw, entry->at.bytes);
-    for (uint64_t i = 0; i < matrices; i++)
-        entry->form->convert(raw + i * (entry->at.bytes / matrices), rows, cols, to + i * each);
-    sl_file_let_go(raw, entry->at.bytes);
+    for (; share.index < share.count; share.index++)
+        sl_source_matrix(source, entry, &share, to + share.index * (bytes / share.count));
     *out = to;
     return SL_OK;
 }
@@ -224,12 +252,12 @@ sl_status sl_source_map(sl_source *source, const sl_tensor_entry *entry, const v
     if (!own) return sl_fail(err, SL_INVALID, "the source has no tensor '%s'", entry->name);
     const void **mapped = &source->mapped[own - source->tensors];
     if (!*mapped) {
-        const uint8_t *data = source->files[own->at.file].map.data + own->at.offset;
+        const uint8_t *data = bytes_at(source, &own->at);
         const uint32_t align = sl_dtype_infos[own->type.dtype].bytes;
         if (own->checksum) sl_file_read_ahead(data, own->at.bytes);
         SL_TRY(sl_source_check(source, own, data, err));
         if (own->form) {
-            SL_TRY(convert(source, own, data, mapped, err));
+            SL_TRY(convert(source, own, mapped, err));
             *out = *mapped;
             return SL_OK;
         }
