@@ -200,6 +200,23 @@ sl_status sl_source_check(const sl_source *source, const sl_tensor_entry *entry,
                    (unsigned long long)found, (unsigned long long)entry->checksum);
 }
 
+/* Rows put in their order, in memory that the caller releases: *out_bytes of it. */
+static sl_status put_in_order(const sl_source *source, const sl_tensor_entry *entry,
+                              const uint8_t *raw, uint8_t **out, uint64_t *out_bytes,
+                              sl_error *err) {
+    const sl_dims *shape = &entry->type.shape;
+    const uint32_t last = shape->rank > 1 ? shape->rank - 1 : shape->rank;
+    const uint64_t each = entry->at.bytes / entry->order->count;
+    uint64_t rows = 1;
+    for (uint32_t i = 0; i < last; i++) rows *= (uint64_t)shape->dims[i];
+    *out_bytes = rows * each;
+    *out = sl_resize(&source->allocator, NULL, 0, *out_bytes, 64);
+    if (!*out) return sl_no_memory(err, entry->name, *out_bytes);
+    for (uint64_t i = 0; i < rows; i++)
+        memcpy(*out + i * each, raw + entry->order->from[i] * each, each);
+    return SL_OK;
+}
+
 /* All matrices of a tensor with a form; a vector is one row. */
 static sl_status convert(sl_source *source, const sl_tensor_entry *entry, const uint8_t *raw,
                          const void **out, sl_error *err) {
@@ -208,11 +225,15 @@ static sl_status convert(sl_source *source, const sl_tensor_entry *entry, const 
     const int64_t rows = shape->rank > 1 ? shape->dims[shape->rank - 2] : 1;
     const uint64_t matrices = (uint64_t)(sl_type_elements(&entry->type) / (rows * cols));
     const uint64_t bytes = sl_type_bytes(&entry->type), each = bytes / matrices;
-    uint8_t *to = sl_arena_alloc(&source->arena, bytes, 64);
+    uint64_t raw_bytes = entry->at.bytes;
+    uint8_t *to = sl_arena_alloc(&source->arena, bytes, 64), *ordered = NULL;
     if (!to) return sl_no_memory(err, entry->name, bytes);
     sl_file_read_ahead(raw, entry->at.bytes);
+    if (entry->order) SL_TRY(put_in_order(source, entry, raw, &ordered, &raw_bytes, err));
+    const uint8_t *from = ordered ? ordered : raw;
     for (uint64_t i = 0; i < matrices; i++)
-        entry->form->convert(raw + i * (entry->at.bytes / matrices), rows, cols, to + i * each);
+        entry->form->convert(from + i * (raw_bytes / matrices), rows, cols, to + i * each);
+    if (ordered) sl_release(&source->allocator, ordered, raw_bytes, 64);
     sl_file_let_go(raw, entry->at.bytes);
     *out = to;
     return SL_OK;
