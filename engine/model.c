@@ -139,11 +139,19 @@ static sl_status open_device(sl_model *model, const sl_model_options *options, s
     return sl_device_cpu_create(&cpu, &model->allocator, &model->device, err);
 }
 
+sl_dtype sl_model_main_dtype(const sl_model *model) {
+    const sl_expert_layer *experts = sl_expert_table_first(&model->experts);
+    if (experts) return experts->matrices[SL_GATE].type.dtype;
+    const sl_tensor_entry *network =
+        sl_model_tensor(model->source, "layers.0.mlp.gate_proj.weight");
+    return network ? network->type.dtype : SL_DTYPE_f32;
+}
+
 /* What keys and values are kept as.  By default as exact as the weights deserve: where experts are
  * coded in a few bits and activations too, half precision is far below their noise. */
 static sl_status choose_kv_dtype(const char *wanted, const sl_model *model,
                                  const sl_compile_how *how, sl_dtype *out, sl_error *err) {
-    const sl_dtype weights = model->experts.layer[0].matrices[SL_GATE].type.dtype;
+    const sl_dtype weights = sl_model_main_dtype(model);
     const bool coarse =
         model->device && how->int8_activations && sl_dtype_infos[weights].kind == SL_KIND_PANEL;
     if (!wanted || strcmp(wanted, "auto") == 0)
@@ -274,7 +282,7 @@ static uint64_t count_parameters(const sl_model *model) {
     for (uint32_t i = 0; i < model->weights.count; i++)
         count += (uint64_t)sl_type_elements(&model->weights.items[i].type);
     const sl_model_config *c = &model->config;
-    return count + (uint64_t)c->layers * c->experts * 3 * c->expert_width * c->hidden;
+    return count + sl_expert_table_count(&model->experts) * 3 * c->expert_width * c->hidden;
 }
 
 sl_model_info sl_model_describe(const sl_model *model) {
@@ -306,7 +314,7 @@ sl_model_info sl_model_describe(const sl_model *model) {
         .parameters = count_parameters(model),
         .resident_bytes = model->weights.matrix_bytes + model->weights.converted_bytes,
         .expert_bytes = model->experts.total_bytes,
-        .expert_count = (uint64_t)c->layers * c->experts,
+        .expert_count = sl_expert_table_count(&model->experts),
         .state_bytes = sl_steps_describe(model->steps).state_bytes,
         .workspace_bytes = cuda ? gpu.workspace_bytes : cpu.workspace_bytes,
         .budget_bytes = experts.used_bytes,
@@ -314,9 +322,9 @@ sl_model_info sl_model_describe(const sl_model *model) {
         .slot_bytes = experts.slot_bytes,
         .minimum_budget_bytes = sl_expert_store_minimum(&model->experts, model->reader),
         .resident_dtype = resident_dtype(model),
-        .expert_dtype = sl_dtype_infos[model->experts.layer[0].matrices[SL_GATE].type.dtype].name,
+        .expert_dtype = sl_dtype_infos[sl_model_main_dtype(model)].name,
     };
-    for (uint32_t l = 0; l < c->layers; l++) info.full_attention_layers += c->full_attention[l];
+    for (uint32_t l = 0; l < c->layers; l++) info.full_attention_layers += !c->layer[l].linear;
     for (uint32_t f = 0; f < sl_source_file_count(model->source); f++)
         info.file_bytes += sl_source_file_bytes(model->source, f);
     return info;

@@ -39,6 +39,9 @@ struct sl_model {
     pthread_mutex_t lock; /* held while a step runs */
 };
 
+/* The type of the experts, or of the first layer's network where there are none. */
+sl_dtype sl_model_main_dtype(const sl_model *model);
+
 /* text.c: tokenizer, template, end tokens and sampling defaults, each optional. */
 SL_CHECKED sl_status sl_model_text_load(sl_model *model, sl_error *err);
 void sl_model_text_unload(sl_model_text *text);

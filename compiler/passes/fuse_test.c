@@ -612,7 +612,9 @@ static sl_graph *model_graph(const sl_model_config *config, uint32_t rows, sl_ar
                                  .slots = 2,
                                  .capacity = 64};
     assert_int_equal(sl_graph_create("step", NULL, &graph, &err), SL_OK);
-    if (sl_qwen3_5_moe_build(&shape, graph, &err) != SL_OK) fail_msg("%s", err.message);
+    if (sl_architecture_build(sl_architecture_find(config->model_type), &shape, graph, &err) !=
+        SL_OK)
+        fail_msg("%s", err.message);
     sl_weights_deinit(&weights);
     return graph;
 }
@@ -628,7 +630,7 @@ static char *read_file(const char *path, size_t *bytes) {
 
 static void count_layers(const sl_graph *graph, const sl_model_config *config) {
     uint32_t full = 0;
-    for (uint32_t l = 0; l < config->layers; l++) full += config->full_attention[l];
+    for (uint32_t l = 0; l < config->layers; l++) full += !config->layer[l].linear;
     assert_int_equal(count_op(graph, "norm_rope_append"), full);
     assert_int_equal(count_op(graph, "norm_rope"), full);
     assert_int_equal(count_op(graph, "rope_table"), 1);

@@ -554,8 +554,9 @@ static sl_status check_matrix(const sl_expert_table *table, uint32_t layer, uint
 
 static sl_status check_layer(const sl_expert_table *table, uint32_t layer, sl_error *err) {
     const sl_expert_layer *self = &table->layer[layer];
-    if (self->part_count < 1 || self->part_count > SL_MAX_EXPERT_PARTS)
-        return sl_fail(err, SL_INVALID, "layer %u: experts of %u parts, wanted 1 to %d", layer,
+    if (self->part_count == 0) return SL_OK; /* it has none */
+    if (self->part_count > SL_MAX_EXPERT_PARTS)
+        return sl_fail(err, SL_INVALID, "layer %u: experts of %u parts, at most %d wanted", layer,
                        self->part_count, SL_MAX_EXPERT_PARTS);
     for (uint32_t i = 0; i < table->experts * self->part_count; i++)
         if (self->parts[i].bytes > MAX_PART_BYTES)
@@ -567,10 +568,10 @@ static sl_status check_layer(const sl_expert_table *table, uint32_t layer, sl_er
 
 static sl_status check_table(const sl_expert_table *table, sl_error *err) {
     uint64_t count = 0;
-    if (!sl_multiply(table->layers, table->experts, &count) || count == 0 ||
+    if (!sl_multiply(table->layers, table->experts, &count) || table->layers == 0 ||
         count >= NONE / SL_MAX_EXPERT_PARTS)
         return sl_fail(err, SL_INVALID, "%u layers of %u experts", table->layers, table->experts);
-    if (table->experts_used < 1 || table->experts_used > table->experts)
+    if ((table->experts_used < 1 && table->experts) || table->experts_used > table->experts)
         return sl_fail(err, SL_INVALID, "%u of %u experts used", table->experts_used,
                        table->experts);
     for (uint32_t layer = 0; layer < table->layers; layer++) SL_TRY(check_layer(table, layer, err));
@@ -623,7 +624,7 @@ uint64_t sl_expert_store_minimum(const sl_expert_table *table, const sl_reader *
 
 static sl_status choose_slots(const sl_expert_table *table, const sl_reader *reader,
                               uint64_t budget_bytes, sl_expert_stats *out, sl_error *err) {
-    const uint64_t all = (uint64_t)table->layers * table->experts;
+    const uint64_t all = sl_expert_table_count(table);
     const uint64_t minimum = sl_expert_store_minimum(table, reader);
     const uint64_t slot_bytes = largest_slot(table, reader), spares = spare_frames(table);
     uint64_t count = all, total = 0;
@@ -693,8 +694,9 @@ sl_status sl_expert_store_create(const sl_expert_table *table, sl_reader *reader
     sl_expert_store *store = sl_allocate(allocator, bytes, _Alignof(sl_expert_store));
     if (!store) return sl_no_memory(err, "the expert store", bytes);
     /* Not cleared: slots that are never used stay untouched. */
-    unsigned char *memory = sl_resize(allocator, NULL, 0, memory_bytes, SLOTS_ALIGNMENT);
-    if (!memory) {
+    unsigned char *memory =
+        memory_bytes ? sl_resize(allocator, NULL, 0, memory_bytes, SLOTS_ALIGNMENT) : NULL;
+    if (!memory && memory_bytes) {
         sl_release(allocator, store, bytes, _Alignof(sl_expert_store));
         return sl_no_memory(err, "expert slots", memory_bytes);
     }

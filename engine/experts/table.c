@@ -132,6 +132,7 @@ sl_status sl_expert_table_build(sl_source *source, const sl_model_config *config
                              .experts_used = config->experts_used,
                              .layer = layers};
     for (uint32_t i = 0; i < config->layers; i++) {
+        if (!config->layer[i].sparse) continue;
         const sl_expert_blocks *blocks = sl_source_expert_blocks(source, i);
         if (blocks)
             SL_TRY(layer_from_blocks(blocks, config, arena, &layers[i], err));
@@ -140,6 +141,19 @@ sl_status sl_expert_table_build(sl_source *source, const sl_model_config *config
         add_sizes(&layers[i], out);
     }
     return SL_OK;
+}
+
+const sl_expert_layer *sl_expert_table_first(const sl_expert_table *table) {
+    for (uint32_t i = 0; i < table->layers; i++)
+        if (table->layer[i].part_count) return &table->layer[i];
+    return NULL;
+}
+
+uint64_t sl_expert_table_count(const sl_expert_table *table) {
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < table->layers; i++)
+        if (table->layer[i].part_count) count += table->experts;
+    return count;
 }
 
 /* One part per expert, its matrices one after the other, all layers alike. */
@@ -164,6 +178,7 @@ sl_status sl_expert_table_imagine(const sl_model_config *config, sl_arena *arena
     }
     for (uint32_t e = 0; e < config->experts; e++) parts[e] = (sl_extent){0, e * bytes, bytes};
     for (uint32_t i = 0; i < config->layers; i++) {
+        if (!config->layer[i].sparse) continue;
         layers[i] = layer;
         add_sizes(&layer, out);
     }

@@ -11,7 +11,9 @@
 #include <cmocka.h>
 
 enum { LAYERS = 2, EXPERTS = 3, HIDDEN = 64, WIDTH = 32, MAX_ITEMS = 64 };
+static const sl_layer_config layers[LAYERS] = {{.sparse = true}, {.sparse = true}};
 static const sl_model_config config = {.layers = LAYERS,
+                                       .layer = layers,
                                        .experts = EXPERTS,
                                        .experts_used = 2,
                                        .hidden = HIDDEN,

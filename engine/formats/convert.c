@@ -326,7 +326,8 @@ static sl_status write_pack(packing *p, const char *destination, sl_error *err) 
     SL_TRY(write_texts(p, err));
     for (uint32_t i = 0; i < p->resident_count; i++)
         SL_TRY(write_resident(p, &p->residents[i], err));
-    for (uint32_t i = 0; i < p->config.layers; i++) SL_TRY(write_layer(p, i, err));
+    for (uint32_t i = 0; i < p->config.layers; i++)
+        if (p->config.layer[i].sparse) SL_TRY(write_layer(p, i, err));
     return sl_pack_writer_finish(p->writer, err);
 }
 

@@ -119,7 +119,7 @@ static sl_status choose_types(synth *s, sl_error *err) {
         SL_TRY(check_panels("experts", type, err));
         expert_bytes += sl_round_up(sl_type_bytes(type), MATRIX_ALIGN);
     }
-    s->total_bytes += expert_bytes * s->config.experts * s->config.layers;
+    s->total_bytes += expert_bytes * sl_expert_table_count(&s->experts);
     s->room_bytes = expert_bytes > PIECE_BYTES ? expert_bytes : PIECE_BYTES;
     return SL_OK;
 }
@@ -222,6 +222,7 @@ static sl_status write_pack(synth *s, const char *destination, sl_error *err) {
     for (uint32_t i = 0; i < s->weights.count; i++)
         SL_TRY(write_resident(s, &s->weights.items[i], err));
     for (uint32_t layer = 0; layer < s->config.layers; layer++) {
+        if (!s->config.layer[layer].sparse) continue;
         SL_TRY(sl_pack_writer_layer(s->writer, layer, s->config.experts, s->expert_types, err));
         for (uint32_t e = 0; e < s->config.experts; e++) SL_TRY(write_expert(s, layer, e, err));
     }

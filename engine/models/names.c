@@ -39,7 +39,7 @@ const char *sl_tensor_suffix(const char *name) {
 }
 
 bool sl_suffix_is_expert(const char *suffix) {
-    return strstr(suffix, ".mlp.experts.") != NULL;
+    return strstr(suffix, ".mlp.experts.") || strstr(suffix, ".block_sparse_moe.experts.");
 }
 
 static bool is_usable(const sl_tensor_entry *entry) {
@@ -75,6 +75,8 @@ static sl_status find_checked(const sl_source *source, const char *suffix, const
 
 static const char *const MATRICES[SL_EXPERT_MATRICES] = {"gate_proj", "up_proj", "down_proj"};
 
+static const char *const MIXTRAL[SL_EXPERT_MATRICES] = {"w1", "w3", "w2"};
+
 static sl_dims matrix_dims(const sl_model_config *config, int matrix) {
     const int64_t width = config->expert_width, hidden = config->hidden;
     return matrix == SL_DOWN ? (sl_dims){2, {hidden, width}} : (sl_dims){2, {width, hidden}};
@@ -87,6 +89,10 @@ static sl_status find_single(const sl_source *source, const sl_model_config *con
         char suffix[NAME_BYTES];
         (void)snprintf(suffix, sizeof suffix, "layers.%u.mlp.experts.%u.%s.weight", layer, expert,
                        MATRICES[m]);
+        char other[NAME_BYTES];
+        (void)snprintf(other, sizeof other, "layers.%u.block_sparse_moe.experts.%u.%s.weight",
+                       layer, expert, MIXTRAL[m]);
+        if (sl_model_tensor(source, other)) memcpy(suffix, other, sizeof suffix);
         const sl_dims want = matrix_dims(config, m);
         SL_TRY(find_checked(source, suffix, &want, &out[m].entry, err));
         out[m].offset = 0;

@@ -34,8 +34,25 @@ WIRE_LINEAR(sl_wire_shared_gate, moe_input, shared_gate_weight, shared_gate_out)
 WIRE_LINEAR(sl_wire_shared_up, moe_input, shared_up_weight, shared_up_out)
 WIRE_LINEAR(sl_wire_shared_down, shared_mid, shared_down_weight, shared_out)
 WIRE_LINEAR(sl_wire_shared_mix, moe_input, shared_mix_weight, shared_mix)
+WIRE_LINEAR(sl_wire_dense_gate, moe_input, dense_gate_weight, dense_gate_out)
+WIRE_LINEAR(sl_wire_dense_up, moe_input, dense_up_weight, dense_up_out)
+WIRE_LINEAR(sl_wire_dense_down, dense_mid, dense_down_weight, dense_out)
 WIRE_LINEAR(sl_wire_head, final_hidden, head_weight, logits)
 #undef WIRE_LINEAR
+
+/* name(graph, x, bias): x + bias, in the same role */
+#define WIRE_BIAS(NAME, ROLE, BIAS_ROLE)                                                           \
+    static inline sl_##ROLE##_value NAME(sl_graph *g, sl_##ROLE##_value x,                         \
+                                         sl_##BIAS_ROLE##_value bias) {                            \
+        return (sl_##ROLE##_value){                                                                \
+            sl_build_add(g, (sl_add_in){x.value, bias.value}, (sl_add_attrs){0}).out};             \
+    }
+WIRE_BIAS(sl_wire_q_bias, q_proj_out, q_bias)
+WIRE_BIAS(sl_wire_k_bias, k_proj_out, k_bias)
+WIRE_BIAS(sl_wire_v_bias, v, v_bias)
+WIRE_BIAS(sl_wire_o_bias, mixer_out, o_bias)
+WIRE_BIAS(sl_wire_router_bias, router_logits, router_bias)
+#undef WIRE_BIAS
 
 /* name(graph, x, gain, how): how.offset is 1 where the gain is stored as its difference from 1 */
 #define WIRE_NORM(NAME, IN_ROLE, GAIN_ROLE, OUT_ROLE)                                              \
@@ -48,6 +65,7 @@ WIRE_NORM(sl_wire_attn_norm, residual, attn_norm_gain, attn_input)
 WIRE_NORM(sl_wire_moe_norm, residual, moe_norm_gain, moe_input)
 WIRE_NORM(sl_wire_final_norm, residual, final_norm_gain, final_hidden)
 WIRE_NORM(sl_wire_q_norm, q_raw, q_norm_gain, q_raw)
+WIRE_NORM(sl_wire_q_norm_whole, q_proj_out, q_norm_gain, q_proj_out)
 WIRE_NORM(sl_wire_k_norm, k_proj_out, k_norm_gain, k_proj_out)
 #undef WIRE_NORM
 
@@ -95,20 +113,25 @@ static inline sl_split_query sl_wire_split_query(sl_graph *g, sl_q_proj_out_valu
     return (sl_split_query){{out.first}, {out.second}};
 }
 
+/* Without a gate. */
+static inline sl_split_query sl_wire_whole_query(sl_graph *g, sl_q_proj_out_value x, int64_t heads,
+                                                 int64_t dim) {
+    return (sl_split_query){.q = {sl_wire_heads(g, x.value, heads, dim)}};
+}
+
 /* Once per step; all layers share it. */
 static inline sl_rope_table_value sl_wire_rope_table(sl_graph *g, sl_rows rows,
                                                      sl_rope_table_attrs how) {
     return (sl_rope_table_value){
         sl_build_rope_table(g, (sl_rope_table_in){rows.positions.value}, how).out};
 }
-static inline sl_q_value sl_wire_q_rope(sl_graph *g, sl_q_raw_value x, sl_rope_table_value table) {
-    return (sl_q_value){
-        sl_build_rope(g, (sl_rope_in){x.value, table.value}, (sl_rope_attrs){0}).out};
+static inline sl_q_value sl_wire_q_rope(sl_graph *g, sl_q_raw_value x, sl_rope_table_value table,
+                                        sl_rope_attrs how) {
+    return (sl_q_value){sl_build_rope(g, (sl_rope_in){x.value, table.value}, how).out};
 }
 static inline sl_k_value sl_wire_k_rope(sl_graph *g, sl_k_proj_out_value x,
-                                        sl_rope_table_value table) {
-    return (sl_k_value){
-        sl_build_rope(g, (sl_rope_in){x.value, table.value}, (sl_rope_attrs){0}).out};
+                                        sl_rope_table_value table, sl_rope_attrs how) {
+    return (sl_k_value){sl_build_rope(g, (sl_rope_in){x.value, table.value}, how).out};
 }
 
 typedef struct {
@@ -168,6 +191,12 @@ static inline sl_attn_gated_value sl_wire_attn_gate(sl_graph *g, sl_attn_out_val
                                                  (sl_sigmoid_gate_attrs){0})
                                .out;
     return (sl_attn_gated_value){sl_wire_flat(g, gated, width)};
+}
+
+/* Where attention has no gate. */
+static inline sl_attn_gated_value sl_wire_attn_flat(sl_graph *g, sl_attn_out_value x,
+                                                    int64_t width) {
+    return (sl_attn_gated_value){sl_wire_flat(g, x.value, width)};
 }
 
 typedef struct {
@@ -281,6 +310,22 @@ static inline sl_shared_mid_value sl_wire_shared_swiglu(sl_graph *g, sl_shared_g
         sl_build_swiglu(g, (sl_swiglu_in){gate.value, up.value}, (sl_swiglu_attrs){0}).out};
 }
 
+static inline sl_dense_mid_value sl_wire_dense_swiglu(sl_graph *g, sl_dense_gate_out_value gate,
+                                                      sl_dense_up_out_value up) {
+    return (sl_dense_mid_value){
+        sl_build_swiglu(g, (sl_swiglu_in){gate.value, up.value}, (sl_swiglu_attrs){0}).out};
+}
+
+/* Without a shared expert. */
+static inline sl_moe_out_value sl_wire_routed_alone(sl_routed_out_value routed) {
+    return (sl_moe_out_value){routed.value};
+}
+/* With one that is added as it is. */
+static inline sl_moe_out_value sl_wire_shared_add(sl_graph *g, sl_routed_out_value routed,
+                                                  sl_shared_out_value shared) {
+    return (sl_moe_out_value){
+        sl_build_add(g, (sl_add_in){routed.value, shared.value}, (sl_add_attrs){0}).out};
+}
 static inline sl_moe_out_value sl_wire_shared_combine(sl_graph *g, sl_routed_out_value routed,
                                                       sl_shared_out_value shared,
                                                       sl_shared_mix_value mix) {

@@ -21,8 +21,12 @@ sl_dtype sl_quant_expert(sl_quant how, const sl_type *type) {
 /* Routers decide which experts run, the head has the last word on every token, and an embedding
  * costs one row per token: these keep 8 bits (docs/quantisation.md). */
 sl_dtype sl_quant_resident(sl_quant how, const char *suffix, const sl_type *type) {
-    static const char *const sensitive[] = {".mlp.gate.weight", ".mlp.shared_expert_gate.weight",
-                                            "embed_tokens.weight", "lm_head.weight"};
+    static const char *const sensitive[] = {".mlp.gate.weight",
+                                            ".mlp.router.weight",
+                                            ".block_sparse_moe.gate.weight",
+                                            ".mlp.shared_expert_gate.weight",
+                                            "embed_tokens.weight",
+                                            "lm_head.weight"};
     if (type->shape.rank != 2) return SL_DTYPE_f32;
     for (size_t i = 0; i < sizeof sensitive / sizeof sensitive[0]; i++)
         if (how == SL_QUANT_Q4 && strstr(suffix, sensitive[i])) how = SL_QUANT_Q8;

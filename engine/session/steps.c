@@ -166,7 +166,7 @@ static sl_status compile_step(sl_steps *steps, compiled_step *step, sl_error *er
     shape.wanted = step->wanted;
     SL_TRY(sl_graph_create("step", steps->options.allocator, &step->graph, err));
     const double begin = sl_clock_seconds();
-    SL_TRY(steps->options.architecture->build(&shape, step->graph, err));
+    SL_TRY(sl_architecture_build(steps->options.architecture, &shape, step->graph, err));
     steps->stats.build_seconds += sl_clock_seconds() - begin;
     if (!steps->states) SL_TRY(make_states(steps, step->graph, err));
     return steps->options.device ? bind_device(steps, step, err) : bind_evaluator(steps, step, err);
@@ -298,12 +298,18 @@ uint64_t sl_steps_recurrent_bytes(const sl_steps *steps) {
     return bytes;
 }
 
+/* Never nothing, so that NULL means no memory. */
+static uint64_t checkpoint_bytes(const sl_steps *steps) {
+    const uint64_t bytes = sl_steps_recurrent_bytes(steps);
+    return bytes ? bytes : STATE_ALIGN;
+}
+
 void *sl_steps_checkpoint_create(sl_steps *steps) {
-    return allocate_state(steps, sl_steps_recurrent_bytes(steps));
+    return allocate_state(steps, checkpoint_bytes(steps));
 }
 
 void sl_steps_checkpoint_destroy(sl_steps *steps, void *checkpoint) {
-    if (checkpoint) release_state(steps, checkpoint, sl_steps_recurrent_bytes(steps));
+    if (checkpoint) release_state(steps, checkpoint, checkpoint_bytes(steps));
 }
 
 /* Walks the recurrent states of a slot, in either direction. */
