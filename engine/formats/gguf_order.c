@@ -65,11 +65,12 @@ static uint64_t rows_of(sl_gguf_rows which, const sizes *s, uint64_t all) {
     const uint64_t heads = which == SL_GGUF_ROWS_QUERY ? s->heads : s->kv_heads;
     if (which == SL_GGUF_ROWS_QUERY || which == SL_GGUF_ROWS_KEY)
         return heads && all % heads == 0 && all / heads % 2 == 0 ? all : 0;
-    if (!s->key_heads || s->key_heads > all || s->value_heads > all || s->key_dim > all ||
-        s->value_rows > all || s->value_heads % s->key_heads || s->value_rows % s->key_heads)
+    if (!s->key_heads || s->key_heads > all || s->value_heads > all ||
+        s->value_heads % s->key_heads)
         return 0;
     if (which == SL_GGUF_ROWS_BETA || which == SL_GGUF_ROWS_ALPHA)
         return 2 * s->value_heads == all ? s->value_heads : 0;
+    if (s->key_dim > all || s->value_rows > all || s->value_rows % s->key_heads) return 0;
     const uint64_t keys = s->key_heads * s->key_dim;
     if (2 * keys + 2 * s->value_rows != all) return 0;
     return which == SL_GGUF_ROWS_Z ? s->value_rows : 2 * keys + s->value_rows;
