@@ -70,7 +70,7 @@ typedef struct {
 } sl_gguf_tensor;
 
 typedef struct {
-    const char *what; /* the file, for messages */
+    const char *what;         /* the file, for messages */
     const char *architecture; /* general.architecture, or "" */
     uint32_t version, alignment;
     sl_gguf_value *values; /* ordered by key */

@@ -75,10 +75,14 @@ static const struct {
     const char *key;
     double only; /* value that changes nothing */
 } refused[] = {
-    {"attention.temperature_scale", 0}, {"attention.max_alibi_bias", 0},
-    {"attn_logit_softcapping", 0},      {"final_logit_softcapping", 0},
-    {"logit_scale", 1},                 {"residual_scale", 1},
-    {"embedding_scale", 1},             {"rope.scaling.attn_factor", 1},
+    {"attention.temperature_scale", 0},
+    {"attention.max_alibi_bias", 0},
+    {"attn_logit_softcapping", 0},
+    {"final_logit_softcapping", 0},
+    {"logit_scale", 1},
+    {"residual_scale", 1},
+    {"embedding_scale", 1},
+    {"rope.scaling.attn_factor", 1},
     {"rope.scaling.yarn_ext_factor", 1},
 };
 
@@ -107,11 +111,12 @@ static sl_status one_for_all(const writer *w, const char *key, uint64_t *out) {
     const int64_t first = list->count ? sl_gguf_integer_at(list, 0) : -1;
     for (uint64_t i = 1; i < list->count; i++)
         if (sl_gguf_integer_at(list, i) != first)
-            return sl_fail(w->err, SL_UNSUPPORTED,
-                           "%s: key '%s' is %lld for the first layer, %lld for layer %llu; only one "
-                           "for all is supported",
-                           w->gguf->what, key, (long long)first,
-                           (long long)sl_gguf_integer_at(list, i), (unsigned long long)i);
+            return sl_fail(
+                w->err, SL_UNSUPPORTED,
+                "%s: key '%s' is %lld for the first layer, %lld for layer %llu; only one "
+                "for all is supported",
+                w->gguf->what, key, (long long)first, (long long)sl_gguf_integer_at(list, i),
+                (unsigned long long)i);
     if (first < 0) return sl_fail(w->err, SL_FORMAT, "%s: key '%s' is empty", w->gguf->what, key);
     *out = (uint64_t)first;
     return SL_OK;
@@ -262,8 +267,8 @@ static sl_status set_layer_types(const writer *w, uint32_t layers) {
     SL_TRY(sl_gguf_get_count(w->gguf, key, &period, w->err));
     json_t *types = json_array();
     for (uint32_t i = 0; i < layers; i++)
-        (void)json_array_append_new(
-            types, json_string(sliding[period == 0 || i % period + 1 < period]));
+        (void)json_array_append_new(types,
+                                    json_string(sliding[period == 0 || i % period + 1 < period]));
     return set(w, "layer_types", types);
 }
 
@@ -325,8 +330,7 @@ sl_status sl_gguf_config(const sl_gguf *gguf, const sl_gguf_architecture *archit
     if (!w.config) return sl_no_memory(err, "a config", 0);
     sl_status status = fill(&w, architecture, out_layers);
     char *text = status == SL_OK ? json_dumps(w.config, JSON_INDENT(1)) : NULL;
-    if (text)
-        *out = (sl_gguf_text){sl_arena_copy_text(arena, text, strlen(text)), strlen(text)};
+    if (text) *out = (sl_gguf_text){sl_arena_copy_text(arena, text, strlen(text)), strlen(text)};
     if (status == SL_OK && (!text || !out->data)) status = sl_no_memory(err, "a config", 0);
     free(text);
     json_decref(w.config);

@@ -1,5 +1,5 @@
-/* gguf_names.c - The architectures that llama.cpp's converter writes and this program runs, and what
- * their tensors are to the models.
+/* gguf_names.c - The architectures that llama.cpp's converter writes and this program runs, and
+ * what their tensors are to the models.
  *
  * What differs from the checkpoint, besides names: one is added to norm gains that are stored as
  * their difference from it, -exp(A_log) takes the place of A_log, and rows lie in another order
@@ -13,11 +13,16 @@
 #include <string.h>
 
 static const sl_gguf_architecture architectures[] = {
-    {"qwen35moe", "qwen3_5_moe", SL_GGUF_QWEN35MOE}, {"qwen35", "qwen3_5", SL_GGUF_QWEN35},
-    {"qwen3next", "qwen3_next", SL_GGUF_QWEN3NEXT},  {"qwen3moe", "qwen3_moe", SL_GGUF_QWEN3MOE},
-    {"qwen3", "qwen3", SL_GGUF_QWEN3},               {"llama", "mixtral", SL_GGUF_LLAMA},
-    {"olmoe", "olmoe", SL_GGUF_OLMOE},               {"deepseek2", "deepseek_v3", SL_GGUF_DEEPSEEK2},
-    {"glm4moe", "glm4_moe", SL_GGUF_GLM4MOE},        {"gpt-oss", "gpt_oss", SL_GGUF_GPT_OSS},
+    {"qwen35moe", "qwen3_5_moe", SL_GGUF_QWEN35MOE},
+    {"qwen35", "qwen3_5", SL_GGUF_QWEN35},
+    {"qwen3next", "qwen3_next", SL_GGUF_QWEN3NEXT},
+    {"qwen3moe", "qwen3_moe", SL_GGUF_QWEN3MOE},
+    {"qwen3", "qwen3", SL_GGUF_QWEN3},
+    {"llama", "mixtral", SL_GGUF_LLAMA},
+    {"olmoe", "olmoe", SL_GGUF_OLMOE},
+    {"deepseek2", "deepseek_v3", SL_GGUF_DEEPSEEK2},
+    {"glm4moe", "glm4_moe", SL_GGUF_GLM4MOE},
+    {"gpt-oss", "gpt_oss", SL_GGUF_GPT_OSS},
 };
 enum { ARCHITECTURE_COUNT = sizeof architectures / sizeof architectures[0] };
 
@@ -71,16 +76,20 @@ enum {
     GPT_OSS = SL_GGUF_GPT_OSS,
     NEXT = SL_GGUF_QWEN3NEXT,
     QWEN35 = SL_GGUF_QWEN35MOE | SL_GGUF_QWEN35,
-    GATED = SL_GGUF_QWEN35MOE | SL_GGUF_QWEN3NEXT,       /* shared expert with a gate */
-    SHARED = SL_GGUF_DEEPSEEK2 | SL_GGUF_GLM4MOE,        /* shared experts without one */
-    STRAIGHT = SL_GGUF_ALL & ~SL_GGUF_LLAMA,             /* heads turn as in the checkpoint */
+    GATED = SL_GGUF_QWEN35MOE | SL_GGUF_QWEN3NEXT,             /* shared expert with a gate */
+    SHARED = SL_GGUF_DEEPSEEK2 | SL_GGUF_GLM4MOE,              /* shared experts without one */
+    STRAIGHT = SL_GGUF_ALL & ~SL_GGUF_LLAMA,                   /* heads turn as in the checkpoint */
     ROUTED = SL_GGUF_ALL & ~SL_GGUF_DENSE & ~LLAMA & ~GPT_OSS, /* with the usual name */
 };
 
-#define SAME(archs, suffix, name)        {archs, suffix, name, NULL, SL_GGUF_ROWS_ALL, false}
-#define AS(archs, suffix, name, form)    {archs, suffix, name, &form, SL_GGUF_ROWS_ALL, false}
-#define ROWS(archs, suffix, name, which) {archs, suffix, name, NULL, SL_GGUF_ROWS_##which, false}
-#define ONE_ROW(archs, suffix, name)     {archs, suffix, name, NULL, SL_GGUF_ROWS_ALL, true}
+#define SAME(archs, suffix, name)                                                                  \
+    { archs, suffix, name, NULL, SL_GGUF_ROWS_ALL, false }
+#define AS(archs, suffix, name, form)                                                              \
+    { archs, suffix, name, &form, SL_GGUF_ROWS_ALL, false }
+#define ROWS(archs, suffix, name, which)                                                           \
+    { archs, suffix, name, NULL, SL_GGUF_ROWS_##which, false }
+#define ONE_ROW(archs, suffix, name)                                                               \
+    { archs, suffix, name, NULL, SL_GGUF_ROWS_ALL, true }
 
 static const sl_gguf_name whole[] = {
     SAME(ALL, "token_embd.weight", "model.embed_tokens.weight"),

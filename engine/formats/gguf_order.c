@@ -35,8 +35,7 @@ static uint32_t *fill(uint32_t *at, piece p) {
 static void fill_halves(uint32_t *at, uint64_t heads, uint64_t head) {
     for (uint64_t h = 0; h < heads; h++)
         for (uint64_t half = 0; half < 2; half++)
-            for (uint64_t j = 0; j < head / 2; j++)
-                *at++ = (uint32_t)(h * head + 2 * j + half);
+            for (uint64_t j = 0; j < head / 2; j++) *at++ = (uint32_t)(h * head + 2 * j + half);
 }
 
 typedef struct {
@@ -114,7 +113,8 @@ sl_status sl_gguf_order_rows(const sl_gguf *gguf, const sl_gguf_tensor *tensor, 
     sizes s = {0};
     *out = NULL;
     SL_TRY(get_sizes(gguf, &s, err));
-    const uint64_t count = tensor->shape.rank <= 2 && all <= UINT32_MAX ? rows_of(rows, &s, all) : 0;
+    const uint64_t count =
+        tensor->shape.rank <= 2 && all <= UINT32_MAX ? rows_of(rows, &s, all) : 0;
     if (!count) return SL_OK;
     sl_row_order *order = SL_ARENA_NEW(arena, sl_row_order);
     uint32_t *from = SL_ARENA_NEW_ARRAY(arena, uint32_t, count);

@@ -103,8 +103,7 @@ static sl_status add_tensors(const opening *o) {
     const uint32_t most = o->gguf->tensor_count * MOST_NAMES;
     SL_TRY(sl_source_set_tensors(source, most, most, o->err));
     source->tensor_count = source->skipped_count = 0;
-    for (uint32_t i = 0; i < o->gguf->tensor_count; i++)
-        SL_TRY(add_names(o, &o->gguf->tensors[i]));
+    for (uint32_t i = 0; i < o->gguf->tensor_count; i++) SL_TRY(add_names(o, &o->gguf->tensors[i]));
     const sl_status status = sl_source_index_names(source, o->err);
     return status == SL_OK ? SL_OK : sl_fail_in(o->err, status, "%s", o->gguf->what);
 }

@@ -88,10 +88,9 @@ static sl_status join(sl_source *source, const sl_gguf *parts, sl_gguf *out, sl_
     *out = parts[0];
     SL_TRY(sl_gguf_get_count(out, "split.tensors.count", &wanted, err));
     if (wanted != UINT64_MAX && wanted != tensors)
-        return sl_fail(err, SL_FORMAT,
-                       "%s: key 'split.tensors.count' is %llu, its %u parts have %llu tensors",
-                       out->what, (unsigned long long)wanted, source->file_count,
-                       (unsigned long long)tensors);
+        return sl_fail(
+            err, SL_FORMAT, "%s: key 'split.tensors.count' is %llu, its %u parts have %llu tensors",
+            out->what, (unsigned long long)wanted, source->file_count, (unsigned long long)tensors);
     out->tensors = SL_ARENA_NEW_ARRAY(&source->arena, sl_gguf_tensor, tensors);
     if (!out->tensors || tensors > UINT32_MAX)
         return sl_no_memory(err, out->what, tensors * sizeof *out->tensors);

@@ -587,10 +587,11 @@ static void tokenizer_from_metadata(void **state) {
 static void malformed_tokenizers(void **state) {
     (void)state;
     static maker m;
-    tokenizer(&m, "llama", "qwen35", 6);
-    refuse_made(&m, "key 'tokenizer.ggml.model' is not 'gpt2'");
+    tokenizer(&m, "bert", "qwen35", 6);
+    refuse_made(&m, "key 'tokenizer.ggml.model' is neither 'gpt2'");
     tokenizer(&m, "gpt2", "martian", 6);
-    refuse_made(&m, "key 'tokenizer.ggml.pre' is 'martian', known are qwen2, qwen35");
+    refuse_made(&m,
+                "key 'tokenizer.ggml.pre' is 'martian', known are qwen2, deepseek-r1-qwen, qwen35");
     tokenizer(&m, "gpt2", NULL, 6);
     refuse_made(&m, "key 'tokenizer.ggml.pre' is missing");
     tokenizer(&m, "gpt2", "qwen2", 5);

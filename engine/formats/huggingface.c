@@ -119,8 +119,8 @@ static sl_status collect_tensors(const reader *r) {
         const sl_safetensors_header *header = &r->headers[f];
         for (uint32_t i = 0; i < header->count; i++) {
             const sl_safetensor *t = &header->tensors[i];
-            source->tensors[count++] = (sl_tensor_entry){
-                .name = t->name, .type = t->type, .at = {f, t->offset, t->bytes}};
+            source->tensors[count++] =
+                (sl_tensor_entry){.name = t->name, .type = t->type, .at = {f, t->offset, t->bytes}};
         }
         for (uint32_t i = 0; i < header->skipped_count; i++)
             source->skipped[skipped++] = header->skipped[i];
