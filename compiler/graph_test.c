@@ -158,6 +158,21 @@ static void use_delta(sl_graph *g, rows r) {
     sl_graph_output(g, "memory after", chunk.memory);
 }
 
+/* Routing by groups into experts with biases. */
+static void use_biased_experts(sl_graph *g, sl_value x, sl_value logits, sl_value experts) {
+    const sl_value bias = declare(g, SL_VALUE_WEIGHT, "route bias", f32(1, 5, 0, 0, 0));
+    const sl_value inner = declare(g, SL_VALUE_WEIGHT, "inner bias", f32(2, 5, 16, 0, 0));
+    const sl_value outer = declare(g, SL_VALUE_WEIGHT, "outer bias", f32(2, 5, 8, 0, 0));
+    const sl_route_groups_out route = sl_build_route_groups(
+        g, (sl_route_groups_in){logits, bias},
+        (sl_route_groups_attrs){.k = 2, .groups = 5, .groups_kept = 3, .scale = 2.5f});
+    const sl_moe_group_out group = sl_build_moe_group(g, (sl_moe_group_in){route.experts, experts},
+                                                      (sl_moe_group_attrs){.layer = 7});
+    (void)sl_build_moe_ffn_biased(
+        g, (sl_moe_ffn_biased_in){x, group.order, group.starts, inner, inner, outer, experts},
+        (sl_moe_ffn_biased_attrs){.layer = 7, .k = 2, .limit = 7, .alpha = 1.702f});
+}
+
 static void use_experts(sl_graph *g, rows r) {
     sl_graph_scope(g, "%s", "");
     const sl_type stack = sl_type_make(SL_DTYPE_q4, 3, (int64_t)5, (int64_t)16, (int64_t)8);
@@ -168,6 +183,7 @@ static void use_experts(sl_graph *g, rows r) {
     const sl_value ids = sl_build_argmax(g, (sl_argmax_in){r.x}, (sl_argmax_attrs){0}).out;
     const sl_value x = sl_build_embed(g, (sl_embed_in){router, ids}, (sl_embed_attrs){0}).out;
     const sl_value logits = sl_build_linear(g, (sl_linear_in){x, router}, (sl_linear_attrs){0}).out;
+    use_biased_experts(g, x, logits, experts);
     const sl_route_out route =
         sl_build_route(g, (sl_route_in){logits}, (sl_route_attrs){.k = 2, .normalise = 1});
     const sl_moe_group_out group = sl_build_moe_group(g, (sl_moe_group_in){route.experts, experts},
@@ -218,6 +234,8 @@ static void use_fused(sl_graph *g, rows r) {
          {heads, head, table, heads, r.slots, r.positions, k, v},
          "eps = 1e-6, offset = 1"},
         {SL_OP_moe_join, {y, two, r.x, one, r.x}, ""},
+        {SL_OP_moe_add, {y, two, r.x}, ""},
+        {SL_OP_moe_add_shared, {y, two, r.x, r.x}, ""},
         {SL_OP_add3, {r.x, r.x, r.x}, ""},
         {SL_OP_region, {r.x, r.x, r.x, r.x}, "code = [301, 1740]"},
     };

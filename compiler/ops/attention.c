@@ -1,6 +1,5 @@
 /* attention.c - Gated attention over cached keys and values. */
 #include "compiler/ops/check.h"
-#include "core/codec.h"
 #include "core/kv.h"
 #include <math.h>
 #include <string.h>
@@ -77,41 +76,45 @@ sl_status eval_rope(const sl_eval_args *a, sl_error *err) {
 
 static sl_status same_element_type(const char *label, const sl_type *keys, const sl_type *values,
                                    sl_error *err) {
-    if (keys->dtype == values->dtype) return SL_OK;
+    const sl_dtype wanted = sl_kv_values_dtype(keys->dtype);
+    if (values->dtype == wanted) return SL_OK;
     return sl_fail(err, SL_INVALID, "%s: cache_v is %s, must be %s as cache_k", label,
-                   sl_dtype_infos[values->dtype].name, sl_dtype_infos[keys->dtype].name);
+                   sl_dtype_infos[values->dtype].name, sl_dtype_infos[wanted].name);
 }
 
 sl_status infer_kv_append(const sl_infer_args *a, sl_error *err) {
     SL_TRY(sl_match(a,
                     "k f32[T,heads,D], v f32[T,heads,D], slots i32[T], positions i32[T], "
-                    "cache_k cached[S,heads,blocks,D,16], cache_v cached[S,heads,16blocks,D]",
+                    "cache_k keys[S,heads,blocks,D,16], cache_v values[S,heads,16blocks,D]",
                     err));
     return same_element_type(a->label, &a->in[4], &a->in[5], err);
 }
 
-/* A value as the cache keeps it. */
-static double as_cached(sl_dtype dtype, double value) {
-    return dtype == SL_DTYPE_f16 ? (double)sl_f32_from_f16(sl_f16_from_f32((float)value)) : value;
+/* A row as the cache keeps it, its elements `step` apart. */
+static void keep_row(sl_dtype dtype, const double *x, int64_t width, double *out, int64_t step,
+                     float *room) {
+    for (int64_t d = 0; d < width; d++) room[d] = (float)x[d];
+    sl_kv_round_row(dtype, width, room);
+    for (int64_t d = 0; d < width; d++)
+        out[d * step] = dtype == SL_DTYPE_f32 ? x[d] : (double)room[d];
 }
 
 sl_status eval_kv_append(const sl_eval_args *a, sl_error *err) {
     const double *in[4];
+    double *room;
     SL_TRY(sl_eval_inputs(a, 4, in, err));
     const int64_t rows = sl_eval_dim(a, 0, 0), capacity = sl_eval_dim(a, 5, 2);
     const int64_t heads = sl_eval_dim(a, 0, 1), width = sl_eval_dim(a, 0, 2);
-    const sl_dtype dtype = a->in[4].type.dtype;
     SL_TRY(sl_eval_bounds(a, "slots", in[2], rows, sl_eval_dim(a, 4, 0), err));
     SL_TRY(sl_eval_bounds(a, "positions", in[3], rows, capacity, err));
+    SL_TRY(sl_eval_scratch(a, width, &room, err));
     for (int64_t i = 0; i < rows * heads; i++) {
         const int64_t t = i / heads, position = (int64_t)in[3][t];
         const int64_t head = ((int64_t)in[2][t] * heads + i % heads) * capacity * width;
-        double *key = a->in[4].data + head + sl_kv_key_at(position, width);
-        double *value = a->in[5].data + head + position * width;
-        for (int64_t d = 0; d < width; d++) {
-            key[d * SL_KV_LANES] = as_cached(dtype, in[0][i * width + d]);
-            value[d] = as_cached(dtype, in[1][i * width + d]);
-        }
+        keep_row(a->in[4].type.dtype, in[0] + i * width, width,
+                 a->in[4].data + head + sl_kv_key_at(position, width), SL_KV_LANES, (float *)room);
+        keep_row(a->in[5].type.dtype, in[1] + i * width, width,
+                 a->in[5].data + head + position * width, 1, (float *)room);
     }
     return SL_OK;
 }
@@ -126,7 +129,7 @@ static sl_status check_heads(const sl_infer_args *a, sl_error *err) {
 }
 
 #define SDPA_INPUTS                                                                                \
-    "q f32[T,Hq,D], cache_k cached[S,heads,blocks,D,16], cache_v cached[S,heads,16blocks,D], "     \
+    "q f32[T,Hq,D], cache_k keys[S,heads,blocks,D,16], cache_v values[S,heads,16blocks,D], "       \
     "slots i32[T], positions i32[T] "
 
 sl_status infer_sdpa(const sl_infer_args *a, sl_error *err) {

@@ -144,6 +144,30 @@ sl_status eval_moe_join(const sl_eval_args *a, sl_error *err) {
     return part(a, SL_OP_add, (sl_eval_tensor[]){in[4], out[0]}, NULL, out, err);
 }
 
+sl_status infer_moe_add(const sl_infer_args *a, sl_error *err) {
+    return sl_match(a, "y f32[T,k,H], weights f32[T,k], residual f32[T,H] -> f32[T,H]", err);
+}
+
+sl_status eval_moe_add(const sl_eval_args *a, sl_error *err) {
+    const sl_eval_tensor *in = a->in, *out = a->out;
+    SL_TRY(part(a, SL_OP_moe_combine, in, NULL, out, err));
+    return part(a, SL_OP_add, (sl_eval_tensor[]){in[2], out[0]}, NULL, out, err);
+}
+
+sl_status infer_moe_add_shared(const sl_infer_args *a, sl_error *err) {
+    return sl_match(a,
+                    "y f32[T,k,H], weights f32[T,k], shared f32[T,H], residual f32[T,H] "
+                    "-> f32[T,H]",
+                    err);
+}
+
+sl_status eval_moe_add_shared(const sl_eval_args *a, sl_error *err) {
+    const sl_eval_tensor *in = a->in, *out = a->out;
+    SL_TRY(part(a, SL_OP_moe_combine, in, NULL, out, err));
+    SL_TRY(part(a, SL_OP_add, (sl_eval_tensor[]){out[0], in[2]}, NULL, out, err));
+    return part(a, SL_OP_add, (sl_eval_tensor[]){in[3], out[0]}, NULL, out, err);
+}
+
 sl_status infer_add3(const sl_infer_args *a, sl_error *err) {
     return sl_match(a, "a f32[..], b f32[..], c f32[..] -> f32[..]", err);
 }

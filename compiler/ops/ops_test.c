@@ -197,7 +197,8 @@ static void compare(bench *b, const json_t *item, const sl_eval_tensor *found, s
                      (long long)i, found->data[i], data[i]);
 }
 
-/* moe_ffn runs after moe_group, which has requested the experts in use. */
+/* moe_ffn, biased or not, runs after moe_group, which has requested the experts in use; the
+ * attributes of both begin with the layer. */
 static void request_used(bench *b) {
     const sl_eval_tensor *starts = &b->in[2];
     for (int32_t e = 0; e + 1 < starts->type.shape.dims[0]; e++)
@@ -225,7 +226,7 @@ static sl_op run_fixture(const json_t *item, size_t index) {
     assert_int_equal(json_array_size(outs), b.info->output_count);
     for (uint32_t i = 0; i < b.info->input_count; i++)
         read_tensor(&b, json_array_get(ins, i), &b.in[i]);
-    if (b.op == SL_OP_moe_ffn) request_used(&b);
+    if (b.op == SL_OP_moe_ffn || b.op == SL_OP_moe_ffn_biased) request_used(&b);
     if (bench_run(&b) != SL_OK) fail_msg("case %zu: %s", index, b.err.message);
     for (uint32_t o = 0; o < b.info->output_count; o++)
         compare(&b, json_array_get(outs, o), &b.out[o], index);
@@ -250,6 +251,7 @@ static void every_op_matches_its_fixtures(void **state) {
     run_fixtures("tests/data/ops/fixtures.json", seen);
     run_fixtures("tests/data/ops/fused.json", seen);
     run_fixtures("tests/data/ops/quantise.json", seen);
+    run_fixtures("tests/data/ops/moe.json", seen);
     for (int op = 0; op < SL_OP_COUNT; op++)
         if (seen[op] < 2) fail_msg("%s has %u fixtures", sl_op_info_of((sl_op)op)->name, seen[op]);
 }
@@ -558,10 +560,15 @@ static void model_ops_are_checked(void **state) {
             "f32[1,2,2,4,16]");
     rejects("sdpa", "",
             TYPES("f32[1,2,4]", "bf16[1,2,1,4,16]", "f32[1,2,16,4]", "i32[1]", "i32[1]"),
-            "sdpa: cache_k is bf16[1,2,1,4,16], must be cached[S,heads,blocks,D,16] (f32 or f16)");
+            "sdpa: cache_k is bf16[1,2,1,4,16], must be keys[S,heads,blocks,D,16] (f32, f16 or "
+            "k16)");
     rejects("sdpa_parts", "",
             TYPES("f32[1,2,4]", "f16[1,2,1,4,16]", "f32[1,2,16,4]", "i32[1]", "i32[1]"),
             "sdpa_parts: cache_v is f32, must be f16 as cache_k");
+    rejects("sdpa", "", TYPES("f32[1,2,4]", "k16[1,2,1,4,16]", "f16[1,2,16,4]", "i32[1]", "i32[1]"),
+            "sdpa: cache_v is f16, must be v16 as cache_k");
+    rejects("transpose", "perm = [1, 0]", TYPES("v16[16,4]"),
+            "transpose: x is v16[16,4], must be plain[..] (not a type of groups)");
     rejects("causal_conv", "", TYPES("f32[1,2]", "f32[2,4]", "i32[1]", "i32[1]", "f32[1,4,2]"),
             "causal_conv: window is f32[1,4,2], its second dim must be 3 as in w f32[2,4]");
     const char *const *delta = TYPES("f32[1,2,2]", "f32[1,2,2]", "f32[1,3,3]", "f32[1,3]",
@@ -575,6 +582,32 @@ static void model_ops_are_checked(void **state) {
             "moe_ffn: order has 3 pairs, must be 2 rows of x times k 2");
     rejects("moe_ffn", "k = 2", TYPES("f32[2,3]", "i32[4]", "i32[4]", "f32[4,1,3]"),
             "moe_ffn: starts has 4 entries, must be 4 experts and one");
+    const char *const *routed = TYPES("f32[1,6]", "f32[6]");
+    rejects("route_groups", "k = 1, groups = 1, groups_kept = 1, scale = 1",
+            TYPES("f32[1,6]", "f32[5]"),
+            "route_groups: bias is f32[5], its first dim must be 6 as in logits f32[1,6]");
+    rejects("route_groups", "k = 1, scale = 1", routed,
+            "route_groups: groups is 0, must be 1 to 6");
+    rejects("route_groups", "k = 1, groups = 4, groups_kept = 2, scale = 1", routed,
+            "route_groups: 6 experts, must be a multiple of 4 groups");
+    rejects("route_groups", "k = 1, groups = 3, groups_kept = 4, scale = 1", routed,
+            "route_groups: groups_kept is 4, must be 1 to 3");
+    rejects("route_groups", "k = 5, groups = 3, groups_kept = 2, scale = 1", routed,
+            "route_groups: k is 5, must be 1 to 4");
+    rejects("route_groups", "k = 4, groups = 3, groups_kept = 2", routed,
+            "route_groups: scale is 0, must be greater than 0");
+    const char *const *biased =
+        TYPES("f32[2,3]", "i32[4]", "i32[5]", "f32[4,1]", "f32[4,1]", "f32[4,3]", "f32[4,1,3]");
+    rejects("moe_ffn_biased", "k = 2, alpha = 1", biased,
+            "moe_ffn_biased: limit is 0, must be greater than 0");
+    rejects("moe_ffn_biased", "k = 2, limit = 1", biased,
+            "moe_ffn_biased: alpha is 0, must be greater than 0");
+    rejects("moe_ffn_biased", "k = 1, limit = 1, alpha = 1", biased,
+            "moe_ffn_biased: order has 4 pairs, must be 2 rows of x times k 1");
+    rejects("moe_ffn_biased", "k = 2, limit = 1, alpha = 1",
+            TYPES("f32[2,3]", "i32[4]", "i32[5]", "f32[4,1]", "f32[4,2]", "f32[4,3]", "f32[4,1,3]"),
+            "moe_ffn_biased: up_bias is f32[4,2], its second dim must be 1 as in gate_bias "
+            "f32[4,1]");
     rejects("shared_combine", "", TYPES("f32[2,3]", "f32[2,3]", "f32[2,2]"),
             "shared_combine: gate is f32[2,2], its second dim must be 1");
 }

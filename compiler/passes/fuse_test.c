@@ -238,6 +238,16 @@ static const struct {
      GRAPH("%1 = moe_combine(%e, %r) %2 = shared_combine(%1, %x, %mix) %3 = add(%2, %y) output "
            "\"o\" = %3"),
      1},
+    {"moe_add", "moe_add", GRAPH("%1 = moe_combine(%e, %r) %2 = add(%y, %1) output \"o\" = %2"), 1},
+    {"moe_add", "moe_add", GRAPH("%1 = moe_combine(%e, %r) %2 = add(%1, %y) output \"o\" = %2"), 1},
+    {"moe_add_shared", "moe_add_shared",
+     GRAPH("%1 = moe_combine(%e, %r) %2 = add(%1, %x) %3 = add(%y, %2) output \"o\" = %3"), 1},
+    {"moe_add_shared", "moe_add_shared",
+     GRAPH("%1 = moe_combine(%e, %r) %2 = add(%x, %1) %3 = add(%2, %y) output \"o\" = %3"), 1},
+    {"moe_add_shared", "moe_add_shared",
+     GRAPH("%1 = moe_combine(%e, %r) %2 = add(%y, %1) %3 = add(%2, %x) %4 = rms_norm(%3, %g) {eps "
+           "= 1e-3} output \"o\" = %4"),
+     2},
     {"add3", "add3", GRAPH("%1 = add(%x, %y) %2 = add(%1, %z) output \"o\" = %2"), 1},
     {"add3", "add3", GRAPH("%1 = add(%x, %y) %2 = add(%z, %1) output \"o\" = %2"), 1},
     {"region", "region",
@@ -307,6 +317,12 @@ static void values_used_elsewhere_stay(void **state) {
     refused("moe_join", "both is used elsewhere too",
             GRAPH("%1 = moe_combine(%e, %r) %2 = shared_combine(%1, %x, %mix) %3 = add(%y, %2) %4 "
                   "= softmax(%2) output \"o\" = %3 output \"p\" = %4"));
+    refused("moe_add", "routed is used elsewhere too",
+            GRAPH("%1 = moe_combine(%e, %r) %2 = add(%y, %1) %3 = softmax(%1) output \"o\" = %2 "
+                  "output \"p\" = %3"));
+    refused("moe_add_shared", "both is used elsewhere too",
+            GRAPH("%1 = moe_combine(%e, %r) %2 = add(%1, %x) %3 = add(%y, %2) %4 = softmax(%2) "
+                  "output \"o\" = %3 output \"p\" = %4"));
     refused("add3", "sum is used elsewhere too",
             GRAPH("%1 = add(%x, %y) %2 = add(%1, %z) %3 = softmax(%1) output \"o\" = %2 output "
                   "\"p\" = %3"));
@@ -351,6 +367,11 @@ static void shapes_must_fit(void **state) {
     refused("moe_join", "residual is f32[1,8]",
             GRAPH("%1 = moe_combine(%e, %r) %2 = shared_combine(%1, %x, %mix) %3 = add(%row, %2) "
                   "output \"o\" = %3"));
+    refused("moe_add", "residual is f32[1,8]",
+            GRAPH("%1 = moe_combine(%e, %r) %2 = add(%row, %1) output \"o\" = %2"));
+    refused(
+        "moe_add_shared", "residual is f32[1,8]",
+        GRAPH("%1 = moe_combine(%e, %r) %2 = add(%x, %1) %3 = add(%2, %row) output \"o\" = %3"));
     refused("add3", "c is f32[1,8]",
             GRAPH("%1 = add(%x, %y) %2 = add(%1, %row) output \"o\" = %2"));
     refused("add3", "a is i32[4,8]",

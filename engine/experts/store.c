@@ -334,8 +334,8 @@ static sl_cview view_of(const sl_expert_store *store, uint32_t s, uint32_t key, 
     const sl_expert_matrix *m = &layer->matrices[matrix];
     if (sl_expert_is_arranged(layer))
         return (sl_cview){slot_memory(store, s) + sl_expert_arranged_at(layer, matrix), m->type};
-    const place from = find_place(store, key, m->part);
-    return (sl_cview){slot_memory(store, s) + from.at + from.skip + m->offset, m->type};
+    const place from = find_place(store, key, m->pieces[0].part);
+    return (sl_cview){slot_memory(store, s) + from.at + from.skip + m->pieces[0].offset, m->type};
 }
 
 /* A leased slot does not hold what it should: it fails this request, and a newer one that has come
@@ -532,23 +532,34 @@ static sl_status request_experts(sl_expert_source *source, sl_layer_id layer,
 
 /* Creation. */
 
-static sl_status check_matrix(const sl_expert_table *table, uint32_t layer, uint32_t m,
-                              sl_error *err) {
+static sl_status check_piece(const sl_expert_table *table, uint32_t layer,
+                             const sl_expert_piece *piece, sl_error *err) {
     const sl_expert_layer *self = &table->layer[layer];
-    const sl_expert_matrix *matrix = &self->matrices[m];
-    SL_TRY(sl_type_check(&matrix->type, "expert matrix", err));
-    if (matrix->part >= self->part_count)
+    if (piece->part >= self->part_count)
         return sl_fail(err, SL_INVALID, "layer %u: expert matrix in part %u of %u", layer,
-                       matrix->part, self->part_count);
-    const uint64_t bytes = matrix->form ? matrix->bytes : sl_type_bytes(&matrix->type);
+                       piece->part, self->part_count);
     for (uint32_t e = 0; e < table->experts; e++) {
-        const uint64_t part_bytes = self->parts[e * self->part_count + matrix->part].bytes;
-        if (matrix->offset > part_bytes || bytes > part_bytes - matrix->offset)
+        const uint64_t part_bytes = self->parts[e * self->part_count + piece->part].bytes;
+        if (piece->offset > part_bytes || piece->bytes > part_bytes - piece->offset)
             return sl_fail(err, SL_FORMAT,
                            "layer %u expert %u: matrix of %llu bytes at %llu of a part of %llu",
-                           layer, e, (unsigned long long)bytes, (unsigned long long)matrix->offset,
-                           (unsigned long long)part_bytes);
+                           layer, e, (unsigned long long)piece->bytes,
+                           (unsigned long long)piece->offset, (unsigned long long)part_bytes);
     }
+    return SL_OK;
+}
+
+static sl_status check_matrix(const sl_expert_table *table, uint32_t layer, uint32_t m,
+                              sl_error *err) {
+    const sl_expert_matrix *matrix = &table->layer[layer].matrices[m];
+    const uint32_t most = matrix->form ? SL_MAX_TENSOR_PARTS : 1;
+    SL_TRY(sl_type_check(&matrix->type, "expert matrix", err));
+    if (matrix->piece_count < 1 || matrix->piece_count > most ||
+        (!matrix->form && matrix->pieces[0].bytes != sl_type_bytes(&matrix->type)))
+        return sl_fail(err, SL_INVALID, "layer %u: expert matrix of %u pieces", layer,
+                       matrix->piece_count);
+    for (uint32_t p = 0; p < matrix->piece_count; p++)
+        SL_TRY(check_piece(table, layer, &matrix->pieces[p], err));
     return SL_OK;
 }
 

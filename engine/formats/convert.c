@@ -150,8 +150,9 @@ static sl_status convert_blocks(shared_work *work, sl_error *err) {
     return status;
 }
 
-static void convert_job(void *ctx, uint32_t member) {
-    (void)member;
+/* As many blocks as are left, whichever share of the work it is called. */
+static void convert_share(void *ctx, uint32_t member, uint32_t share) {
+    (void)member, (void)share;
     shared_work *work = ctx;
     sl_error error = {0};
     if (convert_blocks(work, &error) != SL_OK && !atomic_exchange(&work->failed, true))
@@ -161,7 +162,7 @@ static void convert_job(void *ctx, uint32_t member) {
 static sl_status convert_matrices(packing *p, const matrix_task *tasks, uint32_t count,
                                   sl_error *err) {
     shared_work work = {.tasks = tasks, .task_count = count, .allocator = p->allocator};
-    sl_team_run(p->team, convert_job, &work);
+    sl_team_share(p->team, sl_team_size(p->team), convert_share, &work);
     return work.failed ? sl_fail(err, work.error.status, "%s", work.error.message) : SL_OK;
 }
 
@@ -242,19 +243,29 @@ static void expert_types(const packing *p, uint32_t layer, sl_type out[SL_EXPERT
     }
 }
 
-static sl_status write_expert(packing *p, uint32_t layer, uint32_t expert,
+/* Bytes that an expert's matrices take before and after they are converted. */
+static uint64_t room_bytes(const sl_expert_place *places, const sl_type types[SL_EXPERT_MATRICES]) {
+    uint64_t bytes = 0;
+    for (int m = 0; m < SL_EXPERT_MATRICES; m++)
+        bytes += sl_round_up(sl_type_bytes(&types[m]), MATRIX_ALIGN) +
+                 sl_round_up(sl_type_bytes(&places[m].type), MATRIX_ALIGN);
+    return bytes;
+}
+
+static sl_status write_expert(packing *p, const sl_expert_place *places,
                               const sl_type types[SL_EXPERT_MATRICES], uint8_t *room,
                               sl_error *err) {
-    sl_expert_place places[SL_EXPERT_MATRICES];
-    SL_TRY(sl_expert_find(p->source, &p->config, layer, expert, places, err));
     matrix_task tasks[SL_EXPERT_MATRICES];
     const void *matrices[SL_EXPERT_MATRICES];
     uint32_t task_count = 0;
     uint64_t bytes = 0;
     for (int m = 0; m < SL_EXPERT_MATRICES; m++) {
-        const void *data;
-        SL_TRY(sl_source_map(p->source, places[m].entry, &data, err));
-        const uint8_t *from = (const uint8_t *)data + places[m].offset;
+        const sl_dims *shape = &places[m].type.shape;
+        const sl_tensor_share share = {places[m].index, places[m].count, shape->dims[0],
+                                       shape->dims[1]};
+        uint8_t *from = room;
+        sl_source_matrix(p->source, places[m].entry, &share, from);
+        room += sl_round_up(sl_type_bytes(&places[m].type), MATRIX_ALIGN);
         bytes += sl_type_bytes(&places[m].type);
         matrices[m] = from;
         if (types[m].dtype == places[m].type.dtype) continue;
@@ -271,16 +282,22 @@ static sl_status write_expert(packing *p, uint32_t layer, uint32_t expert,
 static sl_status write_layer(packing *p, uint32_t layer, sl_error *err) {
     sl_type types[SL_EXPERT_MATRICES];
     expert_types(p, layer, types);
-    uint64_t bytes = 0;
-    for (int m = 0; m < SL_EXPERT_MATRICES; m++)
-        bytes += sl_round_up(sl_type_bytes(&types[m]), MATRIX_ALIGN);
     SL_TRY(sl_pack_writer_layer(p->writer, layer, p->config.experts, types, err));
-    uint8_t *room = sl_allocate(p->allocator, bytes, MATRIX_ALIGN);
-    if (!room) return sl_no_memory(err, "an expert", bytes);
+    sl_arena arena;
+    sl_arena_init(&arena, p->allocator);
     sl_status status = SL_OK;
+    sl_expert_place(*places)[SL_EXPERT_MATRICES] =
+        sl_arena_array(&arena, p->config.experts, sizeof *places, _Alignof(sl_expert_place));
+    uint8_t *room = NULL;
+    if (places) {
+        SL_TRY_ELSE(done, sl_experts_find(p->source, &p->config, layer, places, err));
+        room = sl_arena_alloc(&arena, room_bytes(places[0], types), MATRIX_ALIGN);
+    }
+    if (!room) status = sl_no_memory(err, "an expert", p->config.experts * sizeof *places);
     for (uint32_t e = 0; e < p->config.experts && status == SL_OK; e++)
-        status = write_expert(p, layer, e, types, room, err);
-    sl_release(p->allocator, room, bytes, MATRIX_ALIGN);
+        status = write_expert(p, places[e], types, room, err);
+done:
+    sl_arena_deinit(&arena);
     return status;
 }
 

@@ -52,16 +52,20 @@ sl_status sl_gguf_architecture_find(const sl_gguf *gguf, const sl_gguf_architect
 
 /* ---- forms ---- */
 
-static void less_one(const void *raw, int64_t rows, int64_t cols, void *out) {
-    const float *from = raw;
-    float *to = out;
-    for (int64_t i = 0; i < rows * cols; i++) to[i] = from[i] - 1.0f;
+static float float_at(const sl_raw_matrix *raw, int64_t i) {
+    float value;
+    memcpy(&value, raw->parts[0] + (size_t)i * sizeof value, sizeof value);
+    return value;
 }
 
-static void log_of_negated(const void *raw, int64_t rows, int64_t cols, void *out) {
-    const float *from = raw;
+static void less_one(const sl_raw_matrix *raw, void *out) {
     float *to = out;
-    for (int64_t i = 0; i < rows * cols; i++) to[i] = logf(-from[i]);
+    for (int64_t i = 0; i < raw->rows * raw->cols; i++) to[i] = float_at(raw, i) - 1.0f;
+}
+
+static void log_of_negated(const sl_raw_matrix *raw, void *out) {
+    float *to = out;
+    for (int64_t i = 0; i < raw->rows * raw->cols; i++) to[i] = logf(-float_at(raw, i));
 }
 
 static const sl_tensor_form gain = {"gain", less_one}, decay = {"decay", log_of_negated};

@@ -7,11 +7,11 @@
 #include "engine/formats/gguf.h"
 #include <string.h>
 
-static void copy_2(const void *raw, int64_t rows, int64_t cols, void *out) {
-    memcpy(out, raw, (size_t)(rows * cols) * 2);
+static void copy_2(const sl_raw_matrix *raw, void *out) {
+    memcpy(out, raw->parts[0], (size_t)(raw->rows * raw->cols) * 2);
 }
-static void copy_4(const void *raw, int64_t rows, int64_t cols, void *out) {
-    memcpy(out, raw, (size_t)(rows * cols) * 4);
+static void copy_4(const sl_raw_matrix *raw, void *out) {
+    memcpy(out, raw->parts[0], (size_t)(raw->rows * raw->cols) * 4);
 }
 
 const sl_tensor_form *sl_gguf_plain_form(sl_dtype dtype) {

@@ -623,7 +623,7 @@ static void q5_0_becomes_q8(void **state) {
     const uint64_t bytes = sl_panel_layout_of(type->dtype, ROWS, COLS).matrix_bytes;
     void *panels = aligned_alloc(64, (bytes + 63) / 64 * 64);
     assert_non_null(panels);
-    type->form->convert(raw, ROWS, COLS, panels);
+    type->form->convert(&(sl_raw_matrix){type->form, {raw[0]}, ROWS, COLS}, panels);
     for (int r = 0; r < ROWS; r++) {
         float row[COLS];
         sl_decode_row(type->dtype, panels, ROWS, COLS, r, row);

@@ -212,41 +212,58 @@ sl_status sl_source_check(const sl_source *source, const sl_tensor_entry *entry,
                    (unsigned long long)found, (unsigned long long)entry->checksum);
 }
 
-/* Rows put in their order, in memory that the caller releases: *out_bytes of it. */
-static sl_status put_in_order(const sl_source *source, const sl_tensor_entry *entry,
-                              const uint8_t *raw, uint8_t **out, uint64_t *out_bytes,
-                              sl_error *err) {
-    const sl_dims *shape = &entry->type.shape;
-    const uint32_t last = shape->rank > 1 ? shape->rank - 1 : shape->rank;
+static const uint8_t *bytes_at(const sl_source *source, const sl_extent *at) {
+    return source->files[at->file].map.data + at->offset;
+}
+
+void sl_source_matrix(const sl_source *source, const sl_tensor_entry *entry,
+                      const sl_tensor_share *share, void *out) {
+    sl_raw_matrix raw = {.form = entry->form, .rows = share->rows, .cols = share->cols};
+    const sl_extent *part;
+    for (uint32_t p = 0; (part = sl_tensor_part(entry, p)); p++) {
+        const sl_extent at = sl_extent_share(part, share->index, share->count);
+        raw.parts[p] = bytes_at(source, &at);
+        sl_file_read_ahead(raw.parts[p], at.bytes);
+    }
+    if (entry->form)
+        entry->form->convert(&raw, out);
+    else
+        memcpy(out, raw.parts[0], entry->at.bytes / share->count);
+    for (uint32_t p = 0; (part = sl_tensor_part(entry, p)); p++)
+        sl_file_let_go(raw.parts[p], part->bytes / share->count);
+}
+
+/* A matrix whose rows lie in another order: they are put in theirs first. */
+static sl_status convert_ordered(const sl_source *source, const sl_tensor_entry *entry,
+                                 const sl_tensor_share *share, void *out, sl_error *err) {
+    const uint8_t *from = bytes_at(source, &entry->at);
     const uint64_t each = entry->at.bytes / entry->order->count;
-    uint64_t rows = 1;
-    for (uint32_t i = 0; i < last; i++) rows *= (uint64_t)shape->dims[i];
-    *out_bytes = rows * each;
-    *out = sl_resize(&source->allocator, NULL, 0, *out_bytes, 64);
-    if (!*out) return sl_no_memory(err, entry->name, *out_bytes);
+    const uint64_t rows = (uint64_t)entry->type.shape.dims[0], bytes = rows * each;
+    uint8_t *ordered = sl_resize(&source->allocator, NULL, 0, bytes, 64);
+    if (!ordered) return sl_no_memory(err, entry->name, bytes);
+    sl_file_read_ahead(from, entry->at.bytes);
     for (uint64_t i = 0; i < rows; i++)
-        memcpy(*out + i * each, raw + entry->order->from[i] * each, each);
+        memcpy(ordered + i * each, from + entry->order->from[i] * each, each);
+    sl_file_let_go(from, entry->at.bytes);
+    const sl_raw_matrix raw = {entry->form, {ordered}, share->rows, share->cols};
+    entry->form->convert(&raw, out);
+    sl_release(&source->allocator, ordered, bytes, 64);
     return SL_OK;
 }
 
-/* All matrices of a tensor with a form; a vector is one row. */
-static sl_status convert(sl_source *source, const sl_tensor_entry *entry, const uint8_t *raw,
-                         const void **out, sl_error *err) {
+/* All matrices of a tensor with a form. */
+static sl_status convert(sl_source *source, const sl_tensor_entry *entry, const void **out,
+                         sl_error *err) {
     const sl_dims *shape = &entry->type.shape;
-    const int64_t cols = shape->dims[shape->rank - 1];
-    const int64_t rows = shape->rank > 1 ? shape->dims[shape->rank - 2] : 1;
-    const uint64_t matrices = (uint64_t)(sl_type_elements(&entry->type) / (rows * cols));
-    const uint64_t bytes = sl_type_bytes(&entry->type), each = bytes / matrices;
-    uint64_t raw_bytes = entry->at.bytes;
-    uint8_t *to = sl_arena_alloc(&source->arena, bytes, 64), *ordered = NULL;
+    sl_tensor_share share = {.count = 1, .rows = 1, .cols = shape->dims[shape->rank - 1]};
+    if (shape->rank > 1) share.rows = shape->dims[shape->rank - 2];
+    share.count = (uint64_t)(sl_type_elements(&entry->type) / (share.rows * share.cols));
+    const uint64_t bytes = sl_type_bytes(&entry->type);
+    uint8_t *to = sl_arena_alloc(&source->arena, bytes, 64);
     if (!to) return sl_no_memory(err, entry->name, bytes);
-    sl_file_read_ahead(raw, entry->at.bytes);
-    if (entry->order) SL_TRY(put_in_order(source, entry, raw, &ordered, &raw_bytes, err));
-    const uint8_t *from = ordered ? ordered : raw;
-    for (uint64_t i = 0; i < matrices; i++)
-        entry->form->convert(from + i * (raw_bytes / matrices), rows, cols, to + i * each);
-    if (ordered) sl_release(&source->allocator, ordered, raw_bytes, 64);
-    sl_file_let_go(raw, entry->at.bytes);
+    if (entry->order) SL_TRY(convert_ordered(source, entry, &share, to, err));
+    for (; !entry->order && share.index < share.count; share.index++)
+        sl_source_matrix(source, entry, &share, to + share.index * (bytes / share.count));
     *out = to;
     return SL_OK;
 }
@@ -257,12 +274,12 @@ sl_status sl_source_map(sl_source *source, const sl_tensor_entry *entry, const v
     if (!own) return sl_fail(err, SL_INVALID, "the source has no tensor '%s'", entry->name);
     const void **mapped = &source->mapped[own - source->tensors];
     if (!*mapped) {
-        const uint8_t *data = source->files[own->at.file].map.data + own->at.offset;
+        const uint8_t *data = bytes_at(source, &own->at);
         const uint32_t align = sl_dtype_infos[own->type.dtype].bytes;
         if (own->checksum) sl_file_read_ahead(data, own->at.bytes);
         SL_TRY(sl_source_check(source, own, data, err));
         if (own->form) {
-            SL_TRY(convert(source, own, data, mapped, err));
+            SL_TRY(convert(source, own, mapped, err));
             *out = *mapped;
             return SL_OK;
         }

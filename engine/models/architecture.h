@@ -18,7 +18,7 @@ typedef struct {
     const sl_expert_table *experts;
     uint32_t rows, wanted;    /* wanted: 0 to rows */
     uint32_t slots, capacity; /* sequences, and tokens of context each */
-    sl_dtype kv_dtype;        /* of cached keys and values: f32 or f16 */
+    sl_dtype kv_dtype;        /* of cached keys (core/kv.h): f32, f16 or k16 */
 } sl_step_shape;
 
 typedef struct sl_builder sl_builder;

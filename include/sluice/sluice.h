@@ -36,7 +36,7 @@ typedef struct {
     sl_allocator allocator;       /* default: the C library's */
     const char *compile;          /* words of inspect.h; default: "", levels and all that gains */
     int pin_threads;              /* nonzero: each thread but the caller's stays on one core */
-    const char *kv;               /* cached keys and values: "f16", "f32" or "auto" (default) */
+    const char *kv;               /* cached keys and values: "i16", "f16", "f32" or "auto" */
     sl_progress_fn *progress;     /* of loading resident weights, in bytes */
     void *progress_ctx;
     uint64_t

@@ -137,22 +137,35 @@ static void test_sdpa(void **state) {
     }
 }
 
+/* Makes a row of a cache, counted over all slots and heads, what no row is: all NaN, or where there
+ * are codes, large ones or a scale that is NaN. */
+static void spoil_row(const sl_type *type, void *cache, int64_t row, int64_t width) {
+    const bool keys = type->shape.rank == 5;
+    const size_t each = sl_dtype_infos[type->dtype].bytes;
+    float wrong[512];
+    assert_true(width <= 512);
+    for (int64_t d = 0; d < width; d++) {
+        const int64_t at = keys ? sl_kv_key_at(row, width) + d * SL_KV_LANES : row * width + d;
+        if (each) memset((char *)cache + (size_t)at * each, 0xff, each);
+        wrong[d] = row % 3 ? 1e30f : NAN;
+    }
+    if (!each) sl_kv_store_row(type, cache, row, wrong);
+}
+
 /* Overwrites what no row sees: nothing of it may matter, not even what was never written. */
 static void spoil_beyond(const op_case *c, void *keys, void *values) {
     const int64_t heads = c->types[2].shape.dims[1], capacity = c->types[2].shape.dims[2];
     const int64_t width = c->types[2].shape.dims[3], rows = c->types[0].shape.dims[0];
-    const size_t each = sl_dtype_infos[c->types[1].dtype].bytes;
     const int32_t *slots = c->data[3], *positions = c->data[4];
     for (int64_t slot = 0; slot < c->types[2].shape.dims[0]; slot++) {
         int64_t used = 0;
         for (int64_t t = 0; t < rows; t++)
             if (slots[t] == slot) used = positions[t] + 1;
-        for (int64_t i = 0; i < heads * (capacity - used) * width; i++) {
-            const int64_t d = i % width, position = used + i / width % (capacity - used);
-            const int64_t head = (slot * heads + i / width / (capacity - used)) * capacity * width;
-            const int64_t key = head + sl_kv_key_at(position, width) + d * SL_KV_LANES;
-            memset((char *)keys + (size_t)key * each, 0xff, each);
-            memset((char *)values + (size_t)(head + position * width + d) * each, 0xff, each);
+        for (int64_t i = 0; i < heads * capacity; i++) {
+            const int64_t row = slot * heads * capacity + i;
+            if (i % capacity < used) continue;
+            spoil_row(&c->types[1], keys, row, width);
+            spoil_row(&c->types[2], values, row, width);
         }
     }
 }
@@ -329,6 +342,72 @@ static void test_large_scores(void **state) {
     }
 }
 
+#ifndef SL_CASE_CUDA /* which keeps no codes */
+static void test_append_codes(void **state) {
+    (void)state;
+    for (int64_t width = 1; width <= 129; width += width < 20 ? 3 : 37) {
+        op_case c;
+        append_case(&c, (sl_kv_shape){SL_DTYPE_k16, 3, 3, 45, width}, 44);
+        c.tolerance = 1e-6; /* a scale may be rounded another way */
+        check(&c);
+    }
+}
+
+/* What is not finite, and what is as large or small as a float can be. */
+static void test_codes_of_odd_rows(void **state) {
+    (void)state;
+    static const float values[] = {NAN, INFINITY, -INFINITY, 0, 1e-40f, 3e38f, -3e38f, 1e-30f};
+    for (int i = 0; i < 8; i++) {
+        op_case c;
+        append_case(&c, (sl_kv_shape){SL_DTYPE_k16, 3, 1, 45, 37}, 3);
+        c.tolerance = 1e-6;
+        for (int input = 0; input < 2; input++)
+            for (int d = 0; d < 37; d++)
+                ((float *)c.data[input])[37 * 2 + d] = d == 5 || d == 36 ? values[i] : 0;
+        infer_outputs(&c);
+        for (int n = 0; n < ISA_COUNT; n++) {
+            if (!sl_cpu_kernel_set(isas[n])) continue;
+            memory m = memory_of(&c);
+            sl_error err = {0};
+            if (run_kernel(&c, isas[n], &m, 3, true, &err)) fail_msg("%s", err.message);
+            double *values_kept = doubles_of(&c.types[5], m.views[5]);
+            const double kept = values_kept[(2 * 48 + 5) * 37 + 5]; /* slot 2, third row */
+            if (isfinite(values[i]))
+                assert_true(fabs(kept - (double)values[i]) <= 1e-34 + fabs(kept) * 1e-4);
+            else
+                assert_true(isnan(kept));
+            free(values_kept);
+            memory_free(&m);
+        }
+        if (isfinite(values[i])) {
+            check(&c);
+        } else {
+            release_case(&c);
+        }
+    }
+}
+
+/* In codes: the meaning, and the same bits for rows alone, for parts, for what lies beyond. */
+static void test_sdpa_codes(void **state) {
+    (void)state;
+    static with_results *const same[] = {row_alone, parts_merged, spoiled};
+    for (int round = 0; round < 11; round++) {
+        shape s = random_shape(round);
+        s.cache.dtype = SL_DTYPE_k16;
+        const double tolerance = coded_tolerance(s.cache.dim, (double)scaled.scale);
+        op_case whole, parts, other;
+        sdpa_case(&whole, SL_OP_sdpa, s, 2e-6 + tolerance);
+        check(&whole);
+        sdpa_case(&parts, SL_OP_sdpa_parts, s, parts_tolerance(s.cache.dim) + tolerance);
+        check(&parts);
+        if (round % 2) s.rows += 40, s.split += 40, s.cache.capacity += 40; /* several tiles */
+        sdpa_case(&other, SL_OP_sdpa, s, 0);
+        each_isa(&other, same[round % 3]);
+    }
+}
+
+#endif
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rope_table),
@@ -342,6 +421,11 @@ int main(void) {
         cmocka_unit_test(test_large_scores),
         cmocka_unit_test(test_wide_heads),
         cmocka_unit_test(test_wide_rope),
+#ifndef SL_CASE_CUDA
+        cmocka_unit_test(test_append_codes),
+        cmocka_unit_test(test_codes_of_odd_rows),
+        cmocka_unit_test(test_sdpa_codes),
+#endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -238,8 +238,7 @@ static void test_rope(void **state) {
         floats(&append, type), floats(&append, f32(1, width, 0, 0, 0)), floats(&append, table);
         floats(&append, type);
         add_rows(&append, rows, 14);
-        add_caches(&append,
-                   (sl_kv_shape){round % 2 ? SL_DTYPE_f16 : SL_DTYPE_f32, 2, heads, 20, width});
+        add_caches(&append, (sl_kv_shape){cache_types[round % CACHE_TYPES], 2, heads, 20, width});
         check_fused(&append);
     }
 }
@@ -264,6 +263,19 @@ static void test_join(void **state) {
         floats(&c, f32(3, rows, k, width, 0)), floats(&c, f32(2, rows, k, 0, 0));
         floats(&c, f32(2, rows, width, 0, 0)), input(&c, f32(2, rows, 1, 0, 0), -9, 9);
         floats(&c, f32(2, rows, width, 0, 0));
+        check_fused(&c);
+    }
+}
+
+static void test_moe_add(void **state) {
+    (void)state;
+    for (int round = 0; round < ROUNDS; round++) {
+        const int64_t rows = between(1, 6), k = between(1, 9);
+        const int64_t width = round % 3 ? between(1, 300) : 2048;
+        const int others = 1 + round % 2;
+        op_case c = case_of(others == 2 ? SL_OP_moe_add_shared : SL_OP_moe_add, NULL, 1e-6);
+        floats(&c, f32(3, rows, k, width, 0)), floats(&c, f32(2, rows, k, 0, 0));
+        for (int i = 0; i < others; i++) floats(&c, f32(2, rows, width, 0, 0));
         check_fused(&c);
     }
 }
@@ -331,11 +343,17 @@ static void test_region_in_place(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_norms),    cmocka_unit_test(test_quantised),
-        cmocka_unit_test(test_products), cmocka_unit_test(test_bias),
-        cmocka_unit_test(test_rope),     cmocka_unit_test(test_positions_are_checked),
-        cmocka_unit_test(test_join),     cmocka_unit_test(test_add3),
-        cmocka_unit_test(test_region),   cmocka_unit_test(test_region_in_place),
+        cmocka_unit_test(test_norms),
+        cmocka_unit_test(test_quantised),
+        cmocka_unit_test(test_products),
+        cmocka_unit_test(test_bias),
+        cmocka_unit_test(test_rope),
+        cmocka_unit_test(test_positions_are_checked),
+        cmocka_unit_test(test_join),
+        cmocka_unit_test(test_moe_add),
+        cmocka_unit_test(test_add3),
+        cmocka_unit_test(test_region),
+        cmocka_unit_test(test_region_in_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -204,13 +204,16 @@ static void add_slots(op_case *c, int64_t rows, int64_t limit) {
 static void attention(void) {
     const int64_t width = ragged(140), heads = between(1, 3), group = between(1, 4);
     const int64_t rows = rows_for(width * heads, 20), capacity = rows + between(0, 60);
-    const sl_kv_shape cache = {next() % 2 ? SL_DTYPE_f16 : SL_DTYPE_f32, 3, heads, capacity, width};
+    const sl_kv_shape cache = {cache_types[next() % CACHE_TYPES], 3, heads, capacity, width};
+    const bool coded = cache.dtype == SL_DTYPE_k16;
     const sl_type row = f32(3, rows, heads, width, 0);
     const sl_sdpa_attrs attrs = {.scale = 0.7f};
     const bool append = next() % 3 == 0;
     /* A score is a chain over the width, and its error one of its factor. */
-    const double tolerance = 2e-6 + (double)width * 0x1p-24;
-    op_case c = append ? case_of(SL_OP_kv_append, NULL, 0) : case_of(SL_OP_sdpa, &attrs, tolerance);
+    const double tolerance =
+        2e-6 + (double)width * 0x1p-24 + (coded ? coded_tolerance(width, 0.7) : 0);
+    op_case c = append ? case_of(SL_OP_kv_append, NULL, coded ? 1e-6 : 0)
+                       : case_of(SL_OP_sdpa, &attrs, tolerance);
     c.by_tensor = true;
     if (append) {
         floats(&c, row), floats(&c, row), add_slots(&c, rows, capacity);

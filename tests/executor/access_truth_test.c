@@ -82,9 +82,15 @@ static const char *const cases[] = {
     DELTA
     "%o, %p = delta_chunk(%q, %k, %v, %decay, %beta, %slots, %positions, %memory) {chunk = 4}",
     "input %x : f32[7,37] %o, %p = route(%x) {k = 3, normalise = 1}",
+    "input %x : f32[7,36] weight %b : f32[36] %o, %p = route_groups(%x, %b) "
+    "{k = 3, normalise = 1, groups = 4, groups_kept = 2, scale = 2.5}",
     "input %chosen : i32[9,2] experts %e : $[6,21,45] %o, %p = moe_group(%chosen, %e) {layer = 3}",
     ROWS "input %order : i32[14] input %starts : i32[7] experts %e : $[6,21,45] "
          "%o = moe_ffn(%x, %order, %starts, %e) {layer = 3, k = 2}",
+    ROWS "input %order : i32[14] input %starts : i32[7] weight %gb : f32[6,21] "
+         "weight %ub : f32[6,21] weight %db : f32[6,45] experts %e : $[6,21,45] "
+         "%o = moe_ffn_biased(%x, %order, %starts, %gb, %ub, %db, %e) "
+         "{layer = 3, k = 2, limit = 7, alpha = 1.702}",
     "input %y : f32[7,4,83] input %weights : f32[7,4] %o = moe_combine(%y, %weights)",
     "input %r : f32[7,83] input %s : f32[7,83] input %g : f32[7,1] %o = shared_combine(%r, %s, %g)",
     "input %a : f32[7,67] input %b : f32[7,67] weight %g : f32[67] "
@@ -111,6 +117,10 @@ static const char *const cases[] = {
     "%o, %p = norm_rope_append(%k, %g, %table, %v, %slots, %positions, %keys, %values) " NORM,
     "input %y : f32[7,4,83] input %weights : f32[7,4] input %s : f32[7,83] input %g : f32[7,1] "
     "input %r : f32[7,83] %o = moe_join(%y, %weights, %s, %g, %r)",
+    "input %y : f32[7,4,83] input %weights : f32[7,4] input %r : f32[7,83] "
+    "%o = moe_add(%y, %weights, %r)",
+    "input %y : f32[7,4,83] input %weights : f32[7,4] input %s : f32[7,83] input %r : f32[7,83] "
+    "%o = moe_add_shared(%y, %weights, %s, %r)",
     "input %a : f32[5,67] input %b : f32[5,67] input %c : f32[5,67] input %d : f32[5,67] "
     "%o = region(%a, %b, %c, %d) {code = [301, 1740, 152]}",
     "input %a : f32[5,67] input %b : f32[5,67] input %c : f32[5,67] %o = add3(%a, %b, %c)",

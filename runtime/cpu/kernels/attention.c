@@ -81,15 +81,15 @@ RUN(norm_rope) {
 
 /* ---- kv_append: an item is a row ---- */
 
-/* One head of one row, at a position of the cache's head that starts at element `head`. */
+/* One head of one row, at a position of the cache's head that starts at byte `head`. */
 static void store_key(const sl_view *keys, int64_t head, int64_t position, const float *key) {
-    const int64_t width = dim(&keys->type, 3), at = head + sl_kv_key_at(position, width);
+    const int64_t width = dim(&keys->type, 3), at = sl_kv_key_at(position, width);
     if (keys->type.dtype == SL_DTYPE_f32) {
-        float *to = (float *)keys->data + at;
+        float *to = (float *)(void *)((char *)keys->data + head) + at;
         for (int64_t d = 0; d < width; d++) to[d * SL_KV_LANES] = key[d];
         return;
     }
-    uint16_t *to = (uint16_t *)keys->data + at;
+    uint16_t *to = (uint16_t *)(void *)((char *)keys->data + head) + at;
     FOR_VECTORS(d, n, width, {
         uint16_t halves[LANES];
         halves_of(vload_n(key + d, n), halves);
@@ -98,17 +98,44 @@ static void store_key(const sl_view *keys, int64_t head, int64_t position, const
 }
 
 static void store_value(const sl_view *values, int64_t head, int64_t position, const float *value) {
-    const int64_t width = dim(&values->type, 3), at = head + position * width;
+    const int64_t width = dim(&values->type, 3), at = position * width;
     if (values->type.dtype == SL_DTYPE_f32) {
-        memcpy((float *)values->data + at, value, (size_t)width * sizeof *value);
+        float *to = (float *)(void *)((char *)values->data + head) + at;
+        memcpy(to, value, (size_t)width * sizeof *value);
         return;
     }
-    uint16_t *to = (uint16_t *)values->data + at;
+    uint16_t *to = (uint16_t *)(void *)((char *)values->data + head) + at;
     FOR_VECTORS(d, n, width, {
         uint16_t halves[LANES];
         halves_of(vload_n(value + d, n), halves);
         memcpy(to + d, halves, (size_t)n * sizeof halves[0]);
     });
+}
+
+/* The same for codes, of keys and of values. */
+static void store_codes(const sl_view *cache, int64_t head, int64_t position, const float *x) {
+    const bool keys = cache->type.dtype == SL_DTYPE_k16;
+    const int64_t width = dim(&cache->type, 3);
+    char *block = (char *)cache->data + head + position / SL_KV_LANES * sl_kv_block_bytes(width);
+    int16_t *codes = (int16_t *)(void *)(block + SL_KV_SCALES_BYTES);
+    const coding16 c = coding16_of(x, width, keys);
+    ((float *)(void *)block)[position % SL_KV_LANES] = c.scale;
+    codes += keys ? sl_k16_at(position) : sl_v16_at(position, width);
+    const int64_t pair = keys ? SL_KV_LANES * 2 : 4, other = keys ? 1 : 2;
+    FOR_VECTORS(d, n, width, {
+        const vi some = codes16_of(vload_n(x + d, n), c);
+        for (int64_t i = 0; i < n; i++)
+            codes[(d + i) / 2 * pair + (d + i) % 2 * other] = (int16_t)some[i];
+    });
+    if (keys && width % 2) codes[width / 2 * pair + 1] = 0;
+}
+
+/* A key and a value at a position of the head that starts at byte `head` of both caches. */
+static void store_row(const sl_view *keys, const sl_view *values, int64_t head, int64_t position,
+                      const float *key, const float *value) {
+    const bool coded = keys->type.dtype == SL_DTYPE_k16;
+    (coded ? store_codes : store_key)(keys, head, position, key);
+    (coded ? store_codes : store_value)(values, head, position, value);
 }
 
 SPLIT(kv_append) {
@@ -124,8 +151,8 @@ RUN(kv_append) {
         for (int64_t h = 0; h < heads; h++) {
             const int64_t from = (t * heads + h) * width;
             const int64_t head = cache_head(&a->cache_v.type, slots[t], h);
-            store_key(&a->cache_k, head, positions[t], (const float *)a->k.data + from);
-            store_value(&a->cache_v, head, positions[t], (const float *)a->v.data + from);
+            store_row(&a->cache_k, &a->cache_v, head, positions[t], (const float *)a->k.data + from,
+                      (const float *)a->v.data + from);
         }
     }
     return SL_OK;
@@ -150,8 +177,8 @@ RUN(norm_rope_append) {
             const int64_t head = cache_head(&a->cache_v.type, slots[t], h);
             rms_norm_row(&norm, (const float *)a->k.data + from, normed);
             rotate((const float *)a->table.data + t * rotary, rotary / 2, normed, turned, width);
-            store_key(&a->cache_k, head, positions[t], turned);
-            store_value(&a->cache_v, head, positions[t], (const float *)a->v.data + from);
+            store_row(&a->cache_k, &a->cache_v, head, positions[t], turned,
+                      (const float *)a->v.data + from);
         }
     }
     return SL_OK;

@@ -6,51 +6,9 @@
  * sum are known before its values are mixed; a mix is a chain over positions, a lane per element;
  * each SL_SDPA_PART positions are taken alone and joined in order.  All query heads of a cached
  * head go together, so that the cache is read once for them. */
-#include "runtime/cpu/kernels/cache.h"
+#include "runtime/cpu/kernels/sdpa_codes.h"
 
-enum {
-    BLOCK = 64, /* positions */
-#if defined(__AVX512F__)
-    QUERIES = 8, /* side by side in registers, at most */
-    CHAINS = 16, /* sums in registers */
-#else
-    QUERIES = 4,
-    CHAINS = 8,
-#endif
-    TILE_QUERIES = 64, /* that share a block of the cache while it is near */
-    FETCH = 2          /* into the second cache: the first is full of what is at hand */
-};
-
-/* One head of one sequence. */
-typedef struct {
-    const void *keys, *values;
-    int64_t width;
-    float scale;
-    bool half;
-} source;
-
-/* What a query has taken from positions so far: its mix is the sum of e^(score - largest) v. */
-typedef struct {
-    float largest, sum;
-} running;
-static const running nothing = {-INFINITY, 0};
-
-/* Queries of one row. */
-typedef struct {
-    const float *query; /* [count, width] */
-    running *taken;     /* of query q: taken[q * stride] */
-    float *mix;         /* of query q: mix[q * stride * width + ...] */
-    int64_t count, stride;
-} queries;
-
-/* ---- a few queries and one block ---- */
-
-typedef struct {
-    const source *from;
-    queries to;
-    int64_t position, count; /* the first position, and how many */
-    float *factors;          /* [QUERIES, BLOCK]: scores, then e^(score - largest) */
-} block;
+/* ---- a few queries and one block of floats ---- */
 
 /* Asks for elements [at, at + count) of a cache, which may lie beyond its end.  Scoring asks for
  * the block's values and mixing for the next block's keys, as many as they read: both are far away
@@ -86,22 +44,6 @@ INLINE void score(const block *b, int64_t v, const int nq, const int nv, const b
     for (int q = 0; q < nq; q++)
         for (int i = 0; i < nv; i++)
             vstore(b->factors + q * BLOCK + (v + i) * LANES, sums[q][i] * vsplat(b->from->scale));
-}
-
-/* Scores become factors; what was taken before is scaled to the new largest.  Never inlined: the
- * compiler may round a product or fuse it with a sum, and must choose alike for all queries. */
-static __attribute__((noinline)) void weigh(float *scores, int64_t n, running *taken, float *mix,
-                                            int64_t width) {
-    const float before = taken->largest, here = vlargest(scores, n);
-    const vf largest = vsplat(here > before ? here : before);
-    const float keep = vexp(vsplat(before) - largest)[0];
-    FOR_VECTORS(i, lanes, n,
-                vstore_n(scores + i, vexp(vload_n(scores + i, lanes) - largest), lanes););
-    if (taken->sum != 0 && keep != 1.0f)
-        FOR_VECTORS(i, lanes, width,
-                    vstore_n(mix + i, vload_n(mix + i, lanes) * vsplat(keep), lanes););
-    taken->sum = taken->sum * keep + vtotal(scores, n);
-    taken->largest = largest[0];
 }
 
 /* Adds the block's values to nv vectors of nq mixes from column c on, the last of `lanes` lanes. */
@@ -149,22 +91,30 @@ INLINE void attend_few(const block *b, const int nq, const bool half) {
     for (; c < width; c += LANES) mix_values(b, c, least(LANES, width - c), nq, 1, half);
 }
 
+INLINE void attend_few_as(const block *b, const int nq) {
+    if (b->from->dtype == SL_DTYPE_k16)
+        attend_few_codes(b, nq);
+    else if (b->from->dtype == SL_DTYPE_f16)
+        attend_few(b, nq, true);
+    else
+        attend_few(b, nq, false);
+}
+
 static void attend_few_of(const block *b, int64_t nq) {
-    const bool half = b->from->half;
     switch (nq) {
 #if defined(__AVX512F__)
     case 8:
-        half ? attend_few(b, 8, true) : attend_few(b, 8, false);
+        attend_few_as(b, 8);
         return;
 #endif
     case 4:
-        half ? attend_few(b, 4, true) : attend_few(b, 4, false);
+        attend_few_as(b, 4);
         return;
     case 2:
-        half ? attend_few(b, 2, true) : attend_few(b, 2, false);
+        attend_few_as(b, 2);
         return;
     default:
-        half ? attend_few(b, 1, true) : attend_few(b, 1, false);
+        attend_few_as(b, 1);
     }
 }
 
@@ -174,8 +124,12 @@ static void attend_block(const source *from, const queries *to, int64_t first, i
     int64_t nq = QUERIES;
     for (int64_t q = 0; q < to->count; q += nq) {
         while (nq > to->count - q) nq /= 2;
-        const queries few = {to->query + q * from->width, to->taken + q * to->stride,
-                             to->mix + q * to->stride * from->width, nq, to->stride};
+        queries few = *to;
+        few.query += q * from->width;
+        few.taken += q * to->stride;
+        few.mix += q * to->stride * from->width;
+        few.count = nq;
+        if (to->words) few.words += q * sl_kv_pairs(from->width), few.scales += q;
         const block b = {from, few, first, end - first, factors};
         attend_few_of(&b, nq);
     }
@@ -234,6 +188,8 @@ typedef struct {
     float *factors;      /* [QUERIES, BLOCK] */
     float *mix;          /* [queries, width]: of the part at hand */
     running *part, *all; /* [queries] */
+    float *scales;       /* [queries], where keys are codes: */
+    int32_t *words;      /* [queries, pairs of codes] */
 } room;
 
 static room room_in(void *scratch, const tiling *t) {
@@ -241,26 +197,28 @@ static room room_in(void *scratch, const tiling *t) {
     r.mix = r.factors + QUERIES * BLOCK;
     r.part = (running *)(void *)(r.mix + t->tile_rows * t->ratio * t->width);
     r.all = r.part + t->tile_rows * t->ratio;
+    r.scales = (float *)(void *)(r.all + t->tile_rows * t->ratio);
+    r.words = (int32_t *)(void *)(r.scales + t->tile_rows * t->ratio);
     return r;
 }
 
 SPLIT(sdpa) {
     const sl_sdpa_args *a = args;
     const tiling t = tiling_of(&a->q.type, &a->cache_v.type);
-    const size_t each = (size_t)t.width * sizeof(float) + 2 * sizeof(running);
+    const size_t each = (size_t)t.width * sizeof(float) + 2 * sizeof(running) +
+                        coded_query_bytes(&a->cache_k.type, t.width);
     return (sl_split){t.tiles * t.heads, 1,
                       QUERIES * BLOCK * sizeof(float) + (size_t)(t.tile_rows * t.ratio) * each};
 }
 
 static source source_of(const sl_cview *keys, const sl_cview *values, int64_t slot, int64_t head,
                         float scale) {
-    const bool half = keys->type.dtype == SL_DTYPE_f16;
-    const int64_t at = cache_head(&values->type, slot, head) * (half ? 2 : 4);
+    const int64_t at = cache_head(&values->type, slot, head);
     return (source){.keys = (const char *)keys->data + at,
                     .values = (const char *)values->data + at,
                     .width = dim(&values->type, 3),
                     .scale = scale,
-                    .half = half};
+                    .dtype = keys->type.dtype};
 }
 
 /* Rows [first, end) of one tile and one cached head. */
@@ -274,7 +232,10 @@ typedef struct {
 static queries queries_of(const item *it, int64_t row) {
     const int64_t at = (row - it->first) * it->t.ratio;
     const int64_t query = row * it->t.heads * it->t.ratio + it->head * it->t.ratio;
+    const bool coded = it->args->cache_k.type.dtype == SL_DTYPE_k16;
     return (queries){.query = (const float *)it->args->q.data + query * it->t.width,
+                     .words = coded ? it->room.words + at * sl_kv_pairs(it->t.width) : NULL,
+                     .scales = coded ? it->room.scales + at : NULL,
                      .taken = it->room.part + at,
                      .mix = it->room.mix + at * it->t.width,
                      .count = it->t.ratio,
@@ -310,6 +271,16 @@ static void attend_part(const item *it, int64_t part, int64_t most) {
     }
 }
 
+/* Codes of all queries. */
+static void code_tile(const item *it) {
+    for (int64_t row = it->first; row < it->end; row++) {
+        const int64_t at = (row - it->first) * it->t.ratio;
+        const queries g = queries_of(it, row);
+        code_queries(g.query, g.count, it->t.width, it->args->attrs.scale,
+                     it->room.words + at * sl_kv_pairs(it->t.width), it->room.scales + at);
+    }
+}
+
 SL_CHECKED static sl_status attend_item(const item *it, sl_error *err) {
     const sl_sdpa_args *a = it->args;
     const int32_t *positions = a->positions.data;
@@ -320,6 +291,7 @@ SL_CHECKED static sl_status attend_item(const item *it, sl_error *err) {
         if (positions[row] >= most) most = positions[row] + (int64_t)1;
     }
     for (int64_t q = 0; q < count; q++) it->room.all[q] = nothing;
+    if (a->cache_k.type.dtype == SL_DTYPE_k16) code_tile(it);
     for (int64_t part = 0; part < most; part += SL_SDPA_PART) attend_part(it, part, most);
     for (int64_t q = 0; q < count; q++)
         divide(result_of(it, it->first + q / it->t.ratio, q % it->t.ratio), it->room.all[q].sum,
@@ -358,8 +330,10 @@ static int64_t part_in(int64_t slot, int64_t slots) {
 SPLIT(sdpa_parts) {
     const sl_sdpa_parts_args *a = args;
     const int64_t slots = part_slots(dim(&a->mixes.type, 2));
+    const int64_t ratio = dim(&a->q.type, 1) / dim(&a->cache_v.type, 1);
     return (sl_split){dim(&a->q.type, 0) * dim(&a->cache_v.type, 1) * slots, 1,
-                      QUERIES * BLOCK * sizeof(float)};
+                      QUERIES * BLOCK * sizeof(float) +
+                          (size_t)ratio * coded_query_bytes(&a->cache_k.type, dim(&a->q.type, 2))};
 }
 
 static void take_part(const sl_sdpa_parts_args *a, int64_t row, int64_t head, int64_t part,
@@ -370,13 +344,22 @@ static void take_part(const sl_sdpa_parts_args *a, int64_t row, int64_t head, in
     const int32_t *slots = a->slots.data, *positions = a->positions.data;
     const int64_t first = part * SL_SDPA_PART;
     const int64_t end = least(first + SL_SDPA_PART, positions[row] + (int64_t)1);
+    const bool coded = a->cache_k.type.dtype == SL_DTYPE_k16;
+    float *scales = factors + QUERIES * BLOCK;
+    int32_t *words = (int32_t *)(void *)(scales + ratio);
     const queries g = {.query = (const float *)a->q.data + query * width,
+                       .words = coded ? words : NULL,
+                       .scales = coded ? scales : NULL,
                        .taken = (running *)a->weights.data + query * parts + part,
                        .mix = (float *)a->mixes.data + (query * parts + part) * width,
                        .count = ratio,
                        .stride = parts};
     const source from = source_of(&a->cache_k, &a->cache_v, slots[row], head, a->attrs.scale);
     start(&g, width, first < end ? nothing : (running){0, 0});
+    if (coded && first < end) {
+        fetch_values(&from, first);
+        code_queries(g.query, ratio, width, from.scale, words, scales);
+    }
     for (int64_t at = first; at < end; at += BLOCK)
         attend_block(&from, &g, at, least(at + BLOCK, end), factors);
 }
