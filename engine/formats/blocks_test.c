@@ -164,8 +164,9 @@ static uint8_t *converted(const sl_gguf_type *type, const uint8_t *raw, int64_t 
     assert_int_equal(posix_memalign((void **)&again, 64, bytes), 0);
     memset(out, 0xa5, bytes);
     memset(again, 0x5a, bytes);
-    type->form->convert(raw, rows, cols, out);
-    type->form->convert(raw, rows, cols, again);
+    const sl_raw_matrix matrix = {.form = type->form, .parts = {raw}, .rows = rows, .cols = cols};
+    type->form->convert(&matrix, out);
+    type->form->convert(&matrix, again);
     assert_memory_equal(out, again, bytes);
     free(again);
     return out;
