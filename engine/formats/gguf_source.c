@@ -111,7 +111,7 @@ static sl_status add_tensors(sl_source *source, const sl_gguf *gguf,
         SL_TRY(translate(architecture, tensor->name, &source->arena, &row, &name, err));
         SL_TRY(refuse(tensor, row, &source->arena, &why, err));
         if (why)
-            source->skipped[skipped++] = (sl_safetensors_skipped){name, why};
+            source->skipped[skipped++] = (sl_safetensors_skipped){.name = name, .why = why};
         else
             source->tensors[count++] = entry_of(tensor, row, name);
     }

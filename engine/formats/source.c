@@ -267,6 +267,10 @@ const sl_expert_blocks *sl_source_expert_blocks(const sl_source *source, uint32_
     return layer < source->layer_count ? source->layers[layer] : NULL;
 }
 
+const char *sl_source_note(const sl_source *source) {
+    return source->note;
+}
+
 const char *sl_source_text(const sl_source *source, const char *name, size_t *out_bytes) {
     for (const sl_source_text_entry *entry = source->texts; entry; entry = entry->next) {
         if (strcmp(entry->name, name) != 0) continue;

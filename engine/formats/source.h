@@ -104,6 +104,9 @@ SL_CHECKED sl_status sl_source_check(const sl_source *source, const sl_tensor_en
 /* NULL unless the source is a pack with experts for that layer. */
 const sl_expert_blocks *sl_source_expert_blocks(const sl_source *source, uint32_t layer);
 
+/* What the files hold that the model does not use, in one line, or NULL. */
+const char *sl_source_note(const sl_source *source);
+
 /* "config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json",
  * "chat_template.jinja": the text, or NULL.  Borrowed, with a NUL after its last byte. */
 const char *sl_source_text(const sl_source *source, const char *name, size_t *out_bytes);
