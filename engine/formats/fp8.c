@@ -46,6 +46,8 @@ sl_status sl_hf_fp8(sl_hf_folder *folder, const sl_hf_tensor *tensor, sl_hf_clai
                     sl_hf_stored *out) {
     const sl_hf_tensor *whole = sl_hf_beside(folder, tensor->name, "_scale_inv", "");
     if (whole && sl_hf_is(whole, "F8_E4M3")) *claim = SL_HF_PART;
+    whole = sl_hf_beside(folder, tensor->name, ".input_scale", ".weight");
+    if (whole && sl_hf_is(whole, "F8_E4M3")) *claim = SL_HF_PART; /* activations are not coded */
     if (!sl_hf_is(tensor, "F8_E4M3")) return SL_OK;
     const sl_hf_tensor *scales = sl_hf_beside(folder, tensor->name, "", "_scale_inv");
     if (!scales || tensor->type.shape.rank < 2) return SL_OK; /* left out, with the reason */

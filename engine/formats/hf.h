@@ -29,7 +29,6 @@ typedef struct {
     bool sanitised;             /* by mlx-lm, where it adds one to norm gains */
     sl_hf_tensor *tensors;      /* in order of name */
     uint32_t tensor_count;
-    uint32_t foreign_count; /* of parts that the text model does not have */
     sl_error *err;
 } sl_hf_folder;
 

@@ -55,7 +55,8 @@ sl_status sl_hf_check_bytes(const sl_hf_folder *folder, const sl_hf_tensor *tens
                    (unsigned long long)wanted);
 }
 
-/* Vision, audio, multi-token prediction: also layers beyond the model's. */
+/* Vision, audio, multi-token prediction, also as layers beyond the model's: nobody asks for them,
+ * so whether they are sound does not matter. */
 static bool is_foreign(const sl_hf_folder *folder, const char *name) {
     const char *suffix = sl_tensor_suffix(name);
     unsigned long layer = 0;
@@ -89,12 +90,13 @@ static sl_status skip(sl_hf_folder *folder, const sl_hf_tensor *tensor) {
 }
 
 static sl_status add_tensor(sl_hf_folder *folder, const sl_hf_tensor *tensor) {
+    const bool foreign = is_foreign(folder, tensor->name);
     sl_hf_claim claim = SL_HF_NOT_MINE;
     sl_hf_stored stored = {.name = tensor->name,
                            .code = {.dtype = tensor->type.dtype},
                            .shape = tensor->type.shape,
                            .parts = {tensor->at}};
-    for (int i = 0; i < SCHEME_COUNT && claim == SL_HF_NOT_MINE; i++)
+    for (int i = 0; i < SCHEME_COUNT && claim == SL_HF_NOT_MINE && !foreign; i++)
         SL_TRY(schemes[i](folder, tensor, &claim, &stored));
     if (claim == SL_HF_PART) return SL_OK;
     if (claim == SL_HF_NOT_MINE && tensor->why) return skip(folder, tensor);
@@ -104,15 +106,6 @@ static sl_status add_tensor(sl_hf_folder *folder, const sl_hf_tensor *tensor) {
                        &count));
     folder->source->tensor_count += count;
     return SL_OK;
-}
-
-static sl_status write_note(const sl_hf_folder *folder) {
-    if (folder->foreign_count == 0) return SL_OK;
-    folder->source->note =
-        sl_arena_format(&folder->source->arena,
-                        "%u tensors of vision, audio or multi-token prediction are not used",
-                        folder->foreign_count);
-    return folder->source->note ? SL_OK : sl_no_memory(folder->err, "a note", 64);
 }
 
 /* No fewer entries than the tensors can give. */
@@ -131,11 +124,7 @@ sl_status sl_hf_add_tensors(sl_hf_folder *folder) {
     folder->sanitised = is_sanitised(folder);
     for (uint32_t i = 0; i < count; i++) {
         const sl_hf_tensor *tensor = &folder->tensors[i];
-        if (is_foreign(folder, tensor->name))
-            folder->foreign_count++;
-        else
-            SL_TRY(add_tensor(folder, tensor));
+        SL_TRY(add_tensor(folder, tensor));
     }
-    SL_TRY(write_note(folder));
     return sl_source_index_names(source, folder->err);
 }

@@ -29,12 +29,20 @@ struct sl_tensor_form {
     void (*convert)(const sl_raw_matrix *raw, void *out);
 };
 
+/* Rows of one matrix, or elements of a vector, that lie in another order in a file, or among others:
+ * number i of the tensor is number from[i] of the `count` that are there. */
+typedef struct {
+    uint32_t count;
+    const uint32_t *from;
+} sl_row_order;
+
 typedef struct {
     const char *name;
     sl_type type;
     sl_extent at;               /* with a form: its first part */
     uint64_t checksum;          /* XXH3-64 of the bytes; 0: none */
     const sl_tensor_form *form; /* NULL: the bytes are laid out as the type says */
+    const sl_row_order *order;  /* NULL: as they lie; only beside a form, which comes after */
     /* Further parts, bytes 0 where there are none.  Each part has a share for every matrix of the
      * tensor, one after the other and of equal sizes. */
     sl_extent more[SL_MAX_TENSOR_PARTS - 1];
@@ -62,8 +70,8 @@ typedef struct {
 typedef struct sl_source sl_source;
 
 /* path: a Hugging Face folder (config.json and safetensors, single or sharded by
- * model.safetensors.index.json), a sluice pack, a GGUF file, or a folder that holds exactly one
- * file of the last two kinds.
+ * model.safetensors.index.json), a sluice pack, a GGUF file or one of the parts of one, or a folder
+ * that holds exactly one of the last two kinds.
  * An empty or unknown folder fails and says what was looked for. */
 SL_CHECKED sl_status sl_source_open(const char *path, const sl_allocator *allocator,
                                     sl_source **out, sl_error *err);
@@ -77,6 +85,9 @@ uint64_t sl_source_file_bytes(const sl_source *source, uint32_t file);
 uint32_t sl_source_tensor_count(const sl_source *source);
 const sl_tensor_entry *sl_source_tensor(const sl_source *source, uint32_t index);
 const sl_tensor_entry *sl_source_find(const sl_source *source, const char *name); /* NULL: absent */
+/* Notes that a model uses the tensor, and tells which ones it does. */
+void sl_source_ask(const sl_source *source, const sl_tensor_entry *entry);
+bool sl_source_was_asked(const sl_source *source, uint32_t index);
 /* Why a tensor that the files do hold is not among the source's tensors ("dtype F64 is not
  * supported"), or NULL. */
 const char *sl_source_skipped(const sl_source *source, const char *name);
@@ -103,9 +114,6 @@ SL_CHECKED sl_status sl_source_check(const sl_source *source, const sl_tensor_en
 
 /* NULL unless the source is a pack with experts for that layer. */
 const sl_expert_blocks *sl_source_expert_blocks(const sl_source *source, uint32_t layer);
-
-/* What the files hold that the model does not use, in one line, or NULL. */
-const char *sl_source_note(const sl_source *source);
 
 /* "config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json",
  * "chat_template.jinja": the text, or NULL.  Borrowed, with a NUL after its last byte. */

@@ -34,6 +34,7 @@ struct sl_source {
 
     sl_tensor_entry *tensors;
     const void **mapped; /* [tensor_count]; NULL until checked and aligned */
+    bool *asked;         /* [tensor_count]: sl_source_ask */
     uint32_t tensor_count;
     sl_safetensors_skipped *skipped;
     uint32_t skipped_count;
@@ -46,7 +47,6 @@ struct sl_source {
     uint32_t layer_count;
     const sl_source_text_entry *texts;
     const sl_source_form *forms;
-    const char *note; /* or NULL */
 };
 
 /* Makes room for count files, and maps one. */
