@@ -71,8 +71,6 @@ extern const sl_hf_view sl_hf_as_stored;
 /* hf_forms.c: an entry for a view of a stored tensor, with the form that makes it. */
 SL_CHECKED sl_status sl_hf_entry(sl_hf_folder *folder, const sl_hf_stored *stored,
                                  const sl_hf_view *view, sl_tensor_entry *out);
-/* What a coded tensor of so many columns becomes. */
-sl_dtype sl_hf_target(const sl_hf_code *code, int64_t cols);
 
 /* hf_views.c: the entries that a stored tensor gives, at most two; returns how many in *count. */
 enum { SL_HF_MOST_VIEWS = 2 };

@@ -2,8 +2,8 @@
  * panel type holds the very weights of the file, else floats. */
 #include "core/codec.h"
 #include "engine/formats/hf.h"
+#include "engine/formats/mlx_blocks.h"
 #include "engine/formats/repack.h"
-#include <math.h>
 #include <string.h>
 
 const sl_hf_view sl_hf_as_stored = {.row_step = 1, .col_step = 1};
@@ -29,96 +29,46 @@ static float load_float(sl_dtype dtype, const uint8_t *at) {
     return dtype == SL_DTYPE_bf16 ? sl_f32_from_bf16(half) : sl_f32_from_f16(half);
 }
 
-/* 1 sign, 4 exponent and 3 mantissa bits; all ones are NaN, there is no infinity. */
-static float from_e4m3(uint8_t bits) {
-    const int exponent = bits >> 3 & 15, mantissa = bits & 7;
-    float value =
-        exponent ? ldexpf((float)(8 + mantissa), exponent - 10) : ldexpf((float)mantissa, -9);
-    if ((bits & 127) == 127) value = NAN;
-    return bits & 128 ? -value : value;
+/* ---- coded ---- */
+
+static const hf_form *form_of(const sl_raw_matrix *raw) {
+    return (const hf_form *)raw->form;
 }
 
-static float from_e2m1(unsigned nibble) {
-    static const float values[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
-    return nibble & 8 ? -values[nibble & 7] : values[nibble & 7];
+static sl_mlx_format mlx_format(const sl_hf_code *code) {
+    static const sl_mlx_mode modes[] = {[SL_HF_AFFINE] = SL_MLX_AFFINE,
+                                        [SL_HF_MXFP4] = SL_MLX_MXFP4,
+                                        [SL_HF_MXFP8] = SL_MLX_MXFP8,
+                                        [SL_HF_NVFP4] = SL_MLX_NVFP4};
+    return (sl_mlx_format){modes[code->coding], code->bits, code->group, code->dtype};
 }
 
-static float from_e8m0(uint8_t bits) {
-    return bits == 255 ? NAN : ldexpf(1.0f, bits - 127);
+static void take_mlx(const sl_raw_matrix *raw, void *out) {
+    const hf_form *f = form_of(raw);
+    sl_mlx_matrix matrix = {.format = mlx_format(&f->code),
+                            .rows = raw->rows,
+                            .cols = raw->cols,
+                            .taken = {f->view.first_row, f->view.row_step},
+                            .codes = raw->parts[0],
+                            .scales = raw->parts[1]};
+    if (f->code.coding == SL_HF_AFFINE) matrix.biases = raw->parts[2];
+    /* The largest weight, which the largest codes of both floats stand for. */
+    if (f->code.has_matrix_scale)
+        matrix.whole_scale = load_float(SL_DTYPE_f32, raw->parts[2]) / (6 * 448);
+    sl_mlx_repack(&matrix, out);
 }
 
-/* ---- rows as floats ---- */
-
-static int64_t row_bytes_of(const hf_form *f) {
-    return f->cols * f->code.bits / 8;
+/* The most common code has a faster way. */
+static bool is_4_in_64(const sl_hf_code *code) {
+    return code->coding == SL_HF_AFFINE && code->bits == 4 && code->group == 64 &&
+           code->dtype == SL_DTYPE_bf16;
 }
 
-static unsigned bits_at(const uint8_t *row, int64_t i, unsigned bits) {
-    const int64_t at = i * bits;
-    const unsigned shift = (unsigned)(at % 8);
-    unsigned word = row[at / 8];
-    if (shift + bits > 8) word |= (unsigned)row[at / 8 + 1] << 8;
-    return word >> shift & ((1u << bits) - 1);
-}
-
-static void affine_row(const hf_form *f, const uint8_t *const *parts, int64_t row, float *out) {
-    const int64_t groups = f->cols / f->code.group, each = sl_dtype_infos[f->code.dtype].bytes;
-    const uint8_t *codes = parts[0] + row * row_bytes_of(f);
-    for (int64_t g = 0; g < groups; g++) {
-        const float scale = load_float(f->code.dtype, parts[1] + (row * groups + g) * each);
-        const float bias = load_float(f->code.dtype, parts[2] + (row * groups + g) * each);
-        for (int64_t c = g * f->code.group; c < (g + 1) * f->code.group; c++)
-            out[c] = scale * (float)bits_at(codes, c, f->code.bits) + bias;
-    }
-}
-
-static void float_row(const hf_form *f, const uint8_t *const *parts, int64_t row, float *out) {
-    const int64_t group = f->code.group;
-    const uint8_t *codes = parts[0] + row * row_bytes_of(f);
-    const uint8_t *scales = parts[1] + row * (f->cols / group);
-    const bool nvidia = f->code.coding == SL_HF_NVFP4;
-    const float whole =
-        f->code.has_matrix_scale ? load_float(SL_DTYPE_f32, parts[2]) / (6 * 448) : 1;
-    for (int64_t c = 0; c < f->cols; c++) {
-        const uint8_t s = scales[c / group];
-        const float scale = nvidia ? from_e4m3(s) * whole : from_e8m0(s);
-        out[c] =
-            scale * (f->code.bits == 4 ? from_e2m1(bits_at(codes, c, 4)) : from_e4m3(codes[c]));
-    }
-}
-
-static void fp8_row(const hf_form *f, const uint8_t *const *parts, int64_t row, float *out) {
-    const int64_t group = f->code.group, across = (f->cols + group - 1) / group;
-    const int64_t each = sl_dtype_infos[f->code.dtype].bytes;
-    const uint8_t *scales = parts[1] + row / f->code.block_rows * across * each;
-    for (int64_t c = 0; c < f->cols; c++)
-        out[c] = load_float(f->code.dtype, scales + c / group * each) *
-                 from_e4m3(parts[0][row * f->cols + c]);
-}
-
-/* ---- matrices ---- */
-
-static void take_floats(const sl_raw_matrix *raw, void *out) {
-    const hf_form *f = (const hf_form *)raw->form;
-    for (int64_t r = 0; r < raw->rows; r++) {
-        const int64_t row = f->view.first_row + r * f->view.row_step;
-        float *to = (float *)out + r * raw->cols;
-        if (f->code.coding == SL_HF_AFFINE)
-            affine_row(f, raw->parts, row, to);
-        else if (f->code.coding == SL_HF_FP8)
-            fp8_row(f, raw->parts, row, to);
-        else
-            float_row(f, raw->parts, row, to);
-    }
-}
-
-static void take_panels(const sl_raw_matrix *raw, void *out) {
-    const hf_form *f = (const hf_form *)raw->form;
-    const size_t row_bytes = (size_t)row_bytes_of(f);
-    const size_t scale_bytes =
-        (size_t)(f->cols / f->code.group) * sl_dtype_infos[f->code.dtype].bytes;
+static void take_4_in_64(const sl_raw_matrix *raw, void *out) {
+    const hf_form *f = form_of(raw);
+    const size_t row_bytes = (size_t)raw->cols / 2, scale_bytes = (size_t)raw->cols / 64 * 2;
     const size_t first = (size_t)f->view.first_row, step = (size_t)f->view.row_step;
-    const sl_repack_source source = {.dtype = f->to,
+    const sl_repack_source source = {.dtype = SL_DTYPE_q4_m,
                                      .rows = raw->rows,
                                      .cols = raw->cols,
                                      .data = raw->parts[0] + first * row_bytes,
@@ -128,6 +78,40 @@ static void take_panels(const sl_raw_matrix *raw, void *out) {
                                      .scale_row_bytes = step * scale_bytes};
     sl_repack_panels(&source, 0, sl_panel_layout_of(f->to, raw->rows, raw->cols).panels, out);
 }
+
+static sl_fp8_matrix fp8_of(const sl_hf_code *code, int64_t rows, int64_t cols) {
+    return (sl_fp8_matrix){.rows = rows,
+                           .cols = cols,
+                           .block_rows = code->block_rows,
+                           .block_cols = code->group,
+                           .scale_type = code->dtype};
+}
+
+static void take_fp8(const sl_raw_matrix *raw, void *out) {
+    const hf_form *f = form_of(raw);
+    sl_fp8_matrix matrix = fp8_of(&f->code, raw->rows, raw->cols);
+    matrix.taken = (sl_taken_rows){f->view.first_row, f->view.row_step};
+    matrix.codes = raw->parts[0];
+    matrix.scales = raw->parts[1];
+    sl_fp8_repack(&matrix, out);
+}
+
+/* Blocks that no panel type has the scales of. */
+static void take_fp8_floats(const sl_raw_matrix *raw, void *out) {
+    const hf_form *f = form_of(raw);
+    const int64_t group = f->code.group, across = (f->cols + group - 1) / group;
+    const int64_t each = sl_dtype_infos[f->code.dtype].bytes;
+    for (int64_t r = 0; r < raw->rows; r++) {
+        const int64_t row = f->view.first_row + r * f->view.row_step;
+        const uint8_t *scales = raw->parts[1] + row / f->code.block_rows * across * each;
+        float *to = (float *)out + r * raw->cols;
+        for (int64_t c = 0; c < raw->cols; c++)
+            to[c] = load_float(f->code.dtype, scales + c / group * each) *
+                    sl_f32_from_e4m3(raw->parts[0][row * f->cols + c]);
+    }
+}
+
+/* ---- plain ---- */
 
 /* Where element (r, c) of the view lies in the stored matrix. */
 static inline int64_t place_of(const hf_form *f, int64_t r, int64_t c) {
@@ -146,7 +130,7 @@ static void take_less_one(const hf_form *f, const sl_raw_matrix *raw, float *out
 /* In tiles, so that neither side jumps through memory for long. */
 static void take_elements(const sl_raw_matrix *raw, void *out) {
     enum { TILE = 32 };
-    const hf_form *f = (const hf_form *)raw->form;
+    const hf_form *f = form_of(raw);
     const int64_t rows = raw->rows, cols = raw->cols;
     const size_t each = sl_dtype_infos[f->code.dtype].bytes;
     if (f->view.less_one) {
@@ -167,10 +151,22 @@ static void take_elements(const sl_raw_matrix *raw, void *out) {
 
 /* ---- entries ---- */
 
-sl_dtype sl_hf_target(const sl_hf_code *code, int64_t cols) {
-    const bool mlx_4 = code->coding == SL_HF_AFFINE && code->bits == 4 && code->group == 64 &&
-                       code->dtype == SL_DTYPE_bf16;
-    return mlx_4 && cols % 64 == 0 ? SL_DTYPE_q4_m : SL_DTYPE_f32;
+/* What a coded matrix becomes, and how. */
+static sl_status choose(const sl_hf_folder *folder, const char *name, hf_form *form) {
+    const sl_hf_code *code = &form->code;
+    form->form.name = "panels";
+    form->form.convert = take_mlx;
+    if (code->coding == SL_HF_FP8) {
+        const sl_fp8_matrix matrix = fp8_of(code, form->rows, form->cols);
+        const bool fits = sl_fp8_check(&matrix, name, NULL) == SL_OK;
+        form->form.convert = fits ? take_fp8 : take_fp8_floats;
+        form->to = fits ? SL_DTYPE_f8 : SL_DTYPE_f32;
+        return SL_OK;
+    }
+    const sl_mlx_matrix matrix = {
+        .format = mlx_format(code), .rows = form->rows, .cols = form->cols};
+    if (is_4_in_64(code)) form->form.convert = take_4_in_64;
+    return sl_mlx_check(&matrix, name, &form->to, folder->err);
 }
 
 static bool is_as_stored(const sl_hf_view *view) {
@@ -220,12 +216,10 @@ sl_status sl_hf_entry(sl_hf_folder *folder, const sl_hf_stored *stored, const sl
     form.cols = shape->dims[shape->rank - 1];
     form.rows = shape->rank > 1 ? shape->dims[shape->rank - 2] : 1;
     out->type.shape = viewed(shape, view);
-    form.to = stored->code.dtype;
-    if (coded) form.to = sl_hf_target(&stored->code, form.cols);
-    if (view->less_one) form.to = SL_DTYPE_f32;
-    const bool panels = sl_dtype_infos[form.to].kind == SL_KIND_PANEL;
-    form.form.convert = !coded ? take_elements : panels ? take_panels : take_floats;
-    form.form.name = !coded ? "view" : panels ? "panels" : "floats";
+    form.form.name = "view";
+    form.form.convert = take_elements;
+    form.to = view->less_one ? SL_DTYPE_f32 : stored->code.dtype;
+    if (coded) SL_TRY(choose(folder, stored->name, &form));
     out->type.dtype = form.to;
     out->form = keep_form(folder, &form);
     return out->form ? SL_OK : sl_no_memory(folder->err, stored->name, sizeof form);
