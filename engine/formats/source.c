@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <xxhash.h>
@@ -13,23 +14,34 @@ static bool has_suffix(const char *name, const char *suffix) {
     return length > bytes && strcmp(name + length - bytes, suffix) == 0;
 }
 
-/* Counts the packs and GGUF files in a folder; *out is the path of the last one seen. */
+/* Packs and GGUF files; those named mmproj hold what sees, beside a model. */
+static int is_model(const struct dirent *entry) {
+    return has_suffix(entry->d_name, ".sluice") ||
+           (has_suffix(entry->d_name, ".gguf") && strncmp(entry->d_name, "mmproj", 6) != 0);
+}
+
+/* Parts of one model count once. */
+static bool same_model(const char *left, const char *right) {
+    uint32_t part, left_count = 0, right_count = 0;
+    const size_t bytes = sl_gguf_part_name(left, &part, &left_count);
+    return bytes && bytes == sl_gguf_part_name(right, &part, &right_count) &&
+           left_count == right_count && memcmp(left, right, bytes) == 0;
+}
+
+/* Counts the models in a folder that are packs or GGUF files; *out is the path of the last. */
 static sl_status find_files(const char *folder, sl_arena *arena, uint32_t *out_count,
                             const char **out, sl_error *err) {
-    DIR *directory = opendir(folder);
-    if (!directory)
+    struct dirent **entries = NULL;
+    const int count = scandir(folder, &entries, is_model, alphasort);
+    if (count < 0)
         return sl_fail(err, SL_IO, "%s: cannot list the folder: %s", folder, strerror(errno));
-    sl_status status = SL_OK;
     *out_count = 0;
-    const struct dirent *entry;
-    while (status == SL_OK && (entry = readdir(directory)) != NULL) {
-        if (!has_suffix(entry->d_name, ".sluice") && !has_suffix(entry->d_name, ".gguf")) continue;
-        ++*out_count;
-        *out = sl_arena_format(arena, "%s/%s", folder, entry->d_name);
-        if (!*out) status = sl_no_memory(err, folder, strlen(folder));
-    }
-    (void)closedir(directory);
-    return status;
+    for (int i = 0; i < count; i++)
+        if (i == 0 || !same_model(entries[i - 1]->d_name, entries[i]->d_name)) ++*out_count;
+    if (count > 0) *out = sl_arena_format(arena, "%s/%s", folder, entries[count - 1]->d_name);
+    for (int i = 0; i < count; i++) free(entries[i]);
+    free(entries);
+    return count > 0 && !*out ? sl_no_memory(err, folder, strlen(folder)) : SL_OK;
 }
 
 /* Which of the two it is, its first bytes tell. */
@@ -230,6 +242,24 @@ void sl_source_matrix(const sl_source *source, const sl_tensor_entry *entry,
         sl_file_let_go(raw.parts[p], part->bytes / share->count);
 }
 
+/* A matrix whose rows lie in another order: they are put in theirs first. */
+static sl_status convert_ordered(const sl_source *source, const sl_tensor_entry *entry,
+                                 const sl_tensor_share *share, void *out, sl_error *err) {
+    const uint8_t *from = bytes_at(source, &entry->at);
+    const uint64_t each = entry->at.bytes / entry->order->count;
+    const uint64_t rows = (uint64_t)entry->type.shape.dims[0], bytes = rows * each;
+    uint8_t *ordered = sl_resize(&source->allocator, NULL, 0, bytes, 64);
+    if (!ordered) return sl_no_memory(err, entry->name, bytes);
+    sl_file_read_ahead(from, entry->at.bytes);
+    for (uint64_t i = 0; i < rows; i++)
+        memcpy(ordered + i * each, from + entry->order->from[i] * each, each);
+    sl_file_let_go(from, entry->at.bytes);
+    const sl_raw_matrix raw = {entry->form, {ordered}, share->rows, share->cols};
+    entry->form->convert(&raw, out);
+    sl_release(&source->allocator, ordered, bytes, 64);
+    return SL_OK;
+}
+
 /* All matrices of a tensor with a form. */
 static sl_status convert(sl_source *source, const sl_tensor_entry *entry, const void **out,
                          sl_error *err) {
@@ -240,7 +270,8 @@ static sl_status convert(sl_source *source, const sl_tensor_entry *entry, const 
     const uint64_t bytes = sl_type_bytes(&entry->type);
     uint8_t *to = sl_arena_alloc(&source->arena, bytes, 64);
     if (!to) return sl_no_memory(err, entry->name, bytes);
-    for (; share.index < share.count; share.index++)
+    if (entry->order) SL_TRY(convert_ordered(source, entry, &share, to, err));
+    for (; !entry->order && share.index < share.count; share.index++)
         sl_source_matrix(source, entry, &share, to + share.index * (bytes / share.count));
     *out = to;
     return SL_OK;

@@ -29,12 +29,20 @@ struct sl_tensor_form {
     void (*convert)(const sl_raw_matrix *raw, void *out);
 };
 
+/* Rows of one matrix, or elements of a vector, that lie in another order in a file, or among others:
+ * number i of the tensor is number from[i] of the `count` that are there. */
+typedef struct {
+    uint32_t count;
+    const uint32_t *from;
+} sl_row_order;
+
 typedef struct {
     const char *name;
     sl_type type;
     sl_extent at;               /* with a form: its first part */
     uint64_t checksum;          /* XXH3-64 of the bytes; 0: none */
     const sl_tensor_form *form; /* NULL: the bytes are laid out as the type says */
+    const sl_row_order *order;  /* NULL: as they lie; only beside a form, which comes after */
     /* Further parts, bytes 0 where there are none.  Each part has a share for every matrix of the
      * tensor, one after the other and of equal sizes. */
     sl_extent more[SL_MAX_TENSOR_PARTS - 1];
@@ -62,8 +70,8 @@ typedef struct {
 typedef struct sl_source sl_source;
 
 /* path: a Hugging Face folder (config.json and safetensors, single or sharded by
- * model.safetensors.index.json), a sluice pack, a GGUF file, or a folder that holds exactly one
- * file of the last two kinds.
+ * model.safetensors.index.json), a sluice pack, a GGUF file or one of the parts of one, or a folder
+ * that holds exactly one of the last two kinds.
  * An empty or unknown folder fails and says what was looked for. */
 SL_CHECKED sl_status sl_source_open(const char *path, const sl_allocator *allocator,
                                     sl_source **out, sl_error *err);

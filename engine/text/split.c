@@ -190,7 +190,7 @@ static sl_status put_space(const sl_split_work *work, sl_slice *text, sl_error *
 static sl_status run_from(const sl_splitter *splitter, const sl_split_work *work, uint32_t step,
                           sl_slice text, sl_error *err) {
     if (text.bytes == 0) return SL_OK;
-    for (; step < splitter->count && !splitter->steps[step].pattern.code; step++)
+    for (; step < splitter->count && sl_pattern_is_none(&splitter->steps[step].pattern); step++)
         SL_TRY(put_space(work, &text, err));
     if (step == splitter->count) return work->word(work->ctx, text, err);
     cutter cut = {.splitter = splitter, .work = work, .text = text, .step = step};

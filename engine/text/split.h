@@ -35,7 +35,7 @@ SL_CHECKED sl_status sl_splitter_init(sl_splitter *splitter, json_t *json, sl_ar
 void sl_splitter_deinit(sl_splitter *splitter);
 
 typedef struct {
-    const sl_matcher *matcher;
+    sl_matcher *matcher;
     sl_arena *arena; /* for words that are not part of the text */
     SL_CHECKED sl_status (*word)(void *ctx, sl_slice word, sl_error *err);
     void *ctx;

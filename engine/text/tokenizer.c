@@ -72,8 +72,7 @@ static sl_status read_added(sl_tokenizer *tokenizer, json_t *json, sl_error *err
             return sl_no_memory(err, "added tokens", count * sizeof(sl_added_token));
     }
     json_array_foreach(json, index, each) SL_TRY(read_added_token(tokenizer, each, err));
-    for (int i = 0; i < ADDED_SETS; i++)
-        SL_TRY(sl_added_set_index(&tokenizer->added[i], &tokenizer->arena, err));
+    for (int i = 0; i < ADDED_SETS; i++) sl_added_set_index(&tokenizer->added[i]);
     return SL_OK;
 }
 
@@ -117,7 +116,6 @@ done:
 void sl_tokenizer_destroy(sl_tokenizer *tokenizer) {
     if (!tokenizer) return;
     const sl_allocator *allocator = tokenizer->arena.allocator;
-    for (int i = 0; i < ADDED_SETS; i++) sl_added_set_deinit(&tokenizer->added[i]);
     sl_splitter_deinit(&tokenizer->splitter);
     sl_arena_deinit(&tokenizer->arena);
     sl_release(allocator, tokenizer, sizeof *tokenizer, _Alignof(sl_tokenizer));
@@ -170,8 +168,7 @@ static sl_status encode_between(encoder *enc, const sl_added_set *set, sl_slice 
                                 sl_error *err) {
     size_t done = 0;
     while (done < text.bytes) {
-        sl_added_match match;
-        SL_TRY(sl_added_set_find(set, &enc->matcher, text, done, &match, err));
+        const sl_added_match match = sl_added_set_find(set, text, done);
         if (match.span.start > done)
             SL_TRY(between(enc, sl_slice_part(text, done, match.span.start), err));
         if (match.id >= 0) sl_id_list_add(&enc->bpe.ids, match.id);
@@ -204,12 +201,11 @@ static sl_status encode_bytes(encoder *enc, sl_slice text, sl_error *err) {
 
 sl_status sl_tokenizer_encode(const sl_tokenizer *tokenizer, const char *text, size_t bytes,
                               int32_t *ids, size_t capacity, size_t *out_count, sl_error *err) {
-    encoder enc = {.tokenizer = tokenizer};
+    encoder enc = {.tokenizer = tokenizer, .matcher = {.text_bytes = bytes}};
     sl_status status = SL_OK;
     *out_count = 0;
     if (bytes == 0) return SL_OK;
     sl_arena_init(&enc.arena, tokenizer->arena.allocator);
-    SL_TRY_ELSE(done, sl_matcher_init(&enc.matcher, bytes, err));
     SL_TRY_ELSE(done, sl_bpe_work_init(&enc.bpe, bytes, &enc.arena, err));
     enc.bpe.ids = (sl_id_list){ids, capacity, 0};
     SL_TRY_ELSE(done, encode_between(&enc, &tokenizer->added[AS_IT_IS], (sl_slice){text, bytes},

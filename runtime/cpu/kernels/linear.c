@@ -106,38 +106,26 @@ void SL_KERNEL(sl_linear_part_dense)(const sl_linear_job *job, int64_t begin, in
 
 /* ---- the choice by weight type ---- */
 
+static sl_linear_fn *const panels[SL_DTYPE_COUNT] = {
+#define PANEL(NAME, ...) [SL_DTYPE_##NAME] = SL_KERNEL(sl_linear_part_##NAME),
+#include "core/panels.def"
+};
+
 sl_linear_product SL_KERNEL(sl_linear_product_of)(sl_dtype x, sl_dtype w) {
     if (x == SL_DTYPE_a8) {
         const bool panel = sl_dtype_infos[w].kind == SL_KIND_PANEL;
         return (sl_linear_product){panel ? SL_KERNEL(sl_linear_part_i8) : NULL, PAIR_ROWS};
     }
-    switch (w) {
-    case SL_DTYPE_f32:
-    case SL_DTYPE_f16:
-    case SL_DTYPE_bf16:
+    if (w == SL_DTYPE_f32 || w == SL_DTYPE_f16 || w == SL_DTYPE_bf16)
         return (sl_linear_product){SL_KERNEL(sl_linear_part_dense), DENSE_ROWS};
-    case SL_DTYPE_q4:
-        return (sl_linear_product){SL_KERNEL(sl_linear_part_q4), SL_PANEL_ROWS};
-    case SL_DTYPE_q8:
-        return (sl_linear_product){SL_KERNEL(sl_linear_part_q8), SL_PANEL_ROWS};
-    case SL_DTYPE_q4_k:
-        return (sl_linear_product){SL_KERNEL(sl_linear_part_q4_k), SL_PANEL_ROWS};
-    case SL_DTYPE_q4_0:
-        return (sl_linear_product){SL_KERNEL(sl_linear_part_q4_0), SL_PANEL_ROWS};
-    case SL_DTYPE_q6_k:
-        return (sl_linear_product){SL_KERNEL(sl_linear_part_q6_k), SL_PANEL_ROWS};
-    case SL_DTYPE_q4_m:
-        return (sl_linear_product){SL_KERNEL(sl_linear_part_q4_m), SL_PANEL_ROWS};
-    default:
-        return (sl_linear_product){NULL, 1};
-    }
+    return (sl_linear_product){panels[w], panels[w] ? SL_PANEL_ROWS : 1};
 }
 
-/* Of panels: the sums of every group, and rows padded to whole groups. */
+/* Of panels: the sums of every group and of its first half, and rows padded to whole groups. */
 size_t SL_KERNEL(sl_linear_scratch)(sl_dtype x, int64_t tokens, int64_t cols) {
     if (x == SL_DTYPE_a8) return 0;
     const int64_t groups = parts_of(cols, SL_GROUP_COLS);
-    return (size_t)(tokens * (groups * (1 + SL_GROUP_COLS) + PANEL_PAD)) * sizeof(float);
+    return (size_t)(tokens * (groups * (2 + SL_GROUP_COLS) + PANEL_PAD)) * sizeof(float);
 }
 
 bool SL_KERNEL(sl_linear_whole)(const sl_linear_job *job, void *scratch) {
