@@ -95,12 +95,36 @@ static void assert_round_trip(const sl_tokenizer *tokenizer, const char *text, s
 
 /* ---- vectors ---- */
 
-static void test_fixture_vectors(void **state) {
-    (void)state;
-    json_t *variants = load_json(FIXTURE "vectors.json"), *variant;
+/* What the ids stand for, as Hugging Face decodes them. */
+static void check_decoded(const sl_tokenizer *tokenizer, const char *name, json_t *vectors) {
+    size_t index;
+    json_t *each;
+    json_array_foreach(vectors, index, each) {
+        json_t *wanted = json_object_get(each, "decoded"), *ids = json_object_get(each, "ids");
+        if (!wanted) continue;
+        char text[4096];
+        size_t bytes = 0, length, strip = sl_tokenizer_strip_start(tokenizer);
+        for (size_t i = 0; i < json_array_size(ids); i++) {
+            const char *part = sl_tokenizer_text(
+                tokenizer, (int32_t)json_integer_value(json_array_get(ids, i)), &length);
+            assert_true(bytes + length < sizeof text);
+            memcpy(text + bytes, part, length);
+            bytes += length;
+        }
+        size_t start = 0;
+        while (start < strip && start < bytes && text[start] == ' ') start++;
+        if (bytes - start != json_string_length(wanted) ||
+            memcmp(text + start, json_string_value(wanted), bytes - start) != 0)
+            fail_msg("%s: vector %zu gives '%.*s', wanted '%s'", name, index, (int)(bytes - start),
+                     text + start, json_string_value(wanted));
+    }
+}
+
+static void check_variants(const char *file, const char *vectors) {
+    json_t *variants = load_json(vectors), *variant;
     size_t index;
     json_array_foreach(variants, index, variant) {
-        json_t *root = load_json(FIXTURE "tokenizer.json");
+        json_t *root = load_json(file);
         json_t *change = json_object_get(variant, "change"), *value;
         const char *key;
         json_object_foreach(change, key, value) {
@@ -112,10 +136,35 @@ static void test_fixture_vectors(void **state) {
         sl_tokenizer *tokenizer = create(root);
         check_vectors(tokenizer, json_string_value(json_object_get(variant, "name")),
                       json_object_get(variant, "encode"));
+        check_decoded(tokenizer, json_string_value(json_object_get(variant, "name")),
+                      json_object_get(variant, "encode"));
         sl_tokenizer_destroy(tokenizer);
         json_decref(root);
     }
     json_decref(variants);
+}
+
+static void test_fixture_vectors(void **state) {
+    (void)state;
+    check_variants(FIXTURE "tokenizer.json", FIXTURE "vectors.json");
+}
+
+static void test_sentencepiece_vectors(void **state) {
+    (void)state;
+    check_variants(FIXTURE "sentencepiece.json", FIXTURE "sentencepiece_vectors.json");
+}
+
+/* The template of the post-processor gives the tokens around a text. */
+static void test_frame(void **state) {
+    (void)state;
+    json_t *root = load_json(FIXTURE "sentencepiece.json");
+    sl_tokenizer *tokenizer = create(root);
+    const int32_t *before, *after;
+    assert_int_equal(sl_tokenizer_before(tokenizer, &before), 1);
+    assert_int_equal(before[0], sl_tokenizer_find(tokenizer, "<s>", 3));
+    assert_int_equal(sl_tokenizer_after(tokenizer, &after), 0);
+    sl_tokenizer_destroy(tokenizer);
+    json_decref(root);
 }
 
 static const char *shared_folder(void) {
@@ -329,8 +378,28 @@ static void test_errors_name_what_is_wrong(void **state) {
     (void)state;
     assert_rejected("normalizer", "{\"type\":\"Lowercase\"}", SL_UNSUPPORTED, "Lowercase");
     assert_rejected("normalizer", "{}", SL_FORMAT, "normalizer");
-    assert_rejected("pre_tokenizer", "null", SL_UNSUPPORTED, "ByteLevel");
-    assert_rejected("pre_tokenizer", "{\"type\":\"Metaspace\"}", SL_UNSUPPORTED, "Metaspace");
+    assert_rejected("normalizer", "{\"type\":\"Prepend\"}", SL_FORMAT, "Prepend");
+    assert_rejected("normalizer", "{\"type\":\"Sequence\"}", SL_FORMAT, "normalizers");
+    assert_rejected("normalizer", "{\"type\":\"Replace\",\"content\":\"\"}", SL_FORMAT, "Replace");
+    assert_rejected("pre_tokenizer", "{\"type\":\"Whitespace\"}", SL_UNSUPPORTED, "Whitespace");
+    assert_rejected("pre_tokenizer", "{\"type\":\"Metaspace\",\"replacement\":\"_\"}",
+                    SL_UNSUPPORTED, "'_'");
+    assert_rejected("pre_tokenizer", "{\"type\":\"Metaspace\",\"prepend_scheme\":\"odd\"}",
+                    SL_UNSUPPORTED, "'odd'");
+    assert_rejected("decoder", "{\"type\":\"WordPiece\"}", SL_UNSUPPORTED, "WordPiece");
+    assert_rejected("decoder", "{\"type\":\"Strip\",\"content\":\"x\"}", SL_UNSUPPORTED, "Strip");
+    assert_rejected("decoder", "{}", SL_FORMAT, "decoder");
+    assert_rejected("post_processor", "{\"type\":\"BertProcessing\"}", SL_UNSUPPORTED, "Bert");
+    assert_rejected(
+        "post_processor",
+        "{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"<q>\"}}]}",
+        SL_FORMAT, "'<q>'");
+    assert_rejected(
+        "post_processor",
+        "{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"<q>\"}}],"
+        "\"special_tokens\":{\"<q>\":{\"ids\":[99999]}}}",
+        SL_FORMAT, "vocabulary of 628");
+    assert_rejected("model.end_of_word_suffix", "\"</w>\"", SL_UNSUPPORTED, "end_of_word_suffix");
     assert_rejected("pre_tokenizer",
                     "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(\"},\"behavior\":\"Isolated\"}",
                     SL_FORMAT, "'('");
@@ -343,7 +412,6 @@ static void test_errors_name_what_is_wrong(void **state) {
                     SL_UNSUPPORTED, "Odd");
     assert_rejected("model.type", "\"Unigram\"", SL_UNSUPPORTED, "Unigram");
     assert_rejected("model.dropout", "0.1", SL_UNSUPPORTED, "dropout");
-    assert_rejected("model.byte_fallback", "true", SL_UNSUPPORTED, "byte_fallback");
     assert_rejected("model.unk_token", "\"<gone>\"", SL_FORMAT, "<gone>");
     assert_rejected("model.merges", "[\"a zz\"]", SL_FORMAT, "zz");
     assert_rejected("model.merges", "[[\"a\"]]", SL_FORMAT, "merge 0");
@@ -474,6 +542,8 @@ static void test_stream_holds_back_unfinished_characters(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fixture_vectors),
+        cmocka_unit_test(test_sentencepiece_vectors),
+        cmocka_unit_test(test_frame),
         cmocka_unit_test(test_gpt2_vectors),
         cmocka_unit_test(test_gpt4o_vectors),
         cmocka_unit_test(test_llama3_vectors),
