@@ -286,6 +286,79 @@ static void test_any_bytes_come_back(void **state) {
     sl_tokenizer_destroy(tokenizer);
 }
 
+static uint64_t random_state;
+static uint32_t random_below(uint32_t limit) {
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return (uint32_t)((random_state >> 33) % limit);
+}
+
+/* One character of any kind, assigned or not, or with broken a few bytes that are none. */
+static size_t random_piece(char *out, bool broken) {
+    static const uint32_t special[] = {0,        0xD7FF, 0xE000, 0xFFFD,  0xFFFE,  0xFFFF,
+                                       0x10FFFF, 0x200D, 0xFE0F, 0x1F468, 0x1F3FD, 0x1F1E9,
+                                       0xE0101,  0x301,  0x323,  0x17F,   0x2581,  0x3000,
+                                       0x85,     0x180E, 0x1100, 0x1161,  0xAC00,  0x9FA5};
+    const uint32_t kind = random_below(8);
+    if (kind < 3) return sl_utf8_encode(" etaoin\n\t'.,!01239AZ<|>/"[random_below(26)], out);
+    if (kind == 3) return sl_utf8_encode(special[random_below(24)], out);
+    if (kind == 4 && broken) {
+        const size_t count = 1 + random_below(3);
+        for (size_t i = 0; i < count; i++) out[i] = (char)(0x80 + random_below(0x80));
+        return count;
+    }
+    uint32_t c = random_below(kind == 5 ? 0x110000 : kind == 6 ? 0x20000 : 0x3000);
+    if (c >= 0xD800 && c < 0xE000) c -= 0x800;
+    return sl_utf8_encode(c, out);
+}
+
+/* 200 000 random texts to each published tokenizer: a million altogether. */
+static void test_random_texts_come_back(void **state) {
+    (void)state;
+    static const char *const names[] = {"gpt2", "gpt4o", "llama3", "qwen3", "deepseek_v3"};
+    enum { TEXTS = 200000 };
+    random_state = 88172645463325252u;
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
+        char folder[64];
+        (void)snprintf(folder, sizeof folder, "tokenizers/%s", names[n]);
+        json_t *root = load_shared(folder, "tokenizer.json");
+        if (!root) skip();
+        const bool nfc =
+            json_is_object(json_object_get(root, "normalizer")) &&
+            json_object_get(json_object_get(root, "normalizer"), "normalizers") == NULL;
+        sl_tokenizer *tokenizer = create(root);
+        json_decref(root);
+        for (int i = 0; i < TEXTS; i++) {
+            char text[256];
+            size_t bytes = 0;
+            const uint32_t count = 1 + random_below(24);
+            for (uint32_t j = 0; j < count; j++) bytes += random_piece(text + bytes, !nfc);
+            if (!nfc) {
+                assert_round_trip(tokenizer, text, bytes);
+                continue;
+            }
+            sl_arena arena;
+            sl_slice normal;
+            sl_arena_init(&arena, NULL);
+            assert_int_equal(sl_normalise_nfc((sl_slice){text, bytes}, &arena, &normal, NULL),
+                             SL_OK);
+            int32_t ids[1024], again[1024];
+            size_t id_count = 0, again_count = 0;
+            assert_round_trip(tokenizer, normal.text, normal.bytes);
+            assert_int_equal(
+                sl_tokenizer_encode(tokenizer, text, bytes, ids, 1024, &id_count, NULL), SL_OK);
+            assert_int_equal(sl_tokenizer_encode(tokenizer, normal.text, normal.bytes, again, 1024,
+                                                 &again_count, NULL),
+                             SL_OK);
+            assert_int_equal(id_count, again_count);
+            assert_memory_equal(ids, again, id_count * sizeof *ids);
+            sl_arena_deinit(&arena);
+        }
+        sl_tokenizer_destroy(tokenizer);
+    }
+}
+
 /* Words of every length cross from the short algorithm to the long one: both must agree on the
  * ids of a word whose tail cannot merge with it. */
 static void test_long_words_merge_like_short_ones(void **state) {
@@ -539,6 +612,40 @@ static void test_stream_holds_back_unfinished_characters(void **state) {
     assert_int_equal(sl_utf8_stream_finish(&stream, out), 0);
 }
 
+/* Random tokens, whole characters or not: every piece of output is well formed, and together they
+ * are what the bytes give at once. */
+static void test_stream_of_random_tokens(void **state) {
+    (void)state;
+    sl_tokenizer *tokenizer = create_fixture();
+    random_state = 4101842887655102017u;
+    for (int round = 0; round < 20000; round++) {
+        char bytes[2048], pieces[3 * 2048 + 64], whole[3 * 2048 + 64];
+        size_t total = 0, streamed = 0;
+        sl_utf8_stream stream = {0}, at_once = {0};
+        const uint32_t count = 1 + random_below(30);
+        for (uint32_t i = 0; i < count; i++) {
+            size_t length;
+            const int32_t id =
+                (int32_t)random_below(round % 3 ? 300 : sl_tokenizer_vocab(tokenizer));
+            const char *text = sl_tokenizer_text(tokenizer, id, &length);
+            memcpy(bytes + total, text, length);
+            total += length;
+            const size_t wrote = sl_utf8_stream_push(&stream, text, length, pieces + streamed);
+            assert_int_equal(sl_utf8_valid_bytes((sl_slice){pieces + streamed, wrote}), wrote);
+            streamed += wrote;
+        }
+        streamed += sl_utf8_stream_finish(&stream, pieces + streamed);
+        size_t written = sl_utf8_stream_push(&at_once, bytes, total, whole);
+        written += sl_utf8_stream_finish(&at_once, whole + written);
+        assert_int_equal(streamed, written);
+        assert_memory_equal(pieces, whole, written);
+        assert_int_equal(sl_utf8_valid_bytes((sl_slice){whole, written}), written);
+        const size_t valid = sl_utf8_valid_bytes((sl_slice){bytes, total});
+        assert_memory_equal(bytes, whole, valid); /* nothing that is right is changed */
+    }
+    sl_tokenizer_destroy(tokenizer);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fixture_vectors),
@@ -551,6 +658,7 @@ int main(void) {
         cmocka_unit_test(test_deepseek_vectors),
         cmocka_unit_test(test_fable_prompts),
         cmocka_unit_test(test_any_bytes_come_back),
+        cmocka_unit_test(test_random_texts_come_back),
         cmocka_unit_test(test_long_words_merge_like_short_ones),
         cmocka_unit_test(test_capacity_limits_what_is_written),
         cmocka_unit_test(test_vocabulary),
@@ -559,6 +667,7 @@ int main(void) {
         cmocka_unit_test(test_nfc),
         cmocka_unit_test(test_stream),
         cmocka_unit_test(test_stream_holds_back_unfinished_characters),
+        cmocka_unit_test(test_stream_of_random_tokens),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
