@@ -29,7 +29,7 @@ static void test_rope(void **state) {
     (void)state;
     for (int round = 0; round < 20; round++) {
         const int64_t rows = between(1, 9), width = between(2, 140);
-        const sl_rope_attrs attrs = {.interleaved = round % 2};
+        const sl_rope_attrs attrs = {.interleaved = (uint32_t)round % 2};
         op_case c = case_of(SL_OP_rope, &attrs, 3e-7);
         floats(&c, f32(3, rows, between(1, 4), width, 0));
         floats(&c, f32(2, rows, 2 * between(1, width / 2), 0, 0));
@@ -207,7 +207,7 @@ static void test_wide_heads(void **state) {
 static void test_wide_rope(void **state) {
     (void)state;
     for (int64_t width = 192; width <= 320; width += 64) {
-        const sl_rope_attrs attrs = {.interleaved = width / 64 % 2};
+        const sl_rope_attrs attrs = {.interleaved = (uint32_t)(width / 64 % 2)};
         op_case c = case_of(SL_OP_rope, &attrs, 3e-7);
         floats(&c, f32(3, 5, 3, width, 0));
         floats(&c, f32(2, 5, width == 256 ? 64 : width, 0, 0));
