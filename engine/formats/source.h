@@ -98,6 +98,9 @@ const char *sl_source_skipped(const sl_source *source, const char *name);
 SL_CHECKED sl_status sl_source_map(sl_source *source, const sl_tensor_entry *entry,
                                    const void **out, sl_error *err);
 
+/* What was mapped or converted takes no more memory; its address is no longer valid. */
+void sl_source_let_go(sl_source *source, const sl_tensor_entry *entry);
+
 /* Share `index` of `count` equal ones of every part, and the shape of what it becomes: a matrix of
  * a stack, or some rows of one. */
 typedef struct {
