@@ -92,7 +92,8 @@ static void convert(json_t *tokenizer, const char *pre, const char *path) {
     free(t.types);
 }
 
-static void check(const sl_vocabulary *vocabulary, const char *folder, size_t number, json_t *vector) {
+static void check(const sl_vocabulary *vocabulary, const char *folder, size_t number,
+                  json_t *vector) {
     static sl_token ids[MOST_IDS];
     sl_error err = {0};
     const json_t *text = json_object_get(vector, "text"), *wanted = json_object_get(vector, "ids");
