@@ -1,6 +1,7 @@
 #include "engine/model.h"
 #include "base/sizes.h"
 #include "engine/models/names.h"
+#include "engine/models/unused.h"
 #include "engine/session/how.h"
 #include "runtime/cpu/cpu.h"
 #include "runtime/cuda/cuda.h"
@@ -235,6 +236,7 @@ static sl_status open_parts(sl_model *model, const char *path, const sl_model_op
     SL_TRY(open_device(model, options, err));
     SL_TRY(open_store(model, options, err));
     SL_TRY(load_and_open_steps(model, options, architecture, err));
+    SL_TRY(sl_model_check_unused(model->source, &model->config, &model->arena, &model->note, err));
     return sl_model_text_load(model, err);
 }
 
@@ -327,6 +329,7 @@ sl_model_info sl_model_describe(const sl_model *model) {
         .slot_count = experts.slot_count,
         .slot_bytes = experts.slot_bytes,
         .minimum_budget_bytes = sl_expert_store_minimum(&model->experts, model->reader),
+        .note = model->note,
         .resident_dtype = resident_dtype(model),
         .expert_dtype = sl_dtype_infos[sl_model_main_dtype(model)].name,
     };

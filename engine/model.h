@@ -33,6 +33,7 @@ struct sl_model {
     char device_name[128];
     sl_steps *steps;
     sl_model_text text;
+    const char *note; /* what of the source is not used; NULL: nothing */
     uint32_t context_tokens, slots;
     uint32_t chunk_tokens; /* of a prefill step, unless a session says otherwise */
     bool slot_taken[SL_MAX_SESSIONS];

@@ -10,6 +10,7 @@
 #include "engine/models/architecture.h"
 #include "engine/models/config.h"
 #include "engine/models/names.h"
+#include "engine/models/unused.h"
 #include "engine/quant/quantise.h"
 #include "engine/quant/recipe.h"
 #include "sluice/sluice.h"
@@ -187,8 +188,7 @@ static sl_status list_residents(packing *p, sl_error *err) {
     for (uint32_t i = 0; i < count; i++) {
         const sl_tensor_entry *entry = sl_source_tensor(p->source, i);
         const char *suffix = sl_tensor_suffix(entry->name);
-        if (!suffix || sl_suffix_is_expert(suffix)) continue;
-        if (p->config.tied_embeddings && strcmp(suffix, "lm_head.weight") == 0) continue;
+        if (!sl_source_was_asked(p->source, i) || sl_suffix_is_expert(suffix)) continue;
         if (sl_dtype_infos[entry->type.dtype].kind != SL_KIND_FLOAT)
             return sl_fail(err, SL_FORMAT, "tensor '%s' is %s, wanted f32, f16 or bf16",
                            entry->name, sl_dtype_infos[entry->type.dtype].name);
@@ -197,10 +197,6 @@ static sl_status list_residents(packing *p, sl_error *err) {
         p->total_bytes += entry->at.bytes;
     }
     qsort(p->residents, p->resident_count, sizeof *p->residents, compare_residents);
-    for (uint32_t i = 1; i < p->resident_count; i++)
-        if (compare_residents(&p->residents[i - 1], &p->residents[i]) == 0)
-            return sl_fail(err, SL_FORMAT, "tensors '%s' and '%s' are the same to the model",
-                           p->residents[i - 1].entry->name, p->residents[i].entry->name);
     return SL_OK;
 }
 
@@ -330,9 +326,11 @@ static sl_status read_source(packing *p, const char *path, sl_error *err) {
     size_t bytes;
     const char *text = sl_source_text(p->source, "config.json", &bytes);
     if (!text) return sl_fail(err, SL_FORMAT, "'%s' has no config.json", path);
+    const char *note;
     SL_TRY(sl_model_config_parse(text, bytes, &p->arena, &p->config, err));
     SL_TRY(sl_expert_table_build(p->source, &p->config, &p->arena, &p->experts, err));
     SL_TRY(check_complete(p, err));
+    SL_TRY(sl_model_check_unused(p->source, &p->config, &p->arena, &note, err));
     p->total_bytes = p->experts.total_bytes;
     return list_residents(p, err);
 }

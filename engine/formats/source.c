@@ -121,8 +121,9 @@ sl_status sl_source_set_tensors(sl_source *source, uint32_t count, uint32_t skip
                                 sl_error *err) {
     source->tensors = SL_ARENA_NEW_ARRAY(&source->arena, sl_tensor_entry, count);
     source->mapped = SL_ARENA_NEW_ARRAY(&source->arena, const void *, count);
+    source->asked = SL_ARENA_NEW_ARRAY(&source->arena, bool, count);
     source->skipped = SL_ARENA_NEW_ARRAY(&source->arena, sl_safetensors_skipped, skipped_count);
-    if (!source->tensors || !source->mapped || !source->skipped)
+    if (!source->tensors || !source->mapped || !source->asked || !source->skipped)
         return sl_no_memory(err, "a list of tensors", count * sizeof *source->tensors);
     source->tensor_count = count;
     source->skipped_count = skipped_count;
@@ -193,6 +194,14 @@ const sl_tensor_entry *sl_source_tensor(const sl_source *source, uint32_t index)
 const sl_tensor_entry *sl_source_find(const sl_source *source, const char *name) {
     const uint32_t slot = *find_slot(source, name);
     return slot ? sl_source_tensor(source, slot - 1) : NULL;
+}
+
+void sl_source_ask(const sl_source *source, const sl_tensor_entry *entry) {
+    source->asked[entry - source->tensors] = true;
+}
+
+bool sl_source_was_asked(const sl_source *source, uint32_t index) {
+    return index < source->tensor_count && source->asked[index];
 }
 
 const char *sl_source_skipped(const sl_source *source, const char *name) {

@@ -85,6 +85,9 @@ uint64_t sl_source_file_bytes(const sl_source *source, uint32_t file);
 uint32_t sl_source_tensor_count(const sl_source *source);
 const sl_tensor_entry *sl_source_tensor(const sl_source *source, uint32_t index);
 const sl_tensor_entry *sl_source_find(const sl_source *source, const char *name); /* NULL: absent */
+/* Notes that a model uses the tensor, and tells which ones it does. */
+void sl_source_ask(const sl_source *source, const sl_tensor_entry *entry);
+bool sl_source_was_asked(const sl_source *source, uint32_t index);
 /* Why a tensor that the files do hold is not among the source's tensors ("dtype F64 is not
  * supported"), or NULL. */
 const char *sl_source_skipped(const sl_source *source, const char *name);

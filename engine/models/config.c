@@ -46,6 +46,7 @@ static const struct {
     NUMBER(SL_KEYS_DENSE, "intermediate_size", dense_width, 1, 1 << 18, OPTIONAL),
     NUMBER(SL_KEYS_SHARED, "shared_expert_intermediate_size", shared_width, 1, 1 << 18, NEEDED),
     NUMBER(SL_KEYS_GROUPS, "n_group", expert_groups, 1, 1 << 16, NEEDED),
+    NUMBER(SL_KEYS_GROUPS, "num_nextn_predict_layers", further_layers, 0, 64, OPTIONAL),
     NUMBER(SL_KEYS_GROUPS, "topk_group", expert_groups_kept, 1, 1 << 16, NEEDED),
 #undef NUMBER
 };

@@ -45,6 +45,7 @@ typedef struct {
     uint32_t expert_groups, expert_groups_kept;
     float routed_scale, swiglu_limit, swiglu_alpha;
     bool normalise_routes, tied_embeddings;
+    uint32_t further_layers; /* behind the others, for predicting further tokens; not run */
 } sl_model_config;
 
 /* Groups of keys. */

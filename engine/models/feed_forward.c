@@ -27,13 +27,53 @@ static sl_expert_base_value declare_experts(sl_builder *b) {
                                       (int64_t)c->hidden))};
 }
 
+static sl_routes route_groups(sl_builder *b, sl_router_logits_value logits) {
+    const sl_model_config *c = b->config;
+    const sl_route_correction_value correction = {
+        sl_builder_vector(b, "mlp.gate.e_score_correction_bias", c->experts)};
+    return sl_wire_route_groups(b->graph, logits, correction,
+                                (sl_route_groups_attrs){.k = c->experts_used,
+                                                        .normalise = c->normalise_routes,
+                                                        .groups = c->expert_groups,
+                                                        .groups_kept = c->expert_groups_kept,
+                                                        .scale = c->routed_scale});
+}
+
 static sl_routes route(sl_builder *b, sl_moe_input_value x, const sl_experts_how *how) {
     const sl_model_config *c = b->config;
     char name[64];
     (void)snprintf(name, sizeof name, "%s.weight", how->router ? how->router : "mlp.gate");
     const sl_router_weight_value router = {sl_builder_matrix(b, name, c->experts, c->hidden)};
-    return sl_wire_route(b->graph, sl_wire_router(b->graph, x, router),
+    sl_router_logits_value logits = sl_wire_router(b->graph, x, router);
+    if (how->biased) {
+        (void)snprintf(name, sizeof name, "%s.bias", how->router);
+        logits = sl_wire_router_bias(
+            b->graph, logits, (sl_router_bias_value){sl_builder_vector(b, name, c->experts)});
+    }
+    if (how->grouped) return route_groups(b, logits);
+    return sl_wire_route(b->graph, logits,
                          (sl_route_attrs){.k = c->experts_used, .normalise = c->normalise_routes});
+}
+
+/* What comes out of each chosen expert. */
+static sl_expert_out_value run_experts(sl_builder *b, sl_moe_input_value x, sl_expert_groups groups,
+                                       sl_expert_base_value base, const sl_experts_how *how) {
+    const sl_model_config *c = b->config;
+    if (!how->biased)
+        return sl_wire_moe_ffn(b->graph, x, groups, base,
+                               (sl_moe_ffn_attrs){.layer = b->layer, .k = c->experts_used});
+    const sl_dims inner = {2, {c->experts, c->expert_width}}, outer = {2, {c->experts, c->hidden}};
+    const sl_weight_kind kind = SL_WEIGHT_VECTOR;
+    const sl_expert_biases biases = {
+        {sl_builder_tensor(b, "mlp.experts.gate_proj_bias", kind, inner, NULL)},
+        {sl_builder_tensor(b, "mlp.experts.up_proj_bias", kind, inner, NULL)},
+        {sl_builder_tensor(b, "mlp.experts.down_proj_bias", kind, outer, NULL)},
+    };
+    return sl_wire_moe_ffn_biased(b->graph, x, groups, biases, base,
+                                  (sl_moe_ffn_biased_attrs){.layer = b->layer,
+                                                            .k = c->experts_used,
+                                                            .limit = c->swiglu_limit,
+                                                            .alpha = c->swiglu_alpha});
 }
 
 static sl_shared_out_value shared_expert(sl_builder *b, sl_moe_input_value x,
@@ -67,8 +107,7 @@ sl_moe_out_value sl_block_experts(sl_builder *b, sl_moe_input_value x, const sl_
     const bool shares = how->shared != SL_SHARED_NONE && c->shared_width > 0;
     sl_shared_out_value shared = {0};
     if (shares) shared = shared_expert(b, x, how);
-    const sl_expert_out_value out = sl_wire_moe_ffn(
-        g, x, groups, base, (sl_moe_ffn_attrs){.layer = b->layer, .k = c->experts_used});
+    const sl_expert_out_value out = run_experts(b, x, groups, base, how);
     const sl_routed_out_value routed = sl_wire_moe_combine(g, out, routes.weights);
     if (!shares) return sl_wire_routed_alone(routed);
     if (how->shared == SL_SHARED_ADDED) return sl_wire_shared_add(g, routed, shared);

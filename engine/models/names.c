@@ -9,7 +9,8 @@ enum { NAME_BYTES = 256 };
 static const char *const PREFIXES[] = {"model.language_model.", "language_model.model.",
                                        "language_model.", "model.", ""};
 enum { PREFIX_COUNT = sizeof PREFIXES / sizeof PREFIXES[0] };
-static const char *const FOREIGN[] = {"visual.", "vision_tower.", "mtp.", "multi_modal_projector."};
+static const char *const FOREIGN[] = {"visual.",      "vision_tower.",          "vision_model.",
+                                      "audio_tower.", "multi_modal_projector.", "mtp."};
 
 const sl_tensor_entry *sl_model_tensor(const sl_source *source, const char *suffix) {
     for (int p = 0; p < PREFIX_COUNT; p++) {
@@ -17,7 +18,9 @@ const sl_tensor_entry *sl_model_tensor(const sl_source *source, const char *suff
         const int length = snprintf(name, sizeof name, "%s%s", PREFIXES[p], suffix);
         if (length < 0 || length >= NAME_BYTES) return NULL;
         const sl_tensor_entry *entry = sl_source_find(source, name);
-        if (entry) return entry;
+        if (!entry) continue;
+        sl_source_ask(source, entry);
+        return entry;
     }
     return NULL;
 }

@@ -11,7 +11,8 @@
 #include "engine/experts/table.h"
 #include "engine/models/config.h"
 
-/* "layers.0.mlp.gate.weight" or "lm_head.weight": tries every known prefix.  NULL: absent. */
+/* "layers.0.mlp.gate.weight" or "lm_head.weight": tries every known prefix, and notes that the
+ * model uses what it finds.  NULL: absent. */
 const sl_tensor_entry *sl_model_tensor(const sl_source *source, const char *suffix);
 
 /* Fails for a tensor that sl_model_tensor does not find; when it is there in a type that no kernel

@@ -110,9 +110,8 @@ sl_status sl_weights_get(sl_weights *weights, const sl_weight_request *request,
         return append(weights, weight, out, err);
     }
     const sl_tensor_entry *entry = sl_model_tensor(weights->source, request->name);
-    const sl_tensor_entry *other = NULL;
-    if (!entry && request->otherwise)
-        other = sl_model_tensor(weights->source, request->otherwise->from);
+    const sl_tensor_entry *other = NULL; /* which some files have besides */
+    if (request->otherwise) other = sl_model_tensor(weights->source, request->otherwise->from);
     if (entry)
         SL_TRY(find(weights, request, entry, &weight, err));
     else if (other)

@@ -274,6 +274,14 @@ static inline sl_routes sl_wire_route(sl_graph *g, sl_router_logits_value logits
     return (sl_routes){{out.experts}, {out.weights}};
 }
 
+static inline sl_routes sl_wire_route_groups(sl_graph *g, sl_router_logits_value logits,
+                                             sl_route_correction_value correction,
+                                             sl_route_groups_attrs how) {
+    const sl_route_groups_out out =
+        sl_build_route_groups(g, (sl_route_groups_in){logits.value, correction.value}, how);
+    return (sl_routes){{out.experts}, {out.weights}};
+}
+
 typedef struct {
     sl_expert_order_value order;
     sl_expert_starts_value starts;
@@ -294,6 +302,30 @@ static inline sl_expert_out_value sl_wire_moe_ffn(sl_graph *g, sl_moe_input_valu
             g, (sl_moe_ffn_in){x.value, groups.order.value, groups.starts.value, experts.value},
             how)
             .out};
+}
+
+typedef struct {
+    sl_expert_gate_bias_value gate;
+    sl_expert_up_bias_value up;
+    sl_expert_down_bias_value down;
+} sl_expert_biases;
+static inline sl_expert_out_value sl_wire_moe_ffn_biased(sl_graph *g, sl_moe_input_value x,
+                                                         sl_expert_groups groups,
+                                                         sl_expert_biases biases,
+                                                         sl_expert_base_value experts,
+                                                         sl_moe_ffn_biased_attrs how) {
+    return (sl_expert_out_value){sl_build_moe_ffn_biased(g,
+                                                         (sl_moe_ffn_biased_in){
+                                                             .x = x.value,
+                                                             .order = groups.order.value,
+                                                             .starts = groups.starts.value,
+                                                             .gate_bias = biases.gate.value,
+                                                             .up_bias = biases.up.value,
+                                                             .down_bias = biases.down.value,
+                                                             .experts = experts.value,
+                                                         },
+                                                         how)
+                                     .out};
 }
 
 static inline sl_routed_out_value sl_wire_moe_combine(sl_graph *g, sl_expert_out_value y,

@@ -57,6 +57,7 @@ typedef struct {
     uint64_t state_bytes, workspace_bytes, budget_bytes, slot_count, slot_bytes;
     uint64_t minimum_budget_bytes; /* the smallest budget for experts */
     const char *resident_dtype, *expert_dtype;
+    const char *note; /* one line on what of the model's files is not used; NULL: all of it is */
     const char *device_name; /* of a GPU, else "" */
     uint64_t device_bytes;   /* of its memory, taken: weights, states, workspace and experts */
     uint64_t device_slot_count, device_expert_bytes;
