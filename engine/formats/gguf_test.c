@@ -365,7 +365,7 @@ static void end_model(maker *m) {
     tensor(m, "token_embd.weight", DIMS(32, 2), 8, 0);
     tensor(m, "output_norm.weight", DIMS(8), 0, 96);
     tensor(m, "blk.3.ssm_a", DIMS(2), 0, 128);
-    tensor(m, "blk.3.ffn_up_shexp.weight", DIMS(256, 1), 13, 160);
+    tensor(m, "blk.3.ffn_up_shexp.weight", DIMS(768, 1), 29, 160);
     tensor(m, "blk.3.ffn_gate_inp_shexp.weight", DIMS(8), 0, 352);
     tensor(m, "blk.3.attn_norm.weight", DIMS(8), 1, 384);
     tensor(m, "blk.3.ssm_dt.bias", DIMS(32), 8, 416);
@@ -440,9 +440,9 @@ static void tensors_under_their_names(void **state) {
     assert_int_equal(sl_source_find(source, "model.embed_tokens.weight")->type.dtype, SL_DTYPE_q8);
     static const char *const skipped[][2] = {
         {"model.layers.3.mlp.shared_expert.up_proj.weight",
-         "'blk.3.ffn_up_shexp.weight' has type Q5_K, wanted one of F32, F16, Q4_0, Q5_0, Q8_0, "
-         "Q4_K, "
-         "Q6_K, BF16"},
+         "'blk.3.ffn_up_shexp.weight' has type IQ1_M, wanted one of F32, F16, Q4_0, Q4_1, Q5_0, "
+         "Q5_1, Q8_0, Q8_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, Q8_K, IQ4_NL, IQ4_XS, BF16, TQ1_0, "
+         "TQ2_0, MXFP4, NVFP4"},
         {"model.layers.3.input_layernorm.weight",
          "'blk.3.attn_norm.weight' has type F16, wanted F32"},
         {"model.layers.3.linear_attn.dt_bias",

@@ -5,7 +5,7 @@
  * the sums fit.
  * Activations are signed and the same for all lanes; -128 is not among them.  Weights are
  *   vdot_u8   unsigned
- *   vdot_u4   unsigned and at most 15
+ *   vdot_u7   unsigned and at most 127
  *   vdot_s8   signed, -128 included
  * What depends on activations alone is written so that a compiler shares it between vectors of
  * weights.
@@ -73,20 +73,38 @@ INLINE vi vdot_s16(vi acc, vu pairs, int32_t pair) {
 
 /* Signed weights are best made unsigned by the caller, who subtracts 128 times the activations. */
 #if defined(__AVX512F__)
-enum { VDOT_UNSIGNED = 1 };
+#define VDOT_UNSIGNED 1
 #else
-enum { VDOT_UNSIGNED = 0 };
+#define VDOT_UNSIGNED 0
 #endif
 
 INLINE vu vsplat_u32(uint32_t x) {
     return (vu){0} + x;
 }
 
+/* Each byte of `indices`, at most 15, replaced by that entry of a table. */
+INLINE vu vlookup(const int8_t table[16], vu indices) {
+#if defined(__AVX512F__)
+    const __m128i entries = _mm_loadu_si128((const __m128i *)table);
+    return (vu)_mm512_shuffle_epi8(_mm512_broadcast_i32x4(entries), (__m512i)indices);
+#elif defined(__AVX2__)
+    const __m128i entries = _mm_loadu_si128((const __m128i *)table);
+    return (vu)_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(entries), (__m256i)indices);
+#elif defined(__aarch64__)
+    return (vu)vqtbl1q_s8(vld1q_s8(table), (uint8x16_t)indices);
+#else
+    uint8_t bytes[LANES * 4];
+    memcpy(bytes, &indices, sizeof bytes);
+    for (int i = 0; i < LANES * 4; i++) bytes[i] = (uint8_t)table[bytes[i]];
+    return vload_u32(bytes);
+#endif
+}
+
 #if defined(__AVX512F__) /* this set has VNNI */
 INLINE vi vdot_u8(vi acc, vu weights, int32_t activations) {
     return (vi)_mm512_dpbusd_epi32((__m512i)acc, (__m512i)weights, _mm512_set1_epi32(activations));
 }
-INLINE vi vdot_u4(vi acc, vu weights, int32_t activations) {
+INLINE vi vdot_u7(vi acc, vu weights, int32_t activations) {
     return vdot_u8(acc, weights, activations);
 }
 /* w = (w ^ 0x80) - 128, where the brackets are unsigned. */
@@ -111,7 +129,7 @@ INLINE vi vdot_u8(vi acc, vu weights, int32_t activations) {
     acc += (vi)_mm256_madd_epi16(w_even, a_even);
     return acc + (vi)_mm256_madd_epi16(w_odd, a_odd);
 }
-INLINE vi vdot_u4(vi acc, vu weights, int32_t activations) {
+INLINE vi vdot_u7(vi acc, vu weights, int32_t activations) {
     return add_pairs(acc, (__m256i)weights, _mm256_set1_epi32(activations));
 }
 /* w a = |w| (a with the sign of w); 2 * 128 * 127 fits. */
@@ -133,7 +151,7 @@ INLINE vi vdot_u8(vi acc, vu weights, int32_t activations) {
     return add_widened(acc, _mm_and_si128(w, _mm_set1_epi16(0xff)), _mm_srli_epi16(w, 8),
                        activations);
 }
-INLINE vi vdot_u4(vi acc, vu weights, int32_t activations) {
+INLINE vi vdot_u7(vi acc, vu weights, int32_t activations) {
     return vdot_u8(acc, weights, activations);
 }
 INLINE vi vdot_s8(vi acc, vu weights, int32_t activations) {
@@ -153,7 +171,7 @@ INLINE vi vdot_s8(vi acc, vu weights, int32_t activations) {
     return acc + (vi)vpaddq_s32(low, high);
 #endif
 }
-INLINE vi vdot_u4(vi acc, vu weights, int32_t activations) {
+INLINE vi vdot_u7(vi acc, vu weights, int32_t activations) {
     return vdot_s8(acc, weights, activations);
 }
 /* w = (w ^ 0x80) + 128, where the brackets are signed. */
@@ -168,7 +186,7 @@ INLINE vi vdot_u8(vi acc, vu weights, int32_t activations) {
         acc += (vi)(weights >> (8 * i) & 0xff) * (int8_t)(activations >> (8 * i));
     return acc;
 }
-INLINE vi vdot_u4(vi acc, vu weights, int32_t activations) {
+INLINE vi vdot_u7(vi acc, vu weights, int32_t activations) {
     return vdot_u8(acc, weights, activations);
 }
 INLINE vi vdot_s8(vi acc, vu weights, int32_t activations) {
