@@ -39,8 +39,8 @@ FORM_OF(q6_k, "Q6_K", q6_k, 256, 210, NULL)
 
 /* The same by groups. */
 #define GROUPS_OF(NAME, KIND)                                                                      \
-    static void convert_##NAME(const void *raw, int64_t rows, int64_t cols, void *out) {           \
-        const sl_gguf_matrix matrix = {SL_GGUF_##KIND, rows, cols, raw, 1};                        \
+    static void convert_##NAME(const sl_raw_matrix *raw, void *out) {                              \
+        const sl_gguf_matrix matrix = {SL_GGUF_##KIND, raw->rows, raw->cols, raw->parts[0], 1};    \
         sl_gguf_repack(&matrix, out);                                                              \
     }                                                                                              \
     static const sl_tensor_form form_##NAME = {#KIND, convert_##NAME};
@@ -58,8 +58,8 @@ GROUPS_OF(tq1_0, TQ1_0)
 GROUPS_OF(tq2_0, TQ2_0)
 #undef GROUPS_OF
 
-static void convert_q8_k(const void *raw, int64_t rows, int64_t cols, void *out) {
-    sl_gguf_decode_q8_k(raw, rows, cols, out);
+static void convert_q8_k(const sl_raw_matrix *raw, void *out) {
+    sl_gguf_decode_q8_k(raw->parts[0], raw->rows, raw->cols, out);
 }
 static const sl_tensor_form form_q8_k = {"Q8_K", convert_q8_k};
 
