@@ -29,8 +29,8 @@ struct sl_tensor_form {
     void (*convert)(const sl_raw_matrix *raw, void *out);
 };
 
-/* Rows of one matrix, or elements of a vector, that lie in another order in a file, or among others:
- * number i of the tensor is number from[i] of the `count` that are there. */
+/* Rows of one matrix, or elements of a vector, that lie in another order in a file, or among
+ * others: number i of the tensor is number from[i] of the `count` that are there. */
 typedef struct {
     uint32_t count;
     const uint32_t *from;
