@@ -212,16 +212,16 @@ static void use_fused(sl_graph *g, rows r) {
     const sl_value y = declare(g, SL_VALUE_INPUT, "y", f32(3, 3, 2, 8, 0));
     const sl_value two = declare(g, SL_VALUE_INPUT, "two", f32(2, 3, 2, 0, 0));
     const sl_value one = declare(g, SL_VALUE_INPUT, "one", f32(2, 3, 1, 0, 0));
-    const sl_value sinks = declare(g, SL_VALUE_WEIGHT, "sinks", f32(1, 2, 0, 0, 0));
     const sl_value parts = declare(g, SL_VALUE_INPUT, "parts", f32(4, 3, 2, 1, 2));
-    const sl_value stack = declare(g, SL_VALUE_WEIGHT, "by head", f32(3, 2, 5, 4, 0));
+    const sl_value pair = declare(g, SL_VALUE_WEIGHT, "pair", f32(1, 2, 0, 0, 0)),
+                   stack = declare(g, SL_VALUE_WEIGHT, "stack", f32(3, 2, 5, 4, 0));
     const struct {
         sl_op op;
         sl_value inputs[SL_MAX_INPUTS];
         const char *attrs;
     } nodes[] = {
-        {SL_OP_sdpa_sinks, {heads, k, v, r.slots, r.positions, sinks}, "window = 3"},
-        {SL_OP_sdpa_merge_sinks, {parts, parts, sinks}, ""},
+        {SL_OP_sdpa_sinks, {heads, k, v, r.slots, r.positions, pair}, "window = 3"},
+        {SL_OP_sdpa_merge_sinks, {parts, parts, pair}, ""},
         {SL_OP_linear_heads, {heads, stack}, ""},
         {SL_OP_add_rms_norm, {r.x, r.x, gain}, "eps = 1e-6, offset = 1"},
         {SL_OP_rms_norm_mul, {r.x, gain, r.x}, "eps = 1e-6"},
@@ -248,10 +248,8 @@ static void use_fused(sl_graph *g, rows r) {
     for (size_t i = 0; i < sizeof nodes / sizeof nodes[0]; i++) {
         _Alignas(max_align_t) unsigned char attrs[SL_MAX_ATTRS_BYTES];
         sl_value outputs[SL_MAX_OUTPUTS];
-        sl_error err = {0};
         const char *text = nodes[i].attrs;
-        if (sl_attrs_parse(nodes[i].op, text, strlen(text), attrs, &err) != SL_OK)
-            fail_msg("%s", err.message);
+        assert_int_equal(sl_attrs_parse(nodes[i].op, text, strlen(text), attrs, NULL), SL_OK);
         sl_graph_append(g, nodes[i].op, nodes[i].inputs, attrs, outputs);
     }
 }
