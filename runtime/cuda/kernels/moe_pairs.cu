@@ -265,16 +265,11 @@ template <class TYPE> DEVICE void pairs_down(const sl_moe_down &a) {
         a.out[(int64_t)pair * w.rows + row] = share_sum(shares, inside);
 }
 
-#define PAIRS(TYPE)                                                                                \
+#define PAIRS(TYPE, ...)                                                                                \
     SL_CUDA_KERNEL_AHEAD(sl_moe_pairs_up_##TYPE, sl_moe_up, PAIR_THREADS) {                              \
         pairs_up<type_##TYPE>(a);                                                                  \
     }                                                                                              \
     SL_CUDA_KERNEL_AHEAD(sl_moe_pairs_down_##TYPE, sl_moe_down, PAIR_THREADS) {                          \
         pairs_down<type_##TYPE>(a);                                                                \
     }
-PAIRS(q4)
-PAIRS(q8)
-PAIRS(q4_k)
-PAIRS(q4_0)
-PAIRS(q6_k)
-PAIRS(q4_m)
+SL_PANEL_TYPES(PAIRS)
