@@ -1,5 +1,6 @@
 #include "core/codec.h"
 #include "base/sizes.h"
+#include "core/kv.h"
 #include <float.h>
 #include <math.h>
 
@@ -260,6 +261,10 @@ void sl_quantise_rows(const sl_type *type, const float *x, void *out) {
 }
 
 void sl_decode_tensor(const sl_type *type, const void *data, double *out) {
+    if (sl_dtype_infos[type->dtype].kind == SL_KIND_CACHE) {
+        sl_kv_decode(type, data, out);
+        return;
+    }
     if (sl_dtype_infos[type->dtype].kind != SL_KIND_ROWS) {
         sl_decode_f64(type->dtype, data, sl_type_elements(type), out);
         return;

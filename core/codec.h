@@ -119,7 +119,7 @@ void sl_quantise_rows(const sl_type *type, const float *x, void *out);
 void sl_decode_row(sl_dtype dtype, const void *matrix, int64_t rows, int64_t cols, int64_t row,
                    float *out);
 
-/* A tensor of plain elements or of a8, as doubles. */
+/* A tensor of plain elements, of a8 or of a coded cache, as doubles. */
 void sl_decode_tensor(const sl_type *type, const void *data, double *out);
 /* Converts count plain (non-panel) elements to or from double. */
 void sl_decode_f64(sl_dtype dtype, const void *data, int64_t count, double *out);

@@ -17,15 +17,16 @@ static void expand_q5_0(const uint8_t *block, uint8_t *out) {
 
 /* A form that makes panels of a type, from its own blocks or from others. */
 #define FORM_OF(NAME, TEXT, DTYPE, BLOCK_COLS, BLOCK_BYTES, BLOCK)                                 \
-    static void convert_##NAME(const void *raw, int64_t rows, int64_t cols, void *out) {           \
+    static void convert_##NAME(const sl_raw_matrix *raw, void *out) {                              \
         const sl_repack_source source = {.dtype = SL_DTYPE_##DTYPE,                                \
-                                         .rows = rows,                                             \
-                                         .cols = cols,                                             \
-                                         .data = raw,                                              \
-                                         .row_bytes = (size_t)cols / (BLOCK_COLS) * (BLOCK_BYTES), \
+                                         .rows = raw->rows,                                        \
+                                         .cols = raw->cols,                                        \
+                                         .data = raw->parts[0],                                    \
+                                         .row_bytes =                                              \
+                                             (size_t)raw->cols / (BLOCK_COLS) * (BLOCK_BYTES),     \
                                          .block = (BLOCK)};                                        \
-        sl_repack_panels(&source, 0, sl_panel_layout_of(SL_DTYPE_##DTYPE, rows, cols).panels,      \
-                         out);                                                                     \
+        sl_repack_panels(&source, 0,                                                               \
+                         sl_panel_layout_of(SL_DTYPE_##DTYPE, raw->rows, raw->cols).panels, out);  \
     }                                                                                              \
     static const sl_tensor_form form_##NAME = {TEXT, convert_##NAME};
 static const sl_repack_block q5_0 = {22, expand_q5_0};
@@ -38,8 +39,8 @@ FORM_OF(q6_k, "Q6_K", q6_k, 256, 210, NULL)
 
 /* The same by groups. */
 #define GROUPS_OF(NAME, KIND)                                                                      \
-    static void convert_##NAME(const void *raw, int64_t rows, int64_t cols, void *out) {           \
-        const sl_gguf_matrix matrix = {SL_GGUF_##KIND, rows, cols, raw, 1};                        \
+    static void convert_##NAME(const sl_raw_matrix *raw, void *out) {                              \
+        const sl_gguf_matrix matrix = {SL_GGUF_##KIND, raw->rows, raw->cols, raw->parts[0], 1};    \
         sl_gguf_repack(&matrix, out);                                                              \
     }                                                                                              \
     static const sl_tensor_form form_##NAME = {#KIND, convert_##NAME};
@@ -57,8 +58,8 @@ GROUPS_OF(tq1_0, TQ1_0)
 GROUPS_OF(tq2_0, TQ2_0)
 #undef GROUPS_OF
 
-static void convert_q8_k(const void *raw, int64_t rows, int64_t cols, void *out) {
-    sl_gguf_decode_q8_k(raw, rows, cols, out);
+static void convert_q8_k(const sl_raw_matrix *raw, void *out) {
+    sl_gguf_decode_q8_k(raw->parts[0], raw->rows, raw->cols, out);
 }
 static const sl_tensor_form form_q8_k = {"Q8_K", convert_q8_k};
 

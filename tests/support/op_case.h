@@ -9,6 +9,7 @@
 #define SL_TESTS_SUPPORT_OP_CASE_H
 #include "compiler/ops/semantics.h"
 #include "core/codec.h"
+#include "core/kv.h"
 #include "runtime/cpu/kernel.h"
 #include <math.h>
 #include <setjmp.h>
@@ -99,6 +100,16 @@ static void fill_panels(const sl_type *type, uint8_t *bytes) {
         fill_parameters(type->dtype, &l, bytes + l.header_bytes + (uint64_t)p * l.panel_bytes);
 }
 
+/* Each matrix of a stack. */
+static void fill_stack(const sl_type *type, uint8_t *bytes) {
+    const sl_dims *shape = &type->shape;
+    const uint32_t rank = shape->rank;
+    const sl_type matrix =
+        sl_type_make(type->dtype, 2, shape->dims[rank - 2], shape->dims[rank - 1]);
+    const uint64_t each = sl_type_bytes(&matrix), all = sl_type_bytes(type);
+    for (uint64_t at = 0; at < all; at += each) fill_panels(&matrix, bytes + at);
+}
+
 /* Rows of ordinary values, with a group of zeros now and then. */
 static void fill_rows(const sl_type *type, void *bytes, double low, double high) {
     const int64_t count = sl_type_elements(type);
@@ -108,6 +119,36 @@ static void fill_rows(const sl_type *type, void *bytes, double low, double high)
         x[i] = i / SL_GROUP_COLS % 9 == 8 ? 0 : (float)uniform(low, high);
     sl_quantise_rows(type, x, bytes);
     free(x);
+}
+
+/* Rows of keys or values, one of zeros now and then. */
+static void fill_cache(const sl_type *type, void *bytes, double low, double high) {
+    const int64_t rows = sl_kv_rows(type), width = sl_type_elements(type) / rows;
+    float *x = calloc((size_t)width, sizeof *x);
+    assert_non_null(x);
+    memset(bytes, 0, sl_type_bytes(type));
+    for (int64_t row = 0; row < rows; row++) {
+        for (int64_t i = 0; i < width; i++) x[i] = row % 23 == 22 ? 0 : (float)uniform(low, high);
+        sl_kv_store_row(type, bytes, row, x);
+    }
+    free(x);
+}
+
+/* What keys may be kept as; the CUDA device keeps no codes. */
+#ifdef SL_CASE_CUDA
+enum { CACHE_TYPES = 2 };
+#else
+enum { CACHE_TYPES = 3 };
+#endif
+__attribute__((unused)) static const sl_dtype cache_types[] = {SL_DTYPE_f32, SL_DTYPE_f16,
+                                                               SL_DTYPE_k16};
+
+/* What sdpa over coded keys and values in [-1, 1) adds to its error, five times the expected as
+ * thousands of rows are looked at: a query's elements are off by 0.29 (evenly up to a half) of its
+ * norm over SL_K16_NORM, so a score by as much of the product of norms, which is dim / 3, times the
+ * scale; and 64 equal weights share a sum of 131000. */
+__attribute__((unused)) static double coded_tolerance(int64_t dim, double scale) {
+    return 5 * 0.29 * (scale * (double)dim / 3 / SL_K16_NORM + 64 / 131000.0);
 }
 
 /* All that weights may have. */
@@ -126,7 +167,11 @@ static void fill(const sl_type *type, void *bytes, double low, double high) {
         return;
     }
     if (sl_dtype_infos[type->dtype].kind == SL_KIND_PANEL) {
-        fill_panels(type, bytes);
+        fill_stack(type, bytes);
+        return;
+    }
+    if (sl_dtype_infos[type->dtype].kind == SL_KIND_CACHE) {
+        fill_cache(type, bytes, low, high);
         return;
     }
     const size_t each = sl_dtype_infos[type->dtype].bytes;
@@ -274,10 +319,21 @@ static double *doubles_of(const sl_type *type, const void *bytes) {
     return out;
 }
 
+/* The largest scale of a coded cache. */
+static double cache_step(const sl_type *type, const void *bytes) {
+    const int64_t rows = sl_kv_rows(type), width = sl_type_elements(type) / rows;
+    double step = 0;
+    for (int64_t row = 0; row < rows; row++) {
+        const char *block = (const char *)bytes + row / SL_KV_LANES * sl_kv_block_bytes(width);
+        step = fmax(step, (double)((const float *)(const void *)block)[row % SL_KV_LANES]);
+    }
+    return step;
+}
+
 /* How far a row's error may go beyond rounding: a value that the kernel and the oracle put on
- * either side of an edge between two codes of a8 is one step off.  One such value may be in a row.
- */
+ * either side of an edge between two codes is one step off.  One such value may be in a row. */
 static double one_step(const sl_type *type, const void *bytes, int64_t row) {
+    if (sl_dtype_infos[type->dtype].kind == SL_KIND_CACHE) return cache_step(type, bytes) * 1.001;
     if (type->dtype != SL_DTYPE_a8) return 0;
     const sl_rows_layout l = sl_rows_layout_of(type);
     const float *scales = (const float *)(const void *)((const char *)bytes + l.scales);
@@ -322,7 +378,8 @@ static void evaluate(const op_case *c, double *results[MAX_OPERANDS]) {
 /* Integers must be exact.  So must halves that are rounded from what is given; where something is
  * computed first, what differs in the last bit of a float may be rounded another way. */
 static double allowed(const op_case *c, sl_dtype dtype) {
-    if (dtype == SL_DTYPE_f32 || dtype == SL_DTYPE_a8) return c->tolerance;
+    const sl_dtype_kind kind = sl_dtype_infos[dtype].kind;
+    if (dtype == SL_DTYPE_f32 || kind == SL_KIND_ROWS || kind == SL_KIND_CACHE) return c->tolerance;
     return dtype == SL_DTYPE_f16 && c->tolerance > 0 ? c->tolerance + 0x1p-10 : 0;
 }
 

@@ -1,4 +1,4 @@
-/* vint.h - Products of bytes, summed in the lanes of a vector.
+/* vint.h - Products of bytes and of 16-bit integers, summed in the lanes of a vector.
  *
  * vdot_*(acc, weights, activations): every lane of acc gains the sum over i < 4 of byte i of the
  * same lane of weights times byte i of activations (byte 0 is the lowest).  Exact as long as
@@ -8,7 +8,10 @@
  *   vdot_u7   unsigned and at most 127
  *   vdot_s8   signed, -128 included
  * What depends on activations alone is written so that a compiler shares it between vectors of
- * weights. */
+ * weights.
+ *
+ * vdot_s16(acc, pairs, pair): every lane of acc gains the sum over i < 2 of half i of the same lane
+ * of pairs times half i of pair, all signed; -32768 is not among them. */
 #ifndef SL_RUNTIME_CPU_VINT_H
 #define SL_RUNTIME_CPU_VINT_H
 #include "runtime/cpu/kernels/vec.h"
@@ -29,6 +32,42 @@ INLINE vi vround_i32(vf x) {
     vi out = {0};
     for (int i = 0; i < LANES; i++) out[i] = (int32_t)nearbyintf(x[i]);
     return out;
+#endif
+}
+
+/* 16 bits of each lane; what does not fit becomes the nearest that does. */
+INLINE void vstore_i16(void *p, vi v) {
+#if defined(__AVX512F__)
+    _mm256_storeu_si256(p, _mm512_cvtsepi32_epi16((__m512i)v));
+#elif defined(__AVX2__)
+    const __m128i low = _mm256_castsi256_si128((__m256i)v);
+    _mm_storeu_si128(p, _mm_packs_epi32(low, _mm256_extracti128_si256((__m256i)v, 1)));
+#elif defined(__SSE2__)
+    _mm_storel_epi64(p, _mm_packs_epi32((__m128i)v, (__m128i)v));
+#elif defined(__aarch64__)
+    vst1_s16(p, vqmovn_s32((int32x4_t)v));
+#else
+    for (int i = 0; i < LANES; i++) {
+        const int32_t x = v[i] > INT16_MAX ? INT16_MAX : v[i] < INT16_MIN ? INT16_MIN : v[i];
+        memcpy((int16_t *)p + i, &(int16_t){(int16_t)x}, sizeof(int16_t));
+    }
+#endif
+}
+
+INLINE vi vdot_s16(vi acc, vu pairs, int32_t pair) {
+#if defined(__AVX512F__)
+    return (vi)_mm512_dpwssd_epi32((__m512i)acc, (__m512i)pairs, _mm512_set1_epi32(pair));
+#elif defined(__AVX2__)
+    return acc + (vi)_mm256_madd_epi16((__m256i)pairs, _mm256_set1_epi32(pair));
+#elif defined(__SSE2__)
+    return acc + (vi)_mm_madd_epi16((__m128i)pairs, _mm_set1_epi32(pair));
+#elif defined(__aarch64__)
+    const int16x8_t w = (int16x8_t)pairs, a = vreinterpretq_s16_s32(vdupq_n_s32(pair));
+    const int32x4_t low = vmull_s16(vget_low_s16(w), vget_low_s16(a));
+    return acc + (vi)vpaddq_s32(low, vmull_high_s16(w, a));
+#else
+    acc += ((vi)(pairs << 16) >> 16) * (int16_t)(pair & 0xffff);
+    return acc + ((vi)pairs >> 16) * (pair >> 16);
 #endif
 }
 

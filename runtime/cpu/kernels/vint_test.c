@@ -1,5 +1,5 @@
-/* vint_test.c - Products of bytes against the same in plain C: all pairs of the bytes at the ends
- * of their ranges, and random ones. */
+/* vint_test.c - Products of bytes and of 16-bit integers against the same in plain C: all pairs of
+ * the bytes at the ends of their ranges, and random ones. */
 #include "runtime/cpu/kernel.h"
 #include "runtime/cpu/kernels/vint.h"
 #include <setjmp.h>
@@ -88,6 +88,38 @@ static void test_mixed(void **state) {
     }
 }
 
+/* Any 16 bits but -32768, or some at an end of their range. */
+static int16_t half_word(void) {
+    static const int16_t ends[] = {-32767, -32766, -1, 0, 1, 32766, 32767, 32767};
+    return next() % 2 ? (int16_t)((int)(next() % 65535) - 32767) : ends[next() % 8];
+}
+
+static void test_halves(void **state) {
+    (void)state;
+    for (int n = 0; n < 60000; n++) {
+        int16_t pairs[LANES * 2], stored[LANES];
+        const int16_t pair[2] = {half_word(), half_word()};
+        int32_t before[LANES], after[LANES], word, large[LANES];
+        for (int i = 0; i < LANES * 2; i++) pairs[i] = half_word();
+        for (int i = 0; i < LANES; i++) before[i] = half_word(), large[i] = half_word() * 3;
+        memcpy(&word, pair, sizeof word);
+        vi acc, wide;
+        memcpy(&acc, before, sizeof acc), memcpy(&wide, large, sizeof wide);
+        acc = vdot_s16(acc, vload_u32(pairs), word);
+        memcpy(after, &acc, sizeof after);
+        vstore_i16(stored, wide);
+        for (int lane = 0; lane < LANES; lane++) {
+            const int64_t sum = before[lane] + pairs[lane * 2] * (int64_t)pair[0] +
+                                pairs[lane * 2 + 1] * (int64_t)pair[1];
+            if (sum >= INT32_MIN && sum <= INT32_MAX) assert_int_equal(after[lane], sum);
+            const int32_t wanted = large[lane] > INT16_MAX   ? INT16_MAX
+                                   : large[lane] < INT16_MIN ? INT16_MIN
+                                                             : large[lane];
+            assert_int_equal(stored[lane], wanted);
+        }
+    }
+}
+
 static void test_lookup(void **state) {
     (void)state;
     for (int n = 0; n < 1000; n++) {
@@ -114,6 +146,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_pairs),
         cmocka_unit_test(test_mixed),
+        cmocka_unit_test(test_halves),
         cmocka_unit_test(test_lookup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

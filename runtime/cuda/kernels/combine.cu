@@ -26,8 +26,8 @@ template <bool JOIN> DEVICE void mix(const sl_mixture &a) {
     const int64_t at = (int64_t)row * a.width + column;
     const bool is_mine = threadIdx.x < COLS && column < a.width;
     const float residual = JOIN && is_mine ? a.residual[at] : 0.0f;
-    const float shared = JOIN && is_mine ? a.shared[at] : 0.0f;
-    const float gate = JOIN && is_mine ? a.gate[row] : 0.0f;
+    const float shared = JOIN && is_mine && a.shared ? a.shared[at] : 0.0f;
+    const float gate = JOIN && is_mine && a.gate ? a.gate[row] : 0.0f;
     float4 sum = make_float4(0, 0, 0, 0);
 #pragma unroll 1
     for (int j = warp_id(); j < a.k; j += WARPS) {
@@ -44,7 +44,7 @@ template <bool JOIN> DEVICE void mix(const sl_mixture &a) {
     float result = 0;
 #pragma unroll
     for (int w = 0; w < WARPS; w++) result += ((const float *)parts[w])[threadIdx.x];
-    if (JOIN) result = residual + fmaf(apply_sigmoid(gate), shared, result);
+    if (JOIN) result = residual + fmaf(a.gate ? apply_sigmoid(gate) : 1.0f, shared, result);
     a.out[at] = result;
 }
 

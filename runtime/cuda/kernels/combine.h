@@ -8,7 +8,7 @@
 enum { SL_MIX_COLS = 128, SL_MIX_THREADS = 256 };
 typedef struct {
     const float *y, *weights;
-    const float *shared, *gate; /* gate has one element for each row */
+    const float *shared, *gate; /* gate has one element for each row; without it, all of shared */
     const float *residual;
     float *out;
     int32_t width, k;

@@ -93,7 +93,8 @@ template <class TYPE> struct from_unsigned {
 struct from_f8 {
     DEVICE void decode(const sl_lookup &a, int row, int column, float *to) {
 #pragma unroll
-        for (int i = 0; i < SL_EMBED_COLS; i++) to[i] = weight_of<type_f8>(a.panels, row, column + i);
+        for (int i = 0; i < SL_EMBED_COLS; i++)
+            to[i] = weight_of<type_f8>(a.panels, row, column + i);
     }
 };
 

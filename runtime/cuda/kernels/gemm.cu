@@ -18,7 +18,7 @@ template <class TYPE> DEVICE void gemm_rows(const sl_gemm_rows &a) {
     });
 }
 
-#define GEMM(TYPE, ...)                                                                                 \
+#define GEMM(TYPE, ...)                                                                            \
     SL_CUDA_KERNEL(sl_gemm_wide_##TYPE, sl_gemm_rows, GEMM_THREADS) {                              \
         gemm_rows<wide<type_##TYPE>>(a);                                                           \
     }                                                                                              \

@@ -185,11 +185,11 @@ template <class TYPE_> struct eight_tokens {
     }
 };
 
-#define INSTANCE(NAME, THREADS, ...)                                                                    \
-    SL_CUDA_KERNEL_AHEAD(sl_linear_a8_1_##NAME, sl_linear_panels, THREADS) {                             \
+#define INSTANCE(NAME, THREADS, ...)                                                               \
+    SL_CUDA_KERNEL_AHEAD(sl_linear_a8_1_##NAME, sl_linear_panels, THREADS) {                       \
         multiply_panels<one_token<rows_##NAME>>(a);                                                \
     }                                                                                              \
-    SL_CUDA_KERNEL_AHEAD(sl_linear_a8_8_##NAME, sl_linear_panels, THREADS) {                             \
+    SL_CUDA_KERNEL_AHEAD(sl_linear_a8_8_##NAME, sl_linear_panels, THREADS) {                       \
         multiply_panels<eight_tokens<rows_##NAME>>(a);                                             \
     }
 SL_PANEL_TYPES(INSTANCE)

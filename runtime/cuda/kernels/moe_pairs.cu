@@ -17,8 +17,9 @@ enum {
 /* ---- finding the expert of a place ---- */
 
 /* NULL where it is not here.  Ends with a barrier. */
-DEVICE const uint8_t *expert_of_place(const sl_moe_places &p, int place) {
+DEVICE const uint8_t *expert_of_place(const sl_moe_places &p, int place, int *out_number) {
     __shared__ const uint8_t *found;
+    __shared__ int number;
     if (threadIdx.x == 0) found = nullptr;
     __syncthreads();
     for (int e = (int)threadIdx.x; e < p.experts; e += (int)blockDim.x) {
@@ -27,9 +28,13 @@ DEVICE const uint8_t *expert_of_place(const sl_moe_places &p, int place) {
         if (first < 0 || last < first || last > p.pairs)
             checked(p.fault, SL_FAULT_RUN, e, first < 0 ? first : last < first ? -1 : last,
                     p.pairs + 1);
-        if (place >= first && place < last) found = at;
+        if (place >= first && place < last) {
+            found = at;
+            number = e;
+        }
     }
     __syncthreads();
+    *out_number = number; /* of no use where nothing was found */
     const uint8_t *expert = found;
     SL_IN_GLOBAL(expert);
     return expert;
@@ -203,6 +208,17 @@ DEVICE float share_sum(const float (*shares)[SHARES][16], int row) {
     return (of[0][row % 16] + of[1][row % 16]) + (of[2][row % 16] + of[3][row % 16]);
 }
 
+/* A warp asks for the biases of an expert's rows [first, first + 32), of which there are `rows`.
+ * They are there after copy_all_wait() and a barrier; until then they take no registers. */
+DEVICE void ask_bias(float *to, const float *bias, int expert, int first, int rows) {
+    const int row = first + lane_id();
+    if (row < rows) copy_async<4>(to + lane_id(), bias + (int64_t)expert * rows + row);
+}
+DEVICE void copy_all_wait() {
+    copy_commit();
+    copy_wait<0>();
+}
+
 /* The first warp codes a group of 32. */
 DEVICE void write_group8(const sl_cuda_rows8_out &out, int row, int group, float value) {
     const a8_scale s = a8_scale_of(warp_max(fabsf(value)), warp_sum(value * 0.0f));
@@ -222,12 +238,17 @@ DEVICE void write_group8(const sl_cuda_rows8_out &out, int row, int group, float
 template <class TYPE> DEVICE void pairs_up(const sl_moe_up &a) {
     follow();
     lead(); /* those that come next may look at what this one could */
-    __shared__ float shares[PANELS][SHARES][16];
+    __shared__ float shares[PANELS][SHARES][16], biases[2][32];
     const int place = (int)blockIdx.y, which = warp_id() / SHARES;
     const int pair =
         checked(a.places.fault, SL_FAULT_PAIR, place, a.places.order[place], a.places.pairs);
-    const uint8_t *expert = expert_of_place(a.places, place);
+    int number;
+    const uint8_t *expert = expert_of_place(a.places, place, &number);
     if (!expert) return;
+    if (a.act.limit > 0.0f && warp_id() == 0) {
+        ask_bias(biases[0], a.gate_bias, number, (int)blockIdx.x * 32, a.w.rows);
+        ask_bias(biases[1], a.up_bias, number, (int)blockIdx.x * 32, a.w.rows);
+    }
     const int panel = (int)blockIdx.x * 2 + which % 2;
     sl_cuda_panels w = a.w;
     w.data = expert + (which < 2 ? a.gate_offset : a.up_offset);
@@ -235,22 +256,32 @@ template <class TYPE> DEVICE void pairs_up(const sl_moe_up &a) {
     if (panel * 16 < w.rows)
         sum = panel_share<TYPE, false>(w, panel, a.x, pair / a.places.k, a.depth);
     if (lane_id() < 16) shares[which][warp_id() % SHARES][lane_id()] = sum;
+    copy_all_wait();
     __syncthreads();
     if (warp_id() > 0) return;
     const bool inside = (int)blockIdx.x * 32 + lane_id() < w.rows;
     const float gate = share_sum(shares, lane_id()), up = share_sum(shares + 2, lane_id());
-    write_group8(a.mid, place, (int)blockIdx.x, inside ? swiglu(gate, up) : 0.0f);
+    float value = 0.0f;
+    if (inside && a.act.limit > 0.0f)
+        value = limited_swiglu(a.act, gate + biases[0][lane_id()], up + biases[1][lane_id()]);
+    else if (inside)
+        value = swiglu(gate, up);
+    write_group8(a.mid, place, (int)blockIdx.x, value);
 }
 
 template <class TYPE> DEVICE void pairs_down(const sl_moe_down &a) {
     lead();
-    __shared__ float shares[PANELS][SHARES][16];
+    __shared__ float shares[PANELS][SHARES][16], biases[PANELS * 16];
     const int place = (int)blockIdx.y, which = warp_id() / SHARES;
     const int pair =
         checked(a.places.fault, SL_FAULT_PAIR, place, a.places.order[place], a.places.pairs);
-    const uint8_t *expert = expert_of_place(a.places, place);
+    int number;
+    const uint8_t *expert = expert_of_place(a.places, place, &number);
     if (!expert) return;
     const int panel = (int)blockIdx.x * PANELS + which;
+    if (a.bias && warp_id() < PANELS / 2)
+        ask_bias(biases + 32 * warp_id(), a.bias, number,
+                 (int)blockIdx.x * PANELS * 16 + 32 * warp_id(), a.w.rows);
     sl_cuda_panels w = a.w;
     w.data = expert + a.offset;
     float sum = 0;
@@ -259,17 +290,19 @@ template <class TYPE> DEVICE void pairs_down(const sl_moe_down &a) {
     else
         follow();
     if (lane_id() < 16) shares[which][warp_id() % SHARES][lane_id()] = sum;
+    copy_all_wait();
     __syncthreads();
     const int inside = (int)threadIdx.x, row = (int)blockIdx.x * PANELS * 16 + inside;
     if (inside < PANELS * 16 && row < w.rows)
-        a.out[(int64_t)pair * w.rows + row] = share_sum(shares, inside);
+        a.out[(int64_t)pair * w.rows + row] =
+            share_sum(shares, inside) + (a.bias ? biases[inside] : -0.0f);
 }
 
-#define PAIRS(TYPE, ...)                                                                                \
-    SL_CUDA_KERNEL_AHEAD(sl_moe_pairs_up_##TYPE, sl_moe_up, PAIR_THREADS) {                              \
+#define PAIRS(TYPE, ...)                                                                           \
+    SL_CUDA_KERNEL_AHEAD(sl_moe_pairs_up_##TYPE, sl_moe_up, PAIR_THREADS) {                        \
         pairs_up<type_##TYPE>(a);                                                                  \
     }                                                                                              \
-    SL_CUDA_KERNEL_AHEAD(sl_moe_pairs_down_##TYPE, sl_moe_down, PAIR_THREADS) {                          \
+    SL_CUDA_KERNEL_AHEAD(sl_moe_pairs_down_##TYPE, sl_moe_down, PAIR_THREADS) {                    \
         pairs_down<type_##TYPE>(a);                                                                \
     }
 SL_PANEL_TYPES(PAIRS)

@@ -31,6 +31,27 @@ PLAN(moe_join) {
     return SL_OK;
 }
 
+PLAN(moe_add) {
+    const sl_moe_add_args *a = args;
+    const sl_mixture m = {.y = a->y.data,
+                          .weights = a->weights.data,
+                          .residual = a->residual.data,
+                          .out = a->out.data};
+    add_mixture(planner, "sl_moe_join", m, &a->y.type);
+    return SL_OK;
+}
+
+PLAN(moe_add_shared) {
+    const sl_moe_add_shared_args *a = args;
+    const sl_mixture m = {.y = a->y.data,
+                          .weights = a->weights.data,
+                          .shared = a->shared.data,
+                          .residual = a->residual.data,
+                          .out = a->out.data};
+    add_mixture(planner, "sl_moe_join", m, &a->y.type);
+    return SL_OK;
+}
+
 PLAN(shared_combine) {
     const sl_shared_combine_args *a = args;
     const sl_shared_sum launch = {.routed = a->routed.data,
