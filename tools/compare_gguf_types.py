@@ -62,7 +62,7 @@ def main():
                 wrong = True
                 continue
             kinds, most, count, unread = compare(made, program, room)
-            wrong |= most > 0
+            wrong |= most > 0 or not count or bool(unread)
             listed = ", ".join(f"{v} {k}" for k, v in sorted(kinds.items()))
             print(f"{kind}: {count} weights ({listed}), largest difference {most}" + (f", not read: {unread}" if unread else ""),
                   flush=True)
