@@ -2,7 +2,8 @@
  *
  * Keys: [slots, heads, blocks, D, 16], 16 positions side by side, so that a vector of a key's
  * element belongs to 16 positions and scores need no sum across lanes.  Values: [slots, heads,
- * 16 blocks, D], a row per position.  Both f32, both f16, or keys k16 and values v16.
+ * 16 blocks, D], a row per position, of a D of their own.  Both f32, both f16, or keys k16 and
+ * values v16.
  *
  * k16 and v16 keep a row, which is one position of one head, as 16-bit codes: x = scale * code.
  * 16 positions make a block: 16 f32 scales, then words of two codes, in which

@@ -79,6 +79,11 @@ static sl_v_value make_value(sl_builder *b, sl_attn_input_value x) {
     return (sl_v_value){sl_wire_heads(g, clip(b, "v", v.value), heads, dim)};
 }
 
+static sl_attn_out_value attend_with_sinks(sl_builder *b, sl_q_value q, sl_kv kv) {
+    const sl_sinks_value sinks = {sl_builder_vector(b, "self_attn.sinks", b->config->query_heads)};
+    return sl_wire_sdpa_sinks(b->graph, q, kv, b->rows, sinks, sl_builder_sdpa(b));
+}
+
 sl_mixer_out_value sl_block_attention(sl_builder *b, sl_attn_input_value x,
                                       const sl_attention_how *how) {
     sl_graph *g = b->graph;
@@ -95,9 +100,9 @@ sl_mixer_out_value sl_block_attention(sl_builder *b, sl_attn_input_value x,
     sl_kv kv = {{sl_builder_state(b, "kv_k", sl_kv_keys(cache))},
                 {sl_builder_state(b, "kv_v", sl_kv_values(cache))}};
     kv = sl_wire_kv_append(g, kv, k, v, b->rows);
-    const sl_attn_out_value out =
-        sl_wire_sdpa(g, query.q, kv, b->rows, c->score_scale,
-                     sl_wire_divides_positions(b->shape->rows, b->shape->capacity));
+    const sl_attn_out_value out = how->sinks
+                                      ? attend_with_sinks(b, query.q, kv)
+                                      : sl_wire_sdpa(g, query.q, kv, b->rows, sl_builder_sdpa(b));
     const sl_attn_gated_value gated = how->gated ? sl_wire_attn_gate(g, out, query.gate, width)
                                                  : sl_wire_attn_flat(g, out, width);
     const sl_o_weight_value w = {sl_builder_matrix(b, "self_attn.o_proj.weight", c->hidden, width)};

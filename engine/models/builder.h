@@ -30,8 +30,13 @@ sl_value sl_builder_tensor(sl_builder *b, const char *name, sl_weight_kind kind,
                            const sl_weight_gather *otherwise);
 sl_value sl_builder_state(sl_builder *b, const char *name, sl_type type);
 static inline sl_rope_attrs sl_builder_rope(const sl_builder *b) {
-    (void)b;
-    return (sl_rope_attrs){0};
+    return (sl_rope_attrs){.interleaved = b->config->rope.interleaved};
+}
+/* How attention of the layer is computed. */
+static inline sl_sdpa_how sl_builder_sdpa(const sl_builder *b) {
+    return (sl_sdpa_how){.scale = b->config->score_scale,
+                         .window = b->config->layer[b->layer].window,
+                         .divide = sl_wire_divides_positions(b->shape->rows, b->shape->capacity)};
 }
 /* How the norms of the model are computed. */
 static inline sl_rms_norm_attrs sl_builder_norm(const sl_builder *b) {

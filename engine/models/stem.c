@@ -2,7 +2,15 @@
 #include "engine/models/blocks.h"
 
 static sl_rope_table_attrs rope_attrs(const sl_rope_config *rope) {
-    return (sl_rope_table_attrs){.rotary = rope->dims, .theta = rope->theta};
+    return (sl_rope_table_attrs){.rotary = rope->dims,
+                                 .theta = rope->theta,
+                                 .scaling = rope->scaling,
+                                 .factor = rope->factor,
+                                 .original = rope->original,
+                                 .low = rope->low,
+                                 .high = rope->high,
+                                 .truncate = rope->truncate,
+                                 .magnitude = rope->magnitude};
 }
 
 sl_residual_value sl_block_stem(sl_builder *b) {
@@ -12,12 +20,6 @@ sl_residual_value sl_block_stem(sl_builder *b) {
     const sl_tokens_value tokens = {sl_graph_declare(g, SL_VALUE_INPUT, "tokens", ids)};
     b->rows.slots.value = sl_graph_declare(g, SL_VALUE_INPUT, "slots", ids);
     b->rows.positions.value = sl_graph_declare(g, SL_VALUE_INPUT, "positions", ids);
-    for (uint32_t i = 0; i < c->layers && b->status == SL_OK; i++)
-        if (c->layer[i].window || c->rope.scaling != SL_ROPE_DEFAULT || c->rope.interleaved)
-            b->status = sl_fail(b->err, SL_UNSUPPORTED,
-                                "layer %u: windows, scaled and interleaved rope are not "
-                                "supported",
-                                i);
     sl_graph_scope(g, "embedding");
     const sl_embed_weight_value table = {sl_builder_weight(
         b, "embed_tokens.weight", SL_WEIGHT_MATRIX, (sl_dims){2, {c->vocab, c->hidden}}, NULL)};

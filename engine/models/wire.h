@@ -24,6 +24,9 @@ WIRE_LINEAR(sl_wire_q_proj, attn_input, q_weight, q_proj_out)
 WIRE_LINEAR(sl_wire_k_proj, attn_input, k_weight, k_proj_out)
 WIRE_LINEAR(sl_wire_v_proj, attn_input, v_weight, v)
 WIRE_LINEAR(sl_wire_o_proj, attn_gated, o_weight, mixer_out)
+WIRE_LINEAR(sl_wire_q_a, attn_input, q_a_weight, q_a_out)
+WIRE_LINEAR(sl_wire_q_b, q_a_normed, q_b_weight, q_proj_out)
+WIRE_LINEAR(sl_wire_kv_a, attn_input, kv_a_weight, kv_a_out)
 WIRE_LINEAR(sl_wire_delta_qkv, attn_input, delta_qkv_weight, delta_qkv)
 WIRE_LINEAR(sl_wire_delta_z, attn_input, delta_z_weight, delta_z)
 WIRE_LINEAR(sl_wire_delta_a, attn_input, delta_a_weight, delta_a)
@@ -51,6 +54,8 @@ WIRE_BIAS(sl_wire_q_bias, q_proj_out, q_bias)
 WIRE_BIAS(sl_wire_k_bias, k_proj_out, k_bias)
 WIRE_BIAS(sl_wire_v_bias, v, v_bias)
 WIRE_BIAS(sl_wire_o_bias, mixer_out, o_bias)
+WIRE_BIAS(sl_wire_q_a_bias, q_a_out, q_a_bias)
+WIRE_BIAS(sl_wire_kv_a_bias, kv_a_out, kv_a_bias)
 WIRE_BIAS(sl_wire_router_bias, router_logits, router_bias)
 #undef WIRE_BIAS
 
@@ -67,6 +72,8 @@ WIRE_NORM(sl_wire_final_norm, residual, final_norm_gain, final_hidden)
 WIRE_NORM(sl_wire_q_norm, q_raw, q_norm_gain, q_raw)
 WIRE_NORM(sl_wire_q_norm_whole, q_proj_out, q_norm_gain, q_proj_out)
 WIRE_NORM(sl_wire_k_norm, k_proj_out, k_norm_gain, k_proj_out)
+WIRE_NORM(sl_wire_q_a_norm, q_a_out, q_a_norm_gain, q_a_normed)
+WIRE_NORM(sl_wire_latent_norm, latent_raw, latent_norm_gain, latent)
 #undef WIRE_NORM
 
 static inline sl_residual_value sl_wire_embed(sl_graph *g, sl_embed_weight_value table,
@@ -159,31 +166,83 @@ static inline bool sl_wire_divides_positions(uint32_t rows, uint32_t capacity) {
     return rows <= FEW_ROWS && capacity > SL_SDPA_PART;
 }
 
+typedef struct {
+    float scale;
+    uint32_t window; /* 0: all positions */
+    bool divide;
+} sl_sdpa_how;
+typedef struct {
+    sl_value mixes, weights;
+} sl_attn_parts;
+static inline sl_attn_parts sl_wire_sdpa_parts(sl_graph *g, sl_q_value q, sl_kv cache, sl_rows rows,
+                                               sl_sdpa_how how) {
+    const sl_sdpa_parts_out out =
+        sl_build_sdpa_parts(g,
+                            (sl_sdpa_parts_in){.q = q.value,
+                                               .cache_k = cache.k.value,
+                                               .cache_v = cache.v.value,
+                                               .slots = rows.slots.value,
+                                               .positions = rows.positions.value},
+                            (sl_sdpa_parts_attrs){.scale = how.scale, .window = how.window});
+    return (sl_attn_parts){out.mixes, out.weights};
+}
+
 static inline sl_attn_out_value sl_wire_sdpa(sl_graph *g, sl_q_value q, sl_kv cache, sl_rows rows,
-                                             float scale, bool divide) {
-    if (divide) {
-        const sl_sdpa_parts_out parts =
-            sl_build_sdpa_parts(g,
-                                (sl_sdpa_parts_in){.q = q.value,
-                                                   .cache_k = cache.k.value,
-                                                   .cache_v = cache.v.value,
-                                                   .slots = rows.slots.value,
-                                                   .positions = rows.positions.value},
-                                (sl_sdpa_parts_attrs){.scale = scale});
+                                             sl_sdpa_how how) {
+    if (how.divide) {
+        const sl_attn_parts parts = sl_wire_sdpa_parts(g, q, cache, rows, how);
         return (sl_attn_out_value){
             sl_build_sdpa_merge(g, (sl_sdpa_merge_in){parts.mixes, parts.weights},
                                 (sl_sdpa_merge_attrs){0})
                 .out};
     }
-    return (sl_attn_out_value){sl_build_sdpa(g,
-                                             (sl_sdpa_in){.q = q.value,
-                                                          .cache_k = cache.k.value,
-                                                          .cache_v = cache.v.value,
-                                                          .slots = rows.slots.value,
-                                                          .positions = rows.positions.value},
-                                             (sl_sdpa_attrs){.scale = scale})
-                                   .out};
+    return (sl_attn_out_value){
+        sl_build_sdpa(g,
+                      (sl_sdpa_in){.q = q.value,
+                                   .cache_k = cache.k.value,
+                                   .cache_v = cache.v.value,
+                                   .slots = rows.slots.value,
+                                   .positions = rows.positions.value},
+                      (sl_sdpa_attrs){.scale = how.scale, .window = how.window})
+            .out};
 }
+
+/* With one more score per head, which takes its share of the weights and gives nothing. */
+static inline sl_attn_out_value sl_wire_sdpa_sinks(sl_graph *g, sl_q_value q, sl_kv cache,
+                                                   sl_rows rows, sl_sinks_value sinks,
+                                                   sl_sdpa_how how) {
+    if (how.divide) {
+        const sl_attn_parts parts = sl_wire_sdpa_parts(g, q, cache, rows, how);
+        return (sl_attn_out_value){
+            sl_build_sdpa_merge_sinks(
+                g, (sl_sdpa_merge_sinks_in){parts.mixes, parts.weights, sinks.value},
+                (sl_sdpa_merge_sinks_attrs){0})
+                .out};
+    }
+    return (sl_attn_out_value){
+        sl_build_sdpa_sinks(g,
+                            (sl_sdpa_sinks_in){.q = q.value,
+                                               .cache_k = cache.k.value,
+                                               .cache_v = cache.v.value,
+                                               .slots = rows.slots.value,
+                                               .positions = rows.positions.value,
+                                               .sinks = sinks.value},
+                            (sl_sdpa_sinks_attrs){.scale = how.scale, .window = how.window})
+            .out};
+}
+
+/* Latent attention: name(graph, x, weight), a matrix for each head. */
+#define WIRE_HEADS(NAME, IN_ROLE, WEIGHT_ROLE, OUT_ROLE)                                           \
+    static inline sl_##OUT_ROLE##_value NAME(sl_graph *g, sl_##IN_ROLE##_value x,                  \
+                                             sl_##WEIGHT_ROLE##_value w) {                         \
+        return (sl_##OUT_ROLE##_value){                                                            \
+            sl_build_linear_heads(g, (sl_linear_heads_in){x.value, w.value},                       \
+                                  (sl_linear_heads_attrs){0})                                      \
+                .out};                                                                             \
+    }
+WIRE_HEADS(sl_wire_absorb, q_raw, k_absorb_weight, q_latent)
+WIRE_HEADS(sl_wire_rebuild, attn_latent, v_rebuild_weight, attn_out)
+#undef WIRE_HEADS
 
 static inline sl_attn_gated_value sl_wire_attn_gate(sl_graph *g, sl_attn_out_value x,
                                                     sl_q_gate_value gate, int64_t width) {

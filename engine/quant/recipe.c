@@ -27,7 +27,9 @@ sl_dtype sl_quant_resident(sl_quant how, const char *suffix, const sl_type *type
                                             ".mlp.shared_expert_gate.weight",
                                             "embed_tokens.weight",
                                             "lm_head.weight"};
-    if (type->shape.rank != 2) return SL_DTYPE_f32;
+    const sl_dims *shape = &type->shape;
+    if (shape->rank == 3 && shape->dims[2] >= NARROW_COLS) return type->dtype; /* of many heads */
+    if (shape->rank != 2) return SL_DTYPE_f32;
     for (size_t i = 0; i < sizeof sensitive / sizeof sensitive[0]; i++)
         if (how != SL_QUANT_NONE && strstr(suffix, sensitive[i])) how = SL_QUANT_Q8;
     return sl_quant_expert(how, type);

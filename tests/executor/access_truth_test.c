@@ -55,6 +55,7 @@ static const char *const cases[] = {
     "input %x : f32[5,6,7] input %indices : i32[2,4] %o = gather(%x, %indices) {axis = 1}",
     "weight %table : $[50,77] input %ids : i32[9] %o = embed(%table, %ids)",
     ROWS "weight %w : $[50,45] %o = linear(%x, %w)",
+    "input %x : f32[7,3,45] weight %w : $[3,20,45] %o = linear_heads(%x, %w)",
     "input %x : f32[1,300] weight %w : $[33,300] %o = linear(%x, %w)",
     "input %x : f32[3,5,67] weight %g : f32[67] %o = rms_norm(%x, %g) " NORM,
     "input %x : f32[3,5,67] input %z : f32[3,5,67] weight %g : f32[67] "
@@ -74,6 +75,16 @@ static const char *const cases[] = {
     "input %q : f32[7,6,20] " SLOTS CACHES
     "%o, %p = sdpa_parts(%q, %keys, %values, %slots, %positions) {scale = 0.5}",
     "input %m : f32[7,6,3,20] input %w : f32[7,6,3,2] %o = sdpa_merge(%m, %w)",
+    "input %m : f32[7,6,3,20] input %w : f32[7,6,3,2] weight %s : f32[6] "
+    "%o = sdpa_merge_sinks(%m, %w, %s)",
+    "input %q : f32[7,6,20] weight %s : f32[6] " SLOTS CACHES
+    "%o = sdpa_sinks(%q, %keys, %values, %slots, %positions, %s) {scale = 0.5, window = 3}",
+    "input %x : f32[7,3,20] " TABLE "%o = rope(%x, %table) {interleaved = 1}",
+    "input %positions : i32[7] %o = rope_table(%positions) {rotary = 16, theta = 10000, "
+    "scaling = 3, factor = 4, original = 512, low = 1, high = 32, truncate = 1}",
+    "input %k : f32[7,3,20] input %v : f32[7,3,9] " SLOTS
+    "state %keys : f16[2,3,1,20,16] state %values : f16[2,3,16,9] "
+    "%o, %p = kv_append(%k, %v, %slots, %positions, %keys, %values)",
     "input %x : f32[7,131] weight %w : f32[131,4] " SLOTS "state %window : f32[2,3,131] "
     "%o, %p = causal_conv(%x, %w, %slots, %positions, %window)",
     "input %a : f32[9,5] input %b : f32[9,5] weight %l : f32[5] weight %d : f32[5] "

@@ -98,7 +98,8 @@ static void check_greedy(fixture *f, const sl_token *wanted, size_t prompt, size
 
 /* Every architecture; all that the CPU computes is within a few roundings of the reference. */
 static const char *const families[] = {
-    "qwen3_5_moe_a", "qwen3_next", "qwen3_moe", "qwen3", "mixtral", "olmoe", "glm4_moe",
+    "qwen3_5_moe_a", "qwen3_next", "qwen3_moe",   "qwen3",   "mixtral",
+    "olmoe",         "glm4_moe",   "deepseek_v3", "gpt_oss",
 };
 enum { FAMILY_COUNT = sizeof families / sizeof families[0], GREEDY_PROMPT = 12 };
 

@@ -100,6 +100,16 @@ static void fill_panels(const sl_type *type, uint8_t *bytes) {
         fill_parameters(type->dtype, &l, bytes + l.header_bytes + (uint64_t)p * l.panel_bytes);
 }
 
+/* Each matrix of a stack. */
+static void fill_stack(const sl_type *type, uint8_t *bytes) {
+    const sl_dims *shape = &type->shape;
+    const uint32_t rank = shape->rank;
+    const sl_type matrix =
+        sl_type_make(type->dtype, 2, shape->dims[rank - 2], shape->dims[rank - 1]);
+    const uint64_t each = sl_type_bytes(&matrix), all = sl_type_bytes(type);
+    for (uint64_t at = 0; at < all; at += each) fill_panels(&matrix, bytes + at);
+}
+
 /* Rows of ordinary values, with a group of zeros now and then. */
 static void fill_rows(const sl_type *type, void *bytes, double low, double high) {
     const int64_t count = sl_type_elements(type);
@@ -157,7 +167,7 @@ static void fill(const sl_type *type, void *bytes, double low, double high) {
         return;
     }
     if (sl_dtype_infos[type->dtype].kind == SL_KIND_PANEL) {
-        fill_panels(type, bytes);
+        fill_stack(type, bytes);
         return;
     }
     if (sl_dtype_infos[type->dtype].kind == SL_KIND_CACHE) {

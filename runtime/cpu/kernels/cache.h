@@ -67,11 +67,12 @@ INLINE vi codes16_of(vf x, coding16 c) {
     return c.inverse == 0 ? (vi){0} : vround_i32(x * vsplat(c.inverse));
 }
 
-/* Where one head of one sequence lies in keys and in values alike, in bytes. */
-INLINE int64_t cache_head(const sl_type *values, int64_t slot, int64_t head) {
-    const int64_t before = (slot * dim(values, 1) + head) * dim(values, 2), width = dim(values, 3);
-    if (values->dtype == SL_DTYPE_v16) return before / SL_KV_LANES * sl_kv_block_bytes(width);
-    return before * width * (int64_t)sl_dtype_infos[values->dtype].bytes;
+/* Where one head of one sequence lies in keys or in values, in bytes. */
+INLINE int64_t cache_head(const sl_type *cache, int64_t slot, int64_t head) {
+    const int64_t before = slot * dim(cache, 1) + head, each = sl_dims_tail(&cache->shape, 2);
+    if (sl_dtype_infos[cache->dtype].kind == SL_KIND_CACHE)
+        return before * (each / dim(cache, 3) / SL_KV_LANES) * sl_kv_block_bytes(dim(cache, 3));
+    return before * each * (int64_t)sl_dtype_infos[cache->dtype].bytes;
 }
 
 /* Row t's slot and position must lie in the cache. */

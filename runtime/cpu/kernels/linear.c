@@ -156,3 +156,50 @@ RUN(linear) {
     how.run(&job, begin, end, worker->scratch);
     return SL_OK;
 }
+
+/* ---- linear_heads: an item is a part of a head's output ---- */
+
+/* The parts of one head. */
+static int64_t head_parts(const sl_linear_heads_args *a, const sl_linear_product *how) {
+    return parts_of(dim(&a->w.type, 1), how->rows);
+}
+
+SPLIT(linear_heads) {
+    const sl_linear_heads_args *a = args;
+    const int64_t tokens = dim(&a->x.type, 0), cols = dim(&a->x.type, 2);
+    const sl_linear_product how = SL_KERNEL(sl_linear_product_of)(SL_DTYPE_f32, a->w.type.dtype);
+    return (sl_split){dim(&a->w.type, 0) * head_parts(a, &how),
+                      grain_of(how.rows * tokens * cols / 8),
+                      SL_KERNEL(sl_linear_scratch)(SL_DTYPE_f32, tokens, cols)};
+}
+
+static sl_linear_job head_job(const sl_linear_heads_args *a, int64_t head) {
+    const int64_t heads = dim(&a->w.type, 0), rows = dim(&a->w.type, 1), cols = dim(&a->w.type, 2);
+    const uint64_t matrix_bytes = sl_type_bytes(&a->w.type) / (uint64_t)heads;
+    return (sl_linear_job){.x = (const float *)a->x.data + head * cols,
+                           .x_stride = heads * cols,
+                           .tokens = dim(&a->x.type, 0),
+                           .dtype = a->w.type.dtype,
+                           .weights = (const char *)a->w.data + (uint64_t)head * matrix_bytes,
+                           .rows = rows,
+                           .cols = cols,
+                           .out = (float *)a->out.data + head * rows,
+                           .out_stride = heads * rows};
+}
+
+RUN(linear_heads) {
+    const sl_linear_heads_args *a = args;
+    const sl_linear_product how = SL_KERNEL(sl_linear_product_of)(SL_DTYPE_f32, a->w.type.dtype);
+    if (!how.run)
+        return sl_fail(worker->err, SL_UNSUPPORTED,
+                       "linear_heads: weights of type %s cannot be run",
+                       sl_dtype_infos[a->w.type.dtype].name);
+    const int64_t parts = head_parts(a, &how);
+    for (int64_t at = begin, next; at < end; at = next) {
+        const int64_t head = at / parts, before = head * parts;
+        const sl_linear_job job = head_job(a, head);
+        next = least(end, before + parts);
+        how.run(&job, at - before, next - before, worker->scratch);
+    }
+    return SL_OK;
+}

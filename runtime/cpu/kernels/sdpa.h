@@ -14,13 +14,14 @@ enum {
     CHAINS = 8,
 #endif
     TILE_QUERIES = 64, /* that share a block of the cache while it is near */
+    ITEM_QUERIES = 16, /* of a row and a cached head: more would leave threads idle */
     FETCH = 2          /* into the second cache: the first is full of what is at hand */
 };
 
 /* One head of one sequence. */
 typedef struct {
     const void *keys, *values;
-    int64_t width;
+    int64_t key_dim, value_dim;
     float scale;
     sl_dtype dtype; /* of keys */
 } source;
@@ -33,11 +34,11 @@ static const running nothing = {-INFINITY, 0};
 
 /* Queries of one row. */
 typedef struct {
-    const float *query;   /* [count, width] */
+    const float *query;   /* [count, key_dim] */
     const int32_t *words; /* where keys are codes: [count, pairs of codes], as core/kv.h has them */
     const float *scales;  /* and [count], times source.scale */
     running *taken;       /* of query q: taken[q * stride] */
-    float *mix;           /* of query q: mix[q * stride * width + ...] */
+    float *mix;           /* of query q: mix[q * stride * value_dim + ...] */
     int64_t count, stride;
 } queries;
 
@@ -45,7 +46,8 @@ typedef struct {
 typedef struct {
     const source *from;
     queries to;
-    int64_t position, count; /* the first position, and how many */
+    int64_t position, count; /* the first position, of a group of SL_KV_LANES, and how many, */
+    int64_t skip;            /* of which so many in front are not seen */
     float *factors;          /* [QUERIES, BLOCK]: scores, then e^(score - largest) */
 } block;
 

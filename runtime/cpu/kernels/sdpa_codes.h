@@ -48,8 +48,8 @@ INLINE void fetch_words(const char *at, const int64_t words) {
 /* Scores of nq queries with nv vectors of positions from vector v of the block on.  Asks for the
  * next block's keys on the way. */
 INLINE void score_codes(const block *b, int64_t v, const int nq, const int nv) {
-    const int64_t pairs = sl_kv_pairs(b->from->width);
-    const int64_t bytes = sl_kv_block_bytes(b->from->width);
+    const int64_t pairs = sl_kv_pairs(b->from->key_dim);
+    const int64_t bytes = sl_kv_block_bytes(b->from->key_dim);
     const int32_t *words = b->to.words;
     const char *keys[CHAINS];
     const float *scales[CHAINS];
@@ -82,16 +82,24 @@ INLINE void score_codes(const block *b, int64_t v, const int nq, const int nv) {
                    vfrom_i32(sums[q][i]) * vload(scales[i]) * vsplat(b->to.scales[q]));
 }
 
-/* Codes of n factors, each times the scale of its value; zeros follow up to a whole vector.
+/* With zeros in the first n lanes, where n is positive. */
+INLINE vf without_first(vf x, int64_t n) {
+    for (int lane = 0; lane < n && lane < LANES; lane++) x[lane] = 0;
+    return x;
+}
+
+/* Codes of the block's factors, each times the scale of its value; zero for those not seen and up
+ * to a whole vector.
  * Returns what a sum of products with them is to be multiplied with.  Never inlined, as weigh. */
 static __attribute__((noinline)) float code_factors(const block *b, const float *factors,
                                                     int16_t *codes) {
-    const int64_t bytes = sl_kv_block_bytes(b->from->width);
+    const int64_t bytes = sl_kv_block_bytes(b->from->value_dim);
     const char *values = (const char *)b->from->values + b->position / SL_KV_LANES * bytes;
     vf weights[BLOCK / LANES], most = vzero(), sum = vzero();
     FOR_VECTORS(i, n, b->count, {
         const char *scales = values + i / SL_KV_LANES * bytes + i % SL_KV_LANES * 4;
-        const vf weight = vload_n(factors + i, n) * vload_n(scales, n);
+        const vf product = vload_n(factors + i, n) * vload_n(scales, n);
+        const vf weight = without_first(product, b->skip - i);
         most = vmax(weight, most);
         sum += weight;
         weights[i / LANES] = weight;
@@ -116,7 +124,7 @@ typedef struct {
  * Asks for the next block's values on the way. */
 INLINE void mix_codes(const block *b, const mixture *m, int64_t c, int64_t lanes, const int nq,
                       const int nv) {
-    const int64_t width = b->from->width, stride = b->to.stride * width;
+    const int64_t width = b->from->value_dim, stride = b->to.stride * width;
     const int64_t bytes = sl_kv_block_bytes(width), pairs = parts_of(b->count, 2);
     float *mix = b->to.mix + c;
     vi sums[QUERIES][CHAINS];
@@ -147,24 +155,25 @@ INLINE void mix_codes(const block *b, const mixture *m, int64_t c, int64_t lanes
 
 /* Asks for the scales of the next block, which no stream leads to. */
 INLINE void fetch_scales(const block *b) {
-    const int64_t bytes = sl_kv_block_bytes(b->from->width);
+    const int64_t keys = sl_kv_block_bytes(b->from->key_dim);
+    const int64_t values = sl_kv_block_bytes(b->from->value_dim);
     for (int64_t i = 0; i < BLOCK / SL_KV_LANES; i++) {
-        const int64_t at = ((b->position + BLOCK) / SL_KV_LANES + i) * bytes;
-        fetch_words((const char *)b->from->keys + at, SL_KV_LANES);
-        fetch_words((const char *)b->from->values + at, SL_KV_LANES);
+        const int64_t group = (b->position + BLOCK) / SL_KV_LANES + i;
+        fetch_words((const char *)b->from->keys + group * keys, SL_KV_LANES);
+        fetch_words((const char *)b->from->values + group * values, SL_KV_LANES);
     }
 }
 
 /* Asks for a whole block's values: for the first one, as no block before it did. */
 INLINE void fetch_values(const source *from, int64_t position) {
-    const int64_t bytes = sl_kv_block_bytes(from->width);
+    const int64_t bytes = sl_kv_block_bytes(from->value_dim);
     fetch_words((const char *)from->values + position / SL_KV_LANES * bytes,
                 BLOCK / SL_KV_LANES * bytes / 4);
 }
 
 /* nq is a power of two. */
 INLINE void attend_few_codes(const block *b, const int nq) {
-    const int64_t width = b->from->width;
+    const int64_t width = b->from->value_dim;
     const int nv = CHAINS / nq < 4 ? CHAINS / nq : 4;
     const int64_t vectors = parts_of(b->count, SL_KV_LANES) * (SL_KV_LANES / LANES);
     int64_t v = 0, c = 0;
@@ -174,7 +183,7 @@ INLINE void attend_few_codes(const block *b, const int nq) {
     for (; v < vectors; v++) score_codes(b, v, nq, 1);
     for (int q = 0; q < nq; q++) {
         float *factors = b->factors + q * BLOCK;
-        weigh(factors, b->count, b->to.taken + q * b->to.stride,
+        weigh(factors + b->skip, b->count - b->skip, b->to.taken + q * b->to.stride,
               b->to.mix + q * b->to.stride * width, width);
         m.units[q] = code_factors(b, factors, (int16_t *)(void *)m.words[q]);
     }
