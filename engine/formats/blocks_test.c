@@ -164,8 +164,9 @@ static uint8_t *converted(const sl_gguf_type *type, const uint8_t *raw, int64_t 
     assert_int_equal(posix_memalign((void **)&again, 64, bytes), 0);
     memset(out, 0xa5, bytes);
     memset(again, 0x5a, bytes);
-    type->form->convert(raw, rows, cols, out);
-    type->form->convert(raw, rows, cols, again);
+    const sl_raw_matrix matrix = {type->form, {raw}, rows, cols};
+    type->form->convert(&matrix, out);
+    type->form->convert(&matrix, again);
     assert_memory_equal(out, again, bytes);
     free(again);
     return out;
@@ -337,7 +338,7 @@ static void test_fp8_blocks(void **state) {
     codes[17 * COLS + 40] = 0x7f;
     for (int i = 0; i < BLOCK_ROWS * BLOCK_COLS; i++)
         scales[i] = 0.001f * (float)(1 + random_byte());
-    const sl_fp8_matrix m = {ROWS, COLS, 128, 128, codes, scales, SL_DTYPE_f32};
+    const sl_fp8_matrix m = {ROWS, COLS, 128, 128, {0, 1}, codes, scales, SL_DTYPE_f32};
     if (sl_fp8_check(&m, "x", &err)) fail_msg("%s", err.message);
     const sl_type made = sl_type_make(SL_DTYPE_f8, 2, (int64_t)ROWS, (int64_t)COLS);
     void *panels = NULL;
@@ -362,17 +363,17 @@ static void test_bad_formats_are_refused(void **state) {
         sl_mlx_matrix matrix;
         const char *message;
     } cases[] = {
-        {{{SL_MLX_AFFINE, 7, 64, SL_DTYPE_bf16}, 2, 128, NULL, NULL, NULL},
+        {{.format = {SL_MLX_AFFINE, 7, 64, SL_DTYPE_bf16}, .rows = 2, .cols = 128},
          "x: affine with 7 bits, wanted 2, 3, 4, 5, 6 or 8"},
-        {{{SL_MLX_AFFINE, 4, 48, SL_DTYPE_bf16}, 2, 96, NULL, NULL, NULL},
+        {{.format = {SL_MLX_AFFINE, 4, 48, SL_DTYPE_bf16}, .rows = 2, .cols = 96},
          "x: affine in groups of 48, wanted 32, 64 or 128"},
-        {{{SL_MLX_AFFINE, 4, 64, SL_DTYPE_u8}, 2, 128, NULL, NULL, NULL},
+        {{.format = {SL_MLX_AFFINE, 4, 64, SL_DTYPE_u8}, .rows = 2, .cols = 128},
          "x: affine with scales of u8, wanted f32, f16 or bf16"},
-        {{{SL_MLX_AFFINE, 4, 64, SL_DTYPE_bf16}, 2, 96, NULL, NULL, NULL},
+        {{.format = {SL_MLX_AFFINE, 4, 64, SL_DTYPE_bf16}, .rows = 2, .cols = 96},
          "x: 96 columns, wanted whole groups of 64"},
-        {{{SL_MLX_NVFP4, 4, 32, SL_DTYPE_u8}, 2, 96, NULL, NULL, NULL},
+        {{.format = {SL_MLX_NVFP4, 4, 32, SL_DTYPE_u8}, .rows = 2, .cols = 96},
          "x: nvfp4 with 4 bits in groups of 32, wanted 4 in 16"},
-        {{{SL_MLX_MXFP4, 4, 32, SL_DTYPE_f16}, 2, 96, NULL, NULL, NULL},
+        {{.format = {SL_MLX_MXFP4, 4, 32, SL_DTYPE_f16}, .rows = 2, .cols = 96},
          "x: mxfp4 with scales of f16, wanted u8"},
     };
     (void)state;
@@ -384,7 +385,7 @@ static void test_bad_formats_are_refused(void **state) {
     }
     sl_mlx_mode mode;
     assert_false(sl_mlx_mode_find("int4", &mode));
-    const sl_fp8_matrix odd = {4, 200, 128, 100, NULL, NULL, SL_DTYPE_f32};
+    const sl_fp8_matrix odd = {4, 200, 128, 100, {0, 1}, NULL, NULL, SL_DTYPE_f32};
     sl_error err = {0};
     assert_int_equal(sl_fp8_check(&odd, "x", &err), SL_UNSUPPORTED);
     assert_string_equal(err.message,

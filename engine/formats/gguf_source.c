@@ -71,7 +71,8 @@ static sl_status add_tensor(const opening *o, const sl_gguf_tensor *tensor, cons
     if (row && row->is_row && tensor->shape.rank == 1)
         entry.type.shape = (sl_dims){2, {1, tensor->shape.dims[0]}};
     if (why)
-        source->skipped[source->skipped_count++] = (sl_safetensors_skipped){name, why};
+        source->skipped[source->skipped_count++] =
+            (sl_safetensors_skipped){.name = name, .why = why};
     else
         source->tensors[source->tensor_count++] = entry;
     return SL_OK;

@@ -76,6 +76,10 @@ uint64_t sl_mlx_scale_bytes(const sl_mlx_format *f, int64_t cols) {
     return (uint64_t)cols / f->group * sl_dtype_infos[f->scales].bytes;
 }
 
+static int64_t row_in_file(const sl_taken_rows *taken, int64_t row) {
+    return taken->first + row * (taken->step ? taken->step : 1);
+}
+
 /* ---- affine ---- */
 
 /* Columns [32 group, ...) of a row: 32 codes of `bits` take `bits` words. */
@@ -105,8 +109,9 @@ static float scale_at(sl_dtype dtype, const void *scales, uint64_t index) {
     return (float)value;
 }
 
-static void affine_group(const void *from, int64_t row, int64_t group, sl_group_row *out) {
+static void affine_group(const void *from, int64_t taken, int64_t group, sl_group_row *out) {
     const sl_mlx_matrix *m = from;
+    const int64_t row = row_in_file(&m->taken, taken);
     const sl_mlx_format *f = &m->format;
     const uint64_t per_row = (uint64_t)m->cols / f->group;
     const uint64_t at = (uint64_t)row * per_row + (uint64_t)group * SL_GROUP_COLS / f->group;
@@ -128,16 +133,18 @@ static float power_of(uint8_t e, int down) {
     return ldexpf(1, (int)e - 127 - down);
 }
 
-static void mxfp4_group(const void *from, int64_t row, int64_t group, sl_group_row *out) {
+static void mxfp4_group(const void *from, int64_t taken, int64_t group, sl_group_row *out) {
     const sl_mlx_matrix *m = from;
+    const int64_t row = row_in_file(&m->taken, taken);
     const uint8_t e = ((const uint8_t *)m->scales)[row * (m->cols / 32) + group];
     const uint16_t scale = sl_bf16_from_f32(power_of(e, 1));
     read_codes(m, row, group, out->codes);
     memcpy(out->params, &scale, sizeof scale);
 }
 
-static void nvfp4_group(const void *from, int64_t row, int64_t group, sl_group_row *out) {
+static void nvfp4_group(const void *from, int64_t taken, int64_t group, sl_group_row *out) {
     const sl_mlx_matrix *m = from;
+    const int64_t row = row_in_file(&m->taken, taken);
     const int64_t per_row = m->cols / 16, at = 2 * group;
     const uint8_t *scales = (const uint8_t *)m->scales + row * per_row + at;
     read_codes(m, row, group, out->codes);
@@ -154,8 +161,9 @@ static void put_e4m3(const uint8_t *codes, int64_t count, float scale, sl_group_
     memcpy(out->params, &scale, sizeof scale);
 }
 
-static void mxfp8_group(const void *from, int64_t row, int64_t group, sl_group_row *out) {
+static void mxfp8_group(const void *from, int64_t taken, int64_t group, sl_group_row *out) {
     const sl_mlx_matrix *m = from;
+    const int64_t row = row_in_file(&m->taken, taken);
     const uint8_t e = ((const uint8_t *)m->scales)[row * (m->cols / 32) + group];
     const uint8_t *codes = (const uint8_t *)m->codes + row * m->cols + group * SL_GROUP_COLS;
     put_e4m3(codes, SL_GROUP_COLS, power_of(e, 0), out);
@@ -171,7 +179,7 @@ void sl_mlx_repack(const sl_mlx_matrix *matrix, void *out) {
                          .cols = matrix->cols,
                          .from = matrix,
                          .group = groups[matrix->format.mode],
-                         .scale = 1};
+                         .scale = matrix->whole_scale != 0 ? matrix->whole_scale : 1};
     sl_error err = {0};
     if (sl_mlx_dtype(&matrix->format, "", &s.dtype, &err) == SL_OK) sl_groups_repack_all(&s, out);
 }
@@ -193,8 +201,9 @@ sl_status sl_fp8_check(const sl_fp8_matrix *m, const char *name, sl_error *err) 
     return SL_OK;
 }
 
-static void fp8_group(const void *from, int64_t row, int64_t group, sl_group_row *out) {
+static void fp8_group(const void *from, int64_t taken, int64_t group, sl_group_row *out) {
     const sl_fp8_matrix *m = from;
+    const int64_t row = row_in_file(&m->taken, taken);
     const int64_t column = group * SL_GROUP_COLS, left = m->cols - column;
     const int64_t per_row = (m->cols + m->block_cols - 1) / m->block_cols;
     const int64_t at = row / m->block_rows * per_row + column / m->block_cols;

@@ -16,13 +16,20 @@ typedef struct {
     sl_dtype scales; /* their type, which biases have too */
 } sl_mlx_format;
 
+/* Which rows of those in a file are taken: first, first + step, ...; all zero: every one. */
+typedef struct {
+    int64_t first, step;
+} sl_taken_rows;
+
 /* A matrix as it lies in a file: rows without gaps.  Codes are a stream of bits, the first column
  * in the lowest bits of the first byte. */
 typedef struct {
     sl_mlx_format format;
-    int64_t rows, cols;
+    int64_t rows, cols; /* rows: that are taken */
+    sl_taken_rows taken;
     const void *codes, *scales;
     const void *biases; /* NULL: there are none */
+    float whole_scale;  /* nvfp4: of all weights; 0: one */
 } sl_mlx_matrix;
 
 /* "affine", "mxfp4", "nvfp4", "mxfp8"; false for another name. */
@@ -44,7 +51,8 @@ void sl_mlx_repack(const sl_mlx_matrix *matrix, void *out);
  * block_cols is a multiple of 32, or all columns.  The panels are of type f8; a group with a NaN
  * is all NaN. */
 typedef struct {
-    int64_t rows, cols, block_rows, block_cols;
+    int64_t rows, cols, block_rows, block_cols; /* rows: that are taken */
+    sl_taken_rows taken;
     const uint8_t *codes;
     const void *scales;
     sl_dtype scale_type; /* f32, f16, bf16 */

@@ -19,6 +19,12 @@ typedef struct sl_source_text_entry {
     size_t bytes;
 } sl_source_text_entry;
 
+/* A form that was made for this source. */
+typedef struct sl_source_form {
+    const struct sl_source_form *next;
+    const sl_tensor_form *form;
+} sl_source_form;
+
 struct sl_source {
     sl_allocator allocator;
     sl_arena arena;
@@ -40,6 +46,7 @@ struct sl_source {
     const sl_expert_blocks **layers; /* [layer_count]; NULL where a layer has none */
     uint32_t layer_count;
     const sl_source_text_entry *texts;
+    const sl_source_form *forms;
 };
 
 /* Makes room for count files, and maps one. */

@@ -204,16 +204,6 @@ static sl_status check_words(const sl_config_parser *p) {
                    "%s: 'attn_output_gate' is false, only true is supported", what);
 }
 
-static sl_status check_quantised(const sl_config_parser *p) {
-    static const char *const quantised[] = {"quantization_config", "quantization"};
-    for (size_t i = 0; i < sizeof quantised / sizeof quantised[0]; i++)
-        if (sl_config_find(p->root, quantised[i]) || sl_config_find(p->text, quantised[i]))
-            return sl_fail(p->err, SL_UNSUPPORTED,
-                           "%s: '%s' is set; only bf16, f16 and f32 weights are supported", what,
-                           quantised[i]);
-    return SL_OK;
-}
-
 /* The type of the whole, or else of its text part. */
 static sl_status find_architecture(const sl_config_parser *p, const sl_architecture **out) {
     const char *found = json_string_value(sl_config_find(p->root, "model_type"));
@@ -286,7 +276,6 @@ static sl_status read_config(sl_config_parser *p, sl_model_config *out) {
     p->family = &architecture->config;
     *out = p->family->defaults;
     out->model_type = architecture->name;
-    SL_TRY(check_quantised(p));
     SL_TRY(check_words(p));
     SL_TRY(read_numbers(p, out));
     SL_TRY(read_flags(p, out));

@@ -111,7 +111,6 @@ static void test_unsupported_models_are_named(void **state) {
                    "'type' is 'dynamic'; supported: default");
     expect_failure(FLAT(",\"hidden_act\":\"gelu\""), SL_UNSUPPORTED, "'hidden_act' is 'gelu'");
     expect_failure(FLAT(",\"attn_output_gate\":false"), SL_UNSUPPORTED, "'attn_output_gate'");
-    expect_failure(FLAT(",\"quantization_config\":{}"), SL_UNSUPPORTED, "'quantization_config'");
     expect_failure(FLAT(",\"layer_types\":[\"mamba\",1,1,1,1,1,1,1]"), SL_UNSUPPORTED, "'mamba'");
 }
 
