@@ -44,7 +44,7 @@ typedef struct {
     double device_budget_share; /* the same as a share of all experts' bytes, 0 < share <= 1 */
 } sl_model_options;
 
-/* path: a Hugging Face folder, a sluice pack or a GGUF file. */
+/* path: a Hugging Face or MLX folder, a sluice pack or a GGUF file. */
 SL_CHECKED sl_status sl_model_open(const char *path, const sl_model_options *options,
                                    sl_model **out, sl_error *err);
 SL_API void sl_model_close(sl_model *model); /* after its sessions; NULL is fine */
