@@ -174,9 +174,9 @@ typedef struct {
     sl_progress_fn *progress;
     void *progress_ctx;
 } sl_synth_options;
-/* Writes a pack of random weights, without a tokenizer, for measuring and testing.  shape:
- * "qwen3.5-35b-a3b", "medium", "small", or the path of a config.json.  Nothing is left behind on
- * failure. */
+/* Writes a pack of random weights, without a tokenizer, for measuring and testing.  shape: a name
+ * like "qwen3.5-35b-a3b" (the message for an unknown one lists them all), or the path of a
+ * config.json.  Nothing is left behind on failure. */
 SL_CHECKED sl_status sl_synth_write(const char *shape, const char *destination,
                                     const sl_synth_options *options, sl_error *err);
 
