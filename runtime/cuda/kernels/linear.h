@@ -68,6 +68,15 @@ typedef struct {
     int32_t wide; /* dense rows lie where 16 bytes can be loaded */
 } sl_linear_tile;
 
+/* Any number of tokens with a weight of panels that has no other kernel. */
+typedef struct {
+    sl_cuda_panels w;
+    const float *x; /* NULL: x8 */
+    sl_cuda_rows8 x8;
+    float *out;
+    int32_t tokens, reserved;
+} sl_linear_plain;
+
 /* Of sums that lie in memory: the first two outs of `finish` are read, `out` or codes written. */
 typedef struct {
     sl_linear_finish finish;

@@ -75,7 +75,11 @@ template <class TYPE_> struct one_token {
             if (2 * k + own_group() >= count) continue;
             const uint2 codes = x.columns(g, 0, lane.j);
             const float2 by = x.scales[2 * g];
-            const float quarter = 0.25f * by.y; /* four lanes have a part of the group */
+            /* Four lanes have a part of the group each, whose own sum is what halves need. */
+            float part = 0.25f * by.y;
+            if (TYPE::HALVES && TYPE::MINIMUM)
+                part = by.x * (float)__dp4a((int)codes.y, 0x01010101,
+                                            __dp4a((int)codes.x, 0x01010101, 0));
 #pragma unroll
             for (int r = 0; r < ROWS; r++) {
                 const uint2 w = TYPE::codes(b.groups[k], r, lane.j);
@@ -83,7 +87,7 @@ template <class TYPE_> struct one_token {
                 dot = __dp4a((int)signed_codes<TYPE>(w.y), (int)codes.y, dot);
                 const params s = TYPE::scale(b.super, b.groups[k], r, lane.j / 2);
                 sums[r] += s.scale * by.x * sum_of(dot);
-                if (TYPE::MINIMUM) sums[r] -= s.minimum * quarter;
+                if (TYPE::MINIMUM) sums[r] -= s.minimum * part;
             }
         }
     }
@@ -143,14 +147,22 @@ template <class TYPE_> struct eight_tokens {
             const unsigned part[4] = {mine ? rows[0] : 0, mine ? rows[1] : 0, mine ? rows[2] : 0,
                                       mine ? rows[3] : 0};
             mma_s8(dots, part, columns);
+            /* The sums of a token's half: products with ones. */
+            float low = by.y, high = by.w;
+            if (TYPE::HALVES && TYPE::MINIMUM) {
+                const unsigned one = mine ? 0x01010101u : 0, ones[4] = {one, one, one, one};
+                int halves[4] = {FLOAT_BITS, FLOAT_BITS, FLOAT_BITS, FLOAT_BITS};
+                mma_s8(halves, ones, columns);
+                low = by.x * sum_of(halves[0]), high = by.z * sum_of(halves[1]);
+            }
 #pragma unroll
             for (int r = 0; r < ROWS; r++) {
                 const params s = TYPE::scale(b.super, b.groups[k], r, half);
                 sums[2 * r] += s.scale * by.x * sum_of(dots[2 * r]);
                 sums[2 * r + 1] += s.scale * by.z * sum_of(dots[2 * r + 1]);
                 if (!TYPE::MINIMUM) continue;
-                sums[2 * r] -= s.minimum * by.y;
-                sums[2 * r + 1] -= s.minimum * by.w;
+                sums[2 * r] -= s.minimum * low;
+                sums[2 * r + 1] -= s.minimum * high;
             }
         }
     }
@@ -173,11 +185,11 @@ template <class TYPE_> struct eight_tokens {
     }
 };
 
-#define INSTANCE(NAME, THREADS)                                                                    \
-    SL_CUDA_KERNEL_AHEAD(sl_linear_a8_1_##NAME, sl_linear_panels, THREADS) {                             \
+#define INSTANCE(NAME, THREADS, ...)                                                               \
+    SL_CUDA_KERNEL_AHEAD(sl_linear_a8_1_##NAME, sl_linear_panels, THREADS) {                       \
         multiply_panels<one_token<rows_##NAME>>(a);                                                \
     }                                                                                              \
-    SL_CUDA_KERNEL_AHEAD(sl_linear_a8_8_##NAME, sl_linear_panels, THREADS) {                             \
+    SL_CUDA_KERNEL_AHEAD(sl_linear_a8_8_##NAME, sl_linear_panels, THREADS) {                       \
         multiply_panels<eight_tokens<rows_##NAME>>(a);                                             \
     }
 SL_PANEL_TYPES(INSTANCE)

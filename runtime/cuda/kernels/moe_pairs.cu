@@ -298,16 +298,11 @@ template <class TYPE> DEVICE void pairs_down(const sl_moe_down &a) {
             share_sum(shares, inside) + (a.bias ? biases[inside] : -0.0f);
 }
 
-#define PAIRS(TYPE)                                                                                \
-    SL_CUDA_KERNEL_AHEAD(sl_moe_pairs_up_##TYPE, sl_moe_up, PAIR_THREADS) {                              \
+#define PAIRS(TYPE, ...)                                                                           \
+    SL_CUDA_KERNEL_AHEAD(sl_moe_pairs_up_##TYPE, sl_moe_up, PAIR_THREADS) {                        \
         pairs_up<type_##TYPE>(a);                                                                  \
     }                                                                                              \
-    SL_CUDA_KERNEL_AHEAD(sl_moe_pairs_down_##TYPE, sl_moe_down, PAIR_THREADS) {                          \
+    SL_CUDA_KERNEL_AHEAD(sl_moe_pairs_down_##TYPE, sl_moe_down, PAIR_THREADS) {                    \
         pairs_down<type_##TYPE>(a);                                                                \
     }
-PAIRS(q4)
-PAIRS(q8)
-PAIRS(q4_k)
-PAIRS(q4_0)
-PAIRS(q6_k)
-PAIRS(q4_m)
+SL_PANEL_TYPES(PAIRS)

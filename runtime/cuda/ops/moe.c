@@ -59,12 +59,8 @@ static int64_t cut_tiles(const ffn *f, int32_t tile_pairs, sl_moe_tile **out) {
 enum { PLAIN_PAIRS = 8, PLAIN_ROWS = 8 };
 
 static const char *const plain_names[SL_DTYPE_COUNT] = {
-    [SL_DTYPE_f32] = "sl_moe_plain_f32",   [SL_DTYPE_f16] = "sl_moe_plain_f16",
-    [SL_DTYPE_bf16] = "sl_moe_plain_bf16", [SL_DTYPE_q4] = "sl_moe_plain_q4",
-    [SL_DTYPE_q8] = "sl_moe_plain_q8",     [SL_DTYPE_q4_k] = "sl_moe_plain_q4_k",
-    [SL_DTYPE_q4_0] = "sl_moe_plain_q4_0", [SL_DTYPE_q6_k] = "sl_moe_plain_q6_k",
-    [SL_DTYPE_q4_m] = "sl_moe_plain_q4_m",
-};
+#define PLAIN(TYPE, ...) [SL_DTYPE_##TYPE] = "sl_moe_plain_" #TYPE,
+    PLAIN(f32) PLAIN(f16) PLAIN(bf16) SL_PANEL_TYPES(PLAIN) SL_PLAIN_PANEL_TYPES(PLAIN)};
 
 static sl_cuda_panels matrix_of(sl_dtype dtype, int64_t rows, int64_t cols) {
     if (is_panel(dtype)) return panels_at(dtype, NULL, rows, cols);
@@ -125,12 +121,10 @@ typedef struct {
     const char *pairs_up, *pairs_down, *tiles_up, *tiles_down;
 } panel_kernels;
 
-#define KERNELS(TYPE)                                                                              \
+#define KERNELS(TYPE, ...)                                                                         \
     [SL_DTYPE_##TYPE] = {"sl_moe_pairs_up_" #TYPE, "sl_moe_pairs_down_" #TYPE,                     \
-                         "sl_moe_tiles_up_" #TYPE, "sl_moe_tiles_down_" #TYPE}
-static const panel_kernels panel_names[SL_DTYPE_COUNT] = {
-    KERNELS(q4), KERNELS(q8), KERNELS(q4_k), KERNELS(q4_0), KERNELS(q6_k), KERNELS(q4_m),
-};
+                         "sl_moe_tiles_up_" #TYPE, "sl_moe_tiles_down_" #TYPE},
+static const panel_kernels panel_names[SL_DTYPE_COUNT] = {SL_PANEL_TYPES(KERNELS)};
 
 static sl_type mid_type(const ffn *f) {
     return sl_type_make(SL_DTYPE_a8, 2, (int64_t)f->places.pairs, f->width);
@@ -217,7 +211,8 @@ static sl_status plan(const ffn_op *op, sl_cuda_planner *planner, sl_error *err)
                            planner->label, sl_dtype_infos[dtypes[i]].name);
     const ffn f = ffn_of(op, planner);
     const bool panels = op->x->type.dtype == SL_DTYPE_a8 && at->gate.dtype == at->up.dtype &&
-                        is_panel(at->gate.dtype) && is_panel(at->down.dtype);
+                        panel_names[at->gate.dtype].pairs_up &&
+                        panel_names[at->down.dtype].pairs_up;
     const sl_type mid = mid_type(&f);
     if (panels && f.places.pairs <= FEW_PAIRS)
         plan_pairs(&f);
