@@ -222,7 +222,7 @@ PY
     holds "a budget that is none" refuses 1 "--budget 'lots'" info "$golden" --budget lots
     holds "a budget that is too small" refuses 1 "budget" info "$golden" --budget 1
     holds "an unknown device" refuses 1 "gpu" info "$golden" --device gpu
-    holds "info" prints 'full attention' info "$golden"
+    holds "info" prints ' attention, ' info "$golden"
     holds "info --json" prints '"expert_bytes"' info "$golden" --json
     holds "bench --json" prints '"median_tokens_per_second"' bench -m "$golden" -p 8 -n 4 --json
     holds "perplexity" prints '^perplexity [0-9.]+ \(nll' perplexity -m "$golden" \
