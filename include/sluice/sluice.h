@@ -71,6 +71,11 @@ SL_CHECKED sl_status sl_model_tokenize(const sl_model *model, const char *text, 
                                        sl_error *err);
 /* Bytes of a token, borrowed from the model, not NUL-terminated. */
 SL_API const char *sl_model_token_text(const sl_model *model, sl_token token, size_t *out_bytes);
+/* How many spaces at the front of a decoded text are not part of it: encoding had put them there.
+ */
+SL_API size_t sl_model_strip_start(const sl_model *model);
+/* The tokens that belong before a text which no chat template has framed; borrowed. */
+SL_API size_t sl_model_begin_tokens(const sl_model *model, const sl_token **out);
 SL_API int sl_model_token_ends(const sl_model *model, sl_token token); /* ends an answer */
 SL_API int sl_model_token_special(const sl_model *model, sl_token token);
 

@@ -333,6 +333,11 @@ test_fable() {
         "$program" chat -m $model --temp 0 >"$folder/stdout" 2>"$folder/stderr"
     holds "chat answers three messages" test "$(wc -l <"$folder/stdout")" -eq 3
     holds "chat /help goes to stderr" grep -q '/reset' "$folder/stderr"
+    printf '[{"type": "function", "function": {"name": "f"}}]' >"$folder/tools.json"
+    printf '{}' >"$folder/wrong.json"
+    holds "run --tools" runs 0 run -m $model -p 'Hello!' --tools "$folder/tools.json"
+    holds "tools that are no list" refuses 1 "a JSON list of tools" run -m $model -p 'Hello!' --tools "$folder/wrong.json"
+    holds "tools that are not there" refuses 1 "unable to open" run -m $model -p 'Hello!' --tools "$folder/none.json"
 }
 
 test_inspect() {
