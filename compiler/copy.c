@@ -33,6 +33,59 @@ static bool copy_values(const sl_graph *from, sl_graph *to) {
     return to->values && fine;
 }
 
+/* What attributes point at goes with them. */
+typedef struct {
+    sl_attr_visitor visitor; /* first */
+    sl_arena *arena;
+    sl_graph *owner;
+    bool fine;
+} attr_copier;
+
+static const void *copied(attr_copier *c, const void *from, size_t bytes) {
+    if (!bytes) return NULL;
+    void *copy = sl_arena_alloc(c->arena, bytes, _Alignof(max_align_t));
+    if (copy) memcpy(copy, from, bytes);
+    c->fine &= copy != NULL;
+    return copy;
+}
+
+static sl_graph *copied_body(attr_copier *c, const sl_graph *body) {
+    sl_graph *copy = NULL;
+    if (sl_graph_copy(body, c->owner->arena.allocator, &copy, NULL) != SL_OK) {
+        c->fine = false;
+        return NULL;
+    }
+    copy->next = c->owner->bodies;
+    c->owner->bodies = copy;
+    return copy;
+}
+
+static void copy_attr(sl_attr_visitor *visitor, const char *name, sl_attr_kind kind, void *value) {
+    attr_copier *c = (attr_copier *)visitor;
+    (void)name;
+    sl_attr *attr = value;
+    if (kind == SL_ATTR_list) {
+        attr->list.items = copied(c, attr->list.items, attr->list.count * sizeof(int64_t));
+    } else if (kind == SL_ATTR_reals) {
+        attr->reals.items = copied(c, attr->reals.items, attr->reals.count * sizeof(double));
+    } else if (kind == SL_ATTR_text) {
+        const char *text = attr->text ? attr->text : "";
+        attr->text = copied(c, text, strlen(text) + 1);
+    } else if (kind == SL_ATTR_graph && attr->graph) {
+        attr->graph = c->owner ? copied_body(c, attr->graph) : NULL;
+    }
+}
+
+void *sl_attrs_copy(sl_arena *arena, sl_graph *owner, sl_op op, const void *attrs) {
+    const sl_op_info *info = sl_op_info_of(op);
+    attr_copier copier = {.visitor = {copy_attr}, .arena = arena, .owner = owner, .fine = true};
+    void *copy = sl_arena_alloc(arena, info->attrs_bytes, _Alignof(max_align_t));
+    if (!copy) return NULL;
+    memcpy(copy, attrs, info->attrs_bytes);
+    info->visit_attrs(&copier.visitor, copy);
+    return copier.fine ? copy : NULL;
+}
+
 static bool copy_nodes(const sl_graph *from, sl_graph *to) {
     bool fine = true;
     to->node_count = to->node_capacity = from->node_count;
@@ -41,7 +94,12 @@ static bool copy_nodes(const sl_graph *from, sl_graph *to) {
         sl_node *node = &to->nodes[n];
         *node = from->nodes[n];
         node->label = copy_text(to, node->label, &fine);
-        node->attrs = copy_bytes(to, node->attrs, sl_op_info_of(node->op)->attrs_bytes, &fine);
+        node->attrs = sl_attrs_copy(&to->arena, to, node->op, node->attrs);
+        fine &= node->attrs &&
+                sl_node_make_room(&to->arena, node, node->input_count, node->output_count);
+        if (!fine) break;
+        memcpy(node->inputs, from->nodes[n].inputs, node->input_count * sizeof(sl_value));
+        memcpy(node->outputs, from->nodes[n].outputs, node->output_count * sizeof(sl_value));
     }
     return to->nodes && fine;
 }

@@ -34,7 +34,7 @@ static sl_status make_tensors(sl_evaluator *evaluator, sl_error *err) {
     if (!evaluator->tensors) return sl_no_memory(err, "an evaluator", graph->value_count);
     for (uint32_t v = 1; v <= graph->value_count; v++) {
         sl_eval_tensor *tensor = &evaluator->tensors[v];
-        const int64_t elements = sl_type_elements(&graph->values[v].type);
+        const int64_t elements = sl_type_slots(&graph->values[v].type);
         *tensor = (sl_eval_tensor){.type = graph->values[v].type, .coded = graph->values[v].data};
         if (!holds_doubles(graph, v)) continue;
         tensor->data = SL_ARENA_NEW_ARRAY(&evaluator->arena, double, elements);
@@ -123,15 +123,24 @@ static sl_status prepare(sl_evaluator *evaluator, sl_error *err) {
 }
 
 static sl_status run_node(sl_evaluator *evaluator, const sl_node *node, sl_error *err) {
-    const sl_op_info *info = sl_op_info_of(node->op);
-    sl_eval_tensor in[SL_MAX_INPUTS], out[SL_MAX_OUTPUTS];
-    for (uint32_t i = 0; i < info->input_count; i++) in[i] = evaluator->tensors[node->inputs[i].v];
-    for (uint32_t o = 0; o < info->output_count; o++)
-        out[o] = evaluator->tensors[node->outputs[o].v];
     sl_arena scratch;
     sl_arena_init(&scratch, evaluator->arena.allocator);
-    const sl_eval_args args = {node->label, in, node->attrs, out, &scratch};
-    const sl_status status = sl_eval(node->op, &args, err);
+    sl_eval_tensor *in =
+        SL_ARENA_NEW_ARRAY(&scratch, sl_eval_tensor, (size_t)node->input_count + 1);
+    sl_eval_tensor *out =
+        SL_ARENA_NEW_ARRAY(&scratch, sl_eval_tensor, (size_t)node->output_count + 1);
+    sl_status status;
+    if (in && out) {
+        for (uint32_t i = 0; i < node->input_count; i++)
+            in[i] = evaluator->tensors[node->inputs[i].v];
+        for (uint32_t o = 0; o < node->output_count; o++)
+            out[o] = evaluator->tensors[node->outputs[o].v];
+        const sl_eval_args args = {
+            node->label, in, node->attrs, out, &scratch, node->input_count, node->output_count};
+        status = sl_eval(node->op, &args, err);
+    } else {
+        status = sl_no_memory(err, node->label, node->input_count);
+    }
     sl_arena_deinit(&scratch);
     return status;
 }

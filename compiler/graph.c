@@ -23,6 +23,10 @@ sl_status sl_graph_create(const char *name, const sl_allocator *allocator, sl_gr
 
 void sl_graph_destroy(sl_graph *graph) {
     if (!graph) return;
+    for (sl_graph *body = graph->bodies, *next; body; body = next) {
+        next = body->next;
+        sl_graph_destroy(body);
+    }
     sl_arena arena = graph->arena; /* the graph itself lives in it */
     sl_arena_deinit(&arena);
 }
@@ -83,7 +87,7 @@ static char *copy_name(sl_graph *graph, const char *name) {
 
 sl_value sl_graph_declare(sl_graph *graph, sl_value_kind kind, const char *name, sl_type type) {
     if (graph->error.status != SL_OK) return (sl_value){0};
-    if (sl_type_check(&type, name, &graph->error) != SL_OK) return (sl_value){0};
+    if (sl_type_check_shape(&type, name, &graph->error) != SL_OK) return (sl_value){0};
     if (sl_graph_find(graph, name).v) {
         sl_graph_mistake(graph, SL_INVALID, "the name '%s' is declared twice", name);
         return (sl_value){0};
@@ -122,18 +126,18 @@ void sl_graph_scope(sl_graph *graph, const char *format, ...) {
 
 static bool collect_inputs(sl_graph *graph, const sl_node *node, sl_type *types) {
     const sl_op_info *info = sl_op_info_of(node->op);
-    for (uint32_t i = 0; i < info->input_count; i++) {
+    for (uint32_t i = 0; i < node->input_count; i++) {
         const sl_value_info *value = sl_graph_value(graph, node->inputs[i]);
         if (!value) {
             sl_graph_mistake(graph, SL_INVALID, "%s: input '%s' is no value of this graph",
-                             node->label, info->input_names[i]);
+                             node->label, sl_input_name(info, i));
             return false;
         }
-        const bool state = info->input_kinds[i] == SL_OPERAND_STATE;
-        const bool experts = info->input_kinds[i] == SL_OPERAND_EXPERTS;
+        const bool state = sl_input_kind(info, i) == SL_OPERAND_STATE;
+        const bool experts = sl_input_kind(info, i) == SL_OPERAND_EXPERTS;
         if ((state && !value->root.v) || experts != (value->kind == SL_VALUE_EXPERTS)) {
             sl_graph_mistake(graph, SL_INVALID, "%s: input '%s' must be %s", node->label,
-                             info->input_names[i],
+                             sl_input_name(info, i),
                              state     ? "a state"
                              : experts ? "experts"
                                        : "a tensor, not experts");
@@ -146,43 +150,98 @@ static bool collect_inputs(sl_graph *graph, const sl_node *node, sl_type *types)
 
 static bool add_outputs(sl_graph *graph, sl_node *node, const sl_type *types) {
     const sl_op_info *info = sl_op_info_of(node->op);
-    for (uint32_t o = 0; o < info->output_count; o++) {
+    for (uint32_t o = 0; o < node->output_count; o++) {
         sl_value_info value = {
             .kind = SL_VALUE_RESULT, .type = types[o], .node = graph->node_count};
-        if (info->output_state[o] >= 0)
-            value.root = graph->values[node->inputs[info->output_state[o]].v].root;
+        const int32_t state = sl_output_state(info, o);
+        if (state >= 0) value.root = graph->values[node->inputs[state].v].root;
         node->outputs[o] = add_value(graph, value);
         if (!node->outputs[o].v) return false;
     }
     return true;
 }
 
+bool sl_node_make_room(sl_arena *arena, sl_node *node, uint32_t inputs, uint32_t outputs) {
+    node->input_count = inputs;
+    node->output_count = outputs;
+    node->inputs = SL_ARENA_NEW_ARRAY(arena, sl_value, (size_t)inputs + outputs + 1);
+    node->outputs = node->inputs + inputs;
+    return node->inputs;
+}
+
+/* Whether the op can have so many operands. */
+static bool check_counts(sl_graph *graph, const sl_op_info *info, uint32_t inputs,
+                         uint32_t outputs) {
+    const bool list = info->list_name, outs = info->outs_name;
+    if ((list ? inputs < info->input_count : inputs != info->input_count) ||
+        inputs > info->input_count + SL_MAX_LIST)
+        sl_graph_mistake(graph, SL_INVALID, "%s takes %u inputs%s, found %u", info->name,
+                         info->input_count, list ? " or more" : "", inputs);
+    else if ((outs ? outputs < info->output_count : outputs != info->output_count) ||
+             outputs > info->output_count + SL_MAX_LIST)
+        sl_graph_mistake(graph, SL_INVALID, "%s has %u results%s, found %u", info->name,
+                         info->output_count, outs ? " or more" : "", outputs);
+    return graph->error.status == SL_OK;
+}
+
+/* The types of the node's results, in scratch; NULL after a mistake. */
+static const sl_type *infer_node(sl_graph *graph, const sl_node *node, sl_arena *scratch) {
+    sl_type *in = SL_ARENA_NEW_ARRAY(scratch, sl_type, (size_t)node->input_count + 1);
+    sl_type *out = SL_ARENA_NEW_ARRAY(scratch, sl_type, (size_t)node->output_count + 1);
+    if (!in || !out) {
+        sl_graph_mistake(graph, SL_NO_MEMORY, "no memory for a node");
+        return NULL;
+    }
+    if (!collect_inputs(graph, node, in)) return NULL;
+    const sl_infer_args args = {node->label,       in, node->attrs, out, node->input_count,
+                                node->output_count};
+    return sl_infer(node->op, &args, &graph->error) == SL_OK ? out : NULL;
+}
+
+static bool start_node(sl_graph *graph, sl_node *node, sl_values inputs, const void *attrs,
+                       uint32_t output_count) {
+    const sl_op_info *info = sl_op_info_of(node->op);
+    if (!check_counts(graph, info, inputs.count, output_count)) return false;
+    node->attrs = sl_attrs_copy(&graph->arena, graph, node->op, attrs);
+    node->label = graph->scope[0]
+                      ? sl_arena_format(&graph->arena, "%s %s", graph->scope, info->name)
+                      : info->name;
+    sl_node *nodes =
+        grown(graph, graph->nodes, graph->node_count, &graph->node_capacity, sizeof *nodes);
+    if (!nodes || !node->attrs || !node->label ||
+        !sl_node_make_room(&graph->arena, node, inputs.count, output_count)) {
+        sl_graph_mistake(graph, SL_NO_MEMORY, "no memory for a node");
+        return false;
+    }
+    graph->nodes = nodes;
+    if (inputs.count) memcpy(node->inputs, inputs.items, inputs.count * sizeof *inputs.items);
+    return true;
+}
+
+void sl_graph_append_list(sl_graph *graph, sl_op op, sl_values inputs, const void *attrs,
+                          sl_value_slots outputs) {
+    sl_node node = {.op = op};
+    const bool started =
+        graph->error.status == SL_OK && start_node(graph, &node, inputs, attrs, outputs.count);
+    if (outputs.count) /* may be the inputs' own memory */
+        memset(outputs.items, 0, outputs.count * sizeof *outputs.items);
+    if (!started) return;
+    sl_arena scratch;
+    sl_arena_init(&scratch, graph->arena.allocator);
+    const sl_type *types = infer_node(graph, &node, &scratch);
+    const bool added = types && add_outputs(graph, &node, types);
+    sl_arena_deinit(&scratch);
+    if (!added) return;
+    for (uint32_t i = 0; i < node.input_count; i++) graph->values[node.inputs[i].v].use_count++;
+    graph->nodes[graph->node_count++] = node;
+    if (outputs.count) memcpy(outputs.items, node.outputs, outputs.count * sizeof *outputs.items);
+}
+
 void sl_graph_append(sl_graph *graph, sl_op op, const sl_value *inputs, const void *attrs,
                      sl_value *outputs) {
     const sl_op_info *info = sl_op_info_of(op);
-    sl_node node = {.op = op};
-    memcpy(node.inputs, inputs, info->input_count * sizeof *inputs);
-    memset(outputs, 0, info->output_count * sizeof *outputs); /* may be the inputs' own memory */
-    if (graph->error.status != SL_OK) return;
-    void *attrs_copy = sl_arena_alloc(&graph->arena, info->attrs_bytes, _Alignof(max_align_t));
-    node.label = graph->scope[0] ? sl_arena_format(&graph->arena, "%s %s", graph->scope, info->name)
-                                 : info->name;
-    sl_node *nodes =
-        grown(graph, graph->nodes, graph->node_count, &graph->node_capacity, sizeof *nodes);
-    if (!nodes || !attrs_copy || !node.label) {
-        sl_graph_mistake(graph, SL_NO_MEMORY, "no memory for a node");
-        return;
-    }
-    graph->nodes = nodes;
-    memcpy(attrs_copy, attrs, info->attrs_bytes);
-    node.attrs = attrs_copy;
-    sl_type in_types[SL_MAX_INPUTS] = {0}, out_types[SL_MAX_OUTPUTS] = {0};
-    if (!collect_inputs(graph, &node, in_types)) return;
-    if (sl_infer(op, node.label, in_types, attrs_copy, out_types, &graph->error) != SL_OK) return;
-    if (!add_outputs(graph, &node, out_types)) return;
-    for (uint32_t i = 0; i < info->input_count; i++) graph->values[node.inputs[i].v].use_count++;
-    nodes[graph->node_count++] = node;
-    memcpy(outputs, node.outputs, info->output_count * sizeof *outputs);
+    sl_graph_append_list(graph, op, (sl_values){info->input_count, inputs}, attrs,
+                         (sl_value_slots){info->output_count, outputs});
 }
 
 void sl_graph_output(sl_graph *graph, const char *name, sl_value value) {
@@ -205,7 +264,7 @@ void sl_graph_count_uses(sl_graph *graph) {
     for (uint32_t n = 0; n < graph->node_count; n++) {
         const sl_node *node = &graph->nodes[n];
         if (node->op == SL_OP_COUNT) continue;
-        for (uint32_t i = 0; i < sl_op_info_of(node->op)->input_count; i++)
+        for (uint32_t i = 0; i < node->input_count; i++)
             graph->values[node->inputs[i].v].use_count++;
     }
     for (uint32_t o = 0; o < graph->output_count; o++)
@@ -228,7 +287,7 @@ static void compact_values(sl_graph *graph, sl_value_info *fresh, uint32_t *ids)
         fresh[count] = graph->values[v];
     }
     for (uint32_t n = 0; n < graph->node_count; n++)
-        for (uint32_t o = 0; o < sl_op_info_of(graph->nodes[n].op)->output_count; o++) {
+        for (uint32_t o = 0; o < graph->nodes[n].output_count; o++) {
             const uint32_t v = graph->nodes[n].outputs[o].v;
             ids[v] = ++count;
             fresh[count] = graph->values[v];
@@ -243,9 +302,8 @@ static void renumber(sl_graph *graph, const uint32_t *ids) {
         graph->values[v].root.v = ids[graph->values[v].root.v];
     for (uint32_t n = 0; n < graph->node_count; n++) {
         sl_node *node = &graph->nodes[n];
-        const sl_op_info *info = sl_op_info_of(node->op);
-        for (uint32_t i = 0; i < info->input_count; i++) node->inputs[i].v = ids[node->inputs[i].v];
-        for (uint32_t o = 0; o < info->output_count; o++)
+        for (uint32_t i = 0; i < node->input_count; i++) node->inputs[i].v = ids[node->inputs[i].v];
+        for (uint32_t o = 0; o < node->output_count; o++)
             node->outputs[o].v = ids[node->outputs[o].v];
     }
     for (uint32_t o = 0; o < graph->output_count; o++)

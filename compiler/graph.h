@@ -29,9 +29,9 @@ typedef struct {
 
 typedef struct {
     sl_op op;
-    const char *label; /* for errors, traces and timing; never NULL */
-    sl_value inputs[SL_MAX_INPUTS];
-    sl_value outputs[SL_MAX_OUTPUTS];
+    const char *label;                  /* for errors, traces and timing; never NULL */
+    uint32_t input_count, output_count; /* more than the op's own where it takes a list */
+    sl_value *inputs, *outputs;
     const void *attrs; /* sl_<op>_attrs */
 } sl_node;
 
@@ -51,6 +51,8 @@ struct sl_graph {
     uint32_t node_count, node_capacity;
     sl_graph_out *outputs;
     uint32_t output_count, output_capacity;
+    sl_graph *bodies; /* of its nodes, owned; linked by next */
+    sl_graph *next;
     sl_error error; /* the first mistake; status SL_OK while there is none */
 };
 
@@ -68,6 +70,14 @@ sl_value sl_graph_constant(sl_graph *graph, const char *name, sl_type type, cons
 /* inputs, attrs and outputs as in the op's generated structs. */
 void sl_graph_append(sl_graph *graph, sl_op op, const sl_value *inputs, const void *attrs,
                      sl_value *outputs);
+/* The same for ops with a LIST or OUTS: the named ones first, then those of the list. */
+void sl_graph_append_list(sl_graph *graph, sl_op op, sl_values inputs, const void *attrs,
+                          sl_value_slots outputs);
+/* A copy of an op's attributes, with all they point at, in the arena; NULL without memory.  Bodies
+ * are copied for the graph that is to own them; without one they are left out. */
+void *sl_attrs_copy(sl_arena *arena, sl_graph *owner, sl_op op, const void *attrs);
+/* Memory of a node's own for its operands, all 0; false without memory. */
+bool sl_node_make_room(sl_arena *arena, sl_node *node, uint32_t inputs, uint32_t outputs);
 void sl_graph_output(sl_graph *graph, const char *name, sl_value value);
 /* Labels of the nodes that follow read "scope op"; the text is copied. */
 void sl_graph_scope(sl_graph *graph, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -106,8 +116,9 @@ SL_CHECKED sl_status sl_graph_print(const sl_graph *graph, sl_arena *arena, char
                                     sl_error *err);
 SL_CHECKED sl_status sl_graph_parse(const char *text, size_t bytes, const sl_allocator *allocator,
                                     sl_graph **out, sl_error *err);
-/* "eps=1e-6, axes=[1]" into the op's attribute struct.  What is left out is 0, except lists,
- * which must be given.  text may be NULL when bytes is 0. */
-SL_CHECKED sl_status sl_attrs_parse(sl_op op, const char *text, size_t bytes, void *attrs,
-                                    sl_error *err);
+/* "eps=1e-6, axes=[1]" into the op's attribute struct.  What is left out is 0, except lists and
+ * bodies, which must be given.  What they point at lives in owner.  text may be NULL when bytes is
+ * 0. */
+SL_CHECKED sl_status sl_attrs_parse(sl_op op, const char *text, size_t bytes, sl_graph *owner,
+                                    void *attrs, sl_error *err);
 #endif

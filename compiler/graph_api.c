@@ -100,7 +100,8 @@ void sl_graph_apply(sl_graph *graph, const char *op_name, const sl_value *inputs
     }
     _Alignas(max_align_t) unsigned char values[SL_MAX_ATTRS_BYTES];
     sl_error err = {0};
-    const sl_status status = sl_attrs_parse(op, attrs, attrs ? strlen(attrs) : 0, values, &err);
+    const sl_status status =
+        sl_attrs_parse(op, attrs, attrs ? strlen(attrs) : 0, graph, values, &err);
     if (status != SL_OK) {
         sl_graph_mistake(graph, status, "attributes of %s: %s", op_name, err.message);
         return;

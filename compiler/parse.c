@@ -19,7 +19,9 @@ typedef struct {
 typedef struct {
     const char *text, *at, *end;
     sl_error *err;
+    uint32_t depth; /* of bodies in bodies */
 } cursor;
+enum { MAX_DEPTH = 32 };
 
 /* Explains what is wrong at `where`, with its position. */
 __attribute__((format(printf, 3, 4))) static void explain(const cursor *c, const char *where,
@@ -161,20 +163,62 @@ static sl_status to_integer(const cursor *c, slice number, int64_t least, int64_
                !__builtin_add_overflow(value, digit - '0', &value);
     }
     *out = negative ? -value : value;
+    if (!fits && number.bytes == 20 && memcmp(number.at, "-9223372036854775808", 20) == 0) {
+        fits = true;
+        *out = INT64_MIN;
+    }
     if (fits && *out >= least && *out <= most) return SL_OK;
     return FAIL_AT(c, number.at, "expected an integer from %lld to %lld, found '%.*s'",
                    (long long)least, (long long)most, (int)number.bytes, number.at);
 }
 
-/* The bits of a NaN, written as "nan:" and hexadecimal digits. */
-static bool to_nan_bits(slice number, uint32_t *out) {
-    if (number.bytes < 5 || number.bytes > 12 || memcmp(number.at, "nan:", 4) != 0) return false;
+static sl_status to_unsigned(const cursor *c, slice number, uint64_t *out) {
+    bool fits = number.bytes > 0;
+    *out = 0;
+    for (size_t i = 0; fits && i < number.bytes; i++) {
+        const char digit = number.at[i];
+        fits = digit >= '0' && digit <= '9' && !__builtin_mul_overflow(*out, 10u, out) &&
+               !__builtin_add_overflow(*out, (uint64_t)(digit - '0'), out);
+    }
+    if (fits) return SL_OK;
+    return FAIL_AT(c, number.at, "expected an integer from 0 to %llu, found '%.*s'",
+                   (unsigned long long)UINT64_MAX, (int)number.bytes, number.at);
+}
+
+/* The bits of a NaN, written as "nan:" and at most `digits` hexadecimal digits. */
+static bool to_wide_nan_bits(slice number, size_t digits, uint64_t *out) {
+    if (number.bytes < 5 || number.bytes > 4 + digits || memcmp(number.at, "nan:", 4) != 0)
+        return false;
     *out = 0;
     for (size_t i = 4; i < number.bytes; i++) {
         if (hex_digit(number.at[i]) < 0) return false;
-        *out = *out * 16 + (uint32_t)hex_digit(number.at[i]);
+        *out = *out * 16 + (uint64_t)hex_digit(number.at[i]);
     }
     return true;
+}
+
+static bool to_nan_bits(slice number, uint32_t *out) {
+    uint64_t bits = 0;
+    const bool found = to_wide_nan_bits(number, 8, &bits);
+    *out = (uint32_t)bits;
+    return found;
+}
+
+static sl_status to_double(const cursor *c, slice number, double *out) {
+    uint64_t bits;
+    if (to_wide_nan_bits(number, 16, &bits)) {
+        memcpy(out, &bits, sizeof bits);
+        if (isnan(*out)) return SL_OK;
+        return FAIL_AT(c, number.at, "these are not the bits of a NaN");
+    }
+    char text[MAX_NUMBER + 1] = {0}, *stop = text;
+    memcpy(text, number.at, number.bytes);
+    const locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    if (!plain) return sl_no_memory(c->err, "a locale", 0);
+    *out = strtod_l(text, &stop, plain);
+    freelocale(plain);
+    if (*stop == 0 && (!isinf(*out) || strstr(text, "inf"))) return SL_OK;
+    return FAIL_AT(c, number.at, "expected a number that fits f64, found '%s'", text);
 }
 
 static sl_status to_float(const cursor *c, slice number, float *out) {
@@ -231,26 +275,50 @@ static sl_status read_type(cursor *c, sl_type *out) {
         return FAIL_AT(c, word.at, "unknown element type '%.*s'", (int)word.bytes, word.at);
     SL_TRY(read_dims(c, &out->shape));
     sl_error inner;
-    if (sl_type_check(out, "this type", &inner) == SL_OK) return SL_OK;
+    if (sl_type_check_shape(out, "this type", &inner) == SL_OK) return SL_OK;
     return FAIL_AT(c, word.at, "%s", inner.message);
 }
 
+/* An attribute as written; what it means depends on its kind. */
 typedef struct {
-    slice name, number; /* the number is empty when a list was given */
-    sl_dims list;
+    slice name;
+    slice number; /* or a word; empty when it is something else */
+    slice list;   /* with its brackets */
+    char *text;
+    sl_graph *body;
     bool used;
 } attribute;
 
 /* Attributes as written, and the visitor that hands them to an op. */
-enum { MAX_ATTRIBUTES = 16 };
+enum { MAX_ATTRIBUTES = 32 };
 typedef struct {
     sl_attr_visitor visitor; /* first */
     cursor *c;
+    sl_graph *owner;   /* of what attributes point at */
     const char *where; /* for what is missing */
     attribute items[MAX_ATTRIBUTES];
     uint32_t count;
     sl_status status;
 } attributes;
+
+static sl_status read_body(cursor *c, sl_graph *owner, sl_graph **out);
+
+static sl_status read_attribute_value(cursor *c, sl_graph *owner, attribute *item) {
+    const char first = peek(c);
+    if (first == '[') {
+        item->list.at = c->at;
+        while (c->at < c->end && *c->at != ']') c->at++;
+        SL_TRY(expect(c, ']'));
+        item->list.bytes = (size_t)(c->at - item->list.at);
+        return SL_OK;
+    }
+    if (first == '"') return read_quoted(c, &owner->arena, "a text", &item->text);
+    SL_TRY(read_number(c, &item->number));
+    if (!is_word(item->number, "graph")) return SL_OK;
+    c->at = item->number.at;
+    item->number.bytes = 0;
+    return read_body(c, owner, &item->body);
+}
 
 static sl_status read_attribute(cursor *c, attributes *list) {
     attribute item = {0};
@@ -261,10 +329,7 @@ static sl_status read_attribute(cursor *c, attributes *list) {
             return FAIL_AT(c, item.name.at, "attribute '%.*s' is given twice", (int)item.name.bytes,
                            item.name.at);
     SL_TRY(expect(c, '='));
-    if (peek(c) == '[')
-        SL_TRY(read_dims(c, &item.list));
-    else
-        SL_TRY(read_number(c, &item.number));
+    SL_TRY(read_attribute_value(c, list->owner, &item));
     if (list->count == MAX_ATTRIBUTES) return FAIL_AT(c, item.name.at, "too many attributes");
     list->items[list->count++] = item;
     return SL_OK;
@@ -280,45 +345,105 @@ static attribute *take(attributes *list, const char *name) {
     return NULL;
 }
 
-/* The same for an attribute that is a number. */
-static attribute *take_number(attributes *list, const char *name) {
-    attribute *item = list->status == SL_OK ? take(list, name) : NULL;
-    if (!item || item->number.bytes) return item;
-    list->status = FAIL_AT(list->c, item->name.at, "attribute '%s' is a number, not a list", name);
-    return NULL;
+/* The entries of a list, as integers or, where reals is set, as doubles. */
+static sl_status read_entries(attributes *list, slice text, bool reals, uint32_t *count,
+                              const void **out) {
+    cursor c = *list->c;
+    uint32_t commas = 0;
+    for (size_t i = 0; i < text.bytes; i++) commas += text.at[i] == ',';
+    int64_t *items = SL_ARENA_NEW_ARRAY(&list->owner->arena, int64_t, (size_t)commas + 2);
+    if (!items) return sl_no_memory(c.err, "a list", commas);
+    c.at = text.at + 1;
+    c.end = text.at + text.bytes;
+    *count = 0;
+    while (!accept(&c, ']')) {
+        slice number;
+        double real;
+        if (*count) SL_TRY(expect(&c, ','));
+        SL_TRY(read_number(&c, &number));
+        if (reals) {
+            SL_TRY(to_double(&c, number, &real));
+            memcpy(&items[(*count)++], &real, sizeof real);
+        } else {
+            SL_TRY(to_integer(&c, number, INT64_MIN + 1, INT64_MAX, &items[(*count)++]));
+        }
+    }
+    *out = items;
+    return SL_OK;
 }
 
-static void set_f32(sl_attr_visitor *visitor, const char *name, sl_attr_f32 *value) {
-    attributes *list = (attributes *)visitor;
-    const attribute *item = take_number(list, name);
-    *value = 0;
-    if (item) list->status = to_float(list->c, item->number, value);
-}
-
-static void set_u32(sl_attr_visitor *visitor, const char *name, sl_attr_u32 *value) {
-    attributes *list = (attributes *)visitor;
-    const attribute *item = take_number(list, name);
+static sl_status set_number(attributes *list, const attribute *item, sl_attr_kind kind,
+                            sl_attr *out) {
     int64_t wide = 0;
-    if (item) list->status = to_integer(list->c, item->number, 0, UINT32_MAX, &wide);
-    *value = (uint32_t)wide;
+    switch (kind) {
+    case SL_ATTR_f32:
+        return to_float(list->c, item->number, &out->f32);
+    case SL_ATTR_f64:
+        return to_double(list->c, item->number, &out->f64);
+    case SL_ATTR_i64:
+        return to_integer(list->c, item->number, INT64_MIN + 1, INT64_MAX, &out->i64);
+    case SL_ATTR_dtype:
+        if (sl_dtype_find(item->number.at, item->number.bytes, &out->dtype)) return SL_OK;
+        return FAIL_AT(list->c, item->number.at, "unknown element type '%.*s'",
+                       (int)item->number.bytes, item->number.at);
+    default:
+        SL_TRY(to_integer(list->c, item->number, 0, UINT32_MAX, &wide));
+        out->u32 = (uint32_t)wide;
+        return SL_OK;
+    }
 }
 
-static void set_dims(sl_attr_visitor *visitor, const char *name, sl_attr_dims *value) {
+static sl_status set_list(attributes *list, const attribute *item, sl_attr_kind kind,
+                          sl_attr *out) {
+    uint32_t count = 0;
+    const void *items = NULL;
+    SL_TRY(read_entries(list, item->list, kind == SL_ATTR_reals, &count, &items));
+    if (kind == SL_ATTR_reals) {
+        out->reals = (sl_reals){count, items};
+    } else if (kind == SL_ATTR_list) {
+        out->list = (sl_integers){count, items};
+    } else {
+        if (count > SL_MAX_RANK)
+            return FAIL_AT(list->c, item->list.at, "more than %d entries in a list", SL_MAX_RANK);
+        out->dims = (sl_dims){.rank = count};
+        memcpy(out->dims.dims, items, count * sizeof out->dims.dims[0]);
+    }
+    return SL_OK;
+}
+
+/* Sets one attribute of an op.  What is left out is 0, except lists and bodies. */
+static sl_status set_given(attributes *list, const char *name, sl_attr_kind kind, sl_attr *out) {
+    const attribute *item = take(list, name);
+    const bool lists = kind == SL_ATTR_dims || kind == SL_ATTR_list || kind == SL_ATTR_reals;
+    if (!item && (lists || kind == SL_ATTR_graph))
+        return FAIL_AT(list->c, list->where, "attribute '%s' is missing", name);
+    if (kind == SL_ATTR_text) out->text = item && item->text ? item->text : "";
+    if (!item) return SL_OK;
+    const bool fits = lists                   ? item->list.bytes > 0
+                      : kind == SL_ATTR_text  ? item->text != NULL
+                      : kind == SL_ATTR_graph ? item->body != NULL
+                                              : item->number.bytes > 0;
+    if (!fits)
+        return FAIL_AT(list->c, item->name.at, "attribute '%s' is %s", name,
+                       lists                   ? "a list, as [1, 2]"
+                       : kind == SL_ATTR_text  ? "a quoted text"
+                       : kind == SL_ATTR_graph ? "a graph"
+                                               : "a number, not a list");
+    if (lists) return set_list(list, item, kind, out);
+    if (kind == SL_ATTR_graph) out->graph = item->body;
+    return kind == SL_ATTR_graph || kind == SL_ATTR_text ? SL_OK
+                                                         : set_number(list, item, kind, out);
+}
+
+static void set_attr(sl_attr_visitor *visitor, const char *name, sl_attr_kind kind, void *value) {
     attributes *list = (attributes *)visitor;
-    const attribute *item = list->status == SL_OK ? take(list, name) : NULL;
-    *value = item ? item->list : (sl_dims){0};
-    if (list->status != SL_OK) return;
-    if (!item)
-        list->status = FAIL_AT(list->c, list->where, "attribute '%s' is missing", name);
-    else if (item->number.bytes)
-        list->status =
-            FAIL_AT(list->c, item->name.at, "attribute '%s' is a list, not a number", name);
+    if (list->status == SL_OK) list->status = set_given(list, name, kind, value);
 }
 
 /* Sets attrs from "name = value, ..." up to `close`, which is 0 for the end of the text. */
-static sl_status read_attributes(cursor *c, sl_op op, char close, void *attrs) {
+static sl_status read_attributes(cursor *c, sl_op op, char close, sl_graph *owner, void *attrs) {
     const sl_op_info *info = sl_op_info_of(op);
-    attributes list = {.visitor = {set_f32, set_u32, set_dims}, .c = c, .where = c->at};
+    attributes list = {.visitor = {set_attr}, .c = c, .owner = owner, .where = c->at};
     memset(attrs, 0, info->attrs_bytes);
     while (peek(c) != close || (!close && c->at < c->end)) {
         if (list.count) SL_TRY(expect(c, ','));
@@ -333,10 +458,11 @@ static sl_status read_attributes(cursor *c, sl_op op, char close, void *attrs) {
     return SL_OK;
 }
 
-sl_status sl_attrs_parse(sl_op op, const char *text, size_t bytes, void *attrs, sl_error *err) {
+sl_status sl_attrs_parse(sl_op op, const char *text, size_t bytes, sl_graph *owner, void *attrs,
+                         sl_error *err) {
     if (!text) text = "";
-    cursor c = {text, text, text + bytes, err};
-    return read_attributes(&c, op, 0, attrs);
+    cursor c = {text, text, text + bytes, err, 0};
+    return read_attributes(&c, op, 0, owner, attrs);
 }
 
 /* ---- Statements ---- */
@@ -415,6 +541,15 @@ static sl_status read_value(parser *p, sl_value *out) {
     return SL_OK;
 }
 
+/* Of integers of so many bytes, and of bools; not of u64. */
+static void integer_range(sl_dtype dtype, size_t bytes, int64_t *low, int64_t *high) {
+    const bool is_signed = dtype == SL_DTYPE_i8 || dtype == SL_DTYPE_i16 || dtype == SL_DTYPE_i32 ||
+                           dtype == SL_DTYPE_i64;
+    const uint32_t bits = (uint32_t)bytes * 8 - (is_signed ? 1 : 0);
+    *high = dtype == SL_DTYPE_bool ? 1 : (int64_t)(((uint64_t)1 << bits) - 1);
+    *low = is_signed ? -*high - 1 : 0;
+}
+
 static sl_status store_element(cursor *c, sl_dtype dtype, unsigned char *out) {
     slice number;
     SL_TRY(read_number(c, &number));
@@ -423,17 +558,24 @@ static sl_status store_element(cursor *c, sl_dtype dtype, unsigned char *out) {
         float value;
         SL_TRY(to_float(c, number, &value));
         memcpy(out, &value, sizeof value);
+    } else if (dtype == SL_DTYPE_f64) {
+        double value;
+        SL_TRY(to_double(c, number, &value));
+        memcpy(out, &value, sizeof value);
     } else if (sl_dtype_infos[dtype].kind == SL_KIND_FLOAT) {
         uint16_t half;
         SL_TRY(to_half(c, number, dtype, &half));
         memcpy(out, &half, sizeof half);
-    } else if (dtype == SL_DTYPE_i32) {
-        SL_TRY(to_integer(c, number, INT32_MIN, INT32_MAX, &integer));
-        const int32_t value = (int32_t)integer;
+    } else if (dtype == SL_DTYPE_u64) {
+        uint64_t value;
+        SL_TRY(to_unsigned(c, number, &value));
         memcpy(out, &value, sizeof value);
     } else {
-        SL_TRY(to_integer(c, number, 0, dtype == SL_DTYPE_bool ? 1 : UINT8_MAX, &integer));
-        *out = (unsigned char)integer;
+        const size_t bytes = sl_dtype_infos[dtype].bytes ? sl_dtype_infos[dtype].bytes : 1;
+        int64_t low, high;
+        integer_range(dtype, bytes, &low, &high);
+        SL_TRY(to_integer(c, number, low, high, &integer));
+        memcpy(out, &integer, bytes); /* little-endian: its low bytes */
     }
     return SL_OK;
 }
@@ -441,7 +583,9 @@ static sl_status store_element(cursor *c, sl_dtype dtype, unsigned char *out) {
 /* Memory is taken only for as many elements as the rest of the text could spell. */
 static sl_status read_elements(parser *p, const sl_type *type, void **out) {
     cursor *c = &p->c;
-    const size_t each = sl_dtype_infos[type->dtype].bytes;
+    const bool complex = sl_dtype_infos[type->dtype].kind == SL_KIND_COMPLEX;
+    const sl_dtype dtype = complex ? SL_DTYPE_f32 : type->dtype; /* its parts */
+    const size_t each = sl_dtype_infos[dtype].bytes;
     const size_t stride = each ? each : 1;
     const uint64_t count = sl_type_bytes(type) / stride;
     SL_TRY(expect(c, '='));
@@ -449,11 +593,11 @@ static sl_status read_elements(parser *p, const sl_type *type, void **out) {
     if (count > (uint64_t)(c->end - c->at))
         return FAIL_AT(c, c->at, "expected %llu elements, but the text ends before",
                        (unsigned long long)count);
-    unsigned char *data = sl_arena_alloc(&p->scratch, count * stride, 8);
+    unsigned char *data = sl_arena_alloc(&p->scratch, count * stride + 1, 8);
     if (!data) return sl_no_memory(c->err, "a constant", count * stride);
     for (uint64_t i = 0; i < count; i++) {
         if (i) SL_TRY(expect(c, ','));
-        SL_TRY(store_element(c, type->dtype, data + i * stride));
+        SL_TRY(store_element(c, dtype, data + i * stride));
     }
     *out = data;
     return expect(c, '}');
@@ -478,74 +622,90 @@ static sl_status read_declaration(parser *p, sl_value_kind kind) {
     return define(p, fresh);
 }
 
-/* As many values between parentheses as the op takes. */
-static sl_status read_inputs(parser *p, const sl_op_info *info, sl_value *inputs) {
-    const char *start = p->c.at;
-    uint32_t count = 0;
-    SL_TRY(expect(&p->c, '('));
-    while (!accept(&p->c, ')')) {
-        if (count) SL_TRY(expect(&p->c, ','));
-        sl_value value;
-        SL_TRY(read_value(p, &value));
-        if (count < info->input_count) inputs[count] = value;
-        count++;
+/* Values and symbols of one statement, of any number. */
+typedef struct {
+    sl_value *values;
+    symbol *symbols; /* of results alone */
+    uint32_t count, capacity;
+} operands;
+
+static sl_status add_operand(parser *p, operands *list, sl_value value, const symbol *name) {
+    if (list->count == SL_MAX_LIST)
+        return FAIL_AT(&p->c, p->c.at, "more than %d values", SL_MAX_LIST);
+    if (list->count == list->capacity) {
+        const uint32_t capacity = list->capacity ? 2 * list->capacity : 16;
+        sl_value *values = SL_ARENA_NEW_ARRAY(&p->scratch, sl_value, capacity);
+        symbol *symbols = name ? SL_ARENA_NEW_ARRAY(&p->scratch, symbol, capacity) : NULL;
+        if (!values || (name && !symbols)) return sl_no_memory(p->c.err, "operands", capacity);
+        if (list->count) memcpy(values, list->values, list->count * sizeof *values);
+        if (list->count && name) memcpy(symbols, list->symbols, list->count * sizeof *symbols);
+        *list = (operands){values, symbols, list->count, capacity};
     }
-    if (count != info->input_count)
-        return FAIL_AT(&p->c, start, "%s takes %u inputs, found %u", info->name, info->input_count,
-                       count);
+    if (name) list->symbols[list->count] = *name;
+    list->values[list->count++] = value;
     return SL_OK;
 }
 
-static sl_status check_types(parser *p, const sl_op_info *info, const sl_value *outputs) {
-    for (uint32_t o = 0; o < info->output_count; o++) {
+static sl_status read_inputs(parser *p, operands *out) {
+    SL_TRY(expect(&p->c, '('));
+    while (!accept(&p->c, ')')) {
+        sl_value value;
+        if (out->count) SL_TRY(expect(&p->c, ','));
+        SL_TRY(read_value(p, &value));
+        SL_TRY(add_operand(p, out, value, NULL));
+    }
+    return SL_OK;
+}
+
+static sl_status check_types(parser *p, const sl_op_info *info, const operands *results) {
+    for (uint32_t o = 0; o < results->count; o++) {
         if (o) SL_TRY(expect(&p->c, ','));
         (void)peek(&p->c);
         const char *start = p->c.at;
         sl_type type;
         SL_TRY(read_type(&p->c, &type));
-        const sl_type *found = &p->graph->values[outputs[o].v].type;
+        const sl_type *found = &p->graph->values[results->values[o].v].type;
         char wrong[SL_TYPE_TEXT], right[SL_TYPE_TEXT];
         if (!sl_type_equal(&type, found))
-            return FAIL_AT(&p->c, start, "result '%s' of %s is %s, not %s", info->output_names[o],
+            return FAIL_AT(&p->c, start, "result '%s' of %s is %s, not %s", sl_output_name(info, o),
                            info->name, sl_type_format(found, right, sizeof right),
                            sl_type_format(&type, wrong, sizeof wrong));
     }
     return SL_OK;
 }
 
+static sl_status read_results(parser *p, operands *out) {
+    do {
+        symbol name;
+        SL_TRY(read_symbol(p, &name));
+        SL_TRY(add_operand(p, out, (sl_value){0}, &name));
+    } while (accept(&p->c, ','));
+    return expect(&p->c, '=');
+}
+
 static sl_status read_node(parser *p) {
     cursor *c = &p->c;
-    symbol results[SL_MAX_OUTPUTS];
-    uint32_t count = 0;
-    do {
-        if (count == SL_MAX_OUTPUTS)
-            return FAIL_AT(c, c->at, "more than %d results", SL_MAX_OUTPUTS);
-        SL_TRY(read_symbol(p, &results[count++]));
-    } while (accept(c, ','));
-    SL_TRY(expect(c, '='));
+    operands results = {0}, inputs = {0};
+    SL_TRY(read_results(p, &results));
     slice word;
     SL_TRY(read_word(c, "an op", &word));
     const sl_op op = sl_op_find(word.at, word.bytes);
     if (op == SL_OP_COUNT)
         return FAIL_AT(c, word.at, "unknown op '%.*s'", (int)word.bytes, word.at);
-    const sl_op_info *info = sl_op_info_of(op);
-    if (count != info->output_count)
-        return FAIL_AT(c, results[0].at, "%s has %u results, found %u", info->name,
-                       info->output_count, count);
-    sl_value inputs[SL_MAX_INPUTS], outputs[SL_MAX_OUTPUTS];
     _Alignas(max_align_t) unsigned char attrs[SL_MAX_ATTRS_BYTES];
-    SL_TRY(read_inputs(p, info, inputs));
+    SL_TRY(read_inputs(p, &inputs));
     const bool braces = accept(c, '{');
-    cursor nothing = {c->text, c->at, c->at, c->err};
-    SL_TRY(read_attributes(braces ? c : &nothing, op, braces ? '}' : 0, attrs));
+    cursor nothing = {c->text, c->at, c->at, c->err, c->depth};
+    SL_TRY(read_attributes(braces ? c : &nothing, op, braces ? '}' : 0, p->graph, attrs));
     if (braces) SL_TRY(expect(c, '}'));
-    sl_graph_append(p->graph, op, inputs, attrs, outputs);
+    sl_graph_append_list(p->graph, op, (sl_values){inputs.count, inputs.values}, attrs,
+                         (sl_value_slots){results.count, results.values});
     SL_TRY(fail_graph(c, word.at, p->graph));
-    for (uint32_t o = 0; o < count; o++) {
-        results[o].value = outputs[o];
-        SL_TRY(define(p, results[o]));
+    for (uint32_t o = 0; o < results.count; o++) {
+        results.symbols[o].value = results.values[o];
+        SL_TRY(define(p, results.symbols[o]));
     }
-    return accept(c, ':') ? check_types(p, info, outputs) : SL_OK;
+    return accept(c, ':') ? check_types(p, sl_op_info_of(op), &results) : SL_OK;
 }
 
 static sl_status read_output(parser *p) {
@@ -599,16 +759,34 @@ static sl_status read_graph(parser *p, const sl_allocator *allocator) {
     SL_TRY(sl_graph_create(name, allocator, &p->graph, c->err));
     SL_TRY(expect(c, '{'));
     while (!accept(c, '}')) SL_TRY(read_statement(p));
-    (void)peek(c);
-    return c->at == c->end ? SL_OK : fail_expected(c, "the end of the text");
+    return SL_OK;
+}
+
+/* A graph inside another, which owns it from then on. */
+static sl_status read_body(cursor *c, sl_graph *owner, sl_graph **out) {
+    if (c->depth == MAX_DEPTH) return FAIL_AT(c, c->at, "more than %d bodies in bodies", MAX_DEPTH);
+    parser p = {.c = *c};
+    p.c.depth++;
+    sl_arena_init(&p.scratch, owner->arena.allocator);
+    const sl_status status = read_graph(&p, owner->arena.allocator);
+    sl_arena_deinit(&p.scratch);
+    c->at = p.c.at;
+    if (p.graph) {
+        p.graph->next = owner->bodies;
+        owner->bodies = p.graph;
+    }
+    *out = p.graph;
+    return status;
 }
 
 sl_status sl_graph_parse(const char *text, size_t bytes, const sl_allocator *allocator,
                          sl_graph **out, sl_error *err) {
     if (!text) text = "";
-    parser p = {.c = {text, text, text + bytes, err}};
+    parser p = {.c = {text, text, text + bytes, err, 0}};
     sl_arena_init(&p.scratch, allocator);
-    const sl_status status = read_graph(&p, allocator);
+    sl_status status = read_graph(&p, allocator);
+    (void)peek(&p.c);
+    if (status == SL_OK && p.c.at != p.c.end) status = fail_expected(&p.c, "the end of the text");
     sl_arena_deinit(&p.scratch);
     if (status != SL_OK)
         sl_graph_destroy(p.graph);

@@ -114,30 +114,60 @@ static void put_half(printer *p, float value, uint16_t bits) {
         put_float(p, value);
 }
 
-static void put_element(printer *p, sl_dtype dtype, const unsigned char *data) {
-    uint32_t word = 0;
-    memcpy(&word, data, sl_dtype_infos[dtype].bytes ? sl_dtype_infos[dtype].bytes : 1);
-    if (dtype == SL_DTYPE_f32) {
-        float value;
-        memcpy(&value, &word, sizeof value);
-        put_f32(p, value);
-    } else if (dtype == SL_DTYPE_f16) {
-        put_half(p, sl_f32_from_f16((uint16_t)word), (uint16_t)word);
-    } else if (dtype == SL_DTYPE_bf16) {
-        put_half(p, sl_f32_from_bf16((uint16_t)word), (uint16_t)word);
-    } else {
-        putf(p, "%d", (int32_t)word);
+static void put_double(printer *p, double value) {
+    char text[40];
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    if (isnan(value)) {
+        putf(p, "nan:%016llx", (unsigned long long)bits);
+        return;
     }
+    for (int digits = 6; digits <= 17; digits++) {
+        (void)snprintf(text, sizeof text, "%.*g", digits, value);
+        if (strtod(text, NULL) == value) break;
+    }
+    put(p, text);
 }
 
+static void put_element(printer *p, sl_dtype dtype, const unsigned char *data) {
+    double slots[2] = {0}; /* as sl_decode_f64 leaves them */
+    if (sl_dtype_infos[dtype].bytes) sl_decode_f64(dtype, data, 1, slots);
+    uint32_t word = 0;
+    int64_t wide;
+    memcpy(&word, data,
+           dtype == SL_DTYPE_f32                             ? 4
+           : dtype == SL_DTYPE_f16 || dtype == SL_DTYPE_bf16 ? 2
+                                                             : 1);
+    memcpy(&wide, slots, sizeof wide);
+    float single;
+    memcpy(&single, &word, sizeof single);
+    if (dtype == SL_DTYPE_f32)
+        put_f32(p, single);
+    else if (dtype == SL_DTYPE_f16 || dtype == SL_DTYPE_bf16)
+        put_half(p, (float)slots[0], (uint16_t)word);
+    else if (dtype == SL_DTYPE_f64)
+        put_double(p, slots[0]);
+    else if (dtype == SL_DTYPE_i64)
+        putf(p, "%lld", (long long)wide);
+    else if (dtype == SL_DTYPE_u64)
+        putf(p, "%llu", (unsigned long long)wide);
+    else if (sl_dtype_infos[dtype].bytes)
+        putf(p, "%.0f", slots[0]);
+    else
+        putf(p, "%u", word);
+}
+
+/* Plain elements one by one; of a complex type its parts; of others bytes. */
 static void put_constant(printer *p, const sl_value_info *info) {
-    const size_t each = sl_dtype_infos[info->type.dtype].bytes;
+    const bool complex = sl_dtype_infos[info->type.dtype].kind == SL_KIND_COMPLEX;
+    const sl_dtype dtype = complex ? SL_DTYPE_f32 : info->type.dtype;
+    const size_t each = sl_dtype_infos[dtype].bytes;
     const size_t stride = each ? each : 1;
     const size_t count = sl_type_bytes(&info->type) / stride;
     put(p, " = {");
     for (size_t i = 0; i < count; i++) {
         if (i) put(p, ", ");
-        put_element(p, info->type.dtype, (const unsigned char *)info->data + i * stride);
+        put_element(p, dtype, (const unsigned char *)info->data + i * stride);
     }
     put(p, "}");
 }
@@ -153,26 +183,58 @@ static void put_declaration(printer *p, const sl_graph *graph, sl_value value) {
     put(p, "\n");
 }
 
-static printer *start_attr(sl_attr_visitor *visitor, const char *name) {
-    printer *p = (printer *)visitor;
-    putf(p, "%s%s = ", p->attrs++ ? ", " : " {", name);
-    return p;
-}
+static void put_graph(printer *p, const sl_graph *graph);
 
-static void put_attr_f32(sl_attr_visitor *visitor, const char *name, sl_attr_f32 *value) {
-    put_f32(start_attr(visitor, name), *value);
-}
-
-static void put_attr_u32(sl_attr_visitor *visitor, const char *name, sl_attr_u32 *value) {
-    putf(start_attr(visitor, name), "%u", *value);
-}
-
-static void put_attr_dims(sl_attr_visitor *visitor, const char *name, sl_attr_dims *value) {
-    printer *p = start_attr(visitor, name);
+static void put_integers(printer *p, const int64_t *items, uint32_t count) {
     put(p, "[");
-    for (uint32_t i = 0; i < value->rank; i++)
-        putf(p, i ? ", %lld" : "%lld", (long long)value->dims[i]);
+    for (uint32_t i = 0; i < count; i++) putf(p, i ? ", %lld" : "%lld", (long long)items[i]);
     put(p, "]");
+}
+
+static void put_attr(sl_attr_visitor *visitor, const char *name, sl_attr_kind kind, void *value) {
+    printer *p = (printer *)visitor;
+    const sl_attr *attr = value;
+    putf(p, "%s%s = ", p->attrs++ ? ", " : " {", name);
+    switch (kind) {
+    case SL_ATTR_f32:
+        put_f32(p, attr->f32);
+        break;
+    case SL_ATTR_f64:
+        put_double(p, attr->f64);
+        break;
+    case SL_ATTR_u32:
+        putf(p, "%u", attr->u32);
+        break;
+    case SL_ATTR_i64:
+        putf(p, "%lld", (long long)attr->i64);
+        break;
+    case SL_ATTR_dtype:
+        put(p, sl_dtype_infos[attr->dtype].name);
+        break;
+    case SL_ATTR_dims:
+        put_integers(p, attr->dims.dims, attr->dims.rank);
+        break;
+    case SL_ATTR_list:
+        put_integers(p, attr->list.items, attr->list.count);
+        break;
+    case SL_ATTR_reals:
+        put(p, "[");
+        for (uint32_t i = 0; i < attr->reals.count; i++) {
+            if (i) put(p, ", ");
+            put_double(p, attr->reals.items[i]);
+        }
+        put(p, "]");
+        break;
+    case SL_ATTR_text:
+        put_quoted(p, attr->text, strlen(attr->text));
+        break;
+    case SL_ATTR_graph: {
+        const uint32_t outer = p->attrs;
+        put_graph(p, attr->graph);
+        p->attrs = outer;
+        break;
+    }
+    }
 }
 
 static void put_attrs(printer *p, const sl_node *node) {
@@ -185,20 +247,19 @@ static void put_attrs(printer *p, const sl_node *node) {
 }
 
 static void put_node(printer *p, const sl_graph *graph, const sl_node *node) {
-    const sl_op_info *info = sl_op_info_of(node->op);
     put(p, "  ");
-    for (uint32_t o = 0; o < info->output_count; o++) {
+    for (uint32_t o = 0; o < node->output_count; o++) {
         if (o) put(p, ", ");
         put_value(p, graph, node->outputs[o]);
     }
-    putf(p, " = %s(", info->name);
-    for (uint32_t i = 0; i < info->input_count; i++) {
+    putf(p, " = %s(", sl_op_info_of(node->op)->name);
+    for (uint32_t i = 0; i < node->input_count; i++) {
         if (i) put(p, ", ");
         put_value(p, graph, node->inputs[i]);
     }
     put(p, ")");
     put_attrs(p, node);
-    for (uint32_t o = 0; o < info->output_count; o++) {
+    for (uint32_t o = 0; o < node->output_count; o++) {
         put(p, o ? ", " : " : ");
         put_type(p, &graph->values[node->outputs[o].v].type);
     }
@@ -252,7 +313,7 @@ static void put_graph(printer *p, const sl_graph *graph) {
 
 sl_status sl_graph_print(const sl_graph *graph, sl_arena *arena, char **out_text, sl_error *err) {
     SL_TRY(sl_graph_check(graph, err));
-    printer p = {.visitor = {put_attr_f32, put_attr_u32, put_attr_dims}, .arena = arena};
+    printer p = {.visitor = {put_attr}, .arena = arena};
     /* Numbers are written with a point whatever the caller's locale is. */
     const locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     if (!plain) return sl_no_memory(err, "a locale", 0);

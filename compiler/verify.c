@@ -8,6 +8,7 @@ typedef struct {
     uint32_t *uses;    /* [value_count + 1]: counted again */
     uint32_t *current; /* [value_count + 1]: the latest version of each state */
     bool *made;        /* [value_count + 1]: results produced so far */
+    sl_type *in, *out; /* of the node at hand */
     sl_error *err;
 } verifier;
 
@@ -49,7 +50,7 @@ static sl_status check_value(const verifier *v, uint32_t id) {
     const value_text shown = show(v, (sl_value){id});
     if ((unsigned)info->kind > SL_VALUE_RESULT)
         return FAIL(v, "%s: unknown kind %d", shown.text, (int)info->kind);
-    SL_TRY(sl_type_check(&info->type, shown.text, v->err));
+    SL_TRY(sl_type_check_shape(&info->type, shown.text, v->err));
     if (info->kind != SL_VALUE_RESULT) return check_declared(v, id);
     if (info->node >= v->graph->node_count)
         return FAIL(v, "%s: made by node %u of %u", shown.text, info->node, v->graph->node_count);
@@ -60,13 +61,13 @@ static sl_status check_operand(const verifier *v, const sl_node *node, uint32_t 
     const sl_op_info *op = sl_op_info_of(node->op);
     const sl_value value = node->inputs[input];
     const sl_value_info *info = sl_graph_value(v->graph, value);
-    const char *name = op->input_names[input];
+    const char *name = sl_input_name(op, input);
     if (!info) return FAIL(v, "%s: input '%s' is no value of this graph", node->label, name);
     const value_text shown = show(v, value);
     if (info->kind == SL_VALUE_RESULT && !v->made[value.v])
         return FAIL(v, "%s: input '%s' is %s, which is made later", node->label, name, shown.text);
-    const bool wants_state = op->input_kinds[input] == SL_OPERAND_STATE;
-    const bool wants_experts = op->input_kinds[input] == SL_OPERAND_EXPERTS;
+    const bool wants_state = sl_input_kind(op, input) == SL_OPERAND_STATE;
+    const bool wants_experts = sl_input_kind(op, input) == SL_OPERAND_EXPERTS;
     if ((wants_state && !info->root.v) || wants_experts != (info->kind == SL_VALUE_EXPERTS))
         return FAIL(v, "%s: input '%s' is %s, must be %s", node->label, name, shown.text,
                     wants_state     ? "a state"
@@ -84,10 +85,10 @@ static sl_status check_aliases(const verifier *v, const sl_node *node) {
     for (uint32_t i = 0; i < op->input_count; i++) {
         if (op->input_kinds[i] != SL_OPERAND_STATE) continue;
         const uint32_t root = v->graph->values[node->inputs[i].v].root.v;
-        for (uint32_t j = 0; j < op->input_count; j++)
+        for (uint32_t j = 0; j < node->input_count; j++)
             if (j != i && v->graph->values[node->inputs[j].v].root.v == root)
                 return FAIL(v, "%s: updates '%s', which is also its '%s'", node->label,
-                            op->input_names[i], op->input_names[j]);
+                            op->input_names[i], sl_input_name(op, j));
     }
     return SL_OK;
 }
@@ -98,7 +99,7 @@ static sl_status check_result(const verifier *v, uint32_t n, uint32_t output,
     const sl_op_info *op = sl_op_info_of(node->op);
     const sl_value value = node->outputs[output];
     const sl_value_info *info = sl_graph_value(v->graph, value);
-    const char *name = op->output_names[output];
+    const char *name = sl_output_name(op, output);
     if (!info || info->kind != SL_VALUE_RESULT || info->node != n || v->made[value.v])
         return FAIL(v, "%s: result '%s' is no value made here alone", node->label, name);
     v->made[value.v] = true;
@@ -108,7 +109,7 @@ static sl_status check_result(const verifier *v, uint32_t n, uint32_t output,
                     sl_type_format(&info->type, found, sizeof found),
                     sl_type_format(inferred, wanted, sizeof wanted));
     }
-    const int32_t state = op->output_state[output];
+    const int32_t state = sl_output_state(op, output);
     const uint32_t root = state < 0 ? 0 : v->graph->values[node->inputs[state].v].root.v;
     if (info->root.v != root)
         return FAIL(v, "%s: the root of result '%s' is %u, must be %u", node->label, name,
@@ -117,24 +118,61 @@ static sl_status check_result(const verifier *v, uint32_t n, uint32_t output,
     return SL_OK;
 }
 
-static sl_status check_node(const verifier *v, uint32_t n) {
+/* Bodies are graphs too. */
+typedef struct {
+    sl_attr_visitor visitor; /* first */
+    const verifier *v;
+    sl_status status;
+} body_checker;
+
+static void check_body(sl_attr_visitor *visitor, const char *name, sl_attr_kind kind, void *value) {
+    body_checker *c = (body_checker *)visitor;
+    const sl_attr *attr = value;
+    if (kind != SL_ATTR_graph || c->status != SL_OK) return;
+    c->status = attr->graph ? sl_graph_verify(attr->graph, c->v->err)
+                            : FAIL(c->v, "attribute '%s' is no graph", name);
+}
+
+static sl_status check_bodies(const verifier *v, const sl_node *node) {
+    body_checker checker = {.visitor = {check_body}, .v = v};
+    _Alignas(max_align_t) unsigned char attrs[SL_MAX_ATTRS_BYTES];
+    memcpy(attrs, node->attrs, sl_op_info_of(node->op)->attrs_bytes);
+    sl_op_info_of(node->op)->visit_attrs(&checker.visitor, attrs);
+    return checker.status;
+}
+
+static sl_status check_counts(const verifier *v, uint32_t n) {
     const sl_node *node = &v->graph->nodes[n];
     if ((unsigned)node->op >= SL_OP_COUNT)
         return FAIL(v, "node %u: unknown op %d", n, (int)node->op);
     if (!node->label || !node->attrs) return FAIL(v, "node %u: no label or no attributes", n);
     const sl_op_info *op = sl_op_info_of(node->op);
-    sl_type in[SL_MAX_INPUTS], out[SL_MAX_OUTPUTS];
-    memset(in, 0, sizeof in);
-    memset(out, 0, sizeof out);
-    for (uint32_t i = 0; i < op->input_count; i++) {
+    if (op->list_name ? node->input_count < op->input_count : node->input_count != op->input_count)
+        return FAIL(v, "%s: %u inputs, must be %u", node->label, node->input_count,
+                    op->input_count);
+    if (op->outs_name ? node->output_count < op->output_count
+                      : node->output_count != op->output_count)
+        return FAIL(v, "%s: %u results, must be %u", node->label, node->output_count,
+                    op->output_count);
+    return SL_OK;
+}
+
+static sl_status check_node(const verifier *v, uint32_t n) {
+    SL_TRY(check_counts(v, n));
+    const sl_node *node = &v->graph->nodes[n];
+    memset(v->in, 0, (node->input_count + 1) * sizeof *v->in);
+    memset(v->out, 0, (node->output_count + 1) * sizeof *v->out);
+    for (uint32_t i = 0; i < node->input_count; i++) {
         SL_TRY(check_operand(v, node, i));
-        in[i] = v->graph->values[node->inputs[i].v].type;
+        v->in[i] = v->graph->values[node->inputs[i].v].type;
         v->uses[node->inputs[i].v]++;
     }
     SL_TRY(check_aliases(v, node));
-    SL_TRY(sl_infer(node->op, node->label, in, node->attrs, out, v->err));
-    for (uint32_t o = 0; o < op->output_count; o++) SL_TRY(check_result(v, n, o, &out[o]));
-    return SL_OK;
+    const sl_infer_args args = {node->label,       v->in, node->attrs, v->out, node->input_count,
+                                node->output_count};
+    SL_TRY(sl_infer(node->op, &args, v->err));
+    for (uint32_t o = 0; o < node->output_count; o++) SL_TRY(check_result(v, n, o, &v->out[o]));
+    return check_bodies(v, node);
 }
 
 static sl_status check_output(const verifier *v, uint32_t index) {
@@ -185,6 +223,16 @@ static sl_status check_all(const verifier *v) {
     return SL_OK;
 }
 
+static size_t most_operands(const sl_graph *graph) {
+    size_t most = 0;
+    for (uint32_t n = 0; n < graph->node_count; n++) {
+        const size_t count =
+            (size_t)graph->nodes[n].input_count + (size_t)graph->nodes[n].output_count;
+        if (count > most) most = count;
+    }
+    return most;
+}
+
 sl_status sl_graph_verify(const sl_graph *graph, sl_error *err) {
     SL_TRY(sl_graph_check(graph, err));
     sl_arena scratch;
@@ -194,8 +242,10 @@ sl_status sl_graph_verify(const sl_graph *graph, sl_error *err) {
                         .uses = SL_ARENA_NEW_ARRAY(&scratch, uint32_t, count),
                         .current = SL_ARENA_NEW_ARRAY(&scratch, uint32_t, count),
                         .made = SL_ARENA_NEW_ARRAY(&scratch, bool, count),
+                        .in = SL_ARENA_NEW_ARRAY(&scratch, sl_type, most_operands(graph) + 1),
+                        .out = SL_ARENA_NEW_ARRAY(&scratch, sl_type, most_operands(graph) + 1),
                         .err = err};
-    const sl_status status = v.uses && v.current && v.made
+    const sl_status status = v.uses && v.current && v.made && v.in && v.out
                                  ? check_all(&v)
                                  : sl_no_memory(err, "verifying a graph", count);
     sl_arena_deinit(&scratch);

@@ -300,6 +300,22 @@ void sl_decode_f64(sl_dtype dtype, const void *data, int64_t count, double *out)
     case SL_DTYPE_u8:
     case SL_DTYPE_bool:
         DECODE(uint8_t, v);
+    case SL_DTYPE_i8:
+        DECODE(int8_t, v);
+    case SL_DTYPE_i16:
+        DECODE(int16_t, v);
+    case SL_DTYPE_u16:
+        DECODE(uint16_t, v);
+    case SL_DTYPE_u32:
+        DECODE(uint32_t, v);
+    case SL_DTYPE_f64:
+    case SL_DTYPE_i64:
+    case SL_DTYPE_u64:
+        memcpy(out, data, (size_t)count * sizeof *out);
+        break;
+    case SL_DTYPE_c64:
+        sl_decode_f64(SL_DTYPE_f32, data, 2 * count, out);
+        break;
     default: /* panels are decoded by row */
         break;
     }
@@ -327,6 +343,22 @@ void sl_encode_f64(sl_dtype dtype, const double *values, int64_t count, void *ou
         ENCODE(uint8_t, d);
     case SL_DTYPE_bool:
         ENCODE(uint8_t, d != 0);
+    case SL_DTYPE_i8:
+        ENCODE(int8_t, d);
+    case SL_DTYPE_i16:
+        ENCODE(int16_t, d);
+    case SL_DTYPE_u16:
+        ENCODE(uint16_t, d);
+    case SL_DTYPE_u32:
+        ENCODE(uint32_t, d);
+    case SL_DTYPE_f64:
+    case SL_DTYPE_i64:
+    case SL_DTYPE_u64:
+        memcpy(out, values, (size_t)count * sizeof *values);
+        break;
+    case SL_DTYPE_c64:
+        sl_encode_f64(SL_DTYPE_f32, values, 2 * count, out);
+        break;
     default:
         break;
     }

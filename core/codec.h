@@ -121,7 +121,8 @@ void sl_decode_row(sl_dtype dtype, const void *matrix, int64_t rows, int64_t col
 
 /* A tensor of plain elements, of a8 or of a coded cache, as doubles. */
 void sl_decode_tensor(const sl_type *type, const void *data, double *out);
-/* Converts count plain (non-panel) elements to or from double. */
+/* Converts count plain (non-panel) elements to or from slots of 8 bytes: a double each, two of a
+ * complex number; a 64-bit integer lies in its slot as it is, for not every one is a double. */
 void sl_decode_f64(sl_dtype dtype, const void *data, int64_t count, double *out);
 void sl_encode_f64(sl_dtype dtype, const double *values, int64_t count, void *out);
 

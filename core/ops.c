@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#define ATTR(TYPE, NAME) v->TYPE(v, #NAME, &a->NAME);
+#define ATTR(TYPE, NAME) v->visit(v, #NAME, SL_ATTR_##TYPE, &a->NAME);
 #define OP(NAME, INPUTS, OUTPUTS, ATTRS, ...)                                                      \
     static void visit_##NAME(sl_attr_visitor *v, void *attrs) {                                    \
         sl_##NAME##_attrs *a = attrs;                                                              \
@@ -14,27 +14,31 @@
 
 #define SL_VIEWS_ALIKE(V)                                                                          \
     (sizeof(V) == sizeof(sl_cview) && offsetof(V, type) == offsetof(sl_cview, type))
-_Static_assert(SL_VIEWS_ALIKE(sl_view) && SL_VIEWS_ALIKE(sl_experts_view),
+_Static_assert(SL_VIEWS_ALIKE(sl_view) && SL_VIEWS_ALIKE(sl_experts_view) &&
+                   SL_VIEWS_ALIKE(sl_cview_list) && SL_VIEWS_ALIKE(sl_view_list),
                "devices fill argument structs as arrays of views");
 
 /* The counts, names and kinds come from the three lists of a row, each expanded as a table row. */
 typedef struct {
     const char *name;
-    int kind; /* sl_operand_kind, or 1 for NEXT */
+    int kind; /* sl_operand_kind, or 1 for NEXT; IS_LIST for a LIST or OUTS */
 } operand;
+enum { IS_LIST = 9 };
 #define IN(NAME)      {#NAME, SL_OPERAND_IN},
 #define STATE(NAME)   {#NAME, SL_OPERAND_STATE},
 #define EXPERTS(NAME) {#NAME, SL_OPERAND_EXPERTS},
+#define LIST(NAME)    {#NAME, IS_LIST},
 #define OP(NAME, INPUTS, ...)                                                                      \
-    static const operand inputs_##NAME[] = {INPUTS};                                               \
-    _Static_assert(sizeof inputs_##NAME / sizeof(operand) <= SL_MAX_INPUTS, #NAME);                \
+    static const operand inputs_##NAME[] = {INPUTS{0}};                                            \
+    _Static_assert(sizeof inputs_##NAME / sizeof(operand) <= SL_MAX_INPUTS + 1, #NAME);            \
     _Static_assert(sizeof(sl_##NAME##_attrs) <= SL_MAX_ATTRS_BYTES, #NAME);
 #include "core/ops.def"
 #define OUT(NAME)  {#NAME, 0},
 #define NEXT(NAME) {#NAME, 1},
+#define OUTS(NAME) {#NAME, IS_LIST},
 #define OP(NAME, INPUTS, OUTPUTS, ...)                                                             \
-    static const operand outputs_##NAME[] = {OUTPUTS};                                             \
-    _Static_assert(sizeof outputs_##NAME / sizeof(operand) <= SL_MAX_OUTPUTS, #NAME);
+    static const operand outputs_##NAME[] = {OUTPUTS{0}};                                          \
+    _Static_assert(sizeof outputs_##NAME / sizeof(operand) <= SL_MAX_OUTPUTS + 1, #NAME);
 #include "core/ops.def"
 
 static sl_op_info infos[SL_OP_COUNT];
@@ -45,21 +49,20 @@ static int32_t state_named(const sl_op_info *info, const char *name) {
     return -1;
 }
 
-static void fill(sl_op_info *info, const operand *ins, size_t in_count, const operand *outs,
-                 size_t out_count) {
-    info->input_count = (uint32_t)in_count;
-    info->output_count = (uint32_t)out_count;
-    for (size_t i = 0; i < in_count; i++) {
-        info->input_names[i] = ins[i].name;
-        info->input_kinds[i] = (sl_operand_kind)ins[i].kind;
+/* Rows end with one that has no name. */
+static void fill(sl_op_info *info, const operand *ins, const operand *outs) {
+    for (; ins->name && ins->kind != IS_LIST; ins++) {
+        info->input_names[info->input_count] = ins->name;
+        info->input_kinds[info->input_count++] = (sl_operand_kind)ins->kind;
     }
-    for (size_t i = 0; i < out_count; i++) {
-        info->output_names[i] = outs[i].name;
-        info->output_state[i] = outs[i].kind ? state_named(info, outs[i].name) : -1;
+    info->list_name = ins->name;
+    for (; outs->name && outs->kind != IS_LIST; outs++) {
+        info->output_names[info->output_count] = outs->name;
+        info->output_state[info->output_count++] = outs->kind ? state_named(info, outs->name) : -1;
     }
+    info->outs_name = outs->name;
 }
 
-#define SL_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 static void fill_all(void) {
     enum {
         POINTWISE = SL_OP_POINTWISE,
@@ -74,8 +77,7 @@ static void fill_all(void) {
                                        .attrs_bytes = sizeof(sl_##NAME##_attrs),                   \
                                        .args_bytes = sizeof(sl_##NAME##_args),                     \
                                        .visit_attrs = visit_##NAME};                               \
-    fill(&infos[SL_OP_##NAME], inputs_##NAME, SL_COUNT(inputs_##NAME), outputs_##NAME,             \
-         SL_COUNT(outputs_##NAME));
+    fill(&infos[SL_OP_##NAME], inputs_##NAME, outputs_##NAME);
 #include "core/ops.def"
 }
 
@@ -91,4 +93,13 @@ sl_op sl_op_find(const char *name, size_t bytes) {
         if (strlen(candidate) == bytes && memcmp(candidate, name, bytes) == 0) return (sl_op)op;
     }
     return SL_OP_COUNT;
+}
+
+size_t sl_attr_bytes(sl_attr_kind kind) {
+    static const size_t bytes[] = {
+#define K(TYPE) [SL_ATTR_##TYPE] = sizeof(sl_attr_##TYPE),
+        SL_ATTR_KINDS(K)
+#undef K
+    };
+    return bytes[kind];
 }

@@ -1,7 +1,7 @@
-/* ops.h - The types that ops.def generates. */
+/* ops.h - The types that ops.def generates, and the table of all ops. */
 #ifndef SL_CORE_OPS_H
 #define SL_CORE_OPS_H
-#include "core/experts.h"
+#include "core/model_ops.h"
 
 enum { SL_OP_POINTWISE = 1, SL_OP_VIEW = 2, SL_OP_REQUESTS = 4, SL_OP_STREAMS = 8 };
 
@@ -12,62 +12,25 @@ typedef enum {
     SL_OP_COUNT
 } sl_op;
 
-/* sl_<op>_attrs: compile-time attributes.  reserved keeps the struct non-empty. */
-typedef float sl_attr_f32;
-typedef uint32_t sl_attr_u32;
-typedef sl_dims sl_attr_dims;
-#define ATTR(TYPE, NAME) sl_attr_##TYPE NAME;
-#define OP(NAME, INPUTS, OUTPUTS, ATTRS, ...)                                                      \
-    typedef struct {                                                                               \
-        ATTRS uint32_t reserved;                                                                   \
-    } sl_##NAME##_attrs;
-#include "core/ops.def"
-
-/* sl_<op>_in and sl_<op>_out: graph operands by name, for builders. */
-#define IN(NAME)      sl_value NAME;
-#define STATE(NAME)   sl_value NAME;
-#define EXPERTS(NAME) sl_value NAME;
-#define OP(NAME, INPUTS, ...)                                                                      \
-    typedef struct {                                                                               \
-        INPUTS                                                                                     \
-    } sl_##NAME##_in;
-#include "core/ops.def"
-#define OUT(NAME)  sl_value NAME;
-#define NEXT(NAME) sl_value NAME;
-#define OP(NAME, INPUTS, OUTPUTS, ...)                                                             \
-    typedef struct {                                                                               \
-        OUTPUTS                                                                                    \
-    } sl_##NAME##_out;
-#include "core/ops.def"
-
-/* sl_<op>_args: resolved operands, for kernels: inputs, then outputs (a NEXT is its STATE and not
- * repeated), then attributes.  All views have one layout, so a device fills them generically. */
-#define IN(NAME)      sl_cview NAME;
-#define STATE(NAME)   sl_view NAME;
-#define EXPERTS(NAME) sl_experts_view NAME;
-#define OUT(NAME)     sl_view NAME;
-#define OP(NAME, INPUTS, OUTPUTS, ...)                                                             \
-    typedef struct {                                                                               \
-        INPUTS OUTPUTS sl_##NAME##_attrs attrs;                                                    \
-    } sl_##NAME##_args;
-#include "core/ops.def"
-
-/* One visitor serves printing, parsing, hashing and comparing attributes. */
-typedef struct sl_attr_visitor sl_attr_visitor;
-struct sl_attr_visitor {
-    void (*f32)(sl_attr_visitor *v, const char *name, sl_attr_f32 *value);
-    void (*u32)(sl_attr_visitor *v, const char *name, sl_attr_u32 *value);
-    void (*dims)(sl_attr_visitor *v, const char *name, sl_attr_dims *value);
-};
+/* sl_<op>_attrs, _in, _out and _args (core/structs.h). */
+#define SL_FAMILY "core/ops/elementwise.def"
+#include "core/structs.h"
+#define SL_FAMILY "core/ops/reduction.def"
+#include "core/structs.h"
+#define SL_FAMILY "core/ops/movement.def"
+#include "core/structs.h"
 
 typedef enum { SL_OPERAND_IN, SL_OPERAND_STATE, SL_OPERAND_EXPERTS } sl_operand_kind;
-enum { SL_MAX_INPUTS = 8, SL_MAX_OUTPUTS = 3, SL_MAX_ATTRS_BYTES = 96 };
+/* Of operands with a name, and of lists. */
+enum { SL_MAX_INPUTS = 16, SL_MAX_OUTPUTS = 8, SL_MAX_LIST = 4096, SL_MAX_ATTRS_BYTES = 512 };
 
 typedef struct {
     const char *name, *summary;
     uint32_t traits;
     uint32_t input_count;  /* IN, STATE and EXPERTS */
     uint32_t output_count; /* OUT and NEXT */
+    const char *list_name; /* of a LIST after the inputs; NULL when there is none */
+    const char *outs_name; /* of an OUTS after the outputs */
     uint32_t attrs_bytes, args_bytes;
     const char *input_names[SL_MAX_INPUTS];
     sl_operand_kind input_kinds[SL_MAX_INPUTS];
@@ -76,6 +39,19 @@ typedef struct {
     void (*visit_attrs)(sl_attr_visitor *v, void *attrs);
 } sl_op_info;
 const sl_op_info *sl_op_info_of(sl_op op);
+/* Of the inputs and outputs of a node, those of a list among them. */
+static inline sl_operand_kind sl_input_kind(const sl_op_info *info, uint32_t input) {
+    return input < info->input_count ? info->input_kinds[input] : SL_OPERAND_IN;
+}
+static inline const char *sl_input_name(const sl_op_info *info, uint32_t input) {
+    return input < info->input_count ? info->input_names[input] : info->list_name;
+}
+static inline int32_t sl_output_state(const sl_op_info *info, uint32_t output) {
+    return output < info->output_count ? info->output_state[output] : -1;
+}
+static inline const char *sl_output_name(const sl_op_info *info, uint32_t output) {
+    return output < info->output_count ? info->output_names[output] : info->outs_name;
+}
 
 /* SL_OP_COUNT when there is no such op. */
 sl_op sl_op_find(const char *name, size_t bytes);

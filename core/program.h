@@ -41,9 +41,11 @@ typedef struct {
 typedef struct {
     sl_op op;
     const char *label;
-    uint32_t operand_count;
+    uint32_t operand_count, input_count;
     const sl_operand *operands; /* in the order of sl_<op>_args: inputs, then OUTs */
-    const void *attrs;
+    const void *attrs;          /* without bodies */
+    uint32_t body_count;
+    struct sl_program **bodies; /* in the order of the attributes; owned */
     uint32_t read_count, write_count;
     const sl_access *reads, *writes;
     bool undeclared; /* touches bytes it does not declare: conflicts with every step */

@@ -31,7 +31,7 @@
     STEP(18, sigmoid, 1)                                                                           \
     STEP(19, gelu, 1)
 
-enum { SL_REGION_INPUTS = 4, SL_REGION_MAX_STEPS = SL_MAX_RANK, SL_REGION_OPS = 19 };
+enum { SL_REGION_INPUTS = 4, SL_REGION_MAX_STEPS = 6, SL_REGION_OPS = 19 };
 
 typedef struct {
     uint32_t number;

@@ -44,7 +44,7 @@ SL_ROPE_INLINE double sl_rope_frequency(const sl_rope_form *form, int64_t j) {
 }
 
 #ifndef __cplusplus
-#include "core/ops.h"
+#include "core/model_ops.h"
 sl_rope_form sl_rope_form_of(const sl_rope_table_attrs *attrs);
 #endif
 #endif

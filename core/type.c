@@ -50,6 +50,11 @@ int64_t sl_type_elements(const sl_type *type) {
     return sl_dims_tail(&type->shape, 0);
 }
 
+int64_t sl_type_slots(const sl_type *type) {
+    const bool pairs = sl_dtype_infos[type->dtype].kind == SL_KIND_COMPLEX;
+    return sl_type_elements(type) * (pairs ? 2 : 1);
+}
+
 uint64_t sl_type_bytes(const sl_type *type) {
     const sl_dtype_info *info = &sl_dtype_infos[type->dtype];
     const uint32_t rank = type->shape.rank;
@@ -76,7 +81,7 @@ static sl_status check_blocks(const sl_type *type, const char *what, sl_error *e
                    SL_KV_LANES);
 }
 
-sl_status sl_type_check(const sl_type *type, const char *what, sl_error *err) {
+static sl_status check_type(const sl_type *type, int64_t least, const char *what, sl_error *err) {
     if ((unsigned)type->dtype >= SL_DTYPE_COUNT)
         return sl_fail(err, SL_INVALID, "%s: unknown element type %d", what, (int)type->dtype);
     if (type->shape.rank > SL_MAX_RANK)
@@ -88,13 +93,23 @@ sl_status sl_type_check(const sl_type *type, const char *what, sl_error *err) {
     int64_t product = 1;
     for (uint32_t i = 0; i < type->shape.rank; i++) {
         const int64_t dim = type->shape.dims[i];
-        if (dim < 1)
-            return sl_fail(err, SL_INVALID, "%s: dim %u is %lld, must be at least 1", what, i,
-                           (long long)dim);
+        if (dim < least)
+            return sl_fail(err, SL_INVALID, "%s: dim %u is %lld, must be at least %lld", what, i,
+                           (long long)dim, (long long)least);
         if (__builtin_mul_overflow(product, dim, &product) || product > ((int64_t)1 << 48))
             return sl_fail(err, SL_INVALID, "%s: more than 2^48 elements", what);
     }
     return check_blocks(type, what, err);
+}
+
+sl_status sl_type_check(const sl_type *type, const char *what, sl_error *err) {
+    return check_type(type, 1, what, err);
+}
+
+sl_status sl_type_check_shape(const sl_type *type, const char *what, sl_error *err) {
+    const bool plain =
+        (unsigned)type->dtype < SL_DTYPE_COUNT && sl_dtype_infos[type->dtype].bytes > 0;
+    return check_type(type, !plain, what, err);
 }
 
 char *sl_type_format(const sl_type *type, char *text, size_t capacity) {

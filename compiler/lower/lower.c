@@ -33,7 +33,7 @@ static void mark_live(lowering *l) {
         const sl_op_info *info = sl_op_info_of(node->op);
         for (uint32_t o = 0; o < info->output_count; o++)
             if (info->output_state[o] >= 0) l->live[n] = true;
-        for (uint32_t i = 0; l->live[n] && i < info->input_count; i++) {
+        for (uint32_t i = 0; l->live[n] && i < node->input_count; i++) {
             const sl_value_info *value = &g->values[node->inputs[i].v];
             if (value->kind == SL_VALUE_RESULT) l->live[value->node] = true;
         }
@@ -68,6 +68,7 @@ static sl_status add_buffer(lowering *l, const sl_value_info *value, const char 
 /* Whether a node's result is memory of its first input, and where.  A slice of a state is a copy:
  * it must not change when the state does. */
 static bool is_view(const lowering *l, const sl_node *node, sl_operand *out) {
+    if (!node->input_count) return false;
     const sl_operand *x = &l->windows[node->inputs[0].v];
     *out = (sl_operand){x->buffer, x->offset_bytes, l->graph->values[node->outputs[0].v].type};
     if (sl_op_info_of(node->op)->traits & SL_OP_VIEW) return true;
@@ -81,10 +82,11 @@ static bool is_view(const lowering *l, const sl_node *node, sl_operand *out) {
 /* Where each result of a step lies: in its state or in a new buffer. */
 static sl_status place_results(lowering *l, const sl_node *node, sl_error *err) {
     const sl_op_info *info = sl_op_info_of(node->op);
-    for (uint32_t o = 0; o < info->output_count; o++) {
+    for (uint32_t o = 0; o < node->output_count; o++) {
         sl_operand *window = &l->windows[node->outputs[o].v];
-        if (info->output_state[o] >= 0) {
-            *window = l->windows[node->inputs[info->output_state[o]].v];
+        const int32_t state = sl_output_state(info, o);
+        if (state >= 0) {
+            *window = l->windows[node->inputs[state].v];
             l->version[node->outputs[o].v] = ++l->updates[window->buffer.v];
         } else {
             SL_TRY(add_buffer(l, &l->graph->values[node->outputs[o].v], node->label, window, err));
@@ -101,41 +103,42 @@ static sl_status check_fresh(const lowering *l, sl_value value, const char *user
                    l->program->buffers[buffer].name);
 }
 
-static sl_access *copy_accesses(sl_arena *arena, const sl_access *from, uint32_t count) {
-    sl_access *copy = SL_ARENA_NEW_ARRAY(arena, sl_access, count + 1);
-    if (copy) memcpy(copy, from, count * sizeof *from);
-    return copy;
+static sl_status declare_accesses(sl_program *p, sl_step *step, sl_error *err) {
+    sl_step_accesses accesses = {
+        .reads = SL_ARENA_NEW_ARRAY(&p->arena, sl_access, step->operand_count + 1),
+        .writes = SL_ARENA_NEW_ARRAY(&p->arena, sl_access, step->operand_count + 1)};
+    if (!accesses.reads || !accesses.writes) return sl_no_memory(err, "a step", 0);
+    sl_op_accesses(step, &accesses);
+    step->read_count = accesses.read_count;
+    step->write_count = accesses.write_count;
+    step->reads = accesses.reads;
+    step->writes = accesses.writes;
+    return SL_OK;
 }
 
 static sl_status add_step(lowering *l, const sl_node *node, sl_error *err) {
     sl_program *p = l->program;
     const sl_op_info *info = sl_op_info_of(node->op);
     sl_operand *operands =
-        SL_ARENA_NEW_ARRAY(&p->arena, sl_operand, SL_MAX_INPUTS + SL_MAX_OUTPUTS);
-    void *attrs = sl_arena_alloc(&p->arena, info->attrs_bytes, _Alignof(max_align_t));
+        SL_ARENA_NEW_ARRAY(&p->arena, sl_operand, node->input_count + node->output_count + 1);
+    void *attrs = sl_attrs_copy(&p->arena, NULL, node->op, node->attrs);
     if (!operands || !attrs) return sl_no_memory(err, "a step", 0);
-    memcpy(attrs, node->attrs, info->attrs_bytes);
-    sl_step step = {.op = node->op, .operands = operands, .attrs = attrs};
+    sl_step step = {
+        .op = node->op, .operands = operands, .input_count = node->input_count, .attrs = attrs};
     SL_TRY(copy_text(p, node->label, &step.label, err));
-    for (uint32_t i = 0; i < info->input_count; i++)
+    for (uint32_t i = 0; i < node->input_count; i++)
         operands[step.operand_count++] = l->windows[node->inputs[i].v];
-    for (uint32_t o = 0; o < info->output_count; o++)
-        if (info->output_state[o] < 0)
+    for (uint32_t o = 0; o < node->output_count; o++)
+        if (sl_output_state(info, o) < 0)
             operands[step.operand_count++] = l->windows[node->outputs[o].v];
-    sl_step_accesses accesses;
-    sl_op_accesses(node->op, operands, attrs, &accesses);
-    step.read_count = accesses.read_count;
-    step.write_count = accesses.write_count;
-    step.reads = copy_accesses(&p->arena, accesses.reads, accesses.read_count);
-    step.writes = copy_accesses(&p->arena, accesses.writes, accesses.write_count);
-    if (!step.reads || !step.writes) return sl_no_memory(err, "a step", 0);
+    SL_TRY(declare_accesses(p, &step, err));
     p->steps[p->step_count++] = step;
     return SL_OK;
 }
 
 static sl_status lower_node(lowering *l, const sl_node *node, sl_error *err) {
     sl_operand view;
-    for (uint32_t i = 0; i < sl_op_info_of(node->op)->input_count; i++)
+    for (uint32_t i = 0; i < node->input_count; i++)
         SL_TRY(check_fresh(l, node->inputs[i], node->label, err));
     if (is_view(l, node, &view)) {
         l->windows[node->outputs[0].v] = view;

@@ -34,19 +34,17 @@ static const struct {
     {SL_OP_slice, access_slice},
 };
 
-void sl_op_accesses(sl_op op, const sl_operand *operands, const void *attrs,
-                    sl_step_accesses *out) {
-    const sl_op_info *info = sl_op_info_of(op);
-    uint32_t at = 0;
-    *out = (sl_step_accesses){0};
-    for (uint32_t i = 0; i < info->input_count; i++, at++) {
-        if (info->input_kinds[i] == SL_OPERAND_EXPERTS) continue;
-        out->reads[out->read_count++] = whole(&operands[at]);
-        if (info->input_kinds[i] == SL_OPERAND_STATE)
-            out->writes[out->write_count++] = whole(&operands[at]);
+void sl_op_accesses(const sl_step *step, sl_step_accesses *out) {
+    const sl_op_info *info = sl_op_info_of(step->op);
+    out->read_count = out->write_count = 0;
+    for (uint32_t i = 0; i < step->operand_count; i++) {
+        const sl_access access = whole(&step->operands[i]);
+        const bool input = i < step->input_count;
+        const sl_operand_kind kind = input ? sl_input_kind(info, i) : SL_OPERAND_IN;
+        if (kind == SL_OPERAND_EXPERTS) continue;
+        if (input) out->reads[out->read_count++] = access;
+        if (!input || kind == SL_OPERAND_STATE) out->writes[out->write_count++] = access;
     }
-    for (uint32_t o = 0; o < info->output_count; o++)
-        if (info->output_state[o] < 0) out->writes[out->write_count++] = whole(&operands[at++]);
     for (size_t i = 0; i < sizeof narrower / sizeof narrower[0]; i++)
-        if (narrower[i].op == op) narrower[i].narrow(operands, attrs, out);
+        if (narrower[i].op == step->op) narrower[i].narrow(step->operands, step->attrs, out);
 }

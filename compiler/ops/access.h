@@ -3,14 +3,15 @@
 #define SL_COMPILER_OPS_ACCESS_H
 #include "core/program.h"
 
+/* Room for as many as the step has operands, of each. */
 typedef struct {
     uint32_t read_count, write_count;
-    sl_access reads[SL_MAX_INPUTS], writes[SL_MAX_INPUTS + SL_MAX_OUTPUTS];
+    sl_access *reads, *writes;
 } sl_step_accesses;
 
 /* Inputs are read, states read and written, results written: whole, unless the op knows better.
- * Experts are not memory of the program.  operands: inputs, then OUTs. */
-void sl_op_accesses(sl_op op, const sl_operand *operands, const void *attrs, sl_step_accesses *out);
+ * Experts are not memory of the program. */
+void sl_op_accesses(const sl_step *step, sl_step_accesses *out);
 
 /* The part of x that a slice takes; of one run when it is contiguous. */
 sl_access sl_slice_access(const sl_operand *x, const sl_slice_attrs *attrs);

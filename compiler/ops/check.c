@@ -100,7 +100,8 @@ static const char *dtype_meaning(const char *wanted) {
 }
 
 static const char *ordinal(uint32_t dim) {
-    static const char *const words[] = {"first", "second", "third", "fourth", "fifth", "sixth"};
+    static const char *const words[] = {"first", "second", "third",   "fourth",
+                                        "fifth", "sixth",  "seventh", "eighth"};
     return words[dim < SL_MAX_RANK ? dim : SL_MAX_RANK - 1];
 }
 
@@ -222,7 +223,9 @@ sl_status sl_match(const sl_infer_args *a, const char *signature, sl_error *err)
 }
 
 sl_status sl_match_second(const sl_infer_args *a, const char *signature, sl_error *err) {
-    return sl_match(&(sl_infer_args){a->label, &a->in[1], a->attrs, a->out}, signature, err);
+    const sl_infer_args second = {a->label, &a->in[1],       a->attrs,
+                                  a->out,   a->in_count - 1, a->out_count};
+    return sl_match(&second, signature, err);
 }
 
 sl_status sl_broadcast(const char *label, const sl_dims *a, const sl_dims *b, sl_dims *out,
@@ -274,7 +277,7 @@ sl_status sl_eval_inputs(const sl_eval_args *a, uint32_t count, const double **o
         if (!tensor->coded || sl_dtype_infos[tensor->type.dtype].kind == SL_KIND_PANEL)
             return sl_fail(err, SL_INVALID, "%s: input %u has no plain data", a->label, i);
         double *decoded;
-        const int64_t elements = sl_type_elements(&tensor->type);
+        const int64_t elements = sl_type_slots(&tensor->type);
         SL_TRY(sl_eval_scratch(a, elements, &decoded, err));
         sl_decode_tensor(&tensor->type, tensor->coded, decoded);
         out[i] = decoded;

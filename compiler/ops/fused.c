@@ -12,7 +12,10 @@ static sl_status make_temp(const sl_eval_args *a, const sl_type *type, sl_eval_t
 /* One part with one result. */
 static sl_status part(const sl_eval_args *a, sl_op op, const sl_eval_tensor *in, const void *attrs,
                       const sl_eval_tensor *out, sl_error *err) {
-    return sl_eval(op, &(sl_eval_args){a->label, in, attrs, out, a->scratch}, err);
+    const sl_op_info *info = sl_op_info_of(op);
+    const sl_eval_args args = {a->label,          in, attrs, out, a->scratch, info->input_count,
+                               info->output_count};
+    return sl_eval(op, &args, err);
 }
 
 sl_status infer_add_rms_norm(const sl_infer_args *a, sl_error *err) {
@@ -99,8 +102,8 @@ sl_status eval_linear_bias_act(const sl_eval_args *a, sl_error *err) {
 sl_status infer_norm_rope(const sl_infer_args *a, sl_error *err) {
     SL_TRY(sl_match(a, "x f32[T,heads,D], gain f32[D], table f32[T,R] -> f32[T,heads,D]", err));
     const sl_rope_attrs rope = {.interleaved = ((const sl_norm_rope_attrs *)a->attrs)->interleaved};
-    return infer_rope(&(sl_infer_args){a->label, (sl_type[]){a->in[0], a->in[2]}, &rope, a->out},
-                      err);
+    return infer_rope(
+        &(sl_infer_args){a->label, (sl_type[]){a->in[0], a->in[2]}, &rope, a->out, 2, 1}, err);
 }
 
 sl_status eval_norm_rope(const sl_eval_args *a, sl_error *err) {
@@ -116,11 +119,9 @@ sl_status infer_norm_rope_append(const sl_infer_args *a, sl_error *err) {
     const sl_norm_rope_attrs norm = {.interleaved = attrs->interleaved};
     const sl_type *in = a->in;
     sl_type turned;
-    SL_TRY(infer_norm_rope(&(sl_infer_args){a->label, in, &norm, &turned}, err));
-    return infer_kv_append(&(sl_infer_args){a->label,
-                                            (sl_type[]){turned, in[3], in[4], in[5], in[6], in[7]},
-                                            NULL, a->out},
-                           err);
+    SL_TRY(infer_norm_rope(&(sl_infer_args){a->label, in, &norm, &turned, 3, 1}, err));
+    const sl_type appended[] = {turned, in[3], in[4], in[5], in[6], in[7]};
+    return infer_kv_append(&(sl_infer_args){a->label, appended, NULL, a->out, 6, 2}, err);
 }
 
 sl_status eval_norm_rope_append(const sl_eval_args *a, sl_error *err) {

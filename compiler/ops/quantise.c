@@ -57,7 +57,10 @@ static sl_status eval_quantised(const sl_eval_args *a, sl_op op, const void *att
                                 sl_error *err) {
     const int64_t cols = sl_eval_last_dim(&(sl_eval_args){.in = &a->out[last]}, 0);
     const int64_t rows = sl_type_elements(&a->out[last].type) / cols;
-    SL_TRY(sl_eval(op, &(sl_eval_args){a->label, a->in, attrs, a->out, a->scratch}, err));
+    const sl_op_info *info = sl_op_info_of(op);
+    const sl_eval_args args = {
+        a->label, a->in, attrs, a->out, a->scratch, info->input_count, info->output_count};
+    SL_TRY(sl_eval(op, &args, err));
     quantise_rows(a->out[last > 0 ? last - 1 : 0].data, rows, cols, a->out[last].data);
     return SL_OK;
 }

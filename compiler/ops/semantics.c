@@ -15,14 +15,21 @@ static const struct {
 #include "core/ops.def"
 };
 
-sl_status sl_infer(sl_op op, const char *label, const sl_type *in, const void *attrs, sl_type *out,
-                   sl_error *err) {
+sl_status sl_infer(sl_op op, const sl_infer_args *a, sl_error *err) {
     const sl_op_info *info = sl_op_info_of(op);
     for (uint32_t o = 0; o < info->output_count; o++)
-        if (info->output_state[o] >= 0) out[o] = in[info->output_state[o]];
-    SL_TRY(semantics[op].infer(&(sl_infer_args){label, in, attrs, out}, err));
-    for (uint32_t o = 0; o < info->output_count; o++) SL_TRY(sl_type_check(&out[o], label, err));
+        if (info->output_state[o] >= 0) a->out[o] = a->in[info->output_state[o]];
+    SL_TRY(semantics[op].infer(a, err));
+    for (uint32_t o = 0; o < a->out_count; o++)
+        SL_TRY(sl_type_check_shape(&a->out[o], a->label, err));
     return SL_OK;
+}
+
+sl_status sl_infer_plain(sl_op op, const char *label, const sl_type *in, const void *attrs,
+                         sl_type *out, sl_error *err) {
+    const sl_op_info *info = sl_op_info_of(op);
+    const sl_infer_args args = {label, in, attrs, out, info->input_count, info->output_count};
+    return sl_infer(op, &args, err);
 }
 
 sl_status sl_eval(sl_op op, const sl_eval_args *args, sl_error *err) {

@@ -7,7 +7,8 @@
  *
  * infer_ is total: it checks every operand and attribute and never reads out of bounds, whatever
  * it is given.  eval_ is the plain meaning in double precision, written to be read; it is the
- * oracle of every kernel.  Integers are held as doubles, exactly. */
+ * oracle of every kernel.  Integers are held as doubles, exactly; those of 64 bits lie in their
+ * slots as they are (sl_slot_integer). */
 #ifndef SL_COMPILER_OPS_SEMANTICS_H
 #define SL_COMPILER_OPS_SEMANTICS_H
 #include "base/memory.h"
@@ -17,13 +18,14 @@ typedef struct {
     const char *label; /* of the node, for messages */
     const sl_type *in;
     const void *attrs;
-    sl_type *out; /* NEXT outputs are already set to their state's type */
+    sl_type *out;                 /* NEXT outputs are already set to their state's type */
+    uint32_t in_count, out_count; /* more than the op's own where it takes lists */
 } sl_infer_args;
 
 /* A tensor under evaluation.  Weights stay coded: read them with sl_eval_row. */
 typedef struct {
     sl_type type;
-    double *data;             /* row-major; NULL for weights and experts */
+    double *data;             /* row-major slots (core/codec.h); NULL for weights and experts */
     const void *coded;        /* of a weight: the bytes as stored */
     sl_expert_source *source; /* of experts */
 } sl_eval_tensor;
@@ -34,14 +36,36 @@ typedef struct {
     const void *attrs;
     const sl_eval_tensor *out; /* data allocated; a NEXT shares its state's data */
     sl_arena *scratch;         /* reset by the caller after each node */
+    uint32_t in_count, out_count;
 } sl_eval_args;
 
 typedef sl_status sl_infer_fn(const sl_infer_args *a, sl_error *err);
 typedef sl_status sl_eval_fn(const sl_eval_args *a, sl_error *err);
 
-SL_CHECKED sl_status sl_infer(sl_op op, const char *label, const sl_type *in, const void *attrs,
-                              sl_type *out, sl_error *err);
+/* Sets NEXT outputs, infers the others and checks them all. */
+SL_CHECKED sl_status sl_infer(sl_op op, const sl_infer_args *args, sl_error *err);
+/* The same for an op without lists. */
+SL_CHECKED sl_status sl_infer_plain(sl_op op, const char *label, const sl_type *in,
+                                    const void *attrs, sl_type *out, sl_error *err);
 SL_CHECKED sl_status sl_eval(sl_op op, const sl_eval_args *args, sl_error *err);
+
+static inline bool sl_is_wide(sl_dtype dtype) {
+    return dtype == SL_DTYPE_i64 || dtype == SL_DTYPE_u64;
+}
+/* An integer or bool of any type; of u64 its bits. */
+static inline int64_t sl_slot_integer(sl_dtype dtype, const double *slot) {
+    int64_t wide;
+    if (!sl_is_wide(dtype)) return (int64_t)*slot;
+    __builtin_memcpy(&wide, slot, sizeof wide);
+    return wide;
+}
+/* value must be one of dtype. */
+static inline void sl_slot_set_integer(sl_dtype dtype, double *slot, int64_t value) {
+    if (sl_is_wide(dtype))
+        __builtin_memcpy(slot, &value, sizeof value);
+    else
+        *slot = (double)value;
+}
 
 /* Row `row` of a rank-2 tensor or weight, as doubles. */
 void sl_eval_row(const sl_eval_tensor *tensor, int64_t row, double *out);

@@ -142,7 +142,7 @@ static bool states_allow(const sl_graph *graph, const match *m, uint32_t part, r
     const uint32_t from = m->nodes[part];
     const sl_node *node = &graph->nodes[from];
     if (from >= m->at) return true; /* what moves up was legal further down */
-    for (uint32_t i = 0; i < sl_op_info_of(node->op)->input_count; i++) {
+    for (uint32_t i = 0; i < node->input_count; i++) {
         const sl_value root = graph->values[node->inputs[i].v].root;
         for (uint32_t n = from + 1; root.v && n <= m->at; n++)
             if (updates(graph, n, root)) {
@@ -171,7 +171,7 @@ static bool types_allow(const sl_graph *graph, const match *m, reason *why) {
         in[i] = graph->values[m->values[whole->inputs[i]].v].type;
     whole_attrs(graph, m, attrs);
     sl_error err = {0};
-    if (sl_infer(whole->op, info->name, in, attrs, out, &err) != SL_OK) {
+    if (sl_infer_plain(whole->op, info->name, in, attrs, out, &err) != SL_OK) {
         (void)snprintf(why->text, sizeof why->text, "%s", err.message);
         return false;
     }
@@ -202,6 +202,8 @@ static sl_status apply(sl_graph *graph, const match *m, sl_error *err) {
     sl_node node = {.op = whole->op,
                     .label = graph->nodes[m->nodes[m->rule->part_count - 1]].label,
                     .attrs = attrs};
+    if (!sl_node_make_room(&graph->arena, &node, info->input_count, info->output_count))
+        return sl_no_memory(err, "a fused node", info->input_count);
     for (uint32_t i = 0; i < info->input_count; i++) node.inputs[i] = m->values[whole->inputs[i]];
     for (uint32_t o = 0; o < info->output_count; o++) {
         node.outputs[o] = m->values[whole->outputs[o]];

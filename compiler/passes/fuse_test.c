@@ -681,22 +681,14 @@ typedef struct {
     uint32_t count;
 } attr_names;
 
-static void see(sl_attr_visitor *v, const char *name) {
+static void see(sl_attr_visitor *v, const char *name, sl_attr_kind kind, void *value) {
     attr_names *list = (attr_names *)v;
+    (void)kind, (void)value;
     list->names[list->count++] = name;
-}
-static void see_f32(sl_attr_visitor *v, const char *name, sl_attr_f32 *value) {
-    (void)value, see(v, name);
-}
-static void see_u32(sl_attr_visitor *v, const char *name, sl_attr_u32 *value) {
-    (void)value, see(v, name);
-}
-static void see_dims(sl_attr_visitor *v, const char *name, sl_attr_dims *value) {
-    (void)value, see(v, name);
 }
 static attr_names attr_names_of(sl_op op) {
     _Alignas(max_align_t) unsigned char attrs[SL_MAX_ATTRS_BYTES] = {0};
-    attr_names list = {.visitor = {see_f32, see_u32, see_dims}};
+    attr_names list = {.visitor = {see}};
     sl_op_info_of(op)->visit_attrs(&list.visitor, attrs);
     return list;
 }

@@ -44,7 +44,7 @@ static void mark_exact(const rebuild *b) {
         const sl_node *node = &graph->nodes[n];
         if (!is_steering(node->op)) continue;
         const uint32_t first = node->op == SL_OP_shared_combine ? 2 : 0;
-        for (uint32_t i = first; i < sl_op_info_of(node->op)->input_count; i++)
+        for (uint32_t i = first; i < node->input_count; i++)
             b->fates[node->inputs[i].v].exact = true;
     }
     for (uint32_t o = 0; o < graph->output_count; o++) {
@@ -53,11 +53,10 @@ static void mark_exact(const rebuild *b) {
     }
     for (uint32_t n = graph->node_count; n-- > 0;) {
         const sl_node *node = &graph->nodes[n];
-        const sl_op_info *info = sl_op_info_of(node->op);
         bool exact = false;
-        for (uint32_t o = 0; o < info->output_count; o++)
+        for (uint32_t o = 0; o < node->output_count; o++)
             exact |= b->fates[node->outputs[o].v].exact;
-        for (uint32_t i = 0; i < info->input_count; i++)
+        for (uint32_t i = 0; i < node->input_count; i++)
             b->fates[node->inputs[i].v].exact |= exact && passes_exactness(graph, node);
     }
 }
@@ -81,20 +80,21 @@ static bool passes_rows(const rebuild *b, const sl_node *node) {
     const sl_type rows = {SL_DTYPE_a8, b->graph->values[node->inputs[0].v].type.shape};
     sl_type out;
     sl_error refusal;
-    return sl_infer(node->op, node->label, &rows, node->attrs, &out, &refusal) == SL_OK;
+    return sl_infer_plain(node->op, node->label, &rows, node->attrs, &out, &refusal) == SL_OK;
 }
 
 /* From the last node back, so that a reshape knows who uses its result. */
 static void mark_uses(const rebuild *b) {
     for (uint32_t n = b->graph->node_count; n-- > 0;) {
         const sl_node *node = &b->graph->nodes[n];
-        const fate *result = &b->fates[node->outputs[0].v];
-        const bool rows = takes_rows(b, node) || (passes_rows(b, node) && result->as_rows);
-        const bool floats = !takes_rows(b, node) && (!passes_rows(b, node) || result->as_floats);
-        b->fates[node->inputs[0].v].as_rows |= rows;
-        b->fates[node->inputs[0].v].as_floats |= floats;
-        for (uint32_t i = 1; i < sl_op_info_of(node->op)->input_count; i++)
-            b->fates[node->inputs[i].v].as_floats = true;
+        const bool passes = passes_rows(b, node), takes = takes_rows(b, node);
+        const fate *result = passes ? &b->fates[node->outputs[0].v] : NULL;
+        for (uint32_t i = 0; i < node->input_count; i++) {
+            fate *operand = &b->fates[node->inputs[i].v];
+            const bool first = i == 0;
+            operand->as_rows |= first && (takes || (passes && result->as_rows));
+            operand->as_floats |= !first || (!takes && (!passes || result->as_floats));
+        }
     }
 }
 
@@ -107,20 +107,24 @@ static sl_value rows_of(rebuild *b, sl_value x) {
 }
 
 static void append_node(rebuild *b, const sl_node *node) {
-    const sl_op_info *info = sl_op_info_of(node->op);
-    sl_value inputs[SL_MAX_INPUTS], outputs[SL_MAX_OUTPUTS];
-    fate *result = &b->fates[node->outputs[0].v];
-    const bool passes = passes_rows(b, node) && result->as_rows;
-    if (passes) {
-        inputs[0] = rows_of(b, node->inputs[0]);
-        sl_graph_append(b->graph, node->op, inputs, node->attrs, &result->rows);
+    sl_node copy = {0};
+    if (!sl_node_make_room(&b->graph->arena, &copy, node->input_count, node->output_count)) {
+        sl_graph_mistake(b->graph, SL_NO_MEMORY, "no memory for a node");
+        return;
+    }
+    fate *result = node->output_count ? &b->fates[node->outputs[0].v] : NULL;
+    if (passes_rows(b, node) && result->as_rows) {
+        const sl_value rows = rows_of(b, node->inputs[0]);
+        sl_graph_append(b->graph, node->op, &rows, node->attrs, &result->rows);
         if (!result->as_floats) return;
     }
-    for (uint32_t i = 0; i < info->input_count; i++) inputs[i] = b->fates[node->inputs[i].v].now;
-    if (takes_rows(b, node)) inputs[0] = rows_of(b, node->inputs[0]);
-    sl_graph_append(b->graph, node->op, inputs, node->attrs, outputs);
-    for (uint32_t o = 0; o < info->output_count; o++) {
-        b->fates[node->outputs[o].v].now = outputs[o];
+    for (uint32_t i = 0; i < node->input_count; i++)
+        copy.inputs[i] = b->fates[node->inputs[i].v].now;
+    if (takes_rows(b, node)) copy.inputs[0] = rows_of(b, node->inputs[0]);
+    sl_graph_append_list(b->graph, node->op, (sl_values){copy.input_count, copy.inputs},
+                         node->attrs, (sl_value_slots){copy.output_count, copy.outputs});
+    for (uint32_t o = 0; o < node->output_count; o++) {
+        b->fates[node->outputs[o].v].now = copy.outputs[o];
         if (b->fates[node->outputs[o].v].as_rows) (void)rows_of(b, node->outputs[o]);
     }
 }

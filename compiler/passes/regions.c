@@ -98,10 +98,10 @@ static sl_status apply(sl_graph *graph, const region *r, sl_error *err) {
     sl_region_attrs *attrs = SL_ARENA_NEW(&graph->arena, sl_region_attrs);
     if (!attrs) return sl_no_memory(err, "a region", sizeof *attrs);
     attrs->code = code_of(graph, r);
-    sl_node node = {.op = SL_OP_region,
-                    .label = graph->nodes[at].label,
-                    .outputs = {graph->nodes[at].outputs[0]},
-                    .attrs = attrs};
+    sl_node node = {.op = SL_OP_region, .label = graph->nodes[at].label, .attrs = attrs};
+    if (!sl_node_make_room(&graph->arena, &node, SL_REGION_INPUTS, 1))
+        return sl_no_memory(err, "a region", sizeof node);
+    node.outputs[0] = graph->nodes[at].outputs[0];
     for (uint32_t i = 0; i < SL_REGION_INPUTS; i++)
         node.inputs[i] = r->inputs[i < r->input_count ? i : 0];
     for (uint32_t s = 0; s < r->count; s++) graph->nodes[r->nodes[s]].op = SL_OP_COUNT;

@@ -30,7 +30,6 @@ uint32_t sl_node_uses(const sl_graph *graph, uint32_t n, sl_value value) {
     uint32_t uses = 0;
     const sl_node *node = &graph->nodes[n];
     if (node->op == SL_OP_COUNT) return 0;
-    for (uint32_t i = 0; i < sl_op_info_of(node->op)->input_count; i++)
-        uses += node->inputs[i].v == value.v;
+    for (uint32_t i = 0; i < node->input_count; i++) uses += node->inputs[i].v == value.v;
     return uses;
 }

@@ -114,9 +114,7 @@ typedef struct {
     uint32_t count;
     struct {
         const char *name;
-        sl_attr_f32 f32;
-        sl_attr_u32 u32;
-        sl_attr_dims dims;
+        sl_attr value;
     } items[SL_RULE_ATTRS];
 } attributes;
 
@@ -126,29 +124,25 @@ static int find(const attributes *list, const char *name) {
     return -1;
 }
 
-#define VISITS(TYPE)                                                                               \
-    static void take_##TYPE(sl_attr_visitor *visitor, const char *name, sl_attr_##TYPE *value) {   \
-        attributes *list = (attributes *)visitor;                                                  \
-        list->items[list->count].name = name;                                                      \
-        list->items[list->count++].TYPE = *value;                                                  \
-    }                                                                                              \
-    static void give_##TYPE(sl_attr_visitor *visitor, const char *name, sl_attr_##TYPE *value) {   \
-        const attributes *list = (const attributes *)visitor;                                      \
-        const int i = find(list, name);                                                            \
-        if (i >= 0) *value = list->items[i].TYPE;                                                  \
-    }
-VISITS(f32)
-VISITS(u32)
-VISITS(dims)
-#undef VISITS
+static void take(sl_attr_visitor *visitor, const char *name, sl_attr_kind kind, void *value) {
+    attributes *list = (attributes *)visitor;
+    list->items[list->count].name = name;
+    memcpy(&list->items[list->count++].value, value, sl_attr_bytes(kind));
+}
+
+static void give(sl_attr_visitor *visitor, const char *name, sl_attr_kind kind, void *value) {
+    const attributes *list = (const attributes *)visitor;
+    const int i = find(list, name);
+    if (i >= 0) memcpy(value, &list->items[i].value, sl_attr_bytes(kind));
+}
 
 static attributes attributes_of(sl_op op, const void *attrs) {
     const sl_op_info *info = sl_op_info_of(op);
-    attributes list = {.visitor = {take_f32, take_u32, take_dims}};
+    attributes list = {.visitor = {take}};
     _Alignas(max_align_t) unsigned char copy[SL_MAX_ATTRS_BYTES];
     memcpy(copy, attrs, info->attrs_bytes);
     info->visit_attrs(&list.visitor, copy);
-    list.visitor = (sl_attr_visitor){give_f32, give_u32, give_dims};
+    list.visitor.visit = give;
     return list;
 }
 
@@ -156,7 +150,7 @@ bool sl_rule_attrs_fit(const sl_rule_node *wanted, const void *attrs) {
     if (!wanted->fixed[0]) return true;
     const attributes list = attributes_of(wanted->op, attrs);
     const int i = find(&list, wanted->fixed);
-    return i >= 0 && list.items[i].u32 == wanted->fixed_value;
+    return i >= 0 && list.items[i].value.u32 == wanted->fixed_value;
 }
 
 void sl_rule_attrs_carry(sl_op from, const void *from_attrs, const sl_rule_node *to,
@@ -166,6 +160,6 @@ void sl_rule_attrs_carry(sl_op from, const void *from_attrs, const sl_rule_node 
     if (!to->fixed[0]) return;
     list.count = 1;
     list.items[0].name = to->fixed;
-    list.items[0].u32 = to->fixed_value;
+    list.items[0].value.u32 = to->fixed_value;
     sl_op_info_of(to->op)->visit_attrs(&list.visitor, to_attrs);
 }

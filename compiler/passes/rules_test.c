@@ -8,39 +8,28 @@
 
 #include <cmocka.h>
 
-enum { MOST_ATTRS = SL_MAX_ATTRS_BYTES / 4 };
+enum { MOST_ATTRS = SL_RULE_ATTRS };
 typedef struct {
     sl_attr_visitor visitor; /* first */
     uint32_t count;
     struct {
         const char *name;
-        char type;
+        sl_attr_kind kind;
     } items[MOST_ATTRS];
 } names;
 
-static void add(sl_attr_visitor *visitor, const char *name, char type) {
+static void add(sl_attr_visitor *visitor, const char *name, sl_attr_kind kind, void *value) {
     names *list = (names *)visitor;
+    (void)value;
     assert_true(list->count < MOST_ATTRS);
     list->items[list->count].name = name;
-    list->items[list->count++].type = type;
-}
-static void add_f32(sl_attr_visitor *visitor, const char *name, sl_attr_f32 *value) {
-    (void)value;
-    add(visitor, name, 'f');
-}
-static void add_u32(sl_attr_visitor *visitor, const char *name, sl_attr_u32 *value) {
-    (void)value;
-    add(visitor, name, 'u');
-}
-static void add_dims(sl_attr_visitor *visitor, const char *name, sl_attr_dims *value) {
-    (void)value;
-    add(visitor, name, 'd');
+    list->items[list->count++].kind = kind;
 }
 
 /* Attributes that the node leaves open. */
 static names open_attrs(const sl_rule_node *node) {
     _Alignas(max_align_t) unsigned char attrs[SL_MAX_ATTRS_BYTES] = {0};
-    names list = {.visitor = {add_f32, add_u32, add_dims}};
+    names list = {.visitor = {add}};
     sl_op_info_of(node->op)->visit_attrs(&list.visitor, attrs);
     for (uint32_t i = 0; i < list.count; i++)
         if (strcmp(list.items[i].name, node->fixed) == 0)
@@ -48,10 +37,10 @@ static names open_attrs(const sl_rule_node *node) {
     return list;
 }
 
-static uint32_t count_of(const names *list, const char *name, char type) {
+static uint32_t count_of(const names *list, const char *name, sl_attr_kind kind) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < list->count; i++)
-        count += strcmp(list->items[i].name, name) == 0 && list->items[i].type == type;
+        count += strcmp(list->items[i].name, name) == 0 && list->items[i].kind == kind;
     return count;
 }
 
@@ -61,14 +50,14 @@ static void check_rule(const sl_rule *rule) {
     for (uint32_t p = 0; p < rule->part_count; p++) {
         parts[p] = open_attrs(&rule->parts[p]);
         for (uint32_t i = 0; i < parts[p].count; i++)
-            if (!count_of(&whole, parts[p].items[i].name, parts[p].items[i].type))
+            if (!count_of(&whole, parts[p].items[i].name, parts[p].items[i].kind))
                 fail_msg("%s: '%s' of %s is lost", rule->name, parts[p].items[i].name,
                          sl_op_info_of(rule->parts[p].op)->name);
     }
     for (uint32_t i = 0; i < whole.count; i++) {
         uint32_t sources = 0;
         for (uint32_t p = 0; p < rule->part_count; p++)
-            sources += count_of(&parts[p], whole.items[i].name, whole.items[i].type);
+            sources += count_of(&parts[p], whole.items[i].name, whole.items[i].kind);
         if (sources != 1)
             fail_msg("%s: '%s' comes from %u parts", rule->name, whole.items[i].name, sources);
     }

@@ -60,6 +60,21 @@ static void append_region(rebuild *b, const sl_node *node) {
     b->now[node->outputs[0].v] = registers[SL_REGION_INPUTS + code->rank - 1];
 }
 
+/* With new operands in place of the old ones. */
+static void append_same(rebuild *b, const sl_node *node) {
+    const uint32_t before = b->graph->node_count;
+    sl_node copy = {0};
+    if (!sl_node_make_room(&b->graph->arena, &copy, node->input_count, node->output_count)) {
+        sl_graph_mistake(b->graph, SL_NO_MEMORY, "no memory for a node");
+        return;
+    }
+    for (uint32_t i = 0; i < node->input_count; i++) copy.inputs[i] = b->now[node->inputs[i].v];
+    sl_graph_append_list(b->graph, node->op, (sl_values){copy.input_count, copy.inputs},
+                         node->attrs, (sl_value_slots){copy.output_count, copy.outputs});
+    if (b->graph->node_count > before) b->graph->nodes[before].label = node->label;
+    for (uint32_t o = 0; o < node->output_count; o++) b->now[node->outputs[o].v] = copy.outputs[o];
+}
+
 static void append_node(rebuild *b, const sl_node *node) {
     const sl_rule *rule = undoing(b, node);
     b->changed |= rule != NULL || node->op == SL_OP_region;
@@ -68,11 +83,7 @@ static void append_node(rebuild *b, const sl_node *node) {
     } else if (node->op == SL_OP_region) {
         append_region(b, node);
     } else {
-        const sl_op_info *info = sl_op_info_of(node->op);
-        sl_value inputs[SL_MAX_INPUTS], outputs[SL_MAX_OUTPUTS];
-        for (uint32_t i = 0; i < info->input_count; i++) inputs[i] = b->now[node->inputs[i].v];
-        append(b, node->op, inputs, node->attrs, node->label, outputs);
-        for (uint32_t o = 0; o < info->output_count; o++) b->now[node->outputs[o].v] = outputs[o];
+        append_same(b, node);
     }
 }
 

@@ -27,9 +27,9 @@ static void add_operands(sl_touches *touches, uint32_t *count, const sl_step *st
     const sl_op_info *info = sl_op_info_of(step->op);
     for (uint32_t i = 0; i < step->operand_count; i++) {
         const sl_operand *operand = &step->operands[i];
-        const bool input = i < info->input_count;
-        if (input && info->input_kinds[i] == SL_OPERAND_EXPERTS) continue;
-        const bool state = input && info->input_kinds[i] == SL_OPERAND_STATE;
+        const bool input = i < step->input_count;
+        if (input && sl_input_kind(info, i) == SL_OPERAND_EXPERTS) continue;
+        const bool state = input && sl_input_kind(info, i) == SL_OPERAND_STATE;
         if (write ? input && !state : !input) continue;
         const uint64_t end = operand->offset_bytes + sl_type_bytes(&operand->type);
         const sl_access whole = sl_access_range(operand->buffer, operand->offset_bytes, end);

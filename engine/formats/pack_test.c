@@ -229,7 +229,7 @@ static void test_malformed_manifests_are_refused(void **state) {
         {TENSORS("\"x\":{}"), "tensor 'x'"},
         {TENSORS(TENSOR("x", "4096", "7", "u8", "[8]")), "has 7 bytes, u8[8] needs 8"},
         {TENSORS(TENSOR("x", "4096", "8", "u8", "[0]")), "dim 0 is 0"},
-        {TENSORS(TENSOR("x", "4096", "8", "u8", "[1,1,1,1,1,1,8]")), "rank 7"},
+        {TENSORS(TENSOR("x", "4096", "8", "u8", "[1,1,1,1,1,1,1,1,8]")), "rank 9"},
         {TENSORS(TENSOR("x", "4096", "8", "q4", "[8]")), "at least two dims"},
         {TENSORS(TENSOR("x", "4097", "8", "u8", "[8]")), "a multiple of 64 wanted"},
         {TENSORS(TENSOR("x", "-64", "8", "u8", "[8]")), "starts at byte -64"},

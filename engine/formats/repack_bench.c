@@ -4,7 +4,7 @@
  *   repack_bench [rows cols]     512 2048, an expert's matrix, unless told */
 #include "base/clock.h"
 #include "engine/formats/repack.h"
-#include "runtime/cpu/kernel.h"
+#include "runtime/cpu/kernel_set.h"
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -57,7 +57,7 @@ static void test_skips_what_it_has_no_type_for(void **state) {
     assert_int_equal(
         parse("{\"ids\":{\"dtype\":\"I64\",\"shape\":[1],\"data_offsets\":[0,8]},"
               "\"none\":{\"dtype\":\"F32\",\"shape\":[0,4],\"data_offsets\":[8,8]},"
-              "\"deep\":{\"dtype\":\"U8\",\"shape\":[1,1,1,1,1,1,1],\"data_offsets\":[8,9]},"
+              "\"deep\":{\"dtype\":\"U8\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[8,9]},"
               "\"x\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[9,12]}}",
               12),
         SL_OK);

@@ -151,21 +151,27 @@ static sl_status tensor_of(comparison *c, const sl_step *step, uint32_t i, sl_ev
 
 static sl_status run_reference(comparison *c, const sl_step *step, sl_error *err) {
     const sl_op_info *info = sl_op_info_of(step->op);
-    sl_eval_tensor in[SL_MAX_INPUTS] = {0}, out[SL_MAX_OUTPUTS] = {0};
-    for (uint32_t i = 0; i < info->input_count; i++) SL_TRY(tensor_of(c, step, i, &in[i], err));
-    uint32_t operand = info->input_count;
-    for (uint32_t o = 0; o < info->output_count; o++) {
-        if (info->output_state[o] >= 0) {
-            out[o] = in[info->output_state[o]];
+    const uint32_t results = step->operand_count - step->input_count;
+    const uint32_t out_count = info->outs_name ? results : info->output_count;
+    sl_eval_tensor *in = SL_ARENA_NEW_ARRAY(&c->arena, sl_eval_tensor, step->input_count + 1);
+    sl_eval_tensor *out = SL_ARENA_NEW_ARRAY(&c->arena, sl_eval_tensor, out_count + 1);
+    if (!in || !out) return sl_no_memory(err, "operands", step->operand_count);
+    for (uint32_t i = 0; i < step->input_count; i++) SL_TRY(tensor_of(c, step, i, &in[i], err));
+    uint32_t operand = step->input_count;
+    for (uint32_t o = 0; o < out_count; o++) {
+        const int32_t state = sl_output_state(info, o);
+        if (state >= 0) {
+            out[o] = in[state];
             continue;
         }
         const sl_type *type = &step->operands[operand].type;
         out[o] = (sl_eval_tensor){
-            .type = *type, .data = SL_ARENA_NEW_ARRAY(&c->arena, double, sl_type_elements(type))};
+            .type = *type, .data = SL_ARENA_NEW_ARRAY(&c->arena, double, sl_type_slots(type))};
         if (!out[o].data) return sl_no_memory(err, "a result", sl_type_bytes(type));
         c->want[operand++] = out[o].data;
     }
-    const sl_eval_args args = {step->label, in, step->attrs, out, &c->arena};
+    const sl_eval_args args = {step->label,       in,       step->attrs, out, &c->arena,
+                               step->input_count, out_count};
     return sl_eval(step->op, &args, err);
 }
 

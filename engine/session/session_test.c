@@ -338,6 +338,7 @@ static void running_out_of_memory_is_survived(void **state) {
         sl_model *model = NULL;
         sl_session *session = NULL;
         const sl_model_options options = {.struct_size = sizeof options,
+                                          .device = "cpu", /* not what is left without a GPU */
                                           .allocator = {failing_resize, &f}};
         sl_token tokens[4] = {1, 2, 3, 4};
         sl_status status = sl_model_open(MODEL, &options, &model, &err);

@@ -78,7 +78,7 @@ typedef struct {
     const char *name, *dtype;
     const char *kind; /* "input", "weight", "state", "constant", "experts", "output" */
     uint32_t rank;
-    int64_t dims[6];
+    int64_t dims[8];
 } sl_graph_item;
 /* The declared values and outputs, in order; returns 0 past the end. */
 SL_API int sl_graph_item_at(const sl_graph *graph, uint32_t index, sl_graph_item *out);

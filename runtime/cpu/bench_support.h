@@ -7,7 +7,7 @@
 #ifndef SL_RUNTIME_CPU_BENCH_SUPPORT_H
 #define SL_RUNTIME_CPU_BENCH_SUPPORT_H
 #include "core/codec.h"
-#include "runtime/cpu/kernel.h"
+#include "runtime/cpu/kernel_set.h"
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>

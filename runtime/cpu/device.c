@@ -1,5 +1,6 @@
 /* device.c - The CPU device: kernels resolved once, steps cut into chunks, levels into phases. */
 #include "base/sizes.h"
+#include "runtime/arguments.h"
 #include "runtime/cpu/cpu.h"
 #include "runtime/cpu/executable.h"
 #include "runtime/host.h"
@@ -34,30 +35,27 @@ static void cpu_destroy(sl_device *base) {
     sl_release(device->allocator, device, sizeof *device, _Alignof(sl_cpu_device));
 }
 
-/* The argument struct is an array of views followed by the attributes. */
-static void fill_types(const sl_step *step, void *args) {
-    const sl_op_info *info = sl_op_info_of(step->op);
-    sl_view *views = args;
-    for (uint32_t i = 0; i < step->operand_count; i++) views[i].type = step->operands[i].type;
-    memcpy(views + step->operand_count, step->attrs, info->attrs_bytes);
+/* A step that gives nothing but empty tensors has nothing to do. */
+static bool is_empty(const sl_step *step) {
+    for (uint32_t i = 0; i < step->write_count; i++)
+        if (step->writes[i].bytes) return false;
+    return step->write_count > 0;
 }
 
 static sl_status make_task(sl_executable *exe, const sl_step *step, sl_cpu_task *out,
                            size_t *scratch, sl_error *err) {
-    sl_type types[SL_MAX_INPUTS + SL_MAX_OUTPUTS];
-    for (uint32_t i = 0; i < step->operand_count; i++) types[i] = step->operands[i].type;
+    const sl_type types[2] = {step->operands[0].type, step->operands[step->operand_count > 1].type};
     const sl_kernel *kernel = sl_cpu_kernel_find(exe->device->kernels, step->op, types);
     if (!kernel) {
         char text[SL_TYPE_TEXT], second[SL_TYPE_TEXT];
         return sl_fail(err, SL_UNSUPPORTED, "%s: the cpu has no kernel for %s of %s and %s",
                        step->label, sl_op_info_of(step->op)->name,
                        sl_type_format(&types[0], text, sizeof text),
-                       sl_type_format(&types[step->operand_count > 1], second, sizeof second));
+                       sl_type_format(&types[1], second, sizeof second));
     }
-    void *args = sl_arena_alloc(&exe->arena, sl_op_info_of(step->op)->args_bytes, CACHE_LINE);
+    void *args = sl_arguments_create(step, &exe->arena);
     if (!args) return sl_no_memory(err, "kernel arguments", sl_op_info_of(step->op)->args_bytes);
-    fill_types(step, args);
-    const sl_split split = kernel->split(args);
+    const sl_split split = is_empty(step) ? (sl_split){.grain = 1} : kernel->split(args);
     *out =
         (sl_cpu_task){.kernel = kernel, .args = args, .items = split.items, .grain = split.grain};
     if (split.scratch_bytes > *scratch) *scratch = split.scratch_bytes;

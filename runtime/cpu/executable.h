@@ -4,7 +4,7 @@
 #define SL_RUNTIME_CPU_EXECUTABLE_H
 #include "base/team.h"
 #include "runtime/binding.h"
-#include "runtime/cpu/kernel.h"
+#include "runtime/cpu/kernel_set.h"
 #include "runtime/device.h"
 #include <stdatomic.h>
 

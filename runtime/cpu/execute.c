@@ -2,6 +2,7 @@
  * is slower does less.  Levels too small to share are done by whoever ends the one before, while
  * the others wait. */
 #include "base/clock.h"
+#include "runtime/arguments.h"
 #include "runtime/cpu/executable.h"
 
 static void record(sl_executable *exe, uint32_t step, uint32_t member, double begin) {
@@ -20,7 +21,7 @@ static bool has_failed(const sl_executable *exe) {
 
 static void run_items(sl_executable *exe, uint32_t member, const sl_cpu_task *t, int64_t begin,
                       int64_t end) {
-    if (has_failed(exe)) return;
+    if (has_failed(exe) || begin == end) return;
     const sl_cpu_device *device = exe->device;
     sl_error error;
     sl_worker worker = {
@@ -83,9 +84,8 @@ static void fill_pointers(sl_executable *exe) {
     const sl_program *program = exe->binding.program;
     for (uint32_t s = 0; s < program->step_count; s++) {
         const sl_step *step = &program->steps[s];
-        sl_view *views = exe->tasks[s].args;
         for (uint32_t i = 0; i < step->operand_count; i++)
-            views[i].data =
+            sl_argument(step, exe->tasks[s].args, i)->data =
                 sl_binding_resolve(&exe->binding, &step->operands[i], exe->device->arena.data);
     }
     exe->resolved_arena = exe->device->arena.data;

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/team.h"
-#include "runtime/cpu/kernel.h"
+#include "runtime/cpu/kernel_set.h"
 #include "sluice/inspect.h"
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/cpu/kernel.h"
+#include "runtime/cpu/kernel_set.h"
 #include "sluice/inspect.h"
 #include <math.h>
 

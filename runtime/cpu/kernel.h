@@ -9,7 +9,7 @@
  */
 #ifndef SL_RUNTIME_CPU_KERNEL_H
 #define SL_RUNTIME_CPU_KERNEL_H
-#include "core/ops.h"
+#include "core/model_ops.h"
 
 typedef struct {
     int64_t items;        /* how much there is to do */
@@ -26,28 +26,11 @@ typedef struct {
 typedef sl_split sl_split_fn(const void *args);
 typedef sl_status sl_kernel_fn(const void *args, int64_t begin, int64_t end, sl_worker *worker);
 
-typedef struct {
-    sl_op op;
-    int weight; /* required sl_dtype of the second input (or the only one), or SL_ANY_WEIGHT */
-    const char *name;
-    sl_split_fn *split;
-    sl_kernel_fn *run;
-} sl_kernel;
-enum { SL_ANY_WEIGHT = -1 };
-
 /* Loops for measuring what the machine can do; the results are of no use but must be used.
  * read: every byte of a block once, as four streams.  fma: multiply and add floats in registers.
  * dot: the same with bytes, by the instructions that int8 kernels use. */
 typedef float sl_read_loop(const void *block, size_t bytes);
 typedef float sl_compute_loop(uint64_t rounds, uint64_t *out_operations);
-
-typedef struct {
-    const char *isa;
-    const sl_kernel *kernels;
-    uint32_t count;
-    sl_read_loop *read;
-    sl_compute_loop *fma, *dot;
-} sl_kernel_set;
 
 /* All there are, for any machine. */
 #define SL_ISA_NAMES "baseline", "avx2", "avx512", "neon"
@@ -59,8 +42,4 @@ typedef struct {
 #define SL_PASTE(a, b)  SL_PASTE_(a, b)
 #define SL_KERNEL(name) SL_PASTE(name, SL_ISA)
 
-/* The best set this machine runs, or the one called isa; NULL when the machine lacks it. */
-const sl_kernel_set *sl_cpu_kernel_set(const char *isa);
-/* NULL when there is no kernel. */
-const sl_kernel *sl_cpu_kernel_find(const sl_kernel_set *set, sl_op op, const sl_type *input_types);
 #endif

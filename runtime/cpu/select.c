@@ -1,5 +1,5 @@
 /* select.c - Finds the best kernels this machine can run.  Compiled once, for any machine. */
-#include "runtime/cpu/kernel.h"
+#include "runtime/cpu/kernel_set.h"
 #include <stdbool.h>
 #include <string.h>
 #if defined(__x86_64__)

@@ -191,7 +191,7 @@ static bool prepare(const step_case *c, prepared *p) {
     sl_type outs[SL_MAX_OUTPUTS];
     sl_error err = {0};
     memset(p, 0, sizeof *p);
-    if (sl_infer(c->op, info->name, c->types, &c->attrs, outs, &err) != SL_OK) {
+    if (sl_infer_plain(c->op, info->name, c->types, &c->attrs, outs, &err) != SL_OK) {
         (void)fprintf(stderr, "%s: %s\n", info->name, err.message);
         return false;
     }

@@ -1,6 +1,6 @@
 /* vmath_test.c - Functions on vectors against the C library's in double: dense samples of all
  * floats, special values, on every instruction set. */
-#include "runtime/cpu/kernel.h"
+#include "runtime/cpu/kernel_set.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

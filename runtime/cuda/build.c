@@ -1,4 +1,5 @@
 /* build.c - From steps to launches, and from launches to graphs with the program's edges. */
+#include "runtime/arguments.h"
 #include "runtime/cuda/executable.h"
 #include "runtime/cuda/experts.h"
 #include <string.h>
@@ -58,9 +59,9 @@ static sl_status open_experts(sl_executable *exe, sl_error *err) {
 }
 
 static void fill_addresses(const sl_executable *exe, const sl_step *step, void *args) {
-    sl_view *views = args;
     for (uint32_t i = 0; i < step->operand_count; i++)
-        views[i].data = (void *)(uintptr_t)sl_cuda_resolve(exe, &step->operands[i]);
+        sl_argument(step, args, i)->data =
+            (void *)(uintptr_t)sl_cuda_resolve(exe, &step->operands[i]);
 }
 
 /* Launches of one step into planner->launches. */

@@ -1,6 +1,7 @@
 /* executable.c - Loading a program on the CUDA device, and binding memory to it. */
 #include "runtime/cuda/executable.h"
 #include "base/sizes.h"
+#include "runtime/arguments.h"
 #include "runtime/cuda/experts.h"
 #include <string.h>
 
@@ -8,27 +9,19 @@ enum { LOCAL_ALIGNMENT = 256 };
 
 /* ---- loading ---- */
 
-static void fill_types(const sl_step *step, void *args) {
-    sl_view *views = args;
-    for (uint32_t i = 0; i < step->operand_count; i++) views[i].type = step->operands[i].type;
-    memcpy(views + step->operand_count, step->attrs, sl_op_info_of(step->op)->attrs_bytes);
-}
-
 static sl_status make_task(sl_executable *exe, const sl_step *step, sl_cuda_task *out,
                            sl_error *err) {
     const sl_op_info *info = sl_op_info_of(step->op);
-    sl_type types[SL_MAX_INPUTS + SL_MAX_OUTPUTS];
-    for (uint32_t i = 0; i < step->operand_count; i++) types[i] = step->operands[i].type;
+    const sl_type types[2] = {step->operands[0].type, step->operands[step->operand_count > 1].type};
     out->kernel = sl_cuda_kernel_find(step->op, types);
     if (!out->kernel) {
         char text[SL_TYPE_TEXT], second[SL_TYPE_TEXT];
         return sl_fail(err, SL_UNSUPPORTED, "%s: the cuda device has no kernel for %s of %s and %s",
                        step->label, info->name, sl_type_format(&types[0], text, sizeof text),
-                       sl_type_format(&types[step->operand_count > 1], second, sizeof second));
+                       sl_type_format(&types[1], second, sizeof second));
     }
-    out->args = sl_arena_alloc(&exe->arena, info->args_bytes, 64);
+    out->args = sl_arguments_create(step, &exe->arena);
     if (!out->args) return sl_no_memory(err, "kernel arguments", info->args_bytes);
-    fill_types(step, out->args);
     return SL_OK;
 }
 

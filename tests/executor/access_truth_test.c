@@ -4,7 +4,7 @@
  * declared writes must stay as they were.  A second run with other poison in every byte that is not
  * declared to be read, results included, must write the same bytes. */
 #include "compiler/compile.h"
-#include "runtime/cpu/kernel.h"
+#include "runtime/cpu/kernel_set.h"
 #include "tests/support/random_program.h"
 #include <setjmp.h>
 #include <stdarg.h>

@@ -10,7 +10,7 @@
 #include "compiler/ops/semantics.h"
 #include "core/codec.h"
 #include "core/kv.h"
-#include "runtime/cpu/kernel.h"
+#include "runtime/cpu/kernel_set.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -228,7 +228,8 @@ static void infer_outputs(op_case *c) {
     sl_type outs[SL_MAX_OUTPUTS];
     sl_error err = {0};
     assert_int_equal(c->inputs, info->input_count);
-    if (sl_infer(c->op, info->name, c->types, c->attrs, outs, &err)) fail_msg("%s", err.message);
+    if (sl_infer_plain(c->op, info->name, c->types, c->attrs, outs, &err))
+        fail_msg("%s", err.message);
     c->operands = c->inputs;
     for (uint32_t o = 0; o < info->output_count; o++)
         if (info->output_state[o] < 0) c->types[c->operands++] = outs[o];
@@ -370,7 +371,8 @@ static void evaluate(const op_case *c, double *results[MAX_OPERANDS]) {
     sl_arena_init(&scratch, NULL);
     sl_error err = {0};
     if (c->prepare) c->prepare(c->source);
-    const sl_eval_args args = {info->name, in, c->attrs, out, &scratch};
+    const sl_eval_args args = {info->name,        in, c->attrs, out, &scratch, info->input_count,
+                               info->output_count};
     if (sl_eval(c->op, &args, &err)) fail_msg("%s: %s", info->name, err.message);
     sl_arena_deinit(&scratch);
 }

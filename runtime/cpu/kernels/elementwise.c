@@ -2,6 +2,7 @@
  *
  * An item is a block of BLOCK elements of the output.  Every element takes the same path whether it
  * falls into a whole vector or a last partial one. */
+#include "core/ops.h"
 #include "runtime/cpu/kernels/kernels.h"
 #include "runtime/cpu/kernels/pointwise.h"
 

@@ -1,5 +1,11 @@
 /* kernels.c - The kernels of one instruction set as a table. */
+#include "runtime/cpu/kernel_set.h"
 #include "runtime/cpu/kernels/kernels.h"
+
+#define KERNEL(OP, WEIGHT, FN)                                                                     \
+    sl_split_fn SL_KERNEL(sl_split_##FN);                                                          \
+    sl_kernel_fn SL_KERNEL(sl_run_##FN);
+#include "runtime/cpu/kernels.def"
 
 #define TEXT_(name) #name
 #define TEXT(name)  TEXT_(name)

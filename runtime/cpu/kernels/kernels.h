@@ -1,19 +1,17 @@
-/* kernels.h - Declares every kernel of kernels.def, and the few lines that all of them share. */
+/* kernels.h - The few lines that all kernels share. */
 #ifndef SL_RUNTIME_CPU_KERNELS_H
 #define SL_RUNTIME_CPU_KERNELS_H
 #include "runtime/cpu/kernel.h"
-
-#define KERNEL(OP, WEIGHT, FN)                                                                     \
-    sl_split_fn SL_KERNEL(sl_split_##FN);                                                          \
-    sl_kernel_fn SL_KERNEL(sl_run_##FN);
-#include "runtime/cpu/kernels.def"
 
 sl_read_loop SL_KERNEL(sl_loop_read);
 sl_compute_loop SL_KERNEL(sl_loop_fma), SL_KERNEL(sl_loop_dot);
 
 /* The heads of a kernel's two functions:  SPLIT(softmax) { ... }  RUN(softmax) { ... } */
-#define SPLIT(FN) sl_split SL_KERNEL(sl_split_##FN)(const void *args)
+#define SPLIT(FN)                                                                                  \
+    sl_split_fn SL_KERNEL(sl_split_##FN);                                                          \
+    sl_split SL_KERNEL(sl_split_##FN)(const void *args)
 #define RUN(FN)                                                                                    \
+    sl_kernel_fn SL_KERNEL(sl_run_##FN);                                                           \
     sl_status SL_KERNEL(sl_run_##FN)(const void *args, int64_t begin, int64_t end,                 \
                                      __attribute__((unused)) sl_worker *worker)
 

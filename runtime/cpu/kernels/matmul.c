@@ -2,6 +2,7 @@
  *
  * An item is a block of ITEM_ROWS x ITEM_COLS of one output matrix. */
 #include "runtime/cpu/kernels/gemm.h"
+#include "core/ops.h"
 #include "runtime/cpu/kernels/kernels.h"
 
 enum { ITEM_ROWS = 16, ITEM_COLS = 128 };

@@ -1,4 +1,5 @@
 /* movement.c - Ops that move elements without looking at them; any plain type. */
+#include "core/ops.h"
 #include "runtime/cpu/kernels/kernels.h"
 #include <string.h>
 

@@ -1,4 +1,5 @@
 /* reduce.c - Sums, means and maxima over axes; softmax and argmax over the last. */
+#include "core/ops.h"
 #include "runtime/cpu/kernels/kernels.h"
 #include "runtime/cpu/kernels/vmath.h"
 

@@ -1,6 +1,7 @@
 /* region.c - A chain of elementwise ops: each step runs over a strip that stays in the nearest
  * cache.  Results of steps are in memory before they are used, so that nothing is fused across. */
 #include "core/region.h"
+#include "core/ops.h"
 #include "runtime/cpu/kernels/kernels.h"
 #include "runtime/cpu/kernels/pointwise.h"
 

@@ -1,6 +1,6 @@
 /* vint_test.c - Products of bytes and of 16-bit integers against the same in plain C: all pairs of
  * the bytes at the ends of their ranges, and random ones. */
-#include "runtime/cpu/kernel.h"
+#include "runtime/cpu/kernel_set.h"
 #include "runtime/cpu/kernels/vint.h"
 #include <setjmp.h>
 #include <stdarg.h>

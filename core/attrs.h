@@ -1,0 +1,52 @@
+/* attrs.h - The types of attributes. */
+#ifndef SL_CORE_ATTRS_H
+#define SL_CORE_ATTRS_H
+#include "core/type.h"
+
+/* Integers, of any number; they live as long as the node. */
+typedef struct {
+    uint32_t count;
+    const int64_t *items;
+} sl_integers;
+typedef struct {
+    uint32_t count;
+    const double *items;
+} sl_reals;
+
+struct sl_graph;
+
+typedef float sl_attr_f32;
+typedef double sl_attr_f64;
+typedef uint32_t sl_attr_u32;
+typedef int64_t sl_attr_i64;
+typedef sl_dtype sl_attr_dtype;
+typedef sl_dims sl_attr_dims; /* at most SL_MAX_RANK */
+typedef sl_integers sl_attr_list;
+typedef sl_reals sl_attr_reals;
+typedef const char *sl_attr_text; /* never NULL in a node */
+/* A body: closed, its inputs in order of declaration, its outputs in order.  The runtime sees it
+ * as a program of the step. */
+typedef const struct sl_graph *sl_attr_graph;
+
+#define SL_ATTR_KINDS(K)                                                                           \
+    K(f32) K(f64) K(u32) K(i64) K(dtype) K(dims) K(list) K(reals) K(text) K(graph)
+typedef enum {
+#define K(TYPE) SL_ATTR_##TYPE,
+    SL_ATTR_KINDS(K)
+#undef K
+} sl_attr_kind;
+typedef union {
+#define K(TYPE) sl_attr_##TYPE TYPE;
+    SL_ATTR_KINDS(K)
+#undef K
+} sl_attr;
+
+/* One visitor serves printing, parsing, hashing, copying and comparing: value points at the
+ * attribute, whose C type is sl_attr_<kind>. */
+typedef struct sl_attr_visitor sl_attr_visitor;
+struct sl_attr_visitor {
+    void (*visit)(sl_attr_visitor *v, const char *name, sl_attr_kind kind, void *value);
+};
+size_t sl_attr_bytes(sl_attr_kind kind);
+
+#endif
