@@ -3,13 +3,6 @@
 #include "compiler/passes/fuse.h"
 #include "core/check.h"
 
-/* Seconds since *since, which becomes now. */
-static double lap(double *since) {
-    const double now = sl_clock_seconds(), seconds = now - *since;
-    *since = now;
-    return seconds;
-}
-
 static sl_status fuse(sl_graph *graph, const sl_compile_how *how, uint32_t *out_fused,
                       sl_error *err) {
     sl_fusion_report report = {0};
@@ -41,14 +34,14 @@ sl_status sl_compile_graph(sl_graph *graph, const sl_compile_how *how,
     if (how->int8_activations) SL_TRY(sl_quantise_activations(graph, err));
     report.nodes = graph->node_count;
     SL_TRY(fuse(graph, how, &report.fused, err));
-    report.fuse_seconds = lap(&clock);
+    report.fuse_seconds = sl_clock_lap(&clock);
     SL_TRY(sl_lower(graph, allocator, &program, err));
-    report.lower_seconds = lap(&clock);
+    report.lower_seconds = sl_clock_lap(&clock);
     program->report = report;
     SL_TRY_ELSE(done, sl_schedule(program, how, err));
-    program->report.schedule_seconds = lap(&clock);
+    program->report.schedule_seconds = sl_clock_lap(&clock);
     SL_TRY_ELSE(done, sl_plan(program, how, err));
-    program->report.plan_seconds = lap(&clock);
+    program->report.plan_seconds = sl_clock_lap(&clock);
     SL_TRY_ELSE(done, check(program, err));
     *out = program;
     program = NULL;
