@@ -1,6 +1,7 @@
 #include "compiler/compile.h"
 #include "base/clock.h"
 #include "compiler/passes/fuse.h"
+#include "compiler/passes/pipeline.h"
 #include "core/check.h"
 
 static sl_status fuse(sl_graph *graph, const sl_compile_how *how, uint32_t *out_fused,
@@ -31,6 +32,7 @@ sl_status sl_compile_graph(sl_graph *graph, const sl_compile_how *how,
     SL_TRY(sl_graph_check(graph, err));
     SL_TRY(sl_graph_verify(graph, err));
     double clock = sl_clock_seconds();
+    if (!how->no_simplify) SL_TRY(sl_simplify(graph, err));
     if (how->int8_activations) SL_TRY(sl_quantise_activations(graph, err));
     report.nodes = graph->node_count;
     SL_TRY(fuse(graph, how, &report.fused, err));

@@ -62,10 +62,11 @@ static bool take_budget(const char *option, const char *text, uint64_t *bytes, d
 
 const char *cli_compile_words(const cli_options *options, char text[CLI_COMPILE_TEXT]) {
     (void)snprintf(
-        text, CLI_COMPILE_TEXT, "%s%s%s%s%s%s%s", options->exact ? "exact," : "",
+        text, CLI_COMPILE_TEXT, "%s%s%s%s%s%s%s%s", options->exact ? "exact," : "",
         options->launch ? options->launch : "", options->launch ? "," : "",
-        options->no_fusion ? "no-fusion," : "", options->no_reorder ? "no-reordering," : "",
-        options->no_sharing ? "no-sharing," : "", options->schedule ? options->schedule : "");
+        options->no_simplify ? "no-simplify," : "", options->no_fusion ? "no-fusion," : "",
+        options->no_reorder ? "no-reordering," : "", options->no_sharing ? "no-sharing," : "",
+        options->schedule ? options->schedule : "");
     return text;
 }
 
