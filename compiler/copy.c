@@ -122,6 +122,7 @@ sl_status sl_graph_copy(const sl_graph *graph, const sl_allocator *allocator, sl
     SL_TRY(sl_graph_create(graph->name, allocator, &copy, err));
     copy->scope = copy_text(copy, graph->scope, &fine);
     copy->error = graph->error;
+    copy->customs = graph->customs;
     if (!fine || !copy_values(graph, copy) || !copy_nodes(graph, copy) ||
         !copy_outputs(graph, copy)) {
         sl_graph_destroy(copy);

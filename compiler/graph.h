@@ -53,7 +53,8 @@ struct sl_graph {
     uint32_t output_count, output_capacity;
     sl_graph *bodies; /* of its nodes, owned; linked by next */
     sl_graph *next;
-    sl_error error; /* the first mistake; status SL_OK while there is none */
+    const sl_custom_ops *customs; /* that its nodes may be of; borrowed; may be NULL */
+    sl_error error;               /* the first mistake; status SL_OK while there is none */
 };
 
 SL_CHECKED sl_status sl_graph_create(const char *name, const sl_allocator *allocator,
@@ -116,9 +117,14 @@ SL_CHECKED sl_status sl_graph_print(const sl_graph *graph, sl_arena *arena, char
                                     sl_error *err);
 SL_CHECKED sl_status sl_graph_parse(const char *text, size_t bytes, const sl_allocator *allocator,
                                     sl_graph **out, sl_error *err);
-/* "eps=1e-6, axes=[1]" into the op's attribute struct.  What is left out is 0, except lists and
- * bodies, which must be given.  What they point at lives in owner.  text may be NULL when bytes is
- * 0. */
+/* The same for a text with ops that are not of this library. */
+SL_CHECKED sl_status sl_graph_parse_using(const char *text, size_t bytes,
+                                          const sl_custom_ops *customs,
+                                          const sl_allocator *allocator, sl_graph **out,
+                                          sl_error *err);
+/* "eps=1e-6, axes=[1]" into the op's attribute struct.  What is left out is 0 (a body: none),
+ * except lists, which must be given.  What they point at lives in owner.  text may be NULL when
+ * bytes is 0. */
 SL_CHECKED sl_status sl_attrs_parse(sl_op op, const char *text, size_t bytes, sl_graph *owner,
                                     void *attrs, sl_error *err);
 #endif

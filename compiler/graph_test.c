@@ -271,7 +271,9 @@ static sl_graph *graph_of_every_op(void) {
     bool used[SL_OP_COUNT] = {false};
     for (uint32_t n = 0; n < g->node_count; n++) used[g->nodes[n].op] = true;
     for (int op = 0; op < SL_OP_COUNT; op++)
-        if (!used[op]) fail_msg("%s is not used", sl_op_info_of((sl_op)op)->name);
+        if (!used[op] &&
+            !sl_op_info_of((sl_op)op)->list_name) /* those: compiler/ops/control_test.c */
+            fail_msg("%s is not used", sl_op_info_of((sl_op)op)->name);
     return g;
 }
 

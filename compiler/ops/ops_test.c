@@ -258,8 +258,9 @@ static void every_op_matches_its_fixtures(void **state) {
     run_fixtures("tests/data/ops/quantise.json", seen);
     run_fixtures("tests/data/ops/moe.json", seen);
     run_fixtures("tests/data/ops/attention.json", seen);
-    for (int op = 0; op < SL_OP_COUNT; op++)
-        if (seen[op] < 2) fail_msg("%s has %u fixtures", sl_op_info_of((sl_op)op)->name, seen[op]);
+    for (int op = 0; op < SL_OP_COUNT; op++) /* those with lists have tests of their own */
+        if (seen[op] < 2 && !sl_op_info_of((sl_op)op)->list_name)
+            fail_msg("%s has %u fixtures", sl_op_info_of((sl_op)op)->name, seen[op]);
 }
 
 /* ---- Not a number ---- */
@@ -651,7 +652,8 @@ static void attention_attributes_are_checked(void **state) {
 static void drop_pointer(sl_attr_visitor *v, const char *name, sl_attr_kind kind, void *value) {
     (void)v, (void)name;
     sl_attr *attr = value;
-    if (kind == SL_ATTR_list || kind == SL_ATTR_reals || kind == SL_ATTR_graph)
+    if (kind == SL_ATTR_list || kind == SL_ATTR_reals || kind == SL_ATTR_graph ||
+        kind == SL_ATTR_handler)
         memset(value, 0, sl_attr_bytes(kind));
     else if (kind == SL_ATTR_text)
         attr->text = "";

@@ -305,7 +305,7 @@ static void scene_run(const scene *s, const sl_kernel *kernel, uint32_t over) {
     sl_view *args = scene_args(s);
     if (over != NOWHERE) args[s->step->operand_count - 1].data = args[over].data;
     const sl_split split = kernel->split(args);
-    sl_worker worker = {aligned(split.scratch_bytes + 1), &err};
+    sl_worker worker = {.scratch = aligned(split.scratch_bytes + 1), .err = &err};
     memset(worker.scratch, 0xff, split.scratch_bytes);
     const int64_t middle = split.items / 2;
     if ((middle && kernel->run(args, 0, middle, &worker)) ||
@@ -461,7 +461,8 @@ static void test_every_kernel(void **state) {
         for (int w = 0; w < (strchr(cases[i], '$') ? WEIGHT_TYPES : 1); w++)
             check_case(cases[i], weight_types[w], seen, &kernels);
     for (int op = 0; op < SL_OP_COUNT; op++)
-        if (!seen[op] && !(sl_op_info_of((sl_op)op)->traits & SL_OP_VIEW))
+        if (!seen[op] && !(sl_op_info_of((sl_op)op)->traits & SL_OP_VIEW) &&
+            !sl_op_info_of((sl_op)op)->list_name) /* those have tests of their own */
             fail_msg("%s has no case here", sl_op_info_of((sl_op)op)->name);
     print_message("%u kernels touch what they declare\n", kernels);
 }
