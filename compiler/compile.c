@@ -1,15 +1,9 @@
 #include "compiler/compile.h"
 #include "base/clock.h"
 #include "compiler/passes/fuse.h"
+#include "compiler/passes/pipeline.h"
 #include "core/check.h"
 #include <string.h>
-
-/* Seconds since *since, which becomes now. */
-static double lap(double *since) {
-    const double now = sl_clock_seconds(), seconds = now - *since;
-    *since = now;
-    return seconds;
-}
 
 /* ---- stages, of bodies too ---- */
 
@@ -45,6 +39,7 @@ static sl_status fuse(sl_graph *graph, const sl_compile_how *how, uint32_t *out_
 static sl_status prepare(sl_graph *graph, const sl_compile_how *how, uint32_t *fused,
                          sl_error *err) {
     body_pass pass = {.visitor = {prepare_body}, .how = how, .fused = fused, .err = err};
+    if (!how->no_simplify) SL_TRY(sl_simplify(graph, err));
     for (uint32_t n = 0; n < graph->node_count; n++) {
         const sl_op_info *info = sl_op_info_of(graph->nodes[n].op);
         _Alignas(max_align_t) unsigned char attrs[SL_MAX_ATTRS_BYTES];
@@ -89,14 +84,14 @@ sl_status sl_compile_graph(sl_graph *graph, const sl_compile_how *how,
     double clock = sl_clock_seconds();
     report.nodes = graph->node_count;
     SL_TRY(prepare(graph, how, &report.fused, err));
-    report.fuse_seconds = lap(&clock);
+    report.fuse_seconds = sl_clock_lap(&clock);
     SL_TRY(sl_lower(graph, allocator, &program, err));
-    report.lower_seconds = lap(&clock);
+    report.lower_seconds = sl_clock_lap(&clock);
     program->report = report;
     SL_TRY_ELSE(done, run_stage(sl_schedule, program, how, err));
-    program->report.schedule_seconds = lap(&clock);
+    program->report.schedule_seconds = sl_clock_lap(&clock);
     SL_TRY_ELSE(done, run_stage(sl_plan, program, how, err));
-    program->report.plan_seconds = lap(&clock);
+    program->report.plan_seconds = sl_clock_lap(&clock);
     SL_TRY_ELSE(done, check(program, err));
     *out = program;
     program = NULL;

@@ -32,6 +32,12 @@ void sl_graph_destroy(sl_graph *graph) {
     sl_arena_deinit(&arena);
 }
 
+void sl_graph_own(sl_graph *graph, sl_graph *body) {
+    body->next = graph->bodies;
+    body->owner = graph;
+    graph->bodies = body;
+}
+
 void sl_graph_mistake(sl_graph *graph, sl_status status, const char *format, ...) {
     if (graph->error.status != SL_OK) return;
     graph->error.status = status;

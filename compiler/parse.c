@@ -536,10 +536,7 @@ static sl_status read_body(sl_cursor *c, sl_graph *owner, sl_graph **out) {
     const sl_status status = read_graph(&p, owner->arena.allocator);
     sl_arena_deinit(&p.scratch);
     c->at = p.c.at;
-    if (p.graph) {
-        p.graph->next = owner->bodies;
-        owner->bodies = p.graph;
-    }
+    if (p.graph) sl_graph_own(owner, p.graph);
     *out = p.graph;
     return status;
 }
