@@ -3,6 +3,7 @@
 #include "compiler/graph.h"
 #include "compiler/ops/semantics.h"
 #include "core/codec.h"
+#include "tests/support/families.h"
 #include <jansson.h>
 #include <math.h>
 #include <setjmp.h>
@@ -259,8 +260,10 @@ static void every_op_matches_its_fixtures(void **state) {
     run_fixtures("tests/data/ops/moe.json", seen);
     run_fixtures("tests/data/ops/attention.json", seen);
     run_fixtures("tests/data/ops/signal.json", seen);
-    for (int op = 0; op < SL_OP_COUNT; op++)
-        if (seen[op] < 2) fail_msg("%s has %u fixtures", sl_op_info_of((sl_op)op)->name, seen[op]);
+    for (int i = 0; i < FIRST_FAMILIES; i++)
+        if (seen[first_families[i]] < 2)
+            fail_msg("%s has %u fixtures", sl_op_info_of(first_families[i])->name,
+                     seen[first_families[i]]);
 }
 
 /* ---- Not a number ---- */
