@@ -29,6 +29,12 @@ typedef enum {
 #include "core/structs.h"
 #define SL_FAMILY "core/ops/control.def"
 #include "core/structs.h"
+#define SL_FAMILY "core/ops/norm.def"
+#include "core/structs.h"
+#define SL_FAMILY "core/ops/convolution.def"
+#include "core/structs.h"
+#define SL_FAMILY "core/ops/pool.def"
+#include "core/structs.h"
 
 typedef enum { SL_OPERAND_IN, SL_OPERAND_STATE, SL_OPERAND_EXPERTS } sl_operand_kind;
 /* Of operands with a name, and of lists. */
