@@ -277,7 +277,6 @@ static sl_graph *graph_of_every_op(void) {
 }
 
 /* ---- Text ---- */
-
 static sl_graph *parsed(const char *text) {
     sl_graph *graph = NULL;
     sl_error err = {0};

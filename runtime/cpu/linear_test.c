@@ -324,7 +324,9 @@ static void refused_by_kernel(node_case *n, const char *message) {
     for (uint32_t i = 0; i < count; i++) sl_argument(&of, args, i)->data = bytes[i];
     const sl_split split = kernel->split(args);
     assert_int_equal(posix_memalign(&scratch, 64, split.scratch_bytes + 1), 0);
-    assert_int_equal(kernel->run(args, 0, split.items, &(sl_worker){scratch, &err}), SL_INVALID);
+    assert_int_equal(
+        kernel->run(args, 0, split.items, &(sl_worker){.scratch = scratch, .err = &err}),
+        SL_INVALID);
     assert_string_equal(err.message, message);
     free(scratch);
     node_bytes_free(n, bytes);

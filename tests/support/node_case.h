@@ -231,7 +231,7 @@ static void node_items(const node_case *n, const sl_kernel *kernel, void *const 
     void *scratch = NULL;
     assert_int_equal(posix_memalign(&scratch, 64, split.scratch_bytes + !split.scratch_bytes), 0);
     sl_error err = {0};
-    sl_worker worker = {scratch, &err};
+    sl_worker worker = {.scratch = scratch, .err = &err};
     const int64_t ranges = (split.items + step - 1) / step;
     for (int64_t i = 0; i < ranges; i++) {
         const int64_t begin = (backwards ? ranges - 1 - i : i) * step;
