@@ -39,6 +39,8 @@ static sl_status fuse(sl_graph *graph, const sl_compile_how *how, uint32_t *out_
 static sl_status prepare(sl_graph *graph, const sl_compile_how *how, uint32_t *fused,
                          sl_error *err) {
     body_pass pass = {.visitor = {prepare_body}, .how = how, .fused = fused, .err = err};
+    bool expanded;
+    SL_TRY(sl_pass_expand(graph, &expanded, err));
     if (!how->no_simplify) SL_TRY(sl_simplify(graph, err));
     for (uint32_t n = 0; n < graph->node_count; n++) {
         const sl_op_info *info = sl_op_info_of(graph->nodes[n].op);

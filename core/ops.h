@@ -31,6 +31,8 @@ typedef enum {
 #include "core/structs.h"
 #define SL_FAMILY "core/ops/signal.def"
 #include "core/structs.h"
+#define SL_FAMILY "core/ops/splat.def"
+#include "core/structs.h"
 #define SL_FAMILY "core/ops/control.def"
 #include "core/structs.h"
 #define SL_FAMILY "core/ops/norm.def"
