@@ -76,7 +76,7 @@ sl_status infer_fused_matmul_bias_act(const sl_infer_args *a, sl_error *err) {
     SL_TRY(sl_match(a, "a float[..,M,K]", err));
     SL_TRY(sl_match_second(a, "b float[..,K,N]", err));
     SL_TRY(sl_match(&last, "bias float[N]", err));
-    SL_TRY(sl_check_alike(a, names, 3, err));
+    SL_TRY(sl_check_one_type(a, names, 3, err));
     SL_TRY(sl_check_attr(a->label, "act", ((const sl_fused_matmul_bias_act_attrs *)a->attrs)->act,
                          0, ACTS - 1, err));
     const sl_dims *x = &a->in[0].shape, *w = &a->in[1].shape;
@@ -138,7 +138,7 @@ static sl_status infer_residual(const sl_infer_args *a, sl_error *err) {
                     "x float[..,D], residual float[..,D], gain float[D], shift float[D] "
                     "-> float[..,D], float[..,D]",
                     err));
-    SL_TRY(sl_check_alike(a, names, 4, err));
+    SL_TRY(sl_check_one_type(a, names, 4, err));
     a->out[0].dtype = a->out[1].dtype = a->in[0].dtype;
     if (a->in_count == 4) return SL_OK;
     SL_TRY(sl_check_extra_count(a, 4, 1, " (the bias) or none", err));
@@ -241,7 +241,7 @@ sl_status infer_fused_attention_block(const sl_infer_args *a, sl_error *err) {
     const sl_fused_attention_block_attrs *attrs = a->attrs;
     const block_form b = BLOCK_FORM(attrs, attrs->rope, attrs->interleaved, 3);
     SL_TRY(sl_match(a, "x float[B,S,E], qkv_w float[E,3P], out_w float[P,F] -> float[B,S,F]", err));
-    SL_TRY(sl_check_alike(a, names, 3, err));
+    SL_TRY(sl_check_one_type(a, names, 3, err));
     a->out[0].dtype = a->in[0].dtype;
     SL_TRY(check_block(a, &b, err));
     SL_TRY(sl_check_extra_count(a, 3, mask_count(&b) + 2 * b.bias + 2 * b.rope,
@@ -264,7 +264,7 @@ sl_status infer_fused_transformer_layer(const sl_infer_args *a, sl_error *err) {
                     "shift1 float[E], fc1_w float[E,I], fc2_w float[I,E], gain2 float[E], "
                     "shift2 float[E] -> float[B,S,E]",
                     err));
-    SL_TRY(sl_check_alike(a, names, 9, err));
+    SL_TRY(sl_check_one_type(a, names, 9, err));
     a->out[0].dtype = a->in[0].dtype;
     SL_TRY(check_block(a, &b, err));
     SL_TRY(sl_check_attr(a->label, "act", attrs->act, 0, ACTS - 1, err));

@@ -4,8 +4,8 @@
 
 /* ---- checks ---- */
 
-sl_status sl_check_alike(const sl_infer_args *a, const char *const *names, uint32_t count,
-                         sl_error *err) {
+sl_status sl_check_one_type(const sl_infer_args *a, const char *const *names, uint32_t count,
+                            sl_error *err) {
     for (uint32_t i = 1; i < count; i++)
         if (a->in[i].dtype != a->in[0].dtype)
             return sl_fail(err, SL_INVALID, "%s: %s is %s, must be %s as %s", a->label, names[i],
@@ -86,7 +86,7 @@ static sl_status check_extra(const sl_infer_args *a, uint32_t named,
 static sl_status check_inputs(const sl_infer_args *a, uint32_t named,
                               const sl_attention_attrs *attrs, sl_error *err) {
     static const char *const names[] = {"q", "k", "v", "dout"};
-    SL_TRY(sl_check_alike(a, names, named, err));
+    SL_TRY(sl_check_one_type(a, names, named, err));
     const int64_t heads = a->in[0].shape.dims[1], kv_heads = a->in[1].shape.dims[1];
     if (heads % kv_heads)
         return sl_fail(err, SL_INVALID, "%s: q has %lld heads, must be a multiple of k's %lld",

@@ -6,8 +6,8 @@
 #include "core/attention.h"
 
 /* Fails unless inputs [0, count), called names[i], have the element type of the first. */
-SL_CHECKED sl_status sl_check_alike(const sl_infer_args *a, const char *const *names,
-                                    uint32_t count, sl_error *err);
+SL_CHECKED sl_status sl_check_one_type(const sl_infer_args *a, const char *const *names,
+                                       uint32_t count, sl_error *err);
 /* Fails unless input i, one of a list, has this type. */
 SL_CHECKED sl_status sl_check_extra(const sl_infer_args *a, uint32_t i, const char *name,
                                     const sl_type *wanted, sl_error *err);

@@ -27,7 +27,7 @@ sl_status infer_selective_scan(const sl_infer_args *a, sl_error *err) {
                     "x float[B,S,H], delta float[B,S,H], a float[H,N], b float[B,S,N], "
                     "c float[B,S,N] -> float[B,S,H], float[B,H,N]",
                     err));
-    SL_TRY(sl_check_alike(a, names, 5, err));
+    SL_TRY(sl_check_one_type(a, names, 5, err));
     return check_state(a, 5, err);
 }
 
@@ -57,7 +57,7 @@ sl_status infer_gated_delta_net(const sl_infer_args *a, sl_error *err) {
                     "q float[B,S,Hk,N], k float[B,S,Hk,N], v float[B,S,H,V], decay float[B,S,H], "
                     "beta float[B,S,H] -> float[B,S,H,V], float[B,H,N,V]",
                     err));
-    SL_TRY(sl_check_alike(a, names, 5, err));
+    SL_TRY(sl_check_one_type(a, names, 5, err));
     const int64_t heads = a->in[2].shape.dims[2], key_heads = a->in[0].shape.dims[2];
     if (heads % key_heads)
         return sl_fail(err, SL_INVALID, "%s: v has %lld heads, must be a multiple of q's %lld",

@@ -63,7 +63,7 @@ static sl_status infer_turned(const sl_infer_args *a, const char *x_name, uint32
                            a->label, names[i], sl_type_format(&a->in[i], found, sizeof found),
                            least);
     }
-    SL_TRY(sl_check_alike(a, names, 3, err));
+    SL_TRY(sl_check_one_type(a, names, 3, err));
     SL_TRY(sl_check_extra(a, 2, "sin", &a->in[1], err));
     const sl_dims x = leading(&a->in[0].shape, 0), table = leading(&a->in[1].shape, kinds);
     bool fits = table.rank <= x.rank;
