@@ -404,8 +404,9 @@ static double allowed(const op_case *c, sl_dtype dtype) {
     return dtype == SL_DTYPE_f16 && c->tolerance > 0 ? c->tolerance + 0x1p-10 : 0;
 }
 
-static double square(double x) {
-    return isfinite(x) ? x * x : 0;
+/* Of a slot that holds a number; beside infinity and NaN nothing is small. */
+static double square(sl_dtype dtype, double x) {
+    return !sl_is_wide(dtype) && isfinite(x) ? x * x : 0;
 }
 /* The square of how far two slots are apart.  Integers of 64 bits are compared bit by bit, and where
  * nothing is allowed, halves with what the oracle has rounded. */
@@ -433,12 +434,12 @@ static void compare(const op_case *c, const char *isa, uint32_t operand, const v
     const int64_t rows = columns ? sl_type_elements(type) / columns : 0;
     const int64_t width = rows ? sl_type_slots(type) / rows : 0;
     double *values = doubles_of(type, got), all = 0;
-    for (int64_t i = 0; c->by_tensor && i < rows * width; i++) all += square(want[i]);
+    for (int64_t i = 0; c->by_tensor && i < rows * width; i++) all += square(type->dtype, want[i]);
     for (int64_t row = 0; row < rows; row++) {
         double error = 0, norm = 0;
         for (int64_t i = row * width; i < (row + 1) * width; i++) {
             error += distance(c, type->dtype, values[i], want[i]);
-            norm += square(want[i]);
+            norm += square(type->dtype, want[i]);
         }
         norm = fmax(norm, all / (double)rows);
         const double limit =

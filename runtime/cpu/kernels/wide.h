@@ -173,8 +173,14 @@ static inline int64_t last_integer(sl_dtype dtype, bool largest) {
         return largest ? INT32_MAX : INT32_MIN;
     case SL_DTYPE_i64:
         return largest ? INT64_MAX : INT64_MIN;
-    default:
-        return largest ? -1 : 0; /* its low bits */
+    case SL_DTYPE_u8:
+        return largest ? UINT8_MAX : 0;
+    case SL_DTYPE_u16:
+        return largest ? UINT16_MAX : 0;
+    case SL_DTYPE_u32:
+        return largest ? UINT32_MAX : 0;
+    default: /* u64, whose bits are held */
+        return largest ? -1 : 0;
     }
 }
 
