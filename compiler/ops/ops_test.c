@@ -264,6 +264,7 @@ static void every_op_matches_its_fixtures(void **state) {
     run_fixtures("tests/data/ops/quantise.json", seen);
     run_fixtures("tests/data/ops/moe.json", seen);
     run_fixtures("tests/data/ops/attention.json", seen);
+    run_fixtures("tests/data/ops/signal.json", seen);
     for (int i = 0; i < FIRST_FAMILIES; i++)
         if (seen[first_families[i]] < 2)
             fail_msg("%s has %u fixtures", sl_op_info_of(first_families[i])->name,
