@@ -366,8 +366,8 @@ sl_status eval_dynamic_update_slice(const sl_eval_args *a, sl_error *err) {
     const sl_type *out = &a->out[0].type, *update = &a->in[1].type;
     memcpy(a->out[0].data, in[0], (size_t)sl_type_slots(out) * sizeof(double));
     for (int64_t i = 0; i < sl_type_elements(update); i++)
-        sl_move(out->dtype, a->out[0].data,
-                place_in_part(&out->shape, &update->shape, starts, i), in[1], i);
+        sl_move(out->dtype, a->out[0].data, place_in_part(&out->shape, &update->shape, starts, i),
+                in[1], i);
     return SL_OK;
 }
 

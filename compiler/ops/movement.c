@@ -335,8 +335,8 @@ sl_status infer_pad(const sl_infer_args *a, sl_error *err) {
         return sl_refuse(a, 1, "value", "one element of the type of x", err);
     const sl_dims *x = &a->in[0].shape;
     SL_TRY(sl_check_attr(a->label, "mode", attrs->mode, PAD_VALUE, PAD_WRAP, err));
-    SL_TRY(
-        sl_check_attr(a->label, "the length of before", attrs->before.count, x->rank, x->rank, err));
+    SL_TRY(sl_check_attr(a->label, "the length of before", attrs->before.count, x->rank, x->rank,
+                         err));
     SL_TRY(
         sl_check_attr(a->label, "the length of after", attrs->after.count, x->rank, x->rank, err));
     for (uint32_t d = 0; d < x->rank; d++) {

@@ -43,7 +43,8 @@ static void text_parses_back(void **state) {
 static void shapes_are_checked(void **state) {
     (void)state;
     const char *const *x = TYPES("f32[2,3]");
-    fixture_rejects("reshape", "shape = [4]", x, "reshape: x f32[2,3] does not fill f32[4] exactly");
+    fixture_rejects("reshape", "shape = [4]", x,
+                    "reshape: x f32[2,3] does not fill f32[4] exactly");
     fixture_rejects("reshape", "shape = [4, -1]", x,
                     "reshape: x f32[2,3] does not fill f32[4,-1] exactly");
     fixture_rejects("reshape", "shape = [-1, -1]", x,
@@ -78,15 +79,16 @@ static void shapes_are_checked(void **state) {
                     "split: the number of sizes is 1, must be 2 to 2");
     fixture_rejects("split", "axis = 1, sizes = [1, 1]", x,
                     "split: the sizes sum to 2, must sum to 3");
-    fixture_rejects("pad", "before = [0, -2], after = [0, -2], mode = 0", TYPES("f32[2,3]", "f32[]"),
-                    "pad: after is -2, must be -1 to 281474976710656");
+    fixture_rejects("pad", "before = [0, -2], after = [0, -2], mode = 0",
+                    TYPES("f32[2,3]", "f32[]"), "pad: after is -2, must be -1 to 281474976710656");
     fixture_rejects("pad", "before = [0, 1], after = [0, 1], mode = 4", TYPES("f32[2,3]", "f32[]"),
                     "pad: mode is 4, must be 0 to 3");
     fixture_rejects("pad", "before = [0], after = [1], mode = 0", TYPES("f32[3]", "i32[]"),
                     "pad: value is i32[], must be one element of the type of x");
     fixture_rejects("pad", "before = [0], after = [1], mode = 2", TYPES("f32[0]", "f32[]"),
                     "pad: x is f32[0], must be not empty to be padded with its own elements");
-    fixture_rejects("trilu", "", TYPES("f32[3]"), "trilu: x is f32[3], must be of two dims at least");
+    fixture_rejects("trilu", "", TYPES("f32[3]"),
+                    "trilu: x is f32[3], must be of two dims at least");
     fixture_rejects("iota", "shape = [3], axis = 1, dtype = i32", (const char *const[]){NULL},
                     "iota: axis is 1, must be -1 to 0");
     fixture_rejects("iota", "shape = [3], axis = 0, dtype = bool", (const char *const[]){NULL},

@@ -100,8 +100,8 @@ static double *new_doubles(bench *b, int64_t count) {
 static sl_status bench_run(bench *b) {
     sl_type in[SL_MAX_INPUTS], out[SL_MAX_OUTPUTS] = {0};
     for (uint32_t i = 0; i < b->in_count; i++) in[i] = b->in[i].type;
-    const sl_infer_args types = {b->info->name, in, b->attrs, out, b->in_count,
-                                 b->info->output_count};
+    const sl_infer_args types = {b->info->name, in,          b->attrs,
+                                 out,           b->in_count, b->info->output_count};
     SL_TRY(sl_infer(b->op, &types, &b->err));
     for (uint32_t o = 0; o < b->info->output_count; o++) {
         const int32_t state = b->info->output_state[o];
@@ -110,8 +110,7 @@ static sl_status bench_run(bench *b) {
     }
     sl_arena scratch;
     sl_arena_init(&scratch, NULL);
-    const sl_eval_args args = {b->info->name, b->in,       b->attrs,
-                               b->out,        &scratch,    b->in_count,
+    const sl_eval_args args = {b->info->name,        b->in, b->attrs, b->out, &scratch, b->in_count,
                                b->info->output_count};
     const sl_status status = sl_eval(b->op, &args, &b->err);
     sl_arena_deinit(&scratch);
@@ -235,8 +234,7 @@ static sl_op run_fixture(const json_t *item, size_t index) {
     if (b.info->list_name) b.in_count = (uint32_t)json_array_size(ins);
     assert_int_equal(json_array_size(ins), b.in_count);
     assert_int_equal(json_array_size(outs), b.info->output_count);
-    for (uint32_t i = 0; i < b.in_count; i++)
-        read_tensor(&b, json_array_get(ins, i), &b.in[i]);
+    for (uint32_t i = 0; i < b.in_count; i++) read_tensor(&b, json_array_get(ins, i), &b.in[i]);
     if (b.op == SL_OP_moe_ffn || b.op == SL_OP_moe_ffn_biased) request_used(&b);
     if (bench_run(&b) != SL_OK) fail_msg("case %zu: %s", index, b.err.message);
     for (uint32_t o = 0; o < b.info->output_count; o++)

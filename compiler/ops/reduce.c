@@ -104,8 +104,7 @@ sl_status eval_reduce_mean(const sl_eval_args *a, sl_error *err) {
     if (sl_dtype_infos[a->in[0].type.dtype].kind == SL_KIND_INT)
         return eval_integer_mean(a, count, err);
     SL_TRY(eval_reduce(a, SL_FOLD_ADD, err));
-    for (int64_t i = 0; i < sl_type_slots(&a->out[0].type); i++)
-        a->out[0].data[i] /= (double)count;
+    for (int64_t i = 0; i < sl_type_slots(&a->out[0].type); i++) a->out[0].data[i] /= (double)count;
     return SL_OK;
 }
 
@@ -130,8 +129,7 @@ sl_status eval_reduce_max_backward(const sl_eval_args *a, sl_error *err) {
     const int64_t results = sl_type_elements(&a->in[1].type);
     SL_TRY(sl_eval_scratch(a, results + 1, &ties, err));
     const sl_dims *x = &a->in[0].type.shape;
-    const sl_dims kept =
-        kept_dims(x, &((const sl_reduce_max_backward_attrs *)a->attrs)->axes);
+    const sl_dims kept = kept_dims(x, &((const sl_reduce_max_backward_attrs *)a->attrs)->axes);
     for (int64_t i = 0; i < results; i++) ties[i] = 0;
     for (int64_t i = 0; i < sl_dims_tail(x, 0); i++) {
         const int64_t of = sl_broadcast_index(&kept, x, i);

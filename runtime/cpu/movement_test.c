@@ -1,5 +1,5 @@
-/* movement_test.c - Kernels that move, fold and order elements, against the evaluator: on the fixtures
- * (tests/data/ops/movement.json) and on random shapes of every type. */
+/* movement_test.c - Kernels that move, fold and order elements, against the evaluator: on the
+ * fixtures (tests/data/ops/movement.json) and on random shapes of every type. */
 #include "tests/support/op_case.h"
 #include "tests/support/op_fixture.h"
 
@@ -13,9 +13,10 @@ static int64_t ragged(int64_t most) {
     return next() % 4 ? between(1, most < 9 ? most : 9) : between(1, most);
 }
 
-static const sl_dtype plain_types[] = {
-    SL_DTYPE_f32, SL_DTYPE_f64, SL_DTYPE_f16, SL_DTYPE_bf16, SL_DTYPE_i8,   SL_DTYPE_i16, SL_DTYPE_i32,
-    SL_DTYPE_i64, SL_DTYPE_u8,  SL_DTYPE_u16, SL_DTYPE_u32,  SL_DTYPE_u64, SL_DTYPE_bool, SL_DTYPE_c64};
+static const sl_dtype plain_types[] = {SL_DTYPE_f32,  SL_DTYPE_f64, SL_DTYPE_f16, SL_DTYPE_bf16,
+                                       SL_DTYPE_i8,   SL_DTYPE_i16, SL_DTYPE_i32, SL_DTYPE_i64,
+                                       SL_DTYPE_u8,   SL_DTYPE_u16, SL_DTYPE_u32, SL_DTYPE_u64,
+                                       SL_DTYPE_bool, SL_DTYPE_c64};
 enum { PLAIN = 14, WITHOUT_COMPLEX = 13, NUMBERS = 12, FLOATS = 4 };
 static sl_dtype some_type(uint32_t count) {
     return plain_types[next() % 3 ? next() % count : 0]; /* often f32 */
@@ -67,8 +68,10 @@ static void steps(void) {
         transpose.perm.dims[d] = (d + turn) % rank;
         starts[d] = between(-size - 1, size + 1), ends[d] = between(-size - 1, size + 1);
         strides[d] = next() % 2 ? between(1, 3) : -between(1, 3);
-        if (next() % 2) starts[d] = strides[d] < 0 ? -1 : 0, ends[d] = strides[d] < 0 ? -size - 1 : size;
-        if (next() % 2) reverse.axes.dims[reverse.axes.rank++] = (int64_t)d - (next() % 2 ? rank : 0);
+        if (next() % 2)
+            starts[d] = strides[d] < 0 ? -1 : 0, ends[d] = strides[d] < 0 ? -size - 1 : size;
+        if (next() % 2)
+            reverse.axes.dims[reverse.axes.rank++] = (int64_t)d - (next() % 2 ? rank : 0);
         dynamic.sizes.dims[d] = between(1, size);
     }
     const sl_strided_slice_attrs strided = {
@@ -251,7 +254,8 @@ static void reducing(void) {
     if (x.dtype == SL_DTYPE_bool && which < 3) x.dtype = SL_DTYPE_c64;
     sl_reduce_sum_attrs attrs = {.keep = next() % 2};
     for (uint32_t d = 0; d < x.shape.rank; d++)
-        if (next() % 2) attrs.axes.dims[attrs.axes.rank++] = (int64_t)d - (next() % 2 ? x.shape.rank : 0);
+        if (next() % 2)
+            attrs.axes.dims[attrs.axes.rank++] = (int64_t)d - (next() % 2 ? x.shape.rank : 0);
     const bool halves = x.dtype == SL_DTYPE_f16 || x.dtype == SL_DTYPE_bf16;
     op_case c = case_of(ops[which], &attrs, which < 3 && !halves ? 2e-6 : 0);
     const sl_dtype_kind kind = sl_dtype_infos[x.dtype].kind;
@@ -338,8 +342,9 @@ static void sorting(void) {
     const sl_type x = some_shape(some_type(WITHOUT_COMPLEX), 5000);
     const int64_t axis = some_axis(x.shape.rank);
     const int64_t size = x.shape.dims[sl_axis(axis, x.shape.rank)];
-    const sl_topk_attrs best = {
-        .k = next() % 2 ? between(0, size) : between(0, 1 + size / 20), .axis = axis, .largest = next() % 2};
+    const sl_topk_attrs best = {.k = next() % 2 ? between(0, size) : between(0, 1 + size / 20),
+                                .axis = axis,
+                                .largest = next() % 2};
     const sl_sort_attrs all = {.axis = axis, .descending = next() % 2};
     static const sl_op ops[] = {SL_OP_topk, SL_OP_sort, SL_OP_argsort};
     const int which = (int)(next() % 3);

@@ -1,5 +1,5 @@
-/* families.h - The ops of families that tests of every op go through; those of the others have tests
- * of their own, with fixtures that serve for text form, evaluator and kernels alike. */
+/* families.h - The ops of families that tests of every op go through; those of the others have
+ * tests of their own, with fixtures that serve for text form, evaluator and kernels alike. */
 #ifndef SL_TESTS_SUPPORT_FAMILIES_H
 #define SL_TESTS_SUPPORT_FAMILIES_H
 #include "core/ops.h"

@@ -252,8 +252,7 @@ typedef struct {
 } memory;
 
 static bool is_written(const op_case *c, uint32_t operand) {
-    return operand >= c->inputs ||
-           sl_input_kind(sl_op_info_of(c->op), operand) == SL_OPERAND_STATE;
+    return operand >= c->inputs || sl_input_kind(sl_op_info_of(c->op), operand) == SL_OPERAND_STATE;
 }
 
 static memory memory_of(const op_case *c) {
@@ -408,8 +407,8 @@ static double allowed(const op_case *c, sl_dtype dtype) {
 static double square(sl_dtype dtype, double x) {
     return !sl_is_wide(dtype) && isfinite(x) ? x * x : 0;
 }
-/* The square of how far two slots are apart.  Integers of 64 bits are compared bit by bit, and where
- * nothing is allowed, halves with what the oracle has rounded. */
+/* The square of how far two slots are apart.  Integers of 64 bits are compared bit by bit, and
+ * where nothing is allowed, halves with what the oracle has rounded. */
 static double distance(const op_case *c, sl_dtype dtype, double got, double want) {
     if (memcmp(&got, &want, sizeof got) == 0) return 0;
     if (sl_is_wide(dtype)) return INFINITY;

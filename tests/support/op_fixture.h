@@ -1,4 +1,5 @@
-/* op_fixture.h - Cases in JSON of what an op gives: {"op", "attrs", "in": [tensor], "out": [tensor]}.
+/* op_fixture.h - Cases in JSON of what an op gives: {"op", "attrs", "in": [tensor], "out":
+ * [tensor]}.
  *
  * A tensor is {"dtype", "dims", "data"}: numbers, "nan", "inf" or "-inf"; of c64 the two parts one
  * after the other, of u64 its bits as i64.  Lists of inputs and results may have any length. */
@@ -88,8 +89,7 @@ __attribute__((unused)) static void fixture_read(fixture *f, const json_t *item)
     assert_true(f->in_count <= MOST_TENSORS && f->out_count <= MOST_TENSORS);
     assert_int_equal(json_array_size(ins), f->in_count);
     assert_int_equal(json_array_size(outs), f->out_count);
-    for (uint32_t i = 0; i < f->in_count; i++)
-        f->in[i] = fixture_tensor(f, json_array_get(ins, i));
+    for (uint32_t i = 0; i < f->in_count; i++) f->in[i] = fixture_tensor(f, json_array_get(ins, i));
     for (uint32_t o = 0; o < f->out_count; o++)
         f->out[o] = fixture_tensor(f, json_array_get(outs, o));
 }
@@ -127,7 +127,8 @@ __attribute__((unused)) static void each_fixture(const char *path, void visit(fi
     json_decref(cases);
 }
 
-/* The evaluator's results are those wanted: integers exactly, floats to `tolerance` of the largest. */
+/* The evaluator's results are those wanted: integers exactly, floats to `tolerance` of the largest.
+ */
 __attribute__((unused)) static void fixture_compare(fixture *f, size_t number, double tolerance) {
     sl_eval_tensor got[MOST_TENSORS];
     if (fixture_eval(f, got) != SL_OK) fail_msg("case %zu: %s", number, f->err.message);
@@ -192,8 +193,7 @@ __attribute__((unused)) static void fixture_round_trip(fixture *f) {
 
 /* The op refuses inputs of these types, of ones, with this message.  Types end with NULL. */
 __attribute__((unused)) static void fixture_rejects(const char *op, const char *attrs,
-                                                    const char *const *types,
-                                                    const char *message) {
+                                                    const char *const *types, const char *message) {
     fixture f;
     sl_eval_tensor out[MOST_TENSORS];
     fixture_open(&f, op, attrs);

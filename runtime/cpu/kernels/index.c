@@ -139,8 +139,8 @@ static line_block block_of(const sl_scatter_args *a, const lines *l, int64_t ite
     line_block b = {.first = outer * l->extent * l->inner + column,
                     .columns = least(l->block, l->inner - column)};
     for (int64_t c = 0; c < b.columns; c++)
-        b.updates[c] = updates_of(&a->x.type.shape, &a->updates.type.shape, l->axis, outer,
-                                  column + c);
+        b.updates[c] =
+            updates_of(&a->x.type.shape, &a->updates.type.shape, l->axis, outer, column + c);
     return b;
 }
 
@@ -255,8 +255,7 @@ static slab slab_of(const slabs *s, int64_t item, wide *held) {
 }
 
 /* Folds slice `from` of updates into the row `to` of the output, if the slab has it. */
-static void fold_slice(const slab *b, const sl_cview *updates, int64_t from, fold how,
-                       int64_t to) {
+static void fold_slice(const slab *b, const sl_cview *updates, int64_t from, fold how, int64_t to) {
     const sl_dtype dtype = updates->type.dtype;
     const int64_t unit = unit_of(dtype);
     wide values[MOST_COLUMNS * 2];

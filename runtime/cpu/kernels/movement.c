@@ -71,8 +71,8 @@ static void run_steps(const steps *s, const sl_cview *x, const sl_view *out, int
         for (uint32_t d = s->rank - 1; d-- > 0; rest /= s->dims[d])
             from += rest % s->dims[d] * s->strides[d];
         copy_strided((char *)out->data + (size_t)(row * n + first) * bytes,
-                     (const char *)x->data + from * (int64_t)bytes, least(n - first, LONGEST), stride,
-                     bytes);
+                     (const char *)x->data + from * (int64_t)bytes, least(n - first, LONGEST),
+                     stride, bytes);
     }
 }
 
@@ -179,7 +179,8 @@ RUN(dynamic_update_slice) {
     const sl_dynamic_update_slice_args *a = args;
     const sl_dims *x = &a->x.type.shape, *part = &a->update.type.shape;
     const int64_t offset = part_offset(x, part, &a->starts);
-    const size_t bytes = element_bytes(&a->x.type), row_bytes = stretch_bytes(&a->x.type, x->rank ? x->rank - 1 : 0);
+    const size_t bytes = element_bytes(&a->x.type),
+                 row_bytes = stretch_bytes(&a->x.type, x->rank ? x->rank - 1 : 0);
     const int64_t cols = last_dim(&a->x.type), width = last_dim(&a->update.type);
     const bool some = sl_type_elements(&a->update.type) > 0;
     for (int64_t row = begin; row < end; row++) {

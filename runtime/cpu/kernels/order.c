@@ -344,9 +344,12 @@ static void run_sorting(const sorting *s, int64_t begin, int64_t end, void *scra
 }
 
 static sorting topk_sorting(const sl_topk_args *a) {
-    return (sorting){&a->x,      sl_axis(a->attrs.axis, a->x.type.shape.rank),
-                     a->attrs.largest, a->attrs.k,
-                     &a->values, &a->indices};
+    return (sorting){&a->x,
+                     sl_axis(a->attrs.axis, a->x.type.shape.rank),
+                     a->attrs.largest,
+                     a->attrs.k,
+                     &a->values,
+                     &a->indices};
 }
 static sorting sort_sorting(const sl_sort_args *a) {
     const uint32_t axis = sl_axis(a->attrs.axis, a->x.type.shape.rank);

@@ -52,7 +52,8 @@ static void log_softmax_floats(const float *x, const float *none, float *out, in
 static double long_dot(const float *a, const float *b, int64_t n) {
     double sum = 0;
     for (int64_t i = 0; i < n; i += 1024)
-        sum += (double)(a ? vdot(a + i, b + i, least(1024, n - i)) : vtotal(b + i, least(1024, n - i)));
+        sum += (double)(a ? vdot(a + i, b + i, least(1024, n - i))
+                          : vtotal(b + i, least(1024, n - i)));
     return sum;
 }
 
@@ -64,9 +65,9 @@ static void softmax_backward_floats(const float *y, const float *dy, float *out,
 
 static void log_softmax_backward_floats(const float *y, const float *dy, float *out, int64_t n) {
     const vf sum = vsplat((float)long_dot(NULL, dy, n));
-    FOR_VECTORS(i, count, n,
-                vstore_n(out + i, vload_n(dy + i, count) - vexp(vload_n(y + i, count)) * sum,
-                         count););
+    FOR_VECTORS(
+        i, count, n,
+        vstore_n(out + i, vload_n(dy + i, count) - vexp(vload_n(y + i, count)) * sum, count););
 }
 
 static double largest_double(const double *x, int64_t n) {

@@ -1,5 +1,5 @@
-/* wide.h - Elements of any plain type as numbers of 64 bits, for kernels that serve all types: floats
- * as doubles, integers and bools as integers, complex numbers as two doubles. */
+/* wide.h - Elements of any plain type as numbers of 64 bits, for kernels that serve all types:
+ * floats as doubles, integers and bools as integers, complex numbers as two doubles. */
 #ifndef SL_RUNTIME_CPU_WIDE_H
 #define SL_RUNTIME_CPU_WIDE_H
 #include "core/codec.h"
@@ -119,7 +119,7 @@ static inline void fold_reals(fold how, wide *into, const wide *x, int64_t n) {
     case FOLD_ADD:
         EACH(real, a.real + b.real);
     case FOLD_MUL:
-        EACH(real, a.real *b.real);
+        EACH(real, a.real * b.real);
     case FOLD_MAX:
         EACH(real, larger_real(a.real, b.real));
     case FOLD_MIN:
@@ -193,7 +193,7 @@ static inline void start_fold(sl_dtype dtype, fold how, wide *into, int64_t n) {
                         : how == FOLD_MIN ? last_integer(dtype, true)
                                           : how == FOLD_MUL;
     else
-        start.real = how == FOLD_MAX ? -(double)INFINITY
+        start.real = how == FOLD_MAX   ? -(double)INFINITY
                      : how == FOLD_MIN ? (double)INFINITY
                                        : how == FOLD_MUL;
     for (int64_t i = 0; i < n * unit; i++) into[i] = i % unit ? (wide){.real = 0} : start;

@@ -54,7 +54,8 @@ static void plan_reduction(sl_cuda_planner *planner, const char *function,
                            const sl_reduce_sum_args *a, bool mean) {
     const sl_dims *shape = &a->x.type.shape;
     bool gone[SL_MAX_RANK] = {false};
-    for (uint32_t i = 0; i < a->attrs.axes.rank; i++) gone[sl_axis(a->attrs.axes.dims[i], shape->rank)] = true;
+    for (uint32_t i = 0; i < a->attrs.axes.rank; i++)
+        gone[sl_axis(a->attrs.axes.dims[i], shape->rank)] = true;
     sl_reduction r = {.x = a->x.data, .out = a->out.data, .divisor = 1};
     for (uint32_t i = 0; i < shape->rank; i++)
         walk_push(gone[i] ? &r.go : &r.stay, shape->dims[i], sl_dims_tail(shape, i + 1), 0);
