@@ -23,7 +23,7 @@ sl_status infer_gather(const sl_infer_args *a, sl_error *err) {
     SL_TRY(infer_indexed(a, err));
     const sl_dims *x = &a->in[0].shape, *indices = &a->in[1].shape;
     uint32_t axis;
-    SL_TRY(sl_check_axis(a->label, ((const sl_gather_attrs *)a->attrs)->axis, x->rank, &axis, err));
+    SL_TRY(sl_find_axis(a->label, ((const sl_gather_attrs *)a->attrs)->axis, x->rank, &axis, err));
     SL_TRY(check_result_rank(a, x->rank - 1 + indices->rank, err));
     sl_dims *out = &a->out[0].shape;
     out->rank = 0;
@@ -62,7 +62,7 @@ sl_status infer_gather_backward(const sl_infer_args *a, sl_error *err) {
     const uint32_t rank = dy->rank - indices->rank + 1;
     uint32_t axis;
     SL_TRY(check_result_rank(a, rank, err));
-    SL_TRY(sl_check_axis(a->label, attrs->axis, rank, &axis, err));
+    SL_TRY(sl_find_axis(a->label, attrs->axis, rank, &axis, err));
     SL_TRY(sl_check_attr(a->label, "size", attrs->size, 0, (int64_t)1 << 48, err));
     for (uint32_t d = 0; d < indices->rank; d++)
         if (dy->dims[axis + d] != indices->dims[d])
@@ -128,7 +128,7 @@ static sl_status check_along(const sl_infer_args *a, int64_t given, sl_error *er
     SL_TRY(infer_indexed(a, err));
     const sl_dims *x = &a->in[0].shape, *indices = &a->in[1].shape;
     uint32_t axis;
-    SL_TRY(sl_check_axis(a->label, given, x->rank, &axis, err));
+    SL_TRY(sl_find_axis(a->label, given, x->rank, &axis, err));
     bool fits = indices->rank == x->rank;
     for (uint32_t d = 0; fits && d < x->rank; d++)
         fits = d == axis || indices->dims[d] <= x->dims[d];
@@ -380,7 +380,7 @@ sl_status infer_iota(const sl_infer_args *a, sl_error *err) {
     const sl_infer_args made = {.label = a->label, .in = a->out};
     SL_TRY(sl_check_kinds(&made, 0, "the result", SL_NUMBERS, err));
     uint32_t axis;
-    return sl_check_axis(a->label, attrs->axis, attrs->shape.rank, &axis, err);
+    return sl_find_axis(a->label, attrs->axis, attrs->shape.rank, &axis, err);
 }
 
 sl_status eval_iota(const sl_eval_args *a, sl_error *err) {
@@ -407,7 +407,7 @@ sl_status infer_one_hot(const sl_infer_args *a, sl_error *err) {
     const sl_dims *indices = &a->in[0].shape;
     uint32_t axis;
     SL_TRY(check_result_rank(a, indices->rank + 1, err));
-    SL_TRY(sl_check_axis(a->label, attrs->axis, indices->rank + 1, &axis, err));
+    SL_TRY(sl_find_axis(a->label, attrs->axis, indices->rank + 1, &axis, err));
     SL_TRY(sl_check_attr(a->label, "depth", attrs->depth, 0, (int64_t)1 << 48, err));
     a->out[0] = (sl_type){.dtype = a->in[1].dtype};
     sl_dims *out = &a->out[0].shape;

@@ -236,7 +236,7 @@ sl_status infer_concat(const sl_infer_args *a, sl_error *err) {
     if (!a->in_count) return sl_fail(err, SL_INVALID, "%s: no parts, at least 1 wanted", a->label);
     SL_TRY(sl_check_kinds(a, 0, "the first part", SL_PLAIN, err));
     uint32_t axis;
-    SL_TRY(sl_check_axis(a->label, ((const sl_concat_attrs *)a->attrs)->axis, a->in[0].shape.rank,
+    SL_TRY(sl_find_axis(a->label, ((const sl_concat_attrs *)a->attrs)->axis, a->in[0].shape.rank,
                          &axis, err));
     a->out[0] = a->in[0];
     for (uint32_t i = 1; i < a->in_count; i++) {
@@ -294,7 +294,7 @@ sl_status infer_split(const sl_infer_args *a, sl_error *err) {
     const sl_split_attrs *attrs = a->attrs;
     SL_TRY(sl_check_kinds(a, 0, "x", SL_PLAIN, err));
     uint32_t axis;
-    SL_TRY(sl_check_axis(a->label, attrs->axis, a->in[0].shape.rank, &axis, err));
+    SL_TRY(sl_find_axis(a->label, attrs->axis, a->in[0].shape.rank, &axis, err));
     SL_TRY(sl_check_attr(a->label, "the number of sizes", attrs->sizes.count, a->out_count,
                          a->out_count, err));
     int64_t left = a->in[0].shape.dims[axis];

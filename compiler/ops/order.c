@@ -80,7 +80,7 @@ static sl_status infer_cumulation(const sl_infer_args *a, const char *name, uint
     const sl_cumsum_attrs *attrs = a->attrs;
     uint32_t axis;
     SL_TRY(sl_check_kinds(a, 0, name, kinds, err));
-    SL_TRY(sl_check_axis(a->label, attrs->axis, a->in[0].shape.rank, &axis, err));
+    SL_TRY(sl_find_axis(a->label, attrs->axis, a->in[0].shape.rank, &axis, err));
     SL_TRY(sl_check_attr(a->label, "exclusive", attrs->exclusive, 0, 1, err));
     SL_TRY(sl_check_attr(a->label, "reverse", attrs->reverse, 0, 1, err));
     a->out[0] = a->in[0];
@@ -191,7 +191,7 @@ sl_status infer_topk(const sl_infer_args *a, sl_error *err) {
     const sl_topk_attrs *attrs = a->attrs;
     uint32_t axis;
     SL_TRY(sl_check_kinds(a, 0, "x", SL_NUMBERS | SL_BOOLS, err));
-    SL_TRY(sl_check_axis(a->label, attrs->axis, a->in[0].shape.rank, &axis, err));
+    SL_TRY(sl_find_axis(a->label, attrs->axis, a->in[0].shape.rank, &axis, err));
     SL_TRY(sl_check_attr(a->label, "k", attrs->k, 0, a->in[0].shape.dims[axis], err));
     SL_TRY(sl_check_attr(a->label, "largest", attrs->largest, 0, 1, err));
     SL_TRY(sl_check_attr(a->label, "sorted", attrs->sorted, 0, 1, err));
@@ -217,7 +217,7 @@ static sl_status infer_sorting(const sl_infer_args *a, sl_error *err) {
     const sl_sort_attrs *attrs = a->attrs;
     uint32_t axis;
     SL_TRY(sl_check_kinds(a, 0, "x", SL_NUMBERS | SL_BOOLS, err));
-    SL_TRY(sl_check_axis(a->label, attrs->axis, a->in[0].shape.rank, &axis, err));
+    SL_TRY(sl_find_axis(a->label, attrs->axis, a->in[0].shape.rank, &axis, err));
     a->out[0] = a->in[0];
     return sl_check_attr(a->label, "descending", attrs->descending, 0, 1, err);
 }
