@@ -4,6 +4,7 @@
  * declared writes must stay as they were.  A second run with other poison in every byte that is not
  * declared to be read, results included, must write the same bytes. */
 #include "compiler/compile.h"
+#include "runtime/arguments.h"
 #include "runtime/cpu/kernel_set.h"
 #include "tests/support/random_program.h"
 #include <setjmp.h>
@@ -58,6 +59,42 @@ static const char *const cases[] = {
     "input %a : f32[5,6,7] input %b : f32[5,2,7] %o = concat(%a, %b) {axis = 1}",
     "input %a : u8[5,6,7] input %b : u8[5,6,3] %o = concat(%a, %b) {axis = 2}",
     "input %x : f32[5,6,7] input %indices : i32[2,4] %o = gather(%x, %indices) {axis = 1}",
+    "input %x : f64[5,6,7] %o = strided_slice(%x) {starts = [0, 5, 1], ends = [5, -9, 7], "
+    "steps = [2, -1, 3]}",
+    "input %x : f32[5,6,7] %o = reverse(%x) {axes = [1]}",
+    "input %x : f32[5,1,7] %o = expand(%x) {shape = [2, 5, 6, 7]}",
+    "input %x : f32[5,6,7] input %v : f32[1] "
+    "%o = pad(%x, %v) {before = [1, -1, 2], after = [0, 2, 1], mode = 0}",
+    "input %x : f32[5,6,7] %o, %p = split(%x) {axis = 1, sizes = [2, 4]}",
+    "input %x : f32[5,6,7] %o = trilu(%x) {upper = 1, k = 1}",
+    "input %x : f32[5,6,7] input %i : i32[4,2] %o = gather_nd(%x, %i)",
+    "input %x : f32[5,6,7] input %i : i32[4,6,7] %o = take_along(%x, %i) {axis = 0}",
+    "input %x : f32[5,6,7] input %i : i32[5,3,7] input %u : f32[5,3,7] "
+    "%o = scatter(%x, %i, %u) {axis = 1, combine = 1}",
+    "input %x : f32[5,6,7] input %i : i32[4,1] input %u : f32[4,6,7] "
+    "%o = scatter_nd(%x, %i, %u) {combine = 0}",
+    "input %i : i32[9] input %u : f32[9,7] %o = scatter_add(%i, %u) {rows = 6}",
+    "input %i : i32[9] input %d : f32[3,9,7] %o = gather_backward(%i, %d) {axis = 1, size = 6}",
+    "input %x : f32[5,6,7] input %s : i32[3] %o = dynamic_slice(%x, %s) {sizes = [2, 3, 4]}",
+    "input %x : f32[5,6,7] input %u : f32[2,3,4] input %s : i32[3] "
+    "%o = dynamic_update_slice(%x, %u, %s)",
+    "%o = iota() {shape = [5, 6, 70], axis = 1, dtype = f32}",
+    "input %i : i32[5,6] input %v : f32[2] %o = one_hot(%i, %v) {axis = 1, depth = 4}",
+    "input %x : f32[5,7,93] %o = reduce_min(%x) {axes = [0, 1], keep = 0}",
+    "input %x : f32[5,7,93] %o = reduce_prod(%x) {axes = [2], keep = 0}",
+    "input %x : f32[5,7,9] input %y : f32[5,9] input %d : f32[5,9] "
+    "%o = reduce_max_backward(%x, %y, %d) {axes = [1], keep = 0}",
+    "input %x : f32[3,5,33] %o = softmax(%x) {axis = 1}",
+    "input %x : f32[3,5,33] %o = log_softmax(%x) {axis = 2}",
+    "input %y : f32[3,5,33] input %d : f32[3,5,33] %o = softmax_backward(%y, %d)",
+    "input %y : f32[3,5,33] input %d : f32[3,5,33] %o = log_softmax_backward(%y, %d)",
+    "input %x : f32[5,33,70] %o = argmin(%x) {axis = 1}",
+    "input %x : f32[5,33,70] %o = cumsum(%x) {axis = 1}",
+    "input %x : f32[5,333] %o = cumprod(%x) {axis = 1}",
+    "input %x : f32[5,333] %o = cumsum_backward(%x) {axis = 1}",
+    "input %x : f32[5,33] %o, %p = topk(%x) {k = 5, axis = 1, largest = 1}",
+    "input %x : f32[33,5] %o = sort(%x) {axis = 0}",
+    "input %x : f32[33,5] %o = argsort(%x) {axis = 0}",
     "weight %table : $[50,77] input %ids : i32[9] %o = embed(%table, %ids)",
     ROWS "weight %w : $[50,45] %o = linear(%x, %w)",
     "input %x : f32[7,3,45] weight %w : $[3,20,45] %o = linear_heads(%x, %w)",
@@ -299,18 +336,16 @@ static void scene_deinit(scene *s) {
     free(s->declared);
 }
 
-static void *scene_args(const scene *s) {
-    const sl_op_info *info = sl_op_info_of(s->step->op);
-    sl_view *args = calloc(1, info->args_bytes);
+static void *scene_args(const scene *s, sl_arena *arena) {
+    void *args = sl_arguments_create(s->step, arena);
     assert_non_null(args);
     for (uint32_t i = 0; i < s->step->operand_count; i++) {
         const sl_operand *operand = &s->step->operands[i];
-        args[i].type = operand->type;
-        args[i].data = s->program->buffers[operand->buffer.v].kind == SL_BUFFER_EXPERTS
-                           ? (void *)s->source
-                           : s->blocks[operand->buffer.v] + GUARD + operand->offset_bytes;
+        sl_argument(s->step, args, i)->data =
+            s->program->buffers[operand->buffer.v].kind == SL_BUFFER_EXPERTS
+                ? (void *)s->source
+                : s->blocks[operand->buffer.v] + GUARD + operand->offset_bytes;
     }
-    memcpy(args + s->step->operand_count, s->step->attrs, info->attrs_bytes);
     return args;
 }
 
@@ -319,8 +354,12 @@ static void scene_run(const scene *s, const sl_kernel *kernel, uint32_t over) {
     sl_error err = {0};
     const int32_t all[] = {0, 1, 2, 3, 4, 5};
     assert_int_equal(request(&s->source->base, (sl_layer_id){3}, all, EXPERTS, &err), SL_OK);
-    sl_view *args = scene_args(s);
-    if (over != NOWHERE) args[s->step->operand_count - 1].data = args[over].data;
+    sl_arena arena;
+    sl_arena_init(&arena, NULL);
+    void *args = scene_args(s, &arena);
+    if (over != NOWHERE)
+        sl_argument(s->step, args, s->step->operand_count - 1)->data =
+            sl_argument(s->step, args, over)->data;
     const sl_split split = kernel->split(args);
     sl_worker worker = {.scratch = aligned(split.scratch_bytes + 1), .err = &err};
     memset(worker.scratch, 0xff, split.scratch_bytes);
@@ -329,7 +368,7 @@ static void scene_run(const scene *s, const sl_kernel *kernel, uint32_t over) {
         kernel->run(args, middle, split.items, &worker))
         fail_msg("%s: %s", kernel->name, err.message);
     free(worker.scratch);
-    free(args);
+    sl_arena_deinit(&arena);
 }
 
 /* ---- the checks ---- */
