@@ -4,6 +4,7 @@
  * declared writes must stay as they were.  A second run with other poison in every byte that is not
  * declared to be read, results included, must write the same bytes. */
 #include "compiler/compile.h"
+#include "runtime/arguments.h"
 #include "runtime/cpu/kernel_set.h"
 #include "tests/support/random_program.h"
 #include <setjmp.h>
@@ -140,6 +141,18 @@ static const char *const cases[] = {
     "input %a : f32[5,67] input %b : f32[5,67] input %c : f32[5,67] input %d : f32[5,67] "
     "%o = region(%a, %b, %c, %d) {code = [301, 1740, 152]}",
     "input %a : f32[5,67] input %b : f32[5,67] input %c : f32[5,67] %o = add3(%a, %b, %c)",
+    "input %a : f32[3,131] %o = cast(%a) {to = f16}",
+    "input %a : i32[3,131] %o = cast(%a) {to = f32}",
+    "input %a : i32[3,131] %o = bitcast(%a) {to = f32}",
+    "input %c : bool[3,1] input %a : f32[3,131] input %b : f32[3,131] %o = where(%c, %a, %b)",
+    "input %a : f32[3,131] input %b : f32[3,131] "
+    "%o = activation_backward(%a, %b) {kind = \"gelu\"}",
+    "input %a : c64[3,131] input %b : f32[3,131] %o = complex_norm_sq_backward(%a, %b)",
+    "input %a : f32[3,6,10] %o = transform_region(%a) {steps = [1, 1]}",
+    "input %a : f32[3,131] input %b : f32[131] input %c : f32[] "
+    "%o = elementwise_region(%a, %b, %c) {code = [3, 0, 1, 0, 0, 39, 3, 0, 0, 0, 1, 4, 2, 0, 0]}",
+    "input %a : f32[1,3,4] input %b : f32[1,3,4] "
+    "%o = batch_elementwise_region(%a, %b) {code = [39, 0, 0, 0, 0], prologue = 1}",
     "input %a : f32[3,1,67] input %b : f32[1,41,1] %o = add(%a, %b)",
     "input %a : i32[5,1] input %b : i32[1,333] %o = mul(%a, %b)",
 };
@@ -282,18 +295,16 @@ static void scene_deinit(scene *s) {
     free(s->declared);
 }
 
-static void *scene_args(const scene *s) {
-    const sl_op_info *info = sl_op_info_of(s->step->op);
-    sl_view *args = calloc(1, info->args_bytes);
+static void *scene_args(const scene *s, sl_arena *arena) {
+    void *args = sl_arguments_create(s->step, arena);
     assert_non_null(args);
     for (uint32_t i = 0; i < s->step->operand_count; i++) {
         const sl_operand *operand = &s->step->operands[i];
-        args[i].type = operand->type;
-        args[i].data = s->program->buffers[operand->buffer.v].kind == SL_BUFFER_EXPERTS
-                           ? (void *)s->source
-                           : s->blocks[operand->buffer.v] + GUARD + operand->offset_bytes;
+        sl_argument(s->step, args, i)->data =
+            s->program->buffers[operand->buffer.v].kind == SL_BUFFER_EXPERTS
+                ? (void *)s->source
+                : s->blocks[operand->buffer.v] + GUARD + operand->offset_bytes;
     }
-    memcpy(args + s->step->operand_count, s->step->attrs, info->attrs_bytes);
     return args;
 }
 
@@ -302,8 +313,12 @@ static void scene_run(const scene *s, const sl_kernel *kernel, uint32_t over) {
     sl_error err = {0};
     const int32_t all[] = {0, 1, 2, 3, 4, 5};
     assert_int_equal(request(&s->source->base, (sl_layer_id){3}, all, EXPERTS, &err), SL_OK);
-    sl_view *args = scene_args(s);
-    if (over != NOWHERE) args[s->step->operand_count - 1].data = args[over].data;
+    sl_arena arena;
+    sl_arena_init(&arena, NULL);
+    void *args = scene_args(s, &arena);
+    if (over != NOWHERE)
+        sl_argument(s->step, args, s->step->operand_count - 1)->data =
+            sl_argument(s->step, args, over)->data;
     const sl_split split = kernel->split(args);
     sl_worker worker = {.scratch = aligned(split.scratch_bytes + 1), .err = &err};
     memset(worker.scratch, 0xff, split.scratch_bytes);
@@ -312,7 +327,7 @@ static void scene_run(const scene *s, const sl_kernel *kernel, uint32_t over) {
         kernel->run(args, middle, split.items, &worker))
         fail_msg("%s: %s", kernel->name, err.message);
     free(worker.scratch);
-    free(args);
+    sl_arena_deinit(&arena);
 }
 
 /* ---- the checks ---- */
@@ -440,16 +455,31 @@ static void check_case(const char *text, const char *type, bool *seen, uint32_t 
     check_text(with_type, seen, kernels);
 }
 
-/* Elementwise ops of one or two operands alike need no case of their own. */
+/* Whether the op takes operands of the type, without attributes. */
+static bool takes(const char *text) {
+    char whole[300];
+    sl_graph *graph = NULL;
+    sl_error err;
+    const int bytes = snprintf(whole, sizeof whole, "graph \"case\" { %s }", text);
+    const bool fits = sl_graph_parse(whole, (size_t)bytes, NULL, &graph, &err) == SL_OK;
+    sl_graph_destroy(graph);
+    return fits;
+}
+
+/* Elementwise ops of operands alike need no case of their own. */
 static void check_pointwise(sl_op op, bool *seen, uint32_t *kernels) {
+    static const char *const types[] = {"f32", "bf16", "i64", "u8", "bool", "c64"};
     const sl_op_info *info = sl_op_info_of(op);
+    static const char *const operands[] = {"", "%a", "%a, %b", "%a, %b, %c"};
     char text[256];
-    if (!(info->traits & SL_OP_POINTWISE) || info->input_count > 2) return;
-    const char *operands = info->input_count == 1 ? "%a" : "%a, %b";
-    const char *second = info->input_count == 1 ? "" : "input %b : f32[3,131] ";
-    (void)snprintf(text, sizeof text, "input %%a : f32[3,131] %s%%o = %s(%s)", second, info->name,
-                   operands);
-    check_text(text, seen, kernels);
+    if (!(info->traits & SL_OP_POINTWISE) || info->list_name || info->input_count > 3) return;
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        (void)snprintf(text, sizeof text,
+                       "input %%a : %s[3,131] input %%b : %s[3,131] input %%c : %s[3,131] %%o = "
+                       "%s(%s)",
+                       types[i], types[i], types[i], info->name, operands[info->input_count]);
+        if (takes(text)) check_text(text, seen, kernels);
+    }
 }
 
 static void test_every_kernel(void **state) {
