@@ -44,8 +44,8 @@ static unsigned class_of(sl_dtype dtype) {
     }
 }
 
-sl_status sl_check_class(const sl_infer_args *a, uint32_t input, const char *name, unsigned classes,
-                         sl_error *err) {
+sl_status sl_elementwise_class(const sl_infer_args *a, uint32_t input, const char *name,
+                               unsigned classes, sl_error *err) {
     char text[SL_TYPE_TEXT];
     SL_TRY(sl_type_check_shape(&a->in[input], a->label, err));
     if (class_of(a->in[input].dtype) & classes) return SL_OK;
@@ -53,8 +53,8 @@ sl_status sl_check_class(const sl_infer_args *a, uint32_t input, const char *nam
                    sl_type_format(&a->in[input], text, sizeof text), class_text(classes));
 }
 
-sl_status sl_check_alike(const sl_infer_args *a, uint32_t first, uint32_t second,
-                         const char *const *names, sl_error *err) {
+sl_status sl_elementwise_alike(const sl_infer_args *a, uint32_t first, uint32_t second,
+                               const char *const *names, sl_error *err) {
     char text[SL_TYPE_TEXT];
     SL_TRY(sl_type_check_shape(&a->in[second], a->label, err));
     const sl_dtype wanted = a->in[first].dtype;
@@ -64,7 +64,8 @@ sl_status sl_check_alike(const sl_infer_args *a, uint32_t first, uint32_t second
                    names[first]);
 }
 
-sl_status sl_broadcast_all(const sl_infer_args *a, uint32_t count, sl_dims *out, sl_error *err) {
+sl_status sl_elementwise_broadcast(const sl_infer_args *a, uint32_t count, sl_dims *out,
+                                   sl_error *err) {
     sl_dims shape = a->in[0].shape;
     for (uint32_t i = 1; i < count; i++)
         SL_TRY(sl_broadcast(a->label, &shape, &a->in[i].shape, &shape, err));
@@ -72,7 +73,7 @@ sl_status sl_broadcast_all(const sl_infer_args *a, uint32_t count, sl_dims *out,
     return SL_OK;
 }
 
-int64_t sl_wrap(sl_dtype dtype, int64_t value) {
+int64_t sl_elementwise_wrap(sl_dtype dtype, int64_t value) {
     switch (dtype) {
     case SL_DTYPE_i8:
         return (int8_t)(uint8_t)value;
@@ -95,10 +96,10 @@ int64_t sl_wrap(sl_dtype dtype, int64_t value) {
 
 static sl_status infer_binary(const sl_infer_args *a, unsigned classes, sl_error *err) {
     static const char *const names[] = {"a", "b"};
-    SL_TRY(sl_check_class(a, 0, "a", classes, err));
-    SL_TRY(sl_check_alike(a, 0, 1, names, err));
+    SL_TRY(sl_elementwise_class(a, 0, "a", classes, err));
+    SL_TRY(sl_elementwise_alike(a, 0, 1, names, err));
     a->out[0].dtype = a->in[0].dtype;
-    return sl_broadcast_all(a, 2, &a->out[0].shape, err);
+    return sl_elementwise_broadcast(a, 2, &a->out[0].shape, err);
 }
 
 /* ---- evaluation ---- */
@@ -143,7 +144,7 @@ static sl_status eval_binary(const sl_eval_args *a, binary_fns fns, sl_error *er
         } else {
             const int64_t x = sl_slot_integer(from, in[0] + at[0]);
             const int64_t y = sl_slot_integer(from, in[1] + at[1]);
-            const int64_t z = sl_wrap(type->dtype, fns.integer(x, y, integers));
+            const int64_t z = sl_elementwise_wrap(type->dtype, fns.integer(x, y, integers));
             sl_slot_set_integer(type->dtype, out + i, z);
         }
     }
@@ -335,11 +336,11 @@ COMPARE(greater_equal, SL_NUMBERS, >=)
 
 sl_status infer_where(const sl_infer_args *a, sl_error *err) {
     static const char *const names[] = {"condition", "a", "b"};
-    SL_TRY(sl_check_class(a, 0, "condition", SL_BOOLS, err));
-    SL_TRY(sl_check_class(a, 1, "a", SL_PLAIN, err));
-    SL_TRY(sl_check_alike(a, 1, 2, names, err));
+    SL_TRY(sl_elementwise_class(a, 0, "condition", SL_BOOLS, err));
+    SL_TRY(sl_elementwise_class(a, 1, "a", SL_PLAIN, err));
+    SL_TRY(sl_elementwise_alike(a, 1, 2, names, err));
     a->out[0].dtype = a->in[1].dtype;
-    return sl_broadcast_all(a, 3, &a->out[0].shape, err);
+    return sl_elementwise_broadcast(a, 3, &a->out[0].shape, err);
 }
 sl_status eval_where(const sl_eval_args *a, sl_error *err) {
     const double *in[3];
@@ -357,11 +358,11 @@ sl_status eval_where(const sl_eval_args *a, sl_error *err) {
 
 sl_status infer_clamp(const sl_infer_args *a, sl_error *err) {
     static const char *const names[] = {"x", "low", "high"};
-    SL_TRY(sl_check_class(a, 0, "x", SL_NUMBERS, err));
-    SL_TRY(sl_check_alike(a, 0, 1, names, err));
-    SL_TRY(sl_check_alike(a, 0, 2, names, err));
+    SL_TRY(sl_elementwise_class(a, 0, "x", SL_NUMBERS, err));
+    SL_TRY(sl_elementwise_alike(a, 0, 1, names, err));
+    SL_TRY(sl_elementwise_alike(a, 0, 2, names, err));
     a->out[0].dtype = a->in[0].dtype;
-    return sl_broadcast_all(a, 3, &a->out[0].shape, err);
+    return sl_elementwise_broadcast(a, 3, &a->out[0].shape, err);
 }
 sl_status eval_clamp(const sl_eval_args *a, sl_error *err) {
     sl_eval_tensor raised = a->out[0];

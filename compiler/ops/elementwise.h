@@ -14,17 +14,17 @@ enum {
 };
 
 /* Fails unless the input is a tensor, perhaps empty, of one of the classes. */
-SL_CHECKED sl_status sl_check_class(const sl_infer_args *a, uint32_t input, const char *name,
-                                    unsigned classes, sl_error *err);
+SL_CHECKED sl_status sl_elementwise_class(const sl_infer_args *a, uint32_t input, const char *name,
+                                          unsigned classes, sl_error *err);
 /* Fails unless both inputs have one element type. */
-SL_CHECKED sl_status sl_check_alike(const sl_infer_args *a, uint32_t first, uint32_t second,
-                                    const char *const *names, sl_error *err);
+SL_CHECKED sl_status sl_elementwise_alike(const sl_infer_args *a, uint32_t first, uint32_t second,
+                                          const char *const *names, sl_error *err);
 /* The shape to which the first `count` inputs broadcast. */
-SL_CHECKED sl_status sl_broadcast_all(const sl_infer_args *a, uint32_t count, sl_dims *out,
-                                      sl_error *err);
+SL_CHECKED sl_status sl_elementwise_broadcast(const sl_infer_args *a, uint32_t count, sl_dims *out,
+                                              sl_error *err);
 
 /* The low bits, as integers of the type wrap; of bool whether there is any. */
-int64_t sl_wrap(sl_dtype dtype, int64_t value);
+int64_t sl_elementwise_wrap(sl_dtype dtype, int64_t value);
 
 /* One op of one operand in doubles, and its derivative; NULL where there is none.  Kinds are the
  * names of ops, and `identity`. */

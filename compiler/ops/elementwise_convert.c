@@ -12,7 +12,7 @@ static sl_status check_target(const sl_infer_args *a, sl_dtype to, sl_error *err
 
 sl_status infer_cast(const sl_infer_args *a, sl_error *err) {
     const sl_cast_attrs *attrs = a->attrs;
-    SL_TRY(sl_check_class(a, 0, "x", SL_PLAIN, err));
+    SL_TRY(sl_elementwise_class(a, 0, "x", SL_PLAIN, err));
     SL_TRY(check_target(a, attrs->to, err));
     SL_TRY(sl_check_attr(a->label, "saturate", attrs->saturate, 0, 1, err));
     if (a->in[0].dtype == SL_DTYPE_c64 && attrs->to != SL_DTYPE_c64)
@@ -34,7 +34,7 @@ static void ends_of(sl_dtype dtype, int64_t *low, int64_t *high) {
 
 static int64_t integer_of_integer(int64_t x, bool x_is_u64, sl_dtype to, bool saturate) {
     int64_t low, high;
-    if (!saturate) return sl_wrap(to, x);
+    if (!saturate) return sl_elementwise_wrap(to, x);
     ends_of(to, &low, &high);
     if (!x_is_u64 && x < low) return low;
     const bool beyond = x_is_u64 || x >= 0 ? (uint64_t)x > (uint64_t)high : false;
@@ -52,9 +52,9 @@ static int64_t integer_of_real(double x, sl_dtype to, bool saturate) {
         if (x >= top) return high;
     } else if (!(fabs(x) < 0x1p63)) {
         const double rest = isinf(x) ? 0 : fmod(x, 0x1p64); /* modulo 2^64 */
-        return sl_wrap(to, (int64_t)(rest < 0 ? 0 - (uint64_t)-rest : (uint64_t)rest));
+        return sl_elementwise_wrap(to, (int64_t)(rest < 0 ? 0 - (uint64_t)-rest : (uint64_t)rest));
     }
-    return to == SL_DTYPE_u64 && x > 0 ? (int64_t)(uint64_t)x : sl_wrap(to, (int64_t)x);
+    return to == SL_DTYPE_u64 && x > 0 ? (int64_t)(uint64_t)x : sl_elementwise_wrap(to, (int64_t)x);
 }
 
 /* As the type holds it. */
@@ -107,7 +107,7 @@ sl_status eval_cast(const sl_eval_args *a, sl_error *err) {
 
 sl_status infer_bitcast(const sl_infer_args *a, sl_error *err) {
     const sl_dtype to = ((const sl_bitcast_attrs *)a->attrs)->to;
-    SL_TRY(sl_check_class(a, 0, "x", SL_NUMBERS | SL_COMPLEXES, err));
+    SL_TRY(sl_elementwise_class(a, 0, "x", SL_NUMBERS | SL_COMPLEXES, err));
     SL_TRY(check_target(a, to, err));
     if (to == SL_DTYPE_bool || sl_dtype_infos[to].bytes != sl_dtype_infos[a->in[0].dtype].bytes)
         return sl_fail(err, SL_INVALID,
@@ -131,7 +131,7 @@ sl_status eval_bitcast(const sl_eval_args *a, sl_error *err) {
 }
 
 sl_status infer_stop_gradient(const sl_infer_args *a, sl_error *err) {
-    SL_TRY(sl_check_class(a, 0, "x", SL_PLAIN, err));
+    SL_TRY(sl_elementwise_class(a, 0, "x", SL_PLAIN, err));
     a->out[0] = a->in[0];
     return SL_OK;
 }
@@ -158,7 +158,7 @@ sl_status infer_complex(const sl_infer_args *a, sl_error *err) {
     SL_TRY(check_f32(a, 0, "re", err));
     SL_TRY(check_f32(a, 1, "im", err));
     a->out[0].dtype = SL_DTYPE_c64;
-    return sl_broadcast_all(a, 2, &a->out[0].shape, err);
+    return sl_elementwise_broadcast(a, 2, &a->out[0].shape, err);
 }
 sl_status eval_complex(const sl_eval_args *a, sl_error *err) {
     const double *in[2];
@@ -172,7 +172,7 @@ sl_status eval_complex(const sl_eval_args *a, sl_error *err) {
 }
 
 static sl_status infer_part(const sl_infer_args *a, sl_error *err) {
-    SL_TRY(sl_check_class(a, 0, "x", SL_COMPLEXES, err));
+    SL_TRY(sl_elementwise_class(a, 0, "x", SL_COMPLEXES, err));
     a->out[0] = a->in[0];
     a->out[0].dtype = SL_DTYPE_f32;
     return SL_OK;

@@ -64,7 +64,7 @@ static sl_status check_inputs(const sl_infer_args *a, sl_error *err) {
     SL_TRY(sl_check_attr(a->label, "the number of inputs", a->in_count, 1,
                          SL_ELEMENTWISE_MAX_INPUTS, err));
     for (uint32_t i = 0; i < a->in_count; i++)
-        SL_TRY(sl_check_class(a, i, "an input", SL_PLAIN, err));
+        SL_TRY(sl_elementwise_class(a, i, "an input", SL_PLAIN, err));
     return SL_OK;
 }
 
@@ -152,7 +152,7 @@ sl_status infer_batch_elementwise_region(const sl_infer_args *a, sl_error *err) 
     for (uint32_t i = 0; i < a->in_count; i++) {
         char text[SL_TYPE_TEXT], wanted[SL_TYPE_TEXT];
         const sl_type *type = &a->in[i];
-        SL_TRY(sl_check_class(a, i, "an input", SL_PLAIN, err));
+        SL_TRY(sl_elementwise_class(a, i, "an input", SL_PLAIN, err));
         if (sl_type_equal(type, &a->in[0]) && type->shape.rank && type->shape.dims[0] == 1)
             continue;
         return sl_fail(err, SL_INVALID, "%s: input %u is %s, must be like input 0 %s, [1,..]",
@@ -184,7 +184,7 @@ sl_status eval_batch_elementwise_region(const sl_eval_args *a, sl_error *err) {
 
 sl_status infer_transform_region(const sl_infer_args *a, sl_error *err) {
     const sl_integers *steps = &((const sl_transform_region_attrs *)a->attrs)->steps;
-    SL_TRY(sl_check_class(a, 0, "x", SL_PLAIN, err));
+    SL_TRY(sl_elementwise_class(a, 0, "x", SL_PLAIN, err));
     SL_TRY(sl_check_attr(a->label, "the number of steps", steps->count, 1, 16, err));
     a->out[0] = a->in[0];
     for (uint32_t i = 0; i < steps->count; i++) {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 static sl_status infer_unary(const sl_infer_args *a, unsigned classes, sl_error *err) {
-    SL_TRY(sl_check_class(a, 0, "x", classes, err));
+    SL_TRY(sl_elementwise_class(a, 0, "x", classes, err));
     a->out[0] = a->in[0];
     return SL_OK;
 }
@@ -84,7 +84,7 @@ static sl_status eval_integers(const sl_eval_args *a, int64_t function(int64_t),
     const sl_dtype dtype = a->out[0].type.dtype;
     for (int64_t i = 0; i < sl_type_elements(&a->out[0].type); i++)
         sl_slot_set_integer(dtype, a->out[0].data + i,
-                            sl_wrap(dtype, function(sl_slot_integer(dtype, x + i))));
+                            sl_elementwise_wrap(dtype, function(sl_slot_integer(dtype, x + i))));
     return SL_OK;
 }
 
@@ -305,13 +305,13 @@ sl_real_fn *sl_derivative_find(const char *kind) {
 
 static sl_status infer_backward(const sl_infer_args *a, unsigned classes, sl_error *err) {
     static const char *const names[] = {"x", "dy"};
-    SL_TRY(sl_check_class(a, 0, "x", classes, err));
+    SL_TRY(sl_elementwise_class(a, 0, "x", classes, err));
     if (classes == SL_COMPLEXES)
-        SL_TRY(sl_check_class(a, 1, "dy", SL_FLOATS, err));
+        SL_TRY(sl_elementwise_class(a, 1, "dy", SL_FLOATS, err));
     else
-        SL_TRY(sl_check_alike(a, 0, 1, names, err));
+        SL_TRY(sl_elementwise_alike(a, 0, 1, names, err));
     a->out[0].dtype = a->in[0].dtype;
-    return sl_broadcast_all(a, 2, &a->out[0].shape, err);
+    return sl_elementwise_broadcast(a, 2, &a->out[0].shape, err);
 }
 
 static sl_status eval_backward(const sl_eval_args *a, sl_real_fn *slope, sl_error *err) {
