@@ -31,7 +31,9 @@ static void prepare_body(sl_attr_visitor *visitor, const char *name, sl_attr_kin
 static sl_status fuse(sl_graph *graph, const sl_compile_how *how, uint32_t *out_fused,
                       sl_error *err) {
     sl_fusion_report report = {0};
-    if (!how->no_fusion) SL_TRY(sl_fuse(graph, &report, err));
+    if (!how->no_fusion)
+        SL_TRY(how->wide_regions ? sl_fuse_wide(graph, &report, err)
+                                 : sl_fuse(graph, &report, err));
     *out_fused += report.fused_nodes;
     return SL_OK;
 }

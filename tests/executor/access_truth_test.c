@@ -177,6 +177,18 @@ static const char *const cases[] = {
     "input %a : f32[5,67] input %b : f32[5,67] input %c : f32[5,67] input %d : f32[5,67] "
     "%o = region(%a, %b, %c, %d) {code = [301, 1740, 152]}",
     "input %a : f32[5,67] input %b : f32[5,67] input %c : f32[5,67] %o = add3(%a, %b, %c)",
+    "input %a : f32[3,131] %o = cast(%a) {to = f16}",
+    "input %a : i32[3,131] %o = cast(%a) {to = f32}",
+    "input %a : i32[3,131] %o = bitcast(%a) {to = f32}",
+    "input %c : bool[3,1] input %a : f32[3,131] input %b : f32[3,131] %o = where(%c, %a, %b)",
+    "input %a : f32[3,131] input %b : f32[3,131] "
+    "%o = activation_backward(%a, %b) {kind = \"gelu\"}",
+    "input %a : c64[3,131] input %b : f32[3,131] %o = complex_norm_sq_backward(%a, %b)",
+    "input %a : f32[3,6,10] %o = transform_region(%a) {steps = [1, 1]}",
+    "input %a : f32[3,131] input %b : f32[131] input %c : f32[] "
+    "%o = elementwise_region(%a, %b, %c) {code = [3, 0, 1, 0, 0, 39, 3, 0, 0, 0, 1, 4, 2, 0, 0]}",
+    "input %a : f32[1,3,4] input %b : f32[1,3,4] "
+    "%o = batch_elementwise_region(%a, %b) {code = [39, 0, 0, 0, 0], prologue = 1}",
     "input %a : f32[3,1,67] input %b : f32[1,41,1] %o = add(%a, %b)",
     "input %a : i32[5,1] input %b : i32[1,333] %o = mul(%a, %b)",
     "input %p : i32[5] input %f : f32[19] %o, %s = rope_tables(%p, %f)",
@@ -496,16 +508,31 @@ static void check_case(const char *text, const char *type, bool *seen, uint32_t 
     check_text(with_type, seen, kernels);
 }
 
-/* Elementwise ops of one or two operands alike need no case of their own. */
+/* Whether the op takes operands of the type, without attributes. */
+static bool takes(const char *text) {
+    char whole[300];
+    sl_graph *graph = NULL;
+    sl_error err;
+    const int bytes = snprintf(whole, sizeof whole, "graph \"case\" { %s }", text);
+    const bool fits = sl_graph_parse(whole, (size_t)bytes, NULL, &graph, &err) == SL_OK;
+    sl_graph_destroy(graph);
+    return fits;
+}
+
+/* Elementwise ops of operands alike need no case of their own. */
 static void check_pointwise(sl_op op, bool *seen, uint32_t *kernels) {
+    static const char *const types[] = {"f32", "bf16", "i64", "u8", "bool", "c64"};
     const sl_op_info *info = sl_op_info_of(op);
+    static const char *const operands[] = {"", "%a", "%a, %b", "%a, %b, %c"};
     char text[256];
-    if (!(info->traits & SL_OP_POINTWISE) || info->input_count > 2) return;
-    const char *operands = info->input_count == 1 ? "%a" : "%a, %b";
-    const char *second = info->input_count == 1 ? "" : "input %b : f32[3,131] ";
-    (void)snprintf(text, sizeof text, "input %%a : f32[3,131] %s%%o = %s(%s)", second, info->name,
-                   operands);
-    check_text(text, seen, kernels);
+    if (!(info->traits & SL_OP_POINTWISE) || info->list_name || info->input_count > 3) return;
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        (void)snprintf(text, sizeof text,
+                       "input %%a : %s[3,131] input %%b : %s[3,131] input %%c : %s[3,131] %%o = "
+                       "%s(%s)",
+                       types[i], types[i], types[i], info->name, operands[info->input_count]);
+        if (takes(text)) check_text(text, seen, kernels);
+    }
 }
 
 static void test_every_kernel(void **state) {
@@ -516,10 +543,24 @@ static void test_every_kernel(void **state) {
     for (int i = 0; i < CASES; i++)
         for (int w = 0; w < (strchr(cases[i], '$') ? WEIGHT_TYPES : 1); w++)
             check_case(cases[i], weight_types[w], seen, &kernels);
-    for (int op = 0; op < SL_OP_COUNT; op++)
-        if (!seen[op] && !(sl_op_info_of((sl_op)op)->traits & SL_OP_VIEW) &&
-            !sl_op_info_of((sl_op)op)->list_name) /* those have tests of their own */
-            fail_msg("%s has no case here", sl_op_info_of((sl_op)op)->name);
+    static const sl_op families[] = {
+        /* the others have tests of their own */
+#define OP(NAME, ...) SL_OP_##NAME,
+#define SL_FAMILY     "core/ops/elementwise.def"
+#include "core/ops.def"
+#undef SL_FAMILY
+#define OP(NAME, ...) SL_OP_##NAME,
+#define SL_FAMILY     "core/ops/model.def"
+#include "core/ops.def"
+#undef SL_FAMILY
+#define OP(NAME, ...) SL_OP_##NAME,
+#define SL_FAMILY     "core/ops/fused.def"
+#include "core/ops.def"
+#undef SL_FAMILY
+    };
+    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++)
+        if (!seen[families[i]] && !(sl_op_info_of(families[i])->traits & SL_OP_VIEW))
+            fail_msg("%s has no case here", sl_op_info_of(families[i])->name);
     print_message("%u kernels touch what they declare\n", kernels);
 }
 
