@@ -53,39 +53,48 @@ static void start(const plan *p, float *out, int64_t filter, int64_t rows, int64
         for (int64_t i = 0; i < n; i++) out[r * p->outs + i] = p->bias ? p->bias[filter + r] : 0;
 }
 
-static void run_tile(const sl_conv_args *a, const plan *p, int64_t item, float *scratch) {
-    const int64_t tile = item / p->blocks % p->tiles * TILE;
-    const int64_t group = item / p->blocks / p->tiles % p->groups;
-    const int64_t n = item / p->blocks / p->tiles / p->groups;
-    const int64_t filter = group * p->filters + item % p->blocks * FILTERS;
-    const int64_t rows = least(FILTERS, (group + 1) * p->filters - filter);
+/* One block of sums of one block of filters. */
+static void multiply(const sl_conv_args *a, const plan *p, const gemm *seen, int64_t filter,
+                     int64_t k, float *sums) {
+    gemm g = *seen;
+    g.a = (const float *)a->w.data + filter * p->inner + k;
+    if (p->inner <= BLOCK_INNER)
+        gemm_run(&g);
+    else
+        gemm_add_block(&g, sums);
+}
+
+/* Items [begin, end), all of the same tile: what its windows see is gathered once. */
+static void run_tile(const sl_conv_args *a, const plan *p, int64_t begin, int64_t end,
+                     float *scratch) {
+    const int64_t tile = begin / p->blocks % p->tiles * TILE;
+    const int64_t group = begin / p->blocks / p->tiles % p->groups;
+    const int64_t n = begin / p->blocks / p->tiles / p->groups;
+    const int64_t first = group * p->filters + begin % p->blocks * FILTERS;
+    const int64_t last = least(first + (end - begin) * FILTERS, (group + 1) * p->filters);
     const int64_t width = least(TILE, p->outs - tile);
     const float *x = (const float *)a->x.data + (n * p->groups + group) * p->channels * p->ins;
-    float *out = (float *)a->out.data + (n * p->groups * p->filters + filter) * p->outs + tile;
+    float *out = (float *)a->out.data + n * p->groups * p->filters * p->outs + tile;
     float *seen = scratch + FILTERS * TILE;
-    start(p, out, filter, rows, width);
+    start(p, out + first * p->outs, first, last - first, width);
     for (int64_t k = 0; k < p->inner; k += BLOCK_INNER) {
         const int64_t depth = least(BLOCK_INNER, p->inner - k);
         for (int64_t i = 0; i < depth && !p->plain; i++)
             see(&p->w, x + (k + i) / p->taps * p->ins, tile, width, (k + i) % p->taps,
                 seen + i * width);
-        const gemm g = {
-            .a = (const float *)a->w.data + filter * p->inner + k,
-            .a_row = p->inner,
-            .a_col = 1,
-            .b = p->plain ? x + k * p->ins + tile : seen,
-            .b_row = p->plain ? p->ins : width,
-            .c = out,
-            .c_row = p->outs,
-            .rows = rows,
-            .cols = width,
-            .inner = depth,
-            .add = true,
-        };
-        if (p->inner <= BLOCK_INNER)
-            gemm_run(&g);
-        else
-            gemm_add_block(&g, scratch);
+        gemm g = {.a_row = p->inner,
+                  .a_col = 1,
+                  .b = p->plain ? x + k * p->ins + tile : seen,
+                  .b_row = p->plain ? p->ins : width,
+                  .c_row = p->outs,
+                  .cols = width,
+                  .inner = depth,
+                  .add = true};
+        for (int64_t filter = first; filter < last; filter += FILTERS) {
+            g.rows = least(FILTERS, last - filter);
+            g.c = out + filter * p->outs;
+            multiply(a, p, &g, filter, k, scratch);
+        }
     }
 }
 
@@ -108,41 +117,73 @@ static void lay_out(const sl_window *w, const lanes *l, const float *row, float 
         see_line(row, w->in[2], f - w->before[2], w->stride[2], l->slot, to + f * l->slot);
 }
 
-/* Adds what the kernel_x taps at `weights` see of one laid out row. */
-INLINE void add_row(const sl_window *w, const lanes *l, const float *laid, const float *weights,
-                    float *out) {
-    FOR_VECTORS(i, n, w->out[2], {
-        vf sum = vload_n(out + i, n);
-        for (int64_t k = 0; k < w->kernel[2]; k++) {
-            const int64_t offset = k * w->dilation[2];
-            const float *from = laid + offset % w->stride[2] * l->slot + offset / w->stride[2];
-            sum = vfma(vload_n(from + i, n), vsplat(weights[k]), sum);
+/* What each tap that lies in x adds to one row of windows. */
+typedef struct {
+    const float *from;
+    float weight;
+} tap;
+
+static void sum_taps(const tap *taps, int64_t count, float bias, int64_t n, float *out) {
+    int64_t i = 0;
+    for (; i + 4 * (int64_t)LANES <= n; i += 4 * (int64_t)LANES) {
+        vf sums[4] = {vsplat(bias), vsplat(bias), vsplat(bias), vsplat(bias)};
+        for (int64_t t = 0; t < count; t++) {
+            const vf weight = vsplat(taps[t].weight);
+            for (int64_t j = 0; j < 4; j++)
+                sums[j] = vfma(vload(taps[t].from + i + j * LANES), weight, sums[j]);
         }
-        vstore_n(out + i, sum, n);
-    });
+        for (int64_t j = 0; j < 4; j++) vstore(out + i + j * LANES, sums[j]);
+    }
+    for (; i < n; i += LANES) {
+        const int64_t left = least(LANES, n - i);
+        vf sum = vsplat(bias);
+        for (int64_t t = 0; t < count; t++)
+            sum = vfma(vload_n(taps[t].from + i, left), vsplat(taps[t].weight), sum);
+        vstore_n(out + i, sum, left);
+    }
 }
 
-static void run_plane(const sl_conv_args *a, const plan *p, int64_t item, float *laid) {
+/* The taps of the output row (oz, oy) that see x, in order. */
+static int64_t find_taps(const plan *p, const lanes *l, const float *laid, const float *weights,
+                         int64_t row, tap *taps) {
+    const sl_window *w = &p->w;
+    int64_t count = 0;
+    for (int64_t zy = 0; zy < w->kernel[0] * w->kernel[1]; zy++) {
+        const int64_t z = sl_window_at(w, 0, row / w->out[1], zy / w->kernel[1]);
+        const int64_t y = sl_window_at(w, 1, row % w->out[1], zy % w->kernel[1]);
+        if (z < 0 || z >= w->in[0] || y < 0 || y >= w->in[1]) continue;
+        const float *line = laid + (z * w->in[1] + y) * l->phases * l->slot;
+        for (int64_t k = 0; k < w->kernel[2]; k++) {
+            const int64_t offset = k * w->dilation[2];
+            taps[count++] = (tap){line + offset % w->stride[2] * l->slot + offset / w->stride[2],
+                                  weights[zy * w->kernel[2] + k]};
+        }
+    }
+    return count;
+}
+
+static size_t plane_bytes(const plan *p) {
+    const lanes l = lanes_of(&p->w);
+    return (size_t)p->taps * sizeof(tap) +
+           (size_t)(p->w.in[0] * p->w.in[1] * l.phases * l.slot) * sizeof(float);
+}
+
+static void run_plane(const sl_conv_args *a, const plan *p, int64_t item, void *scratch) {
     const sl_window *w = &p->w;
     const lanes l = lanes_of(w);
     const int64_t filters = p->groups * p->filters, m = item % filters;
     const float *x =
         (const float *)a->x.data + (item / filters * p->groups + m / p->filters) * p->ins;
-    const float *weights = (const float *)a->w.data + m * p->taps;
-    float *out = (float *)a->out.data + item * p->outs;
-    for (int64_t i = 0; i < p->outs; i++) out[i] = p->bias ? p->bias[m] : 0;
-    for (int64_t z = 0; z < w->in[0]; z++)
-        for (int64_t y = 0; y < w->in[1]; y++) {
-            lay_out(w, &l, x + (z * w->in[1] + y) * w->in[2], laid);
-            for (int64_t zy = 0; zy < w->kernel[0] * w->kernel[1]; zy++) {
-                const int64_t oz = z + w->before[0] - zy / w->kernel[1] * w->dilation[0];
-                const int64_t oy = y + w->before[1] - zy % w->kernel[1] * w->dilation[1];
-                if (oz < 0 || oy < 0 || oz % w->stride[0] || oy % w->stride[1]) continue;
-                if (oz / w->stride[0] >= w->out[0] || oy / w->stride[1] >= w->out[1]) continue;
-                add_row(w, &l, laid, weights + zy * w->kernel[2],
-                        out + (oz / w->stride[0] * w->out[1] + oy / w->stride[1]) * w->out[2]);
-            }
-        }
+    tap *taps = scratch;
+    float *laid = (float *)(void *)(taps + p->taps);
+    for (int64_t row = 0; row < w->in[0] * w->in[1]; row++)
+        lay_out(w, &l, x + row * w->in[2], laid + row * l.phases * l.slot);
+    for (int64_t row = 0; row < w->out[0] * w->out[1]; row++) {
+        const int64_t count =
+            find_taps(p, &l, laid, (const float *)a->w.data + m * p->taps, row, taps);
+        sum_taps(taps, count, p->bias ? p->bias[m] : 0, w->out[2],
+                 (float *)a->out.data + item * p->outs + row * w->out[2]);
+    }
 }
 
 /* ---- other types: an item is a row of windows of one filter ---- */
@@ -180,11 +221,8 @@ SPLIT(conv) {
     if (a->x.type.dtype != SL_DTYPE_f32)
         return (sl_split){n * p.groups * p.filters * (p.outs / p.w.out[2]),
                           grain_of(p.inner * p.w.out[2] * 8), 0};
-    if (p.alone) {
-        const lanes l = lanes_of(&p.w);
-        return (sl_split){n * p.groups * p.filters, grain_of(p.outs * p.taps / 8),
-                          (size_t)(l.phases * l.slot) * sizeof(float)};
-    }
+    if (p.alone)
+        return (sl_split){n * p.groups * p.filters, grain_of(p.outs * p.taps / 8), plane_bytes(&p)};
     return (sl_split){n * p.groups * p.tiles * p.blocks,
                       grain_of(least(p.filters, FILTERS) * p.inner * TILE / 16),
                       scratch_floats(&p) * sizeof(float)};
@@ -192,12 +230,16 @@ SPLIT(conv) {
 RUN(conv) {
     const sl_conv_args *a = args;
     const plan p = plan_of(a);
-    for (int64_t item = begin; item < end; item++)
-        if (a->x.type.dtype != SL_DTYPE_f32)
-            run_any(a, &p, item);
-        else if (p.alone)
+    const bool tiles = a->x.type.dtype == SL_DTYPE_f32 && !p.alone;
+    for (int64_t item = begin; item < end;) {
+        const int64_t next = tiles ? least(end, (item / p.blocks + 1) * p.blocks) : item + 1;
+        if (tiles)
+            run_tile(a, &p, item, next, worker->scratch);
+        else if (p.alone && a->x.type.dtype == SL_DTYPE_f32)
             run_plane(a, &p, item, worker->scratch);
         else
-            run_tile(a, &p, item, worker->scratch);
+            run_any(a, &p, item);
+        item = next;
+    }
     return SL_OK;
 }

@@ -56,7 +56,12 @@ INLINE void gemm_columns(const gemm *g, int64_t c, const int vectors, int64_t n)
 __attribute__((noinline)) static void gemm_run(const gemm *g) {
     int64_t c = 0;
     for (; c + 2 * LANES <= g->cols; c += 2 * LANES) gemm_columns(g, c, 2, LANES);
-    for (; c + LANES <= g->cols; c += LANES) gemm_columns(g, c, 1, LANES);
-    if (c < g->cols) gemm_columns(g, c, 1, g->cols - c);
+    const int64_t rest = g->cols - c; /* shares a tile as far as it can */
+    if (rest > LANES)
+        gemm_columns(g, c, 2, rest - LANES);
+    else if (rest == LANES)
+        gemm_columns(g, c, 1, LANES);
+    else if (rest)
+        gemm_columns(g, c, 1, rest);
 }
 #endif
