@@ -42,9 +42,12 @@ static plan plan_of(const sl_conv_args *a) {
 
 /* ---- many channels in a group ---- */
 
+/* What windows see lies in panels of as many columns as a tile of the product has: of each, all
+ * rows of a block. */
+enum { PANEL = GEMM_VECTORS * LANES, PANELS = (TILE + PANEL - 1) / PANEL };
+
 static size_t scratch_floats(const plan *p) {
-    const int64_t depth = least(p->inner, BLOCK_INNER);
-    return (size_t)((p->plain ? 0 : depth * TILE) + FILTERS * TILE);
+    return (size_t)(p->plain ? 0 : least(p->inner, BLOCK_INNER) * PANELS * PANEL);
 }
 
 /* Out = bias or 0, where blocks of sums are added. */
@@ -53,20 +56,37 @@ static void start(const plan *p, float *out, int64_t filter, int64_t rows, int64
         for (int64_t i = 0; i < n; i++) out[r * p->outs + i] = p->bias ? p->bias[filter + r] : 0;
 }
 
-/* One block of sums of one block of filters. */
-static void multiply(const sl_conv_args *a, const plan *p, const gemm *seen, int64_t filter,
-                     int64_t k, float *sums) {
-    gemm g = *seen;
-    g.a = (const float *)a->w.data + filter * p->inner + k;
-    if (p->inner <= BLOCK_INNER)
+/* Rows [k, k + depth) of what the windows of a tile see, as panels. */
+static void gather(const plan *p, const float *x, int64_t tile, int64_t width, int64_t k,
+                   int64_t depth, float *panels) {
+    float line[PANELS * PANEL] = {0};
+    for (int64_t i = 0; i < depth; i++) {
+        see(&p->w, x + (k + i) / p->taps * p->ins, tile, width, (k + i) % p->taps, line);
+        for (int64_t at = 0; at < width; at += PANEL)
+            for (int64_t v = 0; v < PANEL; v += LANES)
+                vstore(panels + at * depth + i * PANEL + v, vload(line + at + v));
+    }
+}
+
+/* A block of rows of the product: all panels, or the places of x themselves. */
+static void multiply(const plan *p, const gemm *whole, int64_t width, const float *panels) {
+    if (p->plain) {
+        gemm_run(whole);
+        return;
+    }
+    for (int64_t at = 0; at < width; at += PANEL) {
+        gemm g = *whole;
+        g.b = panels + at * g.inner;
+        g.b_row = PANEL;
+        g.c = whole->c + at;
+        g.cols = least(PANEL, width - at);
         gemm_run(&g);
-    else
-        gemm_add_block(&g, sums);
+    }
 }
 
 /* Items [begin, end), all of the same tile: what its windows see is gathered once. */
 static void run_tile(const sl_conv_args *a, const plan *p, int64_t begin, int64_t end,
-                     float *scratch) {
+                     float *panels) {
     const int64_t tile = begin / p->blocks % p->tiles * TILE;
     const int64_t group = begin / p->blocks / p->tiles % p->groups;
     const int64_t n = begin / p->blocks / p->tiles / p->groups;
@@ -74,27 +94,25 @@ static void run_tile(const sl_conv_args *a, const plan *p, int64_t begin, int64_
     const int64_t last = least(first + (end - begin) * FILTERS, (group + 1) * p->filters);
     const int64_t width = least(TILE, p->outs - tile);
     const float *x = (const float *)a->x.data + (n * p->groups + group) * p->channels * p->ins;
-    float *out = (float *)a->out.data + n * p->groups * p->filters * p->outs + tile;
-    float *seen = scratch + FILTERS * TILE;
-    start(p, out + first * p->outs, first, last - first, width);
+    float *out = (float *)a->out.data + (n * p->groups * p->filters + first) * p->outs + tile;
+    start(p, out, first, last - first, width);
     for (int64_t k = 0; k < p->inner; k += BLOCK_INNER) {
         const int64_t depth = least(BLOCK_INNER, p->inner - k);
-        for (int64_t i = 0; i < depth && !p->plain; i++)
-            see(&p->w, x + (k + i) / p->taps * p->ins, tile, width, (k + i) % p->taps,
-                seen + i * width);
-        gemm g = {.a_row = p->inner,
-                  .a_col = 1,
-                  .b = p->plain ? x + k * p->ins + tile : seen,
-                  .b_row = p->plain ? p->ins : width,
-                  .c_row = p->outs,
-                  .cols = width,
-                  .inner = depth,
-                  .add = true};
-        for (int64_t filter = first; filter < last; filter += FILTERS) {
-            g.rows = least(FILTERS, last - filter);
-            g.c = out + filter * p->outs;
-            multiply(a, p, &g, filter, k, scratch);
-        }
+        if (!p->plain) gather(p, x, tile, width, k, depth, panels);
+        multiply(p,
+                 &(const gemm){.a = (const float *)a->w.data + first * p->inner + k,
+                               .a_row = p->inner,
+                               .a_col = 1,
+                               .b = x + k * p->ins + tile,
+                               .b_row = p->ins,
+                               .c = out,
+                               .c_row = p->outs,
+                               .rows = last - first,
+                               .cols = width,
+                               .inner = depth,
+                               .add = true,
+                               .apart = true},
+                 width, panels);
     }
 }
 
@@ -143,47 +161,61 @@ static void sum_taps(const tap *taps, int64_t count, float bias, int64_t n, floa
     }
 }
 
+/* All lines of a channel, each `floats` long, and where in one the taps of a row begin. */
+typedef struct {
+    float *lines;
+    int64_t floats, *offsets;
+} laid;
+
 /* The taps of the output row (oz, oy) that see x, in order. */
-static int64_t find_taps(const plan *p, const lanes *l, const float *laid, const float *weights,
-                         int64_t row, tap *taps) {
+static int64_t find_taps(const plan *p, const laid *plane, const float *weights, int64_t oz,
+                         int64_t oy, tap *taps) {
     const sl_window *w = &p->w;
     int64_t count = 0;
-    for (int64_t zy = 0; zy < w->kernel[0] * w->kernel[1]; zy++) {
-        const int64_t z = sl_window_at(w, 0, row / w->out[1], zy / w->kernel[1]);
-        const int64_t y = sl_window_at(w, 1, row % w->out[1], zy % w->kernel[1]);
-        if (z < 0 || z >= w->in[0] || y < 0 || y >= w->in[1]) continue;
-        const float *line = laid + (z * w->in[1] + y) * l->phases * l->slot;
-        for (int64_t k = 0; k < w->kernel[2]; k++) {
-            const int64_t offset = k * w->dilation[2];
-            taps[count++] = (tap){line + offset % w->stride[2] * l->slot + offset / w->stride[2],
-                                  weights[zy * w->kernel[2] + k]};
+    for (int64_t kz = 0; kz < w->kernel[0]; kz++)
+        for (int64_t ky = 0; ky < w->kernel[1]; ky++, weights += w->kernel[2]) {
+            const int64_t z = sl_window_at(w, 0, oz, kz), y = sl_window_at(w, 1, oy, ky);
+            if (z < 0 || z >= w->in[0] || y < 0 || y >= w->in[1]) continue;
+            const float *line = plane->lines + (z * w->in[1] + y) * plane->floats;
+            for (int64_t k = 0; k < w->kernel[2]; k++)
+                taps[count++] = (tap){line + plane->offsets[k], weights[k]};
         }
-    }
     return count;
 }
 
 static size_t plane_bytes(const plan *p) {
     const lanes l = lanes_of(&p->w);
-    return (size_t)p->taps * sizeof(tap) +
+    return (size_t)p->taps * sizeof(tap) + (size_t)p->w.kernel[2] * sizeof(int64_t) +
            (size_t)(p->w.in[0] * p->w.in[1] * l.phases * l.slot) * sizeof(float);
 }
 
-static void run_plane(const sl_conv_args *a, const plan *p, int64_t item, void *scratch) {
+static laid lay_plane(const plan *p, const float *x, tap *taps) {
     const sl_window *w = &p->w;
     const lanes l = lanes_of(w);
+    laid plane = {.floats = l.phases * l.slot, .offsets = (int64_t *)(void *)(taps + p->taps)};
+    plane.lines = (float *)(void *)(plane.offsets + w->kernel[2]);
+    for (int64_t k = 0; k < w->kernel[2]; k++) {
+        const int64_t at = k * w->dilation[2];
+        plane.offsets[k] = at % w->stride[2] * l.slot + at / w->stride[2];
+    }
+    for (int64_t row = 0; row < w->in[0] * w->in[1]; row++)
+        lay_out(w, &l, x + row * w->in[2], plane.lines + row * plane.floats);
+    return plane;
+}
+
+static void run_plane(const sl_conv_args *a, const plan *p, int64_t item, tap *taps) {
+    const sl_window *w = &p->w;
     const int64_t filters = p->groups * p->filters, m = item % filters;
     const float *x =
         (const float *)a->x.data + (item / filters * p->groups + m / p->filters) * p->ins;
-    tap *taps = scratch;
-    float *laid = (float *)(void *)(taps + p->taps);
-    for (int64_t row = 0; row < w->in[0] * w->in[1]; row++)
-        lay_out(w, &l, x + row * w->in[2], laid + row * l.phases * l.slot);
-    for (int64_t row = 0; row < w->out[0] * w->out[1]; row++) {
-        const int64_t count =
-            find_taps(p, &l, laid, (const float *)a->w.data + m * p->taps, row, taps);
-        sum_taps(taps, count, p->bias ? p->bias[m] : 0, w->out[2],
-                 (float *)a->out.data + item * p->outs + row * w->out[2]);
-    }
+    const float *weights = (const float *)a->w.data + m * p->taps;
+    float *out = (float *)a->out.data + item * p->outs;
+    const laid plane = lay_plane(p, x, taps);
+    for (int64_t oz = 0; oz < w->out[0]; oz++)
+        for (int64_t oy = 0; oy < w->out[1]; oy++, out += w->out[2]) {
+            const int64_t count = find_taps(p, &plane, weights, oz, oy, taps);
+            sum_taps(taps, count, p->bias ? p->bias[m] : 0, w->out[2], out);
+        }
 }
 
 /* ---- other types: an item is a row of windows of one filter ---- */

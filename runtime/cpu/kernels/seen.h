@@ -47,17 +47,18 @@ static inline void see(const sl_window *w, const float *x, int64_t o, int64_t n,
                        float *to) {
     const int64_t kx = k % w->kernel[2], ky = k / w->kernel[2] % w->kernel[1];
     const int64_t kz = k / w->kernel[2] / w->kernel[1];
+    int64_t ox = o % w->out[2], oy = o / w->out[2] % w->out[1], oz = o / w->out[2] / w->out[1];
     while (n > 0) {
-        const int64_t ox = o % w->out[2], oy = o / w->out[2] % w->out[1];
         const int64_t run = least(n, w->out[2] - ox);
-        const int64_t y = sl_window_at(w, 1, oy, ky);
-        const int64_t z = sl_window_at(w, 0, o / w->out[2] / w->out[1], kz);
+        const int64_t y = sl_window_at(w, 1, oy, ky), z = sl_window_at(w, 0, oz, kz);
         if (y < 0 || y >= w->in[1] || z < 0 || z >= w->in[0])
-            memset(to, 0, (size_t)run * sizeof *to);
+            FOR_VECTORS(i, count, run, vstore_n(to + i, vzero(), count););
         else
             see_line(x + (z * w->in[1] + y) * w->in[2], w->in[2], sl_window_at(w, 2, ox, kx),
                      w->stride[2], run, to);
-        o += run, n -= run, to += run;
+        n -= run, to += run;
+        ox = 0;
+        if (++oy == w->out[1]) oy = 0, oz++;
     }
 }
 #endif
