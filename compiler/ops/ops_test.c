@@ -514,7 +514,8 @@ static void contraction_types_are_checked(void **state) {
             "linear: w is i32[64,2], must be weight[N,K] (a float or panel type)");
     rejects("matmul", "", TYPES("f32[2,3]", "f32[2,3]"),
             "matmul: b is f32[2,3], its last dim but one must be 3 as in a f32[2,3]");
-    rejects("matmul", "", TYPES("f32[3]", "f32[3,3]"), "matmul: a is f32[3], must be f32[..,M,K]");
+    rejects("matmul", "", TYPES("f32[3]", "f32[3,3]"),
+            "matmul: a is f32[3], must have two dims or more");
     rejects("matmul", "", TYPES("f32[2,3,3]", "f32[4,3,3]"),
             "matmul: dims 2 and 4 (number 1 from the end) do not broadcast: equal or 1 wanted");
     rejects("embed", "", TYPES("f32[2,3]", "f32[1]"), "embed: ids is f32[1], must be i32[T]");
@@ -655,7 +656,8 @@ static void attention_attributes_are_checked(void **state) {
 static void drop_pointer(sl_attr_visitor *v, const char *name, sl_attr_kind kind, void *value) {
     (void)v, (void)name;
     sl_attr *attr = value;
-    if (kind == SL_ATTR_list || kind == SL_ATTR_reals || kind == SL_ATTR_graph)
+    if (kind == SL_ATTR_list || kind == SL_ATTR_reals || kind == SL_ATTR_graph ||
+        kind == SL_ATTR_handler)
         memset(value, 0, sl_attr_bytes(kind));
     else if (kind == SL_ATTR_text)
         attr->text = "";
@@ -688,7 +690,7 @@ static void inference_is_total(void **state) {
         drop_pointers(op, attrs);
         if (sl_infer_plain(op, "any", in, attrs, out, &err) != SL_OK) continue;
         for (uint32_t o = 0; o < sl_op_info_of(op)->output_count; o++)
-            assert_int_equal(sl_type_check(&out[o], "any", &err), SL_OK);
+            assert_int_equal(sl_type_check_shape(&out[o], "any", &err), SL_OK);
         accepted++;
     }
     assert_true(accepted > 1000);
