@@ -45,6 +45,10 @@ typedef enum {
 #include "core/structs.h"
 #define SL_FAMILY "core/ops/pool.def"
 #include "core/structs.h"
+#define SL_FAMILY "core/ops/resize.def"
+#include "core/structs.h"
+#define SL_FAMILY "core/ops/recurrent.def"
+#include "core/structs.h"
 
 typedef enum { SL_OPERAND_IN, SL_OPERAND_STATE, SL_OPERAND_EXPERTS } sl_operand_kind;
 /* An axis that was checked; a negative one counts from the end. */
