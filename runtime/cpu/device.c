@@ -43,6 +43,15 @@ static bool is_empty(const sl_step *step) {
     return step->write_count > 0;
 }
 
+static sl_status prepare(sl_executable *exe, sl_cpu_task *task, sl_error *err) {
+    const size_t bytes = task->kernel->prepare(task->args, NULL);
+    void *memory = sl_arena_alloc(&exe->arena, bytes, CACHE_LINE);
+    if (!memory) return sl_no_memory(err, "a kernel's tables", bytes);
+    (void)task->kernel->prepare(task->args, memory);
+    task->prepared = memory;
+    return SL_OK;
+}
+
 /* What implements another's op need not run here. */
 static sl_status check_custom(const sl_step *step, sl_error *err) {
     if (step->op != SL_OP_custom) return SL_OK;
@@ -74,7 +83,7 @@ static sl_status make_task(sl_executable *exe, const sl_step *step, sl_cpu_task 
                          .label = step->label};
     if (step->body_count) return sl_cpu_add_bodies(exe, step, out, split.scratch_bytes, err);
     if (split.scratch_bytes > *scratch) *scratch = split.scratch_bytes;
-    return SL_OK;
+    return kernel->prepare && split.items ? prepare(exe, out, err) : SL_OK;
 }
 
 /* ---- cutting ---- */

@@ -29,6 +29,7 @@ static void run_items(sl_executable *exe, uint32_t member, const sl_cpu_task *t,
                        ? t->own_scratch
                        : (char *)device->scratch.data + member * device->scratch_bytes_each,
         .err = &error,
+        .prepared = t->prepared,
         .bodies = t->bodies,
         .label = t->label,
     };
