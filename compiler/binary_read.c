@@ -141,7 +141,7 @@ static sl_status read_declared(reader *r, sl_graph *graph, sl_value_kind kind) {
 typedef struct {
     const char *name;
     sl_attr_kind kind;
-    sl_attr value;
+    sl_attr_store value;
     bool used;
 } attribute;
 
