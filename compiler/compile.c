@@ -84,6 +84,9 @@ sl_status sl_compile_graph(sl_graph *graph, const sl_compile_how *how,
     sl_program_report report = {0};
     if (!how) how = &plain;
     SL_TRY(sl_graph_check(graph, err));
+    if (graph->symbol_count)
+        return sl_fail(err, SL_INVALID, "graph '%s': its symbol '%s' has no size yet: bind it",
+                       graph->name, graph->symbols[0].name);
     SL_TRY(sl_graph_verify(graph, err));
     double clock = sl_clock_seconds();
     report.nodes = graph->node_count;
