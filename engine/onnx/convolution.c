@@ -2,7 +2,7 @@
 #include "engine/onnx/families.h"
 #include <string.h>
 
-enum { MAX_SPATIAL = 6 };
+enum { MAX_SPATIAL = 6, LARGEST = 1 << 28 };
 
 /* A window over the spatial dims, as ONNX describes it. */
 typedef struct {
@@ -24,7 +24,7 @@ static bool read_list(sl_onnx_call *c, const char *name, uint32_t count, int64_t
     }
     for (uint32_t i = 0; i < count; i++) {
         out[i] = given ? list.items[i] : otherwise;
-        if (out[i] > INT32_MAX || out[i] < INT32_MIN) {
+        if (out[i] > LARGEST || out[i] < -LARGEST) {
             sl_onnx_wrong(c, "%s has an entry %lld", name, (long long)out[i]);
             return false;
         }
@@ -48,6 +48,7 @@ static bool read_window(sl_onnx_call *c, const sl_dims *x, const int64_t *kernel
         return false;
     for (uint32_t i = 0; i < w->count; i++) {
         if (kernel) w->kernel[i] = kernel[i];
+        if (w->kernel[i] > LARGEST || x->dims[i + 2] > LARGEST) sl_onnx_refuse(c, "dim %u", i + 2);
         if (w->kernel[i] < 1 || w->strides[i] < 1 || w->dilations[i] < 1)
             sl_onnx_wrong(c, "a kernel, stride or dilation is not positive");
         w->before[i] = pads[i];
@@ -158,6 +159,8 @@ static bool pad_transposed(sl_onnx_call *c, window *w, const sl_dims *x, const i
     for (uint32_t i = 0; (given || is_same(w)) && i < w->count; i++) {
         const int64_t in = x->dims[i + 2];
         const int64_t out = given ? shape.items[shape.count - w->count + i] : in * w->strides[i];
+        if (out < 0 || out > (int64_t)1 << 60) sl_onnx_wrong(c, "a result of %lld", (long long)out);
+        if (sl_onnx_failed(c)) return false;
         const int64_t total = (in - 1) * w->strides[i] + extra[i] + reach(w, i) - out;
         if (given && total < 0) sl_onnx_refuse(c, "an output_shape that is larger than the result");
         split_padding(w, i, total);

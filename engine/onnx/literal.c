@@ -155,8 +155,8 @@ static void fill_mel(double *out, int64_t bands, int64_t bins, const double *bou
             const double at = (double)bin;
             double weight = 0;
             if (at >= low && at < centre) weight = (at - low) / (centre - low);
-            if (at >= centre && at < high) weight = (high - at) / (high - centre);
-            if (low == centre && at == centre) weight = 1;
+            if (at > centre && at < high) weight = (high - at) / (high - centre);
+            if (at == centre) weight = 1;
             out[bin * bands + band] = weight;
         }
     }

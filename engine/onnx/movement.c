@@ -1,6 +1,5 @@
 /* movement.c - Ops that move elements: reshaping, cutting, joining, repeating. */
 #include "engine/onnx/families.h"
-#include <limits.h>
 #include <string.h>
 
 /* The dims that a Reshape asks for: 0 keeps one, -1 is what is left. */
@@ -256,7 +255,8 @@ void sl_onnx_tile(sl_onnx_call *c) {
         x = sl_onnx_reshape(c, x, &split);
         split.dims[1] = times;
         x = sl_onnx_expand(c, x, &split);
-        shape.dims[axis] *= times;
+        if (__builtin_mul_overflow(shape.dims[axis], times, &shape.dims[axis]))
+            sl_onnx_wrong(c, "%lld repeats", (long long)times);
         x = sl_onnx_reshape(c, x, &shape);
     }
     sl_onnx_set(c, 0, x);
@@ -272,7 +272,9 @@ static sl_value shuffle(sl_onnx_call *c, const sl_dims *six, const sl_dims *perm
 static int64_t block_size(sl_onnx_call *c, sl_dims *shape) {
     const int64_t block = sl_onnx_int(c, "blocksize", 0);
     *shape = sl_onnx_in_type(c, 0).shape;
-    if (shape->rank != 4 || block < 1 || block > INT_MAX) {
+    bool fits = shape->rank == 4 && block >= 1 && block <= 1024;
+    for (uint32_t i = 0; i < shape->rank; i++) fits &= shape->dims[i] <= (int64_t)1 << 40;
+    if (!fits) {
         sl_onnx_wrong(c, "%u dims and blocks of %lld", shape->rank, (long long)block);
         return 0;
     }

@@ -93,6 +93,19 @@ static bool read_set(test_case *t, uint32_t set) {
 
 /* ---- Importing ---- */
 
+/* Whether the model leaves a dim of the input open. */
+static bool is_open(const test_case *t, const char *name) {
+    const sl_onnx_graph *graph = &t->model.graph;
+    for (uint32_t i = 0; i < graph->input_count; i++) {
+        const sl_onnx_value_info *input = &graph->inputs[i];
+        if (strcmp(input->name, name) != 0) continue;
+        for (uint32_t d = 0; d < input->rank; d++)
+            if (input->dims[d] < 0) return true;
+        return !input->has_shape;
+    }
+    return false;
+}
+
 static sl_status import_once(test_case *t, sl_onnx_refusal *refusal, sl_error *err) {
     sl_onnx_shape shapes[MAX_VALUES];
     sl_onnx_binding bindings[MAX_VALUES];
@@ -100,7 +113,8 @@ static sl_status import_once(test_case *t, sl_onnx_refusal *refusal, sl_error *e
     for (uint32_t i = 0; i < t->input_count; i++) {
         const tensor *input = &t->inputs[i];
         if (!input->data) continue;
-        shapes[options.shape_count++] = (sl_onnx_shape){input->name, input->type.shape};
+        if (is_open(t, input->name))
+            shapes[options.shape_count++] = (sl_onnx_shape){input->name, input->type.shape};
         if (t->bound[i])
             bindings[options.binding_count++] =
                 (sl_onnx_binding){input->name, input->type, input->data};
@@ -188,7 +202,9 @@ static bool run_compiled(test_case *t, const char *device, sl_compiled *compiled
     sl_error err;
     for (uint32_t i = 0; i < t->input_count; i++) {
         const tensor *input = &t->inputs[i];
-        if (t->bound[i] || !input->data || !sl_graph_find(t->graph, input->name).v) continue;
+        const sl_value_info *value =
+            sl_graph_value(t->graph, sl_graph_find(t->graph, input->name));
+        if (t->bound[i] || !input->data || !value || !value->use_count) continue;
         if (sl_compiled_set(compiled, input->name, input->data, sl_type_bytes(&input->type),
                             &err) != SL_OK)
             return fail(t, device, err.message);
