@@ -1,14 +1,8 @@
 #include "compiler/compile.h"
 #include "base/clock.h"
 #include "compiler/passes/fuse.h"
+#include "compiler/passes/pipeline.h"
 #include "core/check.h"
-
-/* Seconds since *since, which becomes now. */
-static double lap(double *since) {
-    const double now = sl_clock_seconds(), seconds = now - *since;
-    *since = now;
-    return seconds;
-}
 
 static sl_status fuse(sl_graph *graph, const sl_compile_how *how, uint32_t *out_fused,
                       sl_error *err) {
@@ -38,17 +32,18 @@ sl_status sl_compile_graph(sl_graph *graph, const sl_compile_how *how,
     SL_TRY(sl_graph_check(graph, err));
     SL_TRY(sl_graph_verify(graph, err));
     double clock = sl_clock_seconds();
+    if (!how->no_simplify) SL_TRY(sl_simplify(graph, err));
     if (how->int8_activations) SL_TRY(sl_quantise_activations(graph, err));
     report.nodes = graph->node_count;
     SL_TRY(fuse(graph, how, &report.fused, err));
-    report.fuse_seconds = lap(&clock);
+    report.fuse_seconds = sl_clock_lap(&clock);
     SL_TRY(sl_lower(graph, allocator, &program, err));
-    report.lower_seconds = lap(&clock);
+    report.lower_seconds = sl_clock_lap(&clock);
     program->report = report;
     SL_TRY_ELSE(done, sl_schedule(program, how, err));
-    program->report.schedule_seconds = lap(&clock);
+    program->report.schedule_seconds = sl_clock_lap(&clock);
     SL_TRY_ELSE(done, sl_plan(program, how, err));
-    program->report.plan_seconds = lap(&clock);
+    program->report.plan_seconds = sl_clock_lap(&clock);
     SL_TRY_ELSE(done, check(program, err));
     *out = program;
     program = NULL;

@@ -1,12 +1,13 @@
-/* compile.h - From a graph to a scheduled, planned program: quantise, fuse, lower, schedule,
- * plan. */
+/* compile.h - From a graph to a scheduled, planned program: simplify, quantise, fuse, lower,
+ * schedule, plan. */
 #ifndef SL_COMPILER_COMPILE_H
 #define SL_COMPILER_COMPILE_H
 #include "compiler/graph.h"
 #include "core/program.h"
 
 typedef struct {
-    bool no_fusion, no_reordering, no_sharing, no_in_place; /* each alone, to see what it gains */
+    /* Each alone, to see what it gains. */
+    bool no_simplify, no_fusion, no_reordering, no_sharing, no_in_place;
     bool int8_activations; /* products with panels take rows of a8: faster, a little less exact */
     sl_schedule_model model;
     uint32_t lookahead;       /* of groups: how far ahead a step may be taken from; 0: 64 */

@@ -19,6 +19,8 @@ typedef enum {
 #include "core/structs.h"
 #define SL_FAMILY "core/ops/movement.def"
 #include "core/structs.h"
+#define SL_FAMILY "core/ops/signal.def"
+#include "core/structs.h"
 
 typedef enum { SL_OPERAND_IN, SL_OPERAND_STATE, SL_OPERAND_EXPERTS } sl_operand_kind;
 /* Of operands with a name, and of lists. */

@@ -1,4 +1,5 @@
 #include "engine/model.h"
+#include "base/clock.h"
 #include "base/sizes.h"
 #include "engine/models/names.h"
 #include "engine/models/unused.h"
@@ -230,14 +231,20 @@ static sl_status load_and_open_steps(sl_model *model, const sl_model_options *op
 static sl_status open_parts(sl_model *model, const char *path, const sl_model_options *options,
                             sl_error *err) {
     const sl_architecture *architecture = NULL;
+    double clock = sl_clock_seconds();
     SL_TRY(sl_source_open(path, &model->allocator, &model->source, err));
     sl_weights_init(&model->weights, model->source, &model->allocator);
     SL_TRY(load_config(model, &architecture, err));
+    model->files_seconds = sl_clock_lap(&clock);
     SL_TRY(open_device(model, options, err));
     SL_TRY(open_store(model, options, err));
+    model->memory_seconds = sl_clock_lap(&clock);
     SL_TRY(load_and_open_steps(model, options, architecture, err));
+    model->weights_seconds = sl_clock_lap(&clock);
     SL_TRY(sl_model_check_unused(model->source, &model->config, &model->arena, &model->note, err));
-    return sl_model_text_load(model, err);
+    SL_TRY(sl_model_text_load(model, err));
+    model->text_seconds = sl_clock_lap(&clock);
+    return SL_OK;
 }
 
 sl_status sl_model_open(const char *path, const sl_model_options *given, sl_model **out,
@@ -332,6 +339,10 @@ sl_model_info sl_model_describe(const sl_model *model) {
         .note = model->note,
         .resident_dtype = resident_dtype(model),
         .expert_dtype = sl_dtype_infos[sl_model_main_dtype(model)].name,
+        .files_seconds = model->files_seconds,
+        .memory_seconds = model->memory_seconds,
+        .weights_seconds = model->weights_seconds,
+        .text_seconds = model->text_seconds,
     };
     for (uint32_t l = 0; l < c->layers; l++) info.full_attention_layers += !c->layer[l].linear;
     for (uint32_t f = 0; f < sl_source_file_count(model->source); f++)

@@ -36,6 +36,7 @@ struct sl_model {
     const char *note; /* what of the source is not used; NULL: nothing */
     uint32_t context_tokens, slots;
     uint32_t chunk_tokens; /* of a prefill step, unless a session says otherwise */
+    double files_seconds, memory_seconds, weights_seconds, text_seconds; /* of opening */
     bool slot_taken[SL_MAX_SESSIONS];
     pthread_mutex_t lock; /* held while a step runs */
 };

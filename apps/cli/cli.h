@@ -59,7 +59,7 @@ char *cli_read_all(const char *path, size_t *out_bytes);
 bool cli_open_model(const cli_options *options, uint32_t context, sl_model **out);
 bool cli_open_session(sl_model *model, const cli_options *options, sl_session **out);
 /* The toggles among the options in the words of sl_model_options.compile; returns text. */
-enum { CLI_COMPILE_TEXT = 96 };
+enum { CLI_COMPILE_TEXT = 112 };
 const char *cli_compile_words(const cli_options *options, char text[CLI_COMPILE_TEXT]);
 const char *cli_model_path(const cli_options *options);
 sl_sampling cli_sampling(const sl_model *model, const cli_options *options);

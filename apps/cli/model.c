@@ -62,10 +62,11 @@ static bool take_budget(const char *option, const char *text, uint64_t *bytes, d
 
 const char *cli_compile_words(const cli_options *options, char text[CLI_COMPILE_TEXT]) {
     (void)snprintf(
-        text, CLI_COMPILE_TEXT, "%s%s%s%s%s%s%s", options->exact ? "exact," : "",
+        text, CLI_COMPILE_TEXT, "%s%s%s%s%s%s%s%s", options->exact ? "exact," : "",
         options->launch ? options->launch : "", options->launch ? "," : "",
-        options->no_fusion ? "no-fusion," : "", options->no_reorder ? "no-reordering," : "",
-        options->no_sharing ? "no-sharing," : "", options->schedule ? options->schedule : "");
+        options->no_simplify ? "no-simplify," : "", options->no_fusion ? "no-fusion," : "",
+        options->no_reorder ? "no-reordering," : "", options->no_sharing ? "no-sharing," : "",
+        options->schedule ? options->schedule : "");
     return text;
 }
 
@@ -123,10 +124,23 @@ static double per_second(uint64_t count, double seconds) {
     return seconds > 0 ? (double)count / seconds : 0;
 }
 
+/* What was done before the first token. */
+static void print_first(FILE *to, const sl_model_info *i, double prompt_seconds) {
+    const double opening =
+        i->files_seconds + i->memory_seconds + i->weights_seconds + i->text_seconds;
+    char size[32];
+    (void)fprintf(to,
+                  "first token after %.2f s: files %.2f, memory %.2f, resident weights %.2f (%s), "
+                  "text %.2f, prompt %.2f\n",
+                  opening + prompt_seconds, i->files_seconds, i->memory_seconds, i->weights_seconds,
+                  cli_bytes(i->resident_bytes, size, sizeof size), i->text_seconds, prompt_seconds);
+}
+
 void cli_print_stats(FILE *to, const sl_model *model, const sl_session *session) {
     const sl_stats s = sl_session_stats(session);
     const sl_model_info info = sl_model_describe(model);
     char a[32], b[32], c[32], d[32];
+    print_first(to, &info, s.first_seconds);
     (void)fprintf(
         to, "prefill %llu tokens in %.3f s (%.1f tok/s), decode %llu in %.3f s (%.1f tok/s)\n",
         (unsigned long long)s.prefill_tokens, s.prefill_seconds,
@@ -153,14 +167,18 @@ json_t *cli_stats_json(const sl_model *model, const sl_session *session) {
     const sl_stats s = sl_session_stats(session);
     const sl_model_info info = sl_model_describe(model);
     return json_pack(
-        "{s:I, s:f, s:I, s:f, s:I, s:I, s:I, s:f, s:f, s:I, s:I, s:I, s:I}", "prefill_tokens",
-        (json_int_t)s.prefill_tokens, "prefill_seconds", s.prefill_seconds, "decode_tokens",
-        (json_int_t)s.decode_tokens, "decode_seconds", s.decode_seconds, "expert_hits",
-        (json_int_t)s.expert_hits, "expert_misses", (json_int_t)s.expert_misses, "bytes_read",
-        (json_int_t)s.bytes_read, "read_seconds", s.read_seconds, "stall_seconds", s.stall_seconds,
-        "resident_bytes", (json_int_t)info.resident_bytes, "budget_bytes",
-        (json_int_t)info.budget_bytes, "state_bytes", (json_int_t)info.state_bytes,
-        "workspace_bytes", (json_int_t)info.workspace_bytes);
+        "{s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:I, s:f, s:I, s:I, s:I, s:f, s:f, s:I, s:I, s:I, "
+        "s:I}",
+        "files_seconds", info.files_seconds, "memory_seconds", info.memory_seconds,
+        "weights_seconds", info.weights_seconds, "text_seconds", info.text_seconds, "first_seconds",
+        s.first_seconds, "prefill_tokens", (json_int_t)s.prefill_tokens, "prefill_seconds",
+        s.prefill_seconds, "decode_tokens", (json_int_t)s.decode_tokens, "decode_seconds",
+        s.decode_seconds, "expert_hits", (json_int_t)s.expert_hits, "expert_misses",
+        (json_int_t)s.expert_misses, "bytes_read", (json_int_t)s.bytes_read, "read_seconds",
+        s.read_seconds, "stall_seconds", s.stall_seconds, "resident_bytes",
+        (json_int_t)info.resident_bytes, "budget_bytes", (json_int_t)info.budget_bytes,
+        "state_bytes", (json_int_t)info.state_bytes, "workspace_bytes",
+        (json_int_t)info.workspace_bytes);
 }
 
 size_t cli_next_piece(const sl_model *model, const cli_options *options, size_t left) {

@@ -258,6 +258,7 @@ static void every_op_matches_its_fixtures(void **state) {
     run_fixtures("tests/data/ops/quantise.json", seen);
     run_fixtures("tests/data/ops/moe.json", seen);
     run_fixtures("tests/data/ops/attention.json", seen);
+    run_fixtures("tests/data/ops/signal.json", seen);
     for (int op = 0; op < SL_OP_COUNT; op++)
         if (seen[op] < 2) fail_msg("%s has %u fixtures", sl_op_info_of((sl_op)op)->name, seen[op]);
 }

@@ -121,7 +121,8 @@ static double panels_seconds(const sl_repack_source *s, const uint8_t *panels, c
     const sl_kernel *kernel = sl_cpu_kernel_find(sl_cpu_kernel_set("avx512"), SL_OP_linear, inputs);
     const sl_split split = kernel->split(&args);
     sl_error err = {0};
-    sl_worker worker = {aligned_alloc(64, (split.scratch_bytes + 63) / 64 * 64), &err};
+    sl_worker worker = {.scratch = aligned_alloc(64, (split.scratch_bytes + 63) / 64 * 64),
+                        .err = &err};
     const size_t bytes = sl_type_bytes(&args.w.type);
     double best = 1e9;
     for (int round = 0; round < ROUNDS && worker.scratch; round++) {

@@ -6,6 +6,7 @@ static const struct {
     const char *word;
     size_t flag; /* a bool of sl_compile_how */
 } toggles[] = {
+    {"no-simplify", offsetof(sl_compile_how, no_simplify)},
     {"no-fusion", offsetof(sl_compile_how, no_fusion)},
     {"no-reordering", offsetof(sl_compile_how, no_reordering)},
     {"no-sharing", offsetof(sl_compile_how, no_sharing)},
@@ -51,7 +52,8 @@ sl_status sl_how_parse(const char *words, sl_compile_how *out, sl_error *err) {
         if (!apply(words, bytes, out))
             return sl_fail(
                 err, SL_INVALID,
-                "'%.*s' is no way to compile; there are exact, no-fusion, no-reordering, "
+                "'%.*s' is no way to compile; there are exact, no-simplify, no-fusion, "
+                "no-reordering, "
                 "no-sharing, no-in-place, two-submits, levels, groups, edges, eager, chained",
                 bytes < 64 ? (int)bytes : 64, words);
         words += bytes + (words[bytes] == ',');

@@ -193,6 +193,7 @@ static sl_status append(sl_session *session, const sl_token *tokens, size_t coun
 
 static void account(sl_session *session, size_t count, double seconds) {
     sl_stats *stats = &session->stats;
+    if (!stats->decode_tokens && !stats->prefill_tokens) stats->first_seconds = seconds;
     if (count == 1) {
         stats->decode_tokens++;
         stats->decode_seconds += seconds;

@@ -62,6 +62,9 @@ typedef struct {
     uint64_t device_bytes;   /* of its memory, taken: weights, states, workspace and experts */
     uint64_t device_slot_count, device_expert_bytes;
     uint32_t chunk_tokens; /* of a prefill step, unless a session says otherwise */
+    /* What opening took: headers and config; device and expert slots; resident weights, with
+     * compiling the first program; tokenizer and template. */
+    double files_seconds, memory_seconds, weights_seconds, text_seconds;
 } sl_model_info;
 SL_API sl_model_info sl_model_describe(const sl_model *model);
 
@@ -147,6 +150,7 @@ typedef struct {
     double read_seconds, stall_seconds;
     uint64_t prefill_tokens, decode_tokens;
     double prefill_seconds, decode_seconds;
+    double first_seconds; /* of the first tokens given, programs compiled for them included */
     uint64_t programs_compiled;
     double compile_seconds; /* of all programs: what follows, and binding */
     double build_seconds, fuse_seconds, lower_seconds, schedule_seconds, plan_seconds, load_seconds;

@@ -86,7 +86,7 @@ static void run(const sl_kernel *kernel, const void *args) {
         scratch = bench_room(bytes);
     }
     sl_error err = {0};
-    sl_worker worker = {scratch, &err};
+    sl_worker worker = {.scratch = scratch, .err = &err};
     if (kernel->run(args, 0, split.items, &worker) != SL_OK) {
         (void)fprintf(stderr, "attention_bench: %s\n", err.message);
         exit(1);

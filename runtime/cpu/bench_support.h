@@ -117,7 +117,7 @@ static inline double bench_call(const sl_kernel *kernel, const void *args, bench
     const sl_split split = kernel->split(args);
     void *scratch = bench_room(split.scratch_bytes);
     sl_error err = {0};
-    sl_worker worker = {scratch, &err};
+    sl_worker worker = {.scratch = scratch, .err = &err};
     double best = 1e9;
     const double start = bench_clock();
     for (uint64_t n = 0; n < 2 || bench_clock() - start < least_seconds; n++) {

@@ -42,6 +42,15 @@ static bool is_empty(const sl_step *step) {
     return step->write_count > 0;
 }
 
+static sl_status prepare(sl_executable *exe, sl_cpu_task *task, sl_error *err) {
+    const size_t bytes = task->kernel->prepare(task->args, NULL);
+    void *memory = sl_arena_alloc(&exe->arena, bytes, CACHE_LINE);
+    if (!memory) return sl_no_memory(err, "a kernel's tables", bytes);
+    (void)task->kernel->prepare(task->args, memory);
+    task->prepared = memory;
+    return SL_OK;
+}
+
 static sl_status make_task(sl_executable *exe, const sl_step *step, sl_cpu_task *out,
                            size_t *scratch, sl_error *err) {
     const sl_type types[2] = {step->operands[0].type, step->operands[step->operand_count > 1].type};
@@ -59,7 +68,7 @@ static sl_status make_task(sl_executable *exe, const sl_step *step, sl_cpu_task 
     *out =
         (sl_cpu_task){.kernel = kernel, .args = args, .items = split.items, .grain = split.grain};
     if (split.scratch_bytes > *scratch) *scratch = split.scratch_bytes;
-    return SL_OK;
+    return kernel->prepare && split.items ? prepare(exe, out, err) : SL_OK;
 }
 
 /* ---- cutting ---- */

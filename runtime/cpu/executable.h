@@ -27,7 +27,8 @@ typedef struct {
 /* A step with its kernel. */
 typedef struct {
     const sl_kernel *kernel;
-    void *args; /* sl_<op>_args */
+    void *args;           /* sl_<op>_args */
+    const void *prepared; /* by the kernel; NULL when it prepares nothing */
     int64_t items, grain;
 } sl_cpu_task;
 

@@ -27,6 +27,7 @@ static void run_items(sl_executable *exe, uint32_t member, const sl_cpu_task *t,
     sl_worker worker = {
         .scratch = (char *)device->scratch.data + member * device->scratch_bytes_each,
         .err = &error,
+        .prepared = t->prepared,
     };
     const double start = exe->trace ? sl_clock_seconds() : 0;
     sl_memory_forbid();

@@ -20,11 +20,15 @@ typedef struct {
 typedef struct {
     void *scratch;
     sl_error *err;
+    const void *prepared; /* by sl_prepare_<fn>, of kernels that have one */
 } sl_worker;
 
 /* args is the op's sl_<op>_args. */
 typedef sl_split sl_split_fn(const void *args);
 typedef sl_status sl_kernel_fn(const void *args, int64_t begin, int64_t end, sl_worker *worker);
+/* Tables that follow from types and attributes: made once, when a program is loaded.  Returns how
+ * many bytes they take, and fills them unless memory (64-byte aligned) is NULL. */
+typedef size_t sl_prepare_fn(const void *args, void *memory);
 
 /* Loops for measuring what the machine can do; the results are of no use but must be used.
  * read: every byte of a block once, as four streams.  fma: multiply and add floats in registers.

@@ -10,6 +10,7 @@ typedef struct {
     const char *name;
     sl_split_fn *split;
     sl_kernel_fn *run;
+    sl_prepare_fn *prepare; /* NULL: nothing to prepare */
 } sl_kernel;
 enum { SL_ANY_WEIGHT = -1 };
 

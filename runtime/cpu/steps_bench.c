@@ -234,7 +234,7 @@ static double seconds_of(const step_case *c, const prepared *p, const sl_kernel 
     const sl_split split = kernel->split(p->args);
     void *scratch = bench_room(split.scratch_bytes);
     sl_error err = {0};
-    sl_worker worker = {scratch, &err};
+    sl_worker worker = {.scratch = scratch, .err = &err};
     double best = 1e9;
     uint64_t calls = 1;
     const double start = sl_clock_seconds();

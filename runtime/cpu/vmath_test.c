@@ -58,7 +58,7 @@ static void check_ulps(sl_op op, double f(double), double limit) {
         const sl_kernel *kernel = sl_cpu_kernel_find(set, op, &type);
         assert_non_null(kernel);
         sl_error err = {0};
-        sl_worker worker = {NULL, &err};
+        sl_worker worker = {.err = &err};
         assert_int_equal(kernel->run(&args, 0, kernel->split(&args).items, &worker), SL_OK);
         double worst = 0;
         float where = 0;

@@ -305,7 +305,7 @@ static void scene_run(const scene *s, const sl_kernel *kernel, uint32_t over) {
     sl_view *args = scene_args(s);
     if (over != NOWHERE) args[s->step->operand_count - 1].data = args[over].data;
     const sl_split split = kernel->split(args);
-    sl_worker worker = {aligned(split.scratch_bytes + 1), &err};
+    sl_worker worker = {.scratch = aligned(split.scratch_bytes + 1), .err = &err};
     memset(worker.scratch, 0xff, split.scratch_bytes);
     const int64_t middle = split.items / 2;
     if ((middle && kernel->run(args, 0, middle, &worker)) ||

@@ -287,7 +287,7 @@ static sl_status run_items(const sl_kernel *kernel, const void *args, int64_t st
     void *scratch = NULL;
     assert_true(split.items >= 1 && split.grain >= 1);
     assert_int_equal(posix_memalign(&scratch, 64, split.scratch_bytes + !split.scratch_bytes), 0);
-    sl_worker worker = {scratch, err};
+    sl_worker worker = {.scratch = scratch, .err = err};
     const int64_t ranges = (split.items + step - 1) / step;
     sl_status status = SL_OK;
     for (int64_t i = 0; i < ranges && status == SL_OK; i++) {

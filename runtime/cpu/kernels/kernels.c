@@ -1,10 +1,12 @@
 /* kernels.c - The kernels of one instruction set as a table. */
-#include "runtime/cpu/kernel_set.h"
 #include "runtime/cpu/kernels/kernels.h"
+#include "runtime/cpu/kernel_set.h"
 
 #define KERNEL(OP, WEIGHT, FN)                                                                     \
     sl_split_fn SL_KERNEL(sl_split_##FN);                                                          \
     sl_kernel_fn SL_KERNEL(sl_run_##FN);
+#define PREPARED_KERNEL(OP, WEIGHT, FN)                                                            \
+    KERNEL(OP, WEIGHT, FN) sl_prepare_fn SL_KERNEL(sl_prepare_##FN);
 #include "runtime/cpu/kernels.def"
 
 #define TEXT_(name) #name
@@ -14,7 +16,14 @@ enum { SL_DTYPE_any = SL_ANY_WEIGHT };
 
 static const sl_kernel kernels[] = {
 #define KERNEL(OP, WEIGHT, FN)                                                                     \
-    {SL_OP_##OP, SL_DTYPE_##WEIGHT, #FN, SL_KERNEL(sl_split_##FN), SL_KERNEL(sl_run_##FN)},
+    {SL_OP_##OP, SL_DTYPE_##WEIGHT, #FN, SL_KERNEL(sl_split_##FN), SL_KERNEL(sl_run_##FN), NULL},
+#define PREPARED_KERNEL(OP, WEIGHT, FN)                                                            \
+    {SL_OP_##OP,                                                                                   \
+     SL_DTYPE_##WEIGHT,                                                                            \
+     #FN,                                                                                          \
+     SL_KERNEL(sl_split_##FN),                                                                     \
+     SL_KERNEL(sl_run_##FN),                                                                       \
+     SL_KERNEL(sl_prepare_##FN)},
 #include "runtime/cpu/kernels.def"
 };
 

@@ -1,0 +1,29 @@
+/* prune.c - Drops nodes whose results nobody needs and that change no state. */
+#include "compiler/passes/passes.h"
+#include "compiler/passes/pipeline.h"
+
+static bool changes_state(const sl_node *node) {
+    const sl_op_info *info = sl_op_info_of(node->op);
+    for (uint32_t o = 0; o < info->output_count; o++)
+        if (info->output_state[o] >= 0) return true;
+    return false;
+}
+
+static bool is_used(const sl_graph *graph, const sl_node *node) {
+    for (uint32_t o = 0; o < node->output_count; o++)
+        if (graph->values[node->outputs[o].v].use_count) return true;
+    return changes_state(node);
+}
+
+/* From the last node back: what a dropped node used is used less. */
+sl_status sl_pass_prune(sl_graph *graph, bool *changed, sl_error *err) {
+    for (uint32_t n = graph->node_count; n-- > 0;) {
+        sl_node *node = &graph->nodes[n];
+        if (is_used(graph, node)) continue;
+        for (uint32_t i = 0; i < node->input_count; i++)
+            graph->values[node->inputs[i].v].use_count--;
+        node->op = SL_OP_COUNT;
+        *changed = true;
+    }
+    return *changed ? sl_graph_compact(graph, err) : SL_OK;
+}

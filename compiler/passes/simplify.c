@@ -1,0 +1,158 @@
+/* simplify.c - Nodes that change nothing, or that another single node can do.
+ *
+ * Only what holds for every bit: x + 0 is not x when x is -0, but x - 0 is. */
+#include "compiler/passes/pipeline.h"
+#include "compiler/passes/rebuild.h"
+#include "core/codec.h"
+#include <math.h>
+#include <string.h>
+
+/* What may stand for the node's only result; 0 when there is nothing better. */
+typedef sl_value simplify_fn(sl_rebuild *r, const sl_node *node);
+static const sl_value none = {0};
+
+static const sl_type *type_of(const sl_rebuild *r, sl_value value) {
+    return &sl_rebuild_value(r, value)->type;
+}
+
+/* The node that makes the value, if it is one of `op`. */
+static const sl_node *maker(const sl_rebuild *r, sl_value value, sl_op op) {
+    const sl_value_info *info = sl_rebuild_value(r, value);
+    if (info->kind != SL_VALUE_RESULT) return NULL;
+    const sl_node *node = &r->graph->nodes[info->node];
+    return node->op == op ? node : NULL;
+}
+
+/* The value, if the node's result has its type.  Versions of a state keep their order. */
+static sl_value unchanged(const sl_rebuild *r, const sl_node *node, sl_value value) {
+    const sl_value_info *info = sl_rebuild_value(r, value);
+    const sl_type *wanted = type_of(r, node->outputs[0]);
+    return !info->root.v && sl_type_equal(&info->type, wanted) ? value : none;
+}
+
+static sl_value append_one(sl_rebuild *r, const sl_node *node, sl_op op, sl_value x,
+                           const void *attrs) {
+    sl_value out = none;
+    sl_rebuild_append(r, node, op, (sl_values){1, &x}, attrs, (sl_value_slots){1, &out});
+    return out;
+}
+
+/* Whether every element of a constant is that number, its sign included. */
+static bool is_all(const sl_rebuild *r, sl_value value, double number) {
+    const sl_value_info *info = sl_rebuild_value(r, value);
+    const sl_dtype_info *dtype = &sl_dtype_infos[info->type.dtype];
+    const int64_t count = sl_type_elements(&info->type);
+    if (info->kind != SL_VALUE_CONSTANT || !dtype->bytes || dtype->kind == SL_KIND_COMPLEX)
+        return false;
+    if (info->type.dtype == SL_DTYPE_i64 || info->type.dtype == SL_DTYPE_u64) {
+        const int64_t whole = (int64_t)number;
+        for (int64_t i = 0; i < count; i++)
+            if (memcmp((const char *)info->data + i * 8, &whole, sizeof whole) != 0) return false;
+        return count > 0;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        double x;
+        sl_decode_f64(info->type.dtype, (const char *)info->data + (size_t)i * dtype->bytes, 1, &x);
+        if (x != number ||
+            (x == 0 && dtype->kind == SL_KIND_FLOAT && signbit(x) != signbit(number)))
+            return false;
+    }
+    return count > 0;
+}
+
+static sl_value drop_second(sl_rebuild *r, const sl_node *node, double neutral) {
+    const sl_value x = sl_rebuild_input(r, node, 0), y = sl_rebuild_input(r, node, 1);
+    return is_all(r, y, neutral) ? unchanged(r, node, x) : none;
+}
+
+static sl_value drop_either(sl_rebuild *r, const sl_node *node, double neutral) {
+    const sl_value x = sl_rebuild_input(r, node, 0), y = sl_rebuild_input(r, node, 1);
+    return is_all(r, x, neutral) ? unchanged(r, node, y) : drop_second(r, node, neutral);
+}
+
+static sl_value simplify_add(sl_rebuild *r, const sl_node *node) {
+    return drop_either(r, node, -0.0);
+}
+static sl_value simplify_sub(sl_rebuild *r, const sl_node *node) {
+    return drop_second(r, node, 0);
+}
+static sl_value simplify_mul(sl_rebuild *r, const sl_node *node) {
+    return drop_either(r, node, 1);
+}
+static sl_value simplify_div(sl_rebuild *r, const sl_node *node) {
+    return drop_second(r, node, 1);
+}
+
+static sl_value simplify_neg(sl_rebuild *r, const sl_node *node) {
+    const sl_node *inner = maker(r, sl_rebuild_input(r, node, 0), SL_OP_neg);
+    return inner ? unchanged(r, node, inner->inputs[0]) : none;
+}
+
+/* f(f(x)) is f(x). */
+static sl_value simplify_twice(sl_rebuild *r, const sl_node *node) {
+    const sl_value x = sl_rebuild_input(r, node, 0);
+    return maker(r, x, node->op) ? x : none;
+}
+
+static sl_value simplify_reshape(sl_rebuild *r, const sl_node *node) {
+    const sl_value x = sl_rebuild_input(r, node, 0);
+    const sl_node *inner = maker(r, x, SL_OP_reshape);
+    const sl_value same = unchanged(r, node, x);
+    if (same.v || !inner) return same;
+    const sl_reshape_attrs attrs = {.shape = type_of(r, node->outputs[0])->shape};
+    return append_one(r, node, SL_OP_reshape, inner->inputs[0], &attrs);
+}
+
+static sl_value simplify_transpose(sl_rebuild *r, const sl_node *node) {
+    const sl_value x = sl_rebuild_input(r, node, 0);
+    const sl_dims *perm = &((const sl_transpose_attrs *)node->attrs)->perm;
+    const sl_node *inner = maker(r, x, SL_OP_transpose);
+    bool identity = true;
+    for (uint32_t i = 0; i < perm->rank; i++) identity &= perm->dims[i] == (int64_t)i;
+    if (identity) return unchanged(r, node, x);
+    if (!inner) return none;
+    const sl_dims *first = &((const sl_transpose_attrs *)inner->attrs)->perm;
+    sl_transpose_attrs both = {.perm = {.rank = perm->rank}};
+    for (uint32_t i = 0; i < perm->rank; i++) both.perm.dims[i] = first->dims[perm->dims[i]];
+    return append_one(r, node, SL_OP_transpose, inner->inputs[0], &both);
+}
+
+/* Ops that do nothing when the result has the type of what they take. */
+static sl_value simplify_same(sl_rebuild *r, const sl_node *node) {
+    return unchanged(r, node, sl_rebuild_input(r, node, 0));
+}
+
+static const struct {
+    sl_op op;
+    simplify_fn *simplify;
+} rules[] = {
+    {SL_OP_add, simplify_add},
+    {SL_OP_sub, simplify_sub},
+    {SL_OP_mul, simplify_mul},
+    {SL_OP_div, simplify_div},
+    {SL_OP_neg, simplify_neg},
+    {SL_OP_abs, simplify_twice},
+    {SL_OP_relu, simplify_twice},
+    {SL_OP_reshape, simplify_reshape},
+    {SL_OP_transpose, simplify_transpose},
+    {SL_OP_slice, simplify_same},
+};
+
+static void simplify_node(sl_rebuild *r, const sl_node *node) {
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        if (rules[i].op != node->op) continue;
+        const sl_value value = rules[i].simplify(r, node);
+        if (!value.v) break;
+        sl_rebuild_set(r, node, 0, value);
+        r->changed = true;
+        return;
+    }
+    sl_rebuild_same(r, node);
+}
+
+sl_status sl_pass_simplify(sl_graph *graph, bool *changed, sl_error *err) {
+    sl_rebuild r = {.graph = graph, .node = simplify_node};
+    SL_TRY(sl_rebuild_graph(&r, err));
+    *changed = r.changed;
+    return SL_OK;
+}
