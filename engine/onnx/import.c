@@ -318,6 +318,8 @@ void sl_onnx_import_nodes(sl_onnx_importer *im, sl_onnx_scope *scope, const sl_o
 
 static void import_outputs(sl_onnx_importer *im, sl_onnx_scope *scope) {
     sl_graph *g = sl_onnx_scope_graph(scope);
+    if (!im->model.graph.output_count)
+        sl_graph_mistake(g, SL_FORMAT, "graph '%s' has no outputs", im->model.graph.name);
     for (uint32_t i = 0; i < im->model.graph.output_count && g->error.status == SL_OK; i++) {
         const char *name = im->model.graph.outputs[i].name;
         sl_onnx_value *value = sl_onnx_scope_find(scope, name);
