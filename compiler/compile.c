@@ -3,13 +3,63 @@
 #include "compiler/passes/fuse.h"
 #include "compiler/passes/pipeline.h"
 #include "core/check.h"
+#include <string.h>
+
+/* ---- stages, of bodies too ---- */
+
+static sl_status prepare(sl_graph *graph, const sl_compile_how *how, uint32_t *fused,
+                         sl_error *err);
+
+typedef struct {
+    sl_attr_visitor visitor; /* first */
+    const sl_compile_how *how;
+    uint32_t *fused;
+    sl_error *err;
+    sl_status status;
+} body_pass;
+
+static void prepare_body(sl_attr_visitor *visitor, const char *name, sl_attr_kind kind,
+                         void *value) {
+    body_pass *pass = (body_pass *)visitor;
+    const sl_attr *attr = value;
+    (void)name;
+    if (kind == SL_ATTR_graph && attr->graph && pass->status == SL_OK)
+        pass->status = /* it belongs to the graph, which may be changed */
+            prepare((sl_graph *)(uintptr_t)attr->graph, pass->how, pass->fused, pass->err);
+}
 
 static sl_status fuse(sl_graph *graph, const sl_compile_how *how, uint32_t *out_fused,
                       sl_error *err) {
     sl_fusion_report report = {0};
     if (!how->no_fusion) SL_TRY(sl_fuse(graph, &report, err));
-    *out_fused = report.fused_nodes;
+    *out_fused += report.fused_nodes;
     return SL_OK;
+}
+
+static sl_status prepare(sl_graph *graph, const sl_compile_how *how, uint32_t *fused,
+                         sl_error *err) {
+    body_pass pass = {.visitor = {prepare_body}, .how = how, .fused = fused, .err = err};
+    if (!how->no_simplify) SL_TRY(sl_simplify(graph, err));
+    for (uint32_t n = 0; n < graph->node_count; n++) {
+        const sl_op_info *info = sl_op_info_of(graph->nodes[n].op);
+        _Alignas(max_align_t) unsigned char attrs[SL_MAX_ATTRS_BYTES];
+        memcpy(attrs, graph->nodes[n].attrs, info->attrs_bytes);
+        info->visit_attrs(&pass.visitor, attrs);
+        SL_TRY(pass.status);
+    }
+    if (how->int8_activations) SL_TRY(sl_quantise_activations(graph, err));
+    return fuse(graph, how, fused, err);
+}
+
+typedef sl_status stage(sl_program *program, const sl_compile_how *how, sl_error *err);
+
+static sl_status run_stage(stage *run, sl_program *program, const sl_compile_how *how,
+                           sl_error *err) {
+    for (uint32_t s = 0; s < program->step_count; s++)
+        for (uint32_t b = 0; b < program->steps[s].body_count; b++)
+            if (program->steps[s].bodies[b])
+                SL_TRY(run_stage(run, program->steps[s].bodies[b], how, err));
+    return run(program, how, err);
 }
 
 /* Brute force, so for debugging builds alone. */
@@ -32,17 +82,15 @@ sl_status sl_compile_graph(sl_graph *graph, const sl_compile_how *how,
     SL_TRY(sl_graph_check(graph, err));
     SL_TRY(sl_graph_verify(graph, err));
     double clock = sl_clock_seconds();
-    if (!how->no_simplify) SL_TRY(sl_simplify(graph, err));
-    if (how->int8_activations) SL_TRY(sl_quantise_activations(graph, err));
     report.nodes = graph->node_count;
-    SL_TRY(fuse(graph, how, &report.fused, err));
+    SL_TRY(prepare(graph, how, &report.fused, err));
     report.fuse_seconds = sl_clock_lap(&clock);
     SL_TRY(sl_lower(graph, allocator, &program, err));
     report.lower_seconds = sl_clock_lap(&clock);
     program->report = report;
-    SL_TRY_ELSE(done, sl_schedule(program, how, err));
+    SL_TRY_ELSE(done, run_stage(sl_schedule, program, how, err));
     program->report.schedule_seconds = sl_clock_lap(&clock);
-    SL_TRY_ELSE(done, sl_plan(program, how, err));
+    SL_TRY_ELSE(done, run_stage(sl_plan, program, how, err));
     program->report.plan_seconds = sl_clock_lap(&clock);
     SL_TRY_ELSE(done, check(program, err));
     *out = program;

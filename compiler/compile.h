@@ -16,7 +16,8 @@ typedef struct {
 } sl_compile_how;
 
 /* Verifies the graph, runs every stage and, in debugging builds, checks the result (core/check.h).
- * The program owns copies of all it needs; the graph is fused in place.  how may be NULL. */
+ * The program owns copies of all it needs; the graph is fused in place, and so are the bodies of
+ * its nodes, which become programs of their steps.  how may be NULL. */
 SL_CHECKED sl_status sl_compile_graph(sl_graph *graph, const sl_compile_how *how,
                                       const sl_allocator *allocator, sl_program **out,
                                       sl_error *err);

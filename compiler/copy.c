@@ -49,14 +49,15 @@ static const void *copied(attr_copier *c, const void *from, size_t bytes) {
     return copy;
 }
 
-static sl_graph *copied_body(attr_copier *c, const sl_graph *body) {
+/* What the graph has already need not be copied. */
+static const sl_graph *copied_body(attr_copier *c, const sl_graph *body) {
     sl_graph *copy = NULL;
+    if (body->owner == c->owner) return body;
     if (sl_graph_copy(body, c->owner->arena.allocator, &copy, NULL) != SL_OK) {
         c->fine = false;
         return NULL;
     }
-    copy->next = c->owner->bodies;
-    c->owner->bodies = copy;
+    sl_graph_own(c->owner, copy);
     return copy;
 }
 
@@ -122,6 +123,7 @@ sl_status sl_graph_copy(const sl_graph *graph, const sl_allocator *allocator, sl
     SL_TRY(sl_graph_create(graph->name, allocator, &copy, err));
     copy->scope = copy_text(copy, graph->scope, &fine);
     copy->error = graph->error;
+    copy->customs = graph->customs;
     if (!fine || !copy_values(graph, copy) || !copy_nodes(graph, copy) ||
         !copy_outputs(graph, copy)) {
         sl_graph_destroy(copy);

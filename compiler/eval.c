@@ -7,6 +7,7 @@ struct sl_evaluator {
     sl_arena arena; /* the evaluator itself and every result */
     const sl_graph *graph;
     sl_eval_tensor *tensors; /* [value_count + 1] */
+    bool *given;             /* [value_count + 1]: inputs bound as slots */
 };
 
 static bool is_panel(const sl_type *type) {
@@ -31,7 +32,9 @@ static sl_status make_tensors(sl_evaluator *evaluator, sl_error *err) {
     const sl_graph *graph = evaluator->graph;
     evaluator->tensors =
         SL_ARENA_NEW_ARRAY(&evaluator->arena, sl_eval_tensor, (size_t)graph->value_count + 1);
-    if (!evaluator->tensors) return sl_no_memory(err, "an evaluator", graph->value_count);
+    evaluator->given = SL_ARENA_NEW_ARRAY(&evaluator->arena, bool, (size_t)graph->value_count + 1);
+    if (!evaluator->tensors || !evaluator->given)
+        return sl_no_memory(err, "an evaluator", graph->value_count);
     for (uint32_t v = 1; v <= graph->value_count; v++) {
         sl_eval_tensor *tensor = &evaluator->tensors[v];
         const int64_t elements = sl_type_slots(&graph->values[v].type);
@@ -89,6 +92,18 @@ sl_status sl_evaluator_bind(sl_evaluator *evaluator, sl_value value, const void 
     return SL_OK;
 }
 
+sl_status sl_evaluator_give(sl_evaluator *evaluator, sl_value value, const sl_eval_tensor *tensor,
+                            sl_error *err) {
+    sl_eval_tensor *own;
+    SL_TRY(find_declared(evaluator, value, SL_VALUE_INPUT, SL_VALUE_INPUT, &own, err));
+    const bool slots = tensor->data && own->data;
+    evaluator->given[value.v] = slots;
+    own->coded = slots ? NULL : tensor->coded;
+    if (slots)
+        memcpy(own->data, tensor->data, (size_t)sl_type_slots(&own->type) * sizeof *own->data);
+    return SL_OK;
+}
+
 sl_status sl_evaluator_bind_state(sl_evaluator *evaluator, sl_value value, double *data,
                                   sl_error *err) {
     sl_eval_tensor *tensor;
@@ -113,7 +128,7 @@ static sl_status prepare(sl_evaluator *evaluator, sl_error *err) {
         sl_eval_tensor *tensor = &evaluator->tensors[v];
         if (info->root.v) tensor->data = evaluator->tensors[info->root.v].data;
         const bool bound = info->kind == SL_VALUE_RESULT || tensor->source || tensor->coded ||
-                           (info->kind == SL_VALUE_STATE && tensor->data);
+                           (info->kind == SL_VALUE_STATE && tensor->data) || evaluator->given[v];
         if (!bound && info->use_count)
             return sl_fail(err, SL_INVALID, "evaluate: '%s' is not bound", info->name);
         if (tensor->coded && tensor->data)

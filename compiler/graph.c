@@ -1,5 +1,6 @@
 #include "compiler/graph.h"
 #include "compiler/ops/semantics.h"
+#include "core/custom.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,6 +30,12 @@ void sl_graph_destroy(sl_graph *graph) {
     }
     sl_arena arena = graph->arena; /* the graph itself lives in it */
     sl_arena_deinit(&arena);
+}
+
+void sl_graph_own(sl_graph *graph, sl_graph *body) {
+    body->next = graph->bodies;
+    body->owner = graph;
+    graph->bodies = body;
 }
 
 void sl_graph_mistake(sl_graph *graph, sl_status status, const char *format, ...) {
@@ -198,11 +205,35 @@ static const sl_type *infer_node(sl_graph *graph, const sl_node *node, sl_arena 
     return sl_infer(node->op, &args, &graph->error) == SL_OK ? out : NULL;
 }
 
+typedef struct {
+    sl_attr_visitor visitor; /* first */
+    const sl_custom_ops *customs;
+    const char *name;
+} handler_finder;
+
+/* The attribute before it is the name of the op. */
+static void find_handler(sl_attr_visitor *visitor, const char *name, sl_attr_kind kind,
+                         void *value) {
+    handler_finder *finder = (handler_finder *)visitor;
+    sl_attr *attr = value;
+    if (kind == SL_ATTR_text && strcmp(name, "name") == 0) finder->name = attr->text;
+    if (kind == SL_ATTR_handler && !attr->handler && finder->customs)
+        attr->handler = sl_custom_find(finder->customs, finder->name);
+}
+
+/* A copy of the attributes, with what implements the node. */
+static const void *own_attrs(sl_graph *graph, sl_op op, const void *attrs) {
+    void *copy = sl_attrs_copy(&graph->arena, graph, op, attrs);
+    handler_finder finder = {.visitor = {find_handler}, .customs = graph->customs, .name = ""};
+    if (copy) sl_op_info_of(op)->visit_attrs(&finder.visitor, copy);
+    return copy;
+}
+
 static bool start_node(sl_graph *graph, sl_node *node, sl_values inputs, const void *attrs,
                        uint32_t output_count) {
     const sl_op_info *info = sl_op_info_of(node->op);
     if (!check_counts(graph, info, inputs.count, output_count)) return false;
-    node->attrs = sl_attrs_copy(&graph->arena, graph, node->op, attrs);
+    node->attrs = own_attrs(graph, node->op, attrs);
     node->label = graph->scope[0]
                       ? sl_arena_format(&graph->arena, "%s %s", graph->scope, info->name)
                       : info->name;

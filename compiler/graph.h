@@ -51,9 +51,10 @@ struct sl_graph {
     uint32_t node_count, node_capacity;
     sl_graph_out *outputs;
     uint32_t output_count, output_capacity;
-    sl_graph *bodies; /* of its nodes, owned; linked by next */
-    sl_graph *next;
-    sl_error error; /* the first mistake; status SL_OK while there is none */
+    sl_graph *bodies;             /* of its nodes, owned; linked by next */
+    sl_graph *next, *owner;       /* of a body */
+    const sl_custom_ops *customs; /* that its nodes may be of; borrowed; may be NULL */
+    sl_error error;               /* the first mistake; status SL_OK while there is none */
 };
 
 SL_CHECKED sl_status sl_graph_create(const char *name, const sl_allocator *allocator,
@@ -62,6 +63,8 @@ SL_CHECKED sl_status sl_graph_create(const char *name, const sl_allocator *alloc
 SL_CHECKED sl_status sl_graph_copy(const sl_graph *graph, const sl_allocator *allocator,
                                    sl_graph **out, sl_error *err);
 void sl_graph_destroy(sl_graph *graph); /* NULL is fine */
+/* Makes body one of the graph's, which destroys it. */
+void sl_graph_own(sl_graph *graph, sl_graph *body);
 
 /* INPUT, WEIGHT, STATE or EXPERTS; names are unique among the values that have one. */
 sl_value sl_graph_declare(sl_graph *graph, sl_value_kind kind, const char *name, sl_type type);
@@ -116,9 +119,14 @@ SL_CHECKED sl_status sl_graph_print(const sl_graph *graph, sl_arena *arena, char
                                     sl_error *err);
 SL_CHECKED sl_status sl_graph_parse(const char *text, size_t bytes, const sl_allocator *allocator,
                                     sl_graph **out, sl_error *err);
-/* "eps=1e-6, axes=[1]" into the op's attribute struct.  What is left out is 0, except lists and
- * bodies, which must be given.  What they point at lives in owner.  text may be NULL when bytes is
- * 0. */
+/* The same for a text with ops that are not of this library. */
+SL_CHECKED sl_status sl_graph_parse_using(const char *text, size_t bytes,
+                                          const sl_custom_ops *customs,
+                                          const sl_allocator *allocator, sl_graph **out,
+                                          sl_error *err);
+/* "eps=1e-6, axes=[1]" into the op's attribute struct.  What is left out is 0 (a body: none),
+ * except lists, which must be given.  What they point at lives in owner.  text may be NULL when
+ * bytes is 0. */
 SL_CHECKED sl_status sl_attrs_parse(sl_op op, const char *text, size_t bytes, sl_graph *owner,
                                     void *attrs, sl_error *err);
 #endif

@@ -11,6 +11,15 @@ sl_status sl_graph_read(const char *text, size_t bytes, sl_graph **out, sl_error
     return sl_graph_parse(text, bytes, NULL, out, err);
 }
 
+sl_status sl_graph_read_using(const char *text, size_t bytes, const sl_custom_ops *ops,
+                              sl_graph **out, sl_error *err) {
+    return sl_graph_parse_using(text, bytes, ops, NULL, out, err);
+}
+
+void sl_graph_use_custom_ops(sl_graph *graph, const sl_custom_ops *ops) {
+    graph->customs = ops;
+}
+
 void sl_graph_free(sl_graph *graph) {
     sl_graph_destroy(graph);
 }
@@ -107,6 +116,44 @@ void sl_graph_apply(sl_graph *graph, const char *op_name, const sl_value *inputs
         return;
     }
     sl_graph_append(graph, op, taken, values, outputs);
+}
+
+typedef struct {
+    sl_attr_visitor visitor; /* first */
+    const sl_node_spec *spec;
+    uint32_t used;
+} body_setter;
+
+static void set_body(sl_attr_visitor *visitor, const char *name, sl_attr_kind kind, void *value) {
+    body_setter *setter = (body_setter *)visitor;
+    sl_attr *attr = value;
+    for (uint32_t b = 0; kind == SL_ATTR_graph && b < setter->spec->body_count; b++) {
+        if (strcmp(setter->spec->bodies[b].name, name) != 0) continue;
+        attr->graph = setter->spec->bodies[b].graph;
+        setter->used++;
+    }
+}
+
+void sl_graph_add_node(sl_graph *graph, const sl_node_spec *spec) {
+    const sl_op op = sl_op_find(spec->op, strlen(spec->op));
+    _Alignas(max_align_t) unsigned char attrs[SL_MAX_ATTRS_BYTES];
+    sl_error err = {0};
+    body_setter setter = {.visitor = {set_body}, .spec = spec};
+    if (op == SL_OP_COUNT) {
+        sl_graph_mistake(graph, SL_INVALID, "unknown op '%s'", spec->op);
+    } else if (sl_attrs_parse(op, spec->attrs, spec->attrs ? strlen(spec->attrs) : 0, graph, attrs,
+                              &err) != SL_OK) {
+        sl_graph_mistake(graph, err.status, "attributes of %s: %s", spec->op, err.message);
+    } else {
+        sl_op_info_of(op)->visit_attrs(&setter.visitor, attrs);
+        if (setter.used != spec->body_count)
+            sl_graph_mistake(graph, SL_INVALID, "%s takes %u of the %u bodies it is given",
+                             spec->op, setter.used, spec->body_count);
+        sl_graph_append_list(graph, op, (sl_values){spec->input_count, spec->inputs}, attrs,
+                             (sl_value_slots){spec->output_count, spec->outputs});
+        return;
+    }
+    memset(spec->outputs, 0, spec->output_count * sizeof *spec->outputs);
 }
 
 void sl_graph_add_output(sl_graph *graph, const char *name, sl_value value) {

@@ -1,276 +1,38 @@
 /* parse.c - Text into graphs.  Total: any bytes give a graph or an error with its position. */
+#include "compiler/cursor.h"
 #include "compiler/graph.h"
-#include "core/codec.h"
 #include <ctype.h>
-#include <locale.h>
-#include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-/* ---- Reading characters ---- */
-
-typedef struct {
-    const char *at;
-    size_t bytes;
-} slice;
-
-typedef struct {
-    const char *text, *at, *end;
-    sl_error *err;
-    uint32_t depth; /* of bodies in bodies */
-} cursor;
 enum { MAX_DEPTH = 32 };
 
-/* Explains what is wrong at `where`, with its position. */
-__attribute__((format(printf, 3, 4))) static void explain(const cursor *c, const char *where,
-                                                          const char *format, ...) {
-    char message[400];
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(message, sizeof message, format, args);
-    va_end(args);
-    size_t line = 1, column = 1;
-    for (const char *p = c->text; p < where; p++) {
-        column = *p == '\n' ? 1 : column + 1;
-        line += *p == '\n';
-    }
-    (void)!sl_fail(c->err, SL_FORMAT, "line %zu, column %zu: %s", line, column, message);
-}
-#define FAIL_AT(c, where, ...) (explain((c), (where), __VA_ARGS__), SL_FORMAT)
-
 /* Passes on a mistake made by the statement at `where`, with its position. */
-static sl_status fail_graph(const cursor *c, const char *where, const sl_graph *graph) {
+static sl_status fail_graph(const sl_cursor *c, const char *where, const sl_graph *graph) {
     if (graph->error.status == SL_OK) return SL_OK;
-    explain(c, where, "%s", graph->error.message);
+    sl_cursor_explain(c, where, "%s", graph->error.message);
     if (c->err) c->err->status = graph->error.status;
     return graph->error.status;
 }
 
-static void skip_blank(cursor *c) {
-    while (c->at < c->end && (isspace((unsigned char)*c->at) || *c->at == '#')) {
-        if (*c->at == '#')
-            while (c->at < c->end && *c->at != '\n') c->at++;
-        else
-            c->at++;
-    }
-}
-
-static char peek(cursor *c) {
-    skip_blank(c);
-    return c->at < c->end ? *c->at : 0;
-}
-
-static bool accept(cursor *c, char wanted) {
-    if (peek(c) != wanted || c->at == c->end) return false;
-    c->at++;
-    return true;
-}
-
-static sl_status fail_expected(cursor *c, const char *wanted) {
-    skip_blank(c);
-    if (c->at == c->end) return FAIL_AT(c, c->at, "expected %s, found the end of the text", wanted);
-    const unsigned char found = (unsigned char)*c->at;
-    if (!isprint(found)) return FAIL_AT(c, c->at, "expected %s, found byte 0x%02x", wanted, found);
-    return FAIL_AT(c, c->at, "expected %s, found '%c'", wanted, found);
-}
-
-static sl_status expect(cursor *c, char wanted) {
-    if (accept(c, wanted)) return SL_OK;
-    const char text[] = {'\'', wanted, '\'', 0};
-    return fail_expected(c, text);
-}
-
-/* ---- Words, names and numbers ---- */
-
-static bool starts_word(char c) {
-    return isalpha((unsigned char)c) || c == '_';
-}
-
-static sl_status read_word(cursor *c, const char *what, slice *out) {
-    const char first = peek(c);
-    *out = (slice){c->at, 0};
-    if (!starts_word(first)) return fail_expected(c, what);
-    while (c->at < c->end && (isalnum((unsigned char)*c->at) || *c->at == '_' || *c->at == '.'))
-        c->at++;
-    out->bytes = (size_t)(c->at - out->at);
-    return SL_OK;
-}
-
-static bool is_word(slice word, const char *text) {
-    return word.bytes == strlen(text) && memcmp(word.at, text, word.bytes) == 0;
-}
-
-static int hex_digit(char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* What follows a backslash: one of " \ or xNN; never NUL. */
-static sl_status read_escape(cursor *c, char *out) {
-    const char *start = c->at;
-    const size_t left = (size_t)(c->end - c->at);
-    if (left >= 1 && (*c->at == '"' || *c->at == '\\')) {
-        *out = *c->at++;
-        return SL_OK;
-    }
-    if (left >= 3 && *c->at == 'x' && hex_digit(c->at[1]) >= 0 && hex_digit(c->at[2]) >= 0) {
-        *out = (char)(hex_digit(c->at[1]) * 16 + hex_digit(c->at[2]));
-        c->at += 3;
-        if (*out) return SL_OK;
-    }
-    return FAIL_AT(c, start, "expected \\\", \\\\ or \\x01 to \\xff in a string");
-}
-
-static sl_status read_quoted(cursor *c, sl_arena *arena, const char *what, char **out) {
-    if (peek(c) != '"') return fail_expected(c, what);
-    const char *start = c->at++, *close = c->at;
-    while (close < c->end && *close != '"') close += *close == '\\' && c->end - close > 1 ? 2 : 1;
-    char *text = sl_arena_alloc(arena, (size_t)(close - start) + 1, 1);
-    if (!text) return sl_no_memory(c->err, "a string", (uint64_t)(close - start));
-    for (size_t n = 0; c->at < c->end && *c->at != '"'; n++) {
-        if (*c->at == 0) return FAIL_AT(c, c->at, "a string cannot hold a zero byte");
-        text[n] = *c->at++;
-        if (text[n] == '\\') SL_TRY(read_escape(c, &text[n]));
-    }
-    if (c->at == c->end) return FAIL_AT(c, start, "this string is not closed");
-    c->at++;
-    *out = text;
-    return SL_OK;
-}
-
-enum { MAX_NUMBER = 63 };
-static sl_status read_number(cursor *c, slice *out) {
-    (void)peek(c);
-    out->at = c->at;
-    while (c->at < c->end && (isalnum((unsigned char)*c->at) || (*c->at && strchr("+-.:", *c->at))))
-        c->at++;
-    out->bytes = (size_t)(c->at - out->at);
-    if (out->bytes == 0) return fail_expected(c, "a number");
-    if (out->bytes > MAX_NUMBER) return FAIL_AT(c, out->at, "a number of %zu digits", out->bytes);
-    return SL_OK;
-}
-
-static sl_status to_integer(const cursor *c, slice number, int64_t least, int64_t most,
-                            int64_t *out) {
-    const bool negative = number.at[0] == '-';
-    int64_t value = 0;
-    bool fits = number.bytes > negative;
-    for (size_t i = negative; fits && i < number.bytes; i++) {
-        const char digit = number.at[i];
-        fits = digit >= '0' && digit <= '9' && !__builtin_mul_overflow(value, 10, &value) &&
-               !__builtin_add_overflow(value, digit - '0', &value);
-    }
-    *out = negative ? -value : value;
-    if (!fits && number.bytes == 20 && memcmp(number.at, "-9223372036854775808", 20) == 0) {
-        fits = true;
-        *out = INT64_MIN;
-    }
-    if (fits && *out >= least && *out <= most) return SL_OK;
-    return FAIL_AT(c, number.at, "expected an integer from %lld to %lld, found '%.*s'",
-                   (long long)least, (long long)most, (int)number.bytes, number.at);
-}
-
-static sl_status to_unsigned(const cursor *c, slice number, uint64_t *out) {
-    bool fits = number.bytes > 0;
-    *out = 0;
-    for (size_t i = 0; fits && i < number.bytes; i++) {
-        const char digit = number.at[i];
-        fits = digit >= '0' && digit <= '9' && !__builtin_mul_overflow(*out, 10u, out) &&
-               !__builtin_add_overflow(*out, (uint64_t)(digit - '0'), out);
-    }
-    if (fits) return SL_OK;
-    return FAIL_AT(c, number.at, "expected an integer from 0 to %llu, found '%.*s'",
-                   (unsigned long long)UINT64_MAX, (int)number.bytes, number.at);
-}
-
-/* The bits of a NaN, written as "nan:" and at most `digits` hexadecimal digits. */
-static bool to_wide_nan_bits(slice number, size_t digits, uint64_t *out) {
-    if (number.bytes < 5 || number.bytes > 4 + digits || memcmp(number.at, "nan:", 4) != 0)
-        return false;
-    *out = 0;
-    for (size_t i = 4; i < number.bytes; i++) {
-        if (hex_digit(number.at[i]) < 0) return false;
-        *out = *out * 16 + (uint64_t)hex_digit(number.at[i]);
-    }
-    return true;
-}
-
-static bool to_nan_bits(slice number, uint32_t *out) {
-    uint64_t bits = 0;
-    const bool found = to_wide_nan_bits(number, 8, &bits);
-    *out = (uint32_t)bits;
-    return found;
-}
-
-static sl_status to_double(const cursor *c, slice number, double *out) {
-    uint64_t bits;
-    if (to_wide_nan_bits(number, 16, &bits)) {
-        memcpy(out, &bits, sizeof bits);
-        if (isnan(*out)) return SL_OK;
-        return FAIL_AT(c, number.at, "these are not the bits of a NaN");
-    }
-    char text[MAX_NUMBER + 1] = {0}, *stop = text;
-    memcpy(text, number.at, number.bytes);
-    const locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    if (!plain) return sl_no_memory(c->err, "a locale", 0);
-    *out = strtod_l(text, &stop, plain);
-    freelocale(plain);
-    if (*stop == 0 && (!isinf(*out) || strstr(text, "inf"))) return SL_OK;
-    return FAIL_AT(c, number.at, "expected a number that fits f64, found '%s'", text);
-}
-
-static sl_status to_float(const cursor *c, slice number, float *out) {
-    uint32_t bits;
-    if (to_nan_bits(number, &bits)) {
-        memcpy(out, &bits, sizeof bits);
-        if (isnan(*out)) return SL_OK;
-        return FAIL_AT(c, number.at, "these are not the bits of a NaN");
-    }
-    char text[MAX_NUMBER + 1] = {0}, *stop = text;
-    memcpy(text, number.at, number.bytes);
-    const locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    if (!plain) return sl_no_memory(c->err, "a locale", 0);
-    *out = strtof_l(text, &stop, plain);
-    freelocale(plain);
-    if (*stop == 0 && (!isinf(*out) || strstr(text, "inf"))) return SL_OK;
-    return FAIL_AT(c, number.at, "expected a number that fits f32, found '%s'", text);
-}
-
-/* f16 or bf16. */
-static sl_status to_half(const cursor *c, slice number, sl_dtype dtype, uint16_t *out) {
-    const bool is_f16 = dtype == SL_DTYPE_f16;
-    float value;
-    uint32_t bits;
-    if (to_nan_bits(number, &bits) && bits <= UINT16_MAX) {
-        *out = (uint16_t)bits;
-        if (isnan(is_f16 ? sl_f32_from_f16(*out) : sl_f32_from_bf16(*out))) return SL_OK;
-    }
-    SL_TRY(to_float(c, number, &value));
-    *out = is_f16 ? sl_f16_from_f32(value) : sl_bf16_from_f32(value);
-    return SL_OK;
-}
-
 /* ---- Types and attributes ---- */
 
-static sl_status read_dims(cursor *c, sl_dims *out) {
+static sl_status read_dims(sl_cursor *c, sl_dims *out) {
     *out = (sl_dims){0};
-    SL_TRY(expect(c, '['));
-    while (!accept(c, ']')) {
-        if (out->rank) SL_TRY(expect(c, ','));
-        slice number;
-        SL_TRY(read_number(c, &number));
+    SL_TRY(sl_cursor_expect(c, '['));
+    while (!sl_cursor_accept(c, ']')) {
+        if (out->rank) SL_TRY(sl_cursor_expect(c, ','));
+        sl_slice number;
+        SL_TRY(sl_cursor_number(c, &number));
         if (out->rank == SL_MAX_RANK)
             return FAIL_AT(c, number.at, "more than %d entries in a list", SL_MAX_RANK);
-        SL_TRY(to_integer(c, number, -1, INT64_MAX, &out->dims[out->rank++]));
+        SL_TRY(sl_slice_integer(c, number, -1, INT64_MAX, &out->dims[out->rank++]));
     }
     return SL_OK;
 }
 
-static sl_status read_type(cursor *c, sl_type *out) {
-    slice word;
-    SL_TRY(read_word(c, "an element type", &word));
+static sl_status read_type(sl_cursor *c, sl_type *out) {
+    sl_slice word;
+    SL_TRY(sl_cursor_word(c, "an element type", &word));
     if (!sl_dtype_find(word.at, word.bytes, &out->dtype))
         return FAIL_AT(c, word.at, "unknown element type '%.*s'", (int)word.bytes, word.at);
     SL_TRY(read_dims(c, &out->shape));
@@ -281,9 +43,9 @@ static sl_status read_type(cursor *c, sl_type *out) {
 
 /* An attribute as written; what it means depends on its kind. */
 typedef struct {
-    slice name;
-    slice number; /* or a word; empty when it is something else */
-    slice list;   /* with its brackets */
+    sl_slice name;
+    sl_slice number; /* or a word; empty when it is something else */
+    sl_slice list;   /* with its brackets */
     char *text;
     sl_graph *body;
     bool used;
@@ -293,7 +55,7 @@ typedef struct {
 enum { MAX_ATTRIBUTES = 32 };
 typedef struct {
     sl_attr_visitor visitor; /* first */
-    cursor *c;
+    sl_cursor *c;
     sl_graph *owner;   /* of what attributes point at */
     const char *where; /* for what is missing */
     attribute items[MAX_ATTRIBUTES];
@@ -301,34 +63,34 @@ typedef struct {
     sl_status status;
 } attributes;
 
-static sl_status read_body(cursor *c, sl_graph *owner, sl_graph **out);
+static sl_status read_body(sl_cursor *c, sl_graph *owner, sl_graph **out);
 
-static sl_status read_attribute_value(cursor *c, sl_graph *owner, attribute *item) {
-    const char first = peek(c);
+static sl_status read_attribute_value(sl_cursor *c, sl_graph *owner, attribute *item) {
+    const char first = sl_cursor_peek(c);
     if (first == '[') {
         item->list.at = c->at;
         while (c->at < c->end && *c->at != ']') c->at++;
-        SL_TRY(expect(c, ']'));
+        SL_TRY(sl_cursor_expect(c, ']'));
         item->list.bytes = (size_t)(c->at - item->list.at);
         return SL_OK;
     }
-    if (first == '"') return read_quoted(c, &owner->arena, "a text", &item->text);
-    SL_TRY(read_number(c, &item->number));
-    if (!is_word(item->number, "graph")) return SL_OK;
+    if (first == '"') return sl_cursor_quoted(c, &owner->arena, "a text", &item->text);
+    SL_TRY(sl_cursor_number(c, &item->number));
+    if (!sl_slice_is(item->number, "graph")) return SL_OK;
     c->at = item->number.at;
     item->number.bytes = 0;
     return read_body(c, owner, &item->body);
 }
 
-static sl_status read_attribute(cursor *c, attributes *list) {
+static sl_status read_attribute(sl_cursor *c, attributes *list) {
     attribute item = {0};
-    SL_TRY(read_word(c, "the name of an attribute", &item.name));
+    SL_TRY(sl_cursor_word(c, "the name of an attribute", &item.name));
     for (uint32_t i = 0; i < list->count; i++)
         if (list->items[i].name.bytes == item.name.bytes &&
             memcmp(list->items[i].name.at, item.name.at, item.name.bytes) == 0)
             return FAIL_AT(c, item.name.at, "attribute '%.*s' is given twice", (int)item.name.bytes,
                            item.name.at);
-    SL_TRY(expect(c, '='));
+    SL_TRY(sl_cursor_expect(c, '='));
     SL_TRY(read_attribute_value(c, list->owner, &item));
     if (list->count == MAX_ATTRIBUTES) return FAIL_AT(c, item.name.at, "too many attributes");
     list->items[list->count++] = item;
@@ -338,7 +100,7 @@ static sl_status read_attribute(cursor *c, attributes *list) {
 /* The attribute of that name, marked as used; NULL when it was left out. */
 static attribute *take(attributes *list, const char *name) {
     for (uint32_t i = 0; i < list->count; i++)
-        if (is_word(list->items[i].name, name)) {
+        if (sl_slice_is(list->items[i].name, name)) {
             list->items[i].used = true;
             return &list->items[i];
         }
@@ -346,9 +108,9 @@ static attribute *take(attributes *list, const char *name) {
 }
 
 /* The entries of a list, as integers or, where reals is set, as doubles. */
-static sl_status read_entries(attributes *list, slice text, bool reals, uint32_t *count,
+static sl_status read_entries(attributes *list, sl_slice text, bool reals, uint32_t *count,
                               const void **out) {
-    cursor c = *list->c;
+    sl_cursor c = *list->c;
     uint32_t commas = 0;
     for (size_t i = 0; i < text.bytes; i++) commas += text.at[i] == ',';
     int64_t *items = SL_ARENA_NEW_ARRAY(&list->owner->arena, int64_t, (size_t)commas + 2);
@@ -356,16 +118,16 @@ static sl_status read_entries(attributes *list, slice text, bool reals, uint32_t
     c.at = text.at + 1;
     c.end = text.at + text.bytes;
     *count = 0;
-    while (!accept(&c, ']')) {
-        slice number;
+    while (!sl_cursor_accept(&c, ']')) {
+        sl_slice number;
         double real;
-        if (*count) SL_TRY(expect(&c, ','));
-        SL_TRY(read_number(&c, &number));
+        if (*count) SL_TRY(sl_cursor_expect(&c, ','));
+        SL_TRY(sl_cursor_number(&c, &number));
         if (reals) {
-            SL_TRY(to_double(&c, number, &real));
+            SL_TRY(sl_slice_double(&c, number, &real));
             memcpy(&items[(*count)++], &real, sizeof real);
         } else {
-            SL_TRY(to_integer(&c, number, INT64_MIN + 1, INT64_MAX, &items[(*count)++]));
+            SL_TRY(sl_slice_integer(&c, number, INT64_MIN + 1, INT64_MAX, &items[(*count)++]));
         }
     }
     *out = items;
@@ -377,17 +139,17 @@ static sl_status set_number(attributes *list, const attribute *item, sl_attr_kin
     int64_t wide = 0;
     switch (kind) {
     case SL_ATTR_f32:
-        return to_float(list->c, item->number, &out->f32);
+        return sl_slice_float(list->c, item->number, &out->f32);
     case SL_ATTR_f64:
-        return to_double(list->c, item->number, &out->f64);
+        return sl_slice_double(list->c, item->number, &out->f64);
     case SL_ATTR_i64:
-        return to_integer(list->c, item->number, INT64_MIN + 1, INT64_MAX, &out->i64);
+        return sl_slice_integer(list->c, item->number, INT64_MIN + 1, INT64_MAX, &out->i64);
     case SL_ATTR_dtype:
         if (sl_dtype_find(item->number.at, item->number.bytes, &out->dtype)) return SL_OK;
         return FAIL_AT(list->c, item->number.at, "unknown element type '%.*s'",
                        (int)item->number.bytes, item->number.at);
     default:
-        SL_TRY(to_integer(list->c, item->number, 0, UINT32_MAX, &wide));
+        SL_TRY(sl_slice_integer(list->c, item->number, 0, UINT32_MAX, &wide));
         out->u32 = (uint32_t)wide;
         return SL_OK;
     }
@@ -411,12 +173,12 @@ static sl_status set_list(attributes *list, const attribute *item, sl_attr_kind 
     return SL_OK;
 }
 
-/* Sets one attribute of an op.  What is left out is 0, except lists and bodies. */
+/* Sets one attribute of an op.  What is left out is 0, except lists. */
 static sl_status set_given(attributes *list, const char *name, sl_attr_kind kind, sl_attr *out) {
     const attribute *item = take(list, name);
     const bool lists = kind == SL_ATTR_dims || kind == SL_ATTR_list || kind == SL_ATTR_reals;
-    if (!item && (lists || kind == SL_ATTR_graph))
-        return FAIL_AT(list->c, list->where, "attribute '%s' is missing", name);
+    if (kind == SL_ATTR_handler) return SL_OK;
+    if (!item && lists) return FAIL_AT(list->c, list->where, "attribute '%s' is missing", name);
     if (kind == SL_ATTR_text) out->text = item && item->text ? item->text : "";
     if (!item) return SL_OK;
     const bool fits = lists                   ? item->list.bytes > 0
@@ -441,12 +203,12 @@ static void set_attr(sl_attr_visitor *visitor, const char *name, sl_attr_kind ki
 }
 
 /* Sets attrs from "name = value, ..." up to `close`, which is 0 for the end of the text. */
-static sl_status read_attributes(cursor *c, sl_op op, char close, sl_graph *owner, void *attrs) {
+static sl_status read_attributes(sl_cursor *c, sl_op op, char close, sl_graph *owner, void *attrs) {
     const sl_op_info *info = sl_op_info_of(op);
     attributes list = {.visitor = {set_attr}, .c = c, .owner = owner, .where = c->at};
     memset(attrs, 0, info->attrs_bytes);
-    while (peek(c) != close || (!close && c->at < c->end)) {
-        if (list.count) SL_TRY(expect(c, ','));
+    while (sl_cursor_peek(c) != close || (!close && c->at < c->end)) {
+        if (list.count) SL_TRY(sl_cursor_expect(c, ','));
         SL_TRY(read_attribute(c, &list));
     }
     info->visit_attrs(&list.visitor, attrs);
@@ -461,7 +223,7 @@ static sl_status read_attributes(cursor *c, sl_op op, char close, sl_graph *owne
 sl_status sl_attrs_parse(sl_op op, const char *text, size_t bytes, sl_graph *owner, void *attrs,
                          sl_error *err) {
     if (!text) text = "";
-    cursor c = {text, text, text + bytes, err, 0};
+    sl_cursor c = {text, text, text + bytes, err, 0};
     return read_attributes(&c, op, 0, owner, attrs);
 }
 
@@ -476,32 +238,34 @@ typedef struct {
 } symbol;
 
 typedef struct {
-    cursor c;
+    sl_cursor c;
     sl_arena scratch;
     sl_graph *graph;
+    const sl_custom_ops *customs;
     symbol *symbols;
     uint32_t symbol_count, symbol_capacity;
 } parser;
 
 static sl_status read_symbol(parser *p, symbol *out) {
-    cursor *c = &p->c;
+    sl_cursor *c = &p->c;
     *out = (symbol){0};
-    if (!accept(c, '%')) return fail_expected(c, "a value such as %x or %1");
+    if (!sl_cursor_accept(c, '%')) return sl_cursor_unexpected(c, "a value such as %x or %1");
     out->at = c->at - 1;
     const char next = c->at < c->end ? *c->at : 0;
     char *name = NULL;
     if (next == '"') {
-        SL_TRY(read_quoted(c, &p->scratch, "a name", &name));
+        SL_TRY(sl_cursor_quoted(c, &p->scratch, "a name", &name));
     } else {
-        slice word;
+        sl_slice word;
         out->numbered = isdigit((unsigned char)next);
-        if (!out->numbered && !starts_word(next)) return fail_expected(c, "a name or number");
+        if (!out->numbered && !sl_starts_word(next))
+            return sl_cursor_unexpected(c, "a name or number");
         if (out->numbered)
-            SL_TRY(read_number(c, &word));
+            SL_TRY(sl_cursor_number(c, &word));
         else
-            SL_TRY(read_word(c, "a name", &word));
+            SL_TRY(sl_cursor_word(c, "a name", &word));
         int64_t number;
-        if (out->numbered) SL_TRY(to_integer(c, word, 0, UINT32_MAX, &number));
+        if (out->numbered) SL_TRY(sl_slice_integer(c, word, 0, UINT32_MAX, &number));
         name = sl_arena_copy_text(&p->scratch, word.at, word.bytes);
         if (!name) return sl_no_memory(c->err, "a name", word.bytes);
     }
@@ -550,31 +314,31 @@ static void integer_range(sl_dtype dtype, size_t bytes, int64_t *low, int64_t *h
     *low = is_signed ? -*high - 1 : 0;
 }
 
-static sl_status store_element(cursor *c, sl_dtype dtype, unsigned char *out) {
-    slice number;
-    SL_TRY(read_number(c, &number));
+static sl_status store_element(sl_cursor *c, sl_dtype dtype, unsigned char *out) {
+    sl_slice number;
+    SL_TRY(sl_cursor_number(c, &number));
     int64_t integer;
     if (dtype == SL_DTYPE_f32) {
         float value;
-        SL_TRY(to_float(c, number, &value));
+        SL_TRY(sl_slice_float(c, number, &value));
         memcpy(out, &value, sizeof value);
     } else if (dtype == SL_DTYPE_f64) {
         double value;
-        SL_TRY(to_double(c, number, &value));
+        SL_TRY(sl_slice_double(c, number, &value));
         memcpy(out, &value, sizeof value);
     } else if (sl_dtype_infos[dtype].kind == SL_KIND_FLOAT) {
         uint16_t half;
-        SL_TRY(to_half(c, number, dtype, &half));
+        SL_TRY(sl_slice_half(c, number, dtype, &half));
         memcpy(out, &half, sizeof half);
     } else if (dtype == SL_DTYPE_u64) {
         uint64_t value;
-        SL_TRY(to_unsigned(c, number, &value));
+        SL_TRY(sl_slice_unsigned(c, number, &value));
         memcpy(out, &value, sizeof value);
     } else {
         const size_t bytes = sl_dtype_infos[dtype].bytes ? sl_dtype_infos[dtype].bytes : 1;
         int64_t low, high;
         integer_range(dtype, bytes, &low, &high);
-        SL_TRY(to_integer(c, number, low, high, &integer));
+        SL_TRY(sl_slice_integer(c, number, low, high, &integer));
         memcpy(out, &integer, bytes); /* little-endian: its low bytes */
     }
     return SL_OK;
@@ -582,25 +346,25 @@ static sl_status store_element(cursor *c, sl_dtype dtype, unsigned char *out) {
 
 /* Memory is taken only for as many elements as the rest of the text could spell. */
 static sl_status read_elements(parser *p, const sl_type *type, void **out) {
-    cursor *c = &p->c;
+    sl_cursor *c = &p->c;
     const bool complex = sl_dtype_infos[type->dtype].kind == SL_KIND_COMPLEX;
     const sl_dtype dtype = complex ? SL_DTYPE_f32 : type->dtype; /* its parts */
     const size_t each = sl_dtype_infos[dtype].bytes;
     const size_t stride = each ? each : 1;
     const uint64_t count = sl_type_bytes(type) / stride;
-    SL_TRY(expect(c, '='));
-    SL_TRY(expect(c, '{'));
+    SL_TRY(sl_cursor_expect(c, '='));
+    SL_TRY(sl_cursor_expect(c, '{'));
     if (count > (uint64_t)(c->end - c->at))
         return FAIL_AT(c, c->at, "expected %llu elements, but the text ends before",
                        (unsigned long long)count);
     unsigned char *data = sl_arena_alloc(&p->scratch, count * stride + 1, 8);
     if (!data) return sl_no_memory(c->err, "a constant", count * stride);
     for (uint64_t i = 0; i < count; i++) {
-        if (i) SL_TRY(expect(c, ','));
+        if (i) SL_TRY(sl_cursor_expect(c, ','));
         SL_TRY(store_element(c, dtype, data + i * stride));
     }
     *out = data;
-    return expect(c, '}');
+    return sl_cursor_expect(c, '}');
 }
 
 static sl_status read_declaration(parser *p, sl_value_kind kind) {
@@ -609,7 +373,7 @@ static sl_status read_declaration(parser *p, sl_value_kind kind) {
     SL_TRY(read_symbol(p, &fresh));
     if (fresh.numbered)
         return FAIL_AT(&p->c, fresh.at, "declared values have names, numbers are for results");
-    SL_TRY(expect(&p->c, ':'));
+    SL_TRY(sl_cursor_expect(&p->c, ':'));
     SL_TRY(read_type(&p->c, &type));
     if (kind == SL_VALUE_CONSTANT) {
         void *data = NULL;
@@ -647,10 +411,10 @@ static sl_status add_operand(parser *p, operands *list, sl_value value, const sy
 }
 
 static sl_status read_inputs(parser *p, operands *out) {
-    SL_TRY(expect(&p->c, '('));
-    while (!accept(&p->c, ')')) {
+    SL_TRY(sl_cursor_expect(&p->c, '('));
+    while (!sl_cursor_accept(&p->c, ')')) {
         sl_value value;
-        if (out->count) SL_TRY(expect(&p->c, ','));
+        if (out->count) SL_TRY(sl_cursor_expect(&p->c, ','));
         SL_TRY(read_value(p, &value));
         SL_TRY(add_operand(p, out, value, NULL));
     }
@@ -659,8 +423,8 @@ static sl_status read_inputs(parser *p, operands *out) {
 
 static sl_status check_types(parser *p, const sl_op_info *info, const operands *results) {
     for (uint32_t o = 0; o < results->count; o++) {
-        if (o) SL_TRY(expect(&p->c, ','));
-        (void)peek(&p->c);
+        if (o) SL_TRY(sl_cursor_expect(&p->c, ','));
+        (void)sl_cursor_peek(&p->c);
         const char *start = p->c.at;
         sl_type type;
         SL_TRY(read_type(&p->c, &type));
@@ -679,25 +443,25 @@ static sl_status read_results(parser *p, operands *out) {
         symbol name;
         SL_TRY(read_symbol(p, &name));
         SL_TRY(add_operand(p, out, (sl_value){0}, &name));
-    } while (accept(&p->c, ','));
-    return expect(&p->c, '=');
+    } while (sl_cursor_accept(&p->c, ','));
+    return sl_cursor_expect(&p->c, '=');
 }
 
 static sl_status read_node(parser *p) {
-    cursor *c = &p->c;
+    sl_cursor *c = &p->c;
     operands results = {0}, inputs = {0};
     SL_TRY(read_results(p, &results));
-    slice word;
-    SL_TRY(read_word(c, "an op", &word));
+    sl_slice word;
+    SL_TRY(sl_cursor_word(c, "an op", &word));
     const sl_op op = sl_op_find(word.at, word.bytes);
     if (op == SL_OP_COUNT)
         return FAIL_AT(c, word.at, "unknown op '%.*s'", (int)word.bytes, word.at);
     _Alignas(max_align_t) unsigned char attrs[SL_MAX_ATTRS_BYTES];
     SL_TRY(read_inputs(p, &inputs));
-    const bool braces = accept(c, '{');
-    cursor nothing = {c->text, c->at, c->at, c->err, c->depth};
+    const bool braces = sl_cursor_accept(c, '{');
+    sl_cursor nothing = {c->text, c->at, c->at, c->err, c->depth};
     SL_TRY(read_attributes(braces ? c : &nothing, op, braces ? '}' : 0, p->graph, attrs));
-    if (braces) SL_TRY(expect(c, '}'));
+    if (braces) SL_TRY(sl_cursor_expect(c, '}'));
     sl_graph_append_list(p->graph, op, (sl_values){inputs.count, inputs.values}, attrs,
                          (sl_value_slots){results.count, results.values});
     SL_TRY(fail_graph(c, word.at, p->graph));
@@ -705,15 +469,15 @@ static sl_status read_node(parser *p) {
         results.symbols[o].value = results.values[o];
         SL_TRY(define(p, results.symbols[o]));
     }
-    return accept(c, ':') ? check_types(p, sl_op_info_of(op), &results) : SL_OK;
+    return sl_cursor_accept(c, ':') ? check_types(p, sl_op_info_of(op), &results) : SL_OK;
 }
 
 static sl_status read_output(parser *p) {
     char *name;
     sl_value value;
     const char *start = p->c.at;
-    SL_TRY(read_quoted(&p->c, &p->scratch, "the quoted name of an output", &name));
-    SL_TRY(expect(&p->c, '='));
+    SL_TRY(sl_cursor_quoted(&p->c, &p->scratch, "the quoted name of an output", &name));
+    SL_TRY(sl_cursor_expect(&p->c, '='));
     SL_TRY(read_value(p, &value));
     sl_graph_output(p->graph, name, value);
     return fail_graph(&p->c, start, p->graph);
@@ -722,7 +486,7 @@ static sl_status read_output(parser *p) {
 static sl_status read_scope(parser *p) {
     char *name;
     const char *start = p->c.at;
-    SL_TRY(read_quoted(&p->c, &p->scratch, "a quoted scope", &name));
+    SL_TRY(sl_cursor_quoted(&p->c, &p->scratch, "a quoted scope", &name));
     sl_graph_scope(p->graph, "%s", name);
     return fail_graph(&p->c, start, p->graph);
 }
@@ -736,13 +500,13 @@ static sl_status read_statement(parser *p) {
                  {"state", SL_VALUE_STATE},
                  {"experts", SL_VALUE_EXPERTS},
                  {"constant", SL_VALUE_CONSTANT}};
-    if (peek(&p->c) == '%') return read_node(p);
-    slice word;
-    SL_TRY(read_word(&p->c, "a statement or '}'", &word));
+    if (sl_cursor_peek(&p->c) == '%') return read_node(p);
+    sl_slice word;
+    SL_TRY(sl_cursor_word(&p->c, "a statement or '}'", &word));
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-        if (is_word(word, kinds[i].word)) return read_declaration(p, kinds[i].kind);
-    if (is_word(word, "scope")) return read_scope(p);
-    if (is_word(word, "output")) return read_output(p);
+        if (sl_slice_is(word, kinds[i].word)) return read_declaration(p, kinds[i].kind);
+    if (sl_slice_is(word, "scope")) return read_scope(p);
+    if (sl_slice_is(word, "output")) return read_output(p);
     return FAIL_AT(&p->c, word.at,
                    "expected input, weight, state, experts, constant, scope, output or a value, "
                    "found '%.*s'",
@@ -750,43 +514,47 @@ static sl_status read_statement(parser *p) {
 }
 
 static sl_status read_graph(parser *p, const sl_allocator *allocator) {
-    cursor *c = &p->c;
-    slice word;
+    sl_cursor *c = &p->c;
+    sl_slice word;
     char *name;
-    SL_TRY(read_word(c, "'graph'", &word));
-    if (!is_word(word, "graph")) return FAIL_AT(c, word.at, "expected 'graph'");
-    SL_TRY(read_quoted(c, &p->scratch, "the quoted name of the graph", &name));
+    SL_TRY(sl_cursor_word(c, "'graph'", &word));
+    if (!sl_slice_is(word, "graph")) return FAIL_AT(c, word.at, "expected 'graph'");
+    SL_TRY(sl_cursor_quoted(c, &p->scratch, "the quoted name of the graph", &name));
     SL_TRY(sl_graph_create(name, allocator, &p->graph, c->err));
-    SL_TRY(expect(c, '{'));
-    while (!accept(c, '}')) SL_TRY(read_statement(p));
+    p->graph->customs = p->customs;
+    SL_TRY(sl_cursor_expect(c, '{'));
+    while (!sl_cursor_accept(c, '}')) SL_TRY(read_statement(p));
     return SL_OK;
 }
 
 /* A graph inside another, which owns it from then on. */
-static sl_status read_body(cursor *c, sl_graph *owner, sl_graph **out) {
+static sl_status read_body(sl_cursor *c, sl_graph *owner, sl_graph **out) {
     if (c->depth == MAX_DEPTH) return FAIL_AT(c, c->at, "more than %d bodies in bodies", MAX_DEPTH);
-    parser p = {.c = *c};
+    parser p = {.c = *c, .customs = owner->customs};
     p.c.depth++;
     sl_arena_init(&p.scratch, owner->arena.allocator);
     const sl_status status = read_graph(&p, owner->arena.allocator);
     sl_arena_deinit(&p.scratch);
     c->at = p.c.at;
-    if (p.graph) {
-        p.graph->next = owner->bodies;
-        owner->bodies = p.graph;
-    }
+    if (p.graph) sl_graph_own(owner, p.graph);
     *out = p.graph;
     return status;
 }
 
 sl_status sl_graph_parse(const char *text, size_t bytes, const sl_allocator *allocator,
                          sl_graph **out, sl_error *err) {
+    return sl_graph_parse_using(text, bytes, NULL, allocator, out, err);
+}
+
+sl_status sl_graph_parse_using(const char *text, size_t bytes, const sl_custom_ops *customs,
+                               const sl_allocator *allocator, sl_graph **out, sl_error *err) {
     if (!text) text = "";
-    parser p = {.c = {text, text, text + bytes, err, 0}};
+    parser p = {.c = {text, text, text + bytes, err, 0}, .customs = customs};
     sl_arena_init(&p.scratch, allocator);
     sl_status status = read_graph(&p, allocator);
-    (void)peek(&p.c);
-    if (status == SL_OK && p.c.at != p.c.end) status = fail_expected(&p.c, "the end of the text");
+    (void)sl_cursor_peek(&p.c);
+    if (status == SL_OK && p.c.at != p.c.end)
+        status = sl_cursor_unexpected(&p.c, "the end of the text");
     sl_arena_deinit(&p.scratch);
     if (status != SL_OK)
         sl_graph_destroy(p.graph);

@@ -194,6 +194,7 @@ static void put_integers(printer *p, const int64_t *items, uint32_t count) {
 static void put_attr(sl_attr_visitor *visitor, const char *name, sl_attr_kind kind, void *value) {
     printer *p = (printer *)visitor;
     const sl_attr *attr = value;
+    if (kind == SL_ATTR_handler || (kind == SL_ATTR_graph && !attr->graph)) return;
     putf(p, "%s%s = ", p->attrs++ ? ", " : " {", name);
     switch (kind) {
     case SL_ATTR_f32:
@@ -234,6 +235,8 @@ static void put_attr(sl_attr_visitor *visitor, const char *name, sl_attr_kind ki
         p->attrs = outer;
         break;
     }
+    case SL_ATTR_handler:
+        break;
     }
 }
 

@@ -14,6 +14,7 @@ typedef struct {
 } sl_reals;
 
 struct sl_graph;
+struct sl_custom_op;
 
 typedef float sl_attr_f32;
 typedef double sl_attr_f64;
@@ -25,11 +26,14 @@ typedef sl_integers sl_attr_list;
 typedef sl_reals sl_attr_reals;
 typedef const char *sl_attr_text; /* never NULL in a node */
 /* A body: closed, its inputs in order of declaration, its outputs in order.  The runtime sees it
- * as a program of the step. */
+ * as a program of the step.  NULL where an op allows a body to be left out. */
 typedef const struct sl_graph *sl_attr_graph;
+/* What implements a node of another's op.  Found by name when the node is made (core/custom.h), so
+ * no part of any written form. */
+typedef const struct sl_custom_op *sl_attr_handler;
 
 #define SL_ATTR_KINDS(K)                                                                           \
-    K(f32) K(f64) K(u32) K(i64) K(dtype) K(dims) K(list) K(reals) K(text) K(graph)
+    K(f32) K(f64) K(u32) K(i64) K(dtype) K(dims) K(list) K(reals) K(text) K(graph) K(handler)
 typedef enum {
 #define K(TYPE) SL_ATTR_##TYPE,
     SL_ATTR_KINDS(K)

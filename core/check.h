@@ -17,7 +17,7 @@ SL_CHECKED sl_status sl_check_bounds(const sl_program *program, sl_error *err);
  * element by element. */
 SL_CHECKED sl_status sl_check_values(const sl_program *program, const sl_allocator *allocator,
                                      sl_error *err);
-/* All of them. */
+/* All of them, of the bodies too. */
 SL_CHECKED sl_status sl_check_program(const sl_program *program, const sl_allocator *allocator,
                                       sl_error *err);
 #endif

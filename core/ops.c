@@ -68,7 +68,8 @@ static void fill_all(void) {
         POINTWISE = SL_OP_POINTWISE,
         VIEW = SL_OP_VIEW,
         REQUESTS = SL_OP_REQUESTS,
-        STREAMS = SL_OP_STREAMS
+        STREAMS = SL_OP_STREAMS,
+        RUNS = SL_OP_RUNS
     };
 #define OP(NAME, INPUTS, OUTPUTS, ATTRS, TRAITS, SUMMARY)                                          \
     infos[SL_OP_##NAME] = (sl_op_info){.name = #NAME,                                              \

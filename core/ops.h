@@ -3,7 +3,13 @@
 #define SL_CORE_OPS_H
 #include "core/model_ops.h"
 
-enum { SL_OP_POINTWISE = 1, SL_OP_VIEW = 2, SL_OP_REQUESTS = 4, SL_OP_STREAMS = 8 };
+enum {
+    SL_OP_POINTWISE = 1,
+    SL_OP_VIEW = 2,
+    SL_OP_REQUESTS = 4,
+    SL_OP_STREAMS = 8,
+    SL_OP_RUNS = 16
+};
 
 /* sl_op: SL_OP_add, SL_OP_sub, ... */
 typedef enum {
@@ -20,6 +26,8 @@ typedef enum {
 #define SL_FAMILY "core/ops/movement.def"
 #include "core/structs.h"
 #define SL_FAMILY "core/ops/signal.def"
+#include "core/structs.h"
+#define SL_FAMILY "core/ops/control.def"
 #include "core/structs.h"
 
 typedef enum { SL_OPERAND_IN, SL_OPERAND_STATE, SL_OPERAND_EXPERTS } sl_operand_kind;

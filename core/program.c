@@ -3,6 +3,9 @@
 
 void sl_program_destroy(sl_program *program) {
     if (!program) return;
+    for (uint32_t s = 0; s < program->step_count; s++)
+        for (uint32_t b = 0; b < program->steps[s].body_count; b++)
+            sl_program_destroy(program->steps[s].bodies[b]);
     sl_arena arena = program->arena; /* the program itself lives in it */
     sl_arena_deinit(&arena);
 }

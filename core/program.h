@@ -45,7 +45,7 @@ typedef struct {
     const sl_operand *operands; /* in the order of sl_<op>_args: inputs, then OUTs */
     const void *attrs;          /* without bodies */
     uint32_t body_count;
-    struct sl_program **bodies; /* in the order of the attributes; owned */
+    struct sl_program **bodies; /* in the order of the attributes; owned; NULL: none is run */
     uint32_t read_count, write_count;
     const sl_access *reads, *writes;
     bool undeclared; /* touches bytes it does not declare: conflicts with every step */

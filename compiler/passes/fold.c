@@ -19,7 +19,7 @@ static bool is_constant(const sl_value_info *value) {
 static bool is_pure(const sl_op_info *info) {
     for (uint32_t i = 0; i < info->input_count; i++)
         if (info->input_kinds[i] != SL_OPERAND_IN) return false;
-    return !(info->traits & (SL_OP_REQUESTS | SL_OP_STREAMS));
+    return !(info->traits & (SL_OP_REQUESTS | SL_OP_STREAMS | SL_OP_RUNS));
 }
 
 static bool may_fold(const sl_rebuild *r, const sl_node *node) {

@@ -119,5 +119,10 @@ sl_status sl_check_bounds(const sl_program *program, sl_error *err) {
 sl_status sl_check_program(const sl_program *program, const sl_allocator *allocator,
                            sl_error *err) {
     SL_TRY(sl_check_order(program, allocator, err));
-    return sl_check_values(program, allocator, err);
+    SL_TRY(sl_check_values(program, allocator, err));
+    for (uint32_t s = 0; s < program->step_count; s++)
+        for (uint32_t b = 0; b < program->steps[s].body_count; b++)
+            if (program->steps[s].bodies[b])
+                SL_TRY(sl_check_program(program->steps[s].bodies[b], allocator, err));
+    return SL_OK;
 }

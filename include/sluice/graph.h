@@ -73,6 +73,75 @@ SL_CHECKED sl_status sl_compiled_run(sl_compiled *compiled, sl_error *err);
 SL_API const void *sl_compiled_get(const sl_compiled *compiled, const char *name,
                                    size_t *out_bytes);
 
+/* ---- Bodies: if, while, scan, custom_fn ----
+ *
+ * A body is a graph of inputs and constants alone; it takes its inputs in the order in which they
+ * were added.  Nodes copy it. */
+typedef struct {
+    const char *name; /* of the attribute: "then", "otherwise", "condition", "body", ... */
+    const sl_graph *graph;
+} sl_body_spec;
+/* A node of any op, with any number of inputs, results and bodies. */
+typedef struct {
+    size_t struct_size;
+    const char *op, *attrs; /* as in sl_graph_apply */
+    const sl_value *inputs;
+    uint32_t input_count;
+    sl_value *outputs;
+    uint32_t output_count;
+    const sl_body_spec *bodies;
+    uint32_t body_count;
+} sl_node_spec;
+SL_API void sl_graph_add_node(sl_graph *graph, const sl_node_spec *node);
+
+/* ---- Ops of your own: custom(inputs..) {name = "yours", attrs = "anything"} ----
+ *
+ * Callbacks return SL_OK or fill err and return its status.  They may run on any thread, several at
+ * a time. */
+typedef struct {
+    const char *dtype;
+    uint32_t rank;
+    int64_t dims[8];
+} sl_tensor_type;
+typedef struct {
+    const char *attrs; /* of the node */
+    uint32_t input_count, output_count;
+    const sl_tensor_type *inputs;
+    const sl_tensor_type *outputs; /* NULL while shape is asked for them */
+} sl_custom_call;
+/* Builds nodes in graph and gives their results, or 0 for "nothing depends on this". */
+typedef sl_status sl_custom_rule(void *ctx, sl_graph *graph, const sl_custom_call *call,
+                                 const sl_value *values, sl_value *out, sl_error *err);
+typedef struct sl_custom_op {
+    size_t struct_size;
+    const char *name;
+    void *ctx;
+    /* The types of the results; whatever types the inputs have. */
+    sl_status (*shape)(void *ctx, const sl_custom_call *call, sl_tensor_type *outputs,
+                       sl_error *err);
+    /* The meaning in double precision: 8 bytes for each number (i64 and u64 as integers, c64 as two
+     * doubles).  NULL: the device "ref" refuses the node. */
+    sl_status (*eval)(void *ctx, const sl_custom_call *call, const double *const *inputs,
+                      double *const *outputs, sl_error *err);
+    /* On the cpu, on elements of the tensors' own types.  NULL: the device "cpu" refuses it. */
+    sl_status (*kernel)(void *ctx, const sl_custom_call *call, const void *const *inputs,
+                        void *const *outputs, sl_error *err);
+    sl_custom_rule *gradient; /* inputs, results, d results -> d inputs; NULL: has none */
+    sl_custom_rule *tangent;  /* inputs, results, t inputs -> t results; NULL: has none */
+    sl_custom_rule *batching; /* inputs with a new first dim -> results with one; NULL: has none */
+} sl_custom_op;
+/* A set of ops, which must outlive the graphs that use it and what is compiled from them. */
+typedef struct sl_custom_ops sl_custom_ops;
+SL_CHECKED sl_status sl_custom_ops_new(sl_custom_ops **out, sl_error *err);
+SL_API void sl_custom_ops_free(sl_custom_ops *ops); /* NULL is fine */
+/* op is copied, its name too; a name can be added once. */
+SL_CHECKED sl_status sl_custom_ops_add(sl_custom_ops *ops, const sl_custom_op *op, sl_error *err);
+/* For the nodes that are added from now on. */
+SL_API void sl_graph_use_custom_ops(sl_graph *graph, const sl_custom_ops *ops);
+/* sl_graph_read for a text with such ops. */
+SL_CHECKED sl_status sl_graph_read_using(const char *text, size_t bytes, const sl_custom_ops *ops,
+                                         sl_graph **out, sl_error *err);
+
 /* The op table and a graph's values, for tools. */
 typedef struct {
     const char *name, *summary;

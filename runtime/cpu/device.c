@@ -1,5 +1,6 @@
 /* device.c - The CPU device: kernels resolved once, steps cut into chunks, levels into phases. */
 #include "base/sizes.h"
+#include "core/custom.h"
 #include "runtime/arguments.h"
 #include "runtime/cpu/cpu.h"
 #include "runtime/cpu/executable.h"
@@ -51,6 +52,15 @@ static sl_status prepare(sl_executable *exe, sl_cpu_task *task, sl_error *err) {
     return SL_OK;
 }
 
+/* What implements another's op need not run here. */
+static sl_status check_custom(const sl_step *step, sl_error *err) {
+    if (step->op != SL_OP_custom) return SL_OK;
+    const sl_custom_attrs *attrs = step->attrs;
+    if (attrs->handler && attrs->handler->kernel) return SL_OK;
+    return sl_fail(err, SL_UNSUPPORTED, "%s: the cpu has no kernel for custom op '%s'", step->label,
+                   attrs->name);
+}
+
 static sl_status make_task(sl_executable *exe, const sl_step *step, sl_cpu_task *out,
                            size_t *scratch, sl_error *err) {
     const sl_type types[2] = {step->operands[0].type, step->operands[step->operand_count > 1].type};
@@ -62,11 +72,16 @@ static sl_status make_task(sl_executable *exe, const sl_step *step, sl_cpu_task 
                        sl_type_format(&types[0], text, sizeof text),
                        sl_type_format(&types[1], second, sizeof second));
     }
+    SL_TRY(check_custom(step, err));
     void *args = sl_arguments_create(step, &exe->arena);
     if (!args) return sl_no_memory(err, "kernel arguments", sl_op_info_of(step->op)->args_bytes);
     const sl_split split = is_empty(step) ? (sl_split){.grain = 1} : kernel->split(args);
-    *out =
-        (sl_cpu_task){.kernel = kernel, .args = args, .items = split.items, .grain = split.grain};
+    *out = (sl_cpu_task){.kernel = kernel,
+                         .args = args,
+                         .items = split.items,
+                         .grain = split.grain,
+                         .label = step->label};
+    if (step->body_count) return sl_cpu_add_bodies(exe, step, out, split.scratch_bytes, err);
     if (split.scratch_bytes > *scratch) *scratch = split.scratch_bytes;
     return kernel->prepare && split.items ? prepare(exe, out, err) : SL_OK;
 }
@@ -176,7 +191,7 @@ static sl_status make_room(sl_cpu_device *device, const sl_program *program, siz
                   alignment, "activations", err);
 }
 
-static sl_status fill_executable(sl_executable *exe, sl_error *err) {
+static sl_status fill_executable(sl_executable *exe, bool is_body, sl_error *err) {
     const sl_program *program = exe->binding.program;
     exe->tasks = SL_ARENA_NEW_ARRAY(&exe->arena, sl_cpu_task, program->step_count + 1);
     if (!exe->tasks)
@@ -184,19 +199,23 @@ static sl_status fill_executable(sl_executable *exe, sl_error *err) {
     size_t scratch = CACHE_LINE;
     for (uint32_t s = 0; s < program->step_count; s++)
         SL_TRY(make_task(exe, &program->steps[s], &exe->tasks[s], &scratch, err));
+    if (is_body) return sl_cpu_prepare_body(exe, scratch, err);
     SL_TRY(make_phases(exe, err));
     return make_room(exe->device, program, scratch, err);
 }
 
-static void cpu_unload(sl_executable *exe) {
+void sl_cpu_unload(sl_executable *exe) {
     if (!exe) return;
+    for (uint32_t s = 0; exe->tasks && s < exe->binding.program->step_count; s++)
+        sl_cpu_remove_bodies(&exe->binding.program->steps[s], &exe->tasks[s]);
+    release(exe->device, &exe->own_arena);
+    release(exe->device, &exe->own_scratch);
     sl_arena arena = exe->arena; /* the executable itself lives in it */
     sl_arena_deinit(&arena);
 }
 
-static sl_status cpu_load(sl_device *base, const sl_program *program, sl_executable **out,
-                          sl_error *err) {
-    sl_cpu_device *device = (sl_cpu_device *)base;
+sl_status sl_cpu_load(sl_cpu_device *device, const sl_program *program, bool is_body,
+                      sl_executable **out, sl_error *err) {
     if (program->model == SL_SCHEDULE_EDGES)
         return sl_fail(err, SL_UNSUPPORTED, "%s: the cpu runs levels or groups, not edges",
                        program->name);
@@ -211,12 +230,17 @@ static sl_status cpu_load(sl_device *base, const sl_program *program, sl_executa
     exe->device = device;
     exe->rebound = true;
     sl_status status = sl_binding_init(&exe->binding, program, &exe->arena, err);
-    if (status == SL_OK) status = fill_executable(exe, err);
+    if (status == SL_OK) status = fill_executable(exe, is_body, err);
     if (status == SL_OK)
         *out = exe;
     else
-        cpu_unload(exe);
+        sl_cpu_unload(exe);
     return status;
+}
+
+static sl_status cpu_load(sl_device *base, const sl_program *program, sl_executable **out,
+                          sl_error *err) {
+    return sl_cpu_load((sl_cpu_device *)base, program, false, out, err);
 }
 
 static sl_status cpu_bind(sl_executable *exe, sl_buffer_id buffer, void *data, sl_error *err) {
@@ -253,7 +277,7 @@ static const sl_device_ops cpu_ops = {
     .name = "cpu",
     .destroy = cpu_destroy,
     .load = cpu_load,
-    .unload = cpu_unload,
+    .unload = sl_cpu_unload,
     .bind = cpu_bind,
     .bind_experts = cpu_bind_experts,
     .run = sl_cpu_run,

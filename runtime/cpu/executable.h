@@ -30,7 +30,16 @@ typedef struct {
     void *args;           /* sl_<op>_args */
     const void *prepared; /* by the kernel; NULL when it prepares nothing */
     int64_t items, grain;
+    sl_body **bodies;  /* of the step, owned */
+    void *own_scratch; /* of a step with bodies; NULL: it takes the member's */
+    const char *label;
 } sl_cpu_task;
+
+/* A step's operand that is an input of the program, for bodies. */
+typedef struct {
+    sl_view *view;
+    uint64_t offset_bytes;
+} sl_cpu_patch;
 
 /* Items [begin, end) of a task, for one member. */
 typedef struct {
@@ -64,7 +73,26 @@ struct sl_executable {
     _Alignas(SL_CPU_CACHE_LINE) atomic_uint next_event; /* of the trace */
     _Alignas(SL_CPU_CACHE_LINE) atomic_bool failed;
     sl_error error; /* the first */
+    /* of a body: */
+    sl_body body;
+    sl_cpu_block own_arena, own_scratch;
+    uint32_t *inputs;      /* [input]: its buffer */
+    uint32_t *first_patch; /* [input + 1]: into patches */
+    sl_cpu_patch *patches;
 };
+
+/* device.c: ready to run, as a program of its own or as a body. */
+sl_status sl_cpu_load(sl_cpu_device *device, const sl_program *program, bool is_body,
+                      sl_executable **out, sl_error *err);
+void sl_cpu_unload(sl_executable *exe); /* NULL is fine */
+/* bodies.c: loads the bodies of a step, and takes scratch for it alone. */
+sl_status sl_cpu_add_bodies(sl_executable *exe, const sl_step *step, sl_cpu_task *task,
+                            size_t scratch_bytes, sl_error *err);
+void sl_cpu_remove_bodies(const sl_step *step, const sl_cpu_task *task);
+/* Memory of a body's own, and everything it points at except its inputs. */
+sl_status sl_cpu_prepare_body(sl_executable *exe, size_t scratch_bytes, sl_error *err);
+/* Points the arguments of all steps at their operands. */
+void sl_cpu_fill_pointers(sl_executable *exe, void *arena);
 
 sl_status sl_cpu_run(sl_executable *exe, sl_error *err);
 sl_status sl_cpu_run_serially(sl_executable *exe, const uint32_t *order, sl_error *err);

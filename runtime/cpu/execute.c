@@ -25,9 +25,13 @@ static void run_items(sl_executable *exe, uint32_t member, const sl_cpu_task *t,
     const sl_cpu_device *device = exe->device;
     sl_error error;
     sl_worker worker = {
-        .scratch = (char *)device->scratch.data + member * device->scratch_bytes_each,
+        .scratch = t->own_scratch
+                       ? t->own_scratch
+                       : (char *)device->scratch.data + member * device->scratch_bytes_each,
         .err = &error,
         .prepared = t->prepared,
+        .bodies = t->bodies,
+        .label = t->label,
     };
     const double start = exe->trace ? sl_clock_seconds() : 0;
     sl_memory_forbid();
@@ -81,21 +85,22 @@ static uint32_t next_chunks(void *ctx, uint32_t member) {
     return 0;
 }
 
-static void fill_pointers(sl_executable *exe) {
+void sl_cpu_fill_pointers(sl_executable *exe, void *arena) {
     const sl_program *program = exe->binding.program;
     for (uint32_t s = 0; s < program->step_count; s++) {
         const sl_step *step = &program->steps[s];
         for (uint32_t i = 0; i < step->operand_count; i++)
             sl_argument(step, exe->tasks[s].args, i)->data =
-                sl_binding_resolve(&exe->binding, &step->operands[i], exe->device->arena.data);
+                sl_binding_resolve(&exe->binding, &step->operands[i], arena);
     }
-    exe->resolved_arena = exe->device->arena.data;
+    exe->resolved_arena = arena;
     exe->rebound = false;
 }
 
 static sl_status begin_run(sl_executable *exe, sl_error *err) {
     if (exe->rebound) SL_TRY(sl_binding_check(&exe->binding, err));
-    if (exe->rebound || exe->resolved_arena != exe->device->arena.data) fill_pointers(exe);
+    if (exe->rebound || exe->resolved_arena != exe->device->arena.data)
+        sl_cpu_fill_pointers(exe, exe->device->arena.data);
     atomic_store(&exe->failed, false);
     return SL_OK;
 }

@@ -17,10 +17,23 @@ typedef struct {
     size_t scratch_bytes; /* per worker, 64-byte aligned */
 } sl_split;
 
+/* A body of the step at hand: a program with memory of its own, which runs on the calling thread
+ * and allocates nothing. */
+typedef struct sl_body sl_body;
+struct sl_body {
+    /* Inputs in order of declaration; data is borrowed until the next run has ended. */
+    void (*bind)(sl_body *body, uint32_t input, const void *data);
+    sl_status (*run)(sl_body *body, sl_error *err);
+    /* Good until the next run; may be what an input is bound to. */
+    const void *(*output)(const sl_body *body, uint32_t index);
+};
+
 typedef struct {
     void *scratch;
     sl_error *err;
     const void *prepared; /* by sl_prepare_<fn>, of kernels that have one */
+    sl_body *const *bodies; /* in the order of the attributes; NULL where none is run */
+    const char *label;      /* of the step */
 } sl_worker;
 
 /* args is the op's sl_<op>_args. */

@@ -461,7 +461,8 @@ static void test_every_kernel(void **state) {
         for (int w = 0; w < (strchr(cases[i], '$') ? WEIGHT_TYPES : 1); w++)
             check_case(cases[i], weight_types[w], seen, &kernels);
     for (int op = 0; op < SL_OP_COUNT; op++)
-        if (!seen[op] && !(sl_op_info_of((sl_op)op)->traits & SL_OP_VIEW))
+        if (!seen[op] && !(sl_op_info_of((sl_op)op)->traits & SL_OP_VIEW) &&
+            !sl_op_info_of((sl_op)op)->list_name) /* those have tests of their own */
             fail_msg("%s has no case here", sl_op_info_of((sl_op)op)->name);
     print_message("%u kernels touch what they declare\n", kernels);
 }
