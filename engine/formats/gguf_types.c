@@ -7,12 +7,10 @@
 
 /* Q5_0 is Q8_0 with codes of -16 to 15: an f16 scale, the fifth bits, the nibbles. */
 static void expand_q5_0(const uint8_t *block, uint8_t *out) {
-    const uint8_t *high = block + 2, *low = block + 6;
-    memcpy(out, block, 2);
-    for (int i = 0; i < 32; i++) {
-        const int nibble = i < 16 ? low[i] & 15 : low[i - 16] >> 4;
-        out[2 + i] = (uint8_t)((nibble | ((high[i / 8] >> (i % 8)) & 1) << 4) - 16);
-    }
+    sl_group_row row;
+    sl_gguf_layouts[SL_GGUF_Q5_0].group(block, 0, &row);
+    memcpy(out, row.params, 2);
+    memcpy(out + 2, row.codes, sizeof row.codes);
 }
 
 /* A form that makes panels of a type, from its own blocks or from others. */
@@ -59,7 +57,8 @@ GROUPS_OF(tq2_0, TQ2_0)
 #undef GROUPS_OF
 
 static void convert_q8_k(const sl_raw_matrix *raw, void *out) {
-    sl_gguf_decode_q8_k(raw->parts[0], raw->rows, raw->cols, out);
+    const sl_gguf_layout *layout = &sl_gguf_layouts[SL_GGUF_Q8_K];
+    sl_gguf_decode(layout, raw->parts[0], raw->rows * (raw->cols / layout->cols), out);
 }
 static const sl_tensor_form form_q8_k = {"Q8_K", convert_q8_k};
 

@@ -2,15 +2,7 @@
  * row at a time: what a file has to say of a group, and where in a panel that goes. */
 #ifndef SL_ENGINE_FORMATS_GROUPS_H
 #define SL_ENGINE_FORMATS_GROUPS_H
-#include "core/codec.h"
-
-/* A row's part of a group: codes, one in each byte, and the parameters that the type has for it, in
- * their order: one or two of 1, 2 or 4 bytes each, and zeros.
- * Types of a scale and a bias for a block (q4_m, q6_m, q8_m) take those of its first group. */
-typedef struct {
-    uint8_t codes[SL_GROUP_COLS];
-    uint8_t params[8];
-} sl_group_row;
+#include "core/gguf_blocks.h"
 
 /* A matrix in a file; what is read from is `from`'s own business. */
 typedef struct sl_group_source sl_group_source;

@@ -142,6 +142,23 @@ static const char *const cases[] = {
     "input %a : f32[5,67] input %b : f32[5,67] input %c : f32[5,67] %o = add3(%a, %b, %c)",
     "input %a : f32[3,1,67] input %b : f32[1,41,1] %o = add(%a, %b)",
     "input %a : i32[5,1] input %b : i32[1,333] %o = mul(%a, %b)",
+    "input %p : i32[5] input %f : f32[19] %o, %s = rope_tables(%p, %f)",
+    "input %x : f32[3,5,21] input %c : f32[5,9] input %s : f32[5,9] %o = rope_apply(%x, %c, %s)",
+    "input %x : f32[3,5,21] input %c : f32[5,9] input %s : f32[5,9] "
+    "%o = rope_apply_backward(%x, %c, %s)",
+    "input %x : f32[3,5,21] input %c : f32[2,5,9] input %s : f32[2,5,9] "
+    "%o = mrope(%x, %c, %s) {sections = [4, 5]}",
+    "input %x : f32[3,5,21] input %c : f32[2,5,9] input %s : f32[2,5,9] "
+    "%o = mrope_backward(%x, %c, %s) {sections = [4, 5]}",
+    "input %x : f32[3,12,20] %o = axial_rope2d(%x) {width = 3, height = 4, theta = 100}",
+    "input %x : f32[3,12,20] %o = axial_rope2d_backward(%x) {width = 3, height = 4, theta = 100}",
+    "input %x : f32[3,70] %o = fused_swiglu(%x)",
+    "input %a : f32[2,1,17,33] input %b : f32[3,33,21] input %c : f32[21] "
+    "%o = fused_matmul_bias_act(%a, %b, %c) {act = 3}",
+    "input %k : u32[2] input %c : u32[4] %o = rng_uniform(%k, %c) {shape = [2999], to = f32}",
+    "input %k : u32[2] input %c : u32[4] %o = rng_normal(%k, %c) {shape = [2999], to = f32}",
+    "input %l : f32[5,37] input %k : u32[2] input %c : u32[2] "
+    "%o = sample(%l, %k, %c) {temperature = 1, top_k = 9, top_p = 0.7}",
 };
 enum { CASES = sizeof cases / sizeof cases[0] };
 

@@ -1,0 +1,61 @@
+/* product.h - Products of matrices of any numbers.
+ *
+ * An item is a block of PRODUCT_ROWS x PRODUCT_COLS of one output matrix.  A kernel says how parts
+ * of both factors are unpacked, to numbers of one of five kinds, and what becomes of the sums; so
+ * the same loops serve strides, packed weights and convolutions.  Each element is one chain over
+ * the inner dim in order. */
+#ifndef SL_RUNTIME_CPU_PRODUCT_H
+#define SL_RUNTIME_CPU_PRODUCT_H
+#include "core/ops.h"
+#include "runtime/cpu/kernels/kernels.h"
+
+enum { PRODUCT_ROWS = 64, PRODUCT_COLS = 64, PRODUCT_INNER = 256 };
+
+/* What is multiplied: f16 and bf16 as f32, integers as unsigned ones of 32 or 64 bits, which wrap.
+ */
+typedef enum { PRODUCT_F32, PRODUCT_F64, PRODUCT_I32, PRODUCT_I64, PRODUCT_C64 } product_kind;
+product_kind SL_KERNEL(sl_product_kind)(sl_dtype dtype);
+#define product_kind_of SL_KERNEL(sl_product_kind)
+
+/* Rows [row, row + rows) and columns of one output matrix, and the part of the inner dim. */
+typedef struct {
+    int64_t batch, row, rows, col, cols, k, ks;
+    const int64_t *chosen; /* rows of the factor and of the output, where not those from `row` on */
+} product_block;
+
+typedef struct product product;
+struct product {
+    product_kind kind;
+    int64_t batches, rows, cols, inner;
+    const void *context;
+    void (*left)(const product *p, const product_block *b, void *to);  /* [rows][PRODUCT_INNER] */
+    void (*right)(const product *p, const product_block *b, void *to); /* [ks][PRODUCT_COLS] */
+    void (*finish)(const product *p, const product_block *b,
+                   const void *sums); /* [][PRODUCT_COLS] */
+};
+
+size_t SL_KERNEL(sl_product_scratch)(const product *p);
+#define product_scratch SL_KERNEL(sl_product_scratch)
+sl_split SL_KERNEL(sl_product_split)(const product *p);
+#define product_split SL_KERNEL(sl_product_split)
+void SL_KERNEL(sl_product_items)(const product *p, int64_t begin, int64_t end, void *scratch);
+#define product_items SL_KERNEL(sl_product_items)
+/* One block; k and ks are set here. */
+void SL_KERNEL(sl_product_block)(const product *p, product_block block, void *scratch);
+#define product_run_block SL_KERNEL(sl_product_block)
+
+/* A rectangle of elements at rows[r] + cols[c], by index. */
+typedef struct {
+    sl_dtype dtype;
+    const void *data;
+    const int64_t *rows, *cols;
+    int64_t row_count, col_count;
+} product_source;
+/* As numbers of the dtype's kind, rows `stride` numbers apart. */
+void SL_KERNEL(sl_product_gather)(const product_source *s, void *to, int64_t stride);
+#define product_gather SL_KERNEL(sl_product_gather)
+/* Numbers to elements of a type, rounded or wrapped. */
+void SL_KERNEL(sl_product_store)(sl_dtype dtype, const void *numbers, int64_t count, void *data,
+                                 int64_t at);
+#define product_store SL_KERNEL(sl_product_store)
+#endif
