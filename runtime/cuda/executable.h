@@ -9,7 +9,15 @@ typedef struct {
     const sl_cuda_kernel *kernel;
     void *args; /* sl_<op>_args, with addresses of the device */
     uint32_t first_launch, launch_count;
+    /* In a graph (join.h): the step whose launch this one is part of, itself where it has its own;
+     * the next of the same launch, UINT32_MAX: none; of a leader, its first and last step and what
+     * is launched instead of the last planned launch, NULL: that. */
+    uint32_t leader, next, lowest, highest;
+    sl_cuda_launch *joined;
+    sl_cu_function joined_function;
 } sl_cuda_task;
+
+enum { SL_CUDA_COUNTERS = 64 }; /* of blocks that are done, for each step */
 
 /* Steps [first, end) that are launched together. */
 typedef struct {
@@ -30,6 +38,7 @@ struct sl_executable {
     uint32_t launch_count;
     sl_cuda_segment *segments;
     uint32_t segment_count;
+    sl_cuda_block counters; /* [step][SL_CUDA_COUNTERS] uint32_t, all 0 between launches */
     /* Inputs and constants: at offsets[buffer] of one block, inputs first. */
     sl_cuda_block locals;
     uint64_t *local_offsets, inputs_bytes;

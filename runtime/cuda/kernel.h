@@ -10,13 +10,18 @@
 #include "core/ops.h"
 #include "runtime/cuda/kernels/fault.h"
 
-enum { SL_CUDA_ARGS_BYTES = 512, SL_CUDA_MAX_LAUNCHES = 8, SL_CUDA_WARP = 32 };
+enum { SL_CUDA_ARGS_BYTES = 640, SL_CUDA_MAX_LAUNCHES = 8, SL_CUDA_WARP = 32 };
 
 typedef struct {
     const char *function;
     uint32_t grid[3], threads; /* blocks; threads of a block, whole warps */
     uint32_t shared_bytes;     /* dynamic */
     uint32_t args_bytes;
+    /* Where among the arguments there is room for a tail (kernels/tail.h), 0: nowhere, and the
+     * function that does it; what tail this launch can be of another. */
+    uint32_t tail_at;
+    int32_t as_tail;
+    const char *tail_function;
     _Alignas(16) unsigned char args[SL_CUDA_ARGS_BYTES];
 } sl_cuda_launch;
 

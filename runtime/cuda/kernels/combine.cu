@@ -1,6 +1,7 @@
 /* combine.cu - What the experts of a token made, added up. */
 #include "runtime/cuda/kernels/combine.h"
 #include "runtime/cuda/kernels/pointwise.cuh"
+#include "runtime/cuda/kernels/tail.cuh"
 #include "runtime/cuda/kernels/walk.cuh"
 
 enum { COLS = SL_MIX_COLS, WARPS = SL_MIX_THREADS / WARP };
@@ -18,7 +19,7 @@ DEVICE float4 load_columns(const float *y, int column, int width, int vectors) {
 
 /* A warp weighs what one expert made (or each WARPS-th); then each thread adds up a column.  So all
  * that is read of a row is in flight at once. */
-template <bool JOIN> DEVICE void mix(const sl_mixture &a) {
+template <bool JOIN, bool TAIL> DEVICE void mix(const sl_mixture &a) {
     __shared__ float4 parts[WARPS][COLS / 4];
     const int row = (int)blockIdx.x / a.row_blocks;
     const int first = ((int)blockIdx.x - row * a.row_blocks) * COLS;
@@ -40,19 +41,24 @@ template <bool JOIN> DEVICE void mix(const sl_mixture &a) {
     }
     parts[warp_id()][lane_id()] = sum;
     __syncthreads();
-    if (!is_mine) return;
-    float result = 0;
+    if (is_mine) {
+        float result = 0;
 #pragma unroll
-    for (int w = 0; w < WARPS; w++) result += ((const float *)parts[w])[threadIdx.x];
-    if (JOIN) result = residual + fmaf(apply_sigmoid(gate), shared, result);
-    a.out[at] = result;
+        for (int w = 0; w < WARPS; w++) result += ((const float *)parts[w])[threadIdx.x];
+        if (JOIN) result = residual + fmaf(apply_sigmoid(gate), shared, result);
+        a.out[at] = result;
+    }
+    if (TAIL) finish_tail(a.tail, nullptr);
 }
 
 SL_CUDA_KERNEL(sl_moe_combine, sl_mixture, SL_MIX_THREADS) {
-    mix<false>(a);
+    mix<false, false>(a);
 }
 SL_CUDA_KERNEL(sl_moe_join, sl_mixture, SL_MIX_THREADS) {
-    mix<true>(a);
+    mix<true, false>(a);
+}
+SL_CUDA_KERNEL(sl_moe_join_tail, sl_mixture, SL_MIX_THREADS) {
+    mix<true, true>(a);
 }
 
 SL_CUDA_KERNEL(sl_shared_combine, sl_shared_sum) {

@@ -1,6 +1,7 @@
 /* combine.h - Arguments of the kernels in combine.cu. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_COMBINE_H
 #define SL_RUNTIME_CUDA_KERNELS_COMBINE_H
+#include "runtime/cuda/kernels/tail.h"
 #include <stdint.h>
 
 /* Rows of `width` elements; y has k of them for each row of the result.  A block makes
@@ -14,6 +15,7 @@ typedef struct {
     int32_t width, k;
     int32_t row_blocks;
     int32_t vectors; /* rows of y start where vectors may */
+    sl_cuda_tail tail;
 } sl_mixture;
 
 /* A thread makes an element. */

@@ -2,6 +2,7 @@
 #ifndef SL_RUNTIME_CUDA_KERNELS_LINEAR_H
 #define SL_RUNTIME_CUDA_KERNELS_LINEAR_H
 #include "runtime/cuda/kernels/panel.h"
+#include "runtime/cuda/kernels/tail.h"
 
 enum {
     SL_LINEAR_WEIGHTS = 3,
@@ -46,6 +47,7 @@ typedef struct {
     int32_t slab, x_bytes;
     const float *x;
     sl_cuda_rows8 x8;
+    sl_cuda_tail tail; /* of functions that have one */
 } sl_linear_panels;
 
 /* A few tokens with dense weights.  Shared memory: the sums of every warp. */

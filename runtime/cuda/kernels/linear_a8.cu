@@ -174,6 +174,9 @@ template <class TYPE_> struct eight_tokens {
 };
 
 #define INSTANCE(NAME, THREADS)                                                                    \
+    SL_CUDA_KERNEL_AHEAD(sl_linear_a8_1_tail_##NAME, sl_linear_panels, THREADS) {                        \
+        multiply_panels<one_token<rows_##NAME>, true>(a);                                          \
+    }                                                                                              \
     SL_CUDA_KERNEL_AHEAD(sl_linear_a8_1_##NAME, sl_linear_panels, THREADS) {                             \
         multiply_panels<one_token<rows_##NAME>>(a);                                                \
     }                                                                                              \

@@ -18,6 +18,7 @@
 #define SL_RUNTIME_CUDA_KERNELS_LINEAR_PANELS_CUH
 #include "runtime/cuda/kernels/linear.cuh"
 #include "runtime/cuda/kernels/panel_rows.cuh"
+#include "runtime/cuda/kernels/tail.cuh"
 
 /* x of a block: which tokens, and how many columns their sums take. */
 struct block_tokens {
@@ -58,7 +59,7 @@ template <class METHOD> struct slab_walk {
     }
 };
 
-template <class METHOD> DEVICE void multiply_panels(const sl_linear_panels &a) {
+template <class METHOD, bool TAIL = false> DEVICE void multiply_panels(const sl_linear_panels &a) {
     SL_DYNAMIC_SHARED(unsigned char, shared);
     const block_tokens t = tokens_of_block(a.d);
     const int columns = t.count * METHOD::PARTS, groups = a.w[0].groups;
@@ -91,5 +92,6 @@ template <class METHOD> DEVICE void multiply_panels(const sl_linear_panels &a) {
         finish_task(a.finish, a.d, sums, done, t.first, t.count);
         if (task < a.d.tasks) __syncthreads();
     }
+    if (TAIL) finish_tail(a.tail, shared);
 }
 #endif

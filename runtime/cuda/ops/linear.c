@@ -7,6 +7,7 @@
 #include "runtime/cuda/ops/gemm.h"
 #include "runtime/cuda/ops/ops.h"
 #include "runtime/cuda/ops/panels.h"
+#include <stddef.h>
 
 /* An op: x with `count` weights. */
 typedef struct {
@@ -43,6 +44,9 @@ static const function_table a8_functions[] = {{1, {PANEL_NAMES(sl_linear_a8_1_)}
 static const function_table exact_functions[] = {{2, {PANEL_NAMES(sl_linear_exact_2_)}},
                                                  {5, {PANEL_NAMES(sl_linear_exact_5_)}},
                                                  {8, {PANEL_NAMES(sl_linear_exact_8_)}}};
+/* With tails (kernels/tail.h): the first of each. */
+static const char *const a8_with_tails[SL_DTYPE_COUNT] = {PANEL_NAMES(sl_linear_a8_1_tail_)};
+static const char *const exact_with_tails[SL_DTYPE_COUNT] = {PANEL_NAMES(sl_linear_exact_2_tail_)};
 static const function_table dense_functions[] = {{1, {DENSE_NAMES(sl_linear_, _1)}},
                                                  {4, {DENSE_NAMES(sl_linear_, _4)}},
                                                  {8, {DENSE_NAMES(sl_linear_, _8)}}};
@@ -136,6 +140,9 @@ static void few_panels(const product *p, sl_cuda_planner *planner) {
     launch->shared_bytes =
         (uint32_t)(a.x_bytes + warps * columns * SL_PANEL_ROWS * (int64_t)sizeof(float));
     set_tokens(launch, tokens, SL_LINEAR_TOKENS);
+    if (table != &a8_functions[0] && table != &exact_functions[0]) return;
+    launch->tail_function = a8 ? a8_with_tails[dtype] : exact_with_tails[dtype];
+    launch->tail_at = offsetof(sl_linear_panels, tail);
 }
 
 /* Whether rows begin where 16 bytes can be loaded, those of x too. */
