@@ -22,6 +22,7 @@ typedef struct {
     uint32_t tail_at;
     int32_t as_tail;
     const char *tail_function;
+    const char *conv_function; /* of sl_linear_panels, whose product goes through a convolution */
     _Alignas(16) unsigned char args[SL_CUDA_ARGS_BYTES];
 } sl_cuda_launch;
 

@@ -1,6 +1,7 @@
 /* linear.h - Arguments of the kernels for products of rows with weights (linear_*.cu). */
 #ifndef SL_RUNTIME_CUDA_KERNELS_LINEAR_H
 #define SL_RUNTIME_CUDA_KERNELS_LINEAR_H
+#include "runtime/cuda/kernels/delta.h"
 #include "runtime/cuda/kernels/panel.h"
 #include "runtime/cuda/kernels/tail.h"
 
@@ -38,6 +39,13 @@ typedef struct {
     int32_t tokens;
 } sl_linear_division;
 
+/* The convolution of one row that a product makes, which is then stored nowhere else: x is
+ * unset. */
+typedef struct {
+    sl_conv how;
+    int32_t weight, reserved; /* whose product it is */
+} sl_linear_conv;
+
 /* A few tokens with weights of panels.  Shared memory: x, `slab` groups at a time; the sums of
  * every warp. */
 typedef struct {
@@ -47,7 +55,10 @@ typedef struct {
     int32_t slab, x_bytes;
     const float *x;
     sl_cuda_rows8 x8;
-    sl_cuda_tail tail; /* of functions that have one */
+    union { /* of functions that have them */
+        sl_cuda_tail tail;
+        sl_linear_conv conv;
+    };
 } sl_linear_panels;
 
 /* A few tokens with dense weights.  Shared memory: the sums of every warp. */

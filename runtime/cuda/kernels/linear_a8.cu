@@ -2,6 +2,7 @@
  *
  * In shared memory: the codes of the block's tokens, [group][token][32]; then what a group's sums
  * are scaled with, {scale, scale * sum of codes}, [group][token], tokens rounded up to pairs. */
+#include "runtime/cuda/kernels/conv.cuh"
 #include "runtime/cuda/kernels/linear_panels.cuh"
 #include "runtime/cuda/kernels/mma.cuh"
 
@@ -173,9 +174,66 @@ template <class TYPE_> struct eight_tokens {
     }
 };
 
+/* One token, one of whose products goes through a convolution.  Windows and taps are nobody else's:
+ * a thread asks for those of its row before the steps before are done. */
+struct then_conv : nothing_more {
+    enum { TASKS = 1 };
+    history h;
+    float4 taps;
+    int channel; /* what they are of */
+    float *window;
+
+    MEMBER then_conv() : h{{0, 0, 0}}, taps(make_float4(0, 0, 0, 0)), channel(-1), window(nullptr) {}
+    MEMBER void look(const sl_conv &c, int at) {
+        const int slot = checked(c.fault, SL_FAULT_SLOT, 0, c.slots[0], c.slot_count);
+        const int position = checked(c.fault, SL_FAULT_POSITION, 0, c.positions[0], INT32_MAX);
+        channel = at;
+        window = c.window + (int64_t)slot * (SL_CONV_TAPS - 1) * c.channels + at;
+        taps = ((const float4 *)c.w)[at];
+#pragma unroll
+        for (int i = 0; i < SL_CONV_TAPS - 1; i++) {
+            const float x = window[(int64_t)i * c.channels];
+            h.x[i] = position == 0 ? 0.0f : x;
+        }
+    }
+    /* The row of a weight that thread i of a task finishes; -1 where there is none. */
+    DEVICE int row_of(const sl_linear_panels &a, int task, int i, int *out_weight) {
+        const unit_place u = unit_at(a.d, a.finish, task, i / SL_CUDA_PANEL_ROWS);
+        const int row = u.unit * SL_CUDA_PANEL_ROWS + i % SL_CUDA_PANEL_ROWS;
+        *out_weight = u.weight;
+        return u.unit >= 0 && row < a.d.rows[u.weight] ? row : -1;
+    }
+    MEMBER void ahead(const sl_linear_panels &a, int task) {
+        int weight;
+        if ((int)threadIdx.x >= a.d.units * SL_CUDA_PANEL_ROWS) return;
+        const int row = row_of(a, task, (int)threadIdx.x, &weight);
+        if (row >= 0 && weight == a.conv.weight) look(a.conv.how, row);
+    }
+    template <class SUMS> MEMBER void task(const sl_linear_panels &a, const SUMS &sums, int task) {
+        const sl_conv &c = a.conv.how;
+        for (int i = (int)threadIdx.x; i < a.d.units * SL_CUDA_PANEL_ROWS; i += (int)blockDim.x) {
+            int weight;
+            const int row = row_of(a, task, i, &weight);
+            if (row < 0) continue;
+            const float value = sums.at(i / SL_CUDA_PANEL_ROWS, 0, i % SL_CUDA_PANEL_ROWS);
+            if (weight != a.conv.weight) {
+                a.finish.out[weight][row] = value;
+                continue;
+            }
+            if (row != channel) look(c, row);
+            c.out[row] = convolve(h, taps, value);
+#pragma unroll
+            for (int k = 0; k < SL_CONV_TAPS - 1; k++) window[(int64_t)k * c.channels] = h.x[k];
+        }
+    }
+};
+
 #define INSTANCE(NAME, THREADS)                                                                    \
+    SL_CUDA_KERNEL_AHEAD(sl_linear_a8_1_conv_##NAME, sl_linear_panels, THREADS) {                        \
+        multiply_panels<one_token<rows_##NAME>, then_conv>(a);                                     \
+    }                                                                                              \
     SL_CUDA_KERNEL_AHEAD(sl_linear_a8_1_tail_##NAME, sl_linear_panels, THREADS) {                        \
-        multiply_panels<one_token<rows_##NAME>, true>(a);                                          \
+        multiply_panels<one_token<rows_##NAME>, then_tail>(a);                                     \
     }                                                                                              \
     SL_CUDA_KERNEL_AHEAD(sl_linear_a8_1_##NAME, sl_linear_panels, THREADS) {                             \
         multiply_panels<one_token<rows_##NAME>>(a);                                                \

@@ -59,7 +59,23 @@ template <class METHOD> struct slab_walk {
     }
 };
 
-template <class METHOD, bool TAIL = false> DEVICE void multiply_panels(const sl_linear_panels &a) {
+/* END: nothing_more, or with
+ *   ahead(a, task): may load what the end of the block's first task needs
+ *   task(a, sums, task): the end of a task, where it is not finish_task
+ *   block(a, shared): the end of a block */
+struct nothing_more {
+    enum { TASKS = 0 };
+    MEMBER void ahead(const sl_linear_panels &, int) {}
+    template <class SUMS> MEMBER void task(const sl_linear_panels &, const SUMS &, int) {}
+    MEMBER void block(const sl_linear_panels &, void *) {}
+};
+struct then_tail : nothing_more {
+    MEMBER void block(const sl_linear_panels &a, void *shared) {
+        finish_tail(a.tail, shared);
+    }
+};
+
+template <class METHOD, class END = nothing_more> DEVICE void multiply_panels(const sl_linear_panels &a) {
     SL_DYNAMIC_SHARED(unsigned char, shared);
     const block_tokens t = tokens_of_block(a.d);
     const int columns = t.count * METHOD::PARTS, groups = a.w[0].groups;
@@ -69,8 +85,10 @@ template <class METHOD, bool TAIL = false> DEVICE void multiply_panels(const sl_
     slab_walk<METHOD> walk;
     int task = (int)blockIdx.x, first = 0;
     bool fill = true;
+    END end;
     lead();
     walk.begin(m, a, task, 0);
+    end.ahead(a, task);
     follow();
     while (task < a.d.tasks) {
         if (fill) {
@@ -89,9 +107,12 @@ template <class METHOD, bool TAIL = false> DEVICE void multiply_panels(const sl_
         m.store(parts + warp_id() * columns * SL_CUDA_PANEL_ROWS);
         m.clear();
         __syncthreads();
-        finish_task(a.finish, a.d, sums, done, t.first, t.count);
+        if (END::TASKS)
+            end.task(a, sums, done);
+        else
+            finish_task(a.finish, a.d, sums, done, t.first, t.count);
         if (task < a.d.tasks) __syncthreads();
     }
-    if (TAIL) finish_tail(a.tail, shared);
+    end.block(a, shared);
 }
 #endif

@@ -46,6 +46,7 @@ static const function_table exact_functions[] = {{2, {PANEL_NAMES(sl_linear_exac
                                                  {8, {PANEL_NAMES(sl_linear_exact_8_)}}};
 /* With tails (kernels/tail.h): the first of each. */
 static const char *const a8_with_tails[SL_DTYPE_COUNT] = {PANEL_NAMES(sl_linear_a8_1_tail_)};
+static const char *const a8_with_conv[SL_DTYPE_COUNT] = {PANEL_NAMES(sl_linear_a8_1_conv_)};
 static const char *const exact_with_tails[SL_DTYPE_COUNT] = {PANEL_NAMES(sl_linear_exact_2_tail_)};
 static const function_table dense_functions[] = {{1, {DENSE_NAMES(sl_linear_, _1)}},
                                                  {4, {DENSE_NAMES(sl_linear_, _4)}},
@@ -143,6 +144,7 @@ static void few_panels(const product *p, sl_cuda_planner *planner) {
     if (table != &a8_functions[0] && table != &exact_functions[0]) return;
     launch->tail_function = a8 ? a8_with_tails[dtype] : exact_with_tails[dtype];
     launch->tail_at = offsetof(sl_linear_panels, tail);
+    if (a8 && p->finish.kind == SL_FINISH_STORE) launch->conv_function = a8_with_conv[dtype];
 }
 
 /* Whether rows begin where 16 bytes can be loaded, those of x too. */
