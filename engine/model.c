@@ -118,7 +118,10 @@ static sl_status open_cuda(sl_model *model, const sl_model_options *options, sl_
     const sl_cuda_options cuda = {.expert_budget_bytes = device_budget(model, options),
                                   .eager = strstr(words, "eager"),
                                   .chained = strstr(words, "chained"),
-                                  .apart = strstr(words, "apart")};
+                                  .apart = strstr(words, "apart"),
+                                  .norm_tails = strstr(words, "norm-tails"),
+                                  .route_tails = strstr(words, "route-tails"),
+                                  .gated_tails = strstr(words, "gated-tails")};
     SL_TRY(sl_device_cuda_create(&cuda, &model->allocator, &model->device, err));
     memcpy(model->device_name, sl_device_cuda_info(model->device).name, sizeof model->device_name);
     return SL_OK;

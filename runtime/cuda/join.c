@@ -132,6 +132,9 @@ static sl_status join_tail(const joining *j, uint32_t step, sl_error *err) {
     const sl_cuda_task *task = task_of(j, step);
     if (task->leader != step || task->next != UINT32_MAX || task->launch_count != 1) return SL_OK;
     const sl_cuda_launch *own = last_launch(j, step);
+    const bool is_norm = own->as_tail == SL_TAIL_NORM || own->as_tail == SL_TAIL_ADD_NORM;
+    const sl_cuda_options *how = &j->exe->device->options;
+    if (!(is_norm ? how->norm_tails : how->route_tails)) return SL_OK;
     for (uint32_t i = j->needs->first[step]; i < j->needs->first[step + 1]; i++) {
         const uint32_t leader = task_of(j, j->needs->from[i])->leader;
         if (!has_room(last_launch(j, leader), own) || !add_member(j, step, leader)) continue;
@@ -275,7 +278,7 @@ static sl_status join_delta(const joining *j, uint32_t step, sl_error *err) {
     launch.q_eps = q_how[0], launch.q_scale = q_how[1];
     launch.k_eps = k_how[0], launch.k_scale = k_how[1];
     take_gates(j, step, &launch);
-    take_gated_norm(j, step, &launch);
+    if (j->exe->device->options.gated_tails) take_gated_norm(j, step, &launch);
     sl_cuda_launch *joined = NULL;
     SL_TRY(own_launch(j, step, &joined, err));
     joined->function = "sl_delta_step_joined";

@@ -16,19 +16,41 @@ enum {
 
 /* ---- finding the expert of a place ---- */
 
-/* NULL where it is not here.  Ends with a barrier. */
-DEVICE const uint8_t *expert_of_place(const sl_moe_places &p, int place) {
+/* A thread's part of looking for an expert: one of those in the table, and where its places are. */
+struct expert_look {
+    const uint8_t *at;
+    int expert, first, last;
+};
+DEVICE expert_look look_in_table(const sl_moe_places &p) {
+    const int e = (int)threadIdx.x;
+    return {e < p.experts ? (const uint8_t *)p.table[e] : nullptr, e, 0, 0};
+}
+DEVICE bool has_place(const sl_moe_places &p, const expert_look &look, int place) {
+    const int first = look.first, last = look.last;
+    if (first < 0 || last < first || last > p.pairs)
+        checked(p.fault, SL_FAULT_RUN, look.expert, first < 0 ? first : last < first ? -1 : last,
+                p.pairs + 1);
+    return place >= first && place < last;
+}
+
+/* The expert of a place, NULL where it is not here, and *pair.  The table was looked into before
+ * runs and order were there; all else is loaded at once.  Ends with a barrier. */
+DEVICE const uint8_t *expert_of_place(const sl_moe_places &p, expert_look look, int place,
+                                      int *pair) {
     __shared__ const uint8_t *found;
+    const int own = p.order[place];
+    if (look.expert < p.experts) {
+        look.first = p.starts[look.expert];
+        look.last = p.starts[look.expert + 1];
+    }
     if (threadIdx.x == 0) found = nullptr;
     __syncthreads();
-    for (int e = (int)threadIdx.x; e < p.experts; e += (int)blockDim.x) {
-        const int first = p.starts[e], last = p.starts[e + 1];
-        const uint8_t *at = (const uint8_t *)p.table[e];
-        if (first < 0 || last < first || last > p.pairs)
-            checked(p.fault, SL_FAULT_RUN, e, first < 0 ? first : last < first ? -1 : last,
-                    p.pairs + 1);
-        if (place >= first && place < last) found = at;
+    if (look.expert < p.experts && has_place(p, look, place)) found = look.at;
+    for (int e = (int)(threadIdx.x + blockDim.x); e < p.experts; e += (int)blockDim.x) {
+        const expert_look more = {(const uint8_t *)p.table[e], e, p.starts[e], p.starts[e + 1]};
+        if (has_place(p, more, place)) found = more.at;
     }
+    *pair = checked(p.fault, SL_FAULT_PAIR, place, own, p.pairs);
     __syncthreads();
     const uint8_t *expert = found;
     SL_IN_GLOBAL(expert);
@@ -220,13 +242,13 @@ DEVICE void write_group8(const sl_cuda_rows8_out &out, int row, int group, float
 
 /* Panels 2b and 2b + 1 of gate, then of up. */
 template <class TYPE> DEVICE void pairs_up(const sl_moe_up &a) {
-    follow();
-    lead(); /* those that come next may look at what this one could */
     __shared__ float shares[PANELS][SHARES][16];
     const int place = (int)blockIdx.y, which = warp_id() / SHARES;
-    const int pair =
-        checked(a.places.fault, SL_FAULT_PAIR, place, a.places.order[place], a.places.pairs);
-    const uint8_t *expert = expert_of_place(a.places, place);
+    const expert_look look = look_in_table(a.places);
+    int pair;
+    follow();
+    lead(); /* those that come next may look at what this one could */
+    const uint8_t *expert = expert_of_place(a.places, look, place, &pair);
     if (!expert) return;
     const int panel = (int)blockIdx.x * 2 + which % 2;
     sl_cuda_panels w = a.w;
@@ -246,9 +268,8 @@ template <class TYPE> DEVICE void pairs_down(const sl_moe_down &a) {
     lead();
     __shared__ float shares[PANELS][SHARES][16];
     const int place = (int)blockIdx.y, which = warp_id() / SHARES;
-    const int pair =
-        checked(a.places.fault, SL_FAULT_PAIR, place, a.places.order[place], a.places.pairs);
-    const uint8_t *expert = expert_of_place(a.places, place);
+    int pair;
+    const uint8_t *expert = expert_of_place(a.places, look_in_table(a.places), place, &pair);
     if (!expert) return;
     const int panel = (int)blockIdx.x * PANELS + which;
     sl_cuda_panels w = a.w;
