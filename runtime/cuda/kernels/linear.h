@@ -11,6 +11,7 @@ enum {
     SL_LINEAR_SPLIT = 8,      /* warps that share a unit, at most */
     SL_LINEAR_DENSE_ROWS = 4, /* of a unit of dense weights; of panels it is a panel */
     SL_LINEAR_BATCH = 4,      /* groups that a warp loads at a time */
+    SL_LINEAR_DEPTH = 4,      /* batches that a warp has room for in shared memory */
     SL_TILE_ROWS = 64,
     SL_TILE_TOKENS = 64
 };

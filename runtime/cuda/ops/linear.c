@@ -114,6 +114,18 @@ static int blocks_of(const function_table *table, sl_dtype dtype) {
     return narrow && lean ? 3 : 2;
 }
 
+/* One row of a8 with panels of 4 bits: weights through shared memory, if x is there as a whole. */
+static void go_deep(const product *p, sl_cuda_launch *launch, const sl_linear_panels *a) {
+    const bool k = p->w[0]->type.dtype == SL_DTYPE_q4_k;
+    if (a->slab < a->w[0].groups || (!k && p->w[0]->type.dtype != SL_DTYPE_q4)) return;
+    const uint32_t batch = SL_LINEAR_BATCH / 2 * a->w[0].block_bytes;
+    launch->function = k ? "sl_linear_deep_q4_k" : "sl_linear_deep_q4";
+    if (launch->conv_function)
+        launch->conv_function = k ? "sl_linear_deep_conv_q4_k" : "sl_linear_deep_conv_q4";
+    launch->shared_bytes += launch->threads / SL_CUDA_WARP * SL_LINEAR_DEPTH * batch;
+    launch->tail_at = 0;
+}
+
 static void few_panels(const product *p, sl_cuda_planner *planner) {
     const bool a8 = p->x->type.dtype == SL_DTYPE_a8;
     const sl_dtype dtype = p->w[0]->type.dtype;
@@ -145,6 +157,7 @@ static void few_panels(const product *p, sl_cuda_planner *planner) {
     launch->tail_function = a8 ? a8_with_tails[dtype] : exact_with_tails[dtype];
     launch->tail_at = offsetof(sl_linear_panels, tail);
     if (a8 && p->finish.kind == SL_FINISH_STORE) launch->conv_function = a8_with_conv[dtype];
+    if (table == &a8_functions[0]) go_deep(p, launch, &a);
 }
 
 /* Whether rows begin where 16 bytes can be loaded, those of x too. */
