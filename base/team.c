@@ -1,6 +1,13 @@
-/* team.c - Members sleep at a gate between jobs and meet at a barrier within one. */
+/* team.c - Members claim chunks from one word, which also tells them when there are more.
+ *
+ * The word's lower half counts the turn's chunks as they are claimed and as they are done, so that
+ * one addition ends a chunk and claims another.  Whoever does the last one opens the next turn by
+ * replacing the whole word.  So a claim is always one of the current turn, and since a turn cannot
+ * end before what was claimed is done, all that belongs to the turn may be read after a claim, and
+ * never before.  The upper half changes with the turn; members sleep on it. */
 #include "base/team.h"
 #include "base/clock.h"
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
@@ -16,13 +23,22 @@
 enum { CACHE_LINE = 64, MAX_MEMBERS = 1024 };
 /* Longer than a small step takes on another member, much shorter than a turn of the scheduler. */
 static const double spin_seconds = 10e-6;
+/* When a job was awake for less than short_seconds and asleep for longer, member 0 has waited for
+ * one that lost its core with a chunk in hand.  Jobs that short gain less from such members than
+ * they lose, so the next ones are done alone: for the least of these times, or for twice the time
+ * before when it happens again soon. */
+static const double short_seconds = 0.5e-3, least_alone_seconds = 20e-3, most_alone_seconds = 0.32;
 
-/* A word that counts openings in steps of two.  The lowest bit says that someone sleeps on it, so
- * that opening is a single exchange and calls the kernel only when there is someone to wake. */
-typedef struct {
-    _Alignas(CACHE_LINE) _Atomic uint32_t word;
-} gate;
-enum { ASLEEP = 1u, OPENING = 2u };
+/* The lower half.  Claims count upwards to CLAIM_LIMIT: one that began below has got a chunk.  Each
+ * member fails once or twice in a turn, which leaves the count of those done alone. */
+enum { CLAIM_LIMIT = SL_TEAM_MOST_CHUNKS, CLAIM = 1u, CLAIM_MASK = 0xffffu, DONE_SHIFT = 16 };
+/* The upper half: flags, and above them the number of the turn. */
+enum {
+    ASLEEP = 1u, /* someone sleeps on it and must be woken */
+    OVER = 2u,   /* the job has ended */
+    LEAVE = 4u,  /* so has the team */
+    TURN = 8u,
+};
 
 typedef struct {
     sl_team *team;
@@ -32,14 +48,16 @@ typedef struct {
 
 struct sl_team {
     const sl_allocator *allocator;
-    uint32_t size, started; /* started: threads that run, the caller not counted */
-    uint32_t spins;         /* pauses before a waiting member sleeps */
-    member *members;        /* [size - 1] */
-    sl_team_job *job;       /* NULL: leave */
+    uint32_t size, started;            /* started: threads that run, the caller not counted */
+    uint32_t spins;                    /* pauses before a waiting member sleeps */
+    member *members;                   /* [size - 1] */
+    double alone_until, alone_seconds; /* member 0 does the jobs till then; for how long */
+    _Alignas(CACHE_LINE) _Atomic uint64_t word;
+    /* of the turn; written by the one who opens it */
+    const sl_team_job *job;
     void *ctx;
-    gate start;
-    gate meeting; /* opens when all have arrived */
-    _Alignas(CACHE_LINE) _Atomic uint32_t arrived;
+    uint32_t chunks;
+    uint32_t turn; /* in steps of TURN */
 };
 
 static inline void pause_briefly(void) {
@@ -50,67 +68,156 @@ static inline void pause_briefly(void) {
 #endif
 }
 
-static inline uint32_t gate_state(gate *g) {
-    return atomic_load_explicit(&g->word, memory_order_acquire) & ~ASLEEP;
+static inline bool has_chunk(uint64_t word) {
+    return (word & CLAIM_MASK) < CLAIM_LIMIT;
 }
 
-/* Everything written before is visible to those who pass. */
-static void gate_open(gate *g) {
-    const uint32_t next = gate_state(g) + OPENING;
-    const uint32_t before = atomic_exchange_explicit(&g->word, next, memory_order_acq_rel);
-    if (before & ASLEEP)
-        (void)syscall(SYS_futex, &g->word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+static inline uint32_t upper(uint64_t word) {
+    return (uint32_t)(word >> 32);
 }
 
-/* Waits until the gate has left the state that was seen. */
-static void gate_wait(gate *g, uint32_t seen, uint32_t spins) {
-    for (uint32_t i = 0; i < spins; i++) {
-        if (gate_state(g) != seen) return;
+static inline uint32_t *upper_address(sl_team *team) {
+    return (uint32_t *)&team->word + (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
+}
+
+/* Everything written before is visible to those who claim, or see the flags. */
+static uint64_t open_turn(sl_team *team, uint32_t flags, uint32_t free_chunks) {
+    team->turn += TURN;
+    const uint64_t word = (uint64_t)(team->turn | flags) << 32 | (CLAIM_LIMIT - free_chunks);
+    const uint64_t before = atomic_exchange_explicit(&team->word, word, memory_order_acq_rel);
+    if (upper(before) & ASLEEP)
+        (void)syscall(SYS_futex, upper_address(team), FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+    return word;
+}
+
+/* Waits until the turn that was seen is over; returns the word of another one.  Adds to *slept. */
+static uint64_t wait_for_turn(sl_team *team, uint64_t seen, double *slept) {
+    const uint32_t turn = upper(seen) & ~ASLEEP;
+    for (uint32_t i = 0; i < team->spins; i++) {
+        const uint64_t word = atomic_load_explicit(&team->word, memory_order_acquire);
+        if ((upper(word) & ~ASLEEP) != turn) return word;
         pause_briefly();
     }
-    while (gate_state(g) == seen) {
-        uint32_t expected = seen;
-        if (atomic_compare_exchange_strong_explicit(&g->word, &expected, seen | ASLEEP,
-                                                    memory_order_acq_rel, memory_order_acquire) ||
-            expected == (seen | ASLEEP))
-            (void)syscall(SYS_futex, &g->word, FUTEX_WAIT_PRIVATE, seen | ASLEEP, NULL, NULL, 0);
+    const double begin = sl_clock_seconds();
+    for (;;) {
+        const uint64_t asleep = (uint64_t)ASLEEP << 32;
+        const uint64_t word = atomic_fetch_or_explicit(&team->word, asleep, memory_order_acquire);
+        if ((upper(word) & ~ASLEEP) != turn) {
+            *slept += sl_clock_seconds() - begin;
+            return word;
+        }
+        (void)syscall(SYS_futex, upper_address(team), FUTEX_WAIT_PRIVATE, turn | ASLEEP, NULL, NULL,
+                      0);
     }
 }
 
-/* The last to arrive opens the meeting; true for it. */
-static bool arrive(sl_team *team) {
-    if (atomic_fetch_add_explicit(&team->arrived, 1, memory_order_acq_rel) + 1 < team->size)
-        return false;
-    atomic_store_explicit(&team->arrived, 0, memory_order_relaxed);
-    gate_open(&team->meeting);
-    return true;
+/* Asks for the next turn; false at the end of the job. */
+static bool prepare_turn(sl_team *team, uint32_t index) {
+    team->chunks = team->job->next(team->ctx, index);
+    assert(team->chunks <= SL_TEAM_MOST_CHUNKS);
+    return team->chunks > 0;
 }
 
-void sl_team_barrier(sl_team *team) {
-    if (team->size == 1) return;
-    const uint32_t seen = gate_state(&team->meeting);
-    if (!arrive(team)) gate_wait(&team->meeting, seen, team->spins);
+/* Opens the turn that was prepared; its first chunk is the caller's. */
+static void open_prepared(sl_team *team) {
+    open_turn(team, 0, team->chunks - 1);
 }
 
-static void *serve(void *argument) {
+/* Does a chunk that was claimed and those that can be claimed thereafter, into turns that it opens
+ * itself.  Returns the word that had nothing left. */
+static uint64_t do_chunks(sl_team *team, uint32_t index, uint32_t chunk) {
+    for (;;) {
+        const uint32_t chunks = team->chunks;
+        team->job->chunk(team->ctx, index, chunk);
+        const uint64_t word = atomic_fetch_add_explicit(&team->word, (1u << DONE_SHIFT) + CLAIM,
+                                                        memory_order_acq_rel);
+        if (has_chunk(word)) {
+            chunk = chunks - (CLAIM_LIMIT - (uint32_t)(word & CLAIM_MASK));
+        } else if (((uint32_t)word >> DONE_SHIFT) + 1 < chunks) {
+            return word;
+        } else if (prepare_turn(team, index)) {
+            open_prepared(team);
+            chunk = 0;
+        } else {
+            return open_turn(team, OVER, 0);
+        }
+    }
+}
+
+/* Does what there is to do until one of the flags is set.  Returns the seconds asleep. */
+static double serve(sl_team *team, uint32_t index, uint32_t until) {
+    double slept = 0;
+    uint64_t word = atomic_load_explicit(&team->word, memory_order_acquire);
+    for (;;) {
+        if (has_chunk(word))
+            word = atomic_fetch_add_explicit(&team->word, CLAIM, memory_order_acquire);
+        if (has_chunk(word))
+            word = do_chunks(team, index,
+                             team->chunks - (CLAIM_LIMIT - (uint32_t)(word & CLAIM_MASK)));
+        if (upper(word) & until) return slept;
+        word = wait_for_turn(team, word, &slept);
+    }
+}
+
+static void *live(void *argument) {
     const member *self = argument;
-    sl_team *team = self->team;
-    for (uint32_t seen = 0;; seen += OPENING) {
-        gate_wait(&team->start, seen, team->spins);
-        if (!team->job) return NULL;
-        team->job(team->ctx, self->index);
-        (void)arrive(team);
-    }
+    (void)serve(self->team, self->index, LEAVE);
+    return NULL;
 }
 
-void sl_team_run(sl_team *team, sl_team_job *job, void *ctx) {
-    if (team->size > 1) {
-        team->job = job;
-        team->ctx = ctx;
-        gate_open(&team->start);
+/* Alone there is nothing to claim. */
+static void run_alone(const sl_team_job *job, void *ctx) {
+    for (uint32_t chunks; (chunks = job->next(ctx, 0)) > 0;)
+        for (uint32_t i = 0; i < chunks; i++) job->chunk(ctx, 0, i);
+}
+
+static void stay_alone(sl_team *team, double now) {
+    const bool again = now < team->alone_until + 2 * team->alone_seconds;
+    const double seconds = again ? 2 * team->alone_seconds : least_alone_seconds;
+    team->alone_seconds = seconds < most_alone_seconds ? seconds : most_alone_seconds;
+    team->alone_until = now + team->alone_seconds;
+}
+
+void sl_team_run(sl_team *team, const sl_team_job *job, void *ctx) {
+    const double begin = team->size > 1 ? sl_clock_seconds() : 0;
+    if (team->size == 1 || (begin < team->alone_until && !job->together)) {
+        run_alone(job, ctx);
+        return;
     }
-    job(ctx, 0);
-    sl_team_barrier(team);
+    team->job = job;
+    team->ctx = ctx;
+    if (!prepare_turn(team, 0)) return;
+    open_prepared(team);
+    (void)do_chunks(team, 0, 0);
+    const double slept = serve(team, 0, OVER);
+    if (slept < short_seconds) return;
+    const double end = sl_clock_seconds();
+    if (end - begin - slept < short_seconds) stay_alone(team, end);
+}
+
+typedef struct {
+    uint32_t chunks; /* left to give out */
+    sl_team_chunk *chunk;
+    void *ctx;
+} sharing;
+
+static uint32_t all_at_once(void *ctx, uint32_t index) {
+    (void)index;
+    sharing *s = ctx;
+    const uint32_t chunks = s->chunks;
+    s->chunks = 0;
+    return chunks;
+}
+
+static void share_chunk(void *ctx, uint32_t index, uint32_t chunk) {
+    const sharing *s = ctx;
+    s->chunk(s->ctx, index, chunk);
+}
+
+void sl_team_share(sl_team *team, uint32_t chunks, sl_team_chunk *chunk, void *ctx) {
+    static const sl_team_job job = {all_at_once, share_chunk, .together = true};
+    sharing s = {chunks, chunk, ctx};
+    sl_team_run(team, &job, &s);
 }
 
 static uint32_t usable_cores(void) {
@@ -143,7 +250,7 @@ static sl_status start_members(sl_team *team, sl_error *err) {
     while (team->started < team->size - 1 && !failure) {
         member *m = &team->members[team->started];
         *m = (member){.team = team, .index = team->started + 1};
-        failure = pthread_create(&m->thread, NULL, serve, m);
+        failure = pthread_create(&m->thread, NULL, live, m);
         if (!failure) team->started++;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -168,6 +275,7 @@ sl_status sl_team_create(uint32_t members, const sl_allocator *allocator, sl_tea
     if (!team) return sl_no_memory(err, "a team of threads", sizeof *team);
     team->allocator = allocator;
     team->size = size;
+    atomic_init(&team->word, CLAIM_LIMIT);
     team->spins = size > 1 && size <= cores ? measure_spins() : 0;
     sl_status status = SL_OK;
     if (size > 1) {
@@ -186,8 +294,7 @@ sl_status sl_team_create(uint32_t members, const sl_allocator *allocator, sl_tea
 void sl_team_destroy(sl_team *team) {
     if (!team) return;
     if (team->started) {
-        team->job = NULL;
-        gate_open(&team->start);
+        (void)open_turn(team, LEAVE, 0);
         for (uint32_t i = 0; i < team->started; i++) pthread_join(team->members[i].thread, NULL);
     }
     sl_release(team->allocator, team->members, members_bytes(team), _Alignof(member));

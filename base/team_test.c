@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/team.h"
+#include "tests/support/held_threads.h"
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -22,64 +23,158 @@ static sl_team *make_team(uint32_t members) {
     return team;
 }
 
+/* A job of turns of 1, 2, ... chunks.  Each chunk writes its cell, and the next turn sums them. */
+enum { TURNS = 60 };
 typedef struct {
-    sl_team *team;
-    uint32_t calls[MAX_TEST_MEMBERS];
-    uint64_t value[MAX_TEST_MEMBERS]; /* plain memory: the barrier alone orders it */
-    uint64_t wrong[MAX_TEST_MEMBERS];
-} shared_state;
+    uint32_t turn, members, turns;
+    uint64_t cells[TURNS]; /* plain memory: turns alone order it */
+    uint32_t calls[TURNS + 1][TURNS];
+    uint32_t wrong, nexts[MAX_TEST_MEMBERS];
+    atomic_uint foreign;
+} summing;
 
-static void count_call(void *ctx, uint32_t m) {
-    ((shared_state *)ctx)->calls[m]++;
+static uint32_t next_sum(void *ctx, uint32_t m) {
+    summing *s = ctx;
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < s->turn; i++) sum += s->cells[i];
+    if (sum != (uint64_t)s->turn * s->turn * (s->turn + 1) / 2) s->wrong++;
+    s->nexts[m]++;
+    return s->turn < s->turns ? ++s->turn : 0;
 }
 
-static void test_every_member_runs_once_per_job(void **unused) {
+static void write_cell(void *ctx, uint32_t m, uint32_t chunk) {
+    summing *s = ctx;
+    if (m >= s->members || chunk >= s->turn) {
+        s->foreign++;
+        return;
+    }
+    s->calls[s->turn][chunk]++;
+    s->cells[chunk] = (uint64_t)s->turn * (chunk + 1);
+}
+
+static const sl_team_job sums = {next_sum, write_cell, false};
+
+/* On the stack of this function, which is gone when it returns. */
+static void sum_once(sl_team *team, uint32_t turns) {
+    summing s = {.members = sl_team_size(team), .turns = turns};
+    sl_team_run(team, &sums, &s);
+    assert_int_equal(s.turn, turns);
+    assert_int_equal(s.wrong, 0);
+    assert_int_equal(s.foreign, 0);
+    uint32_t nexts = 0;
+    for (uint32_t m = 0; m < MAX_TEST_MEMBERS; m++) nexts += s.nexts[m];
+    assert_int_equal(nexts, turns + 1);
+    for (uint32_t turn = 1; turn <= turns; turn++)
+        for (uint32_t i = 0; i < TURNS; i++) assert_int_equal(s.calls[turn][i], i < turn);
+}
+
+static void test_chunks_are_done_once_and_turns_in_order(void **unused) {
     (void)unused;
     for (uint32_t size = 1; size <= MAX_TEST_MEMBERS; size += 2) {
         sl_team *team = make_team(size);
         assert_int_equal(sl_team_size(team), size);
-        shared_state state = {.team = team};
-        for (int i = 0; i < 300; i++) sl_team_run(team, count_call, &state);
-        for (uint32_t m = 0; m < MAX_TEST_MEMBERS; m++)
-            assert_int_equal(state.calls[m], m < size ? 300 : 0);
+        for (uint32_t i = 0; i < 200; i++) sum_once(team, i % TURNS);
         sl_team_destroy(team);
     }
 }
 
-/* Every round each member writes its cell, meets, and sums all cells. */
-static void exchange(void *ctx, uint32_t m) {
-    shared_state *state = ctx;
-    const uint32_t size = sl_team_size(state->team);
-    for (uint64_t round = 1; round <= ROUNDS; round++) {
-        state->value[m] = round * (m + 1);
-        sl_team_barrier(state->team);
-        uint64_t sum = 0;
-        for (uint32_t i = 0; i < size; i++) sum += state->value[i];
-        if (sum != round * size * (size + 1) / 2) state->wrong[m]++;
-        sl_team_barrier(state->team);
-    }
-}
-
-static void test_writes_before_a_barrier_are_seen_after(void **unused) {
-    (void)unused;
-    for (uint32_t size = 1; size <= 5; size++) {
-        sl_team *team = make_team(size);
-        shared_state state = {.team = team};
-        sl_team_run(team, exchange, &state);
-        sl_team_run(team, exchange, &state);
-        for (uint32_t m = 0; m < size; m++) assert_int_equal(state.wrong[m], 0);
-        sl_team_destroy(team);
-    }
-}
-
-static void test_run_returns_after_all_members(void **unused) {
+/* Short jobs one after the other: whoever is late for one must not take part in it later. */
+static void test_jobs_follow_each_other(void **unused) {
     (void)unused;
     sl_team *team = make_team(4);
-    shared_state state = {.team = team};
-    for (uint32_t i = 1; i <= ROUNDS; i++) {
-        sl_team_run(team, count_call, &state);
-        for (uint32_t m = 0; m < 4; m++) assert_int_equal(state.calls[m], i);
+    for (uint32_t i = 0; i < ROUNDS; i++) sum_once(team, 1 + i % 3);
+    sl_team_destroy(team);
+}
+
+typedef struct {
+    uint32_t count;
+    atomic_uint arrived;
+    atomic_uint of[MAX_TEST_MEMBERS];
+} meeting;
+
+/* Returns when all chunks have been claimed, so each by another member. */
+static void meet(void *ctx, uint32_t m, uint32_t chunk) {
+    meeting *g = ctx;
+    (void)chunk;
+    g->of[m]++;
+    g->arrived++;
+    while (g->arrived < g->count) sched_yield();
+}
+
+static void everyone_takes_part(sl_team *team) {
+    const uint32_t size = sl_team_size(team);
+    meeting g = {.count = size};
+    sl_team_share(team, size, meet, &g);
+    for (uint32_t m = 0; m < MAX_TEST_MEMBERS; m++) assert_int_equal(g.of[m], m < size);
+}
+
+static void test_everyone_takes_part(void **unused) {
+    (void)unused;
+    sl_team *team = make_team(5);
+    for (int i = 0; i < 100; i++) everyone_takes_part(team);
+    sl_team_destroy(team);
+}
+
+/* The others do not run at all: nobody waits for them, and later they join. */
+static void test_absent_members_hold_up_nobody(void **unused) {
+    (void)unused;
+    hold_threads = true;
+    threads_let_go = false;
+    sl_team *team = make_team(4);
+    hold_threads = false;
+    for (uint32_t i = 0; i < 100; i++) sum_once(team, i % TURNS);
+    threads_let_go = true;
+    everyone_takes_part(team);
+    sum_once(team, TURNS);
+    sl_team_destroy(team);
+}
+
+typedef struct {
+    uint32_t turns;
+    atomic_uint chunks;
+} slow_job;
+
+static uint32_t next_slow(void *ctx, uint32_t m) {
+    (void)m;
+    slow_job *s = ctx;
+    return s->turns++ < 3 ? 4 : 0;
+}
+
+static void be_slow(void *ctx, uint32_t m, uint32_t chunk) {
+    (void)chunk;
+    ((slow_job *)ctx)->chunks++;
+    if (m > 0) (void)usleep(1500);
+}
+
+/* Jobs in which member 0 waits for others may lead to jobs that it does alone, whole ones like the
+ * others; never to such as need everyone. */
+static void test_slow_members_are_left_out_only_where_they_may(void **unused) {
+    (void)unused;
+    static const sl_team_job job = {next_slow, be_slow, false};
+    sl_team *team = make_team(3);
+    for (int i = 0; i < 30; i++) {
+        slow_job s = {0};
+        sl_team_run(team, &job, &s);
+        assert_int_equal(s.chunks, 12);
+        everyone_takes_part(team);
+        sum_once(team, 7);
     }
+    sl_team_destroy(team);
+}
+
+static void count_chunk(void *ctx, uint32_t m, uint32_t chunk) {
+    (void)m;
+    ((atomic_uint *)ctx)[chunk]++;
+}
+
+static void test_most_chunks(void **unused) {
+    (void)unused;
+    static atomic_uint calls[SL_TEAM_MOST_CHUNKS];
+    sl_team *team = make_team(3);
+    sl_team_share(team, SL_TEAM_MOST_CHUNKS, count_chunk, calls);
+    for (uint32_t i = 0; i < SL_TEAM_MOST_CHUNKS; i++) assert_int_equal(calls[i], 1);
+    sl_team_share(team, 0, count_chunk, calls);
+    assert_int_equal(calls[0], 1);
     sl_team_destroy(team);
 }
 
@@ -115,18 +210,27 @@ static void test_out_of_memory(void **unused) {
     }
 }
 
-static void meet_often(void *ctx, uint32_t m) {
+enum { SHORT_TURNS = 20000 };
+
+static uint32_t next_short(void *ctx, uint32_t m) {
     (void)m;
-    for (int i = 0; i < 20000; i++) sl_team_barrier(ctx);
+    uint32_t *turns = ctx;
+    return (*turns)++ < SHORT_TURNS ? 4 : 0;
 }
 
-static void test_barrier_is_cheap(void **unused) {
+static void do_nothing(void *ctx, uint32_t m, uint32_t chunk) {
+    (void)ctx, (void)m, (void)chunk;
+}
+
+static void test_turns_are_cheap(void **unused) {
     (void)unused;
+    static const sl_team_job job = {next_short, do_nothing, false};
     sl_team *team = make_team(2);
+    uint32_t turns = 0;
     const double begin = sl_clock_seconds();
-    sl_team_run(team, meet_often, team);
-    const double each = (sl_clock_seconds() - begin) / 20000;
-    print_message("barrier of 2: %.2f us\n", each * 1e6);
+    sl_team_run(team, &job, &turns);
+    const double each = (sl_clock_seconds() - begin) / SHORT_TURNS;
+    print_message("turn of 4 chunks on 2: %.2f us\n", each * 1e6);
     assert_true(each < 1e-3);
     sl_team_destroy(team);
 }
@@ -135,10 +239,12 @@ typedef struct {
     cpu_set_t usable;
     int cores[MAX_TEST_MEMBERS]; /* how many each member may run on */
     int core[MAX_TEST_MEMBERS];
+    meeting all;
 } places;
 
-static void note_place(void *ctx, uint32_t m) {
+static void note_place(void *ctx, uint32_t m, uint32_t chunk) {
     places *p = ctx;
+    meet(&p->all, m, chunk);
     cpu_set_t mine;
     if (sched_getaffinity(0, sizeof mine, &mine) != 0) return;
     p->cores[m] = CPU_COUNT(&mine);
@@ -152,7 +258,8 @@ static void test_pinned_members_stay(void **unused) {
     assert_int_equal(sched_getaffinity(0, sizeof p.usable, &p.usable), 0);
     sl_team *team = make_team(5);
     assert_int_equal(sl_team_pin(team, &err), SL_OK);
-    sl_team_run(team, note_place, &p);
+    p.all.count = 5;
+    sl_team_share(team, 5, note_place, &p);
     assert_int_equal(p.cores[0], CPU_COUNT(&p.usable)); /* the caller's thread is its own */
     for (int m = 1; m < 5; m++) {
         assert_int_equal(p.cores[m], 1);
@@ -164,12 +271,15 @@ static void test_pinned_members_stay(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_member_runs_once_per_job),
-        cmocka_unit_test(test_writes_before_a_barrier_are_seen_after),
-        cmocka_unit_test(test_run_returns_after_all_members),
+        cmocka_unit_test(test_chunks_are_done_once_and_turns_in_order),
+        cmocka_unit_test(test_jobs_follow_each_other),
+        cmocka_unit_test(test_everyone_takes_part),
+        cmocka_unit_test(test_absent_members_hold_up_nobody),
+        cmocka_unit_test(test_slow_members_are_left_out_only_where_they_may),
+        cmocka_unit_test(test_most_chunks),
         cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_out_of_memory),
-        cmocka_unit_test(test_barrier_is_cheap),
+        cmocka_unit_test(test_turns_are_cheap),
         cmocka_unit_test(test_pinned_members_stay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -122,6 +122,45 @@ static void use_attention(sl_graph *g, rows r) {
     sl_graph_output(g, "attention in parts", merged);
 }
 
+/* Scaled positions, windows, sinks, values of another width, products by head. */
+static void use_latent_attention(sl_graph *g, rows r) {
+    const sl_value k =
+        declare(g, SL_VALUE_STATE, "latent.k", sl_kv_keys((sl_kv_shape){SL_DTYPE_f32, 2, 1, 5, 4}));
+    const sl_value v = declare(g, SL_VALUE_STATE, "latent.v",
+                               sl_kv_values((sl_kv_shape){SL_DTYPE_f32, 2, 1, 5, 3}));
+    const sl_value q = declare(g, SL_VALUE_INPUT, "latent q", f32(3, 3, 2, 4, 0));
+    const sl_value sinks = declare(g, SL_VALUE_WEIGHT, "sinks", f32(1, 2, 0, 0, 0));
+    const sl_value w = declare(g, SL_VALUE_WEIGHT, "by head",
+                               sl_type_make(SL_DTYPE_q8, 3, (int64_t)2, (int64_t)5, (int64_t)3));
+    const sl_rope_table_attrs turns = {.rotary = 4,
+                                       .theta = 1e4f,
+                                       .scaling = 3,
+                                       .factor = 40,
+                                       .original = 4096,
+                                       .low = 1,
+                                       .high = 32,
+                                       .truncate = 1,
+                                       .magnitude = 1.25f};
+    const sl_value table = sl_build_rope_table(g, (sl_rope_table_in){r.positions}, turns).out;
+    const sl_value turned =
+        sl_build_rope(g, (sl_rope_in){q, table}, (sl_rope_attrs){.interleaved = 1}).out;
+    const sl_value out =
+        sl_build_sdpa_sinks(g, (sl_sdpa_sinks_in){turned, k, v, r.slots, r.positions, sinks},
+                            (sl_sdpa_sinks_attrs){.scale = 0.5f, .window = 3})
+            .out;
+    const sl_sdpa_parts_out parts =
+        sl_build_sdpa_parts(g, (sl_sdpa_parts_in){turned, k, v, r.slots, r.positions},
+                            (sl_sdpa_parts_attrs){.scale = 0.5f, .window = 3});
+    const sl_value merged =
+        sl_build_sdpa_merge_sinks(g, (sl_sdpa_merge_sinks_in){parts.mixes, parts.weights, sinks},
+                                  (sl_sdpa_merge_sinks_attrs){0})
+            .out;
+    sl_graph_output(
+        g, "latent",
+        sl_build_linear_heads(g, (sl_linear_heads_in){out, w}, (sl_linear_heads_attrs){0}).out);
+    sl_graph_output(g, "latent in parts", merged);
+}
+
 static void use_delta(sl_graph *g, rows r) {
     sl_graph_scope(g, "layer %d", 1);
     const sl_value w = declare(g, SL_VALUE_WEIGHT, "conv w", f32(2, 8, 4, 0, 0));
@@ -158,6 +197,21 @@ static void use_delta(sl_graph *g, rows r) {
     sl_graph_output(g, "memory after", chunk.memory);
 }
 
+/* Routing by groups into experts with biases. */
+static void use_biased_experts(sl_graph *g, sl_value x, sl_value logits, sl_value experts) {
+    const sl_value bias = declare(g, SL_VALUE_WEIGHT, "route bias", f32(1, 5, 0, 0, 0));
+    const sl_value inner = declare(g, SL_VALUE_WEIGHT, "inner bias", f32(2, 5, 16, 0, 0));
+    const sl_value outer = declare(g, SL_VALUE_WEIGHT, "outer bias", f32(2, 5, 8, 0, 0));
+    const sl_route_groups_out route = sl_build_route_groups(
+        g, (sl_route_groups_in){logits, bias},
+        (sl_route_groups_attrs){.k = 2, .groups = 5, .groups_kept = 3, .scale = 2.5f});
+    const sl_moe_group_out group = sl_build_moe_group(g, (sl_moe_group_in){route.experts, experts},
+                                                      (sl_moe_group_attrs){.layer = 7});
+    (void)sl_build_moe_ffn_biased(
+        g, (sl_moe_ffn_biased_in){x, group.order, group.starts, inner, inner, outer, experts},
+        (sl_moe_ffn_biased_attrs){.layer = 7, .k = 2, .limit = 7, .alpha = 1.702f});
+}
+
 static void use_experts(sl_graph *g, rows r) {
     sl_graph_scope(g, "%s", "");
     const sl_type stack = sl_type_make(SL_DTYPE_q4, 3, (int64_t)5, (int64_t)16, (int64_t)8);
@@ -168,6 +222,7 @@ static void use_experts(sl_graph *g, rows r) {
     const sl_value ids = sl_build_argmax(g, (sl_argmax_in){r.x}, (sl_argmax_attrs){0}).out;
     const sl_value x = sl_build_embed(g, (sl_embed_in){router, ids}, (sl_embed_attrs){0}).out;
     const sl_value logits = sl_build_linear(g, (sl_linear_in){x, router}, (sl_linear_attrs){0}).out;
+    use_biased_experts(g, x, logits, experts);
     const sl_route_out route =
         sl_build_route(g, (sl_route_in){logits}, (sl_route_attrs){.k = 2, .normalise = 1});
     const sl_moe_group_out group = sl_build_moe_group(g, (sl_moe_group_in){route.experts, experts},
@@ -218,6 +273,8 @@ static void use_fused(sl_graph *g, rows r) {
          {heads, head, table, heads, r.slots, r.positions, k, v},
          "eps = 1e-6, offset = 1"},
         {SL_OP_moe_join, {y, two, r.x, one, r.x}, ""},
+        {SL_OP_moe_add, {y, two, r.x}, ""},
+        {SL_OP_moe_add_shared, {y, two, r.x, r.x}, ""},
         {SL_OP_add3, {r.x, r.x, r.x}, ""},
         {SL_OP_region, {r.x, r.x, r.x, r.x}, "code = [301, 1740]"},
     };
@@ -241,6 +298,7 @@ static sl_graph *graph_of_every_op(void) {
     use_elementwise(g, r.x, r.x);
     use_reductions(g, r.x);
     use_attention(g, r);
+    use_latent_attention(g, r);
     use_delta(g, r);
     use_experts(g, r);
     use_fused(g, r);

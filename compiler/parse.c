@@ -242,7 +242,7 @@ typedef struct {
 } attribute;
 
 /* Attributes as written, and the visitor that hands them to an op. */
-enum { MAX_ATTRIBUTES = 8 };
+enum { MAX_ATTRIBUTES = 16 };
 typedef struct {
     sl_attr_visitor visitor; /* first */
     cursor *c;

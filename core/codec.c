@@ -1,54 +1,39 @@
 #include "core/codec.h"
 #include "base/sizes.h"
+#include "core/kv.h"
 #include <float.h>
 #include <math.h>
 
-enum {
-    MATRIX_ALIGN = 64,
-    LANES = SL_PANEL_ROWS,
-    WORD_BYTES = LANES * 4,
-    LOW_BYTES = 4 * WORD_BYTES,
-    HIGH_BYTES = 2 * WORD_BYTES,
-    BYTE_BYTES = 8 * WORD_BYTES,
-    SUPER_BYTES = 64
-};
+enum { MATRIX_ALIGN = 64, LANES = SL_PANEL_ROWS, WORD_BYTES = LANES * 4 };
+
+const int8_t sl_iq4_table[SL_TABLE_ENTRIES] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                               1,    13,   25,  38,  53,  69,  89,  113};
+const int8_t sl_fp4_table[SL_TABLE_ENTRIES] = {0, 1,  2,  3,  4,  6,  8,  12,
+                                               0, -1, -2, -3, -4, -6, -8, -12};
 
 /* Bytes of each panel type. */
 typedef struct {
-    uint64_t plane_bytes; /* of a super-group, before the first panel */
-    uint64_t super_bytes; /* of a super-group, in front of its blocks */
-    uint64_t group_bytes; /* of a group's codes */
+    uint64_t plane, super, params, codes;
 } panel_shape;
-
-static panel_shape shape_of(sl_dtype dtype) {
-    switch (dtype) {
-    case SL_DTYPE_q4:
-        return (panel_shape){2 * sizeof(float), 0, LOW_BYTES};
-    case SL_DTYPE_q4_k:
-        return (panel_shape){0, SUPER_BYTES, LOW_BYTES};
-    case SL_DTYPE_q6_k:
-        return (panel_shape){0, SUPER_BYTES, LOW_BYTES + HIGH_BYTES};
-    case SL_DTYPE_q4_0:
-    case SL_DTYPE_q4_m:
-        return (panel_shape){0, 0, LOW_BYTES};
-    default:
-        return (panel_shape){0, 0, BYTE_BYTES};
-    }
-}
+static const panel_shape shapes[SL_DTYPE_COUNT] = {
+#define PANEL(NAME, PLANE, SUPER, PARAMS, CODES) [SL_DTYPE_##NAME] = {PLANE, SUPER, PARAMS, CODES},
+#include "core/panels.def"
+};
 
 sl_panel_layout sl_panel_layout_of(sl_dtype dtype, int64_t rows, int64_t cols) {
-    const panel_shape shape = shape_of(dtype);
+    const panel_shape shape = shapes[dtype];
     sl_panel_layout l = {
         .panels = (rows + SL_PANEL_ROWS - 1) / SL_PANEL_ROWS,
         .groups = (cols + SL_GROUP_COLS - 1) / SL_GROUP_COLS,
-        .super_bytes = shape.super_bytes,
-        .group_bytes = shape.group_bytes,
-        .block_bytes = SL_BLOCK_PARAMS + SL_BLOCK_GROUPS * shape.group_bytes,
+        .super_bytes = shape.super,
+        .param_bytes = shape.params,
+        .group_bytes = shape.codes,
+        .block_bytes = SL_BLOCK_GROUPS * (shape.params + shape.codes),
     };
     l.supers = (l.groups + SL_SUPER_GROUPS - 1) / SL_SUPER_GROUPS;
     const uint64_t panels = (uint64_t)l.panels, supers = (uint64_t)l.supers;
     const uint64_t blocks = (uint64_t)((l.groups + SL_BLOCK_GROUPS - 1) / SL_BLOCK_GROUPS);
-    l.header_bytes = sl_round_up(panels * supers * shape.plane_bytes, MATRIX_ALIGN);
+    l.header_bytes = sl_round_up(panels * supers * shape.plane, MATRIX_ALIGN);
     l.panel_bytes = supers * l.super_bytes + blocks * l.block_bytes;
     l.matrix_bytes = l.header_bytes + panels * l.panel_bytes;
     return l;
@@ -57,14 +42,14 @@ sl_panel_layout sl_panel_layout_of(sl_dtype dtype, int64_t rows, int64_t cols) {
 /* One lane of one panel. */
 typedef struct {
     const sl_panel_layout *layout;
-    const float *headers; /* of q4 */
+    const float *headers; /* of q4 and nvfp4 */
     const uint8_t *panel;
     int64_t lane;
 } panel_lane;
 
-/* w = scale[h] * (q - offset) - minimum, of the columns of half h. */
+/* w = scale[h] * (q - offset) - minimum[h], of the columns of half h. */
 typedef struct {
-    float scale[2], minimum;
+    float scale[2], minimum[2];
     int offset;
 } lane_group;
 
@@ -73,46 +58,124 @@ static uint16_t half_at(const uint8_t *array, int64_t lane) {
     memcpy(&bits, array + lane * 2, sizeof bits);
     return bits;
 }
-
-static lane_group lane_group_of(sl_dtype dtype, const panel_lane *p, int64_t g) {
-    const int64_t lane = p->lane, super = g / SL_SUPER_GROUPS;
-    const uint8_t *group = p->panel + sl_group_params(p->layout, g);
-    const uint8_t *above = p->panel + sl_super_params(p->layout, super);
-    float scale, minimum = 0;
-    switch (dtype) {
-    case SL_DTYPE_q4:
-        scale = p->headers[super * 2] * (float)group[lane];
-        minimum = p->headers[super * 2 + 1] * (float)group[LANES + lane];
-        break;
-    case SL_DTYPE_q4_k:
-        scale = sl_f32_from_f16(half_at(above, lane)) * (float)group[lane];
-        minimum = sl_f32_from_f16(half_at(above + 32, lane)) * (float)group[LANES + lane];
-        break;
-    case SL_DTYPE_q6_k:
-        scale = sl_f32_from_f16(half_at(above, lane));
-        return (lane_group){.scale[0] = scale * (float)(int8_t)group[lane],
-                            .scale[1] = scale * (float)(int8_t)group[LANES + lane],
-                            .offset = 32};
-    case SL_DTYPE_q4_m:
-        group = p->panel + sl_block_at(p->layout, g);
-        scale = sl_f32_from_bf16(half_at(group, lane));
-        minimum = -sl_f32_from_bf16(half_at(group + 32, lane));
-        break;
-    default:
-        scale = sl_f32_from_f16(half_at(group, lane));
-        break;
-    }
-    return (lane_group){{scale, scale}, minimum, dtype == SL_DTYPE_q4_0 ? 8 : 0};
+static float f16_at(const uint8_t *array, int64_t lane) {
+    return sl_f32_from_f16(half_at(array, lane));
+}
+static float bf16_at(const uint8_t *array, int64_t lane) {
+    return sl_f32_from_bf16(half_at(array, lane));
+}
+static float f32_at(const uint8_t *array, int64_t lane) {
+    float value;
+    memcpy(&value, array + lane * 4, sizeof value);
+    return value;
 }
 
-/* The code of a column of the group whose codes start at `codes`. */
-static int code_of(sl_dtype dtype, const uint8_t *codes, int64_t lane, int64_t column) {
-    const int64_t byte = lane * 4 + column % 4;
-    if (dtype == SL_DTYPE_q8) return (int8_t)codes[column / 4 * WORD_BYTES + byte];
-    const int low = codes[column / 8 * WORD_BYTES + byte] >> (column % 8 < 4 ? 0 : 4) & 15;
-    if (dtype != SL_DTYPE_q6_k) return low;
-    const int high = codes[LOW_BYTES + column / 16 * WORD_BYTES + byte];
-    return low | (high >> 2 * (column / 4 % 4) & 3) << 4;
+static lane_group group_of_one(float scale, float minimum) {
+    return (lane_group){{scale, scale}, {minimum, minimum}, 0};
+}
+
+/* Types with parameters above a super-group. */
+static lane_group under_super(sl_dtype dtype, const panel_lane *p, int64_t g) {
+    const uint8_t *own = p->panel + sl_group_params(p->layout, g) + p->lane;
+    const uint8_t *above = p->panel + sl_super_params(p->layout, g / SL_SUPER_GROUPS);
+    const uint8_t first = own[0], second = own[LANES];
+    const float d = f16_at(above, p->lane), m = f16_at(above + 32, p->lane);
+    switch (dtype) {
+    case SL_DTYPE_q2_k:
+        return (lane_group){{d * (float)(first & 15), d * (float)(second & 15)},
+                            {m * (float)(first >> 4), m * (float)(second >> 4)},
+                            0};
+    case SL_DTYPE_q3_k:
+    case SL_DTYPE_q6_k:
+        return (lane_group){.scale = {d * (float)(int8_t)first, d * (float)(int8_t)second},
+                            .offset = dtype == SL_DTYPE_q3_k ? 4 : 32};
+    case SL_DTYPE_iq4_xs:
+        return group_of_one(d * (float)(int8_t)first, 0);
+    default:
+        return group_of_one(d * (float)first, m * (float)second);
+    }
+}
+
+static lane_group lane_group_of(sl_dtype dtype, const panel_lane *p, int64_t g) {
+    const int64_t lane = p->lane;
+    const uint8_t *group = p->panel + sl_group_params(p->layout, g);
+    const uint8_t *block = p->panel + sl_block_at(p->layout, g);
+    const float *header = p->headers + g / SL_SUPER_GROUPS * 2;
+    if (p->layout->super_bytes) return under_super(dtype, p, g);
+    switch (dtype) {
+    case SL_DTYPE_q4:
+        return group_of_one(header[0] * (float)group[lane], header[1] * (float)group[LANES + lane]);
+    case SL_DTYPE_nvfp4:
+        return (lane_group){.scale = {header[0] * (0.5f * sl_f32_from_e4m3(group[lane])),
+                                      header[0] * (0.5f * sl_f32_from_e4m3(group[LANES + lane]))}};
+    case SL_DTYPE_q4_0:
+        return (lane_group){.scale = {f16_at(group, lane), f16_at(group, lane)}, .offset = 8};
+    case SL_DTYPE_q4_m:
+    case SL_DTYPE_q6_m:
+    case SL_DTYPE_q8_m:
+        return group_of_one(bf16_at(block, lane), -bf16_at(block + 32, lane));
+    case SL_DTYPE_mxfp4:
+        return group_of_one(bf16_at(group, lane), 0);
+    case SL_DTYPE_q4_f:
+    case SL_DTYPE_q8_f:
+        return group_of_one(f32_at(group, lane), -f32_at(group + 64, lane));
+    case SL_DTYPE_f8:
+        return group_of_one(f32_at(group, lane), 0);
+    default:
+        return group_of_one(f16_at(group, lane), 0);
+    }
+}
+
+/* ---- codes: those of a lane's column of a group ---- */
+
+typedef struct {
+    const uint8_t *codes; /* of the lane's first word */
+    int64_t column;
+} code_place;
+
+static int byte_code(code_place at) {
+    return at.codes[at.column / 4 * WORD_BYTES + at.column % 4];
+}
+static int nibble_code(code_place at) {
+    return at.codes[at.column / 8 * WORD_BYTES + at.column % 4] >> (at.column % 8 < 4 ? 0 : 4) & 15;
+}
+/* In planes that begin so many words further on. */
+static int pair_code(code_place at, int64_t words) {
+    const int64_t byte = (words + at.column / 16) * WORD_BYTES + at.column % 4;
+    return at.codes[byte] >> 2 * (at.column / 4 % 4) & 3;
+}
+static int bit_code(code_place at, int64_t words) {
+    return at.codes[words * WORD_BYTES + at.column % 4] >> at.column / 4 & 1;
+}
+
+/* What it stands for. */
+static float code_value(sl_dtype dtype, code_place at) {
+    switch (dtype) {
+    case SL_DTYPE_q8:
+        return (float)(int8_t)byte_code(at);
+    case SL_DTYPE_q8_m:
+    case SL_DTYPE_q8_f:
+        return (float)byte_code(at);
+    case SL_DTYPE_f8:
+        return sl_f32_from_e4m3((uint8_t)byte_code(at));
+    case SL_DTYPE_q6_k:
+    case SL_DTYPE_q6_m:
+        return (float)(nibble_code(at) | pair_code(at, 4) << 4);
+    case SL_DTYPE_q5_k:
+        return (float)(nibble_code(at) | bit_code(at, 4) << 4);
+    case SL_DTYPE_q3_k:
+        return (float)(pair_code(at, 0) | bit_code(at, 2) << 2);
+    case SL_DTYPE_q2_k:
+        return (float)pair_code(at, 0);
+    case SL_DTYPE_iq4_nl:
+    case SL_DTYPE_iq4_xs:
+        return (float)sl_iq4_table[nibble_code(at)];
+    case SL_DTYPE_mxfp4:
+    case SL_DTYPE_nvfp4:
+        return (float)sl_fp4_table[nibble_code(at)];
+    default:
+        return (float)nibble_code(at);
+    }
 }
 
 static void decode_panel_row(sl_dtype dtype, const uint8_t *matrix, const sl_panel_layout *l,
@@ -123,11 +186,11 @@ static void decode_panel_row(sl_dtype dtype, const uint8_t *matrix, const sl_pan
                           row % SL_PANEL_ROWS};
     for (int64_t g = 0; g < l->groups; g++) {
         const lane_group params = lane_group_of(dtype, &p, g);
-        const uint8_t *codes = p.panel + sl_group_codes(l, g);
+        const uint8_t *codes = p.panel + sl_group_codes(l, g) + p.lane * 4;
         const int64_t left = cols - g * SL_GROUP_COLS;
         for (int64_t c = 0; c < (left < SL_GROUP_COLS ? left : SL_GROUP_COLS); c++) {
-            const int q = code_of(dtype, codes, p.lane, c) - params.offset;
-            out[g * SL_GROUP_COLS + c] = params.scale[c / 16] * (float)q - params.minimum;
+            const float q = code_value(dtype, (code_place){codes, c}) - (float)params.offset;
+            out[g * SL_GROUP_COLS + c] = params.scale[c / 16] * q - params.minimum[c / 16];
         }
     }
 }
@@ -198,6 +261,10 @@ void sl_quantise_rows(const sl_type *type, const float *x, void *out) {
 }
 
 void sl_decode_tensor(const sl_type *type, const void *data, double *out) {
+    if (sl_dtype_infos[type->dtype].kind == SL_KIND_CACHE) {
+        sl_kv_decode(type, data, out);
+        return;
+    }
     if (sl_dtype_infos[type->dtype].kind != SL_KIND_ROWS) {
         sl_decode_f64(type->dtype, data, sl_type_elements(type), out);
         return;
@@ -284,6 +351,13 @@ float sl_f32_from_f16(uint16_t bits) {
     float value;
     memcpy(&value, &wide, sizeof value);
     return value;
+}
+
+/* Moved into the fields of an f16 the value is 2^8 too small, subnormals included. */
+float sl_f32_from_e4m3(uint8_t bits) {
+    const uint32_t magnitude = bits & 0x7f;
+    if (magnitude == 0x7f) return NAN;
+    return sl_f32_from_f16((uint16_t)((bits & 0x80) << 8 | magnitude << 7)) * 0x1p8f;
 }
 
 uint16_t sl_f16_from_f32(float value) {

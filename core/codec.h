@@ -5,31 +5,53 @@
  * (row 16p+l) owns the 32-bit words l, l+16, l+32, ... so that one 64-byte load gives every row its
  * next columns.  An array of 16 has one value per lane.
  *
- * Two groups make a block: 64 bytes of parameters, 32 for each group, then the codes of one and of
- * the other.  A panel is its blocks, one after another, in front of every super-group of 8 groups
+ * Two groups make a block: the parameters of one and of the other, then the codes of one and of the
+ * other.  A panel is its blocks, one after another, in front of every super-group of 8 groups
  * perhaps 64 bytes of parameters more.  So it is read as a single stream, which on its own runs at
- * the speed of memory, where parameters apart from codes do not.
+ * the speed of memory, where parameters apart from codes do not.  core/panels.def has the sizes.
  *
- * Codes of 4 bits, 256 bytes per group: word j (0..3) of a lane holds columns 8j..8j+7, byte b: low
- * nibble column 8j+b, high nibble column 8j+4+b.
+ * Codes q lie in planes, by the bits of a code:
  *
- *   q4:   before the panels a plane of headers, one {f32 d, f32 m} per panel and super-group,
- *         rounded up to 64 bytes.  Group: 16 bytes s, 16 bytes n.  w = d*s*q - m*n, q in 0..15.
- *   q8:   group: 16 f16 scales; 512 bytes of codes: word j (0..7) of a lane holds columns
- *         4j..4j+3.  w = scale*q, q in -128..127.
+ *   low 4   four words per lane: word j holds columns 8j..8j+7, byte b: low nibble column 8j+b,
+ *           high nibble column 8j+4+b
+ *   2       two words per lane: bits 2*(c%4) and the next of byte b of word c/4 belong to column
+ *           4c+b
+ *   1       one word per lane: bit c of byte b belongs to column 4c+b
+ *   8       eight words per lane: word j holds columns 4j..4j+3
+ *
+ *   q4:     before the panels a plane of headers, one {f32 d, f32 m} per panel and super-group,
+ *           rounded up to 64 bytes.  Group: 16 bytes s, 16 bytes n.  w = d*s*q - m*n, 4 bits.
+ *   q8:     group: 16 f16 scales.  w = scale*q, 8 bits, signed.
  *
  * The others hold the weights of files as they are:
  *
- *   q4_k: (GGUF Q4_K) super-group: 16 f16 d, 16 f16 m.  Group: 16 bytes s, 16 bytes n, both in
- *         0..63.  w = d*s*q - m*n.
- *   q4_0: (GGUF Q4_0) group: 16 f16 d.  w = d*(q - 8).
- *   q6_k: (GGUF Q6_K) super-group: 16 f16 d, 32 bytes of zeros.  Group: 16 signed bytes s of
- *         columns 0..15, 16 of columns 16..31; 256 bytes of codes of 4 bits, which are the low
- * ones, then 128 of high bits, two words per lane: bits 2*(c%4) and the next of byte b of word c/4
- * belong to column 4c+b.  w = d*s*(q - 32), q in 0..63. q4_m: (MLX, 4 bits) both groups of a block:
- * 16 bf16 scales, 16 bf16 biases. w = scale*q + bias.
+ *   q4_k:   (GGUF Q4_K) super-group: 16 f16 d, 16 f16 m.  Group: 16 bytes s, 16 bytes n, both in
+ *           0..63.  w = d*s*q - m*n, 4 bits.
+ *   q5_k:   (GGUF Q5_K) the same with 5 bits: the low 4, then 1.
+ *   q2_k:   (GGUF Q2_K) super-group: 16 f16 d, 16 f16 m.  Group: 16 bytes of columns 0..15, 16 of
+ *           columns 16..31; s the low nibble, n the high one.  w = d*s*q - m*n, 2 bits.
+ *   q3_k:   (GGUF Q3_K) super-group: 16 f16 d, 32 bytes of zeros.  Group: 16 signed bytes s of
+ *           columns 0..15, 16 of columns 16..31.  w = d*s*(q - 4), 3 bits: 2, then the high 1.
+ *   q6_k:   (GGUF Q6_K) parameters like q3_k.  w = d*s*(q - 32), 6 bits: the low 4, then 2.
+ *   q4_0:   (GGUF Q4_0) group: 16 f16 d.  w = d*(q - 8), 4 bits.
+ *   q4_m:   (MLX, to 4 bits) both groups of a block: 16 bf16 scales, 16 bf16 biases.
+ *           w = scale*q + bias, 4 bits; q6_m: 6 bits; q8_m: 8 bits, unsigned.
+ *   q4_f:   group: 16 f32 scales, 16 f32 biases.  w = scale*q + bias, 4 bits; q8_f: 8, unsigned.
  *
- * Q8_0 of GGUF is q8.
+ * 4 bits stand for an entry of a table: sl_iq4_table of IQ4_NL and IQ4_XS, sl_fp4_table of the
+ * 4-bit floats, which are twice what they stand for:
+ *
+ *   iq4_nl: (GGUF IQ4_NL) group: 16 f16 d.  w = d*table[q].
+ *   iq4_xs: (GGUF IQ4_XS) super-group: 16 f16 d, 32 bytes of zeros.  Group: 16 signed bytes s, 16
+ *           of zeros.  w = d*s*table[q].
+ *   mxfp4:  (GGUF MXFP4, MLX mxfp4) group: 16 bf16 scales, half of the files' powers of two.
+ *           w = scale*table[q].
+ *   nvfp4:  (GGUF NVFP4, MLX nvfp4) a plane of headers like q4's, {f32 d, f32 zero}.  Group: 16
+ *           bytes u of columns 0..15, 16 of columns 16..31, floats of 8 bits (e4m3, not negative).
+ *           w = d*u/2*table[q].
+ *
+ *   f8:     group: 16 f32 scales.  w = scale*e4m3(q), 8 bits; no q is NaN.
+ *
  * Every matrix starts on a 64-byte boundary.
  *
  * Rows of activations (a8) are four planes without gaps: the codes, signed bytes, K rounded up to
@@ -46,15 +68,18 @@ enum {
     SL_GROUP_COLS = 32,
     SL_BLOCK_GROUPS = 2,
     SL_SUPER_GROUPS = 8,
-    SL_A8_TOP = 127,
-    SL_GROUP_PARAMS = 32, /* bytes */
-    SL_BLOCK_PARAMS = SL_BLOCK_GROUPS * SL_GROUP_PARAMS
+    SL_A8_TOP = 127
 };
+
+/* What 4-bit codes stand for. */
+enum { SL_TABLE_ENTRIES = 16 };
+extern const int8_t sl_iq4_table[SL_TABLE_ENTRIES], sl_fp4_table[SL_TABLE_ENTRIES];
 
 typedef struct {
     int64_t panels, groups, supers; /* panels per matrix; groups and super-groups per panel */
     uint64_t header_bytes;          /* plane before the first panel */
     uint64_t super_bytes;           /* parameters in front of a super-group: 0 or 64 */
+    uint64_t param_bytes;           /* the parameters of a group */
     uint64_t group_bytes;           /* the codes of a group */
     uint64_t block_bytes;
     uint64_t panel_bytes;
@@ -71,10 +96,10 @@ static inline uint64_t sl_block_at(const sl_panel_layout *l, int64_t group) {
            (uint64_t)(group / SL_BLOCK_GROUPS) * l->block_bytes;
 }
 static inline uint64_t sl_group_params(const sl_panel_layout *l, int64_t group) {
-    return sl_block_at(l, group) + (uint64_t)(group % SL_BLOCK_GROUPS) * SL_GROUP_PARAMS;
+    return sl_block_at(l, group) + (uint64_t)(group % SL_BLOCK_GROUPS) * l->param_bytes;
 }
 static inline uint64_t sl_group_codes(const sl_panel_layout *l, int64_t group) {
-    return sl_block_at(l, group) + SL_BLOCK_PARAMS +
+    return sl_block_at(l, group) + SL_BLOCK_GROUPS * l->param_bytes +
            (uint64_t)(group % SL_BLOCK_GROUPS) * l->group_bytes;
 }
 
@@ -94,7 +119,7 @@ void sl_quantise_rows(const sl_type *type, const float *x, void *out);
 void sl_decode_row(sl_dtype dtype, const void *matrix, int64_t rows, int64_t cols, int64_t row,
                    float *out);
 
-/* A tensor of plain elements or of a8, as doubles. */
+/* A tensor of plain elements, of a8 or of a coded cache, as doubles. */
 void sl_decode_tensor(const sl_type *type, const void *data, double *out);
 /* Converts count plain (non-panel) elements to or from double. */
 void sl_decode_f64(sl_dtype dtype, const void *data, int64_t count, double *out);
@@ -108,5 +133,6 @@ static inline float sl_f32_from_bf16(uint16_t bits) {
 }
 uint16_t sl_bf16_from_f32(float value); /* round to nearest even; NaN stays NaN */
 float sl_f32_from_f16(uint16_t bits);
+float sl_f32_from_e4m3(uint8_t bits);  /* 0x7f and 0xff are NaN */
 uint16_t sl_f16_from_f32(float value); /* round to nearest even */
 #endif

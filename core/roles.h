@@ -21,8 +21,12 @@ static inline sl_residual_update sl_update_from_mixer(sl_mixer_out_value x) {
 static inline sl_residual_update sl_update_from_moe(sl_moe_out_value x) {
     return (sl_residual_update){x.value};
 }
+static inline sl_residual_update sl_update_from_dense(sl_dense_out_value x) {
+    return (sl_residual_update){x.value};
+}
 #define sl_as_residual_update(x)                                                                   \
     _Generic((x), sl_mixer_out_value                                                               \
              : sl_update_from_mixer, sl_moe_out_value                                              \
-             : sl_update_from_moe)(x)
+             : sl_update_from_moe, sl_dense_out_value                                              \
+             : sl_update_from_dense)(x)
 #endif

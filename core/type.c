@@ -1,5 +1,6 @@
 #include "core/type.h"
 #include "core/codec.h"
+#include "core/kv.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -55,11 +56,24 @@ uint64_t sl_type_bytes(const sl_type *type) {
     if (info->bytes) return (uint64_t)sl_type_elements(type) * info->bytes;
     if (rank < 2) return 0;
     if (info->kind == SL_KIND_ROWS) return sl_rows_layout_of(type).bytes;
+    if (info->kind == SL_KIND_CACHE) return sl_kv_bytes(type);
     int64_t matrices = 1;
     for (uint32_t i = 0; i + 2 < rank; i++) matrices *= type->shape.dims[i];
     return (uint64_t)matrices *
            sl_panel_layout_of(type->dtype, type->shape.dims[rank - 2], type->shape.dims[rank - 1])
                .matrix_bytes;
+}
+
+/* Positions of a coded cache come in whole blocks. */
+static sl_status check_blocks(const sl_type *type, const char *what, sl_error *err) {
+    if (sl_dtype_infos[type->dtype].kind != SL_KIND_CACHE) return SL_OK;
+    const bool keys = type->dtype == SL_DTYPE_k16;
+    const uint32_t at = type->shape.rank - (keys ? 1 : 2);
+    const int64_t dim = type->shape.dims[at];
+    if (keys ? dim == SL_KV_LANES : dim % SL_KV_LANES == 0) return SL_OK;
+    return sl_fail(err, SL_INVALID, "%s: dim %u of %s is %lld, must be %s%d", what, at,
+                   sl_dtype_infos[type->dtype].name, (long long)dim, keys ? "" : "a multiple of ",
+                   SL_KV_LANES);
 }
 
 sl_status sl_type_check(const sl_type *type, const char *what, sl_error *err) {
@@ -80,7 +94,7 @@ sl_status sl_type_check(const sl_type *type, const char *what, sl_error *err) {
         if (__builtin_mul_overflow(product, dim, &product) || product > ((int64_t)1 << 48))
             return sl_fail(err, SL_INVALID, "%s: more than 2^48 elements", what);
     }
-    return SL_OK;
+    return check_blocks(type, what, err);
 }
 
 char *sl_type_format(const sl_type *type, char *text, size_t capacity) {

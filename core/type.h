@@ -15,12 +15,13 @@ typedef enum {
     SL_KIND_INT,
     SL_KIND_BOOL,
     SL_KIND_PANEL,
-    SL_KIND_ROWS
+    SL_KIND_ROWS,
+    SL_KIND_CACHE
 } sl_dtype_kind;
 typedef struct {
     const char *name;
     sl_dtype_kind kind;
-    uint32_t bytes; /* per element; 0 for panels and rows */
+    uint32_t bytes; /* per element; 0 for panels, rows and caches */
     const char *summary;
 } sl_dtype_info;
 extern const sl_dtype_info sl_dtype_infos[SL_DTYPE_COUNT];
@@ -49,7 +50,7 @@ int64_t sl_type_elements(const sl_type *type); /* 1 for rank 0 */
 uint64_t sl_type_bytes(const sl_type *type);   /* panels and rows include their padding */
 /* Product of dims[from..rank). */
 int64_t sl_dims_tail(const sl_dims *dims, uint32_t from);
-/* Checks rank, positive dims and that the element count fits 2^48. */
+/* Checks rank, positive dims, whole blocks of caches, and that the element count fits 2^48. */
 SL_CHECKED sl_status sl_type_check(const sl_type *type, const char *what, sl_error *err);
 /* "f32[4,256]"; returns text. */
 char *sl_type_format(const sl_type *type, char *text, size_t capacity);

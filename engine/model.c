@@ -1,6 +1,7 @@
 #include "engine/model.h"
 #include "base/sizes.h"
 #include "engine/models/names.h"
+#include "engine/models/unused.h"
 #include "engine/session/how.h"
 #include "runtime/cpu/cpu.h"
 #include "runtime/cuda/cuda.h"
@@ -118,10 +119,7 @@ static sl_status open_cuda(sl_model *model, const sl_model_options *options, sl_
     const sl_cuda_options cuda = {.expert_budget_bytes = device_budget(model, options),
                                   .eager = strstr(words, "eager"),
                                   .chained = strstr(words, "chained"),
-                                  .apart = strstr(words, "apart"),
-                                  .norm_tails = strstr(words, "norm-tails"),
-                                  .route_tails = strstr(words, "route-tails"),
-                                  .gated_tails = strstr(words, "gated-tails")};
+                                  .apart = strstr(words, "apart")};
     SL_TRY(sl_device_cuda_create(&cuda, &model->allocator, &model->device, err));
     memcpy(model->device_name, sl_device_cuda_info(model->device).name, sizeof model->device_name);
     return SL_OK;
@@ -143,21 +141,35 @@ static sl_status open_device(sl_model *model, const sl_model_options *options, s
     return sl_device_cpu_create(&cpu, &model->allocator, &model->device, err);
 }
 
-/* What keys and values are kept as.  By default as exact as the weights deserve: where experts are
- * coded in a few bits and activations too, half precision is far below their noise. */
+sl_dtype sl_model_main_dtype(const sl_model *model) {
+    const sl_expert_layer *experts = sl_expert_table_first(&model->experts);
+    if (experts) return experts->matrices[SL_GATE].type.dtype;
+    const sl_tensor_entry *network =
+        sl_model_tensor(model->source, "layers.0.mlp.gate_proj.weight");
+    return network ? network->type.dtype : SL_DTYPE_f32;
+}
+
+/* What keys are kept as, and values with them.  By default as exact as the weights deserve: where
+ * experts are coded in a few bits and activations too, 16 bits are far below their noise: integers
+ * on the CPU, which is faster with them than with halves, and halves on a GPU. */
 static sl_status choose_kv_dtype(const char *wanted, const sl_model *model,
                                  const sl_compile_how *how, sl_dtype *out, sl_error *err) {
-    const sl_dtype weights = model->experts.layer[0].matrices[SL_GATE].type.dtype;
+    const sl_dtype weights = sl_model_main_dtype(model);
     const bool coarse =
         model->device && how->int8_activations && sl_dtype_infos[weights].kind == SL_KIND_PANEL;
+    const bool gpu = sl_device_is_cuda(model->device);
     if (!wanted || strcmp(wanted, "auto") == 0)
-        *out = coarse ? SL_DTYPE_f16 : SL_DTYPE_f32;
+        *out = coarse ? (gpu ? SL_DTYPE_f16 : SL_DTYPE_k16) : SL_DTYPE_f32;
+    else if (strcmp(wanted, "i16") == 0 && gpu)
+        return sl_fail(err, SL_UNSUPPORTED, "keys and values as 'i16': on a GPU f16 or f32");
+    else if (strcmp(wanted, "i16") == 0)
+        *out = SL_DTYPE_k16;
     else if (strcmp(wanted, "f16") == 0)
         *out = SL_DTYPE_f16;
     else if (strcmp(wanted, "f32") == 0)
         *out = SL_DTYPE_f32;
     else
-        return sl_fail(err, SL_INVALID, "keys and values as '%s': auto, f16 or f32", wanted);
+        return sl_fail(err, SL_INVALID, "keys and values as '%s': auto, i16, f16 or f32", wanted);
     return SL_OK;
 }
 
@@ -225,6 +237,7 @@ static sl_status open_parts(sl_model *model, const char *path, const sl_model_op
     SL_TRY(open_device(model, options, err));
     SL_TRY(open_store(model, options, err));
     SL_TRY(load_and_open_steps(model, options, architecture, err));
+    SL_TRY(sl_model_check_unused(model->source, &model->config, &model->arena, &model->note, err));
     return sl_model_text_load(model, err);
 }
 
@@ -278,7 +291,7 @@ static uint64_t count_parameters(const sl_model *model) {
     for (uint32_t i = 0; i < model->weights.count; i++)
         count += (uint64_t)sl_type_elements(&model->weights.items[i].type);
     const sl_model_config *c = &model->config;
-    return count + (uint64_t)c->layers * c->experts * 3 * c->expert_width * c->hidden;
+    return count + sl_expert_table_count(&model->experts) * 3 * c->expert_width * c->hidden;
 }
 
 sl_model_info sl_model_describe(const sl_model *model) {
@@ -310,17 +323,18 @@ sl_model_info sl_model_describe(const sl_model *model) {
         .parameters = count_parameters(model),
         .resident_bytes = model->weights.matrix_bytes + model->weights.converted_bytes,
         .expert_bytes = model->experts.total_bytes,
-        .expert_count = (uint64_t)c->layers * c->experts,
+        .expert_count = sl_expert_table_count(&model->experts),
         .state_bytes = sl_steps_describe(model->steps).state_bytes,
         .workspace_bytes = cuda ? gpu.workspace_bytes : cpu.workspace_bytes,
         .budget_bytes = experts.used_bytes,
         .slot_count = experts.slot_count,
         .slot_bytes = experts.slot_bytes,
         .minimum_budget_bytes = sl_expert_store_minimum(&model->experts, model->reader),
+        .note = model->note,
         .resident_dtype = resident_dtype(model),
-        .expert_dtype = sl_dtype_infos[model->experts.layer[0].matrices[SL_GATE].type.dtype].name,
+        .expert_dtype = sl_dtype_infos[sl_model_main_dtype(model)].name,
     };
-    for (uint32_t l = 0; l < c->layers; l++) info.full_attention_layers += c->full_attention[l];
+    for (uint32_t l = 0; l < c->layers; l++) info.full_attention_layers += !c->layer[l].linear;
     for (uint32_t f = 0; f < sl_source_file_count(model->source); f++)
         info.file_bytes += sl_source_file_bytes(model->source, f);
     return info;

@@ -33,11 +33,15 @@ struct sl_model {
     char device_name[128];
     sl_steps *steps;
     sl_model_text text;
+    const char *note; /* what of the source is not used; NULL: nothing */
     uint32_t context_tokens, slots;
     uint32_t chunk_tokens; /* of a prefill step, unless a session says otherwise */
     bool slot_taken[SL_MAX_SESSIONS];
     pthread_mutex_t lock; /* held while a step runs */
 };
+
+/* The type of the experts, or of the first layer's network where there are none. */
+sl_dtype sl_model_main_dtype(const sl_model *model);
 
 /* text.c: tokenizer, template, end tokens and sampling defaults, each optional. */
 SL_CHECKED sl_status sl_model_text_load(sl_model *model, sl_error *err);

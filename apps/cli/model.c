@@ -91,9 +91,13 @@ bool cli_open_model(const cli_options *options, uint32_t context, sl_model **out
     sl_error err;
     const sl_status status = sl_model_open(cli_model_path(options), &how, out, &err);
     cli_progress_end();
-    if (status == SL_OK) return true;
-    (void)cli_fail(&err);
-    return false;
+    if (status != SL_OK) {
+        (void)cli_fail(&err);
+        return false;
+    }
+    const char *note = sl_model_describe(*out).note;
+    if (note) (void)fprintf(stderr, "note: %s\n", note);
+    return true;
 }
 
 bool cli_open_session(sl_model *model, const cli_options *options, sl_session **out) {

@@ -68,16 +68,22 @@ static void read_pattern(matcher *m, bool named, pattern *p) {
     if (length < sizeof p->text) memcpy(p->text, start, length);
 }
 
+/* What caches may be: floats, or codes. */
+static bool may_be_cached(sl_dtype dtype, sl_dtype codes) {
+    return dtype == SL_DTYPE_f32 || dtype == SL_DTYPE_f16 || dtype == codes;
+}
+
 static bool dtype_matches(const char *wanted, sl_dtype dtype) {
     const sl_dtype_kind kind = sl_dtype_infos[dtype].kind;
     if (strcmp(wanted, "any") == 0) return true;
-    if (strcmp(wanted, "plain") == 0) return kind != SL_KIND_PANEL && kind != SL_KIND_ROWS;
+    if (strcmp(wanted, "plain") == 0) return sl_dtype_infos[dtype].bytes > 0;
     if (strcmp(wanted, "float") == 0) return kind == SL_KIND_FLOAT;
     if (strcmp(wanted, "weight") == 0) return kind == SL_KIND_FLOAT || kind == SL_KIND_PANEL;
     if (strcmp(wanted, "panels") == 0) return kind == SL_KIND_PANEL;
     if (strcmp(wanted, "rows") == 0) return dtype == SL_DTYPE_f32 || dtype == SL_DTYPE_a8;
     if (strcmp(wanted, "number") == 0) return dtype == SL_DTYPE_f32 || dtype == SL_DTYPE_i32;
-    if (strcmp(wanted, "cached") == 0) return dtype == SL_DTYPE_f32 || dtype == SL_DTYPE_f16;
+    if (strcmp(wanted, "keys") == 0) return may_be_cached(dtype, SL_DTYPE_k16);
+    if (strcmp(wanted, "values") == 0) return may_be_cached(dtype, SL_DTYPE_v16);
     return strcmp(wanted, sl_dtype_infos[dtype].name) == 0;
 }
 
@@ -88,7 +94,8 @@ static const char *dtype_meaning(const char *wanted) {
     if (strcmp(wanted, "panels") == 0) return " (a panel type, because x is a8)";
     if (strcmp(wanted, "rows") == 0) return " (f32 or a8)";
     if (strcmp(wanted, "number") == 0) return " (f32 or i32)";
-    if (strcmp(wanted, "cached") == 0) return " (f32 or f16)";
+    if (strcmp(wanted, "keys") == 0) return " (f32, f16 or k16)";
+    if (strcmp(wanted, "values") == 0) return " (f32, f16 or v16)";
     return "";
 }
 

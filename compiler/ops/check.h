@@ -7,9 +7,9 @@
  * Inputs are listed in order with their names; results follow the arrow (NEXT outputs are left
  * out).  A dim is a number or a name; a name stands for one size wherever it appears; "2D" and
  * "W-1" are derived from one.  ".." in front stands for any leading dims, the same wherever it
- * appears.  An element type is a dtype's own name or a class: `number` (f32 or i32), `cached` (f32
- * or f16), `float`, `plain` (whole elements: neither panels nor a8), `weight` (float or panel),
- * `panels`, `rows` (f32 or a8), `any`. */
+ * appears.  An element type is a dtype's own name or a class: `number` (f32 or i32), `keys` (f32,
+ * f16 or k16), `values` (f32, f16 or v16), `float`, `plain` (whole elements: no panels, no codes),
+ * `weight` (float or panel), `panels`, `rows` (f32 or a8), `any`. */
 #ifndef SL_COMPILER_OPS_CHECK_H
 #define SL_COMPILER_OPS_CHECK_H
 #include "compiler/ops/semantics.h"

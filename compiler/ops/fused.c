@@ -98,21 +98,25 @@ sl_status eval_linear_bias_act(const sl_eval_args *a, sl_error *err) {
 
 sl_status infer_norm_rope(const sl_infer_args *a, sl_error *err) {
     SL_TRY(sl_match(a, "x f32[T,heads,D], gain f32[D], table f32[T,R] -> f32[T,heads,D]", err));
-    return infer_rope(&(sl_infer_args){a->label, (sl_type[]){a->in[0], a->in[2]}, NULL, a->out},
+    const sl_rope_attrs rope = {.interleaved = ((const sl_norm_rope_attrs *)a->attrs)->interleaved};
+    return infer_rope(&(sl_infer_args){a->label, (sl_type[]){a->in[0], a->in[2]}, &rope, a->out},
                       err);
 }
 
 sl_status eval_norm_rope(const sl_eval_args *a, sl_error *err) {
     const sl_norm_rope_attrs *attrs = a->attrs;
     const sl_rms_norm_attrs norm = {.eps = attrs->eps, .offset = attrs->offset};
+    const sl_rope_attrs rope = {.interleaved = attrs->interleaved};
     SL_TRY(part(a, SL_OP_rms_norm, a->in, &norm, a->out, err));
-    return part(a, SL_OP_rope, (sl_eval_tensor[]){a->out[0], a->in[2]}, NULL, a->out, err);
+    return part(a, SL_OP_rope, (sl_eval_tensor[]){a->out[0], a->in[2]}, &rope, a->out, err);
 }
 
 sl_status infer_norm_rope_append(const sl_infer_args *a, sl_error *err) {
+    const sl_norm_rope_append_attrs *attrs = a->attrs;
+    const sl_norm_rope_attrs norm = {.interleaved = attrs->interleaved};
     const sl_type *in = a->in;
     sl_type turned;
-    SL_TRY(infer_norm_rope(&(sl_infer_args){a->label, in, a->attrs, &turned}, err));
+    SL_TRY(infer_norm_rope(&(sl_infer_args){a->label, in, &norm, &turned}, err));
     return infer_kv_append(&(sl_infer_args){a->label,
                                             (sl_type[]){turned, in[3], in[4], in[5], in[6], in[7]},
                                             NULL, a->out},
@@ -121,7 +125,8 @@ sl_status infer_norm_rope_append(const sl_infer_args *a, sl_error *err) {
 
 sl_status eval_norm_rope_append(const sl_eval_args *a, sl_error *err) {
     const sl_norm_rope_append_attrs *attrs = a->attrs;
-    const sl_norm_rope_attrs norm = {.eps = attrs->eps, .offset = attrs->offset};
+    const sl_norm_rope_attrs norm = {
+        .eps = attrs->eps, .offset = attrs->offset, .interleaved = attrs->interleaved};
     const sl_eval_tensor *in = a->in;
     sl_eval_tensor k;
     SL_TRY(make_temp(a, &in[0].type, &k, err));
@@ -142,6 +147,30 @@ sl_status eval_moe_join(const sl_eval_args *a, sl_error *err) {
     SL_TRY(part(a, SL_OP_moe_combine, in, NULL, out, err));
     SL_TRY(part(a, SL_OP_shared_combine, (sl_eval_tensor[]){out[0], in[2], in[3]}, NULL, out, err));
     return part(a, SL_OP_add, (sl_eval_tensor[]){in[4], out[0]}, NULL, out, err);
+}
+
+sl_status infer_moe_add(const sl_infer_args *a, sl_error *err) {
+    return sl_match(a, "y f32[T,k,H], weights f32[T,k], residual f32[T,H] -> f32[T,H]", err);
+}
+
+sl_status eval_moe_add(const sl_eval_args *a, sl_error *err) {
+    const sl_eval_tensor *in = a->in, *out = a->out;
+    SL_TRY(part(a, SL_OP_moe_combine, in, NULL, out, err));
+    return part(a, SL_OP_add, (sl_eval_tensor[]){in[2], out[0]}, NULL, out, err);
+}
+
+sl_status infer_moe_add_shared(const sl_infer_args *a, sl_error *err) {
+    return sl_match(a,
+                    "y f32[T,k,H], weights f32[T,k], shared f32[T,H], residual f32[T,H] "
+                    "-> f32[T,H]",
+                    err);
+}
+
+sl_status eval_moe_add_shared(const sl_eval_args *a, sl_error *err) {
+    const sl_eval_tensor *in = a->in, *out = a->out;
+    SL_TRY(part(a, SL_OP_moe_combine, in, NULL, out, err));
+    SL_TRY(part(a, SL_OP_add, (sl_eval_tensor[]){out[0], in[2]}, NULL, out, err));
+    return part(a, SL_OP_add, (sl_eval_tensor[]){in[3], out[0]}, NULL, out, err);
 }
 
 sl_status infer_add3(const sl_infer_args *a, sl_error *err) {

@@ -4,6 +4,12 @@
 #include <math.h>
 #include <string.h>
 
+static sl_status check_positive(const char *label, const char *name, float value, sl_error *err) {
+    if (value > 0) return SL_OK;
+    return sl_fail(err, SL_INVALID, "%s: %s is %g, must be greater than 0", label, name,
+                   (double)value);
+}
+
 sl_status infer_route(const sl_infer_args *a, sl_error *err) {
     const sl_route_attrs *attrs = a->attrs;
     SL_TRY(sl_match(a, "logits f32[T,E]", err));
@@ -46,6 +52,103 @@ sl_status eval_route(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
+/* ---- route_groups ---- */
+
+sl_status infer_route_groups(const sl_infer_args *a, sl_error *err) {
+    const sl_route_groups_attrs *attrs = a->attrs;
+    SL_TRY(sl_match(a, "logits f32[T,E], bias f32[E]", err));
+    const int64_t rows = a->in[0].shape.dims[0], experts = a->in[0].shape.dims[1];
+    SL_TRY(sl_check_attr(a->label, "normalise", attrs->normalise, 0, 1, err));
+    SL_TRY(sl_check_attr(a->label, "groups", attrs->groups, 1, experts, err));
+    SL_TRY(sl_check_attr(a->label, "groups_kept", attrs->groups_kept, 1, attrs->groups, err));
+    if (experts % attrs->groups)
+        return sl_fail(err, SL_INVALID, "%s: %lld experts, must be a multiple of %u groups",
+                       a->label, (long long)experts, attrs->groups);
+    SL_TRY(sl_check_attr(a->label, "k", attrs->k, 1, experts / attrs->groups * attrs->groups_kept,
+                         err));
+    SL_TRY(check_positive(a->label, "scale", attrs->scale, err));
+    a->out[0] = sl_type_make(SL_DTYPE_i32, 2, rows, (int64_t)attrs->k);
+    a->out[1] = sl_type_make(SL_DTYPE_f32, 2, rows, (int64_t)attrs->k);
+    return SL_OK;
+}
+
+/* The largest number among x, the lower index of equals, which is taken out; -1 when none is. */
+static int64_t take_largest(double *x, int64_t count) {
+    int64_t best = -1;
+    for (int64_t i = 0; i < count; i++)
+        if (x[i] == x[i] && (best < 0 || x[i] > x[best])) best = i;
+    if (best >= 0) x[best] = NAN;
+    return best;
+}
+
+/* The sum of a group's two largest numbers, or its only one; NaN where it has none. */
+static double group_score(const double *x, int64_t count) {
+    double first = -INFINITY, second = -INFINITY;
+    int64_t numbers = 0;
+    for (int64_t i = 0; i < count; i++) {
+        if (x[i] != x[i]) continue;
+        numbers++;
+        second = fmax(second, fmin(first, x[i]));
+        first = fmax(first, x[i]);
+    }
+    return numbers == 0 ? NAN : numbers == 1 ? first : first + second;
+}
+
+/* Copies the experts of the best groups from one row to another. */
+static void keep_groups(const double *from, double *to, int64_t experts,
+                        const sl_route_groups_attrs *attrs, double *scores) {
+    const int64_t size = experts / attrs->groups;
+    for (uint32_t g = 0; g < attrs->groups; g++) scores[g] = group_score(from + g * size, size);
+    for (uint32_t j = 0; j < attrs->groups_kept; j++) {
+        const int64_t g = take_largest(scores, attrs->groups);
+        if (g < 0) return;
+        memcpy(to + g * size, from + g * size, (size_t)size * sizeof *to);
+    }
+}
+
+static sl_status choose_experts(const sl_eval_args *a, int64_t t, double *left, double *chosen,
+                                sl_error *err) {
+    const uint32_t k = ((const sl_route_groups_attrs *)a->attrs)->k;
+    for (uint32_t j = 0; j < k; j++) {
+        const int64_t best = take_largest(left, sl_eval_dim(a, 0, 1));
+        if (best < 0)
+            return sl_fail(err, SL_INVALID,
+                           "%s: row %lld has fewer than %u logits that are numbers", a->label,
+                           (long long)t, k);
+        chosen[j] = (double)best;
+    }
+    return SL_OK;
+}
+
+sl_status eval_route_groups(const sl_eval_args *a, sl_error *err) {
+    const sl_route_groups_attrs *attrs = a->attrs;
+    const double *in[2];
+    SL_TRY(sl_eval_inputs(a, 2, in, err));
+    const int64_t rows = sl_eval_dim(a, 0, 0), experts = sl_eval_dim(a, 0, 1);
+    double *all, *left, *scores;
+    SL_TRY(sl_eval_scratch(a, experts, &all, err));
+    SL_TRY(sl_eval_scratch(a, experts, &left, err));
+    SL_TRY(sl_eval_scratch(a, attrs->groups, &scores, err));
+    for (int64_t t = 0; t < rows; t++) {
+        const double *logits = in[0] + t * experts;
+        double *chosen = a->out[0].data + t * attrs->k, *weights = a->out[1].data + t * attrs->k;
+        for (int64_t e = 0; e < experts; e++) {
+            all[e] = sl_sigmoid(logits[e]) + in[1][e];
+            left[e] = NAN;
+        }
+        keep_groups(all, left, experts, attrs, scores);
+        SL_TRY(choose_experts(a, t, left, chosen, err));
+        double sum = 1e-20;
+        for (uint32_t j = 0; j < attrs->k; j++)
+            sum += weights[j] = sl_sigmoid(logits[(int64_t)chosen[j]]);
+        for (uint32_t j = 0; j < attrs->k; j++)
+            weights[j] *= (double)attrs->scale / (attrs->normalise ? sum : 1);
+    }
+    return SL_OK;
+}
+
+/* ---- grouping ---- */
+
 sl_status infer_moe_group(const sl_infer_args *a, sl_error *err) {
     SL_TRY(sl_match(a, "chosen i32[T,k], experts weight[E,I,H]", err));
     const sl_dims *chosen = &a->in[0].shape;
@@ -84,31 +187,49 @@ sl_status eval_moe_group(const sl_eval_args *a, sl_error *err) {
     return request_experts(a, starts, experts, err);
 }
 
-sl_status infer_moe_ffn(const sl_infer_args *a, sl_error *err) {
-    const sl_moe_ffn_attrs *attrs = a->attrs;
-    SL_TRY(sl_match_product(a, "x rows[T,H], order i32[P], starts i32[L], experts weight[E,I,H]",
-                            err));
+/* Pairs and experts of an op whose first inputs are x, order and starts. */
+static sl_status infer_experts(const sl_infer_args *a, const sl_type *matrices, uint32_t k,
+                               sl_error *err) {
     const int64_t rows = a->in[0].shape.dims[0], width = a->in[0].shape.dims[1];
-    const int64_t experts = a->in[3].shape.dims[0];
-    SL_TRY(sl_check_attr(a->label, "k", attrs->k, 1, experts, err));
+    const int64_t experts = matrices->shape.dims[0];
+    SL_TRY(sl_check_attr(a->label, "k", k, 1, experts, err));
     int64_t pairs;
-    if (__builtin_mul_overflow(rows, (int64_t)attrs->k, &pairs) || a->in[1].shape.dims[0] != pairs)
+    if (__builtin_mul_overflow(rows, (int64_t)k, &pairs) || a->in[1].shape.dims[0] != pairs)
         return sl_fail(err, SL_INVALID,
                        "%s: order has %lld pairs, must be %lld rows of x times k %u", a->label,
-                       (long long)a->in[1].shape.dims[0], (long long)rows, attrs->k);
+                       (long long)a->in[1].shape.dims[0], (long long)rows, k);
     if (a->in[2].shape.dims[0] != experts + 1)
         return sl_fail(err, SL_INVALID, "%s: starts has %lld entries, must be %lld experts and one",
                        a->label, (long long)a->in[2].shape.dims[0], (long long)experts);
-    a->out[0] = sl_type_make(SL_DTYPE_f32, 3, rows, (int64_t)attrs->k, width);
+    a->out[0] = sl_type_make(SL_DTYPE_f32, 3, rows, (int64_t)k, width);
     return SL_OK;
+}
+
+sl_status infer_moe_ffn(const sl_infer_args *a, sl_error *err) {
+    SL_TRY(sl_match_product(a, "x rows[T,H], order i32[P], starts i32[L], experts weight[E,I,H]",
+                            err));
+    return infer_experts(a, &a->in[3], ((const sl_moe_ffn_attrs *)a->attrs)->k, err);
+}
+
+sl_status infer_moe_ffn_biased(const sl_infer_args *a, sl_error *err) {
+    const sl_moe_ffn_biased_attrs *attrs = a->attrs;
+    SL_TRY(sl_match_product(a,
+                            "x rows[T,H], order i32[P], starts i32[L], gate_bias f32[E,I], "
+                            "up_bias f32[E,I], down_bias f32[E,H], experts weight[E,I,H]",
+                            err));
+    SL_TRY(check_positive(a->label, "limit", attrs->limit, err));
+    SL_TRY(check_positive(a->label, "alpha", attrs->alpha, err));
+    return infer_experts(a, &a->in[6], attrs->k, err);
 }
 
 /* What running one expert needs. */
 typedef struct {
     const double *x, *order, *starts;
+    const double *gate_bias, *up_bias, *down_bias; /* of all experts, or NULL */
     double *out;
     int64_t hidden, width, experts, k;
     bool quantised;
+    double limit, alpha;          /* with biases */
     double *row, *up_row, *inner; /* scratch: [max(hidden, width)] twice, [pairs, width] */
 } ffn;
 
@@ -123,6 +244,16 @@ static double dot(const double *x, const double *y, int64_t count) {
     return sum;
 }
 
+/* What goes into down, of outputs `i` of gate and up. */
+static double activate(const ffn *f, int64_t i, double gate, double up) {
+    if (!f->gate_bias) return sl_silu(gate) * up;
+    gate += f->gate_bias[i];
+    up += f->up_bias[i];
+    gate = gate > f->limit ? f->limit : gate;
+    up = up > f->limit ? f->limit : up < -f->limit ? -f->limit : up;
+    return (up + 1) * gate * sl_sigmoid(f->alpha * gate);
+}
+
 /* Pairs order[begin, end), which all chose the leased expert; every row is decoded once. */
 static void run_expert(const ffn *f, const sl_expert_lease *lease, int64_t begin, int64_t end) {
     for (int64_t i = 0; i < f->width; i++) {
@@ -131,15 +262,17 @@ static void run_expert(const ffn *f, const sl_expert_lease *lease, int64_t begin
         for (int64_t p = begin; p < end; p++) {
             const double *x = f->x + (int64_t)f->order[p] / f->k * f->hidden;
             f->inner[p * f->width + i] =
-                sl_silu(dot(f->row, x, f->hidden)) * dot(f->up_row, x, f->hidden);
+                activate(f, lease->expert * f->width + i, dot(f->row, x, f->hidden),
+                         dot(f->up_row, x, f->hidden));
         }
     }
     if (f->quantised) sl_eval_quantise(f->inner + begin * f->width, end - begin, f->width);
     for (int64_t n = 0; n < f->hidden; n++) {
+        const double bias = f->down_bias ? f->down_bias[lease->expert * f->hidden + n] : 0;
         decode(&lease->down, n, f->row);
         for (int64_t p = begin; p < end; p++)
             f->out[(int64_t)f->order[p] * f->hidden + n] =
-                dot(f->row, f->inner + p * f->width, f->width);
+                dot(f->row, f->inner + p * f->width, f->width) + bias;
     }
 }
 
@@ -162,18 +295,19 @@ static sl_status run_lease(const sl_eval_args *a, const ffn *f, const sl_expert_
     return SL_OK;
 }
 
-static sl_status ffn_of(const sl_eval_args *a, ffn *f, sl_error *err) {
+/* The operands that the op has besides x, order and starts are set already, and so is k. */
+static sl_status ffn_open(const sl_eval_args *a, const sl_eval_tensor *matrices, ffn *f,
+                          sl_error *err) {
     const double *in[3];
     SL_TRY(sl_eval_inputs(a, 3, in, err));
-    *f = (ffn){.x = in[0],
-               .order = in[1],
-               .starts = in[2],
-               .out = a->out[0].data,
-               .hidden = sl_eval_dim(a, 0, 1),
-               .width = sl_eval_dim(a, 3, 1),
-               .experts = sl_eval_dim(a, 3, 0),
-               .k = ((const sl_moe_ffn_attrs *)a->attrs)->k,
-               .quantised = a->in[0].type.dtype == SL_DTYPE_a8};
+    f->x = in[0];
+    f->order = in[1];
+    f->starts = in[2];
+    f->out = a->out[0].data;
+    f->hidden = sl_eval_dim(a, 0, 1);
+    f->experts = matrices->type.shape.dims[0];
+    f->width = matrices->type.shape.dims[1];
+    f->quantised = a->in[0].type.dtype == SL_DTYPE_a8;
     const int64_t pairs = sl_eval_dim(a, 1, 0);
     SL_TRY(sl_eval_bounds(a, "order", f->order, pairs, pairs, err));
     SL_TRY(sl_eval_bounds(a, "starts", f->starts, f->experts + 1, pairs + 1, err));
@@ -183,18 +317,17 @@ static sl_status ffn_of(const sl_eval_args *a, ffn *f, sl_error *err) {
     return sl_eval_scratch(a, pairs * f->width, &f->inner, err);
 }
 
-sl_status eval_moe_ffn(const sl_eval_args *a, sl_error *err) {
-    const sl_layer_id layer = {((const sl_moe_ffn_attrs *)a->attrs)->layer};
-    sl_expert_source *source = a->in[3].source;
+static sl_status run_experts(const sl_eval_args *a, const sl_eval_tensor *matrices,
+                             sl_layer_id layer, ffn *f, sl_error *err) {
+    sl_expert_source *source = matrices->source;
     if (!source) return sl_fail(err, SL_INVALID, "%s: experts are not bound", a->label);
-    ffn f;
-    SL_TRY(ffn_of(a, &f, err));
+    SL_TRY(ffn_open(a, matrices, f, err));
     int64_t done = 0;
     for (;;) {
         sl_expert_lease lease;
         SL_TRY(source->take(source, layer, &lease, err));
         if (lease.expert < 0) break;
-        const sl_status status = run_lease(a, &f, &lease, &done, err);
+        const sl_status status = run_lease(a, f, &lease, &done, err);
         source->release(source, &lease);
         SL_TRY(status);
     }
@@ -202,6 +335,25 @@ sl_status eval_moe_ffn(const sl_eval_args *a, sl_error *err) {
         return sl_fail(err, SL_INVALID, "%s: the leased experts covered %lld of %lld pairs",
                        a->label, (long long)done, (long long)sl_eval_dim(a, 1, 0));
     return SL_OK;
+}
+
+sl_status eval_moe_ffn(const sl_eval_args *a, sl_error *err) {
+    const sl_moe_ffn_attrs *attrs = a->attrs;
+    ffn f = {.k = attrs->k};
+    return run_experts(a, &a->in[3], (sl_layer_id){attrs->layer}, &f, err);
+}
+
+sl_status eval_moe_ffn_biased(const sl_eval_args *a, sl_error *err) {
+    const sl_moe_ffn_biased_attrs *attrs = a->attrs;
+    const double *in[6];
+    SL_TRY(sl_eval_inputs(a, 6, in, err));
+    ffn f = {.k = attrs->k,
+             .gate_bias = in[3],
+             .up_bias = in[4],
+             .down_bias = in[5],
+             .limit = (double)attrs->limit,
+             .alpha = (double)attrs->alpha};
+    return run_experts(a, &a->in[6], (sl_layer_id){attrs->layer}, &f, err);
 }
 
 sl_status infer_moe_combine(const sl_infer_args *a, sl_error *err) {

@@ -197,7 +197,8 @@ static void compare(bench *b, const json_t *item, const sl_eval_tensor *found, s
                      (long long)i, found->data[i], data[i]);
 }
 
-/* moe_ffn runs after moe_group, which has requested the experts in use. */
+/* moe_ffn, biased or not, runs after moe_group, which has requested the experts in use; the
+ * attributes of both begin with the layer. */
 static void request_used(bench *b) {
     const sl_eval_tensor *starts = &b->in[2];
     for (int32_t e = 0; e + 1 < starts->type.shape.dims[0]; e++)
@@ -225,7 +226,7 @@ static sl_op run_fixture(const json_t *item, size_t index) {
     assert_int_equal(json_array_size(outs), b.info->output_count);
     for (uint32_t i = 0; i < b.info->input_count; i++)
         read_tensor(&b, json_array_get(ins, i), &b.in[i]);
-    if (b.op == SL_OP_moe_ffn) request_used(&b);
+    if (b.op == SL_OP_moe_ffn || b.op == SL_OP_moe_ffn_biased) request_used(&b);
     if (bench_run(&b) != SL_OK) fail_msg("case %zu: %s", index, b.err.message);
     for (uint32_t o = 0; o < b.info->output_count; o++)
         compare(&b, json_array_get(outs, o), &b.out[o], index);
@@ -250,6 +251,8 @@ static void every_op_matches_its_fixtures(void **state) {
     run_fixtures("tests/data/ops/fixtures.json", seen);
     run_fixtures("tests/data/ops/fused.json", seen);
     run_fixtures("tests/data/ops/quantise.json", seen);
+    run_fixtures("tests/data/ops/moe.json", seen);
+    run_fixtures("tests/data/ops/attention.json", seen);
     for (int op = 0; op < SL_OP_COUNT; op++)
         if (seen[op] < 2) fail_msg("%s has %u fixtures", sl_op_info_of((sl_op)op)->name, seen[op]);
 }
@@ -545,6 +548,31 @@ static void model_ops_are_checked(void **state) {
             "rope_table: rotary is 0, must be 2 to 2147483647");
     rejects("rope_table", "rotary = 4", TYPES("i32[1]"),
             "rope_table: theta is 0, must be positive");
+    rejects("rope_table", "rotary = 4, theta = 10, scaling = 4", TYPES("i32[1]"),
+            "rope_table: scaling is 4, must be 0 to 3");
+    rejects("rope_table", "rotary = 4, theta = 10, scaling = 1", TYPES("i32[1]"),
+            "rope_table: factor is 0, must be positive");
+    rejects("rope_table", "rotary = 4, theta = 10, scaling = 2, factor = 2", TYPES("i32[1]"),
+            "rope_table: original is 0, must be positive");
+    rejects("rope_table",
+            "rotary = 4, theta = 10, scaling = 3, factor = 2, original = 9, low = 32, high = 1",
+            TYPES("i32[1]"), "rope_table: low is 32, must be less than high, which is 1");
+    rejects("rope_table",
+            "rotary = 4, theta = 1, scaling = 3, factor = 2, original = 9, low = 1, high = 32",
+            TYPES("i32[1]"), "rope_table: theta is 1, must be more than 1 for yarn");
+    rejects("rope_table", "rotary = 4, theta = 10, truncate = 2", TYPES("i32[1]"),
+            "rope_table: truncate is 2, must be 0 to 1");
+    rejects("rope_table", "rotary = 4, theta = 10, magnitude = -1", TYPES("i32[1]"),
+            "rope_table: magnitude is -1, must be positive");
+    rejects("rope", "interleaved = 2", TYPES("f32[1,1,4]", "f32[1,4]"),
+            "rope: interleaved is 2, must be 0 to 1");
+    rejects("sdpa_sinks", "",
+            TYPES("f32[1,2,4]", "f32[1,2,1,4,16]", "f32[1,2,16,3]", "i32[1]", "i32[1]", "f32[3]"),
+            "sdpa_sinks: sinks is f32[3], its first dim must be 2 as in q f32[1,2,4]");
+    rejects("linear_heads", "", TYPES("f32[2,3,4]", "bf16[2,5,4]"),
+            "linear_heads: w is bf16[2,5,4], its first dim must be 3 as in x f32[2,3,4]");
+    rejects("linear_heads", "", TYPES("a8[2,3,4]", "q8[3,5,4]"),
+            "linear_heads: x is a8[2,3,4], must be f32[T,heads,K]");
     rejects("rope", "", TYPES("f32[1,1,4]", "f32[1,3]"),
             "rope: table is f32[1,3], its second dim must be a multiple of 2");
     rejects("rope", "", TYPES("f32[1,1,4]", "f32[1,6]"),
@@ -558,10 +586,15 @@ static void model_ops_are_checked(void **state) {
             "f32[1,2,2,4,16]");
     rejects("sdpa", "",
             TYPES("f32[1,2,4]", "bf16[1,2,1,4,16]", "f32[1,2,16,4]", "i32[1]", "i32[1]"),
-            "sdpa: cache_k is bf16[1,2,1,4,16], must be cached[S,heads,blocks,D,16] (f32 or f16)");
+            "sdpa: cache_k is bf16[1,2,1,4,16], must be keys[S,heads,blocks,D,16] (f32, f16 or "
+            "k16)");
     rejects("sdpa_parts", "",
             TYPES("f32[1,2,4]", "f16[1,2,1,4,16]", "f32[1,2,16,4]", "i32[1]", "i32[1]"),
             "sdpa_parts: cache_v is f32, must be f16 as cache_k");
+    rejects("sdpa", "", TYPES("f32[1,2,4]", "k16[1,2,1,4,16]", "f16[1,2,16,4]", "i32[1]", "i32[1]"),
+            "sdpa: cache_v is f16, must be v16 as cache_k");
+    rejects("transpose", "perm = [1, 0]", TYPES("v16[16,4]"),
+            "transpose: x is v16[16,4], must be plain[..] (not a type of groups)");
     rejects("causal_conv", "", TYPES("f32[1,2]", "f32[2,4]", "i32[1]", "i32[1]", "f32[1,4,2]"),
             "causal_conv: window is f32[1,4,2], its second dim must be 3 as in w f32[2,4]");
     const char *const *delta = TYPES("f32[1,2,2]", "f32[1,2,2]", "f32[1,3,3]", "f32[1,3]",
@@ -575,6 +608,32 @@ static void model_ops_are_checked(void **state) {
             "moe_ffn: order has 3 pairs, must be 2 rows of x times k 2");
     rejects("moe_ffn", "k = 2", TYPES("f32[2,3]", "i32[4]", "i32[4]", "f32[4,1,3]"),
             "moe_ffn: starts has 4 entries, must be 4 experts and one");
+    const char *const *routed = TYPES("f32[1,6]", "f32[6]");
+    rejects("route_groups", "k = 1, groups = 1, groups_kept = 1, scale = 1",
+            TYPES("f32[1,6]", "f32[5]"),
+            "route_groups: bias is f32[5], its first dim must be 6 as in logits f32[1,6]");
+    rejects("route_groups", "k = 1, scale = 1", routed,
+            "route_groups: groups is 0, must be 1 to 6");
+    rejects("route_groups", "k = 1, groups = 4, groups_kept = 2, scale = 1", routed,
+            "route_groups: 6 experts, must be a multiple of 4 groups");
+    rejects("route_groups", "k = 1, groups = 3, groups_kept = 4, scale = 1", routed,
+            "route_groups: groups_kept is 4, must be 1 to 3");
+    rejects("route_groups", "k = 5, groups = 3, groups_kept = 2, scale = 1", routed,
+            "route_groups: k is 5, must be 1 to 4");
+    rejects("route_groups", "k = 4, groups = 3, groups_kept = 2", routed,
+            "route_groups: scale is 0, must be greater than 0");
+    const char *const *biased =
+        TYPES("f32[2,3]", "i32[4]", "i32[5]", "f32[4,1]", "f32[4,1]", "f32[4,3]", "f32[4,1,3]");
+    rejects("moe_ffn_biased", "k = 2, alpha = 1", biased,
+            "moe_ffn_biased: limit is 0, must be greater than 0");
+    rejects("moe_ffn_biased", "k = 2, limit = 1", biased,
+            "moe_ffn_biased: alpha is 0, must be greater than 0");
+    rejects("moe_ffn_biased", "k = 1, limit = 1, alpha = 1", biased,
+            "moe_ffn_biased: order has 4 pairs, must be 2 rows of x times k 1");
+    rejects("moe_ffn_biased", "k = 2, limit = 1, alpha = 1",
+            TYPES("f32[2,3]", "i32[4]", "i32[5]", "f32[4,1]", "f32[4,2]", "f32[4,3]", "f32[4,1,3]"),
+            "moe_ffn_biased: up_bias is f32[4,2], its second dim must be 1 as in gate_bias "
+            "f32[4,1]");
     rejects("shared_combine", "", TYPES("f32[2,3]", "f32[2,3]", "f32[2,2]"),
             "shared_combine: gate is f32[2,2], its second dim must be 1");
 }
@@ -592,7 +651,8 @@ static void inference_is_total(void **state) {
             attrs[i] = (random = random * 6364136223846793005u + 1) >> 60 == 0 ? 0xff : 0;
         for (int i = 0; i < SL_MAX_INPUTS; i++) {
             random = random * 6364136223846793005u + 1442695040888963407u;
-            in[i].dtype = (sl_dtype)((random >> 40) % (SL_DTYPE_COUNT + 1));
+            in[i].dtype = (random >> 36) % 2 ? SL_DTYPE_f32 /* so that some are accepted */
+                                             : (sl_dtype)((random >> 40) % (SL_DTYPE_COUNT + 1));
             in[i].shape.rank = (uint32_t)((random >> 48) % 8);
             for (int d = 0; d < SL_MAX_RANK; d++)
                 in[i].shape.dims[d] = (int64_t)((random >> (8 + d * 5)) % 4) << (random >> 62) * 20;

@@ -3,6 +3,7 @@
 #include "compiler/build.h"
 #include "compiler/eval.h"
 #include "compiler/passes/fuse.h"
+#include "compiler/passes/rules.h"
 #include "core/codec.h"
 #include "engine/models/architecture.h"
 #include "tests/support/shared.h"
@@ -225,6 +226,15 @@ static const struct {
      GRAPH("%1 = rms_norm(%q, %h) {eps = 1e-3, offset = 1} %2 = rope(%1, %turns) "
            "output \"o\" = %2"),
      1},
+    {"norm_rope", "norm_rope",
+     GRAPH("%1 = rms_norm(%q, %h) {eps = 1e-3} %2 = rope(%1, %turns) {interleaved = 1} "
+           "output \"o\" = %2"),
+     1},
+    {"norm_rope_append", "norm_rope_append",
+     GRAPH("%1 = rms_norm(%q, %h) {eps = 1e-3} %2 = rope(%1, %turns) {interleaved = 1} "
+           "%3, %4 = kv_append(%2, %v, %slots, %at, %ck, %cv) %5 = sdpa(%q, %3, "
+           "%4, %slots, %at) {scale = 0.5, window = 2} output \"o\" = %5"),
+     2},
     {"norm_rope_append", "norm_rope_append",
      GRAPH("%1 = rms_norm(%q, %h) {eps = 1e-3, offset = 1} %2 = rope(%1, %turns) "
            "%3, %4 = kv_append(%2, %v, %slots, %at, %ck, %cv) %5 = sdpa(%q, %3, "
@@ -238,6 +248,16 @@ static const struct {
      GRAPH("%1 = moe_combine(%e, %r) %2 = shared_combine(%1, %x, %mix) %3 = add(%2, %y) output "
            "\"o\" = %3"),
      1},
+    {"moe_add", "moe_add", GRAPH("%1 = moe_combine(%e, %r) %2 = add(%y, %1) output \"o\" = %2"), 1},
+    {"moe_add", "moe_add", GRAPH("%1 = moe_combine(%e, %r) %2 = add(%1, %y) output \"o\" = %2"), 1},
+    {"moe_add_shared", "moe_add_shared",
+     GRAPH("%1 = moe_combine(%e, %r) %2 = add(%1, %x) %3 = add(%y, %2) output \"o\" = %3"), 1},
+    {"moe_add_shared", "moe_add_shared",
+     GRAPH("%1 = moe_combine(%e, %r) %2 = add(%x, %1) %3 = add(%2, %y) output \"o\" = %3"), 1},
+    {"moe_add_shared", "moe_add_shared",
+     GRAPH("%1 = moe_combine(%e, %r) %2 = add(%y, %1) %3 = add(%2, %x) %4 = rms_norm(%3, %g) {eps "
+           "= 1e-3} output \"o\" = %4"),
+     2},
     {"add3", "add3", GRAPH("%1 = add(%x, %y) %2 = add(%1, %z) output \"o\" = %2"), 1},
     {"add3", "add3", GRAPH("%1 = add(%x, %y) %2 = add(%z, %1) output \"o\" = %2"), 1},
     {"region", "region",
@@ -307,6 +327,12 @@ static void values_used_elsewhere_stay(void **state) {
     refused("moe_join", "both is used elsewhere too",
             GRAPH("%1 = moe_combine(%e, %r) %2 = shared_combine(%1, %x, %mix) %3 = add(%y, %2) %4 "
                   "= softmax(%2) output \"o\" = %3 output \"p\" = %4"));
+    refused("moe_add", "routed is used elsewhere too",
+            GRAPH("%1 = moe_combine(%e, %r) %2 = add(%y, %1) %3 = softmax(%1) output \"o\" = %2 "
+                  "output \"p\" = %3"));
+    refused("moe_add_shared", "both is used elsewhere too",
+            GRAPH("%1 = moe_combine(%e, %r) %2 = add(%1, %x) %3 = add(%y, %2) %4 = softmax(%2) "
+                  "output \"o\" = %3 output \"p\" = %4"));
     refused("add3", "sum is used elsewhere too",
             GRAPH("%1 = add(%x, %y) %2 = add(%1, %z) %3 = softmax(%1) output \"o\" = %2 output "
                   "\"p\" = %3"));
@@ -351,6 +377,11 @@ static void shapes_must_fit(void **state) {
     refused("moe_join", "residual is f32[1,8]",
             GRAPH("%1 = moe_combine(%e, %r) %2 = shared_combine(%1, %x, %mix) %3 = add(%row, %2) "
                   "output \"o\" = %3"));
+    refused("moe_add", "residual is f32[1,8]",
+            GRAPH("%1 = moe_combine(%e, %r) %2 = add(%row, %1) output \"o\" = %2"));
+    refused(
+        "moe_add_shared", "residual is f32[1,8]",
+        GRAPH("%1 = moe_combine(%e, %r) %2 = add(%x, %1) %3 = add(%2, %row) output \"o\" = %3"));
     refused("add3", "c is f32[1,8]",
             GRAPH("%1 = add(%x, %y) %2 = add(%1, %row) output \"o\" = %2"));
     refused("add3", "a is i32[4,8]",
@@ -612,7 +643,9 @@ static sl_graph *model_graph(const sl_model_config *config, uint32_t rows, sl_ar
                                  .slots = 2,
                                  .capacity = 64};
     assert_int_equal(sl_graph_create("step", NULL, &graph, &err), SL_OK);
-    if (sl_qwen3_5_moe_build(&shape, graph, &err) != SL_OK) fail_msg("%s", err.message);
+    if (sl_architecture_build(sl_architecture_find(config->model_type), &shape, graph, &err) !=
+        SL_OK)
+        fail_msg("%s", err.message);
     sl_weights_deinit(&weights);
     return graph;
 }
@@ -628,7 +661,7 @@ static char *read_file(const char *path, size_t *bytes) {
 
 static void count_layers(const sl_graph *graph, const sl_model_config *config) {
     uint32_t full = 0;
-    for (uint32_t l = 0; l < config->layers; l++) full += config->full_attention[l];
+    for (uint32_t l = 0; l < config->layers; l++) full += !config->layer[l].linear;
     assert_int_equal(count_op(graph, "norm_rope_append"), full);
     assert_int_equal(count_op(graph, "norm_rope"), full);
     assert_int_equal(count_op(graph, "rope_table"), 1);
@@ -637,6 +670,59 @@ static void count_layers(const sl_graph *graph, const sl_model_config *config) {
     assert_int_equal(count_op(graph, "moe_join"), config->layers);
     assert_int_equal(count_op(graph, "add_rms_norm"), config->layers);
     assert_int_equal(count_op(graph, "kv_append") + count_op(graph, "swiglu"), 0);
+}
+
+/* ---- attributes of parts ---- */
+
+/* Names of an op's attributes. */
+typedef struct {
+    sl_attr_visitor visitor; /* first */
+    const char *names[SL_MAX_ATTRS_BYTES / 4];
+    uint32_t count;
+} attr_names;
+
+static void see(sl_attr_visitor *v, const char *name) {
+    attr_names *list = (attr_names *)v;
+    list->names[list->count++] = name;
+}
+static void see_f32(sl_attr_visitor *v, const char *name, sl_attr_f32 *value) {
+    (void)value, see(v, name);
+}
+static void see_u32(sl_attr_visitor *v, const char *name, sl_attr_u32 *value) {
+    (void)value, see(v, name);
+}
+static void see_dims(sl_attr_visitor *v, const char *name, sl_attr_dims *value) {
+    (void)value, see(v, name);
+}
+static attr_names attr_names_of(sl_op op) {
+    _Alignas(max_align_t) unsigned char attrs[SL_MAX_ATTRS_BYTES] = {0};
+    attr_names list = {.visitor = {see_f32, see_u32, see_dims}};
+    sl_op_info_of(op)->visit_attrs(&list.visitor, attrs);
+    return list;
+}
+static bool has_attr(const attr_names *list, const char *name) {
+    for (uint32_t i = 0; i < list->count; i++)
+        if (strcmp(list->names[i], name) == 0) return true;
+    return false;
+}
+
+static void no_rule_drops_an_attribute(void **state) {
+    (void)state;
+    sl_rule rules[SL_RULE_COUNT];
+    sl_rules_read(rules);
+    uint32_t seen = 0;
+    for (uint32_t r = 0; r < SL_RULE_COUNT; r++) {
+        const attr_names whole = attr_names_of(rules[r].whole.op);
+        for (uint32_t p = 0; p < rules[r].part_count; p++) {
+            const attr_names part = attr_names_of(rules[r].parts[p].op);
+            for (uint32_t i = 0; i < part.count; i++, seen++)
+                if (!has_attr(&whole, part.names[i]) &&
+                    strcmp(rules[r].parts[p].fixed, part.names[i]) != 0)
+                    fail_msg("%s drops %s of %s", rules[r].name, part.names[i],
+                             sl_op_info_of(rules[r].parts[p].op)->name);
+        }
+    }
+    assert_true(seen > 0);
 }
 
 static void a_model_is_fused(void **state) {
@@ -687,6 +773,7 @@ int main(void) {
         cmocka_unit_test(fusing_again_changes_nothing),
         cmocka_unit_test(no_memory_is_reported),
         cmocka_unit_test(random_graphs_keep_their_meaning),
+        cmocka_unit_test(no_rule_drops_an_attribute),
         cmocka_unit_test(a_model_is_fused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,7 +22,19 @@ typedef struct {
 } rebuild;
 
 static bool is_steering(sl_op op) {
-    return op == SL_OP_route || op == SL_OP_decay_beta || op == SL_OP_shared_combine;
+    return op == SL_OP_route || op == SL_OP_route_groups || op == SL_OP_decay_beta ||
+           op == SL_OP_shared_combine;
+}
+
+/* Whether what the node makes is as exact as what it is made from: elements elsewhere, or with a
+ * weight added. */
+static bool passes_exactness(const sl_graph *graph, const sl_node *node) {
+    if (node->op == SL_OP_reshape || node->op == SL_OP_slice || node->op == SL_OP_transpose ||
+        node->op == SL_OP_split_halves)
+        return true;
+    if (node->op != SL_OP_add) return false;
+    return graph->values[node->inputs[0].v].kind == SL_VALUE_WEIGHT ||
+           graph->values[node->inputs[1].v].kind == SL_VALUE_WEIGHT;
 }
 
 /* Marks outputs and the operands of steering ops; of the shared expert's mix only the gate. */
@@ -39,11 +51,23 @@ static void mark_exact(const rebuild *b) {
         fate *output = &b->fates[graph->outputs[o].value.v];
         output->exact = output->as_floats = true;
     }
+    for (uint32_t n = graph->node_count; n-- > 0;) {
+        const sl_node *node = &graph->nodes[n];
+        const sl_op_info *info = sl_op_info_of(node->op);
+        bool exact = false;
+        for (uint32_t o = 0; o < info->output_count; o++)
+            exact |= b->fates[node->outputs[o].v].exact;
+        for (uint32_t i = 0; i < info->input_count; i++)
+            b->fates[node->inputs[i].v].exact |= exact && passes_exactness(graph, node);
+    }
 }
 
 /* Whether the node multiplies its first input with panels, and may do so in 8 bits. */
 static bool takes_rows(const rebuild *b, const sl_node *node) {
-    const uint32_t input = node->op == SL_OP_linear ? 1 : node->op == SL_OP_moe_ffn ? 3 : 0;
+    const uint32_t input = node->op == SL_OP_linear           ? 1
+                           : node->op == SL_OP_moe_ffn        ? 3
+                           : node->op == SL_OP_moe_ffn_biased ? 6
+                                                              : 0;
     if (!input || b->fates[node->outputs[0].v].exact) return false;
     const sl_type *x = &b->graph->values[node->inputs[0].v].type;
     const sl_type *w = &b->graph->values[node->inputs[input].v].type;

@@ -117,7 +117,7 @@ typedef struct {
         sl_attr_f32 f32;
         sl_attr_u32 u32;
         sl_attr_dims dims;
-    } items[8];
+    } items[SL_RULE_ATTRS];
 } attributes;
 
 static int find(const attributes *list, const char *name) {

@@ -4,6 +4,7 @@
 #include "compiler/graph.h"
 
 enum { SL_RULE_PARTS = 3, SL_RULE_NAMES = 12, SL_RULE_NAME_BYTES = 16 };
+enum { SL_RULE_ATTRS = SL_MAX_ATTRS_BYTES / 4 }; /* of an op, at most */
 enum {
 #define RULE(NAME, PARTS, WHOLE) +1
     SL_RULE_COUNT = 0

@@ -20,12 +20,16 @@ void sl_expert_arrange(const sl_expert_layer *layer, const void *const parts[SL_
                        void *out) {
     for (int m = 0; m < SL_EXPERT_MATRICES; m++) {
         const sl_expert_matrix *matrix = &layer->matrices[m];
-        const uint8_t *from = (const uint8_t *)parts[matrix->part] + matrix->offset;
+        sl_raw_matrix raw = {.form = matrix->form,
+                             .rows = matrix->type.shape.dims[0],
+                             .cols = matrix->type.shape.dims[1]};
+        for (uint32_t p = 0; p < matrix->piece_count; p++)
+            raw.parts[p] =
+                (const uint8_t *)parts[matrix->pieces[p].part] + matrix->pieces[p].offset;
         uint8_t *to = (uint8_t *)out + sl_expert_arranged_at(layer, m);
-        const sl_dims *shape = &matrix->type.shape;
         if (matrix->form)
-            matrix->form->convert(from, shape->dims[0], shape->dims[1], to);
+            matrix->form->convert(&raw, to);
         else
-            memcpy(to, from, sl_type_bytes(&matrix->type));
+            memcpy(to, raw.parts[0], sl_type_bytes(&matrix->type));
     }
 }

@@ -334,8 +334,8 @@ static sl_cview view_of(const sl_expert_store *store, uint32_t s, uint32_t key, 
     const sl_expert_matrix *m = &layer->matrices[matrix];
     if (sl_expert_is_arranged(layer))
         return (sl_cview){slot_memory(store, s) + sl_expert_arranged_at(layer, matrix), m->type};
-    const place from = find_place(store, key, m->part);
-    return (sl_cview){slot_memory(store, s) + from.at + from.skip + m->offset, m->type};
+    const place from = find_place(store, key, m->pieces[0].part);
+    return (sl_cview){slot_memory(store, s) + from.at + from.skip + m->pieces[0].offset, m->type};
 }
 
 /* A leased slot does not hold what it should: it fails this request, and a newer one that has come
@@ -532,30 +532,42 @@ static sl_status request_experts(sl_expert_source *source, sl_layer_id layer,
 
 /* Creation. */
 
-static sl_status check_matrix(const sl_expert_table *table, uint32_t layer, uint32_t m,
-                              sl_error *err) {
+static sl_status check_piece(const sl_expert_table *table, uint32_t layer,
+                             const sl_expert_piece *piece, sl_error *err) {
     const sl_expert_layer *self = &table->layer[layer];
-    const sl_expert_matrix *matrix = &self->matrices[m];
-    SL_TRY(sl_type_check(&matrix->type, "expert matrix", err));
-    if (matrix->part >= self->part_count)
+    if (piece->part >= self->part_count)
         return sl_fail(err, SL_INVALID, "layer %u: expert matrix in part %u of %u", layer,
-                       matrix->part, self->part_count);
-    const uint64_t bytes = matrix->form ? matrix->bytes : sl_type_bytes(&matrix->type);
+                       piece->part, self->part_count);
     for (uint32_t e = 0; e < table->experts; e++) {
-        const uint64_t part_bytes = self->parts[e * self->part_count + matrix->part].bytes;
-        if (matrix->offset > part_bytes || bytes > part_bytes - matrix->offset)
+        const uint64_t part_bytes = self->parts[e * self->part_count + piece->part].bytes;
+        if (piece->offset > part_bytes || piece->bytes > part_bytes - piece->offset)
             return sl_fail(err, SL_FORMAT,
                            "layer %u expert %u: matrix of %llu bytes at %llu of a part of %llu",
-                           layer, e, (unsigned long long)bytes, (unsigned long long)matrix->offset,
-                           (unsigned long long)part_bytes);
+                           layer, e, (unsigned long long)piece->bytes,
+                           (unsigned long long)piece->offset, (unsigned long long)part_bytes);
     }
+    return SL_OK;
+}
+
+static sl_status check_matrix(const sl_expert_table *table, uint32_t layer, uint32_t m,
+                              sl_error *err) {
+    const sl_expert_matrix *matrix = &table->layer[layer].matrices[m];
+    const uint32_t most = matrix->form ? SL_MAX_TENSOR_PARTS : 1;
+    SL_TRY(sl_type_check(&matrix->type, "expert matrix", err));
+    if (matrix->piece_count < 1 || matrix->piece_count > most ||
+        (!matrix->form && matrix->pieces[0].bytes != sl_type_bytes(&matrix->type)))
+        return sl_fail(err, SL_INVALID, "layer %u: expert matrix of %u pieces", layer,
+                       matrix->piece_count);
+    for (uint32_t p = 0; p < matrix->piece_count; p++)
+        SL_TRY(check_piece(table, layer, &matrix->pieces[p], err));
     return SL_OK;
 }
 
 static sl_status check_layer(const sl_expert_table *table, uint32_t layer, sl_error *err) {
     const sl_expert_layer *self = &table->layer[layer];
-    if (self->part_count < 1 || self->part_count > SL_MAX_EXPERT_PARTS)
-        return sl_fail(err, SL_INVALID, "layer %u: experts of %u parts, wanted 1 to %d", layer,
+    if (self->part_count == 0) return SL_OK; /* it has none */
+    if (self->part_count > SL_MAX_EXPERT_PARTS)
+        return sl_fail(err, SL_INVALID, "layer %u: experts of %u parts, at most %d wanted", layer,
                        self->part_count, SL_MAX_EXPERT_PARTS);
     for (uint32_t i = 0; i < table->experts * self->part_count; i++)
         if (self->parts[i].bytes > MAX_PART_BYTES)
@@ -567,10 +579,10 @@ static sl_status check_layer(const sl_expert_table *table, uint32_t layer, sl_er
 
 static sl_status check_table(const sl_expert_table *table, sl_error *err) {
     uint64_t count = 0;
-    if (!sl_multiply(table->layers, table->experts, &count) || count == 0 ||
+    if (!sl_multiply(table->layers, table->experts, &count) || table->layers == 0 ||
         count >= NONE / SL_MAX_EXPERT_PARTS)
         return sl_fail(err, SL_INVALID, "%u layers of %u experts", table->layers, table->experts);
-    if (table->experts_used < 1 || table->experts_used > table->experts)
+    if ((table->experts_used < 1 && table->experts) || table->experts_used > table->experts)
         return sl_fail(err, SL_INVALID, "%u of %u experts used", table->experts_used,
                        table->experts);
     for (uint32_t layer = 0; layer < table->layers; layer++) SL_TRY(check_layer(table, layer, err));
@@ -623,7 +635,7 @@ uint64_t sl_expert_store_minimum(const sl_expert_table *table, const sl_reader *
 
 static sl_status choose_slots(const sl_expert_table *table, const sl_reader *reader,
                               uint64_t budget_bytes, sl_expert_stats *out, sl_error *err) {
-    const uint64_t all = (uint64_t)table->layers * table->experts;
+    const uint64_t all = sl_expert_table_count(table);
     const uint64_t minimum = sl_expert_store_minimum(table, reader);
     const uint64_t slot_bytes = largest_slot(table, reader), spares = spare_frames(table);
     uint64_t count = all, total = 0;
@@ -693,8 +705,9 @@ sl_status sl_expert_store_create(const sl_expert_table *table, sl_reader *reader
     sl_expert_store *store = sl_allocate(allocator, bytes, _Alignof(sl_expert_store));
     if (!store) return sl_no_memory(err, "the expert store", bytes);
     /* Not cleared: slots that are never used stay untouched. */
-    unsigned char *memory = sl_resize(allocator, NULL, 0, memory_bytes, SLOTS_ALIGNMENT);
-    if (!memory) {
+    unsigned char *memory =
+        memory_bytes ? sl_resize(allocator, NULL, 0, memory_bytes, SLOTS_ALIGNMENT) : NULL;
+    if (!memory && memory_bytes) {
         sl_release(allocator, store, bytes, _Alignof(sl_expert_store));
         return sl_no_memory(err, "expert slots", memory_bytes);
     }

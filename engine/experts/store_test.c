@@ -49,9 +49,9 @@ static uint32_t draw(uint32_t below) {
 /* Whether most matrices of all but the last layer lie on disk with every bit turned. */
 static bool has_forms;
 
-static void turn_bits(const void *raw, int64_t rows, int64_t cols, void *out) {
-    for (int64_t i = 0; i < rows * cols * 4; i++)
-        ((unsigned char *)out)[i] = (unsigned char)~((const unsigned char *)raw)[i];
+static void turn_bits(const sl_raw_matrix *raw, void *out) {
+    for (int64_t i = 0; i < raw->rows * raw->cols * 4; i++)
+        ((unsigned char *)out)[i] = (unsigned char)~raw->parts[0][i];
 }
 static const sl_tensor_form turned = {"turned", turn_bits};
 
@@ -68,9 +68,9 @@ static void describe_layer(world *w, uint32_t l) {
         layer->matrices[m] = (sl_expert_matrix){
             .type = m == SL_DOWN ? sl_type_make(SL_DTYPE_f32, 2, (int64_t)HIDDEN, (int64_t)INNER)
                                  : sl_type_make(SL_DTYPE_f32, 2, (int64_t)INNER, (int64_t)HIDDEN),
-            .part = layouts[kind][m].part,
-            .offset = (uint64_t)layouts[kind][m].index * MATRIX_BYTES,
-            .bytes = MATRIX_BYTES,
+            .piece_count = 1,
+            .pieces = {{layouts[kind][m].part, (uint64_t)layouts[kind][m].index * MATRIX_BYTES,
+                        MATRIX_BYTES}},
             .form = has_forms && l + 1 < LAYERS && l != m ? &turned : NULL};
 }
 
@@ -82,7 +82,7 @@ static void lay_out(world *w, bool checksums) {
         for (uint32_t i = 0; i < EXPERTS * count; i++) {
             uint64_t bytes = 0;
             for (uint32_t m = 0; m < SL_EXPERT_MATRICES; m++)
-                bytes += w->layers[l].matrices[m].part == i % count ? MATRIX_BYTES : 0;
+                bytes += w->layers[l].matrices[m].pieces[0].part == i % count ? MATRIX_BYTES : 0;
             const uint32_t file = draw(FILES);
             w->parts[l][i] = (sl_extent){file, end[file], bytes};
             w->checksums[l][i] = XXH3_64bits(w->disk[file] + end[file], bytes);
@@ -162,8 +162,9 @@ static bool lease_is_right(const world *w, uint32_t layer, const sl_expert_lease
     const sl_expert_layer *l = &w->layers[layer];
     for (uint32_t m = 0; m < SL_EXPERT_MATRICES; m++) {
         const sl_extent *part =
-            &l->parts[(uint32_t)lease->expert * l->part_count + l->matrices[m].part];
-        const unsigned char *wanted = w->disk[part->file] + part->offset + l->matrices[m].offset;
+            &l->parts[(uint32_t)lease->expert * l->part_count + l->matrices[m].pieces[0].part];
+        const unsigned char *wanted =
+            w->disk[part->file] + part->offset + l->matrices[m].pieces[0].offset;
         if (!sl_type_equal(&views[m]->type, &l->matrices[m].type)) return false;
         const unsigned char *found = views[m]->data, mask = l->matrices[m].form ? 0xff : 0;
         if (has_forms && l->matrices[m].form && (uintptr_t)found % 64) return false;
@@ -669,18 +670,18 @@ static void test_refused_tables(void **unused) {
     table.layers = 0;
     assert_int_equal(sl_expert_store_create(&table, w->reader, 0, NULL, &w->store, NULL),
                      SL_INVALID);
-    w->layers[1].matrices[SL_DOWN].part = 2;
+    w->layers[1].matrices[SL_DOWN].pieces[0].part = 2;
     assert_int_equal(sl_expert_store_create(&w->table, w->reader, 0, NULL, &w->store, NULL),
                      SL_INVALID);
-    w->layers[1].matrices[SL_DOWN].part = 0; /* where gate and up already fill the part */
-    w->layers[1].matrices[SL_DOWN].offset = MATRIX_BYTES + 1;
+    w->layers[1].matrices[SL_DOWN].pieces[0].part = 0; /* where gate and up already fill the part */
+    w->layers[1].matrices[SL_DOWN].pieces[0].offset = MATRIX_BYTES + 1;
     assert_int_equal(sl_expert_store_create(&w->table, w->reader, 0, NULL, &w->store, NULL),
                      SL_FORMAT);
-    w->layers[1].matrices[SL_DOWN].offset = 0;
+    w->layers[1].matrices[SL_DOWN].pieces[0].offset = 0;
     w->parts[1][3].bytes = UINT64_MAX;
     assert_int_equal(sl_expert_store_create(&w->table, w->reader, 0, NULL, &w->store, NULL),
                      SL_FORMAT);
-    w->layers[1].part_count = 4;
+    w->layers[1].part_count = SL_MAX_EXPERT_PARTS + 1;
     assert_int_equal(sl_expert_store_create(&w->table, w->reader, 0, NULL, &w->store, NULL),
                      SL_INVALID);
     assert_null(w->store);

@@ -38,6 +38,11 @@ static sl_status check_block_places(const sl_expert_blocks *blocks, sl_error *er
                    (unsigned long long)blocks->block_bytes);
 }
 
+static sl_expert_matrix in_block(const sl_type *type, uint64_t offset) {
+    return (sl_expert_matrix){
+        .type = *type, .piece_count = 1, .pieces = {{0, offset, sl_type_bytes(type)}}};
+}
+
 static sl_status layer_from_blocks(const sl_expert_blocks *blocks, const sl_model_config *config,
                                    sl_arena *arena, sl_expert_layer *out, sl_error *err) {
     if (blocks->count != config->experts)
@@ -47,7 +52,7 @@ static sl_status layer_from_blocks(const sl_expert_blocks *blocks, const sl_mode
     const uint64_t offsets[] = {0, blocks->up_offset, blocks->down_offset};
     for (int m = 0; m < SL_EXPERT_MATRICES; m++) {
         SL_TRY(check_block_matrix(blocks, m, types[m], config, err));
-        out->matrices[m] = (sl_expert_matrix){.type = *types[m], .offset = offsets[m]};
+        out->matrices[m] = in_block(types[m], offsets[m]);
     }
     SL_TRY(check_block_places(blocks, err));
     sl_extent *parts = SL_ARENA_NEW_ARRAY(arena, sl_extent, blocks->count);
@@ -60,10 +65,28 @@ static sl_status layer_from_blocks(const sl_expert_blocks *blocks, const sl_mode
     return SL_OK;
 }
 
-/* True when matrix m follows matrix m - 1 in the same tensor, so that one read fetches both. */
-static bool joins_previous(const sl_expert_place *places, int m) {
-    return m > 0 && places[m].entry == places[m - 1].entry &&
-           places[m].offset == places[m - 1].offset + places[m - 1].bytes;
+/* The part that `at` extends or lies in, when the tensor's bytes have been taken from before. */
+static uint32_t find_part(const sl_extent *parts, uint32_t count, const sl_extent *at) {
+    for (uint32_t p = 0; p < count; p++) {
+        const bool same = parts[p].file == at->file && parts[p].offset <= at->offset;
+        if (same && at->offset - parts[p].offset <= parts[p].bytes) return p;
+    }
+    return count;
+}
+
+/* Finds room for one piece; a read fetches neighbours of the same tensor at once. */
+static sl_expert_piece piece_of(const sl_extent *at, bool may_join, sl_extent *parts,
+                                uint32_t *count) {
+    const uint32_t p = may_join ? find_part(parts, *count, at) : *count;
+    if (p == *count) parts[(*count)++] = (sl_extent){at->file, at->offset, 0};
+    const uint64_t offset = at->offset - parts[p].offset;
+    if (parts[p].bytes < offset + at->bytes) parts[p].bytes = offset + at->bytes;
+    return (sl_expert_piece){p, offset, at->bytes};
+}
+
+/* Whether two tensors of a source are views of the same bytes. */
+static bool are_alike(const sl_tensor_entry *a, const sl_tensor_entry *b) {
+    return a->at.file == b->at.file && a->at.offset == b->at.offset;
 }
 
 /* Turns three places into parts; returns how many. */
@@ -71,14 +94,15 @@ static uint32_t parts_of(const sl_expert_place *places, sl_extent *parts,
                          sl_expert_matrix matrices[SL_EXPERT_MATRICES]) {
     uint32_t count = 0;
     for (int m = 0; m < SL_EXPERT_MATRICES; m++) {
-        const sl_extent at = places[m].entry->at;
-        const uint64_t bytes = places[m].bytes;
-        if (!joins_previous(places, m))
-            parts[count++] = (sl_extent){at.file, at.offset + places[m].offset, 0};
-        sl_extent *part = &parts[count - 1];
-        matrices[m] = (sl_expert_matrix){places[m].type, count - 1, part->bytes, bytes,
-                                         places[m].entry->form};
-        part->bytes += bytes;
+        const sl_tensor_entry *entry = places[m].entry;
+        sl_expert_matrix matrix = {.type = places[m].type, .form = entry->form};
+        const bool may_join = m > 0 && are_alike(entry, places[m - 1].entry);
+        const sl_extent *part;
+        for (uint32_t p = 0; (part = sl_tensor_part(entry, p)); p++) {
+            const sl_extent at = sl_extent_share(part, places[m].index, places[m].count);
+            matrix.pieces[matrix.piece_count++] = piece_of(&at, may_join, parts, &count);
+        }
+        matrices[m] = matrix;
     }
     return count;
 }
@@ -95,20 +119,38 @@ static sl_status check_alike(const sl_expert_layer *layer, const sl_expert_place
     return SL_OK;
 }
 
+/* How many parts an expert of the layer has. */
+static uint32_t count_parts(const sl_expert_place *places) {
+    sl_extent parts[SL_MAX_EXPERT_PARTS];
+    sl_expert_matrix matrices[SL_EXPERT_MATRICES];
+    return parts_of(places, parts, matrices);
+}
+
 static sl_status layer_from_tensors(const sl_source *source, const sl_model_config *config,
                                     uint32_t index, sl_arena *arena, sl_expert_layer *out,
                                     sl_error *err) {
-    const uint64_t capacity = (uint64_t)config->experts * SL_MAX_EXPERT_PARTS;
-    sl_extent *parts = SL_ARENA_NEW_ARRAY(arena, sl_extent, capacity);
-    if (!parts) return sl_no_memory(err, "expert table", capacity * sizeof *parts);
-    out->parts = parts;
-    for (uint32_t e = 0; e < config->experts; e++) {
-        sl_expert_place places[SL_EXPERT_MATRICES];
-        SL_TRY(sl_expert_find(source, config, index, e, places, err));
-        if (e > 0) SL_TRY(check_alike(out, places, err));
-        out->part_count = parts_of(places, parts + (uint64_t)e * out->part_count, out->matrices);
+    sl_arena scratch;
+    sl_arena_init(&scratch, arena->allocator);
+    sl_status status = SL_OK;
+    sl_expert_place(*places)[SL_EXPERT_MATRICES] =
+        sl_arena_array(&scratch, config->experts, sizeof *places, _Alignof(sl_expert_place));
+    if (!places) status = sl_no_memory(err, "expert table", config->experts * sizeof *places);
+    if (places) SL_TRY_ELSE(done, sl_experts_find(source, config, index, places, err));
+    if (status != SL_OK) goto done;
+    const uint64_t count = count_parts(places[0]);
+    sl_extent *parts = SL_ARENA_NEW_ARRAY(arena, sl_extent, config->experts * count);
+    if (!parts) {
+        status = sl_no_memory(err, "expert table", config->experts * count * sizeof *parts);
+        goto done;
     }
-    return SL_OK;
+    for (uint32_t e = 0; e < config->experts; e++) {
+        if (e > 0) SL_TRY_ELSE(done, check_alike(out, places[e], err));
+        out->part_count = parts_of(places[e], parts + e * count, out->matrices);
+    }
+    out->parts = parts;
+done:
+    sl_arena_deinit(&scratch);
+    return status;
 }
 
 static void add_sizes(const sl_expert_layer *layer, sl_expert_table *table) {
@@ -132,6 +174,7 @@ sl_status sl_expert_table_build(sl_source *source, const sl_model_config *config
                              .experts_used = config->experts_used,
                              .layer = layers};
     for (uint32_t i = 0; i < config->layers; i++) {
+        if (!config->layer[i].sparse) continue;
         const sl_expert_blocks *blocks = sl_source_expert_blocks(source, i);
         if (blocks)
             SL_TRY(layer_from_blocks(blocks, config, arena, &layers[i], err));
@@ -140,6 +183,19 @@ sl_status sl_expert_table_build(sl_source *source, const sl_model_config *config
         add_sizes(&layers[i], out);
     }
     return SL_OK;
+}
+
+const sl_expert_layer *sl_expert_table_first(const sl_expert_table *table) {
+    for (uint32_t i = 0; i < table->layers; i++)
+        if (table->layer[i].part_count) return &table->layer[i];
+    return NULL;
+}
+
+uint64_t sl_expert_table_count(const sl_expert_table *table) {
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < table->layers; i++)
+        if (table->layer[i].part_count) count += table->experts;
+    return count;
 }
 
 /* One part per expert, its matrices one after the other, all layers alike. */
@@ -159,11 +215,12 @@ sl_status sl_expert_table_imagine(const sl_model_config *config, sl_arena *arena
     for (int m = 0; m < SL_EXPERT_MATRICES; m++) {
         const sl_type type = m == SL_DOWN ? sl_type_make(SL_DTYPE_q4, 2, hidden, width)
                                           : sl_type_make(SL_DTYPE_q4, 2, width, hidden);
-        layer.matrices[m] = (sl_expert_matrix){.type = type, .offset = bytes};
+        layer.matrices[m] = in_block(&type, bytes);
         bytes += sl_type_bytes(&type);
     }
     for (uint32_t e = 0; e < config->experts; e++) parts[e] = (sl_extent){0, e * bytes, bytes};
     for (uint32_t i = 0; i < config->layers; i++) {
+        if (!config->layer[i].sparse) continue;
         layers[i] = layer;
         add_sizes(&layer, out);
     }

@@ -5,19 +5,31 @@
 #include "engine/formats/source.h"
 #include "engine/models/config.h"
 
-enum { SL_GATE, SL_UP, SL_DOWN, SL_EXPERT_MATRICES, SL_MAX_EXPERT_PARTS = 3 };
+enum {
+    SL_GATE,
+    SL_UP,
+    SL_DOWN,
+    SL_EXPERT_MATRICES,
+    SL_MAX_EXPERT_PARTS = SL_EXPERT_MATRICES * SL_MAX_TENSOR_PARTS
+};
 
-/* One matrix of an expert: which of the expert's parts holds it, and where in the part. */
+/* Which of the expert's parts holds some bytes, and where in the part. */
+typedef struct {
+    uint32_t part;
+    uint64_t offset, bytes;
+} sl_expert_piece;
+
+/* One matrix of an expert. */
 typedef struct {
     sl_type type;
-    uint32_t part;
-    uint64_t offset;
-    uint64_t bytes;             /* in the file, where it has a form */
-    const sl_tensor_form *form; /* NULL: laid out in the file as the type says */
+    uint32_t piece_count;
+    sl_expert_piece pieces[SL_MAX_TENSOR_PARTS]; /* as its form wants them; one without a form */
+    const sl_tensor_form *form;                  /* NULL: laid out in the file as the type says */
 } sl_expert_matrix;
 
-/* The experts of one layer.  An expert is part_count extents: three when each matrix is its own
- * tensor, two when gate and up are stacked, one in a pack. */
+/* The experts of one layer, none when part_count is 0.  An expert is part_count extents, each read
+ * at once: three when each matrix is its own tensor, two when gate and up are stacked, one in a
+ * pack, nine where codes, scales and biases lie apart.  Matrices may share bytes of a part. */
 typedef struct {
     sl_expert_matrix matrices[SL_EXPERT_MATRICES];
     uint32_t part_count;
@@ -38,6 +50,11 @@ typedef struct {
  * names the tensor, what was found and what was wanted.  The table lives in arena. */
 SL_CHECKED sl_status sl_expert_table_build(sl_source *source, const sl_model_config *config,
                                            sl_arena *arena, sl_expert_table *out, sl_error *err);
+
+/* The first layer that has experts, or NULL. */
+const sl_expert_layer *sl_expert_table_first(const sl_expert_table *table);
+/* How many experts there are in all layers. */
+uint64_t sl_expert_table_count(const sl_expert_table *table);
 
 /* A table of the same shape that lies nowhere: for planning a model without its weights. */
 SL_CHECKED sl_status sl_expert_table_imagine(const sl_model_config *config, sl_arena *arena,

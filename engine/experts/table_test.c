@@ -11,7 +11,9 @@
 #include <cmocka.h>
 
 enum { LAYERS = 2, EXPERTS = 3, HIDDEN = 64, WIDTH = 32, MAX_ITEMS = 64 };
+static const sl_layer_config layers[LAYERS] = {{.sparse = true}, {.sparse = true}};
 static const sl_model_config config = {.layers = LAYERS,
+                                       .layer = layers,
                                        .experts = EXPERTS,
                                        .experts_used = 2,
                                        .hidden = HIDDEN,
@@ -109,13 +111,14 @@ static void check_marks(const sl_source *source, const sl_expert_table *table) {
             const sl_expert_layer *layer = &table->layer[l];
             const uint32_t e = i / 3, m = i % 3;
             const sl_expert_matrix *matrix = &layer->matrices[m];
-            const sl_extent *part = &layer->parts[e * layer->part_count + matrix->part];
+            const sl_expert_piece *piece = &matrix->pieces[0];
+            const sl_extent *part = &layer->parts[e * layer->part_count + piece->part];
             const uint64_t bytes = sl_type_bytes(&matrix->type);
-            assert_true(matrix->offset + bytes <= part->bytes);
+            assert_true(piece->offset + bytes <= part->bytes);
             FILE *file = fopen(sl_source_file_path(source, part->file), "rb");
             assert_non_null(file);
             uint16_t found[HIDDEN * WIDTH];
-            assert_int_equal(fseek(file, (long)(part->offset + matrix->offset), SEEK_SET), 0);
+            assert_int_equal(fseek(file, (long)(part->offset + piece->offset), SEEK_SET), 0);
             assert_int_equal(fread(found, 1, bytes, file), bytes);
             assert_int_equal(fclose(file), 0);
             assert_int_equal(found[0], mark(l, e, (int)m));

@@ -10,6 +10,7 @@
 #include "engine/models/architecture.h"
 #include "engine/models/config.h"
 #include "engine/models/names.h"
+#include "engine/models/unused.h"
 #include "engine/quant/quantise.h"
 #include "engine/quant/recipe.h"
 #include "sluice/sluice.h"
@@ -150,8 +151,9 @@ static sl_status convert_blocks(shared_work *work, sl_error *err) {
     return status;
 }
 
-static void convert_job(void *ctx, uint32_t member) {
-    (void)member;
+/* As many blocks as are left, whichever share of the work it is called. */
+static void convert_share(void *ctx, uint32_t member, uint32_t share) {
+    (void)member, (void)share;
     shared_work *work = ctx;
     sl_error error = {0};
     if (convert_blocks(work, &error) != SL_OK && !atomic_exchange(&work->failed, true))
@@ -161,7 +163,7 @@ static void convert_job(void *ctx, uint32_t member) {
 static sl_status convert_matrices(packing *p, const matrix_task *tasks, uint32_t count,
                                   sl_error *err) {
     shared_work work = {.tasks = tasks, .task_count = count, .allocator = p->allocator};
-    sl_team_run(p->team, convert_job, &work);
+    sl_team_share(p->team, sl_team_size(p->team), convert_share, &work);
     return work.failed ? sl_fail(err, work.error.status, "%s", work.error.message) : SL_OK;
 }
 
@@ -186,8 +188,7 @@ static sl_status list_residents(packing *p, sl_error *err) {
     for (uint32_t i = 0; i < count; i++) {
         const sl_tensor_entry *entry = sl_source_tensor(p->source, i);
         const char *suffix = sl_tensor_suffix(entry->name);
-        if (!suffix || sl_suffix_is_expert(suffix)) continue;
-        if (p->config.tied_embeddings && strcmp(suffix, "lm_head.weight") == 0) continue;
+        if (!sl_source_was_asked(p->source, i) || sl_suffix_is_expert(suffix)) continue;
         if (sl_dtype_infos[entry->type.dtype].kind != SL_KIND_FLOAT)
             return sl_fail(err, SL_FORMAT, "tensor '%s' is %s, wanted f32, f16 or bf16",
                            entry->name, sl_dtype_infos[entry->type.dtype].name);
@@ -196,10 +197,6 @@ static sl_status list_residents(packing *p, sl_error *err) {
         p->total_bytes += entry->at.bytes;
     }
     qsort(p->residents, p->resident_count, sizeof *p->residents, compare_residents);
-    for (uint32_t i = 1; i < p->resident_count; i++)
-        if (compare_residents(&p->residents[i - 1], &p->residents[i]) == 0)
-            return sl_fail(err, SL_FORMAT, "tensors '%s' and '%s' are the same to the model",
-                           p->residents[i - 1].entry->name, p->residents[i].entry->name);
     return SL_OK;
 }
 
@@ -242,19 +239,29 @@ static void expert_types(const packing *p, uint32_t layer, sl_type out[SL_EXPERT
     }
 }
 
-static sl_status write_expert(packing *p, uint32_t layer, uint32_t expert,
+/* Bytes that an expert's matrices take before and after they are converted. */
+static uint64_t room_bytes(const sl_expert_place *places, const sl_type types[SL_EXPERT_MATRICES]) {
+    uint64_t bytes = 0;
+    for (int m = 0; m < SL_EXPERT_MATRICES; m++)
+        bytes += sl_round_up(sl_type_bytes(&types[m]), MATRIX_ALIGN) +
+                 sl_round_up(sl_type_bytes(&places[m].type), MATRIX_ALIGN);
+    return bytes;
+}
+
+static sl_status write_expert(packing *p, const sl_expert_place *places,
                               const sl_type types[SL_EXPERT_MATRICES], uint8_t *room,
                               sl_error *err) {
-    sl_expert_place places[SL_EXPERT_MATRICES];
-    SL_TRY(sl_expert_find(p->source, &p->config, layer, expert, places, err));
     matrix_task tasks[SL_EXPERT_MATRICES];
     const void *matrices[SL_EXPERT_MATRICES];
     uint32_t task_count = 0;
     uint64_t bytes = 0;
     for (int m = 0; m < SL_EXPERT_MATRICES; m++) {
-        const void *data;
-        SL_TRY(sl_source_map(p->source, places[m].entry, &data, err));
-        const uint8_t *from = (const uint8_t *)data + places[m].offset;
+        const sl_dims *shape = &places[m].type.shape;
+        const sl_tensor_share share = {places[m].index, places[m].count, shape->dims[0],
+                                       shape->dims[1]};
+        uint8_t *from = room;
+        sl_source_matrix(p->source, places[m].entry, &share, from);
+        room += sl_round_up(sl_type_bytes(&places[m].type), MATRIX_ALIGN);
         bytes += sl_type_bytes(&places[m].type);
         matrices[m] = from;
         if (types[m].dtype == places[m].type.dtype) continue;
@@ -271,16 +278,22 @@ static sl_status write_expert(packing *p, uint32_t layer, uint32_t expert,
 static sl_status write_layer(packing *p, uint32_t layer, sl_error *err) {
     sl_type types[SL_EXPERT_MATRICES];
     expert_types(p, layer, types);
-    uint64_t bytes = 0;
-    for (int m = 0; m < SL_EXPERT_MATRICES; m++)
-        bytes += sl_round_up(sl_type_bytes(&types[m]), MATRIX_ALIGN);
     SL_TRY(sl_pack_writer_layer(p->writer, layer, p->config.experts, types, err));
-    uint8_t *room = sl_allocate(p->allocator, bytes, MATRIX_ALIGN);
-    if (!room) return sl_no_memory(err, "an expert", bytes);
+    sl_arena arena;
+    sl_arena_init(&arena, p->allocator);
     sl_status status = SL_OK;
+    sl_expert_place(*places)[SL_EXPERT_MATRICES] =
+        sl_arena_array(&arena, p->config.experts, sizeof *places, _Alignof(sl_expert_place));
+    uint8_t *room = NULL;
+    if (places) {
+        SL_TRY_ELSE(done, sl_experts_find(p->source, &p->config, layer, places, err));
+        room = sl_arena_alloc(&arena, room_bytes(places[0], types), MATRIX_ALIGN);
+    }
+    if (!room) status = sl_no_memory(err, "an expert", p->config.experts * sizeof *places);
     for (uint32_t e = 0; e < p->config.experts && status == SL_OK; e++)
-        status = write_expert(p, layer, e, types, room, err);
-    sl_release(p->allocator, room, bytes, MATRIX_ALIGN);
+        status = write_expert(p, places[e], types, room, err);
+done:
+    sl_arena_deinit(&arena);
     return status;
 }
 
@@ -313,9 +326,11 @@ static sl_status read_source(packing *p, const char *path, sl_error *err) {
     size_t bytes;
     const char *text = sl_source_text(p->source, "config.json", &bytes);
     if (!text) return sl_fail(err, SL_FORMAT, "'%s' has no config.json", path);
+    const char *note;
     SL_TRY(sl_model_config_parse(text, bytes, &p->arena, &p->config, err));
     SL_TRY(sl_expert_table_build(p->source, &p->config, &p->arena, &p->experts, err));
     SL_TRY(check_complete(p, err));
+    SL_TRY(sl_model_check_unused(p->source, &p->config, &p->arena, &note, err));
     p->total_bytes = p->experts.total_bytes;
     return list_residents(p, err);
 }
@@ -326,7 +341,8 @@ static sl_status write_pack(packing *p, const char *destination, sl_error *err) 
     SL_TRY(write_texts(p, err));
     for (uint32_t i = 0; i < p->resident_count; i++)
         SL_TRY(write_resident(p, &p->residents[i], err));
-    for (uint32_t i = 0; i < p->config.layers; i++) SL_TRY(write_layer(p, i, err));
+    for (uint32_t i = 0; i < p->config.layers; i++)
+        if (p->config.layer[i].sparse) SL_TRY(write_layer(p, i, err));
     return sl_pack_writer_finish(p->writer, err);
 }
 

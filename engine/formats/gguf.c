@@ -242,7 +242,7 @@ static sl_status take_header(cursor *c, sl_gguf *gguf) {
 sl_status sl_gguf_parse(const char *what, const void *data, uint64_t bytes, sl_arena *arena,
                         sl_gguf *out, sl_error *err) {
     cursor c = {what, data, data, bytes, arena, err};
-    *out = (sl_gguf){.what = what};
+    *out = (sl_gguf){.what = what, .architecture = ""};
     SL_TRY(take_header(&c, out));
     SL_TRY(take_values(&c, out));
     for (uint32_t i = 0; i < out->tensor_count; i++) SL_TRY(take_tensor(&c, &out->tensors[i]));

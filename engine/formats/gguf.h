@@ -12,6 +12,7 @@
 #include "base/memory.h"
 #include "core/type.h"
 #include "engine/formats/source.h"
+#include <jansson.h>
 
 #define SL_GGUF_MAGIC "GGUF"
 
@@ -58,17 +59,19 @@ const sl_gguf_type *sl_gguf_type_find(uint32_t id); /* NULL: no such type */
 size_t sl_gguf_list(char *text, size_t capacity, size_t length, const char *name);
 /* "F32, F16, ...", in text; returns text. */
 const char *sl_gguf_types_known(char *text, size_t capacity);
-enum { SL_GGUF_LIST_BYTES = 256 };
+enum { SL_GGUF_LIST_BYTES = 512 };
 
 typedef struct {
     const char *name;
     const sl_gguf_type *type;
     sl_dims shape;          /* outermost first */
     uint64_t offset, bytes; /* in the file */
+    uint32_t file;          /* of a model in several parts */
 } sl_gguf_tensor;
 
 typedef struct {
-    const char *what; /* the file, for messages */
+    const char *what;         /* the file, for messages */
+    const char *architecture; /* general.architecture, or "" */
     uint32_t version, alignment;
     sl_gguf_value *values; /* ordered by key */
     uint32_t value_count;
@@ -89,33 +92,98 @@ SL_CHECKED sl_status sl_gguf_get_count(const sl_gguf *gguf, const char *key, uin
                                        sl_error *err);
 SL_CHECKED sl_status sl_gguf_get_real(const sl_gguf *gguf, const char *key, double *out,
                                       sl_error *err);
+SL_CHECKED sl_status sl_gguf_get_flag(const sl_gguf *gguf, const char *key, bool *out,
+                                      sl_error *err);
 SL_CHECKED sl_status sl_gguf_get_text(const sl_gguf *gguf, const char *key, sl_gguf_text *out,
                                       sl_error *err);
-/* An array of texts or of integers; NULL when absent. */
+/* An array of texts, of integers (or flags) or of real numbers (F32); NULL when absent. */
 SL_CHECKED sl_status sl_gguf_get_array(const sl_gguf *gguf, const char *key, sl_gguf_kind kind,
                                        const sl_gguf_value **out, sl_error *err);
 /* The text at *at, which moves on to the next one; starts at value->data. */
 sl_gguf_text sl_gguf_next_text(const uint8_t **at);
 int64_t sl_gguf_integer_at(const sl_gguf_value *value, uint64_t index);
+float sl_gguf_real_at(const sl_gguf_value *value, uint64_t index); /* of an array of F32 */
+enum { SL_GGUF_KEY_BYTES = 128 };
+/* "<architecture>.<key>", in text; returns text. */
+const char *sl_gguf_own_key(const sl_gguf *gguf, const char *key, char text[SL_GGUF_KEY_BYTES]);
 SL_CHECKED sl_status sl_gguf_missing(const sl_gguf *gguf, const char *key, sl_error *err);
 bool sl_gguf_text_is(sl_gguf_text text, const char *other);
 
-/* What a model family adds: the row of a table in gguf_source.c, and one file. */
+/* Architectures: one row each in gguf_names.c.  Rows of other tables say for which they are. */
+enum {
+    SL_GGUF_QWEN35MOE = 1 << 0,
+    SL_GGUF_QWEN35 = 1 << 1,
+    SL_GGUF_QWEN3NEXT = 1 << 2,
+    SL_GGUF_QWEN3MOE = 1 << 3,
+    SL_GGUF_QWEN3 = 1 << 4,
+    SL_GGUF_LLAMA = 1 << 5,
+    SL_GGUF_OLMOE = 1 << 6,
+    SL_GGUF_DEEPSEEK2 = 1 << 7,
+    SL_GGUF_GLM4MOE = 1 << 8,
+    SL_GGUF_GPT_OSS = 1 << 9,
+    /* Gated delta nets between layers of full attention; norm gains have one added. */
+    SL_GGUF_DELTA = SL_GGUF_QWEN35MOE | SL_GGUF_QWEN35 | SL_GGUF_QWEN3NEXT,
+    SL_GGUF_DENSE = SL_GGUF_QWEN35 | SL_GGUF_QWEN3,
+    SL_GGUF_ALL = (1 << 10) - 1,
+};
+
 typedef struct {
+    const char *name;       /* general.architecture */
+    const char *model_type; /* of config.json */
+    uint32_t bit;
+} sl_gguf_architecture;
+SL_CHECKED sl_status sl_gguf_architecture_find(const sl_gguf *gguf,
+                                               const sl_gguf_architecture **out, sl_error *err);
+
+/* Where rows of a tensor lie that are not as the models want them. */
+typedef enum {
+    SL_GGUF_ROWS_ALL,
+    SL_GGUF_ROWS_QUERY, /* pairs that turn together side by side, not half a head apart */
+    SL_GGUF_ROWS_KEY,
+    SL_GGUF_ROWS_BETA, /* for each key head: its value heads' beta, then their alpha */
+    SL_GGUF_ROWS_ALPHA,
+    SL_GGUF_ROWS_QKV, /* for each key head: query, key, its value heads, their gates */
+    SL_GGUF_ROWS_Z,
+} sl_gguf_rows;
+
+/* What a tensor is to the models.  One may be several. */
+typedef struct {
+    uint32_t architectures;
     const char *suffix;         /* of the name in the file, after "blk.N." for those of a layer */
     const char *name;           /* to the models, after "model.layers.N." or whole */
     const sl_tensor_form *form; /* of F32 vectors that are stored otherwise, or NULL */
-    bool is_row;                /* a vector that is a matrix of one row */
+    sl_gguf_rows rows;
+    bool is_row; /* a vector that is a matrix of one row */
 } sl_gguf_name;
+/* "blk.12.attn_q.weight" -> 12 and "attn_q.weight"; NULL when it is no layer's. */
+const char *sl_gguf_layer_suffix(const char *name, uint32_t *layer);
+/* The next row after *row (NULL: the first) for a tensor; NULL: no more. */
+const sl_gguf_name *sl_gguf_name_next(const sl_gguf_architecture *architecture, const char *suffix,
+                                      bool layered, const sl_gguf_name *row);
 
-typedef struct {
-    const char *name;                    /* general.architecture */
-    const sl_gguf_name *whole, *layered; /* each ends with a row of NULLs */
-    /* config.json, as text in arena. */
-    sl_status (*config)(const sl_gguf *gguf, sl_arena *arena, const char **out_text,
-                        size_t *out_bytes, sl_error *err);
-} sl_gguf_architecture;
-extern const sl_gguf_architecture sl_gguf_qwen35moe;
+/* gguf_order.c: the order of a tensor's rows, NULL when its shape does not fit the metadata.
+ * *out_rows: as many has what the models get. */
+SL_CHECKED sl_status sl_gguf_order_rows(const sl_gguf *gguf, const sl_gguf_tensor *tensor,
+                                        sl_gguf_rows rows, sl_arena *arena,
+                                        const sl_row_order **out, int64_t *out_rows, sl_error *err);
+/* Floats as they lie, for rows in an order. */
+const sl_tensor_form *sl_gguf_plain_form(sl_dtype dtype);
+
+/* gguf_config.c: config.json, as text in arena, and how many layers it has: those after them are
+ * not run. */
+SL_CHECKED sl_status sl_gguf_config(const sl_gguf *gguf, const sl_gguf_architecture *architecture,
+                                    sl_arena *arena, sl_gguf_text *out, uint32_t *out_layers,
+                                    sl_error *err);
+/* gguf_rope.c: adds how positions turn heads to a config. */
+SL_CHECKED sl_status sl_gguf_config_rope(const sl_gguf *gguf,
+                                         const sl_gguf_architecture *architecture, json_t *config,
+                                         sl_error *err);
+
+/* gguf_split.c.  "x-00002-of-00003.gguf" -> the bytes of "x", 2 and 3; 0: no such name. */
+size_t sl_gguf_part_name(const char *path, uint32_t *out_part, uint32_t *out_count);
+/* Opens all parts of the model of which path is one, as files of the source, and joins them. */
+SL_CHECKED sl_status sl_gguf_open_parts(sl_source *source, const char *path, sl_gguf *out,
+                                        sl_error *err);
 
 /* gguf_text.c: adds tokenizer.json, tokenizer_config.json, generation_config.json and
  * chat_template.jinja as far as the metadata gives them. */

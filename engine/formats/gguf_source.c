@@ -1,77 +1,26 @@
 /* gguf_source.c - A GGUF file as a source: its tensors under the names that the models ask for, its
  * metadata as the texts that come with a Hugging Face model. */
 #include "engine/formats/gguf.h"
-#include "engine/formats/json.h"
 #include "engine/formats/source_internal.h"
-#include <stdlib.h>
 #include <string.h>
 
-enum { HEADER_READ_AHEAD_BYTES = 1 << 24 };
+typedef struct {
+    sl_source *source;
+    const sl_gguf *gguf;
+    const sl_gguf_architecture *architecture;
+    uint32_t layers; /* those after them are not run */
+    sl_error *err;
+} opening;
 
-static const sl_gguf_architecture *const architectures[] = {&sl_gguf_qwen35moe};
-enum { ARCHITECTURE_COUNT = sizeof architectures / sizeof architectures[0] };
-
-/* ARCHITECTURE_COUNT when there is none of that name. */
-static int find_architecture(sl_gguf_text name) {
-    int i = 0;
-    while (i < ARCHITECTURE_COUNT && !sl_gguf_text_is(name, architectures[i]->name)) i++;
-    return i;
-}
-
-static sl_status unknown_architecture(const sl_gguf *gguf, sl_gguf_text name, sl_error *err) {
-    char found[65] = "", known[SL_GGUF_LIST_BYTES] = "";
-    size_t length = 0;
-    for (int i = 0; i < ARCHITECTURE_COUNT; i++)
-        length = sl_gguf_list(known, sizeof known, length, architectures[i]->name);
-    memcpy(found, name.data, name.bytes < 64 ? name.bytes : 64);
-    return sl_fail(err, SL_UNSUPPORTED, "%s: architecture '%s' is not supported; supported: %s",
-                   gguf->what, sl_json_name_fits(found) ? found : "?", known);
-}
-
-static sl_status check_whole(const sl_gguf *gguf, sl_error *err) {
-    uint64_t parts = 1;
-    SL_TRY(sl_gguf_get_count(gguf, "split.count", &parts, err));
-    if (parts <= 1) return SL_OK;
-    return sl_fail(err, SL_UNSUPPORTED,
-                   "%s: one of %llu files; only models in a single file are read", gguf->what,
-                   (unsigned long long)parts);
-}
-
-/* "blk.12.attn_q.weight" -> 12 and "attn_q.weight"; NULL when it is no layer's. */
-static const char *layer_suffix(const char *name, unsigned *layer) {
-    if (strncmp(name, "blk.", 4) != 0 || name[4] < '0' || name[4] > '9') return NULL;
-    char *end;
-    const unsigned long number = strtoul(name + 4, &end, 10);
-    if (*end != '.' || number > 65535) return NULL;
-    *layer = (unsigned)number;
-    return end + 1;
-}
-
-static const sl_gguf_name *find_name(const sl_gguf_name *names, const char *suffix) {
-    for (; names->suffix; names++)
-        if (strcmp(names->suffix, suffix) == 0) return names;
-    return NULL;
-}
-
-/* The row of a tensor and the name that models know it by; one without a row keeps its own. */
-static sl_status translate(const sl_gguf_architecture *architecture, const char *name,
-                           sl_arena *arena, const sl_gguf_name **row, const char **out,
-                           sl_error *err) {
-    unsigned layer = 0;
-    const char *suffix = layer_suffix(name, &layer);
-    *row = suffix ? find_name(architecture->layered, suffix) : find_name(architecture->whole, name);
-    *out = name;
-    if (*row && suffix)
-        *out = sl_arena_format(arena, "model.layers.%u.%s", layer, (*row)->name);
-    else if (*row)
-        *out = (*row)->name;
-    return *out ? SL_OK : sl_no_memory(err, name, strlen(name));
+static sl_status no_memory(const opening *o, const char *name) {
+    return sl_no_memory(o->err, name, 0);
 }
 
 /* Why a tensor cannot be used, or NULL. */
-static sl_status refuse(const sl_gguf_tensor *tensor, const sl_gguf_name *row, sl_arena *arena,
-                        const char **out_why, sl_error *err) {
+static sl_status refuse(const opening *o, const sl_gguf_tensor *tensor, const sl_gguf_name *row,
+                        const char **out_why) {
     char known[SL_GGUF_LIST_BYTES];
+    sl_arena *arena = &o->source->arena;
     const bool is_vector = tensor->shape.rank == 1 && !(row && row->is_row);
     *out_why = NULL;
     if (!tensor->type->known)
@@ -85,69 +34,91 @@ static sl_status refuse(const sl_gguf_tensor *tensor, const sl_gguf_name *row, s
                                    tensor->type->name);
     else
         return SL_OK;
-    return *out_why ? SL_OK : sl_no_memory(err, tensor->name, 0);
+    return *out_why ? SL_OK : no_memory(o, tensor->name);
 }
 
-static sl_tensor_entry entry_of(const sl_gguf_tensor *tensor, const sl_gguf_name *row,
-                                const char *name) {
+/* Rows in another order.  *out_why: their number makes no sense. */
+static sl_status set_order(const opening *o, const sl_gguf_tensor *tensor, sl_gguf_rows rows,
+                           sl_tensor_entry *entry, const char **out_why) {
+    int64_t count = 0;
+    SL_TRY(sl_gguf_order_rows(o->gguf, tensor, rows, &o->source->arena, &entry->order, &count,
+                              o->err));
+    if (!entry->order) {
+        *out_why = sl_arena_format(&o->source->arena,
+                                   "'%s' has %lld rows, which do not divide into the heads that "
+                                   "the metadata gives",
+                                   tensor->name, (long long)tensor->shape.dims[0]);
+        return *out_why ? SL_OK : no_memory(o, tensor->name);
+    }
+    entry->type.shape.dims[0] = count;
+    if (!entry->form) entry->form = sl_gguf_plain_form(entry->type.dtype);
+    return SL_OK;
+}
+
+/* One tensor under one of its names. */
+static sl_status add_tensor(const opening *o, const sl_gguf_tensor *tensor, const sl_gguf_name *row,
+                            const char *name) {
+    sl_source *source = o->source;
+    const char *why = NULL;
     sl_tensor_entry entry = {.name = name,
                              .type = {tensor->type->dtype, tensor->shape},
-                             .at = {0, tensor->offset, tensor->bytes},
+                             .at = {tensor->file, tensor->offset, tensor->bytes},
                              .form = tensor->type->form};
-    if (row && row->form) entry.form = row->form;
+    if (!name) return no_memory(o, tensor->name);
+    SL_TRY(refuse(o, tensor, row, &why));
+    if (!why && row && row->form) entry.form = row->form;
+    if (!why && row && row->rows) SL_TRY(set_order(o, tensor, row->rows, &entry, &why));
     if (row && row->is_row && tensor->shape.rank == 1)
         entry.type.shape = (sl_dims){2, {1, tensor->shape.dims[0]}};
-    return entry;
+    if (why)
+        source->skipped[source->skipped_count++] =
+            (sl_safetensors_skipped){.name = name, .why = why};
+    else
+        source->tensors[source->tensor_count++] = entry;
+    return SL_OK;
 }
 
-static sl_status add_tensors(sl_source *source, const sl_gguf *gguf,
-                             const sl_gguf_architecture *architecture, sl_error *err) {
-    SL_TRY(sl_source_set_tensors(source, gguf->tensor_count, gguf->tensor_count, err));
-    uint32_t count = 0, skipped = 0;
-    for (uint32_t i = 0; i < gguf->tensor_count; i++) {
-        const sl_gguf_tensor *tensor = &gguf->tensors[i];
-        const sl_gguf_name *row = NULL;
-        const char *name = NULL, *why = NULL;
-        SL_TRY(translate(architecture, tensor->name, &source->arena, &row, &name, err));
-        SL_TRY(refuse(tensor, row, &source->arena, &why, err));
-        if (why)
-            source->skipped[skipped++] = (sl_safetensors_skipped){name, why};
-        else
-            source->tensors[count++] = entry_of(tensor, row, name);
+/* A tensor without a row keeps its own name; one of a layer that is not run goes with those that
+ * predict further tokens. */
+static sl_status add_names(const opening *o, const sl_gguf_tensor *tensor) {
+    sl_arena *arena = &o->source->arena;
+    uint32_t layer = 0;
+    const char *suffix = sl_gguf_layer_suffix(tensor->name, &layer);
+    const char *rest = suffix ? suffix : tensor->name;
+    const sl_gguf_name *row = NULL;
+    bool found = false;
+    if (suffix && layer >= o->layers)
+        return add_tensor(o, tensor, NULL, sl_arena_format(arena, "mtp.%s", tensor->name));
+    while ((row = sl_gguf_name_next(o->architecture, rest, suffix != NULL, row)) != NULL) {
+        const char *name =
+            suffix ? sl_arena_format(arena, "model.layers.%u.%s", layer, row->name) : row->name;
+        SL_TRY(add_tensor(o, tensor, row, name));
+        found = true;
     }
-    source->tensor_count = count;
-    source->skipped_count = skipped;
-    const sl_status status = sl_source_index_names(source, err);
-    return status == SL_OK ? SL_OK : sl_fail_in(err, status, "%s", gguf->what);
+    return found ? SL_OK : add_tensor(o, tensor, NULL, tensor->name);
 }
 
-static sl_status add_config(sl_source *source, const sl_gguf *gguf,
-                            const sl_gguf_architecture *architecture, sl_error *err) {
-    const char *text = NULL;
-    size_t bytes = 0;
-    SL_TRY(architecture->config(gguf, &source->arena, &text, &bytes, err));
-    return sl_source_add_text(source, "config.json", text, bytes, err);
+static sl_status add_tensors(const opening *o) {
+    enum { MOST_NAMES = 2 }; /* of one tensor */
+    sl_source *source = o->source;
+    const uint32_t most = o->gguf->tensor_count * MOST_NAMES;
+    SL_TRY(sl_source_set_tensors(source, most, most, o->err));
+    source->tensor_count = source->skipped_count = 0;
+    for (uint32_t i = 0; i < o->gguf->tensor_count; i++) SL_TRY(add_names(o, &o->gguf->tensors[i]));
+    const sl_status status = sl_source_index_names(source, o->err);
+    return status == SL_OK ? SL_OK : sl_fail_in(o->err, status, "%s", o->gguf->what);
 }
 
 sl_status sl_source_open_gguf(sl_source *source, const char *path, sl_error *err) {
-    static const char key[] = "general.architecture";
     sl_gguf gguf;
-    sl_gguf_text name = {0};
+    sl_gguf_text config = {0};
+    opening o = {.source = source, .gguf = &gguf, .err = err};
     source->format = "gguf";
-    SL_TRY(sl_source_set_files(source, 1, err));
-    SL_TRY(sl_source_map_file(source, 0, path, err));
-    const sl_file_map *map = &source->files[0].map;
-    sl_file_read_ahead(map->data,
-                       map->bytes < HEADER_READ_AHEAD_BYTES ? map->bytes : HEADER_READ_AHEAD_BYTES);
-    SL_TRY(sl_gguf_parse(sl_file_name(source->files[0].path), map->data, map->bytes, &source->arena,
-                         &gguf, err));
-    SL_TRY(check_whole(&gguf, err));
-    SL_TRY(sl_gguf_get_text(&gguf, key, &name, err));
-    if (!name.data) return sl_gguf_missing(&gguf, key, err);
-    const int found = find_architecture(name);
-    if (found == ARCHITECTURE_COUNT) return unknown_architecture(&gguf, name, err);
-    const sl_gguf_architecture *architecture = architectures[found];
-    SL_TRY(add_config(source, &gguf, architecture, err));
+    SL_TRY(sl_gguf_open_parts(source, path, &gguf, err));
+    SL_TRY(sl_gguf_architecture_find(&gguf, &o.architecture, err));
+    gguf.architecture = o.architecture->name;
+    SL_TRY(sl_gguf_config(&gguf, o.architecture, &source->arena, &config, &o.layers, err));
+    SL_TRY(sl_source_add_text(source, "config.json", config.data, config.bytes, err));
     SL_TRY(sl_gguf_add_texts(&gguf, source, err));
-    return add_tensors(source, &gguf, architecture, err);
+    return add_tensors(&o);
 }

@@ -1,45 +1,21 @@
 /* gguf_text.c - The tokenizer of a GGUF file as the texts that the tokenizer's reader knows.
  *
- * Only byte-level BPE ("gpt2") so far.  A file without tokenizer gives no texts; one with a kind or
- * a pre-tokenizer that is not known fails.  How text is cut is in no file, only its name is:
- * another pre-tokenizer is one more row. */
-#include "engine/formats/gguf.h"
+ * Two kinds: byte-level BPE ("gpt2"), and SentencePiece's BPE ("llama"), whose pieces have scores.
+ * A file without tokenizer gives no texts; another kind fails. */
+#include "engine/formats/gguf_text.h"
 #include "engine/formats/json.h"
 #include "engine/formats/source_internal.h"
 #include <stdlib.h>
 #include <string.h>
 
-#define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-#define SPACES       "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-
-static const struct {
-    const char *name;    /* tokenizer.ggml.pre */
-    const char *pattern; /* NULL: the one that ByteLevel has */
-    bool nfc;            /* as the tokenizers published under this name do */
-    bool ignore_merges;
-} splits[] = {
-    {"qwen2",
-     CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" SPACES,
-     true, false},
-    {"qwen35",
-     CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}|"
-                  " ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|" SPACES,
-     true, false},
-    {"llama-bpe",
-     CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}|"
-                  " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" SPACES,
-     false, true},
-    {"gpt-2", NULL, false, false},
-};
-enum { SPLIT_COUNT = sizeof splits / sizeof splits[0] };
-
-enum { TYPE_NORMAL = 1, TYPE_CONTROL = 3, TYPE_USER = 4, TYPE_UNUSED = 5 };
+#define SPACE "\u2581" /* stands for one in pieces */
 
 typedef struct {
     const sl_gguf *gguf;
     sl_source *source;
     const sl_gguf_value *tokens, *types, *merges; /* types: NULL when all are normal */
-    json_t *vocab, *added, *merge_list;
+    json_t *vocab, *added, *merge_list, *ends;
+    bool pieces; /* of SentencePiece */
     sl_error *err;
 } reader;
 
@@ -67,21 +43,39 @@ static sl_status text_of(const reader *r, const char *key, uint64_t index, sl_gg
                    (unsigned long long)index);
 }
 
+/* Tokens that end an answer in chats of the models that have them.  The file names one or two. */
+static bool ends_answers(sl_gguf_text text) {
+    static const char *const ends[] = {"<|im_end|>", "<|endoftext|>",   "<|eot_id|>", "<|eom_id|>",
+                                       "<|return|>", "<|end_of_text|>", "<|call|>",   "[EOT]"};
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
+        if (sl_gguf_text_is(text, ends[i])) return true;
+    return false;
+}
+
+/* content is borrowed. */
+static int add_special(const reader *r, uint64_t id, int64_t type, json_t *content) {
+    const bool special = type == SL_GGUF_TOKEN_CONTROL || type == SL_GGUF_TOKEN_UNKNOWN;
+    return json_array_append_new(r->added,
+                                 json_pack("{s:I, s:O, s:b, s:b}", "id", (json_int_t)id, "content",
+                                           content, "special", special, "normalized", 0));
+}
+
 /* The first of two tokens with the same text keeps it. */
 static sl_status add_token(const reader *r, uint64_t id, sl_gguf_text text) {
-    const int64_t type = r->types ? sl_gguf_integer_at(r->types, id) : TYPE_NORMAL;
-    if (type == TYPE_UNUSED) return SL_OK;
+    const int64_t type = r->types ? sl_gguf_integer_at(r->types, id) : SL_GGUF_TOKEN_NORMAL;
+    const bool added = type == SL_GGUF_TOKEN_CONTROL || type == SL_GGUF_TOKEN_USER;
+    if (type == SL_GGUF_TOKEN_UNUSED) return SL_OK;
     json_t *content = NULL;
     SL_TRY(text_of(r, "tokenizer.ggml.tokens", id, text, &content));
     int failed = 0;
-    if (type == TYPE_CONTROL || type == TYPE_USER)
-        failed = json_array_append_new(
-            r->added, json_pack("{s:I, s:O, s:b, s:b}", "id", (json_int_t)id, "content", content,
-                                "special", type == TYPE_CONTROL, "normalized", 0));
-    else if (strlen(json_string_value(content)) == text.bytes &&
-             !json_object_get(r->vocab, json_string_value(content)))
-        failed =
+    if (added || (r->pieces && type == SL_GGUF_TOKEN_UNKNOWN))
+        failed = add_special(r, id, type, content);
+    if (!added && strlen(json_string_value(content)) == text.bytes &&
+        !json_object_get(r->vocab, json_string_value(content)))
+        failed |=
             json_object_set_new(r->vocab, json_string_value(content), json_integer((json_int_t)id));
+    if (type == SL_GGUF_TOKEN_CONTROL && ends_answers(text))
+        failed |= json_array_append_new(r->ends, json_integer((json_int_t)id));
     json_decref(content);
     return failed ? no_memory(r) : SL_OK;
 }
@@ -89,6 +83,7 @@ static sl_status add_token(const reader *r, uint64_t id, sl_gguf_text text) {
 static sl_status add_tokens(const reader *r) {
     const uint8_t *at = r->tokens->data;
     for (uint64_t i = 0; i < r->tokens->count; i++) SL_TRY(add_token(r, i, sl_gguf_next_text(&at)));
+    if (r->pieces) return sl_gguf_merge_pieces(r->gguf, r->tokens, r->vocab, r->merge_list, r->err);
     at = r->merges ? r->merges->data : NULL;
     for (uint64_t i = 0; r->merges && i < r->merges->count; i++) {
         json_t *merge = NULL;
@@ -96,44 +91,6 @@ static sl_status add_tokens(const reader *r) {
         if (json_array_append_new(r->merge_list, merge) != 0) return no_memory(r);
     }
     return SL_OK;
-}
-
-static json_t *pre_tokenizer(const char *pattern) {
-    json_t *bytes = json_pack("{s:s, s:b, s:b}", "type", "ByteLevel", "add_prefix_space", 0,
-                              "use_regex", pattern == NULL);
-    if (!pattern) return bytes;
-    return json_pack("{s:s, s:[{s:s, s:{s:s}, s:s, s:b}, o]}", "type", "Sequence", "pretokenizers",
-                     "type", "Split", "pattern", "Regex", pattern, "behavior", "Isolated", "invert",
-                     0, bytes);
-}
-
-static sl_status find_split(const reader *r, int *out) {
-    static const char key[] = "tokenizer.ggml.pre";
-    sl_gguf_text name = {0};
-    SL_TRY(sl_gguf_get_text(r->gguf, key, &name, r->err));
-    if (!name.data) return sl_gguf_missing(r->gguf, key, r->err);
-    for (*out = 0; *out < SPLIT_COUNT; ++*out)
-        if (sl_gguf_text_is(name, splits[*out].name)) return SL_OK;
-    char found[65] = "", known[SL_GGUF_LIST_BYTES] = "";
-    size_t length = 0;
-    for (int i = 0; i < SPLIT_COUNT; i++)
-        length = sl_gguf_list(known, sizeof known, length, splits[i].name);
-    memcpy(found, name.data, name.bytes < 64 ? name.bytes : 64);
-    return sl_fail(r->err, SL_UNSUPPORTED, "%s: key '%s' is '%s', known are %s", r->gguf->what, key,
-                   sl_json_name_fits(found) ? found : "?", known);
-}
-
-static sl_status add_tokenizer(const reader *r) {
-    int split = 0;
-    SL_TRY(find_split(r, &split));
-    SL_TRY(add_tokens(r));
-    json_t *normalizer = splits[split].nfc ? json_pack("{s:s}", "type", "NFC") : json_null();
-    return add_text(r, "tokenizer.json",
-                    json_pack("{s:o, s:o, s:O, s:{s:s, s:b, s:O, s:O}}", "normalizer", normalizer,
-                              "pre_tokenizer", pre_tokenizer(splits[split].pattern), "added_tokens",
-                              r->added, "model", "type", "BPE", "ignore_merges",
-                              splits[split].ignore_merges, "vocab", r->vocab, "merges",
-                              r->merge_list));
 }
 
 /* The id under a key, or -1. */
@@ -144,42 +101,155 @@ static sl_status special_id(const reader *r, const char *key, int64_t *out) {
     return SL_OK;
 }
 
-static sl_status add_ends(const reader *r) {
-    static const char *const keys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
-                                       "tokenizer.ggml.eom_token_id"};
-    json_t *ids = json_array();
-    sl_status status = ids ? SL_OK : no_memory(r);
-    for (size_t i = 0; status == SL_OK && i < sizeof keys / sizeof keys[0]; i++) {
-        int64_t id = -1;
-        status = special_id(r, keys[i], &id);
-        if (status == SL_OK && id >= 0 && json_array_append_new(ids, json_integer(id)) != 0)
-            status = no_memory(r);
-    }
-    if (status == SL_OK)
-        return add_text(r, "generation_config.json", json_pack("{s:o}", "eos_token_id", ids));
-    json_decref(ids);
-    return status;
-}
-
-static sl_status set_special(const reader *r, json_t *config, const char *name, const char *key) {
+/* The text of a token, or NULL where the key names none; the caller's. */
+static sl_status special_text(const reader *r, const char *key, json_t **out) {
     int64_t id = -1;
+    *out = NULL;
     SL_TRY(special_id(r, key, &id));
     if (id < 0) return SL_OK;
     const uint8_t *at = r->tokens->data;
     sl_gguf_text text = {0};
     for (int64_t i = 0; i <= id; i++) text = sl_gguf_next_text(&at);
-    json_t *content = NULL;
-    SL_TRY(text_of(r, "tokenizer.ggml.tokens", (uint64_t)id, text, &content));
-    return json_object_set_new(config, name, content) == 0 ? SL_OK : no_memory(r);
+    return text_of(r, "tokenizer.ggml.tokens", (uint64_t)id, text, out);
+}
+
+/* ---- tokenizer.json ---- */
+
+typedef struct {
+    const char *flag, *key; /* whether, and which token */
+    bool adds;
+    int64_t id;
+    json_t *text;
+} edge;
+
+static sl_status read_edge(const reader *r, edge *e) {
+    SL_TRY(sl_gguf_get_flag(r->gguf, e->flag, &e->adds, r->err));
+    SL_TRY(special_id(r, e->key, &e->id));
+    SL_TRY(special_text(r, e->key, &e->text));
+    e->adds = e->adds && e->text;
+    return SL_OK;
+}
+
+static int append_edge(const edge *e, json_t *steps, json_t *tokens) {
+    if (!e->adds) return 0;
+    const char *text = json_string_value(e->text);
+    return json_array_append_new(
+               steps, json_pack("{s:{s:O, s:i}}", "SpecialToken", "id", e->text, "type_id", 0)) |
+           json_object_set_new(tokens, text,
+                               json_pack("{s:O, s:[I], s:[O]}", "id", e->text, "ids",
+                                         (json_int_t)e->id, "tokens", e->text));
+}
+
+/* The tokens that a text gets before and after it; null: none. */
+static sl_status post_processor(const reader *r, edge *begin, edge *end, json_t **out) {
+    json_t *steps = json_array(), *tokens = json_object();
+    const int failed = append_edge(begin, steps, tokens) |
+                       json_array_append_new(steps, json_pack("{s:{s:s, s:i}}", "Sequence", "id",
+                                                              "A", "type_id", 0)) |
+                       append_edge(end, steps, tokens);
+    *out = failed || (!begin->adds && !end->adds)
+               ? json_null()
+               : json_pack("{s:s, s:O, s:O, s:O}", "type", "TemplateProcessing", "single", steps,
+                           "pair", steps, "special_tokens", tokens);
+    json_decref(steps);
+    json_decref(tokens);
+    return failed || !*out ? no_memory(r) : SL_OK;
+}
+
+static sl_status make_post_processor(const reader *r, bool begins, json_t **out) {
+    edge begin = {"tokenizer.ggml.add_bos_token", "tokenizer.ggml.bos_token_id", begins, -1, NULL};
+    edge end = {"tokenizer.ggml.add_eos_token", "tokenizer.ggml.eos_token_id", false, -1, NULL};
+    sl_status status = read_edge(r, &begin);
+    if (status == SL_OK) status = read_edge(r, &end);
+    if (status == SL_OK) status = post_processor(r, &begin, &end, out);
+    json_decref(begin.text);
+    json_decref(end.text);
+    return status;
+}
+
+static sl_status add_byte_level(const reader *r) {
+    sl_gguf_pre pre = {0};
+    json_t *post = NULL;
+    SL_TRY(sl_gguf_pre_find(r->gguf, &pre, r->err));
+    const sl_status status = make_post_processor(r, pre.begins, &post);
+    if (status != SL_OK) {
+        json_decref(pre.normalizer);
+        json_decref(pre.pre_tokenizer);
+        return status;
+    }
+    return add_text(r, "tokenizer.json",
+                    json_pack("{s:o, s:o, s:o, s:{s:s}, s:O, s:{s:s, s:b, s:O, s:O}}", "normalizer",
+                              pre.normalizer, "pre_tokenizer", pre.pre_tokenizer, "post_processor",
+                              post, "decoder", "type", "ByteLevel", "added_tokens", r->added,
+                              "model", "type", "BPE", "ignore_merges", pre.ignore_merges, "vocab",
+                              r->vocab, "merges", r->merge_list));
+}
+
+/* Spaces become a visible character, one more of which comes first; characters without a piece
+ * become bytes. */
+static sl_status add_pieces(const reader *r) {
+    bool prefix = true;
+    json_t *post = NULL, *unknown = NULL;
+    SL_TRY(sl_gguf_get_flag(r->gguf, "tokenizer.ggml.add_space_prefix", &prefix, r->err));
+    SL_TRY(special_text(r, "tokenizer.ggml.unknown_token_id", &unknown));
+    const sl_status status = make_post_processor(r, true, &post);
+    if (status != SL_OK) {
+        json_decref(unknown);
+        return status;
+    }
+    json_t *normalizers = json_array();
+    if (prefix)
+        (void)json_array_append_new(normalizers,
+                                    json_pack("{s:s, s:s}", "type", "Prepend", "prepend", SPACE));
+    (void)json_array_append_new(normalizers, json_pack("{s:s, s:{s:s}, s:s}", "type", "Replace",
+                                                       "pattern", "String", " ", "content", SPACE));
+    json_t *decoder =
+        json_pack("{s:s, s:[{s:s, s:{s:s}, s:s}, {s:s}, {s:s}, {s:s, s:s, s:i, s:i}]}", "type",
+                  "Sequence", "decoders", "type", "Replace", "pattern", "String", SPACE, "content",
+                  " ", "type", "ByteFallback", "type", "Fuse", "type", "Strip", "content", " ",
+                  "start", prefix ? 1 : 0, "stop", 0);
+    return add_text(
+        r, "tokenizer.json",
+        json_pack("{s:{s:s, s:o}, s:n, s:o, s:o, s:O, s:{s:s, s:b, s:b, s:o*, s:O, s:O}}",
+                  "normalizer", "type", "Sequence", "normalizers", normalizers, "pre_tokenizer",
+                  "post_processor", post, "decoder", decoder, "added_tokens", r->added, "model",
+                  "type", "BPE", "byte_fallback", 1, "fuse_unk", 1, "unk_token", unknown, "vocab",
+                  r->vocab, "merges", r->merge_list));
+}
+
+/* ---- the other texts ---- */
+
+static bool holds(const json_t *ids, int64_t id) {
+    for (size_t i = 0; i < json_array_size(ids); i++)
+        if (json_integer_value(json_array_get(ids, i)) == id) return true;
+    return false;
+}
+
+/* Those that the file names come first. */
+static sl_status add_ends(const reader *r) {
+    static const char *const keys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+                                       "tokenizer.ggml.eom_token_id"};
+    size_t named = 0;
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        int64_t id = -1;
+        SL_TRY(special_id(r, keys[i], &id));
+        if (id < 0 || holds(r->ends, id)) continue;
+        if (json_array_insert_new(r->ends, named++, json_integer(id)) != 0) return no_memory(r);
+    }
+    return add_text(r, "generation_config.json", json_pack("{s:O}", "eos_token_id", r->ends));
 }
 
 static sl_status add_specials(const reader *r) {
+    static const char *const keys[][2] = {{"bos_token", "tokenizer.ggml.bos_token_id"},
+                                          {"eos_token", "tokenizer.ggml.eos_token_id"},
+                                          {"unk_token", "tokenizer.ggml.unknown_token_id"}};
     json_t *config = json_object();
     sl_status status = config ? SL_OK : no_memory(r);
-    if (status == SL_OK)
-        status = set_special(r, config, "bos_token", "tokenizer.ggml.bos_token_id");
-    if (status == SL_OK)
-        status = set_special(r, config, "eos_token", "tokenizer.ggml.eos_token_id");
+    for (size_t i = 0; status == SL_OK && i < sizeof keys / sizeof keys[0]; i++) {
+        json_t *text = NULL;
+        status = special_text(r, keys[i][1], &text);
+        if (text && json_object_set_new(config, keys[i][0], text) != 0) status = no_memory(r);
+    }
     if (status == SL_OK) return add_text(r, "tokenizer_config.json", config);
     json_decref(config);
     return status;
@@ -201,9 +271,11 @@ static sl_status find_arrays(reader *r, bool *out) {
     SL_TRY(sl_gguf_get_text(r->gguf, key, &model, r->err));
     *out = model.data && !sl_gguf_text_is(model, "none") && !sl_gguf_text_is(model, "no_vocab");
     if (!*out) return SL_OK;
-    if (!sl_gguf_text_is(model, "gpt2"))
+    r->pieces = sl_gguf_text_is(model, "llama");
+    if (!r->pieces && !sl_gguf_text_is(model, "gpt2"))
         return sl_fail(r->err, SL_UNSUPPORTED,
-                       "%s: key '%s' is not 'gpt2' (byte-level BPE), the only tokenizer supported",
+                       "%s: key '%s' is neither 'gpt2' (byte-level BPE) nor 'llama' (SentencePiece "
+                       "BPE), which are supported",
                        r->gguf->what, key);
     SL_TRY(sl_gguf_get_array(r->gguf, "tokenizer.ggml.tokens", SL_GGUF_TEXT, &r->tokens, r->err));
     SL_TRY(sl_gguf_get_array(r->gguf, "tokenizer.ggml.merges", SL_GGUF_TEXT, &r->merges, r->err));
@@ -223,13 +295,16 @@ sl_status sl_gguf_add_texts(const sl_gguf *gguf, sl_source *source, sl_error *er
     r.vocab = json_object();
     r.added = json_array();
     r.merge_list = json_array();
-    sl_status status = r.vocab && r.added && r.merge_list ? SL_OK : no_memory(&r);
-    if (status == SL_OK) status = add_tokenizer(&r);
+    r.ends = json_array();
+    sl_status status = r.vocab && r.added && r.merge_list && r.ends ? SL_OK : no_memory(&r);
+    if (status == SL_OK) status = add_tokens(&r);
+    if (status == SL_OK) status = r.pieces ? add_pieces(&r) : add_byte_level(&r);
     if (status == SL_OK) status = add_ends(&r);
     if (status == SL_OK) status = add_specials(&r);
     if (status == SL_OK) status = add_template(gguf, source, err);
     json_decref(r.vocab);
     json_decref(r.added);
     json_decref(r.merge_list);
+    json_decref(r.ends);
     return status;
 }

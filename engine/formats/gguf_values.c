@@ -46,13 +46,14 @@ static int64_t integer_of(const uint8_t *data, uint32_t bytes, bool is_signed) {
     return (int64_t)bits;
 }
 
-/* 0 unless the kind is an integer. */
+/* 0 unless the kind is an integer or a flag. */
 static uint32_t integer_bytes(sl_gguf_kind kind, bool *is_signed) {
     *is_signed =
         kind == SL_GGUF_I8 || kind == SL_GGUF_I16 || kind == SL_GGUF_I32 || kind == SL_GGUF_I64;
     switch (kind) {
     case SL_GGUF_U8:
     case SL_GGUF_I8:
+    case SL_GGUF_BOOL:
         return 1;
     case SL_GGUF_U16:
     case SL_GGUF_I16:
@@ -78,7 +79,7 @@ sl_status sl_gguf_get_count(const sl_gguf *gguf, const char *key, uint64_t *out,
     const sl_gguf_value *value = sl_gguf_find(gguf, key);
     bool is_signed;
     if (!value) return SL_OK;
-    if (value->is_array || !integer_bytes(value->kind, &is_signed))
+    if (value->is_array || value->kind == SL_GGUF_BOOL || !integer_bytes(value->kind, &is_signed))
         return wrong_kind(gguf, value, "an integer", err);
     const int64_t number = sl_gguf_integer_at(value, 0);
     if (number < 0)
@@ -88,6 +89,22 @@ sl_status sl_gguf_get_count(const sl_gguf *gguf, const char *key, uint64_t *out,
     return SL_OK;
 }
 
+sl_status sl_gguf_get_flag(const sl_gguf *gguf, const char *key, bool *out, sl_error *err) {
+    const sl_gguf_value *value = sl_gguf_find(gguf, key);
+    if (!value) return SL_OK;
+    if (value->is_array || value->kind != SL_GGUF_BOOL)
+        return wrong_kind(gguf, value, "a flag", err);
+    *out = value->data[0] != 0;
+    return SL_OK;
+}
+
+float sl_gguf_real_at(const sl_gguf_value *value, uint64_t index) {
+    const uint32_t bits = (uint32_t)integer_of(value->data + index * 4, 4, false);
+    float number;
+    memcpy(&number, &bits, sizeof number);
+    return number;
+}
+
 sl_status sl_gguf_get_real(const sl_gguf *gguf, const char *key, double *out, sl_error *err) {
     const sl_gguf_value *value = sl_gguf_find(gguf, key);
     if (!value) return SL_OK;
@@ -95,10 +112,7 @@ sl_status sl_gguf_get_real(const sl_gguf *gguf, const char *key, double *out, sl
         return wrong_kind(gguf, value, "a real number", err);
     double number;
     if (value->kind == SL_GGUF_F32) {
-        const uint32_t bits = (uint32_t)integer_of(value->data, 4, false);
-        float narrow;
-        memcpy(&narrow, &bits, sizeof narrow);
-        number = (double)narrow;
+        number = (double)sl_gguf_real_at(value, 0);
     } else {
         const int64_t bits = integer_of(value->data, 8, false);
         memcpy(&number, &bits, sizeof number);
@@ -129,12 +143,21 @@ sl_status sl_gguf_get_text(const sl_gguf *gguf, const char *key, sl_gguf_text *o
 sl_status sl_gguf_get_array(const sl_gguf *gguf, const char *key, sl_gguf_kind kind,
                             const sl_gguf_value **out, sl_error *err) {
     const sl_gguf_value *value = *out = sl_gguf_find(gguf, key);
-    bool is_signed;
-    const bool texts = kind == SL_GGUF_TEXT;
-    if (!value || (value->is_array && (texts ? value->kind == SL_GGUF_TEXT
-                                             : integer_bytes(value->kind, &is_signed) != 0)))
-        return SL_OK;
-    return wrong_kind(gguf, value, texts ? "an array of texts" : "an array of integers", err);
+    if (!value) return SL_OK;
+    bool is_signed, fits = value->is_array && value->kind == kind;
+    const char *wanted = "an array of integers";
+    if (kind == SL_GGUF_TEXT)
+        wanted = "an array of texts";
+    else if (kind == SL_GGUF_F32)
+        wanted = "an array of f32";
+    else
+        fits = value->is_array && integer_bytes(value->kind, &is_signed) != 0;
+    return fits ? SL_OK : wrong_kind(gguf, value, wanted, err);
+}
+
+const char *sl_gguf_own_key(const sl_gguf *gguf, const char *key, char text[SL_GGUF_KEY_BYTES]) {
+    (void)snprintf(text, SL_GGUF_KEY_BYTES, "%s.%s", gguf->architecture, key);
+    return text;
 }
 
 size_t sl_gguf_list(char *text, size_t capacity, size_t length, const char *name) {

@@ -1,7 +1,7 @@
 /* A Hugging Face folder: config.json, texts beside it, and the weights in model.safetensors or in
  * the shards that model.safetensors.index.json names ({"weight_map": {tensor: shard}}). */
-#include "engine/formats/json.h"
-#include "engine/formats/source_internal.h"
+#include "engine/formats/hf.h"
+#include <stdlib.h>
 #include <string.h>
 
 enum { HEADER_READ_AHEAD_BYTES = 1 << 20 };
@@ -106,54 +106,87 @@ static sl_status open_shards(reader *r) {
     return SL_OK;
 }
 
-static sl_status collect_tensors(const reader *r) {
-    sl_source *source = r->source;
-    uint32_t count = 0, skipped = 0;
-    for (uint32_t f = 0; f < source->file_count; f++) {
-        count += r->headers[f].count;
-        skipped += r->headers[f].skipped_count;
-    }
-    SL_TRY(sl_source_set_tensors(source, count, skipped, r->err));
-    count = skipped = 0;
-    for (uint32_t f = 0; f < source->file_count; f++) {
+static sl_hf_tensor tensor_of(const sl_safetensor *from, uint32_t file) {
+    return (sl_hf_tensor){.name = from->name,
+                          .element = sl_safetensors_name(from->type.dtype),
+                          .type = from->type,
+                          .at = {file, from->offset, from->bytes}};
+}
+
+static sl_hf_tensor tensor_of_skipped(const sl_safetensors_skipped *from, uint32_t file) {
+    return (sl_hf_tensor){.name = from->name,
+                          .element = from->dtype,
+                          .why = from->why,
+                          .type = {SL_DTYPE_u8, from->shape},
+                          .at = {file, from->offset, from->bytes}};
+}
+
+static int by_name(const void *left, const void *right) {
+    return strcmp(((const sl_hf_tensor *)left)->name, ((const sl_hf_tensor *)right)->name);
+}
+
+static sl_status list_tensors(const reader *r, sl_hf_folder *out) {
+    uint64_t count = 0;
+    for (uint32_t f = 0; f < r->source->file_count; f++)
+        count += (uint64_t)r->headers[f].count + r->headers[f].skipped_count;
+    if (count >= UINT32_MAX / SL_HF_MOST_VIEWS)
+        return sl_fail(r->err, SL_FORMAT, "%s: more than 2^31 tensors", r->folder);
+    out->tensors = SL_ARENA_NEW_ARRAY(&r->source->arena, sl_hf_tensor, count);
+    if (!out->tensors) return sl_no_memory(r->err, "a list of tensors", count);
+    for (uint32_t f = 0; f < r->source->file_count; f++) {
         const sl_safetensors_header *header = &r->headers[f];
-        for (uint32_t i = 0; i < header->count; i++) {
-            const sl_safetensor *t = &header->tensors[i];
-            source->tensors[count++] =
-                (sl_tensor_entry){t->name, t->type, {f, t->offset, t->bytes}, 0, NULL};
-        }
+        for (uint32_t i = 0; i < header->count; i++)
+            out->tensors[out->tensor_count++] = tensor_of(&header->tensors[i], f);
         for (uint32_t i = 0; i < header->skipped_count; i++)
-            source->skipped[skipped++] = header->skipped[i];
+            out->tensors[out->tensor_count++] = tensor_of_skipped(&header->skipped[i], f);
     }
-    const sl_status status = sl_source_index_names(source, r->err);
-    return status == SL_OK ? SL_OK : sl_fail_in(r->err, status, "%s", r->folder);
+    qsort(out->tensors, out->tensor_count, sizeof *out->tensors, by_name);
+    for (uint32_t i = 1; i < out->tensor_count; i++)
+        if (by_name(&out->tensors[i - 1], &out->tensors[i]) == 0)
+            return sl_fail(r->err, SL_FORMAT, "%s: tensor '%s' is there twice", r->folder,
+                           out->tensors[i].name);
+    return SL_OK;
 }
 
 /* Every tensor that the index promises must be in the shard that it names. */
-static sl_status check_weight_map(const reader *r) {
+static sl_status check_weight_map(const reader *r, const sl_hf_folder *tensors) {
     const char *name;
     json_t *shard;
     json_object_foreach(r->weight_map, name, shard) {
         const char *shard_name = json_string_value(shard);
         const json_int_t file = json_integer_value(json_object_get(r->shards, shard_name));
-        const sl_tensor_entry *entry = sl_source_find(r->source, name);
-        if (entry ? entry->at.file != file : !sl_source_skipped(r->source, name))
+        const sl_hf_tensor *found = sl_hf_find(tensors, name);
+        if (!found || found->at.file != file)
             return sl_fail(r->err, SL_FORMAT, "%s: has no tensor '%s', which %s places in it",
                            shard_name, name, index_name);
     }
     return SL_OK;
 }
 
+static sl_status read_config(const reader *r, json_t **out) {
+    size_t bytes = 0;
+    const char *text = sl_source_text(r->source, "config.json", &bytes);
+    return sl_json_load("config.json", text, bytes, out, r->err);
+}
+
 sl_status sl_source_open_huggingface(sl_source *source, const char *folder, sl_error *err) {
     reader r = {.source = source, .folder = folder, .err = err};
+    sl_hf_folder tensors = {.source = source, .err = err};
+    json_t *config = NULL;
     sl_status status = SL_OK;
     source->format = "safetensors";
     SL_TRY_ELSE(done, read_texts(&r));
     SL_TRY_ELSE(done, list_shards(&r));
     SL_TRY_ELSE(done, open_shards(&r));
-    SL_TRY_ELSE(done, collect_tensors(&r));
-    SL_TRY_ELSE(done, check_weight_map(&r));
+    SL_TRY_ELSE(done, list_tensors(&r, &tensors));
+    SL_TRY_ELSE(done, check_weight_map(&r, &tensors));
+    SL_TRY_ELSE(done, read_config(&r, &config));
+    tensors.config = config;
+    SL_TRY_ELSE(done, sl_hf_read_config(&tensors));
+    SL_TRY_ELSE(done, sl_hf_add_tensors(&tensors));
 done:
+    if (status == SL_FORMAT && source->tensors) status = sl_fail_in(err, status, "%s", folder);
+    json_decref(config);
     json_decref(r.shards);
     json_decref(r.index);
     return status;

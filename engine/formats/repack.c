@@ -177,7 +177,7 @@ static void put_q6_k(const lanes *l, int64_t super, const target *to) {
     for (int64_t i = 0; i < LANES; i++) memcpy(&params[i], l->at[i] + 192, LANES);
     turn_bytes(params);
     for (int64_t g = 0; g < SL_SUPER_GROUPS; g++)
-        memcpy(params_of(to, above + g), &params[2 * g], SL_GROUP_PARAMS);
+        memcpy(params_of(to, above + g), &params[2 * g], to->layout.param_bytes);
     for (int64_t half = 0; half < 2; half++) {
         const int64_t first = above + half * 4;
         for (int64_t c = 0; c < 4; c++) {
@@ -290,7 +290,7 @@ static void put_mlx(const sl_repack_source *s, int64_t row, const target *to) {
 static void put_nothing(const target *to) {
     const int64_t groups = to->layout.groups;
     if (groups % SL_BLOCK_GROUPS == 0) return;
-    memset(params_of(to, groups), 0, SL_GROUP_PARAMS);
+    memset(params_of(to, groups), 0, to->layout.param_bytes);
     memset(codes_of(to, groups), 0, to->layout.group_bytes);
 }
 

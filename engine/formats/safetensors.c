@@ -30,7 +30,7 @@ typedef struct {
 /* A tensor of the header; why is NULL unless it is to be skipped. */
 typedef struct {
     sl_safetensor tensor;
-    const char *why;
+    const char *why, *dtype;
 } item;
 
 static sl_status read_length(const char *what, const void *start, size_t start_bytes,
@@ -84,7 +84,11 @@ static sl_status read_type(const parser *p, const char *dtype, const json_t *sha
     if (found == DTYPE_COUNT) {
         *out_why = sl_arena_format(p->arena,
                                    "dtype %.32s is not supported, wanted F32, F16 or BF16", dtype);
-        return *out_why ? SL_OK : sl_no_memory(p->err, p->what, strlen(dtype));
+        if (!*out_why) return sl_no_memory(p->err, p->what, strlen(dtype));
+        if (json_array_size(shape) > SL_MAX_RANK) return SL_OK;
+        SL_TRY(sl_json_dims("shape", shape, &out->shape, p->err));
+        out->dtype = SL_DTYPE_u8; /* for the sake of the check */
+        return has_zero_dim(&out->shape) ? SL_OK : sl_type_check(out, "shape", p->err);
     }
     out->dtype = dtypes[found].dtype;
     if (json_array_size(shape) > SL_MAX_RANK) {
@@ -116,6 +120,8 @@ static sl_status read_item(const parser *p, const char *name, json_t *value, ite
     if (!sl_json_name_fits(dtype))
         return sl_fail(p->err, SL_FORMAT, "%s: tensor '%s': the dtype is empty or garbled", p->what,
                        name);
+    out->dtype = sl_arena_copy_text(p->arena, dtype, strlen(dtype));
+    if (!out->dtype) return sl_no_memory(p->err, p->what, strlen(dtype));
     const sl_status status = read_type(p, dtype, shape, &tensor->type, &out->why);
     if (status != SL_OK)
         return sl_fail_in(p->err, status == SL_NO_MEMORY ? status : SL_FORMAT, "%s: tensor '%s'",
@@ -160,11 +166,12 @@ static sl_status separate(const parser *p, const item *items, size_t count,
         return sl_no_memory(p->err, p->what, count * sizeof(sl_safetensor));
     out->count = out->skipped_count = 0;
     for (size_t i = 0; i < count; i++) {
-        const char *name = items[i].tensor.name, *why = items[i].why;
-        if (why)
-            out->skipped[out->skipped_count++] = (sl_safetensors_skipped){name, why};
+        const sl_safetensor *t = &items[i].tensor;
+        if (items[i].why)
+            out->skipped[out->skipped_count++] = (sl_safetensors_skipped){
+                t->name, items[i].why, items[i].dtype, t->type.shape, t->offset, t->bytes};
         else
-            out->tensors[out->count++] = items[i].tensor;
+            out->tensors[out->count++] = *t;
     }
     return SL_OK;
 }
@@ -200,7 +207,7 @@ sl_status sl_safetensors_parse(const char *what, const void *start, size_t start
     return status;
 }
 
-static const char *dtype_name(sl_dtype dtype) {
+const char *sl_safetensors_name(sl_dtype dtype) {
     for (int i = 0; i < DTYPE_COUNT; i++)
         if (dtypes[i].dtype == dtype) return dtypes[i].name;
     return NULL;
@@ -210,7 +217,7 @@ static sl_status check_item(const sl_safetensors_item *from, sl_error *err) {
     if (!sl_json_name_fits(from->name) || strcmp(from->name, "__metadata__") == 0)
         return sl_fail(err, SL_INVALID, "'%s' cannot be the name of a tensor", from->name);
     SL_TRY(sl_type_check(&from->type, from->name, err));
-    if (!dtype_name(from->type.dtype))
+    if (!sl_safetensors_name(from->type.dtype))
         return sl_fail(err, SL_UNSUPPORTED, "tensor '%s': safetensors cannot hold %s", from->name,
                        sl_dtype_infos[from->type.dtype].name);
     return SL_OK;
@@ -221,9 +228,9 @@ static sl_status describe_item(const sl_safetensors_item *from, uint64_t *positi
     if (json_object_get(header, from->name))
         return sl_fail(err, SL_INVALID, "two tensors are named '%s'", from->name);
     const uint64_t end = *position + sl_type_bytes(&from->type);
-    json_t *value = json_pack("{s:s, s:o, s:[I, I]}", "dtype", dtype_name(from->type.dtype),
-                              "shape", sl_json_of_dims(&from->type.shape), "data_offsets",
-                              (json_int_t)*position, (json_int_t)end);
+    json_t *value = json_pack(
+        "{s:s, s:o, s:[I, I]}", "dtype", sl_safetensors_name(from->type.dtype), "shape",
+        sl_json_of_dims(&from->type.shape), "data_offsets", (json_int_t)*position, (json_int_t)end);
     if (!value) return sl_no_memory(err, "a safetensors header", 0);
     if (json_object_set_new(header, from->name, value) != 0)
         return sl_fail(err, SL_INVALID, "the name of tensor '%.64s' is not UTF-8", from->name);

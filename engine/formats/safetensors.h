@@ -12,6 +12,9 @@ typedef struct {
 
 typedef struct {
     const char *name, *why; /* why: "dtype F64 is not supported" */
+    const char *dtype;      /* as the file calls it; NULL where the reader does not know */
+    sl_dims shape;          /* rank 0 where it has too many dims or none */
+    uint64_t offset, bytes; /* from the start of the file */
 } sl_safetensors_skipped;
 
 typedef struct {
@@ -19,6 +22,9 @@ typedef struct {
     sl_safetensors_skipped *skipped;
     uint32_t count, skipped_count;
 } sl_safetensors_header;
+
+/* What a file calls a type: "BF16"; NULL when it has no name for it. */
+const char *sl_safetensors_name(sl_dtype dtype);
 
 /* Parses the header found at the start of a file of file_bytes bytes; `start` holds its first
  * start_bytes (at least 8 + header length).  Everything is checked: length, JSON, dtype, shape

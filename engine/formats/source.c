@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <xxhash.h>
@@ -13,23 +14,34 @@ static bool has_suffix(const char *name, const char *suffix) {
     return length > bytes && strcmp(name + length - bytes, suffix) == 0;
 }
 
-/* Counts the packs and GGUF files in a folder; *out is the path of the last one seen. */
+/* Packs and GGUF files; those named mmproj hold what sees, beside a model. */
+static int is_model(const struct dirent *entry) {
+    return has_suffix(entry->d_name, ".sluice") ||
+           (has_suffix(entry->d_name, ".gguf") && strncmp(entry->d_name, "mmproj", 6) != 0);
+}
+
+/* Parts of one model count once. */
+static bool same_model(const char *left, const char *right) {
+    uint32_t part, left_count = 0, right_count = 0;
+    const size_t bytes = sl_gguf_part_name(left, &part, &left_count);
+    return bytes && bytes == sl_gguf_part_name(right, &part, &right_count) &&
+           left_count == right_count && memcmp(left, right, bytes) == 0;
+}
+
+/* Counts the models in a folder that are packs or GGUF files; *out is the path of the last. */
 static sl_status find_files(const char *folder, sl_arena *arena, uint32_t *out_count,
                             const char **out, sl_error *err) {
-    DIR *directory = opendir(folder);
-    if (!directory)
+    struct dirent **entries = NULL;
+    const int count = scandir(folder, &entries, is_model, alphasort);
+    if (count < 0)
         return sl_fail(err, SL_IO, "%s: cannot list the folder: %s", folder, strerror(errno));
-    sl_status status = SL_OK;
     *out_count = 0;
-    const struct dirent *entry;
-    while (status == SL_OK && (entry = readdir(directory)) != NULL) {
-        if (!has_suffix(entry->d_name, ".sluice") && !has_suffix(entry->d_name, ".gguf")) continue;
-        ++*out_count;
-        *out = sl_arena_format(arena, "%s/%s", folder, entry->d_name);
-        if (!*out) status = sl_no_memory(err, folder, strlen(folder));
-    }
-    (void)closedir(directory);
-    return status;
+    for (int i = 0; i < count; i++)
+        if (i == 0 || !same_model(entries[i - 1]->d_name, entries[i]->d_name)) ++*out_count;
+    if (count > 0) *out = sl_arena_format(arena, "%s/%s", folder, entries[count - 1]->d_name);
+    for (int i = 0; i < count; i++) free(entries[i]);
+    free(entries);
+    return count > 0 && !*out ? sl_no_memory(err, folder, strlen(folder)) : SL_OK;
 }
 
 /* Which of the two it is, its first bytes tell. */
@@ -109,8 +121,9 @@ sl_status sl_source_set_tensors(sl_source *source, uint32_t count, uint32_t skip
                                 sl_error *err) {
     source->tensors = SL_ARENA_NEW_ARRAY(&source->arena, sl_tensor_entry, count);
     source->mapped = SL_ARENA_NEW_ARRAY(&source->arena, const void *, count);
+    source->asked = SL_ARENA_NEW_ARRAY(&source->arena, bool, count);
     source->skipped = SL_ARENA_NEW_ARRAY(&source->arena, sl_safetensors_skipped, skipped_count);
-    if (!source->tensors || !source->mapped || !source->skipped)
+    if (!source->tensors || !source->mapped || !source->asked || !source->skipped)
         return sl_no_memory(err, "a list of tensors", count * sizeof *source->tensors);
     source->tensor_count = count;
     source->skipped_count = skipped_count;
@@ -183,6 +196,14 @@ const sl_tensor_entry *sl_source_find(const sl_source *source, const char *name)
     return slot ? sl_source_tensor(source, slot - 1) : NULL;
 }
 
+void sl_source_ask(const sl_source *source, const sl_tensor_entry *entry) {
+    source->asked[entry - source->tensors] = true;
+}
+
+bool sl_source_was_asked(const sl_source *source, uint32_t index) {
+    return index < source->tensor_count && source->asked[index];
+}
+
 const char *sl_source_skipped(const sl_source *source, const char *name) {
     const uint32_t slot = *find_slot(source, name);
     return slot > source->tensor_count ? source->skipped[slot - 1 - source->tensor_count].why
@@ -200,20 +221,58 @@ sl_status sl_source_check(const sl_source *source, const sl_tensor_entry *entry,
                    (unsigned long long)found, (unsigned long long)entry->checksum);
 }
 
-/* All matrices of a tensor with a form; a vector is one row. */
-static sl_status convert(sl_source *source, const sl_tensor_entry *entry, const uint8_t *raw,
-                         const void **out, sl_error *err) {
+static const uint8_t *bytes_at(const sl_source *source, const sl_extent *at) {
+    return source->files[at->file].map.data + at->offset;
+}
+
+void sl_source_matrix(const sl_source *source, const sl_tensor_entry *entry,
+                      const sl_tensor_share *share, void *out) {
+    sl_raw_matrix raw = {.form = entry->form, .rows = share->rows, .cols = share->cols};
+    const sl_extent *part;
+    for (uint32_t p = 0; (part = sl_tensor_part(entry, p)); p++) {
+        const sl_extent at = sl_extent_share(part, share->index, share->count);
+        raw.parts[p] = bytes_at(source, &at);
+        sl_file_read_ahead(raw.parts[p], at.bytes);
+    }
+    if (entry->form)
+        entry->form->convert(&raw, out);
+    else
+        memcpy(out, raw.parts[0], entry->at.bytes / share->count);
+    for (uint32_t p = 0; (part = sl_tensor_part(entry, p)); p++)
+        sl_file_let_go(raw.parts[p], part->bytes / share->count);
+}
+
+/* A matrix whose rows lie in another order: they are put in theirs first. */
+static sl_status convert_ordered(const sl_source *source, const sl_tensor_entry *entry,
+                                 const sl_tensor_share *share, void *out, sl_error *err) {
+    const uint8_t *from = bytes_at(source, &entry->at);
+    const uint64_t each = entry->at.bytes / entry->order->count;
+    const uint64_t rows = (uint64_t)entry->type.shape.dims[0], bytes = rows * each;
+    uint8_t *ordered = sl_resize(&source->allocator, NULL, 0, bytes, 64);
+    if (!ordered) return sl_no_memory(err, entry->name, bytes);
+    sl_file_read_ahead(from, entry->at.bytes);
+    for (uint64_t i = 0; i < rows; i++)
+        memcpy(ordered + i * each, from + entry->order->from[i] * each, each);
+    sl_file_let_go(from, entry->at.bytes);
+    const sl_raw_matrix raw = {entry->form, {ordered}, share->rows, share->cols};
+    entry->form->convert(&raw, out);
+    sl_release(&source->allocator, ordered, bytes, 64);
+    return SL_OK;
+}
+
+/* All matrices of a tensor with a form. */
+static sl_status convert(sl_source *source, const sl_tensor_entry *entry, const void **out,
+                         sl_error *err) {
     const sl_dims *shape = &entry->type.shape;
-    const int64_t cols = shape->dims[shape->rank - 1];
-    const int64_t rows = shape->rank > 1 ? shape->dims[shape->rank - 2] : 1;
-    const uint64_t matrices = (uint64_t)(sl_type_elements(&entry->type) / (rows * cols));
-    const uint64_t bytes = sl_type_bytes(&entry->type), each = bytes / matrices;
+    sl_tensor_share share = {.count = 1, .rows = 1, .cols = shape->dims[shape->rank - 1]};
+    if (shape->rank > 1) share.rows = shape->dims[shape->rank - 2];
+    share.count = (uint64_t)(sl_type_elements(&entry->type) / (share.rows * share.cols));
+    const uint64_t bytes = sl_type_bytes(&entry->type);
     uint8_t *to = sl_arena_alloc(&source->arena, bytes, 64);
     if (!to) return sl_no_memory(err, entry->name, bytes);
-    sl_file_read_ahead(raw, entry->at.bytes);
-    for (uint64_t i = 0; i < matrices; i++)
-        entry->form->convert(raw + i * (entry->at.bytes / matrices), rows, cols, to + i * each);
-    sl_file_let_go(raw, entry->at.bytes);
+    if (entry->order) SL_TRY(convert_ordered(source, entry, &share, to, err));
+    for (; !entry->order && share.index < share.count; share.index++)
+        sl_source_matrix(source, entry, &share, to + share.index * (bytes / share.count));
     *out = to;
     return SL_OK;
 }
@@ -224,12 +283,12 @@ sl_status sl_source_map(sl_source *source, const sl_tensor_entry *entry, const v
     if (!own) return sl_fail(err, SL_INVALID, "the source has no tensor '%s'", entry->name);
     const void **mapped = &source->mapped[own - source->tensors];
     if (!*mapped) {
-        const uint8_t *data = source->files[own->at.file].map.data + own->at.offset;
+        const uint8_t *data = bytes_at(source, &own->at);
         const uint32_t align = sl_dtype_infos[own->type.dtype].bytes;
         if (own->checksum) sl_file_read_ahead(data, own->at.bytes);
         SL_TRY(sl_source_check(source, own, data, err));
         if (own->form) {
-            SL_TRY(convert(source, own, data, mapped, err));
+            SL_TRY(convert(source, own, mapped, err));
             *out = *mapped;
             return SL_OK;
         }

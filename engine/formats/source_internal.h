@@ -19,6 +19,12 @@ typedef struct sl_source_text_entry {
     size_t bytes;
 } sl_source_text_entry;
 
+/* A form that was made for this source. */
+typedef struct sl_source_form {
+    const struct sl_source_form *next;
+    const sl_tensor_form *form;
+} sl_source_form;
+
 struct sl_source {
     sl_allocator allocator;
     sl_arena arena;
@@ -28,6 +34,7 @@ struct sl_source {
 
     sl_tensor_entry *tensors;
     const void **mapped; /* [tensor_count]; NULL until checked and aligned */
+    bool *asked;         /* [tensor_count]: sl_source_ask */
     uint32_t tensor_count;
     sl_safetensors_skipped *skipped;
     uint32_t skipped_count;
@@ -39,6 +46,7 @@ struct sl_source {
     const sl_expert_blocks **layers; /* [layer_count]; NULL where a layer has none */
     uint32_t layer_count;
     const sl_source_text_entry *texts;
+    const sl_source_form *forms;
 };
 
 /* Makes room for count files, and maps one. */

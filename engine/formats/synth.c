@@ -70,22 +70,25 @@ static float tap(uint64_t seed, uint64_t index) {
 static float gain(uint64_t seed, uint64_t index) {
     return 1 + 0.1f * sl_noise_normal(seed, index);
 }
-/* Stored as its difference from one. */
-static float offset_gain(uint64_t seed, uint64_t index) {
+/* Also of gains that are stored as their difference from one. */
+static float around_zero(uint64_t seed, uint64_t index) {
     return 0.1f * sl_noise_normal(seed, index);
 }
 
-static void fill_vector(const char *name, uint64_t seed, int64_t count, float *out) {
+static void fill_vector(const synth *s, const char *name, int64_t count, float *out) {
     static const struct {
         const char *ending;
         float (*value)(uint64_t seed, uint64_t index);
     } laws[] = {
         {"A_log", decay},       {"dt_bias", time_step},
         {"conv1d.weight", tap}, {"linear_attn.norm.weight", gain},
-        {"", offset_gain},
+        {"norm.weight", gain},  {"", around_zero},
     };
+    enum { NORMS = 4 };
+    const uint64_t seed = seed_of(s, name);
     int law = 0;
     while (!ends_with(name, laws[law].ending)) law++;
+    if (law == NORMS && s->config.norm_offset > 0) law++;
     for (int64_t i = 0; i < count; i++) out[i] = laws[law].value(seed, (uint64_t)i);
 }
 
@@ -119,7 +122,7 @@ static sl_status choose_types(synth *s, sl_error *err) {
         SL_TRY(check_panels("experts", type, err));
         expert_bytes += sl_round_up(sl_type_bytes(type), MATRIX_ALIGN);
     }
-    s->total_bytes += expert_bytes * s->config.experts * s->config.layers;
+    s->total_bytes += expert_bytes * sl_expert_table_count(&s->experts);
     s->room_bytes = expert_bytes > PIECE_BYTES ? expert_bytes : PIECE_BYTES;
     return SL_OK;
 }
@@ -160,9 +163,12 @@ static sl_status grow_room(synth *s, uint64_t bytes, sl_error *err) {
     return SL_OK;
 }
 
+/* Stacked matrices are plain, and as good as one. */
 static sl_status write_matrix(synth *s, const sl_weight *w, sl_error *err) {
-    const float deviation = matrix_deviation(s, w->name, w->type.shape.dims[1]);
-    const sl_noise noise = sl_noise_make(w->type, seed_of(s, w->name), deviation);
+    const int64_t cols = w->type.shape.dims[w->type.shape.rank - 1];
+    const sl_type flat = sl_type_make(w->type.dtype, 2, sl_type_elements(&w->type) / cols, cols);
+    const float deviation = matrix_deviation(s, w->name, cols);
+    const sl_noise noise = sl_noise_make(flat, seed_of(s, w->name), deviation);
     const uint64_t least =
         noise.head_bytes > noise.band_bytes ? noise.head_bytes : noise.band_bytes;
     SL_TRY(grow_room(s, least, err));
@@ -186,8 +192,7 @@ static sl_status write_resident(synth *s, const sl_weight *w, sl_error *err) {
     if (w->type.dtype == SL_DTYPE_f32) {
         const uint64_t bytes = sl_type_bytes(&w->type);
         SL_TRY(grow_room(s, bytes, err));
-        fill_vector(w->name, seed_of(s, w->name), sl_type_elements(&w->type),
-                    (float *)(void *)s->room);
+        fill_vector(s, w->name, sl_type_elements(&w->type), (float *)(void *)s->room);
         SL_TRY(write_piece(s, s->room, bytes, err));
     } else {
         SL_TRY(write_matrix(s, w, err));
@@ -222,6 +227,7 @@ static sl_status write_pack(synth *s, const char *destination, sl_error *err) {
     for (uint32_t i = 0; i < s->weights.count; i++)
         SL_TRY(write_resident(s, &s->weights.items[i], err));
     for (uint32_t layer = 0; layer < s->config.layers; layer++) {
+        if (!s->config.layer[layer].sparse) continue;
         SL_TRY(sl_pack_writer_layer(s->writer, layer, s->config.experts, s->expert_types, err));
         for (uint32_t e = 0; e < s->config.experts; e++) SL_TRY(write_expert(s, layer, e, err));
     }

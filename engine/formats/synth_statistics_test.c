@@ -74,7 +74,7 @@ static deep_step run_step(sl_model *model) {
         positions[i] = i;
     }
     must(sl_graph_create("deep", NULL, &s.graph, &err));
-    must(given->architecture->build(&shape, s.graph, &err));
+    must(sl_architecture_build(given->architecture, &shape, s.graph, &err));
     must(sl_evaluator_create(s.graph, NULL, &s.evaluator, &err));
     s.states = calloc(s.graph->value_count + 1, sizeof *s.states);
     assert_non_null(s.states);

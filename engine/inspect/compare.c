@@ -33,14 +33,21 @@ typedef struct {
 
 /* ---- sides ---- */
 
-static sl_status open_side(side *s, sl_model *model, const sl_compare_options *options,
+/* Each device keeps keys and values as suits it; here both keep them alike. */
+static sl_dtype common_kv_dtype(const comparison *c) {
+    const sl_dtype a = sl_steps_given(c->a.model->steps)->shape.kv_dtype;
+    const sl_dtype b = sl_steps_given(c->b.model->steps)->shape.kv_dtype;
+    return a == b || !c->a.model->device ? b : SL_DTYPE_f16;
+}
+
+static sl_status open_side(side *s, const comparison *c, const sl_compare_options *options,
                            const sl_compile_how *how, sl_error *err) {
-    sl_steps_options given = *sl_steps_given(model->steps);
+    sl_steps_options given = *sl_steps_given(s->model->steps);
     const uint32_t rows = options->tokens ? options->tokens : 1;
-    s->model = model;
     given.how = *how;
+    given.shape.kv_dtype = common_kv_dtype(c);
     given.shape.slots = 1;
-    if (!model->device) return SL_OK;
+    if (!s->model->device) return SL_OK;
     SL_TRY(sl_steps_create(&given, &s->steps, err));
     return sl_steps_prepare(s->steps, rows, 1, &s->step, err);
 }
@@ -235,8 +242,8 @@ static sl_status compare_step(comparison *c, uint32_t s, sl_error *err) {
 static sl_status run(comparison *c, const sl_compare_options *options, sl_error *err) {
     sl_compile_how how;
     SL_TRY(sl_how_parse(options->compile, &how, err));
-    SL_TRY(open_side(&c->a, c->a.model, options, &how, err));
-    SL_TRY(open_side(&c->b, c->b.model, options, &how, err));
+    SL_TRY(open_side(&c->a, c, options, &how, err));
+    SL_TRY(open_side(&c->b, c, options, &how, err));
     c->program = c->b.step.program;
     if (c->a.step.program && c->a.step.program->step_count != c->program->step_count)
         return sl_fail(err, SL_INVALID, "the two devices have programs of %u and %u steps",

@@ -20,26 +20,31 @@ static void add_resident(const sl_model_config *config, const sl_weight *w, sl_t
     if (!head) cost->prefill_operations += operations_of(&w->type);
 }
 
+/* Of one layer: each head multiplies as many numbers as a key and a value of the cache have. */
+static uint64_t position_operations(const sl_model_config *config) {
+    const uint64_t dims = config->latent_rank ? 2ull * config->latent_rank + config->rope_dim
+                                              : 2ull * config->head_dim;
+    return 2 * config->query_heads * dims;
+}
+
 sl_token_cost sl_model_token_cost(const sl_model *model) {
     sl_token_cost cost = {0};
     for (uint32_t i = 0; i < model->weights.count; i++)
         add_resident(&model->config, &model->weights.items[i], &cost);
     for (uint32_t l = 0; l < model->config.layers; l++)
-        for (int m = 0; m < SL_EXPERT_MATRICES; m++) {
+        for (int m = 0; model->config.layer[l].sparse && m < SL_EXPERT_MATRICES; m++) {
             const sl_type *type = &model->experts.layer[l].matrices[m].type;
             const uint64_t used = model->config.experts_used;
             cost.weight_bytes += used * sl_type_bytes(type);
             cost.decode_operations += used * operations_of(type);
             cost.prefill_operations += used * operations_of(type);
         }
-    const sl_dtype experts = model->experts.layer[0].matrices[SL_GATE].type.dtype;
     cost.int8_activations = sl_steps_given(model->steps)->how.int8_activations &&
-                            sl_dtype_infos[experts].kind == SL_KIND_PANEL;
+                            sl_dtype_infos[sl_model_main_dtype(model)].kind == SL_KIND_PANEL;
     cost.recurrent_bytes = 2 * sl_steps_recurrent_bytes(model->steps);
     cost.kv_bytes_per_position = sl_steps_kv_bytes(model->steps) / model->context_tokens;
     for (uint32_t l = 0; l < model->config.layers; l++)
-        if (model->config.full_attention[l]) /* scores, and the sum of values */
-            cost.operations_per_position +=
-                4ull * model->config.query_heads * model->config.head_dim;
+        if (!model->config.layer[l].linear) /* scores, and the sum of values */
+            cost.operations_per_position += position_operations(&model->config);
     return cost;
 }

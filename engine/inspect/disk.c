@@ -27,6 +27,7 @@ static uint64_t any_number(disk *d) {
 /* Any part of any expert, into buffer number tag. */
 static sl_status submit(disk *d, uint64_t tag, sl_error *err) {
     const sl_expert_layer *layer = &d->table->layer[any_number(d) % d->table->layers];
+    while (layer->part_count == 0) layer = &d->table->layer[any_number(d) % d->table->layers];
     const uint64_t parts = (uint64_t)layer->part_count * d->table->experts;
     const sl_extent *part = &layer->parts[any_number(d) % parts];
     const uint64_t skip = part->offset % sl_reader_alignment(d->reader);

@@ -45,7 +45,7 @@ static sl_status compile(const sl_subject *subject, const sl_compile_how *how,
     sl_graph *graph = NULL;
     SL_TRY(sl_graph_create("step", allocator, &graph, err));
     const double begin = sl_clock_seconds();
-    sl_status status = subject->architecture->build(&subject->shape, graph, err);
+    sl_status status = sl_architecture_build(subject->architecture, &subject->shape, graph, err);
     *build_seconds = sl_clock_seconds() - begin;
     if (status == SL_OK) status = sl_compile_graph(graph, how, allocator, out, err);
     sl_graph_destroy(graph);

@@ -35,7 +35,7 @@ sl_status sl_subject_imagine(sl_subject *subject, const char *shape, const sl_al
         .experts = &subject->experts,
         .slots = 1,
         .capacity = context < IMAGINED_CONTEXT ? context : IMAGINED_CONTEXT,
-        .kv_dtype = SL_DTYPE_f16, /* as for any model with coded experts, which these are */
+        .kv_dtype = SL_DTYPE_k16, /* as for any model with coded experts, which these are */
     };
     return SL_OK;
 }

@@ -1,15 +1,45 @@
 #include "engine/models/architecture.h"
+#include "engine/models/blocks.h"
+#include <stdio.h>
 #include <string.h>
 
-static const sl_architecture table[] = {
-    {"qwen3_5_moe", sl_qwen3_5_moe_build},
-    {"qwen3_5_moe_text", sl_qwen3_5_moe_build},
+#define ARCHITECTURE(NAME) extern const sl_architecture sl_architecture_##NAME;
+#include "engine/models/architecture.def"
+
+static const sl_architecture *const table[] = {
+#define ARCHITECTURE(NAME) &sl_architecture_##NAME,
+#include "engine/models/architecture.def"
 };
+enum { COUNT = sizeof table / sizeof table[0] };
 
 const sl_architecture *sl_architecture_find(const char *model_type) {
-    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
-        if (strcmp(table[i].model_type, model_type) == 0) return &table[i];
+    for (int i = 0; i < COUNT; i++) {
+        const char *const names[] = {table[i]->name, table[i]->also[0], table[i]->also[1]};
+        for (int n = 0; n < 3; n++)
+            if (names[n] && strcmp(names[n], model_type) == 0) return table[i];
+    }
     return NULL;
+}
+
+const char *sl_architecture_names(char *text, size_t capacity) {
+    size_t used = 0;
+    text[0] = '\0';
+    for (int i = 0; i < COUNT && used < capacity; i++)
+        used +=
+            (size_t)snprintf(text + used, capacity - used, "%s%s", i ? ", " : "", table[i]->name);
+    return text;
+}
+
+sl_status sl_architecture_build(const sl_architecture *architecture, const sl_step_shape *shape,
+                                sl_graph *graph, sl_error *err) {
+    sl_builder b = {
+        .graph = graph, .shape = shape, .config = shape->config, .status = SL_OK, .err = err};
+    sl_residual_value residual = sl_block_stem(&b);
+    for (b.layer = 0; b.layer < b.config->layers && b.status == SL_OK; b.layer++)
+        residual = architecture->layer(&b, residual);
+    sl_block_head(&b, residual);
+    SL_TRY(b.status);
+    return sl_graph_check(graph, err);
 }
 
 sl_status sl_architecture_ask(const sl_model_config *config, sl_weights *weights,
@@ -26,7 +56,7 @@ sl_status sl_architecture_ask(const sl_model_config *config, sl_weights *weights
         return sl_fail(err, SL_UNSUPPORTED, "model type '%s' has no builder", config->model_type);
     sl_graph *graph = NULL;
     SL_TRY(sl_graph_create("step", weights->arena.allocator, &graph, err));
-    const sl_status status = architecture->build(&shape, graph, err);
+    const sl_status status = sl_architecture_build(architecture, &shape, graph, err);
     sl_graph_destroy(graph);
     return status;
 }

@@ -9,7 +9,8 @@ enum { NAME_BYTES = 256 };
 static const char *const PREFIXES[] = {"model.language_model.", "language_model.model.",
                                        "language_model.", "model.", ""};
 enum { PREFIX_COUNT = sizeof PREFIXES / sizeof PREFIXES[0] };
-static const char *const FOREIGN[] = {"visual.", "vision_tower.", "mtp.", "multi_modal_projector."};
+static const char *const FOREIGN[] = {"visual.",      "vision_tower.",          "vision_model.",
+                                      "audio_tower.", "multi_modal_projector.", "mtp."};
 
 const sl_tensor_entry *sl_model_tensor(const sl_source *source, const char *suffix) {
     for (int p = 0; p < PREFIX_COUNT; p++) {
@@ -17,7 +18,9 @@ const sl_tensor_entry *sl_model_tensor(const sl_source *source, const char *suff
         const int length = snprintf(name, sizeof name, "%s%s", PREFIXES[p], suffix);
         if (length < 0 || length >= NAME_BYTES) return NULL;
         const sl_tensor_entry *entry = sl_source_find(source, name);
-        if (entry) return entry;
+        if (!entry) continue;
+        sl_source_ask(source, entry);
+        return entry;
     }
     return NULL;
 }
@@ -36,10 +39,6 @@ const char *sl_tensor_suffix(const char *name) {
     for (size_t f = 0; f < sizeof FOREIGN / sizeof FOREIGN[0]; f++)
         if (begins_with(suffix, FOREIGN[f])) return NULL;
     return suffix;
-}
-
-bool sl_suffix_is_expert(const char *suffix) {
-    return strstr(suffix, ".mlp.experts.") != NULL;
 }
 
 static bool is_usable(const sl_tensor_entry *entry) {
@@ -73,79 +72,137 @@ static sl_status find_checked(const sl_source *source, const char *suffix, const
     return check_type(*out, want, err);
 }
 
-static const char *const MATRICES[SL_EXPERT_MATRICES] = {"gate_proj", "up_proj", "down_proj"};
+/* Where checkpoints keep routed experts, and what they call gate, up and down there. */
+static const struct {
+    const char *folder;
+    const char *matrices[SL_EXPERT_MATRICES];
+} HOMES[] = {
+    {"mlp.experts", {"gate_proj", "up_proj", "down_proj"}},
+    {"mlp.switch_mlp", {"gate_proj", "up_proj", "down_proj"}},
+    {"block_sparse_moe.experts", {"w1", "w3", "w2"}},
+    {"block_sparse_moe.switch_mlp", {"gate_proj", "up_proj", "down_proj"}},
+};
+enum { HOME_COUNT = sizeof HOMES / sizeof HOMES[0] };
+
+/* In the home: all three stacked apart, gate and up stacked on each other, or one tensor per matrix
+ * of every expert. */
+typedef enum { STACKED_APART, STACKED, SINGLE, FORM_COUNT } expert_form;
+static const char *const ENDINGS[] = {"", ".weight"};
+enum { ENDING_COUNT = sizeof ENDINGS / sizeof ENDINGS[0] };
+
+/* What to look for, and once it is found, where. */
+typedef struct {
+    const sl_source *source;
+    const sl_model_config *config;
+    uint32_t layer;
+    int home;
+    expert_form form;
+    const char *ending; /* of a stacked tensor's name */
+} search;
+
+bool sl_suffix_is_expert(const char *suffix) {
+    const size_t length = strlen(suffix);
+    if (length > 4 && strcmp(suffix + length - 4, "bias") == 0) return false;
+    for (int h = 0; h < HOME_COUNT; h++) {
+        const char *found = strstr(suffix, HOMES[h].folder);
+        if (found && found > suffix && found[-1] == '.' && found[strlen(HOMES[h].folder)] == '.')
+            return true;
+    }
+    return false;
+}
 
 static sl_dims matrix_dims(const sl_model_config *config, int matrix) {
     const int64_t width = config->expert_width, hidden = config->hidden;
     return matrix == SL_DOWN ? (sl_dims){2, {hidden, width}} : (sl_dims){2, {width, hidden}};
 }
 
-static sl_status find_single(const sl_source *source, const sl_model_config *config, uint32_t layer,
-                             uint32_t expert, sl_expert_place out[SL_EXPERT_MATRICES],
-                             sl_error *err) {
-    for (int m = 0; m < SL_EXPERT_MATRICES; m++) {
-        char suffix[NAME_BYTES];
-        (void)snprintf(suffix, sizeof suffix, "layers.%u.mlp.experts.%u.%s.weight", layer, expert,
-                       MATRICES[m]);
-        const sl_dims want = matrix_dims(config, m);
-        SL_TRY(find_checked(source, suffix, &want, &out[m].entry, err));
-        out[m].offset = 0;
-        out[m].bytes = out[m].entry->at.bytes;
-        out[m].type = out[m].entry->type;
-    }
-    return SL_OK;
-}
-
-static sl_status find_stacked(const sl_source *source, const sl_model_config *config,
-                              uint32_t layer, uint32_t expert,
-                              sl_expert_place out[SL_EXPERT_MATRICES], sl_error *err) {
-    const int64_t width = config->expert_width, hidden = config->hidden, count = config->experts;
-    const sl_dims gate_up = {3, {count, 2 * width, hidden}}, down = {3, {count, hidden, width}};
+static sl_status find_named(const search *s, const char *name, const sl_dims *want,
+                            const sl_tensor_entry **out, sl_error *err) {
     char suffix[NAME_BYTES];
-    (void)snprintf(suffix, sizeof suffix, "layers.%u.mlp.experts.gate_up_proj", layer);
-    SL_TRY(find_checked(source, suffix, &gate_up, &out[SL_GATE].entry, err));
-    (void)snprintf(suffix, sizeof suffix, "layers.%u.mlp.experts.down_proj", layer);
-    SL_TRY(find_checked(source, suffix, &down, &out[SL_DOWN].entry, err));
-    out[SL_UP].entry = out[SL_GATE].entry;
-    for (int m = 0; m < SL_EXPERT_MATRICES; m++) {
-        const int64_t stacked = m == SL_DOWN ? count : 2 * count;
-        out[m].type = (sl_type){out[m].entry->type.dtype, matrix_dims(config, m)};
-        out[m].bytes = out[m].entry->at.bytes / (uint64_t)stacked;
-    }
-    out[SL_GATE].offset = (uint64_t)expert * 2 * out[SL_GATE].bytes;
-    out[SL_UP].offset = out[SL_GATE].offset + out[SL_GATE].bytes;
-    out[SL_DOWN].offset = expert * out[SL_DOWN].bytes;
+    (void)snprintf(suffix, sizeof suffix, "layers.%u.%s.%s%s", s->layer, HOMES[s->home].folder,
+                   name, s->ending);
+    return find_checked(s->source, suffix, want, out, err);
+}
+
+static sl_status find_single(const search *s, sl_expert_place (*out)[SL_EXPERT_MATRICES],
+                             sl_error *err) {
+    for (uint32_t e = 0; e < s->config->experts; e++)
+        for (int m = 0; m < SL_EXPERT_MATRICES; m++) {
+            char name[NAME_BYTES];
+            (void)snprintf(name, sizeof name, "%u.%s", e, HOMES[s->home].matrices[m]);
+            const sl_dims want = matrix_dims(s->config, m);
+            sl_expert_place *place = &out[e][m];
+            SL_TRY(find_named(s, name, &want, &place->entry, err));
+            *place = (sl_expert_place){place->entry, place->entry->type, 0, 1};
+        }
     return SL_OK;
 }
 
-static sl_status find_stacked_apart(const sl_source *source, const sl_model_config *config,
-                                    uint32_t layer, uint32_t expert,
-                                    sl_expert_place out[SL_EXPERT_MATRICES], sl_error *err) {
+/* The same tensor for every expert: `each` shares of it are this expert's. */
+static void place_stacked(const search *s, const sl_tensor_entry *entry, int m, uint64_t each,
+                          sl_expert_place (*out)[SL_EXPERT_MATRICES]) {
+    const uint64_t count = s->config->experts, first = each == 2 && m == SL_UP;
+    for (uint64_t e = 0; e < count; e++)
+        out[e][m] = (sl_expert_place){
+            entry, {entry->type.dtype, matrix_dims(s->config, m)}, e * each + first, count * each};
+}
+
+static sl_status find_stacked(const search *s, sl_expert_place (*out)[SL_EXPERT_MATRICES],
+                              sl_error *err) {
+    const int64_t width = s->config->expert_width, hidden = s->config->hidden;
+    const int64_t count = s->config->experts;
+    const sl_dims gate_up = {3, {count, 2 * width, hidden}}, down = {3, {count, hidden, width}};
+    const sl_tensor_entry *entry;
+    SL_TRY(find_named(s, "gate_up_proj", &gate_up, &entry, err));
+    place_stacked(s, entry, SL_GATE, 2, out);
+    place_stacked(s, entry, SL_UP, 2, out);
+    SL_TRY(find_named(s, "down_proj", &down, &entry, err));
+    place_stacked(s, entry, SL_DOWN, 1, out);
+    return SL_OK;
+}
+
+static sl_status find_stacked_apart(const search *s, sl_expert_place (*out)[SL_EXPERT_MATRICES],
+                                    sl_error *err) {
     for (int m = 0; m < SL_EXPERT_MATRICES; m++) {
-        char suffix[NAME_BYTES];
-        const sl_dims each = matrix_dims(config, m);
-        const sl_dims want = {3, {config->experts, each.dims[0], each.dims[1]}};
-        (void)snprintf(suffix, sizeof suffix, "layers.%u.mlp.experts.%s", layer, MATRICES[m]);
-        SL_TRY(find_checked(source, suffix, &want, &out[m].entry, err));
-        out[m].type = (sl_type){out[m].entry->type.dtype, each};
-        out[m].bytes = out[m].entry->at.bytes / config->experts;
-        out[m].offset = expert * out[m].bytes;
+        const sl_dims each = matrix_dims(s->config, m);
+        const sl_dims want = {3, {s->config->experts, each.dims[0], each.dims[1]}};
+        const sl_tensor_entry *entry;
+        SL_TRY(find_named(s, HOMES[s->home].matrices[m], &want, &entry, err));
+        place_stacked(s, entry, m, 1, out);
     }
     return SL_OK;
 }
 
 /* Also true when the tensor is there but not usable, so that the message is about it. */
-static bool holds(const sl_source *source, uint32_t layer, const char *name) {
-    char whole[NAME_BYTES];
-    (void)snprintf(whole, sizeof whole, "model.layers.%u.mlp.experts.%s", layer, name);
-    return sl_model_tensor(source, whole + strlen("model.")) || sl_source_skipped(source, whole);
+static bool holds(const search *s) {
+    const char *gate = HOMES[s->home].matrices[SL_GATE];
+    for (int p = 0; p < PREFIX_COUNT; p++) {
+        char name[NAME_BYTES];
+        (void)snprintf(name, sizeof name, "%slayers.%u.%s.%s%s%s", PREFIXES[p], s->layer,
+                       HOMES[s->home].folder, s->form == SINGLE ? "0." : "",
+                       s->form == STACKED ? "gate_up_proj" : gate, s->ending);
+        if (sl_source_find(s->source, name) || sl_source_skipped(s->source, name)) return true;
+    }
+    return false;
 }
 
-sl_status sl_expert_find(const sl_source *source, const sl_model_config *config, uint32_t layer,
-                         uint32_t expert, sl_expert_place out[SL_EXPERT_MATRICES], sl_error *err) {
-    if (holds(source, layer, "gate_up_proj"))
-        return find_stacked(source, config, layer, expert, out, err);
-    if (holds(source, layer, MATRICES[SL_GATE]))
-        return find_stacked_apart(source, config, layer, expert, out, err);
-    return find_single(source, config, layer, expert, out, err);
+static bool find_home(search *s) {
+    for (s->home = 0; s->home < HOME_COUNT; s->home++)
+        for (int f = 0; f < FORM_COUNT; f++)
+            for (int e = 0; e < ENDING_COUNT; e++) {
+                s->form = (expert_form)f;
+                s->ending = ENDINGS[e];
+                if (holds(s)) return true;
+            }
+    return false;
+}
+
+sl_status sl_experts_find(const sl_source *source, const sl_model_config *config, uint32_t layer,
+                          sl_expert_place (*out)[SL_EXPERT_MATRICES], sl_error *err) {
+    search s = {.source = source, .config = config, .layer = layer};
+    if (!find_home(&s))
+        s = (search){source, config, layer, 0, SINGLE, ".weight"}; /* the message names one */
+    if (s.form == STACKED) return find_stacked(&s, out, err);
+    if (s.form == STACKED_APART) return find_stacked_apart(&s, out, err);
+    return find_single(&s, out, err);
 }

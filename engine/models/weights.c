@@ -1,5 +1,6 @@
 #include "engine/models/weights.h"
 #include "core/codec.h"
+#include "engine/models/gather.h"
 #include "engine/models/names.h"
 #include <string.h>
 
@@ -80,28 +81,42 @@ static sl_status append(sl_weights *weights, sl_weight item, const sl_weight **o
     return SL_OK;
 }
 
-sl_status sl_weights_get(sl_weights *weights, const char *name, sl_weight_kind kind,
-                         const sl_dims *shape, const sl_weight **out, sl_error *err) {
-    *out = sl_weights_find(weights, name);
-    if (*out) return SL_OK;
-    if (weights->imagined) {
-        const sl_dtype dtype = kind == SL_WEIGHT_MATRIX ? SL_DTYPE_q4 : SL_DTYPE_f32;
-        return append(weights, (sl_weight){.name = name, .type = {dtype, *shape}}, out, err);
+static sl_status find(sl_weights *weights, const sl_weight_request *request,
+                      const sl_tensor_entry *entry, sl_weight *weight, sl_error *err) {
+    SL_TRY(check(entry, request->kind, &request->shape, err));
+    weight->type = (sl_type){entry->type.dtype, request->shape};
+    if (request->kind == SL_WEIGHT_MATRIX && weights->load.reader && !entry->form)
+        SL_TRY(sl_load_tensor(&weights->load, entry, &weight->data, err));
+    if (!weight->data) SL_TRY(sl_source_map(weights->source, entry, &weight->data, err));
+    if (request->kind == SL_WEIGHT_VECTOR) {
+        weight->type.dtype = SL_DTYPE_f32;
+        return convert(weights, entry, weight->data, &weight->data, err);
     }
-    const sl_tensor_entry *entry = sl_model_tensor(weights->source, name);
-    if (!entry) return sl_model_tensor_missing(weights->source, name, err);
-    SL_TRY(check(entry, kind, shape, err));
-    sl_weight weight = {.name = name, .type = {entry->type.dtype, *shape}};
-    if (kind == SL_WEIGHT_MATRIX && weights->load.reader && !entry->form)
-        SL_TRY(sl_load_tensor(&weights->load, entry, &weight.data, err));
-    if (!weight.data) SL_TRY(sl_source_map(weights->source, entry, &weight.data, err));
-    if (kind == SL_WEIGHT_VECTOR) {
-        SL_TRY(convert(weights, entry, weight.data, &weight.data, err));
-        weight.type.dtype = SL_DTYPE_f32;
-    } else if (entry->form) {
+    if (entry->form)
         weights->converted_bytes += sl_type_bytes(&entry->type);
-    } else {
+    else
         weights->matrix_bytes += entry->at.bytes;
+    return SL_OK;
+}
+
+sl_status sl_weights_get(sl_weights *weights, const sl_weight_request *request,
+                         const sl_weight **out, sl_error *err) {
+    *out = sl_weights_find(weights, request->name);
+    if (*out) return SL_OK;
+    sl_weight weight = {.name = request->name};
+    if (weights->imagined) {
+        const bool matrix = request->kind == SL_WEIGHT_MATRIX;
+        weight.type = (sl_type){matrix ? SL_DTYPE_q4 : SL_DTYPE_f32, request->shape};
+        return append(weights, weight, out, err);
     }
+    const sl_tensor_entry *entry = sl_model_tensor(weights->source, request->name);
+    const sl_tensor_entry *other = NULL; /* which some files have besides */
+    if (request->otherwise) other = sl_model_tensor(weights->source, request->otherwise->from);
+    if (entry)
+        SL_TRY(find(weights, request, entry, &weight, err));
+    else if (other)
+        SL_TRY(sl_weight_gather_rows(weights, request, other, &weight, err));
+    else
+        return sl_model_tensor_missing(weights->source, request->name, err);
     return append(weights, weight, out, err);
 }

@@ -30,9 +30,28 @@ void sl_weights_deinit(sl_weights *weights);
  * to f32; dims of size one are dropped when compared (conv taps are [C,1,W] on disk). */
 typedef enum { SL_WEIGHT_MATRIX, SL_WEIGHT_VECTOR } sl_weight_kind;
 
+/* Rows of another tensor: that has `groups` times `stride` rows; part after part, the rows of that
+ * part of every group.  Where transposed, the rows of each group become columns of its matrix.
+ * What cannot be moved as it is becomes f32. */
+typedef struct {
+    const char *from;
+    uint32_t groups, stride, part_count;
+    struct {
+        uint32_t offset, length;
+    } parts[3];
+    bool transposed;
+} sl_weight_gather;
+
+typedef struct {
+    const char *name;
+    sl_weight_kind kind;
+    sl_dims shape;
+    const sl_weight_gather *otherwise; /* where the source has no such tensor; or NULL */
+} sl_weight_request;
+
 /* A missing tensor, another shape or an unusable type fails and names all three. */
-SL_CHECKED sl_status sl_weights_get(sl_weights *weights, const char *name, sl_weight_kind kind,
-                                    const sl_dims *shape, const sl_weight **out, sl_error *err);
+SL_CHECKED sl_status sl_weights_get(sl_weights *weights, const sl_weight_request *request,
+                                    const sl_weight **out, sl_error *err);
 /* NULL unless sl_weights_get has found it before. */
 const sl_weight *sl_weights_find(const sl_weights *weights, const char *name);
 #endif

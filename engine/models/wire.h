@@ -24,6 +24,9 @@ WIRE_LINEAR(sl_wire_q_proj, attn_input, q_weight, q_proj_out)
 WIRE_LINEAR(sl_wire_k_proj, attn_input, k_weight, k_proj_out)
 WIRE_LINEAR(sl_wire_v_proj, attn_input, v_weight, v)
 WIRE_LINEAR(sl_wire_o_proj, attn_gated, o_weight, mixer_out)
+WIRE_LINEAR(sl_wire_q_a, attn_input, q_a_weight, q_a_out)
+WIRE_LINEAR(sl_wire_q_b, q_a_normed, q_b_weight, q_proj_out)
+WIRE_LINEAR(sl_wire_kv_a, attn_input, kv_a_weight, kv_a_out)
 WIRE_LINEAR(sl_wire_delta_qkv, attn_input, delta_qkv_weight, delta_qkv)
 WIRE_LINEAR(sl_wire_delta_z, attn_input, delta_z_weight, delta_z)
 WIRE_LINEAR(sl_wire_delta_a, attn_input, delta_a_weight, delta_a)
@@ -34,8 +37,27 @@ WIRE_LINEAR(sl_wire_shared_gate, moe_input, shared_gate_weight, shared_gate_out)
 WIRE_LINEAR(sl_wire_shared_up, moe_input, shared_up_weight, shared_up_out)
 WIRE_LINEAR(sl_wire_shared_down, shared_mid, shared_down_weight, shared_out)
 WIRE_LINEAR(sl_wire_shared_mix, moe_input, shared_mix_weight, shared_mix)
+WIRE_LINEAR(sl_wire_dense_gate, moe_input, dense_gate_weight, dense_gate_out)
+WIRE_LINEAR(sl_wire_dense_up, moe_input, dense_up_weight, dense_up_out)
+WIRE_LINEAR(sl_wire_dense_down, dense_mid, dense_down_weight, dense_out)
 WIRE_LINEAR(sl_wire_head, final_hidden, head_weight, logits)
 #undef WIRE_LINEAR
+
+/* name(graph, x, bias): x + bias, in the same role */
+#define WIRE_BIAS(NAME, ROLE, BIAS_ROLE)                                                           \
+    static inline sl_##ROLE##_value NAME(sl_graph *g, sl_##ROLE##_value x,                         \
+                                         sl_##BIAS_ROLE##_value bias) {                            \
+        return (sl_##ROLE##_value){                                                                \
+            sl_build_add(g, (sl_add_in){x.value, bias.value}, (sl_add_attrs){0}).out};             \
+    }
+WIRE_BIAS(sl_wire_q_bias, q_proj_out, q_bias)
+WIRE_BIAS(sl_wire_k_bias, k_proj_out, k_bias)
+WIRE_BIAS(sl_wire_v_bias, v, v_bias)
+WIRE_BIAS(sl_wire_o_bias, mixer_out, o_bias)
+WIRE_BIAS(sl_wire_q_a_bias, q_a_out, q_a_bias)
+WIRE_BIAS(sl_wire_kv_a_bias, kv_a_out, kv_a_bias)
+WIRE_BIAS(sl_wire_router_bias, router_logits, router_bias)
+#undef WIRE_BIAS
 
 /* name(graph, x, gain, how): how.offset is 1 where the gain is stored as its difference from 1 */
 #define WIRE_NORM(NAME, IN_ROLE, GAIN_ROLE, OUT_ROLE)                                              \
@@ -48,7 +70,10 @@ WIRE_NORM(sl_wire_attn_norm, residual, attn_norm_gain, attn_input)
 WIRE_NORM(sl_wire_moe_norm, residual, moe_norm_gain, moe_input)
 WIRE_NORM(sl_wire_final_norm, residual, final_norm_gain, final_hidden)
 WIRE_NORM(sl_wire_q_norm, q_raw, q_norm_gain, q_raw)
+WIRE_NORM(sl_wire_q_norm_whole, q_proj_out, q_norm_gain, q_proj_out)
 WIRE_NORM(sl_wire_k_norm, k_proj_out, k_norm_gain, k_proj_out)
+WIRE_NORM(sl_wire_q_a_norm, q_a_out, q_a_norm_gain, q_a_normed)
+WIRE_NORM(sl_wire_latent_norm, latent_raw, latent_norm_gain, latent)
 #undef WIRE_NORM
 
 static inline sl_residual_value sl_wire_embed(sl_graph *g, sl_embed_weight_value table,
@@ -95,20 +120,25 @@ static inline sl_split_query sl_wire_split_query(sl_graph *g, sl_q_proj_out_valu
     return (sl_split_query){{out.first}, {out.second}};
 }
 
+/* Without a gate. */
+static inline sl_split_query sl_wire_whole_query(sl_graph *g, sl_q_proj_out_value x, int64_t heads,
+                                                 int64_t dim) {
+    return (sl_split_query){.q = {sl_wire_heads(g, x.value, heads, dim)}};
+}
+
 /* Once per step; all layers share it. */
 static inline sl_rope_table_value sl_wire_rope_table(sl_graph *g, sl_rows rows,
                                                      sl_rope_table_attrs how) {
     return (sl_rope_table_value){
         sl_build_rope_table(g, (sl_rope_table_in){rows.positions.value}, how).out};
 }
-static inline sl_q_value sl_wire_q_rope(sl_graph *g, sl_q_raw_value x, sl_rope_table_value table) {
-    return (sl_q_value){
-        sl_build_rope(g, (sl_rope_in){x.value, table.value}, (sl_rope_attrs){0}).out};
+static inline sl_q_value sl_wire_q_rope(sl_graph *g, sl_q_raw_value x, sl_rope_table_value table,
+                                        sl_rope_attrs how) {
+    return (sl_q_value){sl_build_rope(g, (sl_rope_in){x.value, table.value}, how).out};
 }
 static inline sl_k_value sl_wire_k_rope(sl_graph *g, sl_k_proj_out_value x,
-                                        sl_rope_table_value table) {
-    return (sl_k_value){
-        sl_build_rope(g, (sl_rope_in){x.value, table.value}, (sl_rope_attrs){0}).out};
+                                        sl_rope_table_value table, sl_rope_attrs how) {
+    return (sl_k_value){sl_build_rope(g, (sl_rope_in){x.value, table.value}, how).out};
 }
 
 typedef struct {
@@ -136,31 +166,83 @@ static inline bool sl_wire_divides_positions(uint32_t rows, uint32_t capacity) {
     return rows <= FEW_ROWS && capacity > SL_SDPA_PART;
 }
 
+typedef struct {
+    float scale;
+    uint32_t window; /* 0: all positions */
+    bool divide;
+} sl_sdpa_how;
+typedef struct {
+    sl_value mixes, weights;
+} sl_attn_parts;
+static inline sl_attn_parts sl_wire_sdpa_parts(sl_graph *g, sl_q_value q, sl_kv cache, sl_rows rows,
+                                               sl_sdpa_how how) {
+    const sl_sdpa_parts_out out =
+        sl_build_sdpa_parts(g,
+                            (sl_sdpa_parts_in){.q = q.value,
+                                               .cache_k = cache.k.value,
+                                               .cache_v = cache.v.value,
+                                               .slots = rows.slots.value,
+                                               .positions = rows.positions.value},
+                            (sl_sdpa_parts_attrs){.scale = how.scale, .window = how.window});
+    return (sl_attn_parts){out.mixes, out.weights};
+}
+
 static inline sl_attn_out_value sl_wire_sdpa(sl_graph *g, sl_q_value q, sl_kv cache, sl_rows rows,
-                                             float scale, bool divide) {
-    if (divide) {
-        const sl_sdpa_parts_out parts =
-            sl_build_sdpa_parts(g,
-                                (sl_sdpa_parts_in){.q = q.value,
-                                                   .cache_k = cache.k.value,
-                                                   .cache_v = cache.v.value,
-                                                   .slots = rows.slots.value,
-                                                   .positions = rows.positions.value},
-                                (sl_sdpa_parts_attrs){.scale = scale});
+                                             sl_sdpa_how how) {
+    if (how.divide) {
+        const sl_attn_parts parts = sl_wire_sdpa_parts(g, q, cache, rows, how);
         return (sl_attn_out_value){
             sl_build_sdpa_merge(g, (sl_sdpa_merge_in){parts.mixes, parts.weights},
                                 (sl_sdpa_merge_attrs){0})
                 .out};
     }
-    return (sl_attn_out_value){sl_build_sdpa(g,
-                                             (sl_sdpa_in){.q = q.value,
-                                                          .cache_k = cache.k.value,
-                                                          .cache_v = cache.v.value,
-                                                          .slots = rows.slots.value,
-                                                          .positions = rows.positions.value},
-                                             (sl_sdpa_attrs){.scale = scale})
-                                   .out};
+    return (sl_attn_out_value){
+        sl_build_sdpa(g,
+                      (sl_sdpa_in){.q = q.value,
+                                   .cache_k = cache.k.value,
+                                   .cache_v = cache.v.value,
+                                   .slots = rows.slots.value,
+                                   .positions = rows.positions.value},
+                      (sl_sdpa_attrs){.scale = how.scale, .window = how.window})
+            .out};
 }
+
+/* With one more score per head, which takes its share of the weights and gives nothing. */
+static inline sl_attn_out_value sl_wire_sdpa_sinks(sl_graph *g, sl_q_value q, sl_kv cache,
+                                                   sl_rows rows, sl_sinks_value sinks,
+                                                   sl_sdpa_how how) {
+    if (how.divide) {
+        const sl_attn_parts parts = sl_wire_sdpa_parts(g, q, cache, rows, how);
+        return (sl_attn_out_value){
+            sl_build_sdpa_merge_sinks(
+                g, (sl_sdpa_merge_sinks_in){parts.mixes, parts.weights, sinks.value},
+                (sl_sdpa_merge_sinks_attrs){0})
+                .out};
+    }
+    return (sl_attn_out_value){
+        sl_build_sdpa_sinks(g,
+                            (sl_sdpa_sinks_in){.q = q.value,
+                                               .cache_k = cache.k.value,
+                                               .cache_v = cache.v.value,
+                                               .slots = rows.slots.value,
+                                               .positions = rows.positions.value,
+                                               .sinks = sinks.value},
+                            (sl_sdpa_sinks_attrs){.scale = how.scale, .window = how.window})
+            .out};
+}
+
+/* Latent attention: name(graph, x, weight), a matrix for each head. */
+#define WIRE_HEADS(NAME, IN_ROLE, WEIGHT_ROLE, OUT_ROLE)                                           \
+    static inline sl_##OUT_ROLE##_value NAME(sl_graph *g, sl_##IN_ROLE##_value x,                  \
+                                             sl_##WEIGHT_ROLE##_value w) {                         \
+        return (sl_##OUT_ROLE##_value){                                                            \
+            sl_build_linear_heads(g, (sl_linear_heads_in){x.value, w.value},                       \
+                                  (sl_linear_heads_attrs){0})                                      \
+                .out};                                                                             \
+    }
+WIRE_HEADS(sl_wire_absorb, q_raw, k_absorb_weight, q_latent)
+WIRE_HEADS(sl_wire_rebuild, attn_latent, v_rebuild_weight, attn_out)
+#undef WIRE_HEADS
 
 static inline sl_attn_gated_value sl_wire_attn_gate(sl_graph *g, sl_attn_out_value x,
                                                     sl_q_gate_value gate, int64_t width) {
@@ -168,6 +250,12 @@ static inline sl_attn_gated_value sl_wire_attn_gate(sl_graph *g, sl_attn_out_val
                                                  (sl_sigmoid_gate_attrs){0})
                                .out;
     return (sl_attn_gated_value){sl_wire_flat(g, gated, width)};
+}
+
+/* Where attention has no gate. */
+static inline sl_attn_gated_value sl_wire_attn_flat(sl_graph *g, sl_attn_out_value x,
+                                                    int64_t width) {
+    return (sl_attn_gated_value){sl_wire_flat(g, x.value, width)};
 }
 
 typedef struct {
@@ -245,6 +333,14 @@ static inline sl_routes sl_wire_route(sl_graph *g, sl_router_logits_value logits
     return (sl_routes){{out.experts}, {out.weights}};
 }
 
+static inline sl_routes sl_wire_route_groups(sl_graph *g, sl_router_logits_value logits,
+                                             sl_route_correction_value correction,
+                                             sl_route_groups_attrs how) {
+    const sl_route_groups_out out =
+        sl_build_route_groups(g, (sl_route_groups_in){logits.value, correction.value}, how);
+    return (sl_routes){{out.experts}, {out.weights}};
+}
+
 typedef struct {
     sl_expert_order_value order;
     sl_expert_starts_value starts;
@@ -267,6 +363,30 @@ static inline sl_expert_out_value sl_wire_moe_ffn(sl_graph *g, sl_moe_input_valu
             .out};
 }
 
+typedef struct {
+    sl_expert_gate_bias_value gate;
+    sl_expert_up_bias_value up;
+    sl_expert_down_bias_value down;
+} sl_expert_biases;
+static inline sl_expert_out_value sl_wire_moe_ffn_biased(sl_graph *g, sl_moe_input_value x,
+                                                         sl_expert_groups groups,
+                                                         sl_expert_biases biases,
+                                                         sl_expert_base_value experts,
+                                                         sl_moe_ffn_biased_attrs how) {
+    return (sl_expert_out_value){sl_build_moe_ffn_biased(g,
+                                                         (sl_moe_ffn_biased_in){
+                                                             .x = x.value,
+                                                             .order = groups.order.value,
+                                                             .starts = groups.starts.value,
+                                                             .gate_bias = biases.gate.value,
+                                                             .up_bias = biases.up.value,
+                                                             .down_bias = biases.down.value,
+                                                             .experts = experts.value,
+                                                         },
+                                                         how)
+                                     .out};
+}
+
 static inline sl_routed_out_value sl_wire_moe_combine(sl_graph *g, sl_expert_out_value y,
                                                       sl_route_weights_value weights) {
     return (sl_routed_out_value){sl_build_moe_combine(g,
@@ -281,6 +401,22 @@ static inline sl_shared_mid_value sl_wire_shared_swiglu(sl_graph *g, sl_shared_g
         sl_build_swiglu(g, (sl_swiglu_in){gate.value, up.value}, (sl_swiglu_attrs){0}).out};
 }
 
+static inline sl_dense_mid_value sl_wire_dense_swiglu(sl_graph *g, sl_dense_gate_out_value gate,
+                                                      sl_dense_up_out_value up) {
+    return (sl_dense_mid_value){
+        sl_build_swiglu(g, (sl_swiglu_in){gate.value, up.value}, (sl_swiglu_attrs){0}).out};
+}
+
+/* Without a shared expert. */
+static inline sl_moe_out_value sl_wire_routed_alone(sl_routed_out_value routed) {
+    return (sl_moe_out_value){routed.value};
+}
+/* With one that is added as it is. */
+static inline sl_moe_out_value sl_wire_shared_add(sl_graph *g, sl_routed_out_value routed,
+                                                  sl_shared_out_value shared) {
+    return (sl_moe_out_value){
+        sl_build_add(g, (sl_add_in){routed.value, shared.value}, (sl_add_attrs){0}).out};
+}
 static inline sl_moe_out_value sl_wire_shared_combine(sl_graph *g, sl_routed_out_value routed,
                                                       sl_shared_out_value shared,
                                                       sl_shared_mix_value mix) {

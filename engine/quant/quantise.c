@@ -5,68 +5,17 @@
  * steps, the best codes for a scale and minimum and the best scale and minimum for the codes, from
  * several clipped ranges, and keeps the best end point. */
 #include "engine/quant/quantise.h"
-#include <math.h>
+#include "engine/quant/tile.h"
 
-enum { LANES = SL_PANEL_ROWS, COLS = SL_GROUP_COLS, SUPER = SL_SUPER_GROUPS };
 enum { Q4_TOP = 15, Q8_TOP = 127, CODE_TOP = 255 };
 
 /* Beyond this an f16 scale would overflow; no trained weight comes near. */
 static const float LARGEST_WEIGHT = 0x1p20f;
 
-typedef float lanes[LANES];
-
-/* One group of a panel: columns outermost, zero beyond the matrix. */
-typedef struct {
-    int cols; /* inside the matrix; only these count as error */
-    lanes w[COLS];
-    lanes low, high, sum, squares;
-} tile;
-
 /* Scale and minimum of each lane, as floats or as codes, and the squared error they cause. */
 typedef struct {
     lanes scale, minimum, error;
 } fit;
-
-/* Round half to even, for |x| < 2^22, in a form that vectorises everywhere. */
-static inline float round_even(float x) {
-    return (x + 0x1.8p23f) - 0x1.8p23f;
-}
-
-/* max(x, 0) and a clamp for codes, without comparisons: where floating-point exceptions count,
- * which is the default, gcc keeps those out of vector code.  Exact to 2^-19 for codes. */
-static inline float positive(float x) {
-    return (x + fabsf(x)) * 0.5f;
-}
-
-static inline float clamp(float x, float low, float high) {
-    return high - positive(high - low - positive(x - low));
-}
-
-/* 0 for scales so small that quotients might overflow. */
-static inline float inverse(float x) {
-    return x > 0x1p-80f ? 1.0f / x : 0.0f;
-}
-
-static void tile_load(tile *t, const float *matrix, const int64_t dims[2], int64_t row,
-                      int64_t col) {
-    *t = (tile){.cols = (int)(dims[1] - col < COLS ? dims[1] - col : COLS)};
-    const int rows = (int)(dims[0] - row < LANES ? dims[0] - row : LANES);
-    for (int l = 0; l < rows; l++) {
-        const float *from = matrix + (row + l) * dims[1] + col;
-        for (int c = 0; c < t->cols; c++) t->w[c][l] = from[c];
-    }
-    memcpy(t->low, t->w[0], sizeof t->low);
-    memcpy(t->high, t->w[0], sizeof t->high);
-    for (int c = 0; c < t->cols; c++) {
-        for (int l = 0; l < LANES; l++) {
-            const float w = t->w[c][l];
-            t->low[l] = w < t->low[l] ? w : t->low[l];
-            t->high[l] = w > t->high[l] ? w : t->high[l];
-            t->sum[l] += w;
-            t->squares[l] += w * w;
-        }
-    }
-}
 
 /* Codes the tile by f's scale and minimum, then replaces these by the least-squares solution for
  * the codes, under the rule that the minimum is not negative.  f->error is that solution's. */
@@ -285,12 +234,17 @@ sl_status sl_quantise(sl_dtype dtype, const float *matrix, int64_t rows, int64_t
                       sl_error *err) {
     const sl_type type = sl_type_make(dtype, 2, rows, cols);
     SL_TRY(sl_type_check(&type, "matrix to quantise", err));
-    if (dtype != SL_DTYPE_q4 && dtype != SL_DTYPE_q8)
-        return sl_fail(
-            err, SL_INVALID, "cannot quantise to %s%s, wanted q4 or q8", sl_dtype_infos[dtype].name,
-            sl_dtype_infos[dtype].kind == SL_KIND_PANEL ? ", which only files hold" : "");
+    sl_quantise_fn *quantise = dtype == SL_DTYPE_q4     ? q4_matrix
+                               : dtype == SL_DTYPE_q6_k ? sl_quantise_q6
+                               : dtype == SL_DTYPE_q8   ? q8_matrix
+                                                        : NULL;
+    if (!quantise)
+        return sl_fail(err, SL_INVALID, "cannot quantise to %s%s, wanted q4, q6_k or q8",
+                       sl_dtype_infos[dtype].name,
+                       sl_dtype_infos[dtype].kind == SL_KIND_PANEL ? ", which only files hold"
+                                                                   : "");
     SL_TRY(check_weights(matrix, rows, cols, err));
     memset(out, 0, sl_type_bytes(&type)); /* alignment gaps are part of the bytes */
-    (dtype == SL_DTYPE_q4 ? q4_matrix : q8_matrix)(matrix, (const int64_t[]){rows, cols}, out);
+    quantise(matrix, (const int64_t[]){rows, cols}, out);
     return SL_OK;
 }

@@ -81,6 +81,7 @@ static void errors_are_small(void **state) {
     (void)state;
     matrix m = matrix_noise(64, 512, 0.05f);
     assert_true(relative_error(SL_DTYPE_q8, &m) < 0.0055);
+    assert_true(relative_error(SL_DTYPE_q6_k, &m) < 0.0165);
     const double q4 = relative_error(SL_DTYPE_q4, &m);
     assert_true(q4 < 0.072);
     assert_true(q4 < 0.96 * range_error(&m));
@@ -94,6 +95,7 @@ static void odd_sizes_work(void **state) {
         matrix m = matrix_noise(sizes[i][0], sizes[i][1], 1);
         assert_true(relative_error(SL_DTYPE_q4, &m) < 0.08);
         assert_true(relative_error(SL_DTYPE_q8, &m) < 0.006);
+        assert_true(relative_error(SL_DTYPE_q6_k, &m) < 0.018);
         free(m.w);
     }
 }
@@ -119,6 +121,7 @@ static void one_sided_groups_work(void **state) {
         for (int64_t i = 0; i < m.rows * m.cols; i++) m.w[i] = (float)side * (1 + fabsf(m.w[i]));
         assert_true(relative_error(SL_DTYPE_q4, &m) < 0.03);
         assert_true(relative_error(SL_DTYPE_q8, &m) < 0.006);
+        assert_true(relative_error(SL_DTYPE_q6_k, &m) < 0.018);
     }
     free(m.w);
 }
@@ -142,6 +145,8 @@ static void tiny_and_large_weights_stay_finite(void **state) {
         const double q4 = relative_error(SL_DTYPE_q4, &m), q8 = relative_error(SL_DTYPE_q8, &m);
         assert_true(q4 <= 1.0001 && q8 <= 1.0001);
         if (sizes[i] > 1e-20f) assert_true(q4 < 0.08);
+        if (sizes[i] > 1) assert_true(relative_error(SL_DTYPE_q6_k, &m) < 0.018);
+        assert_true(relative_error(SL_DTYPE_q6_k, &m) <= 1.0001);
         free(m.w);
     }
 }
@@ -171,13 +176,15 @@ static void outliers_stay_in_their_group(void **state) {
 static void panels_are_independent(void **state) {
     (void)state;
     matrix m = matrix_noise(48, 288, 0.3f), last = {16, 288, m.w + (m.rows - 16) * m.cols};
-    for (int d = SL_DTYPE_q4; d <= SL_DTYPE_q8; d++) {
+    static const sl_dtype types[] = {SL_DTYPE_q4, SL_DTYPE_q6_k, SL_DTYPE_q8};
+    for (int i = 0; i < 3; i++) {
+        const sl_dtype d = types[i];
         uint64_t bytes, last_bytes;
-        uint8_t *codes = quantised((sl_dtype)d, &m, &bytes);
-        uint8_t *again = quantised((sl_dtype)d, &m, &bytes);
-        uint8_t *alone = quantised((sl_dtype)d, &last, &last_bytes);
+        uint8_t *codes = quantised(d, &m, &bytes);
+        uint8_t *again = quantised(d, &m, &bytes);
+        uint8_t *alone = quantised(d, &last, &last_bytes);
         assert_memory_equal(codes, again, bytes);
-        const uint64_t panel = sl_panel_layout_of((sl_dtype)d, 48, 288).panel_bytes;
+        const uint64_t panel = sl_panel_layout_of(d, 48, 288).panel_bytes;
         assert_memory_equal(codes + bytes - panel, alone + last_bytes - panel, panel);
         free(codes);
         free(again);
@@ -199,8 +206,8 @@ static void bad_input_is_refused(void **state) {
         assert_int_equal(sl_quantise(SL_DTYPE_bf16, m.w, 2, 40, out, &error), SL_INVALID);
         assert_non_null(strstr(error.message, "bf16"));
         assert_int_equal(sl_quantise(SL_DTYPE_q4_k, m.w, 2, 40, out, &error), SL_INVALID);
-        assert_string_equal(error.message,
-                            "cannot quantise to q4_k, which only files hold, wanted q4 or q8");
+        assert_string_equal(
+            error.message, "cannot quantise to q4_k, which only files hold, wanted q4, q6_k or q8");
         assert_int_equal(sl_quantise(SL_DTYPE_q8, m.w, 0, 40, out, &error), SL_INVALID);
         free(m.w);
     }

@@ -4,27 +4,33 @@
 enum { NARROW_COLS = 32 };
 
 sl_status sl_quant_parse(const char *text, sl_quant *out, sl_error *err) {
-    static const char *const names[] = {"q4", "q8", "none"};
-    for (int i = 0; i < 3; i++) {
+    static const char *const names[] = {"q4", "q6", "q8", "none"};
+    for (int i = 0; i < 4; i++) {
         if (strcmp(text ? text : "q4", names[i]) != 0) continue;
         *out = (sl_quant)i;
         return SL_OK;
     }
-    return sl_fail(err, SL_INVALID, "quant is '%s', wanted q4, q8 or none", text);
+    return sl_fail(err, SL_INVALID, "quant is '%s', wanted q4, q6, q8 or none", text);
 }
 
 sl_dtype sl_quant_expert(sl_quant how, const sl_type *type) {
     if (how == SL_QUANT_NONE || type->shape.dims[1] < NARROW_COLS) return type->dtype;
-    return how == SL_QUANT_Q8 ? SL_DTYPE_q8 : SL_DTYPE_q4;
+    return how == SL_QUANT_Q8 ? SL_DTYPE_q8 : how == SL_QUANT_Q6 ? SL_DTYPE_q6_k : SL_DTYPE_q4;
 }
 
 /* Routers decide which experts run, the head has the last word on every token, and an embedding
  * costs one row per token: these keep 8 bits (docs/quantisation.md). */
 sl_dtype sl_quant_resident(sl_quant how, const char *suffix, const sl_type *type) {
-    static const char *const sensitive[] = {".mlp.gate.weight", ".mlp.shared_expert_gate.weight",
-                                            "embed_tokens.weight", "lm_head.weight"};
-    if (type->shape.rank != 2) return SL_DTYPE_f32;
+    static const char *const sensitive[] = {".mlp.gate.weight",
+                                            ".mlp.router.weight",
+                                            ".block_sparse_moe.gate.weight",
+                                            ".mlp.shared_expert_gate.weight",
+                                            "embed_tokens.weight",
+                                            "lm_head.weight"};
+    const sl_dims *shape = &type->shape;
+    if (shape->rank == 3 && shape->dims[2] >= NARROW_COLS) return type->dtype; /* of many heads */
+    if (shape->rank != 2) return SL_DTYPE_f32;
     for (size_t i = 0; i < sizeof sensitive / sizeof sensitive[0]; i++)
-        if (how == SL_QUANT_Q4 && strstr(suffix, sensitive[i])) how = SL_QUANT_Q8;
+        if (how != SL_QUANT_NONE && strstr(suffix, sensitive[i])) how = SL_QUANT_Q8;
     return sl_quant_expert(how, type);
 }

@@ -3,9 +3,9 @@
 #define SL_ENGINE_QUANT_RECIPE_H
 #include "core/type.h"
 
-typedef enum { SL_QUANT_Q4, SL_QUANT_Q8, SL_QUANT_NONE } sl_quant;
+typedef enum { SL_QUANT_Q4, SL_QUANT_Q6, SL_QUANT_Q8, SL_QUANT_NONE } sl_quant;
 
-/* "q4", "q8" or "none"; NULL is q4. */
+/* "q4", "q6", "q8", or "none", which leaves every type as it is; NULL is q4. */
 SL_CHECKED sl_status sl_quant_parse(const char *text, sl_quant *out, sl_error *err);
 
 /* Of a resident tensor that is of this type now; suffix is its canonical name without "model.". */

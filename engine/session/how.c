@@ -42,8 +42,7 @@ static bool apply(const char *text, size_t bytes, sl_compile_how *out) {
     }
     /* How a GPU is given its steps: the device's business. */
     return is_word(text, bytes, "eager") || is_word(text, bytes, "chained") ||
-           is_word(text, bytes, "apart") || is_word(text, bytes, "norm-tails") ||
-           is_word(text, bytes, "route-tails") || is_word(text, bytes, "gated-tails") || bytes == 0;
+           is_word(text, bytes, "apart") || bytes == 0;
 }
 
 sl_status sl_how_parse(const char *words, sl_compile_how *out, sl_error *err) {

@@ -1,6 +1,7 @@
 #include "engine/session/steps.h"
 #include "base/clock.h"
 #include "core/codec.h"
+#include "core/kv.h"
 #include "engine/quant/noise.h"
 #include "runtime/cuda/cuda.h"
 #include <string.h>
@@ -19,7 +20,7 @@ typedef struct {
     void *data;
     uint64_t bytes, bytes_each; /* of all slots, of one */
     bool recurrent;
-    sl_dtype dtype; /* as declared; the reference evaluator keeps doubles */
+    sl_type type; /* as declared; the reference evaluator keeps doubles */
 } state;
 
 struct sl_steps {
@@ -103,7 +104,7 @@ static sl_status make_states(sl_steps *steps, const sl_graph *graph, sl_error *e
                        : (uint64_t)sl_type_elements(&value->type) * sizeof(double);
         s->bytes_each = s->bytes / (uint64_t)value->type.shape.dims[0];
         s->recurrent = !strstr(value->name, ".kv_");
-        s->dtype = value->type.dtype;
+        s->type = value->type;
         s->name = sl_arena_copy_text(&steps->arena, value->name, strlen(value->name));
         s->data = s->name ? allocate_state(steps, s->bytes) : NULL;
         if (!s->data) return sl_no_memory(err, "the state of sequences", s->bytes);
@@ -175,7 +176,7 @@ static sl_status compile_step(sl_steps *steps, compiled_step *step, sl_error *er
     shape.wanted = step->wanted;
     SL_TRY(sl_graph_create("step", steps->options.allocator, &step->graph, err));
     const double begin = sl_clock_seconds();
-    SL_TRY(steps->options.architecture->build(&shape, step->graph, err));
+    SL_TRY(sl_architecture_build(steps->options.architecture, &shape, step->graph, err));
     steps->stats.build_seconds += sl_clock_seconds() - begin;
     if (!steps->states) SL_TRY(make_states(steps, step->graph, err));
     return steps->options.device ? bind_device(steps, step, err) : bind_evaluator(steps, step, err);
@@ -307,12 +308,18 @@ uint64_t sl_steps_recurrent_bytes(const sl_steps *steps) {
     return bytes;
 }
 
+/* Never nothing, so that NULL means no memory. */
+static uint64_t checkpoint_bytes(const sl_steps *steps) {
+    const uint64_t bytes = sl_steps_recurrent_bytes(steps);
+    return bytes ? bytes : STATE_ALIGN;
+}
+
 void *sl_steps_checkpoint_create(sl_steps *steps) {
-    return allocate_state(steps, sl_steps_recurrent_bytes(steps));
+    return allocate_state(steps, checkpoint_bytes(steps));
 }
 
 void sl_steps_checkpoint_destroy(sl_steps *steps, void *checkpoint) {
-    if (checkpoint) release_state(steps, checkpoint, sl_steps_recurrent_bytes(steps));
+    if (checkpoint) release_state(steps, checkpoint, checkpoint_bytes(steps));
 }
 
 /* Walks the recurrent states of a slot, in either direction. */
@@ -348,16 +355,34 @@ uint64_t sl_steps_kv_bytes(const sl_steps *steps) {
     return bytes;
 }
 
-static sl_status fill_with_noise(const state *s, void *into, uint64_t seed, sl_error *err) {
+static void fill_with_codes(const sl_type *type, void *into, uint64_t seed, float *row) {
+    const int64_t rows = sl_kv_rows(type), width = sl_type_elements(type) / rows;
+    for (int64_t i = 0; i < rows; i++) {
+        for (int64_t d = 0; d < width; d++)
+            row[d] = sl_noise_normal(seed, (uint64_t)(i * width + d));
+        sl_kv_store_row(type, into, i, row);
+    }
+}
+
+static sl_status fill_with_noise(sl_steps *steps, const state *s, void *into, uint64_t seed,
+                                 sl_error *err) {
     const uint64_t f32s = s->bytes_each / sizeof(float), f16s = s->bytes_each / sizeof(uint16_t);
-    if (s->dtype == SL_DTYPE_f32)
+    sl_type one = s->type;
+    one.shape.dims[0] = 1;
+    if (s->type.dtype == SL_DTYPE_f32)
         for (uint64_t i = 0; i < f32s; i++) ((float *)into)[i] = sl_noise_normal(seed, i);
-    else if (s->dtype == SL_DTYPE_f16)
+    else if (s->type.dtype == SL_DTYPE_f16)
         for (uint64_t i = 0; i < f16s; i++)
             ((uint16_t *)into)[i] = sl_f16_from_f32(sl_noise_normal(seed, i));
-    else
-        return sl_fail(err, SL_UNSUPPORTED, "state '%s' is %s: f32 or f16 can be imagined", s->name,
-                       sl_dtype_infos[s->dtype].name);
+    else if (sl_dtype_infos[s->type.dtype].kind == SL_KIND_CACHE) {
+        const size_t bytes = (size_t)(sl_type_elements(&one) / sl_kv_rows(&one)) * sizeof(float);
+        float *row = sl_resize(steps->options.allocator, NULL, 0, bytes, sizeof *row);
+        if (!row) return sl_no_memory(err, "a row of the cache", bytes);
+        fill_with_codes(&one, into, seed, row);
+        sl_release(steps->options.allocator, row, bytes, sizeof *row);
+    } else
+        return sl_fail(err, SL_UNSUPPORTED, "state '%s' is %s, which cannot be imagined", s->name,
+                       sl_dtype_infos[s->type.dtype].name);
     return SL_OK;
 }
 
@@ -369,7 +394,7 @@ sl_status sl_steps_imagine_kv(sl_steps *steps, uint32_t slot, sl_error *err) {
         if (s->recurrent) continue;
         void *noise = sl_resize(steps->options.allocator, NULL, 0, s->bytes_each, STATE_ALIGN);
         if (!noise) return sl_no_memory(err, "an imagined context", s->bytes_each);
-        sl_status status = fill_with_noise(s, noise, i, err);
+        sl_status status = fill_with_noise(steps, s, noise, i, err);
         if (status == SL_OK)
             status = device->ops->copy_in(device, (char *)s->data + slot * s->bytes_each, noise,
                                           s->bytes_each, err);

@@ -1,11 +1,15 @@
 #include "engine/text/added.h"
+#include "engine/text/character.h"
 #include <stdlib.h>
 #include <string.h>
 
 /* A character that makes a token part of a word: alphabetic, mark, digit, connector or joiner. */
-static const char word_pattern[] =
-    "[\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{200C}\\x{200D}\\x{24B6}-\\x{24E9}"
-    "\\x{1F130}-\\x{1F149}\\x{1F150}-\\x{1F169}\\x{1F170}-\\x{1F189}]";
+static bool is_word(uint32_t c) {
+    enum { WORD = SL_LETTERS | SL_MARKS | SL_IN(NUMBER) | SL_IN(CONNECTOR) };
+    return (sl_character_set(c) & WORD) || c == 0x200C || c == 0x200D ||
+           (c >= 0x24B6 && c <= 0x24E9) || (c >= 0x1F130 && c <= 0x1F149) ||
+           (c >= 0x1F150 && c <= 0x1F169) || (c >= 0x1F170 && c <= 0x1F189);
+}
 
 static int compare_contents(const void *left, const void *right) {
     const sl_slice a = ((const sl_added_token *)left)->content;
@@ -14,20 +18,10 @@ static int compare_contents(const void *left, const void *right) {
     return order ? order : (a.bytes > b.bytes) - (a.bytes < b.bytes);
 }
 
-sl_status sl_added_set_index(sl_added_set *set, sl_arena *scratch, sl_error *err) {
-    bool wants_words = false;
+void sl_added_set_index(sl_added_set *set) {
     if (set->count > 1) qsort(set->tokens, set->count, sizeof *set->tokens, compare_contents);
-    for (size_t i = 0; i < set->count; i++) {
+    for (size_t i = 0; i < set->count; i++)
         set->starts[(unsigned char)set->tokens[i].content.text[0]] = true;
-        wants_words |= set->tokens[i].single_word;
-    }
-    if (!wants_words) return SL_OK;
-    return sl_pattern_init(&set->word, (sl_slice){word_pattern, sizeof word_pattern - 1}, false,
-                           scratch, err);
-}
-
-void sl_added_set_deinit(sl_added_set *set) {
-    sl_pattern_deinit(&set->word);
 }
 
 /* The first of tokens[low..high), which agree before byte depth, whose byte there is >= byte; a
@@ -60,25 +54,10 @@ static const sl_added_token *longest_at(const sl_added_set *set, sl_slice text) 
     return longest;
 }
 
-/* Whether the character of this length at text belongs to a word. */
-static sl_status is_word(const sl_added_set *set, const sl_matcher *matcher, sl_slice character,
-                         bool *out, sl_error *err) {
-    sl_span match = {0, 0};
-    *out = false;
-    if (character.bytes == 0) return SL_OK;
-    SL_TRY(sl_pattern_find(&set->word, matcher, character, 0, &match, err));
-    *out = match.end > match.start;
-    return SL_OK;
-}
-
-static sl_status touches_word(const sl_added_set *set, const sl_matcher *matcher, sl_slice text,
-                              sl_span span, bool *out, sl_error *err) {
-    uint32_t character;
-    const size_t before = sl_utf8_decode_last(sl_slice_part(text, 0, span.start), &character);
-    const size_t after = sl_utf8_decode(sl_slice_part(text, span.end, text.bytes), &character);
-    SL_TRY(is_word(set, matcher, sl_slice_part(text, span.start - before, span.start), out, err));
-    if (*out) return SL_OK;
-    return is_word(set, matcher, sl_slice_part(text, span.end, span.end + after), out, err);
+static bool touches_word(sl_slice text, sl_span span) {
+    uint32_t before, after;
+    return (sl_utf8_decode_last(sl_slice_part(text, 0, span.start), &before) && is_word(before)) ||
+           (sl_utf8_decode(sl_slice_part(text, span.end, text.bytes), &after) && is_word(after));
 }
 
 static void take_spaces(const sl_added_token *token, sl_slice text, size_t from, sl_span *span) {
@@ -96,23 +75,18 @@ static void take_spaces(const sl_added_token *token, sl_slice text, size_t from,
     }
 }
 
-sl_status sl_added_set_find(const sl_added_set *set, const sl_matcher *matcher, sl_slice text,
-                            size_t from, sl_added_match *out, sl_error *err) {
-    *out = (sl_added_match){{text.bytes, text.bytes}, -1};
+sl_added_match sl_added_set_find(const sl_added_set *set, sl_slice text, size_t from) {
     for (size_t at = from; set->count > 0 && at < text.bytes; at++) {
         if (!set->starts[(unsigned char)text.text[at]]) continue;
         const sl_added_token *token = longest_at(set, sl_slice_part(text, at, text.bytes));
         if (!token) continue;
         sl_span span = {at, at + token->content.bytes};
-        bool touches = false;
-        if (token->single_word) SL_TRY(touches_word(set, matcher, text, span, &touches, err));
-        if (touches) {
+        if (token->single_word && touches_word(text, span)) {
             at = span.end - 1; /* the search goes on after a token that was refused */
             continue;
         }
         take_spaces(token, text, from, &span);
-        *out = (sl_added_match){span, token->id};
-        return SL_OK;
+        return (sl_added_match){span, token->id};
     }
-    return SL_OK;
+    return (sl_added_match){{text.bytes, text.bytes}, -1};
 }

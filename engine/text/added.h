@@ -1,7 +1,7 @@
 /* added.h - Added tokens: texts that become one token wherever they stand, before splitting. */
 #ifndef SL_ENGINE_TEXT_ADDED_H
 #define SL_ENGINE_TEXT_ADDED_H
-#include "engine/text/pattern.h"
+#include "engine/text/utf8.h"
 
 typedef struct {
     sl_slice content; /* never empty */
@@ -15,12 +15,10 @@ typedef struct {
     sl_added_token *tokens; /* by content */
     size_t count;
     bool starts[256]; /* the first bytes of contents */
-    sl_pattern word;  /* one character of a word; none when no token asks */
 } sl_added_set;
 
-/* Orders the tokens that were put into set.  Deinit also after a failure. */
-SL_CHECKED sl_status sl_added_set_index(sl_added_set *set, sl_arena *scratch, sl_error *err);
-void sl_added_set_deinit(sl_added_set *set);
+/* Orders the tokens that were put into set. */
+void sl_added_set_index(sl_added_set *set);
 
 typedef struct {
     sl_span span; /* with the spaces it takes */
@@ -28,7 +26,5 @@ typedef struct {
 } sl_added_match;
 
 /* The first token at or after from; the longest where several start. */
-SL_CHECKED sl_status sl_added_set_find(const sl_added_set *set, const sl_matcher *matcher,
-                                       sl_slice text, size_t from, sl_added_match *out,
-                                       sl_error *err);
+sl_added_match sl_added_set_find(const sl_added_set *set, sl_slice text, size_t from);
 #endif

@@ -1,6 +1,7 @@
 /* bpe.c - Short words are merged by scanning for the best pair; long ones with a linked list of
  * symbols and a heap of pairs, so that no word costs more than n log n. */
 #include "engine/text/bpe.h"
+#include <stdio.h>
 #include <string.h>
 #include <xxhash.h>
 
@@ -69,7 +70,11 @@ static sl_status add_merge(sl_bpe *bpe, json_t *merge, uint32_t rank, char *buff
     size_t bytes = 0;
     for (size_t i = 0; i < 2 && names[i].bytes <= bpe->tokens->longest_name; i++) {
         sl_token_kind kind;
-        const size_t length = sl_token_name_decode(names[i], buffer + bytes, &kind);
+        size_t length = names[i].bytes;
+        if (bpe->tokens->byte_level)
+            length = sl_token_name_decode(names[i], buffer + bytes, &kind);
+        else if (length)
+            memcpy(buffer + bytes, names[i].text, length);
         ids[i] = sl_token_table_find(bpe->tokens, (sl_slice){buffer + bytes, length});
         bytes += length;
     }
@@ -117,7 +122,7 @@ static sl_status check_model(json_t *model, sl_error *err) {
         return sl_fail(err, SL_UNSUPPORTED, "model type '%.64s' is not supported, only BPE",
                        json_is_string(type) ? json_string_value(type) : "(no string)");
     static const char *const unsupported[] = {"dropout", "continuing_subword_prefix",
-                                              "end_of_word_suffix", "byte_fallback"};
+                                              "end_of_word_suffix"};
     for (size_t i = 0; i < sizeof unsupported / sizeof *unsupported; i++)
         if (!is_off(json_object_get(model, unsupported[i])))
             return sl_fail(err, SL_UNSUPPORTED, "model option '%s' is not supported",
@@ -139,34 +144,98 @@ static sl_status read_unknown(sl_bpe *bpe, json_t *model, sl_error *err) {
     return SL_OK;
 }
 
+/* The ids of single bytes and characters. */
+static sl_status find_bytes(sl_bpe *bpe, bool fallback, sl_error *err) {
+    const sl_token_table *tokens = bpe->tokens;
+    int missing = 0;
+    for (int byte = 0; byte < 256; byte++) {
+        char name[8];
+        const char text = (char)byte;
+        const int32_t plain = sl_token_table_find_word(tokens, (sl_slice){&text, 1});
+        (void)snprintf(name, sizeof name, "<0x%02X>", (unsigned)byte);
+        bpe->byte_ids[byte] = tokens->byte_level ? plain
+                              : fallback         ? sl_token_table_find(tokens, (sl_slice){name, 6})
+                                                 : -1;
+        if (byte < 128) bpe->ascii_ids[byte] = plain;
+        missing += bpe->byte_ids[byte] < 0;
+    }
+    if (tokens->byte_level && fallback && missing)
+        return sl_fail(err, SL_UNSUPPORTED,
+                       "model option 'byte_fallback' with a byte-level vocabulary that lacks %d of "
+                       "256 bytes",
+                       missing);
+    return SL_OK;
+}
+
 sl_status sl_bpe_init(sl_bpe *bpe, json_t *model, const sl_token_table *tokens, sl_arena *arena,
                       sl_error *err) {
     *bpe = (sl_bpe){.tokens = tokens};
     SL_TRY(check_model(model, err));
     SL_TRY(read_unknown(bpe, model, err));
     bpe->whole_words = json_is_true(json_object_get(model, "ignore_merges"));
-    for (int byte = 0; byte < 256; byte++) {
-        const char text = (char)byte;
-        bpe->byte_ids[byte] = sl_token_table_find_word(tokens, (sl_slice){&text, 1});
-    }
+    SL_TRY(find_bytes(bpe, json_is_true(json_object_get(model, "byte_fallback")), err));
     return read_merges(bpe, json_object_get(model, "merges"), arena, err);
 }
 
 /* ---- merging ---- */
 
-/* The id of each byte into ids (room for all of them); returns how many there are. */
-static size_t start_ids(const sl_bpe *bpe, sl_slice word, int32_t *ids) {
-    size_t count = 0;
-    bool after_unknown = false;
-    for (size_t i = 0; i < word.bytes; i++) {
-        int32_t id = bpe->byte_ids[(unsigned char)word.text[i]];
-        const bool unknown = id < 0;
-        if (unknown && (bpe->unknown < 0 || (after_unknown && bpe->fuse_unknown))) continue;
-        if (unknown) id = bpe->unknown;
-        after_unknown = unknown;
-        ids[count++] = id;
+typedef struct {
+    int32_t *ids; /* room for one per byte of the word */
+    size_t count;
+    bool after_unknown;
+} start;
+
+static void add_unknown(const sl_bpe *bpe, start *out) {
+    if (bpe->unknown < 0 || (out->after_unknown && bpe->fuse_unknown)) return;
+    out->after_unknown = true;
+    out->ids[out->count++] = bpe->unknown;
+}
+
+static void add_known(start *out, int32_t id) {
+    out->after_unknown = false;
+    out->ids[out->count++] = id;
+}
+
+/* A character that the vocabulary lacks: its bytes, if all have names, or unknown. */
+static void add_missing(const sl_bpe *bpe, sl_slice character, start *out) {
+    for (size_t i = 0; i < character.bytes; i++) {
+        if (bpe->byte_ids[(unsigned char)character.text[i]] >= 0) continue;
+        add_unknown(bpe, out);
+        return;
     }
-    return count;
+    for (size_t i = 0; i < character.bytes; i++)
+        add_known(out, bpe->byte_ids[(unsigned char)character.text[i]]);
+}
+
+static void start_characters(const sl_bpe *bpe, sl_slice word, start *out) {
+    for (size_t at = 0; at < word.bytes;) {
+        uint32_t character = 0;
+        size_t bytes = sl_utf8_decode(sl_slice_part(word, at, word.bytes), &character);
+        if (bytes == 0) bytes = 1;
+        const sl_slice part = sl_slice_part(word, at, at + bytes);
+        const unsigned char first = (unsigned char)part.text[0];
+        const int32_t id =
+            first < 128 ? bpe->ascii_ids[first] : sl_token_table_find_word(bpe->tokens, part);
+        if (id >= 0)
+            add_known(out, id);
+        else
+            add_missing(bpe, part, out);
+        at += bytes;
+    }
+}
+
+/* The ids that a word starts as; returns how many there are. */
+static size_t start_ids(const sl_bpe *bpe, sl_slice word, int32_t *ids) {
+    start out = {ids, 0, false};
+    if (!bpe->tokens->byte_level) start_characters(bpe, word, &out);
+    for (size_t i = 0; bpe->tokens->byte_level && i < word.bytes; i++) {
+        const int32_t id = bpe->byte_ids[(unsigned char)word.text[i]];
+        if (id >= 0)
+            add_known(&out, id);
+        else
+            add_unknown(bpe, &out);
+    }
+    return out.count;
 }
 
 static void encode_short(const sl_bpe *bpe, sl_slice word, sl_id_list *out) {

@@ -1,4 +1,6 @@
-/* bpe.h - Byte pair encoding: joins neighbouring tokens of a word, best-ranked pair first. */
+/* bpe.h - Byte pair encoding: joins neighbouring tokens of a word, best-ranked pair first.
+ *
+ * A word starts as its bytes when the vocabulary is byte-level, else as its characters. */
 #ifndef SL_ENGINE_TEXT_BPE_H
 #define SL_ENGINE_TEXT_BPE_H
 #include "engine/text/token_table.h"
@@ -14,10 +16,12 @@ typedef struct {
     const sl_token_table *tokens;
     sl_merge *merges; /* open addressing by pair */
     uint32_t merge_mask;
-    int32_t byte_ids[256]; /* -1: the vocabulary lacks this byte */
-    int32_t unknown;       /* stands for such bytes; -1: they are left out */
-    bool fuse_unknown;     /* one for a run of them */
-    bool whole_words;      /* a word that is a token is never taken apart ("ignore_merges") */
+    int32_t byte_ids[256];  /* -1: the vocabulary lacks this byte.  Without byte level: what stands
+                             * for bytes of characters that it lacks ("byte_fallback") */
+    int32_t ascii_ids[128]; /* without byte level: of characters */
+    int32_t unknown;        /* stands for such bytes; -1: they are left out */
+    bool fuse_unknown;      /* one for a run of them */
+    bool whole_words;       /* a word that is a token is never taken apart ("ignore_merges") */
 } sl_bpe;
 
 /* model: the "model" object of a tokenizer.json, whose vocab is tokens. */

@@ -86,38 +86,52 @@ static sl_status compile(sl_slice text, uint32_t options, pcre2_code **out, sl_e
                    (const char *)message);
 }
 
+/* Without machine code the same pattern is interpreted. */
+static void speed_up(const sl_pattern *pattern) {
+    (void)pcre2_jit_compile(pattern->code, PCRE2_JIT_COMPLETE);
+}
+
+sl_status sl_pattern_init_general(sl_pattern *pattern, sl_slice text, sl_arena *scratch,
+                                  sl_error *err) {
+    *pattern = (sl_pattern){0};
+    const size_t room = text.bytes * EXPANSION;
+    builder ours = {sl_arena_alloc(scratch, room, 1), 0};
+    if (!ours.text) return sl_no_memory(err, "pattern", room);
+    SL_TRY(translate(text, &ours, err));
+    SL_TRY(compile((sl_slice){ours.text, ours.bytes}, PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C,
+                   &pattern->code, err));
+    speed_up(pattern);
+    return SL_OK;
+}
+
 sl_status sl_pattern_init(sl_pattern *pattern, sl_slice text, bool literal, sl_arena *scratch,
                           sl_error *err) {
-    pattern->code = NULL;
+    *pattern = (sl_pattern){0};
     if (text.bytes == 0 || text.bytes > MAX_PATTERN_BYTES)
         return sl_fail(err, SL_FORMAT, "a pattern has %zu bytes, wanted 1 to %d", text.bytes,
                        MAX_PATTERN_BYTES);
     if (literal) {
         SL_TRY(compile(text, PCRE2_LITERAL, &pattern->code, err));
-    } else {
-        const size_t room = text.bytes * EXPANSION;
-        builder ours = {sl_arena_alloc(scratch, room, 1), 0};
-        if (!ours.text) return sl_no_memory(err, "pattern", room);
-        SL_TRY(translate(text, &ours, err));
-        SL_TRY(compile((sl_slice){ours.text, ours.bytes}, PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C,
-                       &pattern->code, err));
+        speed_up(pattern);
+        return SL_OK;
     }
-    /* Without machine code the same pattern is interpreted. */
-    (void)pcre2_jit_compile(pattern->code, PCRE2_JIT_COMPLETE);
-    return SL_OK;
+    pattern->match = sl_word_match_find(text);
+    return pattern->match ? SL_OK : sl_pattern_init_general(pattern, text, scratch, err);
 }
 
 void sl_pattern_deinit(sl_pattern *pattern) {
     pcre2_code_free(pattern->code);
-    pattern->code = NULL;
+    *pattern = (sl_pattern){0};
 }
 
 /* ---- matching ---- */
 
-sl_status sl_matcher_init(sl_matcher *matcher, size_t text_bytes, sl_error *err) {
-    *matcher = (sl_matcher){pcre2_match_data_create(1, NULL), pcre2_match_context_create(NULL)};
+static sl_status prepare(sl_matcher *matcher, sl_error *err) {
+    if (matcher->data && matcher->context) return SL_OK;
+    if (!matcher->data) matcher->data = pcre2_match_data_create(1, NULL);
+    if (!matcher->context) matcher->context = pcre2_match_context_create(NULL);
     if (!matcher->data || !matcher->context) return sl_no_memory(err, "matcher", sizeof *matcher);
-    const uint64_t steps = BASE_STEPS + STEPS_PER_BYTE * (uint64_t)text_bytes;
+    const uint64_t steps = BASE_STEPS + STEPS_PER_BYTE * (uint64_t)matcher->text_bytes;
     (void)pcre2_set_match_limit(matcher->context,
                                 steps < UINT32_MAX ? (uint32_t)steps : UINT32_MAX);
     return SL_OK;
@@ -129,8 +143,24 @@ void sl_matcher_deinit(sl_matcher *matcher) {
     *matcher = (sl_matcher){0};
 }
 
-sl_status sl_pattern_find(const sl_pattern *pattern, const sl_matcher *matcher, sl_slice text,
+static sl_span find_known(sl_word_match *match, sl_slice text, size_t from) {
+    const unsigned char *start = (const unsigned char *)text.text, *end = start + text.bytes;
+    for (const unsigned char *at = start + from; at < end;) {
+        const size_t bytes = match(at, end);
+        if (bytes) return (sl_span){(size_t)(at - start), (size_t)(at - start) + bytes};
+        do at++;
+        while (at < end && (*at & 0xC0) == 0x80);
+    }
+    return (sl_span){text.bytes, text.bytes};
+}
+
+sl_status sl_pattern_find(const sl_pattern *pattern, sl_matcher *matcher, sl_slice text,
                           size_t from, sl_span *out, sl_error *err) {
+    if (pattern->match) {
+        *out = find_known(pattern->match, text, from);
+        return SL_OK;
+    }
+    SL_TRY(prepare(matcher, err));
     uint32_t options = PCRE2_NO_UTF_CHECK;
     int found = pcre2_match(pattern->code, (PCRE2_SPTR)text.text, text.bytes, from, options,
                             matcher->data, matcher->context);

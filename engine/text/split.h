@@ -14,8 +14,17 @@ typedef enum {
     SL_SPLIT_BEHAVIORS
 } sl_split_behavior;
 
+/* What a step without pattern does to a piece. */
+typedef enum {
+    SL_SPLIT_PUT_SPACE,  /* puts a space before a piece that does not start with one */
+    SL_SPLIT_MARK,       /* writes U+2581 for each space, */
+    SL_SPLIT_MARK_FIRST, /* and puts one before the text, */
+    SL_SPLIT_MARK_EACH,  /* or before each piece that does not start with one */
+} sl_split_change;
+
 typedef struct {
-    sl_pattern pattern; /* none: a space is put before a piece that does not start with one */
+    sl_pattern pattern; /* none: change */
+    sl_split_change change;
     sl_split_behavior behavior;
     bool invert; /* what does not match counts as match */
 } sl_split_step;
@@ -25,23 +34,24 @@ enum { SL_SPLIT_STEPS = 16 };
 typedef struct {
     sl_split_step steps[SL_SPLIT_STEPS];
     uint32_t count;
-    bool byte_level; /* the last step was given */
+    bool byte_level; /* words are bytes (ByteLevel), not characters */
 } sl_splitter;
 
-/* json: the "pre_tokenizer" of a tokenizer.json, which must end in ByteLevel.  Deinit also after a
- * failure. */
+/* json: the "pre_tokenizer" of a tokenizer.json, in which ByteLevel comes last.  Deinit also after
+ * a failure. */
 SL_CHECKED sl_status sl_splitter_init(sl_splitter *splitter, json_t *json, sl_arena *scratch,
                                       sl_error *err);
 void sl_splitter_deinit(sl_splitter *splitter);
 
 typedef struct {
-    const sl_matcher *matcher;
+    sl_matcher *matcher;
     sl_arena *arena; /* for words that are not part of the text */
     SL_CHECKED sl_status (*word)(void *ctx, sl_slice word, sl_error *err);
     void *ctx;
+    bool begun; /* the text does not start here */
 } sl_split_work;
 
 /* Calls work->word for each word, in order; none is empty.  text is well-formed UTF-8. */
-SL_CHECKED sl_status sl_splitter_run(const sl_splitter *splitter, const sl_split_work *work,
+SL_CHECKED sl_status sl_splitter_run(const sl_splitter *splitter, sl_split_work *work,
                                      sl_slice text, sl_error *err);
 #endif

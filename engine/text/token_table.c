@@ -46,7 +46,7 @@ int32_t sl_token_table_find(const sl_token_table *table, sl_slice token) {
         if (slot.id < 0) return -1;
         if (slot.hash != hash) continue;
         const sl_token_entry *entry = &table->entries[slot.id];
-        if (entry->bytes == token.bytes && memcmp(entry->text, token.text, token.bytes) == 0)
+        if (entry->name_bytes == token.bytes && memcmp(entry->name, token.text, token.bytes) == 0)
             return slot.id;
     }
 }
@@ -58,7 +58,7 @@ int32_t sl_token_table_find_word(const sl_token_table *table, sl_slice word) {
 
 /* Enters one token unless its bytes are there already. */
 static void enter(sl_token_table *table, int32_t id) {
-    const sl_slice token = {table->entries[id].text, table->entries[id].bytes};
+    const sl_slice token = {table->entries[id].name, table->entries[id].name_bytes};
     if (sl_token_table_find(table, token) >= 0) return;
     const uint32_t hash = hash_slice(token);
     uint32_t at = hash & table->slot_mask;
@@ -99,25 +99,38 @@ static sl_status measure(sl_token_table *table, json_t *vocab, json_t *added, si
     return SL_OK;
 }
 
-static void copy_tokens(sl_token_table *table, json_t *vocab, json_t *added, char *pool) {
+/* The entry of one name of the vocabulary; *pool moves on. */
+static sl_token_entry make_entry(sl_slice name, const sl_decoder *decoder, char **pool) {
+    sl_token_kind kind = SL_TOKEN_BYTES;
+    char *text = *pool;
+    if (decoder->byte_level) {
+        const uint32_t bytes = (uint32_t)sl_token_name_decode(name, text, &kind);
+        *pool += bytes;
+        return (sl_token_entry){text, text, bytes, bytes, (uint8_t)kind, false};
+    }
+    const uint32_t bytes = (uint32_t)sl_decoder_run(decoder, name, text);
+    char *copy = text + bytes;
+    if (name.bytes) memcpy(copy, name.text, name.bytes);
+    *pool = copy + name.bytes;
+    return (sl_token_entry){text, copy, bytes, (uint32_t)name.bytes, (uint8_t)kind, false};
+}
+
+static void copy_tokens(sl_token_table *table, json_t *vocab, json_t *added,
+                        const sl_decoder *decoder, char *pool) {
     const char *name;
     size_t bytes, index;
     json_t *value;
-    json_object_keylen_foreach(vocab, name, bytes, value) {
-        sl_token_kind kind;
-        const size_t length = sl_token_name_decode((sl_slice){name, bytes}, pool, &kind);
+    json_object_keylen_foreach(vocab, name, bytes, value)
         table->entries[json_integer_value(value)] =
-            (sl_token_entry){pool, (uint32_t)length, (uint8_t)kind, false};
-        pool += length;
-    }
+        make_entry((sl_slice){name, bytes}, decoder, &pool);
     json_array_foreach(added, index, value) {
         json_t *content = json_object_get(value, "content");
-        const size_t length = json_string_length(content);
+        const uint32_t length = (uint32_t)json_string_length(content);
         sl_token_entry *entry = &table->entries[json_integer_value(json_object_get(value, "id"))];
         memcpy(pool, json_string_value(content), length);
-        const bool same = entry->kind != SL_TOKEN_NONE && entry->bytes == length &&
-                          memcmp(entry->text, pool, length) == 0;
-        if (!same) *entry = (sl_token_entry){pool, (uint32_t)length, SL_TOKEN_ADDED, false};
+        const bool same = entry->kind != SL_TOKEN_NONE && entry->name_bytes == length &&
+                          memcmp(entry->name, pool, length) == 0;
+        if (!same) *entry = (sl_token_entry){pool, pool, length, length, SL_TOKEN_ADDED, false};
         entry->special = json_is_true(json_object_get(value, "special"));
         pool += length;
     }
@@ -136,18 +149,18 @@ static sl_status index_tokens(sl_token_table *table, sl_arena *arena, sl_error *
     return SL_OK;
 }
 
-sl_status sl_token_table_init(sl_token_table *table, json_t *vocab, json_t *added, sl_arena *arena,
-                              sl_error *err) {
+sl_status sl_token_table_init(sl_token_table *table, json_t *vocab, json_t *added,
+                              const sl_decoder *decoder, sl_arena *arena, sl_error *err) {
     size_t bytes;
-    *table = (sl_token_table){0};
+    *table = (sl_token_table){.byte_level = decoder->byte_level};
     if (!json_is_object(vocab)) return sl_fail(err, SL_FORMAT, "model has no object 'vocab'");
     if (added && !json_is_array(added) && !json_is_null(added))
         return sl_fail(err, SL_FORMAT, "added_tokens is no array");
     SL_TRY(measure(table, vocab, added, &bytes, err));
     table->entries = SL_ARENA_NEW_ARRAY(arena, sl_token_entry, table->count);
-    char *pool = sl_arena_alloc(arena, bytes, 1);
+    char *pool = sl_arena_alloc(arena, 2 * bytes, 1); /* names and texts */
     if (!table->entries || !pool)
         return sl_no_memory(err, "vocabulary", table->count * sizeof *table->entries + bytes);
-    copy_tokens(table, vocab, added, pool);
+    copy_tokens(table, vocab, added, decoder, pool);
     return index_tokens(table, arena, err);
 }

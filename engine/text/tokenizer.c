@@ -3,11 +3,13 @@
  *   added tokens in the text as it is -> normaliser -> added tokens in normalised text
  *   -> splitter -> byte pair encoding
  *
- * Bytes that are no UTF-8 pass every stage as words of their own, so any text comes back whole. */
+ * Bytes that are no UTF-8 pass every stage as words of their own, so any text comes back whole
+ * (unless the vocabulary has no token for some byte). */
 #include "engine/text/tokenizer.h"
 #include "engine/text/added.h"
 #include "engine/text/bpe.h"
-#include "engine/text/normalise.h"
+#include "engine/text/frame.h"
+#include "engine/text/normaliser.h"
 #include "engine/text/split.h"
 #include <string.h>
 
@@ -19,26 +21,27 @@ struct sl_tokenizer {
     sl_bpe bpe;
     sl_splitter splitter;
     sl_added_set added[ADDED_SETS];
-    bool nfc;
+    sl_normaliser normaliser;
+    sl_decoder decoder;
+    sl_frame frame;
 };
 
 /* ---- reading ---- */
 
-static sl_status read_normalizer(sl_tokenizer *tokenizer, json_t *json, sl_error *err) {
-    if (!json || json_is_null(json)) return SL_OK;
-    const char *type = json_string_value(json_object_get(json, "type"));
-    if (!type) return sl_fail(err, SL_FORMAT, "a normalizer has no type");
-    if (strcmp(type, "NFC") == 0) {
-        tokenizer->nfc = true;
-        return SL_OK;
-    }
-    if (strcmp(type, "Sequence") != 0)
-        return sl_fail(err, SL_UNSUPPORTED, "normalizer type '%.64s' is not supported", type);
-    json_t *list = json_object_get(json, "normalizers"), *each;
-    size_t index;
-    if (!json_is_array(list))
-        return sl_fail(err, SL_FORMAT, "normalizer Sequence has no array 'normalizers'");
-    json_array_foreach(list, index, each) SL_TRY(read_normalizer(tokenizer, each, err));
+/* The text of a token is what its normalised content stands for. */
+static sl_status normalise_added(sl_tokenizer *tokenizer, int32_t id, sl_slice *content,
+                                 sl_error *err) {
+    sl_matcher matcher = {.text_bytes = content->bytes};
+    const sl_status status = sl_normaliser_run(&tokenizer->normaliser, &matcher, *content,
+                                               &tokenizer->arena, content, err);
+    sl_matcher_deinit(&matcher);
+    SL_TRY(status);
+    if (tokenizer->decoder.byte_level) return SL_OK;
+    char *text = sl_arena_alloc(&tokenizer->arena, content->bytes + 1, 1);
+    if (!text) return sl_no_memory(err, "an added token", content->bytes);
+    tokenizer->tokens.entries[id].text = text;
+    tokenizer->tokens.entries[id].bytes =
+        (uint32_t)sl_decoder_run(&tokenizer->decoder, *content, text);
     return SL_OK;
 }
 
@@ -48,15 +51,15 @@ static sl_status read_added_token(sl_tokenizer *tokenizer, json_t *json, sl_erro
     const sl_token_entry *entry = &tokenizer->tokens.entries[id];
     const bool normalised = json_is_true(json_object_get(json, "normalized"));
     sl_added_token token = {
-        .content = {entry->text, entry->bytes},
+        .content = {entry->name, entry->name_bytes},
         .id = id,
         .single_word = json_is_true(json_object_get(json, "single_word")),
         .takes_spaces_before = json_is_true(json_object_get(json, "lstrip")),
         .takes_spaces_after = json_is_true(json_object_get(json, "rstrip")),
     };
     if (token.content.bytes == 0) return SL_OK;
-    if (normalised && tokenizer->nfc)
-        SL_TRY(sl_normalise_nfc(token.content, &tokenizer->arena, &token.content, err));
+    if (normalised) SL_TRY(normalise_added(tokenizer, id, &token.content, err));
+    if (token.content.bytes == 0) return SL_OK;
     sl_added_set *set = &tokenizer->added[normalised ? NORMALISED : AS_IT_IS];
     set->tokens[set->count++] = token;
     return SL_OK;
@@ -72,21 +75,26 @@ static sl_status read_added(sl_tokenizer *tokenizer, json_t *json, sl_error *err
             return sl_no_memory(err, "added tokens", count * sizeof(sl_added_token));
     }
     json_array_foreach(json, index, each) SL_TRY(read_added_token(tokenizer, each, err));
-    for (int i = 0; i < ADDED_SETS; i++)
-        SL_TRY(sl_added_set_index(&tokenizer->added[i], &tokenizer->arena, err));
+    for (int i = 0; i < ADDED_SETS; i++) sl_added_set_index(&tokenizer->added[i]);
     return SL_OK;
 }
 
 static sl_status read_all(sl_tokenizer *tokenizer, json_t *root, sl_error *err) {
     json_t *model = json_object_get(root, "model"), *added = json_object_get(root, "added_tokens");
+    sl_arena *arena = &tokenizer->arena;
     if (!json_is_object(model)) return sl_fail(err, SL_FORMAT, "there is no object 'model'");
+    SL_TRY(
+        sl_splitter_init(&tokenizer->splitter, json_object_get(root, "pre_tokenizer"), arena, err));
+    SL_TRY(sl_decoder_init(&tokenizer->decoder, json_object_get(root, "decoder"),
+                           tokenizer->splitter.byte_level, arena, err));
     SL_TRY(sl_token_table_init(&tokenizer->tokens, json_object_get(model, "vocab"), added,
-                               &tokenizer->arena, err));
-    SL_TRY(sl_bpe_init(&tokenizer->bpe, model, &tokenizer->tokens, &tokenizer->arena, err));
-    SL_TRY(read_normalizer(tokenizer, json_object_get(root, "normalizer"), err));
-    SL_TRY(read_added(tokenizer, added, err));
-    return sl_splitter_init(&tokenizer->splitter, json_object_get(root, "pre_tokenizer"),
-                            &tokenizer->arena, err);
+                               &tokenizer->decoder, arena, err));
+    SL_TRY(sl_bpe_init(&tokenizer->bpe, model, &tokenizer->tokens, arena, err));
+    SL_TRY(sl_normaliser_init(&tokenizer->normaliser, json_object_get(root, "normalizer"), arena,
+                              err));
+    SL_TRY(sl_frame_init(&tokenizer->frame, json_object_get(root, "post_processor"),
+                         tokenizer->tokens.count, err));
+    return read_added(tokenizer, added, err);
 }
 
 sl_status sl_tokenizer_create(const char *json, size_t bytes, const sl_allocator *allocator,
@@ -117,7 +125,7 @@ done:
 void sl_tokenizer_destroy(sl_tokenizer *tokenizer) {
     if (!tokenizer) return;
     const sl_allocator *allocator = tokenizer->arena.allocator;
-    for (int i = 0; i < ADDED_SETS; i++) sl_added_set_deinit(&tokenizer->added[i]);
+    sl_normaliser_deinit(&tokenizer->normaliser);
     sl_splitter_deinit(&tokenizer->splitter);
     sl_arena_deinit(&tokenizer->arena);
     sl_release(allocator, tokenizer, sizeof *tokenizer, _Alignof(sl_tokenizer));
@@ -145,6 +153,20 @@ int32_t sl_tokenizer_find(const sl_tokenizer *tokenizer, const char *text, size_
     return bytes ? sl_token_table_find(&tokenizer->tokens, (sl_slice){text, bytes}) : -1;
 }
 
+size_t sl_tokenizer_strip_start(const sl_tokenizer *tokenizer) {
+    return tokenizer->decoder.strip_start;
+}
+
+size_t sl_tokenizer_before(const sl_tokenizer *tokenizer, const int32_t **out) {
+    *out = tokenizer->frame.before;
+    return tokenizer->frame.before_count;
+}
+
+size_t sl_tokenizer_after(const sl_tokenizer *tokenizer, const int32_t **out) {
+    *out = tokenizer->frame.after;
+    return tokenizer->frame.after_count;
+}
+
 /* ---- encoding ---- */
 
 typedef struct {
@@ -152,6 +174,7 @@ typedef struct {
     sl_arena arena;
     sl_matcher matcher;
     sl_bpe_work bpe;
+    sl_split_work split;
 } encoder;
 
 static sl_status encode_word(void *ctx, sl_slice word, sl_error *err) {
@@ -160,8 +183,9 @@ static sl_status encode_word(void *ctx, sl_slice word, sl_error *err) {
 }
 
 static sl_status encode_plain(encoder *enc, sl_slice text, sl_error *err) {
-    const sl_split_work work = {&enc->matcher, &enc->arena, encode_word, enc};
-    return sl_splitter_run(&enc->tokenizer->splitter, &work, text, err);
+    SL_TRY(sl_splitter_run(&enc->tokenizer->splitter, &enc->split, text, err));
+    enc->split.begun = true;
+    return SL_OK;
 }
 
 /* Adds the tokens of one set and hands the text between them on. */
@@ -170,11 +194,13 @@ static sl_status encode_between(encoder *enc, const sl_added_set *set, sl_slice 
                                 sl_error *err) {
     size_t done = 0;
     while (done < text.bytes) {
-        sl_added_match match;
-        SL_TRY(sl_added_set_find(set, &enc->matcher, text, done, &match, err));
+        const sl_added_match match = sl_added_set_find(set, text, done);
         if (match.span.start > done)
             SL_TRY(between(enc, sl_slice_part(text, done, match.span.start), err));
-        if (match.id >= 0) sl_id_list_add(&enc->bpe.ids, match.id);
+        if (match.id >= 0) {
+            sl_id_list_add(&enc->bpe.ids, match.id);
+            enc->split.begun = true;
+        }
         done = match.span.end;
     }
     return SL_OK;
@@ -182,7 +208,7 @@ static sl_status encode_between(encoder *enc, const sl_added_set *set, sl_slice 
 
 static sl_status encode_valid(encoder *enc, sl_slice text, sl_error *err) {
     const sl_tokenizer *tokenizer = enc->tokenizer;
-    if (tokenizer->nfc) SL_TRY(sl_normalise_nfc(text, &enc->arena, &text, err));
+    SL_TRY(sl_normaliser_run(&tokenizer->normaliser, &enc->matcher, text, &enc->arena, &text, err));
     return encode_between(enc, &tokenizer->added[NORMALISED], text, encode_plain, err);
 }
 
@@ -204,14 +230,14 @@ static sl_status encode_bytes(encoder *enc, sl_slice text, sl_error *err) {
 
 sl_status sl_tokenizer_encode(const sl_tokenizer *tokenizer, const char *text, size_t bytes,
                               int32_t *ids, size_t capacity, size_t *out_count, sl_error *err) {
-    encoder enc = {.tokenizer = tokenizer};
+    encoder enc = {.tokenizer = tokenizer, .matcher = {.text_bytes = bytes}};
     sl_status status = SL_OK;
     *out_count = 0;
     if (bytes == 0) return SL_OK;
     sl_arena_init(&enc.arena, tokenizer->arena.allocator);
-    SL_TRY_ELSE(done, sl_matcher_init(&enc.matcher, bytes, err));
     SL_TRY_ELSE(done, sl_bpe_work_init(&enc.bpe, bytes, &enc.arena, err));
     enc.bpe.ids = (sl_id_list){ids, capacity, 0};
+    enc.split = (sl_split_work){&enc.matcher, &enc.arena, encode_word, &enc, false};
     SL_TRY_ELSE(done, encode_between(&enc, &tokenizer->added[AS_IT_IS], (sl_slice){text, bytes},
                                      encode_bytes, err));
     *out_count = enc.bpe.ids.count;

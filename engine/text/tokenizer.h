@@ -1,4 +1,5 @@
-/* tokenizer.h - Byte-level BPE as described by a tokenizer.json. */
+/* tokenizer.h - Byte pair encoding as described by a tokenizer.json: byte-level, or over characters
+ * as SentencePiece does it. */
 #ifndef SL_ENGINE_TEXT_TOKENIZER_H
 #define SL_ENGINE_TEXT_TOKENIZER_H
 #include "base/memory.h"
@@ -7,8 +8,8 @@
 
 typedef struct sl_tokenizer sl_tokenizer; /* immutable once created; shared by threads */
 
-/* json: the text of tokenizer.json.  Unknown model types, normalizers or pre-tokenizers fail and
- * are named. */
+/* json: the text of tokenizer.json.  Unknown model types, options, normalizers, pre-tokenizers,
+ * decoders or post-processors fail and are named. */
 SL_CHECKED sl_status sl_tokenizer_create(const char *json, size_t bytes,
                                          const sl_allocator *allocator, sl_tokenizer **out,
                                          sl_error *err);
@@ -20,6 +21,11 @@ uint32_t sl_tokenizer_vocab(const sl_tokenizer *tokenizer); /* highest id + 1 */
 SL_CHECKED sl_status sl_tokenizer_encode(const sl_tokenizer *tokenizer, const char *text,
                                          size_t bytes, int32_t *ids, size_t capacity,
                                          size_t *out_count, sl_error *err);
+/* How many spaces a decoded text loses at its front: encoding put them there. */
+size_t sl_tokenizer_strip_start(const sl_tokenizer *tokenizer);
+/* The special tokens that belong before and after a text that no template has framed. */
+size_t sl_tokenizer_before(const sl_tokenizer *tokenizer, const int32_t **out);
+size_t sl_tokenizer_after(const sl_tokenizer *tokenizer, const int32_t **out);
 /* The bytes of one token; "" for ids without one.  Borrowed. */
 const char *sl_tokenizer_text(const sl_tokenizer *tokenizer, int32_t id, size_t *out_bytes);
 bool sl_tokenizer_is_special(const sl_tokenizer *tokenizer, int32_t id);

@@ -95,12 +95,36 @@ static void assert_round_trip(const sl_tokenizer *tokenizer, const char *text, s
 
 /* ---- vectors ---- */
 
-static void test_fixture_vectors(void **state) {
-    (void)state;
-    json_t *variants = load_json(FIXTURE "vectors.json"), *variant;
+/* What the ids stand for, as Hugging Face decodes them. */
+static void check_decoded(const sl_tokenizer *tokenizer, const char *name, json_t *vectors) {
+    size_t index;
+    json_t *each;
+    json_array_foreach(vectors, index, each) {
+        json_t *wanted = json_object_get(each, "decoded"), *ids = json_object_get(each, "ids");
+        if (!wanted) continue;
+        char text[4096];
+        size_t bytes = 0, length, strip = sl_tokenizer_strip_start(tokenizer);
+        for (size_t i = 0; i < json_array_size(ids); i++) {
+            const char *part = sl_tokenizer_text(
+                tokenizer, (int32_t)json_integer_value(json_array_get(ids, i)), &length);
+            assert_true(bytes + length < sizeof text);
+            memcpy(text + bytes, part, length);
+            bytes += length;
+        }
+        size_t start = 0;
+        while (start < strip && start < bytes && text[start] == ' ') start++;
+        if (bytes - start != json_string_length(wanted) ||
+            memcmp(text + start, json_string_value(wanted), bytes - start) != 0)
+            fail_msg("%s: vector %zu gives '%.*s', wanted '%s'", name, index, (int)(bytes - start),
+                     text + start, json_string_value(wanted));
+    }
+}
+
+static void check_variants(const char *file, const char *vectors) {
+    json_t *variants = load_json(vectors), *variant;
     size_t index;
     json_array_foreach(variants, index, variant) {
-        json_t *root = load_json(FIXTURE "tokenizer.json");
+        json_t *root = load_json(file);
         json_t *change = json_object_get(variant, "change"), *value;
         const char *key;
         json_object_foreach(change, key, value) {
@@ -112,10 +136,35 @@ static void test_fixture_vectors(void **state) {
         sl_tokenizer *tokenizer = create(root);
         check_vectors(tokenizer, json_string_value(json_object_get(variant, "name")),
                       json_object_get(variant, "encode"));
+        check_decoded(tokenizer, json_string_value(json_object_get(variant, "name")),
+                      json_object_get(variant, "encode"));
         sl_tokenizer_destroy(tokenizer);
         json_decref(root);
     }
     json_decref(variants);
+}
+
+static void test_fixture_vectors(void **state) {
+    (void)state;
+    check_variants(FIXTURE "tokenizer.json", FIXTURE "vectors.json");
+}
+
+static void test_sentencepiece_vectors(void **state) {
+    (void)state;
+    check_variants(FIXTURE "sentencepiece.json", FIXTURE "sentencepiece_vectors.json");
+}
+
+/* The template of the post-processor gives the tokens around a text. */
+static void test_frame(void **state) {
+    (void)state;
+    json_t *root = load_json(FIXTURE "sentencepiece.json");
+    sl_tokenizer *tokenizer = create(root);
+    const int32_t *before, *after;
+    assert_int_equal(sl_tokenizer_before(tokenizer, &before), 1);
+    assert_int_equal(before[0], sl_tokenizer_find(tokenizer, "<s>", 3));
+    assert_int_equal(sl_tokenizer_after(tokenizer, &after), 0);
+    sl_tokenizer_destroy(tokenizer);
+    json_decref(root);
 }
 
 static const char *shared_folder(void) {
@@ -237,6 +286,79 @@ static void test_any_bytes_come_back(void **state) {
     sl_tokenizer_destroy(tokenizer);
 }
 
+static uint64_t random_state;
+static uint32_t random_below(uint32_t limit) {
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return (uint32_t)((random_state >> 33) % limit);
+}
+
+/* One character of any kind, assigned or not, or with broken a few bytes that are none. */
+static size_t random_piece(char *out, bool broken) {
+    static const uint32_t special[] = {0,        0xD7FF, 0xE000, 0xFFFD,  0xFFFE,  0xFFFF,
+                                       0x10FFFF, 0x200D, 0xFE0F, 0x1F468, 0x1F3FD, 0x1F1E9,
+                                       0xE0101,  0x301,  0x323,  0x17F,   0x2581,  0x3000,
+                                       0x85,     0x180E, 0x1100, 0x1161,  0xAC00,  0x9FA5};
+    const uint32_t kind = random_below(8);
+    if (kind < 3) return sl_utf8_encode(" etaoin\n\t'.,!01239AZ<|>/"[random_below(26)], out);
+    if (kind == 3) return sl_utf8_encode(special[random_below(24)], out);
+    if (kind == 4 && broken) {
+        const size_t count = 1 + random_below(3);
+        for (size_t i = 0; i < count; i++) out[i] = (char)(0x80 + random_below(0x80));
+        return count;
+    }
+    uint32_t c = random_below(kind == 5 ? 0x110000 : kind == 6 ? 0x20000 : 0x3000);
+    if (c >= 0xD800 && c < 0xE000) c -= 0x800;
+    return sl_utf8_encode(c, out);
+}
+
+/* 200 000 random texts to each published tokenizer: a million altogether. */
+static void test_random_texts_come_back(void **state) {
+    (void)state;
+    static const char *const names[] = {"gpt2", "gpt4o", "llama3", "qwen3", "deepseek_v3"};
+    enum { TEXTS = 200000 };
+    random_state = 88172645463325252u;
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
+        char folder[64];
+        (void)snprintf(folder, sizeof folder, "tokenizers/%s", names[n]);
+        json_t *root = load_shared(folder, "tokenizer.json");
+        if (!root) skip();
+        const bool nfc =
+            json_is_object(json_object_get(root, "normalizer")) &&
+            json_object_get(json_object_get(root, "normalizer"), "normalizers") == NULL;
+        sl_tokenizer *tokenizer = create(root);
+        json_decref(root);
+        for (int i = 0; i < TEXTS; i++) {
+            char text[256];
+            size_t bytes = 0;
+            const uint32_t count = 1 + random_below(24);
+            for (uint32_t j = 0; j < count; j++) bytes += random_piece(text + bytes, !nfc);
+            if (!nfc) {
+                assert_round_trip(tokenizer, text, bytes);
+                continue;
+            }
+            sl_arena arena;
+            sl_slice normal;
+            sl_arena_init(&arena, NULL);
+            assert_int_equal(sl_normalise_nfc((sl_slice){text, bytes}, &arena, &normal, NULL),
+                             SL_OK);
+            int32_t ids[1024], again[1024];
+            size_t id_count = 0, again_count = 0;
+            assert_round_trip(tokenizer, normal.text, normal.bytes);
+            assert_int_equal(
+                sl_tokenizer_encode(tokenizer, text, bytes, ids, 1024, &id_count, NULL), SL_OK);
+            assert_int_equal(sl_tokenizer_encode(tokenizer, normal.text, normal.bytes, again, 1024,
+                                                 &again_count, NULL),
+                             SL_OK);
+            assert_int_equal(id_count, again_count);
+            assert_memory_equal(ids, again, id_count * sizeof *ids);
+            sl_arena_deinit(&arena);
+        }
+        sl_tokenizer_destroy(tokenizer);
+    }
+}
+
 /* Words of every length cross from the short algorithm to the long one: both must agree on the
  * ids of a word whose tail cannot merge with it. */
 static void test_long_words_merge_like_short_ones(void **state) {
@@ -329,8 +451,28 @@ static void test_errors_name_what_is_wrong(void **state) {
     (void)state;
     assert_rejected("normalizer", "{\"type\":\"Lowercase\"}", SL_UNSUPPORTED, "Lowercase");
     assert_rejected("normalizer", "{}", SL_FORMAT, "normalizer");
-    assert_rejected("pre_tokenizer", "null", SL_UNSUPPORTED, "ByteLevel");
-    assert_rejected("pre_tokenizer", "{\"type\":\"Metaspace\"}", SL_UNSUPPORTED, "Metaspace");
+    assert_rejected("normalizer", "{\"type\":\"Prepend\"}", SL_FORMAT, "Prepend");
+    assert_rejected("normalizer", "{\"type\":\"Sequence\"}", SL_FORMAT, "normalizers");
+    assert_rejected("normalizer", "{\"type\":\"Replace\",\"content\":\"\"}", SL_FORMAT, "Replace");
+    assert_rejected("pre_tokenizer", "{\"type\":\"Whitespace\"}", SL_UNSUPPORTED, "Whitespace");
+    assert_rejected("pre_tokenizer", "{\"type\":\"Metaspace\",\"replacement\":\"_\"}",
+                    SL_UNSUPPORTED, "'_'");
+    assert_rejected("pre_tokenizer", "{\"type\":\"Metaspace\",\"prepend_scheme\":\"odd\"}",
+                    SL_UNSUPPORTED, "'odd'");
+    assert_rejected("decoder", "{\"type\":\"WordPiece\"}", SL_UNSUPPORTED, "WordPiece");
+    assert_rejected("decoder", "{\"type\":\"Strip\",\"content\":\"x\"}", SL_UNSUPPORTED, "Strip");
+    assert_rejected("decoder", "{}", SL_FORMAT, "decoder");
+    assert_rejected("post_processor", "{\"type\":\"BertProcessing\"}", SL_UNSUPPORTED, "Bert");
+    assert_rejected(
+        "post_processor",
+        "{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"<q>\"}}]}",
+        SL_FORMAT, "'<q>'");
+    assert_rejected(
+        "post_processor",
+        "{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"<q>\"}}],"
+        "\"special_tokens\":{\"<q>\":{\"ids\":[99999]}}}",
+        SL_FORMAT, "vocabulary of 628");
+    assert_rejected("model.end_of_word_suffix", "\"</w>\"", SL_UNSUPPORTED, "end_of_word_suffix");
     assert_rejected("pre_tokenizer",
                     "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(\"},\"behavior\":\"Isolated\"}",
                     SL_FORMAT, "'('");
@@ -343,7 +485,6 @@ static void test_errors_name_what_is_wrong(void **state) {
                     SL_UNSUPPORTED, "Odd");
     assert_rejected("model.type", "\"Unigram\"", SL_UNSUPPORTED, "Unigram");
     assert_rejected("model.dropout", "0.1", SL_UNSUPPORTED, "dropout");
-    assert_rejected("model.byte_fallback", "true", SL_UNSUPPORTED, "byte_fallback");
     assert_rejected("model.unk_token", "\"<gone>\"", SL_FORMAT, "<gone>");
     assert_rejected("model.merges", "[\"a zz\"]", SL_FORMAT, "zz");
     assert_rejected("model.merges", "[[\"a\"]]", SL_FORMAT, "merge 0");
@@ -471,9 +612,45 @@ static void test_stream_holds_back_unfinished_characters(void **state) {
     assert_int_equal(sl_utf8_stream_finish(&stream, out), 0);
 }
 
+/* Random tokens, whole characters or not: every piece of output is well formed, and together they
+ * are what the bytes give at once. */
+static void test_stream_of_random_tokens(void **state) {
+    (void)state;
+    sl_tokenizer *tokenizer = create_fixture();
+    random_state = 4101842887655102017u;
+    for (int round = 0; round < 20000; round++) {
+        char bytes[2048], pieces[3 * 2048 + 64], whole[3 * 2048 + 64];
+        size_t total = 0, streamed = 0;
+        sl_utf8_stream stream = {0}, at_once = {0};
+        const uint32_t count = 1 + random_below(30);
+        for (uint32_t i = 0; i < count; i++) {
+            size_t length;
+            const int32_t id =
+                (int32_t)random_below(round % 3 ? 300 : sl_tokenizer_vocab(tokenizer));
+            const char *text = sl_tokenizer_text(tokenizer, id, &length);
+            memcpy(bytes + total, text, length);
+            total += length;
+            const size_t wrote = sl_utf8_stream_push(&stream, text, length, pieces + streamed);
+            assert_int_equal(sl_utf8_valid_bytes((sl_slice){pieces + streamed, wrote}), wrote);
+            streamed += wrote;
+        }
+        streamed += sl_utf8_stream_finish(&stream, pieces + streamed);
+        size_t written = sl_utf8_stream_push(&at_once, bytes, total, whole);
+        written += sl_utf8_stream_finish(&at_once, whole + written);
+        assert_int_equal(streamed, written);
+        assert_memory_equal(pieces, whole, written);
+        assert_int_equal(sl_utf8_valid_bytes((sl_slice){whole, written}), written);
+        const size_t valid = sl_utf8_valid_bytes((sl_slice){bytes, total});
+        assert_memory_equal(bytes, whole, valid); /* nothing that is right is changed */
+    }
+    sl_tokenizer_destroy(tokenizer);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fixture_vectors),
+        cmocka_unit_test(test_sentencepiece_vectors),
+        cmocka_unit_test(test_frame),
         cmocka_unit_test(test_gpt2_vectors),
         cmocka_unit_test(test_gpt4o_vectors),
         cmocka_unit_test(test_llama3_vectors),
@@ -481,6 +658,7 @@ int main(void) {
         cmocka_unit_test(test_deepseek_vectors),
         cmocka_unit_test(test_fable_prompts),
         cmocka_unit_test(test_any_bytes_come_back),
+        cmocka_unit_test(test_random_texts_come_back),
         cmocka_unit_test(test_long_words_merge_like_short_ones),
         cmocka_unit_test(test_capacity_limits_what_is_written),
         cmocka_unit_test(test_vocabulary),
@@ -489,6 +667,7 @@ int main(void) {
         cmocka_unit_test(test_nfc),
         cmocka_unit_test(test_stream),
         cmocka_unit_test(test_stream_holds_back_unfinished_characters),
+        cmocka_unit_test(test_stream_of_random_tokens),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,7 +36,7 @@ typedef struct {
     sl_allocator allocator;       /* default: the C library's */
     const char *compile;          /* words of inspect.h; default: "", levels and all that gains */
     int pin_threads;              /* nonzero: each thread but the caller's stays on one core */
-    const char *kv;               /* cached keys and values: "f16", "f32" or "auto" (default) */
+    const char *kv;               /* cached keys and values: "i16", "f16", "f32" or "auto" */
     sl_progress_fn *progress;     /* of loading resident weights, in bytes */
     void *progress_ctx;
     uint64_t
@@ -57,6 +57,7 @@ typedef struct {
     uint64_t state_bytes, workspace_bytes, budget_bytes, slot_count, slot_bytes;
     uint64_t minimum_budget_bytes; /* the smallest budget for experts */
     const char *resident_dtype, *expert_dtype;
+    const char *note; /* one line on what of the model's files is not used; NULL: all of it is */
     const char *device_name; /* of a GPU, else "" */
     uint64_t device_bytes;   /* of its memory, taken: weights, states, workspace and experts */
     uint64_t device_slot_count, device_expert_bytes;

@@ -1,6 +1,8 @@
+/* announce.c - What steps declare to touch, told to ThreadSanitizer. */
 #include "runtime/cpu/executable.h"
+#include <sched.h>
 
-#ifdef SL_CPU_ANNOUNCES
+#if SL_CPU_ANNOUNCES
 void __tsan_read_range(void *address, unsigned long bytes);
 void __tsan_write_range(void *address, unsigned long bytes);
 
@@ -29,16 +31,26 @@ static void announce(const sl_executable *exe, const sl_access *access, announce
     for (uint32_t i = 0; i < access->count; i++, run += access->stride) tell(run, access->bytes);
 }
 
-void sl_cpu_announce(const sl_executable *exe, const sl_cpu_phase *phase, uint32_t member) {
+uint32_t sl_cpu_announcers(const sl_executable *exe) {
+    return sl_team_size(exe->device->team);
+}
+
+/* Who waits here claims no other share, so each member gets one. */
+static void meet(sl_executable *exe) {
+    atomic_fetch_add(&exe->announced, 1);
+    while (atomic_load(&exe->announced) < sl_cpu_announcers(exe)) sched_yield();
+}
+
+void sl_cpu_announce(sl_executable *exe, const sl_cpu_phase *phase, uint32_t announcer) {
     for (uint32_t s = phase->first_task; s < phase->first_task + phase->task_count; s++) {
         const sl_step *step = &exe->binding.program->steps[s];
-        if (member != (phase->serial ? 0 : announcer_of(exe, s))) continue;
+        if (announcer != (phase->serial ? 0 : announcer_of(exe, s))) continue;
         for (uint32_t i = 0; i < step->read_count; i++)
             announce(exe, &step->reads[i], __tsan_read_range);
         for (uint32_t i = 0; i < step->write_count; i++)
             announce(exe, &step->writes[i], __tsan_write_range);
     }
-    if (!phase->serial) sl_team_barrier(exe->device->team);
+    if (!phase->serial) meet(exe);
 }
 #else
 typedef int announces_nothing; /* a file holds something */

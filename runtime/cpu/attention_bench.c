@@ -3,11 +3,12 @@
  * per second of a prefill chunk.
  *
  *   attention_bench [isa]     every one that this machine has unless told */
+#include "base/memory.h"
 #include "core/kv.h"
 #include "runtime/cpu/bench_support.h"
 
 enum { QUERY_HEADS = 16, HEADS = 2, WIDTH = 256, MOST = 32768, CHUNK = 512, COPIES = 2 };
-static const sl_dtype types[] = {SL_DTYPE_f32, SL_DTYPE_f16};
+static const sl_dtype types[] = {SL_DTYPE_f32, SL_DTYPE_f16, SL_DTYPE_k16};
 static const int64_t lengths[] = {1024, 4096, 16384, MOST};
 
 /* Caches of several slots, so that no position is still near when it is read again. */
@@ -21,11 +22,21 @@ static float element(int64_t i) {
     return (float)((i * 7919 + i / 16) % 255) / 256 - 0.5f;
 }
 
+/* From where sessions have theirs: in huge pages. */
+static uint8_t *cache_room(size_t bytes) {
+    uint8_t *cache = sl_resize(sl_allocator_or_default(NULL), NULL, 0, bytes, 64);
+    if (!cache) {
+        (void)fprintf(stderr, "no memory for %zu bytes\n", bytes);
+        exit(1);
+    }
+    return memset(cache, 0, bytes);
+}
+
 static room make_room(void) {
     const size_t cache = (size_t)COPIES * HEADS * MOST * WIDTH * sizeof(float);
     const size_t rows = (size_t)CHUNK * QUERY_HEADS * WIDTH * sizeof(float);
-    const room r = {.keys = bench_room(cache),
-                    .values = bench_room(cache),
+    const room r = {.keys = cache_room(cache),
+                    .values = cache_room(cache),
                     .q = bench_room(rows),
                     .out = bench_room(rows),
                     .mixes = bench_room(rows),
@@ -35,7 +46,24 @@ static room make_room(void) {
     return r;
 }
 
+static sl_kv_shape shape_of(sl_dtype dtype) {
+    return (sl_kv_shape){dtype, COPIES, HEADS, MOST, WIDTH};
+}
+
+static void fill_codes(const sl_type *type, uint8_t *cache) {
+    float row[WIDTH];
+    for (int64_t i = 0; i < sl_kv_rows(type); i++) {
+        for (int64_t d = 0; d < WIDTH; d++) row[d] = element(i * WIDTH + d);
+        sl_kv_store_row(type, cache, i, row);
+    }
+}
+
 static void fill_caches(room *r, sl_dtype dtype) {
+    if (dtype == SL_DTYPE_k16) {
+        const sl_type keys = sl_kv_keys(shape_of(dtype)), values = sl_kv_values(shape_of(dtype));
+        fill_codes(&keys, r->keys), fill_codes(&values, r->values);
+        return;
+    }
     const int64_t count = (int64_t)COPIES * HEADS * MOST * WIDTH;
     for (int64_t i = 0; i < count; i++) {
         const float x = element(i);
@@ -89,7 +117,7 @@ typedef struct {
 static void decode(const void *ctx, int round) {
     const task *t = ctx;
     room *r = t->r;
-    const sl_kv_shape cache = {t->dtype, COPIES, HEADS, MOST, WIDTH};
+    const sl_kv_shape cache = shape_of(t->dtype);
     const int64_t parts = MOST / SL_SDPA_PART;
     const sl_type ids = sl_type_make(SL_DTYPE_i32, 1, (int64_t)1);
     r->slots[0] = round % COPIES;
@@ -118,7 +146,7 @@ static void decode(const void *ctx, int round) {
 static void prefill(const void *ctx, int round) {
     const task *t = ctx;
     room *r = t->r;
-    const sl_kv_shape cache = {t->dtype, COPIES, HEADS, MOST, WIDTH};
+    const sl_kv_shape cache = shape_of(t->dtype);
     const sl_type ids = sl_type_make(SL_DTYPE_i32, 1, t->rows);
     const sl_type q = sl_type_make(SL_DTYPE_f32, 3, t->rows, (int64_t)QUERY_HEADS, (int64_t)WIDTH);
     for (int64_t i = 0; i < t->rows; i++) {
@@ -151,8 +179,9 @@ static void bench(task *t) {
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
         t->position = lengths[i] - 1;
         const double seconds = best_of(decode, t, 0.3);
+        const sl_type cached = sl_kv_keys(shape_of(t->dtype));
         const double bytes =
-            2.0 * HEADS * WIDTH * (double)lengths[i] * sl_dtype_infos[t->dtype].bytes;
+            2.0 / COPIES / MOST * (double)sl_type_bytes(&cached) * (double)lengths[i];
         printf("  decode at %5lld   %8.3f ms  %6.2f GB/s (%3.0f%% of reading)\n",
                (long long)lengths[i], seconds * 1e3, bytes / seconds * 1e-9,
                100 * bytes / seconds / floor_rate);

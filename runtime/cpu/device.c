@@ -68,7 +68,7 @@ static sl_status make_task(sl_executable *exe, const sl_step *step, sl_cpu_task 
 
 /* With less than so many grains, meeting costs more than sharing gains.  ThreadSanitizer is to see
  * all levels of several steps. */
-#ifdef SL_CPU_ANNOUNCES
+#if SL_CPU_ANNOUNCES
 static const double least_shared_grains = 0;
 #else
 static const double least_shared_grains = 2;
@@ -137,8 +137,7 @@ static sl_status make_chunks(sl_executable *exe, sl_error *err) {
 static sl_status make_phases(sl_executable *exe, sl_error *err) {
     const sl_program *program = exe->binding.program;
     exe->phases = SL_ARENA_NEW_ARRAY(&exe->arena, sl_cpu_phase, program->step_count + 1);
-    exe->next_chunk = SL_ARENA_NEW_ARRAY(&exe->arena, atomic_uint, program->step_count + 1);
-    if (!exe->phases || !exe->next_chunk)
+    if (!exe->phases)
         return sl_no_memory(err, "an executable", program->step_count * sizeof *exe->phases);
     for (uint32_t s = 0; s < program->step_count;) {
         const uint32_t level = program->steps[s].level;

@@ -3,6 +3,7 @@
 #include "compiler/build.h"
 #include "compiler/compile.h"
 #include "runtime/cpu/cpu.h"
+#include "tests/support/held_threads.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -115,6 +116,33 @@ static void any_way_of_running_gives_the_same_bytes(void **state) {
     }
 }
 
+/* Members that never get a core are not waited for, whatever phases there are. */
+static void absent_members_hold_up_nobody(void **state) {
+    (void)state;
+#if defined(__SANITIZE_THREAD__)
+    skip(); /* every member announces its share of what is touched */
+#endif
+    static float want[ELEMENTS];
+    fixture alone = start((sl_cpu_options){.threads = 1});
+    must(alone.device->ops->run(alone.executable, &err));
+    keep_output(&alone, want);
+    stop(&alone);
+    hold_threads = true;
+    threads_let_go = false;
+    fixture f = start((sl_cpu_options){.threads = 3});
+    hold_threads = false;
+    for (int run = 0; run < 10; run++) {
+        must(f.device->ops->run(f.executable, &err));
+        same_as(&f, want);
+    }
+    threads_let_go = true;
+    for (int run = 0; run < 10; run++) {
+        must(f.device->ops->run(f.executable, &err));
+        same_as(&f, want);
+    }
+    stop(&f);
+}
+
 static void orders_with_foreign_steps_are_refused(void **state) {
     (void)state;
     fixture f = start((sl_cpu_options){.threads = 1});
@@ -215,6 +243,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(failures_leave_nobody_waiting),
         cmocka_unit_test(any_way_of_running_gives_the_same_bytes),
+        cmocka_unit_test(absent_members_hold_up_nobody),
         cmocka_unit_test(orders_with_foreign_steps_are_refused),
         cmocka_unit_test(traces_hold_every_step_of_every_run),
         cmocka_unit_test(levels_do_not_overlap),

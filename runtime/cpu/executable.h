@@ -9,7 +9,6 @@
 #include <stdatomic.h>
 
 enum { SL_CPU_CACHE_LINE = 64 };
-#define SL_CPU_NO_PHASE UINT32_MAX
 
 typedef struct {
     void *data;
@@ -58,11 +57,12 @@ struct sl_executable {
     uint32_t run_number;  /* since the trace was attached */
     sl_trace *trace;      /* NULL: none */
     /* of the run in progress */
-    _Alignas(SL_CPU_CACHE_LINE) atomic_uint *next_chunk;  /* [phase] */
-    _Alignas(SL_CPU_CACHE_LINE) atomic_uint next_event;   /* of the trace */
-    _Alignas(SL_CPU_CACHE_LINE) atomic_uint failed_phase; /* SL_CPU_NO_PHASE: none */
-    atomic_flag error_taken;
-    sl_error error;
+    uint32_t phase;
+    uint32_t turn_begin, turn_end;                      /* chunks of the phase that are given out */
+    atomic_uint announced;                              /* shares of the phase's announcement */
+    _Alignas(SL_CPU_CACHE_LINE) atomic_uint next_event; /* of the trace */
+    _Alignas(SL_CPU_CACHE_LINE) atomic_bool failed;
+    sl_error error; /* the first */
 };
 
 sl_status sl_cpu_run(sl_executable *exe, sl_error *err);
@@ -70,10 +70,6 @@ sl_status sl_cpu_run_serially(sl_executable *exe, const uint32_t *order, sl_erro
 sl_status sl_cpu_run_step(sl_executable *exe, uint32_t step, sl_error *err);
 void sl_cpu_attach(sl_executable *exe, sl_trace *trace);
 
-/* Tells ThreadSanitizer which bytes the steps of a phase declare to touch, each step on one member,
- * before any of them runs: steps of one level that touch common bytes are then reported as a race,
- * whatever their kernels do.  Ends in a barrier where it does anything: a step's own chunks touch
- * what another member has announced. */
 #if defined(__SANITIZE_THREAD__)
 #define SL_CPU_ANNOUNCES 1
 #elif defined(__has_feature)
@@ -81,12 +77,24 @@ void sl_cpu_attach(sl_executable *exe, sl_trace *trace);
 #define SL_CPU_ANNOUNCES 1
 #endif
 #endif
-#ifdef SL_CPU_ANNOUNCES
-void sl_cpu_announce(const sl_executable *exe, const sl_cpu_phase *phase, uint32_t member);
+#ifndef SL_CPU_ANNOUNCES
+#define SL_CPU_ANNOUNCES 0
+#endif
+/* Tells ThreadSanitizer which bytes the steps of a phase declare to touch, before any of them runs:
+ * steps of one level that touch common bytes are then reported as a race, whatever their kernels
+ * do.  The first sl_cpu_announcers chunks of a shared phase do this, each on a member of its own;
+ * none returns before all have announced, since a step's chunks touch what others announce. */
+#if SL_CPU_ANNOUNCES
+uint32_t sl_cpu_announcers(const sl_executable *exe);
+void sl_cpu_announce(sl_executable *exe, const sl_cpu_phase *phase, uint32_t announcer);
 #else
-static inline void sl_cpu_announce(const sl_executable *exe, const sl_cpu_phase *phase,
-                                   uint32_t member) {
-    (void)exe, (void)phase, (void)member;
+static inline uint32_t sl_cpu_announcers(const sl_executable *exe) {
+    (void)exe;
+    return 0;
+}
+static inline void sl_cpu_announce(sl_executable *exe, const sl_cpu_phase *phase,
+                                   uint32_t announcer) {
+    (void)exe, (void)phase, (void)announcer;
 }
 #endif
 #endif

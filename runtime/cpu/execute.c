@@ -1,82 +1,81 @@
-/* execute.c - Running on the CPU: a level's work is cut into chunks that members claim from one
- * counter, so that who is slower does less.  Levels too small to share are run by member 0 alone;
- * consecutive ones form one phase, so that the others wait once. */
+/* execute.c - Running on the CPU: a level's work is cut into chunks that members claim, so that who
+ * is slower does less.  Levels too small to share are done by whoever ends the one before, while
+ * the others wait. */
 #include "base/clock.h"
 #include "runtime/cpu/executable.h"
 
-/* One member during a run. */
-typedef struct {
-    sl_executable *exe;
-    uint32_t index;
-    uint32_t phase;
-    sl_worker worker;
-    sl_error error;
-} member;
-
-static void member_init(member *m, sl_executable *exe, uint32_t index) {
-    *m = (member){.exe = exe, .index = index};
-    m->worker = (sl_worker){
-        .scratch = (char *)exe->device->scratch.data + index * exe->device->scratch_bytes_each,
-        .err = &m->error,
-    };
-}
-
-static void record(const member *m, uint32_t step, double begin) {
-    sl_executable *exe = m->exe;
+static void record(sl_executable *exe, uint32_t step, uint32_t member, double begin) {
     const uint32_t at = atomic_fetch_add_explicit(&exe->next_event, 1, memory_order_relaxed);
     if (at >= exe->trace->capacity) return;
     exe->trace->events[at] = (sl_trace_event){.step = step,
-                                              .member = m->index,
+                                              .member = member,
                                               .begin = begin,
                                               .end = sl_clock_seconds(),
                                               .run = exe->run_number};
 }
 
-static void run_items(member *m, const sl_cpu_task *t, int64_t begin, int64_t end) {
-    sl_executable *exe = m->exe;
-    if (atomic_load_explicit(&exe->failed_phase, memory_order_relaxed) != SL_CPU_NO_PHASE) return;
+static bool has_failed(const sl_executable *exe) {
+    return atomic_load_explicit(&exe->failed, memory_order_relaxed);
+}
+
+static void run_items(sl_executable *exe, uint32_t member, const sl_cpu_task *t, int64_t begin,
+                      int64_t end) {
+    if (has_failed(exe)) return;
+    const sl_cpu_device *device = exe->device;
+    sl_error error;
+    sl_worker worker = {
+        .scratch = (char *)device->scratch.data + member * device->scratch_bytes_each,
+        .err = &error,
+    };
     const double start = exe->trace ? sl_clock_seconds() : 0;
-    const sl_status status = t->kernel->run(t->args, begin, end, &m->worker);
-    if (exe->trace) record(m, (uint32_t)(t - exe->tasks), start);
-    if (status == SL_OK) return;
-    if (!atomic_flag_test_and_set(&exe->error_taken)) exe->error = m->error;
-    atomic_store(&exe->failed_phase, m->phase);
-}
-
-static void run_shared(member *m, uint32_t index) {
-    const sl_cpu_phase *p = &m->exe->phases[index];
-    const sl_cpu_chunk *chunks = &m->exe->chunks[p->first_chunk];
-    atomic_uint *next = &m->exe->next_chunk[index];
-    for (;;) {
-        const uint32_t chunk = atomic_fetch_add_explicit(next, 1, memory_order_relaxed);
-        if (chunk >= p->chunk_count) return;
-        run_items(m, &m->exe->tasks[chunks[chunk].task], chunks[chunk].begin, chunks[chunk].end);
-    }
-}
-
-static void run_alone(member *m, const sl_cpu_phase *p) {
-    for (uint32_t t = p->first_task; t < p->first_task + p->task_count; t++)
-        run_items(m, &m->exe->tasks[t], 0, m->exe->tasks[t].items);
-}
-
-static void run_member(void *ctx, uint32_t index) {
-    sl_executable *exe = ctx;
-    member m;
-    member_init(&m, exe, index);
     sl_memory_forbid();
-    for (uint32_t i = 0; i < exe->phase_count; i++) {
-        const sl_cpu_phase *p = &exe->phases[i];
-        m.phase = i;
-        sl_cpu_announce(exe, p, index);
-        if (!p->serial)
-            run_shared(&m, i);
-        else if (index == 0)
-            run_alone(&m, p);
-        if (exe->phase_count > 1) sl_team_barrier(exe->device->team);
-        /* A later phase may have failed before this member looks: then all meet once more. */
-        if (atomic_load(&exe->failed_phase) <= i) break;
-    }
+    const sl_status status = t->kernel->run(t->args, begin, end, &worker);
     sl_memory_allow();
+    if (exe->trace) record(exe, (uint32_t)(t - exe->tasks), member, start);
+    if (status != SL_OK && !atomic_exchange(&exe->failed, true)) exe->error = error;
+}
+
+static void run_chunk(void *ctx, uint32_t member, uint32_t chunk) {
+    sl_executable *exe = ctx;
+    const sl_cpu_phase *p = &exe->phases[exe->phase];
+    const uint32_t announcers = sl_cpu_announcers(exe), at = exe->turn_begin + chunk;
+    if (at < announcers) {
+        sl_cpu_announce(exe, p, at);
+        return;
+    }
+    const sl_cpu_chunk *c = &exe->chunks[p->first_chunk + at - announcers];
+    run_items(exe, member, &exe->tasks[c->task], c->begin, c->end);
+}
+
+static void run_alone(sl_executable *exe, uint32_t member, const sl_cpu_phase *p) {
+    sl_cpu_announce(exe, p, 0);
+    for (uint32_t t = p->first_task; t < p->first_task + p->task_count; t++)
+        run_items(exe, member, &exe->tasks[t], 0, exe->tasks[t].items);
+}
+
+/* The next chunks of a phase, as many as the team takes at a time. */
+static uint32_t next_turn(sl_executable *exe, const sl_cpu_phase *p) {
+    const uint32_t left = p->chunk_count + sl_cpu_announcers(exe) - exe->turn_end;
+    exe->turn_begin = exe->turn_end;
+    exe->turn_end += left < SL_TEAM_MOST_CHUNKS ? left : SL_TEAM_MOST_CHUNKS;
+    return exe->turn_end - exe->turn_begin;
+}
+
+/* To the next work to share.  What has failed ends the run. */
+static uint32_t next_chunks(void *ctx, uint32_t member) {
+    sl_executable *exe = ctx;
+    for (; exe->phase < exe->phase_count && !has_failed(exe); exe->phase++) {
+        const sl_cpu_phase *p = &exe->phases[exe->phase];
+        if (p->serial) {
+            run_alone(exe, member, p);
+            continue;
+        }
+        const uint32_t chunks = next_turn(exe, p);
+        if (chunks) return chunks;
+        exe->turn_end = 0;
+        atomic_store_explicit(&exe->announced, 0, memory_order_relaxed);
+    }
+    return 0;
 }
 
 static void fill_pointers(sl_executable *exe) {
@@ -95,8 +94,7 @@ static void fill_pointers(sl_executable *exe) {
 static sl_status begin_run(sl_executable *exe, sl_error *err) {
     if (exe->rebound) SL_TRY(sl_binding_check(&exe->binding, err));
     if (exe->rebound || exe->resolved_arena != exe->device->arena.data) fill_pointers(exe);
-    atomic_store(&exe->failed_phase, SL_CPU_NO_PHASE);
-    atomic_flag_clear(&exe->error_taken);
+    atomic_store(&exe->failed, false);
     return SL_OK;
 }
 
@@ -109,16 +107,17 @@ static sl_status end_run(sl_executable *exe, sl_error *err) {
         exe->trace->dropped += events - kept;
         atomic_store(&exe->next_event, kept);
     }
-    if (atomic_load(&exe->failed_phase) == SL_CPU_NO_PHASE) return SL_OK;
+    if (!has_failed(exe)) return SL_OK;
     if (err) *err = exe->error;
     return exe->error.status;
 }
 
 sl_status sl_cpu_run(sl_executable *exe, sl_error *err) {
     SL_TRY(begin_run(exe, err));
-    for (uint32_t i = 0; i < exe->phase_count; i++)
-        atomic_store_explicit(&exe->next_chunk[i], 0, memory_order_relaxed);
-    sl_team_run(exe->device->team, run_member, exe);
+    static const sl_team_job phases = {next_chunks, run_chunk, SL_CPU_ANNOUNCES};
+    exe->phase = exe->turn_end = 0;
+    atomic_store(&exe->announced, 0);
+    sl_team_run(exe->device->team, &phases, exe);
     return end_run(exe, err);
 }
 
@@ -129,14 +128,10 @@ sl_status sl_cpu_run_serially(sl_executable *exe, const uint32_t *order, sl_erro
             return sl_fail(err, SL_INVALID, "an order with step %u: the program has %u", order[i],
                            count);
     SL_TRY(begin_run(exe, err));
-    member m;
-    member_init(&m, exe, 0);
-    sl_memory_forbid();
     for (uint32_t i = 0; i < count; i++) {
         const sl_cpu_task *t = &exe->tasks[order ? order[i] : i];
-        run_items(&m, t, 0, t->items);
+        run_items(exe, 0, t, 0, t->items);
     }
-    sl_memory_allow();
     return end_run(exe, err);
 }
 
@@ -145,9 +140,7 @@ sl_status sl_cpu_run_step(sl_executable *exe, uint32_t step, sl_error *err) {
         return sl_fail(err, SL_INVALID, "step %u: the program has %u", step,
                        exe->binding.program->step_count);
     SL_TRY(begin_run(exe, err));
-    member m;
-    member_init(&m, exe, 0);
-    run_items(&m, &exe->tasks[step], 0, exe->tasks[step].items);
+    run_items(exe, 0, &exe->tasks[step], 0, exe->tasks[step].items);
     return end_run(exe, err);
 }
 

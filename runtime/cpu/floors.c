@@ -60,8 +60,8 @@ static uint64_t one_chunk(measuring *m) {
     return CHUNK_BYTES;
 }
 
-static void take_chunks(void *ctx, uint32_t member) {
-    (void)member;
+static void take_chunks(void *ctx, uint32_t member, uint32_t share) {
+    (void)member, (void)share;
     measuring *m = ctx;
     const double begin = thread_seconds();
     uint64_t done = 0;
@@ -78,7 +78,7 @@ static double one_pass(sl_team *team, measuring *m, sl_compute_loop *compute, do
     m->done = m->busy_ns = 0;
     const double begin = sl_clock_seconds();
     m->end = begin + PASS_SECONDS;
-    sl_team_run(team, take_chunks, m);
+    sl_team_share(team, sl_team_size(team), take_chunks, m);
     const double seconds = sl_clock_seconds() - begin;
     *out_share = (double)m->busy_ns * 1e-9 / seconds / sl_team_size(team);
     return (double)m->done / seconds;

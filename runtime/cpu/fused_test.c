@@ -204,7 +204,7 @@ static void test_bias(void **state) {
         const sl_linear_bias_act_attrs attrs = {.act = (uint32_t)round % 6};
         const int64_t rows = between(1, 90), cols = between(1, 150);
         op_case c = case_of(SL_OP_linear_bias_act, &attrs, 1e-5);
-        product(&c, between(1, 9), cols, &rows, 1);
+        product(&c, round % 5 ? between(1, 9) : between(40, 90), cols, &rows, 1);
         floats(&c, f32(1, rows, 0, 0, 0));
         check_fused(&c);
     }
@@ -229,17 +229,16 @@ static void test_rope(void **state) {
         const int64_t width = between(2, round % 8 == 7 ? 300 : 150);
         const sl_type type = f32(3, rows, heads, width, 0);
         const sl_type table = f32(2, rows, 2 * between(1, width / 2), 0, 0);
-        const sl_norm_rope_attrs attrs = {.eps = 1e-6f, .offset = 1};
+        const sl_norm_rope_attrs attrs = {.eps = 1e-6f, .offset = 1, .interleaved = round / 2 % 2};
         op_case rope = case_of(SL_OP_norm_rope, &attrs, 1e-6);
         floats(&rope, type), floats(&rope, f32(1, width, 0, 0, 0)), floats(&rope, table);
         check_fused(&rope);
-        const sl_norm_rope_append_attrs append_attrs = {.eps = 1e-6f, .offset = 0};
+        const sl_norm_rope_append_attrs append_attrs = {.eps = 1e-6f, .interleaved = round / 2 % 2};
         op_case append = case_of(SL_OP_norm_rope_append, &append_attrs, 1e-6);
         floats(&append, type), floats(&append, f32(1, width, 0, 0, 0)), floats(&append, table);
         floats(&append, type);
         add_rows(&append, rows, 14);
-        add_caches(&append,
-                   (sl_kv_shape){round % 2 ? SL_DTYPE_f16 : SL_DTYPE_f32, 2, heads, 20, width});
+        add_caches(&append, (sl_kv_shape){cache_types[round % CACHE_TYPES], 2, heads, 20, width});
         check_fused(&append);
     }
 }
@@ -264,6 +263,19 @@ static void test_join(void **state) {
         floats(&c, f32(3, rows, k, width, 0)), floats(&c, f32(2, rows, k, 0, 0));
         floats(&c, f32(2, rows, width, 0, 0)), input(&c, f32(2, rows, 1, 0, 0), -9, 9);
         floats(&c, f32(2, rows, width, 0, 0));
+        check_fused(&c);
+    }
+}
+
+static void test_moe_add(void **state) {
+    (void)state;
+    for (int round = 0; round < ROUNDS; round++) {
+        const int64_t rows = between(1, 6), k = between(1, 9);
+        const int64_t width = round % 3 ? between(1, 300) : 2048;
+        const int others = 1 + round % 2;
+        op_case c = case_of(others == 2 ? SL_OP_moe_add_shared : SL_OP_moe_add, NULL, 1e-6);
+        floats(&c, f32(3, rows, k, width, 0)), floats(&c, f32(2, rows, k, 0, 0));
+        for (int i = 0; i < others; i++) floats(&c, f32(2, rows, width, 0, 0));
         check_fused(&c);
     }
 }
@@ -331,11 +343,17 @@ static void test_region_in_place(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_norms),    cmocka_unit_test(test_quantised),
-        cmocka_unit_test(test_products), cmocka_unit_test(test_bias),
-        cmocka_unit_test(test_rope),     cmocka_unit_test(test_positions_are_checked),
-        cmocka_unit_test(test_join),     cmocka_unit_test(test_add3),
-        cmocka_unit_test(test_region),   cmocka_unit_test(test_region_in_place),
+        cmocka_unit_test(test_norms),
+        cmocka_unit_test(test_quantised),
+        cmocka_unit_test(test_products),
+        cmocka_unit_test(test_bias),
+        cmocka_unit_test(test_rope),
+        cmocka_unit_test(test_positions_are_checked),
+        cmocka_unit_test(test_join),
+        cmocka_unit_test(test_moe_add),
+        cmocka_unit_test(test_add3),
+        cmocka_unit_test(test_region),
+        cmocka_unit_test(test_region_in_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

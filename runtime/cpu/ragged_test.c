@@ -155,6 +155,14 @@ static void linear(void) {
     input(&c, w, -1, 1);
     check(&c);
 }
+static void linear_heads(void) {
+    const int64_t heads = between(1, 5), rows = ragged(80), cols = ragged(300);
+    op_case c = case_of(SL_OP_linear_heads, NULL, 2e-6);
+    c.by_tensor = true;
+    floats(&c, f32(3, rows_for(rows * heads, 12), heads, cols, 0));
+    input(&c, sl_type_make(weight_type(), 3, heads, rows, cols), -1, 1);
+    check(&c);
+}
 static void embed(void) {
     const int64_t rows = ragged(70);
     op_case c = case_of(SL_OP_embed, NULL, 0);
@@ -186,7 +194,8 @@ static void rope(void) {
     op_case table = case_of(SL_OP_rope_table, &attrs, 1e-7);
     input(&table, i32(rows), 0, 250000);
     check(&table);
-    op_case c = case_of(SL_OP_rope, NULL, 3e-7);
+    const sl_rope_attrs turn = {.interleaved = next() % 2};
+    op_case c = case_of(SL_OP_rope, &turn, 3e-7);
     floats(&c, f32(3, rows, ragged(5), width, 0)), floats(&c, f32(2, rows, rotary, 0, 0));
     check(&c);
 }
@@ -204,13 +213,16 @@ static void add_slots(op_case *c, int64_t rows, int64_t limit) {
 static void attention(void) {
     const int64_t width = ragged(140), heads = between(1, 3), group = between(1, 4);
     const int64_t rows = rows_for(width * heads, 20), capacity = rows + between(0, 60);
-    const sl_kv_shape cache = {next() % 2 ? SL_DTYPE_f16 : SL_DTYPE_f32, 3, heads, capacity, width};
+    const sl_kv_shape cache = {cache_types[next() % CACHE_TYPES], 3, heads, capacity, width};
+    const bool coded = cache.dtype == SL_DTYPE_k16;
     const sl_type row = f32(3, rows, heads, width, 0);
     const sl_sdpa_attrs attrs = {.scale = 0.7f};
     const bool append = next() % 3 == 0;
     /* A score is a chain over the width, and its error one of its factor. */
-    const double tolerance = 2e-6 + (double)width * 0x1p-24;
-    op_case c = append ? case_of(SL_OP_kv_append, NULL, 0) : case_of(SL_OP_sdpa, &attrs, tolerance);
+    const double tolerance =
+        2e-6 + (double)width * 0x1p-24 + (coded ? coded_tolerance(width, 0.7) : 0);
+    op_case c = append ? case_of(SL_OP_kv_append, NULL, coded ? 1e-6 : 0)
+                       : case_of(SL_OP_sdpa, &attrs, tolerance);
     c.by_tensor = true;
     if (append) {
         floats(&c, row), floats(&c, row), add_slots(&c, rows, capacity);
@@ -325,8 +337,9 @@ static void group(void) {
 /* ---- the cases ---- */
 
 static void (*const kinds[])(void) = {
-    binary, unary, gated, matmul,    reduce, last_axis, movement, halves, linear,  embed,
-    norm,   rope,  conv,  attention, decay,  delta,     route,    group,  combine, experts,
+    binary,    unary,  gated, matmul,       reduce, last_axis, movement,
+    halves,    linear, embed, linear_heads, norm,   rope,      conv,
+    attention, decay,  delta, route,        group,  combine,   experts,
 };
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 

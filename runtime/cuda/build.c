@@ -31,10 +31,11 @@ static bool has_experts(const sl_step *step, uint32_t *out_operand) {
     return false;
 }
 
-/* moe_group and moe_ffn both begin their attributes with the layer. */
 static uint32_t layer_of(const sl_step *step) {
-    return step->op == SL_OP_moe_ffn ? ((const sl_moe_ffn_attrs *)step->attrs)->layer
-                                     : ((const sl_moe_group_attrs *)step->attrs)->layer;
+    if (step->op == SL_OP_moe_ffn) return ((const sl_moe_ffn_attrs *)step->attrs)->layer;
+    if (step->op == SL_OP_moe_ffn_biased)
+        return ((const sl_moe_ffn_biased_attrs *)step->attrs)->layer;
+    return ((const sl_moe_group_attrs *)step->attrs)->layer;
 }
 
 static sl_status open_experts(sl_executable *exe, sl_error *err) {

@@ -11,8 +11,6 @@ typedef struct {
     bool eager;              /* steps are launched one by one instead of as a graph */
     bool chained;            /* a graph whose nodes follow each other, to measure against */
     bool apart;              /* a graph in which no steps share a launch, likewise */
-    bool norm_tails, route_tails,
-        gated_tails; /* steps done by the last block of another: to measure */
 } sl_cuda_options;
 /* Fails with one line that says why there is none: no driver, no device, no kernels built. */
 SL_CHECKED sl_status sl_device_cuda_create(const sl_cuda_options *options,

@@ -81,16 +81,6 @@ static sl_status copy_constants(const sl_executable *exe, sl_error *err) {
     return sl_cuda_wait(exe->device, err);
 }
 
-static sl_status make_counters(sl_executable *exe, sl_error *err) {
-    const uint64_t bytes =
-        (uint64_t)exe->binding.program->step_count * SL_CUDA_COUNTERS * sizeof(uint32_t);
-    if (!bytes) return SL_OK;
-    SL_TRY(sl_cuda_take(exe->device, bytes, "counters", &exe->counters, err));
-    SL_TRY_CUDA(&exe->device->driver, fill(exe->counters.address, 0, bytes, exe->device->stream),
-                "clearing counters", err);
-    return SL_OK;
-}
-
 static sl_status fill_executable(sl_executable *exe, const sl_program *program, sl_error *err) {
     SL_TRY(sl_binding_init(&exe->binding, program, &exe->arena, err));
     exe->tasks = SL_ARENA_NEW_ARRAY(&exe->arena, sl_cuda_task, program->step_count + 1);
@@ -98,7 +88,6 @@ static sl_status fill_executable(sl_executable *exe, const sl_program *program, 
     for (uint32_t s = 0; s < program->step_count; s++)
         SL_TRY(make_task(exe, &program->steps[s], &exe->tasks[s], err));
     SL_TRY(place_locals(exe, err));
-    SL_TRY(make_counters(exe, err));
     SL_TRY(place_outputs(exe, err));
     SL_TRY(copy_constants(exe, err));
     return sl_cuda_ensure(exe->device, &exe->device->arena, program->arena_bytes, "activations",
@@ -112,7 +101,6 @@ static void cuda_unload(sl_executable *exe) {
         sl_cuda_attach(exe, NULL);
         sl_cuda_unbuild(exe);
         sl_cuda_give(exe->device, &exe->locals);
-        sl_cuda_give(exe->device, &exe->counters);
         if (exe->inputs) (void)sl_resize(pinned, exe->inputs, exe->inputs_bytes, 0, 64);
         if (exe->outputs) (void)sl_resize(pinned, exe->outputs, exe->outputs_bytes, 0, 64);
         if (exe->starts) (void)sl_resize(pinned, exe->starts, exe->starts_bytes, 0, 64);

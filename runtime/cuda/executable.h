@@ -17,8 +17,6 @@ typedef struct {
     sl_cu_function joined_function;
 } sl_cuda_task;
 
-enum { SL_CUDA_COUNTERS = 64 }; /* of blocks that are done, for each step */
-
 /* Steps [first, end) that are launched together. */
 typedef struct {
     uint32_t first, end;
@@ -38,7 +36,6 @@ struct sl_executable {
     uint32_t launch_count;
     sl_cuda_segment *segments;
     uint32_t segment_count;
-    sl_cuda_block counters; /* [step][SL_CUDA_COUNTERS] uint32_t, all 0 between launches */
     /* Inputs and constants: at offsets[buffer] of one block, inputs first. */
     sl_cuda_block locals;
     uint64_t *local_offsets, inputs_bytes;

@@ -2,7 +2,6 @@
 #include "runtime/cuda/join.h"
 #include "runtime/cuda/kernels/delta.h"
 #include "runtime/cuda/kernels/linear.h"
-#include "runtime/cuda/kernels/tail.h"
 #include <string.h>
 
 typedef struct {
@@ -28,9 +27,6 @@ static sl_cuda_launch *last_launch(const joining *j, uint32_t step) {
     const sl_cuda_task *task = task_of(j, step);
     if (task->joined) return task->joined;
     return &j->exe->launches[task->first_launch + task->launch_count - 1];
-}
-static uint32_t *counters_of(const joining *j, uint32_t step) {
-    return (uint32_t *)(uintptr_t)j->exe->counters.address + (size_t)step * SL_CUDA_COUNTERS;
 }
 
 /* ---- whether joining leaves an order ---- */
@@ -89,63 +85,6 @@ static sl_status own_launch(const joining *j, uint32_t leader, sl_cuda_launch **
     return SL_OK;
 }
 
-/* ---- tails ---- */
-
-static bool fits_norm(const sl_cuda_launch *launch, const sl_cuda_launch *step) {
-    const sl_norm_rows *norm = (const void *)step->args;
-    const uint32_t warps = launch->threads / SL_CUDA_WARP;
-    return (uint32_t)norm->lanes <= SL_NORM_SHARES * warps * SL_CUDA_WARP;
-}
-static bool fits_group(const sl_cuda_launch *launch, const sl_cuda_launch *step) {
-    const sl_group_pairs *group = (const void *)step->args;
-    const uint32_t warps = ((uint32_t)group->pairs + SL_CUDA_WARP - 1) / SL_CUDA_WARP;
-    return (uint32_t)group->pairs <= launch->threads &&
-           warps * (uint32_t)group->experts * sizeof(int32_t) <= launch->shared_bytes;
-}
-
-/* Whether a launch has room for this step at its end. */
-static bool has_room(const sl_cuda_launch *launch, const sl_cuda_launch *step) {
-    if (!launch->tail_at || !step->as_tail) return false;
-    const sl_cuda_tail *tail = (const void *)(launch->args + launch->tail_at);
-    if (step->as_tail == SL_TAIL_GROUP)
-        return tail->kind == SL_TAIL_ROUTE && !tail->groups && fits_group(launch, step);
-    if (tail->kind != SL_TAIL_NONE) return false;
-    return step->as_tail == SL_TAIL_ROUTE || fits_norm(launch, step);
-}
-
-static void put_tail(const joining *j, uint32_t leader, sl_cuda_launch *launch,
-                     const sl_cuda_launch *step) {
-    sl_cuda_tail *tail = (void *)(launch->args + launch->tail_at);
-    launch->function = launch->tail_function;
-    tail->arrived = counters_of(j, leader);
-    if (step->as_tail == SL_TAIL_GROUP) {
-        tail->groups = 1;
-        memcpy(&tail->group, step->args, sizeof tail->group);
-        return;
-    }
-    tail->kind = step->as_tail;
-    memcpy(&tail->of, step->args, step->args_bytes);
-}
-
-/* The step ends the launch of one that it follows anyway, where there is such a one. */
-static sl_status join_tail(const joining *j, uint32_t step, sl_error *err) {
-    const sl_cuda_task *task = task_of(j, step);
-    if (task->leader != step || task->next != UINT32_MAX || task->launch_count != 1) return SL_OK;
-    const sl_cuda_launch *own = last_launch(j, step);
-    const bool is_norm = own->as_tail == SL_TAIL_NORM || own->as_tail == SL_TAIL_ADD_NORM;
-    const sl_cuda_options *how = &j->exe->device->options;
-    if (!(is_norm ? how->norm_tails : how->route_tails)) return SL_OK;
-    for (uint32_t i = j->needs->first[step]; i < j->needs->first[step + 1]; i++) {
-        const uint32_t leader = task_of(j, j->needs->from[i])->leader;
-        if (!has_room(last_launch(j, leader), own) || !add_member(j, step, leader)) continue;
-        sl_cuda_launch *launch = NULL;
-        SL_TRY(own_launch(j, leader, &launch, err));
-        put_tail(j, leader, launch, own);
-        return SL_OK;
-    }
-    return SL_OK;
-}
-
 /* ---- the delta net's step ---- */
 
 static const sl_step *step_at(const joining *j, uint32_t step) {
@@ -198,8 +137,7 @@ static bool is_joinable_delta(const joining *j, uint32_t step) {
     if (s->op != SL_OP_delta_step || !is_alone(j, step)) return false;
     const sl_delta *d = (const void *)last_launch(j, step)->args;
     return strcmp(last_launch(j, step)->function, "sl_delta_step") == 0 && d->rows == 1 &&
-           d->heads <= SL_CUDA_COUNTERS && is_input(j, &s->operands[STEP_SLOTS]) &&
-           is_input(j, &s->operands[STEP_POSITIONS]) &&
+           is_input(j, &s->operands[STEP_SLOTS]) && is_input(j, &s->operands[STEP_POSITIONS]) &&
            count_uses(j, &s->operands[STEP_MEMORY]) == 1;
 }
 
@@ -234,8 +172,8 @@ static void take_gates(const joining *j, uint32_t step, sl_delta_joined *launch)
     launch->dt_bias = a->dt_bias.data;
 }
 
-/* The gated norm of a head is made while other heads are still at work: it may overwrite nothing
- * that any of the leader's steps read. */
+/* Whether what is written while other blocks are still at work is nothing that the leader's steps
+ * read or write. */
 static bool is_apart(const joining *j, uint32_t leader, const sl_operand *written) {
     for (uint32_t m = leader; m != UINT32_MAX; m = task_of(j, m)->next) {
         const sl_step *s = step_at(j, m);
@@ -243,23 +181,6 @@ static bool is_apart(const joining *j, uint32_t leader, const sl_operand *writte
             if (overlap(j, &s->operands[i], written)) return false;
     }
     return true;
-}
-
-static void take_gated_norm(const joining *j, uint32_t step, sl_delta_joined *launch) {
-    const sl_operand *out = &step_at(j, step)->operands[STEP_OUT];
-    for (uint32_t n = step + 1; n < j->segment->end; n++) {
-        const sl_step *s = step_at(j, n);
-        if (s->op != SL_OP_gated_rms_norm_quantise || s->operands[0].buffer.v != out->buffer.v)
-            continue;
-        const sl_norm_rows *norm = (const void *)last_launch(j, n)->args;
-        if (!is_alone(j, n) || norm->count != launch->d.dv || norm->count % 4 ||
-            !is_apart(j, step, &s->operands[3]) || overlap(j, &s->operands[3], &s->operands[1]) ||
-            !add_member(j, n, step))
-            return;
-        launch->norm = *norm;
-        launch->arrived = counters_of(j, step);
-        return;
-    }
 }
 
 static sl_status join_delta(const joining *j, uint32_t step, sl_error *err) {
@@ -278,7 +199,6 @@ static sl_status join_delta(const joining *j, uint32_t step, sl_error *err) {
     launch.q_eps = q_how[0], launch.q_scale = q_how[1];
     launch.k_eps = k_how[0], launch.k_scale = k_how[1];
     take_gates(j, step, &launch);
-    if (j->exe->device->options.gated_tails) take_gated_norm(j, step, &launch);
     sl_cuda_launch *joined = NULL;
     SL_TRY(own_launch(j, step, &joined, err));
     joined->function = "sl_delta_step_joined";
@@ -325,7 +245,6 @@ static sl_status join_conv(const joining *j, uint32_t step, sl_error *err) {
         sl_linear_panels *product = (void *)launch->args;
         product->conv = (sl_linear_conv){.how = *conv, .weight = weight};
         launch->function = launch->conv_function;
-        launch->tail_at = 0;
         return SL_OK;
     }
     return SL_OK;
@@ -349,8 +268,6 @@ sl_status sl_cuda_join(sl_executable *exe, const sl_cuda_segment *segment,
         SL_TRY_ELSE(done, join_conv(&j, s, err));
         SL_TRY_ELSE(done, join_delta(&j, s, err));
     }
-    for (uint32_t s = segment->first; s < segment->end; s++)
-        SL_TRY_ELSE(done, join_tail(&j, s, err));
     for (uint32_t s = segment->first; s < segment->end; s++)
         SL_TRY_ELSE(done, find_function(exe, s, err));
 done:

@@ -17,11 +17,6 @@ typedef struct {
     uint32_t grid[3], threads; /* blocks; threads of a block, whole warps */
     uint32_t shared_bytes;     /* dynamic */
     uint32_t args_bytes;
-    /* Where among the arguments there is room for a tail (kernels/tail.h), 0: nowhere, and the
-     * function that does it; what tail this launch can be of another. */
-    uint32_t tail_at;
-    int32_t as_tail;
-    const char *tail_function;
     const char *conv_function; /* of sl_linear_panels, whose product goes through a convolution */
     _Alignas(16) unsigned char args[SL_CUDA_ARGS_BYTES];
 } sl_cuda_launch;

@@ -55,6 +55,7 @@ static const char *const cases[] = {
     "input %x : f32[5,6,7] input %indices : i32[2,4] %o = gather(%x, %indices) {axis = 1}",
     "weight %table : $[50,77] input %ids : i32[9] %o = embed(%table, %ids)",
     ROWS "weight %w : $[50,45] %o = linear(%x, %w)",
+    "input %x : f32[7,3,45] weight %w : $[3,20,45] %o = linear_heads(%x, %w)",
     "input %x : f32[1,300] weight %w : $[33,300] %o = linear(%x, %w)",
     "input %x : f32[3,5,67] weight %g : f32[67] %o = rms_norm(%x, %g) " NORM,
     "input %x : f32[3,5,67] input %z : f32[3,5,67] weight %g : f32[67] "
@@ -74,6 +75,16 @@ static const char *const cases[] = {
     "input %q : f32[7,6,20] " SLOTS CACHES
     "%o, %p = sdpa_parts(%q, %keys, %values, %slots, %positions) {scale = 0.5}",
     "input %m : f32[7,6,3,20] input %w : f32[7,6,3,2] %o = sdpa_merge(%m, %w)",
+    "input %m : f32[7,6,3,20] input %w : f32[7,6,3,2] weight %s : f32[6] "
+    "%o = sdpa_merge_sinks(%m, %w, %s)",
+    "input %q : f32[7,6,20] weight %s : f32[6] " SLOTS CACHES
+    "%o = sdpa_sinks(%q, %keys, %values, %slots, %positions, %s) {scale = 0.5, window = 3}",
+    "input %x : f32[7,3,20] " TABLE "%o = rope(%x, %table) {interleaved = 1}",
+    "input %positions : i32[7] %o = rope_table(%positions) {rotary = 16, theta = 10000, "
+    "scaling = 3, factor = 4, original = 512, low = 1, high = 32, truncate = 1}",
+    "input %k : f32[7,3,20] input %v : f32[7,3,9] " SLOTS
+    "state %keys : f16[2,3,1,20,16] state %values : f16[2,3,16,9] "
+    "%o, %p = kv_append(%k, %v, %slots, %positions, %keys, %values)",
     "input %x : f32[7,131] weight %w : f32[131,4] " SLOTS "state %window : f32[2,3,131] "
     "%o, %p = causal_conv(%x, %w, %slots, %positions, %window)",
     "input %a : f32[9,5] input %b : f32[9,5] weight %l : f32[5] weight %d : f32[5] "
@@ -82,9 +93,15 @@ static const char *const cases[] = {
     DELTA
     "%o, %p = delta_chunk(%q, %k, %v, %decay, %beta, %slots, %positions, %memory) {chunk = 4}",
     "input %x : f32[7,37] %o, %p = route(%x) {k = 3, normalise = 1}",
+    "input %x : f32[7,36] weight %b : f32[36] %o, %p = route_groups(%x, %b) "
+    "{k = 3, normalise = 1, groups = 4, groups_kept = 2, scale = 2.5}",
     "input %chosen : i32[9,2] experts %e : $[6,21,45] %o, %p = moe_group(%chosen, %e) {layer = 3}",
     ROWS "input %order : i32[14] input %starts : i32[7] experts %e : $[6,21,45] "
          "%o = moe_ffn(%x, %order, %starts, %e) {layer = 3, k = 2}",
+    ROWS "input %order : i32[14] input %starts : i32[7] weight %gb : f32[6,21] "
+         "weight %ub : f32[6,21] weight %db : f32[6,45] experts %e : $[6,21,45] "
+         "%o = moe_ffn_biased(%x, %order, %starts, %gb, %ub, %db, %e) "
+         "{layer = 3, k = 2, limit = 7, alpha = 1.702}",
     "input %y : f32[7,4,83] input %weights : f32[7,4] %o = moe_combine(%y, %weights)",
     "input %r : f32[7,83] input %s : f32[7,83] input %g : f32[7,1] %o = shared_combine(%r, %s, %g)",
     "input %a : f32[7,67] input %b : f32[7,67] weight %g : f32[67] "
@@ -111,6 +128,10 @@ static const char *const cases[] = {
     "%o, %p = norm_rope_append(%k, %g, %table, %v, %slots, %positions, %keys, %values) " NORM,
     "input %y : f32[7,4,83] input %weights : f32[7,4] input %s : f32[7,83] input %g : f32[7,1] "
     "input %r : f32[7,83] %o = moe_join(%y, %weights, %s, %g, %r)",
+    "input %y : f32[7,4,83] input %weights : f32[7,4] input %r : f32[7,83] "
+    "%o = moe_add(%y, %weights, %r)",
+    "input %y : f32[7,4,83] input %weights : f32[7,4] input %s : f32[7,83] input %r : f32[7,83] "
+    "%o = moe_add_shared(%y, %weights, %s, %r)",
     "input %a : f32[5,67] input %b : f32[5,67] input %c : f32[5,67] input %d : f32[5,67] "
     "%o = region(%a, %b, %c, %d) {code = [301, 1740, 152]}",
     "input %a : f32[5,67] input %b : f32[5,67] input %c : f32[5,67] %o = add3(%a, %b, %c)",

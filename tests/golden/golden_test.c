@@ -96,25 +96,65 @@ static void check_greedy(fixture *f, const sl_token *wanted, size_t prompt, size
     sl_session_destroy(session);
 }
 
-static void golden_qwen3_5_moe(void **state) {
-    (void)state;
-    fixture f = {0};
-    if (!open_fixture(&f, "models/golden/qwen3_5_moe_a", NULL)) skip();
-    check_logits(&f, 64, 2e-5);
-    check_logits(&f, 7, 2e-5);
-    check_logits(&f, 1, 2e-5);
-    const sl_tensor_item greedy = tensor(&f, "greedy");
-    check_greedy(&f, greedy.data, 12, (size_t)greedy.dims[0]);
-    close_fixture(&f);
+/* Every architecture; all that the CPU computes is within a few roundings of the reference. */
+static const char *const families[] = {
+    "qwen3_5_moe_a", "qwen3_next", "qwen3_moe",   "qwen3",   "mixtral",
+    "olmoe",         "glm4_moe",   "deepseek_v3", "gpt_oss",
+};
+enum { FAMILY_COUNT = sizeof families / sizeof families[0], GREEDY_PROMPT = 12 };
+
+static bool open_family(fixture *f, const char *name, const sl_model_options *options) {
+    char path[64];
+    (void)snprintf(path, sizeof path, "models/golden/%s", name);
+    print_message("  %s\n", name);
+    return open_fixture(f, path, options);
 }
 
-static void golden_in_double_precision(void **state) {
+static void check_family(fixture *f) {
+    static const uint32_t chunks[] = {1, 7, 64, 90};
+    for (size_t i = 0; i < sizeof chunks / sizeof chunks[0]; i++) check_logits(f, chunks[i], 2e-5);
+    const sl_tensor_item greedy = tensor(f, "greedy");
+    check_greedy(f, greedy.data, GREEDY_PROMPT, (size_t)greedy.dims[0]);
+    close_fixture(f);
+}
+
+static void goldens_with_everything_in_memory(void **state) {
     (void)state;
-    fixture f = {0};
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        fixture f = {0};
+        if (!open_family(&f, families[i], NULL)) skip();
+        check_family(&f);
+    }
+}
+
+static void goldens_with_two_experts_per_layer(void **state) {
+    (void)state;
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        fixture f = {0};
+        if (!open_family(&f, families[i], NULL)) skip();
+        const sl_model_info all = sl_model_describe(f.model);
+        close_fixture(&f);
+        if (all.experts == 0) continue;
+        const uint64_t slots = 2 * all.expert_count / all.experts;
+        const sl_model_options options = {
+            .struct_size = sizeof options,
+            .expert_budget_bytes = all.budget_bytes - (all.slot_count - slots) * all.slot_bytes};
+        f = (fixture){0};
+        if (!open_family(&f, families[i], &options)) skip();
+        assert_in_range(sl_model_describe(f.model).slot_count, all.experts_used, slots);
+        check_family(&f);
+    }
+}
+
+static void goldens_in_double_precision(void **state) {
+    (void)state;
     const sl_model_options options = {.struct_size = sizeof options, .device = "ref"};
-    if (!open_fixture(&f, "models/golden/qwen3_5_moe_a", &options)) skip();
-    check_logits(&f, 64, 2e-6); /* the reference's logits are rounded to f32 */
-    close_fixture(&f);
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        fixture f = {0};
+        if (!open_family(&f, families[i], &options)) skip();
+        check_logits(&f, 64, 2e-6); /* the reference's logits are rounded to f32 */
+        close_fixture(&f);
+    }
 }
 
 static void golden_on_every_isa(void **state) {
@@ -179,8 +219,11 @@ static void fable_greedy(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_qwen3_5_moe),  cmocka_unit_test(golden_in_double_precision),
-        cmocka_unit_test(golden_on_every_isa), cmocka_unit_test(fable_logits),
+        cmocka_unit_test(goldens_with_everything_in_memory),
+        cmocka_unit_test(goldens_with_two_experts_per_layer),
+        cmocka_unit_test(goldens_in_double_precision),
+        cmocka_unit_test(golden_on_every_isa),
+        cmocka_unit_test(fable_logits),
         cmocka_unit_test(fable_greedy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

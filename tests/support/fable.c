@@ -43,7 +43,8 @@ sl_graph *fable_graph(sl_model *model, uint32_t rows, uint32_t wanted) {
     const sl_architecture *architecture = sl_architecture_find(model->config.model_type);
     sl_graph *graph = NULL;
     sl_error err = {0};
-    if (sl_graph_create("fable", NULL, &graph, &err) || architecture->build(&shape, graph, &err))
+    if (sl_graph_create("fable", NULL, &graph, &err) ||
+        sl_architecture_build(architecture, &shape, graph, &err))
         fail_msg("%s", err.message);
     return graph;
 }

@@ -9,6 +9,7 @@
 #define SL_TESTS_SUPPORT_OP_CASE_H
 #include "compiler/ops/semantics.h"
 #include "core/codec.h"
+#include "core/kv.h"
 #include "runtime/cpu/kernel.h"
 #include <math.h>
 #include <setjmp.h>
@@ -45,32 +46,68 @@ static void fill_halves(uint8_t *to, int64_t count, bool bf16, double low, doubl
     }
 }
 
+static void fill_floats(uint8_t *to, int64_t count, double low, double high) {
+    for (int64_t i = 0; i < count; i++) {
+        const float value = (float)uniform(low, high);
+        memcpy(to + i * 4, &value, sizeof value);
+    }
+}
+
+/* The parameters of a group: floats.  Bytes are random already. */
+static void fill_group(sl_dtype dtype, const sl_panel_layout *l, int64_t g, uint8_t *panel) {
+    const int64_t lanes = SL_PANEL_ROWS;
+    uint8_t *params = panel + sl_group_params(l, g), *codes = panel + sl_group_codes(l, g);
+    if (dtype == SL_DTYPE_q8) fill_halves(params, lanes, false, -0.01, 0.01);
+    if (dtype == SL_DTYPE_q4_0) fill_halves(params, lanes, false, -0.1, 0.1);
+    if (dtype == SL_DTYPE_iq4_nl) fill_halves(params, lanes, false, -0.01, 0.01);
+    if (dtype == SL_DTYPE_mxfp4) fill_halves(params, lanes, true, -0.1, 0.1);
+    if (dtype == SL_DTYPE_q4_m || dtype == SL_DTYPE_q6_m)
+        fill_halves(panel + sl_block_at(l, g), lanes * 2, true, -0.1, 0.1);
+    if (dtype == SL_DTYPE_q8_m) {
+        fill_halves(panel + sl_block_at(l, g), lanes, true, -0.01, 0.01);
+        fill_halves(panel + sl_block_at(l, g) + 32, lanes, true, -1, 1);
+    }
+    if (dtype == SL_DTYPE_q4_f) fill_floats(params, lanes * 2, -0.1, 0.1);
+    if (dtype == SL_DTYPE_q8_f) fill_floats(params, lanes, -0.01, 0.01);
+    if (dtype == SL_DTYPE_q8_f) fill_floats(params + 64, lanes, -1, 1);
+    if (dtype == SL_DTYPE_f8) fill_floats(params, lanes, -0.01, 0.01);
+    for (int i = 0; i < 2 * lanes && (dtype == SL_DTYPE_q4_k || dtype == SL_DTYPE_q5_k); i++)
+        params[i] &= 63;
+    for (int i = 0; i < 2 * lanes && dtype == SL_DTYPE_nvfp4; i++) params[i] &= 0x77;
+    for (uint64_t i = 0; i < l->group_bytes && dtype == SL_DTYPE_f8; i++)
+        if ((codes[i] & 0x7f) == 0x7f) codes[i] = 0; /* NaN */
+}
+
 /* The parameters of one panel, which has random bytes. */
 static void fill_parameters(sl_dtype dtype, const sl_panel_layout *l, uint8_t *panel) {
     const int64_t lanes = SL_PANEL_ROWS;
-    for (int64_t s = 0; s < l->supers; s++) {
+    for (int64_t s = 0; s < l->supers && l->super_bytes; s++) {
         uint8_t *above = panel + sl_super_params(l, s);
-        if (dtype == SL_DTYPE_q6_k) fill_halves(above, lanes, false, -0.001, 0.001);
-        if (dtype == SL_DTYPE_q4_k) fill_halves(above, lanes * 2, false, -0.001, 0.01);
+        const bool both =
+            dtype == SL_DTYPE_q4_k || dtype == SL_DTYPE_q5_k || dtype == SL_DTYPE_q2_k;
+        memset(above, 0, 64);
+        fill_halves(above, both ? lanes * 2 : lanes, false, -0.001, both ? 0.01 : 0.001);
     }
-    for (int64_t g = 0; g < l->groups; g++) {
-        uint8_t *params = panel + sl_group_params(l, g);
-        if (dtype == SL_DTYPE_q8) fill_halves(params, lanes, false, -0.01, 0.01);
-        if (dtype == SL_DTYPE_q4_0) fill_halves(params, lanes, false, -0.1, 0.1);
-        if (dtype == SL_DTYPE_q4_m)
-            fill_halves(panel + sl_block_at(l, g), lanes * 2, true, -0.1, 0.1);
-        for (int i = 0; i < SL_GROUP_PARAMS && dtype == SL_DTYPE_q4_k; i++) params[i] &= 63;
-    }
+    for (int64_t g = 0; g < l->groups; g++) fill_group(dtype, l, g, panel);
 }
 
 static void fill_panels(const sl_type *type, uint8_t *bytes) {
     const int64_t rows = type->shape.dims[0], cols = type->shape.dims[1];
     const sl_panel_layout l = sl_panel_layout_of(type->dtype, rows, cols);
     for (uint64_t i = 0; i < l.matrix_bytes; i++) bytes[i] = (uint8_t)next();
-    for (int64_t i = 0; i < l.panels * l.supers * 2 && type->dtype == SL_DTYPE_q4; i++)
-        ((float *)(void *)bytes)[i] = (float)uniform(0.0001, 0.001);
+    if (l.header_bytes) fill_floats(bytes, l.panels * l.supers * 2, 0.0001, 0.001);
     for (int64_t p = 0; p < l.panels; p++)
         fill_parameters(type->dtype, &l, bytes + l.header_bytes + (uint64_t)p * l.panel_bytes);
+}
+
+/* Each matrix of a stack. */
+static void fill_stack(const sl_type *type, uint8_t *bytes) {
+    const sl_dims *shape = &type->shape;
+    const uint32_t rank = shape->rank;
+    const sl_type matrix =
+        sl_type_make(type->dtype, 2, shape->dims[rank - 2], shape->dims[rank - 1]);
+    const uint64_t each = sl_type_bytes(&matrix), all = sl_type_bytes(type);
+    for (uint64_t at = 0; at < all; at += each) fill_panels(&matrix, bytes + at);
 }
 
 /* Rows of ordinary values, with a group of zeros now and then. */
@@ -84,10 +121,44 @@ static void fill_rows(const sl_type *type, void *bytes, double low, double high)
     free(x);
 }
 
+/* Rows of keys or values, one of zeros now and then. */
+static void fill_cache(const sl_type *type, void *bytes, double low, double high) {
+    const int64_t rows = sl_kv_rows(type), width = sl_type_elements(type) / rows;
+    float *x = calloc((size_t)width, sizeof *x);
+    assert_non_null(x);
+    memset(bytes, 0, sl_type_bytes(type));
+    for (int64_t row = 0; row < rows; row++) {
+        for (int64_t i = 0; i < width; i++) x[i] = row % 23 == 22 ? 0 : (float)uniform(low, high);
+        sl_kv_store_row(type, bytes, row, x);
+    }
+    free(x);
+}
+
+/* What keys may be kept as; the CUDA device keeps no codes. */
+#ifdef SL_CASE_CUDA
+enum { CACHE_TYPES = 2 };
+#else
+enum { CACHE_TYPES = 3 };
+#endif
+__attribute__((unused)) static const sl_dtype cache_types[] = {SL_DTYPE_f32, SL_DTYPE_f16,
+                                                               SL_DTYPE_k16};
+
+/* What sdpa over coded keys and values in [-1, 1) adds to its error, five times the expected as
+ * thousands of rows are looked at: a query's elements are off by 0.29 (evenly up to a half) of its
+ * norm over SL_K16_NORM, so a score by as much of the product of norms, which is dim / 3, times the
+ * scale; and 64 equal weights share a sum of 131000. */
+__attribute__((unused)) static double coded_tolerance(int64_t dim, double scale) {
+    return 5 * 0.29 * (scale * (double)dim / 3 / SL_K16_NORM + 64 / 131000.0);
+}
+
 /* All that weights may have. */
-static const sl_dtype weight_types[] = {SL_DTYPE_f32,  SL_DTYPE_f16,  SL_DTYPE_bf16,
-                                        SL_DTYPE_q4,   SL_DTYPE_q8,   SL_DTYPE_q4_k,
-                                        SL_DTYPE_q4_0, SL_DTYPE_q6_k, SL_DTYPE_q4_m};
+static const sl_dtype weight_types[] = {
+    SL_DTYPE_f32,
+    SL_DTYPE_f16,
+    SL_DTYPE_bf16,
+#define PANEL(NAME, ...) SL_DTYPE_##NAME,
+#include "core/panels.def"
+};
 enum { FIRST_PANEL_TYPE = 3, WEIGHT_TYPES = sizeof weight_types / sizeof weight_types[0] };
 
 static void fill(const sl_type *type, void *bytes, double low, double high) {
@@ -96,7 +167,11 @@ static void fill(const sl_type *type, void *bytes, double low, double high) {
         return;
     }
     if (sl_dtype_infos[type->dtype].kind == SL_KIND_PANEL) {
-        fill_panels(type, bytes);
+        fill_stack(type, bytes);
+        return;
+    }
+    if (sl_dtype_infos[type->dtype].kind == SL_KIND_CACHE) {
+        fill_cache(type, bytes, low, high);
         return;
     }
     const size_t each = sl_dtype_infos[type->dtype].bytes;
@@ -244,10 +319,21 @@ static double *doubles_of(const sl_type *type, const void *bytes) {
     return out;
 }
 
+/* The largest scale of a coded cache. */
+static double cache_step(const sl_type *type, const void *bytes) {
+    const int64_t rows = sl_kv_rows(type), width = sl_type_elements(type) / rows;
+    double step = 0;
+    for (int64_t row = 0; row < rows; row++) {
+        const char *block = (const char *)bytes + row / SL_KV_LANES * sl_kv_block_bytes(width);
+        step = fmax(step, (double)((const float *)(const void *)block)[row % SL_KV_LANES]);
+    }
+    return step;
+}
+
 /* How far a row's error may go beyond rounding: a value that the kernel and the oracle put on
- * either side of an edge between two codes of a8 is one step off.  One such value may be in a row.
- */
+ * either side of an edge between two codes is one step off.  One such value may be in a row. */
 static double one_step(const sl_type *type, const void *bytes, int64_t row) {
+    if (sl_dtype_infos[type->dtype].kind == SL_KIND_CACHE) return cache_step(type, bytes) * 1.001;
     if (type->dtype != SL_DTYPE_a8) return 0;
     const sl_rows_layout l = sl_rows_layout_of(type);
     const float *scales = (const float *)(const void *)((const char *)bytes + l.scales);
@@ -292,7 +378,8 @@ static void evaluate(const op_case *c, double *results[MAX_OPERANDS]) {
 /* Integers must be exact.  So must halves that are rounded from what is given; where something is
  * computed first, what differs in the last bit of a float may be rounded another way. */
 static double allowed(const op_case *c, sl_dtype dtype) {
-    if (dtype == SL_DTYPE_f32 || dtype == SL_DTYPE_a8) return c->tolerance;
+    const sl_dtype_kind kind = sl_dtype_infos[dtype].kind;
+    if (dtype == SL_DTYPE_f32 || kind == SL_KIND_ROWS || kind == SL_KIND_CACHE) return c->tolerance;
     return dtype == SL_DTYPE_f16 && c->tolerance > 0 ? c->tolerance + 0x1p-10 : 0;
 }
 

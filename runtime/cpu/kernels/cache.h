@@ -1,10 +1,12 @@
-/* cache.h - Elements of the key-value cache (core/kv.h), which are f32 or f16. */
+/* cache.h - Elements of the key-value cache (core/kv.h), which are f32, f16 or 16-bit codes. */
 #ifndef SL_RUNTIME_CPU_CACHE_H
 #define SL_RUNTIME_CPU_CACHE_H
 #include "core/codec.h"
 #include "core/kv.h"
 #include "runtime/cpu/kernels/kernels.h"
+#include "runtime/cpu/kernels/vint.h"
 #include "runtime/cpu/kernels/vmath.h"
+#include <float.h>
 
 /* A vector of elements from element `at` on.  half is constant wherever speed matters. */
 INLINE vf cache_load(const void *cache, int64_t at, const bool half) {
@@ -32,9 +34,45 @@ INLINE void halves_of(vf x, uint16_t out[LANES]) {
 #endif
 }
 
-/* Where one head of one sequence lies in keys and in values alike. */
-INLINE int64_t cache_head(const sl_type *values, int64_t slot, int64_t head) {
-    return (slot * dim(values, 1) + head) * dim(values, 2) * dim(values, 3);
+/* What a row is multiplied with to become codes, and what codes are multiplied with; as core/kv.h
+ * has it, by norm (keys and queries) or by the largest (values).  Never inlined: a row must have
+ * the same codes whoever asks. */
+typedef struct {
+    float inverse, scale;
+} coding16;
+
+static __attribute__((noinline, unused)) coding16 coding16_of(const float *x, int64_t n,
+                                                              bool by_norm) {
+    vf most = vzero(), wrong = vzero(), squares = vzero();
+    FOR_VECTORS(i, lanes, n, {
+        const vf v = vload_n(x + i, lanes);
+        most = vmax((vf)((vu)v & 0x7fffffff), most);
+        wrong += v * vzero(); /* zero, or NaN where v is not finite */
+    });
+    float largest = 0;
+    for (int lane = 0; lane < LANES; lane++) largest = most[lane] > largest ? most[lane] : largest;
+    const float total = vsum(wrong), inverse = 1 / largest;
+    if (total != total) return (coding16){0, NAN};
+    if (!(SL_K16_NORM / largest <= FLT_MAX)) return (coding16){0, 0};
+    if (!by_norm) return (coding16){SL_V16_TOP / largest, largest / SL_V16_TOP};
+    FOR_VECTORS(i, lanes, n, {
+        const vf v = vload_n(x + i, lanes) * vsplat(inverse);
+        squares = vfma(v, v, squares);
+    });
+    const float top = SL_K16_NORM / sqrtf(vsum(squares));
+    return (coding16){top / largest, largest / top};
+}
+/* A vector of codes; what is not finite has none. */
+INLINE vi codes16_of(vf x, coding16 c) {
+    return c.inverse == 0 ? (vi){0} : vround_i32(x * vsplat(c.inverse));
+}
+
+/* Where one head of one sequence lies in keys or in values, in bytes. */
+INLINE int64_t cache_head(const sl_type *cache, int64_t slot, int64_t head) {
+    const int64_t before = slot * dim(cache, 1) + head, each = sl_dims_tail(&cache->shape, 2);
+    if (sl_dtype_infos[cache->dtype].kind == SL_KIND_CACHE)
+        return before * (each / dim(cache, 3) / SL_KV_LANES) * sl_kv_block_bytes(dim(cache, 3));
+    return before * each * (int64_t)sl_dtype_infos[cache->dtype].bytes;
 }
 
 /* Row t's slot and position must lie in the cache. */

@@ -106,38 +106,26 @@ void SL_KERNEL(sl_linear_part_dense)(const sl_linear_job *job, int64_t begin, in
 
 /* ---- the choice by weight type ---- */
 
+static sl_linear_fn *const panels[SL_DTYPE_COUNT] = {
+#define PANEL(NAME, ...) [SL_DTYPE_##NAME] = SL_KERNEL(sl_linear_part_##NAME),
+#include "core/panels.def"
+};
+
 sl_linear_product SL_KERNEL(sl_linear_product_of)(sl_dtype x, sl_dtype w) {
     if (x == SL_DTYPE_a8) {
         const bool panel = sl_dtype_infos[w].kind == SL_KIND_PANEL;
         return (sl_linear_product){panel ? SL_KERNEL(sl_linear_part_i8) : NULL, PAIR_ROWS};
     }
-    switch (w) {
-    case SL_DTYPE_f32:
-    case SL_DTYPE_f16:
-    case SL_DTYPE_bf16:
+    if (w == SL_DTYPE_f32 || w == SL_DTYPE_f16 || w == SL_DTYPE_bf16)
         return (sl_linear_product){SL_KERNEL(sl_linear_part_dense), DENSE_ROWS};
-    case SL_DTYPE_q4:
-        return (sl_linear_product){SL_KERNEL(sl_linear_part_q4), SL_PANEL_ROWS};
-    case SL_DTYPE_q8:
-        return (sl_linear_product){SL_KERNEL(sl_linear_part_q8), SL_PANEL_ROWS};
-    case SL_DTYPE_q4_k:
-        return (sl_linear_product){SL_KERNEL(sl_linear_part_q4_k), SL_PANEL_ROWS};
-    case SL_DTYPE_q4_0:
-        return (sl_linear_product){SL_KERNEL(sl_linear_part_q4_0), SL_PANEL_ROWS};
-    case SL_DTYPE_q6_k:
-        return (sl_linear_product){SL_KERNEL(sl_linear_part_q6_k), SL_PANEL_ROWS};
-    case SL_DTYPE_q4_m:
-        return (sl_linear_product){SL_KERNEL(sl_linear_part_q4_m), SL_PANEL_ROWS};
-    default:
-        return (sl_linear_product){NULL, 1};
-    }
+    return (sl_linear_product){panels[w], panels[w] ? SL_PANEL_ROWS : 1};
 }
 
-/* Of panels: the sums of every group, and rows padded to whole groups. */
+/* Of panels: the sums of every group and of its first half, and rows padded to whole groups. */
 size_t SL_KERNEL(sl_linear_scratch)(sl_dtype x, int64_t tokens, int64_t cols) {
     if (x == SL_DTYPE_a8) return 0;
     const int64_t groups = parts_of(cols, SL_GROUP_COLS);
-    return (size_t)(tokens * (groups * (1 + SL_GROUP_COLS) + PANEL_PAD)) * sizeof(float);
+    return (size_t)(tokens * (groups * (2 + SL_GROUP_COLS) + PANEL_PAD)) * sizeof(float);
 }
 
 bool SL_KERNEL(sl_linear_whole)(const sl_linear_job *job, void *scratch) {
@@ -166,5 +154,52 @@ RUN(linear) {
         return sl_fail(worker->err, SL_UNSUPPORTED, "linear: weights of type %s cannot be run",
                        sl_dtype_infos[a->w.type.dtype].name);
     how.run(&job, begin, end, worker->scratch);
+    return SL_OK;
+}
+
+/* ---- linear_heads: an item is a part of a head's output ---- */
+
+/* The parts of one head. */
+static int64_t head_parts(const sl_linear_heads_args *a, const sl_linear_product *how) {
+    return parts_of(dim(&a->w.type, 1), how->rows);
+}
+
+SPLIT(linear_heads) {
+    const sl_linear_heads_args *a = args;
+    const int64_t tokens = dim(&a->x.type, 0), cols = dim(&a->x.type, 2);
+    const sl_linear_product how = SL_KERNEL(sl_linear_product_of)(SL_DTYPE_f32, a->w.type.dtype);
+    return (sl_split){dim(&a->w.type, 0) * head_parts(a, &how),
+                      grain_of(how.rows * tokens * cols / 8),
+                      SL_KERNEL(sl_linear_scratch)(SL_DTYPE_f32, tokens, cols)};
+}
+
+static sl_linear_job head_job(const sl_linear_heads_args *a, int64_t head) {
+    const int64_t heads = dim(&a->w.type, 0), rows = dim(&a->w.type, 1), cols = dim(&a->w.type, 2);
+    const uint64_t matrix_bytes = sl_type_bytes(&a->w.type) / (uint64_t)heads;
+    return (sl_linear_job){.x = (const float *)a->x.data + head * cols,
+                           .x_stride = heads * cols,
+                           .tokens = dim(&a->x.type, 0),
+                           .dtype = a->w.type.dtype,
+                           .weights = (const char *)a->w.data + (uint64_t)head * matrix_bytes,
+                           .rows = rows,
+                           .cols = cols,
+                           .out = (float *)a->out.data + head * rows,
+                           .out_stride = heads * rows};
+}
+
+RUN(linear_heads) {
+    const sl_linear_heads_args *a = args;
+    const sl_linear_product how = SL_KERNEL(sl_linear_product_of)(SL_DTYPE_f32, a->w.type.dtype);
+    if (!how.run)
+        return sl_fail(worker->err, SL_UNSUPPORTED,
+                       "linear_heads: weights of type %s cannot be run",
+                       sl_dtype_infos[a->w.type.dtype].name);
+    const int64_t parts = head_parts(a, &how);
+    for (int64_t at = begin, next; at < end; at = next) {
+        const int64_t head = at / parts, before = head * parts;
+        const sl_linear_job job = head_job(a, head);
+        next = least(end, before + parts);
+        how.run(&job, at - before, next - before, worker->scratch);
+    }
     return SL_OK;
 }

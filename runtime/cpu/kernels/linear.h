@@ -34,12 +34,8 @@ size_t SL_KERNEL(sl_linear_scratch)(sl_dtype x, int64_t tokens, int64_t cols);
 /* Parts [begin, end) of the output. */
 typedef void sl_linear_fn(const sl_linear_job *job, int64_t begin, int64_t end, void *scratch);
 sl_linear_fn SL_KERNEL(sl_linear_part_dense);
-sl_linear_fn SL_KERNEL(sl_linear_part_q4);
-sl_linear_fn SL_KERNEL(sl_linear_part_q8);
-sl_linear_fn SL_KERNEL(sl_linear_part_q4_k);
-sl_linear_fn SL_KERNEL(sl_linear_part_q4_0);
-sl_linear_fn SL_KERNEL(sl_linear_part_q6_k);
-sl_linear_fn SL_KERNEL(sl_linear_part_q4_m);
+#define PANEL(NAME, ...) sl_linear_fn SL_KERNEL(sl_linear_part_##NAME);
+#include "core/panels.def"
 sl_linear_fn SL_KERNEL(sl_linear_part_i8); /* any panel type, rows of a8 */
 /* How products of rows (f32 or a8) with a weight type are computed; run is NULL when no kernel has
  * the types. */

@@ -22,8 +22,6 @@ enum {
     PANELS = LANES == 16 ? 2 : 1,
     TILE = LANES == 16 ? 6 : 4, /* tokens; more would spill */
     FEW_TOKENS = 2,
-    WORD_BYTES = SL_PANEL_ROWS * 4,
-    LOW_BYTES = 4 * WORD_BYTES,
     BLOCK_BYTES = 256 << 10 /* of activations that all panels pass by: they and what is read ahead
                                stay in the second level of cache */
 };
@@ -51,17 +49,6 @@ typedef vi tile_dots[PANELS][TILE];
 INLINE int32_t word_of(const int8_t *codes) {
     int32_t word;
     memcpy(&word, codes, sizeof word);
-    return word;
-}
-
-/* Kept in a register: the compiler would load it once more for every use. */
-INLINE vu load_once(const uint8_t *p) {
-    vu word = vload_u32(p);
-#if defined(__AVX512F__)
-    __asm__("" : "+v"(word));
-#elif defined(__SSE2__)
-    __asm__("" : "+x"(word));
-#endif
     return word;
 }
 
@@ -97,12 +84,17 @@ INLINE void start_nothing(tile *t, int64_t g, const tile_shape shape) {
     (void)t, (void)g, (void)shape;
 }
 
-/* Dot products of group g start at -bias sum(a), exact. */
-INLINE void start_biased(tile *t, int64_t g, const tile_shape shape, const float bias) {
+/* Dot products of group g start at -bias sum(a), exact; `parts` of a group apart. */
+INLINE void start_biased(tile *t, int64_t g, const tile_shape shape, const int parts,
+                         const float bias) {
     const int64_t left = t->x.groups - g, count = left < SL_SUPER_GROUPS ? left : SL_SUPER_GROUPS;
     for (int i = 0; i < shape.tokens; i++) {
-        const float *sums = t->x.sums + i * t->x.groups + g;
-        for (int64_t c = 0; c < count; c++) t->starts[0][i][c] = (int32_t)(-bias * sums[c]);
+        const int64_t at = i * t->x.groups + g;
+        for (int64_t c = 0; c < count; c++) {
+            const float sum = t->x.sums[at + c], half = parts == 2 ? t->x.halves[at + c] : sum;
+            t->starts[0][i][c] = (int32_t)(-bias * half);
+            if (parts == 2) t->starts[1][i][c] = (int32_t)(-bias * (sum - half));
+        }
     }
 }
 
@@ -132,8 +124,8 @@ INLINE void dot_nibbles(const tile *t, int64_t g, const int v, const tile_shape 
         EACH_TOKEN (i, shape) {
             const int32_t even = word_of(x + i * stride + 8 * j);
             const int32_t odd = word_of(x + i * stride + 8 * j + 4);
-            EACH_PANEL (k, shape) dots[k][i] = vdot_u4(dots[k][i], low[k], even);
-            EACH_PANEL (k, shape) dots[k][i] = vdot_u4(dots[k][i], high[k], odd);
+            EACH_PANEL (k, shape) dots[k][i] = vdot_u7(dots[k][i], low[k], even);
+            EACH_PANEL (k, shape) dots[k][i] = vdot_u7(dots[k][i], high[k], odd);
         }
     }
 }
@@ -161,10 +153,11 @@ INLINE void add_nibbles(const tile *t, int64_t g, const int v, const tile_shape 
 NIBBLES(q4)
 NIBBLES(q4_k)
 NIBBLES(q4_m)
+NIBBLES(q4_f)
 
 /* The minimum is 8 scales. */
 INLINE void start_q4_0(tile *t, int64_t g, const tile_shape shape) {
-    start_biased(t, g, shape, 8);
+    start_biased(t, g, shape, 1, 8);
 }
 INLINE void add_q4_0(const tile *t, int64_t g, const int v, const tile_shape shape, tile_sums y) {
     tile_dots dots;
@@ -175,80 +168,139 @@ INLINE void add_q4_0(const tile *t, int64_t g, const int v, const tile_shape sha
     add_scaled(t, g, shape, dots, scales, y);
 }
 
-/* ---- signed bytes ---- */
+/* ---- codes that become bytes ---- */
 
-/* Made unsigned where the dot product wants that, which adds 128 sum(a). */
-INLINE void start_q8(tile *t, int64_t g, const tile_shape shape) {
-    if (VDOT_UNSIGNED) start_biased(t, g, shape, 128);
-}
-INLINE void add_q8(const tile *t, int64_t g, const int v, const tile_shape shape, tile_sums y) {
-    const int8_t *x = start_group(t, form_q8, g, v, shape);
-    const int64_t stride = t->x.groups * SL_GROUP_COLS;
-    tile_dots dots = {0};
-    if (VDOT_UNSIGNED) start_dots(t, g, 0, shape, dots);
-#pragma GCC unroll 8
-    for (int j = 0; j < 8; j++) {
-        vu words[PANELS];
+/* How a type's codes are multiplied. */
+typedef vi dot_fn(vi acc, vu weights, int32_t activations);
+typedef struct {
+    panel_form form;
+    int parts; /* of a group, with a scale each: 1 or 2 */
+    int bias;  /* bytes stand for so much less */
+    bool minimum;
+    panel_word_fn *word;
+    dot_fn *dot;
+    panel_bytes_fn *params;
+} byte_codes;
+
+/* y += scale_a (scale_w dot - minimum_w sum). */
+INLINE void add_less(const tile *t, int64_t g, const tile_shape shape, tile_dots dots,
+                     const vf *scales, const vf *minima, const int part, tile_sums y) {
+    EACH_TOKEN (i, shape) {
+        const int64_t at = i * t->x.groups + g;
+        const float sum = part == 0   ? t->x.halves[at]
+                          : part == 1 ? t->x.sums[at] - t->x.halves[at]
+                                      : t->x.sums[at];
+        const vf scale = vsplat(t->x.scales[at]);
         EACH_PANEL (k, shape) {
-            words[k] = load_once(words_of(t, form_q8, g, v, k, j));
-            if (VDOT_UNSIGNED) words[k] ^= 0x80808080;
+            const vf inner = vfma(-minima[k], vsplat(sum), scales[k] * vfrom_i32(dots[k][i]));
+            y[k][i] = vfma(scale, inner, y[k][i]);
+        }
+    }
+}
+
+/* A part is done before the next is begun: there are no registers for the dot products of both. */
+INLINE void add_part(const tile *t, int64_t g, const int v, const tile_shape shape, tile_sums y,
+                     const byte_codes *how, const int part) {
+    const int8_t *x = t->x.codes + g * SL_GROUP_COLS;
+    const int64_t stride = t->x.groups * SL_GROUP_COLS;
+    const int words = SL_GROUP_COLS / 4 / how->parts;
+    tile_dots dots = {0};
+    if (how->bias) start_dots(t, g, part, shape, dots);
+#pragma GCC unroll 8
+    for (int i = 0; i < words; i++) {
+        const int j = part * words + i;
+        vu bytes[PANELS];
+        EACH_PANEL (k, shape) bytes[k] = how->word(words_of(t, how->form, g, v, k, 0), j);
+        EACH_TOKEN (n, shape) {
+            const int32_t a = word_of(x + n * stride + 4 * j);
+            EACH_PANEL (k, shape) dots[k][n] = how->dot(dots[k][n], bytes[k], a);
+        }
+    }
+    vf scales[PANELS] = {{0}}, minima[PANELS] = {{0}};
+    EACH_PANEL (k, shape) how->params(&t->p[k], g, v, part, &scales[k], &minima[k]);
+    if (how->minimum)
+        add_less(t, g, shape, dots, scales, minima, how->parts == 2 ? part : -1, y);
+    else
+        add_scaled(t, g, shape, dots, scales, y);
+}
+
+INLINE void add_bytes(const tile *t, int64_t g, const int v, const tile_shape shape, tile_sums y,
+                      const byte_codes *how) {
+    (void)start_group(t, how->form, g, v, shape);
+    add_part(t, g, v, shape, y, how, 0);
+    if (how->parts == 2) add_part(t, g, v, shape, y, how, 1);
+}
+
+/* Signed bytes, made unsigned where the dot product wants that. */
+#if VDOT_UNSIGNED
+#define SIGNED_BIAS 128
+#define SIGNED_DOT  vdot_u8
+#define SIGNED_FLIP 0x80808080
+#else
+#define SIGNED_BIAS 0
+#define SIGNED_DOT  vdot_s8
+#define SIGNED_FLIP 0
+#endif
+INLINE vu word_signed(const uint8_t *codes, const int word) {
+    return word_bytes(codes, word) ^ SIGNED_FLIP;
+}
+INLINE vu word_iq4(const uint8_t *codes, const int word) {
+    return vlookup(sl_iq4_table, low_bits(codes, word)) ^ SIGNED_FLIP;
+}
+
+/* 4-bit floats and 12 more: small and not negative. */
+enum { FP4_BIAS = 12 };
+static const int8_t fp4_table[SL_TABLE_ENTRIES] = {12, 13, 14, 15, 16, 18, 20, 24,
+                                                   12, 11, 10, 9,  8,  6,  4,  0};
+INLINE vu word_fp4(const uint8_t *codes, const int word) {
+    return vlookup(fp4_table, low_bits(codes, word));
+}
+
+#define BYTES(TYPE, PARTS, BIAS, MINIMUM, WORD, DOT)                                               \
+    static const byte_codes how_##TYPE = {form_##TYPE, PARTS, BIAS,        MINIMUM,                \
+                                          WORD,        DOT,   bytes_##TYPE};                       \
+    INLINE void start_##TYPE(tile *t, int64_t g, const tile_shape shape) {                         \
+        if (BIAS) start_biased(t, g, shape, PARTS, BIAS);                                          \
+    }                                                                                              \
+    INLINE void add_##TYPE(const tile *t, int64_t g, const int v, const tile_shape shape,          \
+                           tile_sums y) {                                                          \
+        add_bytes(t, g, v, shape, y, &how_##TYPE);                                                 \
+    }
+BYTES(q8, 1, SIGNED_BIAS, false, word_signed, SIGNED_DOT)
+BYTES(q2_k, 2, 0, true, word_2, vdot_u7)
+BYTES(q3_k, 2, 4, false, word_3, vdot_u7)
+BYTES(q5_k, 1, 0, true, word_5, vdot_u7)
+BYTES(q6_k, 2, 32, false, word_6, vdot_u7)
+BYTES(iq4_nl, 1, SIGNED_BIAS, false, word_iq4, SIGNED_DOT)
+BYTES(iq4_xs, 1, SIGNED_BIAS, false, word_iq4, SIGNED_DOT)
+BYTES(mxfp4, 1, FP4_BIAS, false, word_fp4, vdot_u7)
+BYTES(nvfp4, 2, FP4_BIAS, false, word_fp4, vdot_u7)
+BYTES(q6_m, 1, 0, true, word_6, vdot_u7)
+BYTES(q8_m, 1, 0, true, word_bytes, vdot_u8)
+BYTES(q8_f, 1, 0, true, word_bytes, vdot_u8)
+
+/* ---- floats of 8 bits: the products are floats too, of whole codes of activations ---- */
+
+INLINE void add_f8(const tile *t, int64_t g, const int v, const tile_shape shape, tile_sums y) {
+    const int8_t *x = start_group(t, form_f8, g, v, shape);
+    const int64_t stride = t->x.groups * SL_GROUP_COLS;
+    tile_sums dots = {0};
+    for (int c = 0; c < SL_GROUP_COLS; c++) {
+        vf w[PANELS];
+        EACH_PANEL (k, shape) {
+            const vu byte = vload_u32(words_of(t, form_f8, g, v, k, c / 4)) >> 8 * (c % 4);
+            w[k] = (vf)((vu)vfrom_e4m3(byte) | (byte & 0x80) << 24);
         }
         EACH_TOKEN (i, shape) {
-            const int32_t a = word_of(x + i * stride + 4 * j);
-            EACH_PANEL (k, shape)
-                dots[k][i] = VDOT_UNSIGNED ? vdot_u8(dots[k][i], words[k], a)
-                                           : vdot_s8(dots[k][i], words[k], a);
+            const vf a = vsplat((float)x[i * stride + c]);
+            EACH_PANEL (k, shape) dots[k][i] = vfma(w[k], a, dots[k][i]);
         }
     }
-    vf scales[PANELS];
-    EACH_PANEL (k, shape) scales[k] = scale_q8(&t->p[k], g, v, 0);
-    add_scaled(t, g, shape, dots, scales, y);
-}
-
-/* ---- codes of 6 bits, a scale for each half ---- */
-
-/* Codes stand for 32 less. */
-INLINE void start_q6_k(tile *t, int64_t g, const tile_shape shape) {
-    const int64_t left = t->x.groups - g, count = left < SL_SUPER_GROUPS ? left : SL_SUPER_GROUPS;
-    for (int i = 0; i < shape.tokens; i++) {
-        const int64_t at = i * t->x.groups + g;
-        for (int64_t c = 0; c < count; c++) {
-            const float half = t->x.halves[at + c], rest = t->x.sums[at + c] - half;
-            t->starts[0][i][c] = (int32_t)(-32 * half);
-            t->starts[1][i][c] = (int32_t)(-32 * rest);
-        }
-    }
-}
-
-/* Columns 4 word and the next three, 0..63. */
-INLINE vu word_q6_k(const uint8_t *codes, const int word) {
-    const vu low = load_once(codes + word / 2 * WORD_BYTES);
-    const vu high = load_once(codes + LOW_BYTES + word / 4 * WORD_BYTES);
-    const int shift = 2 * (word % 4);
-    const vu top = shift < 4 ? high << (4 - shift) : high >> (shift - 4);
-    return ((word % 2 ? low >> 4 : low) & 0x0f0f0f0f) | (top & 0x30303030);
-}
-
-/* A half is done before the next is begun: there are no registers for the dot products of both. */
-INLINE void add_q6_k(const tile *t, int64_t g, const int v, const tile_shape shape, tile_sums y) {
-    const int8_t *x = start_group(t, form_q6_k, g, v, shape);
-    const int64_t stride = t->x.groups * SL_GROUP_COLS;
-#pragma GCC unroll 2
-    for (int half = 0; half < 2; half++) {
-        tile_dots dots;
-        start_dots(t, g, half, shape, dots);
-#pragma GCC unroll 4
-        for (int j = 4 * half; j < 4 * half + 4; j++) {
-            vu words[PANELS];
-            EACH_PANEL (k, shape) words[k] = word_q6_k(words_of(t, form_q6_k, g, v, k, 0), j);
-            EACH_TOKEN (i, shape) {
-                const int32_t a = word_of(x + i * stride + 4 * j);
-                EACH_PANEL (k, shape) dots[k][i] = vdot_u8(dots[k][i], words[k], a);
-            }
-        }
-        vf scales[PANELS];
-        EACH_PANEL (k, shape) scales[k] = scale_q6_k(&t->p[k], g, v, half);
-        add_scaled(t, g, shape, dots, scales, y);
+    vf scales[PANELS], minimum;
+    EACH_PANEL (k, shape) bytes_f8(&t->p[k], g, v, 0, &scales[k], &minimum);
+    EACH_TOKEN (i, shape) {
+        const vf scale = vsplat(t->x.scales[i * t->x.groups + g]);
+        EACH_PANEL (k, shape) y[k][i] = vfma(scale, scales[k] * dots[k][i], y[k][i]);
     }
 }
 
@@ -364,29 +416,30 @@ TYPE(q4, start_nothing)
 TYPE(q4_k, start_nothing)
 TYPE(q4_0, start_q4_0)
 TYPE(q4_m, start_nothing)
-TYPE(q6_k, start_q6_k)
+TYPE(q4_f, start_nothing)
 TYPE(q8, start_q8)
+TYPE(q2_k, start_q2_k)
+TYPE(q3_k, start_q3_k)
+TYPE(q5_k, start_q5_k)
+TYPE(q6_k, start_q6_k)
+TYPE(iq4_nl, start_iq4_nl)
+TYPE(iq4_xs, start_iq4_xs)
+TYPE(mxfp4, start_mxfp4)
+TYPE(nvfp4, start_nvfp4)
+TYPE(q6_m, start_q6_m)
+TYPE(q8_m, start_q8_m)
+TYPE(q8_f, start_q8_f)
+TYPE(f8, start_nothing)
+
+static const struct {
+    block_fn *single, *pair;
+} blocks[SL_DTYPE_COUNT] = {
+#define PANEL(NAME, ...) [SL_DTYPE_##NAME] = {single_##NAME, pair_##NAME},
+#include "core/panels.def"
+};
 
 void SL_KERNEL(sl_linear_part_i8)(const sl_linear_job *job, int64_t begin, int64_t end,
                                   void *scratch) {
     (void)scratch;
-    switch (job->dtype) {
-    case SL_DTYPE_q4:
-        run_panels(job, begin, end, single_q4, pair_q4);
-        break;
-    case SL_DTYPE_q4_k:
-        run_panels(job, begin, end, single_q4_k, pair_q4_k);
-        break;
-    case SL_DTYPE_q4_0:
-        run_panels(job, begin, end, single_q4_0, pair_q4_0);
-        break;
-    case SL_DTYPE_q4_m:
-        run_panels(job, begin, end, single_q4_m, pair_q4_m);
-        break;
-    case SL_DTYPE_q6_k:
-        run_panels(job, begin, end, single_q6_k, pair_q6_k);
-        break;
-    default:
-        run_panels(job, begin, end, single_q8, pair_q8);
-    }
+    run_panels(job, begin, end, blocks[job->dtype].single, blocks[job->dtype].pair);
 }

@@ -4,11 +4,9 @@
  * in chains. */
 #include "runtime/cpu/kernels/panel.h"
 
-enum { WORD_BYTES = SL_PANEL_ROWS * 4 };
-
 /* ---- codes of 4 bits, in chains by nibble ---- */
 
-enum { WORDS = 4, NIBBLES = 8, LOW_BYTES = WORDS * WORD_BYTES };
+enum { WORDS = 4, NIBBLES = 8 };
 
 /* A nibble is left where it is in its word: nibble i stands for q * 16^i, and x is scaled to match.
  * Only the last, which would be a sign, is moved down.  Column c % 8 is nibble 2 (c % 4), or one
@@ -61,8 +59,9 @@ NIBBLE_PRODUCT(q4)
 NIBBLE_PRODUCT(q4_k)
 NIBBLE_PRODUCT(q4_0)
 NIBBLE_PRODUCT(q4_m)
+NIBBLE_PRODUCT(q4_f)
 
-/* ---- signed bytes, in chains by byte ---- */
+/* ---- codes that become signed bytes, in chains by byte ---- */
 
 static const float byte_factors[FACTORS] = {1, 1, 1, 1, 1, 1, 1, 1};
 
@@ -86,22 +85,29 @@ INLINE vf byte_of(vu word, const int i) {
 /* How a type makes signed bytes of its codes. */
 typedef struct {
     panel_form form;
-    int scales;                                 /* per group and lane: 1 or 2 */
-    float unit;                                 /* what a byte's 1 is worth */
-    vu (*word)(const uint8_t *codes, int word); /* columns 4 word and the next three */
-    panel_scale_fn *scale;
+    int scales;   /* per group and lane: 1 or 2 */
+    float unit;   /* what a byte's 1 is worth */
+    float offset; /* bytes times it are so much less than the codes of a type with minima */
+    bool minimum;
+    panel_word_fn *word;
+    panel_bytes_fn *params;
 } byte_codes;
 
-INLINE vu word_q8(const uint8_t *codes, const int word) {
-    return vload_u32(codes + word * WORD_BYTES);
+/* 32 (q - 4) and 4 (q - 32), which fill a signed byte. */
+INLINE vu word_q3_k(const uint8_t *codes, const int word) {
+    return word_3(codes, word) << 5 ^ 0x80808080u;
 }
-
-/* 4 (q - 32), which fills a signed byte. */
 INLINE vu word_q6_k(const uint8_t *codes, const int word) {
-    const vu low = vload_u32(codes + word / 2 * WORD_BYTES);
-    const vu high = vload_u32(codes + LOW_BYTES + word / 4 * WORD_BYTES);
-    const vu nibbles = (word % 2 ? low >> 2 : low << 2) & 0x3c3c3c3cu;
-    return (nibbles | (high << (6 - 2 * (word % 4)) & 0xc0c0c0c0u)) ^ 0x80808080u;
+    return word_6(codes, word) << 2 ^ 0x80808080u;
+}
+INLINE vu word_flipped(const uint8_t *codes, const int word) {
+    return word_bytes(codes, word) ^ 0x80808080u;
+}
+INLINE vu word_iq4(const uint8_t *codes, const int word) {
+    return vlookup(sl_iq4_table, low_bits(codes, word));
+}
+INLINE vu word_fp4(const uint8_t *codes, const int word) {
+    return vlookup(sl_fp4_table, low_bits(codes, word));
 }
 
 /* Columns 4 word and the next three. */
@@ -126,10 +132,18 @@ INLINE void add_part(const panel_group *at, vf (*y)[PANEL_VECTORS], const byte_c
 #pragma GCC unroll 8
     for (int i = 0; i < words; i++)
         add_word(at, how->word(codes, part * words + i), part * words + i, dots);
-    const vf scale = how->scale(at->p, at->g, at->v, part) * vsplat(how->unit * 0x1p-24f);
+    vf scale, minimum = vzero();
+    how->params(at->p, at->g, at->v, part, &scale, &minimum);
+    minimum -= scale * vsplat(how->offset);
+    scale *= vsplat(how->unit * 0x1p-24f);
 #pragma GCC unroll 4
-    for (int t = 0; t < at->tokens; t++)
+    for (int t = 0; t < at->tokens; t++) {
+        const int64_t group = t * at->rows->groups + at->g;
+        const float half = at->rows->halves[group], all = at->rows->sums[group];
+        const float sum = how->scales == 1 ? all : part == 0 ? half : all - half;
+        if (how->minimum) y[t][at->v] = vfma(-minimum, vsplat(sum), y[t][at->v]);
         y[t][at->v] = vfma(scale, add_chains(dots[t]), y[t][at->v]);
+    }
 }
 
 INLINE void add_bytes(const panel_group *at, vf (*y)[PANEL_VECTORS], const byte_codes *how) {
@@ -138,14 +152,53 @@ INLINE void add_bytes(const panel_group *at, vf (*y)[PANEL_VECTORS], const byte_
     if (how->scales == 2) add_part(at, y, how, 1);
 }
 
-#define BYTE_PRODUCT(TYPE, SCALES, UNIT)                                                           \
+#define BYTE_PRODUCT(TYPE, SCALES, UNIT, OFFSET, MINIMUM, WORD)                                    \
     INLINE void add_##TYPE(const panel_group *at, vf(*y)[PANEL_VECTORS]) {                         \
-        const byte_codes how = {form_##TYPE, SCALES, UNIT, word_##TYPE, scale_##TYPE};             \
+        const byte_codes how = {form_##TYPE, SCALES, UNIT, OFFSET, MINIMUM, WORD, bytes_##TYPE};   \
         add_bytes(at, y, &how);                                                                    \
     }                                                                                              \
     void SL_KERNEL(sl_linear_part_##TYPE)(const sl_linear_job *job, int64_t begin, int64_t end,    \
                                           void *scratch) {                                         \
         panel_product(job, begin, end, scratch, byte_factors, add_##TYPE);                         \
     }
-BYTE_PRODUCT(q8, 1, 1)
-BYTE_PRODUCT(q6_k, 2, 0.25f)
+BYTE_PRODUCT(q8, 1, 1, 0, false, word_bytes)
+BYTE_PRODUCT(q2_k, 2, 1, 0, true, word_2)
+BYTE_PRODUCT(q3_k, 2, 0x1p-5f, 0, false, word_q3_k)
+BYTE_PRODUCT(q5_k, 1, 1, 0, true, word_5)
+BYTE_PRODUCT(q6_k, 2, 0x1p-2f, 0, false, word_q6_k)
+BYTE_PRODUCT(iq4_nl, 1, 1, 0, false, word_iq4)
+BYTE_PRODUCT(iq4_xs, 1, 1, 0, false, word_iq4)
+BYTE_PRODUCT(mxfp4, 1, 1, 0, false, word_fp4)
+BYTE_PRODUCT(nvfp4, 2, 1, 0, false, word_fp4)
+BYTE_PRODUCT(q6_m, 1, 1, 0, true, word_6)
+BYTE_PRODUCT(q8_m, 1, 1, 128, true, word_flipped)
+BYTE_PRODUCT(q8_f, 1, 1, 128, true, word_flipped)
+
+/* ---- floats of 8 bits ---- */
+
+INLINE void add_f8(const panel_group *at, vf (*y)[PANEL_VECTORS]) {
+    const uint8_t *codes = codes_of(at->p, form_f8, at->g) + at->v * LANES * 4;
+    const float *x = at->rows->x + at->g * SL_GROUP_COLS;
+    vf dots[PANEL_TOKENS][CHAINS], scale, minimum;
+    if (at->v == 0) read_ahead(at->p, form_f8, at->g, AHEAD_BYTES);
+    zero_chains(dots, at->tokens);
+    for (int word = 0; word < SL_GROUP_COLS / 4; word++) {
+        const vu four = word_bytes(codes, word);
+#pragma GCC unroll 4
+        for (int i = 0; i < CHAINS; i++) {
+            const vu byte = four >> 8 * i;
+            const vf w = (vf)((vu)vfrom_e4m3(byte) | (byte & 0x80) << 24);
+#pragma GCC unroll 4
+            for (int t = 0; t < at->tokens; t++)
+                dots[t][i] = vfma(w, vsplat(x[t * at->rows->stride + 4 * word + i]), dots[t][i]);
+        }
+    }
+    bytes_f8(at->p, at->g, at->v, 0, &scale, &minimum);
+#pragma GCC unroll 4
+    for (int t = 0; t < at->tokens; t++)
+        y[t][at->v] = vfma(scale, add_chains(dots[t]), y[t][at->v]);
+}
+void SL_KERNEL(sl_linear_part_f8)(const sl_linear_job *job, int64_t begin, int64_t end,
+                                  void *scratch) {
+    panel_product(job, begin, end, scratch, byte_factors, add_f8);
+}

@@ -15,7 +15,8 @@ enum { CHAINS = 4, PANEL_TOKENS = LANES == 16 ? 4 : 2 };
 typedef struct {
     const float *x;
     int64_t stride, groups;
-    const float *sums; /* of each group: [tokens, groups] */
+    const float *sums;   /* of each group: [tokens, groups] */
+    const float *halves; /* of its columns 0..15 */
 } panel_rows;
 
 /* Column c of x is multiplied by factors[c % FACTORS]; the sums are of x itself. */
@@ -29,18 +30,21 @@ static inline panel_rows panel_rows_make(const sl_linear_job *job, const float *
                                          float *scratch) {
     const int64_t groups = (job->cols + SL_GROUP_COLS - 1) / SL_GROUP_COLS;
     const int64_t width = groups * SL_GROUP_COLS, stride = width + PANEL_PAD;
-    float *sums = scratch, *rows = scratch + job->tokens * groups;
+    float *sums = scratch, *halves = sums + job->tokens * groups;
+    float *rows = halves + job->tokens * groups;
     for (int64_t t = 0; t < job->tokens; t++) {
         const float *x = job->x + t * job->x_stride;
         for (int64_t g = 0; g < groups; g++) {
             const int64_t left = job->cols - g * SL_GROUP_COLS;
+            const int64_t half = SL_GROUP_COLS / 2;
             sums[t * groups + g] =
                 vtotal(x + g * SL_GROUP_COLS, left < SL_GROUP_COLS ? left : SL_GROUP_COLS);
+            halves[t * groups + g] = vtotal(x + g * SL_GROUP_COLS, left < half ? left : half);
         }
         copy_row(x, job->cols, factors, rows + t * stride);
         memset(rows + t * stride + job->cols, 0, (size_t)(width - job->cols) * sizeof *rows);
     }
-    return (panel_rows){rows, stride, groups, sums};
+    return (panel_rows){rows, stride, groups, sums, halves};
 }
 
 INLINE void zero_chains(vf (*dots)[CHAINS], const int tokens) {
@@ -74,7 +78,8 @@ INLINE void panel_store(const sl_linear_job *job, int64_t index, int64_t token, 
 INLINE void panel_tile(const sl_linear_job *job, const panel *p, const panel_rows *rows,
                        int64_t token, const int tokens, panel_group_fn *add_group) {
     const panel_rows from = {rows->x + token * rows->stride, rows->stride, rows->groups,
-                             rows->sums + token * rows->groups};
+                             rows->sums + token * rows->groups,
+                             rows->halves + token * rows->groups};
     vf y[PANEL_TOKENS][PANEL_VECTORS];
     for (int t = 0; t < tokens; t++)
         for (int v = 0; v < PANEL_VECTORS; v++) y[t][v] = vzero();

@@ -3,14 +3,14 @@
 #ifndef SL_RUNTIME_CPU_PANEL_PARAMS_H
 #define SL_RUNTIME_CPU_PANEL_PARAMS_H
 #include "runtime/cpu/kernels/linear.h"
-#include "runtime/cpu/kernels/vec.h"
+#include "runtime/cpu/kernels/vint.h"
 
 /* A panel's 16 rows fill this many vectors. */
 enum { PANEL_VECTORS = SL_PANEL_ROWS / LANES };
 
 typedef struct {
     int64_t index;
-    const float *headers; /* {d, m} per super-group; q4 only */
+    const float *headers; /* two per super-group; q4 and nvfp4 */
     const uint8_t *start;
 } panel;
 
@@ -22,13 +22,14 @@ static inline panel panel_at(const sl_linear_job *job, const sl_panel_layout *l,
 
 /* What sl_panel_layout says of a type, as constants where a kernel is compiled. */
 typedef struct {
-    int super_bytes, group_bytes;
+    int super_bytes, param_bytes, group_bytes;
 } panel_form;
-static const panel_form form_q4 = {0, 256}, form_q4_0 = {0, 256}, form_q4_m = {0, 256},
-                        form_q4_k = {64, 256}, form_q8 = {0, 512}, form_q6_k = {64, 384};
+#define PANEL(NAME, PLANE, SUPER, PARAMS, CODES)                                                   \
+    __attribute__((unused)) static const panel_form form_##NAME = {SUPER, PARAMS, CODES};
+#include "core/panels.def"
 
 INLINE int64_t block_bytes(panel_form f) {
-    return SL_BLOCK_PARAMS + SL_BLOCK_GROUPS * f.group_bytes;
+    return SL_BLOCK_GROUPS * (f.param_bytes + f.group_bytes);
 }
 INLINE const uint8_t *super_of(const panel *p, panel_form f, int64_t g) {
     return p->start + g / SL_SUPER_GROUPS *
@@ -39,10 +40,11 @@ INLINE const uint8_t *block_of(const panel *p, panel_form f, int64_t g) {
            g / SL_BLOCK_GROUPS * block_bytes(f);
 }
 INLINE const uint8_t *params_of(const panel *p, panel_form f, int64_t g) {
-    return block_of(p, f, g) + g % SL_BLOCK_GROUPS * SL_GROUP_PARAMS;
+    return block_of(p, f, g) + g % SL_BLOCK_GROUPS * f.param_bytes;
 }
 INLINE const uint8_t *codes_of(const panel *p, panel_form f, int64_t g) {
-    return block_of(p, f, g) + SL_BLOCK_PARAMS + g % SL_BLOCK_GROUPS * f.group_bytes;
+    return block_of(p, f, g) + SL_BLOCK_GROUPS * f.param_bytes +
+           g % SL_BLOCK_GROUPS * f.group_bytes;
 }
 
 /* Asks for the group that lies so many bytes further on, past the panel's end in the next ones:
@@ -92,14 +94,19 @@ INLINE void params_q4_m(const panel *p, int64_t g, const int v, vf *scale, vf *m
     *minimum = -vload_bf16(both + 32);
 }
 
-/* The types of wider codes have no minimum; half 0 of a group is columns 0..15.  v and half are
- * constants. */
-typedef vf panel_scale_fn(const panel *p, int64_t g, const int v, const int half);
-
-INLINE vf scale_q8(const panel *p, int64_t g, const int v, const int half) {
-    (void)half;
-    return vload_f16(params_of(p, form_q8, g) + first_of(v, 2));
+INLINE void params_q4_f(const panel *p, int64_t g, const int v, vf *scale, vf *minimum) {
+    const uint8_t *own = params_of(p, form_q4_f, g) + first_of(v, 4);
+    *scale = vload(own);
+    *minimum = -vload(own + 64);
 }
+
+/* Of types whose codes are taken as bytes; half 0 of a group is columns 0..15.  Those of signed
+ * codes leave the minimum alone.  v and half are constants. */
+typedef void panel_bytes_fn(const panel *p, int64_t g, const int v, const int half, vf *scale,
+                            vf *minimum);
+#define BYTES_PARAMS(TYPE)                                                                         \
+    INLINE void bytes_##TYPE(const panel *p, int64_t g, const int v, const int half, vf *scale,    \
+                             vf *minimum)
 
 /* Signed bytes, widened. */
 INLINE vf vload_i8(const void *p) {
@@ -107,8 +114,126 @@ INLINE vf vload_i8(const void *p) {
     return x - (vf)((vi)vsplat(256) & (vi)(x > vsplat(127)));
 }
 
-INLINE vf scale_q6_k(const panel *p, int64_t g, const int v, const int half) {
-    const vf d = vload_f16(super_of(p, form_q6_k, g) + first_of(v, 2));
-    return d * vload_i8(params_of(p, form_q6_k, g) + half * SL_PANEL_ROWS + first_of(v, 1));
+/* Floats of 8 bits (e4m3) in the low bytes, sign left out, none of them NaN.  Moved into a single's
+ * fields they lack 120 in the exponent; those without an exponent have none of the leading ones. */
+INLINE vf vfrom_e4m3(vu x) {
+    const vu bits = (x & 0x7f) << 20;
+    const vi small = (vi)(bits < (1u << 23));
+    const vf normal = (vf)(bits + (120u << 23));
+    const vf subnormal = (vf)(bits + (121u << 23)) - vsplat(0x1p-6f);
+    return (vf)(((vi)normal & ~small) | ((vi)subnormal & small));
+}
+
+BYTES_PARAMS(q8) {
+    (void)half, (void)minimum;
+    *scale = vload_f16(params_of(p, form_q8, g) + first_of(v, 2));
+}
+BYTES_PARAMS(iq4_nl) {
+    (void)half, (void)minimum;
+    *scale = vload_f16(params_of(p, form_iq4_nl, g) + first_of(v, 2));
+}
+BYTES_PARAMS(mxfp4) {
+    (void)half, (void)minimum;
+    *scale = vload_bf16(params_of(p, form_mxfp4, g) + first_of(v, 2));
+}
+BYTES_PARAMS(iq4_xs) {
+    (void)half, (void)minimum;
+    const vf d = vload_f16(super_of(p, form_iq4_xs, g) + first_of(v, 2));
+    *scale = d * vload_i8(params_of(p, form_iq4_xs, g) + first_of(v, 1));
+}
+BYTES_PARAMS(nvfp4) {
+    (void)minimum;
+    const uint8_t *own = params_of(p, form_nvfp4, g) + half * SL_PANEL_ROWS + first_of(v, 1);
+    const vf d = vsplat(p->headers[g / SL_SUPER_GROUPS * 2] * 0.5f);
+    *scale = d * vfrom_e4m3(vload_bytes(own));
+}
+#define SIGNED_SCALES(TYPE)                                                                        \
+    BYTES_PARAMS(TYPE) {                                                                           \
+        (void)minimum;                                                                             \
+        const uint8_t *own = params_of(p, form_##TYPE, g) + half * SL_PANEL_ROWS + first_of(v, 1); \
+        *scale = vload_f16(super_of(p, form_##TYPE, g) + first_of(v, 2)) * vload_i8(own);          \
+    }
+SIGNED_SCALES(q3_k)
+SIGNED_SCALES(q6_k)
+BYTES_PARAMS(q2_k) {
+    const uint8_t *super = super_of(p, form_q2_k, g) + first_of(v, 2);
+    const uint8_t *own = params_of(p, form_q2_k, g) + half * SL_PANEL_ROWS + first_of(v, 1);
+    const vu both = vload_bytes(own);
+    *scale = vload_f16(super) * vfrom_i32((vi)(both & 15));
+    *minimum = vload_f16(super + 32) * vfrom_i32((vi)(both >> 4));
+}
+BYTES_PARAMS(q5_k) {
+    (void)half;
+    const uint8_t *super = super_of(p, form_q5_k, g) + first_of(v, 2);
+    const uint8_t *own = params_of(p, form_q5_k, g) + first_of(v, 1);
+    *scale = vload_f16(super) * vload_u8(own);
+    *minimum = vload_f16(super + 32) * vload_u8(own + SL_PANEL_ROWS);
+}
+#define MLX_PARAMS(TYPE)                                                                           \
+    BYTES_PARAMS(TYPE) {                                                                           \
+        (void)half;                                                                                \
+        const uint8_t *both = block_of(p, form_##TYPE, g) + first_of(v, 2);                        \
+        *scale = vload_bf16(both);                                                                 \
+        *minimum = -vload_bf16(both + 32);                                                         \
+    }
+MLX_PARAMS(q6_m)
+MLX_PARAMS(q8_m)
+BYTES_PARAMS(q8_f) {
+    (void)half;
+    const uint8_t *own = params_of(p, form_q8_f, g) + first_of(v, 4);
+    *scale = vload(own);
+    *minimum = -vload(own + 64);
+}
+BYTES_PARAMS(f8) {
+    (void)half, (void)minimum;
+    *scale = vload(params_of(p, form_f8, g) + first_of(v, 4));
+}
+
+/* ---- codes: columns 4 word and the next three of a group, a byte each; word is constant ---- */
+
+typedef vu panel_word_fn(const uint8_t *codes, const int word);
+
+enum { WORD_BYTES = SL_PANEL_ROWS * 4, LOW_BYTES = 4 * WORD_BYTES, PAIR_BYTES = 2 * WORD_BYTES };
+
+/* Kept in a register: the compiler would load it once more for every use. */
+INLINE vu load_once(const uint8_t *p) {
+    vu word = vload_u32(p);
+#if defined(__AVX512F__)
+    __asm__("" : "+v"(word));
+#elif defined(__SSE2__)
+    __asm__("" : "+x"(word));
+#endif
+    return word;
+}
+
+/* Planes of 4, 2 and 1 bits. */
+INLINE vu low_bits(const uint8_t *plane, const int word) {
+    const vu both = load_once(plane + word / 2 * WORD_BYTES);
+    return (word % 2 ? both >> 4 : both) & 0x0f0f0f0f;
+}
+INLINE vu pair_bits(const uint8_t *plane, const int word, const int up) {
+    const vu four = load_once(plane + word / 4 * WORD_BYTES);
+    const int shift = 2 * (word % 4) - up;
+    return (shift < 0 ? four << -shift : four >> shift) & 0x03030303u << up;
+}
+INLINE vu single_bits(const uint8_t *plane, const int word, const int up) {
+    const vu eight = load_once(plane);
+    return (word < up ? eight << (up - word) : eight >> (word - up)) & 0x01010101u << up;
+}
+
+INLINE vu word_bytes(const uint8_t *codes, const int word) {
+    return load_once(codes + word * WORD_BYTES);
+}
+INLINE vu word_2(const uint8_t *codes, const int word) {
+    return pair_bits(codes, word, 0);
+}
+INLINE vu word_3(const uint8_t *codes, const int word) {
+    return pair_bits(codes, word, 0) | single_bits(codes + PAIR_BYTES, word, 2);
+}
+INLINE vu word_5(const uint8_t *codes, const int word) {
+    return low_bits(codes, word) | single_bits(codes + LOW_BYTES, word, 4);
+}
+INLINE vu word_6(const uint8_t *codes, const int word) {
+    return low_bits(codes, word) | pair_bits(codes + LOW_BYTES, word, 4);
 }
 #endif

@@ -5,52 +5,10 @@
  * scores are chains over the elements of a key, a lane per position; a block's largest score and
  * sum are known before its values are mixed; a mix is a chain over positions, a lane per element;
  * each SL_SDPA_PART positions are taken alone and joined in order.  All query heads of a cached
- * head go together, so that the cache is read once for them. */
-#include "runtime/cpu/kernels/cache.h"
+ * head go together, so that the cache is read once for them, unless they are many. */
+#include "runtime/cpu/kernels/sdpa_codes.h"
 
-enum {
-    BLOCK = 64, /* positions */
-#if defined(__AVX512F__)
-    QUERIES = 8, /* side by side in registers, at most */
-    CHAINS = 16, /* sums in registers */
-#else
-    QUERIES = 4,
-    CHAINS = 8,
-#endif
-    TILE_QUERIES = 64, /* that share a block of the cache while it is near */
-    FETCH = 2          /* into the second cache: the first is full of what is at hand */
-};
-
-/* One head of one sequence. */
-typedef struct {
-    const void *keys, *values;
-    int64_t width;
-    float scale;
-    bool half;
-} source;
-
-/* What a query has taken from positions so far: its mix is the sum of e^(score - largest) v. */
-typedef struct {
-    float largest, sum;
-} running;
-static const running nothing = {-INFINITY, 0};
-
-/* Queries of one row. */
-typedef struct {
-    const float *query; /* [count, width] */
-    running *taken;     /* of query q: taken[q * stride] */
-    float *mix;         /* of query q: mix[q * stride * width + ...] */
-    int64_t count, stride;
-} queries;
-
-/* ---- a few queries and one block ---- */
-
-typedef struct {
-    const source *from;
-    queries to;
-    int64_t position, count; /* the first position, and how many */
-    float *factors;          /* [QUERIES, BLOCK]: scores, then e^(score - largest) */
-} block;
+/* ---- a few queries and one block of floats ---- */
 
 /* Asks for elements [at, at + count) of a cache, which may lie beyond its end.  Scoring asks for
  * the block's values and mixing for the next block's keys, as many as they read: both are far away
@@ -63,15 +21,15 @@ INLINE void fetch(const void *cache, int64_t at, const int64_t count, const bool
 
 /* Scores of nq queries with nv vectors of positions from vector v of the block on. */
 INLINE void score(const block *b, int64_t v, const int nq, const int nv, const bool half) {
-    const int64_t width = b->from->width;
+    const int64_t dim = b->from->key_dim;
     const float *query = b->to.query;
     int64_t at[CHAINS];
     vf sums[QUERIES][CHAINS];
-    for (int i = 0; i < nv; i++) at[i] = sl_kv_key_at(b->position + (v + i) * LANES, width);
+    for (int i = 0; i < nv; i++) at[i] = sl_kv_key_at(b->position + (v + i) * LANES, dim);
     for (int q = 0; q < nq; q++)
         for (int i = 0; i < nv; i++) sums[q][i] = vzero();
-    const int64_t values = (b->position + v * LANES) * width;
-    for (int64_t d = 0; d < width; d++) {
+    const int64_t values = (b->position + v * LANES) * b->from->value_dim;
+    for (int64_t d = 0; d < dim; d++) {
         vf key[CHAINS];
         fetch(b->from->values, values + d * nv * LANES, nv * LANES, half);
 #pragma GCC unroll 16
@@ -81,40 +39,24 @@ INLINE void score(const block *b, int64_t v, const int nq, const int nv, const b
         for (int q = 0; q < nq; q++)
 #pragma GCC unroll 16
             for (int i = 0; i < nv; i++)
-                sums[q][i] = vfma(vsplat(query[q * width + d]), key[i], sums[q][i]);
+                sums[q][i] = vfma(vsplat(query[q * dim + d]), key[i], sums[q][i]);
     }
     for (int q = 0; q < nq; q++)
         for (int i = 0; i < nv; i++)
             vstore(b->factors + q * BLOCK + (v + i) * LANES, sums[q][i] * vsplat(b->from->scale));
 }
 
-/* Scores become factors; what was taken before is scaled to the new largest.  Never inlined: the
- * compiler may round a product or fuse it with a sum, and must choose alike for all queries. */
-static __attribute__((noinline)) void weigh(float *scores, int64_t n, running *taken, float *mix,
-                                            int64_t width) {
-    const float before = taken->largest, here = vlargest(scores, n);
-    const vf largest = vsplat(here > before ? here : before);
-    const float keep = vexp(vsplat(before) - largest)[0];
-    FOR_VECTORS(i, lanes, n,
-                vstore_n(scores + i, vexp(vload_n(scores + i, lanes) - largest), lanes););
-    if (taken->sum != 0 && keep != 1.0f)
-        FOR_VECTORS(i, lanes, width,
-                    vstore_n(mix + i, vload_n(mix + i, lanes) * vsplat(keep), lanes););
-    taken->sum = taken->sum * keep + vtotal(scores, n);
-    taken->largest = largest[0];
-}
-
 /* Adds the block's values to nv vectors of nq mixes from column c on, the last of `lanes` lanes. */
 INLINE void mix_values(const block *b, int64_t c, int64_t lanes, const int nq, const int nv,
                        const bool half) {
-    const int64_t width = b->from->width, stride = b->to.stride * width;
+    const int64_t width = b->from->value_dim, stride = b->to.stride * width;
     float *mix = b->to.mix + c;
-    const int64_t keys = (b->position + BLOCK) * width + c * BLOCK;
+    const int64_t keys = (b->position + BLOCK) * b->from->key_dim + c * BLOCK;
     vf sums[QUERIES][CHAINS];
     for (int q = 0; q < nq; q++)
         for (int i = 0; i < nv; i++)
             sums[q][i] = vload_n(mix + q * stride + i * LANES, i + 1 < nv ? LANES : lanes);
-    for (int64_t p = 0; p < b->count; p++) {
+    for (int64_t p = b->skip; p < b->count; p++) {
         const int64_t at = (b->position + p) * width + c;
         vf value[CHAINS];
         fetch(b->from->keys, keys + p * nv * LANES, nv * LANES, half);
@@ -135,7 +77,7 @@ INLINE void mix_values(const block *b, int64_t c, int64_t lanes, const int nq, c
 
 /* nq is a power of two. */
 INLINE void attend_few(const block *b, const int nq, const bool half) {
-    const int64_t width = b->from->width;
+    const int64_t width = b->from->value_dim;
     const int nv = CHAINS / nq < 4 ? CHAINS / nq : 4;
     /* Whole groups of SL_KV_LANES positions, for so far the cache reaches. */
     const int64_t vectors = parts_of(b->count, SL_KV_LANES) * (SL_KV_LANES / LANES);
@@ -143,40 +85,53 @@ INLINE void attend_few(const block *b, const int nq, const bool half) {
     for (; v + nv <= vectors; v += nv) score(b, v, nq, nv, half);
     for (; v < vectors; v++) score(b, v, nq, 1, half);
     for (int q = 0; q < nq; q++)
-        weigh(b->factors + q * BLOCK, b->count, b->to.taken + q * b->to.stride,
+        weigh(b->factors + q * BLOCK + b->skip, b->count - b->skip, b->to.taken + q * b->to.stride,
               b->to.mix + q * b->to.stride * width, width);
     for (; c + nv * LANES <= width; c += nv * LANES) mix_values(b, c, LANES, nq, nv, half);
     for (; c < width; c += LANES) mix_values(b, c, least(LANES, width - c), nq, 1, half);
 }
 
+INLINE void attend_few_as(const block *b, const int nq) {
+    if (b->from->dtype == SL_DTYPE_k16)
+        attend_few_codes(b, nq);
+    else if (b->from->dtype == SL_DTYPE_f16)
+        attend_few(b, nq, true);
+    else
+        attend_few(b, nq, false);
+}
+
 static void attend_few_of(const block *b, int64_t nq) {
-    const bool half = b->from->half;
     switch (nq) {
 #if defined(__AVX512F__)
     case 8:
-        half ? attend_few(b, 8, true) : attend_few(b, 8, false);
+        attend_few_as(b, 8);
         return;
 #endif
     case 4:
-        half ? attend_few(b, 4, true) : attend_few(b, 4, false);
+        attend_few_as(b, 4);
         return;
     case 2:
-        half ? attend_few(b, 2, true) : attend_few(b, 2, false);
+        attend_few_as(b, 2);
         return;
     default:
-        half ? attend_few(b, 1, true) : attend_few(b, 1, false);
+        attend_few_as(b, 1);
     }
 }
 
 /* All queries of a row against positions [first, end), within a block. */
 static void attend_block(const source *from, const queries *to, int64_t first, int64_t end,
                          float *factors) {
+    const int64_t skip = first % SL_KV_LANES, position = first - skip;
     int64_t nq = QUERIES;
     for (int64_t q = 0; q < to->count; q += nq) {
         while (nq > to->count - q) nq /= 2;
-        const queries few = {to->query + q * from->width, to->taken + q * to->stride,
-                             to->mix + q * to->stride * from->width, nq, to->stride};
-        const block b = {from, few, first, end - first, factors};
+        queries few = *to;
+        few.query += q * from->key_dim;
+        few.taken += q * to->stride;
+        few.mix += q * to->stride * from->value_dim;
+        few.count = nq;
+        if (to->words) few.words += q * sl_kv_pairs(from->key_dim), few.scales += q;
+        const block b = {from, few, position, end - position, skip, factors};
         attend_few_of(&b, nq);
     }
 }
@@ -207,140 +162,258 @@ static __attribute__((noinline)) void join(running *all, float *mix, running par
     *all = (running){largest[0], all->sum * old[0] + part.sum * new[0]};
 }
 
-static __attribute__((noinline)) void divide(float *mix, float sum, int64_t width) {
-    const vf inverse = vsplat(1.0f / sum);
-    FOR_VECTORS(i, lanes, width, vstore_n(mix + i, vload_n(mix + i, lanes) * inverse, lanes););
+/* Divides a mix by its sum, to which a sink, where there is one, adds a factor of its own. */
+static __attribute__((noinline)) void finish(float *mix, running all, const float *sink,
+                                             int64_t width) {
+    float factor = 1.0f / all.sum;
+    if (sink) {
+        const vf largest = vsplat(*sink > all.largest ? *sink : all.largest);
+        const float keep = vexp(vsplat(all.largest) - largest)[0];
+        factor = keep / (all.sum * keep + vexp(vsplat(*sink) - largest)[0]);
+    }
+    const vf by = vsplat(factor);
+    FOR_VECTORS(i, lanes, width, vstore_n(mix + i, vload_n(mix + i, lanes) * by, lanes););
 }
 
-/* ---- sdpa: an item is a cached head and some rows, the last rows first: they take longest ---- */
+/* ---- what all ops over the cache start from ---- */
 
 typedef struct {
-    int64_t rows, ratio, tile_rows, tiles, heads, width;
+    const sl_cview *q, *keys, *values;
+    const int32_t *slots, *positions;
+    float scale;
+    int64_t window;
+    const float *sinks; /* NULL: none */
+    float *out;
+} call;
+
+/* The names of their operands are the same. */
+#define CALL_OF(A, SINKS, OUT)                                                                     \
+    {                                                                                              \
+        .q = &(A)->q, .keys = &(A)->cache_k, .values = &(A)->cache_v, .slots = (A)->slots.data,    \
+        .positions = (A)->positions.data, .scale = (A)->attrs.scale, .window = (A)->attrs.window,  \
+        .sinks = (SINKS), .out = (OUT)                                                             \
+    }
+
+typedef struct {
+    int64_t first, end;
+} range;
+
+/* The positions in [from, to) that a row sees. */
+static range seen_of(const call *a, int64_t row, int64_t from, int64_t to) {
+    const int64_t end = a->positions[row] + (int64_t)1;
+    const int64_t first = a->window && a->window < end ? end - a->window : 0;
+    return (range){first > from ? first : from, end < to ? end : to};
+}
+
+static source source_of(const call *a, int64_t row, int64_t head) {
+    const int64_t slot = a->slots[row];
+    return (source){.keys = (const char *)a->keys->data + cache_head(&a->keys->type, slot, head),
+                    .values =
+                        (const char *)a->values->data + cache_head(&a->values->type, slot, head),
+                    .key_dim = dim(&a->q->type, 2),
+                    .value_dim = dim(&a->values->type, 3),
+                    .scale = a->scale,
+                    .dtype = a->keys->type.dtype};
+}
+
+static bool is_coded(const call *a) {
+    return a->keys->type.dtype == SL_DTYPE_k16;
+}
+
+/* How the queries of a row and a cached head are divided among items. */
+typedef struct {
+    int64_t heads, ratio;  /* cached heads, query heads of each */
+    int64_t shares, share; /* items, and queries of each but the last */
+} sharing;
+
+static sharing sharing_of(const call *a) {
+    const int64_t heads = dim(&a->values->type, 1), ratio = dim(&a->q->type, 1) / heads;
+    const int64_t share = parts_of(ratio, parts_of(ratio, ITEM_QUERIES));
+    return (sharing){heads, ratio, parts_of(ratio, share), share};
+}
+
+/* One of its items. */
+typedef struct {
+    int64_t head, first, count; /* the cached head; its queries */
+} portion;
+
+static portion portion_at(const sharing *s, int64_t index) {
+    const int64_t first = index % s->shares * s->share;
+    return (portion){index / s->shares, first, least(s->share, s->ratio - first)};
+}
+
+/* ---- sdpa: an item is a portion of some rows, the last rows first: they take longest ---- */
+
+typedef struct {
+    sharing by;
+    int64_t rows, tile_rows, tiles, portions, key_dim, value_dim;
 } tiling;
 
-static tiling tiling_of(const sl_type *q, const sl_type *values) {
-    const int64_t heads = dim(values, 1), ratio = dim(q, 1) / heads;
-    const int64_t tile_rows = ratio < TILE_QUERIES ? TILE_QUERIES / ratio : 1;
-    return (tiling){.rows = dim(q, 0),
-                    .ratio = ratio,
+static tiling tiling_of(const call *a) {
+    const sharing by = sharing_of(a);
+    const int64_t rows = dim(&a->q->type, 0), tile_rows = TILE_QUERIES / by.share;
+    return (tiling){.by = by,
+                    .rows = rows,
                     .tile_rows = tile_rows,
-                    .tiles = parts_of(dim(q, 0), tile_rows),
-                    .heads = heads,
-                    .width = dim(q, 2)};
+                    .tiles = parts_of(rows, tile_rows),
+                    .portions = by.heads * by.shares,
+                    .key_dim = dim(&a->q->type, 2),
+                    .value_dim = dim(&a->values->type, 3)};
 }
 
 /* Scratch of an item, by query of the tile. */
 typedef struct {
     float *factors;      /* [QUERIES, BLOCK] */
-    float *mix;          /* [queries, width]: of the part at hand */
+    float *mix;          /* [queries, value_dim]: of the part at hand */
     running *part, *all; /* [queries] */
+    float *scales;       /* [queries], where keys are codes: */
+    int32_t *words;      /* [queries, pairs of codes] */
 } room;
 
 static room room_in(void *scratch, const tiling *t) {
     room r = {.factors = scratch};
     r.mix = r.factors + QUERIES * BLOCK;
-    r.part = (running *)(void *)(r.mix + t->tile_rows * t->ratio * t->width);
-    r.all = r.part + t->tile_rows * t->ratio;
+    r.part = (running *)(void *)(r.mix + t->tile_rows * t->by.share * t->value_dim);
+    r.all = r.part + t->tile_rows * t->by.share;
+    r.scales = (float *)(void *)(r.all + t->tile_rows * t->by.share);
+    r.words = (int32_t *)(void *)(r.scales + t->tile_rows * t->by.share);
     return r;
 }
 
-SPLIT(sdpa) {
-    const sl_sdpa_args *a = args;
-    const tiling t = tiling_of(&a->q.type, &a->cache_v.type);
-    const size_t each = (size_t)t.width * sizeof(float) + 2 * sizeof(running);
-    return (sl_split){t.tiles * t.heads, 1,
-                      QUERIES * BLOCK * sizeof(float) + (size_t)(t.tile_rows * t.ratio) * each};
+static sl_split split_whole(const call *a) {
+    const tiling t = tiling_of(a);
+    const size_t each = (size_t)t.value_dim * sizeof(float) + 2 * sizeof(running) +
+                        coded_query_bytes(&a->keys->type, t.key_dim);
+    return (sl_split){t.tiles * t.portions, 1,
+                      QUERIES * BLOCK * sizeof(float) + (size_t)(t.tile_rows * t.by.share) * each};
 }
 
-static source source_of(const sl_cview *keys, const sl_cview *values, int64_t slot, int64_t head,
-                        float scale) {
-    const bool half = keys->type.dtype == SL_DTYPE_f16;
-    const int64_t at = cache_head(&values->type, slot, head) * (half ? 2 : 4);
-    return (source){.keys = (const char *)keys->data + at,
-                    .values = (const char *)values->data + at,
-                    .width = dim(&values->type, 3),
-                    .scale = scale,
-                    .half = half};
-}
-
-/* Rows [first, end) of one tile and one cached head. */
+/* Rows [first, end) of one tile. */
 typedef struct {
-    const sl_sdpa_args *args;
+    const call *call;
     tiling t;
     room room;
-    int64_t first, end, head;
+    int64_t first, end;
+    portion p;
 } item;
 
+/* The number of the first of a row's queries among all. */
+static int64_t query_of(const item *it, int64_t row) {
+    return (row * it->t.by.heads + it->p.head) * it->t.by.ratio + it->p.first;
+}
+
 static queries queries_of(const item *it, int64_t row) {
-    const int64_t at = (row - it->first) * it->t.ratio;
-    const int64_t query = row * it->t.heads * it->t.ratio + it->head * it->t.ratio;
-    return (queries){.query = (const float *)it->args->q.data + query * it->t.width,
+    const int64_t at = (row - it->first) * it->p.count;
+    const bool coded = is_coded(it->call);
+    return (queries){.query = (const float *)it->call->q->data + query_of(it, row) * it->t.key_dim,
+                     .words = coded ? it->room.words + at * sl_kv_pairs(it->t.key_dim) : NULL,
+                     .scales = coded ? it->room.scales + at : NULL,
                      .taken = it->room.part + at,
-                     .mix = it->room.mix + at * it->t.width,
-                     .count = it->t.ratio,
+                     .mix = it->room.mix + at * it->t.value_dim,
+                     .count = it->p.count,
                      .stride = 1};
 }
 
 static float *result_of(const item *it, int64_t row, int64_t q) {
-    const int64_t query = (row * it->t.heads + it->head) * it->t.ratio + q;
-    return (float *)it->args->out.data + query * it->t.width;
+    return it->call->out + (query_of(it, row) + q) * it->t.value_dim;
 }
 
-/* The part of the positions that starts at `part`, block by block for all rows that reach it. */
-static void attend_part(const item *it, int64_t part, int64_t most) {
-    const sl_sdpa_args *a = it->args;
-    const int32_t *slots = a->slots.data, *positions = a->positions.data;
-    const int64_t part_end = least(part + SL_SDPA_PART, most);
-    for (int64_t at = part; at < part_end; at += BLOCK)
+/* Positions [part.first, part.end), block by block for all rows that see some. */
+static void attend_part(const item *it, range part) {
+    for (int64_t row = it->first; row < it->end; row++) {
+        const queries g = queries_of(it, row);
+        start(&g, it->t.value_dim, nothing);
+    }
+    for (int64_t at = part.first / BLOCK * BLOCK; at < part.end; at += BLOCK)
         for (int64_t row = it->first; row < it->end; row++) {
-            const int64_t count = positions[row] + (int64_t)1;
-            if (at >= count) continue;
+            const range seen = seen_of(it->call, row, at, least(at + BLOCK, part.end));
+            if (seen.first >= seen.end) continue;
             const queries g = queries_of(it, row);
-            if (at == part) start(&g, it->t.width, nothing);
-            const source from =
-                source_of(&a->cache_k, &a->cache_v, slots[row], it->head, a->attrs.scale);
-            attend_block(&from, &g, at, least(at + BLOCK, count), it->room.factors);
+            const source from = source_of(it->call, row, it->p.head);
+            attend_block(&from, &g, seen.first, seen.end, it->room.factors);
         }
     for (int64_t row = it->first; row < it->end; row++) {
-        if (part > positions[row]) continue;
+        const range seen = seen_of(it->call, row, part.first, part.end);
+        if (seen.first >= seen.end) continue;
         const queries g = queries_of(it, row);
-        running *all = it->room.all + (row - it->first) * it->t.ratio;
+        running *all = it->room.all + (row - it->first) * g.count;
         for (int64_t q = 0; q < g.count; q++)
-            join(&all[q], result_of(it, row, q), g.taken[q], g.mix + q * it->t.width, it->t.width);
+            join(&all[q], result_of(it, row, q), g.taken[q], g.mix + q * it->t.value_dim,
+                 it->t.value_dim);
+    }
+}
+
+/* Codes of all queries. */
+static void code_tile(const item *it) {
+    for (int64_t row = it->first; row < it->end; row++) {
+        const int64_t at = (row - it->first) * it->p.count;
+        const queries g = queries_of(it, row);
+        code_queries(g.query, g.count, it->t.key_dim, it->call->scale,
+                     it->room.words + at * sl_kv_pairs(it->t.key_dim), it->room.scales + at);
     }
 }
 
 SL_CHECKED static sl_status attend_item(const item *it, sl_error *err) {
-    const sl_sdpa_args *a = it->args;
-    const int32_t *positions = a->positions.data;
-    const int64_t count = (it->end - it->first) * it->t.ratio;
-    int64_t most = 0;
+    const call *a = it->call;
+    const int64_t each = it->p.count, count = (it->end - it->first) * each;
+    range all = {INT64_MAX, 0}; /* what some row sees */
     for (int64_t row = it->first; row < it->end; row++) {
-        SL_TRY(check_place(&a->cache_v.type, a->slots.data, positions, row, err));
-        if (positions[row] >= most) most = positions[row] + (int64_t)1;
+        SL_TRY(check_place(&a->values->type, a->slots, a->positions, row, err));
+        const range seen = seen_of(a, row, 0, INT64_MAX);
+        all.first = least(all.first, seen.first);
+        if (seen.end > all.end) all.end = seen.end;
     }
     for (int64_t q = 0; q < count; q++) it->room.all[q] = nothing;
-    for (int64_t part = 0; part < most; part += SL_SDPA_PART) attend_part(it, part, most);
-    for (int64_t q = 0; q < count; q++)
-        divide(result_of(it, it->first + q / it->t.ratio, q % it->t.ratio), it->room.all[q].sum,
-               it->t.width);
+    if (is_coded(a)) code_tile(it);
+    for (int64_t part = all.first / SL_SDPA_PART * SL_SDPA_PART; part < all.end;
+         part += SL_SDPA_PART)
+        attend_part(
+            it, (range){part > all.first ? part : all.first, least(part + SL_SDPA_PART, all.end)});
+    for (int64_t q = 0; q < count; q++) {
+        const int64_t row = it->first + q / each;
+        const int64_t head = it->p.head * it->t.by.ratio + it->p.first + q % each;
+        finish(result_of(it, row, q % each), it->room.all[q], a->sinks ? a->sinks + head : NULL,
+               it->t.value_dim);
+    }
     return SL_OK;
 }
 
-RUN(sdpa) {
-    const sl_sdpa_args *a = args;
-    item it = {.args = a, .t = tiling_of(&a->q.type, &a->cache_v.type)};
+SL_CHECKED static sl_status run_whole(const call *a, int64_t begin, int64_t end,
+                                      sl_worker *worker) {
+    item it = {.call = a, .t = tiling_of(a)};
     it.room = room_in(worker->scratch, &it.t);
     for (int64_t i = begin; i < end; i++) {
-        it.first = (it.t.tiles - 1 - i / it.t.heads) * it.t.tile_rows;
+        it.first = (it.t.tiles - 1 - i / it.t.portions) * it.t.tile_rows;
         it.end = least(it.first + it.t.tile_rows, it.t.rows);
-        it.head = i % it.t.heads;
+        it.p = portion_at(&it.t.by, i % it.t.portions);
         SL_TRY(attend_item(&it, worker->err));
     }
     return SL_OK;
 }
 
-/* ---- sdpa_parts: an item is a part of the positions of a cached head and a row ---- */
+SPLIT(sdpa) {
+    const sl_sdpa_args *a = args;
+    const call c = CALL_OF(a, NULL, NULL);
+    return split_whole(&c);
+}
+RUN(sdpa) {
+    const sl_sdpa_args *a = args;
+    const call c = CALL_OF(a, NULL, a->out.data);
+    return run_whole(&c, begin, end, worker);
+}
+
+SPLIT(sdpa_sinks) {
+    const sl_sdpa_sinks_args *a = args;
+    const call c = CALL_OF(a, NULL, NULL);
+    return split_whole(&c);
+}
+RUN(sdpa_sinks) {
+    const sl_sdpa_sinks_args *a = args;
+    const call c = CALL_OF(a, a->sinks.data, a->out.data);
+    return run_whole(&c, begin, end, worker);
+}
+
+/* ---- sdpa_parts: an item is a part of the positions of a row, for a portion ---- */
 
 /* Parts are dealt out in reversed order of their bits, so that any run of items has its share of
  * those that are not empty: the first ones. */
@@ -357,62 +430,93 @@ static int64_t part_in(int64_t slot, int64_t slots) {
 
 SPLIT(sdpa_parts) {
     const sl_sdpa_parts_args *a = args;
+    const call c = CALL_OF(a, NULL, NULL);
+    const sharing by = sharing_of(&c);
     const int64_t slots = part_slots(dim(&a->mixes.type, 2));
-    return (sl_split){dim(&a->q.type, 0) * dim(&a->cache_v.type, 1) * slots, 1,
-                      QUERIES * BLOCK * sizeof(float)};
+    const size_t coded = (size_t)by.share * coded_query_bytes(&a->cache_k.type, dim(&a->q.type, 2));
+    return (sl_split){dim(&a->q.type, 0) * by.heads * by.shares * slots, 1,
+                      QUERIES * BLOCK * sizeof(float) + coded};
 }
 
-static void take_part(const sl_sdpa_parts_args *a, int64_t row, int64_t head, int64_t part,
+static void take_part(const sl_sdpa_parts_args *a, int64_t row, int64_t index, int64_t part,
                       float *factors) {
-    const int64_t heads = dim(&a->cache_v.type, 1), ratio = dim(&a->q.type, 1) / heads;
-    const int64_t width = dim(&a->q.type, 2), parts = dim(&a->mixes.type, 2);
-    const int64_t query = (row * heads + head) * ratio;
-    const int32_t *slots = a->slots.data, *positions = a->positions.data;
-    const int64_t first = part * SL_SDPA_PART;
-    const int64_t end = least(first + SL_SDPA_PART, positions[row] + (int64_t)1);
-    const queries g = {.query = (const float *)a->q.data + query * width,
+    const call c = CALL_OF(a, NULL, NULL);
+    const sharing by = sharing_of(&c);
+    const portion p = portion_at(&by, index);
+    const source from = source_of(&c, row, p.head);
+    const int64_t parts = dim(&a->mixes.type, 2);
+    const int64_t query = (row * by.heads + p.head) * by.ratio + p.first;
+    const bool coded = is_coded(&c);
+    float *scales = factors + QUERIES * BLOCK;
+    int32_t *words = (int32_t *)(void *)(scales + by.share);
+    const queries g = {.query = (const float *)a->q.data + query * from.key_dim,
+                       .words = coded ? words : NULL,
+                       .scales = coded ? scales : NULL,
                        .taken = (running *)a->weights.data + query * parts + part,
-                       .mix = (float *)a->mixes.data + (query * parts + part) * width,
-                       .count = ratio,
+                       .mix = (float *)a->mixes.data + (query * parts + part) * from.value_dim,
+                       .count = p.count,
                        .stride = parts};
-    const source from = source_of(&a->cache_k, &a->cache_v, slots[row], head, a->attrs.scale);
-    start(&g, width, first < end ? nothing : (running){0, 0});
-    for (int64_t at = first; at < end; at += BLOCK)
-        attend_block(&from, &g, at, least(at + BLOCK, end), factors);
+    const int64_t first = part * SL_SDPA_PART;
+    const range seen = seen_of(&c, row, first, first + SL_SDPA_PART);
+    start(&g, from.value_dim, seen.first < seen.end ? nothing : (running){0, 0});
+    if (coded && seen.first < seen.end) {
+        fetch_values(&from, seen.first);
+        code_queries(g.query, g.count, from.key_dim, from.scale, words, scales);
+    }
+    for (int64_t at = seen.first / BLOCK * BLOCK; at < seen.end; at += BLOCK)
+        attend_block(&from, &g, at > seen.first ? at : seen.first, least(at + BLOCK, seen.end),
+                     factors);
 }
 
 RUN(sdpa_parts) {
     const sl_sdpa_parts_args *a = args;
-    const int64_t heads = dim(&a->cache_v.type, 1), parts = dim(&a->mixes.type, 2);
+    const call c = CALL_OF(a, NULL, NULL);
+    const sharing by = sharing_of(&c);
+    const int64_t portions = by.heads * by.shares, parts = dim(&a->mixes.type, 2);
     const int64_t slots = part_slots(parts);
     for (int64_t i = begin; i < end; i++) {
-        const int64_t row = i / slots / heads, part = part_in(i % slots, slots);
+        const int64_t row = i / slots / portions, part = part_in(i % slots, slots);
         if (part >= parts) continue;
-        SL_TRY(check_place(&a->cache_v.type, a->slots.data, a->positions.data, row, worker->err));
-        take_part(a, row, i / slots % heads, part, worker->scratch);
+        SL_TRY(check_place(&a->cache_v.type, c.slots, c.positions, row, worker->err));
+        take_part(a, row, i / slots % portions, part, worker->scratch);
     }
     return SL_OK;
 }
 
 /* ---- sdpa_merge: an item is a query ---- */
 
+static sl_split split_merge(const sl_type *mixes) {
+    return (sl_split){dim(mixes, 0) * dim(mixes, 1), grain_of(sl_dims_tail(&mixes->shape, 2)), 0};
+}
+
+static void merge(const sl_cview *mixes, const sl_cview *weights, const float *sinks, int64_t i,
+                  float *out) {
+    const int64_t parts = dim(&mixes->type, 2), width = dim(&mixes->type, 3);
+    const running *part = (const running *)weights->data + i * parts;
+    const float *mix = (const float *)mixes->data + i * parts * width;
+    running all = nothing;
+    out += i * width;
+    memset(out, 0, (size_t)width * sizeof *out);
+    for (int64_t p = 0; p < parts; p++)
+        if (part[p].sum != 0) join(&all, out, part[p], mix + p * width, width);
+    finish(out, all, sinks ? sinks + i % dim(&mixes->type, 1) : NULL, width);
+}
+
 SPLIT(sdpa_merge) {
-    const sl_sdpa_merge_args *a = args;
-    return (sl_split){dim(&a->mixes.type, 0) * dim(&a->mixes.type, 1),
-                      grain_of(sl_dims_tail(&a->mixes.type.shape, 2)), 0};
+    return split_merge(&((const sl_sdpa_merge_args *)args)->mixes.type);
 }
 RUN(sdpa_merge) {
     const sl_sdpa_merge_args *a = args;
-    const int64_t parts = dim(&a->mixes.type, 2), width = dim(&a->mixes.type, 3);
-    for (int64_t i = begin; i < end; i++) {
-        const running *part = (const running *)a->weights.data + i * parts;
-        const float *mixes = (const float *)a->mixes.data + i * parts * width;
-        float *out = (float *)a->out.data + i * width;
-        running all = nothing;
-        memset(out, 0, (size_t)width * sizeof *out);
-        for (int64_t p = 0; p < parts; p++)
-            if (part[p].sum != 0) join(&all, out, part[p], mixes + p * width, width);
-        divide(out, all.sum, width);
-    }
+    for (int64_t i = begin; i < end; i++) merge(&a->mixes, &a->weights, NULL, i, a->out.data);
+    return SL_OK;
+}
+
+SPLIT(sdpa_merge_sinks) {
+    return split_merge(&((const sl_sdpa_merge_sinks_args *)args)->mixes.type);
+}
+RUN(sdpa_merge_sinks) {
+    const sl_sdpa_merge_sinks_args *a = args;
+    for (int64_t i = begin; i < end; i++)
+        merge(&a->mixes, &a->weights, a->sinks.data, i, a->out.data);
     return SL_OK;
 }

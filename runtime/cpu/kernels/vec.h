@@ -170,19 +170,21 @@ INLINE vf vload_f16(const void *p) {
     return (vf)((vu)magnitude | infinite | (bits & 0x8000) << 16);
 #endif
 }
-INLINE vf vload_u8(const void *p) {
+INLINE vu vload_bytes(const void *p) {
 #if defined(__AVX512F__)
-    return (vf)_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p)));
+    return (vu)_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p));
 #elif defined(__AVX2__)
-    return (vf)_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p)));
+    return (vu)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p));
 #elif defined(__aarch64__)
     uint32_t bytes;
     memcpy(&bytes, p, sizeof bytes);
-    const uint16x8_t wide = vmovl_u8(vcreate_u8(bytes));
-    return (vf)vcvtq_f32_u32(vmovl_u16(vget_low_u16(wide)));
+    return (vu)vmovl_u16(vget_low_u16(vmovl_u8(vcreate_u8(bytes))));
 #else
     const uint8_t *b = p;
-    return (vf){(float)b[0], (float)b[1], (float)b[2], (float)b[3]};
+    return (vu){b[0], b[1], b[2], b[3]};
 #endif
+}
+INLINE vf vload_u8(const void *p) {
+    return vfrom_i32((vi)vload_bytes(p));
 }
 #endif

@@ -1,14 +1,17 @@
-/* vint.h - Products of bytes, summed in the lanes of a vector.
+/* vint.h - Products of bytes and of 16-bit integers, summed in the lanes of a vector.
  *
  * vdot_*(acc, weights, activations): every lane of acc gains the sum over i < 4 of byte i of the
  * same lane of weights times byte i of activations (byte 0 is the lowest).  Exact as long as
  * the sums fit.
  * Activations are signed and the same for all lanes; -128 is not among them.  Weights are
  *   vdot_u8   unsigned
- *   vdot_u4   unsigned and at most 15
+ *   vdot_u7   unsigned and at most 127
  *   vdot_s8   signed, -128 included
  * What depends on activations alone is written so that a compiler shares it between vectors of
- * weights. */
+ * weights.
+ *
+ * vdot_s16(acc, pairs, pair): every lane of acc gains the sum over i < 2 of half i of the same lane
+ * of pairs times half i of pair, all signed; -32768 is not among them. */
 #ifndef SL_RUNTIME_CPU_VINT_H
 #define SL_RUNTIME_CPU_VINT_H
 #include "runtime/cpu/kernels/vec.h"
@@ -32,22 +35,76 @@ INLINE vi vround_i32(vf x) {
 #endif
 }
 
+/* 16 bits of each lane; what does not fit becomes the nearest that does. */
+INLINE void vstore_i16(void *p, vi v) {
+#if defined(__AVX512F__)
+    _mm256_storeu_si256(p, _mm512_cvtsepi32_epi16((__m512i)v));
+#elif defined(__AVX2__)
+    const __m128i low = _mm256_castsi256_si128((__m256i)v);
+    _mm_storeu_si128(p, _mm_packs_epi32(low, _mm256_extracti128_si256((__m256i)v, 1)));
+#elif defined(__SSE2__)
+    _mm_storel_epi64(p, _mm_packs_epi32((__m128i)v, (__m128i)v));
+#elif defined(__aarch64__)
+    vst1_s16(p, vqmovn_s32((int32x4_t)v));
+#else
+    for (int i = 0; i < LANES; i++) {
+        const int32_t x = v[i] > INT16_MAX ? INT16_MAX : v[i] < INT16_MIN ? INT16_MIN : v[i];
+        memcpy((int16_t *)p + i, &(int16_t){(int16_t)x}, sizeof(int16_t));
+    }
+#endif
+}
+
+INLINE vi vdot_s16(vi acc, vu pairs, int32_t pair) {
+#if defined(__AVX512F__)
+    return (vi)_mm512_dpwssd_epi32((__m512i)acc, (__m512i)pairs, _mm512_set1_epi32(pair));
+#elif defined(__AVX2__)
+    return acc + (vi)_mm256_madd_epi16((__m256i)pairs, _mm256_set1_epi32(pair));
+#elif defined(__SSE2__)
+    return acc + (vi)_mm_madd_epi16((__m128i)pairs, _mm_set1_epi32(pair));
+#elif defined(__aarch64__)
+    const int16x8_t w = (int16x8_t)pairs, a = vreinterpretq_s16_s32(vdupq_n_s32(pair));
+    const int32x4_t low = vmull_s16(vget_low_s16(w), vget_low_s16(a));
+    return acc + (vi)vpaddq_s32(low, vmull_high_s16(w, a));
+#else
+    acc += ((vi)(pairs << 16) >> 16) * (int16_t)(pair & 0xffff);
+    return acc + ((vi)pairs >> 16) * (pair >> 16);
+#endif
+}
+
 /* Signed weights are best made unsigned by the caller, who subtracts 128 times the activations. */
 #if defined(__AVX512F__)
-enum { VDOT_UNSIGNED = 1 };
+#define VDOT_UNSIGNED 1
 #else
-enum { VDOT_UNSIGNED = 0 };
+#define VDOT_UNSIGNED 0
 #endif
 
 INLINE vu vsplat_u32(uint32_t x) {
     return (vu){0} + x;
 }
 
+/* Each byte of `indices`, at most 15, replaced by that entry of a table. */
+INLINE vu vlookup(const int8_t table[16], vu indices) {
+#if defined(__AVX512F__)
+    const __m128i entries = _mm_loadu_si128((const __m128i *)table);
+    return (vu)_mm512_shuffle_epi8(_mm512_broadcast_i32x4(entries), (__m512i)indices);
+#elif defined(__AVX2__)
+    const __m128i entries = _mm_loadu_si128((const __m128i *)table);
+    return (vu)_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(entries), (__m256i)indices);
+#elif defined(__aarch64__)
+    return (vu)vqtbl1q_s8(vld1q_s8(table), (uint8x16_t)indices);
+#else
+    uint8_t bytes[LANES * 4];
+    memcpy(bytes, &indices, sizeof bytes);
+    for (int i = 0; i < LANES * 4; i++) bytes[i] = (uint8_t)table[bytes[i]];
+    return vload_u32(bytes);
+#endif
+}
+
 #if defined(__AVX512F__) /* this set has VNNI */
 INLINE vi vdot_u8(vi acc, vu weights, int32_t activations) {
     return (vi)_mm512_dpbusd_epi32((__m512i)acc, (__m512i)weights, _mm512_set1_epi32(activations));
 }
-INLINE vi vdot_u4(vi acc, vu weights, int32_t activations) {
+INLINE vi vdot_u7(vi acc, vu weights, int32_t activations) {
     return vdot_u8(acc, weights, activations);
 }
 /* w = (w ^ 0x80) - 128, where the brackets are unsigned. */
@@ -72,7 +129,7 @@ INLINE vi vdot_u8(vi acc, vu weights, int32_t activations) {
     acc += (vi)_mm256_madd_epi16(w_even, a_even);
     return acc + (vi)_mm256_madd_epi16(w_odd, a_odd);
 }
-INLINE vi vdot_u4(vi acc, vu weights, int32_t activations) {
+INLINE vi vdot_u7(vi acc, vu weights, int32_t activations) {
     return add_pairs(acc, (__m256i)weights, _mm256_set1_epi32(activations));
 }
 /* w a = |w| (a with the sign of w); 2 * 128 * 127 fits. */
@@ -94,7 +151,7 @@ INLINE vi vdot_u8(vi acc, vu weights, int32_t activations) {
     return add_widened(acc, _mm_and_si128(w, _mm_set1_epi16(0xff)), _mm_srli_epi16(w, 8),
                        activations);
 }
-INLINE vi vdot_u4(vi acc, vu weights, int32_t activations) {
+INLINE vi vdot_u7(vi acc, vu weights, int32_t activations) {
     return vdot_u8(acc, weights, activations);
 }
 INLINE vi vdot_s8(vi acc, vu weights, int32_t activations) {
@@ -114,7 +171,7 @@ INLINE vi vdot_s8(vi acc, vu weights, int32_t activations) {
     return acc + (vi)vpaddq_s32(low, high);
 #endif
 }
-INLINE vi vdot_u4(vi acc, vu weights, int32_t activations) {
+INLINE vi vdot_u7(vi acc, vu weights, int32_t activations) {
     return vdot_s8(acc, weights, activations);
 }
 /* w = (w ^ 0x80) + 128, where the brackets are signed. */
@@ -129,7 +186,7 @@ INLINE vi vdot_u8(vi acc, vu weights, int32_t activations) {
         acc += (vi)(weights >> (8 * i) & 0xff) * (int8_t)(activations >> (8 * i));
     return acc;
 }
-INLINE vi vdot_u4(vi acc, vu weights, int32_t activations) {
+INLINE vi vdot_u7(vi acc, vu weights, int32_t activations) {
     return vdot_u8(acc, weights, activations);
 }
 INLINE vi vdot_s8(vi acc, vu weights, int32_t activations) {

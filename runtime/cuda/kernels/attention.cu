@@ -2,17 +2,16 @@
 #include "runtime/cuda/kernels/attention.h"
 #include "runtime/cuda/kernels/cuda.cuh"
 
-/* A thread is an angle.  In double: a position of 2^17 turns by as many radians, and a float would
- * know its angle to a hundredth. */
+/* A thread is an angle. */
 SL_CUDA_KERNEL(sl_rope_table, sl_rope_angles) {
     const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= (int64_t)a.rows * a.half) return;
     const int t = (int)(i / a.half), j = (int)(i % a.half);
     const int position = checked(a.fault, SL_FAULT_POSITION, t, a.positions[t], INT32_MAX);
-    const double angle = (double)position * pow(a.theta, -(double)j / (double)a.half);
+    const double angle = (double)position * sl_rope_frequency(&a.form, j);
     float *row = a.out + (int64_t)t * 2 * a.half;
-    row[j] = (float)cos(angle);
-    row[j + a.half] = (float)sin(angle);
+    row[j] = (float)(a.form.magnitude * cos(angle));
+    row[j + a.half] = (float)(a.form.magnitude * sin(angle));
 }
 
 /* ---- one head by one warp ---- */
@@ -26,10 +25,11 @@ struct element {
 };
 DEVICE element load_element(const sl_head_change &change, const float *x, const float *cosines,
                             int d) {
-    const int half = change.half;
-    const bool is_first = d < half, is_turned = d < 2 * half;
-    const int partner = !is_turned ? d : is_first ? d + half : d - half;
-    const int angle = !is_turned || is_first ? d : d - half;
+    const int half = change.half, apart = change.interleaved ? 1 : half;
+    const bool is_turned = d < 2 * half;
+    const bool is_first = is_turned && (change.interleaved ? d % 2 == 0 : d < half);
+    const int partner = !is_turned ? d : is_first ? d + apart : d - apart;
+    const int angle = change.interleaved ? d / 2 : is_first ? d : d - half; /* where turned */
     const float sine = is_turned ? cosines[angle + half] : 0.0f;
     element e;
     e.own = x[d];
@@ -97,18 +97,17 @@ SL_CUDA_KERNEL(sl_kv_append, sl_cache_append) {
     const int64_t heads = (int64_t)a.rows * change.heads;
     const int64_t w = (int64_t)blockIdx.x * (blockDim.x / WARP) + warp_id(), i = w % heads;
     if (w >= 2 * heads) return;
-    const int t = (int)(i / change.heads), width = change.width;
+    const int t = (int)(i / change.heads), width = change.width, value_width = a.value_width;
     const int slot = checked(a.fault, SL_FAULT_SLOT, t, a.slots[t], a.slot_count);
     const int position = checked(a.fault, SL_FAULT_POSITION, t, a.positions[t], a.capacity);
-    const int64_t head = ((int64_t)slot * change.heads + i % change.heads) * a.capacity * width;
+    const int64_t before = ((int64_t)slot * change.heads + i % change.heads) * a.capacity;
     if (w >= heads) {
-        for (int d = lane_id(); d < width; d += WARP)
-            put_cached(a.values, head + (int64_t)position * width + d, a.v[i * width + d],
+        for (int d = lane_id(); d < value_width; d += WARP)
+            put_cached(a.values, (before + position) * value_width + d, a.v[i * value_width + d],
                        a.is_half);
         return;
     }
-    const int64_t at =
-        head + (int64_t)(position / KV_LANES) * KV_LANES * width + position % KV_LANES;
+    const int64_t at = (before + position / KV_LANES * KV_LANES) * width + position % KV_LANES;
     const float *x = a.k + i * width;
     const float *cosines = change.table + (int64_t)t * 2 * change.half;
     void *keys = a.keys;

@@ -1,6 +1,7 @@
 /* attention.h - Arguments of the kernels in attention.cu. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_ATTENTION_H
 #define SL_RUNTIME_CUDA_KERNELS_ATTENTION_H
+#include "core/rope.h"
 #include "runtime/cuda/kernels/fault.h"
 #include <stdint.h>
 
@@ -8,7 +9,7 @@
 typedef struct {
     const int32_t *positions;
     float *out;
-    double theta;
+    sl_rope_form form;
     int32_t rows, half;
     sl_fault *fault;
 } sl_rope_angles;
@@ -18,6 +19,7 @@ typedef struct {
 typedef struct {
     const float *gain, *table;
     int32_t heads, width, half;
+    int32_t interleaved; /* pairs (2j, 2j + 1), else (j, j + half) */
     float eps, offset;
 } sl_head_change;
 
@@ -36,7 +38,8 @@ typedef struct {
     const int32_t *slots, *positions;
     void *keys, *values;
     int32_t rows, slot_count, capacity; /* capacity: in whole blocks */
-    int32_t is_half;                    /* the cache is f16, else f32 */
+    int32_t value_width;                /* of v; k has that of the change */
+    int32_t is_half, reserved;          /* the cache is f16, else f32 */
     sl_fault *fault;
 } sl_cache_append;
 #endif

@@ -1,7 +1,6 @@
 /* combine.cu - What the experts of a token made, added up. */
 #include "runtime/cuda/kernels/combine.h"
 #include "runtime/cuda/kernels/pointwise.cuh"
-#include "runtime/cuda/kernels/tail.cuh"
 #include "runtime/cuda/kernels/walk.cuh"
 
 enum { COLS = SL_MIX_COLS, WARPS = SL_MIX_THREADS / WARP };
@@ -19,7 +18,7 @@ DEVICE float4 load_columns(const float *y, int column, int width, int vectors) {
 
 /* A warp weighs what one expert made (or each WARPS-th); then each thread adds up a column.  So all
  * that is read of a row is in flight at once. */
-template <bool JOIN, bool TAIL> DEVICE void mix(const sl_mixture &a) {
+template <bool JOIN> DEVICE void mix(const sl_mixture &a) {
     __shared__ float4 parts[WARPS][COLS / 4];
     const int row = (int)blockIdx.x / a.row_blocks;
     const int first = ((int)blockIdx.x - row * a.row_blocks) * COLS;
@@ -27,8 +26,8 @@ template <bool JOIN, bool TAIL> DEVICE void mix(const sl_mixture &a) {
     const int64_t at = (int64_t)row * a.width + column;
     const bool is_mine = threadIdx.x < COLS && column < a.width;
     const float residual = JOIN && is_mine ? a.residual[at] : 0.0f;
-    const float shared = JOIN && is_mine ? a.shared[at] : 0.0f;
-    const float gate = JOIN && is_mine ? a.gate[row] : 0.0f;
+    const float shared = JOIN && is_mine && a.shared ? a.shared[at] : 0.0f;
+    const float gate = JOIN && is_mine && a.gate ? a.gate[row] : 0.0f;
     float4 sum = make_float4(0, 0, 0, 0);
 #pragma unroll 1
     for (int j = warp_id(); j < a.k; j += WARPS) {
@@ -41,24 +40,19 @@ template <bool JOIN, bool TAIL> DEVICE void mix(const sl_mixture &a) {
     }
     parts[warp_id()][lane_id()] = sum;
     __syncthreads();
-    if (is_mine) {
-        float result = 0;
+    if (!is_mine) return;
+    float result = 0;
 #pragma unroll
-        for (int w = 0; w < WARPS; w++) result += ((const float *)parts[w])[threadIdx.x];
-        if (JOIN) result = residual + fmaf(apply_sigmoid(gate), shared, result);
-        a.out[at] = result;
-    }
-    if (TAIL) finish_tail(a.tail, nullptr);
+    for (int w = 0; w < WARPS; w++) result += ((const float *)parts[w])[threadIdx.x];
+    if (JOIN) result = residual + fmaf(a.gate ? apply_sigmoid(gate) : 1.0f, shared, result);
+    a.out[at] = result;
 }
 
 SL_CUDA_KERNEL(sl_moe_combine, sl_mixture, SL_MIX_THREADS) {
-    mix<false, false>(a);
+    mix<false>(a);
 }
 SL_CUDA_KERNEL(sl_moe_join, sl_mixture, SL_MIX_THREADS) {
-    mix<true, false>(a);
-}
-SL_CUDA_KERNEL(sl_moe_join_tail, sl_mixture, SL_MIX_THREADS) {
-    mix<true, true>(a);
+    mix<true>(a);
 }
 
 SL_CUDA_KERNEL(sl_shared_combine, sl_shared_sum) {

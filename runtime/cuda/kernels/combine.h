@@ -1,7 +1,6 @@
 /* combine.h - Arguments of the kernels in combine.cu. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_COMBINE_H
 #define SL_RUNTIME_CUDA_KERNELS_COMBINE_H
-#include "runtime/cuda/kernels/tail.h"
 #include <stdint.h>
 
 /* Rows of `width` elements; y has k of them for each row of the result.  A block makes
@@ -9,13 +8,12 @@
 enum { SL_MIX_COLS = 128, SL_MIX_THREADS = 256 };
 typedef struct {
     const float *y, *weights;
-    const float *shared, *gate; /* gate has one element for each row */
+    const float *shared, *gate; /* gate has one element for each row; without it, all of shared */
     const float *residual;
     float *out;
     int32_t width, k;
     int32_t row_blocks;
     int32_t vectors; /* rows of y start where vectors may */
-    sl_cuda_tail tail;
 } sl_mixture;
 
 /* A thread makes an element. */

@@ -1,6 +1,6 @@
 /* delta.cu - The delta net's gates, and its recurrence row by row. */
 #include "runtime/cuda/kernels/delta.cuh"
-#include "runtime/cuda/kernels/tail.cuh"
+#include "runtime/cuda/kernels/norm.cuh"
 
 DEVICE float decay_of(float a, float a_log, float dt_bias) {
     const float x = a + dt_bias;
@@ -221,9 +221,7 @@ SL_CUDA_KERNEL_AHEAD(sl_delta_step_joined, sl_delta_joined, STEP_THREADS) {
     const step_row now = joined_row(a, head, column);
     const float4 out = step(m, now, parts);
     if (first == 0) *(float4 *)(d.out + delta_value(d, 0, head) + column) = out;
-    const bool is_last = a.arrived && is_last_of(a.arrived + head, (uint32_t)blocks);
 #pragma unroll
     for (int i = 0; i < STEP_ROWS; i++)
         *(float4 *)(memory + (int64_t)(i * STEP_THREADS / 4) * d.dv) = m[i];
-    if (is_last && warp_id() == 0) norm_by_warp<norm_gated>(a.norm, head);
 }

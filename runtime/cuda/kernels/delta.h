@@ -2,7 +2,6 @@
 #ifndef SL_RUNTIME_CUDA_KERNELS_DELTA_H
 #define SL_RUNTIME_CUDA_KERNELS_DELTA_H
 #include "runtime/cuda/kernels/fault.h"
-#include "runtime/cuda/kernels/norm.h"
 #include <stdint.h>
 
 enum { SL_CONV_TAPS = 4, SL_CONV_ROWS = 32 }; /* of the fast kernels; rows of a tile */
@@ -35,15 +34,12 @@ typedef struct {
     int32_t rows, key_heads, heads, dk, dv, slot_count, tiled;
 } sl_delta;
 
-/* A step of one row with what comes before and after it (runtime/cuda/join.h): q and k are as they
- * are before l2_norm; where a is not NULL, decay and beta are made of what follows; where arrived
- * is not NULL, gated_rms_norm comes after, by head, with a count of blocks for each. */
+/* A step of one row with what comes before it (runtime/cuda/join.h): q and k are as they are before
+ * l2_norm; where a is not NULL, decay and beta are made of it and what follows. */
 typedef struct {
     sl_delta d;
     float q_eps, q_scale, k_eps, k_scale;
     const float *a, *b, *a_log, *dt_bias;
-    sl_norm_rows norm;
-    uint32_t *arrived;
 } sl_delta_joined;
 
 enum {

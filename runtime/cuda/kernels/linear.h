@@ -3,7 +3,6 @@
 #define SL_RUNTIME_CUDA_KERNELS_LINEAR_H
 #include "runtime/cuda/kernels/delta.h"
 #include "runtime/cuda/kernels/panel.h"
-#include "runtime/cuda/kernels/tail.h"
 
 enum {
     SL_LINEAR_WEIGHTS = 3,
@@ -56,10 +55,7 @@ typedef struct {
     int32_t slab, x_bytes;
     const float *x;
     sl_cuda_rows8 x8;
-    union { /* of functions that have them */
-        sl_cuda_tail tail;
-        sl_linear_conv conv;
-    };
+    sl_linear_conv conv; /* of functions that have one */
 } sl_linear_panels;
 
 /* A few tokens with dense weights.  Shared memory: the sums of every warp. */

@@ -79,9 +79,6 @@ template <class TYPE_> struct eight_tokens {
     SL_CUDA_KERNEL_AHEAD(sl_linear_a8_1_conv_##NAME, sl_linear_panels, THREADS) {                        \
         multiply_panels<one_token<rows_##NAME>, then_conv>(a);                                     \
     }                                                                                              \
-    SL_CUDA_KERNEL_AHEAD(sl_linear_a8_1_tail_##NAME, sl_linear_panels, THREADS) {                        \
-        multiply_panels<one_token<rows_##NAME>, then_tail>(a);                                     \
-    }                                                                                              \
     SL_CUDA_KERNEL_AHEAD(sl_linear_a8_1_##NAME, sl_linear_panels, THREADS) {                             \
         multiply_panels<one_token<rows_##NAME>>(a);                                                \
     }                                                                                              \

@@ -124,9 +124,6 @@ template <class TYPE_, int TILES> struct exact_tokens {
 
 /* Tiles hold 2, 5 and 8 tokens. */
 #define INSTANCE(NAME, THREADS)                                                                    \
-    SL_CUDA_KERNEL_AHEAD(sl_linear_exact_2_tail_##NAME, sl_linear_panels, 512) {                         \
-        multiply_panels<exact_tokens<rows_##NAME, 1>, then_tail>(a);                               \
-    }                                                                                              \
     SL_CUDA_KERNEL_AHEAD(sl_linear_exact_2_##NAME, sl_linear_panels, THREADS) {                          \
         multiply_panels<exact_tokens<rows_##NAME, 1>>(a);                                          \
     }                                                                                              \

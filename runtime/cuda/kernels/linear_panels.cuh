@@ -18,7 +18,6 @@
 #define SL_RUNTIME_CUDA_KERNELS_LINEAR_PANELS_CUH
 #include "runtime/cuda/kernels/linear.cuh"
 #include "runtime/cuda/kernels/panel_rows.cuh"
-#include "runtime/cuda/kernels/tail.cuh"
 
 /* x of a block: which tokens, and how many columns their sums take. */
 struct block_tokens {
@@ -61,20 +60,12 @@ template <class METHOD> struct slab_walk {
 
 /* END: nothing_more, or with
  *   ahead(a, task): may load what the end of the block's first task needs
- *   task(a, sums, task): the end of a task, where it is not finish_task
- *   block(a, shared): the end of a block */
+ *   task(a, sums, task): the end of a task instead of finish_task, where TASKS */
 struct nothing_more {
     enum { TASKS = 0 };
     MEMBER void ahead(const sl_linear_panels &, int) {}
     template <class SUMS> MEMBER void task(const sl_linear_panels &, const SUMS &, int) {}
-    MEMBER void block(const sl_linear_panels &, void *) {}
 };
-struct then_tail : nothing_more {
-    MEMBER void block(const sl_linear_panels &a, void *shared) {
-        finish_tail(a.tail, shared);
-    }
-};
-
 template <class METHOD, class END = nothing_more> DEVICE void multiply_panels(const sl_linear_panels &a) {
     SL_DYNAMIC_SHARED(unsigned char, shared);
     const block_tokens t = tokens_of_block(a.d);
@@ -113,6 +104,5 @@ template <class METHOD, class END = nothing_more> DEVICE void multiply_panels(co
             finish_task(a.finish, a.d, sums, done, t.first, t.count);
         if (task < a.d.tasks) __syncthreads();
     }
-    end.block(a, shared);
 }
 #endif

@@ -103,6 +103,7 @@ template <class MATRIX> DEVICE void plain_product(const sl_moe_plain &a) {
     if (row >= a.w.rows) return;
     sl_cuda_panels w = a.w;
     w.data = (const uint8_t *)a.places.table[tile.expert] + a.offset;
+    const float bias = a.bias ? a.bias[(int64_t)tile.expert * w.rows + row] : -0.0f;
     float sums[PLAIN_PAIRS] = {};
     for (int column = lane_id(); column < w.cols; column += WARP) {
         const float weight = MATRIX::at(w, row, column);
@@ -113,7 +114,7 @@ template <class MATRIX> DEVICE void plain_product(const sl_moe_plain &a) {
 #pragma unroll
     for (int i = 0; i < PLAIN_PAIRS; i++) {
         const float sum = warp_sum(sums[i]);
-        if (lane_id() == 0 && i < tile.count) a.out[(int64_t)to[i] * w.rows + row] = sum;
+        if (lane_id() == 0 && i < tile.count) a.out[(int64_t)to[i] * w.rows + row] = sum + bias;
     }
 }
 
@@ -139,7 +140,11 @@ SL_CUDA_KERNEL(sl_moe_swiglu_rows, sl_moe_swiglu) {
     const int column = (int)(at % groups) * WARP + lane_id();
     const int64_t index = at / groups * a.width + column;
     const bool inside = column < a.width;
-    float value = inside ? swiglu(a.gate[index], a.up[index]) : 0.0f;
+    float value = 0.0f;
+    if (inside && a.act.limit > 0.0f)
+        value = limited_swiglu(a.act, a.gate[index], a.up[index]);
+    else if (inside)
+        value = swiglu(a.gate[index], a.up[index]);
     if (a.coded) {
         const a8_scale s = a8_scale_of(warp_max(fabsf(value)), warp_sum(value * 0.0f));
         value = (float)a8_code(value, s) * s.scale;

@@ -1,4 +1,5 @@
-/* moe.cuh - Between the projections of an expert: swiglu, and coding its values as a8. */
+/* moe.cuh - Between the projections of an expert: swiglu, of either kind, and coding its values as
+ * a8. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_MOE_CUH
 #define SL_RUNTIME_CUDA_KERNELS_MOE_CUH
 #include "runtime/cuda/kernels/moe.h"
@@ -6,6 +7,12 @@
 
 DEVICE float swiglu(float gate, float up) {
     return gate / (1.0f + expf(-gate)) * up;
+}
+/* Comparisons let pass what is no number. */
+DEVICE float limited_swiglu(const sl_moe_act &act, float gate, float up) {
+    gate = gate > act.limit ? act.limit : gate;
+    up = up > act.limit ? act.limit : up < -act.limit ? -act.limit : up;
+    return (up + 1.0f) * (gate / (1.0f + expf(-act.alpha * gate)));
 }
 
 /* As core/codec.c has it: what a group is multiplied with, and its scale.  `wrong` is 0, or NaN

@@ -34,16 +34,24 @@ typedef struct {
     const sl_moe_tile *tiles;
     const float *x;
     sl_cuda_rows8 x8;
-    sl_cuda_panels w; /* data: unset; of plain types rows and cols alone */
-    uint64_t offset;  /* of the matrix in an expert */
+    sl_cuda_panels w;  /* data: unset; of plain types rows and cols alone */
+    uint64_t offset;   /* of the matrix in an expert */
+    const float *bias; /* [experts, rows of w], or NULL */
     float *out;
     int32_t into, reserved; /* 1: rows of tokens in, 0: rows of pairs out */
 } sl_moe_plain;
 
-/* gate = silu(gate) * up, rounded as if through a8 where `coded`. */
+/* What goes into down: silu(gate) * up, or where there is a limit
+ * (up + 1) * gate * sigmoid(alpha * gate) of what is cut off there. */
+typedef struct {
+    float limit, alpha; /* limit 0: none */
+} sl_moe_act;
+
+/* gate becomes what goes into down, rounded as if through a8 where `coded`. */
 typedef struct {
     float *gate;
     const float *up;
+    sl_moe_act act;
     int32_t rows, width, coded, reserved;
 } sl_moe_swiglu;
 
@@ -54,6 +62,8 @@ typedef struct {
     sl_cuda_rows8 x;
     sl_cuda_panels w;
     uint64_t gate_offset, up_offset;
+    const float *gate_bias, *up_bias; /* [experts, rows of w]; where act has a limit */
+    sl_moe_act act;
     sl_cuda_rows8_out mid;
     int32_t depth, reserved; /* pair by pair: blocks that a warp has room for */
 } sl_moe_up;
@@ -63,6 +73,7 @@ typedef struct {
     sl_cuda_rows8 mid;
     sl_cuda_panels w;
     uint64_t offset;
+    const float *bias; /* [experts, rows of w], or NULL */
     float *out;
     int32_t depth, reserved;
 } sl_moe_down;

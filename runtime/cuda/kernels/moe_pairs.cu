@@ -33,11 +33,12 @@ DEVICE bool has_place(const sl_moe_places &p, const expert_look &look, int place
     return place >= first && place < last;
 }
 
-/* The expert of a place, NULL where it is not here, and *pair.  The table was looked into before
+/* The expert of a place, NULL where it is not here, its number, and *pair.  The table was looked into before
  * runs and order were there; all else is loaded at once.  Ends with a barrier. */
 DEVICE const uint8_t *expert_of_place(const sl_moe_places &p, expert_look look, int place,
-                                      int *pair) {
+                                      int *pair, int *out_number) {
     __shared__ const uint8_t *found;
+    __shared__ int number;
     const int own = p.order[place];
     if (look.expert < p.experts) {
         look.first = p.starts[look.expert];
@@ -45,13 +46,20 @@ DEVICE const uint8_t *expert_of_place(const sl_moe_places &p, expert_look look, 
     }
     if (threadIdx.x == 0) found = nullptr;
     __syncthreads();
-    if (look.expert < p.experts && has_place(p, look, place)) found = look.at;
+    if (look.expert < p.experts && has_place(p, look, place)) {
+        found = look.at;
+        number = look.expert;
+    }
     for (int e = (int)(threadIdx.x + blockDim.x); e < p.experts; e += (int)blockDim.x) {
         const expert_look more = {(const uint8_t *)p.table[e], e, p.starts[e], p.starts[e + 1]};
-        if (has_place(p, more, place)) found = more.at;
+        if (has_place(p, more, place)) {
+            found = more.at;
+            number = e;
+        }
     }
     *pair = checked(p.fault, SL_FAULT_PAIR, place, own, p.pairs);
     __syncthreads();
+    *out_number = number; /* of no use where nothing was found */
     const uint8_t *expert = found;
     SL_IN_GLOBAL(expert);
     return expert;
@@ -225,6 +233,17 @@ DEVICE float share_sum(const float (*shares)[SHARES][16], int row) {
     return (of[0][row % 16] + of[1][row % 16]) + (of[2][row % 16] + of[3][row % 16]);
 }
 
+/* A warp asks for the biases of an expert's rows [first, first + 32), of which there are `rows`.
+ * They are there after copy_all_wait() and a barrier; until then they take no registers. */
+DEVICE void ask_bias(float *to, const float *bias, int expert, int first, int rows) {
+    const int row = first + lane_id();
+    if (row < rows) copy_async<4>(to + lane_id(), bias + (int64_t)expert * rows + row);
+}
+DEVICE void copy_all_wait() {
+    copy_commit();
+    copy_wait<0>();
+}
+
 /* The first warp codes a group of 32. */
 DEVICE void write_group8(const sl_cuda_rows8_out &out, int row, int group, float value) {
     const a8_scale s = a8_scale_of(warp_max(fabsf(value)), warp_sum(value * 0.0f));
@@ -242,14 +261,18 @@ DEVICE void write_group8(const sl_cuda_rows8_out &out, int row, int group, float
 
 /* Panels 2b and 2b + 1 of gate, then of up. */
 template <class TYPE> DEVICE void pairs_up(const sl_moe_up &a) {
-    __shared__ float shares[PANELS][SHARES][16];
+    __shared__ float shares[PANELS][SHARES][16], biases[2][32];
     const int place = (int)blockIdx.y, which = warp_id() / SHARES;
     const expert_look look = look_in_table(a.places);
-    int pair;
+    int pair, number;
     follow();
     lead(); /* those that come next may look at what this one could */
-    const uint8_t *expert = expert_of_place(a.places, look, place, &pair);
+    const uint8_t *expert = expert_of_place(a.places, look, place, &pair, &number);
     if (!expert) return;
+    if (a.act.limit > 0.0f && warp_id() == 0) {
+        ask_bias(biases[0], a.gate_bias, number, (int)blockIdx.x * 32, a.w.rows);
+        ask_bias(biases[1], a.up_bias, number, (int)blockIdx.x * 32, a.w.rows);
+    }
     const int panel = (int)blockIdx.x * 2 + which % 2;
     sl_cuda_panels w = a.w;
     w.data = expert + (which < 2 ? a.gate_offset : a.up_offset);
@@ -257,21 +280,31 @@ template <class TYPE> DEVICE void pairs_up(const sl_moe_up &a) {
     if (panel * 16 < w.rows)
         sum = panel_share<TYPE, false>(w, panel, a.x, pair / a.places.k, a.depth);
     if (lane_id() < 16) shares[which][warp_id() % SHARES][lane_id()] = sum;
+    copy_all_wait();
     __syncthreads();
     if (warp_id() > 0) return;
     const bool inside = (int)blockIdx.x * 32 + lane_id() < w.rows;
     const float gate = share_sum(shares, lane_id()), up = share_sum(shares + 2, lane_id());
-    write_group8(a.mid, place, (int)blockIdx.x, inside ? swiglu(gate, up) : 0.0f);
+    float value = 0.0f;
+    if (inside && a.act.limit > 0.0f)
+        value = limited_swiglu(a.act, gate + biases[0][lane_id()], up + biases[1][lane_id()]);
+    else if (inside)
+        value = swiglu(gate, up);
+    write_group8(a.mid, place, (int)blockIdx.x, value);
 }
 
 template <class TYPE> DEVICE void pairs_down(const sl_moe_down &a) {
     lead();
-    __shared__ float shares[PANELS][SHARES][16];
+    __shared__ float shares[PANELS][SHARES][16], biases[PANELS * 16];
     const int place = (int)blockIdx.y, which = warp_id() / SHARES;
-    int pair;
-    const uint8_t *expert = expert_of_place(a.places, look_in_table(a.places), place, &pair);
+    int pair, number;
+    const uint8_t *expert =
+        expert_of_place(a.places, look_in_table(a.places), place, &pair, &number);
     if (!expert) return;
     const int panel = (int)blockIdx.x * PANELS + which;
+    if (a.bias && warp_id() < PANELS / 2)
+        ask_bias(biases + 32 * warp_id(), a.bias, number,
+                 (int)blockIdx.x * PANELS * 16 + 32 * warp_id(), a.w.rows);
     sl_cuda_panels w = a.w;
     w.data = expert + a.offset;
     float sum = 0;
@@ -280,10 +313,12 @@ template <class TYPE> DEVICE void pairs_down(const sl_moe_down &a) {
     else
         follow();
     if (lane_id() < 16) shares[which][warp_id() % SHARES][lane_id()] = sum;
+    copy_all_wait();
     __syncthreads();
     const int inside = (int)threadIdx.x, row = (int)blockIdx.x * PANELS * 16 + inside;
     if (inside < PANELS * 16 && row < w.rows)
-        a.out[(int64_t)pair * w.rows + row] = share_sum(shares, inside);
+        a.out[(int64_t)pair * w.rows + row] =
+            share_sum(shares, inside) + (a.bias ? biases[inside] : -0.0f);
 }
 
 #define PAIRS(TYPE)                                                                                \

@@ -6,16 +6,32 @@
 
 enum { UP_PANELS = SL_GEMM_WIDE / 2, UP_ROWS = UP_PANELS * 16, UP_PITCH = UP_ROWS + 4 };
 
-/* swiglu of what this lane has, into values[token][row of the tile]. */
-DEVICE void put_values(float *values, const gemm_sums &sums, int tokens, int left) {
+/* swiglu of what this lane has, into values[token][row of the tile]; of rows `left` are there.  The
+ * tile's rows begin at `first` of the biases. */
+DEVICE void put_values(float *values, const gemm_sums &sums, int tokens, int left,
+                       const sl_moe_up &a, int64_t first) {
     const int r = lane_id() / 4, c = lane_id() % 4;
+    const bool limited = a.act.limit > 0.0f;
+    float gate_bias[2] = {0, 0}, up_bias[2] = {0, 0};
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        const int row = warp_id() * 16 + r + 8 * i;
+        if (!limited || row >= left) continue;
+        gate_bias[i] = a.gate_bias[first + row];
+        up_bias[i] = a.up_bias[first + row];
+    }
 #pragma unroll
     for (int n = 0; n < GEMM_SPANS; n++)
 #pragma unroll
         for (int i = 0; i < 4 && 8 * n < tokens; i++) {
             const int token = 8 * n + 2 * c + i % 2, row = warp_id() * 16 + r + 8 * (i / 2);
-            values[token * UP_PITCH + row] =
-                row < left ? swiglu(sums.y[0][n][i], sums.y[1][n][i]) : 0.0f;
+            const float gate = sums.y[0][n][i], up = sums.y[1][n][i];
+            float value = 0.0f;
+            if (row < left && limited)
+                value = limited_swiglu(a.act, gate + gate_bias[i / 2], up + up_bias[i / 2]);
+            else if (row < left)
+                value = swiglu(gate, up);
+            values[token * UP_PITCH + row] = value;
         }
 }
 
@@ -71,7 +87,8 @@ template <class TYPE> DEVICE void tiles_up(const sl_moe_up &a) {
     gemm_sums sums;
     gemm_tile<TYPE>(s, a.w, panels, a.x, tile.count, &sums);
     float *values = (float *)s->stages;
-    put_values(values, sums, tile.count, a.w.rows - first * 16);
+    put_values(values, sums, tile.count, a.w.rows - first * 16, a,
+               (int64_t)tile.expert * a.w.rows + first * 16);
     __syncthreads();
     const int token = thread % GEMM_TOKENS, part = thread / GEMM_TOKENS;
     const int group = first / 2 + part;
@@ -100,8 +117,9 @@ template <class TYPE> DEVICE void tiles_down(const sl_moe_down &a) {
     }
     gemm_sums sums;
     gemm_tile<TYPE>(s, a.w, panels, a.mid, tile.count, &sums);
+    const float *bias = a.bias ? a.bias + (int64_t)tile.expert * a.w.rows : nullptr;
     gemm_write<TYPE>(s, &sums, tile.count, a.w.rows, [&](int token, int row, float y) {
-        a.out[(int64_t)pairs[token] * a.w.rows + row] = y;
+        a.out[(int64_t)pairs[token] * a.w.rows + row] = bias ? y + bias[row] : y;
     });
 }
 

@@ -13,10 +13,7 @@ typedef struct {
     float eps, factor; /* factor: offset or scale */
 } sl_norm_rows;
 
-enum {
-    SL_NORM_LOADS = 4, /* of four floats, at most, by a thread that keeps its part of a row */
-    SL_NORM_SHARES = 4 /* of a block that is smaller than the row's: warps that one stands for */
-};
+enum { SL_NORM_LOADS = 4 }; /* of four floats, at most, by a thread that keeps its part of a row */
 
 /* Rows of `count` elements to rows of a8, perhaps each times sigmoid(gate). */
 typedef struct {

@@ -1,10 +1,109 @@
 /* route.cu - Choosing experts, and grouping what chose the same. */
-#include "runtime/cuda/kernels/route.cuh"
+#include "runtime/cuda/kernels/route.h"
+#include "runtime/cuda/kernels/cuda.cuh"
+
+/* ---- route ---- */
+
+/* Unsigned numbers in the order of floats; 0 for what is no number. */
+DEVICE unsigned rank_of(float x) {
+    const unsigned bits = __float_as_uint(x + 0.0f); /* one zero */
+    return x != x ? 0 : bits >> 31 ? ~bits : bits | 0x80000000u;
+}
+DEVICE float of_rank(unsigned rank) {
+    return __uint_as_float(rank >> 31 ? rank & 0x7fffffffu : ~rank);
+}
+
+/* A row's ranks as lanes hold them: expert lane + 32 i is number i; those beyond the registers are
+ * read again. */
+enum { HELD = 8 };
+struct ranks {
+    const float *logits;
+    int experts;
+    unsigned held[HELD];
+};
+DEVICE ranks ranks_of(const float *logits, int experts) {
+    ranks x = {logits, experts, {0}};
+#pragma unroll
+    for (int i = 0; i < HELD; i++) {
+        const int e = lane_id() + WARP * i;
+        x.held[i] = e < experts ? rank_of(logits[e]) : 0;
+    }
+    return x;
+}
+
+struct choice {
+    unsigned rank;
+    int expert;
+};
+/* The best of those that come after `before`: ranks descend, then experts ascend. */
+DEVICE choice best_after(const ranks &x, choice before) {
+    choice best = {0, 0};
+    const auto see = [&](unsigned rank, int e) {
+        const bool after = rank < before.rank || (rank == before.rank && e > before.expert);
+        if (after && rank > best.rank) best = {rank, e};
+    };
+#pragma unroll
+    for (int i = 0; i < HELD; i++) see(x.held[i], lane_id() + WARP * i);
+    for (int e = lane_id() + WARP * HELD; e < x.experts; e += WARP) see(rank_of(x.logits[e]), e);
+    const unsigned most = __reduce_max_sync(ALL_LANES, best.rank);
+    const unsigned own = best.rank == most ? (unsigned)best.expert : ~0u;
+    return {most, (int)__reduce_min_sync(ALL_LANES, own)};
+}
 
 /* A warp is a row. */
 SL_CUDA_KERNEL(sl_route, sl_route_rows) {
-    const int t = (int)(blockIdx.x * (blockDim.x / WARP)) + warp_id();
-    if (t < a.rows) route_row(a, t);
+    const int t = (int)(blockIdx.x * (blockDim.x / WARP)) + warp_id(), lane = lane_id();
+    if (t >= a.rows) return;
+    const float *logits = a.logits + (int64_t)t * a.experts;
+    int32_t *chosen = a.chosen + (int64_t)t * a.k;
+    float *weights = a.weights + (int64_t)t * a.k;
+    const ranks x = ranks_of(logits, a.experts);
+    choice next = {~0u, -1};
+    float most = 0, sum = 0;
+    for (int j = 0; j < a.k; j++) {
+        next = best_after(x, next);
+        if (next.rank == 0) { /* nothing was left to choose */
+            next.expert = checked(a.fault, SL_FAULT_ROUTE, t, -1, a.experts);
+            next.rank = 0;
+        }
+        const float value = of_rank(next.rank);
+        if (j == 0) most = value;
+        const float share = expf(value - most);
+        sum += share;
+        if (lane == j % WARP) {
+            chosen[j] = next.expert;
+            weights[j] = share;
+        }
+    }
+    if (!a.normalise) {
+        sum = 0;
+        for (int e = lane; e < a.experts; e += WARP) sum += expf(logits[e] - most);
+        sum = warp_sum(sum);
+    }
+    for (int j = lane; j < a.k; j += WARP) weights[j] /= sum;
+}
+
+/* ---- moe_group: a block is a chunk of pairs ---- */
+
+/* Warps of a block that have pairs. */
+DEVICE int warps_of(const sl_group_pairs &a) {
+    return min((int)blockDim.x, a.pairs + WARP - 1) / WARP;
+}
+
+/* tables[warp][e]: how many of the warp's pairs chose e.  Returns how many of its lanes before
+ * this one chose what this one did; e is -1 for a lane without a pair. */
+DEVICE int count_pairs(int32_t *tables, int warps, int experts, int e) {
+    for (int i = (int)threadIdx.x; i < warps * experts; i += (int)blockDim.x) tables[i] = 0;
+    __syncthreads();
+    const unsigned alike = __match_any_sync(ALL_LANES, e);
+    const int before = __popc(alike & ((1u << lane_id()) - 1));
+    if (e >= 0 && before == 0) tables[warp_id() * experts + e] = __popc(alike);
+    __syncthreads();
+    return before;
+}
+
+DEVICE int chosen_by(const sl_group_pairs &a, int pair) {
+    return pair < a.pairs ? checked(a.fault, SL_FAULT_EXPERT, pair, a.chosen[pair], a.experts) : -1;
 }
 
 SL_CUDA_KERNEL(sl_moe_group_count, sl_group_pairs, 1024) {
@@ -19,7 +118,67 @@ SL_CUDA_KERNEL(sl_moe_group_count, sl_group_pairs, 1024) {
     }
 }
 
+/* The sum of `value` over the block's threads before this one, and over all of them. */
+DEVICE int block_before(int value, int *out_all) {
+    __shared__ int parts[WARP];
+    const int warps = (int)(blockDim.x / WARP), lane = lane_id();
+    int sum = value;
+    for (int d = 1; d < WARP; d *= 2) {
+        const int other = __shfl_up_sync(ALL_LANES, sum, d);
+        if (lane >= d) sum += other;
+    }
+    if (lane == WARP - 1) parts[warp_id()] = sum;
+    __syncthreads();
+    int before = 0, all = 0;
+    for (int w = 0; w < warps; w++) {
+        if (w < warp_id()) before += parts[w];
+        all += parts[w];
+    }
+    __syncthreads();
+    *out_all = all;
+    return before + sum - value;
+}
+
+/* Turns the warps' counts of expert e into where each warp's pairs go, from `at` on. */
+DEVICE void spread(int32_t *tables, int warps, int experts, int e, int at) {
+    for (int w = 0; w < warps; w++) {
+        const int count = tables[w * experts + e];
+        tables[w * experts + e] = at;
+        at += count;
+    }
+}
+
+/* Pairs of expert e in earlier chunks, and in all. */
+DEVICE void count_chunks(const sl_group_pairs &a, int e, int *out_before, int *out_all) {
+    int before = 0, all = 0;
+    for (int c = 0; c < a.chunks; c++) {
+        const int count = a.counts[(int64_t)c * a.experts + e];
+        if (c < (int)blockIdx.x) before += count;
+        all += count;
+    }
+    *out_before = before;
+    *out_all = all;
+}
+
 SL_CUDA_KERNEL(sl_moe_group, sl_group_pairs, 1024) {
     SL_DYNAMIC_SHARED(int32_t, tables);
-    group_chunk(a, (int)blockIdx.x, tables);
+    const int pair = (int)(blockIdx.x * blockDim.x + threadIdx.x), experts = a.experts;
+    const int own = chosen_by(a, pair), warps = warps_of(a);
+    const int before = count_pairs(tables, warps, experts, own);
+    int start = 0; /* of the experts at hand */
+    for (int first = 0; first < experts; first += (int)blockDim.x) {
+        const int e = first + (int)threadIdx.x;
+        int earlier = 0, count = 0, all;
+        if (e < experts && a.chunks > 1)
+            count_chunks(a, e, &earlier, &count);
+        else if (e < experts)
+            for (int w = 0; w < warps; w++) count += tables[w * experts + e];
+        const int at = start + block_before(count, &all);
+        if (e < experts) spread(tables, warps, experts, e, at + earlier);
+        if (e < experts && blockIdx.x == 0) a.starts[e] = at;
+        start += all;
+    }
+    if (blockIdx.x == 0 && threadIdx.x == 0) a.starts[experts] = start;
+    __syncthreads();
+    if (own >= 0) a.order[tables[warp_id() * experts + own] + before] = pair;
 }

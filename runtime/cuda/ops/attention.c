@@ -15,7 +15,7 @@ PLAN(rope_table) {
     enum { THREADS = 64 };
     const sl_rope_angles launch = {.positions = a->positions.data,
                                    .out = a->out.data,
-                                   .theta = (double)a->attrs.theta,
+                                   .form = sl_rope_form_of(&a->attrs),
                                    .rows = (int32_t)dim(&a->positions.type, 0),
                                    .half = (int32_t)(a->attrs.rotary / 2),
                                    .fault = planner->fault};
@@ -28,8 +28,9 @@ PLAN(rope_table) {
 static sl_head_change heads_of(const sl_type *x) {
     return (sl_head_change){.heads = (int32_t)dim(x, 1), .width = (int32_t)dim(x, 2)};
 }
-static sl_head_change turned(const sl_type *x, const sl_cview *table) {
+static sl_head_change turned(const sl_type *x, const sl_cview *table, uint32_t interleaved) {
     sl_head_change change = heads_of(x);
+    change.interleaved = (int32_t)interleaved;
     change.table = table->data;
     change.half = (int32_t)(dim(&table->type, 1) / 2);
     return change;
@@ -44,13 +45,13 @@ static void add_rope(sl_cuda_planner *planner, sl_head_change change, const sl_c
 
 PLAN(rope) {
     const sl_rope_args *a = args;
-    add_rope(planner, turned(&a->x.type, &a->table), &a->x, &a->out);
+    add_rope(planner, turned(&a->x.type, &a->table, a->attrs.interleaved), &a->x, &a->out);
     return SL_OK;
 }
 
 PLAN(norm_rope) {
     const sl_norm_rope_args *a = args;
-    sl_head_change change = turned(&a->x.type, &a->table);
+    sl_head_change change = turned(&a->x.type, &a->table, a->attrs.interleaved);
     change.gain = a->gain.data;
     change.eps = a->attrs.eps;
     change.offset = a->attrs.offset;
@@ -64,6 +65,7 @@ static void add_append(sl_cuda_planner *planner, sl_cache_append launch, const s
     launch.values = values->data;
     launch.slot_count = (int32_t)dim(&values->type, 0);
     launch.capacity = (int32_t)dim(&values->type, 2);
+    launch.value_width = (int32_t)dim(&values->type, 3);
     launch.is_half = keys->type.dtype == SL_DTYPE_f16;
     launch.fault = planner->fault;
     add_warps(planner, "sl_kv_append", 2 * (int64_t)launch.rows * launch.change.heads, &launch,
@@ -84,7 +86,7 @@ PLAN(kv_append) {
 
 PLAN(norm_rope_append) {
     const sl_norm_rope_append_args *a = args;
-    sl_cache_append launch = {.change = turned(&a->k.type, &a->table),
+    sl_cache_append launch = {.change = turned(&a->k.type, &a->table, a->attrs.interleaved),
                               .k = a->k.data,
                               .v = a->v.data,
                               .slots = a->slots.data,

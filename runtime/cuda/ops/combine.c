@@ -1,16 +1,15 @@
 /* combine.c - What the experts of a token made, added up. */
 #include "runtime/cuda/kernels/combine.h"
 #include "runtime/cuda/ops/walk.h"
-#include <stddef.h>
 
-static sl_cuda_launch *add_mixture(sl_cuda_planner *planner, const char *function, sl_mixture m,
-                                   const sl_type *y) {
+static void add_mixture(sl_cuda_planner *planner, const char *function, sl_mixture m,
+                        const sl_type *y) {
     const int64_t width = dim(y, 2);
     m.k = (int32_t)dim(y, 1);
     m.width = (int32_t)width;
     m.row_blocks = (int32_t)parts_of(width, SL_MIX_COLS);
     m.vectors = width % 4 == 0 && is_aligned(m.y, 16);
-    return SL_CUDA_ADD(planner, function, dim(y, 0) * m.row_blocks, SL_MIX_THREADS, m);
+    SL_CUDA_ADD(planner, function, dim(y, 0) * m.row_blocks, SL_MIX_THREADS, m);
 }
 
 PLAN(moe_combine) {
@@ -28,9 +27,28 @@ PLAN(moe_join) {
                           .gate = a->gate.data,
                           .residual = a->residual.data,
                           .out = a->out.data};
-    sl_cuda_launch *launch = add_mixture(planner, "sl_moe_join", m, &a->y.type);
-    launch->tail_function = "sl_moe_join_tail";
-    launch->tail_at = offsetof(sl_mixture, tail);
+    add_mixture(planner, "sl_moe_join", m, &a->y.type);
+    return SL_OK;
+}
+
+PLAN(moe_add) {
+    const sl_moe_add_args *a = args;
+    const sl_mixture m = {.y = a->y.data,
+                          .weights = a->weights.data,
+                          .residual = a->residual.data,
+                          .out = a->out.data};
+    add_mixture(planner, "sl_moe_join", m, &a->y.type);
+    return SL_OK;
+}
+
+PLAN(moe_add_shared) {
+    const sl_moe_add_shared_args *a = args;
+    const sl_mixture m = {.y = a->y.data,
+                          .weights = a->weights.data,
+                          .shared = a->shared.data,
+                          .residual = a->residual.data,
+                          .out = a->out.data};
+    add_mixture(planner, "sl_moe_join", m, &a->y.type);
     return SL_OK;
 }
 

@@ -7,7 +7,6 @@
 #include "runtime/cuda/ops/gemm.h"
 #include "runtime/cuda/ops/ops.h"
 #include "runtime/cuda/ops/panels.h"
-#include <stddef.h>
 
 /* An op: x with `count` weights. */
 typedef struct {
@@ -44,10 +43,8 @@ static const function_table a8_functions[] = {{1, {PANEL_NAMES(sl_linear_a8_1_)}
 static const function_table exact_functions[] = {{2, {PANEL_NAMES(sl_linear_exact_2_)}},
                                                  {5, {PANEL_NAMES(sl_linear_exact_5_)}},
                                                  {8, {PANEL_NAMES(sl_linear_exact_8_)}}};
-/* With tails (kernels/tail.h): the first of each. */
-static const char *const a8_with_tails[SL_DTYPE_COUNT] = {PANEL_NAMES(sl_linear_a8_1_tail_)};
+/* One row, whose product goes through a convolution. */
 static const char *const a8_with_conv[SL_DTYPE_COUNT] = {PANEL_NAMES(sl_linear_a8_1_conv_)};
-static const char *const exact_with_tails[SL_DTYPE_COUNT] = {PANEL_NAMES(sl_linear_exact_2_tail_)};
 static const function_table dense_functions[] = {{1, {DENSE_NAMES(sl_linear_, _1)}},
                                                  {4, {DENSE_NAMES(sl_linear_, _4)}},
                                                  {8, {DENSE_NAMES(sl_linear_, _8)}}};
@@ -123,7 +120,6 @@ static void go_deep(const product *p, sl_cuda_launch *launch, const sl_linear_pa
     if (launch->conv_function)
         launch->conv_function = k ? "sl_linear_deep_conv_q4_k" : "sl_linear_deep_conv_q4";
     launch->shared_bytes += launch->threads / SL_CUDA_WARP * SL_LINEAR_DEPTH * batch;
-    launch->tail_at = 0;
 }
 
 static void few_panels(const product *p, sl_cuda_planner *planner) {
@@ -153,11 +149,9 @@ static void few_panels(const product *p, sl_cuda_planner *planner) {
     launch->shared_bytes =
         (uint32_t)(a.x_bytes + warps * columns * SL_PANEL_ROWS * (int64_t)sizeof(float));
     set_tokens(launch, tokens, SL_LINEAR_TOKENS);
-    if (table != &a8_functions[0] && table != &exact_functions[0]) return;
-    launch->tail_function = a8 ? a8_with_tails[dtype] : exact_with_tails[dtype];
-    launch->tail_at = offsetof(sl_linear_panels, tail);
-    if (a8 && p->finish.kind == SL_FINISH_STORE) launch->conv_function = a8_with_conv[dtype];
-    if (table == &a8_functions[0]) go_deep(p, launch, &a);
+    if (table != &a8_functions[0]) return;
+    if (p->finish.kind == SL_FINISH_STORE) launch->conv_function = a8_with_conv[dtype];
+    go_deep(p, launch, &a);
 }
 
 /* Whether rows begin where 16 bytes can be loaded, those of x too. */

@@ -8,8 +8,18 @@
 #include "runtime/cuda/ops/ops.h"
 #include "runtime/cuda/ops/panels.h"
 
+/* An op that runs experts; without biases they are NULL, and no limit is 0. */
 typedef struct {
-    const sl_moe_ffn_args *args;
+    const sl_cview *x, *order, *starts;
+    const sl_view *out;
+    const sl_type *matrices; /* [experts, width, hidden] */
+    uint32_t k;
+    const float *gate_bias, *up_bias, *down_bias;
+    sl_moe_act act;
+} ffn_op;
+
+typedef struct {
+    const ffn_op *op;
     sl_cuda_planner *planner;
     sl_moe_places places;
     int64_t hidden, width;
@@ -19,18 +29,18 @@ static bool is_panel(sl_dtype dtype) {
     return sl_dtype_infos[dtype].kind == SL_KIND_PANEL;
 }
 
-static ffn ffn_of(const sl_moe_ffn_args *a, sl_cuda_planner *planner) {
-    return (ffn){.args = a,
+static ffn ffn_of(const ffn_op *op, sl_cuda_planner *planner) {
+    return (ffn){.op = op,
                  .planner = planner,
-                 .places = {.order = a->order.data,
-                            .starts = a->starts.data,
+                 .places = {.order = op->order->data,
+                            .starts = op->starts->data,
                             .table = planner->places.table,
                             .fault = planner->fault,
-                            .experts = (int32_t)dim(&a->experts.type, 0),
-                            .pairs = (int32_t)dim(&a->order.type, 0),
-                            .k = (int32_t)a->attrs.k},
-                 .width = dim(&a->experts.type, 1),
-                 .hidden = dim(&a->experts.type, 2)};
+                            .experts = (int32_t)dim(op->matrices, 0),
+                            .pairs = (int32_t)dim(&op->order->type, 0),
+                            .k = (int32_t)op->k},
+                 .width = dim(op->matrices, 1),
+                 .hidden = dim(op->matrices, 2)};
 }
 
 /* A launch that lists tiles of at most `tile_pairs` places; how many there can be: every expert in
@@ -70,30 +80,34 @@ static void add_plain(const ffn *f, int64_t tiles, sl_moe_plain *launch, sl_dtyp
 
 static void plan_plain(const ffn *f) {
     const sl_cuda_expert_places *at = &f->planner->places;
-    const bool coded = f->args->x.type.dtype == SL_DTYPE_a8;
+    const bool coded = f->op->x->type.dtype == SL_DTYPE_a8;
     const int64_t elements = f->places.pairs * f->width;
     float *gate = sl_cuda_scratch(f->planner, (uint64_t)elements * sizeof *gate);
     float *up = sl_cuda_scratch(f->planner, (uint64_t)elements * sizeof *up);
     sl_moe_tile *tiles;
     const int64_t count = cut_tiles(f, PLAIN_PAIRS, &tiles);
-    sl_moe_plain launch = {.tiles = tiles, .x = coded ? NULL : f->args->x.data, .into = 1};
-    if (coded) launch.x8 = rows8_of(&f->args->x);
+    sl_moe_plain launch = {.tiles = tiles, .x = coded ? NULL : f->op->x->data, .into = 1};
+    if (coded) launch.x8 = rows8_of(f->op->x);
     launch.w = matrix_of(at->gate.dtype, f->width, f->hidden);
     launch.offset = at->gate.offset;
+    launch.bias = f->op->gate_bias;
     launch.out = gate;
     add_plain(f, count, &launch, at->gate.dtype);
     launch.w = matrix_of(at->up.dtype, f->width, f->hidden);
     launch.offset = at->up.offset;
+    launch.bias = f->op->up_bias;
     launch.out = up;
     add_plain(f, count, &launch, at->up.dtype);
-    const sl_moe_swiglu middle = {gate, up, f->places.pairs, (int32_t)f->width, coded, 0};
+    const sl_moe_swiglu middle = {gate,  up, f->op->act, f->places.pairs, (int32_t)f->width,
+                                  coded, 0};
     SL_CUDA_ADD(f->planner, "sl_moe_swiglu_rows",
                 parts_of(f->places.pairs * parts_of(f->width, SL_GROUP_COLS), 8), 256, middle);
     launch = (sl_moe_plain){.tiles = tiles,
                             .x = gate,
                             .w = matrix_of(at->down.dtype, f->hidden, f->width),
                             .offset = at->down.offset,
-                            .out = f->args->out.data};
+                            .bias = f->op->down_bias,
+                            .out = f->op->out->data};
     add_plain(f, count, &launch, at->down.dtype);
 }
 
@@ -127,10 +141,13 @@ static sl_moe_up up_of(const ffn *f) {
     const sl_cuda_expert_places *at = &f->planner->places;
     const sl_type type = mid_type(f);
     return (sl_moe_up){.places = f->places,
-                       .x = rows8_of(&f->args->x),
+                       .x = rows8_of(f->op->x),
                        .w = panels_at(at->gate.dtype, NULL, f->width, f->hidden),
                        .gate_offset = at->gate.offset,
                        .up_offset = at->up.offset,
+                       .gate_bias = f->op->gate_bias,
+                       .up_bias = f->op->up_bias,
+                       .act = f->op->act,
                        .mid = rows8_at(sl_cuda_scratch(f->planner, sl_type_bytes(&type)), &type)};
 }
 static sl_moe_down down_of(const ffn *f, const sl_cuda_rows8_out *mid) {
@@ -139,7 +156,8 @@ static sl_moe_down down_of(const ffn *f, const sl_cuda_rows8_out *mid) {
                          .mid = {mid->codes, mid->scales, mid->sums, mid->halves, mid->groups, 0},
                          .w = panels_at(at->down.dtype, NULL, f->hidden, f->width),
                          .offset = at->down.offset,
-                         .out = f->args->out.data};
+                         .bias = f->op->down_bias,
+                         .out = f->op->out->data};
 }
 
 /* How many blocks of each warp's share of a panel fit into shared memory. */
@@ -189,8 +207,7 @@ static void plan_tiles(const ffn *f) {
     added->shared_bytes = sl_cuda_gemm_shared(at->down.dtype);
 }
 
-PLAN(moe_ffn) {
-    const sl_moe_ffn_args *a = args;
+static sl_status plan(const ffn_op *op, sl_cuda_planner *planner, sl_error *err) {
     const sl_cuda_expert_places *at = &planner->places;
     if (!at->table) return sl_fail(err, SL_INVALID, "%s: experts are not bound", planner->label);
     const sl_dtype dtypes[] = {at->gate.dtype, at->up.dtype, at->down.dtype};
@@ -198,15 +215,43 @@ PLAN(moe_ffn) {
         if (!plain_names[dtypes[i]])
             return sl_fail(err, SL_UNSUPPORTED, "%s: experts of type %s cannot be run",
                            planner->label, sl_dtype_infos[dtypes[i]].name);
-    const ffn f = ffn_of(a, planner);
-    const bool panels = a->x.type.dtype == SL_DTYPE_a8 && at->gate.dtype == at->up.dtype &&
+    const ffn f = ffn_of(op, planner);
+    const bool panels = op->x->type.dtype == SL_DTYPE_a8 && at->gate.dtype == at->up.dtype &&
                         is_panel(at->gate.dtype) && is_panel(at->down.dtype);
     const sl_type mid = mid_type(&f);
     if (panels && f.places.pairs <= FEW_PAIRS)
         plan_pairs(&f);
-    else if (panels && sl_cuda_gemm_reaches(&a->x.type) && sl_cuda_gemm_reaches(&mid))
+    else if (panels && sl_cuda_gemm_reaches(&op->x->type) && sl_cuda_gemm_reaches(&mid))
         plan_tiles(&f);
     else
         plan_plain(&f);
     return SL_OK;
+}
+
+/* ---- ops ---- */
+
+PLAN(moe_ffn) {
+    const sl_moe_ffn_args *a = args;
+    const ffn_op op = {.x = &a->x,
+                       .order = &a->order,
+                       .starts = &a->starts,
+                       .out = &a->out,
+                       .matrices = &a->experts.type,
+                       .k = a->attrs.k};
+    return plan(&op, planner, err);
+}
+
+PLAN(moe_ffn_biased) {
+    const sl_moe_ffn_biased_args *a = args;
+    const ffn_op op = {.x = &a->x,
+                       .order = &a->order,
+                       .starts = &a->starts,
+                       .out = &a->out,
+                       .matrices = &a->experts.type,
+                       .k = a->attrs.k,
+                       .gate_bias = a->gate_bias.data,
+                       .up_bias = a->up_bias.data,
+                       .down_bias = a->down_bias.data,
+                       .act = {.limit = a->attrs.limit, .alpha = a->attrs.alpha}};
+    return plan(&op, planner, err);
 }

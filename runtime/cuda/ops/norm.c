@@ -1,5 +1,5 @@
 /* norm.c - Norms over the last axis, and rows of a8. */
-#include "runtime/cuda/kernels/tail.h"
+#include "runtime/cuda/kernels/norm.h"
 #include "runtime/cuda/ops/ops.h"
 #include "runtime/cuda/ops/panels.h"
 
@@ -11,11 +11,9 @@ _Static_assert((int)SHORT_ROW <= (int)SL_CUDA_WARP * 4 * (int)SL_NORM_LOADS, "a 
  * rows of any length. */
 typedef struct {
     const char *once, *kept, *any;
-    int32_t tail; /* what a row that is loaded once can be of another launch (kernels/tail.h) */
 } norm_kernels;
-#define NORM_KERNELS(NAME, TAIL)                                                                   \
-    ((norm_kernels){"sl_norm_" #NAME "_once", "sl_norm_" #NAME "_kept", "sl_norm_" #NAME "_any",   \
-                    SL_TAIL_##TAIL})
+#define NORM_KERNELS(NAME)                                                                         \
+    ((norm_kernels){"sl_norm_" #NAME "_once", "sl_norm_" #NAME "_kept", "sl_norm_" #NAME "_any"})
 
 static sl_status plan_norm(sl_cuda_planner *planner, norm_kernels kernels, const sl_type *type,
                            sl_norm_rows rows) {
@@ -30,16 +28,14 @@ static sl_status plan_norm(sl_cuda_planner *planner, norm_kernels kernels, const
     const uint32_t lanes = alone ? threads_for(count / 4, MOST_LANES) : (uint32_t)SL_CUDA_WARP;
     const uint32_t per_block = alone ? 1 : SHORT_ROWS_PER_BLOCK;
     rows.lanes = (int32_t)lanes;
-    const bool once = count <= (int64_t)lanes * 4;
-    sl_cuda_launch *launch = SL_CUDA_ADD(planner, once ? kernels.once : kernels.kept,
-                                         parts_of(rows.rows, per_block), per_block * lanes, rows);
-    if (once && rows.rows == 1) launch->as_tail = kernels.tail;
+    SL_CUDA_ADD(planner, count <= (int64_t)lanes * 4 ? kernels.once : kernels.kept,
+                parts_of(rows.rows, per_block), per_block * lanes, rows);
     return SL_OK;
 }
 
 PLAN(rms_norm) {
     const sl_rms_norm_args *a = args;
-    return plan_norm(planner, NORM_KERNELS(rms, NORM), &a->x.type,
+    return plan_norm(planner, NORM_KERNELS(rms), &a->x.type,
                      (sl_norm_rows){.x = a->x.data,
                                     .gain = a->gain.data,
                                     .out = a->out.data,
@@ -49,7 +45,7 @@ PLAN(rms_norm) {
 
 PLAN(gated_rms_norm) {
     const sl_gated_rms_norm_args *a = args;
-    return plan_norm(planner, NORM_KERNELS(gated, NONE), &a->x.type,
+    return plan_norm(planner, NORM_KERNELS(gated), &a->x.type,
                      (sl_norm_rows){.x = a->x.data,
                                     .other = a->z.data,
                                     .gain = a->gain.data,
@@ -60,14 +56,14 @@ PLAN(gated_rms_norm) {
 PLAN(l2_norm) {
     const sl_l2_norm_args *a = args;
     return plan_norm(
-        planner, NORM_KERNELS(l2, NONE), &a->x.type,
+        planner, NORM_KERNELS(l2), &a->x.type,
         (sl_norm_rows){
             .x = a->x.data, .out = a->out.data, .eps = a->attrs.eps, .factor = a->attrs.scale});
 }
 
 PLAN(add_rms_norm) {
     const sl_add_rms_norm_args *a = args;
-    return plan_norm(planner, NORM_KERNELS(add, ADD_NORM), &a->a.type,
+    return plan_norm(planner, NORM_KERNELS(add), &a->a.type,
                      (sl_norm_rows){.x = a->a.data,
                                     .other = a->b.data,
                                     .gain = a->gain.data,
@@ -79,7 +75,7 @@ PLAN(add_rms_norm) {
 
 PLAN(rms_norm_mul) {
     const sl_rms_norm_mul_args *a = args;
-    return plan_norm(planner, NORM_KERNELS(mul, NONE), &a->x.type,
+    return plan_norm(planner, NORM_KERNELS(mul), &a->x.type,
                      (sl_norm_rows){.x = a->x.data,
                                     .other = a->y.data,
                                     .gain = a->gain.data,
@@ -92,7 +88,7 @@ PLAN(rms_norm_mul) {
 
 PLAN(rms_norm_quantise) {
     const sl_rms_norm_quantise_args *a = args;
-    return plan_norm(planner, NORM_KERNELS(rms_coded, NORM), &a->x.type,
+    return plan_norm(planner, NORM_KERNELS(rms_coded), &a->x.type,
                      (sl_norm_rows){.x = a->x.data,
                                     .gain = a->gain.data,
                                     .out = a->out.data,
@@ -103,7 +99,7 @@ PLAN(rms_norm_quantise) {
 
 PLAN(add_rms_norm_quantise) {
     const sl_add_rms_norm_quantise_args *a = args;
-    return plan_norm(planner, NORM_KERNELS(add_coded, ADD_NORM), &a->a.type,
+    return plan_norm(planner, NORM_KERNELS(add_coded), &a->a.type,
                      (sl_norm_rows){.x = a->a.data,
                                     .other = a->b.data,
                                     .gain = a->gain.data,
@@ -116,7 +112,7 @@ PLAN(add_rms_norm_quantise) {
 
 PLAN(gated_rms_norm_quantise) {
     const sl_gated_rms_norm_quantise_args *a = args;
-    return plan_norm(planner, NORM_KERNELS(gated_coded, NONE), &a->x.type,
+    return plan_norm(planner, NORM_KERNELS(gated_coded), &a->x.type,
                      (sl_norm_rows){.x = a->x.data,
                                     .other = a->z.data,
                                     .gain = a->gain.data,

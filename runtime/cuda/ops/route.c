@@ -1,10 +1,10 @@
 /* route.c - Choosing experts, and grouping what chose the same. */
-#include "runtime/cuda/kernels/tail.h"
+#include "runtime/cuda/kernels/route.h"
 #include "runtime/cuda/ops/ops.h"
 
 PLAN(route) {
     const sl_route_args *a = args;
-    enum { ROWS_PER_BLOCK = 2, FEW_ROWS = 8 };
+    enum { ROWS_PER_BLOCK = 2 };
     const sl_route_rows launch = {.logits = a->logits.data,
                                   .chosen = a->experts.data,
                                   .weights = a->weights.data,
@@ -13,9 +13,8 @@ PLAN(route) {
                                   .k = (int32_t)a->attrs.k,
                                   .normalise = (int32_t)a->attrs.normalise,
                                   .fault = planner->fault};
-    sl_cuda_launch *added = SL_CUDA_ADD(planner, "sl_route", parts_of(launch.rows, ROWS_PER_BLOCK),
-                                        ROWS_PER_BLOCK * SL_CUDA_WARP, launch);
-    added->as_tail = launch.rows <= FEW_ROWS ? SL_TAIL_ROUTE : SL_TAIL_NONE;
+    SL_CUDA_ADD(planner, "sl_route", parts_of(launch.rows, ROWS_PER_BLOCK),
+                ROWS_PER_BLOCK * SL_CUDA_WARP, launch);
     return SL_OK;
 }
 
@@ -45,8 +44,7 @@ PLAN(moe_group) {
         SL_CUDA_ADD(planner, "sl_moe_group_count", launch.chunks, threads, launch)->shared_bytes =
             shared_bytes;
     }
-    sl_cuda_launch *added = SL_CUDA_ADD(planner, "sl_moe_group", launch.chunks, threads, launch);
-    added->shared_bytes = shared_bytes;
-    added->as_tail = launch.chunks == 1 ? SL_TAIL_GROUP : SL_TAIL_NONE;
+    SL_CUDA_ADD(planner, "sl_moe_group", launch.chunks, threads, launch)->shared_bytes =
+        shared_bytes;
     return SL_OK;
 }

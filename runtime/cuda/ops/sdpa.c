@@ -154,8 +154,18 @@ static bool add_many(sl_cuda_planner *planner, sl_sdpa_splits *s, float *out) {
     return true;
 }
 
+static sl_status check_plain(const sl_sdpa_args *a, const sl_cuda_planner *planner, uint32_t window,
+                             sl_error *err) {
+    if (!window && dim(&a->q.type, 2) == dim(&a->cache_v.type, 3)) return SL_OK;
+    return sl_fail(err, SL_UNSUPPORTED,
+                   "%s: windows and values of another width than keys cannot "
+                   "be run on CUDA yet",
+                   planner->label);
+}
+
 PLAN(sdpa) {
     const sl_sdpa_args *a = args;
+    SL_TRY(check_plain(a, planner, a->attrs.window, err));
     sl_sdpa_splits s = splits_of(a, planner);
     s.scale = a->attrs.scale;
     if (s.rows <= FEW_ROWS) {
@@ -171,6 +181,7 @@ PLAN(sdpa) {
 
 PLAN(sdpa_parts) {
     const sl_sdpa_parts_args *a = args;
+    SL_TRY(check_plain(args, planner, a->attrs.window, err));
     sl_sdpa_splits s = splits_of(args, planner);
     s.scale = a->attrs.scale;
     add_splits(planner, &s);

@@ -1,0 +1,62 @@
+/* mlx_blocks.h - Matrices quantised as MLX and DeepSeek write them, as panels without loss. */
+#ifndef SL_ENGINE_FORMATS_MLX_BLOCKS_H
+#define SL_ENGINE_FORMATS_MLX_BLOCKS_H
+#include "core/codec.h"
+
+/* affine: w = scale*q + bias, 2, 3, 4, 5, 6 or 8 bits, groups of 32, 64 or 128 columns, scales and
+ *         biases f32, f16 or bf16
+ * mxfp4:  floats of 4 bits, groups of 32, a scale is the exponent of a power of two (u8)
+ * nvfp4:  floats of 4 bits, groups of 16, a scale is a float of 8 bits (u8)
+ * mxfp8:  floats of 8 bits (e4m3), groups of 32, scales like mxfp4's (u8) */
+typedef enum { SL_MLX_AFFINE, SL_MLX_MXFP4, SL_MLX_NVFP4, SL_MLX_MXFP8 } sl_mlx_mode;
+
+typedef struct {
+    sl_mlx_mode mode;
+    uint32_t bits, group;
+    sl_dtype scales; /* their type, which biases have too */
+} sl_mlx_format;
+
+/* Which rows of those in a file are taken: first, first + step, ...; all zero: every one. */
+typedef struct {
+    int64_t first, step;
+} sl_taken_rows;
+
+/* A matrix as it lies in a file: rows without gaps.  Codes are a stream of bits, the first column
+ * in the lowest bits of the first byte. */
+typedef struct {
+    sl_mlx_format format;
+    int64_t rows, cols; /* rows: that are taken */
+    sl_taken_rows taken;
+    const void *codes, *scales;
+    const void *biases; /* NULL: there are none */
+    float whole_scale;  /* nvfp4: of all weights; 0: one */
+} sl_mlx_matrix;
+
+/* "affine", "mxfp4", "nvfp4", "mxfp8"; false for another name. */
+bool sl_mlx_mode_find(const char *name, sl_mlx_mode *out);
+/* The type of its panels; fails for what MLX does not write.  name is the tensor's. */
+SL_CHECKED sl_status sl_mlx_dtype(const sl_mlx_format *format, const char *name, sl_dtype *out,
+                                  sl_error *err);
+/* Fails also when the columns are not whole groups. */
+SL_CHECKED sl_status sl_mlx_check(const sl_mlx_matrix *matrix, const char *name, sl_dtype *out,
+                                  sl_error *err);
+/* Bytes of a row of codes, and of scales or biases. */
+uint64_t sl_mlx_code_bytes(const sl_mlx_format *format, int64_t cols);
+uint64_t sl_mlx_scale_bytes(const sl_mlx_format *format, int64_t cols);
+/* A matrix that has been checked, as panels of its type. */
+void sl_mlx_repack(const sl_mlx_matrix *matrix, void *out);
+
+/* Floats of 8 bits (e4m3), a row after another, with a scale for each block of block_rows by
+ * block_cols (the last ones may be cut off); scales lie in rows of ceil(cols / block_cols).
+ * block_cols is a multiple of 32, or all columns.  The panels are of type f8; a group with a NaN
+ * is all NaN. */
+typedef struct {
+    int64_t rows, cols, block_rows, block_cols; /* rows: that are taken */
+    sl_taken_rows taken;
+    const uint8_t *codes;
+    const void *scales;
+    sl_dtype scale_type; /* f32, f16, bf16 */
+} sl_fp8_matrix;
+SL_CHECKED sl_status sl_fp8_check(const sl_fp8_matrix *matrix, const char *name, sl_error *err);
+void sl_fp8_repack(const sl_fp8_matrix *matrix, void *out);
+#endif

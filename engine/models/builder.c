@@ -1,0 +1,41 @@
+#include "engine/models/builder.h"
+#include <stdio.h>
+
+enum { NAME_BYTES = 128 };
+
+sl_value sl_builder_weight(sl_builder *b, const char *name, sl_weight_kind kind, sl_dims dims,
+                           const sl_weight_gather *otherwise) {
+    if (b->status != SL_OK) return (sl_value){0};
+    const sl_value known = sl_graph_find(b->graph, name); /* tied embeddings come twice */
+    if (known.v) return known;
+    const sl_weight *weight;
+    const sl_weight_request request = {name, kind, dims, otherwise};
+    b->status = sl_weights_get(b->shape->weights, &request, &weight, b->err);
+    if (b->status != SL_OK) return (sl_value){0};
+    return sl_graph_declare(b->graph, SL_VALUE_WEIGHT, name, weight->type);
+}
+
+sl_value sl_builder_tensor(sl_builder *b, const char *name, sl_weight_kind kind, sl_dims dims,
+                           const sl_weight_gather *otherwise) {
+    char whole[NAME_BYTES], from[NAME_BYTES];
+    (void)snprintf(whole, sizeof whole, "layers.%u.%s", b->layer, name);
+    if (!otherwise) return sl_builder_weight(b, whole, kind, dims, NULL);
+    sl_weight_gather gather = *otherwise;
+    (void)snprintf(from, sizeof from, "layers.%u.%s", b->layer, otherwise->from);
+    gather.from = from;
+    return sl_builder_weight(b, whole, kind, dims, &gather);
+}
+
+sl_value sl_builder_matrix(sl_builder *b, const char *name, int64_t rows, int64_t cols) {
+    return sl_builder_tensor(b, name, SL_WEIGHT_MATRIX, (sl_dims){2, {rows, cols}}, NULL);
+}
+
+sl_value sl_builder_vector(sl_builder *b, const char *name, int64_t size) {
+    return sl_builder_tensor(b, name, SL_WEIGHT_VECTOR, (sl_dims){1, {size}}, NULL);
+}
+
+sl_value sl_builder_state(sl_builder *b, const char *name, sl_type type) {
+    char whole[NAME_BYTES];
+    (void)snprintf(whole, sizeof whole, "state.%u.%s", b->layer, name);
+    return sl_graph_declare(b->graph, SL_VALUE_STATE, whole, type);
+}

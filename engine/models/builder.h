@@ -1,0 +1,45 @@
+/* builder.h - A step's graph under construction.
+ *
+ * Weights are asked for by the names they have after "model." in a checkpoint; those of a layer
+ * without their "layers.N.".  After the first failure every call does nothing. */
+#ifndef SL_ENGINE_MODELS_BUILDER_H
+#define SL_ENGINE_MODELS_BUILDER_H
+#include "engine/models/architecture.h"
+#include "engine/models/wire.h"
+
+struct sl_builder {
+    sl_graph *graph;
+    const sl_step_shape *shape;
+    const sl_model_config *config;
+    sl_rows rows;
+    sl_rope_table_value rope;
+    uint32_t layer; /* under construction */
+    sl_status status;
+    sl_error *err;
+};
+
+/* A weight of the whole model; otherwise may be NULL. */
+sl_value sl_builder_weight(sl_builder *b, const char *name, sl_weight_kind kind, sl_dims dims,
+                           const sl_weight_gather *otherwise);
+
+/* Weights and states of the layer. */
+sl_value sl_builder_matrix(sl_builder *b, const char *name, int64_t rows, int64_t cols);
+sl_value sl_builder_vector(sl_builder *b, const char *name, int64_t size);
+/* Of any shape, or gathered from the rows of another of the layer's tensors. */
+sl_value sl_builder_tensor(sl_builder *b, const char *name, sl_weight_kind kind, sl_dims dims,
+                           const sl_weight_gather *otherwise);
+sl_value sl_builder_state(sl_builder *b, const char *name, sl_type type);
+static inline sl_rope_attrs sl_builder_rope(const sl_builder *b) {
+    return (sl_rope_attrs){.interleaved = b->config->rope.interleaved};
+}
+/* How attention of the layer is computed. */
+static inline sl_sdpa_how sl_builder_sdpa(const sl_builder *b) {
+    return (sl_sdpa_how){.scale = b->config->score_scale,
+                         .window = b->config->layer[b->layer].window,
+                         .divide = sl_wire_divides_positions(b->shape->rows, b->shape->capacity)};
+}
+/* How the norms of the model are computed. */
+static inline sl_rms_norm_attrs sl_builder_norm(const sl_builder *b) {
+    return (sl_rms_norm_attrs){.eps = b->config->norm_eps, .offset = b->config->norm_offset};
+}
+#endif

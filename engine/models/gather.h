@@ -1,0 +1,10 @@
+/* gather.h - Weights whose rows lie in another tensor. */
+#ifndef SL_ENGINE_MODELS_GATHER_H
+#define SL_ENGINE_MODELS_GATHER_H
+#include "engine/models/weights.h"
+
+/* Fills in out's type and data, which is in weights' arena. */
+SL_CHECKED sl_status sl_weight_gather_rows(sl_weights *weights, const sl_weight_request *request,
+                                           const sl_tensor_entry *from, sl_weight *out,
+                                           sl_error *err);
+#endif

@@ -1,0 +1,35 @@
+/* gpt_oss.c - gpt-oss: attention with sinks, every other layer within a window; biases everywhere;
+ * experts whose activations are clamped. */
+#include "engine/models/blocks.h"
+
+static const sl_attention_how attention = {.norm = SL_QK_RAW, .sinks = true};
+static const sl_experts_how routed = {.router = "mlp.router", .biased = true};
+
+static sl_residual_value layer(sl_builder *b, sl_residual_value residual) {
+    const sl_attn_input_value x = sl_block_attn_norm(b, residual);
+    const sl_mixer_out_value mixed = sl_block_attention(b, x, &attention);
+    residual = sl_block_add(b, residual, sl_as_residual_update(mixed));
+    return sl_block_second_half(b, residual, &routed);
+}
+
+const sl_architecture sl_architecture_gpt_oss = {
+    .name = "gpt_oss",
+    .config = {.keys = SL_KEYS_HEADS | SL_KEYS_EXPERTS | SL_KEYS_WIDE | SL_KEYS_LAYER_TYPES |
+                       SL_KEYS_WINDOW | SL_KEYS_BIAS | SL_KEYS_SWIGLU,
+               .pattern = SL_LAYERS_ALTERNATE,
+               .window = 128,
+               .rope_scaling = "{\"rope_type\": \"yarn\", \"factor\": 32, \"beta_fast\": 32,"
+                               " \"beta_slow\": 1, \"truncate\": false,"
+                               " \"original_max_position_embeddings\": 4096}",
+               .defaults = {.context = 131072,
+                            .kv_heads = 8,
+                            .experts_used = 4,
+                            .head_dim = 64,
+                            .rope.theta = 150000,
+                            .norm_eps = 1e-5f,
+                            .attention_bias = true,
+                            .swiglu_limit = 7,
+                            .swiglu_alpha = 1.702f,
+                            .normalise_routes = true}},
+    .layer = layer,
+};

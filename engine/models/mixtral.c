@@ -1,0 +1,26 @@
+/* mixtral.c - Mixtral: plain attention, routed experts. */
+#include "engine/models/blocks.h"
+
+static const sl_attention_how attention = {.norm = SL_QK_RAW};
+static const sl_experts_how routed = {.router = "block_sparse_moe.gate"};
+
+static sl_residual_value layer(sl_builder *b, sl_residual_value residual) {
+    const sl_attn_input_value x = sl_block_attn_norm(b, residual);
+    const sl_mixer_out_value mixed = sl_block_attention(b, x, &attention);
+    residual = sl_block_add(b, residual, sl_as_residual_update(mixed));
+    return sl_block_second_half(b, residual, &routed);
+}
+
+const sl_architecture sl_architecture_mixtral = {
+    .name = "mixtral",
+    .config = {.keys = SL_KEYS_HEADS | SL_KEYS_EXPERTS | SL_KEYS_WIDE | SL_KEYS_WINDOW,
+               .pattern = SL_LAYERS_WINDOW,
+               .defaults = {.context = 131072,
+                            .kv_heads = 8,
+                            .rope.theta = 1000000,
+                            .norm_eps = 1e-5f,
+                            .experts = 8,
+                            .experts_used = 2,
+                            .normalise_routes = true}},
+    .layer = layer,
+};

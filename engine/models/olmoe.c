@@ -1,0 +1,25 @@
+/* olmoe.c - OLMoE: queries and keys are normed over their whole width, routed experts. */
+#include "engine/models/blocks.h"
+
+static const sl_attention_how attention = {.norm = SL_QK_NORM_WHOLE};
+static const sl_experts_how routed = {0};
+
+static sl_residual_value layer(sl_builder *b, sl_residual_value residual) {
+    const sl_attn_input_value x = sl_block_attn_norm(b, residual);
+    const sl_mixer_out_value mixed = sl_block_attention(b, x, &attention);
+    residual = sl_block_add(b, residual, sl_as_residual_update(mixed));
+    return sl_block_second_half(b, residual, &routed);
+}
+
+const sl_architecture sl_architecture_olmoe = {
+    .name = "olmoe",
+    .config = {.keys = SL_KEYS_HEADS | SL_KEYS_EXPERTS | SL_KEYS_WIDE | SL_KEYS_NORM_TOPK |
+                       SL_KEYS_BIAS | SL_KEYS_CLIP,
+               .pattern = SL_LAYERS_FULL,
+               .defaults = {.context = 4096,
+                            .rope.theta = 10000,
+                            .norm_eps = 1e-5f,
+                            .experts = 64,
+                            .experts_used = 8}},
+    .layer = layer,
+};

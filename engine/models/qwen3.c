@@ -1,0 +1,23 @@
+/* qwen3.c - Qwen3 without experts: attention with normed heads, one dense network. */
+#include "engine/models/blocks.h"
+
+static const sl_attention_how attention = {.norm = SL_QK_NORM_HEADS};
+
+static sl_residual_value layer(sl_builder *b, sl_residual_value residual) {
+    const sl_attn_input_value x = sl_block_attn_norm(b, residual);
+    const sl_mixer_out_value mixed = sl_block_attention(b, x, &attention);
+    residual = sl_block_add(b, residual, sl_as_residual_update(mixed));
+    const sl_dense_out_value out = sl_block_dense(b, sl_block_ffn_norm(b, residual));
+    return sl_block_add(b, residual, sl_as_residual_update(out));
+}
+
+const sl_architecture sl_architecture_qwen3 = {
+    .name = "qwen3",
+    .config =
+        {.keys = SL_KEYS_HEADS | SL_KEYS_DENSE | SL_KEYS_LAYER_TYPES | SL_KEYS_WINDOW |
+                 SL_KEYS_USE_WINDOW | SL_KEYS_BIAS,
+         .pattern = SL_LAYERS_LATE_WINDOW,
+         .window = 4096,
+         .defaults = {.context = 32768, .head_dim = 128, .rope.theta = 10000, .norm_eps = 1e-6f}},
+    .layer = layer,
+};

@@ -1,0 +1,27 @@
+/* qwen3_moe.c - Qwen3-MoE: attention with normed heads, routed experts. */
+#include "engine/models/blocks.h"
+
+static const sl_attention_how attention = {.norm = SL_QK_NORM_HEADS};
+static const sl_experts_how routed = {0};
+
+static sl_residual_value layer(sl_builder *b, sl_residual_value residual) {
+    const sl_attn_input_value x = sl_block_attn_norm(b, residual);
+    const sl_mixer_out_value mixed = sl_block_attention(b, x, &attention);
+    residual = sl_block_add(b, residual, sl_as_residual_update(mixed));
+    return sl_block_second_half(b, residual, &routed);
+}
+
+const sl_architecture sl_architecture_qwen3_moe = {
+    .name = "qwen3_moe",
+    .config = {.keys = SL_KEYS_HEADS | SL_KEYS_EXPERTS | SL_KEYS_NARROW | SL_KEYS_DENSE |
+                       SL_KEYS_SPARSE_STEP | SL_KEYS_NORM_TOPK | SL_KEYS_WINDOW |
+                       SL_KEYS_USE_WINDOW | SL_KEYS_BIAS,
+               .pattern = SL_LAYERS_WINDOW,
+               .window = 4096,
+               .defaults = {.context = 32768,
+                            .kv_heads = 4,
+                            .rope.theta = 10000,
+                            .norm_eps = 1e-6f,
+                            .dense_width = 6144}},
+    .layer = layer,
+};

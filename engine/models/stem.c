@@ -1,0 +1,71 @@
+/* stem.c - Where a step begins and ends, and where the halves of a layer do. */
+#include "engine/models/blocks.h"
+
+static sl_rope_table_attrs rope_attrs(const sl_rope_config *rope) {
+    return (sl_rope_table_attrs){.rotary = rope->dims,
+                                 .theta = rope->theta,
+                                 .scaling = rope->scaling,
+                                 .factor = rope->factor,
+                                 .original = rope->original,
+                                 .low = rope->low,
+                                 .high = rope->high,
+                                 .truncate = rope->truncate,
+                                 .magnitude = rope->magnitude};
+}
+
+sl_residual_value sl_block_stem(sl_builder *b) {
+    sl_graph *g = b->graph;
+    const sl_model_config *c = b->config;
+    const sl_type ids = sl_type_make(SL_DTYPE_i32, 1, (int64_t)b->shape->rows);
+    const sl_tokens_value tokens = {sl_graph_declare(g, SL_VALUE_INPUT, "tokens", ids)};
+    b->rows.slots.value = sl_graph_declare(g, SL_VALUE_INPUT, "slots", ids);
+    b->rows.positions.value = sl_graph_declare(g, SL_VALUE_INPUT, "positions", ids);
+    sl_graph_scope(g, "embedding");
+    const sl_embed_weight_value table = {sl_builder_weight(
+        b, "embed_tokens.weight", SL_WEIGHT_MATRIX, (sl_dims){2, {c->vocab, c->hidden}}, NULL)};
+    const sl_residual_value residual = sl_wire_embed(g, table, tokens);
+    b->rope = sl_wire_rope_table(g, b->rows, rope_attrs(&c->rope));
+    return residual;
+}
+
+void sl_block_head(sl_builder *b, sl_residual_value residual) {
+    sl_graph *g = b->graph;
+    const sl_model_config *c = b->config;
+    const sl_step_shape *s = b->shape;
+    sl_graph_scope(g, "head");
+    const sl_final_norm_gain_value gain = {
+        sl_builder_weight(b, "norm.weight", SL_WEIGHT_VECTOR, (sl_dims){1, {c->hidden}}, NULL)};
+    const sl_head_weight_value weight = {
+        sl_builder_weight(b, c->tied_embeddings ? "embed_tokens.weight" : "lm_head.weight",
+                          SL_WEIGHT_MATRIX, (sl_dims){2, {c->vocab, c->hidden}}, NULL)};
+    if (s->wanted == 0) return;
+    if (s->wanted < s->rows) {
+        const sl_wanted_rows_value wanted = {sl_graph_declare(
+            g, SL_VALUE_INPUT, "wanted", sl_type_make(SL_DTYPE_i32, 1, (int64_t)s->wanted))};
+        residual = sl_wire_wanted(g, residual, wanted);
+    }
+    const sl_final_hidden_value hidden = sl_wire_final_norm(g, residual, gain, sl_builder_norm(b));
+    sl_graph_output(g, "logits", sl_wire_head(g, hidden, weight).value);
+    sl_graph_output(g, "hidden", hidden.value);
+}
+
+sl_attn_input_value sl_block_attn_norm(sl_builder *b, sl_residual_value residual) {
+    const bool linear = b->config->layer[b->layer].linear;
+    const sl_attn_norm_gain_value gain = {
+        sl_builder_vector(b, "input_layernorm.weight", b->config->hidden)};
+    sl_graph_scope(b->graph, "layer %u %s", b->layer, linear ? "delta net" : "attention");
+    return sl_wire_attn_norm(b->graph, residual, gain, sl_builder_norm(b));
+}
+
+sl_moe_input_value sl_block_ffn_norm(sl_builder *b, sl_residual_value residual) {
+    const bool sparse = b->config->layer[b->layer].sparse;
+    sl_graph_scope(b->graph, "layer %u %s", b->layer, sparse ? "experts" : "feed forward");
+    const sl_moe_norm_gain_value gain = {
+        sl_builder_vector(b, "post_attention_layernorm.weight", b->config->hidden)};
+    return sl_wire_moe_norm(b->graph, residual, gain, sl_builder_norm(b));
+}
+
+sl_residual_value sl_block_add(sl_builder *b, sl_residual_value residual,
+                               sl_residual_update update) {
+    return sl_wire_residual_add(b->graph, residual, update);
+}

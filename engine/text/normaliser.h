@@ -1,0 +1,36 @@
+/* normaliser.h - The "normalizer" of a tokenizer.json: changes to text before it is cut. */
+#ifndef SL_ENGINE_TEXT_NORMALISER_H
+#define SL_ENGINE_TEXT_NORMALISER_H
+#include "engine/text/pattern.h"
+#include <jansson.h>
+
+typedef enum {
+    SL_NORMALISE_NFC,
+    SL_NORMALISE_PREPEND, /* content before text that is not empty */
+    SL_NORMALISE_REPLACE, /* each match of the pattern by content */
+    SL_NORMALISE_STRIP,   /* white space at the ends */
+} sl_normalise_kind;
+
+typedef struct {
+    sl_normalise_kind kind;
+    sl_pattern pattern;
+    sl_slice content;
+    bool left, right; /* which ends are stripped */
+} sl_normalise_step;
+
+enum { SL_NORMALISE_STEPS = 16 };
+/* Immutable once initialised. */
+typedef struct {
+    sl_normalise_step steps[SL_NORMALISE_STEPS];
+    uint32_t count;
+} sl_normaliser;
+
+/* json: NULL or null is no step.  Deinit also after a failure. */
+SL_CHECKED sl_status sl_normaliser_init(sl_normaliser *normaliser, json_t *json, sl_arena *arena,
+                                        sl_error *err);
+void sl_normaliser_deinit(sl_normaliser *normaliser);
+/* text is well-formed UTF-8; *out is text itself or lies in arena. */
+SL_CHECKED sl_status sl_normaliser_run(const sl_normaliser *normaliser, sl_matcher *matcher,
+                                       sl_slice text, sl_arena *arena, sl_slice *out,
+                                       sl_error *err);
+#endif

@@ -1,0 +1,136 @@
+/* gguf_vocabulary_test.c - Tokenizers of Hugging Face, put into GGUF metadata the way llama.cpp's
+ * converter does, cut text exactly as before. */
+#include "engine/formats/testing.h"
+#include "sluice/sluice.h"
+#include "tests/support/gguf_maker.h"
+#include "tests/support/shared.h"
+
+enum { NORMAL = 1, CONTROL = 3, USER = 4, UNUSED = 5, MOST_IDS = 4096, TEXT = 8, INT32 = 5 };
+
+static const struct {
+    const char *folder, *pre;
+} tokenizers[] = {
+    {"deepseek_v3", "deepseek-v3"}, {"gpt2", "gpt-2"},  {"gpt4o", "gpt-4o"},
+    {"llama3", "llama-bpe"},        {"qwen3", "qwen2"},
+};
+
+static json_t *load(const char *folder, const char *file) {
+    char name[128], path[512];
+    (void)snprintf(name, sizeof name, "tokenizers/%s/%s", folder, file);
+    if (!shared_path(name, path, sizeof path)) return NULL;
+    json_error_t why;
+    json_t *json = json_load_file(path, 0, &why);
+    if (!json) fail_msg("%s: %s", path, why.text);
+    return json;
+}
+
+typedef struct {
+    const char **names;
+    int32_t *types;
+    size_t count;
+} table;
+
+static void set(table *t, json_int_t id, const char *name, int32_t type) {
+    if ((size_t)id >= t->count) {
+        const size_t count = (size_t)id + 1;
+        t->names = realloc(t->names, count * sizeof *t->names);
+        t->types = realloc(t->types, count * sizeof *t->types);
+        assert_true(t->names && t->types);
+        for (; t->count < count; t->count++) {
+            t->names[t->count] = NULL;
+            t->types[t->count] = UNUSED;
+        }
+    }
+    t->names[id] = name;
+    t->types[id] = type;
+}
+
+static table tokens_of(json_t *tokenizer) {
+    table t = {0};
+    json_t *value, *vocab = json_object_get(json_object_get(tokenizer, "model"), "vocab");
+    const char *name;
+    size_t index;
+    json_object_foreach(vocab, name, value) set(&t, json_integer_value(value), name, NORMAL);
+    json_array_foreach(json_object_get(tokenizer, "added_tokens"), index, value)
+        set(&t, json_integer_value(json_object_get(value, "id")),
+            json_string_value(json_object_get(value, "content")),
+            json_is_true(json_object_get(value, "special")) ? CONTROL : USER);
+    return t;
+}
+
+static void put_merges(gguf_maker *m, json_t *merges) {
+    size_t index;
+    json_t *merge;
+    gguf_array(m, "tokenizer.ggml.merges", TEXT, json_array_size(merges));
+    json_array_foreach(merges, index, merge) {
+        char both[1024];
+        if (json_is_array(merge))
+            (void)snprintf(both, sizeof both, "%s %s", json_string_value(json_array_get(merge, 0)),
+                           json_string_value(json_array_get(merge, 1)));
+        gguf_element(m, json_is_array(merge) ? both : json_string_value(merge));
+    }
+}
+
+static void convert(json_t *tokenizer, const char *pre, const char *path) {
+    gguf_maker m = {0};
+    table t = tokens_of(tokenizer);
+    gguf_small_model(&m, t.count);
+    gguf_text(&m, "tokenizer.ggml.model", "gpt2");
+    gguf_text(&m, "tokenizer.ggml.pre", pre);
+    gguf_array(&m, "tokenizer.ggml.tokens", TEXT, t.count);
+    for (size_t i = 0; i < t.count; i++) {
+        char unused[32];
+        (void)snprintf(unused, sizeof unused, "[PAD%zu]", i);
+        gguf_element(&m, t.names[i] ? t.names[i] : unused);
+    }
+    gguf_array(&m, "tokenizer.ggml.token_type", INT32, t.count);
+    gguf_bytes(&m, t.types, t.count * sizeof *t.types);
+    put_merges(&m, json_object_get(json_object_get(tokenizer, "model"), "merges"));
+    gguf_write(&m, path);
+    gguf_release(&m);
+    free(t.names);
+    free(t.types);
+}
+
+static void check(const sl_vocabulary *vocabulary, const char *folder, size_t number, json_t *vector) {
+    static sl_token ids[MOST_IDS];
+    sl_error err = {0};
+    const json_t *text = json_object_get(vector, "text"), *wanted = json_object_get(vector, "ids");
+    size_t count = 0;
+    if (sl_vocabulary_encode(vocabulary, json_string_value(text), json_string_length(text), ids,
+                             MOST_IDS, &count, &err) != SL_OK)
+        fail_msg("%s", err.message);
+    if (count != json_array_size(wanted))
+        fail_msg("%s %zu: %zu ids, wanted %zu", folder, number, count, json_array_size(wanted));
+    for (size_t i = 0; i < count; i++)
+        if (ids[i] != json_integer_value(json_array_get(wanted, i)))
+            fail_msg("%s %zu: id %zu is %d", folder, number, i, (int)ids[i]);
+}
+
+static void published_tokenizers(void **state) {
+    (void)state;
+    for (size_t t = 0; t < sizeof tokenizers / sizeof tokenizers[0]; t++) {
+        const char *folder = tokenizers[t].folder;
+        json_t *tokenizer = load(folder, "tokenizer.json"), *vectors = load(folder, "vectors.json");
+        if (!tokenizer || !vectors) skip();
+        const char *path = test_path("made.gguf");
+        convert(tokenizer, tokenizers[t].pre, path);
+        sl_vocabulary *vocabulary = NULL;
+        sl_error err = {0};
+        if (sl_vocabulary_open(path, &vocabulary, &err) != SL_OK) fail_msg("%s", err.message);
+        json_t *list = json_object_get(vectors, "encode"), *vector;
+        size_t index;
+        json_array_foreach(list, index, vector) check(vocabulary, folder, index, vector);
+        print_message("  %s: %zu texts\n", folder, json_array_size(list));
+        sl_vocabulary_close(vocabulary);
+        json_decref(tokenizer);
+        json_decref(vectors);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(published_tokenizers, empty_test_folder),
+    };
+    return cmocka_run_group_tests(tests, make_test_folder, remove_test_folder);
+}
