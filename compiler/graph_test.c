@@ -98,10 +98,10 @@ static void use_attention(sl_graph *g, rows r) {
     const sl_value normed = sl_build_rms_norm(g, (sl_rms_norm_in){half.first, gain},
                                               (sl_rms_norm_attrs){.eps = 1e-6f, .offset = 1})
                                 .out;
-    const sl_value table = sl_build_rope_table(g, (sl_rope_table_in){r.positions},
-                                               (sl_rope_table_attrs){.rotary = 2, .theta = 1e7f})
-                               .out;
-    const sl_value turned = sl_build_rope(g, (sl_rope_in){normed, table}, (sl_rope_attrs){0}).out;
+    const sl_rope_table_attrs yarn = {2, 1e7f, 3, 40, 4096, 1, 32, 1, 1.25f, 0};
+    const sl_value table = sl_build_rope_table(g, (sl_rope_table_in){r.positions}, yarn).out;
+    const sl_value turned =
+        sl_build_rope(g, (sl_rope_in){normed, table}, (sl_rope_attrs){.interleaved = 1}).out;
     const sl_kv_shape shape = {SL_DTYPE_f16, 2, 2, 5, 2};
     const sl_value k = declare(g, SL_VALUE_STATE, "cache.k", sl_kv_keys(shape));
     const sl_value v = declare(g, SL_VALUE_STATE, "cache.v", sl_kv_values(shape));
@@ -120,45 +120,6 @@ static void use_attention(sl_graph *g, rows r) {
                                 .out;
     sl_graph_output(g, "attention", out);
     sl_graph_output(g, "attention in parts", merged);
-}
-
-/* Scaled positions, windows, sinks, values of another width, products by head. */
-static void use_latent_attention(sl_graph *g, rows r) {
-    const sl_value k =
-        declare(g, SL_VALUE_STATE, "latent.k", sl_kv_keys((sl_kv_shape){SL_DTYPE_f32, 2, 1, 5, 4}));
-    const sl_value v = declare(g, SL_VALUE_STATE, "latent.v",
-                               sl_kv_values((sl_kv_shape){SL_DTYPE_f32, 2, 1, 5, 3}));
-    const sl_value q = declare(g, SL_VALUE_INPUT, "latent q", f32(3, 3, 2, 4, 0));
-    const sl_value sinks = declare(g, SL_VALUE_WEIGHT, "sinks", f32(1, 2, 0, 0, 0));
-    const sl_value w = declare(g, SL_VALUE_WEIGHT, "by head",
-                               sl_type_make(SL_DTYPE_q8, 3, (int64_t)2, (int64_t)5, (int64_t)3));
-    const sl_rope_table_attrs turns = {.rotary = 4,
-                                       .theta = 1e4f,
-                                       .scaling = 3,
-                                       .factor = 40,
-                                       .original = 4096,
-                                       .low = 1,
-                                       .high = 32,
-                                       .truncate = 1,
-                                       .magnitude = 1.25f};
-    const sl_value table = sl_build_rope_table(g, (sl_rope_table_in){r.positions}, turns).out;
-    const sl_value turned =
-        sl_build_rope(g, (sl_rope_in){q, table}, (sl_rope_attrs){.interleaved = 1}).out;
-    const sl_value out =
-        sl_build_sdpa_sinks(g, (sl_sdpa_sinks_in){turned, k, v, r.slots, r.positions, sinks},
-                            (sl_sdpa_sinks_attrs){.scale = 0.5f, .window = 3})
-            .out;
-    const sl_sdpa_parts_out parts =
-        sl_build_sdpa_parts(g, (sl_sdpa_parts_in){turned, k, v, r.slots, r.positions},
-                            (sl_sdpa_parts_attrs){.scale = 0.5f, .window = 3});
-    const sl_value merged =
-        sl_build_sdpa_merge_sinks(g, (sl_sdpa_merge_sinks_in){parts.mixes, parts.weights, sinks},
-                                  (sl_sdpa_merge_sinks_attrs){0})
-            .out;
-    sl_graph_output(
-        g, "latent",
-        sl_build_linear_heads(g, (sl_linear_heads_in){out, w}, (sl_linear_heads_attrs){0}).out);
-    sl_graph_output(g, "latent in parts", merged);
 }
 
 static void use_delta(sl_graph *g, rows r) {
@@ -251,11 +212,17 @@ static void use_fused(sl_graph *g, rows r) {
     const sl_value y = declare(g, SL_VALUE_INPUT, "y", f32(3, 3, 2, 8, 0));
     const sl_value two = declare(g, SL_VALUE_INPUT, "two", f32(2, 3, 2, 0, 0));
     const sl_value one = declare(g, SL_VALUE_INPUT, "one", f32(2, 3, 1, 0, 0));
+    const sl_value parts = declare(g, SL_VALUE_INPUT, "parts", f32(4, 3, 2, 1, 2));
+    const sl_value pair = declare(g, SL_VALUE_WEIGHT, "pair", f32(1, 2, 0, 0, 0)),
+                   stack = declare(g, SL_VALUE_WEIGHT, "stack", f32(3, 2, 5, 4, 0));
     const struct {
         sl_op op;
         sl_value inputs[SL_MAX_INPUTS];
         const char *attrs;
     } nodes[] = {
+        {SL_OP_sdpa_sinks, {heads, k, v, r.slots, r.positions, pair}, "window = 3"},
+        {SL_OP_sdpa_merge_sinks, {parts, parts, pair}, ""},
+        {SL_OP_linear_heads, {heads, stack}, ""},
         {SL_OP_add_rms_norm, {r.x, r.x, gain}, "eps = 1e-6, offset = 1"},
         {SL_OP_rms_norm_mul, {r.x, gain, r.x}, "eps = 1e-6"},
         {SL_OP_linear_swiglu, {r.x, w, w}, ""},
@@ -281,10 +248,8 @@ static void use_fused(sl_graph *g, rows r) {
     for (size_t i = 0; i < sizeof nodes / sizeof nodes[0]; i++) {
         _Alignas(max_align_t) unsigned char attrs[SL_MAX_ATTRS_BYTES];
         sl_value outputs[SL_MAX_OUTPUTS];
-        sl_error err = {0};
         const char *text = nodes[i].attrs;
-        if (sl_attrs_parse(nodes[i].op, text, strlen(text), attrs, &err) != SL_OK)
-            fail_msg("%s", err.message);
+        assert_int_equal(sl_attrs_parse(nodes[i].op, text, strlen(text), attrs, NULL), SL_OK);
         sl_graph_append(g, nodes[i].op, nodes[i].inputs, attrs, outputs);
     }
 }
@@ -298,7 +263,6 @@ static sl_graph *graph_of_every_op(void) {
     use_elementwise(g, r.x, r.x);
     use_reductions(g, r.x);
     use_attention(g, r);
-    use_latent_attention(g, r);
     use_delta(g, r);
     use_experts(g, r);
     use_fused(g, r);

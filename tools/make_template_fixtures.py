@@ -186,12 +186,14 @@ def render(template, variables):
     variables = copy.deepcopy(variables)  # some filters change a list they are given
     try:
         return {"text": make_environment(variables).from_string(template).render(**variables)}
-    except Exception:  # whatever Python raises is an error of the template
-        return {"error": True}
+    except Exception as error:  # whatever Python raises is an error of the template
+        return {"error": True, "message": str(error)}
 
 
 def main():
     cases = [{"template": t, "variables": v, **render(t, v)} for t, v in CASES]
+    for case in cases:
+        case.pop("message", None)  # ours are worded otherwise
     json.dump(cases, sys.stdout, indent=1, ensure_ascii=True)
     sys.stdout.write("\n")
 

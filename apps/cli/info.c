@@ -21,12 +21,14 @@ static void print_shape(const sl_model_info *i) {
     print_row("format", i->format);
     (void)snprintf(text, sizeof text, "%.1f M", (double)i->parameters / 1e6);
     print_row("parameters", text);
-    (void)snprintf(text, sizeof text, "%u (%u full attention, %u delta net)", i->layers,
+    (void)snprintf(text, sizeof text, "%u (%u attention, %u delta net)", i->layers,
                    i->full_attention_layers, i->layers - i->full_attention_layers);
     print_row("layers", text);
-    (void)snprintf(text, sizeof text, "%u per layer, %u used per token", i->experts,
-                   i->experts_used);
-    print_row("experts", text);
+    if (i->experts)
+        (void)snprintf(text, sizeof text, "%u in each of %llu layers, %u used per token",
+                       i->experts, (unsigned long long)(i->expert_count / i->experts),
+                       i->experts_used);
+    print_row("experts", i->experts ? text : "none");
     (void)snprintf(text, sizeof text, "hidden %u, vocabulary %u", i->hidden, i->vocab);
     print_row("dimensions", text);
     (void)snprintf(text, sizeof text, "%u tokens of at most %u", i->context_tokens,

@@ -25,8 +25,18 @@ static int report(const char *path) {
     return CLI_OK;
 }
 
+static int verify(const char *path) {
+    sl_error err;
+    if (sl_pack_verify(path, cli_writing_progress, NULL, &err) != SL_OK) return cli_fail(&err);
+    cli_progress_end();
+    (void)fprintf(stderr, "%s: all checksums match\n", path);
+    return CLI_OK;
+}
+
 int cli_run_pack(const cli_options *options) {
     const char *source = options->arguments[0], *destination = options->arguments[1];
+    if (!destination && options->check_pack) return verify(source);
+    if (!destination) return cli_misuse(CLI_pack, "missing: where to write");
     const sl_pack_options how = {.struct_size = sizeof how,
                                  .quant = options->quant,
                                  .threads = options->threads,
@@ -34,5 +44,6 @@ int cli_run_pack(const cli_options *options) {
     sl_error err;
     cli_writing_start();
     if (sl_pack_write(source, destination, &how, &err) != SL_OK) return cli_fail(&err);
-    return report(destination);
+    const int result = report(destination);
+    return result == CLI_OK && options->check_pack ? verify(destination) : result;
 }

@@ -548,31 +548,6 @@ static void model_ops_are_checked(void **state) {
             "rope_table: rotary is 0, must be 2 to 2147483647");
     rejects("rope_table", "rotary = 4", TYPES("i32[1]"),
             "rope_table: theta is 0, must be positive");
-    rejects("rope_table", "rotary = 4, theta = 10, scaling = 4", TYPES("i32[1]"),
-            "rope_table: scaling is 4, must be 0 to 3");
-    rejects("rope_table", "rotary = 4, theta = 10, scaling = 1", TYPES("i32[1]"),
-            "rope_table: factor is 0, must be positive");
-    rejects("rope_table", "rotary = 4, theta = 10, scaling = 2, factor = 2", TYPES("i32[1]"),
-            "rope_table: original is 0, must be positive");
-    rejects("rope_table",
-            "rotary = 4, theta = 10, scaling = 3, factor = 2, original = 9, low = 32, high = 1",
-            TYPES("i32[1]"), "rope_table: low is 32, must be less than high, which is 1");
-    rejects("rope_table",
-            "rotary = 4, theta = 1, scaling = 3, factor = 2, original = 9, low = 1, high = 32",
-            TYPES("i32[1]"), "rope_table: theta is 1, must be more than 1 for yarn");
-    rejects("rope_table", "rotary = 4, theta = 10, truncate = 2", TYPES("i32[1]"),
-            "rope_table: truncate is 2, must be 0 to 1");
-    rejects("rope_table", "rotary = 4, theta = 10, magnitude = -1", TYPES("i32[1]"),
-            "rope_table: magnitude is -1, must be positive");
-    rejects("rope", "interleaved = 2", TYPES("f32[1,1,4]", "f32[1,4]"),
-            "rope: interleaved is 2, must be 0 to 1");
-    rejects("sdpa_sinks", "",
-            TYPES("f32[1,2,4]", "f32[1,2,1,4,16]", "f32[1,2,16,3]", "i32[1]", "i32[1]", "f32[3]"),
-            "sdpa_sinks: sinks is f32[3], its first dim must be 2 as in q f32[1,2,4]");
-    rejects("linear_heads", "", TYPES("f32[2,3,4]", "bf16[2,5,4]"),
-            "linear_heads: w is bf16[2,5,4], its first dim must be 3 as in x f32[2,3,4]");
-    rejects("linear_heads", "", TYPES("a8[2,3,4]", "q8[3,5,4]"),
-            "linear_heads: x is a8[2,3,4], must be f32[T,heads,K]");
     rejects("rope", "", TYPES("f32[1,1,4]", "f32[1,3]"),
             "rope: table is f32[1,3], its second dim must be a multiple of 2");
     rejects("rope", "", TYPES("f32[1,1,4]", "f32[1,6]"),
@@ -638,6 +613,35 @@ static void model_ops_are_checked(void **state) {
             "shared_combine: gate is f32[2,2], its second dim must be 1");
 }
 
+static void attention_attributes_are_checked(void **state) {
+    (void)state;
+    rejects("rope_table", "rotary = 4, theta = 10, scaling = 4", TYPES("i32[1]"),
+            "rope_table: scaling is 4, must be 0 to 3");
+    rejects("rope_table", "rotary = 4, theta = 10, scaling = 1", TYPES("i32[1]"),
+            "rope_table: factor is 0, must be positive");
+    rejects("rope_table", "rotary = 4, theta = 10, scaling = 2, factor = 2", TYPES("i32[1]"),
+            "rope_table: original is 0, must be positive");
+    rejects("rope_table",
+            "rotary = 4, theta = 10, scaling = 3, factor = 2, original = 9, low = 32, high = 1",
+            TYPES("i32[1]"), "rope_table: low is 32, must be less than high, which is 1");
+    rejects("rope_table",
+            "rotary = 4, theta = 1, scaling = 3, factor = 2, original = 9, low = 1, high = 32",
+            TYPES("i32[1]"), "rope_table: theta is 1, must be more than 1 for yarn");
+    rejects("rope_table", "rotary = 4, theta = 10, truncate = 2", TYPES("i32[1]"),
+            "rope_table: truncate is 2, must be 0 to 1");
+    rejects("rope_table", "rotary = 4, theta = 10, magnitude = -1", TYPES("i32[1]"),
+            "rope_table: magnitude is -1, must be positive");
+    rejects("rope", "interleaved = 2", TYPES("f32[1,1,4]", "f32[1,4]"),
+            "rope: interleaved is 2, must be 0 to 1");
+    rejects("sdpa_sinks", "",
+            TYPES("f32[1,2,4]", "f32[1,2,1,4,16]", "f32[1,2,16,3]", "i32[1]", "i32[1]", "f32[3]"),
+            "sdpa_sinks: sinks is f32[3], its first dim must be 2 as in q f32[1,2,4]");
+    rejects("linear_heads", "", TYPES("f32[2,3,4]", "bf16[2,5,4]"),
+            "linear_heads: w is bf16[2,5,4], its first dim must be 3 as in x f32[2,3,4]");
+    rejects("linear_heads", "", TYPES("a8[2,3,4]", "q8[3,5,4]"),
+            "linear_heads: x is a8[2,3,4], must be f32[T,heads,K]");
+}
+
 /* infer_ is total: whatever the types are, it answers. */
 static void inference_is_total(void **state) {
     (void)state;
@@ -681,6 +685,7 @@ int main(void) {
         cmocka_unit_test(contraction_types_are_checked),
         cmocka_unit_test(movement_attributes_are_checked),
         cmocka_unit_test(model_ops_are_checked),
+        cmocka_unit_test(attention_attributes_are_checked),
         cmocka_unit_test(inference_is_total),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

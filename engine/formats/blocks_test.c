@@ -392,7 +392,53 @@ static void test_bad_formats_are_refused(void **state) {
                         "x: fp8 scales for blocks of 128 x 100, wanted columns in multiples of 32");
 }
 
-int main(void) {
+/* ---- whole files ---- */
+
+static void write_tensor(const sl_gguf_tensor *t, const uint8_t *file, FILE *out) {
+    const sl_gguf_type *type = t->type;
+    const int64_t cols = t->shape.dims[t->shape.rank - 1];
+    const int64_t rows = (int64_t)(t->bytes / type->bytes) * type->elements / cols;
+    const uint32_t length = (uint32_t)strlen(t->name);
+    const uint64_t count = (uint64_t)(rows * cols);
+    const uint8_t *raw = file + t->offset;
+    uint8_t *made = type->form ? converted(type, raw, rows, cols) : NULL;
+    float *row = malloc((size_t)cols * sizeof *row);
+    assert_non_null(row);
+    fwrite(&length, sizeof length, 1, out);
+    fwrite(t->name, 1, length, out);
+    fwrite(&count, sizeof count, 1, out);
+    for (int64_t r = 0; r < rows; r++) {
+        sl_decode_row(type->dtype, made ? made : raw, rows, cols, r, row);
+        fwrite(row, sizeof *row, (size_t)cols, out);
+    }
+    free(row), free(made);
+}
+
+static int write_decoded(const char *path, const char *out_path) {
+    FILE *file = fopen(path, "rb"), *out = fopen(out_path, "wb");
+    sl_gguf gguf;
+    sl_arena arena;
+    sl_error err = {0};
+    if (!file || !out || fseek(file, 0, SEEK_END)) return 2;
+    const size_t bytes = (size_t)ftell(file);
+    uint8_t *data = malloc(bytes);
+    rewind(file);
+    if (!data || fread(data, 1, bytes, file) != bytes) return 2;
+    sl_arena_init(&arena, NULL);
+    if (sl_gguf_parse(path, data, bytes, &arena, &gguf, &err)) {
+        (void)fprintf(stderr, "%s\n", err.message);
+        return 1;
+    }
+    for (uint32_t i = 0; i < gguf.tensor_count; i++)
+        if (gguf.tensors[i].type->known) write_tensor(&gguf.tensors[i], data, out);
+    sl_arena_deinit(&arena);
+    free(data);
+    fclose(file);
+    return fclose(out) ? 2 : 0;
+}
+
+int main(int argc, char **argv) {
+    if (argc == 3) return write_decoded(argv[1], argv[2]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gguf_types_follow_their_rules),
         cmocka_unit_test(test_gguf_package_agrees),

@@ -1,8 +1,9 @@
-/* convert.c - From a Hugging Face folder to a pack.
+/* convert.c - From a model in any other format to a pack.
  *
  * Tensors are taken one at a time, routed experts one expert at a time.  A matrix is quantised in
  * blocks of rows by a team of threads; panels do not depend on each other, so the bytes are the
- * same however the blocks fall to the members.  Floats exist only for the blocks in work. */
+ * same however the blocks fall to the members.  Floats exist only for the blocks in work, and a
+ * large matrix is written slab by slab, so that memory does not grow with the model. */
 #include "base/sizes.h"
 #include "base/team.h"
 #include "core/codec.h"
@@ -18,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK_ROWS = 64, MATRIX_ALIGN = 64 };
+enum { BLOCK_ROWS = 64, SLAB_BYTES = 64 << 20, MATRIX_ALIGN = 64 };
 
 typedef struct {
     const char *suffix; /* canonical name without "model." */
@@ -41,11 +42,12 @@ typedef struct {
     uint64_t done_bytes, total_bytes;
 } packing;
 
-/* A matrix to convert; out has the bytes of the target type. */
+/* Rows of a matrix to convert; out has the bytes of as many rows of the target type. */
 typedef struct {
     const char *name;
-    const uint8_t *data;
+    const uint8_t *data; /* all of the matrix */
     sl_type from;
+    int64_t first, rows; /* which rows */
     sl_dtype to;
     uint8_t *out;
 } matrix_task;
@@ -61,7 +63,7 @@ typedef struct {
 } shared_work;
 
 static int64_t rows_of(const matrix_task *task) {
-    return task->from.shape.dims[0];
+    return task->rows;
 }
 static int64_t cols_of(const matrix_task *task) {
     return task->from.shape.dims[1];
@@ -77,6 +79,18 @@ static void floats_from(sl_dtype dtype, const uint8_t *data, int64_t count, floa
         for (int64_t i = 0; i < count; i++) out[i] = sl_f32_from_bf16(halves[i]);
     if (dtype == SL_DTYPE_f16)
         for (int64_t i = 0; i < count; i++) out[i] = sl_f32_from_f16(halves[i]);
+}
+
+/* Rows of a matrix of any type, counted from its first. */
+static void rows_from(const matrix_task *task, int64_t first, int64_t rows, float *out) {
+    const int64_t cols = cols_of(task), all = task->from.shape.dims[0];
+    const sl_dtype dtype = task->from.dtype;
+    if (sl_dtype_infos[dtype].kind == SL_KIND_FLOAT)
+        floats_from(dtype, task->data + (uint64_t)(first * cols) * sl_dtype_infos[dtype].bytes,
+                    rows * cols, out);
+    else
+        for (int64_t r = 0; r < rows; r++)
+            sl_decode_row(dtype, task->data, all, cols, first + r, out + r * cols);
 }
 
 /* Copies the panels of a coded block of rows to their places in the whole matrix. */
@@ -101,14 +115,13 @@ static sl_status convert_block(const matrix_task *task, int64_t block, const scr
                                sl_error *err) {
     const int64_t first = block * BLOCK_ROWS, cols = cols_of(task);
     const int64_t rows = rows_of(task) - first < BLOCK_ROWS ? rows_of(task) - first : BLOCK_ROWS;
-    const uint64_t element = sl_dtype_infos[task->from.dtype].bytes;
     float *floats = (float *)(void *)own->room;
     uint8_t *codes = own->room + own->float_bytes;
-    floats_from(task->from.dtype, task->data + (uint64_t)(first * cols) * element, rows * cols,
-                floats);
+    rows_from(task, task->first + first, rows, floats);
     const sl_status status = sl_quantise(task->to, floats, rows, cols, codes, err);
     if (status != SL_OK)
-        return sl_fail_in(err, status, "tensor '%s' from row %lld", task->name, (long long)first);
+        return sl_fail_in(err, status, "tensor '%s' from row %lld", task->name,
+                          (long long)(task->first + first));
     place_panels(task, first, rows, codes);
     return SL_OK;
 }
@@ -189,9 +202,6 @@ static sl_status list_residents(packing *p, sl_error *err) {
         const sl_tensor_entry *entry = sl_source_tensor(p->source, i);
         const char *suffix = sl_tensor_suffix(entry->name);
         if (!sl_source_was_asked(p->source, i) || sl_suffix_is_expert(suffix)) continue;
-        if (sl_dtype_infos[entry->type.dtype].kind != SL_KIND_FLOAT)
-            return sl_fail(err, SL_FORMAT, "tensor '%s' is %s, wanted f32, f16 or bf16",
-                           entry->name, sl_dtype_infos[entry->type.dtype].name);
         p->residents[p->resident_count++] =
             (resident){suffix, entry, sl_quant_resident(p->how, suffix, &entry->type)};
         p->total_bytes += entry->at.bytes;
@@ -200,14 +210,57 @@ static sl_status list_residents(packing *p, sl_error *err) {
     return SL_OK;
 }
 
-static sl_status convert_resident(packing *p, const resident *r, const void *data, sl_type type,
-                                  uint8_t *out, sl_error *err) {
-    if (sl_dtype_infos[type.dtype].kind != SL_KIND_PANEL) {
-        floats_from(r->entry->type.dtype, data, sl_type_elements(&type), (float *)(void *)out);
-        return SL_OK;
+/* Rows that are converted at a time: all where headers come before the panels. */
+static int64_t slab_rows(const sl_type *type) {
+    const int64_t rows = type->shape.dims[0];
+    const sl_panel_layout l = sl_panel_layout_of(type->dtype, rows, type->shape.dims[1]);
+    if (l.header_bytes || l.matrix_bytes <= SLAB_BYTES) return rows;
+    const int64_t panels = (int64_t)(SLAB_BYTES / l.panel_bytes);
+    return (panels ? panels : 1) * SL_PANEL_ROWS;
+}
+
+static sl_status write_panels(packing *p, const resident *r, const void *data, sl_type type,
+                              sl_error *err) {
+    const int64_t rows = type.shape.dims[0], cols = type.shape.dims[1], slab = slab_rows(&type);
+    const uint64_t bytes = sl_panel_layout_of(type.dtype, slab, cols).matrix_bytes;
+    uint8_t *out = sl_allocate(p->allocator, bytes, MATRIX_ALIGN);
+    if (!out) return sl_no_memory(err, r->entry->name, bytes);
+    sl_status status = SL_OK;
+    for (int64_t first = 0; first < rows && status == SL_OK; first += slab) {
+        const int64_t count = rows - first < slab ? rows - first : slab;
+        const matrix_task task = {r->entry->name, data, r->entry->type, first, count,
+                                  type.dtype,     out};
+        status = convert_matrices(p, &task, 1, err);
+        if (status == SL_OK)
+            status = sl_pack_writer_piece(
+                p->writer, out, sl_panel_layout_of(type.dtype, count, cols).matrix_bytes, err);
     }
-    const matrix_task task = {r->entry->name, data, r->entry->type, type.dtype, out};
-    return convert_matrices(p, &task, 1, err);
+    sl_release(p->allocator, out, bytes, MATRIX_ALIGN);
+    return status;
+}
+
+static sl_status write_floats(packing *p, const resident *r, const void *data, sl_type type,
+                              sl_error *err) {
+    const uint64_t bytes = sl_type_bytes(&type);
+    float *out = sl_allocate(p->allocator, bytes, MATRIX_ALIGN);
+    if (!out) return sl_no_memory(err, r->entry->name, bytes);
+    floats_from(r->entry->type.dtype, data, sl_type_elements(&type), out);
+    const sl_status status = sl_pack_writer_piece(p->writer, out, bytes, err);
+    sl_release(p->allocator, out, bytes, MATRIX_ALIGN);
+    return status;
+}
+
+static sl_status write_as(packing *p, const resident *r, const char *name, const void *data,
+                          sl_error *err) {
+    const sl_type type = {r->dtype, r->entry->type.shape};
+    SL_TRY(sl_pack_writer_begin(p->writer, name, type, err));
+    if (r->dtype == r->entry->type.dtype)
+        SL_TRY(sl_pack_writer_piece(p->writer, data, sl_type_bytes(&type), err));
+    else if (sl_dtype_infos[r->dtype].kind == SL_KIND_PANEL)
+        SL_TRY(write_panels(p, r, data, type, err));
+    else
+        SL_TRY(write_floats(p, r, data, type, err));
+    return sl_pack_writer_end(p->writer, err);
 }
 
 static sl_status write_resident(packing *p, const resident *r, sl_error *err) {
@@ -216,17 +269,8 @@ static sl_status write_resident(packing *p, const resident *r, sl_error *err) {
     if (!name) return sl_no_memory(err, "tensor name", strlen(r->suffix) + 7);
     const void *data;
     SL_TRY(sl_source_map(p->source, r->entry, &data, err));
-    const sl_type type = {r->dtype, r->entry->type.shape};
-    if (r->dtype == r->entry->type.dtype) {
-        SL_TRY(sl_pack_writer_tensor(p->writer, name, type, data, err));
-        return advance(p, r->entry->at.bytes, err);
-    }
-    const uint64_t bytes = sl_type_bytes(&type);
-    uint8_t *out = sl_allocate(p->allocator, bytes, MATRIX_ALIGN);
-    if (!out) return sl_no_memory(err, name, bytes);
-    sl_status status = convert_resident(p, r, data, type, out, err);
-    if (status == SL_OK) status = sl_pack_writer_tensor(p->writer, name, type, out, err);
-    sl_release(p->allocator, out, bytes, MATRIX_ALIGN);
+    const sl_status status = write_as(p, r, name, data, err);
+    sl_source_let_go(p->source, r->entry);
     SL_TRY(status);
     return advance(p, r->entry->at.bytes, err);
 }
@@ -266,8 +310,8 @@ static sl_status write_expert(packing *p, const sl_expert_place *places,
         matrices[m] = from;
         if (types[m].dtype == places[m].type.dtype) continue;
         matrices[m] = room;
-        tasks[task_count++] =
-            (matrix_task){places[m].entry->name, from, places[m].type, types[m].dtype, room};
+        tasks[task_count++] = (matrix_task){
+            places[m].entry->name, from, places[m].type, 0, shape->dims[0], types[m].dtype, room};
         room += sl_round_up(sl_type_bytes(&types[m]), MATRIX_ALIGN);
     }
     if (task_count) SL_TRY(convert_matrices(p, tasks, task_count, err));
@@ -312,6 +356,7 @@ static sl_status write_texts(packing *p, sl_error *err) {
 static sl_status check_complete(packing *p, sl_error *err) {
     sl_weights weights;
     sl_weights_init(&weights, p->source, p->allocator);
+    weights.unread = true;
     const sl_status status = sl_architecture_ask(&p->config, &weights, &p->experts, err);
     sl_weights_deinit(&weights);
     return status;
@@ -320,9 +365,8 @@ static sl_status check_complete(packing *p, sl_error *err) {
 /* Everything that can be wrong with the source is found before the destination is touched. */
 static sl_status read_source(packing *p, const char *path, sl_error *err) {
     SL_TRY(sl_source_open(path, p->allocator, &p->source, err));
-    if (strcmp(sl_source_format(p->source), "safetensors") != 0)
-        return sl_fail(err, SL_UNSUPPORTED, "'%s' is a %s, wanted a Hugging Face folder", path,
-                       sl_source_format(p->source));
+    if (strcmp(sl_source_format(p->source), "pack") == 0)
+        return sl_fail(err, SL_UNSUPPORTED, "'%s' is a pack already", path);
     size_t bytes;
     const char *text = sl_source_text(p->source, "config.json", &bytes);
     if (!text) return sl_fail(err, SL_FORMAT, "'%s' has no config.json", path);

@@ -304,10 +304,15 @@ static void check_experts(checkpoint *c, const sl_source *source, const char *pa
     assert_int_equal(fclose(file), 0);
 }
 
-static void narrow_matrices_stay(void **state) {
+static void types_of_residents(void **state) {
     (void)state;
     const sl_type narrow = sl_type_make(SL_DTYPE_bf16, 2, (int64_t)40, (int64_t)16);
     assert_int_equal(sl_quant_resident(SL_QUANT_Q4, "layers.1.narrow.weight", &narrow),
+                     SL_DTYPE_bf16);
+    const sl_type wide = sl_type_make(SL_DTYPE_bf16, 2, (int64_t)40, (int64_t)64);
+    const sl_type heads = sl_type_make(SL_DTYPE_bf16, 3, (int64_t)4, (int64_t)40, (int64_t)64);
+    assert_int_equal(sl_quant_resident(SL_QUANT_Q4, "layers.1.up_proj_bias", &wide), SL_DTYPE_f32);
+    assert_int_equal(sl_quant_resident(SL_QUANT_Q4, "layers.1.embed_q.weight", &heads),
                      SL_DTYPE_bf16);
 }
 
@@ -465,7 +470,7 @@ static void bad_calls_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(narrow_matrices_stay),         cmocka_unit_test(packs_read_back),
+        cmocka_unit_test(types_of_residents),           cmocka_unit_test(packs_read_back),
         cmocka_unit_test(thread_count_does_not_matter), cmocka_unit_test(both_forms_give_one_pack),
         cmocka_unit_test(stopping_leaves_nothing),      cmocka_unit_test(bad_sources_are_named),
         cmocka_unit_test(bad_calls_are_refused),

@@ -12,8 +12,8 @@ enum {
     GPT_OSS = SL_GGUF_GPT_OSS,
     GROUPED = SL_GGUF_DEEPSEEK2 | SL_GGUF_GLM4MOE, /* experts in groups, scores by sigmoid */
     MOE = SL_GGUF_ALL & ~SL_GGUF_DENSE,
-    LOCAL = SL_GGUF_LLAMA | SL_GGUF_GPT_OSS, /* num_local_experts */
-    APART = SL_GGUF_QWEN35MOE | SL_GGUF_QWEN3NEXT | SL_GGUF_QWEN3MOE | GROUPED, /* two widths */
+    LOCAL = SL_GGUF_LLAMA | SL_GGUF_GPT_OSS,                           /* num_local_experts */
+    SPARSE = SL_GGUF_QWEN35MOE | SL_GGUF_QWEN3NEXT | SL_GGUF_QWEN3MOE, /* experts in all layers */
 };
 
 enum { REQUIRED = -2, LEFT_OUT = -1 };
@@ -26,14 +26,14 @@ static const struct {
     {ALL, "context_length", "max_position_embeddings", LEFT_OUT},
     {ALL, "embedding_length", "hidden_size", REQUIRED},
     {ALL, "attention.head_count", "num_attention_heads", REQUIRED},
-    {ALL & ~GPT_OSS & ~APART, "feed_forward_length", "intermediate_size", REQUIRED},
-    {APART, "feed_forward_length", "intermediate_size", LEFT_OUT},
+    {ALL & ~GPT_OSS & ~SPARSE, "feed_forward_length", "intermediate_size", REQUIRED},
+    {SPARSE, "feed_forward_length", "intermediate_size", LEFT_OUT},
     {GPT_OSS, "expert_feed_forward_length", "intermediate_size", REQUIRED},
     {MOE & ~LOCAL & ~GROUPED, "expert_count", "num_experts", REQUIRED},
     {LOCAL, "expert_count", "num_local_experts", REQUIRED},
     {GROUPED, "expert_count", "n_routed_experts", REQUIRED},
     {MOE, "expert_used_count", "num_experts_per_tok", REQUIRED},
-    {APART, "expert_feed_forward_length", "moe_intermediate_size", REQUIRED},
+    {SPARSE | GROUPED, "expert_feed_forward_length", "moe_intermediate_size", REQUIRED},
     {SL_GGUF_QWEN35MOE | SL_GGUF_QWEN3NEXT, "expert_shared_feed_forward_length",
      "shared_expert_intermediate_size", REQUIRED},
     {GROUPED, "expert_shared_count", "n_shared_experts", REQUIRED},

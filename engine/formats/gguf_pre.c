@@ -15,7 +15,7 @@
 /* Words of llama-bpe and of those like it, with numbers of so many digits. */
 #define WORDS(digits)                                                                              \
     CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" digits "| "                                     \
-                                                          "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" SPACES
+                 "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" SPACES
 
 #define LLAMA3 WORDS("\\p{N}{1,3}")
 #define GPT4O                                                                                      \

@@ -130,10 +130,13 @@ static sl_status set_scaling(const writer *w) {
     SL_TRY(sl_gguf_get_real(w->gguf, own_key(w, "rope.scale_linear", text), &factor, w->err));
     SL_TRY(sl_gguf_get_real(w->gguf, own_key(w, "rope.scaling.factor", text), &factor, w->err));
     SL_TRY(sl_gguf_get_text(w->gguf, own_key(w, "rope.scaling.type", text), &type, w->err));
-    if (sl_gguf_text_is(type, "none")) return SL_OK;
-    if (sl_gguf_text_is(type, "linear") && (factor == 0 || factor == 1)) return SL_OK;
+    const bool linear = sl_gguf_text_is(type, "linear"), none = sl_gguf_text_is(type, "none");
     json_t *scaling = json_object();
-    const sl_status status = fill_scaling(w, type, factor, scaling);
+    sl_status status = SL_OK;
+    if (none || (linear && (factor == 0 || factor == 1)))
+        status = set(w, scaling, "rope_type", json_string("default")); /* not the family's own */
+    else
+        status = fill_scaling(w, type, factor, scaling);
     if (status == SL_OK) return set(w, w->config, "rope_scaling", scaling);
     json_decref(scaling);
     return status;

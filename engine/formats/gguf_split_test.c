@@ -1,5 +1,5 @@
-/* gguf_split_test.c - Models in several GGUF files: opened by any part or by their folder, and every
- * way in which parts do not belong together. */
+/* gguf_split_test.c - Models in several GGUF files: opened by any part or by their folder, and
+ * every way in which parts do not belong together. */
 #include "engine/formats/testing.h"
 
 #include "engine/formats/gguf.h"
@@ -122,9 +122,13 @@ static void names_of_parts(void **state) {
     uint32_t part = 0, count = 0;
     assert_int_equal(sl_gguf_part_name("a/b-00002-of-00013.gguf", &part, &count), 3);
     assert_true(part == 2 && count == 13);
-    static const char *const others[] = {"-00001-of-00002.gguf", "b-0001-of-00002.gguf",
-                                         "b-00001-of-00002.ggu", "b-00001-in-00002.gguf",
-                                         "b_00001-of-00002.gguf", "b-0000x-of-00002.gguf", ""};
+    static const char *const others[] = {"-00001-of-00002.gguf",
+                                         "b-0001-of-00002.gguf",
+                                         "b-00001-of-00002.ggu",
+                                         "b-00001-in-00002.gguf",
+                                         "b_00001-of-00002.gguf",
+                                         "b-0000x-of-00002.gguf",
+                                         ""};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         assert_int_equal(sl_gguf_part_name(others[i], &part, &count), 0);
 }

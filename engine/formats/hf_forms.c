@@ -221,6 +221,7 @@ sl_status sl_hf_entry(sl_hf_folder *folder, const sl_hf_stored *stored, const sl
     form.to = view->less_one ? SL_DTYPE_f32 : stored->code.dtype;
     if (coded) SL_TRY(choose(folder, stored->name, &form));
     out->type.dtype = form.to;
+    SL_TRY(sl_type_check(&out->type, stored->name, folder->err));
     out->form = keep_form(folder, &form);
     return out->form ? SL_OK : sl_no_memory(folder->err, stored->name, sizeof form);
 }

@@ -90,13 +90,13 @@ static sl_status skip(sl_hf_folder *folder, const sl_hf_tensor *tensor) {
 }
 
 static sl_status add_tensor(sl_hf_folder *folder, const sl_hf_tensor *tensor) {
-    const bool foreign = is_foreign(folder, tensor->name);
+    const bool ignored = is_foreign(folder, tensor->name) || sl_type_elements(&tensor->type) == 0;
     sl_hf_claim claim = SL_HF_NOT_MINE;
     sl_hf_stored stored = {.name = tensor->name,
                            .code = {.dtype = tensor->type.dtype},
                            .shape = tensor->type.shape,
                            .parts = {tensor->at}};
-    for (int i = 0; i < SCHEME_COUNT && claim == SL_HF_NOT_MINE && !foreign; i++)
+    for (int i = 0; i < SCHEME_COUNT && claim == SL_HF_NOT_MINE && !ignored; i++)
         SL_TRY(schemes[i](folder, tensor, &claim, &stored));
     if (claim == SL_HF_PART) return SL_OK;
     if (claim == SL_HF_NOT_MINE && tensor->why) return skip(folder, tensor);

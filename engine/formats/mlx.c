@@ -85,7 +85,7 @@ static bool same_but_last(const sl_dims *a, const sl_dims *b) {
 
 static sl_status check_shapes(const triple *t) {
     const sl_dims *w = &t->weight->type.shape, *s = &t->scales->type.shape;
-    if (!same_but_last(w, s))
+    if (!same_but_last(w, s) || t->words < 1 || t->per_row < 1)
         return sl_fail(t->folder->err, SL_FORMAT, "tensor '%s' is %s, its scales are %s",
                        t->weight->name, sl_hf_text(t->weight), sl_hf_text(t->scales));
     if (t->biases && (strcmp(t->biases->element, t->scales->element) != 0 ||

@@ -95,8 +95,30 @@ sl_status sl_source_open(const char *path, const sl_allocator *allocator, sl_sou
     return SL_OK;
 }
 
+static const uint8_t *bytes_at(const sl_source *source, const sl_extent *at) {
+    return source->files[at->file].map.data + at->offset;
+}
+
+/* Copies are the source's own, mappings the files'. */
+static bool is_copy(const sl_source *source, uint32_t index) {
+    const sl_tensor_entry *entry = &source->tensors[index];
+    return source->mapped[index] && source->mapped[index] != bytes_at(source, &entry->at);
+}
+
+void sl_source_let_go(sl_source *source, const sl_tensor_entry *entry) {
+    const uint32_t index = (uint32_t)(entry - source->tensors);
+    if (is_copy(source, index))
+        sl_release(&source->allocator, (void *)(uintptr_t)source->mapped[index],
+                   entry->form ? sl_type_bytes(&entry->type) : entry->at.bytes, 64);
+    else if (source->mapped[index])
+        sl_file_let_go(source->mapped[index], entry->at.bytes);
+    source->mapped[index] = NULL;
+}
+
 void sl_source_close(sl_source *source) {
     if (!source) return;
+    for (uint32_t i = 0; i < source->tensor_count; i++)
+        if (is_copy(source, i)) sl_source_let_go(source, &source->tensors[i]);
     for (uint32_t i = 0; i < source->file_count; i++) sl_file_map_close(&source->files[i].map);
     sl_arena_deinit(&source->arena);
     const sl_allocator allocator = source->allocator;
@@ -221,10 +243,6 @@ sl_status sl_source_check(const sl_source *source, const sl_tensor_entry *entry,
                    (unsigned long long)found, (unsigned long long)entry->checksum);
 }
 
-static const uint8_t *bytes_at(const sl_source *source, const sl_extent *at) {
-    return source->files[at->file].map.data + at->offset;
-}
-
 void sl_source_matrix(const sl_source *source, const sl_tensor_entry *entry,
                       const sl_tensor_share *share, void *out) {
     sl_raw_matrix raw = {.form = entry->form, .rows = share->rows, .cols = share->cols};
@@ -268,13 +286,17 @@ static sl_status convert(sl_source *source, const sl_tensor_entry *entry, const 
     if (shape->rank > 1) share.rows = shape->dims[shape->rank - 2];
     share.count = (uint64_t)(sl_type_elements(&entry->type) / (share.rows * share.cols));
     const uint64_t bytes = sl_type_bytes(&entry->type);
-    uint8_t *to = sl_arena_alloc(&source->arena, bytes, 64);
+    uint8_t *to = sl_resize(&source->allocator, NULL, 0, bytes, 64);
     if (!to) return sl_no_memory(err, entry->name, bytes);
-    if (entry->order) SL_TRY(convert_ordered(source, entry, &share, to, err));
+    sl_status status = SL_OK;
+    if (entry->order) status = convert_ordered(source, entry, &share, to, err);
     for (; !entry->order && share.index < share.count; share.index++)
         sl_source_matrix(source, entry, &share, to + share.index * (bytes / share.count));
-    *out = to;
-    return SL_OK;
+    if (status == SL_OK)
+        *out = to;
+    else
+        sl_release(&source->allocator, to, bytes, 64);
+    return status;
 }
 
 sl_status sl_source_map(sl_source *source, const sl_tensor_entry *entry, const void **out,
@@ -293,7 +315,7 @@ sl_status sl_source_map(sl_source *source, const sl_tensor_entry *entry, const v
             return SL_OK;
         }
         if (align && (uintptr_t)data % align) {
-            void *copy = sl_arena_alloc(&source->arena, own->at.bytes, 64);
+            void *copy = sl_resize(&source->allocator, NULL, 0, own->at.bytes, 64);
             if (!copy) return sl_no_memory(err, own->name, own->at.bytes);
             data = memcpy(copy, data, own->at.bytes);
         }

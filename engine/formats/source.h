@@ -29,8 +29,8 @@ struct sl_tensor_form {
     void (*convert)(const sl_raw_matrix *raw, void *out);
 };
 
-/* Rows of one matrix, or elements of a vector, that lie in another order in a file, or among others:
- * number i of the tensor is number from[i] of the `count` that are there. */
+/* Rows of one matrix, or elements of a vector, that lie in another order in a file, or among
+ * others: number i of the tensor is number from[i] of the `count` that are there. */
 typedef struct {
     uint32_t count;
     const uint32_t *from;
@@ -97,6 +97,9 @@ const char *sl_source_skipped(const sl_source *source, const char *name);
  * that they lie inside the file is known since open. */
 SL_CHECKED sl_status sl_source_map(sl_source *source, const sl_tensor_entry *entry,
                                    const void **out, sl_error *err);
+
+/* What was mapped or converted takes no more memory; its address is no longer valid. */
+void sl_source_let_go(sl_source *source, const sl_tensor_entry *entry);
 
 /* Share `index` of `count` equal ones of every part, and the shape of what it becomes: a matrix of
  * a stack, or some rows of one. */

@@ -85,13 +85,13 @@ static sl_status find(sl_weights *weights, const sl_weight_request *request,
                       const sl_tensor_entry *entry, sl_weight *weight, sl_error *err) {
     SL_TRY(check(entry, request->kind, &request->shape, err));
     weight->type = (sl_type){entry->type.dtype, request->shape};
+    if (request->kind == SL_WEIGHT_VECTOR) weight->type.dtype = SL_DTYPE_f32;
+    if (weights->unread) return SL_OK;
     if (request->kind == SL_WEIGHT_MATRIX && weights->load.reader && !entry->form)
         SL_TRY(sl_load_tensor(&weights->load, entry, &weight->data, err));
     if (!weight->data) SL_TRY(sl_source_map(weights->source, entry, &weight->data, err));
-    if (request->kind == SL_WEIGHT_VECTOR) {
-        weight->type.dtype = SL_DTYPE_f32;
+    if (request->kind == SL_WEIGHT_VECTOR)
         return convert(weights, entry, weight->data, &weight->data, err);
-    }
     if (entry->form)
         weights->converted_bytes += sl_type_bytes(&entry->type);
     else

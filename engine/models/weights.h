@@ -17,7 +17,7 @@ typedef struct {
     uint32_t count, capacity;
     sl_load load; /* without a reader matrices are mapped */
     uint64_t matrix_bytes, converted_bytes;
-    bool imagined;
+    bool imagined, unread; /* unread: found and checked, without data */
 } sl_weights;
 
 void sl_weights_init(sl_weights *weights, sl_source *source, const sl_allocator *allocator);

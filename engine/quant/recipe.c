@@ -18,6 +18,13 @@ sl_dtype sl_quant_expert(sl_quant how, const sl_type *type) {
     return how == SL_QUANT_Q8 ? SL_DTYPE_q8 : how == SL_QUANT_Q6 ? SL_DTYPE_q6_k : SL_DTYPE_q4;
 }
 
+/* Not a bias, of which there may be a row per expert. */
+static bool is_weight(const char *suffix) {
+    static const char end[] = ".weight";
+    const size_t length = strlen(suffix);
+    return length >= sizeof end && strcmp(suffix + length - (sizeof end - 1), end) == 0;
+}
+
 /* Routers decide which experts run, the head has the last word on every token, and an embedding
  * costs one row per token: these keep 8 bits (docs/quantisation.md). */
 sl_dtype sl_quant_resident(sl_quant how, const char *suffix, const sl_type *type) {
@@ -29,7 +36,7 @@ sl_dtype sl_quant_resident(sl_quant how, const char *suffix, const sl_type *type
                                             "lm_head.weight"};
     const sl_dims *shape = &type->shape;
     if (shape->rank == 3 && shape->dims[2] >= NARROW_COLS) return type->dtype; /* of many heads */
-    if (shape->rank != 2) return SL_DTYPE_f32;
+    if (shape->rank != 2 || !is_weight(suffix)) return SL_DTYPE_f32;
     for (size_t i = 0; i < sizeof sensitive / sizeof sensitive[0]; i++)
         if (how != SL_QUANT_NONE && strstr(suffix, sensitive[i])) how = SL_QUANT_Q8;
     return sl_quant_expert(how, type);

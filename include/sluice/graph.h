@@ -27,8 +27,9 @@ typedef struct {
     uint32_t v;
 } sl_value;
 
-/* Element types by name: "f32", "f16", "bf16", "i32", "u8", "bool", "q4", "q8", "q4_k",
- * "q4_0", "q6_k", "q4_m". */
+/* Element types by name: "f32", "f16", "bf16", "i32", "u8", "bool", "q4", "q8", and those that
+ * hold weights of other files: "q4_k", "q4_0", "q6_k", "q4_m", "q2_k", "q3_k", "q5_k", "iq4_nl",
+ * "iq4_xs", "mxfp4", "nvfp4", "q6_m", "q8_m", "q4_f", "q8_f", "f8". */
 SL_CHECKED sl_status sl_graph_new(const char *name, sl_graph **out, sl_error *err);
 SL_CHECKED sl_status sl_graph_read(const char *text, size_t bytes, sl_graph **out, sl_error *err);
 SL_API void sl_graph_free(sl_graph *graph); /* NULL is fine */

@@ -154,14 +154,17 @@ SL_API sl_stats sl_session_stats(const sl_session *session);
 
 typedef struct {
     size_t struct_size;
-    const char *quant; /* "q4" (default), "q8", "none" */
+    const char *quant; /* "q4" (default), "q6", "q8", or "none": types as they are */
     uint32_t threads;
     sl_progress_fn *progress;
     void *progress_ctx;
 } sl_pack_options;
-/* Writes source (a Hugging Face folder) as a pack; nothing is left behind on failure. */
+/* Writes source, a model in any other format, as a pack; nothing is left behind on failure. */
 SL_CHECKED sl_status sl_pack_write(const char *source, const char *destination,
                                    const sl_pack_options *options, sl_error *err);
+/* Reads all of a pack; fails with the first part whose bytes do not match their checksum. */
+SL_CHECKED sl_status sl_pack_verify(const char *path, sl_progress_fn *progress, void *progress_ctx,
+                                    sl_error *err);
 
 typedef struct {
     size_t struct_size;
@@ -171,9 +174,9 @@ typedef struct {
     sl_progress_fn *progress;
     void *progress_ctx;
 } sl_synth_options;
-/* Writes a pack of random weights, without a tokenizer, for measuring and testing.  shape:
- * "qwen3.5-35b-a3b", "medium", "small", or the path of a config.json.  Nothing is left behind on
- * failure. */
+/* Writes a pack of random weights, without a tokenizer, for measuring and testing.  shape: a name
+ * like "qwen3.5-35b-a3b" (the message for an unknown one lists them all), or the path of a
+ * config.json.  Nothing is left behind on failure. */
 SL_CHECKED sl_status sl_synth_write(const char *shape, const char *destination,
                                     const sl_synth_options *options, sl_error *err);
 

@@ -29,7 +29,7 @@ static void test_rope(void **state) {
     (void)state;
     for (int round = 0; round < 20; round++) {
         const int64_t rows = between(1, 9), width = between(2, 140);
-        const sl_rope_attrs attrs = {.interleaved = round % 2};
+        const sl_rope_attrs attrs = {.interleaved = (uint32_t)round % 2};
         op_case c = case_of(SL_OP_rope, &attrs, 3e-7);
         floats(&c, f32(3, rows, between(1, 4), width, 0));
         floats(&c, f32(2, rows, 2 * between(1, width / 2), 0, 0));
@@ -207,7 +207,7 @@ static void test_wide_heads(void **state) {
 static void test_wide_rope(void **state) {
     (void)state;
     for (int64_t width = 192; width <= 320; width += 64) {
-        const sl_rope_attrs attrs = {.interleaved = width / 64 % 2};
+        const sl_rope_attrs attrs = {.interleaved = (uint32_t)(width / 64 % 2)};
         op_case c = case_of(SL_OP_rope, &attrs, 3e-7);
         floats(&c, f32(3, 5, 3, width, 0));
         floats(&c, f32(2, 5, width == 256 ? 64 : width, 0, 0));
@@ -449,7 +449,6 @@ static void test_scaled_rope_table(void **state) {
     }
 }
 
-#ifndef SL_CASE_CUDA
 /* Attention of all kinds: op, cache type, window and sizes vary. */
 typedef struct {
     sl_op op;
@@ -534,6 +533,33 @@ static void test_latent(void **state) {
     }
 }
 
+/* Heads as models have them, with windows and sinks; rows few and many. */
+static void test_wide_windows(void **state) {
+    (void)state;
+    static const struct {
+        int64_t rows, width, ratio;
+        int32_t first;
+        uint32_t window;
+    } cases[] = {{1, 64, 8, 700, 128}, {1, 64, 8, 300, 129},  {5, 64, 8, 250, 128},
+                 {3, 128, 4, 90, 7},   {40, 64, 8, 200, 128}, {70, 64, 2, 0, 16},
+                 {20, 128, 5, 300, 1}, {9, 64, 16, 500, 200}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        static const sl_op ops[] = {SL_OP_sdpa, SL_OP_sdpa_sinks, SL_OP_sdpa_parts};
+        const int64_t rows = cases[i].rows;
+        const kind k = {.op = ops[i % (rows > 8 ? 2 : 3)],
+                        .keys = {SL_DTYPE_f16, 3, 2, cases[i].first + 80, cases[i].width},
+                        .value_dim = cases[i].width,
+                        .rows = rows,
+                        .split = rows - rows / 3,
+                        .ratio = cases[i].ratio,
+                        .first = cases[i].first,
+                        .attrs = {.scale = 0.2f, .window = cases[i].window}};
+        op_case c;
+        kind_case(&c, &k);
+        check(&c);
+    }
+}
+
 static void test_merge_sinks(void **state) {
     (void)state;
     for (int round = 0; round < 12; round++) {
@@ -587,6 +613,7 @@ static void test_append_two_widths(void **state) {
     }
 }
 
+#ifndef SL_CASE_CUDA
 /* Parts and their merge, by a case of sdpa or sdpa_sinks. */
 static void kinds_merged(const op_case *c, const char *isa, const memory *m) {
     const bool sinks = c->op == SL_OP_sdpa_sinks;
@@ -676,12 +703,13 @@ int main(void) {
         cmocka_unit_test(test_sdpa_codes),
 #endif
         cmocka_unit_test(test_scaled_rope_table),
-#ifndef SL_CASE_CUDA
         cmocka_unit_test(test_kinds),
         cmocka_unit_test(test_latent),
+        cmocka_unit_test(test_wide_windows),
         cmocka_unit_test(test_merge_sinks),
         cmocka_unit_test(test_far_sinks),
         cmocka_unit_test(test_append_two_widths),
+#ifndef SL_CASE_CUDA
         cmocka_unit_test(test_parts_are_the_whole_of_kinds),
         cmocka_unit_test(test_what_is_before_is_not_used),
 #endif

@@ -229,11 +229,13 @@ static void test_rope(void **state) {
         const int64_t width = between(2, round % 8 == 7 ? 300 : 150);
         const sl_type type = f32(3, rows, heads, width, 0);
         const sl_type table = f32(2, rows, 2 * between(1, width / 2), 0, 0);
-        const sl_norm_rope_attrs attrs = {.eps = 1e-6f, .offset = 1, .interleaved = round / 2 % 2};
+        const sl_norm_rope_attrs attrs = {
+            .eps = 1e-6f, .offset = 1, .interleaved = (uint32_t)round / 2 % 2};
         op_case rope = case_of(SL_OP_norm_rope, &attrs, 1e-6);
         floats(&rope, type), floats(&rope, f32(1, width, 0, 0, 0)), floats(&rope, table);
         check_fused(&rope);
-        const sl_norm_rope_append_attrs append_attrs = {.eps = 1e-6f, .interleaved = round / 2 % 2};
+        const sl_norm_rope_append_attrs append_attrs = {.eps = 1e-6f,
+                                                        .interleaved = (uint32_t)round / 2 % 2};
         op_case append = case_of(SL_OP_norm_rope_append, &append_attrs, 1e-6);
         floats(&append, type), floats(&append, f32(1, width, 0, 0, 0)), floats(&append, table);
         floats(&append, type);

@@ -1,7 +1,7 @@
 /* join.c - Which steps of a graph share a launch. */
 #include "runtime/cuda/join.h"
 #include "runtime/cuda/kernels/delta.h"
-#include "runtime/cuda/kernels/linear.h"
+#include "runtime/cuda/kernels/route.h"
 #include <string.h>
 
 typedef struct {
@@ -172,17 +172,6 @@ static void take_gates(const joining *j, uint32_t step, sl_delta_joined *launch)
     launch->dt_bias = a->dt_bias.data;
 }
 
-/* Whether what is written while other blocks are still at work is nothing that the leader's steps
- * read or write. */
-static bool is_apart(const joining *j, uint32_t leader, const sl_operand *written) {
-    for (uint32_t m = leader; m != UINT32_MAX; m = task_of(j, m)->next) {
-        const sl_step *s = step_at(j, m);
-        for (uint32_t i = 0; i < s->operand_count; i++)
-            if (overlap(j, &s->operands[i], written)) return false;
-    }
-    return true;
-}
-
 static sl_status join_delta(const joining *j, uint32_t step, sl_error *err) {
     if (!is_joinable_delta(j, step)) return SL_OK;
     const sl_cuda_launch *own = last_launch(j, step);
@@ -207,44 +196,29 @@ static sl_status join_delta(const joining *j, uint32_t step, sl_error *err) {
     return SL_OK;
 }
 
-/* ---- a product and the convolution of it ---- */
+/* ---- routing ---- */
 
-/* Operands of causal_conv: x w slots positions window out. */
-enum { CONV_X, CONV_W, CONV_SLOTS, CONV_POSITIONS, CONV_WINDOW, CONV_OUT };
-
-static bool is_joinable_conv(const joining *j, uint32_t step) {
+/* The pairs of one row are put in order by the warp that chose them. */
+static sl_status join_group(const joining *j, uint32_t step, sl_error *err) {
+    const sl_cuda_launch *own = last_launch(j, step);
     const sl_step *s = step_at(j, step);
-    if (s->op != SL_OP_causal_conv || !is_alone(j, step)) return false;
-    const sl_conv *conv = (const void *)last_launch(j, step)->args;
-    return conv->rows == 1 && conv->taps == SL_CONV_TAPS && is_input(j, &s->operands[CONV_SLOTS]) &&
-           is_input(j, &s->operands[CONV_POSITIONS]) &&
-           count_uses(j, &s->operands[CONV_WINDOW]) == 1 &&
-           count_uses(j, &s->operands[CONV_X]) == 2;
-}
-
-/* Which product of a launch is stored there; -1 where none is. */
-static int product_at(const sl_cuda_launch *launch, const float *x) {
-    const sl_linear_panels *product = (const void *)launch->args;
-    for (int i = 0; launch->conv_function && i < product->d.weights; i++)
-        if (product->finish.out[i] == x) return i;
-    return -1;
-}
-
-static sl_status join_conv(const joining *j, uint32_t step, sl_error *err) {
-    if (!is_joinable_conv(j, step)) return SL_OK;
-    const sl_conv *conv = (const void *)last_launch(j, step)->args;
+    if (s->op != SL_OP_moe_group || !is_alone(j, step) || task_of(j, step)->launch_count != 1)
+        return SL_OK;
     for (uint32_t i = j->needs->first[step]; i < j->needs->first[step + 1]; i++) {
         const uint32_t leader = j->needs->from[i];
-        const int weight = product_at(last_launch(j, leader), conv->x);
-        if (weight < 0 || !is_alone(j, leader) || task_of(j, leader)->launch_count != 1 ||
-            !is_apart(j, leader, &step_at(j, step)->operands[CONV_OUT]) ||
+        sl_route_grouping both = {.group = *(const sl_group_pairs *)(const void *)own->args};
+        if (step_at(j, leader)->op != SL_OP_route || !is_alone(j, leader)) continue;
+        both.route = *(const sl_route_rows *)(const void *)last_launch(j, leader)->args;
+        if (both.route.rows != 1 || both.route.k > SL_CUDA_WARP ||
+            both.route.chosen != both.group.chosen || both.route.experts != both.group.experts ||
             !add_member(j, step, leader))
             continue;
         sl_cuda_launch *launch = NULL;
         SL_TRY(own_launch(j, leader, &launch, err));
-        sl_linear_panels *product = (void *)launch->args;
-        product->conv = (sl_linear_conv){.how = *conv, .weight = weight};
-        launch->function = launch->conv_function;
+        launch->function = "sl_route_group";
+        launch->threads = SL_CUDA_WARP;
+        launch->args_bytes = sizeof both;
+        memcpy(launch->args, &both, sizeof both);
         return SL_OK;
     }
     return SL_OK;
@@ -265,7 +239,7 @@ sl_status sl_cuda_join(sl_executable *exe, const sl_cuda_segment *segment,
     const joining j = {exe, segment, needs, SL_ARENA_NEW_ARRAY(&arena, bool, (size_t)count + 1)};
     SL_TRY_ELSE(done, j.seen ? SL_OK : sl_no_memory(err, "joining steps", count));
     for (uint32_t s = segment->first; s < segment->end; s++) {
-        SL_TRY_ELSE(done, join_conv(&j, s, err));
+        SL_TRY_ELSE(done, join_group(&j, s, err));
         SL_TRY_ELSE(done, join_delta(&j, s, err));
     }
     for (uint32_t s = segment->first; s < segment->end; s++)

@@ -10,14 +10,13 @@
 #include "core/ops.h"
 #include "runtime/cuda/kernels/fault.h"
 
-enum { SL_CUDA_ARGS_BYTES = 640, SL_CUDA_MAX_LAUNCHES = 8, SL_CUDA_WARP = 32 };
+enum { SL_CUDA_ARGS_BYTES = 512, SL_CUDA_MAX_LAUNCHES = 8, SL_CUDA_WARP = 32 };
 
 typedef struct {
     const char *function;
     uint32_t grid[3], threads; /* blocks; threads of a block, whole warps */
     uint32_t shared_bytes;     /* dynamic */
     uint32_t args_bytes;
-    const char *conv_function; /* of sl_linear_panels, whose product goes through a convolution */
     _Alignas(16) unsigned char args[SL_CUDA_ARGS_BYTES];
 } sl_cuda_launch;
 

@@ -277,6 +277,7 @@ test_pack() {
     local pack=$folder/golden.sluice
     holds "pack" runs 0 pack "$golden" "$pack" --quant q8
     holds "pack reports its size" grep -q 'bits per weight' "$folder/stderr"
+    holds "a pack is verified" runs 0 pack --verify "$pack"
     holds "a pack runs" runs 0 logits -m "$pack" --tokens "$folder/ids" -o "$folder/packed.safetensors"
     holds "an unknown quantisation" refuses 1 "q5" pack "$golden" "$folder/q5.sluice" --quant q5
     # The manifest stands at the end; what lies at half the file are experts.
@@ -289,6 +290,7 @@ with open(sys.argv[1], "r+b") as f:
     f.seek(0)
     f.write(data)
 PY
+    holds "a damaged pack is found" refuses 1 "layer [0-9]+ expert [0-9]+.*checksum" pack --verify "$pack"
     holds "a corrupted block of a pack" refuses 1 "layer [0-9]+ expert [0-9]+.*checksum" \
         logits -m "$pack" --tokens "$folder/ids" -o "$folder/corrupt.safetensors"
     holds "a corrupted pack leaves no file" test ! -e "$folder/corrupt.safetensors"

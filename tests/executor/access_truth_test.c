@@ -16,8 +16,13 @@
 #include <cmocka.h>
 
 static const char *const isas[] = {SL_ISA_NAMES};
-static const char *const weight_types[] = {"f32",  "f16",  "bf16", "q4",  "q8",
-                                           "q4_k", "q4_0", "q6_k", "q4_m"};
+static const char *const weight_types[] = {
+    "f32",
+    "f16",
+    "bf16",
+#define PANEL(NAME, ...) #NAME,
+#include "core/panels.def"
+};
 enum {
     ISAS = sizeof isas / sizeof isas[0],
     WEIGHT_TYPES = sizeof weight_types / sizeof weight_types[0],

@@ -5,7 +5,16 @@
 #include "tests/support/gguf_maker.h"
 #include "tests/support/shared.h"
 
-enum { NORMAL = 1, CONTROL = 3, USER = 4, UNUSED = 5, MOST_IDS = 4096, TEXT = 8, INT32 = 5 };
+enum {
+    NORMAL = 1,
+    CONTROL = 3,
+    USER = 4,
+    UNUSED = 5,
+    MOST_IDS = 4096,
+    TEXT = 8,
+    INT32 = 5,
+    FLOAT32 = 6
+};
 
 static const struct {
     const char *folder, *pre;
@@ -92,7 +101,8 @@ static void convert(json_t *tokenizer, const char *pre, const char *path) {
     free(t.types);
 }
 
-static void check(const sl_vocabulary *vocabulary, const char *folder, size_t number, json_t *vector) {
+static void check(const sl_vocabulary *vocabulary, const char *folder, size_t number,
+                  json_t *vector) {
     static sl_token ids[MOST_IDS];
     sl_error err = {0};
     const json_t *text = json_object_get(vector, "text"), *wanted = json_object_get(vector, "ids");
@@ -128,9 +138,53 @@ static void published_tokenizers(void **state) {
     }
 }
 
+static void put_pieces(gguf_maker *m, json_t *pieces) {
+    json_t *tokens = json_object_get(pieces, "tokens"), *each;
+    const size_t count = json_array_size(tokens);
+    size_t index;
+    gguf_text(m, "tokenizer.ggml.model", "llama");
+    gguf_array(m, "tokenizer.ggml.tokens", TEXT, count);
+    json_array_foreach(tokens, index, each) gguf_element(m, json_string_value(each));
+    gguf_array(m, "tokenizer.ggml.scores", FLOAT32, count);
+    json_array_foreach(json_object_get(pieces, "scores"), index, each) {
+        const float score = (float)json_number_value(each);
+        gguf_bytes(m, &score, sizeof score);
+    }
+    gguf_array(m, "tokenizer.ggml.token_type", INT32, count);
+    json_array_foreach(json_object_get(pieces, "types"), index, each) {
+        const int32_t type = (int32_t)json_integer_value(each);
+        gguf_bytes(m, &type, sizeof type);
+    }
+    gguf_u32(m, "tokenizer.ggml.unknown_token_id", 0);
+    gguf_u32(m, "tokenizer.ggml.bos_token_id", 1);
+    gguf_u32(m, "tokenizer.ggml.eos_token_id", 2);
+}
+
+/* Pieces with scores, and the ids that sentencepiece gives texts (tools/make_gguf_pieces.py). */
+static void sentencepiece(void **state) {
+    (void)state;
+    gguf_maker m = {0};
+    sl_vocabulary *vocabulary = NULL;
+    sl_error err = {0};
+    json_t *pieces = json_load_file("tests/data/gguf/pieces.json", 0, NULL), *vector;
+    assert_non_null(pieces);
+    gguf_small_model(&m, json_array_size(json_object_get(pieces, "tokens")));
+    put_pieces(&m, pieces);
+    gguf_write(&m, test_path("made.gguf"));
+    gguf_release(&m);
+    if (sl_vocabulary_open(test_path("made.gguf"), &vocabulary, &err) != SL_OK)
+        fail_msg("%s", err.message);
+    size_t index;
+    json_array_foreach(json_object_get(pieces, "vectors"), index, vector)
+        check(vocabulary, "sentencepiece", index, vector);
+    sl_vocabulary_close(vocabulary);
+    json_decref(pieces);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(published_tokenizers, empty_test_folder),
+        cmocka_unit_test_teardown(sentencepiece, empty_test_folder),
     };
     return cmocka_run_group_tests(tests, make_test_folder, remove_test_folder);
 }

@@ -6,7 +6,9 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -146,6 +148,52 @@ static void goldens_with_two_experts_per_layer(void **state) {
     }
 }
 
+/* What a pack holds is what the folder holds. */
+static void goldens_packed_as_they_are(void **state) {
+    (void)state;
+    char folder[] = "/tmp/sluice-golden-XXXXXX", pack[64];
+    assert_non_null(mkdtemp(folder));
+    (void)snprintf(pack, sizeof pack, "%s/golden.sluice", folder);
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        char path[512], name[64];
+        fixture f = {0};
+        (void)snprintf(name, sizeof name, "models/golden/%s", families[i]);
+        if (!shared_path(name, path, sizeof path)) break;
+        print_message("  %s\n", families[i]);
+        const sl_pack_options how = {.struct_size = sizeof how, .quant = "none"};
+        must(&f, sl_pack_write(path, pack, &how, &f.err));
+        must(&f, sl_model_open(pack, NULL, &f.model, &f.err));
+        (void)strncat(path, "/reference.safetensors", sizeof path - strlen(path) - 1);
+        must(&f, sl_tensors_open(path, &f.reference, &f.err));
+        check_logits(&f, 64, 2e-5);
+        close_fixture(&f);
+        assert_int_equal(unlink(pack), 0);
+    }
+    assert_int_equal(rmdir(folder), 0);
+}
+
+/* Sequences can be cut back to where they were, whatever they are made of. */
+static void goldens_rewound(void **state) {
+    (void)state;
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        fixture f = {0};
+        if (!open_family(&f, families[i], NULL)) skip();
+        const sl_tensor_item tokens = tensor(&f, "tokens"), wanted = tensor(&f, "logits");
+        const sl_model_info info = sl_model_describe(f.model);
+        const sl_token *ids = tokens.data;
+        sl_session *session = NULL;
+        must(&f, sl_session_create(f.model, NULL, &session, &f.err));
+        must(&f, sl_session_extend(session, ids, 40, &f.err));
+        must(&f, sl_session_extend(session, ids, 20, &f.err));
+        must(&f, sl_session_rewind(session, 40, &f.err));
+        must(&f, sl_session_extend(session, ids + 40, 30, &f.err));
+        check_relative("last logits", sl_session_logits(session, NULL),
+                       (const float *)wanted.data + (size_t)69 * info.vocab, info.vocab, 2e-5);
+        sl_session_destroy(session);
+        close_fixture(&f);
+    }
+}
+
 static void goldens_in_double_precision(void **state) {
     (void)state;
     const sl_model_options options = {.struct_size = sizeof options, .device = "ref"};
@@ -157,23 +205,24 @@ static void goldens_in_double_precision(void **state) {
     }
 }
 
-static void golden_on_every_isa(void **state) {
+static void goldens_on_every_isa(void **state) {
     (void)state;
     static const char *const isas[] = {"baseline", "avx2", "avx512", "neon"};
-    for (size_t i = 0; i < sizeof isas / sizeof isas[0]; i++) {
+    enum { ISA_COUNT = sizeof isas / sizeof isas[0] };
+    for (int i = 0; i < ISA_COUNT * FAMILY_COUNT; i++) {
+        const char *isa = isas[i / FAMILY_COUNT], *family = families[i % FAMILY_COUNT];
         fixture f = {0};
-        char path[512];
-        if (!shared_path("models/golden/qwen3_5_moe_a", path, sizeof path)) skip();
-        const sl_model_options options = {.struct_size = sizeof options, .isa = isas[i]};
+        char path[512], name[64];
+        (void)snprintf(name, sizeof name, "models/golden/%s", family);
+        if (!shared_path(name, path, sizeof path)) skip();
+        const sl_model_options options = {.struct_size = sizeof options, .isa = isa};
         const sl_status status = sl_model_open(path, &options, &f.model, &f.err);
-        if (status == SL_UNSUPPORTED) {
-            print_message("  %s: this machine lacks it\n", isas[i]);
-            continue;
-        }
+        print_message("  %s %s%s\n", isa, family,
+                      status == SL_UNSUPPORTED ? ": this machine lacks it" : "");
+        if (status == SL_UNSUPPORTED) continue;
         must(&f, status);
         (void)strncat(path, "/reference.safetensors", sizeof path - strlen(path) - 1);
         must(&f, sl_tensors_open(path, &f.reference, &f.err));
-        print_message("  %s\n", isas[i]);
         check_logits(&f, 7, 2e-5);
         close_fixture(&f);
     }
@@ -221,8 +270,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(goldens_with_everything_in_memory),
         cmocka_unit_test(goldens_with_two_experts_per_layer),
+        cmocka_unit_test(goldens_packed_as_they_are),
+        cmocka_unit_test(goldens_rewound),
         cmocka_unit_test(goldens_in_double_precision),
-        cmocka_unit_test(golden_on_every_isa),
+        cmocka_unit_test(goldens_on_every_isa),
         cmocka_unit_test(fable_logits),
         cmocka_unit_test(fable_greedy),
     };

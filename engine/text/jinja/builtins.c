@@ -161,6 +161,14 @@ static sl_status test_upper(jinja_run *run, const jinja_args *args, jinja_value 
     return has_case(run, args->self, "isupper", out);
 }
 
+/* Nothing is marked as escaped: no template is HTML. */
+static sl_status test_escaped(jinja_run *run, const jinja_args *args, jinja_value *out) {
+    (void)run;
+    (void)args;
+    *out = sl_jinja_bool(false);
+    return SL_OK;
+}
+
 const jinja_builtin *sl_jinja_find_test(jinja_text name) {
     static const jinja_builtin tests[] = {
         {"defined", "", 0, test_defined},
@@ -177,6 +185,7 @@ const jinja_builtin *sl_jinja_find_test(jinja_text name) {
         {"iterable", "", 0, test_iterable},
         {"sequence", "", 0, test_sequence},
         {"callable", "", 0, test_callable},
+        {"escaped", "", 0, test_escaped},
         {"filter", "", 0, test_filter},
         {"test", "", 0, test_test},
         {"lower", "", 0, test_lower},

@@ -57,16 +57,59 @@ static sl_status eval_slice(jinja_run *run, const jinja_node *node, jinja_value 
     return sl_jinja_slice(run, object, bounds, out);
 }
 
-sl_status sl_jinja_eval_args(jinja_run *run, const jinja_node *list, jinja_args *out) {
-    const size_t count = chain_length(list);
+/* Values and names of arguments, with room for more of them. */
+static sl_status make_room(jinja_run *run, size_t more, jinja_args *args) {
     jinja_value *values;
     jinja_text *names;
-    SL_TRY(sl_jinja_alloc(run, count + 1, sizeof *values, &values));
-    SL_TRY(sl_jinja_alloc(run, count + 1, sizeof *names, &names));
-    *out = (jinja_args){.values = values, .names = names, .count = count};
-    for (; list; list = list->next) {
-        *names++ = list->text;
-        SL_TRY(sl_jinja_eval(run, list->first, values++));
+    const size_t room = args->count + more + 1; /* one more for a caller */
+    SL_TRY(sl_jinja_alloc(run, room, sizeof *values, &values));
+    SL_TRY(sl_jinja_alloc(run, room, sizeof *names, &names));
+    for (size_t i = 0; i < args->count; i++) {
+        values[i] = args->values[i];
+        names[i] = args->names[i];
+    }
+    args->values = values;
+    args->names = names;
+    return SL_OK;
+}
+
+static void add_argument(jinja_args *args, jinja_text name, jinja_value value) {
+    ((jinja_value *)args->values)[args->count] = value;
+    ((jinja_text *)args->names)[args->count++] = name;
+}
+
+/* *list or **dict among the arguments; rest is how many follow. */
+static sl_status unpack_argument(jinja_run *run, const jinja_node *node, jinja_value value,
+                                 size_t rest, jinja_args *args) {
+    const jinja_list *items;
+    if (node->takes_kwargs && value.kind != JINJA_DICT)
+        return JINJA_FAIL(run, "** wants a dict, not a %s", sl_jinja_kind_name(value.kind));
+    SL_TRY(sl_jinja_iterate(run, value, &items));
+    SL_TRY(make_room(run, items->count + rest, args));
+    for (size_t i = 0; i < items->count; i++) {
+        const jinja_value key = items->items[i];
+        if (node->takes_kwargs && key.kind != JINJA_STRING)
+            return JINJA_FAIL(run, "** wants keys that are str, not a %s",
+                              sl_jinja_kind_name(key.kind));
+        if (node->takes_kwargs)
+            add_argument(args, key.text, value.dict->values[i]);
+        else
+            add_argument(args, (jinja_text){NULL, 0}, key);
+    }
+    return SL_OK;
+}
+
+sl_status sl_jinja_eval_args(jinja_run *run, const jinja_node *list, jinja_args *out) {
+    size_t left = chain_length(list);
+    *out = (jinja_args){0};
+    SL_TRY(make_room(run, left, out));
+    for (; list; list = list->next, left--) {
+        jinja_value value;
+        SL_TRY(sl_jinja_eval(run, list->first, &value));
+        if (list->takes_varargs || list->takes_kwargs)
+            SL_TRY(unpack_argument(run, list, value, left, out));
+        else
+            add_argument(out, list->text, value);
     }
     return SL_OK;
 }
@@ -74,6 +117,7 @@ sl_status sl_jinja_eval_args(jinja_run *run, const jinja_node *list, jinja_args 
 sl_status sl_jinja_call_value(jinja_run *run, jinja_value callee, const jinja_args *args,
                               jinja_value *out) {
     if (callee.kind == JINJA_MACRO) return sl_jinja_call_macro(run, callee.macro, args, out);
+    if (callee.kind == JINJA_LOOP) return sl_jinja_call_loop(run, callee.loop, args, out);
     if (callee.kind == JINJA_FUNCTION) {
         jinja_args with_self = *args;
         with_self.self = callee.function->self;

@@ -120,16 +120,18 @@ static sl_status run_loop(jinja_run *run, const jinja_node *node, jinja_loop *lo
     return SL_OK;
 }
 
-static sl_status exec_for(jinja_run *run, const jinja_node *node) {
-    jinja_value value;
+static sl_status loop_over(jinja_run *run, const jinja_node *node, jinja_value value,
+                           uint32_t depth) {
     const jinja_list *items;
-    SL_TRY(sl_jinja_eval(run, node->second, &value));
     SL_TRY(sl_jinja_iterate(run, value, &items));
     if (node->third) SL_TRY(filter_items(run, node, items, &items));
     if (items->count) {
         jinja_loop *loop; /* not on the stack: a namespace may keep it */
         SL_TRY(sl_jinja_alloc(run, 1, sizeof *loop, &loop));
-        loop->items = items;
+        *loop = (jinja_loop){.items = items,
+                             .node = node->recursive ? node : NULL,
+                             .scope = run->scope,
+                             .depth = depth};
         SL_TRY(run_loop(run, node, loop));
         if (loop->index == items->count) loop->index--;
         return SL_OK;
@@ -138,6 +140,33 @@ static sl_status exec_for(jinja_run *run, const jinja_node *node) {
     SL_TRY(sl_jinja_scope_new(run, outer, &run->scope));
     SL_TRY(sl_jinja_exec(run, node->otherwise));
     run->scope = outer;
+    return SL_OK;
+}
+
+static sl_status exec_for(jinja_run *run, const jinja_node *node) {
+    jinja_value value;
+    SL_TRY(sl_jinja_eval(run, node->second, &value));
+    return loop_over(run, node, value, 0);
+}
+
+/* loop(items) within a recursive loop: the text of the same loop over other items. */
+sl_status sl_jinja_call_loop(jinja_run *run, const jinja_loop *loop, const jinja_args *args,
+                             jinja_value *out) {
+    jinja_buffer buffer = {0}, *outer_out = run->out;
+    jinja_scope *outer_scope = run->scope;
+    if (!loop->node) return JINJA_FAIL(run, "only a loop marked 'recursive' can be called");
+    if (args->count != 1 || args->names[0].data)
+        return JINJA_FAIL(run, "a loop is called with what it is to run over, not %zu values",
+                          args->count);
+    SL_TRY(sl_jinja_deeper(run));
+    run->out = &buffer;
+    run->scope = loop->scope;
+    const sl_status status = loop_over(run, loop->node, args->values[0], loop->depth + 1);
+    run->out = outer_out;
+    run->scope = outer_scope;
+    SL_TRY(status);
+    run->depth--;
+    *out = sl_jinja_buffer_value(&buffer);
     return SL_OK;
 }
 

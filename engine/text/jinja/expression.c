@@ -185,6 +185,10 @@ sl_status sl_jinja_parse_arguments(jinja_parser *parser, jinja_node **where) {
             sl_jinja_advance(parser);
             sl_jinja_advance(parser);
             keywords = true;
+        } else if (sl_jinja_skip_operator(parser, "**")) {
+            (*where)->takes_kwargs = keywords = true;
+        } else if (sl_jinja_skip_operator(parser, "*")) {
+            (*where)->takes_varargs = true;
         } else if (keywords) {
             return sl_jinja_unexpected(parser, "only keyword arguments after the first");
         }

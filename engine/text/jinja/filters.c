@@ -11,12 +11,6 @@ static jinja_text tail(jinja_text text, size_t from) {
     return (jinja_text){text.data + from, text.bytes - from};
 }
 
-static sl_status filter_self(jinja_run *run, const jinja_args *args, jinja_value *out) {
-    (void)run;
-    *out = args->self;
-    return SL_OK;
-}
-
 static sl_status filter_string(jinja_run *run, const jinja_args *args, jinja_value *out) {
     out->kind = JINJA_STRING;
     return sl_jinja_str(run, args->self, &out->text);
@@ -366,8 +360,32 @@ static sl_status filter_tojson(jinja_run *run, const jinja_args *args, jinja_val
     return SL_OK;
 }
 
+static sl_status filter_center(jinja_run *run, const jinja_args *args, jinja_value *out) {
+    jinja_text text;
+    SL_TRY(sl_jinja_str(run, args->self, &text));
+    const jinja_value values[2] = {
+        args->values[0].kind == JINJA_UNDEFINED ? sl_jinja_integer(80) : args->values[0],
+        sl_jinja_undefined(JINJA_TEXT("")),
+    };
+    const jinja_args wanted = {
+        .self = sl_jinja_string(text.data, text.bytes), .values = values, .count = 2};
+    return sl_jinja_find(sl_jinja_string_methods, JINJA_TEXT("center"))->call(run, &wanted, out);
+}
+
+/* Only what is an attribute in Python: methods, and the names of a namespace. */
+static sl_status filter_attr(jinja_run *run, const jinja_args *args, jinja_value *out) {
+    jinja_text name;
+    SL_TRY(sl_jinja_want_text(run, args->values[0], "attr", &name));
+    *out = sl_jinja_undefined(name);
+    if (args->self.kind == JINJA_UNDEFINED)
+        return JINJA_FAIL(run, "'%.*s' is undefined", JINJA_SHOW(args->self.text));
+    const bool method = sl_jinja_find_method(args->self.kind, name) != NULL;
+    if (!method && args->self.kind != JINJA_NAMESPACE) return SL_OK;
+    return sl_jinja_attribute(run, args->self, name, out);
+}
+
 const jinja_builtin sl_jinja_scalar_filters[] = {
-    {"safe", "", 0, filter_self},
+    {"safe", "", 0, filter_string},
     {"string", "", 0, filter_string},
     {"default", "default_value boolean", 0, filter_default},
     {"d", "default_value boolean", 0, filter_default},
@@ -382,6 +400,8 @@ const jinja_builtin sl_jinja_scalar_filters[] = {
     {"escape", "", 0, filter_escape},
     {"e", "", 0, filter_escape},
     {"indent", "width first blank", 0, filter_indent},
+    {"center", "width", 0, filter_center},
+    {"attr", "name", 1, filter_attr},
     {"wordcount", "", 0, filter_wordcount},
     {"format", NULL, 0, filter_format},
     {"int", "default base", 0, filter_int},

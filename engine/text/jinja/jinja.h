@@ -92,6 +92,9 @@ struct jinja_loop {
     const jinja_list *items;
     size_t index;
     const jinja_value *last_change; /* what loop.changed() saw, a list; NULL before */
+    const jinja_node *node;         /* of a recursive loop, which can be called; else NULL */
+    struct jinja_scope *scope;      /* where it stands */
+    uint32_t depth;                 /* calls around it */
 };
 
 /* ---- builtins: filters, tests, methods and functions are rows of one shape ---- */
@@ -137,7 +140,8 @@ typedef enum {
     JINJA_NODE_ITEM,      /* first[second] */
     JINJA_NODE_SLICE,     /* first[list: start, stop, step]; absent ones are constant none */
     JINJA_NODE_CALL,      /* first(list) */
-    JINJA_NODE_ARGUMENT,  /* text=first in a list of arguments; text may be empty */
+    JINJA_NODE_ARGUMENT,  /* text=first in a list of arguments; text may be empty; *first and
+                           * **first: takes_varargs, takes_kwargs */
     JINJA_NODE_FILTER,    /* first | text(list), builtin or NULL */
     JINJA_NODE_TEST,      /* first is text(list), builtin or NULL */
     JINJA_NODE_NOT,       /* first */
@@ -187,6 +191,7 @@ struct jinja_node {
     uint32_t line;
     jinja_op op;
     bool takes_varargs, takes_kwargs; /* a macro that names these */
+    bool recursive;                   /* a loop that may be called */
     jinja_text text;
     jinja_value value;
     const jinja_builtin *builtin;

@@ -242,13 +242,39 @@ static sl_status string_removesuffix(jinja_run *run, const jinja_args *args, jin
     return string_out(text, out);
 }
 
+/* The part of the text between two positions, which count characters and may be absent; *out_start
+ * is the first position in characters.  False: the start lies behind the end of the text. */
+static sl_status window(jinja_run *run, const jinja_args *args, jinja_text *out, int64_t *out_start,
+                        bool *out_inside) {
+    const jinja_text text = args->self.text;
+    const int64_t count = (int64_t)sl_jinja_utf8_count(text);
+    int64_t bounds[2] = {0, count};
+    for (size_t i = 0; i < 2; i++) {
+        if (!sl_jinja_given(args->values[1 + i])) continue;
+        SL_TRY(sl_jinja_want_integer(run, args->values[1 + i], "a position", &bounds[i]));
+        if (bounds[i] < 0) bounds[i] += count;
+        if (bounds[i] < 0) bounds[i] = 0;
+        if (i == 1 && bounds[i] > count) bounds[i] = count;
+    }
+    *out_inside = bounds[0] <= count && bounds[0] <= bounds[1];
+    *out_start = bounds[0];
+    if (!*out_inside) return SL_OK;
+    const size_t start = sl_jinja_utf8_offset(text, (size_t)bounds[0]);
+    *out = (jinja_text){text.data + start, sl_jinja_utf8_offset(text, (size_t)bounds[1]) - start};
+    return SL_OK;
+}
+
 /* Positions count characters; -1 when the part does not occur. */
 static sl_status find_position(jinja_run *run, const jinja_args *args, bool last, int64_t *out) {
-    const jinja_text text = args->self.text;
-    jinja_text part;
+    jinja_text text, part;
+    bool inside;
+    int64_t start;
     SL_TRY(sl_jinja_want_text(run, args->values[0], "find", &part));
-    const size_t at = (last ? find_last : find_first)(text, part);
-    *out = at > text.bytes ? -1 : (int64_t)sl_jinja_utf8_count((jinja_text){text.data, at});
+    SL_TRY(window(run, args, &text, &start, &inside));
+    const size_t at = inside ? (last ? find_last : find_first)(text, part) : 0;
+    *out = -1;
+    if (inside && at <= text.bytes)
+        *out = start + (int64_t)sl_jinja_utf8_count((jinja_text){text.data, at});
     return SL_OK;
 }
 static sl_status string_find(jinja_run *run, const jinja_args *args, jinja_value *out) {
@@ -264,10 +290,19 @@ static sl_status string_index(jinja_run *run, const jinja_args *args, jinja_valu
     return out->integer < 0 ? JINJA_FAIL(run, "index: substring not found") : SL_OK;
 }
 
+static sl_status string_rindex(jinja_run *run, const jinja_args *args, jinja_value *out) {
+    SL_TRY(string_rfind(run, args, out));
+    return out->integer < 0 ? JINJA_FAIL(run, "rindex: substring not found") : SL_OK;
+}
+
 static sl_status string_count(jinja_run *run, const jinja_args *args, jinja_value *out) {
-    jinja_text text = args->self.text, part;
-    int64_t count = 0;
+    jinja_text text, part;
+    bool inside;
+    int64_t start, count = 0;
     SL_TRY(sl_jinja_want_text(run, args->values[0], "count", &part));
+    SL_TRY(window(run, args, &text, &start, &inside));
+    *out = sl_jinja_integer(0);
+    if (!inside) return SL_OK;
     if (part.bytes == 0) count = (int64_t)sl_jinja_utf8_count(text) + 1;
     for (size_t at; part.bytes && (at = find_first(text, part)) <= text.bytes; count++)
         text = tail(text, at + part.bytes);
@@ -329,6 +364,93 @@ static sl_status string_title(jinja_run *run, const jinja_args *args, jinja_valu
     return SL_OK;
 }
 
+static sl_status string_swapcase(jinja_run *run, const jinja_args *args, jinja_value *out) {
+    jinja_buffer buffer = {0};
+    size_t width;
+    for (jinja_text text = args->self.text; text.bytes; text = tail(text, width)) {
+        char bytes[4];
+        const uint32_t c = sl_jinja_utf8_decode(text, &width), lower = sl_jinja_lower(c);
+        const uint32_t changed = lower != c ? lower : sl_jinja_upper(c);
+        SL_TRY(sl_jinja_append(run, &buffer, bytes, sl_utf8_encode(changed, bytes)));
+    }
+    *out = sl_jinja_buffer_value(&buffer);
+    return SL_OK;
+}
+
+/* ---- padding ---- */
+
+static sl_status append_times(jinja_run *run, jinja_buffer *buffer, jinja_text fill,
+                              int64_t times) {
+    if (times > JINJA_MAX_TEXT_BYTES)
+        return JINJA_FAIL(run, "a text of more than %d bytes", JINJA_MAX_TEXT_BYTES);
+    SL_TRY(sl_jinja_charge(run, times > 0 ? (uint64_t)times / 16 : 0));
+    for (; times > 0; times--) SL_TRY(sl_jinja_append(run, buffer, fill.data, fill.bytes));
+    return SL_OK;
+}
+
+/* The text with left and right as many fills before and after it. */
+static sl_status pad(jinja_run *run, jinja_text text, jinja_text fill, const int64_t sides[2],
+                     jinja_value *out) {
+    jinja_buffer buffer = {0};
+    SL_TRY(append_times(run, &buffer, fill, sides[0]));
+    SL_TRY(sl_jinja_append(run, &buffer, text.data, text.bytes));
+    SL_TRY(append_times(run, &buffer, fill, sides[1]));
+    *out = sl_jinja_buffer_value(&buffer);
+    return SL_OK;
+}
+
+/* How many fills are missing, and the fill. */
+static sl_status missing(jinja_run *run, const jinja_args *args, int64_t *out, jinja_text *fill) {
+    int64_t width = 0;
+    *fill = JINJA_TEXT(" ");
+    SL_TRY(sl_jinja_want_integer(run, args->values[0], "a width", &width));
+    if (sl_jinja_given(args->values[1]))
+        SL_TRY(sl_jinja_want_text(run, args->values[1], "a fill", fill));
+    if (sl_jinja_utf8_count(*fill) != 1)
+        return JINJA_FAIL(run, "a fill of other than one character");
+    const int64_t count = (int64_t)sl_jinja_utf8_count(args->self.text);
+    *out = width > count ? width - count : 0;
+    return SL_OK;
+}
+
+static sl_status string_ljust(jinja_run *run, const jinja_args *args, jinja_value *out) {
+    int64_t sides[2] = {0, 0};
+    jinja_text fill;
+    SL_TRY(missing(run, args, &sides[1], &fill));
+    return pad(run, args->self.text, fill, sides, out);
+}
+static sl_status string_rjust(jinja_run *run, const jinja_args *args, jinja_value *out) {
+    int64_t sides[2] = {0, 0};
+    jinja_text fill;
+    SL_TRY(missing(run, args, &sides[0], &fill));
+    return pad(run, args->self.text, fill, sides, out);
+}
+/* An odd one goes to the left where the width is odd, as Python has it. */
+static sl_status string_center(jinja_run *run, const jinja_args *args, jinja_value *out) {
+    int64_t count, width = 0;
+    jinja_text fill;
+    SL_TRY(missing(run, args, &count, &fill));
+    SL_TRY(sl_jinja_want_integer(run, args->values[0], "a width", &width));
+    const int64_t left = count / 2 + (count & width & 1);
+    const int64_t sides[2] = {left, count - left};
+    return pad(run, args->self.text, fill, sides, out);
+}
+static sl_status string_zfill(jinja_run *run, const jinja_args *args, jinja_value *out) {
+    const jinja_value values[2] = {args->values[0], sl_jinja_string("0", 1)};
+    const jinja_text text = args->self.text;
+    const bool sign = text.bytes && (text.data[0] == '-' || text.data[0] == '+');
+    const jinja_args wanted = {.self = args->self, .values = values, .count = 2};
+    jinja_buffer buffer = {0};
+    int64_t count;
+    jinja_text fill;
+    SL_TRY(missing(run, &wanted, &count, &fill));
+    if (sign) SL_TRY(sl_jinja_append(run, &buffer, text.data, 1));
+    SL_TRY(append_times(run, &buffer, fill, count));
+    SL_TRY(sl_jinja_append(run, &buffer, text.data + sign, text.bytes - sign));
+    *out = sl_jinja_buffer_value(&buffer);
+    return SL_OK;
+}
+
 /* ---- what a string consists of ---- */
 
 typedef bool character_test(uint32_t character);
@@ -361,6 +483,14 @@ static sl_status string_isalnum(jinja_run *run, const jinja_args *args, jinja_va
 static sl_status string_isspace(jinja_run *run, const jinja_args *args, jinja_value *out) {
     (void)run;
     return all_are(args->self.text, sl_jinja_is_space, out);
+}
+
+static sl_status string_isascii(jinja_run *run, const jinja_args *args, jinja_value *out) {
+    (void)run;
+    *out = sl_jinja_bool(true);
+    for (size_t i = 0; i < args->self.text.bytes; i++)
+        if ((unsigned char)args->self.text.data[i] >= 0x80) out->boolean = false;
+    return SL_OK;
 }
 
 /* At least one letter with case, and none that changes. */
@@ -398,10 +528,18 @@ const jinja_builtin sl_jinja_string_methods[] = {
     {"endswith", "suffix", 1, string_endswith},
     {"removeprefix", "prefix", 1, string_removeprefix},
     {"removesuffix", "suffix", 1, string_removesuffix},
-    {"find", "sub", 1, string_find},
-    {"rfind", "sub", 1, string_rfind},
-    {"index", "sub", 1, string_index},
-    {"count", "sub", 1, string_count},
+    {"find", "sub start end", 1, string_find},
+    {"rfind", "sub start end", 1, string_rfind},
+    {"index", "sub start end", 1, string_index},
+    {"rindex", "sub start end", 1, string_rindex},
+    {"count", "sub start end", 1, string_count},
+    {"swapcase", "", 0, string_swapcase},
+    {"casefold", "", 0, string_lower},
+    {"ljust", "width fillchar", 1, string_ljust},
+    {"rjust", "width fillchar", 1, string_rjust},
+    {"center", "width fillchar", 1, string_center},
+    {"zfill", "width", 1, string_zfill},
+    {"isascii", "", 0, string_isascii},
     {"replace", "old new count", 2, string_replace},
     {"upper", "", 0, string_upper},
     {"lower", "", 0, string_lower},

@@ -210,8 +210,8 @@ static bool loop_attribute(const jinja_loop *loop, jinja_text name, jinja_value 
         {"first", sl_jinja_bool(index == 0)},
         {"last", sl_jinja_bool(index + 1 == count)},
         {"length", sl_jinja_integer(count)},
-        {"depth", sl_jinja_integer(1)},
-        {"depth0", sl_jinja_integer(0)},
+        {"depth", sl_jinja_integer(loop->depth + 1)},
+        {"depth0", sl_jinja_integer(loop->depth)},
         {"previtem", index > 0 ? loop->items->items[index - 1] : sl_jinja_undefined(name)},
         {"nextitem", index + 1 < count ? loop->items->items[index + 1] : sl_jinja_undefined(name)},
     };

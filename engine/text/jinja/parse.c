@@ -138,6 +138,7 @@ static sl_status parse_for(jinja_parser *parser, jinja_node **out) {
     if (!sl_jinja_skip_name(parser, "in")) return sl_jinja_unexpected(parser, "in");
     SL_TRY(sl_jinja_parse_tuple(parser, false, &node->second));
     if (sl_jinja_skip_name(parser, "if")) SL_TRY(sl_jinja_parse_expression(parser, &node->third));
+    node->recursive = sl_jinja_skip_name(parser, "recursive");
     SL_TRY(expect_block_end(parser));
     parser->loops++;
     SL_TRY(parse_body(parser, ends, &node->body));

@@ -57,6 +57,8 @@ SL_CHECKED sl_status sl_jinja_call_value(jinja_run *run, jinja_value callee, con
                                          jinja_value *out);
 SL_CHECKED sl_status sl_jinja_call_macro(jinja_run *run, const jinja_macro *macro,
                                          const jinja_args *args, jinja_value *out);
+SL_CHECKED sl_status sl_jinja_call_loop(jinja_run *run, const jinja_loop *loop,
+                                        const jinja_args *args, jinja_value *out);
 
 /* ---- making values ---- */
 static inline jinja_value sl_jinja_bool(bool boolean) {

@@ -96,10 +96,22 @@ sl_status sl_jinja_sort(jinja_run *run, jinja_list *keys, jinja_list *items, boo
     return merge_sort(run, (half){keys->items, items->items}, spare, keys->count, reverse);
 }
 
+/* Attributes are compared as lists of one, in which equal values need no order. */
+static sl_status wrap_keys(jinja_run *run, jinja_list *keys) {
+    for (size_t i = 0; i < keys->count; i++) {
+        jinja_list *one;
+        SL_TRY(sl_jinja_list_new(run, 1, &one));
+        one->items[0] = keys->items[i];
+        keys->items[i] = (jinja_value){.kind = JINJA_LIST, .list = one};
+    }
+    return SL_OK;
+}
+
 static sl_status filter_sort(jinja_run *run, const jinja_args *args, jinja_value *out) {
     jinja_list *items, *keys;
     SL_TRY(copy_items(run, args->self, &items));
     SL_TRY(make_keys(run, items, args->values[2], sl_jinja_truth(args->values[1]), &keys));
+    if (sl_jinja_given(args->values[2])) SL_TRY(wrap_keys(run, keys));
     SL_TRY(sl_jinja_sort(run, keys, items, sl_jinja_truth(args->values[0])));
     return list_out(items, out);
 }

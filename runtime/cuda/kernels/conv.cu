@@ -3,8 +3,11 @@
  * Row t of a channel is made of its own x and the taps - 1 before it: those of the same stretch
  * of rows, and before the first of a stretch those that the slot's window kept.  A stretch starts
  * where the slot changes or the position is 0, which empties the window. */
-#include "runtime/cuda/kernels/conv.cuh"
 #include "runtime/cuda/kernels/delta.cuh"
+
+DEVICE float silu(float x) {
+    return x / (1.0f + expf(-x));
+}
 
 DEVICE int slot_of(const sl_conv &a, int row) {
     return checked(a.fault, SL_FAULT_SLOT, row, a.slots[row], a.slot_count);
@@ -63,6 +66,17 @@ SL_CUDA_KERNEL(sl_conv_keep, sl_conv) {
 
 /* ---- four taps ---- */
 
+/* The three rows before the next, the oldest first. */
+struct history {
+    float x[SL_CONV_TAPS - 1];
+};
+DEVICE float convolve(history &h, float4 w, float x) {
+    const float sum = w.x * h.x[0] + w.y * h.x[1] + w.z * h.x[2] + w.w * x;
+    h.x[0] = h.x[1];
+    h.x[1] = h.x[2];
+    h.x[2] = x;
+    return silu(sum);
+}
 DEVICE history window_history(const sl_conv &a, const float *window, int row) {
     history h = {{0, 0, 0}};
     if (a.positions[row] != 0)

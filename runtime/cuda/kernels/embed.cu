@@ -75,6 +75,29 @@ template <class TYPE, int OFFSET> struct from_panel {
     }
 };
 
+template <class TYPE> struct from_unsigned {
+    DEVICE void decode(const sl_lookup &a, int row, int column, float *to) {
+        const int lane = row % 16, group = column / 32;
+        const uint8_t *at = panel_at(a.panels, row / 16);
+        const uint2 pair = TYPE::codes(group_codes(a.panels, at, group), lane, column % 32 / 8);
+        const params w = TYPE::exactly(at + block_offset(a.panels, group), group % 2, lane);
+#pragma unroll
+        for (int i = 0; i < SL_EMBED_COLS; i++) {
+            const unsigned word = i < 4 ? pair.x : pair.y;
+            const int code = (int)(int8_t)(word >> 8 * (i % 4)) + 128;
+            to[i] = __fadd_rn(__fmul_rn(w.scale, (float)code), -w.minimum);
+        }
+    }
+};
+
+struct from_f8 {
+    DEVICE void decode(const sl_lookup &a, int row, int column, float *to) {
+#pragma unroll
+        for (int i = 0; i < SL_EMBED_COLS; i++)
+            to[i] = weight_of<type_f8>(a.panels, row, column + i);
+    }
+};
+
 /* ---- the kernels ---- */
 
 template <class FROM> DEVICE void lookup(const sl_lookup &a) {
@@ -109,3 +132,15 @@ EMBED(q4_k, from_panel<type_q4_k, 0>)
 EMBED(q4_0, from_panel<type_q4_0, 8>)
 EMBED(q6_k, from_panel<type_q6_k, 32>)
 EMBED(q4_m, from_panel<type_q4_m, 0>)
+EMBED(q2_k, from_panel<type_q2_k, 0>)
+EMBED(q3_k, from_panel<type_q3_k, 4>)
+EMBED(q5_k, from_panel<type_q5_k, 0>)
+EMBED(iq4_nl, from_panel<type_iq4_nl, 0>)
+EMBED(iq4_xs, from_panel<type_iq4_xs, 0>)
+EMBED(mxfp4, from_panel<type_mxfp4, 0>)
+EMBED(nvfp4, from_panel<type_nvfp4, 0>)
+EMBED(q6_m, from_panel<type_q6_m, 0>)
+EMBED(q4_f, from_panel<type_q4_f, 0>)
+EMBED(q8_m, from_unsigned<type_q8_m>)
+EMBED(q8_f, from_unsigned<type_q8_f>)
+EMBED(f8, from_f8)

@@ -65,6 +65,14 @@ DEVICE float split_values(const float (&from)[8], uint4 (&parts)[X_PARTS]) {
     return sum;
 }
 
+/* Sums of eight columns of x: products with ones, where they are `mine` of a half. */
+DEVICE void mma_ones(float (&d)[4], bool mine, const unsigned (&first)[2],
+                     const unsigned (&second)[2]) {
+    const unsigned one = mine ? 0x3f803f80u : 0, ones[4] = {one, one, one, one};
+    mma_bf16(d, ones, first);
+    mma_bf16(d, ones, second);
+}
+
 /* Codes of two rows, the operands of both steps. */
 template <class TYPE, class G> DEVICE void operands_of(unsigned (&rows)[2][4], const G &g, int j) {
 #pragma unroll

@@ -18,16 +18,11 @@ template <class TYPE> DEVICE void gemm_rows(const sl_gemm_rows &a) {
     });
 }
 
-#define GEMM(TYPE)                                                                                 \
+#define GEMM(TYPE, ...)                                                                            \
     SL_CUDA_KERNEL(sl_gemm_wide_##TYPE, sl_gemm_rows, GEMM_THREADS) {                              \
         gemm_rows<wide<type_##TYPE>>(a);                                                           \
     }                                                                                              \
     SL_CUDA_KERNEL(sl_gemm_narrow_##TYPE, sl_gemm_rows, GEMM_THREADS) {                            \
         gemm_rows<narrow<type_##TYPE>>(a);                                                         \
     }
-GEMM(q4)
-GEMM(q8)
-GEMM(q4_k)
-GEMM(q4_0)
-GEMM(q6_k)
-GEMM(q4_m)
+SL_PANEL_TYPES(GEMM)

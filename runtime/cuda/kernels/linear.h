@@ -1,16 +1,14 @@
 /* linear.h - Arguments of the kernels for products of rows with weights (linear_*.cu). */
 #ifndef SL_RUNTIME_CUDA_KERNELS_LINEAR_H
 #define SL_RUNTIME_CUDA_KERNELS_LINEAR_H
-#include "runtime/cuda/kernels/delta.h"
 #include "runtime/cuda/kernels/panel.h"
 
 enum {
     SL_LINEAR_WEIGHTS = 3,
     SL_LINEAR_TOKENS = 8,     /* of a block, where weights are read once for all of them */
-    SL_LINEAR_SPLIT = 8,      /* warps that share a unit, at most */
+    SL_LINEAR_SPLIT = 16,     /* warps that share a unit, at most */
     SL_LINEAR_DENSE_ROWS = 4, /* of a unit of dense weights; of panels it is a panel */
     SL_LINEAR_BATCH = 4,      /* groups that a warp loads at a time */
-    SL_LINEAR_DEPTH = 4,      /* batches that a warp has room for in shared memory */
     SL_TILE_ROWS = 64,
     SL_TILE_TOKENS = 64
 };
@@ -39,13 +37,6 @@ typedef struct {
     int32_t tokens;
 } sl_linear_division;
 
-/* The convolution of one row that a product makes, which is then stored nowhere else: x is
- * unset. */
-typedef struct {
-    sl_conv how;
-    int32_t weight, reserved; /* whose product it is */
-} sl_linear_conv;
-
 /* A few tokens with weights of panels.  Shared memory: x, `slab` groups at a time; the sums of
  * every warp. */
 typedef struct {
@@ -55,7 +46,6 @@ typedef struct {
     int32_t slab, x_bytes;
     const float *x;
     sl_cuda_rows8 x8;
-    sl_linear_conv conv; /* of functions that have one */
 } sl_linear_panels;
 
 /* A few tokens with dense weights.  Shared memory: the sums of every warp. */
@@ -77,6 +67,15 @@ typedef struct {
     int32_t rows, cols, tokens;
     int32_t wide; /* dense rows lie where 16 bytes can be loaded */
 } sl_linear_tile;
+
+/* Any number of tokens with a weight of panels that has no other kernel. */
+typedef struct {
+    sl_cuda_panels w;
+    const float *x; /* NULL: x8 */
+    sl_cuda_rows8 x8;
+    float *out;
+    int32_t tokens, reserved;
+} sl_linear_plain;
 
 /* Of sums that lie in memory: the first two outs of `finish` are read, `out` or codes written. */
 typedef struct {

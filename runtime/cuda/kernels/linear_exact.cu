@@ -77,8 +77,13 @@ template <class TYPE_, int TILES> struct exact_tokens {
 #pragma unroll
             for (int i = 0; i < 4; i++) sums[n][i] += s[i / 2].scale * d[i];
             if (!TYPE::MINIMUM) continue;
-            const float2 total = pair < pairs ? ((const float2 *)totals)[group * pairs + pair]
-                                              : make_float2(0, 0);
+            float2 total = pair < pairs ? ((const float2 *)totals)[group * pairs + pair]
+                                        : make_float2(0, 0);
+            if (TYPE::HALVES) {
+                float halves[4] = {0, 0, 0, 0};
+                mma_ones(halves, lane_id() % 4 / 2 == half, first, second);
+                total = make_float2(halves[0], halves[1]);
+            }
 #pragma unroll
             for (int r = 0; r < ROWS; r++) {
                 sums[n][2 * r] -= s[r].minimum * total.x;
@@ -123,14 +128,14 @@ template <class TYPE_, int TILES> struct exact_tokens {
 };
 
 /* Tiles hold 2, 5 and 8 tokens. */
-#define INSTANCE(NAME, THREADS)                                                                    \
-    SL_CUDA_KERNEL_AHEAD(sl_linear_exact_2_##NAME, sl_linear_panels, THREADS) {                          \
+#define INSTANCE(NAME, THREADS, ...)                                                               \
+    SL_CUDA_KERNEL_AHEAD(sl_linear_exact_2_##NAME, sl_linear_panels, THREADS) {                    \
         multiply_panels<exact_tokens<rows_##NAME, 1>>(a);                                          \
     }                                                                                              \
-    SL_CUDA_KERNEL_AHEAD(sl_linear_exact_5_##NAME, sl_linear_panels, 512) {                              \
+    SL_CUDA_KERNEL_AHEAD(sl_linear_exact_5_##NAME, sl_linear_panels, 512) {                        \
         multiply_panels<exact_tokens<rows_##NAME, 2>>(a);                                          \
     }                                                                                              \
-    SL_CUDA_KERNEL_AHEAD(sl_linear_exact_8_##NAME, sl_linear_panels, 512) {                              \
+    SL_CUDA_KERNEL_AHEAD(sl_linear_exact_8_##NAME, sl_linear_panels, 512) {                        \
         multiply_panels<exact_tokens<rows_##NAME, 3>>(a);                                          \
     }
 SL_PANEL_TYPES(INSTANCE)

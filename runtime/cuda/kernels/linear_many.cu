@@ -95,18 +95,21 @@ DEVICE void add_group(float (&sums)[TILES][4], const ROWS &w, const unsigned (&r
     const params s[2] = {w.scale(0, half), w.scale(1, half)};
 #pragma unroll
     for (int n = 0; n < TILES; n++) {
-        float d[4] = {0, 0, 0, 0};
+        float d[4] = {0, 0, 0, 0}, halves[4] = {0, 0, 0, 0};
 #pragma unroll
         for (int p = X_PARTS - 1; p >= 0; p--) {
             const uint4 v = x.parts[p][(first + 8 * n) * 4 + lane_id()];
             const unsigned one[2] = {v.x, v.y}, two[2] = {v.z, v.w};
             mma_bf16(d, rows[0], one);
             mma_bf16(d, rows[1], two);
+            if (ROWS::HALVES && ROWS::MINIMUM)
+                mma_ones(halves, lane_id() % 4 / 2 == half, one, two);
         }
 #pragma unroll
         for (int i = 0; i < 4; i++) sums[n][i] += s[i / 2].scale * d[i];
         if (!ROWS::MINIMUM) continue;
-        const float2 total = *(const float2 *)(x.totals + first + 8 * n + lane_id() % 4 * 2);
+        float2 total = *(const float2 *)(x.totals + first + 8 * n + lane_id() % 4 * 2);
+        if (ROWS::HALVES) total = make_float2(halves[0], halves[1]);
 #pragma unroll
         for (int r = 0; r < 2; r++) {
             sums[n][2 * r] -= s[r].minimum * total.x;

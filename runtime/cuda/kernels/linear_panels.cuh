@@ -58,15 +58,7 @@ template <class METHOD> struct slab_walk {
     }
 };
 
-/* END: nothing_more, or with
- *   ahead(a, task): may load what the end of the block's first task needs
- *   task(a, sums, task): the end of a task instead of finish_task, where TASKS */
-struct nothing_more {
-    enum { TASKS = 0 };
-    MEMBER void ahead(const sl_linear_panels &, int) {}
-    template <class SUMS> MEMBER void task(const sl_linear_panels &, const SUMS &, int) {}
-};
-template <class METHOD, class END = nothing_more> DEVICE void multiply_panels(const sl_linear_panels &a) {
+template <class METHOD> DEVICE void multiply_panels(const sl_linear_panels &a) {
     SL_DYNAMIC_SHARED(unsigned char, shared);
     const block_tokens t = tokens_of_block(a.d);
     const int columns = t.count * METHOD::PARTS, groups = a.w[0].groups;
@@ -76,10 +68,8 @@ template <class METHOD, class END = nothing_more> DEVICE void multiply_panels(co
     slab_walk<METHOD> walk;
     int task = (int)blockIdx.x, first = 0;
     bool fill = true;
-    END end;
     lead();
     walk.begin(m, a, task, 0);
-    end.ahead(a, task);
     follow();
     while (task < a.d.tasks) {
         if (fill) {
@@ -98,10 +88,7 @@ template <class METHOD, class END = nothing_more> DEVICE void multiply_panels(co
         m.store(parts + warp_id() * columns * SL_CUDA_PANEL_ROWS);
         m.clear();
         __syncthreads();
-        if (END::TASKS)
-            end.task(a, sums, done);
-        else
-            finish_task(a.finish, a.d, sums, done, t.first, t.count);
+        finish_task(a.finish, a.d, sums, done, t.first, t.count);
         if (task < a.d.tasks) __syncthreads();
     }
 }

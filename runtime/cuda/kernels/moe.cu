@@ -125,12 +125,9 @@ template <class MATRIX> DEVICE void plain_product(const sl_moe_plain &a) {
 PLAIN(f32, matrix_f32)
 PLAIN(f16, matrix_f16)
 PLAIN(bf16, matrix_bf16)
-PLAIN(q4, panel_matrix<type_q4>)
-PLAIN(q8, panel_matrix<type_q8>)
-PLAIN(q4_k, panel_matrix<type_q4_k>)
-PLAIN(q4_0, panel_matrix<type_q4_0>)
-PLAIN(q6_k, panel_matrix<type_q6_k>)
-PLAIN(q4_m, panel_matrix<type_q4_m>)
+#define PLAIN_PANELS(NAME, ...) PLAIN(NAME, panel_matrix<type_##NAME>)
+SL_PANEL_TYPES(PLAIN_PANELS)
+SL_PLAIN_PANEL_TYPES(PLAIN_PANELS)
 
 /* A warp is a group of 32 columns. */
 SL_CUDA_KERNEL(sl_moe_swiglu_rows, sl_moe_swiglu) {

@@ -1,17 +1,17 @@
 /* moe_pairs.cu - A few pairs through their experts, each by itself, as fast as weights are read.
  *
- * A block takes four panels, each read by four warps.  A warp asks for its share of a panel, blocks
- * of 64 columns with what they are multiplied with, before it uses any of it; then a lane is one
- * row of one of the two groups of a block. */
+ * A block takes four panels, each read by several warps.  A warp asks for its share of a panel,
+ * blocks of 64 columns with what they are multiplied with, before it uses any of it; then a lane is
+ * one row of one of the two groups of a block. */
 #include "runtime/cuda/kernels/async.cuh"
 #include "runtime/cuda/kernels/moe.cuh"
 #include <stddef.h>
 
 enum {
-    PANELS = 4,
-    SHARES = 4,
-    PAIR_THREADS = SL_MOE_PAIR_WARPS * WARP,
-    AT_ONCE = 8 /* blocks of a warp, at most */
+    PANELS = SL_MOE_PANELS,
+    UP_SHARES = SL_MOE_UP_SHARES,
+    DOWN_SHARES = SL_MOE_DOWN_SHARES,
+    AT_ONCE = SL_MOE_DEPTH
 };
 
 /* ---- finding the expert of a place ---- */
@@ -174,17 +174,17 @@ template <class TYPE> DEVICE float staged_product(const staged<TYPE> *s, int hal
 }
 
 /* Blocks in the order in which they were asked for; LEFT come after this one. */
-template <class TYPE, int LEFT> struct each_staged {
+template <class TYPE, int SHARES, int LEFT> struct each_staged {
     DEVICE float sum(const staged<TYPE> *s, int group, int groups) {
         copy_wait<LEFT>();
         __syncwarp();
         const int half = lane_id() / 16;
         float y = 0;
         if (group + half < groups) y = staged_product<TYPE>(s, half, lane_id() % 16);
-        return y + each_staged<TYPE, LEFT - 1>::sum(s + 1, group + 2 * SHARES, groups);
+        return y + each_staged<TYPE, SHARES, LEFT - 1>::sum(s + 1, group + 2 * SHARES, groups);
     }
 };
-template <class TYPE> struct each_staged<TYPE, -1> {
+template <class TYPE, int SHARES> struct each_staged<TYPE, SHARES, -1> {
     DEVICE float sum(const staged<TYPE> *, int, int) {
         return 0.0f;
     }
@@ -192,7 +192,7 @@ template <class TYPE> struct each_staged<TYPE, -1> {
 
 /* This warp's share of a panel's 16 sums, on lanes 0 to 15 and again 16 to 31.  There is room for
  * `depth` blocks of a warp.  AHEAD: the first weights are asked for before the row is there. */
-template <class TYPE, bool AHEAD>
+template <class TYPE, int SHARES, bool AHEAD>
 DEVICE float panel_share(const sl_cuda_panels &p, int panel, const sl_cuda_rows8 &x, int x_row,
                          int depth) {
     static_assert(sizeof(staged<TYPE>) == STAGED_BYTES(TYPE), "as the plan has it");
@@ -220,7 +220,7 @@ DEVICE float panel_share(const sl_cuda_panels &p, int panel, const sl_cuda_rows8
             }
             copy_commit();
         }
-        sum += each_staged<TYPE, AT_ONCE - 1>::sum(mine, group, end);
+        sum += each_staged<TYPE, SHARES, AT_ONCE - 1>::sum(mine, group, end);
         __syncwarp();
     }
     return sum + __shfl_xor_sync(ALL_LANES, sum, 16);
@@ -228,9 +228,14 @@ DEVICE float panel_share(const sl_cuda_panels &p, int panel, const sl_cuda_rows8
 
 /* ---- the two launches: blocks are (rows, place) ---- */
 
-DEVICE float share_sum(const float (*shares)[SHARES][16], int row) {
+/* Of four warps, and then of four more. */
+template <int SHARES> DEVICE float share_sum(const float (*shares)[SHARES][16], int row) {
     const float(*of)[16] = shares[row / 16];
-    return (of[0][row % 16] + of[1][row % 16]) + (of[2][row % 16] + of[3][row % 16]);
+    float sum = 0;
+#pragma unroll
+    for (int i = 0; i < SHARES; i += 4)
+        sum += (of[i][row % 16] + of[i + 1][row % 16]) + (of[i + 2][row % 16] + of[i + 3][row % 16]);
+    return sum;
 }
 
 /* A warp asks for the biases of an expert's rows [first, first + 32), of which there are `rows`.
@@ -261,8 +266,8 @@ DEVICE void write_group8(const sl_cuda_rows8_out &out, int row, int group, float
 
 /* Panels 2b and 2b + 1 of gate, then of up. */
 template <class TYPE> DEVICE void pairs_up(const sl_moe_up &a) {
-    __shared__ float shares[PANELS][SHARES][16], biases[2][32];
-    const int place = (int)blockIdx.y, which = warp_id() / SHARES;
+    __shared__ float shares[PANELS][UP_SHARES][16], biases[2][32];
+    const int place = (int)blockIdx.y, which = warp_id() / UP_SHARES;
     const expert_look look = look_in_table(a.places);
     int pair, number;
     follow();
@@ -278,8 +283,8 @@ template <class TYPE> DEVICE void pairs_up(const sl_moe_up &a) {
     w.data = expert + (which < 2 ? a.gate_offset : a.up_offset);
     float sum = 0;
     if (panel * 16 < w.rows)
-        sum = panel_share<TYPE, false>(w, panel, a.x, pair / a.places.k, a.depth);
-    if (lane_id() < 16) shares[which][warp_id() % SHARES][lane_id()] = sum;
+        sum = panel_share<TYPE, UP_SHARES, false>(w, panel, a.x, pair / a.places.k, a.depth);
+    if (lane_id() < 16) shares[which][warp_id() % UP_SHARES][lane_id()] = sum;
     copy_all_wait();
     __syncthreads();
     if (warp_id() > 0) return;
@@ -295,8 +300,8 @@ template <class TYPE> DEVICE void pairs_up(const sl_moe_up &a) {
 
 template <class TYPE> DEVICE void pairs_down(const sl_moe_down &a) {
     lead();
-    __shared__ float shares[PANELS][SHARES][16], biases[PANELS * 16];
-    const int place = (int)blockIdx.y, which = warp_id() / SHARES;
+    __shared__ float shares[PANELS][DOWN_SHARES][16], biases[PANELS * 16];
+    const int place = (int)blockIdx.y, which = warp_id() / DOWN_SHARES;
     int pair, number;
     const uint8_t *expert =
         expert_of_place(a.places, look_in_table(a.places), place, &pair, &number);
@@ -309,10 +314,10 @@ template <class TYPE> DEVICE void pairs_down(const sl_moe_down &a) {
     w.data = expert + a.offset;
     float sum = 0;
     if (panel * 16 < w.rows)
-        sum = panel_share<TYPE, true>(w, panel, a.mid, place, a.depth);
+        sum = panel_share<TYPE, DOWN_SHARES, true>(w, panel, a.mid, place, a.depth);
     else
         follow();
-    if (lane_id() < 16) shares[which][warp_id() % SHARES][lane_id()] = sum;
+    if (lane_id() < 16) shares[which][warp_id() % DOWN_SHARES][lane_id()] = sum;
     copy_all_wait();
     __syncthreads();
     const int inside = (int)threadIdx.x, row = (int)blockIdx.x * PANELS * 16 + inside;
@@ -321,16 +326,11 @@ template <class TYPE> DEVICE void pairs_down(const sl_moe_down &a) {
             share_sum(shares, inside) + (a.bias ? biases[inside] : -0.0f);
 }
 
-#define PAIRS(TYPE)                                                                                \
-    SL_CUDA_KERNEL_AHEAD(sl_moe_pairs_up_##TYPE, sl_moe_up, PAIR_THREADS) {                              \
+#define PAIRS(TYPE, ...)                                                                           \
+    SL_CUDA_KERNEL_AHEAD(sl_moe_pairs_up_##TYPE, sl_moe_up, PANELS *UP_SHARES *WARP) {                        \
         pairs_up<type_##TYPE>(a);                                                                  \
     }                                                                                              \
-    SL_CUDA_KERNEL_AHEAD(sl_moe_pairs_down_##TYPE, sl_moe_down, PAIR_THREADS) {                          \
+    SL_CUDA_KERNEL_AHEAD(sl_moe_pairs_down_##TYPE, sl_moe_down, PANELS *DOWN_SHARES *WARP) {                    \
         pairs_down<type_##TYPE>(a);                                                                \
     }
-PAIRS(q4)
-PAIRS(q8)
-PAIRS(q4_k)
-PAIRS(q4_0)
-PAIRS(q6_k)
-PAIRS(q4_m)
+SL_PANEL_TYPES(PAIRS)

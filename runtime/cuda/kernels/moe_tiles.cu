@@ -123,16 +123,11 @@ template <class TYPE> DEVICE void tiles_down(const sl_moe_down &a) {
     });
 }
 
-#define TILES(TYPE)                                                                                \
+#define TILES(TYPE, ...)                                                                           \
     SL_CUDA_KERNEL(sl_moe_tiles_up_##TYPE, sl_moe_up, GEMM_THREADS) {                              \
         tiles_up<wide<type_##TYPE>>(a);                                                            \
     }                                                                                              \
     SL_CUDA_KERNEL(sl_moe_tiles_down_##TYPE, sl_moe_down, GEMM_THREADS) {                          \
         tiles_down<wide<type_##TYPE>>(a);                                                          \
     }
-TILES(q4)
-TILES(q8)
-TILES(q4_k)
-TILES(q4_0)
-TILES(q6_k)
-TILES(q4_m)
+SL_PANEL_TYPES(TILES)

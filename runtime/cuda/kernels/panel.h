@@ -10,9 +10,35 @@ enum { SL_CUDA_PANEL_ROWS = 16, SL_CUDA_GROUP_COLS = 32, SL_CUDA_SUPER_GROUPS = 
 typedef struct {
     const uint8_t *data;
     int32_t rows, cols, groups, supers;
-    uint32_t super_bytes, group_bytes, block_bytes, reserved;
+    uint32_t super_bytes, param_bytes, group_bytes, block_bytes;
     uint64_t header_bytes, panel_bytes;
 } sl_cuda_panels;
+
+/* The types that all kernels have: INSTANCE(type, threads, halves).
+ * threads: what blocks have at most, which is also what bounds registers: 768 for types of few
+ * bits, so that three blocks of 256 are on a multiprocessor; of the others, which load more at a
+ * time, two.  halves: whether half groups have scales of their own. */
+#define SL_PANEL_TYPES(INSTANCE)                                                                   \
+    INSTANCE(q4, 768, 0)                                                                           \
+    INSTANCE(q8, 512, 0)                                                                           \
+    INSTANCE(q4_k, 768, 0)                                                                         \
+    INSTANCE(q4_0, 768, 0)                                                                         \
+    INSTANCE(q6_k, 512, 1)                                                                         \
+    INSTANCE(q4_m, 768, 0)                                                                         \
+    INSTANCE(q2_k, 512, 1)                                                                         \
+    INSTANCE(q3_k, 512, 1)                                                                         \
+    INSTANCE(q5_k, 512, 0)                                                                         \
+    INSTANCE(iq4_nl, 512, 0)                                                                       \
+    INSTANCE(iq4_xs, 512, 0)                                                                       \
+    INSTANCE(mxfp4, 512, 0)                                                                        \
+    INSTANCE(nvfp4, 512, 1)                                                                        \
+    INSTANCE(q6_m, 512, 0)                                                                         \
+    INSTANCE(q8_m, 512, 0)
+/* Those that few files have: a product is computed as it is written, a weight at a time. */
+#define SL_PLAIN_PANEL_TYPES(INSTANCE)                                                             \
+    INSTANCE(q4_f)                                                                                 \
+    INSTANCE(q8_f)                                                                                 \
+    INSTANCE(f8)
 
 /* Rows of a8: four planes. */
 typedef struct {

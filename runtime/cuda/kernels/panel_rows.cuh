@@ -5,7 +5,7 @@
  * types:
  *   GROUP      bytes of codes of a group
  *   HALVES     scales of half groups
- *   MINIMUM    there is one
+ *   MINIMUM    there is one; with HALVES, of each half
  *   BIAS       code as used = code as bits (unsigned) - BIAS; SIGNED: as bits already
  *   super<R>, group<R>   what is loaded, once for 8 groups and for each
  *   codes      columns 8j to 8j+3 and 8j+4 to 8j+7 of row k of the lane's, bytes
@@ -233,6 +233,250 @@ struct rows_q6_k {
     }
 };
 
+/* ---- codes of other widths, tables ---- */
+
+/* Nothing above a super-group. */
+struct rows_alone {
+    template <int R> struct super_of {};
+    template <int R>
+    DEVICE void load(super_of<R> &, const sl_cuda_panels &, int, const uint8_t *, int, int) {
+    }
+};
+/* One f16 of each row above a super-group, or two. */
+struct rows_under_one {
+    template <int R> struct super_of {
+        row_halves<R> d;
+    };
+    template <int R>
+    DEVICE void load(super_of<R> &to, const sl_cuda_panels &, int, const uint8_t *own, int,
+                     int row) {
+        load_rows(to.d, own + 2 * row);
+    }
+};
+struct rows_under_two {
+    template <int R> struct super_of {
+        row_halves<R> d, m;
+    };
+    template <int R>
+    DEVICE void load(super_of<R> &to, const sl_cuda_panels &, int, const uint8_t *own, int,
+                     int row) {
+        load_rows(to.d, own + 2 * row);
+        load_rows(to.m, own + 32 + 2 * row);
+    }
+};
+
+struct rows_q5_k : rows_under_two {
+    using rows_under_two::load;
+    enum { GROUP = 320, HALVES = 0, MINIMUM = 1, SIGNED = 0, BIAS = 0 };
+    template <int R> struct group_of {
+        row_words<R> low, bits;
+        row_bytes<R> s, n;
+    };
+    template <int R>
+    DEVICE void load(group_of<R> &to, const uint8_t *own, const uint8_t *codes, int row,
+                     int j) {
+        load_rows(to.low, lane_codes(codes, row, j));
+        load_rows(to.bits, lane_codes(codes, row, 4));
+        load_rows(to.s, own + row);
+        load_rows(to.n, own + 16 + row);
+    }
+    template <class G> DEVICE uint2 codes(const G &g, int k, int j) {
+        const uint2 low = nibbles(g.low.v[k]), high = single_bits(g.bits.v[k], j);
+        return make_uint2(low.x | high.x << 4, low.y | high.y << 4);
+    }
+    template <int R>
+    DEVICE params scale(const super_of<R> &s, const group_of<R> &g, int k, int) {
+        return {s.d.f16(k) * g.s.unsigned_at(k), s.m.f16(k) * g.n.unsigned_at(k)};
+    }
+};
+
+struct rows_q2_k : rows_under_two {
+    using rows_under_two::load;
+    enum { GROUP = 128, HALVES = 1, MINIMUM = 1, SIGNED = 0, BIAS = 0 };
+    template <int R> struct group_of {
+        row_words<R> pairs;
+        row_bytes<R> s[2];
+    };
+    template <int R>
+    DEVICE void load(group_of<R> &to, const uint8_t *own, const uint8_t *codes, int row,
+                     int j) {
+        load_rows(to.pairs, lane_codes(codes, row, j / 2));
+        load_rows(to.s[0], own + row);
+        load_rows(to.s[1], own + 16 + row);
+    }
+    template <class G> DEVICE uint2 codes(const G &g, int k, int j) {
+        return bit_pairs(g.pairs.v[k], j);
+    }
+    template <int R>
+    DEVICE params scale(const super_of<R> &s, const group_of<R> &g, int k, int half) {
+        const unsigned both = (half ? g.s[1].v : g.s[0].v) >> 8 * k;
+        return {s.d.f16(k) * (float)(both & 15), s.m.f16(k) * (float)(both >> 4 & 15)};
+    }
+};
+
+struct rows_q3_k : rows_under_one {
+    using rows_under_one::load;
+    enum { GROUP = 192, HALVES = 1, MINIMUM = 0, SIGNED = 0, BIAS = 4 };
+    template <int R> struct group_of {
+        row_words<R> pairs, bits;
+        row_bytes<R> s[2];
+    };
+    template <int R>
+    DEVICE void load(group_of<R> &to, const uint8_t *own, const uint8_t *codes, int row,
+                     int j) {
+        load_rows(to.pairs, lane_codes(codes, row, j / 2));
+        load_rows(to.bits, lane_codes(codes, row, 2));
+        load_rows(to.s[0], own + row);
+        load_rows(to.s[1], own + 16 + row);
+    }
+    template <class G> DEVICE uint2 codes(const G &g, int k, int j) {
+        const uint2 low = bit_pairs(g.pairs.v[k], j), high = single_bits(g.bits.v[k], j);
+        return make_uint2(low.x | high.x << 2, low.y | high.y << 2);
+    }
+    template <int R>
+    DEVICE params scale(const super_of<R> &s, const group_of<R> &g, int k, int half) {
+        const float own = half ? g.s[1].signed_at(k) : g.s[0].signed_at(k);
+        return {s.d.f16(k) * own, 0.0f};
+    }
+};
+
+/* Entries of a table, a 16-bit float for each row of a group. */
+template <class TABLE> struct rows_table_halves : rows_alone {
+    using rows_alone::load;
+    enum { GROUP = 256, HALVES = 0, MINIMUM = 0, SIGNED = 1, BIAS = 0 };
+    template <int R> struct group_of {
+        row_words<R> codes;
+        row_halves<R> d;
+    };
+    template <int R>
+    DEVICE void load(group_of<R> &to, const uint8_t *own, const uint8_t *codes, int row,
+                     int j) {
+        load_rows(to.codes, lane_codes(codes, row, j));
+        load_rows(to.d, own + 2 * row);
+    }
+    template <class G> DEVICE uint2 codes(const G &g, int k, int) {
+        return TABLE::entries(g.codes.v[k]);
+    }
+};
+struct rows_iq4_nl : rows_table_halves<iq4_table> {
+    template <int R>
+    DEVICE params scale(const super_of<R> &, const group_of<R> &g, int k, int) {
+        return {g.d.f16(k), 0.0f};
+    }
+};
+struct rows_mxfp4 : rows_table_halves<fp4_table> {
+    template <int R>
+    DEVICE params scale(const super_of<R> &, const group_of<R> &g, int k, int) {
+        return {g.d.bf16(k), 0.0f};
+    }
+};
+
+struct rows_iq4_xs : rows_under_one {
+    using rows_under_one::load;
+    enum { GROUP = 256, HALVES = 0, MINIMUM = 0, SIGNED = 1, BIAS = 0 };
+    template <int R> struct group_of {
+        row_words<R> codes;
+        row_bytes<R> s;
+    };
+    template <int R>
+    DEVICE void load(group_of<R> &to, const uint8_t *own, const uint8_t *codes, int row,
+                     int j) {
+        load_rows(to.codes, lane_codes(codes, row, j));
+        load_rows(to.s, own + row);
+    }
+    template <class G> DEVICE uint2 codes(const G &g, int k, int) {
+        return iq4_table::entries(g.codes.v[k]);
+    }
+    template <int R>
+    DEVICE params scale(const super_of<R> &s, const group_of<R> &g, int k, int) {
+        return {s.d.f16(k) * g.s.signed_at(k), 0.0f};
+    }
+};
+
+struct rows_nvfp4 {
+    enum { GROUP = 256, HALVES = 1, MINIMUM = 0, SIGNED = 1, BIAS = 0 };
+    template <int R> struct super_of {
+        float d;
+    };
+    template <int R> struct group_of {
+        row_words<R> codes;
+        row_bytes<R> s[2];
+    };
+    template <int R>
+    DEVICE void load(super_of<R> &to, const sl_cuda_panels &p, int panel, const uint8_t *,
+                     int super, int) {
+        to.d = 0.5f * __ldg((const float *)p.data + 2 * ((int64_t)panel * p.supers + super));
+    }
+    template <int R>
+    DEVICE void load(group_of<R> &to, const uint8_t *own, const uint8_t *codes, int row,
+                     int j) {
+        load_rows(to.codes, lane_codes(codes, row, j));
+        load_rows(to.s[0], own + row);
+        load_rows(to.s[1], own + 16 + row);
+    }
+    template <class G> DEVICE uint2 codes(const G &g, int k, int) {
+        return fp4_table::entries(g.codes.v[k]);
+    }
+    template <int R>
+    DEVICE params scale(const super_of<R> &s, const group_of<R> &g, int k, int half) {
+        return {s.d * f32_of_e4m3((half ? g.s[1].v : g.s[0].v) >> 8 * k & 0x7f), 0.0f};
+    }
+};
+
+/* Like q4_m: both groups of a block share their parameters. */
+struct rows_q6_m : rows_alone {
+    using rows_alone::load;
+    enum { GROUP = 384, HALVES = 0, MINIMUM = 1, SIGNED = 0, BIAS = 0 };
+    template <int R> struct group_of {
+        row_words<R> low, high;
+        row_halves<R> scale, bias;
+    };
+    template <int R>
+    DEVICE void load(group_of<R> &to, const uint8_t *own, const uint8_t *codes, int row,
+                     int j) {
+        const uint8_t *block = (const uint8_t *)((uintptr_t)own & ~(uintptr_t)63);
+        load_rows(to.low, lane_codes(codes, row, j));
+        load_rows(to.high, lane_codes(codes + 256, row, j / 2));
+        load_rows(to.scale, block + 2 * row);
+        load_rows(to.bias, block + 32 + 2 * row);
+    }
+    template <class G> DEVICE uint2 codes(const G &g, int k, int j) {
+        const uint2 low = nibbles(g.low.v[k]), high = bit_pairs(g.high.v[k], j);
+        return make_uint2(low.x | high.x << 4, low.y | high.y << 4);
+    }
+    template <int R>
+    DEVICE params scale(const super_of<R> &, const group_of<R> &g, int k, int) {
+        return {g.scale.bf16(k), -g.bias.bf16(k)};
+    }
+};
+
+/* Codes less 128, which the minimum makes up for. */
+struct rows_q8_m : rows_alone {
+    using rows_alone::load;
+    enum { GROUP = 512, HALVES = 0, MINIMUM = 1, SIGNED = 1, BIAS = 0 };
+    template <int R> struct group_of {
+        row_words<R> first, second;
+        row_halves<R> scale, bias;
+    };
+    template <int R>
+    DEVICE void load(group_of<R> &to, const uint8_t *own, const uint8_t *codes, int row,
+                     int j) {
+        const uint8_t *block = (const uint8_t *)((uintptr_t)own & ~(uintptr_t)63);
+        load_rows(to.first, lane_codes(codes, row, 2 * j));
+        load_rows(to.second, lane_codes(codes, row, 2 * j + 1));
+        load_rows(to.scale, block + 2 * row);
+        load_rows(to.bias, block + 32 + 2 * row);
+    }
+    template <class G> DEVICE uint2 codes(const G &g, int k, int) {
+        return make_uint2(g.first.v[k] ^ 0x80808080u, g.second.v[k] ^ 0x80808080u);
+    }
+    template <int R>
+    DEVICE params scale(const super_of<R> &, const group_of<R> &g, int k, int) {
+        const float scale = g.scale.bf16(k);
+        return {scale, -(g.bias.bf16(k) + 128.0f * scale)};
+    }
+};
+
 /* Codes less BIAS, signed bytes; unsigned ones are below 128. */
 template <class TYPE> DEVICE unsigned signed_codes(unsigned codes) {
     if (TYPE::SIGNED || TYPE::BIAS == 0) return codes;
@@ -263,15 +507,4 @@ DEVICE void load_group(G &g, const uint8_t *block, const panel_lane &lane, int k
     const uint8_t *own = block + k / 2 * (64 + 2 * TYPE::GROUP);
     TYPE::load(g, own + k % 2 * 32, own + 64 + k % 2 * TYPE::GROUP, lane.row, lane.j);
 }
-
-/* INSTANCE(type, threads): what blocks have at most, which is also what bounds registers: 768 for
- * types of 4 bits, so that three blocks of 256 are on a multiprocessor; of the others, which load
- * more at a time, two. */
-#define SL_PANEL_TYPES(INSTANCE)                                                                   \
-    INSTANCE(q4, 768)                                                                              \
-    INSTANCE(q8, 512)                                                                              \
-    INSTANCE(q4_k, 768)                                                                            \
-    INSTANCE(q4_0, 768)                                                                            \
-    INSTANCE(q6_k, 512)                                                                            \
-    INSTANCE(q4_m, 768)
 #endif

@@ -50,16 +50,16 @@ DEVICE choice best_after(const ranks &x, choice before) {
     return {most, (int)__reduce_min_sync(ALL_LANES, own)};
 }
 
-/* A warp is a row. */
-SL_CUDA_KERNEL(sl_route, sl_route_rows) {
-    const int t = (int)(blockIdx.x * (blockDim.x / WARP)) + warp_id(), lane = lane_id();
-    if (t >= a.rows) return;
+/* Chooses for row t, by a warp; returns what was chosen j-th on lane j, for j < 32. */
+DEVICE int route_row(const sl_route_rows &a, int t) {
+    const int lane = lane_id();
     const float *logits = a.logits + (int64_t)t * a.experts;
     int32_t *chosen = a.chosen + (int64_t)t * a.k;
     float *weights = a.weights + (int64_t)t * a.k;
     const ranks x = ranks_of(logits, a.experts);
     choice next = {~0u, -1};
-    float most = 0, sum = 0;
+    float most = 0, sum = 0, own = 0;
+    int own_expert = 0;
     for (int j = 0; j < a.k; j++) {
         next = best_after(x, next);
         if (next.rank == 0) { /* nothing was left to choose */
@@ -72,7 +72,12 @@ SL_CUDA_KERNEL(sl_route, sl_route_rows) {
         sum += share;
         if (lane == j % WARP) {
             chosen[j] = next.expert;
-            weights[j] = share;
+            if (j < WARP) {
+                own = share;
+                own_expert = next.expert;
+            } else {
+                weights[j] = share;
+            }
         }
     }
     if (!a.normalise) {
@@ -80,7 +85,40 @@ SL_CUDA_KERNEL(sl_route, sl_route_rows) {
         for (int e = lane; e < a.experts; e += WARP) sum += expf(logits[e] - most);
         sum = warp_sum(sum);
     }
-    for (int j = lane; j < a.k; j += WARP) weights[j] /= sum;
+    if (lane < a.k) weights[lane] = own / sum;
+    for (int j = lane + WARP; j < a.k; j += WARP) weights[j] /= sum;
+    return own_expert;
+}
+
+/* A warp is a row. */
+SL_CUDA_KERNEL(sl_route, sl_route_rows) {
+    const int t = (int)(blockIdx.x * (blockDim.x / WARP)) + warp_id();
+    if (t < a.rows) (void)route_row(a, t);
+}
+
+/* One row of at most 32 choices, and their order: those of lower experts come first. */
+SL_CUDA_KERNEL(sl_route_group, sl_route_grouping, WARP) {
+    enum { EACH = 8 }; /* experts of a lane, at a time */
+    const int lane = lane_id(), pairs = a.route.k, experts = a.group.experts;
+    const int own = route_row(a.route, 0);
+    int before = 0;
+    for (int j = 0; j < pairs; j++) {
+        const int other = __shfl_sync(ALL_LANES, own, j);
+        before += (int)(other < own || (other == own && j < lane));
+    }
+    if (lane < pairs) a.group.order[before] = lane;
+    for (int base = 0; base <= experts; base += EACH * WARP) { /* alike in the warp */
+        const int first = base + lane;
+        int counts[EACH] = {0};
+        for (int j = 0; j < pairs; j++) {
+            const int other = __shfl_sync(ALL_LANES, own, j);
+#pragma unroll
+            for (int i = 0; i < EACH; i++) counts[i] += (int)(other < first + i * WARP);
+        }
+#pragma unroll
+        for (int i = 0; i < EACH; i++)
+            if (first + i * WARP <= experts) a.group.starts[first + i * WARP] = counts[i];
+    }
 }
 
 /* ---- moe_group: a block is a chunk of pairs ---- */

@@ -14,18 +14,18 @@ DEVICE float score_of(const sl_sdpa_splits &a, const float *query, const T *key)
 
 /* Shared memory: the query, its mix, a factor for each position of a step. */
 template <class T> DEVICE void attend_plain(const sl_sdpa_splits &a, float *query) {
-    float *mix = query + a.width, *factors = mix + a.width;
+    float *mix = query + a.width, *factors = mix + a.value_width;
     const int split = (int)(blockIdx.x % a.splits), i = (int)(blockIdx.x / a.splits);
     const int query_heads = a.heads * a.ratio, t = i / query_heads;
     const cached_row row = row_of(a, t);
     const int64_t head = head_at(a, row.slot, i % query_heads / a.ratio);
-    const T *keys = (const T *)a.keys + head, *values = (const T *)a.values + head;
-    const range own = split_of(a, split, row.count, SL_CUDA_SPLIT);
+    const T *keys = (const T *)a.keys + head * a.width;
+    const T *values = (const T *)a.values + head * a.value_width;
+    range own = split_of(a, split, range{row.first, row.count}, SL_CUDA_SPLIT);
+    own.first = max(own.first, row.first);
     const int me = (int)threadIdx.x;
-    for (int d = me; d < a.width; d += (int)blockDim.x) {
-        query[d] = a.q[(int64_t)i * a.width + d];
-        mix[d] = 0;
-    }
+    for (int d = me; d < a.width; d += (int)blockDim.x) query[d] = a.q[(int64_t)i * a.width + d];
+    for (int d = me; d < a.value_width; d += (int)blockDim.x) mix[d] = 0;
     __syncthreads();
     float largest = -INFINITY, sum = 0;
     for (int first = own.first; first < own.end; first += SL_CUDA_SPLIT) {
@@ -40,10 +40,10 @@ template <class T> DEVICE void attend_plain(const sl_sdpa_splits &a, float *quer
         factors[me] = factor;
         sum = sum * keep + block_sum(factor);
         __syncthreads();
-        for (int d = me; d < a.width; d += (int)blockDim.x) {
+        for (int d = me; d < a.value_width; d += (int)blockDim.x) {
             float taken = mix[d] * keep;
             for (int p = 0; p < count; p++)
-                taken += factors[p] * f32_of(values[(int64_t)(first + p) * a.width + d]);
+                taken += factors[p] * f32_of(values[(int64_t)(first + p) * a.value_width + d]);
             mix[d] = taken;
         }
         __syncthreads();
@@ -54,8 +54,8 @@ template <class T> DEVICE void attend_plain(const sl_sdpa_splits &a, float *quer
         a.weights[out * 2 + 1] = sum;
     }
     const float factor = a.weights ? 1.0f : 1.0f / sum;
-    float *to = a.mixes + out * a.width;
-    for (int d = me; d < a.width; d += (int)blockDim.x) to[d] = mix[d] * factor;
+    float *to = a.mixes + out * a.value_width;
+    for (int d = me; d < a.value_width; d += (int)blockDim.x) to[d] = mix[d] * factor;
 }
 
 SL_CUDA_KERNEL(sl_sdpa_plain_f32, sl_sdpa_splits, SL_CUDA_SPLIT) {
@@ -110,6 +110,11 @@ SL_CUDA_KERNEL(sl_sdpa_join, sl_sdpa_joined, SL_CUDA_JOIN_THREADS) {
         if (has_column && factors[s] > 0) mix += factors[s] * mixes[(int64_t)s * a.width];
     parts[list][me % COLUMNS] = mix;
     __syncthreads();
+    if (a.sinks) { /* whose group is all splits */
+        const float sink = a.sinks[blockIdx.x % a.query_heads], most = fmaxf(largest, sink);
+        const float keep = expf(largest - most);
+        sum = (sum * keep + expf(sink - most)) / keep;
+    }
     if (list == 0 && has_column) {
         for (int i = 1; i < LISTS; i++) mix += parts[i][me];
         a.out[(int64_t)blockIdx.x * a.width + column] = a.out_weights ? mix : mix / sum;

@@ -18,28 +18,32 @@ DEVICE float f32_of(half_bits x) {
     return f32_of_f16(x.bits);
 }
 
-/* Row t sees positions [0, count) of its slot. */
+/* Row t sees positions [first, count) of its slot. */
 struct cached_row {
-    int slot, count;
+    int slot, first, count;
 };
 DEVICE cached_row row_of(const sl_sdpa_splits &a, int t) {
-    return {checked(a.fault, SL_FAULT_SLOT, t, a.slots[t], a.slot_count),
-            1 + checked(a.fault, SL_FAULT_POSITION, t, a.positions[t], a.capacity)};
+    const int slot = checked(a.fault, SL_FAULT_SLOT, t, a.slots[t], a.slot_count);
+    const int count = 1 + checked(a.fault, SL_FAULT_POSITION, t, a.positions[t], a.capacity);
+    return {slot, a.window ? max(count - a.window, 0) : 0, count};
 }
-/* The first element of a cached head, of keys and of values alike. */
+/* How many positions lie before those of a cached head. */
 DEVICE int64_t head_at(const sl_sdpa_splits &a, int slot, int head) {
-    return ((int64_t)slot * a.heads + head) * a.capacity * a.width;
+    return ((int64_t)slot * a.heads + head) * a.capacity;
 }
 
 struct range {
     int first, end;
 };
-/* What a split has of `count` positions, in whole steps. */
-DEVICE range split_of(const sl_sdpa_splits &a, int split, int count, int step) {
-    const int even = (count + a.splits - 1) / a.splits;
+/* What a split has of positions [seen.first, seen.end), in whole steps: the first may be before
+ * seen.first. */
+DEVICE range split_of(const sl_sdpa_splits &a, int split, range seen, int step) {
+    const int base = a.span ? 0 : seen.first / step * step;
+    const int even = (seen.end - base + a.splits - 1) / a.splits;
     const int span = a.span ? a.span : (even + step - 1) / step * step;
-    const int64_t first = (int64_t)split * span;
-    return {(int)min(first, (int64_t)count), (int)min(first + span, (int64_t)count)};
+    const int64_t first = base + (int64_t)split * span, end = first + span;
+    if (end <= seen.first) return {seen.first, seen.first};
+    return {(int)min(first, (int64_t)seen.end), (int)min(end, (int64_t)seen.end)};
 }
 
 /* ---- f32 numbers for tensor cores, as two halves: x = high + low to 22 bits ---- */

@@ -17,7 +17,7 @@ enum {
 
 /* Shared memory of a block of few rows: heads of D elements, tiles of SL_CUDA_FEW_QUERIES. */
 #define SL_CUDA_FEW_BYTES(D, TILES)                                                                \
-    (256 * (D) + (TILES) * (64 * (D) + ((D) < 128 ? 128 : (D)) * 32 + 128))
+    (256 * (D) + (TILES) * (64 * (D) + ((D) < 128 ? 128 : (D)) * 32 + 160))
 
 /* Blocks of many rows have 8 warps, or 4 where shared memory is small; 16 queries each. */
 #define SL_CUDA_MANY_TILE(WARPS)           ((WARPS) == 8 ? 64 : 32) /* positions at a time */
@@ -27,17 +27,20 @@ typedef struct {
     const float *q; /* [rows, heads * ratio, width] */
     const void *keys, *values;
     const int32_t *slots, *positions;
-    /* Results of splits: [queries, splits, width] and [queries, splits, 2], the second all 0 where
-     * a split is empty.  Where there are no weights there is one split, and mixes are the result.
+    /* Results of splits: [queries, splits, value_width] and [queries, splits, 2], the second all 0
+     * where a split is empty.  Where there are no weights there is one split, and mixes are the
+     * result.
      */
     float *mixes, *weights;
     sl_fault *fault;
     float scale;
-    int32_t rows, ratio, width;          /* ratio: query heads of a cached head */
+    int32_t rows, ratio;                 /* ratio: query heads of a cached head */
+    int32_t width, value_width;          /* of keys and queries; of values */
+    int32_t window;                      /* positions that a row sees at most; 0: all */
     int32_t slot_count, heads, capacity; /* of the cache; capacity in whole blocks */
     int32_t splits;
     int32_t span; /* positions of a split; 0: what a row has is divided evenly */
-    int32_t is_half;
+    int32_t is_half, reserved;
 } sl_sdpa_splits;
 
 /* Each `group` of `splits` becomes one. */
@@ -45,5 +48,7 @@ typedef struct {
     const float *mixes, *weights; /* [queries, splits, width], [queries, splits, 2] */
     float *out, *out_weights; /* [queries, groups, width]; without weights: divided by the sum */
     int32_t splits, group, groups, width;
+    const float *sinks; /* [query_heads]: one more score of each; NULL: none */
+    int32_t query_heads, reserved;
 } sl_sdpa_joined;
 #endif

@@ -30,7 +30,7 @@ template <int D, int TILES> struct few {
     float scores[STRIPES][QUERIES][SPLIT]; /* by stripe; later mixes [QUERIES][D] */
     uint16_t fragments[FRAGMENTS][TILES][WARP][FRAGMENT]; /* of queries; later of factors */
     float scale[QUERIES];                                 /* of a query's scores */
-    int count[QUERIES];                                   /* positions; 0: no query */
+    int first[QUERIES], count[QUERIES];                   /* positions; count 0: no query */
     int64_t at[QUERIES];                                  /* number of a query */
 };
 
@@ -52,22 +52,27 @@ DEVICE range rows_of_block(const sl_sdpa_splits &a, int most) {
     return {t, end};
 }
 
-/* Which queries the block has.  Returns how many positions the longest row sees. */
+/* Which queries the block has.  Returns the positions that some row sees. */
 template <int D, int TILES>
-DEVICE int set_queries(const sl_sdpa_splits &a, few<D, TILES> &s, range rows) {
+DEVICE range set_queries(const sl_sdpa_splits &a, few<D, TILES> &s, range rows) {
     enum { QUERIES = few<D, TILES>::QUERIES };
     const int chunks = (a.ratio + QUERIES - 1) / QUERIES;
     const int head = (int)blockIdx.y / chunks, chunk = (int)blockIdx.y % chunks;
-    int most = 0;
-    for (int t = rows.first; t < rows.end; t++) most = max(most, row_of(a, t).count);
+    range seen = {INT32_MAX, 0};
+    for (int t = rows.first; t < rows.end; t++) {
+        const cached_row row = row_of(a, t);
+        seen = {min(seen.first, row.first), max(seen.end, row.count)};
+    }
     if ((int)threadIdx.x < QUERIES) {
         const int i = (int)threadIdx.x + chunk * QUERIES; /* of the rows' queries of this head */
         const int t = rows.first + i / a.ratio;
         const bool is_there = t < rows.end;
-        s.count[threadIdx.x] = is_there ? row_of(a, t).count : 0;
+        const cached_row row = is_there ? row_of(a, t) : cached_row{0, 0, 0};
+        s.first[threadIdx.x] = row.first;
+        s.count[threadIdx.x] = row.count;
         s.at[threadIdx.x] = is_there ? ((int64_t)t * a.heads + head) * a.ratio + i % a.ratio : 0;
     }
-    return most;
+    return seen;
 }
 
 /* Queries as operands: fragments[element / 16]. */
@@ -167,11 +172,12 @@ DEVICE void weigh(const sl_sdpa_splits &a, few<D, TILES> &s, int first) {
             x[i] = 0;
             for (int g = 0; g < few<D, TILES>::STRIPES; g++)
                 x[i] += s.scores[g][n][score_at(n, p)];
-            x[i] = first + p < s.count[n] ? x[i] * s.scale[n] : -INFINITY;
+            const bool is_seen = first + p >= s.first[n] && first + p < s.count[n];
+            x[i] = is_seen ? x[i] * s.scale[n] : -INFINITY;
             largest = fmaxf(largest, x[i]);
         }
         largest = warp_max(largest);
-        const bool is_empty = first >= s.count[n];
+        const bool is_empty = first >= s.count[n] || first + SPLIT <= s.first[n];
 #pragma unroll
         for (int i = 0; i < SPLIT / WARP; i++) {
             const int p = lane_id() + WARP * i, k = p % 16;
@@ -226,7 +232,7 @@ template <int D, int TILES> DEVICE void mix(const sl_sdpa_splits &a, few<D, TILE
     }
 }
 
-/* Splits beyond what the rows see. */
+/* Splits beyond what the rows see, or before. */
 template <int D, int TILES> DEVICE void leave_empty(const sl_sdpa_splits &a, few<D, TILES> &s) {
     if (threadIdx.x >= few<D, TILES>::QUERIES || !s.count[threadIdx.x]) return;
     float *weights = a.weights + (s.at[threadIdx.x] * a.splits + blockIdx.x) * 2;
@@ -237,16 +243,17 @@ template <int D, int TILES> DEVICE void attend_few(const sl_sdpa_splits &a, few<
     enum { QUERIES = few<D, TILES>::QUERIES, STRIPES = few<D, TILES>::STRIPES };
     const range rows = rows_of_block(a, max(QUERIES / a.ratio, 1));
     if (rows.first == rows.end) return;
-    const int first = (int)blockIdx.x * SPLIT, most = set_queries<D, TILES>(a, s, rows);
-    if (first >= most) {
+    const int first = (int)blockIdx.x * SPLIT;
+    const range seen = set_queries<D, TILES>(a, s, rows);
+    if (first >= seen.end || first + SPLIT <= seen.first) {
         leave_empty<D, TILES>(a, s); /* each thread reads what it wrote itself */
         return;
     }
     const int chunks = (a.ratio + QUERIES - 1) / QUERIES;
     const int slot = row_of(a, rows.first).slot;
     const int64_t head = head_at(a, slot, (int)blockIdx.y / chunks);
-    const uint16_t *keys = (const uint16_t *)a.keys + head;
-    const uint16_t *values = (const uint16_t *)a.values + head;
+    const uint16_t *keys = (const uint16_t *)a.keys + head * D;
+    const uint16_t *values = (const uint16_t *)a.values + head * D;
     const int stripe = warp_id() % STRIPES, from = first + warp_id() / STRIPES * SIDE;
     const int r = lane_id() / 4, c = lane_id() % 4;
     uint4 near[LOADS];
@@ -254,12 +261,14 @@ template <int D, int TILES> DEVICE void attend_few(const sl_sdpa_splits &a, few<
     for (int i = 0; i < LOADS; i++) { /* 8 positions of one element */
         const int position = from + r * 8, d = stripe * SIDE + 4 * i + c;
         const int64_t at = ((int64_t)(position / KV_LANES) * D + d) * KV_LANES + r % 2 * 8;
-        near[i] = position < most ? load_now(keys + at) : make_uint4(0, 0, 0, 0);
+        const bool is_seen = position + 8 > seen.first && position < seen.end;
+        near[i] = is_seen ? load_now(keys + at) : make_uint4(0, 0, 0, 0);
     }
 #pragma unroll
     for (int i = 0; i < LOADS; i++) { /* 8 elements of one position */
         const int position = from + 4 * i + c, d = stripe * SIDE + r * 8;
-        copy_start(&s.values[i][threadIdx.x], values + (int64_t)position * D + d, position < most);
+        copy_start(&s.values[i][threadIdx.x], values + (int64_t)position * D + d,
+                   position >= seen.first && position < seen.end);
     }
     copy_commit();
     __syncthreads();

@@ -21,7 +21,7 @@ template <int D, int WARPS, int TILE> struct many {
     uint4 values[TILE][CHUNKS + 1];
     float scale[QUERIES]; /* of scores */
     int slot[QUERIES];    /* -1: no query */
-    int count[QUERIES];   /* positions that it sees */
+    int first[QUERIES], count[QUERIES]; /* positions that it sees */
     int64_t at[QUERIES];  /* number of the query */
 };
 DEVICE int chunk_at(int row, int chunk) {
@@ -41,8 +41,9 @@ DEVICE void set_queries(const sl_sdpa_splits &a, many<D, WARPS, TILE> &s) {
     if ((int)threadIdx.x < QUERIES) {
         const int i = (int)threadIdx.x, t = tile * rows + i / a.ratio;
         const bool is_there = i < rows * a.ratio && t < a.rows;
-        const cached_row row = is_there ? row_of(a, t) : cached_row{-1, 0};
+        const cached_row row = is_there ? row_of(a, t) : cached_row{-1, 0, 0};
         s.slot[i] = row.slot;
+        s.first[i] = row.first;
         s.count[i] = row.count;
         s.at[i] = ((int64_t)t * a.heads + blockIdx.y) * a.ratio + i % a.ratio;
     }
@@ -153,7 +154,7 @@ DEVICE void weigh(const many<D, WARPS, TILE> &s, running<D, TILE> &w, int slot, 
 #pragma unroll
     for (int half = 0; half < 2; half++) {
         const int query = warp_id() * ROWS + lane_id() / 4 + 8 * half;
-        const int count = s.slot[query] == slot ? s.count[query] : 0;
+        const int count = s.slot[query] == slot ? s.count[query] : 0, least = s.first[query];
         const float scale = s.scale[query];
         float largest = w.largest[half];
 #pragma unroll
@@ -162,7 +163,7 @@ DEVICE void weigh(const many<D, WARPS, TILE> &s, running<D, TILE> &w, int slot, 
             for (int i = 2 * half; i < 2 * half + 2; i++) {
                 const int position = first + 8 * n + 2 * c + i % 2;
                 float &x = w.scores[n][i];
-                x = position < count ? x * scale : -INFINITY;
+                x = position >= least && position < count ? x * scale : -INFINITY;
                 largest = fmaxf(largest, x);
             }
         largest = fmaxf(largest, __shfl_xor_sync(ALL_LANES, largest, 1));
@@ -256,27 +257,29 @@ template <int D, int WARPS, int TILE>
 DEVICE void attend_slot(const sl_sdpa_splits &a, many<D, WARPS, TILE> &s, running<D, TILE> &w,
                         range queries) {
     const int slot = s.slot[queries.first];
-    int most = 0, own = 0; /* positions that some query of the block, or of the warp, sees */
+    range seen = {INT32_MAX, 0}, own = seen; /* by some query of the block, or of the warp */
     for (int n = queries.first; n < queries.end; n++) {
-        most = max(most, s.count[n]);
-        if (n / ROWS == warp_id()) own = max(own, s.count[n]);
+        seen = {min(seen.first, s.first[n]), max(seen.end, s.count[n])};
+        if (n / ROWS == warp_id()) own = {min(own.first, s.first[n]), max(own.end, s.count[n])};
     }
-    const int64_t head = head_at(a, slot, (int)blockIdx.y);
-    const source from = {(const uint16_t *)a.keys + head, (const uint16_t *)a.values + head, most};
-    const range split = split_of(a, (int)blockIdx.z, most, TILE);
+    const int64_t head = head_at(a, slot, (int)blockIdx.y) * D;
+    const source from = {(const uint16_t *)a.keys + head, (const uint16_t *)a.values + head,
+                         seen.end};
+    const range split = split_of(a, (int)blockIdx.z, seen, TILE);
     if (split.first < split.end) ask_keys(s, from, split.first);
     for (int first = split.first; first < split.end; first += TILE) {
         copy_wait<0>();
         __syncthreads(); /* keys are here, and nobody needs the last values */
         ask_values(s, from, first);
-        if (first < own) {
+        const bool is_own = first < own.end && first + TILE > own.first;
+        if (is_own) {
             score(s, w);
             weigh(s, w, slot, first);
         }
         copy_wait<0>();
         __syncthreads(); /* values are here, and nobody needs these keys */
         if (first + TILE < split.end) ask_keys(s, from, first + TILE);
-        if (first < own) mix(s, w);
+        if (is_own) mix(s, w);
     }
 }
 

@@ -5,12 +5,8 @@
 
 PLAN(embed) {
     static const char *const names[SL_DTYPE_COUNT] = {
-        [SL_DTYPE_f32] = "sl_embed_f32",   [SL_DTYPE_f16] = "sl_embed_f16",
-        [SL_DTYPE_bf16] = "sl_embed_bf16", [SL_DTYPE_q4] = "sl_embed_q4",
-        [SL_DTYPE_q8] = "sl_embed_q8",     [SL_DTYPE_q4_k] = "sl_embed_q4_k",
-        [SL_DTYPE_q4_0] = "sl_embed_q4_0", [SL_DTYPE_q6_k] = "sl_embed_q6_k",
-        [SL_DTYPE_q4_m] = "sl_embed_q4_m",
-    };
+#define NAME(TYPE, ...) [SL_DTYPE_##TYPE] = "sl_embed_" #TYPE,
+        NAME(f32) NAME(f16) NAME(bf16) SL_PANEL_TYPES(NAME) SL_PLAIN_PANEL_TYPES(NAME)};
     const sl_embed_args *a = args;
     const sl_type *type = &a->table.type;
     const int64_t rows = dim(type, 0), cols = dim(type, 1), tokens = dim(&a->ids.type, 0);

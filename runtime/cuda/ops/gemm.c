@@ -8,14 +8,15 @@ enum { BLOCKS_ENOUGH = 2 }; /* of wide tiles, for each multiprocessor */
 
 static const struct {
     const char *wide, *narrow;
+    uint32_t halves;
 } names[SL_DTYPE_COUNT] = {
-#define NAMES(TYPE) [SL_DTYPE_##TYPE] = {"sl_gemm_wide_" #TYPE, "sl_gemm_narrow_" #TYPE}
-    NAMES(q4), NAMES(q8), NAMES(q4_k), NAMES(q4_0), NAMES(q6_k), NAMES(q4_m),
-};
+#define NAMES(TYPE, THREADS, HALVES)                                                               \
+    [SL_DTYPE_##TYPE] = {"sl_gemm_wide_" #TYPE, "sl_gemm_narrow_" #TYPE, HALVES},
+    SL_PANEL_TYPES(NAMES)};
 
 static uint32_t shared_bytes(sl_dtype dtype, uint32_t panels) {
     const uint32_t group_bytes = (uint32_t)sl_panel_layout_of(dtype, 1, 1).group_bytes;
-    return SL_GEMM_SHARED_BYTES(panels, group_bytes, dtype == SL_DTYPE_q6_k ? 1u : 0u);
+    return SL_GEMM_SHARED_BYTES(panels, group_bytes, names[dtype].halves);
 }
 uint32_t sl_cuda_gemm_shared(sl_dtype dtype) {
     return shared_bytes(dtype, SL_GEMM_WIDE);

@@ -25,11 +25,14 @@ static bool joins(const sl_linear_finish *f) {
 
 /* Names of functions, which launches only point to: one of each form for every type of weights.
  * NULL where there is none. */
-#define TEXT(NAME) #NAME
-#define PANEL_NAMES(PREFIX)                                                                        \
-    [SL_DTYPE_q4] = TEXT(PREFIX##q4), [SL_DTYPE_q8] = TEXT(PREFIX##q8),                            \
-    [SL_DTYPE_q4_k] = TEXT(PREFIX##q4_k), [SL_DTYPE_q4_0] = TEXT(PREFIX##q4_0),                    \
-    [SL_DTYPE_q6_k] = TEXT(PREFIX##q6_k), [SL_DTYPE_q4_m] = TEXT(PREFIX##q4_m)
+#define TEXT(NAME)         #NAME
+#define A8_1(TYPE, ...)    [SL_DTYPE_##TYPE] = "sl_linear_a8_1_" #TYPE,
+#define A8_8(TYPE, ...)    [SL_DTYPE_##TYPE] = "sl_linear_a8_8_" #TYPE,
+#define EXACT_2(TYPE, ...) [SL_DTYPE_##TYPE] = "sl_linear_exact_2_" #TYPE,
+#define EXACT_5(TYPE, ...) [SL_DTYPE_##TYPE] = "sl_linear_exact_5_" #TYPE,
+#define EXACT_8(TYPE, ...) [SL_DTYPE_##TYPE] = "sl_linear_exact_8_" #TYPE,
+#define MANY(TYPE, ...)    [SL_DTYPE_##TYPE] = "sl_linear_many_" #TYPE,
+#define PLAIN(TYPE, ...)   [SL_DTYPE_##TYPE] = "sl_linear_plain_" #TYPE,
 #define DENSE_NAMES(PREFIX, SUFFIX)                                                                \
     [SL_DTYPE_f32] = TEXT(PREFIX##f32##SUFFIX), [SL_DTYPE_f16] = TEXT(PREFIX##f16##SUFFIX),        \
     [SL_DTYPE_bf16] = TEXT(PREFIX##bf16##SUFFIX)
@@ -38,13 +41,10 @@ typedef struct {
     const char *names[SL_DTYPE_COUNT];
 } function_table;
 
-static const function_table a8_functions[] = {{1, {PANEL_NAMES(sl_linear_a8_1_)}},
-                                              {8, {PANEL_NAMES(sl_linear_a8_8_)}}};
-static const function_table exact_functions[] = {{2, {PANEL_NAMES(sl_linear_exact_2_)}},
-                                                 {5, {PANEL_NAMES(sl_linear_exact_5_)}},
-                                                 {8, {PANEL_NAMES(sl_linear_exact_8_)}}};
-/* One row, whose product goes through a convolution. */
-static const char *const a8_with_conv[SL_DTYPE_COUNT] = {PANEL_NAMES(sl_linear_a8_1_conv_)};
+static const function_table a8_functions[] = {{1, {SL_PANEL_TYPES(A8_1)}},
+                                              {8, {SL_PANEL_TYPES(A8_8)}}};
+static const function_table exact_functions[] = {
+    {2, {SL_PANEL_TYPES(EXACT_2)}}, {5, {SL_PANEL_TYPES(EXACT_5)}}, {8, {SL_PANEL_TYPES(EXACT_8)}}};
 static const function_table dense_functions[] = {{1, {DENSE_NAMES(sl_linear_, _1)}},
                                                  {4, {DENSE_NAMES(sl_linear_, _4)}},
                                                  {8, {DENSE_NAMES(sl_linear_, _8)}}};
@@ -55,7 +55,8 @@ static const function_table tile_functions[] = {
     {32, {[SL_DTYPE_f32] = "sl_linear_tile_32_f32", [SL_DTYPE_f16] = "sl_linear_tile_32_f16"}},
     {128, {[SL_DTYPE_f32] = "sl_linear_tile_128_f32", [SL_DTYPE_f16] = "sl_linear_tile_128_f16"}}};
 static const function_table many_functions = {
-    SL_TILE_TOKENS, {PANEL_NAMES(sl_linear_many_), [SL_DTYPE_bf16] = "sl_linear_many_bf16"}};
+    SL_TILE_TOKENS, {SL_PANEL_TYPES(MANY)[SL_DTYPE_bf16] = "sl_linear_many_bf16"}};
+static const function_table plain_functions = {SL_LINEAR_TOKENS, {SL_PLAIN_PANEL_TYPES(PLAIN)}};
 
 /* The first that has room for all tokens, or the last. */
 static const function_table *table_for(const function_table *tables, size_t count, int64_t tokens) {
@@ -69,6 +70,7 @@ static const function_table *table_for(const function_table *tables, size_t coun
 
 enum {
     WARPS = 8,            /* of a block, where nothing asks for more */
+    FEWEST_TOKENS = 2,    /* with more, sums of many warps take room */
     MOST_WARPS = 16,      /* of those for panels, which are all compiled for as many */
     X_ROOM = 40 << 10,    /* bytes of x in shared memory: a8, */
     EXACT_ROOM = 80 << 10 /* and f32, of which two blocks are on a multiprocessor */
@@ -87,7 +89,7 @@ static sl_linear_division divide(const product *p, int64_t unit_rows, int64_t tu
     const int32_t most = unit_rows == SL_PANEL_ROWS ? MOST_WARPS : WARPS;
     const int32_t sides = joins(&p->finish) ? 2 : 1; /* weights that a task has units of */
     int32_t each = p->finish.kind == SL_FINISH_QUANTISE ? (int32_t)(SL_GROUP_COLS / unit_rows) : 1;
-    d.split = SL_LINEAR_SPLIT;
+    d.split = d.tokens <= FEWEST_TOKENS ? SL_LINEAR_SPLIT : SL_LINEAR_SPLIT / 2;
     while (d.split > 1 &&
            (d.split > turns || d.split * each * sides > most ||
             (d.split > 2 && (int64_t)all * d.split > busy))) /* two: tasks end more evenly */
@@ -106,20 +108,11 @@ static void set_tokens(sl_cuda_launch *launch, int64_t tokens, int each) {
 
 /* Blocks of a kernel for panels that a multiprocessor has room for (kernels/panel_rows.cuh). */
 static int blocks_of(const function_table *table, sl_dtype dtype) {
-    const bool narrow = dtype != SL_DTYPE_q8 && dtype != SL_DTYPE_q6_k;
+#define THREADS(TYPE, THREADS, ...) [SL_DTYPE_##TYPE] = (THREADS),
+    static const int threads[SL_DTYPE_COUNT] = {SL_PANEL_TYPES(THREADS)};
+    const bool narrow = threads[dtype] == 3 * WARPS * SL_CUDA_WARP;
     const bool lean = table != &exact_functions[1] && table != &exact_functions[2];
     return narrow && lean ? 3 : 2;
-}
-
-/* One row of a8 with panels of 4 bits: weights through shared memory, if x is there as a whole. */
-static void go_deep(const product *p, sl_cuda_launch *launch, const sl_linear_panels *a) {
-    const bool k = p->w[0]->type.dtype == SL_DTYPE_q4_k;
-    if (a->slab < a->w[0].groups || (!k && p->w[0]->type.dtype != SL_DTYPE_q4)) return;
-    const uint32_t batch = SL_LINEAR_BATCH / 2 * a->w[0].block_bytes;
-    launch->function = k ? "sl_linear_deep_q4_k" : "sl_linear_deep_q4";
-    if (launch->conv_function)
-        launch->conv_function = k ? "sl_linear_deep_conv_q4_k" : "sl_linear_deep_conv_q4";
-    launch->shared_bytes += launch->threads / SL_CUDA_WARP * SL_LINEAR_DEPTH * batch;
 }
 
 static void few_panels(const product *p, sl_cuda_planner *planner) {
@@ -149,9 +142,6 @@ static void few_panels(const product *p, sl_cuda_planner *planner) {
     launch->shared_bytes =
         (uint32_t)(a.x_bytes + warps * columns * SL_PANEL_ROWS * (int64_t)sizeof(float));
     set_tokens(launch, tokens, SL_LINEAR_TOKENS);
-    if (table != &a8_functions[0]) return;
-    if (p->finish.kind == SL_FINISH_STORE) launch->conv_function = a8_with_conv[dtype];
-    go_deep(p, launch, &a);
 }
 
 /* Whether rows begin where 16 bytes can be loaded, those of x too. */
@@ -222,6 +212,25 @@ static void many_tokens(const sl_cview *x, const sl_cview *w, float *out,
     set_tokens(launch, tokens, table->tokens);
 }
 
+/* ---- types that few files have ---- */
+
+static bool is_plain(const sl_cview *w) {
+    return plain_functions.names[w->type.dtype] != NULL;
+}
+
+static void plain_tokens(const sl_cview *x, const sl_cview *w, float *out,
+                         sl_cuda_planner *planner) {
+    const bool a8 = x->type.dtype == SL_DTYPE_a8;
+    sl_linear_plain a = {.w = panels_of(w), .out = out, .tokens = (int32_t)dim(&x->type, 0)};
+    if (a8)
+        a.x8 = rows8_of(x);
+    else
+        a.x = x->data;
+    sl_cuda_launch *launch = SL_CUDA_ADD(planner, plain_functions.names[w->type.dtype],
+                                         parts_of(a.w.rows, WARPS), WARPS * SL_CUDA_WARP, a);
+    set_tokens(launch, a.tokens, plain_functions.tokens);
+}
+
 /* What becomes of the sums of the first weight, or of two. */
 static void after_sums(const product *p, float *const sums[2], sl_cuda_planner *planner) {
     const int64_t tokens = dim(&p->x->type, 0), rows = dim(&p->w[0]->type, 0);
@@ -244,7 +253,9 @@ static void one_by_one(const product *p, sl_cuda_planner *planner) {
         sums[i] = p->finish.out[i];
         if (p->finish.kind == SL_FINISH_QUANTISE || (i > 0 && joins(&p->finish)))
             sums[i] = sl_cuda_scratch(planner, bytes);
-        if (is_many(p->x, p->w[i]))
+        if (is_plain(p->w[i]))
+            plain_tokens(p->x, p->w[i], sums[i], planner);
+        else if (is_many(p->x, p->w[i]))
             many_tokens(p->x, p->w[i], sums[i], planner);
         else
             few_tokens(&(product){p->x, {p->w[i]}, 1, {.kind = SL_FINISH_STORE, .out = {sums[i]}}},
@@ -263,7 +274,7 @@ static bool is_one_launch(const product *p) {
 
 static sl_status plan(const product *p, sl_cuda_planner *planner) {
     bool few = is_one_launch(p);
-    for (int i = 0; i < p->count; i++) few &= !is_many(p->x, p->w[i]);
+    for (int i = 0; i < p->count; i++) few &= !is_many(p->x, p->w[i]) && !is_plain(p->w[i]);
     if (few)
         few_tokens(p, planner);
     else

@@ -59,12 +59,8 @@ static int64_t cut_tiles(const ffn *f, int32_t tile_pairs, sl_moe_tile **out) {
 enum { PLAIN_PAIRS = 8, PLAIN_ROWS = 8 };
 
 static const char *const plain_names[SL_DTYPE_COUNT] = {
-    [SL_DTYPE_f32] = "sl_moe_plain_f32",   [SL_DTYPE_f16] = "sl_moe_plain_f16",
-    [SL_DTYPE_bf16] = "sl_moe_plain_bf16", [SL_DTYPE_q4] = "sl_moe_plain_q4",
-    [SL_DTYPE_q8] = "sl_moe_plain_q8",     [SL_DTYPE_q4_k] = "sl_moe_plain_q4_k",
-    [SL_DTYPE_q4_0] = "sl_moe_plain_q4_0", [SL_DTYPE_q6_k] = "sl_moe_plain_q6_k",
-    [SL_DTYPE_q4_m] = "sl_moe_plain_q4_m",
-};
+#define PLAIN(TYPE, ...) [SL_DTYPE_##TYPE] = "sl_moe_plain_" #TYPE,
+    PLAIN(f32) PLAIN(f16) PLAIN(bf16) SL_PANEL_TYPES(PLAIN) SL_PLAIN_PANEL_TYPES(PLAIN)};
 
 static sl_cuda_panels matrix_of(sl_dtype dtype, int64_t rows, int64_t cols) {
     if (is_panel(dtype)) return panels_at(dtype, NULL, rows, cols);
@@ -115,22 +111,19 @@ static void plan_plain(const ffn *f) {
 
 enum {
     FEW_PAIRS = 64,
-    PAIR_ROWS = 64,      /* of a block */
-    PAIR_SHARES = 4,     /* warps that a panel is divided among */
-    PAIR_DEPTH = 8,      /* blocks that a warp can have asked for */
-    PAIR_ROOM = 97 << 10 /* bytes, which every device has */
+    PAIR_ROWS = 64,            /* of a block */
+    PAIR_DEPTH = SL_MOE_DEPTH, /* blocks that a warp can have asked for */
+    PAIR_ROOM = 97 << 10       /* bytes, which every device has */
 };
 
 typedef struct {
     const char *pairs_up, *pairs_down, *tiles_up, *tiles_down;
 } panel_kernels;
 
-#define KERNELS(TYPE)                                                                              \
+#define KERNELS(TYPE, ...)                                                                         \
     [SL_DTYPE_##TYPE] = {"sl_moe_pairs_up_" #TYPE, "sl_moe_pairs_down_" #TYPE,                     \
-                         "sl_moe_tiles_up_" #TYPE, "sl_moe_tiles_down_" #TYPE}
-static const panel_kernels panel_names[SL_DTYPE_COUNT] = {
-    KERNELS(q4), KERNELS(q8), KERNELS(q4_k), KERNELS(q4_0), KERNELS(q6_k), KERNELS(q4_m),
-};
+                         "sl_moe_tiles_up_" #TYPE, "sl_moe_tiles_down_" #TYPE},
+static const panel_kernels panel_names[SL_DTYPE_COUNT] = {SL_PANEL_TYPES(KERNELS)};
 
 static sl_type mid_type(const ffn *f) {
     return sl_type_make(SL_DTYPE_a8, 2, (int64_t)f->places.pairs, f->width);
@@ -161,32 +154,34 @@ static sl_moe_down down_of(const ffn *f, const sl_cuda_rows8_out *mid) {
 }
 
 /* How many blocks of each warp's share of a panel fit into shared memory. */
-static int32_t depth_of(const sl_cuda_panels *w) {
-    const int64_t share = parts_of(w->groups, (int64_t)SL_BLOCK_GROUPS * PAIR_SHARES);
+static int32_t depth_of(const sl_cuda_panels *w, int64_t shares) {
+    const int64_t share = parts_of(w->groups, SL_BLOCK_GROUPS * shares);
     const int64_t each = SL_MOE_STAGED_BYTES(w->group_bytes, w->super_bytes);
-    return (int32_t)least(least(share, PAIR_DEPTH), PAIR_ROOM / (SL_MOE_PAIR_WARPS * each));
+    return (int32_t)least(least(share, PAIR_DEPTH), PAIR_ROOM / (SL_MOE_PANELS * shares * each));
 }
-static void shape_pairs(const ffn *f, sl_cuda_launch *launch, const sl_cuda_panels *w) {
-    launch->grid[1] = (uint32_t)f->places.pairs;
-    launch->shared_bytes = (uint32_t)depth_of(w) * SL_MOE_PAIR_WARPS *
-                           SL_MOE_STAGED_BYTES(w->group_bytes, w->super_bytes);
+static uint32_t staged_bytes(const sl_cuda_panels *w, int64_t shares) {
+    return (uint32_t)(depth_of(w, shares) * SL_MOE_PANELS * shares *
+                      SL_MOE_STAGED_BYTES(w->group_bytes, w->super_bytes));
 }
 
 static void plan_pairs(const ffn *f) {
-    enum { THREADS = SL_MOE_PAIR_WARPS * SL_CUDA_WARP };
+    enum {
+        UP_THREADS = SL_MOE_PANELS * SL_MOE_UP_SHARES * SL_CUDA_WARP,
+        DOWN_THREADS = SL_MOE_PANELS * SL_MOE_DOWN_SHARES * SL_CUDA_WARP
+    };
     const sl_cuda_expert_places *at = &f->planner->places;
     sl_moe_up up = up_of(f);
     sl_moe_down down = down_of(f, &up.mid);
-    up.depth = depth_of(&up.w);
-    down.depth = depth_of(&down.w);
-    shape_pairs(f,
-                SL_CUDA_ADD(f->planner, panel_names[at->gate.dtype].pairs_up,
-                            parts_of(f->width, SL_GROUP_COLS), THREADS, up),
-                &up.w);
-    shape_pairs(f,
-                SL_CUDA_ADD(f->planner, panel_names[at->down.dtype].pairs_down,
-                            parts_of(f->hidden, PAIR_ROWS), THREADS, down),
-                &down.w);
+    up.depth = depth_of(&up.w, SL_MOE_UP_SHARES);
+    down.depth = depth_of(&down.w, SL_MOE_DOWN_SHARES);
+    sl_cuda_launch *launch = SL_CUDA_ADD(f->planner, panel_names[at->gate.dtype].pairs_up,
+                                         parts_of(f->width, SL_GROUP_COLS), UP_THREADS, up);
+    launch->grid[1] = (uint32_t)f->places.pairs;
+    launch->shared_bytes = staged_bytes(&up.w, SL_MOE_UP_SHARES);
+    launch = SL_CUDA_ADD(f->planner, panel_names[at->down.dtype].pairs_down,
+                         parts_of(f->hidden, PAIR_ROWS), DOWN_THREADS, down);
+    launch->grid[1] = (uint32_t)f->places.pairs;
+    launch->shared_bytes = staged_bytes(&down.w, SL_MOE_DOWN_SHARES);
 }
 
 static void plan_tiles(const ffn *f) {
@@ -217,7 +212,8 @@ static sl_status plan(const ffn_op *op, sl_cuda_planner *planner, sl_error *err)
                            planner->label, sl_dtype_infos[dtypes[i]].name);
     const ffn f = ffn_of(op, planner);
     const bool panels = op->x->type.dtype == SL_DTYPE_a8 && at->gate.dtype == at->up.dtype &&
-                        is_panel(at->gate.dtype) && is_panel(at->down.dtype);
+                        panel_names[at->gate.dtype].pairs_up &&
+                        panel_names[at->down.dtype].pairs_up;
     const sl_type mid = mid_type(&f);
     if (panels && f.places.pairs <= FEW_PAIRS)
         plan_pairs(&f);

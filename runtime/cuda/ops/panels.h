@@ -13,6 +13,7 @@ static inline sl_cuda_panels panels_at(sl_dtype dtype, const void *data, int64_t
                             .groups = (int32_t)l.groups,
                             .supers = (int32_t)l.supers,
                             .super_bytes = (uint32_t)l.super_bytes,
+                            .param_bytes = (uint32_t)l.param_bytes,
                             .group_bytes = (uint32_t)l.group_bytes,
                             .block_bytes = (uint32_t)l.block_bytes,
                             .header_bytes = l.header_bytes,

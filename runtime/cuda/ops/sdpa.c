@@ -19,23 +19,37 @@ static void add_join(sl_cuda_planner *planner, sl_sdpa_joined launch, int64_t qu
     l->shared_bytes = (uint32_t)launch.group * (uint32_t)sizeof(float);
 }
 
-PLAN(sdpa_merge) {
-    const sl_sdpa_merge_args *a = args;
-    const int32_t parts = (int32_t)dim(&a->mixes.type, 2);
-    const sl_sdpa_joined launch = {.mixes = a->mixes.data,
-                                   .weights = a->weights.data,
-                                   .out = a->out.data,
+static void add_merge(sl_cuda_planner *planner, const sl_cview *mixes, const sl_cview *weights,
+                      const float *sinks, float *out) {
+    const int32_t parts = (int32_t)dim(&mixes->type, 2);
+    const sl_sdpa_joined launch = {.mixes = mixes->data,
+                                   .weights = weights->data,
+                                   .out = out,
                                    .splits = parts,
                                    .group = parts,
-                                   .width = (int32_t)dim(&a->mixes.type, 3)};
-    add_join(planner, launch, dim(&a->mixes.type, 0) * dim(&a->mixes.type, 1));
+                                   .width = (int32_t)dim(&mixes->type, 3),
+                                   .sinks = sinks,
+                                   .query_heads = (int32_t)dim(&mixes->type, 1)};
+    add_join(planner, launch, dim(&mixes->type, 0) * dim(&mixes->type, 1));
+}
+
+PLAN(sdpa_merge) {
+    const sl_sdpa_merge_args *a = args;
+    add_merge(planner, &a->mixes, &a->weights, NULL, a->out.data);
+    return SL_OK;
+}
+
+PLAN(sdpa_merge_sinks) {
+    const sl_sdpa_merge_sinks_args *a = args;
+    add_merge(planner, &a->mixes, &a->weights, a->sinks.data, a->out.data);
     return SL_OK;
 }
 
 /* ---- splits ---- */
 
-/* sdpa and sdpa_parts have the same inputs, in the same order. */
-static sl_sdpa_splits splits_of(const sl_sdpa_args *a, const sl_cuda_planner *planner) {
+/* sdpa, sdpa_sinks and sdpa_parts begin with the same inputs, in the same order. */
+static sl_sdpa_splits splits_of(const sl_sdpa_args *a, float scale, uint32_t window,
+                                const sl_cuda_planner *planner) {
     const sl_type *values = &a->cache_v.type;
     return (sl_sdpa_splits){.q = a->q.data,
                             .keys = a->cache_k.data,
@@ -43,9 +57,12 @@ static sl_sdpa_splits splits_of(const sl_sdpa_args *a, const sl_cuda_planner *pl
                             .slots = a->slots.data,
                             .positions = a->positions.data,
                             .fault = planner->fault,
+                            .scale = scale,
+                            .window = (int32_t)least(window, INT32_MAX),
                             .rows = (int32_t)dim(&a->q.type, 0),
                             .ratio = (int32_t)(dim(&a->q.type, 1) / dim(values, 1)),
                             .width = (int32_t)dim(&a->q.type, 2),
+                            .value_width = (int32_t)dim(values, 3),
                             .slot_count = (int32_t)dim(values, 0),
                             .heads = (int32_t)dim(values, 1),
                             .capacity = (int32_t)dim(values, 2),
@@ -58,14 +75,15 @@ static int64_t queries_of(const sl_sdpa_splits *s) {
 /* Room for what splits give. */
 static void add_room(sl_cuda_planner *planner, sl_sdpa_splits *s) {
     const uint64_t results = (uint64_t)queries_of(s) * (uint64_t)s->splits * sizeof(float);
-    s->mixes = sl_cuda_scratch(planner, results * (uint64_t)s->width);
+    s->mixes = sl_cuda_scratch(planner, results * (uint64_t)s->value_width);
     s->weights = sl_cuda_scratch(planner, results * 2);
 }
 
 static void add_plain(sl_cuda_planner *planner, const sl_sdpa_splits *s) {
     sl_cuda_launch *l = SL_CUDA_ADD(planner, s->is_half ? "sl_sdpa_plain_f16" : "sl_sdpa_plain_f32",
                                     queries_of(s) * s->splits, SL_CUDA_SPLIT, *s);
-    l->shared_bytes = (uint32_t)(2 * s->width + SL_CUDA_SPLIT) * (uint32_t)sizeof(float);
+    l->shared_bytes =
+        (uint32_t)(s->width + s->value_width + SL_CUDA_SPLIT) * (uint32_t)sizeof(float);
 }
 
 /* Widths of heads that tensor cores are used for, with a cache of f16. */
@@ -92,7 +110,7 @@ static const struct wide {
     WIDE(64), WIDE(128), WIDE(256)};
 static const struct wide *wide_of(const sl_sdpa_splits *s) {
     for (size_t i = 0; s->is_half && i < sizeof wide_heads / sizeof wide_heads[0]; i++)
-        if (wide_heads[i].width == s->width) return &wide_heads[i];
+        if (wide_heads[i].width == s->width && s->width == s->value_width) return &wide_heads[i];
     return NULL;
 }
 
@@ -120,19 +138,26 @@ static sl_sdpa_joined joined_of(const sl_sdpa_splits *s) {
                             .weights = s->weights,
                             .splits = s->splits,
                             .group = s->splits,
-                            .width = s->width};
+                            .width = s->value_width};
 }
 
-/* All splits of a query become its result. */
-static void add_all_joined(sl_cuda_planner *planner, const sl_sdpa_splits *s, float *out) {
+/* What becomes of all splits of a query. */
+typedef struct {
+    float *out;
+    const float *sinks; /* NULL: none */
+} result;
+
+static void add_all_joined(sl_cuda_planner *planner, const sl_sdpa_splits *s, result to) {
     sl_sdpa_joined joined = joined_of(s);
-    joined.out = out;
+    joined.out = to.out;
+    joined.sinks = to.sinks;
+    joined.query_heads = s->heads * s->ratio;
     add_join(planner, joined, queries_of(s));
 }
 
 /* Tiles of queries; where they are fewer than multiprocessors, each row's positions are divided.
  * False where they do not fit. */
-static bool add_many(sl_cuda_planner *planner, sl_sdpa_splits *s, float *out) {
+static bool add_many(sl_cuda_planner *planner, sl_sdpa_splits *s, result to) {
     const struct wide *wide = wide_of(s);
     if (!wide) return false;
     const bool most = wide->many[1].shared_bytes <= planner->shared_limit;
@@ -143,47 +168,48 @@ static bool add_many(sl_cuda_planner *planner, sl_sdpa_splits *s, float *out) {
     const int64_t longest = parts_of(s->capacity, MANY_SPAN);
     const int64_t free = planner->multiprocessors / blocks;
     s->splits = free < 2 ? 1 : (int32_t)least(free, longest);
-    s->mixes = out;
-    if (s->splits > 1) add_room(planner, s);
+    s->mixes = to.out;
+    if (s->splits > 1 || to.sinks) add_room(planner, s);
     sl_cuda_launch *l =
         SL_CUDA_ADD(planner, many->function, tiles, (uint32_t)warps * SL_CUDA_WARP, *s);
     l->grid[1] = (uint32_t)s->heads;
     l->grid[2] = (uint32_t)s->splits;
     l->shared_bytes = many->shared_bytes;
-    if (s->splits > 1) add_all_joined(planner, s, out);
+    if (s->splits > 1 || to.sinks) add_all_joined(planner, s, to);
     return true;
 }
 
-static sl_status check_plain(const sl_sdpa_args *a, const sl_cuda_planner *planner, uint32_t window,
-                             sl_error *err) {
-    if (!window && dim(&a->q.type, 2) == dim(&a->cache_v.type, 3)) return SL_OK;
-    return sl_fail(err, SL_UNSUPPORTED,
-                   "%s: windows and values of another width than keys cannot "
-                   "be run on CUDA yet",
-                   planner->label);
+static void add_whole(sl_cuda_planner *planner, sl_sdpa_splits *s, result to) {
+    if (s->rows <= FEW_ROWS) {
+        add_splits(planner, s);
+        add_all_joined(planner, s, to);
+        return;
+    }
+    if (add_many(planner, s, to)) return;
+    s->splits = 1;
+    s->mixes = to.out;
+    if (to.sinks) add_room(planner, s);
+    add_plain(planner, s);
+    if (to.sinks) add_all_joined(planner, s, to);
 }
 
 PLAN(sdpa) {
     const sl_sdpa_args *a = args;
-    SL_TRY(check_plain(a, planner, a->attrs.window, err));
-    sl_sdpa_splits s = splits_of(a, planner);
-    s.scale = a->attrs.scale;
-    if (s.rows <= FEW_ROWS) {
-        add_splits(planner, &s);
-        add_all_joined(planner, &s, a->out.data);
-    } else if (!add_many(planner, &s, a->out.data)) {
-        s.splits = 1;
-        s.mixes = a->out.data;
-        add_plain(planner, &s);
-    }
+    sl_sdpa_splits s = splits_of(args, a->attrs.scale, a->attrs.window, planner);
+    add_whole(planner, &s, (result){.out = a->out.data});
+    return SL_OK;
+}
+
+PLAN(sdpa_sinks) {
+    const sl_sdpa_sinks_args *a = args;
+    sl_sdpa_splits s = splits_of(args, a->attrs.scale, a->attrs.window, planner);
+    add_whole(planner, &s, (result){a->out.data, a->sinks.data});
     return SL_OK;
 }
 
 PLAN(sdpa_parts) {
     const sl_sdpa_parts_args *a = args;
-    SL_TRY(check_plain(args, planner, a->attrs.window, err));
-    sl_sdpa_splits s = splits_of(args, planner);
-    s.scale = a->attrs.scale;
+    sl_sdpa_splits s = splits_of(args, a->attrs.scale, a->attrs.window, planner);
     add_splits(planner, &s);
     sl_sdpa_joined joined = joined_of(&s);
     joined.group = SL_SDPA_PART / SL_CUDA_SPLIT;

@@ -1,0 +1,147 @@
+/* Weights made of rows of another tensor, which a pack holds in every kind of type. */
+#include "engine/formats/testing.h"
+
+#include "core/codec.h"
+#include "engine/formats/pack.h"
+#include "engine/models/weights.h"
+#include "engine/quant/quantise.h"
+
+enum { GROUPS = 3, COLS = 64, MAX_ROWS = GROUPS * 96 };
+
+static float original[MAX_ROWS][COLS];
+
+/* A pack with one tensor of `rows` rows; original has what its rows decode to. */
+static sl_source *make_source(sl_dtype dtype, int64_t rows) {
+    const sl_type type = sl_type_make(dtype, 2, rows, (int64_t)COLS);
+    static _Alignas(64) uint8_t bytes[MAX_ROWS * COLS * 4 + 4096];
+    static float values[MAX_ROWS * COLS];
+    sl_error err = {0};
+    for (int64_t i = 0; i < rows * COLS; i++)
+        values[i] = (float)((i * 7919) % 997) / 64 - (float)(i % 5);
+    if (sl_dtype_infos[dtype].kind == SL_KIND_PANEL)
+        assert_int_equal(sl_quantise(dtype, values, rows, COLS, bytes, &err), SL_OK);
+    for (int64_t i = 0; sl_dtype_infos[dtype].kind != SL_KIND_PANEL && i < rows * COLS; i++) {
+        const double value = (double)values[i];
+        sl_encode_f64(dtype, &value, 1, bytes + (size_t)i * sl_dtype_infos[dtype].bytes);
+    }
+    for (int64_t r = 0; r < rows; r++) sl_decode_row(dtype, bytes, rows, COLS, r, original[r]);
+    sl_pack_writer *writer = NULL;
+    sl_source *source = NULL;
+    assert_int_equal(sl_pack_writer_create(test_path("a.sluice"), NULL, &writer, &err), SL_OK);
+    assert_int_equal(sl_pack_writer_text(writer, "config.json", "{}", 2, &err), SL_OK);
+    assert_int_equal(sl_pack_writer_tensor(writer, "model.from.weight", type, bytes, &err), SL_OK);
+    assert_int_equal(sl_pack_writer_finish(writer, &err), SL_OK);
+    sl_pack_writer_destroy(writer);
+    if (sl_source_open(test_path("a.sluice"), NULL, &source, &err)) fail_msg("%s", err.message);
+    return source;
+}
+
+/* Compares row by row with where each must have come from. */
+static void check(sl_dtype dtype, sl_weight_gather how, sl_dtype wanted) {
+    sl_source *source = make_source(dtype, (int64_t)GROUPS * how.stride);
+    sl_error err = {0};
+    sl_weights weights;
+    sl_weights_init(&weights, source, NULL);
+    int64_t rows = 0;
+    for (uint32_t p = 0; p < how.part_count; p++) rows += (int64_t)GROUPS * how.parts[p].length;
+    const sl_weight_request request = {"made.weight", SL_WEIGHT_MATRIX, {2, {rows, COLS}}, &how};
+    const sl_weight *weight = NULL;
+    if (sl_weights_get(&weights, &request, &weight, &err)) fail_msg("%s", err.message);
+    assert_int_equal(weight->type.dtype, wanted);
+    int64_t to = 0;
+    for (uint32_t p = 0; p < how.part_count; p++)
+        for (uint32_t g = 0; g < GROUPS; g++)
+            for (uint32_t r = 0; r < how.parts[p].length; r++, to++) {
+                float found[COLS];
+                sl_decode_row(wanted, weight->data, rows, COLS, to, found);
+                assert_memory_equal(found, original[g * how.stride + how.parts[p].offset + r],
+                                    sizeof found);
+            }
+    sl_weights_deinit(&weights);
+    sl_source_close(source);
+}
+
+static void test_rows_move(void **state) {
+    (void)state;
+    static const sl_dtype types[] = {SL_DTYPE_f32, SL_DTYPE_bf16, SL_DTYPE_q8, SL_DTYPE_q4};
+    const sl_weight_gather even = {.from = "from.weight",
+                                   .groups = GROUPS,
+                                   .stride = 96,
+                                   .part_count = 3,
+                                   .parts = {{0, 16}, {48, 32}, {16, 32}}};
+    const sl_weight_gather odd = {.from = "from.weight",
+                                  .groups = GROUPS,
+                                  .stride = 7,
+                                  .part_count = 2,
+                                  .parts = {{5, 2}, {1, 3}}};
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        const bool panel = sl_dtype_infos[types[i]].kind == SL_KIND_PANEL;
+        check(types[i], even, types[i]);
+        check(types[i], odd, panel ? SL_DTYPE_f32 : types[i]);
+    }
+}
+
+static void test_rows_become_columns(void **state) {
+    (void)state;
+    static const sl_dtype types[] = {SL_DTYPE_f32, SL_DTYPE_bf16, SL_DTYPE_q8};
+    const int64_t length = 20;
+    const sl_weight_gather how = {.from = "from.weight",
+                                  .groups = GROUPS,
+                                  .stride = 32,
+                                  .part_count = 1,
+                                  .parts = {{3, 20}},
+                                  .transposed = true};
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        sl_source *source = make_source(types[i], (int64_t)GROUPS * how.stride);
+        sl_error err = {0};
+        sl_weights weights;
+        sl_weights_init(&weights, source, NULL);
+        const sl_weight_request request = {
+            "made.weight", SL_WEIGHT_MATRIX, {3, {GROUPS, COLS, length}}, &how};
+        const sl_weight *weight = NULL;
+        if (sl_weights_get(&weights, &request, &weight, &err)) fail_msg("%s", err.message);
+        assert_int_equal(weight->type.dtype, types[i] == SL_DTYPE_q8 ? SL_DTYPE_f32 : types[i]);
+        for (int64_t e = 0; e < GROUPS * COLS * length; e++) {
+            const int64_t g = e / (COLS * length), c = e / length % COLS, r = e % length;
+            double found;
+            sl_decode_f64(weight->type.dtype,
+                          (const char *)weight->data +
+                              (size_t)e * sl_dtype_infos[weight->type.dtype].bytes,
+                          1, &found);
+            assert_true((float)found == original[g * how.stride + 3 + r][c]);
+        }
+        sl_weights_deinit(&weights);
+        sl_source_close(source);
+    }
+}
+
+static void test_mistakes_are_named(void **state) {
+    (void)state;
+    sl_error err = {0};
+    sl_source *source = make_source(SL_DTYPE_bf16, 30);
+    const sl_weight_gather how = {
+        .from = "from.weight", .groups = 3, .stride = 8, .part_count = 1, .parts = {{0, 8}}};
+    const sl_weight_request request = {"made.weight", SL_WEIGHT_MATRIX, {2, {24, COLS}}, &how};
+    sl_weight_gather absent = how;
+    absent.from = "absent.weight";
+    const sl_weight_request lost = {"made.weight", SL_WEIGHT_MATRIX, {2, {24, COLS}}, &absent};
+    const sl_weight *weight = NULL;
+    sl_weights weights;
+    sl_weights_init(&weights, source, NULL);
+    assert_int_equal(sl_weights_get(&weights, &request, &weight, &err), SL_FORMAT);
+    expect_message(&err, "tensor 'model.from.weight', of which 'made.weight' is a part, is "
+                         "bf16[30,64], wanted [24,64]");
+    assert_int_equal(sl_weights_get(&weights, &lost, &weight, &err), SL_FORMAT);
+    expect_message(&err, "tensor 'model.made.weight' is missing");
+    sl_weights_deinit(&weights);
+    sl_source_close(source);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rows_move),
+        cmocka_unit_test(test_rows_become_columns),
+        cmocka_unit_test(test_mistakes_are_named),
+    };
+    return cmocka_run_group_tests(tests, make_test_folder, remove_test_folder);
+}
