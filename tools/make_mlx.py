@@ -23,7 +23,6 @@ import mlx_lm.utils
 CODES = {f"affine-{bits}-{group}": dict(q_bits=bits, q_group_size=group)
          for bits, group in [(4, 64), (2, 64), (3, 64), (5, 64), (6, 64), (8, 64), (4, 32), (8, 32)]}
 CODES |= {mode: dict(q_mode=mode) for mode in ("mxfp4", "mxfp8", "nvfp4")}
-CODES["nvfp4-global"] = dict(q_mode="nvfp4", global_scale=True)
 CODES["affine-4-64-f16"] = dict(q_bits=4, q_group_size=64, dtype="float16")
 CODES["affine-4-64-f32"] = dict(q_bits=4, q_group_size=64, dtype="float32")
 # Overrides: a wider code for some modules and none for others.
@@ -173,7 +172,7 @@ def make(folder, released, code, prompts):
         model.set_dtype(getattr(mx, dtype))
     model, config = mlx_lm.utils.quantize_model(
         model, config, how.get("q_group_size"), how.get("q_bits"), mode=how.get("q_mode", "affine"),
-        quant_predicate=how.get("quant_predicate"), global_scale=how.get("global_scale", False))
+        quant_predicate=how.get("quant_predicate"))
     os.makedirs(folder)
     mlx_lm.utils.save_model(folder, model)
     mlx_lm.utils.save_config(config, config_path=os.path.join(folder, "config.json"))

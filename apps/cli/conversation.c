@@ -1,8 +1,10 @@
 /* conversation.c - Prefill what is new, then sample until something ends the answer. */
 #include "apps/cli/conversation.h"
+#include "apps/cli/thinking.h"
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { DEFAULT_PREDICT = 1024 };
 
@@ -15,8 +17,25 @@ void cli_conversation_stop(cli_conversation *conversation) {
     sl_session_cancel(conversation->session);
 }
 
+/* The list of tools that the options name; false after a message. */
+static bool load_tools(const cli_options *options, json_t **out) {
+    json_error_t problem;
+    *out = NULL;
+    if (!options->tools) return true;
+    *out = json_load_file(options->tools, 0, &problem);
+    if (json_is_array(*out)) return true;
+    if (*out)
+        (void)cli_fail_text("%s: a JSON list of tools is wanted", options->tools);
+    else if (problem.line > 0)
+        (void)cli_fail_text("%s line %d: %s", options->tools, problem.line, problem.text);
+    else
+        (void)cli_fail_text("--tools: %s", problem.text);
+    return false;
+}
+
 bool cli_conversation_open(const cli_options *options, cli_conversation *out) {
     *out = (cli_conversation){.options = options, .messages = json_array(), .streams = true};
+    if (!load_tools(options, &out->tools)) return false;
     if (!cli_open_model(options, 0, &out->model)) return false;
     if (!cli_open_session(out->model, options, &out->session)) return false;
     out->tokens =
@@ -34,6 +53,7 @@ void cli_conversation_close(cli_conversation *conversation) {
     sl_session_destroy(conversation->session);
     sl_model_close(conversation->model);
     json_decref(conversation->messages);
+    json_decref(conversation->tools);
     free(conversation->tokens);
 }
 
@@ -53,9 +73,20 @@ void cli_conversation_take_back(cli_conversation *conversation) {
     if (count) (void)json_array_remove(conversation->messages, count - 1);
 }
 
+/* Templates may ask for the date. */
+static void set_now(json_t *variables) {
+    char text[32];
+    const time_t now = time(NULL);
+    struct tm local;
+    if (localtime_r(&now, &local) && strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &local))
+        (void)json_object_set_new(variables, "now", json_string(text));
+}
+
 sl_status cli_conversation_render(const cli_conversation *conversation, char **out, sl_error *err) {
     json_t *variables =
         json_pack("{s:O, s:b}", "messages", conversation->messages, "add_generation_prompt", 1);
+    if (conversation->tools) (void)json_object_set(variables, "tools", conversation->tools);
+    set_now(variables);
     char *json = json_dumps(variables, JSON_COMPACT);
     json_decref(variables);
     const sl_status status = sl_model_render_chat(conversation->model, json ? json : "", out, err);
@@ -70,32 +101,45 @@ static bool report(const sl_error *err) {
     return false;
 }
 
-/* The tokens of text, at least one and no more than the context holds. */
+static bool fits(const cli_conversation *c, size_t count) {
+    const sl_model_info info = sl_model_describe(c->model);
+    if (count == 0)
+        (void)cli_fail_text("the prompt is empty");
+    else if (count > info.context_tokens)
+        (void)cli_fail_text("the prompt has %zu tokens, the context holds %u (-c N: at most %u)",
+                            count, info.context_tokens, info.max_context_tokens);
+    return count > 0 && count <= info.context_tokens;
+}
+
+/* The tokens of text, at least one and no more than the context holds.  Plain text begins as the
+ * model's own do, unless it says so itself. */
 static bool tokenize(const cli_conversation *c, const char *text, sl_token **out,
                      size_t *out_count) {
     const size_t bytes = strlen(text);
-    const sl_model_info info = sl_model_describe(c->model);
+    const sl_token *begin = NULL;
+    size_t before = c->plain ? sl_model_begin_tokens(c->model, &begin) : 0, count = 0;
     sl_error err;
-    if (sl_model_tokenize(c->model, text, bytes, NULL, 0, out_count, &err) != SL_OK)
+    if (sl_model_tokenize(c->model, text, bytes, NULL, 0, &count, &err) != SL_OK)
         return report(&err);
-    if (*out_count == 0) {
-        (void)cli_fail_text("the prompt is empty");
-        return false;
-    }
-    if (*out_count > info.context_tokens) {
-        (void)cli_fail_text("the prompt has %zu tokens, the context holds %u (-c N: at most %u)",
-                            *out_count, info.context_tokens, info.max_context_tokens);
-        return false;
-    }
-    *out = malloc(*out_count * sizeof **out);
+    if (!fits(c, count)) return false;
+    *out = malloc((before + count) * sizeof **out);
     if (!*out) {
-        (void)cli_fail_text("no memory for %zu tokens", *out_count);
+        (void)cli_fail_text("no memory for %zu tokens", count);
         return false;
     }
-    if (sl_model_tokenize(c->model, text, bytes, *out, *out_count, out_count, &err) == SL_OK)
-        return true;
+    if (sl_model_tokenize(c->model, text, bytes, *out + before, count, &count, &err) != SL_OK) {
+        free(*out);
+        return report(&err);
+    }
+    if (before && (*out)[before] == begin[0]) {
+        memmove(*out, *out + before, count * sizeof **out);
+        before = 0;
+    }
+    if (before) memcpy(*out, begin, before * sizeof **out);
+    *out_count = before + count;
+    if (fits(c, *out_count)) return true;
     free(*out);
-    return report(&err);
+    return false;
 }
 
 /* Extends the session by the next count tokens of the list. */
@@ -133,7 +177,16 @@ typedef struct {
     cli_answer *answer;
     sl_text_stream stream;
     size_t room; /* of answer->text */
+    cli_thinking thinking;
+    bool dim; /* as the terminal writes now */
 } writer;
+
+/* Thoughts are dimmed on a terminal. */
+static void set_dim(writer *w, bool dim) {
+    if (w->dim == dim || !w->conversation->streams || !cli_is_terminal(stdout)) return;
+    (void)fputs(dim ? "\033[2m" : "\033[0m", stdout);
+    w->dim = dim;
+}
 
 /* Appends a token's bytes, or with none what is left of a broken character. */
 static bool write_text(writer *w, const char *bytes, size_t count) {
@@ -148,12 +201,13 @@ static bool write_text(writer *w, const char *bytes, size_t count) {
     char *out = answer->text + answer->bytes;
     const size_t length = bytes ? sl_text_stream_push(&w->stream, bytes, count, out)
                                 : sl_text_stream_finish(&w->stream, out);
-    answer->bytes += length;
-    out[length] = '\0';
     if (length && w->conversation->streams) {
         (void)fwrite(out, 1, length, stdout);
         (void)fflush(stdout);
     }
+    const bool kept = !(w->thinking.thinking && w->thinking.channels);
+    if (kept) answer->bytes += length;
+    answer->text[answer->bytes] = '\0';
     return true;
 }
 
@@ -161,7 +215,17 @@ static bool write_token(writer *w, sl_token token) {
     const sl_model *model = w->conversation->model;
     size_t bytes = 0;
     const char *text = sl_model_token_text(model, token, &bytes);
-    return sl_model_token_special(model, token) || write_text(w, text, bytes);
+    const bool was_thinking = w->thinking.thinking;
+    if (w->answer->token_count == 1) {
+        const size_t strip = sl_model_strip_start(model);
+        for (size_t i = 0; i < strip && bytes && *text == ' '; i++, text++) bytes--;
+    }
+    cli_thinking_see(&w->thinking, text, bytes);
+    set_dim(w, was_thinking || w->thinking.thinking);
+    const bool hidden = sl_model_token_special(model, token) || w->thinking.heading;
+    const bool written = hidden || write_text(w, text, bytes);
+    set_dim(w, w->thinking.thinking);
+    return written;
 }
 
 /* Samples and extends until something ends the answer.  The token sampled last stays outside the
@@ -203,12 +267,14 @@ cli_answer cli_conversation_answer(cli_conversation *c, const char *text) {
     if (!tokenize(c, text, &prompt, &answer.prompt_tokens)) return answer;
     const sl_status status = prefill(c, prompt, answer.prompt_tokens, &err);
     free(prompt);
-    writer w = {.conversation = c, .answer = &answer};
+    writer w = {.conversation = c, .answer = &answer, .thinking = cli_thinking_begin(text)};
     answer.tokens = c->tokens + answer.prompt_tokens;
     answer.ending = status == SL_OK          ? generate(&w, &err)
                     : status == SL_CANCELLED ? CLI_STOPPED
                                              : CLI_UNSPOKEN;
-    if (answer.ending == CLI_UNSPOKEN) {
+    const bool unspoken = answer.ending == CLI_UNSPOKEN;
+    set_dim(&w, false);
+    if (unspoken) {
         fail(&answer, &err);
     } else if (!write_text(&w, NULL, 0)) {
         err = (sl_error){SL_NO_MEMORY, "no memory for the answer"};

@@ -8,8 +8,10 @@ typedef struct {
     sl_model *model;
     sl_session *session;
     json_t *messages; /* [{"role", "content"}...] */
+    json_t *tools;    /* of --tools, or NULL */
     sl_token *tokens; /* [context + 1]: what the session has seen, then what comes next */
     sl_sampling sampling;
+    bool plain;   /* what is continued came through no template */
     bool streams; /* answers go to standard output as they come */
 } cli_conversation;
 

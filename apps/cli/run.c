@@ -54,6 +54,7 @@ static void print_answer_json(const cli_conversation *c, const char *prompt,
 static int answer_prompt(cli_conversation *c, const char *prompt) {
     char *rendered;
     if (!render(c, prompt, &rendered)) return CLI_FAILED;
+    c->plain = !rendered;
     c->streams = !c->options->json;
     cli_answer answer = cli_conversation_answer(c, rendered ? rendered : prompt);
     sl_text_free(rendered);

@@ -219,7 +219,7 @@ static vectors vectors_read(const char *path) {
     v.data = malloc(1 << 20);
     assert_non_null(v.data);
     v.bytes = fread(v.data, 1, 1 << 20, file);
-    fclose(file);
+    (void)fclose(file);
     assert_true(v.bytes > 1000);
     return v;
 }
@@ -404,12 +404,12 @@ static void write_tensor(const sl_gguf_tensor *t, const uint8_t *file, FILE *out
     uint8_t *made = type->form ? converted(type, raw, rows, cols) : NULL;
     float *row = malloc((size_t)cols * sizeof *row);
     assert_non_null(row);
-    fwrite(&length, sizeof length, 1, out);
-    fwrite(t->name, 1, length, out);
-    fwrite(&count, sizeof count, 1, out);
+    (void)fwrite(&length, sizeof length, 1, out);
+    (void)fwrite(t->name, 1, length, out);
+    (void)fwrite(&count, sizeof count, 1, out);
     for (int64_t r = 0; r < rows; r++) {
         sl_decode_row(type->dtype, made ? made : raw, rows, cols, r, row);
-        fwrite(row, sizeof *row, (size_t)cols, out);
+        (void)fwrite(row, sizeof *row, (size_t)cols, out);
     }
     free(row), free(made);
 }
@@ -433,7 +433,7 @@ static int write_decoded(const char *path, const char *out_path) {
         if (gguf.tensors[i].type->known) write_tensor(&gguf.tensors[i], data, out);
     sl_arena_deinit(&arena);
     free(data);
-    fclose(file);
+    (void)fclose(file);
     return fclose(out) ? 2 : 0;
 }
 

@@ -322,6 +322,13 @@ static sl_status write_expert(packing *p, const sl_expert_place *places,
 static sl_status write_layer(packing *p, uint32_t layer, sl_error *err) {
     sl_type types[SL_EXPERT_MATRICES];
     expert_types(p, layer, types);
+    for (int m = 0; m < SL_EXPERT_MATRICES; m++) {
+        const sl_dtype from = p->experts.layer[layer].matrices[m].type.dtype;
+        if (from != types[m].dtype && sl_dtype_infos[from].kind != SL_KIND_FLOAT)
+            return sl_fail(err, SL_UNSUPPORTED,
+                           "experts of layer %u are %s, wanted f32, f16 or bf16 to pack as %s",
+                           layer, sl_dtype_infos[from].name, sl_dtype_infos[types[m].dtype].name);
+    }
     SL_TRY(sl_pack_writer_layer(p->writer, layer, p->config.experts, types, err));
     sl_arena arena;
     sl_arena_init(&arena, p->allocator);

@@ -48,7 +48,7 @@ static void group_mxfp4(const uint8_t *b, int64_t part, sl_group_row *out) {
 
 /* 16 columns have 8 bytes; 0x7f stands for nothing. */
 static void group_nvfp4(const uint8_t *b, int64_t part, sl_group_row *out) {
-    for (int i = 0; i < 32; i++) {
+    for (int64_t i = 0; i < 32; i++) {
         const uint8_t byte = b[4 + 16 * part + i / 16 * 8 + i % 8];
         out->codes[i] = i % 16 < 8 ? byte & 15 : byte >> 4;
     }
@@ -133,12 +133,12 @@ static void group_tq2_0(const uint8_t *b, int64_t part, sl_group_row *out) {
 /* A byte holds five digits of base 3, as a fraction of 256; the last four bytes hold four.  160
  * columns are in 32 bytes, 80 in 16, and 16 in 4: a digit of each byte after another. */
 static void group_tq1_0(const uint8_t *b, int64_t part, sl_group_row *out) {
-    static const uint8_t powers[5] = {1, 3, 9, 27, 81};
+    static const uint8_t powers[8] = {1, 3, 9, 27, 81};
     for (int64_t i = 0; i < 32; i++) {
         const int64_t e = 32 * part + i, second = e - 160, third = e - 240;
         const int64_t byte = second < 0 ? e % 32 : third < 0 ? 32 + second % 16 : 48 + third % 4;
         const int64_t digit = second < 0 ? e / 32 : third < 0 ? second / 16 : third / 4;
-        const uint8_t rest = (uint8_t)(b[byte] * powers[digit]);
+        const uint8_t rest = (uint8_t)(b[byte] * powers[digit & 7]);
         out->codes[i] = (uint8_t)((rest * 3 >> 8) + 7);
     }
     put_halves(half_at(b + 52), out);

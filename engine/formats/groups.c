@@ -41,7 +41,7 @@ static void put_params(const panel_parts *p, const sl_group_row *rows, uint8_t *
 
 /* Four columns of each of four rows: word w of their codes in out[w]. */
 static inline void turn(const sl_group_row *rows, words out[WORDS]) {
-    for (int half = 0; half < 2; half++) {
+    for (int64_t half = 0; half < 2; half++) {
         words a, b, c, d;
         memcpy(&a, rows[0].codes + 16 * half, sizeof a);
         memcpy(&b, rows[1].codes + 16 * half, sizeof b);

@@ -169,19 +169,30 @@ static sl_status choose(const sl_hf_folder *folder, const char *name, hf_form *f
     return sl_mlx_check(&matrix, name, &form->to, folder->err);
 }
 
-static bool is_as_stored(const sl_hf_view *view) {
-    return memcmp(view, &sl_hf_as_stored, sizeof *view) == 0;
+static bool same_view(const sl_hf_view *a, const sl_hf_view *b) {
+    return a->first_row == b->first_row && a->row_step == b->row_step &&
+           a->first_col == b->first_col && a->col_step == b->col_step &&
+           a->row_count == b->row_count && a->transposed == b->transposed &&
+           a->less_one == b->less_one;
+}
+
+static bool same_form(const hf_form *a, const hf_form *b) {
+    const sl_hf_code *c = &a->code, *d = &b->code;
+    return a->form.convert == b->form.convert && a->to == b->to && a->rows == b->rows &&
+           a->cols == b->cols && c->coding == d->coding && c->dtype == d->dtype &&
+           c->bits == d->bits && c->group == d->group && c->block_rows == d->block_rows &&
+           c->has_matrix_scale == d->has_matrix_scale && same_view(&a->view, &b->view);
 }
 
 /* Equal forms are the same one, so that tensors can be compared by it. */
 static const sl_tensor_form *keep_form(sl_hf_folder *folder, const hf_form *wanted) {
     sl_source *source = folder->source;
     for (const sl_source_form *known = source->forms; known; known = known->next)
-        if (memcmp(known->form, wanted, sizeof *wanted) == 0) return known->form;
+        if (same_form((const hf_form *)known->form, wanted)) return known->form;
     sl_source_form *link = SL_ARENA_NEW(&source->arena, sl_source_form);
     hf_form *form = SL_ARENA_NEW(&source->arena, hf_form);
     if (!link || !form) return NULL;
-    memcpy(form, wanted, sizeof *form);
+    *form = *wanted;
     *link = (sl_source_form){source->forms, &form->form};
     source->forms = link;
     return &form->form;
@@ -207,12 +218,9 @@ sl_status sl_hf_entry(sl_hf_folder *folder, const sl_hf_stored *stored, const sl
         .name = stored->name, .type = {stored->code.dtype, stored->shape}, .at = stored->parts[0]};
     memcpy(out->more, stored->parts + 1, sizeof out->more);
     const bool coded = stored->code.coding != SL_HF_PLAIN;
-    if (!coded && is_as_stored(view)) return SL_OK;
+    if (!coded && same_view(view, &sl_hf_as_stored)) return SL_OK;
     const sl_dims *shape = &stored->shape;
-    hf_form form;
-    memset(&form, 0, sizeof form);
-    form.code = stored->code;
-    form.view = *view;
+    hf_form form = {.code = stored->code, .view = *view};
     form.cols = shape->dims[shape->rank - 1];
     form.rows = shape->rank > 1 ? shape->dims[shape->rank - 2] : 1;
     out->type.shape = viewed(shape, view);

@@ -263,6 +263,26 @@ static void test_mlx_biases_of_experts(void **state) {
     sl_source_close(source);
 }
 
+/* nvfp4 with a scale for each expert: its largest weight. */
+static void test_matrix_scale(void **state) {
+    (void)state;
+    const uint8_t *codes = add("x.switch_mlp.up_proj.weight", "U32", "2,3,4", NULL, 96);
+    uint8_t *scales = add("x.switch_mlp.up_proj.scales", "U8", "2,3,2", NULL, 12);
+    for (int i = 0; i < 12; i++) scales[i] = (uint8_t)(scales[i] % 126);
+    (void)add("x.switch_mlp.up_proj.global_scale", "F32", "2", (const float[]){9.5f, 0.25f}, 8);
+    sl_source *source =
+        must_open("{\"quantization\":{\"group_size\":16,\"bits\":4,\"mode\":\"nvfp4\"}}");
+    check_shape(source, "x.switch_mlp.up_proj.weight", SL_DTYPE_nvfp4, "[2,3,32]");
+    for (int i = 0; i < 192; i++) {
+        const float scale = (i < 96 ? 9.5f : 0.25f) / (6 * 448) * from_e4m3(scales[i / 16]);
+        const float wanted = scale * from_e2m1(codes[i / 2] >> (i % 2 * 4) & 15);
+        const float found =
+            element(source, "x.switch_mlp.up_proj.weight", i / 96, i / 32 % 3, i % 32);
+        assert_true(fabsf(found - wanted) <= 1e-6f * fabsf(wanted));
+    }
+    sl_source_close(source);
+}
+
 /* Norm gains have one added to them where a convolution's taps lie as mlx-lm has them. */
 static void test_raised_gains(void **state) {
     (void)state;
@@ -398,9 +418,16 @@ static void test_left_out(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
     const struct CMUnitTest tests[] = {
-        TEST(test_fp8),           TEST(test_fp8_stacked),           TEST(test_gpt_oss_plain),
-        TEST(test_gpt_oss_mxfp4), TEST(test_mlx_biases_of_experts), TEST(test_raised_gains),
-        TEST(test_malformed),     TEST(test_malformed_floats),      TEST(test_left_out),
+        TEST(test_fp8),
+        TEST(test_fp8_stacked),
+        TEST(test_gpt_oss_plain),
+        TEST(test_gpt_oss_mxfp4),
+        TEST(test_mlx_biases_of_experts),
+        TEST(test_raised_gains),
+        TEST(test_matrix_scale),
+        TEST(test_malformed),
+        TEST(test_malformed_floats),
+        TEST(test_left_out),
     };
 #undef TEST
     return cmocka_run_group_tests(tests, make_test_folder, remove_test_folder);

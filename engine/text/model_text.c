@@ -122,6 +122,15 @@ const char *sl_model_token_text(const sl_model *model, sl_token token, size_t *o
     return "";
 }
 
+size_t sl_model_strip_start(const sl_model *model) {
+    return model->text.tokenizer ? sl_tokenizer_strip_start(model->text.tokenizer) : 0;
+}
+
+size_t sl_model_begin_tokens(const sl_model *model, const sl_token **out) {
+    *out = NULL;
+    return model->text.tokenizer ? sl_tokenizer_before(model->text.tokenizer, out) : 0;
+}
+
 int sl_model_token_ends(const sl_model *model, sl_token token) {
     for (uint32_t i = 0; i < model->text.end_count; i++)
         if (model->text.end_tokens[i] == token) return 1;

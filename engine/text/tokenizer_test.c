@@ -1,4 +1,6 @@
-/* Vectors made by Hugging Face's tokenizers, any bytes, errors, and streaming output. */
+/* Vectors made by Hugging Face's tokenizers, any bytes, errors, and streaming output.
+ *
+ *   tokenizer_test [TEXTS]     random texts to each published tokenizer, 10000 unless told */
 #include "engine/text/normalise.h"
 #include "engine/text/tokenizer.h"
 #include <jansson.h>
@@ -313,11 +315,12 @@ static size_t random_piece(char *out, bool broken) {
     return sl_utf8_encode(c, out);
 }
 
-/* 200 000 random texts to each published tokenizer: a million altogether. */
+static long random_texts = 10000;
+
+/* Random texts to each published tokenizer. */
 static void test_random_texts_come_back(void **state) {
     (void)state;
     static const char *const names[] = {"gpt2", "gpt4o", "llama3", "qwen3", "deepseek_v3"};
-    enum { TEXTS = 200000 };
     random_state = 88172645463325252u;
     for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
         char folder[64];
@@ -329,7 +332,7 @@ static void test_random_texts_come_back(void **state) {
             json_object_get(json_object_get(root, "normalizer"), "normalizers") == NULL;
         sl_tokenizer *tokenizer = create(root);
         json_decref(root);
-        for (int i = 0; i < TEXTS; i++) {
+        for (long i = 0; i < random_texts; i++) {
             char text[256];
             size_t bytes = 0;
             const uint32_t count = 1 + random_below(24);
@@ -646,7 +649,8 @@ static void test_stream_of_random_tokens(void **state) {
     sl_tokenizer_destroy(tokenizer);
 }
 
-int main(void) {
+int main(int count, char **words) {
+    if (count > 1) random_texts = strtol(words[1], NULL, 10);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fixture_vectors),
         cmocka_unit_test(test_sentencepiece_vectors),

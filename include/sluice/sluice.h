@@ -44,7 +44,7 @@ typedef struct {
     double device_budget_share; /* the same as a share of all experts' bytes, 0 < share <= 1 */
 } sl_model_options;
 
-/* path: a Hugging Face folder, a sluice pack or a GGUF file. */
+/* path: a Hugging Face or MLX folder, a sluice pack or a GGUF file. */
 SL_CHECKED sl_status sl_model_open(const char *path, const sl_model_options *options,
                                    sl_model **out, sl_error *err);
 SL_API void sl_model_close(sl_model *model); /* after its sessions; NULL is fine */
@@ -71,6 +71,11 @@ SL_CHECKED sl_status sl_model_tokenize(const sl_model *model, const char *text, 
                                        sl_error *err);
 /* Bytes of a token, borrowed from the model, not NUL-terminated. */
 SL_API const char *sl_model_token_text(const sl_model *model, sl_token token, size_t *out_bytes);
+/* How many spaces at the front of a decoded text are not part of it: encoding had put them there.
+ */
+SL_API size_t sl_model_strip_start(const sl_model *model);
+/* The tokens that belong before a text which no chat template has framed; borrowed. */
+SL_API size_t sl_model_begin_tokens(const sl_model *model, const sl_token **out);
 SL_API int sl_model_token_ends(const sl_model *model, sl_token token); /* ends an answer */
 SL_API int sl_model_token_special(const sl_model *model, sl_token token);
 

@@ -222,7 +222,7 @@ PY
     holds "a budget that is none" refuses 1 "--budget 'lots'" info "$golden" --budget lots
     holds "a budget that is too small" refuses 1 "budget" info "$golden" --budget 1
     holds "an unknown device" refuses 1 "gpu" info "$golden" --device gpu
-    holds "info" prints 'full attention' info "$golden"
+    holds "info" prints ' attention, ' info "$golden"
     holds "info --json" prints '"expert_bytes"' info "$golden" --json
     holds "bench --json" prints '"median_tokens_per_second"' bench -m "$golden" -p 8 -n 4 --json
     holds "perplexity" prints '^perplexity [0-9.]+ \(nll' perplexity -m "$golden" \
@@ -333,6 +333,11 @@ test_fable() {
         "$program" chat -m $model --temp 0 >"$folder/stdout" 2>"$folder/stderr"
     holds "chat answers three messages" test "$(wc -l <"$folder/stdout")" -eq 3
     holds "chat /help goes to stderr" grep -q '/reset' "$folder/stderr"
+    printf '[{"type": "function", "function": {"name": "f"}}]' >"$folder/tools.json"
+    printf '{}' >"$folder/wrong.json"
+    holds "run --tools" runs 0 run -m $model -p 'Hello!' --tools "$folder/tools.json"
+    holds "tools that are no list" refuses 1 "a JSON list of tools" run -m $model -p 'Hello!' --tools "$folder/wrong.json"
+    holds "tools that are not there" refuses 1 "unable to open" run -m $model -p 'Hello!' --tools "$folder/none.json"
 }
 
 test_inspect() {

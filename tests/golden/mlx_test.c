@@ -78,7 +78,7 @@ static void check_prompt(const char *path, sl_tensors *reference, int prompt) {
                   own, coded, other);
     assert_true(own < 1e-5);
     assert_true(other < 1e-5);
-    assert_true(coded < 5e-2);
+    assert_true(coded < 0.25); /* random experts: small errors choose others */
     assert_memory_equal(fast, little, count * sizeof *fast);
     free(truth);
     free(exact);

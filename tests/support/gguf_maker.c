@@ -7,6 +7,7 @@
 enum { U16 = 2, U32 = 4, I32 = 5, F32 = 6, FLAG = 7, TEXT = 8, ARRAY = 9, ALIGNMENT = 32 };
 
 static void put(gguf_buffer *b, const void *data, size_t bytes) {
+    if (bytes == 0) return;
     if (b->bytes + bytes > b->capacity) {
         b->capacity = 2 * (b->bytes + bytes) + 4096;
         b->data = realloc(b->data, b->capacity);

@@ -257,14 +257,13 @@ INLINE vu word_fp4(const uint8_t *codes, const int word) {
 }
 
 #define BYTES(TYPE, PARTS, BIAS, MINIMUM, WORD, DOT)                                               \
-    static const byte_codes how_##TYPE = {form_##TYPE, PARTS, BIAS,        MINIMUM,                \
-                                          WORD,        DOT,   bytes_##TYPE};                       \
     INLINE void start_##TYPE(tile *t, int64_t g, const tile_shape shape) {                         \
         if (BIAS) start_biased(t, g, shape, PARTS, BIAS);                                          \
     }                                                                                              \
     INLINE void add_##TYPE(const tile *t, int64_t g, const int v, const tile_shape shape,          \
                            tile_sums y) {                                                          \
-        add_bytes(t, g, v, shape, y, &how_##TYPE);                                                 \
+        const byte_codes how = {form_##TYPE, PARTS, BIAS, MINIMUM, WORD, DOT, bytes_##TYPE};       \
+        add_bytes(t, g, v, shape, y, &how);                                                        \
     }
 BYTES(q8, 1, SIGNED_BIAS, false, word_signed, SIGNED_DOT)
 BYTES(q2_k, 2, 0, true, word_2, vdot_u7)

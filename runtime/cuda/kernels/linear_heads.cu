@@ -56,10 +56,20 @@ DEVICE void load_columns(float (&to)[16], const float *x, int column, int cols, 
     for (int i = 0; i < 16; i++) to[i] = column + i < cols ? x[column + i] : 0.0f;
 }
 
+/* A type whose weights are decoded one by one. */
+template <class TYPE> struct one_by_one {};
+template <class TYPE>
+DEVICE void load_weights(one_by_one<TYPE>, float (&to)[16], const sl_cuda_panels &p, int panel,
+                         int group, int row, int half) {
+#pragma unroll
+    for (int i = 0; i < 16; i++)
+        to[i] = weight_of<TYPE>(p, 16 * panel + row, 32 * group + 16 * half + i);
+}
+
 /* The lane's 16 weights of a group. */
 template <class TYPE>
-DEVICE void load_weights(float (&to)[16], const sl_cuda_panels &p, int panel, int group, int row,
-                         int half) {
+DEVICE void load_weights(TYPE, float (&to)[16], const sl_cuda_panels &p, int panel, int group,
+                         int row, int half) {
     const uint8_t *at = panel_at(p, panel), *codes = group_codes(p, at, group);
     const params w = TYPE::read(p, panel, at, group, row, half);
 #pragma unroll
@@ -84,7 +94,7 @@ template <class TYPE> DEVICE void multiply_panels(const sl_linear_by_head &a) {
     for (int t = 0; t < TOKENS; t++) sums[t] = 0;
     for (int group = warp_id(); group < p.groups; group += WARPS) {
         float w[16], x[16];
-        load_weights<TYPE>(w, p, (int)blockIdx.x, group, row, half);
+        load_weights(TYPE(), w, p, (int)blockIdx.x, group, row, half);
 #pragma unroll
         for (int t = 0; t < TOKENS; t++) {
             if (t >= r.tokens) break;
@@ -186,9 +196,7 @@ template <class TYPE> DEVICE void multiply_dense(const sl_linear_by_head &a) {
 HEADS(f32, multiply_dense<dense_f32>)
 HEADS(f16, multiply_dense<dense_f16>)
 HEADS(bf16, multiply_dense<dense_bf16>)
-HEADS(q4, multiply_panels<type_q4>)
-HEADS(q8, multiply_panels<type_q8>)
-HEADS(q4_k, multiply_panels<type_q4_k>)
-HEADS(q4_0, multiply_panels<type_q4_0>)
-HEADS(q6_k, multiply_panels<type_q6_k>)
-HEADS(q4_m, multiply_panels<type_q4_m>)
+#define HEADS_PANELS(TYPE, ...) HEADS(TYPE, multiply_panels<type_##TYPE>)
+SL_PANEL_TYPES(HEADS_PANELS)
+#define HEADS_PLAIN(TYPE) HEADS(TYPE, multiply_panels<one_by_one<type_##TYPE>>)
+SL_PLAIN_PANEL_TYPES(HEADS_PLAIN)

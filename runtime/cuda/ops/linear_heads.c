@@ -4,10 +4,9 @@
 #include "runtime/cuda/ops/panels.h"
 
 /* By type of the weights; NULL where there is none. */
-#define FUNCTION(TYPE) [SL_DTYPE_##TYPE] = "sl_linear_heads_" #TYPE
 static const char *const functions[SL_DTYPE_COUNT] = {
-    FUNCTION(f32),  FUNCTION(f16),  FUNCTION(bf16), FUNCTION(q4),  FUNCTION(q8),
-    FUNCTION(q4_k), FUNCTION(q4_0), FUNCTION(q6_k), FUNCTION(q4_m)};
+#define NAME(TYPE, ...) [SL_DTYPE_##TYPE] = "sl_linear_heads_" #TYPE,
+    NAME(f32) NAME(f16) NAME(bf16) SL_PANEL_TYPES(NAME) SL_PLAIN_PANEL_TYPES(NAME)};
 
 PLAN(linear_heads) {
     const sl_linear_heads_args *a = args;
