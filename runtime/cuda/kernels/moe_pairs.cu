@@ -11,6 +11,8 @@ enum {
     PANELS = SL_MOE_PANELS,
     UP_SHARES = SL_MOE_UP_SHARES,
     DOWN_SHARES = SL_MOE_DOWN_SHARES,
+    UP_THREADS = PANELS * UP_SHARES * WARP,
+    DOWN_THREADS = PANELS * DOWN_SHARES * WARP,
     AT_ONCE = SL_MOE_DEPTH
 };
 
@@ -33,8 +35,8 @@ DEVICE bool has_place(const sl_moe_places &p, const expert_look &look, int place
     return place >= first && place < last;
 }
 
-/* The expert of a place, NULL where it is not here, its number, and *pair.  The table was looked into before
- * runs and order were there; all else is loaded at once.  Ends with a barrier. */
+/* The expert of a place, NULL where it is not here, its number, and *pair.  The table was looked
+ * into before runs and order were there; all else is loaded at once.  Ends with a barrier. */
 DEVICE const uint8_t *expert_of_place(const sl_moe_places &p, expert_look look, int place,
                                       int *pair, int *out_number) {
     __shared__ const uint8_t *found;
@@ -234,7 +236,8 @@ template <int SHARES> DEVICE float share_sum(const float (*shares)[SHARES][16], 
     float sum = 0;
 #pragma unroll
     for (int i = 0; i < SHARES; i += 4)
-        sum += (of[i][row % 16] + of[i + 1][row % 16]) + (of[i + 2][row % 16] + of[i + 3][row % 16]);
+        sum += (of[i][row % 16] + of[i + 1][row % 16]) +
+               (of[i + 2][row % 16] + of[i + 3][row % 16]);
     return sum;
 }
 
@@ -327,10 +330,10 @@ template <class TYPE> DEVICE void pairs_down(const sl_moe_down &a) {
 }
 
 #define PAIRS(TYPE, ...)                                                                           \
-    SL_CUDA_KERNEL_AHEAD(sl_moe_pairs_up_##TYPE, sl_moe_up, PANELS *UP_SHARES *WARP) {                        \
+    SL_CUDA_KERNEL_AHEAD(sl_moe_pairs_up_##TYPE, sl_moe_up, UP_THREADS) {                          \
         pairs_up<type_##TYPE>(a);                                                                  \
     }                                                                                              \
-    SL_CUDA_KERNEL_AHEAD(sl_moe_pairs_down_##TYPE, sl_moe_down, PANELS *DOWN_SHARES *WARP) {                    \
+    SL_CUDA_KERNEL_AHEAD(sl_moe_pairs_down_##TYPE, sl_moe_down, DOWN_THREADS) {                    \
         pairs_down<type_##TYPE>(a);                                                                \
     }
 SL_PANEL_TYPES(PAIRS)
