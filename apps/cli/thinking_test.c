@@ -1,5 +1,6 @@
 /* thinking_test.c - Thought and speech told apart in streams of tokens. */
-#include "apps/cli/thinking.c" /* the program is no library to link with */
+/* The program is no library to link with. */
+#include "apps/cli/thinking.c" /* NOLINT(bugprone-suspicious-include) */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>

@@ -140,14 +140,15 @@ sl_status eval_kv_append(const sl_eval_args *a, sl_error *err) {
     SL_TRY(sl_eval_bounds(a, "slots", in[2], rows, sl_eval_dim(a, 4, 0), err));
     SL_TRY(sl_eval_bounds(a, "positions", in[3], rows, capacity, err));
     SL_TRY(sl_eval_scratch(a, key_dim > value_dim ? key_dim : value_dim, &room, err));
+    float *row = (void *)room;
     for (int64_t i = 0; i < rows * heads; i++) {
         const int64_t t = i / heads, position = (int64_t)in[3][t];
         const int64_t before = ((int64_t)in[2][t] * heads + i % heads) * capacity;
         keep_row(a->in[4].type.dtype, in[0] + i * key_dim, key_dim,
                  a->in[4].data + before * key_dim + sl_kv_key_at(position, key_dim), SL_KV_LANES,
-                 (float *)room);
+                 row);
         keep_row(a->in[5].type.dtype, in[1] + i * value_dim, value_dim,
-                 a->in[5].data + (before + position) * value_dim, 1, (float *)room);
+                 a->in[5].data + (before + position) * value_dim, 1, row);
     }
     return SL_OK;
 }

@@ -29,7 +29,7 @@ void sl_expert_arrange(const sl_expert_layer *layer, const void *const parts[SL_
         uint8_t *to = (uint8_t *)out + sl_expert_arranged_at(layer, m);
         if (matrix->form)
             matrix->form->convert(&raw, to);
-        else
+        else if (raw.parts[0])
             memcpy(to, raw.parts[0], sl_type_bytes(&matrix->type));
     }
 }

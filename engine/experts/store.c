@@ -463,6 +463,8 @@ static sl_status check_request(const sl_expert_table *table, uint32_t layer, con
     if (layer >= table->layers)
         return sl_fail(err, SL_INVALID, "experts of layer %u requested, there are %u layers", layer,
                        table->layers);
+    if (count && !table->layer[layer].part_count)
+        return sl_fail(err, SL_INVALID, "experts of layer %u requested, which has none", layer);
     for (uint32_t i = 0; i < count; i++) {
         if (experts[i] < 0 || (uint32_t)experts[i] >= table->experts)
             return sl_fail(err, SL_INVALID, "layer %u expert %d requested, there are %u", layer,

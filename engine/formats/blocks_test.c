@@ -87,7 +87,8 @@ static float weight_q6_k(const uint8_t *b, int e) {
 static float weight_q8_k(const uint8_t *b, int e) {
     float d;
     memcpy(&d, b, sizeof d);
-    return d * (float)(int8_t)b[4 + e];
+    const int8_t code = (int8_t)b[4 + e];
+    return d * (float)code;
 }
 static const int iq4[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                             1,    13,   25,  38,  53,  69,  89,  113};
@@ -414,27 +415,34 @@ static void write_tensor(const sl_gguf_tensor *t, const uint8_t *file, FILE *out
     free(row), free(made);
 }
 
-static int write_decoded(const char *path, const char *out_path) {
-    FILE *file = fopen(path, "rb"), *out = fopen(out_path, "wb");
+static int write_tensors(const char *path, FILE *file, FILE *out) {
     sl_gguf gguf;
     sl_arena arena;
     sl_error err = {0};
-    if (!file || !out || fseek(file, 0, SEEK_END)) return 2;
+    if (fseek(file, 0, SEEK_END)) return 2;
     const size_t bytes = (size_t)ftell(file);
     uint8_t *data = malloc(bytes);
     rewind(file);
-    if (!data || fread(data, 1, bytes, file) != bytes) return 2;
-    sl_arena_init(&arena, NULL);
-    if (sl_gguf_parse(path, data, bytes, &arena, &gguf, &err)) {
-        (void)fprintf(stderr, "%s\n", err.message);
-        return 1;
+    if (!data || fread(data, 1, bytes, file) != bytes) {
+        free(data);
+        return 2;
     }
-    for (uint32_t i = 0; i < gguf.tensor_count; i++)
+    sl_arena_init(&arena, NULL);
+    const sl_status status = sl_gguf_parse(path, data, bytes, &arena, &gguf, &err);
+    if (status != SL_OK) (void)fprintf(stderr, "%s\n", err.message);
+    for (uint32_t i = 0; status == SL_OK && i < gguf.tensor_count; i++)
         if (gguf.tensors[i].type->known) write_tensor(&gguf.tensors[i], data, out);
     sl_arena_deinit(&arena);
     free(data);
-    (void)fclose(file);
-    return fclose(out) ? 2 : 0;
+    return status != SL_OK;
+}
+
+static int write_decoded(const char *path, const char *out_path) {
+    FILE *file = fopen(path, "rb"), *out = fopen(out_path, "wb");
+    int result = file && out ? write_tensors(path, file, out) : 2;
+    if (file) (void)fclose(file);
+    if (out && fclose(out)) result = 2;
+    return result;
 }
 
 int main(int argc, char **argv) {

@@ -24,7 +24,7 @@ static void add_resident(const sl_model_config *config, const sl_weight *w, sl_t
 static uint64_t position_operations(const sl_model_config *config) {
     const uint64_t dims = config->latent_rank ? 2ull * config->latent_rank + config->rope_dim
                                               : 2ull * config->head_dim;
-    return 2 * config->query_heads * dims;
+    return 2ull * config->query_heads * dims;
 }
 
 sl_token_cost sl_model_token_cost(const sl_model *model) {

@@ -49,4 +49,7 @@ sl_moe_out_value sl_block_experts(sl_builder *b, sl_moe_input_value x, const sl_
 /* The whole second half of a layer, with experts where the config has them. */
 sl_residual_value sl_block_second_half(sl_builder *b, sl_residual_value residual,
                                        const sl_experts_how *how);
+
+/* hybrid.c: a layer of gated attention or a gated delta net, and its second half. */
+sl_residual_value sl_block_hybrid_layer(sl_builder *b, sl_residual_value residual);
 #endif

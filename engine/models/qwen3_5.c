@@ -2,18 +2,6 @@
  * between them, every layer followed by one dense network. */
 #include "engine/models/blocks.h"
 
-static const sl_attention_how gated = {.norm = SL_QK_NORM_HEADS, .gated = true};
-
-static sl_residual_value layer(sl_builder *b, sl_residual_value residual) {
-    const sl_attn_input_value x = sl_block_attn_norm(b, residual);
-    const sl_mixer_out_value mixed = b->config->layer[b->layer].linear
-                                         ? sl_block_delta_net(b, x)
-                                         : sl_block_attention(b, x, &gated);
-    residual = sl_block_add(b, residual, sl_as_residual_update(mixed));
-    const sl_dense_out_value out = sl_block_dense(b, sl_block_ffn_norm(b, residual));
-    return sl_block_add(b, residual, sl_as_residual_update(out));
-}
-
 const sl_architecture sl_architecture_qwen3_5 = {
     .name = "qwen3_5",
     .also = {"qwen3_5_text"},
@@ -32,5 +20,5 @@ const sl_architecture sl_architecture_qwen3_5 = {
                             .delta_key_dim = 128,
                             .delta_value_dim = 128,
                             .conv_width = 4}},
-    .layer = layer,
+    .layer = sl_block_hybrid_layer,
 };

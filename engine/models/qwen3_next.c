@@ -2,18 +2,6 @@
  * layer has routed experts and one shared expert, or one dense network. */
 #include "engine/models/blocks.h"
 
-static const sl_attention_how gated = {.norm = SL_QK_NORM_HEADS, .gated = true};
-static const sl_experts_how routed = {.shared = SL_SHARED_GATED};
-
-static sl_residual_value layer(sl_builder *b, sl_residual_value residual) {
-    const sl_layer_config *kind = &b->config->layer[b->layer];
-    const sl_attn_input_value x = sl_block_attn_norm(b, residual);
-    const sl_mixer_out_value mixed =
-        kind->linear ? sl_block_delta_net(b, x) : sl_block_attention(b, x, &gated);
-    residual = sl_block_add(b, residual, sl_as_residual_update(mixed));
-    return sl_block_second_half(b, residual, &routed);
-}
-
 const sl_architecture sl_architecture_qwen3_next = {
     .name = "qwen3_next",
     .config = {.keys = SL_KEYS_HEADS | SL_KEYS_DELTA | SL_KEYS_EXPERTS | SL_KEYS_NARROW |
@@ -35,5 +23,5 @@ const sl_architecture sl_architecture_qwen3_next = {
                             .shared_width = 512,
                             .dense_width = 5632,
                             .normalise_routes = true}},
-    .layer = layer,
+    .layer = sl_block_hybrid_layer,
 };

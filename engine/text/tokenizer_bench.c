@@ -33,12 +33,11 @@ static char *read_file(const char *path, size_t *out_bytes) {
     return text;
 }
 
-static int measure(const sl_tokenizer *tokenizer, const char *path, int rounds) {
-    size_t bytes = 0, count = 0;
+/* ids has room for two per byte. */
+static int measure_text(const sl_tokenizer *tokenizer, const char *text, size_t bytes, int32_t *ids,
+                        int rounds) {
+    size_t count = 0;
     sl_error err = {0};
-    char *text = read_file(path, &bytes);
-    int32_t *ids = malloc((bytes + 1) * 2 * sizeof *ids);
-    if (!text || !ids) return 1;
     double best = 1e9;
     for (int round = 0; round < rounds; round++) {
         const double start = user_seconds();
@@ -51,9 +50,17 @@ static int measure(const sl_tokenizer *tokenizer, const char *path, int rounds) 
     }
     (void)printf("{\"bytes\": %zu, \"tokens\": %zu, \"user_seconds\": %.6f, \"mb_per_s\": %.2f}\n",
                  bytes, count, best, (double)bytes / 1e6 / best);
+    return 0;
+}
+
+static int measure(const sl_tokenizer *tokenizer, const char *path, int rounds) {
+    size_t bytes = 0;
+    char *text = read_file(path, &bytes);
+    int32_t *ids = malloc((bytes + 1) * 2 * sizeof *ids);
+    const int result = text && ids ? measure_text(tokenizer, text, bytes, ids, rounds) : 1;
     free(text);
     free(ids);
-    return 0;
+    return result;
 }
 
 static bool write_numbers(const void *data, uint32_t count, size_t bytes_each) {

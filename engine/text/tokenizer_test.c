@@ -302,8 +302,9 @@ static size_t random_piece(char *out, bool broken) {
                                        0x10FFFF, 0x200D, 0xFE0F, 0x1F468, 0x1F3FD, 0x1F1E9,
                                        0xE0101,  0x301,  0x323,  0x17F,   0x2581,  0x3000,
                                        0x85,     0x180E, 0x1100, 0x1161,  0xAC00,  0x9FA5};
+    static const char common[] = " etaoin\n\t'.,!01239AZ<|>/";
     const uint32_t kind = random_below(8);
-    if (kind < 3) return sl_utf8_encode(" etaoin\n\t'.,!01239AZ<|>/"[random_below(26)], out);
+    if (kind < 3) return sl_utf8_encode((uint8_t)common[random_below(sizeof common - 1)], out);
     if (kind == 3) return sl_utf8_encode(special[random_below(24)], out);
     if (kind == 4 && broken) {
         const size_t count = 1 + random_below(3);

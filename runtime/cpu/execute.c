@@ -32,6 +32,7 @@ static void run_items(sl_executable *exe, uint32_t member, const sl_cpu_task *t,
     const sl_status status = t->kernel->run(t->args, begin, end, &worker);
     sl_memory_allow();
     if (exe->trace) record(exe, (uint32_t)(t - exe->tasks), member, start);
+    /* cppcheck-suppress uninitvar ; a kernel that fails says why */
     if (status != SL_OK && !atomic_exchange(&exe->failed, true)) exe->error = error;
 }
 

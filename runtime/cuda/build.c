@@ -46,11 +46,16 @@ static sl_status open_experts(sl_executable *exe, sl_error *err) {
         uint32_t at;
         const sl_step *step = &program->steps[s];
         if (!has_experts(step, &at)) continue;
-        if (layer_of(step) >= shape.layers) shape.layers = layer_of(step) + 1;
+        const uint32_t layer = layer_of(step);
+        if (layer >= SL_CUDA_MOST_LAYERS)
+            return sl_fail(err, SL_UNSUPPORTED, "experts of layer %u: layers are below %d", layer,
+                           SL_CUDA_MOST_LAYERS);
+        if (layer >= shape.layers) shape.layers = layer + 1;
+        shape.named[layer / 8] |= (uint8_t)(1u << layer % 8);
         shape.experts = (uint32_t)step->operands[at].type.shape.dims[0];
         source = exe->binding.sources[step->operands[at].buffer.v];
     }
-    return source ? sl_cuda_experts_open(exe->device, source, shape, err) : SL_OK;
+    return source ? sl_cuda_experts_open(exe->device, source, &shape, err) : SL_OK;
 }
 
 static void fill_addresses(const sl_executable *exe, const sl_step *step, void *args) {

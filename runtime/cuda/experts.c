@@ -52,6 +52,16 @@ static int32_t *slot_of(sl_cuda_experts *x, uint32_t layer, int32_t expert) {
     return &x->slot_of[(uint64_t)layer * x->shape.experts + (uint32_t)expert];
 }
 
+static bool has_experts(const sl_cuda_experts *x, uint32_t layer) {
+    return x->shape.named[layer / 8] >> layer % 8 & 1;
+}
+
+static uint64_t count_all(const sl_cuda_experts *x) {
+    uint64_t count = 0;
+    for (uint32_t l = 0; l < x->shape.layers; l++) count += has_experts(x, l);
+    return count * x->shape.experts;
+}
+
 /* ---- what experts are like ---- */
 
 static sl_status learn_layer(sl_cuda_experts *x, uint32_t layer, sl_error *err) {
@@ -84,7 +94,7 @@ static sl_status learn_layer(sl_cuda_experts *x, uint32_t layer, sl_error *err) 
 
 /* As many slots as the budget has room for, at most one for each expert. */
 static sl_status choose_slots(sl_cuda_experts *x, sl_error *err) {
-    const uint64_t all = (uint64_t)x->shape.layers * x->shape.experts;
+    const uint64_t all = count_all(x);
     uint64_t budget = x->device->options.expert_budget_bytes;
     size_t left = 0, total = 0;
     for (uint32_t l = 0; l < x->shape.layers; l++)
@@ -215,6 +225,7 @@ static sl_status publish(sl_cuda_experts *x, uint32_t layer, sl_error *err) {
 static sl_status bring_all(sl_cuda_experts *x, sl_error *err) {
     for (uint32_t e = 0; e < x->shape.experts; e++) x->wanted[e] = (int32_t)e;
     for (uint32_t layer = 0; layer < x->shape.layers; layer++) {
+        if (!has_experts(x, layer)) continue;
         int32_t expert = 0;
         SL_TRY(
             x->source->request(x->source, (sl_layer_id){layer}, x->wanted, x->shape.experts, err));
@@ -232,17 +243,25 @@ static sl_status bring_all(sl_cuda_experts *x, sl_error *err) {
 static sl_status fill_cache(sl_cuda_experts *x, sl_error *err) {
     x->layers = SL_ARENA_NEW_ARRAY(&x->arena, layer_info, x->shape.layers);
     if (!x->layers) return sl_no_memory(err, "the table of experts", x->shape.layers);
-    for (uint32_t l = 0; l < x->shape.layers; l++) SL_TRY(learn_layer(x, l, err));
+    for (uint32_t l = 0; l < x->shape.layers; l++)
+        if (has_experts(x, l)) SL_TRY(learn_layer(x, l, err));
     SL_TRY(choose_slots(x, err));
     SL_TRY(allocate(x, err));
     return sl_cuda_experts_all_here(x) ? bring_all(x, err) : SL_OK;
 }
 
+/* Whether every layer that the other names is among its own. */
+static bool knows_all(const sl_cuda_experts_shape *own, const sl_cuda_experts_shape *other) {
+    for (uint32_t i = 0; i < sizeof own->named; i++)
+        if (other->named[i] & ~own->named[i]) return false;
+    return true;
+}
+
 sl_status sl_cuda_experts_open(sl_cuda_device *device, sl_expert_source *source,
-                               sl_cuda_experts_shape shape, sl_error *err) {
+                               const sl_cuda_experts_shape *shape, sl_error *err) {
     sl_cuda_experts *old = device->experts;
-    if (old && old->source == source && old->shape.layers >= shape.layers &&
-        old->shape.experts == shape.experts)
+    if (old && old->source == source && old->shape.experts == shape->experts &&
+        knows_all(&old->shape, shape))
         return SL_OK;
     sl_cuda_experts_destroy(old);
     device->experts = NULL;
@@ -253,7 +272,7 @@ sl_status sl_cuda_experts_open(sl_cuda_device *device, sl_expert_source *source,
     x->arena = arena;
     x->device = device;
     x->source = source;
-    x->shape = shape;
+    x->shape = *shape;
     const sl_status status = fill_cache(x, err);
     if (status == SL_OK)
         device->experts = x;
@@ -280,7 +299,7 @@ void sl_cuda_experts_settle(sl_cuda_experts *x) {
 }
 
 bool sl_cuda_experts_all_here(const sl_cuda_experts *x) {
-    return !x || x->slot_count == (uint64_t)x->shape.layers * x->shape.experts;
+    return !x || x->slot_count == count_all(x);
 }
 
 sl_cuda_expert_places sl_cuda_experts_places(const sl_cuda_experts *x, uint32_t layer) {

@@ -7,15 +7,17 @@
 #include "runtime/cuda/device.h"
 
 /* What a program says of its experts. */
+enum { SL_CUDA_MOST_LAYERS = 4096 };
 typedef struct {
     uint32_t layers; /* highest layer that is named, and one */
     uint32_t experts;
+    uint8_t named[SL_CUDA_MOST_LAYERS / 8]; /* a bit per layer: others have no experts */
 } sl_cuda_experts_shape;
 
 /* Makes the device's cache for source, or finds that there is one: a device serves one source.
  * Looks at an expert of each layer to learn types and sizes. */
 SL_CHECKED sl_status sl_cuda_experts_open(sl_cuda_device *device, sl_expert_source *source,
-                                          sl_cuda_experts_shape shape, sl_error *err);
+                                          const sl_cuda_experts_shape *shape, sl_error *err);
 void sl_cuda_experts_destroy(sl_cuda_experts *x); /* NULL is fine */
 /* All have a slot, so that steps need not ask; so it is where there are none (NULL). */
 bool sl_cuda_experts_all_here(const sl_cuda_experts *x);

@@ -29,12 +29,11 @@ typedef struct {
     size_t bytes;
 } made;
 
-static made begin(void) {
-    made m = {.header = json_object(), .data = malloc(MOST_BYTES)};
-    (void)strcpy(m.path, "/tmp/sluice-forms-XXXXXX");
-    assert_non_null(mkdtemp(m.path));
-    assert_non_null(m.data);
-    return m;
+static void begin(made *m) {
+    *m = (made){
+        .path = "/tmp/sluice-forms-XXXXXX", .header = json_object(), .data = malloc(MOST_BYTES)};
+    assert_non_null(mkdtemp(m->path));
+    assert_non_null(m->data);
 }
 
 static void *add(made *m, const char *name, const char *dtype, json_t *shape, size_t bytes) {
@@ -247,7 +246,8 @@ static double distance(const float *found, const float *wanted, size_t count) {
 static void check(const char *name) {
     char path[512], file[600];
     if (!shared_path(name, path, sizeof path)) skip();
-    made coded = begin(), plain = begin();
+    made coded, plain;
+    begin(&coded), begin(&plain);
     convert(path, strstr(name, "gpt_oss") != NULL, &coded, &plain);
     sl_tensors *reference = NULL;
     sl_tensor_item tokens = {0};

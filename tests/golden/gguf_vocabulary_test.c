@@ -36,19 +36,19 @@ static json_t *load(const char *folder, const char *file) {
 typedef struct {
     const char **names;
     int32_t *types;
-    size_t count;
+    size_t count, capacity;
 } table;
 
 static void set(table *t, json_int_t id, const char *name, int32_t type) {
-    if ((size_t)id >= t->count) {
-        const size_t count = (size_t)id + 1;
-        t->names = realloc(t->names, count * sizeof *t->names);
-        t->types = realloc(t->types, count * sizeof *t->types);
+    if ((size_t)id >= t->capacity) {
+        t->capacity = 2 * ((size_t)id + 1);
+        t->names = realloc(t->names, t->capacity * sizeof *t->names);
+        t->types = realloc(t->types, t->capacity * sizeof *t->types);
         assert_true(t->names && t->types);
-        for (; t->count < count; t->count++) {
-            t->names[t->count] = NULL;
-            t->types[t->count] = UNUSED;
-        }
+    }
+    for (; t->count <= (size_t)id; t->count++) {
+        t->names[t->count] = NULL;
+        t->types[t->count] = UNUSED;
     }
     t->names[id] = name;
     t->types[id] = type;

@@ -64,7 +64,8 @@ static __attribute__((noinline, unused)) coding16 coding16_of(const float *x, in
 }
 /* A vector of codes; what is not finite has none. */
 INLINE vi codes16_of(vf x, coding16 c) {
-    return c.inverse == 0 ? (vi){0} : vround_i32(x * vsplat(c.inverse));
+    const vi none = {0};
+    return c.inverse == 0 ? none : vround_i32(x * vsplat(c.inverse));
 }
 
 /* Where one head of one sequence lies in keys or in values, in bytes. */

@@ -182,9 +182,13 @@ typedef struct {
     panel_bytes_fn *params;
 } byte_codes;
 
+typedef struct {
+    vf scales[PANELS], minima[PANELS];
+} part_params;
+
 /* y += scale_a (scale_w dot - minimum_w sum). */
 INLINE void add_less(const tile *t, int64_t g, const tile_shape shape, tile_dots dots,
-                     const vf *scales, const vf *minima, const int part, tile_sums y) {
+                     const part_params *p, const int part, tile_sums y) {
     EACH_TOKEN (i, shape) {
         const int64_t at = i * t->x.groups + g;
         const float sum = part == 0   ? t->x.halves[at]
@@ -192,7 +196,7 @@ INLINE void add_less(const tile *t, int64_t g, const tile_shape shape, tile_dots
                                       : t->x.sums[at];
         const vf scale = vsplat(t->x.scales[at]);
         EACH_PANEL (k, shape) {
-            const vf inner = vfma(-minima[k], vsplat(sum), scales[k] * vfrom_i32(dots[k][i]));
+            const vf inner = vfma(-p->minima[k], vsplat(sum), p->scales[k] * vfrom_i32(dots[k][i]));
             y[k][i] = vfma(scale, inner, y[k][i]);
         }
     }
@@ -216,12 +220,12 @@ INLINE void add_part(const tile *t, int64_t g, const int v, const tile_shape sha
             EACH_PANEL (k, shape) dots[k][n] = how->dot(dots[k][n], bytes[k], a);
         }
     }
-    vf scales[PANELS] = {{0}}, minima[PANELS] = {{0}};
-    EACH_PANEL (k, shape) how->params(&t->p[k], g, v, part, &scales[k], &minima[k]);
+    part_params p = {{{0}}, {{0}}};
+    EACH_PANEL (k, shape) how->params(&t->p[k], g, v, part, &p.scales[k], &p.minima[k]);
     if (how->minimum)
-        add_less(t, g, shape, dots, scales, minima, how->parts == 2 ? part : -1, y);
+        add_less(t, g, shape, dots, &p, how->parts == 2 ? part : -1, y);
     else
-        add_scaled(t, g, shape, dots, scales, y);
+        add_scaled(t, g, shape, dots, p.scales, y);
 }
 
 INLINE void add_bytes(const tile *t, int64_t g, const int v, const tile_shape shape, tile_sums y,

@@ -107,7 +107,7 @@ static void keep_groups(float *x, int64_t experts, const sl_route_groups_attrs *
     for (int64_t g = 0; g < groups; g++) {
         int64_t better = 0; /* groups, those before it of equals too */
         for (int64_t other = 0; other < groups; other++)
-            better += scores[other] > scores[g] || (scores[other] == scores[g] && other < g);
+            better += scores[other] > scores[g] || (other < g && scores[other] == scores[g]);
         if (scores[g] == scores[g] && better < attrs->groups_kept) continue;
         for (int64_t i = g * size; i < (g + 1) * size; i++) x[i] = NAN;
     }

@@ -185,6 +185,7 @@ INLINE void attend_few_codes(const block *b, const int nq) {
         float *factors = b->factors + q * BLOCK;
         weigh(factors + b->skip, b->count - b->skip, b->to.taken + q * b->to.stride,
               b->to.mix + q * b->to.stride * width, width);
+        /* cppcheck-suppress uninitvar ; written here */
         m.units[q] = code_factors(b, factors, (int16_t *)(void *)m.words[q]);
     }
     for (; c + nv * LANES <= width; c += nv * LANES) mix_codes(b, &m, c, LANES, nq, nv);

@@ -26,13 +26,13 @@ static bool joins(const sl_linear_finish *f) {
 /* Names of functions, which launches only point to: one of each form for every type of weights.
  * NULL where there is none. */
 #define TEXT(NAME)         #NAME
-#define A8_1(TYPE, ...)    [SL_DTYPE_##TYPE] = "sl_linear_a8_1_" #TYPE,
-#define A8_8(TYPE, ...)    [SL_DTYPE_##TYPE] = "sl_linear_a8_8_" #TYPE,
-#define EXACT_2(TYPE, ...) [SL_DTYPE_##TYPE] = "sl_linear_exact_2_" #TYPE,
-#define EXACT_5(TYPE, ...) [SL_DTYPE_##TYPE] = "sl_linear_exact_5_" #TYPE,
-#define EXACT_8(TYPE, ...) [SL_DTYPE_##TYPE] = "sl_linear_exact_8_" #TYPE,
-#define MANY(TYPE, ...)    [SL_DTYPE_##TYPE] = "sl_linear_many_" #TYPE,
-#define PLAIN(TYPE, ...)   [SL_DTYPE_##TYPE] = "sl_linear_plain_" #TYPE,
+#define A8_1(TYPE, ...)    [SL_DTYPE_##TYPE] = TEXT(sl_linear_a8_1_##TYPE),
+#define A8_8(TYPE, ...)    [SL_DTYPE_##TYPE] = TEXT(sl_linear_a8_8_##TYPE),
+#define EXACT_2(TYPE, ...) [SL_DTYPE_##TYPE] = TEXT(sl_linear_exact_2_##TYPE),
+#define EXACT_5(TYPE, ...) [SL_DTYPE_##TYPE] = TEXT(sl_linear_exact_5_##TYPE),
+#define EXACT_8(TYPE, ...) [SL_DTYPE_##TYPE] = TEXT(sl_linear_exact_8_##TYPE),
+#define MANY(TYPE, ...)    [SL_DTYPE_##TYPE] = TEXT(sl_linear_many_##TYPE),
+#define PLAIN(TYPE, ...)   [SL_DTYPE_##TYPE] = TEXT(sl_linear_plain_##TYPE),
 #define DENSE_NAMES(PREFIX, SUFFIX)                                                                \
     [SL_DTYPE_f32] = TEXT(PREFIX##f32##SUFFIX), [SL_DTYPE_f16] = TEXT(PREFIX##f16##SUFFIX),        \
     [SL_DTYPE_bf16] = TEXT(PREFIX##bf16##SUFFIX)

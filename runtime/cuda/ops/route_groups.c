@@ -4,9 +4,9 @@
 
 /* As many lanes as there are for each group, at most one for each of its experts. */
 static int32_t team_of(int64_t groups, int64_t experts) {
-    int32_t team = 1;
+    int64_t team = 1;
     while (2 * team * groups <= SL_CUDA_WARP && 2 * team <= experts / groups) team *= 2;
-    return team;
+    return (int32_t)team;
 }
 
 PLAN(route_groups) {
