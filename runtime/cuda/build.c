@@ -255,9 +255,9 @@ static sl_status add_nodes(const sl_executable *exe, const sl_cuda_segment *g, s
         const sl_cuda_task *task = &exe->tasks[s];
         const uint32_t end = task->first_launch + task->launch_count;
         for (uint32_t i = task->first_launch; task->leader == s && i < end; i++) {
-            const bool joined = task->joined && i + 1 == end;
-            SL_TRY(add_node(exe, g->graph, i, joined ? task->joined : &exe->launches[i],
-                            joined ? task->joined_function : exe->functions[i], err));
+            sl_cuda_joined *joined = task->joined ? &task->joined[i - task->first_launch] : NULL;
+            SL_TRY(add_node(exe, g->graph, i, joined ? &joined->launch : &exe->launches[i],
+                            joined ? joined->function : exe->functions[i], err));
             if (i > task->first_launch)
                 SL_TRY(add_edges(exe, g->graph, &exe->nodes[i - 1], 1, exe->nodes[i], err));
         }
@@ -278,21 +278,24 @@ static size_t add_need(const sl_executable *exe, uint32_t s, uint32_t need, sl_c
     return count + 1;
 }
 
-/* The first node of a leader follows the last ones of all that its steps need. */
+/* A node of a leader follows the last ones of all that its steps need: the first node, or of steps
+ * that are late the last. */
 static sl_status add_order(const sl_executable *exe, const sl_cuda_segment *g,
                            const sl_cuda_needs *n, sl_arena *arena, sl_error *err) {
     const uint32_t count = exe->binding.program->step_count;
     sl_cu_node *after = SL_ARENA_NEW_ARRAY(arena, sl_cu_node, (size_t)count + 1);
     if (!after) return sl_no_memory(err, "the nodes of a graph", count);
-    for (uint32_t s = g->first; s < g->end; s++) {
-        size_t after_count = 0;
-        if (exe->tasks[s].leader != s) continue;
-        for (uint32_t m = s; m != UINT32_MAX; m = exe->tasks[m].next)
-            for (uint32_t i = n->first[m]; i < n->first[m + 1]; i++)
-                after_count = add_need(exe, m, n->from[i], after, after_count);
-        SL_TRY(add_edges(exe, g->graph, after, after_count, exe->nodes[exe->tasks[s].first_launch],
-                         err));
-    }
+    for (uint32_t s = g->first; s < g->end; s++)
+        for (int late = 0; late < 2 && exe->tasks[s].leader == s; late++) {
+            size_t after_count = 0;
+            for (uint32_t m = s; m != UINT32_MAX; m = exe->tasks[m].next)
+                for (uint32_t i = n->first[m]; i < n->first[m + 1]; i++)
+                    if (exe->tasks[m].late == (late == 1))
+                        after_count = add_need(exe, m, n->from[i], after, after_count);
+            const sl_cuda_task *task = &exe->tasks[s];
+            const uint32_t node = task->first_launch + (late ? task->launch_count - 1 : 0);
+            SL_TRY(add_edges(exe, g->graph, after, after_count, exe->nodes[node], err));
+        }
     return SL_OK;
 }
 

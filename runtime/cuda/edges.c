@@ -31,18 +31,29 @@ static uint32_t leader_of(const sl_executable *exe, sl_cu_node node) {
     return count;
 }
 
-/* Calls add(from, to) for each pair of steps that the driver's edges order: all of one launch and
- * all of another.  Those of one launch follow each other in the order of the program. */
+static bool is_first(const sl_executable *exe, uint32_t leader, sl_cu_node node) {
+    return exe->nodes[exe->tasks[leader].first_launch] == node;
+}
+static bool is_last(const sl_executable *exe, uint32_t leader, sl_cu_node node) {
+    const sl_cuda_task *task = &exe->tasks[leader];
+    return exe->nodes[task->first_launch + task->launch_count - 1] == node;
+}
+
+/* Calls add(from, to) for each pair of steps that the driver's edges order: all of one leader whose
+ * last node it is, and all of another whose first it is, or those that only the last has to do
+ * with.  Those of one leader follow each other in the order of the program. */
 typedef void add_pair(void *ctx, uint32_t from, uint32_t to);
 static void each_pair(const sl_executable *exe, const node_pairs *pairs, add_pair *add, void *ctx) {
     const uint32_t count = exe->binding.program->step_count;
     const sl_cuda_task *tasks = exe->tasks;
     for (size_t e = 0; e < pairs->count; e++) {
         const uint32_t from = leader_of(exe, pairs->from[e]), to = leader_of(exe, pairs->to[e]);
-        if (from == count || to == count || from == to) continue;
+        if (from == count || to == count || from == to || !is_last(exe, from, pairs->from[e]))
+            continue;
+        const bool first = is_first(exe, to, pairs->to[e]), last = is_last(exe, to, pairs->to[e]);
         for (uint32_t a = from; a != UINT32_MAX; a = tasks[a].next)
             for (uint32_t b = to; b != UINT32_MAX; b = tasks[b].next)
-                if (a < b) add(ctx, a, b);
+                if (a < b && (first || (last && tasks[b].late))) add(ctx, a, b);
     }
     for (uint32_t s = 0; s < count; s++)
         for (uint32_t a = tasks[s].leader; a != UINT32_MAX; a = tasks[a].next)
