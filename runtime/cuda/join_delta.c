@@ -35,7 +35,8 @@ sl_status sl_join_delta(const sl_joining *j, uint32_t step, sl_error *err) {
     const sl_step *s = step_at(j, step);
     const uint32_t norms[] = {sl_joining_maker(j, &s->operands[STEP_Q], SL_OP_l2_norm, 1),
                               sl_joining_maker(j, &s->operands[STEP_K], SL_OP_l2_norm, 1)};
-    if (norms[0] == UINT32_MAX || norms[1] == UINT32_MAX || !sl_joining_add(j, step, norms, 2, NULL))
+    if (norms[0] == UINT32_MAX || norms[1] == UINT32_MAX ||
+        !sl_joining_add(j, step, norms, 2, NULL))
         return SL_OK;
     const sl_l2_norm_args *q = task_of(j, norms[0])->args, *k = task_of(j, norms[1])->args;
     sl_delta_joined launch = {.d = *(const sl_delta *)(const void *)launch_of(j, step, 0)->args,

@@ -2,6 +2,7 @@
  * them. */
 #include "runtime/cuda/joining.h"
 #include "runtime/cuda/kernels/row.h"
+#include "runtime/cuda/kernels/share.h"
 #include <string.h>
 
 /* A step that makes a row, the numbers of its results (0: there is no such), and how. */
@@ -25,7 +26,8 @@ static const row_maker *maker_of(const sl_joining *j, uint32_t step) {
     return NULL;
 }
 
-/* The norm's arguments; false where it is of more than a row, or of one that kernels do not take. */
+/* The norm's arguments; false where it is of more than a row, or of one that kernels do not take.
+ */
 static bool describe_row(const sl_joining *j, uint32_t step, const row_maker *maker,
                          sl_row_products *out) {
     enum { WHOLE = 4 * SL_CUDA_WARP };
@@ -44,15 +46,14 @@ static bool describe_row(const sl_joining *j, uint32_t step, const row_maker *ma
             return false;
     }
     out->width = (int32_t)width;
-    return width % WHOLE == 0 && width <= SL_ROW_FOURS * SL_ROW_WARPS * WHOLE;
+    return width % WHOLE == 0;
 }
 
 /* ---- products ---- */
 
 typedef struct {
     uint32_t step; /* UINT32_MAX: none */
-    sl_linear_panels panels;
-    uint32_t threads, blocks;
+    sl_row_product how;
     bool is_q8;
 } row_product;
 
@@ -65,42 +66,42 @@ static row_product product_of(const sl_joining *j, const sl_operand *row, const 
             continue;
         const sl_cuda_launch *launch = launch_of(j, s, 0);
         const char *type = launch->function + strlen(names);
-        memcpy(&p.panels, launch->args, sizeof p.panels);
-        const int finish = p.panels.finish.kind;
+        const sl_linear_panels *panels = (const void *)launch->args;
+        const int finish = panels->finish.kind;
         if (!sl_joining_is_same(&step_at(j, s)->operands[0], row) ||
-            (strcmp(type, "q4") != 0 && strcmp(type, "q8") != 0) || p.panels.d.tokens != 1 ||
-            p.panels.w[0].cols != width || p.panels.slab < p.panels.w[0].groups ||
+            (strcmp(type, "q4") != 0 && strcmp(type, "q8") != 0) || panels->d.tokens != 1 ||
+            panels->w[0].cols != width ||
             (finish != SL_FINISH_STORE && finish != SL_FINISH_QUANTISE))
             continue;
         p.step = s;
-        p.threads = launch->threads;
-        p.blocks = launch->grid[0];
+        p.how.finish = panels->finish;
+        p.how.d = panels->d;
+        memcpy(p.how.w, panels->w, sizeof p.how.w);
         p.is_q8 = type[1] == '8';
         return p;
     }
     return p;
 }
 
-/* So that every block has one task, and two blocks are on a multiprocessor; as it was planned where
- * that cannot be.  Of 8 bits a thread takes more registers. */
-static void divide(row_product *p, int64_t multiprocessors, int64_t others) {
-    sl_linear_division *d = &p->panels.d;
-    const int32_t all = d->first[d->weights];
-    if (p->panels.finish.kind != SL_FINISH_STORE) return;
-    for (int32_t units = 1; units <= SL_ROW_UNITS; units++) {
-        const int32_t tasks = (all + units - 1) / units;
-        const int32_t most = tasks + others <= multiprocessors ? SL_ROW_WARPS : p->is_q8 ? 8 : 12;
-        if (tasks + others > 2 * multiprocessors) continue;
-        d->units = units;
-        d->tasks = tasks;
-        d->split = 1;
-        while (2 * d->split * units <= most &&
-               2 * d->split * SL_LINEAR_BATCH <= p->panels.w[0].groups)
-            d->split *= 2;
-        p->threads = (uint32_t)(units * d->split * SL_CUDA_WARP);
-        p->blocks = (uint32_t)tasks;
-        return;
-    }
+/* A block has so many panels that all blocks are on the device at once, one on each multiprocessor
+ * where they can be: every one makes the row.  False where there are too many panels for that. */
+static bool divide(row_product *p, const sl_joining *j, int32_t others) {
+    enum { MOST_BLOCKS = 100, FEW_WARPS = 16 }; /* a lane asks for what is above a super-group */
+    sl_linear_division *d = &p->how.d;
+    const bool groups = p->how.finish.kind == SL_FINISH_QUANTISE;
+    const int32_t all = groups ? d->first[1] : d->first[d->weights];
+    const int32_t in_panel = (p->how.w[0].groups + 1) / 2;
+    const int32_t blocks = (int32_t)j->exe->device->multiprocessors - others;
+    d->units = groups ? 2 : 1; /* a group is two panels */
+    while (!groups && d->units < SL_ROW_UNITS && (all + d->units - 1) / d->units > blocks)
+        d->units++;
+    d->tasks = (all + d->units - 1) / d->units;
+    if (groups) d->units *= 2; /* of both weights */
+    const int32_t warps = d->units > 4 ? SL_ROW_WARPS : FEW_WARPS;
+    p->how.blocks = sl_share_blocks(&p->how.w[0], warps / d->units);
+    d->split = (in_panel + p->how.blocks - 1) / p->how.blocks;
+    p->how.share_bytes = (int32_t)sl_share_bytes(&p->how.w[0], p->how.blocks);
+    return d->tasks <= 2 * blocks && p->how.blocks <= MOST_BLOCKS;
 }
 
 /* The convolution that alone takes a result of the product, which then goes with it; results begin
@@ -108,10 +109,8 @@ static void divide(row_product *p, int64_t multiprocessors, int64_t others) {
 static uint32_t conv_after(const sl_joining *j, const row_product *p, int32_t *out_weight) {
     enum { CONV_X, CONV_W, CONV_SLOTS, CONV_POSITIONS, CONV_WINDOW };
     const sl_step *product = step_at(j, p->step);
-    const sl_linear_division *d = &p->panels.d;
-    if (p->panels.finish.kind != SL_FINISH_STORE || d->units > SL_ROW_UNITS ||
-        (uint32_t)d->tasks != p->blocks)
-        return UINT32_MAX;
+    const sl_linear_division *d = &p->how.d;
+    if (p->how.finish.kind != SL_FINISH_STORE) return UINT32_MAX;
     for (uint32_t s = j->segment->first; s < j->segment->end; s++) {
         const sl_step *conv = step_at(j, s);
         if (conv->op != SL_OP_causal_conv || !sl_joining_is_one(j, s, "sl_conv_few")) continue;
@@ -131,42 +130,53 @@ static uint32_t conv_after(const sl_joining *j, const row_product *p, int32_t *o
 
 /* ---- the launch ---- */
 
+static const char *function_for(const row_product *coded, const row_product *exact) {
+    if (coded->step == UINT32_MAX) return exact->is_q8 ? "sl_row_q8_q8" : "sl_row_q4_q4";
+    if (exact->step == UINT32_MAX || exact->is_q8 == coded->is_q8)
+        return coded->is_q8 ? "sl_row_q8_q8" : "sl_row_q4_q4";
+    return coded->is_q8 ? NULL : "sl_row_q4_q8";
+}
+
+static uint32_t warps_of(const row_product *p) {
+    return p->step == UINT32_MAX ? 0 : (uint32_t)(p->how.d.units * p->how.d.split);
+}
+static uint32_t shares_of(const row_product *p) {
+    return warps_of(p) * (uint32_t)p->how.share_bytes;
+}
 static uint32_t most(uint32_t a, uint32_t b) {
     return a > b ? a : b;
 }
-static uint32_t shared_of(const row_product *p, uint32_t columns, uint32_t threads) {
-    if (p->step == UINT32_MAX) return 0;
-    return (uint32_t)p->panels.x_bytes + threads / SL_CUDA_WARP * columns * SL_CUDA_PANEL_ROWS *
-                                             (uint32_t)sizeof(float);
+
+/* Grid, threads and shared memory. */
+static sl_cuda_launch shape_of(sl_row_products *row, const row_product *coded,
+                               const row_product *exact) {
+    enum { WHOLE = 4 * SL_CUDA_WARP };
+    row->product[SL_ROW_OF_CODES] = coded->how;
+    row->product[SL_ROW_OF_ITSELF] = exact->how;
+    row->exact_blocks = exact->step == UINT32_MAX ? 0 : exact->how.d.tasks;
+    row->row_at = (int32_t)most(shares_of(coded), shares_of(exact));
+    const int32_t blocks = row->exact_blocks + (coded->step == UINT32_MAX ? 0 : coded->how.d.tasks);
+    row->stored = (row->width / WHOLE + blocks - 1) / blocks * WHOLE;
+    return (sl_cuda_launch){.grid = {(uint32_t)blocks, 1, 1},
+                            .threads = most(warps_of(coded), warps_of(exact)) * SL_CUDA_WARP,
+                            .shared_bytes = (uint32_t)row->row_at + sl_row_bytes(row->width)};
 }
 
-static sl_status make_launch(const sl_joining *j, sl_row_products *row, const row_product *coded,
-                             const row_product *exact, sl_error *err) {
-    enum { EXACT_COLUMNS = 3, ROUND = 15 };
-    const bool has_coded = coded->step != UINT32_MAX, has_exact = exact->step != UINT32_MAX;
-    const uint32_t threads = most(has_coded ? coded->threads : 0, has_exact ? exact->threads : 0);
-    const uint32_t products =
-        most(shared_of(coded, 1, threads), shared_of(exact, EXACT_COLUMNS, threads));
+static sl_status launch_row(const sl_joining *j, sl_row_products *row, const row_product *coded,
+                            const row_product *exact, sl_error *err) {
+    const sl_cuda_launch shape = shape_of(row, coded, exact);
     sl_cuda_joined *joined = NULL;
-    SL_TRY(sl_joining_own(j, has_coded ? coded->step : exact->step, &joined, err));
-    row->coded = coded->panels;
-    row->exact = exact->panels;
-    row->exact_blocks = has_exact ? (int32_t)exact->blocks : 0;
-    row->row_at = (int32_t)((products + ROUND) & ~(uint32_t)ROUND);
-    const char *function = "sl_row_q4_q4";
-    if (has_exact && exact->is_q8) function = "sl_row_q4_q8";
-    if (has_coded ? coded->is_q8 : exact->is_q8) function = "sl_row_q8_q8";
-    sl_joining_set(joined, function, row, sizeof *row);
-    joined->launch.threads = threads;
-    joined->launch.grid[0] = (uint32_t)row->exact_blocks + (has_coded ? coded->blocks : 0);
-    joined->launch.shared_bytes = (uint32_t)row->row_at + (uint32_t)row->width * sizeof(float);
+    SL_TRY(sl_joining_own(j, coded->step != UINT32_MAX ? coded->step : exact->step, &joined, err));
+    joined->launch = shape;
+    sl_joining_set(joined, function_for(coded, exact), row, sizeof *row);
     return SL_OK;
 }
 
-/* Registers of every function are for so many threads. */
-static bool has_room(const sl_row_products *row, const row_product *p) {
-    return p->threads <= SL_ROW_WARPS * SL_CUDA_WARP &&
-           (uint32_t)row->width <= SL_ROW_FOURS * 4 * p->threads;
+static bool has_room(const sl_joining *j, sl_row_products *row, const row_product *coded,
+                     const row_product *exact) {
+    enum { STATIC_BYTES = 4096 };
+    return function_for(coded, exact) &&
+           shape_of(row, coded, exact).shared_bytes + STATIC_BYTES <= j->exe->device->shared_limit;
 }
 
 sl_status sl_join_row(const sl_joining *j, uint32_t step, sl_error *err) {
@@ -177,29 +187,40 @@ sl_status sl_join_row(const sl_joining *j, uint32_t step, sl_error *err) {
     row_product coded = product_of(j, &results[maker->codes], "sl_linear_a8_1_", row.width);
     row_product exact = {.step = UINT32_MAX};
     if (maker->out) exact = product_of(j, &results[maker->out], "sl_linear_exact_2_", row.width);
-    if (exact.step != UINT32_MAX && exact.panels.finish.kind != SL_FINISH_STORE)
+    if (exact.step != UINT32_MAX &&
+        (exact.how.finish.kind != SL_FINISH_STORE || !divide(&exact, j, 0)))
         exact.step = UINT32_MAX;
-    if (coded.step != UINT32_MAX && coded.is_q8 && exact.step != UINT32_MAX && !exact.is_q8)
-        exact.step = UINT32_MAX; /* there is no such function */
-    if (coded.step != UINT32_MAX)
-        divide(&coded, j->exe->device->multiprocessors,
-               exact.step == UINT32_MAX ? 0 : exact.blocks);
-    const row_product *first = coded.step != UINT32_MAX ? &coded : &exact;
-    if (first->step == UINT32_MAX || !has_room(&row, first)) return SL_OK;
+    if (coded.step != UINT32_MAX &&
+        !divide(&coded, j, exact.step == UINT32_MAX ? 0 : exact.how.d.tasks))
+        coded.step = UINT32_MAX;
+    if (coded.step == UINT32_MAX && exact.step == UINT32_MAX) return SL_OK;
+    if (!has_room(j, &row, &coded, &exact)) return SL_OK;
+    const uint32_t leader = coded.step != UINT32_MAX ? coded.step : exact.step;
     uint32_t members[3] = {step}, count = 1;
-    if (first == &coded && exact.step != UINT32_MAX) {
-        if (exact.threads <= SL_ROW_WARPS * SL_CUDA_WARP)
-            members[count++] = exact.step;
-        else
-            exact.step = UINT32_MAX;
-    }
+    if (leader == coded.step && exact.step != UINT32_MAX) members[count++] = exact.step;
     int32_t weight = 0;
-    const uint32_t conv = first == &coded ? conv_after(j, &coded, &weight) : UINT32_MAX;
+    const uint32_t conv = leader == coded.step ? conv_after(j, &coded, &weight) : UINT32_MAX;
     if (conv != UINT32_MAX) members[count++] = conv;
-    if (!sl_joining_add(j, first->step, members, count, NULL)) return SL_OK;
+    if (!sl_joining_add(j, leader, members, count, NULL)) return SL_OK;
     if (conv != UINT32_MAX) {
         memcpy(&row.conv, launch_of(j, conv, 0)->args, sizeof row.conv);
         row.conv_weight = weight;
     }
-    return make_launch(j, &row, &coded, &exact, err);
+    return launch_row(j, &row, &coded, &exact, err);
+}
+
+/* A product of one row whose codes another step made. */
+sl_status sl_join_codes(const sl_joining *j, uint32_t step, sl_error *err) {
+    if (!sl_joining_is_any(j, step, "sl_linear_a8_1_")) return SL_OK;
+    const sl_linear_panels *panels = (const void *)launch_of(j, step, 0)->args;
+    sl_row_products row = {.kind = SL_ROW_CODED,
+                           .conv_weight = -1,
+                           .x8 = panels->x8,
+                           .width = panels->w[0].groups * SL_CUDA_GROUP_COLS};
+    row_product coded =
+        product_of(j, &step_at(j, step)->operands[0], "sl_linear_a8_1_", panels->w[0].cols);
+    const row_product exact = {.step = UINT32_MAX};
+    if (coded.step != step || !divide(&coded, j, 0) || !has_room(j, &row, &coded, &exact))
+        return SL_OK;
+    return launch_row(j, &row, &coded, &exact, err);
 }

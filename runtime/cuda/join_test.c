@@ -76,8 +76,8 @@ static sl_program *make_program(bool no_sharing) {
     sl_graph *graph = NULL;
     sl_program *program = NULL;
     must(sl_graph_create("step", NULL, &graph, &err));
-    must(sl_architecture_build(sl_architecture_find(model->config.model_type), &shape, graph,
-                               &err));
+    must(
+        sl_architecture_build(sl_architecture_find(model->config.model_type), &shape, graph, &err));
     must(sl_compile_graph(graph, &how, NULL, &program, &err));
     sl_graph_destroy(graph);
     return program;
@@ -122,11 +122,14 @@ static void every_rule_is_used(void **state) {
     (void)state;
     ready r = make_ready(true, false);
     const sl_executable *exe = r.bound.executable;
-    for (uint32_t s = 0; s < exe->binding.program->step_count; s++)
-        if (exe->tasks[s].joined)
-            print_message("%s %s\n", exe->binding.program->steps[s].label, exe->tasks[s].joined[0].launch.function);
     assert_int_equal(joined_by(exe, "sl_delta_step_joined"), 2);
-    assert_int_equal(members(exe), 0);
+    assert_int_equal(joined_by(exe, "sl_row_q4_q4"), 9); /* into mixers, out of them, shared down */
+    assert_int_equal(joined_by(exe, "sl_row_q4_q8"), 3); /* into experts */
+    assert_int_equal(joined_by(exe, "sl_moe_row_up_q4"), 3);
+    assert_int_equal(joined_by(exe, "sl_moe_row_down_q4"), 3);
+    for (uint32_t s = 0; s < exe->binding.program->step_count; s++)
+        if (exe->binding.program->steps[s].op == SL_OP_causal_conv)
+            assert_int_not_equal(exe->tasks[s].leader, s);
     drop(&r);
 }
 
