@@ -1,11 +1,9 @@
-/* join.h - Steps of a graph that share a launch.
+/* join.h - Steps of a graph that share launches.
  *
- * Where a graph is made, a small step of one row can become a part of the launch of another: the
- * delta net's step takes over the norms and gates that only prepare its operands, and the warp that
- * chose a row's experts puts its pairs in order.  Fewer nodes then wait for each other; the bits
- * are the same. Steps that run one by one are launched as they were planned. Steps that need
- * others' whole results do not join: that the last block of a product goes on with a norm or the
- * routing was tried, and slower (372 instead of 388 tokens per second). */
+ * Where a graph is made, small steps of one row can become a part of the launches of another: a
+ * norm is made by every block of the products that take it, the delta net's step takes over the
+ * norms and gates that only prepare its operands, and experts their routing and their sum.  Fewer
+ * nodes then wait for each other.  Steps that run one by one are launched as they were planned. */
 #ifndef SL_RUNTIME_CUDA_JOIN_H
 #define SL_RUNTIME_CUDA_JOIN_H
 #include "runtime/cuda/executable.h"

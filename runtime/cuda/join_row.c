@@ -5,7 +5,8 @@
 #include "runtime/cuda/kernels/share.h"
 #include <string.h>
 
-/* A step that makes a row, the numbers of its results (0: there is no such), and how. */
+/* A step that makes a row, the numbers of its results, and how.  Other norms, of parts of a row or
+ * with a gate, take longer to do in every block than a launch of their own does. */
 typedef struct {
     sl_op op;
     uint32_t out, codes;
@@ -15,8 +16,6 @@ typedef struct {
 static const row_maker makers[] = {
     {SL_OP_rms_norm_quantise, 2, 3, "sl_norm_rms_coded_", SL_ROW_RMS},
     {SL_OP_add_rms_norm_quantise, 4, 5, "sl_norm_add_coded_", SL_ROW_ADD},
-    {SL_OP_gated_rms_norm_quantise, 0, 3, "sl_norm_gated_coded_", SL_ROW_GATED},
-    {SL_OP_sigmoid_gate_quantise, 0, 2, "sl_gate_quantise_fours", SL_ROW_GATE},
 };
 
 static const row_maker *maker_of(const sl_joining *j, uint32_t step) {
@@ -31,22 +30,10 @@ static const row_maker *maker_of(const sl_joining *j, uint32_t step) {
 static bool describe_row(const sl_joining *j, uint32_t step, const row_maker *maker,
                          sl_row_products *out) {
     enum { WHOLE = 4 * SL_CUDA_WARP };
-    const sl_cuda_launch *launch = launch_of(j, step, 0);
-    int64_t width;
+    memcpy(&out->norm, launch_of(j, step, 0)->args, sizeof out->norm);
     out->kind = maker->kind;
-    if (maker->kind == SL_ROW_GATE) {
-        const sl_quantise_groups *q = (const void *)launch->args;
-        width = q->all_groups * SL_CUDA_GROUP_COLS;
-        if (q->count % SL_CUDA_GROUP_COLS) return false;
-        out->norm = (sl_norm_rows){.x = q->x, .other = q->gate, .codes = q->codes};
-    } else {
-        memcpy(&out->norm, launch->args, sizeof out->norm);
-        width = out->norm.rows * out->norm.count;
-        if (maker->kind == SL_ROW_GATED ? out->norm.count != SL_ROW_HEAD : out->norm.rows != 1)
-            return false;
-    }
-    out->width = (int32_t)width;
-    return width % WHOLE == 0;
+    out->width = out->norm.count;
+    return out->norm.rows == 1 && out->width % WHOLE == 0;
 }
 
 /* ---- products ---- */
@@ -99,6 +86,7 @@ static bool divide(row_product *p, const sl_joining *j, int32_t others) {
     if (groups) d->units *= 2; /* of both weights */
     const int32_t warps = d->units > 4 ? SL_ROW_WARPS : FEW_WARPS;
     p->how.blocks = sl_share_blocks(&p->how.w[0], warps / d->units);
+    if (p->how.blocks < 1) return false;
     d->split = (in_panel + p->how.blocks - 1) / p->how.blocks;
     p->how.share_bytes = (int32_t)sl_share_bytes(&p->how.w[0], p->how.blocks);
     return d->tasks <= 2 * blocks && p->how.blocks <= MOST_BLOCKS;
@@ -156,7 +144,7 @@ static sl_cuda_launch shape_of(sl_row_products *row, const row_product *coded,
     row->exact_blocks = exact->step == UINT32_MAX ? 0 : exact->how.d.tasks;
     row->row_at = (int32_t)most(shares_of(coded), shares_of(exact));
     const int32_t blocks = row->exact_blocks + (coded->step == UINT32_MAX ? 0 : coded->how.d.tasks);
-    row->stored = (row->width / WHOLE + blocks - 1) / blocks * WHOLE;
+    row->stored = blocks < 1 ? 0 : (row->width / WHOLE + blocks - 1) / blocks * WHOLE;
     return (sl_cuda_launch){.grid = {(uint32_t)blocks, 1, 1},
                             .threads = most(warps_of(coded), warps_of(exact)) * SL_CUDA_WARP,
                             .shared_bytes = (uint32_t)row->row_at + sl_row_bytes(row->width)};
@@ -185,8 +173,7 @@ sl_status sl_join_row(const sl_joining *j, uint32_t step, sl_error *err) {
     if (!maker || !describe_row(j, step, maker, &row)) return SL_OK;
     const sl_operand *results = step_at(j, step)->operands;
     row_product coded = product_of(j, &results[maker->codes], "sl_linear_a8_1_", row.width);
-    row_product exact = {.step = UINT32_MAX};
-    if (maker->out) exact = product_of(j, &results[maker->out], "sl_linear_exact_2_", row.width);
+    row_product exact = product_of(j, &results[maker->out], "sl_linear_exact_2_", row.width);
     if (exact.step != UINT32_MAX &&
         (exact.how.finish.kind != SL_FINISH_STORE || !divide(&exact, j, 0)))
         exact.step = UINT32_MAX;

@@ -1,6 +1,109 @@
-/* linear_a8.cu - A few rows of a8 with weights of panels (linear_a8.cuh). */
-#include "runtime/cuda/kernels/linear_a8.cuh"
+/* linear_a8.cu - A few rows of a8 with weights of panels: products of bytes, scaled group by group.
+ *
+ * In shared memory: the codes of the block's tokens, [group][token][32]; then what a group's sums
+ * are scaled with, {scale, scale * sum of codes}, [group][token], tokens rounded up to pairs. */
+#include "runtime/cuda/kernels/linear_panels.cuh"
 #include "runtime/cuda/kernels/mma.cuh"
+
+/* Sums begin with these bits: added to an integer below 2^22, they are 12582912 + it as a float. */
+enum { FLOAT_BITS = 0x4b400000 };
+DEVICE float sum_of(int bits) {
+    return __int_as_float(bits) - 12582912.0f;
+}
+
+struct rows_in_shared {
+    unsigned char *codes;
+    float2 *scales;
+    int tokens, pairs;
+
+    MEMBER rows_in_shared(unsigned char *shared, const sl_linear_panels &a, int count)
+        : codes(shared), scales((float2 *)(shared + (int64_t)a.slab * count * 32)), tokens(count),
+          pairs((count + 1) / 2) {}
+    MEMBER void fill(const sl_linear_panels &a, const block_tokens &t, int first, int groups) {
+        const sl_cuda_rows8 &x = a.x8;
+        for (int i = (int)threadIdx.x; i < groups * tokens; i += (int)blockDim.x) {
+            const int g = i % groups, token = i / groups;
+            const int64_t at = (int64_t)(t.first + token) * x.groups + first + g;
+            const uint4 *from = (const uint4 *)(x.codes + 32 * at);
+            uint4 *to = (uint4 *)codes + 2 * (g * tokens + token);
+            const uint4 low = from[0], high = from[1];
+            const float scale = x.scales[at], sum = x.sums[at];
+            to[0] = low, to[1] = high;
+            scales[g * 2 * pairs + token] = make_float2(scale, scale * sum);
+        }
+    }
+    /* Columns 8j to 8j+7 of a token. */
+    MEMBER uint2 columns(int group, int token, int j) const {
+        return *(const uint2 *)(codes + 32 * (group * tokens + token) + 8 * j);
+    }
+};
+
+/* One token, by scalar products of four bytes.  A warp takes a block (two groups) at a time, 16
+ * bytes of each lane: four rows, eight columns of one group. */
+template <class TYPE_> struct one_token {
+    typedef TYPE_ TYPE;
+    enum { PARTS = 1, ROWS = 4, BLOCKS = SL_LINEAR_BATCH / 2 };
+    typedef panel_batch<TYPE, ROWS, BLOCKS> batch;
+    rows_in_shared x;
+    float sums[ROWS];
+
+    MEMBER one_token(unsigned char *shared, const sl_linear_panels &a, const block_tokens &)
+        : x(shared, a, 1), sums{0, 0, 0, 0} {}
+    MEMBER int own_group() const {
+        return lane_id() / 16;
+    }
+    MEMBER panel_lane place() const {
+        return {nullptr, 0, lane_id() % 4 * ROWS, lane_id() % 16 / 4};
+    }
+    MEMBER void fill(const sl_linear_panels &a, const block_tokens &t, int first, int groups) {
+        x.fill(a, t, first, groups);
+    }
+    MEMBER void load(batch &b, const sl_cuda_panels &p, const panel_lane &lane, int group) const {
+        const uint8_t *block = lane.data + block_offset(p, group);
+        load_super(b, p, lane, group);
+#pragma unroll
+        for (int k = 0; k < BLOCKS; k++)
+            if (group + 2 * k + own_group() < p.groups)
+                load_group<TYPE>(b.groups[k], block + k * (64 + 2 * TYPE::GROUP), lane,
+                                 own_group());
+    }
+    MEMBER void multiply(const batch &b, int group, int count) {
+        const panel_lane lane = place();
+#pragma unroll
+        for (int k = 0; k < BLOCKS; k++) {
+            const int g = group + 2 * k + own_group();
+            if (2 * k + own_group() >= count) continue;
+            const uint2 codes = x.columns(g, 0, lane.j);
+            const float2 by = x.scales[2 * g];
+            /* Four lanes have a part of the group each, whose own sum is what halves need. */
+            float part = 0.25f * by.y;
+            if (TYPE::HALVES && TYPE::MINIMUM)
+                part = by.x * (float)__dp4a((int)codes.y, 0x01010101,
+                                            __dp4a((int)codes.x, 0x01010101, 0));
+#pragma unroll
+            for (int r = 0; r < ROWS; r++) {
+                const uint2 w = TYPE::codes(b.groups[k], r, lane.j);
+                int dot = __dp4a((int)signed_codes<TYPE>(w.x), (int)codes.x, (int)FLOAT_BITS);
+                dot = __dp4a((int)signed_codes<TYPE>(w.y), (int)codes.y, dot);
+                const params s = TYPE::scale(b.super, b.groups[k], r, lane.j / 2);
+                sums[r] += s.scale * by.x * sum_of(dot);
+                if (TYPE::MINIMUM) sums[r] -= s.minimum * part;
+            }
+        }
+    }
+    MEMBER void clear() {
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) sums[r] = 0;
+    }
+    MEMBER void store(float *out) {
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+#pragma unroll
+            for (int d = 4; d < WARP; d *= 2) sums[r] += __shfl_xor_sync(ALL_LANES, sums[r], d);
+        if (lane_id() < 4)
+            ((float4 *)out)[lane_id()] = make_float4(sums[0], sums[1], sums[2], sums[3]);
+    }
+};
 
 /* Up to eight tokens, by tiles: 16 rows are the panel, 8 columns the tokens, 32 deep is a group.
  * Row r of the tile is row 2r of the panel, row r + 8 is row 2r + 1. */

@@ -35,8 +35,7 @@ template <class METHOD> struct slab_walk {
     int weight, group, last; /* the next group to work on; after the last of the slab */
 
     MEMBER void begin(const METHOD &m, const sl_linear_panels &a, int task, int first) {
-        unit_place u = unit_at(a.d, a.finish, task, warp_id() / a.d.split);
-        if (warp_id() >= a.d.units * a.d.split) u = {0, -1};
+        const unit_place u = unit_at(a.d, a.finish, task, warp_id() / a.d.split);
         const sl_cuda_panels &p = a.w[u.weight];
         const int step = a.d.split * SL_LINEAR_BATCH;
         weight = u.weight;
@@ -59,29 +58,7 @@ template <class METHOD> struct slab_walk {
     }
 };
 
-/* Where x comes from: memory. */
-struct x_in_memory {
-    MEMBER void ahead() {}
-    template <class METHOD>
-    MEMBER void fill(METHOD &m, const sl_linear_panels &a, const block_tokens &t, int first,
-                     int groups) {
-        m.fill(a, t, first, groups);
-    }
-};
-/* What becomes of a task's sums: what the finish says. */
-struct as_it_says {
-    MEMBER void ahead(const sl_linear_panels &, int) {}
-    template <class SUMS>
-    MEMBER void task(const sl_linear_panels &a, const SUMS &sums, int task, const block_tokens &t) {
-        finish_task(a.finish, a.d, sums, task, t.first, t.count);
-    }
-};
-
-/* By `blocks` blocks, of which this is number `block`; those may have more warps than tasks need.
- * `x` and `then` can ask ahead for what nobody changes. */
-template <class METHOD, class SOURCE, class THEN>
-DEVICE void multiply_panels(const sl_linear_panels &a, int block, int blocks, SOURCE &x,
-                            THEN &then) {
+template <class METHOD> DEVICE void multiply_panels(const sl_linear_panels &a) {
     SL_DYNAMIC_SHARED(unsigned char, shared);
     const block_tokens t = tokens_of_block(a.d);
     const int columns = t.count * METHOD::PARTS, groups = a.w[0].groups;
@@ -89,17 +66,15 @@ DEVICE void multiply_panels(const sl_linear_panels &a, int block, int blocks, SO
     const task_sums<SL_CUDA_PANEL_ROWS, METHOD::PARTS> sums = {parts, columns, a.d.split};
     METHOD m(shared, a, t);
     slab_walk<METHOD> walk;
-    int task = block, first = 0;
+    int task = (int)blockIdx.x, first = 0;
     bool fill = true;
     lead();
     walk.begin(m, a, task, 0);
-    then.ahead(a, task);
-    x.ahead();
     follow();
     while (task < a.d.tasks) {
         if (fill) {
             __syncthreads(); /* nobody needs what was there */
-            x.fill(m, a, t, first, min(a.slab, groups - first));
+            m.fill(a, t, first, min(a.slab, groups - first));
             __syncthreads();
         }
         walk.finish(m, a, first);
@@ -107,20 +82,14 @@ DEVICE void multiply_panels(const sl_linear_panels &a, int block, int blocks, SO
         const bool whole = first + a.slab >= groups;
         fill = a.slab < groups;
         first = whole ? 0 : first + a.slab;
-        task += whole ? blocks : 0;
+        task += whole ? (int)gridDim.x : 0;
         if (task < a.d.tasks) walk.begin(m, a, task, first);
         if (!whole) continue;
-        if (warp_id() < a.d.units * a.d.split)
-            m.store(parts + warp_id() * columns * SL_CUDA_PANEL_ROWS);
+        m.store(parts + warp_id() * columns * SL_CUDA_PANEL_ROWS);
         m.clear();
         __syncthreads();
-        then.task(a, sums, done, t);
+        finish_task(a.finish, a.d, sums, done, t.first, t.count);
         if (task < a.d.tasks) __syncthreads();
     }
-}
-template <class METHOD> DEVICE void multiply_panels(const sl_linear_panels &a) {
-    x_in_memory x;
-    as_it_says then;
-    multiply_panels<METHOD>(a, (int)blockIdx.x, (int)gridDim.x, x, then);
 }
 #endif

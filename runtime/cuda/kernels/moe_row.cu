@@ -1,5 +1,5 @@
-/* moe_row.cu - One row through the experts that it chooses: two launches, of which every block finds
- * out by itself what was chosen.
+/* moe_row.cu - One row through the experts that it chooses: two launches, of which every block
+ * finds out by itself what was chosen.
  *
  * The second begins while the first goes on.  By then the scores are there, so that it can choose
  * and ask for weights before the first is done (share.cuh). */

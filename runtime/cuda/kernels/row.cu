@@ -30,17 +30,16 @@ DEVICE row_room room_of(const sl_row_products &a, uint8_t *shared) {
 
 /* A thread asks for what it will work on itself. */
 DEVICE void ask_gain(const sl_row_products &a, const row_room &r) {
-    if (a.kind > SL_ROW_GATED) return;
-    const int mask = a.kind == SL_ROW_GATED ? SL_ROW_HEAD - 1 : -1;
+    if (a.kind == SL_ROW_CODED) return;
 #pragma unroll 1
     for (int at = (int)threadIdx.x * 4; at < a.width; at += (int)blockDim.x * 4)
-        copy_async<16>(r.gain + at, a.norm.gain + (at & mask));
+        copy_async<16>(r.gain + at, a.norm.gain + at);
 }
 DEVICE void ask_row(const sl_row_products &a, const row_room &r) {
 #pragma unroll 1
     for (int at = (int)threadIdx.x * 4; at < a.width; at += (int)blockDim.x * 4) {
         copy_async<16>(r.x + at, a.norm.x + at);
-        if (a.kind != SL_ROW_RMS) copy_async<16>(r.other + at, a.norm.other + at);
+        if (a.kind == SL_ROW_ADD) copy_async<16>(r.other + at, a.norm.other + at);
     }
 }
 
@@ -82,25 +81,14 @@ DEVICE void put_codes(const sl_row_products &a, const row_room &r, int at, float
     if (first) store_group(a.norm.codes, group, c.scale, c.sum, c.half);
 }
 
-DEVICE float4 gated(const sl_row_products &a, float4 x, float4 z, float4 gain) {
-    if (a.kind == SL_ROW_GATED) {
-        const float inverse = inverse_of<norm_gated>(a.norm, warp_sum(squares_of(x)));
-        return normed_four<norm_gated>(a.norm, x, inverse, gain, z);
-    }
-    return make_float4(x.x * sigmoid(z.x), x.y * sigmoid(z.y), x.z * sigmoid(z.z),
-                       x.w * sigmoid(z.w));
-}
-
 /* What this thread asked for is there, which is all that it needs of it. */
 DEVICE void make_row(const sl_row_products &a, const row_room &r) {
-    const bool whole = a.kind <= SL_ROW_ADD;
-    const float inverse = whole ? whole_inverse(a, r) : 0.0f;
+    const float inverse = whole_inverse(a, r);
     const float4 none = make_float4(0, 0, 0, 0);
 #pragma unroll 1
     for (int at = (int)threadIdx.x * 4; at < a.width; at += (int)blockDim.x * 4) {
-        const float4 x = four(r.x, at), gain = four(r.gain, at);
-        const float4 y = whole ? normed_four<norm_rms>(a.norm, x, inverse, gain, none)
-                               : gated(a, x, four(r.other, at), gain);
+        const float4 y =
+            normed_four<norm_rms>(a.norm, four(r.x, at), inverse, four(r.gain, at), none);
         *(float4 *)(r.x + at) = y;
         put_codes(a, r, at, y);
     }
@@ -205,7 +193,8 @@ template <class CODED, class EXACT> DEVICE void row_products(const sl_row_produc
     __syncthreads();
     float sum = 0;
     if (has_part)
-        sum = exact ? sum_part<EXACT, true>(share, part, x) : sum_part<CODED, false>(share, part, x);
+        sum = exact ? sum_part<EXACT, true>(share, part, x)
+                    : sum_part<CODED, false>(share, part, x);
     if (works && lane_id() < 16) r.sums[warp_id() * SL_CUDA_PANEL_ROWS + lane_id()] = sum;
     __syncthreads();
     if (p.finish.kind == SL_FINISH_QUANTISE) {

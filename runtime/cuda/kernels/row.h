@@ -5,13 +5,12 @@
 #include "runtime/cuda/kernels/linear.h"
 #include "runtime/cuda/kernels/norm.h"
 
-/* What makes a row: kinds of norms, x * sigmoid(other), or nothing: codes lie in memory. */
+/* What makes a row: a norm of x, or of x + other; or nothing: codes lie in memory. */
 enum { SL_ROW_OF_CODES, SL_ROW_OF_ITSELF };
-enum { SL_ROW_RMS, SL_ROW_ADD, SL_ROW_GATED, SL_ROW_GATE, SL_ROW_CODED };
+enum { SL_ROW_RMS, SL_ROW_ADD, SL_ROW_CODED };
 enum {
     SL_ROW_WARPS = 24, /* of a block, at most */
     SL_ROW_UNITS = 6,  /* panels of a block, at most */
-    SL_ROW_HEAD = 128, /* elements of each part that SL_ROW_GATED norms */
     SL_ROW_COPIES = 3  /* of a row, in shared memory: x or what is made of it, other, gain */
 };
 

@@ -48,8 +48,8 @@ DEVICE void store_group(const sl_cuda_rows8_out &to, int64_t group, float scale,
     to.halves[group] = (float)half;
 }
 
-/* Eight lanes have a group, four values each: lane l of them values 4l to 4l + 3.  What becomes of a
- * lane's four, and of the group. */
+/* Eight lanes have a group, four values each: lane l of them values 4l to 4l + 3.  What becomes of
+ * a lane's four, and of the group. */
 struct coded_four {
     int word, sum, half;
     float scale;
