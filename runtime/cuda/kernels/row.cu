@@ -114,10 +114,11 @@ DEVICE float *window_of(const sl_conv &c, int at) {
     const int slot = checked(c.fault, SL_FAULT_SLOT, 0, c.slots[0], c.slot_count);
     return c.window + (int64_t)slot * (SL_CONV_TAPS - 1) * c.channels + at;
 }
-DEVICE void ask_conv(const sl_row_products &a, conv_rows &held, int i, int row) {
+DEVICE void ask_conv(const sl_row_products &a, conv_rows &held, int i, int row, bool begins) {
     const sl_conv &c = a.conv;
     const float *from = window_of(c, row);
     copy_async<16>(&held.taps[i], c.w + (int64_t)row * SL_CONV_TAPS);
+    if (begins) return; /* of a window that may never have been written */
 #pragma unroll
     for (int k = 0; k < SL_CONV_TAPS - 1; k++)
         copy_async<4>(&held.window[k][i], from + (int64_t)k * c.channels);
@@ -178,8 +179,8 @@ template <class CODED, class EXACT> DEVICE void row_products(const sl_row_produc
     if (i < p.d.units * SL_CUDA_PANEL_ROWS) row = row_of(p, task, i, &weight);
     const bool goes_on = !exact && row >= 0 && weight == a.conv_weight;
     if (goes_on) {
-        ask_conv(a, held, i, row);
         begins = checked(a.conv.fault, SL_FAULT_POSITION, 0, a.conv.positions[0], INT32_MAX) == 0;
+        ask_conv(a, held, i, row, begins);
     }
     follow();
     const shared_row x = {r.codes, r.groups, r.x};
