@@ -24,6 +24,32 @@ static bool is_close(sl_dtype dtype, const double *found, const double *wanted, 
     return fabs(*found - *wanted) <= 1e-12 * largest;
 }
 
+/* A node of it, printed and parsed, is the same node. */
+static void check_text(const fixture_case *c) {
+    sl_graph *graph = NULL, *again = NULL;
+    sl_arena arena;
+    sl_error err = {0};
+    sl_value inputs[CASE_INPUTS], out;
+    char *text = NULL, *other = NULL;
+    assert_int_equal(sl_graph_create("case", NULL, &graph, &err), SL_OK);
+    sl_arena_init(&arena, NULL);
+    for (uint32_t i = 0; i < c->in_count; i++) {
+        const char name[] = {(char)('a' + i % 26), (char)('a' + i / 26), 0};
+        inputs[i] = sl_graph_declare(graph, SL_VALUE_INPUT, name, c->in[i].type);
+    }
+    sl_graph_append_list(graph, c->op, (sl_values){c->in_count, inputs}, c->attrs,
+                         (sl_value_slots){1, &out});
+    sl_graph_output(graph, "out", out);
+    if (sl_graph_verify(graph, &err) || sl_graph_print(graph, &arena, &text, &err) ||
+        sl_graph_parse(text, strlen(text), NULL, &again, &err) ||
+        sl_graph_print(again, &arena, &other, &err))
+        fail_msg("%s in\n%s", err.message, text ? text : "no text");
+    assert_string_equal(text, other);
+    sl_graph_destroy(graph);
+    sl_graph_destroy(again);
+    sl_arena_deinit(&arena);
+}
+
 static void check_fixture(fixture_case *c, size_t index) {
     char got[SL_TYPE_TEXT], want[SL_TYPE_TEXT];
     if (case_evaluate(c) != SL_OK) fail_msg("case %zu: %s", index, c->err.message);
@@ -39,6 +65,7 @@ static void check_fixture(fixture_case *c, size_t index) {
         if (!is_close(c->out.type.dtype, &c->out.data[i], &c->wanted[i], largest))
             fail_msg("case %zu, %s: slot %lld is %.17g instead of %.17g", index, c->info->name,
                      (long long)i, c->out.data[i], c->wanted[i]);
+    check_text(c);
     seen[c->op]++;
 }
 

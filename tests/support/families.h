@@ -6,10 +6,6 @@
 
 static const sl_op first_families[] = {
 #define OP(NAME, ...) SL_OP_##NAME,
-#define SL_FAMILY     "core/ops/elementwise.def"
-#include "core/ops.def"
-#undef SL_FAMILY
-#define OP(NAME, ...) SL_OP_##NAME,
 #define SL_FAMILY     "core/ops/model.def"
 #include "core/ops.def"
 #undef SL_FAMILY

@@ -69,8 +69,12 @@ void SL_KERNEL(sl_machine_init)(machine *m, const sl_cview *inputs, uint32_t cou
     join_dims(m);
     for (uint32_t i = 0; i < count; i++) {
         machine_input *input = &m->inputs[i];
-        input->is_single = true;
-        for (uint32_t d = 0; d < m->rank; d++) input->is_single &= input->strides[d] == 0;
+        int64_t stride = 1;
+        input->is_single = input->is_flat = true;
+        for (uint32_t d = m->rank; d-- > 0; stride *= m->dims[d]) {
+            input->is_single &= input->strides[d] == 0;
+            input->is_flat &= input->strides[d] == stride;
+        }
     }
 }
 
@@ -152,8 +156,7 @@ void SL_KERNEL(sl_machine_place)(machine *m) {
     uint32_t free_from[SL_ELEMENTWISE_MAX_INPUTS + SL_ELEMENTWISE_MAX_STEPS];
     for (uint32_t i = 0; i < m->input_count; i++) {
         const machine_input *input = &m->inputs[i];
-        const bool direct =
-            m->rank <= 1 && !is_half(input->dtype) && (m->rank == 0 || input->strides[0] == 1);
+        const bool direct = input->is_flat && !is_half(input->dtype);
         m->inputs[i].slot = direct ? NO_SLOT : (int32_t)m->slot_count++;
     }
     const uint32_t first = m->slot_count;
@@ -225,7 +228,7 @@ static const void *gather(const machine *m, const machine_input *input, int64_t 
                           char *to) {
     const uint32_t bytes = sl_dtype_infos[input->dtype].bytes;
     const char *data = input->data;
-    if (m->rank == 0) return data;
+    if (input->is_flat) return data + at * bytes;
     const uint32_t last = m->rank - 1;
     place p = place_of(m, input, at);
     if (input->strides[last] == 1 && m->dims[last] - p.index[last] >= count)
@@ -255,9 +258,8 @@ static const void *spread(const machine_input *input, char *slot) {
     const bool half = is_half(input->dtype);
     char *to = half ? slot + STRIP_BYTES / 2 : slot;
     copy_run(sl_dtype_infos[input->dtype].bytes, to, input->data, STRIP, 0);
-    if (half)
-        SL_KERNEL(sl_strip_widen)
-        (input->dtype, (const uint16_t *)(const void *)to, (float *)(void *)slot, STRIP);
+    if (half) SL_KERNEL(sl_strip_widen)
+    (input->dtype, (const uint16_t *)(const void *)to, (float *)(void *)slot, STRIP);
     return slot;
 }
 
@@ -285,6 +287,22 @@ static void run_steps(const machine *m, const void **registers, int64_t at, int6
     }
 }
 
+static void fetch(const void *data, sl_dtype dtype, int64_t at, int64_t count) {
+    const int64_t bytes = sl_dtype_infos[dtype].bytes;
+    const char *from = (const char *)data + at * bytes;
+    for (int64_t b = 0; b < count * bytes; b += 64) __builtin_prefetch(from + b);
+}
+
+/* What the next strip reads and writes comes while this one is computed: the hardware sees short
+ * runs of several streams and does not look far enough ahead. */
+static void fetch_next(const machine *m, int64_t at) {
+    const int64_t next = at + STRIP, count = least(STRIP, m->elements - next);
+    for (uint32_t i = 0; i < m->input_count; i++)
+        if (m->inputs[i].is_flat && !m->inputs[i].is_single)
+            fetch(m->inputs[i].data, m->inputs[i].dtype, next, count);
+    fetch(m->out.data, m->out.type.dtype, next, count);
+}
+
 void SL_KERNEL(sl_machine_run)(const machine *m, int64_t begin, int64_t end, void *scratch) {
     const void *registers[SL_ELEMENTWISE_MAX_INPUTS + SL_ELEMENTWISE_MAX_STEPS];
     char *slots = scratch;
@@ -299,6 +317,7 @@ void SL_KERNEL(sl_machine_run)(const machine *m, int64_t begin, int64_t end, voi
             else if (at == begin * STRIP)
                 registers[i] = spread(input, slot);
         }
+        fetch_next(m, at);
         run_steps(m, registers, at, count, slots);
     }
 }

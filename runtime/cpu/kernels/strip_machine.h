@@ -14,6 +14,7 @@ typedef struct {
     sl_dtype dtype;
     int32_t slot;
     bool is_single;             /* one element for all */
+    bool is_flat;               /* lies as the output does */
     int64_t strides[WALK_RANK]; /* in elements, as the walk's dims; 0 where broadcast */
 } machine_input;
 
