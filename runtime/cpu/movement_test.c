@@ -263,7 +263,8 @@ static void reducing(void) {
         input(&c, x, which == 2 ? 0.9 : 0.1, which == 2 ? 1.1 : 2);
     else
         random_input(&c, x);
-    if (x.dtype == SL_DTYPE_f32 && next() % 4 == 0) ((float *)c.data[0])[next() % 2] = NAN;
+    if (x.dtype == SL_DTYPE_f32 && next() % 4 == 0)
+        ((float *)c.data[0])[between(0, sl_type_elements(&x) - 1)] = NAN;
     check(&c);
 }
 
@@ -319,7 +320,8 @@ static void extremes(void) {
         input(&c, x, 0, x.dtype == SL_DTYPE_bool ? 2 : 5);
     else
         random_input(&c, x);
-    if (x.dtype == SL_DTYPE_f32 && next() % 4 == 0) ((float *)c.data[0])[next() % 2] = NAN;
+    if (x.dtype == SL_DTYPE_f32 && next() % 4 == 0)
+        ((float *)c.data[0])[between(0, sl_type_elements(&x) - 1)] = NAN;
     check(&c);
 }
 
