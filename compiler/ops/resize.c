@@ -86,26 +86,32 @@ static sl_resize_axis axis_of(const sl_eval_args *a, uint32_t i) {
     return axis;
 }
 
-/* One axis of `from` resized: [outer][in][inner] -> [outer][out][inner]. */
-static sl_status resize_axis(const sl_eval_args *a, const sl_resize_axis *axis, const double *from,
-                             int64_t outer, int64_t inner, double *to, sl_error *err) {
+/* [outer][in][inner] -> [outer][out][inner]. */
+typedef struct {
+    const double *from;
+    double *to;
+    int64_t outer, inner;
+} passage;
+
+static sl_status resize_axis(const sl_eval_args *a, const sl_resize_axis *axis, const passage *p,
+                             sl_error *err) {
     const sl_resize_attrs *attrs = a->attrs;
     const int64_t taps = sl_resize_taps(axis);
     int64_t *indices = SL_ARENA_NEW_ARRAY(a->scratch, int64_t, taps);
     double *weights;
     SL_TRY(sl_eval_scratch(a, taps, &weights, err));
     if (!indices) return sl_no_memory(err, a->label, (uint64_t)taps * sizeof *indices);
-    for (int64_t row = 0; row < outer * axis->out; row++) {
+    for (int64_t row = 0; row < p->outer * axis->out; row++) {
         const bool seen = sl_resize_at(axis, row % axis->out, indices, weights);
-        const double *source = from + row / axis->out * axis->in * inner;
-        for (int64_t i = 0; i < inner; i++) {
+        const double *source = p->from + row / axis->out * axis->in * p->inner;
+        for (int64_t i = 0; i < p->inner; i++) {
             double sum = 0;
             for (int64_t t = 0; t < taps && seen && taps > 1; t++)
-                sum += weights[t] * source[indices[t] * inner + i];
+                sum += weights[t] * source[indices[t] * p->inner + i];
             if (!seen) sum = (double)attrs->extrapolation;
             /* Alone it is moved, whatever its bits mean. */
-            memcpy(&to[row * inner + i], seen && taps == 1 ? &source[indices[0] * inner + i] : &sum,
-                   sizeof sum);
+            memcpy(&p->to[row * p->inner + i],
+                   seen && taps == 1 ? &source[indices[0] * p->inner + i] : &sum, sizeof sum);
         }
     }
     return SL_OK;
@@ -124,7 +130,7 @@ sl_status eval_resize(const sl_eval_args *a, sl_error *err) {
         shape.shape.dims[i] = axis.out;
         double *to;
         SL_TRY(sl_eval_scratch(a, outer * axis.out * inner, &to, err));
-        SL_TRY(resize_axis(a, &axis, x, outer, inner, to, err));
+        SL_TRY(resize_axis(a, &axis, &(const passage){x, to, outer, inner}, err));
         x = to;
     }
     memcpy(a->out[0].data, x, (size_t)sl_type_slots(&shape) * sizeof *x);

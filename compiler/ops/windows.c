@@ -1,8 +1,7 @@
 #include "compiler/ops/windows.h"
 
-sl_status sl_check_list(const char *label, const char *name, const sl_integers *list, uint32_t rank,
-                        int64_t least, bool optional, sl_error *err) {
-    if (list->count == 0 && optional) return SL_OK;
+sl_status sl_check_spatial(const char *label, const char *name, const sl_integers *list,
+                           uint32_t rank, int64_t least, sl_error *err) {
     if (list->count != rank)
         return sl_fail(err, SL_INVALID,
                        "%s: %s has %u numbers, must have %u, one for each spatial "
@@ -13,6 +12,13 @@ sl_status sl_check_list(const char *label, const char *name, const sl_integers *
     return SL_OK;
 }
 
+/* The same, but it may be left out. */
+static sl_status check_optional(const sl_window_spec *spec, const char *name,
+                                const sl_integers *list, int64_t least, sl_error *err) {
+    if (list->count == 0) return SL_OK;
+    return sl_check_spatial(spec->label, name, list, spec->rank, least, err);
+}
+
 static int64_t item(const sl_integers *list, uint32_t axis, int64_t otherwise) {
     return list->count ? list->items[axis] : otherwise;
 }
@@ -20,10 +26,10 @@ static int64_t item(const sl_integers *list, uint32_t axis, int64_t otherwise) {
 sl_status sl_check_windows(const sl_window_spec *spec, int64_t *out, sl_error *err) {
     const char *label = spec->label;
     const sl_window_lists *l = &spec->lists;
-    SL_TRY(sl_check_list(label, "strides", &l->strides, spec->rank, 1, true, err));
-    SL_TRY(sl_check_list(label, "pads_before", &l->before, spec->rank, 0, true, err));
-    SL_TRY(sl_check_list(label, "pads_after", &l->after, spec->rank, 0, true, err));
-    SL_TRY(sl_check_list(label, "dilations", &l->dilations, spec->rank, 1, true, err));
+    SL_TRY(check_optional(spec, "strides", &l->strides, 1, err));
+    SL_TRY(check_optional(spec, "pads_before", &l->before, 0, err));
+    SL_TRY(check_optional(spec, "pads_after", &l->after, 0, err));
+    SL_TRY(check_optional(spec, "dilations", &l->dilations, 1, err));
     for (uint32_t i = 0; i < spec->rank; i++) {
         SL_TRY(sl_check_attr(label, "kernel", spec->kernel[i], 1, INT32_MAX, err));
         const int64_t stride = item(&l->strides, i, 1), before = item(&l->before, i, 0);

@@ -232,8 +232,9 @@ SPLIT(conv_backward_weight) {
 
 /* What windows [o, o + count) see of the channels from x on: one row each. */
 static void see_rows(const weight_plan *p, const float *x, int64_t channels, int64_t o,
-                     int64_t count, float *line, float *rows) {
+                     int64_t count, float *rows) {
     const int64_t cols = channels * p->taps;
+    float *line = rows + WINDOWS * p->each * p->taps;
     for (int64_t c = 0; c < cols; c++) {
         see(&p->w, x + c / p->taps * p->ins, o, count, c % p->taps, line);
         for (int64_t i = 0; i < count; i++) rows[i * cols + c] = line[i];
@@ -248,7 +249,6 @@ static void weight_f32(const sl_conv_backward_weight_args *a, const weight_plan 
     const int64_t channels = least(p->each, p->channels - first), cols = channels * p->taps;
     const int64_t filters = least(FILTERS, p->filters - filter);
     const int64_t m = group * p->filters + filter;
-    float *rows = scratch, *line = rows + WINDOWS * p->each * p->taps;
     float *out = (float *)a->dw.data + (m * p->channels + first) * p->taps;
     for (int64_t f = 0; f < filters; f++)
         memset(out + f * p->channels * p->taps, 0, (size_t)cols * sizeof *out);
@@ -258,11 +258,11 @@ static void weight_f32(const sl_conv_backward_weight_args *a, const weight_plan 
         const float *dy = (const float *)a->dy.data + (n * p->groups * p->filters + m) * p->outs;
         for (int64_t o = 0; o < p->outs; o += WINDOWS) {
             const int64_t count = least(WINDOWS, p->outs - o);
-            see_rows(p, x, channels, o, count, line, rows);
+            see_rows(p, x, channels, o, count, scratch);
             gemm_run(&(const gemm){.a = dy + o,
                                    .a_row = p->outs,
                                    .a_col = 1,
-                                   .b = rows,
+                                   .b = scratch,
                                    .b_row = cols,
                                    .c = out,
                                    .c_row = p->channels * p->taps,

@@ -52,8 +52,13 @@ SPLIT(causal_conv1d) {
                       grain_of(dim(&a->x.type, 2) * dim(&a->w.type, 1) / 4), 0};
 }
 
-static void causal_f32(const float *x, const float *w, float bias, int64_t taps, int64_t dilation,
-                       int64_t length, float *out) {
+static void causal_f32(const sl_causal_conv1d_args *a, const float *biases, int64_t channel,
+                       int64_t dilation) {
+    const int64_t length = dim(&a->x.type, 2), taps = dim(&a->w.type, 1);
+    const int64_t c = channel % dim(&a->x.type, 1);
+    const float *x = (const float *)a->x.data + channel * length;
+    const float *w = (const float *)a->w.data + c * taps, bias = biases ? biases[c] : 0;
+    float *out = (float *)a->out.data + channel * length;
     FOR_VECTORS(i, n, length, vstore_n(out + i, vsplat(bias), n););
     for (int64_t k = 0; k < taps; k++) {
         const int64_t back = dilation * (taps - 1 - k);
@@ -85,17 +90,12 @@ static void causal_any(const sl_causal_conv1d_args *a, const void *bias, int64_t
 
 RUN(causal_conv1d) {
     const sl_causal_conv1d_args *a = args;
-    const int64_t channels = dim(&a->x.type, 1), length = dim(&a->x.type, 2);
-    const int64_t taps = dim(&a->w.type, 1), dilation = a->attrs.dilation ? a->attrs.dilation : 1;
+    const int64_t dilation = a->attrs.dilation ? a->attrs.dilation : 1;
     const void *bias = SL_LIST_COUNT(a->bias) ? a->bias.items[0].data : NULL;
-    for (int64_t item = begin; item < end; item++) {
-        const int64_t c = item % channels;
-        if (a->x.type.dtype != SL_DTYPE_f32)
-            causal_any(a, bias, item, dilation);
+    for (int64_t item = begin; item < end; item++)
+        if (a->x.type.dtype == SL_DTYPE_f32)
+            causal_f32(a, bias, item, dilation);
         else
-            causal_f32((const float *)a->x.data + item * length,
-                       (const float *)a->w.data + c * taps, bias ? ((const float *)bias)[c] : 0,
-                       taps, dilation, length, (float *)a->out.data + item * length);
-    }
+            causal_any(a, bias, item, dilation);
     return SL_OK;
 }
