@@ -114,6 +114,13 @@ def systems(cases):
         cases.add("batched_dense_solve", [(dtype, a), (dtype, b)], [(dtype, x if sides else x[..., 0])])
 
 
+def determinants(cases):
+    for dtype, shape in (("f64", (3, 3)), ("f32", (2, 2, 4, 4)), ("f64", (3, 1, 1)), ("f32", (5, 5))):
+        x = real(dtype, *shape)
+        cases.add("det", [(dtype, x)], [(dtype, np.linalg.det(x))])
+    cases.add("det", [("f64", np.array([[1.0, 2, 3], [2, 4, 6], [1, 0, 1]]))], [("f64", np.array(0.0))])
+
+
 def chosen(cases):
     for dtype, rows, k, r, n in (("f32", (3,), 5, 2, 7), ("f64", (2, 3), 4, 1, 3), ("bf16", (4,), 9, 3, 5), ("f16", (), 6, 2, 2)):
         x, w, a, b = (real(dtype, *s) for s in ((*rows, k), (k, n), (k, r), (r, n)))
@@ -352,7 +359,7 @@ def training(cases):
 def main():
     folder, blocks = sys.argv[1:]
     linear, quant = Cases(), Cases()
-    for make in (products, systems, chosen, losses):
+    for make in (products, systems, determinants, chosen, losses):
         make(linear)
     packed(linear, blocks)
     for make in (codes, code_products, training):

@@ -7,7 +7,7 @@ static sl_status check_labels(const sl_infer_args *a, const uint32_t labels_and_
                               int64_t classes, sl_error *err) {
     const uint32_t own = labels_and_own[1];
     SL_TRY(sl_check_numbers(a, labels_and_own[0], "labels", SL_NUMBERS_INDEX, err));
-    SL_TRY(sl_numbers_list(a, own, "weights", 0, 1, err));
+    SL_TRY(sl_check_inputs_after(a, own, "weights", 0, 1, err));
     if (a->in_count <= own) return SL_OK;
     SL_TRY(sl_check_numbers(a, own, "weights", SL_NUMBERS_FLOAT, err));
     return sl_check_dims(a, own, "weights", &(sl_dims){1, {classes}}, err);

@@ -84,7 +84,7 @@ sl_status infer_dequant_matmul(const sl_infer_args *a, sl_error *err) {
     SL_TRY(sl_match(a, "x float[..,K], w plain[A,B]", err));
     SL_TRY(sl_check_numbers(a, 0, "x", SL_NUMBERS_NARROW, err));
     SL_TRY(check_w(a, &scheme, err));
-    SL_TRY(sl_numbers_list(a, 2, "params", scheme.params, scheme.params, err));
+    SL_TRY(sl_check_inputs_after(a, 2, "params", scheme.params, scheme.params, err));
     SL_TRY(block_of(a, &scheme, &block, err));
     for (uint32_t i = 0; i < scheme.params; i++)
         SL_TRY(sl_type_check(&a->in[2 + i], a->label, err));

@@ -271,6 +271,48 @@ sl_status eval_dense_solve(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
+sl_status infer_det(const sl_infer_args *a, sl_error *err) {
+    SL_TRY(sl_match(a, "x float[..,N,N] -> f32[..]", err));
+    a->out[0].dtype = a->in[0].dtype;
+    return sl_check_numbers(a, 0, "x", SL_NUMBERS_FULL, err);
+}
+
+/* Exchanged rows change the sign; a column without a pivot makes 0. */
+static double determinant(double *a, int64_t size) {
+    double product = 1;
+    for (int64_t c = 0; c < size; c++) {
+        int64_t best = c;
+        for (int64_t r = c + 1; r < size; r++)
+            if (fabs(a[r * size + c]) > fabs(a[best * size + c])) best = r;
+        for (int64_t i = 0; i < size && best != c; i++) {
+            const double kept = a[best * size + i];
+            a[best * size + i] = a[c * size + i];
+            a[c * size + i] = kept;
+        }
+        const double pivot = a[c * size + c];
+        product *= best == c ? pivot : -pivot;
+        if (pivot == 0) return 0;
+        for (int64_t r = c + 1; r < size; r++) {
+            const double factor = a[r * size + c] / pivot;
+            for (int64_t i = c; i < size; i++) a[r * size + i] -= factor * a[c * size + i];
+        }
+    }
+    return product;
+}
+
+sl_status eval_det(const sl_eval_args *a, sl_error *err) {
+    const double *x;
+    double *matrix;
+    const int64_t size = sl_eval_last_dim(a, 0);
+    SL_TRY(sl_eval_inputs(a, 1, &x, err));
+    SL_TRY(sl_eval_scratch(a, size * size, &matrix, err));
+    for (int64_t i = 0; i < sl_type_elements(&a->out[0].type); i++) {
+        memcpy(matrix, x + i * size * size, (size_t)(size * size) * sizeof *matrix);
+        a->out[0].data[i] = determinant(matrix, size);
+    }
+    return SL_OK;
+}
+
 sl_status eval_batched_dense_solve(const sl_eval_args *a, sl_error *err) {
     return eval_dense_solve(a, err);
 }

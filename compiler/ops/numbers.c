@@ -65,8 +65,8 @@ sl_status sl_check_same_dtype(const sl_infer_args *a, const uint32_t inputs[2],
                    text[0], sl_type_format(first, other, sizeof other));
 }
 
-sl_status sl_numbers_list(const sl_infer_args *a, uint32_t own, const char *name, uint32_t least,
-                          uint32_t most, sl_error *err) {
+sl_status sl_check_inputs_after(const sl_infer_args *a, uint32_t own, const char *name,
+                                uint32_t least, uint32_t most, sl_error *err) {
     const uint32_t count = a->in_count > own ? a->in_count - own : 0;
     if (count >= least && count <= most) return SL_OK;
     return sl_fail(err, SL_INVALID, "%s: %s are %u tensors, must be %u to %u", a->label, name,

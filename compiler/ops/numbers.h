@@ -23,8 +23,8 @@ SL_CHECKED sl_status sl_check_numbers(const sl_infer_args *a, uint32_t input, co
 SL_CHECKED sl_status sl_check_same_dtype(const sl_infer_args *a, const uint32_t inputs[2],
                                          const char *const names[2], sl_error *err);
 /* Fails unless the list after the op's own inputs has least to most tensors. */
-SL_CHECKED sl_status sl_numbers_list(const sl_infer_args *a, uint32_t own, const char *name,
-                                     uint32_t least, uint32_t most, sl_error *err);
+SL_CHECKED sl_status sl_check_inputs_after(const sl_infer_args *a, uint32_t own, const char *name,
+                                           uint32_t least, uint32_t most, sl_error *err);
 /* Fails unless the input has this shape. */
 SL_CHECKED sl_status sl_check_dims(const sl_infer_args *a, uint32_t input, const char *name,
                                    const sl_dims *wanted, sl_error *err);

@@ -23,7 +23,7 @@ static sl_status check_codes(const sl_infer_args *a, const char *const names[6],
     SL_TRY(sl_check_param(a, SECOND_ZERO, names[SECOND_ZERO], channels, err));
     SL_TRY(sl_check_param(a, MULTIPLIER, "multiplier", channels, err));
     SL_TRY(sl_check_param(a, OUT_ZERO, "out_zero", 1, err));
-    SL_TRY(sl_numbers_list(a, BIAS, "bias", 0, 1, err));
+    SL_TRY(sl_check_inputs_after(a, BIAS, "bias", 0, 1, err));
     if (a->in_count <= BIAS) return SL_OK;
     if (a->in[BIAS].dtype != SL_DTYPE_i32)
         return sl_fail(err, SL_INVALID, "%s: bias is %s, must be i32", a->label,

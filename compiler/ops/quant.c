@@ -120,7 +120,7 @@ sl_status infer_fake_quantize(const sl_infer_args *a, sl_error *err) {
                        (double)attrs->decay);
     const sl_dims scales = {1, {attrs->by_axis ? a->in[0].shape.dims[axis] : 1}};
     const uint32_t states = attrs->mode != 0;
-    SL_TRY(sl_numbers_list(a, 1, "state", states, states, err));
+    SL_TRY(sl_check_inputs_after(a, 1, "state", states, states, err));
     if (states) {
         SL_TRY(sl_check_numbers(a, 1, "state", SL_NUMBERS_FLOAT, err));
         SL_TRY(sl_check_same_dtype(a, (uint32_t[2]){0, 1}, (const char *[2]){"x", "state"}, err));

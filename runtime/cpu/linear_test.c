@@ -76,6 +76,14 @@ static void solve(void) {
     node_check(&n);
 }
 
+static void det(void) {
+    node_case n;
+    const int64_t size = node_between(1, 12);
+    node_open(&n, "det", "");
+    numbers(&n, typed(one_of("f32 f64"), 3, ragged(20), size, size));
+    node_check(&n);
+}
+
 static void chosen(void) {
     node_case n;
     const sl_dtype dtype = one_of(FLOATS);
@@ -357,7 +365,7 @@ static void kernels_name_what_is_wrong(void **state) {
 static int rounds = 150;
 static void kernels_agree_with_the_evaluator(void **state) {
     (void)state;
-    static void (*const makers[])(void) = {matmul, dot_general, solve, chosen,        gguf,
+    static void (*const makers[])(void) = {matmul, dot_general, det,   solve,         chosen,  gguf,
                                            packed, losses,      codes, code_products, training};
     enum { MAKERS = sizeof makers / sizeof makers[0] };
     const uint64_t first = node_seed;

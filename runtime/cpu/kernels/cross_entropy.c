@@ -1,7 +1,9 @@
-/* cross_entropy.c - Losses over classes, and their gradients.  An item is a row; sums are in
- * double, so that they are exact enough whatever the number of classes. */
+/* cross_entropy.c - Losses over classes, and their gradients.  An item is a row.  Sums are in
+ * double, those of f32 in vectors for a strip at a time: exact enough whatever the number of
+ * classes. */
 #include "core/ops.h"
 #include "runtime/cpu/kernels/channels.h"
+#include "runtime/cpu/kernels/vmath.h"
 #include <math.h>
 
 /* Labels, perhaps some to be ignored, and perhaps a weight for each class. */
@@ -30,9 +32,36 @@ static sl_status label_of(const labelling *l, int64_t row, int64_t *label, doubl
     return SL_OK;
 }
 
+enum { STRIP = 256 };
+
+/* log_sum of floats; false where the largest is not finite. */
+static bool log_sum_f32(const float *x, int64_t n, double parts[2]) {
+    vf most = vsplat(-INFINITY);
+    float tail = -INFINITY;
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) most = vmax(most, vload(x + i));
+    for (; i < n; i++) tail = x[i] > tail ? x[i] : tail;
+    const float largest = fmaxf(tail, vmost(most));
+    if (!isfinite(largest)) return false;
+    double sum = 0;
+    for (int64_t from = 0; from < n; from += STRIP) {
+        const int64_t end = least(n, from + STRIP);
+        vf terms = vzero();
+        for (i = from; i + LANES <= end; i += LANES) terms += vexp(vload(x + i) - vsplat(largest));
+        sum += (double)vsum(terms);
+        for (; i < end; i++) sum += exp((double)(x[i] - largest));
+    }
+    parts[0] = (double)largest;
+    parts[1] = log(sum);
+    return true;
+}
+
 /* log(sum e^x) of a row, in two parts: the largest, and the logarithm of the rest. */
 static void log_sum(const sl_cview *x, int64_t row, int64_t classes, double parts[2]) {
     double largest = -INFINITY, sum = 0;
+    if (x->type.dtype == SL_DTYPE_f32 &&
+        log_sum_f32((const float *)x->data + row * classes, classes, parts))
+        return;
     for (int64_t c = 0; c < classes; c++) largest = fmax(largest, element(x, row * classes + c));
     if (isinf(largest)) largest = largest > 0 ? largest : 0;
     for (int64_t c = 0; c < classes; c++) sum += exp(element(x, row * classes + c) - largest);
@@ -67,6 +96,28 @@ RUN(softmax_cross_entropy) {
 }
 #undef OP_NAME
 
+/* (softmax - onehot) slope, of a row that begins at `at`; all 0 where label is -1. */
+typedef struct {
+    int64_t at, classes, label;
+    double log_sum, slope;
+} softmax_row;
+
+static void gradient_any(const softmax_row *r, const sl_cview *x, const sl_view *out) {
+    for (int64_t c = 0; c < r->classes; c++) {
+        const double p = r->label < 0 ? 0 : exp(element(x, r->at + c) - r->log_sum);
+        set_element(out, r->at + c, r->label < 0 ? 0 : (p - (c == r->label)) * r->slope);
+    }
+}
+static void gradient_f32(const softmax_row *r, const float *x, float *out) {
+    const vf shift = vsplat((float)r->log_sum), slope = vsplat((float)r->slope);
+    for (int64_t i = 0; i < r->classes; i += LANES) {
+        const int64_t n = least(LANES, r->classes - i);
+        vstore_n(out + i, vexp(vload_n(x + i, n) - shift) * slope, n);
+    }
+    const double p = exp((double)x[r->label] - r->log_sum);
+    out[r->label] = (float)((p - 1) * r->slope);
+}
+
 SPLIT(softmax_cross_entropy_backward) {
     const sl_softmax_cross_entropy_backward_args *a = args;
     return (sl_split){sl_type_elements(&a->dloss.type), grain_of(last_dim(&a->logits.type) * 40),
@@ -83,11 +134,11 @@ RUN(softmax_cross_entropy_backward) {
         SL_TRY(label_of(&l, row, &label, &weight, worker->err));
         if (label >= 0) log_sum(&a->logits, row, classes, parts);
         const double slope = label < 0 ? 0 : weight * element(&a->dloss, row);
-        for (int64_t c = 0; c < classes; c++) {
-            const int64_t at = row * classes + c;
-            const double p = label < 0 ? 0 : exp(element(&a->logits, at) - parts[0] - parts[1]);
-            set_element(&a->dlogits, at, label < 0 ? 0 : (p - (c == label)) * slope);
-        }
+        const softmax_row r = {row * classes, classes, label, parts[0] + parts[1], slope};
+        if (a->logits.type.dtype == SL_DTYPE_f32 && label >= 0 && isfinite(r.log_sum))
+            gradient_f32(&r, (const float *)a->logits.data + r.at, (float *)a->dlogits.data + r.at);
+        else
+            gradient_any(&r, &a->logits, &a->dlogits);
     }
     return SL_OK;
 }

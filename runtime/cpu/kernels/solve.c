@@ -54,20 +54,21 @@ static void subtract_row(double *to, const double *from, double factor, int64_t 
     for (int64_t i = 0; i < count; i++) to[i] -= factor * from[i];
 }
 
-/* a becomes its upper triangle, b what is left to solve; returns the column of a pivot of 0, or -1.
- */
-static int64_t eliminate(double *a, double *b, int64_t size, int64_t cols) {
+/* a becomes its upper triangle, b (NULL where cols is 0) what is left to solve.  Returns the column
+ * of a pivot of 0, or -1; *odd is turned by every exchange of rows. */
+static int64_t eliminate(double *a, double *b, int64_t size, int64_t cols, bool *odd) {
     for (int64_t c = 0; c < size; c++) {
         const int64_t best = pivot_row(a, size, c);
         if (a[best * size + c] == 0) return c;
         if (best != c) {
+            *odd = !*odd;
             swap_rows(a + best * size, a + c * size, size);
-            swap_rows(b + best * cols, b + c * cols, cols);
+            if (cols) swap_rows(b + best * cols, b + c * cols, cols);
         }
         for (int64_t r = c + 1; r < size; r++) {
             const double factor = a[r * size + c] / a[c * size + c];
             subtract_row(a + r * size + c, a + c * size + c, factor, size - c);
-            subtract_row(b + r * cols, b + c * cols, factor, cols);
+            if (cols) subtract_row(b + r * cols, b + c * cols, factor, cols);
         }
     }
     return -1;
@@ -87,7 +88,8 @@ static sl_status run_systems(const systems *s, int64_t begin, int64_t end, sl_wo
     for (int64_t i = begin; i < end; i++) {
         to_doubles(s->a, i * square, square, a);
         to_doubles(s->b, i * sides, sides, b);
-        const int64_t bad = eliminate(a, b, s->size, s->cols);
+        bool odd = false;
+        const int64_t bad = eliminate(a, b, s->size, s->cols, &odd);
         if (bad >= 0)
             return sl_fail(worker->err, SL_INVALID,
                            "%s: a is singular: pivot %lld of matrix %lld is 0", s->op,
@@ -115,3 +117,30 @@ static sl_status run_systems(const systems *s, int64_t begin, int64_t end, sl_wo
     }
 SOLVE(dense_solve)
 SOLVE(batched_dense_solve)
+
+/* ---- det ---- */
+
+SPLIT(det) {
+    const sl_det_args *d = args;
+    const int64_t size = last_dim(&d->x.type);
+    return (sl_split){sl_type_elements(&d->out.type), grain_of(size * size * size),
+                      (size_t)(size * size) * sizeof(double)};
+}
+RUN(det) {
+    const sl_det_args *d = args;
+    const int64_t size = last_dim(&d->x.type);
+    double *a = worker->scratch;
+    for (int64_t i = begin; i < end; i++) {
+        bool odd = false;
+        to_doubles(&d->x, i * size * size, size * size, a);
+        const bool singular = eliminate(a, NULL, size, 0, &odd) >= 0;
+        double product = odd ? -1 : 1;
+        for (int64_t n = 0; n < size; n++) product *= a[n * size + n];
+        if (singular) product = 0;
+        if (d->out.type.dtype == SL_DTYPE_f64)
+            ((double *)d->out.data)[i] = product;
+        else
+            ((float *)d->out.data)[i] = (float)product;
+    }
+    return SL_OK;
+}
