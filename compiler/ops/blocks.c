@@ -37,11 +37,11 @@ sl_status eval_fused_swiglu(const sl_eval_args *a, sl_error *err) {
     const double *x;
     SL_TRY(sl_eval_inputs(a, 1, &x, err));
     const int64_t half = sl_eval_last_dim(a, 0) / 2;
-    for (int64_t i = 0; i < sl_type_elements(&a->out[0].type); i++) {
-        const double first = x[i / half * 2 * half + i % half];
-        const double second = x[i / half * 2 * half + half + i % half];
-        a->out[0].data[i] = gate_first ? sl_silu(first) * second : sl_silu(second) * first;
-    }
+    for (int64_t at = 0; at < sl_type_elements(&a->out[0].type); at += half)
+        for (int64_t i = 0; i < half; i++) {
+            const double first = x[2 * at + i], second = x[2 * at + half + i];
+            a->out[0].data[at + i] = gate_first ? sl_silu(first) * second : sl_silu(second) * first;
+        }
     return SL_OK;
 }
 

@@ -8,7 +8,7 @@ enum {
     TILE = 64,  /* rows: queries of all heads of a group, one head after another */
     KEYS = 128, /* positions at a time */
     PACKED = 8, /* keys that are packed together */
-    FEW = 2     /* rows for which keys are not worth packing */
+    FEW = 4     /* rows for which keys are not worth packing */
 };
 
 typedef struct {
