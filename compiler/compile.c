@@ -39,6 +39,7 @@ static sl_status fuse(sl_graph *graph, const sl_compile_how *how, uint32_t *out_
 static sl_status prepare(sl_graph *graph, const sl_compile_how *how, uint32_t *fused,
                          sl_error *err) {
     body_pass pass = {.visitor = {prepare_body}, .how = how, .fused = fused, .err = err};
+    SL_TRY(sl_graph_check_sizes(graph, err));
     if (!how->no_simplify) SL_TRY(sl_simplify(graph, err));
     for (uint32_t n = 0; n < graph->node_count; n++) {
         const sl_op_info *info = sl_op_info_of(graph->nodes[n].op);
@@ -80,9 +81,6 @@ sl_status sl_compile_graph(sl_graph *graph, const sl_compile_how *how,
     sl_program_report report = {0};
     if (!how) how = &plain;
     SL_TRY(sl_graph_check(graph, err));
-    if (graph->symbol_count)
-        return sl_fail(err, SL_INVALID, "graph '%s': its symbol '%s' has no size yet: bind it",
-                       graph->name, graph->symbols[0].name);
     SL_TRY(sl_graph_verify(graph, err));
     double clock = sl_clock_seconds();
     report.nodes = graph->node_count;
