@@ -215,7 +215,16 @@ void sl_graph_add_output(sl_graph *graph, const char *name, sl_value value) {
 
 uint32_t sl_op_rows(const sl_op_row **out_rows) {
     static const sl_op_row rows[SL_OP_COUNT] = {
-#define OP(NAME, INPUTS, OUTPUTS, ATTRS, TRAITS, SUMMARY) {#NAME, SUMMARY},
+#define IN(NAME)         #NAME " "
+#define STATE(NAME)      #NAME "(state) "
+#define EXPERTS(NAME)    #NAME "(experts) "
+#define LIST(NAME)       #NAME ".. "
+#define OUT(NAME)        #NAME " "
+#define NEXT(NAME)       #NAME "(state) "
+#define OUTS(NAME)       #NAME ".. "
+#define ATTR(TYPE, NAME) #NAME ":" #TYPE " "
+#define OP(NAME, INPUTS, OUTPUTS, ATTRS, TRAITS, SUMMARY)                                          \
+    {#NAME, SUMMARY, "" INPUTS, "" OUTPUTS, "" ATTRS},
 #include "core/ops.def"
     };
     *out_rows = rows;

@@ -278,7 +278,8 @@ static group_rule rule_of(sl_dtype dtype, const uint8_t *params) {
 static void decode_group(const group_rule *rule, const uint8_t *codes, float *out) {
     for (int i = 0; i < SL_GROUP_COLS; i++) {
         const int half = i / 16;
-        int code = rule->is_signed ? (int8_t)codes[i] : codes[i];
+        int code = codes[i];
+        if (rule->is_signed && code > 127) code -= 256;
         if (rule->table) code = rule->table[code];
         out[i] = rule->scale[half] * (float)(code - rule->offset) - rule->minimum[half];
     }

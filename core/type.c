@@ -96,7 +96,9 @@ static sl_status check_type(const sl_type *type, int64_t least, const char *what
         if (dim < least)
             return sl_fail(err, SL_INVALID, "%s: dim %u is %lld, must be at least %lld", what, i,
                            (long long)dim, (long long)least);
-        if (__builtin_mul_overflow(product, dim, &product) || product > ((int64_t)1 << 48))
+        /* Without the zeros, so that the product of some dims fits too. */
+        if (__builtin_mul_overflow(product, dim ? dim : 1, &product) ||
+            product > ((int64_t)1 << 48))
             return sl_fail(err, SL_INVALID, "%s: more than 2^48 elements", what);
     }
     return check_blocks(type, what, err);

@@ -18,6 +18,7 @@ build | libxxhash-dev | pkg-config libxxhash | checksums of packs
 build | liburing-dev ? | pkg-config liburing | asynchronous reads
 build | libedit-dev ? | pkg-config libedit | line editing in sluice chat
 build | libcmocka-dev | pkg-config cmocka | unit tests
+build | libonnx-testdata ? | [ -e /usr/share/libonnx-testdata/data/node ] | ONNX conformance tests
 check | clang | command -v clang | second compiler
 check | clang-format | command -v clang-format | layout of sources
 check | clang-tidy | command -v clang-tidy | static analysis

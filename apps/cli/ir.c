@@ -1,20 +1,11 @@
-/* ir.c - Format, check and run tensor programs in their text form. */
-#include "apps/cli/cli.h"
+/* ir.c - Import, format, check and run tensor programs. */
+#include "apps/cli/ir.h"
 #include "apps/cli/values.h"
-#include "sluice/graph.h"
-#include "sluice/tensors.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { SHOWN_VALUES = 8, TYPE_TEXT = 160, MAX_OUTPUTS = 256 };
-
-static int print_ops(void) {
-    const sl_op_row *rows;
-    const uint32_t count = sl_op_rows(&rows);
-    for (uint32_t i = 0; i < count; i++) (void)printf("%-18s %s\n", rows[i].name, rows[i].summary);
-    return CLI_OK;
-}
 
 static int format(const sl_graph *graph, const cli_options *options) {
     (void)options;
@@ -26,9 +17,23 @@ static int format(const sl_graph *graph, const cli_options *options) {
     return CLI_OK;
 }
 
-static bool compile(const sl_graph *graph, const cli_options *options, sl_compiled **out) {
+/* The text form, into a file or to standard output. */
+static int import(const sl_graph *graph, const cli_options *options) {
+    if (!options->output) return format(graph, options);
+    char *text;
+    sl_error err;
+    if (sl_graph_text(graph, &text, &err) != SL_OK) return cli_fail(&err);
+    FILE *file = fopen(options->output, "w");
+    bool written = file && fputs(text, file) >= 0;
+    if (file && fclose(file) != 0) written = false;
+    sl_graph_text_free(text);
+    return written ? CLI_OK : cli_fail_text("%s: cannot be written", options->output);
+}
+
+static bool compile(const sl_graph *graph, const cli_options *options, const char *device,
+                    sl_compiled **out) {
     const sl_compile_options how = {.struct_size = sizeof how,
-                                    .device = options->device,
+                                    .device = device ? device : options->device,
                                     .isa = options->isa,
                                     .threads = options->threads};
     sl_error err;
@@ -54,7 +59,7 @@ static int check(const sl_graph *graph, const cli_options *options) {
     if (sl_graph_text(graph, &text, &err) != SL_OK) return cli_fail(&err);
     const unsigned ops = count_ops(text);
     sl_graph_text_free(text);
-    if (!compile(graph, options, &compiled)) return CLI_FAILED;
+    if (!compile(graph, options, NULL, &compiled)) return CLI_FAILED;
     sl_compiled_free(compiled);
     unsigned inputs = 0, weights = 0, states = 0, outputs = 0;
     sl_graph_item item;
@@ -71,13 +76,7 @@ static int check(const sl_graph *graph, const cli_options *options) {
 
 /* ---- Running ---- */
 
-typedef struct {
-    const sl_graph *graph;
-    const cli_options *options;
-    sl_tensors *data; /* NULL: none was given */
-    sl_compiled *compiled;
-    bool invented; /* the note about invented values has begun */
-} runner;
+typedef cli_runner runner;
 
 static bool is_given(const runner *r, const char *name, sl_tensor_item *out) {
     for (uint32_t i = 0; r->data && i < sl_tensors_count(r->data); i++) {
@@ -203,16 +202,27 @@ static int report(const runner *r) {
     return CLI_OK;
 }
 
+bool cli_ir_start(cli_runner *r, const char *device) {
+    sl_error err;
+    if (r->options->data && sl_tensors_open(r->options->data, &r->data, &err) != SL_OK) {
+        (void)cli_fail(&err);
+        return false;
+    }
+    return compile(r->graph, r->options, device, &r->compiled) && set_values(r);
+}
+
+void cli_ir_stop(cli_runner *r) {
+    sl_compiled_free(r->compiled);
+    sl_tensors_close(r->data);
+}
+
 static int run(const sl_graph *graph, const cli_options *options) {
     runner r = {.graph = graph, .options = options};
     sl_error err;
     int result = CLI_FAILED;
-    if (options->data && sl_tensors_open(options->data, &r.data, &err) != SL_OK)
-        return cli_fail(&err);
-    if (compile(graph, options, &r.compiled) && set_values(&r))
+    if (cli_ir_start(&r, NULL))
         result = sl_compiled_run(r.compiled, &err) == SL_OK ? report(&r) : cli_fail(&err);
-    sl_compiled_free(r.compiled);
-    sl_tensors_close(r.data);
+    cli_ir_stop(&r);
     return result;
 }
 
@@ -221,31 +231,46 @@ static int run(const sl_graph *graph, const cli_options *options) {
 static const struct {
     const char *name;
     int (*run)(const sl_graph *graph, const cli_options *options);
-} verbs[] = {{"fmt", format}, {"check", check}, {"run", run}};
+} verbs[] = {{"import", import},      {"fmt", format},       {"check", check}, {"run", run},
+             {"bench", cli_ir_bench}, {"diff", cli_ir_diff}};
 
-static int with_graph(int (*verb)(const sl_graph *, const cli_options *),
-                      const cli_options *options) {
+static bool is_onnx(const char *path) {
+    const size_t bytes = strlen(path);
+    return bytes > 5 && strcmp(path + bytes - 5, ".onnx") == 0;
+}
+
+sl_graph *cli_ir_read(const char *path, const cli_options *options) {
     size_t bytes;
     sl_graph *graph = NULL;
     sl_error err;
-    const char *path = options->arguments[1];
+    const bool onnx = is_onnx(path) || strcmp(options->arguments[0], "import") == 0;
     char *text = cli_read_all(path, &bytes);
-    if (!text) return CLI_FAILED;
-    const sl_status status = sl_graph_read(text, bytes, &graph, &err);
-    const int result =
-        status == SL_OK ? verb(graph, options) : cli_fail_text("%s: %s", path, err.message);
-    sl_graph_free(graph);
+    if (!text) return NULL;
+    const sl_status status =
+        onnx ? sl_graph_import_onnx(text, bytes, options->input_shapes, &graph, &err)
+             : sl_graph_read(text, bytes, &graph, &err);
     free(text);
+    if (status == SL_OK) return graph;
+    (void)cli_fail_text("%s: %s", path, err.message);
+    return NULL;
+}
+
+static int with_graph(int (*verb)(const sl_graph *, const cli_options *),
+                      const cli_options *options) {
+    sl_graph *graph = cli_ir_read(options->arguments[1], options);
+    if (!graph) return CLI_FAILED;
+    const int result = verb(graph, options);
+    sl_graph_free(graph);
     return result;
 }
 
 int cli_run_ir(const cli_options *options) {
     const char *name = options->arguments[0];
-    if (strcmp(name, "ops") == 0) return print_ops();
+    if (strcmp(name, "ops") == 0) return cli_ir_ops(options);
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) {
         if (strcmp(verbs[i].name, name) != 0) continue;
         if (options->argument_count < 2) return cli_misuse(CLI_ir, "ir %s needs a FILE or -", name);
         return with_graph(verbs[i].run, options);
     }
-    return cli_misuse(CLI_ir, "'%s' is none of fmt, check, run, ops", name);
+    return cli_misuse(CLI_ir, "'%s' is none of import, fmt, check, run, bench, diff, ops", name);
 }

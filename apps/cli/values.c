@@ -17,6 +17,18 @@ static double get_u8(const void *data, size_t i) {
     return ((const uint8_t *)data)[i];
 }
 
+#define GET(NAME, TYPE)                                                                            \
+    static double get_##NAME(const void *data, size_t i) {                                         \
+        return (double)((const TYPE *)data)[i];                                                    \
+    }
+GET(f64, double)
+GET(i8, int8_t)
+GET(i16, int16_t)
+GET(i64, int64_t)
+GET(u16, uint16_t)
+GET(u32, uint32_t)
+GET(u64, uint64_t)
+
 static double get_bf16(const void *data, size_t i) {
     const uint32_t bits = (uint32_t)((const uint16_t *)data)[i] << 16;
     float value;
@@ -35,6 +47,10 @@ static double get_f16(const void *data, size_t i) {
 
 static void set_f32(void *data, size_t i, float value) {
     ((float *)data)[i] = value;
+}
+
+static void set_f64(void *data, size_t i, float value) {
+    ((double *)data)[i] = (double)value;
 }
 
 static void set_bf16(void *data, size_t i, float value) {
@@ -59,6 +75,9 @@ static const struct {
 } types[] = {
     {"f32", 4, get_f32, set_f32}, {"f16", 2, get_f16, set_f16}, {"bf16", 2, get_bf16, set_bf16},
     {"i32", 4, get_i32, NULL},    {"u8", 1, get_u8, NULL},      {"bool", 1, get_u8, NULL},
+    {"f64", 8, get_f64, set_f64}, {"i8", 1, get_i8, NULL},      {"i16", 2, get_i16, NULL},
+    {"i64", 8, get_i64, NULL},    {"u16", 2, get_u16, NULL},    {"u32", 4, get_u32, NULL},
+    {"u64", 8, get_u64, NULL},
 };
 enum { TYPE_COUNT = sizeof types / sizeof types[0] };
 

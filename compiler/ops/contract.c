@@ -12,7 +12,7 @@ sl_status infer_matmul(const sl_infer_args *a, sl_error *err) {
     const uint32_t any = SL_NUMBERS_FLOAT | SL_NUMBERS_INT | SL_NUMBERS_COMPLEX;
     SL_TRY(sl_check_numbers(a, 0, "a", any, err));
     SL_TRY(sl_check_numbers(a, 1, "b", any, err));
-    SL_TRY(sl_check_alike(a, (uint32_t[2]){0, 1}, (const char *[2]){"a", "b"}, err));
+    SL_TRY(sl_check_same_dtype(a, (uint32_t[2]){0, 1}, (const char *[2]){"a", "b"}, err));
     a->out[0].dtype = a->in[0].dtype;
     return sl_matmul_shape(a, &a->out[0].shape, err);
 }

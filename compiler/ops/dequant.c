@@ -66,14 +66,14 @@ static sl_status check_params(const sl_infer_args *a, const sl_scheme *scheme, i
     const int64_t cols = scale->rank ? scale->dims[scale->rank - 1] : 1;
     const sl_dims wanted = {2, {(inner + block - 1) / block, cols}};
     const sl_dims packed = {2, {inner, scheme->nibbles ? (cols + 1) / 2 : cols}};
-    SL_TRY(sl_check_shape(a, 2, "the scale", &wanted, err));
-    SL_TRY(sl_check_shape(a, 1, "w", &packed, err));
+    SL_TRY(sl_check_dims(a, 2, "the scale", &wanted, err));
+    SL_TRY(sl_check_dims(a, 1, "w", &packed, err));
     if (scheme->params < 2) return SL_OK;
     if (a->in[3].dtype != SL_DTYPE_f32)
         return sl_fail(err, SL_INVALID, "%s: the second of params is %s, must be f32", a->label,
                        sl_dtype_infos[a->in[3].dtype].name);
     if (scheme->kind == SL_SCHEME_NVFP4) return sl_check_param(a, 3, "the global scale", 1, err);
-    return sl_check_shape(a, 3, "the zero", &wanted, err);
+    return sl_check_dims(a, 3, "the zero", &wanted, err);
 }
 
 sl_status infer_dequant_matmul(const sl_infer_args *a, sl_error *err) {

@@ -55,8 +55,8 @@ sl_status sl_check_numbers(const sl_infer_args *a, uint32_t input, const char *n
                    sl_type_format(type, found, sizeof found), wanted);
 }
 
-sl_status sl_check_alike(const sl_infer_args *a, const uint32_t inputs[2],
-                         const char *const text[2], sl_error *err) {
+sl_status sl_check_same_dtype(const sl_infer_args *a, const uint32_t inputs[2],
+                              const char *const text[2], sl_error *err) {
     const sl_type *first = &a->in[inputs[0]], *second = &a->in[inputs[1]];
     if (first->dtype == second->dtype) return SL_OK;
     char found[SL_TYPE_TEXT], other[SL_TYPE_TEXT];
@@ -73,8 +73,8 @@ sl_status sl_check_list(const sl_infer_args *a, uint32_t own, const char *name, 
                    count, least, most);
 }
 
-sl_status sl_check_shape(const sl_infer_args *a, uint32_t input, const char *name,
-                         const sl_dims *wanted, sl_error *err) {
+sl_status sl_check_dims(const sl_infer_args *a, uint32_t input, const char *name,
+                        const sl_dims *wanted, sl_error *err) {
     const sl_type *type = &a->in[input], like = {type->dtype, *wanted};
     if (sl_dims_equal(&type->shape, wanted)) return SL_OK;
     char found[SL_TYPE_TEXT], text[SL_TYPE_TEXT];
@@ -93,8 +93,8 @@ sl_status sl_check_param(const sl_infer_args *a, uint32_t input, const char *nam
                    sl_type_format(&a->in[input], found, sizeof found), (long long)count);
 }
 
-sl_status sl_check_axis(const sl_infer_args *a, const char *name, int64_t axis, uint32_t rank,
-                        uint32_t *out, sl_error *err) {
+sl_status sl_check_named_axis(const sl_infer_args *a, const char *name, int64_t axis, uint32_t rank,
+                              uint32_t *out, sl_error *err) {
     SL_TRY(sl_check_attr(a->label, name, axis, -(int64_t)rank, (int64_t)rank - 1, err));
     *out = (uint32_t)(axis < 0 ? axis + rank : axis);
     return SL_OK;

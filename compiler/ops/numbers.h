@@ -20,20 +20,20 @@ enum {
 SL_CHECKED sl_status sl_check_numbers(const sl_infer_args *a, uint32_t input, const char *name,
                                       uint32_t classes, sl_error *err);
 /* Fails unless inputs `first` and `second` have the same element type. */
-SL_CHECKED sl_status sl_check_alike(const sl_infer_args *a, const uint32_t inputs[2],
-                                    const char *const names[2], sl_error *err);
+SL_CHECKED sl_status sl_check_same_dtype(const sl_infer_args *a, const uint32_t inputs[2],
+                                         const char *const names[2], sl_error *err);
 /* Fails unless the list after the op's own inputs has least to most tensors. */
 SL_CHECKED sl_status sl_check_list(const sl_infer_args *a, uint32_t own, const char *name,
                                    uint32_t least, uint32_t most, sl_error *err);
 /* Fails unless the input has this shape. */
-SL_CHECKED sl_status sl_check_shape(const sl_infer_args *a, uint32_t input, const char *name,
-                                    const sl_dims *wanted, sl_error *err);
+SL_CHECKED sl_status sl_check_dims(const sl_infer_args *a, uint32_t input, const char *name,
+                                   const sl_dims *wanted, sl_error *err);
 /* Fails unless the input is one element ([] or [1]) or, of rank 1, has `count`. */
 SL_CHECKED sl_status sl_check_param(const sl_infer_args *a, uint32_t input, const char *name,
                                     int64_t count, sl_error *err);
 /* An axis that may count from the end. */
-SL_CHECKED sl_status sl_check_axis(const sl_infer_args *a, const char *name, int64_t axis,
-                                   uint32_t rank, uint32_t *out, sl_error *err);
+SL_CHECKED sl_status sl_check_named_axis(const sl_infer_args *a, const char *name, int64_t axis,
+                                         uint32_t rank, uint32_t *out, sl_error *err);
 
 /* Slots of an element. */
 static inline int64_t sl_slots_of(sl_dtype dtype) {

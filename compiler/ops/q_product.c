@@ -13,8 +13,8 @@ static sl_status check_codes(const sl_infer_args *a, const char *const names[6],
     for (int i = 0; i < 5; i++)
         SL_TRY(sl_check_numbers(a, bytes[i], names[bytes[i]], SL_NUMBERS_BYTE, err));
     for (uint32_t i = 0; i < 2; i++)
-        SL_TRY(sl_check_alike(a, (uint32_t[2]){i, i + 2}, (const char *[2]){names[i], names[i + 2]},
-                              err));
+        SL_TRY(sl_check_same_dtype(a, (uint32_t[2]){i, i + 2},
+                                   (const char *[2]){names[i], names[i + 2]}, err));
     SL_TRY(sl_type_check(&a->in[MULTIPLIER], a->label, err));
     if (a->in[MULTIPLIER].dtype != SL_DTYPE_f32)
         return sl_fail(err, SL_INVALID, "%s: multiplier is %s, must be f32", a->label,
@@ -28,7 +28,7 @@ static sl_status check_codes(const sl_infer_args *a, const char *const names[6],
     if (a->in[BIAS].dtype != SL_DTYPE_i32)
         return sl_fail(err, SL_INVALID, "%s: bias is %s, must be i32", a->label,
                        sl_dtype_infos[a->in[BIAS].dtype].name);
-    return sl_check_shape(a, BIAS, "bias", &(sl_dims){1, {channels}}, err);
+    return sl_check_dims(a, BIAS, "bias", &(sl_dims){1, {channels}}, err);
 }
 
 static double param(const sl_eval_args *a, const double *const *in, uint32_t input,

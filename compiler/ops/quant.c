@@ -11,7 +11,7 @@ static sl_status check_axis_param(const sl_infer_args *a, uint32_t input, const 
     const sl_dims *x = &a->in[0].shape, *shape = &a->in[input].shape;
     uint32_t at = 0;
     if (shape->rank == 0 || (shape->rank == 1 && shape->dims[0] == 1)) return SL_OK;
-    SL_TRY(sl_check_axis(a, "axis", axis, x->rank, &at, err));
+    SL_TRY(sl_check_named_axis(a, "axis", axis, x->rank, &at, err));
     return sl_check_param(a, input, name, x->dims[at], err);
 }
 
@@ -36,9 +36,9 @@ sl_status infer_quantize(const sl_infer_args *a, sl_error *err) {
     SL_TRY(sl_check_numbers(a, 0, "x", SL_NUMBERS_FLOAT, err));
     SL_TRY(sl_check_numbers(a, 1, "scale", SL_NUMBERS_FLOAT, err));
     SL_TRY(sl_check_numbers(a, 2, "zero", SL_NUMBERS_CODE, err));
-    SL_TRY(sl_check_alike(a, (uint32_t[2]){0, 1}, (const char *[2]){"x", "scale"}, err));
+    SL_TRY(sl_check_same_dtype(a, (uint32_t[2]){0, 1}, (const char *[2]){"x", "scale"}, err));
     SL_TRY(check_axis_param(a, 1, "scale", attrs->axis, err));
-    SL_TRY(sl_check_shape(a, 2, "zero", &a->in[1].shape, err));
+    SL_TRY(sl_check_dims(a, 2, "zero", &a->in[1].shape, err));
     if (attrs->to != a->in[2].dtype)
         return sl_fail(err, SL_INVALID, "%s: zero is %s, must be of the type that `to` names",
                        a->label, sl_dtype_infos[a->in[2].dtype].name);
@@ -73,9 +73,9 @@ sl_status infer_dequantize(const sl_infer_args *a, sl_error *err) {
     SL_TRY(sl_check_numbers(a, 0, "x", SL_NUMBERS_CODE, err));
     SL_TRY(sl_check_numbers(a, 1, "scale", SL_NUMBERS_FLOAT, err));
     SL_TRY(sl_check_numbers(a, 2, "zero", SL_NUMBERS_CODE, err));
-    SL_TRY(sl_check_alike(a, (uint32_t[2]){0, 2}, (const char *[2]){"x", "zero"}, err));
+    SL_TRY(sl_check_same_dtype(a, (uint32_t[2]){0, 2}, (const char *[2]){"x", "zero"}, err));
     SL_TRY(check_axis_param(a, 1, "scale", attrs->axis, err));
-    SL_TRY(sl_check_shape(a, 2, "zero", &a->in[1].shape, err));
+    SL_TRY(sl_check_dims(a, 2, "zero", &a->in[1].shape, err));
     a->out[0] = (sl_type){a->in[1].dtype, a->in[0].shape};
     return SL_OK;
 }
@@ -114,7 +114,7 @@ sl_status infer_fake_quantize(const sl_infer_args *a, sl_error *err) {
     SL_TRY(sl_check_attr(a->label, "by_axis", attrs->by_axis, 0, 1, err));
     SL_TRY(sl_check_attr(a->label, "mode", attrs->mode, 0, 2, err));
     if (attrs->by_axis)
-        SL_TRY(sl_check_axis(a, "axis", attrs->axis, a->in[0].shape.rank, &axis, err));
+        SL_TRY(sl_check_named_axis(a, "axis", attrs->axis, a->in[0].shape.rank, &axis, err));
     if (!(attrs->decay >= 0 && attrs->decay <= 1))
         return sl_fail(err, SL_INVALID, "%s: decay is %g, must be 0 to 1", a->label,
                        (double)attrs->decay);
@@ -123,8 +123,8 @@ sl_status infer_fake_quantize(const sl_infer_args *a, sl_error *err) {
     SL_TRY(sl_check_list(a, 1, "state", states, states, err));
     if (states) {
         SL_TRY(sl_check_numbers(a, 1, "state", SL_NUMBERS_FLOAT, err));
-        SL_TRY(sl_check_alike(a, (uint32_t[2]){0, 1}, (const char *[2]){"x", "state"}, err));
-        SL_TRY(sl_check_shape(a, 1, "state", &scales, err));
+        SL_TRY(sl_check_same_dtype(a, (uint32_t[2]){0, 1}, (const char *[2]){"x", "state"}, err));
+        SL_TRY(sl_check_dims(a, 1, "state", &scales, err));
     }
     a->out[0] = a->in[0];
     a->out[1] = (sl_type){a->in[0].dtype, scales};
@@ -172,8 +172,9 @@ static sl_status check_scaled(const sl_infer_args *a, uint32_t bits, int64_t axi
                               sl_error *err) {
     SL_TRY(has_dy ? sl_match(a, "x float[..], scale float[C], dy float[..]", err)
                   : sl_match(a, "x float[..], scale float[C]", err));
-    SL_TRY(sl_check_alike(a, (uint32_t[2]){0, 1}, (const char *[2]){"x", "scale"}, err));
-    if (has_dy) SL_TRY(sl_check_alike(a, (uint32_t[2]){0, 2}, (const char *[2]){"x", "dy"}, err));
+    SL_TRY(sl_check_same_dtype(a, (uint32_t[2]){0, 1}, (const char *[2]){"x", "scale"}, err));
+    if (has_dy)
+        SL_TRY(sl_check_same_dtype(a, (uint32_t[2]){0, 2}, (const char *[2]){"x", "dy"}, err));
     SL_TRY(check_bits(a, bits, err));
     SL_TRY(check_axis_param(a, 1, "scale", axis, err));
     a->out[0] = a->in[0];

@@ -32,6 +32,10 @@ typedef struct {
  * "iq4_xs", "mxfp4", "nvfp4", "q6_m", "q8_m", "q4_f", "q8_f", "f8". */
 SL_CHECKED sl_status sl_graph_new(const char *name, sl_graph **out, sl_error *err);
 SL_CHECKED sl_status sl_graph_read(const char *text, size_t bytes, sl_graph **out, sl_error *err);
+/* The graph of an ONNX model.  Shapes are static: those that the model leaves open are given as
+ * "x=1,3,224,224; y=8", or NULL. */
+SL_CHECKED sl_status sl_graph_import_onnx(const void *bytes, size_t count, const char *shapes,
+                                          sl_graph **out, sl_error *err);
 SL_API void sl_graph_free(sl_graph *graph); /* NULL is fine */
 /* The text form; released with sl_graph_text_free. */
 SL_CHECKED sl_status sl_graph_text(const sl_graph *graph, char **out_text, sl_error *err);
@@ -200,8 +204,17 @@ SL_CHECKED sl_status sl_graph_read_using(const char *text, size_t bytes, const s
 /* The op table and a graph's values, for tools. */
 typedef struct {
     const char *name, *summary;
+    const char *inputs, *outputs, *attributes; /* "x parts..", "out", "axis:i64 eps:f32" */
 } sl_op_row;
 SL_API uint32_t sl_op_rows(const sl_op_row **out_rows);
+/* What an op's row does not say, each in words; none is empty. */
+typedef struct {
+    char types[160];     /* element types that it was found to take */
+    char cpu[160];       /* those of its kernels, or why it has none */
+    char cuda[160];      /* the same */
+    char made_from[400]; /* what fusion makes it from */
+} sl_op_support;
+SL_CHECKED sl_status sl_op_support_of(const char *op, sl_op_support *out, sl_error *err);
 typedef struct {
     const char *name, *dtype;
     const char *kind; /* "input", "weight", "state", "constant", "experts", "output" */

@@ -118,6 +118,17 @@ sys.exit(not (len(a) == 8 and all(abs(x - y) < 1e-5 for x, y in zip(a, b))))
 PY
     holds "ir run -o" runs 0 ir run "$source" -o "$folder/y.safetensors"
     holds "ir ops" prints '^softmax ' ir ops
+    holds "ir ops --markdown" prints '^\| softmax \| x \| out \|' ir ops --markdown
+    "$program" ir ops --markdown >"$folder/ops.md"
+    holds "no cell of the table is empty" test "$(grep -cE '\|  *\|' "$folder/ops.md")" = 0
+    holds "ir bench" prints '^median .* ms' ir bench "$source" -r 3
+    holds "ir diff of the cpu and double precision" prints 'same$' ir diff "$source" --device cpu
+    holds "ir diff of two programs" prints 'same$' ir diff "$source" "$folder/once.ir"
+    local model=tests/data/fuzz/engine_onnx_import_fuzz/gemm_all_attributes.onnx
+    holds "ir import -o" runs 0 ir import "$model" -o "$folder/gemm.ir"
+    holds "an imported program is a program" prints '^ok: ' ir check "$folder/gemm.ir"
+    holds "an ONNX model runs as it is" prints '^y : f32\[3,5\] = ' ir run "$model"
+    holds "ir import names what is no model" refuses 1 'ONNX' ir import "$source"
     echo 'graph "bad" { %y = no_such_op() }' >"$folder/bad.ir"
     holds "ir check names what is wrong" refuses 1 'no_such_op' ir check "$folder/bad.ir"
     echo 'graph "g" { input %y : f32[3] output "o" = %y }' >"$folder/shape.ir"

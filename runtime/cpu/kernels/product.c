@@ -23,15 +23,25 @@ static size_t number_bytes(product_kind kind) {
 
 /* ---- elements to numbers and back ---- */
 
+/* Columns side by side are read in one go. */
 #define GATHER(FROM, TO, EXPRESSION)                                                               \
-    for (int64_t r = 0; r < s->row_count; r++)                                                     \
-        for (int64_t c = 0; c < s->col_count; c++) {                                               \
-            const FROM v = ((const FROM *)s->data)[s->rows[r] + s->cols[c]];                       \
-            ((TO *)to)[r * stride + c] = (EXPRESSION);                                             \
+    for (int64_t r = 0; r < s->row_count; r++) {                                                   \
+        const FROM *row = (const FROM *)s->data + s->rows[r];                                      \
+        TO *restrict out = (TO *)to + r * stride;                                                  \
+        for (int64_t c = 0; c < s->col_count && adjacent; c++) {                                   \
+            const FROM v = row[s->cols[0] + c];                                                    \
+            out[c] = (EXPRESSION);                                                                 \
         }                                                                                          \
+        for (int64_t c = 0; c < s->col_count && !adjacent; c++) {                                  \
+            const FROM v = row[s->cols[c]];                                                        \
+            out[c] = (EXPRESSION);                                                                 \
+        }                                                                                          \
+    }                                                                                              \
     break
 
 void product_gather(const product_source *s, void *to, int64_t stride) {
+    bool adjacent = true;
+    for (int64_t c = 1; c < s->col_count; c++) adjacent &= s->cols[c] == s->cols[0] + c;
     switch (s->dtype) {
     case SL_DTYPE_f32:
         GATHER(float, float, v);

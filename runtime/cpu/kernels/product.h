@@ -52,7 +52,7 @@ typedef struct {
     int64_t row_count, col_count;
 } product_source;
 /* As numbers of the dtype's kind, rows `stride` numbers apart. */
-void SL_KERNEL(sl_product_gather)(const product_source *from, void *to, int64_t stride);
+void SL_KERNEL(sl_product_gather)(const product_source *s, void *to, int64_t stride);
 #define product_gather SL_KERNEL(sl_product_gather)
 /* Numbers to elements of a type, rounded or wrapped. */
 void SL_KERNEL(sl_product_store)(sl_dtype dtype, const void *numbers, int64_t count, void *data,

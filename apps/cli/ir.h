@@ -1,0 +1,28 @@
+/* ir.h - What the verbs of `sluice ir` share. */
+#ifndef SL_APPS_IR_H
+#define SL_APPS_IR_H
+#include "apps/cli/cli.h"
+#include "sluice/graph.h"
+#include "sluice/tensors.h"
+
+/* A program that is being run; begins with graph and options. */
+typedef struct {
+    const sl_graph *graph;
+    const cli_options *options;
+    sl_tensors *data; /* NULL: none was given */
+    sl_compiled *compiled;
+    bool invented; /* the note about invented values has begun */
+} cli_runner;
+
+/* ir.c; false and CLI_FAILED after a message.  device NULL: that of the options. */
+bool cli_ir_start(cli_runner *runner, const char *device);
+void cli_ir_stop(cli_runner *runner);
+/* A program in its text form, or an ONNX model by its name's end; NULL after a message. */
+sl_graph *cli_ir_read(const char *path, const cli_options *options);
+
+/* ir_ops.c */
+int cli_ir_ops(const cli_options *options);
+/* ir_measure.c */
+int cli_ir_bench(const sl_graph *graph, const cli_options *options);
+int cli_ir_diff(const sl_graph *graph, const cli_options *options);
+#endif

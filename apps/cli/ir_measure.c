@@ -1,0 +1,110 @@
+/* ir_measure.c - How fast a tensor program is, and how far two of them are apart. */
+#include "apps/cli/ir.h"
+#include "apps/cli/values.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { REPEATS = 11, MOST_REPEATS = 100000, TYPE_TEXT = 160 };
+
+static int by_value(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static int measure(cli_runner *r, double *times, uint32_t count) {
+    sl_error err;
+    for (uint32_t i = 0; i < count + 1; i++) { /* the first one warms up */
+        const double start = cli_seconds();
+        if (sl_compiled_run(r->compiled, &err) != SL_OK) return cli_fail(&err);
+        times[i ? i - 1 : 0] = cli_seconds() - start;
+    }
+    qsort(times, count, sizeof *times, by_value);
+    if (r->options->json)
+        return cli_print_json(json_pack("{s:f, s:f, s:i}", "median_seconds", times[count / 2],
+                                        "least_seconds", times[0], "repeats", (int)count));
+    (void)printf("median %.3f ms, least %.3f ms, of %u\n", times[count / 2] * 1e3, times[0] * 1e3,
+                 count);
+    return CLI_OK;
+}
+
+int cli_ir_bench(const sl_graph *graph, const cli_options *options) {
+    cli_runner r = {.graph = graph, .options = options};
+    const uint32_t count = options->repeats_given && options->repeats ? options->repeats : REPEATS;
+    if (count > MOST_REPEATS) return cli_fail_text("at most %d repeats", MOST_REPEATS);
+    double *times = calloc(count + 1, sizeof *times);
+    if (!times) return cli_fail_text("no memory for %u times", count);
+    const int result = cli_ir_start(&r, NULL) ? measure(&r, times, count) : CLI_FAILED;
+    cli_ir_stop(&r);
+    free(times);
+    return result;
+}
+
+/* ---- Comparing ---- */
+
+/* Within rounding of the largest element; integers and bools exactly. */
+static bool is_near(const char *dtype, double difference, double largest) {
+    if (dtype[0] == 'f') return difference <= 1e-5 * largest;
+    if (strcmp(dtype, "bf16") == 0) return difference <= 1e-2 * largest;
+    return difference == 0;
+}
+
+/* Prints how far an output is apart; true when it is not. */
+static bool compare_output(const cli_runner *a, const cli_runner *b, const sl_graph_item *item) {
+    size_t bytes_a, bytes_b;
+    const void *x = sl_compiled_get(a->compiled, item->name, &bytes_a);
+    const void *y = sl_compiled_get(b->compiled, item->name, &bytes_b);
+    char type[TYPE_TEXT];
+    (void)printf("%s : %s", item->name,
+                 cli_type_text(item->dtype, item->rank, item->dims, type, sizeof type));
+    if (!x || !y || bytes_a != bytes_b) {
+        (void)printf("  is not an output of both\n");
+        return false;
+    }
+    const size_t count = cli_element_count(item->rank, item->dims);
+    double largest = 0, most = 0;
+    bool odd = false; /* NaN or infinity on one side only */
+    for (size_t i = 0; i < count; i++) {
+        const double u = cli_element_get(item->dtype, x, i), v = cli_element_get(item->dtype, y, i);
+        if (u == v || (isnan(u) && isnan(v))) continue;
+        odd |= !isfinite(u) || !isfinite(v);
+        most = fmax(most, fabs(u - v));
+    }
+    for (size_t i = 0; i < count; i++) {
+        const double v = fabs(cli_element_get(item->dtype, y, i));
+        if (isfinite(v)) largest = fmax(largest, v);
+    }
+    const bool near = !odd && is_near(item->dtype, most, largest);
+    (void)printf("  differs by %.3g of %.3g: %s\n", most, largest, near ? "same" : "DIFFERENT");
+    return near;
+}
+
+static int compare_outputs(const cli_runner *a, const cli_runner *b) {
+    sl_graph_item item;
+    bool same = true;
+    for (uint32_t i = 0; sl_graph_item_at(a->graph, i, &item); i++)
+        if (strcmp(item.kind, "output") == 0 && !compare_output(a, b, &item)) same = false;
+    return same ? CLI_OK : CLI_FAILED;
+}
+
+/* One program on its device and in double precision; or two programs on one device. */
+int cli_ir_diff(const sl_graph *graph, const cli_options *options) {
+    const bool two = options->argument_count > 2;
+    sl_graph *other = two ? cli_ir_read(options->arguments[2], options) : NULL;
+    if (two && !other) return CLI_FAILED;
+    cli_runner a = {.graph = graph, .options = options};
+    cli_runner b = {.graph = two ? other : graph, .options = options};
+    int result = CLI_FAILED;
+    sl_error err;
+    if (cli_ir_start(&a, NULL) && cli_ir_start(&b, two ? NULL : "ref")) {
+        if (sl_compiled_run(a.compiled, &err) != SL_OK ||
+            sl_compiled_run(b.compiled, &err) != SL_OK)
+            result = cli_fail(&err);
+        else
+            result = compare_outputs(&a, &b);
+    }
+    cli_ir_stop(&a);
+    cli_ir_stop(&b);
+    sl_graph_free(other);
+    return result;
+}

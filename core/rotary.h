@@ -1,0 +1,24 @@
+/* rotary.h - Which table column turns which pair of dims, for the meaning of the rotary ops and for
+ * their kernels. */
+#ifndef SL_CORE_ROTARY_H
+#define SL_CORE_ROTARY_H
+#include "core/attrs.h"
+
+/* The kind of position that column j of mrope's tables comes from, of `kinds`. */
+static inline int64_t sl_mrope_kind(const sl_integers *sections, bool striped, int64_t kinds,
+                                    int64_t j) {
+    if (striped) return j / kinds < sections->items[j % kinds] ? j % kinds : 0;
+    int64_t section = 0;
+    for (int64_t end = sections->items[0]; j >= end && section + 1 < sections->count;)
+        end += sections->items[++section];
+    return section % kinds;
+}
+
+/* Where pair j of the first 2 * pairs dims begins, and how far its other half is. */
+static inline int64_t sl_pair_at(bool interleaved, int64_t j) {
+    return interleaved ? 2 * j : j;
+}
+static inline int64_t sl_pair_step(bool interleaved, int64_t pairs) {
+    return interleaved ? 1 : pairs;
+}
+#endif

@@ -1,0 +1,160 @@
+/* op_support.c - What is known of an op beyond its row: which element types it takes, who runs it,
+ * what it is made from.  For tables. */
+#include "compiler/ops/semantics.h"
+#include "core/ops.h"
+#include "sluice/graph.h"
+#include <stdio.h>
+#include <string.h>
+
+/* ---- Kernels ---- */
+
+typedef struct {
+    const char *op, *weight;
+} kernel_row;
+static const kernel_row cpu_kernels[] = {
+#define KERNEL(OP, WEIGHT, FN) {#OP, #WEIGHT},
+#include "runtime/cpu/kernels.def"
+};
+static const kernel_row cuda_kernels[] = {
+#define KERNEL(OP, WEIGHT, FN) {#OP, #WEIGHT},
+#include "runtime/cuda/kernels.def"
+};
+
+static void add_word(char *text, size_t capacity, const char *word) {
+    const size_t used = strlen(text);
+    (void)snprintf(text + used, capacity - used, "%s%s", used ? " " : "", word);
+}
+
+/* The element types of an op's kernels, or why it has none. */
+static void list_kernels(const kernel_row *rows, size_t count, sl_op op, char *out,
+                         size_t capacity) {
+    const sl_op_info *info = sl_op_info_of(op);
+    out[0] = 0;
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(rows[i].op, info->name) == 0) add_word(out, capacity, rows[i].weight);
+    if (!out[0])
+        add_word(out, capacity,
+                 info->traits & SL_OP_VIEW ? "needs none: another view of the same memory"
+                                           : "no kernel: refused when compiled, with its name");
+}
+
+/* ---- Element types ---- */
+
+enum { DTYPE_WAYS = 7, SHAPE_WAYS = 9, ATTR_WAYS = 3 };
+
+/* What inputs are when one type is tried: d itself, or what ops take beside it. */
+static sl_dtype choose_dtype(int way, uint32_t input, sl_dtype d) {
+    switch (way) {
+    case 1:
+        return input ? SL_DTYPE_i64 : d;
+    case 2:
+        return input ? SL_DTYPE_i32 : d;
+    case 3:
+        return input ? d : SL_DTYPE_bool;
+    case 4:
+        return input == 2 ? SL_DTYPE_i64 : d;
+    case 5:
+        return input == 1 ? SL_DTYPE_i64 : d;
+    case 6:
+        return input ? SL_DTYPE_f32 : d;
+    default:
+        return d;
+    }
+}
+
+static sl_dims choose_shape(int way, uint32_t input) {
+    static const sl_dims first[SHAPE_WAYS] = {
+        {2, {4, 4}},       {0},         {1, {4}},          {3, {2, 4, 4}},   {4, {1, 4, 4, 4}},
+        {2, {4, 4}},       {3, {2, 4, 4}}, {4, {1, 4, 4, 4}}, {3, {4, 4, 4}}};
+    static const sl_dims rest = {1, {4}};
+    return input && way >= 5 && way <= 7 ? rest : first[way];
+}
+
+typedef struct {
+    sl_attr_visitor visitor; /* first */
+    int way;
+    sl_dtype dtype;
+    uint32_t rank;
+    bool bodies;
+} attr_maker;
+
+static void make_attr(sl_attr_visitor *visitor, const char *name, sl_attr_kind kind, void *value) {
+    attr_maker *m = (attr_maker *)visitor;
+    (void)name;
+    if (kind == SL_ATTR_dtype) *(sl_dtype *)value = m->dtype;
+    if (kind == SL_ATTR_text) *(const char **)value = "";
+    if (kind == SL_ATTR_u32 && m->way == 1) *(uint32_t *)value = 1;
+    if (kind == SL_ATTR_i64 && m->way == 1) *(int64_t *)value = 1;
+    if (kind == SL_ATTR_graph) m->bodies = true;
+    if (kind != SL_ATTR_dims || m->way == 0) return;
+    sl_dims *dims = value;
+    dims->rank = m->way == 1 ? m->rank : 1;
+    for (uint32_t i = 0; i < dims->rank; i++) dims->dims[i] = m->way == 1 ? i : 0;
+}
+
+/* Whether infer_ takes inputs of the type in one of several ways. */
+static bool takes(sl_op op, sl_dtype dtype) {
+    const sl_op_info *info = sl_op_info_of(op);
+    const uint32_t inputs = info->input_count + (info->list_name ? 1 : 0);
+    const uint32_t outputs = info->output_count + (info->outs_name ? 1 : 0);
+    for (int way = 0; way < DTYPE_WAYS * SHAPE_WAYS * ATTR_WAYS; way++) {
+        sl_type in[SL_MAX_INPUTS + 1] = {0}, out[SL_MAX_OUTPUTS + 1] = {0};
+        _Alignas(max_align_t) unsigned char attrs[SL_MAX_ATTRS_BYTES] = {0};
+        const int shape = way / DTYPE_WAYS % SHAPE_WAYS;
+        attr_maker maker = {.visitor = {make_attr},
+                            .way = way / DTYPE_WAYS / SHAPE_WAYS,
+                            .dtype = dtype,
+                            .rank = choose_shape(shape, 0).rank};
+        sl_error err;
+        for (uint32_t i = 0; i < inputs; i++)
+            in[i] = (sl_type){choose_dtype(way % DTYPE_WAYS, i, dtype), choose_shape(shape, i)};
+        info->visit_attrs(&maker.visitor, attrs);
+        if (maker.bodies) return false;
+        const sl_infer_args args = {"types", in, attrs, out, inputs, outputs};
+        if (sl_infer(op, &args, &err) == SL_OK) return true;
+    }
+    return false;
+}
+
+static void list_types(sl_op op, char *out, size_t capacity) {
+    out[0] = 0;
+    for (int d = 0; d < SL_DTYPE_COUNT; d++) {
+        const sl_dtype_kind kind = sl_dtype_infos[d].kind;
+        const bool plain = kind == SL_KIND_FLOAT || kind == SL_KIND_INT || kind == SL_KIND_BOOL ||
+                           kind == SL_KIND_COMPLEX;
+        if (plain && takes(op, (sl_dtype)d)) add_word(out, capacity, sl_dtype_infos[d].name);
+    }
+    if (!out[0]) add_word(out, capacity, "as its summary says");
+}
+
+/* ---- Fusion ---- */
+
+static const struct {
+    const char *parts, *whole;
+} rules[] = {
+#define RULE(NAME, PARTS, WHOLE) {PARTS, WHOLE},
+#include "compiler/passes/patterns.def"
+};
+
+static void find_rule(const char *op, char *out, size_t capacity) {
+    char call[80];
+    (void)snprintf(call, sizeof call, "= %s(", op);
+    (void)snprintf(out, capacity, "no rule makes it");
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        if (!strstr(rules[i].whole, call)) continue;
+        (void)snprintf(out, capacity, "%s", rules[i].parts);
+        return;
+    }
+}
+
+sl_status sl_op_support_of(const char *name, sl_op_support *out, sl_error *err) {
+    const sl_op op = sl_op_find(name, strlen(name));
+    if (op == SL_OP_COUNT) return sl_fail(err, SL_INVALID, "unknown op '%s'", name);
+    list_types(op, out->types, sizeof out->types);
+    list_kernels(cpu_kernels, sizeof cpu_kernels / sizeof cpu_kernels[0], op, out->cpu,
+                 sizeof out->cpu);
+    list_kernels(cuda_kernels, sizeof cuda_kernels / sizeof cuda_kernels[0], op, out->cuda,
+                 sizeof out->cuda);
+    find_rule(name, out->made_from, sizeof out->made_from);
+    return SL_OK;
+}
