@@ -17,6 +17,7 @@ build | libpcre2-dev | pkg-config libpcre2-8 | regular expressions of tokenizers
 build | libxxhash-dev | pkg-config libxxhash | checksums of packs
 build | liburing-dev ? | pkg-config liburing | asynchronous reads
 build | libedit-dev ? | pkg-config libedit | line editing in sluice chat
+build | libpng-dev ? | pkg-config libpng | examples that write pictures
 build | libcmocka-dev | pkg-config cmocka | unit tests
 build | libonnx-testdata ? | [ -e /usr/share/libonnx-testdata/data/node ] | ONNX conformance tests
 check | clang | command -v clang | second compiler
