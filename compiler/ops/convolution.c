@@ -77,7 +77,8 @@ static sl_status transposed_places(const sl_infer_args *a, const sl_conv_transpo
                            (const int64_t[]){1, 1, 1},
                            false};
     SL_TRY(sl_check_windows(&spec, ones, err));
-    SL_TRY(sl_check_list(a->label, "output_padding", &attrs->output_padding, rank, 0, true, err));
+    SL_TRY(
+        sl_check_spatial(a->label, "output_padding", &attrs->output_padding, rank, 0, true, err));
     for (uint32_t i = 0; i < rank; i++) {
         const int64_t stride = attrs->strides.count ? attrs->strides.items[i] : 1;
         const int64_t dilation = attrs->dilations.count ? attrs->dilations.items[i] : 1;
@@ -149,7 +150,7 @@ sl_status infer_conv_backward_input(const sl_infer_args *a, sl_error *err) {
     if (w->dims[0] != dy->dims[1])
         return sl_fail(err, SL_INVALID, "%s: w has %lld channels, must have %lld as dy", a->label,
                        (long long)w->dims[0], (long long)dy->dims[1]);
-    SL_TRY(sl_check_list(a->label, "places", &attrs->places, rank, 1, false, err));
+    SL_TRY(sl_check_spatial(a->label, "places", &attrs->places, rank, 1, false, err));
     int64_t channels;
     if (__builtin_mul_overflow(w->dims[1], groups_of(attrs->groups), &channels))
         return sl_fail(err, SL_INVALID, "%s: too many channels", a->label);
@@ -173,7 +174,7 @@ sl_status infer_conv_backward_weight(const sl_infer_args *a, sl_error *err) {
     if (x->dims[0] != dy->dims[0])
         return sl_fail(err, SL_INVALID, "%s: dy has a first dim of %lld, must be %lld as that of x",
                        a->label, (long long)dy->dims[0], (long long)x->dims[0]);
-    SL_TRY(sl_check_list(a->label, "kernel", &attrs->kernel, rank, 1, false, err));
+    SL_TRY(sl_check_spatial(a->label, "kernel", &attrs->kernel, rank, 1, false, err));
     a->out[0] =
         (sl_type){a->in[0].dtype, {x->rank, {dy->dims[1], x->dims[1] / groups_of(attrs->groups)}}};
     memcpy(a->out[0].shape.dims + 2, attrs->kernel.items, rank * sizeof(int64_t));
@@ -189,7 +190,7 @@ sl_status infer_im2col(const sl_infer_args *a, sl_error *err) {
     SL_TRY(sl_check_class(a, 0, "x", SL_NUMBERS, err));
     SL_TRY(check_places(a, 0, "x", err));
     const uint32_t rank = x->rank - 2;
-    SL_TRY(sl_check_list(a->label, "kernel", &attrs->kernel, rank, 1, false, err));
+    SL_TRY(sl_check_spatial(a->label, "kernel", &attrs->kernel, rank, 1, false, err));
     const sl_window_spec spec = {a->label,    rank, SL_WINDOW_LISTS(attrs), attrs->kernel.items,
                                  x->dims + 2, false};
     SL_TRY(sl_check_windows(&spec, out, err));

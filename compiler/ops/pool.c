@@ -23,7 +23,7 @@ static sl_status check_pool(const sl_infer_args *a, uint32_t classes, int64_t *p
     SL_TRY(sl_check_class(a, 0, "x", classes, err));
     SL_TRY(sl_check_rank(a, 0, "x", 3, 2 + SL_MAX_SPATIAL, err));
     SL_TRY(sl_check_attr(a->label, "ceil", attrs->ceil, 0, 1, err));
-    SL_TRY(sl_check_list(a->label, "kernel", &attrs->kernel, x->rank - 2, 1, false, err));
+    SL_TRY(sl_check_spatial(a->label, "kernel", &attrs->kernel, x->rank - 2, 1, false, err));
     const sl_window_spec spec = {
         a->label,    x->rank - 2, SL_WINDOW_LISTS(attrs), attrs->kernel.items,
         x->dims + 2, attrs->ceil};
@@ -263,7 +263,7 @@ sl_status infer_pool_mean_backward(const sl_infer_args *a, sl_error *err) {
     SL_TRY(sl_check_rank(a, 0, "dy", 3, 2 + SL_MAX_SPATIAL, err));
     SL_TRY(sl_check_attr(a->label, "include_pad", attrs->include_pad, 0, 1, err));
     sl_type x = a->in[0], y = x;
-    SL_TRY(sl_check_list(a->label, "places", &attrs->places, x.shape.rank - 2, 1, false, err));
+    SL_TRY(sl_check_spatial(a->label, "places", &attrs->places, x.shape.rank - 2, 1, false, err));
     for (uint32_t i = 2; i < x.shape.rank; i++) x.shape.dims[i] = attrs->places.items[i - 2];
     const sl_infer_args forward = {a->label, &x, attrs, &y, 1, 1};
     SL_TRY(infer_pool(&forward, SL_FLOATS, err));

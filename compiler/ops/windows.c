@@ -1,7 +1,7 @@
 #include "compiler/ops/windows.h"
 
-sl_status sl_check_list(const char *label, const char *name, const sl_integers *list, uint32_t rank,
-                        int64_t least, bool optional, sl_error *err) {
+sl_status sl_check_spatial(const char *label, const char *name, const sl_integers *list,
+                           uint32_t rank, int64_t least, bool optional, sl_error *err) {
     if (list->count == 0 && optional) return SL_OK;
     if (list->count != rank)
         return sl_fail(err, SL_INVALID,
@@ -20,10 +20,10 @@ static int64_t item(const sl_integers *list, uint32_t axis, int64_t otherwise) {
 sl_status sl_check_windows(const sl_window_spec *spec, int64_t *out, sl_error *err) {
     const char *label = spec->label;
     const sl_window_lists *l = &spec->lists;
-    SL_TRY(sl_check_list(label, "strides", &l->strides, spec->rank, 1, true, err));
-    SL_TRY(sl_check_list(label, "pads_before", &l->before, spec->rank, 0, true, err));
-    SL_TRY(sl_check_list(label, "pads_after", &l->after, spec->rank, 0, true, err));
-    SL_TRY(sl_check_list(label, "dilations", &l->dilations, spec->rank, 1, true, err));
+    SL_TRY(sl_check_spatial(label, "strides", &l->strides, spec->rank, 1, true, err));
+    SL_TRY(sl_check_spatial(label, "pads_before", &l->before, spec->rank, 0, true, err));
+    SL_TRY(sl_check_spatial(label, "pads_after", &l->after, spec->rank, 0, true, err));
+    SL_TRY(sl_check_spatial(label, "dilations", &l->dilations, spec->rank, 1, true, err));
     for (uint32_t i = 0; i < spec->rank; i++) {
         SL_TRY(sl_check_attr(label, "kernel", spec->kernel[i], 1, INT32_MAX, err));
         const int64_t stride = item(&l->strides, i, 1), before = item(&l->before, i, 0);

@@ -15,8 +15,8 @@ typedef struct {
 /* Checks all of it and says how many windows there are along each axis. */
 SL_CHECKED sl_status sl_check_windows(const sl_window_spec *spec, int64_t *out, sl_error *err);
 /* A list of one number in [least, 2^31) for each axis; it may be left out where `optional`. */
-SL_CHECKED sl_status sl_check_list(const char *label, const char *name, const sl_integers *list,
-                                   uint32_t rank, int64_t least, bool optional, sl_error *err);
+SL_CHECKED sl_status sl_check_spatial(const char *label, const char *name, const sl_integers *list,
+                                      uint32_t rank, int64_t least, bool optional, sl_error *err);
 /* The low bits of value, as an integer of dtype. */
 int64_t sl_cut_integer(sl_dtype dtype, int64_t value);
 #endif
