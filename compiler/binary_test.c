@@ -190,6 +190,21 @@ static void test_no_file(void **state) {
     sl_graph_destroy(wrong);
 }
 
+/* Files that another program wrote by the description of the form. */
+static void test_seeds(void **state) {
+    (void)state;
+    static const char *const names[] = {"plain", "constant", "symbol", "scan"};
+    for (int i = 0; i < 4; i++) {
+        char path[100];
+        sl_graph *graph = NULL;
+        sl_error err = {0};
+        (void)snprintf(path, sizeof path, "tests/data/fuzz/compiler_binary_fuzz/%s", names[i]);
+        if (sl_graph_load(path, NULL, &graph, &err)) fail_msg("%s", err.message);
+        round_trip(graph);
+        sl_graph_destroy(graph);
+    }
+}
+
 /* ---- bytes that are wrong ---- */
 
 static void refuses(const binary *b, const char *message) {
@@ -264,13 +279,10 @@ static void test_damage(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_kind),
-        cmocka_unit_test(test_random),
-        cmocka_unit_test(test_fingerprints_differ),
-        cmocka_unit_test(test_in_place),
-        cmocka_unit_test(test_no_file),
-        cmocka_unit_test(test_header),
-        cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_every_kind), cmocka_unit_test(test_seeds),
+        cmocka_unit_test(test_random),     cmocka_unit_test(test_fingerprints_differ),
+        cmocka_unit_test(test_in_place),   cmocka_unit_test(test_no_file),
+        cmocka_unit_test(test_header),     cmocka_unit_test(test_damage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,6 +42,7 @@ static sl_status prepare(sl_graph *graph, const sl_compile_how *how, uint32_t *f
                          sl_error *err) {
     body_pass pass = {.visitor = {prepare_body}, .how = how, .fused = fused, .err = err};
     bool expanded;
+    SL_TRY(sl_graph_check_sizes(graph, err));
     SL_TRY(sl_pass_expand(graph, &expanded, err));
     if (!how->no_simplify) SL_TRY(sl_simplify(graph, err));
     for (uint32_t n = 0; n < graph->node_count; n++) {
@@ -84,9 +85,6 @@ sl_status sl_compile_graph(sl_graph *graph, const sl_compile_how *how,
     sl_program_report report = {0};
     if (!how) how = &plain;
     SL_TRY(sl_graph_check(graph, err));
-    if (graph->symbol_count)
-        return sl_fail(err, SL_INVALID, "graph '%s': its symbol '%s' has no size yet: bind it",
-                       graph->name, graph->symbols[0].name);
     SL_TRY(sl_graph_verify(graph, err));
     double clock = sl_clock_seconds();
     report.nodes = graph->node_count;

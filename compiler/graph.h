@@ -138,6 +138,9 @@ bool sl_graph_find_symbol(const sl_graph *graph, const char *name, size_t bytes,
 SL_CHECKED sl_status sl_graph_bind(const sl_graph *graph, const sl_symbol *sizes, uint32_t count,
                                    const sl_allocator *allocator, sl_graph **out, sl_error *err);
 
+/* Fails and names the symbol when the graph has one: it cannot run yet. */
+SL_CHECKED sl_status sl_graph_check_sizes(const sl_graph *graph, sl_error *err);
+
 /* verify.c: every invariant above, from scratch: ids, arity, order, types re-inferred, state
  * versions used in order, unique names, outputs present. */
 SL_CHECKED sl_status sl_graph_verify(const sl_graph *graph, sl_error *err);

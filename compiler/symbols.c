@@ -57,6 +57,12 @@ int64_t sl_graph_symbol(sl_graph *graph, const char *name, int64_t size) {
     return -1 - (int64_t)index;
 }
 
+sl_status sl_graph_check_sizes(const sl_graph *graph, sl_error *err) {
+    if (!graph->symbol_count) return SL_OK;
+    return sl_fail(err, SL_INVALID, "graph '%s': its symbol '%s' has no size yet: bind it",
+                   graph->name, graph->symbols[0].name);
+}
+
 /* ---- binding ---- */
 
 typedef struct {

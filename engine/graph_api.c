@@ -138,6 +138,7 @@ static sl_status make_device(sl_compiled *c, const sl_compile_options *options, 
 sl_status sl_compile(const sl_graph *graph, const sl_compile_options *options, sl_compiled **out,
                      sl_error *err) {
     SL_TRY(sl_graph_check(graph, err));
+    SL_TRY(sl_graph_check_sizes(graph, err));
     sl_arena arena;
     sl_arena_init(&arena, NULL);
     sl_compiled *c = SL_ARENA_NEW(&arena, sl_compiled);
