@@ -1,7 +1,9 @@
 /* build.h - One typed builder per op:
  *
  *   sl_value y = sl_build_rms_norm(g, (sl_rms_norm_in){.x = x, .gain = w},
- *                                  (sl_rms_norm_attrs){.eps = 1e-6f}).out; */
+ *                                  (sl_rms_norm_attrs){.eps = 1e-6f}).out;
+ *
+ * What takes or gives a list is appended by sl_graph_append_list. */
 #ifndef SL_COMPILER_BUILD_H
 #define SL_COMPILER_BUILD_H
 #include "compiler/graph.h"
@@ -17,4 +19,15 @@
         return out;                                                                                \
     }
 #include "core/ops.def"
+
+/* Two parts, one after the other along axis. */
+static inline sl_value sl_build_join(sl_graph *graph, sl_value first, sl_value second,
+                                     int64_t axis) {
+    const sl_value parts[2] = {first, second};
+    const sl_concat_attrs attrs = {.axis = axis};
+    sl_value out;
+    sl_graph_append_list(graph, SL_OP_concat, (sl_values){2, parts}, &attrs,
+                         (sl_value_slots){1, &out});
+    return out;
+}
 #endif

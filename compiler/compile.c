@@ -31,7 +31,9 @@ static void prepare_body(sl_attr_visitor *visitor, const char *name, sl_attr_kin
 static sl_status fuse(sl_graph *graph, const sl_compile_how *how, uint32_t *out_fused,
                       sl_error *err) {
     sl_fusion_report report = {0};
-    if (!how->no_fusion) SL_TRY(sl_fuse(graph, &report, err));
+    if (!how->no_fusion)
+        SL_TRY(how->wide_regions ? sl_fuse_wide(graph, &report, err)
+                                 : sl_fuse(graph, &report, err));
     *out_fused += report.fused_nodes;
     return SL_OK;
 }
@@ -39,6 +41,8 @@ static sl_status fuse(sl_graph *graph, const sl_compile_how *how, uint32_t *out_
 static sl_status prepare(sl_graph *graph, const sl_compile_how *how, uint32_t *fused,
                          sl_error *err) {
     body_pass pass = {.visitor = {prepare_body}, .how = how, .fused = fused, .err = err};
+    bool expanded;
+    SL_TRY(sl_pass_expand(graph, &expanded, err));
     if (!how->no_simplify) SL_TRY(sl_simplify(graph, err));
     for (uint32_t n = 0; n < graph->node_count; n++) {
         const sl_op_info *info = sl_op_info_of(graph->nodes[n].op);
@@ -80,6 +84,9 @@ sl_status sl_compile_graph(sl_graph *graph, const sl_compile_how *how,
     sl_program_report report = {0};
     if (!how) how = &plain;
     SL_TRY(sl_graph_check(graph, err));
+    if (graph->symbol_count)
+        return sl_fail(err, SL_INVALID, "graph '%s': its symbol '%s' has no size yet: bind it",
+                       graph->name, graph->symbols[0].name);
     SL_TRY(sl_graph_verify(graph, err));
     double clock = sl_clock_seconds();
     report.nodes = graph->node_count;

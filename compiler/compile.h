@@ -8,6 +8,7 @@
 typedef struct {
     /* Each alone, to see what it gains. */
     bool no_simplify, no_fusion, no_reordering, no_sharing, no_in_place;
+    bool wide_regions;     /* the device runs elementwise_region */
     bool int8_activations; /* products with panels take rows of a8: faster, a little less exact */
     sl_schedule_model model;
     uint32_t lookahead;       /* of groups: how far ahead a step may be taken from; 0: 64 */

@@ -503,7 +503,7 @@ static sl_value random_value(sl_graph *g, const sl_value *values, uint32_t count
         return sl_build_softmax(g, (sl_softmax_in){a}, (sl_softmax_attrs){0}).out;
     case 2: { /* two halves of each row, joined the other way round */
         const sl_value left = slice(g, a, 1, 0, 8), right = slice(g, a, 1, 8, 8);
-        return sl_build_concat(g, (sl_concat_in){right, left}, (sl_concat_attrs){.axis = 1}).out;
+        return sl_build_join(g, right, left, 1);
     }
     case 3: /* one row, spread */
         return add(g, a, slice(g, b, 0, next_random(random) % (uint32_t)rows, 1));

@@ -28,7 +28,9 @@ static bool copy_values(const sl_graph *from, sl_graph *to) {
         sl_value_info *value = &to->values[v];
         *value = from->values[v];
         value->name = copy_text(to, value->name, &fine);
-        value->data = copy_bytes(to, value->data, sl_type_bytes(&value->type), &fine);
+        value->symbols = copy_bytes(to, value->symbols, SL_MAX_RANK * sizeof(uint32_t), &fine);
+        if (!value->borrowed)
+            value->data = copy_bytes(to, value->data, sl_type_bytes(&value->type), &fine);
     }
     return to->values && fine;
 }
@@ -87,6 +89,24 @@ void *sl_attrs_copy(sl_arena *arena, sl_graph *owner, sl_op op, const void *attr
     return copier.fine ? copy : NULL;
 }
 
+static const sl_attr_symbol *copy_refs(sl_graph *to, const sl_node *node, bool *fine) {
+    if (!node->symbol_count) return NULL;
+    sl_attr_symbol *copy = copy_bytes(to, node->symbols, node->symbol_count * sizeof *copy, fine);
+    for (uint32_t i = 0; copy && i < node->symbol_count; i++)
+        copy[i].attr = copy_text(to, copy[i].attr, fine);
+    return copy;
+}
+
+static bool copy_symbols(const sl_graph *from, sl_graph *to) {
+    bool fine = true;
+    to->symbol_count = to->symbol_capacity = from->symbol_count;
+    if (!from->symbol_count) return true;
+    to->symbols = copy_bytes(to, from->symbols, from->symbol_count * sizeof *to->symbols, &fine);
+    for (uint32_t i = 0; fine && i < to->symbol_count; i++)
+        to->symbols[i].name = copy_text(to, to->symbols[i].name, &fine);
+    return fine;
+}
+
 static bool copy_nodes(const sl_graph *from, sl_graph *to) {
     bool fine = true;
     to->node_count = to->node_capacity = from->node_count;
@@ -95,6 +115,7 @@ static bool copy_nodes(const sl_graph *from, sl_graph *to) {
         sl_node *node = &to->nodes[n];
         *node = from->nodes[n];
         node->label = copy_text(to, node->label, &fine);
+        node->symbols = copy_refs(to, node, &fine);
         node->attrs = sl_attrs_copy(&to->arena, to, node->op, node->attrs);
         fine &= node->attrs &&
                 sl_node_make_room(&to->arena, node, node->input_count, node->output_count);
@@ -124,8 +145,8 @@ sl_status sl_graph_copy(const sl_graph *graph, const sl_allocator *allocator, sl
     copy->scope = copy_text(copy, graph->scope, &fine);
     copy->error = graph->error;
     copy->customs = graph->customs;
-    if (!fine || !copy_values(graph, copy) || !copy_nodes(graph, copy) ||
-        !copy_outputs(graph, copy)) {
+    if (!fine || !copy_symbols(graph, copy) || !copy_values(graph, copy) ||
+        !copy_nodes(graph, copy) || !copy_outputs(graph, copy)) {
         sl_graph_destroy(copy);
         return sl_no_memory(err, "a copy of a graph", graph->node_count);
     }

@@ -28,6 +28,7 @@ void sl_graph_destroy(sl_graph *graph) {
         next = body->next;
         sl_graph_destroy(body);
     }
+    if (graph->release) graph->release(graph->release_ctx);
     sl_arena arena = graph->arena; /* the graph itself lives in it */
     sl_arena_deinit(&arena);
 }
@@ -63,7 +64,7 @@ sl_value sl_graph_find(const sl_graph *graph, const char *name) {
 }
 
 /* A larger copy of a growing array; the old one stays in the arena. */
-static void *grown(sl_graph *graph, void *items, uint32_t count, uint32_t *capacity, size_t each) {
+void *sl_graph_grow(sl_graph *graph, void *items, uint32_t count, uint32_t *capacity, size_t each) {
     if (count < *capacity) return items;
     const uint32_t larger = *capacity ? *capacity * 2 : 16;
     void *fresh = sl_arena_array(&graph->arena, larger, each, _Alignof(max_align_t));
@@ -78,8 +79,8 @@ static void *grown(sl_graph *graph, void *items, uint32_t count, uint32_t *capac
 }
 
 static sl_value add_value(sl_graph *graph, sl_value_info info) {
-    sl_value_info *values =
-        grown(graph, graph->values, graph->value_count + 1, &graph->value_capacity, sizeof *values);
+    sl_value_info *values = sl_graph_grow(graph, graph->values, graph->value_count + 1,
+                                          &graph->value_capacity, sizeof *values);
     if (!values) return (sl_value){0};
     graph->values = values;
     values[++graph->value_count] = info;
@@ -92,8 +93,29 @@ static char *copy_name(sl_graph *graph, const char *name) {
     return copy;
 }
 
+/* Negative dims become sizes of symbols; *out says which are. */
+static bool resolve_symbols(sl_graph *graph, sl_type *type, const uint32_t **out) {
+    uint32_t symbols[SL_MAX_RANK] = {0}, *copy;
+    bool any = false;
+    for (uint32_t d = 0; d < type->shape.rank && d < SL_MAX_RANK; d++) {
+        const int64_t dim = type->shape.dims[d];
+        if (dim >= 0 || dim < -(int64_t)graph->symbol_count) continue;
+        symbols[d] = (uint32_t)-dim;
+        type->shape.dims[d] = graph->symbols[symbols[d] - 1].size;
+        any = true;
+    }
+    *out = NULL;
+    if (!any) return true;
+    *out = copy = SL_ARENA_NEW_ARRAY(&graph->arena, uint32_t, SL_MAX_RANK);
+    if (copy) memcpy(copy, symbols, sizeof symbols);
+    if (!copy) sl_graph_mistake(graph, SL_NO_MEMORY, "no memory for a type");
+    return copy;
+}
+
 sl_value sl_graph_declare(sl_graph *graph, sl_value_kind kind, const char *name, sl_type type) {
+    const uint32_t *symbols;
     if (graph->error.status != SL_OK) return (sl_value){0};
+    if (!resolve_symbols(graph, &type, &symbols)) return (sl_value){0};
     if (sl_type_check_shape(&type, name, &graph->error) != SL_OK) return (sl_value){0};
     if (sl_graph_find(graph, name).v) {
         sl_graph_mistake(graph, SL_INVALID, "the name '%s' is declared twice", name);
@@ -101,8 +123,8 @@ sl_value sl_graph_declare(sl_graph *graph, sl_value_kind kind, const char *name,
     }
     char *copy = copy_name(graph, name);
     if (!copy) return (sl_value){0};
-    const sl_value value =
-        add_value(graph, (sl_value_info){.kind = kind, .type = type, .name = copy});
+    const sl_value value = add_value(
+        graph, (sl_value_info){.kind = kind, .type = type, .symbols = symbols, .name = copy});
     if (value.v && kind == SL_VALUE_STATE) graph->values[value.v].root = value;
     return value;
 }
@@ -118,6 +140,14 @@ sl_value sl_graph_constant(sl_graph *graph, const char *name, sl_type type, cons
     }
     memcpy(copy, data, bytes);
     graph->values[value.v].data = copy;
+    return value;
+}
+
+sl_value sl_graph_constant_in_place(sl_graph *graph, const char *name, sl_type type,
+                                    const void *data) {
+    const sl_value value = sl_graph_declare(graph, SL_VALUE_CONSTANT, name, type);
+    if (value.v) graph->values[value.v].data = data;
+    if (value.v) graph->values[value.v].borrowed = true;
     return value;
 }
 
@@ -238,7 +268,7 @@ static bool start_node(sl_graph *graph, sl_node *node, sl_values inputs, const v
                       ? sl_arena_format(&graph->arena, "%s %s", graph->scope, info->name)
                       : info->name;
     sl_node *nodes =
-        grown(graph, graph->nodes, graph->node_count, &graph->node_capacity, sizeof *nodes);
+        sl_graph_grow(graph, graph->nodes, graph->node_count, &graph->node_capacity, sizeof *nodes);
     if (!nodes || !node->attrs || !node->label ||
         !sl_node_make_room(&graph->arena, node, inputs.count, output_count)) {
         sl_graph_mistake(graph, SL_NO_MEMORY, "no memory for a node");
@@ -251,7 +281,9 @@ static bool start_node(sl_graph *graph, sl_node *node, sl_values inputs, const v
 
 void sl_graph_append_list(sl_graph *graph, sl_op op, sl_values inputs, const void *attrs,
                           sl_value_slots outputs) {
-    sl_node node = {.op = op};
+    sl_node node = {
+        .op = op, .symbols = graph->attr_symbols, .symbol_count = graph->attr_symbol_count};
+    graph->attr_symbol_count = 0;
     const bool started =
         graph->error.status == SL_OK && start_node(graph, &node, inputs, attrs, outputs.count);
     if (outputs.count) /* may be the inputs' own memory */
@@ -281,8 +313,8 @@ void sl_graph_output(sl_graph *graph, const char *name, sl_value value) {
         sl_graph_mistake(graph, SL_INVALID, "output '%s' is no value of this graph", name);
         return;
     }
-    sl_graph_out *outputs =
-        grown(graph, graph->outputs, graph->output_count, &graph->output_capacity, sizeof *outputs);
+    sl_graph_out *outputs = sl_graph_grow(graph, graph->outputs, graph->output_count,
+                                          &graph->output_capacity, sizeof *outputs);
     char *copy = copy_name(graph, name);
     if (!outputs || !copy) return;
     graph->outputs = outputs;

@@ -17,14 +17,26 @@ typedef enum {
     SL_VALUE_RESULT    /* produced by a node */
 } sl_value_kind;
 
+/* A size with a name, which is given when the graph is bound (symbols.c).  Until then types are
+ * inferred for the size it is declared with. */
+typedef sl_symbol_size sl_symbol;
+/* An integer of a node's attributes that is a symbol's size. */
+typedef struct {
+    const char *attr; /* its name */
+    uint32_t index;   /* in a list */
+    uint32_t symbol;
+} sl_attr_symbol;
+
 typedef struct {
     sl_value_kind kind;
     sl_type type;
-    const char *name;   /* NULL for unnamed results */
-    uint32_t node;      /* of a result: index into nodes */
-    sl_value root;      /* the state that this value is a version of; 0 otherwise */
-    const void *data;   /* of a constant */
-    uint32_t use_count; /* by nodes and outputs */
+    const uint32_t *symbols; /* [dim]: 1 + the symbol that it is, or 0; NULL where none is */
+    const char *name;        /* NULL for unnamed results */
+    uint32_t node;           /* of a result: index into nodes */
+    sl_value root;           /* the state that this value is a version of; 0 otherwise */
+    const void *data;        /* of a constant */
+    bool borrowed;           /* the data outlives the graph and what is compiled from it */
+    uint32_t use_count;      /* by nodes and outputs */
 } sl_value_info;
 
 typedef struct {
@@ -33,6 +45,8 @@ typedef struct {
     uint32_t input_count, output_count; /* more than the op's own where it takes a list */
     sl_value *inputs, *outputs;
     const void *attrs; /* sl_<op>_attrs */
+    const sl_attr_symbol *symbols;
+    uint32_t symbol_count;
 } sl_node;
 
 typedef struct {
@@ -51,10 +65,16 @@ struct sl_graph {
     uint32_t node_count, node_capacity;
     sl_graph_out *outputs;
     uint32_t output_count, output_capacity;
-    sl_graph *bodies;             /* of its nodes, owned; linked by next */
-    sl_graph *next, *owner;       /* of a body */
+    sl_graph *bodies;       /* of its nodes, owned; linked by next */
+    sl_graph *next, *owner; /* of a body */
+    sl_symbol *symbols;
+    uint32_t symbol_count, symbol_capacity;
+    const sl_attr_symbol *attr_symbols; /* of the node that is appended next */
+    uint32_t attr_symbol_count;
     const sl_custom_ops *customs; /* that its nodes may be of; borrowed; may be NULL */
     sl_error error;               /* the first mistake; status SL_OK while there is none */
+    void (*release)(void *ctx);   /* of what borrowed constants lie in; NULL: none */
+    void *release_ctx;
 };
 
 SL_CHECKED sl_status sl_graph_create(const char *name, const sl_allocator *allocator,
@@ -66,10 +86,15 @@ void sl_graph_destroy(sl_graph *graph); /* NULL is fine */
 /* Makes body one of the graph's, which destroys it. */
 void sl_graph_own(sl_graph *graph, sl_graph *body);
 
-/* INPUT, WEIGHT, STATE or EXPERTS; names are unique among the values that have one. */
+/* INPUT, WEIGHT, STATE or EXPERTS; names are unique among the values that have one.  A dim may be
+ * what sl_graph_symbol returned. */
 sl_value sl_graph_declare(sl_graph *graph, sl_value_kind kind, const char *name, sl_type type);
 /* data is copied: sl_type_bytes(&type) bytes. */
 sl_value sl_graph_constant(sl_graph *graph, const char *name, sl_type type, const void *data);
+/* The same without a copy: data is aligned to 64 bytes and outlives the graph and all that is
+ * compiled from it. */
+sl_value sl_graph_constant_in_place(sl_graph *graph, const char *name, sl_type type,
+                                    const void *data);
 /* inputs, attrs and outputs as in the op's generated structs. */
 void sl_graph_append(sl_graph *graph, sl_op op, const sl_value *inputs, const void *attrs,
                      sl_value *outputs);
@@ -79,6 +104,9 @@ void sl_graph_append_list(sl_graph *graph, sl_op op, sl_values inputs, const voi
 /* A copy of an op's attributes, with all they point at, in the arena; NULL without memory.  Bodies
  * are copied for the graph that is to own them; without one they are left out. */
 void *sl_attrs_copy(sl_arena *arena, sl_graph *owner, sl_op op, const void *attrs);
+/* Room for one more of count items: the items, or a larger copy of them in the arena; NULL after a
+ * mistake. */
+void *sl_graph_grow(sl_graph *graph, void *items, uint32_t count, uint32_t *capacity, size_t each);
 /* Memory of a node's own for its operands, all 0; false without memory. */
 bool sl_node_make_room(sl_arena *arena, sl_node *node, uint32_t inputs, uint32_t outputs);
 void sl_graph_output(sl_graph *graph, const char *name, sl_value value);
@@ -99,13 +127,25 @@ void sl_graph_count_uses(sl_graph *graph);
  * new ids: first what is declared, then results in the order of nodes. */
 SL_CHECKED sl_status sl_graph_compact(sl_graph *graph, sl_error *err);
 
+/* symbols.c: a size called name, to be used as a dim of declared values; 0 after a mistake.  The
+ * same name again is the same symbol.  size 0: one that is like no other. */
+int64_t sl_graph_symbol(sl_graph *graph, const char *name, int64_t size);
+/* Index into graph->symbols; false when there is none of that name. */
+bool sl_graph_find_symbol(const sl_graph *graph, const char *name, size_t bytes, uint32_t *out);
+/* An equal graph without symbols: every symbol has the size that is given for its name, all types
+ * are inferred anew.  Bodies likewise.  Fails and names the symbol that has no size, that is not in
+ * the graph, or with whose size the graph is no longer right. */
+SL_CHECKED sl_status sl_graph_bind(const sl_graph *graph, const sl_symbol *sizes, uint32_t count,
+                                   const sl_allocator *allocator, sl_graph **out, sl_error *err);
+
 /* verify.c: every invariant above, from scratch: ids, arity, order, types re-inferred, state
  * versions used in order, unique names, outputs present. */
 SL_CHECKED sl_status sl_graph_verify(const sl_graph *graph, sl_error *err);
 /* print.c and parse.c: the text form; what is printed parses back to an equal graph.
  *
  *   graph "mlp" {
- *     input %x : f32[2,4]                     weight, state and experts alike
+ *     symbol B = 16                           a size with a name; optional
+ *     input %x : f32[2,B]                     weight, state and experts alike
  *     constant %c : f32[2] = {1, 2.5}         of a panel type: its bytes
  *     scope "layer 0"                         of the nodes that follow
  *     %1 = linear(%x, %w) : f32[2,16]         the types are optional, but checked

@@ -1,5 +1,5 @@
 /* graph_api.c - The building half of sluice/graph.h. */
-#include "compiler/graph.h"
+#include "compiler/binary.h"
 #include "sluice/graph.h"
 #include <string.h>
 
@@ -18,6 +18,59 @@ sl_status sl_graph_read_using(const char *text, size_t bytes, const sl_custom_op
 
 void sl_graph_use_custom_ops(sl_graph *graph, const sl_custom_ops *ops) {
     graph->customs = ops;
+}
+
+int64_t sl_graph_add_symbol(sl_graph *graph, const char *name, int64_t size) {
+    return sl_graph_symbol(graph, name, size);
+}
+
+sl_status sl_graph_with_sizes(const sl_graph *graph, const sl_symbol_size *sizes, uint32_t count,
+                              sl_graph **out, sl_error *err) {
+    return sl_graph_bind(graph, sizes, count, NULL, out, err);
+}
+
+typedef struct {
+    unsigned char *bytes;
+    size_t count, capacity;
+} growing;
+
+static sl_status grow(void *ctx, const void *bytes, size_t count, sl_error *err) {
+    growing *g = ctx;
+    if (g->count + count > g->capacity) {
+        const size_t capacity = (g->count + count) * 2;
+        void *larger = sl_resize(NULL, g->bytes, g->capacity, capacity, 64);
+        if (!larger) return sl_no_memory(err, "the binary form of a graph", capacity);
+        g->bytes = larger;
+        g->capacity = capacity;
+    }
+    memcpy(g->bytes + g->count, bytes, count);
+    g->count += count;
+    return SL_OK;
+}
+
+sl_status sl_graph_to_bytes(const sl_graph *graph, void **out, size_t *out_bytes, sl_error *err) {
+    growing g = {0};
+    sl_status status = sl_graph_write(graph, &(sl_sink){grow, &g}, err);
+    void *exact = status == SL_OK ? sl_resize(NULL, g.bytes, g.capacity, g.count, 64) : NULL;
+    if (status == SL_OK && !exact)
+        status = sl_no_memory(err, "the binary form of a graph", g.count);
+    if (status != SL_OK) {
+        sl_release(NULL, g.bytes, g.capacity, 64);
+        return status;
+    }
+    *out = exact;
+    *out_bytes = g.count;
+    return SL_OK;
+}
+
+void sl_bytes_free(void *bytes, size_t count) {
+    sl_release(NULL, bytes, count, 64);
+}
+
+sl_status sl_graph_from_bytes(const void *bytes, size_t count, const sl_custom_ops *ops,
+                              sl_graph **out, sl_error *err) {
+    const sl_load_how how = {.customs = ops};
+    return sl_graph_load_bytes(bytes, count, &how, out, err);
 }
 
 void sl_graph_free(sl_graph *graph) {

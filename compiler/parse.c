@@ -16,7 +16,20 @@ static sl_status fail_graph(const sl_cursor *c, const char *where, const sl_grap
 
 /* ---- Types and attributes ---- */
 
-static sl_status read_dims(sl_cursor *c, sl_dims *out) {
+/* A name stands for a size: -1 - its index. */
+static sl_status read_symbol_dim(sl_cursor *c, sl_slice name, sl_graph *graph, int64_t *out) {
+    uint32_t index;
+    if (sl_graph_find_symbol(graph, name.at, name.bytes, &index)) {
+        *out = -1 - (int64_t)index;
+        return SL_OK;
+    }
+    char text[64] = {0};
+    memcpy(text, name.at, name.bytes); /* sl_cursor_number gives no longer ones */
+    *out = sl_graph_symbol(graph, text, 0);
+    return fail_graph(c, name.at, graph);
+}
+
+static sl_status read_dims(sl_cursor *c, sl_graph *graph, sl_dims *out) {
     *out = (sl_dims){0};
     SL_TRY(sl_cursor_expect(c, '['));
     while (!sl_cursor_accept(c, ']')) {
@@ -25,19 +38,30 @@ static sl_status read_dims(sl_cursor *c, sl_dims *out) {
         SL_TRY(sl_cursor_number(c, &number));
         if (out->rank == SL_MAX_RANK)
             return FAIL_AT(c, number.at, "more than %d entries in a list", SL_MAX_RANK);
-        SL_TRY(sl_slice_integer(c, number, -1, INT64_MAX, &out->dims[out->rank++]));
+        int64_t *dim = &out->dims[out->rank++];
+        SL_TRY(sl_starts_word(number.at[0]) ? read_symbol_dim(c, number, graph, dim)
+                                            : sl_slice_integer(c, number, 0, INT64_MAX, dim));
     }
     return SL_OK;
 }
 
-static sl_status read_type(sl_cursor *c, sl_type *out) {
+static sl_type with_sizes(const sl_graph *graph, sl_type type) {
+    for (uint32_t d = 0; d < type.shape.rank; d++)
+        if (type.shape.dims[d] < 0)
+            type.shape.dims[d] = graph->symbols[-1 - type.shape.dims[d]].size;
+    return type;
+}
+
+/* Of the graph's symbols, dims are as sl_graph_declare takes them. */
+static sl_status read_type(sl_cursor *c, sl_graph *graph, sl_type *out) {
     sl_slice word;
     SL_TRY(sl_cursor_word(c, "an element type", &word));
     if (!sl_dtype_find(word.at, word.bytes, &out->dtype))
         return FAIL_AT(c, word.at, "unknown element type '%.*s'", (int)word.bytes, word.at);
-    SL_TRY(read_dims(c, &out->shape));
+    SL_TRY(read_dims(c, graph, &out->shape));
     sl_error inner;
-    if (sl_type_check_shape(out, "this type", &inner) == SL_OK) return SL_OK;
+    const sl_type sized = with_sizes(graph, *out);
+    if (sl_type_check_shape(&sized, "this type", &inner) == SL_OK) return SL_OK;
     return FAIL_AT(c, word.at, "%s", inner.message);
 }
 
@@ -61,6 +85,8 @@ typedef struct {
     attribute items[MAX_ATTRIBUTES];
     uint32_t count;
     sl_status status;
+    sl_attr_symbol *refs; /* in the owner's arena */
+    uint32_t ref_count, ref_capacity;
 } attributes;
 
 static sl_status read_body(sl_cursor *c, sl_graph *owner, sl_graph **out);
@@ -107,9 +133,27 @@ static attribute *take(attributes *list, const char *name) {
     return NULL;
 }
 
+/* An integer of attribute `name`, or the symbol whose size it is. */
+static sl_status read_size(attributes *list, sl_cursor *c, sl_slice number, sl_attr_symbol ref,
+                           int64_t *out) {
+    sl_graph *owner = list->owner;
+    if (!sl_starts_word(number.at[0]))
+        return sl_slice_integer(c, number, INT64_MIN + 1, INT64_MAX, out);
+    if (!sl_graph_find_symbol(owner, number.at, number.bytes, &ref.symbol))
+        return FAIL_AT(c, number.at, "expected an integer or a symbol, found '%.*s'",
+                       (int)number.bytes, number.at);
+    sl_attr_symbol *refs =
+        sl_graph_grow(owner, list->refs, list->ref_count, &list->ref_capacity, sizeof *refs);
+    if (!refs) return fail_graph(c, number.at, owner);
+    list->refs = refs;
+    refs[list->ref_count++] = ref;
+    *out = owner->symbols[ref.symbol].size;
+    return SL_OK;
+}
+
 /* The entries of a list, as integers or, where reals is set, as doubles. */
-static sl_status read_entries(attributes *list, sl_slice text, bool reals, uint32_t *count,
-                              const void **out) {
+static sl_status read_entries(attributes *list, const char *name, sl_slice text, bool reals,
+                              uint32_t *count, const void **out) {
     sl_cursor c = *list->c;
     uint32_t commas = 0;
     for (size_t i = 0; i < text.bytes; i++) commas += text.at[i] == ',';
@@ -127,15 +171,17 @@ static sl_status read_entries(attributes *list, sl_slice text, bool reals, uint3
             SL_TRY(sl_slice_double(&c, number, &real));
             memcpy(&items[(*count)++], &real, sizeof real);
         } else {
-            SL_TRY(sl_slice_integer(&c, number, INT64_MIN + 1, INT64_MAX, &items[(*count)++]));
+            SL_TRY(read_size(list, &c, number, (sl_attr_symbol){.attr = name, .index = *count},
+                             &items[*count]));
+            ++*count;
         }
     }
     *out = items;
     return SL_OK;
 }
 
-static sl_status set_number(attributes *list, const attribute *item, sl_attr_kind kind,
-                            sl_attr *out) {
+static sl_status set_number(attributes *list, const char *name, const attribute *item,
+                            sl_attr_kind kind, sl_attr *out) {
     int64_t wide = 0;
     switch (kind) {
     case SL_ATTR_f32:
@@ -143,23 +189,29 @@ static sl_status set_number(attributes *list, const attribute *item, sl_attr_kin
     case SL_ATTR_f64:
         return sl_slice_double(list->c, item->number, &out->f64);
     case SL_ATTR_i64:
-        return sl_slice_integer(list->c, item->number, INT64_MIN + 1, INT64_MAX, &out->i64);
+        return read_size(list, list->c, item->number, (sl_attr_symbol){.attr = name}, &out->i64);
     case SL_ATTR_dtype:
         if (sl_dtype_find(item->number.at, item->number.bytes, &out->dtype)) return SL_OK;
         return FAIL_AT(list->c, item->number.at, "unknown element type '%.*s'",
                        (int)item->number.bytes, item->number.at);
     default:
-        SL_TRY(sl_slice_integer(list->c, item->number, 0, UINT32_MAX, &wide));
+        if (sl_starts_word(item->number.at[0]))
+            SL_TRY(read_size(list, list->c, item->number, (sl_attr_symbol){.attr = name}, &wide));
+        else
+            SL_TRY(sl_slice_integer(list->c, item->number, 0, UINT32_MAX, &wide));
+        if (wide < 0 || wide > UINT32_MAX)
+            return FAIL_AT(list->c, item->number.at, "this symbol is %lld, too much for '%s'",
+                           (long long)wide, name);
         out->u32 = (uint32_t)wide;
         return SL_OK;
     }
 }
 
-static sl_status set_list(attributes *list, const attribute *item, sl_attr_kind kind,
-                          sl_attr *out) {
+static sl_status set_list(attributes *list, const char *name, const attribute *item,
+                          sl_attr_kind kind, sl_attr *out) {
     uint32_t count = 0;
     const void *items = NULL;
-    SL_TRY(read_entries(list, item->list, kind == SL_ATTR_reals, &count, &items));
+    SL_TRY(read_entries(list, name, item->list, kind == SL_ATTR_reals, &count, &items));
     if (kind == SL_ATTR_reals) {
         out->reals = (sl_reals){count, items};
     } else if (kind == SL_ATTR_list) {
@@ -191,10 +243,10 @@ static sl_status set_given(attributes *list, const char *name, sl_attr_kind kind
                        : kind == SL_ATTR_text  ? "a quoted text"
                        : kind == SL_ATTR_graph ? "a graph"
                                                : "a number, not a list");
-    if (lists) return set_list(list, item, kind, out);
+    if (lists) return set_list(list, name, item, kind, out);
     if (kind == SL_ATTR_graph) out->graph = item->body;
     return kind == SL_ATTR_graph || kind == SL_ATTR_text ? SL_OK
-                                                         : set_number(list, item, kind, out);
+                                                         : set_number(list, name, item, kind, out);
 }
 
 static void set_attr(sl_attr_visitor *visitor, const char *name, sl_attr_kind kind, void *value) {
@@ -212,6 +264,8 @@ static sl_status read_attributes(sl_cursor *c, sl_op op, char close, sl_graph *o
         SL_TRY(read_attribute(c, &list));
     }
     info->visit_attrs(&list.visitor, attrs);
+    owner->attr_symbols = list.refs;
+    owner->attr_symbol_count = list.ref_count;
     SL_TRY(list.status);
     for (uint32_t i = 0; i < list.count; i++)
         if (!list.items[i].used)
@@ -374,7 +428,7 @@ static sl_status read_declaration(parser *p, sl_value_kind kind) {
     if (fresh.numbered)
         return FAIL_AT(&p->c, fresh.at, "declared values have names, numbers are for results");
     SL_TRY(sl_cursor_expect(&p->c, ':'));
-    SL_TRY(read_type(&p->c, &type));
+    SL_TRY(read_type(&p->c, p->graph, &type));
     if (kind == SL_VALUE_CONSTANT) {
         void *data = NULL;
         SL_TRY(read_elements(p, &type, &data));
@@ -427,7 +481,8 @@ static sl_status check_types(parser *p, const sl_op_info *info, const operands *
         (void)sl_cursor_peek(&p->c);
         const char *start = p->c.at;
         sl_type type;
-        SL_TRY(read_type(&p->c, &type));
+        SL_TRY(read_type(&p->c, p->graph, &type));
+        type = with_sizes(p->graph, type);
         const sl_type *found = &p->graph->values[results->values[o].v].type;
         char wrong[SL_TYPE_TEXT], right[SL_TYPE_TEXT];
         if (!sl_type_equal(&type, found))
@@ -491,6 +546,23 @@ static sl_status read_scope(parser *p) {
     return fail_graph(&p->c, start, p->graph);
 }
 
+static sl_status read_symbol_size(parser *p) {
+    sl_slice name, number;
+    int64_t size;
+    uint32_t index;
+    SL_TRY(sl_cursor_word(&p->c, "the name of a symbol", &name));
+    SL_TRY(sl_cursor_expect(&p->c, '='));
+    SL_TRY(sl_cursor_number(&p->c, &number));
+    SL_TRY(sl_slice_integer(&p->c, number, 1, INT64_C(1) << 48, &size));
+    if (sl_graph_find_symbol(p->graph, name.at, name.bytes, &index))
+        return FAIL_AT(&p->c, name.at, "symbol '%.*s' is there already", (int)name.bytes, name.at);
+    char text[64] = {0};
+    if (name.bytes >= sizeof text) return FAIL_AT(&p->c, name.at, "a symbol's name is too long");
+    memcpy(text, name.at, name.bytes);
+    (void)sl_graph_symbol(p->graph, text, size);
+    return fail_graph(&p->c, name.at, p->graph);
+}
+
 static sl_status read_statement(parser *p) {
     static const struct {
         const char *word;
@@ -506,9 +578,11 @@ static sl_status read_statement(parser *p) {
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if (sl_slice_is(word, kinds[i].word)) return read_declaration(p, kinds[i].kind);
     if (sl_slice_is(word, "scope")) return read_scope(p);
+    if (sl_slice_is(word, "symbol")) return read_symbol_size(p);
     if (sl_slice_is(word, "output")) return read_output(p);
     return FAIL_AT(&p->c, word.at,
-                   "expected input, weight, state, experts, constant, scope, output or a value, "
+                   "expected input, weight, state, experts, constant, symbol, scope, output or a "
+                   "value, "
                    "found '%.*s'",
                    (int)(word.bytes < 40 ? word.bytes : 40), word.at);
 }

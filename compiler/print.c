@@ -16,6 +16,8 @@ typedef struct {
     size_t length, capacity;
     bool failed;
     uint32_t attrs; /* printed so far, of the node at hand */
+    const sl_graph *graph;
+    const sl_node *node;
 } printer;
 
 static void put_bytes(printer *p, const char *bytes, size_t count) {
@@ -172,22 +174,53 @@ static void put_constant(printer *p, const sl_value_info *info) {
     put(p, "}");
 }
 
+/* With names for the dims that are symbols. */
+static void put_symbolic_type(printer *p, const sl_graph *graph, const sl_value_info *info) {
+    if (!info->symbols) {
+        put_type(p, &info->type);
+        return;
+    }
+    putf(p, "%s[", sl_dtype_infos[info->type.dtype].name);
+    for (uint32_t d = 0; d < info->type.shape.rank; d++) {
+        if (d) put(p, ",");
+        if (info->symbols[d])
+            put(p, graph->symbols[info->symbols[d] - 1].name);
+        else
+            putf(p, "%lld", (long long)info->type.shape.dims[d]);
+    }
+    put(p, "]");
+}
+
 static void put_declaration(printer *p, const sl_graph *graph, sl_value value) {
     static const char *const words[] = {"input", "weight", "constant", "state", "experts"};
     const sl_value_info *info = &graph->values[value.v];
     putf(p, "  %s ", words[info->kind]);
     put_value(p, graph, value);
     put(p, " : ");
-    put_type(p, &info->type);
+    put_symbolic_type(p, graph, info);
     if (info->kind == SL_VALUE_CONSTANT) put_constant(p, info);
     put(p, "\n");
 }
 
 static void put_graph(printer *p, const sl_graph *graph);
 
-static void put_integers(printer *p, const int64_t *items, uint32_t count) {
+/* An integer of attribute `name`: a symbol where it was one. */
+static void put_integer(printer *p, const char *name, uint32_t index, int64_t value) {
+    for (uint32_t i = 0; i < p->node->symbol_count; i++) {
+        const sl_attr_symbol *ref = &p->node->symbols[i];
+        if (ref->index != index || strcmp(ref->attr, name) != 0) continue;
+        put(p, p->graph->symbols[ref->symbol].name);
+        return;
+    }
+    putf(p, "%lld", (long long)value);
+}
+
+static void put_integers(printer *p, const char *name, const int64_t *items, uint32_t count) {
     put(p, "[");
-    for (uint32_t i = 0; i < count; i++) putf(p, i ? ", %lld" : "%lld", (long long)items[i]);
+    for (uint32_t i = 0; i < count; i++) {
+        if (i) put(p, ", ");
+        put_integer(p, name, i, items[i]);
+    }
     put(p, "]");
 }
 
@@ -204,19 +237,19 @@ static void put_attr(sl_attr_visitor *visitor, const char *name, sl_attr_kind ki
         put_double(p, attr->f64);
         break;
     case SL_ATTR_u32:
-        putf(p, "%u", attr->u32);
+        put_integer(p, name, 0, attr->u32);
         break;
     case SL_ATTR_i64:
-        putf(p, "%lld", (long long)attr->i64);
+        put_integer(p, name, 0, attr->i64);
         break;
     case SL_ATTR_dtype:
         put(p, sl_dtype_infos[attr->dtype].name);
         break;
     case SL_ATTR_dims:
-        put_integers(p, attr->dims.dims, attr->dims.rank);
+        put_integers(p, name, attr->dims.dims, attr->dims.rank);
         break;
     case SL_ATTR_list:
-        put_integers(p, attr->list.items, attr->list.count);
+        put_integers(p, name, attr->list.items, attr->list.count);
         break;
     case SL_ATTR_reals:
         put(p, "[");
@@ -230,9 +263,11 @@ static void put_attr(sl_attr_visitor *visitor, const char *name, sl_attr_kind ki
         put_quoted(p, attr->text, strlen(attr->text));
         break;
     case SL_ATTR_graph: {
-        const uint32_t outer = p->attrs;
+        const printer outer = *p;
         put_graph(p, attr->graph);
-        p->attrs = outer;
+        p->attrs = outer.attrs;
+        p->graph = outer.graph;
+        p->node = outer.node;
         break;
     }
     case SL_ATTR_handler:
@@ -245,6 +280,7 @@ static void put_attrs(printer *p, const sl_node *node) {
     _Alignas(max_align_t) unsigned char copy[SL_MAX_ATTRS_BYTES];
     memcpy(copy, node->attrs, info->attrs_bytes);
     p->attrs = 0;
+    p->node = node;
     info->visit_attrs(&p->visitor, copy);
     if (p->attrs) put(p, "}");
 }
@@ -303,6 +339,12 @@ static void put_graph(printer *p, const sl_graph *graph) {
     put(p, "graph ");
     put_quoted(p, graph->name, strlen(graph->name));
     put(p, " {\n");
+    p->graph = graph;
+    for (uint32_t s = 0; s < graph->symbol_count; s++) {
+        put(p, "  symbol ");
+        put(p, graph->symbols[s].name);
+        putf(p, " = %lld\n", (long long)graph->symbols[s].size);
+    }
     put_body(p, graph);
     for (uint32_t i = 0; i < graph->output_count; i++) {
         put(p, "  output ");

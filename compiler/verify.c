@@ -40,6 +40,12 @@ static sl_status check_declared(const verifier *v, uint32_t id) {
     const uint32_t root = info->kind == SL_VALUE_STATE ? id : 0;
     if (info->root.v != root)
         return FAIL(v, "%%%s: its root is %u, must be %u", info->name, info->root.v, root);
+    for (uint32_t d = 0; info->symbols && d < info->type.shape.rank; d++) {
+        const uint32_t symbol = info->symbols[d];
+        if (symbol > v->graph->symbol_count ||
+            (symbol && v->graph->symbols[symbol - 1].size != info->type.shape.dims[d]))
+            return FAIL(v, "%%%s: dim %u is not the size of its symbol", info->name, d);
+    }
     if ((info->kind == SL_VALUE_CONSTANT) != (info->data != NULL))
         return FAIL(v, "%%%s: constants have data, and nothing else has", info->name);
     return SL_OK;

@@ -43,7 +43,9 @@ typedef union {
 #define K(TYPE) sl_attr_##TYPE TYPE;
     SL_ATTR_KINDS(K)
 #undef K
-} sl_attr;
+} sl_attr_store; /* where an attribute of any kind can lie */
+/* What a visitor sees: the attribute where it lies in its struct, aligned as its own kind is. */
+typedef sl_attr_store sl_attr __attribute__((aligned(4)));
 
 /* One visitor serves printing, parsing, hashing, copying and comparing: value points at the
  * attribute, whose C type is sl_attr_<kind>. */

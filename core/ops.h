@@ -35,6 +35,8 @@ typedef enum {
 #include "core/structs.h"
 #define SL_FAMILY "core/ops/signal.def"
 #include "core/structs.h"
+#define SL_FAMILY "core/ops/splat.def"
+#include "core/structs.h"
 #define SL_FAMILY "core/ops/control.def"
 #include "core/structs.h"
 #define SL_FAMILY "core/ops/norm.def"
@@ -43,8 +45,17 @@ typedef enum {
 #include "core/structs.h"
 #define SL_FAMILY "core/ops/pool.def"
 #include "core/structs.h"
+#define SL_FAMILY "core/ops/resize.def"
+#include "core/structs.h"
+#define SL_FAMILY "core/ops/recurrent.def"
+#include "core/structs.h"
 
 typedef enum { SL_OPERAND_IN, SL_OPERAND_STATE, SL_OPERAND_EXPERTS } sl_operand_kind;
+/* An axis that was checked; a negative one counts from the end. */
+static inline uint32_t sl_axis(int64_t axis, uint32_t rank) {
+    return (uint32_t)(axis < 0 ? axis + rank : axis);
+}
+
 /* Of operands with a name, and of lists. */
 enum { SL_MAX_INPUTS = 16, SL_MAX_OUTPUTS = 8, SL_MAX_LIST = 4096, SL_MAX_ATTRS_BYTES = 512 };
 

@@ -86,7 +86,8 @@ static sl_status compile_copy(sl_compiled *c, sl_error *err) {
     sl_graph *copy;
     SL_TRY(sl_graph_copy(c->graph, NULL, &copy, err));
     const bool cuda = sl_device_is_cuda(c->device);
-    const sl_compile_how how = {.model = cuda ? SL_SCHEDULE_EDGES : SL_SCHEDULE_LEVELS};
+    const sl_compile_how how = {.model = cuda ? SL_SCHEDULE_EDGES : SL_SCHEDULE_LEVELS,
+                                .wide_regions = !cuda};
     const sl_status status = sl_compile_graph(copy, &how, NULL, &c->program, err);
     sl_graph_destroy(copy);
     return status;

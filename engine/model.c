@@ -119,7 +119,8 @@ static sl_status open_cuda(sl_model *model, const sl_model_options *options, sl_
     const char *words = options->compile ? options->compile : "";
     const sl_cuda_options cuda = {.expert_budget_bytes = device_budget(model, options),
                                   .eager = strstr(words, "eager"),
-                                  .chained = strstr(words, "chained")};
+                                  .chained = strstr(words, "chained"),
+                                  .apart = strstr(words, "apart")};
     SL_TRY(sl_device_cuda_create(&cuda, &model->allocator, &model->device, err));
     memcpy(model->device_name, sl_device_cuda_info(model->device).name, sizeof model->device_name);
     return SL_OK;

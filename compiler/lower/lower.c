@@ -55,7 +55,9 @@ static sl_status add_buffer(lowering *l, const sl_value_info *value, const char 
                     .type = value->type,
                     .bytes = value->kind == SL_VALUE_EXPERTS ? 0 : sl_type_bytes(&value->type)};
     SL_TRY(copy_text(p, name, &buffer->name, err));
-    if (value->kind == SL_VALUE_CONSTANT) {
+    if (value->borrowed) {
+        buffer->data = value->data;
+    } else if (value->kind == SL_VALUE_CONSTANT) {
         void *data = sl_arena_alloc(&p->arena, buffer->bytes, 64);
         if (!data) return sl_no_memory(err, "a constant", buffer->bytes);
         memcpy(data, value->data, buffer->bytes);

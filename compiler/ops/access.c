@@ -8,6 +8,8 @@ static sl_access whole(const sl_operand *operand) {
 /* A slice takes one run from each index of the dims before its axis. */
 sl_access sl_slice_access(const sl_operand *x, const sl_slice_attrs *attrs) {
     const sl_dims *shape = &x->type.shape;
+    if (!attrs->length || !sl_type_bytes(&x->type)) /* of nothing */
+        return sl_access_range(x->buffer, x->offset_bytes, x->offset_bytes);
     const uint64_t element = sl_dtype_infos[x->type.dtype].bytes;
     const uint64_t inner = (uint64_t)sl_dims_tail(shape, attrs->axis + 1) * element;
     const uint64_t row = inner * (uint64_t)shape->dims[attrs->axis];

@@ -10,9 +10,9 @@ static sl_dims batch_of(const sl_dims *shape) {
 
 sl_status infer_matmul(const sl_infer_args *a, sl_error *err) {
     const uint32_t any = SL_NUMBERS_FLOAT | SL_NUMBERS_INT | SL_NUMBERS_COMPLEX;
-    SL_TRY(sl_numbers_check(a, 0, "a", any, err));
-    SL_TRY(sl_numbers_check(a, 1, "b", any, err));
-    SL_TRY(sl_numbers_alike(a, (uint32_t[2]){0, 1}, (const char *[2]){"a", "b"}, err));
+    SL_TRY(sl_check_numbers(a, 0, "a", any, err));
+    SL_TRY(sl_check_numbers(a, 1, "b", any, err));
+    SL_TRY(sl_check_same_dtype(a, (uint32_t[2]){0, 1}, (const char *[2]){"a", "b"}, err));
     a->out[0].dtype = a->in[0].dtype;
     return sl_matmul_shape(a, &a->out[0].shape, err);
 }
@@ -39,7 +39,7 @@ sl_status sl_matmul_shape(const sl_infer_args *a, sl_dims *out, sl_error *err) {
 /* Slots of both factors and of the product, whose element type is dtype. */
 static void multiply(sl_dtype dtype, const double *const factors[2], double *out,
                      const int64_t mkn[3]) {
-    const int64_t rows = mkn[0], inner = mkn[1], cols = mkn[2], slots = sl_numbers_slots(dtype);
+    const int64_t rows = mkn[0], inner = mkn[1], cols = mkn[2], slots = sl_slots_of(dtype);
     for (int64_t m = 0; m < rows; m++)
         for (int64_t n = 0; n < cols; n++) {
             sl_sum sum = {0};
@@ -63,7 +63,7 @@ sl_status eval_matmul(const sl_eval_args *a, sl_error *err) {
     const int64_t mkn[3] = {left->dims[left->rank - 2], left->dims[left->rank - 1],
                             right->dims[right->rank - 1]};
     const sl_dims batch = batch_of(&out->shape);
-    const int64_t slots = sl_numbers_slots(out->dtype);
+    const int64_t slots = sl_slots_of(out->dtype);
     for (int64_t i = 0; i < sl_dims_tail(&batch, 0); i++) {
         const double *const factors[2] = {
             in[0] + sl_matmul_index(left, &out->shape, i) * mkn[0] * mkn[1] * slots,

@@ -6,11 +6,11 @@
 static sl_status check_labels(const sl_infer_args *a, const uint32_t labels_and_own[2],
                               int64_t classes, sl_error *err) {
     const uint32_t own = labels_and_own[1];
-    SL_TRY(sl_numbers_check(a, labels_and_own[0], "labels", SL_NUMBERS_INDEX, err));
-    SL_TRY(sl_numbers_list(a, own, "weights", 0, 1, err));
+    SL_TRY(sl_check_numbers(a, labels_and_own[0], "labels", SL_NUMBERS_INDEX, err));
+    SL_TRY(sl_check_list(a, own, "weights", 0, 1, err));
     if (a->in_count <= own) return SL_OK;
-    SL_TRY(sl_numbers_check(a, own, "weights", SL_NUMBERS_FLOAT, err));
-    return sl_numbers_shape(a, own, "weights", &(sl_dims){1, {classes}}, err);
+    SL_TRY(sl_check_numbers(a, own, "weights", SL_NUMBERS_FLOAT, err));
+    return sl_check_dims(a, own, "weights", &(sl_dims){1, {classes}}, err);
 }
 static sl_status check_ignores(const sl_infer_args *a, uint32_t ignores, sl_error *err) {
     return sl_check_attr(a->label, "ignores", ignores, 0, 1, err);
@@ -94,7 +94,7 @@ sl_status eval_nll(const sl_eval_args *a, sl_error *err) {
 sl_status infer_softmax_cross_entropy_backward(const sl_infer_args *a, sl_error *err) {
     const sl_softmax_cross_entropy_backward_attrs *attrs = a->attrs;
     SL_TRY(sl_match(a, "logits float[..,C], labels any[..], dloss float[..] -> f32[..,C]", err));
-    SL_TRY(sl_numbers_alike(a, (uint32_t[2]){0, 2}, (const char *[2]){"logits", "dloss"}, err));
+    SL_TRY(sl_check_same_dtype(a, (uint32_t[2]){0, 2}, (const char *[2]){"logits", "dloss"}, err));
     SL_TRY(check_ignores(a, attrs->ignores, err));
     a->out[0].dtype = a->in[0].dtype;
     return check_labels(a, (uint32_t[2]){1, 3}, last_of(&a->in[0]), err);

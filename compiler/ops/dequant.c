@@ -62,18 +62,18 @@ static sl_status check_params(const sl_infer_args *a, const sl_scheme *scheme, i
         return sl_fail(err, SL_INVALID, "%s: the scale is %s, must be %s for %s", a->label,
                        sl_dtype_infos[a->in[2].dtype].name, sl_dtype_infos[dtype].name,
                        scheme->name);
-    if (!block) return sl_numbers_param(a, 2, "the scale", a->in[1].shape.dims[1], err);
+    if (!block) return sl_check_param(a, 2, "the scale", a->in[1].shape.dims[1], err);
     const int64_t cols = scale->rank ? scale->dims[scale->rank - 1] : 1;
     const sl_dims wanted = {2, {(inner + block - 1) / block, cols}};
     const sl_dims packed = {2, {inner, scheme->nibbles ? (cols + 1) / 2 : cols}};
-    SL_TRY(sl_numbers_shape(a, 2, "the scale", &wanted, err));
-    SL_TRY(sl_numbers_shape(a, 1, "w", &packed, err));
+    SL_TRY(sl_check_dims(a, 2, "the scale", &wanted, err));
+    SL_TRY(sl_check_dims(a, 1, "w", &packed, err));
     if (scheme->params < 2) return SL_OK;
     if (a->in[3].dtype != SL_DTYPE_f32)
         return sl_fail(err, SL_INVALID, "%s: the second of params is %s, must be f32", a->label,
                        sl_dtype_infos[a->in[3].dtype].name);
-    if (scheme->kind == SL_SCHEME_NVFP4) return sl_numbers_param(a, 3, "the global scale", 1, err);
-    return sl_numbers_shape(a, 3, "the zero", &wanted, err);
+    if (scheme->kind == SL_SCHEME_NVFP4) return sl_check_param(a, 3, "the global scale", 1, err);
+    return sl_check_dims(a, 3, "the zero", &wanted, err);
 }
 
 sl_status infer_dequant_matmul(const sl_infer_args *a, sl_error *err) {
@@ -82,9 +82,9 @@ sl_status infer_dequant_matmul(const sl_infer_args *a, sl_error *err) {
     int64_t block, inner, cols;
     SL_TRY(scheme_of(a->label, attrs->scheme, &scheme, err));
     SL_TRY(sl_match(a, "x float[..,K], w plain[A,B]", err));
-    SL_TRY(sl_numbers_check(a, 0, "x", SL_NUMBERS_NARROW, err));
+    SL_TRY(sl_check_numbers(a, 0, "x", SL_NUMBERS_NARROW, err));
     SL_TRY(check_w(a, &scheme, err));
-    SL_TRY(sl_numbers_list(a, 2, "params", scheme.params, scheme.params, err));
+    SL_TRY(sl_check_list(a, 2, "params", scheme.params, scheme.params, err));
     SL_TRY(block_of(a, &scheme, &block, err));
     for (uint32_t i = 0; i < scheme.params; i++)
         SL_TRY(sl_type_check(&a->in[2 + i], a->label, err));
@@ -187,8 +187,8 @@ sl_status infer_dequant_grouped_matmul(const sl_infer_args *a, sl_error *err) {
     int64_t inner;
     SL_TRY(gguf_scheme_of(a->label, attrs->scheme, &scheme, err));
     SL_TRY(sl_match(a, "x float[M,K], w u8[E,N,B], experts any[M] -> f32[M,N]", err));
-    SL_TRY(sl_numbers_check(a, 0, "x", SL_NUMBERS_NARROW, err));
-    SL_TRY(sl_numbers_check(a, 2, "experts", SL_NUMBERS_INDEX, err));
+    SL_TRY(sl_check_numbers(a, 0, "x", SL_NUMBERS_NARROW, err));
+    SL_TRY(sl_check_numbers(a, 2, "experts", SL_NUMBERS_INDEX, err));
     SL_TRY(cols_of(a->label, &scheme, a->in[1].shape.dims[2], &inner, err));
     a->out[0].dtype = a->in[0].dtype;
     if (a->in[0].shape.dims[1] == inner) return SL_OK;

@@ -19,7 +19,7 @@ static sl_status take_axes(const sl_infer_args *a, const char *name, sl_integers
         return sl_fail(err, SL_INVALID, "%s: %s has %u dims, of %u there are", a->label, name,
                        list.count, roles->rank);
     for (uint32_t i = 0; i < list.count; i++) {
-        SL_TRY(sl_numbers_axis(a, name, list.items[i], roles->rank, &out[i], err));
+        SL_TRY(sl_check_named_axis(a, name, list.items[i], roles->rank, &out[i], err));
         if (roles->taken[out[i]])
             return sl_fail(err, SL_INVALID, "%s: %s: dim %u is named twice", a->label, name,
                            out[i]);
@@ -71,9 +71,9 @@ static sl_status dot_roles(const sl_infer_args *a, dim_roles roles[2], sl_error 
 sl_status infer_dot_general(const sl_infer_args *a, sl_error *err) {
     const uint32_t any = SL_NUMBERS_FLOAT | SL_NUMBERS_INT | SL_NUMBERS_COMPLEX;
     dim_roles roles[2];
-    SL_TRY(sl_numbers_check(a, 0, "a", any, err));
-    SL_TRY(sl_numbers_check(a, 1, "b", any, err));
-    SL_TRY(sl_numbers_alike(a, (uint32_t[2]){0, 1}, (const char *[2]){"a", "b"}, err));
+    SL_TRY(sl_check_numbers(a, 0, "a", any, err));
+    SL_TRY(sl_check_numbers(a, 1, "b", any, err));
+    SL_TRY(sl_check_same_dtype(a, (uint32_t[2]){0, 1}, (const char *[2]){"a", "b"}, err));
     SL_TRY(dot_roles(a, roles, err));
     const uint32_t rank = roles[0].batch_count + roles[0].rest_count + roles[1].rest_count;
     SL_TRY(sl_check_attr(a->label, "the rank of the result", rank, 0, SL_MAX_RANK, err));
@@ -108,7 +108,7 @@ sl_status eval_dot_general(const sl_eval_args *a, sl_error *err) {
     SL_TRY(sl_eval_inputs(a, 2, in, err));
     SL_TRY(dot_roles(&as_inferred, roles, err));
     const sl_dims *left = &types[0].shape, *right = &types[1].shape;
-    const int64_t slots = sl_numbers_slots(types[0].dtype);
+    const int64_t slots = sl_slots_of(types[0].dtype);
     int64_t inner = 1;
     for (uint32_t i = 0; i < roles[0].contract_count; i++)
         inner *= left->dims[roles[0].contract[i]];
@@ -140,7 +140,7 @@ sl_status infer_lora_matmul(const sl_infer_args *a, sl_error *err) {
     SL_TRY(
         sl_match(a, "x float[..,K], w float[K,N], a float[K,R], b float[R,N] -> f32[..,N]", err));
     for (uint32_t i = 1; i < 4; i++)
-        SL_TRY(sl_numbers_alike(a, (uint32_t[2]){0, i}, (const char *[2]){"x", names[i]}, err));
+        SL_TRY(sl_check_same_dtype(a, (uint32_t[2]){0, i}, (const char *[2]){"x", names[i]}, err));
     a->out[0].dtype = a->in[0].dtype;
     return SL_OK;
 }
@@ -173,8 +173,8 @@ sl_status eval_lora_matmul(const sl_eval_args *a, sl_error *err) {
 
 sl_status infer_grouped_matmul(const sl_infer_args *a, sl_error *err) {
     SL_TRY(sl_match(a, "x float[M,K], w float[E,K,N], experts any[M] -> f32[M,N]", err));
-    SL_TRY(sl_numbers_alike(a, (uint32_t[2]){0, 1}, (const char *[2]){"x", "w"}, err));
-    SL_TRY(sl_numbers_check(a, 2, "experts", SL_NUMBERS_INDEX, err));
+    SL_TRY(sl_check_same_dtype(a, (uint32_t[2]){0, 1}, (const char *[2]){"x", "w"}, err));
+    SL_TRY(sl_check_numbers(a, 2, "experts", SL_NUMBERS_INDEX, err));
     a->out[0].dtype = a->in[0].dtype;
     return SL_OK;
 }
@@ -203,8 +203,8 @@ static sl_status infer_solve(const sl_infer_args *a, const char *const signature
                              sl_error *err) {
     const bool vectors = a->in[1].shape.rank + 1 == a->in[0].shape.rank;
     SL_TRY(sl_match(a, signatures[vectors], err));
-    SL_TRY(sl_numbers_check(a, 0, "a", SL_NUMBERS_FULL, err));
-    SL_TRY(sl_numbers_alike(a, (uint32_t[2]){0, 1}, (const char *[2]){"a", "b"}, err));
+    SL_TRY(sl_check_numbers(a, 0, "a", SL_NUMBERS_FULL, err));
+    SL_TRY(sl_check_same_dtype(a, (uint32_t[2]){0, 1}, (const char *[2]){"a", "b"}, err));
     a->out[0] = a->in[1];
     return SL_OK;
 }

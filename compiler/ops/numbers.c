@@ -39,7 +39,7 @@ static bool is_in(sl_dtype dtype, uint32_t class) {
     }
 }
 
-sl_status sl_numbers_check(const sl_infer_args *a, uint32_t input, const char *name,
+sl_status sl_check_numbers(const sl_infer_args *a, uint32_t input, const char *name,
                            uint32_t classes, sl_error *err) {
     const sl_type *type = &a->in[input];
     char wanted[160] = "", found[SL_TYPE_TEXT];
@@ -55,8 +55,8 @@ sl_status sl_numbers_check(const sl_infer_args *a, uint32_t input, const char *n
                    sl_type_format(type, found, sizeof found), wanted);
 }
 
-sl_status sl_numbers_alike(const sl_infer_args *a, const uint32_t inputs[2],
-                           const char *const text[2], sl_error *err) {
+sl_status sl_check_same_dtype(const sl_infer_args *a, const uint32_t inputs[2],
+                              const char *const text[2], sl_error *err) {
     const sl_type *first = &a->in[inputs[0]], *second = &a->in[inputs[1]];
     if (first->dtype == second->dtype) return SL_OK;
     char found[SL_TYPE_TEXT], other[SL_TYPE_TEXT];
@@ -65,16 +65,16 @@ sl_status sl_numbers_alike(const sl_infer_args *a, const uint32_t inputs[2],
                    text[0], sl_type_format(first, other, sizeof other));
 }
 
-sl_status sl_numbers_list(const sl_infer_args *a, uint32_t own, const char *name, uint32_t least,
-                          uint32_t most, sl_error *err) {
+sl_status sl_check_list(const sl_infer_args *a, uint32_t own, const char *name, uint32_t least,
+                        uint32_t most, sl_error *err) {
     const uint32_t count = a->in_count > own ? a->in_count - own : 0;
     if (count >= least && count <= most) return SL_OK;
     return sl_fail(err, SL_INVALID, "%s: %s are %u tensors, must be %u to %u", a->label, name,
                    count, least, most);
 }
 
-sl_status sl_numbers_shape(const sl_infer_args *a, uint32_t input, const char *name,
-                           const sl_dims *wanted, sl_error *err) {
+sl_status sl_check_dims(const sl_infer_args *a, uint32_t input, const char *name,
+                        const sl_dims *wanted, sl_error *err) {
     const sl_type *type = &a->in[input], like = {type->dtype, *wanted};
     if (sl_dims_equal(&type->shape, wanted)) return SL_OK;
     char found[SL_TYPE_TEXT], text[SL_TYPE_TEXT];
@@ -83,8 +83,8 @@ sl_status sl_numbers_shape(const sl_infer_args *a, uint32_t input, const char *n
                    sl_type_format(&like, text, sizeof text));
 }
 
-sl_status sl_numbers_param(const sl_infer_args *a, uint32_t input, const char *name, int64_t count,
-                           sl_error *err) {
+sl_status sl_check_param(const sl_infer_args *a, uint32_t input, const char *name, int64_t count,
+                         sl_error *err) {
     const sl_dims *shape = &a->in[input].shape;
     if (shape->rank == 0 || (shape->rank == 1 && (shape->dims[0] == 1 || shape->dims[0] == count)))
         return SL_OK;
@@ -93,14 +93,14 @@ sl_status sl_numbers_param(const sl_infer_args *a, uint32_t input, const char *n
                    sl_type_format(&a->in[input], found, sizeof found), (long long)count);
 }
 
-sl_status sl_numbers_axis(const sl_infer_args *a, const char *name, int64_t axis, uint32_t rank,
-                          uint32_t *out, sl_error *err) {
+sl_status sl_check_named_axis(const sl_infer_args *a, const char *name, int64_t axis, uint32_t rank,
+                              uint32_t *out, sl_error *err) {
     SL_TRY(sl_check_attr(a->label, name, axis, -(int64_t)rank, (int64_t)rank - 1, err));
     *out = (uint32_t)(axis < 0 ? axis + rank : axis);
     return SL_OK;
 }
 
-int64_t sl_numbers_wrap(sl_dtype dtype, uint64_t bits) {
+int64_t sl_wrap_integer(sl_dtype dtype, uint64_t bits) {
     switch (dtype) {
     case SL_DTYPE_i8:
         return (int8_t)(uint8_t)bits;
@@ -119,7 +119,7 @@ int64_t sl_numbers_wrap(sl_dtype dtype, uint64_t bits) {
     }
 }
 
-double sl_numbers_round(sl_dtype dtype, double value) {
+double sl_round_to(sl_dtype dtype, double value) {
     uint64_t coded = 0;
     double kept = 0;
     sl_encode_f64(dtype, &value, 1, &coded);
@@ -143,7 +143,7 @@ void sl_sum_add(sl_dtype dtype, const double *x, const double *y, sl_sum *sum) {
 
 void sl_sum_get(sl_dtype dtype, const sl_sum *sum, double *slot) {
     if (sl_dtype_infos[dtype].kind == SL_KIND_INT) {
-        sl_slot_set_integer(dtype, slot, sl_numbers_wrap(dtype, sum->whole));
+        sl_slot_set_integer(dtype, slot, sl_wrap_integer(dtype, sum->whole));
         return;
     }
     slot[0] = sum->re;

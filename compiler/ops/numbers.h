@@ -17,32 +17,32 @@ enum {
 };
 
 /* Fails unless the input is a tensor, perhaps empty, of a type in one of the classes. */
-SL_CHECKED sl_status sl_numbers_check(const sl_infer_args *a, uint32_t input, const char *name,
+SL_CHECKED sl_status sl_check_numbers(const sl_infer_args *a, uint32_t input, const char *name,
                                       uint32_t classes, sl_error *err);
 /* Fails unless inputs `first` and `second` have the same element type. */
-SL_CHECKED sl_status sl_numbers_alike(const sl_infer_args *a, const uint32_t inputs[2],
-                                      const char *const names[2], sl_error *err);
+SL_CHECKED sl_status sl_check_same_dtype(const sl_infer_args *a, const uint32_t inputs[2],
+                                         const char *const names[2], sl_error *err);
 /* Fails unless the list after the op's own inputs has least to most tensors. */
-SL_CHECKED sl_status sl_numbers_list(const sl_infer_args *a, uint32_t own, const char *name,
-                                     uint32_t least, uint32_t most, sl_error *err);
+SL_CHECKED sl_status sl_check_list(const sl_infer_args *a, uint32_t own, const char *name,
+                                   uint32_t least, uint32_t most, sl_error *err);
 /* Fails unless the input has this shape. */
-SL_CHECKED sl_status sl_numbers_shape(const sl_infer_args *a, uint32_t input, const char *name,
-                                      const sl_dims *wanted, sl_error *err);
+SL_CHECKED sl_status sl_check_dims(const sl_infer_args *a, uint32_t input, const char *name,
+                                   const sl_dims *wanted, sl_error *err);
 /* Fails unless the input is one element ([] or [1]) or, of rank 1, has `count`. */
-SL_CHECKED sl_status sl_numbers_param(const sl_infer_args *a, uint32_t input, const char *name,
-                                      int64_t count, sl_error *err);
+SL_CHECKED sl_status sl_check_param(const sl_infer_args *a, uint32_t input, const char *name,
+                                    int64_t count, sl_error *err);
 /* An axis that may count from the end. */
-SL_CHECKED sl_status sl_numbers_axis(const sl_infer_args *a, const char *name, int64_t axis,
-                                     uint32_t rank, uint32_t *out, sl_error *err);
+SL_CHECKED sl_status sl_check_named_axis(const sl_infer_args *a, const char *name, int64_t axis,
+                                         uint32_t rank, uint32_t *out, sl_error *err);
 
 /* Slots of an element. */
-static inline int64_t sl_numbers_slots(sl_dtype dtype) {
+static inline int64_t sl_slots_of(sl_dtype dtype) {
     return sl_dtype_infos[dtype].kind == SL_KIND_COMPLEX ? 2 : 1;
 }
 /* The low bits of a number, as a type has them. */
-int64_t sl_numbers_wrap(sl_dtype dtype, uint64_t bits);
+int64_t sl_wrap_integer(sl_dtype dtype, uint64_t bits);
 /* What is left of a value that is kept as f32, f16, bf16 or f64. */
-double sl_numbers_round(sl_dtype dtype, double value);
+double sl_round_to(sl_dtype dtype, double value);
 
 /* A sum of products: of reals, of integers that wrap, or of complex numbers. */
 typedef struct {

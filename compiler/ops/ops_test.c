@@ -68,7 +68,8 @@ typedef struct {
     sl_eval_tensor in[SL_MAX_INPUTS], out[SL_MAX_OUTPUTS];
     _Alignas(max_align_t) unsigned char attrs[SL_MAX_ATTRS_BYTES];
     memory_source experts;
-    sl_graph *owner; /* of attributes */
+    sl_graph *owner;   /* of attributes */
+    uint32_t in_count; /* more than the op's own where it takes a list */
     sl_error err;
 } bench;
 
@@ -79,6 +80,7 @@ static void bench_open(bench *b, const char *op, const char *attrs) {
     b->op = sl_op_find(op, strlen(op));
     assert_true(b->op < SL_OP_COUNT);
     b->info = sl_op_info_of(b->op);
+    b->in_count = b->info->input_count;
     if (sl_attrs_parse(b->op, attrs, strlen(attrs), b->owner, b->attrs, &b->err) != SL_OK)
         fail_msg("%s {%s}: %s", op, attrs, b->err.message);
 }
@@ -97,8 +99,10 @@ static double *new_doubles(bench *b, int64_t count) {
 /* Infers the results and computes them. */
 static sl_status bench_run(bench *b) {
     sl_type in[SL_MAX_INPUTS], out[SL_MAX_OUTPUTS] = {0};
-    for (uint32_t i = 0; i < b->info->input_count; i++) in[i] = b->in[i].type;
-    SL_TRY(sl_infer_plain(b->op, b->info->name, in, b->attrs, out, &b->err));
+    for (uint32_t i = 0; i < b->in_count; i++) in[i] = b->in[i].type;
+    const sl_infer_args types = {b->info->name, in,          b->attrs,
+                                 out,           b->in_count, b->info->output_count};
+    SL_TRY(sl_infer(b->op, &types, &b->err));
     for (uint32_t o = 0; o < b->info->output_count; o++) {
         const int32_t state = b->info->output_state[o];
         b->out[o].type = out[o];
@@ -106,9 +110,8 @@ static sl_status bench_run(bench *b) {
     }
     sl_arena scratch;
     sl_arena_init(&scratch, NULL);
-    const sl_eval_args args = {
-        b->info->name,        b->in, b->attrs, b->out, &scratch, b->info->input_count,
-        b->info->output_count};
+    const sl_eval_args args = {b->info->name,        b->in, b->attrs, b->out, &scratch, b->in_count,
+                               b->info->output_count};
     const sl_status status = sl_eval(b->op, &args, &b->err);
     sl_arena_deinit(&scratch);
     return status;
@@ -228,10 +231,10 @@ static sl_op run_fixture(const json_t *item, size_t index) {
     bench_open(&b, json_string_value(json_object_get(item, "op")),
                json_string_value(json_object_get(item, "attrs")));
     const json_t *ins = json_object_get(item, "in"), *outs = json_object_get(item, "out");
-    assert_int_equal(json_array_size(ins), b.info->input_count);
+    if (b.info->list_name) b.in_count = (uint32_t)json_array_size(ins);
+    assert_int_equal(json_array_size(ins), b.in_count);
     assert_int_equal(json_array_size(outs), b.info->output_count);
-    for (uint32_t i = 0; i < b.info->input_count; i++)
-        read_tensor(&b, json_array_get(ins, i), &b.in[i]);
+    for (uint32_t i = 0; i < b.in_count; i++) read_tensor(&b, json_array_get(ins, i), &b.in[i]);
     if (b.op == SL_OP_moe_ffn || b.op == SL_OP_moe_ffn_biased) request_used(&b);
     if (bench_run(&b) != SL_OK) fail_msg("case %zu: %s", index, b.err.message);
     for (uint32_t o = 0; o < b.info->output_count; o++)
@@ -260,6 +263,7 @@ static void every_op_matches_its_fixtures(void **state) {
     run_fixtures("tests/data/ops/moe.json", seen);
     run_fixtures("tests/data/ops/attention.json", seen);
     run_fixtures("tests/data/ops/signal.json", seen);
+    run_fixtures("tests/data/ops/splat.json", seen);
     for (int i = 0; i < FIRST_FAMILIES; i++)
         if (seen[first_families[i]] < 2)
             fail_msg("%s has %u fixtures", sl_op_info_of(first_families[i])->name,
@@ -428,7 +432,7 @@ static void indices_out_of_range_are_refused(void **state) {
     refuses("embed", "", TYPES("f32[3,2]", "i32[2]"), 1, 3, "embed: ids[0] is 3, must be 0 to 2");
     refuses("embed", "", TYPES("f32[3,2]", "i32[2]"), 1, -1, "embed: ids[0] is -1, must be 0 to 2");
     refuses("gather", "axis = 1", TYPES("f32[3,2]", "i32[2]"), 1, 2,
-            "gather: indices[0] is 2, must be 0 to 1");
+            "gather: an index is 2, must be -2 to 1");
     const char *const *append =
         TYPES("f32[1,2,3]", "f32[1,2,3]", "i32[1]", "i32[1]", "f16[2,2,2,3,16]", "f16[2,2,32,3]");
     refuses("kv_append", "", append, 2, 2, "kv_append: slots[0] is 2, must be 0 to 1");
@@ -495,13 +499,6 @@ static void rejects(const char *op, const char *attrs, const char *const *types,
 
 static void elementwise_types_are_checked(void **state) {
     (void)state;
-    rejects("add", "", TYPES("bf16[2]", "f32[2]"),
-            "add: a is bf16[2], must be number[..] (f32 or i32)");
-    rejects("add", "", TYPES("i32[2]", "f32[2]"), "add: b is f32[2], must be i32[..]");
-    rejects("add", "", TYPES("f32[2,3]", "f32[2]"),
-            "add: dims 3 and 2 (number 1 from the end) do not broadcast: equal or 1 wanted");
-    rejects("div", "", TYPES("i32[2]", "i32[2]"), "div: a is i32[2], must be f32[..]");
-    rejects("exp", "", TYPES("i32[2]"), "exp: x is i32[2], must be f32[..]");
     rejects("swiglu", "", TYPES("f32[2,3]", "f32[3,2]"),
             "swiglu: up is f32[3,2], its leading dims must be those of gate f32[2,3]");
 }
@@ -519,31 +516,6 @@ static void contraction_types_are_checked(void **state) {
     rejects("matmul", "", TYPES("f32[2,3,3]", "f32[4,3,3]"),
             "matmul: dims 2 and 4 (number 1 from the end) do not broadcast: equal or 1 wanted");
     rejects("embed", "", TYPES("f32[2,3]", "f32[1]"), "embed: ids is f32[1], must be i32[T]");
-}
-
-static void movement_attributes_are_checked(void **state) {
-    (void)state;
-    const char *const *x = TYPES("f32[2,3]");
-    rejects("reduce_sum", "axes = []", x, "reduce_sum: the number of axes is 0, must be 1 to 8");
-    rejects("reduce_sum", "axes = [2]", x, "reduce_sum: an axis is 2, must be 0 to 1");
-    rejects("reduce_max", "axes = [1, 1]", x, "reduce_max: axis 1 is given twice");
-    rejects("reduce_max", "axes = [1], keep = 2", x, "reduce_max: keep is 2, must be 0 to 1");
-    rejects("reshape", "shape = [4]", x, "reshape: x f32[2,3] does not fill f32[4] exactly");
-    rejects("reshape", "shape = [4, -1]", x, "reshape: x f32[2,3] does not fill f32[4,-1] exactly");
-    rejects("reshape", "shape = [-1, -1]", x,
-            "reshape: dim 1 of shape is -1, must be at least 1, or -1 once");
-    rejects("reshape", "shape = [9223372036854775807, 4]", x,
-            "reshape: x f32[2,3] does not fill f32[9223372036854775807,4] exactly");
-    rejects("transpose", "perm = [0]", x, "transpose: the length of perm is 1, must be 2 to 2");
-    rejects("transpose", "perm = [1, 1]", x, "transpose: perm names dim 1 twice");
-    rejects("slice", "axis = 2, length = 1", x, "slice: axis is 2, must be 0 to 1");
-    rejects("slice", "axis = 1, start = 3", x, "slice: start is 3, must be 0 to 2");
-    rejects("slice", "axis = 1, start = 1, length = 3", x, "slice: length is 3, must be 1 to 2");
-    rejects("concat", "axis = 0", TYPES("f32[2,3]", "f32[2,4]"),
-            "concat: b is f32[2,4], must be like a f32[2,3] except along axis 0");
-    rejects("gather", "", TYPES("f32[2]", "f32[1]"), "gather: indices is f32[1], must be i32[..]");
-    rejects("gather", "", TYPES("f32[2,1,1,1,1]", "i32[1,1,1,1,1]"),
-            "gather: the rank of the result is 9, must be 0 to 8");
 }
 
 static void model_ops_are_checked(void **state) {
@@ -579,7 +551,7 @@ static void model_ops_are_checked(void **state) {
     rejects("sdpa", "", TYPES("f32[1,2,4]", "k16[1,2,1,4,16]", "f16[1,2,16,4]", "i32[1]", "i32[1]"),
             "sdpa: cache_v is f16, must be v16 as cache_k");
     rejects("transpose", "perm = [1, 0]", TYPES("v16[16,4]"),
-            "transpose: x is v16[16,4], must be plain[..] (not a type of groups)");
+            "transpose: x is v16[16,4], must be of a plain type (not one of groups)");
     rejects("causal_conv", "", TYPES("f32[1,2]", "f32[2,4]", "i32[1]", "i32[1]", "f32[1,4,2]"),
             "causal_conv: window is f32[1,4,2], its second dim must be 3 as in w f32[2,4]");
     const char *const *delta = TYPES("f32[1,2,2]", "f32[1,2,2]", "f32[1,3,3]", "f32[1,3]",
@@ -709,7 +681,6 @@ int main(void) {
         cmocka_unit_test(experts_that_never_come_are_noticed),
         cmocka_unit_test(elementwise_types_are_checked),
         cmocka_unit_test(contraction_types_are_checked),
-        cmocka_unit_test(movement_attributes_are_checked),
         cmocka_unit_test(model_ops_are_checked),
         cmocka_unit_test(attention_attributes_are_checked),
         cmocka_unit_test(inference_is_total),

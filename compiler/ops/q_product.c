@@ -11,24 +11,24 @@ static sl_status check_codes(const sl_infer_args *a, const char *const names[6],
                              sl_error *err) {
     static const uint32_t bytes[] = {FIRST, SECOND, FIRST_ZERO, SECOND_ZERO, OUT_ZERO};
     for (int i = 0; i < 5; i++)
-        SL_TRY(sl_numbers_check(a, bytes[i], names[bytes[i]], SL_NUMBERS_BYTE, err));
+        SL_TRY(sl_check_numbers(a, bytes[i], names[bytes[i]], SL_NUMBERS_BYTE, err));
     for (uint32_t i = 0; i < 2; i++)
-        SL_TRY(sl_numbers_alike(a, (uint32_t[2]){i, i + 2},
-                                (const char *[2]){names[i], names[i + 2]}, err));
+        SL_TRY(sl_check_same_dtype(a, (uint32_t[2]){i, i + 2},
+                                   (const char *[2]){names[i], names[i + 2]}, err));
     SL_TRY(sl_type_check(&a->in[MULTIPLIER], a->label, err));
     if (a->in[MULTIPLIER].dtype != SL_DTYPE_f32)
         return sl_fail(err, SL_INVALID, "%s: multiplier is %s, must be f32", a->label,
                        sl_dtype_infos[a->in[MULTIPLIER].dtype].name);
-    SL_TRY(sl_numbers_param(a, FIRST_ZERO, names[FIRST_ZERO], 1, err));
-    SL_TRY(sl_numbers_param(a, SECOND_ZERO, names[SECOND_ZERO], channels, err));
-    SL_TRY(sl_numbers_param(a, MULTIPLIER, "multiplier", channels, err));
-    SL_TRY(sl_numbers_param(a, OUT_ZERO, "out_zero", 1, err));
-    SL_TRY(sl_numbers_list(a, BIAS, "bias", 0, 1, err));
+    SL_TRY(sl_check_param(a, FIRST_ZERO, names[FIRST_ZERO], 1, err));
+    SL_TRY(sl_check_param(a, SECOND_ZERO, names[SECOND_ZERO], channels, err));
+    SL_TRY(sl_check_param(a, MULTIPLIER, "multiplier", channels, err));
+    SL_TRY(sl_check_param(a, OUT_ZERO, "out_zero", 1, err));
+    SL_TRY(sl_check_list(a, BIAS, "bias", 0, 1, err));
     if (a->in_count <= BIAS) return SL_OK;
     if (a->in[BIAS].dtype != SL_DTYPE_i32)
         return sl_fail(err, SL_INVALID, "%s: bias is %s, must be i32", a->label,
                        sl_dtype_infos[a->in[BIAS].dtype].name);
-    return sl_numbers_shape(a, BIAS, "bias", &(sl_dims){1, {channels}}, err);
+    return sl_check_dims(a, BIAS, "bias", &(sl_dims){1, {channels}}, err);
 }
 
 static double param(const sl_eval_args *a, const double *const *in, uint32_t input,
@@ -41,7 +41,7 @@ static double code_of(const sl_eval_args *a, const double *const *in, int64_t su
                       int64_t channel) {
     const bool is_unsigned = a->out[0].type.dtype == SL_DTYPE_u8;
     if (in[BIAS]) sum += (int64_t)in[BIAS][channel];
-    const float wrapped = (float)sl_numbers_wrap(SL_DTYPE_i32, (uint64_t)sum);
+    const float wrapped = (float)sl_wrap_integer(SL_DTYPE_i32, (uint64_t)sum);
     const float scaled = wrapped * (float)param(a, in, MULTIPLIER, channel);
     const double code = (double)rintf(scaled) + in[OUT_ZERO][0];
     const double low = is_unsigned ? 0 : -128, high = is_unsigned ? 255 : 127;

@@ -11,8 +11,8 @@ static sl_status check_axis_param(const sl_infer_args *a, uint32_t input, const 
     const sl_dims *x = &a->in[0].shape, *shape = &a->in[input].shape;
     uint32_t at = 0;
     if (shape->rank == 0 || (shape->rank == 1 && shape->dims[0] == 1)) return SL_OK;
-    SL_TRY(sl_numbers_axis(a, "axis", axis, x->rank, &at, err));
-    return sl_numbers_param(a, input, name, x->dims[at], err);
+    SL_TRY(sl_check_named_axis(a, "axis", axis, x->rank, &at, err));
+    return sl_check_param(a, input, name, x->dims[at], err);
 }
 
 /* The parameter of element i. */
@@ -33,12 +33,12 @@ static double quotient(sl_dtype dtype, double x, double scale) {
 
 sl_status infer_quantize(const sl_infer_args *a, sl_error *err) {
     const sl_quantize_attrs *attrs = a->attrs;
-    SL_TRY(sl_numbers_check(a, 0, "x", SL_NUMBERS_FLOAT, err));
-    SL_TRY(sl_numbers_check(a, 1, "scale", SL_NUMBERS_FLOAT, err));
-    SL_TRY(sl_numbers_check(a, 2, "zero", SL_NUMBERS_CODE, err));
-    SL_TRY(sl_numbers_alike(a, (uint32_t[2]){0, 1}, (const char *[2]){"x", "scale"}, err));
+    SL_TRY(sl_check_numbers(a, 0, "x", SL_NUMBERS_FLOAT, err));
+    SL_TRY(sl_check_numbers(a, 1, "scale", SL_NUMBERS_FLOAT, err));
+    SL_TRY(sl_check_numbers(a, 2, "zero", SL_NUMBERS_CODE, err));
+    SL_TRY(sl_check_same_dtype(a, (uint32_t[2]){0, 1}, (const char *[2]){"x", "scale"}, err));
     SL_TRY(check_axis_param(a, 1, "scale", attrs->axis, err));
-    SL_TRY(sl_numbers_shape(a, 2, "zero", &a->in[1].shape, err));
+    SL_TRY(sl_check_dims(a, 2, "zero", &a->in[1].shape, err));
     if (attrs->to != a->in[2].dtype)
         return sl_fail(err, SL_INVALID, "%s: zero is %s, must be of the type that `to` names",
                        a->label, sl_dtype_infos[a->in[2].dtype].name);
@@ -70,12 +70,12 @@ sl_status eval_quantize(const sl_eval_args *a, sl_error *err) {
 
 sl_status infer_dequantize(const sl_infer_args *a, sl_error *err) {
     const sl_dequantize_attrs *attrs = a->attrs;
-    SL_TRY(sl_numbers_check(a, 0, "x", SL_NUMBERS_CODE, err));
-    SL_TRY(sl_numbers_check(a, 1, "scale", SL_NUMBERS_FLOAT, err));
-    SL_TRY(sl_numbers_check(a, 2, "zero", SL_NUMBERS_CODE, err));
-    SL_TRY(sl_numbers_alike(a, (uint32_t[2]){0, 2}, (const char *[2]){"x", "zero"}, err));
+    SL_TRY(sl_check_numbers(a, 0, "x", SL_NUMBERS_CODE, err));
+    SL_TRY(sl_check_numbers(a, 1, "scale", SL_NUMBERS_FLOAT, err));
+    SL_TRY(sl_check_numbers(a, 2, "zero", SL_NUMBERS_CODE, err));
+    SL_TRY(sl_check_same_dtype(a, (uint32_t[2]){0, 2}, (const char *[2]){"x", "zero"}, err));
     SL_TRY(check_axis_param(a, 1, "scale", attrs->axis, err));
-    SL_TRY(sl_numbers_shape(a, 2, "zero", &a->in[1].shape, err));
+    SL_TRY(sl_check_dims(a, 2, "zero", &a->in[1].shape, err));
     a->out[0] = (sl_type){a->in[1].dtype, a->in[0].shape};
     return SL_OK;
 }
@@ -114,17 +114,17 @@ sl_status infer_fake_quantize(const sl_infer_args *a, sl_error *err) {
     SL_TRY(sl_check_attr(a->label, "by_axis", attrs->by_axis, 0, 1, err));
     SL_TRY(sl_check_attr(a->label, "mode", attrs->mode, 0, 2, err));
     if (attrs->by_axis)
-        SL_TRY(sl_numbers_axis(a, "axis", attrs->axis, a->in[0].shape.rank, &axis, err));
+        SL_TRY(sl_check_named_axis(a, "axis", attrs->axis, a->in[0].shape.rank, &axis, err));
     if (!(attrs->decay >= 0 && attrs->decay <= 1))
         return sl_fail(err, SL_INVALID, "%s: decay is %g, must be 0 to 1", a->label,
                        (double)attrs->decay);
     const sl_dims scales = {1, {attrs->by_axis ? a->in[0].shape.dims[axis] : 1}};
     const uint32_t states = attrs->mode != 0;
-    SL_TRY(sl_numbers_list(a, 1, "state", states, states, err));
+    SL_TRY(sl_check_list(a, 1, "state", states, states, err));
     if (states) {
-        SL_TRY(sl_numbers_check(a, 1, "state", SL_NUMBERS_FLOAT, err));
-        SL_TRY(sl_numbers_alike(a, (uint32_t[2]){0, 1}, (const char *[2]){"x", "state"}, err));
-        SL_TRY(sl_numbers_shape(a, 1, "state", &scales, err));
+        SL_TRY(sl_check_numbers(a, 1, "state", SL_NUMBERS_FLOAT, err));
+        SL_TRY(sl_check_same_dtype(a, (uint32_t[2]){0, 1}, (const char *[2]){"x", "state"}, err));
+        SL_TRY(sl_check_dims(a, 1, "state", &scales, err));
     }
     a->out[0] = a->in[0];
     a->out[1] = (sl_type){a->in[0].dtype, scales};
@@ -137,8 +137,8 @@ static double scale_of(const sl_fake_quantize_attrs *attrs, sl_dtype dtype, doub
     const double scale = quotient(dtype, largest, largest_code(attrs->bits));
     const double decay = (double)attrs->decay;
     if (attrs->mode == 2) return state;
-    if (attrs->mode == 0 || !(state > 0)) return sl_numbers_round(dtype, scale);
-    return sl_numbers_round(dtype, state * decay + (1 - decay) * scale);
+    if (attrs->mode == 0 || !(state > 0)) return sl_round_to(dtype, scale);
+    return sl_round_to(dtype, state * decay + (1 - decay) * scale);
 }
 
 sl_status eval_fake_quantize(const sl_eval_args *a, sl_error *err) {
@@ -172,8 +172,9 @@ static sl_status check_scaled(const sl_infer_args *a, uint32_t bits, int64_t axi
                               sl_error *err) {
     SL_TRY(has_dy ? sl_match(a, "x float[..], scale float[C], dy float[..]", err)
                   : sl_match(a, "x float[..], scale float[C]", err));
-    SL_TRY(sl_numbers_alike(a, (uint32_t[2]){0, 1}, (const char *[2]){"x", "scale"}, err));
-    if (has_dy) SL_TRY(sl_numbers_alike(a, (uint32_t[2]){0, 2}, (const char *[2]){"x", "dy"}, err));
+    SL_TRY(sl_check_same_dtype(a, (uint32_t[2]){0, 1}, (const char *[2]){"x", "scale"}, err));
+    if (has_dy)
+        SL_TRY(sl_check_same_dtype(a, (uint32_t[2]){0, 2}, (const char *[2]){"x", "dy"}, err));
     SL_TRY(check_bits(a, bits, err));
     SL_TRY(check_axis_param(a, 1, "scale", axis, err));
     a->out[0] = a->in[0];

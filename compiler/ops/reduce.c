@@ -1,129 +1,244 @@
-/* reduce.c - Reductions, softmax and argmax. */
-#include "compiler/ops/check.h"
+/* reduce.c - Reductions over axes, softmax, and their gradients. */
+#include "compiler/ops/operand.h"
 #include <math.h>
 
-/* The three reductions have the same attributes. */
+/* All reductions and the gradient have the same attributes. */
 _Static_assert(sizeof(sl_reduce_sum_attrs) == sizeof(sl_reduce_mean_attrs) &&
-                   sizeof(sl_reduce_sum_attrs) == sizeof(sl_reduce_max_attrs),
+                   sizeof(sl_reduce_sum_attrs) == sizeof(sl_reduce_max_attrs) &&
+                   sizeof(sl_reduce_sum_attrs) == sizeof(sl_reduce_min_attrs) &&
+                   sizeof(sl_reduce_sum_attrs) == sizeof(sl_reduce_prod_attrs) &&
+                   sizeof(sl_reduce_sum_attrs) == sizeof(sl_reduce_max_backward_attrs),
                "one struct serves all reductions");
 
-static sl_status find_axes(const char *label, const sl_reduce_sum_attrs *attrs, uint32_t rank,
-                           bool reduced[SL_MAX_RANK], sl_error *err) {
-    SL_TRY(sl_check_attr(label, "the number of axes", attrs->axes.rank, 1, SL_MAX_RANK, err));
-    for (uint32_t i = 0; i < attrs->axes.rank; i++) {
-        const int64_t axis = attrs->axes.dims[i];
-        SL_TRY(sl_check_attr(label, "an axis", axis, 0, (int64_t)rank - 1, err));
-        if (reduced[axis])
-            return sl_fail(err, SL_INVALID, "%s: axis %lld is given twice", label, (long long)axis);
-        reduced[axis] = true;
-    }
-    return SL_OK;
-}
+/* ---- over any axes ---- */
 
-static sl_status infer_reduce(const sl_infer_args *a, sl_error *err) {
+static sl_status reduced_shape(const sl_infer_args *a, sl_dims *out, sl_error *err) {
     const sl_reduce_sum_attrs *attrs = a->attrs;
-    SL_TRY(sl_match(a, "x f32[..] -> f32[..]", err));
     SL_TRY(sl_check_attr(a->label, "keep", attrs->keep, 0, 1, err));
     bool reduced[SL_MAX_RANK] = {false};
     const sl_dims *x = &a->in[0].shape;
-    SL_TRY(find_axes(a->label, attrs, x->rank, reduced, err));
-    sl_dims *out = &a->out[0].shape;
-    out->rank = 0;
+    SL_TRY(sl_check_axes(a->label, &attrs->axes, x->rank, reduced, err));
+    *out = (sl_dims){0};
     for (uint32_t d = 0; d < x->rank; d++)
         if (!reduced[d] || attrs->keep) out->dims[out->rank++] = reduced[d] ? 1 : x->dims[d];
     return SL_OK;
 }
 
-typedef double fold_fn(double so_far, double x);
-
-static double plus(double so_far, double x) {
-    return so_far + x;
+static sl_status infer_reduce(const sl_infer_args *a, uint32_t kinds, sl_error *err) {
+    SL_TRY(sl_check_kinds(a, 0, "x", kinds, err));
+    a->out[0].dtype = a->in[0].dtype;
+    return reduced_shape(a, &a->out[0].shape, err);
 }
 
-static double larger(double so_far, double x) {
-    return isnan(x) || x > so_far ? x : so_far;
+/* The dims of x with 1 for those that go. */
+static sl_dims kept_dims(const sl_dims *x, const sl_dims *axes) {
+    sl_dims kept = *x;
+    for (uint32_t i = 0; i < axes->rank; i++) kept.dims[sl_axis(axes->dims[i], x->rank)] = 1;
+    return kept;
 }
 
 /* Folds every element of x into the result it belongs to, in order. */
-static sl_status eval_reduce(const sl_eval_args *a, double start, fold_fn *fold, sl_error *err) {
+static sl_status eval_reduce(const sl_eval_args *a, sl_fold how, sl_error *err) {
     const double *x;
     SL_TRY(sl_eval_inputs(a, 1, &x, err));
-    bool reduced[SL_MAX_RANK] = {false};
-    const sl_dims *shape = &a->in[0].type.shape;
-    SL_TRY(find_axes(a->label, a->attrs, shape->rank, reduced, err));
-    sl_dims kept = *shape;
-    for (uint32_t d = 0; d < shape->rank; d++)
-        if (reduced[d]) kept.dims[d] = 1;
+    const sl_type *type = &a->in[0].type;
+    const sl_dims kept = kept_dims(&type->shape, &((const sl_reduce_sum_attrs *)a->attrs)->axes);
+    const int64_t unit = sl_unit(type->dtype);
     double *out = a->out[0].data;
-    for (int64_t i = 0; i < sl_dims_tail(&kept, 0); i++) out[i] = start;
-    for (int64_t i = 0; i < sl_dims_tail(shape, 0); i++) {
-        double *target = &out[sl_broadcast_index(&kept, shape, i)];
-        *target = fold(*target, x[i]);
-    }
+    for (int64_t i = 0; i < sl_dims_tail(&kept, 0); i++)
+        sl_fold_start(type->dtype, how, out + i * unit);
+    for (int64_t i = 0; i < sl_type_elements(type); i++)
+        sl_fold_slot(type->dtype, how, out + sl_broadcast_index(&kept, &type->shape, i) * unit,
+                     x + i * unit);
     return SL_OK;
 }
 
-sl_status infer_reduce_sum(const sl_infer_args *a, sl_error *err) {
-    return infer_reduce(a, err);
-}
-
-sl_status eval_reduce_sum(const sl_eval_args *a, sl_error *err) {
-    return eval_reduce(a, 0, plus, err);
-}
+#define REDUCTION(NAME, KINDS, HOW)                                                                \
+    sl_status infer_##NAME(const sl_infer_args *a, sl_error *err) {                                \
+        return infer_reduce(a, KINDS, err);                                                        \
+    }                                                                                              \
+    sl_status eval_##NAME(const sl_eval_args *a, sl_error *err) {                                  \
+        return eval_reduce(a, HOW, err);                                                           \
+    }
+REDUCTION(reduce_sum, SL_NUMBERS | SL_COMPLEXES, SL_FOLD_ADD)
+REDUCTION(reduce_prod, SL_NUMBERS | SL_COMPLEXES, SL_FOLD_MUL)
+REDUCTION(reduce_max, SL_NUMBERS | SL_BOOLS, SL_FOLD_MAX)
+REDUCTION(reduce_min, SL_NUMBERS | SL_BOOLS, SL_FOLD_MIN)
+#undef REDUCTION
 
 sl_status infer_reduce_mean(const sl_infer_args *a, sl_error *err) {
-    return infer_reduce(a, err);
+    SL_TRY(infer_reduce(a, SL_NUMBERS | SL_COMPLEXES, err));
+    const bool none = sl_type_elements(&a->in[0]) == 0 && sl_type_elements(&a->out[0]) > 0;
+    if (none && sl_dtype_infos[a->in[0].dtype].kind == SL_KIND_INT)
+        return sl_refuse(a, 0, "x", "floats or not empty", err);
+    return SL_OK;
+}
+
+/* Of integers the exact sum, which may need more than their bits, divided toward zero. */
+static sl_status eval_integer_mean(const sl_eval_args *a, int64_t count, sl_error *err) {
+    int64_t *x;
+    SL_TRY(sl_eval_integers(a, 0, &x, err));
+    const sl_type *type = &a->in[0].type;
+    const sl_dims kept = kept_dims(&type->shape, &((const sl_reduce_mean_attrs *)a->attrs)->axes);
+    const int64_t results = sl_type_elements(&a->out[0].type);
+    int64_t *sums = SL_ARENA_NEW_ARRAY(a->scratch, int64_t, results + 1);
+    if (!sums) return sl_no_memory(err, a->label, (uint64_t)results * sizeof *sums);
+    for (int64_t i = 0; i < results; i++) sums[i] = 0;
+    for (int64_t i = 0; i < sl_type_elements(type); i++) {
+        int64_t *sum = &sums[sl_broadcast_index(&kept, &type->shape, i)];
+        *sum = (int64_t)((uint64_t)*sum + (uint64_t)x[i]);
+    }
+    for (int64_t i = 0; i < results; i++) {
+        const bool large = type->dtype == SL_DTYPE_u64;
+        const int64_t mean =
+            large ? (int64_t)((uint64_t)sums[i] / (uint64_t)count) : sums[i] / count;
+        sl_slot_set_integer(type->dtype, &a->out[0].data[i], mean);
+    }
+    return SL_OK;
 }
 
 sl_status eval_reduce_mean(const sl_eval_args *a, sl_error *err) {
-    SL_TRY(eval_reduce(a, 0, plus, err));
     const int64_t results = sl_type_elements(&a->out[0].type);
-    const double count = (double)(sl_type_elements(&a->in[0].type) / results);
-    for (int64_t i = 0; i < results; i++) a->out[0].data[i] /= count;
+    if (!results) return SL_OK;
+    const int64_t count = sl_type_elements(&a->in[0].type) / results;
+    if (sl_dtype_infos[a->in[0].type.dtype].kind == SL_KIND_INT)
+        return eval_integer_mean(a, count, err);
+    SL_TRY(eval_reduce(a, SL_FOLD_ADD, err));
+    for (int64_t i = 0; i < sl_type_slots(&a->out[0].type); i++) a->out[0].data[i] /= (double)count;
     return SL_OK;
 }
 
-sl_status infer_reduce_max(const sl_infer_args *a, sl_error *err) {
-    return infer_reduce(a, err);
-}
-
-sl_status eval_reduce_max(const sl_eval_args *a, sl_error *err) {
-    return eval_reduce(a, -INFINITY, larger, err);
-}
-
-sl_status infer_softmax(const sl_infer_args *a, sl_error *err) {
-    return sl_match(a, "x f32[..,D] -> f32[..,D]", err);
-}
-
-static void softmax_row(const double *x, int64_t count, double *out) {
-    double most = x[0], sum = 0;
-    for (int64_t i = 1; i < count; i++) most = larger(most, x[i]);
-    for (int64_t i = 0; i < count; i++) sum += out[i] = exp(x[i] - most);
-    for (int64_t i = 0; i < count; i++) out[i] /= sum;
-}
-
-sl_status eval_softmax(const sl_eval_args *a, sl_error *err) {
-    const double *x;
-    SL_TRY(sl_eval_inputs(a, 1, &x, err));
-    const int64_t width = sl_eval_last_dim(a, 0);
-    for (int64_t i = 0; i < sl_type_elements(&a->in[0].type); i += width)
-        softmax_row(x + i, width, a->out[0].data + i);
+sl_status infer_reduce_max_backward(const sl_infer_args *a, sl_error *err) {
+    SL_TRY(sl_check_kinds(a, 0, "x", SL_FLOATS, err));
+    sl_type wanted = {.dtype = a->in[0].dtype};
+    SL_TRY(reduced_shape(a, &wanted.shape, err));
+    SL_TRY(sl_check_type(a, 1, "y", &wanted, "as x is reduced", err));
+    SL_TRY(sl_check_type(a, 2, "dy", &wanted, "as y", err));
+    a->out[0] = a->in[0];
     return SL_OK;
 }
 
-sl_status infer_argmax(const sl_infer_args *a, sl_error *err) {
-    return sl_match(a, "x f32[..,D] -> i32[..]", err);
+static bool is_chosen(double x, double y) {
+    return x == y || (isnan(x) && isnan(y));
 }
 
-sl_status eval_argmax(const sl_eval_args *a, sl_error *err) {
-    const double *x;
-    SL_TRY(sl_eval_inputs(a, 1, &x, err));
-    const int64_t width = sl_eval_last_dim(a, 0);
-    for (int64_t row = 0; row < sl_type_elements(&a->out[0].type); row++) {
-        int64_t best = 0;
-        for (int64_t i = 1; i < width; i++)
-            if (x[row * width + i] > x[row * width + best]) best = i;
-        a->out[0].data[row] = (double)best;
+sl_status eval_reduce_max_backward(const sl_eval_args *a, sl_error *err) {
+    const double *in[3];
+    double *ties;
+    SL_TRY(sl_eval_inputs(a, 3, in, err));
+    const int64_t results = sl_type_elements(&a->in[1].type);
+    SL_TRY(sl_eval_scratch(a, results + 1, &ties, err));
+    const sl_dims *x = &a->in[0].type.shape;
+    const sl_dims kept = kept_dims(x, &((const sl_reduce_max_backward_attrs *)a->attrs)->axes);
+    for (int64_t i = 0; i < results; i++) ties[i] = 0;
+    for (int64_t i = 0; i < sl_dims_tail(x, 0); i++) {
+        const int64_t of = sl_broadcast_index(&kept, x, i);
+        ties[of] += is_chosen(in[0][i], in[1][of]);
+    }
+    for (int64_t i = 0; i < sl_dims_tail(x, 0); i++) {
+        const int64_t of = sl_broadcast_index(&kept, x, i);
+        a->out[0].data[i] = is_chosen(in[0][i], in[1][of]) ? in[2][of] / ties[of] : 0;
     }
     return SL_OK;
 }
+
+/* ---- softmax over one axis, which counts from the end ---- */
+
+_Static_assert(sizeof(sl_softmax_attrs) == sizeof(sl_log_softmax_attrs) &&
+                   sizeof(sl_softmax_attrs) == sizeof(sl_softmax_backward_attrs) &&
+                   sizeof(sl_softmax_attrs) == sizeof(sl_log_softmax_backward_attrs),
+               "one struct serves all");
+
+static sl_status infer_axis(const sl_infer_args *a, const char *name, sl_error *err) {
+    SL_TRY(sl_check_kinds(a, 0, name, SL_FLOATS, err));
+    if (a->in[0].shape.rank == 0) return sl_refuse(a, 0, name, "of one dim at least", err);
+    a->out[0] = a->in[0];
+    return sl_check_attr(a->label, "axis", ((const sl_softmax_attrs *)a->attrs)->axis, 0,
+                         (int64_t)a->in[0].shape.rank - 1, err);
+}
+
+/* Elements of one axis, `stride` apart. */
+typedef struct {
+    int64_t count, stride;
+} line;
+
+typedef void line_fn(const line *l, const double *const *in, double *out);
+
+/* Calls the function for every line along the axis of its `inputs` operands. */
+static sl_status eval_lines(const sl_eval_args *a, uint32_t inputs, line_fn *function,
+                            sl_error *err) {
+    const double *in[2];
+    SL_TRY(sl_eval_inputs(a, inputs, in, err));
+    const sl_dims *shape = &a->in[0].type.shape;
+    const uint32_t axis = shape->rank - 1 - (uint32_t)((const sl_softmax_attrs *)a->attrs)->axis;
+    const line l = {shape->dims[axis], sl_dims_tail(shape, axis + 1)};
+    for (int64_t i = 0; l.count && i < sl_dims_tail(shape, 0) / l.count; i++) {
+        const int64_t at = i / l.stride * l.stride * l.count + i % l.stride;
+        const double *const from[2] = {in[0] + at, inputs > 1 ? in[1] + at : NULL};
+        function(&l, from, a->out[0].data + at);
+    }
+    return SL_OK;
+}
+
+/* The largest of a line, and the sum of e^(x - largest). */
+static double largest_of(const line *l, const double *x, double *sum) {
+    double most = x[0];
+    for (int64_t i = 1; i < l->count; i++) {
+        const double y = x[i * l->stride];
+        if (isnan(y) || y > most) most = y;
+    }
+    *sum = 0;
+    for (int64_t i = 0; i < l->count; i++) *sum += exp(x[i * l->stride] - most);
+    return most;
+}
+
+static void softmax_line(const line *l, const double *const *in, double *out) {
+    double sum;
+    const double most = largest_of(l, in[0], &sum);
+    for (int64_t i = 0; i < l->count * l->stride; i += l->stride)
+        out[i] = exp(in[0][i] - most) / sum;
+}
+
+static void log_softmax_line(const line *l, const double *const *in, double *out) {
+    double sum;
+    const double most = largest_of(l, in[0], &sum);
+    for (int64_t i = 0; i < l->count * l->stride; i += l->stride)
+        out[i] = in[0][i] - most - log(sum);
+}
+
+static void softmax_backward_line(const line *l, const double *const *in, double *out) {
+    double sum = 0;
+    for (int64_t i = 0; i < l->count * l->stride; i += l->stride) sum += in[0][i] * in[1][i];
+    for (int64_t i = 0; i < l->count * l->stride; i += l->stride)
+        out[i] = in[0][i] * (in[1][i] - sum);
+}
+
+static void log_softmax_backward_line(const line *l, const double *const *in, double *out) {
+    double sum = 0;
+    for (int64_t i = 0; i < l->count * l->stride; i += l->stride) sum += in[1][i];
+    for (int64_t i = 0; i < l->count * l->stride; i += l->stride)
+        out[i] = in[1][i] - exp(in[0][i]) * sum;
+}
+
+#define SOFTMAX(NAME)                                                                              \
+    sl_status infer_##NAME(const sl_infer_args *a, sl_error *err) {                                \
+        return infer_axis(a, "x", err);                                                            \
+    }                                                                                              \
+    sl_status eval_##NAME(const sl_eval_args *a, sl_error *err) {                                  \
+        return eval_lines(a, 1, NAME##_line, err);                                                 \
+    }
+SOFTMAX(softmax)
+SOFTMAX(log_softmax)
+#undef SOFTMAX
+
+#define BACKWARD(NAME)                                                                             \
+    sl_status infer_##NAME(const sl_infer_args *a, sl_error *err) {                                \
+        SL_TRY(infer_axis(a, "y", err));                                                           \
+        return sl_check_type(a, 1, "dy", &a->in[0], "as y", err);                                  \
+    }                                                                                              \
+    sl_status eval_##NAME(const sl_eval_args *a, sl_error *err) {                                  \
+        return eval_lines(a, 2, NAME##_line, err);                                                 \
+    }
+BACKWARD(softmax_backward)
+BACKWARD(log_softmax_backward)
+#undef BACKWARD

@@ -263,14 +263,24 @@ static sl_status apply_all(sl_graph *graph, const sl_rule *rules, sl_fusion_log 
     return SL_OK;
 }
 
-sl_status sl_fuse(sl_graph *graph, sl_fusion_report *report, sl_error *err) {
+typedef sl_status fuse_rest(sl_graph *graph, sl_fusion_log *log, sl_error *err);
+
+static sl_status fuse(sl_graph *graph, fuse_rest *rest, sl_fusion_report *report, sl_error *err) {
     sl_rule rules[SL_RULE_COUNT];
     sl_fusion_log log = {.arena = &graph->arena, .wanted = report != NULL};
     SL_TRY(sl_graph_check(graph, err));
     sl_rules_read(rules);
     SL_TRY(apply_all(graph, rules, &log, err));
-    SL_TRY(sl_fuse_regions(graph, &log, err));
+    SL_TRY(rest(graph, &log, err));
     SL_TRY(sl_graph_compact(graph, err));
     if (report) *report = log.report;
     return SL_OK;
+}
+
+sl_status sl_fuse(sl_graph *graph, sl_fusion_report *report, sl_error *err) {
+    return fuse(graph, sl_fuse_regions, report, err);
+}
+
+sl_status sl_fuse_wide(sl_graph *graph, sl_fusion_report *report, sl_error *err) {
+    return fuse(graph, sl_fuse_elementwise, report, err);
 }

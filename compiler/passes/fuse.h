@@ -24,6 +24,9 @@ typedef struct {
 /* To a fixed point, deterministically.  A fused node has the label of its last part.  report may be
  * NULL. */
 SL_CHECKED sl_status sl_fuse(sl_graph *graph, sl_fusion_report *report, sl_error *err);
+/* The same for a device that runs elementwise_region: regions take operands that broadcast, of any
+ * types. */
+SL_CHECKED sl_status sl_fuse_wide(sl_graph *graph, sl_fusion_report *report, sl_error *err);
 /* quantise.c: before fusing, makes rows that are multiplied with panels a8.  Changes results, by
  * what eight bits per activation lose. */
 SL_CHECKED sl_status sl_quantise_activations(sl_graph *graph, sl_error *err);

@@ -22,4 +22,7 @@ uint32_t sl_node_uses(const sl_graph *graph, uint32_t n, sl_value value);
 /* regions.c: elementwise ops that feed each other alone become one region (core/region.h).  Leaves
  * dropped nodes for sl_graph_compact. */
 SL_CHECKED sl_status sl_fuse_regions(sl_graph *graph, sl_fusion_log *log, sl_error *err);
+/* elementwise.c: the same for devices that run elementwise_region, of any types, with operands that
+ * broadcast. */
+SL_CHECKED sl_status sl_fuse_elementwise(sl_graph *graph, sl_fusion_log *log, sl_error *err);
 #endif

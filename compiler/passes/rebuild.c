@@ -26,7 +26,7 @@ static sl_status rebuild(sl_rebuild *r, sl_error *err) {
     for (uint32_t v = 0; v <= graph->value_count; v++) r->now[v] = (sl_value){v};
     graph->nodes = NULL;
     graph->node_count = graph->node_capacity = 0;
-    for (uint32_t n = 0; n < count; n++) r->node(r, &nodes[n]);
+    for (uint32_t n = 0; n < count && graph->error.status == SL_OK; n++) r->node(r, &nodes[n]);
     SL_TRY(sl_graph_check(graph, err));
     for (uint32_t o = 0; o < graph->output_count; o++)
         graph->outputs[o].value = r->now[graph->outputs[o].value.v];

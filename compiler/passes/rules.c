@@ -114,7 +114,7 @@ typedef struct {
     uint32_t count;
     struct {
         const char *name;
-        sl_attr value;
+        sl_attr_store value;
     } items[SL_RULE_ATTRS];
 } attributes;
 

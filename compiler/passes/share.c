@@ -58,7 +58,7 @@ typedef struct {
     uint32_t count;
     struct {
         sl_attr_kind kind;
-        sl_attr value;
+        sl_attr_store value;
     } items[MOST_ATTRS];
 } attr_list;
 

@@ -2,6 +2,7 @@
 #include "compiler/passes/passes.h"
 #include "compiler/passes/rebuild.h"
 #include "compiler/passes/rules.h"
+#include "core/elementwise_region.h"
 #include "core/region.h"
 #include <string.h>
 
@@ -52,13 +53,38 @@ static void append_region(sl_rebuild *r, const sl_node *node) {
     sl_rebuild_set(r, node, 0, registers[SL_REGION_INPUTS + code->rank - 1]);
 }
 
+/* A prologue becomes a transform of its own. */
+static void append_wide_region(sl_rebuild *r, const sl_node *node) {
+    const sl_elementwise_region_attrs *attrs = node->attrs;
+    const uint32_t count = attrs->code.count / SL_ELEMENTWISE_STEP_NUMBERS;
+    sl_value registers[SL_ELEMENTWISE_MAX_INPUTS + SL_ELEMENTWISE_MAX_STEPS] = {0};
+    for (uint32_t i = 0; i < node->input_count; i++) registers[i] = sl_rebuild_input(r, node, i);
+    if (attrs->prologue) {
+        const int64_t twice = SL_PROLOGUE_RESIZE_NEAREST_2X;
+        const sl_transform_region_attrs transform = {.steps = {1, &twice}};
+        sl_value *input = &registers[attrs->prologue_input];
+        append(r, node, SL_OP_transform_region, input, &transform, input);
+    }
+    for (uint32_t s = 0; s < count; s++) {
+        const sl_elementwise_step step = sl_elementwise_decode(&attrs->code, s, node->input_count);
+        _Alignas(max_align_t) unsigned char room[SL_MAX_ATTRS_BYTES] = {0};
+        sl_value inputs[3] = {0};
+        for (uint32_t i = 0; i < step.operands; i++) inputs[i] = registers[step.registers[i]];
+        sl_elementwise_attrs(&step, room);
+        append(r, node, step.op, inputs, room, &registers[node->input_count + s]);
+    }
+    sl_rebuild_set(r, node, 0, registers[node->input_count + count - 1]);
+}
+
 static void append_node(sl_rebuild *r, const sl_node *node) {
     const sl_rule *rule = undoing(r->ctx, node);
-    r->changed |= rule != NULL || node->op == SL_OP_region;
+    r->changed |= rule != NULL || node->op == SL_OP_region || node->op == SL_OP_elementwise_region;
     if (rule)
         append_parts(r, rule, node);
     else if (node->op == SL_OP_region)
         append_region(r, node);
+    else if (node->op == SL_OP_elementwise_region)
+        append_wide_region(r, node);
     else
         sl_rebuild_same(r, node);
 }

@@ -18,7 +18,7 @@ static sl_value part(sl_builder *b, sl_value x, uint32_t axis, uint32_t start, u
 
 /* [.., A] and [.., B] of equal heads to [.., A + B]. */
 static sl_value join(sl_builder *b, sl_value left, sl_value right) {
-    return sl_build_concat(b->graph, (sl_concat_in){left, right}, (sl_concat_attrs){.axis = 2}).out;
+    return sl_build_join(b->graph, left, right, 2);
 }
 
 /* Queries of all heads, [nope_dim | rope_dim] each, perhaps by way of a vector of query_rank. */

@@ -42,7 +42,8 @@ static bool apply(const char *text, size_t bytes, sl_compile_how *out) {
         return true;
     }
     /* How a GPU is given its steps: the device's business. */
-    return is_word(text, bytes, "eager") || is_word(text, bytes, "chained") || bytes == 0;
+    return is_word(text, bytes, "eager") || is_word(text, bytes, "chained") ||
+           is_word(text, bytes, "apart") || bytes == 0;
 }
 
 sl_status sl_how_parse(const char *words, sl_compile_how *out, sl_error *err) {
@@ -53,8 +54,8 @@ sl_status sl_how_parse(const char *words, sl_compile_how *out, sl_error *err) {
             return sl_fail(
                 err, SL_INVALID,
                 "'%.*s' is no way to compile; there are exact, no-simplify, no-fusion, "
-                "no-reordering, "
-                "no-sharing, no-in-place, two-submits, levels, groups, edges, eager, chained",
+                "no-reordering, no-sharing, no-in-place, two-submits, levels, groups, edges, eager, "
+                "chained, apart",
                 bytes < 64 ? (int)bytes : 64, words);
         words += bytes + (words[bytes] == ',');
     }

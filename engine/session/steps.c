@@ -3,6 +3,7 @@
 #include "core/codec.h"
 #include "core/kv.h"
 #include "engine/quant/noise.h"
+#include "runtime/cuda/cuda.h"
 #include <string.h>
 
 typedef struct {
@@ -125,10 +126,18 @@ static void describe_program(sl_steps_stats *stats, const sl_program *program) {
     stats->plan_seconds += report->plan_seconds;
 }
 
+/* A GPU's steps can do more at once, and share launches, where they do not share memory; of one
+ * row it is little. */
+static sl_compile_how how_to_compile(const sl_steps *steps, const compiled_step *step) {
+    sl_compile_how how = steps->options.how;
+    if (sl_device_is_cuda(steps->options.device) && step->rows == 1) how.no_sharing = true;
+    return how;
+}
+
 static sl_status bind_device(sl_steps *steps, compiled_step *step, sl_error *err) {
     const sl_device_ops *ops = steps->options.device->ops;
-    SL_TRY(sl_compile_graph(step->graph, &steps->options.how, steps->options.allocator,
-                            &step->program, err));
+    const sl_compile_how how = how_to_compile(steps, step);
+    SL_TRY(sl_compile_graph(step->graph, &how, steps->options.allocator, &step->program, err));
     const double begin = sl_clock_seconds();
     SL_TRY(ops->load(steps->options.device, step->program, &step->executable, err));
     steps->stats.load_seconds += sl_clock_seconds() - begin;

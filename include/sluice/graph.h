@@ -73,6 +73,21 @@ SL_CHECKED sl_status sl_compiled_run(sl_compiled *compiled, sl_error *err);
 SL_API const void *sl_compiled_get(const sl_compiled *compiled, const char *name,
                                    size_t *out_bytes);
 
+/* ---- The binary form: smaller than the text form, with constants used where they lie ---- */
+SL_CHECKED sl_status sl_graph_save(const sl_graph *graph, const char *path, sl_error *err);
+/* The file is mapped until the graph is freed, and must not change.  ops (below) may be NULL. */
+typedef struct sl_custom_ops sl_custom_ops;
+SL_CHECKED sl_status sl_graph_load(const char *path, const sl_custom_ops *ops, sl_graph **out,
+                                   sl_error *err);
+/* The same in memory; the bytes are released with sl_bytes_free, and need not outlive a graph. */
+SL_CHECKED sl_status sl_graph_to_bytes(const sl_graph *graph, void **out, size_t *out_bytes,
+                                       sl_error *err);
+SL_CHECKED sl_status sl_graph_from_bytes(const void *bytes, size_t count, const sl_custom_ops *ops,
+                                         sl_graph **out, sl_error *err);
+SL_API void sl_bytes_free(void *bytes, size_t count);
+/* A hash of the binary form (FNV-1a, 64 bits): the same for equal graphs, wherever they are. */
+SL_CHECKED sl_status sl_graph_fingerprint(const sl_graph *graph, uint64_t *out, sl_error *err);
+
 /* ---- Bodies: if, while, scan, custom_fn ----
  *
  * A body is a graph of inputs and constants alone; it takes its inputs in the order in which they
@@ -93,6 +108,50 @@ typedef struct {
     uint32_t body_count;
 } sl_node_spec;
 SL_API void sl_graph_add_node(sl_graph *graph, const sl_node_spec *node);
+
+/* ---- Sizes with names ----
+ *
+ * What sl_graph_add_symbol returns may be a dim of an input, weight or state.  Until the graph is
+ * bound, types are inferred for `size` (0: some prime).  Attributes may name symbols too:
+ * "shape=[B, 8]".  A graph with symbols is not compiled itself. */
+typedef struct {
+    const char *name;
+    int64_t size;
+} sl_symbol_size;
+SL_API int64_t sl_graph_add_symbol(sl_graph *graph, const char *name, int64_t size);
+/* A graph of its own in which every symbol has a size; all types are inferred anew. */
+SL_CHECKED sl_status sl_graph_with_sizes(const sl_graph *graph, const sl_symbol_size *sizes,
+                                         uint32_t count, sl_graph **out, sl_error *err);
+
+/* A graph with symbols compiled for some sizes, each rounded up to a power of two: sizes in between
+ * are padded with zeros at the end of their dims, and results are cut to what they would have been.
+ *
+ * That gives the same numbers where what lies at the end of a symbol's dims has no influence on
+ * what lies before: elementwise ops, products and norms over other dims, causal attention, gathers.
+ * It does not where a symbol's dim is reduced by anything but a sum (zeros add nothing, as long as
+ * they still are zeros), normalised over, reversed, or joined with another dim behind it by
+ * reshape. */
+typedef struct sl_bucketed sl_bucketed;
+typedef struct {
+    size_t struct_size;
+    int64_t least;      /* no size is rounded to less; 0: 1 */
+    uint32_t most_kept; /* compiled programs; the one used longest ago goes; 0: 16 */
+    const sl_compile_options *compile;
+} sl_bucket_options;
+/* The graph is borrowed.  It may have no states. */
+SL_CHECKED sl_status sl_bucketed_new(const sl_graph *graph, const sl_bucket_options *options,
+                                     sl_bucketed **out, sl_error *err);
+SL_API void sl_bucketed_free(sl_bucketed *bucketed); /* NULL is fine */
+/* Chooses the sizes of the next runs, and compiles when there is no program for them yet. */
+SL_CHECKED sl_status sl_bucketed_resize(sl_bucketed *bucketed, const sl_symbol_size *sizes,
+                                        uint32_t count, sl_error *err);
+/* As sl_compiled_set, _run and _get, in the sizes that were chosen.  Weights stay from size to
+ * size; inputs are given anew after each resize. */
+SL_CHECKED sl_status sl_bucketed_set(sl_bucketed *bucketed, const char *name, const void *data,
+                                     size_t bytes, sl_error *err);
+SL_CHECKED sl_status sl_bucketed_run(sl_bucketed *bucketed, sl_error *err);
+SL_API const void *sl_bucketed_get(sl_bucketed *bucketed, const char *name, size_t *out_bytes);
+SL_API uint32_t sl_bucketed_count(const sl_bucketed *bucketed); /* of programs at present */
 
 /* ---- Ops of your own: custom(inputs..) {name = "yours", attrs = "anything"} ----
  *
@@ -130,8 +189,8 @@ typedef struct sl_custom_op {
     sl_custom_rule *tangent;  /* inputs, results, t inputs -> t results; NULL: has none */
     sl_custom_rule *batching; /* inputs with a new first dim -> results with one; NULL: has none */
 } sl_custom_op;
-/* A set of ops, which must outlive the graphs that use it and what is compiled from them. */
-typedef struct sl_custom_ops sl_custom_ops;
+/* sl_custom_ops: a set of ops, which must outlive the graphs that use it and what is compiled from
+ * them. */
 SL_CHECKED sl_status sl_custom_ops_new(sl_custom_ops **out, sl_error *err);
 SL_API void sl_custom_ops_free(sl_custom_ops *ops); /* NULL is fine */
 /* op is copied, its name too; a name can be added once. */

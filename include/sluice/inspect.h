@@ -4,7 +4,7 @@
  * each to see what it gains; and levels (for the cpu), groups (queues with barriers; two-submits
  * sends the first tenth early) or edges (devices that take a graph: cuda).  To
  * measure against: eager launches the steps of a GPU one by one, chained makes a graph in which
- * each follows the one before. */
+ * each follows the one before, apart one in which no steps share a launch. */
 #ifndef SLUICE_INSPECT_H
 #define SLUICE_INSPECT_H
 #include "sluice/sluice.h"

@@ -97,6 +97,13 @@ static void deep_convolutions(void **state) {
     } rows[] = {
         {"conv", "pads_before = [1, 1], pads_after = [1, 1]", "f32[1,130,5,6]", "f32[9,130,3,3]"},
         {"conv", "", "f32[2,1100,3,5]", "f32[7,1100,1,1]"},
+        {"conv", "strides = [2], pads_before = [2], pads_after = [3], dilations = [2]",
+         "f32[1,3,701]", "f32[5,3,4]"},
+        {"conv", "pads_before = [1, 0], pads_after = [0, 2]", "f32[1,2,5,150]", "f32[3,2,3,3]"},
+        {"conv", "strides = [2, 2], pads_before = [2, 1], pads_after = [1, 2], dilations = [1, 2]",
+         "f32[1,50,40,37]", "f32[3,50,5,5]"},
+        {"conv", "strides = [3, 1], pads_before = [1, 1]", "f32[1,3,40,37]", "f32[9,3,3,3]"},
+        {"conv", "groups = 3, strides = [1, 3]", "f32[1,3,9,250]", "f32[3,1,3,5]"},
         {"conv", "strides = [2]", "f32[1,300,31]", "f32[131,300,2]"},
         {"conv_transpose", "strides = [2]", "f32[1,600,7]", "f32[600,3,3]"},
         {"conv_backward_weight", "kernel = [3, 3], pads_before = [1, 1], pads_after = [1, 1]",

@@ -210,6 +210,23 @@ static void test_bias(void **state) {
     }
 }
 
+static void test_blocks(void **state) {
+    (void)state;
+    for (int round = 0; round < ROUNDS * 4; round++) {
+        const sl_fused_matmul_bias_act_attrs attrs = {.act = (uint32_t)round % 6};
+        const int64_t rows = between(1, 60), inner = between(1, 90), cols = between(1, 300);
+        op_case c = case_of(SL_OP_fused_matmul_bias_act, &attrs, 1e-5);
+        c.by_tensor = true;
+        floats(&c, f32(3, between(1, 3), rows, inner, 0));
+        floats(&c, f32(2, inner, cols, 0, 0)), floats(&c, f32(1, cols, 0, 0, 0));
+        check_fused(&c);
+        const sl_fused_swiglu_attrs first = {.gate_first = (uint32_t)round % 2};
+        op_case halves = case_of(SL_OP_fused_swiglu, &first, 1e-6);
+        floats(&halves, f32(2, rows, 2 * cols, 0, 0));
+        check_fused(&halves);
+    }
+}
+
 static void add_rows(op_case *c, int64_t rows, int32_t first) {
     int32_t *slots = input(c, i32(rows), 0, 1), *positions = input(c, i32(rows), 0, 1);
     for (int64_t t = 0; t < rows; t++) {
@@ -349,6 +366,7 @@ int main(void) {
         cmocka_unit_test(test_quantised),
         cmocka_unit_test(test_products),
         cmocka_unit_test(test_bias),
+        cmocka_unit_test(test_blocks),
         cmocka_unit_test(test_rope),
         cmocka_unit_test(test_positions_are_checked),
         cmocka_unit_test(test_join),

@@ -2,6 +2,7 @@
 #include "runtime/arguments.h"
 #include "runtime/cuda/executable.h"
 #include "runtime/cuda/experts.h"
+#include "runtime/cuda/join.h"
 #include <string.h>
 
 sl_cu_address sl_cuda_resolve(const sl_executable *exe, const sl_operand *operand) {
@@ -165,11 +166,6 @@ static sl_status cut(sl_executable *exe, sl_error *err) {
 
 /* ---- graphs ---- */
 
-/* Steps that a step must follow, within its segment. */
-typedef struct {
-    uint32_t *first, *from; /* of step s: from[first[s]] to from[first[s + 1]] */
-} needs;
-
 static bool is_inside(const sl_cuda_segment *g, uint32_t step) {
     return step >= g->first && step < g->end;
 }
@@ -203,17 +199,18 @@ static void each_pair(const pair_source *p, add_pair *add, void *ctx) {
 }
 
 static void count_need(void *ctx, uint32_t from, uint32_t to) {
-    needs *n = ctx;
+    sl_cuda_needs *n = ctx;
     (void)from;
     n->first[to + 2]++;
 }
 static void put_need(void *ctx, uint32_t from, uint32_t to) {
-    needs *n = ctx;
+    sl_cuda_needs *n = ctx;
     n->from[n->first[to + 1]++] = from;
 }
 
 /* Counting sort by `to`: first[] is two ahead while counting and one ahead while filling. */
-static sl_status find_needs(const pair_source *p, sl_arena *arena, needs *out, sl_error *err) {
+static sl_status find_needs(const pair_source *p, sl_arena *arena, sl_cuda_needs *out,
+                            sl_error *err) {
     const uint32_t count = p->exe->binding.program->step_count;
     out->first = SL_ARENA_NEW_ARRAY(arena, uint32_t, (size_t)count + 3);
     if (!out->first) return sl_no_memory(err, "the edges of a graph", count);
@@ -237,10 +234,9 @@ static sl_status add_edges(const sl_executable *exe, sl_cu_graph graph, const sl
 }
 
 static sl_status add_node(const sl_executable *exe, sl_cu_graph graph, uint32_t index,
-                          const sl_cu_node *after, size_t after_count, sl_error *err) {
-    sl_cuda_launch *launch = &exe->launches[index];
+                          sl_cuda_launch *launch, sl_cu_function function, sl_error *err) {
     void *arguments[] = {launch->args};
-    const sl_cu_kernel_node node = {.function = exe->functions[index],
+    const sl_cu_kernel_node node = {.function = function,
                                     .grid_x = launch->grid[0],
                                     .grid_y = launch->grid[1],
                                     .grid_z = launch->grid[2],
@@ -251,46 +247,73 @@ static sl_status add_node(const sl_executable *exe, sl_cu_graph graph, uint32_t 
                                     .arguments = arguments};
     SL_TRY_CUDA(&exe->device->driver, graph_add_kernel(&exe->nodes[index], graph, NULL, 0, &node),
                 launch->function, err);
-    return add_edges(exe, graph, after, after_count, exe->nodes[index], err);
+    return SL_OK;
 }
 
-/* One node per launch: the first of a step after the last of those it needs. */
-static sl_status add_nodes(const sl_executable *exe, const sl_cuda_segment *g, const needs *n,
-                           sl_arena *arena, sl_error *err) {
-    const uint32_t count = exe->binding.program->step_count;
-    sl_cu_node *after = SL_ARENA_NEW_ARRAY(arena, sl_cu_node, (size_t)count + 1);
-    if (!after) return sl_no_memory(err, "the nodes of a graph", count);
+/* One node per launch of a leader, each after the one before. */
+static sl_status add_nodes(const sl_executable *exe, const sl_cuda_segment *g, sl_error *err) {
     for (uint32_t s = g->first; s < g->end; s++) {
-        size_t after_count = 0;
-        for (uint32_t i = n->first[s]; i < n->first[s + 1]; i++) {
-            const sl_cuda_task *before = &exe->tasks[n->from[i]];
-            const sl_cu_node node = exe->nodes[before->first_launch + before->launch_count - 1];
-            bool known = false;
-            for (size_t j = 0; j < after_count; j++) known = known || after[j] == node;
-            if (!known) after[after_count++] = node;
-        }
         const sl_cuda_task *task = &exe->tasks[s];
-        for (uint32_t i = task->first_launch; i < task->first_launch + task->launch_count; i++) {
-            SL_TRY(add_node(exe, g->graph, i, after, after_count, err));
-            after[0] = exe->nodes[i];
-            after_count = 1;
+        const uint32_t end = task->first_launch + task->launch_count;
+        for (uint32_t i = task->first_launch; task->leader == s && i < end; i++) {
+            sl_cuda_joined *joined = task->joined ? &task->joined[i - task->first_launch] : NULL;
+            SL_TRY(add_node(exe, g->graph, i, joined ? &joined->launch : &exe->launches[i],
+                            joined ? joined->function : exe->functions[i], err));
+            if (i > task->first_launch)
+                SL_TRY(add_edges(exe, g->graph, &exe->nodes[i - 1], 1, exe->nodes[i], err));
         }
     }
     return SL_OK;
 }
 
-static sl_status make_graph(const sl_executable *exe, sl_cuda_segment *g,
-                            const scratch_plan *scratch, sl_error *err) {
+/* Adds the last node of what step s needs to `after`, unless it is there or s is part of it. */
+static size_t add_need(const sl_executable *exe, uint32_t s, uint32_t need, sl_cu_node *after,
+                       size_t count) {
+    const uint32_t leader = exe->tasks[need].leader;
+    const sl_cuda_task *before = &exe->tasks[leader];
+    const sl_cu_node node = exe->nodes[before->first_launch + before->launch_count - 1];
+    if (exe->tasks[s].leader == leader) return count;
+    for (size_t i = 0; i < count; i++)
+        if (after[i] == node) return count;
+    after[count] = node;
+    return count + 1;
+}
+
+/* A node of a leader follows the last ones of all that its steps need: the first node, or of steps
+ * that are late the last. */
+static sl_status add_order(const sl_executable *exe, const sl_cuda_segment *g,
+                           const sl_cuda_needs *n, sl_arena *arena, sl_error *err) {
+    const uint32_t count = exe->binding.program->step_count;
+    sl_cu_node *after = SL_ARENA_NEW_ARRAY(arena, sl_cu_node, (size_t)count + 1);
+    if (!after) return sl_no_memory(err, "the nodes of a graph", count);
+    for (uint32_t s = g->first; s < g->end; s++)
+        for (int late = 0; late < 2 && exe->tasks[s].leader == s; late++) {
+            size_t after_count = 0;
+            for (uint32_t m = s; m != UINT32_MAX; m = exe->tasks[m].next)
+                for (uint32_t i = n->first[m]; i < n->first[m + 1]; i++)
+                    if (exe->tasks[m].late == (late == 1))
+                        after_count = add_need(exe, m, n->from[i], after, after_count);
+            const sl_cuda_task *task = &exe->tasks[s];
+            const uint32_t node = task->first_launch + (late ? task->launch_count - 1 : 0);
+            SL_TRY(add_edges(exe, g->graph, after, after_count, exe->nodes[node], err));
+        }
+    return SL_OK;
+}
+
+static sl_status make_graph(sl_executable *exe, sl_cuda_segment *g, const scratch_plan *scratch,
+                            sl_error *err) {
     const sl_cuda_driver *driver = &exe->device->driver;
     const pair_source pairs = {exe, g, scratch};
-    needs n;
+    sl_cuda_needs n;
     sl_arena arena;
     sl_arena_init(&arena, exe->device->allocator);
     sl_status status = SL_OK;
     SL_TRY_ELSE(done, find_needs(&pairs, &arena, &n, err));
     const sl_cu_result created = driver->graph_create(&g->graph, 0);
     SL_TRY_ELSE(done, created ? sl_cuda_fail(driver, created, "making a graph", err) : SL_OK);
-    SL_TRY_ELSE(done, add_nodes(exe, g, &n, &arena, err));
+    if (!exe->device->options.apart) SL_TRY_ELSE(done, sl_cuda_join(exe, g, &n, err));
+    SL_TRY_ELSE(done, add_nodes(exe, g, err));
+    SL_TRY_ELSE(done, add_order(exe, g, &n, &arena, err));
     const sl_cu_result ready = driver->graph_instantiate(&g->exec, g->graph, 0);
     SL_TRY_ELSE(done, ready ? sl_cuda_fail(driver, ready, "making a graph", err) : SL_OK);
 done:
@@ -299,6 +322,7 @@ done:
 }
 
 static sl_status make_graphs(sl_executable *exe, const scratch_plan *scratch, sl_error *err) {
+    sl_cuda_part(exe);
     for (uint32_t i = 0; i < exe->segment_count; i++)
         if (!exe->segments[i].streams && !exe->device->options.eager)
             SL_TRY(make_graph(exe, &exe->segments[i], scratch, err));

@@ -10,6 +10,7 @@ typedef struct {
         expert_budget_bytes; /* of device memory for experts; 0: all of them, or what is free */
     bool eager;              /* steps are launched one by one instead of as a graph */
     bool chained;            /* a graph whose nodes follow each other, to measure against */
+    bool apart;              /* a graph in which no steps share a launch, likewise */
 } sl_cuda_options;
 /* Fails with one line that says why there is none: no driver, no device, no kernels built. */
 SL_CHECKED sl_status sl_device_cuda_create(const sl_cuda_options *options,

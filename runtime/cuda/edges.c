@@ -22,15 +22,55 @@ static sl_status read_pairs(const sl_executable *exe, const sl_cuda_segment *g, 
     return SL_OK;
 }
 
-/* The step that a node belongs to; step_count when there is none. */
-static uint32_t step_of(const sl_executable *exe, sl_cu_node node) {
+/* The step whose launch a node is; step_count when there is none. */
+static uint32_t leader_of(const sl_executable *exe, sl_cu_node node) {
     const uint32_t count = exe->binding.program->step_count;
     for (uint32_t s = 0; s < count; s++)
-        for (uint32_t i = 0; i < exe->tasks[s].launch_count; i++)
+        for (uint32_t i = 0; exe->tasks[s].leader == s && i < exe->tasks[s].launch_count; i++)
             if (exe->nodes[exe->tasks[s].first_launch + i] == node) return s;
     return count;
 }
 
+static bool is_first(const sl_executable *exe, uint32_t leader, sl_cu_node node) {
+    return exe->nodes[exe->tasks[leader].first_launch] == node;
+}
+static bool is_last(const sl_executable *exe, uint32_t leader, sl_cu_node node) {
+    const sl_cuda_task *task = &exe->tasks[leader];
+    return exe->nodes[task->first_launch + task->launch_count - 1] == node;
+}
+
+/* Calls add(from, to) for each pair of steps that the driver's edges order: all of one leader whose
+ * last node it is, and all of another whose first it is, or those that only the last has to do
+ * with.  Those of one leader follow each other in the order of the program. */
+typedef void add_pair(void *ctx, uint32_t from, uint32_t to);
+static void each_pair(const sl_executable *exe, const node_pairs *pairs, add_pair *add, void *ctx) {
+    const uint32_t count = exe->binding.program->step_count;
+    const sl_cuda_task *tasks = exe->tasks;
+    for (size_t e = 0; e < pairs->count; e++) {
+        const uint32_t from = leader_of(exe, pairs->from[e]), to = leader_of(exe, pairs->to[e]);
+        if (from == count || to == count || from == to || !is_last(exe, from, pairs->from[e]))
+            continue;
+        const bool first = is_first(exe, to, pairs->to[e]), last = is_last(exe, to, pairs->to[e]);
+        for (uint32_t a = from; a != UINT32_MAX; a = tasks[a].next)
+            for (uint32_t b = to; b != UINT32_MAX; b = tasks[b].next)
+                if (a < b && (first || (last && tasks[b].late))) add(ctx, a, b);
+    }
+    for (uint32_t s = 0; s < count; s++)
+        for (uint32_t a = tasks[s].leader; a != UINT32_MAX; a = tasks[a].next)
+            if (a < s) add(ctx, a, s);
+}
+
+static void count_pair(void *ctx, uint32_t from, uint32_t to) {
+    sl_edges *edges = ctx;
+    (void)to;
+    edges->first[from + 2]++;
+}
+static void put_pair(void *ctx, uint32_t from, uint32_t to) {
+    sl_edges *edges = ctx;
+    edges->targets[edges->first[from + 1]++] = to;
+}
+
+/* Counting sort: first[] is two ahead while counting and one ahead while filling. */
 sl_status sl_cuda_read_edges(const sl_executable *exe, sl_arena *arena, sl_edges *out,
                              sl_error *err) {
     const uint32_t count = exe->binding.program->step_count;
@@ -39,20 +79,13 @@ sl_status sl_cuda_read_edges(const sl_executable *exe, sl_arena *arena, sl_edges
     if (exe->segment_count != 1 || !g->graph)
         return sl_fail(err, SL_INVALID, "%s is no single graph", exe->binding.program->name);
     SL_TRY(read_pairs(exe, g, arena, &pairs, err));
-    uint32_t *from = SL_ARENA_NEW_ARRAY(arena, uint32_t, pairs.count + 1);
     out->first = SL_ARENA_NEW_ARRAY(arena, uint32_t, (size_t)count + 3);
-    out->targets = SL_ARENA_NEW_ARRAY(arena, uint32_t, pairs.count + 1);
-    if (!from || !out->first || !out->targets) return sl_no_memory(err, "edges", pairs.count);
-    /* Counting sort: first[] is two ahead while counting and one ahead while filling. */
-    for (size_t e = 0; e < pairs.count; e++) {
-        from[e] = step_of(exe, pairs.from[e]);
-        if (from[e] < count && step_of(exe, pairs.to[e]) != from[e]) out->first[from[e] + 2]++;
-    }
+    if (!out->first) return sl_no_memory(err, "edges", count);
+    each_pair(exe, &pairs, count_pair, out);
     for (uint32_t s = 2; s < count + 3; s++) out->first[s] += out->first[s - 1];
-    for (size_t e = 0; e < pairs.count; e++) {
-        const uint32_t to = step_of(exe, pairs.to[e]);
-        if (from[e] < count && to != from[e]) out->targets[out->first[from[e] + 1]++] = to;
-    }
+    out->targets = SL_ARENA_NEW_ARRAY(arena, uint32_t, (size_t)out->first[count + 2] + 1);
+    if (!out->targets) return sl_no_memory(err, "edges", out->first[count + 2]);
+    each_pair(exe, &pairs, put_pair, out);
     return SL_OK;
 }
 

@@ -5,10 +5,24 @@
 #include "runtime/binding.h"
 #include "runtime/cuda/device.h"
 
+/* What is launched instead of a planned launch. */
+typedef struct {
+    sl_cuda_launch launch;
+    sl_cu_function function;
+} sl_cuda_joined;
+
 typedef struct {
     const sl_cuda_kernel *kernel;
     void *args; /* sl_<op>_args, with addresses of the device */
     uint32_t first_launch, launch_count;
+    /* In a graph (join.h): the step whose launches this one is part of, itself where it has its
+     * own; the next of the same, UINT32_MAX: none; whether only the last of those launches has to
+     * do with it. */
+    uint32_t leader, next;
+    bool late;
+    /* Of a leader: its first and last step, and its launches, NULL: as they were planned. */
+    uint32_t lowest, highest;
+    sl_cuda_joined *joined;
 } sl_cuda_task;
 
 /* Steps [first, end) that are launched together. */

@@ -64,7 +64,7 @@ static sl_status add_function(sl_cuda_device *device, const char *name, sl_cuda_
 
 sl_status sl_cuda_function_of(sl_cuda_device *device, const sl_cuda_launch *launch,
                               sl_cu_function *out, sl_error *err) {
-    enum { ALWAYS_ALLOWED = 48 << 10 };
+    enum { ALWAYS_ALLOWED = 32 << 10 };
     sl_cuda_function *f = NULL;
     for (uint32_t i = 0; i < device->function_count && !f; i++)
         if (strcmp(device->functions[i].name, launch->function) == 0) f = &device->functions[i];

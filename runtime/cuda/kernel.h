@@ -10,7 +10,7 @@
 #include "core/ops.h"
 #include "runtime/cuda/kernels/fault.h"
 
-enum { SL_CUDA_ARGS_BYTES = 512, SL_CUDA_MAX_LAUNCHES = 8, SL_CUDA_WARP = 32 };
+enum { SL_CUDA_ARGS_BYTES = 1024, SL_CUDA_MAX_LAUNCHES = 8, SL_CUDA_WARP = 32 };
 
 typedef struct {
     const char *function;

@@ -4,6 +4,7 @@
  * declared writes must stay as they were.  A second run with other poison in every byte that is not
  * declared to be read, results included, must write the same bytes. */
 #include "compiler/compile.h"
+#include "runtime/arguments.h"
 #include "runtime/cpu/kernel_set.h"
 #include "tests/support/random_program.h"
 #include <setjmp.h>
@@ -58,6 +59,42 @@ static const char *const cases[] = {
     "input %a : f32[5,6,7] input %b : f32[5,2,7] %o = concat(%a, %b) {axis = 1}",
     "input %a : u8[5,6,7] input %b : u8[5,6,3] %o = concat(%a, %b) {axis = 2}",
     "input %x : f32[5,6,7] input %indices : i32[2,4] %o = gather(%x, %indices) {axis = 1}",
+    "input %x : f64[5,6,7] %o = strided_slice(%x) {starts = [0, 5, 1], ends = [5, -9, 7], "
+    "steps = [2, -1, 3]}",
+    "input %x : f32[5,6,7] %o = reverse(%x) {axes = [1]}",
+    "input %x : f32[5,1,7] %o = expand(%x) {shape = [2, 5, 6, 7]}",
+    "input %x : f32[5,6,7] input %v : f32[1] "
+    "%o = pad(%x, %v) {before = [1, -1, 2], after = [0, 2, 1], mode = 0}",
+    "input %x : f32[5,6,7] %o, %p = split(%x) {axis = 1, sizes = [2, 4]}",
+    "input %x : f32[5,6,7] %o = trilu(%x) {upper = 1, k = 1}",
+    "input %x : f32[5,6,7] input %i : i32[4,2] %o = gather_nd(%x, %i)",
+    "input %x : f32[5,6,7] input %i : i32[4,6,7] %o = take_along(%x, %i) {axis = 0}",
+    "input %x : f32[5,6,7] input %i : i32[5,3,7] input %u : f32[5,3,7] "
+    "%o = scatter(%x, %i, %u) {axis = 1, combine = 1}",
+    "input %x : f32[5,6,7] input %i : i32[4,1] input %u : f32[4,6,7] "
+    "%o = scatter_nd(%x, %i, %u) {combine = 0}",
+    "input %i : i32[9] input %u : f32[9,7] %o = scatter_add(%i, %u) {rows = 6}",
+    "input %i : i32[9] input %d : f32[3,9,7] %o = gather_backward(%i, %d) {axis = 1, size = 6}",
+    "input %x : f32[5,6,7] input %s : i32[3] %o = dynamic_slice(%x, %s) {sizes = [2, 3, 4]}",
+    "input %x : f32[5,6,7] input %u : f32[2,3,4] input %s : i32[3] "
+    "%o = dynamic_update_slice(%x, %u, %s)",
+    "%o = iota() {shape = [5, 6, 70], axis = 1, dtype = f32}",
+    "input %i : i32[5,6] input %v : f32[2] %o = one_hot(%i, %v) {axis = 1, depth = 4}",
+    "input %x : f32[5,7,93] %o = reduce_min(%x) {axes = [0, 1], keep = 0}",
+    "input %x : f32[5,7,93] %o = reduce_prod(%x) {axes = [2], keep = 0}",
+    "input %x : f32[5,7,9] input %y : f32[5,9] input %d : f32[5,9] "
+    "%o = reduce_max_backward(%x, %y, %d) {axes = [1], keep = 0}",
+    "input %x : f32[3,5,33] %o = softmax(%x) {axis = 1}",
+    "input %x : f32[3,5,33] %o = log_softmax(%x) {axis = 2}",
+    "input %y : f32[3,5,33] input %d : f32[3,5,33] %o = softmax_backward(%y, %d)",
+    "input %y : f32[3,5,33] input %d : f32[3,5,33] %o = log_softmax_backward(%y, %d)",
+    "input %x : f32[5,33,70] %o = argmin(%x) {axis = 1}",
+    "input %x : f32[5,33,70] %o = cumsum(%x) {axis = 1}",
+    "input %x : f32[5,333] %o = cumprod(%x) {axis = 1}",
+    "input %x : f32[5,333] %o = cumsum_backward(%x) {axis = 1}",
+    "input %x : f32[5,33] %o, %p = topk(%x) {k = 5, axis = 1, largest = 1}",
+    "input %x : f32[33,5] %o = sort(%x) {axis = 0}",
+    "input %x : f32[33,5] %o = argsort(%x) {axis = 0}",
     "weight %table : $[50,77] input %ids : i32[9] %o = embed(%table, %ids)",
     ROWS "weight %w : $[50,45] %o = linear(%x, %w)",
     "input %x : f32[7,3,45] weight %w : $[3,20,45] %o = linear_heads(%x, %w)",
@@ -140,6 +177,18 @@ static const char *const cases[] = {
     "input %a : f32[5,67] input %b : f32[5,67] input %c : f32[5,67] input %d : f32[5,67] "
     "%o = region(%a, %b, %c, %d) {code = [301, 1740, 152]}",
     "input %a : f32[5,67] input %b : f32[5,67] input %c : f32[5,67] %o = add3(%a, %b, %c)",
+    "input %a : f32[3,131] %o = cast(%a) {to = f16}",
+    "input %a : i32[3,131] %o = cast(%a) {to = f32}",
+    "input %a : i32[3,131] %o = bitcast(%a) {to = f32}",
+    "input %c : bool[3,1] input %a : f32[3,131] input %b : f32[3,131] %o = where(%c, %a, %b)",
+    "input %a : f32[3,131] input %b : f32[3,131] "
+    "%o = activation_backward(%a, %b) {kind = \"gelu\"}",
+    "input %a : c64[3,131] input %b : f32[3,131] %o = complex_norm_sq_backward(%a, %b)",
+    "input %a : f32[3,6,10] %o = transform_region(%a) {steps = [1, 1]}",
+    "input %a : f32[3,131] input %b : f32[131] input %c : f32[] "
+    "%o = elementwise_region(%a, %b, %c) {code = [3, 0, 1, 0, 0, 39, 3, 0, 0, 0, 1, 4, 2, 0, 0]}",
+    "input %a : f32[1,3,4] input %b : f32[1,3,4] "
+    "%o = batch_elementwise_region(%a, %b) {code = [39, 0, 0, 0, 0], prologue = 1}",
     "input %a : f32[3,1,67] input %b : f32[1,41,1] %o = add(%a, %b)",
     "input %a : i32[5,1] input %b : i32[1,333] %o = mul(%a, %b)",
     "input %p : i32[5] input %f : f32[19] %o, %s = rope_tables(%p, %f)",
@@ -299,18 +348,16 @@ static void scene_deinit(scene *s) {
     free(s->declared);
 }
 
-static void *scene_args(const scene *s) {
-    const sl_op_info *info = sl_op_info_of(s->step->op);
-    sl_view *args = calloc(1, info->args_bytes);
+static void *scene_args(const scene *s, sl_arena *arena) {
+    void *args = sl_arguments_create(s->step, arena);
     assert_non_null(args);
     for (uint32_t i = 0; i < s->step->operand_count; i++) {
         const sl_operand *operand = &s->step->operands[i];
-        args[i].type = operand->type;
-        args[i].data = s->program->buffers[operand->buffer.v].kind == SL_BUFFER_EXPERTS
-                           ? (void *)s->source
-                           : s->blocks[operand->buffer.v] + GUARD + operand->offset_bytes;
+        sl_argument(s->step, args, i)->data =
+            s->program->buffers[operand->buffer.v].kind == SL_BUFFER_EXPERTS
+                ? (void *)s->source
+                : s->blocks[operand->buffer.v] + GUARD + operand->offset_bytes;
     }
-    memcpy(args + s->step->operand_count, s->step->attrs, info->attrs_bytes);
     return args;
 }
 
@@ -319,8 +366,12 @@ static void scene_run(const scene *s, const sl_kernel *kernel, uint32_t over) {
     sl_error err = {0};
     const int32_t all[] = {0, 1, 2, 3, 4, 5};
     assert_int_equal(request(&s->source->base, (sl_layer_id){3}, all, EXPERTS, &err), SL_OK);
-    sl_view *args = scene_args(s);
-    if (over != NOWHERE) args[s->step->operand_count - 1].data = args[over].data;
+    sl_arena arena;
+    sl_arena_init(&arena, NULL);
+    void *args = scene_args(s, &arena);
+    if (over != NOWHERE)
+        sl_argument(s->step, args, s->step->operand_count - 1)->data =
+            sl_argument(s->step, args, over)->data;
     const sl_split split = kernel->split(args);
     sl_worker worker = {.scratch = aligned(split.scratch_bytes + 1), .err = &err};
     memset(worker.scratch, 0xff, split.scratch_bytes);
@@ -329,7 +380,7 @@ static void scene_run(const scene *s, const sl_kernel *kernel, uint32_t over) {
         kernel->run(args, middle, split.items, &worker))
         fail_msg("%s: %s", kernel->name, err.message);
     free(worker.scratch);
-    free(args);
+    sl_arena_deinit(&arena);
 }
 
 /* ---- the checks ---- */
@@ -457,16 +508,31 @@ static void check_case(const char *text, const char *type, bool *seen, uint32_t 
     check_text(with_type, seen, kernels);
 }
 
-/* Elementwise ops of one or two operands alike need no case of their own. */
+/* Whether the op takes operands of the type, without attributes. */
+static bool takes(const char *text) {
+    char whole[300];
+    sl_graph *graph = NULL;
+    sl_error err;
+    const int bytes = snprintf(whole, sizeof whole, "graph \"case\" { %s }", text);
+    const bool fits = sl_graph_parse(whole, (size_t)bytes, NULL, &graph, &err) == SL_OK;
+    sl_graph_destroy(graph);
+    return fits;
+}
+
+/* Elementwise ops of operands alike need no case of their own. */
 static void check_pointwise(sl_op op, bool *seen, uint32_t *kernels) {
+    static const char *const types[] = {"f32", "bf16", "i64", "u8", "bool", "c64"};
     const sl_op_info *info = sl_op_info_of(op);
+    static const char *const operands[] = {"", "%a", "%a, %b", "%a, %b, %c"};
     char text[256];
-    if (!(info->traits & SL_OP_POINTWISE) || info->input_count > 2) return;
-    const char *operands = info->input_count == 1 ? "%a" : "%a, %b";
-    const char *second = info->input_count == 1 ? "" : "input %b : f32[3,131] ";
-    (void)snprintf(text, sizeof text, "input %%a : f32[3,131] %s%%o = %s(%s)", second, info->name,
-                   operands);
-    check_text(text, seen, kernels);
+    if (!(info->traits & SL_OP_POINTWISE) || info->list_name || info->input_count > 3) return;
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        (void)snprintf(text, sizeof text,
+                       "input %%a : %s[3,131] input %%b : %s[3,131] input %%c : %s[3,131] %%o = "
+                       "%s(%s)",
+                       types[i], types[i], types[i], info->name, operands[info->input_count]);
+        if (takes(text)) check_text(text, seen, kernels);
+    }
 }
 
 static void test_every_kernel(void **state) {
@@ -477,10 +543,24 @@ static void test_every_kernel(void **state) {
     for (int i = 0; i < CASES; i++)
         for (int w = 0; w < (strchr(cases[i], '$') ? WEIGHT_TYPES : 1); w++)
             check_case(cases[i], weight_types[w], seen, &kernels);
-    for (int op = 0; op < SL_OP_COUNT; op++)
-        if (!seen[op] && !(sl_op_info_of((sl_op)op)->traits & SL_OP_VIEW) &&
-            !sl_op_info_of((sl_op)op)->list_name) /* those have tests of their own */
-            fail_msg("%s has no case here", sl_op_info_of((sl_op)op)->name);
+    static const sl_op families[] = {
+        /* the others have tests of their own */
+#define OP(NAME, ...) SL_OP_##NAME,
+#define SL_FAMILY     "core/ops/elementwise.def"
+#include "core/ops.def"
+#undef SL_FAMILY
+#define OP(NAME, ...) SL_OP_##NAME,
+#define SL_FAMILY     "core/ops/model.def"
+#include "core/ops.def"
+#undef SL_FAMILY
+#define OP(NAME, ...) SL_OP_##NAME,
+#define SL_FAMILY     "core/ops/fused.def"
+#include "core/ops.def"
+#undef SL_FAMILY
+    };
+    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++)
+        if (!seen[families[i]] && !(sl_op_info_of(families[i])->traits & SL_OP_VIEW))
+            fail_msg("%s has no case here", sl_op_info_of(families[i])->name);
     print_message("%u kernels touch what they declare\n", kernels);
 }
 

@@ -129,9 +129,7 @@ static void add_columns(generator *g) {
 static void add_join(generator *g) {
     const uint32_t a = some(g), b = some(g);
     if (g->widths[a] + g->widths[b] > WIDEST) return;
-    const sl_concat_attrs attrs = {.axis = 1};
-    keep(g, sl_build_concat(g->graph, (sl_concat_in){g->values[a], g->values[b]}, attrs).out,
-         g->widths[a] + g->widths[b]);
+    keep(g, sl_build_join(g->graph, g->values[a], g->values[b], 1), g->widths[a] + g->widths[b]);
 }
 
 /* Rows apart and together again, the other way round: the parts are views. */
@@ -139,8 +137,7 @@ static void add_rows(generator *g) {
     const uint32_t x = some(g), first = 1 + draw(g, ROWS - 1);
     const sl_value top = slice(g, g->values[x], 0, 0, first);
     const sl_value rest = slice(g, g->values[x], 0, first, ROWS - first);
-    const sl_concat_attrs attrs = {.axis = 0};
-    keep(g, sl_build_concat(g->graph, (sl_concat_in){rest, top}, attrs).out, g->widths[x]);
+    keep(g, sl_build_join(g->graph, rest, top, 0), g->widths[x]);
 }
 
 static sl_value reshape(generator *g, sl_value x, sl_dims shape) {

@@ -40,11 +40,74 @@ static plan plan_of(const sl_conv_args *a) {
     return p;
 }
 
+/* ---- lines ---- */
+
+/* Taps of one output row from rows of the input that are laid out so that neighbouring windows see
+ * neighbours: of phase f, elements f, f + stride, ...; `slot` floats each. */
+typedef struct {
+    int64_t phases, slot; /* slot: windows of a row and what reaches beyond */
+} lanes;
+
+static lanes lanes_of(const sl_window *w, int64_t columns) {
+    const int64_t reach = (w->kernel[2] - 1) * w->dilation[2] / w->stride[2];
+    const int64_t used = (w->kernel[2] - 1) * w->dilation[2] + 1;
+    return (lanes){least(w->stride[2], used), columns + reach + 1};
+}
+
+/* From window column `from` on. */
+static void lay_out(const sl_window *w, const lanes *l, const float *row, int64_t from, float *to) {
+    for (int64_t f = 0; f < l->phases; f++)
+        see_line(row, w->in[2], from * w->stride[2] + f - w->before[2], w->stride[2], l->slot,
+                 to + f * l->slot);
+}
+/* Where in such a line the first window finds tap k. */
+static int64_t tap_offset(const sl_window *w, const lanes *l, int64_t k) {
+    const int64_t at = k * w->dilation[2];
+    if (w->stride[2] == 1) return at;
+    return at % w->stride[2] * l->slot + at / w->stride[2];
+}
+
 /* ---- many channels in a group ---- */
 
+/* What windows see lies in panels of as many columns as a tile of the product has: of each, all
+ * rows of a block. */
+enum { PANEL = GEMM_VECTORS * LANES, PANELS = (TILE + PANEL - 1) / PANEL };
+
+/* The windows of a tile of one or two axes: `rows` output rows from `row` on, columns from `column`
+ * on.  What they see of one channel is laid out in `lines` lines, that of input row `top` first. */
+typedef struct {
+    int64_t row, column, rows, columns, top, lines;
+    lanes l;
+} strip;
+
+static strip strip_of(const sl_window *w, int64_t tile, int64_t width) {
+    strip s = {.row = tile / w->out[2], .column = tile % w->out[2]};
+    s.rows = (tile + width - 1) / w->out[2] - s.row + 1;
+    s.columns = s.rows > 1 ? w->out[2] : width;
+    if (s.rows > 1) s.column = 0;
+    s.top = s.row * w->stride[1] - w->before[1];
+    s.lines = (s.rows - 1) * w->stride[1] + (w->kernel[1] - 1) * w->dilation[1] + 1;
+    s.l = lanes_of(w, s.columns);
+    return s;
+}
+/* Whether tiles are gathered by lines: not where many would be laid out that no window sees. */
+static bool has_lines(const plan *p) {
+    const sl_window *w = &p->w;
+    return w->in[0] == 1 && w->out[0] == 1 && w->kernel[0] == 1 && w->stride[1] <= 2 &&
+           (w->out[2] <= TILE || w->out[1] == 1);
+}
+static int64_t most_lines(const sl_window *w) {
+    const int64_t rows = least(TILE / w->out[2] + 2, w->out[1]);
+    return (rows - 1) * w->stride[1] + (w->kernel[1] - 1) * w->dilation[1] + 1;
+}
+
+static size_t panel_floats(const plan *p) {
+    return (size_t)(p->plain ? 0 : least(p->inner, BLOCK_INNER) * PANELS * PANEL);
+}
 static size_t scratch_floats(const plan *p) {
-    const int64_t depth = least(p->inner, BLOCK_INNER);
-    return (size_t)((p->plain ? 0 : depth * TILE) + FILTERS * TILE);
+    const lanes l = lanes_of(&p->w, least(TILE, p->w.out[2]));
+    const size_t lines = (size_t)(most_lines(&p->w) * l.phases * l.slot);
+    return panel_floats(p) + (p->plain || !has_lines(p) ? 0 : lines + LANES);
 }
 
 /* Out = bias or 0, where blocks of sums are added. */
@@ -53,95 +116,195 @@ static void start(const plan *p, float *out, int64_t filter, int64_t rows, int64
         for (int64_t i = 0; i < n; i++) out[r * p->outs + i] = p->bias ? p->bias[filter + r] : 0;
 }
 
-static void run_tile(const sl_conv_args *a, const plan *p, int64_t item, float *scratch) {
-    const int64_t tile = item / p->blocks % p->tiles * TILE;
-    const int64_t group = item / p->blocks / p->tiles % p->groups;
-    const int64_t n = item / p->blocks / p->tiles / p->groups;
-    const int64_t filter = group * p->filters + item % p->blocks * FILTERS;
-    const int64_t rows = least(FILTERS, (group + 1) * p->filters - filter);
+static void store_line(const float *line, int64_t width, int64_t i, int64_t depth, float *panels) {
+    for (int64_t at = 0; at < width; at += PANEL)
+        for (int64_t v = 0; v < PANEL; v += LANES)
+            vstore(panels + at * depth + i * PANEL + v, vload(line + at + v));
+}
+
+/* Rows [k, k + depth) of what the windows [tile, tile + width) see. */
+typedef struct {
+    int64_t tile, width, k, depth;
+} part;
+
+static void gather(const plan *p, const float *x, const part *t, float *panels) {
+    float line[PANELS * PANEL] = {0};
+    for (int64_t i = 0; i < t->depth; i++) {
+        const int64_t k = t->k + i;
+        see(&p->w, x + k / p->taps * p->ins, t->tile, t->width, k % p->taps, line);
+        store_line(line, t->width, i, t->depth, panels);
+    }
+}
+
+/* What tap (ky, at `offset` of a line) of the windows of a strip sees: whole vectors, of which
+ * those of the next row overwrite what is too much. */
+INLINE void copy_strip(const sl_window *w, const strip *s, const float *lines, int64_t ky,
+                       int64_t offset, float *to) {
+    const int64_t step = w->stride[1] * s->l.phases * s->l.slot;
+    const float *from = lines + ky * w->dilation[1] * s->l.phases * s->l.slot + offset;
+    for (int64_t r = 0; r < s->rows; r++, from += step, to += s->columns)
+        for (int64_t i = 0; i < s->columns; i += LANES) vstore(to + i, vload(from + i));
+}
+
+static void lay_strip(const sl_window *w, const strip *s, const float *x, float *lines) {
+    const int64_t floats = s->l.phases * s->l.slot;
+    for (int64_t i = 0; i < s->lines; i++) {
+        const int64_t y = s->top + i;
+        if (y < 0 || y >= w->in[1])
+            memset(lines + i * floats, 0, (size_t)floats * sizeof *lines);
+        else
+            lay_out(w, &s->l, x + y * w->in[2], s->column, lines + i * floats);
+    }
+}
+
+/* The same as gather, by lines. */
+static void gather_lines(const plan *p, const float *x, const part *t, float *panels) {
+    const strip s = strip_of(&p->w, t->tile, t->width);
+    const int64_t skip = t->tile - (s.row * p->w.out[2] + s.column);
+    float *lines = panels + panel_floats(p), seen[3 * TILE + LANES] = {0};
+    int64_t c = t->k / p->taps, kx = t->k % p->w.kernel[2];
+    int64_t ky = t->k % p->taps / p->w.kernel[2];
+    for (int64_t i = 0; i < t->depth; i++) {
+        if (i == 0 || (kx == 0 && ky == 0)) lay_strip(&p->w, &s, x + c * p->ins, lines);
+        copy_strip(&p->w, &s, lines, ky, tap_offset(&p->w, &s.l, kx), seen);
+        store_line(seen + skip, t->width, i, t->depth, panels);
+        if (++kx < p->w.kernel[2]) continue;
+        kx = 0;
+        if (++ky == p->w.kernel[1]) ky = 0, c++;
+    }
+}
+
+/* A block of rows of the product: all panels, or the places of x themselves. */
+static void multiply(const plan *p, const gemm *whole, int64_t width, const float *panels) {
+    if (p->plain) {
+        gemm_run(whole);
+        return;
+    }
+    for (int64_t at = 0; at < width; at += PANEL) {
+        gemm g = *whole;
+        g.b = panels + at * g.inner;
+        g.b_row = PANEL;
+        g.c = whole->c + at;
+        g.cols = least(PANEL, width - at);
+        gemm_run(&g);
+    }
+}
+
+/* Items [begin, end), all of the same tile: what its windows see is gathered once. */
+static void run_tile(const sl_conv_args *a, const plan *p, int64_t begin, int64_t end,
+                     float *panels) {
+    const int64_t tile = begin / p->blocks % p->tiles * TILE;
+    const int64_t group = begin / p->blocks / p->tiles % p->groups;
+    const int64_t n = begin / p->blocks / p->tiles / p->groups;
+    const int64_t first = group * p->filters + begin % p->blocks * FILTERS;
+    const int64_t last = least(first + (end - begin) * FILTERS, (group + 1) * p->filters);
     const int64_t width = least(TILE, p->outs - tile);
     const float *x = (const float *)a->x.data + (n * p->groups + group) * p->channels * p->ins;
-    float *out = (float *)a->out.data + (n * p->groups * p->filters + filter) * p->outs + tile;
-    float *seen = scratch + FILTERS * TILE;
-    start(p, out, filter, rows, width);
+    float *out = (float *)a->out.data + (n * p->groups * p->filters + first) * p->outs + tile;
+    start(p, out, first, last - first, width);
     for (int64_t k = 0; k < p->inner; k += BLOCK_INNER) {
         const int64_t depth = least(BLOCK_INNER, p->inner - k);
-        for (int64_t i = 0; i < depth && !p->plain; i++)
-            see(&p->w, x + (k + i) / p->taps * p->ins, tile, width, (k + i) % p->taps,
-                seen + i * width);
-        const gemm g = {
-            .a = (const float *)a->w.data + filter * p->inner + k,
-            .a_row = p->inner,
-            .a_col = 1,
-            .b = p->plain ? x + k * p->ins + tile : seen,
-            .b_row = p->plain ? p->ins : width,
-            .c = out,
-            .c_row = p->outs,
-            .rows = rows,
-            .cols = width,
-            .inner = depth,
-            .add = true,
-        };
-        if (p->inner <= BLOCK_INNER)
-            gemm_run(&g);
-        else
-            gemm_add_block(&g, scratch);
+        const part t = {tile, width, k, depth};
+        if (!p->plain && has_lines(p))
+            gather_lines(p, x, &t, panels);
+        else if (!p->plain)
+            gather(p, x, &t, panels);
+        multiply(p,
+                 &(const gemm){.a = (const float *)a->w.data + first * p->inner + k,
+                               .a_row = p->inner,
+                               .a_col = 1,
+                               .b = x + k * p->ins + tile,
+                               .b_row = p->ins,
+                               .c = out,
+                               .c_row = p->outs,
+                               .rows = last - first,
+                               .cols = width,
+                               .inner = depth,
+                               .add = true,
+                               .apart = true},
+                 width, panels);
     }
 }
 
 /* ---- a channel alone in its group: an item is a plane of the result ---- */
 
-/* Taps of one output row from rows of the input that are laid out so that neighbouring windows see
- * neighbours: of phase f, elements f, f + stride, ...; `slot` floats each. */
+/* What each tap that lies in x adds to one row of windows. */
 typedef struct {
-    int64_t phases, slot; /* slot: windows of a row and what reaches beyond */
-} lanes;
+    const float *from;
+    float weight;
+} tap;
 
-static lanes lanes_of(const sl_window *w) {
-    const int64_t reach = (w->kernel[2] - 1) * w->dilation[2] / w->stride[2];
-    const int64_t used = (w->kernel[2] - 1) * w->dilation[2] + 1;
-    return (lanes){least(w->stride[2], used), w->out[2] + reach + 1};
-}
-
-static void lay_out(const sl_window *w, const lanes *l, const float *row, float *to) {
-    for (int64_t f = 0; f < l->phases; f++)
-        see_line(row, w->in[2], f - w->before[2], w->stride[2], l->slot, to + f * l->slot);
-}
-
-/* Adds what the kernel_x taps at `weights` see of one laid out row. */
-INLINE void add_row(const sl_window *w, const lanes *l, const float *laid, const float *weights,
-                    float *out) {
-    FOR_VECTORS(i, n, w->out[2], {
-        vf sum = vload_n(out + i, n);
-        for (int64_t k = 0; k < w->kernel[2]; k++) {
-            const int64_t offset = k * w->dilation[2];
-            const float *from = laid + offset % w->stride[2] * l->slot + offset / w->stride[2];
-            sum = vfma(vload_n(from + i, n), vsplat(weights[k]), sum);
+static void sum_taps(const tap *taps, int64_t count, float bias, int64_t n, float *out) {
+    int64_t i = 0;
+    for (; i + 4 * (int64_t)LANES <= n; i += 4 * (int64_t)LANES) {
+        vf sums[4] = {vsplat(bias), vsplat(bias), vsplat(bias), vsplat(bias)};
+        for (int64_t t = 0; t < count; t++) {
+            const vf weight = vsplat(taps[t].weight);
+            for (int64_t j = 0; j < 4; j++)
+                sums[j] = vfma(vload(taps[t].from + i + j * LANES), weight, sums[j]);
         }
-        vstore_n(out + i, sum, n);
-    });
+        for (int64_t j = 0; j < 4; j++) vstore(out + i + j * LANES, sums[j]);
+    }
+    for (; i < n; i += LANES) {
+        const int64_t left = least(LANES, n - i);
+        vf sum = vsplat(bias);
+        for (int64_t t = 0; t < count; t++)
+            sum = vfma(vload_n(taps[t].from + i, left), vsplat(taps[t].weight), sum);
+        vstore_n(out + i, sum, left);
+    }
 }
 
-static void run_plane(const sl_conv_args *a, const plan *p, int64_t item, float *laid) {
+/* All lines of a channel, each `floats` long, and where in one the taps of a row begin. */
+typedef struct {
+    float *lines;
+    int64_t floats, *offsets;
+} laid;
+
+/* The taps of the output row (oz, oy) that see x, in order. */
+static int64_t find_taps(const plan *p, const laid *plane, const float *weights, int64_t oz,
+                         int64_t oy, tap *taps) {
     const sl_window *w = &p->w;
-    const lanes l = lanes_of(w);
+    int64_t count = 0;
+    for (int64_t kz = 0; kz < w->kernel[0]; kz++)
+        for (int64_t ky = 0; ky < w->kernel[1]; ky++, weights += w->kernel[2]) {
+            const int64_t z = sl_window_at(w, 0, oz, kz), y = sl_window_at(w, 1, oy, ky);
+            if (z < 0 || z >= w->in[0] || y < 0 || y >= w->in[1]) continue;
+            const float *line = plane->lines + (z * w->in[1] + y) * plane->floats;
+            for (int64_t k = 0; k < w->kernel[2]; k++)
+                taps[count++] = (tap){line + plane->offsets[k], weights[k]};
+        }
+    return count;
+}
+
+static size_t plane_bytes(const plan *p) {
+    const lanes l = lanes_of(&p->w, p->w.out[2]);
+    return (size_t)p->taps * sizeof(tap) + (size_t)p->w.kernel[2] * sizeof(int64_t) +
+           (size_t)(p->w.in[0] * p->w.in[1] * l.phases * l.slot) * sizeof(float);
+}
+
+static laid lay_plane(const plan *p, const float *x, tap *taps) {
+    const sl_window *w = &p->w;
+    const lanes l = lanes_of(w, w->out[2]);
+    laid plane = {.floats = l.phases * l.slot, .offsets = (int64_t *)(void *)(taps + p->taps)};
+    plane.lines = (float *)(void *)(plane.offsets + w->kernel[2]);
+    for (int64_t k = 0; k < w->kernel[2]; k++) plane.offsets[k] = tap_offset(w, &l, k);
+    for (int64_t row = 0; row < w->in[0] * w->in[1]; row++)
+        lay_out(w, &l, x + row * w->in[2], 0, plane.lines + row * plane.floats);
+    return plane;
+}
+
+static void run_plane(const sl_conv_args *a, const plan *p, int64_t item, tap *taps) {
+    const sl_window *w = &p->w;
     const int64_t filters = p->groups * p->filters, m = item % filters;
     const float *x =
         (const float *)a->x.data + (item / filters * p->groups + m / p->filters) * p->ins;
     const float *weights = (const float *)a->w.data + m * p->taps;
     float *out = (float *)a->out.data + item * p->outs;
-    for (int64_t i = 0; i < p->outs; i++) out[i] = p->bias ? p->bias[m] : 0;
-    for (int64_t z = 0; z < w->in[0]; z++)
-        for (int64_t y = 0; y < w->in[1]; y++) {
-            lay_out(w, &l, x + (z * w->in[1] + y) * w->in[2], laid);
-            for (int64_t zy = 0; zy < w->kernel[0] * w->kernel[1]; zy++) {
-                const int64_t oz = z + w->before[0] - zy / w->kernel[1] * w->dilation[0];
-                const int64_t oy = y + w->before[1] - zy % w->kernel[1] * w->dilation[1];
-                if (oz < 0 || oy < 0 || oz % w->stride[0] || oy % w->stride[1]) continue;
-                if (oz / w->stride[0] >= w->out[0] || oy / w->stride[1] >= w->out[1]) continue;
-                add_row(w, &l, laid, weights + zy * w->kernel[2],
-                        out + (oz / w->stride[0] * w->out[1] + oy / w->stride[1]) * w->out[2]);
-            }
+    const laid plane = lay_plane(p, x, taps);
+    for (int64_t oz = 0; oz < w->out[0]; oz++)
+        for (int64_t oy = 0; oy < w->out[1]; oy++, out += w->out[2]) {
+            const int64_t count = find_taps(p, &plane, weights, oz, oy, taps);
+            sum_taps(taps, count, p->bias ? p->bias[m] : 0, w->out[2], out);
         }
 }
 
@@ -180,11 +343,8 @@ SPLIT(conv) {
     if (a->x.type.dtype != SL_DTYPE_f32)
         return (sl_split){n * p.groups * p.filters * (p.outs / p.w.out[2]),
                           grain_of(p.inner * p.w.out[2] * 8), 0};
-    if (p.alone) {
-        const lanes l = lanes_of(&p.w);
-        return (sl_split){n * p.groups * p.filters, grain_of(p.outs * p.taps / 8),
-                          (size_t)(l.phases * l.slot) * sizeof(float)};
-    }
+    if (p.alone)
+        return (sl_split){n * p.groups * p.filters, grain_of(p.outs * p.taps / 8), plane_bytes(&p)};
     return (sl_split){n * p.groups * p.tiles * p.blocks,
                       grain_of(least(p.filters, FILTERS) * p.inner * TILE / 16),
                       scratch_floats(&p) * sizeof(float)};
@@ -192,12 +352,16 @@ SPLIT(conv) {
 RUN(conv) {
     const sl_conv_args *a = args;
     const plan p = plan_of(a);
-    for (int64_t item = begin; item < end; item++)
-        if (a->x.type.dtype != SL_DTYPE_f32)
-            run_any(a, &p, item);
-        else if (p.alone)
+    const bool tiles = a->x.type.dtype == SL_DTYPE_f32 && !p.alone;
+    for (int64_t item = begin; item < end;) {
+        const int64_t next = tiles ? least(end, (item / p.blocks + 1) * p.blocks) : item + 1;
+        if (tiles)
+            run_tile(a, &p, item, next, worker->scratch);
+        else if (p.alone && a->x.type.dtype == SL_DTYPE_f32)
             run_plane(a, &p, item, worker->scratch);
         else
-            run_tile(a, &p, item, worker->scratch);
+            run_any(a, &p, item);
+        item = next;
+    }
     return SL_OK;
 }

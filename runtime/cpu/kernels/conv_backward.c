@@ -42,7 +42,7 @@ static plan plan_of(const sl_cview *x, const sl_cview *weight, const sl_view *ou
 
 static sl_split split_transposed(const plan *p) {
     const int64_t items = dim(&p->x.type, 0) * p->groups * p->blocks;
-    const size_t floats = (size_t)(p->each * p->taps * TILE) * 2;
+    const size_t floats = (size_t)(p->each * p->taps * TILE);
     return (sl_split){items, grain_of(p->each * p->taps * p->outs * p->sources / 16),
                       p->x.type.dtype == SL_DTYPE_f32 ? floats * sizeof(float) : 0};
 }
@@ -69,21 +69,22 @@ static void spread(const sl_window *w, const float *from, int64_t o, int64_t n, 
 
 /* A tile of the products of `rows` taps: sums over the source channels. */
 static void multiply(const plan *p, const float *x, const float *weight, int64_t rows, int64_t tile,
-                     float *products, float *sums) {
+                     float *products) {
     const int64_t width = least(TILE, p->outs - tile), step = p->results * p->taps;
     memset(products, 0, (size_t)(rows * width) * sizeof *products);
     for (int64_t c = 0; c < p->sources; c += BLOCK_INNER)
-        gemm_add_block(&(const gemm){.a = weight + c * step,
-                                     .a_row = 1,
-                                     .a_col = step,
-                                     .b = x + c * p->outs + tile,
-                                     .b_row = p->outs,
-                                     .c = products,
-                                     .c_row = width,
-                                     .rows = rows,
-                                     .cols = width,
-                                     .inner = least(BLOCK_INNER, p->sources - c)},
-                       sums);
+        gemm_run(&(const gemm){.a = weight + c * step,
+                               .a_row = 1,
+                               .a_col = step,
+                               .b = x + c * p->outs + tile,
+                               .b_row = p->outs,
+                               .c = products,
+                               .c_row = width,
+                               .rows = rows,
+                               .cols = width,
+                               .inner = least(BLOCK_INNER, p->sources - c),
+                               .add = true,
+                               .apart = true});
 }
 
 static void transposed_f32(const plan *p, int64_t item, float *scratch) {
@@ -98,7 +99,7 @@ static void transposed_f32(const plan *p, int64_t item, float *scratch) {
         out[i] = p->bias ? ((const float *)p->bias->data)[channel + i / p->ins] : 0;
     for (int64_t tile = 0; tile < p->outs; tile += TILE) {
         const int64_t width = least(TILE, p->outs - tile);
-        multiply(p, x, weight, rows, tile, scratch, scratch + p->each * p->taps * TILE);
+        multiply(p, x, weight, rows, tile, scratch);
         for (int64_t r = 0; r < rows; r++)
             spread(&p->w, scratch + r * width, tile, width, r % p->taps,
                    out + r / p->taps * p->ins);
@@ -226,7 +227,7 @@ SPLIT(conv_backward_weight) {
     const int64_t cols = p.each * p.taps;
     const int64_t operations = dim(&a->x.type, 0) * p.outs * cols * least(FILTERS, p.filters) / 8;
     return (sl_split){p.groups * p.blocks * p.filter_blocks, grain_of(operations),
-                      (size_t)(WINDOWS * cols + WINDOWS + FILTERS * cols) * sizeof(float)};
+                      (size_t)(WINDOWS * cols + WINDOWS) * sizeof(float)};
 }
 
 /* What windows [o, o + count) see of the channels from x on: one row each. */
@@ -247,7 +248,7 @@ static void weight_f32(const sl_conv_backward_weight_args *a, const weight_plan 
     const int64_t channels = least(p->each, p->channels - first), cols = channels * p->taps;
     const int64_t filters = least(FILTERS, p->filters - filter);
     const int64_t m = group * p->filters + filter;
-    float *rows = scratch, *line = rows + WINDOWS * p->each * p->taps, *sums = line + WINDOWS;
+    float *rows = scratch, *line = rows + WINDOWS * p->each * p->taps;
     float *out = (float *)a->dw.data + (m * p->channels + first) * p->taps;
     for (int64_t f = 0; f < filters; f++)
         memset(out + f * p->channels * p->taps, 0, (size_t)cols * sizeof *out);
@@ -258,17 +259,18 @@ static void weight_f32(const sl_conv_backward_weight_args *a, const weight_plan 
         for (int64_t o = 0; o < p->outs; o += WINDOWS) {
             const int64_t count = least(WINDOWS, p->outs - o);
             see_rows(p, x, channels, o, count, line, rows);
-            gemm_add_block(&(const gemm){.a = dy + o,
-                                         .a_row = p->outs,
-                                         .a_col = 1,
-                                         .b = rows,
-                                         .b_row = cols,
-                                         .c = out,
-                                         .c_row = p->channels * p->taps,
-                                         .rows = filters,
-                                         .cols = cols,
-                                         .inner = count},
-                           sums);
+            gemm_run(&(const gemm){.a = dy + o,
+                                   .a_row = p->outs,
+                                   .a_col = 1,
+                                   .b = rows,
+                                   .b_row = cols,
+                                   .c = out,
+                                   .c_row = p->channels * p->taps,
+                                   .rows = filters,
+                                   .cols = cols,
+                                   .inner = count,
+                                   .add = true,
+                                   .apart = true});
         }
     }
 }

@@ -14,7 +14,8 @@ typedef struct {
     float *c;
     int64_t c_row;
     int64_t rows, cols, inner;
-    bool add; /* to what C holds */
+    bool add;   /* to what C holds, */
+    bool apart; /* but only when the sum is complete: a chain of its own */
 } gemm;
 
 /* A tile of sums, the vectors of B and one of A fill the registers. */
@@ -29,7 +30,8 @@ INLINE void gemm_tile(const gemm *g, int64_t r, int64_t c, const int rows, const
     for (int i = 0; i < rows; i++)
         for (int v = 0; v < vectors; v++) {
             const int64_t lanes = v + 1 < vectors ? LANES : n;
-            acc[i][v] = g->add ? vload_n(to + i * g->c_row + v * LANES, lanes) : vzero();
+            acc[i][v] =
+                g->add && !g->apart ? vload_n(to + i * g->c_row + v * LANES, lanes) : vzero();
         }
     for (int64_t k = 0; k < g->inner; k++) {
         vf column[GEMM_VECTORS];
@@ -41,8 +43,12 @@ INLINE void gemm_tile(const gemm *g, int64_t r, int64_t c, const int rows, const
         }
     }
     for (int i = 0; i < rows; i++)
-        for (int v = 0; v < vectors; v++)
-            vstore_n(to + i * g->c_row + v * LANES, acc[i][v], v + 1 < vectors ? LANES : n);
+        for (int v = 0; v < vectors; v++) {
+            const int64_t lanes = v + 1 < vectors ? LANES : n;
+            float *at = to + i * g->c_row + v * LANES;
+            if (g->apart) acc[i][v] += vload_n(at, lanes);
+            vstore_n(at, acc[i][v], lanes);
+        }
 }
 
 /* All rows of one tile's columns, whose part of B the nearest cache keeps. */
@@ -56,7 +62,12 @@ INLINE void gemm_columns(const gemm *g, int64_t c, const int vectors, int64_t n)
 __attribute__((noinline)) static void gemm_run(const gemm *g) {
     int64_t c = 0;
     for (; c + 2 * LANES <= g->cols; c += 2 * LANES) gemm_columns(g, c, 2, LANES);
-    for (; c + LANES <= g->cols; c += LANES) gemm_columns(g, c, 1, LANES);
-    if (c < g->cols) gemm_columns(g, c, 1, g->cols - c);
+    const int64_t rest = g->cols - c; /* shares a tile as far as it can */
+    if (rest > LANES)
+        gemm_columns(g, c, 2, rest - LANES);
+    else if (rest == LANES)
+        gemm_columns(g, c, 1, LANES);
+    else if (rest)
+        gemm_columns(g, c, 1, rest);
 }
 #endif

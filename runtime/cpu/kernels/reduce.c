@@ -1,17 +1,23 @@
-/* reduce.c - Sums, means and maxima over axes; softmax and argmax over the last. */
+/* reduce.c - Reductions over axes, of any plain type that has them. */
 #include "core/ops.h"
-#include "runtime/cpu/kernels/kernels.h"
 #include "runtime/cpu/kernels/vmath.h"
+#include "runtime/cpu/kernels/wide.h"
 
-/* ---- reductions over any axes: an item is one element of the output ---- */
+/* ---- over any axes ---- */
 
-/* The dims of x in two lists with their strides: those that stay and those that go. */
+/* Some dims of x with their strides; adjacent ones are one. */
 typedef struct {
     uint32_t rank;
     int64_t dims[SL_MAX_RANK], strides[SL_MAX_RANK];
 } axes;
 
 static void push_axis(axes *a, int64_t extent, int64_t stride) {
+    if (extent == 1) return;
+    if (a->rank && a->strides[a->rank - 1] == extent * stride) {
+        a->dims[a->rank - 1] *= extent;
+        a->strides[a->rank - 1] = stride;
+        return;
+    }
     a->dims[a->rank] = extent;
     a->strides[a->rank++] = stride;
 }
@@ -31,116 +37,182 @@ static int64_t axes_offset(const axes *a, int64_t index) {
     return offset;
 }
 
-/* Adjacent dims that go become one, so that sums over trailing axes have one long run. */
-static void split_axes(const sl_dims *x, const sl_dims *reduced, axes *stay, axes *go) {
-    bool gone[SL_MAX_RANK] = {false};
-    for (uint32_t i = 0; i < reduced->rank; i++) gone[reduced->dims[i]] = true;
-    *stay = *go = (axes){0};
-    for (uint32_t i = 0; i < x->rank; i++) {
-        const int64_t stride = sl_dims_tail(x, i + 1);
-        if (!gone[i]) {
-            push_axis(stay, x->dims[i], stride);
-        } else if (i && gone[i - 1]) {
-            go->dims[go->rank - 1] *= x->dims[i];
-            go->strides[go->rank - 1] = stride;
-        } else {
-            push_axis(go, x->dims[i], stride);
-        }
-    }
+/* Takes the innermost axis away if its elements lie side by side; returns their number, or 1. */
+static int64_t pop_run(axes *a) {
+    if (!a->rank || a->strides[a->rank - 1] != 1) return 1;
+    return a->dims[--a->rank];
 }
 
-static double sum_run(const float *x, int64_t n, int64_t stride) {
-    if (stride == 1) return (double)vtotal(x, n);
-    double sum = 0;
-    for (int64_t i = 0; i < n; i++) sum += (double)x[i * stride];
-    return sum;
-}
-static double plus(double a, double b) {
-    return a + b;
-}
-
-static float larger(float a, float b) {
-    return isnan(b) || b > a ? b : a;
-}
-static double max_run(const float *x, int64_t n, int64_t stride) {
-    float most = x[0];
-    for (int64_t i = 1; i < n; i++) most = larger(most, x[i * stride]);
-    return (double)most;
-}
-static double larger_of(double a, double b) {
-    return isnan(b) || b > a ? b : a;
-}
-
-/* A reduction: of one run of elements, and of the results of several. */
+/* An item is `width` neighbouring elements of the output, each a fold of elements of x that are
+ * `run` side by side, `runs` times.  Either is 1. */
 typedef struct {
-    double (*run)(const float *x, int64_t n, int64_t stride);
-    double (*join)(double a, double b);
-} fold;
+    axes stay, go; /* without width and run */
+    int64_t columns, width, blocks, run, runs;
+    int64_t count; /* of elements folded */
+} reduction;
 
-static void reduce(const sl_reduce_sum_args *a, int64_t begin, int64_t end, const fold *f,
-                   bool mean) {
-    axes stay, go;
-    split_axes(&a->x.type.shape, &a->attrs.axes, &stay, &go);
-    const int64_t all = axes_elements(&go), n = go.dims[go.rank - 1];
-    const int64_t stride = go.strides[go.rank - 1];
-    for (int64_t item = begin; item < end; item++) {
-        const float *x = (const float *)a->x.data + axes_offset(&stay, item);
-        double result = f->run(x, n, stride);
-        for (int64_t i = n; i < all; i += n)
-            result = f->join(result, f->run(x + axes_offset(&go, i), n, stride));
-        ((float *)a->out.data)[item] = (float)(mean ? result / (double)all : result);
+enum { MOST_WIDTH = 256, CHUNK = 1024 };
+
+static reduction reduction_of(const sl_dims *x, const sl_dims *reduced) {
+    bool gone[SL_MAX_RANK] = {false};
+    reduction r = {0};
+    for (uint32_t i = 0; i < reduced->rank; i++) gone[sl_axis(reduced->dims[i], x->rank)] = true;
+    for (uint32_t i = 0; i < x->rank; i++)
+        push_axis(gone[i] ? &r.go : &r.stay, x->dims[i], sl_dims_tail(x, i + 1));
+    r.count = axes_elements(&r.go);
+    r.columns = pop_run(&r.stay);
+    r.width = least(r.columns, MOST_WIDTH);
+    r.blocks = r.columns ? parts_of(r.columns, r.width) : 0;
+    r.run = pop_run(&r.go);
+    r.runs = r.run ? axes_elements(&r.go) : 0;
+    return r;
+}
+
+static sl_split split_reduction(const sl_reduce_sum_args *a) {
+    const reduction r = reduction_of(&a->x.type.shape, &a->attrs.axes);
+    return (sl_split){axes_elements(&r.stay) * r.blocks, grain_of(r.width * r.count), 0};
+}
+
+/* Folds n elements side by side into one. */
+static void fold_run(sl_dtype dtype, fold how, const char *x, int64_t n, wide *into) {
+    const int64_t unit = unit_of(dtype);
+    wide values[2 * MOST_WIDTH];
+    for (int64_t first = 0; first < n; first += MOST_WIDTH) {
+        const int64_t count = least(MOST_WIDTH, n - first);
+        widen(dtype, x + (size_t)first * size_of(dtype), count, values);
+        for (int64_t i = 0; i < count; i++) fold_wide(dtype, how, into, values + i * unit, 1);
     }
 }
 
-/* The three have one layout. */
+/* Floats side by side, in vectors. */
+static void sum_floats(const float *x, int64_t n, wide *into) {
+    for (int64_t first = 0; first < n; first += CHUNK)
+        into->real += (double)vtotal(x + first, least(CHUNK, n - first));
+}
+static void extreme_floats(const float *x, int64_t n, bool most, wide *into) {
+    const vf sign = vsplat(most ? 1.0f : -1.0f);
+    vf best = vsplat(-INFINITY);
+    vi bad = {0};
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        const vf values = vload(x + i);
+        bad |= values != values;
+        best = vmax(values * sign, best);
+    }
+    const float found = most ? vmost(best) : -vmost(best);
+    double result = (double)found;
+    for (int lane = 0; lane < LANES; lane++)
+        if (bad[lane]) result = (double)NAN;
+    for (; i < n; i++)
+        result = most ? larger_real(result, (double)x[i]) : smaller_real(result, (double)x[i]);
+    into->real = most ? larger_real(into->real, result) : smaller_real(into->real, result);
+}
+
+static void reduce_run(sl_dtype dtype, fold how, const char *x, int64_t n, wide *into) {
+    const float *floats = (const float *)(const void *)x;
+    if (dtype == SL_DTYPE_f32 && how == FOLD_ADD)
+        sum_floats(floats, n, into);
+    else if (dtype == SL_DTYPE_f32 && how != FOLD_MUL)
+        extreme_floats(floats, n, how == FOLD_MAX, into);
+    else
+        fold_run(dtype, how, x, n, into);
+}
+
+static void divide(sl_dtype dtype, wide *sums, int64_t n, int64_t count) {
+    for (int64_t i = 0; i < n * unit_of(dtype); i++) {
+        if (is_real(dtype))
+            sums[i].real /= (double)count;
+        else if (dtype == SL_DTYPE_u64)
+            sums[i].integer = (int64_t)((uint64_t)sums[i].integer / (uint64_t)count);
+        else
+            sums[i].integer /= count;
+    }
+}
+
+static void reduce(const sl_reduce_sum_args *a, int64_t begin, int64_t end, fold how, bool mean) {
+    const reduction r = reduction_of(&a->x.type.shape, &a->attrs.axes);
+    const sl_dtype dtype = a->x.type.dtype;
+    const size_t bytes = size_of(dtype);
+    for (int64_t item = begin; item < end; item++) {
+        const int64_t outer = item / r.blocks, column = item % r.blocks * r.width;
+        const int64_t width = least(r.width, r.columns - column);
+        const int64_t first = axes_offset(&r.stay, outer) + column;
+        wide result[2 * MOST_WIDTH], values[2 * MOST_WIDTH];
+        start_fold(dtype, how, result, width);
+        for (int64_t i = 0; i < r.runs; i++) {
+            const char *x =
+                (const char *)a->x.data + (size_t)(first + axes_offset(&r.go, i)) * bytes;
+            if (r.columns == 1) {
+                reduce_run(dtype, how, x, r.run, result);
+                continue;
+            }
+            widen(dtype, x, width, values);
+            fold_wide(dtype, how, result, values, width);
+        }
+        if (mean) divide(dtype, result, width, r.count);
+        narrow(dtype, result, width,
+               (char *)a->out.data + (size_t)(outer * r.columns + column) * bytes);
+    }
+}
+
+/* All have one layout. */
 _Static_assert(sizeof(sl_reduce_sum_args) == sizeof(sl_reduce_mean_args) &&
-                   sizeof(sl_reduce_sum_args) == sizeof(sl_reduce_max_args),
+                   sizeof(sl_reduce_sum_args) == sizeof(sl_reduce_max_args) &&
+                   sizeof(sl_reduce_sum_args) == sizeof(sl_reduce_min_args) &&
+                   sizeof(sl_reduce_sum_args) == sizeof(sl_reduce_prod_args),
                "reductions share their arguments");
-#define REDUCTION(OP, RUN_FN, JOIN, MEAN)                                                          \
+#define REDUCTION(OP, HOW, MEAN)                                                                   \
     SPLIT(OP) {                                                                                    \
-        const sl_reduce_sum_args *a = args;                                                        \
-        const int64_t items = sl_type_elements(&a->out.type);                                      \
-        return (sl_split){items, grain_of(sl_type_elements(&a->x.type) / items), 0};               \
+        return split_reduction(args);                                                              \
     }                                                                                              \
     RUN(OP) {                                                                                      \
-        reduce(args, begin, end, &(const fold){RUN_FN, JOIN}, MEAN);                               \
+        reduce(args, begin, end, HOW, MEAN);                                                       \
         return SL_OK;                                                                              \
     }
-REDUCTION(reduce_sum, sum_run, plus, false)
-REDUCTION(reduce_mean, sum_run, plus, true)
-REDUCTION(reduce_max, max_run, larger_of, false)
+REDUCTION(reduce_sum, FOLD_ADD, false)
+REDUCTION(reduce_mean, FOLD_ADD, true)
+REDUCTION(reduce_max, FOLD_MAX, false)
+REDUCTION(reduce_min, FOLD_MIN, false)
+REDUCTION(reduce_prod, FOLD_MUL, false)
 
-/* ---- the last axis: an item is a row ---- */
+/* ---- the gradient of an extreme: an item is one element of y ---- */
 
-SPLIT(softmax) {
-    const sl_softmax_args *a = args;
-    return (sl_split){rows_of(&a->x.type), grain_of(last_dim(&a->x.type) * 4), 0};
-}
-RUN(softmax) {
-    const sl_softmax_args *a = args;
-    const int64_t n = last_dim(&a->x.type);
-    for (int64_t row = begin; row < end; row++) {
-        float *out = (float *)a->out.data + row * n;
-        memcpy(out, (const float *)a->x.data + row * n, (size_t)n * sizeof *out);
-        const float sum = vsoftmax_terms(out, n);
-        FOR_VECTORS(i, count, n, vstore_n(out + i, vload_n(out + i, count) / vsplat(sum), count););
-    }
-    return SL_OK;
+static void split_axes(const sl_dims *x, const sl_dims *reduced, axes *stay, axes *go) {
+    bool gone[SL_MAX_RANK] = {false};
+    for (uint32_t i = 0; i < reduced->rank; i++) gone[sl_axis(reduced->dims[i], x->rank)] = true;
+    *stay = *go = (axes){0};
+    for (uint32_t i = 0; i < x->rank; i++)
+        push_axis(gone[i] ? go : stay, x->dims[i], sl_dims_tail(x, i + 1));
 }
 
-SPLIT(argmax) {
-    const sl_argmax_args *a = args;
-    return (sl_split){rows_of(&a->x.type), grain_of(last_dim(&a->x.type)), 0};
+SPLIT(reduce_max_backward) {
+    const sl_reduce_max_backward_args *a = args;
+    const int64_t items = sl_type_elements(&a->y.type);
+    return (sl_split){items, grain_of(sl_type_elements(&a->x.type) / items * 4), 0};
 }
-RUN(argmax) {
-    const sl_argmax_args *a = args;
-    const int64_t n = last_dim(&a->x.type);
-    for (int64_t row = begin; row < end; row++) {
-        const float *x = (const float *)a->x.data + row * n;
-        int64_t best = 0;
-        for (int64_t i = 1; i < n; i++)
-            if (x[i] > x[best]) best = i;
-        ((int32_t *)a->out.data)[row] = (int32_t)best;
+RUN(reduce_max_backward) {
+    const sl_reduce_max_backward_args *a = args;
+    const sl_dtype dtype = a->x.type.dtype;
+    const size_t bytes = size_of(dtype);
+    axes stay, go;
+    split_axes(&a->x.type.shape, &a->attrs.axes, &stay, &go);
+    const int64_t count = axes_elements(&go);
+    for (int64_t item = begin; item < end; item++) {
+        const int64_t first = axes_offset(&stay, item);
+        wide y, share, x, nothing = {.real = 0};
+        int64_t ties = 0;
+        widen(dtype, (const char *)a->y.data + (size_t)item * bytes, 1, &y);
+        widen(dtype, (const char *)a->dy.data + (size_t)item * bytes, 1, &share);
+        for (int pass = 0; pass < 2; pass++) {
+            for (int64_t i = 0; i < count; i++) {
+                const size_t at = (size_t)(first + axes_offset(&go, i)) * bytes;
+                widen(dtype, (const char *)a->x.data + at, 1, &x);
+                const bool chosen = x.real == y.real || (isnan(x.real) && isnan(y.real));
+                ties += pass == 0 && chosen;
+                if (pass) narrow(dtype, chosen ? &share : &nothing, 1, (char *)a->out.data + at);
+            }
+            if (pass == 0) share.real /= (double)ties;
+        }
     }
     return SL_OK;
 }

@@ -166,7 +166,7 @@ API int cuDeviceGetName(char *out, int capacity, int) {
     return 0;
 }
 API int cuDeviceGetAttribute(int *out, int attribute, int) {
-    *out = attribute == SL_CU_ATTRIBUTE_MULTIPROCESSORS ? 4
+    *out = attribute == SL_CU_ATTRIBUTE_MULTIPROCESSORS ? 12
            : attribute == SL_CU_ATTRIBUTE_SHARED_OPTIN  ? SHARED_BYTES
            : attribute == SL_CU_ATTRIBUTE_MAJOR         ? 9
                                                         : 0;

@@ -1,14 +1,19 @@
 /* delta.cu - The delta net's gates, and its recurrence row by row. */
 #include "runtime/cuda/kernels/delta.cuh"
+#include "runtime/cuda/kernels/norm.cuh"
+
+DEVICE float decay_of(float a, float a_log, float dt_bias) {
+    const float x = a + dt_bias;
+    const float softplus = fmaxf(x, 0.0f) + log1pf(expf(-fabsf(x)));
+    return -expf(a_log) * softplus;
+}
 
 SL_CUDA_KERNEL(sl_decay_beta, sl_decay) {
     const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= a.count) return;
     const int head = (int)(i % a.heads);
-    const float x = a.a[i] + a.dt_bias[head];
-    const float softplus = fmaxf(x, 0.0f) + log1pf(expf(-fabsf(x)));
-    a.decay[i] = -expf(a.a_log[head]) * softplus;
-    a.beta[i] = 1.0f / (1.0f + expf(-a.b[i]));
+    a.decay[i] = decay_of(a.a[i], a.a_log[head], a.dt_bias[head]);
+    a.beta[i] = sigmoid(a.b[i]);
 }
 
 /* Rows of one slot side by side are one block's, which starts at the first of them: the grid has a
@@ -164,4 +169,59 @@ SL_CUDA_KERNEL(sl_delta_step, sl_delta, STEP_THREADS) {
 #pragma unroll
     for (int i = 0; i < STEP_ROWS; i++)
         *(float4 *)(memory + (int64_t)(i * STEP_THREADS / 4) * a.dv) = m[i];
+}
+
+/* ---- one row, with its norms and gates ---- */
+
+/* What l2_norm multiplies q or k with: every warp finds it for itself. */
+DEVICE float l2_inverse(const float *row, float eps, float scale) {
+    return scale / sqrtf(warp_sum(squares_of(four(row, lane_id() * 4))) + eps);
+}
+
+DEVICE step_row joined_row(const sl_delta_joined &a, int head, int column) {
+    const sl_delta &d = a.d;
+    const int first = (int)threadIdx.x / 4;
+    const float *q = delta_key(d, d.q, 0, head), *k = delta_key(d, d.k, 0, head);
+    step_row now;
+    now.position = d.positions[0];
+    now.v = *(const float4 *)(d.v + delta_value(d, 0, head) + column);
+#pragma unroll
+    for (int i = 0; i < STEP_ROWS; i++) {
+        now.key[i] = k[first + i * (STEP_THREADS / 4)];
+        now.query[i] = q[first + i * (STEP_THREADS / 4)];
+    }
+    const float x = a.a ? a.a[head] : d.decay[head], y = a.a ? a.b[head] : d.beta[head];
+    const float by_k = l2_inverse(k, a.k_eps, a.k_scale);
+    const float by_q = l2_inverse(q, a.q_eps, a.q_scale);
+#pragma unroll
+    for (int i = 0; i < STEP_ROWS; i++) {
+        now.key[i] *= by_k;
+        now.query[i] *= by_q;
+    }
+    now.decay = a.a ? decay_of(x, a.a_log[head], a.dt_bias[head]) : x;
+    now.beta = a.a ? sigmoid(y) : y;
+    return now;
+}
+
+/* The memory is no other step's: it is asked for before the ones before are done. */
+SL_CUDA_KERNEL_AHEAD(sl_delta_step_joined, sl_delta_joined, STEP_THREADS) {
+    __shared__ step_sums parts[STEP_WARPS][4];
+    const sl_delta &d = a.d;
+    const int blocks = d.dv / SL_DELTA_STEP_COLUMNS, head = (int)blockIdx.x / blocks;
+    const int column =
+        (int)blockIdx.x % blocks * SL_DELTA_STEP_COLUMNS + (int)threadIdx.x % 4 * 4;
+    const int first = (int)threadIdx.x / 4;
+    lead();
+    float *memory = delta_memory(d, delta_slot(d, 0), head) + (int64_t)first * d.dv + column;
+    float4 m[STEP_ROWS];
+#pragma unroll
+    for (int i = 0; i < STEP_ROWS; i++)
+        m[i] = *(const float4 *)(memory + (int64_t)(i * STEP_THREADS / 4) * d.dv);
+    follow();
+    const step_row now = joined_row(a, head, column);
+    const float4 out = step(m, now, parts);
+    if (first == 0) *(float4 *)(d.out + delta_value(d, 0, head) + column) = out;
+#pragma unroll
+    for (int i = 0; i < STEP_ROWS; i++)
+        *(float4 *)(memory + (int64_t)(i * STEP_THREADS / 4) * d.dv) = m[i];
 }

@@ -34,6 +34,14 @@ typedef struct {
     int32_t rows, key_heads, heads, dk, dv, slot_count, tiled;
 } sl_delta;
 
+/* A step of one row with what comes before it (runtime/cuda/join.h): q and k are as they are before
+ * l2_norm; where a is not NULL, decay and beta are made of it and what follows. */
+typedef struct {
+    sl_delta d;
+    float q_eps, q_scale, k_eps, k_scale;
+    const float *a, *b, *a_log, *dt_bias;
+} sl_delta_joined;
+
 enum {
     SL_DELTA_TILE = 64,   /* rows that are worked on together */
     SL_DELTA_COLUMNS = 32 /* of the memory, in a block that walks over tiles */

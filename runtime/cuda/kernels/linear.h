@@ -6,7 +6,7 @@
 enum {
     SL_LINEAR_WEIGHTS = 3,
     SL_LINEAR_TOKENS = 8,     /* of a block, where weights are read once for all of them */
-    SL_LINEAR_SPLIT = 8,      /* warps that share a unit, at most */
+    SL_LINEAR_SPLIT = 16,     /* warps that share a unit, at most */
     SL_LINEAR_DENSE_ROWS = 4, /* of a unit of dense weights; of panels it is a panel */
     SL_LINEAR_BATCH = 4,      /* groups that a warp loads at a time */
     SL_TILE_ROWS = 64,

@@ -79,6 +79,11 @@ typedef struct {
 } sl_moe_down;
 
 /* Pair by pair: shared memory of a block of weights. */
-enum { SL_MOE_PAIR_WARPS = 16 };
+enum {
+    SL_MOE_PANELS = 4,    /* of a block */
+    SL_MOE_UP_SHARES = 8, /* warps that a panel is divided among */
+    SL_MOE_DOWN_SHARES = 4,
+    SL_MOE_DEPTH = 4 /* blocks of weights that a warp can have asked for */
+};
 #define SL_MOE_STAGED_BYTES(GROUP_BYTES, SUPERS) (224 + 2 * (GROUP_BYTES) + ((SUPERS) ? 64 : 16))
 #endif

@@ -1,38 +1,65 @@
 /* moe_pairs.cu - A few pairs through their experts, each by itself, as fast as weights are read.
  *
- * A block takes four panels, each read by four warps.  A warp asks for its share of a panel, blocks
- * of 64 columns with what they are multiplied with, before it uses any of it; then a lane is one
- * row of one of the two groups of a block. */
+ * A block takes four panels, each read by several warps.  A warp asks for its share of a panel,
+ * blocks of 64 columns with what they are multiplied with, before it uses any of it; then a lane is
+ * one row of one of the two groups of a block. */
 #include "runtime/cuda/kernels/async.cuh"
 #include "runtime/cuda/kernels/moe.cuh"
 #include <stddef.h>
 
 enum {
-    PANELS = 4,
-    SHARES = 4,
-    PAIR_THREADS = SL_MOE_PAIR_WARPS * WARP,
-    AT_ONCE = 8 /* blocks of a warp, at most */
+    PANELS = SL_MOE_PANELS,
+    UP_SHARES = SL_MOE_UP_SHARES,
+    DOWN_SHARES = SL_MOE_DOWN_SHARES,
+    UP_THREADS = PANELS * UP_SHARES * WARP,
+    DOWN_THREADS = PANELS * DOWN_SHARES * WARP,
+    AT_ONCE = SL_MOE_DEPTH
 };
 
 /* ---- finding the expert of a place ---- */
 
-/* NULL where it is not here.  Ends with a barrier. */
-DEVICE const uint8_t *expert_of_place(const sl_moe_places &p, int place, int *out_number) {
+/* A thread's part of looking for an expert: one of those in the table, and where its places are. */
+struct expert_look {
+    const uint8_t *at;
+    int expert, first, last;
+};
+DEVICE expert_look look_in_table(const sl_moe_places &p) {
+    const int e = (int)threadIdx.x;
+    return {e < p.experts ? (const uint8_t *)p.table[e] : nullptr, e, 0, 0};
+}
+DEVICE bool has_place(const sl_moe_places &p, const expert_look &look, int place) {
+    const int first = look.first, last = look.last;
+    if (first < 0 || last < first || last > p.pairs)
+        checked(p.fault, SL_FAULT_RUN, look.expert, first < 0 ? first : last < first ? -1 : last,
+                p.pairs + 1);
+    return place >= first && place < last;
+}
+
+/* The expert of a place, NULL where it is not here, its number, and *pair.  The table was looked
+ * into before runs and order were there; all else is loaded at once.  Ends with a barrier. */
+DEVICE const uint8_t *expert_of_place(const sl_moe_places &p, expert_look look, int place,
+                                      int *pair, int *out_number) {
     __shared__ const uint8_t *found;
     __shared__ int number;
+    const int own = p.order[place];
+    if (look.expert < p.experts) {
+        look.first = p.starts[look.expert];
+        look.last = p.starts[look.expert + 1];
+    }
     if (threadIdx.x == 0) found = nullptr;
     __syncthreads();
-    for (int e = (int)threadIdx.x; e < p.experts; e += (int)blockDim.x) {
-        const int first = p.starts[e], last = p.starts[e + 1];
-        const uint8_t *at = (const uint8_t *)p.table[e];
-        if (first < 0 || last < first || last > p.pairs)
-            checked(p.fault, SL_FAULT_RUN, e, first < 0 ? first : last < first ? -1 : last,
-                    p.pairs + 1);
-        if (place >= first && place < last) {
-            found = at;
+    if (look.expert < p.experts && has_place(p, look, place)) {
+        found = look.at;
+        number = look.expert;
+    }
+    for (int e = (int)(threadIdx.x + blockDim.x); e < p.experts; e += (int)blockDim.x) {
+        const expert_look more = {(const uint8_t *)p.table[e], e, p.starts[e], p.starts[e + 1]};
+        if (has_place(p, more, place)) {
+            found = more.at;
             number = e;
         }
     }
+    *pair = checked(p.fault, SL_FAULT_PAIR, place, own, p.pairs);
     __syncthreads();
     *out_number = number; /* of no use where nothing was found */
     const uint8_t *expert = found;
@@ -149,17 +176,17 @@ template <class TYPE> DEVICE float staged_product(const staged<TYPE> *s, int hal
 }
 
 /* Blocks in the order in which they were asked for; LEFT come after this one. */
-template <class TYPE, int LEFT> struct each_staged {
+template <class TYPE, int SHARES, int LEFT> struct each_staged {
     DEVICE float sum(const staged<TYPE> *s, int group, int groups) {
         copy_wait<LEFT>();
         __syncwarp();
         const int half = lane_id() / 16;
         float y = 0;
         if (group + half < groups) y = staged_product<TYPE>(s, half, lane_id() % 16);
-        return y + each_staged<TYPE, LEFT - 1>::sum(s + 1, group + 2 * SHARES, groups);
+        return y + each_staged<TYPE, SHARES, LEFT - 1>::sum(s + 1, group + 2 * SHARES, groups);
     }
 };
-template <class TYPE> struct each_staged<TYPE, -1> {
+template <class TYPE, int SHARES> struct each_staged<TYPE, SHARES, -1> {
     DEVICE float sum(const staged<TYPE> *, int, int) {
         return 0.0f;
     }
@@ -167,7 +194,7 @@ template <class TYPE> struct each_staged<TYPE, -1> {
 
 /* This warp's share of a panel's 16 sums, on lanes 0 to 15 and again 16 to 31.  There is room for
  * `depth` blocks of a warp.  AHEAD: the first weights are asked for before the row is there. */
-template <class TYPE, bool AHEAD>
+template <class TYPE, int SHARES, bool AHEAD>
 DEVICE float panel_share(const sl_cuda_panels &p, int panel, const sl_cuda_rows8 &x, int x_row,
                          int depth) {
     static_assert(sizeof(staged<TYPE>) == STAGED_BYTES(TYPE), "as the plan has it");
@@ -195,7 +222,7 @@ DEVICE float panel_share(const sl_cuda_panels &p, int panel, const sl_cuda_rows8
             }
             copy_commit();
         }
-        sum += each_staged<TYPE, AT_ONCE - 1>::sum(mine, group, end);
+        sum += each_staged<TYPE, SHARES, AT_ONCE - 1>::sum(mine, group, end);
         __syncwarp();
     }
     return sum + __shfl_xor_sync(ALL_LANES, sum, 16);
@@ -203,9 +230,15 @@ DEVICE float panel_share(const sl_cuda_panels &p, int panel, const sl_cuda_rows8
 
 /* ---- the two launches: blocks are (rows, place) ---- */
 
-DEVICE float share_sum(const float (*shares)[SHARES][16], int row) {
+/* Of four warps, and then of four more. */
+template <int SHARES> DEVICE float share_sum(const float (*shares)[SHARES][16], int row) {
     const float(*of)[16] = shares[row / 16];
-    return (of[0][row % 16] + of[1][row % 16]) + (of[2][row % 16] + of[3][row % 16]);
+    float sum = 0;
+#pragma unroll
+    for (int i = 0; i < SHARES; i += 4)
+        sum += (of[i][row % 16] + of[i + 1][row % 16]) +
+               (of[i + 2][row % 16] + of[i + 3][row % 16]);
+    return sum;
 }
 
 /* A warp asks for the biases of an expert's rows [first, first + 32), of which there are `rows`.
@@ -236,14 +269,13 @@ DEVICE void write_group8(const sl_cuda_rows8_out &out, int row, int group, float
 
 /* Panels 2b and 2b + 1 of gate, then of up. */
 template <class TYPE> DEVICE void pairs_up(const sl_moe_up &a) {
+    __shared__ float shares[PANELS][UP_SHARES][16], biases[2][32];
+    const int place = (int)blockIdx.y, which = warp_id() / UP_SHARES;
+    const expert_look look = look_in_table(a.places);
+    int pair, number;
     follow();
     lead(); /* those that come next may look at what this one could */
-    __shared__ float shares[PANELS][SHARES][16], biases[2][32];
-    const int place = (int)blockIdx.y, which = warp_id() / SHARES;
-    const int pair =
-        checked(a.places.fault, SL_FAULT_PAIR, place, a.places.order[place], a.places.pairs);
-    int number;
-    const uint8_t *expert = expert_of_place(a.places, place, &number);
+    const uint8_t *expert = expert_of_place(a.places, look, place, &pair, &number);
     if (!expert) return;
     if (a.act.limit > 0.0f && warp_id() == 0) {
         ask_bias(biases[0], a.gate_bias, number, (int)blockIdx.x * 32, a.w.rows);
@@ -254,8 +286,8 @@ template <class TYPE> DEVICE void pairs_up(const sl_moe_up &a) {
     w.data = expert + (which < 2 ? a.gate_offset : a.up_offset);
     float sum = 0;
     if (panel * 16 < w.rows)
-        sum = panel_share<TYPE, false>(w, panel, a.x, pair / a.places.k, a.depth);
-    if (lane_id() < 16) shares[which][warp_id() % SHARES][lane_id()] = sum;
+        sum = panel_share<TYPE, UP_SHARES, false>(w, panel, a.x, pair / a.places.k, a.depth);
+    if (lane_id() < 16) shares[which][warp_id() % UP_SHARES][lane_id()] = sum;
     copy_all_wait();
     __syncthreads();
     if (warp_id() > 0) return;
@@ -271,12 +303,11 @@ template <class TYPE> DEVICE void pairs_up(const sl_moe_up &a) {
 
 template <class TYPE> DEVICE void pairs_down(const sl_moe_down &a) {
     lead();
-    __shared__ float shares[PANELS][SHARES][16], biases[PANELS * 16];
-    const int place = (int)blockIdx.y, which = warp_id() / SHARES;
-    const int pair =
-        checked(a.places.fault, SL_FAULT_PAIR, place, a.places.order[place], a.places.pairs);
-    int number;
-    const uint8_t *expert = expert_of_place(a.places, place, &number);
+    __shared__ float shares[PANELS][DOWN_SHARES][16], biases[PANELS * 16];
+    const int place = (int)blockIdx.y, which = warp_id() / DOWN_SHARES;
+    int pair, number;
+    const uint8_t *expert =
+        expert_of_place(a.places, look_in_table(a.places), place, &pair, &number);
     if (!expert) return;
     const int panel = (int)blockIdx.x * PANELS + which;
     if (a.bias && warp_id() < PANELS / 2)
@@ -286,10 +317,10 @@ template <class TYPE> DEVICE void pairs_down(const sl_moe_down &a) {
     w.data = expert + a.offset;
     float sum = 0;
     if (panel * 16 < w.rows)
-        sum = panel_share<TYPE, true>(w, panel, a.mid, place, a.depth);
+        sum = panel_share<TYPE, DOWN_SHARES, true>(w, panel, a.mid, place, a.depth);
     else
         follow();
-    if (lane_id() < 16) shares[which][warp_id() % SHARES][lane_id()] = sum;
+    if (lane_id() < 16) shares[which][warp_id() % DOWN_SHARES][lane_id()] = sum;
     copy_all_wait();
     __syncthreads();
     const int inside = (int)threadIdx.x, row = (int)blockIdx.x * PANELS * 16 + inside;
@@ -299,10 +330,10 @@ template <class TYPE> DEVICE void pairs_down(const sl_moe_down &a) {
 }
 
 #define PAIRS(TYPE, ...)                                                                           \
-    SL_CUDA_KERNEL_AHEAD(sl_moe_pairs_up_##TYPE, sl_moe_up, PAIR_THREADS) {                        \
+    SL_CUDA_KERNEL_AHEAD(sl_moe_pairs_up_##TYPE, sl_moe_up, UP_THREADS) {                          \
         pairs_up<type_##TYPE>(a);                                                                  \
     }                                                                                              \
-    SL_CUDA_KERNEL_AHEAD(sl_moe_pairs_down_##TYPE, sl_moe_down, PAIR_THREADS) {                    \
+    SL_CUDA_KERNEL_AHEAD(sl_moe_pairs_down_##TYPE, sl_moe_down, DOWN_THREADS) {                    \
         pairs_down<type_##TYPE>(a);                                                                \
     }
 SL_PANEL_TYPES(PAIRS)

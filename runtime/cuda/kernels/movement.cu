@@ -16,7 +16,8 @@ template <class UNIT> DEVICE void gather(const sl_gathering &a) {
     if (i >= a.units) return;
     const int64_t n = quotient(i, a.stretch), inside = i - n * a.stretch;
     const int64_t outer = quotient(n, a.count), at = n - outer * a.count;
-    const int index = checked(a.fault, SL_FAULT_INDEX, (int)at, a.indices[at], (int)a.extent);
+    const int given = a.indices[at], from_start = given < 0 ? given + (int)a.extent : given;
+    const int index = checked(a.fault, SL_FAULT_INDEX, (int)at, from_start, (int)a.extent);
     ((UNIT *)a.out)[i] = ((const UNIT *)a.x)[(outer * a.extent + index) * a.stretch + inside];
 }
 

@@ -7,7 +7,8 @@
 #include "runtime/cuda/kernels/fault.h"
 #include "runtime/cuda/kernels/walk.h"
 
-/* Up to two copies (blockIdx.y) of stretches. */
+/* Some copies (blockIdx.y) of stretches. */
+enum { SL_MOST_COPIES = 2 };
 typedef struct {
     const void *from;
     void *to;
@@ -15,7 +16,7 @@ typedef struct {
     int64_t from_step, to_step;
 } sl_copy;
 typedef struct {
-    sl_copy parts[2];
+    sl_copy parts[SL_MOST_COPIES];
 } sl_copies;
 
 /* Stretch n of the result is stretch indices[n % count] of part n / count of x. */

@@ -1,50 +1,5 @@
 /* norm.cu - Norms over the last axis, their results coded as a8 where wanted, and coding alone. */
-#include "runtime/cuda/kernels/norm.h"
-#include "runtime/cuda/kernels/rows.cuh"
-
-enum kind {
-    norm_rms,   /* x / rms(x) * (factor + gain) */
-    norm_add,   /* the same of x + other, which is stored too */
-    norm_mul,   /* the same of x, times other */
-    norm_gated, /* x / rms(x) * gain * silu(other) */
-    norm_l2     /* factor * x / sqrt(sum of squares) */
-};
-
-DEVICE float4 four(const float *from, int64_t at) {
-    return *(const float4 *)(from + at);
-}
-DEVICE float sigmoid(float x) {
-    return 1.0f / (1.0f + expf(-x));
-}
-DEVICE float silu(float x) {
-    return x / (1.0f + expf(-x));
-}
-
-/* The same on all threads of the row: a warp, or a block that calls it once. */
-DEVICE float sum_of_row(float x, int lanes) {
-    __shared__ float parts[WARP];
-    x = warp_sum(x);
-    if (lanes == WARP) return x;
-    if (lane_id() == 0) parts[warp_id()] = x;
-    __syncthreads();
-    return warp_sum(lane_id() < lanes / WARP ? parts[lane_id()] : 0.0f);
-}
-
-/* What a row is multiplied with, from its sum of squares. */
-template <kind N> DEVICE float inverse_of(const sl_norm_rows &a, float squares) {
-    if (N == norm_l2) return a.factor / sqrtf(squares + a.eps);
-    return 1.0f / sqrtf(squares / (float)a.count + a.eps);
-}
-
-/* An element of the result; gain and other are read where the norm has them. */
-template <kind N>
-DEVICE float normed(const sl_norm_rows &a, float x, float inverse, float gain, float other) {
-    const float scaled = x * inverse;
-    if (N == norm_l2) return scaled;
-    if (N == norm_gated) return scaled * gain * silu(other);
-    const float result = scaled * (a.factor + gain);
-    return N == norm_mul ? result * other : result;
-}
+#include "runtime/cuda/kernels/norm.cuh"
 
 /* ---- rows whose length is a multiple of 4, kept in registers ---- */
 
@@ -77,16 +32,13 @@ template <kind N, bool CODED, int LOADS> DEVICE void norm_kept(const sl_norm_row
             const int at = (i * a.lanes + lane) * 4;
             if (at < a.count) *(float4 *)(a.sum + start + at) = x[i];
         }
-        squares += x[i].x * x[i].x + x[i].y * x[i].y + (x[i].z * x[i].z + x[i].w * x[i].w);
+        squares += squares_of(x[i]);
     }
     const float inverse = inverse_of<N>(a, sum_of_row(squares, a.lanes));
 #pragma unroll
     for (int i = 0; i < LOADS; i++) {
         const int at = (i * a.lanes + lane) * 4, width = a.codes.groups * SL_CUDA_GROUP_COLS;
-        const float4 y = make_float4(normed<N>(a, x[i].x, inverse, gain[i].x, other[i].x),
-                                     normed<N>(a, x[i].y, inverse, gain[i].y, other[i].y),
-                                     normed<N>(a, x[i].z, inverse, gain[i].z, other[i].z),
-                                     normed<N>(a, x[i].w, inverse, gain[i].w, other[i].w));
+        const float4 y = normed_four<N>(a, x[i], inverse, gain[i], other[i]);
         if (a.out && at < a.count) *(float4 *)(a.out + start + at) = y;
         if (CODED && at - lane_id() * 4 < width) /* alike in a warp */
             quantise_eight(a.codes, row * a.codes.groups + at / SL_CUDA_GROUP_COLS, at < width,

@@ -1,86 +1,16 @@
 /* route.cu - Choosing experts, and grouping what chose the same. */
-#include "runtime/cuda/kernels/route.h"
-#include "runtime/cuda/kernels/cuda.cuh"
+#include "runtime/cuda/kernels/route.cuh"
 
 /* ---- route ---- */
 
-/* Unsigned numbers in the order of floats; 0 for what is no number. */
-DEVICE unsigned rank_of(float x) {
-    const unsigned bits = __float_as_uint(x + 0.0f); /* one zero */
-    return x != x ? 0 : bits >> 31 ? ~bits : bits | 0x80000000u;
-}
-DEVICE float of_rank(unsigned rank) {
-    return __uint_as_float(rank >> 31 ? rank & 0x7fffffffu : ~rank);
-}
-
-/* A row's ranks as lanes hold them: expert lane + 32 i is number i; those beyond the registers are
- * read again. */
-enum { HELD = 8 };
-struct ranks {
-    const float *logits;
-    int experts;
-    unsigned held[HELD];
-};
-DEVICE ranks ranks_of(const float *logits, int experts) {
-    ranks x = {logits, experts, {0}};
-#pragma unroll
-    for (int i = 0; i < HELD; i++) {
-        const int e = lane_id() + WARP * i;
-        x.held[i] = e < experts ? rank_of(logits[e]) : 0;
-    }
-    return x;
-}
-
-struct choice {
-    unsigned rank;
-    int expert;
-};
-/* The best of those that come after `before`: ranks descend, then experts ascend. */
-DEVICE choice best_after(const ranks &x, choice before) {
-    choice best = {0, 0};
-    const auto see = [&](unsigned rank, int e) {
-        const bool after = rank < before.rank || (rank == before.rank && e > before.expert);
-        if (after && rank > best.rank) best = {rank, e};
-    };
-#pragma unroll
-    for (int i = 0; i < HELD; i++) see(x.held[i], lane_id() + WARP * i);
-    for (int e = lane_id() + WARP * HELD; e < x.experts; e += WARP) see(rank_of(x.logits[e]), e);
-    const unsigned most = __reduce_max_sync(ALL_LANES, best.rank);
-    const unsigned own = best.rank == most ? (unsigned)best.expert : ~0u;
-    return {most, (int)__reduce_min_sync(ALL_LANES, own)};
-}
-
 /* A warp is a row. */
 SL_CUDA_KERNEL(sl_route, sl_route_rows) {
-    const int t = (int)(blockIdx.x * (blockDim.x / WARP)) + warp_id(), lane = lane_id();
-    if (t >= a.rows) return;
-    const float *logits = a.logits + (int64_t)t * a.experts;
-    int32_t *chosen = a.chosen + (int64_t)t * a.k;
-    float *weights = a.weights + (int64_t)t * a.k;
-    const ranks x = ranks_of(logits, a.experts);
-    choice next = {~0u, -1};
-    float most = 0, sum = 0;
-    for (int j = 0; j < a.k; j++) {
-        next = best_after(x, next);
-        if (next.rank == 0) { /* nothing was left to choose */
-            next.expert = checked(a.fault, SL_FAULT_ROUTE, t, -1, a.experts);
-            next.rank = 0;
-        }
-        const float value = of_rank(next.rank);
-        if (j == 0) most = value;
-        const float share = expf(value - most);
-        sum += share;
-        if (lane == j % WARP) {
-            chosen[j] = next.expert;
-            weights[j] = share;
-        }
-    }
-    if (!a.normalise) {
-        sum = 0;
-        for (int e = lane; e < a.experts; e += WARP) sum += expf(logits[e] - most);
-        sum = warp_sum(sum);
-    }
-    for (int j = lane; j < a.k; j += WARP) weights[j] /= sum;
+    const int t = (int)(blockIdx.x * (blockDim.x / WARP)) + warp_id();
+    if (t < a.rows) (void)route_row(a, t);
+}
+
+SL_CUDA_KERNEL(sl_route_group, sl_route_grouping, WARP) {
+    route_and_group(a);
 }
 
 /* ---- moe_group: a block is a chunk of pairs ---- */

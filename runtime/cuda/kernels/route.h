@@ -22,4 +22,10 @@ typedef struct {
     int32_t chunks, reserved;
     sl_fault *fault;
 } sl_group_pairs;
+
+/* Both, of one row: what was chosen is grouped by the same warp. */
+typedef struct {
+    sl_route_rows route;
+    sl_group_pairs group;
+} sl_route_grouping;
 #endif

@@ -48,8 +48,13 @@ DEVICE void store_group(const sl_cuda_rows8_out &to, int64_t group, float scale,
     to.halves[group] = (float)half;
 }
 
-/* Eight lanes have a group, four values each: lane l of them values 4l to 4l + 3. */
-DEVICE void quantise_eight(const sl_cuda_rows8_out &to, int64_t group, bool kept, float4 x) {
+/* Eight lanes have a group, four values each: lane l of them values 4l to 4l + 3.  What becomes of
+ * a lane's four, and of the group. */
+struct coded_four {
+    int word, sum, half;
+    float scale;
+};
+DEVICE coded_four code_eight(float4 x) {
     const int most = most_of_lanes<8>(
         max(max(size_bits(x.x), size_bits(x.y)), max(size_bits(x.z), size_bits(x.w))));
     const float inverse = group_inverse(most);
@@ -57,11 +62,15 @@ DEVICE void quantise_eight(const sl_cuda_rows8_out &to, int64_t group, bool kept
     const int c = code_of(x.z, inverse), d = code_of(x.w, inverse);
     const int half = sum_of_lanes<4>(a + b + c + d);
     const int sum = half + __shfl_xor_sync(ALL_LANES, half, 4);
+    return {(a & 255) | (b & 255) << 8 | (c & 255) << 16 | (int)((unsigned)d << 24), sum, half,
+            group_scale(most, inverse)};
+}
+DEVICE void quantise_eight(const sl_cuda_rows8_out &to, int64_t group, bool kept, float4 x) {
+    const coded_four c = code_eight(x);
     const int lane = lane_id() % 8;
     if (!kept) return;
-    ((int *)to.codes)[group * 8 + lane] =
-        (a & 255) | (b & 255) << 8 | (c & 255) << 16 | (int)((unsigned)d << 24);
-    if (lane == 0) store_group(to, group, group_scale(most, inverse), sum, half);
+    ((int *)to.codes)[group * 8 + lane] = c.word;
+    if (lane == 0) store_group(to, group, c.scale, c.sum, c.half);
 }
 
 /* A warp has a group, a value per lane. */

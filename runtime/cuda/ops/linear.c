@@ -70,6 +70,7 @@ static const function_table *table_for(const function_table *tables, size_t coun
 
 enum {
     WARPS = 8,            /* of a block, where nothing asks for more */
+    FEWEST_TOKENS = 2,    /* with more, sums of many warps take room */
     MOST_WARPS = 16,      /* of those for panels, which are all compiled for as many */
     X_ROOM = 40 << 10,    /* bytes of x in shared memory: a8, */
     EXACT_ROOM = 80 << 10 /* and f32, of which two blocks are on a multiprocessor */
@@ -88,7 +89,7 @@ static sl_linear_division divide(const product *p, int64_t unit_rows, int64_t tu
     const int32_t most = unit_rows == SL_PANEL_ROWS ? MOST_WARPS : WARPS;
     const int32_t sides = joins(&p->finish) ? 2 : 1; /* weights that a task has units of */
     int32_t each = p->finish.kind == SL_FINISH_QUANTISE ? (int32_t)(SL_GROUP_COLS / unit_rows) : 1;
-    d.split = SL_LINEAR_SPLIT;
+    d.split = d.tokens <= FEWEST_TOKENS ? SL_LINEAR_SPLIT : SL_LINEAR_SPLIT / 2;
     while (d.split > 1 &&
            (d.split > turns || d.split * each * sides > most ||
             (d.split > 2 && (int64_t)all * d.split > busy))) /* two: tasks end more evenly */

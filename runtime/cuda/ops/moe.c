@@ -111,10 +111,9 @@ static void plan_plain(const ffn *f) {
 
 enum {
     FEW_PAIRS = 64,
-    PAIR_ROWS = 64,      /* of a block */
-    PAIR_SHARES = 4,     /* warps that a panel is divided among */
-    PAIR_DEPTH = 8,      /* blocks that a warp can have asked for */
-    PAIR_ROOM = 97 << 10 /* bytes, which every device has */
+    PAIR_ROWS = 64,            /* of a block */
+    PAIR_DEPTH = SL_MOE_DEPTH, /* blocks that a warp can have asked for */
+    PAIR_ROOM = 97 << 10       /* bytes, which every device has */
 };
 
 typedef struct {
@@ -155,32 +154,34 @@ static sl_moe_down down_of(const ffn *f, const sl_cuda_rows8_out *mid) {
 }
 
 /* How many blocks of each warp's share of a panel fit into shared memory. */
-static int32_t depth_of(const sl_cuda_panels *w) {
-    const int64_t share = parts_of(w->groups, (int64_t)SL_BLOCK_GROUPS * PAIR_SHARES);
+static int32_t depth_of(const sl_cuda_panels *w, int64_t shares) {
+    const int64_t share = parts_of(w->groups, SL_BLOCK_GROUPS * shares);
     const int64_t each = SL_MOE_STAGED_BYTES(w->group_bytes, w->super_bytes);
-    return (int32_t)least(least(share, PAIR_DEPTH), PAIR_ROOM / (SL_MOE_PAIR_WARPS * each));
+    return (int32_t)least(least(share, PAIR_DEPTH), PAIR_ROOM / (SL_MOE_PANELS * shares * each));
 }
-static void shape_pairs(const ffn *f, sl_cuda_launch *launch, const sl_cuda_panels *w) {
-    launch->grid[1] = (uint32_t)f->places.pairs;
-    launch->shared_bytes = (uint32_t)depth_of(w) * SL_MOE_PAIR_WARPS *
-                           SL_MOE_STAGED_BYTES(w->group_bytes, w->super_bytes);
+static uint32_t staged_bytes(const sl_cuda_panels *w, int64_t shares) {
+    return (uint32_t)(depth_of(w, shares) * SL_MOE_PANELS * shares *
+                      SL_MOE_STAGED_BYTES(w->group_bytes, w->super_bytes));
 }
 
 static void plan_pairs(const ffn *f) {
-    enum { THREADS = SL_MOE_PAIR_WARPS * SL_CUDA_WARP };
+    enum {
+        UP_THREADS = SL_MOE_PANELS * SL_MOE_UP_SHARES * SL_CUDA_WARP,
+        DOWN_THREADS = SL_MOE_PANELS * SL_MOE_DOWN_SHARES * SL_CUDA_WARP
+    };
     const sl_cuda_expert_places *at = &f->planner->places;
     sl_moe_up up = up_of(f);
     sl_moe_down down = down_of(f, &up.mid);
-    up.depth = depth_of(&up.w);
-    down.depth = depth_of(&down.w);
-    shape_pairs(f,
-                SL_CUDA_ADD(f->planner, panel_names[at->gate.dtype].pairs_up,
-                            parts_of(f->width, SL_GROUP_COLS), THREADS, up),
-                &up.w);
-    shape_pairs(f,
-                SL_CUDA_ADD(f->planner, panel_names[at->down.dtype].pairs_down,
-                            parts_of(f->hidden, PAIR_ROWS), THREADS, down),
-                &down.w);
+    up.depth = depth_of(&up.w, SL_MOE_UP_SHARES);
+    down.depth = depth_of(&down.w, SL_MOE_DOWN_SHARES);
+    sl_cuda_launch *launch = SL_CUDA_ADD(f->planner, panel_names[at->gate.dtype].pairs_up,
+                                         parts_of(f->width, SL_GROUP_COLS), UP_THREADS, up);
+    launch->grid[1] = (uint32_t)f->places.pairs;
+    launch->shared_bytes = staged_bytes(&up.w, SL_MOE_UP_SHARES);
+    launch = SL_CUDA_ADD(f->planner, panel_names[at->down.dtype].pairs_down,
+                         parts_of(f->hidden, PAIR_ROWS), DOWN_THREADS, down);
+    launch->grid[1] = (uint32_t)f->places.pairs;
+    launch->shared_bytes = staged_bytes(&down.w, SL_MOE_DOWN_SHARES);
 }
 
 static void plan_tiles(const ffn *f) {

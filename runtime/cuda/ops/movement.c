@@ -87,15 +87,22 @@ PLAN(slice) {
 
 PLAN(concat) {
     const sl_concat_args *c = args;
-    const uint32_t axis = c->attrs.axis;
-    const int64_t first = stretch_bytes(&c->a.type, axis);
-    const int64_t second = stretch_bytes(&c->b.type, axis), count = stretches(&c->a.type, axis);
+    const uint32_t axis = sl_axis(c->attrs.axis, c->out.type.shape.rank);
+    const int64_t row = stretch_bytes(&c->out.type, axis), count = stretches(&c->out.type, axis);
     char *out = c->out.data;
-    const bytes_copy copies[2] = {
-        {c->a.data, out, count, first, first, first + second},
-        {c->b.data, out + first, count, second, second, first + second},
-    };
-    plan_copies(planner, copies, 2);
+    bytes_copy copies[SL_MOST_COPIES];
+    uint32_t held = 0;
+    for (uint32_t i = 0; i < SL_LIST_COUNT(c->parts); i++) {
+        const sl_cview *part = &c->parts.items[i];
+        const int64_t bytes = stretch_bytes(&part->type, axis);
+        if (bytes) copies[held++] = (bytes_copy){part->data, out, count, bytes, bytes, row};
+        out += bytes;
+        const bool last = i + 1 == SL_LIST_COUNT(c->parts);
+        if (held == SL_MOST_COPIES || (last && held)) {
+            plan_copies(planner, copies, held);
+            held = 0;
+        }
+    }
     return SL_OK;
 }
 
@@ -116,7 +123,7 @@ PLAN(split_halves) {
 
 PLAN(gather) {
     const sl_gather_args *a = args;
-    const uint32_t axis = a->attrs.axis;
+    const uint32_t axis = sl_axis(a->attrs.axis, a->x.type.shape.rank);
     const int64_t count = sl_type_elements(&a->indices.type), extent = dim(&a->x.type, axis);
     const int64_t bytes = stretch_bytes(&a->x.type, axis + 1);
     const int power = unit_of((uintptr_t)a->x.data | (uintptr_t)a->out.data | (uint64_t)bytes);
@@ -190,7 +197,7 @@ PLAN(transpose) {
                   sl_dims_tail(&a->x.type.shape, (uint32_t)a->attrs.perm.dims[i] + 1),
                   sl_dims_tail(out, i + 1));
     walk_end(w);
-    const int across = tiled_dim(w);
+    const int across = element_bytes(&a->x.type) <= 4 ? tiled_dim(w) : -1;
     if (across >= 0) {
         plan_tiles(planner, a, w, across);
         return SL_OK;

@@ -54,7 +54,8 @@ static void plan_reduction(sl_cuda_planner *planner, const char *function,
                            const sl_reduce_sum_args *a, bool mean) {
     const sl_dims *shape = &a->x.type.shape;
     bool gone[SL_MAX_RANK] = {false};
-    for (uint32_t i = 0; i < a->attrs.axes.rank; i++) gone[a->attrs.axes.dims[i]] = true;
+    for (uint32_t i = 0; i < a->attrs.axes.rank; i++)
+        gone[sl_axis(a->attrs.axes.dims[i], shape->rank)] = true;
     sl_reduction r = {.x = a->x.data, .out = a->out.data, .divisor = 1};
     for (uint32_t i = 0; i < shape->rank; i++)
         walk_push(gone[i] ? &r.go : &r.stay, shape->dims[i], sl_dims_tail(shape, i + 1), 0);
@@ -95,8 +96,15 @@ PLAN(reduce_max) {
 
 /* ---- over the last axis ---- */
 
+static sl_status check_last(const sl_cuda_planner *planner, int64_t axis, sl_error *err) {
+    if (axis == 0) return SL_OK;
+    return sl_fail(err, SL_UNSUPPORTED, "%s: over the last axis but %lld, only the last supported",
+                   planner->label, (long long)axis);
+}
+
 PLAN(softmax) {
     const sl_softmax_args *a = args;
+    SL_TRY(check_last(planner, a->attrs.axis, err));
     const int64_t count = last_dim(&a->x.type);
     const sl_softmax_rows launch = {a->x.data, a->out.data, count};
     SL_CUDA_ADD(planner, "sl_softmax", rows_of(&a->x.type), threads_for(count, 256), launch);
@@ -105,6 +113,10 @@ PLAN(softmax) {
 
 PLAN(argmax) {
     const sl_argmax_args *a = args;
+    SL_TRY(check_last(planner, a->attrs.axis, err));
+    if (a->attrs.last || a->out.type.dtype != SL_DTYPE_i32)
+        return sl_fail(err, SL_UNSUPPORTED, "%s: only the first maximum supported, as i32",
+                       planner->label);
     const int64_t count = last_dim(&a->x.type), rows = rows_of(&a->x.type);
     const int64_t parts = parts_of(count, SL_ARGMAX_SPAN);
     sl_argmax_rows launch = {.x = a->x.data,

@@ -1,0 +1,33 @@
+/* elementwise.h - What the files of elementwise ops share: classes of element types, broadcasting
+ * of any number of operands, and integers that wrap. */
+#ifndef SL_COMPILER_OPS_ELEMENTWISE_H
+#define SL_COMPILER_OPS_ELEMENTWISE_H
+#include "compiler/ops/check.h"
+
+enum {
+    SL_FLOATS = 1,
+    SL_INTS = 2,
+    SL_NUMBERS = SL_FLOATS | SL_INTS,
+    SL_BOOLS = 4,
+    SL_COMPLEXES = 8,
+    SL_PLAIN = SL_NUMBERS | SL_BOOLS | SL_COMPLEXES
+};
+
+/* Fails unless the input is a tensor, perhaps empty, of one of the classes. */
+SL_CHECKED sl_status sl_elementwise_class(const sl_infer_args *a, uint32_t input, const char *name,
+                                          unsigned classes, sl_error *err);
+/* Fails unless both inputs have one element type. */
+SL_CHECKED sl_status sl_elementwise_alike(const sl_infer_args *a, uint32_t first, uint32_t second,
+                                          const char *const *names, sl_error *err);
+/* The shape to which the first `count` inputs broadcast. */
+SL_CHECKED sl_status sl_elementwise_broadcast(const sl_infer_args *a, uint32_t count, sl_dims *out,
+                                              sl_error *err);
+
+/* The low bits, as integers of the type wrap; of bool whether there is any. */
+int64_t sl_elementwise_wrap(sl_dtype dtype, int64_t value);
+
+/* One op of one operand in doubles, and its derivative; NULL where there is none.  Kinds are the
+ * names of ops, and `identity`. */
+typedef double sl_real_fn(double x);
+sl_real_fn *sl_derivative_find(const char *kind);
+#endif

@@ -1,0 +1,142 @@
+#include "core/recurrent.h"
+#include <math.h>
+#include <string.h>
+
+#define FUNCTION(NAME, ...)                                                                        \
+    static double apply_##NAME(double x, double a, double b) {                                     \
+        (void)a, (void)b;                                                                          \
+        return __VA_ARGS__;                                                                        \
+    }
+FUNCTION(sigmoid, 1 / (1 + exp(-x)))
+FUNCTION(tanh, tanh(x))
+FUNCTION(relu, x < 0 ? 0 : x)
+FUNCTION(affine, a *x + b)
+FUNCTION(leaky_relu, x < 0 ? a * x : x)
+FUNCTION(thresholded_relu, x < a ? 0 : x)
+FUNCTION(scaled_tanh, a *tanh(b *x))
+FUNCTION(hard_sigmoid, fmin(fmax(a *x + b, 0), 1))
+FUNCTION(elu, x < 0 ? a * expm1(x) : x)
+FUNCTION(softsign, x / (1 + fabs(x)))
+FUNCTION(softplus, fmax(x, 0) + log1p(exp(-fabs(x))))
+#undef FUNCTION
+
+static const struct {
+    const char *name;
+    sl_activation activation;
+} functions[] = {
+    {"sigmoid", {apply_sigmoid, 0, 0}},
+    {"tanh", {apply_tanh, 0, 0}},
+    {"relu", {apply_relu, 0, 0}},
+    {"affine", {apply_affine, 1, 0}},
+    {"leaky_relu", {apply_leaky_relu, 0.01, 0}},
+    {"thresholded_relu", {apply_thresholded_relu, 1, 0}},
+    {"scaled_tanh", {apply_scaled_tanh, 1, 1}},
+    {"hard_sigmoid", {apply_hard_sigmoid, 0.2, 0.5}},
+    {"elu", {apply_elu, 1, 0}},
+    {"softsign", {apply_softsign, 0, 0}},
+    {"softplus", {apply_softplus, 0, 0}},
+};
+
+static bool find_function(const char *name, size_t bytes, sl_activation *out) {
+    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++)
+        if (strlen(functions[i].name) == bytes && memcmp(functions[i].name, name, bytes) == 0) {
+            *out = functions[i].activation;
+            return true;
+        }
+    return false;
+}
+
+uint32_t sl_directions(const char *text, bool *reverse) {
+    *reverse = strcmp(text, "reverse") == 0;
+    if (*reverse || text[0] == 0 || strcmp(text, "forward") == 0) return 1;
+    return strcmp(text, "bidirectional") == 0 ? 2 : 0;
+}
+
+/* Word `index` of "a,b,c"; false when there are fewer. */
+static bool word_at(const char *text, uint32_t index, const char **at, size_t *bytes) {
+    for (; index > 0; index--) {
+        text = strchr(text, ',');
+        if (!text) return false;
+        text++;
+    }
+    *at = text;
+    *bytes = strcspn(text, ",");
+    return true;
+}
+
+static uint32_t words_in(const char *text) {
+    uint32_t count = text[0] != 0;
+    for (; *text; text++) count += *text == ',';
+    return count;
+}
+
+static uint32_t functions_of(uint32_t gates) {
+    return gates == SL_LSTM_GATES ? 3 : gates == SL_GRU_GATES ? 2 : 1;
+}
+
+static bool is_list_of(const sl_reals *list, uint32_t count) {
+    return list->count == 0 || list->count == count;
+}
+
+bool sl_cell_make(const sl_recurrent_attrs *attrs, uint32_t gates, int64_t hidden,
+                  uint32_t direction, sl_cell *out) {
+    static const char *const usual[] = {"", "tanh", "", "sigmoid,tanh", "sigmoid,tanh,tanh"};
+    bool reverse;
+    const uint32_t each = functions_of(gates), words = words_in(attrs->activations);
+    const uint32_t all = each * sl_directions(attrs->direction, &reverse);
+    if (words && words != all) return false;
+    if (!is_list_of(&attrs->alphas, all) || !is_list_of(&attrs->betas, all)) return false;
+    sl_activation found[3] = {0};
+    for (uint32_t i = 0; i < each; i++) {
+        const uint32_t index = direction * each + i;
+        const char *at;
+        size_t bytes;
+        if (!word_at(words ? attrs->activations : usual[gates], words ? index : i, &at, &bytes) ||
+            !find_function(at, bytes, &found[i]))
+            return false;
+        if (attrs->alphas.count) found[i].alpha = attrs->alphas.items[index];
+        if (attrs->betas.count) found[i].beta = attrs->betas.items[index];
+    }
+    *out =
+        (sl_cell){gates, hidden, found[0], found[1], found[2], (double)attrs->clip, attrs->variant};
+    return true;
+}
+
+static double clipped(const sl_cell *cell, double x) {
+    return cell->clip > 0 ? fmin(fmax(x, -cell->clip), cell->clip) : x;
+}
+static double apply(const sl_activation *a, double x) {
+    return a->function(x, a->alpha, a->beta);
+}
+
+void sl_rnn_step(const sl_cell *cell, const double *sums, double *hidden) {
+    for (int64_t i = 0; i < cell->hidden; i++) hidden[i] = apply(&cell->f, clipped(cell, sums[i]));
+}
+
+void sl_lstm_step(const sl_cell *cell, const double *sums, const double *peepholes, double *hidden,
+                  double *content) {
+    const int64_t n = cell->hidden;
+    for (int64_t i = 0; i < n; i++) {
+        const double before = content[i];
+        double in = sums[i], forget = sums[2 * n + i], out = sums[n + i];
+        if (peepholes) in += peepholes[i] * before, forget += peepholes[2 * n + i] * before;
+        in = apply(&cell->f, clipped(cell, in));
+        forget = cell->variant ? 1 - in : apply(&cell->f, clipped(cell, forget));
+        content[i] = forget * before + in * apply(&cell->g, clipped(cell, sums[3 * n + i]));
+        if (peepholes) out += peepholes[n + i] * content[i];
+        hidden[i] = apply(&cell->f, clipped(cell, out)) * apply(&cell->h, content[i]);
+    }
+}
+
+void sl_gru_gates(const sl_cell *cell, double *sums) {
+    for (int64_t i = 0; i < 2 * cell->hidden; i++)
+        sums[i] = apply(&cell->f, clipped(cell, sums[i]));
+}
+
+void sl_gru_step(const sl_cell *cell, const double *gates, const double *candidates,
+                 double *hidden) {
+    for (int64_t i = 0; i < cell->hidden; i++) {
+        const double candidate = apply(&cell->g, clipped(cell, candidates[i]));
+        hidden[i] = (1 - gates[i]) * candidate + gates[i] * hidden[i];
+    }
+}

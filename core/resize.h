@@ -1,0 +1,48 @@
+/* resize.h - Where the elements of a resized axis come from. */
+#ifndef SL_CORE_RESIZE_H
+#define SL_CORE_RESIZE_H
+#include "core/attrs.h"
+#include <stdbool.h>
+
+typedef enum { SL_RESIZE_NEAREST, SL_RESIZE_LINEAR, SL_RESIZE_CUBIC } sl_resize_mode;
+typedef enum {
+    SL_RESIZE_HALF_PIXEL,
+    SL_RESIZE_HALF_PIXEL_SYMMETRIC,
+    SL_RESIZE_PYTORCH_HALF_PIXEL,
+    SL_RESIZE_ALIGN_CORNERS,
+    SL_RESIZE_ASYMMETRIC,
+    SL_RESIZE_TF_HALF_PIXEL_FOR_NN,
+    SL_RESIZE_TF_CROP_AND_RESIZE
+} sl_resize_coordinates;
+typedef enum {
+    SL_RESIZE_ROUND_PREFER_FLOOR,
+    SL_RESIZE_ROUND_PREFER_CEIL,
+    SL_RESIZE_FLOOR,
+    SL_RESIZE_CEIL
+} sl_resize_rounding;
+
+/* Texts as attributes have them; empty stands for the first.  False when there is no such thing. */
+bool sl_resize_mode_find(const char *text, sl_resize_mode *out);
+bool sl_resize_coordinates_find(const char *text, sl_resize_coordinates *out);
+bool sl_resize_rounding_find(const char *text, sl_resize_rounding *out);
+
+/* How one axis is resized. */
+typedef struct {
+    int64_t in, out;
+    double scale; /* of the axis; out / in unless it was given */
+    sl_resize_mode mode;
+    sl_resize_coordinates coordinates;
+    sl_resize_rounding rounding;
+    double cubic_a;
+    double roi_start, roi_end; /* of tf_crop_and_resize, in parts of the axis */
+    bool exclude_outside, antialias;
+} sl_resize_axis;
+
+/* An axis that stays as it is. */
+bool sl_resize_is_identity(const sl_resize_axis *axis);
+/* How many elements of the input one of the output is made of, at most. */
+int64_t sl_resize_taps(const sl_resize_axis *axis);
+/* Those of output element `at`, with weights whose sum is 1; indices are in [0, in).  False where
+ * it lies outside of what tf_crop_and_resize sees. */
+bool sl_resize_at(const sl_resize_axis *axis, int64_t at, int64_t *indices, double *weights);
+#endif

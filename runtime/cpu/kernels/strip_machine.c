@@ -1,0 +1,304 @@
+/* strip_machine.c - See strip_machine.h. */
+#include "core/ops.h"
+
+#include "runtime/cpu/kernels/strip_machine.h"
+#include <string.h>
+
+/* ---- the walk ---- */
+
+/* The output's dims, its last two each as a pair (H, 2) where an input is enlarged. */
+static uint32_t walk_dims(const sl_dims *out, bool split, int64_t dims[WALK_RANK]) {
+    uint32_t rank = 0;
+    for (uint32_t d = 0; d < out->rank; d++) {
+        const bool pair = split && d + 2 >= out->rank;
+        dims[rank++] = pair ? out->dims[d] / 2 : out->dims[d];
+        if (pair) dims[rank++] = 2;
+    }
+    return rank;
+}
+
+/* Strides of an input along them; an enlarged one stands still where others go on. */
+static void walk_strides(const sl_dims *shape, const sl_dims *out, bool split, bool enlarged,
+                         int64_t strides[WALK_RANK]) {
+    uint32_t at = out->rank + (split ? 2 : 0);
+    int64_t stride = 1;
+    for (uint32_t back = 1; back <= out->rank; back++) {
+        const int64_t own = back <= shape->rank ? shape->dims[shape->rank - back] : 1;
+        const int64_t step = own == 1 && !(enlarged && back <= 2) ? 0 : stride;
+        if (split && back <= 2) {
+            strides[--at] = enlarged ? 0 : step;
+            strides[--at] = enlarged ? step : 2 * step;
+        } else {
+            strides[--at] = step;
+        }
+        stride *= own;
+    }
+}
+
+/* Drops dims of 1 and joins those that all inputs pass as one. */
+static void join_dims(machine *m) {
+    uint32_t rank = 0;
+    for (uint32_t d = 0; d < m->rank; d++) {
+        if (m->dims[d] == 1) continue;
+        bool joins = rank > 0;
+        for (uint32_t i = 0; joins && i < m->input_count; i++)
+            joins = m->inputs[i].strides[rank - 1] == m->inputs[i].strides[d] * m->dims[d];
+        const uint32_t to = joins ? rank - 1 : rank++;
+        m->dims[to] = joins ? m->dims[to] * m->dims[d] : m->dims[d];
+        for (uint32_t i = 0; i < m->input_count; i++)
+            m->inputs[i].strides[to] = m->inputs[i].strides[d];
+    }
+    m->rank = rank;
+}
+
+void SL_KERNEL(sl_machine_init)(machine *m, const sl_cview *inputs, uint32_t count,
+                                const sl_view *out, int64_t enlarged) {
+    const bool split = enlarged >= 0;
+    m->input_count = count;
+    m->step_count = m->slot_count = 0;
+    m->out = *out;
+    m->elements = sl_type_elements(&out->type);
+    m->rank = walk_dims(&out->type.shape, split, m->dims);
+    for (uint32_t i = 0; i < count; i++) {
+        machine_input *input = &m->inputs[i];
+        input->data = inputs[i].data;
+        input->dtype = m->dtypes[i] = inputs[i].type.dtype;
+        walk_strides(&inputs[i].type.shape, &out->type.shape, split, (int64_t)i == enlarged,
+                     input->strides);
+    }
+    join_dims(m);
+    for (uint32_t i = 0; i < count; i++) {
+        machine_input *input = &m->inputs[i];
+        input->is_single = true;
+        for (uint32_t d = 0; d < m->rank; d++) input->is_single &= input->strides[d] == 0;
+    }
+}
+
+/* ---- steps ---- */
+
+static strip_fn *find_fn(const sl_elementwise_step *step, sl_dtype dtype) {
+    static const struct {
+        sl_dtype dtype;
+        strip_table *table;
+    } tables[] = {
+#define TABLE(NAME) {SL_DTYPE_##NAME, &SL_KERNEL(sl_strips_##NAME)},
+        TABLE(f32) TABLE(f64) TABLE(bool) TABLE(c64) TABLE(i8) TABLE(i16) TABLE(i32) TABLE(i64)
+            TABLE(u8) TABLE(u16) TABLE(u32) TABLE(u64)
+#undef TABLE
+    };
+    if (step->op == SL_OP_where) return SL_KERNEL(sl_strip_where);
+    if (step->op == SL_OP_cast) return SL_KERNEL(sl_strip_cast);
+    if (step->op == SL_OP_bitcast) return SL_KERNEL(sl_strip_bits);
+    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
+        if (tables[i].dtype == held_as(dtype)) return (*tables[i].table)[step->number];
+    return NULL;
+}
+
+/* The type of a step's result, from those of its operands, which inference has checked. */
+static sl_dtype result_of(const sl_elementwise_step *step, const sl_dtype *operands) {
+    switch (step->op) {
+    case SL_OP_equal:
+    case SL_OP_not_equal:
+    case SL_OP_less:
+    case SL_OP_less_equal:
+    case SL_OP_greater:
+    case SL_OP_greater_equal:
+    case SL_OP_is_nan:
+    case SL_OP_is_inf:
+        return SL_DTYPE_bool;
+    case SL_OP_where:
+        return operands[1];
+    case SL_OP_complex:
+        return SL_DTYPE_c64;
+    case SL_OP_real:
+    case SL_OP_imag:
+    case SL_OP_complex_norm_sq:
+        return SL_DTYPE_f32;
+    case SL_OP_cast:
+    case SL_OP_bitcast:
+        return sl_elementwise_target(step);
+    default:
+        return operands[0];
+    }
+}
+
+void SL_KERNEL(sl_machine_add)(machine *m, const sl_elementwise_step *step) {
+    sl_dtype operands[3];
+    for (uint32_t o = 0; o < step->operands; o++) operands[o] = m->dtypes[step->registers[o]];
+    machine_step *s = &m->steps[m->step_count];
+    *s = (machine_step){.fn = find_fn(step, operands[0]),
+                        .operands = step->operands,
+                        .attribute = step->attribute,
+                        .from = operands[0],
+                        .to = result_of(step, operands),
+                        .saturate = step->op == SL_OP_cast && step->attribute % 2,
+                        .slot = NO_SLOT};
+    memcpy(s->registers, step->registers, sizeof s->registers);
+    m->dtypes[m->input_count + m->step_count++] = s->to;
+}
+
+/* The last step that reads a register, as a number of steps. */
+static uint32_t last_use(const machine *m, uint32_t reg) {
+    uint32_t last = 0;
+    for (uint32_t s = 0; s < m->step_count; s++)
+        for (uint32_t o = 0; o < m->steps[s].operands; o++)
+            if (m->steps[s].registers[o] == reg) last = s + 1;
+    return last;
+}
+
+/* Inputs have slots of their own, that what is spread once stays.  Results take the first slot that
+ * no step reads from this one on. */
+void SL_KERNEL(sl_machine_place)(machine *m) {
+    uint32_t free_from[SL_ELEMENTWISE_MAX_INPUTS + SL_ELEMENTWISE_MAX_STEPS];
+    for (uint32_t i = 0; i < m->input_count; i++) {
+        const machine_input *input = &m->inputs[i];
+        const bool direct =
+            m->rank <= 1 && !is_half(input->dtype) && (m->rank == 0 || input->strides[0] == 1);
+        m->inputs[i].slot = direct ? NO_SLOT : (int32_t)m->slot_count++;
+    }
+    const uint32_t first = m->slot_count;
+    for (uint32_t s = 0; s < m->step_count; s++) {
+        if (s + 1 == m->step_count && !is_half(m->out.type.dtype)) continue;
+        uint32_t slot = first;
+        while (slot < m->slot_count && free_from[slot] > s) slot++;
+        if (slot == m->slot_count) m->slot_count++;
+        m->steps[s].slot = (int32_t)slot;
+        free_from[slot] = last_use(m, m->input_count + s);
+        if (free_from[slot] <= s) free_from[slot] = s + 1;
+    }
+}
+
+/* ---- gathering ---- */
+
+#define COPY_RUN(TYPE)                                                                             \
+    do {                                                                                           \
+        TYPE *out = to;                                                                            \
+        const TYPE *x = from;                                                                      \
+        if (stride == 0)                                                                           \
+            for (int64_t i = 0; i < run; i++) out[i] = x[0];                                       \
+        else                                                                                       \
+            for (int64_t i = 0; i < run; i++) out[i] = x[i * stride];                              \
+    } while (0)
+static void copy_run(uint32_t bytes, void *to, const void *from, int64_t run, int64_t stride) {
+    if (stride == 1)
+        memcpy(to, from, (size_t)run * bytes);
+    else if (bytes == 1)
+        COPY_RUN(uint8_t);
+    else if (bytes == 2)
+        COPY_RUN(uint16_t);
+    else if (bytes == 4)
+        COPY_RUN(uint32_t);
+    else
+        COPY_RUN(uint64_t);
+}
+
+typedef struct {
+    int64_t index[WALK_RANK];
+    int64_t offset; /* of the input, in elements */
+} place;
+
+static place place_of(const machine *m, const machine_input *input, int64_t at) {
+    place p = {.offset = 0};
+    for (uint32_t d = m->rank; d-- > 0;) {
+        p.index[d] = at % m->dims[d];
+        at /= m->dims[d];
+        p.offset += p.index[d] * input->strides[d];
+    }
+    return p;
+}
+
+/* From the end of a run of the last dim to where the next begins. */
+static void next_run(const machine *m, const machine_input *input, place *p) {
+    uint32_t d = m->rank - 1;
+    p->offset -= p->index[d] * input->strides[d];
+    p->index[d] = 0;
+    while (d-- > 0) {
+        p->offset += input->strides[d];
+        if (++p->index[d] < m->dims[d]) return;
+        p->offset -= m->dims[d] * input->strides[d];
+        p->index[d] = 0;
+    }
+}
+
+/* Elements [at, at + count) side by side: in place if they are so already. */
+static const void *gather(const machine *m, const machine_input *input, int64_t at, int64_t count,
+                          char *to) {
+    const uint32_t bytes = sl_dtype_infos[input->dtype].bytes;
+    const char *data = input->data;
+    if (m->rank == 0) return data;
+    const uint32_t last = m->rank - 1;
+    place p = place_of(m, input, at);
+    if (input->strides[last] == 1 && m->dims[last] - p.index[last] >= count)
+        return data + p.offset * bytes;
+    for (int64_t done = 0; done < count;) {
+        const int64_t run = least(m->dims[last] - p.index[last], count - done);
+        copy_run(bytes, to + done * bytes, data + p.offset * bytes, run, input->strides[last]);
+        done += run;
+        p.index[last] += run;
+        p.offset += run * input->strides[last];
+        if (p.index[last] == m->dims[last]) next_run(m, input, &p);
+    }
+    return to;
+}
+
+/* The same as the type is held. */
+static const void *load(const machine *m, const machine_input *input, int64_t at, int64_t count,
+                        char *slot) {
+    if (!is_half(input->dtype)) return gather(m, input, at, count, slot);
+    const uint16_t *halves = gather(m, input, at, count, slot + STRIP_BYTES / 2);
+    SL_KERNEL(sl_strip_widen)(input->dtype, halves, (float *)(void *)slot, count);
+    return slot;
+}
+
+/* One element, as often as a strip needs it. */
+static const void *spread(const machine_input *input, char *slot) {
+    const bool half = is_half(input->dtype);
+    char *to = half ? slot + STRIP_BYTES / 2 : slot;
+    copy_run(sl_dtype_infos[input->dtype].bytes, to, input->data, STRIP, 0);
+    if (half)
+        SL_KERNEL(sl_strip_widen)
+        (input->dtype, (const uint16_t *)(const void *)to, (float *)(void *)slot, STRIP);
+    return slot;
+}
+
+/* ---- running ---- */
+
+static void run_steps(const machine *m, const void **registers, int64_t at, int64_t count,
+                      char *scratch) {
+    const sl_dtype out_dtype = m->out.type.dtype;
+    char *out = (char *)m->out.data + at * sl_dtype_infos[out_dtype].bytes;
+    for (uint32_t s = 0; s < m->step_count; s++) {
+        const machine_step *step = &m->steps[s];
+        strip now = {.count = count,
+                     .attribute = step->attribute,
+                     .from = step->from,
+                     .to = step->to,
+                     .saturate = step->saturate};
+        for (uint32_t o = 0; o < step->operands; o++) now.in[o] = registers[step->registers[o]];
+        now.out = step->slot == NO_SLOT ? out : scratch + (size_t)step->slot * STRIP_BYTES;
+        step->fn(&now);
+        const bool last = s + 1 == m->step_count;
+        if (is_half(step->to) && !last) SL_KERNEL(sl_strip_round)(step->to, now.out, count);
+        registers[m->input_count + s] = now.out;
+        if (last && is_half(out_dtype))
+            SL_KERNEL(sl_strip_narrow)(out_dtype, now.out, (uint16_t *)(void *)out, count);
+    }
+}
+
+void SL_KERNEL(sl_machine_run)(const machine *m, int64_t begin, int64_t end, void *scratch) {
+    const void *registers[SL_ELEMENTWISE_MAX_INPUTS + SL_ELEMENTWISE_MAX_STEPS];
+    char *slots = scratch;
+    const int64_t stop = least(end * STRIP, m->elements);
+    for (int64_t at = begin * STRIP; at < stop; at += STRIP) {
+        const int64_t count = least(STRIP, stop - at);
+        for (uint32_t i = 0; i < m->input_count; i++) {
+            const machine_input *input = &m->inputs[i];
+            char *slot = input->slot == NO_SLOT ? NULL : slots + (size_t)input->slot * STRIP_BYTES;
+            if (!input->is_single || !slot)
+                registers[i] = load(m, input, at, count, slot);
+            else if (at == begin * STRIP)
+                registers[i] = spread(input, slot);
+        }
+        run_steps(m, registers, at, count, slots);
+    }
+}

@@ -1,0 +1,183 @@
+/* join.c - Which steps of a graph share a launch. */
+#include "runtime/cuda/joining.h"
+#include <string.h>
+
+void sl_cuda_part(sl_executable *exe) {
+    for (uint32_t s = 0; s < exe->binding.program->step_count; s++) {
+        sl_cuda_task *task = &exe->tasks[s];
+        task->leader = task->lowest = task->highest = s;
+        task->next = UINT32_MAX;
+        task->late = false;
+        task->joined = NULL;
+    }
+}
+
+/* ---- looking at steps ---- */
+
+bool sl_joining_is_alone(const sl_joining *j, uint32_t step) {
+    const sl_cuda_task *task = task_of(j, step);
+    return task->leader == step && task->next == UINT32_MAX && !task->joined;
+}
+bool sl_joining_is_any(const sl_joining *j, uint32_t step, const char *beginning) {
+    return sl_joining_is_alone(j, step) && task_of(j, step)->launch_count == 1 &&
+           strncmp(launch_of(j, step, 0)->function, beginning, strlen(beginning)) == 0;
+}
+bool sl_joining_is_one(const sl_joining *j, uint32_t step, const char *function) {
+    return sl_joining_is_any(j, step, function) &&
+           strlen(launch_of(j, step, 0)->function) == strlen(function);
+}
+
+uint32_t sl_joining_uses(const sl_joining *j, const sl_operand *operand) {
+    const sl_program *program = j->exe->binding.program;
+    uint32_t uses = 0;
+    for (uint32_t s = 0; s < program->step_count; s++)
+        for (uint32_t i = 0; i < program->steps[s].operand_count; i++)
+            uses += program->steps[s].operands[i].buffer.v == operand->buffer.v;
+    return uses;
+}
+bool sl_joining_is_input(const sl_joining *j, const sl_operand *operand) {
+    return j->exe->binding.program->buffers[operand->buffer.v].kind == SL_BUFFER_INPUT;
+}
+bool sl_joining_is_same(const sl_operand *a, const sl_operand *b) {
+    return a->buffer.v == b->buffer.v && a->offset_bytes == b->offset_bytes &&
+           sl_type_bytes(&a->type) == sl_type_bytes(&b->type);
+}
+
+uint32_t sl_joining_maker(const sl_joining *j, const sl_operand *operand, sl_op op,
+                          uint32_t output) {
+    const sl_program *program = j->exe->binding.program;
+    if (program->buffers[operand->buffer.v].kind != SL_BUFFER_TEMP) return UINT32_MAX;
+    if (sl_joining_uses(j, operand) != 2) return UINT32_MAX;
+    for (uint32_t s = j->segment->first; s < j->segment->end; s++)
+        if (program->steps[s].op == op &&
+            program->steps[s].operands[output].buffer.v == operand->buffer.v)
+            return sl_joining_is_alone(j, s) ? s : UINT32_MAX;
+    return UINT32_MAX;
+}
+
+/* ---- whether joining leaves an order ---- */
+
+/* Whether the launch of `leader` must be over before the launch that `step` is part of begins.
+ * Goes back from step; what lies before all of leader's steps does not matter. */
+static bool comes_after(const sl_joining *j, uint32_t step, uint32_t leader) {
+    const uint32_t own = task_of(j, step)->leader;
+    if (own == leader) return true;
+    if (j->seen[own] || task_of(j, own)->highest < task_of(j, leader)->lowest) return false;
+    j->seen[own] = true;
+    for (uint32_t m = own; m != UINT32_MAX; m = task_of(j, m)->next)
+        for (uint32_t i = j->needs->first[m]; i < j->needs->first[m + 1]; i++)
+            if (comes_after(j, j->needs->from[i], leader)) return true;
+    return false;
+}
+
+/* Whether all that the leader's steps need from others can be over before its launch begins. */
+static bool is_in_order(const sl_joining *j, uint32_t leader) {
+    memset(j->seen, 0, j->exe->binding.program->step_count * sizeof *j->seen);
+    for (uint32_t m = leader; m != UINT32_MAX; m = task_of(j, m)->next)
+        for (uint32_t i = j->needs->first[m]; i < j->needs->first[m + 1]; i++) {
+            const uint32_t before = j->needs->from[i];
+            if (task_of(j, before)->leader != leader && comes_after(j, before, leader))
+                return false;
+        }
+    return true;
+}
+
+static bool overlap(const sl_joining *j, const sl_operand *a, const sl_operand *b) {
+    const sl_cu_address x = sl_cuda_resolve(j->exe, a), y = sl_cuda_resolve(j->exe, b);
+    return x < y + sl_type_bytes(&b->type) && y < x + sl_type_bytes(&a->type);
+}
+
+/* Whether `writer` writes over what `other` reads or writes.  What `other` takes from it is where
+ * both say so: the kernel hands it over. */
+static bool writes_over(const sl_joining *j, const sl_step *writer, const sl_step *other) {
+    const uint32_t inputs = sl_op_info_of(writer->op)->input_count;
+    for (uint32_t o = inputs; o < writer->operand_count; o++)
+        for (uint32_t i = 0; i < other->operand_count; i++)
+            if (writer->operands[o].buffer.v != other->operands[i].buffer.v &&
+                overlap(j, &writer->operands[o], &other->operands[i]))
+                return true;
+    return false;
+}
+static bool is_apart(const sl_joining *j, uint32_t leader) {
+    for (uint32_t a = leader; a != UINT32_MAX; a = task_of(j, a)->next)
+        for (uint32_t b = leader; b != UINT32_MAX; b = task_of(j, b)->next)
+            if (a != b && writes_over(j, step_at(j, a), step_at(j, b))) return false;
+    return true;
+}
+
+bool sl_joining_add(const sl_joining *j, uint32_t leader, const uint32_t *steps, uint32_t count,
+                    const bool *late) {
+    sl_cuda_task *head = task_of(j, leader);
+    const sl_cuda_task before = *head;
+    for (uint32_t i = 0; i < count; i++) {
+        sl_cuda_task *task = task_of(j, steps[i]);
+        task->leader = leader;
+        task->late = late && late[i];
+        task->next = head->next;
+        head->next = steps[i];
+        if (steps[i] < head->lowest) head->lowest = steps[i];
+        if (steps[i] > head->highest) head->highest = steps[i];
+    }
+    if (is_in_order(j, leader) && is_apart(j, leader)) return true;
+    *head = before;
+    for (uint32_t i = 0; i < count; i++) {
+        task_of(j, steps[i])->leader = steps[i];
+        task_of(j, steps[i])->next = UINT32_MAX;
+        task_of(j, steps[i])->late = false;
+    }
+    return false;
+}
+
+sl_status sl_joining_own(const sl_joining *j, uint32_t leader, sl_cuda_joined **out,
+                         sl_error *err) {
+    sl_cuda_task *task = task_of(j, leader);
+    if (!task->joined) {
+        sl_cuda_joined *copies =
+            SL_ARENA_NEW_ARRAY(&j->exe->arena, sl_cuda_joined, task->launch_count);
+        if (!copies) return sl_no_memory(err, "launches", task->launch_count * sizeof *copies);
+        for (uint32_t i = 0; i < task->launch_count; i++)
+            copies[i].launch = *launch_of(j, leader, i);
+        task->joined = copies;
+    }
+    *out = task->joined;
+    return SL_OK;
+}
+
+void sl_joining_set(sl_cuda_joined *joined, const char *function, const void *args,
+                    size_t args_bytes) {
+    joined->launch.function = function;
+    joined->launch.args_bytes = (uint32_t)args_bytes;
+    memcpy(joined->launch.args, args, args_bytes);
+}
+
+/* ---- all rules ---- */
+
+static sl_status find_functions(sl_executable *exe, uint32_t step, sl_error *err) {
+    sl_cuda_task *task = &exe->tasks[step];
+    for (uint32_t i = 0; task->joined && i < task->launch_count; i++)
+        SL_TRY(sl_cuda_function_of(exe->device, &task->joined[i].launch, &task->joined[i].function,
+                                   err));
+    return SL_OK;
+}
+
+typedef sl_status rule(const sl_joining *j, uint32_t step, sl_error *err);
+static rule *const rules[] = {sl_join_row, sl_join_delta, sl_join_experts, sl_join_route,
+                              sl_join_codes};
+
+sl_status sl_cuda_join(sl_executable *exe, const sl_cuda_segment *segment,
+                       const sl_cuda_needs *needs, sl_error *err) {
+    const uint32_t count = exe->binding.program->step_count;
+    sl_status status = SL_OK;
+    sl_arena arena;
+    sl_arena_init(&arena, exe->device->allocator);
+    const sl_joining j = {exe, segment, needs, SL_ARENA_NEW_ARRAY(&arena, bool, (size_t)count + 1)};
+    SL_TRY_ELSE(done, j.seen ? SL_OK : sl_no_memory(err, "joining steps", count));
+    for (size_t r = 0; r < sizeof rules / sizeof rules[0]; r++)
+        for (uint32_t s = segment->first; s < segment->end; s++)
+            SL_TRY_ELSE(done, rules[r](&j, s, err));
+    for (uint32_t s = segment->first; s < segment->end; s++)
+        SL_TRY_ELSE(done, find_functions(exe, s, err));
+done:
+    sl_arena_deinit(&arena);
+    return status;
+}

@@ -1,0 +1,54 @@
+/* join_delta.c - The norms and gates that only prepare the operands of the delta net's step, with
+ * it. */
+#include "runtime/cuda/joining.h"
+#include "runtime/cuda/kernels/delta.h"
+
+/* Operands of delta_step: q k v decay beta slots positions memory out. */
+enum { STEP_Q, STEP_K, STEP_V, STEP_DECAY, STEP_BETA, STEP_SLOTS, STEP_POSITIONS, STEP_MEMORY };
+
+/* Whether the kernel for one row is right: what it reads before it waits is nobody else's. */
+static bool is_joinable(const sl_joining *j, uint32_t step) {
+    const sl_step *s = step_at(j, step);
+    return s->op == SL_OP_delta_step && sl_joining_is_one(j, step, "sl_delta_step") &&
+           ((const sl_delta *)(const void *)launch_of(j, step, 0)->args)->rows == 1 &&
+           sl_joining_is_input(j, &s->operands[STEP_SLOTS]) &&
+           sl_joining_is_input(j, &s->operands[STEP_POSITIONS]) &&
+           sl_joining_uses(j, &s->operands[STEP_MEMORY]) == 1;
+}
+
+static void take_gates(const sl_joining *j, uint32_t step, sl_delta_joined *launch) {
+    const sl_step *s = step_at(j, step);
+    const uint32_t maker = sl_joining_maker(j, &s->operands[STEP_DECAY], SL_OP_decay_beta, 4);
+    if (maker == UINT32_MAX ||
+        sl_joining_maker(j, &s->operands[STEP_BETA], SL_OP_decay_beta, 5) != maker ||
+        !sl_joining_add(j, step, &maker, 1, NULL))
+        return;
+    const sl_decay_beta_args *a = task_of(j, maker)->args;
+    launch->a = a->a.data;
+    launch->b = a->b.data;
+    launch->a_log = a->a_log.data;
+    launch->dt_bias = a->dt_bias.data;
+}
+
+sl_status sl_join_delta(const sl_joining *j, uint32_t step, sl_error *err) {
+    if (!is_joinable(j, step)) return SL_OK;
+    const sl_step *s = step_at(j, step);
+    const uint32_t norms[] = {sl_joining_maker(j, &s->operands[STEP_Q], SL_OP_l2_norm, 1),
+                              sl_joining_maker(j, &s->operands[STEP_K], SL_OP_l2_norm, 1)};
+    if (norms[0] == UINT32_MAX || norms[1] == UINT32_MAX ||
+        !sl_joining_add(j, step, norms, 2, NULL))
+        return SL_OK;
+    const sl_l2_norm_args *q = task_of(j, norms[0])->args, *k = task_of(j, norms[1])->args;
+    sl_delta_joined launch = {.d = *(const sl_delta *)(const void *)launch_of(j, step, 0)->args,
+                              .q_eps = q->attrs.eps,
+                              .q_scale = q->attrs.scale,
+                              .k_eps = k->attrs.eps,
+                              .k_scale = k->attrs.scale};
+    launch.d.q = q->x.data;
+    launch.d.k = k->x.data;
+    take_gates(j, step, &launch);
+    sl_cuda_joined *joined = NULL;
+    SL_TRY(sl_joining_own(j, step, &joined, err));
+    sl_joining_set(joined, "sl_delta_step_joined", &launch, sizeof launch);
+    return SL_OK;
+}

@@ -1,0 +1,197 @@
+/* join_test.c - Steps that share launches: a hybrid model's step of one row on the emulated device.
+ * Every rule of joining has steps to join here, the edges that the driver then has order every
+ * conflict, and the results are those of steps apart. */
+#include "compiler/compile.h"
+#include "engine/model.h"
+#include "runtime/cuda/cuda.h"
+#include "runtime/cuda/executable.h"
+#include "tests/support/bound_program.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { CONTEXT = 64, VOCAB = 256 };
+
+/* Two delta nets and an attention, sizes as kernels for one row want them and no larger. */
+static const char config[] =
+    "{\"model_type\": \"qwen3_5_moe\", \"vocab_size\": 256, \"hidden_size\": 256,"
+    " \"num_hidden_layers\": 3, \"full_attention_interval\": 3, \"max_position_embeddings\": 64,"
+    " \"num_attention_heads\": 2, \"num_key_value_heads\": 1, \"head_dim\": 128,"
+    " \"partial_rotary_factor\": 0.25, \"rope_theta\": 10000, \"rms_norm_eps\": 1e-6,"
+    " \"linear_num_key_heads\": 1, \"linear_num_value_heads\": 2, \"linear_key_head_dim\": 128,"
+    " \"linear_value_head_dim\": 128, \"linear_conv_kernel_dim\": 4, \"num_experts\": 24,"
+    " \"num_experts_per_tok\": 4, \"moe_intermediate_size\": 96,"
+    " \"shared_expert_intermediate_size\": 64, \"tie_word_embeddings\": false}";
+
+static sl_error err;
+static void must(sl_status status) {
+    if (status != SL_OK) fail_msg("%s", err.message);
+}
+
+static sl_model *model;
+static const char *driver;
+
+static int open_model(void **state) {
+    (void)state;
+    char folder[] = "/tmp/sluice-join-XXXXXX", shape[64], pack[64];
+    driver = getenv("SLUICE_CUDA_EMULATOR");
+    assert_non_null(mkdtemp(folder));
+    (void)snprintf(shape, sizeof shape, "%s/config.json", folder);
+    (void)snprintf(pack, sizeof pack, "%s/model.sluice", folder);
+    FILE *file = fopen(shape, "w");
+    assert_non_null(file);
+    assert_true(fputs(config, file) >= 0 && fclose(file) == 0);
+    must(sl_synth_write(shape, pack, &(sl_synth_options){.struct_size = sizeof(sl_synth_options)},
+                        &err));
+    const sl_model_options options = {.struct_size = sizeof options,
+                                      .device = "ref",
+                                      .reader = "threads",
+                                      .context_tokens = CONTEXT};
+    must(sl_model_open(pack, &options, &model, &err));
+    assert_int_equal(unlink(shape) | unlink(pack) | rmdir(folder), 0);
+    return 0;
+}
+static int close_model(void **state) {
+    (void)state;
+    sl_model_close(model);
+    return 0;
+}
+
+static sl_program *make_program(bool no_sharing) {
+    const sl_step_shape shape = {.config = &model->config,
+                                 .weights = &model->weights,
+                                 .experts = &model->experts,
+                                 .rows = 1,
+                                 .wanted = 1,
+                                 .slots = 1,
+                                 .capacity = CONTEXT};
+    const sl_compile_how how = {
+        .model = SL_SCHEDULE_EDGES, .int8_activations = true, .no_sharing = no_sharing};
+    sl_graph *graph = NULL;
+    sl_program *program = NULL;
+    must(sl_graph_create("step", NULL, &graph, &err));
+    must(
+        sl_architecture_build(sl_architecture_find(model->config.model_type), &shape, graph, &err));
+    must(sl_compile_graph(graph, &how, NULL, &program, &err));
+    sl_graph_destroy(graph);
+    return program;
+}
+
+/* A program on a device of its own, run once. */
+typedef struct {
+    sl_program *program;
+    sl_device *device;
+    bound_program bound;
+} ready;
+static ready make_ready(bool no_sharing, bool apart) {
+    ready r = {.program = make_program(no_sharing)};
+    const sl_cuda_options options = {.driver = driver, .apart = apart};
+    must(sl_device_cuda_create(&options, NULL, &r.device, &err));
+    bound_program_init(&r.bound, r.program, r.device, model);
+    (void)bound_program_run(&r.bound, NULL);
+    return r;
+}
+static void drop(ready *r) {
+    bound_program_deinit(&r->bound);
+    r->device->ops->destroy(r->device);
+    sl_program_destroy(r->program);
+}
+
+/* Launches of a function that some step was given instead of its own. */
+static uint32_t joined_by(const sl_executable *exe, const char *function) {
+    uint32_t count = 0;
+    for (uint32_t s = 0; s < exe->binding.program->step_count; s++)
+        for (uint32_t i = 0; exe->tasks[s].joined && i < exe->tasks[s].launch_count; i++)
+            count += strcmp(exe->tasks[s].joined[i].launch.function, function) == 0;
+    return count;
+}
+static uint32_t members(const sl_executable *exe) {
+    uint32_t count = 0;
+    for (uint32_t s = 0; s < exe->binding.program->step_count; s++)
+        count += exe->tasks[s].leader != s;
+    return count;
+}
+
+static void every_rule_is_used(void **state) {
+    (void)state;
+    ready r = make_ready(true, false);
+    const sl_executable *exe = r.bound.executable;
+    assert_int_equal(joined_by(exe, "sl_delta_step_joined"), 2);
+    assert_int_equal(joined_by(exe, "sl_row_q4_q4"), 9); /* into mixers, out of them, shared down */
+    assert_int_equal(joined_by(exe, "sl_row_q4_q8"), 3); /* into experts */
+    assert_int_equal(joined_by(exe, "sl_moe_row_up_q4"), 3);
+    assert_int_equal(joined_by(exe, "sl_moe_row_down_q4"), 3);
+    for (uint32_t s = 0; s < exe->binding.program->step_count; s++)
+        if (exe->binding.program->steps[s].op == SL_OP_causal_conv)
+            assert_int_not_equal(exe->tasks[s].leader, s);
+    drop(&r);
+}
+
+/* Whether or not buffers share memory, which leaves fewer to join. */
+static void edges_order_every_conflict(void **state) {
+    (void)state;
+    for (int no_sharing = 0; no_sharing < 2; no_sharing++) {
+        ready r = make_ready(no_sharing, false);
+        assert_true(members(r.bound.executable) > 0);
+        must(sl_device_cuda_prove(r.bound.executable, &err));
+        drop(&r);
+    }
+}
+
+/* The proof can fail: a step that is said to come with the first launch of another when it needs
+ * what is made later. */
+static void a_wrong_join_is_found(void **state) {
+    (void)state;
+    ready r = make_ready(true, false);
+    sl_executable *exe = r.bound.executable;
+    const uint32_t last = exe->binding.program->step_count - 1;
+    sl_cuda_task *head = &exe->tasks[exe->tasks[0].leader], *task = &exe->tasks[last];
+    assert_true(task->leader == last && task->next == UINT32_MAX);
+    const sl_cuda_task before = *head;
+    task->leader = head->leader;
+    head->next = last;
+    task->next = before.next;
+    assert_int_not_equal(sl_device_cuda_prove(exe, &err), SL_OK);
+    *head = before;
+    task->leader = last;
+    task->next = UINT32_MAX;
+    drop(&r);
+}
+
+static void results_are_those_of_steps_apart(void **state) {
+    (void)state;
+    ready together = make_ready(true, false), apart = make_ready(true, true);
+    assert_int_equal(members(apart.bound.executable), 0);
+    const float *a = together.device->ops->output(together.bound.executable, 0);
+    const float *b = apart.device->ops->output(apart.bound.executable, 0);
+    double difference = 0, size = 0;
+    for (int i = 0; i < VOCAB; i++) {
+        difference += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
+        size += (double)b[i] * (double)b[i];
+    }
+    assert_true(size > 0 && difference <= 1e-8 * size);
+    assert_int_equal(bound_program_run(&together.bound, NULL),
+                     bound_program_run(&together.bound, NULL));
+    drop(&together);
+    drop(&apart);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_rule_is_used),
+        cmocka_unit_test(edges_order_every_conflict),
+        cmocka_unit_test(a_wrong_join_is_found),
+        cmocka_unit_test(results_are_those_of_steps_apart),
+    };
+    if (!getenv("SLUICE_CUDA_EMULATOR")) {
+        print_message("skipped: there is no emulated CUDA driver in this build\n");
+        return 0;
+    }
+    return cmocka_run_group_tests(tests, open_model, close_model);
+}
