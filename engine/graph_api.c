@@ -71,8 +71,9 @@ static sl_status allocate_values(sl_compiled *c, sl_error *err) {
         }
         const uint64_t doubles = (uint64_t)sl_type_elements(&value->type) * sizeof(double);
         const bool wide = value->kind == SL_VALUE_STATE;
+        const uint64_t bytes = wide ? doubles : sl_type_bytes(&value->type);
         const sl_pool_buffer buffer = {.label = value->name,
-                                       .bytes = wide ? doubles : sl_type_bytes(&value->type),
+                                       .bytes = bytes ? bytes : 1, /* of empty tensors too */
                                        .alignment = VALUE_ALIGNMENT,
                                        .persistent = true};
         SL_TRY(sl_pool_add(c->pool, &buffer, &c->buffers[v], err));

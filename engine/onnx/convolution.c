@@ -148,8 +148,9 @@ void sl_onnx_qlinear_conv(sl_onnx_call *c) {
     sl_onnx_set(c, 0, sl_onnx_quantized(c, real, 6, 7, 1));
 }
 
-/* Padding from the output's shape, or such that it is stride times the input's. */
-static bool pad_transposed(sl_onnx_call *c, window *w, const sl_dims *x, const int64_t *extra) {
+/* Padding from the output's shape, or such that it is stride times the input's.  What is missing is
+ * added behind; the odd one goes to the start, unless SAME_UPPER says otherwise. */
+static bool pad_transposed(sl_onnx_call *c, window *w, const sl_dims *x, int64_t *extra) {
     sl_integers shape;
     const bool given = sl_onnx_ints(c, "output_shape", &shape);
     if (given && shape.count != w->count && shape.count != w->count + 2) {
@@ -162,8 +163,13 @@ static bool pad_transposed(sl_onnx_call *c, window *w, const sl_dims *x, const i
         if (out < 0 || out > (int64_t)1 << 60) sl_onnx_wrong(c, "a result of %lld", (long long)out);
         if (sl_onnx_failed(c)) return false;
         const int64_t total = (in - 1) * w->strides[i] + extra[i] + reach(w, i) - out;
-        if (given && total < 0) sl_onnx_refuse(c, "an output_shape that is larger than the result");
+        if (total < 0) extra[i] -= total;
         split_padding(w, i, total);
+        if (strcmp(w->auto_pad, "SAME_UPPER") != 0) {
+            const int64_t larger = w->before[i] > w->after[i] ? w->before[i] : w->after[i];
+            w->after[i] += w->before[i] - larger;
+            w->before[i] = larger;
+        }
     }
     return !sl_onnx_failed(c);
 }
@@ -249,7 +255,24 @@ void sl_onnx_global_lp_pool(sl_onnx_call *c) {
     sl_onnx_set(c, 0, sl_onnx_op_scalar(c, "pow", sum, 1 / p));
 }
 
-/* Each element goes where it came from, into zeros. */
+/* Zeros behind, up to the given shape. */
+static sl_value enlarge(sl_onnx_call *c, sl_value x, const sl_integers *shape) {
+    const sl_type type = sl_onnx_type(c, x);
+    int64_t before[SL_MAX_RANK] = {0}, after[SL_MAX_RANK] = {0};
+    for (uint32_t i = 0; i < type.shape.rank; i++) {
+        const int64_t wanted = i < shape->count ? shape->items[i] : -1;
+        after[i] = wanted - type.shape.dims[i];
+        if (shape->count != type.shape.rank || wanted < type.shape.dims[i])
+            sl_onnx_wrong(c, "output_shape is smaller than the result");
+        if (sl_onnx_failed(c)) return x;
+    }
+    const sl_value two[] = {x, sl_onnx_scalar(c, type.dtype, 0)};
+    return sl_onnx_with2(c, "pad", two, "before=%s, after=%s, mode=0",
+                         sl_onnx_list(c, before, type.shape.rank),
+                         sl_onnx_list(c, after, type.shape.rank));
+}
+
+/* Each element goes where it came from, into zeros; output_shape may add more of them. */
 void sl_onnx_max_unpool(sl_onnx_call *c) {
     const sl_type type = sl_onnx_in_type(c, 0);
     window w;
@@ -259,8 +282,6 @@ void sl_onnx_max_unpool(sl_onnx_call *c) {
     for (uint32_t i = 0; i < w.count; i++)
         out.shape.dims[i + 2] = (type.shape.dims[i + 2] - 1) * w.strides[i] + w.kernel[i] -
                                 w.before[i] - w.after[i];
-    if (sl_onnx_integers_in(c, 2, &given) && given.count == out.shape.rank)
-        memcpy(out.shape.dims, given.items, given.count * sizeof *given.items);
     if (sl_type_check_shape(&out, c->out[0].name, &c->graph->error) != SL_OK) return;
     const sl_dims flat = {1, {sl_type_elements(&type)}}, all = {1, {sl_type_elements(&out)}};
     const sl_value three[] = {sl_onnx_expand(c, sl_onnx_scalar(c, type.dtype, 0), &all),
@@ -268,5 +289,7 @@ void sl_onnx_max_unpool(sl_onnx_call *c) {
                               sl_onnx_reshape(c, sl_onnx_in(c, 0), &flat)};
     sl_value filled;
     sl_onnx_append(c, &(sl_onnx_step){"scatter", 3, 1, three, &filled}, "axis=0, combine=0");
-    sl_onnx_set(c, 0, sl_onnx_reshape(c, filled, &out.shape));
+    filled = sl_onnx_reshape(c, filled, &out.shape);
+    if (sl_onnx_integers_in(c, 2, &given)) filled = enlarge(c, filled, &given);
+    sl_onnx_set(c, 0, filled);
 }

@@ -39,8 +39,9 @@ void sl_onnx_batch_norm(sl_onnx_call *c) {
     sl_value in[5], out;
     const sl_dtype dtype = sl_onnx_in_type(c, 0).dtype;
     for (uint32_t i = 0; i < 5; i++) in[i] = sl_onnx_cast(c, sl_onnx_in(c, i), dtype);
-    if (c->opset < 9 && !sl_onnx_int(c, "spatial", 1)) {
-        sl_onnx_refuse(c, "spatial = 0");
+    const bool old_training = c->opset < 7 && !sl_onnx_int(c, "is_test", 0);
+    if (old_training || (c->opset < 9 && !sl_onnx_int(c, "spatial", 1))) {
+        sl_onnx_refuse(c, old_training ? "is_test = 0" : "spatial = 0");
     } else if (sl_onnx_int(c, "training_mode", 0)) {
         train_batch_norm(c, in, eps);
     } else {

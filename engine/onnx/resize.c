@@ -7,6 +7,7 @@
 typedef struct {
     sl_dims from, to;
     double scales[SL_MAX_RANK];
+    const char *roi; /* the starts, then the ends of the region that is kept */
 } sizes;
 
 /* A dim from a number that may be anything. */
@@ -74,7 +75,7 @@ static void apply_sizes(sl_onnx_call *c, sizes *s, const sl_integers *wanted, co
 }
 
 static sizes start_sizes(sl_onnx_call *c) {
-    sizes s = {.from = sl_onnx_in_type(c, 0).shape};
+    sizes s = {.from = sl_onnx_in_type(c, 0).shape, .roi = "[]"};
     s.to = s.from;
     for (uint32_t i = 0; i < s.from.rank; i++) s.scales[i] = 1;
     return s;
@@ -82,15 +83,33 @@ static sizes start_sizes(sl_onnx_call *c) {
 
 static void emit(sl_onnx_call *c, const sizes *s, const char *mode, const char *coordinates,
                  const char *rounding) {
+    if (strpbrk(mode, "\"\\") || strpbrk(coordinates, "\"\\") || strpbrk(rounding, "\"\\"))
+        sl_onnx_wrong(c, "mode '%s'", mode);
     sl_onnx_set(c, 0,
                 sl_onnx_with(c, "resize", sl_onnx_in(c, 0),
                              "shape=%s, scales=%s, mode=\"%s\", coordinates=\"%s\", "
-                             "rounding=\"%s\", cubic_a=%.9g, exclude_outside=%d, antialias=%d",
+                             "rounding=\"%s\", cubic_a=%.9g, exclude_outside=%d, antialias=%d, "
+                             "roi=%s, extrapolation=%.9g",
                              sl_onnx_dims(c, &s->to), reals_text(c, s->scales, s->from.rank), mode,
                              coordinates, rounding,
                              (double)sl_onnx_float(c, "cubic_coeff_a", -0.75f),
                              sl_onnx_int(c, "exclude_outside", 0) != 0,
-                             sl_onnx_int(c, "antialias", 0) != 0));
+                             sl_onnx_int(c, "antialias", 0) != 0, s->roi,
+                             (double)sl_onnx_float(c, "extrapolation_value", 0)));
+}
+
+/* The starts and ends of a region, of all axes; those that are not given are whole. */
+static const char *read_region(sl_onnx_call *c, const sl_dims *axes, uint32_t rank) {
+    double all[2 * SL_MAX_RANK] = {0};
+    sl_reals given;
+    for (uint32_t i = 0; i < rank; i++) all[rank + i] = 1;
+    if (!sl_onnx_reals_in(c, 1, &given) || given.count != 2 * axes->rank)
+        sl_onnx_wrong(c, "tf_crop_and_resize without a region");
+    for (uint32_t i = 0; i < axes->rank && !sl_onnx_failed(c); i++) {
+        all[axes->dims[i]] = given.items[i];
+        all[rank + (uint32_t)axes->dims[i]] = given.items[axes->rank + i];
+    }
+    return reals_text(c, all, 2 * rank);
 }
 
 /* Inputs: x, roi, scales, sizes; in opset 10 x and scales. */
@@ -103,10 +122,7 @@ void sl_onnx_resize(sl_onnx_call *c) {
     (void)sl_onnx_ints(c, "axes", &list);
     const sl_dims axes = sl_onnx_axes(c, &list, s.from.rank);
     const char *coordinates = sl_onnx_text(c, "coordinate_transformation_mode", "half_pixel");
-    if (strcmp(coordinates, "tf_crop_and_resize") == 0) {
-        sl_onnx_refuse(c, "coordinates of a region (tf_crop_and_resize)");
-        return;
-    }
+    if (strcmp(coordinates, "tf_crop_and_resize") == 0) s.roi = read_region(c, &axes, s.from.rank);
     if (sl_onnx_has(c, 3) && sl_onnx_integers_in(c, 3, &wanted) && wanted.count)
         apply_sizes(c, &s, &wanted, &axes);
     else if (sl_onnx_reals_in(c, at, &scales))

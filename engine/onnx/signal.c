@@ -76,9 +76,11 @@ void sl_onnx_dft(sl_onnx_call *c) {
     }
     if (half && inverse) sl_onnx_refuse(c, "an inverse of one side");
     const int64_t length = sl_onnx_integer_in(c, 1, type.shape.dims[axis]);
-    const sl_value x = fit_length(c, sl_onnx_in(c, 0), axis, length);
+    /* In f64: what cancels must, and not leave the rounding of what it consists of. */
+    const sl_value wide = sl_onnx_cast(c, sl_onnx_in(c, 0), SL_DTYPE_f64);
+    const sl_value x = fit_length(c, wide, axis, length);
     const sl_value y = transform(c, last_but(c, x, axis, false), inverse, half);
-    sl_onnx_set(c, 0, last_but(c, y, axis, true));
+    sl_onnx_set(c, 0, last_but(c, sl_onnx_cast(c, y, type.dtype), axis, true));
 }
 
 /* signal[B,L,1 or 2] -> [B,frames,bins,2]. */
