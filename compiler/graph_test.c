@@ -410,9 +410,10 @@ static void syntax_errors_have_positions(void **state) {
     assert_parse_fails("graph \"g", "line 1, column 7: this string is not closed");
     assert_parse_fails("graph \"\\n\"",
                        "line 1, column 9: expected \\\", \\\\ or \\x01 to \\xff in a string");
-    assert_parse_fails("graph \"g\" {\n  inputs %x",
-                       "line 2, column 3: expected input, weight, state, experts, constant, symbol, "
-                       "scope, output or a value, found 'inputs'");
+    assert_parse_fails(
+        "graph \"g\" {\n  inputs %x",
+        "line 2, column 3: expected input, weight, state, experts, constant, symbol, "
+        "scope, output or a value, found 'inputs'");
     assert_parse_fails("graph \"g\" {input %1 : f32[]}",
                        "line 1, column 18: declared values have names, numbers are for results");
     assert_parse_fails("graph \"g\" {input x",

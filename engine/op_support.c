@@ -64,8 +64,9 @@ static sl_dtype choose_dtype(int way, uint32_t input, sl_dtype d) {
 
 static sl_dims choose_shape(int way, uint32_t input) {
     static const sl_dims first[SHAPE_WAYS] = {
-        {2, {4, 4}},       {0},         {1, {4}},          {3, {2, 4, 4}},   {4, {1, 4, 4, 4}},
-        {2, {4, 4}},       {3, {2, 4, 4}}, {4, {1, 4, 4, 4}}, {3, {4, 4, 4}}};
+        {2, {4, 4}},       {0},         {1, {4}},       {3, {2, 4, 4}},
+        {4, {1, 4, 4, 4}}, {2, {4, 4}}, {3, {2, 4, 4}}, {4, {1, 4, 4, 4}},
+        {3, {4, 4, 4}}};
     static const sl_dims rest = {1, {4}};
     return input && way >= 5 && way <= 7 ? rest : first[way];
 }

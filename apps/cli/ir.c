@@ -231,8 +231,8 @@ static int run(const sl_graph *graph, const cli_options *options) {
 static const struct {
     const char *name;
     int (*run)(const sl_graph *graph, const cli_options *options);
-} verbs[] = {{"import", import},      {"fmt", format},       {"check", check}, {"run", run},
-             {"bench", cli_ir_bench}, {"diff", cli_ir_diff}};
+} verbs[] = {{"import", import}, {"fmt", format},         {"check", check},
+             {"run", run},       {"bench", cli_ir_bench}, {"diff", cli_ir_diff}};
 
 static bool is_onnx(const char *path) {
     const size_t bytes = strlen(path);

@@ -237,7 +237,7 @@ sl_status infer_concat(const sl_infer_args *a, sl_error *err) {
     SL_TRY(sl_check_kinds(a, 0, "the first part", SL_PLAIN, err));
     uint32_t axis;
     SL_TRY(sl_find_axis(a->label, ((const sl_concat_attrs *)a->attrs)->axis, a->in[0].shape.rank,
-                         &axis, err));
+                        &axis, err));
     a->out[0] = a->in[0];
     for (uint32_t i = 1; i < a->in_count; i++) {
         SL_TRY(sl_type_check_shape(&a->in[i], a->label, err));

@@ -50,7 +50,7 @@ sl_status sl_check_type(const sl_infer_args *a, uint32_t input, const char *name
 }
 
 sl_status sl_find_axis(const char *label, int64_t axis, uint32_t rank, uint32_t *out,
-                        sl_error *err) {
+                       sl_error *err) {
     SL_TRY(sl_check_attr(label, "axis", axis, -(int64_t)rank, (int64_t)rank - 1, err));
     *out = sl_axis(axis, rank);
     return SL_OK;

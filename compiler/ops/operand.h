@@ -27,7 +27,7 @@ SL_CHECKED sl_status sl_refuse(const sl_infer_args *a, uint32_t input, const cha
                                const char *wanted, sl_error *err);
 /* Of axis, -rank to rank - 1, the one meant. */
 SL_CHECKED sl_status sl_find_axis(const char *label, int64_t axis, uint32_t rank, uint32_t *out,
-                                   sl_error *err);
+                                  sl_error *err);
 /* Which of rank axes are among those of a list, where each may be once. */
 SL_CHECKED sl_status sl_check_axes(const char *label, const sl_dims *axes, uint32_t rank,
                                    bool found[SL_MAX_RANK], sl_error *err);

@@ -14,8 +14,9 @@ static sl_value within_0_1(sl_onnx_call *c, sl_value x) {
 void sl_onnx_elu(sl_onnx_call *c) {
     const sl_value x = sl_onnx_in(c, 0);
     const float alpha = sl_onnx_float(c, "alpha", 1);
-    sl_onnx_set(c, 0, keep_positive(c, x, sl_onnx_op_scalar(c, "mul", sl_onnx_op1(c, "expm1", x),
-                                                            (double)alpha)));
+    sl_onnx_set(c, 0,
+                keep_positive(
+                    c, x, sl_onnx_op_scalar(c, "mul", sl_onnx_op1(c, "expm1", x), (double)alpha)));
 }
 
 void sl_onnx_celu(sl_onnx_call *c) {
@@ -27,8 +28,10 @@ void sl_onnx_celu(sl_onnx_call *c) {
 
 void sl_onnx_selu(sl_onnx_call *c) {
     const bool old = c->opset < 6;
-    const double alpha = (double)sl_onnx_float(c, "alpha", old ? 1.6732f : 1.67326319217681884765625f);
-    const double gamma = (double)sl_onnx_float(c, "gamma", old ? 1.0507f : 1.05070102214813232421875f);
+    const double alpha =
+        (double)sl_onnx_float(c, "alpha", old ? 1.6732f : 1.67326319217681884765625f);
+    const double gamma =
+        (double)sl_onnx_float(c, "gamma", old ? 1.0507f : 1.05070102214813232421875f);
     const sl_value x = sl_onnx_in(c, 0);
     const sl_value e = sl_onnx_op_scalar(c, "mul", sl_onnx_op1(c, "expm1", x), alpha);
     sl_onnx_set(c, 0, sl_onnx_op_scalar(c, "mul", keep_positive(c, x, e), gamma));
@@ -87,8 +90,9 @@ void sl_onnx_shrink(sl_onnx_call *c) {
     const sl_value zero = sl_onnx_scalar(c, sl_onnx_type(c, x).dtype, 0);
     const sl_value low = sl_onnx_op3(c, "where", sl_onnx_op_scalar(c, "less", x, -limit),
                                      sl_onnx_op_scalar(c, "add", x, bias), zero);
-    sl_onnx_set(c, 0, sl_onnx_op3(c, "where", sl_onnx_op_scalar(c, "greater", x, limit),
-                                  sl_onnx_op_scalar(c, "sub", x, bias), low));
+    sl_onnx_set(c, 0,
+                sl_onnx_op3(c, "where", sl_onnx_op_scalar(c, "greater", x, limit),
+                            sl_onnx_op_scalar(c, "sub", x, bias), low));
 }
 
 void sl_onnx_gelu(sl_onnx_call *c) {

@@ -51,11 +51,11 @@ sl_onnx_body sl_onnx_body_open(sl_onnx_call *c, const char *name) {
 void sl_onnx_body_input(sl_onnx_body *body, const char *name, const sl_onnx_value *like,
                         sl_type type) {
     if (!body->scope) return;
-    const sl_onnx_value value = {
-        .name = name,
-        .type = type,
-        .root = like ? like->root : NULL,
-        .value = sl_graph_declare(body->graph, SL_VALUE_INPUT, name, type)};
+    const sl_onnx_value value = {.name = name,
+                                 .type = type,
+                                 .root = like ? like->root : NULL,
+                                 .value =
+                                     sl_graph_declare(body->graph, SL_VALUE_INPUT, name, type)};
     (void)sl_onnx_scope_add(body->scope, &value);
 }
 
@@ -91,7 +91,9 @@ bool sl_onnx_body_check(sl_onnx_call *c, sl_onnx_body *body) {
     return body->scope && !sl_onnx_failed(c);
 }
 
-void sl_onnx_body_close(sl_onnx_body *body) { sl_graph_destroy(body->graph); }
+void sl_onnx_body_close(sl_onnx_body *body) {
+    sl_graph_destroy(body->graph);
+}
 
 /* ---- Appending ---- */
 

@@ -27,7 +27,9 @@ void sl_onnx_wrong(sl_onnx_call *c, const char *format, ...) {
     va_end(args);
 }
 
-bool sl_onnx_failed(const sl_onnx_call *c) { return c->graph->error.status != SL_OK; }
+bool sl_onnx_failed(const sl_onnx_call *c) {
+    return c->graph->error.status != SL_OK;
+}
 
 void *sl_onnx_memory(sl_onnx_call *c, size_t count, size_t each) {
     void *memory = sl_arena_array(&c->im->arena, count + 1, each, _Alignof(max_align_t));
@@ -181,8 +183,7 @@ uint32_t sl_onnx_axis(sl_onnx_call *c, int64_t axis, uint32_t rank) {
 sl_dims sl_onnx_axes(sl_onnx_call *c, const sl_integers *list, uint32_t rank) {
     bool chosen[SL_MAX_RANK] = {false};
     sl_dims axes = {0};
-    for (uint32_t i = 0; i < list->count; i++)
-        chosen[sl_onnx_axis(c, list->items[i], rank)] = true;
+    for (uint32_t i = 0; i < list->count; i++) chosen[sl_onnx_axis(c, list->items[i], rank)] = true;
     for (uint32_t i = 0; i < rank; i++)
         if (chosen[i] || !list->count) axes.dims[axes.rank++] = i;
     return axes;

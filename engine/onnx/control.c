@@ -125,8 +125,7 @@ static bool read_loop(sl_onnx_call *c, loop *l) {
     if (!l->body) return false;
     l->vars = c->in_count > 2 ? c->in_count - 2 : 0;
     if (l->body->input_count != l->vars + 2 || l->body->output_count < l->vars + 1 ||
-        c->out_count > l->body->output_count - 1 ||
-        l->body->output_count > SL_ONNX_MOST_OPERANDS) {
+        c->out_count > l->body->output_count - 1 || l->body->output_count > SL_ONNX_MOST_OPERANDS) {
         sl_onnx_wrong(c, "a body of %u inputs and %u outputs for %u variables",
                       l->body->input_count, l->body->output_count, l->vars);
         return false;
@@ -158,8 +157,7 @@ static void count_turns(sl_onnx_call *c, const loop *l) {
     sl_onnx_body_captures(&body, &l->captures);
     sl_onnx_body_input(&body, l->body->inputs[0].name, NULL, number);
     if (body.scope) {
-        const sl_onnx_value going = {
-            .name = l->body->inputs[1].name, .type = truth, .data = &yes};
+        const sl_onnx_value going = {.name = l->body->inputs[1].name, .type = truth, .data = &yes};
         (void)sl_onnx_scope_add(body.scope, &going);
     }
     sl_onnx_body_import(c, &body, l->body);
@@ -207,9 +205,9 @@ static sl_onnx_body make_condition(sl_onnx_call *c, const loop *l) {
     inner.graph = body.graph;
     const sl_value more = sl_onnx_op2(&inner, "less", body_value(&body, l->body->inputs[0].name),
                                       body_value(&body, " most"));
-    sl_graph_output(body.graph, "go",
-                    sl_onnx_op2(&inner, "logical_and", more,
-                                body_value(&body, l->body->inputs[1].name)));
+    sl_graph_output(
+        body.graph, "go",
+        sl_onnx_op2(&inner, "logical_and", more, body_value(&body, l->body->inputs[1].name)));
     return body;
 }
 
@@ -244,10 +242,12 @@ static void repeat_turns(sl_onnx_call *c, const loop *l) {
     operands in = {0};
     sl_value out[2 * SL_ONNX_MOST_OPERANDS];
     add_operand(c, &in, sl_onnx_scalar(c, SL_DTYPE_i64, 0));
-    add_operand(c, &in, sl_onnx_has(c, 0) ? sl_onnx_reshape(c, sl_onnx_in(c, 0), &scalar)
-                                          : sl_onnx_scalar(c, SL_DTYPE_i64, 9e18));
-    add_operand(c, &in, sl_onnx_has(c, 1) ? sl_onnx_reshape(c, sl_onnx_in(c, 1), &scalar)
-                                          : sl_onnx_scalar(c, SL_DTYPE_bool, 1));
+    add_operand(c, &in,
+                sl_onnx_has(c, 0) ? sl_onnx_reshape(c, sl_onnx_in(c, 0), &scalar)
+                                  : sl_onnx_scalar(c, SL_DTYPE_i64, 9e18));
+    add_operand(c, &in,
+                sl_onnx_has(c, 1) ? sl_onnx_reshape(c, sl_onnx_in(c, 1), &scalar)
+                                  : sl_onnx_scalar(c, SL_DTYPE_bool, 1));
     for (uint32_t i = 0; i < l->vars; i++) add_operand(c, &in, sl_onnx_in(c, i + 2));
     add_captures(c, &in, &l->captures);
     sl_onnx_body condition = make_condition(c, l), turn = make_turn(c, l);
@@ -335,8 +335,7 @@ static bool read_scan(sl_onnx_call *c, scan *s) {
     if (!s->body) return false;
     if (inputs < 1 || inputs > c->in_count - s->first || c->in_count < s->first ||
         s->body->input_count != c->in_count - s->first || c->in_count > SL_ONNX_MOST_OPERANDS ||
-        c->out_count > s->body->output_count ||
-        s->body->output_count > SL_ONNX_MOST_OPERANDS) {
+        c->out_count > s->body->output_count || s->body->output_count > SL_ONNX_MOST_OPERANDS) {
         sl_onnx_wrong(c, "%u inputs, of which %lld are scanned", c->in_count, (long long)inputs);
         return false;
     }

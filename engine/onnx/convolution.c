@@ -65,7 +65,9 @@ static void split_padding(window *w, uint32_t i, int64_t total) {
     w->after[i] = total - w->before[i];
 }
 
-static bool is_same(const window *w) { return strncmp(w->auto_pad, "SAME", 4) == 0; }
+static bool is_same(const window *w) {
+    return strncmp(w->auto_pad, "SAME", 4) == 0;
+}
 
 static int64_t reach(const window *w, uint32_t i) {
     return (w->kernel[i] - 1) * w->dilations[i] + 1;
@@ -141,8 +143,8 @@ void sl_onnx_qlinear_conv(sl_onnx_call *c) {
                                  sl_onnx_has(c, 8) ? sl_onnx_in(c, 8) : (sl_value){0}};
     const sl_value sum = convolve(c, operands, sl_onnx_has(c, 8) ? 3 : 2);
     const uint32_t rank = sl_onnx_type(c, sum).shape.rank;
-    const sl_value scale = per_channel(
-        c, sl_onnx_op2(c, "mul", sl_onnx_in(c, 1), sl_onnx_in(c, 4)), rank);
+    const sl_value scale =
+        per_channel(c, sl_onnx_op2(c, "mul", sl_onnx_in(c, 1), sl_onnx_in(c, 4)), rank);
     const sl_value real =
         sl_onnx_op2(c, "mul", sl_onnx_cast(c, sum, sl_onnx_type(c, scale).dtype), scale);
     sl_onnx_set(c, 0, sl_onnx_quantized(c, real, 6, 7, 1));
@@ -203,17 +205,17 @@ static bool read_pool(sl_onnx_call *c, window *w) {
 
 static const char *pool_text(sl_onnx_call *c, const window *w) {
     const char *text =
-        sl_arena_format(&c->im->arena, "kernel=%s, %s, ceil=%d", sl_onnx_list(c, w->kernel, w->count),
-                        window_text(c, w), w->ceil);
+        sl_arena_format(&c->im->arena, "kernel=%s, %s, ceil=%d",
+                        sl_onnx_list(c, w->kernel, w->count), window_text(c, w), w->ceil);
     return text ? text : "";
 }
 
 void sl_onnx_average_pool(sl_onnx_call *c) {
     window w;
     if (read_pool(c, &w))
-        sl_onnx_set(c, 0, sl_onnx_with(c, "pool_mean", sl_onnx_in(c, 0), "%s, include_pad=%d",
-                                       pool_text(c, &w),
-                                       sl_onnx_int(c, "count_include_pad", 0) != 0));
+        sl_onnx_set(c, 0,
+                    sl_onnx_with(c, "pool_mean", sl_onnx_in(c, 0), "%s, include_pad=%d",
+                                 pool_text(c, &w), sl_onnx_int(c, "count_include_pad", 0) != 0));
 }
 
 void sl_onnx_max_pool(sl_onnx_call *c) {
@@ -222,15 +224,17 @@ void sl_onnx_max_pool(sl_onnx_call *c) {
     const sl_value x = sl_onnx_in(c, 0);
     sl_onnx_set(c, 0, sl_onnx_with(c, "pool_max", x, "%s", pool_text(c, &w)));
     if (sl_onnx_wants(c, 1))
-        sl_onnx_set(c, 1, sl_onnx_with(c, "max_pool_indices", x, "%s, column_major=%d",
-                                       pool_text(c, &w), sl_onnx_int(c, "storage_order", 0) != 0));
+        sl_onnx_set(c, 1,
+                    sl_onnx_with(c, "max_pool_indices", x, "%s, column_major=%d", pool_text(c, &w),
+                                 sl_onnx_int(c, "storage_order", 0) != 0));
 }
 
 void sl_onnx_lp_pool(sl_onnx_call *c) {
     window w;
     if (read_pool(c, &w))
-        sl_onnx_set(c, 0, sl_onnx_with(c, "lp_pool", sl_onnx_in(c, 0), "%s, p=%lld",
-                                       pool_text(c, &w), (long long)sl_onnx_int(c, "p", 2)));
+        sl_onnx_set(c, 0,
+                    sl_onnx_with(c, "lp_pool", sl_onnx_in(c, 0), "%s, p=%lld", pool_text(c, &w),
+                                 (long long)sl_onnx_int(c, "p", 2)));
 }
 
 static sl_dims spatial_axes(sl_onnx_call *c) {
@@ -249,8 +253,7 @@ void sl_onnx_global_pool(sl_onnx_call *c) {
 void sl_onnx_global_lp_pool(sl_onnx_call *c) {
     const sl_dims axes = spatial_axes(c);
     const double p = (double)sl_onnx_int(c, "p", 2);
-    const sl_value powers =
-        sl_onnx_op_scalar(c, "pow", sl_onnx_op1(c, "abs", sl_onnx_in(c, 0)), p);
+    const sl_value powers = sl_onnx_op_scalar(c, "pow", sl_onnx_op1(c, "abs", sl_onnx_in(c, 0)), p);
     const sl_value sum = sl_onnx_reduce(c, "sum", powers, &axes, true);
     sl_onnx_set(c, 0, sl_onnx_op_scalar(c, "pow", sum, 1 / p));
 }
@@ -280,8 +283,8 @@ void sl_onnx_max_unpool(sl_onnx_call *c) {
     sl_type out = type;
     if (sl_onnx_failed(c) || !read_window(c, &type.shape, NULL, &w)) return;
     for (uint32_t i = 0; i < w.count; i++)
-        out.shape.dims[i + 2] = (type.shape.dims[i + 2] - 1) * w.strides[i] + w.kernel[i] -
-                                w.before[i] - w.after[i];
+        out.shape.dims[i + 2] =
+            (type.shape.dims[i + 2] - 1) * w.strides[i] + w.kernel[i] - w.before[i] - w.after[i];
     if (sl_type_check_shape(&out, c->out[0].name, &c->graph->error) != SL_OK) return;
     const sl_dims flat = {1, {sl_type_elements(&type)}}, all = {1, {sl_type_elements(&out)}};
     const sl_value three[] = {sl_onnx_expand(c, sl_onnx_scalar(c, type.dtype, 0), &all),

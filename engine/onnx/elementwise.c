@@ -3,7 +3,9 @@
 #include <math.h>
 #include <string.h>
 
-void sl_onnx_unary(sl_onnx_call *c) { sl_onnx_set(c, 0, sl_onnx_op1(c, c->op, sl_onnx_in(c, 0))); }
+void sl_onnx_unary(sl_onnx_call *c) {
+    sl_onnx_set(c, 0, sl_onnx_op1(c, c->op, sl_onnx_in(c, 0)));
+}
 
 /* Until opset 7 the second operand's dims may start at an axis of the first one's. */
 static sl_value align_from_axis(sl_onnx_call *c, sl_value a, sl_value b) {
@@ -27,7 +29,9 @@ static sl_value join_all(sl_onnx_call *c, const char *op) {
     return all;
 }
 
-void sl_onnx_variadic(sl_onnx_call *c) { sl_onnx_set(c, 0, join_all(c, c->op)); }
+void sl_onnx_variadic(sl_onnx_call *c) {
+    sl_onnx_set(c, 0, join_all(c, c->op));
+}
 
 void sl_onnx_mean(sl_onnx_call *c) {
     sl_onnx_set(c, 0, sl_onnx_op_scalar(c, "div", join_all(c, "add"), c->in_count));
@@ -43,8 +47,9 @@ void sl_onnx_identity(sl_onnx_call *c) {
 void sl_onnx_is_inf(sl_onnx_call *c) {
     const int64_t negative = sl_onnx_int(c, "detect_negative", 1);
     const int64_t positive = sl_onnx_int(c, "detect_positive", 1);
-    sl_onnx_set(c, 0, sl_onnx_with(c, "is_inf", sl_onnx_in(c, 0), "which=%d",
-                                   (negative ? 1 : 0) + (positive ? 2 : 0)));
+    sl_onnx_set(c, 0,
+                sl_onnx_with(c, "is_inf", sl_onnx_in(c, 0), "which=%d",
+                             (negative ? 1 : 0) + (positive ? 2 : 0)));
 }
 
 void sl_onnx_mod(sl_onnx_call *c) {
@@ -54,11 +59,14 @@ void sl_onnx_mod(sl_onnx_call *c) {
 
 void sl_onnx_bit_shift(sl_onnx_call *c) {
     const bool left = strcmp(sl_onnx_text(c, "direction", ""), "LEFT") == 0;
-    sl_onnx_set(c, 0, sl_onnx_op2(c, left ? "shift_left" : "shift_right", sl_onnx_in(c, 0),
-                                  sl_onnx_in(c, 1)));
+    sl_onnx_set(
+        c, 0,
+        sl_onnx_op2(c, left ? "shift_left" : "shift_right", sl_onnx_in(c, 0), sl_onnx_in(c, 1)));
 }
 
-static bool is_float(sl_dtype dtype) { return sl_dtype_infos[dtype].kind == SL_KIND_FLOAT; }
+static bool is_float(sl_dtype dtype) {
+    return sl_dtype_infos[dtype].kind == SL_KIND_FLOAT;
+}
 
 /* The result has the base's type; a fraction in the exponent of an integer counts. */
 void sl_onnx_pow(sl_onnx_call *c) {

@@ -112,8 +112,8 @@ const char *sl_onnx_list(sl_onnx_call *c, const int64_t *items, uint32_t count) 
     if (!text) return "[]";
     *at++ = '[';
     for (uint32_t i = 0; i < count; i++)
-        at += snprintf(at, room - (size_t)(at - text), "%s%lld", i ? ", " : "",
-                       (long long)items[i]);
+        at +=
+            snprintf(at, room - (size_t)(at - text), "%s%lld", i ? ", " : "", (long long)items[i]);
     *at = ']';
     return text;
 }

@@ -62,8 +62,8 @@ void sl_onnx_import_initializers(sl_onnx_importer *im, sl_onnx_scope *scope,
 }
 
 /* The shape that the model states, completed by the one that was given. */
-static bool make_input_type(const sl_onnx_importer *im, const sl_onnx_value_info *info,
-                            sl_graph *g, sl_type *out) {
+static bool make_input_type(const sl_onnx_importer *im, const sl_onnx_value_info *info, sl_graph *g,
+                            sl_type *out) {
     const sl_onnx_shape *given = find_shape(im, info->name);
     *out = (sl_type){0};
     if (!sl_onnx_type_find(info->data_type, &out->dtype)) {
@@ -81,10 +81,10 @@ static bool make_input_type(const sl_onnx_importer *im, const sl_onnx_value_info
     for (uint32_t i = 0; i < info->rank; i++) {
         if (!given) out->shape.dims[i] = info->dims[i];
         if (out->shape.dims[i] < 0 || (info->dims[i] >= 0 && info->dims[i] != out->shape.dims[i])) {
-            sl_graph_mistake(g, SL_INVALID,
-                             "input '%s': dim %u is %s'%s', give its shape (--shape %s=...)",
-                             info->name, i, info->dims[i] < 0 ? "open: " : "fixed, given otherwise ",
-                             info->dim_names[i], info->name);
+            sl_graph_mistake(
+                g, SL_INVALID, "input '%s': dim %u is %s'%s', give its shape (--shape %s=...)",
+                info->name, i, info->dims[i] < 0 ? "open: " : "fixed, given otherwise ",
+                info->dim_names[i], info->name);
             return false;
         }
     }

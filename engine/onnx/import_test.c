@@ -80,7 +80,8 @@ static message integers_of(const char *name, uint32_t count, const int64_t *item
     message tensor = {0};
     put_number(&tensor, 1, count);
     put_number(&tensor, 2, 7);
-    for (uint32_t i = 0; i < count; i++) put_number(&tensor, 7, (uint64_t)items[i]); /* not packed */
+    for (uint32_t i = 0; i < count; i++)
+        put_number(&tensor, 7, (uint64_t)items[i]); /* not packed */
     put_text(&tensor, 8, name);
     return tensor;
 }
@@ -110,7 +111,8 @@ static message graph_of(const message *node, const message *tensor) {
 static void expect_refusal(const message *model, const char *text) {
     sl_graph *graph = NULL;
     sl_error err = {0};
-    assert_int_not_equal(sl_onnx_import(model->bytes, model->count, NULL, NULL, &graph, &err), SL_OK);
+    assert_int_not_equal(sl_onnx_import(model->bytes, model->count, NULL, NULL, &graph, &err),
+                         SL_OK);
     if (!strstr(err.message, text)) fail_msg("'%s' is not in '%s'", text, err.message);
 }
 
@@ -161,7 +163,8 @@ static void damaged_files_are_refused(void **state) {
         message changed = whole;
         changed.bytes[i / 8] ^= (unsigned char)(1u << i % 8);
         made = NULL;
-        if (sl_onnx_import(changed.bytes, changed.count, NULL, NULL, &made, &err) != SL_OK) continue;
+        if (sl_onnx_import(changed.bytes, changed.count, NULL, NULL, &made, &err) != SL_OK)
+            continue;
         if (sl_graph_verify(made, &err) != SL_OK) fail_msg("%s", err.message);
         sl_graph_destroy(made);
     }

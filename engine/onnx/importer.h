@@ -15,8 +15,8 @@ typedef struct sl_onnx_scope sl_onnx_scope;
 typedef struct {
     const char *name;
     sl_type type;
-    const void *data; /* of a literal, known now: its elements; else NULL */
-    sl_value value;   /* in its home; of a literal 0 until it is used there */
+    const void *data;     /* of a literal, known now: its elements; else NULL */
+    sl_value value;       /* in its home; of a literal 0 until it is used there */
     const sl_graph *home; /* the graph of its scope */
     const char *root;     /* an input of the model that it depends on; NULL of a literal */
     const char *other;    /* what it is if it is not a tensor */

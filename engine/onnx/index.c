@@ -11,8 +11,9 @@ void sl_onnx_gather(sl_onnx_call *c) {
 
 void sl_onnx_gather_nd(sl_onnx_call *c) {
     const sl_value two[] = {sl_onnx_in(c, 0), sl_onnx_in(c, 1)};
-    sl_onnx_set(c, 0, sl_onnx_with2(c, "gather_nd", two, "batch_dims=%lld",
-                                    (long long)sl_onnx_int(c, "batch_dims", 0)));
+    sl_onnx_set(c, 0,
+                sl_onnx_with2(c, "gather_nd", two, "batch_dims=%lld",
+                              (long long)sl_onnx_int(c, "batch_dims", 0)));
 }
 
 static uint32_t combine_of(sl_onnx_call *c) {
@@ -38,7 +39,9 @@ void sl_onnx_scatter(sl_onnx_call *c) {
     scatter(c, axis);
 }
 
-void sl_onnx_scatter_nd(sl_onnx_call *c) { scatter(c, ""); }
+void sl_onnx_scatter_nd(sl_onnx_call *c) {
+    scatter(c, "");
+}
 
 /* Indices may be of any numeric type, and negative ones count from the end. */
 void sl_onnx_one_hot(sl_onnx_call *c) {
@@ -48,14 +51,16 @@ void sl_onnx_one_hot(sl_onnx_call *c) {
     const sl_value wrapped = sl_onnx_op_scalar(c, "add", indices, (double)depth);
     indices = sl_onnx_op3(c, "where", negative, wrapped, indices);
     const sl_value two[] = {indices, sl_onnx_in(c, 2)};
-    sl_onnx_set(c, 0, sl_onnx_with2(c, "one_hot", two, "axis=%lld, depth=%lld",
-                                    (long long)sl_onnx_int(c, "axis", -1), (long long)depth));
+    sl_onnx_set(c, 0,
+                sl_onnx_with2(c, "one_hot", two, "axis=%lld, depth=%lld",
+                              (long long)sl_onnx_int(c, "axis", -1), (long long)depth));
 }
 
 void sl_onnx_trilu(sl_onnx_call *c) {
-    sl_onnx_set(c, 0, sl_onnx_with(c, "trilu", sl_onnx_in(c, 0), "upper=%d, k=%lld",
-                                   sl_onnx_int(c, "upper", 1) != 0,
-                                   (long long)sl_onnx_integer_in(c, 1, 0)));
+    sl_onnx_set(c, 0,
+                sl_onnx_with(c, "trilu", sl_onnx_in(c, 0), "upper=%d, k=%lld",
+                             sl_onnx_int(c, "upper", 1) != 0,
+                             (long long)sl_onnx_integer_in(c, 1, 0)));
 }
 
 /* Element t of a row of n of length l comes from l - 1 - t where t < l. */
@@ -94,7 +99,8 @@ void sl_onnx_compress(sl_onnx_call *c) {
     for (uint32_t i = 0; indices && i < keep.count && i < type.shape.dims[axis]; i++)
         if (keep.items[i]) indices[count++] = i;
     if (!indices) return;
-    const sl_value list = sl_onnx_constant(c, sl_type_make(SL_DTYPE_i64, 1, (int64_t)count), indices);
+    const sl_value list =
+        sl_onnx_constant(c, sl_type_make(SL_DTYPE_i64, 1, (int64_t)count), indices);
     sl_onnx_set(c, 0, sl_onnx_with2(c, "gather", (sl_value[]){x, list}, "axis=%u", axis));
 }
 
@@ -102,10 +108,10 @@ void sl_onnx_compress(sl_onnx_call *c) {
 void sl_onnx_arg(sl_onnx_call *c) {
     const uint32_t rank = sl_onnx_in_type(c, 0).shape.rank;
     const uint32_t axis = sl_onnx_axis(c, sl_onnx_int(c, "axis", 0), rank);
-    sl_onnx_set(c, 0, sl_onnx_with(c, c->op, sl_onnx_in(c, 0),
-                                   "axis=%u, keep=%d, last=%d, to=i64", rank - 1 - axis,
-                                   sl_onnx_int(c, "keepdims", 1) != 0,
-                                   sl_onnx_int(c, "select_last_index", 0) != 0));
+    sl_onnx_set(c, 0,
+                sl_onnx_with(c, c->op, sl_onnx_in(c, 0), "axis=%u, keep=%d, last=%d, to=i64",
+                             rank - 1 - axis, sl_onnx_int(c, "keepdims", 1) != 0,
+                             sl_onnx_int(c, "select_last_index", 0) != 0));
 }
 
 void sl_onnx_topk(sl_onnx_call *c) {

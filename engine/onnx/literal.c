@@ -17,7 +17,7 @@ static void set_tensor(sl_onnx_call *c, const sl_onnx_tensor *tensor) {
 
 void sl_onnx_constant_op(sl_onnx_call *c) {
     const sl_onnx_attr *attr = NULL;
-    static const char *const names[] = {"value",     "value_float",  "value_floats", "value_int",
+    static const char *const names[] = {"value",      "value_float",  "value_floats", "value_int",
                                         "value_ints", "value_string", "value_strings"};
     for (uint32_t i = 0; !attr && i < sizeof names / sizeof names[0]; i++)
         attr = sl_onnx_attr_of(c, names[i]);
@@ -91,7 +91,8 @@ static void set_doubles(sl_onnx_call *c, sl_type type, double *values) {
 }
 
 static double *make_doubles(sl_onnx_call *c, double count) {
-    if (count >= 0 && count <= LITERAL_MOST) return sl_onnx_memory(c, (size_t)count, sizeof(double));
+    if (count >= 0 && count <= LITERAL_MOST)
+        return sl_onnx_memory(c, (size_t)count, sizeof(double));
     sl_onnx_refuse(c, "%.0f elements, at most %d are supported", count, LITERAL_MOST);
     return NULL;
 }
@@ -141,11 +142,19 @@ static void set_window(sl_onnx_call *c, double a0, double a1, double a2) {
     set_doubles(c, sl_type_make(dtype, 1, size), values);
 }
 
-void sl_onnx_hann_window(sl_onnx_call *c) { set_window(c, 0.5, 0.5, 0); }
-void sl_onnx_hamming_window(sl_onnx_call *c) { set_window(c, 25.0 / 46, 21.0 / 46, 0); }
-void sl_onnx_blackman_window(sl_onnx_call *c) { set_window(c, 0.42, 0.5, 0.08); }
+void sl_onnx_hann_window(sl_onnx_call *c) {
+    set_window(c, 0.5, 0.5, 0);
+}
+void sl_onnx_hamming_window(sl_onnx_call *c) {
+    set_window(c, 25.0 / 46, 21.0 / 46, 0);
+}
+void sl_onnx_blackman_window(sl_onnx_call *c) {
+    set_window(c, 0.42, 0.5, 0.08);
+}
 
-static double mel_of(double hertz) { return 2595 * log10(1 + hertz / 700); }
+static double mel_of(double hertz) {
+    return 2595 * log10(1 + hertz / 700);
+}
 
 /* Triangles between bins whose frequencies are evenly spaced in mel. */
 static void fill_mel(double *out, int64_t bands, int64_t bins, const double *bounds) {

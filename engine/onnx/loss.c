@@ -65,8 +65,8 @@ void sl_onnx_softmax_loss(sl_onnx_call *c) {
     const sl_value scores = sl_onnx_in(c, 0);
     const uint32_t rank = sl_onnx_type(c, scores).shape.rank;
     if (rank < 2) sl_onnx_wrong(c, "scores of %u dims, wanted [N,C,..]", rank);
-    const sl_value log_probs = sl_onnx_with(c, "log_softmax", scores, "axis=%u",
-                                            rank < 2 ? 0 : rank - 2);
+    const sl_value log_probs =
+        sl_onnx_with(c, "log_softmax", scores, "axis=%u", rank < 2 ? 0 : rank - 2);
     const losses l = likelihood(c, log_probs);
     if (!sl_onnx_failed(c)) sl_onnx_set(c, 0, reduced(c, &l));
     if (sl_onnx_wants(c, 1)) sl_onnx_set(c, 1, log_probs);
@@ -137,8 +137,8 @@ void sl_onnx_adam(sl_onnx_call *c) {
     for (uint32_t i = 0; i < count; i++) {
         const sl_value x = sl_onnx_in(c, 2 + i);
         const sl_value g = plus(c, times(c, x, norm), sl_onnx_in(c, 2 + count + i));
-        const sl_value v = plus(c, times(c, sl_onnx_in(c, 2 + 2 * count + i), alpha),
-                                times(c, g, 1 - alpha));
+        const sl_value v =
+            plus(c, times(c, sl_onnx_in(c, 2 + 2 * count + i), alpha), times(c, g, 1 - alpha));
         const sl_value h = plus(c, times(c, sl_onnx_in(c, 2 + 3 * count + i), beta),
                                 times(c, scale_by(c, g, g), 1 - beta));
         const sl_value below = sl_onnx_op_scalar(c, "add", sl_onnx_op1(c, "sqrt", h), epsilon);
@@ -159,9 +159,8 @@ void sl_onnx_momentum(sl_onnx_call *c) {
     const sl_value t = sl_onnx_in(c, 1);
     const sl_dtype dtype = sl_onnx_in_type(c, 0).dtype;
     /* The first step takes the gradient as it is. */
-    const sl_value share =
-        sl_onnx_op3(c, "where", sl_onnx_op_scalar(c, "greater", t, 0),
-                    sl_onnx_scalar(c, dtype, beta), sl_onnx_scalar(c, dtype, 1));
+    const sl_value share = sl_onnx_op3(c, "where", sl_onnx_op_scalar(c, "greater", t, 0),
+                                       sl_onnx_scalar(c, dtype, beta), sl_onnx_scalar(c, dtype, 1));
     for (uint32_t i = 0; i < count; i++) {
         const sl_value x = sl_onnx_in(c, 2 + i);
         const sl_value g = plus(c, times(c, x, norm), sl_onnx_in(c, 2 + count + i));

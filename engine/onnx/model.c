@@ -27,7 +27,8 @@ static sl_status make_list(const reader *r, const sl_wire *wire, uint32_t number
 
 static sl_status read_text(const reader *r, const sl_wire_field *field, const char **out) {
     if (field->kind != SL_WIRE_BYTES)
-        return sl_fail(r->err, SL_FORMAT, "ONNX: a text of another kind in field %u", field->number);
+        return sl_fail(r->err, SL_FORMAT, "ONNX: a text of another kind in field %u",
+                       field->number);
     const char *text = (const char *)field->bytes.at;
     const size_t bytes = sl_wire_bytes(&field->bytes);
     if (memchr(text ? text : "", 0, bytes))
@@ -37,7 +38,9 @@ static sl_status read_text(const reader *r, const sl_wire_field *field, const ch
     return *out ? SL_OK : sl_no_memory(r->err, "a text", bytes);
 }
 
-static bool is_message(const sl_wire_field *field) { return field->kind == SL_WIRE_BYTES; }
+static bool is_message(const sl_wire_field *field) {
+    return field->kind == SL_WIRE_BYTES;
+}
 
 /* Numbers of a repeated field, packed or not. */
 static sl_status read_numbers(const reader *r, sl_wire message, uint32_t number, sl_wire_kind kind,
@@ -71,8 +74,8 @@ static sl_status read_tensor(const reader *r, sl_wire message, sl_onnx_tensor *o
     return read_numbers(r, out->message, 1, SL_WIRE_VARINT, &out->dims);
 }
 
-sl_status sl_onnx_tensor_read(const void *bytes, size_t count, sl_arena *arena,
-                              sl_onnx_tensor *out, sl_error *err) {
+sl_status sl_onnx_tensor_read(const void *bytes, size_t count, sl_arena *arena, sl_onnx_tensor *out,
+                              sl_error *err) {
     const reader r = {.arena = arena, .err = err};
     const uint8_t *at = bytes;
     return read_tensor(&r, (sl_wire){at, at + count, NULL}, out);

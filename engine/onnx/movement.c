@@ -208,12 +208,14 @@ void sl_onnx_pad(sl_onnx_call *c) {
         after[axis] = pads.items[count + i];
     }
     sl_value two[] = {sl_onnx_in(c, 0), {0}};
-    two[1] = sl_onnx_has(c, 2) ? sl_onnx_in(c, 2)
-                               : sl_onnx_scalar(c, type.dtype, (double)sl_onnx_float(c, "value", 0));
+    two[1] = sl_onnx_has(c, 2)
+                 ? sl_onnx_in(c, 2)
+                 : sl_onnx_scalar(c, type.dtype, (double)sl_onnx_float(c, "value", 0));
     if (mode >= 0)
-        sl_onnx_set(c, 0, sl_onnx_with2(c, "pad", two, "before=%s, after=%s, mode=%d",
-                                        sl_onnx_list(c, before, rank),
-                                        sl_onnx_list(c, after, rank), mode));
+        sl_onnx_set(c, 0,
+                    sl_onnx_with2(c, "pad", two, "before=%s, after=%s, mode=%d",
+                                  sl_onnx_list(c, before, rank), sl_onnx_list(c, after, rank),
+                                  mode));
 }
 
 void sl_onnx_expand_op(sl_onnx_call *c) {
@@ -250,7 +252,8 @@ void sl_onnx_tile(sl_onnx_call *c) {
     for (uint32_t axis = 0; axis < shape.rank && !sl_onnx_failed(c); axis++) {
         const int64_t times = repeats.items[axis];
         if (times == 1) continue;
-        sl_dims split = {.rank = 4, .dims = {1, 1, shape.dims[axis], sl_dims_tail(&shape, axis + 1)}};
+        sl_dims split = {.rank = 4,
+                         .dims = {1, 1, shape.dims[axis], sl_dims_tail(&shape, axis + 1)}};
         for (uint32_t i = 0; i < axis; i++) split.dims[0] *= shape.dims[i];
         x = sl_onnx_reshape(c, x, &split);
         split.dims[1] = times;
@@ -290,8 +293,9 @@ void sl_onnx_depth_to_space(sl_onnx_call *c) {
     const sl_dims four = {4, {s.dims[0], depth, s.dims[2] * b, s.dims[3] * b}};
     const sl_dims dcr = {6, {s.dims[0], b, b, depth, s.dims[2], s.dims[3]}};
     const sl_dims crd = {6, {s.dims[0], depth, b, b, s.dims[2], s.dims[3]}};
-    sl_onnx_set(c, 0, columns ? shuffle(c, &crd, &(sl_dims){6, {0, 1, 4, 2, 5, 3}}, &four)
-                              : shuffle(c, &dcr, &(sl_dims){6, {0, 3, 4, 1, 5, 2}}, &four));
+    sl_onnx_set(c, 0,
+                columns ? shuffle(c, &crd, &(sl_dims){6, {0, 1, 4, 2, 5, 3}}, &four)
+                        : shuffle(c, &dcr, &(sl_dims){6, {0, 3, 4, 1, 5, 2}}, &four));
 }
 
 void sl_onnx_space_to_depth(sl_onnx_call *c) {

@@ -27,8 +27,8 @@ static void train_batch_norm(sl_onnx_call *c, const sl_value *in, float eps) {
         sl_onnx_reduce(c, "mean", sl_onnx_op2(c, "mul", centred, centred), &axes, false);
     const sl_value five[] = {in[0], in[1], in[2], mean, variance};
     sl_value out;
-    sl_onnx_append(c, &(sl_onnx_step){"batch_norm_inference", 5, 1, five, &out},
-                   "axis=1, eps=%.9g", (double)eps);
+    sl_onnx_append(c, &(sl_onnx_step){"batch_norm_inference", 5, 1, five, &out}, "axis=1, eps=%.9g",
+                   (double)eps);
     sl_onnx_set(c, 0, out);
     sl_onnx_set(c, 1, running(c, in[3], mean, momentum));
     sl_onnx_set(c, 2, running(c, in[4], variance, momentum));
@@ -97,8 +97,7 @@ static void set_moments(sl_onnx_call *c, sl_value x, uint32_t axis, float eps) {
     const sl_value variance =
         sl_onnx_reduce(c, "mean", sl_onnx_op2(c, "mul", centred, centred), &axes, true);
     sl_onnx_set(c, 1, mean);
-    sl_onnx_set(c, 2,
-                sl_onnx_op1(c, "rsqrt", sl_onnx_op_scalar(c, "add", variance, (double)eps)));
+    sl_onnx_set(c, 2, sl_onnx_op1(c, "rsqrt", sl_onnx_op_scalar(c, "add", variance, (double)eps)));
 }
 
 /* What broadcasts to the dims from axis on gets just those. */
@@ -125,8 +124,8 @@ void sl_onnx_layer_norm(sl_onnx_call *c) {
     if (sl_onnx_wants(c, 1) || sl_onnx_wants(c, 2)) set_moments(c, in[0], axis, eps);
 }
 
-/* x / (bias + alpha * mean of the squares of neighbouring channels)^beta; those beyond the first and
- * last count as 0. */
+/* x / (bias + alpha * mean of the squares of neighbouring channels)^beta; those beyond the first
+ * and last count as 0. */
 void sl_onnx_lrn(sl_onnx_call *c) {
     const sl_value x = sl_onnx_in(c, 0);
     const sl_dims shape = sl_onnx_type(c, x).shape;

@@ -43,9 +43,9 @@ void sl_onnx_dequantize(sl_onnx_call *c) {
     const sl_type type = sl_onnx_type(c, scale);
     const int64_t axis = parameter_axis(c);
     const sl_value zero =
-        sl_onnx_has(c, 2) ? sl_onnx_in(c, 2)
-                          : sl_onnx_expand(c, sl_onnx_scalar(c, sl_onnx_type(c, x).dtype, 0),
-                                           &type.shape);
+        sl_onnx_has(c, 2)
+            ? sl_onnx_in(c, 2)
+            : sl_onnx_expand(c, sl_onnx_scalar(c, sl_onnx_type(c, x).dtype, 0), &type.shape);
     const sl_value three[] = {x, scale, zero};
     sl_value out;
     sl_onnx_append(c, &(sl_onnx_step){"dequantize", 3, 1, three, &out}, "axis=%lld",
@@ -76,8 +76,7 @@ void sl_onnx_dynamic_quantize(sl_onnx_call *c) {
         sl_onnx_op_scalar(c, "maximum", sl_onnx_reduce(c, "max", x, &axes, false), 0);
     const sl_value least =
         sl_onnx_op_scalar(c, "minimum", sl_onnx_reduce(c, "min", x, &axes, false), 0);
-    const sl_value scale =
-        sl_onnx_op_scalar(c, "div", sl_onnx_op2(c, "sub", most, least), 255);
+    const sl_value scale = sl_onnx_op_scalar(c, "div", sl_onnx_op2(c, "sub", most, least), 255);
     const sl_value start = sl_onnx_op1(c, "neg", sl_onnx_op2(c, "div", least, scale));
     const sl_value kept =
         sl_onnx_op_scalar(c, "minimum", sl_onnx_op_scalar(c, "maximum", start, 0), 255);

@@ -64,11 +64,11 @@ void sl_onnx_reduce_log_sum_exp(sl_onnx_call *c) {
 }
 
 void sl_onnx_cumsum(sl_onnx_call *c) {
-    sl_onnx_set(c, 0, sl_onnx_with(c, "cumsum", sl_onnx_in(c, 0),
-                                   "axis=%lld, exclusive=%d, reverse=%d",
-                                   (long long)sl_onnx_integer_in(c, 1, 0),
-                                   sl_onnx_int(c, "exclusive", 0) != 0,
-                                   sl_onnx_int(c, "reverse", 0) != 0));
+    sl_onnx_set(c, 0,
+                sl_onnx_with(c, "cumsum", sl_onnx_in(c, 0), "axis=%lld, exclusive=%d, reverse=%d",
+                             (long long)sl_onnx_integer_in(c, 1, 0),
+                             sl_onnx_int(c, "exclusive", 0) != 0,
+                             sl_onnx_int(c, "reverse", 0) != 0));
 }
 
 /* Before opset 13 the dims from axis on are one: x as a matrix. */
@@ -110,8 +110,8 @@ void sl_onnx_hardmax(sl_onnx_call *c) {
     sl_value index;
     sl_onnx_append(c, &(sl_onnx_step){"iota", 0, 1, NULL, &index}, "shape=%s, axis=%u, dtype=i64",
                    sl_onnx_dims(c, &along), at);
-    const sl_value first = sl_onnx_with(c, "argmax", x, "axis=%u, keep=1, last=0, to=i64",
-                                        shape.rank - 1 - at);
+    const sl_value first =
+        sl_onnx_with(c, "argmax", x, "axis=%u, keep=1, last=0, to=i64", shape.rank - 1 - at);
     const sl_value hot = sl_onnx_cast(c, sl_onnx_op2(c, "equal", index, first), type.dtype);
     sl_onnx_set(c, 0, sl_onnx_reshape(c, hot, &type.shape));
 }
@@ -133,11 +133,9 @@ void sl_onnx_mean_variance(sl_onnx_call *c) {
     static const int64_t usual[] = {0, 2, 3};
     if (!sl_onnx_ints(c, "axes", &list)) list = (sl_integers){3, usual};
     const sl_dims axes = sl_onnx_axes(c, &list, sl_onnx_type(c, x).shape.rank);
-    const sl_value centred =
-        sl_onnx_op2(c, "sub", x, sl_onnx_reduce(c, "mean", x, &axes, true));
+    const sl_value centred = sl_onnx_op2(c, "sub", x, sl_onnx_reduce(c, "mean", x, &axes, true));
     const sl_value squares = sl_onnx_op2(c, "mul", centred, centred);
     const sl_value deviation =
         sl_onnx_op1(c, "sqrt", sl_onnx_reduce(c, "mean", squares, &axes, true));
-    sl_onnx_set(c, 0,
-                sl_onnx_op2(c, "div", centred, sl_onnx_op_scalar(c, "add", deviation, 1e-9)));
+    sl_onnx_set(c, 0, sl_onnx_op2(c, "div", centred, sl_onnx_op_scalar(c, "add", deviation, 1e-9)));
 }

@@ -85,17 +85,16 @@ static void emit(sl_onnx_call *c, const sizes *s, const char *mode, const char *
                  const char *rounding) {
     if (strpbrk(mode, "\"\\") || strpbrk(coordinates, "\"\\") || strpbrk(rounding, "\"\\"))
         sl_onnx_wrong(c, "mode '%s'", mode);
-    sl_onnx_set(c, 0,
-                sl_onnx_with(c, "resize", sl_onnx_in(c, 0),
-                             "shape=%s, scales=%s, mode=\"%s\", coordinates=\"%s\", "
-                             "rounding=\"%s\", cubic_a=%.9g, exclude_outside=%d, antialias=%d, "
-                             "roi=%s, extrapolation=%.9g",
-                             sl_onnx_dims(c, &s->to), reals_text(c, s->scales, s->from.rank), mode,
-                             coordinates, rounding,
-                             (double)sl_onnx_float(c, "cubic_coeff_a", -0.75f),
-                             sl_onnx_int(c, "exclude_outside", 0) != 0,
-                             sl_onnx_int(c, "antialias", 0) != 0, s->roi,
-                             (double)sl_onnx_float(c, "extrapolation_value", 0)));
+    sl_onnx_set(
+        c, 0,
+        sl_onnx_with(c, "resize", sl_onnx_in(c, 0),
+                     "shape=%s, scales=%s, mode=\"%s\", coordinates=\"%s\", "
+                     "rounding=\"%s\", cubic_a=%.9g, exclude_outside=%d, antialias=%d, "
+                     "roi=%s, extrapolation=%.9g",
+                     sl_onnx_dims(c, &s->to), reals_text(c, s->scales, s->from.rank), mode,
+                     coordinates, rounding, (double)sl_onnx_float(c, "cubic_coeff_a", -0.75f),
+                     sl_onnx_int(c, "exclude_outside", 0) != 0, sl_onnx_int(c, "antialias", 0) != 0,
+                     s->roi, (double)sl_onnx_float(c, "extrapolation_value", 0)));
 }
 
 /* The starts and ends of a region, of all axes; those that are not given are whole. */
@@ -139,7 +138,8 @@ void sl_onnx_upsample(sl_onnx_call *c) {
     sl_reals scales = {0};
     if (attr) {
         double *items = sl_onnx_memory(c, attr->float_count, sizeof *items);
-        for (uint32_t i = 0; items && i < attr->float_count; i++) items[i] = (double)attr->floats[i];
+        for (uint32_t i = 0; items && i < attr->float_count; i++)
+            items[i] = (double)attr->floats[i];
         scales = (sl_reals){items ? attr->float_count : 0, items};
     } else {
         (void)sl_onnx_reals_in(c, 1, &scales);

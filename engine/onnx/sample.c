@@ -40,8 +40,7 @@ static sl_value reflected(const sampler *s, sl_value x, int64_t size) {
     const sl_value two[] = {with_number(s, "sub", x, least),
                             sl_onnx_scalar(s->c, s->dtype, 2 * span)};
     const sl_value rest = sl_onnx_with2(s->c, "mod", two, "truncate=0");
-    const sl_value back =
-        sl_onnx_op2(s->c, "sub", sl_onnx_scalar(s->c, s->dtype, 2 * span), rest);
+    const sl_value back = sl_onnx_op2(s->c, "sub", sl_onnx_scalar(s->c, s->dtype, 2 * span), rest);
     return with_number(s, "add", sl_onnx_op2(s->c, "minimum", rest, back), least);
 }
 

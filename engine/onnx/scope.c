@@ -50,7 +50,9 @@ sl_onnx_scope *sl_onnx_scope_open_function(const sl_onnx_call *caller, const sl_
     return scope;
 }
 
-sl_graph *sl_onnx_scope_graph(const sl_onnx_scope *scope) { return scope->graph; }
+sl_graph *sl_onnx_scope_graph(const sl_onnx_scope *scope) {
+    return scope->graph;
+}
 
 sl_onnx_value *sl_onnx_scope_find(const sl_onnx_scope *scope, const char *name) {
     for (; scope; scope = scope->outer) {

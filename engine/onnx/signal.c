@@ -35,10 +35,9 @@ static sl_value transform(sl_onnx_call *c, sl_value x, bool inverse, bool half) 
     const int64_t count = flat.dims[rank - 2];
     flat.rank = rank - 1;
     const sl_value re = sl_onnx_reshape(c, sl_onnx_slice(c, x, rank - 1, 0, 1), &flat);
-    const sl_value im =
-        type.shape.dims[rank - 1] == 2
-            ? sl_onnx_reshape(c, sl_onnx_slice(c, x, rank - 1, 1, 1), &flat)
-            : sl_onnx_expand(c, sl_onnx_scalar(c, type.dtype, 0), &flat);
+    const sl_value im = type.shape.dims[rank - 1] == 2
+                            ? sl_onnx_reshape(c, sl_onnx_slice(c, x, rank - 1, 1, 1), &flat)
+                            : sl_onnx_expand(c, sl_onnx_scalar(c, type.dtype, 0), &flat);
     const sl_value y = sl_onnx_with(c, "fft", join(c, re, im, -1), "inverse=%d, norm=0", inverse);
     const int64_t kept = half ? count / 2 + 1 : count;
     sl_dims apart = flat;
@@ -105,8 +104,7 @@ void sl_onnx_stft(sl_onnx_call *c) {
     for (int64_t f = 0; f < frames; f++)
         for (int64_t i = 0; i < length; i++) at[f * length + i] = f * step + i;
     const sl_value indices = sl_onnx_constant(c, sl_type_make(SL_DTYPE_i64, 2, frames, length), at);
-    sl_value x =
-        sl_onnx_with2(c, "gather", (sl_value[]){sl_onnx_in(c, 0), indices}, "axis=1");
+    sl_value x = sl_onnx_with2(c, "gather", (sl_value[]){sl_onnx_in(c, 0), indices}, "axis=1");
     if (sl_onnx_has(c, 2)) {
         const sl_dims column = {2, {length, 1}};
         x = sl_onnx_op2(c, "mul", x, sl_onnx_reshape(c, sl_onnx_in(c, 2), &column));

@@ -9,29 +9,28 @@ static const struct {
     uint32_t field;        /* where elements lie when not raw */
     sl_wire_kind kind;     /* how a number lies there */
     uint32_t stored_bytes; /* of a number there that are kept */
-} types[] = {
-    [1] = {"float", SL_DTYPE_f32, 4, SL_WIRE_32, 4},
-    [2] = {"uint8", SL_DTYPE_u8, 5, SL_WIRE_VARINT, 1},
-    [3] = {"int8", SL_DTYPE_i8, 5, SL_WIRE_VARINT, 1},
-    [4] = {"uint16", SL_DTYPE_u16, 5, SL_WIRE_VARINT, 2},
-    [5] = {"int16", SL_DTYPE_i16, 5, SL_WIRE_VARINT, 2},
-    [6] = {"int32", SL_DTYPE_i32, 5, SL_WIRE_VARINT, 4},
-    [7] = {"int64", SL_DTYPE_i64, 7, SL_WIRE_VARINT, 8},
-    [8] = {"string", -1, 6, SL_WIRE_BYTES, 0},
-    [9] = {"bool", SL_DTYPE_bool, 5, SL_WIRE_VARINT, 1},
-    [10] = {"float16", SL_DTYPE_f16, 5, SL_WIRE_VARINT, 2},
-    [11] = {"double", SL_DTYPE_f64, 10, SL_WIRE_64, 8},
-    [12] = {"uint32", SL_DTYPE_u32, 11, SL_WIRE_VARINT, 4},
-    [13] = {"uint64", SL_DTYPE_u64, 11, SL_WIRE_VARINT, 8},
-    [14] = {"complex64", SL_DTYPE_c64, 4, SL_WIRE_32, 4},
-    [15] = {"complex128", -1, 10, SL_WIRE_64, 8},
-    [16] = {"bfloat16", SL_DTYPE_bf16, 5, SL_WIRE_VARINT, 2},
-    [17] = {"float8e4m3fn", -1, 5, SL_WIRE_VARINT, 1},
-    [18] = {"float8e4m3fnuz", -1, 5, SL_WIRE_VARINT, 1},
-    [19] = {"float8e5m2", -1, 5, SL_WIRE_VARINT, 1},
-    [20] = {"float8e5m2fnuz", -1, 5, SL_WIRE_VARINT, 1},
-    [21] = {"uint4", -1, 5, SL_WIRE_VARINT, 1},
-    [22] = {"int4", -1, 5, SL_WIRE_VARINT, 1}};
+} types[] = {[1] = {"float", SL_DTYPE_f32, 4, SL_WIRE_32, 4},
+             [2] = {"uint8", SL_DTYPE_u8, 5, SL_WIRE_VARINT, 1},
+             [3] = {"int8", SL_DTYPE_i8, 5, SL_WIRE_VARINT, 1},
+             [4] = {"uint16", SL_DTYPE_u16, 5, SL_WIRE_VARINT, 2},
+             [5] = {"int16", SL_DTYPE_i16, 5, SL_WIRE_VARINT, 2},
+             [6] = {"int32", SL_DTYPE_i32, 5, SL_WIRE_VARINT, 4},
+             [7] = {"int64", SL_DTYPE_i64, 7, SL_WIRE_VARINT, 8},
+             [8] = {"string", -1, 6, SL_WIRE_BYTES, 0},
+             [9] = {"bool", SL_DTYPE_bool, 5, SL_WIRE_VARINT, 1},
+             [10] = {"float16", SL_DTYPE_f16, 5, SL_WIRE_VARINT, 2},
+             [11] = {"double", SL_DTYPE_f64, 10, SL_WIRE_64, 8},
+             [12] = {"uint32", SL_DTYPE_u32, 11, SL_WIRE_VARINT, 4},
+             [13] = {"uint64", SL_DTYPE_u64, 11, SL_WIRE_VARINT, 8},
+             [14] = {"complex64", SL_DTYPE_c64, 4, SL_WIRE_32, 4},
+             [15] = {"complex128", -1, 10, SL_WIRE_64, 8},
+             [16] = {"bfloat16", SL_DTYPE_bf16, 5, SL_WIRE_VARINT, 2},
+             [17] = {"float8e4m3fn", -1, 5, SL_WIRE_VARINT, 1},
+             [18] = {"float8e4m3fnuz", -1, 5, SL_WIRE_VARINT, 1},
+             [19] = {"float8e5m2", -1, 5, SL_WIRE_VARINT, 1},
+             [20] = {"float8e5m2fnuz", -1, 5, SL_WIRE_VARINT, 1},
+             [21] = {"uint4", -1, 5, SL_WIRE_VARINT, 1},
+             [22] = {"int4", -1, 5, SL_WIRE_VARINT, 1}};
 enum { TYPE_COUNT = sizeof types / sizeof types[0] };
 
 const char *sl_onnx_type_name(int32_t data_type) {
@@ -119,7 +118,8 @@ sl_status sl_onnx_tensor_decode(const sl_onnx_tensor *tensor, sl_arena *arena, s
     const bool has_raw = find_raw(tensor->message, &raw);
     if (has_raw && sl_wire_bytes(&raw) != bytes)
         return wrong_size(tensor, out_type, sl_wire_bytes(&raw), "bytes", err);
-    /* A number takes at least one byte of the message: nothing is allocated for what is not there. */
+    /* A number takes at least one byte of the message: nothing is allocated for what is not there.
+     */
     if (!has_raw && (uint64_t)sl_type_slots(out_type) > sl_wire_bytes(&tensor->message))
         return wrong_size(tensor, out_type, 0, "numbers", err);
     unsigned char *data = sl_arena_alloc(arena, bytes + 1, 64);

@@ -76,7 +76,8 @@ bool sl_wire_number(sl_wire_numbers *numbers, uint64_t *out) {
             *out = field.value;
             return true;
         }
-        if (field.kind != SL_WIRE_BYTES) return break_off(&numbers->message, "a field of an unexpected kind");
+        if (field.kind != SL_WIRE_BYTES)
+            return break_off(&numbers->message, "a field of an unexpected kind");
         numbers->packed = field.bytes;
     }
 }

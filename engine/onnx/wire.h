@@ -29,7 +29,9 @@ typedef struct {
 bool sl_wire_next(sl_wire *wire, sl_wire_field *out);
 /* How many fields have that number; the cursor stays where it is. */
 uint32_t sl_wire_count(sl_wire wire, uint32_t number);
-static inline size_t sl_wire_bytes(const sl_wire *wire) { return (size_t)(wire->end - wire->at); }
+static inline size_t sl_wire_bytes(const sl_wire *wire) {
+    return (size_t)(wire->end - wire->at);
+}
 
 /* Repeated numbers, packed or not: calls of sl_wire_number give one after another, of a field of
  * the given number in message.  kind is that of a single number. */

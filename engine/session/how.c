@@ -51,12 +51,12 @@ sl_status sl_how_parse(const char *words, sl_compile_how *out, sl_error *err) {
     while (words && *words) {
         const size_t bytes = strcspn(words, ",");
         if (!apply(words, bytes, out))
-            return sl_fail(
-                err, SL_INVALID,
-                "'%.*s' is no way to compile; there are exact, no-simplify, no-fusion, "
-                "no-reordering, no-sharing, no-in-place, two-submits, levels, groups, edges, eager, "
-                "chained, apart",
-                bytes < 64 ? (int)bytes : 64, words);
+            return sl_fail(err, SL_INVALID,
+                           "'%.*s' is no way to compile; there are exact, no-simplify, no-fusion, "
+                           "no-reordering, no-sharing, no-in-place, two-submits, levels, groups, "
+                           "edges, eager, "
+                           "chained, apart",
+                           bytes < 64 ? (int)bytes : 64, words);
         words += bytes + (words[bytes] == ',');
     }
     return SL_OK;

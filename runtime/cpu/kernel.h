@@ -31,7 +31,7 @@ struct sl_body {
 typedef struct {
     void *scratch;
     sl_error *err;
-    const void *prepared; /* by sl_prepare_<fn>, of kernels that have one */
+    const void *prepared;   /* by sl_prepare_<fn>, of kernels that have one */
     sl_body *const *bodies; /* in the order of the attributes; NULL where none is run */
     const char *label;      /* of the step */
 } sl_worker;

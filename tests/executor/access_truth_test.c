@@ -544,7 +544,7 @@ static void test_every_kernel(void **state) {
         for (int w = 0; w < (strchr(cases[i], '$') ? WEIGHT_TYPES : 1); w++)
             check_case(cases[i], weight_types[w], seen, &kernels);
     static const sl_op families[] = {
-        /* the others have tests of their own */
+    /* the others have tests of their own */
 #define OP(NAME, ...) SL_OP_##NAME,
 #define SL_FAMILY     "core/ops/elementwise.def"
 #include "core/ops.def"

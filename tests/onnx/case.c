@@ -185,8 +185,7 @@ static bool compare(test_case *t, const char *device, const tensor *wanted, cons
 /* The suite's bfloat16 lies in files as uint16. */
 static void read_as_bf16(test_case *t, tensor *wanted) {
     for (uint32_t i = 0; i < t->graph->output_count; i++) {
-        const sl_dtype found =
-            sl_graph_value(t->graph, t->graph->outputs[i].value)->type.dtype;
+        const sl_dtype found = sl_graph_value(t->graph, t->graph->outputs[i].value)->type.dtype;
         if (strcmp(t->graph->outputs[i].name, wanted->name) == 0 && found == SL_DTYPE_bf16 &&
             wanted->type.dtype == SL_DTYPE_u16)
             wanted->type.dtype = SL_DTYPE_bf16;
@@ -213,8 +212,7 @@ static bool run_compiled(test_case *t, const char *device, sl_compiled *compiled
     sl_error err;
     for (uint32_t i = 0; i < t->input_count; i++) {
         const tensor *input = &t->inputs[i];
-        const sl_value_info *value =
-            sl_graph_value(t->graph, sl_graph_find(t->graph, input->name));
+        const sl_value_info *value = sl_graph_value(t->graph, sl_graph_find(t->graph, input->name));
         if (t->bound[i] || !input->data || !value || !value->use_count) continue;
         if (sl_compiled_set(compiled, input->name, input->data, sl_type_bytes(&input->type),
                             &err) != SL_OK)

@@ -1,4 +1,5 @@
-/* case.h - One case of an ONNX test suite: a model, and inputs with the outputs they should give. */
+/* case.h - One case of an ONNX test suite: a model, and inputs with the outputs they should give.
+ */
 #ifndef SL_TESTS_ONNX_CASE_H
 #define SL_TESTS_ONNX_CASE_H
 #include "engine/onnx/import.h"

@@ -63,10 +63,10 @@ static void FFT(fill_twiddles)(FFT(plan) * plan) {
         memcpy(&cr, xr + 2 * step, sizeof cr), memcpy(&ci, xi + 2 * step, sizeof ci);              \
         memcpy(&dr, xr + 3 * step, sizeof dr), memcpy(&di, xi + 3 * step, sizeof di);              \
         const T pr = ar + cr, pi = ai + ci, qr = ar - cr, qi = ai - ci;                            \
-        const T ur = br + dr, ui = bi + di, vr = bi - di, vi_ = dr - br; /* -i (b - d) */           \
+        const T ur = br + dr, ui = bi + di, vr = bi - di, vi_ = dr - br; /* -i (b - d) */          \
         const T e = pr + ur, f = pi + ui;                                                          \
-        const T gr = qr + vr, gi = qi + vi_, hr = pr - ur, hi = pi - ui, kr = qr - vr,              \
-                ki = qi - vi_;                                                                      \
+        const T gr = qr + vr, gi = qi + vi_, hr = pr - ur, hi = pi - ui, kr = qr - vr,             \
+                ki = qi - vi_;                                                                     \
         const REAL c1 = w[i], c2 = w[m + i], c3 = w[2 * m + i];                                    \
         const REAL s1 = w[3 * m + i], s2 = w[4 * m + i], s3 = w[5 * m + i];                        \
         const T o1 = gr * c1 - gi * s1, n1 = gr * s1 + gi * c1;                                    \
@@ -241,10 +241,9 @@ static size_t FFT(prepare)(int64_t length, void *memory) {
         REAL *scratch = (REAL *)(void *)((char *)memory + bytes);
         (void)FFT(plan_at)(length, plan);
         FFT(fill_twiddles)(plan);
-        if (plan->chirp)
-            FFT(fill_kernel)
-            (plan, (FFT(numbers)){scratch, scratch + m},
-             (FFT(numbers)){scratch + 2 * m, scratch + 3 * m});
+        if (plan->chirp) FFT(fill_kernel)
+        (plan, (FFT(numbers)){scratch, scratch + m},
+         (FFT(numbers)){scratch + 2 * m, scratch + 3 * m});
     }
     return bytes + 4 * (size_t)m * sizeof(REAL);
 }

@@ -1,8 +1,8 @@
 /* matmul.c - Products of two computed matrices, with batch dims broadcast.
  *
  * An item is a block of ITEM_ROWS x ITEM_COLS of one output matrix. */
-#include "runtime/cpu/kernels/gemm.h"
 #include "core/ops.h"
+#include "runtime/cpu/kernels/gemm.h"
 #include "runtime/cpu/kernels/kernels.h"
 
 enum { ITEM_ROWS = 16, ITEM_COLS = 128 };
