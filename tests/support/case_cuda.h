@@ -44,7 +44,9 @@ static sl_program *cuda_program(const op_case *c) {
     for (uint32_t i = 0; i < c->inputs; i++)
         inputs[i] = sl_graph_declare(graph, cuda_kind(c, i), cuda_names[i], c->types[i]);
     static const char nothing[SL_MAX_ATTRS_BYTES];
-    sl_graph_append(graph, c->op, inputs, c->attrs ? c->attrs : nothing, outputs);
+    sl_graph_append_list(graph, c->op, (sl_values){c->inputs, inputs},
+                         c->attrs ? c->attrs : nothing,
+                         (sl_value_slots){info->output_count, outputs});
     for (uint32_t o = 0; o < info->output_count; o++)
         sl_graph_output(graph, info->output_names[o], outputs[o]);
     const sl_compile_how how = {.model = SL_SCHEDULE_EDGES, .no_fusion = true};
@@ -126,7 +128,19 @@ static void cuda_compare_state(const op_case *c, const cuda_run *r, uint32_t i,
     free(got);
 }
 
+/* Whether any row of the device's table is of this op; of those without, none is claimed. */
+static bool cuda_knows(sl_op op) {
+    static const sl_op known[] = {
+#define KERNEL(OP, WEIGHT, FN) SL_OP_##OP,
+#include "runtime/cuda/kernels.def"
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (known[i] == op) return true;
+    return false;
+}
+
 static void check_cuda(const op_case *c, double *const want[MAX_OPERANDS]) {
+    if (!cuda_knows(c->op)) return;
     const sl_device_ops *ops = cuda_device()->ops;
     const sl_op_info *info = sl_op_info_of(c->op);
     cuda_run r = cuda_start(c);
@@ -145,6 +159,7 @@ static void check_cuda(const op_case *c, double *const want[MAX_OPERANDS]) {
 }
 
 static void check_cuda_refuses(const op_case *c) {
+    if (!cuda_knows(c->op)) return;
     cuda_run r = cuda_start(c);
     sl_error err = {0};
     assert_int_equal(cuda_device()->ops->run(r.exe, &err), SL_INVALID);
