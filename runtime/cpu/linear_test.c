@@ -10,6 +10,12 @@ static int64_t ragged(int64_t most) {
     const int64_t size = unit * node_between(0, 5) + node_between(-1, 1);
     return size < 1 ? 1 : size > most ? node_between(1, most) : size;
 }
+/* Rows enough for `width` that the largest element is no accident: where a sum nearly cancels, only
+ * that of several says how large an error is. */
+static int64_t rows_for(int64_t width, int64_t most) {
+    const int64_t rows = ragged(most), wanted = (31 + width) / width;
+    return rows < wanted ? wanted : rows;
+}
 static sl_dtype one_of(const char *names) {
     const char *at = names;
     uint32_t count = 1;
@@ -35,7 +41,7 @@ static sl_type typed(sl_dtype dtype, uint32_t rank, int64_t a, int64_t b, int64_
 static void matmul(void) {
     node_case n;
     const sl_dtype dtype = one_of(NUMBERS);
-    const int64_t m = ragged(140), k = node_next() % 8 ? ragged(600) : 0, c = ragged(150);
+    const int64_t c = ragged(150), m = rows_for(c, 140), k = node_next() % 8 ? ragged(600) : 0;
     const int64_t batch = node_between(1, 3);
     node_open(&n, "matmul", "");
     numbers(&n, typed(dtype, 3, node_next() % 2 ? batch : 1, m, k));
@@ -51,7 +57,7 @@ static void dot_general(void) {
     };
     node_case n;
     const sl_dtype dtype = one_of(NUMBERS);
-    const int64_t a = ragged(20), b = node_between(1, 4), c = ragged(40), d = ragged(20);
+    const int64_t a = ragged(20), b = node_between(1, 4), c = ragged(40), d = rows_for(1, 60);
     node_open(&n, "dot_general", attrs[node_next() % 3]);
     numbers(&n, typed(dtype, 3, a, b, c));
     numbers(&n, sl_type_make(dtype, 4, c, d, b, a));
@@ -87,7 +93,8 @@ static void det(void) {
 static void chosen(void) {
     node_case n;
     const sl_dtype dtype = one_of(FLOATS);
-    const int64_t rows = ragged(150), k = ragged(600), cols = ragged(140), rank = ragged(300);
+    const int64_t k = ragged(600), cols = ragged(140), rank = ragged(300);
+    const int64_t rows = rows_for(cols, 150);
     const int64_t experts = node_between(1, 6);
     node_open(&n, "lora_matmul", "scale = 0.5");
     numbers(&n, typed(dtype, 2, rows, k, 0)), numbers(&n, typed(dtype, 2, k, cols, 0));
