@@ -211,7 +211,7 @@ static void run_lines(const operands *o, const function *f, int64_t begin, int64
         run_lines(&o, &(const function){OP##_floats, OP##_doubles}, begin, end, worker->scratch);  \
         return SL_OK;                                                                              \
     }
-OVER_AXIS(softmax, a->x, {NULL})
-OVER_AXIS(log_softmax, a->x, {NULL})
+OVER_AXIS(softmax, a->x, {.data = NULL})
+OVER_AXIS(log_softmax, a->x, {.data = NULL})
 OVER_AXIS(softmax_backward, a->y, a->dy)
 OVER_AXIS(log_softmax_backward, a->y, a->dy)
