@@ -307,8 +307,10 @@ static void assert_equal_graphs(const sl_graph *a, const sl_graph *b) {
         const sl_node *x = &a->nodes[n], *y = &b->nodes[n];
         assert_int_equal(x->op, y->op);
         assert_string_equal(x->label, y->label);
-        assert_memory_equal(x->inputs, y->inputs, sizeof x->inputs);
-        assert_memory_equal(x->outputs, y->outputs, sizeof x->outputs);
+        assert_int_equal(x->input_count, y->input_count);
+        assert_int_equal(x->output_count, y->output_count);
+        assert_memory_equal(x->inputs, y->inputs, x->input_count * sizeof(sl_value));
+        assert_memory_equal(x->outputs, y->outputs, x->output_count * sizeof(sl_value));
     }
     for (uint32_t i = 0; i < a->output_count; i++) {
         assert_string_equal(a->outputs[i].name, b->outputs[i].name);

@@ -136,7 +136,7 @@ static sl_status eval_binary(const sl_eval_args *a, binary_fns fns, sl_error *er
         double *out = a->out[0].data;
         if (kind == SL_KIND_FLOAT) {
             out[i] = fns.real(in[0][at[0]], in[1][at[1]]);
-        } else if (kind == SL_KIND_COMPLEX) {
+        } else if (kind == SL_KIND_COMPLEX && fns.complexes) {
             const double *x = in[0] + 2 * at[0], *y = in[1] + 2 * at[1];
             const complex_number z =
                 fns.complexes((complex_number){x[0], x[1]}, (complex_number){y[0], y[1]});

@@ -223,7 +223,7 @@ static sl_status check_tuples(const sl_infer_args *a, uint32_t batch, uint32_t *
 
 sl_status infer_gather_nd(const sl_infer_args *a, sl_error *err) {
     const uint32_t batch = ((const sl_gather_nd_attrs *)a->attrs)->batch_dims;
-    uint32_t length;
+    uint32_t length = 0;
     SL_TRY(check_tuples(a, batch, &length, err));
     const sl_dims *x = &a->in[0].shape, *indices = &a->in[1].shape;
     SL_TRY(check_result_rank(a, indices->rank - 1 + x->rank - batch - length, err));
@@ -271,7 +271,7 @@ sl_status eval_gather_nd(const sl_eval_args *a, sl_error *err) {
 }
 
 sl_status infer_scatter_nd(const sl_infer_args *a, sl_error *err) {
-    uint32_t length;
+    uint32_t length = 0;
     SL_TRY(check_tuples(a, 0, &length, err));
     SL_TRY(check_combine(a, ((const sl_scatter_nd_attrs *)a->attrs)->combine, err));
     const sl_dims *x = &a->in[0].shape, *indices = &a->in[1].shape;

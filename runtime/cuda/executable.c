@@ -11,6 +11,10 @@ enum { LOCAL_ALIGNMENT = 256 };
 
 static sl_status make_task(sl_executable *exe, const sl_step *step, sl_cuda_task *out,
                            sl_error *err) {
+    for (uint32_t i = 0; i < step->operand_count; i++)
+        if (!sl_type_elements(&step->operands[i].type))
+            return sl_fail(err, SL_UNSUPPORTED, "%s: the cuda device takes no empty tensors",
+                           step->label);
     const sl_op_info *info = sl_op_info_of(step->op);
     const sl_type types[2] = {step->operands[0].type, step->operands[step->operand_count > 1].type};
     out->kernel = sl_cuda_kernel_find(step->op, types);

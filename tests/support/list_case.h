@@ -181,7 +181,8 @@ static void case_compare(const list_case *c, const char *isa, uint32_t output, c
     const double largest = fmax(largest_of(want, count), c->unit);
     for (int64_t i = 0; i < count; i++) {
         const bool wide = sl_is_wide(type->dtype);
-        if (memcmp(&values[i], &want[i], sizeof *want) == 0) continue;
+        if (sl_slot_integer(SL_DTYPE_i64, &values[i]) == sl_slot_integer(SL_DTYPE_i64, &want[i]))
+            continue; /* bit by bit */
         if (!wide && isnan(values[i]) && isnan(want[i])) continue;
         const double allowed = case_allowed(type->dtype, tolerance, want[i], largest);
         if (wide || !(fabs(values[i] - want[i]) <= allowed))
@@ -272,7 +273,8 @@ __attribute__((unused)) static void case_match(list_case *c, const json_t *item,
         const bool real = sl_dtype_infos[type.dtype].kind == SL_KIND_FLOAT;
         const double allowed = real ? 1e-12 * largest_of(data, sl_type_elements(&type)) : 0;
         for (int64_t i = 0; i < sl_type_elements(&type); i++)
-            if (memcmp(&found->data[i], &data[i], sizeof *data) != 0 &&
+            if (sl_slot_integer(SL_DTYPE_i64, &found->data[i]) !=
+                    sl_slot_integer(SL_DTYPE_i64, &data[i]) &&
                 (sl_is_wide(type.dtype) || !(fabs(found->data[i] - data[i]) <= allowed)))
                 fail_msg("case %zu, %s: element %lld of result %u is %.17g instead of %.17g", index,
                          sl_op_info_of(c->op)->name, (long long)i, o, found->data[i], data[i]);

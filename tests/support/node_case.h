@@ -171,7 +171,7 @@ static void node_compare(const node_case *n, const char *by, const sl_type *type
         if (isfinite(want[i])) largest = fmax(largest, fabs(want[i]));
     for (int64_t i = 0; i < count; i++) {
         if (node_is_exact(type->dtype)) {
-            if (memcmp(&found[i], &want[i], sizeof *found) != 0)
+            if (sl_slot_integer(SL_DTYPE_i64, &found[i]) != sl_slot_integer(SL_DTYPE_i64, &want[i]))
                 fail_msg("%s by %s: element %lld is %lld instead of %lld", n->info->name, by,
                          (long long)i, (long long)sl_slot_integer(type->dtype, &found[i]),
                          (long long)sl_slot_integer(type->dtype, &want[i]));
