@@ -329,7 +329,7 @@ static sl_status read_symbol(parser *p, symbol *out) {
 
 static const symbol *find_symbol(const parser *p, const symbol *wanted) {
     for (uint32_t i = 0; i < p->symbol_count; i++)
-        if (p->symbols[i].numbered == wanted->numbered &&
+        if (p->symbols[i].numbered == wanted->numbered && wanted->name &&
             strcmp(p->symbols[i].name, wanted->name) == 0)
             return &p->symbols[i];
     return NULL;

@@ -85,8 +85,8 @@ double sl_splat_make(const sl_splat_source *s, const sl_splat_camera *c, double 
     rotation_of(q, r);
     deviations(s, radius, sigma);
     to_eye(s, c, away);
-    for (int i = 0; i < 3; i++) {
-        for (int j = 0; j < 3; j++) out->m[3 * i + j] = r[3 * j + i] / sigma[i];
+    for (int64_t i = 0; i < 3; i++) {
+        for (int64_t j = 0; j < 3; j++) out->m[3 * i + j] = r[3 * j + i] / sigma[i];
         out->u[i] = dot(&out->m[3 * i], away);
     }
     const int harmonics = harmonic_weights(s, away, weights);
@@ -131,7 +131,7 @@ void sl_splat_box(const sl_splat_source *s, const sl_splat_camera *c, double rad
 
 sl_splat_hit sl_splat_look(const sl_splat *s, const double ray[3]) {
     sl_splat_hit hit = {0};
-    for (int i = 0; i < 3; i++) hit.d[i] = dot(&s->m[3 * i], ray);
+    for (int64_t i = 0; i < 3; i++) hit.d[i] = dot(&s->m[3 * i], ray);
     hit.t = -dot(s->u, hit.d) / dot(hit.d, hit.d);
     if (!(hit.t > 0)) return hit;
     for (int i = 0; i < 3; i++) hit.v[i] = s->u[i] + hit.t * hit.d[i];

@@ -144,7 +144,7 @@ static bucket *find_bucket(sl_bucketed *b) {
 
 /* A free place; the one used longest ago becomes free where there is none. */
 static bucket *free_place(sl_bucketed *b) {
-    if (b->count < b->options.most_kept) return &b->buckets[b->count];
+    if (b->count < b->options.most_kept || !b->count) return &b->buckets[b->count];
     bucket *oldest = &b->buckets[0];
     for (uint32_t i = 1; i < b->count; i++)
         if (b->buckets[i].used < oldest->used) oldest = &b->buckets[i];

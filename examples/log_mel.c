@@ -37,7 +37,7 @@ static sl_graph *build(sl_error *err) {
     sl_graph *g = NULL;
     sl_value x, in[2], out;
     if (sl_graph_new("log_mel", &g, err) != SL_OK) return NULL;
-    x = sl_graph_add_input(g, "frames", "f32", 2, (int64_t[]){FRAMES, 2 * LENGTH});
+    x = sl_graph_add_input(g, "frames", "f32", 2, (int64_t[]){FRAMES, INT64_C(2) * LENGTH});
     sl_graph_apply(g, "fft", &x, 1, NULL, &in[0]);
     in[1] = sl_graph_add_weight(g, "filters", "f32", 2, (int64_t[]){MELS, BINS});
     sl_graph_apply(g, "log_mel", in, 2, NULL, &out);
@@ -52,8 +52,8 @@ static int save(const char *path, const float *mels) {
     float low = mels[0], high = mels[0];
     if (!bytes) return 1;
     for (int i = 0; i < FRAMES * MELS; i++) low = fminf(low, mels[i]), high = fmaxf(high, mels[i]);
-    for (int i = 0; i < width * height; i++) {
-        const int frame = i % width / ACROSS, mel = MELS - 1 - i / width / DOWN;
+    for (size_t i = 0; i < (size_t)(width * height); i++) {
+        const int frame = (int)i % width / ACROSS, mel = MELS - 1 - (int)i / width / DOWN;
         const float v = (mels[frame * MELS + mel] - low) / (high - low);
         bytes[3 * i] = (uint8_t)lrintf(255 * fminf(1, 2 * v));
         bytes[3 * i + 1] = (uint8_t)lrintf(255 * v * v);

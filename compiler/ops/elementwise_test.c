@@ -18,7 +18,7 @@ static uint32_t seen[SL_OP_COUNT];
 
 static bool is_close(sl_dtype dtype, const double *found, const double *wanted, double largest) {
     if (sl_dtype_infos[dtype].kind == SL_KIND_INT || dtype == SL_DTYPE_bool)
-        return memcmp(found, wanted, sizeof *found) == 0;
+        return sl_same_slot(found, wanted);
     if (isnan(*wanted)) return isnan(*found);
     if (isinf(*wanted) || *wanted == 0) return *found == *wanted || fabs(*found) < 1e-15 * largest;
     return fabs(*found - *wanted) <= 1e-12 * largest;
@@ -114,7 +114,8 @@ static void derivatives_are_differences(void **state) {
         kinds++;
         const bool inside =
             strcmp(kind, "asin") == 0 || strcmp(kind, "acos") == 0 || strcmp(kind, "atanh") == 0;
-        for (double x = 0.125; x < (inside ? 1 : 3); x += 0.26) {
+        for (int step = 0; step < (inside ? 4 : 12); step++) {
+            const double x = 0.125 + 0.26 * step;
             if (strcmp(kind, "acosh") != 0) check_slope(kind, x);
             if (strcmp(kind, "acosh") == 0) check_slope(kind, x + 1);
         }

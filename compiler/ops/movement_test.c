@@ -176,8 +176,9 @@ static void reductions_are_checked(void **state) {
 
 /* A sum of what a forward op gives, weighted by dy. */
 static double weighted(fixture *f, const double *dy) {
-    sl_eval_tensor out[MOST_TENSORS];
+    sl_eval_tensor out[MOST_TENSORS] = {0};
     if (fixture_eval(f, out) != SL_OK) fail_msg("%s", f->err.message);
+    assert_non_null(out[0].data);
     double sum = 0;
     for (int64_t i = 0; i < sl_type_elements(&out[0].type); i++) sum += out[0].data[i] * dy[i];
     return sum;

@@ -59,6 +59,10 @@ static inline int64_t sl_slot_integer(sl_dtype dtype, const double *slot) {
     __builtin_memcpy(&wide, slot, sizeof wide);
     return wide;
 }
+/* Whether two slots hold the same, bit by bit. */
+static inline bool sl_same_slot(const double *a, const double *b) {
+    return sl_slot_integer(SL_DTYPE_i64, a) == sl_slot_integer(SL_DTYPE_i64, b);
+}
 /* value must be one of dtype. */
 static inline void sl_slot_set_integer(sl_dtype dtype, double *slot, int64_t value) {
     if (sl_is_wide(dtype))

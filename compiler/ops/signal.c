@@ -70,6 +70,7 @@ sl_status eval_fft(const sl_eval_args *a, sl_error *err) {
     const bool pairs = a->in[0].type.dtype == SL_DTYPE_c64;
     const int64_t n = pairs ? sl_eval_last_dim(a, 0) : sl_eval_last_dim(a, 0) / 2;
     const int64_t next = pairs ? 2 : 1, imaginary = pairs ? 1 : n; /* from number to number, part */
+    if (n < 1) return SL_OK; /* never: infer_ has seen to it */
     SL_TRY(sl_eval_scratch(a, 6 * n, &scratch, err));
     complex_number *row = (complex_number *)scratch, *result = row + n;
     const double scale = fft_scale(attrs, n);
@@ -180,6 +181,7 @@ sl_status eval_log_mel(const sl_eval_args *a, sl_error *err) {
     double *energies;
     SL_TRY(sl_eval_inputs(a, 2, in, err));
     const int64_t n = sl_eval_last_dim(a, 0) / 2, mels = sl_eval_dim(a, 1, 0);
+    if (n < 1) return SL_OK; /* never: infer_ has seen to it */
     SL_TRY(sl_eval_scratch(a, mels, &energies, err));
     for (int64_t r = 0; r < sl_type_elements(&a->in[0].type) / (2 * n); r++) {
         const double largest = mel_row(in[0] + r * 2 * n, in[1], n, mels, energies);
@@ -196,6 +198,7 @@ sl_status eval_log_mel_backward(const sl_eval_args *a, sl_error *err) {
     double *energies;
     SL_TRY(sl_eval_inputs(a, 3, in, err));
     const int64_t n = sl_eval_last_dim(a, 0) / 2, mels = sl_eval_dim(a, 1, 0), bins = n / 2 + 1;
+    if (n < 1) return SL_OK; /* never: infer_ has seen to it */
     SL_TRY(sl_eval_scratch(a, mels, &energies, err));
     for (int64_t r = 0; r < sl_type_elements(&a->in[0].type) / (2 * n); r++) {
         const double *row = in[0] + r * 2 * n;

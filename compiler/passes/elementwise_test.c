@@ -77,6 +77,7 @@ static uint64_t digest(sl_graph *graph, bool fused) {
     if (sl_compile_graph(graph, &how, NULL, &program, &err) ||
         sl_device_cpu_create(&(sl_cpu_options){.threads = 2}, NULL, &device, &err))
         fail_msg("%s", err.message);
+    assert_non_null(device);
     bound_program_init(&bound, program, device, NULL);
     const uint64_t found = bound_program_run(&bound, NULL);
     bound_program_deinit(&bound);

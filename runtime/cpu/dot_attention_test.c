@@ -295,10 +295,10 @@ static void layer_case(list_case *c, bool whole, sl_dtype dtype) {
     const int64_t dim = between(2, 20), p = heads * dim, f = whole ? e : between(1, 30);
     const int64_t inner = between(1, 60), scores[4] = {b, heads, s, s};
     char attrs[300];
-    (void)snprintf(attrs, sizeof attrs, "heads = %d, bias = %u, mask = %u, window = %d, %s",
+    const char *turns = !rope ? "" : next() % 2 ? ", rope = 1" : ", rope = 1, interleaved = 1";
+    (void)snprintf(attrs, sizeof attrs, "heads = %d, bias = %u, mask = %u, window = %d, %s%s",
                    (int)heads, bias, mask, mask == 2 ? 3 : 0,
-                   whole ? "eps1 = 1e-3, eps2 = 1e-3, act = 3" : "softcap = 5");
-    if (rope) (void)strcat(attrs, next() % 2 ? ", rope = 1" : ", rope = 1, interleaved = 1");
+                   whole ? "eps1 = 1e-3, eps2 = 1e-3, act = 3" : "softcap = 5", turns);
     case_open(c, whole ? "fused_transformer_layer" : "fused_attention_block", attrs);
     normal_input(c, sl_type_make(dtype, 3, b, s, e));
     weight(c, dtype, e, 3 * p), weight(c, dtype, p, f);

@@ -112,7 +112,7 @@ static void compare(const fixture_case *c, const char *isa, const bound *b) {
         sl_dtype_infos[type->dtype].kind == SL_KIND_INT || type->dtype == SL_DTYPE_bool;
     for (int64_t i = 0; i < slots; i++) {
         const bool same =
-            exact ? memcmp(&found[i], &c->out.data[i], sizeof *found) == 0
+            exact ? sl_same_slot(&found[i], &c->out.data[i])
                   : is_close(type->dtype, found[i], c->out.data[i], cancels ? largest : 0);
         if (same) continue;
         char text[SL_TYPE_TEXT];
@@ -384,6 +384,7 @@ static void random_step(int64_t *numbers, uint32_t registers) {
     static const int ops[] = {SL_STEP_add,  SL_STEP_sub,     SL_STEP_mul,     SL_STEP_maximum,
                               SL_STEP_tanh, SL_STEP_sigmoid, SL_STEP_minimum, SL_STEP_sin,
                               SL_STEP_neg,  SL_STEP_erf,     SL_STEP_clamp,   SL_STEP_softplus};
+    assert_true(registers > 0);
     memset(numbers, 0, SL_ELEMENTWISE_STEP_NUMBERS * sizeof *numbers);
     numbers[0] = ops[next() % (sizeof ops / sizeof ops[0])];
     const bool three = numbers[0] == SL_STEP_clamp;

@@ -139,7 +139,7 @@ static bool cuda_knows(sl_op op) {
     return false;
 }
 
-/* Whether the device claims the case: types of models, and nothing empty. */
+/* Whether the device claims the case: types of models, results in full precision, nothing empty. */
 static bool cuda_claims(const op_case *c) {
     for (uint32_t i = 0; i < c->operands; i++) {
         const sl_dtype_info *info = &sl_dtype_infos[c->types[i].dtype];

@@ -171,7 +171,7 @@ static void node_compare(const node_case *n, const char *by, const sl_type *type
         if (isfinite(want[i])) largest = fmax(largest, fabs(want[i]));
     for (int64_t i = 0; i < count; i++) {
         if (node_is_exact(type->dtype)) {
-            if (sl_slot_integer(SL_DTYPE_i64, &found[i]) != sl_slot_integer(SL_DTYPE_i64, &want[i]))
+            if (!sl_same_slot(&found[i], &want[i]))
                 fail_msg("%s by %s: element %lld is %lld instead of %lld", n->info->name, by,
                          (long long)i, (long long)sl_slot_integer(type->dtype, &found[i]),
                          (long long)sl_slot_integer(type->dtype, &want[i]));
@@ -191,7 +191,7 @@ static void node_compare(const node_case *n, const char *by, const sl_type *type
 
 /* The bytes of all operands, results with something else than their values. */
 static void **node_bytes(const node_case *n) {
-    void **bytes = calloc(n->in_count + n->out_count, sizeof *bytes);
+    void **bytes = calloc(n->in_count + n->out_count + 1, sizeof *bytes);
     assert_non_null(bytes);
     for (uint32_t i = 0; i < n->in_count + n->out_count; i++) {
         const sl_eval_tensor *t = i < n->in_count ? &n->in[i] : &n->out[i - n->in_count];
@@ -226,6 +226,7 @@ static void node_items(const node_case *n, const sl_kernel *kernel, void *const 
     void *args = sl_arguments_create(&of, &arena);
     assert_non_null(args);
     for (uint32_t i = 0; i < count; i++) sl_argument(&of, args, i)->data = bytes[i];
+    assert_non_null(kernel);
     const sl_split split = kernel->split(args);
     assert_true(split.items >= 1 && split.grain >= 1);
     void *scratch = NULL;
@@ -402,6 +403,7 @@ __attribute__((unused)) static void node_family(const char *path, const sl_op *o
 /* The sum of dy times the result, after evaluating. */
 static double node_loss(node_case *n, const double *dy) {
     double loss = 0;
+    assert_non_null(dy);
     if (node_run(n) != SL_OK) fail_msg("%s", n->err.message);
     for (int64_t i = 0; i < sl_type_elements(&n->out[0].type); i++)
         loss += dy[i] * n->out[0].data[i];

@@ -410,7 +410,7 @@ static double square(sl_dtype dtype, double x) {
 /* The square of how far two slots are apart.  Integers of 64 bits are compared bit by bit, and
  * where nothing is allowed, halves with what the oracle has rounded. */
 static double distance(const op_case *c, sl_dtype dtype, double got, double want) {
-    if (memcmp(&got, &want, sizeof got) == 0) return 0;
+    if (sl_same_slot(&got, &want)) return 0;
     if (sl_is_wide(dtype)) return INFINITY;
     if (c->tolerance == 0 && (dtype == SL_DTYPE_f16 || dtype == SL_DTYPE_bf16)) {
         uint16_t half;

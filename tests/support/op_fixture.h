@@ -147,7 +147,7 @@ __attribute__((unused)) static void fixture_compare(fixture *f, size_t number, d
             if (isfinite(want[i])) largest = fmax(largest, fabs(want[i]));
         for (int64_t i = 0; i < sl_type_slots(type); i++) {
             const double x = got[o].data[i];
-            const bool same = memcmp(&x, &want[i], sizeof x) == 0 ||
+            const bool same = sl_same_slot(&x, &want[i]) ||
                               (!exact && (x == want[i] || (isnan(x) && isnan(want[i])) ||
                                           fabs(x - want[i]) <= tolerance * largest));
             if (!same)
