@@ -280,7 +280,7 @@ static void decode_group(const group_rule *rule, const uint8_t *codes, float *ou
         const int half = i / 16;
         int code = codes[i];
         if (rule->is_signed && code > 127) code -= 256;
-        if (rule->table) code = (int)rule->table[code];
+        if (rule->table) code = rule->table[code]; /* NOLINT(bugprone-signed-char-misuse): signed */
         out[i] = rule->scale[half] * (float)(code - rule->offset) - rule->minimum[half];
     }
 }

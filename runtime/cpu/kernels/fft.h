@@ -106,8 +106,8 @@ static void FFT(fill_twiddles)(FFT(plan) * plan) {
             memcpy(yr + k * s, &o, sizeof o), memcpy(yi + k * s, &q, sizeof q);                    \
         }                                                                                          \
     }
-SL_FFT_STAGE(one, REAL)
-SL_FFT_STAGE(many, FFT(vector))
+SL_FFT_STAGE(one, REAL)         /* NOLINT(readability-function-size): a macro line by line */
+SL_FFT_STAGE(many, FFT(vector)) /* NOLINT(readability-function-size) */
 #undef SL_FFT_STAGE
 
 typedef struct {
