@@ -1,4 +1,5 @@
 #include "tests/onnx/case.h"
+#include "compiler/ops/semantics.h"
 #include "core/codec.h"
 #include "engine/onnx/model.h"
 #include "sluice/graph.h"
@@ -172,7 +173,7 @@ static bool compare(test_case *t, const char *device, const tensor *wanted, cons
     sl_decode_f64(dtype, data, count, found);
     sl_decode_f64(dtype, wanted->data, count, right);
     for (int64_t i = 0; i < slots; i++) {
-        const bool same = memcmp(&found[i], &right[i], sizeof *found) == 0;
+        const bool same = sl_same_slot(&found[i], &right[i]);
         if (same || (!exact && is_close(found[i], right[i]))) continue;
         char text[200];
         (void)snprintf(text, sizeof text, "%s[%lld] is %.9g, wanted %.9g", wanted->name,

@@ -160,7 +160,7 @@ static int32_t depth_of(const sl_cuda_panels *w, int64_t shares) {
     return (int32_t)least(least(share, PAIR_DEPTH), PAIR_ROOM / (SL_MOE_PANELS * shares * each));
 }
 static uint32_t staged_bytes(const sl_cuda_panels *w, int64_t shares) {
-    return (uint32_t)(depth_of(w, shares) * SL_MOE_PANELS * shares *
+    return (uint32_t)((int64_t)depth_of(w, shares) * SL_MOE_PANELS * shares *
                       SL_MOE_STAGED_BYTES(w->group_bytes, w->super_bytes));
 }
 
