@@ -131,7 +131,7 @@ sl_status sl_slice_integer(const sl_cursor *c, sl_slice number, int64_t least, i
                            int64_t *out) {
     const bool negative = number.at[0] == '-';
     int64_t value = 0;
-    bool fits = number.bytes > negative;
+    bool fits = number.bytes > (negative ? 1u : 0u);
     for (size_t i = negative; fits && i < number.bytes; i++) {
         const char digit = number.at[i];
         fits = digit >= '0' && digit <= '9' && !__builtin_mul_overflow(value, 10, &value) &&

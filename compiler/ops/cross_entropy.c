@@ -45,6 +45,7 @@ static double log_sum(const double *x, int64_t count) {
     for (int64_t i = 0; i < count; i++) largest = fmax(largest, x[i]);
     if (isinf(largest) && largest < 0) largest = 0;
     for (int64_t i = 0; i < count; i++) sum += exp(x[i] - largest);
+    /* cppcheck-suppress invalidFunctionArg ; one of the terms is 1 */
     return largest + log(sum);
 }
 

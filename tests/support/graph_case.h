@@ -131,7 +131,7 @@ static void graph_run(const graph_case *c, const char *isa, uint32_t threads, do
     assert_int_equal(sl_device_cpu_create(&options, NULL, &device, &err), SL_OK);
     if (device->ops->load(device, program, &exe, &err) != SL_OK) fail_msg("%s", err.message);
     for (uint32_t i = 0; i < c->count; i++) {
-        sl_buffer_id buffer;
+        sl_buffer_id buffer = {0};
         if (sl_program_find(program, c->graph->values[c->inputs[i].v].name, &buffer))
             assert_int_equal(device->ops->bind(exe, buffer, c->data[i], &err), SL_OK);
     }
