@@ -78,7 +78,7 @@ static bool takes_rows(const rebuild *b, const sl_node *node) {
 static bool passes_rows(const rebuild *b, const sl_node *node) {
     if (node->op != SL_OP_reshape) return false;
     const sl_type rows = {SL_DTYPE_a8, b->graph->values[node->inputs[0].v].type.shape};
-    sl_type out;
+    sl_type out = {0};
     sl_error refusal;
     return sl_infer_plain(node->op, node->label, &rows, node->attrs, &out, &refusal) == SL_OK;
 }

@@ -338,7 +338,7 @@ static void test_scan(void **state) {
         char *text = with_number(scan_text, reverse ? "1" : "0");
         FOR_DEVICES(d) {
             machine m = start(text, devices[d], 2);
-            rnn r;
+            rnn r = {0};
             rnn_fill(&r);
             set_rnn(&m, &r);
             rnn_run(&r, reverse);
@@ -591,7 +591,7 @@ static sl_graph *doubling(void) {
     sl_error err = {0};
     assert_int_equal(sl_graph_new("double", &body, &err), SL_OK);
     const sl_value x = sl_graph_add_input(body, "x", "f32", 1, (int64_t[]){2});
-    sl_value y;
+    sl_value y = {0};
     sl_graph_apply(body, "add", (sl_value[]){x, x}, 2, NULL, &y);
     sl_graph_add_output(body, "y", y);
     return body;
@@ -604,7 +604,7 @@ static void test_building(void **state) {
     sl_error err = {0};
     assert_int_equal(sl_graph_new("g", &graph, &err), SL_OK);
     const sl_value x = sl_graph_add_input(graph, "x", "f32", 1, (int64_t[]){2});
-    sl_value y;
+    sl_value y = {0};
     const sl_body_spec bodies[] = {{"body", body}};
     sl_graph_add_node(graph, &(sl_node_spec){.struct_size = sizeof(sl_node_spec),
                                              .op = "scan",

@@ -75,7 +75,8 @@ static sl_status make_task(sl_executable *exe, const sl_step *step, sl_cpu_task 
     SL_TRY(check_custom(step, err));
     void *args = sl_arguments_create(step, &exe->arena);
     if (!args) return sl_no_memory(err, "kernel arguments", sl_op_info_of(step->op)->args_bytes);
-    const sl_split split = is_empty(step) ? (sl_split){.grain = 1} : kernel->split(args);
+    sl_split split = {.grain = 1};
+    if (!is_empty(step)) split = kernel->split(args);
     *out = (sl_cpu_task){.kernel = kernel,
                          .args = args,
                          .items = split.items,

@@ -52,6 +52,7 @@ static bool log_sum_f32(const float *x, int64_t n, double parts[2]) {
         for (; i < end; i++) sum += exp((double)(x[i] - largest));
     }
     parts[0] = (double)largest;
+    /* cppcheck-suppress invalidFunctionArg ; one of the terms is 1 */
     parts[1] = log(sum);
     return true;
 }
@@ -66,6 +67,7 @@ static void log_sum(const sl_cview *x, int64_t row, int64_t classes, double part
     if (isinf(largest)) largest = largest > 0 ? largest : 0;
     for (int64_t c = 0; c < classes; c++) sum += exp(element(x, row * classes + c) - largest);
     parts[0] = largest;
+    /* cppcheck-suppress invalidFunctionArg ; one of the terms is 1 */
     parts[1] = log(sum);
 }
 

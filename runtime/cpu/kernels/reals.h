@@ -64,7 +64,7 @@ static inline void store_f32(sl_dtype dtype, void *data, int64_t at, int64_t n, 
 static inline void store_f64(sl_dtype dtype, void *data, int64_t at, int64_t n,
                              const double *from) {
     (void)dtype;
-    memcpy((double *)data + at, from, (size_t)n * sizeof *from);
+    if (from) memcpy((double *)data + at, from, (size_t)n * sizeof *from);
 }
 
 static inline float element_f32(sl_dtype dtype, const void *data, int64_t at) {

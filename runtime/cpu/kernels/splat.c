@@ -173,8 +173,12 @@ typedef struct {
     place *places;
     seen_splat *seen;
     int32_t *list;
-    size_t bytes;
 } backward;
+
+static size_t backward_bytes(int64_t count) {
+    return (size_t)count *
+           (2 * sizeof(sl_splat) + sizeof(place) + sizeof(seen_splat) + 6 * sizeof(int32_t));
+}
 
 static backward backward_at(void *scratch, int64_t count) {
     const size_t n = (size_t)count;
@@ -187,7 +191,6 @@ static backward backward_at(void *scratch, int64_t count) {
     b.p.order = (int32_t *)(void *)(b.seen + n);
     b.p.boxes = b.p.order + n;
     b.list = b.p.boxes + 4 * n;
-    b.bytes = n * (2 * sizeof(sl_splat) + sizeof(place) + sizeof(seen_splat) + 6 * sizeof(int32_t));
     return b;
 }
 
@@ -234,7 +237,7 @@ static void put_gradient(const sl_gaussian_splat_backward_args *a, int64_t i,
 /* One item: every pixel adds to the sums of the splats it sees, in one order. */
 SPLIT(gaussian_splat_backward) {
     const sl_gaussian_splat_backward_args *a = args;
-    return (sl_split){1, 1, backward_at(NULL, dim(&a->positions.type, 0)).bytes};
+    return (sl_split){1, 1, backward_bytes(dim(&a->positions.type, 0))};
 }
 RUN(gaussian_splat_backward) {
     const sl_gaussian_splat_backward_args *a = args;

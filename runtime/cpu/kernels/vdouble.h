@@ -45,6 +45,7 @@ INLINE void dstore_n(float *p, vd x, int64_t n) {
     float *to = n < DLANES ? floats : p;
     to[0] = (float)x[0], to[1] = (float)x[1];
 #endif
+    /* cppcheck-suppress uninitvar ; stored above where n < DLANES */
     for (int64_t i = 0; i < n && n < DLANES; i++) p[i] = floats[i];
 }
 INLINE vd dsqrt(vd x) {

@@ -196,6 +196,7 @@ static inline void start_fold(sl_dtype dtype, fold how, wide *into, int64_t n) {
         start.real = how == FOLD_MAX   ? -(double)INFINITY
                      : how == FOLD_MIN ? (double)INFINITY
                                        : how == FOLD_MUL;
-    for (int64_t i = 0; i < n * unit; i++) into[i] = i % unit ? (wide){.real = 0} : start;
+    const wide rest = {.real = 0};
+    for (int64_t i = 0; i < n * unit; i++) into[i] = i % unit ? rest : start;
 }
 #endif
