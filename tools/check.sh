@@ -26,13 +26,16 @@ tidy() {
         xargs -P "$jobs" -n 1 tools/check_tidy.sh $database
 }
 
-# Suppressed: tables are made of macros that cppcheck cannot follow (unknownMacro), and a pointer
-# parameter may walk (uselessAssignmentPtrArg).
+# Suppressed: tables are made of macros that cppcheck cannot follow (unknownMacro), a pointer parameter
+# may walk (uselessAssignmentPtrArg), a format may be NULL (varFuncNullUB), scratch serves several element
+# types (invalidPointerCast), and shifts of negative numbers are those of every compiler we build with
+# (shiftTooManyBitsSigned).
 cppcheck_all() {
     mkdir -p $database/cppcheck
     cppcheck -q -j "$jobs" --cppcheck-build-dir=$database/cppcheck --error-exitcode=1 \
         --project=$database/compile_commands.json '--file-filter=*.c' --enable=warning,performance,portability \
-        --inline-suppr --suppress=unknownMacro --suppress=uselessAssignmentPtrArg
+        --inline-suppr --suppress=unknownMacro --suppress=uselessAssignmentPtrArg \
+        --suppress=varFuncNullUB --suppress=invalidPointerCast --suppress=shiftTooManyBitsSigned
 }
 
 step format format

@@ -89,6 +89,7 @@ static void log_softmax_doubles(const double *x, const double *none, double *out
     const double most = largest_double(x, n);
     double sum = 0;
     for (int64_t i = 0; i < n; i++) sum += exp(x[i] - most);
+    /* cppcheck-suppress invalidFunctionArg ; one of the terms is 1 */
     const double shift = log(sum);
     for (int64_t i = 0; i < n; i++) out[i] = x[i] - most - shift;
 }
