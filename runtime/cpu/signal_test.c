@@ -21,12 +21,14 @@ static void lengths(void **state) {
                               256, 257, 343, 360, 500, 512, 625, 1000, 1009, 1024};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         check_fft("f32", 1, all[i], i % 2, (int)(i % 4), 1e-6);
+        if (all[i] > 130) continue; /* the oracle takes the square of what is odd in a length */
         check_fft("c64", 3, all[i], !(i % 2), (int)(i % 4), 1e-6);
         check_fft("c64", 19, all[i], i % 2, 0, 1e-6);
         check_fft("f64", 5, all[i], i % 2, 1, 2e-14);
     }
-    check_fft("f32", 2, 4096, 0, 0, 1e-6);
-    check_fft("f32", 1, 30030, 1, 0, 1e-6);
+    check_fft("c64", 2, 4096, 0, 0, 1e-6);
+    check_fft("f64", 1, 2310, 1, 0, 2e-14);
+    check_fft("c64", 17, 512, 1, 0, 1e-6);
 }
 
 static void there_and_back(void **state) {
