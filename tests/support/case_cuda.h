@@ -5,6 +5,7 @@
 #define SL_TESTS_SUPPORT_CASE_CUDA_H
 #include "compiler/compile.h"
 #include "runtime/cuda/cuda.h"
+#include "runtime/cuda/kernel.h"
 
 static sl_device *cuda_opened; /* NULL: to be opened */
 
@@ -141,6 +142,8 @@ static bool cuda_knows(sl_op op) {
 
 /* Whether the device claims the case: types of models, results in full precision, nothing empty. */
 static bool cuda_claims(const op_case *c) {
+    const sl_dtype first = c->inputs ? c->types[0].dtype : SL_DTYPE_f32;
+    const bool models = first != SL_DTYPE_f16 && first != SL_DTYPE_bf16 && first != SL_DTYPE_bool;
     for (uint32_t i = 0; i < c->operands; i++) {
         const sl_dtype_info *info = &sl_dtype_infos[c->types[i].dtype];
         const sl_dtype dtype = c->types[i].dtype;
@@ -148,7 +151,7 @@ static bool cuda_claims(const op_case *c) {
             info->kind == SL_KIND_INT && dtype != SL_DTYPE_i32 && dtype != SL_DTYPE_u8;
         if (whole || info->bytes == 8 || !sl_type_elements(&c->types[i])) return false;
     }
-    return cuda_knows(c->op);
+    return cuda_knows(c->op) && (models || sl_cuda_kernel_find(c->op, c->types));
 }
 
 static void check_cuda(const op_case *c, double *const want[MAX_OPERANDS]) {
