@@ -322,6 +322,13 @@ void sl_graph_output(sl_graph *graph, const char *name, sl_value value) {
     graph->values[value.v].use_count++;
 }
 
+bool sl_node_changes_state(const sl_node *node) {
+    const sl_op_info *info = sl_op_info_of(node->op);
+    for (uint32_t o = 0; o < info->output_count; o++)
+        if (info->output_state[o] >= 0) return true;
+    return false;
+}
+
 void sl_graph_count_uses(sl_graph *graph) {
     for (uint32_t v = 1; v <= graph->value_count; v++) graph->values[v].use_count = 0;
     for (uint32_t n = 0; n < graph->node_count; n++) {

@@ -121,6 +121,8 @@ SL_CHECKED sl_status sl_graph_check(const sl_graph *graph, sl_error *err);
 const sl_value_info *sl_graph_value(const sl_graph *graph, sl_value value);
 sl_value sl_graph_find(const sl_graph *graph, const char *name); /* 0 when absent */
 
+bool sl_node_changes_state(const sl_node *node);
+
 /* For passes.  Counts all uses again. */
 void sl_graph_count_uses(sl_graph *graph);
 /* Drops nodes whose op is SL_OP_COUNT and results that no node makes, and counts uses.  Values get

@@ -199,11 +199,8 @@ static sl_status check_output(const verifier *v, uint32_t index) {
 
 /* A graph that only updates states is of use without outputs. */
 static bool has_effect(const sl_graph *graph) {
-    for (uint32_t n = 0; n < graph->node_count; n++) {
-        const sl_op_info *info = sl_op_info_of(graph->nodes[n].op);
-        for (uint32_t o = 0; o < info->output_count; o++)
-            if (info->output_state[o] >= 0) return true;
-    }
+    for (uint32_t n = 0; n < graph->node_count; n++)
+        if (sl_node_changes_state(&graph->nodes[n])) return true;
     return false;
 }
 

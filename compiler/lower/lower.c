@@ -30,9 +30,7 @@ static void mark_live(lowering *l) {
     }
     for (uint32_t n = g->node_count; n-- > 0;) {
         const sl_node *node = &g->nodes[n];
-        const sl_op_info *info = sl_op_info_of(node->op);
-        for (uint32_t o = 0; o < info->output_count; o++)
-            if (info->output_state[o] >= 0) l->live[n] = true;
+        l->live[n] |= sl_node_changes_state(node);
         for (uint32_t i = 0; l->live[n] && i < node->input_count; i++) {
             const sl_value_info *value = &g->values[node->inputs[i].v];
             if (value->kind == SL_VALUE_RESULT) l->live[value->node] = true;

@@ -301,3 +301,24 @@ double sl_sigmoid(double x) {
 double sl_silu(double x) {
     return x * sl_sigmoid(x);
 }
+
+int64_t sl_wrap_integer(sl_dtype dtype, int64_t value) {
+    switch (dtype) {
+    case SL_DTYPE_i8:
+        return (int8_t)(uint8_t)value;
+    case SL_DTYPE_u8:
+        return (uint8_t)value;
+    case SL_DTYPE_i16:
+        return (int16_t)(uint16_t)value;
+    case SL_DTYPE_u16:
+        return (uint16_t)value;
+    case SL_DTYPE_i32:
+        return (int32_t)(uint32_t)value;
+    case SL_DTYPE_u32:
+        return (uint32_t)value;
+    case SL_DTYPE_bool:
+        return value != 0;
+    default:
+        return value;
+    }
+}

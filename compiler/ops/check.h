@@ -57,6 +57,9 @@ static inline int64_t sl_eval_last_dim(const sl_eval_args *a, uint32_t input) {
 /* What is left of rows of doubles after a8. */
 void sl_eval_quantise(double *x, int64_t rows, int64_t cols);
 
+/* The low bits of an integer, as a type has them; of bool whether there are any. */
+int64_t sl_wrap_integer(sl_dtype dtype, int64_t value);
+
 double sl_sigmoid(double x);
 double sl_silu(double x);
 #endif

@@ -242,7 +242,7 @@ static void sum_store(const sum_of *s, double *out) {
     if (s->real)
         *out = s->sum;
     else
-        sl_slot_set_integer(s->dtype, out, sl_cut_integer(s->dtype, (int64_t)s->whole));
+        sl_slot_set_integer(s->dtype, out, sl_wrap_integer(s->dtype, (int64_t)s->whole));
 }
 
 sl_status eval_conv(const sl_eval_args *a, sl_error *err) {

@@ -73,27 +73,6 @@ sl_status sl_elementwise_broadcast(const sl_infer_args *a, uint32_t count, sl_di
     return SL_OK;
 }
 
-int64_t sl_elementwise_wrap(sl_dtype dtype, int64_t value) {
-    switch (dtype) {
-    case SL_DTYPE_i8:
-        return (int8_t)(uint8_t)value;
-    case SL_DTYPE_u8:
-        return (uint8_t)value;
-    case SL_DTYPE_i16:
-        return (int16_t)(uint16_t)value;
-    case SL_DTYPE_u16:
-        return (uint16_t)value;
-    case SL_DTYPE_i32:
-        return (int32_t)(uint32_t)value;
-    case SL_DTYPE_u32:
-        return (uint32_t)value;
-    case SL_DTYPE_bool:
-        return value != 0;
-    default:
-        return value;
-    }
-}
-
 static sl_status infer_binary(const sl_infer_args *a, unsigned classes, sl_error *err) {
     static const char *const names[] = {"a", "b"};
     SL_TRY(sl_elementwise_class(a, 0, "a", classes, err));
@@ -144,7 +123,7 @@ static sl_status eval_binary(const sl_eval_args *a, binary_fns fns, sl_error *er
         } else {
             const int64_t x = sl_slot_integer(from, in[0] + at[0]);
             const int64_t y = sl_slot_integer(from, in[1] + at[1]);
-            const int64_t z = sl_elementwise_wrap(type->dtype, fns.integer(x, y, integers));
+            const int64_t z = sl_wrap_integer(type->dtype, fns.integer(x, y, integers));
             sl_slot_set_integer(type->dtype, out + i, z);
         }
     }

@@ -23,9 +23,6 @@ SL_CHECKED sl_status sl_elementwise_alike(const sl_infer_args *a, uint32_t first
 SL_CHECKED sl_status sl_elementwise_broadcast(const sl_infer_args *a, uint32_t count, sl_dims *out,
                                               sl_error *err);
 
-/* The low bits, as integers of the type wrap; of bool whether there is any. */
-int64_t sl_elementwise_wrap(sl_dtype dtype, int64_t value);
-
 /* One op of one operand in doubles, and its derivative; NULL where there is none.  Kinds are the
  * names of ops, and `identity`. */
 typedef double sl_real_fn(double x);

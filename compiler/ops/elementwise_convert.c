@@ -34,7 +34,7 @@ static void ends_of(sl_dtype dtype, int64_t *low, int64_t *high) {
 
 static int64_t integer_of_integer(int64_t x, bool x_is_u64, sl_dtype to, bool saturate) {
     int64_t low, high;
-    if (!saturate) return sl_elementwise_wrap(to, x);
+    if (!saturate) return sl_wrap_integer(to, x);
     ends_of(to, &low, &high);
     if (!x_is_u64 && x < low) return low;
     const bool beyond = x_is_u64 || x >= 0 ? (uint64_t)x > (uint64_t)high : false;
@@ -52,9 +52,9 @@ static int64_t integer_of_real(double x, sl_dtype to, bool saturate) {
         if (x >= top) return high;
     } else if (!(fabs(x) < 0x1p63)) {
         const double rest = isinf(x) ? 0 : fmod(x, 0x1p64); /* modulo 2^64 */
-        return sl_elementwise_wrap(to, (int64_t)(rest < 0 ? 0 - (uint64_t)-rest : (uint64_t)rest));
+        return sl_wrap_integer(to, (int64_t)(rest < 0 ? 0 - (uint64_t)-rest : (uint64_t)rest));
     }
-    return to == SL_DTYPE_u64 && x > 0 ? (int64_t)(uint64_t)x : sl_elementwise_wrap(to, (int64_t)x);
+    return to == SL_DTYPE_u64 && x > 0 ? (int64_t)(uint64_t)x : sl_wrap_integer(to, (int64_t)x);
 }
 
 /* As the type holds it. */

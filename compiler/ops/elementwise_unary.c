@@ -84,7 +84,7 @@ static sl_status eval_integers(const sl_eval_args *a, int64_t function(int64_t),
     const sl_dtype dtype = a->out[0].type.dtype;
     for (int64_t i = 0; i < sl_type_elements(&a->out[0].type); i++)
         sl_slot_set_integer(dtype, a->out[0].data + i,
-                            sl_elementwise_wrap(dtype, function(sl_slot_integer(dtype, x + i))));
+                            sl_wrap_integer(dtype, function(sl_slot_integer(dtype, x + i))));
     return SL_OK;
 }
 

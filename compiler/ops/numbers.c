@@ -100,25 +100,6 @@ sl_status sl_check_named_axis(const sl_infer_args *a, const char *name, int64_t 
     return SL_OK;
 }
 
-int64_t sl_wrap_integer(sl_dtype dtype, uint64_t bits) {
-    switch (dtype) {
-    case SL_DTYPE_i8:
-        return (int8_t)(uint8_t)bits;
-    case SL_DTYPE_u8:
-        return (uint8_t)bits;
-    case SL_DTYPE_i16:
-        return (int16_t)(uint16_t)bits;
-    case SL_DTYPE_u16:
-        return (uint16_t)bits;
-    case SL_DTYPE_i32:
-        return (int32_t)(uint32_t)bits;
-    case SL_DTYPE_u32:
-        return (uint32_t)bits;
-    default:
-        return (int64_t)bits;
-    }
-}
-
 double sl_round_to(sl_dtype dtype, double value) {
     uint64_t coded = 0;
     double kept = 0;
@@ -143,7 +124,7 @@ void sl_sum_add(sl_dtype dtype, const double *x, const double *y, sl_sum *sum) {
 
 void sl_sum_get(sl_dtype dtype, const sl_sum *sum, double *slot) {
     if (sl_dtype_infos[dtype].kind == SL_KIND_INT) {
-        sl_slot_set_integer(dtype, slot, sl_wrap_integer(dtype, sum->whole));
+        sl_slot_set_integer(dtype, slot, sl_wrap_integer(dtype, (int64_t)sum->whole));
         return;
     }
     slot[0] = sum->re;

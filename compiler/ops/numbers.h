@@ -39,8 +39,6 @@ SL_CHECKED sl_status sl_check_named_axis(const sl_infer_args *a, const char *nam
 static inline int64_t sl_slots_of(sl_dtype dtype) {
     return sl_dtype_infos[dtype].kind == SL_KIND_COMPLEX ? 2 : 1;
 }
-/* The low bits of a number, as a type has them. */
-int64_t sl_wrap_integer(sl_dtype dtype, uint64_t bits);
 /* What is left of a value that is kept as f32, f16, bf16 or f64. */
 double sl_round_to(sl_dtype dtype, double value);
 

@@ -67,7 +67,7 @@ static number least_of(sl_dtype dtype) {
     return (number){-INFINITY, is_signed ? (int64_t)(UINT64_MAX << (bits - 1)) : 0};
 }
 static number greatest_of(sl_dtype dtype) {
-    return (number){INFINITY, sl_cut_integer(dtype, ~least_of(dtype).whole)};
+    return (number){INFINITY, sl_wrap_integer(dtype, ~least_of(dtype).whole)};
 }
 static number zero_of(sl_dtype dtype) {
     (void)dtype;
@@ -114,7 +114,7 @@ static sl_status eval_pool(const sl_eval_args *a, const fold *f, sl_error *err) 
         if (is_real(dtype))
             a->out[0].data[i] = all.real;
         else
-            sl_slot_set_integer(dtype, &a->out[0].data[i], sl_cut_integer(dtype, all.whole));
+            sl_slot_set_integer(dtype, &a->out[0].data[i], sl_wrap_integer(dtype, all.whole));
     }
     return SL_OK;
 }

@@ -41,7 +41,7 @@ static double code_of(const sl_eval_args *a, const double *const *in, int64_t su
                       int64_t channel) {
     const bool is_unsigned = a->out[0].type.dtype == SL_DTYPE_u8;
     if (in[BIAS]) sum += (int64_t)in[BIAS][channel];
-    const float wrapped = (float)sl_wrap_integer(SL_DTYPE_i32, (uint64_t)sum);
+    const float wrapped = (float)sl_wrap_integer(SL_DTYPE_i32, sum);
     const float scaled = wrapped * (float)param(a, in, MULTIPLIER, channel);
     const double code = (double)rintf(scaled) + in[OUT_ZERO][0];
     const double low = is_unsigned ? 0 : -128, high = is_unsigned ? 255 : 127;

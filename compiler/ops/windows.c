@@ -46,22 +46,3 @@ sl_status sl_check_windows(const sl_window_spec *spec, int64_t *out, sl_error *e
     }
     return SL_OK;
 }
-
-int64_t sl_cut_integer(sl_dtype dtype, int64_t value) {
-    switch (dtype) {
-    case SL_DTYPE_i8:
-        return (int8_t)(uint8_t)value;
-    case SL_DTYPE_u8:
-        return (uint8_t)value;
-    case SL_DTYPE_i16:
-        return (int16_t)(uint16_t)value;
-    case SL_DTYPE_u16:
-        return (uint16_t)value;
-    case SL_DTYPE_i32:
-        return (int32_t)(uint32_t)value;
-    case SL_DTYPE_u32:
-        return (uint32_t)value;
-    default:
-        return value;
-    }
-}

@@ -17,6 +17,4 @@ SL_CHECKED sl_status sl_check_windows(const sl_window_spec *spec, int64_t *out, 
 /* A list of one number in [least, 2^31) for each axis. */
 SL_CHECKED sl_status sl_check_spatial(const char *label, const char *name, const sl_integers *list,
                                       uint32_t rank, int64_t least, sl_error *err);
-/* The low bits of value, as an integer of dtype. */
-int64_t sl_cut_integer(sl_dtype dtype, int64_t value);
 #endif

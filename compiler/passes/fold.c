@@ -1,5 +1,6 @@
 /* fold.c - Computes what depends on constants alone, by the reference evaluator. */
 #include "compiler/ops/semantics.h"
+#include "compiler/passes/passes.h"
 #include "compiler/passes/pipeline.h"
 #include "compiler/passes/rebuild.h"
 #include "core/codec.h"
@@ -15,16 +16,10 @@ static bool is_constant(const sl_value_info *value) {
     return value->kind == SL_VALUE_CONSTANT && is_plain(&value->type);
 }
 
-/* Nothing but values in, nothing but values out. */
-static bool is_pure(const sl_op_info *info) {
-    for (uint32_t i = 0; i < info->input_count; i++)
-        if (info->input_kinds[i] != SL_OPERAND_IN) return false;
-    return !(info->traits & (SL_OP_REQUESTS | SL_OP_STREAMS | SL_OP_RUNS));
-}
-
 static bool may_fold(const sl_rebuild *r, const sl_node *node) {
     uint64_t in = 0, out = 0;
-    if (!is_pure(sl_op_info_of(node->op)) || !node->input_count) return false;
+    const sl_op_info *info = sl_op_info_of(node->op);
+    if (!sl_op_is_pure(info) || (info->traits & SL_OP_RUNS) || !node->input_count) return false;
     for (uint32_t i = 0; i < node->input_count; i++) {
         const sl_value_info *value = sl_rebuild_value(r, sl_rebuild_input(r, node, i));
         if (!is_constant(value)) return false;

@@ -14,6 +14,8 @@ typedef struct {
 SL_CHECKED sl_status sl_fusion_note(sl_fusion_log *log, const char *pattern, const char *label,
                                     const char *why, sl_error *err);
 
+/* Whether nodes of the op take nothing but values and give nothing but values. */
+bool sl_op_is_pure(const sl_op_info *info);
 /* Whether the value is an output of the graph. */
 bool sl_graph_gives(const sl_graph *graph, sl_value value);
 /* How many operands of node n are this value; 0 for a node that was dropped. */

@@ -2,17 +2,10 @@
 #include "compiler/passes/passes.h"
 #include "compiler/passes/pipeline.h"
 
-static bool changes_state(const sl_node *node) {
-    const sl_op_info *info = sl_op_info_of(node->op);
-    for (uint32_t o = 0; o < info->output_count; o++)
-        if (info->output_state[o] >= 0) return true;
-    return false;
-}
-
 static bool is_used(const sl_graph *graph, const sl_node *node) {
     for (uint32_t o = 0; o < node->output_count; o++)
         if (graph->values[node->outputs[o].v].use_count) return true;
-    return changes_state(node);
+    return sl_node_changes_state(node);
 }
 
 /* From the last node back: what a dropped node used is used less. */

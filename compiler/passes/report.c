@@ -20,6 +20,12 @@ sl_status sl_fusion_note(sl_fusion_log *log, const char *pattern, const char *la
     return SL_OK;
 }
 
+bool sl_op_is_pure(const sl_op_info *info) {
+    for (uint32_t i = 0; i < info->input_count; i++)
+        if (info->input_kinds[i] != SL_OPERAND_IN) return false;
+    return !(info->traits & (SL_OP_REQUESTS | SL_OP_STREAMS));
+}
+
 bool sl_graph_gives(const sl_graph *graph, sl_value value) {
     for (uint32_t o = 0; o < graph->output_count; o++)
         if (graph->outputs[o].value.v == value.v) return true;

@@ -1,4 +1,5 @@
 /* share.c - Of nodes with the same op, attributes and operands only the first is kept. */
+#include "compiler/passes/passes.h"
 #include "compiler/passes/pipeline.h"
 #include "compiler/passes/rebuild.h"
 #include <string.h>
@@ -98,13 +99,6 @@ static bool attrs_equal(const sl_node *a, const sl_node *b) {
 
 /* ---- nodes ---- */
 
-static bool may_share(const sl_node *node) {
-    const sl_op_info *info = sl_op_info_of(node->op);
-    for (uint32_t i = 0; i < info->input_count; i++)
-        if (info->input_kinds[i] != SL_OPERAND_IN) return false;
-    return !(info->traits & (SL_OP_REQUESTS | SL_OP_STREAMS));
-}
-
 static uint64_t hash_node(const sl_rebuild *r, const sl_node *node) {
     hasher h = {.visitor = {hash_attr}, .hash = 0xcbf29ce484222325u + (uint64_t)node->op};
     visit(node, &h.visitor);
@@ -126,7 +120,7 @@ static bool same(const sl_rebuild *r, const sl_node *old, const sl_node *fresh) 
 
 static void share_node(sl_rebuild *r, const sl_node *node) {
     const table *t = r->ctx;
-    if (!may_share(node)) {
+    if (!sl_op_is_pure(sl_op_info_of(node->op))) {
         sl_rebuild_same(r, node);
         return;
     }

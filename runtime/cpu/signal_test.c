@@ -170,14 +170,7 @@ static void bad_operands_are_refused(void **state) {
          "%1 = fft_butterfly_stage(%x, %w, %g, %g)",
          "must be a power of two"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        char text[512];
-        sl_graph *graph = NULL;
-        sl_error err = {0};
-        const int bytes = snprintf(text, sizeof text, "graph \"g\" {%s}", cases[i][0]);
-        assert_int_not_equal(sl_graph_parse(text, (size_t)bytes, NULL, &graph, &err), SL_OK);
-        if (!strstr(err.message, cases[i][1])) fail_msg("%s lacks %s", err.message, cases[i][1]);
-    }
+    check_refused(cases, sizeof cases / sizeof cases[0]);
 }
 
 int main(void) {

@@ -152,13 +152,25 @@ static void graph_run(const graph_case *c, const char *isa, uint32_t threads, do
 /* Every instruction set of this machine, with one thread and with two. */
 static void check_case(const graph_case *c, double tolerance) {
     static const char *const isas[] = {SL_ISA_NAMES};
-    double *wanted[8];
+    double *wanted[8] = {0};
     assert_true(c->graph->output_count <= 8);
     for (uint32_t o = 0; o < c->graph->output_count; o++) wanted[o] = graph_evaluate(c, o);
     for (size_t i = 0; i < sizeof isas / sizeof isas[0]; i++)
         for (uint32_t threads = 1; threads <= 2 && sl_cpu_kernel_set(isas[i]); threads++)
             graph_run(c, isas[i], threads, tolerance, wanted);
     for (uint32_t o = 0; o < c->graph->output_count; o++) free(wanted[o]);
+}
+
+/* Graphs that must not parse, each with what the message says. */
+static inline void check_refused(const char *const (*cases)[2], size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        char text[1024];
+        sl_graph *graph = NULL;
+        sl_error err = {0};
+        const int bytes = snprintf(text, sizeof text, "graph \"g\" {%s}", cases[i][0]);
+        assert_int_not_equal(sl_graph_parse(text, (size_t)bytes, NULL, &graph, &err), SL_OK);
+        if (!strstr(err.message, cases[i][1])) fail_msg("%s lacks %s", err.message, cases[i][1]);
+    }
 }
 
 static inline void check_graph(double tolerance, const char *body) {

@@ -11,6 +11,7 @@
 #include "core/codec.h"
 #include "runtime/arguments.h"
 #include "runtime/cpu/kernel_set.h"
+#include "tests/support/kernel_items.h"
 #include <jansson.h>
 #include <math.h>
 #include <setjmp.h>
@@ -106,25 +107,6 @@ static sl_status case_eval(list_case *c) {
 
 /* ---- kernels ---- */
 
-static sl_status case_run_items(const sl_kernel *kernel, const void *args, int64_t step,
-                                bool backwards, sl_error *err) {
-    const sl_split split = kernel->split(args);
-    void *scratch = NULL;
-    assert_true(split.items >= 1 && split.grain >= 1);
-    assert_int_equal(posix_memalign(&scratch, 64, split.scratch_bytes + !split.scratch_bytes), 0);
-    sl_worker worker = {.scratch = scratch, .err = err};
-    const int64_t ranges = (split.items + step - 1) / step;
-    sl_status status = SL_OK;
-    for (int64_t i = 0; i < ranges && status == SL_OK; i++) {
-        const int64_t begin = (backwards ? ranges - 1 - i : i) * step;
-        const int64_t end = begin + step < split.items ? begin + step : split.items;
-        memset(scratch, 0xff, split.scratch_bytes); /* NaNs: nothing may be left from before */
-        status = kernel->run(args, begin, end, &worker);
-    }
-    free(scratch);
-    return status;
-}
-
 /* Runs one kernel; results go to outs, blocks of malloc. */
 static sl_status case_run_kernel(list_case *c, const char *isa, int64_t step, bool backwards,
                                  void **outs) {
@@ -149,7 +131,7 @@ static sl_status case_run_kernel(list_case *c, const char *isa, int64_t step, bo
         memset(outs[o], 0xa5, bytes);
         sl_argument(&s, args, c->inputs + o)->data = outs[o];
     }
-    const sl_status status = case_run_items(kernel, args, step, backwards, &c->err);
+    const sl_status status = run_items(kernel, args, step, backwards, &c->err);
     sl_arena_deinit(&arena);
     return status;
 }

@@ -11,6 +11,7 @@
 #include "core/codec.h"
 #include "runtime/arguments.h"
 #include "runtime/cpu/kernel_set.h"
+#include "tests/support/kernel_items.h"
 #include <jansson.h>
 #include <math.h>
 #include <setjmp.h>
@@ -226,23 +227,9 @@ static void node_items(const node_case *n, const sl_kernel *kernel, void *const 
     void *args = sl_arguments_create(&of, &arena);
     assert_non_null(args);
     for (uint32_t i = 0; i < count; i++) sl_argument(&of, args, i)->data = bytes[i];
-    assert_non_null(kernel);
-    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
-    const sl_split split = kernel->split(args);
-    assert_true(split.items >= 1 && split.grain >= 1);
-    void *scratch = NULL;
-    assert_int_equal(posix_memalign(&scratch, 64, split.scratch_bytes + !split.scratch_bytes), 0);
     sl_error err = {0};
-    sl_worker worker = {.scratch = scratch, .err = &err};
-    const int64_t ranges = (split.items + step - 1) / step;
-    for (int64_t i = 0; i < ranges; i++) {
-        const int64_t begin = (backwards ? ranges - 1 - i : i) * step;
-        const int64_t end = begin + step < split.items ? begin + step : split.items;
-        memset(scratch, 0xff, split.scratch_bytes); /* NaNs: nothing may be left from before */
-        if (kernel->run(args, begin, end, &worker) != SL_OK)
-            fail_msg("%s: %s", n->info->name, err.message);
-    }
-    free(scratch);
+    if (run_items(kernel, args, step, backwards, &err) != SL_OK)
+        fail_msg("%s: %s", n->info->name, err.message);
     sl_arena_deinit(&arena);
 }
 
