@@ -584,6 +584,24 @@ static void test_null(void **state) {
     }
 }
 
+/* Memory of a complex state has room for both parts, on every device. */
+static void test_complex_state(void **state) {
+    (void)state;
+    const char *text = "graph \"c\" { state %s : c64[4096] input %x : f32[1] %1 = neg(%x) "
+                       "output \"y\" = %1 }";
+    static const float numbers[8192] = {1, 2};
+    FOR_DEVICES(d) {
+        machine m = start(text, devices[d], 1);
+        sl_error err = {0};
+        const float x = 3;
+        assert_int_equal(sl_compiled_set(m.compiled, "s", numbers, sizeof numbers, &err), SL_OK);
+        assert_int_equal(sl_compiled_set(m.compiled, "x", &x, sizeof x, &err), SL_OK);
+        run(&m);
+        same(sl_compiled_get(m.compiled, "y", NULL), (const float[]){-3}, 1);
+        stop(&m);
+    }
+}
+
 /* ---- built by calls ---- */
 
 static sl_graph *doubling(void) {
@@ -637,6 +655,7 @@ int main(void) {
         cmocka_unit_test(test_scan_backward),
         cmocka_unit_test(test_custom),
         cmocka_unit_test(test_custom_errors),
+        cmocka_unit_test(test_complex_state),
         cmocka_unit_test(test_null),
         cmocka_unit_test(test_building),
     };

@@ -159,54 +159,122 @@ static void compare_all(spread *s, const sl_device_ops *ops, sl_executable *exe,
     }
 }
 
-static void run(spread *s, const sl_program *program, const runner *by, difference *out) {
-    const sl_graph *graph = s->drawn->graph;
+/* A program with its inputs and states, run once. */
+typedef struct {
+    sl_executable *exe;
+    void **states; /* [value] */
+} running;
+
+static sl_status start(const drawn_graph *drawn, const sl_program *program, const runner *by,
+                       running *r, sl_error *err) {
+    const sl_graph *graph = drawn->graph;
     const sl_device_ops *ops = by->device->ops;
-    sl_executable *exe = NULL;
-    sl_error err = {0};
-    void **states = calloc(graph->value_count + 1, sizeof *states);
-    assert_non_null(states);
-    sl_status status = ops->load(by->device, program, &exe, &err);
-    for (uint32_t v = 1; v <= graph->value_count && status == SL_OK; v++) {
+    *r = (running){.states = calloc(graph->value_count + 1, sizeof *r->states)};
+    assert_non_null(r->states);
+    SL_TRY(ops->load(by->device, program, &r->exe, err));
+    for (uint32_t v = 1; v <= graph->value_count; v++) {
         const sl_value_info *info = &graph->values[v];
         sl_buffer_id buffer;
-        if (!s->drawn->bytes[v] || !sl_program_find(program, info->name, &buffer)) continue;
-        void *bytes = s->drawn->bytes[v];
-        if (info->kind == SL_VALUE_STATE) bytes = states[v] = copy_of(&info->type, bytes);
-        status = ops->bind(exe, buffer, bytes, &err);
+        if (!drawn->bytes[v] || !sl_program_find(program, info->name, &buffer)) continue;
+        void *bytes = drawn->bytes[v];
+        if (info->kind == SL_VALUE_STATE) bytes = r->states[v] = copy_of(&info->type, bytes);
+        SL_TRY(ops->bind(r->exe, buffer, bytes, err));
     }
-    if (status == SL_OK) status = ops->run(exe, &err);
-    if (status == SL_OK)
-        compare_all(s, ops, exe, states, out);
-    else
-        (void)snprintf(out->why, sizeof out->why, "%s", err.message);
-    if (out->why[0]) {
-        const size_t at = strlen(out->why);
-        (void)snprintf(out->why + at, sizeof out->why - at, " (%s, %u threads)", by->isa,
-                       by->threads);
-    }
-    if (exe) ops->unload(exe);
-    for (uint32_t v = 1; v <= graph->value_count; v++) free(states[v]);
-    free(states);
+    return ops->run(r->exe, err);
 }
 
-void differential_check(const drawn_graph *drawn, difference *out) {
-    const sl_compile_how how = {.model = SL_SCHEDULE_LEVELS, .wide_regions = true};
-    static spread s;
+static void stop(const drawn_graph *drawn, const runner *by, running *r) {
+    if (r->exe) by->device->ops->unload(r->exe);
+    for (uint32_t v = 1; v <= drawn->graph->value_count; v++) free(r->states[v]);
+    free(r->states);
+}
+
+static void add_runner(const runner *by, difference *out) {
+    const size_t at = strlen(out->why);
+    if (at)
+        (void)snprintf(out->why + at, sizeof out->why - at, " (%s, %u threads)", by->isa,
+                       by->threads);
+}
+
+static void run(spread *s, const sl_program *program, const runner *by, difference *out) {
+    sl_error err = {0};
+    running r;
+    if (start(s->drawn, program, by, &r, &err) == SL_OK)
+        compare_all(s, by->device->ops, r.exe, r.states, out);
+    else
+        (void)snprintf(out->why, sizeof out->why, "%s", err.message);
+    add_runner(by, out);
+    stop(s->drawn, by, &r);
+}
+
+/* NaN is NaN, whatever its bits. */
+static bool same_bits(const sl_type *type, const void *a, const void *b) {
+    const int64_t slots = sl_type_slots(type);
+    if (memcmp(a, b, sl_type_bytes(type)) == 0) return true;
+    double *x = calloc((size_t)slots * 2 + 2, sizeof *x), *y = x + slots + 1;
+    assert_non_null(x);
+    sl_decode_tensor(type, a, x);
+    sl_decode_tensor(type, b, y);
+    bool same = true;
+    for (int64_t i = 0; i < slots && same; i++)
+        same = sl_same_slot(&x[i], &y[i]) || (!is_exact(type->dtype) && isnan(x[i]) && isnan(y[i]));
+    free(x);
+    return same;
+}
+
+/* What is fused gives the bits of its parts. */
+static void compare_bits(const drawn_graph *drawn, const sl_program *fused, const sl_program *parts,
+                         const runner *by, difference *out) {
+    const sl_graph *graph = drawn->graph;
+    const sl_device_ops *ops = by->device->ops;
+    void **whole = calloc(graph->output_count, sizeof *whole);
+    sl_error err = {0};
+    running r;
+    assert_non_null(whole);
+    if (start(drawn, fused, by, &r, &err)) fail_msg("%s", err.message);
+    for (uint32_t o = 0; o < graph->output_count; o++) /* programs share the device's memory */
+        whole[o] =
+            copy_of(&graph->values[graph->outputs[o].value.v].type, ops->output(r.exe, o));
+    stop(drawn, by, &r);
+    if (start(drawn, parts, by, &r, &err)) fail_msg("%s", err.message);
+    for (uint32_t o = 0; o < graph->output_count && !out->why[0]; o++) {
+        out->output = graph->outputs[o].value.v;
+        const sl_type *type = &graph->values[out->output].type;
+        if (!same_bits(type, whole[o], ops->output(r.exe, o)))
+            (void)snprintf(out->why, sizeof out->why, "%s has other bits where it is fused",
+                           graph->outputs[o].name);
+    }
+    add_runner(by, out);
+    stop(drawn, by, &r);
+    for (uint32_t o = 0; o < graph->output_count; o++) free(whole[o]);
+    free(whole);
+}
+
+static sl_program *compiled(const drawn_graph *drawn, bool fused, difference *out) {
+    const sl_compile_how how = {
+        .model = SL_SCHEDULE_LEVELS, .wide_regions = true, .no_fusion = !fused};
     sl_error err = {0};
     sl_graph *copy = NULL;
     sl_program *program = NULL;
-    s = (spread){.drawn = drawn};
-    out->why[0] = 0;
-    make_runners();
     if (sl_graph_copy(drawn->graph, NULL, &copy, &err)) fail_msg("%s", err.message);
     if (sl_compile_graph(copy, &how, NULL, &program, &err))
         (void)snprintf(out->why, sizeof out->why, "compiling: %s", err.message);
-    for (uint32_t i = 0; i < runner_count && !out->why[0]; i++)
-        run(&s, program, &runners[i], out);
-    release_spread(&s);
-    sl_program_destroy(program);
     sl_graph_destroy(copy);
+    return program;
+}
+
+void differential_check(const drawn_graph *drawn, difference *out) {
+    static spread s;
+    s = (spread){.drawn = drawn};
+    out->why[0] = 0;
+    make_runners();
+    sl_program *fused = compiled(drawn, true, out), *parts = compiled(drawn, false, out);
+    for (uint32_t i = 0; i < runner_count && !out->why[0]; i++) run(&s, fused, &runners[i], out);
+    for (uint32_t i = 0; i < runner_count && !out->why[0]; i += 2)
+        compare_bits(drawn, fused, parts, &runners[i], out);
+    release_spread(&s);
+    sl_program_destroy(fused);
+    sl_program_destroy(parts);
 }
 
 /* ---- shrinking ---- */
@@ -248,7 +316,8 @@ static sl_value bring(rebuild *r, uint32_t value) {
     drawn_graph *to = r->to;
     char name[32];
     if (r->map[value]) return (sl_value){r->map[value]};
-    (void)snprintf(name, sizeof name, "v%u", value);
+    static uint32_t made_names; /* none is that of an earlier round */
+    (void)snprintf(name, sizeof name, "v%u", made_names++);
     void *bytes = r->from->bytes[value];
     if (info->kind == SL_VALUE_CONSTANT) {
         const sl_value made = sl_graph_constant(to->graph, info->name, info->type, info->data);

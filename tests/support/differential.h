@@ -3,7 +3,8 @@
  * A result may be as far from it as the fixtures allow one op to be (reference_limit).  Where it is
  * farther, evaluations whose every result was moved by that much say what the graph makes of it:
  * the limit grows by four times their largest distance, element by element.  Integers and bools
- * are exact unless such evaluations change them too, as where a rounded number decides. */
+ * are exact unless such evaluations change them too, as where a rounded number decides.  What is
+ * fused must give the bits of its parts besides. */
 #ifndef SL_TESTS_SUPPORT_DIFFERENTIAL_H
 #define SL_TESTS_SUPPORT_DIFFERENTIAL_H
 #include "tests/support/draw.h"

@@ -19,12 +19,14 @@ static const struct {
 } rows[] = {
 #define ROW(OP, OPERANDS, ATTRS) {SL_OP_##OP, OPERANDS, ATTRS},
 #define CHAIN(NODES)
+#define FINITE(OP)
 #define NOT_DRAWN(OP, REASON)
 #include "tests/support/vocabulary.def"
 };
 static const char *const chains[] = {
 #define ROW(OP, OPERANDS, ATTRS)
 #define CHAIN(NODES) NODES,
+#define FINITE(OP)
 #define NOT_DRAWN(OP, REASON)
 #include "tests/support/vocabulary.def"
 #define RULE(NAME, PARTS, WHOLE) PARTS,
@@ -38,12 +40,26 @@ const char *draw_reason(sl_op op) {
     } reasons[] = {
 #define ROW(OP, OPERANDS, ATTRS)
 #define CHAIN(NODES)
+#define FINITE(OP)
 #define NOT_DRAWN(OP, REASON) {SL_OP_##OP, REASON},
 #include "tests/support/vocabulary.def"
     };
     for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++)
         if (reasons[i].op == op) return reasons[i].reason;
     return NULL;
+}
+
+static bool takes_finite(sl_op op) {
+    static const sl_op ops[] = {
+#define ROW(OP, OPERANDS, ATTRS)
+#define CHAIN(NODES)
+#define FINITE(OP) SL_OP_##OP,
+#define NOT_DRAWN(OP, REASON)
+#include "tests/support/vocabulary.def"
+    };
+    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++)
+        if (ops[i] == op) return true;
+    return false;
 }
 
 /* ---- operands of a row ---- */
@@ -93,8 +109,6 @@ static bool shape_of(generator *g, draw_names *names, const operand *o, sl_dims 
         if (*text == '@') {
             if (names->prefix < 0 && !g) return false;
             if (names->prefix < 0) {
-                static const char any[] = "{";
-                (void)any;
                 names->prefix = (int)draw(g, 3);
                 for (int d = 0; d < names->prefix; d++)
                     names->lead[d] = draw(g, 50) ? 1 + draw(g, 5) : 0;
@@ -254,6 +268,7 @@ static sl_value fresh(generator *g, const sl_type *type, char kind, int64_t limi
     sl_value_kind as = draw(g, 4) ? SL_VALUE_INPUT : SL_VALUE_CONSTANT;
     if (panel || (type->dtype == SL_DTYPE_f32 && draw(g, 12) == 0)) as = SL_VALUE_WEIGHT;
     if (g->body) as = SL_VALUE_CONSTANT;
+    if (as == SL_VALUE_WEIGHT && !kind) kind = 'n'; /* nothing odd */
     const sl_value value = draw_declare(g, as, type, draw_bytes(g, type, kind, limit));
     if (!panel) keep(g, value);
     return value;
@@ -296,9 +311,10 @@ static sl_value draw_operand(generator *g, draw_names *names, const operand *o, 
 
 /* ---- nodes ---- */
 
-/* Whether a result is out of the ordinary where its operands were not. */
-static bool is_wild(const generator *g, const sl_node *node) {
-    bool tame = true;
+/* Whether a result is too large for sums in f32, or, mostly, out of the ordinary where its operands
+ * were not. */
+static bool is_wild(generator *g, const sl_node *node) {
+    bool tame = true, ordinary = true;
     for (uint32_t o = 0; o < node->input_count + node->output_count; o++) {
         const bool input = o < node->input_count;
         const uint32_t v = input ? node->inputs[o].v : node->outputs[o - node->input_count].v;
@@ -307,11 +323,23 @@ static bool is_wild(const generator *g, const sl_node *node) {
         if (!t->data || (kind != SL_KIND_FLOAT && kind != SL_KIND_COMPLEX)) continue;
         for (int64_t i = 0; i < sl_type_slots(&t->type); i++) {
             const bool wild = !(fabs(t->data[i]) < 1e5);
-            if (input && wild) return false;
+            ordinary &= !(input && wild);
             tame &= !wild;
+            if (!input && isfinite(t->data[i]) && fabs(t->data[i]) > 1e15) return true;
         }
     }
-    return !tame;
+    return ordinary && !tame && draw(g, 8);
+}
+
+static bool are_finite(const generator *g, const sl_value *values, uint32_t count) {
+    for (uint32_t o = 0; o < count; o++) {
+        const sl_eval_tensor *t = &g->drawn->plain.tensors[values[o].v];
+        const sl_dtype_kind kind = sl_dtype_infos[t->type.dtype].kind;
+        if (!t->data || (kind != SL_KIND_FLOAT && kind != SL_KIND_COMPLEX)) continue;
+        for (int64_t i = 0; i < sl_type_slots(&t->type); i++)
+            if (!(fabs(t->data[i]) < 1e15)) return false;
+    }
+    return true;
 }
 
 static void take_back(generator *g, uint32_t values) {
@@ -333,18 +361,15 @@ bool draw_append(generator *g, sl_op op, sl_values inputs, const char *attrs, ui
         fail_msg("%s {%s}: %s", info->name, attrs, err.message);
     for (uint32_t i = 0; i < inputs.count; i++) in[i] = g->graph->values[inputs.items[i].v].type;
     const sl_infer_args args = {info->name, in, parsed, out, inputs.count, count};
-    if (sl_infer(op, &args, &err) != SL_OK) {
-        if (getenv("DRAW_DEBUG")) fprintf(stderr, "infer %s {%s}: %s\n", info->name, attrs, err.message);
-        return false;
-    }
+    if (sl_infer(op, &args, &err) != SL_OK) return false;
     for (uint32_t o = 0; o < count; o++)
         if (sl_type_slots(&out[o]) > 2 * DRAW_ELEMENTS) return false;
+    if (takes_finite(op) && !are_finite(g, inputs.items, inputs.count)) return false;
     sl_graph_append_list(g->graph, op, inputs, parsed, (sl_value_slots){count, outputs});
     if (g->graph->error.status != SL_OK) fail_msg("%s", g->graph->error.message);
     const sl_node *node = &g->graph->nodes[g->graph->node_count - 1];
     const sl_status status = reference_node(&g->drawn->plain, node, &err);
-    if (status != SL_OK && getenv("DRAW_DEBUG")) fprintf(stderr, "eval %s {%s}: %s\n", info->name, attrs, err.message);
-    if (status != SL_OK || (is_wild(g, node) && draw(g, 8))) {
+    if (status != SL_OK || is_wild(g, node)) {
         take_back(g, values);
         return false;
     }

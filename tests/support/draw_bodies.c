@@ -22,8 +22,30 @@ static sl_value last_of(const generator *g, const sl_type *type, uint32_t skip) 
     return (sl_value){0};
 }
 
+/* Whether its results hardly change where all it computes is off by what ops may be off: its insides
+ * are not moved when the node is evaluated. */
+static bool is_steady(const generator *g) {
+    const sl_graph *graph = g->graph;
+    bool steady = true;
+    for (uint64_t k = 1; k <= 4 && steady; k++) {
+        reference r;
+        sl_error err = {0};
+        reference_init(&r, graph, DRAWN_VALUES, k);
+        for (uint32_t v = 1; v <= graph->value_count; v++)
+            if (graph->values[v].kind != SL_VALUE_RESULT)
+                reference_declare(&r, (sl_value){v}, g->drawn->bytes[v]);
+        for (uint32_t n = 0; n < graph->node_count && steady; n++)
+            steady = reference_node(&r, &graph->nodes[n], &err) == SL_OK;
+        for (uint32_t o = 0; o < graph->output_count && steady; o++)
+            steady = reference_near(&g->drawn->plain.tensors[graph->outputs[o].value.v],
+                                    &r.tensors[graph->outputs[o].value.v], 16);
+        reference_deinit(&r);
+    }
+    return steady;
+}
+
 /* Draws a body: what it takes, what it gives, and as many results more, whose types follow.  Its
- * text goes to `out`; false: too long. */
+ * text goes to `out`; false: too long, or of no use. */
 static bool body(generator *outer, const types *takes, const types *gives, types *more, char *out) {
     generator *g = malloc(sizeof *g);
     assert_non_null(g);
@@ -55,7 +77,7 @@ static bool body(generator *outer, const types *takes, const types *gives, types
     char *text = NULL;
     sl_error err = {0};
     if (sl_graph_print(g->graph, &arena, &text, &err)) fail_msg("%s", err.message);
-    const bool fits = strlen(text) < DRAW_TEXT * 3;
+    const bool fits = strlen(text) < DRAW_TEXT * 3 && is_steady(g);
     if (fits) strcpy(out, text);
     sl_arena_deinit(&arena);
     drawn_destroy(g->drawn);

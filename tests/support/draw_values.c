@@ -92,22 +92,46 @@ static void fill_camera(double *slots) {
     memcpy(slots, camera, sizeof camera);
 }
 
-/* Small numbers wherever a panel has floats: 0x20 is an exponent of 2^-7 in f16 and less in others.
- */
+/* Parameters of a panel: floats in the type that it has them in, or small bytes. */
+static void fill_parameters(generator *g, sl_dtype dtype, uint8_t *to, uint64_t bytes) {
+    const bool single = dtype == SL_DTYPE_q4_f || dtype == SL_DTYPE_q8_f || dtype == SL_DTYPE_f8;
+    const bool brain = dtype == SL_DTYPE_q4_m || dtype == SL_DTYPE_q6_m || dtype == SL_DTYPE_q8_m ||
+                       dtype == SL_DTYPE_mxfp4;
+    const bool half = dtype == SL_DTYPE_q8 || dtype == SL_DTYPE_q4_0 || dtype == SL_DTYPE_iq4_nl;
+    const uint64_t step = single ? 4 : brain || half ? 2 : 1;
+    for (uint64_t i = 0; i < bytes; i += step) {
+        const float value = (float)uniform(g, -0.05, 0.05);
+        const uint16_t narrow = brain ? sl_bf16_from_f32(value) : sl_f16_from_f32(value);
+        if (single)
+            memcpy(to + i, &value, sizeof value);
+        else if (step == 2)
+            memcpy(to + i, &narrow, sizeof narrow);
+        else
+            to[i] = (uint8_t)draw(g, 0x20);
+    }
+}
+
 static void fill_panel(generator *g, const sl_type *type, uint8_t *bytes) {
     const sl_dims *s = &type->shape;
     const sl_panel_layout l =
         sl_panel_layout_of(type->dtype, s->dims[s->rank - 2], s->dims[s->rank - 1]);
-    const uint64_t all = sl_type_bytes(type);
-    for (uint64_t i = 0; i < all; i++) bytes[i] = (uint8_t)draw(g, 0x20);
-    for (uint64_t at = 0; at < all; at += l.matrix_bytes)
-        for (int64_t p = 0; p < l.panels; p++)
+    const bool both = type->dtype == SL_DTYPE_q4_k || type->dtype == SL_DTYPE_q5_k ||
+                      type->dtype == SL_DTYPE_q2_k; /* scales and minima; else zeros follow */
+    const uint64_t used = type->dtype == SL_DTYPE_iq4_xs ? l.param_bytes / 2 : l.param_bytes;
+    for (uint64_t at = 0; at < sl_type_bytes(type); at += l.matrix_bytes) {
+        fill_parameters(g, SL_DTYPE_q4_f, bytes + at, l.header_bytes);
+        for (int64_t p = 0; p < l.panels; p++) {
+            uint8_t *panel = bytes + at + l.header_bytes + (uint64_t)p * l.panel_bytes;
+            for (int64_t super = 0; super < l.supers && l.super_bytes; super++)
+                fill_parameters(g, SL_DTYPE_q8, panel + sl_super_params(&l, super), both ? 64 : 32);
             for (int64_t group = 0; group < l.groups; group++) {
-                uint8_t *codes = bytes + at + l.header_bytes + (uint64_t)p * l.panel_bytes +
-                                 sl_group_codes(&l, group);
+                uint8_t *codes = panel + sl_group_codes(&l, group);
+                fill_parameters(g, type->dtype, panel + sl_group_params(&l, group), used);
                 for (uint64_t i = 0; i < l.group_bytes; i++)
                     codes[i] = (uint8_t)draw(g, type->dtype == SL_DTYPE_f8 ? 0x70 : 256);
             }
+        }
+    }
 }
 
 void *draw_bytes(generator *g, const sl_type *type, char kind, int64_t limit) {
@@ -115,6 +139,7 @@ void *draw_bytes(generator *g, const sl_type *type, char kind, int64_t limit) {
     const uint64_t size = sl_type_bytes(type);
     void *bytes = sl_arena_alloc(arena, size + 64, 64);
     assert_non_null(bytes);
+    memset(bytes, 0, size);
     if (sl_dtype_infos[type->dtype].kind == SL_KIND_PANEL) {
         fill_panel(g, type, bytes);
         return bytes;

@@ -46,15 +46,15 @@ double reference_largest(const sl_type *type, const double *data) {
 }
 
 double reference_limit(sl_dtype dtype, double largest, double value) {
-    const double single = 2e-6 * largest + 0x1p-149;
+    const double single = 2e-6 * largest + 0x1p-120; /* e^x on the way may overflow */
     if (dtype == SL_DTYPE_f64) return 1e-12 * largest;
     if (dtype == SL_DTYPE_f16) return single + fmax(fabs(value), 0x1p-14) * 0x1p-11 * 1.001;
     if (dtype == SL_DTYPE_bf16) return single + fmax(fabs(value), 0x1p-126) * 0x1p-8 * 1.001;
     return single;
 }
 
-/* Whether kernels give what can be represented exactly: what moves, compares, or is rounded once.
- */
+/* Ops whose operands say exactly what comes out: what moves and compares elements, is rounded once,
+ * or decides by numbers that the op itself defines to the last bit. */
 static bool is_exact(sl_op op) {
     static const sl_op ops[] = {
         SL_OP_add,        SL_OP_sub,        SL_OP_mul,           SL_OP_div,         SL_OP_maximum,
@@ -64,17 +64,26 @@ static bool is_exact(sl_op op) {
         SL_OP_imag,       SL_OP_conjugate,  SL_OP_reduce_max,    SL_OP_reduce_min,  SL_OP_topk,
         SL_OP_sort,       SL_OP_pool_max,   SL_OP_pool_min,      SL_OP_im2col,      SL_OP_split_halves,
         SL_OP_dequantize, SL_OP_dequant_moe_weights, SL_OP_transform_region,
-        SL_OP_resize_nearest2x, SL_OP_relu_backward, SL_OP_rng_uniform, SL_OP_embed, SL_OP_kv_append};
+        SL_OP_resize_nearest2x, SL_OP_relu_backward, SL_OP_rng_uniform, SL_OP_embed, SL_OP_kv_append,
+        SL_OP_argmax, SL_OP_argmin, SL_OP_argsort, SL_OP_max_pool_indices, SL_OP_quantise, SL_OP_quantize,
+        SL_OP_q_matmul, SL_OP_q_conv, SL_OP_fake_quantize, SL_OP_fake_quantize_lsq, SL_OP_fake_quantize_lsq_backward_x};
     for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++)
         if (ops[i] == op) return true;
     return op >= SL_OP_reshape && op <= SL_OP_one_hot;
 }
 
+static double step_of(sl_dtype dtype) {
+    return dtype == SL_DTYPE_f64 ? 0x1p-51 : 0x1p-22;
+}
+
 static double moved(reference *r, sl_op op, sl_dtype dtype, double largest, double value) {
     const bool pointwise = sl_op_info_of(op)->traits & SL_OP_POINTWISE;
-    if (!isfinite(value) || value == 0) return value;
+    if (!isfinite(value) || (pointwise && value == 0)) return value;
     if (pointwise) largest = fmax(fabs(value), fmin(largest, 1));
-    const double by = reference_limit(dtype, largest, value);
+    if (sl_op_info_of(op)->traits & SL_OP_RUNS && dtype == SL_DTYPE_f64)
+        dtype = SL_DTYPE_f32; /* as bodies may compute in it */
+    double by = reference_limit(dtype, largest, value);
+    if (!pointwise && !is_exact(op)) by = fmax(by, r->least * step_of(dtype));
     return test_draw(&r->moves, 2) ? value + by : value - by;
 }
 
@@ -92,12 +101,42 @@ static void settle(reference *r, sl_op op, const sl_eval_tensor *out) {
     }
 }
 
+/* Of the largest numbers that the op takes differences of: more than a step of them is not known. */
+static double terms_of(sl_op op, const sl_eval_tensor *in) {
+    if (op != SL_OP_attention_backward) return 0;
+    double largest[4];
+    for (int i = 0; i < 4; i++) largest[i] = reference_largest(&in[i].type, in[i].data);
+    return largest[2] * largest[3] * (double)in[2].type.shape.dims[3] *
+           fmax(largest[0], largest[1]); /* v, dout, and what their products are multiplied by */
+}
+
+/* Operands of an op that sums or chooses, each moved by a few steps of what it computes in: a right
+ * result is near that of such operands. */
+static void move_operands(reference *r, sl_op op, sl_eval_tensor *in, uint32_t count) {
+    r->least = INFINITY;
+    if (!r->moved || is_exact(op) || sl_op_info_of(op)->traits & SL_OP_POINTWISE) return;
+    for (uint32_t i = 0; i < count; i++) {
+        const sl_dtype_kind kind = sl_dtype_infos[in[i].type.dtype].kind;
+        const bool state = sl_input_kind(sl_op_info_of(op), i) == SL_OPERAND_STATE;
+        if (!in[i].data || state || (kind != SL_KIND_FLOAT && kind != SL_KIND_COMPLEX)) continue;
+        double *moved = new_slots(r, &in[i].type);
+        const double by = step_of(in[i].type.dtype);
+        r->least = fmin(r->least, reference_largest(&in[i].type, in[i].data));
+        for (int64_t s = 0; s < sl_type_slots(&in[i].type); s++)
+            moved[s] = in[i].data[s] * (test_draw(&r->moves, 2) ? 1 + by : 1 - by);
+        in[i].data = moved;
+    }
+}
+
 sl_status reference_node(reference *r, const sl_node *node, sl_error *err) {
     sl_arena scratch;
     sl_arena_init(&scratch, NULL);
     sl_eval_tensor in[64], out[64];
     assert_true(node->input_count <= 64 && node->output_count <= 64);
     for (uint32_t i = 0; i < node->input_count; i++) in[i] = r->tensors[node->inputs[i].v];
+    move_operands(r, node->op, in, node->input_count);
+    if (!isfinite(r->least)) r->least = 0;
+    if (r->moved) r->least = fmax(r->least, terms_of(node->op, in));
     for (uint32_t o = 0; o < node->output_count; o++) {
         const sl_value_info *info = &r->graph->values[node->outputs[o].v];
         assert_true(node->outputs[o].v < r->capacity);
@@ -112,4 +151,18 @@ sl_status reference_node(reference *r, const sl_node *node, sl_error *err) {
     for (uint32_t o = 0; o < node->output_count && status == SL_OK; o++)
         settle(r, node->op, &out[o]);
     return status;
+}
+
+bool reference_near(const sl_eval_tensor *a, const sl_eval_tensor *b, double limits) {
+    const sl_dtype_kind kind = sl_dtype_infos[a->type.dtype].kind;
+    const bool exact = kind == SL_KIND_INT || kind == SL_KIND_BOOL;
+    const double largest = exact ? 0 : reference_largest(&a->type, a->data);
+    for (int64_t i = 0; i < sl_type_slots(&a->type); i++) {
+        const double x = a->data[i], y = b->data[i];
+        if (sl_same_slot(&a->data[i], &b->data[i]) || (!exact && isnan(x) && isnan(y))) continue;
+        if (exact || !(fabs(x - y) <= limits * reference_limit(SL_DTYPE_f32, largest, x) ||
+                       fabs(x - y) <= limits * reference_limit(a->type.dtype, largest, x)))
+            return false;
+    }
+    return true;
 }

@@ -143,7 +143,7 @@ INLINE vd dgelu_approx(vd x) {
     const double c = 2 * 0.79788456080286536;
     const vd u = dsplat(c) * x * (dsplat(1) + dsplat(0.044715) * x * x);
     const vd y = x / (dsplat(1) + dexp(-u));
-    return dchoose(x == dsplat(-INFINITY), dsplat(-0.0), y);
+    return dchoose(x == dsplat(-INFINITY), dsplat(NAN), y); /* -infinity times 0 */
 }
 DOUBLES_FN(asin, datan2(x, dright(x)))
 DOUBLES_FN(acos, datan2(dright(x), x))
@@ -155,7 +155,7 @@ DOUBLES_FN(acosh, dacosh(x))
 DOUBLES_FN(atanh, datanh(x))
 DOUBLES_FN(erf, dchoose(x != x, x, derf(x)))
 DOUBLES_FN(log1p, dlog1p_all(x))
-DOUBLES_FN(expm1, dchoose(x != x, x, dexpm1(x)))
+DOUBLES_FN(expm1, dchoose((x != x) | (x == dsplat(0)), x, dexpm1(x))) /* -0 stays */
 DOUBLES_FN(softplus, dsoftplus(x))
 DOUBLES_FN(gelu_approx, dgelu_approx(x))
 
