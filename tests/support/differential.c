@@ -33,8 +33,7 @@ static void make_runners(void) {
             runner *r = &runners[runner_count++];
             *r = (runner){isas[i], threads, NULL};
             const sl_cpu_options options = {.threads = threads, .isa = isas[i]};
-            if (sl_device_cpu_create(&options, NULL, &r->device, &err))
-                fail_msg("%s", err.message);
+            if (sl_device_cpu_create(&options, NULL, &r->device, &err)) fail_msg("%s", err.message);
         }
 }
 
@@ -145,8 +144,8 @@ static void *copy_of(const sl_type *type, const void *bytes) {
 }
 
 /* States are compared as outputs are, behind them. */
-static void compare_all(spread *s, const sl_device_ops *ops, sl_executable *exe, void *const *states,
-                        difference *out) {
+static void compare_all(spread *s, const sl_device_ops *ops, sl_executable *exe,
+                        void *const *states, difference *out) {
     const sl_graph *graph = s->drawn->graph;
     for (uint32_t o = 0; o < graph->output_count && !out->why[0]; o++) {
         out->output = graph->outputs[o].value.v;
@@ -233,8 +232,7 @@ static void compare_bits(const drawn_graph *drawn, const sl_program *fused, cons
     assert_non_null(whole);
     if (start(drawn, fused, by, &r, &err)) fail_msg("%s", err.message);
     for (uint32_t o = 0; o < graph->output_count; o++) /* programs share the device's memory */
-        whole[o] =
-            copy_of(&graph->values[graph->outputs[o].value.v].type, ops->output(r.exe, o));
+        whole[o] = copy_of(&graph->values[graph->outputs[o].value.v].type, ops->output(r.exe, o));
     stop(drawn, by, &r);
     if (start(drawn, parts, by, &r, &err)) fail_msg("%s", err.message);
     for (uint32_t o = 0; o < graph->output_count && !out->why[0]; o++) {

@@ -65,9 +65,9 @@ static bool takes_finite(sl_op op) {
 /* ---- operands of a row ---- */
 
 typedef struct {
-    char letter;       /* of a class; 0: a dtype of its own */
+    char letter; /* of a class; 0: a dtype of its own */
     sl_dtype dtype;
-    const char *dims;  /* behind the bracket */
+    const char *dims; /* behind the bracket */
     bool thin;
     char kind;         /* 0: anything */
     const char *limit; /* of kind */
@@ -134,8 +134,7 @@ static bool solve(generator *g, draw_names *names, const char *text, int64_t siz
         const bool letter = isalpha(*p) && names->sizes[(unsigned char)*p] == DRAW_UNBOUND;
         if (letter && (count == 0 || open[count - 1] != *p) && count < 7) open[count++] = *p;
     }
-    for (int i = 0; i + 1 < count; i++)
-        names->sizes[(unsigned char)open[i]] = 1 + draw(g, 3);
+    for (int i = 0; i + 1 < count; i++) names->sizes[(unsigned char)open[i]] = 1 + draw(g, 3);
     const char *p = text;
     if (count == 0) return draw_expression(NULL, names, &p) == size;
     int64_t *last = &names->sizes[(unsigned char)open[count - 1]];
@@ -284,8 +283,8 @@ static sl_value rows_of_codes(generator *g, const sl_type *type) {
 }
 
 static sl_value draw_operand(generator *g, draw_names *names, const operand *o, bool state) {
-    for (int tries = 0; tries < 10 && g->pooled && !state && !strchr("zpdc", o->kind ? o->kind : 'a');
-         tries++) {
+    for (int tries = 0;
+         tries < 10 && g->pooled && !state && !strchr("zpdc", o->kind ? o->kind : 'a'); tries++) {
         const sl_value value = some_value(g);
         if (draw(g, 6) && matches(g, names, o, value)) return value;
     }
@@ -363,7 +362,7 @@ bool draw_append(generator *g, sl_op op, sl_values inputs, const char *attrs, ui
     const sl_infer_args args = {info->name, in, parsed, out, inputs.count, count};
     if (sl_infer(op, &args, &err) != SL_OK) return false;
     for (uint32_t o = 0; o < count; o++)
-        if (sl_type_slots(&out[o]) > 2 * DRAW_ELEMENTS) return false;
+        if (sl_type_slots(&out[o]) > (int64_t)2 * DRAW_ELEMENTS) return false;
     if (takes_finite(op) && !are_finite(g, inputs.items, inputs.count)) return false;
     sl_graph_append_list(g->graph, op, inputs, parsed, (sl_value_slots){count, outputs});
     if (g->graph->error.status != SL_OK) fail_msg("%s", g->graph->error.message);
@@ -397,7 +396,8 @@ static int some_row(generator *g, sl_op op) {
 static void default_row(generator *g, uint32_t operands, char *text) {
     const uint32_t full = operands ? draw(g, operands) : 0;
     *text = 0;
-    for (uint32_t i = 0; i < operands; i++) strcat(text, i == full ? "P[@] " : "P[~@] ");
+    for (uint32_t i = 0; i < operands; i++)
+        text += sprintf(text, "%s", i == full ? "P[@] " : "P[~@] ");
 }
 
 static bool draw_operands(generator *g, const sl_op_info *info, draw_names *names,

@@ -22,8 +22,8 @@ static sl_value last_of(const generator *g, const sl_type *type, uint32_t skip) 
     return (sl_value){0};
 }
 
-/* Whether its results hardly change where all it computes is off by what ops may be off: its insides
- * are not moved when the node is evaluated. */
+/* Whether its results hardly change where all it computes is off by what ops may be off: its
+ * insides are not moved when the node is evaluated. */
 static bool is_steady(const generator *g) {
     const sl_graph *graph = g->graph;
     bool steady = true;
@@ -77,8 +77,8 @@ static bool body(generator *outer, const types *takes, const types *gives, types
     char *text = NULL;
     sl_error err = {0};
     if (sl_graph_print(g->graph, &arena, &text, &err)) fail_msg("%s", err.message);
-    const bool fits = strlen(text) < DRAW_TEXT * 3 && is_steady(g);
-    if (fits) strcpy(out, text);
+    const bool fits = strlen(text) < (size_t)DRAW_TEXT * 3 && is_steady(g);
+    if (fits) memcpy(out, text, strlen(text) + 1);
     sl_arena_deinit(&arena);
     drawn_destroy(g->drawn);
     free(g);
@@ -103,8 +103,7 @@ static sl_value some_plain(generator *g) {
 
 static sl_value of_type(generator *g, const sl_type *type) {
     const sl_value found = last_of(g, type, draw(g, 3));
-    return found.v ? found
-                   : draw_declare(g, SL_VALUE_INPUT, type, draw_bytes(g, type, 0, 0));
+    return found.v ? found : draw_declare(g, SL_VALUE_INPUT, type, draw_bytes(g, type, 0, 0));
 }
 
 static void push(generator *g, types *all, sl_value value, sl_value *values) {
@@ -156,8 +155,8 @@ static bool draw_while(generator *g, texts *t) {
     if (!body(g, &takes, &takes, NULL, t->first)) return false;
     for (uint32_t i = 0; i < takes.count; i++) {
         char type[SL_TYPE_TEXT];
-        at += sprintf(at, "input %%x%u : %s ", i,
-                      sl_type_format(&takes.items[i], type, sizeof type));
+        at +=
+            sprintf(at, "input %%x%u : %s ", i, sl_type_format(&takes.items[i], type, sizeof type));
     }
     (void)sprintf(t->attrs,
                   "condition = graph \"c\" { %sconstant %%k : i32[] = {%u} "
@@ -236,8 +235,8 @@ static bool draw_backward(generator *g, texts *t) {
 }
 
 bool draw_control(generator *g) {
-    static bool (*const all[])(generator *g, texts *t) = {draw_if, draw_while, draw_scan,
-                                                          draw_function, draw_backward};
+    static bool (*const all[])(generator * g, texts * t) = {draw_if, draw_while, draw_scan,
+                                                            draw_function, draw_backward};
     texts *t = malloc(sizeof *t);
     assert_non_null(t);
     const bool done = all[draw(g, 5)](g, t);

@@ -7,9 +7,9 @@ enum { DRAW_OPERANDS = 24, DRAW_TEXT = 4096, DRAW_ELEMENTS = 2048, DRAW_UNBOUND 
 
 /* What the letters of a row stand for so far. */
 typedef struct {
-    int64_t sizes[128];    /* by letter; DRAW_UNBOUND: not yet */
-    sl_dtype dtypes[128];  /* by class; SL_DTYPE_COUNT: not yet */
-    int prefix;            /* dims of @; -1: not yet */
+    int64_t sizes[128];   /* by letter; DRAW_UNBOUND: not yet */
+    sl_dtype dtypes[128]; /* by class; SL_DTYPE_COUNT: not yet */
+    int prefix;           /* dims of @; -1: not yet */
     int64_t lead[SL_MAX_RANK];
 } draw_names;
 

@@ -33,18 +33,17 @@ const sl_dtype *draw_class(char letter) {
                                      SL_DTYPE_u16, SL_DTYPE_i32, END};
     static const sl_dtype numbers[] = {SL_DTYPE_f32, SL_DTYPE_f32, FLOATS, INTS, END};
     static const sl_dtype fields[] = {SL_DTYPE_f32, SL_DTYPE_f32, FLOATS, INTS, SL_DTYPE_c64, END};
-    static const sl_dtype plain[] = {SL_DTYPE_f32, SL_DTYPE_f32,  SL_DTYPE_f32,
-                                     FLOATS,       INTS,          SL_DTYPE_c64,
-                                     SL_DTYPE_bool, SL_DTYPE_bool, END};
+    static const sl_dtype plain[] = {SL_DTYPE_f32, SL_DTYPE_f32,  SL_DTYPE_f32,  FLOATS, INTS,
+                                     SL_DTYPE_c64, SL_DTYPE_bool, SL_DTYPE_bool, END};
     static const sl_dtype weights[] = {SL_DTYPE_f32,  SL_DTYPE_f32, SL_DTYPE_f16,
                                        SL_DTYPE_bf16, PANELS,       END};
     static const sl_dtype panels[] = {PANELS, END}, caches[] = {SL_DTYPE_f32, SL_DTYPE_f16, END};
     static const struct {
         char letter;
         const sl_dtype *dtypes;
-    } classes[] = {{'F', floats}, {'E', full},   {'G', full},    {'H', narrow}, {'h', narrow},
-                   {'I', ints},   {'J', indices}, {'j', indices}, {'B', bytes},  {'b', bytes},
-                   {'o', bytes},  {'K', codes},  {'N', numbers}, {'X', fields}, {'P', plain},
+    } classes[] = {{'F', floats},  {'E', full},    {'G', full},    {'H', narrow}, {'h', narrow},
+                   {'I', ints},    {'J', indices}, {'j', indices}, {'B', bytes},  {'b', bytes},
+                   {'o', bytes},   {'K', codes},   {'N', numbers}, {'X', fields}, {'P', plain},
                    {'W', weights}, {'V', weights}, {'Q', panels},  {'L', caches}};
     for (size_t i = 0; i < sizeof classes / sizeof classes[0]; i++)
         if (classes[i].letter == letter) return classes[i].dtypes;

@@ -62,9 +62,10 @@ static int64_t wrapped(sl_dtype dtype, int64_t value) {
 static int64_t integer(generator *g, sl_dtype dtype, char kind, int64_t limit, bool all) {
     if (kind == 'z') return 0;
     if (kind == '<') return limit > 0 ? (int64_t)draw(g, (uint32_t)limit) : 0;
-    if (kind == '%')
-        return limit > 0 ? (int64_t)draw(g, (uint32_t)limit * 2) - limit : 0;
-    if (all) return wrapped(dtype, (int64_t)((uint64_t)draw(g, 1u << 31) << 33 ^ draw(g, 1u << 31) << 2));
+    if (kind == '%') return limit > 0 ? (int64_t)draw(g, (uint32_t)limit * 2) - limit : 0;
+    if (all)
+        return wrapped(dtype,
+                       (int64_t)((uint64_t)draw(g, 1u << 31) << 33 ^ draw(g, 1u << 31) << 2));
     return wrapped(dtype, (int64_t)draw(g, 19) - 9);
 }
 
@@ -173,7 +174,9 @@ static bool in_bounds(const sl_eval_tensor *t, int64_t least, int64_t limit) {
 
 bool draw_fits(const sl_eval_tensor *tensor, char kind, int64_t limit) {
     if (kind == 0 || kind == 's') return true;
-    if (kind == '<') return sl_dtype_infos[tensor->type.dtype].kind == SL_KIND_INT && in_bounds(tensor, 0, limit);
+    if (kind == '<')
+        return sl_dtype_infos[tensor->type.dtype].kind == SL_KIND_INT &&
+               in_bounds(tensor, 0, limit);
     if (kind == '%') return in_bounds(tensor, -limit, limit);
     if (!strchr("+-u", kind)) return false;
     for (int64_t i = 0; i < sl_type_slots(&tensor->type); i++) {

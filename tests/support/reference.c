@@ -56,17 +56,55 @@ double reference_limit(sl_dtype dtype, double largest, double value) {
 /* Ops whose operands say exactly what comes out: what moves and compares elements, is rounded once,
  * or decides by numbers that the op itself defines to the last bit. */
 static bool is_exact(sl_op op) {
-    static const sl_op ops[] = {
-        SL_OP_add,        SL_OP_sub,        SL_OP_mul,           SL_OP_div,         SL_OP_maximum,
-        SL_OP_minimum,    SL_OP_where,      SL_OP_clamp,         SL_OP_neg,         SL_OP_abs,
-        SL_OP_relu,       SL_OP_round,      SL_OP_floor,         SL_OP_ceil,        SL_OP_sign,
-        SL_OP_cast,       SL_OP_bitcast,    SL_OP_stop_gradient, SL_OP_complex,     SL_OP_real,
-        SL_OP_imag,       SL_OP_conjugate,  SL_OP_reduce_max,    SL_OP_reduce_min,  SL_OP_topk,
-        SL_OP_sort,       SL_OP_pool_max,   SL_OP_pool_min,      SL_OP_im2col,      SL_OP_split_halves,
-        SL_OP_dequantize, SL_OP_dequant_moe_weights, SL_OP_transform_region,
-        SL_OP_resize_nearest2x, SL_OP_relu_backward, SL_OP_rng_uniform, SL_OP_embed, SL_OP_kv_append,
-        SL_OP_argmax, SL_OP_argmin, SL_OP_argsort, SL_OP_max_pool_indices, SL_OP_quantise, SL_OP_quantize,
-        SL_OP_q_matmul, SL_OP_q_conv, SL_OP_fake_quantize, SL_OP_fake_quantize_lsq, SL_OP_fake_quantize_lsq_backward_x};
+    static const sl_op ops[] = {SL_OP_add,
+                                SL_OP_sub,
+                                SL_OP_mul,
+                                SL_OP_div,
+                                SL_OP_maximum,
+                                SL_OP_minimum,
+                                SL_OP_where,
+                                SL_OP_clamp,
+                                SL_OP_neg,
+                                SL_OP_abs,
+                                SL_OP_relu,
+                                SL_OP_round,
+                                SL_OP_floor,
+                                SL_OP_ceil,
+                                SL_OP_sign,
+                                SL_OP_cast,
+                                SL_OP_bitcast,
+                                SL_OP_stop_gradient,
+                                SL_OP_complex,
+                                SL_OP_real,
+                                SL_OP_imag,
+                                SL_OP_conjugate,
+                                SL_OP_reduce_max,
+                                SL_OP_reduce_min,
+                                SL_OP_topk,
+                                SL_OP_sort,
+                                SL_OP_pool_max,
+                                SL_OP_pool_min,
+                                SL_OP_im2col,
+                                SL_OP_split_halves,
+                                SL_OP_dequantize,
+                                SL_OP_dequant_moe_weights,
+                                SL_OP_transform_region,
+                                SL_OP_resize_nearest2x,
+                                SL_OP_relu_backward,
+                                SL_OP_rng_uniform,
+                                SL_OP_embed,
+                                SL_OP_kv_append,
+                                SL_OP_argmax,
+                                SL_OP_argmin,
+                                SL_OP_argsort,
+                                SL_OP_max_pool_indices,
+                                SL_OP_quantise,
+                                SL_OP_quantize,
+                                SL_OP_q_matmul,
+                                SL_OP_q_conv,
+                                SL_OP_fake_quantize,
+                                SL_OP_fake_quantize_lsq,
+                                SL_OP_fake_quantize_lsq_backward_x};
     for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++)
         if (ops[i] == op) return true;
     return op >= SL_OP_reshape && op <= SL_OP_one_hot;
@@ -101,7 +139,8 @@ static void settle(reference *r, sl_op op, const sl_eval_tensor *out) {
     }
 }
 
-/* Of the largest numbers that the op takes differences of: more than a step of them is not known. */
+/* Of the largest numbers that the op takes differences of: more than a step of them is not known.
+ */
 static double terms_of(sl_op op, const sl_eval_tensor *in) {
     if (op != SL_OP_attention_backward) return 0;
     double largest[4];
@@ -144,8 +183,8 @@ sl_status reference_node(reference *r, const sl_node *node, sl_error *err) {
         out[o].data = info->root.v ? r->tensors[info->root.v].data : new_slots(r, &info->type);
         r->tensors[node->outputs[o].v] = out[o];
     }
-    const sl_eval_args args = {
-        node->label, in, node->attrs, out, &scratch, node->input_count, node->output_count};
+    const sl_eval_args args = {node->label,       in, node->attrs, out, &scratch, node->input_count,
+                               node->output_count};
     const sl_status status = sl_eval(node->op, &args, err);
     sl_arena_deinit(&scratch);
     for (uint32_t o = 0; o < node->output_count && status == SL_OK; o++)

@@ -3,8 +3,8 @@
  * With a seed, each result is moved at random, up or down, by what a kernel of its op may be off
  * (reference_limit), and before that the operands of ops that sum or choose by four steps of the
  * type they compute in; what is less than such a step of
- * every operand counts as nothing.  The spread of such evaluations says how far a right program may be from the
- * plain one, however badly conditioned the graph is. */
+ * every operand counts as nothing.  The spread of such evaluations says how far a right program may
+ * be from the plain one, however badly conditioned the graph is. */
 #ifndef SL_TESTS_SUPPORT_REFERENCE_H
 #define SL_TESTS_SUPPORT_REFERENCE_H
 #include "compiler/eval.h"

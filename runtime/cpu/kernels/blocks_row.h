@@ -1,8 +1,8 @@
 /* blocks_row.h - Parts of blocks on rows; included once per REAL (reals.h). */
 #include "runtime/cpu/kernels/dot_tile.h"
 
-/* out = the norm of sum.  What is left of the mean after it was rounded is taken off too, for it may
- * be much beside what the elements differ by. */
+/* out = the norm of sum.  What is left of the mean after it was rounded is taken off too, for it
+ * may be much beside what the elements differ by. */
 static void NAMED(norm_row)(const norm *n, const REAL *gain, const REAL *shift, const REAL *sum,
                             REAL *out) {
     const REAL mean = n->centred ? NAMED(total)(sum, n->width) / (REAL)n->width : 0;

@@ -132,7 +132,7 @@ INLINE vf vtanh(vf x) {
     const vf near = vfma(x * z, p, x);
     const vf far = one - vsplat(2.0f) / (vexp(size + size) + one);
     const vi sign = (vi)x & INT32_MIN;
-    return choose(size < vsplat(0.625f), (vi)near, (vi)far | sign);
+    return choose(size < vsplat(0.625f), (vi)near | sign, (vi)far | sign); /* of -0 too */
 }
 
 /* x Phi(x), Phi the normal distribution, within 6 ulp.  For y = |x| the tail is
