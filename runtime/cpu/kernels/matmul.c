@@ -10,7 +10,7 @@
 #include "runtime/cpu/kernels/kernels.h"
 #include <string.h>
 
-enum { ITEM_ROWS = 128, ITEM_COLS = 64, PANEL_INNER = 1024, FEW_ROWS = 8 };
+enum { ITEM_ROWS = 256, ITEM_COLS = 64, PANEL_INNER = 512, FEW_ROWS = 8 };
 enum { PANEL_BYTES = ITEM_COLS * PANEL_INNER * sizeof(float), AHEAD = 8 };
 
 typedef struct {
