@@ -81,7 +81,7 @@ INLINE void FFT(store_at)(const FFT(target) * y, int64_t at, const bool woven, F
 /* p vectors, p a power of two, as L rows of p. */
 INLINE void FFT(weave)(FFT(vector) * v, const int p) {
     for (int done = 1; done < p; done *= 2) {
-        FFT(vector) next[16];
+        FFT(vector) next[16] = {0};
         for (int j = 0; j < p / 2; j++) {
             next[2 * j] = __builtin_shufflevector(v[j], v[j + p / 2], LIST(LOW));
             next[2 * j + 1] = __builtin_shufflevector(v[j], v[j + p / 2], LIST(HIGH));
