@@ -23,13 +23,15 @@ static const struct {
 #define NOT_DRAWN(OP, REASON)
 #include "tests/support/vocabulary.def"
 };
-static const char *const chains[] = {
+static const struct {
+    const char *nodes;
+} chains[] = {
 #define ROW(OP, OPERANDS, ATTRS)
-#define CHAIN(NODES) NODES,
+#define CHAIN(NODES) {NODES},
 #define FINITE(OP)
 #define NOT_DRAWN(OP, REASON)
 #include "tests/support/vocabulary.def"
-#define RULE(NAME, PARTS, WHOLE) PARTS,
+#define RULE(NAME, PARTS, WHOLE) {PARTS},
 #include "compiler/passes/patterns.def"
 };
 
@@ -502,7 +504,7 @@ static bool draw_link(generator *g, chain *c, const char **text) {
 }
 
 static void draw_chain(generator *g) {
-    const char *text = chains[draw(g, sizeof chains / sizeof chains[0])];
+    const char *text = chains[draw(g, sizeof chains / sizeof chains[0])].nodes;
     chain c = {0};
     while (*text && draw_link(g, &c, &text)) {}
 }

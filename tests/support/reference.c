@@ -141,10 +141,11 @@ static void settle(reference *r, sl_op op, const sl_eval_tensor *out) {
 
 /* Of the largest numbers that the op takes differences of: more than a step of them is not known.
  */
-static double terms_of(sl_op op, const sl_eval_tensor *in) {
-    if (op != SL_OP_attention_backward) return 0;
-    double largest[4];
-    for (int i = 0; i < 4; i++) largest[i] = reference_largest(&in[i].type, in[i].data);
+static double terms_of(const sl_node *node, const sl_eval_tensor *in) {
+    if (node->op != SL_OP_attention_backward || node->input_count < 4) return 0;
+    double largest[4] = {2, 2, 2, 2}; /* of drawn weights */
+    for (int i = 0; i < 4; i++)
+        if (in[i].data) largest[i] = reference_largest(&in[i].type, in[i].data);
     return largest[2] * largest[3] * (double)in[2].type.shape.dims[3] *
            fmax(largest[0], largest[1]); /* v, dout, and what their products are multiplied by */
 }
@@ -175,7 +176,7 @@ sl_status reference_node(reference *r, const sl_node *node, sl_error *err) {
     for (uint32_t i = 0; i < node->input_count; i++) in[i] = r->tensors[node->inputs[i].v];
     move_operands(r, node->op, in, node->input_count);
     if (!isfinite(r->least)) r->least = 0;
-    if (r->moved) r->least = fmax(r->least, terms_of(node->op, in));
+    if (r->moved) r->least = fmax(r->least, terms_of(node, in));
     for (uint32_t o = 0; o < node->output_count; o++) {
         const sl_value_info *info = &r->graph->values[node->outputs[o].v];
         assert_true(node->outputs[o].v < r->capacity);
