@@ -99,21 +99,27 @@ INLINE vd dslope_softplus(vd x) {
 INLINE vd dslope_sigmoid(vd x) {
     return dsigmoid(x) * dsigmoid(-x);
 }
+/* Infinity times 0, which dexp does not quite reach. */
+INLINE vd dslope_finite(vd x, vd y) {
+    return dchoose(dabs(x) == dsplat(INFINITY), dsplat(NAN), y);
+}
 INLINE vd dslope_silu(vd x) {
-    return dsigmoid(x) * (dsplat(1) + x * dsigmoid(-x));
+    return dslope_finite(x, dsigmoid(x) * (dsplat(1) + x * dsigmoid(-x)));
 }
 INLINE vd dslope_tanh(vd x) {
     return dsplat(4) * dslope_sigmoid(x + x);
 }
 INLINE vd dslope_gelu(vd x) {
     const vd density = dexp(dsplat(-0.5) * x * x) * dsplat(0.39894228040143268);
-    return dsplat(0.5) * (dsplat(1) + derf(x * dsplat(M_SQRT1_2))) + x * density;
+    const vd below = dsplat(0.5) * (dsplat(1) + derf(x * dsplat(M_SQRT1_2)));
+    return dslope_finite(x, below + x * density);
 }
 INLINE vd dslope_gelu_approx(vd x) {
     const vd c = dsplat(0.79788456080286536), cube = dsplat(0.044715) * x * x;
     const vd twice = dsplat(2) * c * x * (dsplat(1) + cube);
     const vd p = dsigmoid(twice);
-    return p + dsplat(2) * x * p * dsigmoid(-twice) * c * (dsplat(1) + dsplat(3) * cube);
+    const vd rest = dsplat(2) * x * p * dsigmoid(-twice) * c * (dsplat(1) + dsplat(3) * cube);
+    return dslope_finite(x, p + rest);
 }
 
 #define VECTOR_KINDS(KIND)                                                                         \

@@ -155,7 +155,7 @@ INLINE vf vgelu(vf x) {
     p = vfma(p, q, vsplat(-0.433692008f));
     p = vfma(p, q, vsplat(0.706656635f));
     const vf tail = vexp_finish(e) * (y * (p * inverse));
-    return choose(x < vzero(), (vi)((x - x) - tail), (vi)(x - tail));
+    return choose(x < vzero(), (vi) - (tail + (x - x)), (vi)(x - tail));
 }
 INLINE vf vsigmoid(vf x) {
     return vsplat(1.0f) / (vsplat(1.0f) + vexp(-x));
