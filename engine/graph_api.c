@@ -71,7 +71,7 @@ static sl_status allocate_values(sl_compiled *c, sl_error *err) {
             SL_TRY(allocate_state(c, v, err));
             continue;
         }
-        const uint64_t doubles = (uint64_t)sl_type_elements(&value->type) * sizeof(double);
+        const uint64_t doubles = (uint64_t)sl_type_slots(&value->type) * sizeof(double);
         const bool wide = value->kind == SL_VALUE_STATE;
         const uint64_t bytes = wide ? doubles : sl_type_bytes(&value->type);
         const sl_pool_buffer buffer = {.label = value->name,

@@ -103,6 +103,12 @@ static bool results_allow(const sl_graph *graph, const match *m, uint32_t part, 
         uint32_t uses = 0;
         for (uint32_t p = 0; p < m->rule->part_count; p++)
             uses += sl_node_uses(graph, m->nodes[p], value);
+        const sl_dtype dtype = graph->values[value.v].type.dtype;
+        if (dtype == SL_DTYPE_f16 || dtype == SL_DTYPE_bf16) { /* the whole computes in f32 */
+            (void)snprintf(why->text, sizeof why->text, "%s would not be rounded to %s", name,
+                           sl_dtype_infos[dtype].name);
+            return false;
+        }
         if (uses == graph->values[value.v].use_count) continue;
         (void)snprintf(
             why->text, sizeof why->text,
