@@ -1,6 +1,7 @@
 #include "compiler/compile.h"
 #include "base/clock.h"
 #include "compiler/passes/fuse.h"
+#include "compiler/passes/legalise.h"
 #include "compiler/passes/pipeline.h"
 #include "core/check.h"
 #include <string.h>
@@ -31,9 +32,8 @@ static void prepare_body(sl_attr_visitor *visitor, const char *name, sl_attr_kin
 static sl_status fuse(sl_graph *graph, const sl_compile_how *how, uint32_t *out_fused,
                       sl_error *err) {
     sl_fusion_report report = {0};
-    if (!how->no_fusion)
-        SL_TRY(how->wide_regions ? sl_fuse_wide(graph, &report, err)
-                                 : sl_fuse(graph, &report, err));
+    const sl_fuse_how fusing = {.wide_regions = how->wide_regions, .target = how->target};
+    if (!how->no_fusion) SL_TRY(sl_fuse_for(graph, &fusing, &report, err));
     *out_fused += report.fused_nodes;
     return SL_OK;
 }
@@ -41,10 +41,11 @@ static sl_status fuse(sl_graph *graph, const sl_compile_how *how, uint32_t *out_
 static sl_status prepare(sl_graph *graph, const sl_compile_how *how, uint32_t *fused,
                          sl_error *err) {
     body_pass pass = {.visitor = {prepare_body}, .how = how, .fused = fused, .err = err};
-    bool expanded;
+    bool rewritten;
     SL_TRY(sl_graph_check_sizes(graph, err));
-    SL_TRY(sl_pass_expand(graph, &expanded, err));
     if (!how->no_simplify) SL_TRY(sl_simplify(graph, err));
+    SL_TRY(sl_legalise(graph, how->target, NULL, &rewritten, err));
+    if (rewritten && !how->no_simplify) SL_TRY(sl_simplify(graph, err));
     for (uint32_t n = 0; n < graph->node_count; n++) {
         const sl_op_info *info = sl_op_info_of(graph->nodes[n].op);
         _Alignas(max_align_t) unsigned char attrs[SL_MAX_ATTRS_BYTES];
@@ -53,7 +54,8 @@ static sl_status prepare(sl_graph *graph, const sl_compile_how *how, uint32_t *f
         SL_TRY(pass.status);
     }
     if (how->int8_activations) SL_TRY(sl_quantise_activations(graph, err));
-    return fuse(graph, how, fused, err);
+    SL_TRY(fuse(graph, how, fused, err));
+    return sl_check_legal(graph, how->target, err);
 }
 
 typedef sl_status stage(sl_program *program, const sl_compile_how *how, sl_error *err);

@@ -8,9 +8,6 @@ typedef sl_status sl_pass_fn(sl_graph *graph, bool *changed, sl_error *err);
 #define PASS(NAME, SUMMARY) sl_pass_fn sl_pass_##NAME;
 #include "compiler/passes/passes.def"
 
-/* Before them: ops that no device has a kernel for become those that they are made of. */
-sl_pass_fn sl_pass_expand;
-
 typedef struct {
     const char *name, *summary;
     sl_pass_fn *run;
