@@ -38,12 +38,18 @@ static sl_status fuse(sl_graph *graph, const sl_compile_how *how, uint32_t *out_
     return SL_OK;
 }
 
+/* What is recognised are ops that a device may lack, which it must then be asked. */
+static sl_status simplify(sl_graph *graph, const sl_compile_how *how, sl_error *err) {
+    return how->wide_regions || how->target ? sl_simplify_known(graph, err)
+                                            : sl_simplify(graph, err);
+}
+
 static sl_status prepare(sl_graph *graph, const sl_compile_how *how, uint32_t *fused,
                          sl_error *err) {
     body_pass pass = {.visitor = {prepare_body}, .how = how, .fused = fused, .err = err};
     bool rewritten;
     SL_TRY(sl_graph_check_sizes(graph, err));
-    if (!how->no_simplify) SL_TRY(sl_simplify(graph, err));
+    if (!how->no_simplify) SL_TRY(simplify(graph, how, err));
     SL_TRY(sl_legalise(graph, how->target, NULL, &rewritten, err));
     if (rewritten && !how->no_simplify) SL_TRY(sl_simplify(graph, err));
     for (uint32_t n = 0; n < graph->node_count; n++) {

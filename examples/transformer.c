@@ -109,7 +109,7 @@ static sl_status run(const sl_graph *g, const char *device, float *out, sl_error
     }
     if (status == SL_OK) status = sl_compiled_run(c, err);
     const float *y = status == SL_OK ? sl_compiled_get(c, "y", NULL) : NULL;
-    if (y) memcpy(out, y, TOKENS * WIDTH * sizeof *out);
+    if (y) memcpy(out, y, sizeof(float) * TOKENS * WIDTH);
     sl_compiled_free(c);
     return status;
 }

@@ -49,7 +49,7 @@ static void assert_same(const sl_type *type, const double *before, const double 
 /* Without these ops the graph means the same, and has none of them. */
 static void rewrites(const char *ops, const char *body) {
     graph_case c = graph_open(body);
-    double *before[8];
+    double *before[8] = {0};
     bool changed = false;
     sl_error err = {0};
     lack(ops);

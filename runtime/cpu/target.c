@@ -28,7 +28,7 @@ sl_status sl_cpu_find(const sl_kernel_set *set, const sl_step *step, const sl_ke
 
 static sl_status accepts(const sl_step *step, sl_error *err) {
     const sl_kernel *kernel;
-    return sl_cpu_find(sl_cpu_kernel_set(NULL), step, &kernel, err);
+    return sl_cpu_find(sl_cpu_kernel_set("baseline"), step, &kernel, err);
 }
 
 const sl_target sl_target_cpu = {.name = "cpu", .wide_regions = true, .accepts = accepts};
