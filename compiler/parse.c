@@ -331,12 +331,13 @@ static sl_status read_symbol(parser *p, symbol *out) {
 /* Where the symbol is among the slots, or would be. */
 static uint32_t slot_of(const parser *p, const symbol *wanted) {
     const uint32_t mask = 2 * p->symbol_capacity - 1;
+    const char *name = wanted->name ? wanted->name : ""; /* it has one, which is hard to see */
     uint32_t hash = wanted->numbered;
-    for (const char *at = wanted->name; *at; at++) hash = (hash ^ (unsigned char)*at) * 0x01000193u;
+    for (const char *at = name; *at; at++) hash = (hash ^ (unsigned char)*at) * 0x01000193u;
     uint32_t slot = (hash ^ hash >> 16) & mask;
     for (; p->slots[slot]; slot = (slot + 1) & mask) {
         const symbol *known = &p->symbols[p->slots[slot] - 1];
-        if (known->numbered == wanted->numbered && strcmp(known->name, wanted->name) == 0) break;
+        if (known->numbered == wanted->numbered && strcmp(known->name, name) == 0) break;
     }
     return slot;
 }

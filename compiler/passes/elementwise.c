@@ -12,8 +12,6 @@ typedef struct {
     uint32_t nodes[SL_ELEMENTWISE_MAX_STEPS], count;
     sl_value inputs[SL_ELEMENTWISE_MAX_INPUTS];
     uint32_t input_count;
-    uint32_t enlarged,
-        enlarger; /* 1 + the input that a prologue enlarges, and the node it was; 0 */
 } region;
 
 static const sl_value_info *result_of(const sl_graph *graph, uint32_t n) {
@@ -112,31 +110,6 @@ static uint32_t register_of(const sl_graph *graph, const region *r, sl_value val
     return r->input_count + s;
 }
 
-/* Whether the node makes each element four: what a prologue can do. */
-static bool is_enlarger(const sl_node *node) {
-    if (node->op == SL_OP_resize_nearest2x) return true;
-    if (node->op != SL_OP_transform_region) return false;
-    return ((const sl_transform_region_attrs *)node->attrs)->steps.count == 1;
-}
-
-/* An input that is enlarged for this region alone becomes what it was before; its result need not
- * be written and read again. */
-static void take_prologue(const sl_graph *graph, region *r) {
-    const sl_value_info *out = result_of(graph, r->nodes[r->count - 1]);
-    for (uint32_t i = 0; i < r->input_count && !r->enlarged; i++) {
-        const sl_value_info *info = &graph->values[r->inputs[i].v];
-        uint32_t uses = 0;
-        if (info->kind != SL_VALUE_RESULT || !is_enlarger(&graph->nodes[info->node])) continue;
-        if (!sl_dims_equal(&info->type.shape, &out->type.shape)) continue;
-        for (uint32_t s = 0; s < r->count; s++)
-            uses += sl_node_uses(graph, r->nodes[s], r->inputs[i]);
-        if (uses != info->use_count || is_state(graph, graph->nodes[info->node].inputs[0]))
-            continue;
-        r->enlarged = i + 1;
-        r->enlarger = info->node;
-    }
-}
-
 static sl_status make_attrs(sl_graph *graph, const region *r, sl_elementwise_region_attrs **out,
                             sl_error *err) {
     const uint32_t count = r->count * SL_ELEMENTWISE_STEP_NUMBERS;
@@ -152,10 +125,6 @@ static sl_status make_attrs(sl_graph *graph, const region *r, sl_elementwise_reg
                                     code + (size_t)s * SL_ELEMENTWISE_STEP_NUMBERS);
     }
     (*out)->code = (sl_integers){count, code};
-    if (r->enlarged) {
-        (*out)->prologue = SL_PROLOGUE_RESIZE_NEAREST_2X;
-        (*out)->prologue_input = r->enlarged - 1;
-    }
     return SL_OK;
 }
 
@@ -170,15 +139,13 @@ static sl_status apply(sl_graph *graph, const region *r, sl_fusion_log *log, sl_
         return sl_no_memory(err, "a region", sizeof node);
     node.outputs[0] = graph->nodes[at].outputs[0];
     for (uint32_t i = 0; i < r->input_count; i++) node.inputs[i] = r->inputs[i];
-    if (r->enlarged) node.inputs[r->enlarged - 1] = graph->nodes[r->enlarger].inputs[0];
     sl_error why;
     if (sl_target_runs_node(log->target, graph, &node, &why) != SL_OK)
         return sl_fusion_note(log, "elementwise_region", node.label, why.message, err);
     for (uint32_t s = 0; s < r->count; s++) graph->nodes[r->nodes[s]].op = SL_OP_COUNT;
-    if (r->enlarged) graph->nodes[r->enlarger].op = SL_OP_COUNT;
     graph->nodes[at] = node;
     sl_graph_count_uses(graph);
-    log->report.fused_nodes += r->count - 1 + (r->enlarged != 0);
+    log->report.fused_nodes += r->count - 1;
     return sl_fusion_note(log, "elementwise_region", node.label, NULL, err);
 }
 
@@ -189,8 +156,7 @@ sl_status sl_fuse_elementwise(sl_graph *graph, sl_fusion_log *log, sl_error *err
         region r = {.nodes = {n}, .count = 1};
         if (!collect_inputs(graph, &r)) continue;
         while (grow(graph, &r)) {}
-        take_prologue(graph, &r);
-        if (r.count == 1 && !r.enlarged) continue;
+        if (r.count == 1) continue;
         SL_TRY(apply(graph, &r, log, err));
     }
     return SL_OK;

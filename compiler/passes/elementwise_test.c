@@ -58,13 +58,7 @@ static const struct {
            "%4 = exp(%3) output \"o\" = %4"),
      4, 0},
     {GRAPH("%1 = exp(%x) output \"o\" = %1"), 1, 0},
-    /* what is enlarged for a region alone is read as it was */
-    {GRAPH("%1 = resize_nearest2x(%cube) %2 = relu(%1) output \"o\" = %2"), 1, 1},
-    {GRAPH("%1 = resize_nearest2x(%x) %2 = mul(%1, %one) %3 = add(%2, %1) output \"o\" = %3"), 1,
-     1},
-    {GRAPH("%1 = resize_nearest2x(%x) %2 = exp(%1) output \"o\" = %2 output \"p\" = %1"), 2, 0},
-    {GRAPH("%1 = resize_nearest2x(%s) %2 = exp(%1) output \"o\" = %2"), 2, 0},
-    /* the same of several, joined along a first axis of one each */
+    /* regions alike of several, joined along a first axis of one each */
     {GRAPH("%a = reshape(%x) {shape = [1,40,60]} %b = reshape(%y) {shape = [1,40,60]} "
            "%1 = exp(%a) %2 = tanh(%1) %3 = exp(%b) %4 = tanh(%3) %5 = concat(%2, %4) {axis = 0} "
            "output \"o\" = %5"),
