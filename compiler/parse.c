@@ -334,6 +334,7 @@ static uint32_t slot_of(const parser *p, const symbol *wanted) {
     const char *name = wanted->name ? wanted->name : ""; /* it has one, which is hard to see */
     uint32_t hash = wanted->numbered;
     for (const char *at = name; *at; at++) hash = (hash ^ (unsigned char)*at) * 0x01000193u;
+    /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): all bytes are set */
     uint32_t slot = (hash ^ hash >> 16) & mask;
     for (; p->slots[slot]; slot = (slot + 1) & mask) {
         const symbol *known = &p->symbols[p->slots[slot] - 1];

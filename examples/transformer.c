@@ -115,27 +115,25 @@ static sl_status run(const sl_graph *g, const char *device, float *out, sl_error
 }
 
 int main(void) {
-    static float fast[TOKENS * WIDTH], exact[TOKENS * WIDTH];
+    static float fast[TOKENS][WIDTH], exact[TOKENS][WIDTH];
     sl_error err = {0};
     sl_graph *g = NULL;
     double apart = 0;
     sl_status status = sl_graph_new("transformer", &g, &err);
     if (status == SL_OK) {
         build(g);
-        status = run(g, "cpu", fast, &err);
+        status = run(g, "cpu", fast[0], &err);
     }
-    if (status == SL_OK) status = run(g, "ref", exact, &err);
-    for (int i = 0; i < TOKENS * WIDTH; i++) {
-        const double off = fabs((double)fast[i] - (double)exact[i]);
-        apart = off > apart ? off : apart;
-    }
+    if (status == SL_OK) status = run(g, "ref", exact[0], &err);
+    for (int t = 0; t < TOKENS; t++)
+        for (int i = 0; i < WIDTH; i++)
+            apart = fmax(apart, fabs((double)fast[t][i] - (double)exact[t][i]));
     if (status != SL_OK)
         (void)fprintf(stderr, "%s\n", err.message);
     else
         for (int t = 0; t < TOKENS; t++)
-            (void)printf("token %d: %8.4f %8.4f %8.4f %8.4f ...\n", t, (double)fast[t * WIDTH],
-                         (double)fast[t * WIDTH + 1], (double)fast[t * WIDTH + 2],
-                         (double)fast[t * WIDTH + 3]);
+            (void)printf("token %d: %8.4f %8.4f %8.4f ...\n", t, (double)fast[t][0],
+                         (double)fast[t][1], (double)fast[t][2]);
     if (status == SL_OK)
         (void)printf("cpu and double precision are %s\n", apart < 1e-4 ? "alike" : "apart");
     sl_graph_free(g);
