@@ -8,10 +8,11 @@ PyTorch exports of it, sluice imports the same file (or runs the program given a
 has no word for it), JAX runs the transforms.  Engines take turns; of each the least of its
 medians counts.  An engine that is not installed is left out.  `pip install torch onnx onnxruntime
 jax` has them all.  The last columns are the best peer's time over ours, and for subjects that
-memory bounds the bytes that must move over our time, in GB/s.
+memory bounds the bytes that must move over our time, in GB/s; "sum of two" computes next to nothing.
 """
 import argparse
 import contextlib
+import importlib.metadata
 import io
 import json
 import math
@@ -147,6 +148,7 @@ def fft_subject(rows, length):
 
 def subjects():
     size = 4 * math.prod(WIDE)
+    yield Subject("sum of two", Call(torch.add), WIDE, WIDE, moved=3 * size)
     yield Subject("chain, light", Call(light), WIDE, WIDE, (WIDE[1],), moved=3 * size)
     yield Subject("chain, heavy", Call(heavy), WIDE, WIDE, (WIDE[1],), moved=3 * size)
     yield Subject("gelu, bias, residual", Call(gelu_bias), WIDE, WIDE, (WIDE[1],), moved=3 * size)
@@ -244,6 +246,7 @@ def runners(subject, folder, arguments):
 
 
 def measure(subject, arguments):
+    torch._dynamo.reset()  # pylint: disable=protected-access
     with tempfile.TemporaryDirectory() as folder:
         ready = runners(subject, pathlib.Path(folder), arguments)
         least = {name: math.inf for name in ready}
@@ -251,6 +254,12 @@ def measure(subject, arguments):
             for name, run in ready.items():
                 least[name] = min(least[name], run())
     return least
+
+
+def versions():
+    for name in ("torch", "onnxruntime", "jax"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            yield f"{name} {importlib.metadata.version(name)}"
 
 
 ENGINES = ("sluice", "eager", "compiled", "onnx", "jax")
@@ -274,7 +283,7 @@ def main():
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(arguments.threads)
-    print(f"torch {torch.__version__}, {arguments.threads} threads; milliseconds")
+    print(", ".join(versions()), f"{arguments.threads} threads; milliseconds", sep=", ")
     print(f"{'':28} {' '.join(f'{e:>9}' for e in ENGINES)} {'ratio':>7} {'GB/s':>7}")
     results = {}
     for subject in subjects():
