@@ -100,6 +100,10 @@ static bool explained(spread *s, uint32_t value, int64_t i, double limit, double
         }
         farthest = fmax(farthest, far);
     }
+    if (!isfinite(found) && farthest >= fabs(wanted)) { /* on either side of a pole */
+        out->open++;
+        return true;
+    }
     out->wide++;
     return s->failed || fabs(found - wanted) <= limit + 4 * farthest;
 }

@@ -110,12 +110,18 @@ static bool is_exact(sl_op op) {
     return op >= SL_OP_reshape && op <= SL_OP_one_hot;
 }
 
+/* An element of one op alone: kernels are as near as they can be.  A region has several. */
+static bool is_single(sl_op op) {
+    const bool region = op == SL_OP_elementwise_region || op == SL_OP_region || op == SL_OP_add3;
+    return (sl_op_info_of(op)->traits & SL_OP_POINTWISE) && !region;
+}
+
 static double step_of(sl_dtype dtype) {
     return dtype == SL_DTYPE_f64 ? 0x1p-51 : 0x1p-22;
 }
 
 static double moved(reference *r, sl_op op, sl_dtype dtype, double largest, double value) {
-    const bool pointwise = sl_op_info_of(op)->traits & SL_OP_POINTWISE;
+    const bool pointwise = is_single(op);
     if (!isfinite(value) || (pointwise && value == 0)) return value;
     if (pointwise) largest = fmax(fabs(value), fmin(largest, 1));
     if (sl_op_info_of(op)->traits & SL_OP_RUNS && dtype == SL_DTYPE_f64)
@@ -154,7 +160,7 @@ static double terms_of(const sl_node *node, const sl_eval_tensor *in) {
  * result is near that of such operands. */
 static void move_operands(reference *r, sl_op op, sl_eval_tensor *in, uint32_t count) {
     r->least = INFINITY;
-    if (!r->moved || is_exact(op) || sl_op_info_of(op)->traits & SL_OP_POINTWISE) return;
+    if (!r->moved || is_exact(op) || is_single(op)) return;
     for (uint32_t i = 0; i < count; i++) {
         const sl_dtype_kind kind = sl_dtype_infos[in[i].type.dtype].kind;
         const bool state = sl_input_kind(sl_op_info_of(op), i) == SL_OPERAND_STATE;
