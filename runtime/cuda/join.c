@@ -161,8 +161,8 @@ static sl_status find_functions(sl_executable *exe, uint32_t step, sl_error *err
 }
 
 typedef sl_status rule(const sl_joining *j, uint32_t step, sl_error *err);
-static rule *const rules[] = {sl_join_row, sl_join_delta, sl_join_experts, sl_join_route,
-                              sl_join_codes};
+static rule *const rules[] = {sl_join_row,     sl_join_delta, sl_join_attention,
+                              sl_join_experts, sl_join_route, sl_join_codes};
 
 sl_status sl_cuda_join(sl_executable *exe, const sl_cuda_segment *segment,
                        const sl_cuda_needs *needs, sl_error *err) {

@@ -77,6 +77,21 @@ typedef struct {
     int32_t tokens, reserved;
 } sl_linear_plain;
 
+/* One row with a large matrix of q8.  Shared memory: two stages of every warp; x. */
+enum {
+    SL_STREAM_WARPS = 12,
+    SL_STREAM_BLOCKS = 8, /* of a panel, in a stage */
+    SL_STREAM_BLOCK_BYTES = 64 + 2 * 512,
+    SL_STREAM_STAGE_BYTES = SL_STREAM_BLOCKS * SL_STREAM_BLOCK_BYTES,
+    SL_STREAM_GROUP_BYTES = 3 * 32 + 4 /* of x */
+};
+typedef struct {
+    sl_cuda_panels w;
+    const float *x;
+    float *out;
+    int32_t panels, stages; /* stages: of a panel */
+} sl_linear_stream;
+
 /* Of sums that lie in memory: the first two outs of `finish` are read, `out` or codes written. */
 typedef struct {
     sl_linear_finish finish;

@@ -144,6 +144,26 @@ static void few_panels(const product *p, sl_cuda_planner *planner) {
     set_tokens(launch, tokens, SL_LINEAR_TOKENS);
 }
 
+/* One row with so many panels that each warp of the device takes several. */
+static bool stream_panels(const product *p, sl_cuda_planner *planner) {
+    enum { TURNS = 4 };
+    if (p->count != 1 || p->w[0]->type.dtype != SL_DTYPE_q8 || p->x->type.dtype != SL_DTYPE_f32 ||
+        dim(&p->x->type, 0) != 1 || p->finish.kind != SL_FINISH_STORE)
+        return false;
+    sl_linear_stream a = {.w = panels_of(p->w[0]), .x = p->x->data, .out = p->finish.out[0]};
+    const int64_t x_bytes = (int64_t)a.w.groups * SL_STREAM_GROUP_BYTES;
+    const int64_t room = (int64_t)planner->shared_limit - x_bytes;
+    const int64_t warps = least(room / (2 * SL_STREAM_STAGE_BYTES), SL_STREAM_WARPS);
+    const int64_t blocks = planner->multiprocessors;
+    a.panels = (int32_t)parts_of(a.w.rows, SL_PANEL_ROWS);
+    a.stages = (int32_t)parts_of(parts_of(a.w.groups, 2), SL_STREAM_BLOCKS);
+    if (warps < 1 || a.panels < TURNS * blocks * warps) return false;
+    sl_cuda_launch *launch =
+        SL_CUDA_ADD(planner, "sl_linear_stream_q8", blocks, (uint32_t)(warps * SL_CUDA_WARP), a);
+    launch->shared_bytes = (uint32_t)(warps * 2 * SL_STREAM_STAGE_BYTES + x_bytes);
+    return true;
+}
+
 /* Whether rows begin where 16 bytes can be loaded, those of x too. */
 static bool is_wide(const product *p) {
     const int64_t cols = dim(&p->x->type, 1);
@@ -174,6 +194,7 @@ static void few_dense(const product *p, sl_cuda_planner *planner) {
 }
 
 static void few_tokens(const product *p, sl_cuda_planner *planner) {
+    if (stream_panels(p, planner)) return;
     if (is_panel(p->w[0]->type.dtype))
         few_panels(p, planner);
     else
