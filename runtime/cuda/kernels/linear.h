@@ -65,8 +65,18 @@ typedef struct {
     float *out;
     int64_t out_stride;
     int32_t rows, cols, tokens;
-    int32_t wide; /* dense rows lie where 16 bytes can be loaded */
+    int32_t wide;        /* dense rows lie where 16 bytes can be loaded */
+    int32_t part_groups; /* of panels and bf16: each part of so many groups has an out of its own */
 } sl_linear_tile;
+
+/* out[i] = the sum of parts[p * count + i], in their order. */
+typedef struct {
+    const float *parts;
+    float *out;
+    int64_t count;
+    int32_t part_count;
+    int32_t four; /* count is a multiple of it, and addresses of 16 bytes */
+} sl_linear_parts;
 
 /* Any number of tokens with a weight of panels that has no other kernel. */
 typedef struct {
