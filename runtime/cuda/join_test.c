@@ -16,11 +16,11 @@
 
 #include <cmocka.h>
 
-enum { CONTEXT = 320, VOCAB = 256 };
+enum { CONTEXT = 320, VOCAB = 9232 };
 
 /* Two delta nets and an attention, sizes as kernels for one row want them and no larger. */
 static const char config[] =
-    "{\"model_type\": \"qwen3_5_moe\", \"vocab_size\": 256, \"hidden_size\": 256,"
+    "{\"model_type\": \"qwen3_5_moe\", \"vocab_size\": 9232, \"hidden_size\": 256,"
     " \"num_hidden_layers\": 3, \"full_attention_interval\": 3, \"max_position_embeddings\": 320,"
     " \"num_attention_heads\": 2, \"num_key_value_heads\": 1, \"head_dim\": 128,"
     " \"partial_rotary_factor\": 0.25, \"rope_theta\": 10000, \"rms_norm_eps\": 1e-6,"
@@ -126,6 +126,7 @@ static void every_rule_is_used(void **state) {
     assert_int_equal(joined_by(exe, "sl_delta_step_joined"), 2);
     assert_int_equal(joined_by(exe, "sl_sdpa_step_128"), 1);
     assert_int_equal(joined_by(exe, "sl_sdpa_merge_row"), 1);
+    assert_int_equal(joined_by(exe, "sl_linear_stream_q8"), 1); /* to the host */
     assert_int_equal(joined_by(exe, "sl_row_q4_q4"), 9); /* into mixers, out of them, shared down */
     assert_int_equal(joined_by(exe, "sl_row_q4_q8"), 3); /* into experts */
     assert_int_equal(joined_by(exe, "sl_moe_row_up_q4"), 3);
