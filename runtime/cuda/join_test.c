@@ -16,12 +16,12 @@
 
 #include <cmocka.h>
 
-enum { CONTEXT = 320, VOCAB = 9232 };
+enum { CONTEXT = 1152, VOCAB = 9232 };
 
 /* Two delta nets and an attention, sizes as kernels for one row want them and no larger. */
 static const char config[] =
     "{\"model_type\": \"qwen3_5_moe\", \"vocab_size\": 9232, \"hidden_size\": 256,"
-    " \"num_hidden_layers\": 3, \"full_attention_interval\": 3, \"max_position_embeddings\": 320,"
+    " \"num_hidden_layers\": 3, \"full_attention_interval\": 3, \"max_position_embeddings\": 1152,"
     " \"num_attention_heads\": 2, \"num_key_value_heads\": 1, \"head_dim\": 128,"
     " \"partial_rotary_factor\": 0.25, \"rope_theta\": 10000, \"rms_norm_eps\": 1e-6,"
     " \"linear_num_key_heads\": 1, \"linear_num_value_heads\": 2, \"linear_key_head_dim\": 128,"
@@ -63,6 +63,9 @@ static int close_model(void **state) {
     return 0;
 }
 
+/* As many positions as one part of them has, or more, which makes other steps of attention. */
+static uint32_t capacity = CONTEXT;
+
 static sl_program *make_program(bool no_sharing) {
     const sl_step_shape shape = {.config = &model->config,
                                  .weights = &model->weights,
@@ -70,7 +73,7 @@ static sl_program *make_program(bool no_sharing) {
                                  .rows = 1,
                                  .wanted = 1,
                                  .slots = 1,
-                                 .capacity = CONTEXT,
+                                 .capacity = capacity,
                                  .kv_dtype = SL_DTYPE_f16};
     const sl_compile_how how = {
         .model = SL_SCHEDULE_EDGES, .int8_activations = true, .no_sharing = no_sharing};
@@ -198,18 +201,26 @@ static void run_at(ready *r, int32_t position) {
 }
 
 /* The cache fills up, over the ends of what tiles and splits of positions there are. */
-static void positions_follow_each_other(void **state) {
-    (void)state;
-    static const int32_t positions[] = {0,  1,  2,   7,   8,   9,   15,  16,  17,  63,
-                                        64, 65, 126, 127, 128, 129, 130, 255, 256, 319};
+static void check_positions(const int32_t *positions, size_t count) {
     ready together = make_ready(true, false), apart = make_ready(true, true);
-    for (size_t i = 0; i < sizeof positions / sizeof positions[0]; i++) {
+    assert_int_equal(joined_by(together.bound.executable, "sl_sdpa_step_128"), 1);
+    for (size_t i = 0; i < count; i++) {
         run_at(&together, positions[i]);
         run_at(&apart, positions[i]);
         check_alike(&together, &apart);
     }
     drop(&together);
     drop(&apart);
+}
+static void positions_follow_each_other(void **state) {
+    (void)state;
+    static const int32_t few[] = {0,  1,  2,   7,   8,   9,   15,  16,  17, 63,
+                                  64, 65, 126, 127, 128, 129, 130, 255, 256};
+    static const int32_t many[] = {0, 1, 127, 128, 1023, 1024, 1151};
+    capacity = 320;
+    check_positions(few, sizeof few / sizeof few[0]);
+    capacity = CONTEXT;
+    check_positions(many, sizeof many / sizeof many[0]);
 }
 
 int main(void) {
