@@ -38,13 +38,21 @@ static sl_status fuse(sl_graph *graph, const sl_compile_how *how, uint32_t *out_
     return SL_OK;
 }
 
+/* What is recognised are ops that other devices may lack. */
+static sl_status simplify(sl_graph *graph, const sl_compile_how *how, sl_error *err) {
+    bool recognised = false;
+    SL_TRY(sl_simplify(graph, err));
+    if (how->wide_regions) SL_TRY(sl_pass_recognise(graph, &recognised, err));
+    return recognised ? sl_simplify(graph, err) : SL_OK;
+}
+
 static sl_status prepare(sl_graph *graph, const sl_compile_how *how, uint32_t *fused,
                          sl_error *err) {
     body_pass pass = {.visitor = {prepare_body}, .how = how, .fused = fused, .err = err};
     bool expanded;
     SL_TRY(sl_graph_check_sizes(graph, err));
     SL_TRY(sl_pass_expand(graph, &expanded, err));
-    if (!how->no_simplify) SL_TRY(sl_simplify(graph, err));
+    if (!how->no_simplify) SL_TRY(simplify(graph, how, err));
     for (uint32_t n = 0; n < graph->node_count; n++) {
         const sl_op_info *info = sl_op_info_of(graph->nodes[n].op);
         _Alignas(max_align_t) unsigned char attrs[SL_MAX_ATTRS_BYTES];

@@ -6,7 +6,9 @@
 #include "runtime/cuda/cuda.h"
 #include "runtime/null/null.h"
 #include "runtime/pool.h"
+#include "runtime/profile.h"
 #include "sluice/graph.h"
+#include <stdio.h>
 #include <string.h>
 
 enum { VALUE_ALIGNMENT = 64 };
@@ -217,4 +219,43 @@ const void *sl_compiled_get(const sl_compiled *c, const char *name, size_t *out_
         return c->device ? c->device->ops->output(c->executable, o) : c->results[o];
     }
     return NULL;
+}
+
+/* ---- profiles ---- */
+
+enum { MOST_EVENTS = 1 << 20, CHUNKS_PER_STEP = 16 };
+
+static sl_status record(sl_compiled *c, uint32_t runs, sl_trace *trace, sl_error *err) {
+    sl_status status = SL_OK;
+    c->device->ops->attach(c->executable, trace);
+    for (uint32_t run = 0; run < runs && status == SL_OK; run++) status = sl_compiled_run(c, err);
+    c->device->ops->attach(c->executable, NULL);
+    return status;
+}
+
+static sl_status profile(sl_compiled *c, uint32_t runs, sl_arena *arena, sl_profile *out,
+                         sl_error *err) {
+    const uint64_t events = (uint64_t)runs * c->program->step_count * CHUNKS_PER_STEP;
+    sl_trace trace = {.capacity = events < MOST_EVENTS ? (uint32_t)events : MOST_EVENTS};
+    trace.events = SL_ARENA_NEW_ARRAY(arena, sl_trace_event, trace.capacity + 1);
+    if (!trace.events) return sl_no_memory(err, "a trace", events * sizeof *trace.events);
+    SL_TRY(record(c, runs, &trace, err));
+    return sl_profile_build(c->program, &trace, arena, out, err);
+}
+
+sl_status sl_compiled_profile(sl_compiled *c, uint32_t runs, sl_op_time *rows, uint32_t room,
+                              uint32_t *out_count, sl_error *err) {
+    if (!c->device) return sl_fail(err, SL_UNSUPPORTED, "the device 'ref' has no profile");
+    sl_arena arena;
+    sl_arena_init(&arena, NULL);
+    sl_profile found;
+    const sl_status status = profile(c, runs, &arena, &found, err);
+    *out_count = status != SL_OK ? 0 : found.op_count < room ? found.op_count : room;
+    for (uint32_t i = 0; i < *out_count; i++) {
+        const sl_profile_row *row = &found.ops[i];
+        rows[i] = (sl_op_time){.calls = row->calls, .seconds = row->seconds, .share = row->share};
+        (void)snprintf(rows[i].op, sizeof rows[i].op, "%s", row->name);
+    }
+    sl_arena_deinit(&arena);
+    return status;
 }

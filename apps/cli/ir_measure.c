@@ -5,11 +5,48 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { REPEATS = 11, MOST_REPEATS = 100000, TYPE_TEXT = 160 };
+enum { REPEATS = 11, MOST_REPEATS = 100000, TYPE_TEXT = 160, PROFILE_ROWS = 24 };
 
 static int by_value(const void *a, const void *b) {
     const double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
+}
+
+static json_t *profile_json(const sl_op_time *rows, uint32_t count) {
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < count; i++)
+        (void)json_array_append_new(list, json_pack("{s:s, s:I, s:f, s:f}", "op", rows[i].op,
+                                                    "calls", (json_int_t)rows[i].calls, "seconds",
+                                                    rows[i].seconds, "share", rows[i].share));
+    return list;
+}
+
+static void print_profile(const sl_op_time *rows, uint32_t count, uint32_t runs) {
+    (void)printf("%-28s %8s %12s %8s\n", "op", "steps", "ms, threads", "share");
+    for (uint32_t i = 0; i < count; i++)
+        (void)printf("%-28s %8.0f %12.3f %6.1f %%\n", rows[i].op,
+                     (double)rows[i].calls / (double)runs, rows[i].seconds * 1e3 / (double)runs,
+                     rows[i].share * 100);
+}
+
+static int report(cli_runner *r, const double *times, uint32_t count) {
+    sl_op_time rows[PROFILE_ROWS];
+    uint32_t row_count = 0;
+    sl_error err;
+    if (r->options->profile &&
+        sl_compiled_profile(r->compiled, count, rows, PROFILE_ROWS, &row_count, &err) != SL_OK)
+        return cli_fail(&err);
+    if (r->options->json) {
+        json_t *json = json_pack("{s:f, s:f, s:i}", "median_seconds", times[count / 2],
+                                 "least_seconds", times[0], "repeats", (int)count);
+        if (r->options->profile)
+            (void)json_object_set_new(json, "profile", profile_json(rows, row_count));
+        return cli_print_json(json);
+    }
+    (void)printf("median %.3f ms, least %.3f ms, of %u\n", times[count / 2] * 1e3, times[0] * 1e3,
+                 count);
+    if (r->options->profile) print_profile(rows, row_count, count);
+    return CLI_OK;
 }
 
 static int measure(cli_runner *r, double *times, uint32_t count) {
@@ -20,12 +57,7 @@ static int measure(cli_runner *r, double *times, uint32_t count) {
         times[i ? i - 1 : 0] = cli_seconds() - start;
     }
     qsort(times, count, sizeof *times, by_value);
-    if (r->options->json)
-        return cli_print_json(json_pack("{s:f, s:f, s:i}", "median_seconds", times[count / 2],
-                                        "least_seconds", times[0], "repeats", (int)count));
-    (void)printf("median %.3f ms, least %.3f ms, of %u\n", times[count / 2] * 1e3, times[0] * 1e3,
-                 count);
-    return CLI_OK;
+    return report(r, times, count);
 }
 
 int cli_ir_bench(const sl_graph *graph, const cli_options *options) {

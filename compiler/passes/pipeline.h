@@ -10,6 +10,8 @@ typedef sl_status sl_pass_fn(sl_graph *graph, bool *changed, sl_error *err);
 
 /* Before them: ops that no device has a kernel for become those that they are made of. */
 sl_pass_fn sl_pass_expand;
+/* After them: several nodes that spell one op (idioms.def) become it. */
+sl_pass_fn sl_pass_recognise;
 
 typedef struct {
     const char *name, *summary;

@@ -73,6 +73,17 @@ SL_CHECKED sl_status sl_compiled_run(sl_compiled *compiled, sl_error *err);
 SL_API const void *sl_compiled_get(const sl_compiled *compiled, const char *name,
                                    size_t *out_bytes);
 
+/* Where the time of some more runs goes. */
+typedef struct {
+    char op[48];
+    uint64_t calls; /* in all runs */
+    double seconds; /* of all threads together */
+    double share;   /* of the seconds of all ops, 0 to 1 */
+} sl_op_time;
+/* Most seconds first, at most `room` rows.  Not for the device "ref". */
+SL_CHECKED sl_status sl_compiled_profile(sl_compiled *compiled, uint32_t runs, sl_op_time *rows,
+                                         uint32_t room, uint32_t *out_count, sl_error *err);
+
 /* ---- The binary form: smaller than the text form, with constants used where they lie ---- */
 SL_CHECKED sl_status sl_graph_save(const sl_graph *graph, const char *path, sl_error *err);
 /* The file is mapped until the graph is freed, and must not change.  ops (below) may be NULL. */

@@ -31,6 +31,25 @@ static void lengths(void **state) {
     check_fft("c64", 17, 512, 1, 0, 1e-6);
 }
 
+/* Rows that have vectors of their own, with each kind of first stages, and such as are made as
+ * matrices, whose sides are whole vectors or not. */
+static void long_rows(void **state) {
+    (void)state;
+    static const int rows[] = {64, 72, 104, 256, 264, 504, 640, 768, 1000, 1400, 2048, 8192, 10240};
+    static const int matrices[] = {65536, 69120, 80000, 131072};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        check_fft("c64", 3, rows[i], i % 2, (int)(i % 4), 1e-6);
+        check_fft("c64", 1, rows[i], !(i % 2), 3, 1e-6);
+        check_fft("f32", 2, rows[i], !(i % 2), 0, 1e-6);
+        check_fft("f64", 2, rows[i], i % 2, 0, 2e-14);
+    }
+    for (size_t i = 0; i < sizeof matrices / sizeof matrices[0]; i++) {
+        check_fft("c64", 1, matrices[i], i % 2, 0, 1e-6);
+        check_fft("f32", 1, matrices[i], !(i % 2), 1, 1e-6);
+        check_fft("f64", 1, matrices[i], i % 2, 2, 2e-14);
+    }
+}
+
 static void there_and_back(void **state) {
     (void)state;
     static const int all[] = {1, 30, 97, 256};
@@ -176,6 +195,7 @@ static void bad_operands_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lengths),
+        cmocka_unit_test(long_rows),
         cmocka_unit_test(there_and_back),
         cmocka_unit_test(stages_make_a_transform),
         cmocka_unit_test(log_mels),

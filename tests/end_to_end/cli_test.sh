@@ -122,6 +122,7 @@ PY
     "$program" ir ops --markdown >"$folder/ops.md"
     holds "no cell of the table is empty" test "$(grep -cE '\|  *\|' "$folder/ops.md")" = 0
     holds "ir bench" prints '^median .* ms' ir bench "$source" -r 3
+    holds "ir bench --profile" prints '^rms_norm +1 .* 100.0 %' ir bench "$source" -r 3 --profile --device cpu
     holds "ir diff of the cpu and double precision" prints 'same$' ir diff "$source" --device cpu
     holds "ir diff of two programs" prints 'same$' ir diff "$source" "$folder/once.ir"
     local model=tests/data/fuzz/engine_onnx_import_fuzz/gemm_all_attributes.onnx

@@ -138,6 +138,10 @@ static void graph_run(const graph_case *c, const char *isa, uint32_t threads, do
     if (device->ops->run(exe, &err) != SL_OK) fail_msg("%s", err.message);
     for (uint32_t o = 0; o < c->graph->output_count; o++) {
         const sl_type *type = &c->graph->values[c->graph->outputs[o].value.v].type;
+        if (!wanted[o]) {
+            fail_msg("%s: no value", c->graph->outputs[o].name);
+            return;
+        }
         const double off = graph_error(type, wanted[o], device->ops->output(exe, o));
         if (!(off <= tolerance))
             fail_msg("%s on %s: off by %.3g, at most %.3g allowed", c->graph->outputs[o].name, isa,

@@ -1,5 +1,6 @@
 /* blocks.c - Blocks made of several ops: what lies between stays in a worker's scratch. */
 #include "core/ops.h"
+#include "runtime/cpu/kernels/activate.h"
 #include "runtime/cpu/kernels/dot_heads.h"
 #include "runtime/cpu/kernels/kernels.h"
 
@@ -53,33 +54,6 @@ static inline float root_f32(float x) {
 }
 static inline double root_f64(double x) {
     return sqrt(x);
-}
-
-/* x / (1 + e^-2u), which is x/2 (1 + tanh u). */
-INLINE vf vgelu_approx(vf x) {
-    const vf u = x * vfma(x * x, vsplat(0.0713548163f), vsplat(1.59576912f));
-    return x / (vsplat(1.0f) + vexp(-u));
-}
-
-INLINE vf activated(vf x, uint32_t act) {
-    switch (act) {
-    case 1:
-        return apply_relu(x);
-    case 2:
-        return apply_silu(x);
-    case 3:
-        return apply_gelu(x);
-    case 4:
-        return apply_sigmoid(x);
-    case 5:
-        return apply_tanh(x);
-    default:
-        return vgelu_approx(x);
-    }
-}
-static void activate_f32(float *x, int64_t n, uint32_t act) {
-    if (act == 0) return;
-    FOR_VECTORS(i, count, n, vstore_n(x + i, activated(vload_n(x + i, count), act), count););
 }
 
 static double activated_f64(double x, uint32_t act) {

@@ -1,249 +1,245 @@
 /* fft.h - Discrete Fourier transforms of any length, of REAL: float or double.  Included once for
- * each, with REAL and FFT(name) defined.
+ * each, with REAL, FFT(name), DFT names and LIST(name), the orders of lanes, defined.
  *
  * Stockham's form: a stage takes factor p off the length and writes in order, so that nothing is
- * reversed.  An element is `lanes` numbers side by side, each of a transform of its own: one, or
- * as many as a vector has, which then does them all at once.  Lengths with other factors than 2, 3,
- * 5 and 7 become a convolution of a power of two (Bluestein).  The inverse is the same with real
- * and imaginary parts exchanged. */
+ * reversed.  Stage (n, s) makes numbers i + k m, m = n / p, of s transforms side by side, into
+ * p i + k.  Vectors go along what lies side by side: at first as many transforms as a vector has
+ * lanes, or, in a row of its own, nothing; then the first factor is the count of lanes, or half of
+ * it, and vectors go along i. */
 
 typedef REAL FFT(vector) __attribute__((vector_size(LANES * 4)));
-enum { FFT(LANE_COUNT) = LANES * 4 / sizeof(REAL) };
+typedef REAL FFT(half) __attribute__((vector_size(LANES * 2)));
+enum { FFT(L) = LANES * 4 / sizeof(REAL) };
 
-/* What depends on the length alone; its arrays follow it in memory. */
-typedef struct {
-    int64_t length; /* of what is asked for */
-    int64_t inner;  /* of the stages: length, or the power of two of the convolution */
-    uint32_t count; /* of factors */
-    uint32_t factors[64];
-    REAL *twiddles;       /* by stage: cosines of (p - 1) * m, then sines */
-    REAL *roots;          /* by odd factor p < 8 at 16 * p: p cosines, then p sines */
-    REAL *chirp, *kernel; /* of the convolution: cosines, then sines; NULL without one */
-} FFT(plan);
-
-static void FFT(turn)(int64_t numerator, int64_t denominator, REAL *re, REAL *im) {
-    const double angle = -2 * M_PI * (double)numerator / (double)denominator;
-    *re = (REAL)cos(angle);
-    *im = (REAL)sin(angle);
-}
-
-static void FFT(factor)(FFT(plan) * plan) {
-    static const uint32_t primes[] = {4, 2, 3, 5, 7};
-    int64_t n = plan->inner;
-    for (size_t i = 0; i < sizeof primes / sizeof primes[0]; i++)
-        for (; n % primes[i] == 0; n /= primes[i]) plan->factors[plan->count++] = primes[i];
-}
-
-static void FFT(fill_twiddles)(FFT(plan) * plan) {
-    int64_t n = plan->inner;
-    REAL *at = plan->twiddles;
-    for (uint32_t f = 0; f < plan->count; f++) {
-        const int64_t p = plan->factors[f], m = n / p;
-        for (int64_t k = 1; k < p; k++)
-            for (int64_t i = 0; i < m; i++)
-                FFT(turn)(i * k % n, n, &at[(k - 1) * m + i], &at[(p - 1) * m + (k - 1) * m + i]);
-        at += 2 * (p - 1) * m;
-        n = m;
-    }
-    for (int64_t p = 3; p < 8; p += 2)
-        for (int64_t j = 0; j < p; j++)
-            FFT(turn)(j, p, &plan->roots[16 * p + j], &plan->roots[16 * p + p + j]);
-}
-
-/* ---- stages ---- */
-
-/* One butterfly on numbers of type T: T is REAL or a vector of them. */
-#define SL_FFT_STAGE(NAME, T)                                                                      \
-    static inline void FFT(NAME##4)(const REAL *xr, const REAL *xi, REAL *yr, REAL *yi,            \
-                                    int64_t step, int64_t s, const REAL *w, int64_t m,             \
-                                    int64_t i) {                                                   \
-        T ar, ai, br, bi, cr, ci, dr, di;                                                          \
-        memcpy(&ar, xr, sizeof ar), memcpy(&ai, xi, sizeof ai);                                    \
-        memcpy(&br, xr + step, sizeof br), memcpy(&bi, xi + step, sizeof bi);                      \
-        memcpy(&cr, xr + 2 * step, sizeof cr), memcpy(&ci, xi + 2 * step, sizeof ci);              \
-        memcpy(&dr, xr + 3 * step, sizeof dr), memcpy(&di, xi + 3 * step, sizeof di);              \
-        const T pr = ar + cr, pi = ai + ci, qr = ar - cr, qi = ai - ci;                            \
-        const T ur = br + dr, ui = bi + di, vr = bi - di, vi_ = dr - br; /* -i (b - d) */          \
-        const T e = pr + ur, f = pi + ui;                                                          \
-        const T gr = qr + vr, gi = qi + vi_, hr = pr - ur, hi = pi - ui, kr = qr - vr,             \
-                ki = qi - vi_;                                                                     \
-        const REAL c1 = w[i], c2 = w[m + i], c3 = w[2 * m + i];                                    \
-        const REAL s1 = w[3 * m + i], s2 = w[4 * m + i], s3 = w[5 * m + i];                        \
-        const T o1 = gr * c1 - gi * s1, n1 = gr * s1 + gi * c1;                                    \
-        const T o2 = hr * c2 - hi * s2, n2 = hr * s2 + hi * c2;                                    \
-        const T o3 = kr * c3 - ki * s3, n3 = kr * s3 + ki * c3;                                    \
-        memcpy(yr, &e, sizeof e), memcpy(yi, &f, sizeof f);                                        \
-        memcpy(yr + s, &o1, sizeof e), memcpy(yi + s, &n1, sizeof f);                              \
-        memcpy(yr + 2 * s, &o2, sizeof e), memcpy(yi + 2 * s, &n2, sizeof f);                      \
-        memcpy(yr + 3 * s, &o3, sizeof e), memcpy(yi + 3 * s, &n3, sizeof f);                      \
-    }                                                                                              \
-    static inline void FFT(NAME##2)(const REAL *xr, const REAL *xi, REAL *yr, REAL *yi,            \
-                                    int64_t step, int64_t s, const REAL *w, int64_t m,             \
-                                    int64_t i) {                                                   \
-        T ar, ai, br, bi;                                                                          \
-        memcpy(&ar, xr, sizeof ar), memcpy(&ai, xi, sizeof ai);                                    \
-        memcpy(&br, xr + step, sizeof br), memcpy(&bi, xi + step, sizeof bi);                      \
-        const T e = ar + br, f = ai + bi, gr = ar - br, gi = ai - bi;                              \
-        const T o = gr * w[i] - gi * w[m + i], n = gr * w[m + i] + gi * w[i];                      \
-        memcpy(yr, &e, sizeof e), memcpy(yi, &f, sizeof f);                                        \
-        memcpy(yr + s, &o, sizeof e), memcpy(yi + s, &n, sizeof f);                                \
-    }                                                                                              \
-    static inline void FFT(NAME##_odd)(const REAL *xr, const REAL *xi, REAL *yr, REAL *yi,         \
-                                       int64_t step, int64_t s, const REAL *w, int64_t m,          \
-                                       int64_t i, int64_t p, const REAL *roots) {                  \
-        T ar[7], ai[7];                                                                            \
-        for (int64_t j = 0; j < p; j++)                                                            \
-            memcpy(&ar[j], xr + j * step, sizeof(T)), memcpy(&ai[j], xi + j * step, sizeof(T));    \
-        for (int64_t k = 0; k < p; k++) {                                                          \
-            T br = ar[0], bi = ai[0];                                                              \
-            for (int64_t j = 1; j < p; j++) {                                                      \
-                const REAL c = roots[j * k % p], n = roots[p + j * k % p];                         \
-                br += ar[j] * c - ai[j] * n;                                                       \
-                bi += ar[j] * n + ai[j] * c;                                                       \
-            }                                                                                      \
-            const REAL c = k ? w[(k - 1) * m + i] : 1, n = k ? w[(p - 1 + k - 1) * m + i] : 0;     \
-            const T o = br * c - bi * n, q = br * n + bi * c;                                      \
-            memcpy(yr + k * s, &o, sizeof o), memcpy(yi + k * s, &q, sizeof q);                    \
-        }                                                                                          \
-    }
-SL_FFT_STAGE(one, REAL)         /* NOLINT(readability-function-size): a macro line by line */
-SL_FFT_STAGE(many, FFT(vector)) /* NOLINT(readability-function-size) */
-#undef SL_FFT_STAGE
+#define T         FFT(vector)
+#define DFT(NAME) FFT(many_##NAME)
+#include "runtime/cpu/kernels/fft_small.h"
+#undef T
+#undef DFT
+#define T         REAL
+#define DFT(NAME) FFT(one_##NAME)
+#include "runtime/cpu/kernels/fft_small.h"
+#undef T
+#undef DFT
 
 typedef struct {
     REAL *re, *im;
 } FFT(numbers);
 
-/* Elements n apart become n / p apart; s is what lies side by side already. */
-static void FFT(stage)(const FFT(plan) * plan, uint32_t f, int64_t n, int64_t s, const REAL *w,
-                       FFT(numbers) x, FFT(numbers) y) {
-    const int64_t p = plan->factors[f], m = n / p, step = s * m;
-    const REAL *roots = plan->roots + 16 * p;
-    for (int64_t i = 0; i < m; i++) {
-        const REAL *xr = x.re + s * i, *xi = x.im + s * i;
-        REAL *yr = y.re + s * p * i, *yi = y.im + s * p * i;
-        int64_t q = 0;
-        for (; q + FFT(LANE_COUNT) <= s; q += FFT(LANE_COUNT)) {
-            if (p == 4)
-                FFT(many4)(xr + q, xi + q, yr + q, yi + q, step, s, w, m, i);
-            else if (p == 2)
-                FFT(many2)(xr + q, xi + q, yr + q, yi + q, step, s, w, m, i);
-            else
-                FFT(many_odd)(xr + q, xi + q, yr + q, yi + q, step, s, w, m, i, p, roots);
+/* Where a first stage reads and a last one writes, if not in between: number j of the transform is
+ * at j * row.  Woven: real and imaginary parts by turns, from re on; row counts pairs. */
+typedef struct {
+    const REAL *re, *im;
+    int64_t row;
+    bool woven;
+    REAL sign; /* of imaginary parts, where woven */
+} FFT(source);
+typedef struct {
+    REAL *re, *im;
+    int64_t row;
+    bool woven;
+    REAL scale, sign;
+} FFT(target);
+
+/* One stage. */
+typedef struct {
+    int64_t m, s;
+    const REAL *w; /* cosines of (p - 1) and sines, by i; or by factor, for vectors along i */
+    FFT(source) x;
+    FFT(target) y;
+} FFT(pass);
+
+INLINE FFT(vector) FFT(load)(const REAL *p) {
+    FFT(vector) v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+INLINE void FFT(store)(REAL *p, FFT(vector) v) {
+    memcpy(p, &v, sizeof v);
+}
+INLINE void FFT(load_at)(const FFT(source) * x, int64_t at, const bool woven, FFT(vector) * re,
+                         FFT(vector) * im) {
+    if (!woven) {
+        *re = FFT(load)(x->re + at), *im = FFT(load)(x->im + at);
+        return;
+    }
+    const FFT(vector) a = FFT(load)(x->re + 2 * at), b = FFT(load)(x->re + 2 * at + FFT(L));
+    *re = __builtin_shufflevector(a, b, LIST(EVEN));
+    *im = __builtin_shufflevector(a, b, LIST(ODD)) * x->sign;
+}
+INLINE void FFT(store_at)(const FFT(target) * y, int64_t at, const bool woven, FFT(vector) re,
+                          FFT(vector) im) {
+    if (!woven) {
+        FFT(store)(y->re + at, re * y->scale), FFT(store)(y->im + at, im * y->scale);
+        return;
+    }
+    re *= y->scale, im *= y->scale * y->sign;
+    FFT(store)(y->re + 2 * at, __builtin_shufflevector(re, im, LIST(LOW)));
+    FFT(store)(y->re + 2 * at + FFT(L), __builtin_shufflevector(re, im, LIST(HIGH)));
+}
+
+/* p vectors, p a power of two, as L rows of p. */
+INLINE void FFT(weave)(FFT(vector) * v, const int p) {
+    for (int done = 1; done < p; done *= 2) {
+        FFT(vector) next[16] = {0};
+        for (int j = 0; j < p / 2; j++) {
+            next[2 * j] = __builtin_shufflevector(v[j], v[j + p / 2], LIST(LOW));
+            next[2 * j + 1] = __builtin_shufflevector(v[j], v[j + p / 2], LIST(HIGH));
         }
-        for (; q < s; q++) {
-            if (p == 4)
-                FFT(one4)(xr + q, xi + q, yr + q, yi + q, step, s, w, m, i);
-            else if (p == 2)
-                FFT(one2)(xr + q, xi + q, yr + q, yi + q, step, s, w, m, i);
-            else
-                FFT(one_odd)(xr + q, xi + q, yr + q, yi + q, step, s, w, m, i, p, roots);
+        for (int j = 0; j < p; j++) v[j] = next[j];
+    }
+}
+
+/* ---- stages ---- */
+
+enum { FFT(MIDDLE), FFT(FIRST), FFT(LAST), FFT(WOVEN_LAST) };
+
+/* Vectors along what lies side by side, at least one; the last may overlap the one before.  A
+ * first stage of this kind reads woven numbers; a last one has no twiddles. */
+INLINE void FFT(wide)(const FFT(pass) * g, const int p, const int kind) {
+    const int64_t m = g->m, s = g->s, row = g->x.row;
+    const int64_t jump = g->y.row == FFT(L) ? s : s / FFT(L) * g->y.row; /* of a last stage */
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t q = 0; q < s; q += FFT(L)) {
+            const int64_t at = least(q, s - FFT(L));
+            FFT(vector) re[16], im[16];
+            for (int k = 0; k < p; k++)
+                FFT(load_at)(&g->x, (i + k * m) * row + at, kind == FFT(FIRST), &re[k], &im[k]);
+            FFT(many_of)(re, im, p);
+            if (kind == FFT(LAST) || kind == FFT(WOVEN_LAST)) {
+                const int64_t to = at / FFT(L) * g->y.row + at % FFT(L);
+                for (int k = 0; k < p; k++) FFT(store_at)
+                (&g->y, to + k * jump, kind == FFT(WOVEN_LAST), re[k], im[k]);
+                continue;
+            }
+            const REAL *w = g->w + i * 2 * (p - 1);
+            for (int k = 1; k < p; k++) FFT(many_turn)(&re[k], &im[k], w[k - 1], w[p - 1 + k - 1]);
+            for (int k = 0; k < p; k++) {
+                FFT(store)(g->y.re + s * (p * i + k) + at, re[k]);
+                FFT(store)(g->y.im + s * (p * i + k) + at, im[k]);
+            }
+        }
+}
+
+/* The first stage of a row: s is 1, p is L or half of it, m at least L. */
+INLINE void FFT(spread)(const FFT(pass) * g, const int p, const bool woven) {
+    const int64_t m = g->m;
+    for (int64_t i = 0; i < m; i += FFT(L)) {
+        const int64_t at = least(i, m - FFT(L));
+        FFT(vector) re[16], im[16];
+        for (int k = 0; k < p; k++) FFT(load_at)(&g->x, at + k * m, woven, &re[k], &im[k]);
+        FFT(many_of)(re, im, p);
+        for (int k = 1; k < p; k++) {
+            const FFT(vector) c = FFT(load)(g->w + (k - 1) * m + at);
+            const FFT(vector) s = FFT(load)(g->w + (p - 1 + k - 1) * m + at);
+            const FFT(vector) turned = re[k] * c + im[k] * s;
+            im[k] = im[k] * c - re[k] * s;
+            re[k] = turned;
+        }
+        FFT(weave)(re, p);
+        for (int k = 0; k < p; k++) FFT(store)(g->y.re + p * at + k * FFT(L), re[k]);
+        FFT(weave)(im, p);
+        for (int k = 0; k < p; k++) FFT(store)(g->y.im + p * at + k * FFT(L), im[k]);
+    }
+}
+
+INLINE void FFT(store_halves)(REAL *to, int64_t gap, FFT(vector) v) {
+    const FFT(half) a = __builtin_shufflevector(v, v, LIST(LOWER));
+    const FFT(half) b = __builtin_shufflevector(v, v, LIST(UPPER));
+    memcpy(to, &a, sizeof a), memcpy(to + gap, &b, sizeof b);
+}
+
+/* The one after it, if s is half of L: a vector has two i. */
+INLINE void FFT(halves)(const FFT(pass) * g, const int p) {
+    const int64_t s = FFT(L) / 2, step = s * g->m;
+    for (int64_t t = 0; t < step; t += FFT(L)) {
+        const int64_t at = least(t, step - FFT(L)), to = at * p;
+        FFT(vector) re[16], im[16];
+        for (int k = 0; k < p; k++) FFT(load_at)(&g->x, at + k * step, false, &re[k], &im[k]);
+        FFT(many_of)(re, im, p);
+        for (int k = 1; k < p; k++) {
+            const FFT(vector) c = FFT(load)(g->w + (k - 1) * step + at);
+            const FFT(vector) n = FFT(load)(g->w + (p - 1 + k - 1) * step + at);
+            const FFT(vector) turned = re[k] * c + im[k] * n;
+            im[k] = im[k] * c - re[k] * n;
+            re[k] = turned;
+        }
+        for (int k = 0; k < p; k++) {
+            FFT(store_halves)(g->y.re + to + k * s, p * s, re[k]);
+            FFT(store_halves)(g->y.im + to + k * s, p * s, im[k]);
         }
     }
 }
 
-/* Transforms x; the result is in what is returned, x or y. */
-static FFT(numbers)
-    FFT(stages)(const FFT(plan) * plan, int64_t lanes, FFT(numbers) x, FFT(numbers) y) {
-    const REAL *w = plan->twiddles;
-    int64_t n = plan->inner, s = lanes;
-    for (uint32_t f = 0; f < plan->count; f++) {
-        const int64_t p = plan->factors[f];
-        FFT(stage)(plan, f, n, s, w, x, y);
-        w += 2 * (p - 1) * (n / p);
-        n /= p;
-        s *= p;
-        const FFT(numbers) swap = x;
-        x = y;
-        y = swap;
-    }
-    return x;
-}
-
-/* ---- convolution ---- */
-
-/* Elements of x times w[i]. */
-static void FFT(multiply)(FFT(numbers) x, int64_t count, int64_t lanes, const REAL *wr,
-                          const REAL *wi) {
-    for (int64_t i = 0; i < count; i++)
-        for (int64_t q = i * lanes; q < (i + 1) * lanes; q++) {
-            const REAL re = x.re[q], im = x.im[q];
-            x.re[q] = re * wr[i] - im * wi[i];
-            x.im[q] = re * wi[i] + im * wr[i];
+/* Less than a vector side by side. */
+INLINE void FFT(narrow)(const FFT(pass) * g, const int p) {
+    const int64_t m = g->m, s = g->s;
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t q = 0; q < s; q++) {
+            const REAL *w = g->w + i * 2 * (p - 1);
+            REAL re[16], im[16];
+            for (int k = 0; k < p; k++) {
+                re[k] = g->x.re[(i + k * m) * s + q];
+                im[k] = g->x.im[(i + k * m) * s + q];
+            }
+            FFT(one_of)(re, im, p);
+            for (int k = 1; k < p; k++) FFT(one_turn)(&re[k], &im[k], w[k - 1], w[p - 1 + k - 1]);
+            for (int k = 0; k < p; k++) {
+                g->y.re[s * (p * i + k) + q] = re[k];
+                g->y.im[s * (p * i + k) + q] = im[k];
+            }
         }
 }
 
-static FFT(numbers) FFT(swapped)(FFT(numbers) x) {
-    return (FFT(numbers)){x.im, x.re};
-}
-
-/* x[0..length) to its transform. */
-static FFT(numbers)
-    FFT(run)(const FFT(plan) * plan, int64_t lanes, FFT(numbers) x, FFT(numbers) y) {
-    if (!plan->chirp) return FFT(stages)(plan, lanes, x, y);
-    const int64_t n = plan->length, m = plan->inner;
-    FFT(multiply)(x, n, lanes, plan->chirp, plan->chirp + n);
-    memset(x.re + n * lanes, 0, (size_t)((m - n) * lanes) * sizeof(REAL));
-    memset(x.im + n * lanes, 0, (size_t)((m - n) * lanes) * sizeof(REAL));
-    FFT(numbers) t = FFT(stages)(plan, lanes, x, y);
-    FFT(numbers) other = t.re == x.re ? y : x;
-    FFT(multiply)(t, m, lanes, plan->kernel, plan->kernel + m);
-    t = FFT(swapped)(FFT(stages)(plan, lanes, FFT(swapped)(t), FFT(swapped)(other)));
-    FFT(multiply)(t, n, lanes, plan->chirp, plan->chirp + n);
-    return t;
-}
-
-/* ---- plans ---- */
-
-/* Lays the plan out in memory (NULL: finds its size) and returns its bytes. */
-static size_t FFT(plan_at)(int64_t length, void *memory) {
-    FFT(plan) local = {.length = length, .inner = fft_inner(length)};
-    FFT(plan) *plan = memory ? memory : &local;
-    const bool direct = local.inner == length;
-    *plan = local;
-    FFT(factor)(plan);
-    int64_t twiddles = 0;
-    for (int64_t f = 0, n = plan->inner; f < plan->count; n /= plan->factors[f++])
-        twiddles += 2 * (plan->factors[f] - 1) * (n / plan->factors[f]);
-    const int64_t numbers = 16 * 8 + twiddles + (direct ? 0 : 2 * length + 2 * plan->inner);
-    if (memory) {
-        plan->roots = (REAL *)(void *)(plan + 1);
-        plan->twiddles = plan->roots + 16 * 8;
-        plan->chirp = direct ? NULL : plan->twiddles + twiddles;
-        plan->kernel = direct ? NULL : plan->chirp + 2 * length;
+/* STAGE with each factor as a constant. */
+#define SL_FFT_FACTORS(NAME, STAGE, ...)                                                           \
+    static void FFT(NAME)(const FFT(pass) * g, int64_t p) {                                        \
+        switch (p) {                                                                               \
+        case 2:                                                                                    \
+            FFT(STAGE)(g, 2 __VA_ARGS__);                                                          \
+            break;                                                                                 \
+        case 3:                                                                                    \
+            FFT(STAGE)(g, 3 __VA_ARGS__);                                                          \
+            break;                                                                                 \
+        case 4:                                                                                    \
+            FFT(STAGE)(g, 4 __VA_ARGS__);                                                          \
+            break;                                                                                 \
+        case 5:                                                                                    \
+            FFT(STAGE)(g, 5 __VA_ARGS__);                                                          \
+            break;                                                                                 \
+        case 7:                                                                                    \
+            FFT(STAGE)(g, 7 __VA_ARGS__);                                                          \
+            break;                                                                                 \
+        case 8:                                                                                    \
+            FFT(STAGE)(g, 8 __VA_ARGS__);                                                          \
+            break;                                                                                 \
+        default:                                                                                   \
+            FFT(STAGE)(g, 16 __VA_ARGS__);                                                         \
+            break;                                                                                 \
+        }                                                                                          \
     }
-    return sizeof *plan + (size_t)numbers * sizeof(REAL);
-}
+SL_FFT_FACTORS(middle_stage, wide, , FFT(MIDDLE))
+SL_FFT_FACTORS(first_stage, wide, , FFT(FIRST))
+SL_FFT_FACTORS(last_stage, wide, , FFT(LAST))
+SL_FFT_FACTORS(woven_last_stage, wide, , FFT(WOVEN_LAST))
+SL_FFT_FACTORS(narrow_stage, narrow)
+#undef SL_FFT_FACTORS
 
-/* The transform of the chirp's conjugate, with the convolution's 1/m in it; x and y: scratch of
- * inner numbers each. */
-static void FFT(fill_kernel)(FFT(plan) * plan, FFT(numbers) x, FFT(numbers) y) {
-    const int64_t n = plan->length, m = plan->inner;
-    for (int64_t i = 0; i < n; i++)
-        FFT(turn)(i * i % (2 * n), 2 * n, &plan->chirp[i], &plan->chirp[n + i]);
-    for (int64_t i = 0; i < m; i++) x.re[i] = x.im[i] = 0;
-    for (int64_t i = 0; i < n; i++) {
-        x.re[i] = plan->chirp[i] / (REAL)m;
-        x.im[i] = -plan->chirp[n + i] / (REAL)m;
-        if (i) x.re[m - i] = x.re[i], x.im[m - i] = x.im[i];
-    }
-    const FFT(numbers) t = FFT(stages)(plan, 1, x, y);
-    memcpy(plan->kernel, t.re, (size_t)m * sizeof(REAL));
-    memcpy(plan->kernel + m, t.im, (size_t)m * sizeof(REAL));
+static void FFT(spread_stage)(const FFT(pass) * g, int64_t p) {
+    if (p == FFT(L) && g->x.woven)
+        FFT(spread)(g, FFT(L), true);
+    else if (p == FFT(L))
+        FFT(spread)(g, FFT(L), false);
+    else if (g->x.woven)
+        FFT(spread)(g, FFT(L) / 2, true);
+    else
+        FFT(spread)(g, FFT(L) / 2, false);
 }
-
-/* Bytes of a plan, with the scratch that filling it takes; fills it unless memory is NULL. */
-static size_t FFT(prepare)(int64_t length, void *memory) {
-    const size_t bytes = FFT(plan_at)(length, NULL);
-    const int64_t m = fft_inner(length);
-    if (memory) {
-        FFT(plan) *plan = memory;
-        REAL *scratch = (REAL *)(void *)((char *)memory + bytes);
-        (void)FFT(plan_at)(length, plan);
-        FFT(fill_twiddles)(plan);
-        if (plan->chirp) FFT(fill_kernel)
-        (plan, (FFT(numbers)){scratch, scratch + m},
-         (FFT(numbers)){scratch + 2 * m, scratch + 3 * m});
-    }
-    return bytes + 4 * (size_t)m * sizeof(REAL);
+static void FFT(halves_stage)(const FFT(pass) * g, int64_t p) {
+    if (p == 3)
+        FFT(halves)(g, 3);
+    else if (p == 5)
+        FFT(halves)(g, 5);
+    else
+        FFT(halves)(g, 7);
 }

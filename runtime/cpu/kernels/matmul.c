@@ -1,28 +1,43 @@
-/* matmul.c - Products of two computed matrices, with batch dims broadcast.
+/* matmul.c - Products of two computed matrices of singles, with batch dims broadcast, and what may
+ * follow them.
  *
- * An item is a block of ITEM_ROWS x ITEM_COLS of one output matrix. */
+ * An item is a block of ITEM_ROWS x ITEM_COLS of one output matrix.  Its columns of the right
+ * factor are copied side by side first, unless there are too few rows to pay for that: in their own
+ * place they are a row of that factor apart, which is a page for every line. */
 #include "core/ops.h"
+#include "runtime/cpu/kernels/activate.h"
 #include "runtime/cpu/kernels/gemm.h"
 #include "runtime/cpu/kernels/kernels.h"
+#include <string.h>
 
-enum { ITEM_ROWS = 16, ITEM_COLS = 128 };
+enum { ITEM_ROWS = 256, ITEM_COLS = 64, PANEL_INNER = 512, FEW_ROWS = 8 };
+enum { PANEL_BYTES = ITEM_COLS * PANEL_INNER * sizeof(float), AHEAD = 8 };
 
 typedef struct {
+    const sl_cview *a, *b;
+    const float *bias; /* or NULL */
+    const sl_view *out;
+    uint32_t act;
     int64_t rows, cols, inner;
     int64_t row_blocks, col_blocks, batches;
-} extents;
+} matmul;
 
-static extents extents_of(const sl_matmul_args *a) {
-    const sl_dims *out = &a->out.type.shape;
-    extents e = {
-        .rows = out->dims[out->rank - 2],
-        .cols = out->dims[out->rank - 1],
-        .inner = last_dim(&a->a.type),
-    };
-    e.row_blocks = parts_of(e.rows, ITEM_ROWS);
-    e.col_blocks = parts_of(e.cols, ITEM_COLS);
-    e.batches = sl_type_elements(&a->out.type) / (e.rows * e.cols);
-    return e;
+static bool is_one_matrix(const sl_type *type) {
+    return sl_type_elements(type) ==
+           type->shape.dims[type->shape.rank - 2] * type->shape.dims[type->shape.rank - 1];
+}
+
+/* Rows of all matrices are those of one where the right factor is the same for them. */
+static matmul matmul_of(const sl_cview *a, const sl_cview *b, const sl_view *out) {
+    matmul m = {.a = a, .b = b, .out = out};
+    m.rows = out->type.shape.dims[out->type.shape.rank - 2];
+    m.cols = last_dim(&out->type);
+    m.inner = last_dim(&a->type);
+    m.batches = sl_type_elements(&out->type) / (m.rows * m.cols);
+    if (is_one_matrix(&b->type)) m.rows *= m.batches, m.batches = 1;
+    m.row_blocks = parts_of(m.rows, ITEM_ROWS);
+    m.col_blocks = parts_of(m.cols, ITEM_COLS);
+    return m;
 }
 
 /* Which matrix of a broadcast operand belongs to output matrix `batch`. */
@@ -39,33 +54,92 @@ static int64_t matrix_index(const sl_dims *operand, const sl_dims *out, int64_t 
     return index;
 }
 
-SPLIT(matmul) {
-    const extents e = extents_of(args);
-    const int64_t operations = ITEM_ROWS * least(e.cols, ITEM_COLS) * e.inner / 8;
-    return (sl_split){e.batches * e.row_blocks * e.col_blocks, grain_of(operations), 0};
+static sl_split split_of(const matmul *m) {
+    const int64_t rows = least(m->rows, ITEM_ROWS);
+    const int64_t operations = rows * least(m->cols, ITEM_COLS) * (m->inner / 8 + 1);
+    return (sl_split){m->batches * m->row_blocks * m->col_blocks, grain_of(operations),
+                      PANEL_BYTES};
 }
 
+/* Sums over the inner dim, one panel of the right factor after another. */
+static void multiply(const gemm *whole, float *panel) {
+    for (int64_t k = 0; k == 0 || k < whole->inner; k += PANEL_INNER) {
+        const int64_t inner = least(PANEL_INNER, whole->inner - k);
+        for (int64_t i = 0; i < inner; i++) {
+            const float *from = whole->b + (k + i) * whole->b_row;
+            for (int64_t c = 0; c < whole->cols && i + AHEAD < inner; c += 16)
+                __builtin_prefetch(from + AHEAD * whole->b_row + c);
+            memcpy(panel + i * ITEM_COLS, from, (size_t)whole->cols * sizeof *from);
+        }
+        gemm part = *whole;
+        part.a += k;
+        part.b = panel;
+        part.b_row = ITEM_COLS;
+        part.inner = inner;
+        part.add = k > 0;
+        gemm_run(&part);
+    }
+}
+
+static void finish(const matmul *m, const gemm *g, int64_t col) {
+    const float *bias = m->bias ? m->bias + col : NULL;
+    for (int64_t r = 0; r < g->rows && (bias || m->act); r++) {
+        float *row = g->c + r * g->c_row;
+        for (int64_t c = 0; c < g->cols && bias; c++) row[c] += bias[c];
+        activate_f32(row, g->cols, m->act);
+    }
+}
+
+static void run_items(const matmul *m, int64_t begin, int64_t end, sl_worker *worker) {
+    const sl_dims *out = &m->out->type.shape;
+    for (int64_t item = begin; item < end; item++) {
+        const int64_t col = item % m->col_blocks * ITEM_COLS;
+        const int64_t row = item / m->col_blocks % m->row_blocks * ITEM_ROWS;
+        const int64_t batch = item / (m->col_blocks * m->row_blocks);
+        const int64_t left = m->batches == 1 ? 0 : matrix_index(&m->a->type.shape, out, batch);
+        const int64_t right = m->batches == 1 ? 0 : matrix_index(&m->b->type.shape, out, batch);
+        const gemm g = {
+            .a = (const float *)m->a->data + (left * m->rows + row) * m->inner,
+            .a_row = m->inner,
+            .a_col = 1,
+            .b = (const float *)m->b->data + right * m->inner * m->cols + col,
+            .b_row = m->cols,
+            .c = (float *)m->out->data + (batch * m->rows + row) * m->cols + col,
+            .c_row = m->cols,
+            .rows = least(ITEM_ROWS, m->rows - row),
+            .cols = least(ITEM_COLS, m->cols - col),
+            .inner = m->inner,
+        };
+        if (g.rows < FEW_ROWS)
+            gemm_run(&g);
+        else
+            multiply(&g, worker->scratch);
+        finish(m, &g, col);
+    }
+}
+
+SPLIT(matmul) {
+    const sl_matmul_args *a = args;
+    const matmul m = matmul_of(&a->a, &a->b, &a->out);
+    return split_of(&m);
+}
 RUN(matmul) {
     const sl_matmul_args *a = args;
-    const extents e = extents_of(a);
-    for (int64_t item = begin; item < end; item++) {
-        const int64_t col = item % e.col_blocks * ITEM_COLS;
-        const int64_t row = item / e.col_blocks % e.row_blocks * ITEM_ROWS;
-        const int64_t batch = item / (e.col_blocks * e.row_blocks);
-        const int64_t left = matrix_index(&a->a.type.shape, &a->out.type.shape, batch);
-        const int64_t right = matrix_index(&a->b.type.shape, &a->out.type.shape, batch);
-        gemm_run(&(gemm){
-            .a = (const float *)a->a.data + (left * e.rows + row) * e.inner,
-            .a_row = e.inner,
-            .a_col = 1,
-            .b = (const float *)a->b.data + right * e.inner * e.cols + col,
-            .b_row = e.cols,
-            .c = (float *)a->out.data + (batch * e.rows + row) * e.cols + col,
-            .c_row = e.cols,
-            .rows = least(ITEM_ROWS, e.rows - row),
-            .cols = least(ITEM_COLS, e.cols - col),
-            .inner = e.inner,
-        });
-    }
+    const matmul m = matmul_of(&a->a, &a->b, &a->out);
+    run_items(&m, begin, end, worker);
+    return SL_OK;
+}
+
+SPLIT(matmul_bias_act) {
+    const sl_fused_matmul_bias_act_args *a = args;
+    const matmul m = matmul_of(&a->a, &a->b, &a->out);
+    return split_of(&m);
+}
+RUN(matmul_bias_act) {
+    const sl_fused_matmul_bias_act_args *a = args;
+    matmul m = matmul_of(&a->a, &a->b, &a->out);
+    m.bias = a->bias.data;
+    m.act = a->attrs.act;
+    run_items(&m, begin, end, worker);
     return SL_OK;
 }

@@ -130,7 +130,8 @@ void SL_KERNEL(sl_machine_add)(machine *m, const sl_elementwise_step *step) {
     sl_dtype operands[3];
     for (uint32_t o = 0; o < step->operands; o++) operands[o] = m->dtypes[step->registers[o]];
     machine_step *s = &m->steps[m->step_count];
-    *s = (machine_step){.fn = find_fn(step, operands[0]),
+    *s = (machine_step){.op = step->op,
+                        .fn = find_fn(step, operands[0]),
                         .operands = step->operands,
                         .attribute = step->attribute,
                         .from = operands[0],
@@ -150,10 +151,38 @@ static uint32_t last_use(const machine *m, uint32_t reg) {
     return last;
 }
 
+static uint32_t use_count(const machine *m, uint32_t reg) {
+    uint32_t count = 0;
+    for (uint32_t s = 0; s < m->step_count; s++)
+        for (uint32_t o = 0; o < m->steps[s].operands; o++)
+            count += m->steps[s].registers[o] == reg;
+    return count;
+}
+
+/* Makes step s and the next one, which alone reads its result, one if that can be: a result that
+ * stays in a register is neither stored nor loaded. */
+static void join_next(machine *m, uint32_t s) {
+    machine_step *first = &m->steps[s], *second = &m->steps[s + 1];
+    const uint32_t result = m->input_count + s;
+    if (first->to != SL_DTYPE_f32 || first->operands != 2 || second->operands != 2) return;
+    const bool turned = second->registers[1] == result;
+    if (use_count(m, result) != 1 || (!turned && second->registers[0] != result)) return;
+    strip_fn *fn = SL_KERNEL(sl_strip_pair)(first->op, second->op, turned);
+    if (!fn) return;
+    const uint32_t other = second->registers[!turned];
+    second->fn = fn;
+    second->operands = 3;
+    memcpy(second->registers, first->registers, 2 * sizeof other);
+    second->registers[2] = other;
+    first->fn = NULL;
+    first->operands = 0;
+}
+
 /* Inputs have slots of their own, that what is spread once stays.  Results take the first slot that
  * no step reads from this one on. */
 void SL_KERNEL(sl_machine_place)(machine *m) {
     uint32_t free_from[SL_ELEMENTWISE_MAX_INPUTS + SL_ELEMENTWISE_MAX_STEPS];
+    for (uint32_t s = 0; s + 1 < m->step_count; s++) join_next(m, s);
     for (uint32_t i = 0; i < m->input_count; i++) {
         const machine_input *input = &m->inputs[i];
         const bool direct = input->is_flat && !is_half(input->dtype);
@@ -161,7 +190,7 @@ void SL_KERNEL(sl_machine_place)(machine *m) {
     }
     const uint32_t first = m->slot_count;
     for (uint32_t s = 0; s < m->step_count; s++) {
-        if (s + 1 == m->step_count && !is_half(m->out.type.dtype)) continue;
+        if (!m->steps[s].fn || (s + 1 == m->step_count && !is_half(m->out.type.dtype))) continue;
         uint32_t slot = first;
         while (slot < m->slot_count && free_from[slot] > s) slot++;
         if (slot == m->slot_count) m->slot_count++;
@@ -265,6 +294,26 @@ static const void *spread(const machine_input *input, char *slot) {
 
 /* ---- running ---- */
 
+enum { AHEAD = 2 };
+static void fetch(const void *data, sl_dtype dtype, int64_t at, int64_t count) {
+    const int64_t bytes = sl_dtype_infos[dtype].bytes;
+    const char *from = (const char *)data + at * bytes;
+    for (int64_t b = 0; b < count * bytes; b += 64) __builtin_prefetch(from + b);
+}
+
+/* What the next strip reads and writes comes while this one is computed: the hardware sees short
+ * runs of several streams and does not look far enough ahead.  Each step asks for its share, as
+ * few lines can be on their way at a time. */
+static void fetch_next(const machine *m, int64_t at, uint32_t step) {
+    const int64_t all = least(STRIP, m->elements - at - AHEAD * STRIP);
+    const int64_t begin = all * step / m->step_count, end = all * (step + 1) / m->step_count;
+    const int64_t next = at + AHEAD * STRIP + begin, count = end - begin;
+    for (uint32_t i = 0; i < m->input_count; i++)
+        if (m->inputs[i].is_flat && !m->inputs[i].is_single)
+            fetch(m->inputs[i].data, m->inputs[i].dtype, next, count);
+    fetch(m->out.data, m->out.type.dtype, next, count);
+}
+
 static void run_steps(const machine *m, const void **registers, int64_t at, int64_t count,
                       char *scratch) {
     const sl_dtype out_dtype = m->out.type.dtype;
@@ -277,6 +326,8 @@ static void run_steps(const machine *m, const void **registers, int64_t at, int6
                      .to = step->to,
                      .saturate = step->saturate};
         for (uint32_t o = 0; o < step->operands; o++) now.in[o] = registers[step->registers[o]];
+        fetch_next(m, at, s);
+        if (!step->fn) continue;
         now.out = step->slot == NO_SLOT ? out : scratch + (size_t)step->slot * STRIP_BYTES;
         step->fn(&now);
         const bool last = s + 1 == m->step_count;
@@ -285,22 +336,6 @@ static void run_steps(const machine *m, const void **registers, int64_t at, int6
         if (last && is_half(out_dtype))
             SL_KERNEL(sl_strip_narrow)(out_dtype, now.out, (uint16_t *)(void *)out, count);
     }
-}
-
-static void fetch(const void *data, sl_dtype dtype, int64_t at, int64_t count) {
-    const int64_t bytes = sl_dtype_infos[dtype].bytes;
-    const char *from = (const char *)data + at * bytes;
-    for (int64_t b = 0; b < count * bytes; b += 64) __builtin_prefetch(from + b);
-}
-
-/* What the next strip reads and writes comes while this one is computed: the hardware sees short
- * runs of several streams and does not look far enough ahead. */
-static void fetch_next(const machine *m, int64_t at) {
-    const int64_t next = at + STRIP, count = least(STRIP, m->elements - next);
-    for (uint32_t i = 0; i < m->input_count; i++)
-        if (m->inputs[i].is_flat && !m->inputs[i].is_single)
-            fetch(m->inputs[i].data, m->inputs[i].dtype, next, count);
-    fetch(m->out.data, m->out.type.dtype, next, count);
 }
 
 void SL_KERNEL(sl_machine_run)(const machine *m, int64_t begin, int64_t end, void *scratch) {
@@ -317,7 +352,6 @@ void SL_KERNEL(sl_machine_run)(const machine *m, int64_t begin, int64_t end, voi
             else if (at == begin * STRIP)
                 registers[i] = spread(input, slot);
         }
-        fetch_next(m, at);
         run_steps(m, registers, at, count, slots);
     }
 }

@@ -19,7 +19,8 @@ typedef struct {
 } machine_input;
 
 typedef struct {
-    strip_fn *fn;
+    sl_op op;
+    strip_fn *fn; /* NULL: the next step does it too */
     uint32_t operands, registers[3], attribute;
     sl_dtype from, to;
     bool saturate;

@@ -8,7 +8,9 @@
 #include "core/elementwise_region.h"
 #include "runtime/cpu/kernels/kernels.h"
 
-enum { STRIP = 512, STRIP_BYTES = STRIP * 8 };
+/* So few that what the next strips read fits beside; strips do not lie a power of two apart, where
+ * they would share lines of the cache. */
+enum { STRIP = 256, STRIP_BYTES = STRIP * 8 + 192 };
 
 typedef struct {
     const void *in[3];
@@ -33,6 +35,9 @@ extern strip_table SL_KERNEL(sl_strips_f32), SL_KERNEL(sl_strips_f64), SL_KERNEL
     SL_KERNEL(sl_strips_c64), SL_KERNEL(sl_strips_i8), SL_KERNEL(sl_strips_i16),
     SL_KERNEL(sl_strips_i32), SL_KERNEL(sl_strips_i64), SL_KERNEL(sl_strips_u8),
     SL_KERNEL(sl_strips_u16), SL_KERNEL(sl_strips_u32), SL_KERNEL(sl_strips_u64);
+/* strips_f32.c: two steps as one, second(first(x, y), z), or second(z, first(x, y)) where `turned`;
+ * NULL where there is none. */
+strip_fn *SL_KERNEL(sl_strip_pair)(sl_op first, sl_op second, bool turned);
 /* strips_other.c: one of where, cast, bitcast, of any types. */
 strip_fn SL_KERNEL(sl_strip_where), SL_KERNEL(sl_strip_cast), SL_KERNEL(sl_strip_bits);
 

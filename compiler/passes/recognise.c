@@ -1,0 +1,296 @@
+/* recognise.c - Several nodes that spell one op become that op (idioms.def). */
+#include "compiler/ops/semantics.h"
+#include "compiler/passes/pipeline.h"
+#include "compiler/passes/rebuild.h"
+#include "core/codec.h"
+#include <assert.h>
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+    const char *spelling, *op;
+} idioms[] = {
+#define IDIOM(SPELLING, OP) {SPELLING, OP},
+#include "compiler/passes/idioms.def"
+};
+
+enum { MOST_WORDS = 8, WORD_BYTES = 24 };
+
+typedef struct {
+    char name[WORD_BYTES];
+    sl_value value; /* of a word, */
+    sl_dims perm;   /* unless of rank 0: transposed so, */
+    double number;  /* or of $word */
+} word;
+
+typedef struct {
+    const sl_rebuild *rebuild;
+    word words[MOST_WORDS];
+    uint32_t count;
+} match;
+
+/* ---- reading spellings: mistakes there are ours, so asserted ---- */
+
+static bool accept(const char **at, char c) {
+    while (**at == ' ') (*at)++;
+    if (**at != c) return false;
+    (*at)++;
+    return true;
+}
+
+static void expect(const char **at, char c) {
+    const bool found = accept(at, c);
+    assert(found);
+    (void)found;
+}
+
+static void read_word(const char **at, char name[WORD_BYTES]) {
+    size_t n = 0;
+    while (**at == ' ') (*at)++;
+    while ((isalnum((unsigned char)**at) || strchr("_$.-", **at)) && **at && n < WORD_BYTES - 1)
+        name[n++] = *(*at)++;
+    assert(n > 0);
+    name[n] = 0;
+}
+
+static bool is_number(const char *name) {
+    return isdigit((unsigned char)name[0]) || name[0] == '-';
+}
+
+/* ---- matching ---- */
+
+/* The number that every element of a constant is; NaN where it is not one. */
+static double only_number(const sl_value_info *info) {
+    const int64_t count = sl_type_elements(&info->type);
+    const sl_dtype_info *dtype = &sl_dtype_infos[info->type.dtype];
+    if (info->kind != SL_VALUE_CONSTANT || dtype->kind != SL_KIND_FLOAT || !dtype->bytes || !count)
+        return NAN;
+    double first = NAN;
+    for (int64_t i = 0; i < count; i++) {
+        double x;
+        sl_decode_f64(info->type.dtype, (const char *)info->data + (size_t)i * dtype->bytes, 1, &x);
+        if (i == 0) first = x;
+        if (!(x == first)) return NAN;
+    }
+    return first;
+}
+
+/* Constants of spellings are those of the text, rounded to whatever type the program has. */
+static bool is_near(double found, double wanted) {
+    return fabs(found - wanted) <= 1e-6 * fabs(wanted);
+}
+
+static word *find_word(match *m, const char *name) {
+    for (uint32_t i = 0; i < m->count; i++)
+        if (strcmp(m->words[i].name, name) == 0) return &m->words[i];
+    return NULL;
+}
+
+static word *add_word(match *m, const char *name) {
+    assert(m->count < MOST_WORDS);
+    word *added = &m->words[m->count++];
+    *added = (word){.value = {0}};
+    memcpy(added->name, name, strlen(name) + 1);
+    return added;
+}
+
+static bool match_word(match *m, const char *name, sl_value value) {
+    const sl_value_info *info = sl_rebuild_value(m->rebuild, value);
+    if (is_number(name)) return is_near(only_number(info), strtod(name, NULL));
+    word *known = find_word(m, name);
+    if (name[0] != '$') {
+        if (!known) add_word(m, name)->value = value;
+        return !known || known->value.v == value.v;
+    }
+    const double number = only_number(info);
+    if (!known) add_word(m, name)->number = number;
+    return isfinite(number) && (!known || known->number == number);
+}
+
+/* Whether the node is its op as spellings mean it. */
+static bool is_usual(const sl_rebuild *r, const sl_node *node) {
+    const int64_t rank = sl_rebuild_value(r, node->inputs[0])->type.shape.rank;
+    if (node->op == SL_OP_softmax) return ((const sl_softmax_attrs *)node->attrs)->axis == 0;
+    if (node->op == SL_OP_reduce_mean) {
+        const sl_reduce_mean_attrs *a = node->attrs;
+        return a->keep && a->axes.rank == 1 &&
+               (a->axes.dims[0] == rank - 1 || a->axes.dims[0] == -1);
+    }
+    return true;
+}
+
+/* transpose(word): the word is what has the last two dims the other way round. */
+static bool match_transpose(match *m, const char **at, const sl_node *node) {
+    char name[WORD_BYTES];
+    read_word(at, name);
+    expect(at, ')');
+    sl_dims perm = ((const sl_transpose_attrs *)node->attrs)->perm;
+    if (perm.rank < 2 || find_word(m, name)) return false;
+    const int64_t last = perm.dims[perm.rank - 1];
+    perm.dims[perm.rank - 1] = perm.dims[perm.rank - 2];
+    perm.dims[perm.rank - 2] = last;
+    word *added = add_word(m, name);
+    added->value = node->inputs[0];
+    for (uint32_t i = 0; i < perm.rank; i++)
+        if (perm.dims[i] != (int64_t)i) added->perm = perm;
+    return true;
+}
+
+static bool match_value(match *m, const char **at, sl_value value);
+
+static bool match_operands(match *m, const char **at, const sl_node *node, bool turned) {
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        if (i) expect(at, ',');
+        if (!match_value(m, at, node->inputs[turned ? node->input_count - 1 - i : i])) return false;
+    }
+    expect(at, ')');
+    return true;
+}
+
+/* The next part of a spelling against a value; `at` moves on when it fits. */
+static bool match_value(match *m, const char **at, sl_value value) {
+    char name[WORD_BYTES];
+    const char *from = *at;
+    read_word(&from, name);
+    if (!accept(&from, '(')) {
+        *at = from;
+        return match_word(m, name, value);
+    }
+    const sl_value_info *info = sl_rebuild_value(m->rebuild, value);
+    if (info->kind != SL_VALUE_RESULT) return false;
+    const sl_node *node = &m->rebuild->graph->nodes[info->node];
+    if (strcmp(sl_op_info_of(node->op)->name, name) != 0 || !is_usual(m->rebuild, node))
+        return false;
+    if (node->op == SL_OP_transpose) {
+        *at = from;
+        return match_transpose(m, at, node);
+    }
+    const uint32_t count = m->count;
+    const bool commutes = node->op == SL_OP_add || node->op == SL_OP_mul;
+    for (int turned = 0; turned <= commutes; turned++) {
+        *at = from;
+        m->count = count;
+        if (match_operands(m, at, node, turned)) return true;
+    }
+    return false;
+}
+
+/* ---- building ---- */
+
+typedef struct {
+    sl_attr_visitor visitor; /* first */
+    match *match;
+    const char *text; /* "{axis = -1, scale = $a * $b}" */
+} attribute_reader;
+
+static double read_factor(match *m, const char **at) {
+    char name[WORD_BYTES];
+    read_word(at, name);
+    if (is_number(name)) return strtod(name, NULL);
+    const word *known = find_word(m, name);
+    assert(known);
+    return known->number;
+}
+
+static double read_expression(match *m, const char **at) {
+    double number = read_factor(m, at);
+    for (;;) {
+        if (accept(at, '*'))
+            number *= read_factor(m, at);
+        else if (accept(at, '/'))
+            number /= read_factor(m, at);
+        else
+            return number;
+    }
+}
+
+static void set_attribute(sl_attr_visitor *visitor, const char *name, sl_attr_kind kind,
+                          void *value) {
+    const attribute_reader *reader = (const attribute_reader *)visitor;
+    const char *at = reader->text;
+    while (accept(&at, '{') || accept(&at, ',')) {
+        char found[WORD_BYTES];
+        read_word(&at, found);
+        expect(&at, '=');
+        const double number = read_expression(reader->match, &at);
+        if (strcmp(found, name) != 0) continue;
+        if (kind == SL_ATTR_f32)
+            *(sl_attr_f32 *)value = (float)number;
+        else if (kind == SL_ATTR_i64)
+            *(sl_attr_i64 *)value = (int64_t)number;
+        else
+            assert(kind == SL_ATTR_f32);
+    }
+}
+
+/* What a word stands for, which may have to be made. */
+static sl_value value_of(sl_rebuild *r, const sl_node *node, const word *w) {
+    if (!w->perm.rank) return w->value;
+    const sl_transpose_attrs attrs = {.perm = w->perm};
+    sl_value out = {0};
+    sl_rebuild_append(r, node, SL_OP_transpose, (sl_values){1, &w->value}, &attrs,
+                      (sl_value_slots){1, &out});
+    return out;
+}
+
+/* The node's result as one op, or 0 where that does not take these operands. */
+static sl_value build(sl_rebuild *r, const sl_node *node, match *m, const char *text) {
+    char name[WORD_BYTES];
+    sl_value inputs[MOST_WORDS], out = {0};
+    sl_type types[MOST_WORDS], type = sl_rebuild_value(r, node->outputs[0])->type;
+    uint32_t count = 0;
+    read_word(&text, name);
+    const sl_op op = sl_op_find(name, strlen(name));
+    assert(op < SL_OP_COUNT);
+    expect(&text, '(');
+    do {
+        read_word(&text, name);
+        const word *known = find_word(m, name);
+        assert(known && count < MOST_WORDS);
+        inputs[count] = value_of(r, node, known);
+        types[count] = sl_rebuild_value(r, inputs[count])->type;
+        count++;
+    } while (accept(&text, ','));
+    expect(&text, ')');
+    _Alignas(max_align_t) unsigned char attrs[SL_MAX_ATTRS_BYTES] = {0};
+    attribute_reader reader = {{set_attribute}, m, text};
+    sl_op_info_of(op)->visit_attrs(&reader.visitor, attrs);
+    sl_type found = {0};
+    const sl_infer_args args = {.label = node->label,
+                                .in = types,
+                                .in_count = count,
+                                .attrs = attrs,
+                                .out = &found,
+                                .out_count = 1};
+    sl_error err;
+    if (sl_infer(op, &args, &err) != SL_OK || !sl_type_equal(&found, &type)) return out;
+    sl_rebuild_append(r, node, op, (sl_values){count, inputs}, attrs, (sl_value_slots){1, &out});
+    return out;
+}
+
+/* The node is appended as it is first, so that spellings are read among nodes alone; where it is
+ * the last of one, nobody needs it and it goes with the next pruning. */
+static void recognise_node(sl_rebuild *r, const sl_node *node) {
+    sl_rebuild_same(r, node);
+    if (node->output_count != 1 || r->graph->error.status != SL_OK) return;
+    const sl_value now = r->now[node->outputs[0].v];
+    for (size_t i = 0; i < sizeof idioms / sizeof idioms[0]; i++) {
+        match m = {.rebuild = r};
+        const char *at = idioms[i].spelling;
+        if (!match_value(&m, &at, now)) continue;
+        const sl_value better = build(r, node, &m, idioms[i].op);
+        if (!better.v) continue;
+        sl_rebuild_set(r, node, 0, better);
+        r->changed = true;
+        return;
+    }
+}
+
+sl_status sl_pass_recognise(sl_graph *graph, bool *changed, sl_error *err) {
+    sl_rebuild r = {.graph = graph, .node = recognise_node};
+    SL_TRY(sl_rebuild_graph(&r, err));
+    *changed = r.changed;
+    return SL_OK;
+}

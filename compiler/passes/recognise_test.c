@@ -1,0 +1,165 @@
+/* recognise_test.c - Every row of idioms.def is recognised and means what it spells; what only
+ * looks like one is left alone. */
+#include "compiler/passes/pipeline.h"
+#include "tests/support/graph_case.h"
+#include <ctype.h>
+
+static const struct {
+    const char *spelling, *op;
+} idioms[] = {
+#define IDIOM(SPELLING, OP) {SPELLING, OP},
+#include "compiler/passes/idioms.def"
+};
+
+enum { WORD_BYTES = 40 };
+
+/* A spelling as the text of a graph. */
+typedef struct {
+    char values[2000], nodes[4000];
+    int count;
+    bool attention;
+} writer;
+
+/* Constants are named after what they are: numbers are for results. */
+static void declare(writer *w, const char *word, char name[WORD_BYTES + 8]) {
+    char line[200];
+    const bool number = isdigit((unsigned char)word[0]), constant = number || word[0] == '$';
+    const bool vector = strcmp(word, "gain") == 0 || strcmp(word, "bias") == 0;
+    (void)snprintf(name, WORD_BYTES + 8, constant ? "%%\"is %s\"" : "%%%s", word);
+    if (constant)
+        (void)snprintf(line, sizeof line, "constant %s : f32[] = {%s}\n", name,
+                       number ? word : "0.25");
+    else
+        (void)snprintf(line, sizeof line, "input %s : f32[%s]\n", name,
+                       w->attention ? "2,3,5,8"
+                       : vector     ? "8"
+                                    : "2,3,8");
+    if (!strstr(w->values, line)) strcat(w->values, line);
+}
+
+/* Writes the next part of a spelling; operand: what others call its result. */
+static void write_part(writer *w, const char **at, char operand[WORD_BYTES + 8]) {
+    char word[WORD_BYTES], operands[200] = "";
+    size_t n = 0;
+    while (**at == ' ') (*at)++;
+    while (isalnum((unsigned char)**at) || strchr("_$.", **at)) word[n++] = *(*at)++;
+    word[n] = 0;
+    if (**at != '(') {
+        declare(w, word, operand);
+        return;
+    }
+    do {
+        char one[WORD_BYTES + 8];
+        (*at)++;
+        write_part(w, at, one);
+        if (operands[0]) strcat(operands, ", ");
+        strcat(operands, one);
+    } while (**at == ',');
+    (*at)++;
+    const char *attrs = strcmp(word, "reduce_mean") == 0 ? " {axes = [2], keep = 1}"
+                        : strcmp(word, "softmax") == 0   ? " {axis = 0}"
+                        : strcmp(word, "transpose") == 0 ? " {perm = [0, 1, 3, 2]}"
+                                                         : "";
+    (void)snprintf(w->nodes + strlen(w->nodes), sizeof w->nodes - strlen(w->nodes),
+                   "%%%d = %s(%s)%s\n", w->count, word, operands, attrs);
+    (void)snprintf(operand, WORD_BYTES + 8, "%%%d", w->count++);
+}
+
+static char *text_of(const char *spelling, bool attention) {
+    static char text[8000];
+    writer w = {.attention = attention};
+    char last[WORD_BYTES + 8];
+    const char *at = spelling;
+    write_part(&w, &at, last);
+    (void)snprintf(text, sizeof text, "%s%s output \"o\" = %s", w.values, w.nodes, last);
+    return text;
+}
+
+static uint32_t recognise(sl_graph *graph) {
+    sl_error err = {0};
+    bool changed = false, pruned;
+    assert_int_equal(sl_pass_recognise(graph, &changed, &err), SL_OK);
+    assert_int_equal(sl_pass_prune(graph, &pruned, &err), SL_OK);
+    assert_int_equal(sl_graph_verify(graph, &err), SL_OK);
+    return graph->node_count;
+}
+
+static void every_row(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof idioms / sizeof idioms[0]; i++) {
+        const bool attention = strncmp(idioms[i].op, "attention", 9) == 0;
+        graph_case spelled = graph_open(text_of(idioms[i].spelling, attention));
+        graph_case known = graph_open(text_of(idioms[i].spelling, attention));
+        if (recognise(known.graph) != 1) fail_msg("not recognised: %s", idioms[i].spelling);
+        const sl_op_info *info = sl_op_info_of(known.graph->nodes[0].op);
+        assert_memory_equal(info->name, idioms[i].op, strlen(info->name));
+        for (uint32_t v = 0; v < known.count; v++) {
+            const sl_value_info *value = &spelled.graph->values[spelled.inputs[v].v];
+            known.inputs[v] = sl_graph_find(known.graph, value->name);
+            memcpy(known.data[v], spelled.data[v], sl_type_bytes(&value->type));
+        }
+        double *wanted = graph_evaluate(&spelled, 0), *found = graph_evaluate(&known, 0);
+        const sl_type *type = &spelled.graph->values[spelled.graph->outputs[0].value.v].type;
+        for (int64_t e = 0; e < sl_type_elements(type); e++)
+            if (!(fabs(wanted[e] - found[e]) <= 1e-6 * fmax(1, fabs(wanted[e]))))
+                fail_msg("%s: %g instead of %g", idioms[i].spelling, found[e], wanted[e]);
+        free(wanted);
+        free(found);
+        graph_close(&spelled);
+        graph_close(&known);
+    }
+}
+
+/* Each of these has so many nodes after it. */
+static void others_stay(void **state) {
+    (void)state;
+    static const struct {
+        const char *body;
+        uint32_t nodes;
+    } rows[] = {
+        /* another constant */
+        {"input %x : f32[4] constant %h : f32[] = {0.6} constant %s : f32[] = {1.4142135} constant "
+         "%one : f32[] = {1} "
+         "%a = div(%x, %s) %b = erf(%a) %c = add(%b, %one) %d = mul(%x, %c) %e = mul(%d, %h) "
+         "output "
+         "\"o\" = %e",
+         5},
+        /* another value */
+        {"input %x : f32[4] input %y : f32[4] %a = sigmoid(%y) %b = mul(%x, %a) output \"o\" = %b",
+         2},
+        /* a mean over another axis */
+        {"input %x : f32[4,4] input %g : f32[4] constant %e : f32[] = {1e-6} %a = mul(%x, %x) "
+         "%b = reduce_mean(%a) {axes = [0], keep = 1} %c = add(%b, %e) %d = rsqrt(%c) %f = mul(%x, "
+         "%d) "
+         "%h = mul(%f, %g) output \"o\" = %h",
+         6},
+        /* a gain of another shape */
+        {"input %x : f32[4,4] input %g : f32[4,4] constant %e : f32[] = {1e-6} %a = mul(%x, %x) "
+         "%b = reduce_mean(%a) {axes = [1], keep = 1} %c = add(%b, %e) %d = rsqrt(%c) %f = mul(%x, "
+         "%d) "
+         "%h = mul(%f, %g) output \"o\" = %h",
+         6},
+        /* matrices without heads */
+        {"input %q : f32[4,8] input %k : f32[4,8] %t = transpose(%k) {perm = [1, 0]} %s = "
+         "matmul(%q, %t) "
+         "%p = softmax(%s) {axis = 0} %o = matmul(%p, %k) output \"o\" = %o",
+         4},
+        /* a part that is needed itself stays beside the op */
+        {"input %x : f32[4] %a = sigmoid(%x) %b = mul(%a, %x) output \"o\" = %b output \"p\" = %a",
+         2},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        graph_case c = graph_open(rows[i].body);
+        const uint32_t nodes = recognise(c.graph);
+        if (nodes != rows[i].nodes) fail_msg("row %zu: %u nodes", i, nodes);
+        graph_close(&c);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_row),
+        cmocka_unit_test(others_stay),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

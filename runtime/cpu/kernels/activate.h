@@ -1,0 +1,33 @@
+/* activate.h - What may follow a product, by the number that its op has for it. */
+#ifndef SL_RUNTIME_CPU_ACTIVATE_H
+#define SL_RUNTIME_CPU_ACTIVATE_H
+#include "runtime/cpu/kernels/pointwise.h"
+
+/* x / (1 + e^-2u), which is x/2 (1 + tanh u). */
+INLINE vf vgelu_approx(vf x) {
+    const vf u = x * vfma(x * x, vsplat(0.0713548163f), vsplat(1.59576912f));
+    return x / (vsplat(1.0f) + vexp(-u));
+}
+
+INLINE vf activated(vf x, uint32_t act) {
+    switch (act) {
+    case 1:
+        return apply_relu(x);
+    case 2:
+        return apply_silu(x);
+    case 3:
+        return apply_gelu(x);
+    case 4:
+        return apply_sigmoid(x);
+    case 5:
+        return apply_tanh(x);
+    default:
+        return vgelu_approx(x);
+    }
+}
+/* In place; 0 is nothing. */
+static inline void activate_f32(float *x, int64_t n, uint32_t act) {
+    if (act == 0) return;
+    FOR_VECTORS(i, count, n, vstore_n(x + i, activated(vload_n(x + i, count), act), count););
+}
+#endif
