@@ -130,6 +130,7 @@ DEVICE void stage_panels(gemm_stage<TYPE> *to, const gemm_sources<TYPE> &f, cons
 #pragma unroll
         for (int i = 0; i < BYTES; i += 16 * WARP)
             if (i < there) copy_to<16>(place + m * BYTES + i, from + i);
+        if (!is_wide<TYPE>() && warp_id() >= 2) continue; /* another warp copies what is above */
         if (TYPE::ABOVE_BYTES == 8 && lane_id() == 0)
             copy_async<8>(to->above[panel + m], f.above[m] + above);
         if (TYPE::ABOVE_BYTES == 64 && lane_id() < 4)

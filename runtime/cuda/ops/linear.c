@@ -153,14 +153,15 @@ static bool stream_panels(const product *p, sl_cuda_planner *planner) {
     sl_linear_stream a = {.w = panels_of(p->w[0]), .x = p->x->data, .out = p->finish.out[0]};
     const int64_t x_bytes = (int64_t)a.w.groups * SL_STREAM_GROUP_BYTES;
     const int64_t room = (int64_t)planner->shared_limit - x_bytes;
-    const int64_t warps = least(room / (2 * SL_STREAM_STAGE_BYTES), SL_STREAM_WARPS);
+    const int64_t ring = 2 * (int64_t)SL_STREAM_STAGE_BYTES;
+    const int64_t warps = least(room / ring, SL_STREAM_WARPS);
     const int64_t blocks = planner->multiprocessors;
     a.panels = (int32_t)parts_of(a.w.rows, SL_PANEL_ROWS);
     a.stages = (int32_t)parts_of(parts_of(a.w.groups, 2), SL_STREAM_BLOCKS);
     if (warps < 1 || a.panels < TURNS * blocks * warps) return false;
     sl_cuda_launch *launch =
         SL_CUDA_ADD(planner, "sl_linear_stream_q8", blocks, (uint32_t)(warps * SL_CUDA_WARP), a);
-    launch->shared_bytes = (uint32_t)(warps * 2 * SL_STREAM_STAGE_BYTES + x_bytes);
+    launch->shared_bytes = (uint32_t)(warps * ring + x_bytes);
     return true;
 }
 
