@@ -2,6 +2,7 @@
 #include "compiler/binary.h"
 #include "compiler/compile.h"
 #include "sluice/graph.h"
+#include "tests/support/draw.h"
 #include "tests/support/random_graph.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -103,14 +104,20 @@ static void test_every_kind(void **state) {
     sl_graph_destroy(graph);
 }
 
-static void test_random(void **state) {
+static void test_random_graphs(void **state) {
     (void)state;
     const char *more = getenv("SLUICE_ROUND_TRIPS");
     const uint64_t count = more ? strtoull(more, NULL, 10) : 200;
     for (uint64_t seed = 1; seed <= count; seed++) {
-        sl_graph *graph = random_graph(seed, 3 + seed % 40);
-        round_trip(graph);
-        sl_graph_destroy(graph);
+        if (seed % 4 == 0) { /* deep, with states */
+            sl_graph *graph = random_graph(seed, 3 + seed % 40);
+            round_trip(graph);
+            sl_graph_destroy(graph);
+            continue;
+        }
+        drawn_graph *drawn = draw_graph(seed, 1 + seed % 20); /* of every op */
+        round_trip(drawn->graph);
+        drawn_destroy(drawn);
     }
 }
 
@@ -279,10 +286,10 @@ static void test_damage(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_kind), cmocka_unit_test(test_seeds),
-        cmocka_unit_test(test_random),     cmocka_unit_test(test_fingerprints_differ),
-        cmocka_unit_test(test_in_place),   cmocka_unit_test(test_no_file),
-        cmocka_unit_test(test_header),     cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_every_kind),    cmocka_unit_test(test_seeds),
+        cmocka_unit_test(test_random_graphs), cmocka_unit_test(test_fingerprints_differ),
+        cmocka_unit_test(test_in_place),      cmocka_unit_test(test_no_file),
+        cmocka_unit_test(test_header),        cmocka_unit_test(test_damage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -130,18 +130,14 @@ sl_status sl_cursor_number(sl_cursor *c, sl_slice *out) {
 sl_status sl_slice_integer(const sl_cursor *c, sl_slice number, int64_t least, int64_t most,
                            int64_t *out) {
     const bool negative = number.at[0] == '-';
-    int64_t value = 0;
+    int64_t value = 0; /* with its sign from the start: the least one has no opposite */
     bool fits = number.bytes > (negative ? 1u : 0u);
     for (size_t i = negative; fits && i < number.bytes; i++) {
-        const char digit = number.at[i];
-        fits = digit >= '0' && digit <= '9' && !__builtin_mul_overflow(value, 10, &value) &&
-               !__builtin_add_overflow(value, digit - '0', &value);
+        const int digit = number.at[i] - '0';
+        fits = digit >= 0 && digit <= 9 && !__builtin_mul_overflow(value, 10, &value) &&
+               !__builtin_add_overflow(value, negative ? -digit : digit, &value);
     }
-    *out = negative ? -value : value;
-    if (!fits && number.bytes == 20 && memcmp(number.at, "-9223372036854775808", 20) == 0) {
-        fits = true;
-        *out = INT64_MIN;
-    }
+    *out = value;
     if (fits && *out >= least && *out <= most) return SL_OK;
     return FAIL_AT(c, number.at, "expected an integer from %lld to %lld, found '%.*s'",
                    (long long)least, (long long)most, (int)number.bytes, number.at);

@@ -1,4 +1,5 @@
 #include "compiler/eval.h"
+#include "compiler/ops/numbers.h"
 #include "compiler/ops/semantics.h"
 #include "core/codec.h"
 #include <string.h>
@@ -137,6 +138,14 @@ static sl_status prepare(sl_evaluator *evaluator, sl_error *err) {
     return SL_OK;
 }
 
+/* 16-bit floats are rounded once by each op: what follows sees what the type holds. */
+static void round_halves(const sl_value_info *info, const sl_eval_tensor *out) {
+    const sl_dtype dtype = out->type.dtype;
+    if (info->root.v || (dtype != SL_DTYPE_f16 && dtype != SL_DTYPE_bf16)) return;
+    for (int64_t i = 0; i < sl_type_elements(&out->type); i++)
+        out->data[i] = sl_round_to(dtype, out->data[i]);
+}
+
 static sl_status run_node(sl_evaluator *evaluator, const sl_node *node, sl_error *err) {
     sl_arena scratch;
     sl_arena_init(&scratch, evaluator->arena.allocator);
@@ -153,6 +162,8 @@ static sl_status run_node(sl_evaluator *evaluator, const sl_node *node, sl_error
         const sl_eval_args args = {
             node->label, in, node->attrs, out, &scratch, node->input_count, node->output_count};
         status = sl_eval(node->op, &args, err);
+        for (uint32_t o = 0; o < node->output_count && status == SL_OK; o++)
+            round_halves(&evaluator->graph->values[node->outputs[o].v], &out[o]);
     } else {
         status = sl_no_memory(err, node->label, node->input_count);
     }

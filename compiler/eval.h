@@ -10,7 +10,7 @@ SL_CHECKED sl_status sl_evaluator_create(const sl_graph *graph, const sl_allocat
 void sl_evaluator_destroy(sl_evaluator *evaluator);
 
 /* Inputs, weights: bytes in the value's own type, borrowed until the next bind or destroy.
- * States: sl_type_elements doubles, borrowed, updated by each run. */
+ * States: sl_type_slots doubles, borrowed, updated by each run. */
 SL_CHECKED sl_status sl_evaluator_bind(sl_evaluator *evaluator, sl_value value, const void *data,
                                        sl_error *err);
 SL_CHECKED sl_status sl_evaluator_bind_state(sl_evaluator *evaluator, sl_value value, double *data,

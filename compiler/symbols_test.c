@@ -92,8 +92,11 @@ static void test_errors(void **state) {
             "wanted");
     sl_graph_destroy(graph);
     const char *const wrong[] = {"graph \"g\" { symbol B = 0 }",
+                                 "graph \"g\" { symbol B = -9223372036854775808 }",
+                                 "graph \"g\" { symbol B = -92233720368547758081 }",
                                  "graph \"g\" { symbol B = 2 symbol B = 2 }",
-                                 "graph \"g\" { symbol 1 = 2 }", "graph \"g\" { symbol a.b = 2 }",
+                                 "graph \"g\" { symbol 1 = 2 }",
+                                 "graph \"g\" { symbol a.b = 2 }",
                                  "graph \"g\" { constant %c : f32[B] = {1} output \"c\" = %c }"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
         assert_int_not_equal(sl_graph_parse(wrong[i], strlen(wrong[i]), NULL, &graph, &err), SL_OK);

@@ -1,6 +1,7 @@
 /* elementwise_region.c - A region means its steps, one after another. */
 #include "core/elementwise_region.h"
 #include "compiler/ops/elementwise.h"
+#include "compiler/ops/numbers.h"
 
 enum { MAX_REGISTERS = SL_ELEMENTWISE_MAX_INPUTS + SL_ELEMENTWISE_MAX_STEPS };
 
@@ -108,6 +109,14 @@ static sl_status repeat_elements(const sl_eval_args *a, const sl_eval_tensor *x,
     return SL_OK;
 }
 
+/* 16-bit floats are rounded by each op, in a region too. */
+static void round_register(const sl_eval_tensor *out) {
+    const sl_dtype dtype = out->type.dtype;
+    if (dtype != SL_DTYPE_f16 && dtype != SL_DTYPE_bf16) return;
+    for (int64_t i = 0; i < sl_type_slots(&out->type); i++)
+        out->data[i] = sl_round_to(dtype, out->data[i]);
+}
+
 static sl_status eval_steps(const sl_eval_args *a, const sl_integers *code,
                             sl_eval_tensor *registers, uint32_t inputs, sl_error *err) {
     const uint32_t count = code->count / SL_ELEMENTWISE_STEP_NUMBERS;
@@ -127,6 +136,7 @@ static sl_status eval_steps(const sl_eval_args *a, const sl_integers *code,
         }
         const sl_eval_args part = {a->label, in, attrs.bytes, out, a->scratch, step.operands, 1};
         SL_TRY(sl_eval(step.op, &part, err));
+        round_register(out);
     }
     return SL_OK;
 }

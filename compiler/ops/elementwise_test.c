@@ -1,5 +1,6 @@
 /* elementwise_test.c - The meaning of elementwise ops against PyTorch and NumPy
  * (tests/data/ops/elementwise.json), derivatives against differences, and refusals. */
+#include "compiler/eval.h"
 #include "compiler/ops/elementwise.h"
 #include "core/elementwise_region.h"
 #include "tests/support/fixture_case.h"
@@ -291,12 +292,36 @@ static void any_code_is_answered(void **state) {
     assert_true(accepted > 300);
 }
 
+/* 2048 + 1 is 2048 in f16, in a region as between nodes. */
+static void halves_are_rounded_by_each_step(void **state) {
+    (void)state;
+    fixture_case c;
+    case_open(&c, "elementwise_region", "code = [1, 0, 1, 0, 0, 2, 2, 0, 0, 0]");
+    for (int i = 0; i < 2; i++) case_add(&c, sl_type_make(SL_DTYPE_f16, 1, (int64_t)1));
+    c.in[0].data[0] = 2048, c.in[1].data[0] = 1;
+    assert_int_equal(case_evaluate(&c), SL_OK);
+    assert_true(c.out.data[0] == 0);
+    case_close(&c);
+    const char *text = "graph \"g\" { constant %a : f16[1] = {2048} constant %b : f16[1] = {1} "
+                       "%1 = add(%a, %b) %2 = sub(%1, %a) output \"y\" = %2 }";
+    sl_graph *graph = NULL;
+    sl_evaluator *evaluator = NULL;
+    sl_error err = {0};
+    assert_int_equal(sl_graph_parse(text, strlen(text), NULL, &graph, &err), SL_OK);
+    assert_int_equal(sl_evaluator_create(graph, NULL, &evaluator, &err), SL_OK);
+    assert_int_equal(sl_evaluator_run(evaluator, &err), SL_OK);
+    assert_true(sl_evaluator_result(evaluator, graph->outputs[0].value)[0] == 0);
+    sl_evaluator_destroy(evaluator);
+    sl_graph_destroy(graph);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_op_matches_its_fixtures),
         cmocka_unit_test(derivatives_are_differences),
         cmocka_unit_test(bad_operands_are_refused),
         cmocka_unit_test(any_code_is_answered),
+        cmocka_unit_test(halves_are_rounded_by_each_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,12 +21,13 @@ sl_status infer_route(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-/* The largest logit that is not among the first `taken` chosen; the lower index of equals. */
+/* The largest logit that is not among the first `taken` chosen; the lower index of equals.  -1 when
+ * none of those left is a number. */
 static int64_t best_left(const double *logits, int64_t count, const double *chosen,
                          uint32_t taken) {
     int64_t best = -1;
     for (int64_t e = 0; e < count; e++) {
-        bool used = false;
+        bool used = isnan(logits[e]);
         for (uint32_t j = 0; j < taken; j++) used |= chosen[j] == (double)e;
         if (!used && (best < 0 || logits[e] > logits[best])) best = e;
     }
@@ -40,8 +41,14 @@ sl_status eval_route(const sl_eval_args *a, sl_error *err) {
     const int64_t rows = sl_eval_dim(a, 0, 0), experts = sl_eval_dim(a, 0, 1);
     for (int64_t t = 0; t < rows; t++, logits += experts) {
         double *chosen = a->out[0].data + t * attrs->k, *weights = a->out[1].data + t * attrs->k;
-        for (uint32_t j = 0; j < attrs->k; j++)
-            chosen[j] = (double)best_left(logits, experts, chosen, j);
+        for (uint32_t j = 0; j < attrs->k; j++) {
+            const int64_t best = best_left(logits, experts, chosen, j);
+            if (best < 0)
+                return sl_fail(err, SL_INVALID,
+                               "%s: row %lld has fewer than %u logits that are numbers", a->label,
+                               (long long)t, attrs->k);
+            chosen[j] = (double)best;
+        }
         const double most = logits[(int64_t)chosen[0]];
         double all = 0, some = 0;
         for (int64_t e = 0; e < experts; e++) all += exp(logits[e] - most);

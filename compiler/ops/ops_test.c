@@ -668,8 +668,31 @@ static void inference_is_total(void **state) {
     assert_true(accepted > 1000);
 }
 
+/* Logits that are no numbers are never chosen; a row with too few others is refused. */
+static void routes_choose_numbers(void **state) {
+    (void)state;
+    double logits[] = {NAN, 3, NAN, 5}, experts[2], weights[2];
+    const sl_type row = sl_type_make(SL_DTYPE_f32, 2, (int64_t)1, (int64_t)4);
+    const sl_type pair = sl_type_make(SL_DTYPE_f32, 2, (int64_t)1, (int64_t)2);
+    sl_type index = pair;
+    index.dtype = SL_DTYPE_i32;
+    const sl_eval_tensor in = {.type = row, .data = logits};
+    const sl_eval_tensor out[] = {{.type = index, .data = experts},
+                                  {.type = pair, .data = weights}};
+    const sl_route_attrs attrs = {.k = 2, .normalise = 1};
+    const sl_eval_args args = {"route", &in, &attrs, out, NULL, 1, 2};
+    sl_error err = {0};
+    assert_int_equal(sl_eval(SL_OP_route, &args, &err), SL_OK);
+    assert_true(experts[0] == 3 && experts[1] == 1);
+    assert_true(fabs(weights[0] + weights[1] - 1) < 1e-15 && weights[0] > weights[1]);
+    logits[3] = NAN;
+    assert_int_equal(sl_eval(SL_OP_route, &args, &err), SL_INVALID);
+    assert_string_equal(err.message, "route: row 0 has fewer than 2 logits that are numbers");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(routes_choose_numbers),
         cmocka_unit_test(every_op_matches_its_fixtures),
         cmocka_unit_test(nan_wins_in_maximum_and_minimum),
         cmocka_unit_test(nan_survives_relu_and_reduce_max),

@@ -392,6 +392,9 @@ static void shapes_must_fit(void **state) {
         GRAPH("%1 = moe_combine(%e, %r) %2 = add(%x, %1) %3 = add(%2, %row) output \"o\" = %3"));
     refused("add3", "c is f32[1,8]",
             GRAPH("%1 = add(%x, %y) %2 = add(%1, %row) output \"o\" = %2"));
+    refused("matmul_bias", "y would not be rounded to f16",
+            GRAPH("input %ha : f16[4,8] input %hb : f16[8,8] input %hc : f16[8] "
+                  "%1 = matmul(%ha, %hb) %2 = add(%1, %hc) output \"o\" = %2"));
     refused("add3", "a is i32[4,8]",
             GRAPH("%1 = add(%ints, %ints) %2 = add(%1, %ints) output \"o\" = %2"));
 }

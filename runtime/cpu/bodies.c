@@ -24,6 +24,7 @@ static sl_status run_body(sl_body *body, sl_error *err) {
         const sl_cpu_task *t = &exe->tasks[s];
         sl_worker worker = {.scratch = t->own_scratch ? t->own_scratch : exe->own_scratch.data,
                             .err = err,
+                            .prepared = t->prepared,
                             .bodies = t->bodies,
                             .label = t->label};
         if (t->items) SL_TRY(t->kernel->run(t->args, 0, t->items, &worker));

@@ -584,6 +584,44 @@ static void test_null(void **state) {
     }
 }
 
+/* Memory of a complex state has room for both parts, on every device. */
+static void test_complex_state(void **state) {
+    (void)state;
+    const char *text = "graph \"c\" { state %s : c64[4096] input %x : f32[1] %1 = neg(%x) "
+                       "output \"y\" = %1 }";
+    static const float numbers[8192] = {1, 2};
+    FOR_DEVICES(d) {
+        machine m = start(text, devices[d], 1);
+        sl_error err = {0};
+        const float x = 3;
+        assert_int_equal(sl_compiled_set(m.compiled, "s", numbers, sizeof numbers, &err), SL_OK);
+        assert_int_equal(sl_compiled_set(m.compiled, "x", &x, sizeof x, &err), SL_OK);
+        run(&m);
+        same(sl_compiled_get(m.compiled, "y", NULL), (const float[]){-3}, 1);
+        stop(&m);
+    }
+}
+
+/* Kernels that prepare something when they are loaded have it in bodies too. */
+static void test_prepared(void **state) {
+    (void)state;
+    const char *text = "graph \"p\" { input %x : f32[3,12] constant %c : f32[1] = {0} "
+                       "%1, %2 = scan(%c, %x) {carries = 1, body = graph \"b\" { "
+                       "input %c : f32[1] input %x : f32[12] %1 = fft(%x) {norm = 1} "
+                       "output \"c\" = %c output \"y\" = %1 }} output \"y\" = %2 }";
+    float x[36], got[2][36];
+    for (int i = 0; i < 36; i++) x[i] = (float)(i * 7 % 11) - 4;
+    FOR_DEVICES(d) {
+        machine m = start(text, devices[d], 1);
+        sl_error err = {0};
+        assert_int_equal(sl_compiled_set(m.compiled, "x", x, sizeof x, &err), SL_OK);
+        run(&m);
+        memcpy(got[d], sl_compiled_get(m.compiled, "y", NULL), sizeof got[d]);
+        stop(&m);
+    }
+    same(got[0], got[1], 36);
+}
+
 /* ---- built by calls ---- */
 
 static sl_graph *doubling(void) {
@@ -637,6 +675,8 @@ int main(void) {
         cmocka_unit_test(test_scan_backward),
         cmocka_unit_test(test_custom),
         cmocka_unit_test(test_custom_errors),
+        cmocka_unit_test(test_complex_state),
+        cmocka_unit_test(test_prepared),
         cmocka_unit_test(test_null),
         cmocka_unit_test(test_building),
     };

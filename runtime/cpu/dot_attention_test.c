@@ -283,6 +283,21 @@ static void test_small_blocks(void **state) {
     }
 }
 
+/* Rows that hardly differ from their mean. */
+static void means_are_taken_off_whole(void **state) {
+    (void)state;
+    for (int64_t cols = 2; cols < 40; cols++) {
+        list_case c;
+        case_open(&c, "fused_residual_ln", "eps = 1e-5");
+        random_input(&c, sl_type_make(SL_DTYPE_f32, 2, (int64_t)5, cols), 7, 7.3);
+        random_input(&c, sl_type_make(SL_DTYPE_f32, 2, (int64_t)5, cols), 0, 0);
+        for (int i = 0; i < 2; i++)
+            random_input(&c, sl_type_make(SL_DTYPE_f32, 1, cols), i ? -1e-6 : 0.9, i ? 1e-6 : 1);
+        case_check(&c, TOLERANCE);
+        case_close(&c);
+    }
+}
+
 /* The weights of both layers, small enough for scores of ordinary size. */
 static void weight(list_case *c, sl_dtype dtype, int64_t rows, int64_t cols) {
     const double size = 1 / sqrt((double)rows);
@@ -399,6 +414,7 @@ int main(void) {
         cmocka_unit_test(test_axial_and_tables),
         cmocka_unit_test(test_recurrences),
         cmocka_unit_test(test_small_blocks),
+        cmocka_unit_test(means_are_taken_off_whole),
         cmocka_unit_test(test_layers),
         cmocka_unit_test(test_random_numbers),
         cmocka_unit_test(test_sample),

@@ -34,13 +34,13 @@ static void fill(const sl_buffer *buffer, void *data) {
     const size_t each = sl_dtype_infos[buffer->type.dtype].bytes;
     assert_true(each > 0);
     for (int64_t i = 0; i < sl_type_elements(&buffer->type); i++) {
-        double value = integer_of(buffer->name, i);
+        double value[2] = {integer_of(buffer->name, i)}; /* a complex number has two slots */
         if (sl_dtype_infos[buffer->type.dtype].kind == SL_KIND_FLOAT)
-            value = (double)test_draw(&random, 1 << 20) / (1 << 19) - 1;
+            value[0] = (double)test_draw(&random, 1 << 20) / (1 << 19) - 1;
         if (buffer->type.dtype == SL_DTYPE_f32)
-            ((float *)data)[i] = (float)value;
+            ((float *)data)[i] = (float)value[0];
         else
-            sl_encode_f64(buffer->type.dtype, &value, 1, (char *)data + (size_t)i * each);
+            sl_encode_f64(buffer->type.dtype, value, 1, (char *)data + (size_t)i * each);
     }
 }
 

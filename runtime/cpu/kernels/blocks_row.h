@@ -1,16 +1,20 @@
 /* blocks_row.h - Parts of blocks on rows; included once per REAL (reals.h). */
 #include "runtime/cpu/kernels/dot_tile.h"
 
-/* sum = x + residual (+ bias); out = its norm. */
+/* out = the norm of sum.  What is left of the mean after it was rounded is taken off too, for it
+ * may be much beside what the elements differ by. */
 static void NAMED(norm_row)(const norm *n, const REAL *gain, const REAL *shift, const REAL *sum,
                             REAL *out) {
     const REAL mean = n->centred ? NAMED(total)(sum, n->width) / (REAL)n->width : 0;
     for (int64_t i = 0; i < n->width; i++) out[i] = sum[i] - mean;
+    const REAL rest = n->centred ? NAMED(total)(out, n->width) / (REAL)n->width : 0;
+    for (int64_t i = 0; i < n->width && n->centred; i++) out[i] -= rest;
     const REAL square = NAMED(dot)(out, out, n->width) / (REAL)n->width;
     const REAL inverse = 1 / NAMED(root)(square + (REAL)n->eps);
     for (int64_t i = 0; i < n->width; i++) out[i] = out[i] * inverse * gain[i] + shift[i];
 }
 
+/* sum = x + residual (+ bias); out = its norm. */
 static void NAMED(residual_rows)(const residual *o, const norm *n, int64_t begin, int64_t end,
                                  void *scratch) {
     const sl_dtype dtype = o->x->type.dtype;

@@ -51,7 +51,7 @@ PAIRS_OF(sub)
 PAIRS_OF(mul)
 #undef PAIRS_OF
 
-    strip_fn *SL_KERNEL(sl_strip_pair)(sl_op first, sl_op second, bool turned) {
+strip_fn *SL_KERNEL(sl_strip_pair)(sl_op first, sl_op second, bool turned) {
     static const sl_op ops[] = {SL_OP_add, SL_OP_sub, SL_OP_mul};
     static strip_fn *const pairs[][4] = {
         {strip_add_add, strip_add_sub, strip_add_mul, strip_add_from},
@@ -169,7 +169,7 @@ INLINE vd dgelu_approx(vd x) {
     const double c = 2 * 0.79788456080286536;
     const vd u = dsplat(c) * x * (dsplat(1) + dsplat(0.044715) * x * x);
     const vd y = x / (dsplat(1) + dexp(-u));
-    return dchoose(x == dsplat(-INFINITY), dsplat(-0.0), y);
+    return dchoose(x == dsplat(-INFINITY), dsplat(NAN), y); /* -infinity times 0 */
 }
 DOUBLES_FN(asin, datan2(x, dright(x)))
 DOUBLES_FN(acos, datan2(dright(x), x))
@@ -180,8 +180,8 @@ DOUBLES_FN(asinh, dasinh(x))
 DOUBLES_FN(acosh, dacosh(x))
 DOUBLES_FN(atanh, datanh(x))
 DOUBLES_FN(erf, dchoose(x != x, x, derf(x)))
-DOUBLES_FN(log1p, dlog1p_all(x))
-DOUBLES_FN(expm1, dchoose(x != x, x, dexpm1(x)))
+DOUBLES_FN(log1p, dchoose(x == dsplat(0), x, dlog1p_all(x)))          /* -0 stays */
+DOUBLES_FN(expm1, dchoose((x != x) | (x == dsplat(0)), x, dexpm1(x))) /* -0 stays */
 DOUBLES_FN(softplus, dsoftplus(x))
 DOUBLES_FN(gelu_approx, dgelu_approx(x))
 

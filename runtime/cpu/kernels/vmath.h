@@ -132,13 +132,13 @@ INLINE vf vtanh(vf x) {
     const vf near = vfma(x * z, p, x);
     const vf far = one - vsplat(2.0f) / (vexp(size + size) + one);
     const vi sign = (vi)x & INT32_MIN;
-    return choose(size < vsplat(0.625f), (vi)near, (vi)far | sign);
+    return choose(size < vsplat(0.625f), (vi)near | sign, (vi)far | sign); /* of -0 too */
 }
 
 /* x Phi(x), Phi the normal distribution, within 6 ulp.  For y = |x| the tail is
  * Phi(-y) = e^(-y^2/2) Q(y), and Q(y) (y + a) a polynomial of (y - a) / (y + a), minimax up to
  * where the tail vanishes.  y^2 is taken in two parts, for its error counts as often as its size.
- */
+ * Of -infinity it is NaN, as -infinity times 0 is. */
 INLINE vf vgelu(vf x) {
     const vf y = vmin(vsplat(14.5f), vabs(x)), high = (vf)((vu)y & 0xfffff000);
     const vf inverse = vsplat(1.0f) / (y + vsplat(2.5f)), q = (y - vsplat(2.5f)) * inverse;
@@ -155,7 +155,7 @@ INLINE vf vgelu(vf x) {
     p = vfma(p, q, vsplat(-0.433692008f));
     p = vfma(p, q, vsplat(0.706656635f));
     const vf tail = vexp_finish(e) * (y * (p * inverse));
-    return choose(x < vzero(), (vi)-tail, (vi)(x - tail));
+    return choose(x < vzero(), (vi)((x - x) - tail), (vi)(x - tail));
 }
 INLINE vf vsigmoid(vf x) {
     return vsplat(1.0f) / (vsplat(1.0f) + vexp(-x));
