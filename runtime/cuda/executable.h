@@ -50,7 +50,8 @@ struct sl_executable {
     char *inputs;  /* pinned, inputs_bytes */
     char *outputs; /* pinned: all outputs, then the fault */
     uint64_t *output_offsets, outputs_bytes;
-    int32_t *starts; /* pinned: what a moe_group says, [experts + 1] */
+    uint32_t direct_outputs; /* bits: those that graphs write there themselves */
+    int32_t *starts;         /* pinned: what a moe_group says, [experts + 1] */
     uint64_t starts_bytes;
     bool rebound;                             /* bindings changed since launches were planned */
     sl_cu_address built_arena, built_scratch; /* what launches point into */
