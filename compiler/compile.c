@@ -1,6 +1,7 @@
 #include "compiler/compile.h"
 #include "base/clock.h"
 #include "compiler/passes/fuse.h"
+#include "compiler/passes/legalise.h"
 #include "compiler/passes/pipeline.h"
 #include "core/check.h"
 #include <string.h>
@@ -31,28 +32,26 @@ static void prepare_body(sl_attr_visitor *visitor, const char *name, sl_attr_kin
 static sl_status fuse(sl_graph *graph, const sl_compile_how *how, uint32_t *out_fused,
                       sl_error *err) {
     sl_fusion_report report = {0};
-    if (!how->no_fusion)
-        SL_TRY(how->wide_regions ? sl_fuse_wide(graph, &report, err)
-                                 : sl_fuse(graph, &report, err));
+    const sl_fuse_how fusing = {.wide_regions = how->wide_regions, .target = how->target};
+    if (!how->no_fusion) SL_TRY(sl_fuse_for(graph, &fusing, &report, err));
     *out_fused += report.fused_nodes;
     return SL_OK;
 }
 
-/* What is recognised are ops that other devices may lack. */
+/* What is recognised are ops that a device may lack, which it must then be asked. */
 static sl_status simplify(sl_graph *graph, const sl_compile_how *how, sl_error *err) {
-    bool recognised = false;
-    SL_TRY(sl_simplify(graph, err));
-    if (how->wide_regions) SL_TRY(sl_pass_recognise(graph, &recognised, err));
-    return recognised ? sl_simplify(graph, err) : SL_OK;
+    return how->wide_regions || how->target ? sl_simplify_known(graph, err)
+                                            : sl_simplify(graph, err);
 }
 
 static sl_status prepare(sl_graph *graph, const sl_compile_how *how, uint32_t *fused,
                          sl_error *err) {
     body_pass pass = {.visitor = {prepare_body}, .how = how, .fused = fused, .err = err};
-    bool expanded;
+    bool rewritten;
     SL_TRY(sl_graph_check_sizes(graph, err));
-    SL_TRY(sl_pass_expand(graph, &expanded, err));
     if (!how->no_simplify) SL_TRY(simplify(graph, how, err));
+    SL_TRY(sl_legalise(graph, how->target, NULL, &rewritten, err));
+    if (rewritten && !how->no_simplify) SL_TRY(sl_simplify(graph, err));
     for (uint32_t n = 0; n < graph->node_count; n++) {
         const sl_op_info *info = sl_op_info_of(graph->nodes[n].op);
         _Alignas(max_align_t) unsigned char attrs[SL_MAX_ATTRS_BYTES];
@@ -61,7 +60,8 @@ static sl_status prepare(sl_graph *graph, const sl_compile_how *how, uint32_t *f
         SL_TRY(pass.status);
     }
     if (how->int8_activations) SL_TRY(sl_quantise_activations(graph, err));
-    return fuse(graph, how, fused, err);
+    SL_TRY(fuse(graph, how, fused, err));
+    return sl_check_legal(graph, how->target, err);
 }
 
 typedef sl_status stage(sl_program *program, const sl_compile_how *how, sl_error *err);

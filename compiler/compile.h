@@ -1,15 +1,17 @@
-/* compile.h - From a graph to a scheduled, planned program: simplify, quantise, fuse, lower,
- * schedule, plan. */
+/* compile.h - From a graph to a scheduled, planned program: simplify, legalise, quantise, fuse,
+ * lower, schedule, plan. */
 #ifndef SL_COMPILER_COMPILE_H
 #define SL_COMPILER_COMPILE_H
 #include "compiler/graph.h"
 #include "core/program.h"
+#include "core/target.h"
 
 typedef struct {
     /* Each alone, to see what it gains. */
     bool no_simplify, no_fusion, no_reordering, no_sharing, no_in_place;
-    bool wide_regions;     /* the device runs elementwise_region */
-    bool int8_activations; /* products with panels take rows of a8: faster, a little less exact */
+    bool wide_regions;       /* the device runs elementwise_region */
+    bool int8_activations;   /* products with panels take rows of a8: faster, a little less exact */
+    const sl_target *target; /* what is not native to it is rewritten or refused; NULL: not asked */
     sl_schedule_model model;
     uint32_t lookahead;       /* of groups: how far ahead a step may be taken from; 0: 64 */
     bool two_submits;         /* of groups: the first tenth is submitted early */

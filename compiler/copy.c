@@ -146,7 +146,7 @@ sl_status sl_graph_copy(const sl_graph *graph, const sl_allocator *allocator, sl
     copy->error = graph->error;
     copy->customs = graph->customs;
     if (!fine || !copy_symbols(graph, copy) || !copy_values(graph, copy) ||
-        !copy_nodes(graph, copy) || !copy_outputs(graph, copy)) {
+        !sl_graph_name_all(copy) || !copy_nodes(graph, copy) || !copy_outputs(graph, copy)) {
         sl_graph_destroy(copy);
         return sl_no_memory(err, "a copy of a graph", graph->node_count);
     }

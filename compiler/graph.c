@@ -57,12 +57,6 @@ const sl_value_info *sl_graph_value(const sl_graph *graph, sl_value value) {
     return value.v && value.v <= graph->value_count ? &graph->values[value.v] : NULL;
 }
 
-sl_value sl_graph_find(const sl_graph *graph, const char *name) {
-    for (uint32_t v = 1; v <= graph->value_count; v++)
-        if (graph->values[v].name && strcmp(graph->values[v].name, name) == 0) return (sl_value){v};
-    return (sl_value){0};
-}
-
 /* A larger copy of a growing array; the old one stays in the arena. */
 void *sl_graph_grow(sl_graph *graph, void *items, uint32_t count, uint32_t *capacity, size_t each) {
     if (count < *capacity) return items;
@@ -126,7 +120,7 @@ sl_value sl_graph_declare(sl_graph *graph, sl_value_kind kind, const char *name,
     const sl_value value = add_value(
         graph, (sl_value_info){.kind = kind, .type = type, .symbols = symbols, .name = copy});
     if (value.v && kind == SL_VALUE_STATE) graph->values[value.v].root = value;
-    return value;
+    return value.v && sl_graph_name(graph, value.v) ? value : (sl_value){0};
 }
 
 sl_value sl_graph_constant(sl_graph *graph, const char *name, sl_type type, const void *data) {
@@ -386,12 +380,13 @@ sl_status sl_graph_compact(sl_graph *graph, sl_error *err) {
     const size_t count = (size_t)graph->value_count + 1;
     uint32_t *ids = SL_ARENA_NEW_ARRAY(&scratch, uint32_t, count);
     sl_value_info *fresh = SL_ARENA_NEW_ARRAY(&scratch, sl_value_info, count);
-    const bool fits = ids && fresh;
+    bool fits = ids && fresh;
     if (fits) {
         compact_nodes(graph);
         compact_values(graph, fresh, ids);
         renumber(graph, ids);
         sl_graph_count_uses(graph);
+        fits = sl_graph_name_all(graph);
     }
     sl_arena_deinit(&scratch);
     return fits ? SL_OK : sl_no_memory(err, "compacting a graph", count * sizeof *fresh);

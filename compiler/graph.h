@@ -61,6 +61,8 @@ struct sl_graph {
     const char *scope;     /* prefix of the labels of nodes to come */
     sl_value_info *values; /* [1..value_count] */
     uint32_t value_count, value_capacity;
+    uint32_t *names; /* values by the hash of their name: open addressing, 0 is empty */
+    uint32_t name_count, name_capacity;
     sl_node *nodes;
     uint32_t node_count, node_capacity;
     sl_graph_out *outputs;
@@ -120,6 +122,11 @@ void sl_graph_mistake(sl_graph *graph, sl_status status, const char *format, ...
 SL_CHECKED sl_status sl_graph_check(const sl_graph *graph, sl_error *err);
 const sl_value_info *sl_graph_value(const sl_graph *graph, sl_value value);
 sl_value sl_graph_find(const sl_graph *graph, const char *name); /* 0 when absent */
+
+/* names.c: enters a value, which has a name; all that have one, after values got new ids.  False
+ * after a mistake. */
+bool sl_graph_name(sl_graph *graph, uint32_t value);
+bool sl_graph_name_all(sl_graph *graph);
 
 bool sl_node_changes_state(const sl_node *node);
 

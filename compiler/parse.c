@@ -298,6 +298,7 @@ typedef struct {
     const sl_custom_ops *customs;
     symbol *symbols;
     uint32_t symbol_count, symbol_capacity;
+    uint32_t *slots; /* [2 symbol_capacity]: 1 + a symbol, by the hash of its name */
 } parser;
 
 static sl_status read_symbol(parser *p, symbol *out) {
@@ -327,26 +328,45 @@ static sl_status read_symbol(parser *p, symbol *out) {
     return SL_OK;
 }
 
+/* Where the symbol is among the slots, or would be. */
+static uint32_t slot_of(const parser *p, const symbol *wanted) {
+    const uint32_t mask = 2 * p->symbol_capacity - 1;
+    const char *name = wanted->name ? wanted->name : ""; /* it has one, which is hard to see */
+    uint32_t hash = wanted->numbered;
+    for (const char *at = name; *at; at++) hash = (hash ^ (unsigned char)*at) * 0x01000193u;
+    /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): all bytes are set */
+    uint32_t slot = (hash ^ hash >> 16) & mask;
+    for (; p->slots[slot]; slot = (slot + 1) & mask) {
+        const symbol *known = &p->symbols[p->slots[slot] - 1];
+        if (known->numbered == wanted->numbered && strcmp(known->name, name) == 0) break;
+    }
+    return slot;
+}
+
 static const symbol *find_symbol(const parser *p, const symbol *wanted) {
-    for (uint32_t i = 0; i < p->symbol_count; i++)
-        if (p->symbols[i].numbered == wanted->numbered && wanted->name &&
-            strcmp(p->symbols[i].name, wanted->name) == 0)
-            return &p->symbols[i];
-    return NULL;
+    const uint32_t found = p->symbol_count ? p->slots[slot_of(p, wanted)] : 0;
+    return found ? &p->symbols[found - 1] : NULL;
+}
+
+static sl_status grow_symbols(parser *p) {
+    const uint32_t capacity = p->symbol_capacity ? p->symbol_capacity * 2 : 64;
+    symbol *larger = SL_ARENA_NEW_ARRAY(&p->scratch, symbol, capacity);
+    uint32_t *slots = SL_ARENA_NEW_ARRAY(&p->scratch, uint32_t, 2 * (size_t)capacity);
+    if (!larger || !slots) return sl_no_memory(p->c.err, "symbols", capacity);
+    if (p->symbol_count) memcpy(larger, p->symbols, p->symbol_count * sizeof *larger);
+    p->symbols = larger;
+    p->slots = slots;
+    p->symbol_capacity = capacity;
+    for (uint32_t i = 0; i < p->symbol_count; i++) slots[slot_of(p, &larger[i])] = i + 1;
+    return SL_OK;
 }
 
 static sl_status define(parser *p, symbol fresh) {
     if (find_symbol(p, &fresh))
         return FAIL_AT(&p->c, fresh.at, "%%%s is defined twice", fresh.name);
-    if (p->symbol_count == p->symbol_capacity) {
-        const uint32_t capacity = p->symbol_capacity ? p->symbol_capacity * 2 : 64;
-        symbol *larger = SL_ARENA_NEW_ARRAY(&p->scratch, symbol, capacity);
-        if (!larger) return sl_no_memory(p->c.err, "symbols", capacity);
-        if (p->symbol_count) memcpy(larger, p->symbols, p->symbol_count * sizeof *larger);
-        p->symbols = larger;
-        p->symbol_capacity = capacity;
-    }
+    if (p->symbol_count == p->symbol_capacity) SL_TRY(grow_symbols(p));
     p->symbols[p->symbol_count++] = fresh;
+    p->slots[slot_of(p, &fresh)] = p->symbol_count;
     return SL_OK;
 }
 

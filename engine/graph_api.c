@@ -2,6 +2,7 @@
 #include "compiler/compile.h"
 #include "compiler/eval.h"
 #include "core/codec.h"
+#include "engine/legality.h"
 #include "runtime/cpu/cpu.h"
 #include "runtime/cuda/cuda.h"
 #include "runtime/null/null.h"
@@ -20,6 +21,7 @@ struct sl_compiled {
     sl_buffer_id *buffers; /* [value]: where in the pool */
     void **states;         /* [value]: a state in the device's memory */
     sl_device *device;
+    const sl_target *target; /* NULL: any */
     sl_program *program;
     sl_executable *executable;
     sl_evaluator *evaluator;
@@ -87,9 +89,7 @@ static sl_status allocate_values(sl_compiled *c, sl_error *err) {
 static sl_status compile_copy(sl_compiled *c, sl_error *err) {
     sl_graph *copy;
     SL_TRY(sl_graph_copy(c->graph, NULL, &copy, err));
-    const bool cuda = sl_device_is_cuda(c->device);
-    const sl_compile_how how = {.model = cuda ? SL_SCHEDULE_EDGES : SL_SCHEDULE_LEVELS,
-                                .wide_regions = !cuda};
+    const sl_compile_how how = sl_how_for(c->target);
     const sl_status status = sl_compile_graph(copy, &how, NULL, &c->program, err);
     sl_graph_destroy(copy);
     return status;
@@ -130,12 +130,11 @@ static sl_status make_device(sl_compiled *c, const sl_compile_options *options, 
     const char *name = options && options->device ? options->device : "cpu";
     const sl_cpu_options cpu = {.threads = options ? options->threads : 0,
                                 .isa = options ? options->isa : NULL};
+    SL_TRY(sl_find_target(name, &c->target, err));
     if (strcmp(name, "ref") == 0) return SL_OK;
     if (strcmp(name, "null") == 0) return sl_device_null_create(NULL, &c->device, err);
     if (strcmp(name, "cpu") == 0) return sl_device_cpu_create(&cpu, NULL, &c->device, err);
-    if (strcmp(name, "cuda") == 0)
-        return sl_device_cuda_create(&(sl_cuda_options){0}, NULL, &c->device, err);
-    return sl_fail(err, SL_UNSUPPORTED, "device '%s': there are cpu, cuda, ref and null", name);
+    return sl_device_cuda_create(&(sl_cuda_options){0}, NULL, &c->device, err);
 }
 
 sl_status sl_compile(const sl_graph *graph, const sl_compile_options *options, sl_compiled **out,

@@ -39,6 +39,8 @@ struct sl_model {
     double files_seconds, memory_seconds, weights_seconds, text_seconds; /* of opening */
     bool slot_taken[SL_MAX_SESSIONS];
     pthread_mutex_t lock; /* held while a step runs */
+    /* The session whose logits still lie in the result of the last step; NULL: none. */
+    struct sl_session *waiting;
 };
 
 /* The type of the experts, or of the first layer's network where there are none. */

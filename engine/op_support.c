@@ -1,7 +1,8 @@
 /* op_support.c - What is known of an op beyond its row: which element types it takes, who runs it,
  * what it is made from.  For tables. */
 #include "compiler/ops/semantics.h"
-#include "core/ops.h"
+#include "compiler/passes/rewrite.h"
+#include "core/predicates.h"
 #include "sluice/graph.h"
 #include <stdio.h>
 #include <string.h>
@@ -148,6 +149,32 @@ static void find_rule(const char *op, char *out, size_t capacity) {
     }
 }
 
+/* ---- kinds, and what becomes of it where there is no kernel ---- */
+
+static void list_predicates(sl_op op, char *out, size_t capacity) {
+    static const char *const words[] = {
+#define KIND(NAME, WORDS) [SL_BIT_##NAME] = WORDS,
+        SL_PREDICATES(KIND)
+#undef KIND
+    };
+    const uint32_t is = sl_op_predicates(op);
+    out[0] = 0;
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        const size_t used = strlen(out);
+        if (is >> i & 1)
+            (void)snprintf(out + used, capacity - used, "%s%s", used ? ", " : "", words[i]);
+    }
+}
+
+static void find_rewrite(sl_op op, char *out, size_t capacity) {
+    (void)snprintf(out, capacity, "no rule: a device without a kernel refuses it");
+    for (const sl_rewrite *rule = sl_rewrites; rule->name; rule++) {
+        if (rule->op != op) continue;
+        (void)snprintf(out, capacity, "%s", rule->summary);
+        return;
+    }
+}
+
 sl_status sl_op_support_of(const char *name, sl_op_support *out, sl_error *err) {
     const sl_op op = sl_op_find(name, strlen(name));
     if (op == SL_OP_COUNT) return sl_fail(err, SL_INVALID, "unknown op '%s'", name);
@@ -157,5 +184,7 @@ sl_status sl_op_support_of(const char *name, sl_op_support *out, sl_error *err) 
     list_kernels(cuda_kernels, sizeof cuda_kernels / sizeof cuda_kernels[0], op, out->cuda,
                  sizeof out->cuda);
     find_rule(name, out->made_from, sizeof out->made_from);
+    list_predicates(op, out->predicates, sizeof out->predicates);
+    find_rewrite(op, out->rewritten, sizeof out->rewritten);
     return SL_OK;
 }

@@ -17,11 +17,18 @@ static int format(const sl_graph *graph, const cli_options *options) {
     return CLI_OK;
 }
 
-/* The text form, into a file or to standard output. */
+static bool ends_with(const char *path, const char *end) {
+    const size_t bytes = strlen(path), wanted = strlen(end);
+    return bytes > wanted && strcmp(path + bytes - wanted, end) == 0;
+}
+
+/* The text form, into a file or to standard output; the binary form into a file *.slir. */
 static int import(const sl_graph *graph, const cli_options *options) {
     if (!options->output) return format(graph, options);
     char *text;
     sl_error err;
+    if (ends_with(options->output, ".slir"))
+        return sl_graph_save(graph, options->output, &err) == SL_OK ? CLI_OK : cli_fail(&err);
     if (sl_graph_text(graph, &text, &err) != SL_OK) return cli_fail(&err);
     FILE *file = fopen(options->output, "w");
     bool written = file && fputs(text, file) >= 0;
@@ -52,15 +59,18 @@ static unsigned count_ops(const char *text) {
     return count;
 }
 
+/* Before the program is compiled for a device that need not be there. */
 static int check(const sl_graph *graph, const cli_options *options) {
-    sl_compiled *compiled;
+    sl_legality *legality;
     char *text;
     sl_error err;
     if (sl_graph_text(graph, &text, &err) != SL_OK) return cli_fail(&err);
     const unsigned ops = count_ops(text);
     sl_graph_text_free(text);
-    if (!compile(graph, options, NULL, &compiled)) return CLI_FAILED;
-    sl_compiled_free(compiled);
+    if (sl_graph_legality(graph, options->device, &legality, &err) != SL_OK) return cli_fail(&err);
+    const int legal = cli_ir_legality(legality, options);
+    sl_legality_free(legality);
+    if (legal != CLI_OK || options->json) return legal;
     unsigned inputs = 0, weights = 0, states = 0, outputs = 0;
     sl_graph_item item;
     for (uint32_t i = 0; sl_graph_item_at(graph, i, &item); i++) {
@@ -234,16 +244,16 @@ static const struct {
 } verbs[] = {{"import", import}, {"fmt", format},         {"check", check},
              {"run", run},       {"bench", cli_ir_bench}, {"diff", cli_ir_diff}};
 
-static bool is_onnx(const char *path) {
-    const size_t bytes = strlen(path);
-    return bytes > 5 && strcmp(path + bytes - 5, ".onnx") == 0;
-}
-
 sl_graph *cli_ir_read(const char *path, const cli_options *options) {
     size_t bytes;
     sl_graph *graph = NULL;
     sl_error err;
-    const bool onnx = is_onnx(path) || strcmp(options->arguments[0], "import") == 0;
+    const bool onnx = ends_with(path, ".onnx") || strcmp(options->arguments[0], "import") == 0;
+    if (!onnx && ends_with(path, ".slir")) {
+        if (sl_graph_load(path, NULL, &graph, &err) == SL_OK) return graph;
+        (void)cli_fail_text("%s: %s", path, err.message);
+        return NULL;
+    }
     char *text = cli_read_all(path, &bytes);
     if (!text) return NULL;
     const sl_status status =

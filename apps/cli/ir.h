@@ -20,6 +20,8 @@ void cli_ir_stop(cli_runner *runner);
 /* A program in its text form, or an ONNX model by its name's end; NULL after a message. */
 sl_graph *cli_ir_read(const char *path, const cli_options *options);
 
+/* ir_legality.c: what is not native; CLI_FAILED after naming what is not supported. */
+int cli_ir_legality(const sl_legality *legality, const cli_options *options);
 /* ir_ops.c */
 int cli_ir_ops(const cli_options *options);
 /* ir_measure.c */

@@ -19,8 +19,9 @@ static void print_words(const char *text) {
 }
 
 static int print_markdown(const sl_op_row *rows, uint32_t count) {
-    (void)printf("| op | operands | results | attributes | element types | cpu | cuda | fused from "
-                 "| summary |\n|---|---|---|---|---|---|---|---|---|\n");
+    (void)printf("| op | operands | results | attributes | element types | kind | cpu | cuda "
+                 "| fused from | without a kernel | summary |\n"
+                 "|---|---|---|---|---|---|---|---|---|---|---|\n");
     for (uint32_t i = 0; i < count; i++) {
         sl_op_support support;
         sl_error err;
@@ -31,9 +32,11 @@ static int print_markdown(const sl_op_row *rows, uint32_t count) {
         print_words(rows[i].outputs);
         print_words(rows[i].attributes);
         print_cell(support.types);
+        print_cell(support.predicates);
         print_cell(support.cpu);
         print_cell(support.cuda);
         print_cell(support.made_from);
+        print_cell(support.rewritten);
         print_cell(rows[i].summary);
         (void)putchar('\n');
     }

@@ -3,6 +3,7 @@
  *
  * Every step computes at every element of the result, so only ops of the result's shape join; what
  * is smaller and broadcasts stays an input. */
+#include "compiler/passes/legalise.h"
 #include "compiler/passes/passes.h"
 #include "core/elementwise_region.h"
 
@@ -127,7 +128,8 @@ static sl_status make_attrs(sl_graph *graph, const region *r, sl_elementwise_reg
     return SL_OK;
 }
 
-static sl_status apply(sl_graph *graph, const region *r, sl_error *err) {
+/* Unless the device does not run it. */
+static sl_status apply(sl_graph *graph, const region *r, sl_fusion_log *log, sl_error *err) {
     const uint32_t at = r->nodes[r->count - 1];
     sl_elementwise_region_attrs *attrs;
     SL_TRY(make_attrs(graph, r, &attrs, err));
@@ -137,10 +139,14 @@ static sl_status apply(sl_graph *graph, const region *r, sl_error *err) {
         return sl_no_memory(err, "a region", sizeof node);
     node.outputs[0] = graph->nodes[at].outputs[0];
     for (uint32_t i = 0; i < r->input_count; i++) node.inputs[i] = r->inputs[i];
+    sl_error why;
+    if (sl_target_runs_node(log->target, graph, &node, &why) != SL_OK)
+        return sl_fusion_note(log, "elementwise_region", node.label, why.message, err);
     for (uint32_t s = 0; s < r->count; s++) graph->nodes[r->nodes[s]].op = SL_OP_COUNT;
     graph->nodes[at] = node;
     sl_graph_count_uses(graph);
-    return SL_OK;
+    log->report.fused_nodes += r->count - 1;
+    return sl_fusion_note(log, "elementwise_region", node.label, NULL, err);
 }
 
 /* From the last node back, so that a chain is found from its end. */
@@ -151,10 +157,7 @@ sl_status sl_fuse_elementwise(sl_graph *graph, sl_fusion_log *log, sl_error *err
         if (!collect_inputs(graph, &r)) continue;
         while (grow(graph, &r)) {}
         if (r.count == 1) continue;
-        const char *label = graph->nodes[n].label;
-        SL_TRY(apply(graph, &r, err));
-        log->report.fused_nodes += r.count - 1;
-        SL_TRY(sl_fusion_note(log, "elementwise_region", label, NULL, err));
+        SL_TRY(apply(graph, &r, log, err));
     }
     return SL_OK;
 }

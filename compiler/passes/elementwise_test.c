@@ -58,6 +58,15 @@ static const struct {
            "%4 = exp(%3) output \"o\" = %4"),
      4, 0},
     {GRAPH("%1 = exp(%x) output \"o\" = %1"), 1, 0},
+    /* regions alike of several, joined along a first axis of one each */
+    {GRAPH("%a = reshape(%x) {shape = [1,40,60]} %b = reshape(%y) {shape = [1,40,60]} "
+           "%1 = exp(%a) %2 = tanh(%1) %3 = exp(%b) %4 = tanh(%3) %5 = concat(%2, %4) {axis = 0} "
+           "output \"o\" = %5"),
+     3, 0},
+    {GRAPH("%a = reshape(%x) {shape = [1,40,60]} %b = reshape(%y) {shape = [1,40,60]} "
+           "%1 = exp(%a) %2 = tanh(%1) %3 = exp(%b) %4 = sin(%3) %5 = concat(%2, %4) {axis = 0} "
+           "output \"o\" = %5"),
+     5, 2},
 };
 
 static sl_graph *parse(const char *text) {

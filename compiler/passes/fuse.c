@@ -3,6 +3,7 @@
  * While rules are tried, a node that went into another stays in its place with the op SL_OP_COUNT;
  * the graph is compacted at the end. */
 #include "compiler/ops/semantics.h"
+#include "compiler/passes/legalise.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/rules.h"
 #include <stdio.h>
@@ -168,7 +169,8 @@ static void whole_attrs(const sl_graph *graph, const match *m, void *attrs) {
     }
 }
 
-static bool types_allow(const sl_graph *graph, const match *m, reason *why) {
+static bool types_allow(const sl_graph *graph, const sl_target *target, const match *m,
+                        reason *why) {
     const sl_rule_node *whole = &m->rule->whole;
     const sl_op_info *info = sl_op_info_of(whole->op);
     sl_type in[SL_MAX_INPUTS] = {0}, out[SL_MAX_OUTPUTS] = {0};
@@ -188,13 +190,17 @@ static bool types_allow(const sl_graph *graph, const match *m, reason *why) {
                        m->rule->names[whole->outputs[o]]);
         return false;
     }
-    return true;
+    const sl_call call = {whole->op,         info->name,        attrs, in, out,
+                          info->input_count, info->output_count};
+    if (sl_target_runs(target, &call, &err) == SL_OK) return true;
+    (void)snprintf(why->text, sizeof why->text, "%s", err.message);
+    return false;
 }
 
-static bool is_legal(const sl_graph *graph, const match *m, reason *why) {
+static bool is_legal(const sl_graph *graph, const sl_target *target, const match *m, reason *why) {
     for (uint32_t p = 0; p < m->rule->part_count; p++)
         if (!results_allow(graph, m, p, why) || !states_allow(graph, m, p, why)) return false;
-    return operands_allow(graph, m, why) && types_allow(graph, m, why);
+    return operands_allow(graph, m, why) && types_allow(graph, target, m, why);
 }
 
 /* ---- rewriting ---- */
@@ -228,7 +234,7 @@ static sl_status try_rule(sl_graph *graph, const sl_rule *rule, uint32_t last, s
     reason why;
     *fused = false;
     for (uint32_t from = 0; match_rule(graph, rule, last, &from, &m);) {
-        if (!is_legal(graph, &m, &why)) continue;
+        if (!is_legal(graph, log->target, &m, &why)) continue;
         const char *label = graph->nodes[last].label;
         SL_TRY(apply(graph, &m, err));
         log->report.fused_nodes += rule->part_count - 1;
@@ -245,7 +251,7 @@ static sl_status explain(const sl_graph *graph, const sl_rule *rule, sl_fusion_l
         match m;
         reason why;
         uint32_t from = 0;
-        if (match_rule(graph, rule, n, &from, &m) && !is_legal(graph, &m, &why))
+        if (match_rule(graph, rule, n, &from, &m) && !is_legal(graph, log->target, &m, &why))
             SL_TRY(sl_fusion_note(log, rule->name, graph->nodes[n].label, why.text, err));
     }
     return SL_OK;
@@ -269,24 +275,25 @@ static sl_status apply_all(sl_graph *graph, const sl_rule *rules, sl_fusion_log 
     return SL_OK;
 }
 
-typedef sl_status fuse_rest(sl_graph *graph, sl_fusion_log *log, sl_error *err);
-
-static sl_status fuse(sl_graph *graph, fuse_rest *rest, sl_fusion_report *report, sl_error *err) {
+sl_status sl_fuse_for(sl_graph *graph, const sl_fuse_how *how, sl_fusion_report *report,
+                      sl_error *err) {
     sl_rule rules[SL_RULE_COUNT];
-    sl_fusion_log log = {.arena = &graph->arena, .wanted = report != NULL};
+    sl_fusion_log log = {.arena = &graph->arena, .wanted = report != NULL, .target = how->target};
     SL_TRY(sl_graph_check(graph, err));
     sl_rules_read(rules);
     SL_TRY(apply_all(graph, rules, &log, err));
-    SL_TRY(rest(graph, &log, err));
+    SL_TRY(how->wide_regions ? sl_fuse_elementwise(graph, &log, err)
+                             : sl_fuse_regions(graph, &log, err));
+    if (how->wide_regions) SL_TRY(sl_fuse_batches(graph, &log, err));
     SL_TRY(sl_graph_compact(graph, err));
     if (report) *report = log.report;
     return SL_OK;
 }
 
 sl_status sl_fuse(sl_graph *graph, sl_fusion_report *report, sl_error *err) {
-    return fuse(graph, sl_fuse_regions, report, err);
+    return sl_fuse_for(graph, &(sl_fuse_how){0}, report, err);
 }
 
 sl_status sl_fuse_wide(sl_graph *graph, sl_fusion_report *report, sl_error *err) {
-    return fuse(graph, sl_fuse_elementwise, report, err);
+    return sl_fuse_for(graph, &(sl_fuse_how){.wide_regions = true}, report, err);
 }

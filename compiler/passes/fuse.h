@@ -10,6 +10,7 @@
 #ifndef SL_COMPILER_PASSES_FUSE_H
 #define SL_COMPILER_PASSES_FUSE_H
 #include "compiler/graph.h"
+#include "core/target.h"
 
 typedef struct {
     const char *pattern, *label; /* of the consumer */
@@ -24,7 +25,14 @@ typedef struct {
 /* To a fixed point, deterministically.  A fused node has the label of its last part.  report may be
  * NULL. */
 SL_CHECKED sl_status sl_fuse(sl_graph *graph, sl_fusion_report *report, sl_error *err);
-/* The same for a device that runs elementwise_region: regions take operands that broadcast, of any
+/* For a device: what it does not run is not made.  target NULL: it is not asked. */
+typedef struct {
+    bool wide_regions; /* it runs elementwise_region */
+    const sl_target *target;
+} sl_fuse_how;
+SL_CHECKED sl_status sl_fuse_for(sl_graph *graph, const sl_fuse_how *how, sl_fusion_report *report,
+                                 sl_error *err);
+/* sl_fuse for a device that runs elementwise_region: regions take operands that broadcast, of any
  * types. */
 SL_CHECKED sl_status sl_fuse_wide(sl_graph *graph, sl_fusion_report *report, sl_error *err);
 /* quantise.c: before fusing, makes rows that are multiplied with panels a8.  Changes results, by

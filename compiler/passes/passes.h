@@ -9,6 +9,7 @@ typedef struct {
     bool wanted; /* rows, or their count alone */
     uint32_t capacity;
     sl_fusion_report report;
+    const sl_target *target; /* that is to run what is made; NULL: not asked */
 } sl_fusion_log;
 /* why is copied; pattern and label are kept. */
 SL_CHECKED sl_status sl_fusion_note(sl_fusion_log *log, const char *pattern, const char *label,
@@ -27,4 +28,7 @@ SL_CHECKED sl_status sl_fuse_regions(sl_graph *graph, sl_fusion_log *log, sl_err
 /* elementwise.c: the same for devices that run elementwise_region, of any types, with operands that
  * broadcast. */
 SL_CHECKED sl_status sl_fuse_elementwise(sl_graph *graph, sl_fusion_log *log, sl_error *err);
+/* batches.c: after it, regions alike whose results are joined become one batch_elementwise_region.
+ */
+SL_CHECKED sl_status sl_fuse_batches(sl_graph *graph, sl_fusion_log *log, sl_error *err);
 #endif

@@ -29,3 +29,10 @@ sl_status sl_simplify(sl_graph *graph, sl_error *err) {
     }
     return SL_OK;
 }
+
+sl_status sl_simplify_known(sl_graph *graph, sl_error *err) {
+    bool recognised = false;
+    SL_TRY(sl_simplify(graph, err));
+    SL_TRY(sl_pass_recognise(graph, &recognised, err));
+    return recognised ? sl_simplify(graph, err) : SL_OK;
+}

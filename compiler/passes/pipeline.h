@@ -8,8 +8,6 @@ typedef sl_status sl_pass_fn(sl_graph *graph, bool *changed, sl_error *err);
 #define PASS(NAME, SUMMARY) sl_pass_fn sl_pass_##NAME;
 #include "compiler/passes/passes.def"
 
-/* Before them: ops that no device has a kernel for become those that they are made of. */
-sl_pass_fn sl_pass_expand;
 /* After them: several nodes that spell one op (idioms.def) become it. */
 sl_pass_fn sl_pass_recognise;
 
@@ -22,4 +20,6 @@ extern const sl_pass sl_passes[];
 
 /* Runs them all until nothing changes; in debugging builds the graph is verified after each. */
 SL_CHECKED sl_status sl_simplify(sl_graph *graph, sl_error *err);
+/* The same, with ops that are recognised. */
+SL_CHECKED sl_status sl_simplify_known(sl_graph *graph, sl_error *err);
 #endif

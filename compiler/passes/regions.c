@@ -1,4 +1,5 @@
 /* regions.c - Finds elementwise ops of equal shapes that feed each other alone. */
+#include "compiler/passes/legalise.h"
 #include "compiler/passes/passes.h"
 #include "core/region.h"
 
@@ -93,7 +94,8 @@ static sl_dims code_of(const sl_graph *graph, const region *r) {
     return code;
 }
 
-static sl_status apply(sl_graph *graph, const region *r, sl_error *err) {
+/* Unless the device does not run it. */
+static sl_status apply(sl_graph *graph, const region *r, sl_fusion_log *log, sl_error *err) {
     const uint32_t at = r->nodes[r->count - 1];
     sl_region_attrs *attrs = SL_ARENA_NEW(&graph->arena, sl_region_attrs);
     if (!attrs) return sl_no_memory(err, "a region", sizeof *attrs);
@@ -104,10 +106,14 @@ static sl_status apply(sl_graph *graph, const region *r, sl_error *err) {
     node.outputs[0] = graph->nodes[at].outputs[0];
     for (uint32_t i = 0; i < SL_REGION_INPUTS; i++)
         node.inputs[i] = r->inputs[i < r->input_count ? i : 0];
+    sl_error why;
+    if (sl_target_runs_node(log->target, graph, &node, &why) != SL_OK)
+        return sl_fusion_note(log, "region", node.label, why.message, err);
     for (uint32_t s = 0; s < r->count; s++) graph->nodes[r->nodes[s]].op = SL_OP_COUNT;
     graph->nodes[at] = node;
     sl_graph_count_uses(graph);
-    return SL_OK;
+    log->report.fused_nodes += r->count - 1;
+    return sl_fusion_note(log, "region", node.label, NULL, err);
 }
 
 /* From the last node back, so that a chain is found from its end. */
@@ -118,10 +124,7 @@ sl_status sl_fuse_regions(sl_graph *graph, sl_fusion_log *log, sl_error *err) {
         if (!collect_inputs(graph, &r)) continue;
         while (grow(graph, &r)) {}
         if (r.count == 1) continue;
-        const char *label = graph->nodes[n].label;
-        SL_TRY(apply(graph, &r, err));
-        log->report.fused_nodes += r.count - 1;
-        SL_TRY(sl_fusion_note(log, "region", label, NULL, err));
+        SL_TRY(apply(graph, &r, log, err));
     }
     return SL_OK;
 }

@@ -1,18 +1,11 @@
-/* unfuse.c - Rules read backwards: all nodes are appended anew, fused ones as their parts. */
+/* unfuse.c - Rules read backwards: fused nodes as their parts. */
 #include "compiler/passes/passes.h"
 #include "compiler/passes/rebuild.h"
+#include "compiler/passes/rewrite.h"
 #include "compiler/passes/rules.h"
 #include "core/elementwise_region.h"
 #include "core/region.h"
 #include <string.h>
-
-/* A part of a fused node. */
-static void append(sl_rebuild *r, const sl_node *whole, sl_op op, const sl_value *inputs,
-                   const void *attrs, sl_value *outputs) {
-    const sl_op_info *info = sl_op_info_of(op);
-    sl_rebuild_append(r, whole, op, (sl_values){info->input_count, inputs}, attrs,
-                      (sl_value_slots){info->output_count, outputs});
-}
 
 static const sl_rule *undoing(const sl_rule *rules, const sl_node *node) {
     for (uint32_t r = 0; r < SL_RULE_COUNT; r++) {
@@ -22,10 +15,10 @@ static const sl_rule *undoing(const sl_rule *rules, const sl_node *node) {
     return NULL;
 }
 
-static void append_parts(sl_rebuild *r, const sl_rule *rule, const sl_node *node) {
+static void append_parts(sl_graph *g, const sl_rule *rule, const sl_node *node, const sl_value *in,
+                         sl_value *out) {
     sl_value values[SL_RULE_NAMES] = {0};
-    for (uint32_t i = 0; i < node->input_count; i++)
-        values[rule->whole.inputs[i]] = sl_rebuild_input(r, node, i);
+    for (uint32_t i = 0; i < node->input_count; i++) values[rule->whole.inputs[i]] = in[i];
     for (uint32_t p = 0; p < rule->part_count; p++) {
         const sl_rule_node *part = &rule->parts[p];
         const sl_op_info *info = sl_op_info_of(part->op);
@@ -33,37 +26,45 @@ static void append_parts(sl_rebuild *r, const sl_rule *rule, const sl_node *node
         _Alignas(max_align_t) unsigned char attrs[SL_MAX_ATTRS_BYTES] = {0};
         for (uint32_t i = 0; i < info->input_count; i++) inputs[i] = values[part->inputs[i]];
         sl_rule_attrs_carry(node->op, node->attrs, part, attrs);
-        append(r, node, part->op, inputs, attrs, outputs);
+        sl_graph_append(g, part->op, inputs, attrs, outputs);
         for (uint32_t o = 0; o < info->output_count; o++) values[part->outputs[o]] = outputs[o];
     }
-    for (uint32_t o = 0; o < node->output_count; o++)
-        sl_rebuild_set(r, node, o, values[rule->whole.outputs[o]]);
+    for (uint32_t o = 0; o < node->output_count; o++) out[o] = values[rule->whole.outputs[o]];
 }
 
-static void append_region(sl_rebuild *r, const sl_node *node) {
+bool sl_rewrite_parts(sl_graph *g, const sl_node *node, const sl_value *in, sl_value *out) {
+    sl_rule rules[SL_RULE_COUNT];
+    sl_rules_read(rules);
+    const sl_rule *rule = undoing(rules, node);
+    if (rule) append_parts(g, rule, node, in, out);
+    return rule != NULL;
+}
+
+bool sl_rewrite_region(sl_graph *g, const sl_node *node, const sl_value *in, sl_value *out) {
     const sl_dims *code = &((const sl_region_attrs *)node->attrs)->code;
     sl_value registers[SL_REGION_INPUTS + SL_REGION_MAX_STEPS];
     const _Alignas(max_align_t) unsigned char no_attrs[SL_MAX_ATTRS_BYTES] = {0};
-    for (uint32_t i = 0; i < SL_REGION_INPUTS; i++) registers[i] = sl_rebuild_input(r, node, i);
+    for (uint32_t i = 0; i < SL_REGION_INPUTS; i++) registers[i] = in[i];
     for (uint32_t s = 0; s < code->rank; s++) {
         const sl_region_step step = sl_region_decode(code->dims[s]);
         const sl_value inputs[2] = {registers[step.x], registers[step.y]};
-        append(r, node, step.op, inputs, no_attrs, &registers[SL_REGION_INPUTS + s]);
+        sl_graph_append(g, step.op, inputs, no_attrs, &registers[SL_REGION_INPUTS + s]);
     }
-    sl_rebuild_set(r, node, 0, registers[SL_REGION_INPUTS + code->rank - 1]);
+    out[0] = registers[SL_REGION_INPUTS + code->rank - 1];
+    return true;
 }
 
 /* A prologue becomes a transform of its own. */
-static void append_wide_region(sl_rebuild *r, const sl_node *node) {
+bool sl_rewrite_wide_region(sl_graph *g, const sl_node *node, const sl_value *in, sl_value *out) {
     const sl_elementwise_region_attrs *attrs = node->attrs;
     const uint32_t count = attrs->code.count / SL_ELEMENTWISE_STEP_NUMBERS;
     sl_value registers[SL_ELEMENTWISE_MAX_INPUTS + SL_ELEMENTWISE_MAX_STEPS] = {0};
-    for (uint32_t i = 0; i < node->input_count; i++) registers[i] = sl_rebuild_input(r, node, i);
+    for (uint32_t i = 0; i < node->input_count; i++) registers[i] = in[i];
     if (attrs->prologue) {
         const int64_t twice = SL_PROLOGUE_RESIZE_NEAREST_2X;
         const sl_transform_region_attrs transform = {.steps = {1, &twice}};
         sl_value *input = &registers[attrs->prologue_input];
-        append(r, node, SL_OP_transform_region, input, &transform, input);
+        sl_graph_append(g, SL_OP_transform_region, input, &transform, input);
     }
     for (uint32_t s = 0; s < count; s++) {
         const sl_elementwise_step step = sl_elementwise_decode(&attrs->code, s, node->input_count);
@@ -71,22 +72,35 @@ static void append_wide_region(sl_rebuild *r, const sl_node *node) {
         sl_value inputs[3] = {0};
         for (uint32_t i = 0; i < step.operands; i++) inputs[i] = registers[step.registers[i]];
         sl_elementwise_attrs(&step, room);
-        append(r, node, step.op, inputs, room, &registers[node->input_count + s]);
+        sl_graph_append(g, step.op, inputs, room, &registers[node->input_count + s]);
     }
-    sl_rebuild_set(r, node, 0, registers[node->input_count + count - 1]);
+    out[0] = registers[node->input_count + count - 1];
+    return true;
+}
+
+/* Whether something was appended in the node's place. */
+static bool undo(sl_rebuild *r, const sl_node *node, const sl_value *in, sl_value *out) {
+    const sl_rule *rule = undoing(r->ctx, node);
+    if (rule) append_parts(r->graph, rule, node, in, out);
+    if (rule) return true;
+    if (node->op == SL_OP_region) return sl_rewrite_region(r->graph, node, in, out);
+    if (node->op == SL_OP_batch_elementwise_region)
+        return sl_rewrite_batch_region(r->graph, node, in, out);
+    return node->op == SL_OP_elementwise_region && sl_rewrite_wide_region(r->graph, node, in, out);
 }
 
 static void append_node(sl_rebuild *r, const sl_node *node) {
-    const sl_rule *rule = undoing(r->ctx, node);
-    r->changed |= rule != NULL || node->op == SL_OP_region || node->op == SL_OP_elementwise_region;
-    if (rule)
-        append_parts(r, rule, node);
-    else if (node->op == SL_OP_region)
-        append_region(r, node);
-    else if (node->op == SL_OP_elementwise_region)
-        append_wide_region(r, node);
-    else
+    sl_value in[SL_ELEMENTWISE_MAX_INPUTS], out[SL_MAX_OUTPUTS] = {0};
+    const uint32_t before = r->graph->node_count;
+    const bool fits = node->input_count <= SL_ELEMENTWISE_MAX_INPUTS;
+    for (uint32_t i = 0; fits && i < node->input_count; i++) in[i] = sl_rebuild_input(r, node, i);
+    if (!fits || !undo(r, node, in, out)) {
         sl_rebuild_same(r, node);
+        return;
+    }
+    r->changed = true;
+    for (uint32_t n = before; n < r->graph->node_count; n++) r->graph->nodes[n].label = node->label;
+    for (uint32_t o = 0; o < node->output_count; o++) sl_rebuild_set(r, node, o, out[o]);
 }
 
 /* One layer of rules after another. */

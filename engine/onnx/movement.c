@@ -218,6 +218,31 @@ void sl_onnx_pad(sl_onnx_call *c) {
                                   mode));
 }
 
+/* What is too much is cut off at both ends, what is missing is filled in with zeros. */
+void sl_onnx_center_crop_pad(sl_onnx_call *c) {
+    const sl_type type = sl_onnx_in_type(c, 0);
+    const uint32_t rank = type.shape.rank;
+    int64_t before[SL_MAX_RANK] = {0}, after[SL_MAX_RANK] = {0};
+    sl_integers axes, wanted;
+    const bool some = sl_onnx_ints(c, "axes", &axes);
+    if (!sl_onnx_integers_in(c, 1, &wanted)) return;
+    const uint32_t count = some ? axes.count : rank;
+    if (wanted.count != count) {
+        sl_onnx_wrong(c, "%u sizes for %u axes", wanted.count, count);
+        return;
+    }
+    for (uint32_t i = 0; i < count && !sl_onnx_failed(c); i++) {
+        const uint32_t axis = sl_onnx_axis(c, some ? axes.items[i] : i, rank);
+        const int64_t more = wanted.items[i] - type.shape.dims[axis];
+        before[axis] = more / 2;
+        after[axis] = more - more / 2;
+    }
+    const sl_value two[] = {sl_onnx_in(c, 0), sl_onnx_scalar(c, type.dtype, 0)};
+    sl_onnx_set(c, 0,
+                sl_onnx_with2(c, "pad", two, "before=%s, after=%s, mode=0",
+                              sl_onnx_list(c, before, rank), sl_onnx_list(c, after, rank)));
+}
+
 void sl_onnx_expand_op(sl_onnx_call *c) {
     const sl_dims from = sl_onnx_in_type(c, 0).shape;
     sl_integers list;

@@ -111,6 +111,15 @@ static const char *read_region(sl_onnx_call *c, const sl_dims *axes, uint32_t ra
     return reals_text(c, all, 2 * rank);
 }
 
+/* In the order in which they are given: sizes, scales and regions have it too. */
+static sl_dims axes_in_order(sl_onnx_call *c, const sl_integers *list, uint32_t rank) {
+    sl_dims axes = sl_onnx_axes(c, list, rank);
+    if (list->count && axes.rank != list->count) sl_onnx_wrong(c, "an axis is given twice");
+    for (uint32_t i = 0; i < list->count && i < axes.rank; i++)
+        axes.dims[i] = sl_onnx_axis(c, list->items[i], rank);
+    return axes;
+}
+
 /* Inputs: x, roi, scales, sizes; in opset 10 x and scales. */
 void sl_onnx_resize(sl_onnx_call *c) {
     const bool old = c->opset < 11;
@@ -119,7 +128,7 @@ void sl_onnx_resize(sl_onnx_call *c) {
     sl_reals scales;
     sl_integers wanted, list;
     (void)sl_onnx_ints(c, "axes", &list);
-    const sl_dims axes = sl_onnx_axes(c, &list, s.from.rank);
+    const sl_dims axes = axes_in_order(c, &list, s.from.rank);
     const char *coordinates = sl_onnx_text(c, "coordinate_transformation_mode", "half_pixel");
     if (strcmp(coordinates, "tf_crop_and_resize") == 0) s.roi = read_region(c, &axes, s.from.rank);
     if (sl_onnx_has(c, 3) && sl_onnx_integers_in(c, 3, &wanted) && wanted.count)

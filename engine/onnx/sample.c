@@ -155,3 +155,56 @@ void sl_onnx_grid_sample(sl_onnx_call *c) {
         4, {x.shape.dims[0], x.shape.dims[1], grid.shape.dims[1], grid.shape.dims[2]}};
     sl_onnx_set(c, 0, sl_onnx_reshape(c, y, &four));
 }
+
+/* Where index i of `count` lies in -1 to 1: its middle, or the ends themselves with align_corners.
+ */
+static double place_of(int64_t i, int64_t count, bool corners) {
+    if (corners) return count > 1 ? 2 * (double)i / (double)(count - 1) - 1 : 0;
+    return (2 * (double)i + 1) / (double)count - 1;
+}
+
+/* [places, dims + 1]: x, y (and z) of each place, then 1. */
+static sl_value places_of(sl_onnx_call *c, const int64_t *dims, uint32_t count, sl_dtype dtype) {
+    const bool corners = sl_onnx_int(c, "align_corners", 0) != 0;
+    int64_t places = 1;
+    for (uint32_t d = 0; d < count; d++) places *= dims[d];
+    double *numbers = sl_onnx_memory(c, (size_t)places * (count + 1) + 1, sizeof *numbers);
+    if (!numbers) return (sl_value){0};
+    for (int64_t p = 0; p < places; p++) {
+        double *row = numbers + p * (count + 1);
+        int64_t left = p;
+        for (uint32_t d = count; d-- > 0; left /= dims[d])
+            row[count - 1 - d] = place_of(left % dims[d], dims[d], corners);
+        row[count] = 1;
+    }
+    const sl_type type = {SL_DTYPE_f64, {2, {places, count + 1}}};
+    return sl_onnx_cast(c, sl_onnx_constant(c, type, numbers), dtype);
+}
+
+/* theta[N, dims, dims + 1], size: N, C, then the dims of the grid. */
+void sl_onnx_affine_grid(sl_onnx_call *c) {
+    const sl_type theta = sl_onnx_in_type(c, 0);
+    sl_integers size;
+    if (!sl_onnx_integers_in(c, 1, &size)) return;
+    const uint32_t count = size.count - 2;
+    if ((size.count != 4 && size.count != 5) || theta.shape.rank != 3 ||
+        theta.shape.dims[1] != count || theta.shape.dims[2] != (int64_t)count + 1) {
+        sl_onnx_refuse(c, "a grid of %u dims", size.count);
+        return;
+    }
+    int64_t places = 1;
+    sl_dims shape = {.rank = size.count, .dims = {theta.shape.dims[0]}};
+    for (uint32_t d = 0; d < count; d++) {
+        shape.dims[1 + d] = size.items[2 + d];
+        places *=
+            size.items[2 + d] > 0 && size.items[2 + d] < 1 << 20 ? size.items[2 + d] : 1 << 20;
+        if (places > 1 << 26 || size.items[2 + d] < 1) {
+            sl_onnx_refuse(c, "a grid of dims %s", sl_onnx_list(c, size.items, size.count));
+            return;
+        }
+    }
+    shape.dims[size.count - 1] = count;
+    const sl_value grid = places_of(c, size.items + 2, count, theta.dtype);
+    const sl_value turned = sl_onnx_transpose(c, sl_onnx_in(c, 0), &(sl_dims){3, {0, 2, 1}});
+    sl_onnx_set(c, 0, sl_onnx_reshape(c, sl_onnx_op2(c, "matmul", grid, turned), &shape));
+}

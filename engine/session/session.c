@@ -17,7 +17,8 @@ struct sl_session {
     uint32_t slot, chunk;
     sl_token *tokens; /* [context] */
     size_t length, computed;
-    float *logits; /* [vocab], after the last token */
+    float *logits;      /* [vocab], after the last token */
+    const float *found; /* where they are: there, or still in a step's result */
     bool has_logits;
     sl_candidate *candidates;   /* of sl_sample */
     int32_t *slots, *positions; /* [chunk] */
@@ -96,6 +97,7 @@ void sl_session_destroy(sl_session *session) {
     (void)pthread_mutex_lock(&session->model->lock);
     sl_steps_checkpoint_destroy(session->model->steps, session->checkpoint);
     session->model->slot_taken[session->slot] = false;
+    if (session->model->waiting == session) session->model->waiting = NULL;
     (void)pthread_mutex_unlock(&session->model->lock);
     sl_arena arena = session->arena; /* the session itself lives in it */
     sl_arena_deinit(&arena);
@@ -116,6 +118,28 @@ static sl_status save_checkpoint(sl_session *session, sl_error *err) {
     SL_TRY(sl_steps_save_recurrent(session->model->steps, session->slot, session->checkpoint, err));
     session->checkpoint_length = session->computed;
     return SL_OK;
+}
+
+/* The result of the last step is about to be overwritten: a session other than `next` may still
+ * want its logits. */
+static void keep_logits(sl_model *model, const sl_session *next) {
+    sl_session *waiting = model->waiting;
+    model->waiting = NULL;
+    if (!waiting || waiting == next) return;
+    memcpy(waiting->logits, waiting->found, model->config.vocab * sizeof(float));
+    waiting->found = waiting->logits;
+}
+
+/* A GPU's are in memory that it wrote to: they are large, and often looked at only once. */
+static void take_logits(sl_session *session, const float *logits) {
+    sl_model *model = session->model;
+    session->found = logits;
+    if (sl_device_is_cuda(model->device)) {
+        model->waiting = session;
+        return;
+    }
+    memcpy(session->logits, logits, model->config.vocab * sizeof(float));
+    session->found = session->logits;
 }
 
 typedef struct {
@@ -142,6 +166,7 @@ static sl_status run_chunk(sl_session *session, uint32_t rows, bool last, const 
         .wanted_rows = !wants_all && last && rows > 1 ? &final_row : NULL,
     };
     sl_step_result result;
+    keep_logits(session->model, session);
     SL_TRY(sl_steps_run(session->model->steps, &step, &result, err));
     if (wants_all) {
         const size_t row = session->computed - all->from;
@@ -151,9 +176,7 @@ static sl_status run_chunk(sl_session *session, uint32_t rows, bool last, const 
             memcpy(all->hidden + row * config->hidden, result.hidden,
                    (size_t)rows * config->hidden * sizeof(float));
     }
-    if (last)
-        memcpy(session->logits, result.logits + (size_t)(step.wanted - 1) * config->vocab,
-               config->vocab * sizeof(float));
+    if (last) take_logits(session, result.logits + (size_t)(step.wanted - 1) * config->vocab);
     session->computed += rows;
     return SL_OK;
 }
@@ -238,8 +261,13 @@ sl_status sl_session_extend_all(sl_session *session, const sl_token *tokens, siz
 }
 
 const float *sl_session_logits(const sl_session *session, size_t *out_count) {
-    if (out_count) *out_count = session->has_logits ? session->model->config.vocab : 0;
-    return session->has_logits ? session->logits : NULL;
+    sl_model *model = session->model;
+    if (out_count) *out_count = session->has_logits ? model->config.vocab : 0;
+    if (!session->has_logits) return NULL;
+    (void)pthread_mutex_lock(&model->lock);
+    if (model->waiting == session) keep_logits(model, NULL);
+    (void)pthread_mutex_unlock(&model->lock);
+    return session->logits;
 }
 
 size_t sl_session_length(const sl_session *session) {
@@ -293,8 +321,10 @@ sl_status sl_session_sample(sl_session *session, const sl_sampling *how, sl_toke
         return sl_fail(err, SL_INVALID,
                        "sampling: temperature %g must be >= 0, top-p %g and min-p %g in 0..1",
                        (double)how->temperature, (double)how->top_p, (double)how->min_p);
-    *out = sl_sample(session->logits, session->model->config.vocab, how, session->length,
+    (void)pthread_mutex_lock(&session->model->lock);
+    *out = sl_sample(session->found, session->model->config.vocab, how, session->length,
                      session->candidates);
+    (void)pthread_mutex_unlock(&session->model->lock);
     return SL_OK;
 }
 

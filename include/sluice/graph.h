@@ -212,6 +212,21 @@ SL_API void sl_graph_use_custom_ops(sl_graph *graph, const sl_custom_ops *ops);
 SL_CHECKED sl_status sl_graph_read_using(const char *text, size_t bytes, const sl_custom_ops *ops,
                                          sl_graph **out, sl_error *err);
 
+/* What a device would make of a graph, node by node; needs no such device.  Constants are folded
+ * before.  A graph with an unsupported node is refused by sl_compile, naming it. */
+typedef struct sl_legality sl_legality;
+typedef struct {
+    const char *node,
+        *op;            /* its label; nodes of bodies begin with that of the node that runs them */
+    const char *status; /* "native", "rewritten", "unsupported" */
+    const char *detail; /* rewritten: the ops it becomes; unsupported: why; else "" */
+} sl_legality_item;
+SL_CHECKED sl_status sl_graph_legality(const sl_graph *graph, const char *device, sl_legality **out,
+                                       sl_error *err);
+SL_API uint32_t sl_legality_count(const sl_legality *legality);
+SL_API sl_legality_item sl_legality_at(const sl_legality *legality, uint32_t index);
+SL_API void sl_legality_free(sl_legality *legality); /* NULL is fine */
+
 /* The op table and a graph's values, for tools. */
 typedef struct {
     const char *name, *summary;
@@ -220,10 +235,12 @@ typedef struct {
 SL_API uint32_t sl_op_rows(const sl_op_row **out_rows);
 /* What an op's row does not say, each in words; none is empty. */
 typedef struct {
-    char types[160];     /* element types that it was found to take */
-    char cpu[160];       /* those of its kernels, or why it has none */
-    char cuda[160];      /* the same */
-    char made_from[400]; /* what fusion makes it from */
+    char types[160];      /* element types that it was found to take */
+    char cpu[160];        /* those of its kernels, or why it has none */
+    char cuda[160];       /* the same */
+    char made_from[400];  /* what fusion makes it from */
+    char predicates[160]; /* what passes ask of it: "elementwise", "blas", .. */
+    char rewritten[160];  /* what it becomes where a device has no kernel */
 } sl_op_support;
 SL_CHECKED sl_status sl_op_support_of(const char *op, sl_op_support *out, sl_error *err);
 typedef struct {

@@ -126,6 +126,11 @@ static void test_sdpa(void **state) {
         sdpa_case(&parts, SL_OP_sdpa_parts, s, parts_tolerance(s.cache.dim));
         check(&parts);
     }
+    const shape many = {
+        .cache = {SL_DTYPE_f16, 3, 2, 600, 128}, .rows = 24, .split = 16, .ratio = 8, .first = 500};
+    op_case queries;
+    sdpa_case(&queries, SL_OP_sdpa, many, 2e-6);
+    check(&queries);
     const shape far = {
         .cache = {SL_DTYPE_f32, 3, 1, 40, 4}, .rows = 7, .split = 4, .ratio = 1, .first = 45};
     shape no_slot = far;

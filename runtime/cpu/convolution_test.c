@@ -89,6 +89,34 @@ static void convolutions(void **state) {
     }
 }
 
+/* Channels alone in their group, with the square kernels that have loops of their own: planes that
+ * are less than a vector wide and such as take several turns. */
+static void planes(void **state) {
+    (void)state;
+    for (int round = 0; round < 90; round++) {
+        window w = {.rank = 2};
+        const int64_t side = 3 + round % 3 * 2, stride = node_between(1, 2);
+        for (uint32_t i = 0; i < 2; i++) {
+            w.kernel[i] = side, w.stride[i] = stride, w.dilation[i] = 1;
+            w.before[i] = node_between(0, side), w.after[i] = node_between(0, side);
+            w.in[i] = node_between(side, round % 10 ? 40 : 160);
+        }
+        const int64_t groups = node_between(2, 5), filters = node_between(1, 2);
+        const sl_type x = type_of(SL_DTYPE_f32, node_between(1, 2), groups, w.in, 2);
+        const sl_type weight = type_of(SL_DTYPE_f32, groups * filters, 1, w.kernel, 2);
+        const sl_type bias = sl_type_make(SL_DTYPE_f32, 1, groups * filters);
+        char attrs[400] = "";
+        window_text(&w, attrs, sizeof attrs);
+        (void)snprintf(attrs + strlen(attrs), 40, ", groups = %d", (int)groups);
+        node_case c;
+        node_open(&c, "conv", attrs);
+        random_input(&c, &x);
+        random_input(&c, &weight);
+        if (node_next() % 2) random_input(&c, &bias);
+        node_check(&c);
+    }
+}
+
 /* Sums of more than one block. */
 static void deep_convolutions(void **state) {
     (void)state;
@@ -97,6 +125,9 @@ static void deep_convolutions(void **state) {
     } rows[] = {
         {"conv", "pads_before = [1, 1], pads_after = [1, 1]", "f32[1,130,5,6]", "f32[9,130,3,3]"},
         {"conv", "", "f32[2,1100,3,5]", "f32[7,1100,1,1]"},
+        {"conv", "", "f32[2,300,11,15]", "f32[70,300,1,1]"},
+        {"conv", "pads_before = [1, 1], pads_after = [1, 1]", "f32[1,40,9,64]", "f32[33,40,3,3]"},
+        {"conv", "pads_before = [1, 1], pads_after = [1, 1]", "f32[1,7,9,96]", "f32[9,7,3,3]"},
         {"conv", "strides = [2], pads_before = [2], pads_after = [3], dilations = [2]",
          "f32[1,3,701]", "f32[5,3,4]"},
         {"conv", "pads_before = [1, 0], pads_after = [0, 2]", "f32[1,2,5,150]", "f32[3,2,3,3]"},
@@ -176,6 +207,19 @@ static void gradients(void **state) {
     }
 }
 
+/* Two by two places become one. */
+static void halving_pools(void **state) {
+    (void)state;
+    for (int round = 0; round < 30; round++) {
+        const int64_t in[2] = {node_between(2, 9), node_between(2, 90)};
+        const sl_type x = type_of(SL_DTYPE_f32, 1, node_between(1, 3), in, 2);
+        node_case c;
+        node_open(&c, "pool_max", "kernel = [2, 2], strides = [2, 2]");
+        random_input(&c, &x);
+        node_check(&c);
+    }
+}
+
 static void pools(void **state) {
     (void)state;
     static const char *const ops[] = {
@@ -228,9 +272,10 @@ static void causal(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(convolutions), cmocka_unit_test(deep_convolutions),
-        cmocka_unit_test(transposed),   cmocka_unit_test(gradients),
-        cmocka_unit_test(pools),        cmocka_unit_test(causal),
+        cmocka_unit_test(convolutions),      cmocka_unit_test(planes),
+        cmocka_unit_test(deep_convolutions), cmocka_unit_test(transposed),
+        cmocka_unit_test(gradients),         cmocka_unit_test(pools),
+        cmocka_unit_test(halving_pools),     cmocka_unit_test(causal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* cpu.h - Creating the CPU device, and what it says of itself. */
 #ifndef SL_RUNTIME_CPU_CPU_H
 #define SL_RUNTIME_CPU_CPU_H
+#include "core/target.h"
 #include "runtime/device.h"
 
 typedef struct {
@@ -18,4 +19,6 @@ typedef struct {
     uint64_t workspace_bytes; /* activations and scratch, allocated so far */
 } sl_cpu_info;
 sl_cpu_info sl_device_cpu_info(const sl_device *device);
+
+extern const sl_target sl_target_cpu;
 #endif

@@ -1,6 +1,5 @@
 /* device.c - The CPU device: kernels resolved once, steps cut into chunks, levels into phases. */
 #include "base/sizes.h"
-#include "core/custom.h"
 #include "runtime/arguments.h"
 #include "runtime/cpu/cpu.h"
 #include "runtime/cpu/executable.h"
@@ -52,27 +51,10 @@ static sl_status prepare(sl_executable *exe, sl_cpu_task *task, sl_error *err) {
     return SL_OK;
 }
 
-/* What implements another's op need not run here. */
-static sl_status check_custom(const sl_step *step, sl_error *err) {
-    if (step->op != SL_OP_custom) return SL_OK;
-    const sl_custom_attrs *attrs = step->attrs;
-    if (attrs->handler && attrs->handler->kernel) return SL_OK;
-    return sl_fail(err, SL_UNSUPPORTED, "%s: the cpu has no kernel for custom op '%s'", step->label,
-                   attrs->name);
-}
-
 static sl_status make_task(sl_executable *exe, const sl_step *step, sl_cpu_task *out,
                            size_t *scratch, sl_error *err) {
-    const sl_type types[2] = {step->operands[0].type, step->operands[step->operand_count > 1].type};
-    const sl_kernel *kernel = sl_cpu_kernel_find(exe->device->kernels, step->op, types);
-    if (!kernel) {
-        char text[SL_TYPE_TEXT], second[SL_TYPE_TEXT];
-        return sl_fail(err, SL_UNSUPPORTED, "%s: the cpu has no kernel for %s of %s and %s",
-                       step->label, sl_op_info_of(step->op)->name,
-                       sl_type_format(&types[0], text, sizeof text),
-                       sl_type_format(&types[1], second, sizeof second));
-    }
-    SL_TRY(check_custom(step, err));
+    const sl_kernel *kernel;
+    SL_TRY(sl_cpu_find(exe->device->kernels, step, &kernel, err));
     void *args = sl_arguments_create(step, &exe->arena);
     if (!args) return sl_no_memory(err, "kernel arguments", sl_op_info_of(step->op)->args_bytes);
     sl_split split = {.grain = 1};

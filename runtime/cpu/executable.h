@@ -126,4 +126,7 @@ static inline void sl_cpu_announce(sl_executable *exe, const sl_cpu_phase *phase
     (void)exe, (void)phase, (void)announcer;
 }
 #endif
+/* target.c: the kernel of a step; SL_UNSUPPORTED, naming the step, when there is none. */
+SL_CHECKED sl_status sl_cpu_find(const sl_kernel_set *set, const sl_step *step,
+                                 const sl_kernel **out, sl_error *err);
 #endif

@@ -602,7 +602,7 @@ static void test_combine(void **state) {
 
 /* ---- selection ---- */
 
-/* Views never reach a device, and what sl_pass_expand takes apart does not either; everything else
+/* Views never reach a device, and what is always rewritten does not either; everything else
  * must have a kernel in every set. */
 static void test_selection(void **state) {
     (void)state;

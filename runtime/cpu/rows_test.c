@@ -59,7 +59,7 @@ static void test_linear_rows(void **state) {
     static const int64_t sizes[][3] = {{1, 1, 1},      {1, 17, 33},   {2, 16, 32},   {3, 50, 300},
                                        {7, 33, 511},   {19, 40, 264}, {13, 5, 1024}, {1, 53, 2048},
                                        {5, 53, 2048},  {8, 5, 4200},  {40, 70, 96},  {1, 700, 64},
-                                       {70, 150, 600}, {65, 500, 90}};
+                                       {70, 150, 600}, {65, 500, 90}, {70, 20, 3300}};
     for (int w = FIRST_PANEL_TYPE; w < WEIGHT_TYPES; w++)
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
             const int64_t tokens = sizes[i][0], rows = sizes[i][1], cols = sizes[i][2];
@@ -69,6 +69,28 @@ static void test_linear_rows(void **state) {
             c.by_tensor = true; /* a short row may nearly cancel */
             check(&c);
         }
+}
+
+/* Values as they are, where columns may be divided, and a matrix of very many rows. */
+static void test_linear_values(void **state) {
+    (void)state;
+    static const int64_t many[][3] = {{66, 40, 600}, {64, 1, 2048}, {100, 70, 520}};
+    static const int64_t one[][3] = {{1, 9230, 70}, {1, 9216, 2050}};
+    for (int w = FIRST_PANEL_TYPE - 1; w < WEIGHT_TYPES; w++)
+        for (size_t i = 0; i < sizeof many / sizeof many[0]; i++) {
+            op_case c = case_of(SL_OP_linear, NULL, 2e-6);
+            floats(&c, f32(2, many[i][0], many[i][2], 0, 0));
+            input(&c, sl_type_make(weight_types[w], 2, many[i][1], many[i][2]), -1, 1);
+            c.by_tensor = true;
+            check(&c);
+        }
+    for (size_t i = 0; i < sizeof one / sizeof one[0]; i++) {
+        op_case c = case_of(SL_OP_linear, NULL, 2e-6);
+        floats(&c, f32(2, one[i][0], one[i][2], 0, 0));
+        input(&c, sl_type_make(SL_DTYPE_q8, 2, one[i][1], one[i][2]), -1, 1);
+        c.by_tensor = true;
+        check(&c);
+    }
 }
 
 /* Rows [first, first + count) alone: the planes are those of all, so each is cut out.  To be
@@ -255,9 +277,10 @@ static void test_moe_ffn_many(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_quantise),     cmocka_unit_test(test_quantise_not_finite),
-        cmocka_unit_test(test_linear_rows),  cmocka_unit_test(test_linear_rows_same),
-        cmocka_unit_test(test_moe_ffn_rows), cmocka_unit_test(test_moe_ffn_many),
+        cmocka_unit_test(test_quantise),      cmocka_unit_test(test_quantise_not_finite),
+        cmocka_unit_test(test_linear_rows),   cmocka_unit_test(test_linear_rows_same),
+        cmocka_unit_test(test_moe_ffn_rows),  cmocka_unit_test(test_moe_ffn_many),
+        cmocka_unit_test(test_linear_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* cuda.h - Creating the CUDA device, and what it says of itself. */
 #ifndef SL_RUNTIME_CUDA_CUDA_H
 #define SL_RUNTIME_CUDA_CUDA_H
+#include "core/target.h"
 #include "runtime/device.h"
 
 typedef struct {
@@ -38,6 +39,9 @@ SL_CHECKED sl_status sl_device_cuda_floors(sl_device *device, sl_cuda_floors *ou
 /* Reads the edges of an executable's graph back from the driver and proves that they order every
  * conflict on final addresses (core/check.h). */
 SL_CHECKED sl_status sl_device_cuda_prove(sl_executable *executable, sl_error *err);
+
+/* Needs no driver. */
+extern const sl_target sl_target_cuda;
 
 bool sl_device_is_cuda(const sl_device *device); /* NULL is none */
 /* Memory that the device copies from at full speed; NULL where device is no CUDA device. */

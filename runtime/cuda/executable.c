@@ -11,21 +11,10 @@ enum { LOCAL_ALIGNMENT = 256 };
 
 static sl_status make_task(sl_executable *exe, const sl_step *step, sl_cuda_task *out,
                            sl_error *err) {
-    for (uint32_t i = 0; i < step->operand_count; i++)
-        if (!sl_type_elements(&step->operands[i].type))
-            return sl_fail(err, SL_UNSUPPORTED, "%s: the cuda device takes no empty tensors",
-                           step->label);
-    const sl_op_info *info = sl_op_info_of(step->op);
-    const sl_type types[2] = {step->operands[0].type, step->operands[step->operand_count > 1].type};
-    out->kernel = sl_cuda_kernel_find(step->op, types);
-    if (!out->kernel) {
-        char text[SL_TYPE_TEXT], second[SL_TYPE_TEXT];
-        return sl_fail(err, SL_UNSUPPORTED, "%s: the cuda device has no kernel for %s of %s and %s",
-                       step->label, info->name, sl_type_format(&types[0], text, sizeof text),
-                       sl_type_format(&types[1], second, sizeof second));
-    }
+    SL_TRY(sl_cuda_find(step, &out->kernel, err));
     out->args = sl_arguments_create(step, &exe->arena);
-    if (!out->args) return sl_no_memory(err, "kernel arguments", info->args_bytes);
+    if (!out->args)
+        return sl_no_memory(err, "kernel arguments", sl_op_info_of(step->op)->args_bytes);
     return SL_OK;
 }
 

@@ -50,7 +50,8 @@ struct sl_executable {
     char *inputs;  /* pinned, inputs_bytes */
     char *outputs; /* pinned: all outputs, then the fault */
     uint64_t *output_offsets, outputs_bytes;
-    int32_t *starts; /* pinned: what a moe_group says, [experts + 1] */
+    uint32_t direct_outputs; /* bits: those that graphs write there themselves */
+    int32_t *starts;         /* pinned: what a moe_group says, [experts + 1] */
     uint64_t starts_bytes;
     bool rebound;                             /* bindings changed since launches were planned */
     sl_cu_address built_arena, built_scratch; /* what launches point into */
@@ -76,4 +77,6 @@ SL_CHECKED sl_status sl_cuda_run(sl_executable *exe, sl_error *err);
 SL_CHECKED sl_status sl_cuda_run_serially(sl_executable *exe, const uint32_t *order, sl_error *err);
 SL_CHECKED sl_status sl_cuda_run_step(sl_executable *exe, uint32_t step, sl_error *err);
 void sl_cuda_attach(sl_executable *exe, sl_trace *trace);
+/* target.c: the kernel of a step; SL_UNSUPPORTED, naming the step, when there is none. */
+SL_CHECKED sl_status sl_cuda_find(const sl_step *step, const sl_cuda_kernel **out, sl_error *err);
 #endif

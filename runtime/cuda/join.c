@@ -3,6 +3,7 @@
 #include <string.h>
 
 void sl_cuda_part(sl_executable *exe) {
+    exe->direct_outputs = 0;
     for (uint32_t s = 0; s < exe->binding.program->step_count; s++) {
         sl_cuda_task *task = &exe->tasks[s];
         task->leader = task->lowest = task->highest = s;
@@ -161,8 +162,8 @@ static sl_status find_functions(sl_executable *exe, uint32_t step, sl_error *err
 }
 
 typedef sl_status rule(const sl_joining *j, uint32_t step, sl_error *err);
-static rule *const rules[] = {sl_join_row, sl_join_delta, sl_join_experts, sl_join_route,
-                              sl_join_codes};
+static rule *const rules[] = {sl_join_row,   sl_join_delta, sl_join_attention, sl_join_experts,
+                              sl_join_route, sl_join_codes, sl_join_output};
 
 sl_status sl_cuda_join(sl_executable *exe, const sl_cuda_segment *segment,
                        const sl_cuda_needs *needs, sl_error *err) {

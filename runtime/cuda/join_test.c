@@ -16,12 +16,12 @@
 
 #include <cmocka.h>
 
-enum { CONTEXT = 64, VOCAB = 256 };
+enum { CONTEXT = 1152, VOCAB = 9232 };
 
 /* Two delta nets and an attention, sizes as kernels for one row want them and no larger. */
 static const char config[] =
-    "{\"model_type\": \"qwen3_5_moe\", \"vocab_size\": 256, \"hidden_size\": 256,"
-    " \"num_hidden_layers\": 3, \"full_attention_interval\": 3, \"max_position_embeddings\": 64,"
+    "{\"model_type\": \"qwen3_5_moe\", \"vocab_size\": 9232, \"hidden_size\": 256,"
+    " \"num_hidden_layers\": 3, \"full_attention_interval\": 3, \"max_position_embeddings\": 1152,"
     " \"num_attention_heads\": 2, \"num_key_value_heads\": 1, \"head_dim\": 128,"
     " \"partial_rotary_factor\": 0.25, \"rope_theta\": 10000, \"rms_norm_eps\": 1e-6,"
     " \"linear_num_key_heads\": 1, \"linear_num_value_heads\": 2, \"linear_key_head_dim\": 128,"
@@ -63,6 +63,9 @@ static int close_model(void **state) {
     return 0;
 }
 
+/* As many positions as one part of them has, or more, which makes other steps of attention. */
+static uint32_t capacity = CONTEXT;
+
 static sl_program *make_program(bool no_sharing) {
     const sl_step_shape shape = {.config = &model->config,
                                  .weights = &model->weights,
@@ -70,7 +73,8 @@ static sl_program *make_program(bool no_sharing) {
                                  .rows = 1,
                                  .wanted = 1,
                                  .slots = 1,
-                                 .capacity = CONTEXT};
+                                 .capacity = capacity,
+                                 .kv_dtype = SL_DTYPE_f16};
     const sl_compile_how how = {
         .model = SL_SCHEDULE_EDGES, .int8_activations = true, .no_sharing = no_sharing};
     sl_graph *graph = NULL;
@@ -123,6 +127,9 @@ static void every_rule_is_used(void **state) {
     ready r = make_ready(true, false);
     const sl_executable *exe = r.bound.executable;
     assert_int_equal(joined_by(exe, "sl_delta_step_joined"), 2);
+    assert_int_equal(joined_by(exe, "sl_sdpa_step_128"), 1);
+    assert_int_equal(joined_by(exe, "sl_sdpa_merge_row"), 1);
+    assert_int_equal(joined_by(exe, "sl_linear_stream_q8"), 1); /* to the host */
     assert_int_equal(joined_by(exe, "sl_row_q4_q4"), 9); /* into mixers, out of them, shared down */
     assert_int_equal(joined_by(exe, "sl_row_q4_q8"), 3); /* into experts */
     assert_int_equal(joined_by(exe, "sl_moe_row_up_q4"), 3);
@@ -164,22 +171,56 @@ static void a_wrong_join_is_found(void **state) {
     drop(&r);
 }
 
-static void results_are_those_of_steps_apart(void **state) {
-    (void)state;
-    ready together = make_ready(true, false), apart = make_ready(true, true);
-    assert_int_equal(members(apart.bound.executable), 0);
-    const float *a = together.device->ops->output(together.bound.executable, 0);
-    const float *b = apart.device->ops->output(apart.bound.executable, 0);
+static void check_alike(const ready *together, const ready *apart) {
+    const float *a = together->device->ops->output(together->bound.executable, 0);
+    const float *b = apart->device->ops->output(apart->bound.executable, 0);
     double difference = 0, size = 0;
     for (int i = 0; i < VOCAB; i++) {
         difference += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
         size += (double)b[i] * (double)b[i];
     }
     assert_true(size > 0 && difference <= 1e-8 * size);
+}
+
+static void results_are_those_of_steps_apart(void **state) {
+    (void)state;
+    ready together = make_ready(true, false), apart = make_ready(true, true);
+    assert_int_equal(members(apart.bound.executable), 0);
+    check_alike(&together, &apart);
     assert_int_equal(bound_program_run(&together.bound, NULL),
                      bound_program_run(&together.bound, NULL));
     drop(&together);
     drop(&apart);
+}
+
+static void run_at(ready *r, int32_t position) {
+    for (uint32_t b = 0; b < r->program->buffer_count; b++)
+        if (strcmp(r->program->buffers[b].name, "positions") == 0)
+            *(int32_t *)r->bound.memory[b] = position;
+    (void)bound_program_run(&r->bound, NULL);
+}
+
+/* The cache fills up, over the ends of what tiles and splits of positions there are. */
+static void check_positions(const int32_t *positions, size_t count) {
+    ready together = make_ready(true, false), apart = make_ready(true, true);
+    assert_int_equal(joined_by(together.bound.executable, "sl_sdpa_step_128"), 1);
+    for (size_t i = 0; i < count; i++) {
+        run_at(&together, positions[i]);
+        run_at(&apart, positions[i]);
+        check_alike(&together, &apart);
+    }
+    drop(&together);
+    drop(&apart);
+}
+static void positions_follow_each_other(void **state) {
+    (void)state;
+    static const int32_t few[] = {0,  1,  2,   7,   8,   9,   15,  16,  17, 63,
+                                  64, 65, 126, 127, 128, 129, 130, 255, 256};
+    static const int32_t many[] = {0, 1, 127, 128, 1023, 1024, 1151};
+    capacity = 320;
+    check_positions(few, sizeof few / sizeof few[0]);
+    capacity = CONTEXT;
+    check_positions(many, sizeof many / sizeof many[0]);
 }
 
 int main(void) {
@@ -188,6 +229,7 @@ int main(void) {
         cmocka_unit_test(edges_order_every_conflict),
         cmocka_unit_test(a_wrong_join_is_found),
         cmocka_unit_test(results_are_those_of_steps_apart),
+        cmocka_unit_test(positions_follow_each_other),
     };
     if (!getenv("SLUICE_CUDA_EMULATOR")) {
         print_message("skipped: there is no emulated CUDA driver in this build\n");

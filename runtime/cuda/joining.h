@@ -53,5 +53,7 @@ SL_CHECKED sl_status sl_join_delta(const sl_joining *j, uint32_t step, sl_error 
 SL_CHECKED sl_status sl_join_route(const sl_joining *j, uint32_t step, sl_error *err);
 SL_CHECKED sl_status sl_join_experts(const sl_joining *j, uint32_t step, sl_error *err);
 SL_CHECKED sl_status sl_join_row(const sl_joining *j, uint32_t step, sl_error *err);
+SL_CHECKED sl_status sl_join_attention(const sl_joining *j, uint32_t step, sl_error *err);
+SL_CHECKED sl_status sl_join_output(const sl_joining *j, uint32_t step, sl_error *err);
 SL_CHECKED sl_status sl_join_codes(const sl_joining *j, uint32_t step, sl_error *err);
 #endif

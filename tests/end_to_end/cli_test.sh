@@ -107,6 +107,15 @@ IR
     holds "ir fmt prints a program" test -s "$folder/once.ir"
     holds "ir fmt is its own fixed point" cmp "$folder/once.ir" "$folder/twice.ir"
     holds "ir check" prints '^ok: 1 ops, 1 inputs, 1 weights, 0 states, 1 outputs' ir check "$source"
+    holds "ir check tells what a device makes of it" prints '^cpu: 1 native, 0 rewritten, 0 unsupported' ir check "$source"
+    echo 'graph "g" { input %x : f32[2,4] weight %g : f32[4] %y = layer_norm(%x, %g, %g) {axis = 1, eps = 1e-6}
+        output "y" = %y }' >"$folder/layer.ir"
+    holds "ir check needs no GPU" runs 0 ir check "$folder/layer.ir" --device cuda
+    holds "ir check --json" prints '"status": "(native|rewritten)"' ir check "$folder/layer.ir" --device cuda --json
+    echo 'graph "g" { input %x : f64[2,2] input %b : f64[2] scope "here" %y = dense_solve(%x, %b) output "y" = %y }' \
+        >"$folder/solve.ir"
+    holds "ir check fails where a device lacks an op" runs 1 ir check "$folder/solve.ir" --device cuda
+    holds "ir check names it" says '^unsupported here dense_solve: .*cuda'
     holds "ir run on the cpu" prints '^y : f32\[2,4\] = ' ir run "$source"
     holds "ir run invents what is missing and says so" grep -q 'x, gain' "$folder/stderr"
     "$program" ir run "$source" --device cpu --json >"$folder/cpu.json" 2>/dev/null
@@ -128,6 +137,9 @@ PY
     local model=tests/data/fuzz/engine_onnx_import_fuzz/gemm_all_attributes.onnx
     holds "ir import -o" runs 0 ir import "$model" -o "$folder/gemm.ir"
     holds "an imported program is a program" prints '^ok: ' ir check "$folder/gemm.ir"
+    holds "ir import -o of the binary form" runs 0 ir import "$model" -o "$folder/gemm.slir"
+    holds "the binary form is a program" prints '^ok: ' ir check "$folder/gemm.slir"
+    holds "both forms are alike" prints 'same$' ir diff "$folder/gemm.ir" "$folder/gemm.slir"
     holds "an ONNX model runs as it is" prints '^y : f32\[3,5\] = ' ir run "$model"
     holds "ir import names what is no model" refuses 1 'ONNX' ir import "$source"
     echo 'graph "bad" { %y = no_such_op() }' >"$folder/bad.ir"

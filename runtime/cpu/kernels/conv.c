@@ -4,7 +4,8 @@
  * An item is a tile of TILE windows and up to FILTERS filters of one group of one n. */
 #include "core/ops.h"
 #include "core/window.h"
-#include "runtime/cpu/kernels/blocked.h"
+#include "runtime/cpu/kernels/conv_product.h"
+#include "runtime/cpu/kernels/depthwise.h"
 #include "runtime/cpu/kernels/element.h"
 #include "runtime/cpu/kernels/seen.h"
 
@@ -69,9 +70,7 @@ static int64_t tap_offset(const sl_window *w, const lanes *l, int64_t k) {
 
 /* ---- many channels in a group ---- */
 
-/* What windows see lies in panels of as many columns as a tile of the product has: of each, all
- * rows of a block. */
-enum { PANEL = GEMM_VECTORS * LANES, PANELS = (TILE + PANEL - 1) / PANEL };
+enum { PANELS = (TILE + PANEL - 1) / PANEL };
 
 /* The windows of a tile of one or two axes: `rows` output rows from `row` on, columns from `column`
  * on.  What they see of one channel is laid out in `lines` lines, that of input row `top` first. */
@@ -102,18 +101,12 @@ static int64_t most_lines(const sl_window *w) {
 }
 
 static size_t panel_floats(const plan *p) {
-    return (size_t)(p->plain ? 0 : least(p->inner, BLOCK_INNER) * PANELS * PANEL);
+    return (size_t)(least(p->inner, BLOCK_TAPS) * PANELS * PANEL);
 }
 static size_t scratch_floats(const plan *p) {
     const lanes l = lanes_of(&p->w, least(TILE, p->w.out[2]));
     const size_t lines = (size_t)(most_lines(&p->w) * l.phases * l.slot);
-    return panel_floats(p) + (p->plain || !has_lines(p) ? 0 : lines + LANES);
-}
-
-/* Out = bias or 0, where blocks of sums are added. */
-static void start(const plan *p, float *out, int64_t filter, int64_t rows, int64_t n) {
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t i = 0; i < n; i++) out[r * p->outs + i] = p->bias ? p->bias[filter + r] : 0;
+    return panel_floats(p) + (p->plain || !has_lines(p) ? 0 : lines + PANEL);
 }
 
 static void store_line(const float *line, int64_t width, int64_t i, int64_t depth, float *panels) {
@@ -126,6 +119,16 @@ static void store_line(const float *line, int64_t width, int64_t i, int64_t dept
 typedef struct {
     int64_t tile, width, k, depth;
 } part;
+
+/* Places themselves: in panels they are near each other. */
+static void gather_places(const plan *p, const float *x, const part *t, float *panels) {
+    for (int64_t i = 0; i < t->depth; i++) {
+        const float *from = x + (t->k + i) * p->ins + t->tile;
+        for (int64_t at = 0; at < t->width; at += LANES)
+            vstore(panels + at / PANEL * PANEL * t->depth + i * PANEL + at % PANEL,
+                   vload_n(from + at, least(LANES, t->width - at)));
+    }
+}
 
 static void gather(const plan *p, const float *x, const part *t, float *panels) {
     float line[PANELS * PANEL] = {0};
@@ -157,36 +160,47 @@ static void lay_strip(const sl_window *w, const strip *s, const float *x, float 
     }
 }
 
+/* What a tap sees, where each panel is part of one row: straight from the lines. */
+typedef struct {
+    bool straight;
+    int64_t starts[PANELS]; /* of panels, from where a tap's first line begins */
+} panel_starts;
+
+static panel_starts panel_starts_of(const sl_window *w, const strip *s, int64_t skip) {
+    panel_starts p = {s->rows == 1 || s->columns % PANEL == 0, {0}};
+    for (int64_t i = 0; i < PANELS; i++) {
+        const int64_t at = i * PANEL + skip, row = s->rows == 1 ? 0 : at / s->columns;
+        p.starts[i] = row * w->stride[1] * s->l.phases * s->l.slot + at - row * s->columns;
+    }
+    return p;
+}
+INLINE void copy_panels(const panel_starts *p, const float *from, int64_t i, const part *t,
+                        float *panels) {
+    for (int64_t at = 0; at < t->width; at += PANEL)
+        for (int64_t v = 0; v < PANEL; v += LANES)
+            vstore(panels + at * t->depth + i * PANEL + v, vload(from + p->starts[at / PANEL] + v));
+}
+
 /* The same as gather, by lines. */
 static void gather_lines(const plan *p, const float *x, const part *t, float *panels) {
     const strip s = strip_of(&p->w, t->tile, t->width);
-    const int64_t skip = t->tile - (s.row * p->w.out[2] + s.column);
+    const int64_t skip = t->tile - (s.row * p->w.out[2] + s.column), floats = s.l.phases * s.l.slot;
+    const panel_starts starts = panel_starts_of(&p->w, &s, skip);
     float *lines = panels + panel_floats(p), seen[3 * TILE + LANES] = {0};
     int64_t c = t->k / p->taps, kx = t->k % p->w.kernel[2];
     int64_t ky = t->k % p->taps / p->w.kernel[2];
     for (int64_t i = 0; i < t->depth; i++) {
+        const int64_t offset = tap_offset(&p->w, &s.l, kx);
         if (i == 0 || (kx == 0 && ky == 0)) lay_strip(&p->w, &s, x + c * p->ins, lines);
-        copy_strip(&p->w, &s, lines, ky, tap_offset(&p->w, &s.l, kx), seen);
-        store_line(seen + skip, t->width, i, t->depth, panels);
+        if (starts.straight) {
+            copy_panels(&starts, lines + ky * p->w.dilation[1] * floats + offset, i, t, panels);
+        } else {
+            copy_strip(&p->w, &s, lines, ky, offset, seen);
+            store_line(seen + skip, t->width, i, t->depth, panels);
+        }
         if (++kx < p->w.kernel[2]) continue;
         kx = 0;
         if (++ky == p->w.kernel[1]) ky = 0, c++;
-    }
-}
-
-/* A block of rows of the product: all panels, or the places of x themselves. */
-static void multiply(const plan *p, const gemm *whole, int64_t width, const float *panels) {
-    if (p->plain) {
-        gemm_run(whole);
-        return;
-    }
-    for (int64_t at = 0; at < width; at += PANEL) {
-        gemm g = *whole;
-        g.b = panels + at * g.inner;
-        g.b_row = PANEL;
-        g.c = whole->c + at;
-        g.cols = least(PANEL, width - at);
-        gemm_run(&g);
     }
 }
 
@@ -201,28 +215,25 @@ static void run_tile(const sl_conv_args *a, const plan *p, int64_t begin, int64_
     const int64_t width = least(TILE, p->outs - tile);
     const float *x = (const float *)a->x.data + (n * p->groups + group) * p->channels * p->ins;
     float *out = (float *)a->out.data + (n * p->groups * p->filters + first) * p->outs + tile;
-    start(p, out, first, last - first, width);
-    for (int64_t k = 0; k < p->inner; k += BLOCK_INNER) {
-        const int64_t depth = least(BLOCK_INNER, p->inner - k);
+    for (int64_t k = 0; k < p->inner; k += BLOCK_TAPS) {
+        const int64_t depth = least(BLOCK_TAPS, p->inner - k);
         const part t = {tile, width, k, depth};
-        if (!p->plain && has_lines(p))
+        if (p->plain)
+            gather_places(p, x, &t, panels);
+        else if (has_lines(p))
             gather_lines(p, x, &t, panels);
-        else if (!p->plain)
+        else
             gather(p, x, &t, panels);
-        multiply(p,
-                 &(const gemm){.a = (const float *)a->w.data + first * p->inner + k,
-                               .a_row = p->inner,
-                               .a_col = 1,
-                               .b = x + k * p->ins + tile,
-                               .b_row = p->ins,
-                               .c = out,
-                               .c_row = p->outs,
-                               .rows = last - first,
-                               .cols = width,
-                               .inner = depth,
-                               .add = true,
-                               .apart = true},
-                 width, panels);
+        conv_multiply(&(const conv_product){.w = (const float *)a->w.data + first * p->inner + k,
+                                            .w_row = p->inner,
+                                            .seen = panels,
+                                            .bias = p->bias ? p->bias + first : NULL,
+                                            .out = out,
+                                            .out_row = p->outs,
+                                            .rows = last - first,
+                                            .cols = width,
+                                            .taps = depth,
+                                            .first = k == 0});
     }
 }
 
@@ -277,6 +288,8 @@ static int64_t find_taps(const plan *p, const laid *plane, const float *weights,
 }
 
 static size_t plane_bytes(const plan *p) {
+    const depthwise d = depthwise_of(&p->w);
+    if (d.stride) return depthwise_floats(&d) * sizeof(float);
     const lanes l = lanes_of(&p->w, p->w.out[2]);
     return (size_t)p->taps * sizeof(tap) + (size_t)p->w.kernel[2] * sizeof(int64_t) +
            (size_t)(p->w.in[0] * p->w.in[1] * l.phases * l.slot) * sizeof(float);
@@ -293,18 +306,25 @@ static laid lay_plane(const plan *p, const float *x, tap *taps) {
     return plane;
 }
 
-static void run_plane(const sl_conv_args *a, const plan *p, int64_t item, tap *taps) {
+static void run_plane(const sl_conv_args *a, const plan *p, const depthwise *d, int64_t item,
+                      void *scratch) {
     const sl_window *w = &p->w;
     const int64_t filters = p->groups * p->filters, m = item % filters;
     const float *x =
         (const float *)a->x.data + (item / filters * p->groups + m / p->filters) * p->ins;
     const float *weights = (const float *)a->w.data + m * p->taps;
     float *out = (float *)a->out.data + item * p->outs;
+    const float bias = p->bias ? p->bias[m] : 0;
+    if (d->stride) {
+        depthwise_plane(d, w, &(const depthwise_filter){x, weights, bias}, out, scratch);
+        return;
+    }
+    tap *taps = scratch;
     const laid plane = lay_plane(p, x, taps);
     for (int64_t oz = 0; oz < w->out[0]; oz++)
         for (int64_t oy = 0; oy < w->out[1]; oy++, out += w->out[2]) {
             const int64_t count = find_taps(p, &plane, weights, oz, oy, taps);
-            sum_taps(taps, count, p->bias ? p->bias[m] : 0, w->out[2], out);
+            sum_taps(taps, count, bias, w->out[2], out);
         }
 }
 
@@ -353,12 +373,15 @@ RUN(conv) {
     const sl_conv_args *a = args;
     const plan p = plan_of(a);
     const bool tiles = a->x.type.dtype == SL_DTYPE_f32 && !p.alone;
+    const depthwise d =
+        p.alone && a->x.type.dtype == SL_DTYPE_f32 ? depthwise_of(&p.w) : (depthwise){0};
+    if (d.stride) depthwise_clear(&d, worker->scratch);
     for (int64_t item = begin; item < end;) {
         const int64_t next = tiles ? least(end, (item / p.blocks + 1) * p.blocks) : item + 1;
         if (tiles)
             run_tile(a, &p, item, next, worker->scratch);
         else if (p.alone && a->x.type.dtype == SL_DTYPE_f32)
-            run_plane(a, &p, item, worker->scratch);
+            run_plane(a, &p, &d, item, worker->scratch);
         else
             run_any(a, &p, item);
         item = next;

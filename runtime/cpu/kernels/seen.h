@@ -17,11 +17,23 @@ INLINE vf evens(vf a, vf b) {
 #endif
 }
 
+/* Elements 1, 3, 5, ... */
+INLINE vf odds(vf a, vf b) {
+#if defined(__AVX512F__)
+    return __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+#elif defined(__AVX2__)
+    return __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15);
+#else
+    return __builtin_shufflevector(a, b, 1, 3, 5, 7);
+#endif
+}
+
 /* Elements at, at + stride, ... of a row of `length`: n of them, zeros where there are none. */
 INLINE void see_line(const float *row, int64_t length, int64_t at, int64_t stride, int64_t n,
                      float *to) {
-    int64_t first = at < 0 ? parts_of(-at, stride) : 0;
-    int64_t last = at >= length ? 0 : parts_of(length - at, stride);
+    /* Divisions are slow. */
+    int64_t first = at >= 0 ? 0 : stride == 1 ? -at : parts_of(-at, stride);
+    int64_t last = at >= length ? 0 : stride == 1 ? length - at : parts_of(length - at, stride);
     last = least(last, n);
     first = least(first, last);
     FOR_VECTORS(i, count, first, vstore_n(to + i, vzero(), count););

@@ -479,8 +479,9 @@ DEVICE int2 tiles_of_slot(const sl_delta &d, int slot) {
     return tiles;
 }
 
-/* The block's columns of the memory, to shared memory or back. */
-DEVICE void move_memory(const sl_delta_tiles &a, const walk &s, bool back) {
+/* The block's columns of the memory, to shared memory or back; zeros where it begins, since it may
+ * never have been written. */
+DEVICE void move_memory(const sl_delta_tiles &a, const walk &s, bool back, bool begins) {
     float *memory = delta_memory(a.d, s.slot, s.head) + s.column;
     for (int i = (int)threadIdx.x; i < SIZE * COLUMNS / 4; i += THREADS) {
         const int row = i / (COLUMNS / 4), column = i % (COLUMNS / 4) * 4;
@@ -489,7 +490,7 @@ DEVICE void move_memory(const sl_delta_tiles &a, const walk &s, bool back) {
         if (back)
             *there = *here;
         else
-            *here = *there;
+            *here = begins ? make_float4(0, 0, 0, 0) : *there;
     }
 }
 
@@ -542,14 +543,14 @@ SL_CUDA_KERNEL(sl_delta_walk, sl_delta_tiles, THREADS) {
     if (tiles.x > tiles.y) return;
     fetch_before(a, s, tiles.x);
     fetch_after(a, s, tiles.x);
-    move_memory(a, s, false);
+    row_bits bits = bits_of_words(words_of_tile(a.d, tiles.x), s.slot);
+    move_memory(a, s, false, (bits.resets & bits.mine & (0 - bits.mine)) != 0); /* its first row */
     copy_wait_all();
     __syncthreads();
-    row_bits bits = bits_of_words(words_of_tile(a.d, tiles.x), s.slot);
     for (int tile = tiles.x; tile <= tiles.y; tile++) {
         const row_words next = words_of_tile(a.d, tile + 1);
         walk_tile(a, s, tile, bits, tile < tiles.y);
         bits = bits_of_words(next, s.slot);
     }
-    move_memory(a, s, true);
+    move_memory(a, s, true, false);
 }

@@ -1,20 +1,24 @@
 /* gemm.cu - Products of many rows of a8 with panels. */
 #include "runtime/cuda/kernels/gemm.cuh"
 
-/* Blocks are (rows, tokens). */
+/* Blocks are (rows, tokens, parts of the columns). */
 template <class TYPE> DEVICE void gemm_rows(const sl_gemm_rows &a) {
     SL_DYNAMIC_SHARED(gemm_shared<TYPE>, s);
-    const int first = (int)blockIdx.y * GEMM_TOKENS;
-    const int tokens = min(a.tokens - first, (int)GEMM_TOKENS);
+    const int first = (int)blockIdx.y * TYPE::TOKENS;
+    const int tokens = min(a.tokens - first, (int)TYPE::TOKENS);
     const int thread = (int)threadIdx.x;
     const int panel = (int)blockIdx.x * TYPE::PANELS + gemm_first_panel<TYPE>();
     const int last = (a.w.rows - 1) / 16;
     const gemm_panel panels[2] = {{a.w.data, min(panel, last)}, {a.w.data, min(panel + 1, last)}};
-    if (thread < GEMM_TOKENS) s->tokens[thread] = thread < tokens ? first + thread : -1;
-    gemm_sums sums;
-    gemm_tile<TYPE>(s, a.w, panels, a.x, tokens, &sums);
+    if (thread < TYPE::TOKENS) s->tokens[thread] = thread < tokens ? first + thread : -1;
+    gemm_sums<TYPE> sums;
+    sl_cuda_panels part = a.w;
+    const int begin = (int)blockIdx.z * a.part_groups;
+    part.groups = min(begin + a.part_groups, a.w.groups);
+    float *out = a.out + blockIdx.z * (a.tokens * a.out_stride);
+    gemm_tile<TYPE>(s, part, panels, a.x, tokens, &sums, begin);
     gemm_write<TYPE>(s, &sums, tokens, a.w.rows, [&](int token, int row, float y) {
-        a.out[(first + token) * a.out_stride + row] = y;
+        out[(first + token) * a.out_stride + row] = y;
     });
 }
 

@@ -1,10 +1,10 @@
 /* gemm.cuh - A tile of products of panels with rows of a8, by int8 tensor cores.
  *
- * A block of four warps takes 64 tokens by 8 panels (128 rows), of which a warp has two; or, where
- * that leaves too few blocks, by 2 panels, of which a warp has every fourth group.  A panel's words
- * are what a lane needs of matrix a: with r = lane / 4 and c = lane % 4 the columns 8c to 8c+3
- * stand in the place of 4c to 4c+3, and 8c+4 to 8c+7 in that of 16+4c and on, in both matrices.  Of
- * each group the sum of products is a whole number, which is then scaled and added.
+ * A block of four warps takes 64 tokens (or 32) by 8 panels (128 rows), of which a warp has two; or,
+ * where that leaves too few blocks, by 2 panels, of which a warp has every fourth group.  A panel's
+ * words are what a lane needs of matrix a: with r = lane / 4 and c = lane % 4 the columns 8c to
+ * 8c+3 stand in the place of 4c to 4c+3, and 8c+4 to 8c+7 in that of 16+4c and on, in both
+ * matrices.  Of each group the sum of products is a whole number, which is then scaled and added.
  * Weights and tokens come in stages of four groups, three of them in flight. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_GEMM_CUH
 #define SL_RUNTIME_CUDA_KERNELS_GEMM_CUH
@@ -16,18 +16,20 @@
 
 enum {
     GEMM_THREADS = SL_GEMM_WARPS * WARP,
-    GEMM_TOKENS = SL_GEMM_TOKENS,
     GEMM_GROUPS = SL_GEMM_GROUPS,
-    GEMM_STAGES = SL_GEMM_STAGES,
-    GEMM_SPANS = GEMM_TOKENS / 8 /* of 8 tokens */
+    GEMM_STAGES = SL_GEMM_STAGES
 };
 
-/* TYPE, from here on: a type of panel and how many of them a tile has. */
+/* TYPE, from here on: a type of panel, and how many of them and tokens a tile has, in spans of 8.
+ */
 template <class T> struct wide : T {
-    enum { PANELS = SL_GEMM_WIDE };
+    enum { PANELS = SL_GEMM_WIDE, TOKENS = SL_GEMM_TOKENS, SPANS = TOKENS / 8 };
 };
 template <class T> struct narrow : T {
-    enum { PANELS = SL_GEMM_NARROW };
+    enum { PANELS = SL_GEMM_NARROW, TOKENS = SL_GEMM_TOKENS, SPANS = TOKENS / 8 };
+};
+template <class T> struct low : T {
+    enum { PANELS = SL_GEMM_WIDE, TOKENS = SL_GEMM_FEW_TOKENS, SPANS = TOKENS / 8 };
 };
 template <class TYPE> DEVICE constexpr bool is_wide() {
     return TYPE::PANELS == (int)SL_GEMM_WIDE;
@@ -41,16 +43,16 @@ template <class TYPE> struct gemm_stage {
     enum { BLOCK_BYTES = 64 + 2 * TYPE::GROUP_BYTES, PANEL_BYTES = GEMM_GROUPS / 2 * BLOCK_BYTES };
     uint8_t blocks[TYPE::PANELS][PANEL_BYTES];
     uint8_t above[TYPE::PANELS][64];
-    int8_t codes[GEMM_TOKENS][SL_GEMM_PITCH];
-    float scales[GEMM_GROUPS][SL_GEMM_PARAM_PITCH];
-    float sums[GEMM_GROUPS][SL_GEMM_PARAM_PITCH];
-    float halves[GEMM_GROUPS][SL_GEMM_PARAM_PITCH];
+    int8_t codes[TYPE::TOKENS][SL_GEMM_PITCH];
+    float scales[GEMM_GROUPS][SL_GEMM_PARAM_PITCH(TYPE::TOKENS)];
+    float sums[GEMM_GROUPS][SL_GEMM_PARAM_PITCH(TYPE::TOKENS)];
+    float halves[GEMM_GROUPS][SL_GEMM_PARAM_PITCH(TYPE::TOKENS)];
 };
 
 template <class TYPE> struct gemm_shared {
     gemm_stage<TYPE> stages[GEMM_STAGES];
     params rows[GEMM_GROUPS][TYPE::HALVES + 1][TYPE::PANELS * 16];
-    int tokens[GEMM_TOKENS]; /* rows of x; -1: none */
+    int tokens[TYPE::TOKENS]; /* rows of x; -1: none */
 };
 
 /* A panel of a matrix that lies at `data`, laid out like all of the tile. */
@@ -61,18 +63,18 @@ struct gemm_panel {
 
 /* What a lane has of the results: of the warp's panel m, span n: rows r and r + 8 of tokens 2c and
  * 2c + 1, like d in mma.cuh. */
-struct gemm_sums {
-    float y[2][GEMM_SPANS][4];
+template <class TYPE> struct gemm_sums {
+    float y[2][TYPE::SPANS][4];
 };
 
 /* ---- stages ---- */
 
 /* What a thread copies of every stage: of the warp's panels, and of tokens in turn 16 bytes of
  * codes, and the parameters of a group. */
-struct gemm_sources {
+template <class TYPE> struct gemm_sources {
     enum {
-        CODES = GEMM_TOKENS * GEMM_GROUPS * 2 / GEMM_THREADS,
-        PARAMS = GEMM_TOKENS * GEMM_GROUPS / GEMM_THREADS,
+        CODES = TYPE::TOKENS * GEMM_GROUPS * 2 / GEMM_THREADS,
+        PARAMS = TYPE::TOKENS * GEMM_GROUPS / GEMM_THREADS,
     };
     const uint8_t *panels[2], *above[2];
     unsigned codes[CODES], params[PARAMS]; /* from the first row; NONE: no such token */
@@ -80,7 +82,7 @@ struct gemm_sources {
 #define NONE (~0u)
 
 template <class TYPE>
-DEVICE void find_sources(gemm_sources *f, const gemm_shared<TYPE> *s, const sl_cuda_panels &w,
+DEVICE void find_sources(gemm_sources<TYPE> *f, const gemm_shared<TYPE> *s, const sl_cuda_panels &w,
                          const gemm_panel (&panels)[2], const sl_cuda_rows8 &x) {
     const unsigned thread = threadIdx.x, groups = (unsigned)x.groups;
 #pragma unroll
@@ -96,12 +98,12 @@ DEVICE void find_sources(gemm_sources *f, const gemm_shared<TYPE> *s, const sl_c
         SL_KEEP_POINTER(f->above[m]);
     }
 #pragma unroll
-    for (int i = 0; i < gemm_sources::CODES; i++) {
+    for (int i = 0; i < gemm_sources<TYPE>::CODES; i++) {
         const int row = s->tokens[(i * GEMM_THREADS + thread) / 8];
         f->codes[i] = row < 0 ? NONE : (unsigned)row * groups * 32 + 16 * (thread % 8);
     }
 #pragma unroll
-    for (int i = 0; i < gemm_sources::PARAMS; i++) {
+    for (int i = 0; i < gemm_sources<TYPE>::PARAMS; i++) {
         const int row = s->tokens[(i * GEMM_THREADS + thread) / GEMM_GROUPS];
         f->params[i] = row < 0 ? NONE : (unsigned)row * groups + thread % GEMM_GROUPS;
     }
@@ -109,7 +111,7 @@ DEVICE void find_sources(gemm_sources *f, const gemm_shared<TYPE> *s, const sl_c
 
 /* In a wide tile a warp copies its own panels; in a narrow one a block of one of the two. */
 template <class TYPE>
-DEVICE void stage_panels(gemm_stage<TYPE> *to, const gemm_sources &f, const sl_cuda_panels &w,
+DEVICE void stage_panels(gemm_stage<TYPE> *to, const gemm_sources<TYPE> &f, const sl_cuda_panels &w,
                          int group) {
     typedef gemm_stage<TYPE> stage;
     enum { BYTES = is_wide<TYPE>() ? (int)stage::PANEL_BYTES : (int)stage::BLOCK_BYTES };
@@ -128,6 +130,7 @@ DEVICE void stage_panels(gemm_stage<TYPE> *to, const gemm_sources &f, const sl_c
 #pragma unroll
         for (int i = 0; i < BYTES; i += 16 * WARP)
             if (i < there) copy_to<16>(place + m * BYTES + i, from + i);
+        if (!is_wide<TYPE>() && warp_id() >= 2) continue; /* another warp copies what is above */
         if (TYPE::ABOVE_BYTES == 8 && lane_id() == 0)
             copy_async<8>(to->above[panel + m], f.above[m] + above);
         if (TYPE::ABOVE_BYTES == 64 && lane_id() < 4)
@@ -136,7 +139,7 @@ DEVICE void stage_panels(gemm_stage<TYPE> *to, const gemm_sources &f, const sl_c
 }
 
 template <class TYPE>
-DEVICE void stage_tokens(gemm_stage<TYPE> *to, const gemm_sources &f, const sl_cuda_rows8 &x,
+DEVICE void stage_tokens(gemm_stage<TYPE> *to, const gemm_sources<TYPE> &f, const sl_cuda_rows8 &x,
                          int group) {
     typedef gemm_stage<TYPE> stage;
     const int thread = (int)threadIdx.x, there = x.groups - group, g = thread % GEMM_GROUPS;
@@ -146,7 +149,7 @@ DEVICE void stage_tokens(gemm_stage<TYPE> *to, const gemm_sources &f, const sl_c
     SL_KEEP_WORD(place);
     if (thread % 8 / 2 < there)
 #pragma unroll
-        for (int i = 0; i < gemm_sources::CODES; i++)
+        for (int i = 0; i < gemm_sources<TYPE>::CODES; i++)
             if (f.codes[i] != NONE)
                 copy_to<16>(place + i * (GEMM_THREADS / 8) * SL_GEMM_PITCH, codes + f.codes[i]);
     if (g >= there) return;
@@ -154,7 +157,7 @@ DEVICE void stage_tokens(gemm_stage<TYPE> *to, const gemm_sources &f, const sl_c
     SL_KEEP_WORD(place);
     const float *scales = x.scales + group, *sums = x.sums + group, *halves = x.halves + group;
 #pragma unroll
-    for (int i = 0; i < gemm_sources::PARAMS; i++) {
+    for (int i = 0; i < gemm_sources<TYPE>::PARAMS; i++) {
         const int at = i * (GEMM_THREADS / GEMM_GROUPS) * 4;
         if (f.params[i] == NONE) continue;
         copy_to<4>(place + at, scales + f.params[i]);
@@ -273,13 +276,13 @@ DEVICE gemm_tokens<TYPE> gemm_load_tokens(const gemm_stage<TYPE> *from, int g, i
 
 /* One group of the warp's two panels by the first `tokens` tokens, 16 at a time. */
 template <class TYPE>
-DEVICE void gemm_group(gemm_sums *sums, const gemm_shared<TYPE> *s, const gemm_stage<TYPE> *from,
-                       int g, int tokens) {
+DEVICE void gemm_group(gemm_sums<TYPE> *sums, const gemm_shared<TYPE> *s,
+                       const gemm_stage<TYPE> *from, int g, int tokens) {
     gemm_weights<TYPE> w[2];
 #pragma unroll
     for (int m = 0; m < 2; m++) w[m] = gemm_load<TYPE>(s, from, gemm_first_panel<TYPE>() + m, g);
 #pragma unroll
-    for (int n = 0; n < GEMM_SPANS; n += 2) {
+    for (int n = 0; n < TYPE::SPANS; n += 2) {
         if (8 * n >= tokens) break;
         gemm_tokens<TYPE> t[2];
 #pragma unroll
@@ -292,7 +295,7 @@ DEVICE void gemm_group(gemm_sums *sums, const gemm_shared<TYPE> *s, const gemm_s
 }
 
 template <class TYPE>
-DEVICE void gemm_stage_all(gemm_shared<TYPE> *s, int stage, const gemm_sources &f,
+DEVICE void gemm_stage_all(gemm_shared<TYPE> *s, int stage, const gemm_sources<TYPE> &f,
                            const sl_cuda_panels &w, const sl_cuda_rows8 &x, int group) {
     if (group < w.groups) {
         stage_panels<TYPE>(&s->stages[stage], f, w, group);
@@ -302,10 +305,10 @@ DEVICE void gemm_stage_all(gemm_shared<TYPE> *s, int stage, const gemm_sources &
 }
 
 /* Of a narrow tile: what all warps have of spans 2w and 2w + 1, added up in their order. */
-DEVICE void gemm_gather(gemm_sums *sums, float *room) {
-    float *mine = room + warp_id() * (16 * GEMM_SPANS / 2) * WARP + lane_id();
+template <class TYPE> DEVICE void gemm_gather(gemm_sums<TYPE> *sums, float *room) {
+    float *mine = room + warp_id() * (16 * TYPE::SPANS / 2) * WARP + lane_id();
 #pragma unroll
-    for (int i = 0; i < 8 * GEMM_SPANS; i++)
+    for (int i = 0; i < 8 * TYPE::SPANS; i++)
         mine[i * WARP] = sums->y[i / 4 % 2][i / 8][i % 4];
     __syncthreads();
     const float *from = room + warp_id() * 16 * WARP + lane_id();
@@ -313,27 +316,30 @@ DEVICE void gemm_gather(gemm_sums *sums, float *room) {
     for (int i = 0; i < 16; i++) {
         float sum = 0;
 #pragma unroll
-        for (int w = 0; w < SL_GEMM_WARPS; w++) sum += from[(w * 8 * GEMM_SPANS + i) * WARP];
+        for (int w = 0; w < SL_GEMM_WARPS; w++) sum += from[(w * 8 * TYPE::SPANS + i) * WARP];
         sums->y[i / 4 % 2][i / 8][i % 4] = sum;
     }
 }
 
-/* The whole tile: this warp's panels; s->tokens is set by any threads of the block; w says how the
- * matrices are laid out.  Ends with a barrier, after which shared memory is free. */
+/* The whole tile, from group `first` (of a whole stage) on: this warp's panels; s->tokens is set by
+ * any threads of the block; w says how the matrices are laid out, and where groups end.  Ends with
+ * a barrier, after which shared memory is free. */
 template <class TYPE>
 DEVICE void gemm_tile(gemm_shared<TYPE> *s, const sl_cuda_panels &w, const gemm_panel (&panels)[2],
-                      const sl_cuda_rows8 &x, int tokens, gemm_sums *out) {
+                      const sl_cuda_rows8 &x, int tokens, gemm_sums<TYPE> *out, int first = 0) {
     static_assert(sizeof(gemm_shared<TYPE>) ==
-                      SL_GEMM_SHARED_BYTES(TYPE::PANELS, TYPE::GROUP_BYTES, TYPE::HALVES),
+                      SL_GEMM_SHARED_BYTES(TYPE::PANELS, TYPE::TOKENS, TYPE::GROUP_BYTES,
+                                           TYPE::HALVES),
                   "as plans have it");
     static_assert(GEMM_STAGES == 3, "one is used, two are on their way");
     *out = {};
     __syncthreads();
-    gemm_sources f;
+    gemm_sources<TYPE> f;
     find_sources<TYPE>(&f, s, w, panels, x);
-    for (int i = 0; i < GEMM_STAGES - 1; i++) gemm_stage_all<TYPE>(s, i, f, w, x, i * GEMM_GROUPS);
+    for (int i = 0; i < GEMM_STAGES - 1; i++)
+        gemm_stage_all<TYPE>(s, i, f, w, x, first + i * GEMM_GROUPS);
     int now = 0;
-    for (int group = 0; group < w.groups; group += GEMM_GROUPS) {
+    for (int group = first; group < w.groups; group += GEMM_GROUPS) {
         const gemm_stage<TYPE> *from = &s->stages[now];
         copy_wait<GEMM_STAGES - 2>();
         __syncthreads(); /* this stage is there; the one before is no longer read */
@@ -355,13 +361,14 @@ DEVICE void gemm_tile(gemm_shared<TYPE> *s, const sl_cuda_panels &w, const gemm_
 
 /* Gives all results that are there to write(token of the tile, row of the matrix, value). */
 template <class TYPE, class WRITE>
-DEVICE void gemm_write(gemm_shared<TYPE> *s, gemm_sums *sums, int tokens, int rows, WRITE write) {
+DEVICE void gemm_write(gemm_shared<TYPE> *s, gemm_sums<TYPE> *sums, int tokens, int rows,
+                       WRITE write) {
     const int r = lane_id() / 4, c = lane_id() % 4;
     const int first = ((int)blockIdx.x * TYPE::PANELS + gemm_first_panel<TYPE>()) * 16 + r;
     const int skipped = is_wide<TYPE>() ? 0 : 16 * warp_id();
-    if (!is_wide<TYPE>()) gemm_gather(sums, (float *)s->stages);
+    if (!is_wide<TYPE>()) gemm_gather<TYPE>(sums, (float *)s->stages);
 #pragma unroll
-    for (int n = 0; n < (is_wide<TYPE>() ? (int)GEMM_SPANS : 2); n++)
+    for (int n = 0; n < (is_wide<TYPE>() ? (int)TYPE::SPANS : 2); n++)
 #pragma unroll
         for (int i = 0; i < 8; i++) {
             const int token = skipped + 8 * n + 2 * c + i % 2, row = first + 8 * (i / 2);

@@ -65,8 +65,18 @@ typedef struct {
     float *out;
     int64_t out_stride;
     int32_t rows, cols, tokens;
-    int32_t wide; /* dense rows lie where 16 bytes can be loaded */
+    int32_t wide;        /* dense rows lie where 16 bytes can be loaded */
+    int32_t part_groups; /* of panels and bf16: each part of so many groups has an out of its own */
 } sl_linear_tile;
+
+/* out[i] = the sum of parts[p * count + i], in their order. */
+typedef struct {
+    const float *parts;
+    float *out;
+    int64_t count;
+    int32_t part_count;
+    int32_t four; /* count is a multiple of it, and addresses of 16 bytes */
+} sl_linear_parts;
 
 /* Any number of tokens with a weight of panels that has no other kernel. */
 typedef struct {
@@ -76,6 +86,21 @@ typedef struct {
     float *out;
     int32_t tokens, reserved;
 } sl_linear_plain;
+
+/* One row with a large matrix of q8.  Shared memory: two stages of every warp; x. */
+enum {
+    SL_STREAM_WARPS = 12,
+    SL_STREAM_BLOCKS = 8, /* of a panel, in a stage */
+    SL_STREAM_BLOCK_BYTES = 64 + 2 * 512,
+    SL_STREAM_STAGE_BYTES = SL_STREAM_BLOCKS * SL_STREAM_BLOCK_BYTES,
+    SL_STREAM_GROUP_BYTES = 3 * 32 + 4 /* of x */
+};
+typedef struct {
+    sl_cuda_panels w;
+    const float *x;
+    float *out;
+    int32_t panels, stages; /* stages: of a panel */
+} sl_linear_stream;
 
 /* Of sums that lie in memory: the first two outs of `finish` are read, `out` or codes written. */
 typedef struct {

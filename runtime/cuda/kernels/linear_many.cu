@@ -2,7 +2,8 @@
  *
  * A block has 64 rows of weights and 64 tokens, a warp 16 rows and 32 tokens.  Weights go from
  * memory to registers, a group ahead; a group of x at a time lies in shared memory, in parts, and
- * there is room for two: one is read while the next is written. */
+ * there is room for two: one is read while the next is written.  Columns can be divided among blocks,
+ * whose sums are then added up (linear_tile.cu). */
 #include "runtime/cuda/kernels/exact.cuh"
 #include "runtime/cuda/kernels/linear.h"
 
@@ -136,15 +137,18 @@ template <class ROWS> DEVICE void multiply_many(const sl_linear_tile &a) {
     __shared__ x_tile tiles[2];
     const int panel = (int)blockIdx.x * 4 + warp_id() % 4;
     const int token = (int)blockIdx.y * SL_TILE_TOKENS, first = warp_id() / 4 * WARP_TOKENS;
-    const int groups = (a.cols + SL_CUDA_GROUP_COLS - 1) / SL_CUDA_GROUP_COLS;
+    const int begin = (int)blockIdx.z * a.part_groups;
+    const int groups =
+        min(begin + a.part_groups, (a.cols + SL_CUDA_GROUP_COLS - 1) / SL_CUDA_GROUP_COLS);
+    float *out = a.out + blockIdx.z * (a.tokens * a.out_stride);
     float sums[TILES][4];
     ROWS now, next;
     x_bringing x;
 #pragma unroll
     for (int i = 0; i < 4 * TILES; i++) sums[i / 4][i % 4] = 0;
-    now.load(a, panel, 0);
-    x.load(a, token, 0);
-    for (int g = 0; g < groups; g++) {
+    now.load(a, panel, begin);
+    x.load(a, token, begin);
+    for (int g = begin; g < groups; g++) {
         x.store(tiles[g % 2]);
         __syncthreads();
         if (g + 1 < groups) {
@@ -158,7 +162,7 @@ template <class ROWS> DEVICE void multiply_many(const sl_linear_tile &a) {
     for (int i = 0; i < 4 * TILES; i++) {
         const int t = token + first + i / 4 * 8 + lane_id() % 4 * 2 + i % 2;
         const int row = panel * SL_CUDA_PANEL_ROWS + lane_id() / 4 * 2 + i % 4 / 2;
-        if (t < a.tokens && row < a.rows) a.out[t * a.out_stride + row] = sums[i / 4][i % 4];
+        if (t < a.tokens && row < a.rows) out[t * a.out_stride + row] = sums[i / 4][i % 4];
     }
 }
 

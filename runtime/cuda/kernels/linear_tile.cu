@@ -134,3 +134,22 @@ SL_CUDA_KERNEL(sl_linear_after_sums, sl_linear_after) {
         a.out[at] = value;
     }
 }
+
+/* A thread has one element, or four. */
+SL_CUDA_KERNEL(sl_linear_sum_parts, sl_linear_parts) {
+    const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= a.count / (a.four ? 4 : 1)) return;
+    if (!a.four) {
+        float sum = 0;
+        for (int p = 0; p < a.part_count; p++) sum += a.parts[p * a.count + i];
+        a.out[i] = sum;
+        return;
+    }
+    float4 sum = make_float4(0, 0, 0, 0);
+#pragma unroll 4
+    for (int p = 0; p < a.part_count; p++) {
+        const float4 x = *(const float4 *)(a.parts + p * a.count + 4 * i);
+        sum = make_float4(sum.x + x.x, sum.y + x.y, sum.z + x.z, sum.w + x.w);
+    }
+    *(float4 *)(a.out + 4 * i) = sum;
+}

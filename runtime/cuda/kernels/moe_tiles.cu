@@ -8,7 +8,8 @@ enum { UP_PANELS = SL_GEMM_WIDE / 2, UP_ROWS = UP_PANELS * 16, UP_PITCH = UP_ROW
 
 /* swiglu of what this lane has, into values[token][row of the tile]; of rows `left` are there.  The
  * tile's rows begin at `first` of the biases. */
-DEVICE void put_values(float *values, const gemm_sums &sums, int tokens, int left,
+template <class TYPE>
+DEVICE void put_values(float *values, const gemm_sums<TYPE> &sums, int tokens, int left,
                        const sl_moe_up &a, int64_t first) {
     const int r = lane_id() / 4, c = lane_id() % 4;
     const bool limited = a.act.limit > 0.0f;
@@ -21,7 +22,7 @@ DEVICE void put_values(float *values, const gemm_sums &sums, int tokens, int lef
         up_bias[i] = a.up_bias[first + row];
     }
 #pragma unroll
-    for (int n = 0; n < GEMM_SPANS; n++)
+    for (int n = 0; n < TYPE::SPANS; n++)
 #pragma unroll
         for (int i = 0; i < 4 && 8 * n < tokens; i++) {
             const int token = 8 * n + 2 * c + i % 2, row = warp_id() * 16 + r + 8 * (i / 2);
@@ -78,21 +79,21 @@ template <class TYPE> DEVICE void tiles_up(const sl_moe_up &a) {
     const uint8_t *expert = (const uint8_t *)a.places.table[tile.expert];
     const int panel = min(first + warp_id(), (a.w.rows - 1) / 16);
     const gemm_panel panels[2] = {{expert + a.gate_offset, panel}, {expert + a.up_offset, panel}};
-    if (thread < GEMM_TOKENS) {
+    if (thread < TYPE::TOKENS) {
         const int place = tile.first + min(thread, tile.count - 1);
         const int pair =
             checked(a.places.fault, SL_FAULT_PAIR, place, a.places.order[place], a.places.pairs);
         s->tokens[thread] = thread < tile.count ? pair / a.places.k : -1;
     }
-    gemm_sums sums;
+    gemm_sums<TYPE> sums;
     gemm_tile<TYPE>(s, a.w, panels, a.x, tile.count, &sums);
     float *values = (float *)s->stages;
-    put_values(values, sums, tile.count, a.w.rows - first * 16, a,
-               (int64_t)tile.expert * a.w.rows + first * 16);
+    put_values<TYPE>(values, sums, tile.count, a.w.rows - first * 16, a,
+                     (int64_t)tile.expert * a.w.rows + first * 16);
     __syncthreads();
-    const int token = thread % GEMM_TOKENS, part = thread / GEMM_TOKENS;
+    const int token = thread % TYPE::TOKENS, part = thread / TYPE::TOKENS;
     const int group = first / 2 + part;
-    if (token < tile.count && group < a.mid.groups)
+    if (part < UP_ROWS / 32 && token < tile.count && group < a.mid.groups)
         write_group8(a.mid, (int64_t)(tile.first + token) * a.mid.groups + group,
                      values + token * UP_PITCH + 32 * part);
 }
@@ -101,7 +102,7 @@ template <class TYPE> DEVICE void tiles_up(const sl_moe_up &a) {
 
 template <class TYPE> DEVICE void tiles_down(const sl_moe_down &a) {
     SL_DYNAMIC_SHARED(gemm_shared<TYPE>, s);
-    __shared__ int pairs[GEMM_TOKENS];
+    __shared__ int pairs[TYPE::TOKENS];
     const sl_moe_tile tile = a.tiles[blockIdx.y];
     const int thread = (int)threadIdx.x;
     if (!tile.count) return;
@@ -109,13 +110,13 @@ template <class TYPE> DEVICE void tiles_down(const sl_moe_down &a) {
     const int panel = (int)blockIdx.x * TYPE::PANELS + 2 * warp_id();
     const int last = (a.w.rows - 1) / 16;
     const gemm_panel panels[2] = {{matrix, min(panel, last)}, {matrix, min(panel + 1, last)}};
-    if (thread < GEMM_TOKENS) {
+    if (thread < TYPE::TOKENS) {
         const int place = tile.first + min(thread, tile.count - 1);
         pairs[thread] =
             checked(a.places.fault, SL_FAULT_PAIR, place, a.places.order[place], a.places.pairs);
         s->tokens[thread] = thread < tile.count ? place : -1;
     }
-    gemm_sums sums;
+    gemm_sums<TYPE> sums;
     gemm_tile<TYPE>(s, a.w, panels, a.mid, tile.count, &sums);
     const float *bias = a.bias ? a.bias + (int64_t)tile.expert * a.w.rows : nullptr;
     gemm_write<TYPE>(s, &sums, tile.count, a.w.rows, [&](int token, int row, float y) {
@@ -123,11 +124,18 @@ template <class TYPE> DEVICE void tiles_down(const sl_moe_down &a) {
     });
 }
 
+/* Tiles of many tokens, and of few. */
 #define TILES(TYPE, ...)                                                                           \
     SL_CUDA_KERNEL(sl_moe_tiles_up_##TYPE, sl_moe_up, GEMM_THREADS) {                              \
         tiles_up<wide<type_##TYPE>>(a);                                                            \
     }                                                                                              \
     SL_CUDA_KERNEL(sl_moe_tiles_down_##TYPE, sl_moe_down, GEMM_THREADS) {                          \
         tiles_down<wide<type_##TYPE>>(a);                                                          \
+    }                                                                                              \
+    SL_CUDA_KERNEL(sl_moe_low_up_##TYPE, sl_moe_up, GEMM_THREADS) {                                \
+        tiles_up<low<type_##TYPE>>(a);                                                             \
+    }                                                                                              \
+    SL_CUDA_KERNEL(sl_moe_low_down_##TYPE, sl_moe_down, GEMM_THREADS) {                            \
+        tiles_down<low<type_##TYPE>>(a);                                                           \
     }
 SL_PANEL_TYPES(TILES)

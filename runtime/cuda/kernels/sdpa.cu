@@ -124,3 +124,34 @@ SL_CUDA_KERNEL(sl_sdpa_join, sl_sdpa_joined, SL_CUDA_JOIN_THREADS) {
         a.out_weights[(int64_t)blockIdx.x * 2 + 1] = sum;
     }
 }
+
+/* A thread has four columns of a query: of few splits and many queries. */
+SL_CUDA_KERNEL(sl_sdpa_join_few, sl_sdpa_joined, SL_CUDA_JOIN_THREADS) {
+    const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    const int lanes = a.width / 4;
+    const int64_t query = i / lanes;
+    if (query >= a.queries) return;
+    const float *weights = a.weights + query * a.splits * 2;
+    const float *mixes = a.mixes + query * a.splits * a.width + i % lanes * 4;
+    float largest = -INFINITY, sum = 0;
+    for (int s = 0; s < a.splits; s++)
+        if (weights[2 * s + 1] > 0) largest = fmaxf(largest, weights[2 * s]);
+    float4 mix = make_float4(0, 0, 0, 0);
+#pragma unroll 2
+    for (int s = 0; s < a.splits; s++) {
+        const float own = weights[2 * s + 1];
+        if (!(own > 0)) continue;
+        const float factor = expf(weights[2 * s] - largest);
+        const float4 x = *(const float4 *)(mixes + (int64_t)s * a.width);
+        sum += factor * own;
+        mix = make_float4(mix.x + factor * x.x, mix.y + factor * x.y, mix.z + factor * x.z,
+                          mix.w + factor * x.w);
+    }
+    if (a.sinks) {
+        const float sink = a.sinks[query % a.query_heads], most = fmaxf(largest, sink);
+        const float keep = expf(largest - most);
+        sum = (sum * keep + expf(sink - most)) / keep;
+    }
+    *(float4 *)(a.out + query * a.width + i % lanes * 4) =
+        make_float4(mix.x / sum, mix.y / sum, mix.z / sum, mix.w / sum);
+}

@@ -43,6 +43,8 @@ typedef struct {
     int32_t is_half, reserved;
 } sl_sdpa_splits;
 
+enum { SL_CUDA_FEW_SPLITS = 8 }; /* that a thread joins by itself */
+
 /* Each `group` of `splits` becomes one. */
 typedef struct {
     const float *mixes, *weights; /* [queries, splits, width], [queries, splits, 2] */
@@ -50,5 +52,6 @@ typedef struct {
     int32_t splits, group, groups, width;
     const float *sinks; /* [query_heads]: one more score of each; NULL: none */
     int32_t query_heads, reserved;
+    int64_t queries;
 } sl_sdpa_joined;
 #endif

@@ -1,10 +1,9 @@
 /* gemm.c - Products on tensor cores. */
 #include "runtime/cuda/ops/gemm.h"
 #include "runtime/cuda/kernels/gemm.h"
+#include "runtime/cuda/kernels/linear.h"
 #include "runtime/cuda/ops/ops.h"
 #include "runtime/cuda/ops/panels.h"
-
-enum { BLOCKS_ENOUGH = 2 }; /* of wide tiles, for each multiprocessor */
 
 static const struct {
     const char *wide, *narrow;
@@ -14,38 +13,74 @@ static const struct {
     [SL_DTYPE_##TYPE] = {"sl_gemm_wide_" #TYPE, "sl_gemm_narrow_" #TYPE, HALVES},
     SL_PANEL_TYPES(NAMES)};
 
-static uint32_t shared_bytes(sl_dtype dtype, uint32_t panels) {
+static uint32_t shared_bytes(sl_dtype dtype, uint32_t panels, uint32_t tokens) {
     const uint32_t group_bytes = (uint32_t)sl_panel_layout_of(dtype, 1, 1).group_bytes;
-    return SL_GEMM_SHARED_BYTES(panels, group_bytes, names[dtype].halves);
+    return SL_GEMM_SHARED_BYTES(panels, tokens, group_bytes, names[dtype].halves);
 }
-uint32_t sl_cuda_gemm_shared(sl_dtype dtype) {
-    return shared_bytes(dtype, SL_GEMM_WIDE);
+uint32_t sl_cuda_gemm_shared(sl_dtype dtype, uint32_t tokens) {
+    return shared_bytes(dtype, SL_GEMM_WIDE, tokens);
 }
 
 bool sl_cuda_gemm_reaches(const sl_type *x) {
     return sl_rows_layout_of(x).scales < UINT32_MAX;
 }
 
-bool sl_cuda_gemm_a8(sl_cuda_planner *planner, const sl_cview *x, const sl_cview *w, float *out,
-                     int64_t out_stride) {
+/* ---- parts of columns ---- */
+
+int64_t sl_cuda_column_parts(int64_t tiles, int64_t blocks, int64_t groups, int64_t least_groups,
+                             int32_t *out_groups) {
+    int64_t parts = least(blocks / (tiles > 0 ? tiles : 1), groups / least_groups);
+    if (parts < 1) parts = 1;
+    const int64_t each = parts_of(parts_of(groups, parts), SL_GEMM_GROUPS) * SL_GEMM_GROUPS;
+    *out_groups = (int32_t)each;
+    return parts_of(groups, each);
+}
+
+float *sl_cuda_parts_room(sl_cuda_planner *planner, int64_t parts, int64_t count, float *out) {
+    if (parts == 1) return out;
+    return sl_cuda_scratch(planner, (uint64_t)(parts * count) * sizeof(float));
+}
+
+void sl_cuda_add_parts(sl_cuda_planner *planner, const float *sums, int64_t parts, int64_t count,
+                       float *out) {
+    enum { THREADS = 256 };
+    if (parts == 1) return;
+    const bool four = count % 4 == 0 && (uintptr_t)out % 16 == 0;
+    const sl_linear_parts launch = {
+        .parts = sums, .out = out, .count = count, .part_count = (int32_t)parts, .four = four};
+    SL_CUDA_ADD(planner, "sl_linear_sum_parts", parts_of(four ? count / 4 : count, THREADS),
+                THREADS, launch);
+}
+
+/* ---- tiles ---- */
+
+/* Wide tiles, whose columns are divided where that gives enough blocks; else narrow ones. */
+bool sl_cuda_gemm_a8(sl_cuda_planner *planner, const sl_cview *x, const sl_cview *w, float *out) {
+    enum { RESIDENT = 3, LEAST_GROUPS = 4 * SL_GEMM_GROUPS }; /* of a multiprocessor; of a part */
     const int64_t tokens = rows_of(&x->type);
     if (x->type.dtype != SL_DTYPE_a8 || !names[w->type.dtype].wide ||
         !sl_cuda_gemm_reaches(&x->type))
         return false;
-    const sl_gemm_rows launch = {.x = rows8_of(x),
-                                 .w = panels_of(w),
-                                 .out = out,
-                                 .out_stride = out_stride,
-                                 .tokens = (int32_t)tokens};
-    const int64_t tiles = parts_of(tokens, SL_GEMM_TOKENS);
-    const int64_t wide = parts_of(launch.w.rows, (int64_t)SL_GEMM_WIDE * SL_PANEL_ROWS);
-    const bool narrow = wide * tiles < (int64_t)BLOCKS_ENOUGH * planner->multiprocessors;
+    sl_gemm_rows launch = {.x = rows8_of(x), .w = panels_of(w), .tokens = (int32_t)tokens};
+    const int64_t rows = launch.w.rows, tiles = parts_of(tokens, SL_GEMM_TOKENS);
+    const int64_t wide = parts_of(rows, (int64_t)SL_GEMM_WIDE * SL_PANEL_ROWS);
+    const int64_t blocks = planner->multiprocessors;
+    int64_t parts = sl_cuda_column_parts(wide * tiles, RESIDENT * blocks, launch.w.groups,
+                                         LEAST_GROUPS, &launch.part_groups);
+    const bool narrow = wide * tiles * parts < blocks;
     const uint32_t panels = narrow ? SL_GEMM_NARROW : SL_GEMM_WIDE;
-    sl_cuda_launch *added =
-        SL_CUDA_ADD(planner, narrow ? names[w->type.dtype].narrow : names[w->type.dtype].wide,
-                    parts_of(launch.w.rows, (int64_t)panels * SL_PANEL_ROWS),
-                    SL_GEMM_WARPS * SL_CUDA_WARP, launch);
+    if (narrow) {
+        parts = 1;
+        launch.part_groups = launch.w.groups;
+    }
+    launch.out_stride = rows;
+    launch.out = sl_cuda_parts_room(planner, parts, tokens * rows, out);
+    sl_cuda_launch *added = SL_CUDA_ADD(
+        planner, narrow ? names[w->type.dtype].narrow : names[w->type.dtype].wide,
+        parts_of(rows, (int64_t)panels * SL_PANEL_ROWS), SL_GEMM_WARPS * SL_CUDA_WARP, launch);
     added->grid[1] = (uint32_t)tiles;
-    added->shared_bytes = shared_bytes(w->type.dtype, panels);
+    added->grid[2] = (uint32_t)parts;
+    added->shared_bytes = shared_bytes(w->type.dtype, panels, SL_GEMM_TOKENS);
+    sl_cuda_add_parts(planner, launch.out, parts, tokens * rows, out);
     return true;
 }

@@ -3,13 +3,23 @@
 #define SL_RUNTIME_CUDA_OPS_GEMM_H
 #include "runtime/cuda/kernel.h"
 
-/* out[t, r] = x[t] . w[r], rows of out `out_stride` floats apart: x a8, w of panels.  False where
- * it adds no launch, since types are others.  Up to 8 rows something else is faster. */
-bool sl_cuda_gemm_a8(sl_cuda_planner *planner, const sl_cview *x, const sl_cview *w, float *out,
-                     int64_t out_stride);
+/* out[t, r] = x[t] . w[r]: x a8, w of panels.  False where it adds no launch, since types are
+ * others.  Up to 8 rows something else is faster. */
+bool sl_cuda_gemm_a8(sl_cuda_planner *planner, const sl_cview *x, const sl_cview *w, float *out);
+
+/* Into how many parts columns are divided where there are so many tiles, so that `blocks` of them
+ * are on the device at once; each has `least_groups` groups.  Sets the groups of a part. */
+int64_t sl_cuda_column_parts(int64_t tiles, int64_t blocks, int64_t groups, int64_t least_groups,
+                             int32_t *out_groups);
+/* Where those parts put `count` sums each: out itself where there is one. */
+float *sl_cuda_parts_room(sl_cuda_planner *planner, int64_t parts, int64_t count, float *out);
+/* Adds them up, where they are several. */
+void sl_cuda_add_parts(sl_cuda_planner *planner, const float *sums, int64_t parts, int64_t count,
+                       float *out);
 
 /* Whether kernels find all of x, whose codes they count in 32 bits. */
 bool sl_cuda_gemm_reaches(const sl_type *x);
-/* Bytes of shared memory of a wide tile with weights of this type (kernels/gemm.h). */
-uint32_t sl_cuda_gemm_shared(sl_dtype dtype);
+/* Bytes of shared memory of a wide tile of so many tokens with weights of this type
+ * (kernels/gemm.h). */
+uint32_t sl_cuda_gemm_shared(sl_dtype dtype, uint32_t tokens);
 #endif

@@ -144,6 +144,27 @@ static void few_panels(const product *p, sl_cuda_planner *planner) {
     set_tokens(launch, tokens, SL_LINEAR_TOKENS);
 }
 
+/* One row with so many panels that each warp of the device takes several. */
+static bool stream_panels(const product *p, sl_cuda_planner *planner) {
+    enum { TURNS = 4 };
+    if (p->count != 1 || p->w[0]->type.dtype != SL_DTYPE_q8 || p->x->type.dtype != SL_DTYPE_f32 ||
+        dim(&p->x->type, 0) != 1 || p->finish.kind != SL_FINISH_STORE)
+        return false;
+    sl_linear_stream a = {.w = panels_of(p->w[0]), .x = p->x->data, .out = p->finish.out[0]};
+    const int64_t x_bytes = (int64_t)a.w.groups * SL_STREAM_GROUP_BYTES;
+    const int64_t room = (int64_t)planner->shared_limit - x_bytes;
+    const int64_t ring = 2 * (int64_t)SL_STREAM_STAGE_BYTES;
+    const int64_t warps = least(room / ring, SL_STREAM_WARPS);
+    const int64_t blocks = planner->multiprocessors;
+    a.panels = (int32_t)parts_of(a.w.rows, SL_PANEL_ROWS);
+    a.stages = (int32_t)parts_of(parts_of(a.w.groups, 2), SL_STREAM_BLOCKS);
+    if (warps < 1 || a.panels < TURNS * blocks * warps) return false;
+    sl_cuda_launch *launch =
+        SL_CUDA_ADD(planner, "sl_linear_stream_q8", blocks, (uint32_t)(warps * SL_CUDA_WARP), a);
+    launch->shared_bytes = (uint32_t)(warps * ring + x_bytes);
+    return true;
+}
+
 /* Whether rows begin where 16 bytes can be loaded, those of x too. */
 static bool is_wide(const product *p) {
     const int64_t cols = dim(&p->x->type, 1);
@@ -174,6 +195,7 @@ static void few_dense(const product *p, sl_cuda_planner *planner) {
 }
 
 static void few_tokens(const product *p, sl_cuda_planner *planner) {
+    if (stream_panels(p, planner)) return;
     if (is_panel(p->w[0]->type.dtype))
         few_panels(p, planner);
     else
@@ -182,34 +204,43 @@ static void few_tokens(const product *p, sl_cuda_planner *planner) {
 
 /* ---- many tokens ---- */
 
-/* A few tiles would leave most of the device idle: routers, gates, decays. */
+/* A few tiles would leave most of the device idle, unless their columns can be divided: routers,
+ * gates, decays. */
 static bool is_many(const sl_cview *x, const sl_cview *w) {
-    enum { FEW_TILES = 64 };
-    const int64_t tiles =
-        parts_of(dim(&w->type, 0), SL_TILE_ROWS) * parts_of(dim(&x->type, 0), SL_TILE_ROWS);
-    return dim(&x->type, 0) > SL_LINEAR_TOKENS &&
-           (x->type.dtype == SL_DTYPE_a8 || tiles >= FEW_TILES);
+    enum { FEW_TILES = 64, FEW_TOKENS = 64 };
+    const int64_t tokens = dim(&x->type, 0);
+    const int64_t tiles = parts_of(dim(&w->type, 0), SL_TILE_ROWS) * parts_of(tokens, SL_TILE_ROWS);
+    return tokens > SL_LINEAR_TOKENS &&
+           (x->type.dtype == SL_DTYPE_a8 || tiles >= FEW_TILES ||
+            (tokens >= FEW_TOKENS && many_functions.names[w->type.dtype]));
 }
 
 static void many_tokens(const sl_cview *x, const sl_cview *w, float *out,
                         sl_cuda_planner *planner) {
     const sl_dtype dtype = w->type.dtype;
     const int64_t tokens = dim(&x->type, 0), rows = dim(&w->type, 0);
-    if (sl_cuda_gemm_a8(planner, x, w, out, rows)) return;
+    enum { RESIDENT = 2, LEAST_GROUPS = 8 };
+    if (sl_cuda_gemm_a8(planner, x, w, out)) return;
     const function_table *table =
         many_functions.names[dtype] ? &many_functions : TABLE_FOR(tile_functions, tokens);
     sl_linear_tile a = {.w = w->data,
                         .x = x->data,
-                        .out = out,
                         .out_stride = rows,
                         .rows = (int32_t)rows,
                         .cols = (int32_t)dim(&x->type, 1),
                         .tokens = (int32_t)tokens,
                         .wide = !is_panel(dtype) && is_wide(&(product){x, {w}, 1, {0}})};
     if (is_panel(dtype)) a.panels = panels_of(w);
+    const int64_t tiles = parts_of(rows, SL_TILE_ROWS) * parts_of(tokens, table->tokens);
+    const int64_t blocks = table == &many_functions ? RESIDENT * planner->multiprocessors : 0;
+    const int64_t parts = sl_cuda_column_parts(tiles, blocks, parts_of(a.cols, SL_GROUP_COLS),
+                                               LEAST_GROUPS, &a.part_groups);
+    a.out = sl_cuda_parts_room(planner, parts, tokens * rows, out);
     sl_cuda_launch *launch =
         SL_CUDA_ADD(planner, table->names[dtype], parts_of(rows, SL_TILE_ROWS), 256, a);
     set_tokens(launch, tokens, table->tokens);
+    launch->grid[2] = (uint32_t)parts;
+    sl_cuda_add_parts(planner, a.out, parts, tokens * rows, out);
 }
 
 /* ---- types that few files have ---- */

@@ -117,12 +117,15 @@ enum {
 };
 
 typedef struct {
-    const char *pairs_up, *pairs_down, *tiles_up, *tiles_down;
+    const char *pairs_up, *pairs_down;
+    const char *tiles_up[2], *tiles_down[2]; /* of many tokens, of few */
 } panel_kernels;
 
 #define KERNELS(TYPE, ...)                                                                         \
-    [SL_DTYPE_##TYPE] = {"sl_moe_pairs_up_" #TYPE, "sl_moe_pairs_down_" #TYPE,                     \
-                         "sl_moe_tiles_up_" #TYPE, "sl_moe_tiles_down_" #TYPE},
+    [SL_DTYPE_##TYPE] = {"sl_moe_pairs_up_" #TYPE,                                                 \
+                         "sl_moe_pairs_down_" #TYPE,                                               \
+                         {"sl_moe_tiles_up_" #TYPE, "sl_moe_low_up_" #TYPE},                       \
+                         {"sl_moe_tiles_down_" #TYPE, "sl_moe_low_down_" #TYPE}},
 static const panel_kernels panel_names[SL_DTYPE_COUNT] = {SL_PANEL_TYPES(KERNELS)};
 
 static sl_type mid_type(const ffn *f) {
@@ -187,19 +190,22 @@ static void plan_pairs(const ffn *f) {
 static void plan_tiles(const ffn *f) {
     enum { THREADS = SL_GEMM_WARPS * SL_CUDA_WARP, ROWS = SL_GEMM_WIDE * SL_PANEL_ROWS };
     const sl_cuda_expert_places *at = &f->planner->places;
+    enum { FEW = 24 }; /* pairs of an expert, on average */
+    const bool few = f->places.pairs <= (int64_t)FEW * f->places.experts;
+    const int32_t tokens = few ? SL_GEMM_FEW_TOKENS : SL_GEMM_TOKENS;
     sl_moe_tile *tiles;
-    const int64_t count = cut_tiles(f, SL_GEMM_TOKENS, &tiles);
+    const int64_t count = cut_tiles(f, tokens, &tiles);
     sl_moe_up up = up_of(f);
     sl_moe_down down = down_of(f, &up.mid);
     up.tiles = down.tiles = tiles;
-    sl_cuda_launch *added = SL_CUDA_ADD(f->planner, panel_names[at->gate.dtype].tiles_up,
+    sl_cuda_launch *added = SL_CUDA_ADD(f->planner, panel_names[at->gate.dtype].tiles_up[few],
                                         parts_of(f->width, ROWS / 2), THREADS, up);
     added->grid[1] = (uint32_t)count;
-    added->shared_bytes = sl_cuda_gemm_shared(at->gate.dtype);
-    added = SL_CUDA_ADD(f->planner, panel_names[at->down.dtype].tiles_down,
+    added->shared_bytes = sl_cuda_gemm_shared(at->gate.dtype, (uint32_t)tokens);
+    added = SL_CUDA_ADD(f->planner, panel_names[at->down.dtype].tiles_down[few],
                         parts_of(f->hidden, ROWS), THREADS, down);
     added->grid[1] = (uint32_t)count;
-    added->shared_bytes = sl_cuda_gemm_shared(at->down.dtype);
+    added->shared_bytes = sl_cuda_gemm_shared(at->down.dtype, (uint32_t)tokens);
 }
 
 static sl_status plan(const ffn_op *op, sl_cuda_planner *planner, sl_error *err) {

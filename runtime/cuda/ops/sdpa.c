@@ -13,6 +13,14 @@ enum {
 
 static void add_join(sl_cuda_planner *planner, sl_sdpa_joined launch, int64_t queries) {
     launch.groups = (int32_t)parts_of(launch.splits, launch.group);
+    launch.queries = queries;
+    const int64_t blocks = parts_of(queries * (launch.width / 4), SL_CUDA_JOIN_THREADS);
+    if (launch.splits <= SL_CUDA_FEW_SPLITS && !launch.out_weights && launch.groups == 1 &&
+        launch.width % 4 == 0 && (uintptr_t)launch.out % 16 == 0 &&
+        blocks >= planner->multiprocessors) {
+        SL_CUDA_ADD(planner, "sl_sdpa_join_few", blocks, SL_CUDA_JOIN_THREADS, launch);
+        return;
+    }
     sl_cuda_launch *l =
         SL_CUDA_ADD(planner, "sl_sdpa_join", queries * launch.groups, SL_CUDA_JOIN_THREADS, launch);
     l->grid[1] = (uint32_t)parts_of(launch.width, SL_CUDA_JOIN_COLUMNS);

@@ -1,0 +1,34 @@
+/* target.c - What the CPU runs; every instruction set has all kernels. */
+#include "core/custom.h"
+#include "runtime/cpu/cpu.h"
+#include "runtime/cpu/executable.h"
+
+/* What implements another's op need not run here. */
+static sl_status check_custom(const sl_step *step, sl_error *err) {
+    if (step->op != SL_OP_custom) return SL_OK;
+    const sl_custom_attrs *attrs = step->attrs;
+    if (attrs->handler && attrs->handler->kernel) return SL_OK;
+    return sl_fail(err, SL_UNSUPPORTED, "%s: the cpu has no kernel for custom op '%s'", step->label,
+                   attrs->name);
+}
+
+sl_status sl_cpu_find(const sl_kernel_set *set, const sl_step *step, const sl_kernel **out,
+                      sl_error *err) {
+    const sl_type types[2] = {step->operands[0].type, step->operands[step->operand_count > 1].type};
+    *out = sl_cpu_kernel_find(set, step->op, types);
+    if (!*out) {
+        char text[SL_TYPE_TEXT], second[SL_TYPE_TEXT];
+        return sl_fail(err, SL_UNSUPPORTED, "%s: the cpu has no kernel for %s of %s and %s",
+                       step->label, sl_op_info_of(step->op)->name,
+                       sl_type_format(&types[0], text, sizeof text),
+                       sl_type_format(&types[1], second, sizeof second));
+    }
+    return check_custom(step, err);
+}
+
+static sl_status accepts(const sl_step *step, sl_error *err) {
+    const sl_kernel *kernel;
+    return sl_cpu_find(sl_cpu_kernel_set("baseline"), step, &kernel, err);
+}
+
+const sl_target sl_target_cpu = {.name = "cpu", .wide_regions = true, .accepts = accepts};

@@ -1,0 +1,58 @@
+/* target.c - What the CUDA device runs: what it has a kernel for whose plan takes the shapes. Plans
+ * are tried on addresses that nobody reads. */
+#include "runtime/arguments.h"
+#include "runtime/cuda/cuda.h"
+#include "runtime/cuda/executable.h"
+
+sl_status sl_cuda_find(const sl_step *step, const sl_cuda_kernel **out, sl_error *err) {
+    for (uint32_t i = 0; i < step->operand_count; i++)
+        if (!sl_type_elements(&step->operands[i].type))
+            return sl_fail(err, SL_UNSUPPORTED, "%s: the cuda device takes no empty tensors",
+                           step->label);
+    const sl_type types[2] = {step->operands[0].type, step->operands[step->operand_count > 1].type};
+    *out = sl_cuda_kernel_find(step->op, types);
+    if (*out) return SL_OK;
+    char text[SL_TYPE_TEXT], second[SL_TYPE_TEXT];
+    return sl_fail(err, SL_UNSUPPORTED, "%s: the cuda device has no kernel for %s of %s and %s",
+                   step->label, sl_op_info_of(step->op)->name,
+                   sl_type_format(&types[0], text, sizeof text),
+                   sl_type_format(&types[1], second, sizeof second));
+}
+
+/* Where experts lie is known when they are bound. */
+static bool has_experts(const sl_step *step) {
+    const sl_op_info *info = sl_op_info_of(step->op);
+    for (uint32_t i = 0; i < info->input_count; i++)
+        if (info->input_kinds[i] == SL_OPERAND_EXPERTS) return true;
+    return false;
+}
+
+/* As on a device of the smallest kind: what a larger one can do in one way, it can in another. */
+enum { MULTIPROCESSORS = 16, SHARED_BYTES = 99 << 10, SOME_ADDRESS = 4096 };
+
+static sl_status try_plan(const sl_cuda_kernel *kernel, const sl_step *step, sl_arena *arena,
+                          sl_error *err) {
+    sl_cuda_launch *launches = SL_ARENA_NEW_ARRAY(arena, sl_cuda_launch, SL_CUDA_MAX_LAUNCHES);
+    void *args = sl_arguments_create(step, arena);
+    if (!launches || !args) return sl_no_memory(err, "planning a step", sizeof *launches);
+    sl_cuda_planner planner = {.launches = launches,
+                               .multiprocessors = MULTIPROCESSORS,
+                               .shared_limit = SHARED_BYTES,
+                               .label = step->label};
+    for (uint32_t i = 0; i < step->operand_count; i++)
+        sl_argument(step, args, i)->data = (void *)(uintptr_t)SOME_ADDRESS;
+    return kernel->plan(args, &planner, err);
+}
+
+static sl_status accepts(const sl_step *step, sl_error *err) {
+    const sl_cuda_kernel *kernel;
+    sl_arena arena;
+    SL_TRY(sl_cuda_find(step, &kernel, err));
+    if (has_experts(step)) return SL_OK;
+    sl_arena_init(&arena, NULL);
+    const sl_status status = try_plan(kernel, step, &arena, err);
+    sl_arena_deinit(&arena);
+    return status;
+}
+
+const sl_target sl_target_cuda = {.name = "cuda", .accepts = accepts};
