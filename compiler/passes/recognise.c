@@ -168,8 +168,8 @@ static bool match_value(match *m, const char **at, sl_value value) {
         return match_transpose(m, at, node);
     }
     const uint32_t count = m->count;
-    const bool commutes = node->op == SL_OP_add || node->op == SL_OP_mul;
-    for (int turned = 0; turned <= commutes; turned++) {
+    const int orders = node->op == SL_OP_add || node->op == SL_OP_mul ? 2 : 1;
+    for (int turned = 0; turned < orders; turned++) {
         *at = from;
         m->count = count;
         if (match_operands(m, at, node, turned)) return true;
