@@ -20,6 +20,11 @@ typedef struct {
     bool attention;
 } writer;
 
+static void append(char *text, size_t room, const char *more) {
+    const size_t used = strlen(text);
+    assert_true((size_t)snprintf(text + used, room - used, "%s", more) < room - used);
+}
+
 /* Constants are named after what they are: numbers are for results. */
 static void declare(writer *w, const char *word, char name[WORD_BYTES + 8]) {
     char line[200];
@@ -34,7 +39,7 @@ static void declare(writer *w, const char *word, char name[WORD_BYTES + 8]) {
                        w->attention ? "2,3,5,8"
                        : vector     ? "8"
                                     : "2,3,8");
-    if (!strstr(w->values, line)) strcat(w->values, line);
+    if (!strstr(w->values, line)) append(w->values, sizeof w->values, line);
 }
 
 /* Writes the next part of a spelling; operand: what others call its result. */
@@ -52,8 +57,8 @@ static void write_part(writer *w, const char **at, char operand[WORD_BYTES + 8])
         char one[WORD_BYTES + 8];
         (*at)++;
         write_part(w, at, one);
-        if (operands[0]) strcat(operands, ", ");
-        strcat(operands, one);
+        if (operands[0]) append(operands, sizeof operands, ", ");
+        append(operands, sizeof operands, one);
     } while (**at == ',');
     (*at)++;
     const char *attrs = strcmp(word, "reduce_mean") == 0 ? " {axes = [2], keep = 1}"
