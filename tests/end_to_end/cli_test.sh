@@ -382,7 +382,31 @@ test_inspect() {
     holds "a trace nowhere" refuses 1 "no/such" inspect -m $model --trace "$folder/no/such/t.json"
 }
 
+# shows NAME WANTED ARGUMENTS...: an example ends well and prints a line like that.
+shows() {
+    local example=$1 wanted=$2; shift 2
+    "$examples/$example" "$@" >"$folder/stdout" 2>"$folder/stderr" && grep -qE "$wanted" "$folder/stdout"
+}
+
+test_examples() {
+    local examples picture
+    examples=$(dirname "$program")/examples
+    holds "example: an MLP" shows graph_mlp '^0\.[0-9]+ 0\.[0-9]+ 0\.[0-9]+'
+    holds "example: a convolutional net" shows conv_net '^0\.[0-9]+ '
+    holds "example: a transformer block" shows transformer 'cpu and double precision are alike'
+    holds "example: a solver" shows newton 'the cube root of 27 is 3$'
+    for picture in splat log_mel; do
+        if [ -x "$examples/$picture" ]; then
+            holds "example: $picture" shows $picture "^$folder/p.png: [0-9]+ x [0-9]+" "$folder/p.png"
+            holds "$picture is a PNG file" test "$(head -c 4 "$folder/p.png" | tail -c 3)" = PNG
+        else
+            skip "example: $picture" "libpng was not found"
+        fi
+    done
+}
+
 test_help
+test_examples
 test_mistakes
 test_unknown_architecture
 test_tokenizer
