@@ -90,8 +90,9 @@ KINDS(PLAIN_FN)
 
 /* ---- vectors, of what networks have ---- */
 
+/* 0 at -infinity, which dexp does not quite reach. */
 INLINE vd dsigmoid(vd x) {
-    return dsplat(1) / (dsplat(1) + dexp(-x));
+    return dchoose(x == dsplat(-INFINITY), dsplat(0), dsplat(1) / (dsplat(1) + dexp(-x)));
 }
 INLINE vd dslope_softplus(vd x) {
     return dsigmoid(x);
@@ -99,7 +100,7 @@ INLINE vd dslope_softplus(vd x) {
 INLINE vd dslope_sigmoid(vd x) {
     return dsigmoid(x) * dsigmoid(-x);
 }
-/* Infinity times 0, which dexp does not quite reach. */
+/* Infinity times 0. */
 INLINE vd dslope_finite(vd x, vd y) {
     return dchoose(dabs(x) == dsplat(INFINITY), dsplat(NAN), y);
 }
