@@ -671,7 +671,7 @@ static void inference_is_total(void **state) {
 /* Logits that are no numbers are never chosen; a row with too few others is refused. */
 static void routes_choose_numbers(void **state) {
     (void)state;
-    double logits[] = {NAN, 3, NAN, 5}, experts[2], weights[2];
+    double logits[] = {NAN, 3, NAN, 5}, experts[2] = {0}, weights[2] = {0};
     const sl_type row = sl_type_make(SL_DTYPE_f32, 2, (int64_t)1, (int64_t)4);
     const sl_type pair = sl_type_make(SL_DTYPE_f32, 2, (int64_t)1, (int64_t)2);
     sl_type index = pair;
