@@ -1,6 +1,7 @@
 /* emit.c - Appending ops by name, with attributes in their text form. */
 #include "core/codec.h"
 #include "engine/onnx/importer.h"
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -89,13 +90,25 @@ sl_value sl_onnx_constant(sl_onnx_call *c, sl_type type, const void *data) {
     return sl_graph_constant(c->graph, name, type, data);
 }
 
+double sl_onnx_slot(sl_onnx_call *c, sl_dtype dtype, double value) {
+    const sl_dtype_info *info = &sl_dtype_infos[dtype];
+    if (info->kind != SL_KIND_INT) return value;
+    const bool sign = info->name[0] != 'u';
+    const double limit = ldexp(1, (int)(8 * info->bytes) - sign), whole = trunc(value);
+    if (!(whole < limit && whole >= (sign ? -limit : 0))) {
+        sl_onnx_wrong(c, "the number %g, which no %s is", value, info->name);
+        return 0;
+    }
+    if (info->bytes < 8) return whole;
+    double slot;
+    const uint64_t bits = sign ? (uint64_t)(int64_t)whole : (uint64_t)whole;
+    memcpy(&slot, &bits, sizeof slot);
+    return slot;
+}
+
 sl_value sl_onnx_scalar(sl_onnx_call *c, sl_dtype dtype, double value) {
     _Alignas(16) unsigned char bytes[16] = {0};
-    double slots[2] = {value, 0};
-    if (dtype == SL_DTYPE_i64 || dtype == SL_DTYPE_u64) {
-        const int64_t wide = (int64_t)value;
-        memcpy(slots, &wide, sizeof wide);
-    }
+    const double slots[2] = {sl_onnx_slot(c, dtype, value), 0};
     sl_encode_f64(dtype, slots, 1, bytes);
     return sl_onnx_constant(c, sl_type_make(dtype, 0), bytes);
 }

@@ -194,6 +194,17 @@ static void refusals_name_the_node(void **state) {
     expect_refusal(&(message){0}, "it has no graph");
 }
 
+/* A Gemm of bytes whose beta is 1e17. */
+static void numbers_out_of_range_are_refused(void **state) {
+    (void)state;
+    FILE *file = fopen("tests/data/fuzz/engine_onnx_import_fuzz/gemm_beta_of_bytes.onnx", "rb");
+    message model = {0};
+    assert_non_null(file);
+    model.count = fread(model.bytes, 1, sizeof model.bytes, file);
+    (void)fclose(file);
+    expect_refusal(&model, "the number 1.00881e+17, which no i8 is");
+}
+
 static void data_in_other_files_is_refused(void **state) {
     (void)state;
     message tensor = integers_of("c", 2, (int64_t[]){3, 2});
@@ -318,6 +329,7 @@ int main(void) {
         cmocka_unit_test(numbers_come_packed_or_not),
         cmocka_unit_test(damaged_files_are_refused),
         cmocka_unit_test(refusals_name_the_node),
+        cmocka_unit_test(numbers_out_of_range_are_refused),
         cmocka_unit_test(data_in_other_files_is_refused),
         cmocka_unit_test(open_shapes_must_be_given),
         cmocka_unit_test(shapes_are_folded),

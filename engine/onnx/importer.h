@@ -131,6 +131,9 @@ sl_value sl_onnx_with2(sl_onnx_call *c, const char *op, const sl_value *two, con
 sl_value sl_onnx_constant(sl_onnx_call *c, sl_type type, const void *data);
 /* A number of a type, without dims. */
 sl_value sl_onnx_scalar(sl_onnx_call *c, sl_dtype dtype, double value);
+/* A number as a slot of the type (core/codec.h), of integers without its fraction; refuses one out
+ * of its range. */
+double sl_onnx_slot(sl_onnx_call *c, sl_dtype dtype, double value);
 /* x with a scalar of its type. */
 sl_value sl_onnx_op_scalar(sl_onnx_call *c, const char *op, sl_value x, double value);
 sl_value sl_onnx_reshape(sl_onnx_call *c, sl_value x, const sl_dims *shape);

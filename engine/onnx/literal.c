@@ -81,11 +81,7 @@ static void set_doubles(sl_onnx_call *c, sl_type type, double *values) {
     const int64_t count = sl_type_elements(&type);
     void *data = sl_onnx_memory(c, (size_t)sl_type_bytes(&type), 1);
     if (!data) return;
-    for (int64_t i = 0; i < count; i++)
-        if (type.dtype == SL_DTYPE_i64 || type.dtype == SL_DTYPE_u64) {
-            const int64_t wide = (int64_t)values[i];
-            memcpy(&values[i], &wide, sizeof wide);
-        }
+    for (int64_t i = 0; i < count; i++) values[i] = sl_onnx_slot(c, type.dtype, values[i]);
     sl_encode_f64(type.dtype, values, count, data);
     sl_onnx_set_literal(c, 0, type, data);
 }
