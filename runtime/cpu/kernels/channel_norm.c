@@ -198,7 +198,7 @@ static void sum_channels(const extents *e, const sl_cview *dy, const sl_cview *x
 static void run_sums(const extents *e, const sl_cview *dy, const sl_view *out, int64_t begin,
                      int64_t end) {
     for (int64_t item = begin; item < end; item++) {
-        double sums[CHANNELS];
+        double sums[CHANNELS] = {0};
         const int64_t first = item * CHANNELS;
         sum_channels(e, dy, NULL, NULL, first, sums);
         for (int64_t c = 0; c < least(CHANNELS, e->channels - first); c++)
@@ -239,7 +239,7 @@ RUN(batch_norm_inference_backward_gain) {
     const extents e = extents_of(&a->x.type, a->attrs.axis);
     const sl_dtype dtype = a->x.type.dtype;
     for (int64_t item = begin; item < end; item++) {
-        double sums[CHANNELS];
+        double sums[CHANNELS] = {0};
         const int64_t first = item * CHANNELS;
         sum_channels(&e, &a->dy, &a->x, &a->mean, first, sums);
         for (int64_t c = 0; c < least(CHANNELS, e.channels - first); c++)
