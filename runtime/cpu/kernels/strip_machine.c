@@ -127,7 +127,7 @@ static sl_dtype result_of(const sl_elementwise_step *step, const sl_dtype *opera
 }
 
 void SL_KERNEL(sl_machine_add)(machine *m, const sl_elementwise_step *step) {
-    sl_dtype operands[3];
+    sl_dtype operands[3] = {0};
     for (uint32_t o = 0; o < step->operands; o++) operands[o] = m->dtypes[step->registers[o]];
     machine_step *s = &m->steps[m->step_count];
     *s = (machine_step){.op = step->op,
