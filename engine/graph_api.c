@@ -222,8 +222,6 @@ const void *sl_compiled_get(const sl_compiled *c, const char *name, size_t *out_
 
 /* ---- profiles ---- */
 
-enum { MOST_EVENTS = 1 << 20, CHUNKS_PER_STEP = 16 };
-
 static sl_status record(sl_compiled *c, uint32_t runs, sl_trace *trace, sl_error *err) {
     sl_status status = SL_OK;
     c->device->ops->attach(c->executable, trace);
@@ -234,10 +232,8 @@ static sl_status record(sl_compiled *c, uint32_t runs, sl_trace *trace, sl_error
 
 static sl_status profile(sl_compiled *c, uint32_t runs, sl_arena *arena, sl_profile *out,
                          sl_error *err) {
-    const uint64_t events = (uint64_t)runs * c->program->step_count * CHUNKS_PER_STEP;
-    sl_trace trace = {.capacity = events < MOST_EVENTS ? (uint32_t)events : MOST_EVENTS};
-    trace.events = SL_ARENA_NEW_ARRAY(arena, sl_trace_event, trace.capacity + 1);
-    if (!trace.events) return sl_no_memory(err, "a trace", events * sizeof *trace.events);
+    sl_trace trace;
+    SL_TRY(sl_trace_create(c->program, runs, arena, &trace, err));
     SL_TRY(record(c, runs, &trace, err));
     return sl_profile_build(c->program, &trace, arena, out, err);
 }

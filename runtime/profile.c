@@ -106,3 +106,16 @@ sl_status sl_profile_build(const sl_program *program, const sl_trace *trace, sl_
     out->label_count = fold_labels(steps, count, out->busy_seconds, out->labels);
     return SL_OK;
 }
+
+sl_status sl_trace_create(const sl_program *program, uint32_t runs, sl_arena *arena, sl_trace *out,
+                          sl_error *err) {
+    enum {
+        MOST_EVENTS = 1 << 20,
+        CHUNKS_PER_STEP =
+            16 /* more than a step has on most machines; what is too much is counted */
+    };
+    const uint64_t events = (uint64_t)runs * program->step_count * CHUNKS_PER_STEP;
+    *out = (sl_trace){.capacity = events < MOST_EVENTS ? (uint32_t)events : MOST_EVENTS};
+    out->events = SL_ARENA_NEW_ARRAY(arena, sl_trace_event, out->capacity + 1);
+    return out->events ? SL_OK : sl_no_memory(err, "a trace", out->capacity * sizeof *out->events);
+}

@@ -18,6 +18,9 @@ typedef struct {
     double wall_seconds; /* sum over runs of first begin to last end */
 } sl_profile;
 
+/* An empty trace with room for so many runs, in arena. */
+SL_CHECKED sl_status sl_trace_create(const sl_program *program, uint32_t runs, sl_arena *arena,
+                                     sl_trace *out, sl_error *err);
 /* Rows live in arena, names in the program. */
 SL_CHECKED sl_status sl_profile_build(const sl_program *program, const sl_trace *trace,
                                       sl_arena *arena, sl_profile *out, sl_error *err);

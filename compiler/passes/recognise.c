@@ -2,9 +2,8 @@
 #include "compiler/ops/semantics.h"
 #include "compiler/passes/pipeline.h"
 #include "compiler/passes/rebuild.h"
+#include "compiler/passes/spelling.h"
 #include "core/codec.h"
-#include <assert.h>
-#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,10 +15,10 @@ static const struct {
 #include "compiler/passes/idioms.def"
 };
 
-enum { MOST_WORDS = 8, WORD_BYTES = 24 };
+enum { MOST_WORDS = 8 };
 
 typedef struct {
-    char name[WORD_BYTES];
+    char name[SL_WORD_BYTES];
     sl_value value; /* of a word, */
     sl_dims perm;   /* unless of rank 0: transposed so, */
     double number;  /* or of $word */
@@ -31,28 +30,10 @@ typedef struct {
     uint32_t count;
 } match;
 
-/* ---- reading spellings: mistakes there are ours, so asserted ---- */
-
-static bool accept(const char **at, char c) {
-    while (**at == ' ') (*at)++;
-    if (**at != c) return false;
-    (*at)++;
-    return true;
-}
-
-static void expect(const char **at, char c) {
-    const bool found = accept(at, c);
-    assert(found);
-    (void)found;
-}
-
-static void read_word(const char **at, char name[WORD_BYTES]) {
-    size_t n = 0;
-    while (**at == ' ') (*at)++;
-    while ((isalnum((unsigned char)**at) || strchr("_$.-", **at)) && **at && n < WORD_BYTES - 1)
-        name[n++] = *(*at)++;
-    assert(n > 0);
-    name[n] = 0;
+/* Numbers and $words are words too. */
+static void read_word(const char **at, char name[SL_WORD_BYTES]) {
+    sl_read_word(at, "$.-", name);
+    assert(name[0]);
 }
 
 static bool is_number(const char *name) {
@@ -123,9 +104,9 @@ static bool is_usual(const sl_rebuild *r, const sl_node *node) {
 
 /* transpose(word): the word is what has the last two dims the other way round. */
 static bool match_transpose(match *m, const char **at, const sl_node *node) {
-    char name[WORD_BYTES];
+    char name[SL_WORD_BYTES];
     read_word(at, name);
-    expect(at, ')');
+    sl_expect(at, ')');
     sl_dims perm = ((const sl_transpose_attrs *)node->attrs)->perm;
     if (perm.rank < 2 || find_word(m, name)) return false;
     const int64_t last = perm.dims[perm.rank - 1];
@@ -142,19 +123,19 @@ static bool match_value(match *m, const char **at, sl_value value);
 
 static bool match_operands(match *m, const char **at, const sl_node *node, bool turned) {
     for (uint32_t i = 0; i < node->input_count; i++) {
-        if (i) expect(at, ',');
+        if (i) sl_expect(at, ',');
         if (!match_value(m, at, node->inputs[turned ? node->input_count - 1 - i : i])) return false;
     }
-    expect(at, ')');
+    sl_expect(at, ')');
     return true;
 }
 
 /* The next part of a spelling against a value; `at` moves on when it fits. */
 static bool match_value(match *m, const char **at, sl_value value) {
-    char name[WORD_BYTES];
+    char name[SL_WORD_BYTES];
     const char *from = *at;
     read_word(&from, name);
-    if (!accept(&from, '(')) {
+    if (!sl_accept(&from, '(')) {
         *at = from;
         return match_word(m, name, value);
     }
@@ -186,7 +167,7 @@ typedef struct {
 } attribute_reader;
 
 static double read_factor(match *m, const char **at) {
-    char name[WORD_BYTES];
+    char name[SL_WORD_BYTES];
     read_word(at, name);
     if (is_number(name)) return strtod(name, NULL);
     const word *known = find_word(m, name);
@@ -197,9 +178,9 @@ static double read_factor(match *m, const char **at) {
 static double read_expression(match *m, const char **at) {
     double number = read_factor(m, at);
     for (;;) {
-        if (accept(at, '*'))
+        if (sl_accept(at, '*'))
             number *= read_factor(m, at);
-        else if (accept(at, '/'))
+        else if (sl_accept(at, '/'))
             number /= read_factor(m, at);
         else
             return number;
@@ -210,10 +191,10 @@ static void set_attribute(sl_attr_visitor *visitor, const char *name, sl_attr_ki
                           void *value) {
     const attribute_reader *reader = (const attribute_reader *)visitor;
     const char *at = reader->text;
-    while (accept(&at, '{') || accept(&at, ',')) {
-        char found[WORD_BYTES];
+    while (sl_accept(&at, '{') || sl_accept(&at, ',')) {
+        char found[SL_WORD_BYTES];
         read_word(&at, found);
-        expect(&at, '=');
+        sl_expect(&at, '=');
         const double number = read_expression(reader->match, &at);
         if (strcmp(found, name) != 0) continue;
         if (kind == SL_ATTR_f32)
@@ -237,14 +218,14 @@ static sl_value value_of(sl_rebuild *r, const sl_node *node, const word *w) {
 
 /* The node's result as one op, or 0 where that does not take these operands. */
 static sl_value build(sl_rebuild *r, const sl_node *node, match *m, const char *text) {
-    char name[WORD_BYTES];
+    char name[SL_WORD_BYTES];
     sl_value inputs[MOST_WORDS], out = {0};
     sl_type types[MOST_WORDS], type = sl_rebuild_value(r, node->outputs[0])->type;
     uint32_t count = 0;
     read_word(&text, name);
     const sl_op op = sl_op_find(name, strlen(name));
     assert(op < SL_OP_COUNT);
-    expect(&text, '(');
+    sl_expect(&text, '(');
     do {
         read_word(&text, name);
         const word *known = find_word(m, name);
@@ -252,8 +233,8 @@ static sl_value build(sl_rebuild *r, const sl_node *node, match *m, const char *
         inputs[count] = value_of(r, node, known);
         types[count] = sl_rebuild_value(r, inputs[count])->type;
         count++;
-    } while (accept(&text, ','));
-    expect(&text, ')');
+    } while (sl_accept(&text, ','));
+    sl_expect(&text, ')');
     _Alignas(max_align_t) unsigned char attrs[SL_MAX_ATTRS_BYTES] = {0};
     attribute_reader reader = {{set_attribute}, m, text};
     sl_op_info_of(op)->visit_attrs(&reader.visitor, attrs);

@@ -1,7 +1,6 @@
 /* rules.c - Reads the text of patterns.def.  What is wrong there is a mistake of ours: asserted. */
 #include "compiler/passes/rules.h"
-#include <assert.h>
-#include <ctype.h>
+#include "compiler/passes/spelling.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,29 +11,10 @@ static const struct {
 #include "compiler/passes/patterns.def"
 };
 
-enum { MAX_WORD = 24 }; /* ops have longer names than values */
-
-static bool accept(const char **at, char c) {
-    while (**at == ' ') (*at)++;
-    if (**at != c) return false;
-    (*at)++;
-    return true;
-}
-
-static void read_word(const char **at, char word[MAX_WORD]) {
-    size_t n = 0;
-    while (**at == ' ') (*at)++;
-    while (isalnum((unsigned char)**at) || **at == '_') {
-        assert(n < MAX_WORD - 1);
-        word[n++] = *(*at)++;
-    }
-    word[n] = 0;
-}
-
 /* The index of the next word among the names, as a new one if need be. */
 static uint8_t read_name(sl_rule *rule, const char **at) {
-    char word[MAX_WORD];
-    read_word(at, word);
+    char word[SL_WORD_BYTES];
+    sl_read_word(at, "", word);
     for (uint32_t i = 0; i < rule->name_count; i++)
         if (strcmp(rule->names[i], word) == 0) return (uint8_t)i;
     const size_t bytes = strlen(word) + 1;
@@ -46,31 +26,31 @@ static uint8_t read_name(sl_rule *rule, const char **at) {
 /* "a, b = op(x, y) {act = 1}" */
 static void read_node(sl_rule *rule, const char **at, sl_rule_node *node) {
     uint32_t outputs = 0, inputs = 0;
-    char word[MAX_WORD];
+    char word[SL_WORD_BYTES];
     do {
         assert(outputs < SL_MAX_OUTPUTS);
         node->outputs[outputs++] = read_name(rule, at);
-    } while (accept(at, ','));
-    const bool equals = accept(at, '=');
-    read_word(at, word);
+    } while (sl_accept(at, ','));
+    const bool equals = sl_accept(at, '=');
+    sl_read_word(at, "", word);
     node->op = sl_op_find(word, strlen(word));
-    const bool opens = accept(at, '(');
+    const bool opens = sl_accept(at, '(');
     do {
         assert(inputs < SL_MAX_INPUTS);
         node->inputs[inputs++] = read_name(rule, at);
-    } while (accept(at, ','));
-    const bool closes = accept(at, ')');
+    } while (sl_accept(at, ','));
+    const bool closes = sl_accept(at, ')');
     assert(equals && opens && closes && node->op < SL_OP_COUNT);
     assert(inputs == sl_op_info_of(node->op)->input_count);
     assert(outputs == sl_op_info_of(node->op)->output_count);
     (void)equals, (void)opens, (void)closes;
-    if (!accept(at, '{')) return;
-    read_word(at, word);
+    if (!sl_accept(at, '{')) return;
+    sl_read_word(at, "", word);
     memcpy(node->fixed, word, sizeof node->fixed);
-    (void)accept(at, '=');
-    read_word(at, word);
+    (void)sl_accept(at, '=');
+    sl_read_word(at, "", word);
     node->fixed_value = (uint32_t)strtoul(word, NULL, 10);
-    (void)accept(at, '}');
+    (void)sl_accept(at, '}');
 }
 
 /* Whether a part uses a result of another. */
@@ -92,7 +72,7 @@ void sl_rules_read(sl_rule rules[SL_RULE_COUNT]) {
         do {
             assert(rule->part_count < SL_RULE_PARTS);
             read_node(rule, &at, &rule->parts[rule->part_count++]);
-        } while (accept(&at, ';'));
+        } while (sl_accept(&at, ';'));
         at = texts[r].whole;
         read_node(rule, &at, &rule->whole);
         rule->side_by_side = !parts_depend(rule);

@@ -5,11 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum {
-    MOST_EVENTS = 1 << 20,
-    CHUNKS_PER_STEP = 16, /* more than a step has on most machines; what is too much is counted */
-    MOST_READS = 1 << 16
-};
+enum { MOST_READS = 1 << 16 };
 
 typedef struct {
     sl_model *model;
@@ -25,19 +21,15 @@ typedef struct {
 
 static sl_status make_room(recorder *r, sl_error *err) {
     const uint32_t rows = r->plan->rows;
-    uint64_t events = (uint64_t)r->plan->runs * r->step.program->step_count * CHUNKS_PER_STEP;
-    if (events > MOST_EVENTS) events = MOST_EVENTS;
-    r->trace.capacity = (uint32_t)events;
+    SL_TRY(sl_trace_create(r->step.program, r->plan->runs, &r->arena, &r->trace, err));
     r->reads.capacity = MOST_READS;
-    r->trace.events = SL_ARENA_NEW_ARRAY(&r->arena, sl_trace_event, events + 1);
     r->reads.events = SL_ARENA_NEW_ARRAY(&r->arena, sl_read_event, MOST_READS);
     r->seconds = SL_ARENA_NEW_ARRAY(&r->arena, double, r->plan->runs);
     r->tokens = SL_ARENA_NEW_ARRAY(&r->arena, int32_t, rows);
     r->slots = SL_ARENA_NEW_ARRAY(&r->arena, int32_t, rows);
     r->positions = SL_ARENA_NEW_ARRAY(&r->arena, int32_t, rows);
-    if (r->trace.events && r->reads.events && r->seconds && r->tokens && r->slots && r->positions)
-        return SL_OK;
-    return sl_no_memory(err, "a trace", events * sizeof *r->trace.events);
+    if (r->reads.events && r->seconds && r->tokens && r->slots && r->positions) return SL_OK;
+    return sl_no_memory(err, "a trace", MOST_READS * sizeof *r->reads.events);
 }
 
 /* Any tokens do: spread over the vocabulary, other ones in each run.  The first run starts at

@@ -66,6 +66,20 @@ static void windows_of(const window *w, int64_t *out) {
                  1;
 }
 
+/* conv of random numbers, with a bias every other time. */
+static void check_conv(const window *w, int64_t groups, const sl_type *x, const sl_type *weight) {
+    char attrs[400] = "";
+    window_text(w, attrs, sizeof attrs);
+    (void)snprintf(attrs + strlen(attrs), 40, ", groups = %d", (int)groups);
+    const sl_type bias = sl_type_make(x->dtype, 1, weight->shape.dims[0]);
+    node_case c;
+    node_open(&c, "conv", attrs);
+    random_input(&c, x);
+    random_input(&c, weight);
+    if (node_next() % 2) random_input(&c, &bias);
+    node_check(&c);
+}
+
 static void convolutions(void **state) {
     (void)state;
     for (int round = 0; round < 160; round++) {
@@ -76,16 +90,7 @@ static void convolutions(void **state) {
         const int64_t filters = node_between(1, round % 9 ? 10 : 140), n = node_between(1, 2);
         const sl_type x = type_of(dtype, n, groups * channels, w.in, w.rank);
         const sl_type weight = type_of(dtype, groups * filters, channels, w.kernel, w.rank);
-        const sl_type bias = sl_type_make(dtype, 1, groups * filters);
-        char attrs[400] = "";
-        window_text(&w, attrs, sizeof attrs);
-        (void)snprintf(attrs + strlen(attrs), 40, ", groups = %d", (int)groups);
-        node_case c;
-        node_open(&c, "conv", attrs);
-        random_input(&c, &x);
-        random_input(&c, &weight);
-        if (node_next() % 2) random_input(&c, &bias);
-        node_check(&c);
+        check_conv(&w, groups, &x, &weight);
     }
 }
 
@@ -104,16 +109,7 @@ static void planes(void **state) {
         const int64_t groups = node_between(2, 5), filters = node_between(1, 2);
         const sl_type x = type_of(SL_DTYPE_f32, node_between(1, 2), groups, w.in, 2);
         const sl_type weight = type_of(SL_DTYPE_f32, groups * filters, 1, w.kernel, 2);
-        const sl_type bias = sl_type_make(SL_DTYPE_f32, 1, groups * filters);
-        char attrs[400] = "";
-        window_text(&w, attrs, sizeof attrs);
-        (void)snprintf(attrs + strlen(attrs), 40, ", groups = %d", (int)groups);
-        node_case c;
-        node_open(&c, "conv", attrs);
-        random_input(&c, &x);
-        random_input(&c, &weight);
-        if (node_next() % 2) random_input(&c, &bias);
-        node_check(&c);
+        check_conv(&w, groups, &x, &weight);
     }
 }
 

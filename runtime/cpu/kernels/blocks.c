@@ -3,6 +3,7 @@
 #include "runtime/cpu/kernels/activate.h"
 #include "runtime/cpu/kernels/dot_heads.h"
 #include "runtime/cpu/kernels/kernels.h"
+#include "runtime/cpu/kernels/matrices.h"
 
 enum { ITEM_ROWS = 16, ITEM_COLS = 128 };
 
@@ -165,19 +166,6 @@ static extents extents_of(const sl_fused_matmul_bias_act_args *a) {
     e.row_blocks = parts_of(e.rows, ITEM_ROWS), e.col_blocks = parts_of(e.cols, ITEM_COLS);
     e.matrices = sl_type_elements(&a->out.type) / (e.rows * e.cols);
     return e;
-}
-
-/* Which matrix of a broadcast operand belongs to output matrix m. */
-static int64_t matrix_index(const sl_dims *operand, const sl_dims *out, int64_t m) {
-    int64_t index = 0, stride = 1;
-    for (uint32_t back = 3; back <= operand->rank; back++) {
-        const int64_t whole = out->dims[out->rank - back],
-                      own = operand->dims[operand->rank - back];
-        if (own != 1) index += m % whole * stride;
-        m /= whole;
-        stride *= own;
-    }
-    return index;
 }
 
 SPLIT(fused_matmul_bias_act) {

@@ -8,6 +8,7 @@
 #include "runtime/cpu/kernels/activate.h"
 #include "runtime/cpu/kernels/gemm.h"
 #include "runtime/cpu/kernels/kernels.h"
+#include "runtime/cpu/kernels/matrices.h"
 #include <string.h>
 
 enum { ITEM_ROWS = 256, ITEM_COLS = 64, PANEL_INNER = 512, FEW_ROWS = 8 };
@@ -38,20 +39,6 @@ static matmul matmul_of(const sl_cview *a, const sl_cview *b, const sl_view *out
     m.row_blocks = parts_of(m.rows, ITEM_ROWS);
     m.col_blocks = parts_of(m.cols, ITEM_COLS);
     return m;
-}
-
-/* Which matrix of a broadcast operand belongs to output matrix `batch`. */
-static int64_t matrix_index(const sl_dims *operand, const sl_dims *out, int64_t batch) {
-    int64_t index = 0, stride = 1;
-    for (uint32_t i = 2; i < out->rank; i++) {
-        const int64_t extent = out->dims[out->rank - 1 - i], at = batch % extent;
-        batch /= extent;
-        if (i >= operand->rank) continue;
-        const int64_t own = operand->dims[operand->rank - 1 - i];
-        if (own != 1) index += at * stride;
-        stride *= own;
-    }
-    return index;
 }
 
 static sl_split split_of(const matmul *m) {
