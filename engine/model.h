@@ -41,6 +41,8 @@ struct sl_model {
     pthread_mutex_t lock; /* held while a step runs */
     /* The session whose logits still lie in the result of the last step; NULL: none. */
     struct sl_session *waiting;
+    /* The session whose last token is being computed, while nobody waits for it; NULL: none. */
+    struct sl_session *ahead;
 };
 
 /* The type of the experts, or of the first layer's network where there are none. */

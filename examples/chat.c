@@ -26,11 +26,10 @@ static sl_status answer(sl_model *model, sl_session *session, sl_error *err) {
     while (status == SL_OK) {
         sl_token next;
         size_t bytes;
-        status = sl_session_sample(session, &how, &next, err);
+        status = sl_session_next(session, &how, &next, err);
         if (status != SL_OK || sl_model_token_ends(model, next)) break;
         const char *piece = sl_model_token_text(model, next, &bytes);
         (void)fwrite(piece, 1, bytes, stdout);
-        status = sl_session_extend(session, &next, 1, err);
     }
     (void)putchar('\n');
     return status;

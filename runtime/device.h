@@ -23,6 +23,12 @@ typedef struct {
                               sl_expert_source *source, sl_error *err);
     /* Runs all steps; allocates nothing. */
     sl_status (*run)(sl_executable *executable, sl_error *err);
+    /* The same without waiting, NULL where a device cannot: two runs of an executable may be under
+     * way, and finish waits for the earlier one.  Of its results the small ones are there then; a
+     * large one is there once nothing is under way and fetch was called, until the next run. */
+    sl_status (*start)(sl_executable *executable, sl_error *err);
+    sl_status (*finish)(sl_executable *executable, sl_error *err);
+    sl_status (*fetch)(sl_executable *executable, uint32_t output, sl_error *err);
     /* The same one step after another on the calling thread, in the given order of steps (NULL: the
      * program's): for debugging and for checking that any legal order gives the same bytes. */
     sl_status (*run_serially)(sl_executable *executable, const uint32_t *order, sl_error *err);

@@ -228,27 +228,34 @@ static bool write_token(writer *w, sl_token token) {
     return written;
 }
 
-/* Samples and extends until something ends the answer.  The token sampled last stays outside the
- * session: nobody asks what would follow it. */
+/* A token of the answer, at the end of the list.  The session has it too, unless it is full. */
+static sl_status next_token(cli_conversation *c, bool full, sl_token *out, sl_error *err) {
+    for (;;) {
+        const sl_status status = full ? sl_session_sample(c->session, &c->sampling, out, err)
+                                      : sl_session_next(c->session, &c->sampling, out, err);
+        if (status != SL_CANCELLED || stop_requested) return status;
+    }
+}
+
+/* Until something ends the answer. */
 static cli_ending generate(writer *w, sl_error *err) {
     cli_conversation *c = w->conversation;
     cli_answer *answer = w->answer;
     const uint32_t context = sl_model_describe(c->model).context_tokens;
     const size_t limit = c->options->predict_given ? c->options->predict : DEFAULT_PREDICT;
     while (answer->token_count < limit) {
-        sl_token *next = &c->tokens[sl_session_length(c->session)];
-        if (sl_session_sample(c->session, &c->sampling, next, err) != SL_OK) return CLI_UNSPOKEN;
-        if (sl_model_token_ends(c->model, *next)) return CLI_ENDED;
+        const size_t length = sl_session_length(c->session);
+        sl_token *token = &c->tokens[length];
+        const sl_status status = next_token(c, length == context, token, err);
+        if (status != SL_OK) return status == SL_CANCELLED ? CLI_STOPPED : CLI_UNSPOKEN;
+        if (sl_model_token_ends(c->model, *token)) return CLI_ENDED;
         answer->token_count++;
-        if (!write_token(w, *next)) {
+        if (!write_token(w, *token)) {
             *err = (sl_error){SL_NO_MEMORY, "no memory for the answer"};
             return CLI_UNSPOKEN;
         }
         if (stop_requested || (c->streams && ferror(stdout))) return CLI_STOPPED;
-        if (answer->token_count == limit) break;
-        if (sl_session_length(c->session) == context) return CLI_FULL;
-        if (extend(c, 1, err) != SL_OK)
-            return err->status == SL_CANCELLED ? CLI_STOPPED : CLI_UNSPOKEN;
+        if (length == context) return CLI_FULL;
     }
     return CLI_LIMITED;
 }

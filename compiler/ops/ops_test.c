@@ -261,6 +261,7 @@ static void every_op_matches_its_fixtures(void **state) {
     run_fixtures("tests/data/ops/fused.json", seen);
     run_fixtures("tests/data/ops/quantise.json", seen);
     run_fixtures("tests/data/ops/moe.json", seen);
+    run_fixtures("tests/data/ops/choose.json", seen);
     run_fixtures("tests/data/ops/attention.json", seen);
     run_fixtures("tests/data/ops/signal.json", seen);
     run_fixtures("tests/data/ops/splat.json", seen);
@@ -445,6 +446,10 @@ static void indices_out_of_range_are_refused(void **state) {
     refuses("rope_table", "rotary = 2, theta = 10", TYPES("i32[1]"), 0, -1,
             "rope_table: positions[0] is -1, must be 0 to 2147483646");
     const char *const *conv = TYPES("f32[1,2]", "f32[2,4]", "i32[1]", "i32[1]", "f32[2,3,2]");
+    refuses("resume", "", TYPES("i32[1]", "i32[1]", "i32[2]"), 1, 2,
+            "resume: slots[0] is 2, must be 0 to 1");
+    refuses("choose", "", TYPES("f32[1,4]", "f64[1,5]", "i32[1]", "i32[2]"), 2, -1,
+            "choose: slots[0] is -1, must be 0 to 1");
     refuses("causal_conv", "", conv, 2, 2, "causal_conv: slots[0] is 2, must be 0 to 1");
     refuses("causal_conv", "", conv, 3, -1,
             "causal_conv: positions[0] is -1, must be 0 to 2147483647");
@@ -566,6 +571,8 @@ static void model_ops_are_checked(void **state) {
     rejects("moe_ffn", "k = 2", TYPES("f32[2,3]", "i32[4]", "i32[4]", "f32[4,1,3]"),
             "moe_ffn: starts has 4 entries, must be 4 experts and one");
     const char *const *routed = TYPES("f32[1,6]", "f32[6]");
+    rejects("choose", "", TYPES("f32[2,9]", "f64[2,4]", "i32[2]", "i32[1]"),
+            "choose: how is f64[2,4], its second dim must be 5");
     rejects("route_groups", "k = 1, groups = 1, groups_kept = 1, scale = 1",
             TYPES("f32[1,6]", "f32[5]"),
             "route_groups: bias is f32[5], its first dim must be 6 as in logits f32[1,6]");

@@ -3,7 +3,10 @@
  * The graph of a step takes `rows` tokens of any sequences (inputs "tokens", "slots", "positions",
  * i32[rows]) and updates the states of their slots.  With wanted rows it gives "logits" f32[wanted,
  * vocab] and "hidden" f32[wanted, hidden], the residual after the last norm; "wanted" i32[wanted]
- * is an input unless every row is wanted.  A family is one file and one row of architecture.def. */
+ * is an input unless every row is wanted.  Where it chooses, every row must be: "token" i32[rows]
+ * is chosen as the input "how" f64[rows, 5] says (core/choose.h), kept in the state "chosen"
+ * i32[slots], and comes in again where a token is -1.  A family is one file and one row of
+ * architecture.def. */
 #ifndef SL_ENGINE_MODELS_ARCHITECTURE_H
 #define SL_ENGINE_MODELS_ARCHITECTURE_H
 #include "compiler/graph.h"
@@ -16,7 +19,8 @@ typedef struct {
     const sl_model_config *config;
     sl_weights *weights; /* found and checked as the graph asks for them */
     const sl_expert_table *experts;
-    uint32_t rows, wanted;    /* wanted: 0 to rows */
+    uint32_t rows, wanted; /* wanted: 0 to rows */
+    bool chooses;
     uint32_t slots, capacity; /* sequences, and tokens of context each */
     sl_dtype kv_dtype;        /* of cached keys (core/kv.h): f32, f16 or k16 */
 } sl_step_shape;

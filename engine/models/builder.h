@@ -13,7 +13,8 @@ struct sl_builder {
     const sl_model_config *config;
     sl_rows rows;
     sl_rope_table_value rope;
-    uint32_t layer; /* under construction */
+    sl_chosen_value chosen; /* where the step chooses */
+    uint32_t layer;         /* under construction */
     sl_status status;
     sl_error *err;
 };

@@ -1,4 +1,5 @@
 /* stem.c - Where a step begins and ends, and where the halves of a layer do. */
+#include "core/choose.h"
 #include "engine/models/blocks.h"
 
 static sl_rope_table_attrs rope_attrs(const sl_rope_config *rope) {
@@ -17,15 +18,29 @@ sl_residual_value sl_block_stem(sl_builder *b) {
     sl_graph *g = b->graph;
     const sl_model_config *c = b->config;
     const sl_type ids = sl_type_make(SL_DTYPE_i32, 1, (int64_t)b->shape->rows);
-    const sl_tokens_value tokens = {sl_graph_declare(g, SL_VALUE_INPUT, "tokens", ids)};
+    sl_tokens_value tokens = {sl_graph_declare(g, SL_VALUE_INPUT, "tokens", ids)};
     b->rows.slots.value = sl_graph_declare(g, SL_VALUE_INPUT, "slots", ids);
     b->rows.positions.value = sl_graph_declare(g, SL_VALUE_INPUT, "positions", ids);
     sl_graph_scope(g, "embedding");
+    if (b->shape->chooses) {
+        b->chosen.value = sl_graph_declare(g, SL_VALUE_STATE, "chosen",
+                                           sl_type_make(SL_DTYPE_i32, 1, (int64_t)b->shape->slots));
+        tokens = sl_wire_resume(g, tokens, b->rows.slots, b->chosen);
+    }
     const sl_embed_weight_value table = {sl_builder_weight(
         b, "embed_tokens.weight", SL_WEIGHT_MATRIX, (sl_dims){2, {c->vocab, c->hidden}}, NULL)};
     const sl_residual_value residual = sl_wire_embed(g, table, tokens);
     b->rope = sl_wire_rope_table(g, b->rows, rope_attrs(&c->rope));
     return residual;
+}
+
+/* For every row: a step that chooses wants them all. */
+static void choose(sl_builder *b, sl_logits_value logits) {
+    sl_graph *g = b->graph;
+    const sl_choice_value how = {sl_graph_declare(
+        g, SL_VALUE_INPUT, "how",
+        sl_type_make(SL_DTYPE_f64, 2, (int64_t)b->shape->rows, (int64_t)SL_CHOOSE_COLUMNS))};
+    sl_graph_output(g, "token", sl_wire_choose(g, logits, how, b->rows.slots, b->chosen).value);
 }
 
 void sl_block_head(sl_builder *b, sl_residual_value residual) {
@@ -45,8 +60,10 @@ void sl_block_head(sl_builder *b, sl_residual_value residual) {
         residual = sl_wire_wanted(g, residual, wanted);
     }
     const sl_final_hidden_value hidden = sl_wire_final_norm(g, residual, gain, sl_builder_norm(b));
-    sl_graph_output(g, "logits", sl_wire_head(g, hidden, weight).value);
+    const sl_logits_value logits = sl_wire_head(g, hidden, weight);
+    sl_graph_output(g, "logits", logits.value);
     sl_graph_output(g, "hidden", hidden.value);
+    if (s->chooses) choose(b, logits);
 }
 
 sl_attn_input_value sl_block_attn_norm(sl_builder *b, sl_residual_value residual) {

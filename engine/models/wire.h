@@ -82,6 +82,24 @@ static inline sl_residual_value sl_wire_embed(sl_graph *g, sl_embed_weight_value
         sl_build_embed(g, (sl_embed_in){table.value, tokens.value}, (sl_embed_attrs){0}).out};
 }
 
+/* Rows whose token is -1 go on with the one that was chosen last. */
+static inline sl_tokens_value sl_wire_resume(sl_graph *g, sl_tokens_value tokens,
+                                             sl_slots_value slots, sl_chosen_value chosen) {
+    return (sl_tokens_value){
+        sl_build_resume(g, (sl_resume_in){tokens.value, slots.value, chosen.value},
+                        (sl_resume_attrs){0})
+            .out};
+}
+
+static inline sl_tokens_value sl_wire_choose(sl_graph *g, sl_logits_value logits,
+                                             sl_choice_value how, sl_slots_value slots,
+                                             sl_chosen_value chosen) {
+    return (sl_tokens_value){
+        sl_build_choose(g, (sl_choose_in){logits.value, how.value, slots.value, chosen.value},
+                        (sl_choose_attrs){0})
+            .out};
+}
+
 /* residual + update, where update is what sl_as_residual_update accepts. */
 static inline sl_residual_value sl_wire_residual_add(sl_graph *g, sl_residual_value residual,
                                                      sl_residual_update update) {

@@ -19,7 +19,7 @@ static float normal(void) {
 }
 
 static void bench(const char *name, const float *logits, uint32_t vocab, sl_sampling how) {
-    sl_candidate *candidates = calloc(sl_sample_candidates(vocab), sizeof *candidates);
+    sl_candidate *candidates = calloc(sl_choose_candidates(vocab), sizeof *candidates);
     double best = 1e9;
     uint64_t sum = 0;
     const double start = sl_clock_seconds();

@@ -137,7 +137,7 @@ static void large_vocabularies_are_filtered_alike(void **state) {
     static float logits[LARGE];
     static bool may[LARGE], drawn[LARGE];
     static sl_candidate room[LARGE + LARGE / 64 + 1];
-    assert_true(sl_sample_candidates(LARGE) <= LARGE + LARGE / 64 + 1);
+    assert_true(sl_choose_candidates(LARGE) <= LARGE + LARGE / 64 + 1);
     for (int trial = 0; trial < 200; trial++) {
         const int vocab = 1 + (int)(random_share() * (LARGE - 1));
         for (int i = 0; i < vocab; i++) { /* some equal, in steps that divide without rounding */

@@ -2,8 +2,13 @@
  *
  * tokens[0 .. length) is the conversation; the slot's state stands after tokens[0 .. computed).
  * Recurrent state cannot be cut back, so rewinding restores the last checkpoint, or starts over,
- * and the next extend replays what is missing.  The same repairs a step that failed midway. */
+ * and the next extend replays what is missing.  The same repairs a step that failed midway.
+ *
+ * A session that asks for token after token (sl_session_next) gets ahead where the device chooses
+ * tokens itself: the step of the last token is under way when that is given out, and the next one
+ * is started before the host knows its token.  Whoever wants anything else settles that first. */
 #include "base/clock.h"
+#include "core/choose.h"
 #include "engine/model.h"
 #include "engine/session/sample.h"
 #include "runtime/cuda/cuda.h"
@@ -27,6 +32,7 @@ struct sl_session {
     atomic_bool cancelled;
     sl_stats stats;
     sl_expert_stats experts_before;
+    sl_sampling ahead; /* how the next token is being chosen, where model->ahead is this session */
 };
 
 static sl_status allocate(sl_session *session, sl_error *err) {
@@ -36,7 +42,7 @@ static sl_status allocate(sl_session *session, sl_error *err) {
     session->tokens = SL_ARENA_NEW_ARRAY(arena, sl_token, model->context_tokens);
     session->logits = SL_ARENA_NEW_ARRAY(arena, float, model->config.vocab);
     session->candidates =
-        SL_ARENA_NEW_ARRAY(arena, sl_candidate, sl_sample_candidates(model->config.vocab));
+        SL_ARENA_NEW_ARRAY(arena, sl_candidate, sl_choose_candidates(model->config.vocab));
     session->slots = SL_ARENA_NEW_ARRAY(arena, int32_t, session->chunk);
     session->positions = SL_ARENA_NEW_ARRAY(arena, int32_t, session->chunk);
     session->checkpoint = sl_steps_checkpoint_create(model->steps);
@@ -92,17 +98,6 @@ sl_status sl_session_create(sl_model *model, const sl_session_options *options, 
     return status;
 }
 
-void sl_session_destroy(sl_session *session) {
-    if (!session) return;
-    (void)pthread_mutex_lock(&session->model->lock);
-    sl_steps_checkpoint_destroy(session->model->steps, session->checkpoint);
-    session->model->slot_taken[session->slot] = false;
-    if (session->model->waiting == session) session->model->waiting = NULL;
-    (void)pthread_mutex_unlock(&session->model->lock);
-    sl_arena arena = session->arena; /* the session itself lives in it */
-    sl_arena_deinit(&arena);
-}
-
 /* Brings the state back to a point at or before length that is known to be right. */
 static void restore(sl_session *session, size_t length) {
     session->computed = 0;
@@ -140,6 +135,48 @@ static void take_logits(sl_session *session, const float *logits) {
     }
     memcpy(session->logits, logits, model->config.vocab * sizeof(float));
     session->found = session->logits;
+}
+
+/* ---- what is under way ---- */
+
+/* Ends what a session has under way.  Failing, it has to compute its tokens again. */
+static sl_status settle(sl_model *model, sl_error *err) {
+    sl_session *session = model->ahead;
+    if (!session) return SL_OK;
+    const int32_t *token;
+    sl_step_result result;
+    model->ahead = NULL;
+    sl_status status = sl_steps_finish(model->steps, &token, err);
+    if (status == SL_OK) status = sl_steps_fetch(model->steps, &result, err);
+    session->has_logits = status == SL_OK;
+    if (status == SL_OK)
+        take_logits(session, result.logits);
+    else
+        restore(session, session->length);
+    return status;
+}
+
+/* The same before something else is done for a session; what went wrong for another one shows when
+ * that goes on. */
+static sl_status settle_for(sl_session *session, sl_error *err) {
+    sl_error of_other;
+    sl_model *model = session->model;
+    if (model->ahead == session) return settle(model, err);
+    (void)settle(model, &of_other);
+    return SL_OK;
+}
+
+void sl_session_destroy(sl_session *session) {
+    if (!session) return;
+    sl_error of_none;
+    (void)pthread_mutex_lock(&session->model->lock);
+    (void)settle_for(session, &of_none);
+    sl_steps_checkpoint_destroy(session->model->steps, session->checkpoint);
+    session->model->slot_taken[session->slot] = false;
+    if (session->model->waiting == session) session->model->waiting = NULL;
+    (void)pthread_mutex_unlock(&session->model->lock);
+    sl_arena arena = session->arena; /* the session itself lives in it */
+    sl_arena_deinit(&arena);
 }
 
 typedef struct {
@@ -214,8 +251,9 @@ static sl_status append(sl_session *session, const sl_token *tokens, size_t coun
     return SL_OK;
 }
 
-static void account(sl_session *session, size_t count, double seconds) {
+static void account(sl_session *session, size_t count, double start) {
     sl_stats *stats = &session->stats;
+    const double seconds = sl_clock_seconds() - start;
     if (!stats->decode_tokens && !stats->prefill_tokens) stats->first_seconds = seconds;
     if (count == 1) {
         stats->decode_tokens++;
@@ -226,26 +264,30 @@ static void account(sl_session *session, size_t count, double seconds) {
     }
 }
 
-static sl_status extend(sl_session *session, const sl_token *tokens, size_t count, float *logits,
-                        float *hidden, sl_error *err) {
-    const size_t before = session->length;
-    SL_TRY(append(session, tokens, count, err));
+/* Computes all tokens; the lock is held.  What fails leaves the session with those that were. */
+static sl_status advance(sl_session *session, const wanted_rows *all, bool save, sl_error *err) {
     session->has_logits = false;
-    const double start = sl_clock_seconds();
-    const wanted_rows all = {logits, hidden, before};
-    (void)pthread_mutex_lock(&session->model->lock);
-    sl_status status = catch_up(session, &all, err);
-    if (status == SL_OK && count > 1) status = save_checkpoint(session, err);
-    if (status == SL_CANCELLED) {
-        session->length = session->computed;
-    } else if (status != SL_OK) { /* the failed step may have changed the state halfway */
-        session->length = session->computed;
-        restore(session, session->length);
-    }
-    (void)pthread_mutex_unlock(&session->model->lock);
-    account(session, session->length - before, sl_clock_seconds() - start);
+    sl_status status = catch_up(session, all, err);
+    if (status == SL_OK && save) status = save_checkpoint(session, err);
+    if (status != SL_OK) session->length = session->computed;
+    if (status != SL_OK && status != SL_CANCELLED)
+        restore(session, session->length); /* the failed step may have changed the state halfway */
     atomic_store(&session->cancelled, false);
     session->has_logits = status == SL_OK;
+    return status;
+}
+
+static sl_status extend(sl_session *session, const sl_token *tokens, size_t count, float *logits,
+                        float *hidden, sl_error *err) {
+    const double start = sl_clock_seconds();
+    const size_t before = session->length;
+    const wanted_rows all = {logits, hidden, before};
+    (void)pthread_mutex_lock(&session->model->lock);
+    sl_status status = settle_for(session, err);
+    if (status == SL_OK) status = append(session, tokens, count, err);
+    if (status == SL_OK) status = advance(session, &all, count > 1, err);
+    (void)pthread_mutex_unlock(&session->model->lock);
+    if (session->length > before) account(session, session->length - before, start);
     return status;
 }
 
@@ -280,12 +322,13 @@ sl_status sl_session_rewind(sl_session *session, size_t length, sl_error *err) {
                        session->length);
     if (length == session->length) return SL_OK;
     (void)pthread_mutex_lock(&session->model->lock);
+    const sl_status status = settle_for(session, err);
     session->length = length;
     if (session->checkpoint_length > length) session->checkpoint_length = 0;
     if (session->computed > length) restore(session, length);
     session->has_logits = false;
     (void)pthread_mutex_unlock(&session->model->lock);
-    return SL_OK;
+    return status;
 }
 
 sl_status sl_session_imagine(sl_session *session, size_t length, sl_error *err) {
@@ -297,7 +340,8 @@ sl_status sl_session_imagine(sl_session *session, size_t length, sl_error *err) 
                        "than the context of %u",
                        length, before, context);
     (void)pthread_mutex_lock(&session->model->lock);
-    sl_status status = sl_steps_imagine_kv(session->model->steps, session->slot, err);
+    sl_status status = settle_for(session, err);
+    if (status == SL_OK) status = sl_steps_imagine_kv(session->model->steps, session->slot, err);
     if (status == SL_OK) {
         for (size_t i = before; i < length; i++) session->tokens[i] = session->tokens[before - 1];
         session->length = session->computed = length;
@@ -312,20 +356,129 @@ void sl_session_cancel(sl_session *session) {
     atomic_store(&session->cancelled, true);
 }
 
-sl_status sl_session_sample(sl_session *session, const sl_sampling *how, sl_token *out,
-                            sl_error *err) {
+/* ---- choosing tokens ---- */
+
+static sl_status check_sampling(const sl_sampling *how, sl_error *err) {
+    if (how->temperature >= 0 && how->top_p >= 0 && how->top_p <= 1 && how->min_p >= 0 &&
+        how->min_p <= 1)
+        return SL_OK;
+    return sl_fail(err, SL_INVALID,
+                   "sampling: temperature %g must be >= 0, top-p %g and min-p %g in 0..1",
+                   (double)how->temperature, (double)how->top_p, (double)how->min_p);
+}
+
+/* From the logits after the last token, which are computed first where they are not; the lock is
+ * held. */
+static sl_status sample(sl_session *session, const sl_sampling *how, sl_token *out, sl_error *err) {
+    const wanted_rows none = {0};
+    SL_TRY(settle_for(session, err));
+    if (session->computed < session->length) SL_TRY(advance(session, &none, false, err));
     if (!session->has_logits)
         return sl_fail(err, SL_INVALID, "nothing to sample from: extend the session first");
-    if (!(how->temperature >= 0) || !(how->top_p >= 0 && how->top_p <= 1) ||
-        !(how->min_p >= 0 && how->min_p <= 1))
-        return sl_fail(err, SL_INVALID,
-                       "sampling: temperature %g must be >= 0, top-p %g and min-p %g in 0..1",
-                       (double)how->temperature, (double)how->top_p, (double)how->min_p);
-    (void)pthread_mutex_lock(&session->model->lock);
     *out = sl_sample(session->found, session->model->config.vocab, how, session->length,
                      session->candidates);
-    (void)pthread_mutex_unlock(&session->model->lock);
     return SL_OK;
+}
+
+sl_status sl_session_sample(sl_session *session, const sl_sampling *how, sl_token *out,
+                            sl_error *err) {
+    SL_TRY(check_sampling(how, err));
+    (void)pthread_mutex_lock(&session->model->lock);
+    const sl_status status = sample(session, how, out, err);
+    (void)pthread_mutex_unlock(&session->model->lock);
+    return status;
+}
+
+/* ---- getting ahead ---- */
+
+static bool is_same(const sl_sampling *a, const sl_sampling *b) {
+    return a->temperature == b->temperature && a->top_k == b->top_k && a->top_p == b->top_p &&
+           a->min_p == b->min_p && a->seed == b->seed;
+}
+
+/* Starts the step of the token at `position`, -1: the one that is being chosen for it. */
+static sl_status start_step(sl_session *session, size_t position, sl_token token,
+                            const sl_sampling *how, sl_error *err) {
+    const sl_choice choice = sl_sample_choice(how, position + 1);
+    const double columns[] = {[SL_CHOOSE_TEMPERATURE] = (double)choice.temperature,
+                              [SL_CHOOSE_TOP_K] = choice.top_k,
+                              [SL_CHOOSE_TOP_P] = (double)choice.top_p,
+                              [SL_CHOOSE_MIN_P] = (double)choice.min_p,
+                              [SL_CHOOSE_SHARE] = choice.share};
+    const int32_t slot = (int32_t)session->slot, at = (int32_t)position;
+    const sl_step_rows step = {.count = 1,
+                               .wanted = 1,
+                               .tokens = &token,
+                               .slots = &slot,
+                               .positions = &at,
+                               .how = columns};
+    keep_logits(session->model, session);
+    return sl_steps_start(session->model->steps, &step, err);
+}
+
+/* The first token of several: chosen here, then its step is started. */
+static sl_status get_ahead(sl_session *session, const sl_sampling *how, sl_token *out,
+                           sl_error *err) {
+    sl_model *model = session->model;
+    SL_TRY(sample(session, how, out, err));
+    SL_TRY(append(session, out, 1, err));
+    session->has_logits = false;
+    if (!sl_steps_can_choose(model->steps)) return SL_OK; /* computed when the next is asked for */
+    const sl_status status = start_step(session, session->length - 1, *out, how, err);
+    if (status != SL_OK) {
+        session->length--;
+        restore(session, session->length);
+        return status;
+    }
+    session->computed = session->length;
+    session->ahead = *how;
+    model->ahead = session;
+    return SL_OK;
+}
+
+/* The token that the step under way chooses, whose own step is started before. */
+static sl_status stay_ahead(sl_session *session, const sl_sampling *how, sl_token *out,
+                            sl_error *err) {
+    sl_model *model = session->model;
+    const int32_t *chosen;
+    SL_TRY(start_step(session, session->length, -1, how, err));
+    sl_status status = sl_steps_finish(model->steps, &chosen, err);
+    if (status == SL_OK) {
+        *out = *chosen;
+        status = append(session, out, 1, err);
+    }
+    if (status == SL_OK) {
+        session->computed = session->length;
+        return SL_OK;
+    }
+    sl_error of_next;
+    (void)settle(model, &of_next);
+    restore(session, session->length);
+    return status;
+}
+
+static sl_status next(sl_session *session, const sl_sampling *how, sl_token *out, sl_error *err) {
+    if (session->length == session->model->context_tokens)
+        return sl_fail(err, SL_INVALID,
+                       "the context of %u tokens is full; open the model with a "
+                       "larger one",
+                       session->model->context_tokens);
+    if (atomic_exchange(&session->cancelled, false))
+        return sl_fail(err, SL_CANCELLED, "stopped after %zu tokens", session->length);
+    return session->model->ahead == session && is_same(how, &session->ahead)
+               ? stay_ahead(session, how, out, err)
+               : get_ahead(session, how, out, err);
+}
+
+sl_status sl_session_next(sl_session *session, const sl_sampling *how, sl_token *out,
+                          sl_error *err) {
+    const double start = sl_clock_seconds();
+    SL_TRY(check_sampling(how, err));
+    (void)pthread_mutex_lock(&session->model->lock);
+    const sl_status status = next(session, how, out, err);
+    (void)pthread_mutex_unlock(&session->model->lock);
+    if (status == SL_OK) account(session, 1, start);
+    return status;
 }
 
 sl_stats sl_session_stats(const sl_session *session) {

@@ -1,5 +1,6 @@
 #include "engine/session/steps.h"
 #include "base/clock.h"
+#include "core/choose.h"
 #include "core/codec.h"
 #include "core/kv.h"
 #include "engine/quant/noise.h"
@@ -8,6 +9,7 @@
 
 typedef struct {
     uint32_t rows, wanted;
+    bool chooses;
     uint64_t last_use;
     sl_graph *graph;
     sl_program *program;
@@ -30,7 +32,9 @@ struct sl_steps {
     uint32_t state_count;
     int32_t tokens[SL_MAX_STEP_ROWS], slots[SL_MAX_STEP_ROWS], positions[SL_MAX_STEP_ROWS],
         wanted[SL_MAX_STEP_ROWS];
+    double how[SL_MAX_STEP_ROWS * SL_CHOOSE_COLUMNS];
     compiled_step kept[SL_KEPT_STEPS];
+    compiled_step *started; /* the one under way, or finished last; NULL: none */
     uint64_t clock;
     float *results; /* of the evaluator, as floats */
     size_t results_bytes;
@@ -53,6 +57,10 @@ static void release_state(const sl_steps *steps, void *data, uint64_t bytes) {
         sl_release(steps->options.allocator, data, bytes, STATE_ALIGN);
 }
 
+static bool has_start(const sl_steps *steps) {
+    return steps->options.device && steps->options.device->ops->start;
+}
+
 static void discard(sl_steps *steps, compiled_step *step) {
     if (step->executable) steps->options.device->ops->unload(step->executable);
     sl_evaluator_destroy(step->evaluator);
@@ -61,10 +69,11 @@ static void discard(sl_steps *steps, compiled_step *step) {
     *step = (compiled_step){0};
 }
 
-static int32_t *input_named(sl_steps *steps, const char *name) {
+static void *input_named(sl_steps *steps, const char *name) {
     if (strcmp(name, "tokens") == 0) return steps->tokens;
     if (strcmp(name, "slots") == 0) return steps->slots;
     if (strcmp(name, "positions") == 0) return steps->positions;
+    if (strcmp(name, "how") == 0) return steps->how;
     return strcmp(name, "wanted") == 0 ? steps->wanted : NULL;
 }
 
@@ -90,28 +99,39 @@ static void *memory_of(sl_steps *steps, const sl_value_info *value) {
     }
 }
 
-/* States are made when the first graph names them.  They start undefined: every state op resets
- * its slot at position 0, and attention uses nothing beyond what it wrote. */
+/* States start undefined: every state op resets its slot at position 0, attention uses nothing
+ * beyond what it wrote, and what was chosen is asked for only after a choice. */
+static sl_status make_state(sl_steps *steps, const sl_value_info *value, sl_error *err) {
+    state *s = &steps->states[steps->state_count];
+    s->bytes = steps->options.device ? sl_type_bytes(&value->type)
+                                     : (uint64_t)sl_type_elements(&value->type) * sizeof(double);
+    s->bytes_each = s->bytes / (uint64_t)value->type.shape.dims[0];
+    s->recurrent = !strstr(value->name, ".kv_");
+    s->type = value->type;
+    s->name = sl_arena_copy_text(&steps->arena, value->name, strlen(value->name));
+    s->data = s->name ? allocate_state(steps, s->bytes) : NULL;
+    if (!s->data) return sl_no_memory(err, "the state of sequences", s->bytes);
+    steps->state_count++;
+    steps->stats.state_bytes += s->bytes;
+    return SL_OK;
+}
+
+/* The first graph that is made names them all. */
 static sl_status make_states(sl_steps *steps, const sl_graph *graph, sl_error *err) {
     steps->states = SL_ARENA_NEW_ARRAY(&steps->arena, state, graph->value_count + 1);
     if (!steps->states) return sl_no_memory(err, "the state table", graph->value_count);
-    for (uint32_t v = 1; v <= graph->value_count; v++) {
-        const sl_value_info *value = &graph->values[v];
-        if (value->kind != SL_VALUE_STATE) continue;
-        state *s = &steps->states[steps->state_count];
-        s->bytes = steps->options.device
-                       ? sl_type_bytes(&value->type)
-                       : (uint64_t)sl_type_elements(&value->type) * sizeof(double);
-        s->bytes_each = s->bytes / (uint64_t)value->type.shape.dims[0];
-        s->recurrent = !strstr(value->name, ".kv_");
-        s->type = value->type;
-        s->name = sl_arena_copy_text(&steps->arena, value->name, strlen(value->name));
-        s->data = s->name ? allocate_state(steps, s->bytes) : NULL;
-        if (!s->data) return sl_no_memory(err, "the state of sequences", s->bytes);
-        steps->state_count++;
-        steps->stats.state_bytes += s->bytes;
-    }
+    for (uint32_t v = 1; v <= graph->value_count; v++)
+        if (graph->values[v].kind == SL_VALUE_STATE)
+            SL_TRY(make_state(steps, &graph->values[v], err));
     return SL_OK;
+}
+
+/* What steps that choose a token have besides; there is room in the table. */
+static sl_status make_chosen(sl_steps *steps, sl_error *err) {
+    const int64_t slots = steps->options.shape.slots;
+    return make_state(
+        steps, &(sl_value_info){.name = "chosen", .type = sl_type_make(SL_DTYPE_i32, 1, slots)},
+        err);
 }
 
 static void describe_program(sl_steps_stats *stats, const sl_program *program) {
@@ -174,6 +194,7 @@ static sl_status compile_step(sl_steps *steps, compiled_step *step, sl_error *er
     sl_step_shape shape = steps->options.shape;
     shape.rows = step->rows;
     shape.wanted = step->wanted;
+    shape.chooses = step->chooses;
     SL_TRY(sl_graph_create("step", steps->options.allocator, &step->graph, err));
     const double begin = sl_clock_seconds();
     SL_TRY(sl_architecture_build(steps->options.architecture, &shape, step->graph, err));
@@ -183,20 +204,22 @@ static sl_status compile_step(sl_steps *steps, compiled_step *step, sl_error *er
 }
 
 /* The step for a shape: kept, or compiled in place of the least recently used. */
-static sl_status find_step(sl_steps *steps, uint32_t rows, uint32_t wanted, compiled_step **out,
-                           sl_error *err) {
+static sl_status find_step(sl_steps *steps, uint32_t rows, uint32_t wanted, bool chooses,
+                           compiled_step **out, sl_error *err) {
     compiled_step *oldest = &steps->kept[0];
     for (uint32_t i = 0; i < SL_KEPT_STEPS; i++) {
         compiled_step *step = &steps->kept[i];
-        if (step->graph && step->rows == rows && step->wanted == wanted) {
+        if (step->graph && step->rows == rows && step->wanted == wanted &&
+            step->chooses == chooses) {
             *out = step;
             return SL_OK;
         }
         if (step->last_use < oldest->last_use) oldest = step;
     }
     discard(steps, oldest);
+    if (steps->started == oldest) steps->started = NULL;
     const double start = sl_clock_seconds();
-    *oldest = (compiled_step){.rows = rows, .wanted = wanted};
+    *oldest = (compiled_step){.rows = rows, .wanted = wanted, .chooses = chooses};
     const sl_status status = compile_step(steps, oldest, err);
     if (status != SL_OK) {
         discard(steps, oldest);
@@ -215,7 +238,8 @@ sl_status sl_steps_create(const sl_steps_options *options, sl_steps **out, sl_er
     steps->options = *options;
     sl_arena_init(&steps->arena, options->allocator);
     compiled_step *first;
-    const sl_status status = find_step(steps, 1, 1, &first, err);
+    sl_status status = find_step(steps, 1, 1, false, &first, err);
+    if (status == SL_OK && has_start(steps)) status = make_chosen(steps, err);
     if (status == SL_OK)
         *out = steps;
     else
@@ -262,6 +286,8 @@ sl_status sl_steps_set_rows(sl_steps *steps, const sl_step_rows *rows, sl_error 
     memcpy(steps->tokens, rows->tokens, rows->count * sizeof *rows->tokens);
     memcpy(steps->slots, rows->slots, rows->count * sizeof *rows->slots);
     memcpy(steps->positions, rows->positions, rows->count * sizeof *rows->positions);
+    if (rows->how)
+        memcpy(steps->how, rows->how, rows->count * SL_CHOOSE_COLUMNS * sizeof *rows->how);
     if (rows->wanted_rows)
         memcpy(steps->wanted, rows->wanted_rows, rows->wanted * sizeof *rows->wanted_rows);
     return SL_OK;
@@ -271,7 +297,7 @@ sl_status sl_steps_run(sl_steps *steps, const sl_step_rows *rows, sl_step_result
                        sl_error *err) {
     compiled_step *step;
     SL_TRY(sl_steps_set_rows(steps, rows, err));
-    SL_TRY(find_step(steps, rows->count, rows->wanted, &step, err));
+    SL_TRY(find_step(steps, rows->count, rows->wanted, false, &step, err));
     step->last_use = ++steps->clock;
     *out = (sl_step_result){0};
     if (step->evaluator) {
@@ -282,6 +308,34 @@ sl_status sl_steps_run(sl_steps *steps, const sl_step_rows *rows, sl_step_result
     SL_TRY(ops->run(step->executable, err));
     if (rows->wanted)
         *out = (sl_step_result){ops->output(step->executable, 0), ops->output(step->executable, 1)};
+    return SL_OK;
+}
+
+bool sl_steps_can_choose(const sl_steps *steps) {
+    return has_start(steps) && !sl_device_cuda_streams(steps->options.device);
+}
+
+sl_status sl_steps_start(sl_steps *steps, const sl_step_rows *rows, sl_error *err) {
+    compiled_step *step;
+    SL_TRY(sl_steps_set_rows(steps, rows, err));
+    SL_TRY(find_step(steps, rows->count, rows->count, true, &step, err));
+    step->last_use = ++steps->clock;
+    steps->started = step;
+    return steps->options.device->ops->start(step->executable, err);
+}
+
+sl_status sl_steps_finish(sl_steps *steps, const int32_t **out_tokens, sl_error *err) {
+    const sl_device_ops *ops = steps->options.device->ops;
+    SL_TRY(ops->finish(steps->started->executable, err));
+    *out_tokens = ops->output(steps->started->executable, 2);
+    return SL_OK;
+}
+
+sl_status sl_steps_fetch(sl_steps *steps, sl_step_result *out, sl_error *err) {
+    const sl_device_ops *ops = steps->options.device->ops;
+    sl_executable *executable = steps->started->executable;
+    for (uint32_t i = 0; i < 2; i++) SL_TRY(ops->fetch(executable, i, err));
+    *out = (sl_step_result){ops->output(executable, 0), ops->output(executable, 1)};
     return SL_OK;
 }
 
@@ -296,7 +350,7 @@ const sl_steps_options *sl_steps_given(const sl_steps *steps) {
 sl_status sl_steps_prepare(sl_steps *steps, uint32_t rows, uint32_t wanted, sl_prepared_step *out,
                            sl_error *err) {
     compiled_step *step;
-    SL_TRY(find_step(steps, rows, wanted, &step, err));
+    SL_TRY(find_step(steps, rows, wanted, false, &step, err));
     *out = (sl_prepared_step){step->program, step->executable};
     return SL_OK;
 }

@@ -16,6 +16,7 @@ typedef struct {
     uint32_t count, wanted;
     const int32_t *tokens, *slots, *positions; /* [count] */
     const int32_t *wanted_rows;                /* [wanted]; NULL when wanted is 0 or count */
+    const double *how; /* [count][SL_CHOOSE_COLUMNS] of a step that is started (core/choose.h) */
 } sl_step_rows;
 
 typedef struct {
@@ -47,6 +48,17 @@ SL_CHECKED sl_status sl_steps_create(const sl_steps_options *options, sl_steps *
 void sl_steps_destroy(sl_steps *steps);
 SL_CHECKED sl_status sl_steps_run(sl_steps *steps, const sl_step_rows *rows, sl_step_result *out,
                                   sl_error *err);
+
+/* Whether steps can be started that choose a token for each of their rows, all of which are wanted,
+ * and need not be waited for: their successors take a token of -1 for what was chosen.  Two may be
+ * under way at once, of one shape; no other may run before they are finished. */
+bool sl_steps_can_choose(const sl_steps *steps);
+SL_CHECKED sl_status sl_steps_start(sl_steps *steps, const sl_step_rows *rows, sl_error *err);
+/* Waits for the earlier of those under way: the tokens it chose, [count]. */
+SL_CHECKED sl_status sl_steps_finish(sl_steps *steps, const int32_t **out_tokens, sl_error *err);
+/* The other results of the step that was finished last, when none is under way. */
+SL_CHECKED sl_status sl_steps_fetch(sl_steps *steps, sl_step_result *out, sl_error *err);
+
 /* The rows of a step that sl_steps_prepare made ready, for running it step by step. */
 SL_CHECKED sl_status sl_steps_set_rows(sl_steps *steps, const sl_step_rows *rows, sl_error *err);
 sl_steps_stats sl_steps_describe(const sl_steps *steps);

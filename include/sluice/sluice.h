@@ -124,7 +124,8 @@ SL_CHECKED sl_status sl_session_extend(sl_session *session, const sl_token *toke
 SL_CHECKED sl_status sl_session_extend_all(sl_session *session, const sl_token *tokens,
                                            size_t count, float *out_logits, float *out_hidden,
                                            sl_error *err);
-/* Borrowed until the next call on this session; NULL before the first extend. */
+/* Borrowed until the next call on this session; NULL before the first extend and after
+ * sl_session_next. */
 SL_API const float *sl_session_logits(const sl_session *session, size_t *out_count);
 SL_API size_t sl_session_length(const sl_session *session);
 /* Forgets everything after the first length tokens. */
@@ -142,8 +143,13 @@ typedef struct {
 } sl_sampling;
 /* generation defaults of the model, greedy when it has none */
 SL_API sl_sampling sl_model_sampling(const sl_model *model);
+/* A token that may follow; the session stays as it is. */
 SL_CHECKED sl_status sl_session_sample(sl_session *session, const sl_sampling *how, sl_token *out,
                                        sl_error *err);
+/* The same token, which the session is extended with.  It is computed while the caller looks at it,
+ * or when the next one is asked for: until then there are no logits. */
+SL_CHECKED sl_status sl_session_next(sl_session *session, const sl_sampling *how, sl_token *out,
+                                     sl_error *err);
 
 typedef struct {
     uint64_t expert_hits, expert_misses, bytes_read;

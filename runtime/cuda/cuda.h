@@ -44,6 +44,8 @@ SL_CHECKED sl_status sl_device_cuda_prove(sl_executable *executable, sl_error *e
 extern const sl_target sl_target_cuda;
 
 bool sl_device_is_cuda(const sl_device *device); /* NULL is none */
+/* Whether steps wait for experts, because not all are on the device; known after the first run. */
+bool sl_device_cuda_streams(const sl_device *device);
 /* Memory that the device copies from at full speed; NULL where device is no CUDA device. */
 const sl_allocator *sl_device_cuda_pinned(sl_device *device);
 #endif

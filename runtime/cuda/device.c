@@ -216,6 +216,10 @@ const sl_allocator *sl_device_cuda_pinned(sl_device *device) {
     return sl_device_is_cuda(device) ? &((sl_cuda_device *)device)->pinned : NULL;
 }
 
+bool sl_device_cuda_streams(const sl_device *base) {
+    return !sl_cuda_experts_all_here(((const sl_cuda_device *)base)->experts);
+}
+
 sl_cuda_info sl_device_cuda_info(const sl_device *base) {
     const sl_cuda_device *device = (const sl_cuda_device *)base;
     const sl_cuda_driver *driver = &device->driver;

@@ -104,7 +104,10 @@ static sl_status whole_life(const sl_cuda_options *options, const sl_program *pr
     sl_status status = device->ops->load(device, program, &exe, &err);
     if (status == SL_OK) status = bind(device, program, exe);
     if (status == SL_OK) status = device->ops->run(exe, &err);
-    if (status == SL_OK) status = device->ops->run(exe, &err);
+    if (status == SL_OK) status = device->ops->start(exe, &err);
+    if (status == SL_OK) status = device->ops->start(exe, &err);
+    if (status == SL_OK) status = device->ops->finish(exe, &err);
+    if (status == SL_OK) status = device->ops->finish(exe, &err);
     if (status == SL_OK && out) memcpy(out, device->ops->output(exe, 0), ELEMENTS * sizeof *out);
     device->ops->unload(exe);
     device->ops->destroy(device);
@@ -190,6 +193,31 @@ static void a_graph_has_the_edges_of_its_program(void **state) {
     drop(&r);
 }
 
+/* ---- runs that are started ---- */
+
+static void runs_may_be_started_ahead(void **state) {
+    (void)state;
+    ready r = make_ready();
+    float want[ELEMENTS], earlier[ELEMENTS];
+    const sl_device_ops *ops = r.device->ops;
+    assert_int_equal(ops->finish(r.exe, &err), SL_INVALID);
+    must(ops->start(r.exe, &err));
+    x[0] += 1; /* inputs are those of the start */
+    must(ops->start(r.exe, &err));
+    assert_int_equal(ops->start(r.exe, &err), SL_INVALID);
+    must(ops->finish(r.exe, &err));
+    memcpy(earlier, ops->output(r.exe, 0), sizeof earlier);
+    must(ops->finish(r.exe, &err));
+    must(ops->fetch(r.exe, 0, &err));
+    assert_memory_not_equal(earlier, ops->output(r.exe, 0), sizeof earlier);
+    x[0] -= 1;
+    expected(want);
+    for (int i = 0; i < ELEMENTS; i++)
+        assert_true(fabs((double)want[i] - (double)earlier[i]) < 1e-6);
+    must(ops->start(r.exe, &err)); /* and may be under way at the end */
+    drop(&r);
+}
+
 /* ---- failures ---- */
 
 static void any_call_may_fail(void **state) {
@@ -204,6 +232,9 @@ static void any_call_may_fail(void **state) {
                                           "cuMemsetD8Async",
                                           "cuStreamCreate",
                                           "cuStreamSynchronize",
+                                          "cuEventCreate",
+                                          "cuEventRecord",
+                                          "cuEventSynchronize",
                                           "cuModuleLoadData",
                                           "cuModuleGetFunction",
                                           "cuGraphCreate",
@@ -294,6 +325,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_way_to_run_gives_the_same),
         cmocka_unit_test(a_graph_has_the_edges_of_its_program),
+        cmocka_unit_test(runs_may_be_started_ahead),
         cmocka_unit_test(any_call_may_fail),
         cmocka_unit_test(a_lost_device_is_reported),
         cmocka_unit_test(little_memory_is_reported),

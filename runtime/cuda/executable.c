@@ -85,6 +85,7 @@ static void cuda_unload(sl_executable *exe) {
     const sl_allocator *pinned = &exe->device->pinned;
     if (sl_cuda_enter(exe->device, NULL) == SL_OK) {
         sl_cuda_attach(exe, NULL);
+        sl_cuda_drop_flights(exe);
         sl_cuda_unbuild(exe);
         sl_cuda_give(exe->device, &exe->locals);
         if (exe->inputs) (void)sl_resize(pinned, exe->inputs, exe->inputs_bytes, 0, 64);
@@ -242,6 +243,9 @@ const sl_device_ops sl_cuda_ops = {
     .bind = cuda_bind,
     .bind_experts = cuda_bind_experts,
     .run = sl_cuda_run,
+    .start = sl_cuda_start,
+    .finish = sl_cuda_finish,
+    .fetch = sl_cuda_fetch,
     .run_serially = sl_cuda_run_serially,
     .attach = sl_cuda_attach,
     .output = cuda_output,

@@ -33,6 +33,13 @@ typedef struct {
     sl_cu_graph_exec exec;
 } sl_cuda_segment;
 
+/* A run that was started: its inputs, and its small results as it leaves them, pinned. */
+enum { SL_CUDA_FLIGHTS = 2, SL_CUDA_SMALL_RESULT = 4096 };
+typedef struct {
+    char *inputs, *results; /* results: as in sl_executable.outputs, without the large ones */
+    sl_cu_event done;
+} sl_cuda_flight;
+
 struct sl_executable {
     sl_cuda_device *device;
     sl_arena arena;
@@ -50,8 +57,10 @@ struct sl_executable {
     char *inputs;  /* pinned, inputs_bytes */
     char *outputs; /* pinned: all outputs, then the fault */
     uint64_t *output_offsets, outputs_bytes;
-    uint32_t direct_outputs; /* bits: those that graphs write there themselves */
-    int32_t *starts;         /* pinned: what a moe_group says, [experts + 1] */
+    sl_cuda_flight flights[SL_CUDA_FLIGHTS]; /* made when the first run is started */
+    uint32_t started, finished;              /* runs; their numbers say which flight */
+    uint32_t direct_outputs;                 /* bits: those that graphs write there themselves */
+    int32_t *starts;                         /* pinned: what a moe_group says, [experts + 1] */
     uint64_t starts_bytes;
     bool rebound;                             /* bindings changed since launches were planned */
     sl_cu_address built_arena, built_scratch; /* what launches point into */
@@ -74,6 +83,10 @@ SL_CHECKED sl_status sl_cuda_read_edges(const sl_executable *exe, sl_arena *aren
 
 /* run.c */
 SL_CHECKED sl_status sl_cuda_run(sl_executable *exe, sl_error *err);
+SL_CHECKED sl_status sl_cuda_start(sl_executable *exe, sl_error *err);
+SL_CHECKED sl_status sl_cuda_finish(sl_executable *exe, sl_error *err);
+SL_CHECKED sl_status sl_cuda_fetch(sl_executable *exe, uint32_t output, sl_error *err);
+void sl_cuda_drop_flights(sl_executable *exe);
 SL_CHECKED sl_status sl_cuda_run_serially(sl_executable *exe, const uint32_t *order, sl_error *err);
 SL_CHECKED sl_status sl_cuda_run_step(sl_executable *exe, uint32_t step, sl_error *err);
 void sl_cuda_attach(sl_executable *exe, sl_trace *trace);

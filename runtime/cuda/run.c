@@ -80,15 +80,15 @@ static sl_status run_segment(sl_executable *exe, const sl_cuda_segment *g, sl_er
     return SL_OK;
 }
 
-static sl_status copy_inputs(sl_executable *exe, sl_error *err) {
+/* By way of pinned memory, which must stay as it is until they are there. */
+static sl_status copy_inputs(sl_executable *exe, char *pinned, sl_error *err) {
     const sl_program *program = exe->binding.program;
     if (!exe->inputs_bytes) return SL_OK;
     for (uint32_t b = 0; b < program->buffer_count; b++)
         if (program->buffers[b].kind == SL_BUFFER_INPUT)
-            memcpy(exe->inputs + exe->local_offsets[b], exe->binding.data[b],
-                   program->buffers[b].bytes);
+            memcpy(pinned + exe->local_offsets[b], exe->binding.data[b], program->buffers[b].bytes);
     SL_TRY_CUDA(&exe->device->driver,
-                copy_in(exe->locals.address, exe->inputs, exe->inputs_bytes, exe->device->stream),
+                copy_in(exe->locals.address, pinned, exe->inputs_bytes, exe->device->stream),
                 "copying inputs", err);
     return SL_OK;
 }
@@ -109,23 +109,33 @@ static sl_status check_fault(const sl_executable *exe, sl_error *err) {
                    fault->row, fault->value, fault->limit);
 }
 
-/* `direct`: outputs that are there already, as bits. */
-static sl_status copy_outputs(sl_executable *exe, uint32_t direct, sl_error *err) {
-    const sl_program *program = exe->binding.program;
-    const sl_cuda_device *device = exe->device;
-    for (uint32_t i = 0; i < program->output_count; i++) {
-        const sl_operand *operand = &program->outputs[i].operand;
-        if (i < 32 && (direct >> i & 1)) continue;
-        SL_TRY_CUDA(&device->driver,
-                    copy_out(exe->outputs + exe->output_offsets[i], sl_cuda_resolve(exe, operand),
-                             sl_type_bytes(&operand->type), device->stream),
-                    "copying results", err);
-    }
-    SL_TRY_CUDA(&device->driver,
-                copy_out(exe->outputs + exe->output_offsets[program->output_count],
-                         device->fault.address, sizeof(sl_fault), device->stream),
+/* Graphs write it to the host themselves; they are not used while steps are traced. */
+static bool is_direct(const sl_executable *exe, uint32_t output) {
+    return !exe->trace && output < 32 && (exe->direct_outputs >> output & 1);
+}
+
+static sl_status copy_output(sl_executable *exe, uint32_t index, char *to, sl_error *err) {
+    const sl_operand *operand = &exe->binding.program->outputs[index].operand;
+    SL_TRY_CUDA(&exe->device->driver,
+                copy_out(to + exe->output_offsets[index], sl_cuda_resolve(exe, operand),
+                         sl_type_bytes(&operand->type), exe->device->stream),
                 "copying results", err);
-    SL_TRY(sl_cuda_wait(device, err));
+    return SL_OK;
+}
+static sl_status copy_fault(sl_executable *exe, char *to, sl_error *err) {
+    SL_TRY_CUDA(&exe->device->driver,
+                copy_out(to + exe->output_offsets[exe->binding.program->output_count],
+                         exe->device->fault.address, sizeof(sl_fault), exe->device->stream),
+                "copying results", err);
+    return SL_OK;
+}
+
+/* `as_graph`: those that graphs write there themselves are there already. */
+static sl_status copy_outputs(sl_executable *exe, bool as_graph, sl_error *err) {
+    for (uint32_t i = 0; i < exe->binding.program->output_count; i++)
+        if (!as_graph || !is_direct(exe, i)) SL_TRY(copy_output(exe, i, exe->outputs, err));
+    SL_TRY(copy_fault(exe, exe->outputs, err));
+    SL_TRY(sl_cuda_wait(exe->device, err));
     return check_fault(exe, err);
 }
 
@@ -173,16 +183,22 @@ static void record_events(sl_executable *exe, double begin) {
 
 /* ---- runs ---- */
 
-static sl_status run_inside(sl_executable *exe, sl_error *err) {
+static sl_status launch_all(sl_executable *exe, char *inputs, sl_error *err) {
     SL_TRY(sl_cuda_build(exe, err));
-    SL_TRY(copy_inputs(exe, err));
+    SL_TRY(copy_inputs(exe, inputs, err));
     const double begin = sl_clock_seconds();
     SL_TRY(mark(exe, 0, err));
     for (uint32_t i = 0; i < exe->segment_count; i++)
         SL_TRY(run_segment(exe, &exe->segments[i], err));
     exe->device->launch_seconds += sl_clock_seconds() - begin;
     exe->device->runs++;
-    SL_TRY(copy_outputs(exe, exe->trace ? 0 : exe->direct_outputs, err));
+    return SL_OK;
+}
+
+static sl_status run_inside(sl_executable *exe, sl_error *err) {
+    const double begin = sl_clock_seconds();
+    SL_TRY(launch_all(exe, exe->inputs, err));
+    SL_TRY(copy_outputs(exe, true, err));
     if (exe->trace) record_events(exe, begin);
     return SL_OK;
 }
@@ -199,6 +215,97 @@ sl_status sl_cuda_run(sl_executable *exe, sl_error *err) {
     return leave(exe, run_inside(exe, err));
 }
 
+/* ---- runs that nobody waits for ---- */
+
+/* What every run that was started leaves behind, for its own sake. */
+static bool is_small(const sl_executable *exe, uint32_t output) {
+    const sl_type *type = &exe->binding.program->outputs[output].operand.type;
+    return sl_type_bytes(type) <= SL_CUDA_SMALL_RESULT && !is_direct(exe, output);
+}
+
+void sl_cuda_drop_flights(sl_executable *exe) {
+    const sl_allocator *pinned = &exe->device->pinned;
+    if (exe->started != exe->finished)
+        (void)exe->device->driver.stream_synchronise(exe->device->stream);
+    for (uint32_t i = 0; i < SL_CUDA_FLIGHTS; i++) {
+        sl_cuda_flight *f = &exe->flights[i];
+        if (f->inputs) (void)sl_resize(pinned, f->inputs, exe->inputs_bytes, 0, 64);
+        if (f->results) (void)sl_resize(pinned, f->results, exe->outputs_bytes, 0, 64);
+        if (f->done) (void)exe->device->driver.event_destroy(f->done);
+        *f = (sl_cuda_flight){0};
+    }
+}
+
+static sl_status make_flight(sl_executable *exe, sl_cuda_flight *f, sl_error *err) {
+    const sl_allocator *pinned = &exe->device->pinned;
+    if (!f->inputs && exe->inputs_bytes)
+        f->inputs = sl_resize(pinned, NULL, 0, exe->inputs_bytes, 64);
+    if (!f->results) f->results = sl_resize(pinned, NULL, 0, exe->outputs_bytes, 64);
+    if (!f->results || (exe->inputs_bytes && !f->inputs))
+        return sl_no_memory(err, "inputs and results", exe->inputs_bytes + exe->outputs_bytes);
+    if (!f->done)
+        SL_TRY_CUDA(&exe->device->driver, event_create(&f->done, SL_CU_EVENT_NO_TIMING),
+                    "starting a run", err);
+    return SL_OK;
+}
+
+static sl_status start_inside(sl_executable *exe, sl_error *err) {
+    sl_cuda_flight *f = &exe->flights[exe->started % SL_CUDA_FLIGHTS];
+    SL_TRY(make_flight(exe, f, err));
+    SL_TRY(launch_all(exe, f->inputs, err));
+    for (uint32_t i = 0; i < exe->binding.program->output_count; i++)
+        if (is_small(exe, i)) SL_TRY(copy_output(exe, i, f->results, err));
+    SL_TRY(copy_fault(exe, f->results, err));
+    SL_TRY_CUDA(&exe->device->driver, event_record(f->done, exe->device->stream), "starting a run",
+                err);
+    exe->started++;
+    return SL_OK;
+}
+
+sl_status sl_cuda_start(sl_executable *exe, sl_error *err) {
+    if (exe->started - exe->finished == SL_CUDA_FLIGHTS)
+        return sl_fail(err, SL_INVALID, "%d runs are under way already", SL_CUDA_FLIGHTS);
+    SL_TRY(sl_cuda_enter(exe->device, err));
+    const sl_status status = start_inside(exe, err);
+    if (status != SL_OK)
+        (void)exe->device->driver.stream_synchronise(
+            exe->device->stream); /* for what was launched of it */
+    return leave(exe, status);
+}
+
+static sl_status finish_inside(sl_executable *exe, sl_error *err) {
+    const sl_cuda_flight *f = &exe->flights[exe->finished++ % SL_CUDA_FLIGHTS];
+    const sl_program *program = exe->binding.program;
+    SL_TRY_CUDA(&exe->device->driver, event_synchronise(f->done), "running on the CUDA device",
+                err);
+    for (uint32_t i = 0; i < program->output_count; i++)
+        if (is_small(exe, i))
+            memcpy(exe->outputs + exe->output_offsets[i], f->results + exe->output_offsets[i],
+                   sl_type_bytes(&program->outputs[i].operand.type));
+    const uint64_t fault = exe->output_offsets[program->output_count];
+    memcpy(exe->outputs + fault, f->results + fault, sizeof(sl_fault));
+    return check_fault(exe, err);
+}
+
+sl_status sl_cuda_finish(sl_executable *exe, sl_error *err) {
+    if (exe->started == exe->finished) return sl_fail(err, SL_INVALID, "no run is under way");
+    SL_TRY(sl_cuda_enter(exe->device, err));
+    return leave(exe, finish_inside(exe, err));
+}
+
+static sl_status fetch_inside(sl_executable *exe, uint32_t output, sl_error *err) {
+    SL_TRY(copy_output(exe, output, exe->outputs, err));
+    return sl_cuda_wait(exe->device, err);
+}
+
+sl_status sl_cuda_fetch(sl_executable *exe, uint32_t output, sl_error *err) {
+    if (is_small(exe, output) || is_direct(exe, output)) return SL_OK;
+    SL_TRY(sl_cuda_enter(exe->device, err));
+    return leave(exe, fetch_inside(exe, output, err));
+}
+
+/* ---- one step after another ---- */
+
 static sl_status run_one(sl_executable *exe, uint32_t s, sl_error *err) {
     const sl_step *step = &exe->binding.program->steps[s];
     const uint32_t traits = sl_op_info_of(step->op)->traits;
@@ -210,10 +317,10 @@ static sl_status run_one(sl_executable *exe, uint32_t s, sl_error *err) {
 
 static sl_status run_in_order(sl_executable *exe, const uint32_t *order, sl_error *err) {
     SL_TRY(sl_cuda_build(exe, err));
-    SL_TRY(copy_inputs(exe, err));
+    SL_TRY(copy_inputs(exe, exe->inputs, err));
     for (uint32_t i = 0; i < exe->binding.program->step_count; i++)
         SL_TRY(run_one(exe, order ? order[i] : i, err));
-    return copy_outputs(exe, 0, err);
+    return copy_outputs(exe, false, err);
 }
 
 sl_status sl_cuda_run_serially(sl_executable *exe, const uint32_t *order, sl_error *err) {
@@ -228,7 +335,7 @@ sl_status sl_cuda_run_serially(sl_executable *exe, const uint32_t *order, sl_err
 
 static sl_status step_inside(sl_executable *exe, uint32_t step, sl_error *err) {
     SL_TRY(sl_cuda_build(exe, err));
-    if (step == 0) SL_TRY(copy_inputs(exe, err));
+    if (step == 0) SL_TRY(copy_inputs(exe, exe->inputs, err));
     SL_TRY(run_one(exe, step, err));
     return sl_cuda_wait(exe->device, err);
 }

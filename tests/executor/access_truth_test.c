@@ -137,6 +137,10 @@ static const char *const cases[] = {
     "input %x : f32[7,37] %o, %p = route(%x) {k = 3, normalise = 1}",
     "input %x : f32[7,36] weight %b : f32[36] %o, %p = route_groups(%x, %b) "
     "{k = 3, normalise = 1, groups = 4, groups_kept = 2, scale = 2.5}",
+    "input %tokens : i32[7] input %slots : i32[7] state %chosen : i32[2] "
+    "%o = resume(%tokens, %slots, %chosen)",
+    "input %logits : f32[7,131] input %how : f64[7,5] input %slots : i32[7] state %chosen : i32[2] "
+    "%o, %p = choose(%logits, %how, %slots, %chosen)",
     "input %chosen : i32[9,2] experts %e : $[6,21,45] %o, %p = moe_group(%chosen, %e) {layer = 3}",
     ROWS "input %order : i32[14] input %starts : i32[7] experts %e : $[6,21,45] "
          "%o = moe_ffn(%x, %order, %starts, %e) {layer = 3, k = 2}",

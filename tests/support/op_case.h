@@ -218,7 +218,7 @@ static void *input(op_case *c, sl_type type, double low, double high) {
     c->data[c->inputs++] = data;
     return data;
 }
-static float *floats(op_case *c, sl_type type) {
+__attribute__((unused)) static float *floats(op_case *c, sl_type type) {
     return input(c, type, -1, 1);
 }
 static sl_type f32(uint32_t rank, int64_t a, int64_t b, int64_t c, int64_t d) {

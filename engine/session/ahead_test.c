@@ -1,0 +1,167 @@
+/* ahead_test.c - Token after token: whatever is asked for in between, sl_session_next gives what
+ * sampling and extending give.  On the CPU, and on the CUDA device where there is an emulated
+ * driver, which gets ahead. */
+#include "sluice/sluice.h"
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { PROMPT = 3, CONTEXT = 24 };
+static const sl_token prompt[PROMPT] = {11, 7, 40};
+static const sl_sampling likeliest = {0};
+static const sl_sampling any = {.temperature = 1.5f, .seed = 5};
+static const sl_sampling few = {.temperature = 1, .top_k = 20, .top_p = 0.9f, .seed = 9};
+
+static sl_error err;
+static void must(sl_status status) {
+    if (status != SL_OK) fail_msg("%s", err.message);
+}
+
+/* ---- a model with two sessions: one goes on by itself, one token by token ---- */
+
+typedef struct {
+    sl_model *model;
+    sl_session *session, *plain;
+} pair;
+
+static pair open_pair(const char *device) {
+    pair p = {0};
+    const sl_model_options options = {.struct_size = sizeof options,
+                                      .device = device,
+                                      .context_tokens = CONTEXT,
+                                      .max_sessions = 2};
+    must(sl_model_open("models/fable", &options, &p.model, &err));
+    must(sl_session_create(p.model, NULL, &p.session, &err));
+    must(sl_session_create(p.model, NULL, &p.plain, &err));
+    must(sl_session_extend(p.session, prompt, PROMPT, &err));
+    must(sl_session_extend(p.plain, prompt, PROMPT, &err));
+    return p;
+}
+static void close_pair(pair *p) {
+    sl_session_destroy(p->session);
+    sl_session_destroy(p->plain);
+    sl_model_close(p->model);
+}
+
+static sl_token next(const pair *p, const sl_sampling *how) {
+    sl_token token = -1;
+    must(sl_session_next(p->session, how, &token, &err));
+    return token;
+}
+static sl_token plainly(const pair *p, const sl_sampling *how) {
+    sl_token token = -1;
+    must(sl_session_sample(p->plain, how, &token, &err));
+    must(sl_session_extend(p->plain, &token, 1, &err));
+    return token;
+}
+
+/* By turns, so that each session finds the other's step under way or finished. */
+static void both(const pair *p, const sl_sampling *how, int count) {
+    for (int i = 0; i < count; i++) assert_int_equal(next(p, how), plainly(p, how));
+    assert_int_equal(sl_session_length(p->session), sl_session_length(p->plain));
+}
+/* One after the other, so that the first stays ahead. */
+static void each(const pair *p, const sl_sampling *how, int count) {
+    sl_token tokens[CONTEXT];
+    for (int i = 0; i < count; i++) tokens[i] = next(p, how);
+    for (int i = 0; i < count; i++) assert_int_equal(plainly(p, how), tokens[i]);
+}
+
+static void same_logits(const pair *p) {
+    size_t count = 0;
+    const float *found = sl_session_logits(p->session, &count);
+    assert_non_null(found);
+    assert_memory_equal(found, sl_session_logits(p->plain, NULL), count * sizeof *found);
+}
+
+/* ---- the tests ---- */
+
+static void tokens_are_the_same(const char *device) {
+    pair p = open_pair(device);
+    each(&p, &few, 4);
+    each(&p, &any, 3);
+    each(&p, &likeliest, 2);
+    both(&p, &few, 2);
+    close_pair(&p);
+}
+
+static void anything_may_come_between(const char *device) {
+    static const sl_token given[] = {5, 6};
+    pair p = open_pair(device);
+    sl_token token;
+    token = next(&p, &few);
+    assert_null(sl_session_logits(p.session, NULL)); /* not yet */
+    assert_int_equal(plainly(&p, &few), token);
+    must(sl_session_sample(p.session, &any, &token, &err)); /* what would follow */
+    same_logits(&p);
+    assert_int_equal(next(&p, &any), token);
+    assert_int_equal(plainly(&p, &any), token);
+    must(sl_session_extend(p.session, given, 2, &err));
+    must(sl_session_extend(p.plain, given, 2, &err));
+    same_logits(&p);
+    each(&p, &few, 2);
+    must(sl_session_rewind(p.session, PROMPT + 2, &err));
+    must(sl_session_rewind(p.plain, PROMPT + 2, &err));
+    must(sl_session_extend(p.plain, given, 1, &err));
+    must(sl_session_extend(p.session, given, 1, &err));
+    same_logits(&p);
+    each(&p, &any, 1);
+    close_pair(&p);
+}
+
+static void ends_are_told(const char *device) {
+    pair p = open_pair(device);
+    sl_token token;
+    const sl_sampling wrong = {.temperature = -1};
+    assert_int_equal(sl_session_next(p.session, &wrong, &token, &err), SL_INVALID);
+    (void)next(&p, &any);
+    sl_session_cancel(p.session);
+    assert_int_equal(sl_session_next(p.session, &any, &token, &err), SL_CANCELLED);
+    for (int i = PROMPT + 1; i < CONTEXT; i++) (void)next(&p, &any);
+    assert_int_equal(sl_session_next(p.session, &any, &token, &err), SL_INVALID);
+    assert_non_null(strstr(err.message, "context of 24 tokens is full"));
+    must(sl_session_sample(p.session, &any, &token, &err));
+    must(sl_session_rewind(p.session, 0, &err));
+    assert_int_equal(sl_session_next(p.session, &any, &token, &err), SL_INVALID);
+    assert_int_equal(sl_session_stats(p.session).decode_tokens, CONTEXT - PROMPT);
+    close_pair(&p);
+}
+
+static void on_the_cpu(void **state) {
+    (void)state;
+    tokens_are_the_same("cpu");
+    anything_may_come_between("cpu");
+    ends_are_told("cpu");
+}
+
+/* The driver is found by its name, once it is loaded. */
+static void on_the_emulated_gpu(void **state) {
+    (void)state;
+    const char *driver = getenv("SLUICE_CUDA_EMULATOR");
+    if (!driver || !dlopen(driver, RTLD_NOW | RTLD_GLOBAL)) {
+        print_message("skipped: no emulated driver was built\n");
+        skip();
+    }
+    sl_model *model = NULL;
+    const sl_model_options options = {.struct_size = sizeof options, .device = "cuda"};
+    if (sl_model_open("models/fable", &options, &model, &err) == SL_UNSUPPORTED) {
+        print_message("skipped: %s\n", err.message);
+        skip();
+    }
+    sl_model_close(model);
+    tokens_are_the_same("cuda");
+    anything_may_come_between("cuda");
+    ends_are_told("cuda");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(on_the_cpu),
+        cmocka_unit_test(on_the_emulated_gpu),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,23 @@
+/* choose.h - Choosing a token from logits (core/choose.h). */
+#ifndef SL_RUNTIME_CPU_CHOOSE_H
+#define SL_RUNTIME_CPU_CHOOSE_H
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct {
+    float temperature; /* 0: the first of the largest */
+    uint32_t top_k;
+    float top_p, min_p;
+    double share;
+} sl_choice;
+
+typedef struct {
+    float score;
+    int32_t token;
+} sl_candidate;
+
+/* candidates has room for sl_choose_candidates(vocab) entries. */
+uint32_t sl_choose_candidates(uint32_t vocab);
+int32_t sl_choose(const float *logits, uint32_t vocab, const sl_choice *how,
+                  sl_candidate *candidates);
+#endif
