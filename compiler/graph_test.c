@@ -254,6 +254,17 @@ static void use_fused(sl_graph *g, rows r) {
     }
 }
 
+static void use_choices(sl_graph *g, rows r) {
+    const sl_value chosen =
+        declare(g, SL_VALUE_STATE, "chosen", sl_type_make(SL_DTYPE_i32, 1, (int64_t)2));
+    const sl_value how =
+        declare(g, SL_VALUE_INPUT, "how", sl_type_make(SL_DTYPE_f64, 2, (int64_t)3, (int64_t)5));
+    (void)sl_build_resume(g, (sl_resume_in){r.positions, r.slots, chosen}, (sl_resume_attrs){0});
+    sl_graph_output(
+        g, "chosen",
+        sl_build_choose(g, (sl_choose_in){r.x, how, r.slots, chosen}, (sl_choose_attrs){0}).out);
+}
+
 static sl_graph *graph_of_every_op(void) {
     sl_graph *g = new_graph();
     const sl_type i32 = sl_type_make(SL_DTYPE_i32, 1, (int64_t)3);
@@ -266,6 +277,7 @@ static sl_graph *graph_of_every_op(void) {
     use_delta(g, r);
     use_experts(g, r);
     use_fused(g, r);
+    use_choices(g, r);
     sl_error err = {0};
     if (sl_graph_verify(g, &err) != SL_OK) fail_msg("%s", err.message);
     bool used[SL_OP_COUNT] = {false};

@@ -1,4 +1,5 @@
-/* bench.c - Measure prefill and decode with tokens that mean nothing, the same ones every time.
+/* bench.c - Measure prefill and decode with tokens that mean nothing, the same ones every time, or
+ * decode with tokens that are chosen, where a temperature is given.
  *
  * Several ways (numbers of threads, ways to compile) are measured in turn, so that what disturbs
  * one disturbs all.  Beside them stands what the machine allows, measured in the same run. */
@@ -25,14 +26,28 @@ static void fill_ids(sl_token *ids, size_t count, uint32_t vocab) {
     }
 }
 
+/* The first token is given, the others are chosen; of the last one the step is only begun. */
+static sl_status choose_tokens(bench_way *w, size_t count, const sl_token *ids, sl_error *err) {
+    const sl_sampling how = cli_sampling(w->model, &w->options);
+    sl_status status = sl_session_extend(w->session, ids, 1, err);
+    for (size_t i = 0; i < count && status == SL_OK; i++) {
+        sl_token token;
+        status = sl_session_next(w->session, &how, &token, err);
+    }
+    return status;
+}
+
 /* Extends by the tokens of a phase, all at once or one by one, and notes what it took. */
 static sl_status run_phase(bench_way *w, bench_phase *p, const sl_token *ids, size_t step,
                            uint32_t repeat, sl_error *err) {
     const sl_stats before = sl_session_stats(w->session);
     const double start = cli_seconds();
     sl_status status = SL_OK;
-    for (size_t at = 0; at < p->tokens && status == SL_OK; at += step)
-        status = sl_session_extend(w->session, ids + at, step, err);
+    if (p == &w->decode && p->tokens && w->options.temperature_given)
+        status = choose_tokens(w, p->tokens, ids, err);
+    else
+        for (size_t at = 0; at < p->tokens && status == SL_OK; at += step)
+            status = sl_session_extend(w->session, ids + at, step, err);
     p->seconds[repeat] = cli_seconds() - start;
     const sl_stats after = sl_session_stats(w->session);
     p->hits += after.expert_hits - before.expert_hits;
@@ -253,8 +268,10 @@ static bool open_ways(bench_run *run, uint32_t context) {
 }
 
 static int measure_ways(const cli_options *options, bench_run *run) {
-    const size_t tokens = run->ways[0].prefill.tokens + run->ways[0].decode.tokens;
-    const size_t depth = run->has_depth ? run->depth + run->ways[0].decode.tokens : 0;
+    const size_t decoded =
+        run->ways[0].decode.tokens + options->temperature_given; /* chosen: one more */
+    const size_t tokens = run->ways[0].prefill.tokens + decoded;
+    const size_t depth = run->has_depth ? run->depth + decoded : 0;
     sl_token *ids = malloc(tokens * sizeof *ids);
     if (!ids) return cli_fail_text("no memory for %zu tokens", tokens);
     int result = CLI_FAILED;

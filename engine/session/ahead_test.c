@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-enum { PROMPT = 3, CONTEXT = 24 };
+enum { PROMPT = 3, CONTEXT = 16 };
 static const sl_token prompt[PROMPT] = {11, 7, 40};
 static const sl_sampling likeliest = {0};
 static const sl_sampling any = {.temperature = 1.5f, .seed = 5};
@@ -71,11 +71,17 @@ static void each(const pair *p, const sl_sampling *how, int count) {
     for (int i = 0; i < count; i++) assert_int_equal(plainly(p, how), tokens[i]);
 }
 
+/* Tokens that were computed together and one by one differ in the last bits. */
 static void same_logits(const pair *p) {
     size_t count = 0;
     const float *found = sl_session_logits(p->session, &count);
-    assert_non_null(found);
-    assert_memory_equal(found, sl_session_logits(p->plain, NULL), count * sizeof *found);
+    const float *wanted = sl_session_logits(p->plain, NULL);
+    double error = 0, norm = 0;
+    for (size_t i = 0; i < count; i++) {
+        error += ((double)found[i] - (double)wanted[i]) * ((double)found[i] - (double)wanted[i]);
+        norm += (double)wanted[i] * (double)wanted[i];
+    }
+    assert_true(count > 0 && error <= 1e-10 * norm);
 }
 
 /* ---- the tests ---- */
@@ -123,7 +129,7 @@ static void ends_are_told(const char *device) {
     assert_int_equal(sl_session_next(p.session, &any, &token, &err), SL_CANCELLED);
     for (int i = PROMPT + 1; i < CONTEXT; i++) (void)next(&p, &any);
     assert_int_equal(sl_session_next(p.session, &any, &token, &err), SL_INVALID);
-    assert_non_null(strstr(err.message, "context of 24 tokens is full"));
+    assert_non_null(strstr(err.message, "context of 16 tokens is full"));
     must(sl_session_sample(p.session, &any, &token, &err));
     must(sl_session_rewind(p.session, 0, &err));
     assert_int_equal(sl_session_next(p.session, &any, &token, &err), SL_INVALID);

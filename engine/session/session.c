@@ -218,14 +218,14 @@ static sl_status run_chunk(sl_session *session, uint32_t rows, bool last, const 
     return SL_OK;
 }
 
-/* Computes everything up to length; rows before all->from are replayed apart from the others. */
+/* Computes everything up to length; rows that are not wanted apart from those that all are. */
 static sl_status catch_up(sl_session *session, const wanted_rows *all, sl_error *err) {
     while (session->computed < session->length) {
         if (atomic_load(&session->cancelled))
             return sl_fail(err, SL_CANCELLED, "stopped after %zu of %zu tokens", session->computed,
                            session->length);
         size_t end = session->length;
-        if (session->computed < all->from && all->from < end) end = all->from;
+        if (all->logits && session->computed < all->from && all->from < end) end = all->from;
         size_t rows = end - session->computed;
         if (rows > session->chunk) rows = session->chunk;
         SL_TRY(run_chunk(session, (uint32_t)rows, session->computed + rows == session->length, all,
