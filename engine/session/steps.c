@@ -287,7 +287,7 @@ sl_status sl_steps_set_rows(sl_steps *steps, const sl_step_rows *rows, sl_error 
     memcpy(steps->slots, rows->slots, rows->count * sizeof *rows->slots);
     memcpy(steps->positions, rows->positions, rows->count * sizeof *rows->positions);
     if (rows->how)
-        memcpy(steps->how, rows->how, rows->count * SL_CHOOSE_COLUMNS * sizeof *rows->how);
+        memcpy(steps->how, rows->how, (size_t)rows->count * SL_CHOOSE_COLUMNS * sizeof *rows->how);
     if (rows->wanted_rows)
         memcpy(steps->wanted, rows->wanted_rows, rows->wanted * sizeof *rows->wanted_rows);
     return SL_OK;
