@@ -4,6 +4,7 @@
  * Several ways (numbers of threads, ways to compile) are measured in turn, so that what disturbs
  * one disturbs all.  Beside them stands what the machine allows, measured in the same run. */
 #include "apps/cli/bench.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -160,6 +161,24 @@ double bench_mean_depth(const bench_run *run) {
     return (double)start + (double)w->decode.tokens / 2;
 }
 
+/* Weights that prefill reads: of the experts those that tokens of a chunk use, chosen evenly. */
+double bench_prefill_bytes(const bench_run *run, const bench_way *way) {
+    const sl_token_cost *cost = &run->cost;
+    const uint32_t most =
+        way->options.chunk ? way->options.chunk : sl_model_describe(way->model).chunk_tokens;
+    const double resident = (double)(cost->weight_bytes - cost->expert_bytes);
+    double bytes = 0;
+    for (size_t left = way->prefill.tokens; left > 0;) {
+        const size_t rows = left < most ? left : most;
+        bytes += resident;
+        if (cost->expert_share > 0)
+            bytes += (double)cost->expert_bytes / cost->expert_share *
+                     (1 - pow(1 - cost->expert_share, (double)rows));
+        left -= rows;
+    }
+    return bytes;
+}
+
 bench_limits bench_limits_of(const bench_run *run, const bench_way *way, const bench_phase *phase) {
     const sl_token_cost *cost = &run->cost;
     bench_limits limits = {0};
@@ -170,8 +189,11 @@ bench_limits bench_limits_of(const bench_run *run, const bench_way *way, const b
     } else {
         const double rate = cost->int8_activations ? way->int8_rate : way->f32_rate;
         const double positions = (double)phase->tokens / 2; /* before the average token */
+        const double reading =
+            bench_prefill_bytes(run, way) / (double)phase->tokens / way->read_rate;
         seconds = (double)cost->prefill_operations / rate +
                   (double)cost->operations_per_position * positions / way->f32_rate;
+        if (seconds < reading) seconds = reading;
     }
     limits.machine = 1 / seconds;
     if (run->disk.reads_in_flight && phase->bytes_read)

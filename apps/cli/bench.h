@@ -48,6 +48,7 @@ typedef struct {
     double machine, disk, copies;
 } bench_limits;
 bench_limits bench_limits_of(const bench_run *run, const bench_way *way, const bench_phase *phase);
+double bench_prefill_bytes(const bench_run *run, const bench_way *way);
 /* Tokens in the context of the average decoded token. */
 double bench_mean_depth(const bench_run *run);
 

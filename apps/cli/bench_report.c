@@ -80,8 +80,10 @@ static void print_token(const bench_run *run) {
             "decode", (weights + state + kv) * 1e-6, weights * 1e-6, state * 1e-6, kv * 1e-6, depth,
             ((double)c->decode_operations + (double)c->operations_per_position * depth) * 1e-9);
     if (run->ways[0].prefill.tokens)
-        (void)printf("  %-14s %8.3f Gop of matrices, with %s activations\n", "prefill",
-                     (double)c->prefill_operations * 1e-9, c->int8_activations ? "int8" : "f32");
+        (void)printf("  %-14s %8.3f Gop of matrices, with %s activations; %u tokens read %.3f GB\n",
+                     "prefill", (double)c->prefill_operations * 1e-9,
+                     c->int8_activations ? "int8" : "f32", (unsigned)run->ways[0].prefill.tokens,
+                     bench_prefill_bytes(run, &run->ways[0]) * 1e-9);
 }
 
 static void print_phase(const bench_run *run, const bench_way *w, const bench_phase *p) {
@@ -242,14 +244,14 @@ static json_t *machine_json(const bench_run *run) {
 static json_t *token_json(const bench_run *run) {
     const sl_token_cost *c = &run->cost;
     const double depth = bench_mean_depth(run);
-    return json_pack("{s:I, s:I, s:I, s:f, s:f, s:I, s:I, s:I, s:b}", "weight_bytes",
-                     (json_int_t)c->weight_bytes, "recurrent_bytes", (json_int_t)c->recurrent_bytes,
-                     "kv_bytes_per_position", (json_int_t)c->kv_bytes_per_position, "kv_bytes",
-                     (double)c->kv_bytes_per_position * depth, "mean_depth", depth,
-                     "decode_operations", (json_int_t)c->decode_operations, "prefill_operations",
-                     (json_int_t)c->prefill_operations, "operations_per_position",
-                     (json_int_t)c->operations_per_position, "int8_activations",
-                     c->int8_activations);
+    return json_pack(
+        "{s:I, s:I, s:I, s:f, s:f, s:I, s:I, s:f, s:I, s:b}", "weight_bytes",
+        (json_int_t)c->weight_bytes, "recurrent_bytes", (json_int_t)c->recurrent_bytes,
+        "kv_bytes_per_position", (json_int_t)c->kv_bytes_per_position, "kv_bytes",
+        (double)c->kv_bytes_per_position * depth, "mean_depth", depth, "decode_operations",
+        (json_int_t)c->decode_operations, "prefill_operations", (json_int_t)c->prefill_operations,
+        "prefill_bytes", bench_prefill_bytes(run, &run->ways[0]), "operations_per_position",
+        (json_int_t)c->operations_per_position, "int8_activations", c->int8_activations);
 }
 
 static json_t *ops_json(const sl_inspect_report *r) {

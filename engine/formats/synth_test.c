@@ -237,6 +237,8 @@ static void test_cost(void **state) {
     const sl_model_info info = sl_model_describe(model);
     /* Half of the experts, and of the embedding one row of 70. */
     assert_int_equal(cost.weight_bytes, info.resident_bytes - 69 * 64 * 2 + info.expert_bytes / 2);
+    assert_int_equal(cost.expert_bytes, info.expert_bytes / 2);
+    assert_true(cost.expert_share == 0.5);
     assert_int_equal(cost.decode_operations - cost.prefill_operations, 2 * 70 * 64);
     sl_model_close(model);
 }

@@ -35,10 +35,13 @@ sl_token_cost sl_model_token_cost(const sl_model *model) {
         for (int m = 0; model->config.layer[l].sparse && m < SL_EXPERT_MATRICES; m++) {
             const sl_type *type = &model->experts.layer[l].matrices[m].type;
             const uint64_t used = model->config.experts_used;
-            cost.weight_bytes += used * sl_type_bytes(type);
+            cost.expert_bytes += used * sl_type_bytes(type);
             cost.decode_operations += used * operations_of(type);
             cost.prefill_operations += used * operations_of(type);
         }
+    cost.weight_bytes += cost.expert_bytes;
+    if (cost.expert_bytes)
+        cost.expert_share = (double)model->config.experts_used / (double)model->config.experts;
     cost.int8_activations = sl_steps_given(model->steps)->how.int8_activations &&
                             sl_dtype_infos[sl_model_main_dtype(model)].kind == SL_KIND_PANEL;
     cost.recurrent_bytes = 2 * sl_steps_recurrent_bytes(model->steps);

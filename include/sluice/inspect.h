@@ -128,7 +128,9 @@ SL_CHECKED sl_status sl_measure_gpu(sl_model *model, sl_gpu_floors *out, sl_erro
 /* What a token costs.  Operations are those of matrices, each of its routed experts included; in
  * prefill the head works on one token of a step only, and counts for none. */
 typedef struct {
-    uint64_t weight_bytes; /* read to decode one token */
+    uint64_t weight_bytes; /* read to decode one token, */
+    uint64_t expert_bytes; /* of which routed experts; a step of many tokens reads more of those: */
+    double expert_share;   /* the part of them that one token uses; 0 where there are none */
     uint64_t decode_operations, prefill_operations;
     uint64_t recurrent_bytes;         /* of states read and written for each token: both counted */
     uint64_t kv_bytes_per_position;   /* read for each earlier token in the context */
