@@ -159,30 +159,34 @@ static uint32_t use_count(const machine *m, uint32_t reg) {
     return count;
 }
 
-/* Makes step s and the next one, which alone reads its result, one if that can be: a result that
- * stays in a register is neither stored nor loaded. */
-static void join_next(machine *m, uint32_t s) {
-    machine_step *first = &m->steps[s], *second = &m->steps[s + 1];
-    const uint32_t result = m->input_count + s;
-    if (first->to != SL_DTYPE_f32 || first->operands != 2 || second->operands != 2) return;
-    const bool turned = second->registers[1] == result;
-    if (use_count(m, result) != 1 || (!turned && second->registers[0] != result)) return;
-    strip_fn *fn = SL_KERNEL(sl_strip_pair)(first->op, second->op, turned);
-    if (!fn) return;
-    const uint32_t other = second->registers[!turned];
-    second->fn = fn;
-    second->operands = 3;
-    memcpy(second->registers, first->registers, 2 * sizeof other);
-    second->registers[2] = other;
-    first->fn = NULL;
-    first->operands = 0;
+/* Whether step s can be a link of a chain, after the step before it or as its first. */
+static bool make_link(machine *m, uint32_t s, bool first) {
+    machine_step *step = &m->steps[s];
+    const uint32_t before = m->input_count + s - 1;
+    if (step->from != SL_DTYPE_f32 || step->to != SL_DTYPE_f32 || step->operands > 2) return false;
+    const bool turned = !first && step->operands == 2 && step->registers[1] == before;
+    if (!first && (use_count(m, before) != 1 || step->registers[turned] != before)) return false;
+    step->link = SL_KERNEL(sl_strip_link)(step->op, turned);
+    return step->link != 0;
+}
+
+/* A result that stays in registers is neither stored nor loaded. */
+static void make_chains(machine *m) {
+    for (uint32_t s = 0, last; s < m->step_count; s = last + 1) {
+        last = s;
+        if (!make_link(m, s, true)) continue;
+        while (last + 1 < m->step_count && make_link(m, last + 1, false))
+            m->steps[last++].goes_on = true;
+        m->steps[last].chain = last - s;
+    }
 }
 
 /* Inputs have slots of their own, that what is spread once stays.  Results take the first slot that
  * no step reads from this one on. */
 void SL_KERNEL(sl_machine_place)(machine *m) {
+    m->fetched = parts_of(STRIP, m->step_count);
     uint32_t free_from[SL_ELEMENTWISE_MAX_INPUTS + SL_ELEMENTWISE_MAX_STEPS];
-    for (uint32_t s = 0; s + 1 < m->step_count; s++) join_next(m, s);
+    make_chains(m);
     for (uint32_t i = 0; i < m->input_count; i++) {
         const machine_input *input = &m->inputs[i];
         const bool direct = input->is_flat && !is_half(input->dtype);
@@ -190,7 +194,8 @@ void SL_KERNEL(sl_machine_place)(machine *m) {
     }
     const uint32_t first = m->slot_count;
     for (uint32_t s = 0; s < m->step_count; s++) {
-        if (!m->steps[s].fn || (s + 1 == m->step_count && !is_half(m->out.type.dtype))) continue;
+        if (m->steps[s].goes_on || (s + 1 == m->step_count && !is_half(m->out.type.dtype)))
+            continue;
         uint32_t slot = first;
         while (slot < m->slot_count && free_from[slot] > s) slot++;
         if (slot == m->slot_count) m->slot_count++;
@@ -252,33 +257,41 @@ static void next_run(const machine *m, const machine_input *input, place *p) {
     }
 }
 
-/* Elements [at, at + count) side by side: in place if they are so already. */
-static const void *gather(const machine *m, const machine_input *input, int64_t at, int64_t count,
-                          char *to) {
-    const uint32_t bytes = sl_dtype_infos[input->dtype].bytes;
-    const char *data = input->data;
-    if (input->is_flat) return data + at * bytes;
+static void advance(const machine *m, const machine_input *input, place *p, int64_t run) {
     const uint32_t last = m->rank - 1;
-    place p = place_of(m, input, at);
-    if (input->strides[last] == 1 && m->dims[last] - p.index[last] >= count)
-        return data + p.offset * bytes;
-    for (int64_t done = 0; done < count;) {
-        const int64_t run = least(m->dims[last] - p.index[last], count - done);
-        copy_run(bytes, to + done * bytes, data + p.offset * bytes, run, input->strides[last]);
-        done += run;
-        p.index[last] += run;
-        p.offset += run * input->strides[last];
-        if (p.index[last] == m->dims[last]) next_run(m, input, &p);
+    p->index[last] += run;
+    p->offset += run * input->strides[last];
+    if (p->index[last] == m->dims[last]) next_run(m, input, p);
+}
+
+/* The next count elements side by side: in place if they are so already. */
+static const void *gather(const machine *m, const machine_input *input, place *p, int64_t count,
+                          char *to) {
+    const uint32_t bytes = sl_dtype_infos[input->dtype].bytes, last = m->rank - 1;
+    const char *data = input->data;
+    if (input->strides[last] == 1 && m->dims[last] - p->index[last] >= count) {
+        const char *here = data + p->offset * bytes;
+        advance(m, input, p, count);
+        return here;
+    }
+    for (int64_t done = 0, run; done < count; done += run) {
+        run = least(m->dims[last] - p->index[last], count - done);
+        copy_run(bytes, to + done * bytes, data + p->offset * bytes, run, input->strides[last]);
+        advance(m, input, p, run);
     }
     return to;
 }
 
-/* The same as the type is held. */
-static const void *load(const machine *m, const machine_input *input, int64_t at, int64_t count,
-                        char *slot) {
-    if (!is_half(input->dtype)) return gather(m, input, at, count, slot);
-    const uint16_t *halves = gather(m, input, at, count, slot + STRIP_BYTES / 2);
-    SL_KERNEL(sl_strip_widen)(input->dtype, halves, (float *)(void *)slot, count);
+/* The elements from `at` on, where p stands, as the type is held. */
+static const void *load(const machine *m, const machine_input *input, place *p, int64_t at,
+                        int64_t count, char *slot) {
+    const uint32_t bytes = sl_dtype_infos[input->dtype].bytes;
+    const bool half = is_half(input->dtype);
+    const void *found = input->is_flat
+                            ? (const char *)input->data + at * bytes
+                            : gather(m, input, p, count, half ? slot + STRIP_BYTES / 2 : slot);
+    if (!half) return found;
+    SL_KERNEL(sl_strip_widen)(input->dtype, found, (float *)(void *)slot, count);
     return slot;
 }
 
@@ -304,14 +317,44 @@ static void fetch(const void *data, sl_dtype dtype, int64_t at, int64_t count) {
 /* What the next strip reads and writes comes while this one is computed: the hardware sees short
  * runs of several streams and does not look far enough ahead.  Each step asks for its share, as
  * few lines can be on their way at a time. */
-static void fetch_next(const machine *m, int64_t at, uint32_t step) {
-    const int64_t all = least(STRIP, m->elements - at - AHEAD * STRIP);
-    const int64_t begin = all * step / m->step_count, end = all * (step + 1) / m->step_count;
-    const int64_t next = at + AHEAD * STRIP + begin, count = end - begin;
+static void fetch_next(const machine *m, int64_t at, uint32_t first, uint32_t steps) {
+    const int64_t begin = first * m->fetched, next = at + AHEAD * STRIP + begin;
+    const int64_t count = least(least(steps * m->fetched, STRIP - begin), m->elements - next);
     for (uint32_t i = 0; i < m->input_count; i++)
         if (m->inputs[i].is_flat && !m->inputs[i].is_single)
             fetch(m->inputs[i].data, m->inputs[i].dtype, next, count);
     fetch(m->out.data, m->out.type.dtype, next, count);
+}
+
+/* The chain that ends with step s. */
+static void run_chain(const machine *m, const void **registers, uint32_t s, int64_t at,
+                      int64_t count, float *out) {
+    const uint32_t first = s - m->steps[s].chain;
+    strip_chain c = {.start = registers[m->steps[first].registers[0]],
+                     .out = out,
+                     .length = m->steps[s].chain + 1};
+    for (uint32_t k = 0; k < c.length; k++) {
+        const machine_step *step = &m->steps[first + k];
+        const bool turned = k > 0 && step->registers[1] == m->input_count + first + k - 1;
+        c.links[k].link = step->link;
+        c.links[k].other = step->operands == 2 ? registers[step->registers[!turned]] : c.start;
+    }
+    fetch_next(m, at, first, c.length);
+    SL_KERNEL(sl_strip_chain)(&c, count);
+}
+
+static void run_step(const machine *m, const void **registers, uint32_t s, int64_t at,
+                     int64_t count, void *out) {
+    const machine_step *step = &m->steps[s];
+    strip now = {.out = out,
+                 .count = count,
+                 .attribute = step->attribute,
+                 .from = step->from,
+                 .to = step->to,
+                 .saturate = step->saturate};
+    for (uint32_t o = 0; o < step->operands; o++) now.in[o] = registers[step->registers[o]];
+    fetch_next(m, at, s, 1);
+    step->fn(&now);
 }
 
 static void run_steps(const machine *m, const void **registers, int64_t at, int64_t count,
@@ -320,35 +363,34 @@ static void run_steps(const machine *m, const void **registers, int64_t at, int6
     char *out = (char *)m->out.data + at * sl_dtype_infos[out_dtype].bytes;
     for (uint32_t s = 0; s < m->step_count; s++) {
         const machine_step *step = &m->steps[s];
-        strip now = {.count = count,
-                     .attribute = step->attribute,
-                     .from = step->from,
-                     .to = step->to,
-                     .saturate = step->saturate};
-        for (uint32_t o = 0; o < step->operands; o++) now.in[o] = registers[step->registers[o]];
-        fetch_next(m, at, s);
-        if (!step->fn) continue;
-        now.out = step->slot == NO_SLOT ? out : scratch + (size_t)step->slot * STRIP_BYTES;
-        step->fn(&now);
+        if (step->goes_on) continue;
+        void *to = step->slot == NO_SLOT ? out : scratch + (size_t)step->slot * STRIP_BYTES;
+        if (step->chain)
+            run_chain(m, registers, s, at, count, to);
+        else
+            run_step(m, registers, s, at, count, to);
         const bool last = s + 1 == m->step_count;
-        if (is_half(step->to) && !last) SL_KERNEL(sl_strip_round)(step->to, now.out, count);
-        registers[m->input_count + s] = now.out;
+        if (is_half(step->to) && !last) SL_KERNEL(sl_strip_round)(step->to, to, count);
+        registers[m->input_count + s] = to;
         if (last && is_half(out_dtype))
-            SL_KERNEL(sl_strip_narrow)(out_dtype, now.out, (uint16_t *)(void *)out, count);
+            SL_KERNEL(sl_strip_narrow)(out_dtype, to, (uint16_t *)(void *)out, count);
     }
 }
 
 void SL_KERNEL(sl_machine_run)(const machine *m, int64_t begin, int64_t end, void *scratch) {
     const void *registers[SL_ELEMENTWISE_MAX_INPUTS + SL_ELEMENTWISE_MAX_STEPS];
+    place places[SL_ELEMENTWISE_MAX_INPUTS]; /* of inputs that lie otherwise than the output */
     char *slots = scratch;
     const int64_t stop = least(end * STRIP, m->elements);
+    for (uint32_t i = 0; i < m->input_count; i++)
+        if (!m->inputs[i].is_flat) places[i] = place_of(m, &m->inputs[i], begin * STRIP);
     for (int64_t at = begin * STRIP; at < stop; at += STRIP) {
         const int64_t count = least(STRIP, stop - at);
         for (uint32_t i = 0; i < m->input_count; i++) {
             const machine_input *input = &m->inputs[i];
             char *slot = input->slot == NO_SLOT ? NULL : slots + (size_t)input->slot * STRIP_BYTES;
             if (!input->is_single || !slot)
-                registers[i] = load(m, input, at, count, slot);
+                registers[i] = load(m, input, &places[i], at, count, slot);
             else if (at == begin * STRIP)
                 registers[i] = spread(input, slot);
         }

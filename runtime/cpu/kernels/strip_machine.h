@@ -20,8 +20,11 @@ typedef struct {
 
 typedef struct {
     sl_op op;
-    strip_fn *fn; /* NULL: the next step does it too */
+    strip_fn *fn;
     uint32_t operands, registers[3], attribute;
+    uint32_t link;  /* in a chain (strips.h), */
+    uint32_t chain; /* which this step ends, and so many before it belong to; 0: there is none */
+    bool goes_on;   /* its result goes into the next step of a chain, and nowhere else */
     sl_dtype from, to;
     bool saturate;
     int32_t slot; /* NO_SLOT: straight to the output */
@@ -30,7 +33,8 @@ typedef struct {
 typedef struct {
     uint32_t input_count, step_count;
     uint32_t slot_count;
-    uint32_t rank; /* of the walk: the output's dims, those joined that all inputs pass alike */
+    int64_t fetched; /* elements that each step asks for ahead */
+    uint32_t rank;   /* of the walk: the output's dims, those joined that all inputs pass alike */
     int64_t dims[WALK_RANK];
     int64_t elements;
     sl_view out;

@@ -35,9 +35,19 @@ extern strip_table SL_KERNEL(sl_strips_f32), SL_KERNEL(sl_strips_f64), SL_KERNEL
     SL_KERNEL(sl_strips_c64), SL_KERNEL(sl_strips_i8), SL_KERNEL(sl_strips_i16),
     SL_KERNEL(sl_strips_i32), SL_KERNEL(sl_strips_i64), SL_KERNEL(sl_strips_u8),
     SL_KERNEL(sl_strips_u16), SL_KERNEL(sl_strips_u32), SL_KERNEL(sl_strips_u64);
-/* strips_f32.c: two steps as one, second(first(x, y), z), or second(z, first(x, y)) where `turned`;
- * NULL where there is none. */
-strip_fn *SL_KERNEL(sl_strip_pair)(sl_op first, sl_op second, bool turned);
+/* strip_chain.c: steps of singles in a row; what one makes goes into the next. */
+typedef struct {
+    const float *start;
+    float *out; /* may be any operand */
+    uint32_t length;
+    struct {
+        uint32_t link;
+        const float *other; /* start again, where a link has no other operand */
+    } links[SL_ELEMENTWISE_MAX_STEPS];
+} strip_chain;
+/* The link of an op, whose second operand was made before where `turned`; 0 where there is none. */
+uint32_t SL_KERNEL(sl_strip_link)(sl_op op, bool turned);
+void SL_KERNEL(sl_strip_chain)(const strip_chain *c, int64_t count);
 /* strips_other.c: one of where, cast, bitcast, of any types. */
 strip_fn SL_KERNEL(sl_strip_where), SL_KERNEL(sl_strip_cast), SL_KERNEL(sl_strip_bits);
 

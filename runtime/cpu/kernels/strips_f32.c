@@ -39,32 +39,6 @@ STRIP_FN(silu, apply_silu(X))
 STRIP_FN(gelu, apply_gelu(X))
 STRIP_FN(reciprocal, vsplat(1.0f) / X)
 
-/* ---- two at once, the first one rounded as if it were alone ---- */
-
-#define PAIRS_OF(FIRST)                                                                            \
-    STRIP_FN(FIRST##_add, apply_add_f32(vrounded(apply_##FIRST##_f32(X, Y)), Z))                   \
-    STRIP_FN(FIRST##_mul, apply_mul_f32(vrounded(apply_##FIRST##_f32(X, Y)), Z))                   \
-    STRIP_FN(FIRST##_sub, apply_sub_f32(vrounded(apply_##FIRST##_f32(X, Y)), Z))                   \
-    STRIP_FN(FIRST##_from, apply_sub_f32(Z, vrounded(apply_##FIRST##_f32(X, Y))))
-PAIRS_OF(add)
-PAIRS_OF(sub)
-PAIRS_OF(mul)
-#undef PAIRS_OF
-
-strip_fn *SL_KERNEL(sl_strip_pair)(sl_op first, sl_op second, bool turned) {
-    static const sl_op ops[] = {SL_OP_add, SL_OP_sub, SL_OP_mul};
-    static strip_fn *const pairs[][4] = {
-        {strip_add_add, strip_add_sub, strip_add_mul, strip_add_from},
-        {strip_sub_add, strip_sub_sub, strip_sub_mul, strip_sub_from},
-        {strip_mul_add, strip_mul_sub, strip_mul_mul, strip_mul_from},
-    };
-    size_t a = 0, b = 0;
-    while (a < 3 && ops[a] != first) a++;
-    while (b < 3 && ops[b] != second) b++;
-    if (a == 3 || b == 3) return NULL;
-    return pairs[a][turned && second == SL_OP_sub ? 3 : b];
-}
-
 /* 1 with the sign of x where that is neither 0 nor NaN. */
 INLINE vf vsign(vf x) {
     const vi other = (x < vzero()) | (x > vzero());
