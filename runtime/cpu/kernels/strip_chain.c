@@ -6,8 +6,9 @@
 #include "runtime/cpu/kernels/pointwise.h"
 #include "runtime/cpu/kernels/strips.h"
 
-/* LINK(name, op, whether its second operand was made before, expression): a is what was made before,
- * y the other operand.  A step rounds as if it were alone: nothing is contracted over links. */
+/* LINK(name, op, whether its second operand was made before, expression): a is what was made
+ * before, y the other operand.  A step rounds as if it were alone: nothing is contracted over
+ * links. */
 #define LINKS(LINK)                                                                                \
     LINK(add, add, 0, apply_add_f32(a, y))                                                         \
     LINK(add_turned, add, 1, apply_add_f32(y, a))                                                  \
