@@ -53,7 +53,10 @@ static void *memory_for(bound_program *bound, uint32_t b, sl_model *model) {
     }
     assert_int_equal(posix_memalign(&bound->memory[b], 64, buffer->bytes + 1), 0);
     fill(buffer, bound->memory[b]);
-    return bound->memory[b];
+    if (buffer->kind != SL_BUFFER_STATE) return bound->memory[b];
+    bound->states[b] = bound->device->ops->allocate(bound->device, buffer->bytes);
+    assert_non_null(bound->states[b]);
+    return bound->states[b];
 }
 
 static bool is_bound(const sl_buffer *buffer) {
@@ -65,8 +68,9 @@ void bound_program_init(bound_program *bound, const sl_program *program, sl_devi
                         sl_model *model) {
     sl_error err = {0};
     *bound = (bound_program){program, device, NULL,
-                             calloc(program->buffer_count + 1, sizeof *bound->memory)};
-    assert_non_null(bound->memory);
+                             calloc(program->buffer_count + 1, sizeof *bound->memory),
+                             calloc(program->buffer_count + 1, sizeof *bound->states)};
+    assert_true(bound->memory && bound->states);
     sl_status status = device->ops->load(device, program, &bound->executable, &err);
     for (uint32_t b = 0; b < program->buffer_count && status == SL_OK; b++) {
         const sl_buffer_id id = {b};
@@ -80,9 +84,28 @@ void bound_program_init(bound_program *bound, const sl_program *program, sl_devi
 }
 
 void bound_program_deinit(bound_program *bound) {
-    for (uint32_t b = 0; b < bound->program->buffer_count; b++) free(bound->memory[b]);
+    sl_device *device = bound->device;
+    device->ops->unload(bound->executable);
+    for (uint32_t b = 0; b < bound->program->buffer_count; b++) {
+        if (bound->states[b])
+            device->ops->release(device, bound->states[b], bound->program->buffers[b].bytes);
+        free(bound->memory[b]);
+    }
     free(bound->memory);
-    bound->device->ops->unload(bound->executable);
+    free(bound->states);
+}
+
+/* Between the device's memory of all states and ours. */
+static sl_status copy_states(const bound_program *bound, bool out, sl_error *err) {
+    const sl_device_ops *ops = bound->device->ops;
+    for (uint32_t b = 0; b < bound->program->buffer_count; b++) {
+        const uint64_t bytes = bound->program->buffers[b].bytes;
+        if (bound->states[b] && out)
+            SL_TRY(ops->copy_out(bound->device, bound->memory[b], bound->states[b], bytes, err));
+        else if (bound->states[b])
+            SL_TRY(ops->copy_in(bound->device, bound->states[b], bound->memory[b], bytes, err));
+    }
+    return SL_OK;
 }
 
 uint64_t bound_program_run(bound_program *bound, const uint32_t *order) {
@@ -92,8 +115,10 @@ uint64_t bound_program_run(bound_program *bound, const uint32_t *order) {
     for (uint32_t b = 0; b < program->buffer_count; b++)
         if (program->buffers[b].kind == SL_BUFFER_STATE)
             fill(&program->buffers[b], bound->memory[b]);
-    if (order ? ops->run_serially(bound->executable, order, &err)
-              : ops->run(bound->executable, &err))
+    if (copy_states(bound, false, &err) ||
+        (order ? ops->run_serially(bound->executable, order, &err)
+               : ops->run(bound->executable, &err)) ||
+        copy_states(bound, true, &err))
         fail_msg("%s", err.message);
     uint64_t digest = 0xcbf29ce484222325u;
     for (uint32_t o = 0; o < program->output_count; o++)

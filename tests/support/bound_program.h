@@ -9,7 +9,8 @@ typedef struct {
     const sl_program *program;
     sl_device *device;
     sl_executable *executable;
-    void **memory; /* [buffer]: ours, or NULL */
+    void **memory; /* [buffer]: ours, or NULL; of states what they begin with, and end with */
+    void **states; /* [buffer]: the device's memory of states, or NULL */
 } bound_program;
 
 /* Inputs, weights and states are filled at random, by name; weights and experts come from the model

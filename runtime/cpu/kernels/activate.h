@@ -6,7 +6,7 @@
 /* x / (1 + e^-2u), which is x/2 (1 + tanh u). */
 INLINE vf vgelu_approx(vf x) {
     const vf u = x * vfma(x * x, vsplat(0.0713548163f), vsplat(1.59576912f));
-    return x / (vsplat(1.0f) + vexp(-u));
+    return vgated(x, u);
 }
 
 INLINE vf activated(vf x, uint32_t act) {

@@ -110,10 +110,18 @@ INLINE vd dslope_silu(vd x) {
 INLINE vd dslope_tanh(vd x) {
     return dsplat(4) * dslope_sigmoid(x + x);
 }
+/* The share of the normal distribution below x is e^(-x^2/2) Q(-x) where x is negative, and Q as in
+ * vgelu: also where it is so small that 1 + erf would be nothing but rounding. */
 INLINE vd dslope_gelu(vd x) {
-    const vd density = dexp(dsplat(-0.5) * x * x) * dsplat(0.39894228040143268);
-    const vd below = dsplat(0.5) * (dsplat(1) + derf(x * dsplat(M_SQRT1_2)));
-    return dslope_finite(x, below + x * density);
+    const vd size = dabs(x), y = dchoose(size > dsplat(14.5), dsplat(14.5), size);
+    const vd power = dexp(dsplat(-0.5) * x * x), inverse = dsplat(1) / (y + dsplat(2.5));
+    const vd q = dpolynomial((y - dsplat(2.5)) * inverse,
+                             TERMS(-0.00015726719, -0.000310865609, 0.000684344792, 0.00252329791,
+                                   -0.00160096097, -0.0163860209, 0.0092359148, 0.131986961,
+                                   -0.433692008, 0.706656635));
+    const vd tail = power * (q * inverse);
+    const vd below = dchoose(x < dsplat(0), tail, dsplat(1) - tail);
+    return dslope_finite(x, below + x * power * dsplat(0.39894228040143268));
 }
 INLINE vd dslope_gelu_approx(vd x) {
     const vd c = dsplat(0.79788456080286536), cube = dsplat(0.044715) * x * x;

@@ -157,11 +157,16 @@ INLINE vf vgelu(vf x) {
     const vf tail = vexp_finish(e) * (y * (p * inverse));
     return choose(x < vzero(), (vi) - (tail + (x - x)), (vi)(x - tail));
 }
+/* x / (1 + e^-u), also where that power is too large for a single. */
+INLINE vf vgated(vf x, vf u) {
+    const vf e = vexp(-vabs(u));
+    return choose(u < vzero(), (vi)(x * e), (vi)x) / (vsplat(1.0f) + e);
+}
 INLINE vf vsigmoid(vf x) {
-    return vsplat(1.0f) / (vsplat(1.0f) + vexp(-x));
+    return vgated(vsplat(1.0f), x);
 }
 INLINE vf vsilu(vf x) {
-    return x / (vsplat(1.0f) + vexp(-x));
+    return vgated(x, x);
 }
 
 /* Sum of a[i] * b[i]. */
