@@ -295,7 +295,7 @@ static const domain domains[] = {
     {"real", "", C, -1, 1, false},
     {"imag", "", C, -1, 1, false},
     {"complex_norm_sq", "", C, -1, 1, false},
-    {"activation_backward", "kind = \"gelu\"", F, -6, 6, true},
+    {"activation_backward", "kind = \"gelu\"", F, -14, 14, true},
     {"activation_backward", "kind = \"silu\"", F, -6, 6, true},
     {"activation_backward", "kind = \"gelu_approx\"", F, -6, 6, true},
     {"activation_backward", "kind = \"tanh\"", F, -6, 6, true},
