@@ -230,6 +230,19 @@ static void test_linear(void **state) {
         }
 }
 
+#ifdef SL_CASE_CUDA
+/* So many tokens and rows that both matrices are rounded to halves (kernels/gemm_half.cu). */
+static void test_linear_halves(void **state) {
+    (void)state;
+    for (int w = FIRST_PANEL_TYPE; w < WEIGHT_TYPES; w++) {
+        op_case c = case_of(SL_OP_linear, NULL, 1e-3);
+        input(&c, sl_type_make(SL_DTYPE_a8, 2, (int64_t)259, (int64_t)200), -3, 3);
+        input(&c, sl_type_make(weight_types[w], 2, (int64_t)1030, (int64_t)200), -1, 1);
+        check(&c);
+    }
+}
+#endif
+
 /* A token's result must not depend on the other tokens of the call. */
 static void test_linear_rows_alone(void **state) {
     (void)state;
@@ -652,6 +665,9 @@ int main(void) {
         cmocka_unit_test(test_movement),
         cmocka_unit_test(test_linear),
         cmocka_unit_test(test_linear_rows_alone),
+#ifdef SL_CASE_CUDA
+        cmocka_unit_test(test_linear_halves),
+#endif
         cmocka_unit_test(test_embed),
         cmocka_unit_test(test_norms),
         cmocka_unit_test(test_causal_conv),

@@ -30,6 +30,13 @@ typedef struct {
     } gate, up, down; /* of the layer that is planned */
 } sl_cuda_expert_places;
 
+/* Rows of a8 that launches planned before have made halves of (kernels/gemm_half.h). */
+typedef struct {
+    const void *of; /* NULL: there are none */
+    uint16_t *x;
+    float *factors;
+} sl_cuda_halves;
+
 typedef struct {
     sl_cuda_launch *launches; /* [SL_CUDA_MAX_LAUNCHES] */
     uint32_t count;
@@ -38,7 +45,8 @@ typedef struct {
     const char *label;            /* of the step, for messages */
     sl_fault *fault;              /* where kernels report bad indices, in device memory */
     sl_cuda_expert_places places; /* of steps with experts */
-    char *scratch;                /* in device memory; NULL while its size is being found */
+    sl_cuda_halves halves;
+    char *scratch; /* in device memory; NULL while its size is being found */
     uint64_t scratch_bytes;
 } sl_cuda_planner;
 

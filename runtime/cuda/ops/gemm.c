@@ -1,16 +1,18 @@
 /* gemm.c - Products on tensor cores. */
 #include "runtime/cuda/ops/gemm.h"
 #include "runtime/cuda/kernels/gemm.h"
+#include "runtime/cuda/kernels/gemm_half.h"
 #include "runtime/cuda/kernels/linear.h"
 #include "runtime/cuda/ops/ops.h"
 #include "runtime/cuda/ops/panels.h"
 
 static const struct {
-    const char *wide, *narrow;
+    const char *wide, *narrow, *as_halves;
     uint32_t halves;
 } names[SL_DTYPE_COUNT] = {
 #define NAMES(TYPE, THREADS, HALVES)                                                               \
-    [SL_DTYPE_##TYPE] = {"sl_gemm_wide_" #TYPE, "sl_gemm_narrow_" #TYPE, HALVES},
+    [SL_DTYPE_##                                                                                   \
+        TYPE] = {"sl_gemm_wide_" #TYPE, "sl_gemm_narrow_" #TYPE, "sl_gemm_halves_" #TYPE, HALVES},
     SL_PANEL_TYPES(NAMES)};
 
 static uint32_t shared_bytes(sl_dtype dtype, uint32_t panels, uint32_t tokens) {
@@ -52,6 +54,51 @@ void sl_cuda_add_parts(sl_cuda_planner *planner, const float *sums, int64_t part
                 THREADS, launch);
 }
 
+/* ---- tiles of halves ---- */
+
+/* Once for all products of a step. */
+static sl_cuda_halves make_halves(sl_cuda_planner *planner, const sl_cview *x) {
+    enum { THREADS = 128 };
+    const int64_t tokens = rows_of(&x->type);
+    if (planner->halves.of == x->data && x->data) return planner->halves;
+    sl_to_halves launch = {.x = rows8_of(x), .tokens = (int32_t)tokens};
+    launch.halves = sl_cuda_scratch(planner, (uint64_t)tokens * (uint64_t)launch.x.groups * 32 *
+                                                 sizeof(uint16_t));
+    launch.factors = sl_cuda_scratch(planner, (uint64_t)tokens * sizeof(float));
+    SL_CUDA_ADD(planner, "sl_rows_to_halves", tokens, THREADS, launch);
+    planner->halves = (sl_cuda_halves){x->data, launch.halves, launch.factors};
+    return planner->halves;
+}
+
+/* False where there are too few tokens or rows for it to pay. */
+static bool gemm_halves(sl_cuda_planner *planner, const sl_cview *x, const sl_cview *w,
+                        float *out) {
+    enum { RESIDENT = 2, LEAST_GROUPS = 16, LEAST_TOKENS = 256, LEAST_ROWS = 1024 };
+    const int64_t tokens = rows_of(&x->type), rows = dim(&w->type, 0);
+    const uint32_t group_bytes = (uint32_t)sl_panel_layout_of(w->type.dtype, 1, 1).group_bytes;
+    const uint32_t shared = SL_HALF_STAGES * SL_HALF_STAGE_BYTES(group_bytes);
+    if (tokens < LEAST_TOKENS || rows < LEAST_ROWS || shared > planner->shared_limit) return false;
+    const sl_cuda_halves halves = make_halves(planner, x);
+    sl_gemm_halves launch = {.x = halves.x,
+                             .factors = halves.factors,
+                             .w = panels_of(w),
+                             .out_stride = rows,
+                             .tokens = (int32_t)tokens};
+    const int64_t tiles = parts_of(tokens, SL_HALF_TOKENS);
+    const int64_t wide = parts_of(rows, (int64_t)SL_HALF_PANELS * SL_PANEL_ROWS);
+    const int64_t parts =
+        sl_cuda_column_parts(wide * tiles, RESIDENT * (int64_t)planner->multiprocessors,
+                             launch.w.groups, LEAST_GROUPS, &launch.part_groups);
+    launch.out = sl_cuda_parts_room(planner, parts, tokens * rows, out);
+    sl_cuda_launch *added = SL_CUDA_ADD(planner, names[w->type.dtype].as_halves, wide,
+                                        SL_HALF_WARPS * SL_CUDA_WARP, launch);
+    added->grid[1] = (uint32_t)tiles;
+    added->grid[2] = (uint32_t)parts;
+    added->shared_bytes = shared;
+    sl_cuda_add_parts(planner, launch.out, parts, tokens * rows, out);
+    return true;
+}
+
 /* ---- tiles ---- */
 
 /* Wide tiles, whose columns are divided where that gives enough blocks; else narrow ones. */
@@ -61,6 +108,7 @@ bool sl_cuda_gemm_a8(sl_cuda_planner *planner, const sl_cview *x, const sl_cview
     if (x->type.dtype != SL_DTYPE_a8 || !names[w->type.dtype].wide ||
         !sl_cuda_gemm_reaches(&x->type))
         return false;
+    if (gemm_halves(planner, x, w, out)) return true;
     sl_gemm_rows launch = {.x = rows8_of(x), .w = panels_of(w), .tokens = (int32_t)tokens};
     const int64_t rows = launch.w.rows, tiles = parts_of(tokens, SL_GEMM_TOKENS);
     const int64_t wide = parts_of(rows, (int64_t)SL_GEMM_WIDE * SL_PANEL_ROWS);
