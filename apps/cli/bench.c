@@ -161,11 +161,14 @@ double bench_mean_depth(const bench_run *run) {
     return (double)start + (double)w->decode.tokens / 2;
 }
 
+static uint32_t chunk_of(const bench_way *w) {
+    return w->options.chunk ? w->options.chunk : sl_model_describe(w->model).chunk_tokens;
+}
+
 /* Weights that prefill reads: of the experts those that tokens of a chunk use, chosen evenly. */
 double bench_prefill_bytes(const bench_run *run, const bench_way *way) {
     const sl_token_cost *cost = &run->cost;
-    const uint32_t most =
-        way->options.chunk ? way->options.chunk : sl_model_describe(way->model).chunk_tokens;
+    const uint32_t most = chunk_of(way);
     const double resident = (double)(cost->weight_bytes - cost->expert_bytes);
     double bytes = 0;
     for (size_t left = way->prefill.tokens; left > 0;) {
@@ -209,8 +212,7 @@ bench_limits bench_limits_of(const bench_run *run, const bench_way *way, const b
 
 /* When ways to compile are compared, what became of the step is enough. */
 static sl_status profile(const bench_run *run, bench_way *w, sl_error *err) {
-    const uint32_t chunk =
-        w->options.chunk ? w->options.chunk : sl_model_describe(w->model).chunk_tokens;
+    const uint32_t chunk = chunk_of(w);
     const size_t rows = w->prefill.tokens < chunk ? w->prefill.tokens : chunk;
     sl_inspect_options how = {.struct_size = sizeof how, .compile = w->compile};
     sl_status status = SL_OK;

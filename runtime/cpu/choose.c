@@ -43,8 +43,11 @@ static int32_t greedy(const float *logits, uint32_t vocab) {
 
 /* ---- selecting candidates ---- */
 
-static bool is_better(sl_candidate x, sl_candidate y) {
-    return x.score != y.score ? x.score > y.score : x.token < y.token;
+/* Logits may differ where weights do not.  (Among blocks, equals stand in any order.) */
+static bool is_better(const float *logits, sl_candidate x, sl_candidate y) {
+    if (x.score != y.score) return x.score > y.score;
+    const float a = logits[x.token], b = logits[y.token];
+    return a != b ? a > b : x.token < y.token;
 }
 
 static void swap(sl_candidate *a, sl_candidate *b) {
@@ -54,21 +57,21 @@ static void swap(sl_candidate *a, sl_candidate *b) {
 }
 
 /* Puts one of c[low, high) in its place and the better ones before it; returns the place. */
-static uint32_t partition(sl_candidate *c, uint32_t low, uint32_t high) {
+static uint32_t partition(const float *logits, sl_candidate *c, uint32_t low, uint32_t high) {
     swap(&c[low], &c[low + (high - low) / 2]);
     const sl_candidate pivot = c[low];
     uint32_t split = low;
     for (uint32_t i = low + 1; i < high; i++)
-        if (is_better(c[i], pivot)) swap(&c[++split], &c[i]);
+        if (is_better(logits, c[i], pivot)) swap(&c[++split], &c[i]);
     swap(&c[low], &c[split]);
     return split;
 }
 
 /* Reorders so that the first keep entries are the best ones. */
-static void select_best(sl_candidate *c, uint32_t count, uint32_t keep) {
+static void select_best(const float *logits, sl_candidate *c, uint32_t count, uint32_t keep) {
     uint32_t low = 0, high = count;
     while (high - low > 1) {
-        const uint32_t split = partition(c, low, high);
+        const uint32_t split = partition(logits, c, low, high);
         if (split == keep || split + 1 == keep) return;
         if (split > keep)
             high = split;
@@ -85,10 +88,10 @@ static double mass_of(const sl_candidate *c, uint32_t count) {
 
 /* How many of the best together weigh `mass`, at least one; they come first, the least of them
  * last. */
-static uint32_t select_mass(sl_candidate *c, uint32_t count, double mass) {
+static uint32_t select_mass(const float *logits, sl_candidate *c, uint32_t count, double mass) {
     uint32_t low = 0, high = count;
     while (high - low > 1) {
-        const uint32_t split = partition(c, low, high);
+        const uint32_t split = partition(logits, c, low, high);
         const double better = mass_of(c + low, split - low);
         if (split > low && better >= mass) {
             high = split;
@@ -163,7 +166,7 @@ static float logit_of_weight(const sampler *s, double weight) {
 static uint32_t keep_top_k(const sampler *s, uint32_t k) {
     float least = -INFINITY;
     if (k < s->blocks) {
-        select_best(s->maxima, s->blocks, k);
+        select_best(s->logits, s->maxima, s->blocks, k);
         least = s->maxima[0].score;
         for (uint32_t i = 1; i < k; i++)
             least = s->maxima[i].score < least ? s->maxima[i].score : least;
@@ -172,7 +175,7 @@ static uint32_t keep_top_k(const sampler *s, uint32_t k) {
         least = weight > 0 ? fminf(least, logit_of_weight(s, weight)) : -INFINITY;
     }
     const uint32_t count = gather(s, least);
-    if (count > k) select_best(s->candidates, count, k);
+    if (count > k) select_best(s->logits, s->candidates, count, k);
     return count < k ? count : k;
 }
 
@@ -183,10 +186,11 @@ static uint32_t keep_top_p(const sampler *s, double p) {
     static const double weights[] = {1e-2, 1e-4, 1e-8, 1e-16};
     for (size_t i = 0; i < sizeof weights / sizeof weights[0]; i++) {
         count = gather(s, logit_of_weight(s, weights[i]));
-        if (mass_of(s->candidates, count) >= mass) return select_mass(s->candidates, count, mass);
+        if (mass_of(s->candidates, count) >= mass)
+            return select_mass(s->logits, s->candidates, count, mass);
     }
     count = gather(s, -INFINITY);
-    return select_mass(s->candidates, count, mass);
+    return select_mass(s->logits, s->candidates, count, mass);
 }
 
 static uint32_t keep_min_p(sl_candidate *c, uint32_t count, float min_p) {
@@ -203,7 +207,7 @@ static uint32_t filter(const sampler *s, const sl_choice *how) {
     if (top_k) {
         count = keep_top_k(s, how->top_k);
         if (top_p)
-            count = select_mass(s->candidates, count,
+            count = select_mass(s->logits, s->candidates, count,
                                 (double)how->top_p * mass_of(s->candidates, count));
     } else if (top_p) {
         count = keep_top_p(s, (double)how->top_p);
@@ -247,6 +251,7 @@ int32_t sl_choose(const float *logits, uint32_t vocab, const sl_choice *how,
     const bool top_k = how->top_k && how->top_k<vocab, top_p = how->top_p> 0 && how->top_p < 1;
     if (!top_k && !top_p && how->min_p <= 0) return draw_any(&s, how->share);
     const uint32_t count = filter(&s, how);
-    const uint32_t drawn = select_mass(candidates, count, how->share * mass_of(candidates, count));
+    const uint32_t drawn =
+        select_mass(logits, candidates, count, how->share * mass_of(candidates, count));
     return candidates[drawn - 1].token;
 }

@@ -49,7 +49,8 @@ INLINE rows8_scale rows8_scale_of(const float *x) {
 /* Group `at` (of all rows) from 32 values. */
 INLINE void rows8_group(const float *x, const rows8_out *out, int64_t at) {
     const rows8_scale s = rows8_scale_of(x);
-    int32_t codes[SL_GROUP_COLS], sums[2] = {0, 0};
+    int32_t codes[SL_GROUP_COLS];
+    uint32_t sums[2] = {0, 0}; /* of what is no number codes are anything */
     for (int i = 0; i < SL_GROUP_COLS; i += LANES) {
         const vi v = vround_i32(vload(x + i) * vsplat(s.inverse));
         memcpy(codes + i, &v, sizeof v);
@@ -57,12 +58,12 @@ INLINE void rows8_group(const float *x, const rows8_out *out, int64_t at) {
     int8_t *to = out->codes + at * SL_GROUP_COLS;
     for (int i = 0; i < SL_GROUP_COLS; i++) to[i] = (int8_t)codes[i];
     for (int i = 0; i < SL_GROUP_COLS / 2; i++) {
-        sums[0] += codes[i];
-        sums[1] += codes[SL_GROUP_COLS / 2 + i];
+        sums[0] += (uint32_t)codes[i];
+        sums[1] += (uint32_t)codes[SL_GROUP_COLS / 2 + i];
     }
     out->scales[at] = s.scale;
-    out->sums[at] = (float)(sums[0] + sums[1]);
-    out->halves[at] = (float)sums[0];
+    out->sums[at] = (float)(int32_t)(sums[0] + sums[1]);
+    out->halves[at] = (float)(int32_t)sums[0];
 }
 
 /* Groups [first, last) of a row, of which x has the values from the first on; the row has `cols`

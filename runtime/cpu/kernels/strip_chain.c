@@ -9,28 +9,26 @@
 /* LINK(name, op, whether its second operand was made before, expression): a is what was made
  * before, y the other operand.  A step rounds as if it were alone: nothing is contracted over
  * links. */
+#define EITHER(LINK, OP)                                                                           \
+    LINK(OP, OP, 0, apply_##OP##_f32(a, y))                                                        \
+    LINK(OP##_turned, OP, 1, apply_##OP##_f32(y, a))
+#define ALONE(LINK, OP) LINK(OP, OP, 0, apply_##OP(a))
 #define LINKS(LINK)                                                                                \
-    LINK(add, add, 0, apply_add_f32(a, y))                                                         \
-    LINK(add_turned, add, 1, apply_add_f32(y, a))                                                  \
-    LINK(sub, sub, 0, apply_sub_f32(a, y))                                                         \
-    LINK(sub_turned, sub, 1, apply_sub_f32(y, a))                                                  \
-    LINK(mul, mul, 0, apply_mul_f32(a, y))                                                         \
-    LINK(mul_turned, mul, 1, apply_mul_f32(y, a))                                                  \
-    LINK(div, div, 0, apply_div_f32(a, y))                                                         \
-    LINK(div_turned, div, 1, apply_div_f32(y, a))                                                  \
-    LINK(maximum, maximum, 0, apply_maximum_f32(a, y))                                             \
-    LINK(maximum_turned, maximum, 1, apply_maximum_f32(y, a))                                      \
-    LINK(minimum, minimum, 0, apply_minimum_f32(a, y))                                             \
-    LINK(minimum_turned, minimum, 1, apply_minimum_f32(y, a))                                      \
-    LINK(neg, neg, 0, apply_neg(a))                                                                \
-    LINK(abs, abs, 0, apply_abs(a))                                                                \
-    LINK(relu, relu, 0, apply_relu(a))                                                             \
-    LINK(sqrt, sqrt, 0, apply_sqrt(a))                                                             \
-    LINK(exp, exp, 0, apply_exp(a))                                                                \
-    LINK(tanh, tanh, 0, apply_tanh(a))                                                             \
-    LINK(sigmoid, sigmoid, 0, apply_sigmoid(a))                                                    \
-    LINK(silu, silu, 0, apply_silu(a))                                                             \
-    LINK(gelu, gelu, 0, apply_gelu(a))
+    EITHER(LINK, add)                                                                              \
+    EITHER(LINK, sub)                                                                              \
+    EITHER(LINK, mul)                                                                              \
+    EITHER(LINK, div)                                                                              \
+    EITHER(LINK, maximum)                                                                          \
+    EITHER(LINK, minimum)                                                                          \
+    ALONE(LINK, neg)                                                                               \
+    ALONE(LINK, abs)                                                                               \
+    ALONE(LINK, relu)                                                                              \
+    ALONE(LINK, sqrt)                                                                              \
+    ALONE(LINK, exp)                                                                               \
+    ALONE(LINK, tanh)                                                                              \
+    ALONE(LINK, sigmoid)                                                                           \
+    ALONE(LINK, silu)                                                                              \
+    ALONE(LINK, gelu)
 
 #define NUMBER(NAME, ...) LINK_##NAME,
 enum { NO_LINK, LINKS(NUMBER) };

@@ -142,13 +142,17 @@ SL_CUDA_KERNEL(sl_choose_weigh, sl_chosen) {
     const float *logits = a.logits + (int64_t)row * a.vocab;
     const sl_tile_best best = best_of_row(a, row);
     if (!draws(r, best)) return;
-    const float least = filters(r) ? least_logit(a, r, row, best.logit) : INFINITY;
+    float least = filters(r) ? least_logit(a, r, row, best.logit) : INFINITY;
+    if (least == -INFINITY) { /* too many to set apart */
+        if (tile == 0 && threadIdx.x == 0) a.count[row] = SL_CHOOSE_ROOM + 1;
+        least = INFINITY;
+    }
     uint64_t sum = 0;
     for (int t = first + (int)threadIdx.x; t < min(first + SL_CHOOSE_TILE, a.vocab);
          t += (int)blockDim.x) {
         const float logit = logits[t];
         sum += whole_weight(a, weight_of(logit, best.logit, r.temperature));
-        if (!(logit >= least)) continue;
+        if (!(logit >= least) || least == INFINITY) continue;
         const int at = atomicAdd(&a.count[row], 1);
         if (at < SL_CHOOSE_ROOM) a.apart[row * SL_CHOOSE_ROOM + at] = t;
     }
