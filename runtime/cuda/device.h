@@ -5,8 +5,6 @@
 #include "runtime/cuda/driver.h"
 #include "runtime/cuda/kernel.h"
 
-enum { SL_CUDA_MAX_MODULES = 32 };
-
 typedef struct {
     sl_cu_address address;
     uint64_t bytes;
@@ -35,8 +33,8 @@ typedef struct {
     sl_cu_device device;
     sl_cu_context context;
     sl_cu_stream stream, copies; /* steps; experts on their way in */
-    sl_cu_module modules[SL_CUDA_MAX_MODULES];
-    uint32_t module_count;
+    sl_cu_module *modules; /* of images, as many as were loaded */
+    uint32_t image_count, module_count;
     sl_cuda_function *functions;
     uint32_t function_count, function_capacity;
     sl_cuda_upload *uploads;

@@ -5,6 +5,8 @@
 #define SL_TESTS_SUPPORT_CASE_CUDA_H
 #include "compiler/compile.h"
 #include "runtime/cuda/cuda.h"
+#include "runtime/cuda/device.h"
+#include "runtime/cuda/experts.h"
 #include "runtime/cuda/kernel.h"
 
 static sl_device *cuda_opened; /* NULL: to be opened */
@@ -101,20 +103,23 @@ static cuda_run cuda_start(const op_case *c) {
     return r;
 }
 
+/* The device keeps them by their source; that of the next case may lie in the same place. */
+static void cuda_forget_experts(void) {
+    sl_cuda_device *device = (sl_cuda_device *)cuda_device();
+    sl_error err = {0};
+    if (sl_cuda_enter(device, &err)) fail_msg("%s", err.message);
+    sl_cuda_experts_destroy(device->experts);
+    device->experts = NULL;
+    sl_cuda_leave(device);
+}
+
 static void cuda_end(const op_case *c, cuda_run *r) {
     sl_device *device = cuda_device();
     device->ops->unload(r->exe);
     for (uint32_t i = 0; i < c->inputs; i++)
         device->ops->release(device, r->states[i], sl_type_bytes(&c->types[i]));
     sl_program_destroy(r->program);
-    bool kept = false; /* weights and experts are, for as long as the device is there */
-    for (uint32_t i = 0; i < c->inputs; i++) {
-        const sl_value_kind kind = cuda_kind(c, i);
-        kept |= kind == SL_VALUE_WEIGHT || kind == SL_VALUE_EXPERTS;
-    }
-    if (!kept) return;
-    device->ops->destroy(device);
-    cuda_opened = NULL;
+    if (c->source) cuda_forget_experts();
 }
 
 static void cuda_compare_state(const op_case *c, const cuda_run *r, uint32_t i,

@@ -52,20 +52,22 @@ struct block_header {
     char padding[248]; /* device memory is aligned to 256 bytes */
 };
 enum { HEADER = sizeof(block_header) };
+/* What fresh memory is full of: no numbers, and no indices. */
+enum { UNKNOWN = 0xff };
 
 int allocate(void **out, size_t bytes) {
     void *block = nullptr;
     if (posix_memalign(&block, 256, HEADER + bytes)) return SL_CU_OUT_OF_MEMORY;
     ((block_header *)block)->bytes = bytes;
     *out = (char *)block + HEADER;
-    std::memset(*out, 0xc5, bytes); /* nothing may count on zeros */
+    std::memset(*out, UNKNOWN, bytes);
     return 0;
 }
 
 int launch(const emulated::kernel *what, const unsigned grid[3], const unsigned block[3],
            unsigned shared, void *const *arguments) {
     if (shared > SHARED_BYTES) return 1;
-    std::vector<unsigned char> dynamic(shared + 16);
+    std::vector<unsigned char> dynamic(shared + 16, (unsigned char)UNKNOWN);
     const uintptr_t at = ((uintptr_t)dynamic.data() + 15) & ~(uintptr_t)15;
     const emulated::launch l = {what, {grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]},
                                 (void *)at, arguments[0]};
@@ -216,7 +218,7 @@ API int cuMemFree_v2(uint64_t address) {
 API int cuMemHostAlloc(void **out, size_t bytes, unsigned) {
     ENTER(cuMemHostAlloc);
     if (posix_memalign(out, 4096, bytes)) return SL_CU_OUT_OF_MEMORY;
-    std::memset(*out, 0xc5, bytes);
+    std::memset(*out, UNKNOWN, bytes);
     counts.host_blocks++;
     return 0;
 }

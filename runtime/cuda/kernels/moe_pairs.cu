@@ -138,7 +138,8 @@ DEVICE void stage_row(staged<TYPE> *to, const pair_sources &f, const sl_cuda_pan
     if (lane / 2 != 4 || group + half >= p.groups) return;
     copy_async<4>(&to->scales[half], f.scales + group + half);
     if (TYPE::MINIMUM) copy_async<4>(&to->sums[half], f.sums + group + half);
-    if (TYPE::HALVES) copy_async<4>(&to->halves[half], f.halves + group + half);
+    if (TYPE::HALVES && TYPE::MINIMUM)
+        copy_async<4>(&to->halves[half], f.halves + group + half);
 }
 
 DEVICE int dot8(uint2 w, uint2 x, int sum) {
@@ -165,9 +166,11 @@ template <class TYPE> DEVICE float staged_product(const staged<TYPE> *s, int hal
     float y;
     if (TYPE::HALVES) {
         const params q = TYPE::of(s->block, half, s->above, row, 1);
-        const float x_half = s->halves[half];
-        y = p.scale * float_of_whole(first) + q.scale * float_of_whole(second) -
-            (p.minimum * x_half + q.minimum * (s->sums[half] - x_half));
+        y = p.scale * float_of_whole(first) + q.scale * float_of_whole(second);
+        if (TYPE::MINIMUM) {
+            const float x_half = s->halves[half];
+            y -= p.minimum * x_half + q.minimum * (s->sums[half] - x_half);
+        }
     } else {
         y = p.scale * (float_of_whole(first) + float_of_whole(second));
         if (TYPE::MINIMUM) y -= p.minimum * s->sums[half];
