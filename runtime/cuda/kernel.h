@@ -9,6 +9,7 @@
 #define SL_RUNTIME_CUDA_KERNEL_H
 #include "core/ops.h"
 #include "runtime/cuda/kernels/fault.h"
+#include "runtime/cuda/kernels/gemm_half.h"
 
 enum { SL_CUDA_ARGS_BYTES = 1024, SL_CUDA_MAX_LAUNCHES = 8, SL_CUDA_WARP = 32 };
 
@@ -30,11 +31,10 @@ typedef struct {
     } gate, up, down; /* of the layer that is planned */
 } sl_cuda_expert_places;
 
-/* Rows of a8 that launches planned before have made halves of (kernels/gemm_half.h). */
+/* Rows of a8 that launches planned before have made halves of. */
 typedef struct {
     const void *of; /* NULL: there are none */
-    uint16_t *x;
-    float *factors;
+    sl_cuda_rows16 x;
 } sl_cuda_halves;
 
 typedef struct {

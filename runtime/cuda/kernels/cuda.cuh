@@ -181,6 +181,28 @@ DEVICE float2 f32_of_bf16_pair(unsigned word) {
 DEVICE unsigned f16_pair(float low, float high) {
     return (unsigned)f16_of_f32(low) | (unsigned)f16_of_f32(high) << 16;
 }
+/* Of both halves; rounded once. */
+DEVICE unsigned add_f16_pair(unsigned x, unsigned y) {
+#if SL_EMULATED
+    const float2 p = f32_of_f16_pair(x), q = f32_of_f16_pair(y);
+    return f16_pair(p.x + q.x, p.y + q.y);
+#else
+    unsigned sum;
+    asm("add.rn.f16x2 %0, %1, %2;" : "=r"(sum) : "r"(x), "r"(y));
+    return sum;
+#endif
+}
+/* x * y + z */
+DEVICE unsigned fma_f16_pair(unsigned x, unsigned y, unsigned z) {
+#if SL_EMULATED
+    const float2 p = f32_of_f16_pair(x), q = f32_of_f16_pair(y), r = f32_of_f16_pair(z);
+    return f16_pair(p.x * q.x + r.x, p.y * q.y + r.y);
+#else
+    unsigned sum;
+    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(sum) : "r"(x), "r"(y), "r"(z));
+    return sum;
+#endif
+}
 DEVICE unsigned bf16_pair(float low, float high) {
     return (unsigned)bf16_of_f32(low) | (unsigned)bf16_of_f32(high) << 16;
 }

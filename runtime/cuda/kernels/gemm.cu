@@ -4,13 +4,13 @@
 /* Blocks are (rows, tokens, parts of the columns). */
 template <class TYPE> DEVICE void gemm_rows(const sl_gemm_rows &a) {
     SL_DYNAMIC_SHARED(gemm_shared<TYPE>, s);
-    const int first = (int)blockIdx.y * TYPE::TOKENS;
-    const int tokens = min(a.tokens - first, (int)TYPE::TOKENS);
+    const int first = (int)blockIdx.y * TOKENS;
+    const int tokens = min(a.tokens - first, (int)TOKENS);
     const int thread = (int)threadIdx.x;
     const int panel = (int)blockIdx.x * TYPE::PANELS + gemm_first_panel<TYPE>();
     const int last = (a.w.rows - 1) / 16;
     const gemm_panel panels[2] = {{a.w.data, min(panel, last)}, {a.w.data, min(panel + 1, last)}};
-    if (thread < TYPE::TOKENS) s->tokens[thread] = thread < tokens ? first + thread : -1;
+    if (thread < TOKENS) s->tokens[thread] = thread < tokens ? first + thread : -1;
     gemm_sums<TYPE> sums;
     sl_cuda_panels part = a.w;
     const int begin = (int)blockIdx.z * a.part_groups;

@@ -1,6 +1,6 @@
 /* gemm.cuh - A tile of products of panels with rows of a8, by int8 tensor cores.
  *
- * A block of four warps takes 64 tokens (or 32) by 8 panels (128 rows), of which a warp has two; or,
+ * A block of four warps takes 64 tokens by 8 panels (128 rows), of which a warp has two; or,
  * where that leaves too few blocks, by 2 panels, of which a warp has every fourth group.  A panel's
  * words are what a lane needs of matrix a: with r = lane / 4 and c = lane % 4 the columns 8c to
  * 8c+3 stand in the place of 4c to 4c+3, and 8c+4 to 8c+7 in that of 16+4c and on, in both
@@ -20,16 +20,15 @@ enum {
     GEMM_STAGES = SL_GEMM_STAGES
 };
 
-/* TYPE, from here on: a type of panel, and how many of them and tokens a tile has, in spans of 8.
- */
+/* Tokens of a tile, and spans of 8 of them. */
+enum { TOKENS = SL_GEMM_TOKENS, SPANS = TOKENS / 8 };
+
+/* TYPE, from here on: a type of panel, and how many of them a tile has. */
 template <class T> struct wide : T {
-    enum { PANELS = SL_GEMM_WIDE, TOKENS = SL_GEMM_TOKENS, SPANS = TOKENS / 8 };
+    enum { PANELS = SL_GEMM_WIDE };
 };
 template <class T> struct narrow : T {
-    enum { PANELS = SL_GEMM_NARROW, TOKENS = SL_GEMM_TOKENS, SPANS = TOKENS / 8 };
-};
-template <class T> struct low : T {
-    enum { PANELS = SL_GEMM_WIDE, TOKENS = SL_GEMM_FEW_TOKENS, SPANS = TOKENS / 8 };
+    enum { PANELS = SL_GEMM_NARROW };
 };
 template <class TYPE> DEVICE constexpr bool is_wide() {
     return TYPE::PANELS == (int)SL_GEMM_WIDE;
@@ -43,16 +42,16 @@ template <class TYPE> struct gemm_stage {
     enum { BLOCK_BYTES = 64 + 2 * TYPE::GROUP_BYTES, PANEL_BYTES = GEMM_GROUPS / 2 * BLOCK_BYTES };
     uint8_t blocks[TYPE::PANELS][PANEL_BYTES];
     uint8_t above[TYPE::PANELS][64];
-    int8_t codes[TYPE::TOKENS][SL_GEMM_PITCH];
-    float scales[GEMM_GROUPS][SL_GEMM_PARAM_PITCH(TYPE::TOKENS)];
-    float sums[GEMM_GROUPS][SL_GEMM_PARAM_PITCH(TYPE::TOKENS)];
-    float halves[GEMM_GROUPS][SL_GEMM_PARAM_PITCH(TYPE::TOKENS)];
+    int8_t codes[TOKENS][SL_GEMM_PITCH];
+    float scales[GEMM_GROUPS][SL_GEMM_PARAM_PITCH];
+    float sums[GEMM_GROUPS][SL_GEMM_PARAM_PITCH];
+    float halves[GEMM_GROUPS][SL_GEMM_PARAM_PITCH];
 };
 
 template <class TYPE> struct gemm_shared {
     gemm_stage<TYPE> stages[GEMM_STAGES];
     params rows[GEMM_GROUPS][TYPE::HALVES + 1][TYPE::PANELS * 16];
-    int tokens[TYPE::TOKENS]; /* rows of x; -1: none */
+    int tokens[TOKENS]; /* rows of x; -1: none */
 };
 
 /* A panel of a matrix that lies at `data`, laid out like all of the tile. */
@@ -64,7 +63,7 @@ struct gemm_panel {
 /* What a lane has of the results: of the warp's panel m, span n: rows r and r + 8 of tokens 2c and
  * 2c + 1, like d in mma.cuh. */
 template <class TYPE> struct gemm_sums {
-    float y[2][TYPE::SPANS][4];
+    float y[2][SPANS][4];
 };
 
 /* ---- stages ---- */
@@ -73,8 +72,8 @@ template <class TYPE> struct gemm_sums {
  * codes, and the parameters of a group. */
 template <class TYPE> struct gemm_sources {
     enum {
-        CODES = TYPE::TOKENS * GEMM_GROUPS * 2 / GEMM_THREADS,
-        PARAMS = TYPE::TOKENS * GEMM_GROUPS / GEMM_THREADS,
+        CODES = TOKENS * GEMM_GROUPS * 2 / GEMM_THREADS,
+        PARAMS = TOKENS * GEMM_GROUPS / GEMM_THREADS,
     };
     const uint8_t *panels[2], *above[2];
     unsigned codes[CODES], params[PARAMS]; /* from the first row; NONE: no such token */
@@ -282,7 +281,7 @@ DEVICE void gemm_group(gemm_sums<TYPE> *sums, const gemm_shared<TYPE> *s,
 #pragma unroll
     for (int m = 0; m < 2; m++) w[m] = gemm_load<TYPE>(s, from, gemm_first_panel<TYPE>() + m, g);
 #pragma unroll
-    for (int n = 0; n < TYPE::SPANS; n += 2) {
+    for (int n = 0; n < SPANS; n += 2) {
         if (8 * n >= tokens) break;
         gemm_tokens<TYPE> t[2];
 #pragma unroll
@@ -306,9 +305,9 @@ DEVICE void gemm_stage_all(gemm_shared<TYPE> *s, int stage, const gemm_sources<T
 
 /* Of a narrow tile: what all warps have of spans 2w and 2w + 1, added up in their order. */
 template <class TYPE> DEVICE void gemm_gather(gemm_sums<TYPE> *sums, float *room) {
-    float *mine = room + warp_id() * (16 * TYPE::SPANS / 2) * WARP + lane_id();
+    float *mine = room + warp_id() * (16 * SPANS / 2) * WARP + lane_id();
 #pragma unroll
-    for (int i = 0; i < 8 * TYPE::SPANS; i++)
+    for (int i = 0; i < 8 * SPANS; i++)
         mine[i * WARP] = sums->y[i / 4 % 2][i / 8][i % 4];
     __syncthreads();
     const float *from = room + warp_id() * 16 * WARP + lane_id();
@@ -316,7 +315,7 @@ template <class TYPE> DEVICE void gemm_gather(gemm_sums<TYPE> *sums, float *room
     for (int i = 0; i < 16; i++) {
         float sum = 0;
 #pragma unroll
-        for (int w = 0; w < SL_GEMM_WARPS; w++) sum += from[(w * 8 * TYPE::SPANS + i) * WARP];
+        for (int w = 0; w < SL_GEMM_WARPS; w++) sum += from[(w * 8 * SPANS + i) * WARP];
         sums->y[i / 4 % 2][i / 8][i % 4] = sum;
     }
 }
@@ -328,8 +327,7 @@ template <class TYPE>
 DEVICE void gemm_tile(gemm_shared<TYPE> *s, const sl_cuda_panels &w, const gemm_panel (&panels)[2],
                       const sl_cuda_rows8 &x, int tokens, gemm_sums<TYPE> *out, int first = 0) {
     static_assert(sizeof(gemm_shared<TYPE>) ==
-                      SL_GEMM_SHARED_BYTES(TYPE::PANELS, TYPE::TOKENS, TYPE::GROUP_BYTES,
-                                           TYPE::HALVES),
+                      SL_GEMM_SHARED_BYTES(TYPE::PANELS, TYPE::GROUP_BYTES, TYPE::HALVES),
                   "as plans have it");
     static_assert(GEMM_STAGES == 3, "one is used, two are on their way");
     *out = {};
@@ -368,7 +366,7 @@ DEVICE void gemm_write(gemm_shared<TYPE> *s, gemm_sums<TYPE> *sums, int tokens, 
     const int skipped = is_wide<TYPE>() ? 0 : 16 * warp_id();
     if (!is_wide<TYPE>()) gemm_gather<TYPE>(sums, (float *)s->stages);
 #pragma unroll
-    for (int n = 0; n < (is_wide<TYPE>() ? (int)TYPE::SPANS : 2); n++)
+    for (int n = 0; n < (is_wide<TYPE>() ? (int)SPANS : 2); n++)
 #pragma unroll
         for (int i = 0; i < 8; i++) {
             const int token = skipped + 8 * n + 2 * c + i % 2, row = first + 8 * (i / 2);

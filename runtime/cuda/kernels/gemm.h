@@ -8,21 +8,19 @@ enum {
     SL_GEMM_WIDE = 2 * SL_GEMM_WARPS, /* panels of a tile: two for each warp, */
     SL_GEMM_NARROW = 2,               /* or two for all, which then take a group each */
     SL_GEMM_TOKENS = 64,
-    SL_GEMM_FEW_TOKENS = 32, /* of experts that have few, of which more blocks are at work then */
     SL_GEMM_GROUPS = SL_GEMM_WARPS, /* of a stage */
     SL_GEMM_STAGES = 3,
-    SL_GEMM_PITCH = 160 /* bytes from a token's codes to the next's: in different banks */
+    SL_GEMM_PITCH = 160, /* bytes from a token's codes to the next's: in different banks */
+    SL_GEMM_PARAM_PITCH = SL_GEMM_TOKENS + 8 /* floats from a group's parameters to the next's */
 };
-/* Floats from a group's parameters of tokens to the next's. */
-#define SL_GEMM_PARAM_PITCH(TOKENS) ((TOKENS) + 8)
 /* Shared memory of a stage (weights; codes and parameters of tokens), then of the parameters of
  * rows and of which tokens there are. */
-#define SL_GEMM_STAGE_BYTES(PANELS, TOKENS, GROUP_BYTES)                                           \
-    ((PANELS) * (SL_GEMM_GROUPS / 2 * (64 + 2 * (GROUP_BYTES)) + 64) + (TOKENS)*SL_GEMM_PITCH +    \
-     3 * SL_GEMM_GROUPS * SL_GEMM_PARAM_PITCH(TOKENS) * 4)
-#define SL_GEMM_SHARED_BYTES(PANELS, TOKENS, GROUP_BYTES, HALVES)                                  \
-    (SL_GEMM_STAGES * SL_GEMM_STAGE_BYTES(PANELS, TOKENS, GROUP_BYTES) +                           \
-     (1 + (HALVES)) * (PANELS)*16 * SL_GEMM_GROUPS * 8 + (TOKENS)*4)
+#define SL_GEMM_STAGE_BYTES(PANELS, GROUP_BYTES)                                                   \
+    ((PANELS) * (SL_GEMM_GROUPS / 2 * (64 + 2 * (GROUP_BYTES)) + 64) +                             \
+     SL_GEMM_TOKENS * SL_GEMM_PITCH + 3 * SL_GEMM_GROUPS * SL_GEMM_PARAM_PITCH * 4)
+#define SL_GEMM_SHARED_BYTES(PANELS, GROUP_BYTES, HALVES)                                          \
+    (SL_GEMM_STAGES * SL_GEMM_STAGE_BYTES(PANELS, GROUP_BYTES) +                                   \
+     (1 + (HALVES)) * (PANELS)*16 * SL_GEMM_GROUPS * 8 + SL_GEMM_TOKENS * 4)
 
 /* out[t, r] = x[t] . w[r]; or of every `part_groups` groups by themselves, one part of `tokens`
  * rows after another. */

@@ -5,6 +5,7 @@
 #ifndef SL_RUNTIME_CUDA_KERNELS_MOE_H
 #define SL_RUNTIME_CUDA_KERNELS_MOE_H
 #include "runtime/cuda/kernels/fault.h"
+#include "runtime/cuda/kernels/gemm_half.h"
 #include "runtime/cuda/kernels/panel.h"
 
 /* Places [first, first + count), all of one expert that is on the device; count 0: nothing. */
@@ -60,6 +61,7 @@ typedef struct {
     sl_moe_places places;
     const sl_moe_tile *tiles;
     sl_cuda_rows8 x;
+    sl_cuda_rows16 halves; /* of tiles: x again */
     sl_cuda_panels w;
     uint64_t gate_offset, up_offset;
     const float *gate_bias, *up_bias; /* [experts, rows of w]; where act has a limit */
@@ -71,6 +73,7 @@ typedef struct {
     sl_moe_places places;
     const sl_moe_tile *tiles;
     sl_cuda_rows8 mid;
+    sl_cuda_rows16 halves; /* of tiles: mid again */
     sl_cuda_panels w;
     uint64_t offset;
     const float *bias; /* [experts, rows of w], or NULL */

@@ -1,16 +1,16 @@
-/* moe_tiles.cu - Many pairs through their experts: tiles of gemm.cuh, by expert. */
-#include "runtime/cuda/kernels/gemm.cuh"
+/* moe_tiles.cu - Many pairs through their experts: tiles of gemm_half.cuh, by expert. */
+#include "runtime/cuda/kernels/gemm_half.cuh"
 #include "runtime/cuda/kernels/moe.cuh"
 
 /* ---- up: four panels of gate beside the same four of up, then swiglu, then a8 ---- */
 
-enum { UP_PANELS = SL_GEMM_WIDE / 2, UP_ROWS = UP_PANELS * 16, UP_PITCH = UP_ROWS + 4 };
+enum { UP_PANELS = SL_HALF_PANELS / 2, UP_ROWS = UP_PANELS * 16, UP_PITCH = UP_ROWS + 4 };
 
 /* swiglu of what this lane has, into values[token][row of the tile]; of rows `left` are there.  The
  * tile's rows begin at `first` of the biases. */
 template <class TYPE>
-DEVICE void put_values(float *values, const gemm_sums<TYPE> &sums, int tokens, int left,
-                       const sl_moe_up &a, int64_t first) {
+DEVICE void put_values(float *values, const half_sums<TYPE> &sums, const int *rows, int tokens,
+                       int left, const sl_moe_up &a, int64_t first) {
     const int r = lane_id() / 4, c = lane_id() % 4;
     const bool limited = a.act.limit > 0.0f;
     float gate_bias[2] = {0, 0}, up_bias[2] = {0, 0};
@@ -24,9 +24,11 @@ DEVICE void put_values(float *values, const gemm_sums<TYPE> &sums, int tokens, i
 #pragma unroll
     for (int n = 0; n < TYPE::SPANS; n++)
 #pragma unroll
-        for (int i = 0; i < 4 && 8 * n < tokens; i++) {
+        for (int i = 0; i < 4; i++) {
             const int token = 8 * n + 2 * c + i % 2, row = warp_id() * 16 + r + 8 * (i / 2);
-            const float gate = sums.y[0][n][i], up = sums.y[1][n][i];
+            if (token >= tokens) continue;
+            const float factor = a.halves.factors[rows[token]];
+            const float gate = factor * sums.y[0][n][i], up = factor * sums.y[1][n][i];
             float value = 0.0f;
             if (row < left && limited)
                 value = limited_swiglu(a.act, gate + gate_bias[i / 2], up + up_bias[i / 2]);
@@ -72,70 +74,72 @@ DEVICE void write_group8(const sl_cuda_rows8_out &out, int64_t at, const float *
 
 /* Blocks are (rows, tile). */
 template <class TYPE> DEVICE void tiles_up(const sl_moe_up &a) {
-    SL_DYNAMIC_SHARED(gemm_shared<TYPE>, s);
+    SL_DYNAMIC_SHARED(half_shared<TYPE>, s);
     const sl_moe_tile tile = a.tiles[blockIdx.y];
-    const int thread = (int)threadIdx.x, first = (int)blockIdx.x * UP_PANELS;
+    const int first = (int)blockIdx.x * UP_PANELS, panel = first + warp_id();
     if (!tile.count) return;
     const uint8_t *expert = (const uint8_t *)a.places.table[tile.expert];
-    const int panel = min(first + warp_id(), (a.w.rows - 1) / 16);
-    const gemm_panel panels[2] = {{expert + a.gate_offset, panel}, {expert + a.up_offset, panel}};
-    if (thread < TYPE::TOKENS) {
-        const int place = tile.first + min(thread, tile.count - 1);
+    const half_sources f = half_sources_of<TYPE>(
+        a.w, {expert + a.gate_offset, expert + a.up_offset}, {panel, panel});
+    for (int i = (int)threadIdx.x; i < TYPE::TOKENS; i += HALF_THREADS) {
+        const int place = tile.first + min(i, tile.count - 1);
         const int pair =
             checked(a.places.fault, SL_FAULT_PAIR, place, a.places.order[place], a.places.pairs);
-        s->tokens[thread] = thread < tile.count ? pair / a.places.k : -1;
+        s->tokens[i] = i < tile.count ? pair / a.places.k : -1;
     }
-    gemm_sums<TYPE> sums;
-    gemm_tile<TYPE>(s, a.w, panels, a.x, tile.count, &sums);
+    half_sums<TYPE> sums;
+    half_tile<TYPE>(s, a.w, f, a.halves.data, tile.count, 0, a.w.groups, &sums);
     float *values = (float *)s->stages;
-    put_values<TYPE>(values, sums, tile.count, a.w.rows - first * 16, a,
+    static_assert(TYPE::TOKENS * UP_PITCH * sizeof(float) <= sizeof s->stages, "there is room");
+    put_values<TYPE>(values, sums, s->tokens, tile.count, a.w.rows - first * 16, a,
                      (int64_t)tile.expert * a.w.rows + first * 16);
     __syncthreads();
-    const int token = thread % TYPE::TOKENS, part = thread / TYPE::TOKENS;
-    const int group = first / 2 + part;
-    if (part < UP_ROWS / 32 && token < tile.count && group < a.mid.groups)
-        write_group8(a.mid, (int64_t)(tile.first + token) * a.mid.groups + group,
-                     values + token * UP_PITCH + 32 * part);
+    for (int i = (int)threadIdx.x; i < TYPE::TOKENS * (UP_ROWS / 32); i += HALF_THREADS) {
+        const int token = i % TYPE::TOKENS, part = i / TYPE::TOKENS, group = first / 2 + part;
+        if (token < tile.count && group < a.mid.groups)
+            write_group8(a.mid, (int64_t)(tile.first + token) * a.mid.groups + group,
+                         values + token * UP_PITCH + 32 * part);
+    }
 }
 
 /* ---- down ---- */
 
 template <class TYPE> DEVICE void tiles_down(const sl_moe_down &a) {
-    SL_DYNAMIC_SHARED(gemm_shared<TYPE>, s);
+    SL_DYNAMIC_SHARED(half_shared<TYPE>, s);
     __shared__ int pairs[TYPE::TOKENS];
     const sl_moe_tile tile = a.tiles[blockIdx.y];
-    const int thread = (int)threadIdx.x;
     if (!tile.count) return;
     const uint8_t *matrix = (const uint8_t *)a.places.table[tile.expert] + a.offset;
-    const int panel = (int)blockIdx.x * TYPE::PANELS + 2 * warp_id();
-    const int last = (a.w.rows - 1) / 16;
-    const gemm_panel panels[2] = {{matrix, min(panel, last)}, {matrix, min(panel + 1, last)}};
-    if (thread < TYPE::TOKENS) {
-        const int place = tile.first + min(thread, tile.count - 1);
-        pairs[thread] =
+    const int panel = (int)blockIdx.x * SL_HALF_PANELS + 2 * warp_id();
+    const half_sources f = half_sources_of<TYPE>(a.w, {matrix, matrix}, {panel, panel + 1});
+    for (int i = (int)threadIdx.x; i < TYPE::TOKENS; i += HALF_THREADS) {
+        const int place = tile.first + min(i, tile.count - 1);
+        pairs[i] =
             checked(a.places.fault, SL_FAULT_PAIR, place, a.places.order[place], a.places.pairs);
-        s->tokens[thread] = thread < tile.count ? place : -1;
+        s->tokens[i] = i < tile.count ? place : -1;
     }
-    gemm_sums<TYPE> sums;
-    gemm_tile<TYPE>(s, a.w, panels, a.mid, tile.count, &sums);
+    half_sums<TYPE> sums;
+    half_tile<TYPE>(s, a.w, f, a.halves.data, tile.count, 0, a.w.groups, &sums);
     const float *bias = a.bias ? a.bias + (int64_t)tile.expert * a.w.rows : nullptr;
-    gemm_write<TYPE>(s, &sums, tile.count, a.w.rows, [&](int token, int row, float y) {
+    half_write<TYPE>(sums, tile.count, a.w.rows, [&](int token, int row, float y) {
+        y *= a.halves.factors[tile.first + token];
         a.out[(int64_t)pairs[token] * a.w.rows + row] = bias ? y + bias[row] : y;
     });
 }
 
-/* Tiles of many tokens, and of few. */
+/* Tiles of many tokens, and of few: of which two and four are on a multiprocessor, which bounds
+ * registers. */
 #define TILES(TYPE, ...)                                                                           \
-    SL_CUDA_KERNEL(sl_moe_tiles_up_##TYPE, sl_moe_up, GEMM_THREADS) {                              \
-        tiles_up<wide<type_##TYPE>>(a);                                                            \
+    SL_CUDA_KERNEL(sl_moe_many_up_##TYPE, sl_moe_up, 2 * HALF_THREADS) {                           \
+        tiles_up<many<type_##TYPE>>(a);                                                            \
     }                                                                                              \
-    SL_CUDA_KERNEL(sl_moe_tiles_down_##TYPE, sl_moe_down, GEMM_THREADS) {                          \
-        tiles_down<wide<type_##TYPE>>(a);                                                          \
+    SL_CUDA_KERNEL(sl_moe_many_down_##TYPE, sl_moe_down, 2 * HALF_THREADS) {                       \
+        tiles_down<many<type_##TYPE>>(a);                                                          \
     }                                                                                              \
-    SL_CUDA_KERNEL(sl_moe_low_up_##TYPE, sl_moe_up, GEMM_THREADS) {                                \
-        tiles_up<low<type_##TYPE>>(a);                                                             \
+    SL_CUDA_KERNEL(sl_moe_few_up_##TYPE, sl_moe_up, 4 * HALF_THREADS) {                            \
+        tiles_up<few<type_##TYPE>>(a);                                                             \
     }                                                                                              \
-    SL_CUDA_KERNEL(sl_moe_low_down_##TYPE, sl_moe_down, GEMM_THREADS) {                            \
-        tiles_down<low<type_##TYPE>>(a);                                                           \
+    SL_CUDA_KERNEL(sl_moe_few_down_##TYPE, sl_moe_down, 4 * HALF_THREADS) {                        \
+        tiles_down<few<type_##TYPE>>(a);                                                           \
     }
 SL_PANEL_TYPES(TILES)

@@ -15,12 +15,12 @@ static const struct {
         TYPE] = {"sl_gemm_wide_" #TYPE, "sl_gemm_narrow_" #TYPE, "sl_gemm_halves_" #TYPE, HALVES},
     SL_PANEL_TYPES(NAMES)};
 
-static uint32_t shared_bytes(sl_dtype dtype, uint32_t panels, uint32_t tokens) {
-    const uint32_t group_bytes = (uint32_t)sl_panel_layout_of(dtype, 1, 1).group_bytes;
-    return SL_GEMM_SHARED_BYTES(panels, tokens, group_bytes, names[dtype].halves);
+static uint32_t group_bytes(sl_dtype dtype) {
+    return (uint32_t)sl_panel_layout_of(dtype, 1, 1).group_bytes;
 }
-uint32_t sl_cuda_gemm_shared(sl_dtype dtype, uint32_t tokens) {
-    return shared_bytes(dtype, SL_GEMM_WIDE, tokens);
+uint32_t sl_cuda_halves_shared(sl_dtype dtype, bool few) {
+    const uint32_t each = group_bytes(dtype);
+    return few ? SL_HALF_FEW_BYTES(each) : SL_HALF_MANY_BYTES(each);
 }
 
 bool sl_cuda_gemm_reaches(const sl_type *x) {
@@ -56,18 +56,17 @@ void sl_cuda_add_parts(sl_cuda_planner *planner, const float *sums, int64_t part
 
 /* ---- tiles of halves ---- */
 
-/* Once for all products of a step. */
-static sl_cuda_halves make_halves(sl_cuda_planner *planner, const sl_cview *x) {
+sl_cuda_rows16 sl_cuda_as_halves(sl_cuda_planner *planner, sl_cuda_rows8 x, int64_t rows) {
     enum { THREADS = 128 };
-    const int64_t tokens = rows_of(&x->type);
-    if (planner->halves.of == x->data && x->data) return planner->halves;
-    sl_to_halves launch = {.x = rows8_of(x), .tokens = (int32_t)tokens};
-    launch.halves = sl_cuda_scratch(planner, (uint64_t)tokens * (uint64_t)launch.x.groups * 32 *
-                                                 sizeof(uint16_t));
-    launch.factors = sl_cuda_scratch(planner, (uint64_t)tokens * sizeof(float));
-    SL_CUDA_ADD(planner, "sl_rows_to_halves", tokens, THREADS, launch);
-    planner->halves = (sl_cuda_halves){x->data, launch.halves, launch.factors};
-    return planner->halves;
+    if (planner->halves.of == x.codes && x.codes) return planner->halves.x;
+    const uint64_t elements = (uint64_t)rows * (uint64_t)x.groups * SL_GROUP_COLS;
+    const sl_to_halves launch = {
+        .x = x,
+        .halves = sl_cuda_scratch(planner, elements * sizeof(uint16_t)),
+        .factors = sl_cuda_scratch(planner, (uint64_t)rows * sizeof(float))};
+    SL_CUDA_ADD(planner, "sl_rows_to_halves", rows, THREADS, launch);
+    planner->halves = (sl_cuda_halves){x.codes, {launch.halves, launch.factors}};
+    return planner->halves.x;
 }
 
 /* False where there are too few tokens or rows for it to pay. */
@@ -75,12 +74,9 @@ static bool gemm_halves(sl_cuda_planner *planner, const sl_cview *x, const sl_cv
                         float *out) {
     enum { RESIDENT = 2, LEAST_GROUPS = 16, LEAST_TOKENS = 256, LEAST_ROWS = 1024 };
     const int64_t tokens = rows_of(&x->type), rows = dim(&w->type, 0);
-    const uint32_t group_bytes = (uint32_t)sl_panel_layout_of(w->type.dtype, 1, 1).group_bytes;
-    const uint32_t shared = SL_HALF_STAGES * SL_HALF_STAGE_BYTES(group_bytes);
+    const uint32_t shared = sl_cuda_halves_shared(w->type.dtype, false);
     if (tokens < LEAST_TOKENS || rows < LEAST_ROWS || shared > planner->shared_limit) return false;
-    const sl_cuda_halves halves = make_halves(planner, x);
-    sl_gemm_halves launch = {.x = halves.x,
-                             .factors = halves.factors,
+    sl_gemm_halves launch = {.x = sl_cuda_as_halves(planner, rows8_of(x), tokens),
                              .w = panels_of(w),
                              .out_stride = rows,
                              .tokens = (int32_t)tokens};
@@ -128,7 +124,8 @@ bool sl_cuda_gemm_a8(sl_cuda_planner *planner, const sl_cview *x, const sl_cview
         parts_of(rows, (int64_t)panels * SL_PANEL_ROWS), SL_GEMM_WARPS * SL_CUDA_WARP, launch);
     added->grid[1] = (uint32_t)tiles;
     added->grid[2] = (uint32_t)parts;
-    added->shared_bytes = shared_bytes(w->type.dtype, panels, SL_GEMM_TOKENS);
+    added->shared_bytes = SL_GEMM_SHARED_BYTES(panels, group_bytes(w->type.dtype),
+                                               names[w->type.dtype].halves);
     sl_cuda_add_parts(planner, launch.out, parts, tokens * rows, out);
     return true;
 }

@@ -19,7 +19,8 @@ void sl_cuda_add_parts(sl_cuda_planner *planner, const float *sums, int64_t part
 
 /* Whether kernels find all of x, whose codes they count in 32 bits. */
 bool sl_cuda_gemm_reaches(const sl_type *x);
-/* Bytes of shared memory of a wide tile of so many tokens with weights of this type
- * (kernels/gemm.h). */
-uint32_t sl_cuda_gemm_shared(sl_dtype dtype, uint32_t tokens);
+/* Rows of a8 as halves; made once for all products of a step. */
+sl_cuda_rows16 sl_cuda_as_halves(sl_cuda_planner *planner, sl_cuda_rows8 x, int64_t rows);
+/* Bytes of shared memory of a tile of halves (kernels/gemm_half.h) with weights of this type. */
+uint32_t sl_cuda_halves_shared(sl_dtype dtype, bool few);
 #endif

@@ -3,7 +3,6 @@
  * Rows of f32 and experts of plain types, or of types that differ, go matrix by matrix.  Rows of a8
  * go through panels pair by pair where there are few, otherwise by tiles on tensor cores. */
 #include "runtime/cuda/kernels/moe.h"
-#include "runtime/cuda/kernels/gemm.h"
 #include "runtime/cuda/ops/gemm.h"
 #include "runtime/cuda/ops/ops.h"
 #include "runtime/cuda/ops/panels.h"
@@ -124,8 +123,8 @@ typedef struct {
 #define KERNELS(TYPE, ...)                                                                         \
     [SL_DTYPE_##TYPE] = {"sl_moe_pairs_up_" #TYPE,                                                 \
                          "sl_moe_pairs_down_" #TYPE,                                               \
-                         {"sl_moe_tiles_up_" #TYPE, "sl_moe_low_up_" #TYPE},                       \
-                         {"sl_moe_tiles_down_" #TYPE, "sl_moe_low_down_" #TYPE}},
+                         {"sl_moe_many_up_" #TYPE, "sl_moe_few_up_" #TYPE},                        \
+                         {"sl_moe_many_down_" #TYPE, "sl_moe_few_down_" #TYPE}},
 static const panel_kernels panel_names[SL_DTYPE_COUNT] = {SL_PANEL_TYPES(KERNELS)};
 
 static sl_type mid_type(const ffn *f) {
@@ -187,25 +186,36 @@ static void plan_pairs(const ffn *f) {
     launch->shared_bytes = staged_bytes(&down.w, SL_MOE_DOWN_SHARES);
 }
 
-static void plan_tiles(const ffn *f) {
-    enum { THREADS = SL_GEMM_WARPS * SL_CUDA_WARP, ROWS = SL_GEMM_WIDE * SL_PANEL_ROWS };
-    const sl_cuda_expert_places *at = &f->planner->places;
+/* Whether tiles are to be of few tokens: there are not more of an expert, or no room for more. */
+static bool are_few(const ffn *f) {
     enum { FEW = 24 }; /* pairs of an expert, on average */
-    const bool few = f->places.pairs <= (int64_t)FEW * f->places.experts;
-    const int32_t tokens = few ? SL_GEMM_FEW_TOKENS : SL_GEMM_TOKENS;
+    const sl_cuda_expert_places *at = &f->planner->places;
+    const uint32_t up = sl_cuda_halves_shared(at->gate.dtype, false);
+    const uint32_t down = sl_cuda_halves_shared(at->down.dtype, false);
+    return f->places.pairs <= (int64_t)FEW * f->places.experts ||
+           up > f->planner->shared_limit || down > f->planner->shared_limit;
+}
+
+static void plan_tiles(const ffn *f) {
+    enum { THREADS = SL_HALF_WARPS * SL_CUDA_WARP, ROWS = SL_HALF_PANELS * SL_PANEL_ROWS };
+    const sl_cuda_expert_places *at = &f->planner->places;
+    const bool few = are_few(f);
     sl_moe_tile *tiles;
-    const int64_t count = cut_tiles(f, tokens, &tiles);
+    const int64_t count = cut_tiles(f, few ? SL_HALF_FEW_TOKENS : SL_HALF_TOKENS, &tiles);
     sl_moe_up up = up_of(f);
-    sl_moe_down down = down_of(f, &up.mid);
-    up.tiles = down.tiles = tiles;
+    up.tiles = tiles;
+    up.halves = sl_cuda_as_halves(f->planner, up.x, rows_of(&f->op->x->type));
     sl_cuda_launch *added = SL_CUDA_ADD(f->planner, panel_names[at->gate.dtype].tiles_up[few],
                                         parts_of(f->width, ROWS / 2), THREADS, up);
     added->grid[1] = (uint32_t)count;
-    added->shared_bytes = sl_cuda_gemm_shared(at->gate.dtype, (uint32_t)tokens);
+    added->shared_bytes = sl_cuda_halves_shared(at->gate.dtype, few);
+    sl_moe_down down = down_of(f, &up.mid);
+    down.tiles = tiles;
+    down.halves = sl_cuda_as_halves(f->planner, down.mid, f->places.pairs);
     added = SL_CUDA_ADD(f->planner, panel_names[at->down.dtype].tiles_down[few],
                         parts_of(f->hidden, ROWS), THREADS, down);
     added->grid[1] = (uint32_t)count;
-    added->shared_bytes = sl_cuda_gemm_shared(at->down.dtype, (uint32_t)tokens);
+    added->shared_bytes = sl_cuda_halves_shared(at->down.dtype, few);
 }
 
 static sl_status plan(const ffn_op *op, sl_cuda_planner *planner, sl_error *err) {
