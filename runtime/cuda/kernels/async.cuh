@@ -35,17 +35,20 @@ template <int BYTES> DEVICE void copy_async(void *shared, const void *from) {
     copy_to<BYTES>(shared_place_of(shared), from);
 }
 /* 16 bytes, aligned; zeros, and `from` is not read, unless it is there. */
-DEVICE void copy_start(void *shared, const void *from, bool is_there) {
+DEVICE void copy_some(shared_place to, const void *from, bool is_there) {
 #if SL_EMULATED
     if (is_there)
-        memcpy(shared, from, 16);
+        memcpy(to, from, 16);
     else
-        memset(shared, 0, 16);
+        memset(to, 0, 16);
 #else
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_place_of(shared)),
-                 "l"(from), "r"(is_there ? 16 : 0)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
+                 "r"(is_there ? 16 : 0)
                  : "memory");
 #endif
+}
+DEVICE void copy_start(void *shared, const void *from, bool is_there) {
+    copy_some(shared_place_of(shared), from, is_there);
 }
 DEVICE void copy_commit() {
 #if !SL_EMULATED

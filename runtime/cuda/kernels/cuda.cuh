@@ -181,6 +181,35 @@ DEVICE float2 f32_of_bf16_pair(unsigned word) {
 DEVICE unsigned f16_pair(float low, float high) {
     return (unsigned)f16_of_f32(low) | (unsigned)f16_of_f32(high) << 16;
 }
+/* (x & MASK) | y as one instruction, which takes one constant. */
+template <unsigned MASK> DEVICE unsigned masked_or(unsigned x, unsigned y) {
+#if SL_EMULATED
+    return (x & MASK) | y;
+#else
+    unsigned bits;
+    asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(bits) : "r"(x), "n"(MASK), "r"(y));
+    return bits;
+#endif
+}
+/* One of the two twice; operands of what follows can be such halves. */
+DEVICE unsigned low_twice(unsigned pair) {
+#if SL_EMULATED
+    return pair << 16 | (pair & 0xffff);
+#else
+    unsigned both;
+    asm("{.reg .b16 l, h; mov.b32 {l, h}, %1; mov.b32 %0, {l, l};}" : "=r"(both) : "r"(pair));
+    return both;
+#endif
+}
+DEVICE unsigned high_twice(unsigned pair) {
+#if SL_EMULATED
+    return pair >> 16 | (pair & 0xffff0000u);
+#else
+    unsigned both;
+    asm("{.reg .b16 l, h; mov.b32 {l, h}, %1; mov.b32 %0, {h, h};}" : "=r"(both) : "r"(pair));
+    return both;
+#endif
+}
 /* Of both halves; rounded once. */
 DEVICE unsigned add_f16_pair(unsigned x, unsigned y) {
 #if SL_EMULATED

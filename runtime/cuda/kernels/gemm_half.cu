@@ -18,13 +18,11 @@ SL_CUDA_KERNEL(sl_rows_to_halves, sl_to_halves) {
     for (int i = (int)threadIdx.x; i < a.x.groups * 4; i += (int)blockDim.x) {
         const float scale = a.x.scales[row + i / 4] * by;
         const uint2 codes = ((const uint2 *)(a.x.codes + row * 32))[i];
-        unsigned words[4];
+        unsigned words[4]; /* of columns 0 and 2, 1 and 3, 4 and 6, 5 and 7 */
 #pragma unroll
         for (int j = 0; j < 4; j++) {
-            const unsigned four = j < 2 ? codes.x : codes.y;
-            const int low = (int8_t)(four >> 16 * (j % 2)),
-                      high = (int8_t)(four >> (16 * (j % 2) + 8));
-            words[j] = f16_pair(scale * (float)low, scale * (float)high);
+            const unsigned four = (j < 2 ? codes.x : codes.y) >> 8 * (j % 2);
+            words[j] = f16_pair(scale * (float)(int8_t)four, scale * (float)(int8_t)(four >> 16));
         }
         ((uint4 *)(a.halves + row * 32))[i] = make_uint4(words[0], words[1], words[2], words[3]);
     }
@@ -33,15 +31,15 @@ SL_CUDA_KERNEL(sl_rows_to_halves, sl_to_halves) {
 /* Blocks are (rows, tokens, parts of the columns). */
 template <class TYPE> DEVICE void gemm_halves(const sl_gemm_halves &a) {
     SL_DYNAMIC_SHARED(half_shared<TYPE>, s);
-    const int first = (int)blockIdx.y * TYPE::TOKENS, tokens = min(a.tokens - first, (int)TYPE::TOKENS);
+    const int first = (int)blockIdx.y * TYPE::TOKENS;
+    const int tokens = min(a.tokens - first, (int)TYPE::TOKENS);
     const int panel = (int)blockIdx.x * SL_HALF_PANELS + 2 * warp_id();
-    const half_sources f = half_sources_of<TYPE>(a.w, {a.w.data, a.w.data}, {panel, panel + 1});
     for (int i = (int)threadIdx.x; i < TYPE::TOKENS; i += HALF_THREADS)
-        s->tokens[i] = i < tokens ? first + i : -1;
+        s->tokens[i] = first + min(i, tokens - 1);
     const int begin = (int)blockIdx.z * a.part_groups;
     half_sums<TYPE> sums;
-    half_tile<TYPE>(s, a.w, f, a.x.data, tokens, begin, min(begin + a.part_groups, a.w.groups),
-                    &sums);
+    half_tile<TYPE>(s, a.w, {{a.w.data, panel}, {a.w.data, panel + 1}}, a.x.data, tokens, begin,
+                    min(begin + a.part_groups, a.w.groups), &sums);
     float *out = a.out + (blockIdx.z * (int64_t)a.tokens + first) * a.out_stride;
     half_write<TYPE>(sums, tokens, a.w.rows, [&](int token, int row, float y) {
         out[token * a.out_stride + row] = a.x.factors[first + token] * y;

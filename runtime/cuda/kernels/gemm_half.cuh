@@ -18,15 +18,13 @@
 
 enum { HALF_THREADS = SL_HALF_WARPS * WARP, HALF_ROWS = SL_HALF_PANELS * 16 };
 
-/* TYPE, from here on: a type of panel, and how many tokens a tile has, in spans of 8, of which STEP
- * are left out together; RESIDENT: tiles on a multiprocessor, which bounds their registers. */
+/* TYPE, from here on: a type of panel, and how many tokens a tile has, in spans of 8. */
 template <class T> struct many : T {
     enum {
         TOKENS = SL_HALF_TOKENS,
         GROUPS = SL_HALF_GROUPS,
         STAGES = SL_HALF_STAGES,
         SPANS = TOKENS / 8,
-        STEP = 4,
         SHARED_BYTES = SL_HALF_MANY_BYTES(T::GROUP_BYTES)
     };
 };
@@ -36,7 +34,6 @@ template <class T> struct few : T {
         GROUPS = SL_HALF_FEW_GROUPS,
         STAGES = SL_HALF_FEW_STAGES,
         SPANS = TOKENS / 8,
-        STEP = 1,
         SHARED_BYTES = SL_HALF_FEW_BYTES(T::GROUP_BYTES)
     };
 };
@@ -55,26 +52,15 @@ DEVICE int token_place(int token, int chunk) {
 
 template <class TYPE> struct half_shared {
     half_stage<TYPE> stages[TYPE::STAGES];
-    int tokens[TYPE::TOKENS]; /* rows of x; -1: none */
+    int tokens[TYPE::TOKENS]; /* rows of x, of those that are not there as well */
 };
 
-/* What a warp multiplies: two panels, from their first groups; w says how they are laid out. */
-struct half_sources {
-    const uint8_t *panels[2], *above[2];
+/* A panel of a matrix that lies at `data`, laid out like all of the tile; one beyond the last is
+ * read as the last. */
+struct half_panel {
+    const uint8_t *data;
+    int panel;
 };
-template <class TYPE>
-DEVICE half_sources half_sources_of(sl_cuda_panels w, const uint8_t *const (&matrices)[2],
-                                    const int (&panels)[2]) {
-    half_sources f;
-#pragma unroll
-    for (int m = 0; m < 2; m++) {
-        const int panel = min(panels[m], (w.rows - 1) / 16);
-        w.data = matrices[m];
-        f.panels[m] = panel_at(w, panel);
-        f.above[m] = TYPE::above(w, panel, f.panels[m], 0);
-    }
-    return f;
-}
 
 /* What a lane has of the results: of the warp's panel m, span n: rows r and r + 8 of tokens 2c and
  * 2c + 1, like d in mma.cuh.  Still to be multiplied with the tokens' factors. */
@@ -84,62 +70,114 @@ template <class TYPE> struct half_sums {
 
 /* ---- stages ---- */
 
+/* What a thread copies of every stage: 16 bytes of the warp's panels in turn, and of tokens. */
+template <class TYPE> struct half_sources {
+    enum {
+        CHUNKS = TYPE::GROUPS * 4,             /* of a token */
+        AT_ONCE = HALF_THREADS / CHUNKS,       /* tokens, by all threads */
+        COPIES = TYPE::TOKENS / AT_ONCE
+    };
+    const uint8_t *panels[2], *above[2];
+    unsigned tokens[COPIES]; /* 16 bytes each */
+};
+template <class TYPE>
+DEVICE half_sources<TYPE> find_sources(const half_shared<TYPE> *s, sl_cuda_panels w,
+                                       const half_panel (&panels)[2]) {
+    typedef half_sources<TYPE> sources;
+    const int thread = (int)threadIdx.x, byte = 16 * lane_id();
+    sources f;
+#pragma unroll
+    for (int m = 0; m < 2; m++) {
+        const int panel = min(panels[m].panel, (w.rows - 1) / 16);
+        w.data = panels[m].data;
+        const uint8_t *at = panel_at(w, panel), *above = TYPE::above(w, panel, at, 0);
+        f.panels[m] = at + byte;
+        f.above[m] = TYPE::ABOVE_BYTES == 64 ? above + byte : above;
+        SL_KEEP_POINTER(f.panels[m]);
+        SL_KEEP_POINTER(f.above[m]);
+    }
+#pragma unroll
+    for (int i = 0; i < sources::COPIES; i++) {
+        const int row = s->tokens[i * sources::AT_ONCE + thread / sources::CHUNKS];
+        f.tokens[i] = (unsigned)row * (unsigned)w.groups * 4 + thread % sources::CHUNKS;
+    }
+    return f;
+}
+
 /* A warp copies its own panels. */
 template <class TYPE>
-DEVICE void stage_panels(half_stage<TYPE> *to, const half_sources &f, const sl_cuda_panels &w,
-                         int group) {
+DEVICE void stage_panels(half_stage<TYPE> *to, const half_sources<TYPE> &f,
+                         const sl_cuda_panels &w, int group) {
     typedef half_stage<TYPE> stage;
     const int byte = 16 * lane_id();
     const int blocks = min((w.groups - group + 1) / 2, (int)TYPE::GROUPS / 2);
-    const uint32_t offset = block_offset(w, group) + byte;
+    const int there = blocks * stage::BLOCK_BYTES - byte;
+    const uint32_t offset = block_offset(w, group);
     const uint32_t above = (uint32_t)(group / SL_CUDA_SUPER_GROUPS) * TYPE::above_step(w);
+    shared_place place = shared_place_of(to->blocks[2 * warp_id()] + byte);
+    SL_KEEP_WORD(place);
 #pragma unroll
     for (int m = 0; m < 2; m++) {
-        const int panel = 2 * warp_id() + m;
+        const uint8_t *from = f.panels[m] + offset;
+        SL_KEEP_POINTER(from);
 #pragma unroll
         for (int i = 0; i < stage::PANEL_BYTES; i += 16 * WARP)
-            if (i + byte < blocks * stage::BLOCK_BYTES)
-                copy_async<16>(to->blocks[panel] + i + byte, f.panels[m] + offset + i);
-        if (TYPE::ABOVE_BYTES == 8 && byte == 0)
-            copy_async<8>(to->above[panel], f.above[m] + above);
+            if (i < there) copy_to<16>(place + m * stage::PANEL_BYTES + i, from + i);
+    }
+    place = shared_place_of(to->above[2 * warp_id()]);
+#pragma unroll
+    for (int m = 0; m < 2; m++) {
+        if (TYPE::ABOVE_BYTES == 8 && byte == 0) copy_to<8>(place + 64 * m, f.above[m] + above);
         if (TYPE::ABOVE_BYTES == 64 && byte < 64)
-            copy_async<16>(to->above[panel] + byte, f.above[m] + above + byte);
+            copy_to<16>(place + 64 * m + byte, f.above[m] + above);
     }
 }
 
-/* All of them copy tokens, 16 bytes in turn. */
+/* All of them copy tokens; of groups that are not there zeros. */
 template <class TYPE>
-DEVICE void stage_tokens(half_shared<TYPE> *s, half_stage<TYPE> *to, const uint16_t *x,
-                         const sl_cuda_panels &w, int tokens, int group) {
-    enum { CHUNKS = TYPE::GROUPS * 4, AT_ONCE = HALF_THREADS / CHUNKS };
-    const int chunk = (int)threadIdx.x % CHUNKS, first = (int)threadIdx.x / CHUNKS;
-    const uint4 *from = (const uint4 *)x + (int64_t)group * 4 + chunk;
-    const bool in_row = group + chunk / 4 < w.groups;
+DEVICE void stage_tokens(half_stage<TYPE> *to, const half_sources<TYPE> &f, const uint4 *x,
+                         int groups, int tokens, int group) {
+    typedef half_sources<TYPE> sources;
+    const int chunk = (int)threadIdx.x % sources::CHUNKS;
+    const int first = (int)threadIdx.x / sources::CHUNKS;
+    static_assert(sources::AT_ONCE % 2 == 0, "all of a thread's tokens are odd, or none");
+    const bool there = group + chunk / 4 < groups;
+    shared_place place = shared_place_of(&to->tokens[first][token_place(first, chunk)]);
+    SL_KEEP_WORD(place);
 #pragma unroll
-    for (int i = 0; i < TYPE::TOKENS; i += AT_ONCE) {
-        if (i >= tokens) break;
-        const int token = first + i, row = s->tokens[token];
-        const bool there = in_row && row >= 0;
-        copy_start(&to->tokens[token][token_place(token, chunk)],
-                   there ? from + (int64_t)row * w.groups * 4 : (const uint4 *)x, there);
+    for (int i = 0; i < sources::COPIES; i++) {
+        if (i * sources::AT_ONCE >= tokens) break;
+        const unsigned at = f.tokens[i] + 4 * (unsigned)group;
+        copy_some(place + i * sources::AT_ONCE * sizeof to->tokens[0], x + (there ? at : 0), there);
     }
 }
 
 /* ---- products ---- */
 
-/* Two of four signed bytes, to which 128 was added, as halves: the last digits of 1024 and more,
- * which is taken away again with the middle of codes; then as weights. */
+/* Codes less their middle as halves, of columns 8c + 0 and 2, 1 and 3, 4 and 6, 5 and 7: the last
+ * digits of 1024 and more, which is taken away again. */
 template <class TYPE>
-DEVICE unsigned weight_pair(unsigned four, unsigned which, unsigned scale, unsigned at_middle) {
-    const unsigned whole = __byte_perm(four, 0x64646464u, which);
+DEVICE void centred_codes(unsigned (&out)[4], const uint8_t *codes, int row, int c) {
+    if (TYPE::NIBBLES) {
+        const unsigned word = load_word(codes, row + 16 * c), next = word >> 8;
+        enum : unsigned { LOW = 0x000f000fu, HIGH = 0x00f000f0u };
+        const unsigned as_1024 = 0x64006400u;
+        const unsigned less_1032 = 0xe408e408u, sixteenth = 0x2c002c00u, less_72 = 0xd480d480u;
+        static_assert(!TYPE::NIBBLES || TYPE::MIDDLE == 8, "of nibbles");
+        out[0] = add_f16_pair(masked_or<LOW>(word, as_1024), less_1032);
+        out[1] = add_f16_pair(masked_or<LOW>(next, as_1024), less_1032);
+        out[2] = fma_f16_pair(masked_or<HIGH>(word, as_1024), sixteenth, less_72);
+        out[3] = fma_f16_pair(masked_or<HIGH>(next, as_1024), sixteenth, less_72);
+        return;
+    }
+    const uint2 eight = TYPE::codes(codes, row, c);
     const unsigned origin = 0x10001u * (0xe480u + TYPE::MIDDLE); /* -(1152 + the middle) */
-    return fma_f16_pair(add_f16_pair(whole, origin), scale, at_middle);
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const unsigned four = (i < 2 ? eight.x : eight.y) ^ 0x80808080u;
+        out[i] = add_f16_pair(__byte_perm(four, 0x64646464u, i % 2 ? 0x4341 : 0x4240), origin);
+    }
 }
-
-/* What a lane has of a panel's group: matrix a of two products. */
-struct half_weights {
-    unsigned a[2][4];
-};
 
 /* Scale of a row's group, or half of it, and the weight of the middle code, as halves: this is
  * small, mostly, and so is the error of a whole group when it is rounded. */
@@ -151,6 +189,11 @@ DEVICE unsigned row_params(const half_stage<TYPE> *from, int panel, int g, int r
     const float middle = TYPE::MINIMUM ? (float)TYPE::MIDDLE * p.scale - p.minimum : 0.0f;
     return f16_pair(shift * p.scale, shift * middle);
 }
+
+/* What a lane has of a panel's group: matrix a of two products. */
+struct half_weights {
+    unsigned a[2][4];
+};
 
 /* Each lane has the parameters of one row of the warp's panels for all. */
 template <class TYPE>
@@ -168,51 +211,54 @@ DEVICE void load_weights(half_weights (&w)[2], const half_stage<TYPE> *from, int
             const unsigned q = __shfl_sync(ALL_LANES, own[TYPE::HALVES], 16 * panel + row);
             p = c < 2 ? p : q;
         }
-        const unsigned scale = __byte_perm(p, 0, 0x1010), at_middle = __byte_perm(p, 0, 0x3232);
         const uint8_t *codes = from->blocks[first + panel] +
                                g / 2 * half_stage<TYPE>::BLOCK_BYTES + 64 +
                                g % 2 * TYPE::GROUP_BYTES;
-        const uint2 eight = TYPE::codes(codes, row, c);
+        unsigned pairs[4];
+        centred_codes<TYPE>(pairs, codes, row, c);
 #pragma unroll
-        for (int s = 0; s < 2; s++) {
-            const unsigned four = (s ? eight.y : eight.x) ^ 0x80808080u;
-            w[panel].a[s][i % 2] = weight_pair<TYPE>(four, 0x4140, scale, at_middle);
-            w[panel].a[s][2 + i % 2] = weight_pair<TYPE>(four, 0x4342, scale, at_middle);
-        }
+        for (int j = 0; j < 4; j++)
+            w[panel].a[j / 2][j % 2 * 2 + i % 2] =
+                fma_f16_pair(pairs[j], low_twice(p), high_twice(p));
     }
 }
 
-/* One group of the warp's two panels by the first `tokens` tokens. */
-template <class TYPE>
-DEVICE void half_group(half_sums<TYPE> *sums, const half_stage<TYPE> *from, int g, int tokens) {
+/* One group of the warp's two panels by the first SPANS spans. */
+template <class TYPE, int SPANS>
+DEVICE void half_group(half_sums<TYPE> *sums, const half_stage<TYPE> *from, int g) {
     const int r = lane_id() / 4, c = lane_id() % 4;
     half_weights w[2];
     load_weights<TYPE>(w, from, g);
 #pragma unroll
-    for (int n = 0; n < TYPE::SPANS; n++) {
-        if (n % TYPE::STEP == 0 && 8 * n >= tokens) break;
-        const int token = 8 * n + r;
-        const uint4 x = from->tokens[token][token_place(token, 4 * g + c)];
+    for (int n = 0; n < SPANS; n++) {
+        const uint4 x = from->tokens[8 * n + r][token_place(r, 4 * g + c)];
         const unsigned b[2][2] = {{x.x, x.y}, {x.z, x.w}};
 #pragma unroll
-        for (int m = 0; m < 2; m++)
+        for (int s = 0; s < 2; s++)
 #pragma unroll
-            for (int s = 0; s < 2; s++) mma_f16(sums->y[m][n], w[m].a[s], b[s]);
+            for (int m = 0; m < 2; m++) mma_f16(sums->y[m][n], w[m].a[s], b[s]);
     }
+}
+template <class TYPE, int SPANS>
+DEVICE void half_groups(half_sums<TYPE> *sums, const half_stage<TYPE> *from) {
+#pragma unroll
+    for (int g = 0; g < TYPE::GROUPS; g++) half_group<TYPE, SPANS>(sums, from, g);
 }
 
 /* The whole tile, of groups [begin, end): this warp's panels by the first `tokens` of s->tokens,
- * which any threads of the block have set.  Ends with a barrier, after which stages are free. */
+ * which any threads of the block have set; w says how the matrices are laid out.  Ends with a
+ * barrier, after which stages are free. */
 template <class TYPE>
-DEVICE void half_tile(half_shared<TYPE> *s, const sl_cuda_panels &w, const half_sources &f,
+DEVICE void half_tile(half_shared<TYPE> *s, const sl_cuda_panels &w, const half_panel (&panels)[2],
                       const uint16_t *x, int tokens, int begin, int end, half_sums<TYPE> *out) {
     static_assert(sizeof(half_shared<TYPE>) == TYPE::SHARED_BYTES, "as plans have it");
     *out = {};
     __syncthreads();
+    const half_sources<TYPE> f = find_sources<TYPE>(s, w, panels);
     const auto stage = [&](int to, int group) {
         if (group < end) {
             stage_panels<TYPE>(&s->stages[to], f, w, group);
-            stage_tokens<TYPE>(s, &s->stages[to], x, w, tokens, group);
+            stage_tokens<TYPE>(&s->stages[to], f, (const uint4 *)x, w.groups, tokens, group);
         }
         copy_commit();
     };
@@ -223,9 +269,15 @@ DEVICE void half_tile(half_shared<TYPE> *s, const sl_cuda_panels &w, const half_
         copy_wait<TYPE::STAGES - 2>();
         __syncthreads(); /* this stage is there; the one before is no longer read */
         stage(now == 0 ? TYPE::STAGES - 1 : now - 1, group + (TYPE::STAGES - 1) * TYPE::GROUPS);
-#pragma unroll
-        for (int g = 0; g < TYPE::GROUPS; g++)
-            if (group + g < end) half_group<TYPE>(out, &s->stages[now], g, tokens);
+        const half_stage<TYPE> *from = &s->stages[now];
+        if (group + TYPE::GROUPS > end) {
+#pragma unroll 1
+            for (int g = 0; group + g < end; g++) half_group<TYPE, TYPE::SPANS>(out, from, g);
+        } else if (tokens > TYPE::TOKENS / 2) {
+            half_groups<TYPE, TYPE::SPANS>(out, from);
+        } else {
+            half_groups<TYPE, TYPE::SPANS / 2>(out, from);
+        }
         now = now == TYPE::STAGES - 1 ? 0 : now + 1;
     }
     copy_wait<0>();

@@ -79,16 +79,15 @@ template <class TYPE> DEVICE void tiles_up(const sl_moe_up &a) {
     const int first = (int)blockIdx.x * UP_PANELS, panel = first + warp_id();
     if (!tile.count) return;
     const uint8_t *expert = (const uint8_t *)a.places.table[tile.expert];
-    const half_sources f = half_sources_of<TYPE>(
-        a.w, {expert + a.gate_offset, expert + a.up_offset}, {panel, panel});
     for (int i = (int)threadIdx.x; i < TYPE::TOKENS; i += HALF_THREADS) {
         const int place = tile.first + min(i, tile.count - 1);
         const int pair =
             checked(a.places.fault, SL_FAULT_PAIR, place, a.places.order[place], a.places.pairs);
-        s->tokens[i] = i < tile.count ? pair / a.places.k : -1;
+        s->tokens[i] = pair / a.places.k;
     }
     half_sums<TYPE> sums;
-    half_tile<TYPE>(s, a.w, f, a.halves.data, tile.count, 0, a.w.groups, &sums);
+    half_tile<TYPE>(s, a.w, {{expert + a.gate_offset, panel}, {expert + a.up_offset, panel}},
+                    a.halves.data, tile.count, 0, a.w.groups, &sums);
     float *values = (float *)s->stages;
     static_assert(TYPE::TOKENS * UP_PITCH * sizeof(float) <= sizeof s->stages, "there is room");
     put_values<TYPE>(values, sums, s->tokens, tile.count, a.w.rows - first * 16, a,
@@ -111,15 +110,15 @@ template <class TYPE> DEVICE void tiles_down(const sl_moe_down &a) {
     if (!tile.count) return;
     const uint8_t *matrix = (const uint8_t *)a.places.table[tile.expert] + a.offset;
     const int panel = (int)blockIdx.x * SL_HALF_PANELS + 2 * warp_id();
-    const half_sources f = half_sources_of<TYPE>(a.w, {matrix, matrix}, {panel, panel + 1});
     for (int i = (int)threadIdx.x; i < TYPE::TOKENS; i += HALF_THREADS) {
         const int place = tile.first + min(i, tile.count - 1);
         pairs[i] =
             checked(a.places.fault, SL_FAULT_PAIR, place, a.places.order[place], a.places.pairs);
-        s->tokens[i] = i < tile.count ? place : -1;
+        s->tokens[i] = place;
     }
     half_sums<TYPE> sums;
-    half_tile<TYPE>(s, a.w, f, a.halves.data, tile.count, 0, a.w.groups, &sums);
+    half_tile<TYPE>(s, a.w, {{matrix, panel}, {matrix, panel + 1}}, a.halves.data, tile.count, 0,
+                    a.w.groups, &sums);
     const float *bias = a.bias ? a.bias + (int64_t)tile.expert * a.w.rows : nullptr;
     half_write<TYPE>(sums, tile.count, a.w.rows, [&](int token, int row, float y) {
         y *= a.halves.factors[tile.first + token];

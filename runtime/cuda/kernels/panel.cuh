@@ -95,7 +95,8 @@ DEVICE float f32_of_e4m3(unsigned bits) {
  * `unpack`: codes 8j to 8j+7 from what `word` gives for the number of a word;
  * `of`: the parameters of a row, from those of its block, of which the group is the first or the
  * second, and from those above, which are `above_step` bytes from one super-group to the next.
- * MINIMUM: whether minima are ever other than 0; MIDDLE: of the codes, whole. */
+ * MINIMUM: whether minima are ever other than 0; MIDDLE: of the codes, whole;
+ * NIBBLES: whether codes are the nibbles of a word as they are. */
 #define READ_PANELS                                                                              \
     DEVICE uint2 codes(const uint8_t *group, int row, int j) {                                     \
         return unpack([=](int i) { return load_word(group, row + 16 * i); }, j);                   \
@@ -105,7 +106,7 @@ DEVICE float f32_of_e4m3(unsigned bits) {
         return of(at + block_offset(p, group), group % 2, above(p, panel, at, group), row, half);  \
     }
 struct type_4bit {
-    enum { HALVES = 0, MINIMUM = 1, MIDDLE = 8, WORDS = 4, GROUP_BYTES = 64 * WORDS };
+    enum { HALVES = 0, MINIMUM = 1, MIDDLE = 8, NIBBLES = 1, WORDS = 4, GROUP_BYTES = 64 * WORDS };
     template <class WORD> DEVICE uint2 unpack(WORD word, int j) {
         return nibbles(word(j));
     }
@@ -165,7 +166,7 @@ struct type_q4_m : type_4bit, above_inside<0> {
 };
 
 struct type_q8 : above_inside<0> {
-    enum { HALVES = 0, MINIMUM = 0, MIDDLE = 0, WORDS = 8, GROUP_BYTES = 64 * WORDS };
+    enum { HALVES = 0, MINIMUM = 0, MIDDLE = 0, NIBBLES = 0, WORDS = 8, GROUP_BYTES = 64 * WORDS };
     template <class WORD> DEVICE uint2 unpack(WORD word, int j) {
         return make_uint2(word(2 * j), word(2 * j + 1));
     }
@@ -178,7 +179,7 @@ struct type_q8 : above_inside<0> {
 /* Low nibbles as above, then two words of high bits per row: bits 2*(c%4) and the next of byte b of
  * word c/4 belong to column 4c+b. */
 struct type_q6_k : above_inside<64> {
-    enum { HALVES = 1, MINIMUM = 1, MIDDLE = 32, WORDS = 6, GROUP_BYTES = 64 * WORDS };
+    enum { HALVES = 1, MINIMUM = 1, MIDDLE = 32, NIBBLES = 0, WORDS = 6, GROUP_BYTES = 64 * WORDS };
     template <class WORD> DEVICE uint2 unpack(WORD word, int j) {
         const uint2 low = nibbles(word(j));
         const unsigned high = word(4 + j / 2) >> 4 * (j % 2);
@@ -195,7 +196,7 @@ struct type_q6_k : above_inside<64> {
 /* ---- those of files ---- */
 
 struct type_q5_k : above_inside<64> {
-    enum { HALVES = 0, MINIMUM = 1, MIDDLE = 16, WORDS = 5, GROUP_BYTES = 64 * WORDS };
+    enum { HALVES = 0, MINIMUM = 1, MIDDLE = 16, NIBBLES = 0, WORDS = 5, GROUP_BYTES = 64 * WORDS };
     template <class WORD> DEVICE uint2 unpack(WORD word, int j) {
         const uint2 low = nibbles(word(j)), high = single_bits(word(4), j);
         return make_uint2(low.x | high.x << 4, low.y | high.y << 4);
@@ -207,7 +208,7 @@ struct type_q5_k : above_inside<64> {
 };
 
 struct type_q2_k : above_inside<64> {
-    enum { HALVES = 1, MINIMUM = 1, MIDDLE = 2, WORDS = 2, GROUP_BYTES = 64 * WORDS };
+    enum { HALVES = 1, MINIMUM = 1, MIDDLE = 2, NIBBLES = 0, WORDS = 2, GROUP_BYTES = 64 * WORDS };
     template <class WORD> DEVICE uint2 unpack(WORD word, int j) {
         return bit_pairs(word(j / 2), j);
     }
@@ -220,7 +221,7 @@ struct type_q2_k : above_inside<64> {
 };
 
 struct type_q3_k : above_inside<64> {
-    enum { HALVES = 1, MINIMUM = 1, MIDDLE = 4, WORDS = 3, GROUP_BYTES = 64 * WORDS };
+    enum { HALVES = 1, MINIMUM = 1, MIDDLE = 4, NIBBLES = 0, WORDS = 3, GROUP_BYTES = 64 * WORDS };
     template <class WORD> DEVICE uint2 unpack(WORD word, int j) {
         const uint2 low = bit_pairs(word(j / 2), j), high = single_bits(word(2), j);
         return make_uint2(low.x | high.x << 2, low.y | high.y << 2);
@@ -233,7 +234,7 @@ struct type_q3_k : above_inside<64> {
 };
 
 template <class TABLE> struct type_table {
-    enum { HALVES = 0, MINIMUM = 0, MIDDLE = 0, WORDS = 4, GROUP_BYTES = 64 * WORDS };
+    enum { HALVES = 0, MINIMUM = 0, MIDDLE = 0, NIBBLES = 0, WORDS = 4, GROUP_BYTES = 64 * WORDS };
     template <class WORD> DEVICE uint2 unpack(WORD word, int j) {
         return TABLE::entries(word(j));
     }
@@ -257,7 +258,7 @@ struct type_mxfp4 : type_table<fp4_table>, above_inside<0> {
     READ_PANELS
 };
 struct type_nvfp4 : type_q4 {
-    enum { HALVES = 1, MINIMUM = 0, MIDDLE = 0 };
+    enum { HALVES = 1, MINIMUM = 0, MIDDLE = 0, NIBBLES = 0 };
     template <class WORD> DEVICE uint2 unpack(WORD word, int j) {
         return fp4_table::entries(word(j));
     }
@@ -269,7 +270,7 @@ struct type_nvfp4 : type_q4 {
 };
 
 struct type_q6_m : above_inside<0> {
-    enum { HALVES = 0, MINIMUM = 1, MIDDLE = 32, WORDS = 6, GROUP_BYTES = 64 * WORDS };
+    enum { HALVES = 0, MINIMUM = 1, MIDDLE = 32, NIBBLES = 0, WORDS = 6, GROUP_BYTES = 64 * WORDS };
     template <class WORD> DEVICE uint2 unpack(WORD word, int j) {
         return type_q6_k::unpack(word, j);
     }
@@ -281,7 +282,7 @@ struct type_q6_m : above_inside<0> {
 
 /* Codes less 128, which the minimum makes up for; `exactly` are the parameters of the codes. */
 template <class EXACTLY> struct type_unsigned : above_inside<0> {
-    enum { HALVES = 0, MINIMUM = 1, MIDDLE = 0, WORDS = 8, GROUP_BYTES = 64 * WORDS };
+    enum { HALVES = 0, MINIMUM = 1, MIDDLE = 0, NIBBLES = 0, WORDS = 8, GROUP_BYTES = 64 * WORDS };
     template <class WORD> DEVICE uint2 unpack(WORD word, int j) {
         return make_uint2(word(2 * j) ^ 0x80808080u, word(2 * j + 1) ^ 0x80808080u);
     }
