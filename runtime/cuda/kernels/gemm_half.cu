@@ -1,4 +1,4 @@
-/* gemm_half.cu - Products of very many rows of a8 with panels, as halves on tensor cores. */
+/* gemm_half.cu - Products of many rows of a8 with panels, as halves on tensor cores. */
 #include "runtime/cuda/kernels/gemm_half.cuh"
 
 /* A block is a row. */
@@ -46,9 +46,13 @@ template <class TYPE> DEVICE void gemm_halves(const sl_gemm_halves &a) {
     });
 }
 
-/* Two blocks are on a multiprocessor, which bounds registers. */
+/* Tiles of many tokens, and of few: of which two and four are on a multiprocessor, which bounds
+ * registers. */
 #define GEMM_HALVES(TYPE, ...)                                                                     \
-    SL_CUDA_KERNEL(sl_gemm_halves_##TYPE, sl_gemm_halves, 2 * HALF_THREADS) {                      \
+    SL_CUDA_KERNEL(sl_gemm_many_##TYPE, sl_gemm_halves, 2 * HALF_THREADS) {                        \
         gemm_halves<many<type_##TYPE>>(a);                                                         \
+    }                                                                                              \
+    SL_CUDA_KERNEL(sl_gemm_few_##TYPE, sl_gemm_halves, 4 * HALF_THREADS) {                         \
+        gemm_halves<few<type_##TYPE>>(a);                                                          \
     }
 SL_PANEL_TYPES(GEMM_HALVES)

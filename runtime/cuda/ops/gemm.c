@@ -7,12 +7,14 @@
 #include "runtime/cuda/ops/panels.h"
 
 static const struct {
-    const char *wide, *narrow, *as_halves;
+    const char *wide, *narrow, *halves_of[2]; /* of many tokens, of few */
     uint32_t halves;
 } names[SL_DTYPE_COUNT] = {
 #define NAMES(TYPE, THREADS, HALVES)                                                               \
-    [SL_DTYPE_##                                                                                   \
-        TYPE] = {"sl_gemm_wide_" #TYPE, "sl_gemm_narrow_" #TYPE, "sl_gemm_halves_" #TYPE, HALVES},
+    [SL_DTYPE_##TYPE] = {"sl_gemm_wide_" #TYPE,                                                    \
+                         "sl_gemm_narrow_" #TYPE,                                                  \
+                         {"sl_gemm_many_" #TYPE, "sl_gemm_few_" #TYPE},                            \
+                         HALVES},
     SL_PANEL_TYPES(NAMES)};
 
 static uint32_t group_bytes(sl_dtype dtype) {
@@ -69,24 +71,26 @@ sl_cuda_rows16 sl_cuda_as_halves(sl_cuda_planner *planner, sl_cuda_rows8 x, int6
     return planner->halves.x;
 }
 
-/* False where there are too few tokens or rows for it to pay. */
+/* False where there are too few tokens for it to pay.  Tiles of few tokens where rows are few, so
+ * that there are more of them. */
 static bool gemm_halves(sl_cuda_planner *planner, const sl_cview *x, const sl_cview *w,
                         float *out) {
-    enum { RESIDENT = 2, LEAST_GROUPS = 16, LEAST_TOKENS = 256, LEAST_ROWS = 1024 };
+    enum { LEAST_TOKENS = 256, MANY_ROWS = 1024 };
     const int64_t tokens = rows_of(&x->type), rows = dim(&w->type, 0);
-    const uint32_t shared = sl_cuda_halves_shared(w->type.dtype, false);
-    if (tokens < LEAST_TOKENS || rows < LEAST_ROWS || shared > planner->shared_limit) return false;
+    const bool few = rows < MANY_ROWS;
+    const uint32_t shared = sl_cuda_halves_shared(w->type.dtype, few);
+    if (tokens < LEAST_TOKENS || shared > planner->shared_limit) return false;
     sl_gemm_halves launch = {.x = sl_cuda_as_halves(planner, rows8_of(x), tokens),
                              .w = panels_of(w),
                              .out_stride = rows,
                              .tokens = (int32_t)tokens};
-    const int64_t tiles = parts_of(tokens, SL_HALF_TOKENS);
+    const int64_t tiles = parts_of(tokens, few ? SL_HALF_FEW_TOKENS : SL_HALF_TOKENS);
     const int64_t wide = parts_of(rows, (int64_t)SL_HALF_PANELS * SL_PANEL_ROWS);
-    const int64_t parts =
-        sl_cuda_column_parts(wide * tiles, RESIDENT * (int64_t)planner->multiprocessors,
-                             launch.w.groups, LEAST_GROUPS, &launch.part_groups);
+    const int64_t blocks = (few ? 4 : 2) * (int64_t)planner->multiprocessors;
+    const int64_t parts = sl_cuda_column_parts(wide * tiles, blocks, launch.w.groups, few ? 8 : 16,
+                                               &launch.part_groups);
     launch.out = sl_cuda_parts_room(planner, parts, tokens * rows, out);
-    sl_cuda_launch *added = SL_CUDA_ADD(planner, names[w->type.dtype].as_halves, wide,
+    sl_cuda_launch *added = SL_CUDA_ADD(planner, names[w->type.dtype].halves_of[few], wide,
                                         SL_HALF_WARPS * SL_CUDA_WARP, launch);
     added->grid[1] = (uint32_t)tiles;
     added->grid[2] = (uint32_t)parts;

@@ -188,7 +188,7 @@ static void plan_pairs(const ffn *f) {
 
 /* Whether tiles are to be of few tokens: there are not more of an expert, or no room for more. */
 static bool are_few(const ffn *f) {
-    enum { FEW = 24 }; /* pairs of an expert, on average */
+    enum { FEW = 48 }; /* pairs of an expert, on average */
     const sl_cuda_expert_places *at = &f->planner->places;
     const uint32_t up = sl_cuda_halves_shared(at->gate.dtype, false);
     const uint32_t down = sl_cuda_halves_shared(at->down.dtype, false);
