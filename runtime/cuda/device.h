@@ -33,7 +33,7 @@ typedef struct {
     sl_cu_device device;
     sl_cu_context context;
     sl_cu_stream stream, copies; /* steps; experts on their way in */
-    sl_cu_module *modules; /* of images, as many as were loaded */
+    sl_cu_module *modules;       /* of images, as many as were loaded */
     uint32_t image_count, module_count;
     sl_cuda_function *functions;
     uint32_t function_count, function_capacity;

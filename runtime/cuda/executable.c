@@ -145,13 +145,24 @@ static sl_status cuda_bind_experts(sl_executable *exe, sl_buffer_id buffer,
 
 /* ---- memory ---- */
 
+/* Zeros: states are loaded ahead, and copied, before anything was written to them. */
+static sl_status take_states(sl_cuda_device *device, uint64_t bytes, sl_cuda_block *out) {
+    SL_TRY(sl_cuda_take(device, bytes, "states", out, NULL));
+    const sl_cu_result result = device->driver.fill(out->address, 0, bytes, device->stream);
+    if (result) {
+        sl_cuda_give(device, out);
+        return sl_cuda_fail(&device->driver, result, "clearing states", NULL);
+    }
+    device->state_bytes += bytes;
+    return SL_OK;
+}
 static void *cuda_allocate(sl_device *base, uint64_t bytes) {
     sl_cuda_device *device = (sl_cuda_device *)base;
     sl_cuda_block block = {0};
     if (sl_cuda_enter(device, NULL) != SL_OK) return NULL;
-    if (sl_cuda_take(device, bytes, "states", &block, NULL) == SL_OK) device->state_bytes += bytes;
+    const sl_status status = take_states(device, bytes, &block);
     sl_cuda_leave(device);
-    return (void *)(uintptr_t)block.address;
+    return status == SL_OK ? (void *)(uintptr_t)block.address : NULL;
 }
 
 static void cuda_release(sl_device *base, void *memory, uint64_t bytes) {

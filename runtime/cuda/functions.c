@@ -14,10 +14,10 @@ sl_status sl_cuda_modules_load(sl_cuda_device *device, sl_error *err) {
         return sl_fail(err, SL_UNSUPPORTED,
                        "this build has no CUDA kernels: nvcc was not found when it was made");
     while (images[device->image_count]) device->image_count++;
-    const uint64_t bytes = device->image_count * sizeof *device->modules;
+    const uint64_t bytes = device->image_count * sizeof(sl_cu_module);
     device->modules = sl_resize(device->allocator, NULL, 0, bytes, 16);
     if (!device->modules) return sl_no_memory(err, "the CUDA kernels", bytes);
-    for (uint32_t i = 0; i < device->image_count; i++) {
+    for (uint32_t i = 0; images[i]; i++) {
         const sl_cu_result result = device->driver.module_load(&device->modules[i], images[i]);
         if (result == SL_CU_NO_BINARY)
             return sl_fail(err, SL_UNSUPPORTED,
@@ -32,8 +32,7 @@ sl_status sl_cuda_modules_load(sl_cuda_device *device, sl_error *err) {
 void sl_cuda_modules_unload(sl_cuda_device *device) {
     for (uint32_t i = 0; i < device->module_count; i++)
         (void)device->driver.module_unload(device->modules[i]);
-    sl_release(device->allocator, device->modules, device->image_count * sizeof *device->modules,
-               16);
+    sl_release(device->allocator, device->modules, device->image_count * sizeof(sl_cu_module), 16);
     sl_release(device->allocator, device->functions,
                device->function_capacity * sizeof *device->functions, 16);
 }

@@ -213,12 +213,10 @@ SL_CUDA_KERNEL_AHEAD(sl_delta_step_joined, sl_delta_joined, STEP_THREADS) {
     const int first = (int)threadIdx.x / 4;
     lead();
     float *memory = delta_memory(d, delta_slot(d, 0), head) + (int64_t)first * d.dv + column;
-    const bool begins = d.positions[0] == 0; /* with a memory that may never have been written */
     float4 m[STEP_ROWS];
 #pragma unroll
     for (int i = 0; i < STEP_ROWS; i++)
-        m[i] = begins ? make_float4(0, 0, 0, 0)
-                      : *(const float4 *)(memory + (int64_t)(i * STEP_THREADS / 4) * d.dv);
+        m[i] = *(const float4 *)(memory + (int64_t)(i * STEP_THREADS / 4) * d.dv);
     follow();
     const step_row now = joined_row(a, head, column);
     const float4 out = step(m, now, parts);

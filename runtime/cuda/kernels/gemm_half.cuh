@@ -5,10 +5,13 @@
  * and rounded to halves (by 2^-12 at most, where codes of 8 bits are off by 2^-8), and sums stay in
  * the tensor cores' registers from the first column to the last.
  *
- * A block of four warps takes 128 tokens (or 32) by 8 panels (128 rows), of which a warp has two.  A
- * lane reads of a panel what it needs of matrix a, as in gemm.cuh: its columns 8c to 8c+7 stand in
- * the places of two products of 16 columns, in both matrices.  So a token's columns of a group are
- * 16 bytes in a row for each lane. */
+ * A block of four warps takes 128 tokens (or 32) by 8 panels (128 rows), of which a warp has two.
+ * A lane reads of a panel what it needs of matrix a, as in gemm.cuh: its columns 8c to 8c+7 stand
+ * in the places of two products of 16 columns, in both matrices.  So a token's columns of a group
+ * are 16 bytes in a row for each lane.
+ *
+ * What bounds it, of few tokens, is how many instructions it takes to make weights of codes: about
+ * 80 a group and warp, of which 52 are that. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_GEMM_HALF_CUH
 #define SL_RUNTIME_CUDA_KERNELS_GEMM_HALF_CUH
 #include "runtime/cuda/kernels/async.cuh"
@@ -73,8 +76,8 @@ template <class TYPE> struct half_sums {
 /* What a thread copies of every stage: 16 bytes of the warp's panels in turn, and of tokens. */
 template <class TYPE> struct half_sources {
     enum {
-        CHUNKS = TYPE::GROUPS * 4,             /* of a token */
-        AT_ONCE = HALF_THREADS / CHUNKS,       /* tokens, by all threads */
+        CHUNKS = TYPE::GROUPS * 4,       /* of a token */
+        AT_ONCE = HALF_THREADS / CHUNKS, /* tokens, by all threads */
         COPIES = TYPE::TOKENS / AT_ONCE
     };
     const uint8_t *panels[2], *above[2];

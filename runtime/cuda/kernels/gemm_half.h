@@ -1,4 +1,4 @@
-/* gemm_half.h - Arguments of the kernels in gemm_half.cu, and the shape of a tile (gemm_half.cuh). */
+/* gemm_half.h - Arguments of the kernels in gemm_half.cu, and the shape of a tile. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_GEMM_HALF_H
 #define SL_RUNTIME_CUDA_KERNELS_GEMM_HALF_H
 #include "runtime/cuda/kernels/panel.h"
@@ -28,8 +28,8 @@ enum {
          SL_HALF_STAGE_BYTES(SL_HALF_FEW_TOKENS, SL_HALF_FEW_GROUPS, GROUP_BYTES) +                \
      SL_HALF_FEW_TOKENS * 4)
 
-/* Rows of halves: each divided by a power of two of its own, so that none overflows; factors: these,
- * and the inverse of what weights are multiplied with. */
+/* Rows of halves: each divided by a power of two of its own, so that none overflows; factors:
+ * these, and the inverse of what weights are multiplied with. */
 typedef struct {
     const uint16_t *data; /* [rows, groups * 32] */
     const float *factors; /* [rows] */

@@ -46,18 +46,18 @@ DEVICE const uint8_t *expert_of_place(const sl_moe_places &p, expert_look look, 
         look.first = p.starts[look.expert];
         look.last = p.starts[look.expert + 1];
     }
-    if (threadIdx.x == 0) found = nullptr;
-    __syncthreads();
-    if (look.expert < p.experts && has_place(p, look, place)) {
-        found = look.at;
-        number = look.expert;
+    if (threadIdx.x == 0) {
+        found = nullptr;
+        number = -1;
     }
+    __syncthreads();
+    /* Runs that are wrong, which is reported, may overlap: the first to come has it. */
+    if (look.expert < p.experts && has_place(p, look, place) &&
+        atomicCAS(&number, -1, look.expert) == -1)
+        found = look.at;
     for (int e = (int)(threadIdx.x + blockDim.x); e < p.experts; e += (int)blockDim.x) {
         const expert_look more = {(const uint8_t *)p.table[e], e, p.starts[e], p.starts[e + 1]};
-        if (has_place(p, more, place)) {
-            found = more.at;
-            number = e;
-        }
+        if (has_place(p, more, place) && atomicCAS(&number, -1, e) == -1) found = more.at;
     }
     *pair = checked(p.fault, SL_FAULT_PAIR, place, own, p.pairs);
     __syncthreads();

@@ -62,10 +62,10 @@ sl_cuda_rows16 sl_cuda_as_halves(sl_cuda_planner *planner, sl_cuda_rows8 x, int6
     enum { THREADS = 128 };
     if (planner->halves.of == x.codes && x.codes) return planner->halves.x;
     const uint64_t elements = (uint64_t)rows * (uint64_t)x.groups * SL_GROUP_COLS;
-    const sl_to_halves launch = {
-        .x = x,
-        .halves = sl_cuda_scratch(planner, elements * sizeof(uint16_t)),
-        .factors = sl_cuda_scratch(planner, (uint64_t)rows * sizeof(float))};
+    const sl_to_halves launch = {.x = x,
+                                 .halves = sl_cuda_scratch(planner, elements * sizeof(uint16_t)),
+                                 .factors =
+                                     sl_cuda_scratch(planner, (uint64_t)rows * sizeof(float))};
     SL_CUDA_ADD(planner, "sl_rows_to_halves", rows, THREADS, launch);
     planner->halves = (sl_cuda_halves){x.codes, {launch.halves, launch.factors}};
     return planner->halves.x;
@@ -128,8 +128,8 @@ bool sl_cuda_gemm_a8(sl_cuda_planner *planner, const sl_cview *x, const sl_cview
         parts_of(rows, (int64_t)panels * SL_PANEL_ROWS), SL_GEMM_WARPS * SL_CUDA_WARP, launch);
     added->grid[1] = (uint32_t)tiles;
     added->grid[2] = (uint32_t)parts;
-    added->shared_bytes = SL_GEMM_SHARED_BYTES(panels, group_bytes(w->type.dtype),
-                                               names[w->type.dtype].halves);
+    added->shared_bytes =
+        SL_GEMM_SHARED_BYTES(panels, group_bytes(w->type.dtype), names[w->type.dtype].halves);
     sl_cuda_add_parts(planner, launch.out, parts, tokens * rows, out);
     return true;
 }

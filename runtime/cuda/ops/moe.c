@@ -192,8 +192,8 @@ static bool are_few(const ffn *f) {
     const sl_cuda_expert_places *at = &f->planner->places;
     const uint32_t up = sl_cuda_halves_shared(at->gate.dtype, false);
     const uint32_t down = sl_cuda_halves_shared(at->down.dtype, false);
-    return f->places.pairs <= (int64_t)FEW * f->places.experts ||
-           up > f->planner->shared_limit || down > f->planner->shared_limit;
+    return f->places.pairs <= (int64_t)FEW * f->places.experts || up > f->planner->shared_limit ||
+           down > f->planner->shared_limit;
 }
 
 static void plan_tiles(const ffn *f) {
