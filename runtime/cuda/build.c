@@ -166,8 +166,10 @@ static sl_status cut(sl_executable *exe, sl_error *err) {
 
 /* ---- graphs ---- */
 
-static bool is_inside(const sl_cuda_segment *g, uint32_t step) {
-    return step >= g->first && step < g->end;
+static bool is_inside(const sl_executable *exe, const sl_cuda_segment *g, uint32_t step) {
+    const uint32_t leader = exe->tasks[step].leader;
+    return step >= g->first && step < g->end &&
+           (!g->leveled || exe->tasks[leader].level == g->level);
 }
 
 /* Calls add(from, to) for each pair that must be ordered: the program's edges, steps that share
@@ -189,8 +191,10 @@ static void each_pair(const pair_source *p, add_pair *add, void *ctx) {
         return;
     }
     for (uint32_t s = g->first; s < g->end; s++) {
+        if (!is_inside(p->exe, g, s)) continue;
         for (uint32_t e = program->edges.first[s]; e < program->edges.first[s + 1]; e++)
-            if (is_inside(g, program->edges.targets[e])) add(ctx, s, program->edges.targets[e]);
+            if (is_inside(p->exe, g, program->edges.targets[e]))
+                add(ctx, s, program->edges.targets[e]);
         const sl_op op = program->steps[s].op;
         if (!p->scratch->bytes[op]) continue;
         if (last_of[op] != UINT32_MAX) add(ctx, last_of[op], s);
@@ -255,7 +259,8 @@ static sl_status add_nodes(const sl_executable *exe, const sl_cuda_segment *g, s
     for (uint32_t s = g->first; s < g->end; s++) {
         const sl_cuda_task *task = &exe->tasks[s];
         const uint32_t end = task->first_launch + task->launch_count;
-        for (uint32_t i = task->first_launch; task->leader == s && i < end; i++) {
+        if (task->leader != s || !is_inside(exe, g, s)) continue;
+        for (uint32_t i = task->first_launch; i < end; i++) {
             sl_cuda_joined *joined = task->joined ? &task->joined[i - task->first_launch] : NULL;
             SL_TRY(add_node(exe, g->graph, i, joined ? &joined->launch : &exe->launches[i],
                             joined ? joined->function : exe->functions[i], err));
@@ -286,8 +291,9 @@ static sl_status add_order(const sl_executable *exe, const sl_cuda_segment *g,
     const uint32_t count = exe->binding.program->step_count;
     sl_cu_node *after = SL_ARENA_NEW_ARRAY(arena, sl_cu_node, (size_t)count + 1);
     if (!after) return sl_no_memory(err, "the nodes of a graph", count);
-    for (uint32_t s = g->first; s < g->end; s++)
-        for (int late = 0; late < 2 && exe->tasks[s].leader == s; late++) {
+    for (uint32_t s = g->first; s < g->end; s++) {
+        if (exe->tasks[s].leader != s || !is_inside(exe, g, s)) continue;
+        for (int late = 0; late < 2; late++) {
             size_t after_count = 0;
             for (uint32_t m = s; m != UINT32_MAX; m = exe->tasks[m].next)
                 for (uint32_t i = n->first[m]; i < n->first[m + 1]; i++)
@@ -297,6 +303,7 @@ static sl_status add_order(const sl_executable *exe, const sl_cuda_segment *g,
             const uint32_t node = task->first_launch + (late ? task->launch_count - 1 : 0);
             SL_TRY(add_edges(exe, g->graph, after, after_count, exe->nodes[node], err));
         }
+    }
     return SL_OK;
 }
 
@@ -311,7 +318,8 @@ static sl_status make_graph(sl_executable *exe, sl_cuda_segment *g, const scratc
     SL_TRY_ELSE(done, find_needs(&pairs, &arena, &n, err));
     const sl_cu_result created = driver->graph_create(&g->graph, 0);
     SL_TRY_ELSE(done, created ? sl_cuda_fail(driver, created, "making a graph", err) : SL_OK);
-    if (!exe->device->options.apart) SL_TRY_ELSE(done, sl_cuda_join(exe, g, &n, err));
+    if (!exe->device->options.apart && !g->leveled)
+        SL_TRY_ELSE(done, sl_cuda_join(exe, g, &n, err));
     SL_TRY_ELSE(done, add_nodes(exe, g, err));
     SL_TRY_ELSE(done, add_order(exe, g, &n, &arena, err));
     const sl_cu_result ready = driver->graph_instantiate(&g->exec, g->graph, 0);
@@ -321,8 +329,25 @@ done:
     return status;
 }
 
+/* One row's steps, where experts stream and all that can be joined is. */
+static sl_status cut_levels(sl_executable *exe, const scratch_plan *scratch, sl_error *err) {
+    const sl_cuda_segment whole = {.end = exe->binding.program->step_count};
+    const pair_source pairs = {exe, &whole, scratch};
+    sl_cuda_needs n;
+    sl_arena arena;
+    sl_arena_init(&arena, exe->device->allocator);
+    sl_status status = find_needs(&pairs, &arena, &n, err);
+    if (status == SL_OK) status = sl_cuda_join(exe, &whole, &n, err);
+    if (status != SL_OK || !sl_cuda_level(exe, &n)) sl_cuda_part(exe);
+    sl_arena_deinit(&arena);
+    return status;
+}
+
 static sl_status make_graphs(sl_executable *exe, const scratch_plan *scratch, sl_error *err) {
+    const sl_cuda_options *options = &exe->device->options;
     sl_cuda_part(exe);
+    if (exe->segment_count > 1 && !options->apart && !options->eager)
+        SL_TRY(cut_levels(exe, scratch, err));
     for (uint32_t i = 0; i < exe->segment_count; i++)
         if (!exe->segments[i].streams && !exe->device->options.eager)
             SL_TRY(make_graph(exe, &exe->segments[i], scratch, err));

@@ -23,12 +23,15 @@ typedef struct {
     /* Of a leader: its first and last step, and its launches, NULL: as they were planned. */
     uint32_t lowest, highest;
     sl_cuda_joined *joined;
+    uint32_t level; /* where segments are levels */
 } sl_cuda_task;
 
-/* Steps [first, end) that are launched together. */
+/* Steps [first, end) that are launched together; of a level (join.h) those that are on it. */
 typedef struct {
     uint32_t first, end;
     bool streams; /* one step that waits for experts: launched in rounds, not as a graph */
+    bool leveled;
+    uint32_t level;
     sl_cu_graph graph;
     sl_cu_graph_exec exec;
 } sl_cuda_segment;

@@ -99,13 +99,16 @@ typedef struct {
     sl_device *device;
     bound_program bound;
 } ready;
-static ready make_ready(bool no_sharing, bool apart) {
+static ready make_ready_with(bool no_sharing, sl_cuda_options options) {
     ready r = {.program = make_program(no_sharing)};
-    const sl_cuda_options options = {.driver = driver, .apart = apart};
+    options.driver = driver;
     must(sl_device_cuda_create(&options, NULL, &r.device, &err));
     bound_program_init(&r.bound, r.program, r.device, model);
     (void)bound_program_run(&r.bound, NULL);
     return r;
+}
+static ready make_ready(bool no_sharing, bool apart) {
+    return make_ready_with(no_sharing, (sl_cuda_options){.apart = apart});
 }
 static void drop(ready *r) {
     bound_program_deinit(&r->bound);
@@ -200,6 +203,38 @@ static void results_are_those_of_steps_apart(void **state) {
     drop(&apart);
 }
 
+/* With room for some of the experts, down to those of one row in one layer. */
+static void bits_are_the_same_when_experts_stream(void **state) {
+    (void)state;
+    static const uint64_t rooms[] = {71, 25, 4};
+    ready all = make_ready(true, false);
+    const uint64_t wanted = bound_program_run(&all.bound, NULL);
+    const sl_cuda_info info = sl_device_cuda_info(all.device);
+    assert_int_equal(info.expert_slots, 72);
+    for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++) {
+        const uint64_t bytes = rooms[i] * (info.expert_bytes / info.expert_slots);
+        ready some = make_ready_with(true, (sl_cuda_options){.expert_budget_bytes = bytes});
+        assert_true(some.bound.executable->segments[0].leveled);
+        assert_int_equal(some.bound.executable->segment_count, 2 * 3 + 1);
+        assert_int_equal(bound_program_run(&some.bound, NULL), wanted);
+        assert_int_equal(sl_device_cuda_info(some.device).expert_slots, rooms[i]);
+        drop(&some);
+    }
+    drop(&all);
+}
+
+/* Where one row's do not fit at once they come one by one, and are added up by a step apart. */
+static void experts_without_room_come_in_rounds(void **state) {
+    (void)state;
+    ready all = make_ready(true, false);
+    const sl_cuda_info info = sl_device_cuda_info(all.device);
+    const uint64_t bytes = 3 * (info.expert_bytes / info.expert_slots);
+    ready few = make_ready_with(true, (sl_cuda_options){.expert_budget_bytes = bytes});
+    check_alike(&few, &all);
+    drop(&few);
+    drop(&all);
+}
+
 static void run_at(ready *r, int32_t position) {
     for (uint32_t b = 0; b < r->program->buffer_count; b++)
         if (strcmp(r->program->buffers[b].name, "positions") == 0)
@@ -236,6 +271,8 @@ int main(void) {
         cmocka_unit_test(edges_order_every_conflict),
         cmocka_unit_test(a_wrong_join_is_found),
         cmocka_unit_test(results_are_those_of_steps_apart),
+        cmocka_unit_test(bits_are_the_same_when_experts_stream),
+        cmocka_unit_test(experts_without_room_come_in_rounds),
         cmocka_unit_test(positions_follow_each_other),
     };
     if (!on_device() && !getenv("SLUICE_CUDA_EMULATOR")) {

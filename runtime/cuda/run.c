@@ -6,21 +6,30 @@
 
 /* ---- launches ---- */
 
+static sl_status launch_one(const sl_executable *exe, sl_cuda_launch *l, sl_cu_function function,
+                            sl_error *err) {
+    void *arguments[] = {l->args};
+    SL_TRY_CUDA(&exe->device->driver,
+                launch(function, l->grid[0], l->grid[1], l->grid[2], l->threads, 1, 1,
+                       l->shared_bytes, exe->device->stream, arguments, NULL),
+                l->function, err);
+    return SL_OK;
+}
 static sl_status launch_step(sl_executable *exe, uint32_t s, sl_error *err) {
     const sl_cuda_task *task = &exe->tasks[s];
-    for (uint32_t i = task->first_launch; i < task->first_launch + task->launch_count; i++) {
-        sl_cuda_launch *l = &exe->launches[i];
-        void *arguments[] = {l->args};
-        SL_TRY_CUDA(&exe->device->driver,
-                    launch(exe->functions[i], l->grid[0], l->grid[1], l->grid[2], l->threads, 1, 1,
-                           l->shared_bytes, exe->device->stream, arguments, NULL),
-                    l->function, err);
-    }
+    for (uint32_t i = task->first_launch; i < task->first_launch + task->launch_count; i++)
+        SL_TRY(launch_one(exe, &exe->launches[i], exe->functions[i], err));
+    return SL_OK;
+}
+/* With the steps that joined it. */
+static sl_status launch_joined(sl_executable *exe, uint32_t leader, sl_error *err) {
+    const sl_cuda_task *task = &exe->tasks[leader];
+    for (uint32_t i = 0; i < task->launch_count; i++)
+        SL_TRY(launch_one(exe, &task->joined[i].launch, task->joined[i].function, err));
     return SL_OK;
 }
 
 static sl_status mark(const sl_executable *exe, uint32_t event, sl_error *err) {
-    if (!exe->trace) return SL_OK;
     SL_TRY_CUDA(&exe->device->driver, event_record(exe->events[event], exe->device->stream),
                 "tracing", err);
     return SL_OK;
@@ -56,27 +65,59 @@ static sl_status run_streaming(sl_executable *exe, uint32_t s, sl_error *err) {
     return SL_OK;
 }
 
+/* A row's experts together with their routing, which is done once before for the host to see, and
+ * their sum; or one by one where not all of them have room at once. */
+static sl_status run_joined_streaming(sl_executable *exe, uint32_t ffn, sl_error *err) {
+    const sl_step *steps = exe->binding.program->steps;
+    uint32_t left = 0, sum = ffn;
+    for (uint32_t m = ffn; m != UINT32_MAX; m = exe->tasks[m].next)
+        if (steps[m].op == SL_OP_route) SL_TRY(launch_step(exe, m, err));
+    for (uint32_t m = ffn; m != UINT32_MAX; m = exe->tasks[m].next) {
+        if (exe->tasks[m].late) sum = m;
+        if (steps[m].op != SL_OP_moe_group) continue;
+        SL_TRY(launch_step(exe, m, err));
+        SL_TRY(request_experts(exe, &steps[m], err));
+    }
+    SL_TRY(sl_cuda_experts_round(exe->device->experts, &left, err));
+    if (!left) return launch_joined(exe, ffn, err);
+    SL_TRY(launch_step(exe, ffn, err));
+    SL_TRY(run_streaming(exe, ffn, err));
+    return launch_step(exe, sum, err);
+}
+
 /* ---- segments ---- */
 
+static sl_status run_one(sl_executable *exe, uint32_t s, sl_error *err) {
+    const sl_step *step = &exe->binding.program->steps[s];
+    const uint32_t traits = sl_op_info_of(step->op)->traits;
+    const bool split = !sl_cuda_experts_all_here(exe->device->experts);
+    if (split && (traits & SL_OP_STREAMS)) return run_streaming(exe, s, err);
+    SL_TRY(launch_step(exe, s, err));
+    return split && (traits & SL_OP_REQUESTS) ? request_experts(exe, step, err) : SL_OK;
+}
+
 static sl_status run_segment(sl_executable *exe, const sl_cuda_segment *g, sl_error *err) {
-    const sl_program *program = exe->binding.program;
-    const sl_step *last = &program->steps[g->end - 1];
-    if (g->streams) {
-        SL_TRY(run_streaming(exe, g->first, err));
-        return mark(exe, g->end, err);
+    if (g->streams && g->leveled) return run_joined_streaming(exe, g->first, err);
+    if (!g->exec) {
+        for (uint32_t s = g->first; s < g->end; s++) SL_TRY(run_one(exe, s, err));
+        return SL_OK;
     }
-    if (g->exec && !exe->trace) {
-        SL_TRY_CUDA(&exe->device->driver, graph_launch(g->exec, exe->device->stream),
-                    "launching a graph", err);
-    } else {
-        for (uint32_t s = g->first; s < g->end; s++) {
-            SL_TRY(launch_step(exe, s, err));
-            SL_TRY(mark(exe, s + 1, err));
-        }
-    }
+    SL_TRY_CUDA(&exe->device->driver, graph_launch(g->exec, exe->device->stream),
+                "launching a graph", err);
+    const sl_step *last = &exe->binding.program->steps[g->end - 1];
     const bool requests = sl_op_info_of(last->op)->traits & SL_OP_REQUESTS;
-    if (requests && !sl_cuda_experts_all_here(exe->device->experts))
+    if (requests && !g->leveled && !sl_cuda_experts_all_here(exe->device->experts))
         return request_experts(exe, last, err);
+    return SL_OK;
+}
+
+/* Steps follow each other while they are traced. */
+static sl_status run_traced(sl_executable *exe, sl_error *err) {
+    SL_TRY(mark(exe, 0, err));
+    for (uint32_t s = 0; s < exe->binding.program->step_count; s++) {
+        SL_TRY(run_one(exe, s, err));
+        SL_TRY(mark(exe, s + 1, err));
+    }
     return SL_OK;
 }
 
@@ -162,7 +203,7 @@ void sl_cuda_attach(sl_executable *exe, sl_trace *trace) {
     sl_cuda_leave(exe->device);
 }
 
-/* Steps follow each other while they are traced, so one ends where the next begins. */
+/* Of steps one after another: one ends where the next begins. */
 static void record_events(sl_executable *exe, double begin) {
     sl_trace *trace = exe->trace;
     float before = 0;
@@ -187,8 +228,8 @@ static sl_status launch_all(sl_executable *exe, char *inputs, sl_error *err) {
     SL_TRY(sl_cuda_build(exe, err));
     SL_TRY(copy_inputs(exe, inputs, err));
     const double begin = sl_clock_seconds();
-    SL_TRY(mark(exe, 0, err));
-    for (uint32_t i = 0; i < exe->segment_count; i++)
+    if (exe->trace) SL_TRY(run_traced(exe, err));
+    for (uint32_t i = 0; !exe->trace && i < exe->segment_count; i++)
         SL_TRY(run_segment(exe, &exe->segments[i], err));
     exe->device->launch_seconds += sl_clock_seconds() - begin;
     exe->device->runs++;
@@ -305,15 +346,6 @@ sl_status sl_cuda_fetch(sl_executable *exe, uint32_t output, sl_error *err) {
 }
 
 /* ---- one step after another ---- */
-
-static sl_status run_one(sl_executable *exe, uint32_t s, sl_error *err) {
-    const sl_step *step = &exe->binding.program->steps[s];
-    const uint32_t traits = sl_op_info_of(step->op)->traits;
-    const bool split = !sl_cuda_experts_all_here(exe->device->experts);
-    if (split && (traits & SL_OP_STREAMS)) return run_streaming(exe, s, err);
-    SL_TRY(launch_step(exe, s, err));
-    return split && (traits & SL_OP_REQUESTS) ? request_experts(exe, step, err) : SL_OK;
-}
 
 static sl_status run_in_order(sl_executable *exe, const uint32_t *order, sl_error *err) {
     SL_TRY(sl_cuda_build(exe, err));
