@@ -343,11 +343,16 @@ static sl_status cut_levels(sl_executable *exe, const scratch_plan *scratch, sl_
     return status;
 }
 
-static sl_status make_graphs(sl_executable *exe, const scratch_plan *scratch, sl_error *err) {
+/* Levels are of graphs whose steps join, by their edges. */
+static bool may_have_levels(const sl_executable *exe) {
     const sl_cuda_options *options = &exe->device->options;
+    return exe->segment_count > 1 && !options->apart && !options->eager && !options->chained &&
+           exe->binding.program->model == SL_SCHEDULE_EDGES;
+}
+
+static sl_status make_graphs(sl_executable *exe, const scratch_plan *scratch, sl_error *err) {
     sl_cuda_part(exe);
-    if (exe->segment_count > 1 && !options->apart && !options->eager)
-        SL_TRY(cut_levels(exe, scratch, err));
+    if (may_have_levels(exe)) SL_TRY(cut_levels(exe, scratch, err));
     for (uint32_t i = 0; i < exe->segment_count; i++)
         if (!exe->segments[i].streams && !exe->device->options.eager)
             SL_TRY(make_graph(exe, &exe->segments[i], scratch, err));

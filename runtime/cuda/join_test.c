@@ -229,9 +229,13 @@ static void experts_without_room_come_in_rounds(void **state) {
     ready all = make_ready(true, false);
     const sl_cuda_info info = sl_device_cuda_info(all.device);
     const uint64_t bytes = 3 * (info.expert_bytes / info.expert_slots);
-    ready few = make_ready_with(true, (sl_cuda_options){.expert_budget_bytes = bytes});
-    check_alike(&few, &all);
-    drop(&few);
+    for (int chained = 0; chained < 2; chained++) {
+        ready few = make_ready_with(
+            true, (sl_cuda_options){.expert_budget_bytes = bytes, .chained = chained});
+        assert_int_equal(few.bound.executable->segments[0].leveled, !chained);
+        check_alike(&few, &all);
+        drop(&few);
+    }
     drop(&all);
 }
 
