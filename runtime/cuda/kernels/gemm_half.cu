@@ -46,13 +46,12 @@ template <class TYPE> DEVICE void gemm_halves(const sl_gemm_halves &a) {
     });
 }
 
-/* Tiles of many tokens, and of few: of which two and four are on a multiprocessor, which bounds
- * registers. */
+/* Tiles of many tokens, and of few. */
 #define GEMM_HALVES(TYPE, ...)                                                                     \
-    SL_CUDA_KERNEL(sl_gemm_many_##TYPE, sl_gemm_halves, 2 * HALF_THREADS) {                        \
+    SL_CUDA_KERNEL(sl_gemm_many_##TYPE, sl_gemm_halves, MANY_THREADS) {                            \
         gemm_halves<many<type_##TYPE>>(a);                                                         \
     }                                                                                              \
-    SL_CUDA_KERNEL(sl_gemm_few_##TYPE, sl_gemm_halves, 4 * HALF_THREADS) {                         \
+    SL_CUDA_KERNEL(sl_gemm_few_##TYPE, sl_gemm_halves, FEW_THREADS) {                              \
         gemm_halves<few<type_##TYPE>>(a);                                                          \
     }
 SL_PANEL_TYPES(GEMM_HALVES)

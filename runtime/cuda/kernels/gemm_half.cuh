@@ -19,27 +19,28 @@
 #include "runtime/cuda/kernels/mma.cuh"
 #include "runtime/cuda/kernels/panel.cuh"
 
-enum { HALF_THREADS = SL_HALF_WARPS * WARP, HALF_ROWS = SL_HALF_PANELS * 16 };
+enum {
+    HALF_THREADS = SL_HALF_WARPS * WARP,
+    HALF_ROWS = SL_HALF_PANELS * 16,
+    /* Of all blocks on a multiprocessor, to bound the registers of each. */
+    MANY_THREADS = SL_HALF_RESIDENT * HALF_THREADS,
+    FEW_THREADS = SL_HALF_FEW_RESIDENT * HALF_THREADS
+};
 
 /* TYPE, from here on: a type of panel, and how many tokens a tile has, in spans of 8. */
-template <class T> struct many : T {
+template <class T, int TILE_TOKENS, int STAGE_GROUPS, int STAGE_COUNT> struct half_shape : T {
     enum {
-        TOKENS = SL_HALF_TOKENS,
-        GROUPS = SL_HALF_GROUPS,
-        STAGES = SL_HALF_STAGES,
+        TOKENS = TILE_TOKENS,
+        GROUPS = STAGE_GROUPS,
+        STAGES = STAGE_COUNT,
         SPANS = TOKENS / 8,
-        SHARED_BYTES = SL_HALF_MANY_BYTES(T::GROUP_BYTES)
+        SHARED_BYTES = SL_HALF_BYTES(TOKENS, GROUPS, STAGES, T::GROUP_BYTES)
     };
 };
-template <class T> struct few : T {
-    enum {
-        TOKENS = SL_HALF_FEW_TOKENS,
-        GROUPS = SL_HALF_FEW_GROUPS,
-        STAGES = SL_HALF_FEW_STAGES,
-        SPANS = TOKENS / 8,
-        SHARED_BYTES = SL_HALF_FEW_BYTES(T::GROUP_BYTES)
-    };
-};
+template <class T>
+struct many : half_shape<T, SL_HALF_TOKENS, SL_HALF_GROUPS, SL_HALF_STAGES> {};
+template <class T>
+struct few : half_shape<T, SL_HALF_FEW_TOKENS, SL_HALF_FEW_GROUPS, SL_HALF_FEW_STAGES> {};
 
 template <class TYPE> struct half_stage {
     enum { BLOCK_BYTES = 64 + 2 * TYPE::GROUP_BYTES, PANEL_BYTES = TYPE::GROUPS / 2 * BLOCK_BYTES };

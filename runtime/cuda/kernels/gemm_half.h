@@ -6,27 +6,24 @@
 enum {
     SL_HALF_WARPS = 4,
     SL_HALF_PANELS = 2 * SL_HALF_WARPS, /* of a tile: two for each warp */
-    /* Tokens of a tile, groups of a stage, and stages; of which two blocks share a multiprocessor,
-     * and for few tokens four. */
+    /* Tokens of a tile, groups of a stage, stages, and blocks on a multiprocessor, which bounds
+     * their registers; of tiles of few tokens the same. */
     SL_HALF_TOKENS = 128,
     SL_HALF_GROUPS = 2,
     SL_HALF_STAGES = 4,
+    SL_HALF_RESIDENT = 2,
     SL_HALF_FEW_TOKENS = 32,
     SL_HALF_FEW_GROUPS = 4,
     SL_HALF_FEW_STAGES = 3,
+    SL_HALF_FEW_RESIDENT = 4,
     SL_HALF_SHIFT = 5 /* weights are multiplied with 2^this, so that small ones are normal halves */
 };
-/* Shared memory of a stage: blocks of panels and what is above them, halves of tokens. */
-#define SL_HALF_STAGE_BYTES(TOKENS, GROUPS, GROUP_BYTES)                                           \
-    (SL_HALF_PANELS * ((GROUPS) / 2 * (64 + 2 * (GROUP_BYTES)) + 64) + (TOKENS) * (GROUPS)*64)
-/* Of all stages, and of which tokens there are. */
-#define SL_HALF_MANY_BYTES(GROUP_BYTES)                                                            \
-    (SL_HALF_STAGES * SL_HALF_STAGE_BYTES(SL_HALF_TOKENS, SL_HALF_GROUPS, GROUP_BYTES) +           \
-     SL_HALF_TOKENS * 4)
-#define SL_HALF_FEW_BYTES(GROUP_BYTES)                                                             \
-    (SL_HALF_FEW_STAGES *                                                                          \
-         SL_HALF_STAGE_BYTES(SL_HALF_FEW_TOKENS, SL_HALF_FEW_GROUPS, GROUP_BYTES) +                \
-     SL_HALF_FEW_TOKENS * 4)
+/* Shared memory of all stages (blocks of panels and what is above them, halves of tokens), and of
+ * which tokens there are. */
+#define SL_HALF_BYTES(TOKENS, GROUPS, STAGES, GROUP_BYTES)                                         \
+    ((STAGES) * (SL_HALF_PANELS * ((GROUPS) / 2 * (64 + 2 * (GROUP_BYTES)) + 64) +                 \
+                 (TOKENS) * (GROUPS)*64) +                                                         \
+     (TOKENS)*4)
 
 /* Rows of halves: each divided by a power of two of its own, so that none overflows; factors:
  * these, and the inverse of what weights are multiplied with. */

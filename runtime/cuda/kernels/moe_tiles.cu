@@ -126,19 +126,18 @@ template <class TYPE> DEVICE void tiles_down(const sl_moe_down &a) {
     });
 }
 
-/* Tiles of many tokens, and of few: of which two and four are on a multiprocessor, which bounds
- * registers. */
+/* Tiles of many tokens, and of few. */
 #define TILES(TYPE, ...)                                                                           \
-    SL_CUDA_KERNEL(sl_moe_many_up_##TYPE, sl_moe_up, 2 * HALF_THREADS) {                           \
+    SL_CUDA_KERNEL(sl_moe_many_up_##TYPE, sl_moe_up, MANY_THREADS) {                               \
         tiles_up<many<type_##TYPE>>(a);                                                            \
     }                                                                                              \
-    SL_CUDA_KERNEL(sl_moe_many_down_##TYPE, sl_moe_down, 2 * HALF_THREADS) {                       \
+    SL_CUDA_KERNEL(sl_moe_many_down_##TYPE, sl_moe_down, MANY_THREADS) {                           \
         tiles_down<many<type_##TYPE>>(a);                                                          \
     }                                                                                              \
-    SL_CUDA_KERNEL(sl_moe_few_up_##TYPE, sl_moe_up, 4 * HALF_THREADS) {                            \
+    SL_CUDA_KERNEL(sl_moe_few_up_##TYPE, sl_moe_up, FEW_THREADS) {                                 \
         tiles_up<few<type_##TYPE>>(a);                                                             \
     }                                                                                              \
-    SL_CUDA_KERNEL(sl_moe_few_down_##TYPE, sl_moe_down, 4 * HALF_THREADS) {                        \
+    SL_CUDA_KERNEL(sl_moe_few_down_##TYPE, sl_moe_down, FEW_THREADS) {                             \
         tiles_down<few<type_##TYPE>>(a);                                                           \
     }
 SL_PANEL_TYPES(TILES)

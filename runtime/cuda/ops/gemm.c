@@ -22,7 +22,8 @@ static uint32_t group_bytes(sl_dtype dtype) {
 }
 uint32_t sl_cuda_halves_shared(sl_dtype dtype, bool few) {
     const uint32_t each = group_bytes(dtype);
-    return few ? SL_HALF_FEW_BYTES(each) : SL_HALF_MANY_BYTES(each);
+    return few ? SL_HALF_BYTES(SL_HALF_FEW_TOKENS, SL_HALF_FEW_GROUPS, SL_HALF_FEW_STAGES, each)
+               : SL_HALF_BYTES(SL_HALF_TOKENS, SL_HALF_GROUPS, SL_HALF_STAGES, each);
 }
 
 bool sl_cuda_gemm_reaches(const sl_type *x) {
@@ -86,7 +87,8 @@ static bool gemm_halves(sl_cuda_planner *planner, const sl_cview *x, const sl_cv
                              .tokens = (int32_t)tokens};
     const int64_t tiles = parts_of(tokens, few ? SL_HALF_FEW_TOKENS : SL_HALF_TOKENS);
     const int64_t wide = parts_of(rows, (int64_t)SL_HALF_PANELS * SL_PANEL_ROWS);
-    const int64_t blocks = (few ? 4 : 2) * (int64_t)planner->multiprocessors;
+    const int64_t blocks =
+        (few ? SL_HALF_FEW_RESIDENT : SL_HALF_RESIDENT) * (int64_t)planner->multiprocessors;
     const int64_t parts = sl_cuda_column_parts(wide * tiles, blocks, launch.w.groups, few ? 8 : 16,
                                                &launch.part_groups);
     launch.out = sl_cuda_parts_room(planner, parts, tokens * rows, out);
