@@ -124,7 +124,8 @@ static sl_sdpa_step step_of(const sl_joining *j, const sl_sdpa_splits *splits,
 
 static sl_sdpa_merge_step merge_of(const sl_joining *j, const sl_sdpa_splits *splits,
                                    const attention_steps *f) {
-    sl_sdpa_merge_step a = {.positions = splits->positions, .gate_step = splits->width};
+    sl_sdpa_merge_step a = {
+        .positions = splits->positions, .gate_step = splits->width, .window = splits->window};
     memcpy(&a.joined, launch_of(j, f->merge, task_of(j, f->merge)->launch_count - 1)->args,
            sizeof a.joined);
     a.joined.mixes = splits->mixes;

@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
-# Every family on the emulated GPU: its logits against those that transformers computed.
+# Every family on the emulated GPU, or with SLUICE_CUDA=device on the machine's: its logits against
+# those that transformers computed.
 # Wants $SLUICE_PROGRAM and $SLUICE_CUDA_EMULATOR; run from the root of the repository.
 set -u
 program=${SLUICE_PROGRAM:?the path of the program to test}
 goldens=${SLUICE_SHARED:-../shared}/models/golden
-[ -n "${SLUICE_CUDA_EMULATOR:-}" ] || { echo "skipped: no emulated driver was built"; exit 0; }
+device=${SLUICE_CUDA:-emulated}
+[ "$device" = device ] || [ -n "${SLUICE_CUDA_EMULATOR:-}" ] || { echo "skipped: no emulated driver was built"; exit 0; }
 [ -d "$goldens" ] || { echo "skipped: there is no $goldens"; exit 0; }
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-# The driver is looked for by this name.
-export LD_LIBRARY_PATH=${SLUICE_CUDA_EMULATOR%/*}
+# The driver is looked for by its name.
+[ "$device" = device ] || export LD_LIBRARY_PATH=${SLUICE_CUDA_EMULATOR%/*}
 
 compare() {
     python3 - "$folder/logits" "$1/reference.safetensors" <<'PY'

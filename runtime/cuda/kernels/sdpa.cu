@@ -83,11 +83,12 @@ SL_CUDA_KERNEL(sl_sdpa_join, sl_sdpa_joined, SL_CUDA_JOIN_THREADS) {
     const int64_t at = (int64_t)(blockIdx.x / a.groups) * a.splits + first;
     const float *weights = a.weights + at * 2, *mixes = a.mixes + at * a.width + column;
     const bool has_column = column < a.width;
-    float near[AHEAD]; /* asked for before anything is known about them */
+    float near[AHEAD]; /* asked for at once; of empty splits nobody wrote any */
 #pragma unroll
     for (int i = 0; i < AHEAD; i++) {
         const int s = list + i * LISTS;
-        near[i] = has_column && s < count ? mixes[(int64_t)s * a.width] : 0.0f;
+        const bool is_there = has_column && s < count && weights[s * 2 + 1] > 0;
+        near[i] = is_there ? mixes[(int64_t)s * a.width] : 0.0f;
     }
     float largest = -INFINITY, sum = 0;
     for (int s = me; s < count; s += (int)blockDim.x)

@@ -182,8 +182,8 @@ STEP(256)
 /* ---- joining ---- */
 
 /* A block is a query and SL_CUDA_MERGE_COLUMNS columns, four of which a thread has of every
- * LISTS-th split; sums are added in order.  Splits after the row's position are empty.  Shared
- * memory: a factor for each split. */
+ * LISTS-th split; sums are added in order.  Splits after the row's position and before its window
+ * are empty.  Shared memory: a factor for each split. */
 enum {
     MERGE_LANES = SL_CUDA_MERGE_COLUMNS / 4,
     LISTS = SL_CUDA_MERGE_THREADS / MERGE_LANES,
@@ -240,7 +240,8 @@ SL_CUDA_KERNEL_AHEAD(sl_sdpa_merge_row, sl_sdpa_merge_step, SL_CUDA_MERGE_THREAD
     const sl_sdpa_joined &j = a.joined;
     const int lane = (int)threadIdx.x % MERGE_LANES, list = (int)threadIdx.x / MERGE_LANES;
     const int column = (int)blockIdx.y * SL_CUDA_MERGE_COLUMNS + 4 * lane;
-    const int count = max(min(j.splits, a.positions[0] / SL_CUDA_SPLIT + 1), 1);
+    const int own = a.positions[0], count = max(min(j.splits, own / SL_CUDA_SPLIT + 1), 1);
+    const int begin = a.window > 0 ? max(own + 1 - a.window, 0) / SL_CUDA_SPLIT : 0;
     const float *mixes = j.mixes + (int64_t)blockIdx.x * j.splits * j.width + column;
     lead();
     follow();
@@ -248,7 +249,8 @@ SL_CUDA_KERNEL_AHEAD(sl_sdpa_merge_row, sl_sdpa_merge_step, SL_CUDA_MERGE_THREAD
 #pragma unroll
     for (int i = 0; i < MERGE_AHEAD; i++) {
         const int s = list + i * LISTS;
-        near[i] = s < count ? four(mixes, (int64_t)s * j.width) : make_float4(0, 0, 0, 0);
+        near[i] = s >= begin && s < count ? four(mixes, (int64_t)s * j.width)
+                                          : make_float4(0, 0, 0, 0);
     }
     const float sum = merge_factors(j, factors, count);
     float4 mix = make_float4(0, 0, 0, 0);
@@ -257,7 +259,7 @@ SL_CUDA_KERNEL_AHEAD(sl_sdpa_merge_row, sl_sdpa_merge_step, SL_CUDA_MERGE_THREAD
         for (int i = 0; i < MERGE_AHEAD; i++) {
             const int s = first + i * LISTS, next = s + MERGE_AHEAD * LISTS;
             if (s < count && factors[s] > 0) add_times(mix, factors[s], near[i]);
-            if (next < count) near[i] = four(mixes, (int64_t)next * j.width);
+            if (next >= begin && next < count) near[i] = four(mixes, (int64_t)next * j.width);
         }
     }
     parts[list][lane] = mix;

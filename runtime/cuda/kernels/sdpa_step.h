@@ -21,6 +21,7 @@ typedef struct {
     const int32_t *positions;
     const float *gate; /* of query i at i * gate_step; NULL: none, and `out` is stored */
     sl_cuda_rows8_out codes;
-    int32_t gate_step, reserved;
+    int32_t gate_step;
+    int32_t window; /* positions that a row sees at most; 0: all */
 } sl_sdpa_merge_step;
 #endif
