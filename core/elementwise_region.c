@@ -10,11 +10,12 @@ static const struct {
 };
 
 /* By number. */
-static const sl_dtype types[] = {SL_DTYPE_f32,  SL_DTYPE_f16, SL_DTYPE_bf16, SL_DTYPE_f64,
-                                 SL_DTYPE_i8,   SL_DTYPE_i16, SL_DTYPE_i32,  SL_DTYPE_i64,
-                                 SL_DTYPE_u8,   SL_DTYPE_u16, SL_DTYPE_u32,  SL_DTYPE_u64,
-                                 SL_DTYPE_bool, SL_DTYPE_c64};
-enum { TYPES = sizeof types / sizeof types[0] };
+static const sl_dtype types[] = {
+#define TYPE(DTYPE) SL_DTYPE_##DTYPE,
+    SL_ELEMENTWISE_TYPES(TYPE)
+#undef TYPE
+};
+enum { TYPES = SL_TYPE_NUMBERS };
 
 static bool attribute_fits(sl_op op, int64_t attribute) {
     switch (op) {
@@ -55,8 +56,8 @@ uint32_t sl_elementwise_number(sl_op op) {
     return 0;
 }
 
-static int64_t number_of(sl_dtype dtype) {
-    for (int64_t i = 0; i < TYPES; i++)
+uint32_t sl_elementwise_type(sl_dtype dtype) {
+    for (uint32_t i = 0; i < TYPES; i++)
         if (types[i] == dtype) return i;
     return TYPES;
 }
@@ -64,9 +65,10 @@ static int64_t number_of(sl_dtype dtype) {
 static int64_t attribute_of(sl_op op, const void *attrs) {
     if (op == SL_OP_cast) {
         const sl_cast_attrs *cast = attrs;
-        return 2 * number_of(cast->to) + cast->saturate;
+        return 2 * (int64_t)sl_elementwise_type(cast->to) + cast->saturate;
     }
-    if (op == SL_OP_bitcast) return 2 * number_of(((const sl_bitcast_attrs *)attrs)->to);
+    if (op == SL_OP_bitcast)
+        return 2 * (int64_t)sl_elementwise_type(((const sl_bitcast_attrs *)attrs)->to);
     if (op == SL_OP_mod) return ((const sl_mod_attrs *)attrs)->truncate;
     return op == SL_OP_is_inf ? ((const sl_is_inf_attrs *)attrs)->which : 0;
 }

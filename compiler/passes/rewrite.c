@@ -1,5 +1,6 @@
 /* rewrite.c - Small pieces that rules of rewrites.def are made of. */
 #include "compiler/passes/rewrite.h"
+#include "compiler/ops/semantics.h"
 #include "core/codec.h"
 #include <string.h>
 
@@ -20,14 +21,14 @@ static const char *fresh_name(sl_graph *g) {
     }
 }
 
-sl_value sl_rw_constant(sl_graph *g, const sl_type *type, const double *numbers) {
+sl_value sl_rw_constant(sl_graph *g, const sl_type *type, const double *slots) {
     const char *name = fresh_name(g);
     sl_arena scratch;
     sl_arena_init(&scratch, g->arena.allocator);
     void *data = sl_arena_alloc(&scratch, sl_type_bytes(type) + 1, 64);
     sl_value out = {0};
     if (name && data) {
-        sl_encode_f64(type->dtype, numbers, sl_type_elements(type), data);
+        sl_encode_f64(type->dtype, slots, sl_type_elements(type), data);
         out = sl_graph_constant(g, name, *type, data);
     } else {
         sl_graph_mistake(g, SL_NO_MEMORY, "no memory for a constant");
@@ -36,19 +37,28 @@ sl_value sl_rw_constant(sl_graph *g, const sl_type *type, const double *numbers)
     return out;
 }
 
+/* A number that the type, a float or an integer, can hold, as its slot. */
+static double slot_of(sl_dtype dtype, double number) {
+    double slot = number;
+    if (sl_dtype_infos[dtype].kind == SL_KIND_INT)
+        sl_slot_set_integer(dtype, &slot, (int64_t)number);
+    return slot;
+}
+
 sl_value sl_rw_number(sl_graph *g, sl_dtype dtype, double number) {
-    return sl_rw_constant(g, &(sl_type){.dtype = dtype}, &number);
+    const double slot = slot_of(dtype, number);
+    return sl_rw_constant(g, &(sl_type){.dtype = dtype}, &slot);
 }
 
 sl_value sl_rw_filled(sl_graph *g, const sl_type *type, double number) {
     const int64_t count = sl_type_elements(type);
     sl_arena scratch;
     sl_arena_init(&scratch, g->arena.allocator);
-    double *numbers = SL_ARENA_NEW_ARRAY(&scratch, double, (size_t)count + 1);
+    double *slots = SL_ARENA_NEW_ARRAY(&scratch, double, (size_t)count + 1);
     sl_value out = {0};
-    for (int64_t i = 0; numbers && i < count; i++) numbers[i] = number;
-    if (numbers)
-        out = sl_rw_constant(g, type, numbers);
+    for (int64_t i = 0; slots && i < count; i++) slots[i] = slot_of(type->dtype, number);
+    if (slots)
+        out = sl_rw_constant(g, type, slots);
     else
         sl_graph_mistake(g, SL_NO_MEMORY, "no memory for a constant");
     sl_arena_deinit(&scratch);

@@ -29,10 +29,10 @@ static inline bool sl_rw_is_wide(const sl_graph *g, sl_value value) {
     return dtype == SL_DTYPE_f32 || dtype == SL_DTYPE_f64;
 }
 
-/* A constant of one element that is like no other constant by name; and one of a given shape whose
- * elements are in row-major order. */
+/* A constant of one element that is like no other constant by name; and one of a given shape, from
+ * slots (core/codec.h) in row-major order. */
 sl_value sl_rw_number(sl_graph *g, sl_dtype dtype, double number);
-sl_value sl_rw_constant(sl_graph *g, const sl_type *type, const double *numbers);
+sl_value sl_rw_constant(sl_graph *g, const sl_type *type, const double *slots);
 /* All elements the same. */
 sl_value sl_rw_filled(sl_graph *g, const sl_type *type, double number);
 

@@ -284,14 +284,12 @@ __attribute__((unused)) static void node_check(node_case *n) {
 
 /* ---- text form ---- */
 
-/* A graph of this node alone, printed, parsed and printed again. */
-static void node_text(const node_case *n) {
-    sl_graph *graph = NULL, *again = NULL;
+/* A graph of this node alone: inputs x0, x1, ..., outputs y0, ... */
+static sl_graph *node_graph(const node_case *n) {
+    sl_graph *graph = NULL;
     sl_value in[NODE_OPERANDS], out[NODE_OPERANDS];
-    char name[16], *first = NULL, *second = NULL;
-    sl_arena arena;
+    char name[16];
     sl_error err = {0};
-    sl_arena_init(&arena, NULL);
     assert_int_equal(sl_graph_create("one", NULL, &graph, &err), SL_OK);
     for (uint32_t i = 0; i < n->in_count; i++) {
         (void)snprintf(name, sizeof name, "x%u", i);
@@ -303,8 +301,18 @@ static void node_text(const node_case *n) {
         (void)snprintf(name, sizeof name, "y%u", o);
         sl_graph_output(graph, name, out[o]);
     }
-    if (sl_graph_verify(graph, &err) != SL_OK ||
-        sl_graph_print(graph, &arena, &first, &err) != SL_OK ||
+    if (sl_graph_verify(graph, &err) != SL_OK) fail_msg("%s: %s", n->info->name, err.message);
+    return graph;
+}
+
+/* Printed, parsed and printed again. */
+static void node_text(const node_case *n) {
+    sl_graph *graph = node_graph(n), *again = NULL;
+    char *first = NULL, *second = NULL;
+    sl_arena arena;
+    sl_error err = {0};
+    sl_arena_init(&arena, NULL);
+    if (sl_graph_print(graph, &arena, &first, &err) != SL_OK ||
         sl_graph_parse(first, strlen(first), NULL, &again, &err) != SL_OK ||
         sl_graph_print(again, &arena, &second, &err) != SL_OK)
         fail_msg("%s: %s in %s", n->info->name, err.message, first ? first : "a graph");
@@ -338,16 +346,24 @@ static void node_read(const json_t *item, sl_type *type, double *data) {
     }
 }
 
+/* A case with its inputs. */
+static void node_open_fixture(node_case *n, const json_t *item) {
+    sl_type type;
+    node_open(n, json_string_value(json_object_get(item, "op")),
+              json_string_value(json_object_get(item, "attrs")));
+    const json_t *ins = json_object_get(item, "in");
+    for (size_t i = 0; i < json_array_size(ins); i++) {
+        node_read(json_array_get(ins, i), &type, NULL);
+        node_read(json_array_get(ins, i), &type, node_input(n, &type));
+    }
+    if (n->info->outs_name) n->out_count = (uint32_t)json_array_size(json_object_get(item, "out"));
+}
+
 static sl_op node_fixture(const json_t *item) {
     node_case n;
     sl_type type;
-    node_open(&n, json_string_value(json_object_get(item, "op")),
-              json_string_value(json_object_get(item, "attrs")));
-    const json_t *ins = json_object_get(item, "in"), *outs = json_object_get(item, "out");
-    for (size_t i = 0; i < json_array_size(ins); i++) {
-        node_read(json_array_get(ins, i), &type, NULL);
-        node_read(json_array_get(ins, i), &type, node_input(&n, &type));
-    }
+    node_open_fixture(&n, item);
+    const json_t *outs = json_object_get(item, "out");
     assert_int_equal(json_array_size(outs), n.out_count);
     if (node_run(&n) != SL_OK) fail_msg("%s", n.err.message);
     for (uint32_t o = 0; o < n.out_count; o++) {

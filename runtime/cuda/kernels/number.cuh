@@ -1,0 +1,150 @@
+/* number.cuh - Single elements of any plain type.  Reals are doubles, integers and bools have 64
+ * bits; what is stored is rounded or cut once. */
+#ifndef SL_RUNTIME_CUDA_KERNELS_NUMBER_CUH
+#define SL_RUNTIME_CUDA_KERNELS_NUMBER_CUH
+#include "core/elementwise_steps.h"
+#include "runtime/cuda/kernels/cuda.cuh"
+
+struct number {
+    double re, im;
+    int64_t whole;
+};
+
+DEVICE number number_of(double re, double im = 0) {
+    return {re, im, 0};
+}
+DEVICE number number_of_whole(int64_t whole) {
+    return {0, 0, whole};
+}
+DEVICE bool is_real(int type) {
+    return type <= SL_TYPE_f64;
+}
+
+DEVICE number load_number(int type, const void *from, int64_t i) {
+    switch (type) {
+    case SL_TYPE_f32:
+        return number_of(((const float *)from)[i]);
+    case SL_TYPE_f16:
+        return number_of(f32_of_f16(((const uint16_t *)from)[i]));
+    case SL_TYPE_bf16:
+        return number_of(f32_of_bf16(((const uint16_t *)from)[i]));
+    case SL_TYPE_f64:
+        return number_of(((const double *)from)[i]);
+    case SL_TYPE_c64:
+        return number_of(((const float *)from)[2 * i], ((const float *)from)[2 * i + 1]);
+    case SL_TYPE_i8:
+        return number_of_whole(((const int8_t *)from)[i]);
+    case SL_TYPE_i16:
+        return number_of_whole(((const int16_t *)from)[i]);
+    case SL_TYPE_i32:
+        return number_of_whole(((const int32_t *)from)[i]);
+    case SL_TYPE_u16:
+        return number_of_whole(((const uint16_t *)from)[i]);
+    case SL_TYPE_u32:
+        return number_of_whole(((const uint32_t *)from)[i]);
+    case SL_TYPE_u8:
+    case SL_TYPE_bool:
+        return number_of_whole(((const uint8_t *)from)[i]);
+    default:
+        return number_of_whole(((const int64_t *)from)[i]);
+    }
+}
+
+DEVICE void store_number(int type, void *to, int64_t i, number x) {
+    switch (type) {
+    case SL_TYPE_f32:
+        ((float *)to)[i] = (float)x.re;
+        break;
+    case SL_TYPE_f16:
+        ((uint16_t *)to)[i] = f16_of_f32((float)x.re);
+        break;
+    case SL_TYPE_bf16:
+        ((uint16_t *)to)[i] = bf16_of_f32((float)x.re);
+        break;
+    case SL_TYPE_f64:
+        ((double *)to)[i] = x.re;
+        break;
+    case SL_TYPE_c64:
+        ((float *)to)[2 * i] = (float)x.re;
+        ((float *)to)[2 * i + 1] = (float)x.im;
+        break;
+    case SL_TYPE_i8:
+    case SL_TYPE_u8:
+    case SL_TYPE_bool:
+        ((uint8_t *)to)[i] = (uint8_t)x.whole;
+        break;
+    case SL_TYPE_i16:
+    case SL_TYPE_u16:
+        ((uint16_t *)to)[i] = (uint16_t)x.whole;
+        break;
+    case SL_TYPE_i32:
+    case SL_TYPE_u32:
+        ((uint32_t *)to)[i] = (uint32_t)x.whole;
+        break;
+    default:
+        ((int64_t *)to)[i] = x.whole;
+    }
+}
+
+/* ---- integers: of 64 bits, wrapping; `type` says whether all are positive and how many bits the
+ * type has ---- */
+
+DEVICE int bits_of(int type) {
+    switch (type) {
+    case SL_TYPE_i8:
+    case SL_TYPE_u8:
+        return 8;
+    case SL_TYPE_i16:
+    case SL_TYPE_u16:
+        return 16;
+    case SL_TYPE_i32:
+    case SL_TYPE_u32:
+        return 32;
+    default:
+        return 64;
+    }
+}
+DEVICE bool is_signed(int type) {
+    return type >= SL_TYPE_i8 && type <= SL_TYPE_i64;
+}
+/* The integer that a type keeps of 64 bits. */
+DEVICE int64_t wrapped(int type, int64_t x) {
+    const int beyond = 64 - bits_of(type);
+    if (is_signed(type)) return (int64_t)((uint64_t)x << beyond) >> beyond;
+    return (int64_t)((uint64_t)x << beyond >> beyond);
+}
+DEVICE bool is_less(int type, int64_t x, int64_t y) {
+    return type == SL_TYPE_u64 ? (uint64_t)x < (uint64_t)y : x < y;
+}
+DEVICE int64_t whole_negative(int64_t x) {
+    return (int64_t)(0 - (uint64_t)x);
+}
+/* Toward zero; 0 by 0. */
+DEVICE int64_t whole_div(int type, int64_t x, int64_t y) {
+    if (y == 0) return 0;
+    if (type == SL_TYPE_u64) return (int64_t)((uint64_t)x / (uint64_t)y);
+    return y == -1 ? whole_negative(x) : x / y;
+}
+
+/* ---- of either kind; NaN wins ---- */
+
+DEVICE number larger(int type, number x, number y) {
+    const bool first =
+        is_real(type) ? x.re != x.re || x.re > y.re : !is_less(type, x.whole, y.whole);
+    return first ? x : y;
+}
+DEVICE number smaller(int type, number x, number y) {
+    const bool first =
+        is_real(type) ? x.re != x.re || x.re < y.re : !is_less(type, y.whole, x.whole);
+    return first ? x : y;
+}
+DEVICE number sum_of(int type, number x, number y) {
+    (void)type;
+    return {x.re + y.re, x.im + y.im, (int64_t)((uint64_t)x.whole + (uint64_t)y.whole)};
+}
+DEVICE number product_of(int type, number x, number y) {
+    const int64_t whole = (int64_t)((uint64_t)x.whole * (uint64_t)y.whole);
+    if (type != SL_TYPE_c64) return {x.re * y.re, 0, whole};
+    return number_of(x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re);
+}
+#endif
