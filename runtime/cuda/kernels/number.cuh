@@ -113,6 +113,14 @@ DEVICE int64_t wrapped(int type, int64_t x) {
     if (is_signed(type)) return (int64_t)((uint64_t)x << beyond) >> beyond;
     return (int64_t)((uint64_t)x << beyond >> beyond);
 }
+/* The ends of an integer type; of u64 the upper one as bits. */
+DEVICE int64_t lowest(int type) {
+    return is_signed(type) ? -((int64_t)1 << (bits_of(type) - 2)) * 2 : 0;
+}
+DEVICE int64_t highest(int type) {
+    return is_signed(type) ? -(lowest(type) + 1)
+                           : (int64_t)(0xffffffffffffffffull >> (64 - bits_of(type)));
+}
 DEVICE bool is_less(int type, int64_t x, int64_t y) {
     return type == SL_TYPE_u64 ? (uint64_t)x < (uint64_t)y : x < y;
 }
@@ -138,13 +146,40 @@ DEVICE number smaller(int type, number x, number y) {
         is_real(type) ? x.re != x.re || x.re < y.re : !is_less(type, y.whole, x.whole);
     return first ? x : y;
 }
-DEVICE number sum_of(int type, number x, number y) {
-    (void)type;
+DEVICE number sum_of(number x, number y) {
     return {x.re + y.re, x.im + y.im, (int64_t)((uint64_t)x.whole + (uint64_t)y.whole)};
 }
 DEVICE number product_of(int type, number x, number y) {
     const int64_t whole = (int64_t)((uint64_t)x.whole * (uint64_t)y.whole);
     if (type != SL_TYPE_c64) return {x.re * y.re, 0, whole};
     return number_of(x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re);
+}
+
+/* ---- many of them as one ---- */
+
+enum { FOLD_SET, FOLD_ADD, FOLD_MUL, FOLD_MAX, FOLD_MIN };
+
+/* What changes nothing. */
+DEVICE number fold_start(int type, int how) {
+    const bool most = how == FOLD_MIN, extreme = most || how == FOLD_MAX;
+    if (type == SL_TYPE_bool) return number_of_whole(most);
+    if (type >= SL_TYPE_i8 && type <= SL_TYPE_u64)
+        return number_of_whole(!extreme ? how == FOLD_MUL : most ? highest(type) : lowest(type));
+    if (extreme) return number_of(most ? INFINITY : -INFINITY);
+    return number_of(how == FOLD_MUL);
+}
+DEVICE number folded(int type, int how, number so_far, number x) {
+    switch (how) {
+    case FOLD_ADD:
+        return sum_of(so_far, x);
+    case FOLD_MUL:
+        return product_of(type, so_far, x);
+    case FOLD_MAX:
+        return larger(type, so_far, x);
+    case FOLD_MIN:
+        return smaller(type, so_far, x);
+    default:
+        return x;
+    }
 }
 #endif

@@ -289,14 +289,6 @@ DEVICE bool is_infinite(double x, int which) {
 
 /* ---- from type to type ---- */
 
-DEVICE int64_t lowest(int type) {
-    return is_signed(type) ? -((int64_t)1 << (bits_of(type) - 2)) * 2 : 0;
-}
-/* Of u64 as bits. */
-DEVICE int64_t highest(int type) {
-    return is_signed(type) ? -(lowest(type) + 1)
-                           : (int64_t)(0xffffffffffffffffull >> (64 - bits_of(type)));
-}
 DEVICE int64_t whole_of_whole(int from, int64_t x, int to, bool saturate) {
     if (!saturate) return wrapped(to, x);
     if (from != SL_TYPE_u64 && x < 0) return x < lowest(to) ? lowest(to) : x;
