@@ -8,6 +8,7 @@
     FAULT(NONE, "")                                                                                \
     FAULT(TOKEN, "embed: id")                                                                      \
     FAULT(INDEX, "gather: index")                                                                  \
+    FAULT(PLACE, "an index")                                                                       \
     FAULT(SLOT, "slot")                                                                            \
     FAULT(POSITION, "position")                                                                    \
     FAULT(EXPERT, "moe_group: expert")                                                             \

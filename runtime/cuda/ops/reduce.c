@@ -111,12 +111,13 @@ PLAN(softmax) {
     return SL_OK;
 }
 
+sl_cuda_plan_fn sl_cuda_plan_any_argmax; /* folds.c */
+
+/* Over the last axis, the first as i32; others are found more slowly. */
 PLAN(argmax) {
     const sl_argmax_args *a = args;
-    SL_TRY(check_last(planner, a->attrs.axis, err));
-    if (a->attrs.last || a->out.type.dtype != SL_DTYPE_i32)
-        return sl_fail(err, SL_UNSUPPORTED, "%s: only the first maximum supported, as i32",
-                       planner->label);
+    if (a->attrs.axis != 0 || a->attrs.last || a->out.type.dtype != SL_DTYPE_i32)
+        return sl_cuda_plan_any_argmax(args, planner, err);
     const int64_t count = last_dim(&a->x.type), rows = rows_of(&a->x.type);
     const int64_t parts = parts_of(count, SL_ARGMAX_SPAN);
     sl_argmax_rows launch = {.x = a->x.data,

@@ -1,0 +1,228 @@
+/* places.cu - Elements of any plain type, moved to places that attributes or indices tell. */
+#include "runtime/cuda/kernels/number.cuh"
+#include "runtime/cuda/kernels/places.h"
+#include "runtime/cuda/kernels/walk.cuh"
+
+DEVICE void move_element(int bytes, void *to, int64_t i, const void *from, int64_t j) {
+    switch (bytes) {
+    case 1:
+        ((uint8_t *)to)[i] = ((const uint8_t *)from)[j];
+        break;
+    case 2:
+        ((uint16_t *)to)[i] = ((const uint16_t *)from)[j];
+        break;
+    case 4:
+        ((uint32_t *)to)[i] = ((const uint32_t *)from)[j];
+        break;
+    default:
+        ((uint64_t *)to)[i] = ((const uint64_t *)from)[j];
+    }
+}
+DEVICE void clear_element(int bytes, void *to, int64_t i) {
+    const uint64_t nothing = 0;
+    move_element(bytes, to, i, &nothing, 0);
+}
+
+/* The last coordinate of `rest`, which keeps those before. */
+DEVICE int64_t take_coordinate(int64_t &rest, int64_t extent) {
+    const int64_t outer = quotient(rest, extent), own = rest - outer * extent;
+    rest = outer;
+    return own;
+}
+
+DEVICE int64_t raw_index(const sl_indices &s, int64_t i) {
+    return s.wide ? ((const int64_t *)s.data)[i] : ((const int32_t *)s.data)[i];
+}
+/* In [0, limit); what is not is reported. */
+DEVICE int64_t index_at(const sl_indices &s, int64_t i, int64_t limit) {
+    const int64_t given = raw_index(s, i), index = given < 0 ? given + limit : given;
+    if (index >= 0 && index < limit) return index;
+    const int64_t most = INT32_MAX;
+    (void)checked(s.fault, SL_FAULT_PLACE, (int)min(i, most), (int)max(min(given, most), -most - 1),
+                  (int)min(limit, most));
+    return 0;
+}
+
+/* ---- places by attributes ---- */
+
+SL_CUDA_KERNEL(sl_steps, sl_stepped, SL_PLACE_THREADS) {
+    const int64_t i = thread_number();
+    if (i >= a.m.count) return;
+    int64_t rest = i, from = 0;
+    for (int d = a.m.rank - 1; d >= 0; d--) from += take_coordinate(rest, a.dims[d]) * a.steps[d];
+    move_element(a.m.bytes, a.m.out, i, a.m.x, from);
+}
+
+/* Which of n elements stands at i, beyond them perhaps; -1 for the value. */
+DEVICE int64_t stands_at(int64_t i, int64_t n, int mode) {
+    if (i >= 0 && i < n) return i;
+    if (mode == 0) return -1;
+    if (mode == 2) return i < 0 ? 0 : n - 1;
+    const int64_t period = mode == 3 ? n : n > 1 ? 2 * (n - 1) : 1;
+    const int64_t at = (i % period + period) % period;
+    return at < n ? at : period - at;
+}
+SL_CUDA_KERNEL(sl_pad, sl_padded, SL_PLACE_THREADS) {
+    const int64_t i = thread_number();
+    if (i >= a.m.count) return;
+    int64_t rest = i, from = 0, step = 1;
+    bool inside = true;
+    for (int d = a.m.rank - 1; d >= 0; d--) {
+        const int64_t at = take_coordinate(rest, a.dims[d]) - a.before[d];
+        const int64_t own = stands_at(at, a.extents[d], a.mode);
+        inside = inside && own >= 0;
+        from += own * step;
+        step *= a.extents[d];
+    }
+    move_element(a.m.bytes, a.m.out, i, inside ? a.m.x : a.value, inside ? from : 0);
+}
+
+SL_CUDA_KERNEL(sl_trilu, sl_triangle, SL_PLACE_THREADS) {
+    const int64_t i = thread_number();
+    if (i >= a.m.count) return;
+    const int64_t row = quotient(i, a.cols), away = i - row * a.cols - row % a.rows;
+    if (a.upper ? away >= a.k : away <= a.k)
+        move_element(a.m.bytes, a.m.out, i, a.m.x, i);
+    else
+        clear_element(a.m.bytes, a.m.out, i);
+}
+
+SL_CUDA_KERNEL(sl_iota, sl_counted, SL_PLACE_THREADS) {
+    const int64_t i = thread_number();
+    if (i >= a.count) return;
+    const int64_t at = quotient(i, a.inner) % a.size;
+    store_number(a.type, a.out, i, {(double)at, 0, at});
+}
+
+/* ---- places by indices ---- */
+
+SL_CUDA_KERNEL(sl_gather_any, sl_gathered, SL_PLACE_THREADS) {
+    const int64_t i = thread_number();
+    if (i >= a.m.count) return;
+    int64_t rest = i;
+    const int64_t inner = take_coordinate(rest, a.inner), own = take_coordinate(rest, a.n);
+    const int64_t at = index_at(a.indices, own, a.extent);
+    move_element(a.m.bytes, a.m.out, i, a.m.x, (rest * a.extent + at) * a.inner + inner);
+}
+
+SL_CUDA_KERNEL(sl_take_along, sl_taken, SL_PLACE_THREADS) {
+    const int64_t i = thread_number();
+    if (i >= a.m.count) return;
+    int64_t rest = i, from = 0;
+    for (int d = a.m.rank - 1; d >= 0; d--) {
+        const int64_t own = take_coordinate(rest, a.dims[d]);
+        from += (d == a.axis ? index_at(a.indices, i, a.extent) : own) * a.steps[d];
+    }
+    move_element(a.m.bytes, a.m.out, i, a.m.x, from);
+}
+
+/* Where the slice of a tuple starts among those of its batch. */
+DEVICE int64_t tuple_at(const sl_indices &s, int64_t tuple, int64_t length, const int64_t *dims) {
+    int64_t at = 0;
+    for (int64_t d = 0; d < length; d++)
+        at = at * dims[d] + index_at(s, tuple * length + d, dims[d]);
+    return at;
+}
+SL_CUDA_KERNEL(sl_gather_nd, sl_tuples, SL_PLACE_THREADS) {
+    const int64_t i = thread_number();
+    if (i >= a.m.count) return;
+    int64_t tuple = i;
+    const int64_t inner = take_coordinate(tuple, a.inner);
+    const int64_t at = tuple_at(a.indices, tuple, a.length, a.dims);
+    const int64_t batch = quotient(tuple, a.per_batch);
+    move_element(a.m.bytes, a.m.out, i, a.m.x, batch * a.slices + at * a.inner + inner);
+}
+
+DEVICE int64_t clamped_start(const sl_part &a, int d) {
+    return max(min(raw_index(a.starts, d), a.dims[d] - a.part[d]), (int64_t)0);
+}
+SL_CUDA_KERNEL(sl_part_of, sl_part, SL_PLACE_THREADS) {
+    const int64_t i = thread_number();
+    if (i >= a.m.count) return;
+    int64_t rest = i, from = 0, step = 1;
+    for (int d = a.m.rank - 1; d >= 0; d--) {
+        from += (clamped_start(a, d) + take_coordinate(rest, a.part[d])) * step;
+        step *= a.dims[d];
+    }
+    move_element(a.m.bytes, a.m.out, i, a.m.x, from);
+}
+SL_CUDA_KERNEL(sl_part_replaced, sl_part, SL_PLACE_THREADS) {
+    const int64_t i = thread_number();
+    if (i >= a.m.count) return;
+    int64_t rest = i, from = 0, step = 1;
+    bool inside = true;
+    for (int d = a.m.rank - 1; d >= 0; d--) {
+        const int64_t at = take_coordinate(rest, a.dims[d]) - clamped_start(a, d);
+        inside = inside && at >= 0 && at < a.part[d];
+        from += at * step;
+        step *= a.part[d];
+    }
+    move_element(a.m.bytes, a.m.out, i, inside ? a.update : a.m.x, inside ? from : i);
+}
+
+SL_CUDA_KERNEL(sl_one_hot, sl_marked, SL_PLACE_THREADS) {
+    const int64_t i = thread_number();
+    if (i >= a.m.count) return;
+    int64_t rest = i;
+    const int64_t inner = take_coordinate(rest, a.inner), own = take_coordinate(rest, a.depth);
+    const int64_t index = raw_index(a.indices, rest * a.inner + inner);
+    const bool here = (index < 0 ? index + a.depth : index) == own;
+    move_element(a.m.bytes, a.m.out, i, a.m.x, here);
+}
+
+/* ---- into places by indices: each element goes through all updates, so that their order is kept
+ */
+
+DEVICE number own_element(int type, const void *x, int64_t i) {
+    return x ? load_number(type, x, i) : fold_start(type, FOLD_ADD);
+}
+
+SL_CUDA_KERNEL(sl_add_rows, sl_added, SL_PLACE_THREADS) {
+    const int64_t i = thread_number();
+    if (i >= a.count) return;
+    int64_t rest = i;
+    const int64_t inner = take_coordinate(rest, a.inner), own = take_coordinate(rest, a.extent);
+    number result = own_element(a.type, a.x, i);
+    for (int64_t j = 0; j < a.n; j++)
+        if (index_at(a.indices, j, a.extent) == own)
+            result = folded(a.type, a.how, result,
+                            load_number(a.type, a.updates, (rest * a.n + j) * a.inner + inner));
+    store_number(a.type, a.out, i, result);
+}
+
+SL_CUDA_KERNEL(sl_scatter, sl_scattered, SL_PLACE_THREADS) {
+    const int64_t i = thread_number();
+    if (i >= a.count) return;
+    int64_t rest = i, base = 0, step = 1, along = 1, own = 0;
+    bool reached = true;
+    for (int d = a.rank - 1; d >= 0; d--) {
+        const int64_t at = take_coordinate(rest, a.dims[d]);
+        if (d == a.axis) {
+            own = at;
+            along = step;
+        } else {
+            reached = reached && at < a.own[d];
+            base += at * step;
+        }
+        step *= a.own[d];
+    }
+    number result = own_element(a.type, a.x, i);
+    for (int64_t j = 0; reached && j < a.n; j++)
+        if (index_at(a.indices, base + j * along, a.extent) == own)
+            result =
+                folded(a.type, a.how, result, load_number(a.type, a.updates, base + j * along));
+    store_number(a.type, a.out, i, result);
+}
+
+SL_CUDA_KERNEL(sl_scatter_nd, sl_scattered_tuples, SL_PLACE_THREADS) {
+    const int64_t i = thread_number();
+    if (i >= a.count) return;
+    int64_t place = i;
+    const int64_t inner = take_coordinate(place, a.inner);
+    number result = own_element(a.type, a.x, i);
+    for (int64_t t = 0; t < a.tuples; t++)
+        if (tuple_at(a.indices, t, a.length, a.dims) == place)
+            result =
+                folded(a.type, a.how, result, load_number(a.type, a.updates, t * a.inner + inner));
+    store_number(a.type, a.out, i, result);
+}
