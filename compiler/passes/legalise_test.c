@@ -146,6 +146,10 @@ static void test_norms(void **state) {
     rewrites("argmin", "input %x : f32[3,4] %y = argmin(%x) {axis = 1, last = 1, to = i64}" Y);
     rewrites("softmax", "input %x : f32[3,4] %y = softmax(%x) {axis = 0}" Y);
     rewrites("log_softmax", "input %x : f32[3,4,2] %y = log_softmax(%x) {axis = 2}" Y);
+    rewrites("softmax_backward", "input %x : f32[3,4,2] input %d : f32[3,4,2] "
+                                 "%y = softmax_backward(%x, %d) {axis = 1}" Y);
+    rewrites("log_softmax_backward", "input %x : f32[3,4] input %d : f32[3,4] "
+                                     "%y = log_softmax_backward(%x, %d) {axis = 0}" Y);
 }
 
 static void test_elementwise(void **state) {
@@ -169,6 +173,7 @@ static void test_elementwise(void **state) {
 static void test_movement(void **state) {
     (void)state;
     rewrites("expand", "input %x : f32[3,1] %y = expand(%x) {shape = [2,-1,4]}" Y);
+    rewrites("expand", "input %x : i64[3,1] %y = expand(%x) {shape = [3,4]}" Y);
     rewrites("split", "input %x : f32[3,7] %a, %b, %c = split(%x) {axis = -1, sizes = [1,4,2]} "
                       "output \"a\" = %a output \"b\" = %b output \"c\" = %c");
     rewrites("split_halves", "input %x : f32[3,6] %a, %b = split_halves(%x) "
@@ -285,10 +290,10 @@ static void test_refusal(void **state) {
             "input %a : f32[3] input %b : f32[3] %y = dot_general(%a, %b) {lhs_contract = [0], "
             "rhs_contract = [0], lhs_batch = [], rhs_batch = []}" Y,
             "no matmul here");
-    refuses("layer_norm",
+    refuses("layer_norm cast",
             "input %x : f16[3,4] input %g : f16[4] %y = layer_norm(%x, %g, %g) "
             "{axis = 1}" Y,
-            "layer_norm: no layer_norm here");
+            "layer_norm cast: no cast here");
     refuses("sin", "input %x : f32[3] scope \"layer 7\" %y = sin(%x)" Y, "layer 7 sin");
 }
 

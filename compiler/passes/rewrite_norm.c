@@ -153,6 +153,30 @@ bool sl_rewrite_log_softmax(sl_graph *g, const sl_node *node, const sl_value *in
     return true;
 }
 
+/* The sum over an axis that counts from the end, which stays as one. */
+static sl_value sum_along(sl_graph *g, sl_value x, int64_t axis) {
+    const sl_dims axes = {.rank = 1, .dims = {sl_rw_type(g, x)->shape.rank - 1 - axis}};
+    return sl_rw_reduce(g, SL_OP_reduce_sum, x, &axes);
+}
+
+bool sl_rewrite_softmax_backward(sl_graph *g, const sl_node *node, const sl_value *in,
+                                 sl_value *out) {
+    const int64_t axis = ((const sl_softmax_backward_attrs *)node->attrs)->axis;
+    if (!sl_rw_is_wide(g, in[0])) return false;
+    const sl_value sum = sum_along(g, sl_rw_binary(g, SL_OP_mul, in[0], in[1]), axis);
+    out[0] = sl_rw_binary(g, SL_OP_mul, in[0], sl_rw_binary(g, SL_OP_sub, in[1], sum));
+    return true;
+}
+
+bool sl_rewrite_log_softmax_backward(sl_graph *g, const sl_node *node, const sl_value *in,
+                                     sl_value *out) {
+    const int64_t axis = ((const sl_log_softmax_backward_attrs *)node->attrs)->axis;
+    if (!sl_rw_is_wide(g, in[0])) return false;
+    const sl_value sum = sum_along(g, in[1], axis), shares = sl_rw_unary(g, SL_OP_exp, in[0]);
+    out[0] = sl_rw_binary(g, SL_OP_sub, in[1], sl_rw_binary(g, SL_OP_mul, shares, sum));
+    return true;
+}
+
 /* ---- reductions ---- */
 
 bool sl_rewrite_reduce_mean(sl_graph *g, const sl_node *node, const sl_value *in, sl_value *out) {
