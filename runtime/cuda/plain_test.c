@@ -83,9 +83,9 @@ static void report(void) {
 
 static void fixtures_match(void **state) {
     (void)state;
-    static const char *const files[] = {
-        "convolution", "dot_attention", "elementwise", "linear", "movement", "norm",
-        "pool",        "quant",         "recurrent",   "resize", "signal"};
+    static const char *const files[] = {"convolution", "dot_attention", "elementwise", "linear",
+                                        "movement",    "norm",          "pool",        "quant",
+                                        "recurrent",   "resize",        "signal"};
     if (!device) {
         print_message("skipped: no emulated driver was built\n");
         skip();
