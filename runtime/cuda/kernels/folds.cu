@@ -115,7 +115,7 @@ SL_CUDA_KERNEL(sl_product, sl_product_any, SL_FOLD_THREADS) {
     const int64_t matrix = quotient(row, a.rows);
     const places at = walk_to(a.batch, matrix);
     const int64_t left = at.x + (row - matrix * a.rows) * a.inner, right = at.y + col;
-    number sum = fold_start(a.type, FOLD_ADD);
+    number sum = fold_start(a.type, SL_FOLD_ADD);
     for (int64_t k = 0; k < a.inner; k++)
         sum = sum_of(sum, product_of(a.type, load_number(a.type, a.left, left + k),
                                      load_number(a.type, a.right, right + k * a.cols)));

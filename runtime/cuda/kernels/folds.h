@@ -1,7 +1,8 @@
 /* folds.h - Arguments of the kernels in folds.cu: reductions of any plain type.  Types are numbered
- * as in core/elementwise_steps.h, ways to fold as in number.cuh. */
+ * as in core/elementwise_steps.h. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_FOLDS_H
 #define SL_RUNTIME_CUDA_KERNELS_FOLDS_H
+#include "runtime/cuda/kernels/number.h"
 #include "runtime/cuda/kernels/walk.h"
 
 enum { SL_FOLD_THREADS = 128 };

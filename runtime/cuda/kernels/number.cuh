@@ -4,6 +4,7 @@
 #define SL_RUNTIME_CUDA_KERNELS_NUMBER_CUH
 #include "core/elementwise_steps.h"
 #include "runtime/cuda/kernels/cuda.cuh"
+#include "runtime/cuda/kernels/number.h"
 
 struct number {
     double re, im;
@@ -157,26 +158,24 @@ DEVICE number product_of(int type, number x, number y) {
 
 /* ---- many of them as one ---- */
 
-enum { FOLD_SET, FOLD_ADD, FOLD_MUL, FOLD_MAX, FOLD_MIN };
-
 /* What changes nothing. */
 DEVICE number fold_start(int type, int how) {
-    const bool most = how == FOLD_MIN, extreme = most || how == FOLD_MAX;
+    const bool most = how == SL_FOLD_MIN, extreme = most || how == SL_FOLD_MAX;
     if (type == SL_TYPE_bool) return number_of_whole(most);
     if (type >= SL_TYPE_i8 && type <= SL_TYPE_u64)
-        return number_of_whole(!extreme ? how == FOLD_MUL : most ? highest(type) : lowest(type));
+        return number_of_whole(!extreme ? how == SL_FOLD_MUL : most ? highest(type) : lowest(type));
     if (extreme) return number_of(most ? INFINITY : -INFINITY);
-    return number_of(how == FOLD_MUL);
+    return number_of(how == SL_FOLD_MUL);
 }
 DEVICE number folded(int type, int how, number so_far, number x) {
     switch (how) {
-    case FOLD_ADD:
+    case SL_FOLD_ADD:
         return sum_of(so_far, x);
-    case FOLD_MUL:
+    case SL_FOLD_MUL:
         return product_of(type, so_far, x);
-    case FOLD_MAX:
+    case SL_FOLD_MAX:
         return larger(type, so_far, x);
-    case FOLD_MIN:
+    case SL_FOLD_MIN:
         return smaller(type, so_far, x);
     default:
         return x;

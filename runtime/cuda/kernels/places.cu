@@ -174,7 +174,7 @@ SL_CUDA_KERNEL(sl_one_hot, sl_marked, SL_PLACE_THREADS) {
  */
 
 DEVICE number own_element(int type, const void *x, int64_t i) {
-    return x ? load_number(type, x, i) : fold_start(type, FOLD_ADD);
+    return x ? load_number(type, x, i) : fold_start(type, SL_FOLD_ADD);
 }
 
 SL_CUDA_KERNEL(sl_add_rows, sl_added, SL_PLACE_THREADS) {

@@ -3,6 +3,7 @@
 #ifndef SL_RUNTIME_CUDA_KERNELS_PLACES_H
 #define SL_RUNTIME_CUDA_KERNELS_PLACES_H
 #include "runtime/cuda/kernels/fault.h"
+#include "runtime/cuda/kernels/number.h"
 #include <stdint.h>
 
 enum { SL_PLACE_DIMS = 8, SL_PLACE_THREADS = 128 };
@@ -88,7 +89,7 @@ typedef struct {
     void *out;
     sl_indices indices;
     int64_t count;
-    int32_t type, how;        /* as in number.cuh */
+    int32_t type, how;
     int64_t extent, inner, n; /* out[.., extent, inner], updates [.., n, inner], indices [n] */
 } sl_added;
 typedef struct {

@@ -1,13 +1,7 @@
 /* folds.c - Reductions, running sums and products of any plain type. */
 #include "runtime/cuda/kernels/folds.h"
-#include "core/elementwise_region.h"
 #include "runtime/cuda/ops/walk.h"
 
-enum { ADD = 1, MUL, MAX, MIN }; /* as in number.cuh */
-
-static int32_t type_of(const sl_type *type) {
-    return (int32_t)sl_elementwise_type(type->dtype);
-}
 static void add_launch(sl_cuda_planner *planner, const char *function, int64_t threads,
                        const void *args, size_t bytes) {
     sl_cuda_add(planner, function, parts_of(threads, SL_FOLD_THREADS), SL_FOLD_THREADS, args,
@@ -29,7 +23,7 @@ static sl_status plan_fold(sl_cuda_planner *planner, const sl_reduce_sum_args *a
     for (uint32_t i = 0; i < a->attrs.axes.rank; i++)
         gone[sl_axis(a->attrs.axes.dims[i], shape->rank)] = true;
     sl_fold_axes f = {.x = a->x.data, .out = a->out.data, .how = how, .mean = mean};
-    f.type = type_of(&a->x.type);
+    f.type = number_of(&a->x.type);
     for (uint32_t i = 0; i < shape->rank; i++)
         walk_push(gone[i] ? &f.go : &f.stay, shape->dims[i], sl_dims_tail(shape, i + 1), 0);
     walk_end(&f.stay);
@@ -42,26 +36,26 @@ static sl_status plan_fold(sl_cuda_planner *planner, const sl_reduce_sum_args *a
     return SL_OK;
 }
 PLAN(any_reduce_sum) {
-    return plan_fold(planner, args, ADD, false);
+    return plan_fold(planner, args, SL_FOLD_ADD, false);
 }
 PLAN(any_reduce_mean) {
-    return plan_fold(planner, args, ADD, true);
+    return plan_fold(planner, args, SL_FOLD_ADD, true);
 }
 PLAN(any_reduce_max) {
-    return plan_fold(planner, args, MAX, false);
+    return plan_fold(planner, args, SL_FOLD_MAX, false);
 }
 PLAN(any_reduce_min) {
-    return plan_fold(planner, args, MIN, false);
+    return plan_fold(planner, args, SL_FOLD_MIN, false);
 }
 PLAN(any_reduce_prod) {
-    return plan_fold(planner, args, MUL, false);
+    return plan_fold(planner, args, SL_FOLD_MUL, false);
 }
 
 /* ---- along one axis ---- */
 
 static sl_fold_lines lines_of(const sl_cview *x, void *out, uint32_t axis) {
     const sl_dims *shape = &x->type.shape;
-    sl_fold_lines f = {.x = x->data, .out = out, .type = type_of(&x->type)};
+    sl_fold_lines f = {.x = x->data, .out = out, .type = number_of(&x->type)};
     f.count = shape->dims[axis];
     f.inner = sl_dims_tail(shape, axis + 1);
     f.lines = sl_type_elements(&x->type) / f.count;
@@ -100,20 +94,20 @@ static sl_status plan_running(sl_cuda_planner *planner, const sl_cumsum_args *a,
     return SL_OK;
 }
 PLAN(cumsum) {
-    return plan_running(planner, args, ADD, false);
+    return plan_running(planner, args, SL_FOLD_ADD, false);
 }
 PLAN(cumprod) {
-    return plan_running(planner, args, MUL, false);
+    return plan_running(planner, args, SL_FOLD_MUL, false);
 }
 PLAN(cumsum_backward) {
-    return plan_running(planner, args, ADD, true);
+    return plan_running(planner, args, SL_FOLD_ADD, true);
 }
 
 static sl_status plan_sort(sl_cuda_planner *planner, const sl_cview *x, int64_t given,
                            sl_sorted *s) {
     const uint32_t axis = sl_axis(given, x->type.shape.rank);
     s->x = x->data;
-    s->type = type_of(&x->type);
+    s->type = number_of(&x->type);
     s->elements = sl_type_elements(&x->type);
     s->count = dim(&x->type, axis);
     s->inner = sl_dims_tail(&x->type.shape, axis + 1);
@@ -146,7 +140,7 @@ PLAN(any_matmul) {
     const sl_matmul_args *p = args;
     const sl_dims *out = &p->out.type.shape;
     sl_product_any launch = {.left = p->a.data, .right = p->b.data, .out = p->out.data};
-    launch.type = type_of(&p->out.type);
+    launch.type = number_of(&p->out.type);
     launch.rows = out->dims[out->rank - 2];
     launch.cols = out->dims[out->rank - 1];
     launch.inner = last_dim(&p->a.type);

@@ -1,6 +1,5 @@
 /* places.c - Ops that move elements of any plain type to places that attributes or indices tell. */
 #include "runtime/cuda/kernels/places.h"
-#include "core/elementwise_region.h"
 #include "runtime/cuda/ops/walk.h"
 
 _Static_assert((int)SL_PLACE_DIMS == (int)SL_MAX_RANK, "every shape fits");
@@ -23,9 +22,6 @@ static sl_indices indices_of(const sl_cuda_planner *planner, const sl_cview *ind
 }
 static void copy_dims(int64_t *to, const sl_dims *from) {
     for (uint32_t d = 0; d < from->rank; d++) to[d] = from->dims[d];
-}
-static int32_t type_of(const sl_type *type) {
-    return (int32_t)sl_elementwise_type(type->dtype);
 }
 
 /* ---- by attributes ---- */
@@ -106,7 +102,7 @@ PLAN(iota) {
                           .count = sl_type_elements(&a->out.type),
                           .inner = sl_dims_tail(shape, axis + 1),
                           .size = shape->dims[axis],
-                          .type = type_of(&a->out.type)};
+                          .type = number_of(&a->out.type)};
     ADD_PLACES(planner, "sl_iota", c.count, c);
     return SL_OK;
 }
@@ -148,23 +144,24 @@ PLAN(gather_nd) {
     ADD_PLACES(planner, "sl_gather_nd", t.m.count, t);
     return SL_OK;
 }
+/* A part of x: the result, or where `update` goes. */
+static sl_status plan_part(sl_cuda_planner *planner, const char *function, sl_part *p,
+                           const sl_cview *x, const sl_type *part, const sl_cview *starts) {
+    p->starts = indices_of(planner, starts);
+    copy_dims(p->dims, &x->type.shape);
+    copy_dims(p->part, &part->shape);
+    ADD_PLACES(planner, function, p->m.count, *p);
+    return SL_OK;
+}
 PLAN(dynamic_slice) {
     const sl_dynamic_slice_args *a = args;
-    sl_part p = {.m = moved_of(a->x.data, &a->out), .starts = indices_of(planner, &a->starts)};
-    copy_dims(p.dims, &a->x.type.shape);
-    copy_dims(p.part, &a->out.type.shape);
-    ADD_PLACES(planner, "sl_part_of", p.m.count, p);
-    return SL_OK;
+    sl_part p = {.m = moved_of(a->x.data, &a->out)};
+    return plan_part(planner, "sl_part_of", &p, &a->x, &a->out.type, &a->starts);
 }
 PLAN(dynamic_update_slice) {
     const sl_dynamic_update_slice_args *a = args;
-    sl_part p = {.m = moved_of(a->x.data, &a->out),
-                 .update = a->update.data,
-                 .starts = indices_of(planner, &a->starts)};
-    copy_dims(p.dims, &a->x.type.shape);
-    copy_dims(p.part, &a->update.type.shape);
-    ADD_PLACES(planner, "sl_part_replaced", p.m.count, p);
-    return SL_OK;
+    sl_part p = {.m = moved_of(a->x.data, &a->out), .update = a->update.data};
+    return plan_part(planner, "sl_part_replaced", &p, &a->x, &a->update.type, &a->starts);
 }
 PLAN(one_hot) {
     const sl_one_hot_args *a = args;
@@ -179,8 +176,6 @@ PLAN(one_hot) {
 
 /* ---- into places ---- */
 
-enum { SET, ADD }; /* as in number.cuh, like attributes */
-
 /* dy or updates [.., n, inner] into zeros [.., extent, inner]. */
 static sl_status plan_added(sl_cuda_planner *planner, const sl_cview *indices,
                             const sl_cview *updates, const sl_view *out, uint32_t axis) {
@@ -188,8 +183,8 @@ static sl_status plan_added(sl_cuda_planner *planner, const sl_cview *indices,
                         .out = out->data,
                         .indices = indices_of(planner, indices),
                         .count = sl_type_elements(&out->type),
-                        .type = type_of(&out->type),
-                        .how = ADD,
+                        .type = number_of(&out->type),
+                        .how = SL_FOLD_ADD,
                         .extent = dim(&out->type, axis),
                         .inner = sl_dims_tail(&out->type.shape, axis + 1),
                         .n = sl_type_elements(&indices->type)};
@@ -213,7 +208,7 @@ PLAN(scatter) {
                       .out = a->out.data,
                       .indices = indices_of(planner, &a->indices),
                       .count = sl_type_elements(&a->out.type),
-                      .type = type_of(&a->out.type),
+                      .type = number_of(&a->out.type),
                       .how = (int32_t)a->attrs.combine,
                       .rank = (int32_t)out->rank,
                       .axis = (int32_t)sl_axis(a->attrs.axis, out->rank)};
@@ -231,7 +226,7 @@ PLAN(scatter_nd) {
                              .out = a->out.data,
                              .indices = indices_of(planner, &a->indices),
                              .count = sl_type_elements(&a->out.type),
-                             .type = type_of(&a->out.type),
+                             .type = number_of(&a->out.type),
                              .how = (int32_t)a->attrs.combine,
                              .length = last_dim(&a->indices.type)};
     s.tuples = sl_type_elements(&a->indices.type) / s.length;

@@ -24,11 +24,11 @@ static void plan_point(sl_cuda_planner *planner, const void *args, uint32_t inpu
     const sl_view *views = args, *out = &views[inputs];
     const sl_dims *shape = &out->type.shape;
     launch->out = out->data;
-    launch->out_type = (uint8_t)sl_elementwise_type(out->type.dtype);
+    launch->out_type = (uint8_t)number_of(&out->type);
     launch->count = sl_type_elements(&out->type);
     for (uint32_t i = 0; i < inputs; i++) {
         launch->in[i] = views[i].data;
-        launch->types[i] = (uint8_t)sl_elementwise_type(views[i].type.dtype);
+        launch->types[i] = (uint8_t)number_of(&views[i].type);
     }
     for (uint32_t d = 0; d < shape->rank; d++) {
         int64_t steps[SL_POINT_OPERANDS] = {0};

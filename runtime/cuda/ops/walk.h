@@ -1,6 +1,7 @@
 /* walk.h - Making walks, and what plans of plain kernels share. */
 #ifndef SL_RUNTIME_CUDA_OPS_WALK_H
 #define SL_RUNTIME_CUDA_OPS_WALK_H
+#include "core/elementwise_region.h"
 #include "runtime/cuda/kernels/walk.h"
 #include "runtime/cuda/ops/ops.h"
 
@@ -36,6 +37,11 @@ static inline int64_t broadcast_stride(const sl_dims *operand, const sl_dims *sh
     if (at + operand->rank < shape->rank) return 0;
     const uint32_t own = at + operand->rank - shape->rank;
     return operand->dims[own] == 1 ? 0 : sl_dims_tail(operand, own + 1);
+}
+
+/* The number of its element type (core/elementwise_steps.h). */
+static inline int32_t number_of(const sl_type *type) {
+    return (int32_t)sl_elementwise_type(type->dtype);
 }
 
 /* Whether elements can be moved four floats at a time. */

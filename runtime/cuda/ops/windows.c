@@ -1,14 +1,11 @@
 /* windows.c - Pools of any plain type. */
 #include "runtime/cuda/kernels/windows.h"
-#include "core/elementwise_region.h"
 #include "core/window.h"
-#include "runtime/cuda/ops/ops.h"
+#include "runtime/cuda/ops/walk.h"
 #include <stddef.h>
 #include <string.h>
 
 _Static_assert((int)SL_WINDOW_AXES == (int)SL_MAX_SPATIAL, "every window fits");
-
-enum { ADD = 1, MUL, MAX, MIN }; /* as in number.cuh */
 
 /* Attributes of all pools begin alike. */
 static sl_status plan_pool(sl_cuda_planner *planner, const sl_pool_max_args *a, sl_pooled *p) {
@@ -16,7 +13,7 @@ static sl_status plan_pool(sl_cuda_planner *planner, const sl_pool_max_args *a, 
     const sl_window w = sl_window_of(&lists, a->attrs.kernel.items, &a->x.type, &a->out.type);
     p->x = a->x.data;
     p->out = a->out.data;
-    p->type = (int32_t)sl_elementwise_type(a->x.type.dtype);
+    p->type = number_of(&a->x.type);
     p->count = sl_type_elements(&a->out.type);
     memcpy(p->in, w.in, sizeof p->in);
     memcpy(p->outs, w.out, sizeof p->outs);
@@ -34,10 +31,10 @@ static sl_status plan_pool(sl_cuda_planner *planner, const sl_pool_max_args *a, 
         sl_pooled p = {.how = (HOW)};                                                              \
         return plan_pool(planner, args, &p);                                                       \
     }
-POOL(pool_max, MAX)
-POOL(pool_min, MIN)
-POOL(pool_sum, ADD)
-POOL(pool_prod, MUL)
+POOL(pool_max, SL_FOLD_MAX)
+POOL(pool_min, SL_FOLD_MIN)
+POOL(pool_sum, SL_FOLD_ADD)
+POOL(pool_prod, SL_FOLD_MUL)
 #undef POOL
 
 _Static_assert(offsetof(sl_pool_mean_args, attrs.dilations) ==
@@ -45,6 +42,6 @@ _Static_assert(offsetof(sl_pool_mean_args, attrs.dilations) ==
                "the mean's attributes begin like those of others");
 PLAN(pool_mean) {
     const sl_pool_mean_args *a = args;
-    sl_pooled p = {.how = ADD, .mean = 1, .include_pad = (int32_t)a->attrs.include_pad};
+    sl_pooled p = {.how = SL_FOLD_ADD, .mean = 1, .include_pad = (int32_t)a->attrs.include_pad};
     return plan_pool(planner, args, &p);
 }

@@ -1,0 +1,7 @@
+/* number.h - How many numbers become one, for plans and kernels. */
+#ifndef SL_RUNTIME_CUDA_KERNELS_NUMBER_H
+#define SL_RUNTIME_CUDA_KERNELS_NUMBER_H
+
+/* As the attribute `combine` of scatter says. */
+enum { SL_FOLD_SET, SL_FOLD_ADD, SL_FOLD_MUL, SL_FOLD_MAX, SL_FOLD_MIN };
+#endif
