@@ -37,14 +37,14 @@ static void bind(node_case *n, const sl_program *program, sl_executable *exe, vo
     }
 }
 
-static void run(node_case *n, sl_program *program) {
+static void run(node_case *n, sl_program *program, sl_status wanted) {
     sl_executable *exe = NULL;
     if (device->ops->load(device, program, &exe, &n->err) != SL_OK)
         fail_msg("%s: %s", n->info->name, n->err.message);
     void **bytes = node_bytes(n);
     bind(n, program, exe, bytes);
-    if (device->ops->run(exe, &n->err) != SL_OK) fail_msg("%s: %s", n->info->name, n->err.message);
-    for (uint32_t o = 0; o < n->out_count; o++) {
+    if (device->ops->run(exe, &n->err) != wanted) fail_msg("%s: %s", n->info->name, n->err.message);
+    for (uint32_t o = 0; o < n->out_count && wanted == SL_OK; o++) {
         const sl_type *type = &n->out[o].type;
         double *found = node_doubles(n, sl_type_slots(type));
         sl_decode_f64(type->dtype, device->ops->output(exe, o), sl_type_elements(type), found);
@@ -60,7 +60,7 @@ static void check(const json_t *item) {
     node_open_fixture(&n, item);
     if (node_run(&n) != SL_OK) fail_msg("%s", n.err.message);
     const sl_status status = compile(&n, &program);
-    if (status == SL_OK) run(&n, program);
+    if (status == SL_OK) run(&n, program, SL_OK);
     if (status != SL_OK && status != SL_UNSUPPORTED)
         fail_msg("%s: %s", n.info->name, n.err.message);
     seen[n.op][status != SL_OK ? REFUSED : has_kernel(&n) ? BY_KERNELS : REWRITTEN]++;
@@ -102,6 +102,42 @@ static void fixtures_match(void **state) {
     report();
 }
 
+/* Of every op that takes indices: told, and forgotten by the next run. */
+static void bad_indices_are_told(void **state) {
+    (void)state;
+    static const struct {
+        const char *op, *attrs, *types[3];
+        uint32_t indices; /* which input */
+    } cases[] = {
+        {"gather", "axis = 0", {"f32[3,2]", "i64[4]"}, 1},
+        {"take_along", "axis = 1", {"i64[2,3]", "i32[2,5]"}, 1},
+        {"gather_nd", "", {"f16[3,2]", "i64[4,2]"}, 1},
+        {"scatter", "axis = 0", {"f64[3]", "i64[2]", "f64[2]"}, 1},
+        {"scatter_nd", "", {"u8[3,2]", "i32[1,1]", "u8[1,2]"}, 1},
+        {"scatter_add", "rows = 3", {"i64[4]", "f32[4,2]"}, 0},
+        {"gather_backward", "axis = 0, size = 3", {"i64[4]", "f32[4,2]"}, 0},
+    };
+    if (!device) skip();
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++)
+        for (int bad = 0; bad < 2; bad++) {
+            node_case n;
+            sl_program *program = NULL;
+            node_open(&n, cases[c].op, cases[c].attrs);
+            for (uint32_t i = 0; i < 3 && cases[c].types[i]; i++) {
+                const sl_type type = node_type(cases[c].types[i]);
+                (void)node_random(&n, &type, 0, 1.99);
+            }
+            if (node_run(&n) != SL_OK) fail_msg("%s", n.err.message);
+            const sl_eval_tensor *indices = &n.in[cases[c].indices];
+            if (bad) sl_slot_set_integer(indices->type.dtype, indices->data, c % 2 ? -4 : 3);
+            if (compile(&n, &program) != SL_OK) fail_msg("%s", n.err.message);
+            run(&n, program, bad ? SL_INVALID : SL_OK);
+            assert_true(!bad || strstr(n.err.message, "index"));
+            sl_program_destroy(program);
+            node_close(&n);
+        }
+}
+
 static int open_device(void **state) {
     (void)state;
     const char *which = getenv("SLUICE_CUDA");
@@ -118,6 +154,9 @@ static int close_device(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(fixtures_match)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fixtures_match),
+        cmocka_unit_test(bad_indices_are_told),
+    };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }
