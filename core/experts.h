@@ -25,6 +25,8 @@ struct sl_expert_source {
     sl_status (*take)(sl_expert_source *source, sl_layer_id layer, sl_expert_lease *out,
                       sl_error *err);
     void (*release)(sl_expert_source *source, const sl_expert_lease *lease);
+    /* How many can be taken before one is released, without waiting for ever; 0: all. */
+    uint32_t most_leases;
 };
 
 /* The operand of a streaming kernel; laid out like sl_cview. */

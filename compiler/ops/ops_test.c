@@ -163,7 +163,7 @@ static float *read_floats(bench *b, const json_t *item, const char *name) {
 }
 
 static void read_experts(bench *b, const json_t *item, sl_eval_tensor *out) {
-    b->experts = (memory_source){.source = {source_request, source_take, source_release},
+    b->experts = (memory_source){.source = {source_request, source_take, source_release, 0},
                                  .type = out->type,
                                  .gate = read_floats(b, item, "gate"),
                                  .up = read_floats(b, item, "up"),
@@ -467,7 +467,7 @@ static void experts_out_of_range_are_refused(void **state) {
     b.in[1].type = sl_type_make(SL_DTYPE_f32, 3, (int64_t)4, (int64_t)1, (int64_t)1);
     assert_int_equal(bench_run(&b), SL_INVALID);
     assert_string_equal(b.err.message, "moe_group: experts are not bound");
-    b.experts.source = (sl_expert_source){source_request, source_take, source_release};
+    b.experts.source = (sl_expert_source){source_request, source_take, source_release, 0};
     b.in[1].source = &b.experts.source;
     b.in[0].data[1] = 4;
     assert_int_equal(bench_run(&b), SL_INVALID);
@@ -484,7 +484,7 @@ static void experts_that_never_come_are_noticed(void **state) {
     set_ones(&b, 2, "i32[2]");
     b.in[2].data[1] = 2;
     b.in[3].type = sl_type_make(SL_DTYPE_f32, 3, (int64_t)1, (int64_t)1, (int64_t)3);
-    b.experts.source = (sl_expert_source){source_request, source_take, source_release};
+    b.experts.source = (sl_expert_source){source_request, source_take, source_release, 0};
     b.in[3].source = &b.experts.source;
     assert_int_equal(bench_run(&b), SL_INVALID);
     assert_string_equal(b.err.message, "moe_ffn: the leased experts covered 0 of 2 pairs");

@@ -661,7 +661,7 @@ static sl_status choose_slots(const sl_expert_table *table, const sl_reader *rea
 static void init(sl_expert_store *store) {
     const uint32_t count = (uint32_t)store->stats.slot_count;
     const uint32_t keys = store->table->layers * store->table->experts;
-    store->source = (sl_expert_source){request_experts, take, release};
+    store->source = (sl_expert_source){request_experts, take, release, count};
     store->slot_of = (uint32_t *)(store->slots + count);
     store->waiting = store->slot_of + keys;
     store->spare = store->waiting + store->table->experts;

@@ -523,7 +523,7 @@ static void source_release(sl_expert_source *base, const sl_expert_lease *lease)
 }
 
 static void source_fill(memory_source *s, op_case *owner, sl_dtype dtype) {
-    *s = (memory_source){.base = {source_request, source_take, source_release}};
+    *s = (memory_source){.base = {source_request, source_take, source_release, 0}};
     for (int e = 0; e < EXPERTS; e++)
         for (int i = 0; i < 3; i++) {
             sl_type type = sl_type_make(dtype, 2, (int64_t)WIDTH, (int64_t)HIDDEN);

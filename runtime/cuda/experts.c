@@ -154,6 +154,12 @@ static uint32_t find_slot(sl_cuda_experts *x) {
     return oldest;
 }
 
+/* The transfer whose turn it is: of so many that the source has an expert left to give. */
+static transfer *next_transfer(sl_cuda_experts *x) {
+    const uint32_t most = x->source->most_leases;
+    return &x->transfers[x->next_transfer++ % (most && most < IN_FLIGHT ? most : IN_FLIGHT)];
+}
+
 static sl_status finish(sl_cuda_experts *x, transfer *t, sl_error *err) {
     if (!t->busy) return SL_OK;
     const sl_cu_result result = x->device->driver.event_synchronise(t->copied);
@@ -193,7 +199,7 @@ static sl_status copy_matrices(sl_cuda_experts *x, const transfer *t, uint32_t l
 
 /* Takes the next expert that arrives into a slot; *out_expert -1 when there are no more. */
 static sl_status bring_one(sl_cuda_experts *x, uint32_t layer, int32_t *out_expert, sl_error *err) {
-    transfer *t = &x->transfers[x->next_transfer++ % IN_FLIGHT];
+    transfer *t = next_transfer(x);
     SL_TRY(finish(x, t, err));
     SL_TRY(x->source->take(x->source, (sl_layer_id){layer}, &t->lease, err));
     *out_expert = t->lease.expert;

@@ -281,7 +281,7 @@ static void *aligned(uint64_t bytes) {
 
 static void source_init(memory_source *s, const sl_type *experts) {
     test_random random = test_random_of(17);
-    *s = (memory_source){.base = {request, take, release}};
+    *s = (memory_source){.base = {.request = request, .take = take, .release = release}};
     for (int i = 0; i < 3; i++) {
         const int64_t rows = i == 2 ? HIDDEN : WIDTH, columns = i == 2 ? WIDTH : HIDDEN;
         s->types[i] = sl_type_make(experts->dtype, 2, rows, columns);

@@ -1,10 +1,10 @@
 /* memory_source.h - Experts in memory, filled at random and given out once per request, last first.
- * For op cases. */
+ * Holding too many of them is a mistake.  For op cases. */
 #ifndef SL_TESTS_SUPPORT_MEMORY_SOURCE_H
 #define SL_TESTS_SUPPORT_MEMORY_SOURCE_H
 #include "tests/support/op_case.h"
 
-enum { MAX_EXPERTS = 300 };
+enum { MAX_EXPERTS = 300, MOST_LEASES = 3 };
 typedef struct {
     sl_expert_source base;
     int64_t experts;
@@ -28,6 +28,7 @@ static sl_status memory_source_take(sl_expert_source *base, sl_layer_id layer, s
     (void)layer, (void)err;
     *out = (sl_expert_lease){.expert = -1};
     if (!s->left) return SL_OK;
+    assert_true(s->held < MOST_LEASES);
     const int32_t e = s->wanted[--s->left];
     *out = (sl_expert_lease){
         .expert = e, .gate = s->matrices[e][0], .up = s->matrices[e][1], .down = s->matrices[e][2]};
@@ -49,8 +50,9 @@ static void memory_source_request_used(sl_expert_source *base) {
 /* matrices: [experts, width, hidden], the gates. */
 static void memory_source_init(memory_source *s, const sl_type *matrices) {
     const int64_t *dims = matrices->shape.dims;
-    *s = (memory_source){.base = {memory_source_request, memory_source_take, memory_source_release},
-                         .experts = dims[0]};
+    *s = (memory_source){
+        .base = {memory_source_request, memory_source_take, memory_source_release, MOST_LEASES},
+        .experts = dims[0]};
     for (int64_t e = 0; e < s->experts; e++)
         for (int i = 0; i < 3; i++) {
             const sl_type type = sl_type_make(matrices->dtype, 2, i == 2 ? dims[2] : dims[1],
