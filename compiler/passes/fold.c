@@ -1,4 +1,4 @@
-/* fold.c - Computes what depends on constants alone, by the reference evaluator. */
+/* fold.c - Computes what depends on constants alone, or on nothing, by the reference evaluator. */
 #include "compiler/ops/semantics.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/pipeline.h"
@@ -12,17 +12,30 @@ static bool is_plain(const sl_type *type) {
     return sl_dtype_infos[type->dtype].bytes > 0;
 }
 
-static bool is_constant(const sl_value_info *value) {
-    return value->kind == SL_VALUE_CONSTANT && is_plain(&value->type);
+/* What has no elements is as good as a constant. */
+static bool is_known(const sl_value_info *value) {
+    return is_plain(&value->type) && !value->root.v &&
+           (value->kind == SL_VALUE_CONSTANT || !sl_type_elements(&value->type));
+}
+
+/* Whether nothing is to be computed. */
+static bool gives_nothing(const sl_rebuild *r, const sl_node *node) {
+    for (uint32_t o = 0; o < node->output_count; o++) {
+        const sl_type *type = &sl_rebuild_value(r, node->outputs[o])->type;
+        if (!is_plain(type) || sl_type_elements(type)) return false;
+    }
+    return true;
 }
 
 static bool may_fold(const sl_rebuild *r, const sl_node *node) {
     uint64_t in = 0, out = 0;
     const sl_op_info *info = sl_op_info_of(node->op);
-    if (!sl_op_is_pure(info) || (info->traits & SL_OP_RUNS) || !node->input_count) return false;
+    if (!sl_op_is_pure(info) || (info->traits & SL_OP_RUNS)) return false;
+    if (gives_nothing(r, node)) return true;
+    if (!node->input_count) return false;
     for (uint32_t i = 0; i < node->input_count; i++) {
         const sl_value_info *value = sl_rebuild_value(r, sl_rebuild_input(r, node, i));
-        if (!is_constant(value)) return false;
+        if (!is_known(value)) return false;
         in += sl_type_bytes(&value->type);
     }
     for (uint32_t o = 0; o < node->output_count; o++) {
@@ -36,17 +49,18 @@ static bool may_fold(const sl_rebuild *r, const sl_node *node) {
 static sl_status evaluate(const sl_rebuild *r, const sl_node *node, sl_arena *arena,
                           sl_eval_tensor *in, sl_eval_tensor *out) {
     sl_error err;
+    for (uint32_t o = 0; o < node->output_count; o++) {
+        out[o] = (sl_eval_tensor){.type = sl_rebuild_value(r, node->outputs[o])->type};
+        out[o].data = SL_ARENA_NEW_ARRAY(arena, double, sl_type_slots(&out[o].type) + 1);
+        if (!out[o].data) return SL_NO_MEMORY;
+    }
+    if (gives_nothing(r, node)) return SL_OK;
     for (uint32_t i = 0; i < node->input_count; i++) {
         const sl_value_info *value = sl_rebuild_value(r, sl_rebuild_input(r, node, i));
         in[i] = (sl_eval_tensor){.type = value->type};
         in[i].data = SL_ARENA_NEW_ARRAY(arena, double, sl_type_slots(&value->type) + 1);
         if (!in[i].data) return SL_NO_MEMORY;
-        sl_decode_tensor(&value->type, value->data, in[i].data);
-    }
-    for (uint32_t o = 0; o < node->output_count; o++) {
-        out[o] = (sl_eval_tensor){.type = sl_rebuild_value(r, node->outputs[o])->type};
-        out[o].data = SL_ARENA_NEW_ARRAY(arena, double, sl_type_slots(&out[o].type) + 1);
-        if (!out[o].data) return SL_NO_MEMORY;
+        if (value->data) sl_decode_tensor(&value->type, value->data, in[i].data);
     }
     const sl_eval_args args = {node->label,       in, node->attrs, out, arena, node->input_count,
                                node->output_count};

@@ -174,6 +174,10 @@ static void test_movement(void **state) {
     (void)state;
     rewrites("expand", "input %x : f32[3,1] %y = expand(%x) {shape = [2,-1,4]}" Y);
     rewrites("expand", "input %x : i64[3,1] %y = expand(%x) {shape = [3,4]}" Y);
+    rewrites("split", "input %x : f32[3,7] %a, %b = split(%x) {axis = -1, sizes = [0,7]} "
+                      "output \"a\" = %a output \"y\" = %b");
+    rewrites("pad", "input %x : f32[0,4] input %v : f32[1] %y = pad(%x, %v) "
+                    "{before = [2,-1], after = [0,0], mode = 0}" Y);
     rewrites("split", "input %x : f32[3,7] %a, %b, %c = split(%x) {axis = -1, sizes = [1,4,2]} "
                       "output \"a\" = %a output \"b\" = %b output \"c\" = %c");
     rewrites("split_halves", "input %x : f32[3,6] %a, %b = split_halves(%x) "

@@ -97,6 +97,11 @@ sl_value sl_rw_slice(sl_graph *g, sl_value x, uint32_t axis, int64_t start, int6
     const sl_slice_attrs attrs = {
         .axis = axis, .start = (uint32_t)start, .length = (uint32_t)length};
     if (start == 0 && sl_rw_type(g, x)->shape.dims[axis] == length) return x;
+    if (!length) {
+        sl_type nothing = *sl_rw_type(g, x);
+        nothing.shape.dims[axis] = 0;
+        return sl_rw_filled(g, &nothing, 0);
+    }
     return append(g, SL_OP_slice, (sl_values){1, &x}, &attrs);
 }
 sl_value sl_rw_concat(sl_graph *g, sl_values parts, int64_t axis) {

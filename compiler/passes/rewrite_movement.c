@@ -34,8 +34,6 @@ bool sl_rewrite_split(sl_graph *g, const sl_node *node, const sl_value *in, sl_v
     const sl_split_attrs *a = node->attrs;
     const uint32_t axis = sl_axis(a->axis, sl_rw_type(g, in[0])->shape.rank);
     int64_t at = 0;
-    for (uint32_t i = 0; i < a->sizes.count; i++)
-        if (a->sizes.items[i] == 0) return false;
     for (uint32_t i = 0; i < a->sizes.count; at += a->sizes.items[i++])
         out[i] = sl_rw_slice(g, in[0], axis, at, a->sizes.items[i]);
     return true;
@@ -147,6 +145,19 @@ bool sl_rewrite_pad(sl_graph *g, const sl_node *node, const sl_value *in, sl_val
     out[0] = in[0];
     for (uint32_t i = 0; i < shape.rank; i++)
         out[0] = pad_axis(g, out[0], i, (int64_t[2]){a->before.items[i], a->after.items[i]}, in[1]);
+    return true;
+}
+
+bool sl_rewrite_pad_nothing(sl_graph *g, const sl_node *node, const sl_value *in, sl_value *out) {
+    const sl_pad_attrs *a = node->attrs;
+    const sl_dims none = {0};
+    sl_dims shape = sl_rw_type(g, in[0])->shape;
+    if (a->mode != 0 || !is_empty(g, in[0])) return false;
+    for (uint32_t i = 0; i < shape.rank; i++)
+        shape.dims[i] += a->before.items[i] + a->after.items[i];
+    out[0] = sl_build_expand(g, (sl_expand_in){.x = sl_rw_reshape(g, in[1], &none)},
+                             (sl_expand_attrs){.shape = shape})
+                 .out;
     return true;
 }
 

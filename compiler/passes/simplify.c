@@ -117,6 +117,22 @@ static sl_value simplify_transpose(sl_rebuild *r, const sl_node *node) {
     return append_one(r, node, SL_OP_transpose, inner->inputs[0], &both);
 }
 
+/* Without the parts that have no elements. */
+static sl_value simplify_concat(sl_rebuild *r, const sl_node *node) {
+    sl_value *left = SL_ARENA_NEW_ARRAY(r->scratch, sl_value, (size_t)node->input_count + 1);
+    uint32_t count = 0;
+    sl_value out = none;
+    for (uint32_t i = 0; left && i < node->input_count; i++) {
+        const sl_value part = sl_rebuild_input(r, node, i);
+        if (sl_type_elements(type_of(r, part))) left[count++] = part;
+    }
+    if (count == 1) return unchanged(r, node, left[0]);
+    if (count > 1 && count < node->input_count)
+        sl_rebuild_append(r, node, SL_OP_concat, (sl_values){count, left}, node->attrs,
+                          (sl_value_slots){1, &out});
+    return out;
+}
+
 /* Ops that do nothing when the result has the type of what they take. */
 static sl_value simplify_same(sl_rebuild *r, const sl_node *node) {
     return unchanged(r, node, sl_rebuild_input(r, node, 0));
@@ -135,6 +151,7 @@ static const struct {
     {SL_OP_relu, simplify_twice},
     {SL_OP_reshape, simplify_reshape},
     {SL_OP_transpose, simplify_transpose},
+    {SL_OP_concat, simplify_concat},
     {SL_OP_slice, simplify_same},
 };
 

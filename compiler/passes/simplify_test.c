@@ -91,6 +91,18 @@ static void constants_are_folded(void **state) {
     sl_graph_destroy(graph);
 }
 
+static void of_nothing_nothing_is_computed(void **state) {
+    (void)state;
+    becomes("input %x : f32[2,0] input %y : f32[0,3] %1 = matmul(%x, %y) output \"z\" = %1", 0);
+    becomes("input %x : f32[0,3] input %y : f32[3] %1 = add(%x, %y) output \"z\" = %1", 0);
+    becomes("input %x : f32[0,3] input %y : f32[2,3] %1 = concat(%x, %y) {axis = 0} "
+            "output \"z\" = %1",
+            0);
+    becomes("input %x : f32[0,3] input %y : f32[2,3] %1 = concat(%y, %x, %y) {axis = 0} "
+            "output \"z\" = %1",
+            1);
+}
+
 static void a_bad_index_is_left_to_run(void **state) {
     (void)state;
     sl_graph *graph = parsed("constant %a : f32[2] = {1, 2} constant %i : i32[1] = {7} "
@@ -167,6 +179,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unused_nodes_go),
         cmocka_unit_test(constants_are_folded),
+        cmocka_unit_test(of_nothing_nothing_is_computed),
         cmocka_unit_test(a_bad_index_is_left_to_run),
         cmocka_unit_test(neutral_elements_go),
         cmocka_unit_test(movements_join),
