@@ -7,6 +7,7 @@
 typedef struct {
     const char *name;
     bool wide_regions; /* elementwise ops join as elementwise_region, else as region */
+    bool hosts_bodies; /* has to ask the host for each body: what can be rewritten is */
     /* SL_OK where the device runs such a step; else SL_UNSUPPORTED and why.  Of the step its op,
      * label, attributes and types of operands count, nothing else need be set. */
     sl_status (*accepts)(const sl_step *step, sl_error *err);

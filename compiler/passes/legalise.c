@@ -202,12 +202,18 @@ static bool is_native(const sl_target *target, const sl_graph *graph, const sl_n
     return !is_always(node->op);
 }
 
+/* Whether it is better rewritten, though the device runs it. */
+static bool is_costly(const sl_target *target, const sl_node *node) {
+    return target && target->hosts_bodies && (sl_op_info_of(node->op)->traits & SL_OP_RUNS);
+}
+
 static void legalise_node(sl_rebuild *r, const sl_node *node) {
     legaliser *l = r->ctx;
     sl_error why = {0};
     if (l->status != SL_OK) return;
     const bool native = is_native(l->target, r->graph, node, &why);
-    for (const sl_rewrite *rule = sl_rewrites; rule->name && !native; rule++)
+    for (const sl_rewrite *rule = sl_rewrites;
+         rule->name && (!native || is_costly(l->target, node)); rule++)
         if (rule->op == node->op && may_rewrite(node) && l->depth < MOST_DEPTH &&
             try_rule(r, rule, node, &why))
             return;
@@ -224,7 +230,9 @@ static void legalise_node(sl_rebuild *r, const sl_node *node) {
 static bool is_all_native(const sl_graph *graph, const sl_target *target) {
     sl_error why;
     for (uint32_t n = 0; n < graph->node_count; n++)
-        if (!is_native(target, graph, &graph->nodes[n], &why)) return false;
+        if (is_costly(target, &graph->nodes[n]) ||
+            !is_native(target, graph, &graph->nodes[n], &why))
+            return false;
     return true;
 }
 

@@ -258,6 +258,18 @@ static void test_control(void **state) {
     rewrites("scan", "input %h : f32[2] input %w : f32[2] input %t : f32[5,2] "
                      "%r, %y = scan(%h, %w, %t) {carries = 1, consts = 1, reverse = 1, " BODY "} "
                      "output \"r\" = %r" Y);
+#define BACK                                                                                       \
+    "(%h, %w, %t, %d, %e) {carries = 1, consts = 1, " BODY ", backward = graph \"k\" {"            \
+    "input %h : f32[2] input %w : f32[2] input %t : f32[2] input %d : f32[2] input %e : f32[2] "   \
+    "%1 = mul(%d, %w) %2 = mul(%e, %h) %3 = sub(%d, %t) "                                          \
+    "output \"h\" = %1 output \"w\" = %2 output \"t\" = %3}} "
+    rewrites("scan_backward",
+             "input %h : f32[2] input %w : f32[2] input %t : f32[5,2] "
+             "input %d : f32[2] input %e : f32[5,2] "
+             "%r, %s, %y = scan_backward" BACK "output \"r\" = %r output \"s\" = %s" Y);
+    rewrites("scan_backward_xs", "input %h : f32[2] input %w : f32[2] input %t : f32[5,2] "
+                                 "input %d : f32[2] input %e : f32[5,2] "
+                                 "%y = scan_backward_xs" BACK Y);
     rewrites("custom_fn",
              "input %x : f32[3] %y = custom_fn(%x) {body = graph \"b\" {input %a : f32[3] "
              "%1 = neg(%a) output \"r\" = %1}}" Y);
@@ -378,6 +390,41 @@ static void test_cuda(void **state) {
     assert_non_null(strstr(err.message, "cuda"));
 }
 
+/* More parts than launches of one step can join. */
+static void test_cuda_joins_many_parts(void **state) {
+    (void)state;
+    char text[1024] = "input %x : f32[3,4] %y = concat(%x";
+    bool has;
+    sl_error err = {0};
+    for (int i = 0; i < 99; i++) strcat(text, ", %x");
+    strcat(text, ") {axis = 0}" Y);
+    if (compile_for(text, &sl_target_cuda, SL_OP_concat, &has, &err)) fail_msg("%s", err.message);
+    assert_true(has);
+}
+
+/* The host is asked for bodies where nothing else is left. */
+static void test_cuda_hosts_bodies(void **state) {
+    (void)state;
+    static const char *const bodies[] = {
+        "input %c : bool[1] input %x : f32[3] %y = if(%c, %x) {"
+        "then = graph \"t\" {input %a : f32[3] %1 = @(%a) output \"r\" = %1}, "
+        "otherwise = graph \"o\" {input %a : f32[3] output \"r\" = %a}}" Y,
+        "input %h : f32[3] %y = scan(%h) {carries = 1, length = @, "
+        "body = graph \"b\" {input %a : f32[3] %1 = exp(%a) output \"r\" = %1}}" Y};
+    static const char *const words[][2] = {{"exp", "sort"}, {"256", "257"}};
+    for (int i = 0; i < 4; i++) {
+        char text[1024];
+        bool has;
+        sl_error err = {0};
+        const char *body = bodies[i / 2], *at = strchr(body, '@');
+        (void)snprintf(text, sizeof text, "%.*s%s%s", (int)(at - body), body, words[i / 2][i % 2],
+                       at + 1);
+        const sl_op op = i / 2 ? SL_OP_scan : SL_OP_if;
+        if (compile_for(text, &sl_target_cuda, op, &has, &err)) fail_msg("%s", err.message);
+        assert_int_equal(has, i % 2);
+    }
+}
+
 /* Whatever a rule may be asked to do, its row has words. */
 static void test_table(void **state) {
     (void)state;
@@ -389,12 +436,20 @@ static void test_table(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_products),    cmocka_unit_test(test_convolution),
-        cmocka_unit_test(test_norms),       cmocka_unit_test(test_elementwise),
-        cmocka_unit_test(test_movement),    cmocka_unit_test(test_attention),
-        cmocka_unit_test(test_control),     cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_refusal),     cmocka_unit_test(test_report),
-        cmocka_unit_test(test_fusion_asks), cmocka_unit_test(test_cuda),
+        cmocka_unit_test(test_products),
+        cmocka_unit_test(test_convolution),
+        cmocka_unit_test(test_norms),
+        cmocka_unit_test(test_elementwise),
+        cmocka_unit_test(test_movement),
+        cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_control),
+        cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_refusal),
+        cmocka_unit_test(test_report),
+        cmocka_unit_test(test_fusion_asks),
+        cmocka_unit_test(test_cuda),
+        cmocka_unit_test(test_cuda_joins_many_parts),
+        cmocka_unit_test(test_cuda_hosts_bodies),
         cmocka_unit_test(test_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

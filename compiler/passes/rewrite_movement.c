@@ -39,6 +39,20 @@ bool sl_rewrite_split(sl_graph *g, const sl_node *node, const sl_value *in, sl_v
     return true;
 }
 
+bool sl_rewrite_concat(sl_graph *g, const sl_node *node, const sl_value *in, sl_value *out) {
+    enum { FEW = 16 };
+    const int64_t axis = ((const sl_concat_attrs *)node->attrs)->axis;
+    const uint32_t groups = (node->input_count + FEW - 1) / FEW;
+    sl_value *joined = SL_ARENA_NEW_ARRAY(&g->arena, sl_value, (size_t)groups + 1);
+    if (groups == 1 || !joined) return false;
+    for (uint32_t i = 0; i < groups; i++) {
+        const uint32_t left = node->input_count - i * FEW;
+        joined[i] = sl_rw_concat(g, (sl_values){left < FEW ? left : FEW, in + i * FEW}, axis);
+    }
+    out[0] = sl_rw_concat(g, (sl_values){groups, joined}, axis);
+    return true;
+}
+
 bool sl_rewrite_split_halves(sl_graph *g, const sl_node *node, const sl_value *in, sl_value *out) {
     const sl_dims *shape = &sl_rw_type(g, in[0])->shape;
     const uint32_t axis = shape->rank - 1;

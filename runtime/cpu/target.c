@@ -1,16 +1,7 @@
 /* target.c - What the CPU runs; every instruction set has all kernels. */
-#include "core/custom.h"
 #include "runtime/cpu/cpu.h"
 #include "runtime/cpu/executable.h"
-
-/* What implements another's op need not run here. */
-static sl_status check_custom(const sl_step *step, sl_error *err) {
-    if (step->op != SL_OP_custom) return SL_OK;
-    const sl_custom_attrs *attrs = step->attrs;
-    if (attrs->handler && attrs->handler->kernel) return SL_OK;
-    return sl_fail(err, SL_UNSUPPORTED, "%s: the cpu has no kernel for custom op '%s'", step->label,
-                   attrs->name);
-}
+#include "runtime/custom.h"
 
 sl_status sl_cpu_find(const sl_kernel_set *set, const sl_step *step, const sl_kernel **out,
                       sl_error *err) {
@@ -23,7 +14,7 @@ sl_status sl_cpu_find(const sl_kernel_set *set, const sl_step *step, const sl_ke
                        sl_type_format(&types[0], text, sizeof text),
                        sl_type_format(&types[1], second, sizeof second));
     }
-    return check_custom(step, err);
+    return step->op == SL_OP_custom ? sl_custom_check(step->label, step->attrs, "cpu", err) : SL_OK;
 }
 
 static sl_status accepts(const sl_step *step, sl_error *err) {

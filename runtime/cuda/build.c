@@ -9,7 +9,7 @@ sl_cu_address sl_cuda_resolve(const sl_executable *exe, const sl_operand *operan
     const uint32_t id = operand->buffer.v;
     const sl_buffer *buffer = &exe->binding.program->buffers[id];
     if (sl_buffer_in_arena(buffer))
-        return exe->device->arena.address + buffer->arena_offset + operand->offset_bytes;
+        return exe->activations->address + buffer->arena_offset + operand->offset_bytes;
     if (buffer->kind == SL_BUFFER_INPUT || buffer->kind == SL_BUFFER_CONSTANT)
         return exe->locals.address + exe->local_offsets[id] + operand->offset_bytes;
     return (sl_cu_address)(uintptr_t)exe->binding.data[id] + operand->offset_bytes;
@@ -72,6 +72,7 @@ static sl_status plan_step(const sl_executable *exe, uint32_t s, sl_cuda_planner
     const sl_cuda_task *task = &exe->tasks[s];
     uint32_t at;
     fill_addresses(exe, step, task->args);
+    if (!task->kernel) return SL_OK;
     planner->label = step->label;
     planner->multiprocessors = exe->device->multiprocessors;
     planner->shared_limit = exe->device->shared_limit;
@@ -134,15 +135,16 @@ static sl_status plan_launches(sl_executable *exe, const scratch_plan *scratch, 
 
 /* ---- segments ---- */
 
-static void close_segment(sl_executable *exe, uint32_t end, bool streams) {
+static void close_segment(sl_executable *exe, uint32_t end, bool alone) {
     const uint32_t first = exe->segment_count ? exe->segments[exe->segment_count - 1].end : 0;
     if (first == end) return;
     exe->segments[exe->segment_count++] =
-        (sl_cuda_segment){.first = first, .end = end, .streams = streams};
+        (sl_cuda_segment){.first = first, .end = end, .alone = alone};
 }
 
-/* Where experts are all here, everything is one segment.  Otherwise a segment ends with each step
- * that says which experts are needed, and a step that needs them is one of its own. */
+/* Where experts are all here, everything is one segment, but for steps that the host runs.
+ * Otherwise a segment ends with each step that says which experts are needed, and a step that needs
+ * them is one of its own. */
 static sl_status cut(sl_executable *exe, sl_error *err) {
     const sl_program *program = exe->binding.program;
     const bool split = !sl_cuda_experts_all_here(exe->device->experts);
@@ -152,10 +154,10 @@ static sl_status cut(sl_executable *exe, sl_error *err) {
         if (!exe->segments) return sl_no_memory(err, "segments", program->step_count);
     }
     exe->segment_count = 0;
-    for (uint32_t s = 0; split && s < program->step_count; s++) {
+    for (uint32_t s = 0; s < program->step_count; s++) {
         const uint32_t traits = sl_op_info_of(program->steps[s].op)->traits;
-        if (traits & SL_OP_REQUESTS) close_segment(exe, s + 1, false);
-        if (traits & SL_OP_STREAMS) {
+        if (split && (traits & SL_OP_REQUESTS)) close_segment(exe, s + 1, false);
+        if (!exe->tasks[s].kernel || (split && (traits & SL_OP_STREAMS))) {
             close_segment(exe, s, false);
             close_segment(exe, s + 1, true);
         }
@@ -346,15 +348,15 @@ static sl_status cut_levels(sl_executable *exe, const scratch_plan *scratch, sl_
 /* Levels are of graphs whose steps join, by their edges. */
 static bool may_have_levels(const sl_executable *exe) {
     const sl_cuda_options *options = &exe->device->options;
-    return exe->segment_count > 1 && !options->apart && !options->eager && !options->chained &&
-           exe->binding.program->model == SL_SCHEDULE_EDGES;
+    return exe->device->experts && exe->segment_count > 1 && !options->apart && !options->eager &&
+           !options->chained && exe->binding.program->model == SL_SCHEDULE_EDGES;
 }
 
 static sl_status make_graphs(sl_executable *exe, const scratch_plan *scratch, sl_error *err) {
     sl_cuda_part(exe);
     if (may_have_levels(exe)) SL_TRY(cut_levels(exe, scratch, err));
     for (uint32_t i = 0; i < exe->segment_count; i++)
-        if (!exe->segments[i].streams && !exe->device->options.eager)
+        if (!exe->segments[i].alone && !exe->device->options.eager)
             SL_TRY(make_graph(exe, &exe->segments[i], scratch, err));
     return SL_OK;
 }
@@ -386,7 +388,8 @@ static sl_status make_starts(sl_executable *exe, sl_error *err) {
 
 sl_status sl_cuda_build(sl_executable *exe, sl_error *err) {
     sl_cuda_device *device = exe->device;
-    if (!exe->rebound && exe->built_arena == device->arena.address &&
+    const sl_program *program = exe->binding.program;
+    if (!exe->rebound && exe->built_arena == exe->activations->address &&
         exe->built_scratch == device->scratch.address)
         return SL_OK;
     scratch_plan scratch;
@@ -396,12 +399,14 @@ sl_status sl_cuda_build(sl_executable *exe, sl_error *err) {
     SL_TRY(sl_binding_check(&exe->binding, err));
     SL_TRY(open_experts(exe, err));
     SL_TRY(make_starts(exe, err));
+    for (uint32_t s = 0; s < program->step_count; s++)
+        SL_TRY(sl_cuda_build_hosted(&program->steps[s], &exe->tasks[s], err));
     SL_TRY(measure(exe, &scratch, &launches, err));
     SL_TRY(sl_cuda_ensure(device, &device->scratch, scratch.total, "kernel scratch", err));
     SL_TRY(plan_launches(exe, &scratch, launches, err));
     SL_TRY(cut(exe, err));
     SL_TRY(make_graphs(exe, &scratch, err));
-    exe->built_arena = device->arena.address;
+    exe->built_arena = exe->activations->address;
     exe->built_scratch = device->scratch.address;
     exe->rebound = false;
     return SL_OK;

@@ -15,7 +15,7 @@ static sl_status make_task(sl_executable *exe, const sl_step *step, sl_cuda_task
     out->args = sl_arguments_create(step, &exe->arena);
     if (!out->args)
         return sl_no_memory(err, "kernel arguments", sl_op_info_of(step->op)->args_bytes);
-    return SL_OK;
+    return out->kernel ? SL_OK : sl_cuda_load_hosted(exe, step, out, err);
 }
 
 static sl_status place_locals(sl_executable *exe, sl_error *err) {
@@ -40,7 +40,7 @@ static sl_status place_outputs(sl_executable *exe, sl_error *err) {
     exe->output_offsets = SL_ARENA_NEW_ARRAY(&exe->arena, uint64_t, program->output_count + 1);
     if (!exe->output_offsets) return sl_no_memory(err, "an executable", program->output_count);
     uint64_t at = 0;
-    for (uint32_t i = 0; i < program->output_count; i++) {
+    for (uint32_t i = 0; i < program->output_count && !exe->is_body; i++) {
         exe->output_offsets[i] = at;
         at += sl_round_up(sl_type_bytes(&program->outputs[i].operand.type), LOCAL_ALIGNMENT);
     }
@@ -49,7 +49,7 @@ static sl_status place_outputs(sl_executable *exe, sl_error *err) {
     const sl_allocator *pinned = &exe->device->pinned;
     exe->outputs = sl_resize(pinned, NULL, 0, exe->outputs_bytes, 64);
     if (!exe->outputs) return sl_no_memory(err, "results", exe->outputs_bytes);
-    if (!exe->inputs_bytes) return SL_OK;
+    if (!exe->inputs_bytes || exe->is_body) return SL_OK;
     exe->inputs = sl_resize(pinned, NULL, 0, exe->inputs_bytes, 64);
     return exe->inputs ? SL_OK : sl_no_memory(err, "inputs", exe->inputs_bytes);
 }
@@ -76,17 +76,23 @@ static sl_status fill_executable(sl_executable *exe, const sl_program *program, 
     SL_TRY(place_locals(exe, err));
     SL_TRY(place_outputs(exe, err));
     SL_TRY(copy_constants(exe, err));
-    return sl_cuda_ensure(exe->device, &exe->device->arena, program->arena_bytes, "activations",
-                          err);
+    for (uint32_t b = 0; b < program->buffer_count && exe->is_body; b++)
+        if (program->buffers[b].kind == SL_BUFFER_INPUT)
+            exe->binding.data[b] = (void *)(uintptr_t)exe->locals.address;
+    return sl_cuda_ensure(exe->device, exe->activations, program->arena_bytes, "activations", err);
 }
 
-static void cuda_unload(sl_executable *exe) {
+void sl_cuda_unload(sl_executable *exe) {
     if (!exe) return;
     const sl_allocator *pinned = &exe->device->pinned;
     if (sl_cuda_enter(exe->device, NULL) == SL_OK) {
         sl_cuda_attach(exe, NULL);
         sl_cuda_drop_flights(exe);
         sl_cuda_unbuild(exe);
+        const sl_program *program = exe->binding.program;
+        for (uint32_t s = 0; exe->tasks && s < program->step_count; s++)
+            sl_cuda_unload_hosted(&program->steps[s], &exe->tasks[s]);
+        sl_cuda_give(exe->device, &exe->own_activations);
         sl_cuda_give(exe->device, &exe->locals);
         if (exe->inputs) (void)sl_resize(pinned, exe->inputs, exe->inputs_bytes, 0, 64);
         if (exe->outputs) (void)sl_resize(pinned, exe->outputs, exe->outputs_bytes, 0, 64);
@@ -97,9 +103,8 @@ static void cuda_unload(sl_executable *exe) {
     sl_arena_deinit(&arena);
 }
 
-static sl_status cuda_load(sl_device *base, const sl_program *program, sl_executable **out,
-                           sl_error *err) {
-    sl_cuda_device *device = (sl_cuda_device *)base;
+sl_status sl_cuda_load(sl_cuda_device *device, const sl_program *program, bool is_body,
+                       sl_executable **out, sl_error *err) {
     SL_TRY(sl_cuda_enter(device, err));
     sl_arena arena;
     sl_arena_init(&arena, device->allocator);
@@ -111,14 +116,21 @@ static sl_status cuda_load(sl_device *base, const sl_program *program, sl_execut
     }
     exe->arena = arena;
     exe->device = device;
+    exe->is_body = is_body;
+    exe->activations = is_body ? &exe->own_activations : &device->arena;
     exe->rebound = true;
     const sl_status status = fill_executable(exe, program, err);
     if (status == SL_OK)
         *out = exe;
     else
-        cuda_unload(exe);
+        sl_cuda_unload(exe);
     sl_cuda_leave(device);
     return status;
+}
+
+static sl_status cuda_load(sl_device *base, const sl_program *program, sl_executable **out,
+                           sl_error *err) {
+    return sl_cuda_load((sl_cuda_device *)base, program, false, out, err);
 }
 
 /* ---- binding ---- */
@@ -250,7 +262,7 @@ const sl_device_ops sl_cuda_ops = {
     .name = "cuda",
     .destroy = sl_cuda_destroy,
     .load = cuda_load,
-    .unload = cuda_unload,
+    .unload = sl_cuda_unload,
     .bind = cuda_bind,
     .bind_experts = cuda_bind_experts,
     .run = sl_cuda_run,

@@ -24,12 +24,16 @@ typedef struct {
     uint32_t lowest, highest;
     sl_cuda_joined *joined;
     uint32_t level; /* where segments are levels */
+    /* Of a step that the host runs (hosted.c): its bodies, and its arguments in the host's memory
+     * with the room that a call needs. */
+    sl_executable **bodies;
+    void *host_args, *host_room;
 } sl_cuda_task;
 
 /* Steps [first, end) that are launched together; of a level (join.h) those that are on it. */
 typedef struct {
     uint32_t first, end;
-    bool streams; /* one step that waits for experts: launched in rounds, not as a graph */
+    bool alone; /* one step that waits for experts or that the host runs: no graph */
     bool leveled;
     uint32_t level;
     sl_cu_graph graph;
@@ -65,8 +69,10 @@ struct sl_executable {
     uint32_t direct_outputs;                 /* bits: those that graphs write there themselves */
     int32_t *starts;                         /* pinned: what a moe_group says, [experts + 1] */
     uint64_t starts_bytes;
-    bool rebound;                             /* bindings changed since launches were planned */
-    sl_cu_address built_arena, built_scratch; /* what launches point into */
+    bool is_body;                                /* of a step: nothing but inputs, on the device */
+    sl_cuda_block own_activations, *activations; /* the device's arena, or a body's own */
+    bool rebound;                                /* bindings changed since launches were planned */
+    sl_cu_address built_arena, built_scratch;    /* what launches point into */
     /* of traces */
     sl_trace *trace;
     sl_cu_event *events; /* [step_count + 1] */
@@ -79,6 +85,21 @@ void sl_cuda_unbuild(sl_executable *exe);
 /* Where an operand lies in device memory. */
 sl_cu_address sl_cuda_resolve(const sl_executable *exe, const sl_operand *operand);
 
+/* executable.c: `is_body` leaves inputs to who runs it. */
+SL_CHECKED sl_status sl_cuda_load(sl_cuda_device *device, const sl_program *program, bool is_body,
+                                  sl_executable **out, sl_error *err);
+void sl_cuda_unload(sl_executable *exe);
+
+/* hosted.c: steps that the host runs, NULL for ops that have kernels. */
+typedef sl_status sl_cuda_hosted_fn(sl_executable *exe, uint32_t step, sl_error *err);
+sl_cuda_hosted_fn *sl_cuda_hosted(sl_op op);
+SL_CHECKED sl_status sl_cuda_load_hosted(sl_executable *exe, const sl_step *step,
+                                         sl_cuda_task *task, sl_error *err);
+void sl_cuda_unload_hosted(const sl_step *step, const sl_cuda_task *task);
+/* Before the step's own program is: bodies share its scratch, which must not grow any more. */
+SL_CHECKED sl_status sl_cuda_build_hosted(const sl_step *step, const sl_cuda_task *task,
+                                          sl_error *err);
+
 /* edges.c: of a program that is one graph, as the driver has them; successors that are other
  * steps, in arena. */
 SL_CHECKED sl_status sl_cuda_read_edges(const sl_executable *exe, sl_arena *arena, sl_edges *out,
@@ -86,6 +107,10 @@ SL_CHECKED sl_status sl_cuda_read_edges(const sl_executable *exe, sl_arena *aren
 
 /* run.c */
 SL_CHECKED sl_status sl_cuda_run(sl_executable *exe, sl_error *err);
+/* All segments, with inputs where they are; and waiting for them, with an error for what a kernel
+ * could not index with. */
+SL_CHECKED sl_status sl_cuda_launch_segments(sl_executable *exe, sl_error *err);
+SL_CHECKED sl_status sl_cuda_settle(sl_executable *exe, sl_error *err);
 SL_CHECKED sl_status sl_cuda_start(sl_executable *exe, sl_error *err);
 SL_CHECKED sl_status sl_cuda_finish(sl_executable *exe, sl_error *err);
 SL_CHECKED sl_status sl_cuda_fetch(sl_executable *exe, uint32_t output, sl_error *err);
@@ -93,6 +118,7 @@ void sl_cuda_drop_flights(sl_executable *exe);
 SL_CHECKED sl_status sl_cuda_run_serially(sl_executable *exe, const uint32_t *order, sl_error *err);
 SL_CHECKED sl_status sl_cuda_run_step(sl_executable *exe, uint32_t step, sl_error *err);
 void sl_cuda_attach(sl_executable *exe, sl_trace *trace);
-/* target.c: the kernel of a step; SL_UNSUPPORTED, naming the step, when there is none. */
+/* target.c: the kernel of a step, NULL where the host runs it; SL_UNSUPPORTED, naming the step,
+ * when there is none. */
 SL_CHECKED sl_status sl_cuda_find(const sl_step *step, const sl_cuda_kernel **out, sl_error *err);
 #endif

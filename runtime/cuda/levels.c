@@ -10,11 +10,13 @@ static bool streams(const sl_executable *exe, uint32_t step) {
     return sl_op_info_of(exe->binding.program->steps[step].op)->traits & SL_OP_STREAMS;
 }
 
-/* Whether every step that streams is one whose routing and whose sum are part of it. */
+/* Whether every step that streams is one whose routing and whose sum are part of it, and the host
+ * runs none. */
 static bool all_experts_joined(const sl_executable *exe) {
     static const char name[] = "sl_moe_row_up_";
     for (uint32_t s = 0; s < exe->binding.program->step_count; s++) {
         const sl_cuda_task *task = &exe->tasks[s];
+        if (!task->kernel) return false;
         if (streams(exe, s) &&
             (!task->joined || strncmp(task->joined[0].launch.function, name, sizeof name - 1) != 0))
             return false;
@@ -73,7 +75,7 @@ bool sl_cuda_level(sl_executable *exe, const sl_cuda_needs *needs) {
     for (uint32_t s = 0; s < count; s++)
         if (streams(exe, s))
             exe->segments[exe->tasks[s].level] =
-                (sl_cuda_segment){.first = s, .end = s + 1, .streams = true, .leveled = true};
+                (sl_cuda_segment){.first = s, .end = s + 1, .alone = true, .leveled = true};
     exe->segment_count = levels;
     return true;
 }

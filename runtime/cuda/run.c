@@ -91,13 +91,14 @@ static sl_status run_one(sl_executable *exe, uint32_t s, sl_error *err) {
     const sl_step *step = &exe->binding.program->steps[s];
     const uint32_t traits = sl_op_info_of(step->op)->traits;
     const bool split = !sl_cuda_experts_all_here(exe->device->experts);
+    if (!exe->tasks[s].kernel) return sl_cuda_hosted(step->op)(exe, s, err);
     if (split && (traits & SL_OP_STREAMS)) return run_streaming(exe, s, err);
     SL_TRY(launch_step(exe, s, err));
     return split && (traits & SL_OP_REQUESTS) ? request_experts(exe, step, err) : SL_OK;
 }
 
 static sl_status run_segment(sl_executable *exe, const sl_cuda_segment *g, sl_error *err) {
-    if (g->streams && g->leveled) return run_joined_streaming(exe, g->first, err);
+    if (g->alone && g->leveled) return run_joined_streaming(exe, g->first, err);
     if (!g->exec) {
         for (uint32_t s = g->first; s < g->end; s++) SL_TRY(run_one(exe, s, err));
         return SL_OK;
@@ -108,6 +109,12 @@ static sl_status run_segment(sl_executable *exe, const sl_cuda_segment *g, sl_er
     const bool requests = sl_op_info_of(last->op)->traits & SL_OP_REQUESTS;
     if (requests && !g->leveled && !sl_cuda_experts_all_here(exe->device->experts))
         return request_experts(exe, last, err);
+    return SL_OK;
+}
+
+sl_status sl_cuda_launch_segments(sl_executable *exe, sl_error *err) {
+    for (uint32_t i = 0; i < exe->segment_count; i++)
+        SL_TRY(run_segment(exe, &exe->segments[i], err));
     return SL_OK;
 }
 
@@ -171,13 +178,17 @@ static sl_status copy_fault(sl_executable *exe, char *to, sl_error *err) {
     return SL_OK;
 }
 
+sl_status sl_cuda_settle(sl_executable *exe, sl_error *err) {
+    SL_TRY(copy_fault(exe, exe->outputs, err));
+    SL_TRY(sl_cuda_wait(exe->device, err));
+    return check_fault(exe, err);
+}
+
 /* `as_graph`: those that graphs write there themselves are there already. */
 static sl_status copy_outputs(sl_executable *exe, bool as_graph, sl_error *err) {
     for (uint32_t i = 0; i < exe->binding.program->output_count; i++)
         if (!as_graph || !is_direct(exe, i)) SL_TRY(copy_output(exe, i, exe->outputs, err));
-    SL_TRY(copy_fault(exe, exe->outputs, err));
-    SL_TRY(sl_cuda_wait(exe->device, err));
-    return check_fault(exe, err);
+    return sl_cuda_settle(exe, err);
 }
 
 /* ---- traces ---- */
@@ -228,9 +239,7 @@ static sl_status launch_all(sl_executable *exe, char *inputs, sl_error *err) {
     SL_TRY(sl_cuda_build(exe, err));
     SL_TRY(copy_inputs(exe, inputs, err));
     const double begin = sl_clock_seconds();
-    if (exe->trace) SL_TRY(run_traced(exe, err));
-    for (uint32_t i = 0; !exe->trace && i < exe->segment_count; i++)
-        SL_TRY(run_segment(exe, &exe->segments[i], err));
+    SL_TRY(exe->trace ? run_traced(exe, err) : sl_cuda_launch_segments(exe, err));
     exe->device->launch_seconds += sl_clock_seconds() - begin;
     exe->device->runs++;
     return SL_OK;

@@ -3,8 +3,13 @@
 #include "runtime/arguments.h"
 #include "runtime/cuda/cuda.h"
 #include "runtime/cuda/executable.h"
+#include "runtime/custom.h"
 
 sl_status sl_cuda_find(const sl_step *step, const sl_cuda_kernel **out, sl_error *err) {
+    *out = NULL;
+    if (step->op == SL_OP_custom)
+        return sl_custom_check(step->label, step->attrs, "cuda device", err);
+    if (sl_cuda_hosted(step->op)) return SL_OK;
     for (uint32_t i = 0; i < step->operand_count; i++)
         if (!sl_type_elements(&step->operands[i].type))
             return sl_fail(err, SL_UNSUPPORTED, "%s: the cuda device takes no empty tensors",
@@ -48,11 +53,11 @@ static sl_status accepts(const sl_step *step, sl_error *err) {
     const sl_cuda_kernel *kernel;
     sl_arena arena;
     SL_TRY(sl_cuda_find(step, &kernel, err));
-    if (has_experts(step)) return SL_OK;
+    if (!kernel || has_experts(step)) return SL_OK;
     sl_arena_init(&arena, NULL);
     const sl_status status = try_plan(kernel, step, &arena, err);
     sl_arena_deinit(&arena);
     return status;
 }
 
-const sl_target sl_target_cuda = {.name = "cuda", .accepts = accepts};
+const sl_target sl_target_cuda = {.name = "cuda", .hosts_bodies = true, .accepts = accepts};

@@ -1,5 +1,6 @@
 /* control.c - Ops that run bodies.  Each is one item: its body runs on the thread that has it. */
 #include "runtime/cpu/kernels/carries.h"
+#include "runtime/custom.h"
 
 /* ---- once: if, custom_fn ---- */
 
@@ -114,53 +115,10 @@ RUN(scan) {
 
 /* ---- custom: the callback decides ---- */
 
-typedef struct {
-    sl_tensor_type *types; /* inputs', then results' */
-    const void **inputs;
-    void **outputs;
-    size_t bytes;
-} custom_room;
-
-static custom_room make_custom_room(const sl_custom_args *a, void *memory) {
-    const size_t ins = SL_LIST_COUNT(a->inputs), outs = SL_LIST_COUNT(a->results);
-    room r = {.at = memory};
-    custom_room out = {.types = take_room(&r, (ins + outs) * sizeof *out.types),
-                       .inputs = take_room(&r, ins * sizeof *out.inputs),
-                       .outputs = take_room(&r, outs * sizeof *out.outputs)};
-    out.bytes = r.used;
-    return out;
-}
-
-static sl_tensor_type seen_type(const sl_type *type) {
-    sl_tensor_type seen = {.dtype = sl_dtype_infos[type->dtype].name, .rank = type->shape.rank};
-    memcpy(seen.dims, type->shape.dims, sizeof seen.dims);
-    return seen;
-}
-
 SPLIT(custom) {
-    return (sl_split){1, 1, make_custom_room(args, NULL).bytes};
+    return (sl_split){1, 1, sl_custom_room_bytes(args)};
 }
 RUN(custom) {
-    const sl_custom_args *a = args;
     (void)begin, (void)end;
-    const sl_custom_op *op = a->attrs.handler;
-    const custom_room r = make_custom_room(a, worker->scratch);
-    const uint32_t ins = SL_LIST_COUNT(a->inputs), outs = SL_LIST_COUNT(a->results);
-    for (uint32_t i = 0; i < ins; i++) {
-        r.types[i] = seen_type(&a->inputs.items[i].type);
-        r.inputs[i] = a->inputs.items[i].data;
-    }
-    for (uint32_t o = 0; o < outs; o++) {
-        r.types[ins + o] = seen_type(&a->results.items[o].type);
-        r.outputs[o] = a->results.items[o].data;
-    }
-    const sl_custom_call call = {a->attrs.attrs, ins, outs, r.types, r.types + ins};
-    *worker->err = (sl_error){0};
-    const sl_status status = op->kernel(op->ctx, &call, r.inputs, r.outputs, worker->err);
-    if (status == SL_OK) return SL_OK;
-    if (!worker->err->message[0])
-        return sl_fail(worker->err, status, "%s: the kernel of custom op '%s' failed: %s",
-                       worker->label ? worker->label : "custom", op->name, sl_status_text(status));
-    worker->err->status = status;
-    return status;
+    return sl_custom_run(args, worker->label, worker->scratch, worker->err);
 }

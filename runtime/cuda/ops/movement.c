@@ -92,6 +92,10 @@ PLAN(concat) {
     char *out = c->out.data;
     bytes_copy copies[SL_MOST_COPIES];
     uint32_t held = 0;
+    enum { MOST_PARTS = SL_MOST_COPIES * SL_CUDA_MAX_LAUNCHES };
+    if (SL_LIST_COUNT(c->parts) > MOST_PARTS)
+        return sl_fail(err, SL_UNSUPPORTED, "%s: %u parts, the cuda device joins up to %d",
+                       planner->label, SL_LIST_COUNT(c->parts), MOST_PARTS);
     for (uint32_t i = 0; i < SL_LIST_COUNT(c->parts); i++) {
         const sl_cview *part = &c->parts.items[i];
         const int64_t bytes = stretch_bytes(&part->type, axis);

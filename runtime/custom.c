@@ -1,0 +1,39 @@
+#include "runtime/custom.h"
+#include "core/custom.h"
+
+sl_status sl_custom_check(const char *label, const sl_custom_attrs *attrs, const char *device,
+                          sl_error *err) {
+    if (attrs->handler && attrs->handler->kernel) return SL_OK;
+    return sl_fail(err, SL_UNSUPPORTED, "%s: the %s has no kernel for custom op '%s'", label,
+                   device, attrs->name);
+}
+
+size_t sl_custom_room_bytes(const sl_custom_args *args) {
+    const size_t count = (size_t)SL_LIST_COUNT(args->inputs) + SL_LIST_COUNT(args->results);
+    return count * (sizeof(sl_tensor_type) + sizeof(void *));
+}
+
+sl_status sl_custom_run(const sl_custom_args *args, const char *label, void *room, sl_error *err) {
+    const sl_custom_op *op = args->attrs.handler;
+    const uint32_t ins = SL_LIST_COUNT(args->inputs), outs = SL_LIST_COUNT(args->results);
+    sl_tensor_type *types = room; /* inputs', then results' */
+    const void **inputs = (const void **)(types + ins + outs);
+    void **outputs = (void **)(inputs + ins);
+    for (uint32_t i = 0; i < ins; i++) {
+        types[i] = sl_tensor_type_of(&args->inputs.items[i].type);
+        inputs[i] = args->inputs.items[i].data;
+    }
+    for (uint32_t o = 0; o < outs; o++) {
+        types[ins + o] = sl_tensor_type_of(&args->results.items[o].type);
+        outputs[o] = args->results.items[o].data;
+    }
+    const sl_custom_call call = {args->attrs.attrs, ins, outs, types, types + ins};
+    *err = (sl_error){0};
+    const sl_status status = op->kernel(op->ctx, &call, inputs, outputs, err);
+    if (status == SL_OK) return SL_OK;
+    if (!err->message[0])
+        return sl_fail(err, status, "%s: the kernel of custom op '%s' failed: %s",
+                       label ? label : "custom", op->name, sl_status_text(status));
+    err->status = status;
+    return status;
+}

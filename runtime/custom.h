@@ -1,0 +1,13 @@
+/* custom.h - Calling another's op (sluice/graph.h) on tensors in the host's memory. */
+#ifndef SL_RUNTIME_CUSTOM_H
+#define SL_RUNTIME_CUSTOM_H
+#include "core/ops.h"
+
+/* Whether the op has a kernel; `device` is named in the message where it has none. */
+SL_CHECKED sl_status sl_custom_check(const char *label, const sl_custom_attrs *attrs,
+                                     const char *device, sl_error *err);
+/* What a call needs besides its tensors. */
+size_t sl_custom_room_bytes(const sl_custom_args *args);
+SL_CHECKED sl_status sl_custom_run(const sl_custom_args *args, const char *label, void *room,
+                                   sl_error *err);
+#endif
