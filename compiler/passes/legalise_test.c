@@ -396,7 +396,7 @@ static void test_cuda_joins_many_parts(void **state) {
     char text[1024] = "input %x : f32[3,4] %y = concat(%x";
     bool has;
     sl_error err = {0};
-    for (int i = 0; i < 99; i++) strcat(text, ", %x");
+    for (int i = 0; i < 199; i++) strcat(text, ", %x");
     strcat(text, ") {axis = 0}" Y);
     if (compile_for(text, &sl_target_cuda, SL_OP_concat, &has, &err)) fail_msg("%s", err.message);
     assert_true(has);

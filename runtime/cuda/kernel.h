@@ -11,7 +11,7 @@
 #include "runtime/cuda/kernels/fault.h"
 #include "runtime/cuda/kernels/gemm_half.h"
 
-enum { SL_CUDA_ARGS_BYTES = 1024, SL_CUDA_MAX_LAUNCHES = 8, SL_CUDA_WARP = 32 };
+enum { SL_CUDA_ARGS_BYTES = 1024, SL_CUDA_MAX_LAUNCHES = 32, SL_CUDA_WARP = 32 };
 
 typedef struct {
     const char *function;

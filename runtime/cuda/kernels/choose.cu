@@ -8,7 +8,7 @@
  * order of atomic additions changes nothing. */
 #include "runtime/cuda/kernels/choose.h"
 #include "core/choose.h"
-#include "runtime/cuda/kernels/cuda.cuh"
+#include "runtime/cuda/kernels/rank.cuh"
 
 SL_CUDA_KERNEL(sl_resume, sl_resumed) {
     const int t = (int)(blockIdx.x * blockDim.x + threadIdx.x);
@@ -174,9 +174,7 @@ struct selection {
 
 /* Better tokens have larger keys, and no two the same. */
 DEVICE uint64_t key_of(const selection &s, int token, float logit) {
-    const unsigned bits = __float_as_uint(logit + 0.0f); /* one zero */
-    const unsigned rank = bits >> 31 ? ~bits : bits | 0x80000000u;
-    return (uint64_t)(s.by_token ? 0 : rank) << 32 | (0xffffffffu - (unsigned)token);
+    return (uint64_t)(s.by_token ? 0 : rank_of(logit)) << 32 | (0xffffffffu - (unsigned)token);
 }
 DEVICE int token_of(uint64_t key) {
     return (int)(0xffffffffu - (unsigned)key);

@@ -83,31 +83,6 @@ SL_CUDA_KERNEL(sl_running, sl_fold_lines, SL_FOLD_THREADS) {
     }
 }
 
-/* Its place is how many come before it, so that nothing waits for anything. */
-DEVICE bool sorts_below(const sl_sorted &a, number x, number y) {
-    if (!is_real(a.type)) return is_less(a.type, x.whole, y.whole);
-    return y.re != y.re ? x.re == x.re : x.re < y.re;
-}
-SL_CUDA_KERNEL(sl_sort, sl_sorted, SL_FOLD_THREADS) {
-    const int64_t i = thread_number();
-    if (i >= a.elements) return;
-    const int64_t above = quotient(i, a.inner), column = i - above * a.inner;
-    const int64_t outer = quotient(above, a.count), own = above - outer * a.count;
-    const int64_t start = outer * a.count * a.inner + column;
-    const number x = load_number(a.type, a.x, i);
-    int64_t place = 0;
-    for (int64_t j = 0; j < a.count && place < a.kept; j++) {
-        const number y = load_number(a.type, a.x, start + j * a.inner);
-        const bool below = sorts_below(a, y, x), over = sorts_below(a, x, y);
-        place += a.descending ? over : below;
-        place += j < own && !below && !over;
-    }
-    if (place >= a.kept) return;
-    const int64_t to = (outer * a.kept + place) * a.inner + column;
-    if (a.values) store_number(a.type, a.values, to, x);
-    if (a.from) a.from[to] = own;
-}
-
 SL_CUDA_KERNEL(sl_product, sl_product_any, SL_FOLD_THREADS) {
     const int64_t i = thread_number();
     if (i >= a.count) return;

@@ -27,16 +27,6 @@ typedef struct {
     int32_t reserved;
 } sl_fold_lines;
 
-/* Lines as above, sorted: `kept` elements of each, and where they were; either may be NULL.  NaN is
- * greater than all others, equals stay in order. */
-typedef struct {
-    const void *x;
-    void *values;
-    int64_t *from;
-    int64_t elements, count, inner, kept;
-    int32_t type, descending;
-} sl_sorted;
-
 /* Products of matrices, whose batch dims broadcast. */
 typedef struct {
     const void *left, *right;

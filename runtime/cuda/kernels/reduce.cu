@@ -1,5 +1,6 @@
 /* reduce.cu - Over the last axis and others. */
 #include "runtime/cuda/kernels/reduce.h"
+#include "runtime/cuda/kernels/rank.cuh"
 #include "runtime/cuda/kernels/walk.cuh"
 
 /* ---- over any axes ---- */
@@ -98,9 +99,7 @@ SL_CUDA_KERNEL(sl_softmax, sl_softmax_rows) {
  * as the first element, which nothing is larger than. */
 DEVICE uint64_t argmax_key(float value, int64_t index) {
     if (value != value) return index == 0 ? UINT64_MAX : 0;
-    const unsigned bits = __float_as_uint(value + 0.0f); /* one zero */
-    const unsigned order = bits >> 31 ? ~bits : bits | 0x80000000u;
-    return (uint64_t)order << 32 | (uint32_t)~index;
+    return (uint64_t)rank_of(value) << 32 | (uint32_t)~index;
 }
 DEVICE int32_t argmax_index(uint64_t key) {
     return (int32_t)~(uint32_t)key;

@@ -1,17 +1,8 @@
 /* route.cuh - Choosing the experts of a row by a warp. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_ROUTE_CUH
 #define SL_RUNTIME_CUDA_KERNELS_ROUTE_CUH
-#include "runtime/cuda/kernels/cuda.cuh"
+#include "runtime/cuda/kernels/rank.cuh"
 #include "runtime/cuda/kernels/route.h"
-
-/* Unsigned numbers in the order of floats; 0 for what is no number. */
-DEVICE unsigned rank_of(float x) {
-    const unsigned bits = __float_as_uint(x + 0.0f); /* one zero */
-    return x != x ? 0 : bits >> 31 ? ~bits : bits | 0x80000000u;
-}
-DEVICE float of_rank(unsigned rank) {
-    return __uint_as_float(rank >> 31 ? rank & 0x7fffffffu : ~rank);
-}
 
 /* A row's ranks as lanes hold them: expert lane + 32 i is number i; those beyond the registers are
  * read again. */

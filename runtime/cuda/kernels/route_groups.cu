@@ -1,15 +1,7 @@
 /* route_groups.cu - Choosing experts among the best groups.  A warp is a row. */
 #include "runtime/cuda/kernels/route_groups.h"
-#include "runtime/cuda/kernels/cuda.cuh"
+#include "runtime/cuda/kernels/rank.cuh"
 
-/* Unsigned numbers in the order of floats; 0 for what is no number. */
-DEVICE unsigned rank_of(float x) {
-    const unsigned bits = __float_as_uint(x + 0.0f); /* one zero */
-    return x != x ? 0 : bits >> 31 ? ~bits : bits | 0x80000000u;
-}
-DEVICE float of_rank(unsigned rank) {
-    return __uint_as_float(rank >> 31 ? rank & 0x7fffffffu : ~rank);
-}
 DEVICE float sigmoid(float x) {
     return 1.0f / (1.0f + expf(-x));
 }

@@ -103,37 +103,6 @@ PLAN(cumsum_backward) {
     return plan_running(planner, args, SL_FOLD_ADD, true);
 }
 
-static sl_status plan_sort(sl_cuda_planner *planner, const sl_cview *x, int64_t given,
-                           sl_sorted *s) {
-    const uint32_t axis = sl_axis(given, x->type.shape.rank);
-    s->x = x->data;
-    s->type = number_of(&x->type);
-    s->elements = sl_type_elements(&x->type);
-    s->count = dim(&x->type, axis);
-    s->inner = sl_dims_tail(&x->type.shape, axis + 1);
-    if (!s->kept) s->kept = s->count;
-    add_launch(planner, "sl_sort", s->elements, s, sizeof *s);
-    return SL_OK;
-}
-PLAN(sort) {
-    const sl_sort_args *a = args;
-    sl_sorted s = {.values = a->out.data, .descending = (int32_t)a->attrs.descending};
-    return plan_sort(planner, &a->x, a->attrs.axis, &s);
-}
-PLAN(argsort) {
-    const sl_argsort_args *a = args;
-    sl_sorted s = {.from = a->out.data, .descending = (int32_t)a->attrs.descending};
-    return plan_sort(planner, &a->x, a->attrs.axis, &s);
-}
-PLAN(topk) {
-    const sl_topk_args *a = args;
-    sl_sorted s = {.values = a->values.data,
-                   .from = a->indices.data,
-                   .kept = a->attrs.k,
-                   .descending = (int32_t)a->attrs.largest};
-    return plan_sort(planner, &a->x, a->attrs.axis, &s);
-}
-
 /* ---- products of matrices ---- */
 
 PLAN(any_matmul) {
