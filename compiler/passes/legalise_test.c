@@ -121,6 +121,16 @@ static void test_convolution(void **state) {
     rewrites("conv strided_slice pad",
              "input %x : f64[1,2,3,4,3] input %w : f64[2,1,2,2,1] %y = conv(%x, %w) {strides = "
              "[], pads_before = [], pads_after = [], dilations = [], groups = 2}" Y);
+    rewrites("conv", "input %x : i32[2,4,5] input %w : i32[6,2,3] input %b : i32[6] "
+                     "%y = conv(%x, %w, %b) {strides = [2], pads_before = [1], pads_after = [], "
+                     "dilations = [], groups = 2}" Y);
+    rewrites("conv", "input %x : f32[1,2,13,14] input %w : f32[3,2,12,12] input %b : f32[3] "
+                     "%y = conv(%x, %w, %b) {strides = [], pads_before = [], pads_after = [1,1], "
+                     "dilations = [], groups = 1}" Y);
+    rewrites("conv_backward_weight",
+             "input %x : f32[2,4,5,6] input %d : f32[2,6,3,3] %y = conv_backward_weight(%x, %d) "
+             "{strides = [2,2], pads_before = [1,0], pads_after = [0,1], dilations = [], "
+             "groups = 2, kernel = [2,3]}" Y);
 }
 
 static void test_norms(void **state) {
