@@ -195,6 +195,21 @@ static void test_movement(void **state) {
     rewrites("pad", "input %x : f32[3,4] input %v : f32[1] %y = pad(%x, %v) "
                     "{before = [1,-2], after = [0,3], mode = 0}" Y);
     rewrites("reverse", "input %x : f32[3,4,2] %y = reverse(%x) {axes = [0,-1]}" Y);
+#define RESIZE "scales = [], exclude_outside = 1, antialias = 1, "
+    rewrites("resize",
+             "input %x : f32[2,5,4] %y = resize(%x) {shape = [2,3,9], mode = \"cubic\", " RESIZE
+             "roi = []}" Y);
+    rewrites("resize",
+             "input %x : f64[5,4] %y = resize(%x) {shape = [4,6], mode = \"linear\", " RESIZE
+             "roi = [0.1,0,1.4,1], coordinates = \"tf_crop_and_resize\", "
+             "extrapolation = 7}" Y);
+    rewrites("resize",
+             "input %x : i64[2,3] %y = resize(%x) {shape = [3,2], scales = [], roi = []}" Y);
+    rewrites("resize",
+             "input %x : f32[2,3] %y = resize(%x) {shape = [2,3], scales = [], roi = []}" Y);
+    rewrites("resize_nearest2x", "input %x : u8[2,3,4] %y = resize_nearest2x(%x)" Y);
+    rewrites("resize_nearest2x_backward",
+             "input %x : f32[2,4,6] %y = resize_nearest2x_backward(%x)" Y);
     rewrites("transform_region",
              "input %x : u8[2,3,2] %y = transform_region(%x) {steps = [1,1]}" Y);
     rewrites("batch_elementwise_region elementwise_region",

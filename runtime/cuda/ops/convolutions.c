@@ -4,7 +4,8 @@
 #include "runtime/cuda/kernels/windows.h"
 #include "runtime/cuda/ops/walk.h"
 
-#define BIAS_OF(ARGS) (SL_LIST_COUNT((ARGS)->bias) ? (ARGS)->bias.items[0].data : NULL)
+#define BIAS_OF(ARGS)   (SL_LIST_COUNT((ARGS)->bias) ? (ARGS)->bias.items[0].data : NULL)
+#define GROUPS_OF(ARGS) ((ARGS)->attrs.groups ? (ARGS)->attrs.groups : 1)
 
 PLAN(im2col) {
     const sl_im2col_args *a = args;
@@ -27,7 +28,6 @@ static sl_status plan_transposed(sl_cuda_planner *planner, const sl_cview *x,
     t->out = out->data;
     t->count = sl_type_elements(&out->type);
     t->results = dim(&weight->type, 1);
-    t->groups = dim(&out->type, 1) / t->results;
     t->sources = dim(&x->type, 1) / t->groups;
     t->type = number_of(&out->type);
     ADD_PLAIN(planner, "sl_conv_transposed", t->count, *t);
@@ -38,6 +38,7 @@ PLAN(conv_transpose) {
     const sl_window_lists lists = SL_WINDOW_LISTS(&a->attrs);
     sl_transposed t = {
         .bias = BIAS_OF(a),
+        .groups = GROUPS_OF(a),
         .w = sl_window_of(&lists, a->w.type.shape.dims + 2, &a->out.type, &a->x.type)};
     return plan_transposed(planner, &a->x, &a->w, &a->out, &t);
 }
@@ -45,6 +46,7 @@ PLAN(conv_backward_input) {
     const sl_conv_backward_input_args *a = args;
     const sl_window_lists lists = SL_WINDOW_LISTS(&a->attrs);
     sl_transposed t = {
+        .groups = GROUPS_OF(a),
         .w = sl_window_of(&lists, a->w.type.shape.dims + 2, &a->dx.type, &a->dy.type)};
     return plan_transposed(planner, &a->dy, &a->w, &a->dx, &t);
 }
