@@ -40,6 +40,25 @@ bool sl_resize_rounding_find(const char *text, sl_resize_rounding *out) {
     return found;
 }
 
+sl_resize_axis sl_resize_axis_of(const sl_resize_attrs *attrs, const sl_dims *x, uint32_t i) {
+    sl_resize_axis axis = {.in = x->dims[i],
+                           .cubic_a = attrs->cubic_a != 0 ? (double)attrs->cubic_a : -0.75,
+                           .exclude_outside = attrs->exclude_outside,
+                           .antialias = attrs->antialias};
+    (void)sl_resize_mode_find(attrs->mode, &axis.mode);
+    (void)sl_resize_coordinates_find(attrs->coordinates, &axis.coordinates);
+    (void)sl_resize_rounding_find(attrs->rounding, &axis.rounding);
+    const double in = (double)axis.in;
+    if (attrs->scales.count) axis.scale = attrs->scales.items[i];
+    axis.out = attrs->shape.rank ? attrs->shape.dims[i] : (int64_t)floor(in * axis.scale);
+    if (!attrs->scales.count) axis.scale = (double)axis.out / in;
+    if (attrs->roi.count) {
+        axis.roi_start = attrs->roi.items[i];
+        axis.roi_end = attrs->roi.items[x->rank + i];
+    }
+    return axis;
+}
+
 bool sl_resize_is_identity(const sl_resize_axis *axis) {
     return axis->in == axis->out && axis->scale == 1 &&
            axis->coordinates != SL_RESIZE_TF_CROP_AND_RESIZE &&

@@ -1,7 +1,7 @@
 /* resize.h - Where the elements of a resized axis come from. */
 #ifndef SL_CORE_RESIZE_H
 #define SL_CORE_RESIZE_H
-#include "core/attrs.h"
+#include "core/ops.h"
 #include <stdbool.h>
 
 typedef enum { SL_RESIZE_NEAREST, SL_RESIZE_LINEAR, SL_RESIZE_CUBIC } sl_resize_mode;
@@ -38,6 +38,8 @@ typedef struct {
     bool exclude_outside, antialias;
 } sl_resize_axis;
 
+/* Axis i of x, by attributes that are known to be right. */
+sl_resize_axis sl_resize_axis_of(const sl_resize_attrs *attrs, const sl_dims *x, uint32_t i);
 /* An axis that stays as it is. */
 bool sl_resize_is_identity(const sl_resize_axis *axis);
 /* How many elements of the input one of the output is made of, at most. */

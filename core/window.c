@@ -22,3 +22,12 @@ sl_window sl_window_of(const sl_window_lists *lists, const int64_t *kernel, cons
     }
     return w;
 }
+
+sl_window sl_window_over(const sl_window_lists *lists, const int64_t *kernel, const sl_type *x) {
+    sl_window w = sl_window_of(lists, kernel, x, x);
+    for (int i = 0; i < SL_MAX_SPATIAL; i++) {
+        const int64_t spread = w.dilation[i] * (w.kernel[i] - 1) + 1;
+        w.out[i] = (w.in[i] + w.before[i] + w.after[i] - spread) / w.stride[i] + 1;
+    }
+    return w;
+}

@@ -340,14 +340,8 @@ sl_status eval_im2col(const sl_eval_args *a, sl_error *err) {
     const sl_im2col_attrs *attrs = a->attrs;
     const double *x;
     SL_TRY(sl_eval_inputs(a, 1, &x, err));
-    /* How many windows there are along each axis follows from the attributes alone. */
-    sl_type y = a->in[0].type;
     const sl_window_lists lists = SL_WINDOW_LISTS(attrs);
-    const sl_window_spec spec = {
-        a->label, y.shape.rank - 2, lists, attrs->kernel.items, a->in[0].type.shape.dims + 2,
-        false};
-    SL_TRY(sl_check_windows(&spec, y.shape.dims + 2, err));
-    const sl_window w = sl_window_of(&lists, attrs->kernel.items, &a->in[0].type, &y);
+    const sl_window w = sl_window_over(&lists, attrs->kernel.items, &a->in[0].type);
     const int64_t outs = sl_window_outs(&w), taps = sl_window_taps(&w), ins = sl_window_ins(&w);
     const int64_t cols = sl_eval_dim(a, 0, 1) * taps;
     for (int64_t i = 0; i < sl_type_elements(&a->out[0].type); i++) {

@@ -60,30 +60,10 @@ sl_status infer_resize(const sl_infer_args *a, sl_error *err) {
     a->out[0] = a->in[0];
     for (uint32_t i = 0; i < x->rank; i++) {
         int64_t *dim = &a->out[0].shape.dims[i];
-        *dim = shape->rank ? shape->dims[i]
-                           : (int64_t)floor((double)x->dims[i] * attrs->scales.items[i]);
+        *dim = sl_resize_axis_of(attrs, x, i).out;
         SL_TRY(sl_check_attr(a->label, "a dim of the result", *dim, 1, (int64_t)1 << 40, err));
     }
     return SL_OK;
-}
-
-static sl_resize_axis axis_of(const sl_eval_args *a, uint32_t i) {
-    const sl_resize_attrs *attrs = a->attrs;
-    const uint32_t rank = a->in[0].type.shape.rank;
-    sl_resize_axis axis = {.in = sl_eval_dim(a, 0, i),
-                           .out = a->out[0].type.shape.dims[i],
-                           .cubic_a = attrs->cubic_a != 0 ? (double)attrs->cubic_a : -0.75,
-                           .exclude_outside = attrs->exclude_outside,
-                           .antialias = attrs->antialias};
-    (void)sl_resize_mode_find(attrs->mode, &axis.mode);
-    (void)sl_resize_coordinates_find(attrs->coordinates, &axis.coordinates);
-    (void)sl_resize_rounding_find(attrs->rounding, &axis.rounding);
-    axis.scale = attrs->scales.count ? attrs->scales.items[i] : (double)axis.out / (double)axis.in;
-    if (attrs->roi.count) {
-        axis.roi_start = attrs->roi.items[i];
-        axis.roi_end = attrs->roi.items[rank + i];
-    }
-    return axis;
 }
 
 /* [outer][in][inner] -> [outer][out][inner]. */
@@ -123,7 +103,7 @@ sl_status eval_resize(const sl_eval_args *a, sl_error *err) {
     sl_type shape = a->in[0].type;
     const int64_t slots = sl_dtype_infos[shape.dtype].kind == SL_KIND_COMPLEX ? 2 : 1;
     for (uint32_t i = 0; i < shape.shape.rank; i++) {
-        const sl_resize_axis axis = axis_of(a, i);
+        const sl_resize_axis axis = sl_resize_axis_of(a->attrs, &a->in[0].type.shape, i);
         const int64_t inner = sl_dims_tail(&shape.shape, i + 1) * slots;
         shape.shape.dims[i] = 1;
         const int64_t outer = sl_type_slots(&shape) / inner;

@@ -121,6 +121,16 @@ static void test_convolution(void **state) {
     rewrites("conv strided_slice pad",
              "input %x : f64[1,2,3,4,3] input %w : f64[2,1,2,2,1] %y = conv(%x, %w) {strides = "
              "[], pads_before = [], pads_after = [], dilations = [], groups = 2}" Y);
+    rewrites("conv", "input %x : i32[2,4,5] input %w : i32[6,2,3] input %b : i32[6] "
+                     "%y = conv(%x, %w, %b) {strides = [2], pads_before = [1], pads_after = [], "
+                     "dilations = [], groups = 2}" Y);
+    rewrites("conv", "input %x : f32[1,2,13,14] input %w : f32[3,2,12,12] input %b : f32[3] "
+                     "%y = conv(%x, %w, %b) {strides = [], pads_before = [], pads_after = [1,1], "
+                     "dilations = [], groups = 1}" Y);
+    rewrites("conv_backward_weight",
+             "input %x : f32[2,4,5,6] input %d : f32[2,6,3,3] %y = conv_backward_weight(%x, %d) "
+             "{strides = [2,2], pads_before = [1,0], pads_after = [0,1], dilations = [], "
+             "groups = 2, kernel = [2,3]}" Y);
 }
 
 static void test_norms(void **state) {
@@ -189,6 +199,21 @@ static void test_movement(void **state) {
     rewrites("pad", "input %x : f32[3,4] input %v : f32[1] %y = pad(%x, %v) "
                     "{before = [1,-2], after = [0,3], mode = 0}" Y);
     rewrites("reverse", "input %x : f32[3,4,2] %y = reverse(%x) {axes = [0,-1]}" Y);
+#define RESIZE "scales = [], exclude_outside = 1, antialias = 1, "
+    rewrites("resize",
+             "input %x : f32[2,5,4] %y = resize(%x) {shape = [2,3,9], mode = \"cubic\", " RESIZE
+             "roi = []}" Y);
+    rewrites("resize",
+             "input %x : f64[5,4] %y = resize(%x) {shape = [4,6], mode = \"linear\", " RESIZE
+             "roi = [0.1,0,1.4,1], coordinates = \"tf_crop_and_resize\", "
+             "extrapolation = 7}" Y);
+    rewrites("resize",
+             "input %x : i64[2,3] %y = resize(%x) {shape = [3,2], scales = [], roi = []}" Y);
+    rewrites("resize",
+             "input %x : f32[2,3] %y = resize(%x) {shape = [2,3], scales = [], roi = []}" Y);
+    rewrites("resize_nearest2x", "input %x : u8[2,3,4] %y = resize_nearest2x(%x)" Y);
+    rewrites("resize_nearest2x_backward",
+             "input %x : f32[2,4,6] %y = resize_nearest2x_backward(%x)" Y);
     rewrites("transform_region",
              "input %x : u8[2,3,2] %y = transform_region(%x) {steps = [1,1]}" Y);
     rewrites("batch_elementwise_region elementwise_region",

@@ -88,14 +88,31 @@ bool sl_rewrite_lora_matmul(sl_graph *g, const sl_node *node, const sl_value *in
 
 typedef struct {
     sl_window window;
-    sl_dims x, w; /* shapes */
-    int64_t groups, places;
+    sl_dims x, w, out; /* shapes */
+    int64_t groups;
 } convolution;
 
 enum { MOST_TAPS = 128 };
 
-static int64_t number_at(const sl_integers *list, uint32_t i, int64_t without) {
-    return list->count ? list->items[i] : without;
+static convolution convolution_of(const sl_graph *g, const sl_node *node, const sl_value *in) {
+    const sl_conv_attrs *a = node->attrs;
+    const sl_window_lists lists = SL_WINDOW_LISTS(a);
+    const sl_type *x = sl_rw_type(g, in[0]);
+    convolution c = {
+        .x = x->shape, .w = sl_rw_type(g, in[1])->shape, .groups = a->groups ? a->groups : 1};
+    c.window = sl_window_over(&lists, c.w.dims + 2, x);
+    c.out = (sl_dims){.rank = c.x.rank, .dims = {c.x.dims[0], c.w.dims[0]}};
+    for (uint32_t i = 2; i < c.x.rank; i++)
+        c.out.dims[i] = c.window.out[SL_MAX_SPATIAL + i - c.x.rank];
+    return c;
+}
+
+/* The result, from products of whatever shape. */
+static sl_value finish(sl_graph *g, const convolution *c, const sl_node *node, const sl_value *in,
+                       sl_value products) {
+    const sl_value sum = sl_rw_reshape(g, products, &c->out);
+    if (node->input_count == 2) return sum;
+    return sl_rw_binary(g, SL_OP_add, sum, sl_rw_column(g, in[2], c->out.rank - 2));
 }
 
 /* What one tap sees of x, which is padded: [N, groups, C/groups, places]. */
@@ -113,7 +130,8 @@ static sl_value seen_by(sl_graph *g, const convolution *c, sl_value padded, int6
     const sl_strided_slice_attrs attrs = {
         .starts = {c->x.rank, starts}, .ends = {c->x.rank, ends}, .steps = {c->x.rank, steps}};
     const sl_value seen = sl_build_strided_slice(g, (sl_strided_slice_in){.x = padded}, attrs).out;
-    const sl_dims shape = {4, {c->x.dims[0], c->groups, c->x.dims[1] / c->groups, c->places}};
+    const sl_dims shape = {4,
+                           {c->x.dims[0], c->groups, c->x.dims[1] / c->groups, sl_window_outs(w)}};
     return sl_rw_reshape(g, seen, &shape);
 }
 
@@ -131,35 +149,12 @@ static sl_value pad_places(sl_graph *g, const convolution *c, sl_value x) {
     return sl_build_pad(g, (sl_pad_in){.x = x, .value = zero}, attrs).out;
 }
 
-/* The shape of the result; false where there is none. */
-static bool measure(const sl_conv_attrs *a, convolution *c, sl_dims *out) {
-    const sl_window_lists lists = SL_WINDOW_LISTS(a);
-    *out = (sl_dims){.rank = c->x.rank, .dims = {c->x.dims[0], c->w.dims[0]}};
-    c->places = 1;
-    for (uint32_t i = 0; i + 2 < c->x.rank; i++) {
-        const int64_t taken = number_at(&lists.dilations, i, 1) * (c->w.dims[2 + i] - 1) + 1;
-        const int64_t room = c->x.dims[2 + i] + number_at(&lists.before, i, 0) +
-                             number_at(&lists.after, i, 0) - taken;
-        if (room < 0) return false;
-        out->dims[2 + i] = room / number_at(&lists.strides, i, 1) + 1;
-        c->places *= out->dims[2 + i];
-    }
-    const sl_type x = {SL_DTYPE_f32, c->x}, y = {SL_DTYPE_f32, *out};
-    c->window = sl_window_of(&lists, c->w.dims + 2, &x, &y);
-    return true;
-}
-
 bool sl_rewrite_conv(sl_graph *g, const sl_node *node, const sl_value *in, sl_value *out) {
-    const sl_conv_attrs *a = node->attrs;
-    convolution c = {.x = sl_rw_type(g, in[0])->shape,
-                     .w = sl_rw_type(g, in[1])->shape,
-                     .groups = a->groups ? a->groups : 1};
-    sl_dims shape;
-    if (!sl_rw_is_wide(g, in[0]) || !measure(a, &c, &shape)) return false;
+    const convolution c = convolution_of(g, node, in);
     const int64_t taps = sl_window_taps(&c.window), group = c.w.dims[0] / c.groups;
     const sl_dims by_tap = {3, {c.w.dims[0], c.w.dims[1], taps}};
     const sl_dims of_tap = {3, {c.groups, group, c.w.dims[1]}};
-    if (taps > MOST_TAPS) return false;
+    if (!sl_rw_is_wide(g, in[0]) || taps > MOST_TAPS) return false;
     const sl_value padded = pad_places(g, &c, in[0]), w = sl_rw_reshape(g, in[1], &by_tap);
     sl_value sum = {0};
     for (int64_t tap = 0; tap < taps; tap++) {
@@ -167,8 +162,69 @@ bool sl_rewrite_conv(sl_graph *g, const sl_node *node, const sl_value *in, sl_va
         const sl_value part = sl_rw_binary(g, SL_OP_matmul, matrix, seen_by(g, &c, padded, tap));
         sum = tap ? sl_rw_binary(g, SL_OP_add, sum, part) : part;
     }
-    out[0] = sl_rw_reshape(g, sum, &shape);
-    if (node->input_count > 2)
-        out[0] = sl_rw_binary(g, SL_OP_add, out[0], sl_rw_column(g, in[2], shape.rank - 2));
+    out[0] = finish(g, &c, node, in, sum);
+    return true;
+}
+
+/* ---- convolution by what windows see ---- */
+
+/* Of x[parts, channels, ..]: [parts * windows, channels * taps]. */
+static sl_value columns_of(sl_graph *g, sl_value x, const sl_window_lists *lists,
+                           sl_integers kernel) {
+    const sl_im2col_attrs attrs = {.strides = lists->strides,
+                                   .pads_before = lists->before,
+                                   .pads_after = lists->after,
+                                   .dilations = lists->dilations,
+                                   .kernel = kernel};
+    return sl_build_im2col(g, (sl_im2col_in){.x = x}, attrs).out;
+}
+
+/* Of halves the products would be rounded before the bias comes. */
+bool sl_rewrite_conv_columns(sl_graph *g, const sl_node *node, const sl_value *in, sl_value *out) {
+    const sl_conv_attrs *a = node->attrs;
+    const sl_window_lists lists = SL_WINDOW_LISTS(a);
+    const convolution c = convolution_of(g, node, in);
+    const int64_t inner = sl_dims_tail(&c.w, 1), batch = c.x.dims[0];
+    const sl_dims rows = {4, {batch, c.groups, sl_window_outs(&c.window), inner}};
+    const sl_dims filters = {3, {c.groups, c.w.dims[0] / c.groups, inner}};
+    sl_dims parts = c.x;
+    if (sl_dtype_infos[sl_rw_type(g, in[0])->dtype].kind != SL_KIND_INT && !sl_rw_is_wide(g, in[0]))
+        return false;
+    parts.dims[0] *= c.groups;
+    parts.dims[1] /= c.groups;
+    const sl_value columns = columns_of(g, sl_rw_reshape(g, in[0], &parts), &lists,
+                                        (sl_integers){c.w.rank - 2, c.w.dims + 2});
+    const sl_value product = sl_rw_binary(g, SL_OP_matmul, sl_rw_reshape(g, columns, &rows),
+                                          sl_rw_turned(g, sl_rw_reshape(g, in[1], &filters)));
+    out[0] = finish(g, &c, node, in, sl_rw_turned(g, product));
+    return true;
+}
+
+/* Groups come first, so that one product for each sums over windows of all n. */
+bool sl_rewrite_conv_backward_weight(sl_graph *g, const sl_node *node, const sl_value *in,
+                                     sl_value *out) {
+    const sl_conv_backward_weight_attrs *a = node->attrs;
+    const sl_window_lists lists = SL_WINDOW_LISTS(a);
+    const sl_dims x = sl_rw_type(g, in[0])->shape, dy = sl_rw_type(g, in[1])->shape;
+    const int64_t groups = a->groups ? a->groups : 1, batch = x.dims[0];
+    const int64_t channels = x.dims[1] / groups, filters = dy.dims[1] / groups;
+    const int64_t windows = sl_dims_tail(&dy, 2);
+    const sl_dims by_group = {4, {batch, groups, channels, sl_dims_tail(&x, 2)}};
+    const sl_dims filtered = {4, {batch, groups, filters, windows}};
+    sl_dims parts = x, shape = x;
+    parts.dims[0] = groups * batch;
+    parts.dims[1] = shape.dims[1] = channels;
+    shape.dims[0] = dy.dims[1];
+    for (uint32_t i = 2; i < x.rank; i++) shape.dims[i] = a->kernel.items[i - 2];
+    const sl_value seen =
+        sl_rw_transpose(g, sl_rw_reshape(g, in[0], &by_group), &(const sl_dims){4, {1, 0, 2, 3}});
+    const sl_value columns = columns_of(g, sl_rw_reshape(g, seen, &parts), &lists, a->kernel);
+    const sl_value left =
+        sl_rw_transpose(g, sl_rw_reshape(g, in[1], &filtered), &(const sl_dims){4, {1, 2, 0, 3}});
+    const sl_dims to_windows = {3, {groups, filters, batch * windows}};
+    const sl_dims by_windows = {3, {groups, batch * windows, sl_dims_tail(&shape, 1)}};
+    const sl_value product = sl_rw_binary(g, SL_OP_matmul, sl_rw_reshape(g, left, &to_windows),
+                                          sl_rw_reshape(g, columns, &by_windows));
+    out[0] = sl_rw_reshape(g, product, &shape);
     return true;
 }

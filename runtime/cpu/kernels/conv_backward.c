@@ -106,26 +106,6 @@ static void transposed_f32(const plan *p, int64_t item, float *scratch) {
     }
 }
 
-/* Which window has tap k at a place, along one axis; -1 when none has. */
-static int64_t window_with(const sl_window *w, int axis, int64_t place, int64_t k) {
-    const int64_t at = place + w->before[axis] - k * w->dilation[axis];
-    if (at < 0 || at % w->stride[axis]) return -1;
-    return at / w->stride[axis] < w->out[axis] ? at / w->stride[axis] : -1;
-}
-
-static int64_t source_of(const sl_window *w, int64_t place, int64_t k) {
-    int64_t o = 0, scale = 1;
-    for (int axis = SL_MAX_SPATIAL - 1; axis >= 0; axis--) {
-        const int64_t at = window_with(w, axis, place % w->in[axis], k % w->kernel[axis]);
-        if (at < 0) return -1;
-        o += at * scale;
-        scale *= w->out[axis];
-        place /= w->in[axis];
-        k /= w->kernel[axis];
-    }
-    return o;
-}
-
 /* One element of the result, of any type. */
 static void transposed_at(const plan *p, int64_t n, int64_t m, int64_t place) {
     const sl_dtype dtype = p->x.type.dtype;
@@ -133,7 +113,7 @@ static void transposed_at(const plan *p, int64_t n, int64_t m, int64_t place) {
     double sum = p->bias && is_real(dtype) ? real_at(dtype, p->bias->data, m) : 0;
     uint64_t whole = p->bias && !is_real(dtype) ? (uint64_t)whole_at(dtype, p->bias->data, m) : 0;
     for (int64_t k = 0; k < p->taps; k++) {
-        const int64_t o = source_of(&p->w, place, k);
+        const int64_t o = sl_window_with(&p->w, place, k);
         for (int64_t c = group * p->sources; o >= 0 && c < (group + 1) * p->sources; c++) {
             const int64_t from = (n * p->groups * p->sources + c) * p->outs + o;
             const int64_t weight = (c * p->results + m % p->results) * p->taps + k;

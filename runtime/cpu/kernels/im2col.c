@@ -9,12 +9,7 @@
 
 static sl_window window_of(const sl_im2col_args *a) {
     const sl_window_lists lists = SL_WINDOW_LISTS(&a->attrs);
-    sl_window w = sl_window_of(&lists, a->attrs.kernel.items, &a->x.type, &a->x.type);
-    for (int i = 0; i < SL_MAX_SPATIAL; i++) {
-        const int64_t spread = w.dilation[i] * (w.kernel[i] - 1) + 1;
-        w.out[i] = (w.in[i] + w.before[i] + w.after[i] - spread) / w.stride[i] + 1;
-    }
-    return w;
+    return sl_window_over(&lists, a->attrs.kernel.items, &a->x.type);
 }
 
 SPLIT(im2col) {

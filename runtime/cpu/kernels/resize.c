@@ -7,24 +7,6 @@
 #include "runtime/cpu/kernels/kernels.h"
 #include "runtime/cpu/kernels/vmath.h"
 
-static sl_resize_axis axis_of(const sl_resize_args *a, uint32_t i) {
-    const sl_resize_attrs *attrs = &a->attrs;
-    sl_resize_axis axis = {.in = dim(&a->x.type, i),
-                           .out = dim(&a->out.type, i),
-                           .cubic_a = attrs->cubic_a != 0 ? (double)attrs->cubic_a : -0.75,
-                           .exclude_outside = attrs->exclude_outside,
-                           .antialias = attrs->antialias};
-    (void)sl_resize_mode_find(attrs->mode, &axis.mode);
-    (void)sl_resize_coordinates_find(attrs->coordinates, &axis.coordinates);
-    (void)sl_resize_rounding_find(attrs->rounding, &axis.rounding);
-    axis.scale = attrs->scales.count ? attrs->scales.items[i] : (double)axis.out / (double)axis.in;
-    if (attrs->roi.count) {
-        axis.roi_start = attrs->roi.items[i];
-        axis.roi_end = attrs->roi.items[a->x.type.shape.rank + i];
-    }
-    return axis;
-}
-
 /* The taps of one output element of every axis but the last, which has a table of all. */
 typedef struct {
     uint32_t rank;
@@ -46,7 +28,7 @@ static size_t lay_table(const sl_resize_args *a, char *scratch, table *t) {
     size_t at = 0;
     *t = (table){.rank = a->x.type.shape.rank};
     for (uint32_t i = 0; i < t->rank; i++) {
-        t->axes[i] = axis_of(a, i);
+        t->axes[i] = sl_resize_axis_of(&a->attrs, &a->x.type.shape, i);
         t->taps[i] = sl_resize_taps(&t->axes[i]);
         if (scratch) t->indices[i] = (int64_t *)(void *)(scratch + at);
         at += (size_t)entries(t, i) * sizeof(int64_t);

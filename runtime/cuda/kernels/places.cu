@@ -23,13 +23,6 @@ DEVICE void clear_element(int bytes, void *to, int64_t i) {
     move_element(bytes, to, i, &nothing, 0);
 }
 
-/* The last coordinate of `rest`, which keeps those before. */
-DEVICE int64_t take_coordinate(int64_t &rest, int64_t extent) {
-    const int64_t outer = quotient(rest, extent), own = rest - outer * extent;
-    rest = outer;
-    return own;
-}
-
 DEVICE int64_t raw_index(const sl_indices &s, int64_t i) {
     return s.wide ? ((const int64_t *)s.data)[i] : ((const int32_t *)s.data)[i];
 }

@@ -33,6 +33,13 @@ DEVICE int64_t quotient(int64_t index, int64_t extent) {
     return index / extent;
 }
 
+/* The last coordinate of `rest`, which keeps those before. */
+DEVICE int64_t take_coordinate(int64_t &rest, int64_t extent) {
+    const int64_t outer = quotient(rest, extent), own = rest - outer * extent;
+    rest = outer;
+    return own;
+}
+
 /* The thread's number among all of the launch. */
 DEVICE int64_t thread_number() {
     return (int64_t)blockIdx.x * blockDim.x + threadIdx.x;

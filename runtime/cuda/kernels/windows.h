@@ -1,20 +1,58 @@
-/* windows.h - Arguments of the kernel in windows.cu: what windows over places see (core/window.h),
- * of any plain type.  Types are numbered as in core/elementwise_steps.h. */
+/* windows.h - Arguments of the kernels in windows.cu and convolutions.cu: what windows over places
+ * see (core/sliding.h), of any plain type.  Types are numbered as in core/elementwise_steps.h. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_WINDOWS_H
 #define SL_RUNTIME_CUDA_KERNELS_WINDOWS_H
+#include "core/sliding.h"
 #include "runtime/cuda/kernels/number.h"
 #include <stdint.h>
 
-enum { SL_WINDOW_AXES = 3, SL_WINDOW_THREADS = 128 };
+enum { SL_WINDOW_THREADS = 128 };
 
+/* What each window sees of a channel as one number, or where the largest of that lies. */
 typedef struct {
     const void *x;
     void *out;
     int64_t count; /* results */
     int32_t type, how;
-    int32_t mean, include_pad;
-    int64_t in[SL_WINDOW_AXES], outs[SL_WINDOW_AXES], taps[SL_WINDOW_AXES];
-    int64_t stride[SL_WINDOW_AXES], dilation[SL_WINDOW_AXES];
-    int64_t before[SL_WINDOW_AXES], after[SL_WINDOW_AXES];
+    int32_t mean, include_pad, column_major, reserved;
+    double power; /* of elements, which the result is the root of; 0: none */
+    sl_window w;
 } sl_pooled;
+
+/* dx from dy, which goes to where `largest` says or in equal parts to all that a window saw. */
+typedef struct {
+    const void *dy;
+    const int64_t *largest; /* among all of dx; NULL: equal parts */
+    void *dx;
+    int64_t count; /* of dx */
+    int32_t type, include_pad;
+    sl_window w;
+} sl_pool_gradient;
+
+/* x[n, channels, places] as rows of what each window sees. */
+typedef struct {
+    const void *x;
+    void *out;
+    int64_t count, channels;
+    int32_t type, reserved;
+    sl_window w;
+} sl_columns;
+
+/* x[n, groups * sources, windows] times weight[groups * sources, results, taps], summed where taps
+ * lie: out[n, groups * results, places]. */
+typedef struct {
+    const void *x, *weight, *bias; /* bias: or NULL */
+    void *out;
+    int64_t count, groups, sources, results;
+    int32_t type, reserved;
+    sl_window w;
+} sl_transposed;
+
+/* x[n, channels, length] with weight[channels, taps], which look back only. */
+typedef struct {
+    const void *x, *weight, *bias; /* bias: or NULL */
+    void *out;
+    int64_t count, channels, length, taps, dilation;
+    int32_t type, reserved;
+} sl_causal;
 #endif

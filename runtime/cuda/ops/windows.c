@@ -1,35 +1,41 @@
-/* windows.c - Pools of any plain type. */
+/* windows.c - Pools of any plain type and their gradients. */
 #include "runtime/cuda/kernels/windows.h"
 #include "core/window.h"
 #include "runtime/cuda/ops/walk.h"
 #include <stddef.h>
-#include <string.h>
 
-_Static_assert((int)SL_WINDOW_AXES == (int)SL_MAX_SPATIAL, "every window fits");
+/* The attributes and arguments of all pools of one input begin alike. */
+typedef sl_pool_max_args pool_args;
+#define SAME_HEAD(OP)                                                                              \
+    _Static_assert(offsetof(sl_##OP##_args, attrs.ceil) == offsetof(pool_args, attrs.ceil), #OP)
+SAME_HEAD(pool_min);
+SAME_HEAD(pool_sum);
+SAME_HEAD(pool_prod);
+SAME_HEAD(pool_mean);
+SAME_HEAD(lp_pool);
+SAME_HEAD(max_pool_indices);
+SAME_HEAD(pool_mean_backward);
 
-/* Attributes of all pools begin alike. */
-static sl_status plan_pool(sl_cuda_planner *planner, const sl_pool_max_args *a, sl_pooled *p) {
-    const sl_window_lists lists = SL_WINDOW_LISTS(&a->attrs);
-    const sl_window w = sl_window_of(&lists, a->attrs.kernel.items, &a->x.type, &a->out.type);
+_Static_assert((int)PLAIN_THREADS == (int)SL_WINDOW_THREADS, "blocks are as kernels take them");
+
+static sl_window window_of(const sl_pool_max_attrs *attrs, const sl_type *x, const sl_type *y) {
+    const sl_window_lists lists = SL_WINDOW_LISTS(attrs);
+    return sl_window_of(&lists, attrs->kernel.items, x, y);
+}
+
+static sl_status plan_pool(sl_cuda_planner *planner, const char *function, const pool_args *a,
+                           sl_pooled *p) {
     p->x = a->x.data;
     p->out = a->out.data;
     p->type = number_of(&a->x.type);
     p->count = sl_type_elements(&a->out.type);
-    memcpy(p->in, w.in, sizeof p->in);
-    memcpy(p->outs, w.out, sizeof p->outs);
-    memcpy(p->taps, w.kernel, sizeof p->taps);
-    memcpy(p->stride, w.stride, sizeof p->stride);
-    memcpy(p->dilation, w.dilation, sizeof p->dilation);
-    memcpy(p->before, w.before, sizeof p->before);
-    memcpy(p->after, w.after, sizeof p->after);
-    SL_CUDA_ADD(planner, "sl_pool", parts_of(p->count, SL_WINDOW_THREADS), SL_WINDOW_THREADS, *p);
+    p->w = window_of(&a->attrs, &a->x.type, &a->out.type);
+    ADD_PLAIN(planner, function, p->count, *p);
     return SL_OK;
 }
 #define POOL(NAME, HOW)                                                                            \
-    _Static_assert(sizeof(sl_##NAME##_args) == sizeof(sl_pool_max_args), "pools are alike");       \
     PLAN(NAME) {                                                                                   \
-        sl_pooled p = {.how = (HOW)};                                                              \
-        return plan_pool(planner, args, &p);                                                       \
+        return plan_pool(planner, "sl_pool", args, &(sl_pooled){.how = (HOW)});                    \
     }
 POOL(pool_max, SL_FOLD_MAX)
 POOL(pool_min, SL_FOLD_MIN)
@@ -37,11 +43,49 @@ POOL(pool_sum, SL_FOLD_ADD)
 POOL(pool_prod, SL_FOLD_MUL)
 #undef POOL
 
-_Static_assert(offsetof(sl_pool_mean_args, attrs.dilations) ==
-                   offsetof(sl_pool_max_args, attrs.dilations),
-               "the mean's attributes begin like those of others");
 PLAN(pool_mean) {
     const sl_pool_mean_args *a = args;
     sl_pooled p = {.how = SL_FOLD_ADD, .mean = 1, .include_pad = (int32_t)a->attrs.include_pad};
-    return plan_pool(planner, args, &p);
+    return plan_pool(planner, "sl_pool", args, &p);
+}
+PLAN(lp_pool) {
+    const sl_lp_pool_args *a = args;
+    sl_pooled p = {.how = SL_FOLD_ADD, .power = (double)a->attrs.p};
+    return plan_pool(planner, "sl_pool", args, &p);
+}
+PLAN(max_pool_indices) {
+    const sl_max_pool_indices_args *a = args;
+    sl_pooled p = {.column_major = (int32_t)a->attrs.column_major};
+    return plan_pool(planner, "sl_pool_largest", args, &p);
+}
+
+/* ---- gradients ---- */
+
+/* First where each window's largest lies, so that places need not look for it. */
+PLAN(pool_max_backward) {
+    const sl_pool_max_backward_args *a = args;
+    const int64_t windows = sl_type_elements(&a->dy.type);
+    sl_pooled p = {.x = a->x.data, .type = number_of(&a->x.type), .count = windows};
+    p.w = window_of((const void *)&a->attrs, &a->x.type, &a->dy.type);
+    p.out = sl_cuda_scratch(planner, (uint64_t)windows * sizeof(int64_t));
+    ADD_PLAIN(planner, "sl_pool_largest", windows, p);
+    const sl_pool_gradient g = {.dy = a->dy.data,
+                                .largest = p.out,
+                                .dx = a->dx.data,
+                                .count = sl_type_elements(&a->dx.type),
+                                .type = p.type,
+                                .w = p.w};
+    ADD_PLAIN(planner, "sl_pool_backward", g.count, g);
+    return SL_OK;
+}
+PLAN(pool_mean_backward) {
+    const sl_pool_mean_backward_args *a = args;
+    const sl_pool_gradient g = {.dy = a->dy.data,
+                                .dx = a->dx.data,
+                                .count = sl_type_elements(&a->dx.type),
+                                .type = number_of(&a->dx.type),
+                                .include_pad = (int32_t)a->attrs.include_pad,
+                                .w = window_of((const void *)&a->attrs, &a->dx.type, &a->dy.type)};
+    ADD_PLAIN(planner, "sl_pool_backward", g.count, g);
+    return SL_OK;
 }
