@@ -152,6 +152,42 @@ static void test_norms(void **state) {
                                      "%y = log_softmax_backward(%x, %d) {axis = 0}" Y);
 }
 
+static void test_gradients(void **state) {
+    (void)state;
+    rewrites("layer_norm_backward_input",
+             "input %x : f32[3,4,5] input %g : f32[4,5] input %d : f32[3,4,5] "
+             "%y = layer_norm_backward_input(%x, %g, %d) {axis = 1, eps = 1e-3}" Y);
+    rewrites("layer_norm_backward_gain",
+             "input %x : f64[3,4,5] input %d : f64[3,4,5] "
+             "%y = layer_norm_backward_gain(%x, %d) {axis = -2, eps = 1e-3}" Y);
+    rewrites("group_norm_backward_input",
+             "input %x : f32[2,4,3] input %g : f32[4] input %d : f32[2,4,3] "
+             "%y = group_norm_backward_input(%x, %g, %d) {groups = 2, eps = 1e-3}" Y);
+    rewrites("group_norm_backward_gain",
+             "input %x : f32[2,4,3] input %d : f32[2,4,3] "
+             "%y = group_norm_backward_gain(%x, %d) {groups = 2, eps = 1e-3}" Y);
+    rewrites("group_norm_backward_bias",
+             "input %d : f32[2,4,3] %y = group_norm_backward_bias(%d)" Y);
+    rewrites("batch_norm_inference_backward_input",
+             "input %g : f32[4] input %v : f32[4] input %d : f32[2,4,3] %w = abs(%v) "
+             "%y = batch_norm_inference_backward_input(%g, %w, %d) {axis = 1, eps = 1e-3}" Y);
+    rewrites("batch_norm_inference_backward_gain",
+             "input %x : f32[2,4,3] input %m : f32[4] input %v : f32[4] input %d : f32[2,4,3] "
+             "%w = abs(%v) "
+             "%y = batch_norm_inference_backward_gain(%x, %m, %w, %d) {axis = -2, eps = 1e-3}" Y);
+    rewrites("batch_norm_inference_backward_bias",
+             "input %d : f32[2,4,3] %y = batch_norm_inference_backward_bias(%d) {axis = 2}" Y);
+    rewrites("rms_norm_backward_input",
+             "input %x : f32[2,3,4] input %g : f32[4] input %d : f32[2,3,4] "
+             "%y = rms_norm_backward_input(%x, %g, %d) {eps = 1e-3, offset = 1}" Y);
+    rewrites("rms_norm_backward_gain", "input %x : f32[4] input %d : f32[4] "
+                                       "%y = rms_norm_backward_gain(%x, %d) {eps = 1e-3}" Y);
+    /* Elements that tie share. */
+    rewrites("reduce_max_backward", "input %x : f32[3,4,2] input %d : f32[4] %r = round(%x) "
+                                    "%m = reduce_max(%r) {axes = [0,-1]} "
+                                    "%y = reduce_max_backward(%r, %m, %d) {axes = [0,-1]}" Y);
+}
+
 static void test_elementwise(void **state) {
     (void)state;
     static const char *const one[] = {"silu", "relu", "gelu_approx", "reciprocal", "rsqrt", "tan"};
@@ -386,12 +422,12 @@ static void test_table(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_products),    cmocka_unit_test(test_convolution),
-        cmocka_unit_test(test_norms),       cmocka_unit_test(test_elementwise),
-        cmocka_unit_test(test_movement),    cmocka_unit_test(test_attention),
-        cmocka_unit_test(test_control),     cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_refusal),     cmocka_unit_test(test_report),
-        cmocka_unit_test(test_fusion_asks), cmocka_unit_test(test_cuda),
-        cmocka_unit_test(test_table),
+        cmocka_unit_test(test_norms),       cmocka_unit_test(test_gradients),
+        cmocka_unit_test(test_elementwise), cmocka_unit_test(test_movement),
+        cmocka_unit_test(test_attention),   cmocka_unit_test(test_control),
+        cmocka_unit_test(test_parts),       cmocka_unit_test(test_refusal),
+        cmocka_unit_test(test_report),      cmocka_unit_test(test_fusion_asks),
+        cmocka_unit_test(test_cuda),        cmocka_unit_test(test_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
