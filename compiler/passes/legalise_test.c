@@ -188,6 +188,20 @@ static void test_gradients(void **state) {
                                     "%y = reduce_max_backward(%r, %m, %d) {axes = [0,-1]}" Y);
 }
 
+static void test_losses(void **state) {
+    (void)state;
+    rewrites("nll", "input %x : f32[2,3,4] constant %l : i32[2,3] = {0, 3, 2, 7, 1, 0} "
+                    "input %w : f16[4] %y = nll(%x, %l, %w) {ignores = 1, ignore = 7}" Y);
+    rewrites("nll_backward",
+             "constant %l : i64[3] = {2, -1, 3} input %d : f64[3] input %w : f32[4] "
+             "%y = nll_backward(%l, %d, %w) {classes = 4, ignores = 1, ignore = -1}" Y);
+    rewrites("softmax_cross_entropy nll", "input %x : f32[3,4] constant %l : i64[3] = {3, 0, 3} "
+                                          "%y = softmax_cross_entropy(%x, %l)" Y);
+    rewrites("softmax_cross_entropy_backward softmax",
+             "input %x : f16[3,4] constant %l : i32[3] = {3, 0, -9} input %d : f16[3] "
+             "%y = softmax_cross_entropy_backward(%x, %l, %d) {ignores = 1, ignore = -9}" Y);
+}
+
 static void test_elementwise(void **state) {
     (void)state;
     static const char *const one[] = {"silu", "relu", "gelu_approx", "reciprocal", "rsqrt", "tan"};
@@ -423,11 +437,12 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_products),    cmocka_unit_test(test_convolution),
         cmocka_unit_test(test_norms),       cmocka_unit_test(test_gradients),
-        cmocka_unit_test(test_elementwise), cmocka_unit_test(test_movement),
-        cmocka_unit_test(test_attention),   cmocka_unit_test(test_control),
-        cmocka_unit_test(test_parts),       cmocka_unit_test(test_refusal),
-        cmocka_unit_test(test_report),      cmocka_unit_test(test_fusion_asks),
-        cmocka_unit_test(test_cuda),        cmocka_unit_test(test_table),
+        cmocka_unit_test(test_losses),      cmocka_unit_test(test_elementwise),
+        cmocka_unit_test(test_movement),    cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_control),     cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_refusal),     cmocka_unit_test(test_report),
+        cmocka_unit_test(test_fusion_asks), cmocka_unit_test(test_cuda),
+        cmocka_unit_test(test_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,6 +28,10 @@ static inline bool sl_rw_is_wide(const sl_graph *g, sl_value value) {
     const sl_dtype dtype = sl_rw_type(g, value)->dtype;
     return dtype == SL_DTYPE_f32 || dtype == SL_DTYPE_f64;
 }
+/* Whether sums and differences in between may be, too. */
+static inline bool sl_rw_is_double(const sl_graph *g, sl_value value) {
+    return sl_rw_type(g, value)->dtype == SL_DTYPE_f64;
+}
 
 /* A constant of one element that is like no other constant by name; and one of a given shape, from
  * slots (core/codec.h) in row-major order. */

@@ -1,7 +1,7 @@
 /* rewrite_gradients.c - Gradients of norms and of maxima, from sums and elementwise ops.
  *
- * Those of norms are small differences of large numbers: they are made in f64, and other types by
- * way of it. */
+ * Those of norms are sums, and small differences of large numbers: they are made in f64, and other
+ * types by way of it. */
 #include "compiler/ops/alike.h"
 #include "compiler/passes/rewrite.h"
 
@@ -13,9 +13,6 @@ static sl_value sub(sl_graph *g, sl_value a, sl_value b) {
 }
 static sl_value mean_over(sl_graph *g, sl_value x, const sl_dims *axes) {
     return sl_rw_reduce(g, SL_OP_reduce_mean, x, axes);
-}
-static bool is_double(const sl_graph *g, sl_value value) {
-    return sl_rw_type(g, value)->dtype == SL_DTYPE_f64;
 }
 /* Sums over all axes but one, as a vector. */
 static sl_value sums_along(sl_graph *g, sl_value x, uint32_t axis) {
@@ -64,7 +61,7 @@ bool sl_rewrite_layer_norm_backward_input(sl_graph *g, const sl_node *node, cons
                                           sl_value *out) {
     const sl_layer_norm_backward_input_attrs *a = node->attrs;
     const sl_dims form = form_of_layer(&sl_rw_type(g, in[0])->shape, a->axis);
-    if (!is_double(g, in[0])) return false;
+    if (!sl_rw_is_double(g, in[0])) return false;
     out[0] = input_gradient(g, in, &form, (double)a->eps);
     return true;
 }
@@ -74,7 +71,7 @@ bool sl_rewrite_layer_norm_backward_gain(sl_graph *g, const sl_node *node, const
     const sl_layer_norm_backward_gain_attrs *a = node->attrs;
     const sl_dims *x = &sl_rw_type(g, in[0])->shape, form = form_of_layer(x, a->axis);
     const sl_dims tail = sl_dims_from(x, sl_axis(a->axis, x->rank));
-    if (!is_double(g, in[0])) return false;
+    if (!sl_rw_is_double(g, in[0])) return false;
     out[0] = sl_rw_reshape(g, gain_gradient(g, in, &form, (double)a->eps), &tail);
     return true;
 }
@@ -83,7 +80,7 @@ bool sl_rewrite_group_norm_backward_input(sl_graph *g, const sl_node *node, cons
                                           sl_value *out) {
     const sl_group_norm_backward_input_attrs *a = node->attrs;
     const sl_dims form = form_of_groups(&sl_rw_type(g, in[0])->shape, a->groups);
-    if (!is_double(g, in[0])) return false;
+    if (!sl_rw_is_double(g, in[0])) return false;
     out[0] = input_gradient(g, in, &form, (double)a->eps);
     return true;
 }
@@ -93,7 +90,7 @@ bool sl_rewrite_group_norm_backward_gain(sl_graph *g, const sl_node *node, const
     const sl_group_norm_backward_gain_attrs *a = node->attrs;
     const sl_dims *x = &sl_rw_type(g, in[0])->shape, form = form_of_groups(x, a->groups);
     const sl_dims channels = {1, {x->dims[1]}};
-    if (!is_double(g, in[0])) return false;
+    if (!sl_rw_is_double(g, in[0])) return false;
     out[0] = sl_rw_reshape(g, gain_gradient(g, in, &form, (double)a->eps), &channels);
     return true;
 }
@@ -101,6 +98,7 @@ bool sl_rewrite_group_norm_backward_gain(sl_graph *g, const sl_node *node, const
 bool sl_rewrite_group_norm_backward_bias(sl_graph *g, const sl_node *node, const sl_value *in,
                                          sl_value *out) {
     (void)node;
+    if (!sl_rw_is_double(g, in[0])) return false;
     out[0] = sums_along(g, in[0], 1);
     return true;
 }
@@ -116,7 +114,7 @@ bool sl_rewrite_batch_norm_backward_input(sl_graph *g, const sl_node *node, cons
                                           sl_value *out) {
     const sl_batch_norm_inference_backward_input_attrs *a = node->attrs;
     const uint32_t rank = sl_rw_type(g, in[2])->shape.rank;
-    if (!is_double(g, in[2])) return false;
+    if (!sl_rw_is_double(g, in[2])) return false;
     const sl_value slope = mul(g, in[0], inverse_root(g, in[1], a->eps));
     out[0] = mul(g, in[2], sl_rw_column(g, slope, rank - 1 - sl_axis(a->axis, rank)));
     return true;
@@ -126,7 +124,7 @@ bool sl_rewrite_batch_norm_backward_gain(sl_graph *g, const sl_node *node, const
                                          sl_value *out) {
     const sl_batch_norm_inference_backward_gain_attrs *a = node->attrs;
     const uint32_t rank = sl_rw_type(g, in[0])->shape.rank, axis = sl_axis(a->axis, rank);
-    if (!is_double(g, in[0])) return false;
+    if (!sl_rw_is_double(g, in[0])) return false;
     const sl_value off = sub(g, in[0], sl_rw_column(g, in[1], rank - 1 - axis));
     out[0] = mul(g, sums_along(g, mul(g, in[3], off), axis), inverse_root(g, in[2], a->eps));
     return true;
@@ -135,6 +133,7 @@ bool sl_rewrite_batch_norm_backward_gain(sl_graph *g, const sl_node *node, const
 bool sl_rewrite_batch_norm_backward_bias(sl_graph *g, const sl_node *node, const sl_value *in,
                                          sl_value *out) {
     const sl_batch_norm_inference_backward_bias_attrs *a = node->attrs;
+    if (!sl_rw_is_double(g, in[0])) return false;
     out[0] = sums_along(g, in[0], sl_axis(a->axis, sl_rw_type(g, in[0])->shape.rank));
     return true;
 }
@@ -146,7 +145,7 @@ bool sl_rewrite_rms_norm_backward_input(sl_graph *g, const sl_node *node, const 
                                         sl_value *out) {
     const sl_rms_norm_backward_input_attrs *a = node->attrs;
     const sl_dims last = {1, {sl_rw_type(g, in[0])->shape.rank - 1}};
-    if (!is_double(g, in[0])) return false;
+    if (!sl_rw_is_double(g, in[0])) return false;
     const sl_value inverse = sl_rw_inverse_rms(g, in[0], (double)a->eps);
     const sl_value y = mul(g, in[0], inverse);
     const sl_value slope = mul(g, sl_rw_with(g, SL_OP_add, in[1], (double)a->offset), in[2]);
@@ -158,7 +157,7 @@ bool sl_rewrite_rms_norm_backward_input(sl_graph *g, const sl_node *node, const 
 bool sl_rewrite_rms_norm_backward_gain(sl_graph *g, const sl_node *node, const sl_value *in,
                                        sl_value *out) {
     const sl_rms_norm_backward_gain_attrs *a = node->attrs;
-    if (!is_double(g, in[0])) return false;
+    if (!sl_rw_is_double(g, in[0])) return false;
     const sl_value y = mul(g, in[0], sl_rw_inverse_rms(g, in[0], (double)a->eps));
     out[0] = sums_along(g, mul(g, in[1], y), sl_rw_type(g, y)->shape.rank - 1);
     return true;
