@@ -202,6 +202,50 @@ static void test_losses(void **state) {
              "%y = softmax_cross_entropy_backward(%x, %l, %d) {ignores = 1, ignore = -9}" Y);
 }
 
+static void test_quant(void **state) {
+    (void)state;
+    rewrites("quantize", "input %x : f32[2,3,4] constant %s : f32[3] = {0.1, 0.001, 0.2} "
+                         "constant %z : i8[3] = {3, 0, -7} "
+                         "%y = quantize(%x, %s, %z) {axis = -2, to = i8}" Y);
+    rewrites("dequantize", "constant %x : u8[2,2] = {3, 0, 255, 9} input %s : f16[1] "
+                           "constant %z : u8[1] = {4} %y = dequantize(%x, %s, %z) {axis = 0}" Y);
+    rewrites("fake_quantize", "input %x : f32[3,4] %y, %s = fake_quantize(%x) "
+                              "{bits = 4, by_axis = 1, axis = 1, mode = 0} "
+                              "output \"s\" = %s" Y);
+    rewrites("fake_quantize", "input %x : f16[3,4] constant %t : f16[1] = {0.5} "
+                              "%y, %s = fake_quantize(%x, %t) {bits = 3, mode = 1, decay = 0.9} "
+                              "output \"s\" = %s" Y);
+    rewrites("fake_quantize", "input %x : f64[3,4] constant %t : f64[1] = {0} "
+                              "%y, %s = fake_quantize(%x, %t) {bits = 8, mode = 2} "
+                              "output \"s\" = %s" Y);
+    for (int ste = 0; ste < 4; ste++) {
+        char text[300];
+        (void)snprintf(text, sizeof text,
+                       "input %%x : f32[3,4] constant %%s : f32[3] = {0.1, 0, 0.5} "
+                       "input %%d : f32[3,4] %%y = fake_quantize_backward(%%x, %%s, %%d) "
+                       "{bits = 3, axis = 0, ste = %d} output \"y\" = %%y",
+                       ste);
+        rewrites("fake_quantize_backward", text);
+    }
+#define LSQ "input %x : f32[3,4] constant %s : f32[4] = {0.1, 0.3, 0.5, 0.02} input %d : f32[3,4] "
+    rewrites("fake_quantize_lsq", LSQ "%y = fake_quantize_lsq(%x, %s) {bits = 3, axis = 1}" Y);
+    rewrites("fake_quantize_lsq_backward_x",
+             LSQ "%y = fake_quantize_lsq_backward_x(%x, %s, %d) {bits = 3, axis = 1}" Y);
+    rewrites("fake_quantize_lsq_backward_scale",
+             LSQ "%y = fake_quantize_lsq_backward_scale(%x, %s, %d) {bits = 3, axis = -1}" Y);
+    rewrites("q_matmul", "constant %a : u8[2,3] = {1, 200, 3, 4, 5, 6} "
+                         "constant %b : i8[3,2] = {1, -2, 3, -4, 5, 100} constant %p : u8[] = {7} "
+                         "constant %q : i8[2] = {1, -3} constant %m : f32[2] = {0.5, 0.01} "
+                         "constant %o : i8[1] = {-4} constant %c : i32[2] = {10, -20} "
+                         "%y = q_matmul(%a, %b, %p, %q, %m, %o, %c)" Y);
+    rewrites("q_conv conv",
+             "constant %x : u8[1,2,3] = {1, 200, 3, 4, 5, 6} "
+             "constant %w : i8[2,1,2] = {1, -2, 3, -4} constant %p : u8[] = {7} "
+             "constant %q : i8[2] = {1, -3} constant %m : f32[1] = {0.05} "
+             "constant %o : u8[1] = {90} %y = q_conv(%x, %w, %p, %q, %m, %o) {strides = [2], "
+             "pads_before = [1], pads_after = [2], dilations = [], groups = 2}" Y);
+}
+
 static void test_elementwise(void **state) {
     (void)state;
     static const char *const one[] = {"silu", "relu", "gelu_approx", "reciprocal", "rsqrt", "tan"};
@@ -437,12 +481,12 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_products),    cmocka_unit_test(test_convolution),
         cmocka_unit_test(test_norms),       cmocka_unit_test(test_gradients),
-        cmocka_unit_test(test_losses),      cmocka_unit_test(test_elementwise),
-        cmocka_unit_test(test_movement),    cmocka_unit_test(test_attention),
-        cmocka_unit_test(test_control),     cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_refusal),     cmocka_unit_test(test_report),
-        cmocka_unit_test(test_fusion_asks), cmocka_unit_test(test_cuda),
-        cmocka_unit_test(test_table),
+        cmocka_unit_test(test_losses),      cmocka_unit_test(test_quant),
+        cmocka_unit_test(test_elementwise), cmocka_unit_test(test_movement),
+        cmocka_unit_test(test_attention),   cmocka_unit_test(test_control),
+        cmocka_unit_test(test_parts),       cmocka_unit_test(test_refusal),
+        cmocka_unit_test(test_report),      cmocka_unit_test(test_fusion_asks),
+        cmocka_unit_test(test_cuda),        cmocka_unit_test(test_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -117,6 +117,13 @@ sl_value sl_rw_reduce(sl_graph *g, sl_op op, sl_value x, const sl_dims *axes) {
                    "reductions share their attributes");
     return append(g, op, (sl_values){1, &x}, &attrs);
 }
+sl_value sl_rw_reduce_along(sl_graph *g, sl_op op, sl_value x, uint32_t axis) {
+    const sl_dims shape = sl_rw_type(g, x)->shape, vector = {1, {shape.dims[axis]}};
+    sl_dims others = {0};
+    for (uint32_t i = 0; i < shape.rank; i++)
+        if (i != axis) others.dims[others.rank++] = i;
+    return sl_rw_reshape(g, sl_rw_reduce(g, op, x, &others), &vector);
+}
 sl_value sl_rw_column(sl_graph *g, sl_value vector, uint32_t after) {
     sl_dims shape = {.rank = 1 + after, .dims = {sl_type_elements(sl_rw_type(g, vector))}};
     for (uint32_t i = 1; i < shape.rank; i++) shape.dims[i] = 1;

@@ -53,6 +53,8 @@ sl_value sl_rw_cast(sl_graph *g, sl_value x, sl_dtype to);
 sl_value sl_rw_where(sl_graph *g, sl_value condition, sl_value a, sl_value b);
 /* Over these axes, which stay with one element. */
 sl_value sl_rw_reduce(sl_graph *g, sl_op op, sl_value x, const sl_dims *axes);
+/* Over all axes but one, as a vector. */
+sl_value sl_rw_reduce_along(sl_graph *g, sl_op op, sl_value x, uint32_t axis);
 /* A vector as [C,1,..] with `after` ones. */
 sl_value sl_rw_column(sl_graph *g, sl_value vector, uint32_t after);
 /* The last two dims the other way round. */

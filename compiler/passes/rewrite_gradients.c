@@ -14,13 +14,8 @@ static sl_value sub(sl_graph *g, sl_value a, sl_value b) {
 static sl_value mean_over(sl_graph *g, sl_value x, const sl_dims *axes) {
     return sl_rw_reduce(g, SL_OP_reduce_mean, x, axes);
 }
-/* Sums over all axes but one, as a vector. */
 static sl_value sums_along(sl_graph *g, sl_value x, uint32_t axis) {
-    const sl_dims shape = sl_rw_type(g, x)->shape, vector = {1, {shape.dims[axis]}};
-    sl_dims others = {0};
-    for (uint32_t i = 0; i < shape.rank; i++)
-        if (i != axis) others.dims[others.rank++] = i;
-    return sl_rw_reshape(g, sl_rw_reduce(g, SL_OP_reduce_sum, x, &others), &vector);
+    return sl_rw_reduce_along(g, SL_OP_reduce_sum, x, axis);
 }
 
 /* ---- layer_norm, group_norm ---- */

@@ -155,7 +155,8 @@ bool sl_rewrite_conv(sl_graph *g, const sl_node *node, const sl_value *in, sl_va
                      .w = sl_rw_type(g, in[1])->shape,
                      .groups = a->groups ? a->groups : 1};
     sl_dims shape;
-    if (!sl_rw_is_wide(g, in[0]) || !measure(a, &c, &shape)) return false;
+    const bool whole = sl_dtype_infos[sl_rw_type(g, in[0])->dtype].kind == SL_KIND_INT;
+    if ((!whole && !sl_rw_is_wide(g, in[0])) || !measure(a, &c, &shape)) return false;
     const int64_t taps = sl_window_taps(&c.window), group = c.w.dims[0] / c.groups;
     const sl_dims by_tap = {3, {c.w.dims[0], c.w.dims[1], taps}};
     const sl_dims of_tap = {3, {c.groups, group, c.w.dims[1]}};
