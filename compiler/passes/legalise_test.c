@@ -162,6 +162,100 @@ static void test_norms(void **state) {
                                      "%y = log_softmax_backward(%x, %d) {axis = 0}" Y);
 }
 
+static void test_gradients(void **state) {
+    (void)state;
+    rewrites("layer_norm_backward_input",
+             "input %x : f32[3,4,5] input %g : f32[4,5] input %d : f32[3,4,5] "
+             "%y = layer_norm_backward_input(%x, %g, %d) {axis = 1, eps = 1e-3}" Y);
+    rewrites("layer_norm_backward_gain",
+             "input %x : f64[3,4,5] input %d : f64[3,4,5] "
+             "%y = layer_norm_backward_gain(%x, %d) {axis = -2, eps = 1e-3}" Y);
+    rewrites("group_norm_backward_input",
+             "input %x : f32[2,4,3] input %g : f32[4] input %d : f32[2,4,3] "
+             "%y = group_norm_backward_input(%x, %g, %d) {groups = 2, eps = 1e-3}" Y);
+    rewrites("group_norm_backward_gain",
+             "input %x : f32[2,4,3] input %d : f32[2,4,3] "
+             "%y = group_norm_backward_gain(%x, %d) {groups = 2, eps = 1e-3}" Y);
+    rewrites("group_norm_backward_bias",
+             "input %d : f32[2,4,3] %y = group_norm_backward_bias(%d)" Y);
+    rewrites("batch_norm_inference_backward_input",
+             "input %g : f32[4] input %v : f32[4] input %d : f32[2,4,3] %w = abs(%v) "
+             "%y = batch_norm_inference_backward_input(%g, %w, %d) {axis = 1, eps = 1e-3}" Y);
+    rewrites("batch_norm_inference_backward_gain",
+             "input %x : f32[2,4,3] input %m : f32[4] input %v : f32[4] input %d : f32[2,4,3] "
+             "%w = abs(%v) "
+             "%y = batch_norm_inference_backward_gain(%x, %m, %w, %d) {axis = -2, eps = 1e-3}" Y);
+    rewrites("batch_norm_inference_backward_bias",
+             "input %d : f32[2,4,3] %y = batch_norm_inference_backward_bias(%d) {axis = 2}" Y);
+    rewrites("rms_norm_backward_input",
+             "input %x : f32[2,3,4] input %g : f32[4] input %d : f32[2,3,4] "
+             "%y = rms_norm_backward_input(%x, %g, %d) {eps = 1e-3, offset = 1}" Y);
+    rewrites("rms_norm_backward_gain", "input %x : f32[4] input %d : f32[4] "
+                                       "%y = rms_norm_backward_gain(%x, %d) {eps = 1e-3}" Y);
+    /* Elements that tie share. */
+    rewrites("reduce_max_backward", "input %x : f32[3,4,2] input %d : f32[4] %r = round(%x) "
+                                    "%m = reduce_max(%r) {axes = [0,-1]} "
+                                    "%y = reduce_max_backward(%r, %m, %d) {axes = [0,-1]}" Y);
+}
+
+static void test_losses(void **state) {
+    (void)state;
+    rewrites("nll", "input %x : f32[2,3,4] constant %l : i32[2,3] = {0, 3, 2, 7, 1, 0} "
+                    "input %w : f16[4] %y = nll(%x, %l, %w) {ignores = 1, ignore = 7}" Y);
+    rewrites("nll_backward",
+             "constant %l : i64[3] = {2, -1, 3} input %d : f64[3] input %w : f32[4] "
+             "%y = nll_backward(%l, %d, %w) {classes = 4, ignores = 1, ignore = -1}" Y);
+    rewrites("softmax_cross_entropy nll", "input %x : f32[3,4] constant %l : i64[3] = {3, 0, 3} "
+                                          "%y = softmax_cross_entropy(%x, %l)" Y);
+    rewrites("softmax_cross_entropy_backward softmax",
+             "input %x : f16[3,4] constant %l : i32[3] = {3, 0, -9} input %d : f16[3] "
+             "%y = softmax_cross_entropy_backward(%x, %l, %d) {ignores = 1, ignore = -9}" Y);
+}
+
+static void test_quant(void **state) {
+    (void)state;
+    rewrites("quantize", "input %x : f32[2,3,4] constant %s : f32[3] = {0.1, 0.001, 0.2} "
+                         "constant %z : i8[3] = {3, 0, -7} "
+                         "%y = quantize(%x, %s, %z) {axis = -2, to = i8}" Y);
+    rewrites("dequantize", "constant %x : u8[2,2] = {3, 0, 255, 9} input %s : f16[1] "
+                           "constant %z : u8[1] = {4} %y = dequantize(%x, %s, %z) {axis = 0}" Y);
+    rewrites("fake_quantize", "input %x : f32[3,4] %y, %s = fake_quantize(%x) "
+                              "{bits = 4, by_axis = 1, axis = 1, mode = 0} "
+                              "output \"s\" = %s" Y);
+    rewrites("fake_quantize", "input %x : f16[3,4] constant %t : f16[1] = {0.5} "
+                              "%y, %s = fake_quantize(%x, %t) {bits = 3, mode = 1, decay = 0.9} "
+                              "output \"s\" = %s" Y);
+    rewrites("fake_quantize", "input %x : f64[3,4] constant %t : f64[1] = {0} "
+                              "%y, %s = fake_quantize(%x, %t) {bits = 8, mode = 2} "
+                              "output \"s\" = %s" Y);
+    for (int ste = 0; ste < 4; ste++) {
+        char text[300];
+        (void)snprintf(text, sizeof text,
+                       "input %%x : f32[3,4] constant %%s : f32[3] = {0.1, 0, 0.5} "
+                       "input %%d : f32[3,4] %%y = fake_quantize_backward(%%x, %%s, %%d) "
+                       "{bits = 3, axis = 0, ste = %d} output \"y\" = %%y",
+                       ste);
+        rewrites("fake_quantize_backward", text);
+    }
+#define LSQ "input %x : f32[3,4] constant %s : f32[4] = {0.1, 0.3, 0.5, 0.02} input %d : f32[3,4] "
+    rewrites("fake_quantize_lsq", LSQ "%y = fake_quantize_lsq(%x, %s) {bits = 3, axis = 1}" Y);
+    rewrites("fake_quantize_lsq_backward_x",
+             LSQ "%y = fake_quantize_lsq_backward_x(%x, %s, %d) {bits = 3, axis = 1}" Y);
+    rewrites("fake_quantize_lsq_backward_scale",
+             LSQ "%y = fake_quantize_lsq_backward_scale(%x, %s, %d) {bits = 3, axis = -1}" Y);
+    rewrites("q_matmul", "constant %a : u8[2,3] = {1, 200, 3, 4, 5, 6} "
+                         "constant %b : i8[3,2] = {1, -2, 3, -4, 5, 100} constant %p : u8[] = {7} "
+                         "constant %q : i8[2] = {1, -3} constant %m : f32[2] = {0.5, 0.01} "
+                         "constant %o : i8[1] = {-4} constant %c : i32[2] = {10, -20} "
+                         "%y = q_matmul(%a, %b, %p, %q, %m, %o, %c)" Y);
+    rewrites("q_conv conv",
+             "constant %x : u8[1,2,3] = {1, 200, 3, 4, 5, 6} "
+             "constant %w : i8[2,1,2] = {1, -2, 3, -4} constant %p : u8[] = {7} "
+             "constant %q : i8[2] = {1, -3} constant %m : f32[1] = {0.05} "
+             "constant %o : u8[1] = {90} %y = q_conv(%x, %w, %p, %q, %m, %o) {strides = [2], "
+             "pads_before = [1], pads_after = [2], dilations = [], groups = 2}" Y);
+}
+
 static void test_elementwise(void **state) {
     (void)state;
     static const char *const one[] = {"silu", "relu", "gelu_approx", "reciprocal", "rsqrt", "tan"};
@@ -464,6 +558,9 @@ int main(void) {
         cmocka_unit_test(test_products),
         cmocka_unit_test(test_convolution),
         cmocka_unit_test(test_norms),
+        cmocka_unit_test(test_gradients),
+        cmocka_unit_test(test_losses),
+        cmocka_unit_test(test_quant),
         cmocka_unit_test(test_elementwise),
         cmocka_unit_test(test_movement),
         cmocka_unit_test(test_attention),

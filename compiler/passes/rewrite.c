@@ -108,12 +108,26 @@ sl_value sl_rw_concat(sl_graph *g, sl_values parts, int64_t axis) {
     if (parts.count == 1) return parts.items[0];
     return append(g, SL_OP_concat, parts, &(sl_concat_attrs){.axis = axis});
 }
+sl_value sl_rw_cast(sl_graph *g, sl_value x, sl_dtype to) {
+    if (sl_rw_type(g, x)->dtype == to) return x;
+    return append(g, SL_OP_cast, (sl_values){1, &x}, &(sl_cast_attrs){.to = to});
+}
+sl_value sl_rw_where(sl_graph *g, sl_value condition, sl_value a, sl_value b) {
+    return append(g, SL_OP_where, (sl_values){3, (const sl_value[]){condition, a, b}}, no_attrs);
+}
 sl_value sl_rw_reduce(sl_graph *g, sl_op op, sl_value x, const sl_dims *axes) {
     const sl_reduce_sum_attrs attrs = {.axes = *axes, .keep = 1};
     _Static_assert(sizeof(sl_reduce_sum_attrs) == sizeof(sl_reduce_mean_attrs) &&
                        sizeof(sl_reduce_sum_attrs) == sizeof(sl_reduce_max_attrs),
                    "reductions share their attributes");
     return append(g, op, (sl_values){1, &x}, &attrs);
+}
+sl_value sl_rw_reduce_along(sl_graph *g, sl_op op, sl_value x, uint32_t axis) {
+    const sl_dims shape = sl_rw_type(g, x)->shape, vector = {1, {shape.dims[axis]}};
+    sl_dims others = {0};
+    for (uint32_t i = 0; i < shape.rank; i++)
+        if (i != axis) others.dims[others.rank++] = i;
+    return sl_rw_reshape(g, sl_rw_reduce(g, op, x, &others), &vector);
 }
 sl_value sl_rw_column(sl_graph *g, sl_value vector, uint32_t after) {
     sl_dims shape = {.rank = 1 + after, .dims = {sl_type_elements(sl_rw_type(g, vector))}};

@@ -28,6 +28,10 @@ static inline bool sl_rw_is_wide(const sl_graph *g, sl_value value) {
     const sl_dtype dtype = sl_rw_type(g, value)->dtype;
     return dtype == SL_DTYPE_f32 || dtype == SL_DTYPE_f64;
 }
+/* Whether sums and differences in between may be, too. */
+static inline bool sl_rw_is_double(const sl_graph *g, sl_value value) {
+    return sl_rw_type(g, value)->dtype == SL_DTYPE_f64;
+}
 
 /* A constant of one element that is like no other constant by name; and one of a given shape, from
  * slots (core/codec.h) in row-major order. */
@@ -44,12 +48,22 @@ sl_value sl_rw_reshape(sl_graph *g, sl_value x, const sl_dims *shape);
 sl_value sl_rw_transpose(sl_graph *g, sl_value x, const sl_dims *perm);
 sl_value sl_rw_slice(sl_graph *g, sl_value x, uint32_t axis, int64_t start, int64_t length);
 sl_value sl_rw_concat(sl_graph *g, sl_values parts, int64_t axis);
+/* x itself where it is of the type already. */
+sl_value sl_rw_cast(sl_graph *g, sl_value x, sl_dtype to);
+sl_value sl_rw_where(sl_graph *g, sl_value condition, sl_value a, sl_value b);
 /* Over these axes, which stay with one element. */
 sl_value sl_rw_reduce(sl_graph *g, sl_op op, sl_value x, const sl_dims *axes);
+/* Over all axes but one, as a vector. */
+sl_value sl_rw_reduce_along(sl_graph *g, sl_op op, sl_value x, uint32_t axis);
 /* A vector as [C,1,..] with `after` ones. */
 sl_value sl_rw_column(sl_graph *g, sl_value vector, uint32_t after);
 /* The last two dims the other way round. */
 sl_value sl_rw_turned(sl_graph *g, sl_value x);
+/* (x - mean) / sqrt(variance + eps) over these axes; *inverse, where wanted, is 1 / the root. */
+sl_value sl_rw_standardise(sl_graph *g, sl_value x, const sl_dims *axes, double eps,
+                           sl_value *inverse);
+/* 1 / rms of the rows of x. */
+sl_value sl_rw_inverse_rms(sl_graph *g, sl_value x, double eps);
 /* By the numbers of fused_matmul_bias_act. */
 sl_value sl_rw_activate(sl_graph *g, uint32_t act, sl_value x);
 

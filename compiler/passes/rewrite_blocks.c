@@ -96,12 +96,7 @@ static sl_value masked(sl_graph *g, const sl_attention_form *form, sl_value scor
     if (form->mask == SL_MASK_NONE) return scores;
     if (form->mask == SL_MASK_BIAS) return add(g, scores, extra[0]);
     if (form->mask == SL_MASK_CUSTOM)
-        return sl_build_where(g,
-                              (sl_where_in){.condition = extra[0],
-                                            .a = scores,
-                                            .b = sl_rw_number(g, type.dtype, -(double)INFINITY)},
-                              (sl_where_attrs){0})
-            .out;
+        return sl_rw_where(g, extra[0], scores, sl_rw_number(g, type.dtype, -(double)INFINITY));
     const sl_type mask = {type.dtype, {2, {type.shape.dims[2], type.shape.dims[3]}}};
     return add(g, scores, positions_mask(g, form, mask));
 }

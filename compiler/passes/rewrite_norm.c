@@ -7,13 +7,14 @@ static sl_dims axes_from(uint32_t first, uint32_t rank) {
     return axes;
 }
 
-/* (x - mean) / sqrt(variance + eps) over these axes. */
-static sl_value standardise(sl_graph *g, sl_value x, const sl_dims *axes, double eps) {
+sl_value sl_rw_standardise(sl_graph *g, sl_value x, const sl_dims *axes, double eps,
+                           sl_value *inverse) {
     const sl_value mean = sl_rw_reduce(g, SL_OP_reduce_mean, x, axes);
     const sl_value off = sl_rw_binary(g, SL_OP_sub, x, mean);
     const sl_value squares = sl_rw_binary(g, SL_OP_mul, off, off);
     const sl_value variance = sl_rw_reduce(g, SL_OP_reduce_mean, squares, axes);
     const sl_value root = sl_rw_unary(g, SL_OP_rsqrt, sl_rw_with(g, SL_OP_add, variance, eps));
+    if (inverse) *inverse = root;
     return sl_rw_binary(g, SL_OP_mul, off, root);
 }
 
@@ -26,7 +27,7 @@ bool sl_rewrite_layer_norm(sl_graph *g, const sl_node *node, const sl_value *in,
     const uint32_t rank = sl_rw_type(g, in[0])->shape.rank;
     const sl_dims axes = axes_from(sl_axis(a->axis, rank), rank);
     if (!sl_rw_is_wide(g, in[0])) return false;
-    out[0] = scale_shift(g, standardise(g, in[0], &axes, (double)a->eps), in[1], in[2]);
+    out[0] = scale_shift(g, sl_rw_standardise(g, in[0], &axes, (double)a->eps, NULL), in[1], in[2]);
     return true;
 }
 
@@ -35,7 +36,7 @@ bool sl_rewrite_layer_norm2d(sl_graph *g, const sl_node *node, const sl_value *i
     const uint32_t after = sl_rw_type(g, in[0])->shape.rank - 2;
     const sl_dims axes = {.rank = 1, .dims = {1}};
     if (!sl_rw_is_wide(g, in[0])) return false;
-    out[0] = scale_shift(g, standardise(g, in[0], &axes, (double)a->eps),
+    out[0] = scale_shift(g, sl_rw_standardise(g, in[0], &axes, (double)a->eps, NULL),
                          sl_rw_column(g, in[1], after), sl_rw_column(g, in[2], after));
     return true;
 }
@@ -47,7 +48,8 @@ bool sl_rewrite_group_norm(sl_graph *g, const sl_node *node, const sl_value *in,
     const sl_dims grouped = {.rank = 3, .dims = {shape.dims[0], a->groups, each}};
     const sl_dims axes = {.rank = 1, .dims = {2}};
     if (!sl_rw_is_wide(g, in[0])) return false;
-    const sl_value x = standardise(g, sl_rw_reshape(g, in[0], &grouped), &axes, (double)a->eps);
+    const sl_value x =
+        sl_rw_standardise(g, sl_rw_reshape(g, in[0], &grouped), &axes, (double)a->eps, NULL);
     out[0] = scale_shift(g, sl_rw_reshape(g, x, &shape), sl_rw_column(g, in[1], shape.rank - 2),
                          sl_rw_column(g, in[2], shape.rank - 2));
     return true;
@@ -67,14 +69,12 @@ bool sl_rewrite_batch_norm(sl_graph *g, const sl_node *node, const sl_value *in,
     return true;
 }
 
-/* x / rms(x). */
-static sl_value by_rms(sl_graph *g, sl_value x, double eps) {
+sl_value sl_rw_inverse_rms(sl_graph *g, sl_value x, double eps) {
     const uint32_t rank = sl_rw_type(g, x)->shape.rank;
     const sl_dims axes = axes_from(rank - 1, rank);
     const sl_value mean =
         sl_rw_reduce(g, SL_OP_reduce_mean, sl_rw_binary(g, SL_OP_mul, x, x), &axes);
-    return sl_rw_binary(g, SL_OP_mul, x,
-                        sl_rw_unary(g, SL_OP_rsqrt, sl_rw_with(g, SL_OP_add, mean, eps)));
+    return sl_rw_unary(g, SL_OP_rsqrt, sl_rw_with(g, SL_OP_add, mean, eps));
 }
 
 bool sl_rewrite_rms_norm(sl_graph *g, const sl_node *node, const sl_value *in, sl_value *out) {
@@ -82,7 +82,8 @@ bool sl_rewrite_rms_norm(sl_graph *g, const sl_node *node, const sl_value *in, s
     if (!sl_rw_is_wide(g, in[0]) || !sl_rw_is_wide(g, in[1])) return false;
     const sl_value gain =
         a->offset != 0 ? sl_rw_with(g, SL_OP_add, in[1], (double)a->offset) : in[1];
-    out[0] = sl_rw_binary(g, SL_OP_mul, by_rms(g, in[0], (double)a->eps), gain);
+    const sl_value inverse = sl_rw_inverse_rms(g, in[0], (double)a->eps);
+    out[0] = sl_rw_binary(g, SL_OP_mul, sl_rw_binary(g, SL_OP_mul, in[0], inverse), gain);
     return true;
 }
 

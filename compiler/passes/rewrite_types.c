@@ -1,33 +1,38 @@
-/* rewrite_types.c - Ops on halves, in f32. */
+/* rewrite_types.c - Ops on floats, in wider ones. */
 #include "compiler/passes/rewrite.h"
 
-static bool is_half(sl_dtype dtype) {
-    return dtype == SL_DTYPE_f16 || dtype == SL_DTYPE_bf16;
+static bool is_float(sl_dtype dtype) {
+    return sl_dtype_infos[dtype].kind == SL_KIND_FLOAT;
+}
+static bool is_narrower(sl_dtype dtype, sl_dtype than) {
+    return is_float(dtype) && sl_dtype_infos[dtype].bytes < sl_dtype_infos[than].bytes;
 }
 
-static sl_value cast_to(sl_graph *g, sl_value x, sl_dtype to) {
-    sl_value out = {0};
-    const sl_cast_attrs attrs = {.to = to};
-    sl_graph_append_list(g, SL_OP_cast, (sl_values){1, &x}, &attrs, (sl_value_slots){1, &out});
-    return out;
-}
-
-/* What is computed is rounded once, as it is where there is a kernel. */
-bool sl_rewrite_halves(sl_graph *g, const sl_node *node, const sl_value *in, sl_value *out) {
+/* What is computed is rounded once, as it is where there is a kernel.  Results have the type of the
+ * first float. */
+static bool widen(sl_graph *g, const sl_node *node, const sl_value *in, sl_value *out,
+                  sl_dtype wide) {
     enum { MOST = 16 };
-    sl_value wide[MOST];
-    sl_dtype narrow = SL_DTYPE_f32;
+    sl_value now[MOST];
+    uint32_t first = 0;
     if (node->input_count > MOST) return false;
-    for (uint32_t i = 0; i < node->input_count; i++) {
-        const sl_dtype dtype = sl_rw_type(g, in[i])->dtype;
-        if (is_half(dtype)) narrow = dtype;
-    }
-    if (!is_half(narrow)) return false;
+    while (first < node->input_count && !is_float(sl_rw_type(g, in[first])->dtype)) first++;
+    if (first == node->input_count) return false;
+    const sl_dtype own = sl_rw_type(g, in[first])->dtype;
+    if (!is_narrower(own, wide)) return false;
     for (uint32_t i = 0; i < node->input_count; i++)
-        wide[i] = is_half(sl_rw_type(g, in[i])->dtype) ? cast_to(g, in[i], SL_DTYPE_f32) : in[i];
-    sl_graph_append_list(g, node->op, (sl_values){node->input_count, wide}, node->attrs,
+        now[i] =
+            is_narrower(sl_rw_type(g, in[i])->dtype, wide) ? sl_rw_cast(g, in[i], wide) : in[i];
+    sl_graph_append_list(g, node->op, (sl_values){node->input_count, now}, node->attrs,
                          (sl_value_slots){node->output_count, out});
     for (uint32_t o = 0; o < node->output_count; o++)
-        if (sl_rw_type(g, out[o])->dtype == SL_DTYPE_f32) out[o] = cast_to(g, out[o], narrow);
+        if (sl_rw_type(g, out[o])->dtype == wide) out[o] = sl_rw_cast(g, out[o], own);
     return true;
+}
+
+bool sl_rewrite_halves(sl_graph *g, const sl_node *node, const sl_value *in, sl_value *out) {
+    return widen(g, node, in, out, SL_DTYPE_f32);
+}
+bool sl_rewrite_doubles(sl_graph *g, const sl_node *node, const sl_value *in, sl_value *out) {
+    return widen(g, node, in, out, SL_DTYPE_f64);
 }

@@ -3,6 +3,7 @@
 #ifndef SL_RUNTIME_CUDA_KERNELS_FOLDS_H
 #define SL_RUNTIME_CUDA_KERNELS_FOLDS_H
 #include "runtime/cuda/kernels/number.h"
+#include "runtime/cuda/kernels/places.h"
 #include "runtime/cuda/kernels/walk.h"
 
 enum { SL_FOLD_THREADS = 128 };
@@ -27,12 +28,15 @@ typedef struct {
     int32_t reserved;
 } sl_fold_lines;
 
-/* Products of matrices, whose batch dims broadcast. */
+/* Products of matrices, whose batch dims broadcast; or those on the right are chosen by indices,
+ * which do not count from the end. */
 typedef struct {
     const void *left, *right;
     void *out;
     int64_t rows, cols, inner, count; /* of a matrix; elements of all */
     int32_t type, reserved;
     sl_walk batch;
+    sl_indices choice; /* data NULL: none */
+    int64_t choices;
 } sl_product_any;
 #endif

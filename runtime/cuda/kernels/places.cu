@@ -1,6 +1,6 @@
 /* places.cu - Elements of any plain type, moved to places that attributes or indices tell. */
+#include "runtime/cuda/kernels/indices.cuh"
 #include "runtime/cuda/kernels/number.cuh"
-#include "runtime/cuda/kernels/places.h"
 #include "runtime/cuda/kernels/walk.cuh"
 
 DEVICE void move_element(int bytes, void *to, int64_t i, const void *from, int64_t j) {
@@ -21,19 +21,6 @@ DEVICE void move_element(int bytes, void *to, int64_t i, const void *from, int64
 DEVICE void clear_element(int bytes, void *to, int64_t i) {
     const uint64_t nothing = 0;
     move_element(bytes, to, i, &nothing, 0);
-}
-
-DEVICE int64_t raw_index(const sl_indices &s, int64_t i) {
-    return s.wide ? ((const int64_t *)s.data)[i] : ((const int32_t *)s.data)[i];
-}
-/* In [0, limit); what is not is reported. */
-DEVICE int64_t index_at(const sl_indices &s, int64_t i, int64_t limit) {
-    const int64_t given = raw_index(s, i), index = given < 0 ? given + limit : given;
-    if (index >= 0 && index < limit) return index;
-    const int64_t most = INT32_MAX;
-    (void)checked(s.fault, SL_FAULT_PLACE, (int)min(i, most), (int)max(min(given, most), -most - 1),
-                  (int)min(limit, most));
-    return 0;
 }
 
 /* ---- places by attributes ---- */

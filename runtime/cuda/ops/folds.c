@@ -121,3 +121,18 @@ PLAN(any_matmul) {
     add_launch(planner, "sl_product", launch.count, &launch, sizeof launch);
     return SL_OK;
 }
+
+PLAN(grouped_matmul) {
+    const sl_grouped_matmul_args *p = args;
+    sl_product_any launch = {.left = p->x.data, .right = p->w.data, .out = p->out.data, .rows = 1};
+    launch.type = number_of(&p->out.type);
+    launch.cols = last_dim(&p->w.type);
+    launch.inner = last_dim(&p->x.type);
+    launch.count = sl_type_elements(&p->out.type);
+    launch.choice = indices_of(planner, &p->experts);
+    launch.choices = dim(&p->w.type, 0);
+    walk_push(&launch.batch, dim(&p->x.type, 0), launch.inner, 0);
+    walk_end(&launch.batch);
+    add_launch(planner, "sl_product", launch.count, &launch, sizeof launch);
+    return SL_OK;
+}

@@ -1,5 +1,4 @@
 /* places.c - Ops that move elements of any plain type to places that attributes or indices tell. */
-#include "runtime/cuda/kernels/places.h"
 #include "runtime/cuda/ops/walk.h"
 
 _Static_assert((int)SL_PLACE_DIMS == (int)SL_MAX_RANK, "every shape fits");
@@ -14,11 +13,6 @@ static sl_moved moved_of(const void *x, const sl_view *out) {
                       .count = sl_type_elements(&out->type),
                       .bytes = (int32_t)sl_dtype_infos[out->type.dtype].bytes,
                       .rank = (int32_t)out->type.shape.rank};
-}
-static sl_indices indices_of(const sl_cuda_planner *planner, const sl_cview *indices) {
-    return (sl_indices){.data = indices->data,
-                        .fault = planner->fault,
-                        .wide = indices->type.dtype == SL_DTYPE_i64};
 }
 static void copy_dims(int64_t *to, const sl_dims *from) {
     for (uint32_t d = 0; d < from->rank; d++) to[d] = from->dims[d];

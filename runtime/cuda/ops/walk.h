@@ -2,6 +2,7 @@
 #ifndef SL_RUNTIME_CUDA_OPS_WALK_H
 #define SL_RUNTIME_CUDA_OPS_WALK_H
 #include "core/elementwise_region.h"
+#include "runtime/cuda/kernels/places.h"
 #include "runtime/cuda/kernels/walk.h"
 #include "runtime/cuda/ops/ops.h"
 
@@ -42,6 +43,12 @@ static inline int64_t broadcast_stride(const sl_dims *operand, const sl_dims *sh
 /* The number of its element type (core/elementwise_steps.h). */
 static inline int32_t number_of(const sl_type *type) {
     return (int32_t)sl_elementwise_type(type->dtype);
+}
+
+static inline sl_indices indices_of(const sl_cuda_planner *planner, const sl_cview *indices) {
+    return (sl_indices){.data = indices->data,
+                        .fault = planner->fault,
+                        .wide = indices->type.dtype == SL_DTYPE_i64};
 }
 
 /* Whether elements can be moved four floats at a time. */

@@ -1,0 +1,23 @@
+/* indices.cuh - Indices that lie in tensors. */
+#ifndef SL_RUNTIME_CUDA_KERNELS_INDICES_CUH
+#define SL_RUNTIME_CUDA_KERNELS_INDICES_CUH
+#include "runtime/cuda/kernels/cuda.cuh"
+#include "runtime/cuda/kernels/places.h"
+
+DEVICE int64_t raw_index(const sl_indices &s, int64_t i) {
+    return s.wide ? ((const int64_t *)s.data)[i] : ((const int32_t *)s.data)[i];
+}
+/* What index number i stands for, where it is in [0, limit); else 0, and a report. */
+DEVICE int64_t index_within(const sl_indices &s, int64_t i, int64_t index, int64_t limit) {
+    if (index >= 0 && index < limit) return index;
+    const int64_t given = raw_index(s, i), most = INT32_MAX;
+    (void)checked(s.fault, SL_FAULT_PLACE, (int)min(i, most), (int)max(min(given, most), -most - 1),
+                  (int)min(limit, most));
+    return 0;
+}
+/* Index number i, which may count from the end. */
+DEVICE int64_t index_at(const sl_indices &s, int64_t i, int64_t limit) {
+    const int64_t given = raw_index(s, i);
+    return index_within(s, i, given < 0 ? given + limit : given, limit);
+}
+#endif
