@@ -10,14 +10,14 @@ SL_CUDA_KERNEL(sl_rope_tables, sl_rope_tabled) {
     const int64_t row = quotient(i, a.width);
     const number given = load_number(a.position_type, a.positions, row);
     const double position = is_real(a.position_type) ? given.re : (double)given.whole;
-    const double angle = position * load_number(a.type, a.frequencies, i - row * a.width).re;
+    const double angle = position * load_real(a.type, a.frequencies, i - row * a.width);
     store_number(a.type, a.cosines, i, number_of(a.magnitude * cos(angle)));
     store_number(a.type, a.sines, i, number_of(a.magnitude * sin(angle)));
 }
 
 DEVICE void turn_pair(const sl_turned &t, int64_t one, int64_t other, double cosine, double sine) {
-    const double first = load_number(t.type, t.x, one).re;
-    const double second = load_number(t.type, t.x, other).re;
+    const double first = load_real(t.type, t.x, one);
+    const double second = load_real(t.type, t.x, other);
     if (t.back) sine = -sine;
     store_number(t.type, t.out, one, number_of(first * cosine - second * sine));
     store_number(t.type, t.out, other, number_of(second * cosine + first * sine));
@@ -43,8 +43,8 @@ SL_CUDA_KERNEL(sl_rope_apply, sl_rope_applied) {
         return;
     }
     const int64_t at = table_row(a, row) * a.columns + own, one = start + own * a.pair;
-    turn_pair(a.t, one, one + a.step, load_number(a.t.type, a.cosines, at).re,
-              load_number(a.t.type, a.sines, at).re);
+    turn_pair(a.t, one, one + a.step, load_real(a.t.type, a.cosines, at),
+              load_real(a.t.type, a.sines, at));
 }
 
 SL_CUDA_KERNEL(sl_axial_rope, sl_axial) {
