@@ -1,40 +1,13 @@
 #include "core/recurrent.h"
-#include <math.h>
 #include <string.h>
-
-#define FUNCTION(NAME, ...)                                                                        \
-    static double apply_##NAME(double x, double a, double b) {                                     \
-        (void)a, (void)b;                                                                          \
-        return __VA_ARGS__;                                                                        \
-    }
-FUNCTION(sigmoid, 1 / (1 + exp(-x)))
-FUNCTION(tanh, tanh(x))
-FUNCTION(relu, x < 0 ? 0 : x)
-FUNCTION(affine, a *x + b)
-FUNCTION(leaky_relu, x < 0 ? a * x : x)
-FUNCTION(thresholded_relu, x < a ? 0 : x)
-FUNCTION(scaled_tanh, a *tanh(b *x))
-FUNCTION(hard_sigmoid, fmin(fmax(a *x + b, 0), 1))
-FUNCTION(elu, x < 0 ? a * expm1(x) : x)
-FUNCTION(softsign, x / (1 + fabs(x)))
-FUNCTION(softplus, fmax(x, 0) + log1p(exp(-fabs(x))))
-#undef FUNCTION
 
 static const struct {
     const char *name;
     sl_activation activation;
 } functions[] = {
-    {"sigmoid", {apply_sigmoid, 0, 0}},
-    {"tanh", {apply_tanh, 0, 0}},
-    {"relu", {apply_relu, 0, 0}},
-    {"affine", {apply_affine, 1, 0}},
-    {"leaky_relu", {apply_leaky_relu, 0.01, 0}},
-    {"thresholded_relu", {apply_thresholded_relu, 1, 0}},
-    {"scaled_tanh", {apply_scaled_tanh, 1, 1}},
-    {"hard_sigmoid", {apply_hard_sigmoid, 0.2, 0.5}},
-    {"elu", {apply_elu, 1, 0}},
-    {"softsign", {apply_softsign, 0, 0}},
-    {"softplus", {apply_softplus, 0, 0}},
+#define FUNCTION(NAME, ALPHA, BETA, ...) {#NAME, {SL_CELL_##NAME, ALPHA, BETA}},
+    SL_CELL_FUNCTIONS(FUNCTION)
+#undef FUNCTION
 };
 
 static bool find_function(const char *name, size_t bytes, sl_activation *out) {
@@ -102,41 +75,27 @@ bool sl_cell_make(const sl_recurrent_attrs *attrs, uint32_t gates, int64_t hidde
     return true;
 }
 
-static double clipped(const sl_cell *cell, double x) {
-    return cell->clip > 0 ? fmin(fmax(x, -cell->clip), cell->clip) : x;
-}
-static double apply(const sl_activation *a, double x) {
-    return a->function(x, a->alpha, a->beta);
-}
-
 void sl_rnn_step(const sl_cell *cell, const double *sums, double *hidden) {
-    for (int64_t i = 0; i < cell->hidden; i++) hidden[i] = apply(&cell->f, clipped(cell, sums[i]));
+    for (int64_t i = 0; i < cell->hidden; i++) hidden[i] = sl_cell_gate(cell, sums[i]);
 }
 
 void sl_lstm_step(const sl_cell *cell, const double *sums, const double *peepholes, double *hidden,
                   double *content) {
     const int64_t n = cell->hidden;
     for (int64_t i = 0; i < n; i++) {
-        const double before = content[i];
-        double in = sums[i], forget = sums[2 * n + i], out = sums[n + i];
-        if (peepholes) in += peepholes[i] * before, forget += peepholes[2 * n + i] * before;
-        in = apply(&cell->f, clipped(cell, in));
-        forget = cell->variant ? 1 - in : apply(&cell->f, clipped(cell, forget));
-        content[i] = forget * before + in * apply(&cell->g, clipped(cell, sums[3 * n + i]));
-        if (peepholes) out += peepholes[n + i] * content[i];
-        hidden[i] = apply(&cell->f, clipped(cell, out)) * apply(&cell->h, content[i]);
+        const double own[] = {sums[i], sums[n + i], sums[2 * n + i], sums[3 * n + i]};
+        double holes[3] = {0};
+        for (int64_t p = 0; p < 3 && peepholes; p++) holes[p] = peepholes[p * n + i];
+        hidden[i] = sl_lstm_unit(cell, own, peepholes ? holes : NULL, &content[i]);
     }
 }
 
 void sl_gru_gates(const sl_cell *cell, double *sums) {
-    for (int64_t i = 0; i < 2 * cell->hidden; i++)
-        sums[i] = apply(&cell->f, clipped(cell, sums[i]));
+    for (int64_t i = 0; i < 2 * cell->hidden; i++) sums[i] = sl_cell_gate(cell, sums[i]);
 }
 
 void sl_gru_step(const sl_cell *cell, const double *gates, const double *candidates,
                  double *hidden) {
-    for (int64_t i = 0; i < cell->hidden; i++) {
-        const double candidate = apply(&cell->g, clipped(cell, candidates[i]));
-        hidden[i] = (1 - gates[i]) * candidate + gates[i] * hidden[i];
-    }
+    for (int64_t i = 0; i < cell->hidden; i++)
+        hidden[i] = sl_gru_unit(cell, gates[i], candidates[i], hidden[i]);
 }

@@ -2,15 +2,8 @@
 #ifndef SL_CORE_RECURRENT_H
 #define SL_CORE_RECURRENT_H
 #include "core/attrs.h"
-#include <stdbool.h>
+#include "core/cell.h"
 
-/* One of the functions that a cell applies. */
-typedef struct {
-    double (*function)(double x, double alpha, double beta);
-    double alpha, beta;
-} sl_activation;
-
-enum { SL_RNN_GATES = 1, SL_GRU_GATES = 3, SL_LSTM_GATES = 4 };
 /* Which operands follow x, w and r, in this order. */
 enum {
     SL_EXTRA_BIAS = 1,
@@ -28,14 +21,6 @@ typedef struct {
     float clip;
     uint32_t variant; /* linear_before_reset, input_forget */
 } sl_recurrent_attrs;
-
-typedef struct {
-    uint32_t gates;
-    int64_t hidden;
-    sl_activation f, g, h; /* of gates, of candidates, of the cell's content */
-    double clip;           /* 0: none */
-    bool variant;
-} sl_cell;
 
 /* 1 or 2 directions; 0 when there is no such word.  reverse: of the first. */
 uint32_t sl_directions(const char *text, bool *reverse);

@@ -330,6 +330,22 @@ static void test_attention(void **state) {
     /* Queries that see nothing give 0. */
     rewrites("attention", "input %q : f32[1,1,4,2] input %k : f32[1,1,2,2] input %v : f32[1,1,2,2] "
                           "%y = attention(%q, %k, %v) {mask = 1}" Y);
+#define GRADIENTS " output \"q\" = %dq output \"k\" = %dk output \"v\" = %dv"
+    rewrites("attention_backward",
+             QKV "input %d : f32[2,4,3,3] %dq, %dk, %dv = attention_backward(%q, %k, %v, %d) "
+                 "{mask = 1, softcap = 2, scale = 3}" GRADIENTS);
+    rewrites("attention_backward",
+             QKV "input %d : f32[2,4,3,3] input %m : bool[2,1,3,6] "
+                 "%dq, %dk, %dv = attention_backward(%q, %k, %v, %d, %m) {mask = 3}" GRADIENTS);
+    rewrites("attention_backward",
+             QKV "input %d : f32[2,4,3,3] input %m : f32[4,1,6] input %s : f32[4] "
+                 "%dq, %dk, %dv, %dm, %y = attention_backward(%q, %k, %v, %d, %m, %s) "
+                 "{mask = 4, sinks = 1} output \"m\" = %dm" GRADIENTS Y);
+    rewrites("mrope", "input %x : f32[2,3,9] input %c : f32[3,3,4] input %s : f32[3,3,4] "
+                      "%y = mrope(%x, %c, %s) {sections = [1,2,1]}" Y);
+    rewrites("mrope_backward",
+             "input %x : f32[2,3,8] input %c : f32[3,1,4] input %s : f32[3,1,4] %y = "
+             "mrope_backward(%x, %c, %s) {sections = [2,1,1], striped = 1, interleaved = 1}" Y);
     rewrites("fused_swiglu", "input %x : f32[3,6] %a = fused_swiglu(%x) {gate_first = 1} "
                              "%b = fused_swiglu(%x) {gate_first = 0} "
                              "output \"a\" = %a output \"b\" = %b");

@@ -101,22 +101,37 @@ static sl_value masked(sl_graph *g, const sl_attention_form *form, sl_value scor
     return add(g, scores, positions_mask(g, form, mask));
 }
 
-/* Scaled and capped: [B,Hq,S,T] from q[B,Hq,S,D] and k[B,H,T,D].  The query heads that share a head
- * of keys lie next to each other, so they are rows of one product. */
+/* [B,Hq,S,X] as [B,H,Hq/H*S,X]: the query heads that share a head of keys lie next to each other,
+ * so they are rows of one product. */
+static sl_value grouped(sl_graph *g, sl_value x, int64_t heads) {
+    const sl_dims a = sl_rw_type(g, x)->shape;
+    const sl_dims rows = {4, {a.dims[0], heads, a.dims[1] / heads * a.dims[2], a.dims[3]}};
+    return sl_rw_reshape(g, x, &rows);
+}
+/* The product of rows and a matrix for each head of keys, as [B,Hq,S,columns]. */
+static sl_value by_heads(sl_graph *g, sl_value x, sl_value matrices) {
+    const sl_dims a = sl_rw_type(g, x)->shape, b = sl_rw_type(g, matrices)->shape;
+    const sl_dims all = {4, {a.dims[0], a.dims[1], a.dims[2], b.dims[3]}};
+    return sl_rw_reshape(g, matmul(g, grouped(g, x, b.dims[1]), matrices), &all);
+}
+/* The sum over all rows that share a head of keys of the products of their elements: [B,H,X,Y]. */
+static sl_value over_rows(sl_graph *g, sl_value x, sl_value y, int64_t heads) {
+    return matmul(g, sl_rw_turned(g, grouped(g, x, heads)), grouped(g, y, heads));
+}
+
+/* Scaled and capped: [B,Hq,S,T] from q[B,Hq,S,D] and k[B,H,T,D]. */
 static sl_value scores_of(sl_graph *g, const sl_attention_form *form, sl_value q, sl_value k) {
-    const sl_dims a = sl_rw_type(g, q)->shape, b = sl_rw_type(g, k)->shape;
-    const sl_dims rows = {4, {a.dims[0], b.dims[1], a.dims[1] / b.dims[1] * a.dims[2], a.dims[3]}};
-    const sl_dims all = {4, {a.dims[0], a.dims[1], a.dims[2], b.dims[2]}};
-    const sl_value product = matmul(g, sl_rw_reshape(g, q, &rows), sl_rw_turned(g, k));
-    const sl_value scores = sl_rw_with(g, SL_OP_mul, sl_rw_reshape(g, product, &all), form->scale);
+    const sl_value scores =
+        sl_rw_with(g, SL_OP_mul, by_heads(g, q, sl_rw_turned(g, k)), form->scale);
     if (form->softcap == 0) return scores;
     const sl_value small = sl_rw_with(g, SL_OP_div, scores, form->softcap);
     return sl_rw_with(g, SL_OP_mul, sl_rw_unary(g, SL_OP_tanh, small), form->softcap);
 }
 
-/* Weights of keys, and 0 where none is seen: there the largest score is minus infinity, which must
- * not be subtracted from itself, and the sum is 0. */
-static sl_value weights_of(sl_graph *g, sl_value scores, const sl_value *sinks) {
+/* Weights of keys, and *share, that of the sink where there are sinks; 0 where no key is seen:
+ * there the largest score is minus infinity, which must not be subtracted from itself, and the sum
+ * is 0. */
+static sl_value weights_of(sl_graph *g, sl_value scores, const sl_value *sinks, sl_value *share) {
     const double least_score = -1e30, least_sum = 1e-30;
     const sl_dims axes = {1, {3}};
     sl_value largest = sl_rw_reduce(g, SL_OP_reduce_max, scores, &axes), sink = {0};
@@ -128,21 +143,77 @@ static sl_value weights_of(sl_graph *g, sl_value scores, const sl_value *sinks) 
     largest = sl_rw_with(g, SL_OP_maximum, largest, least_score);
     const sl_value exps = sl_rw_unary(g, SL_OP_exp, sl_rw_binary(g, SL_OP_sub, scores, largest));
     sl_value sum = sl_rw_reduce(g, SL_OP_reduce_sum, exps, &axes);
-    if (sinks)
-        sum = add(g, sum, sl_rw_unary(g, SL_OP_exp, sl_rw_binary(g, SL_OP_sub, sink, largest)));
-    return sl_rw_binary(g, SL_OP_div, exps, sl_rw_with(g, SL_OP_maximum, sum, least_sum));
+    if (sinks) {
+        sink = sl_rw_unary(g, SL_OP_exp, sl_rw_binary(g, SL_OP_sub, sink, largest));
+        sum = add(g, sum, sink);
+    }
+    sum = sl_rw_with(g, SL_OP_maximum, sum, least_sum);
+    if (sinks) *share = sl_rw_binary(g, SL_OP_div, sink, sum);
+    return sl_rw_binary(g, SL_OP_div, exps, sum);
 }
 
 bool sl_rewrite_attention(sl_graph *g, const sl_node *node, const sl_value *in, sl_value *out) {
     const sl_attention_attrs *a = node->attrs;
-    const sl_dims q = sl_rw_type(g, in[0])->shape, v = sl_rw_type(g, in[2])->shape;
-    const sl_attention_form form = SL_ATTENTION_FORM(a, q.dims[3]);
+    const sl_attention_form form = SL_ATTENTION_FORM(a, sl_rw_type(g, in[0])->shape.dims[3]);
+    sl_value share;
     if (!all_wide(g, node, in)) return false;
     const sl_value scores = masked(g, &form, scores_of(g, &form, in[0], in[1]), in + 3);
-    const sl_value weights = weights_of(g, scores, a->sinks ? &in[node->input_count - 1] : NULL);
-    const sl_dims rows = {4, {q.dims[0], v.dims[1], q.dims[1] / v.dims[1] * q.dims[2], v.dims[2]}};
-    const sl_dims all = {4, {q.dims[0], q.dims[1], q.dims[2], v.dims[3]}};
-    out[0] = sl_rw_reshape(g, matmul(g, sl_rw_reshape(g, weights, &rows), in[2]), &all);
+    const sl_value *sinks = a->sinks ? &in[node->input_count - 1] : NULL;
+    out[0] = by_heads(g, weights_of(g, scores, sinks, &share), in[2]);
+    return true;
+}
+
+/* [B,Hq,S,T or 1] summed where `to` was broadcast to it. */
+static sl_value summed_to(sl_graph *g, sl_value x, const sl_dims *to) {
+    const sl_dims shape = sl_rw_type(g, x)->shape;
+    sl_dims axes = {0};
+    for (uint32_t d = 0; d < shape.rank; d++) {
+        const bool own = d + to->rank >= shape.rank;
+        if (!own || to->dims[d + to->rank - shape.rank] != shape.dims[d])
+            axes.dims[axes.rank++] = d;
+    }
+    return sl_rw_reshape(g, axes.rank ? sl_rw_reduce(g, SL_OP_reduce_sum, x, &axes) : x, to);
+}
+
+/* How products of queries and keys follow from gradients of scores. */
+static sl_value through_cap(sl_graph *g, const sl_attention_form *form, sl_value scores,
+                            sl_value dscores) {
+    const sl_value scaled = sl_rw_with(g, SL_OP_mul, dscores, form->scale);
+    if (form->softcap == 0) return scaled;
+    const sl_value share = sl_rw_with(g, SL_OP_div, scores, form->softcap);
+    const sl_value lost =
+        sl_rw_binary(g, SL_OP_mul, sl_rw_binary(g, SL_OP_mul, share, share), scaled);
+    return sl_rw_binary(g, SL_OP_sub, scaled, lost);
+}
+
+bool sl_rewrite_attention_backward(sl_graph *g, const sl_node *node, const sl_value *in,
+                                   sl_value *out) {
+    const sl_attention_backward_attrs *a = node->attrs;
+    const sl_value q = in[0], k = in[1], v = in[2], dout = in[3];
+    const sl_value *sinks = a->sinks ? &in[node->input_count - 1] : NULL;
+    const int64_t heads = sl_rw_type(g, k)->shape.dims[1];
+    const sl_attention_form form = SL_ATTENTION_FORM(a, sl_rw_type(g, q)->shape.dims[3]);
+    const sl_dims last = {1, {3}};
+    sl_value share;
+    if (!all_wide(g, node, in)) return false;
+    const sl_value scores = scores_of(g, &form, q, k);
+    const sl_value weights = weights_of(g, masked(g, &form, scores, in + 4), sinks, &share);
+    const sl_value dweights = by_heads(g, dout, sl_rw_turned(g, v));
+    const sl_value mean =
+        sl_rw_reduce(g, SL_OP_reduce_sum, sl_rw_binary(g, SL_OP_mul, weights, dweights), &last);
+    const sl_value dscores =
+        sl_rw_binary(g, SL_OP_mul, weights, sl_rw_binary(g, SL_OP_sub, dweights, mean));
+    const sl_value change = through_cap(g, &form, scores, dscores);
+    out[0] = by_heads(g, change, k);
+    out[1] = over_rows(g, change, q, heads);
+    out[2] = over_rows(g, weights, dout, heads);
+    if (node->output_count == 3) return true;
+    if (a->mask == SL_MASK_BIAS) out[3] = summed_to(g, dscores, &sl_rw_type(g, in[4])->shape);
+    if (sinks) {
+        const sl_dims shape = sl_rw_type(g, *sinks)->shape, column = {3, {shape.dims[0], 1, 1}};
+        const sl_value kept = summed_to(g, sl_rw_binary(g, SL_OP_mul, share, mean), &column);
+        out[node->output_count - 1] = sl_rw_unary(g, SL_OP_neg, sl_rw_reshape(g, kept, &shape));
+    }
     return true;
 }
 

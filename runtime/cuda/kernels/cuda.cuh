@@ -86,6 +86,11 @@ DEVICE float warp_sum(float x) {
     for (int d = WARP / 2; d > 0; d /= 2) x += __shfl_xor_sync(ALL_LANES, x, d);
     return x;
 }
+DEVICE double warp_sum(double x) {
+#pragma unroll
+    for (int d = WARP / 2; d > 0; d /= 2) x += __shfl_xor_sync(ALL_LANES, x, d);
+    return x;
+}
 DEVICE float warp_max(float x) {
 #pragma unroll
     for (int d = WARP / 2; d > 0; d /= 2) x = fmaxf(x, __shfl_xor_sync(ALL_LANES, x, d));

@@ -9,6 +9,7 @@
     FAULT(TOKEN, "embed: id")                                                                      \
     FAULT(INDEX, "gather: index")                                                                  \
     FAULT(PLACE, "an index")                                                                       \
+    FAULT(LENGTH, "the length")                                                                    \
     FAULT(SLOT, "slot")                                                                            \
     FAULT(POSITION, "position")                                                                    \
     FAULT(EXPERT, "moe_group: expert")                                                             \

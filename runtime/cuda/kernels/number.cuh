@@ -51,6 +51,10 @@ DEVICE number load_number(int type, const void *from, int64_t i) {
     }
 }
 
+DEVICE double load_real(int type, const void *from, int64_t i) {
+    return load_number(type, from, i).re;
+}
+
 DEVICE void store_number(int type, void *to, int64_t i, number x) {
     switch (type) {
     case SL_TYPE_f32:
