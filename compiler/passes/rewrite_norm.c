@@ -7,10 +7,14 @@ static sl_dims axes_from(uint32_t first, uint32_t rank) {
     return axes;
 }
 
+/* Rounding leaves a part of a large mean, which a second time takes off. */
+static sl_value without_mean(sl_graph *g, sl_value x, const sl_dims *axes) {
+    return sl_rw_binary(g, SL_OP_sub, x, sl_rw_reduce(g, SL_OP_reduce_mean, x, axes));
+}
+
 sl_value sl_rw_standardise(sl_graph *g, sl_value x, const sl_dims *axes, double eps,
                            sl_value *inverse) {
-    const sl_value mean = sl_rw_reduce(g, SL_OP_reduce_mean, x, axes);
-    const sl_value off = sl_rw_binary(g, SL_OP_sub, x, mean);
+    const sl_value off = without_mean(g, without_mean(g, x, axes), axes);
     const sl_value squares = sl_rw_binary(g, SL_OP_mul, off, off);
     const sl_value variance = sl_rw_reduce(g, SL_OP_reduce_mean, squares, axes);
     const sl_value root = sl_rw_unary(g, SL_OP_rsqrt, sl_rw_with(g, SL_OP_add, variance, eps));

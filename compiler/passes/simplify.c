@@ -133,6 +133,13 @@ static sl_value simplify_concat(sl_rebuild *r, const sl_node *node) {
     return out;
 }
 
+/* Updates that there are none of. */
+static sl_value simplify_scatter(sl_rebuild *r, const sl_node *node) {
+    const sl_value indices = sl_rebuild_input(r, node, 1);
+    if (sl_type_elements(type_of(r, indices))) return none;
+    return unchanged(r, node, sl_rebuild_input(r, node, 0));
+}
+
 /* Ops that do nothing when the result has the type of what they take. */
 static sl_value simplify_same(sl_rebuild *r, const sl_node *node) {
     return unchanged(r, node, sl_rebuild_input(r, node, 0));
@@ -152,6 +159,8 @@ static const struct {
     {SL_OP_reshape, simplify_reshape},
     {SL_OP_transpose, simplify_transpose},
     {SL_OP_concat, simplify_concat},
+    {SL_OP_scatter, simplify_scatter},
+    {SL_OP_scatter_nd, simplify_scatter},
     {SL_OP_slice, simplify_same},
 };
 

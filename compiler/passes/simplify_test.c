@@ -98,6 +98,9 @@ static void of_nothing_nothing_is_computed(void **state) {
     becomes("input %x : f32[0,3] input %y : f32[2,3] %1 = concat(%x, %y) {axis = 0} "
             "output \"z\" = %1",
             0);
+    becomes("input %x : f32[2,3] input %i : i32[0,3] input %u : f32[0,3] "
+            "%1 = scatter(%x, %i, %u) {axis = 0} output \"z\" = %1",
+            0);
     becomes("input %x : f32[0,3] input %y : f32[2,3] %1 = concat(%y, %x, %y) {axis = 0} "
             "output \"z\" = %1",
             1);

@@ -20,4 +20,11 @@ DEVICE int64_t index_at(const sl_indices &s, int64_t i, int64_t limit) {
     const int64_t given = raw_index(s, i);
     return index_within(s, i, given < 0 ? given + limit : given, limit);
 }
+/* Where the slice of a tuple starts among those of its batch. */
+DEVICE int64_t tuple_at(const sl_indices &s, int64_t tuple, int64_t length, const int64_t *dims) {
+    int64_t at = 0;
+    for (int64_t d = 0; d < length; d++)
+        at = at * dims[d] + index_at(s, tuple * length + d, dims[d]);
+    return at;
+}
 #endif

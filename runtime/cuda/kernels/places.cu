@@ -96,13 +96,6 @@ SL_CUDA_KERNEL(sl_take_along, sl_taken, SL_PLACE_THREADS) {
     move_element(a.m.bytes, a.m.out, i, a.m.x, from);
 }
 
-/* Where the slice of a tuple starts among those of its batch. */
-DEVICE int64_t tuple_at(const sl_indices &s, int64_t tuple, int64_t length, const int64_t *dims) {
-    int64_t at = 0;
-    for (int64_t d = 0; d < length; d++)
-        at = at * dims[d] + index_at(s, tuple * length + d, dims[d]);
-    return at;
-}
 SL_CUDA_KERNEL(sl_gather_nd, sl_tuples, SL_PLACE_THREADS) {
     const int64_t i = thread_number();
     if (i >= a.m.count) return;
@@ -148,61 +141,4 @@ SL_CUDA_KERNEL(sl_one_hot, sl_marked, SL_PLACE_THREADS) {
     const int64_t index = raw_index(a.indices, rest * a.inner + inner);
     const bool here = (index < 0 ? index + a.depth : index) == own;
     move_element(a.m.bytes, a.m.out, i, a.m.x, here);
-}
-
-/* ---- into places by indices: each element goes through all updates, so that their order is kept
- */
-
-DEVICE number own_element(int type, const void *x, int64_t i) {
-    return x ? load_number(type, x, i) : fold_start(type, SL_FOLD_ADD);
-}
-
-SL_CUDA_KERNEL(sl_add_rows, sl_added, SL_PLACE_THREADS) {
-    const int64_t i = thread_number();
-    if (i >= a.count) return;
-    int64_t rest = i;
-    const int64_t inner = take_coordinate(rest, a.inner), own = take_coordinate(rest, a.extent);
-    number result = own_element(a.type, a.x, i);
-    for (int64_t j = 0; j < a.n; j++)
-        if (index_at(a.indices, j, a.extent) == own)
-            result = folded(a.type, a.how, result,
-                            load_number(a.type, a.updates, (rest * a.n + j) * a.inner + inner));
-    store_number(a.type, a.out, i, result);
-}
-
-SL_CUDA_KERNEL(sl_scatter, sl_scattered, SL_PLACE_THREADS) {
-    const int64_t i = thread_number();
-    if (i >= a.count) return;
-    int64_t rest = i, base = 0, step = 1, along = 1, own = 0;
-    bool reached = true;
-    for (int d = a.rank - 1; d >= 0; d--) {
-        const int64_t at = take_coordinate(rest, a.dims[d]);
-        if (d == a.axis) {
-            own = at;
-            along = step;
-        } else {
-            reached = reached && at < a.own[d];
-            base += at * step;
-        }
-        step *= a.own[d];
-    }
-    number result = own_element(a.type, a.x, i);
-    for (int64_t j = 0; reached && j < a.n; j++)
-        if (index_at(a.indices, base + j * along, a.extent) == own)
-            result =
-                folded(a.type, a.how, result, load_number(a.type, a.updates, base + j * along));
-    store_number(a.type, a.out, i, result);
-}
-
-SL_CUDA_KERNEL(sl_scatter_nd, sl_scattered_tuples, SL_PLACE_THREADS) {
-    const int64_t i = thread_number();
-    if (i >= a.count) return;
-    int64_t place = i;
-    const int64_t inner = take_coordinate(place, a.inner);
-    number result = own_element(a.type, a.x, i);
-    for (int64_t t = 0; t < a.tuples; t++)
-        if (tuple_at(a.indices, t, a.length, a.dims) == place)
-            result =
-                folded(a.type, a.how, result, load_number(a.type, a.updates, t * a.inner + inner));
-    store_number(a.type, a.out, i, result);
 }

@@ -82,30 +82,4 @@ typedef struct {
     sl_indices indices;
     int64_t inner, depth;
 } sl_marked;
-
-/* x (NULL: zeros), and into it in order what belongs to each place of updates. */
-typedef struct {
-    const void *x, *updates;
-    void *out;
-    sl_indices indices;
-    int64_t count;
-    int32_t type, how;
-    int64_t extent, inner, n; /* out[.., extent, inner], updates [.., n, inner], indices [n] */
-} sl_added;
-typedef struct {
-    const void *x, *updates;
-    void *out;
-    sl_indices indices;
-    int64_t count, extent, n; /* n: indices along axis */
-    int32_t type, how, rank, axis;
-    int64_t dims[SL_PLACE_DIMS], own[SL_PLACE_DIMS]; /* of the result; of indices */
-} sl_scattered;
-typedef struct {
-    const void *x, *updates;
-    void *out;
-    sl_indices indices;
-    int64_t count, inner, tuples, length;
-    int32_t type, how;
-    int64_t dims[SL_PLACE_DIMS]; /* that a tuple indexes */
-} sl_scattered_tuples;
 #endif
