@@ -1,15 +1,10 @@
 /* plain_test.c - Ops of the tensor set on the CUDA device, by kernels of their own or rewritten to
- * ops that have some: fixtures of every family against the evaluator.
- *
- * The device is the emulated one, or the machine's own where SLUICE_CUDA says "device".  Cases that
- * it refuses are counted by op; an op with a kernel for every type refuses none. */
-#include "compiler/compile.h"
-#include "runtime/cuda/cuda.h"
+ * ops that have some: fixtures of every family against the evaluator.  Cases
+ * that the device refuses are counted by op. */
+#define SL_CASE_CUDA
 #include "runtime/cuda/kernel.h"
-#include "runtime/device.h"
 #include "tests/support/node_case.h"
 
-static sl_device *device;
 enum { BY_KERNELS, REWRITTEN, REFUSED, WAYS };
 static uint32_t seen[SL_OP_COUNT][WAYS];
 
@@ -18,54 +13,17 @@ static bool has_kernel(const node_case *n) {
     return sl_cuda_kernel_find(n->op, types);
 }
 
-static sl_status compile(node_case *n, sl_program **out) {
-    const sl_compile_how how = {.model = SL_SCHEDULE_EDGES, .target = &sl_target_cuda};
-    sl_graph *graph = node_graph(n);
-    const sl_status status = sl_compile_graph(graph, &how, NULL, out, &n->err);
-    sl_graph_destroy(graph);
-    return status;
-}
-
-static void bind(node_case *n, const sl_program *program, sl_executable *exe, void *const *bytes) {
-    for (uint32_t i = 0; i < n->in_count; i++) {
-        char name[16];
-        sl_buffer_id buffer;
-        (void)snprintf(name, sizeof name, "x%u", i);
-        if (sl_program_find(program, name, &buffer) &&
-            device->ops->bind(exe, buffer, bytes[i], &n->err) != SL_OK)
-            fail_msg("%s: %s", n->info->name, n->err.message);
-    }
-}
-
-static void run(node_case *n, sl_program *program, sl_status wanted) {
-    sl_executable *exe = NULL;
-    if (device->ops->load(device, program, &exe, &n->err) != SL_OK)
-        fail_msg("%s: %s", n->info->name, n->err.message);
-    void **bytes = node_bytes(n);
-    bind(n, program, exe, bytes);
-    if (device->ops->run(exe, &n->err) != wanted) fail_msg("%s: %s", n->info->name, n->err.message);
-    assert_true(wanted == SL_OK || strstr(n->err.message, "index"));
-    for (uint32_t o = 0; o < n->out_count && wanted == SL_OK; o++) {
-        const sl_type *type = &n->out[o].type;
-        double *found = node_doubles(n, sl_type_slots(type));
-        sl_decode_f64(type->dtype, device->ops->output(exe, o), sl_type_elements(type), found);
-        node_compare(n, "cuda", type, found, n->out[o].data, true);
-    }
-    device->ops->unload(exe);
-    node_bytes_free(n, bytes);
-}
-
 static void check(const json_t *item) {
     node_case n;
-    sl_program *program = NULL;
+    cuda_graph g;
     node_open_fixture(&n, item);
     if (node_run(&n) != SL_OK) fail_msg("%s", n.err.message);
-    const sl_status status = compile(&n, &program);
-    if (status == SL_OK) run(&n, program, SL_OK);
+    const sl_status status = cuda_graph_open(node_graph(&n), &g, &n.err);
+    if (status == SL_OK) node_run_cuda(&n, &g, SL_OK);
     if (status != SL_OK && status != SL_UNSUPPORTED)
         fail_msg("%s: %s", n.info->name, n.err.message);
     seen[n.op][status != SL_OK ? REFUSED : has_kernel(&n) ? BY_KERNELS : REWRITTEN]++;
-    sl_program_destroy(program);
+    cuda_graph_close(&g);
     node_close(&n);
 }
 
@@ -87,10 +45,6 @@ static void fixtures_match(void **state) {
     static const char *const files[] = {"convolution", "dot_attention", "elementwise", "linear",
                                         "movement",    "norm",          "pool",        "quant",
                                         "recurrent",   "resize",        "signal"};
-    if (!device) {
-        print_message("skipped: no emulated driver was built\n");
-        skip();
-    }
     for (size_t f = 0; f < sizeof files / sizeof files[0]; f++) {
         char path[64];
         json_error_t error;
@@ -118,10 +72,11 @@ static void open_random(node_case *n, const random_node *r, double high) {
     if (node_run(n) != SL_OK) fail_msg("%s", n->err.message);
 }
 static void run_random(node_case *n, sl_status wanted) {
-    sl_program *program = NULL;
-    if (compile(n, &program) != SL_OK) fail_msg("%s", n->err.message);
-    run(n, program, wanted);
-    sl_program_destroy(program);
+    cuda_graph g;
+    if (cuda_graph_open(node_graph(n), &g, &n->err) != SL_OK) fail_msg("%s", n->err.message);
+    node_run_cuda(n, &g, wanted);
+    assert_true(wanted == SL_OK || strstr(n->err.message, "index"));
+    cuda_graph_close(&g);
     node_close(n);
 }
 
@@ -142,7 +97,6 @@ static void bad_indices_are_told(void **state) {
         {"softmax_cross_entropy_backward", "", {"f32[4,3]", "i32[4]", "f32[4]"}, 1},
         {"grouped_matmul", "", {"f32[4,2]", "f32[3,2,5]", "i64[4]"}, 2},
     };
-    if (!device) skip();
     for (size_t c = 0; c < sizeof nodes / sizeof nodes[0]; c++)
         for (int bad = 0; bad < 2; bad++) {
             node_case n;
@@ -167,27 +121,11 @@ static void long_lines_are_sorted(void **state) {
         {"scatter", "axis = 0, combine = 3", {"f32[31,70]", "i64[9,70]", "f32[9,70]"}, 0},
         {"scatter_nd", "combine = 0", {"i32[31,31]", "i64[2000,2]", "i32[2000]"}, 0},
     };
-    if (!device) skip();
     for (size_t c = 0; c < sizeof nodes / sizeof nodes[0]; c++) {
         node_case n;
         open_random(&n, &nodes[c], 30.99);
         run_random(&n, SL_OK);
     }
-}
-
-static int open_device(void **state) {
-    (void)state;
-    const char *which = getenv("SLUICE_CUDA");
-    const bool real = which && strcmp(which, "device") == 0;
-    const sl_cuda_options options = {.driver = real ? NULL : getenv("SLUICE_CUDA_EMULATOR")};
-    sl_error err = {0};
-    if (!real && !options.driver) return 0;
-    return sl_device_cuda_create(&options, NULL, &device, &err) != SL_OK;
-}
-static int close_device(void **state) {
-    (void)state;
-    if (device) device->ops->destroy(device);
-    return 0;
 }
 
 int main(void) {
@@ -196,5 +134,9 @@ int main(void) {
         cmocka_unit_test(bad_indices_are_told),
         cmocka_unit_test(long_lines_are_sorted),
     };
-    return cmocka_run_group_tests(tests, open_device, close_device);
+    if (!getenv("SLUICE_CUDA_EMULATOR") && !getenv("SLUICE_CUDA")) {
+        print_message("skipped: no emulated driver was built\n");
+        return 0;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

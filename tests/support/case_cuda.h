@@ -1,26 +1,11 @@
-/* case_cuda.h - An op case on the CUDA device, as a program of one step.  For op_case.h.
- *
- * The device is the emulated one, or the machine's own where SLUICE_CUDA says "device". */
+/* case_cuda.h - An op case on the CUDA device, as a program of one step.  For op_case.h. */
 #ifndef SL_TESTS_SUPPORT_CASE_CUDA_H
 #define SL_TESTS_SUPPORT_CASE_CUDA_H
 #include "compiler/compile.h"
-#include "runtime/cuda/cuda.h"
 #include "runtime/cuda/device.h"
 #include "runtime/cuda/experts.h"
 #include "runtime/cuda/kernel.h"
-
-static sl_device *cuda_opened; /* NULL: to be opened */
-
-static sl_device *cuda_device(void) {
-    if (cuda_opened) return cuda_opened;
-    const char *which = getenv("SLUICE_CUDA");
-    const bool real = which && strcmp(which, "device") == 0;
-    const sl_cuda_options options = {.driver = real ? NULL : getenv("SLUICE_CUDA_EMULATOR")};
-    sl_error err = {0};
-    if (!real && !options.driver) fail_msg("SLUICE_CUDA_EMULATOR names no emulated driver");
-    if (sl_device_cuda_create(&options, NULL, &cuda_opened, &err)) fail_msg("%s", err.message);
-    return cuda_opened;
-}
+#include "tests/support/cuda_device.h"
 
 static sl_value_kind cuda_kind(const op_case *c, uint32_t input) {
     if (c->source && input == c->inputs - 1) return SL_VALUE_EXPERTS;

@@ -17,6 +17,9 @@
 #include <string.h>
 
 #include <cmocka.h>
+#ifdef SL_CASE_CUDA
+#include "tests/support/cuda_graph.h"
+#endif
 
 enum { GRAPH_INPUTS = 16 };
 typedef struct {
@@ -118,6 +121,36 @@ static double graph_error(const sl_type *type, const double *wanted, const void 
     return off;
 }
 
+/* Results of a run that went well. */
+static void graph_compare(const graph_case *c, const char *where, const sl_device *device,
+                          const sl_executable *exe, double tolerance, double **wanted) {
+    for (uint32_t o = 0; o < c->graph->output_count; o++) {
+        const sl_type *type = &c->graph->values[c->graph->outputs[o].value.v].type;
+        if (!wanted[o]) {
+            fail_msg("%s: no value", c->graph->outputs[o].name);
+            return;
+        }
+        const double off = graph_error(type, wanted[o], device->ops->output(exe, o));
+        if (!(off <= tolerance))
+            fail_msg("%s on %s: off by %.3g, at most %.3g allowed", c->graph->outputs[o].name,
+                     where, off, tolerance);
+    }
+}
+
+#ifdef SL_CASE_CUDA
+static void graph_run_all(const graph_case *c, double tolerance, double **wanted) {
+    cuda_graph g;
+    sl_error err = {0};
+    sl_graph *copy = NULL;
+    assert_int_equal(sl_graph_copy(c->graph, NULL, &copy, &err), SL_OK);
+    if (cuda_graph_open(copy, &g, &err) != SL_OK) fail_msg("%s", err.message);
+    for (uint32_t i = 0; i < c->count; i++)
+        cuda_graph_bind(&g, c->graph->values[c->inputs[i].v].name, c->data[i]);
+    if (cuda_device()->ops->run(g.exe, &err) != SL_OK) fail_msg("%s", err.message);
+    graph_compare(c, "cuda", cuda_device(), g.exe, tolerance, wanted);
+    cuda_graph_close(&g);
+}
+#else
 static void graph_run(const graph_case *c, const char *isa, uint32_t threads, double tolerance,
                       double **wanted) {
     sl_error err = {0};
@@ -136,17 +169,7 @@ static void graph_run(const graph_case *c, const char *isa, uint32_t threads, do
             assert_int_equal(device->ops->bind(exe, buffer, c->data[i], &err), SL_OK);
     }
     if (device->ops->run(exe, &err) != SL_OK) fail_msg("%s", err.message);
-    for (uint32_t o = 0; o < c->graph->output_count; o++) {
-        const sl_type *type = &c->graph->values[c->graph->outputs[o].value.v].type;
-        if (!wanted[o]) {
-            fail_msg("%s: no value", c->graph->outputs[o].name);
-            return;
-        }
-        const double off = graph_error(type, wanted[o], device->ops->output(exe, o));
-        if (!(off <= tolerance))
-            fail_msg("%s on %s: off by %.3g, at most %.3g allowed", c->graph->outputs[o].name, isa,
-                     off, tolerance);
-    }
+    graph_compare(c, isa, device, exe, tolerance, wanted);
     device->ops->unload(exe);
     device->ops->destroy(device);
     sl_program_destroy(program);
@@ -154,14 +177,19 @@ static void graph_run(const graph_case *c, const char *isa, uint32_t threads, do
 }
 
 /* Every instruction set of this machine, with one thread and with two. */
-static void check_case(const graph_case *c, double tolerance) {
+static void graph_run_all(const graph_case *c, double tolerance, double **wanted) {
     static const char *const isas[] = {SL_ISA_NAMES};
-    double *wanted[8] = {0};
-    assert_true(c->graph->output_count <= 8);
-    for (uint32_t o = 0; o < c->graph->output_count; o++) wanted[o] = graph_evaluate(c, o);
     for (size_t i = 0; i < sizeof isas / sizeof isas[0]; i++)
         for (uint32_t threads = 1; threads <= 2 && sl_cpu_kernel_set(isas[i]); threads++)
             graph_run(c, isas[i], threads, tolerance, wanted);
+}
+#endif
+
+static void check_case(const graph_case *c, double tolerance) {
+    double *wanted[8] = {0};
+    assert_true(c->graph->output_count <= 8);
+    for (uint32_t o = 0; o < c->graph->output_count; o++) wanted[o] = graph_evaluate(c, o);
+    graph_run_all(c, tolerance, wanted);
     for (uint32_t o = 0; o < c->graph->output_count; o++) free(wanted[o]);
 }
 

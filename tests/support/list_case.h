@@ -12,6 +12,7 @@
 #include "runtime/arguments.h"
 #include "runtime/cpu/kernel_set.h"
 #include "tests/support/kernel_items.h"
+#include "tests/support/one_node.h"
 #include <jansson.h>
 #include <math.h>
 #include <setjmp.h>
@@ -21,6 +22,9 @@
 #include <string.h>
 
 #include <cmocka.h>
+#ifdef SL_CASE_CUDA
+#include "tests/support/cuda_graph.h"
+#endif
 
 enum { CASE_OPERANDS = 32 };
 static const char *const case_isas[] = {SL_ISA_NAMES};
@@ -108,8 +112,8 @@ static sl_status case_eval(list_case *c) {
 /* ---- kernels ---- */
 
 /* Runs one kernel; results go to outs, blocks of malloc. */
-static sl_status case_run_kernel(list_case *c, const char *isa, int64_t step, bool backwards,
-                                 void **outs) {
+__attribute__((unused)) static sl_status
+case_run_kernel(list_case *c, const char *isa, int64_t step, bool backwards, void **outs) {
     const sl_kernel *kernel = sl_cpu_kernel_find(sl_cpu_kernel_set(isa), c->op, c->types);
     assert_non_null(kernel);
     sl_operand operands[CASE_OPERANDS] = {0};
@@ -174,6 +178,24 @@ static void case_compare(const list_case *c, const char *isa, uint32_t output, c
     free(values);
 }
 
+#ifdef SL_CASE_CUDA
+/* Evaluates the case and compares the device with that. */
+__attribute__((unused)) static void case_check(list_case *c, double tolerance) {
+    cuda_graph g;
+    if (case_eval(c)) fail_msg("%s", c->err.message);
+    const one_node node = {c->op, c->attrs, c->inputs, c->outputs, c->types};
+    if (cuda_graph_open(one_node_graph(&node), &g, &c->err)) fail_msg("%s", c->err.message);
+    for (uint32_t i = 0; i < c->inputs; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "x%u", i);
+        cuda_graph_bind(&g, name, c->bytes[i]);
+    }
+    if (cuda_device()->ops->run(g.exe, &c->err)) fail_msg("%s", c->err.message);
+    for (uint32_t o = 0; o < c->outputs; o++)
+        case_compare(c, "cuda", o, cuda_device()->ops->output(g.exe, o), tolerance);
+    cuda_graph_close(&g);
+}
+#else
 /* Evaluates the case and compares all kernels with that. */
 __attribute__((unused)) static void case_check(list_case *c, double tolerance) {
     static const int64_t steps[] = {INT32_MAX, 1, 3};
@@ -196,6 +218,7 @@ __attribute__((unused)) static void case_check(list_case *c, double tolerance) {
         for (uint32_t o = 0; o < c->outputs; o++) free(first[o]);
     }
 }
+#endif
 
 /* ---- fixtures ---- */
 

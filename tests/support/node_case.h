@@ -12,6 +12,7 @@
 #include "runtime/arguments.h"
 #include "runtime/cpu/kernel_set.h"
 #include "tests/support/kernel_items.h"
+#include "tests/support/one_node.h"
 #include <jansson.h>
 #include <math.h>
 #include <setjmp.h>
@@ -21,6 +22,9 @@
 #include <string.h>
 
 #include <cmocka.h>
+#ifdef SL_CASE_CUDA
+#include "tests/support/cuda_graph.h"
+#endif
 
 enum { NODE_OPERANDS = 24 };
 
@@ -233,7 +237,8 @@ static void node_items(const node_case *n, const sl_kernel *kernel, void *const 
     sl_arena_deinit(&arena);
 }
 
-static void node_isa(const node_case *n, const char *isa, const sl_kernel *kernel) {
+__attribute__((unused)) static void node_isa(const node_case *n, const char *isa,
+                                             const sl_kernel *kernel) {
     static const int64_t steps[] = {INT32_MAX, 1, 3};
     void **first = node_bytes(n);
     node_items(n, kernel, first, steps[0], false);
@@ -258,6 +263,40 @@ static void node_isa(const node_case *n, const char *isa, const sl_kernel *kerne
     node_bytes_free(n, first);
 }
 
+static sl_graph *node_graph(const node_case *n) {
+    sl_type in[NODE_OPERANDS];
+    for (uint32_t i = 0; i < n->in_count; i++) in[i] = n->in[i].type;
+    return one_node_graph(&(one_node){n->op, n->attrs, n->in_count, n->out_count, in});
+}
+
+#ifdef SL_CASE_CUDA
+/* Runs what was compiled, which must end so; results are compared where it went well. */
+static void node_run_cuda(node_case *n, const cuda_graph *g, sl_status wanted) {
+    const sl_device_ops *ops = cuda_device()->ops;
+    void **bytes = node_bytes(n);
+    for (uint32_t i = 0; i < n->in_count; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "x%u", i);
+        cuda_graph_bind(g, name, bytes[i]);
+    }
+    if (ops->run(g->exe, &n->err) != wanted) fail_msg("%s: %s", n->info->name, n->err.message);
+    for (uint32_t o = 0; o < n->out_count && wanted == SL_OK; o++) {
+        const sl_type *type = &n->out[o].type;
+        double *found = node_doubles(n, sl_type_slots(type));
+        sl_decode_f64(type->dtype, ops->output(g->exe, o), sl_type_elements(type), found);
+        node_compare(n, "cuda", type, found, n->out[o].data, true);
+    }
+    node_bytes_free(n, bytes);
+}
+
+/* On the device, after node_run. */
+__attribute__((unused)) static void node_kernels(node_case *n) {
+    cuda_graph g;
+    if (cuda_graph_open(node_graph(n), &g, &n->err) != SL_OK) fail_msg("%s", n->err.message);
+    node_run_cuda(n, &g, SL_OK);
+    cuda_graph_close(&g);
+}
+#else
 /* Every kernel of the op, after node_run; none where all results are empty, as on the device. */
 __attribute__((unused)) static void node_kernels(const node_case *n) {
     int64_t elements = 0;
@@ -274,6 +313,7 @@ __attribute__((unused)) static void node_kernels(const node_case *n) {
         node_isa(n, isas[i], kernel);
     }
 }
+#endif
 
 /* Evaluates, runs all kernels and closes. */
 __attribute__((unused)) static void node_check(node_case *n) {
@@ -283,27 +323,6 @@ __attribute__((unused)) static void node_check(node_case *n) {
 }
 
 /* ---- text form ---- */
-
-/* A graph of this node alone: inputs x0, x1, ..., outputs y0, ... */
-static sl_graph *node_graph(const node_case *n) {
-    sl_graph *graph = NULL;
-    sl_value in[NODE_OPERANDS], out[NODE_OPERANDS];
-    char name[16];
-    sl_error err = {0};
-    assert_int_equal(sl_graph_create("one", NULL, &graph, &err), SL_OK);
-    for (uint32_t i = 0; i < n->in_count; i++) {
-        (void)snprintf(name, sizeof name, "x%u", i);
-        in[i] = sl_graph_declare(graph, SL_VALUE_INPUT, name, n->in[i].type);
-    }
-    sl_graph_append_list(graph, n->op, (sl_values){n->in_count, in}, n->attrs,
-                         (sl_value_slots){n->out_count, out});
-    for (uint32_t o = 0; o < n->out_count; o++) {
-        (void)snprintf(name, sizeof name, "y%u", o);
-        sl_graph_output(graph, name, out[o]);
-    }
-    if (sl_graph_verify(graph, &err) != SL_OK) fail_msg("%s: %s", n->info->name, err.message);
-    return graph;
-}
 
 /* Printed, parsed and printed again. */
 static void node_text(const node_case *n) {

@@ -1,0 +1,24 @@
+/* cuda_device.h - The CUDA device of a test program, opened once: the emulated one, or the
+ * machine's own where SLUICE_CUDA says "device". */
+#ifndef SL_TESTS_SUPPORT_CUDA_DEVICE_H
+#define SL_TESTS_SUPPORT_CUDA_DEVICE_H
+#include "runtime/cuda/cuda.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static sl_device *cuda_device(void) {
+    static sl_device *opened;
+    if (opened) return opened;
+    const char *which = getenv("SLUICE_CUDA");
+    const bool real = which && strcmp(which, "device") == 0;
+    const sl_cuda_options options = {.driver = real ? NULL : getenv("SLUICE_CUDA_EMULATOR")};
+    sl_error err = {0};
+    if (!real && !options.driver) fail_msg("SLUICE_CUDA_EMULATOR names no emulated driver");
+    if (sl_device_cuda_create(&options, NULL, &opened, &err)) fail_msg("%s", err.message);
+    return opened;
+}
+#endif
