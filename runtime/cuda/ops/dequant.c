@@ -54,7 +54,7 @@ PLAN(dequant_matmul) {
     if (a->attrs.block) w.block = a->attrs.block;
     w.w_signed = a->w.type.dtype == SL_DTYPE_i8;
     for (uint32_t i = 0; i < SL_LIST_COUNT(a->params); i++) w.params[i] = a->params.items[i].data;
-    if (w.params[0]) w.one_scale = sl_type_elements(&a->params.items[0].type) == 1;
+    if (SL_LIST_COUNT(a->params)) w.one_scale = sl_type_elements(&a->params.items[0].type) == 1;
     if (a->x.type.dtype == SL_DTYPE_f32) return plan_floats(planner, a, &w, err);
     add_product(planner, &w, &a->x, &a->out, (sl_packed_product){0});
     return SL_OK;
