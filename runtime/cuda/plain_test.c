@@ -85,7 +85,7 @@ static void fixtures_match(void **state) {
     (void)state;
     static const char *const files[] = {"convolution", "dot_attention", "elementwise", "linear",
                                         "movement",    "norm",          "pool",        "quant",
-                                        "recurrent",   "resize",        "signal"};
+                                        "recurrent",   "resize",        "signal",      "splat"};
     if (!device) {
         print_message("skipped: no emulated driver was built\n");
         skip();
