@@ -3,6 +3,7 @@
 #ifndef SL_CORE_GGUF_BLOCKS_H
 #define SL_CORE_GGUF_BLOCKS_H
 #include "core/codec.h"
+#include "core/packings.h"
 
 /* A row's part of a group: codes, one in each byte, and the parameters that the type has for it, in
  * their order: one or two of 1, 2 or 4 bytes each, and zeros.
@@ -11,28 +12,6 @@ typedef struct {
     uint8_t codes[SL_GROUP_COLS];
     uint8_t params[8];
 } sl_group_row;
-
-typedef enum {
-    SL_GGUF_Q4_0,
-    SL_GGUF_Q4_1,
-    SL_GGUF_Q5_0,
-    SL_GGUF_Q5_1,
-    SL_GGUF_Q8_0,
-    SL_GGUF_Q8_1,
-    SL_GGUF_Q2_K,
-    SL_GGUF_Q3_K,
-    SL_GGUF_Q4_K,
-    SL_GGUF_Q5_K,
-    SL_GGUF_Q6_K,
-    SL_GGUF_Q8_K,
-    SL_GGUF_IQ4_NL,
-    SL_GGUF_IQ4_XS,
-    SL_GGUF_MXFP4,
-    SL_GGUF_NVFP4,
-    SL_GGUF_TQ1_0,
-    SL_GGUF_TQ2_0,
-    SL_GGUF_COUNT
-} sl_gguf_block;
 
 typedef struct {
     const char *name;

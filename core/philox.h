@@ -1,6 +1,7 @@
 /* philox.h - Philox4x32-10: four random words from a counter of four words and a key of two. */
 #ifndef SL_CORE_PHILOX_H
 #define SL_CORE_PHILOX_H
+#include "core/everywhere.h"
 #include <stdint.h>
 
 typedef struct {
@@ -12,7 +13,7 @@ typedef struct {
     uint32_t counter[4]; /* low word first */
 } sl_philox_stream;
 
-static inline sl_philox sl_philox_words(sl_philox counter, uint32_t key0, uint32_t key1) {
+SL_EVERYWHERE sl_philox sl_philox_words(sl_philox counter, uint32_t key0, uint32_t key1) {
     uint32_t *c = counter.word;
     for (int round = 0; round < 10; round++) {
         const uint64_t a = (uint64_t)0xd2511f53u * c[0], b = (uint64_t)0xcd9e8d57u * c[2];
@@ -25,7 +26,7 @@ static inline sl_philox sl_philox_words(sl_philox counter, uint32_t key0, uint32
 }
 
 /* The words of counter + block, which is not negative. */
-static inline sl_philox sl_philox_block(const sl_philox_stream *s, int64_t block) {
+SL_EVERYWHERE sl_philox sl_philox_block(const sl_philox_stream *s, int64_t block) {
     sl_philox c;
     uint64_t carry = (uint64_t)block;
     const uint64_t low = ((uint64_t)s->counter[1] << 32 | s->counter[0]) + carry;
@@ -36,10 +37,10 @@ static inline sl_philox sl_philox_block(const sl_philox_stream *s, int64_t block
 }
 
 /* Uniform in [0, 1): what rng_uniform gives as f32, and as f64 from two words. */
-static inline float sl_philox_f32(uint32_t word) {
+SL_EVERYWHERE float sl_philox_f32(uint32_t word) {
     return (float)(word >> 8) * 0x1p-24f;
 }
-static inline double sl_philox_f64(uint32_t low, uint32_t high) {
+SL_EVERYWHERE double sl_philox_f64(uint32_t low, uint32_t high) {
     return (double)(((uint64_t)high << 32 | low) >> 11) * 0x1p-53;
 }
 #endif

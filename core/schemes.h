@@ -17,17 +17,6 @@
 #define SL_CORE_SCHEMES_H
 #include "core/gguf_blocks.h"
 
-typedef enum {
-    SL_SCHEME_INT8,
-    SL_SCHEME_INT8_ASYM,
-    SL_SCHEME_INT4,
-    SL_SCHEME_INT4_ASYM,
-    SL_SCHEME_E4M3,
-    SL_SCHEME_E5M2,
-    SL_SCHEME_NVFP4,
-    SL_SCHEME_GGUF
-} sl_scheme_kind;
-
 typedef struct {
     const char *name; /* as above; of GGUF the type's */
     sl_scheme_kind kind;

@@ -4,24 +4,25 @@
 
 static const double C0 = 0.28209479177387814, C1 = 0.4886025119029199;
 
-static double dot(const double *a, const double *b) {
+SL_EVERYWHERE double dot(const double *a, const double *b) {
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
 }
 
-static void cross(const double *a, const double *b, double *out) {
+SL_EVERYWHERE void cross(const double *a, const double *b, double *out) {
     for (int i = 0; i < 3; i++)
         out[i] = a[(i + 1) % 3] * b[(i + 2) % 3] - a[(i + 2) % 3] * b[(i + 1) % 3];
 }
 
-static void normalise(double *v) {
+SL_EVERYWHERE void normalise(double *v) {
     const double length = sqrt(dot(v, v));
     for (int i = 0; i < 3; i++) v[i] /= length;
 }
 
-sl_splat_camera sl_splat_camera_make(const float *n, int64_t width, int64_t height) {
-    sl_splat_camera c = {
-        .near = (double)n[10], .far = (double)n[11], .width = width, .height = height};
+SL_SPLAT sl_splat_camera sl_splat_camera_make(const float *n, int64_t width, int64_t height) {
+    sl_splat_camera c;
     double up[3];
+    c.width = width, c.height = height;
+    c.near = (double)n[10], c.far = (double)n[11];
     for (int i = 0; i < 3; i++) {
         c.eye[i] = (double)n[i];
         c.forward[i] = (double)n[3 + i] - (double)n[i];
@@ -36,7 +37,7 @@ sl_splat_camera sl_splat_camera_make(const float *n, int64_t width, int64_t heig
     return c;
 }
 
-void sl_splat_ray(const sl_splat_camera *c, int64_t x, int64_t y, double ray[3]) {
+SL_SPLAT void sl_splat_ray(const sl_splat_camera *c, int64_t x, int64_t y, double ray[3]) {
     const double a = ((double)x + 0.5 - 0.5 * (double)c->width) / c->focal;
     const double b = ((double)y + 0.5 - 0.5 * (double)c->height) / c->focal;
     for (int i = 0; i < 3; i++) ray[i] = a * c->right[i] + b * c->up[i] + c->forward[i];
@@ -44,7 +45,7 @@ void sl_splat_ray(const sl_splat_camera *c, int64_t x, int64_t y, double ray[3])
 
 /* ---- a splat ---- */
 
-static void unit_quaternion(const float *rotation, double q[4], double *length) {
+SL_EVERYWHERE void unit_quaternion(const float *rotation, double q[4], double *length) {
     *length = 0;
     for (int i = 0; i < 4; i++) *length += (double)rotation[i] * (double)rotation[i];
     *length = sqrt(*length);
@@ -52,7 +53,7 @@ static void unit_quaternion(const float *rotation, double q[4], double *length) 
 }
 
 /* Row-major R. */
-static void rotation_of(const double q[4], double r[9]) {
+SL_EVERYWHERE void rotation_of(const double q[4], double r[9]) {
     const double w = q[0], x = q[1], y = q[2], z = q[3];
     const double matrix[9] = {
         1 - 2 * (y * y + z * z), 2 * (x * y - w * z),     2 * (x * z + w * y),
@@ -61,16 +62,17 @@ static void rotation_of(const double q[4], double r[9]) {
     memcpy(r, matrix, sizeof matrix);
 }
 
-static void deviations(const sl_splat_source *s, double radius, double sigma[3]) {
+SL_EVERYWHERE void deviations(const sl_splat_source *s, double radius, double sigma[3]) {
     for (int i = 0; i < 3; i++) sigma[i] = radius * exp((double)s->scale[i]);
 }
 
-static void to_eye(const sl_splat_source *s, const sl_splat_camera *c, double out[3]) {
+SL_EVERYWHERE void to_eye(const sl_splat_source *s, const sl_splat_camera *c, double out[3]) {
     for (int i = 0; i < 3; i++) out[i] = c->eye[i] - (double)s->position[i];
 }
 
 /* How much each harmonic counts, seen from `away`; returns how many there are. */
-static int harmonic_weights(const sl_splat_source *s, const double away[3], double weights[4]) {
+SL_EVERYWHERE int harmonic_weights(const sl_splat_source *s, const double away[3],
+                                   double weights[4]) {
     double d[3] = {away[0], away[1], away[2]};
     if (s->harmonic_count == 0) return 0;
     normalise(d);
@@ -78,8 +80,8 @@ static int harmonic_weights(const sl_splat_source *s, const double away[3], doub
     return s->harmonic_count < 4 ? 1 : 4;
 }
 
-double sl_splat_make(const sl_splat_source *s, const sl_splat_camera *c, double radius,
-                     sl_splat *out) {
+SL_SPLAT double sl_splat_make(const sl_splat_source *s, const sl_splat_camera *c, double radius,
+                              sl_splat *out) {
     double q[4], length, r[9], sigma[3], away[3], weights[4];
     unit_quaternion(s->rotation, q, &length);
     rotation_of(q, r);
@@ -101,8 +103,8 @@ double sl_splat_make(const sl_splat_source *s, const sl_splat_camera *c, double 
 }
 
 /* Pixels along one axis from which a sphere at (side, depth) may be seen. */
-static void span(double side, double depth, double radius, double focal, int64_t size,
-                 int32_t out[2]) {
+SL_EVERYWHERE void span(double side, double depth, double radius, double focal, int64_t size,
+                        int32_t out[2]) {
     double low = -HUGE_VAL, high = HUGE_VAL;
     if (depth > radius) {
         const double root = radius * sqrt(side * side + depth * depth - radius * radius);
@@ -114,8 +116,8 @@ static void span(double side, double depth, double radius, double focal, int64_t
     out[1] = (int32_t)fmin(fmax(ceil(high), 0), (double)size);
 }
 
-void sl_splat_box(const sl_splat_source *s, const sl_splat_camera *c, double radius, double cutoff,
-                  int32_t box[4]) {
+SL_SPLAT void sl_splat_box(const sl_splat_source *s, const sl_splat_camera *c, double radius,
+                           double cutoff, int32_t box[4]) {
     double sigma[3], away[3];
     const double opacity = (double)*s->opacity;
     memset(box, 0, 4 * sizeof *box);
@@ -129,8 +131,9 @@ void sl_splat_box(const sl_splat_source *s, const sl_splat_camera *c, double rad
     span(-dot(away, c->up), depth, size, c->focal, c->height, box + 2);
 }
 
-sl_splat_hit sl_splat_look(const sl_splat *s, const double ray[3]) {
-    sl_splat_hit hit = {0};
+SL_SPLAT sl_splat_hit sl_splat_look(const sl_splat *s, const double ray[3]) {
+    sl_splat_hit hit;
+    memset(&hit, 0, sizeof hit);
     for (int64_t i = 0; i < 3; i++) hit.d[i] = dot(&s->m[3 * i], ray);
     hit.t = -dot(s->u, hit.d) / dot(hit.d, hit.d);
     if (!(hit.t > 0)) return hit;
@@ -142,8 +145,8 @@ sl_splat_hit sl_splat_look(const sl_splat *s, const double ray[3]) {
 /* ---- gradients ---- */
 
 /* t is where m is least, so that m^2 changes with d by 2 t v as if t stood still. */
-void sl_splat_add(const sl_splat *s, const sl_splat_hit *hit, const double ray[3], double d_alpha,
-                  sl_splat *sums) {
+SL_SPLAT void sl_splat_add(const sl_splat *s, const sl_splat_hit *hit, const double ray[3],
+                           double d_alpha, sl_splat *sums) {
     const double d_square = -0.5 * hit->alpha * d_alpha;
     sums->opacity += d_alpha * hit->alpha / s->opacity;
     for (int i = 0; i < 3; i++) {
@@ -154,7 +157,8 @@ void sl_splat_add(const sl_splat *s, const sl_splat_hit *hit, const double ray[3
 }
 
 /* By the unit quaternion, then by the quaternion itself. */
-static void chain_rotation(const double q[4], double length, const double g[9], double out[4]) {
+SL_EVERYWHERE void chain_rotation(const double q[4], double length, const double g[9],
+                                  double out[4]) {
     const double w = q[0], x = q[1], y = q[2], z = q[3];
     const double by[4] = {
         2 * (x * (g[7] - g[5]) + y * (g[2] - g[6]) + z * (g[3] - g[1])),
@@ -166,8 +170,8 @@ static void chain_rotation(const double q[4], double length, const double g[9], 
 }
 
 /* Colour: by harmonics, and by the position through the direction. */
-static void chain_color(const sl_splat_source *s, const double away[3], const sl_splat *sums,
-                        sl_splat_gradient *out) {
+SL_EVERYWHERE void chain_color(const sl_splat_source *s, const double away[3], const sl_splat *sums,
+                               sl_splat_gradient *out) {
     static const int axis[4] = {0, 1, 2, 0};
     static const double sign[4] = {0, -1, 1, -1};
     double weights[4], d[3] = {away[0], away[1], away[2]}, by_direction[3] = {0};
@@ -185,8 +189,8 @@ static void chain_color(const sl_splat_source *s, const double away[3], const sl
     for (int i = 0; i < 3; i++) out->position[i] -= (by_direction[i] - along * d[i]) / distance;
 }
 
-void sl_splat_chain(const sl_splat_source *s, const sl_splat_camera *c, double radius,
-                    const sl_splat *sums, sl_splat_gradient *out) {
+SL_SPLAT void sl_splat_chain(const sl_splat_source *s, const sl_splat_camera *c, double radius,
+                             const sl_splat *sums, sl_splat_gradient *out) {
     double q[4], length, r[9], sigma[3], away[3], by_rotation[9], by_m[9];
     memset(out, 0, sizeof *out);
     unit_quaternion(s->rotation, q, &length);

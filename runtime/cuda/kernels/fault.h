@@ -15,7 +15,9 @@
     FAULT(EXPERT, "moe_group: expert")                                                             \
     FAULT(ROUTE, "route: too few logits are numbers; the first choice")                            \
     FAULT(PAIR, "moe_ffn: pair")                                                                   \
-    FAULT(RUN, "moe_ffn: end of the pairs")
+    FAULT(RUN, "moe_ffn: end of the pairs")                                                        \
+    FAULT(LOGITS, "sample: logits without a finite largest; the choice")                           \
+    FAULT(PIVOT, "dense_solve: a is singular; its pivot")
 #define SL_FAULT_ENUM(name, text) SL_FAULT_##name,
 enum { SL_FAULTS(SL_FAULT_ENUM) SL_FAULT_COUNT };
 
