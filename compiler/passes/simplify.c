@@ -133,10 +133,10 @@ static sl_value simplify_concat(sl_rebuild *r, const sl_node *node) {
     return out;
 }
 
-/* Updates that there are none of. */
-static sl_value simplify_scatter(sl_rebuild *r, const sl_node *node) {
-    const sl_value indices = sl_rebuild_input(r, node, 1);
-    if (sl_type_elements(type_of(r, indices))) return none;
+/* x and an update, or its indices, without elements. */
+static sl_value simplify_update(sl_rebuild *r, const sl_node *node) {
+    const sl_value update = sl_rebuild_input(r, node, 1);
+    if (sl_type_elements(type_of(r, update))) return none;
     return unchanged(r, node, sl_rebuild_input(r, node, 0));
 }
 
@@ -159,8 +159,9 @@ static const struct {
     {SL_OP_reshape, simplify_reshape},
     {SL_OP_transpose, simplify_transpose},
     {SL_OP_concat, simplify_concat},
-    {SL_OP_scatter, simplify_scatter},
-    {SL_OP_scatter_nd, simplify_scatter},
+    {SL_OP_scatter, simplify_update},
+    {SL_OP_scatter_nd, simplify_update},
+    {SL_OP_dynamic_update_slice, simplify_update},
     {SL_OP_slice, simplify_same},
 };
 

@@ -46,7 +46,7 @@ typedef struct {
     sl_fault *fault;              /* where kernels report bad indices, in device memory */
     sl_cuda_expert_places places; /* of steps with experts */
     sl_cuda_halves halves;
-    char *scratch; /* in device memory; NULL while its size is being found */
+    char *scratch; /* in device memory; NULL: its size is being found */
     uint64_t scratch_bytes;
 } sl_cuda_planner;
 
@@ -68,7 +68,8 @@ const sl_cuda_kernel *sl_cuda_kernel_find(sl_op op, const sl_type *input_types);
 sl_cuda_launch *sl_cuda_add(sl_cuda_planner *planner, const char *function, int64_t blocks,
                             uint32_t threads, const void *args, size_t args_bytes);
 #define SL_CUDA_ADD(PLANNER, FUNCTION, BLOCKS, THREADS, ARGS)                                      \
-    sl_cuda_add((PLANNER), (FUNCTION), (BLOCKS), (THREADS), &(ARGS), sizeof(ARGS))
+    sl_cuda_add((PLANNER), (FUNCTION), (BLOCKS), (THREADS), &(ARGS),                               \
+                sizeof(ARGS) + 0 * sizeof(char[sizeof(ARGS) <= SL_CUDA_ARGS_BYTES ? 1 : -1]))
 /* For plans: device memory for this step alone, 256-byte aligned. */
 void *sl_cuda_scratch(sl_cuda_planner *planner, uint64_t bytes);
 #endif

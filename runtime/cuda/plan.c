@@ -38,7 +38,8 @@ sl_cuda_launch *sl_cuda_add(sl_cuda_planner *planner, const char *function, int6
 
 void *sl_cuda_scratch(sl_cuda_planner *planner, uint64_t bytes) {
     enum { ALIGNMENT = 256 };
-    char *block = planner->scratch ? planner->scratch + planner->scratch_bytes : NULL;
+    char *const nobodys = (char *)(uintptr_t)ALIGNMENT; /* while it is measured */
+    char *block = (planner->scratch ? planner->scratch : nobodys) + planner->scratch_bytes;
     planner->scratch_bytes += sl_round_up(bytes, ALIGNMENT);
     return block;
 }

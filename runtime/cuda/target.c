@@ -5,13 +5,18 @@
 #include "runtime/cuda/executable.h"
 #include "runtime/custom.h"
 
+/* Harmonics may be left out; elsewhere nothing comes of nothing (compiler/passes/fold.c). */
+static bool takes_empty(sl_op op) {
+    return op == SL_OP_gaussian_splat_prepare || op == SL_OP_gaussian_splat_backward;
+}
+
 sl_status sl_cuda_find(const sl_step *step, const sl_cuda_kernel **out, sl_error *err) {
     *out = NULL;
     if (step->op == SL_OP_custom)
         return sl_custom_check(step->label, step->attrs, "cuda device", err);
     if (sl_cuda_hosted(step->op)) return SL_OK;
     for (uint32_t i = 0; i < step->operand_count; i++)
-        if (!sl_type_elements(&step->operands[i].type))
+        if (!sl_type_elements(&step->operands[i].type) && !takes_empty(step->op))
             return sl_fail(err, SL_UNSUPPORTED, "%s: the cuda device takes no empty tensors",
                            step->label);
     const sl_type types[2] = {step->operands[0].type, step->operands[step->operand_count > 1].type};

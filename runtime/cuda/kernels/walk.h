@@ -6,7 +6,7 @@
 #define SL_RUNTIME_CUDA_KERNELS_WALK_H
 #include <stdint.h>
 
-enum { SL_WALK_DIMS = 6 };
+enum { SL_WALK_DIMS = 8 };
 
 typedef struct {
     int32_t rank;   /* 1 at least */

@@ -6,6 +6,8 @@
 #include "runtime/cuda/kernels/walk.h"
 #include "runtime/cuda/ops/ops.h"
 
+_Static_assert((int)SL_WALK_DIMS >= (int)SL_MAX_RANK, "every shape can be walked");
+
 /* The next inner dim, with the distance of its elements in both operands. */
 static inline void walk_push(sl_walk *w, int64_t extent, int64_t x, int64_t y) {
     const int last = w->rank - 1;
