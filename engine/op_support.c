@@ -18,12 +18,19 @@ static const kernel_row cpu_kernels[] = {
 };
 static const kernel_row cuda_kernels[] = {
 #define KERNEL(OP, WEIGHT, FN) {#OP, #WEIGHT},
+#define HOSTED(OP)             {#OP, "run by the host"},
 #include "runtime/cuda/kernels.def"
 };
 
 static void add_word(char *text, size_t capacity, const char *word) {
     const size_t used = strlen(text);
     (void)snprintf(text + used, capacity - used, "%s%s", used ? " " : "", word);
+}
+
+static const sl_rewrite *find_rewrite(sl_op op) {
+    for (const sl_rewrite *rule = sl_rewrites; rule->name; rule++)
+        if (rule->op == op) return rule;
+    return NULL;
 }
 
 /* The element types of an op's kernels, or why it has none. */
@@ -36,6 +43,7 @@ static void list_kernels(const kernel_row *rows, size_t count, sl_op op, char *o
     if (!out[0])
         add_word(out, capacity,
                  info->traits & SL_OP_VIEW ? "needs none: another view of the same memory"
+                 : find_rewrite(op)        ? "no kernel: rewritten"
                                            : "no kernel: refused when compiled, with its name");
 }
 
@@ -149,7 +157,7 @@ static void find_rule(const char *op, char *out, size_t capacity) {
     }
 }
 
-/* ---- kinds, and what becomes of it where there is no kernel ---- */
+/* ---- kinds ---- */
 
 static void list_predicates(sl_op op, char *out, size_t capacity) {
     static const char *const words[] = {
@@ -166,15 +174,6 @@ static void list_predicates(sl_op op, char *out, size_t capacity) {
     }
 }
 
-static void find_rewrite(sl_op op, char *out, size_t capacity) {
-    (void)snprintf(out, capacity, "no rule: a device without a kernel refuses it");
-    for (const sl_rewrite *rule = sl_rewrites; rule->name; rule++) {
-        if (rule->op != op) continue;
-        (void)snprintf(out, capacity, "%s", rule->summary);
-        return;
-    }
-}
-
 sl_status sl_op_support_of(const char *name, sl_op_support *out, sl_error *err) {
     const sl_op op = sl_op_find(name, strlen(name));
     if (op == SL_OP_COUNT) return sl_fail(err, SL_INVALID, "unknown op '%s'", name);
@@ -185,6 +184,8 @@ sl_status sl_op_support_of(const char *name, sl_op_support *out, sl_error *err) 
                  sizeof out->cuda);
     find_rule(name, out->made_from, sizeof out->made_from);
     list_predicates(op, out->predicates, sizeof out->predicates);
-    find_rewrite(op, out->rewritten, sizeof out->rewritten);
+    const sl_rewrite *rule = find_rewrite(op);
+    (void)snprintf(out->rewritten, sizeof out->rewritten, "%s",
+                   rule ? rule->summary : "no rule: a device without a kernel refuses it");
     return SL_OK;
 }

@@ -23,8 +23,6 @@ static bool open_gradient(sl_graph *g, const sl_node *node, const sl_value *in, 
     d->ys = d->attrs->body->output_count - d->carries;
     d->kept = SL_ARENA_NEW_ARRAY(&g->arena, sl_value, 3 * count);
     d->room = SL_ARENA_NEW_ARRAY(&g->arena, sl_value, 6 * count);
-    for (uint32_t i = d->carries; i < d->carries + d->consts; i++)
-        if (!sl_rw_is_wide(g, in[i])) return false; /* sums would be rounded at each step */
     return d->kept && d->room;
 }
 
@@ -53,6 +51,15 @@ static sl_type slice_of(const sl_graph *g, sl_value stack) {
     type.shape.rank--;
     memmove(type.shape.dims, type.shape.dims + 1, type.shape.rank * sizeof type.shape.dims[0]);
     return type;
+}
+
+static sl_type sum_type(const sl_graph *g, sl_value of) {
+    sl_type type = *sl_rw_type(g, of);
+    if (sl_dtype_infos[type.dtype].kind == SL_KIND_FLOAT) type.dtype = SL_DTYPE_f64;
+    return type;
+}
+static sl_value sum_of(sl_graph *g, sl_value so_far, sl_value x) {
+    return sl_rw_binary(g, SL_OP_add, so_far, sl_rw_cast(g, x, sl_rw_type(g, so_far)->dtype));
 }
 
 /* A scan over the first `count` values of the room; the body is copied, and done with. */
@@ -96,7 +103,7 @@ static void make_step(const sl_graph *g, const gradient *d, sl_graph *body, uint
     sl_rw_inline(body, d->attrs->backward, given, next);
     for (uint32_t i = 0; i < d->inputs; i++) {
         const bool is_summed = i >= d->carries && i < carried;
-        give(body, is_summed ? sl_rw_binary(body, SL_OP_add, inside[i], next[i]) : next[i]);
+        give(body, is_summed ? sum_of(body, inside[i], next[i]) : next[i]);
     }
 }
 
@@ -106,8 +113,10 @@ static void go_back(sl_graph *g, const gradient *d, sl_value *out) {
     sl_graph *body = new_body(g);
     if (!body) return;
     for (uint32_t i = 0; i < d->carries; i++) *next++ = d->in[d->inputs + i];
-    for (uint32_t i = 0; i < d->consts; i++)
-        *next++ = sl_rw_filled(g, sl_rw_type(g, d->in[d->carries + i]), 0);
+    for (uint32_t i = 0; i < d->consts; i++) {
+        const sl_type type = sum_type(g, d->in[d->carries + i]);
+        *next++ = sl_rw_filled(g, &type, 0);
+    }
     for (uint32_t i = 0; i < d->consts; i++) *next++ = d->in[d->carries + i];
     for (uint32_t i = 0; i < d->carries; i++) *next++ = d->kept[d->carries + i];
     for (uint32_t i = 0; i < d->xs; i++) *next++ = d->in[d->carries + d->consts + i];
@@ -117,6 +126,8 @@ static void go_back(sl_graph *g, const gradient *d, sl_value *out) {
     const sl_scan_attrs attrs = {
         .carries = d->carries + d->consts, .consts = d->consts, .reverse = !d->attrs->reverse};
     append_scan(g, d, body, attrs, count, (sl_value_slots){d->inputs, out});
+    for (uint32_t i = d->carries; i < d->carries + d->consts; i++)
+        out[i] = sl_rw_cast(g, out[i], sl_rw_type(g, d->in[i])->dtype);
 }
 
 bool sl_rewrite_scan_backward(sl_graph *g, const sl_node *node, const sl_value *in, sl_value *out) {

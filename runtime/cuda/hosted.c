@@ -175,18 +175,12 @@ static sl_status make_host_args(sl_executable *exe, const sl_step *step, sl_cuda
 /* ---- which steps ---- */
 
 sl_cuda_hosted_fn *sl_cuda_hosted(sl_op op) {
-    switch (op) {
-    case SL_OP_if:
-        return run_if;
-    case SL_OP_while:
-        return run_while;
-    case SL_OP_scan:
-        return run_scan;
-    case SL_OP_custom:
-        return run_custom;
-    default:
-        return NULL;
-    }
+    static sl_cuda_hosted_fn *const hosted[SL_OP_COUNT] = {
+#define KERNEL(OP, WEIGHT, FN)
+#define HOSTED(OP) [SL_OP_##OP] = run_##OP,
+#include "runtime/cuda/kernels.def"
+    };
+    return hosted[op];
 }
 
 sl_status sl_cuda_load_hosted(sl_executable *exe, const sl_step *step, sl_cuda_task *task,
