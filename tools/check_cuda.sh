@@ -10,7 +10,7 @@
 set -u
 build=${BUILD:-build} jobs=${JOBS:-1} limit=${LIMIT:-900}
 export SLUICE_CUDA=device SLUICE_PROGRAM=$build/sluice
-suites=$(cd "$build/tests" && ls -d *_test_cuda engine_session_ahead_test runtime_cuda_{join,plain}_test)
+suites=$(cd "$build/tests" && ls -d *_test_cuda engine_session_ahead_test runtime_cpu_control_test runtime_cuda_{join,plain}_test)
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
