@@ -50,7 +50,8 @@ sl_resize_axis sl_resize_axis_of(const sl_resize_attrs *attrs, const sl_dims *x,
     (void)sl_resize_rounding_find(attrs->rounding, &axis.rounding);
     const double in = (double)axis.in;
     if (attrs->scales.count) axis.scale = attrs->scales.items[i];
-    axis.out = attrs->shape.rank ? attrs->shape.dims[i] : (int64_t)floor(in * axis.scale);
+    axis.out =
+        attrs->shape.rank ? attrs->shape.dims[i] : (int64_t)fmin(floor(in * axis.scale), 0x1p60);
     if (!attrs->scales.count) axis.scale = (double)axis.out / in;
     if (attrs->roi.count) {
         axis.roi_start = attrs->roi.items[i];

@@ -155,7 +155,7 @@ sl_status eval_fake_quantize(const sl_eval_args *a, sl_error *err) {
     for (int64_t c = 0; c < count; c++) scales[c] = 0;
     for (int64_t i = 0; i < all; i++) {
         double *largest = &scales[i / inner % count];
-        if (!(fabs(in[0][i]) <= *largest)) *largest = fabs(in[0][i]);
+        if (!(fabs(in[0][i]) <= *largest) && !isnan(*largest)) *largest = fabs(in[0][i]);
     }
     for (int64_t c = 0; c < count; c++)
         scales[c] = scale_of(attrs, dtype, scales[c], in[1] ? in[1][c] : 0);

@@ -528,11 +528,12 @@ static void test_cuda(void **state) {
 /* More parts than launches of one step can join. */
 static void test_cuda_joins_many_parts(void **state) {
     (void)state;
-    char text[1024] = "input %x : f32[3,4] %y = concat(%x";
+    static const char more[] = ", %x", end[] = ") {axis = 0}" Y;
+    char text[1024] = "input %x : f32[3,4] %y = concat(%x", *at = text + strlen(text);
     bool has;
     sl_error err = {0};
-    for (int i = 0; i < 199; i++) strcat(text, ", %x");
-    strcat(text, ") {axis = 0}" Y);
+    for (int i = 0; i < 199; i++, at += sizeof more - 1) memcpy(at, more, sizeof more);
+    memcpy(at, end, sizeof end);
     if (compile_for(text, &sl_target_cuda, SL_OP_concat, &has, &err)) fail_msg("%s", err.message);
     assert_true(has);
 }

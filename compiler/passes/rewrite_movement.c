@@ -45,10 +45,8 @@ bool sl_rewrite_concat(sl_graph *g, const sl_node *node, const sl_value *in, sl_
     const uint32_t groups = (node->input_count + FEW - 1) / FEW;
     sl_value *joined = SL_ARENA_NEW_ARRAY(&g->arena, sl_value, (size_t)groups + 1);
     if (groups == 1 || !joined) return false;
-    for (uint32_t i = 0; i < groups; i++) {
-        const uint32_t left = node->input_count - i * FEW;
-        joined[i] = sl_rw_concat(g, (sl_values){left < FEW ? left : FEW, in + i * FEW}, axis);
-    }
+    for (uint32_t i = 0, left = node->input_count; i < groups; i++, in += FEW, left -= FEW)
+        joined[i] = sl_rw_concat(g, (sl_values){left < FEW ? left : FEW, in}, axis);
     out[0] = sl_rw_concat(g, (sl_values){groups, joined}, axis);
     return true;
 }

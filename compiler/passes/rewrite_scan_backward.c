@@ -142,7 +142,7 @@ bool sl_rewrite_scan_backward_xs(sl_graph *g, const sl_node *node, const sl_valu
                                  sl_value *out) {
     gradient d;
     if (!open_gradient(g, node, in, &d)) return false;
-    sl_value *all = d.kept + 2 * d.carries; /* as many as the scan has inputs */
+    sl_value *all = d.kept + d.carries + d.carries; /* as many as the scan has inputs */
     keep_carries(g, &d);
     go_back(g, &d, all);
     for (uint32_t i = 0; i < d.xs; i++) out[i] = all[d.carries + d.consts + i];

@@ -158,8 +158,8 @@ static void same(const float *got, const float *want, size_t count) {
 }
 
 static const char *const devices[] = {"cpu", "ref", "cuda"};
-static int device_count = 2;
-#define FOR_DEVICES(D) for (int D = 0; D < device_count; D++)
+static bool has_cuda;
+#define FOR_DEVICES(D) for (int D = 0; D < (has_cuda ? 3 : 2); D++)
 
 /* The emulated driver, which then is the one of that name; or the machine's own where SLUICE_CUDA
  * says "device". */
@@ -167,7 +167,7 @@ static int find_cuda(void **state) {
     (void)state;
     const char *which = getenv("SLUICE_CUDA"), *emulator = getenv("SLUICE_CUDA_EMULATOR");
     const bool real = which && strcmp(which, "device") == 0;
-    if (real || (emulator && dlopen(emulator, RTLD_NOW | RTLD_GLOBAL))) device_count = 3;
+    has_cuda = real || (emulator && dlopen(emulator, RTLD_NOW | RTLD_GLOBAL));
     return 0;
 }
 

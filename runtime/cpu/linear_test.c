@@ -296,7 +296,8 @@ static void training(void) {
     (void)snprintf(attrs, sizeof attrs, "%s, by_axis = %d, mode = %u, decay = 0.75", suffix,
                    by_axis, mode);
     node_open(&n, "fake_quantize", attrs);
-    node_random(&n, &x, -2, 2);
+    double *numbers = node_random(&n, &x, -2, 2);
+    if (node_next() % 4 == 0) numbers[0] = NAN;
     if (mode) node_random(&n, &state, -0.2, 1);
     node_check(&n);
     static const char *const ops[] = {"fake_quantize_backward", "fake_quantize_lsq",

@@ -52,7 +52,7 @@ static sl_status ask(sl_executable *exe, sl_cu_address address, bool *out, sl_er
 static sl_status run_if(sl_executable *exe, uint32_t step, sl_error *err) {
     const sl_cuda_task *task = &exe->tasks[step];
     const sl_if_args *a = task->args;
-    bool chosen;
+    bool chosen = false;
     SL_TRY(ask(exe, address_of(a->condition.data), &chosen, err));
     sl_executable *body = task->bodies[chosen ? 0 : 1];
     for (uint32_t i = 0; i < SL_LIST_COUNT(a->inputs); i++)
@@ -91,7 +91,7 @@ static sl_status run_while(sl_executable *exe, uint32_t step, sl_error *err) {
     sl_executable *condition = task->bodies[0], *body = task->bodies[1];
     SL_TRY(start_carries(exe, a->carries.items, carries, count, err));
     for (int64_t done = 0; !a->attrs.most || done < a->attrs.most; done++) {
-        bool more;
+        bool more = false;
         SL_TRY(run_on(condition, carries, count, err));
         const sl_operand *answer = &condition->binding.program->outputs[0].operand;
         SL_TRY(ask(exe, sl_cuda_resolve(condition, answer), &more, err));

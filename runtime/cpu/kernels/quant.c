@@ -108,7 +108,7 @@ static double largest_magnitude(const sl_cview *v, int64_t at, int64_t count, do
         const int64_t n = least(STRIP, count - from);
         elements(v, at + from, n, x);
         for (int64_t i = 0; i < n; i++)
-            if (!(fabs(x[i]) <= largest)) largest = fabs(x[i]);
+            if (!(fabs(x[i]) <= largest) && !isnan(largest)) largest = fabs(x[i]);
     }
     return largest;
 }
