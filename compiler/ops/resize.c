@@ -57,6 +57,9 @@ sl_status infer_resize(const sl_infer_args *a, sl_error *err) {
                        shape->rank, x->rank);
     if (!shape->rank && x->rank && !attrs->scales.count)
         return sl_fail(err, SL_INVALID, "%s: there is neither shape nor scales", a->label);
+    if (attrs->extrapolation != 0 && sl_dtype_infos[a->in[0].dtype].kind != SL_KIND_FLOAT)
+        return sl_fail(err, SL_INVALID, "%s: extrapolation is %g, must be 0 of what is no float",
+                       a->label, (double)attrs->extrapolation);
     a->out[0] = a->in[0];
     for (uint32_t i = 0; i < x->rank; i++) {
         int64_t *dim = &a->out[0].shape.dims[i];

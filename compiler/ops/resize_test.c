@@ -40,6 +40,8 @@ static void resizing_is_checked(void **state) {
                  "resize: a dim of the result is 0, must be 1 to 1099511627776");
     node_rejects("resize", "scales = [1.0]", NODE_TYPES("f32[2,3]"),
                  "resize: scales has 1 numbers, must have 2 or none");
+    node_rejects("resize", "scales = [1.0, 1.0], extrapolation = 2.0", NODE_TYPES("i64[2,3]"),
+                 "resize: extrapolation is 2, must be 0 of what is no float");
     node_rejects("resize", "scales = [1.0, -1.0]", NODE_TYPES("f32[2,3]"),
                  "resize: a scale is -1, must be 2^-20 to 2^20");
     node_rejects("resize", "shape = [2, 2], mode = \"bilinear\"", NODE_TYPES("f32[2,3]"),

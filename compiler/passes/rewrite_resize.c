@@ -67,7 +67,6 @@ static sl_value resize_axis(sl_graph *g, sl_value x, const sl_resize_axis *axis,
 bool sl_rewrite_resize(sl_graph *g, const sl_node *node, const sl_value *in, sl_value *out) {
     const sl_resize_attrs *a = node->attrs;
     const sl_type x = *sl_rw_type(g, in[0]);
-    const bool real = sl_dtype_infos[x.dtype].kind == SL_KIND_FLOAT;
     sl_dims shape = x.shape;
     sl_resize_mode mode;
     (void)sl_resize_mode_find(a->mode, &mode);
@@ -79,8 +78,7 @@ bool sl_rewrite_resize(sl_graph *g, const sl_node *node, const sl_value *in, sl_
         const int64_t inner = sl_dims_tail(&shape, i + 1);
         const sl_dims lines = {3, {sl_dims_tail(&shape, 0) / (axis.in * inner), axis.in, inner}};
         if (sl_resize_is_identity(&axis)) continue;
-        out[0] = resize_axis(g, sl_rw_reshape(g, out[0], &lines), &axis,
-                             real ? (double)a->extrapolation : 0);
+        out[0] = resize_axis(g, sl_rw_reshape(g, out[0], &lines), &axis, (double)a->extrapolation);
         shape.dims[i] = axis.out;
     }
     out[0] = sl_rw_reshape(g, out[0], &shape);
