@@ -1,24 +1,12 @@
 /* pool.c - What a window sees of each channel, as one number, and gradients of that. */
+#include "core/pool.h"
 #include "compiler/ops/windows.h"
 #include <math.h>
-
-/* What the attributes of all pools begin with. */
-typedef sl_pool_max_attrs pool_attrs;
-#define SAME_HEAD(OP)                                                                              \
-    _Static_assert(offsetof(sl_##OP##_attrs, ceil) == offsetof(pool_attrs, ceil), #OP)
-SAME_HEAD(pool_min);
-SAME_HEAD(pool_sum);
-SAME_HEAD(pool_prod);
-SAME_HEAD(pool_mean);
-SAME_HEAD(lp_pool);
-SAME_HEAD(max_pool_indices);
-SAME_HEAD(pool_max_backward);
-SAME_HEAD(pool_mean_backward);
 
 /* Checks x and the attributes; places: how many windows there are along each axis. */
 static sl_status check_pool(const sl_infer_args *a, uint32_t classes, int64_t *places,
                             sl_error *err) {
-    const pool_attrs *attrs = a->attrs;
+    const sl_pool_attrs *attrs = a->attrs;
     const sl_dims *x = &a->in[0].shape;
     SL_TRY(sl_check_class(a, 0, "x", classes, err));
     SL_TRY(sl_check_rank(a, 0, "x", 3, 2 + SL_MAX_SPATIAL, err));
@@ -39,7 +27,7 @@ static sl_status infer_pool(const sl_infer_args *a, uint32_t classes, sl_error *
 }
 
 static sl_window window_of(const sl_eval_args *a, const sl_type *x, const sl_type *y) {
-    const pool_attrs *attrs = a->attrs;
+    const sl_pool_attrs *attrs = a->attrs;
     const sl_window_lists lists = SL_WINDOW_LISTS(attrs);
     return sl_window_of(&lists, attrs->kernel.items, x, y);
 }

@@ -1,26 +1,9 @@
 /* pool.c - What a window sees of a channel, as one number: an item is a channel of one n. */
-#include "core/ops.h"
-#include "core/window.h"
+#include "core/pool.h"
 #include "runtime/cpu/kernels/kernels.h"
 #include "runtime/cpu/kernels/moments.h"
 #include "runtime/cpu/kernels/seen.h"
 
-/* The attributes and arguments of all pools of one input begin alike. */
-typedef sl_pool_max_args pool_args;
-#define SAME_HEAD(OP)                                                                              \
-    _Static_assert(offsetof(sl_##OP##_args, attrs.ceil) == offsetof(pool_args, attrs.ceil), #OP)
-SAME_HEAD(pool_min);
-SAME_HEAD(pool_sum);
-SAME_HEAD(pool_prod);
-SAME_HEAD(pool_mean);
-SAME_HEAD(lp_pool);
-SAME_HEAD(max_pool_indices);
-SAME_HEAD(pool_mean_backward);
-
-static sl_window window_of(const sl_pool_max_attrs *attrs, const sl_type *x, const sl_type *y) {
-    const sl_window_lists lists = SL_WINDOW_LISTS(attrs);
-    return sl_window_of(&lists, attrs->kernel.items, x, y);
-}
 static sl_split split_planes(const sl_type *x, const sl_window *w, int64_t operations,
                              size_t scratch) {
     return (sl_split){dim(x, 0) * dim(x, 1),
@@ -171,7 +154,7 @@ static int64_t pool_integers(const sl_window *w, fold f, const sl_cview *x, int6
     return all;
 }
 
-static void pool_any(const sl_window *w, fold f, double p, const pool_args *a, int64_t item) {
+static void pool_any(const sl_window *w, fold f, double p, const sl_pool_args *a, int64_t item) {
     const sl_dtype dtype = a->x.type.dtype;
     const int64_t outs = sl_window_outs(w), first = item * sl_window_ins(w);
     for (int64_t o = 0; o < outs; o++)
@@ -181,8 +164,8 @@ static void pool_any(const sl_window *w, fold f, double p, const pool_args *a, i
             put_whole(dtype, a->out.data, item * outs + o, pool_integers(w, f, &a->x, first, o));
 }
 
-static void run_pool(const pool_args *a, fold f, int64_t begin, int64_t end, float *part) {
-    const sl_window w = window_of(&a->attrs, &a->x.type, &a->out.type);
+static void run_pool(const sl_pool_args *a, fold f, int64_t begin, int64_t end, float *part) {
+    const sl_window w = sl_pool_window(&a->attrs, &a->x.type, &a->out.type);
     const int64_t outs = sl_window_outs(&w), ins = sl_window_ins(&w);
     for (int64_t item = begin; item < end; item++)
         if (a->x.type.dtype == SL_DTYPE_f32)
@@ -192,8 +175,8 @@ static void run_pool(const pool_args *a, fold f, int64_t begin, int64_t end, flo
             pool_any(&w, f, 0, a, item);
 }
 
-static sl_split split_pool(const pool_args *a) {
-    const sl_window w = window_of(&a->attrs, &a->x.type, &a->out.type);
+static sl_split split_pool(const sl_pool_args *a) {
+    const sl_window w = sl_pool_window(&a->attrs, &a->x.type, &a->out.type);
     return split_planes(&a->x.type, &w, 1, (size_t)w.out[2] * sizeof(float));
 }
 #define POOL(OP, FOLD)                                                                             \
@@ -212,12 +195,12 @@ POOL(pool_prod, PROD)
 
 SPLIT(lp_pool) {
     const sl_lp_pool_args *a = args;
-    const sl_window w = window_of((const void *)&a->attrs, &a->x.type, &a->out.type);
+    const sl_window w = sl_pool_window((const void *)&a->attrs, &a->x.type, &a->out.type);
     return split_planes(&a->x.type, &w, 64, 0);
 }
 RUN(lp_pool) {
     const sl_lp_pool_args *a = args;
-    const sl_window w = window_of((const void *)&a->attrs, &a->x.type, &a->out.type);
+    const sl_window w = sl_pool_window((const void *)&a->attrs, &a->x.type, &a->out.type);
     for (int64_t item = begin; item < end; item++)
         pool_any(&w, POWERS, (double)a->attrs.p, args, item);
     return SL_OK;
@@ -242,12 +225,12 @@ static double taps_counted(const sl_window *w, int64_t o, bool padding) {
 
 SPLIT(pool_mean) {
     const sl_pool_mean_args *a = args;
-    const sl_window w = window_of((const void *)&a->attrs, &a->x.type, &a->out.type);
+    const sl_window w = sl_pool_window((const void *)&a->attrs, &a->x.type, &a->out.type);
     return split_planes(&a->x.type, &w, 2, (size_t)(w.out[2] + sl_window_outs(&w)) * sizeof(float));
 }
 RUN(pool_mean) {
     const sl_pool_mean_args *a = args;
-    const sl_window w = window_of((const void *)&a->attrs, &a->x.type, &a->out.type);
+    const sl_window w = sl_pool_window((const void *)&a->attrs, &a->x.type, &a->out.type);
     const int64_t outs = sl_window_outs(&w), ins = sl_window_ins(&w);
     float *part = worker->scratch, *counts = part + w.out[2];
     for (int64_t o = 0; o < outs; o++) counts[o] = (float)taps_counted(&w, o, a->attrs.include_pad);
@@ -287,12 +270,12 @@ static int64_t largest_place(const sl_window *w, const sl_cview *x, int64_t firs
 
 SPLIT(max_pool_indices) {
     const sl_max_pool_indices_args *a = args;
-    const sl_window w = window_of((const void *)&a->attrs, &a->x.type, &a->indices.type);
+    const sl_window w = sl_pool_window((const void *)&a->attrs, &a->x.type, &a->indices.type);
     return split_planes(&a->x.type, &w, 16, 0);
 }
 RUN(max_pool_indices) {
     const sl_max_pool_indices_args *a = args;
-    const sl_window w = window_of((const void *)&a->attrs, &a->x.type, &a->indices.type);
+    const sl_window w = sl_pool_window((const void *)&a->attrs, &a->x.type, &a->indices.type);
     const int64_t outs = sl_window_outs(&w), ins = sl_window_ins(&w);
     for (int64_t i = begin * outs; i < end * outs; i++) {
         const int64_t first = i / outs * ins;
@@ -312,12 +295,12 @@ static void store_plane(const sl_view *dx, int64_t first, const double *sums, in
 
 SPLIT(pool_max_backward) {
     const sl_pool_max_backward_args *a = args;
-    const sl_window w = window_of((const void *)&a->attrs, &a->x.type, &a->dy.type);
+    const sl_window w = sl_pool_window((const void *)&a->attrs, &a->x.type, &a->dy.type);
     return split_planes(&a->x.type, &w, 16, (size_t)sl_window_ins(&w) * sizeof(double));
 }
 RUN(pool_max_backward) {
     const sl_pool_max_backward_args *a = args;
-    const sl_window w = window_of((const void *)&a->attrs, &a->x.type, &a->dy.type);
+    const sl_window w = sl_pool_window((const void *)&a->attrs, &a->x.type, &a->dy.type);
     const int64_t outs = sl_window_outs(&w), ins = sl_window_ins(&w);
     double *sums = worker->scratch;
     for (int64_t item = begin; item < end; item++) {
@@ -333,12 +316,12 @@ RUN(pool_max_backward) {
 
 SPLIT(pool_mean_backward) {
     const sl_pool_mean_backward_args *a = args;
-    const sl_window w = window_of((const void *)&a->attrs, &a->dx.type, &a->dy.type);
+    const sl_window w = sl_pool_window((const void *)&a->attrs, &a->dx.type, &a->dy.type);
     return split_planes(&a->dy.type, &w, 16, (size_t)sl_window_ins(&w) * sizeof(double));
 }
 RUN(pool_mean_backward) {
     const sl_pool_mean_backward_args *a = args;
-    const sl_window w = window_of((const void *)&a->attrs, &a->dx.type, &a->dy.type);
+    const sl_window w = sl_pool_window((const void *)&a->attrs, &a->dx.type, &a->dy.type);
     const int64_t outs = sl_window_outs(&w), ins = sl_window_ins(&w);
     double *sums = worker->scratch;
     for (int64_t item = begin; item < end; item++) {

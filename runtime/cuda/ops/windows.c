@@ -1,35 +1,17 @@
 /* windows.c - Pools of any plain type and their gradients. */
 #include "runtime/cuda/kernels/windows.h"
-#include "core/window.h"
+#include "core/pool.h"
 #include "runtime/cuda/ops/walk.h"
-#include <stddef.h>
-
-/* The attributes and arguments of all pools of one input begin alike. */
-typedef sl_pool_max_args pool_args;
-#define SAME_HEAD(OP)                                                                              \
-    _Static_assert(offsetof(sl_##OP##_args, attrs.ceil) == offsetof(pool_args, attrs.ceil), #OP)
-SAME_HEAD(pool_min);
-SAME_HEAD(pool_sum);
-SAME_HEAD(pool_prod);
-SAME_HEAD(pool_mean);
-SAME_HEAD(lp_pool);
-SAME_HEAD(max_pool_indices);
-SAME_HEAD(pool_mean_backward);
 
 _Static_assert((int)PLAIN_THREADS == (int)SL_WINDOW_THREADS, "blocks are as kernels take them");
 
-static sl_window window_of(const sl_pool_max_attrs *attrs, const sl_type *x, const sl_type *y) {
-    const sl_window_lists lists = SL_WINDOW_LISTS(attrs);
-    return sl_window_of(&lists, attrs->kernel.items, x, y);
-}
-
-static sl_status plan_pool(sl_cuda_planner *planner, const char *function, const pool_args *a,
+static sl_status plan_pool(sl_cuda_planner *planner, const char *function, const sl_pool_args *a,
                            sl_pooled *p) {
     p->x = a->x.data;
     p->out = a->out.data;
     p->type = number_of(&a->x.type);
     p->count = sl_type_elements(&a->out.type);
-    p->w = window_of(&a->attrs, &a->x.type, &a->out.type);
+    p->w = sl_pool_window(&a->attrs, &a->x.type, &a->out.type);
     ADD_PLAIN(planner, function, p->count, *p);
     return SL_OK;
 }
@@ -66,7 +48,7 @@ PLAN(pool_max_backward) {
     const sl_pool_max_backward_args *a = args;
     const int64_t windows = sl_type_elements(&a->dy.type);
     sl_pooled p = {.x = a->x.data, .type = number_of(&a->x.type), .count = windows};
-    p.w = window_of((const void *)&a->attrs, &a->x.type, &a->dy.type);
+    p.w = sl_pool_window((const void *)&a->attrs, &a->x.type, &a->dy.type);
     p.out = sl_cuda_scratch(planner, (uint64_t)windows * sizeof(int64_t));
     ADD_PLAIN(planner, "sl_pool_largest", windows, p);
     const sl_pool_gradient g = {.dy = a->dy.data,
@@ -80,12 +62,13 @@ PLAN(pool_max_backward) {
 }
 PLAN(pool_mean_backward) {
     const sl_pool_mean_backward_args *a = args;
-    const sl_pool_gradient g = {.dy = a->dy.data,
-                                .dx = a->dx.data,
-                                .count = sl_type_elements(&a->dx.type),
-                                .type = number_of(&a->dx.type),
-                                .include_pad = (int32_t)a->attrs.include_pad,
-                                .w = window_of((const void *)&a->attrs, &a->dx.type, &a->dy.type)};
+    const sl_pool_gradient g = {
+        .dy = a->dy.data,
+        .dx = a->dx.data,
+        .count = sl_type_elements(&a->dx.type),
+        .type = number_of(&a->dx.type),
+        .include_pad = (int32_t)a->attrs.include_pad,
+        .w = sl_pool_window((const void *)&a->attrs, &a->dx.type, &a->dy.type)};
     ADD_PLAIN(planner, "sl_pool_backward", g.count, g);
     return SL_OK;
 }
