@@ -60,7 +60,7 @@ static void fixtures_match(void **state) {
 /* A node on random numbers in [0, high), with what it should give. */
 typedef struct {
     const char *op, *attrs, *types[3];
-    uint32_t indices; /* which input */
+    uint32_t indices; /* which input they are */
 } random_node;
 
 static void open_random(node_case *n, const random_node *r, double high) {
@@ -71,40 +71,67 @@ static void open_random(node_case *n, const random_node *r, double high) {
     }
     if (node_run(n) != SL_OK) fail_msg("%s", n->err.message);
 }
-static void run_random(node_case *n, sl_status wanted) {
+/* It goes well, or there is a message with this word. */
+static void run_random(node_case *n, const char *word) {
     cuda_graph g;
     if (cuda_graph_open(node_graph(n), &g, &n->err) != SL_OK) fail_msg("%s", n->err.message);
-    node_run_cuda(n, &g, wanted);
-    assert_true(wanted == SL_OK || strstr(n->err.message, "index"));
+    node_run_cuda(n, &g, word ? SL_INVALID : SL_OK);
+    if (word && !strstr(n->err.message, word)) fail_msg("%s", n->err.message);
     cuda_graph_close(&g);
     node_close(n);
 }
 
-/* Of every op that takes indices: told, and forgotten by the next run. */
-static void bad_indices_are_told(void **state) {
+/* Told, and forgotten by the next run. */
+static void what_cannot_be_done_is_told(void **state) {
     (void)state;
-    static const random_node nodes[] = {
-        {"gather", "axis = 0", {"f32[3,2]", "i64[4]"}, 1},
-        {"take_along", "axis = 1", {"i64[2,3]", "i32[2,5]"}, 1},
-        {"gather_nd", "", {"f16[3,2]", "i64[4,2]"}, 1},
-        {"scatter", "axis = 0", {"f64[3]", "i64[2]", "f64[2]"}, 1},
-        {"scatter_nd", "", {"u8[3,2]", "i32[1,1]", "u8[1,2]"}, 1},
-        {"scatter_add", "rows = 3", {"i64[4]", "f32[4,2]"}, 0},
-        {"gather_backward", "axis = 0, size = 3", {"i64[4]", "f32[4,2]"}, 0},
-        {"nll", "", {"f32[4,3]", "i64[4]"}, 1},
-        {"nll_backward", "classes = 3", {"i64[4]", "f64[4]"}, 0},
-        {"softmax_cross_entropy", "", {"f32[4,3]", "i32[4]"}, 1},
-        {"softmax_cross_entropy_backward", "", {"f32[4,3]", "i32[4]", "f32[4]"}, 1},
-        {"grouped_matmul", "", {"f32[4,2]", "f32[3,2,5]", "i64[4]"}, 2},
+    static const struct {
+        random_node node;
+        double bad; /* what the input is full of */
+        const char *word;
+    } cases[] = {
+        {{"gather", "axis = 0", {"f32[3,2]", "i64[4]"}, 1}, 3, "index"},
+        {{"take_along", "axis = 1", {"i64[2,3]", "i32[2,5]"}, 1}, -4, "index"},
+        {{"gather_nd", "", {"f16[3,2]", "i64[4,2]"}, 1}, 3, "index"},
+        {{"scatter", "axis = 0", {"f64[3]", "i64[2]", "f64[2]"}, 1}, -4, "index"},
+        {{"scatter_nd", "", {"u8[3,2]", "i32[1,1]", "u8[1,2]"}, 1}, 3, "index"},
+        {{"scatter_add", "rows = 3", {"i64[4]", "f32[4,2]"}, 0}, -4, "index"},
+        {{"gather_backward", "axis = 0, size = 3", {"i64[4]", "f32[4,2]"}, 0}, 3, "index"},
+        {{"nll", "", {"f32[4,3]", "i64[4]"}, 1}, -1, "index"},
+        {{"nll_backward", "classes = 3", {"i64[4]", "f64[4]"}, 0}, 3, "index"},
+        {{"softmax_cross_entropy", "", {"f32[4,3]", "i32[4]"}, 1}, -1, "index"},
+        {{"softmax_cross_entropy_backward", "", {"f32[4,3]", "i32[4]", "f32[4]"}, 1}, 3, "index"},
+        {{"grouped_matmul", "", {"f32[4,2]", "f32[3,2,5]", "i64[4]"}, 2}, 3, "index"},
+        {{"dense_solve", "", {"f64[3,3]", "f64[3]"}, 0}, 0, "singular: matrix 0"},
+        {{"batched_dense_solve", "", {"f32[4,2,2]", "f32[4,2,1]"}, 0}, 0, "singular: matrix"},
+        {{"sample", "temperature = 1", {"f32[2,5]", "u32[2]", "u32[4]"}, 0}, NAN, "logit in row"},
     };
-    for (size_t c = 0; c < sizeof nodes / sizeof nodes[0]; c++)
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++)
         for (int bad = 0; bad < 2; bad++) {
             node_case n;
-            open_random(&n, &nodes[c], 1.99);
-            const sl_eval_tensor *indices = &n.in[nodes[c].indices];
-            if (bad) sl_slot_set_integer(indices->type.dtype, indices->data, c % 2 ? -4 : 3);
-            run_random(&n, bad ? SL_INVALID : SL_OK);
+            open_random(&n, &cases[c].node, 1.99);
+            const sl_eval_tensor *input = &n.in[cases[c].node.indices];
+            for (int64_t i = 0; bad && i < sl_type_elements(&input->type); i++)
+                if (sl_dtype_infos[input->type.dtype].kind == SL_KIND_INT)
+                    sl_slot_set_integer(input->type.dtype, &input->data[i], (int64_t)cases[c].bad);
+                else
+                    input->data[i] = cases[c].bad;
+            run_random(&n, bad ? cases[c].word : NULL);
         }
+}
+
+/* Dims that broadcast by turns are walked one by one. */
+static void all_dims_are_walked(void **state) {
+    (void)state;
+    static const random_node nodes[] = {
+        {"add", "", {"f32[2,1,2,1,2,1,2,1]", "f32[1,2,1,2,1,2,1,3]"}, 0},
+        {"maximum", "", {"i16[2,1,2,1,2,1,2,1]", "i16[1,2,1,2,1,2,1,3]"}, 0},
+        {"reduce_sum", "axes = [0,2,4,6]", {"f32[2,3,2,3,2,1,2,2]"}, 0},
+    };
+    for (size_t c = 0; c < sizeof nodes / sizeof nodes[0]; c++) {
+        node_case n;
+        open_random(&n, &nodes[c], 30.99);
+        run_random(&n, NULL);
+    }
 }
 
 /* Longer than what a block sorts, with many that are the same. */
@@ -124,14 +151,15 @@ static void long_lines_are_sorted(void **state) {
     for (size_t c = 0; c < sizeof nodes / sizeof nodes[0]; c++) {
         node_case n;
         open_random(&n, &nodes[c], 30.99);
-        run_random(&n, SL_OK);
+        run_random(&n, NULL);
     }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fixtures_match),
-        cmocka_unit_test(bad_indices_are_told),
+        cmocka_unit_test(what_cannot_be_done_is_told),
+        cmocka_unit_test(all_dims_are_walked),
         cmocka_unit_test(long_lines_are_sorted),
     };
     if (!getenv("SLUICE_CUDA_EMULATOR") && !getenv("SLUICE_CUDA")) {

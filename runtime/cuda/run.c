@@ -141,11 +141,16 @@ static sl_status copy_inputs(sl_executable *exe, char *pinned, sl_error *err) {
     return SL_OK;
 }
 
-/* What a kernel could not index with; the report is cleared for the next run. */
+/* What a kernel could not do; the report is cleared for the next run. */
 static sl_status check_fault(const sl_executable *exe, sl_error *err) {
-    static const char *const texts[] = {
-#define TEXT(NAME, WHAT) WHAT,
-        SL_FAULTS(TEXT)};
+    static const struct {
+        const char *what;
+        bool ranged;
+    } faults[] = {
+#define FAULT(NAME, WHAT, RANGED) {WHAT, RANGED},
+        SL_FAULTS(FAULT)
+#undef FAULT
+    };
     const sl_fault *fault =
         (const void *)(exe->outputs + exe->output_offsets[exe->binding.program->output_count]);
     if (fault->kind == SL_FAULT_NONE) return SL_OK;
@@ -153,7 +158,9 @@ static sl_status check_fault(const sl_executable *exe, sl_error *err) {
                 fill(exe->device->fault.address, 0, sizeof *fault, exe->device->stream),
                 "clearing a fault", err);
     const int kind = fault->kind < SL_FAULT_COUNT ? fault->kind : 0;
-    return sl_fail(err, SL_INVALID, "%s of row %d is %d, must be in [0, %d)", texts[kind],
+    if (!faults[kind].ranged)
+        return sl_fail(err, SL_INVALID, "%s %d", faults[kind].what, fault->row);
+    return sl_fail(err, SL_INVALID, "%s of row %d is %d, must be in [0, %d)", faults[kind].what,
                    fault->row, fault->value, fault->limit);
 }
 

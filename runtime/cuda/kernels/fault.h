@@ -1,24 +1,24 @@
-/* fault.h - How kernels report what they may not index with.  The first report of a run is kept;
- * kernels go on with index 0. */
+/* fault.h - How kernels report what they cannot do, as indexing with what is out of bounds.  The
+ * first report of a run is kept; kernels go on with index 0. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_FAULT_H
 #define SL_RUNTIME_CUDA_KERNELS_FAULT_H
 
-/* FAULT(name, what is indexed) */
+/* FAULT(name, what it is about, whether it is a number that must be in a range) */
 #define SL_FAULTS(FAULT)                                                                           \
-    FAULT(NONE, "")                                                                                \
-    FAULT(TOKEN, "embed: id")                                                                      \
-    FAULT(INDEX, "gather: index")                                                                  \
-    FAULT(PLACE, "an index")                                                                       \
-    FAULT(LENGTH, "the length")                                                                    \
-    FAULT(SLOT, "slot")                                                                            \
-    FAULT(POSITION, "position")                                                                    \
-    FAULT(EXPERT, "moe_group: expert")                                                             \
-    FAULT(ROUTE, "route: too few logits are numbers; the first choice")                            \
-    FAULT(PAIR, "moe_ffn: pair")                                                                   \
-    FAULT(RUN, "moe_ffn: end of the pairs")                                                        \
-    FAULT(LOGITS, "sample: logits without a finite largest; the choice")                           \
-    FAULT(PIVOT, "dense_solve: a is singular; its pivot")
-#define SL_FAULT_ENUM(name, text) SL_FAULT_##name,
+    FAULT(NONE, "", 0)                                                                             \
+    FAULT(TOKEN, "embed: id", 1)                                                                   \
+    FAULT(INDEX, "gather: index", 1)                                                               \
+    FAULT(PLACE, "an index", 1)                                                                    \
+    FAULT(LENGTH, "the length", 1)                                                                 \
+    FAULT(SLOT, "slot", 1)                                                                         \
+    FAULT(POSITION, "position", 1)                                                                 \
+    FAULT(EXPERT, "moe_group: expert", 1)                                                          \
+    FAULT(ROUTE, "route: too few logits are numbers in row", 0)                                    \
+    FAULT(PAIR, "moe_ffn: pair", 1)                                                                \
+    FAULT(RUN, "moe_ffn: end of the pairs", 1)                                                     \
+    FAULT(LOGITS, "sample: no finite largest logit in row", 0)                                     \
+    FAULT(PIVOT, "dense_solve: a is singular: matrix", 0)
+#define SL_FAULT_ENUM(NAME, WHAT, RANGED) SL_FAULT_##NAME,
 enum { SL_FAULTS(SL_FAULT_ENUM) SL_FAULT_COUNT };
 
 typedef struct {
