@@ -41,11 +41,7 @@ bool sl_rewrite_if_both(sl_graph *g, const sl_node *node, const sl_value *in, sl
     sl_rw_inline(g, a->then, in + 1, room.inputs);
     sl_rw_inline(g, a->otherwise, in + 1, room.outputs);
     for (uint32_t o = 0; o < node->output_count; o++)
-        out[o] =
-            sl_build_where(
-                g, (sl_where_in){.condition = condition, .a = room.inputs[o], .b = room.outputs[o]},
-                (sl_where_attrs){0})
-                .out;
+        out[o] = sl_rw_where(g, condition, room.inputs[o], room.outputs[o]);
     return true;
 }
 

@@ -51,8 +51,7 @@ static sl_value apply_table(sl_graph *g, sl_value x, const table *t, int64_t out
     x = sl_rw_reshape(g, x, &shape);
     if (t->all_seen) return x;
     const double fill[2] = {outside, outside};
-    const sl_where_in seen = {sl_rw_constant(g, &rows, t->seen), x, sl_rw_constant(g, &one, fill)};
-    return sl_build_where(g, seen, (sl_where_attrs){0}).out;
+    return sl_rw_where(g, sl_rw_constant(g, &rows, t->seen), x, sl_rw_constant(g, &one, fill));
 }
 
 static sl_value resize_axis(sl_graph *g, sl_value x, const sl_resize_axis *axis, double outside) {

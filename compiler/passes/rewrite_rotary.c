@@ -33,10 +33,7 @@ static sl_value joined(sl_graph *g, const sl_mrope_attrs *a, sl_value tables) {
         if (kind == 0)
             out = one;
         else
-            out =
-                sl_build_where(g, (sl_where_in){columns_of(g, a, &shape, kind), .a = one, .b = out},
-                               (sl_where_attrs){0})
-                    .out;
+            out = sl_rw_where(g, columns_of(g, a, &shape, kind), one, out);
     }
     return out;
 }

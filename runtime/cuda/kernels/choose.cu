@@ -6,8 +6,8 @@
  * where they are too many or do not suffice, among all.  Nothing is sorted: places in the order are
  * found digit by digit, from histograms of what tokens weigh.  Weights are integers, so that the
  * order of atomic additions changes nothing. */
-#include "core/choose.h"
 #include "runtime/cuda/kernels/choose.h"
+#include "core/choose.h"
 #include "runtime/cuda/kernels/rank.cuh"
 
 SL_CUDA_KERNEL(sl_resume, sl_resumed) {
@@ -104,7 +104,8 @@ DEVICE uint64_t block_total(uint64_t x) {
     if (threadIdx.x == 0) total = 0;
     __syncthreads();
 #pragma unroll
-    for (int d = WARP / 2; d > 0; d /= 2) x += __shfl_xor_sync(ALL_LANES, (unsigned long long)x, d);
+    for (int d = WARP / 2; d > 0; d /= 2)
+        x += __shfl_xor_sync(ALL_LANES, (unsigned long long)x, d);
     if (lane_id() == 0 && x) atomicAdd(&total, (unsigned long long)x);
     __syncthreads();
     x = total;
@@ -338,15 +339,8 @@ SL_CUDA_KERNEL(sl_choose_last, sl_chosen, SL_CHOOSE_LAST_THREADS) {
     int token = -1;
     if (r.temperature >= 0) {
         const sl_tile_best best = best_of_row(a, row);
-        const selection s = {a.logits + (int64_t)row * a.vocab,
-                             nullptr,
-                             0,
-                             a.vocab,
-                             best.logit,
-                             r.temperature,
-                             0.0f,
-                             false,
-                             0};
+        const selection s = {a.logits + (int64_t)row * a.vocab, nullptr, 0, a.vocab, best.logit,
+                             r.temperature, 0.0f, false, 0};
         token = !draws(r, best) ? max(best.token, 0)
                 : filters(r)    ? choose_filtered(a, r, s, row, h)
                                 : choose_any(a, r, s, row, h);

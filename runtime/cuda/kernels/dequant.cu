@@ -2,6 +2,7 @@
  * products.  Those of GGUF are the same bits as on the CPU: nothing is contracted. */
 #include "core/packings.h"
 #include "runtime/cuda/kernels/dequant.h"
+#include "runtime/cuda/kernels/indices.cuh"
 #include "runtime/cuda/kernels/number.cuh"
 #include "runtime/cuda/kernels/panel.cuh"
 #include "runtime/cuda/kernels/walk.cuh"
@@ -180,12 +181,8 @@ SL_CUDA_KERNEL(sl_multiply_packed, sl_packed_product, SL_DEQUANT_THREADS) {
     if (i >= a.count) return;
     const int64_t row = quotient(i, a.weights.cols);
     int64_t matrix = 0;
-    if (a.experts) {
-        const int64_t given =
-            a.wide ? ((const int64_t *)a.experts)[row] : ((const int32_t *)a.experts)[row];
-        matrix = checked(a.fault, SL_FAULT_PLACE, (int)row, given == (int)given ? (int)given : -1,
-                         (int)a.expert_count);
-    }
+    if (a.experts.data)
+        matrix = index_within(a.experts, row, raw_index(a.experts, row), a.expert_count);
     double sum = 0;
     for (int64_t k = 0; k < inner; k++)
         sum += load_number(a.type, a.x, row * inner + k).re *

@@ -1,7 +1,7 @@
 /* dequant.h - Arguments of the kernels in dequant.cu: weights in few bits (core/schemes.h). */
 #ifndef SL_RUNTIME_CUDA_KERNELS_DEQUANT_H
 #define SL_RUNTIME_CUDA_KERNELS_DEQUANT_H
-#include "runtime/cuda/kernels/fault.h"
+#include "runtime/cuda/kernels/places.h"
 #include <stdint.h>
 
 enum { SL_DEQUANT_THREADS = 128 };
@@ -27,10 +27,10 @@ typedef struct {
 /* A thread makes an element of [rows, cols]. */
 typedef struct {
     sl_packed_weights weights;
-    const void *x, *experts; /* NULL: there is one matrix */
+    const void *x;
     void *out;
-    sl_fault *fault;
+    sl_indices experts; /* data NULL: there is one matrix */
     int64_t count, expert_count;
-    int32_t type, wide; /* of x and out; of the experts */
+    int32_t type, reserved; /* of x and out */
 } sl_packed_product;
 #endif

@@ -133,8 +133,7 @@ DEVICE void add_parts(const sl_splat &own, sl_splat &sums) {
     __shared__ double parts[WARPS][SL_SPLAT_NUMBERS];
     const double *numbers = (const double *)&own;
     for (int n = 0; n < SL_SPLAT_NUMBERS; n++) {
-        double x = numbers[n];
-        for (int d = WARP / 2; d > 0; d /= 2) x += __shfl_xor_sync(ALL_LANES, x, d);
+        const double x = warp_sum(numbers[n]);
         if (lane_id() == 0) parts[warp_id()][n] = x;
     }
     __syncthreads();

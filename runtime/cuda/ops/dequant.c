@@ -3,10 +3,6 @@
 #include "core/schemes.h"
 #include "runtime/cuda/ops/walk.h"
 
-#define ADD_DEQUANT(PLANNER, FUNCTION, LAUNCH)                                                     \
-    SL_CUDA_ADD((PLANNER), (FUNCTION), parts_of((LAUNCH).count, SL_DEQUANT_THREADS),               \
-                SL_DEQUANT_THREADS, (LAUNCH))
-
 static sl_packed_weights weights_of(const char *text, const void *w, int64_t inner, int64_t cols) {
     sl_scheme scheme;
     (void)sl_scheme_find(text, &scheme);
@@ -28,8 +24,7 @@ static void add_product(sl_cuda_planner *planner, const sl_packed_weights *weigh
     launch.out = out->data;
     launch.type = number_of(&out->type);
     launch.count = sl_type_elements(&out->type);
-    launch.fault = planner->fault;
-    ADD_DEQUANT(planner, "sl_multiply_packed", launch);
+    ADD_EACH(planner, "sl_multiply_packed", launch.count, SL_DEQUANT_THREADS, launch);
 }
 
 sl_cuda_plan_fn sl_cuda_plan_matmul; /* matmul.c */
@@ -39,7 +34,7 @@ static sl_status plan_floats(sl_cuda_planner *planner, const sl_dequant_matmul_a
     const int64_t count = w->inner * w->cols, rows = rows_of(&a->x.type);
     float *unpacked = sl_cuda_scratch(planner, (uint64_t)count * sizeof *unpacked);
     const sl_unpacked launch = {.weights = *w, .out = unpacked, .count = count};
-    ADD_DEQUANT(planner, "sl_unpack", launch);
+    ADD_EACH(planner, "sl_unpack", launch.count, SL_DEQUANT_THREADS, launch);
     const sl_matmul_args product = {
         .a = {a->x.data, sl_type_make(SL_DTYPE_f32, 2, rows, w->inner)},
         .b = {unpacked, sl_type_make(SL_DTYPE_f32, 2, w->inner, w->cols)},
@@ -65,9 +60,8 @@ PLAN(dequant_grouped_matmul) {
     const sl_packed_weights w =
         weights_of(a->attrs.scheme, a->w.data, last_dim(&a->x.type), last_dim(&a->out.type));
     add_product(planner, &w, &a->x, &a->out,
-                (sl_packed_product){.experts = a->experts.data,
-                                    .expert_count = dim(&a->w.type, 0),
-                                    .wide = a->experts.type.dtype == SL_DTYPE_i64});
+                (sl_packed_product){.experts = indices_of(planner, &a->experts),
+                                    .expert_count = dim(&a->w.type, 0)});
     return SL_OK;
 }
 
@@ -77,6 +71,6 @@ PLAN(dequant_moe_weights) {
                                                       dim(&a->out.type, 1), dim(&a->out.type, 2)),
                                 .out = a->out.data,
                                 .count = sl_type_elements(&a->out.type)};
-    ADD_DEQUANT(planner, "sl_unpack", launch);
+    ADD_EACH(planner, "sl_unpack", launch.count, SL_DEQUANT_THREADS, launch);
     return SL_OK;
 }

@@ -10,8 +10,7 @@ void sl_cuda_plan_order(sl_cuda_planner *planner, sl_order *order) {
     if (order->count <= SL_ORDER_RUN) return;
     order->next = sl_cuda_scratch(planner, (uint64_t)order->elements * sizeof *order->next);
     for (order->width = SL_ORDER_RUN; order->width < order->count; order->width *= 2) {
-        SL_CUDA_ADD(planner, "sl_order_merge", parts_of(order->elements, SL_ORDER_THREADS),
-                    SL_ORDER_THREADS, *order);
+        ADD_EACH(planner, "sl_order_merge", order->elements, SL_ORDER_THREADS, *order);
         int32_t *const sorted = order->next;
         order->next = order->now;
         order->now = sorted;
@@ -29,8 +28,7 @@ static sl_status plan_sort(sl_cuda_planner *planner, const sl_cview *x, int64_t 
     if (!o->kept) o->kept = o->order.count;
     o->results = o->order.elements / o->order.count * o->kept;
     sl_cuda_plan_order(planner, &o->order);
-    SL_CUDA_ADD(planner, "sl_order_keep", parts_of(o->results, SL_ORDER_THREADS), SL_ORDER_THREADS,
-                *o);
+    ADD_EACH(planner, "sl_order_keep", o->results, SL_ORDER_THREADS, *o);
     return SL_OK;
 }
 PLAN(sort) {

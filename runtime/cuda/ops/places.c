@@ -3,10 +3,6 @@
 
 _Static_assert((int)SL_PLACE_DIMS == (int)SL_MAX_RANK, "every shape fits");
 
-#define ADD_PLACES(PLANNER, FUNCTION, COUNT, LAUNCH)                                               \
-    SL_CUDA_ADD((PLANNER), (FUNCTION), parts_of((COUNT), SL_PLACE_THREADS), SL_PLACE_THREADS,      \
-                (LAUNCH))
-
 static sl_moved moved_of(const void *x, const sl_view *out) {
     return (sl_moved){.x = x,
                       .out = out->data,
@@ -47,7 +43,7 @@ PLAN(strided_slice) {
         start_at(&s, slice_start(a->attrs.starts.items[d], step, x->dims[d]) * stride);
         s.steps[d] = s.dims[d] > 1 ? step * stride : 0;
     }
-    ADD_PLACES(planner, "sl_steps", s.m.count, s);
+    ADD_EACH(planner, "sl_steps", s.m.count, SL_PLACE_THREADS, s);
     return SL_OK;
 }
 PLAN(reverse) {
@@ -58,13 +54,13 @@ PLAN(reverse) {
         start_at(&s, (s.dims[d] - 1) * s.steps[d]);
         s.steps[d] = -s.steps[d];
     }
-    ADD_PLACES(planner, "sl_steps", s.m.count, s);
+    ADD_EACH(planner, "sl_steps", s.m.count, SL_PLACE_THREADS, s);
     return SL_OK;
 }
 PLAN(expand) {
     const sl_expand_args *a = args;
     const sl_stepped s = stepped_of(&a->x, &a->out);
-    ADD_PLACES(planner, "sl_steps", s.m.count, s);
+    ADD_EACH(planner, "sl_steps", s.m.count, SL_PLACE_THREADS, s);
     return SL_OK;
 }
 PLAN(pad) {
@@ -74,7 +70,7 @@ PLAN(pad) {
     copy_dims(p.dims, &a->out.type.shape);
     copy_dims(p.extents, &a->x.type.shape);
     for (uint32_t d = 0; d < a->attrs.before.count; d++) p.before[d] = a->attrs.before.items[d];
-    ADD_PLACES(planner, "sl_pad", p.m.count, p);
+    ADD_EACH(planner, "sl_pad", p.m.count, SL_PLACE_THREADS, p);
     return SL_OK;
 }
 PLAN(trilu) {
@@ -85,7 +81,7 @@ PLAN(trilu) {
                            .cols = dim(&a->x.type, rank - 1),
                            .k = a->attrs.k,
                            .upper = (int32_t)a->attrs.upper};
-    ADD_PLACES(planner, "sl_trilu", t.m.count, t);
+    ADD_EACH(planner, "sl_trilu", t.m.count, SL_PLACE_THREADS, t);
     return SL_OK;
 }
 PLAN(iota) {
@@ -97,7 +93,7 @@ PLAN(iota) {
                           .inner = sl_dims_tail(shape, axis + 1),
                           .size = shape->dims[axis],
                           .type = number_of(&a->out.type)};
-    ADD_PLACES(planner, "sl_iota", c.count, c);
+    ADD_EACH(planner, "sl_iota", c.count, SL_PLACE_THREADS, c);
     return SL_OK;
 }
 
@@ -111,7 +107,7 @@ PLAN(any_gather) {
                            .extent = dim(&a->x.type, axis),
                            .inner = sl_dims_tail(&a->x.type.shape, axis + 1),
                            .n = sl_type_elements(&a->indices.type)};
-    ADD_PLACES(planner, "sl_gather_any", g.m.count, g);
+    ADD_EACH(planner, "sl_gather_any", g.m.count, SL_PLACE_THREADS, g);
     return SL_OK;
 }
 PLAN(take_along) {
@@ -122,7 +118,7 @@ PLAN(take_along) {
     t.extent = x->dims[t.axis];
     copy_dims(t.dims, &a->out.type.shape);
     for (uint32_t d = 0; d < x->rank; d++) t.steps[d] = sl_dims_tail(x, d + 1);
-    ADD_PLACES(planner, "sl_take_along", t.m.count, t);
+    ADD_EACH(planner, "sl_take_along", t.m.count, SL_PLACE_THREADS, t);
     return SL_OK;
 }
 PLAN(gather_nd) {
@@ -135,7 +131,7 @@ PLAN(gather_nd) {
     t.slices = sl_dims_tail(x, batch);
     t.per_batch = t.m.count / t.inner / (sl_dims_tail(x, 0) / t.slices);
     for (int64_t d = 0; d < t.length; d++) t.dims[d] = x->dims[batch + d];
-    ADD_PLACES(planner, "sl_gather_nd", t.m.count, t);
+    ADD_EACH(planner, "sl_gather_nd", t.m.count, SL_PLACE_THREADS, t);
     return SL_OK;
 }
 /* A part of x: the result, or where `update` goes. */
@@ -144,7 +140,7 @@ static sl_status plan_part(sl_cuda_planner *planner, const char *function, sl_pa
     p->starts = indices_of(planner, starts);
     copy_dims(p->dims, &x->type.shape);
     copy_dims(p->part, &part->shape);
-    ADD_PLACES(planner, function, p->m.count, *p);
+    ADD_EACH(planner, function, p->m.count, SL_PLACE_THREADS, *p);
     return SL_OK;
 }
 PLAN(dynamic_slice) {
@@ -164,6 +160,6 @@ PLAN(one_hot) {
                          .indices = indices_of(planner, &a->indices),
                          .inner = sl_dims_tail(out, sl_axis(a->attrs.axis, out->rank) + 1),
                          .depth = a->attrs.depth};
-    ADD_PLACES(planner, "sl_one_hot", m.m.count, m);
+    ADD_EACH(planner, "sl_one_hot", m.m.count, SL_PLACE_THREADS, m);
     return SL_OK;
 }

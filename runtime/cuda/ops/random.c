@@ -17,8 +17,7 @@ static sl_status plan_numbers(sl_cuda_planner *planner, const sl_rng_uniform_arg
                               .count = sl_type_elements(&a->out.type),
                               .type = number_of(&a->out.type),
                               .normal = normal};
-    SL_CUDA_ADD(planner, "sl_random_numbers", parts_of(launch.count, SL_RANDOM_THREADS),
-                SL_RANDOM_THREADS, launch);
+    ADD_EACH(planner, "sl_random_numbers", launch.count, SL_RANDOM_THREADS, launch);
     return SL_OK;
 }
 PLAN(rng_uniform) {

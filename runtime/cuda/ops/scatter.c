@@ -3,10 +3,6 @@
 #include "runtime/cuda/ops/order.h"
 #include "runtime/cuda/ops/walk.h"
 
-#define ADD_SCATTER(PLANNER, FUNCTION, UNITS, LAUNCH)                                              \
-    SL_CUDA_ADD((PLANNER), (FUNCTION), parts_of((UNITS), SL_SCATTER_THREADS), SL_SCATTER_THREADS,  \
-                (LAUNCH))
-
 static int64_t *room_for_places(sl_cuda_planner *planner, int64_t count) {
     return sl_cuda_scratch(planner, (uint64_t)count * sizeof(int64_t));
 }
@@ -17,8 +13,8 @@ static sl_status plan_folding(sl_cuda_planner *planner, sl_scattered *s) {
         .x = s->places, .elements = s->count, .count = s->count, .inner = 1, .type = SL_TYPE_i64};
     sl_cuda_plan_order(planner, &order);
     s->order = order.now;
-    ADD_SCATTER(planner, "sl_scatter_start", s->outer * s->extent * s->inner, *s);
-    ADD_SCATTER(planner, "sl_scatter", s->outer * s->count * s->inner, *s);
+    ADD_EACH(planner, "sl_scatter_start", s->outer * s->extent * s->inner, SL_SCATTER_THREADS, *s);
+    ADD_EACH(planner, "sl_scatter", s->outer * s->count * s->inner, SL_SCATTER_THREADS, *s);
     return SL_OK;
 }
 
@@ -31,7 +27,7 @@ static sl_status plan_tuples(sl_cuda_planner *planner, sl_scattered *s, const sl
     for (int64_t d = 0; d < length; d++) p.dims[d] = dims[d];
     s->places = p.places = room_for_places(planner, p.count);
     s->count = p.count;
-    ADD_SCATTER(planner, "sl_places_of_tuples", p.count, p);
+    ADD_EACH(planner, "sl_places_of_tuples", p.count, SL_SCATTER_THREADS, p);
     return plan_folding(planner, s);
 }
 
@@ -90,6 +86,6 @@ PLAN(scatter) {
                         .axis = (int32_t)sl_axis(a->attrs.axis, out->rank)};
     for (uint32_t d = 0; d < out->rank; d++) p.dims[d] = out->dims[d], p.own[d] = own->dims[d];
     s.places = p.places = room_for_places(planner, p.count);
-    ADD_SCATTER(planner, "sl_places_along_axis", p.count, p);
+    ADD_EACH(planner, "sl_places_along_axis", p.count, SL_SCATTER_THREADS, p);
     return plan_folding(planner, &s);
 }

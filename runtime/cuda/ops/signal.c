@@ -3,10 +3,6 @@
 #include "runtime/cuda/ops/walk.h"
 #include <math.h>
 
-#define ADD_SIGNAL(PLANNER, FUNCTION, COUNT, LAUNCH)                                               \
-    SL_CUDA_ADD((PLANNER), (FUNCTION), parts_of((COUNT), SL_SIGNAL_THREADS), SL_SIGNAL_THREADS,    \
-                (LAUNCH))
-
 /* ---- fft ---- */
 
 static double scale_of(const sl_fft_attrs *attrs, int64_t count) {
@@ -62,7 +58,7 @@ PLAN(fft) {
     if (!direct) use_chirp(planner, &f, &tables);
     tables.length = f.length;
     f.roots = tables.roots = sl_cuda_scratch(planner, (uint64_t)f.length * sizeof *f.roots);
-    ADD_SIGNAL(planner, "sl_make_fft_tables", f.length, tables);
+    ADD_EACH(planner, "sl_make_fft_tables", f.length, SL_SIGNAL_THREADS, tables);
     if (!direct) {
         sl_fft_rows filter = f;
         filter.x = filter.out = tables.filter;
@@ -87,7 +83,7 @@ PLAN(fft_butterfly_stage) {
                                    .pairs = sl_type_elements(&a->out.type) / 4,
                                    .half = last_dim(&a->gates.type),
                                    .stride = (int64_t)1 << a->attrs.stage};
-    ADD_SIGNAL(planner, "sl_butterfly", launch.pairs, launch);
+    ADD_EACH(planner, "sl_butterfly", launch.pairs, SL_SIGNAL_THREADS, launch);
     return SL_OK;
 }
 
@@ -102,19 +98,19 @@ static sl_mels mels_of(sl_cuda_planner *planner, const sl_cview *spectrum, const
                  .mels = dim(&filters->type, 0),
                  .length = last_dim(&spectrum->type) / 2};
     m.energies = sl_cuda_scratch(planner, (uint64_t)(m.rows * m.mels) * sizeof *m.energies);
-    ADD_SIGNAL(planner, "sl_mel_energies", m.rows * m.mels, m);
+    ADD_EACH(planner, "sl_mel_energies", m.rows * m.mels, SL_SIGNAL_THREADS, m);
     return m;
 }
 PLAN(log_mel) {
     const sl_log_mel_args *a = args;
     const sl_mels m = mels_of(planner, &a->spectrum, &a->filters, &a->out);
-    ADD_SIGNAL(planner, "sl_log_mel", m.rows * m.mels, m);
+    ADD_EACH(planner, "sl_log_mel", m.rows * m.mels, SL_SIGNAL_THREADS, m);
     return SL_OK;
 }
 PLAN(log_mel_backward) {
     const sl_log_mel_backward_args *a = args;
     sl_mels m = mels_of(planner, &a->spectrum, &a->filters, &a->out);
     m.grad = a->grad.data;
-    ADD_SIGNAL(planner, "sl_log_mel_backward", m.rows * 2 * m.length, m);
+    ADD_EACH(planner, "sl_log_mel_backward", m.rows * 2 * m.length, SL_SIGNAL_THREADS, m);
     return SL_OK;
 }

@@ -3,10 +3,6 @@
 #include "runtime/cuda/ops/ops.h"
 #include <stddef.h>
 
-#define ADD_SPLATS(PLANNER, FUNCTION, COUNT, LAUNCH)                                               \
-    SL_CUDA_ADD((PLANNER), (FUNCTION), parts_of((COUNT), SL_SPLAT_THREADS), SL_SPLAT_THREADS,      \
-                (LAUNCH))
-
 _Static_assert(offsetof(sl_gaussian_splat_prepare_args, splats) ==
                        offsetof(sl_gaussian_splat_backward_args, grad) &&
                    offsetof(sl_gaussian_splat_prepare_attrs, cutoff) ==
@@ -34,8 +30,8 @@ static sl_splat_scene scene_of(const sl_gaussian_splat_prepare_args *a,
 static void add_preparation(sl_cuda_planner *planner, sl_splat_preparation *p) {
     const int64_t count = p->scene.count;
     p->distances = sl_cuda_scratch(planner, (uint64_t)count * sizeof *p->distances);
-    ADD_SPLATS(planner, "sl_prepare_splats", count, *p);
-    ADD_SPLATS(planner, "sl_order_splats", count, *p);
+    ADD_EACH(planner, "sl_prepare_splats", count, SL_SPLAT_THREADS, *p);
+    ADD_EACH(planner, "sl_order_splats", count, SL_SPLAT_THREADS, *p);
 }
 PLAN(gaussian_splat_prepare) {
     const sl_gaussian_splat_prepare_args *a = args;
@@ -123,6 +119,6 @@ PLAN(gaussian_splat_backward) {
                                        .opacities = a->d_opacities.data,
                                        .colors = a->d_colors.data,
                                        .harmonics = a->d_harmonics.data};
-    ADD_SPLATS(planner, "sl_chain_splats", p.scene.count, launch);
+    ADD_EACH(planner, "sl_chain_splats", p.scene.count, SL_SPLAT_THREADS, launch);
     return SL_OK;
 }
