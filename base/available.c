@@ -1,5 +1,5 @@
-/* available.c - How much memory is left: the machine's, and that of the control groups that the
- * process is in.  A group's page cache counts as free: the kernel drops it first. */
+/* available.c - Available memory of the machine and of the cgroups of the process.  The page cache
+ * of a cgroup counts as available, because the kernel reclaims it first. */
 #include "base/memory.h"
 #include <stdbool.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 enum { MAX_PATH_BYTES = 4096, MAX_LINE_BYTES = 256 };
 
-/* Where a version of control groups keeps its numbers. */
+/* File names of one version of cgroups. */
 typedef struct {
     const char *controllers; /* in /proc/self/cgroup */
     const char *root, *limit, *usage;
@@ -28,7 +28,7 @@ static FILE *open_in(const char *folder, const char *name) {
     return length > 0 && (size_t)length < sizeof path ? fopen(path, "re") : NULL;
 }
 
-/* False when there is no such file, or a word in it ("max"). */
+/* False if there is no such file or it contains a word ("max"). */
 static bool read_number(const char *folder, const char *name, uint64_t *out) {
     FILE *file = open_in(folder, name);
     if (!file) return false;
@@ -52,7 +52,7 @@ static uint64_t read_cache(const char *folder, const group_version *version) {
     return cache;
 }
 
-/* What a group has left, or most when that is less. */
+/* The memory left in a cgroup, but no more than `most`. */
 static uint64_t left_in(const char *folder, const group_version *version, uint64_t most) {
     uint64_t limit = 0, usage = 0;
     if (!read_number(folder, version->limit, &limit) ||
@@ -64,8 +64,8 @@ static uint64_t left_in(const char *folder, const group_version *version, uint64
     return left < most ? left : most;
 }
 
-/* The group and all above it: each may have a limit.  In a container the path may be one of the
- * world outside, and then only the root is there. */
+/* The cgroup and all its ancestors, each of which may have a limit.  In a container the path may be
+ * that of the host; then only the root exists. */
 static uint64_t left_in_groups(const char *group, const group_version *version, uint64_t most) {
     char folder[MAX_PATH_BYTES];
     const size_t root = strlen(version->root);

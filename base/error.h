@@ -1,7 +1,7 @@
-/* error.h - Reporting failure without hiding it.
+/* error.h - Error reporting.
  *
  *   return sl_fail(err, SL_FORMAT, "tensor '%s' has %u dims", name, dims);
- *   SL_TRY(sl_file_open(path, &file, err));                nothing to clean up
+ *   SL_TRY(sl_file_open(path, &file, err));                no cleanup needed
  *   SL_TRY_ELSE(done, read_header(file, &header, err));    goto done on failure
  *
  * Functions with something to release declare `sl_status status = SL_OK`, release
@@ -13,7 +13,7 @@
 SL_CHECKED sl_status sl_fail(sl_error *err, sl_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Puts "context: " before the message that is already in err; returns err's status. */
+/* Prefixes the message that is already in err with "context: "; returns the status of err. */
 SL_CHECKED sl_status sl_fail_in(sl_error *err, sl_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -7,10 +7,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* Worth a huge page of its own. */
+/* Large enough for huge pages. */
 enum { HUGE_PAGE_BYTES = 2 << 20, LARGE_BYTES = 2 * HUGE_PAGE_BYTES };
 
-/* The whole huge pages of a large block; where the machine has none, nothing happens. */
+/* Requests huge pages for the whole huge pages of a large block; no effect if there are none. */
 static void prefer_huge_pages(char *block, size_t bytes) {
     const size_t whole = bytes / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
     (void)madvise(block, whole, MADV_HUGEPAGE);

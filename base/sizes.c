@@ -1,4 +1,4 @@
-/* sizes.c - Byte counts as people write them. */
+/* sizes.c - Parsing and printing of byte counts. */
 #include "base/sizes.h"
 #include <stdio.h>
 #include <strings.h>

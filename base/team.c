@@ -1,4 +1,4 @@
-/* team.c - Members claim chunks from one word, which also tells them when there are more.
+/* team.c - Members claim chunks through one atomic word, which also tells them about new turns.
  *
  * The word's lower half counts the turn's chunks as they are claimed and as they are done, so that
  * one addition ends a chunk and claims another.  Whoever does the last one opens the next turn by
@@ -21,12 +21,12 @@
 #include <unistd.h>
 
 enum { CACHE_LINE = 64, MAX_MEMBERS = 1024 };
-/* Longer than a small step takes on another member, much shorter than a turn of the scheduler. */
+/* Longer than a small step takes on another member, much shorter than a scheduler time slice. */
 static const double spin_seconds = 10e-6;
-/* When a job was awake for less than short_seconds and asleep for longer, member 0 has waited for
- * one that lost its core with a chunk in hand.  Jobs that short gain less from such members than
- * they lose, so the next ones are done alone: for the least of these times, or for twice the time
- * before when it happens again soon. */
+/* If a job was awake for less than short_seconds and asleep for longer, member 0 has waited for a
+ * member that was preempted while it held a chunk.  Such short jobs lose more by this than they
+ * gain from other members, so member 0 runs the next ones alone: for the shortest of these times,
+ * or for twice the previous time if it happens again soon. */
 static const double short_seconds = 0.5e-3, least_alone_seconds = 20e-3, most_alone_seconds = 0.32;
 
 /* The lower half.  Claims count upwards to CLAIM_LIMIT: one that began below has got a chunk.  Each
@@ -80,7 +80,7 @@ static inline uint32_t *upper_address(sl_team *team) {
     return (uint32_t *)&team->word + (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
 }
 
-/* Everything written before is visible to those who claim, or see the flags. */
+/* Release: everything written before is visible to members that claim or see the flags. */
 static uint64_t open_turn(sl_team *team, uint32_t flags, uint32_t free_chunks) {
     team->turn += TURN;
     const uint64_t word = (uint64_t)(team->turn | flags) << 32 | (CLAIM_LIMIT - free_chunks);
@@ -90,7 +90,7 @@ static uint64_t open_turn(sl_team *team, uint32_t flags, uint32_t free_chunks) {
     return word;
 }
 
-/* Waits until the turn that was seen is over; returns the word of another one.  Adds to *slept. */
+/* Waits until the given turn is over and returns the word of a later one.  Adds to *slept. */
 static uint64_t wait_for_turn(sl_team *team, uint64_t seen, double *slept) {
     const uint32_t turn = upper(seen) & ~ASLEEP;
     for (uint32_t i = 0; i < team->spins; i++) {
@@ -111,20 +111,20 @@ static uint64_t wait_for_turn(sl_team *team, uint64_t seen, double *slept) {
     }
 }
 
-/* Asks for the next turn; false at the end of the job. */
+/* Prepares the next turn; false at the end of the job. */
 static bool prepare_turn(sl_team *team, uint32_t index) {
     team->chunks = team->job->next(team->ctx, index);
     assert(team->chunks <= SL_TEAM_MOST_CHUNKS);
     return team->chunks > 0;
 }
 
-/* Opens the turn that was prepared; its first chunk is the caller's. */
+/* Opens the prepared turn and claims its first chunk for the caller. */
 static void open_prepared(sl_team *team) {
     open_turn(team, 0, team->chunks - 1);
 }
 
-/* Does a chunk that was claimed and those that can be claimed thereafter, into turns that it opens
- * itself.  Returns the word that had nothing left. */
+/* Runs the claimed chunk and all chunks that can be claimed afterwards, including those of turns
+ * that it opens itself.  Returns the word in which no chunk was left. */
 static uint64_t do_chunks(sl_team *team, uint32_t index, uint32_t chunk) {
     for (;;) {
         const uint32_t chunks = team->chunks;
@@ -144,7 +144,7 @@ static uint64_t do_chunks(sl_team *team, uint32_t index, uint32_t chunk) {
     }
 }
 
-/* Does what there is to do until one of the flags is set.  Returns the seconds asleep. */
+/* Works until one of the flags is set.  Returns the seconds spent asleep. */
 static double serve(sl_team *team, uint32_t index, uint32_t until) {
     double slept = 0;
     uint64_t word = atomic_load_explicit(&team->word, memory_order_acquire);
@@ -165,7 +165,7 @@ static void *live(void *argument) {
     return NULL;
 }
 
-/* Alone there is nothing to claim. */
+/* With one member no claims are needed. */
 static void run_alone(const sl_team_job *job, void *ctx) {
     for (uint32_t chunks; (chunks = job->next(ctx, 0)) > 0;)
         for (uint32_t i = 0; i < chunks; i++) job->chunk(ctx, 0, i);
@@ -227,7 +227,7 @@ static uint32_t usable_cores(void) {
     return online > 0 ? (uint32_t)online : 1;
 }
 
-/* How many pauses take spin_seconds: a pause lasts from 10 to 140 cycles. */
+/* The number of pause instructions that take spin_seconds: one takes 10 to 140 cycles. */
 static uint32_t measure_spins(void) {
     enum { PAUSES = 128, ATTEMPTS = 3 };
     double shortest = 1;
@@ -241,7 +241,7 @@ static uint32_t measure_spins(void) {
     return spins < 1 ? 1 : (uint32_t)spins;
 }
 
-/* Signals stay with the threads of the program. */
+/* Blocks signals, so that they are delivered to the threads of the program. */
 static sl_status start_members(sl_team *team, sl_error *err) {
     sigset_t all, before;
     sigfillset(&all);
@@ -269,7 +269,7 @@ sl_status sl_team_create(uint32_t members, const sl_allocator *allocator, sl_tea
     const uint32_t cores = usable_cores();
     const uint32_t size = members ? members : cores;
     if (size > MAX_MEMBERS)
-        return sl_fail(err, SL_INVALID, "a team of %u threads, at most %d are possible", size,
+        return sl_fail(err, SL_INVALID, "%u threads requested, at most %d are possible", size,
                        MAX_MEMBERS);
     sl_team *team = sl_allocate(allocator, sizeof *team, CACHE_LINE);
     if (!team) return sl_no_memory(err, "a team of threads", sizeof *team);
@@ -305,7 +305,7 @@ uint32_t sl_team_size(const sl_team *team) {
     return team->size;
 }
 
-/* The n-th core of a set, counted around. */
+/* The n-th core of a set, wrapping around. */
 static int core_of(const cpu_set_t *set, uint32_t n) {
     uint32_t left = n % (uint32_t)CPU_COUNT(set);
     int core = 0;
@@ -316,7 +316,7 @@ static int core_of(const cpu_set_t *set, uint32_t n) {
 sl_status sl_team_pin(sl_team *team, sl_error *err) {
     cpu_set_t usable;
     if (sched_getaffinity(0, sizeof usable, &usable) != 0)
-        return sl_fail(err, SL_UNSUPPORTED, "the cores of this process cannot be asked for: %s",
+        return sl_fail(err, SL_UNSUPPORTED, "cannot get the CPU affinity of this process: %s",
                        strerror(errno));
     for (uint32_t i = 0; i < team->started; i++) {
         const int core = core_of(&usable, team->members[i].index);

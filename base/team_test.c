@@ -187,7 +187,7 @@ static void test_sizes(void **unused) {
     sl_error err = {0};
     assert_int_equal(sl_team_create(1u << 20, NULL, &team, &err), SL_INVALID);
     assert_null(team);
-    assert_string_equal(err.message, "a team of 1048576 threads, at most 1024 are possible");
+    assert_string_equal(err.message, "1048576 threads requested, at most 1024 are possible");
 }
 
 /* Fails the allocation number `*ctx` counts down to. */

@@ -36,7 +36,7 @@ static sl_status check_mistake(const reader *r, const sl_graph *graph) {
 }
 
 static sl_status read_number(reader *r, size_t bytes, uint64_t *out) {
-    if ((size_t)(r->end - r->at) < bytes) return FAIL(r, "a number is cut off");
+    if ((size_t)(r->end - r->at) < bytes) return FAIL(r, "a number is truncated");
     *out = 0;
     for (size_t i = 0; i < bytes; i++) *out |= (uint64_t)r->at[i] << (8 * i);
     r->at += bytes;
@@ -65,7 +65,7 @@ static sl_status read_i64(reader *r, int64_t *out) {
 static sl_status read_count(reader *r, size_t bytes_each, const char *what, uint32_t *out) {
     SL_TRY(read_u32(r, out));
     if (*out <= (size_t)(r->end - r->at) / bytes_each) return SL_OK;
-    return FAIL(r, "%u %s, more than there are bytes for", *out, what);
+    return FAIL(r, "%u %s do not fit in the remaining bytes", *out, what);
 }
 
 static sl_status read_text(reader *r, const char *what, char **out) {
@@ -108,13 +108,16 @@ static sl_status find_data(reader *r, const char *name, const sl_type *type, con
     SL_TRY(read_number(r, 8, &offset));
     const uint64_t bytes = sl_type_bytes(type);
     if (offset % SL_BINARY_ALIGNMENT || !sl_add(offset, bytes, &end) || end > r->data_bytes)
-        return FAIL(r, "constant '%s': %llu bytes at %llu, but there are %llu, in steps of %d",
+        return FAIL(r,
+                    "constant '%s': %llu bytes at offset %llu, but the data has %llu bytes and "
+                    "offsets are multiples of %d",
                     name, (unsigned long long)bytes, (unsigned long long)offset,
                     (unsigned long long)r->data_bytes, SL_BINARY_ALIGNMENT);
     *out = bytes ? r->data + offset : nothing;
     for (uint64_t i = 0; type->dtype == SL_DTYPE_bool && i < bytes; i++)
         if (r->data[offset + i] > 1)
-            return FAIL(r, "constant '%s': byte %llu is no bool", name, (unsigned long long)i);
+            return FAIL(r, "constant '%s': byte %llu is not a bool (0 or 1)", name,
+                        (unsigned long long)i);
     return SL_OK;
 }
 
@@ -167,7 +170,7 @@ static sl_status read_items64(reader *r, uint32_t *count, const int64_t **out) {
 static sl_status read_body(reader *r, sl_graph *owner, sl_attr_graph *out) {
     sl_graph *body = NULL;
     if (r->depth == SL_BINARY_MAX_DEPTH)
-        return FAIL(r, "more than %d bodies in bodies", SL_BINARY_MAX_DEPTH);
+        return FAIL(r, "bodies nested deeper than %d", SL_BINARY_MAX_DEPTH);
     r->depth++;
     SL_TRY(read_graph(r, &body));
     r->depth--;
@@ -226,7 +229,7 @@ static sl_status read_attr_value(reader *r, sl_graph *owner, attribute *out) {
     case SL_ATTR_handler:
         break;
     }
-    return FAIL(r, "attribute '%s' is of kind %d, which is none", out->name, (int)out->kind);
+    return FAIL(r, "attribute '%s' has the unknown kind %d", out->name, (int)out->kind);
 }
 
 static sl_status read_attrs(reader *r, sl_graph *owner, attributes *out) {
@@ -343,11 +346,11 @@ static sl_status read_symbols(reader *r, sl_graph *graph) {
         SL_TRY(read_text(r, "a symbol", &name));
         SL_TRY(read_i64(r, &size));
         if (size <= 0 || sl_graph_symbol(graph, name, size) != -1 - (int64_t)s)
-            return graph->error.status ? check_mistake(r, graph)
-                                       : FAIL(r,
-                                              "symbol '%s' of size %lld is there already, or of "
-                                              "no size",
-                                              name, (long long)size);
+            return graph->error.status
+                       ? check_mistake(r, graph)
+                       : FAIL(r,
+                              "symbol '%s' of size %lld is declared twice, or its size is negative",
+                              name, (long long)size);
     }
     return SL_OK;
 }
@@ -359,7 +362,7 @@ static sl_status read_items(reader *r, sl_graph *graph) {
         uint32_t kind;
         SL_TRY(read_u8(r, &kind));
         if (kind != SL_BINARY_NODE && kind >= SL_VALUE_RESULT)
-            return FAIL(r, "an item of kind %u, which is none", kind);
+            return FAIL(r, "an item has the unknown kind %u", kind);
         SL_TRY(kind == SL_BINARY_NODE ? read_node(r, graph)
                                       : read_declared(r, graph, (sl_value_kind)kind));
     }
@@ -399,17 +402,17 @@ static sl_status read_graph(reader *r, sl_graph **out) {
 static sl_status read_header(reader *r, const unsigned char *bytes, size_t count) {
     uint64_t version, total, data;
     if (count < SL_BINARY_HEADER_BYTES || memcmp(bytes, SL_BINARY_MAGIC, 8) != 0)
-        return sl_fail(r->err, SL_FORMAT, "%zu bytes that are no graph in binary form", count);
+        return sl_fail(r->err, SL_FORMAT, "these %zu bytes are not a graph in binary form", count);
     r->at = bytes + 8;
     r->end = bytes + SL_BINARY_HEADER_BYTES;
     SL_TRY(read_number(r, 8, &version));
     SL_TRY(read_number(r, 8, &total));
     SL_TRY(read_number(r, 8, &data));
     if (version != SL_BINARY_VERSION)
-        return sl_fail(r->err, SL_FORMAT, "a graph in binary form, version %llu: must be %d",
+        return sl_fail(r->err, SL_FORMAT, "a graph in binary form has version %llu, must be %d",
                        (unsigned long long)version, SL_BINARY_VERSION);
     if (total != count)
-        return sl_fail(r->err, SL_FORMAT, "a graph of %llu bytes in binary form, found %zu",
+        return sl_fail(r->err, SL_FORMAT, "a graph in binary form has %llu bytes, found %zu",
                        (unsigned long long)total, count);
     if (data < SL_BINARY_HEADER_BYTES || data > total || data % SL_BINARY_ALIGNMENT)
         return sl_fail(r->err, SL_FORMAT, "a graph of %zu bytes whose data begin at %llu", count,
@@ -438,7 +441,7 @@ sl_status sl_graph_load_bytes(const void *bytes, size_t count, const sl_load_how
     sl_arena scratch;
     reader r = {.how = how ? how : &plain, .scratch = &scratch, .err = err};
     if (r.how->in_place && (uintptr_t)bytes % SL_BINARY_ALIGNMENT)
-        return sl_fail(err, SL_INVALID, "a graph to be used in place must lie on a multiple of %d",
+        return sl_fail(err, SL_INVALID, "a graph that is used in place must be aligned to %d bytes",
                        SL_BINARY_ALIGNMENT);
     sl_arena_init(&scratch, r.how->allocator);
     sl_status status = read_header(&r, bytes, count);

@@ -3,7 +3,7 @@
  *   sl_value y = sl_build_rms_norm(g, (sl_rms_norm_in){.x = x, .gain = w},
  *                                  (sl_rms_norm_attrs){.eps = 1e-6f}).out;
  *
- * What takes or gives a list is appended by sl_graph_append_list. */
+ * Ops with lists of operands or results are appended with sl_graph_append_list. */
 #ifndef SL_COMPILER_BUILD_H
 #define SL_COMPILER_BUILD_H
 #include "compiler/graph.h"
@@ -20,7 +20,7 @@
     }
 #include "core/ops.def"
 
-/* Two parts, one after the other along axis. */
+/* Concatenates two values along axis. */
 static inline sl_value sl_build_join(sl_graph *graph, sl_value first, sl_value second,
                                      int64_t axis) {
     const sl_value parts[2] = {first, second};

@@ -1,4 +1,4 @@
-/* compile.h - From a graph to a scheduled, planned program: simplify, legalise, quantise, fuse,
+/* compile.h - From a graph to a scheduled, planned program: the passes of passes/passes.def, then
  * lower, schedule, plan. */
 #ifndef SL_COMPILER_COMPILE_H
 #define SL_COMPILER_COMPILE_H
@@ -7,35 +7,33 @@
 #include "core/target.h"
 
 typedef struct {
-    /* Each alone, to see what it gains. */
+    /* Turn single stages off, to measure what they gain. */
     bool no_simplify, no_fusion, no_reordering, no_sharing, no_in_place;
-    bool wide_regions;       /* the device runs elementwise_region */
-    bool int8_activations;   /* products with panels take rows of a8: faster, a little less exact */
-    const sl_target *target; /* what is not native to it is rewritten or refused; NULL: not asked */
+    bool int8_activations;   /* quantised weights multiply int8 activations: faster, less exact */
+    const sl_target *target; /* ops that it does not support are rewritten or refused; NULL: all are
+                              * supported */
     sl_schedule_model model;
-    uint32_t lookahead;       /* of groups: how far ahead a step may be taken from; 0: 64 */
-    bool two_submits;         /* of groups: the first tenth is submitted early */
+    uint32_t lookahead;       /* groups: how many steps ahead are considered; 0: 64 */
+    bool two_submits;         /* groups: submit the first tenth early */
     uint64_t arena_alignment; /* of the arena and its buffers; 64 (or 0) to 2 MiB */
 } sl_compile_how;
 
-/* Verifies the graph, runs every stage and, in debugging builds, checks the result (core/check.h).
- * The program owns copies of all it needs; the graph is fused in place, and so are the bodies of
- * its nodes, which become programs of their steps.  how may be NULL. */
+/* Verifies the graph, runs every stage and, in debug builds, verifies the result (core/check.h).
+ * The program owns copies of everything it needs.  The graph and the bodies of its nodes are
+ * changed in place; bodies become programs of their steps.  how may be NULL. */
 SL_CHECKED sl_status sl_compile_graph(sl_graph *graph, const sl_compile_how *how,
                                       const sl_allocator *allocator, sl_program **out,
                                       sl_error *err);
 
-/* passes/fuse.h: before lowering. */
-
-/* lower: every value becomes a window on a buffer, every live node a step with declared accesses;
- * views (reshape, and slices that are contiguous) and dead nodes become nothing.  Steps are in
- * graph order, levels unset. */
+/* lower: every value becomes a view of a buffer, every live node a step with declared accesses;
+ * views (reshape, contiguous slices) and dead nodes generate no steps.  Steps are in graph order,
+ * levels unset. */
 SL_CHECKED sl_status sl_lower(const sl_graph *graph, const sl_allocator *allocator,
                               sl_program **out, sl_error *err);
 
-/* schedule/: order and levels, groups or edges from the conflicts of declared accesses.  What leads
- * to the next request of experts comes first; what waits for experts comes when nothing else is
- * left, so that other work runs while reads are in flight. */
+/* schedule/: order and levels, groups or edges from the conflicts of declared accesses.  Steps that
+ * lead to the next expert request come first; steps that wait for experts come when no other work
+ * is left, so that other work runs while reads are in flight. */
 SL_CHECKED sl_status sl_schedule(sl_program *program, const sl_compile_how *how, sl_error *err);
 
 /* plan/: arena offsets.  Buffers that are live in a common level never share bytes, unless a

@@ -462,7 +462,7 @@ static void null_device_accepts_only_right_programs(void **state) {
     sl_program *program = compile(g);
     sl_device *device = NULL;
     sl_executable *exe = NULL;
-    assert_int_equal(sl_device_null_create(NULL, &device, &err), SL_OK);
+    assert_int_equal(sl_device_null_create(&(sl_device_options){0}, NULL, &device, &err), SL_OK);
     assert_int_equal(device->ops->load(device, program, &exe, &err), SL_OK);
     device->ops->unload(exe);
     for (uint32_t s = 1; s < program->step_count; s++) { /* merge each level into the one before */
@@ -609,7 +609,7 @@ static void random_programs_are_right(void **state) {
         {.model = SL_SCHEDULE_EDGES, .no_reordering = true},
     };
     sl_device *device = NULL;
-    assert_int_equal(sl_device_null_create(NULL, &device, &err), SL_OK);
+    assert_int_equal(sl_device_null_create(&(sl_device_options){0}, NULL, &device, &err), SL_OK);
     for (uint32_t seed = 0; seed < 240; seed++) {
         const sl_compile_how *how = &hows[seed % (sizeof hows / sizeof hows[0])];
         sl_graph *g = random_graph(seed);

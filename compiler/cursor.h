@@ -1,6 +1,6 @@
-/* cursor.h - A place in a text that is read from the front: any bytes, checked as they come.
+/* cursor.h - A cursor for parsing text; accepts any bytes and validates them.
  *
- * What cannot be read fails with SL_FORMAT, its line and its column. */
+ * Parse errors are SL_FORMAT, with line and column in the message. */
 #ifndef SL_COMPILER_CURSOR_H
 #define SL_COMPILER_CURSOR_H
 #include "base/memory.h"
@@ -14,10 +14,10 @@ typedef struct {
 typedef struct {
     const char *text, *at, *end;
     sl_error *err;
-    uint32_t depth; /* of bodies in bodies */
+    uint32_t depth; /* nesting of bodies */
 } sl_cursor;
 
-/* Explains what is wrong at `where`, with its position. */
+/* Writes an error message with the position of `where`. */
 void sl_cursor_explain(const sl_cursor *c, const char *where, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 #define FAIL_AT(c, where, ...) (sl_cursor_explain((c), (where), __VA_ARGS__), SL_FORMAT)
@@ -25,17 +25,17 @@ void sl_cursor_explain(const sl_cursor *c, const char *where, const char *format
 char sl_cursor_peek(sl_cursor *c);
 bool sl_cursor_accept(sl_cursor *c, char wanted);
 SL_CHECKED sl_status sl_cursor_expect(sl_cursor *c, char wanted);
-/* Fails: wanted was expected here. */
+/* Fails with "expected <wanted>" at the current position. */
 SL_CHECKED sl_status sl_cursor_unexpected(sl_cursor *c, const char *wanted);
 
-/* Words are identifiers, dots among them; numbers are not looked at. */
+/* Words are identifiers, which may contain dots; numbers are not parsed here. */
 SL_CHECKED sl_status sl_cursor_word(sl_cursor *c, const char *what, sl_slice *out);
 SL_CHECKED sl_status sl_cursor_number(sl_cursor *c, sl_slice *out);
 SL_CHECKED sl_status sl_cursor_quoted(sl_cursor *c, sl_arena *arena, const char *what, char **out);
 bool sl_starts_word(char c);
 bool sl_slice_is(sl_slice word, const char *text);
 
-/* What a number means. */
+/* Conversion of numbers. */
 SL_CHECKED sl_status sl_slice_integer(const sl_cursor *c, sl_slice number, int64_t least,
                                       int64_t most, int64_t *out);
 SL_CHECKED sl_status sl_slice_unsigned(const sl_cursor *c, sl_slice number, uint64_t *out);

@@ -1,4 +1,5 @@
-/* eval.h - Runs a graph by the plain meaning of its ops, in double precision.  Slow and right. */
+/* eval.h - The reference evaluator: runs a graph by the definition of its ops, in double precision.
+ */
 #ifndef SL_COMPILER_EVAL_H
 #define SL_COMPILER_EVAL_H
 #include "compiler/graph.h"

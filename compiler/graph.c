@@ -123,6 +123,10 @@ sl_value sl_graph_declare(sl_graph *graph, sl_value_kind kind, const char *name,
     return value.v && sl_graph_name(graph, value.v) ? value : (sl_value){0};
 }
 
+void sl_graph_tag(sl_graph *graph, sl_value value, uint32_t tag) {
+    if (value.v && value.v <= graph->value_count) graph->values[value.v].tag = tag;
+}
+
 sl_value sl_graph_constant(sl_graph *graph, const char *name, sl_type type, const void *data) {
     const sl_value value = sl_graph_declare(graph, SL_VALUE_CONSTANT, name, type);
     if (!value.v) return value;
@@ -160,7 +164,7 @@ static bool collect_inputs(sl_graph *graph, const sl_node *node, sl_type *types)
     for (uint32_t i = 0; i < node->input_count; i++) {
         const sl_value_info *value = sl_graph_value(graph, node->inputs[i]);
         if (!value) {
-            sl_graph_mistake(graph, SL_INVALID, "%s: input '%s' is no value of this graph",
+            sl_graph_mistake(graph, SL_INVALID, "%s: input '%s' is not a value of this graph",
                              node->label, sl_input_name(info, i));
             return false;
         }
@@ -304,7 +308,7 @@ void sl_graph_append(sl_graph *graph, sl_op op, const sl_value *inputs, const vo
 void sl_graph_output(sl_graph *graph, const char *name, sl_value value) {
     if (graph->error.status != SL_OK) return;
     if (!sl_graph_value(graph, value)) {
-        sl_graph_mistake(graph, SL_INVALID, "output '%s' is no value of this graph", name);
+        sl_graph_mistake(graph, SL_INVALID, "output '%s' is not a value of this graph", name);
         return;
     }
     sl_graph_out *outputs = sl_graph_grow(graph, graph->outputs, graph->output_count,

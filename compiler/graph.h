@@ -2,14 +2,14 @@
  *
  * A graph lives in one arena.  Nodes are appended in topological order; each result's type is
  * inferred, never given.  After the first mistake every further call does nothing and returns
- * value 0; sl_graph_check tells what it was. */
+ * value 0; sl_graph_check returns it. */
 #ifndef SL_COMPILER_GRAPH_H
 #define SL_COMPILER_GRAPH_H
 #include "base/memory.h"
 #include "core/ops.h"
 
 typedef enum {
-    SL_VALUE_INPUT,    /* given anew for each run */
+    SL_VALUE_INPUT,    /* set for each run */
     SL_VALUE_WEIGHT,   /* resident parameter, read only */
     SL_VALUE_CONSTANT, /* part of the graph */
     SL_VALUE_STATE,    /* lives across runs; ops update it in place */
@@ -37,6 +37,7 @@ typedef struct {
     const void *data;        /* of a constant */
     bool borrowed;           /* the data outlives the graph and what is compiled from it */
     uint32_t use_count;      /* by nodes and outputs */
+    uint32_t tag;            /* of a declared value: sl_graph_tag */
 } sl_value_info;
 
 typedef struct {
@@ -85,12 +86,15 @@ SL_CHECKED sl_status sl_graph_create(const char *name, const sl_allocator *alloc
 SL_CHECKED sl_status sl_graph_copy(const sl_graph *graph, const sl_allocator *allocator,
                                    sl_graph **out, sl_error *err);
 void sl_graph_destroy(sl_graph *graph); /* NULL is fine */
-/* Makes body one of the graph's, which destroys it. */
+/* Transfers ownership of body to the graph. */
 void sl_graph_own(sl_graph *graph, sl_graph *body);
 
 /* INPUT, WEIGHT, STATE or EXPERTS; names are unique among the values that have one.  A dim may be
  * what sl_graph_symbol returned. */
 sl_value sl_graph_declare(sl_graph *graph, sl_value_kind kind, const char *name, sl_type type);
+/* A number of the builder's own for a declared value, 0 until it is set: passes and copies keep it,
+ * files do not hold it. */
+void sl_graph_tag(sl_graph *graph, sl_value value, uint32_t tag);
 /* data is copied: sl_type_bytes(&type) bytes. */
 sl_value sl_graph_constant(sl_graph *graph, const char *name, sl_type type, const void *data);
 /* The same without a copy: data is aligned to 64 bytes and outlives the graph and all that is
@@ -106,10 +110,10 @@ void sl_graph_append_list(sl_graph *graph, sl_op op, sl_values inputs, const voi
 /* A copy of an op's attributes, with all they point at, in the arena; NULL without memory.  Bodies
  * are copied for the graph that is to own them; without one they are left out. */
 void *sl_attrs_copy(sl_arena *arena, sl_graph *owner, sl_op op, const void *attrs);
-/* Room for one more of count items: the items, or a larger copy of them in the arena; NULL after a
- * mistake. */
+/* Makes room for one more item: returns the items, or a larger copy of them in the arena; NULL
+ * after a mistake. */
 void *sl_graph_grow(sl_graph *graph, void *items, uint32_t count, uint32_t *capacity, size_t each);
-/* Memory of a node's own for its operands, all 0; false without memory. */
+/* Allocates zeroed memory for the operands of a node; false if there is no memory. */
 bool sl_node_make_room(sl_arena *arena, sl_node *node, uint32_t inputs, uint32_t outputs);
 void sl_graph_output(sl_graph *graph, const char *name, sl_value value);
 /* Labels of the nodes that follow read "scope op"; the text is copied. */
@@ -123,7 +127,7 @@ SL_CHECKED sl_status sl_graph_check(const sl_graph *graph, sl_error *err);
 const sl_value_info *sl_graph_value(const sl_graph *graph, sl_value value);
 sl_value sl_graph_find(const sl_graph *graph, const char *name); /* 0 when absent */
 
-/* names.c: enters a value, which has a name; all that have one, after values got new ids.  False
+/* names.c: adds a named value to the name table, or all of them after values got new ids.  False
  * after a mistake. */
 bool sl_graph_name(sl_graph *graph, uint32_t value);
 bool sl_graph_name_all(sl_graph *graph);
@@ -136,14 +140,15 @@ void sl_graph_count_uses(sl_graph *graph);
  * new ids: first what is declared, then results in the order of nodes. */
 SL_CHECKED sl_status sl_graph_compact(sl_graph *graph, sl_error *err);
 
-/* symbols.c: a size called name, to be used as a dim of declared values; 0 after a mistake.  The
- * same name again is the same symbol.  size 0: one that is like no other. */
+/* symbols.c: declares a symbolic size, to be used as a dim of declared values; returns 0 after a
+ * mistake.  The same name gives the same symbol.  size 0: a placeholder size that no other symbol
+ * has. */
 int64_t sl_graph_symbol(sl_graph *graph, const char *name, int64_t size);
 /* Index into graph->symbols; false when there is none of that name. */
 bool sl_graph_find_symbol(const sl_graph *graph, const char *name, size_t bytes, uint32_t *out);
-/* An equal graph without symbols: every symbol has the size that is given for its name, all types
- * are inferred anew.  Bodies likewise.  Fails and names the symbol that has no size, that is not in
- * the graph, or with whose size the graph is no longer right. */
+/* A copy of the graph without symbols: every symbol gets the size given for its name, and all types
+ * are inferred again, in bodies too.  Fails and names the symbol if a size is missing, if the graph
+ * has no such symbol, or if the graph is invalid with that size. */
 SL_CHECKED sl_status sl_graph_bind(const sl_graph *graph, const sl_symbol *sizes, uint32_t count,
                                    const sl_allocator *allocator, sl_graph **out, sl_error *err);
 
@@ -171,13 +176,13 @@ SL_CHECKED sl_status sl_graph_print(const sl_graph *graph, sl_arena *arena, char
                                     sl_error *err);
 SL_CHECKED sl_status sl_graph_parse(const char *text, size_t bytes, const sl_allocator *allocator,
                                     sl_graph **out, sl_error *err);
-/* The same for a text with ops that are not of this library. */
+/* The same for a text with custom ops. */
 SL_CHECKED sl_status sl_graph_parse_using(const char *text, size_t bytes,
                                           const sl_custom_ops *customs,
                                           const sl_allocator *allocator, sl_graph **out,
                                           sl_error *err);
-/* "eps=1e-6, axes=[1]" into the op's attribute struct.  What is left out is 0 (a body: none),
- * except lists, which must be given.  What they point at lives in owner.  text may be NULL when
+/* "eps=1e-6, axes=[1]" into the op's attribute struct.  Omitted attributes are 0 (a body: none),
+ * except lists, which must be given.  Lists and texts are stored in owner.  text may be NULL when
  * bytes is 0. */
 SL_CHECKED sl_status sl_attrs_parse(sl_op op, const char *text, size_t bytes, sl_graph *owner,
                                     void *attrs, sl_error *err);

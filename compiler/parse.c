@@ -575,7 +575,7 @@ static sl_status read_symbol_size(parser *p) {
     SL_TRY(sl_cursor_number(&p->c, &number));
     SL_TRY(sl_slice_integer(&p->c, number, 1, INT64_C(1) << 48, &size));
     if (sl_graph_find_symbol(p->graph, name.at, name.bytes, &index))
-        return FAIL_AT(&p->c, name.at, "symbol '%.*s' is there already", (int)name.bytes, name.at);
+        return FAIL_AT(&p->c, name.at, "symbol '%.*s' is declared twice", (int)name.bytes, name.at);
     char text[64] = {0};
     if (name.bytes >= sizeof text) return FAIL_AT(&p->c, name.at, "a symbol's name is too long");
     memcpy(text, name.at, name.bytes);
@@ -623,7 +623,7 @@ static sl_status read_graph(parser *p, const sl_allocator *allocator) {
 
 /* A graph inside another, which owns it from then on. */
 static sl_status read_body(sl_cursor *c, sl_graph *owner, sl_graph **out) {
-    if (c->depth == MAX_DEPTH) return FAIL_AT(c, c->at, "more than %d bodies in bodies", MAX_DEPTH);
+    if (c->depth == MAX_DEPTH) return FAIL_AT(c, c->at, "bodies nested deeper than %d", MAX_DEPTH);
     parser p = {.c = *c, .customs = owner->customs};
     p.c.depth++;
     sl_arena_init(&p.scratch, owner->arena.allocator);

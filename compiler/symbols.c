@@ -1,4 +1,4 @@
-/* symbols.c - Sizes with names, and graphs with other sizes in their place. */
+/* symbols.c - Symbolic sizes, and binding them to numbers. */
 #include "compiler/graph.h"
 #include <stdio.h>
 #include <string.h>

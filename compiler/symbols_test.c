@@ -1,4 +1,4 @@
-/* symbols_test.c - Sizes with names: written, read, bound, and compiled in buckets. */
+/* symbols_test.c - Symbolic sizes: printed, parsed, bound, and compiled in buckets. */
 #include "compiler/graph.h"
 #include "sluice/graph.h"
 #include <setjmp.h>
@@ -88,8 +88,8 @@ static void test_errors(void **state) {
     graph = parse("graph \"h\" { symbol N = 3 input %x : f32[N] input %y : f32[3] "
                   "%z = add(%x, %y) output \"z\" = %z }");
     refuses(graph, (const sl_symbol[]){{"N", 4}}, 1,
-            "with N = 4: add: dims 4 and 3 (number 1 from the end) do not broadcast: equal or 1 "
-            "wanted");
+            "with N = 4: add: dims 4 and 3 (number 1 from the end) do not broadcast: they must be "
+            "equal or 1");
     sl_graph_destroy(graph);
     const char *const wrong[] = {"graph \"g\" { symbol B = 0 }",
                                  "graph \"g\" { symbol B = -9223372036854775808 }",
@@ -174,7 +174,7 @@ static void test_buckets(void **state) {
         assert_int_equal(bytes, rows * 3 * 4);
     }
     assert_int_equal(sl_bucketed_set(b, "x", x, 12, &err), SL_INVALID);
-    assert_string_equal(err.message, "'x' is f32[7,9,3], which takes 756 bytes; 12 were given");
+    assert_string_equal(err.message, "'x' is f32[7,9,3] of 756 bytes, but 12 bytes were given");
     assert_int_equal(sl_bucketed_resize(b, (const sl_symbol_size[]){{"B", 2}}, 1, &err),
                      SL_INVALID);
     assert_string_equal(err.message, "with B = 2: graph 'rows': symbol 'S' is given no size");
@@ -191,7 +191,7 @@ static void test_bucket_refusals(void **state) {
     sl_error err = {0};
     assert_int_equal(sl_bucketed_new(graph, NULL, &b, &err), SL_UNSUPPORTED);
     assert_string_equal(err.message,
-                        "graph 's': 's' is a state or experts, which no bucket can take");
+                        "graph 's': 's' is a state or experts, which buckets do not support");
     sl_graph_destroy(graph);
 }
 

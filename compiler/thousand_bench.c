@@ -35,7 +35,7 @@ typedef struct {
 } times;
 
 static sl_status once(const char *text, times *out, uint32_t *nodes, sl_error *err) {
-    const sl_compile_how how = {.target = &sl_target_cpu, .wide_regions = true};
+    const sl_compile_how how = {.target = &sl_target_cpu};
     sl_graph *graph = NULL;
     sl_program *program = NULL;
     double clock = sl_clock_seconds();

@@ -68,7 +68,7 @@ static sl_status check_operand(const verifier *v, const sl_node *node, uint32_t 
     const sl_value value = node->inputs[input];
     const sl_value_info *info = sl_graph_value(v->graph, value);
     const char *name = sl_input_name(op, input);
-    if (!info) return FAIL(v, "%s: input '%s' is no value of this graph", node->label, name);
+    if (!info) return FAIL(v, "%s: input '%s' is not a value of this graph", node->label, name);
     const value_text shown = show(v, value);
     if (info->kind == SL_VALUE_RESULT && !v->made[value.v])
         return FAIL(v, "%s: input '%s' is %s, which is made later", node->label, name, shown.text);
@@ -107,7 +107,7 @@ static sl_status check_result(const verifier *v, uint32_t n, uint32_t output,
     const sl_value_info *info = sl_graph_value(v->graph, value);
     const char *name = sl_output_name(op, output);
     if (!info || info->kind != SL_VALUE_RESULT || info->node != n || v->made[value.v])
-        return FAIL(v, "%s: result '%s' is no value made here alone", node->label, name);
+        return FAIL(v, "%s: result '%s' is not a value made by this node alone", node->label, name);
     v->made[value.v] = true;
     if (!sl_type_equal(&info->type, inferred)) {
         char found[SL_TYPE_TEXT], wanted[SL_TYPE_TEXT];
@@ -189,7 +189,7 @@ static sl_status check_output(const verifier *v, uint32_t index) {
             return FAIL(v, "two outputs are called '%s'", output->name);
     const sl_value_info *info = sl_graph_value(v->graph, output->value);
     if (!info || info->kind == SL_VALUE_EXPERTS)
-        return FAIL(v, "output '%s' is no tensor of this graph", output->name);
+        return FAIL(v, "output '%s' is not a tensor of this graph", output->name);
     if (info->root.v && v->current[info->root.v] != output->value.v)
         return FAIL(v, "output '%s' is %s, a state that was updated since", output->name,
                     show(v, output->value).text);

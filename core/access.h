@@ -1,7 +1,7 @@
-/* access.h - Which bytes a step touches: runs of equal length, a stride apart.
+/* access.h - The bytes that a step accesses: runs of equal length at a fixed stride.
  *
- * A range is one run.  A column block of a matrix is one run per row.  Two accesses of one space
- * overlap when they share a byte; touching end to end is not overlapping. */
+ * A range is one run.  A column block of a matrix is one run per row.  Two accesses of one buffer
+ * overlap if they share a byte; adjacent ranges do not overlap. */
 #ifndef SL_CORE_ACCESS_H
 #define SL_CORE_ACCESS_H
 #include "core/ids.h"
@@ -22,6 +22,6 @@ static inline sl_access sl_access_range(sl_buffer_id buffer, uint64_t begin, uin
 static inline uint64_t sl_access_end(const sl_access *access) {
     return access->begin + (uint64_t)(access->count - 1) * access->stride + access->bytes;
 }
-/* Exact, whatever the strides; the buffers are taken to be the same. */
+/* Exact for any strides; assumes that both accesses are of the same buffer. */
 bool sl_access_overlap(const sl_access *a, const sl_access *b);
 #endif

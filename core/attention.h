@@ -1,4 +1,5 @@
-/* attention.h - What a query of attention sees, for the meaning of the op and for its kernels. */
+/* attention.h - Attention masks: which positions a query attends to, shared by the evaluator and
+ * the kernels. */
 #ifndef SL_CORE_ATTENTION_H
 #define SL_CORE_ATTENTION_H
 #include "core/type.h"
@@ -8,12 +9,12 @@ typedef enum {
     SL_MASK_NONE,
     SL_MASK_CAUSAL,
     SL_MASK_SLIDING,
-    SL_MASK_CUSTOM, /* bools: true where seen */
+    SL_MASK_CUSTOM, /* booleans: true where attended to */
     SL_MASK_BIAS,   /* added to scores */
     SL_MASK_COUNT
 } sl_mask;
 
-/* From the attributes of any op that has attention inside. */
+/* The attributes of every op that contains attention. */
 typedef struct {
     uint32_t mask, window;
     double scale, softcap; /* softcap 0: none */
@@ -24,13 +25,13 @@ typedef struct {
                                              : 1 / sqrt((double)(KEY_DIM)),                        \
                          (double)(ATTRS)->softcap})
 
-/* Positions [first, end) of the keys, which may be none. */
+/* A range of key positions [first, end), possibly empty. */
 typedef struct {
     int64_t first, end;
 } sl_seen;
 
-/* What query i of `queries` sees of `keys` positions; a mask in a tensor hides some of them.  The
- * last query stands at the last position. */
+/* The key positions that query i of `queries` attends to; a mask tensor may exclude some of them.
+ * The last query is aligned with the last key. */
 static inline sl_seen sl_attention_seen(const sl_attention_form *form, int64_t queries,
                                         int64_t keys, int64_t i) {
     if (form->mask != SL_MASK_CAUSAL && form->mask != SL_MASK_SLIDING) return (sl_seen){0, keys};
@@ -40,7 +41,7 @@ static inline sl_seen sl_attention_seen(const sl_attention_form *form, int64_t q
     return (sl_seen){end > window ? end - window : 0, end};
 }
 
-/* How a tensor of at most four dims broadcasts to four: elements from one index to the next. */
+/* The element strides with which a tensor of at most four dims broadcasts to four. */
 typedef struct {
     int64_t by[4];
 } sl_strides;

@@ -1,9 +1,9 @@
-/* attrs.h - The types of attributes. */
+/* attrs.h - The types of op attributes. */
 #ifndef SL_CORE_ATTRS_H
 #define SL_CORE_ATTRS_H
 #include "core/type.h"
 
-/* Integers, of any number; they live as long as the node. */
+/* A list of integers, which lives as long as the node. */
 typedef struct {
     uint32_t count;
     const int64_t *items;
@@ -25,11 +25,11 @@ typedef sl_dims sl_attr_dims; /* at most SL_MAX_RANK */
 typedef sl_integers sl_attr_list;
 typedef sl_reals sl_attr_reals;
 typedef const char *sl_attr_text; /* never NULL in a node */
-/* A body: closed, its inputs in order of declaration, its outputs in order.  The runtime sees it
- * as a program of the step.  NULL where an op allows a body to be left out. */
+/* A body: a closed subgraph with inputs in order of declaration and ordered outputs.  The runtime
+ * sees it as a program that belongs to the step.  NULL if the op allows the body to be omitted. */
 typedef const struct sl_graph *sl_attr_graph;
-/* What implements a node of another's op.  Found by name when the node is made (core/custom.h), so
- * no part of any written form. */
+/* The implementation of a custom op's node.  It is looked up by name when the node is made
+ * (core/custom.h), so it is not part of the text or binary form. */
 typedef const struct sl_custom_op *sl_attr_handler;
 
 #define SL_ATTR_KINDS(K)                                                                           \
@@ -43,12 +43,12 @@ typedef union {
 #define K(TYPE) sl_attr_##TYPE TYPE;
     SL_ATTR_KINDS(K)
 #undef K
-} sl_attr_store; /* where an attribute of any kind can lie */
-/* What a visitor sees: the attribute where it lies in its struct, aligned as its own kind is. */
+} sl_attr_store; /* storage for an attribute of any kind */
+/* What a visitor gets: the attribute inside its struct, with the alignment of its own kind. */
 typedef sl_attr_store sl_attr __attribute__((aligned(4)));
 
-/* One visitor serves printing, parsing, hashing, copying and comparing: value points at the
- * attribute, whose C type is sl_attr_<kind>. */
+/* The same visitor interface serves printing, parsing, hashing, copying and comparing: value points
+ * to the attribute, whose C type is sl_attr_<kind>. */
 typedef struct sl_attr_visitor sl_attr_visitor;
 struct sl_attr_visitor {
     void (*visit)(sl_attr_visitor *v, const char *name, sl_attr_kind kind, void *value);

@@ -1,5 +1,6 @@
-/* cell.h - What cells of recurrent layers (core/recurrent.h) make of the sums of one unit; for the
- * host and for kernels of every device, which say in SL_CELL what their functions are. */
+/* cell.h - The cells of recurrent layers (core/recurrent.h): from the sums of one unit to its
+ * state. Shared by the host and by the kernels of every device, which set the function qualifiers
+ * with SL_CELL. */
 #ifndef SL_CORE_CELL_H
 #define SL_CORE_CELL_H
 #include <math.h>
@@ -11,7 +12,7 @@
 
 enum { SL_RNN_GATES = 1, SL_GRU_GATES = 3, SL_LSTM_GATES = 4 };
 
-/* FUNCTION(name, alpha, beta, of x): alpha and beta are what they are where none are given. */
+/* FUNCTION(name, alpha, beta, expression in x): alpha and beta are the defaults. */
 #define SL_CELL_FUNCTIONS(FUNCTION)                                                                \
     FUNCTION(sigmoid, 0, 0, 1 / (1 + exp(-x)))                                                     \
     FUNCTION(tanh, 0, 0, tanh(x))                                                                  \
@@ -31,7 +32,7 @@ enum {
 #undef FUNCTION
 };
 
-/* One of the functions that a cell applies. */
+/* An activation function of a cell. */
 typedef struct {
     int32_t function;
     double alpha, beta;
@@ -40,7 +41,7 @@ typedef struct {
 typedef struct {
     uint32_t gates;
     int64_t hidden;
-    sl_activation f, g, h; /* of gates, of candidates, of the cell's content */
+    sl_activation f, g, h; /* for gates, for candidates, for the cell state */
     double clip;           /* 0: none */
     bool variant;
 } sl_cell;
@@ -60,7 +61,7 @@ SL_CELL double sl_cell_apply(const sl_activation *a, double x) {
 SL_CELL double sl_cell_clipped(const sl_cell *cell, double x) {
     return cell->clip > 0 ? fmin(fmax(x, -cell->clip), cell->clip) : x;
 }
-/* Of a gate, and of the state of rnn. */
+/* The activation of a gate, and of the state of rnn. */
 SL_CELL double sl_cell_gate(const sl_cell *cell, double sum) {
     return sl_cell_apply(&cell->f, sl_cell_clipped(cell, sum));
 }
@@ -68,11 +69,11 @@ SL_CELL double sl_cell_candidate(const sl_cell *cell, double sum) {
     return sl_cell_apply(&cell->g, sl_cell_clipped(cell, sum));
 }
 
-/* The state after one step, from the gate z and the candidate's sum. */
+/* The state after one time step, from the gate z and the sum of the candidate. */
 SL_CELL double sl_gru_unit(const sl_cell *cell, double z, double sum, double hidden) {
     return (1 - z) * sl_cell_candidate(cell, sum) + z * hidden;
 }
-/* The same, from sums iofc; peepholes iof, or NULL. */
+/* The same for lstm, from the sums of i, o, f, c; peepholes of i, o, f, or NULL. */
 SL_CELL double sl_lstm_unit(const sl_cell *cell, const double *sums, const double *peepholes,
                             double *content) {
     const double before = *content;

@@ -1,16 +1,16 @@
-/* codec.h - How element types are laid out in memory, and decoding them.
+/* codec.h - Memory layouts of element types, and decoding.
  *
  * Panel types store a matrix of R rows and K columns as ceil(R/16) panels of 16 rows and ceil(K/32)
- * groups of 32 columns; missing rows and columns are coded as zero weights.  Within a group, lane l
+ * groups of 32 columns; rows and columns are padded with zero weights.  Within a group, lane l
  * (row 16p+l) owns the 32-bit words l, l+16, l+32, ... so that one 64-byte load gives every row its
  * next columns.  An array of 16 has one value per lane.
  *
- * Two groups make a block: the parameters of one and of the other, then the codes of one and of the
- * other.  A panel is its blocks, one after another, in front of every super-group of 8 groups
- * perhaps 64 bytes of parameters more.  So it is read as a single stream, which on its own runs at
- * the speed of memory, where parameters apart from codes do not.  core/panels.def has the sizes.
+ * Two groups make a block: the parameters of both groups, then the codes of both.  A panel is a
+ * sequence of blocks; some types have 64 bytes of further parameters in front of every super-group
+ * of 8 groups.  A panel is therefore read as a single stream, which reaches memory bandwidth;
+ * parameters stored apart from the codes would not.  core/panels.def has the sizes.
  *
- * Codes q lie in planes, by the bits of a code:
+ * Codes q are stored in planes, by the bits of a code:
  *
  *   low 4   four words per lane: word j holds columns 8j..8j+7, byte b: low nibble column 8j+b,
  *           high nibble column 8j+4+b
@@ -19,11 +19,11 @@
  *   1       one word per lane: bit c of byte b belongs to column 4c+b
  *   8       eight words per lane: word j holds columns 4j..4j+3
  *
- *   q4:     before the panels a plane of headers, one {f32 d, f32 m} per panel and super-group,
+ *   q4:     a plane of headers before the panels, one {f32 d, f32 m} per panel and super-group,
  *           rounded up to 64 bytes.  Group: 16 bytes s, 16 bytes n.  w = d*s*q - m*n, 4 bits.
  *   q8:     group: 16 f16 scales.  w = scale*q, 8 bits, signed.
  *
- * The others hold the weights of files as they are:
+ * The other types represent the weights of other file formats exactly:
  *
  *   q4_k:   (GGUF Q4_K) super-group: 16 f16 d, 16 f16 m.  Group: 16 bytes s, 16 bytes n, both in
  *           0..63.  w = d*s*q - m*n, 4 bits.
@@ -38,8 +38,8 @@
  *           w = scale*q + bias, 4 bits; q6_m: 6 bits; q8_m: 8 bits, unsigned.
  *   q4_f:   group: 16 f32 scales, 16 f32 biases.  w = scale*q + bias, 4 bits; q8_f: 8, unsigned.
  *
- * 4 bits stand for an entry of a table: sl_iq4_table of IQ4_NL and IQ4_XS, sl_fp4_table of the
- * 4-bit floats, which are twice what they stand for:
+ * 4-bit codes that are indices into a table: sl_iq4_table for IQ4_NL and IQ4_XS, sl_fp4_table for
+ * the 4-bit floats, whose entries are twice the value they represent:
  *
  *   iq4_nl: (GGUF IQ4_NL) group: 16 f16 d.  w = d*table[q].
  *   iq4_xs: (GGUF IQ4_XS) super-group: 16 f16 d, 32 bytes of zeros.  Group: 16 signed bytes s, 16
@@ -54,10 +54,10 @@
  *
  * Every matrix starts on a 64-byte boundary.
  *
- * Rows of activations (a8) are four planes without gaps: the codes, signed bytes, K rounded up to
- * whole groups per row; then per row and group an f32 scale; an f32 that holds the sum of the
- * group's codes; and one for the sum of its first half.  x = scale*code, code in -127..127.
- * Without padding in its rows the bytes do not depend on how dims before the last are divided. */
+ * Activations (a8) are four contiguous planes: the codes, signed bytes, with K rounded up to whole
+ * groups per row; then per row and group an f32 scale, an f32 with the sum of the group's codes,
+ * and an f32 with the sum of its first half.  x = scale*code, code in -127..127.  If K needs no
+ * rounding, the bytes do not depend on how the dims before the last are split. */
 #ifndef SL_CORE_CODEC_H
 #define SL_CORE_CODEC_H
 #include "core/type.h"
@@ -71,7 +71,7 @@ enum {
     SL_A8_TOP = 127
 };
 
-/* What 4-bit codes stand for. */
+/* The values of 4-bit codes. */
 enum { SL_TABLE_ENTRIES = 16 };
 extern const int8_t sl_iq4_table[SL_TABLE_ENTRIES], sl_fp4_table[SL_TABLE_ENTRIES];
 
@@ -87,7 +87,8 @@ typedef struct {
 } sl_panel_layout;
 sl_panel_layout sl_panel_layout_of(sl_dtype dtype, int64_t rows, int64_t cols);
 
-/* Where in a panel a super-group has its parameters, and a group its own and its codes. */
+/* Offsets within a panel: of the parameters of a super-group, and of the parameters and codes of a
+ * group. */
 static inline uint64_t sl_super_params(const sl_panel_layout *l, int64_t super) {
     return (uint64_t)super * (l->super_bytes + SL_SUPER_GROUPS / SL_BLOCK_GROUPS * l->block_bytes);
 }
@@ -103,15 +104,15 @@ static inline uint64_t sl_group_codes(const sl_panel_layout *l, int64_t group) {
            (uint64_t)(group % SL_BLOCK_GROUPS) * l->group_bytes;
 }
 
-/* Planes of a8, as offsets in bytes. */
+/* The planes of a8, as byte offsets. */
 typedef struct {
     int64_t rows, groups; /* groups per row */
     uint64_t scales, sums, halves, bytes;
 } sl_rows_layout;
 sl_rows_layout sl_rows_layout_of(const sl_type *type);
 
-/* Rows of f32, cols wide, coded as a8: scale = largest / 127, codes rounded to nearest even.  A
- * group with a value that is not finite gets the scale NaN. */
+/* Quantises f32 rows to a8: scale = largest / 127, codes rounded to nearest even.  A group with a
+ * value that is not finite gets the scale NaN. */
 void sl_quantise_rows(const sl_type *type, const float *x, void *out);
 
 /* Decodes row `row` of the matrix (rows x cols, any float, panel or integer type) to cols floats.
@@ -119,10 +120,11 @@ void sl_quantise_rows(const sl_type *type, const float *x, void *out);
 void sl_decode_row(sl_dtype dtype, const void *matrix, int64_t rows, int64_t cols, int64_t row,
                    float *out);
 
-/* A tensor of plain elements, of a8 or of a coded cache, as doubles. */
+/* Decodes a tensor of plain elements, of a8 or of a quantised KV cache to doubles. */
 void sl_decode_tensor(const sl_type *type, const void *data, double *out);
-/* Converts count plain (non-panel) elements to or from slots of 8 bytes: a double each, two of a
- * complex number; a 64-bit integer lies in its slot as it is, for not every one is a double. */
+/* Converts count plain (non-panel) elements to or from slots of 8 bytes: one double each, two for a
+ * complex number.  A 64-bit integer is stored unchanged in its slot, because a double cannot
+ * represent all of them. */
 void sl_decode_f64(sl_dtype dtype, const void *data, int64_t count, double *out);
 void sl_encode_f64(sl_dtype dtype, const double *values, int64_t count, void *out);
 

@@ -42,13 +42,11 @@ sl_status sl_custom_ops_add(sl_custom_ops *ops, const sl_custom_op *op, sl_error
         return sl_fail(err, SL_INVALID, "a custom op: struct_size is %zu, must be %zu",
                        op->struct_size, sizeof *op);
     memcpy(&known, op, bytes);
-    if (!known.name || !known.name[0])
-        return sl_fail(err, SL_INVALID, "a custom op has no name, and must have one");
+    if (!known.name || !known.name[0]) return sl_fail(err, SL_INVALID, "a custom op has no name");
     if (!known.shape)
-        return sl_fail(err, SL_INVALID, "custom op '%s' has no shape, and must have one",
-                       known.name);
+        return sl_fail(err, SL_INVALID, "custom op '%s' has no shape function", known.name);
     if (sl_custom_find(ops, known.name))
-        return sl_fail(err, SL_INVALID, "custom op '%s' is there already", known.name);
+        return sl_fail(err, SL_INVALID, "custom op '%s' is already registered", known.name);
     entry *fresh = SL_ARENA_NEW(&ops->arena, entry);
     known.name = sl_arena_copy_text(&ops->arena, known.name, strlen(known.name));
     if (!fresh || !known.name) return sl_no_memory(err, "a custom op", sizeof *fresh);

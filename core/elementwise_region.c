@@ -94,6 +94,33 @@ sl_dtype sl_elementwise_target(const sl_elementwise_step *step) {
     return types[step->attribute / 2];
 }
 
+sl_dtype sl_elementwise_result(const sl_elementwise_step *step, const sl_dtype operands[3]) {
+    switch (step->op) {
+    case SL_OP_equal:
+    case SL_OP_not_equal:
+    case SL_OP_less:
+    case SL_OP_less_equal:
+    case SL_OP_greater:
+    case SL_OP_greater_equal:
+    case SL_OP_is_nan:
+    case SL_OP_is_inf:
+        return SL_DTYPE_bool;
+    case SL_OP_where:
+        return operands[1];
+    case SL_OP_complex:
+        return SL_DTYPE_c64;
+    case SL_OP_real:
+    case SL_OP_imag:
+    case SL_OP_complex_norm_sq:
+        return SL_DTYPE_f32;
+    case SL_OP_cast:
+    case SL_OP_bitcast:
+        return sl_elementwise_target(step);
+    default:
+        return operands[0];
+    }
+}
+
 void sl_elementwise_attrs(const sl_elementwise_step *step, void *attrs) {
     if (step->op == SL_OP_cast)
         *(sl_cast_attrs *)attrs =

@@ -1,5 +1,5 @@
-/* elementwise_steps.h - The numbers of elementwise ops and of element types, which are in files;
- * for kernels of every device.  Numbers are never given to another. */
+/* elementwise_steps.h - The numbers of elementwise ops and element types in the code of regions,
+ * for kernels of every device.  They are stored in files, so a number is never reused. */
 #ifndef SL_CORE_ELEMENTWISE_STEPS_H
 #define SL_CORE_ELEMENTWISE_STEPS_H
 

@@ -1,8 +1,9 @@
-/* experts.h - Where a streaming step gets expert weights from.
+/* experts.h - The interface through which a step gets expert weights.
  *
- * The runtime asks, the engine answers.  For one layer at a time: request() names the experts that
- * are about to be used and starts their reads; workers then take() experts as they arrive, in any
- * order, compute, and release() them.  take() and release() are called by several threads. */
+ * The runtime calls it, the engine implements it.  For one layer at a time: request() names the
+ * experts that are about to be used and starts their reads; workers then take() experts as they
+ * arrive, in any order, compute, and release() them.  take() and release() are called by several
+ * threads. */
 #ifndef SL_CORE_EXPERTS_H
 #define SL_CORE_EXPERTS_H
 #include "core/ids.h"
@@ -10,7 +11,7 @@
 
 typedef struct {
     int32_t expert;          /* -1: every requested expert has been taken */
-    sl_slot_id slot;         /* the source's own */
+    sl_slot_id slot;         /* private to the source */
     sl_cview gate, up, down; /* [I,H] [I,H] [H,I]; readable until released */
 } sl_expert_lease;
 
@@ -25,7 +26,8 @@ struct sl_expert_source {
     sl_status (*take)(sl_expert_source *source, sl_layer_id layer, sl_expert_lease *out,
                       sl_error *err);
     void (*release)(sl_expert_source *source, const sl_expert_lease *lease);
-    /* How many can be taken before one is released, without waiting for ever; 0: all. */
+    /* The maximum number of simultaneous leases; taking more before one is released would
+     * deadlock.  0: no limit. */
     uint32_t most_leases;
 };
 

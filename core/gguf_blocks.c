@@ -1,5 +1,5 @@
-/* gguf_blocks.c - What each type of GGUF has to say of a group: its codes, and its parameters as
- * the panels hold them; and the weights that these stand for. */
+/* gguf_blocks.c - The GGUF block types: extraction of the codes and parameters of a group in the
+ * form of panels, and decoding to floats. */
 #include "core/gguf_blocks.h"
 
 static uint16_t half_at(const uint8_t *b) {

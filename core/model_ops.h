@@ -1,5 +1,5 @@
-/* model_ops.h - The structs of what language models are made of, alone: their kernels take minutes
- * to compile and need not be compiled again when another family grows. */
+/* model_ops.h - The structs of the ops of language models alone, so that their kernels, which take
+ * long to compile, are not recompiled when another op family changes. */
 #ifndef SL_CORE_MODEL_OPS_H
 #define SL_CORE_MODEL_OPS_H
 #define SL_FAMILY "core/ops/model.def"

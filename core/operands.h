@@ -1,21 +1,21 @@
-/* operands.h - What ops take and give, in graphs and in kernels. */
+/* operands.h - Lists of operands and results, in graphs and in kernels. */
 #ifndef SL_CORE_OPERANDS_H
 #define SL_CORE_OPERANDS_H
 #include "core/attrs.h"
 #include "core/experts.h"
 
-/* Some values of a graph, for a LIST. */
+/* Graph values of a LIST operand. */
 typedef struct {
     uint32_t count;
     const sl_value *items;
 } sl_values;
-/* Where the values of an OUTS go; count is how many results the node is to have. */
+/* Receives the values of an OUTS; count is the number of results that the node will have. */
 typedef struct {
     uint32_t count;
     sl_value *items;
 } sl_value_slots;
 
-/* What a kernel sees of a LIST or an OUTS; laid out like sl_cview. */
+/* A LIST or OUTS as a kernel gets it; laid out like sl_cview. */
 typedef struct {
     const sl_cview *items;
     sl_type type; /* a list of shape.dims[0] */

@@ -51,12 +51,12 @@ typedef enum {
 #include "core/structs.h"
 
 typedef enum { SL_OPERAND_IN, SL_OPERAND_STATE, SL_OPERAND_EXPERTS } sl_operand_kind;
-/* An axis that was checked; a negative one counts from the end. */
+/* Normalises a valid axis; a negative one counts from the end. */
 static inline uint32_t sl_axis(int64_t axis, uint32_t rank) {
     return (uint32_t)(axis < 0 ? axis + rank : axis);
 }
 
-/* Of operands with a name, and of lists. */
+/* Limits for named operands and for lists. */
 enum { SL_MAX_INPUTS = 16, SL_MAX_OUTPUTS = 8, SL_MAX_LIST = 4096, SL_MAX_ATTRS_BYTES = 512 };
 
 typedef struct {
@@ -70,11 +70,11 @@ typedef struct {
     const char *input_names[SL_MAX_INPUTS];
     sl_operand_kind input_kinds[SL_MAX_INPUTS];
     const char *output_names[SL_MAX_OUTPUTS];
-    int32_t output_state[SL_MAX_OUTPUTS]; /* the input whose memory a NEXT is; -1 for OUT */
+    int32_t output_state[SL_MAX_OUTPUTS]; /* the input whose memory a NEXT shares; -1 for OUT */
     void (*visit_attrs)(sl_attr_visitor *v, void *attrs);
 } sl_op_info;
 const sl_op_info *sl_op_info_of(sl_op op);
-/* Of the inputs and outputs of a node, those of a list among them. */
+/* Kinds and names of the inputs and outputs of a node, including those of a list. */
 static inline sl_operand_kind sl_input_kind(const sl_op_info *info, uint32_t input) {
     return input < info->input_count ? info->input_kinds[input] : SL_OPERAND_IN;
 }
@@ -88,6 +88,6 @@ static inline const char *sl_output_name(const sl_op_info *info, uint32_t output
     return output < info->output_count ? info->output_names[output] : info->outs_name;
 }
 
-/* SL_OP_COUNT when there is no such op. */
+/* Finds an op by name; SL_OP_COUNT if there is none. */
 sl_op sl_op_find(const char *name, size_t bytes);
 #endif

@@ -1,5 +1,5 @@
-/* packings.h - The ways in which weights are packed into few bits, for kernels of every device:
- * those of core/schemes.h, and the blocks of GGUF (core/gguf_blocks.h). */
+/* packings.h - Formats of low-bit weights, for kernels of every device: the schemes of
+ * core/schemes.h, and the blocks of GGUF (core/gguf_blocks.h). */
 #ifndef SL_CORE_PACKINGS_H
 #define SL_CORE_PACKINGS_H
 

@@ -1,5 +1,5 @@
-/* pool.h - What all pools begin with: the same attributes, and those of one input the same
- * arguments. */
+/* pool.h - The common part of all pooling ops: the same leading attributes, and for those with
+ * one input the same arguments. */
 #ifndef SL_CORE_POOL_H
 #define SL_CORE_POOL_H
 #include "core/ops.h"

@@ -1,4 +1,4 @@
-/* predicates.h - What kind of op it is, for passes and tables. */
+/* predicates.h - The kinds of ops, for the table that `sluice ir ops` prints. */
 #ifndef SL_CORE_PREDICATES_H
 #define SL_CORE_PREDICATES_H
 #include "core/ops.h"
@@ -23,6 +23,6 @@ enum {
 #undef KIND
 };
 
-/* Bits SL_IS_..; predicates.def says what each means.  None is without any. */
+/* A mask of SL_IS_.. bits, never 0; predicates.def defines them. */
 uint32_t sl_op_predicates(sl_op op);
 #endif

@@ -1,10 +1,11 @@
-/* program.h - A computation as steps over buffers: where compiler and runtime meet.
+/* program.h - A compiled computation: steps (dispatches) over buffers.  The interface between
+ * compiler and runtime.
  *
- * Steps are in execution order.  What may run at the same time is said in the way the device wants
- * it: levels (steps of one level do not conflict; a level starts when the one before has finished),
- * groups (the same between barriers of an in-order queue), or edges (a step starts when the steps
- * it depends on have finished).  Every access is declared; a step that declares none conflicts with
- * everything. */
+ * Steps are in execution order.  What may run concurrently is expressed in the form that the device
+ * needs: levels (steps of one level do not conflict; a level starts when the previous one has
+ * finished), groups (the same between the barriers of an in-order queue), or edges (a step starts
+ * when the steps that it depends on have finished).  Every access is declared; a step that declares
+ * none conflicts with all others. */
 #ifndef SL_CORE_PROGRAM_H
 #define SL_CORE_PROGRAM_H
 #include "base/memory.h"
@@ -18,12 +19,12 @@ typedef enum {
     SL_BUFFER_STATE,    /* bound once, read and written */
     SL_BUFFER_EXPERTS,  /* bound to an expert source */
     SL_BUFFER_OUTPUT,   /* in the arena, valid until the next run */
-    SL_BUFFER_TEMP      /* in the arena, shared by lifetimes */
+    SL_BUFFER_TEMP      /* in the arena; memory is shared if lifetimes do not overlap */
 } sl_buffer_kind;
 
 typedef struct {
     sl_buffer_kind kind;
-    const char *name; /* of values that have one, else of the step that writes it */
+    const char *name; /* of the value if it has one, else of the step that writes it */
     sl_type type;     /* as declared */
     uint64_t bytes;
     uint64_t arena_offset;            /* OUTPUT and TEMP */
@@ -31,7 +32,7 @@ typedef struct {
     const void *data;                 /* CONSTANT */
 } sl_buffer;
 
-/* One operand: a typed window on a buffer. */
+/* One operand: a typed view of a buffer. */
 typedef struct {
     sl_buffer_id buffer;
     uint64_t offset_bytes;
@@ -45,10 +46,10 @@ typedef struct {
     const sl_operand *operands; /* in the order of sl_<op>_args: inputs, then OUTs */
     const void *attrs;          /* without bodies */
     uint32_t body_count;
-    struct sl_program **bodies; /* in the order of the attributes; owned; NULL: none is run */
+    struct sl_program **bodies; /* in the order of the attributes; owned; NULL: not executed */
     uint32_t read_count, write_count;
     const sl_access *reads, *writes;
-    bool undeclared; /* touches bytes it does not declare: conflicts with every step */
+    bool undeclared; /* has undeclared accesses: conflicts with every step */
     uint32_t level;  /* level or group */
 } sl_step;
 
@@ -63,17 +64,17 @@ typedef struct {
     uint32_t *first, *targets;
 } sl_edges;
 
-/* What the compiler did, for people to see. */
+/* Statistics of the compiler. */
 typedef struct {
-    uint32_t nodes, steps, fused; /* fused: nodes that went into others */
-    uint32_t moved;               /* steps that left the order of the graph */
+    uint32_t nodes, steps, fused; /* fused: nodes that were fused into others */
+    uint32_t moved;               /* steps that are not in graph order */
     uint32_t groups;              /* levels or groups */
-    uint32_t histogram[9];        /* groups of 1, 2, ... 8 steps and of more, at [1] to [8], [0] */
-    uint32_t barriers_naive, barriers; /* one after every step, and what is left */
-    uint32_t edges_naive, edges;       /* all conflicting pairs in order, and after reduction */
+    uint32_t histogram[9];        /* [1] to [8]: groups of that many steps; [0]: larger groups */
+    uint32_t barriers_naive, barriers; /* one after every step; after optimisation */
+    uint32_t edges_naive, edges;       /* all conflicting pairs; after transitive reduction */
     uint64_t unshared_bytes, arena_bytes,
-        live_bytes;    /* live: the most at one time, a lower bound */
-    uint32_t in_place; /* results that took over an operand's memory */
+        live_bytes;    /* live: the most bytes at one time, a lower bound */
+    uint32_t in_place; /* results written over an operand */
     double fuse_seconds, lower_seconds, schedule_seconds, plan_seconds;
 } sl_program_report;
 
@@ -95,16 +96,16 @@ typedef struct sl_program {
         early_steps; /* of the groups model: a first submit of this many steps; 0: one submit */
     sl_program_output *outputs;
     uint32_t output_count;
-    uint64_t arena_bytes; /* what the device must provide */
+    uint64_t arena_bytes; /* size of the arena that the device must provide */
     uint64_t arena_alignment;
     sl_program_report report;
 } sl_program;
 
-void sl_program_destroy(sl_program *program); /* NULL is fine */
-/* Planned memory, as opposed to what is bound from outside. */
+void sl_program_destroy(sl_program *program); /* NULL is allowed */
+/* Whether the buffer is in planned memory, as opposed to bound from outside. */
 static inline bool sl_buffer_in_arena(const sl_buffer *buffer) {
     return buffer->kind == SL_BUFFER_OUTPUT || buffer->kind == SL_BUFFER_TEMP;
 }
-/* Buffer by declared name; false when absent. */
+/* Finds a buffer by its declared name; false if there is none. */
 bool sl_program_find(const sl_program *program, const char *name, sl_buffer_id *out);
 #endif

@@ -4,7 +4,7 @@
 #include "core/attrs.h"
 #include "core/cell.h"
 
-/* Which operands follow x, w and r, in this order. */
+/* Bits for the optional operands after x, w and r, in this order. */
 enum {
     SL_EXTRA_BIAS = 1,
     SL_EXTRA_LENGTHS = 2,
@@ -22,19 +22,18 @@ typedef struct {
     uint32_t variant; /* linear_before_reset, input_forget */
 } sl_recurrent_attrs;
 
-/* 1 or 2 directions; 0 when there is no such word.  reverse: of the first. */
+/* The number of directions, 1 or 2; 0 if the text is invalid.  reverse: of the first direction. */
 uint32_t sl_directions(const char *text, bool *reverse);
-/* The cell of one direction; false when the activations are none that there are, or not as many as
- * there must be. */
+/* The cell of one direction; false if an activation is unknown or their number is wrong. */
 bool sl_cell_make(const sl_recurrent_attrs *attrs, uint32_t gates, int64_t hidden,
                   uint32_t direction, sl_cell *out);
 
-/* Sums become states, hidden[h] and cell[h].  Sums lie gate by gate. */
+/* Computes the states hidden[h] and content[h] from the sums, which are stored gate by gate. */
 void sl_rnn_step(const sl_cell *cell, const double *sums, double *hidden);
-/* iofc; peepholes iof, or NULL. */
+/* Sums of i, o, f, c; peepholes of i, o, f, or NULL. */
 void sl_lstm_step(const sl_cell *cell, const double *sums, const double *peepholes, double *hidden,
                   double *content);
-/* z and r from their sums, in place; then the state, given the candidates' sums. */
+/* First z and r from their sums, in place; then the state from the sums of the candidates. */
 void sl_gru_gates(const sl_cell *cell, double *sums);
 void sl_gru_step(const sl_cell *cell, const double *gates, const double *candidates,
                  double *hidden);

@@ -1,4 +1,4 @@
-/* resize.h - Where the elements of a resized axis come from. */
+/* resize.h - Which input elements contribute to the elements of a resized axis. */
 #ifndef SL_CORE_RESIZE_H
 #define SL_CORE_RESIZE_H
 #include "core/ops.h"
@@ -21,12 +21,13 @@ typedef enum {
     SL_RESIZE_CEIL
 } sl_resize_rounding;
 
-/* Texts as attributes have them; empty stands for the first.  False when there is no such thing. */
+/* Parse the texts of attributes; an empty text selects the first value.  False if the text is
+ * unknown. */
 bool sl_resize_mode_find(const char *text, sl_resize_mode *out);
 bool sl_resize_coordinates_find(const char *text, sl_resize_coordinates *out);
 bool sl_resize_rounding_find(const char *text, sl_resize_rounding *out);
 
-/* How one axis is resized. */
+/* Resizing of one axis. */
 typedef struct {
     int64_t in, out;
     double scale; /* of the axis; out / in unless it was given */
@@ -34,17 +35,17 @@ typedef struct {
     sl_resize_coordinates coordinates;
     sl_resize_rounding rounding;
     double cubic_a;
-    double roi_start, roi_end; /* of tf_crop_and_resize, in parts of the axis */
+    double roi_start, roi_end; /* of tf_crop_and_resize, as fractions of the axis */
     bool exclude_outside, antialias;
 } sl_resize_axis;
 
-/* Axis i of x, by attributes that are known to be right. */
+/* Axis i of x, from valid attributes. */
 sl_resize_axis sl_resize_axis_of(const sl_resize_attrs *attrs, const sl_dims *x, uint32_t i);
-/* An axis that stays as it is. */
+/* Whether the axis stays unchanged. */
 bool sl_resize_is_identity(const sl_resize_axis *axis);
-/* How many elements of the input one of the output is made of, at most. */
+/* The maximum number of input elements per output element. */
 int64_t sl_resize_taps(const sl_resize_axis *axis);
-/* Those of output element `at`, with weights whose sum is 1; indices are in [0, in).  False where
- * it lies outside of what tf_crop_and_resize sees. */
+/* The input elements of output element `at`, with weights whose sum is 1; indices are in [0, in).
+ * False if it lies outside of the region of tf_crop_and_resize. */
 bool sl_resize_at(const sl_resize_axis *axis, int64_t at, int64_t *indices, double *weights);
 #endif

@@ -9,9 +9,9 @@
     } sl_##NAME##_value;
 #include "core/roles.def"
 
-/* Slots that take several roles, each through one explicit conversion without a default. */
+/* Parameters that accept several roles, each through an explicit conversion. */
 
-/* What may be added to the residual. */
+/* A value that may be added to the residual. */
 typedef struct {
     sl_value value;
 } sl_residual_update;

@@ -1,12 +1,13 @@
-/* rope.h - The angles of rotary positions, in one place for the evaluator and every device.
+/* rope.h - The angles of rotary position embeddings (RoPE), shared by the evaluator and all
+ * devices.
  *
- * A position turns pair j of R/2 by position * frequency(j) radians.  Plain frequencies are
- * theta^(-2j/R).  Scalings divide some of them by `factor`: all (linear); those of few turns within
- * the original context (llama3: up to `low` turns all the way, from `high` on not at all); those of
- * late pairs (yarn: the same edges, `low` being beta_slow and `high` beta_fast, as numbers of
- * pairs).  In between they go over evenly.
- * In double: a position of 2^17 turns by as many radians, and a float would know its angle to a
- * hundredth. */
+ * Pair j of R/2 is rotated by position * frequency(j) radians.  Unscaled frequencies are
+ * theta^(-2j/R).  Scaling divides some of them by `factor`.  linear: all.  llama3: those with few
+ * rotations within the original context; up to `low` rotations fully, from `high` on not at all.
+ * yarn: those of late pairs, with the same two edges (`low` is beta_slow, `high` is beta_fast)
+ * expressed as pair numbers.  In between the two frequencies are interpolated linearly.
+ *
+ * Computed in double precision: angles reach 2^17 rad, where f32 resolves only about 0.01 rad. */
 #ifndef SL_CORE_ROPE_H
 #define SL_CORE_ROPE_H
 #include <math.h>
@@ -20,16 +21,16 @@
 
 enum { SL_SCALING_PLAIN, SL_SCALING_LINEAR, SL_SCALING_LLAMA3, SL_SCALING_YARN, SL_SCALING_COUNT };
 
-/* rope_table's attributes, as frequencies need them. */
+/* The attributes of rope_table in the form in which frequencies need them. */
 typedef struct {
     double theta, factor;
-    double first, last; /* edges: of turns (llama3), of pairs (yarn) */
-    double original;    /* context length over 2 pi: turns of a frequency */
+    double first, last; /* edges: in rotations (llama3), in pairs (yarn) */
+    double original;    /* context length / 2 pi: rotations per unit of frequency */
     double magnitude;   /* of cosines and sines */
     uint32_t rotary, scaling;
 } sl_rope_form;
 
-/* How far pair j is on the way to being divided. */
+/* The interpolation weight of the divided frequency for pair j, 0 to 1. */
 SL_ROPE_INLINE double sl_rope_share(const sl_rope_form *form, int64_t j, double plain) {
     if (form->scaling == SL_SCALING_PLAIN) return 0;
     if (form->scaling == SL_SCALING_LINEAR) return 1;

@@ -1,10 +1,10 @@
-/* rotary.h - Which table column turns which pair of dims, for the meaning of the rotary ops and for
- * their kernels. */
+/* rotary.h - Which table column rotates which pair of dims; shared by the evaluator and the kernels
+ * of the RoPE ops. */
 #ifndef SL_CORE_ROTARY_H
 #define SL_CORE_ROTARY_H
 #include "core/attrs.h"
 
-/* The kind of position that column j of mrope's tables comes from, of `kinds`. */
+/* The kind of position (of `kinds`) that column j of mrope's tables comes from. */
 static inline int64_t sl_mrope_kind(const sl_integers *sections, bool striped, int64_t kinds,
                                     int64_t j) {
     if (striped) return j / kinds < sections->items[j % kinds] ? j % kinds : 0;
@@ -14,7 +14,7 @@ static inline int64_t sl_mrope_kind(const sl_integers *sections, bool striped, i
     return section % kinds;
 }
 
-/* Where pair j of the first 2 * pairs dims begins, and how far its other half is. */
+/* Index of the first element of pair j, and the distance to its second element. */
 static inline int64_t sl_pair_at(bool interleaved, int64_t j) {
     return interleaved ? 2 * j : j;
 }

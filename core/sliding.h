@@ -1,5 +1,6 @@
-/* sliding.h - Where the taps of windows lie (core/window.h), in one place for the evaluator and
- * every device.  Windows, taps and places are counted over all axes, the last one fastest. */
+/* sliding.h - Index arithmetic of sliding windows (core/window.h), shared by the evaluator and all
+ * devices.  Windows, taps and input positions ("places") are linear indices over all axes, the last
+ * axis fastest. */
 #ifndef SL_CORE_SLIDING_H
 #define SL_CORE_SLIDING_H
 #include <stdint.h>
@@ -22,7 +23,7 @@ typedef struct {
 SL_WINDOW_INLINE int64_t sl_window_at(const sl_window *w, int axis, int64_t out, int64_t tap) {
     return out * w->stride[axis] + tap * w->dilation[axis] - w->before[axis];
 }
-/* How many windows, taps and places there are. */
+/* The numbers of windows, taps and input positions. */
 SL_WINDOW_INLINE int64_t sl_window_outs(const sl_window *w) {
     return w->out[0] * w->out[1] * w->out[2];
 }
@@ -32,7 +33,7 @@ SL_WINDOW_INLINE int64_t sl_window_taps(const sl_window *w) {
 SL_WINDOW_INLINE int64_t sl_window_ins(const sl_window *w) {
     return w->in[0] * w->in[1] * w->in[2];
 }
-/* Where tap k of window o lies among the places, or -1 in padding. */
+/* The input position under tap k of window o, or -1 in padding. */
 SL_WINDOW_INLINE int64_t sl_window_place(const sl_window *w, int64_t o, int64_t k) {
     int64_t place = 0, scale = 1;
     for (int axis = SL_MAX_SPATIAL - 1; axis >= 0; axis--) {
@@ -45,7 +46,7 @@ SL_WINDOW_INLINE int64_t sl_window_place(const sl_window *w, int64_t o, int64_t 
     }
     return place;
 }
-/* The window that has tap k at a place, or -1. */
+/* The window whose tap k is at an input position, or -1. */
 SL_WINDOW_INLINE int64_t sl_window_with(const sl_window *w, int64_t place, int64_t k) {
     int64_t o = 0, scale = 1;
     for (int axis = SL_MAX_SPATIAL - 1; axis >= 0; axis--) {

@@ -1,5 +1,5 @@
-/* structs.h - The structs of one family of ops, whose file SL_FAMILY names; included once for each
- * family (core/ops.h), which leaves SL_FAMILY undefined. */
+/* structs.h - The structs of one op family, whose file SL_FAMILY names.  Included once per family
+ * (core/ops.h); undefines SL_FAMILY. */
 #include "core/operands.h"
 
 /* sl_<op>_attrs: compile-time attributes.  reserved keeps the struct non-empty. */
@@ -10,8 +10,8 @@
     } sl_##NAME##_attrs;
 #include "core/ops.def"
 
-/* sl_<op>_in and sl_<op>_out: graph operands by name, for builders.  What OUTS stands for is not
- * among them. */
+/* sl_<op>_in and sl_<op>_out: graph operands by name, for builders.  OUTS has no
+ * fields for single results. */
 #define IN(NAME)      sl_value NAME;
 #define STATE(NAME)   sl_value NAME;
 #define EXPERTS(NAME) sl_value NAME;

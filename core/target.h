@@ -1,15 +1,22 @@
-/* target.h - What a device runs, asked before there is a program for it: where the compiler learns
- * which ops to keep, to rewrite or to refuse. */
+/* target.h - What a device supports.  The compiler asks before a program exists, to decide which
+ * ops to keep, rewrite or refuse. */
 #ifndef SL_CORE_TARGET_H
 #define SL_CORE_TARGET_H
 #include "core/program.h"
 
+/* A row of a device's kernel table. */
+typedef struct {
+    sl_op op;
+    const char *types; /* in words: the element type that chooses the kernel, "any", .. */
+} sl_target_kernel;
+
 typedef struct {
     const char *name;
-    bool wide_regions; /* elementwise ops join as elementwise_region, else as region */
-    bool hosts_bodies; /* has to ask the host for each body: what can be rewritten is */
-    /* SL_OK where the device runs such a step; else SL_UNSUPPORTED and why.  Of the step its op,
-     * label, attributes and types of operands count, nothing else need be set. */
+    sl_schedule_model schedule; /* of programs for it; LEVELS: or groups */
+    bool hosts_bodies;          /* the host runs bodies, so that they are rewritten if possible */
+    const sl_target_kernel *kernels; /* for listings; ends with types NULL */
+    /* SL_OK if the device supports such a step; else SL_UNSUPPORTED and the reason.  Only op,
+     * label, attributes and operand types of the step need to be set. */
     sl_status (*accepts)(const sl_step *step, sl_error *err);
 } sl_target;
 #endif

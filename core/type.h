@@ -1,4 +1,4 @@
-/* type.h - Element types, shapes, and the tensors that have them. */
+/* type.h - Element types, shapes, and views of tensors. */
 #ifndef SL_CORE_TYPE_H
 #define SL_CORE_TYPE_H
 #include "base/error.h"
@@ -27,7 +27,7 @@ typedef struct {
 } sl_dtype_info;
 extern const sl_dtype_info sl_dtype_infos[SL_DTYPE_COUNT];
 
-/* False when no type has that name. */
+/* Finds an element type by name; false if there is none. */
 bool sl_dtype_find(const char *name, size_t bytes, sl_dtype *out);
 
 enum { SL_MAX_RANK = 8 };
@@ -48,7 +48,7 @@ sl_type sl_type_make(sl_dtype dtype, uint32_t rank, ...);
 bool sl_dims_equal(const sl_dims *a, const sl_dims *b);
 bool sl_type_equal(const sl_type *a, const sl_type *b);
 int64_t sl_type_elements(const sl_type *type); /* 1 for rank 0 */
-/* Elements, complex ones twice: what a tensor takes when each number is a slot (core/codec.h). */
+/* The number of slots (core/codec.h) of a tensor: one per element, two per complex element. */
 int64_t sl_type_slots(const sl_type *type);
 uint64_t sl_type_bytes(const sl_type *type); /* panels and rows include their padding */
 /* Product of dims[from..rank). */
@@ -61,7 +61,7 @@ SL_CHECKED sl_status sl_type_check_shape(const sl_type *type, const char *what, 
 char *sl_type_format(const sl_type *type, char *text, size_t capacity);
 enum { SL_TYPE_TEXT = 200 };
 
-/* What a kernel sees of an operand: inputs cannot be written. */
+/* An operand as a kernel gets it; inputs are read-only. */
 typedef struct {
     const void *data;
     sl_type type;

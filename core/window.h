@@ -1,15 +1,15 @@
-/* window.h - Windows that slide over the places of a tensor: for convolutions and pools.
+/* window.h - Sliding windows of convolutions and pools.
  *
  * Along each of 1 to 3 spatial axes a window has `kernel` taps, `dilation` apart, and moves by
- * `stride`; tap k of window o lies at o * stride + k * dilation - before.  What lies outside of
- * [0, in) is padding. */
+ * `stride`; tap k of window o lies at o * stride + k * dilation - before.  Positions outside of
+ * [0, in) are padding. */
 #ifndef SL_CORE_WINDOW_H
 #define SL_CORE_WINDOW_H
 #include "core/attrs.h"
 #include "core/sliding.h"
 
-/* Attributes as they are given: one number for each spatial axis, or none, which stands for 1 (of
- * strides and dilations) or 0 (of pads). */
+/* The attributes: one number per spatial axis, or an empty list, which stands for 1 (strides and
+ * dilations) or 0 (pads). */
 typedef struct {
     sl_integers strides, before, after, dilations;
 } sl_window_lists;
@@ -17,10 +17,10 @@ typedef struct {
     ((sl_window_lists){(ATTRS)->strides, (ATTRS)->pads_before, (ATTRS)->pads_after,                \
                        (ATTRS)->dilations})
 
-/* The window over places x (dims from 2 on) with results at places y: all of it known to be right.
- * Axes that are missing are put in front, with one place and one tap, so that rank is always 3. */
+/* The window over the spatial dims of x (from dim 2 on) with results y; the arguments must be
+ * valid. Missing axes are added in front, with size 1 and one tap, so that rank is always 3. */
 sl_window sl_window_of(const sl_window_lists *lists, const int64_t *kernel, const sl_type *x,
                        const sl_type *y);
-/* The same with as many windows as lie in the places and their padding. */
+/* The same with as many windows as fit into the input and its padding. */
 sl_window sl_window_over(const sl_window_lists *lists, const int64_t *kernel, const sl_type *x);
 #endif

@@ -72,15 +72,16 @@ static sl_status check_graph(const sl_graph *graph, sl_error *err) {
         const sl_value_info *value = &graph->values[v];
         if (value->kind == SL_VALUE_STATE || value->kind == SL_VALUE_EXPERTS)
             return sl_fail(err, SL_UNSUPPORTED,
-                           "graph '%s': '%s' is a state or experts, which no bucket can take",
+                           "graph '%s': '%s' is a state or experts, which buckets do not support",
                            graph->name, value->name);
         if (value->symbols && !sl_dtype_infos[value->type.dtype].bytes)
             return sl_fail(err, SL_UNSUPPORTED, "graph '%s': '%s' has symbols, but is %s",
                            graph->name, value->name, sl_dtype_infos[value->type.dtype].name);
         if (value->symbols && value->kind == SL_VALUE_WEIGHT)
-            return sl_fail(err, SL_UNSUPPORTED,
-                           "graph '%s': weight '%s' has symbols, which no bucket can take",
-                           graph->name, value->name);
+            return sl_fail(
+                err, SL_UNSUPPORTED,
+                "graph '%s': weight '%s' has symbolic dims, which buckets do not support",
+                graph->name, value->name);
     }
     return SL_OK;
 }
@@ -195,7 +196,7 @@ sl_status sl_bucketed_resize(sl_bucketed *b, const sl_symbol_size *sizes, uint32
         for (uint32_t i = 0; i < count; i++) {
             if (strcmp(sizes[i].name, g->symbols[s].name) != 0) continue;
             if (sizes[i].size > INT64_C(1) << 48)
-                return sl_fail(err, SL_INVALID, "symbol '%s' is %lld, which is too much",
+                return sl_fail(err, SL_INVALID, "symbol '%s' is %lld, which is too large",
                                sizes[i].name, (long long)sizes[i].size);
             b->wanted[s] =
                 (sl_symbol){g->symbols[s].name, rounded(sizes[i].size, b->options.least)};
@@ -265,7 +266,7 @@ sl_status sl_bucketed_set(sl_bucketed *b, const char *name, const void *data, si
     const sl_type *exact = &b->exact->values[value.v].type; /* ids are the same */
     const sl_type *padded = &b->now->graph->values[value.v].type;
     if (bytes != sl_type_bytes(exact))
-        return sl_fail(err, SL_INVALID, "'%s' is %s, which takes %llu bytes; %zu were given", name,
+        return sl_fail(err, SL_INVALID, "'%s' is %s of %llu bytes, but %zu bytes were given", name,
                        sl_type_format(exact, text, sizeof text),
                        (unsigned long long)sl_type_bytes(exact), bytes);
     if (sl_type_equal(exact, padded))
@@ -287,7 +288,7 @@ sl_status sl_bucketed_run(sl_bucketed *b, sl_error *err) {
         const sl_type *padded = &b->now->graph->values[out->value.v].type;
         if (!fits(exact, padded)) {
             char text[SL_TYPE_TEXT], other[SL_TYPE_TEXT];
-            return sl_fail(err, SL_UNSUPPORTED, "output '%s' is %s, which is no part of %s",
+            return sl_fail(err, SL_UNSUPPORTED, "output '%s' is %s, which does not fit into %s",
                            out->name, sl_type_format(exact, text, sizeof text),
                            sl_type_format(padded, other, sizeof other));
         }

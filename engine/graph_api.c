@@ -3,9 +3,7 @@
 #include "compiler/eval.h"
 #include "core/codec.h"
 #include "engine/legality.h"
-#include "runtime/cpu/cpu.h"
-#include "runtime/cuda/cuda.h"
-#include "runtime/null/null.h"
+#include "runtime/devices.h"
 #include "runtime/pool.h"
 #include "runtime/profile.h"
 #include "sluice/graph.h"
@@ -21,7 +19,7 @@ struct sl_compiled {
     sl_buffer_id *buffers; /* [value]: where in the pool */
     void **states;         /* [value]: a state in the device's memory */
     sl_device *device;
-    const sl_target *target; /* NULL: any */
+    const sl_device_row *row;
     sl_program *program;
     sl_executable *executable;
     sl_evaluator *evaluator;
@@ -66,7 +64,7 @@ static sl_status allocate_values(sl_compiled *c, sl_error *err) {
     for (uint32_t v = 1; v <= g->value_count; v++) {
         const sl_value_info *value = &g->values[v];
         if (value->kind == SL_VALUE_EXPERTS)
-            return sl_fail(err, SL_UNSUPPORTED, "'%s': experts need a model, not a bare graph",
+            return sl_fail(err, SL_UNSUPPORTED, "'%s': a graph without a model cannot have experts",
                            value->name);
         if (!has_memory(value)) continue;
         if (is_device_state(c, value)) {
@@ -89,7 +87,7 @@ static sl_status allocate_values(sl_compiled *c, sl_error *err) {
 static sl_status compile_copy(sl_compiled *c, sl_error *err) {
     sl_graph *copy;
     SL_TRY(sl_graph_copy(c->graph, NULL, &copy, err));
-    const sl_compile_how how = sl_how_for(c->target);
+    const sl_compile_how how = sl_how_for(c->row->target);
     const sl_status status = sl_compile_graph(copy, &how, NULL, &c->program, err);
     sl_graph_destroy(copy);
     return status;
@@ -127,14 +125,10 @@ static sl_status load_evaluator(sl_compiled *c, sl_error *err) {
 }
 
 static sl_status make_device(sl_compiled *c, const sl_compile_options *options, sl_error *err) {
-    const char *name = options && options->device ? options->device : "cpu";
-    const sl_cpu_options cpu = {.threads = options ? options->threads : 0,
-                                .isa = options ? options->isa : NULL};
-    SL_TRY(sl_find_target(name, &c->target, err));
-    if (strcmp(name, "ref") == 0) return SL_OK;
-    if (strcmp(name, "null") == 0) return sl_device_null_create(NULL, &c->device, err);
-    if (strcmp(name, "cpu") == 0) return sl_device_cpu_create(&cpu, NULL, &c->device, err);
-    return sl_device_cuda_create(&(sl_cuda_options){0}, NULL, &c->device, err);
+    const sl_device_options how = {.threads = options ? options->threads : 0,
+                                   .isa = options ? options->isa : NULL};
+    SL_TRY(sl_device_find(options ? options->device : NULL, &c->row, err));
+    return c->row->create ? c->row->create(&how, NULL, &c->device, err) : SL_OK;
 }
 
 sl_status sl_compile(const sl_graph *graph, const sl_compile_options *options, sl_compiled **out,
@@ -182,7 +176,7 @@ sl_status sl_compiled_set(sl_compiled *c, const char *name, const void *data, si
         return sl_fail(err, SL_INVALID, "the graph has no input, weight or state '%s'", name);
     if (bytes != sl_type_bytes(&value->type)) {
         char text[SL_TYPE_TEXT];
-        return sl_fail(err, SL_INVALID, "'%s' is %s, which takes %llu bytes; %zu were given", name,
+        return sl_fail(err, SL_INVALID, "'%s' is %s of %llu bytes, but %zu bytes were given", name,
                        sl_type_format(&value->type, text, sizeof text),
                        (unsigned long long)sl_type_bytes(&value->type), bytes);
     }
@@ -240,7 +234,9 @@ static sl_status profile(sl_compiled *c, uint32_t runs, sl_arena *arena, sl_prof
 
 sl_status sl_compiled_profile(sl_compiled *c, uint32_t runs, sl_op_time *rows, uint32_t room,
                               uint32_t *out_count, sl_error *err) {
-    if (!c->device) return sl_fail(err, SL_UNSUPPORTED, "the device 'ref' has no profile");
+    if (!c->device)
+        return sl_fail(err, SL_UNSUPPORTED, "the device '%s' does not support profiling",
+                       c->row->name);
     sl_arena arena;
     sl_arena_init(&arena, NULL);
     sl_profile found;

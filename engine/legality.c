@@ -1,23 +1,11 @@
 /* legality.c - What becomes of a graph on a device, without the device: include/sluice/graph.h. */
 #include "engine/legality.h"
 #include "compiler/passes/legalise.h"
-#include "runtime/cpu/cpu.h"
-#include "runtime/cuda/cuda.h"
+#include "runtime/devices.h"
 #include "sluice/graph.h"
-#include <string.h>
-
-sl_status sl_find_target(const char *device, const sl_target **out, sl_error *err) {
-    *out = NULL;
-    if (strcmp(device, "cpu") == 0) *out = &sl_target_cpu;
-    if (strcmp(device, "cuda") == 0) *out = &sl_target_cuda;
-    if (*out || strcmp(device, "ref") == 0 || strcmp(device, "null") == 0) return SL_OK;
-    return sl_fail(err, SL_UNSUPPORTED, "device '%s': there are cpu, cuda, ref and null", device);
-}
 
 sl_compile_how sl_how_for(const sl_target *target) {
-    const bool cuda = target == &sl_target_cuda;
-    return (sl_compile_how){.model = cuda ? SL_SCHEDULE_EDGES : SL_SCHEDULE_LEVELS,
-                            .wide_regions = target ? target->wide_regions : true,
+    return (sl_compile_how){.model = target ? target->schedule : SL_SCHEDULE_LEVELS,
                             .target = target};
 }
 
@@ -46,16 +34,16 @@ static bool is_legal(const sl_legality *l) {
 
 sl_status sl_graph_legality(const sl_graph *graph, const char *device, sl_legality **out,
                             sl_error *err) {
-    const sl_target *target;
+    const sl_device_row *row;
     sl_arena arena;
-    SL_TRY(sl_find_target(device ? device : "cpu", &target, err));
+    SL_TRY(sl_device_find(device, &row, err));
     sl_arena_init(&arena, NULL);
     sl_legality *l = SL_ARENA_NEW(&arena, sl_legality);
     if (!l) return sl_no_memory(err, "a report", sizeof *l);
     l->arena = arena;
     l->log = (sl_legality_log){.arena = &l->arena};
-    sl_status status = sl_legality_report(graph, target, &l->log, err);
-    if (status == SL_OK && is_legal(l)) status = try_compile(graph, target, err);
+    sl_status status = sl_legality_report(graph, row->target, &l->log, err);
+    if (status == SL_OK && is_legal(l)) status = try_compile(graph, row->target, err);
     if (status == SL_OK)
         *out = l;
     else

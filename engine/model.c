@@ -1,17 +1,15 @@
 #include "engine/model.h"
 #include "base/clock.h"
 #include "base/sizes.h"
+#include "engine/legality.h"
 #include "engine/models/names.h"
 #include "engine/models/unused.h"
 #include "engine/session/how.h"
-#include "runtime/cpu/cpu.h"
-#include "runtime/cuda/cuda.h"
+#include <stdio.h>
 #include <string.h>
 
 enum {
     DEFAULT_CONTEXT = 4096,
-    CPU_CHUNK = 256,  /* enough to use each weight often */
-    GPU_CHUNK = 2048, /* enough for every expert to have some rows */
     LOADING_DEPTH = 8,
     SPARED_BYTES = 128 << 20,  /* for everything that is neither experts nor weights */
     STAGING_BYTES = 256 << 20, /* of host memory, when a GPU holds all experts */
@@ -73,16 +71,17 @@ static sl_status open_reader(sl_model *model, const sl_model_options *options, u
     else if (options->reader && strcmp(options->reader, "threads") == 0)
         how.kind = SL_READER_THREADS;
     else if (options->reader)
-        return sl_fail(err, SL_INVALID, "reader '%s': io_uring or threads", options->reader);
+        return sl_fail(err, SL_INVALID, "unknown reader '%s', wanted io_uring or threads",
+                       options->reader);
     return sl_reader_open(paths, count, &how, &model->allocator, out, err);
 }
 
-/* Whether a GPU will have room for all experts beside everything else. */
+/* Whether the device will have room for all experts beside everything else. */
 static bool fits_device(const sl_model *model, const sl_model_options *options) {
-    if (!sl_device_is_cuda(model->device)) return false;
+    if (!model->device_info.holds_experts) return false;
     uint64_t room = device_budget(model, options);
     if (room == 0) {
-        const uint64_t left = sl_device_cuda_info(model->device).free_bytes;
+        const uint64_t left = sl_device_count(model->device).free_bytes;
         const uint64_t others = source_bytes(model) - model->experts.total_bytes + 2ull * GIGABYTE;
         room = left > others ? left - others : 0;
     }
@@ -104,42 +103,70 @@ static sl_status open_store(sl_model *model, const sl_model_options *options, sl
     const double share = options->expert_budget_share;
     uint64_t budget = options->expert_budget_bytes;
     if (!(share >= 0 && share <= 1))
-        return sl_fail(err, SL_INVALID, "a budget of %g %%: 0 to 100 wanted", share * 100);
+        return sl_fail(err, SL_INVALID, "a budget of %g %%, wanted 0 to 100", share * 100);
     SL_TRY(open_reader(model, options, 0, &model->reader, err));
     if (share > 0 && share < 1)
         budget = (uint64_t)((double)model->experts.memory_bytes * share);
     else if (share == 0 && budget == 0)
         budget = default_budget(model, options);
-    const sl_allocator *pinned = sl_device_cuda_pinned(model->device);
+    const sl_allocator *pinned = model->device_info.host_memory;
     return sl_expert_store_create(&model->experts, model->reader, budget,
                                   pinned ? pinned : &model->allocator, &model->store, err);
 }
 
-static sl_status open_cuda(sl_model *model, const sl_model_options *options, sl_error *err) {
-    const char *words = options->compile ? options->compile : "";
-    const sl_cuda_options cuda = {.expert_budget_bytes = device_budget(model, options),
-                                  .eager = strstr(words, "eager"),
-                                  .chained = strstr(words, "chained"),
-                                  .apart = strstr(words, "apart")};
-    SL_TRY(sl_device_cuda_create(&cuda, &model->allocator, &model->device, err));
-    memcpy(model->device_name, sl_device_cuda_info(model->device).name, sizeof model->device_name);
+static sl_status add_note(sl_model *model, const char *note, sl_error *err) {
+    if (!note) return SL_OK;
+    model->note = model->note ? sl_arena_format(&model->arena, "%s; %s", model->note, note) : note;
+    return model->note ? SL_OK : sl_no_memory(err, "a note", strlen(note));
+}
+
+static sl_status open_best_device(sl_model *model, const sl_device_options *how, sl_error *err) {
+    sl_best_device best;
+    SL_TRY(sl_device_open_best(how, &model->allocator, &best, err));
+    model->device_row = best.row;
+    model->device = best.device;
+    if (best.passed_over.status == SL_OK) return SL_OK;
+    const char *note =
+        sl_arena_format(&model->arena, "running on the %s because the GPU failed to open: %s",
+                        best.row->name, best.passed_over.message);
+    return note ? add_note(model, note, err) : sl_no_memory(err, "a note", sizeof best.passed_over);
+}
+
+static sl_status open_named_device(sl_model *model, const char *name, const sl_device_options *how,
+                                   sl_error *err) {
+    SL_TRY(sl_device_find(name, &model->device_row, err));
+    if (model->device_row->checks_only)
+        return sl_fail(err, SL_UNSUPPORTED,
+                       "the device '%s' only checks programs, models cannot run on it", name);
+    if (!model->device_row->create) return SL_OK;
+    return model->device_row->create(how, &model->allocator, &model->device, err);
+}
+
+/* Notes options that have no effect on the device. */
+static sl_status note_idle_options(sl_model *model, const sl_device_options *how, sl_error *err) {
+    const sl_device_info *info = &model->device_info;
+    if (how->expert_budget_bytes && !info->holds_experts)
+        SL_TRY(add_note(model, "a device budget has no effect on this device", err));
+    if ((how->eager || how->chained || how->apart) && !info->launch_modes)
+        SL_TRY(add_note(model, "eager, chained and apart have no effect on this device", err));
     return SL_OK;
 }
 
-/* By default the GPU, where there is one that works. */
 static sl_status open_device(sl_model *model, const sl_model_options *options, sl_error *err) {
-    const char *wanted = options->device ? options->device : "auto";
     const double share = options->device_budget_share;
     if (!(share >= 0 && share <= 1))
-        return sl_fail(err, SL_INVALID, "a device budget of %g %%: 0 to 100 wanted", share * 100);
-    if (strcmp(wanted, "ref") == 0) return SL_OK;
-    if (strcmp(wanted, "cuda") == 0) return open_cuda(model, options, err);
-    if (strcmp(wanted, "auto") == 0 && open_cuda(model, options, NULL) == SL_OK) return SL_OK;
-    if (strcmp(wanted, "auto") != 0 && strcmp(wanted, "cpu") != 0)
-        return sl_fail(err, SL_UNSUPPORTED, "device '%s': there are cpu, cuda and ref", wanted);
-    const sl_cpu_options cpu = {
-        .threads = options->threads, .isa = options->isa, .pin = options->pin_threads};
-    return sl_device_cpu_create(&cpu, &model->allocator, &model->device, err);
+        return sl_fail(err, SL_INVALID, "a device budget of %g %%, wanted 0 to 100", share * 100);
+    sl_device_options how = {.threads = options->threads,
+                             .isa = options->isa,
+                             .pin = options->pin_threads,
+                             .expert_budget_bytes = device_budget(model, options)};
+    sl_how_launch(options->compile, &how);
+    if (!options->device || strcmp(options->device, "auto") == 0)
+        SL_TRY(open_best_device(model, &how, err));
+    else
+        SL_TRY(open_named_device(model, options->device, &how, err));
+    model->device_info = sl_device_describe(model->device);
+    return note_idle_options(model, &how, err);
 }
 
 sl_dtype sl_model_main_dtype(const sl_model *model) {
@@ -150,38 +177,62 @@ sl_dtype sl_model_main_dtype(const sl_model *model) {
     return network ? network->type.dtype : SL_DTYPE_f32;
 }
 
-/* What keys are kept as, and values with them.  By default as exact as the weights deserve: where
- * experts are coded in a few bits and activations too, 16 bits are far below their noise: integers
- * on the CPU, which is faster with them than with halves, and halves on a GPU. */
+static const struct {
+    const char *name;
+    sl_dtype dtype;
+} kv_kinds[] = {{"i16", SL_DTYPE_k16}, {"f16", SL_DTYPE_f16}, {"f32", SL_DTYPE_f32}};
+enum { KV_KINDS = sizeof kv_kinds / sizeof kv_kinds[0] };
+
+static bool keeps_kv(const sl_device_info *info, sl_dtype dtype) {
+    for (uint32_t i = 0; i < info->kv_dtype_count; i++)
+        if (info->kv_dtypes[i] == dtype) return true;
+    return info->kv_dtype_count == 0;
+}
+
+static sl_status refuse_kv(const sl_model *model, const char *wanted, sl_error *err) {
+    char kept[64] = "";
+    for (int i = 0; i < KV_KINDS; i++) {
+        const size_t used = strlen(kept);
+        if (keeps_kv(&model->device_info, kv_kinds[i].dtype))
+            (void)snprintf(kept + used, sizeof kept - used, "%s%s", used ? ", " : "",
+                           kv_kinds[i].name);
+    }
+    return sl_fail(err, SL_UNSUPPORTED,
+                   "keys and values as '%s' are not supported on the device %s, wanted %s", wanted,
+                   model->device_row->name, kept);
+}
+
+/* The device's most compact type where weights and activations are quantised: the error of 16 bits
+ * is far below theirs. */
+static sl_dtype default_kv_dtype(const sl_model *model, const sl_compile_how *how) {
+    const sl_dtype weights = sl_model_main_dtype(model);
+    const bool coarse = how->int8_activations && sl_dtype_infos[weights].kind == SL_KIND_PANEL;
+    const sl_device_info *info = &model->device_info;
+    return coarse && info->kv_dtype_count ? info->kv_dtypes[0] : SL_DTYPE_f32;
+}
+
+/* The element type of the KV cache. */
 static sl_status choose_kv_dtype(const char *wanted, const sl_model *model,
                                  const sl_compile_how *how, sl_dtype *out, sl_error *err) {
-    const sl_dtype weights = sl_model_main_dtype(model);
-    const bool coarse =
-        model->device && how->int8_activations && sl_dtype_infos[weights].kind == SL_KIND_PANEL;
-    const bool gpu = sl_device_is_cuda(model->device);
-    if (!wanted || strcmp(wanted, "auto") == 0)
-        *out = coarse ? (gpu ? SL_DTYPE_f16 : SL_DTYPE_k16) : SL_DTYPE_f32;
-    else if (strcmp(wanted, "i16") == 0 && gpu)
-        return sl_fail(err, SL_UNSUPPORTED, "keys and values as 'i16': on a GPU f16 or f32");
-    else if (strcmp(wanted, "i16") == 0)
-        *out = SL_DTYPE_k16;
-    else if (strcmp(wanted, "f16") == 0)
-        *out = SL_DTYPE_f16;
-    else if (strcmp(wanted, "f32") == 0)
-        *out = SL_DTYPE_f32;
-    else
-        return sl_fail(err, SL_INVALID, "keys and values as '%s': auto, i16, f16 or f32", wanted);
-    return SL_OK;
+    *out = default_kv_dtype(model, how);
+    if (!wanted || strcmp(wanted, "auto") == 0) return SL_OK;
+    for (int i = 0; i < KV_KINDS; i++) {
+        if (strcmp(wanted, kv_kinds[i].name) != 0) continue;
+        *out = kv_kinds[i].dtype;
+        return keeps_kv(&model->device_info, *out) ? SL_OK : refuse_kv(model, wanted, err);
+    }
+    return sl_fail(err, SL_INVALID, "keys and values as '%s', wanted auto, i16, f16 or f32",
+                   wanted);
 }
 
 static sl_status open_steps(sl_model *model, const sl_model_options *options,
                             const sl_architecture *architecture, sl_error *err) {
     model->slots = options->max_sessions;
-    model->chunk_tokens = sl_device_is_cuda(model->device) ? GPU_CHUNK : CPU_CHUNK;
+    model->chunk_tokens = model->device_info.chunk_tokens;
     model->context_tokens = options->context_tokens ? options->context_tokens : DEFAULT_CONTEXT;
     if (model->context_tokens > model->config.context) {
         if (options->context_tokens)
-            return sl_fail(err, SL_INVALID, "a context of %u tokens: the model has %u",
+            return sl_fail(err, SL_INVALID, "a context of %u tokens, the model supports at most %u",
                            options->context_tokens, model->config.context);
         model->context_tokens = model->config.context;
     }
@@ -196,8 +247,9 @@ static sl_status open_steps(sl_model *model, const sl_model_options *options,
         .experts_source = sl_expert_store_source(model->store),
         .allocator = &model->allocator,
     };
-    SL_TRY(sl_how_parse(options->compile, &how.how, err));
-    if (sl_device_is_cuda(model->device)) how.how.model = SL_SCHEDULE_EDGES;
+    SL_TRY(sl_how_parse(options->compile, model->device_row->target, &how.how, err));
+    const sl_target *target = model->device_row->target;
+    if (target && target->schedule != SL_SCHEDULE_LEVELS) how.how.model = target->schedule;
     SL_TRY(choose_kv_dtype(options->kv, model, &how.how, &how.shape.kv_dtype, err));
     return sl_steps_create(&how, &model->steps, err);
 }
@@ -242,7 +294,9 @@ static sl_status open_parts(sl_model *model, const char *path, const sl_model_op
     model->memory_seconds = sl_clock_lap(&clock);
     SL_TRY(load_and_open_steps(model, options, architecture, err));
     model->weights_seconds = sl_clock_lap(&clock);
-    SL_TRY(sl_model_check_unused(model->source, &model->config, &model->arena, &model->note, err));
+    const char *unused;
+    SL_TRY(sl_model_check_unused(model->source, &model->config, &model->arena, &unused, err));
+    SL_TRY(add_note(model, unused, err));
     SL_TRY(sl_model_text_load(model, err));
     model->text_seconds = sl_clock_lap(&clock);
     return SL_OK;
@@ -304,19 +358,17 @@ static uint64_t count_parameters(const sl_model *model) {
 sl_model_info sl_model_describe(const sl_model *model) {
     const sl_model_config *c = &model->config;
     const sl_expert_stats experts = sl_expert_store_stats(model->store);
-    const bool cuda = sl_device_is_cuda(model->device);
-    const sl_cpu_info cpu = model->device && !cuda ? sl_device_cpu_info(model->device)
-                                                   : (sl_cpu_info){.isa = "none", .threads = 1};
-    const sl_cuda_info gpu = cuda ? sl_device_cuda_info(model->device) : (sl_cuda_info){0};
+    const sl_device_info *device = &model->device_info;
+    const sl_device_stats stats = sl_device_count(model->device);
     sl_model_info info = {
         .architecture = c->model_type,
         .format = sl_source_format(model->source),
-        .device = model->device ? model->device->ops->name : "ref",
-        .device_name = model->device_name,
-        .device_bytes = gpu.weight_bytes + gpu.state_bytes + gpu.workspace_bytes + gpu.expert_bytes,
-        .device_slot_count = gpu.expert_slots,
-        .device_expert_bytes = gpu.expert_bytes,
-        .isa = cpu.isa,
+        .device = model->device_row->name,
+        .device_name = device->hardware,
+        .device_bytes = stats.taken_bytes,
+        .device_slot_count = stats.expert_slots,
+        .device_expert_bytes = stats.expert_bytes,
+        .isa = device->isa,
         .reader = sl_reader_name(model->reader),
         .vocab = c->vocab,
         .hidden = c->hidden,
@@ -326,13 +378,13 @@ sl_model_info sl_model_describe(const sl_model *model) {
         .context_tokens = model->context_tokens,
         .chunk_tokens = model->chunk_tokens,
         .max_context_tokens = c->context,
-        .threads = cpu.threads,
+        .threads = device->threads,
         .parameters = count_parameters(model),
         .resident_bytes = model->weights.matrix_bytes + model->weights.converted_bytes,
         .expert_bytes = model->experts.total_bytes,
         .expert_count = sl_expert_table_count(&model->experts),
         .state_bytes = sl_steps_describe(model->steps).state_bytes,
-        .workspace_bytes = cuda ? gpu.workspace_bytes : cpu.workspace_bytes,
+        .workspace_bytes = stats.workspace_bytes,
         .budget_bytes = experts.used_bytes,
         .slot_count = experts.slot_count,
         .slot_bytes = experts.slot_bytes,

@@ -1,26 +1,14 @@
-/* op_support.c - What is known of an op beyond its row: which element types it takes, who runs it,
- * what it is made from.  For tables. */
+/* op_support.c - Details of ops for the op table: accepted element types, kernels of the devices,
+ * fusion patterns and rewrites. */
 #include "compiler/ops/semantics.h"
 #include "compiler/passes/rewrite.h"
 #include "core/predicates.h"
+#include "runtime/devices.h"
 #include "sluice/graph.h"
 #include <stdio.h>
 #include <string.h>
 
 /* ---- Kernels ---- */
-
-typedef struct {
-    const char *op, *weight;
-} kernel_row;
-static const kernel_row cpu_kernels[] = {
-#define KERNEL(OP, WEIGHT, FN) {#OP, #WEIGHT},
-#include "runtime/cpu/kernels.def"
-};
-static const kernel_row cuda_kernels[] = {
-#define KERNEL(OP, WEIGHT, FN) {#OP, #WEIGHT},
-#define HOSTED(OP)             {#OP, "run by the host"},
-#include "runtime/cuda/kernels.def"
-};
 
 static void add_word(char *text, size_t capacity, const char *word) {
     const size_t used = strlen(text);
@@ -34,17 +22,27 @@ static const sl_rewrite *find_rewrite(sl_op op) {
 }
 
 /* The element types of an op's kernels, or why it has none. */
-static void list_kernels(const kernel_row *rows, size_t count, sl_op op, char *out,
-                         size_t capacity) {
-    const sl_op_info *info = sl_op_info_of(op);
+static void list_kernels(const sl_target_kernel *kernels, sl_op op, char *out, size_t capacity) {
     out[0] = 0;
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(rows[i].op, info->name) == 0) add_word(out, capacity, rows[i].weight);
+    for (; kernels->types; kernels++)
+        if (kernels->op == op) add_word(out, capacity, kernels->types);
     if (!out[0])
         add_word(out, capacity,
-                 info->traits & SL_OP_VIEW ? "needs none: another view of the same memory"
-                 : find_rewrite(op)        ? "no kernel: rewritten"
-                                           : "no kernel: refused when compiled, with its name");
+                 sl_op_info_of(op)->traits & SL_OP_VIEW
+                     ? "needs none: another view of the same memory"
+                 : find_rewrite(op) ? "no kernel: rewritten"
+                                    : "no kernel: refused when compiled, with its name");
+}
+
+static void list_devices(sl_op op, sl_op_support *out) {
+    const sl_device_row *row;
+    out->device_count = 0;
+    for (uint32_t i = 0; (row = sl_device_row_at(i)) && out->device_count < SL_OP_DEVICES; i++) {
+        if (!row->target) continue; /* takes every op */
+        sl_op_kernels *found = &out->devices[out->device_count++];
+        found->device = row->name;
+        list_kernels(row->target->kernels, op, found->kernels, sizeof found->kernels);
+    }
 }
 
 /* ---- Element types ---- */
@@ -149,7 +147,7 @@ static const struct {
 static void find_rule(const char *op, char *out, size_t capacity) {
     char call[80];
     (void)snprintf(call, sizeof call, "= %s(", op);
-    (void)snprintf(out, capacity, "no rule makes it");
+    (void)snprintf(out, capacity, "not made by fusion");
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         if (!strstr(rules[i].whole, call)) continue;
         (void)snprintf(out, capacity, "%s", rules[i].parts);
@@ -178,10 +176,7 @@ sl_status sl_op_support_of(const char *name, sl_op_support *out, sl_error *err) 
     const sl_op op = sl_op_find(name, strlen(name));
     if (op == SL_OP_COUNT) return sl_fail(err, SL_INVALID, "unknown op '%s'", name);
     list_types(op, out->types, sizeof out->types);
-    list_kernels(cpu_kernels, sizeof cpu_kernels / sizeof cpu_kernels[0], op, out->cpu,
-                 sizeof out->cpu);
-    list_kernels(cuda_kernels, sizeof cuda_kernels / sizeof cuda_kernels[0], op, out->cuda,
-                 sizeof out->cuda);
+    list_devices(op, out);
     find_rule(name, out->made_from, sizeof out->made_from);
     list_predicates(op, out->predicates, sizeof out->predicates);
     const sl_rewrite *rule = find_rewrite(op);

@@ -27,7 +27,7 @@ static const char text[] =
     "  output \"y\" = %y\n"
     "}\n";
 
-/* Numbers that look random and are always the same. */
+/* Deterministic pseudo-random numbers. */
 static sl_status fill(sl_compiled *c, const char *name, size_t count, float size, sl_error *err) {
     static float numbers[7840];
     static uint32_t state = 1;

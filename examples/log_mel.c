@@ -1,18 +1,17 @@
-/* log_mel.c - What a chirp and its overtone sound like, as a log-mel spectrogram: log_mel
- * [FILE.png]. */
+/* log_mel.c - The log-mel spectrogram of a chirp and its overtone: log_mel [FILE.png]. */
 #include "examples/picture.h"
 #include "sluice/graph.h"
 #include <math.h>
 #include <stdlib.h>
 
 enum { RATE = 16000, LENGTH = 400, HOP = 160, FRAMES = 300, MELS = 80, BINS = LENGTH / 2 + 1 };
-enum { ACROSS = 2, DOWN = 3 }; /* pixels of a number */
+enum { ACROSS = 2, DOWN = 3 }; /* pixels per value */
 
 static double mel_of(double hertz) {
     return 2595 * log10(1 + hertz / 700);
 }
 
-/* Triangles, evenly spaced in mels. */
+/* Triangular filters, evenly spaced on the mel scale. */
 static void make_filters(float filters[MELS][BINS]) {
     const double top = mel_of(RATE / 2.0);
     for (int m = 0; m < MELS; m++)
@@ -22,7 +21,7 @@ static void make_filters(float filters[MELS][BINS]) {
         }
 }
 
-/* Frames of the signal under a Hann window, as blocks: real parts, then imaginary ones. */
+/* Frames of the signal with a Hann window, as blocks: real parts, then imaginary parts. */
 static void make_frames(float frames[FRAMES][2 * LENGTH]) {
     for (int f = 0; f < FRAMES; f++)
         for (int i = 0; i < LENGTH; i++) {
@@ -45,7 +44,7 @@ static sl_graph *build(sl_error *err) {
     return g;
 }
 
-/* Low tones at the bottom, loud ones bright. */
+/* Low frequencies at the bottom, loud ones bright. */
 static int save(const char *path, const float *mels) {
     const int width = FRAMES * ACROSS, height = MELS * DOWN;
     uint8_t *bytes = malloc((size_t)3 * (size_t)width * (size_t)height);

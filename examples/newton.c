@@ -1,4 +1,5 @@
-/* newton.c - Cube roots by Newton's method: a loop that ends when no element moves any more. */
+/* newton.c - Cube roots by Newton's method: a `while` loop that ends when no element changes any
+ * more. */
 #include "sluice/graph.h"
 #include <stdio.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Rows of red, green and blue bytes from the top; 0 when it is written. */
+/* Writes rows of RGB bytes from the top; returns 0 on success. */
 static int write_picture(const char *path, uint32_t width, uint32_t height, const uint8_t *rgb) {
     png_image image;
     memset(&image, 0, sizeof image);

@@ -1,4 +1,4 @@
-/* splat.c - A knot of Gaussian splats, drawn to a picture: splat [FILE.png]. */
+/* splat.c - Renders a knot of Gaussian splats to a picture: splat [FILE.png]. */
 #include "examples/picture.h"
 #include "sluice/graph.h"
 #include <math.h>
@@ -13,7 +13,7 @@ typedef struct {
     float colors[COUNT][3];
 } scene;
 
-/* Along a trefoil knot, each splat flat and turned a little further. */
+/* Flat splats along a trefoil knot, each rotated a little further. */
 static void tie_knot(scene *s) {
     for (int i = 0; i < COUNT; i++) {
         const double t = 2 * M_PI * i / COUNT, r = 1 + 0.45 * cos(3 * t);
@@ -59,7 +59,7 @@ static sl_status render(const sl_graph *g, const scene *s, sl_compiled **c, sl_e
     return status == SL_OK ? sl_compiled_run(*c, err) : status;
 }
 
-/* Light is linear; bytes of a picture are not. */
+/* Converts linear light to sRGB-like bytes. */
 static int save(const char *path, const float *rgba) {
     uint8_t *bytes = malloc((size_t)3 * WIDTH * HEIGHT);
     if (!bytes) return 1;

@@ -1,5 +1,5 @@
-/* transformer.c - A block of a language model: attention and a gated network on the sum of what
- * came before, built node by node, run on the CPU and once more in double precision. */
+/* transformer.c - A transformer block: attention and a gated MLP with residual connections, built
+ * node by node, run on the CPU and in double precision. */
 #include "sluice/graph.h"
 #include <math.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 enum { TOKENS = 6, WIDTH = 32, HEADS = 4, HEAD = WIDTH / HEADS, HIDDEN = 64 };
 
-/* ---- Building: mistakes are remembered, and come out when the graph is compiled. ---- */
+/* ---- Building: mistakes are recorded and reported when the graph is compiled. ---- */
 
 static sl_value apply(sl_graph *g, const char *op, const sl_value *in, uint32_t count,
                       const char *attrs) {
@@ -29,7 +29,7 @@ static sl_value norm(sl_graph *g, const char *gain, sl_value x) {
     return apply2(g, "rms_norm", x, w, "eps=1e-6");
 }
 
-/* [T,WIDTH] -> [1,HEADS,T,HEAD], turned by the positions unless table is 0. */
+/* [T,WIDTH] -> [1,HEADS,T,HEAD], with RoPE unless table is 0. */
 static sl_value heads(sl_graph *g, sl_value x, sl_value table) {
     char shape[64];
     (void)snprintf(shape, sizeof shape, "shape=[%d,%d,%d]", TOKENS, HEADS, HEAD);
@@ -50,7 +50,7 @@ static sl_value attention(sl_graph *g, sl_value x, sl_value positions) {
     sl_value mixed = {0};
     const sl_node_spec node = {.struct_size = sizeof node,
                                .op = "attention",
-                               .attrs = "mask=1", /* none sees what comes after it */
+                               .attrs = "mask=1", /* causal: no position attends to later ones */
                                .inputs = qkv,
                                .input_count = 3,
                                .outputs = &mixed,
@@ -79,7 +79,7 @@ static void build(sl_graph *g) {
 
 /* ---- Running ---- */
 
-/* Numbers that look random and are the same for every device. */
+/* Deterministic pseudo-random numbers, the same for every device. */
 static sl_status fill(sl_compiled *c, const sl_graph_item *item, sl_error *err) {
     static float numbers[HIDDEN * WIDTH];
     uint32_t state = 1;

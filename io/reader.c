@@ -1,4 +1,4 @@
-/* reader.c - Opening files, choosing a kind, and dispatch to it. */
+/* reader.c - Opens files, chooses the kind of reader, and dispatches to it. */
 #include "io/reader.h"
 #include "io/task.h"
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A direct descriptor, or -1 where the file system has no direct reads. */
+/* A descriptor for direct reads, or -1 if the file system does not support them. */
 static int open_direct(const char *path) {
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_DIRECT);
     if (fd < 0) return -1;
@@ -40,7 +40,7 @@ static sl_status open_file(sl_read_file *file, const char *path, bool buffered, 
     return SL_OK;
 }
 
-/* On failure what has been opened is in files all the same. */
+/* On failure `files` contains the files opened so far. */
 static sl_status open_files(const char *const *paths, uint32_t count, bool buffered,
                             sl_read_files *files, sl_error *err) {
     files->alignment = 1;
@@ -59,7 +59,7 @@ sl_status sl_reader_open(const char *const *paths, uint32_t count, const sl_read
     const sl_reader_options how = options ? *options : (sl_reader_options){0};
     *out = NULL;
     if (how.depth > SL_MAX_READER_DEPTH)
-        return sl_fail(err, SL_INVALID, "%u reads in flight wanted, at most %d are possible",
+        return sl_fail(err, SL_INVALID, "%u reads in flight requested, at most %d are possible",
                        how.depth, SL_MAX_READER_DEPTH);
     sl_read_files files = {.depth = how.depth ? how.depth : SL_READER_DEPTH};
     sl_arena_init(&files.arena, allocator);

@@ -1,7 +1,7 @@
 /* reader.h - Asynchronous positioned reads from a set of files.
  *
- * submit() queues reads, next() hands back completed ones in the order they complete.  Short reads
- * are continued, interrupted ones repeated; a completed read either has all its bytes or a status
+ * submit() queues reads, next() returns completed ones in order of completion.  Short reads are
+ * continued, interrupted ones repeated; a completed read either has all its bytes or a status
  * with a message.  submit and next may be called from different threads. */
 #ifndef SL_IO_READER_H
 #define SL_IO_READER_H
@@ -13,7 +13,7 @@ typedef struct {
     uint64_t offset; /* a multiple of sl_reader_alignment */
     uint64_t bytes;  /* any count within the file */
     void *into;      /* aligned like offset; room for bytes rounded up to the alignment */
-    uint64_t tag;    /* the caller's */
+    uint64_t tag;    /* returned with the result */
 } sl_read;
 
 typedef struct {
@@ -25,7 +25,7 @@ typedef struct {
 
 typedef struct sl_reader sl_reader;
 typedef enum {
-    SL_READER_AUTO, /* io_uring where the kernel allows it, else threads */
+    SL_READER_AUTO, /* io_uring if the kernel allows it, else threads */
     SL_READER_URING,
     SL_READER_THREADS
 } sl_reader_kind;
@@ -33,31 +33,31 @@ typedef enum {
 typedef struct {
     sl_reader_kind kind;
     uint32_t depth; /* reads in flight; 0: the default, 16 */
-    bool buffered;  /* through the page cache, instead of past it (O_DIRECT) */
+    bool buffered;  /* through the page cache instead of direct I/O (O_DIRECT) */
 } sl_reader_options;
 
-/* Opens all files.  Where a file system refuses direct reads, its pages are dropped after each read
- * instead, so that the page cache does not grow in either case. */
+/* Opens all files.  If a file system does not support direct reads, the pages are dropped from the
+ * page cache after each read, so that the page cache does not grow in either case. */
 SL_CHECKED sl_status sl_reader_open(const char *const *paths, uint32_t count,
                                     const sl_reader_options *options, const sl_allocator *allocator,
                                     sl_reader **out, sl_error *err);
 /* Waits for reads in flight, whose buffers must stay valid until then. */
 void sl_reader_close(sl_reader *reader);
 
-uint32_t sl_reader_alignment(const sl_reader *reader); /* a power of two, 1 when none is needed */
+uint32_t sl_reader_alignment(const sl_reader *reader); /* a power of two; 1 if none is needed */
 const char *sl_reader_name(const sl_reader *reader);   /* "io_uring", "threads", "simulated" */
-/* Makes room for this many reads under way, so that submitting them allocates nothing. */
+/* Reserves memory for this many reads in flight, so that submitting them does not allocate. */
 SL_CHECKED sl_status sl_reader_reserve(sl_reader *reader, uint32_t reads, sl_error *err);
-/* Never blocks: reads beyond the depth wait in a queue inside.  Fails with SL_IO when the bytes are
- * not all in the file. */
+/* Never blocks: reads beyond the depth wait in an internal queue.  Fails with SL_IO if the file
+ * does not contain all the bytes. */
 SL_CHECKED sl_status sl_reader_submit(sl_reader *reader, const sl_read *read, sl_error *err);
-/* One completed read.  Blocks while reads are in flight; SL_INVALID when there are none. */
+/* Returns one completed read; blocks until there is one.  SL_INVALID if no read is in flight. */
 SL_CHECKED sl_status sl_reader_next(sl_reader *reader, sl_read_result *out, sl_error *err);
-/* The same without waiting: false when no completed read is at hand.  Also keeps the queue inside
- * moving, so a busy caller does well to look now and then. */
+/* The same without blocking: false if no read has completed.  Also submits reads from the internal
+ * queue, so a busy caller should poll now and then. */
 bool sl_reader_poll(sl_reader *reader, sl_read_result *out);
 
-/* The interface a kind implements; the simulated disk of the tests does too. */
+/* The interface that each kind of reader implements, including the simulated disk of the tests. */
 typedef struct {
     const char *name;
     sl_status (*submit)(sl_reader *reader, const sl_read *read, sl_error *err);

@@ -32,7 +32,7 @@ static double processor_seconds(void) {
            1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 }
 
-/* Keeps depth reads under way for the given time.  False: something failed. */
+/* Keeps `depth` reads in flight for the given time.  False on failure. */
 static bool measure(const subject *s, sl_reader_kind kind, uint32_t depth, uint64_t *state) {
     const sl_reader_options options = {.kind = kind, .depth = depth};
     sl_reader *reader = NULL;

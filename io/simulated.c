@@ -18,11 +18,11 @@ struct record {
 
 typedef struct {
     const char *data;
-    uint64_t bytes; /* now, which may be less than when the file was opened */
+    uint64_t bytes; /* current size, which may be less than when the file was opened */
 } content;
 
 typedef struct {
-    sl_reader_base base; /* waiting: the reads under way, oldest first */
+    sl_reader_base base; /* waiting: the reads in flight, oldest first */
     sl_simulated_options options;
     content *contents;
     uint64_t random;
@@ -90,7 +90,7 @@ static int64_t attempt(simulated_reader *self, const sl_read_task *task) {
     return (int64_t)bytes;
 }
 
-/* Some read among the oldest; there is at least one. */
+/* Picks one of the oldest reads; there must be at least one. */
 static sl_read_task *choose(simulated_reader *self) {
     sl_read_queue *queue = &self->base.waiting;
     sl_read_task *before = NULL, *task = queue->first;
@@ -105,7 +105,7 @@ static sl_read_task *choose(simulated_reader *self) {
     return task;
 }
 
-/* Completes some read and hands it back; false when there is none. */
+/* Completes a read and returns it; false if there is none. */
 static bool finish_one(simulated_reader *self, sl_read_result *out) {
     if (!self->base.waiting.first) return false;
     sl_read_task *task = choose(self);

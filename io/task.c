@@ -12,7 +12,8 @@ static bool is_direct(const sl_read_task *task) {
     return task->file->direct && !task->buffered;
 }
 
-/* A direct piece is rounded up: the kernel wants whole blocks, the buffer has room for them. */
+/* Direct pieces are rounded up: the kernel requires whole blocks, and the buffer has room for them.
+ */
 sl_read_piece sl_read_task_piece(const sl_read_task *task) {
     const bool direct = is_direct(task);
     uint64_t bytes = task->read.bytes - task->done;
@@ -63,7 +64,8 @@ bool sl_read_task_advance(sl_read_task *task, int64_t outcome) {
     const uint64_t reached = task->done + (uint64_t)outcome;
     if (reached >= task->read.bytes) return complete(task, SL_OK);
     if (direct) {
-        /* Continue at a block; where that makes no progress the page cache knows better. */
+        /* Continue at a block boundary; if that makes no progress, continue through the page cache.
+         */
         const uint64_t whole = reached / SL_DIRECT_ALIGNMENT * SL_DIRECT_ALIGNMENT;
         task->buffered = whole == task->done;
         task->done = whole;
@@ -132,7 +134,7 @@ static sl_status check(const sl_reader_base *base, const sl_read *read, sl_error
     return SL_OK;
 }
 
-/* Every kind of reader begins with a base. */
+/* Every reader struct begins with a base. */
 sl_status sl_reader_reserve(sl_reader *reader, uint32_t reads, sl_error *err) {
     sl_reader_base *base = (sl_reader_base *)reader;
     sl_status status = SL_OK;
@@ -142,7 +144,7 @@ sl_status sl_reader_reserve(sl_reader *reader, uint32_t reads, sl_error *err) {
         if (task)
             sl_read_queue_push(&base->spare, task);
         else
-            status = sl_no_memory(err, "reads under way", (uint64_t)reads * sizeof *task);
+            status = sl_no_memory(err, "reads in flight", (uint64_t)reads * sizeof *task);
     }
     pthread_mutex_unlock(&base->lock);
     return status;
@@ -170,5 +172,5 @@ bool sl_reader_base_take(sl_reader_base *base, sl_read_result *out) {
 }
 
 sl_status sl_reader_nothing_pending(sl_error *err) {
-    return sl_fail(err, SL_INVALID, "waiting for a completed read, but no read is under way");
+    return sl_fail(err, SL_INVALID, "waiting for a completed read, but no read is in flight");
 }

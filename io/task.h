@@ -1,7 +1,8 @@
-/* task.h - What every kind of reader shares: open files, and reads on their way to completion.
+/* task.h - The common part of all readers: open files, and reads in flight.
  *
- * A task is read in pieces.  piece() says what to ask the kernel for, advance() takes the outcome
- * and says whether the task is complete; how the kernel is asked is the kind's business. */
+ * A task is read in pieces.  piece() returns the next request for the kernel, advance() processes
+ * its result and returns whether the task is complete.  Each kind of reader submits the requests in
+ * its own way. */
 #ifndef SL_IO_TASK_H
 #define SL_IO_TASK_H
 #include "io/reader.h"
@@ -11,9 +12,9 @@ enum { SL_DIRECT_ALIGNMENT = 4096, SL_READER_DEPTH = 16, SL_MAX_READER_DEPTH = 2
 
 typedef struct {
     const char *path;
-    uint64_t bytes;             /* when it was opened */
-    bool direct;                /* through direct_fd; what that refuses goes through buffered_fd */
-    bool drops_pages;           /* buffered reads leave nothing in the page cache */
+    uint64_t bytes;             /* size when it was opened */
+    bool direct;                /* reads use direct_fd, and buffered_fd if that fails */
+    bool drops_pages;           /* drop the pages of buffered reads from the page cache */
     int direct_fd, buffered_fd; /* -1: not open */
 } sl_read_file;
 
@@ -44,7 +45,7 @@ typedef struct {
 void sl_read_queue_push(sl_read_queue *queue, sl_read_task *task);
 sl_read_task *sl_read_queue_pop(sl_read_queue *queue); /* NULL when empty */
 
-/* Open files, as a reader takes them over. */
+/* Open files, which a reader takes ownership of. */
 typedef struct {
     sl_arena arena; /* paths and files; later the reader's tasks, under its lock */
     sl_read_file *files;

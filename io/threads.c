@@ -1,4 +1,4 @@
-/* threads.c - Reads by a few threads that each wait in pread. */
+/* threads.c - A reader that uses a few threads, each blocking in pread. */
 #include "io/task.h"
 #include <errno.h>
 #include <signal.h>
@@ -93,7 +93,7 @@ static void close_reader(sl_reader *reader) {
     sl_release(allocator, self, bytes, _Alignof(thread_reader));
 }
 
-/* One thread is enough to work; more than one is speed.  Signals stay with the program. */
+/* One thread is enough; more are faster.  Signals are blocked, so that the program gets them. */
 static int start(thread_reader *self) {
     sigset_t all, before;
     sigfillset(&all);

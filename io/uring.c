@@ -15,7 +15,7 @@ typedef struct {
     bool reaping;
 } uring_reader;
 
-/* Gives the task's next piece an entry: there is one for each of depth tasks. */
+/* Queues the task's next piece; the ring has an entry for each of `depth` tasks. */
 static void enter(uring_reader *self, sl_read_task *task) {
     struct io_uring_sqe *entry = io_uring_get_sqe(&self->ring);
     const sl_read_piece piece = sl_read_task_piece(task);
@@ -23,8 +23,8 @@ static void enter(uring_reader *self, sl_read_task *task) {
     io_uring_sqe_set_data(entry, task);
 }
 
-/* Starts waiting tasks as far as the depth allows and hands entries to the kernel.  What a busy
- * kernel does not take stays in the ring for the next call. */
+/* Starts waiting tasks as far as the depth allows and submits their entries.  Entries that a busy
+ * kernel does not accept stay in the ring for the next call. */
 static sl_status start_waiting(uring_reader *self, sl_error *err) {
     while (self->started < self->base.files.depth && self->base.waiting.first) {
         enter(self, sl_read_queue_pop(&self->base.waiting));
@@ -42,18 +42,18 @@ static sl_status submit(sl_reader *reader, const sl_read *read, sl_error *err) {
     uring_reader *self = (uring_reader *)reader;
     pthread_mutex_lock(&self->base.lock);
     const sl_status status = sl_reader_base_add(&self->base, read, err);
-    /* A read that has been added is next's to report. */
+    /* Errors of a read that has been added are reported by next. */
     if (status == SL_OK) (void)!start_waiting(self, NULL);
     pthread_mutex_unlock(&self->base.lock);
     return status;
 }
 
-/* Tasks the kernel has taken and not answered. */
+/* Tasks that the kernel has accepted and not completed. */
 static uint32_t in_kernel(uring_reader *self) {
     return self->started - io_uring_sq_ready(&self->ring);
 }
 
-/* Moves what has arrived to complete, or back into the ring when a piece is missing. */
+/* Moves finished tasks to the completed queue, and those with missing pieces back into the ring. */
 static void collect(uring_reader *self) {
     struct io_uring_cqe *answer = NULL;
     while (io_uring_peek_cqe(&self->ring, &answer) == 0) {
@@ -69,7 +69,7 @@ static void collect(uring_reader *self) {
     }
 }
 
-/* Waits for at least one answer, the lock given up meanwhile. */
+/* Waits for at least one completion; releases the lock meanwhile. */
 static sl_status reap(uring_reader *self, sl_error *err) {
     SL_TRY(start_waiting(self, err));
     const bool wait = in_kernel(self) > 0;
@@ -80,7 +80,7 @@ static sl_status reap(uring_reader *self, sl_error *err) {
     if (wait)
         outcome = io_uring_wait_cqe(&self->ring, &answer);
     else
-        sched_yield(); /* the kernel was too busy to take any */
+        sched_yield(); /* the kernel was too busy to accept any */
     pthread_mutex_lock(&self->base.lock);
     self->reaping = false;
     if (outcome < 0 && outcome != -EINTR && outcome != -EAGAIN)
@@ -116,7 +116,7 @@ static bool poll_reader(sl_reader *reader, sl_read_result *out) {
     pthread_mutex_lock(&self->base.lock);
     if (!self->reaping) {
         collect(self);
-        (void)!start_waiting(self, NULL); /* what fails here is next's to report */
+        (void)!start_waiting(self, NULL); /* errors are reported by next */
     }
     const bool taken = sl_reader_base_take(&self->base, out);
     pthread_mutex_unlock(&self->base.lock);
@@ -151,7 +151,7 @@ static sl_status start_ring(struct io_uring *ring, uint32_t depth, sl_error *err
     if (probe) io_uring_free_probe(probe);
     if (reads) return SL_OK;
     io_uring_queue_exit(ring);
-    return sl_fail(err, SL_UNSUPPORTED, "io_uring of this kernel has no plain reads");
+    return sl_fail(err, SL_UNSUPPORTED, "io_uring of this kernel does not support plain reads");
 }
 
 sl_status sl_uring_open(const sl_read_files *files, sl_reader **out, sl_error *err) {

@@ -18,8 +18,8 @@ sl_status sl_binding_set(sl_binding *binding, sl_buffer_id buffer, void *data, s
                        binding->program->name, binding->program->buffer_count);
     const sl_buffer *b = &binding->program->buffers[buffer.v];
     if (sl_buffer_in_arena(b) || b->kind == SL_BUFFER_CONSTANT || b->kind == SL_BUFFER_EXPERTS)
-        return sl_fail(err, SL_INVALID, "'%s' is no input, weight or state", b->name);
-    if (!data) return sl_fail(err, SL_INVALID, "'%s' is bound to no memory", b->name);
+        return sl_fail(err, SL_INVALID, "'%s' is not an input, weight or state", b->name);
+    if (!data) return sl_fail(err, SL_INVALID, "'%s' is bound to NULL", b->name);
     binding->data[buffer.v] = data;
     return SL_OK;
 }

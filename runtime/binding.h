@@ -1,4 +1,4 @@
-/* binding.h - The part of an executable that every device shares: where each buffer is. */
+/* binding.h - The common part of the executables of all devices: the addresses of buffers. */
 #ifndef SL_RUNTIME_BINDING_H
 #define SL_RUNTIME_BINDING_H
 #include "core/program.h"
@@ -15,8 +15,8 @@ SL_CHECKED sl_status sl_binding_set(sl_binding *binding, sl_buffer_id buffer, vo
                                     sl_error *err);
 SL_CHECKED sl_status sl_binding_set_experts(sl_binding *binding, sl_buffer_id buffer,
                                             sl_expert_source *source, sl_error *err);
-/* Fails and names the first buffer that nothing is bound to. */
+/* Fails and names the first buffer that is not bound. */
 SL_CHECKED sl_status sl_binding_check(const sl_binding *binding, sl_error *err);
-/* The memory of an operand, given where the arena is. */
+/* The address of an operand, given the address of the arena. */
 void *sl_binding_resolve(const sl_binding *binding, const sl_operand *operand, void *arena);
 #endif

@@ -1,9 +1,9 @@
-/* custom.h - Calling another's op (sluice/graph.h) on tensors in the host's memory. */
+/* custom.h - Calls a custom op (sluice/graph.h) on tensors in host memory. */
 #ifndef SL_RUNTIME_CUSTOM_H
 #define SL_RUNTIME_CUSTOM_H
 #include "core/ops.h"
 
-/* Whether the op has a kernel; `device` is named in the message where it has none. */
+/* Whether the op has a kernel; if it has none, the message names `device`. */
 SL_CHECKED sl_status sl_custom_check(const char *label, const sl_custom_attrs *attrs,
                                      const char *device, sl_error *err);
 /* What a call needs besides its tensors. */

@@ -1,44 +1,114 @@
-/* device.h - What a backend implements: take a program, bind memory, run it. */
+/* device.h - The interface of a device (backend): loads a program, binds memory, runs it. */
 #ifndef SL_RUNTIME_DEVICE_H
 #define SL_RUNTIME_DEVICE_H
 #include "core/program.h"
 #include "runtime/trace.h"
+#include <assert.h>
 
 typedef struct sl_device sl_device;
-typedef struct sl_executable sl_executable; /* a program made ready on a device */
+typedef struct sl_executable sl_executable; /* a program that is loaded on a device */
 
+/* Options for opening a device.  Each device uses those that concern it and ignores the others; 0
+ * and NULL are defaults. */
+typedef struct {
+    /* For kernels on the CPU. */
+    uint32_t threads; /* 0: one per core */
+    const char *isa;  /* NULL: the best that this machine supports */
+    bool pin;         /* pin each thread to a core, see sl_team_pin */
+    /* For accelerators. */
+    const char *driver; /* the driver library to load; NULL: the default */
+    uint32_t index;     /* index of the device if there are several */
+    uint64_t
+        expert_budget_bytes; /* device memory for experts; 0: all experts, or the free memory */
+    /* Slower ways to submit work, as baselines for the default. */
+    bool eager;   /* single launches instead of a graph */
+    bool chained; /* a graph without concurrency */
+    bool apart;   /* a graph in which no steps share a launch */
+} sl_device_options;
+
+/* Description and capabilities of a device; constant while it is open. */
+enum { SL_DEVICE_KV_DTYPES = 4 };
+typedef struct {
+    char hardware[128]; /* name of the hardware; "": the CPU */
+    const char *isa;    /* instruction set of CPU kernels, else "none" */
+    uint32_t threads;   /* CPU threads that run steps concurrently */
+    uint32_t
+        chunk_tokens; /* tokens per forward pass in prefill, unless a session sets another number */
+    /* The supported element types of the KV cache, the most compact first, which is the default if
+     * weights are quantised. */
+    sl_dtype kv_dtypes[SL_DEVICE_KV_DTYPES];
+    uint32_t kv_dtype_count; /* 0: any */
+    /* Plan one-row programs without sharing memory between buffers: more steps can then run
+     * concurrently, and the memory of one row is small. */
+    bool unshared_single_row;
+    /* Outputs have memory of their own, valid until the next run, instead of being in the arena. */
+    bool own_outputs;
+    /* Experts are cached in device memory, as many as expert_budget_bytes allows. */
+    bool holds_experts;
+    /* sl_device_options.eager, chained and apart have an effect. */
+    bool launch_modes;
+    const sl_allocator
+        *host_memory; /* allocator of host memory with fast copies (pinned); NULL: any memory */
+} sl_device_info;
+
+/* Counters since the device was opened: memory in use, work done. */
+typedef struct {
+    uint64_t free_bytes, total_bytes; /* device memory; 0: it uses host memory */
+    uint64_t taken_bytes;     /* device memory in use: weights, states, workspace and experts */
+    uint64_t workspace_bytes; /* activations and scratch */
+    uint64_t expert_slots, expert_bytes;
+    uint64_t expert_hits, expert_misses, expert_bytes_copied;
+    uint64_t runs;         /* number of runs */
+    double launch_seconds; /* host time spent on submitting them */
+} sl_device_stats;
+
+/* Hardware limits, the best of several passes: copies within device memory (bytes read and
+ * written), bf16 matrix tiles, copies from host_memory. */
+typedef struct {
+    double copy_bytes_per_second, bf16_operations_per_second, host_bytes_per_second;
+} sl_device_floors;
+
+/* Entries marked optional may be NULL. */
 typedef struct {
     const char *name;
     void (*destroy)(sl_device *device);
-    /* Resolves every step to a kernel; an op, shape or type without one fails and names the step.
-     * The program is borrowed and must outlive the executable. */
+    /* out has the defaults of runtime/devices.c; the device overrides what differs. */
+    void (*describe)(const sl_device *device, sl_device_info *out);
+    /* Optional.  out is zeroed. */
+    void (*count)(const sl_device *device, sl_device_stats *out);
+    /* Optional: measures the limits of the hardware. */
+    sl_status (*measure)(sl_device *device, sl_device_floors *out, sl_error *err);
+    /* Resolves every step to a kernel; fails and names the step if there is none for its op, shape
+     * or types. The program is borrowed and must outlive the executable. */
     sl_status (*load)(sl_device *device, const sl_program *program, sl_executable **out,
                       sl_error *err);
     void (*unload)(sl_executable *executable);
-    /* INPUT, WEIGHT and STATE buffers: at least buffer.bytes, borrowed.  States are memory of the
-     * device (allocate); the others are the host's: inputs are read in each run, weights may be
-     * copied at the first binding and never again. */
+    /* INPUT, WEIGHT and STATE buffers: at least buffer.bytes, borrowed.  States are in device
+     * memory (allocate), the others in host memory: inputs are read in each run, weights may be
+     * copied once, when they are first bound. */
     sl_status (*bind)(sl_executable *executable, sl_buffer_id buffer, void *data, sl_error *err);
     sl_status (*bind_experts)(sl_executable *executable, sl_buffer_id buffer,
                               sl_expert_source *source, sl_error *err);
     /* Runs all steps; allocates nothing. */
     sl_status (*run)(sl_executable *executable, sl_error *err);
-    /* The same without waiting, NULL where a device cannot: two runs of an executable may be under
-     * way, and finish waits for the earlier one.  Of its results the small ones are there then; a
-     * large one is there once nothing is under way and fetch was called, until the next run. */
+    /* Optional, all four or none: asynchronous runs.  Two runs of an executable may be in flight;
+     * finish waits for the earlier one.  Its small outputs are valid then; a large output is valid
+     * from a call of fetch, when nothing is in flight, until the next run.  can_start: whether runs
+     * need nothing from the host, which is known after the first one; runs that fetch experts do.
+     */
+    bool (*can_start)(const sl_device *device);
     sl_status (*start)(sl_executable *executable, sl_error *err);
     sl_status (*finish)(sl_executable *executable, sl_error *err);
     sl_status (*fetch)(sl_executable *executable, uint32_t output, sl_error *err);
-    /* The same one step after another on the calling thread, in the given order of steps (NULL: the
-     * program's): for debugging and for checking that any legal order gives the same bytes. */
+    /* Runs the steps sequentially on the calling thread, in the given order (NULL: program order):
+     * for debugging and for checking that any legal order gives the same bytes. */
     sl_status (*run_serially)(sl_executable *executable, const uint32_t *order, sl_error *err);
-    /* Records when steps run from now on; NULL stops.  The trace is borrowed. */
+    /* Records the execution of steps from now on; NULL stops recording.  The trace is borrowed. */
     void (*attach)(sl_executable *executable, sl_trace *trace);
-    /* Where an output lies after a run, in the host's memory. */
+    /* The address of an output in host memory after a run. */
     const void *(*output)(const sl_executable *executable, uint32_t index);
 
-    /* Memory of the device, undefined at first; NULL when there is none left.  Copies wait until
-     * they are done. */
+    /* Device memory, uninitialised; NULL if there is none left.  Copies are synchronous. */
     void *(*allocate)(sl_device *device, uint64_t bytes);
     void (*release)(sl_device *device, void *memory, uint64_t bytes);
     sl_status (*copy_in)(sl_device *device, void *to, const void *from, uint64_t bytes,
@@ -47,10 +117,10 @@ typedef struct {
                           sl_error *err);
     sl_status (*copy_within)(sl_device *device, void *to, const void *from, uint64_t bytes,
                              sl_error *err);
-    /* The bytes of a weight that is bound to host memory are others now. */
+    /* Call this after changing the host copy of a bound weight. */
     sl_status (*weight_changed)(sl_device *device, const void *host, sl_error *err);
 
-    /* For looking at a program step by step: one step alone, and the bytes of an operand (not of
+    /* For inspection step by step: runs one step, and accesses the bytes of an operand (not of
      * experts) before or after it. */
     sl_status (*run_step)(sl_executable *executable, uint32_t step, sl_error *err);
     sl_status (*read)(sl_executable *executable, const sl_operand *operand, void *to,
@@ -59,8 +129,18 @@ typedef struct {
                        sl_error *err);
 } sl_device_ops;
 
+/* The first member of the struct of every device. */
 struct sl_device {
     const sl_device_ops *ops;
 };
+struct sl_executable {
+    const sl_device_ops *ops; /* of the device that loaded it */
+};
+
+/* Asserts that an executable belongs to a device before it is cast; NULL is allowed. */
+static inline void sl_executable_check(const sl_executable *executable, const sl_device_ops *ops) {
+    assert(!executable || executable->ops == ops);
+    (void)executable, (void)ops;
+}
 
 #endif

@@ -1,4 +1,4 @@
-/* host.h - Memory of devices whose memory is the host's. */
+/* host.h - Memory functions for devices that use host memory. */
 #ifndef SL_RUNTIME_HOST_H
 #define SL_RUNTIME_HOST_H
 #include "runtime/binding.h"

@@ -1,4 +1,4 @@
-/* pool.h - Named memory of a device: one pool holds what programs are bound to.
+/* pool.h - Named device memory: a pool holds the buffers that programs are bound to.
  *
  * Buffers are zeroed and aligned, or borrowed (mapped weights, caches of a session).  Uploads and
  * downloads may be shorter than the buffer (they touch its first bytes), never longer. */

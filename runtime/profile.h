@@ -1,4 +1,4 @@
-/* profile.h - Where the time of traced runs went: by op, and by label. */
+/* profile.h - Time of traced runs by op and by label. */
 #ifndef SL_RUNTIME_PROFILE_H
 #define SL_RUNTIME_PROFILE_H
 #include "runtime/trace.h"

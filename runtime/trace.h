@@ -1,4 +1,4 @@
-/* trace.h - When each step ran, on which member of the team. */
+/* trace.h - When and on which thread each step ran. */
 #ifndef SL_RUNTIME_TRACE_H
 #define SL_RUNTIME_TRACE_H
 #include "core/program.h"

@@ -1,13 +1,16 @@
 #!/bin/bash
-# check.sh JOBS - Every check that reads the sources without running them; all of them run, any may
-# fail.  Uses build-clang/compile_commands.json.   check.sh --format - Rewrite the layout instead.
+# check.sh JOBS [--all] - Every check that reads the sources without running them; all of them run, any may
+# fail.  Uses build-asan/compile_commands.json.  clang's path-sensitive analyzer takes ten times as long as
+# clang-tidy's other checks: it looks at the files that changed since the last release tag and at those that
+# read untrusted bytes (tools/analyzed.txt), with --all at every file.
+# check.sh --format - Rewrite the layout instead.
 set -u
 sources() { find base io core compiler runtime engine apps examples include tests -name '*.[ch]' | sort; }
 if [ "$1" = --format ]; then
     sources | xargs clang-format -i
     exit
 fi
-jobs=$1 database=build-clang
+jobs=$1 all=${2:-} database=build-asan
 failed=()
 
 # step NAME COMMAND...: runs it and tells how it went.
@@ -21,10 +24,22 @@ step() {
 format() { sources | xargs clang-format --dry-run -Werror; }
 
 # Each C file of the compile commands once, but those that the build made.
-tidy() {
-    sed -n 's|^ *"file": "'"$PWD"'/\(.*\.c\)".*|\1|p' $database/compile_commands.json | grep -v "^build" | sort -u |
-        xargs -P "$jobs" -n 1 tools/check_tidy.sh $database
+compiled() {
+    sed -n 's|^ *"file": "'"$PWD"'/\(.*\.c\)".*|\1|p' $database/compile_commands.json | grep -v "^build" | sort -u
 }
+
+analyzed() {
+    local release
+    if [ "$all" = --all ]; then
+        compiled
+        return
+    fi
+    release=$(git describe --tags --abbrev=0 2>/dev/null) && git diff --name-only "$release" -- '*.c'
+    grep -v '^#' tools/analyzed.txt | xargs git ls-files -- | grep '\.c$'
+}
+
+tidy() { compiled | xargs -P "$jobs" -n 4 tools/check_tidy.sh $database fast; }
+analyze() { analyzed | sort -u | comm -12 - <(compiled) | xargs -P "$jobs" -n 2 tools/check_tidy.sh $database paths; }
 
 # Suppressed: tables are made of macros that cppcheck cannot follow (unknownMacro), a pointer parameter
 # may walk (uselessAssignmentPtrArg), a format may be NULL (varFuncNullUB), scratch serves several element
@@ -40,8 +55,10 @@ cppcheck_all() {
 
 step format format
 step layers python3 tools/check_layers.py
+step words python3 tools/check_words.py
 step sizes python3 tools/check_sizes.py
 step nocompile tools/check_nocompile.sh
 step cppcheck cppcheck_all
 step tidy tidy
+step analyze analyze
 [ ${#failed[@]} = 0 ] || { echo "check: failed: ${failed[*]}" >&2; exit 1; }

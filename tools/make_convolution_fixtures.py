@@ -123,7 +123,7 @@ POOLS = [  # x, kernel, strides, before, after, dilations, ceil, dtype
 
 
 def windows(x, before, after, kernel, stride, dilation, ceil, value):
-    """What windows see, with more padding after where there are more windows by rounding up."""
+    """input patches (im2col), with more padding after where there are more windows by rounding up."""
     after = list(after)
     for i in range(len(kernel)):
         size = x.shape[2 + i] + before[i] + after[i] - dilation[i] * (kernel[i] - 1) - 1

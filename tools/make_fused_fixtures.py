@@ -191,11 +191,11 @@ def regions():
     for dims in ((3, 5), (7,)):
         a, b, c, d = (rnd(*dims, low=0.5) for _ in range(4))
         rows = list(zip(*(x["data"] for x in (a, b, c, d))))
-        case("region", [a, b, c, d], [like(a, [silu(w * x) - y / z for w, x, y, z in rows])], code=[301, 1740, 423, 256])
-        case("region", [a, b, a, a], [like(a, [math.exp(-math.sqrt(w) * x) for w, x, _, _ in rows])],
-             code=[1400, 940, 351, 1260])
-        case("region", [a, b, c, a], [like(a, [max(math.log(w), x) * sigmoid(y) for w, x, y, _ in rows])],
-             code=[1300, 541, 752])
+        case("elementwise_region", [a, b, c, d], [like(a, [silu(w * x) - y / z for w, x, y, z in rows])], code=[3, 0, 1, 0, 0, 39, 4, 0, 0, 0, 4, 2, 3, 0, 0, 2, 5, 6, 0, 0])
+        case("elementwise_region", [a, b, a, a], [like(a, [math.exp(-math.sqrt(w) * x) for w, x, _, _ in rows])],
+             code=[35, 0, 0, 0, 0, 31, 4, 0, 0, 0, 3, 5, 1, 0, 0, 33, 6, 0, 0, 0])
+        case("elementwise_region", [a, b, c, a], [like(a, [max(math.log(w), x) * sigmoid(y) for w, x, y, _ in rows])],
+             code=[34, 0, 0, 0, 0, 5, 4, 1, 0, 0, 27, 5, 2, 0, 0])
 
 
 for make in (norms, products, attention, sums, regions):

@@ -1,5 +1,5 @@
-/* bench.c - Measure prefill and decode with tokens that mean nothing, the same ones every time, or
- * decode with tokens that are chosen, where a temperature is given.
+/* bench.c - Measures prefill and decode with arbitrary but fixed tokens, or decode with sampled
+ * tokens if a temperature is given.
  *
  * Several ways (numbers of threads, ways to compile) are measured in turn, so that what disturbs
  * one disturbs all.  Beside them stands what the machine allows, measured in the same run. */
@@ -18,7 +18,7 @@ enum {
     PREFILL_PROFILES = 3
 };
 
-/* Any full-period generator would do: the ids only have to be spread and repeatable. */
+/* Any full-period generator works: the ids only have to be spread out and repeatable. */
 static void fill_ids(sl_token *ids, size_t count, uint32_t vocab) {
     uint64_t x = 1;
     for (size_t i = 0; i < count; i++) {
@@ -27,7 +27,8 @@ static void fill_ids(sl_token *ids, size_t count, uint32_t vocab) {
     }
 }
 
-/* The first token is given, the others are chosen; of the last one the step is only begun. */
+/* The first token is given, the others are sampled; the forward pass of the last one is only
+ * started. */
 static sl_status choose_tokens(bench_way *w, size_t count, const sl_token *ids, sl_error *err) {
     const sl_sampling how = cli_sampling(w->model, &w->options);
     sl_status status = sl_session_extend(w->session, ids, 1, err);
@@ -38,7 +39,7 @@ static sl_status choose_tokens(bench_way *w, size_t count, const sl_token *ids, 
     return status;
 }
 
-/* Extends by the tokens of a phase, all at once or one by one, and notes what it took. */
+/* Extends by the tokens of a phase, all at once or one by one, and records the time. */
 static sl_status run_phase(bench_way *w, bench_phase *p, const sl_token *ids, size_t step,
                            uint32_t repeat, sl_error *err) {
     const sl_stats before = sl_session_stats(w->session);
@@ -62,7 +63,7 @@ static sl_status run_phase(bench_way *w, bench_phase *p, const sl_token *ids, si
     return status;
 }
 
-/* The context of `depth` tokens: one is computed, the others are imagined. */
+/* Creates a context of `depth` tokens: one is computed, the others are simulated. */
 static sl_status go_to_depth(bench_way *w, size_t depth, sl_error *err) {
     sl_status status = sl_session_rewind(w->session, 0, err);
     if (status != SL_OK || depth == 0) return status;
@@ -97,14 +98,14 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* ---- What the machine allows ---- */
+/* ---- Limits of the machine ---- */
 
 static void keep_larger(double *to, const double *from, int count) {
     for (int i = 0; i < count; i++)
         if (from[i] > to[i]) to[i] = from[i];
 }
 
-/* Joins another measurement: a floor can only be found too low. */
+/* Merges another measurement by taking the maximum: a limit can only be underestimated. */
 static void join_floors(sl_floors *to, const sl_floors *from) {
     keep_larger(to->read_bytes_per_second, from->read_bytes_per_second, 2);
     keep_larger(to->median_read_bytes_per_second, from->median_read_bytes_per_second, 2);
@@ -145,7 +146,7 @@ static sl_status measure_floors(bench_run *run, sl_error *err) {
     return status;
 }
 
-/* A GPU's rates stand for those of the cores. */
+/* On a GPU its rates are used instead of those of the cores. */
 static sl_status measure_gpu(bench_run *run, sl_error *err) {
     const sl_status status = sl_measure_gpu(run->ways[0].model, &run->gpu, err);
     for (int i = 0; i < run->count && run->gpu.copy_bytes_per_second > 0; i++) {
@@ -210,7 +211,7 @@ bench_limits bench_limits_of(const bench_run *run, const bench_way *way, const b
 
 /* ---- Where time goes ---- */
 
-/* When ways to compile are compared, what became of the step is enough. */
+/* When compile options are compared, the report of the compiled program is enough. */
 static sl_status profile(const bench_run *run, bench_way *w, sl_error *err) {
     const uint32_t chunk = chunk_of(w);
     const size_t rows = w->prefill.tokens < chunk ? w->prefill.tokens : chunk;
@@ -263,7 +264,7 @@ static int measure(const cli_options *options, bench_run *run) {
     run->cost = sl_model_token_cost(run->ways[0].model);
     sl_status status = measure_gpu(run, &err);
     if (status == SL_OK) status = run_all(run, &err);
-    /* Once more: what disturbed the first time may be gone. */
+    /* Measured again, because a disturbance of the first time may be gone. */
     if (status == SL_OK && run->ways[0].decode.repeats > 1) status = measure_floors(run, &err);
     if (status == SL_OK && !run->compares && reads_experts(run))
         status = sl_measure_disk(run->ways[0].model, &run->disk, &err);
@@ -282,8 +283,8 @@ static bool open_ways(bench_run *run, uint32_t context) {
         const uint64_t slots = sl_model_describe(w->model).slot_count;
         const uint64_t wanted = sl_model_describe(run->ways[0].model).slot_count;
         if (slots != wanted) {
-            (void)cli_fail_text("%llu experts fit beside the first model, which has %llu: give a "
-                                "--budget, which each of %d gets",
+            (void)cli_fail_text("only %llu of %llu experts fit in memory beside the first model: "
+                                "give a --budget for each of the %d models",
                                 (unsigned long long)slots, (unsigned long long)wanted, run->count);
             return false;
         }
@@ -315,7 +316,7 @@ static int measure_ways(const cli_options *options, bench_run *run) {
     return result;
 }
 
-/* "1,2,8": one way for each; false when it is no such list. */
+/* "1,2,8": one configuration for each number; false if the list is invalid. */
 static bool read_threads(const char *list, bench_run *run) {
     for (const char *at = list;; at++) {
         char *end;
@@ -361,16 +362,18 @@ static int check_and_measure(const cli_options *options, bench_run *run) {
     if (repeats == 0 || repeats > BENCH_MOST_REPEATS)
         return cli_misuse(CLI_bench, "--repeats %u: 1 to %d", repeats, BENCH_MOST_REPEATS);
     if (!read_threads(options->thread_list ? options->thread_list : "0", run))
-        return cli_misuse(CLI_bench, "--threads '%s': numbers separated by commas, at most %d",
+        return cli_misuse(CLI_bench,
+                          "--threads '%s': expected at most %d numbers separated by commas",
                           options->thread_list, BENCH_MOST_WAYS);
     if (run->compares && run->count > 1)
-        return cli_misuse(CLI_bench, "--compare with --threads %s: one number of threads",
+        return cli_misuse(CLI_bench, "--compare with --threads %s: give only one number of threads",
                           options->thread_list);
     if (run->compares) run->count = COMPARED_WAYS;
     prepare_ways(options, repeats, run);
     const size_t prefill = run->ways[0].prefill.tokens, decode = run->ways[0].decode.tokens;
     if (prefill + decode == 0 || prefill + decode + run->depth >= UINT32_MAX)
-        return cli_misuse(CLI_bench, "-p %zu, -n %zu and --depth %zu: between 1 and 2^32 tokens",
+        return cli_misuse(CLI_bench,
+                          "-p %zu, -n %zu and --depth %zu: expected 1 to 2^32 tokens in total",
                           prefill, decode, run->depth);
     return measure_ways(options, run);
 }

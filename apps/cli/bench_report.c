@@ -1,4 +1,4 @@
-/* bench_report.c - What was measured, for people and for machines. */
+/* bench_report.c - Reports of the measurements, as text and JSON. */
 #include "apps/cli/bench.h"
 #include <string.h>
 
@@ -8,7 +8,7 @@ static double best(const bench_phase *p) {
 static double median(const bench_phase *p) {
     return p->tokens ? (double)p->tokens / p->seconds[p->repeats / 2] : 0;
 }
-/* 0 to 1: the best of a phase beside what is allowed. */
+/* The best speed of a phase as a share of its limit, 0 to 1. */
 static double share_of(const bench_phase *p, double allowed) {
     return allowed > 0 ? best(p) / allowed : 0;
 }
@@ -46,7 +46,7 @@ static void print_gpu(const bench_run *run) {
 
 static void print_disk(const bench_run *run) {
     if (run->disk.reads_in_flight)
-        (void)printf("  %-14s %8.2f (%7.2f)  GB/s, %.2f MB at random, %u in flight\n", "disk",
+        (void)printf("  %-14s %8.2f (%7.2f)  GB/s, random reads of %.2f MB, %u in flight\n", "disk",
                      run->disk.read_bytes_per_second * 1e-9,
                      run->disk.median_read_bytes_per_second * 1e-9,
                      (double)run->disk.expert_bytes * 1e-6, run->disk.reads_in_flight);
@@ -63,8 +63,8 @@ static void print_machine(const bench_run *run) {
                "Gop/s");
     print_disk(run);
     if (f->core_share < 0.95)
-        (void)printf("  others work here: threads had %.0f %% of their cores, and floors are too "
-                     "low\n",
+        (void)printf("  warning: other processes are busy; threads had %.0f %% of their cores, "
+                     "so the limits are underestimated\n",
                      100 * f->core_share);
 }
 
@@ -72,7 +72,7 @@ static void print_token(const bench_run *run) {
     const sl_token_cost *c = &run->cost;
     const double depth = bench_mean_depth(run), kv = (double)c->kv_bytes_per_position * depth;
     const double weights = (double)c->weight_bytes, state = (double)c->recurrent_bytes;
-    (void)printf("\na token\n");
+    (void)printf("\nper token\n");
     if (run->ways[0].decode.tokens)
         (void)printf(
             "  %-14s %8.1f MB = weights %.1f + recurrent state %.1f + KV %.1f (after %.0f "
@@ -80,10 +80,10 @@ static void print_token(const bench_run *run) {
             "decode", (weights + state + kv) * 1e-6, weights * 1e-6, state * 1e-6, kv * 1e-6, depth,
             ((double)c->decode_operations + (double)c->operations_per_position * depth) * 1e-9);
     if (run->ways[0].prefill.tokens)
-        (void)printf("  %-14s %8.3f Gop of matrices, with %s activations; %u tokens read %.3f GB\n",
-                     "prefill", (double)c->prefill_operations * 1e-9,
-                     c->int8_activations ? "int8" : "f32", (unsigned)run->ways[0].prefill.tokens,
-                     bench_prefill_bytes(run, &run->ways[0]) * 1e-9);
+        (void)printf(
+            "  %-14s %8.3f Gop of matrix products with %s activations; %u tokens read %.3f GB\n",
+            "prefill", (double)c->prefill_operations * 1e-9, c->int8_activations ? "int8" : "f32",
+            (unsigned)run->ways[0].prefill.tokens, bench_prefill_bytes(run, &run->ways[0]) * 1e-9);
 }
 
 static void print_phase(const bench_run *run, const bench_way *w, const bench_phase *p) {
@@ -98,11 +98,11 @@ static void print_phase(const bench_run *run, const bench_way *w, const bench_ph
             (void)printf(" %9.1f %6.0f %%", limits.disk, 100 * share_of(p, limits.disk));
     }
     if (p->device_runs)
-        (void)printf("  launching a step: %.0f us",
+        (void)printf("  launch overhead: %.0f us per pass",
                      1e6 * p->launch_seconds / (double)p->device_runs);
     if (p->device_misses)
         (void)printf(
-            "  on the GPU: %.1f %% hits, %.2f MB/token, %.1f tok/s by copies, %.0f %% of it",
+            "  on the GPU: %.1f %% hits, %.2f MB/token, %.1f tok/s limit of copies, %.0f %% of it",
             100.0 * (double)p->device_hits / (double)(p->device_hits + p->device_misses),
             (double)p->bytes_copied * 1e-6 / (double)(p->tokens * p->repeats), limits.copies,
             100 * share_of(p, limits.copies));
@@ -111,7 +111,7 @@ static void print_phase(const bench_run *run, const bench_way *w, const bench_ph
 
 static void print_phases(const bench_run *run) {
     (void)printf("\n%-10s %7s %7s %11s %11s %11s %9s", "tok/s", "threads", "tokens", "best",
-                 "median", "floor", "reached");
+                 "median", "limit", "reached");
     if (run->disk.reads_in_flight)
         (void)printf(" %9s %9s %9s %8s", "hits", "MB/token", "disk", "reached");
     (void)printf("\n");
@@ -124,7 +124,7 @@ static void print_split(const bench_way *w) {
     const double others = s.compile_seconds - s.build_seconds - s.fuse_seconds - s.lower_seconds -
                           s.schedule_seconds - s.plan_seconds - s.load_seconds;
     (void)printf("\ncompile  %llu programs in %.2f ms: build %.2f, fuse %.2f, lower %.2f, schedule "
-                 "%.2f, plan %.2f, load %.2f, others %.2f\n",
+                 "%.2f, plan %.2f, load %.2f, other %.2f\n",
                  (unsigned long long)s.programs_compiled, s.compile_seconds * 1e3,
                  s.build_seconds * 1e3, s.fuse_seconds * 1e3, s.lower_seconds * 1e3,
                  s.schedule_seconds * 1e3, s.plan_seconds * 1e3, s.load_seconds * 1e3,
@@ -159,7 +159,7 @@ static void print_profile(const bench_way *w) {
     if (d->runs) (void)printf(" %13s %11s", "decode", "share");
     if (p->runs) (void)printf(" %13s %11s", "prefill", "share");
     (void)printf("   threads: %u", d->runs ? d->threads : p->threads);
-    if (p->runs) (void)printf(", prefilled at once: %u", p->tokens);
+    if (p->runs) (void)printf(", prefill chunk: %u", p->tokens);
     (void)printf("\n");
     for (uint32_t i = 0; i < d->op_count; i++) {
         (void)printf("  %-18s", d->ops[i].name);
@@ -180,7 +180,7 @@ static void print_profile(const bench_way *w) {
     (void)printf("\n");
 }
 
-/* One line for each way to compile. */
+/* One line for each set of compile options. */
 static void print_comparison(const bench_run *run) {
     (void)printf("%-26s %6s %6s %8s %12s %12s %12s %12s\n", "", "steps", "fused", "barriers",
                  "prefill best", "median", "decode best", "median");
@@ -189,7 +189,7 @@ static void print_comparison(const bench_run *run) {
         const sl_inspect_report *r = &w->decode_profile;
         (void)printf("%-26.*s %6u %6u %8u %12.1f %12.1f %12.1f %12.1f\n",
                      w->compile[0] ? (int)strlen(w->compile) - 1 : 8,
-                     w->compile[0] ? w->compile : "as it is", r->steps, r->fused, r->barriers,
+                     w->compile[0] ? w->compile : "default", r->steps, r->fused, r->barriers,
                      best(&w->prefill), median(&w->prefill), best(&w->decode), median(&w->decode));
     }
 }

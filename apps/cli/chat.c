@@ -1,4 +1,4 @@
-/* chat.c - Talk with a model: messages of one or more lines, commands, answers that can be stopped.
+/* chat.c - Interactive chat: messages of one or more lines, commands, answers that can be stopped.
  */
 #include "apps/cli/conversation.h"
 #include "apps/cli/line.h"
@@ -95,7 +95,7 @@ static void print_note(const char *text) {
     (void)fprintf(stderr, "%s%s%s\n", colour ? "\033[2m" : "", text, colour ? "\033[0m" : "");
 }
 
-/* False when the model could not answer; the message is then taken back. */
+/* False if the model could not answer; the message is then removed. */
 static bool answer(const message *m) {
     char *rendered;
     sl_error err;
@@ -115,8 +115,9 @@ static bool answer(const message *m) {
     }
     (void)putchar('\n');
     (void)fflush(stdout);
-    if (reply.ending == CLI_FULL) print_note("the context is full; /reset starts over");
-    if (reply.ending == CLI_LIMITED) print_note("stopped at the limit of -n tokens");
+    if (reply.ending == CLI_FULL)
+        print_note("the context is full; /reset starts a new conversation");
+    if (reply.ending == CLI_LIMITED) print_note("stopped at the token limit (-n)");
     if (reply.ending == CLI_STOPPED) print_note("stopped");
     cli_conversation_say(&talk, "assistant", reply.text, reply.bytes);
     cli_answer_free(&reply);
@@ -129,11 +130,12 @@ static command_result obey(const char *text) {
     if (text[0] != '/' || strchr(text, '\n')) return NO_COMMAND;
     if (strcmp(text, "/exit") == 0) return EXIT;
     if (strcmp(text, "/help") == 0)
-        print_note("/reset         forget the conversation\n"
-                   "/system TEXT   forget it and set the system message\n"
+        print_note("/reset         start a new conversation\n"
+                   "/system TEXT   start a new conversation with this system message\n"
                    "/stats         speed, expert cache and memory so far\n"
-                   "/exit          leave (or Ctrl-D)\n"
-                   "A line that ends in \\ goes on; \"\"\" begins and ends several lines.\n"
+                   "/exit          quit (or Ctrl-D)\n"
+                   "A line that ends in \\ continues on the next; \"\"\" begins and ends a block "
+                   "of lines.\n"
                    "Ctrl-C stops an answer.");
     else if (strcmp(text, "/reset") == 0)
         cli_conversation_reset(&talk, talk.options->system);
@@ -142,11 +144,11 @@ static command_result obey(const char *text) {
     else if (strcmp(text, "/stats") == 0)
         cli_print_stats(stderr, talk.model, talk.session);
     else
-        print_note("no such command; /help lists them");
+        print_note("unknown command; /help lists the commands");
     return DONE;
 }
 
-/* A person may try again after an error; a script had better know. */
+/* A person may try again after an error; a script must get an exit code. */
 static int converse(bool interactive) {
     int result = CLI_OK;
     bool leave = false;
@@ -174,7 +176,7 @@ int cli_run_chat(const cli_options *options) {
     if (cli_conversation_open(options, &talk)) {
         catch_interrupts();
         cli_lines_begin(interactive);
-        if (interactive) print_note("/help lists the commands, Ctrl-D leaves");
+        if (interactive) print_note("/help lists the commands, Ctrl-D quits");
         result = converse(interactive);
         if (options->stats) cli_print_stats(stderr, talk.model, talk.session);
         cli_lines_end();

@@ -1,4 +1,4 @@
-/* conversation.c - Prefill what is new, then sample until something ends the answer. */
+/* conversation.c - Prefills the new tokens, then samples until the answer ends. */
 #include "apps/cli/conversation.h"
 #include "apps/cli/thinking.h"
 #include <signal.h>
@@ -25,7 +25,7 @@ static bool load_tools(const cli_options *options, json_t **out) {
     *out = json_load_file(options->tools, 0, &problem);
     if (json_is_array(*out)) return true;
     if (*out)
-        (void)cli_fail_text("%s: a JSON list of tools is wanted", options->tools);
+        (void)cli_fail_text("%s: expected a JSON list of tools", options->tools);
     else if (problem.line > 0)
         (void)cli_fail_text("%s line %d: %s", options->tools, problem.line, problem.text);
     else
@@ -73,7 +73,7 @@ void cli_conversation_take_back(cli_conversation *conversation) {
     if (count) (void)json_array_remove(conversation->messages, count - 1);
 }
 
-/* Templates may ask for the date. */
+/* Templates may use the date. */
 static void set_now(json_t *variables) {
     char text[32];
     const time_t now = time(NULL);
@@ -153,7 +153,7 @@ static sl_status extend(cli_conversation *c, size_t count, sl_error *err) {
     }
 }
 
-/* Brings the session to exactly these tokens, with the logits after the last. */
+/* Makes the session consist of exactly these tokens, with the logits after the last one. */
 static sl_status prefill(cli_conversation *c, const sl_token *tokens, size_t count, sl_error *err) {
     size_t same = 0;
     const size_t seen = sl_session_length(c->session);

@@ -1,7 +1,7 @@
-/* info.c - What a model is and what it needs. */
+/* info.c - Shows the dimensions and memory needs of a model. */
 #include "apps/cli/cli.h"
 
-/* The smallest amount the model runs in: with the smallest budget for experts. */
+/* The smallest memory in which the model runs: with the smallest budget for experts. */
 static uint64_t minimum_bytes(const sl_model_info *i) {
     return i->resident_bytes + i->state_bytes + i->workspace_bytes + i->minimum_budget_bytes;
 }

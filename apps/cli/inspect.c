@@ -1,4 +1,4 @@
-/* inspect.c - What the compiler made of a model's step, as text, JSON and pictures. */
+/* inspect.c - Shows how a model's forward pass is compiled, as text, JSON and pictures. */
 #include "sluice/inspect.h"
 #include "apps/cli/cli.h"
 #include <string.h>
@@ -69,7 +69,8 @@ static int print_report(const cli_options *options, const sl_inspect_report *rep
     (void)fputs(text, stdout);
     sl_text_free(text);
     if (report->trace_dropped)
-        (void)fprintf(stderr, "sluice: the trace was full: %llu of %llu events are missing\n",
+        (void)fprintf(stderr,
+                      "sluice: the trace buffer was full: %llu of %llu events are missing\n",
                       (unsigned long long)report->trace_dropped,
                       (unsigned long long)(report->trace_events + report->trace_dropped));
     return CLI_OK;
@@ -123,7 +124,7 @@ static int compare_devices(const cli_options *options) {
                                     .tokens = options->rows,
                                     .compile = cli_compile_words(options, words)};
     if (sscanf(options->compare_devices, "%15[a-z],%15[a-z]", names[0], names[1]) != 2)
-        return cli_misuse(CLI_inspect, "--compare '%s': two devices, as in cpu,cuda",
+        return cli_misuse(CLI_inspect, "--compare '%s': expected two devices, as in ref,cpu",
                           options->compare_devices);
     bool open = true;
     for (int i = 0; i < 2 && open; i++) {
@@ -156,7 +157,7 @@ int cli_run_inspect(const cli_options *options) {
         .verify = options->verify,
     };
     if (options->shape && options->model)
-        return cli_misuse(CLI_inspect, "--shape and --model: one of them");
+        return cli_misuse(CLI_inspect, "--shape and --model: give only one of them");
     cli_options opening = *options;
     opening.schedule = NULL; /* the model itself runs levels */
     sl_model *model = NULL;

@@ -117,7 +117,9 @@ static bool set_given(const runner *r, const sl_graph_item *item, const sl_tenso
 static bool set_invented(runner *r, const sl_graph_item *item) {
     const size_t count = cli_element_count(item->rank, item->dims);
     const size_t bytes = count * cli_element_bytes(item->dtype);
-    (void)fprintf(stderr, r->invented ? ", %s" : "sluice: invented values for %s", item->name);
+    (void)fprintf(stderr,
+                  r->invented ? ", %s" : "sluice: no data given, using random values for %s",
+                  item->name);
     r->invented = true;
     if (bytes == 0) return true;
     void *data = malloc(bytes);
@@ -282,5 +284,5 @@ int cli_run_ir(const cli_options *options) {
         if (options->argument_count < 2) return cli_misuse(CLI_ir, "ir %s needs a FILE or -", name);
         return with_graph(verbs[i].run, options);
     }
-    return cli_misuse(CLI_ir, "'%s' is none of import, fmt, check, run, bench, diff, ops", name);
+    return cli_misuse(CLI_ir, "'%s' is not one of import, fmt, check, run, bench, diff, ops", name);
 }

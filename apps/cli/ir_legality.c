@@ -1,4 +1,4 @@
-/* ir_legality.c - What a device makes of a program, node by node. */
+/* ir_legality.c - Which nodes of a program a device supports. */
 #include "apps/cli/ir.h"
 #include <string.h>
 
@@ -47,6 +47,6 @@ int cli_ir_legality(const sl_legality *legality, const cli_options *options) {
     (void)printf("%s: %u native, %u rewritten, %u unsupported\n", device, c.native, c.rewritten,
                  c.unsupported);
     if (!first) return CLI_OK;
-    return cli_fail_text("%s (%u of %u nodes do not run there)", first, c.unsupported,
+    return cli_fail_text("%s (%u of %u nodes are not supported)", first, c.unsupported,
                          c.native + c.rewritten + c.unsupported);
 }

@@ -1,4 +1,4 @@
-/* ir_measure.c - How fast a tensor program is, and how far two of them are apart. */
+/* ir_measure.c - Benchmarks a tensor program, and compares two of them. */
 #include "apps/cli/ir.h"
 #include "apps/cli/values.h"
 #include <math.h>
@@ -43,8 +43,8 @@ static int report(cli_runner *r, const double *times, uint32_t count) {
             (void)json_object_set_new(json, "profile", profile_json(rows, row_count));
         return cli_print_json(json);
     }
-    (void)printf("median %.3f ms, least %.3f ms, of %u\n", times[count / 2] * 1e3, times[0] * 1e3,
-                 count);
+    (void)printf("median %.3f ms, minimum %.3f ms, %u repeats\n", times[count / 2] * 1e3,
+                 times[0] * 1e3, count);
     if (r->options->profile) print_profile(rows, row_count, count);
     return CLI_OK;
 }
@@ -65,7 +65,7 @@ int cli_ir_bench(const sl_graph *graph, const cli_options *options) {
     const uint32_t count = options->repeats_given && options->repeats ? options->repeats : REPEATS;
     if (count > MOST_REPEATS) return cli_fail_text("at most %d repeats", MOST_REPEATS);
     double *times = calloc(count + 1, sizeof *times);
-    if (!times) return cli_fail_text("no memory for %u times", count);
+    if (!times) return cli_fail_text("no memory for %u measurements", count);
     const int result = cli_ir_start(&r, NULL) ? measure(&r, times, count) : CLI_FAILED;
     cli_ir_stop(&r);
     free(times);
@@ -81,7 +81,7 @@ static bool is_near(const char *dtype, double difference, double largest) {
     return difference == 0;
 }
 
-/* Prints how far an output is apart; true when it is not. */
+/* Prints the difference of an output; true if it is within the tolerance. */
 static bool compare_output(const cli_runner *a, const cli_runner *b, const sl_graph_item *item) {
     size_t bytes_a, bytes_b;
     const void *x = sl_compiled_get(a->compiled, item->name, &bytes_a);
@@ -90,7 +90,7 @@ static bool compare_output(const cli_runner *a, const cli_runner *b, const sl_gr
     (void)printf("%s : %s", item->name,
                  cli_type_text(item->dtype, item->rank, item->dims, type, sizeof type));
     if (!x || !y || bytes_a != bytes_b) {
-        (void)printf("  is not an output of both\n");
+        (void)printf("  is not an output of both programs\n");
         return false;
     }
     const size_t count = cli_element_count(item->rank, item->dims);
@@ -107,7 +107,8 @@ static bool compare_output(const cli_runner *a, const cli_runner *b, const sl_gr
         if (isfinite(v)) largest = fmax(largest, v);
     }
     const bool near = !odd && is_near(item->dtype, most, largest);
-    (void)printf("  differs by %.3g of %.3g: %s\n", most, largest, near ? "same" : "DIFFERENT");
+    (void)printf("  maximum difference %.3g, largest value %.3g: %s\n", most, largest,
+                 near ? "same" : "DIFFERENT");
     return near;
 }
 

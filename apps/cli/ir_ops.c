@@ -18,27 +18,36 @@ static void print_words(const char *text) {
     print_cell(text[0] ? text : "none");
 }
 
+static void print_head(const sl_op_support *support) {
+    (void)printf("| op | operands | results | attributes | element types | kind |");
+    for (uint32_t d = 0; d < support->device_count; d++) print_cell(support->devices[d].device);
+    (void)printf(" fused from | without a kernel | summary |\n|---|---|---|---|---|---|");
+    for (uint32_t d = 0; d < support->device_count; d++) (void)printf("---|");
+    (void)printf("---|---|---|\n");
+}
+
+static void print_op(const sl_op_row *row, const sl_op_support *support) {
+    (void)printf("|");
+    print_cell(row->name);
+    print_words(row->inputs);
+    print_words(row->outputs);
+    print_words(row->attributes);
+    print_cell(support->types);
+    print_cell(support->predicates);
+    for (uint32_t d = 0; d < support->device_count; d++) print_cell(support->devices[d].kernels);
+    print_cell(support->made_from);
+    print_cell(support->rewritten);
+    print_cell(row->summary);
+    (void)putchar('\n');
+}
+
 static int print_markdown(const sl_op_row *rows, uint32_t count) {
-    (void)printf("| op | operands | results | attributes | element types | kind | cpu | cuda "
-                 "| fused from | without a kernel | summary |\n"
-                 "|---|---|---|---|---|---|---|---|---|---|---|\n");
     for (uint32_t i = 0; i < count; i++) {
         sl_op_support support;
         sl_error err;
         if (sl_op_support_of(rows[i].name, &support, &err) != SL_OK) return cli_fail(&err);
-        (void)printf("|");
-        print_cell(rows[i].name);
-        print_words(rows[i].inputs);
-        print_words(rows[i].outputs);
-        print_words(rows[i].attributes);
-        print_cell(support.types);
-        print_cell(support.predicates);
-        print_cell(support.cpu);
-        print_cell(support.cuda);
-        print_cell(support.made_from);
-        print_cell(support.rewritten);
-        print_cell(rows[i].summary);
-        (void)putchar('\n');
+        if (i == 0) print_head(&support);
+        print_op(&rows[i], &support);
     }
     return CLI_OK;
 }

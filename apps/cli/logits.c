@@ -38,14 +38,14 @@ static bool split(const char *path, const char *text, size_t bytes, token_list *
         if (is_space(text[at])) continue;
         while (end < bytes && !is_space(text[end])) end++;
         if (!read_id(text + at, end - at, &out->ids[out->count])) {
-            (void)cli_fail_text("%s: word %zu (byte %zu) is '%.*s', a token id is wanted", path,
+            (void)cli_fail_text("%s: word %zu (byte %zu) is '%.*s', expected a token id", path,
                                 out->count + 1, at, end - at > 40 ? 40 : (int)(end - at),
                                 text + at);
             return false;
         }
         out->count++;
     }
-    if (out->count == 0) (void)cli_fail_text("%s: no token ids in it", path);
+    if (out->count == 0) (void)cli_fail_text("%s: contains no token ids", path);
     return out->count != 0;
 }
 
@@ -112,7 +112,7 @@ static int write_logits(sl_model *model, const cli_options *options, const token
 
 int cli_run_logits(const cli_options *options) {
     if (!options->tokens || !options->output)
-        return cli_misuse(CLI_logits, "--tokens FILE and -o FILE are needed");
+        return cli_misuse(CLI_logits, "--tokens FILE and -o FILE are required");
     token_list tokens = {0};
     sl_model *model = NULL;
     int result = CLI_FAILED;

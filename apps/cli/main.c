@@ -22,7 +22,8 @@ static int find_command(const char *name) {
 }
 
 int main(int count, char **words) {
-    (void)signal(SIGPIPE, SIG_IGN); /* a closed pipe is a write error, not a death */
+    (void)signal(SIGPIPE,
+                 SIG_IGN); /* a closed pipe is a write error and must not kill the process */
     if (count < 2) {
         cli_print_commands(stderr);
         return CLI_USAGE;
@@ -38,7 +39,8 @@ int main(int count, char **words) {
         return CLI_OK;
     }
     if (command < 0) {
-        (void)fprintf(stderr, "sluice: there is no command '%s'; sluice --help lists them\n",
+        (void)fprintf(stderr,
+                      "sluice: there is no command '%s'; sluice --help lists the commands\n",
                       words[1]);
         return CLI_USAGE;
     }

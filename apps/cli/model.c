@@ -1,4 +1,4 @@
-/* model.c - Opening models as the options say, and reporting on them. */
+/* model.c - Opens models with the given options, and reports on them. */
 #include "apps/cli/cli.h"
 #include <limits.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 #define DEFAULT_MODEL "models/fable"
 
-/* Beside the program: where it was built (build/sluice), or where it was installed. */
+/* Relative to the program: in the build folder (build/sluice), or where it is installed. */
 static const char *default_model(void) {
     static char path[PATH_MAX + 64];
     static const char *const places[] = {"/../" DEFAULT_MODEL, "/../share/sluice/" DEFAULT_MODEL};
@@ -52,10 +52,10 @@ static bool read_budget(const char *text, uint64_t *bytes, double *share) {
     return false;
 }
 
-/* False, with a message, where it is no budget; nothing given is fine. */
+/* False, with a message, if the budget is invalid; no budget is allowed. */
 static bool take_budget(const char *option, const char *text, uint64_t *bytes, double *share) {
     if (!text || read_budget(text, bytes, share)) return true;
-    (void)cli_fail_text("--%s '%s': bytes (1500000000, 1.5GB, 2GiB) or a share (25%%) is wanted",
+    (void)cli_fail_text("--%s '%s': expected a size (1500000000, 1.5GB, 2GiB) or a share (25%%)",
                         option, text);
     return false;
 }
@@ -109,7 +109,7 @@ bool cli_open_session(sl_model *model, const cli_options *options, sl_session **
     return false;
 }
 
-/* What the model recommends, changed by what was asked for. */
+/* The sampling defaults of the model, overridden by the options. */
 sl_sampling cli_sampling(const sl_model *model, const cli_options *options) {
     sl_sampling how = sl_model_sampling(model);
     if (options->temperature_given) how.temperature = options->temperature;

@@ -1,4 +1,4 @@
-/* options.c - Command lines, read and explained by one table. */
+/* options.c - Parsing and help of command lines, from one table. */
 #include "apps/cli/cli.h"
 #include <errno.h>
 #include <math.h>
@@ -113,7 +113,7 @@ static const option *read_option(cli_command command, const char *word, const ch
 
 static bool apply(cli_command command, const option *o, const char *value, cli_options *out) {
     if (!o->parse(value, (char *)out + o->field)) {
-        (void)cli_misuse(command, "--%s: '%s' is no %s", o->name, value, o->value);
+        (void)cli_misuse(command, "--%s: expected %s, found '%s'", o->name, o->value, value);
         return false;
     }
     *(bool *)((char *)out + o->given) = true;
@@ -125,7 +125,7 @@ bool cli_options_parse(cli_command command, int count, char **words, cli_options
         const char *word = words[i], *value;
         if (word[0] != '-' || word[1] == '\0') {
             if (out->argument_count == command_table[command].most) {
-                (void)cli_misuse(command, "'%s' is one argument too many", word);
+                (void)cli_misuse(command, "unexpected argument '%s'", word);
                 return false;
             }
             out->arguments[out->argument_count++] = word;
@@ -133,7 +133,7 @@ bool cli_options_parse(cli_command command, int count, char **words, cli_options
         }
         const option *o = read_option(command, word, &value);
         if (!o || (value && !o->value)) {
-            (void)cli_misuse(command, "'%s' is no option of sluice %s", word,
+            (void)cli_misuse(command, "'%s' is not an option of sluice %s", word,
                              command_table[command].name);
             return false;
         }
@@ -147,9 +147,8 @@ bool cli_options_parse(cli_command command, int count, char **words, cli_options
         if (!apply(command, o, value, out)) return false;
     }
     if (out->help || out->argument_count >= command_table[command].fewest) return true;
-    (void)cli_misuse(command, "%s is missing: sluice %s %s",
-                     out->argument_count ? "an argument" : "what to work on",
-                     command_table[command].name, command_table[command].arguments);
+    (void)cli_misuse(command, "missing argument: sluice %s %s", command_table[command].name,
+                     command_table[command].arguments);
     return false;
 }
 
@@ -163,6 +162,14 @@ static void print_option(FILE *to, const option *o) {
     (void)fprintf(to, "  %-24s %s\n", left, o->help);
 }
 
+static void print_devices(FILE *to, cli_command command) {
+    sl_device_item device;
+    (void)fprintf(to, "\ndevices:\n");
+    for (uint32_t i = 0; sl_device_at(i, &device); i++)
+        if (device.runs_models || command == CLI_ir)
+            (void)fprintf(to, "  %-24s %s\n", device.name, device.summary);
+}
+
 void cli_print_help(FILE *to, cli_command command) {
     (void)fprintf(to, "sluice %s - %s\n\nusage: sluice %s [options]%s%s\n\n",
                   command_table[command].name, command_table[command].summary,
@@ -170,6 +177,7 @@ void cli_print_help(FILE *to, cli_command command) {
                   command_table[command].arguments);
     for (int i = 0; i < OPTION_COUNT; i++)
         if (options_table[i].commands >> command & 1) print_option(to, &options_table[i]);
+    if (find(command, "device", strlen("device"), 0)) print_devices(to, command);
 }
 
 void cli_print_commands(FILE *to) {
@@ -180,7 +188,7 @@ void cli_print_commands(FILE *to) {
     for (int c = 0; c < CLI_COMMAND_COUNT; c++)
         (void)fprintf(to, "  %-11s %s\n", command_table[c].name, command_table[c].summary);
     (void)fprintf(
-        to, "\nsluice COMMAND --help explains a command; sluice run -p 'Hello!' is a start.\n");
+        to, "\nsluice COMMAND --help explains a command. To get started: sluice run -p 'Hello!'\n");
 }
 
 int cli_misuse(cli_command command, const char *format, ...) {

@@ -1,7 +1,7 @@
-/* pack.c - Write a model as one file that is ready to run. */
+/* pack.c - Converts a model to one file that is ready to run. */
 #include "apps/cli/writing.h"
 
-/* Opens the result for its figures, which also shows that it can be opened. */
+/* Opens the result to report its size, which also checks that it can be opened. */
 static sl_status describe(const char *path, sl_model_info *out, sl_error *err) {
     sl_model *model;
     const sl_model_options how = {.struct_size = sizeof how, .threads = 1, .context_tokens = 1};
@@ -36,7 +36,7 @@ static int verify(const char *path) {
 int cli_run_pack(const cli_options *options) {
     const char *source = options->arguments[0], *destination = options->arguments[1];
     if (!destination && options->check_pack) return verify(source);
-    if (!destination) return cli_misuse(CLI_pack, "missing: where to write");
+    if (!destination) return cli_misuse(CLI_pack, "missing argument: DST, the file to write");
     const sl_pack_options how = {.struct_size = sizeof how,
                                  .quant = options->quant,
                                  .threads = options->threads,

@@ -1,4 +1,4 @@
-/* perplexity.c - How well a model predicts each token of a row from those before it. */
+/* perplexity.c - Measures how well a model predicts each token from those before it. */
 #include "apps/cli/cli.h"
 #include "sluice/tensors.h"
 #include <math.h>
@@ -17,7 +17,7 @@ typedef struct {
 static bool open_rows(const char *place, token_rows *out) {
     const char *colon = strrchr(place, ':');
     if (!colon || colon == place || colon[1] == '\0') {
-        (void)cli_fail_text("--tokens '%s': FILE.safetensors:NAME is wanted", place);
+        (void)cli_fail_text("--tokens '%s': expected FILE.safetensors:NAME", place);
         return false;
     }
     char *path = strndup(place, (size_t)(colon - place));
@@ -36,7 +36,7 @@ static bool open_rows(const char *place, token_rows *out) {
     if (strcmp(item.dtype, "i32") == 0 && (item.rank == 1 || item.rank == 2) && out->length >= 2 &&
         out->length <= UINT32_MAX && out->count)
         return true;
-    (void)cli_fail_text("%s: %s of rank %u; i32 [rows, n] or [n] with n of at least 2 is wanted",
+    (void)cli_fail_text("%s: %s of rank %u, expected i32 [rows, n] or [n] with n of at least 2",
                         place, item.dtype, item.rank);
     return false;
 }
@@ -57,7 +57,7 @@ typedef struct {
     float *logits; /* [BLOCK_TOKENS * vocab] */
 } scorer;
 
-/* Adds the surprise of ids 1 .. length-1 to *total. */
+/* Adds the negative log-likelihood of ids 1 .. length-1 to *total. */
 static sl_status score_row(const scorer *s, const sl_token *ids, size_t length, double *total,
                            sl_error *err) {
     sl_status status = sl_session_rewind(s->session, 0, err);
@@ -118,7 +118,7 @@ static int measure(sl_model *model, const cli_options *options, const token_rows
 
 int cli_run_perplexity(const cli_options *options) {
     if (!options->tokens)
-        return cli_misuse(CLI_perplexity, "--tokens FILE.safetensors:NAME is needed");
+        return cli_misuse(CLI_perplexity, "--tokens FILE.safetensors:NAME is required");
     token_rows rows = {0};
     sl_model *model = NULL;
     int result = CLI_FAILED;

@@ -11,7 +11,7 @@ static char *read_prompt(const cli_options *options) {
         (void)fprintf(stderr, "sluice: type the prompt, then Ctrl-D (or use -p PROMPT)\n");
     char *text = cli_read_all("-", &bytes);
     if (text && strlen(text) != bytes) {
-        (void)cli_fail_text("standard input: a zero byte at %zu of %zu, text is wanted",
+        (void)cli_fail_text("standard input: zero byte at offset %zu of %zu, expected text",
                             strlen(text), bytes);
         free(text);
         return NULL;
@@ -28,7 +28,7 @@ static bool render(cli_conversation *c, const char *prompt, char **out) {
     cli_conversation_say(c, "user", prompt, strlen(prompt));
     const sl_status status = cli_conversation_render(c, out, &err);
     if (status == SL_UNSUPPORTED)
-        (void)fprintf(stderr, "sluice: %s; the prompt is used as it is\n", err.message);
+        (void)fprintf(stderr, "sluice: %s; the prompt is used verbatim\n", err.message);
     else if (status != SL_OK)
         (void)cli_fail(&err);
     return status == SL_OK || status == SL_UNSUPPORTED;

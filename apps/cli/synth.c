@@ -1,4 +1,4 @@
-/* synth.c - Write a model that knows nothing, to measure how fast one of its shape would run. */
+/* synth.c - Writes a random-weight model, for benchmarks of models of its shape. */
 #include "apps/cli/writing.h"
 #include <sys/stat.h>
 
@@ -14,7 +14,7 @@ int cli_run_synth(const cli_options *options) {
     sl_error err;
     struct stat file;
     char size[32];
-    if (!options->shape) return cli_misuse(CLI_synth, "--shape is needed");
+    if (!options->shape) return cli_misuse(CLI_synth, "--shape is required");
     cli_writing_start();
     if (sl_synth_write(options->shape, destination, &how, &err) != SL_OK) return cli_fail(&err);
     cli_progress_end();

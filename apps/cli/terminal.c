@@ -1,4 +1,4 @@
-/* terminal.c - Talking to the person: errors, progress, sizes, standard input. */
+/* terminal.c - Terminal output and standard input: errors, progress, sizes. */
 #include "apps/cli/cli.h"
 #include <errno.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* tokenize.c - Show how text becomes tokens. */
+/* tokenize.c - Shows the tokens of a text. */
 #include "apps/cli/cli.h"
 #include <stdlib.h>
 #include <string.h>

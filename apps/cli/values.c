@@ -1,4 +1,4 @@
-/* values.c - Elements of every plain type, as doubles and back. */
+/* values.c - Conversion of elements of every plain type to and from doubles. */
 #include "apps/cli/values.h"
 #include <math.h>
 #include <stdio.h>

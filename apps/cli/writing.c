@@ -8,7 +8,7 @@ static void on_signal(int number) {
     stop_requested = 1;
 }
 
-/* The library removes what it has written when it is told to stop. */
+/* The library removes its temporary file when it is cancelled. */
 void cli_writing_start(void) {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     (void)sigemptyset(&action.sa_mask);

@@ -1,4 +1,4 @@
-/* lower.c - Graph to program: values become windows on buffers, nodes become steps. */
+/* lower.c - From graph to program: values become views of buffers, nodes become steps. */
 #include "compiler/compile.h"
 #include "compiler/ops/access.h"
 #include <string.h>
@@ -65,8 +65,8 @@ static sl_status add_buffer(lowering *l, const sl_value_info *value, const char 
     return SL_OK;
 }
 
-/* Whether a node's result is memory of its first input, and where.  A slice of a state is a copy:
- * it must not change when the state does. */
+/* Whether the result of a node aliases its first input, and at which offset.  A slice of a state is
+ * a copy: it must not change when the state does. */
 static bool is_view(const lowering *l, const sl_node *node, sl_operand *out) {
     if (!node->input_count) return false;
     const sl_operand *x = &l->windows[node->inputs[0].v];
@@ -79,7 +79,7 @@ static bool is_view(const lowering *l, const sl_node *node, sl_operand *out) {
     return part.count == 1;
 }
 
-/* Where each result of a step lies: in its state or in a new buffer. */
+/* Assigns a place to each result of a step: its state or a new buffer. */
 static sl_status place_results(lowering *l, const sl_node *node, sl_error *err) {
     const sl_op_info *info = sl_op_info_of(node->op);
     for (uint32_t o = 0; o < node->output_count; o++) {
@@ -95,7 +95,7 @@ static sl_status place_results(lowering *l, const sl_node *node, sl_error *err) 
     return SL_OK;
 }
 
-/* A view of a state is good until the state is updated. */
+/* A view of a state is valid until the state is updated. */
 static sl_status check_fresh(const lowering *l, sl_value value, const char *user, sl_error *err) {
     const uint32_t buffer = l->windows[value.v].buffer.v;
     if (l->version[value.v] == l->updates[buffer]) return SL_OK;
@@ -142,7 +142,7 @@ static void lower_body(sl_attr_visitor *visitor, const char *name, sl_attr_kind 
         b->status = sl_lower(attr->graph, b->allocator, &b->step->bodies[index], b->err);
 }
 
-/* The step is in the program already, which owns what is made for it. */
+/* The step is already in the program, which owns its allocations. */
 static sl_status add_bodies(sl_program *p, const sl_node *node, sl_step *step, sl_error *err) {
     const sl_op_info *info = sl_op_info_of(node->op);
     _Alignas(max_align_t) unsigned char attrs[SL_MAX_ATTRS_BYTES];

@@ -27,7 +27,7 @@ static void access_slice(const sl_operand *operands, const void *attrs, sl_step_
     out->reads[0] = sl_slice_access(&operands[0], attrs);
 }
 
-/* Ops that touch less than their operands; each changes what was declared for whole operands. */
+/* Ops that access less than their whole operands; each narrows the declared accesses. */
 typedef void access_fn(const sl_operand *operands, const void *attrs, sl_step_accesses *out);
 static const struct {
     sl_op op;

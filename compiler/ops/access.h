@@ -1,4 +1,4 @@
-/* access.h - Which bytes a step of each op touches. */
+/* access.h - The bytes that a step of each op accesses. */
 #ifndef SL_COMPILER_OPS_ACCESS_H
 #define SL_COMPILER_OPS_ACCESS_H
 #include "core/program.h"
@@ -9,8 +9,8 @@ typedef struct {
     sl_access *reads, *writes;
 } sl_step_accesses;
 
-/* Inputs are read, states read and written, results written: whole, unless the op knows better.
- * Experts are not memory of the program. */
+/* Inputs are read, states read and written, results written: whole, unless the op
+ * declares less.  Experts are not part of the program's memory. */
 void sl_op_accesses(const sl_step *step, sl_step_accesses *out);
 
 /* The part of x that a slice takes; of one run when it is contiguous. */

@@ -1,4 +1,4 @@
-/* batch_norm.c - Norms by statistics that are given, and the gradients of rms_norm. */
+/* batch_norm.c - Batch norm with given statistics, and the gradients of rms_norm. */
 #include "compiler/ops/alike.h"
 #include <math.h>
 

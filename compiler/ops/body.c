@@ -27,8 +27,8 @@ sl_status sl_body_begin(sl_body_check *check, const sl_infer_args *args, const c
         if (value->kind == SL_VALUE_WEIGHT || value->kind == SL_VALUE_STATE ||
             value->kind == SL_VALUE_EXPERTS)
             return sl_fail(err, SL_INVALID,
-                           "%s: '%s' of %s is a weight, state or experts: a body declares inputs "
-                           "and constants alone",
+                           "%s: '%s' of %s is a weight, state or experts: a body may only declare "
+                           "inputs and constants",
                            args->label, value->name, name);
     }
     return SL_OK;

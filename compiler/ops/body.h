@@ -1,4 +1,4 @@
-/* body.h - What ops with bodies share: checking a body's signature, and evaluating it. */
+/* body.h - Shared by ops with bodies: checking the signature of a body, and evaluating it. */
 #ifndef SL_COMPILER_OPS_BODY_H
 #define SL_COMPILER_OPS_BODY_H
 #include "compiler/eval.h"
@@ -15,7 +15,7 @@ typedef struct {
     uint32_t value, taken; /* the last input that was taken, and how many were */
     sl_error *err;
 } sl_body_check;
-/* There must be a graph without mistakes that declares inputs and constants alone. */
+/* The body must be a valid graph that declares only inputs and constants. */
 SL_CHECKED sl_status sl_body_begin(sl_body_check *check, const sl_infer_args *args,
                                    const char *name, const sl_graph *graph, sl_error *err);
 /* Its next input must have this type, which is that of `what` number index. */

@@ -237,8 +237,8 @@ sl_status sl_broadcast(const char *label, const sl_dims *a, const sl_dims *b, sl
         const int64_t y = back <= b->rank ? b->dims[b->rank - back] : 1;
         if (x != y && x != 1 && y != 1)
             return sl_fail(err, SL_INVALID,
-                           "%s: dims %lld and %lld (number %u from the end) do not broadcast: "
-                           "equal or 1 wanted",
+                           "%s: dims %lld and %lld (number %u from the end) do not broadcast: they "
+                           "must be equal or 1",
                            label, (long long)x, (long long)y, back);
         shape.dims[shape.rank - back] = x == 1 ? y : x;
     }

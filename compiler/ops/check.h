@@ -1,4 +1,4 @@
-/* check.h - What the op families share: signatures, broadcasting, and access to operands.
+/* check.h - Shared by all op families: signatures, broadcasting, and access to operands.
  *
  * A signature states an op's types in one line:
  *

@@ -1,4 +1,4 @@
-/* contract.c - Matrix products, and rows of a table. */
+/* contract.c - Matrix products and embedding lookup. */
 #include "compiler/ops/numbers.h"
 
 /* The dims in front of a matrix. */

@@ -55,8 +55,8 @@ static void test_if(void **state) {
     refuses("%o = if(%c, %a) {then = " TWICE ", otherwise = " IDENTITY "}",
             "if: then has 2 outputs, must have 1");
     refuses("%o = if(%c, %a) {then = " WITH_WEIGHT ", otherwise = " IDENTITY "}",
-            "if: 'w' of then is a weight, state or experts: a body declares inputs and constants "
-            "alone");
+            "if: 'w' of then is a weight, state or experts: a body may only declare inputs and "
+            "constants");
     refuses("%o = if(%c, %a) {then = " IDENTITY ", otherwise = " YES "}",
             "if: output 't' of otherwise is bool[], must be f32[3] as result 0 is");
 }
@@ -225,7 +225,7 @@ static bool go(const sl_allocator *allocator) {
     evaluator = NULL;
     SL_TRY_ELSE(done, sl_compile_graph(graph, NULL, allocator, &program, &err));
     SL_TRY_ELSE(done,
-                sl_device_cpu_create(&(sl_cpu_options){.threads = 1}, allocator, &device, &err));
+                sl_device_cpu_create(&(sl_device_options){.threads = 1}, allocator, &device, &err));
     SL_TRY_ELSE(done, device->ops->load(device, program, &exe, &err));
     for (int i = 0; i < 4; i++) {
         sl_buffer_id buffer;

@@ -1,4 +1,4 @@
-/* convolution.c - Convolutions, their gradients, and what windows see. */
+/* convolution.c - Convolutions, their gradients, and im2col. */
 #include "compiler/ops/windows.h"
 #include <string.h>
 

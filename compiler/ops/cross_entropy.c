@@ -1,4 +1,4 @@
-/* cross_entropy.c - Losses over classes, and their gradients. */
+/* cross_entropy.c - Classification losses and their gradients. */
 #include "compiler/ops/numbers.h"
 #include <math.h>
 

@@ -1,4 +1,4 @@
-/* custom.c - Nodes of ops that others define: their callbacks decide. */
+/* custom.c - Custom ops: types and evaluation by their callbacks. */
 #include "core/custom.h"
 #include "compiler/ops/body.h"
 #include <string.h>

@@ -1,4 +1,4 @@
-/* dequant.c - Products with packed weights (core/schemes.h). */
+/* dequant.c - Products with low-bit weights (core/schemes.h). */
 #include "compiler/ops/numbers.h"
 #include "core/schemes.h"
 

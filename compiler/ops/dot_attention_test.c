@@ -40,7 +40,9 @@ static void wavy_input(list_case *c, const char *type_text, double phase) {
     double *data = case_doubles(c, count);
     for (int64_t i = 0; i < count; i++) {
         const double value = sin((double)i * 1.7 + phase) + 0.3 * cos((double)i * phase);
-        data[i] = type.dtype == SL_DTYPE_bool ? value > -0.5 : value;
+        data[i] = type.dtype == SL_DTYPE_bool  ? value > -0.5
+                  : type.dtype == SL_DTYPE_u32 ? floor(8 * fabs(value))
+                                               : value;
     }
     case_input(c, type, data);
 }

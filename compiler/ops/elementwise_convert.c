@@ -16,7 +16,7 @@ sl_status infer_cast(const sl_infer_args *a, sl_error *err) {
     SL_TRY(check_target(a, attrs->to, err));
     SL_TRY(sl_check_attr(a->label, "saturate", attrs->saturate, 0, 1, err));
     if (a->in[0].dtype == SL_DTYPE_c64 && attrs->to != SL_DTYPE_c64)
-        return sl_fail(err, SL_INVALID, "%s: x is c64, which cast takes to c64 alone; use real",
+        return sl_fail(err, SL_INVALID, "%s: x is c64, which can only be cast to c64; use real",
                        a->label);
     a->out[0] = a->in[0];
     a->out[0].dtype = attrs->to;

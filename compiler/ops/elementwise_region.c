@@ -1,4 +1,4 @@
-/* elementwise_region.c - A region means its steps, one after another. */
+/* elementwise_region.c - A region is defined by its instructions in sequence. */
 #include "core/elementwise_region.h"
 #include "compiler/ops/elementwise.h"
 #include "compiler/ops/numbers.h"
@@ -34,7 +34,7 @@ static sl_status infer_steps(const char *label, const sl_integers *code, sl_type
     for (uint32_t i = 0; i < count; i++) {
         const sl_elementwise_step step = sl_elementwise_decode(code, i, inputs);
         if (!step.operands)
-            return sl_fail(err, SL_INVALID, "%s: step %u of code is none", label, i);
+            return sl_fail(err, SL_INVALID, "%s: step %u of code is not a valid step", label, i);
         attrs_room attrs = {{0}};
         sl_elementwise_attrs(&step, attrs.bytes);
         sl_type in[3];

@@ -1,4 +1,4 @@
-/* elementwise_unary.c - Ops of one operand, and what they pass back. */
+/* elementwise_unary.c - Unary elementwise ops and their derivatives. */
 #include "compiler/ops/elementwise.h"
 #include <math.h>
 #include <string.h>

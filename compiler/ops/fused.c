@@ -1,6 +1,5 @@
-/* fused.c - Fused ops mean their parts, one after another. */
+/* fused.c - Fused ops are defined by their parts in sequence. */
 #include "compiler/ops/check.h"
-#include "core/region.h"
 
 /* An intermediate value. */
 static sl_status make_temp(const sl_eval_args *a, const sl_type *type, sl_eval_tensor *out,
@@ -183,34 +182,4 @@ sl_status eval_add3(const sl_eval_args *a, sl_error *err) {
     SL_TRY(make_temp(a, &a->out[0].type, &sum, err));
     SL_TRY(part(a, SL_OP_add, a->in, NULL, &sum, err));
     return part(a, SL_OP_add, (sl_eval_tensor[]){sum, a->in[2]}, NULL, a->out, err);
-}
-
-sl_status infer_region(const sl_infer_args *a, sl_error *err) {
-    const sl_dims *code = &((const sl_region_attrs *)a->attrs)->code;
-    SL_TRY(sl_match(a, "a f32[..], b f32[..], c f32[..], d f32[..] -> f32[..]", err));
-    SL_TRY(sl_check_attr(a->label, "the number of steps", code->rank, 1, SL_REGION_MAX_STEPS, err));
-    for (uint32_t i = 0; i < code->rank; i++) {
-        const sl_region_step step = sl_region_decode(code->dims[i]);
-        if (step.operands && step.x < SL_REGION_INPUTS + i &&
-            step.y < (step.operands == 2 ? SL_REGION_INPUTS + i : 1))
-            continue;
-        return sl_fail(err, SL_INVALID, "%s: step %u of code is %lld, which is no step", a->label,
-                       i, (long long)code->dims[i]);
-    }
-    return SL_OK;
-}
-
-sl_status eval_region(const sl_eval_args *a, sl_error *err) {
-    const sl_dims *code = &((const sl_region_attrs *)a->attrs)->code;
-    sl_eval_tensor registers[SL_REGION_INPUTS + SL_REGION_MAX_STEPS];
-    for (uint32_t i = 0; i < SL_REGION_INPUTS; i++) registers[i] = a->in[i];
-    for (uint32_t i = 0; i < code->rank; i++) {
-        const sl_region_step step = sl_region_decode(code->dims[i]);
-        sl_eval_tensor *out = &registers[SL_REGION_INPUTS + i];
-        *out = a->out[0];
-        if (i + 1 < code->rank) SL_TRY(make_temp(a, &a->out[0].type, out, err));
-        const sl_eval_tensor operands[2] = {registers[step.x], registers[step.y]};
-        SL_TRY(part(a, step.op, operands, NULL, out, err));
-    }
-    return SL_OK;
 }

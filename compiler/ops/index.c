@@ -1,4 +1,4 @@
-/* index.c - Ops that move elements to or from places that operands tell. */
+/* index.c - Gather, scatter, slicing and one-hot: data movement by index operands. */
 #include "compiler/ops/operand.h"
 #include <string.h>
 

@@ -1,5 +1,4 @@
-/* linear.c - Products along any dims, with corrections of low rank, with weights that rows choose;
- * and systems of equations. */
+/* linear.c - dot_general, LoRA and grouped matrix products; linear systems. */
 #include "compiler/ops/numbers.h"
 #include <math.h>
 #include <string.h>
@@ -16,7 +15,7 @@ typedef struct {
 static sl_status take_axes(const sl_infer_args *a, const char *name, sl_integers list,
                            dim_roles *roles, uint32_t *out, sl_error *err) {
     if (list.count > roles->rank)
-        return sl_fail(err, SL_INVALID, "%s: %s has %u dims, of %u there are", a->label, name,
+        return sl_fail(err, SL_INVALID, "%s: %s lists %u dims, there are only %u", a->label, name,
                        list.count, roles->rank);
     for (uint32_t i = 0; i < list.count; i++) {
         SL_TRY(sl_check_named_axis(a, name, list.items[i], roles->rank, &out[i], err));
@@ -47,7 +46,7 @@ static sl_status roles_of(const sl_infer_args *a, uint32_t input, dim_roles *out
 static sl_status check_pairs(const sl_infer_args *a, const char *what, const uint32_t counts[2],
                              const uint32_t *const axes[2], sl_error *err) {
     if (counts[0] != counts[1])
-        return sl_fail(err, SL_INVALID, "%s: %u %s dims of a and %u of b, must be as many",
+        return sl_fail(err, SL_INVALID, "%s: %u %s dims of a and %u of b, must be the same number",
                        a->label, counts[0], what, counts[1]);
     for (uint32_t i = 0; i < counts[0]; i++) {
         const int64_t x = a->in[0].shape.dims[axes[0][i]], y = a->in[1].shape.dims[axes[1][i]];

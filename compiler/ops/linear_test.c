@@ -143,7 +143,7 @@ static void products_are_checked(void **state) {
     node_rejects("dot_general", DOT("[1]", "[1]", "[]", "[]"), two,
                  "dot_general: contracted dim 1 of b is 2, must be 3 as dim 1 of a");
     node_rejects("dot_general", DOT("[1]", "[]", "[]", "[]"), two,
-                 "dot_general: 1 contracted dims of a and 0 of b, must be as many");
+                 "dot_general: 1 contracted dims of a and 0 of b, must be the same number");
     node_rejects("dot_general", DOT("[2]", "[0]", "[]", "[]"), two,
                  "dot_general: lhs_contract is 2, must be -2 to 1");
     node_rejects("dot_general", DOT("[1]", "[0]", "[-1]", "[1]"), two,

@@ -1,4 +1,4 @@
-/* moe.c - Mixture of experts: choosing experts, running them, adding up. */
+/* moe.c - Mixture of experts: routing, grouping, expert FFN, combination. */
 #include "compiler/ops/check.h"
 #include "core/codec.h"
 #include <math.h>

@@ -1,4 +1,4 @@
-/* movement.c - Ops that move elements without changing them, to places that attributes tell. */
+/* movement.c - Reshape, transpose, slice, pad, concat: data movement by attributes. */
 #include "compiler/ops/operand.h"
 #include "core/codec.h"
 #include <string.h>
@@ -25,10 +25,10 @@ static sl_status check_groups(const sl_infer_args *a, const sl_dims *to, sl_erro
     if (from->rank > 1 && to->rank > 1 && from->dims[from->rank - 1] % SL_GROUP_COLS == 0 &&
         to->dims[to->rank - 1] % SL_GROUP_COLS == 0)
         return SL_OK;
-    return sl_fail(err, SL_INVALID,
-                   "%s: rows of a8 stay whole groups of %d: the last dims must be "
-                   "multiples of it",
-                   a->label, SL_GROUP_COLS);
+    return sl_fail(
+        err, SL_INVALID,
+        "%s: rows of a8 consist of whole groups of %d: the last dims must be multiples of that",
+        a->label, SL_GROUP_COLS);
 }
 
 sl_status infer_reshape(const sl_infer_args *a, sl_error *err) {
@@ -159,8 +159,7 @@ sl_status infer_strided_slice(const sl_infer_args *a, sl_error *err) {
         sl_check_attr(a->label, "the number of steps", attrs->steps.count, x->rank, x->rank, err));
     for (uint32_t d = 0; d < x->rank; d++) {
         if (attrs->steps.items[d] == 0)
-            return sl_fail(err, SL_INVALID, "%s: step %u is 0, must be another number", a->label,
-                           d);
+            return sl_fail(err, SL_INVALID, "%s: step %u is 0, must not be 0", a->label, d);
         int64_t from;
         a->out[0].shape.dims[d] = slice_range(attrs->starts.items[d], attrs->ends.items[d],
                                               attrs->steps.items[d], x->dims[d], &from);

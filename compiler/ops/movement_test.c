@@ -63,7 +63,7 @@ static void shapes_are_checked(void **state) {
     fixture_rejects("strided_slice", "starts = [0], ends = [1, 1], steps = [1, 1]", x,
                     "strided_slice: the number of starts is 1, must be 2 to 2");
     fixture_rejects("strided_slice", "starts = [0, 0], ends = [1, 1], steps = [1, 0]", x,
-                    "strided_slice: step 1 is 0, must be another number");
+                    "strided_slice: step 1 is 0, must not be 0");
     fixture_rejects("reverse", "axes = [0, -2]", x, "reverse: axis 0 is given twice");
     fixture_rejects("expand", "shape = [3]", x, "expand: the rank of shape is 1, must be 2 to 8");
     fixture_rejects("expand", "shape = [4, 2, 4]", x,

@@ -1,4 +1,4 @@
-/* normalise.c - Norms over axes of one's choice, and their gradients.
+/* normalise.c - Norms over given axes, and their gradients.
  *
  * layer_norm and group_norm both normalise stretches of consecutive elements. */
 #include "compiler/ops/alike.h"

@@ -518,8 +518,9 @@ static void contraction_types_are_checked(void **state) {
             "matmul: b is f32[2,3], its last dim but one must be 3 as in a f32[2,3]");
     rejects("matmul", "", TYPES("f32[3]", "f32[3,3]"),
             "matmul: a is f32[3], must have two dims or more");
-    rejects("matmul", "", TYPES("f32[2,3,3]", "f32[4,3,3]"),
-            "matmul: dims 2 and 4 (number 1 from the end) do not broadcast: equal or 1 wanted");
+    rejects(
+        "matmul", "", TYPES("f32[2,3,3]", "f32[4,3,3]"),
+        "matmul: dims 2 and 4 (number 1 from the end) do not broadcast: they must be equal or 1");
     rejects("embed", "", TYPES("f32[2,3]", "f32[1]"), "embed: ids is f32[1], must be i32[T]");
 }
 

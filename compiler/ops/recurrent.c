@@ -70,11 +70,10 @@ static sl_status check_attrs(const sl_infer_args *a, uint32_t gates, uint32_t *d
                        attrs->direction);
     for (uint32_t d = 0; d < *directions; d++)
         if (!sl_cell_make(attrs, gates, 1, d, &cell))
-            return sl_fail(
-                err, SL_INVALID,
-                "%s: activations are '%s' with %u alphas and %u betas, must be functions "
-                "that there are, as many as gates want, with one number each or none",
-                a->label, attrs->activations, attrs->alphas.count, attrs->betas.count);
+            return sl_fail(err, SL_INVALID,
+                           "%s: activations are '%s' with %u alphas and %u betas, must name one "
+                           "known function per gate, each with one number or none",
+                           a->label, attrs->activations, attrs->alphas.count, attrs->betas.count);
     return SL_OK;
 }
 

@@ -19,7 +19,7 @@ static sl_status check_reals(const sl_infer_args *a, const char *name, const sl_
 
 static sl_status unknown(const sl_infer_args *a, const char *name, const char *text,
                          sl_error *err) {
-    return sl_fail(err, SL_INVALID, "%s: %s is '%s', which is none that there is", a->label, name,
+    return sl_fail(err, SL_INVALID, "%s: %s is '%s', which is not a known value", a->label, name,
                    text);
 }
 
@@ -56,10 +56,11 @@ sl_status infer_resize(const sl_infer_args *a, sl_error *err) {
         return sl_fail(err, SL_INVALID, "%s: shape has %u dims, must have %u or none", a->label,
                        shape->rank, x->rank);
     if (!shape->rank && x->rank && !attrs->scales.count)
-        return sl_fail(err, SL_INVALID, "%s: there is neither shape nor scales", a->label);
+        return sl_fail(err, SL_INVALID, "%s: shape or scales must be given", a->label);
     if (attrs->extrapolation != 0 && sl_dtype_infos[a->in[0].dtype].kind != SL_KIND_FLOAT)
-        return sl_fail(err, SL_INVALID, "%s: extrapolation is %g, must be 0 of what is no float",
-                       a->label, (double)attrs->extrapolation);
+        return sl_fail(err, SL_INVALID,
+                       "%s: extrapolation is %g, must be 0 unless x is a float type", a->label,
+                       (double)attrs->extrapolation);
     a->out[0] = a->in[0];
     for (uint32_t i = 0; i < x->rank; i++) {
         int64_t *dim = &a->out[0].shape.dims[i];

@@ -33,7 +33,7 @@ static void gradients_are_differences(void **state) {
 
 static void resizing_is_checked(void **state) {
     (void)state;
-    node_rejects("resize", "", NODE_TYPES("f32[2,3]"), "resize: there is neither shape nor scales");
+    node_rejects("resize", "", NODE_TYPES("f32[2,3]"), "resize: shape or scales must be given");
     node_rejects("resize", "shape = [2]", NODE_TYPES("f32[2,3]"),
                  "resize: shape has 1 dims, must have 2 or none");
     node_rejects("resize", "shape = [2, 0]", NODE_TYPES("f32[2,3]"),
@@ -41,11 +41,11 @@ static void resizing_is_checked(void **state) {
     node_rejects("resize", "scales = [1.0]", NODE_TYPES("f32[2,3]"),
                  "resize: scales has 1 numbers, must have 2 or none");
     node_rejects("resize", "scales = [1.0, 1.0], extrapolation = 2.0", NODE_TYPES("i64[2,3]"),
-                 "resize: extrapolation is 2, must be 0 of what is no float");
+                 "resize: extrapolation is 2, must be 0 unless x is a float type");
     node_rejects("resize", "scales = [1.0, -1.0]", NODE_TYPES("f32[2,3]"),
                  "resize: a scale is -1, must be 2^-20 to 2^20");
     node_rejects("resize", "shape = [2, 2], mode = \"bilinear\"", NODE_TYPES("f32[2,3]"),
-                 "resize: mode is 'bilinear', which is none that there is");
+                 "resize: mode is 'bilinear', which is not a known value");
     node_rejects("resize", "shape = [2, 2], mode = \"linear\"", NODE_TYPES("i32[2,3]"),
                  "resize: x is i32[2,3], its elements must be f32, f16, bf16 or f64");
     node_rejects("resize", "shape = [2, 2], coordinates = \"tf_crop_and_resize\"",
@@ -71,8 +71,8 @@ static void recurrent_layers_are_checked(void **state) {
                  "gru: direction is 'both', must be forward, reverse or bidirectional");
     node_rejects("rnn", "activations = \"tanh,tanh\"",
                  NODE_TYPES("f32[2,1,3]", "f32[1,2,3]", "f32[1,2,2]"),
-                 "rnn: activations are 'tanh,tanh' with 0 alphas and 0 betas, must be functions "
-                 "that there are, as many as gates want, with one number each or none");
+                 "rnn: activations are 'tanh,tanh' with 0 alphas and 0 betas, must name one known "
+                 "function per gate, each with one number or none");
     node_rejects("rnn", "extras = 2",
                  NODE_TYPES("f32[2,1,3]", "f32[1,2,3]", "f32[1,2,2]", "f32[1]"),
                  "rnn: the elements of lengths are f32, must be i32 or i64");

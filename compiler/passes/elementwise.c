@@ -2,7 +2,8 @@
  * that broadcast: they become one region (core/elementwise_region.h).
  *
  * Every step computes at every element of the result, so only ops of the result's shape join; what
- * is smaller and broadcasts stays an input. */
+ * is smaller and broadcasts stays an input.  A node with which the device would not run the region
+ * stays out, too. */
 #include "compiler/passes/legalise.h"
 #include "compiler/passes/passes.h"
 #include "core/elementwise_region.h"
@@ -88,19 +89,6 @@ static bool may_join(const sl_graph *graph, const region *r, sl_value input) {
     return uses == info->use_count;
 }
 
-/* Adds the maker of one of the region's inputs if it may join; false when none may. */
-static bool grow(const sl_graph *graph, region *r) {
-    for (uint32_t i = 0; r->count < SL_ELEMENTWISE_MAX_STEPS && i < r->input_count; i++) {
-        if (!may_join(graph, r, r->inputs[i])) continue;
-        const uint32_t node = graph->values[r->inputs[i].v].node;
-        insert(r, node);
-        if (collect_inputs(graph, r)) return true;
-        take_out(r, node);
-        (void)collect_inputs(graph, r); /* as it was */
-    }
-    return false;
-}
-
 /* The register in which a step finds a value. */
 static uint32_t register_of(const sl_graph *graph, const region *r, sl_value value) {
     for (uint32_t i = 0; i < r->input_count; i++)
@@ -110,12 +98,7 @@ static uint32_t register_of(const sl_graph *graph, const region *r, sl_value val
     return r->input_count + s;
 }
 
-static sl_status make_attrs(sl_graph *graph, const region *r, sl_elementwise_region_attrs **out,
-                            sl_error *err) {
-    const uint32_t count = r->count * SL_ELEMENTWISE_STEP_NUMBERS;
-    int64_t *code = SL_ARENA_NEW_ARRAY(&graph->arena, int64_t, count);
-    *out = SL_ARENA_NEW(&graph->arena, sl_elementwise_region_attrs);
-    if (!code || !*out) return sl_no_memory(err, "a region", count * sizeof *code);
+static void encode(const sl_graph *graph, const region *r, int64_t *code) {
     for (uint32_t s = 0; s < r->count; s++) {
         const sl_node *node = &graph->nodes[r->nodes[s]];
         uint32_t registers[3] = {0};
@@ -124,24 +107,59 @@ static sl_status make_attrs(sl_graph *graph, const region *r, sl_elementwise_reg
         (void)sl_elementwise_encode(node->op, node->attrs, registers,
                                     code + (size_t)s * SL_ELEMENTWISE_STEP_NUMBERS);
     }
-    (*out)->code = (sl_integers){count, code};
+}
+
+/* SL_OK where the device runs the region. */
+static sl_status ask(const sl_graph *graph, const sl_target *target, region *r, sl_error *why) {
+    int64_t code[SL_ELEMENTWISE_MAX_STEPS * SL_ELEMENTWISE_STEP_NUMBERS];
+    if (!target) return SL_OK;
+    encode(graph, r, code);
+    const sl_elementwise_region_attrs attrs = {
+        .code = {r->count * SL_ELEMENTWISE_STEP_NUMBERS, code}};
+    const sl_node *last = &graph->nodes[r->nodes[r->count - 1]];
+    const sl_node node = {.op = SL_OP_elementwise_region,
+                          .label = last->label,
+                          .attrs = &attrs,
+                          .input_count = r->input_count,
+                          .inputs = r->inputs,
+                          .output_count = 1,
+                          .outputs = last->outputs};
+    return sl_target_runs_node(target, graph, &node, why);
+}
+
+/* Adds the maker of one of the region's inputs if it may join; false when none may. */
+static sl_status grow(const sl_graph *graph, sl_fusion_log *log, region *r, bool *grown,
+                      sl_error *err) {
+    *grown = false;
+    for (uint32_t i = 0; r->count < SL_ELEMENTWISE_MAX_STEPS && i < r->input_count; i++) {
+        if (!may_join(graph, r, r->inputs[i])) continue;
+        const uint32_t node = graph->values[r->inputs[i].v].node;
+        sl_error why = {0};
+        insert(r, node);
+        const bool fits = collect_inputs(graph, r);
+        *grown = fits && ask(graph, log->target, r, &why) == SL_OK;
+        if (*grown) return SL_OK;
+        take_out(r, node);
+        (void)collect_inputs(graph, r); /* as it was */
+        if (fits)
+            SL_TRY(sl_fusion_note(log, "elementwise_region", graph->nodes[node].label, why.message,
+                                  err));
+    }
     return SL_OK;
 }
 
-/* Unless the device does not run it. */
 static sl_status apply(sl_graph *graph, const region *r, sl_fusion_log *log, sl_error *err) {
-    const uint32_t at = r->nodes[r->count - 1];
-    sl_elementwise_region_attrs *attrs;
-    SL_TRY(make_attrs(graph, r, &attrs, err));
+    const uint32_t at = r->nodes[r->count - 1], count = r->count * SL_ELEMENTWISE_STEP_NUMBERS;
+    int64_t *code = SL_ARENA_NEW_ARRAY(&graph->arena, int64_t, count);
+    sl_elementwise_region_attrs *attrs = SL_ARENA_NEW(&graph->arena, sl_elementwise_region_attrs);
     sl_node node = {
         .op = SL_OP_elementwise_region, .label = graph->nodes[at].label, .attrs = attrs};
-    if (!sl_node_make_room(&graph->arena, &node, r->input_count, 1))
-        return sl_no_memory(err, "a region", sizeof node);
+    if (!code || !attrs || !sl_node_make_room(&graph->arena, &node, r->input_count, 1))
+        return sl_no_memory(err, "a region", count * sizeof *code);
+    encode(graph, r, code);
+    attrs->code = (sl_integers){count, code};
     node.outputs[0] = graph->nodes[at].outputs[0];
     for (uint32_t i = 0; i < r->input_count; i++) node.inputs[i] = r->inputs[i];
-    sl_error why;
-    if (sl_target_runs_node(log->target, graph, &node, &why) != SL_OK)
-        return sl_fusion_note(log, "elementwise_region", node.label, why.message, err);
     for (uint32_t s = 0; s < r->count; s++) graph->nodes[r->nodes[s]].op = SL_OP_COUNT;
     graph->nodes[at] = node;
     sl_graph_count_uses(graph);
@@ -155,9 +173,8 @@ sl_status sl_fuse_elementwise(sl_graph *graph, sl_fusion_log *log, sl_error *err
         if (!may_belong(graph, n)) continue;
         region r = {.nodes = {n}, .count = 1};
         if (!collect_inputs(graph, &r)) continue;
-        while (grow(graph, &r)) {}
-        if (r.count == 1) continue;
-        SL_TRY(apply(graph, &r, log, err));
+        for (bool grown = true; grown;) SL_TRY(grow(graph, log, &r, &grown, err));
+        if (r.count > 1) SL_TRY(apply(graph, &r, log, err));
     }
     return SL_OK;
 }

@@ -78,13 +78,13 @@ static sl_graph *parse(const char *text) {
 }
 
 static uint64_t digest(sl_graph *graph, bool fused) {
-    const sl_compile_how how = {.no_fusion = !fused, .wide_regions = true, .no_simplify = true};
+    const sl_compile_how how = {.no_fusion = !fused, .no_simplify = true};
     sl_error err = {0};
     sl_program *program = NULL;
     sl_device *device = NULL;
     bound_program bound;
     if (sl_compile_graph(graph, &how, NULL, &program, &err) ||
-        sl_device_cpu_create(&(sl_cpu_options){.threads = 2}, NULL, &device, &err))
+        sl_device_cpu_create(&(sl_device_options){.threads = 2}, NULL, &device, &err))
         fail_msg("%s", err.message);
     assert_non_null(device);
     bound_program_init(&bound, program, device, NULL);
@@ -111,7 +111,7 @@ static void ops_join(void **state) {
         sl_graph *plain = parse(rows[i].text), *fused = parse(rows[i].text);
         sl_graph *apart = parse(rows[i].text);
         const uint32_t before = plain->node_count;
-        assert_int_equal(sl_fuse_wide(apart, &report, &err), SL_OK);
+        assert_int_equal(sl_fuse(apart, &report, &err), SL_OK);
         if (apart->node_count != rows[i].nodes || count_regions(apart) != rows[i].regions)
             fail_msg("row %zu: %u nodes, %u regions", i, apart->node_count, count_regions(apart));
         assert_int_equal(before - apart->node_count, report.fused_nodes);
@@ -138,7 +138,7 @@ static void long_chains_are_cut(void **state) {
     (void)snprintf(text + strlen(text), sizeof text - strlen(text), "output \"o\" = %%100 }");
     sl_error err = {0};
     sl_graph *graph = parse(text);
-    assert_int_equal(sl_fuse_wide(graph, NULL, &err), SL_OK);
+    assert_int_equal(sl_fuse(graph, NULL, &err), SL_OK);
     assert_int_equal(graph->node_count, 2);
     assert_int_equal(count_regions(graph), 2);
     sl_graph_destroy(graph);

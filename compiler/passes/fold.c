@@ -107,7 +107,8 @@ static void fold_node(sl_rebuild *r, const sl_node *node) {
     sl_arena_deinit(&arena);
 }
 
-sl_status sl_pass_fold(sl_graph *graph, bool *changed, sl_error *err) {
+sl_status sl_pass_fold(sl_graph *graph, sl_pass_context *context, bool *changed, sl_error *err) {
+    (void)context;
     sl_rebuild r = {.graph = graph, .node = fold_node};
     SL_TRY(sl_rebuild_graph(&r, err));
     *changed = r.changed;

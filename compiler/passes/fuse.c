@@ -1,10 +1,11 @@
-/* fuse.c - Applies the rules of patterns.def, then joins what is left of elementwise chains.
+/* fuse.c - Applies the rules of patterns.def, and runs the passes that join nodes.
  *
  * While rules are tried, a node that went into another stays in its place with the op SL_OP_COUNT;
  * the graph is compacted at the end. */
 #include "compiler/ops/semantics.h"
 #include "compiler/passes/legalise.h"
 #include "compiler/passes/passes.h"
+#include "compiler/passes/pipeline.h"
 #include "compiler/passes/rules.h"
 #include <stdio.h>
 #include <string.h>
@@ -275,25 +276,47 @@ static sl_status apply_all(sl_graph *graph, const sl_rule *rules, sl_fusion_log 
     return SL_OK;
 }
 
-sl_status sl_fuse_for(sl_graph *graph, const sl_fuse_how *how, sl_fusion_report *report,
-                      sl_error *err) {
+static sl_status fuse_patterns(sl_graph *graph, sl_fusion_log *log, sl_error *err) {
     sl_rule rules[SL_RULE_COUNT];
-    sl_fusion_log log = {.arena = &graph->arena, .wanted = report != NULL, .target = how->target};
-    SL_TRY(sl_graph_check(graph, err));
     sl_rules_read(rules);
-    SL_TRY(apply_all(graph, rules, &log, err));
-    SL_TRY(how->wide_regions ? sl_fuse_elementwise(graph, &log, err)
-                             : sl_fuse_regions(graph, &log, err));
-    if (how->wide_regions) SL_TRY(sl_fuse_batches(graph, &log, err));
-    SL_TRY(sl_graph_compact(graph, err));
+    return apply_all(graph, rules, log, err);
+}
+
+/* Of those that join nodes; they leave dropped nodes. */
+typedef sl_status joining_fn(sl_graph *graph, sl_fusion_log *log, sl_error *err);
+
+static sl_status join(joining_fn *run, sl_graph *graph, sl_fusion_log *log, sl_error *err) {
+    const uint32_t before = log->report.fused_nodes;
+    SL_TRY(sl_graph_check(graph, err));
+    SL_TRY(run(graph, log, err));
+    return log->report.fused_nodes > before ? sl_graph_compact(graph, err) : SL_OK;
+}
+
+sl_status sl_fuse(sl_graph *graph, sl_fusion_report *report, sl_error *err) {
+    sl_fusion_log log = {.arena = &graph->arena, .wanted = report != NULL};
+    SL_TRY(join(fuse_patterns, graph, &log, err));
+    SL_TRY(join(sl_fuse_elementwise, graph, &log, err));
+    SL_TRY(join(sl_fuse_batches, graph, &log, err));
     if (report) *report = log.report;
     return SL_OK;
 }
 
-sl_status sl_fuse(sl_graph *graph, sl_fusion_report *report, sl_error *err) {
-    return sl_fuse_for(graph, &(sl_fuse_how){0}, report, err);
+static sl_status run_pass(joining_fn *run, sl_graph *graph, sl_pass_context *context, bool *changed,
+                          sl_error *err) {
+    sl_fusion_log log = {.arena = &graph->arena, .target = context->options->target};
+    SL_TRY(join(run, graph, &log, err));
+    context->fused += log.report.fused_nodes;
+    *changed = log.report.fused_nodes > 0;
+    return SL_OK;
 }
 
-sl_status sl_fuse_wide(sl_graph *graph, sl_fusion_report *report, sl_error *err) {
-    return sl_fuse_for(graph, &(sl_fuse_how){.wide_regions = true}, report, err);
+sl_status sl_pass_fuse(sl_graph *graph, sl_pass_context *context, bool *changed, sl_error *err) {
+    return run_pass(fuse_patterns, graph, context, changed, err);
+}
+sl_status sl_pass_elementwise(sl_graph *graph, sl_pass_context *context, bool *changed,
+                              sl_error *err) {
+    return run_pass(sl_fuse_elementwise, graph, context, changed, err);
+}
+sl_status sl_pass_batches(sl_graph *graph, sl_pass_context *context, bool *changed, sl_error *err) {
+    return run_pass(sl_fuse_batches, graph, context, changed, err);
 }

@@ -2,8 +2,8 @@
  *
  * Patterns are data (patterns.def): parts, and the node that replaces them; read backwards, how to
  * undo it.  A fusion is legal when only the parts use an intermediate value, which is no output;
- * shapes are exactly those of the fused op; and no read of a state passes its update.  Elementwise
- * chains of equal shapes that no pattern takes become regions (core/region.h).
+ * shapes are exactly those of the fused op; and no read of a state passes its update.  What is left
+ * of elementwise chains becomes regions (core/elementwise_region.h).
  *
  * Both rewrite the graph in place and give its values new ids: find them by name or among the
  * outputs.  After a failure the graph is only good for being destroyed. */
@@ -22,19 +22,9 @@ typedef struct {
     uint32_t fused_nodes; /* nodes that went into others */
 } sl_fusion_report;
 
-/* To a fixed point, deterministically.  A fused node has the label of its last part.  report may be
- * NULL. */
+/* The passes fuse, elementwise and batches for a device that runs every op: to a fixed point,
+ * deterministically.  A fused node has the label of its last part.  report may be NULL. */
 SL_CHECKED sl_status sl_fuse(sl_graph *graph, sl_fusion_report *report, sl_error *err);
-/* For a device: what it does not run is not made.  target NULL: it is not asked. */
-typedef struct {
-    bool wide_regions; /* it runs elementwise_region */
-    const sl_target *target;
-} sl_fuse_how;
-SL_CHECKED sl_status sl_fuse_for(sl_graph *graph, const sl_fuse_how *how, sl_fusion_report *report,
-                                 sl_error *err);
-/* sl_fuse for a device that runs elementwise_region: regions take operands that broadcast, of any
- * types. */
-SL_CHECKED sl_status sl_fuse_wide(sl_graph *graph, sl_fusion_report *report, sl_error *err);
 /* quantise.c: before fusing, makes rows that are multiplied with panels a8.  Changes results, by
  * what eight bits per activation lose. */
 SL_CHECKED sl_status sl_quantise_activations(sl_graph *graph, sl_error *err);

@@ -292,8 +292,9 @@ static void report_body(sl_attr_visitor *visitor, const char *name, sl_attr_kind
 
 static sl_status report(sl_graph *graph, const sl_target *target, sl_legality_log *log,
                         sl_error *err) {
-    SL_TRY(sl_graph_check_sizes(graph, err));
-    SL_TRY(sl_simplify_known(graph, err));
+    const sl_compile_how options = {.target = target};
+    sl_pass_context context = {.options = &options};
+    SL_TRY(sl_passes_run(graph, &context, SL_PASS_legalise, err));
     SL_TRY(legalise(graph, target, log, 0, err));
     for (uint32_t n = 0; n < graph->node_count; n++) {
         const sl_op_info *info = sl_op_info_of(graph->nodes[n].op);

@@ -22,13 +22,10 @@ bool sl_graph_gives(const sl_graph *graph, sl_value value);
 /* How many operands of node n are this value; 0 for a node that was dropped. */
 uint32_t sl_node_uses(const sl_graph *graph, uint32_t n, sl_value value);
 
-/* regions.c: elementwise ops that feed each other alone become one region (core/region.h).  Leaves
- * dropped nodes for sl_graph_compact. */
-SL_CHECKED sl_status sl_fuse_regions(sl_graph *graph, sl_fusion_log *log, sl_error *err);
-/* elementwise.c: the same for devices that run elementwise_region, of any types, with operands that
- * broadcast. */
+/* elementwise.c: elementwise ops that feed each other alone become one elementwise_region
+ * (core/elementwise_region.h).  Leaves dropped nodes for sl_graph_compact. */
 SL_CHECKED sl_status sl_fuse_elementwise(sl_graph *graph, sl_fusion_log *log, sl_error *err);
-/* batches.c: after it, regions alike whose results are joined become one batch_elementwise_region.
- */
+/* batches.c: after it, equal regions whose results are concatenated become one
+ * batch_elementwise_region.  Leaves dropped nodes, too. */
 SL_CHECKED sl_status sl_fuse_batches(sl_graph *graph, sl_fusion_log *log, sl_error *err);
 #endif

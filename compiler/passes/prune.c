@@ -9,7 +9,8 @@ static bool is_used(const sl_graph *graph, const sl_node *node) {
 }
 
 /* From the last node back: what a dropped node used is used less. */
-sl_status sl_pass_prune(sl_graph *graph, bool *changed, sl_error *err) {
+sl_status sl_pass_prune(sl_graph *graph, sl_pass_context *context, bool *changed, sl_error *err) {
+    (void)context;
     for (uint32_t n = graph->node_count; n-- > 0;) {
         sl_node *node = &graph->nodes[n];
         if (is_used(graph, node)) continue;

@@ -6,6 +6,7 @@
  * quantising leaves in the logits, a seventh came from the last product alone. */
 #include "compiler/ops/semantics.h"
 #include "compiler/passes/passes.h"
+#include "compiler/passes/pipeline.h"
 
 /* What is known of an old value, and what becomes of it. */
 typedef struct {
@@ -158,4 +159,11 @@ sl_status sl_quantise_activations(sl_graph *graph, sl_error *err) {
         b.fates ? rebuild_graph(&b, err) : sl_no_memory(err, "quantising activations", count);
     sl_arena_deinit(&scratch);
     return status;
+}
+
+sl_status sl_pass_quantise(sl_graph *graph, sl_pass_context *context, bool *changed,
+                           sl_error *err) {
+    (void)context;
+    *changed = true;
+    return sl_quantise_activations(graph, err);
 }

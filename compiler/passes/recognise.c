@@ -251,16 +251,26 @@ static sl_value build(sl_rebuild *r, const sl_node *node, match *m, const char *
     return out;
 }
 
+enum { IDIOM_COUNT = sizeof idioms / sizeof idioms[0] };
+
+/* The next idiom from *i on that the value is the last node of. */
+static bool find_idiom(const sl_rebuild *r, sl_value value, size_t *i, match *m) {
+    for (; *i < IDIOM_COUNT; (*i)++) {
+        const char *at = idioms[*i].spelling;
+        *m = (match){.rebuild = r};
+        if (match_value(m, &at, value)) return true;
+    }
+    return false;
+}
+
 /* The node is appended as it is first, so that spellings are read among nodes alone; where it is
  * the last of one, nobody needs it and it goes with the next pruning. */
 static void recognise_node(sl_rebuild *r, const sl_node *node) {
     sl_rebuild_same(r, node);
     if (node->output_count != 1 || r->graph->error.status != SL_OK) return;
     const sl_value now = r->now[node->outputs[0].v];
-    for (size_t i = 0; i < sizeof idioms / sizeof idioms[0]; i++) {
-        match m = {.rebuild = r};
-        const char *at = idioms[i].spelling;
-        if (!match_value(&m, &at, now)) continue;
+    match m;
+    for (size_t i = 0; find_idiom(r, now, &i, &m); i++) {
         const sl_value better = build(r, node, &m, idioms[i].op);
         if (!better.v) continue;
         sl_rebuild_set(r, node, 0, better);
@@ -269,9 +279,22 @@ static void recognise_node(sl_rebuild *r, const sl_node *node) {
     }
 }
 
-sl_status sl_pass_recognise(sl_graph *graph, bool *changed, sl_error *err) {
+/* Most graphs have none, and need not be rebuilt. */
+static bool has_idiom(const sl_rebuild *r) {
+    match m;
+    for (uint32_t n = 0; n < r->graph->node_count; n++) {
+        const sl_node *node = &r->graph->nodes[n];
+        size_t i = 0;
+        if (node->output_count == 1 && find_idiom(r, node->outputs[0], &i, &m)) return true;
+    }
+    return false;
+}
+
+sl_status sl_pass_recognise(sl_graph *graph, sl_pass_context *context, bool *changed,
+                            sl_error *err) {
+    (void)context;
     sl_rebuild r = {.graph = graph, .node = recognise_node};
-    SL_TRY(sl_rebuild_graph(&r, err));
+    if (has_idiom(&r)) SL_TRY(sl_rebuild_graph(&r, err));
     *changed = r.changed;
     return SL_OK;
 }

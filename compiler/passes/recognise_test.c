@@ -82,9 +82,9 @@ static char *text_of(const char *spelling, bool attention) {
 
 static uint32_t recognise(sl_graph *graph) {
     sl_error err = {0};
-    bool changed = false, pruned;
-    assert_int_equal(sl_pass_recognise(graph, &changed, &err), SL_OK);
-    assert_int_equal(sl_pass_prune(graph, &pruned, &err), SL_OK);
+    bool changed = false, pruned = false;
+    assert_int_equal(sl_pass_recognise(graph, NULL, &changed, &err), SL_OK);
+    assert_int_equal(sl_pass_prune(graph, NULL, &pruned, &err), SL_OK);
     assert_int_equal(sl_graph_verify(graph, &err), SL_OK);
     return graph->node_count;
 }

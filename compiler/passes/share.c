@@ -137,7 +137,8 @@ static void share_node(sl_rebuild *r, const sl_node *node) {
     sl_rebuild_same(r, node);
 }
 
-sl_status sl_pass_share(sl_graph *graph, bool *changed, sl_error *err) {
+sl_status sl_pass_share(sl_graph *graph, sl_pass_context *context, bool *changed, sl_error *err) {
+    (void)context;
     sl_arena arena;
     sl_arena_init(&arena, graph->arena.allocator);
     uint32_t size = 16;

@@ -177,7 +177,9 @@ static void simplify_node(sl_rebuild *r, const sl_node *node) {
     sl_rebuild_same(r, node);
 }
 
-sl_status sl_pass_simplify(sl_graph *graph, bool *changed, sl_error *err) {
+sl_status sl_pass_simplify(sl_graph *graph, sl_pass_context *context, bool *changed,
+                           sl_error *err) {
+    (void)context;
     sl_rebuild r = {.graph = graph, .node = simplify_node};
     SL_TRY(sl_rebuild_graph(&r, err));
     *changed = r.changed;

@@ -4,7 +4,6 @@
 #include "compiler/passes/rewrite.h"
 #include "compiler/passes/rules.h"
 #include "core/elementwise_region.h"
-#include "core/region.h"
 #include <string.h>
 
 static const sl_rule *undoing(const sl_rule *rules, const sl_node *node) {
@@ -40,22 +39,8 @@ bool sl_rewrite_parts(sl_graph *g, const sl_node *node, const sl_value *in, sl_v
     return rule != NULL;
 }
 
-bool sl_rewrite_region(sl_graph *g, const sl_node *node, const sl_value *in, sl_value *out) {
-    const sl_dims *code = &((const sl_region_attrs *)node->attrs)->code;
-    sl_value registers[SL_REGION_INPUTS + SL_REGION_MAX_STEPS];
-    const _Alignas(max_align_t) unsigned char no_attrs[SL_MAX_ATTRS_BYTES] = {0};
-    for (uint32_t i = 0; i < SL_REGION_INPUTS; i++) registers[i] = in[i];
-    for (uint32_t s = 0; s < code->rank; s++) {
-        const sl_region_step step = sl_region_decode(code->dims[s]);
-        const sl_value inputs[2] = {registers[step.x], registers[step.y]};
-        sl_graph_append(g, step.op, inputs, no_attrs, &registers[SL_REGION_INPUTS + s]);
-    }
-    out[0] = registers[SL_REGION_INPUTS + code->rank - 1];
-    return true;
-}
-
 /* A prologue becomes a transform of its own. */
-bool sl_rewrite_wide_region(sl_graph *g, const sl_node *node, const sl_value *in, sl_value *out) {
+bool sl_rewrite_region(sl_graph *g, const sl_node *node, const sl_value *in, sl_value *out) {
     const sl_elementwise_region_attrs *attrs = node->attrs;
     const uint32_t count = attrs->code.count / SL_ELEMENTWISE_STEP_NUMBERS;
     sl_value registers[SL_ELEMENTWISE_MAX_INPUTS + SL_ELEMENTWISE_MAX_STEPS] = {0};
@@ -83,10 +68,9 @@ static bool undo(sl_rebuild *r, const sl_node *node, const sl_value *in, sl_valu
     const sl_rule *rule = undoing(r->ctx, node);
     if (rule) append_parts(r->graph, rule, node, in, out);
     if (rule) return true;
-    if (node->op == SL_OP_region) return sl_rewrite_region(r->graph, node, in, out);
     if (node->op == SL_OP_batch_elementwise_region)
         return sl_rewrite_batch_region(r->graph, node, in, out);
-    return node->op == SL_OP_elementwise_region && sl_rewrite_wide_region(r->graph, node, in, out);
+    return node->op == SL_OP_elementwise_region && sl_rewrite_region(r->graph, node, in, out);
 }
 
 static void append_node(sl_rebuild *r, const sl_node *node) {

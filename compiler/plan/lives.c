@@ -1,4 +1,4 @@
-/* lives.c - In which levels each buffer is needed, and where a result may take over an operand. */
+/* lives.c - Lifetimes of buffers in levels, and which results may be computed in place. */
 #include "base/sizes.h"
 #include "compiler/plan/plan.h"
 
@@ -50,7 +50,8 @@ static bool same_elements(const sl_program *p, const sl_step *step, const sl_ope
     return is_whole(p, result);
 }
 
-/* The operand whose memory the step's result may take over: it ends here and nobody else looks. */
+/* The operand over which the step may write its result: its lifetime ends here and no other step
+ * uses it. */
 static const sl_operand *find_dying(const sl_program *p, const sl_lives *lives, uint32_t s) {
     const sl_step *step = &p->steps[s];
     if (!(sl_op_info_of(step->op)->traits & SL_OP_POINTWISE) || step->undeclared ||

@@ -1,4 +1,5 @@
-/* edges.c - For devices that take a graph: the order only shapes lifetimes, edges say what waits.
+/* edges.c - The schedule for devices that take a graph: edges define what waits for what; the order
+ * only affects lifetimes.
  *
  * A step's level is the longest path that leads to it.  Memory shared by lifetimes over levels
  * makes new conflicts; the edges are therefore found again on the final addresses. */

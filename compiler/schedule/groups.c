@@ -1,7 +1,7 @@
-/* groups.c - For queues with barriers: list scheduling, the critical path first.
+/* groups.c - The schedule for queues with barriers: list scheduling, critical path first.
  *
- * A group takes what may run now among the next `lookahead` steps of the graph, so that few
- * barriers are left and yet no buffer is made long before it is needed.  The first step that has
+ * A group takes all steps that are ready among the next `lookahead` steps of the graph, so that few
+ * barriers are needed and yet no buffer is computed long before its use.  The first step that has
  * not run is always among them. */
 #include "compiler/schedule/schedule.h"
 

@@ -1,4 +1,4 @@
-/* levels.c - For a team of threads: everything that may run now and is of one urgency is a level.
+/* levels.c - The schedule for a team of threads: a level is all ready steps of the same urgency.
  */
 #include "compiler/schedule/schedule.h"
 

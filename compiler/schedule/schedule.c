@@ -1,4 +1,4 @@
-/* schedule.c - Order and levels of a program's steps, by the model that the device wants. */
+/* schedule.c - Order and levels of the steps of a program, in the form that the device needs. */
 #include "compiler/schedule/schedule.h"
 #include <string.h>
 

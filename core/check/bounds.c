@@ -1,4 +1,4 @@
-/* bounds.c - What must hold before the addresses of a program mean anything. */
+/* bounds.c - Checks bounds, alignment, levels and edges, which the other checks rely on. */
 #include "core/check.h"
 
 static const char *name_of(const sl_buffer *buffer) {

@@ -1,4 +1,4 @@
-/* order.c - Do conflicting steps wait for one another? */
+/* order.c - Checks that conflicting steps are ordered. */
 #include "core/check.h"
 #include "core/check/touches.h"
 
@@ -50,20 +50,20 @@ static sl_status check_pair(const proof *p, uint32_t a, uint32_t b, sl_error *er
     const sl_step *earlier = &p->program->steps[a], *later = &p->program->steps[b];
     const char *bond = bonds[p->program->model];
     if (earlier->undeclared || later->undeclared)
-        return sl_fail(err, SL_INVALID,
-                       "step %u (%s) and step %u (%s): one declares not all it does, and no %s "
-                       "keeps them apart",
-                       a, earlier->label, b, later->label, bond);
+        return sl_fail(
+            err, SL_INVALID,
+            "step %u (%s) and step %u (%s): one has undeclared accesses, and no %s orders them", a,
+            earlier->label, b, later->label, bond);
     uint64_t at;
     const sl_touch *touch = conflict(p, a, b, &at);
     if (!touch) return SL_OK;
     const sl_buffer *buffer = &p->program->buffers[touch->buffer.v];
-    return sl_fail(err, SL_INVALID,
-                   "step %u (%s) and step %u (%s) conflict in byte %llu of '%s', and no %s keeps "
-                   "them apart",
-                   a, earlier->label, b, later->label,
-                   (unsigned long long)(at - p->touches.bases[touch->buffer.v]),
-                   buffer->name ? buffer->name : "?", bond);
+    return sl_fail(
+        err, SL_INVALID,
+        "step %u (%s) and step %u (%s) conflict in byte %llu of '%s', and no %s orders them", a,
+        earlier->label, b, later->label,
+        (unsigned long long)(at - p->touches.bases[touch->buffer.v]),
+        buffer->name ? buffer->name : "?", bond);
 }
 
 sl_status sl_check_order(const sl_program *program, const sl_allocator *allocator, sl_error *err) {

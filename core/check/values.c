@@ -1,4 +1,4 @@
-/* values.c - Does every read find the value it is meant to find? */
+/* values.c - Checks that every read finds the value of its producer. */
 #include "core/check.h"
 #include "core/check/spans.h"
 #include "core/check/touches.h"

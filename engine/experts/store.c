@@ -1,11 +1,11 @@
-/* store.c - Slots, and reads into them.
+/* store.c - The expert store: slots, and reads into them.
  *
  * A slot is idle (evictable, in the idle list), ready (wanted by the current request, in the ready
- * list), loading (reads in flight, in no list) or leased (in no list).  What a slot holds lies in a
- * frame; experts that are not laid out in the file as kernels want them are arranged into a spare
- * frame when they are first taken, and the frame they were read into becomes a spare one.  One
- * thread at a time waits for the disk, without the lock; the others wait for it.  Reads of an
- * abandoned request go on and fill the cache. */
+ * list), loading (reads in flight, in no list) or leased (in no list).  The contents of a slot are
+ * in a frame.  Experts whose file layout differs from the layout of the kernels are converted into
+ * a spare frame when they are first taken, and the frame that they were read into becomes the
+ * spare. One thread at a time waits for the disk, without the lock; the others wait for that
+ * thread.  Reads of an abandoned request continue and fill the cache. */
 #include "engine/experts/store.h"
 #include "base/clock.h"
 #include "base/sizes.h"
@@ -16,26 +16,26 @@
 #include <xxhash.h>
 
 #define NONE           UINT32_MAX
-#define MAX_PART_BYTES (UINT64_C(1) << 48) /* no sum of them overflows */
+#define MAX_PART_BYTES (UINT64_C(1) << 48) /* sums cannot overflow */
 enum {
     DATA_ALIGNMENT = 64,
     SLOTS_ALIGNMENT = 4096,
-    /* Reads under way of a few experts: enough to keep the disk busy, and no more, so that the
-     * first is not late because all share the disk. */
+    /* Experts with reads in flight: enough to keep the disk busy, but not more, because all of
+     * them share its bandwidth and the first would arrive late. */
     FEWEST_LOADING = 2,
     MOST_LOADING = 32,
     LEAST_LOADING_BYTES = 3 << 20
 };
 
 typedef struct {
-    uint32_t previous, next; /* in the list it is in */
+    uint32_t previous, next; /* links of the list that it is in */
     uint32_t key;            /* layer * experts + expert; NONE: empty, or its read has failed */
     uint32_t leases;
     uint32_t parts_left; /* reads in flight */
-    bool checked;        /* against the checksums, and arranged */
-    bool preparing;      /* one of its leases is about to make it checked */
-    uint32_t frame;      /* where in memory it is */
-    uint64_t wanted_by;  /* the request that has yet to take it; 0: none */
+    bool checked;        /* checksums verified, and converted */
+    bool preparing;      /* a lease holder is verifying and converting it */
+    uint32_t frame;      /* index of its memory */
+    uint64_t wanted_by;  /* the request that has not taken it yet; 0: none */
     double submitted;    /* when its reads began */
 } slot;
 
@@ -44,10 +44,10 @@ typedef struct {
 } slot_list;
 
 typedef struct {
-    uint64_t serial;      /* from 1; later requests have larger ones */
+    uint64_t serial;      /* increasing, from 1 */
     uint32_t layer, left; /* left: not yet taken */
     uint32_t waiting_first, waiting_end;
-    uint32_t window;  /* experts that are read at the same time */
+    uint32_t window;  /* maximum number of experts read at the same time */
     sl_error failure; /* SL_OK: none so far */
 } request;
 
@@ -56,7 +56,7 @@ struct sl_expert_store {
     const sl_expert_table *table;
     sl_reader *reader;
     const sl_allocator *allocator;
-    size_t own_bytes; /* this struct with what follows it */
+    size_t own_bytes; /* this struct including the arrays after it */
     unsigned char *memory;
     pthread_mutex_t lock; /* guards everything below */
     pthread_cond_t changed;
@@ -68,22 +68,22 @@ struct sl_expert_store {
     slot_list idle;     /* empty ones first, then least recently used first */
     slot_list ready;
     request current;
-    uint32_t spares; /* frames beyond the slots', in spare[0 .. spares) */
+    uint32_t spares; /* spare frames, in spare[0 .. spares) */
     uint32_t *spare;
     sl_expert_stats stats;
     sl_read_log *log; /* NULL: none */
     sl_expert_policy policy;
     uint32_t *slot_of; /* [layers * experts]: slot or NONE */
     uint32_t *waiting; /* [experts]: keys of the current request without a slot */
-    bool *verified;    /* [layers * experts]: its checksums were right once */
+    bool *verified;    /* [layers * experts]: checksums have been verified */
     slot slots[];
 };
 
-/* Where a part lies on disk and in a slot. */
+/* The place of a part on disk and in a slot. */
 typedef struct {
     sl_extent extent;
     uint64_t skip; /* bytes before it that are read for alignment */
-    uint64_t at;   /* of what is read, in the slot */
+    uint64_t at;   /* offset of the read in the slot */
 } place;
 
 static uint64_t span(const sl_reader *reader, const sl_extent *extent) {
@@ -130,7 +130,7 @@ static void list_remove(sl_expert_store *store, slot_list *list, uint32_t s) {
     *(self->next == NONE ? &list->last : &store->slots[self->next].previous) = self->previous;
 }
 
-/* A slot that nobody uses becomes the last to be evicted, or the first when it is empty. */
+/* An unused slot goes to the end of the idle list, or to its front if it is empty. */
 static void rest(sl_expert_store *store, uint32_t s) {
     const slot *self = &store->slots[s];
     if (self->leases || self->parts_left || self->wanted_by == store->current.serial) return;
@@ -143,13 +143,13 @@ static bool has_failed(const sl_expert_store *store) {
     return store->current.failure.status != SL_OK;
 }
 
-/* The current request is lost; its first failure is the one that is reported. */
+/* Fails the current request; its first error is the one that is reported. */
 static void fail_request(sl_expert_store *store, const sl_error *failure) {
     if (!has_failed(store)) store->current.failure = *failure;
     store->current.waiting_end = store->current.waiting_first;
 }
 
-/* Empties a slot whose contents cannot be had, and fails the request that wants them. */
+/* Empties a slot whose contents cannot be read, and fails the request that wants them. */
 static void discard(sl_expert_store *store, uint32_t s, const sl_error *failure) {
     slot *self = &store->slots[s];
     if (self->key == NONE) return;
@@ -191,7 +191,8 @@ static void start_read(sl_expert_store *store, uint32_t s) {
         rest(store, s);
 }
 
-/* The idle slot that is needed last; an empty one where there is one. */
+/* The idle slot to evict: an empty one if possible, else the one whose next use is expected last.
+ */
 static uint32_t choose_victim(const sl_expert_store *store) {
     uint32_t best = store->idle.first;
     float farthest = -1;
@@ -206,7 +207,7 @@ static uint32_t choose_victim(const sl_expert_store *store) {
     return best;
 }
 
-/* Gives slots to waiting experts while there are idle ones and the disk has too little to do. */
+/* Assigns slots to waiting experts while there are idle slots and the disk is not busy enough. */
 static void start_waiting(sl_expert_store *store) {
     request *current = &store->current;
     while (current->waiting_first < current->waiting_end && store->idle.first != NONE &&
@@ -274,7 +275,7 @@ static void collect_finished(sl_expert_store *store) {
         finish_read(store, &result);
 }
 
-/* Stalls are counted in wall time, however many wait. */
+/* Stalls are counted in wall time, not per waiting thread. */
 static void begin_wait(sl_expert_store *store) {
     if (store->waiters++ == 0) store->wait_begin = sl_clock_seconds();
 }
@@ -283,7 +284,7 @@ static void end_wait(sl_expert_store *store) {
     if (--store->waiters == 0) store->stats.stall_seconds += sl_clock_seconds() - store->wait_begin;
 }
 
-/* Waits for a read, or for the thread that does, or for a release. */
+/* Waits for a read, for the thread that waits for reads, or for a release. */
 static void wait_for_change(sl_expert_store *store) {
     begin_wait(store);
     if (store->in_flight && !store->reading) {
@@ -307,7 +308,7 @@ static void wait_for_change(sl_expert_store *store) {
 
 /* Leases. */
 
-/* Reads the slot without the lock: it is leased. */
+/* Accesses the slot without the lock, because it is leased. */
 static sl_status check_contents(const sl_expert_store *store, uint32_t s, uint32_t key,
                                 sl_error *err) {
     const uint32_t experts = store->table->experts, parts = part_count(store, key);
@@ -338,8 +339,8 @@ static sl_cview view_of(const sl_expert_store *store, uint32_t s, uint32_t key, 
     return (sl_cview){slot_memory(store, s) + from.at + from.skip + m->pieces[0].offset, m->type};
 }
 
-/* A leased slot does not hold what it should: it fails this request, and a newer one that has come
- * to want the same expert. */
+/* A leased slot has the wrong contents: fails this request, and a newer one that wants the same
+ * expert. */
 static void reject(sl_expert_store *store, uint32_t s, uint64_t serial, const sl_error *failure) {
     slot *self = &store->slots[s];
     if (self->wanted_by == store->current.serial) list_remove(store, &store->ready, s);
@@ -362,8 +363,8 @@ static void arrange(const sl_expert_store *store, uint32_t s, uint32_t key, uint
     sl_expert_arrange(layer, parts, frame_memory(store, frame));
 }
 
-/* With the lock held, given up for the work: checksums, and where matrices are not laid out as
- * kernels want them, arranging them.  The slot is leased. */
+/* Called with the lock, which is released meanwhile: verifies checksums and converts the matrices
+ * if necessary.  The slot is leased. */
 static sl_status prepare(sl_expert_store *store, uint32_t s, uint32_t key, sl_error *err) {
     slot *self = &store->slots[s];
     const bool arranges = sl_expert_is_arranged(&store->table->layer[key / store->table->experts]);
@@ -386,7 +387,7 @@ static sl_status prepare(sl_expert_store *store, uint32_t s, uint32_t key, sl_er
     return status;
 }
 
-/* With the lock held, given up while the contents are prepared.  The slot is leased. */
+/* Called with the lock, which is released while the contents are prepared.  The slot is leased. */
 static sl_status lend(sl_expert_store *store, uint32_t s, sl_expert_lease *out, sl_error *err) {
     slot *self = &store->slots[s];
     const uint32_t key = self->key;
@@ -476,7 +477,7 @@ static sl_status check_request(const sl_expert_table *table, uint32_t layer, con
     return SL_OK;
 }
 
-/* From here on nothing is wanted; what was ready stays in memory. */
+/* Abandons the current request; experts that were ready stay in memory. */
 static void abandon(sl_expert_store *store) {
     store->current = (request){.serial = store->current.serial + 1};
     while (store->ready.first != NONE) {
@@ -502,7 +503,7 @@ static void want(sl_expert_store *store, uint32_t expert) {
     if (!self->parts_left) list_insert(store, &store->ready, s, store->ready.last);
 }
 
-/* Half of what is missing, within limits. */
+/* Half of the missing experts, within limits. */
 static uint32_t window_of(const sl_expert_store *store) {
     uint32_t window = store->current.waiting_end / 2;
     const uint64_t least = LEAST_LOADING_BYTES / (store->stats.slot_bytes + 1) + 1;
@@ -591,7 +592,7 @@ static sl_status check_table(const sl_expert_table *table, sl_error *err) {
     return SL_OK;
 }
 
-/* Any expert fits. */
+/* Large enough for any expert. */
 static uint64_t largest_slot(const sl_expert_table *table, const sl_reader *reader) {
     uint64_t largest = 0;
     for (uint32_t l = 0; l < table->layers; l++) {
@@ -611,14 +612,14 @@ static uint64_t largest_slot(const sl_expert_table *table, const sl_reader *read
     return largest;
 }
 
-/* Experts arranged at the same time: as many as one token uses. */
+/* Experts that are converted at the same time: as many as one token uses. */
 static uint32_t spare_frames(const sl_expert_table *table) {
     for (uint32_t l = 0; l < table->layers; l++)
         if (sl_expert_is_arranged(&table->layer[l])) return table->experts_used;
     return 0;
 }
 
-/* What the store allocates besides the frames. */
+/* Memory of the store apart from the frames. */
 static uint64_t own_bytes(const sl_expert_table *table, uint64_t slot_count) {
     const uint64_t keys = (uint64_t)table->layers * table->experts;
     return sizeof(sl_expert_store) + slot_count * sizeof(slot) +
@@ -682,7 +683,7 @@ static void init(sl_expert_store *store) {
     pthread_cond_init(&store->changed, NULL);
 }
 
-/* Under way at the same time: of a request, and of one abandoned before it. */
+/* Reads in flight at the same time: of a request, and of one abandoned before it. */
 static uint32_t most_reads(const sl_expert_table *table) {
     uint32_t parts = 1;
     for (uint32_t l = 0; l < table->layers; l++)
@@ -706,7 +707,7 @@ sl_status sl_expert_store_create(const sl_expert_table *table, sl_reader *reader
     const size_t memory_bytes = frame_bytes(table, &stats);
     sl_expert_store *store = sl_allocate(allocator, bytes, _Alignof(sl_expert_store));
     if (!store) return sl_no_memory(err, "the expert store", bytes);
-    /* Not cleared: slots that are never used stay untouched. */
+    /* Not zeroed, so that pages of unused slots are never touched. */
     unsigned char *memory =
         memory_bytes ? sl_resize(allocator, NULL, 0, memory_bytes, SLOTS_ALIGNMENT) : NULL;
     if (!memory && memory_bytes) {

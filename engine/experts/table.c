@@ -21,7 +21,7 @@ static sl_status check_block_matrix(const sl_expert_blocks *blocks, int matrix,
                    (long long)want.dims[0], (long long)want.dims[1]);
 }
 
-/* The three matrices must lie one after the other inside a block. */
+/* The three matrices must be in order inside the block. */
 static sl_status check_block_places(const sl_expert_blocks *blocks, sl_error *err) {
     uint64_t gate_end = sl_type_bytes(&blocks->gate), up_end, down_end;
     if (gate_end <= blocks->up_offset &&
@@ -65,7 +65,8 @@ static sl_status layer_from_blocks(const sl_expert_blocks *blocks, const sl_mode
     return SL_OK;
 }
 
-/* The part that `at` extends or lies in, when the tensor's bytes have been taken from before. */
+/* The part that contains `at` or is extended by it, if bytes of the tensor are already in a part.
+ */
 static uint32_t find_part(const sl_extent *parts, uint32_t count, const sl_extent *at) {
     for (uint32_t p = 0; p < count; p++) {
         const bool same = parts[p].file == at->file && parts[p].offset <= at->offset;
@@ -74,7 +75,7 @@ static uint32_t find_part(const sl_extent *parts, uint32_t count, const sl_exten
     return count;
 }
 
-/* Finds room for one piece; a read fetches neighbours of the same tensor at once. */
+/* Assigns a piece to a part; adjacent pieces of one tensor share a read. */
 static sl_expert_piece piece_of(const sl_extent *at, bool may_join, sl_extent *parts,
                                 uint32_t *count) {
     const uint32_t p = may_join ? find_part(parts, *count, at) : *count;
@@ -89,7 +90,7 @@ static bool are_alike(const sl_tensor_entry *a, const sl_tensor_entry *b) {
     return a->at.file == b->at.file && a->at.offset == b->at.offset;
 }
 
-/* Turns three places into parts; returns how many. */
+/* Turns three places into parts; returns the number of parts. */
 static uint32_t parts_of(const sl_expert_place *places, sl_extent *parts,
                          sl_expert_matrix matrices[SL_EXPERT_MATRICES]) {
     uint32_t count = 0;
@@ -119,7 +120,7 @@ static sl_status check_alike(const sl_expert_layer *layer, const sl_expert_place
     return SL_OK;
 }
 
-/* How many parts an expert of the layer has. */
+/* The number of parts of an expert of the layer. */
 static uint32_t count_parts(const sl_expert_place *places) {
     sl_extent parts[SL_MAX_EXPERT_PARTS];
     sl_expert_matrix matrices[SL_EXPERT_MATRICES];
@@ -198,7 +199,7 @@ uint64_t sl_expert_table_count(const sl_expert_table *table) {
     return count;
 }
 
-/* One part per expert, its matrices one after the other, all layers alike. */
+/* One part per expert with contiguous matrices, the same for all layers. */
 sl_status sl_expert_table_imagine(const sl_model_config *config, sl_arena *arena,
                                   sl_expert_table *out, sl_error *err) {
     const int64_t width = config->expert_width, hidden = config->hidden;

@@ -1,4 +1,4 @@
-/* table.h - Where each expert's weights lie on disk, whatever the format. */
+/* table.h - File locations of all experts, independent of the format. */
 #ifndef SL_ENGINE_EXPERTS_TABLE_H
 #define SL_ENGINE_EXPERTS_TABLE_H
 #include "core/experts.h"
@@ -13,7 +13,7 @@ enum {
     SL_MAX_EXPERT_PARTS = SL_EXPERT_MATRICES * SL_MAX_TENSOR_PARTS
 };
 
-/* Which of the expert's parts holds some bytes, and where in the part. */
+/* A byte range within one of the expert's parts. */
 typedef struct {
     uint32_t part;
     uint64_t offset, bytes;
@@ -23,13 +23,15 @@ typedef struct {
 typedef struct {
     sl_type type;
     uint32_t piece_count;
-    sl_expert_piece pieces[SL_MAX_TENSOR_PARTS]; /* as its form wants them; one without a form */
-    const sl_tensor_form *form;                  /* NULL: laid out in the file as the type says */
+    sl_expert_piece pieces[SL_MAX_TENSOR_PARTS]; /* as its converter expects them; one if there is
+                                                    no converter */
+    const sl_tensor_form *form;                  /* NULL: the file has the layout of the type */
 } sl_expert_matrix;
 
-/* The experts of one layer, none when part_count is 0.  An expert is part_count extents, each read
- * at once: three when each matrix is its own tensor, two when gate and up are stacked, one in a
- * pack, nine where codes, scales and biases lie apart.  Matrices may share bytes of a part. */
+/* The experts of one layer; there are none if part_count is 0.  An expert is part_count extents,
+ * each of which is read at once: three if each matrix is its own tensor, two if gate and up are
+ * stacked, one in a pack, nine if codes, scales and biases are separate.  Matrices may share bytes
+ * of a part. */
 typedef struct {
     sl_expert_matrix matrices[SL_EXPERT_MATRICES];
     uint32_t part_count;
@@ -42,21 +44,21 @@ typedef struct {
     const sl_expert_layer *layer; /* [layers] */
     uint64_t expert_bytes;        /* largest sum of one expert's parts */
     uint64_t total_bytes;         /* of all parts of all experts */
-    uint64_t memory_bytes;        /* of all experts as the kernels want them */
+    uint64_t memory_bytes;        /* of all experts in the layout of the kernels */
 } sl_expert_table;
 
-/* Finds every expert of the model in whichever form the source has: blocks of a pack, a tensor per
- * matrix, or stacked tensors.  Shapes and element types are checked against the config; the message
+/* Finds every expert of the model in the source: blocks of a pack, a tensor per matrix, or stacked
+ * tensors.  Shapes and element types are checked against the config; the message
  * names the tensor, what was found and what was wanted.  The table lives in arena. */
 SL_CHECKED sl_status sl_expert_table_build(sl_source *source, const sl_model_config *config,
                                            sl_arena *arena, sl_expert_table *out, sl_error *err);
 
 /* The first layer that has experts, or NULL. */
 const sl_expert_layer *sl_expert_table_first(const sl_expert_table *table);
-/* How many experts there are in all layers. */
+/* The number of experts in all layers. */
 uint64_t sl_expert_table_count(const sl_expert_table *table);
 
-/* A table of the same shape that lies nowhere: for planning a model without its weights. */
+/* A table of the same shape without file locations: for planning a model without weights. */
 SL_CHECKED sl_status sl_expert_table_imagine(const sl_model_config *config, sl_arena *arena,
                                              sl_expert_table *out, sl_error *err);
 #endif

@@ -373,7 +373,7 @@ static sl_status check_complete(packing *p, sl_error *err) {
 static sl_status read_source(packing *p, const char *path, sl_error *err) {
     SL_TRY(sl_source_open(path, p->allocator, &p->source, err));
     if (strcmp(sl_source_format(p->source), "pack") == 0)
-        return sl_fail(err, SL_UNSUPPORTED, "'%s' is a pack already", path);
+        return sl_fail(err, SL_UNSUPPORTED, "'%s' is already a pack", path);
     size_t bytes;
     const char *text = sl_source_text(p->source, "config.json", &bytes);
     if (!text) return sl_fail(err, SL_FORMAT, "'%s' has no config.json", path);

@@ -442,7 +442,8 @@ static void bad_sources_are_named(void **state) {
 
     begin(&c, "model.", SINGLE);
     add(&c, "model.language_model.norm.weight", (sl_dims){1, {HIDDEN}});
-    check_failure(&c, "1 tensors are no part of a qwen3_5_moe with this config: model.norm.weight");
+    check_failure(&c,
+                  "1 tensors are not part of a qwen3_5_moe with this config: model.norm.weight");
 
     begin(&c, "model.", SINGLE);
     c.items[8].name = "model.layers.1.self_attn.renamed.weight";

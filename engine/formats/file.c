@@ -97,7 +97,7 @@ sl_status sl_file_read_text(const char *path, size_t max_bytes, sl_arena *arena,
     char *text = NULL;
     SL_TRY(open_regular(path, &fd, &bytes, err));
     if (bytes > max_bytes) {
-        status = sl_fail(err, SL_FORMAT, "%s: has %llu bytes, at most %zu are read", path,
+        status = sl_fail(err, SL_FORMAT, "%s: has %llu bytes, at most %zu are supported", path,
                          (unsigned long long)bytes, max_bytes);
         goto done;
     }

@@ -133,7 +133,7 @@ static sl_status take_values(cursor *c, sl_gguf *gguf) {
     if (gguf->value_count > 1) qsort(gguf->values, gguf->value_count, sizeof *gguf->values, by_key);
     for (uint32_t i = 1; i < gguf->value_count; i++)
         if (by_key(&gguf->values[i - 1], &gguf->values[i]) == 0)
-            return sl_fail(c->err, SL_FORMAT, "%s: key '%s' is there twice", c->what,
+            return sl_fail(c->err, SL_FORMAT, "%s: key '%s' is defined twice", c->what,
                            gguf->values[i].key);
     uint64_t alignment = DEFAULT_ALIGNMENT;
     SL_TRY(sl_gguf_get_count(gguf, "general.alignment", &alignment, c->err));
@@ -216,15 +216,15 @@ static sl_status take_header(cursor *c, sl_gguf *gguf) {
     const uint8_t *magic = NULL;
     uint64_t tensors = 0, values = 0;
     if (c->left < 4 || memcmp(c->at, SL_GGUF_MAGIC, 4) != 0)
-        return sl_fail(c->err, SL_FORMAT, "%s: no GGUF file: it does not start with '%s'", c->what,
-                       SL_GGUF_MAGIC);
+        return sl_fail(c->err, SL_FORMAT, "%s: not a GGUF file: it does not start with '%s'",
+                       c->what, SL_GGUF_MAGIC);
     SL_TRY(take(c, "the header", 4, &magic));
     SL_TRY(take_u32(c, "the header", &gguf->version));
     if (gguf->version && (gguf->version & 0xffff) == 0)
-        return sl_fail(c->err, SL_UNSUPPORTED, "%s: a big-endian file; only little-endian is read",
-                       c->what);
+        return sl_fail(c->err, SL_UNSUPPORTED,
+                       "%s: a big-endian file; only little-endian is supported", c->what);
     if (gguf->version < 2 || gguf->version > 3)
-        return sl_fail(c->err, SL_UNSUPPORTED, "%s: GGUF version %u, only 2 and 3 are read",
+        return sl_fail(c->err, SL_UNSUPPORTED, "%s: GGUF version %u, only 2 and 3 are supported",
                        c->what, gguf->version);
     SL_TRY(take_u64(c, "the header", &tensors));
     SL_TRY(take_u64(c, "the header", &values));

@@ -46,13 +46,13 @@ typedef struct {
     uint64_t bytes;
 } sl_gguf_text;
 
-/* Types of tensors: one row each in gguf_types.c. */
+/* Tensor types: one row each in gguf_types.c. */
 typedef struct {
     const char *name; /* NULL: no such type */
     uint32_t elements, bytes;
-    bool known; /* whether this program reads it, as: */
+    bool known; /* whether it is supported, and as which dtype: */
     sl_dtype dtype;
-    const sl_tensor_form *form; /* NULL: as it lies in the file */
+    const sl_tensor_form *form; /* NULL: no conversion */
 } sl_gguf_type;
 const sl_gguf_type *sl_gguf_type_find(uint32_t id); /* NULL: no such type */
 /* Appends "name" or ", name" to a list for messages; returns its new length. */
@@ -79,15 +79,15 @@ typedef struct {
     uint32_t tensor_count;
 } sl_gguf;
 
-/* data: the whole file, which values go on pointing into.  Names are copied to arena. */
+/* data: the whole file, which values keep pointing into.  Names are copied to arena. */
 SL_CHECKED sl_status sl_gguf_parse(const char *what, const void *data, uint64_t bytes,
                                    sl_arena *arena, sl_gguf *out, sl_error *err);
 
 /* gguf_values.c.  NULL: absent. */
 const sl_gguf_value *sl_gguf_find(const sl_gguf *gguf, const char *key);
 const sl_gguf_tensor *sl_gguf_tensor_find(const sl_gguf *gguf, const char *name);
-/* Single values; an absent one leaves *out as it is.  One of another kind, or a negative count,
- * fails and names the key. */
+/* Single values; *out is unchanged if the key is absent.  A value of another kind or a negative
+ * count is an error that names the key. */
 SL_CHECKED sl_status sl_gguf_get_count(const sl_gguf *gguf, const char *key, uint64_t *out,
                                        sl_error *err);
 SL_CHECKED sl_status sl_gguf_get_real(const sl_gguf *gguf, const char *key, double *out,
@@ -99,7 +99,7 @@ SL_CHECKED sl_status sl_gguf_get_text(const sl_gguf *gguf, const char *key, sl_g
 /* An array of texts, of integers (or flags) or of real numbers (F32); NULL when absent. */
 SL_CHECKED sl_status sl_gguf_get_array(const sl_gguf *gguf, const char *key, sl_gguf_kind kind,
                                        const sl_gguf_value **out, sl_error *err);
-/* The text at *at, which moves on to the next one; starts at value->data. */
+/* Reads the text at *at and advances it to the next one; starts at value->data. */
 sl_gguf_text sl_gguf_next_text(const uint8_t **at);
 int64_t sl_gguf_integer_at(const sl_gguf_value *value, uint64_t index);
 float sl_gguf_real_at(const sl_gguf_value *value, uint64_t index); /* of an array of F32 */
@@ -109,7 +109,7 @@ const char *sl_gguf_own_key(const sl_gguf *gguf, const char *key, char text[SL_G
 SL_CHECKED sl_status sl_gguf_missing(const sl_gguf *gguf, const char *key, sl_error *err);
 bool sl_gguf_text_is(sl_gguf_text text, const char *other);
 
-/* Architectures: one row each in gguf_names.c.  Rows of other tables say for which they are. */
+/* Architectures: one row each in gguf_names.c.  Rows of other tables have masks of them. */
 enum {
     SL_GGUF_QWEN35MOE = 1 << 0,
     SL_GGUF_QWEN35 = 1 << 1,
@@ -135,10 +135,10 @@ typedef struct {
 SL_CHECKED sl_status sl_gguf_architecture_find(const sl_gguf *gguf,
                                                const sl_gguf_architecture **out, sl_error *err);
 
-/* Where rows of a tensor lie that are not as the models want them. */
+/* The stored order of rows, where it differs from that of the models. */
 typedef enum {
     SL_GGUF_ROWS_ALL,
-    SL_GGUF_ROWS_QUERY, /* pairs that turn together side by side, not half a head apart */
+    SL_GGUF_ROWS_QUERY, /* RoPE pairs are adjacent, not half a head apart */
     SL_GGUF_ROWS_KEY,
     SL_GGUF_ROWS_BETA, /* for each key head: its value heads' beta, then their alpha */
     SL_GGUF_ROWS_ALPHA,
@@ -146,7 +146,7 @@ typedef enum {
     SL_GGUF_ROWS_Z,
 } sl_gguf_rows;
 
-/* What a tensor is to the models.  One may be several. */
+/* The meaning of a tensor for the models; a tensor may have several rows. */
 typedef struct {
     uint32_t architectures;
     const char *suffix;         /* of the name in the file, after "blk.N." for those of a layer */
@@ -174,14 +174,14 @@ const sl_tensor_form *sl_gguf_plain_form(sl_dtype dtype);
 SL_CHECKED sl_status sl_gguf_config(const sl_gguf *gguf, const sl_gguf_architecture *architecture,
                                     sl_arena *arena, sl_gguf_text *out, uint32_t *out_layers,
                                     sl_error *err);
-/* gguf_rope.c: adds how positions turn heads to a config. */
+/* gguf_rope.c: adds the RoPE parameters to a config. */
 SL_CHECKED sl_status sl_gguf_config_rope(const sl_gguf *gguf,
                                          const sl_gguf_architecture *architecture, json_t *config,
                                          sl_error *err);
 
 /* gguf_split.c.  "x-00002-of-00003.gguf" -> the bytes of "x", 2 and 3; 0: no such name. */
 size_t sl_gguf_part_name(const char *path, uint32_t *out_part, uint32_t *out_count);
-/* Opens all parts of the model of which path is one, as files of the source, and joins them. */
+/* Opens all parts of a split model, given the path of any of them, as files of the source. */
 SL_CHECKED sl_status sl_gguf_open_parts(sl_source *source, const char *path, sl_gguf *out,
                                         sl_error *err);
 

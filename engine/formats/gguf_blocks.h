@@ -1,4 +1,4 @@
-/* gguf_blocks.h - Matrices of GGUF blocks as panels, without loss. */
+/* gguf_blocks.h - Lossless conversion of GGUF matrices to panels. */
 #ifndef SL_ENGINE_FORMATS_GGUF_BLOCKS_H
 #define SL_ENGINE_FORMATS_GGUF_BLOCKS_H
 #include "engine/formats/groups.h"

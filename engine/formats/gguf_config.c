@@ -230,7 +230,7 @@ static sl_status set_layers(const writer *w, uint32_t *out) {
     SL_TRY(required(w, "block_count", &layers));
     SL_TRY(sl_gguf_get_count(w->gguf, own_key(w, "nextn_predict_layers", text), &further, w->err));
     if (further >= layers)
-        return sl_fail(w->err, SL_FORMAT, "%s: %llu of %llu layers are for prediction",
+        return sl_fail(w->err, SL_FORMAT, "%s: %llu of %llu layers are for multi-token prediction",
                        w->gguf->what, (unsigned long long)further, (unsigned long long)layers);
     *out = (uint32_t)(layers - further);
     return set_count(w, "num_hidden_layers", *out);
@@ -291,8 +291,8 @@ static sl_status set_value_heads(const writer *w) {
 static sl_status set_by_tensors(const writer *w) {
     const sl_gguf_tensor *table = sl_gguf_tensor_find(w->gguf, "token_embd.weight");
     if (!table || table->shape.rank != 2)
-        return sl_fail(w->err, SL_FORMAT, "%s: tensor 'token_embd.weight' is missing or no matrix",
-                       w->gguf->what);
+        return sl_fail(w->err, SL_FORMAT,
+                       "%s: tensor 'token_embd.weight' is missing or not a matrix", w->gguf->what);
     SL_TRY(set_count(w, "vocab_size", (uint64_t)table->shape.dims[0]));
     const bool tied = sl_gguf_tensor_find(w->gguf, "output.weight") == NULL;
     const bool biased = sl_gguf_tensor_find(w->gguf, "blk.0.attn_q.bias") != NULL;

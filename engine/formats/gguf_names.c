@@ -1,5 +1,5 @@
-/* gguf_names.c - The architectures that llama.cpp's converter writes and this program runs, and
- * what their tensors are to the models.
+/* gguf_names.c - The supported GGUF architectures, and the mapping of their tensor names to those
+ * of the models.
  *
  * What differs from the checkpoint, besides names: one is added to norm gains that are stored as
  * their difference from it, -exp(A_log) takes the place of A_log, and rows lie in another order

@@ -1,9 +1,9 @@
-/* gguf_order.c - Rows that the converter of llama.cpp moves, or leaves where the models do not want
- * them.  Whole rows can move in any block type.
+/* gguf_order.c - Row orders that differ between GGUF files and the models.  Whole rows can move in
+ * any block type.
  *
- * llama: queries and keys are turned in pairs that lie side by side (2j, 2j + 1), where the
- * checkpoint has (j, j + half a head).  qwen3next: the rows of in_proj_ba, and in older files those
- * of in_proj_qkvz, go from key head to key head. */
+ * llama: RoPE rotates adjacent pairs (2j, 2j + 1) of queries and keys, in the checkpoint (j, j +
+ * half a head).  qwen3next: the rows of in_proj_ba, and in older files those of in_proj_qkvz, go
+ * from key head to key head. */
 #include "engine/formats/gguf.h"
 #include <string.h>
 

@@ -68,8 +68,9 @@ static sl_status collect(const sl_gguf *gguf, const sl_gguf_value *tokens,
                            MOST_BYTES);
         const float score = sl_gguf_real_at(scores, i);
         if (!isfinite(score))
-            return sl_fail(err, SL_FORMAT, "%s: 'tokenizer.ggml.scores' %llu is no finite number",
-                           gguf->what, (unsigned long long)i);
+            return sl_fail(err, SL_FORMAT,
+                           "%s: 'tokenizer.ggml.scores' %llu is not a finite number", gguf->what,
+                           (unsigned long long)i);
         if (!add_halves(list, vocab, piece, score))
             return sl_no_memory(err, "merges", list->capacity * sizeof *list->items);
     }

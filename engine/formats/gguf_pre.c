@@ -1,6 +1,6 @@
-/* gguf_pre.c - How text is cut before byte pairs are merged.  A file has only a name for it
- * (tokenizer.ggml.pre), chosen by what the published tokenizer was seen to do; the rows here are
- * those tokenizers'.  Names that stand for the same thing share one. */
+/* gguf_pre.c - Pre-tokenizers.  A file only names its pre-tokenizer (tokenizer.ggml.pre); the rows
+ * here define what the published tokenizers of these names do.  Names with the same meaning share a
+ * row. */
 #include "engine/formats/gguf.h"
 #include "engine/formats/gguf_text.h"
 #include "engine/formats/json.h"
@@ -79,7 +79,7 @@ static sl_status find(const sl_gguf *gguf, int *out, sl_error *err) {
     for (int i = 0; i < SPLIT_COUNT; i++)
         length = sl_gguf_list(known, sizeof known, length, splits[i].name);
     memcpy(found, name.data, name.bytes < 64 ? name.bytes : 64);
-    return sl_fail(err, SL_UNSUPPORTED, "%s: key '%s' is '%s', known are %s", gguf->what, key,
+    return sl_fail(err, SL_UNSUPPORTED, "%s: key '%s' is '%s', supported: %s", gguf->what, key,
                    sl_json_name_fits(found) ? found : "?", known);
 }
 

@@ -1,4 +1,4 @@
-/* gguf_rope.c - Heads of attention and how positions turn them, from metadata to config.json. */
+/* gguf_rope.c - Attention heads and RoPE parameters, from metadata to config.json. */
 #include "engine/formats/gguf.h"
 #include <math.h>
 #include <string.h>

@@ -101,7 +101,7 @@ static void parts_that_are_not_there(void **state) {
     refused(test_folder, "x-00002-of-00003.gguf: missing: part 2 of 3 of the model");
     write_parts();
     write_part("x-00002-of-00003.gguf", 2, (account){1, PARTS, 4});
-    refused(test_folder, "tensor 'third' is there twice");
+    refused(test_folder, "tensor 'third' is defined twice");
     write_parts();
     write_test_file("x-00003-of-00003.gguf", "GGUF\3", 5);
     refused(test_folder, "x-00003-of-00003.gguf: truncated");

@@ -244,7 +244,7 @@ static void every_prefix_is_truncated(void **state) {
     for (size_t bytes = 0; bytes < m.size; bytes++) {
         const sl_error err = refused(&m, bytes);
         if (!strstr(err.message, "truncated") && !strstr(err.message, "do not fit") &&
-            !strstr(err.message, "no GGUF file"))
+            !strstr(err.message, "not a GGUF file"))
             fail_msg("%zu of %zu bytes: %s", bytes, m.size, err.message);
     }
 }
@@ -258,8 +258,8 @@ static void malformed_files(void **state) {
         uint64_t value;
         const char *message;
     } cases[] = {
-        {"version", 4, 1, "x.gguf: GGUF version 1, only 2 and 3 are read"},
-        {"version", 4, 4, "GGUF version 4, only 2 and 3 are read"},
+        {"version", 4, 1, "x.gguf: GGUF version 1, only 2 and 3 are supported"},
+        {"version", 4, 4, "GGUF version 4, only 2 and 3 are supported"},
         {"version", 4, 3 << 24, "a big-endian file"},
         {"tensors", 8, 3, "a tensor's name has 0 bytes, 1 to 63 wanted"},
         {"tensors", 8, UINT64_MAX, "18446744073709551615 tensors do not fit"},
@@ -320,7 +320,7 @@ static void malformed_names(void **state) {
     key_u32(&m, "other", 1);
     key_u32(&m, "twice", 1);
     err = refused(&m, m.size);
-    expect_message(&err, "key 'twice' is there twice");
+    expect_message(&err, "key 'twice' is defined twice");
 }
 
 /* ---- the source ---- */
@@ -482,7 +482,7 @@ static void missing_metadata(void **state) {
     begin(&m);
     refuse_made(&m, "key 'general.architecture' is missing");
     begin_model(&m, -1);
-    refuse_made(&m, "tensor 'token_embd.weight' is missing or no matrix");
+    refuse_made(&m, "tensor 'token_embd.weight' is missing or not a matrix");
 }
 
 static void senseless_metadata(void **state) {
@@ -497,7 +497,7 @@ static void senseless_metadata(void **state) {
         {"qwen35moe.rope.dimension_count", 81, "'qwen35moe.rope.dimension_count' is 81 of a head"},
         {"qwen35moe.rope.dimension_count", 0, "'qwen35moe.rope.dimension_count' is 0 of a head"},
         {"qwen35moe.rope.freq_base", 0, "key 'qwen35moe.rope.freq_base' is 0, more than 0"},
-        {"qwen35moe.rope.freq_base", 0x7f800000, "key 'qwen35moe.rope.freq_base' is no finite"},
+        {"qwen35moe.rope.freq_base", 0x7f800000, "key 'qwen35moe.rope.freq_base' is not a finite"},
     };
     static maker m;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -513,7 +513,7 @@ static void senseless_metadata(void **state) {
     begin_model(&m, -1);
     key_u32(&m, "qwen35moe.nextn_predict_layers", 5);
     end_model(&m);
-    refuse_made(&m, "5 of 5 layers are for prediction");
+    refuse_made(&m, "5 of 5 layers are for multi-token prediction");
     begin_model(&m, -1);
     key_u32(&m, "split.count", 3);
     end_model(&m);
@@ -531,7 +531,7 @@ static void two_of_a_name(void **state) {
     tensor(&m, "token_embd.weight", DIMS(8, 2), 0, 64);
     align(&m, 32);
     for (int i = 0; i < 128; i++) put(&m, "", 1);
-    refuse_made(&m, "tensor 'model.embed_tokens.weight' is there twice");
+    refuse_made(&m, "tensor 'model.embed_tokens.weight' is defined twice");
 }
 
 /* ---- tokenizers ---- */
@@ -590,8 +590,8 @@ static void malformed_tokenizers(void **state) {
     tokenizer(&m, "bert", "qwen35", 6);
     refuse_made(&m, "key 'tokenizer.ggml.model' is neither 'gpt2'");
     tokenizer(&m, "gpt2", "martian", 6);
-    refuse_made(&m,
-                "key 'tokenizer.ggml.pre' is 'martian', known are qwen2, deepseek-r1-qwen, qwen35");
+    refuse_made(
+        &m, "key 'tokenizer.ggml.pre' is 'martian', supported: qwen2, deepseek-r1-qwen, qwen35");
     tokenizer(&m, "gpt2", NULL, 6);
     refuse_made(&m, "key 'tokenizer.ggml.pre' is missing");
     tokenizer(&m, "gpt2", "qwen2", 5);

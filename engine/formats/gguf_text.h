@@ -1,4 +1,4 @@
-/* gguf_text.h - What the parts of a GGUF file's tokenizer share. */
+/* gguf_text.h - Shared by the readers of a GGUF file's tokenizer. */
 #ifndef SL_ENGINE_FORMATS_GGUF_TEXT_H
 #define SL_ENGINE_FORMATS_GGUF_TEXT_H
 #include "engine/formats/gguf.h"

@@ -1,5 +1,5 @@
-/* gguf_types.c - The element types of GGUF: what each takes, and what it becomes here.  A type that
- * is not known has a size, so that the file can be read around it. */
+/* gguf_types.c - The element types of GGUF: their block sizes, and the types that they are
+ * converted to.  Unsupported types have a size too, so that their tensors can be skipped. */
 #include "engine/formats/gguf.h"
 #include "engine/formats/gguf_blocks.h"
 #include "engine/formats/repack.h"
@@ -13,7 +13,7 @@ static void expand_q5_0(const uint8_t *block, uint8_t *out) {
     memcpy(out + 2, row.codes, sizeof row.codes);
 }
 
-/* A form that makes panels of a type, from its own blocks or from others. */
+/* A converter to panels of a type. */
 #define FORM_OF(NAME, TEXT, DTYPE, BLOCK_COLS, BLOCK_BYTES, BLOCK)                                 \
     static void convert_##NAME(const sl_raw_matrix *raw, void *out) {                              \
         const sl_repack_source source = {.dtype = SL_DTYPE_##DTYPE,                                \

@@ -118,7 +118,7 @@ sl_status sl_gguf_get_real(const sl_gguf *gguf, const char *key, double *out, sl
         memcpy(&number, &bits, sizeof number);
     }
     if (!isfinite(number))
-        return sl_fail(err, SL_FORMAT, "%s: key '%s' is no finite number", gguf->what, key);
+        return sl_fail(err, SL_FORMAT, "%s: key '%s' is not a finite number", gguf->what, key);
     *out = number;
     return SL_OK;
 }

@@ -1,4 +1,4 @@
-/* hf_config.c - What config.json says about how a folder's tensors are stored. */
+/* hf_config.c - The quantisation settings of config.json. */
 #include "engine/formats/hf.h"
 #include <string.h>
 
@@ -14,8 +14,8 @@ static const json_t *find(const json_t *config, const char *key) {
 
 static sl_status refuse(const sl_hf_folder *folder, const char *method) {
     return sl_fail(folder->err, SL_UNSUPPORTED,
-                   "%s: quantised by '%.48s', which is not supported; read are MLX (affine, mxfp4, "
-                   "mxfp8, nvfp4), fp8 with weight_scale_inv, mxfp4, and F32, F16 or BF16",
+                   "%s: quantised by '%.48s', which is not supported; supported are MLX (affine, "
+                   "mxfp4, mxfp8, nvfp4), fp8 with weight_scale_inv, mxfp4, and F32, F16 or BF16",
                    what, sl_json_name_fits(method) ? method : "?");
 }
 

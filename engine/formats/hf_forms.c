@@ -1,5 +1,5 @@
-/* hf_forms.c - From the bytes of Hugging Face and MLX folders to what kernels take: panels where a
- * panel type holds the very weights of the file, else floats. */
+/* hf_forms.c - Converters for Hugging Face and MLX folders: to panels if a panel type represents
+ * the weights exactly, else to floats. */
 #include "core/codec.h"
 #include "engine/formats/hf.h"
 #include "engine/formats/mlx_blocks.h"

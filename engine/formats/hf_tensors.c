@@ -1,5 +1,5 @@
-/* hf_tensors.c - From the tensors of a folder's shards to the entries of a source: schemes say how
- * each is stored, views what models call it.  Nothing here reads a tensor's bytes. */
+/* hf_tensors.c - From the tensors of a folder's shards to the entries of a source: schemes define
+ * how each is stored, views map it to the names of models.  No tensor bytes are read here. */
 #include "engine/formats/hf.h"
 #include "engine/models/names.h"
 #include <stdio.h>
@@ -82,8 +82,8 @@ static bool is_sanitised(const sl_hf_folder *folder) {
 static sl_status skip(sl_hf_folder *folder, const sl_hf_tensor *tensor) {
     const char *why = tensor->why;
     if (sl_hf_is(tensor, "U32") && sl_hf_ends_with(tensor->name, ".weight"))
-        why = "it is U32, and no scales of MLX lie beside it";
-    if (sl_hf_is(tensor, "F8_E4M3")) why = "it is F8_E4M3, and no weight_scale_inv lies beside it";
+        why = "it is U32, but has no MLX scales";
+    if (sl_hf_is(tensor, "F8_E4M3")) why = "it is F8_E4M3, but has no weight_scale_inv";
     folder->source->skipped[folder->source->skipped_count++] =
         (sl_safetensors_skipped){.name = tensor->name, .why = why};
     return SL_OK;

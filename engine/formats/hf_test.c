@@ -318,7 +318,7 @@ static const struct {
     const char *message;
 } malformed[] = {
     {"{\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":4}}", NULL, NULL, NULL,
-     "config.json: quantised by 'gptq', which is not supported; read are MLX"},
+     "config.json: quantised by 'gptq', which is not supported; supported are MLX"},
     {"{\"quantization_config\":{\"quant_method\":\"awq\"}}", NULL, NULL, NULL,
      "quantised by 'awq'"},
     {"{\"quantization_config\":{\"quant_method\":\"bitsandbytes\"}}", NULL, NULL, NULL,
@@ -345,7 +345,7 @@ static const struct {
     {MLX(",\"a\":{\"bits\":4,\"group_size\":32,\"mode\":\"mxfp4\"}"), "U32 2,8", "BF16 2,2",
      "BF16 2,2", "are affine, 4 bits, config.json says 4 bits in groups of 32, mode mxfp4"},
     {MLX(""), "U32 2,7", "BF16 2,1", "BF16 2,1",
-     "7 words and 1 scales per row are no number of bits that is read"},
+     "7 words and 1 scales per row are not a supported number of bits"},
     {MLX(""), "U32 2,8", "BF16 3,1", "BF16 3,1",
      "tensor 'a.weight' is U32[2,8], its scales are BF16[3,1]"},
     {MLX(""), "U32 2,8", "BF16 2,1", "F16 2,1",
@@ -353,7 +353,7 @@ static const struct {
     {MLX(""), "U32 2,8", "BF16 2,1", NULL, "tensor 'a.biases' is missing beside 'a.scales'"},
     {MLX(""), "U32 2,8", "I32 2,1", NULL,
      "tensor 'a.scales' is I32[2,1], wanted F32, F16, BF16 or U8"},
-    {MLX(""), "U32 2,9", "U8 2,1", NULL, "9 words and 1 scales per row are no float mode"},
+    {MLX(""), "U32 2,9", "U8 2,1", NULL, "9 words and 1 scales per row are not a float mode"},
 };
 
 static void add_shaped(const char *name, const char *what) {
@@ -415,7 +415,7 @@ static void test_left_out(void **state) {
     (void)add("model.visual.a.weight", "U32", "2,7", NULL, 56);
     (void)add("model.visual.a.scales", "BF16", "2,1", NULL, 4);
     sl_source *source = must_open("{}");
-    assert_non_null(strstr(sl_source_skipped(source, "model.a.weight"), "no scales of MLX"));
+    assert_non_null(strstr(sl_source_skipped(source, "model.a.weight"), "no MLX scales"));
     assert_non_null(strstr(sl_source_skipped(source, "model.b.weight"), "no weight_scale_inv"));
     assert_non_null(sl_source_skipped(source, "model.visual.a.weight"));
     sl_source_close(source);

@@ -143,7 +143,7 @@ static sl_status list_tensors(const reader *r, sl_hf_folder *out) {
     qsort(out->tensors, out->tensor_count, sizeof *out->tensors, by_name);
     for (uint32_t i = 1; i < out->tensor_count; i++)
         if (by_name(&out->tensors[i - 1], &out->tensors[i]) == 0)
-            return sl_fail(r->err, SL_FORMAT, "%s: tensor '%s' is there twice", r->folder,
+            return sl_fail(r->err, SL_FORMAT, "%s: tensor '%s' is defined twice", r->folder,
                            out->tensors[i].name);
     return SL_OK;
 }

@@ -118,7 +118,7 @@ static sl_status find_float_mode(const triple *t, sl_hf_code *out) {
                             .has_matrix_scale = t->matrix_scale != NULL};
         return SL_OK;
     }
-    return contradiction(t, "no float mode");
+    return contradiction(t, "not a float mode");
 }
 
 static sl_status find_affine(const triple *t, sl_hf_code *out) {
@@ -128,7 +128,7 @@ static sl_status find_affine(const triple *t, sl_hf_code *out) {
     if (t->words * 32 != bits * cols || bits < 2 || bits > 8 || bits == 7 ||
         (group != 32 && group != 64 && group != 128))
         return contradiction(
-            t, "no number of bits that is read (2, 3, 4, 5, 6, 8; groups of 32, 64, 128)");
+            t, "not a supported number of bits (2, 3, 4, 5, 6, 8; groups of 32, 64, 128)");
     const bool other_mode = t->says.mode && strcmp(t->says.mode, "affine") != 0;
     if (t->says.own && (other_mode || (t->says.bits && t->says.bits != bits))) {
         char found[64];

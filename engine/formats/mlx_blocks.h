@@ -1,4 +1,4 @@
-/* mlx_blocks.h - Matrices quantised as MLX and DeepSeek write them, as panels without loss. */
+/* mlx_blocks.h - Lossless conversion of matrices quantised by MLX and DeepSeek to panels. */
 #ifndef SL_ENGINE_FORMATS_MLX_BLOCKS_H
 #define SL_ENGINE_FORMATS_MLX_BLOCKS_H
 #include "core/codec.h"
@@ -13,15 +13,15 @@ typedef enum { SL_MLX_AFFINE, SL_MLX_MXFP4, SL_MLX_NVFP4, SL_MLX_MXFP8 } sl_mlx_
 typedef struct {
     sl_mlx_mode mode;
     uint32_t bits, group;
-    sl_dtype scales; /* their type, which biases have too */
+    sl_dtype scales; /* dtype of scales and biases */
 } sl_mlx_format;
 
-/* Which rows of those in a file are taken: first, first + step, ...; all zero: every one. */
+/* The selected rows of the stored ones: first, first + step, ...; all zero: every row. */
 typedef struct {
     int64_t first, step;
 } sl_taken_rows;
 
-/* A matrix as it lies in a file: rows without gaps.  Codes are a stream of bits, the first column
+/* A matrix as stored in a file, with contiguous rows.  Codes are a stream of bits, the first column
  * in the lowest bits of the first byte. */
 typedef struct {
     sl_mlx_format format;
@@ -34,20 +34,20 @@ typedef struct {
 
 /* "affine", "mxfp4", "nvfp4", "mxfp8"; false for another name. */
 bool sl_mlx_mode_find(const char *name, sl_mlx_mode *out);
-/* The type of its panels; fails for what MLX does not write.  name is the tensor's. */
+/* The panel type; fails for formats that MLX does not write.  name is that of the tensor. */
 SL_CHECKED sl_status sl_mlx_dtype(const sl_mlx_format *format, const char *name, sl_dtype *out,
                                   sl_error *err);
-/* Fails also when the columns are not whole groups. */
+/* Also fails if the columns are not whole groups. */
 SL_CHECKED sl_status sl_mlx_check(const sl_mlx_matrix *matrix, const char *name, sl_dtype *out,
                                   sl_error *err);
 /* Bytes of a row of codes, and of scales or biases. */
 uint64_t sl_mlx_code_bytes(const sl_mlx_format *format, int64_t cols);
 uint64_t sl_mlx_scale_bytes(const sl_mlx_format *format, int64_t cols);
-/* A matrix that has been checked, as panels of its type. */
+/* Converts a checked matrix to panels of its type. */
 void sl_mlx_repack(const sl_mlx_matrix *matrix, void *out);
 
 /* Floats of 8 bits (e4m3), a row after another, with a scale for each block of block_rows by
- * block_cols (the last ones may be cut off); scales lie in rows of ceil(cols / block_cols).
+ * block_cols (the last ones may be partial); scales lie in rows of ceil(cols / block_cols).
  * block_cols is a multiple of 32, or all columns.  The panels are of type f8; a group with a NaN
  * is all NaN. */
 typedef struct {

@@ -83,9 +83,10 @@ static sl_status load_manifest(reader *r) {
     r->tensors = json_object_get(r->manifest, "tensors");
     r->experts = json_object_get(r->manifest, "experts");
     if (!json_is_object(r->texts) || !json_is_object(r->tensors) || !json_is_array(r->experts))
-        return sl_fail(r->err, SL_FORMAT,
-                       "%s: the manifest wants objects texts and tensors, and an array experts",
-                       r->what);
+        return sl_fail(
+            r->err, SL_FORMAT,
+            "%s: the manifest must have objects 'texts' and 'tensors' and an array 'experts'",
+            r->what);
     return SL_OK;
 }
 
@@ -164,8 +165,8 @@ static sl_status read_text(reader *r, const char *key, json_t *value) {
     entry e = {0};
     SL_TRY(read_entry(r, "text", key, value, &e));
     if (e.bytes > SL_MAX_TEXT_BYTES)
-        return sl_fail(r->err, SL_FORMAT, "%s: %s has %llu bytes, at most %d are read", r->what,
-                       e.name, (unsigned long long)e.bytes, SL_MAX_TEXT_BYTES);
+        return sl_fail(r->err, SL_FORMAT, "%s: %s has %llu bytes, at most %d are supported",
+                       r->what, e.name, (unsigned long long)e.bytes, SL_MAX_TEXT_BYTES);
     SL_TRY(read_extent(r, e.name, e.offset, e.bytes, SL_PACK_ALIGN));
     const uint8_t *data = r->map->data + e.offset;
     sl_file_read_ahead(data, e.bytes);
@@ -211,7 +212,7 @@ static sl_status read_block_layout(reader *r, const char *name, json_t *value,
     SL_TRY(read_type(r, name, types[1], &out->up));
     SL_TRY(read_type(r, name, types[2], &out->down));
     if (out->gate.shape.rank != 2 || out->up.shape.rank != 2 || out->down.shape.rank != 2)
-        return sl_fail(r->err, SL_FORMAT, "%s: %s: a matrix has not two dims", r->what, name);
+        return sl_fail(r->err, SL_FORMAT, "%s: %s: a matrix does not have two dims", r->what, name);
     uint64_t bytes;
     if (up < 0 || up % SL_PACK_ALIGN || (uint64_t)up < sl_type_bytes(&out->gate) ||
         down % SL_PACK_ALIGN || down < up || (uint64_t)(down - up) < sl_type_bytes(&out->up) ||

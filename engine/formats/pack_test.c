@@ -224,8 +224,8 @@ static void test_malformed_manifests_are_refused(void **state) {
         const char *manifest, *message;
     } cases[] = {
         {"", "not valid JSON"},
-        {"{}", "the manifest wants"},
-        {"{\"texts\":{},\"tensors\":[],\"experts\":[]}", "the manifest wants"},
+        {"{}", "the manifest must have"},
+        {"{\"texts\":{},\"tensors\":[],\"experts\":[]}", "the manifest must have"},
         {TENSORS("\"x\":{}"), "tensor 'x'"},
         {TENSORS(TENSOR("x", "4096", "7", "u8", "[8]")), "has 7 bytes, u8[8] needs 8"},
         {TENSORS(TENSOR("x", "4096", "8", "u8", "[0]")), "dim 0 is 0"},

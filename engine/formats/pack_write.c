@@ -78,7 +78,7 @@ sl_status sl_pack_writer_create(const char *path, const sl_allocator *allocator,
 static sl_status begin_entry(sl_pack_writer *writer, json_t *object, const char *name,
                              uint64_t bytes, sl_error *err) {
     if (!sl_json_name_fits(name) || json_object_get(object, name))
-        return sl_fail(err, SL_INVALID, "%s: '%s' is no proper name or there twice",
+        return sl_fail(err, SL_INVALID, "%s: '%s' is an invalid or duplicate name",
                        writer->file.path, name);
     if (json_array_size(writer->experts))
         return sl_fail(err, SL_INVALID, "%s: '%s' must come before the first experts",
@@ -232,7 +232,7 @@ sl_status sl_pack_writer_expert(sl_pack_writer *writer, const void *const matric
                                 sl_error *err) {
     open_layer *layer = &writer->layer;
     if (layer->written == layer->count)
-        return sl_fail(err, SL_INVALID, "%s: an expert too many after %u", writer->file.path,
+        return sl_fail(err, SL_INVALID, "%s: more than %u experts written", writer->file.path,
                        layer->written);
     for (int i = 0; i < 3; i++)
         memcpy(writer->block + layer->offsets[i], matrices[i], layer->bytes[i]);

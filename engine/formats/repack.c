@@ -258,7 +258,8 @@ sl_status sl_repack_check(const sl_repack_source *source, const char *name, sl_e
     SL_TRY(sl_type_check(&type, name, err));
     const char *dtype = sl_dtype_infos[source->dtype].name;
     const block_kind kind = kind_of(source->dtype);
-    if (!kind.cols) return sl_fail(err, SL_UNSUPPORTED, "%s: no file has rows of %s", name, dtype);
+    if (!kind.cols)
+        return sl_fail(err, SL_UNSUPPORTED, "%s: no file format has rows of %s", name, dtype);
     if (source->cols % kind.cols != 0)
         return sl_fail(err, SL_FORMAT, "%s: %lld columns, a multiple of %lld wanted for %s", name,
                        (long long)source->cols, (long long)kind.cols, dtype);

@@ -1,4 +1,4 @@
-/* repack.h - Weights of GGUF and MLX files as panels, without loss (layouts in core/codec.h). */
+/* repack.h - Lossless conversion of GGUF and MLX weights to panels (layouts in core/codec.h). */
 #ifndef SL_ENGINE_FORMATS_REPACK_H
 #define SL_ENGINE_FORMATS_REPACK_H
 #include "core/codec.h"
@@ -9,7 +9,7 @@ typedef struct {
     void (*expand)(const uint8_t *block, uint8_t *out);
 } sl_repack_block;
 
-/* A matrix as it lies in a file, row after row.  The type of its panels tells what it is:
+/* A matrix as stored in a file, row by row.  Its panel type determines the format:
  *
  *   q4_k, q4_0, q6_k, q8    blocks of GGUF's Q4_K, Q4_0, Q6_K, Q8_0
  *   q4_m                    MLX, 4 bits in groups of 64: words of eight columns, the first in the
@@ -27,7 +27,7 @@ typedef struct {
 /* Bytes of one row of data, 0 when cols are not whole blocks or no file has the type. */
 size_t sl_repack_row_bytes(sl_dtype dtype, int64_t cols);
 
-/* Fails when the source cannot be repacked; name is the tensor's. */
+/* Fails if the source cannot be repacked; name is that of the tensor. */
 SL_CHECKED sl_status sl_repack_check(const sl_repack_source *source, const char *name,
                                      sl_error *err);
 /* Writes panels [first, first + count) of the whole matrix that starts at `matrix`, all of their

@@ -299,7 +299,7 @@ static void bad_sources_are_refused(void **state) {
          "x: rows of 3 bytes of scales, at least 4 wanted"},
         {{.dtype = SL_DTYPE_q4, .rows = 3, .cols = 256, .row_bytes = 144},
          SL_UNSUPPORTED,
-         "x: no file has rows of q4"},
+         "x: no file format has rows of q4"},
         {{.dtype = SL_DTYPE_q8, .rows = 0, .cols = 32, .row_bytes = 34},
          SL_INVALID,
          "x: dim 0 is 0, must be at least 1"},

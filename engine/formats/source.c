@@ -14,7 +14,7 @@ static bool has_suffix(const char *name, const char *suffix) {
     return length > bytes && strcmp(name + length - bytes, suffix) == 0;
 }
 
-/* Packs and GGUF files; those named mmproj hold what sees, beside a model. */
+/* Packs and GGUF files; mmproj*.gguf files are vision projectors, not models. */
 static int is_model(const struct dirent *entry) {
     return has_suffix(entry->d_name, ".sluice") ||
            (has_suffix(entry->d_name, ".gguf") && strncmp(entry->d_name, "mmproj", 6) != 0);
@@ -176,7 +176,7 @@ sl_status sl_source_index_names(sl_source *source, sl_error *err) {
     for (uint32_t id = 0; id < count; id++) {
         uint32_t *slot = find_slot(source, name_of(source, id));
         if (*slot)
-            return sl_fail(err, SL_FORMAT, "tensor '%s' is there twice", name_of(source, id));
+            return sl_fail(err, SL_FORMAT, "tensor '%s' is defined twice", name_of(source, id));
         *slot = id + 1;
     }
     return SL_OK;
@@ -278,7 +278,7 @@ static sl_status convert_ordered(const sl_source *source, const sl_tensor_entry 
     return SL_OK;
 }
 
-/* All matrices of a tensor with a form. */
+/* Converts all matrices of a tensor. */
 static sl_status convert(sl_source *source, const sl_tensor_entry *entry, const void **out,
                          sl_error *err) {
     const sl_dims *shape = &entry->type.shape;

@@ -1,5 +1,5 @@
-/* source_internal.h - What the format readers fill in.  Everything but mappings lives in the
- * source's arena; sl_source_close releases all of it, however far an open came. */
+/* source_internal.h - The part of a source that format readers fill in.  Everything except mappings
+ * lives in the source's arena; sl_source_close releases all of it, also after a failed open. */
 #ifndef SL_ENGINE_FORMATS_SOURCE_INTERNAL_H
 #define SL_ENGINE_FORMATS_SOURCE_INTERNAL_H
 #include "engine/formats/file.h"
@@ -19,7 +19,7 @@ typedef struct sl_source_text_entry {
     size_t bytes;
 } sl_source_text_entry;
 
-/* A form that was made for this source. */
+/* A converter that belongs to this source. */
 typedef struct sl_source_form {
     const struct sl_source_form *next;
     const sl_tensor_form *form;
@@ -49,14 +49,14 @@ struct sl_source {
     const sl_source_form *forms;
 };
 
-/* Makes room for count files, and maps one. */
+/* Reserves memory for count files; maps one file. */
 SL_CHECKED sl_status sl_source_set_files(sl_source *source, uint32_t count, sl_error *err);
 SL_CHECKED sl_status sl_source_map_file(sl_source *source, uint32_t file, const char *path,
                                         sl_error *err);
-/* Makes room for tensors and skipped ones. */
+/* Reserves memory for tensors and skipped tensors. */
 SL_CHECKED sl_status sl_source_set_tensors(sl_source *source, uint32_t count,
                                            uint32_t skipped_count, sl_error *err);
-/* Builds the hash; fails when a name occurs twice. */
+/* Builds the hash table; fails if a name occurs twice. */
 SL_CHECKED sl_status sl_source_index_names(sl_source *source, sl_error *err);
 /* name and text are borrowed and live in the arena. */
 SL_CHECKED sl_status sl_source_add_text(sl_source *source, const char *name, const char *text,

@@ -159,7 +159,7 @@ static void test_tensor_in_two_shards_is_refused(void **state) {
               "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
               "\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}",
               2);
-    expect_failure(SL_FORMAT, "tensor 'a' is there twice", test_folder);
+    expect_failure(SL_FORMAT, "tensor 'a' is defined twice", test_folder);
 }
 
 static void test_bad_index_is_refused(void **state) {

@@ -41,9 +41,9 @@ typedef struct {
     double **states;
 } deep_step;
 
-static void *input_named(const char *name) {
-    if (strcmp(name, "tokens") == 0) return tokens;
-    return strcmp(name, "slots") == 0 ? slots : positions;
+static void *memory_of_input(uint32_t tag) {
+    if (tag == SL_STEP_INPUT_TOKENS) return tokens;
+    return tag == SL_STEP_INPUT_SLOTS ? slots : positions;
 }
 
 static void bind(deep_step *s, const sl_steps_options *given, uint32_t v) {
@@ -60,7 +60,7 @@ static void bind(deep_step *s, const sl_steps_options *given, uint32_t v) {
         assert_non_null(weight);
         must(sl_evaluator_bind(s->evaluator, value, weight->data, &err));
     } else if (info->kind == SL_VALUE_INPUT) {
-        must(sl_evaluator_bind(s->evaluator, value, input_named(info->name), &err));
+        must(sl_evaluator_bind(s->evaluator, value, memory_of_input(info->tag), &err));
     }
 }
 
@@ -149,7 +149,8 @@ static void check_routing(const deep_step *s) {
 }
 
 static void check_logits(const deep_step *s) {
-    const double *logits = sl_evaluator_result(s->evaluator, s->graph->outputs[0].value);
+    const double *logits =
+        sl_evaluator_result(s->evaluator, s->graph->outputs[SL_STEP_LOGITS].value);
     double difference[VOCAB];
     for (int r = 0; r < ROWS; r++) {
         const double size = rms(logits + (size_t)r * VOCAB, VOCAB);

@@ -1,8 +1,8 @@
-/* compare.c - One step of a model on two devices, side by side.
+/* compare.c - Compares a forward pass on two devices, step by step.
  *
- * Each step of the program starts from the same bytes on both: what the second has goes to the
- * first, or into the plain meaning of the op where the first is "ref".  So a difference is the
- * step's own, not inherited. */
+ * Each step starts from the same inputs on both: the operands of the second device are copied to
+ * the first, or passed to the evaluator if the first is "ref".  So a difference is caused by the
+ * step itself, not by earlier ones. */
 #include "compiler/ops/semantics.h"
 #include "core/codec.h"
 #include "engine/model.h"
@@ -247,7 +247,8 @@ static sl_status compare_step(comparison *c, uint32_t s, sl_error *err) {
 
 static sl_status run(comparison *c, const sl_compare_options *options, sl_error *err) {
     sl_compile_how how;
-    SL_TRY(sl_how_parse(options->compile, &how, err));
+    SL_TRY(sl_how_parse(options->compile, NULL, &how, err));
+    how.target = sl_steps_given(c->b.model->steps)->how.target; /* both run the second's program */
     SL_TRY(open_side(&c->a, c, options, &how, err));
     SL_TRY(open_side(&c->b, c, options, &how, err));
     c->program = c->b.step.program;
@@ -276,10 +277,12 @@ sl_status sl_compare(sl_model *first, sl_model *second, const sl_compare_options
     comparison c = {.a.model = first, .b.model = second, .report = out};
     *out = (sl_compare_report){0};
     if (!second->device)
-        return sl_fail(err, SL_INVALID, "the second of two to compare must be a device, not ref");
+        return sl_fail(err, SL_INVALID, "the second device to compare must not be ref");
     if (options.tokens > SL_MAX_STEP_ROWS || options.tokens > second->context_tokens)
-        return sl_fail(err, SL_INVALID, "a step of %u tokens: at most %d, and the context's %u",
-                       options.tokens, SL_MAX_STEP_ROWS, second->context_tokens);
+        return sl_fail(
+            err, SL_INVALID,
+            "a forward pass of %u tokens, wanted at most %d and at most the context's %u",
+            options.tokens, SL_MAX_STEP_ROWS, second->context_tokens);
     const sl_status status = run(&c, &options, err);
     sl_steps_destroy(c.a.steps);
     sl_steps_destroy(c.b.steps);

@@ -1,4 +1,4 @@
-/* cost.c - What a token costs: counted from the weights, not measured. */
+/* cost.c - The cost of a token, computed from the weights, not measured. */
 #include "engine/model.h"
 #include "sluice/inspect.h"
 #include <string.h>

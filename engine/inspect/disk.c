@@ -1,8 +1,7 @@
-/* disk.c - How fast experts can be read, if nothing but reading had to be done. */
+/* disk.c - Measures the disk bandwidth for random reads of experts. */
 #include "base/clock.h"
 #include "base/sizes.h"
 #include "engine/model.h"
-#include "runtime/cuda/cuda.h"
 #include "sluice/inspect.h"
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +47,8 @@ static sl_status wait_for_one(disk *d, uint64_t *tag, sl_error *err) {
     return result.status;
 }
 
-/* Reads in flight are always as many, until time is up; those count that were still under way. */
+/* Keeps the same number of reads in flight until the time is up; those still in flight count too.
+ */
 static sl_status one_pass(disk *d, double *out_rate, sl_error *err) {
     const double begin = sl_clock_seconds();
     uint64_t tag = 0;
@@ -90,10 +90,10 @@ static sl_status open_reader(const sl_model *model, sl_reader **out, sl_error *e
 }
 
 sl_status sl_measure_gpu(sl_model *model, sl_gpu_floors *out, sl_error *err) {
-    sl_cuda_floors floors;
+    sl_device_floors floors;
     *out = (sl_gpu_floors){0};
-    if (!sl_device_is_cuda(model->device)) return SL_OK;
-    SL_TRY(sl_device_cuda_floors(model->device, &floors, err));
+    if (!model->device || !model->device->ops->measure) return SL_OK;
+    SL_TRY(model->device->ops->measure(model->device, &floors, err));
     *out = (sl_gpu_floors){floors.copy_bytes_per_second, floors.bf16_operations_per_second,
                            floors.host_bytes_per_second};
     return SL_OK;

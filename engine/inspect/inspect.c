@@ -1,4 +1,4 @@
-/* inspect.c - One step, compiled to be looked at. */
+/* inspect.c - Compiles a forward pass for inspection. */
 #include "sluice/inspect.h"
 #include "base/clock.h"
 #include "compiler/compile.h"
@@ -22,17 +22,18 @@ static sl_status complete(const sl_model *model, const sl_inspect_options *given
     if (!out->runs && out->trace_path) out->runs = DEFAULT_RUNS;
     if (!model == !out->shape)
         return sl_fail(err, SL_INVALID, "%s to inspect",
-                       model ? "a model and a shape: one of them" : "neither a model nor a shape");
+                       model ? "give either a model or a shape, not both"
+                             : "a model or a shape is required");
     if (out->tokens > SL_MAX_STEP_ROWS || (out->wanted != 1 && out->wanted != out->tokens))
         return sl_fail(err, SL_INVALID,
-                       "a step of %u tokens with logits of %u: at most %d tokens, and logits of "
-                       "one or of all",
+                       "a forward pass of %u tokens with logits of %u, wanted at most %d tokens, "
+                       "and logits of one or of all",
                        out->tokens, out->wanted, SL_MAX_STEP_ROWS);
     if (model && out->depth >= model->context_tokens)
-        return sl_fail(err, SL_INVALID, "a depth of %u: the context has %u tokens", out->depth,
+        return sl_fail(err, SL_INVALID, "a depth of %u, the context has %u tokens", out->depth,
                        model->context_tokens);
     if (out->runs > MOST_RUNS)
-        return sl_fail(err, SL_INVALID, "%u runs: at most %d", out->runs, MOST_RUNS);
+        return sl_fail(err, SL_INVALID, "%u runs, wanted at most %d", out->runs, MOST_RUNS);
     if (out->runs && (!model || !model->device))
         return sl_fail(err, SL_UNSUPPORTED,
                        "only a model on a device can be run and traced, not on ref");
@@ -101,11 +102,11 @@ static sl_status inspect(sl_subject *subject, sl_model *model, const sl_inspect_
                            .wanted = options->wanted,
                            .runs = options->runs,
                            .depth = options->depth};
-    SL_TRY(sl_how_parse(options->compile, &plan.how, err));
     if (model)
         sl_subject_of_model(subject, model);
     else
         SL_TRY(sl_subject_imagine(subject, options->shape, allocator, err));
+    SL_TRY(sl_how_parse(options->compile, subject->target, &plan.how, err));
     subject->shape.rows = out->tokens = options->tokens;
     subject->shape.wanted = out->wanted = options->wanted;
     SL_TRY(compile(subject, &plan.how, allocator, &program, &out->build_seconds, err));

@@ -1,5 +1,5 @@
-/* inspect_test.c - Reports and pictures of the model that comes along, and of one that is only
- * imagined. */
+/* inspect_test.c - Reports and pictures of the bundled demo model, and of a shape without weights.
+ */
 #include "sluice/inspect.h"
 #include <jansson.h>
 #include <setjmp.h>
@@ -238,7 +238,8 @@ static void schedules_no_cpu_runs_are_refused(void **state) {
     sl_model_close(model);
 }
 
-/* Decoding goes on after an imagined context, gives numbers, and can be repeated from there. */
+/* Decoding continues after a simulated context, gives finite logits, and can be repeated from
+ * there. */
 static void contexts_are_imagined(void **state) {
     (void)state;
     sl_model *model = open_model((sl_model_options){.context_tokens = 256});

@@ -202,7 +202,7 @@ static double width_of(const sl_program *program) {
 static sl_status draw(const sl_program *program, const char *path, sl_arena *arena, sl_error *err) {
     drawing d = {.program = program, .width = width_of(program)};
     if (program->level_count == 0 || program->arena_bytes == 0)
-        return sl_fail(err, SL_INVALID, "%s: nothing lies in the arena", program->name);
+        return sl_fail(err, SL_INVALID, "%s: the arena is empty", program->name);
     d.live = live_bytes(program, arena, &d.most_live);
     if (!d.live) return sl_no_memory(err, "live bytes", program->level_count * sizeof *d.live);
     const int width = (int)(LEFT + d.width + RIGHT);

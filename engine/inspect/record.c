@@ -1,6 +1,5 @@
 #include "engine/inspect/record.h"
 #include "base/clock.h"
-#include "runtime/cpu/cpu.h"
 #include "runtime/profile.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,9 +7,9 @@
 static void print_steps(FILE *to, const sl_inspect_report *r) {
     (void)fprintf(to, "%-10s %u token%s, logits of %u; schedule: %s\n", "step", r->tokens,
                   r->tokens == 1 ? "" : "s", r->wanted, r->schedule);
-    (void)fprintf(to, "%-10s %-8u %u nodes, %u fused into others\n", "steps", r->steps, r->nodes,
-                  r->fused);
-    (void)fprintf(to, "%-10s %-8u steps that left the order of the graph\n", "moved", r->moved);
+    (void)fprintf(to, "%-10s %-8u from %u nodes, %u of them fused into others\n", "steps", r->steps,
+                  r->nodes, r->fused);
+    (void)fprintf(to, "%-10s %-8u steps are not in graph order\n", "moved", r->moved);
     (void)fprintf(to, "%-10s %-8u", "groups", r->groups);
     for (int i = 1; i <= 9; i++)
         if (r->histogram[i % 9])
@@ -23,7 +23,7 @@ static void print_steps(FILE *to, const sl_inspect_report *r) {
 
 static void print_memory(FILE *to, const sl_inspect_report *r) {
     char arena[SL_BYTES_TEXT], unshared[SL_BYTES_TEXT], live[SL_BYTES_TEXT];
-    (void)fprintf(to, "%-10s %-8s of %s without sharing; %s live at most, x %.3f; %u in place\n",
+    (void)fprintf(to, "%-10s %-8s of %s without sharing; at most %s live, x %.3f; %u in place\n",
                   "arena", sl_bytes_text(r->arena_bytes, arena),
                   sl_bytes_text(r->unshared_bytes, unshared), sl_bytes_text(r->live_bytes, live),
                   r->live_bytes ? (double)r->arena_bytes / (double)r->live_bytes : 0.0,

@@ -1,11 +1,13 @@
 #include "engine/inspect/subject.h"
 #include "engine/models/shapes.h"
+#include "runtime/devices.h"
 
 enum { IMAGINED_CONTEXT = 4096 };
 
 void sl_subject_of_model(sl_subject *subject, const sl_model *model) {
     const sl_steps_options *given = sl_steps_given(model->steps);
-    *subject = (sl_subject){.architecture = given->architecture, .shape = given->shape};
+    *subject = (sl_subject){
+        .architecture = given->architecture, .shape = given->shape, .target = given->how.target};
     sl_arena_init(&subject->arena, &model->allocator);
     sl_weights_init(&subject->weights, NULL, &model->allocator);
 }
@@ -22,6 +24,9 @@ sl_status sl_subject_imagine(sl_subject *subject, const char *shape, const sl_al
     *subject = (sl_subject){0};
     sl_arena_init(&subject->arena, allocator);
     sl_weights_imagine(&subject->weights, allocator);
+    const sl_device_row *host;
+    SL_TRY(sl_device_find(NULL, &host, err));
+    subject->target = host->target;
     SL_TRY(find_config(subject, shape, err));
     SL_TRY(sl_expert_table_imagine(&subject->config, &subject->arena, &subject->experts, err));
     subject->architecture = sl_architecture_find(subject->config.model_type);

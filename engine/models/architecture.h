@@ -1,12 +1,9 @@
 /* architecture.h - What a model family provides: the keys of its config and the graph of a layer.
  *
- * The graph of a step takes `rows` tokens of any sequences (inputs "tokens", "slots", "positions",
- * i32[rows]) and updates the states of their slots.  With wanted rows it gives "logits" f32[wanted,
- * vocab] and "hidden" f32[wanted, hidden], the residual after the last norm; "wanted" i32[wanted]
- * is an input unless every row is wanted.  Where it chooses, every row must be: "token" i32[rows]
- * is chosen as the input "how" f64[rows, 5] says (core/choose.h), kept in the state "chosen"
- * i32[slots], and comes in again where a token is -1.  A family is one file and one row of
- * architecture.def. */
+ * The graph of a forward pass takes `rows` tokens of any sequences and updates the states of their
+ * slots.  It returns the logits and hidden states of the wanted rows.  If it samples, every row
+ * must be wanted: the sampled token is kept in the state SL_STEP_CHOSEN, i32[slots], and replaces
+ * an input token of -1.  A family is one file and one row of architecture.def. */
 #ifndef SL_ENGINE_MODELS_ARCHITECTURE_H
 #define SL_ENGINE_MODELS_ARCHITECTURE_H
 #include "compiler/graph.h"
@@ -14,6 +11,32 @@
 #include "engine/experts/table.h"
 #include "engine/models/config.h"
 #include "engine/models/weights.h"
+
+/* The inputs of a step's graph: INPUT(symbol, name).  Each is tagged with its number
+ * (sl_value_info.tag). */
+#define SL_STEP_INPUTS(INPUT)                                                                      \
+    INPUT(TOKENS, "tokens")       /* i32[rows] */                                                  \
+    INPUT(SLOTS, "slots")         /* i32[rows] */                                                  \
+    INPUT(POSITIONS, "positions") /* i32[rows] */                                                  \
+    INPUT(WANTED, "wanted")       /* i32[wanted]; there unless every row is wanted, or none */     \
+    INPUT(SAMPLING, "how")        /* f64[rows, SL_CHOOSE_COLUMNS] (core/choose.h), if it chooses */
+#define SL_STEP_INPUT_SYMBOL(SYMBOL, NAME) SL_STEP_INPUT_##SYMBOL,
+typedef enum { SL_STEP_INPUTS(SL_STEP_INPUT_SYMBOL) SL_STEP_INPUT_COUNT } sl_step_input;
+
+/* Its outputs, by index; none where no row is wanted. */
+typedef enum {
+    SL_STEP_LOGITS, /* f32[wanted, vocab] */
+    SL_STEP_HIDDEN, /* f32[wanted, hidden]: the residual after the last norm */
+    SL_STEP_TOKEN,  /* i32[rows], if it chooses */
+    SL_STEP_OUTPUT_COUNT
+} sl_step_output;
+
+/* What a state holds, which is its tag. */
+typedef enum {
+    SL_STATE_RECURRENT, /* fixed size: rewinding needs a checkpoint */
+    SL_STATE_KV         /* an entry per position: rewinding drops the last ones */
+} sl_state_kind;
+#define SL_STEP_CHOSEN "chosen"
 
 typedef struct {
     const sl_model_config *config;
@@ -45,8 +68,8 @@ SL_CHECKED sl_status sl_architecture_build(const sl_architecture *architecture,
                                            const sl_step_shape *shape, sl_graph *graph,
                                            sl_error *err);
 
-/* Builds the graph of one row and throws it away: what remains is in weights, every tensor that
- * the model needs. */
+/* Builds the graph of one row and discards it, so that `weights` lists every tensor that the model
+ * needs. */
 SL_CHECKED sl_status sl_architecture_ask(const sl_model_config *config, sl_weights *weights,
                                          const sl_expert_table *experts, sl_error *err);
 #endif

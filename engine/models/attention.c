@@ -97,8 +97,8 @@ sl_mixer_out_value sl_block_attention(sl_builder *b, sl_attn_input_value x,
                                .heads = c->kv_heads,
                                .capacity = b->shape->capacity,
                                .dim = c->head_dim};
-    sl_kv kv = {{sl_builder_state(b, "kv_k", sl_kv_keys(cache))},
-                {sl_builder_state(b, "kv_v", sl_kv_values(cache))}};
+    sl_kv kv = {{sl_builder_state(b, SL_STATE_KV, "kv_k", sl_kv_keys(cache))},
+                {sl_builder_state(b, SL_STATE_KV, "kv_v", sl_kv_values(cache))}};
     kv = sl_wire_kv_append(g, kv, k, v, b->rows);
     const sl_attn_out_value out = how->sinks
                                       ? attend_with_sinks(b, query.q, kv)

@@ -1,29 +1,29 @@
-/* blocks.h - What model families are made of.  Roles are in the types; whatever differs between
- * families and is not in the config is in `how`. */
+/* blocks.h - The building blocks of model families.  Roles are C types; differences between
+ * families that are not in the config are in `how`. */
 #ifndef SL_ENGINE_MODELS_BLOCKS_H
 #define SL_ENGINE_MODELS_BLOCKS_H
 #include "engine/models/builder.h"
 
-/* stem.c: inputs, embedding and rope table; at the end norm and head. */
+/* stem.c: inputs, embedding and RoPE table; at the end the final norm and the head. */
 sl_residual_value sl_block_stem(sl_builder *b);
 void sl_block_head(sl_builder *b, sl_residual_value residual);
-/* The norms of a layer, which begin its two halves, and what ends them. */
+/* The norms at the start of the two halves of a layer, and the residual additions at their ends. */
 sl_attn_input_value sl_block_attn_norm(sl_builder *b, sl_residual_value residual);
 sl_moe_input_value sl_block_ffn_norm(sl_builder *b, sl_residual_value residual);
 sl_residual_value sl_block_add(sl_builder *b, sl_residual_value residual,
                                sl_residual_update update);
 
-/* attention.c: grouped queries over cached keys and values.  Heads, rope, window, biases and
+/* attention.c: grouped-query attention over the KV cache.  Heads, rope, window, biases and
  * clipping are in the config. */
 typedef enum {
     SL_QK_RAW,
-    SL_QK_NORM_HEADS, /* queries and keys are normed, head by head */
-    SL_QK_NORM_WHOLE, /* the same, over the whole width */
+    SL_QK_NORM_HEADS, /* q and k norms, per head */
+    SL_QK_NORM_WHOLE, /* q and k norms over the whole width */
 } sl_qk_norm;
 typedef struct {
     sl_qk_norm norm;
-    bool gated;     /* q_proj has a gate behind each head's query */
-    bool plain_out; /* o_proj has no bias, whatever the others have */
+    bool gated;     /* q_proj has a gate after the query of each head */
+    bool plain_out; /* o_proj has no bias even if the others have one */
     bool sinks;
 } sl_attention_how;
 sl_mixer_out_value sl_block_attention(sl_builder *b, sl_attn_input_value x,
@@ -42,7 +42,7 @@ typedef enum {
 typedef struct {
     const char *router; /* its name; NULL: mlp.gate */
     sl_shared_kind shared;
-    bool grouped; /* sigmoid scores with a correction, groups of experts */
+    bool grouped; /* sigmoid scores with a correction bias, expert groups */
     bool biased;  /* router and experts have biases, experts are clamped */
 } sl_experts_how;
 sl_moe_out_value sl_block_experts(sl_builder *b, sl_moe_input_value x, const sl_experts_how *how);

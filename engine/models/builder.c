@@ -1,4 +1,5 @@
 #include "engine/models/builder.h"
+#include <assert.h>
 #include <stdio.h>
 
 enum { NAME_BYTES = 128 };
@@ -34,8 +35,28 @@ sl_value sl_builder_vector(sl_builder *b, const char *name, int64_t size) {
     return sl_builder_tensor(b, name, SL_WEIGHT_VECTOR, (sl_dims){1, {size}}, NULL);
 }
 
-sl_value sl_builder_state(sl_builder *b, const char *name, sl_type type) {
+sl_value sl_builder_state(sl_builder *b, sl_state_kind kind, const char *name, sl_type type) {
     char whole[NAME_BYTES];
     (void)snprintf(whole, sizeof whole, "state.%u.%s", b->layer, name);
-    return sl_graph_declare(b->graph, SL_VALUE_STATE, whole, type);
+    const sl_value state = sl_graph_declare(b->graph, SL_VALUE_STATE, whole, type);
+    sl_graph_tag(b->graph, state, kind);
+    return state;
+}
+
+sl_value sl_builder_input(sl_builder *b, sl_step_input input, sl_type type) {
+    static const char *const names[] = {
+#define INPUT(SYMBOL, NAME) [SL_STEP_INPUT_##SYMBOL] = (NAME),
+        SL_STEP_INPUTS(INPUT)
+#undef INPUT
+    };
+    const sl_value value = sl_graph_declare(b->graph, SL_VALUE_INPUT, names[input], type);
+    sl_graph_tag(b->graph, value, input);
+    return value;
+}
+
+void sl_builder_output(sl_builder *b, sl_step_output output, sl_value value) {
+    static const char *const names[] = {
+        [SL_STEP_LOGITS] = "logits", [SL_STEP_HIDDEN] = "hidden", [SL_STEP_TOKEN] = "token"};
+    assert(b->graph->output_count == (uint32_t)output || b->graph->error.status != SL_OK);
+    sl_graph_output(b->graph, names[output], value);
 }

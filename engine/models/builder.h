@@ -1,7 +1,7 @@
-/* builder.h - A step's graph under construction.
+/* builder.h - Builder for the graph of a forward pass.
  *
- * Weights are asked for by the names they have after "model." in a checkpoint; those of a layer
- * without their "layers.N.".  After the first failure every call does nothing. */
+ * Weights are requested by their names after "model." in a checkpoint; those of a layer without
+ * "layers.N.".  After the first failure every call does nothing. */
 #ifndef SL_ENGINE_MODELS_BUILDER_H
 #define SL_ENGINE_MODELS_BUILDER_H
 #include "engine/models/architecture.h"
@@ -29,7 +29,11 @@ sl_value sl_builder_vector(sl_builder *b, const char *name, int64_t size);
 /* Of any shape, or gathered from the rows of another of the layer's tensors. */
 sl_value sl_builder_tensor(sl_builder *b, const char *name, sl_weight_kind kind, sl_dims dims,
                            const sl_weight_gather *otherwise);
-sl_value sl_builder_state(sl_builder *b, const char *name, sl_type type);
+sl_value sl_builder_state(sl_builder *b, sl_state_kind kind, const char *name, sl_type type);
+
+/* The step's interface.  Outputs are given in the order of their enum. */
+sl_value sl_builder_input(sl_builder *b, sl_step_input input, sl_type type);
+void sl_builder_output(sl_builder *b, sl_step_output output, sl_value value);
 static inline sl_rope_attrs sl_builder_rope(const sl_builder *b) {
     return (sl_rope_attrs){.interleaved = b->config->rope.interleaved};
 }

@@ -1,7 +1,7 @@
 /* config.h - A model's dimensions, read from config.json.
  *
- * Keys are Hugging Face's.  Which of them a family has, and what they are when absent, its row of
- * architecture.def says. */
+ * Keys are Hugging Face's.  Each family defines which of them it has
+ * and their defaults. */
 #ifndef SL_ENGINE_MODELS_CONFIG_H
 #define SL_ENGINE_MODELS_CONFIG_H
 #include "base/memory.h"
@@ -10,10 +10,10 @@
 typedef struct {
     bool linear;     /* a gated delta net instead of attention */
     bool sparse;     /* routed experts instead of one dense network */
-    uint32_t window; /* positions that attention looks back on, its own among them; 0: all */
+    uint32_t window; /* attention window in positions, including its own; 0: all */
 } sl_layer_config;
 
-/* How frequencies are stretched; the numbers are those of the op rope_table. */
+/* RoPE scaling; the numbers are those of the op rope_table. */
 typedef enum { SL_ROPE_DEFAULT, SL_ROPE_LINEAR, SL_ROPE_LLAMA3, SL_ROPE_YARN } sl_rope_scaling;
 
 typedef struct {
@@ -21,9 +21,9 @@ typedef struct {
     float theta;
     bool interleaved; /* pairs (2j, 2j+1), not (j, j + dims/2) */
     sl_rope_scaling scaling;
-    float factor, original; /* original: the context length before stretching */
+    float factor, original; /* original: the context length before scaling */
     float low, high;        /* llama3: frequency factors; yarn: beta_slow, beta_fast */
-    bool truncate;          /* yarn: whole dims as the ends of the ramp */
+    bool truncate;          /* yarn: round the ends of the ramp to integers */
     float magnitude;        /* of cosines and sines; 0: 1 */
 } sl_rope_config;
 
@@ -34,7 +34,7 @@ typedef struct {
     uint32_t query_heads, kv_heads, head_dim;
     uint32_t query_rank, latent_rank, nope_dim, rope_dim, value_dim; /* of latent attention */
     sl_rope_config rope;
-    float norm_eps, norm_offset; /* offset: what stored gains lack */
+    float norm_eps, norm_offset; /* offset: added to stored gains */
     float score_scale;           /* of queries times keys */
     float clip_qkv;              /* 0: not clipped */
     bool attention_bias, qk_norm;
@@ -45,7 +45,7 @@ typedef struct {
     uint32_t expert_groups, expert_groups_kept;
     float routed_scale, swiglu_limit, swiglu_alpha;
     bool normalise_routes, tied_embeddings;
-    uint32_t further_layers; /* behind the others, for predicting further tokens; not run */
+    uint32_t further_layers; /* multi-token prediction layers after the others; not run */
 } sl_model_config;
 
 /* Groups of keys. */
@@ -71,7 +71,7 @@ typedef enum {
     SL_KEYS_CLIP = 1 << 18,        /* clip_qkv */
 } sl_config_keys;
 
-/* What layers are when layer_types does not say. */
+/* The kinds of layers if layer_types is absent. */
 typedef enum {
     SL_LAYERS_FULL,        /* attention to all positions */
     SL_LAYERS_WINDOW,      /* every layer has the window, where there is one */
@@ -84,13 +84,14 @@ typedef struct {
     uint32_t keys; /* sl_config_keys */
     sl_layer_pattern pattern;
     sl_model_config defaults;     /* sizes that are 0 must be in config.json */
-    float partial_rotary;         /* share of a head that is turned; 0: all */
+    float partial_rotary;         /* share of a head that RoPE rotates; 0: all */
     uint32_t window, dense_first; /* defaults of sliding_window and first_k_dense_replace */
     const char *rope_scaling;     /* JSON of what rope_scaling is when absent, or NULL */
 } sl_config_family;
 
 /* Accepts flat configs and nested text_config.  Unknown model_type, activation or rope type,
- * missing or senseless numbers fail and name the key, what was found and what is supported. */
+ * missing or invalid numbers are errors that name the
+ * key, what was found and what is supported. */
 SL_CHECKED sl_status sl_model_config_parse(const char *json, size_t bytes, sl_arena *arena,
                                            sl_model_config *out, sl_error *err);
 #endif

@@ -1,4 +1,4 @@
-/* config_internal.h - What the files that read config.json share. */
+/* config_internal.h - Shared by the files that read config.json. */
 #ifndef SL_ENGINE_MODELS_CONFIG_INTERNAL_H
 #define SL_ENGINE_MODELS_CONFIG_INTERNAL_H
 #include "engine/formats/json.h"
@@ -13,10 +13,10 @@ typedef struct {
 
 /* NULL when absent or null. */
 const json_t *sl_config_find(const json_t *object, const char *key);
-/* A name as it may be shown in a message: "?" when it is none. */
+/* A name that is safe to show in a message; "?" if it is not. */
 const char *sl_config_shown(const char *name);
 
-/* These leave *out alone when the key is absent or null. */
+/* *out is unchanged if the key is absent or null. */
 SL_CHECKED sl_status sl_config_integer(const sl_config_parser *p, const char *key, uint32_t minimum,
                                        uint32_t maximum, uint32_t *out);
 /* Above 0 and up to maximum. */
@@ -25,7 +25,7 @@ SL_CHECKED sl_status sl_config_real(const sl_config_parser *p, const json_t *obj
 SL_CHECKED sl_status sl_config_flag(const sl_config_parser *p, const json_t *object,
                                     const char *key, bool *out);
 
-/* config_layers.c: what each layer is. */
+/* config_layers.c: the kind of each layer. */
 SL_CHECKED sl_status sl_config_layers(const sl_config_parser *p, sl_model_config *config);
 /* config_rope.c: rope and score_scale, which depends on it. */
 SL_CHECKED sl_status sl_config_rope(const sl_config_parser *p, sl_model_config *config);

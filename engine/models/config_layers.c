@@ -1,4 +1,4 @@
-/* config_layers.c - What each layer is: how it mixes positions, and whether it has experts. */
+/* config_layers.c - The kind of each layer: attention or delta net, experts or dense. */
 #include "engine/models/config_internal.h"
 #include <string.h>
 

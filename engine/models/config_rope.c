@@ -1,4 +1,4 @@
-/* config_rope.c - How positions turn queries and keys, in all spellings.
+/* config_rope.c - RoPE parameters in all spellings of config.json.
  *
  * rope_scaling (older) or rope_parameters (newer) is an object with rope_type, or type, and what
  * that needs; rope_theta and partial_rotary_factor lie in it or beside it. */

@@ -1,9 +1,9 @@
 /* deepseek_v3.c - DeepSeek-V3: keys and values are rebuilt from one short latent vector per
  * position, first layers without experts, then experts in groups and shared ones.
  *
- * Only the latent vector and one turned key are cached.  What would rebuild keys is applied to the
- * queries instead, and what would rebuild values to the sum of latent vectors, so that all heads
- * attend to the same cached row. */
+ * Only the latent vector and one rotated key are cached.  In absorbed form, the matrix that would
+ * expand keys is applied to the queries, and the one that would expand values to the weighted sum
+ * of latent vectors, so that all heads attend to the same cached row. */
 #include "engine/models/blocks.h"
 
 static const sl_experts_how routed = {.grouped = true, .shared = SL_SHARED_ADDED};
@@ -115,9 +115,9 @@ static sl_mixer_out_value attention(sl_builder *b, sl_attn_input_value x) {
                          .heads = 1,
                          .capacity = b->shape->capacity,
                          .dim = c->latent_rank + c->rope_dim};
-    sl_kv kv = {.k = {sl_builder_state(b, "kv_k", sl_kv_keys(cache))}};
+    sl_kv kv = {.k = {sl_builder_state(b, SL_STATE_KV, "kv_k", sl_kv_keys(cache))}};
     cache.dim = c->latent_rank;
-    kv.v.value = sl_builder_state(b, "kv_v", sl_kv_values(cache));
+    kv.v.value = sl_builder_state(b, SL_STATE_KV, "kv_v", sl_kv_values(cache));
     kv = sl_wire_kv_append(g, kv, row.k, row.v, b->rows);
     const sl_attn_latent_value mixed = {sl_wire_sdpa(g, q, kv, b->rows, sl_builder_sdpa(b)).value};
     const sl_attn_gated_value out = sl_wire_attn_flat(g, sl_wire_rebuild(g, mixed, rebuild), width);

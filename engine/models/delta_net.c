@@ -89,10 +89,11 @@ sl_mixer_out_value sl_block_delta_net(sl_builder *b, sl_attn_input_value x) {
     const sl_dt_bias_value dt_bias = {sl_builder_vector(b, "linear_attn.dt_bias", heads)};
     const sl_delta_norm_gain_value gain = {
         sl_builder_vector(b, "linear_attn.norm.weight", value_dim)};
-    const sl_conv_state_value window = {
-        sl_builder_state(b, "conv", sl_type_make(SL_DTYPE_f32, 3, slots, taps - 1, width))};
-    const sl_delta_state_value memory = {sl_builder_state(
-        b, "delta", sl_type_make(SL_DTYPE_f32, 4, slots, heads, key_dim, value_dim))};
+    const sl_conv_state_value window = {sl_builder_state(
+        b, SL_STATE_RECURRENT, "conv", sl_type_make(SL_DTYPE_f32, 3, slots, taps - 1, width))};
+    const sl_delta_state_value memory = {
+        sl_builder_state(b, SL_STATE_RECURRENT, "delta",
+                         sl_type_make(SL_DTYPE_f32, 4, slots, heads, key_dim, value_dim))};
 
     const sl_delta_mixed_value mixed =
         sl_wire_conv(g, sl_wire_delta_qkv(g, x, w.qkv), conv, window, b->rows);

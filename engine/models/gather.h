@@ -1,4 +1,4 @@
-/* gather.h - Weights whose rows lie in another tensor. */
+/* gather.h - Weights that are gathered from the rows of another tensor. */
 #ifndef SL_ENGINE_MODELS_GATHER_H
 #define SL_ENGINE_MODELS_GATHER_H
 #include "engine/models/weights.h"

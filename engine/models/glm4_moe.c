@@ -1,4 +1,4 @@
-/* glm4_moe.c - GLM-4.5/4.6: attention that turns half of each head, first layers without experts,
+/* glm4_moe.c - GLM-4.5/4.6: RoPE on half of each head, first layers without experts,
  * then experts in groups and shared ones. */
 #include "engine/models/blocks.h"
 

@@ -1,7 +1,8 @@
-/* load.h - Resident weights read into memory of our own, at the disk's speed.
+/* load.h - Reads resident weights into allocated memory at disk speed.
  *
- * Mapped weights lie on small pages and may be dropped by a kernel that is short of memory; what is
- * read lies on huge pages and stays.  A weight that does not fit what was granted is to be mapped.
+ * Mapped weights use small pages and may be reclaimed by the kernel when memory is short; weights
+ * that are read use huge pages and stay.  A weight that does not fit the granted memory must be
+ * mapped.
  */
 #ifndef SL_ENGINE_MODELS_LOAD_H
 #define SL_ENGINE_MODELS_LOAD_H
@@ -21,7 +22,7 @@ typedef struct {
     sl_load_block *newest;
 } sl_load;
 
-void sl_load_deinit(sl_load *load); /* with all that was loaded; a zeroed one is fine */
+void sl_load_deinit(sl_load *load); /* releases all loaded weights; a zeroed struct is allowed */
 /* *out is NULL when the tensor does not fit.  Fails when bytes do not match their checksum, when
  * they cannot be read, or with SL_CANCELLED when progress says so. */
 SL_CHECKED sl_status sl_load_tensor(sl_load *load, const sl_tensor_entry *entry, const void **out,

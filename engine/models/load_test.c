@@ -1,4 +1,4 @@
-/* The tensors of the model that comes along, read from a simulated disk that holds its pack. */
+/* The tensors of the bundled demo model, read from a simulated disk that holds its pack. */
 #include "engine/formats/testing.h"
 
 #include "engine/formats/file.h"

@@ -1,4 +1,4 @@
-/* names.c - The one place that knows prefixes and the forms experts come in. */
+/* names.c - The only place that knows tensor name prefixes and the layouts of expert tensors. */
 #include "engine/models/names.h"
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* names.h - How checkpoints call their tensors.
+/* names.h - Tensor names of checkpoints.
  *
  * Canonical names are Hugging Face's without the wrapper of multimodal models:
  * "model.layers.0.mlp.gate.weight", "lm_head.weight".  Experts lie in "mlp.experts",
@@ -11,8 +11,8 @@
 #include "engine/experts/table.h"
 #include "engine/models/config.h"
 
-/* "layers.0.mlp.gate.weight" or "lm_head.weight": tries every known prefix, and notes that the
- * model uses what it finds.  NULL: absent. */
+/* "layers.0.mlp.gate.weight" or "lm_head.weight": tries every known prefix, and marks the
+ * tensor as used.  NULL: absent. */
 const sl_tensor_entry *sl_model_tensor(const sl_source *source, const char *suffix);
 
 /* Fails for a tensor that sl_model_tensor does not find; when it is there in a type that no kernel

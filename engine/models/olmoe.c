@@ -1,4 +1,4 @@
-/* olmoe.c - OLMoE: queries and keys are normed over their whole width, routed experts. */
+/* olmoe.c - OLMoE: q and k norms over the whole width, routed experts. */
 #include "engine/models/blocks.h"
 
 static const sl_attention_how attention = {.norm = SL_QK_NORM_WHOLE};

@@ -1,4 +1,4 @@
-/* qwen3.c - Qwen3 without experts: attention with normed heads, one dense network. */
+/* qwen3.c - Qwen3 without experts: attention with q and k norms, dense feed-forward. */
 #include "engine/models/blocks.h"
 
 static const sl_attention_how attention = {.norm = SL_QK_NORM_HEADS};

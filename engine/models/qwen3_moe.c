@@ -1,4 +1,4 @@
-/* qwen3_moe.c - Qwen3-MoE: attention with normed heads, routed experts. */
+/* qwen3_moe.c - Qwen3-MoE: attention with q and k norms, routed experts. */
 #include "engine/models/blocks.h"
 
 static const sl_attention_how attention = {.norm = SL_QK_NORM_HEADS};

@@ -1,10 +1,10 @@
-/* shapes.h - Configurations of models by name, for planning and imitating them without their
- * files. */
+/* shapes.h - Model configurations by name, for planning and synthetic models without their files.
+ */
 #ifndef SL_ENGINE_MODELS_SHAPES_H
 #define SL_ENGINE_MODELS_SHAPES_H
 #include "base/memory.h"
 
-/* Numbers to use instead of the shape's; 0: the shape's. */
+/* Overrides; 0: the number of the shape. */
 typedef struct {
     uint32_t layers, experts, vocab;
 } sl_shape_changes;

@@ -64,7 +64,7 @@ sl_status sl_model_check_unused(const sl_source *source, const sl_model_config *
             add_name(&extra, name);
     }
     if (extra.count)
-        return sl_fail(err, SL_FORMAT, "%u tensors are no part of a %s with this config: %s%s",
+        return sl_fail(err, SL_FORMAT, "%u tensors are not part of a %s with this config: %s%s",
                        extra.count, config->model_type, extra.text,
                        extra.count > SHOWN ? ", ..." : "");
     if (foreign.count == 0) return SL_OK;

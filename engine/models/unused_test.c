@@ -68,8 +68,8 @@ static void test_others_are_named(void **unused) {
     (void)unused;
     CHECK("model.layers.0.self_attn.q_proj.bias", "model.layers.3.mlp.gate.weight", "a", "b", "c");
     assert_int_equal(status, SL_FORMAT);
-    expect_message(&err, "5 tensors are no part of a deepseek_v3 with this config: "
-                         "a, b, c, model.layers.0.self_attn.q_proj.bias, ...");
+    expect_message(&err, "5 tensors are not part of a deepseek_v3 with this config: a, b, c, "
+                         "model.layers.0.self_attn.q_proj.bias, ...");
     assert_null(note);
     sl_arena_deinit(&arena);
 }

@@ -1,4 +1,4 @@
-/* weights.h - Resident weights by name: found in the source, checked, read, mapped or converted
+/* weights.h - Resident weights by name; each is looked up, checked, and read, mapped or converted
  * once. */
 #ifndef SL_ENGINE_MODELS_WEIGHTS_H
 #define SL_ENGINE_MODELS_WEIGHTS_H
@@ -21,8 +21,8 @@ typedef struct {
 } sl_weights;
 
 void sl_weights_init(sl_weights *weights, sl_source *source, const sl_allocator *allocator);
-/* Without a source: every weight asked for exists, matrices as q4 and vectors as f32, and has no
- * data.  For planning a model without its weights. */
+/* Without a source: every requested weight exists, matrices as q4 and vectors as f32, without data.
+ * For planning a model without its weights. */
 void sl_weights_imagine(sl_weights *weights, const sl_allocator *allocator);
 void sl_weights_deinit(sl_weights *weights);
 
@@ -32,7 +32,7 @@ typedef enum { SL_WEIGHT_MATRIX, SL_WEIGHT_VECTOR } sl_weight_kind;
 
 /* Rows of another tensor: that has `groups` times `stride` rows; part after part, the rows of that
  * part of every group.  Where transposed, the rows of each group become columns of its matrix.
- * What cannot be moved as it is becomes f32. */
+ * Types whose rows cannot be moved become f32. */
 typedef struct {
     const char *from;
     uint32_t groups, stride, part_count;
@@ -49,7 +49,7 @@ typedef struct {
     const sl_weight_gather *otherwise; /* where the source has no such tensor; or NULL */
 } sl_weight_request;
 
-/* A missing tensor, another shape or an unusable type fails and names all three. */
+/* A missing tensor, a wrong shape or an unsupported type is an error that names all three. */
 SL_CHECKED sl_status sl_weights_get(sl_weights *weights, const sl_weight_request *request,
                                     const sl_weight **out, sl_error *err);
 /* NULL unless sl_weights_get has found it before. */

@@ -1,7 +1,7 @@
-/* wire.h - The joints of a language model, one function each.
+/* wire.h - The connections of a language model, one typed function each.
  *
- * Roles are in the types: a joint takes exactly the values that belong there, so that a model file
- * which compiles has no wire in the wrong place. */
+ * Roles are C types: each function accepts exactly the values that belong there, so that a wrongly
+ * connected model does not compile. */
 #ifndef SL_ENGINE_MODELS_WIRE_H
 #define SL_ENGINE_MODELS_WIRE_H
 #include "compiler/build.h"
@@ -11,7 +11,7 @@
 typedef struct {
     sl_slots_value slots;
     sl_positions_value positions;
-} sl_rows; /* which sequence and place each row is */
+} sl_rows; /* sequence and position of each row */
 
 /* name(graph, x, weight): out = x weight^T */
 #define WIRE_LINEAR(NAME, IN_ROLE, WEIGHT_ROLE, OUT_ROLE)                                          \
@@ -59,7 +59,7 @@ WIRE_BIAS(sl_wire_kv_a_bias, kv_a_out, kv_a_bias)
 WIRE_BIAS(sl_wire_router_bias, router_logits, router_bias)
 #undef WIRE_BIAS
 
-/* name(graph, x, gain, how): how.offset is 1 where the gain is stored as its difference from 1 */
+/* name(graph, x, gain, how): how.offset is 1 if gains are stored minus 1 */
 #define WIRE_NORM(NAME, IN_ROLE, GAIN_ROLE, OUT_ROLE)                                              \
     static inline sl_##OUT_ROLE##_value NAME(sl_graph *g, sl_##IN_ROLE##_value x,                  \
                                              sl_##GAIN_ROLE##_value gain, sl_rms_norm_attrs how) { \
@@ -82,7 +82,7 @@ static inline sl_residual_value sl_wire_embed(sl_graph *g, sl_embed_weight_value
         sl_build_embed(g, (sl_embed_in){table.value, tokens.value}, (sl_embed_attrs){0}).out};
 }
 
-/* Rows whose token is -1 go on with the one that was chosen last. */
+/* Rows whose token is -1 continue with the last sampled token. */
 static inline sl_tokens_value sl_wire_resume(sl_graph *g, sl_tokens_value tokens,
                                              sl_slots_value slots, sl_chosen_value chosen) {
     return (sl_tokens_value){
@@ -100,7 +100,7 @@ static inline sl_tokens_value sl_wire_choose(sl_graph *g, sl_logits_value logits
             .out};
 }
 
-/* residual + update, where update is what sl_as_residual_update accepts. */
+/* residual + update; update is anything that sl_as_residual_update accepts. */
 static inline sl_residual_value sl_wire_residual_add(sl_graph *g, sl_residual_value residual,
                                                      sl_residual_update update) {
     return (sl_residual_value){
@@ -144,7 +144,7 @@ static inline sl_split_query sl_wire_whole_query(sl_graph *g, sl_q_proj_out_valu
     return (sl_split_query){.q = {sl_wire_heads(g, x.value, heads, dim)}};
 }
 
-/* Once per step; all layers share it. */
+/* Once per forward pass; all layers share it. */
 static inline sl_rope_table_value sl_wire_rope_table(sl_graph *g, sl_rows rows,
                                                      sl_rope_table_attrs how) {
     return (sl_rope_table_value){
@@ -177,8 +177,8 @@ static inline sl_kv sl_wire_kv_append(sl_graph *g, sl_kv cache, sl_k_value k, sl
     return (sl_kv){{out.cache_k}, {out.cache_v}};
 }
 
-/* Few rows cannot occupy many threads: their positions are divided where there may be enough of
- * them.  Both forms give the same bits, so that a row's result does not depend on its company. */
+/* Few rows cannot keep many threads busy, so their positions are divided if there may be enough of
+ * them.  Both forms give the same bits: the result of a row does not depend on the other rows. */
 static inline bool sl_wire_divides_positions(uint32_t rows, uint32_t capacity) {
     enum { FEW_ROWS = 8 };
     return rows <= FEW_ROWS && capacity > SL_SDPA_PART;
@@ -225,7 +225,7 @@ static inline sl_attn_out_value sl_wire_sdpa(sl_graph *g, sl_q_value q, sl_kv ca
             .out};
 }
 
-/* With one more score per head, which takes its share of the weights and gives nothing. */
+/* With attention sinks: one more score per head, without a value. */
 static inline sl_attn_out_value sl_wire_sdpa_sinks(sl_graph *g, sl_q_value q, sl_kv cache,
                                                    sl_rows rows, sl_sinks_value sinks,
                                                    sl_sdpa_how how) {
@@ -309,7 +309,7 @@ typedef struct {
     sl_delta_v_value v;
 } sl_delta_qkv_parts;
 
-/* Step form for one row, chunked form for more. */
+/* Recurrent form for one row, chunked form for more. */
 static inline sl_delta_out_value sl_wire_delta(sl_graph *g, sl_delta_qkv_parts x,
                                                sl_delta_gates gates, sl_delta_state_value memory,
                                                sl_rows rows, sl_delta_chunk_attrs how) {
@@ -429,7 +429,7 @@ static inline sl_dense_mid_value sl_wire_dense_swiglu(sl_graph *g, sl_dense_gate
 static inline sl_moe_out_value sl_wire_routed_alone(sl_routed_out_value routed) {
     return (sl_moe_out_value){routed.value};
 }
-/* With one that is added as it is. */
+/* With an ungated shared expert. */
 static inline sl_moe_out_value sl_wire_shared_add(sl_graph *g, sl_routed_out_value routed,
                                                   sl_shared_out_value shared) {
     return (sl_moe_out_value){

@@ -122,7 +122,7 @@ void sl_onnx_append_bodies(sl_onnx_call *c, const sl_onnx_step *step,
     memset(step->out, 0, step->out_count * sizeof *step->out);
     if (sl_onnx_failed(c)) return;
     if (op == SL_OP_COUNT) {
-        sl_onnx_refuse(c, "it needs the op '%s', which there is not", step->op);
+        sl_onnx_refuse(c, "it needs the op '%s', which does not exist", step->op);
         return;
     }
     sl_op_info_of(op)->visit_attrs(&s.visitor, attrs);

@@ -235,7 +235,7 @@ static void repeat_turns(sl_onnx_call *c, const loop *l) {
             (void)sl_onnx_integer_in(c, 0, 0);
             (void)sl_onnx_integer_in(c, 1, 0);
         }
-        sl_onnx_refuse(c, "results collected over a number of turns that is not known");
+        sl_onnx_refuse(c, "results collected over an unknown number of iterations");
         return;
     }
     const sl_dims scalar = {0};

@@ -233,6 +233,7 @@ void sl_onnx_einsum(sl_onnx_call *c) {
         all = i ? multiply(c, all, terms[i], needed) : terms[0];
     }
     for (uint32_t i = 0; i < result.rank; i++)
-        if (!has_label(&all, result.labels[i])) sl_onnx_wrong(c, "a label of the result is new");
+        if (!has_label(&all, result.labels[i]))
+            sl_onnx_wrong(c, "the result has a label that no operand has");
     if (!sl_onnx_failed(c)) sl_onnx_set(c, 0, arranged(c, &all, result.labels, result.rank));
 }

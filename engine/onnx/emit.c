@@ -29,7 +29,7 @@ static void append(sl_onnx_call *c, const sl_onnx_step *step, const char *format
     const sl_op op = sl_op_find(step->op, strlen(step->op));
     _Alignas(max_align_t) unsigned char attrs[SL_MAX_ATTRS_BYTES];
     if (op == SL_OP_COUNT) {
-        sl_onnx_refuse(c, "it needs the op '%s', which there is not", step->op);
+        sl_onnx_refuse(c, "it needs the op '%s', which does not exist", step->op);
         return;
     }
     if (!parse_attrs(c, op, format, args, attrs)) return;
@@ -96,7 +96,7 @@ double sl_onnx_slot(sl_onnx_call *c, sl_dtype dtype, double value) {
     const bool sign = info->name[0] != 'u';
     const double limit = ldexp(1, (int)(8 * info->bytes) - sign), whole = trunc(value);
     if (!(whole < limit && whole >= (sign ? -limit : 0))) {
-        sl_onnx_wrong(c, "the number %g, which no %s is", value, info->name);
+        sl_onnx_wrong(c, "the number %g is not representable as %s", value, info->name);
         return 0;
     }
     if (info->bytes < 8) return whole;

@@ -266,8 +266,7 @@ static void dispatch(sl_onnx_call *c) {
     if (function)
         call_function(c, function);
     else if (!row)
-        sl_onnx_refuse(c, "there is no such op%s%s", c->node->domain[0] ? " in " : "",
-                       c->node->domain);
+        sl_onnx_refuse(c, "unknown op%s%s", c->node->domain[0] ? " in " : "", c->node->domain);
     else if (!row->fn)
         sl_onnx_refuse(c, "%s", row->op);
     else if (other)

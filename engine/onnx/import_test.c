@@ -174,7 +174,7 @@ static void refusals_name_the_node(void **state) {
     (void)state;
     message node = node_of("NoSuchOp", "x", "y"), graph = graph_of(&node, NULL);
     message model = model_of(&graph, 13);
-    expect_refusal(&model, "node 'the_node' (NoSuchOp): there is no such op");
+    expect_refusal(&model, "node 'the_node' (NoSuchOp): unknown op");
     node = node_of("Unique", "x", "y");
     graph = graph_of(&node, NULL);
     model = model_of(&graph, 13);
@@ -202,7 +202,7 @@ static void numbers_out_of_range_are_refused(void **state) {
     assert_non_null(file);
     model.count = fread(model.bytes, 1, sizeof model.bytes, file);
     (void)fclose(file);
-    expect_refusal(&model, "the number 1.00881e+17, which no i8 is");
+    expect_refusal(&model, "the number 1.00881e+17 is not representable as i8");
 }
 
 static void data_in_other_files_is_refused(void **state) {

@@ -1,4 +1,4 @@
-/* product.c - Products of matrices. */
+/* product.c - Matrix products. */
 #include "engine/onnx/families.h"
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* quant.c - Tensors in few bits. */
+/* quant.c - Quantised tensors. */
 #include "engine/onnx/families.h"
 
 /* x in the type of a zero point; scale and zero are inputs of the call. */

@@ -73,7 +73,7 @@ void sl_onnx_dft(sl_onnx_call *c) {
         sl_onnx_wrong(c, "%u dims and axis %u; the last dim must be 1 or 2", rank, axis);
         return;
     }
-    if (half && inverse) sl_onnx_refuse(c, "an inverse of one side");
+    if (half && inverse) sl_onnx_refuse(c, "an inverse transform of a one-sided spectrum");
     const int64_t length = sl_onnx_integer_in(c, 1, type.shape.dims[axis]);
     /* In f64: what cancels must, and not leave the rounding of what it consists of. */
     const sl_value wide = sl_onnx_cast(c, sl_onnx_in(c, 0), SL_DTYPE_f64);

@@ -1,5 +1,5 @@
-/* noise.c - Sums of a few uniform numbers are bell-shaped enough, and cost a few instructions for
- * all the codes of a word. */
+/* noise.c - Sums of a few uniform numbers are close enough to a normal distribution, and cost a few
+ * instructions for all codes of a word. */
 #include "engine/quant/noise.h"
 #include <math.h>
 

@@ -1,7 +1,7 @@
-/* noise.h - Random weights of a wanted spread, made in the form in which they are stored.
+/* noise.h - Random weights with a given standard deviation, generated in the stored format.
  *
- * Weights are bell-shaped around zero and made of nothing but the seed and their place, so that a
- * matrix can be made in any pieces. */
+ * Weights are approximately normal around zero and depend only on the seed and their position, so
+ * that a matrix can be generated in any pieces. */
 #ifndef SL_ENGINE_QUANT_NOISE_H
 #define SL_ENGINE_QUANT_NOISE_H
 #include "core/codec.h"

@@ -9,7 +9,7 @@
 SL_CHECKED sl_status sl_quantise(sl_dtype dtype, const float *matrix, int64_t rows, int64_t cols,
                                  void *out, sl_error *err);
 
-/* One type's share of it: dims are rows and columns, out is zeros. */
+/* The implementation for one type; out must be zeroed. */
 typedef void sl_quantise_fn(const float *matrix, const int64_t dims[2], uint8_t *out);
 sl_quantise_fn sl_quantise_q6;
 #endif

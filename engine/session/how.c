@@ -1,4 +1,5 @@
 #include "engine/session/how.h"
+#include "engine/legality.h"
 #include <stddef.h>
 #include <string.h>
 
@@ -15,6 +16,16 @@ static const struct {
 };
 enum { TOGGLE_COUNT = sizeof toggles / sizeof toggles[0] };
 
+static const struct {
+    const char *word;
+    size_t flag; /* a bool of sl_device_options */
+} launches[] = {
+    {"eager", offsetof(sl_device_options, eager)},
+    {"chained", offsetof(sl_device_options, chained)},
+    {"apart", offsetof(sl_device_options, apart)},
+};
+enum { LAUNCH_COUNT = sizeof launches / sizeof launches[0] };
+
 static const char *const models[] = {[SL_SCHEDULE_LEVELS] = "levels",
                                      [SL_SCHEDULE_GROUPS] = "groups",
                                      [SL_SCHEDULE_EDGES] = "edges"};
@@ -26,6 +37,12 @@ const char *sl_schedule_name(sl_schedule_model model) {
 
 static bool is_word(const char *text, size_t bytes, const char *word) {
     return strlen(word) == bytes && memcmp(text, word, bytes) == 0;
+}
+
+static int find_launch(const char *text, size_t bytes) {
+    int i = 0;
+    while (i < LAUNCH_COUNT && !is_word(text, bytes, launches[i].word)) i++;
+    return i;
 }
 
 static bool apply(const char *text, size_t bytes, sl_compile_how *out) {
@@ -41,23 +58,31 @@ static bool apply(const char *text, size_t bytes, sl_compile_how *out) {
         out->int8_activations = false;
         return true;
     }
-    /* How a GPU is given its steps: the device's business. */
-    return is_word(text, bytes, "eager") || is_word(text, bytes, "chained") ||
-           is_word(text, bytes, "apart") || bytes == 0;
+    return bytes == 0 || find_launch(text, bytes) < LAUNCH_COUNT;
 }
 
-sl_status sl_how_parse(const char *words, sl_compile_how *out, sl_error *err) {
-    *out = (sl_compile_how){.int8_activations = true};
+sl_status sl_how_parse(const char *words, const sl_target *target, sl_compile_how *out,
+                       sl_error *err) {
+    *out = sl_how_for(target);
+    out->int8_activations = true;
     while (words && *words) {
         const size_t bytes = strcspn(words, ",");
         if (!apply(words, bytes, out))
             return sl_fail(err, SL_INVALID,
-                           "'%.*s' is no way to compile; there are exact, no-simplify, no-fusion, "
-                           "no-reordering, no-sharing, no-in-place, two-submits, levels, groups, "
-                           "edges, eager, "
-                           "chained, apart",
+                           "'%.*s' is not a compile option; known are exact, no-simplify, "
+                           "no-fusion, no-reordering, no-sharing, no-in-place, two-submits, "
+                           "levels, groups, edges, eager, chained, apart",
                            bytes < 64 ? (int)bytes : 64, words);
         words += bytes + (words[bytes] == ',');
     }
     return SL_OK;
+}
+
+void sl_how_launch(const char *words, sl_device_options *out) {
+    while (words && *words) {
+        const size_t bytes = strcspn(words, ",");
+        const int i = find_launch(words, bytes);
+        if (i < LAUNCH_COUNT) *(bool *)((char *)out + launches[i].flag) = true;
+        words += bytes + (words[bytes] == ',');
+    }
 }

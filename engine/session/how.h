@@ -1,11 +1,16 @@
-/* how.h - Toggles of the compiler, by name. */
+/* how.h - Compile options and launch options, parsed from words. */
 #ifndef SL_ENGINE_SESSION_HOW_H
 #define SL_ENGINE_SESSION_HOW_H
 #include "compiler/compile.h"
+#include "runtime/device.h"
 
 /* Words separated by commas: no-simplify, no-fusion, no-reordering, no-sharing, no-in-place,
- * two-submits, and one of levels, groups, edges.  NULL and "": the defaults.  Another word fails
- * and is named. */
-SL_CHECKED sl_status sl_how_parse(const char *words, sl_compile_how *out, sl_error *err);
+ * two-submits, and one of levels, groups, edges.  NULL and "": the defaults, which are those of
+ * bare graphs on the target (sl_how_for) with int8 activations.  Unknown words are errors, except
+ * those of sl_how_launch. */
+SL_CHECKED sl_status sl_how_parse(const char *words, const sl_target *target, sl_compile_how *out,
+                                  sl_error *err);
+/* The launch options among these words: eager, chained, apart. */
+void sl_how_launch(const char *words, sl_device_options *out);
 const char *sl_schedule_name(sl_schedule_model model);
 #endif

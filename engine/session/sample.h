@@ -1,10 +1,11 @@
-/* sample.h - Choosing a token by what a user asked for. */
+/* sample.h - Sampling a token with the options of the user. */
 #ifndef SL_ENGINE_SESSION_SAMPLE_H
 #define SL_ENGINE_SESSION_SAMPLE_H
 #include "runtime/cpu/choose.h"
 #include "sluice/sluice.h"
 
-/* What is drawn depends on seed and position alone: a rewound session draws the same again. */
+/* The random number depends only on seed and position: a rewound session samples the same token
+ * again. */
 sl_choice sl_sample_choice(const sl_sampling *how, uint64_t position);
 /* candidates has room for sl_choose_candidates(vocab) entries. */
 sl_token sl_sample(const float *logits, uint32_t vocab, const sl_sampling *how, uint64_t position,

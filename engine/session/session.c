@@ -1,17 +1,17 @@
-/* session.c - One conversation: its tokens, and how far the model's state has followed them.
+/* session.c - One conversation: its tokens, and how many of them the model's state includes.
  *
  * tokens[0 .. length) is the conversation; the slot's state stands after tokens[0 .. computed).
- * Recurrent state cannot be cut back, so rewinding restores the last checkpoint, or starts over,
- * and the next extend replays what is missing.  The same repairs a step that failed midway.
+ * Recurrent state cannot be truncated, so rewinding restores the last checkpoint or starts over,
+ * and the next extend recomputes the missing tokens.  The same recovers from a failed forward pass.
  *
- * A session that asks for token after token (sl_session_next) gets ahead where the device chooses
- * tokens itself: the step of the last token is under way when that is given out, and the next one
- * is started before the host knows its token.  Whoever wants anything else settles that first. */
+ * A session that generates one token after another (sl_session_next) runs one pass ahead if the
+ * device samples by itself: when a token is returned, its forward pass is already in flight, and
+ * the next pass is started before the host knows its token.  Any other operation drains these
+ * passes first. */
 #include "base/clock.h"
 #include "core/choose.h"
 #include "engine/model.h"
 #include "engine/session/sample.h"
-#include "runtime/cuda/cuda.h"
 #include "sluice/inspect.h"
 #include <stdatomic.h>
 #include <string.h>
@@ -73,7 +73,7 @@ sl_status sl_session_create(sl_model *model, const sl_session_options *options, 
                             sl_error *err) {
     uint32_t chunk = options && options->chunk_tokens ? options->chunk_tokens : model->chunk_tokens;
     if (chunk > SL_MAX_STEP_ROWS)
-        return sl_fail(err, SL_INVALID, "a chunk of %u tokens: at most %d", chunk,
+        return sl_fail(err, SL_INVALID, "a chunk of %u tokens, wanted at most %d", chunk,
                        SL_MAX_STEP_ROWS);
     uint32_t slot;
     SL_TRY(take_slot(model, &slot, err));
@@ -98,7 +98,7 @@ sl_status sl_session_create(sl_model *model, const sl_session_options *options, 
     return status;
 }
 
-/* Brings the state back to a point at or before length that is known to be right. */
+/* Restores a valid state at or before `length`. */
 static void restore(sl_session *session, size_t length) {
     session->computed = 0;
     session->has_logits = false;
@@ -115,8 +115,8 @@ static sl_status save_checkpoint(sl_session *session, sl_error *err) {
     return SL_OK;
 }
 
-/* The result of the last step is about to be overwritten: a session other than `next` may still
- * want its logits. */
+/* The result of the last forward pass is about to be overwritten: saves the logits of its session
+ * unless that is `next`. */
 static void keep_logits(sl_model *model, const sl_session *next) {
     sl_session *waiting = model->waiting;
     model->waiting = NULL;
@@ -125,11 +125,12 @@ static void keep_logits(sl_model *model, const sl_session *next) {
     waiting->found = waiting->logits;
 }
 
-/* A GPU's are in memory that it wrote to: they are large, and often looked at only once. */
+/* Logits are large and often read only once, so they are copied only where the device may overwrite
+ * them; else keep_logits copies them before the next run. */
 static void take_logits(sl_session *session, const float *logits) {
     sl_model *model = session->model;
     session->found = logits;
-    if (sl_device_is_cuda(model->device)) {
+    if (model->device_info.own_outputs) {
         model->waiting = session;
         return;
     }
@@ -137,9 +138,9 @@ static void take_logits(sl_session *session, const float *logits) {
     session->found = session->logits;
 }
 
-/* ---- what is under way ---- */
+/* ---- passes in flight ---- */
 
-/* Ends what a session has under way.  Failing, it has to compute its tokens again. */
+/* Drains the passes that a session has in flight.  If this fails, its tokens must be recomputed. */
 static sl_status settle(sl_model *model, sl_error *err) {
     sl_session *session = model->ahead;
     if (!session) return SL_OK;
@@ -156,8 +157,8 @@ static sl_status settle(sl_model *model, sl_error *err) {
     return status;
 }
 
-/* The same before something else is done for a session; what went wrong for another one shows when
- * that goes on. */
+/* Drains pending work before other work for a session; an error of another session is reported on
+ * its next call. */
 static sl_status settle_for(sl_session *session, sl_error *err) {
     sl_error of_other;
     sl_model *model = session->model;
@@ -184,7 +185,7 @@ typedef struct {
     size_t from;            /* the token of the first row in them */
 } wanted_rows;
 
-/* Runs the next rows tokens through the model. */
+/* Runs a forward pass over the next `rows` tokens. */
 static sl_status run_chunk(sl_session *session, uint32_t rows, bool last, const wanted_rows *all,
                            sl_error *err) {
     const sl_model_config *config = &session->model->config;
@@ -264,7 +265,8 @@ static void account(sl_session *session, size_t count, double start) {
     }
 }
 
-/* Computes all tokens; the lock is held.  What fails leaves the session with those that were. */
+/* Computes all tokens; called with the lock.  On failure the session keeps the tokens computed so
+ * far. */
 static sl_status advance(sl_session *session, const wanted_rows *all, bool save, sl_error *err) {
     session->has_logits = false;
     sl_status status = catch_up(session, all, err);
@@ -336,7 +338,7 @@ sl_status sl_session_imagine(sl_session *session, size_t length, sl_error *err) 
     const size_t before = session->length;
     if (before == 0 || session->computed != before || length < before || length > context)
         return sl_fail(err, SL_INVALID,
-                       "cannot imagine %zu tokens after %zu: wanted are one at least, and no more "
+                       "cannot simulate %zu tokens after %zu: wanted at least one, and no more "
                        "than the context of %u",
                        length, before, context);
     (void)pthread_mutex_lock(&session->model->lock);
@@ -356,7 +358,7 @@ void sl_session_cancel(sl_session *session) {
     atomic_store(&session->cancelled, true);
 }
 
-/* ---- choosing tokens ---- */
+/* ---- sampling ---- */
 
 static sl_status check_sampling(const sl_sampling *how, sl_error *err) {
     if (how->temperature >= 0 && how->top_p >= 0 && how->top_p <= 1 && how->min_p >= 0 &&
@@ -367,8 +369,8 @@ static sl_status check_sampling(const sl_sampling *how, sl_error *err) {
                    (double)how->temperature, (double)how->top_p, (double)how->min_p);
 }
 
-/* From the logits after the last token, which are computed first where they are not; the lock is
- * held. */
+/* Samples from the logits after the last token, which are computed first if necessary; called with
+ * the lock. */
 static sl_status sample(sl_session *session, const sl_sampling *how, sl_token *out, sl_error *err) {
     const wanted_rows none = {0};
     SL_TRY(settle_for(session, err));
@@ -389,14 +391,14 @@ sl_status sl_session_sample(sl_session *session, const sl_sampling *how, sl_toke
     return status;
 }
 
-/* ---- getting ahead ---- */
+/* ---- sampling on the device, one pass ahead ---- */
 
 static bool is_same(const sl_sampling *a, const sl_sampling *b) {
     return a->temperature == b->temperature && a->top_k == b->top_k && a->top_p == b->top_p &&
            a->min_p == b->min_p && a->seed == b->seed;
 }
 
-/* Starts the step of the token at `position`, -1: the one that is being chosen for it. */
+/* Starts the forward pass of the token at `position`; -1: of the token that is being sampled. */
 static sl_status start_step(sl_session *session, size_t position, sl_token token,
                             const sl_sampling *how, sl_error *err) {
     const sl_choice choice = sl_sample_choice(how, position + 1);
@@ -416,7 +418,7 @@ static sl_status start_step(sl_session *session, size_t position, sl_token token
     return sl_steps_start(session->model->steps, &step, err);
 }
 
-/* The first token of several: chosen here, then its step is started. */
+/* The first token is sampled on the host, then its forward pass is started. */
 static sl_status get_ahead(sl_session *session, const sl_sampling *how, sl_token *out,
                            sl_error *err) {
     sl_model *model = session->model;
@@ -436,7 +438,7 @@ static sl_status get_ahead(sl_session *session, const sl_sampling *how, sl_token
     return SL_OK;
 }
 
-/* The token that the step under way chooses, whose own step is started before. */
+/* The token that the pass in flight samples; its own pass is started first. */
 static sl_status stay_ahead(sl_session *session, const sl_sampling *how, sl_token *out,
                             sl_error *err) {
     sl_model *model = session->model;
@@ -499,13 +501,11 @@ sl_stats sl_session_stats(const sl_session *session) {
     stats.schedule_seconds = steps.schedule_seconds;
     stats.plan_seconds = steps.plan_seconds;
     stats.load_seconds = steps.load_seconds;
-    if (sl_device_is_cuda(session->model->device)) {
-        const sl_cuda_info gpu = sl_device_cuda_info(session->model->device);
-        stats.device_hits = gpu.expert_hits;
-        stats.device_misses = gpu.expert_misses;
-        stats.device_bytes_copied = gpu.expert_bytes_copied;
-        stats.device_runs = gpu.runs;
-        stats.launch_seconds = gpu.launch_seconds;
-    }
+    const sl_device_stats device = sl_device_count(session->model->device);
+    stats.device_hits = device.expert_hits;
+    stats.device_misses = device.expert_misses;
+    stats.device_bytes_copied = device.expert_bytes_copied;
+    stats.device_runs = device.runs;
+    stats.launch_seconds = device.launch_seconds;
     return stats;
 }

@@ -1,5 +1,5 @@
-/* session_test.c - Sessions on the model that comes along: what must be bit-identical is compared
- * bit by bit. */
+/* session_test.c - Sessions on the bundled demo model: results that must be bit-identical are
+ * compared bit by bit. */
 #include "base/memory.h"
 #include "sluice/sluice.h"
 #include <math.h>
@@ -163,7 +163,7 @@ static void halves_hardly_change_results(void **state) {
     sl_model *none = NULL;
     const sl_model_options wrong = {.struct_size = sizeof wrong, .kv = "q8"};
     assert_int_equal(sl_model_open(MODEL, &wrong, &none, &err), SL_INVALID);
-    assert_string_equal(err.message, "keys and values as 'q8': auto, i16, f16 or f32");
+    assert_string_equal(err.message, "keys and values as 'q8', wanted auto, i16, f16 or f32");
 }
 
 static void rewinding_is_like_never_having_gone_on(void **state) {

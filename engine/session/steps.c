@@ -4,7 +4,7 @@
 #include "core/codec.h"
 #include "core/kv.h"
 #include "engine/quant/noise.h"
-#include "runtime/cuda/cuda.h"
+#include "runtime/devices.h"
 #include <string.h>
 
 typedef struct {
@@ -21,12 +21,13 @@ typedef struct {
     const char *name;
     void *data;
     uint64_t bytes, bytes_each; /* of all slots, of one */
-    bool recurrent;
+    sl_state_kind kind;
     sl_type type; /* as declared; the reference evaluator keeps doubles */
 } state;
 
 struct sl_steps {
     sl_steps_options options;
+    sl_device_info device_info;
     sl_arena arena;
     state *states;
     uint32_t state_count;
@@ -69,12 +70,13 @@ static void discard(sl_steps *steps, compiled_step *step) {
     *step = (compiled_step){0};
 }
 
-static void *input_named(sl_steps *steps, const char *name) {
-    if (strcmp(name, "tokens") == 0) return steps->tokens;
-    if (strcmp(name, "slots") == 0) return steps->slots;
-    if (strcmp(name, "positions") == 0) return steps->positions;
-    if (strcmp(name, "how") == 0) return steps->how;
-    return strcmp(name, "wanted") == 0 ? steps->wanted : NULL;
+static void *memory_of_input(sl_steps *steps, sl_step_input input) {
+    void *const memory[SL_STEP_INPUT_COUNT] = {[SL_STEP_INPUT_TOKENS] = steps->tokens,
+                                               [SL_STEP_INPUT_SLOTS] = steps->slots,
+                                               [SL_STEP_INPUT_POSITIONS] = steps->positions,
+                                               [SL_STEP_INPUT_WANTED] = steps->wanted,
+                                               [SL_STEP_INPUT_SAMPLING] = steps->how};
+    return memory[input];
 }
 
 static void *state_named(const sl_steps *steps, const char *name) {
@@ -83,11 +85,11 @@ static void *state_named(const sl_steps *steps, const char *name) {
     return NULL;
 }
 
-/* What a declared value is bound to, by kind and name. */
+/* What a declared value is bound to. */
 static void *memory_of(sl_steps *steps, const sl_value_info *value) {
     switch (value->kind) {
     case SL_VALUE_INPUT:
-        return input_named(steps, value->name);
+        return memory_of_input(steps, (sl_step_input)value->tag);
     case SL_VALUE_STATE:
         return state_named(steps, value->name);
     case SL_VALUE_WEIGHT: {
@@ -106,7 +108,7 @@ static sl_status make_state(sl_steps *steps, const sl_value_info *value, sl_erro
     s->bytes = steps->options.device ? sl_type_bytes(&value->type)
                                      : (uint64_t)sl_type_elements(&value->type) * sizeof(double);
     s->bytes_each = s->bytes / (uint64_t)value->type.shape.dims[0];
-    s->recurrent = !strstr(value->name, ".kv_");
+    s->kind = (sl_state_kind)value->tag;
     s->type = value->type;
     s->name = sl_arena_copy_text(&steps->arena, value->name, strlen(value->name));
     s->data = s->name ? allocate_state(steps, s->bytes) : NULL;
@@ -129,9 +131,10 @@ static sl_status make_states(sl_steps *steps, const sl_graph *graph, sl_error *e
 /* What steps that choose a token have besides; there is room in the table. */
 static sl_status make_chosen(sl_steps *steps, sl_error *err) {
     const int64_t slots = steps->options.shape.slots;
-    return make_state(
-        steps, &(sl_value_info){.name = "chosen", .type = sl_type_make(SL_DTYPE_i32, 1, slots)},
-        err);
+    const sl_value_info chosen = {.name = SL_STEP_CHOSEN,
+                                  .type = sl_type_make(SL_DTYPE_i32, 1, slots),
+                                  .tag = SL_STATE_RECURRENT};
+    return make_state(steps, &chosen, err);
 }
 
 static void describe_program(sl_steps_stats *stats, const sl_program *program) {
@@ -146,11 +149,9 @@ static void describe_program(sl_steps_stats *stats, const sl_program *program) {
     stats->plan_seconds += report->plan_seconds;
 }
 
-/* A GPU's steps can do more at once, and share launches, where they do not share memory; of one
- * row it is little. */
 static sl_compile_how how_to_compile(const sl_steps *steps, const compiled_step *step) {
     sl_compile_how how = steps->options.how;
-    if (sl_device_is_cuda(steps->options.device) && step->rows == 1) how.no_sharing = true;
+    if (steps->device_info.unshared_single_row && step->rows == 1) how.no_sharing = true;
     return how;
 }
 
@@ -236,6 +237,7 @@ sl_status sl_steps_create(const sl_steps_options *options, sl_steps **out, sl_er
     sl_steps *steps = sl_allocate(options->allocator, sizeof *steps, _Alignof(sl_steps));
     if (!steps) return sl_no_memory(err, "a model's steps", sizeof *steps);
     steps->options = *options;
+    steps->device_info = sl_device_describe(options->device);
     sl_arena_init(&steps->arena, options->allocator);
     compiled_step *first;
     sl_status status = find_step(steps, 1, 1, false, &first, err);
@@ -271,9 +273,10 @@ static sl_status evaluator_result(sl_steps *steps, const compiled_step *step, sl
         steps->results = fresh;
         steps->results_bytes = bytes;
     }
-    const double *from = sl_evaluator_result(step->evaluator, step->graph->outputs[0].value);
+    const double *from =
+        sl_evaluator_result(step->evaluator, step->graph->outputs[SL_STEP_LOGITS].value);
     for (size_t i = 0; i < logits; i++) steps->results[i] = (float)from[i];
-    from = sl_evaluator_result(step->evaluator, step->graph->outputs[1].value);
+    from = sl_evaluator_result(step->evaluator, step->graph->outputs[SL_STEP_HIDDEN].value);
     for (size_t i = 0; i < hidden; i++) steps->results[logits + i] = (float)from[i];
     *out = (sl_step_result){steps->results, steps->results + logits};
     return SL_OK;
@@ -281,7 +284,7 @@ static sl_status evaluator_result(sl_steps *steps, const compiled_step *step, sl
 
 sl_status sl_steps_set_rows(sl_steps *steps, const sl_step_rows *rows, sl_error *err) {
     if (rows->count == 0 || rows->count > SL_MAX_STEP_ROWS)
-        return sl_fail(err, SL_INVALID, "a step of %u rows; 1 to %d are possible", rows->count,
+        return sl_fail(err, SL_INVALID, "a forward pass of %u rows, wanted 1 to %d", rows->count,
                        SL_MAX_STEP_ROWS);
     memcpy(steps->tokens, rows->tokens, rows->count * sizeof *rows->tokens);
     memcpy(steps->slots, rows->slots, rows->count * sizeof *rows->slots);
@@ -291,6 +294,11 @@ sl_status sl_steps_set_rows(sl_steps *steps, const sl_step_rows *rows, sl_error 
     if (rows->wanted_rows)
         memcpy(steps->wanted, rows->wanted_rows, rows->wanted * sizeof *rows->wanted_rows);
     return SL_OK;
+}
+
+static sl_step_result result_of(const sl_device_ops *ops, const sl_executable *executable) {
+    return (sl_step_result){ops->output(executable, SL_STEP_LOGITS),
+                            ops->output(executable, SL_STEP_HIDDEN)};
 }
 
 sl_status sl_steps_run(sl_steps *steps, const sl_step_rows *rows, sl_step_result *out,
@@ -306,13 +314,13 @@ sl_status sl_steps_run(sl_steps *steps, const sl_step_rows *rows, sl_step_result
     }
     const sl_device_ops *ops = steps->options.device->ops;
     SL_TRY(ops->run(step->executable, err));
-    if (rows->wanted)
-        *out = (sl_step_result){ops->output(step->executable, 0), ops->output(step->executable, 1)};
+    if (rows->wanted) *out = result_of(ops, step->executable);
     return SL_OK;
 }
 
 bool sl_steps_can_choose(const sl_steps *steps) {
-    return has_start(steps) && !sl_device_cuda_streams(steps->options.device);
+    sl_device *device = steps->options.device;
+    return has_start(steps) && device->ops->can_start(device);
 }
 
 sl_status sl_steps_start(sl_steps *steps, const sl_step_rows *rows, sl_error *err) {
@@ -327,15 +335,16 @@ sl_status sl_steps_start(sl_steps *steps, const sl_step_rows *rows, sl_error *er
 sl_status sl_steps_finish(sl_steps *steps, const int32_t **out_tokens, sl_error *err) {
     const sl_device_ops *ops = steps->options.device->ops;
     SL_TRY(ops->finish(steps->started->executable, err));
-    *out_tokens = ops->output(steps->started->executable, 2);
+    *out_tokens = ops->output(steps->started->executable, SL_STEP_TOKEN);
     return SL_OK;
 }
 
 sl_status sl_steps_fetch(sl_steps *steps, sl_step_result *out, sl_error *err) {
     const sl_device_ops *ops = steps->options.device->ops;
     sl_executable *executable = steps->started->executable;
-    for (uint32_t i = 0; i < 2; i++) SL_TRY(ops->fetch(executable, i, err));
-    *out = (sl_step_result){ops->output(executable, 0), ops->output(executable, 1)};
+    SL_TRY(ops->fetch(executable, SL_STEP_LOGITS, err));
+    SL_TRY(ops->fetch(executable, SL_STEP_HIDDEN, err));
+    *out = result_of(ops, executable);
     return SL_OK;
 }
 
@@ -358,7 +367,7 @@ sl_status sl_steps_prepare(sl_steps *steps, uint32_t rows, uint32_t wanted, sl_p
 uint64_t sl_steps_recurrent_bytes(const sl_steps *steps) {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < steps->state_count; i++)
-        if (steps->states[i].recurrent) bytes += steps->states[i].bytes_each;
+        if (steps->states[i].kind == SL_STATE_RECURRENT) bytes += steps->states[i].bytes_each;
     return bytes;
 }
 
@@ -382,7 +391,7 @@ static sl_status copy_recurrent(sl_steps *steps, uint32_t slot, char *checkpoint
     sl_device *device = steps->options.device;
     for (uint32_t i = 0; i < steps->state_count; i++) {
         const state *s = &steps->states[i];
-        if (!s->recurrent) continue;
+        if (s->kind != SL_STATE_RECURRENT) continue;
         char *here = (char *)s->data + slot * s->bytes_each;
         char *to = save ? checkpoint : here, *from = save ? here : checkpoint;
         if (device)
@@ -405,7 +414,7 @@ sl_status sl_steps_load_recurrent(sl_steps *steps, uint32_t slot, void *checkpoi
 uint64_t sl_steps_kv_bytes(const sl_steps *steps) {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < steps->state_count; i++)
-        if (!steps->states[i].recurrent) bytes += steps->states[i].bytes_each;
+        if (steps->states[i].kind == SL_STATE_KV) bytes += steps->states[i].bytes_each;
     return bytes;
 }
 
@@ -435,19 +444,19 @@ static sl_status fill_with_noise(sl_steps *steps, const state *s, void *into, ui
         fill_with_codes(&one, into, seed, row);
         sl_release(steps->options.allocator, row, bytes, sizeof *row);
     } else
-        return sl_fail(err, SL_UNSUPPORTED, "state '%s' is %s, which cannot be imagined", s->name,
+        return sl_fail(err, SL_UNSUPPORTED, "state '%s' is %s, which cannot be simulated", s->name,
                        sl_dtype_infos[s->type.dtype].name);
     return SL_OK;
 }
 
 sl_status sl_steps_imagine_kv(sl_steps *steps, uint32_t slot, sl_error *err) {
     sl_device *device = steps->options.device;
-    if (!device) return sl_fail(err, SL_UNSUPPORTED, "only a device's context can be imagined");
+    if (!device) return sl_fail(err, SL_UNSUPPORTED, "a context can only be simulated on a device");
     for (uint32_t i = 0; i < steps->state_count; i++) {
         const state *s = &steps->states[i];
-        if (s->recurrent) continue;
+        if (s->kind != SL_STATE_KV) continue;
         void *noise = sl_resize(steps->options.allocator, NULL, 0, s->bytes_each, STATE_ALIGN);
-        if (!noise) return sl_no_memory(err, "an imagined context", s->bytes_each);
+        if (!noise) return sl_no_memory(err, "a simulated context", s->bytes_each);
         sl_status status = fill_with_noise(steps, s, noise, i, err);
         if (status == SL_OK)
             status = device->ops->copy_in(device, (char *)s->data + slot * s->bytes_each, noise,

@@ -135,7 +135,7 @@ static sl_status read_unknown(sl_bpe *bpe, json_t *model, sl_error *err) {
     bpe->unknown = -1;
     bpe->fuse_unknown = json_is_true(json_object_get(model, "fuse_unk"));
     if (!name || json_is_null(name)) return SL_OK;
-    if (!json_is_string(name)) return sl_fail(err, SL_FORMAT, "model's unk_token is no string");
+    if (!json_is_string(name)) return sl_fail(err, SL_FORMAT, "model's unk_token is not a string");
     bpe->unknown = sl_token_table_find(
         bpe->tokens, (sl_slice){json_string_value(name), json_string_length(name)});
     if (bpe->unknown < 0)

@@ -1,4 +1,4 @@
-/* bpe.h - Byte pair encoding: joins neighbouring tokens of a word, best-ranked pair first.
+/* bpe.h - Byte pair encoding: merges adjacent tokens of a word, lowest rank first.
  *
  * A word starts as its bytes when the vocabulary is byte-level, else as its characters. */
 #ifndef SL_ENGINE_TEXT_BPE_H

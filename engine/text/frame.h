@@ -11,6 +11,6 @@ typedef struct {
     uint32_t before_count, after_count;
 } sl_frame;
 
-/* json: NULL or null puts nothing; vocab: ids are below it. */
+/* json: NULL or null adds nothing; ids must be below vocab. */
 SL_CHECKED sl_status sl_frame_init(sl_frame *frame, json_t *json, uint32_t vocab, sl_error *err);
 #endif

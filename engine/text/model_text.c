@@ -157,7 +157,7 @@ static sl_status complete_variables(const sl_model *model, const char *json, cha
     if (!json_is_object(object)) {
         json_decref(object);
         return sl_fail(err, SL_INVALID, "chat variables: %s",
-                       object ? "an object is wanted" : problem.text);
+                       object ? "expected an object" : problem.text);
     }
     set_missing(object, "bos_token", model->text.bos);
     set_missing(object, "eos_token", model->text.eos);

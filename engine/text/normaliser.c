@@ -6,7 +6,8 @@
 
 static sl_status copy_string(json_t *json, const char *what, sl_arena *arena, sl_slice *out,
                              sl_error *err) {
-    if (!json_is_string(json)) return sl_fail(err, SL_FORMAT, "normalizer %s is no string", what);
+    if (!json_is_string(json))
+        return sl_fail(err, SL_FORMAT, "normalizer %s is not a string", what);
     *out = (sl_slice){
         sl_arena_copy_text(arena, json_string_value(json), json_string_length(json)),
         json_string_length(json),

@@ -1,4 +1,4 @@
-/* normaliser.h - The "normalizer" of a tokenizer.json: changes to text before it is cut. */
+/* normaliser.h - The "normalizer" of a tokenizer.json: changes to the text before it is split. */
 #ifndef SL_ENGINE_TEXT_NORMALISER_H
 #define SL_ENGINE_TEXT_NORMALISER_H
 #include "engine/text/pattern.h"
@@ -25,7 +25,7 @@ typedef struct {
     uint32_t count;
 } sl_normaliser;
 
-/* json: NULL or null is no step.  Deinit also after a failure. */
+/* json: NULL or null means no steps.  Call deinit also after a failure. */
 SL_CHECKED sl_status sl_normaliser_init(sl_normaliser *normaliser, json_t *json, sl_arena *arena,
                                         sl_error *err);
 void sl_normaliser_deinit(sl_normaliser *normaliser);

@@ -1,10 +1,10 @@
-/* split.h - Pre-tokenizers: cut text into the words that are encoded one by one. */
+/* split.h - Pre-tokenizers: split text into words that are encoded separately. */
 #ifndef SL_ENGINE_TEXT_SPLIT_H
 #define SL_ENGINE_TEXT_SPLIT_H
 #include "engine/text/pattern.h"
 #include <jansson.h>
 
-/* What becomes of the text between matches (is_match false) and of the matches (true). */
+/* How matches and the text between them become pieces. */
 typedef enum {
     SL_SPLIT_ISOLATED,             /* each is a piece */
     SL_SPLIT_REMOVED,              /* matches are dropped */
@@ -14,7 +14,7 @@ typedef enum {
     SL_SPLIT_BEHAVIORS
 } sl_split_behavior;
 
-/* What a step without pattern does to a piece. */
+/* Changes to a piece by a step without a pattern. */
 typedef enum {
     SL_SPLIT_PUT_SPACE,  /* puts a space before a piece that does not start with one */
     SL_SPLIT_MARK,       /* writes U+2581 for each space, */
@@ -30,7 +30,7 @@ typedef struct {
 } sl_split_step;
 
 enum { SL_SPLIT_STEPS = 16 };
-/* Immutable once initialised.  Each step cuts the pieces of the one before. */
+/* Immutable once initialised.  Each step splits the pieces of the previous one. */
 typedef struct {
     sl_split_step steps[SL_SPLIT_STEPS];
     uint32_t count;

@@ -155,7 +155,7 @@ sl_status sl_token_table_init(sl_token_table *table, json_t *vocab, json_t *adde
     *table = (sl_token_table){.byte_level = decoder->byte_level};
     if (!json_is_object(vocab)) return sl_fail(err, SL_FORMAT, "model has no object 'vocab'");
     if (added && !json_is_array(added) && !json_is_null(added))
-        return sl_fail(err, SL_FORMAT, "added_tokens is no array");
+        return sl_fail(err, SL_FORMAT, "added_tokens is not an array");
     SL_TRY(measure(table, vocab, added, &bytes, err));
     table->entries = SL_ARENA_NEW_ARRAY(arena, sl_token_entry, table->count);
     char *pool = sl_arena_alloc(arena, 2 * bytes, 1); /* names and texts */

@@ -21,9 +21,9 @@ uint32_t sl_tokenizer_vocab(const sl_tokenizer *tokenizer); /* highest id + 1 */
 SL_CHECKED sl_status sl_tokenizer_encode(const sl_tokenizer *tokenizer, const char *text,
                                          size_t bytes, int32_t *ids, size_t capacity,
                                          size_t *out_count, sl_error *err);
-/* How many spaces a decoded text loses at its front: encoding put them there. */
+/* Number of leading spaces to remove from decoded text, because encoding adds them. */
 size_t sl_tokenizer_strip_start(const sl_tokenizer *tokenizer);
-/* The special tokens that belong before and after a text that no template has framed. */
+/* The special tokens before and after a text that is used without a chat template. */
 size_t sl_tokenizer_before(const sl_tokenizer *tokenizer, const int32_t **out);
 size_t sl_tokenizer_after(const sl_tokenizer *tokenizer, const int32_t **out);
 /* The bytes of one token; "" for ids without one.  Borrowed. */

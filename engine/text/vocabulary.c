@@ -35,7 +35,7 @@ static sl_status open_vocabulary(sl_vocabulary *vocabulary, const char *path, sl
     const char *embedded = sl_source_text(source, "tokenizer.json", &bytes);
     const sl_status status =
         embedded ? sl_tokenizer_create(embedded, bytes, NULL, &vocabulary->tokenizer, err)
-                 : sl_fail(err, SL_FORMAT, "%s: no tokenizer.json there", path);
+                 : sl_fail(err, SL_FORMAT, "%s: there is no tokenizer.json", path);
     sl_source_close(source);
     return status;
 }

@@ -10,8 +10,8 @@
  *   sl_compiled_run(c, err);
  *   const float *result = sl_compiled_get(c, "y", NULL);
  *
- * `sluice ir ops` lists the ops.  Building calls do not fail: the first mistake is remembered and
- * reported by sl_compile. */
+ * `sluice ir ops` lists the ops.  Functions that build a graph do not fail: the first mistake is
+ * recorded in the graph and reported by sl_compile. */
 #ifndef SLUICE_GRAPH_H
 #define SLUICE_GRAPH_H
 #include "sluice/status.h"
@@ -22,18 +22,19 @@ extern "C" {
 typedef struct sl_graph sl_graph;
 typedef struct sl_compiled sl_compiled;
 
-/* A value of a graph.  0 is "none": what building calls return after a mistake. */
+/* A value of a graph.  0 means "none"; building functions return it after a mistake. */
 typedef struct {
     uint32_t v;
 } sl_value;
 
-/* Element types by name: "f32", "f16", "bf16", "i32", "u8", "bool", "q4", "q8", and those that
- * hold weights of other files: "q4_k", "q4_0", "q6_k", "q4_m", "q2_k", "q3_k", "q5_k", "iq4_nl",
- * "iq4_xs", "mxfp4", "nvfp4", "q6_m", "q8_m", "q4_f", "q8_f", "f8". */
+/* Element types are given by name: "f32", "f16", "bf16", "f64", integers "i8" to "i64" and "u8" to
+ * "u64", "bool", "c64", "q4", "q8", and the types for weights of other file formats: "q4_k",
+ * "q4_0", "q6_k", "q4_m", "q2_k", "q3_k", "q5_k", "iq4_nl", "iq4_xs", "mxfp4", "nvfp4", "q6_m",
+ * "q8_m", "q4_f", "q8_f", "f8". */
 SL_CHECKED sl_status sl_graph_new(const char *name, sl_graph **out, sl_error *err);
 SL_CHECKED sl_status sl_graph_read(const char *text, size_t bytes, sl_graph **out, sl_error *err);
-/* The graph of an ONNX model.  Shapes are static: those that the model leaves open are given as
- * "x=1,3,224,224; y=8", or NULL. */
+/* Imports an ONNX model.  Shapes are static: input shapes that the model leaves open are given as
+ * "x=1,3,224,224; y=8"; otherwise shapes may be NULL. */
 SL_CHECKED sl_status sl_graph_import_onnx(const void *bytes, size_t count, const char *shapes,
                                           sl_graph **out, sl_error *err);
 SL_API void sl_graph_free(sl_graph *graph); /* NULL is fine */
@@ -49,65 +50,70 @@ SL_API sl_value sl_graph_add_state(sl_graph *graph, const char *name, const char
                                    uint32_t rank, const int64_t *dims);
 SL_API sl_value sl_graph_add_constant(sl_graph *graph, const char *name, const char *dtype,
                                       uint32_t rank, const int64_t *dims, const void *data);
-/* attrs: "eps=1e-6, axes=[1]" or NULL.  outputs has room for the op's results (at most three). */
+/* Appends a node.  attrs: "eps=1e-6, axes=[1]" or NULL.  outputs must have room for all results of
+ * the op (`sluice ir ops --markdown` lists them; no op has more than 6). */
 SL_API void sl_graph_apply(sl_graph *graph, const char *op, const sl_value *inputs, uint32_t count,
                            const char *attrs, sl_value *outputs);
 SL_API void sl_graph_add_output(sl_graph *graph, const char *name, sl_value value);
 
 typedef struct {
     size_t struct_size;
-    const char *device; /* "cpu" (default), "cuda", "ref", "null" */
-    const char *isa;    /* NULL: the best present */
+    const char *device; /* a name of sl_device_at (sluice.h); NULL: "cpu" */
+    const char *isa;    /* NULL: the best available */
     uint32_t threads;   /* 0: one per core */
 } sl_compile_options;
-/* Verifies and compiles; the graph is borrowed and must outlive the result. */
+/* Verifies and compiles the graph, which is borrowed and must outlive the result. */
 SL_CHECKED sl_status sl_compile(const sl_graph *graph, const sl_compile_options *options,
                                 sl_compiled **out, sl_error *err);
 SL_API void sl_compiled_free(sl_compiled *compiled);
-/* Inputs, weights and states by name; bytes must be exact; the data is copied.  States are zero
- * until set. */
+/* Sets an input, weight or state by name.  bytes must be its exact size; the data is copied. States
+ * are zero until they are set. */
 SL_CHECKED sl_status sl_compiled_set(sl_compiled *compiled, const char *name, const void *data,
                                      size_t bytes, sl_error *err);
 SL_CHECKED sl_status sl_compiled_run(sl_compiled *compiled, sl_error *err);
-/* An output after a run in its own type ("ref": floats are rounded to it); NULL if absent. */
+/* An output of the last run, in its own type (on "ref", doubles are rounded to it); NULL if there
+ * is no such output. */
 SL_API const void *sl_compiled_get(const sl_compiled *compiled, const char *name,
                                    size_t *out_bytes);
 
-/* Where the time of some more runs goes. */
+/* Time by op, measured over additional runs. */
 typedef struct {
     char op[48];
     uint64_t calls; /* in all runs */
-    double seconds; /* of all threads together */
-    double share;   /* of the seconds of all ops, 0 to 1 */
+    double seconds; /* sum over all threads */
+    double share;   /* of the time of all ops, 0 to 1 */
 } sl_op_time;
-/* Most seconds first, at most `room` rows.  Not for the device "ref". */
+/* Runs the program `runs` times and returns at most `room` rows, longest time first.  Not supported
+ * on the device "ref". */
 SL_CHECKED sl_status sl_compiled_profile(sl_compiled *compiled, uint32_t runs, sl_op_time *rows,
                                          uint32_t room, uint32_t *out_count, sl_error *err);
 
-/* ---- The binary form: smaller than the text form, with constants used where they lie ---- */
+/* ---- The binary form: smaller than the text form; constants are used in place ---- */
 SL_CHECKED sl_status sl_graph_save(const sl_graph *graph, const char *path, sl_error *err);
-/* The file is mapped until the graph is freed, and must not change.  ops (below) may be NULL. */
+/* The file stays mapped until the graph is freed and must not change.  ops (see below) may be NULL.
+ */
 typedef struct sl_custom_ops sl_custom_ops;
 SL_CHECKED sl_status sl_graph_load(const char *path, const sl_custom_ops *ops, sl_graph **out,
                                    sl_error *err);
-/* The same in memory; the bytes are released with sl_bytes_free, and need not outlive a graph. */
+/* The same in memory.  The bytes are released with sl_bytes_free; a graph made from bytes copies
+ * them. */
 SL_CHECKED sl_status sl_graph_to_bytes(const sl_graph *graph, void **out, size_t *out_bytes,
                                        sl_error *err);
 SL_CHECKED sl_status sl_graph_from_bytes(const void *bytes, size_t count, const sl_custom_ops *ops,
                                          sl_graph **out, sl_error *err);
 SL_API void sl_bytes_free(void *bytes, size_t count);
-/* A hash of the binary form (FNV-1a, 64 bits): the same for equal graphs, wherever they are. */
+/* A hash of the binary form (FNV-1a, 64 bits): equal graphs have the same hash on every machine. */
 SL_CHECKED sl_status sl_graph_fingerprint(const sl_graph *graph, uint64_t *out, sl_error *err);
 
-/* ---- Bodies: if, while, scan, custom_fn ----
+/* ---- Subgraphs (bodies) of if, while, scan and custom_fn ----
  *
- * A body is a graph of inputs and constants alone; it takes its inputs in the order in which they
- * were added.  Nodes copy it. */
+ * A body is a graph that declares only inputs and constants.  Its inputs are passed in the order in
+ * which they were added.  A node keeps a copy of it. */
 typedef struct {
-    const char *name; /* of the attribute: "then", "otherwise", "condition", "body", ... */
+    const char *name; /* name of the attribute: "then", "otherwise", "condition", "body", ... */
     const sl_graph *graph;
 } sl_body_spec;
-/* A node of any op, with any number of inputs, results and bodies. */
+/* Describes a node of any op, with any number of inputs, results and bodies. */
 typedef struct {
     size_t struct_size;
     const char *op, *attrs; /* as in sl_graph_apply */
@@ -120,54 +126,56 @@ typedef struct {
 } sl_node_spec;
 SL_API void sl_graph_add_node(sl_graph *graph, const sl_node_spec *node);
 
-/* ---- Sizes with names ----
+/* ---- Symbolic sizes ----
  *
- * What sl_graph_add_symbol returns may be a dim of an input, weight or state.  Until the graph is
- * bound, types are inferred for `size` (0: some prime).  Attributes may name symbols too:
- * "shape=[B, 8]".  A graph with symbols is not compiled itself. */
+ * The value that sl_graph_add_symbol returns may be used as a dim of an input, weight or state.
+ * Until the symbol is bound, types are inferred with `size` (0: a placeholder size is chosen).
+ * Attributes may also name symbols: "shape=[B, 8]".  A graph with unbound symbols cannot be
+ * compiled. */
 typedef struct {
     const char *name;
     int64_t size;
 } sl_symbol_size;
 SL_API int64_t sl_graph_add_symbol(sl_graph *graph, const char *name, int64_t size);
-/* A graph of its own in which every symbol has a size; all types are inferred anew. */
+/* Returns a new graph in which every symbol has a size; all types are inferred again. */
 SL_CHECKED sl_status sl_graph_with_sizes(const sl_graph *graph, const sl_symbol_size *sizes,
                                          uint32_t count, sl_graph **out, sl_error *err);
 
-/* A graph with symbols compiled for some sizes, each rounded up to a power of two: sizes in between
- * are padded with zeros at the end of their dims, and results are cut to what they would have been.
+/* A graph with symbols, compiled for sizes that are rounded up to powers of two (buckets).  Inputs
+ * are padded with zeros at the end of their symbolic dims, and results are cropped to their true
+ * size.
  *
- * That gives the same numbers where what lies at the end of a symbol's dims has no influence on
- * what lies before: elementwise ops, products and norms over other dims, causal attention, gathers.
- * It does not where a symbol's dim is reduced by anything but a sum (zeros add nothing, as long as
- * they still are zeros), normalised over, reversed, or joined with another dim behind it by
- * reshape. */
+ * The results are correct if padding at the end of a symbolic dim does not influence the elements
+ * before it: elementwise ops, products and norms over other dims, causal attention, gathers.  They
+ * are wrong if a symbolic dim is normalised over, reversed, merged with a later dim by reshape, or
+ * reduced by anything other than a sum (padding does not change a sum as long as it is still
+ * zero). */
 typedef struct sl_bucketed sl_bucketed;
 typedef struct {
     size_t struct_size;
-    int64_t least;      /* no size is rounded to less; 0: 1 */
-    uint32_t most_kept; /* compiled programs; the one used longest ago goes; 0: 16 */
+    int64_t least;      /* the smallest bucket; 0: 1 */
+    uint32_t most_kept; /* compiled programs to keep; the least recently used one is freed; 0: 16 */
     const sl_compile_options *compile;
 } sl_bucket_options;
-/* The graph is borrowed.  It may have no states. */
+/* The graph is borrowed.  It must not have states. */
 SL_CHECKED sl_status sl_bucketed_new(const sl_graph *graph, const sl_bucket_options *options,
                                      sl_bucketed **out, sl_error *err);
 SL_API void sl_bucketed_free(sl_bucketed *bucketed); /* NULL is fine */
-/* Chooses the sizes of the next runs, and compiles when there is no program for them yet. */
+/* Sets the sizes of the next runs, and compiles if there is no program for their bucket yet. */
 SL_CHECKED sl_status sl_bucketed_resize(sl_bucketed *bucketed, const sl_symbol_size *sizes,
                                         uint32_t count, sl_error *err);
-/* As sl_compiled_set, _run and _get, in the sizes that were chosen.  Weights stay from size to
- * size; inputs are given anew after each resize. */
+/* Like sl_compiled_set, _run and _get, with the current sizes.  Weights are kept when sizes change;
+ * inputs must be set again after each resize. */
 SL_CHECKED sl_status sl_bucketed_set(sl_bucketed *bucketed, const char *name, const void *data,
                                      size_t bytes, sl_error *err);
 SL_CHECKED sl_status sl_bucketed_run(sl_bucketed *bucketed, sl_error *err);
 SL_API const void *sl_bucketed_get(sl_bucketed *bucketed, const char *name, size_t *out_bytes);
-SL_API uint32_t sl_bucketed_count(const sl_bucketed *bucketed); /* of programs at present */
+SL_API uint32_t sl_bucketed_count(const sl_bucketed *bucketed); /* compiled programs at present */
 
-/* ---- Ops of your own: custom(inputs..) {name = "yours", attrs = "anything"} ----
+/* ---- Custom ops: custom(inputs..) {name = "yours", attrs = "anything"} ----
  *
- * Callbacks return SL_OK or fill err and return its status.  They may run on any thread, several at
- * a time. */
+ * Callbacks return SL_OK, or fill err and return its status.  They may be called on any thread and
+ * concurrently. */
 typedef struct {
     const char *dtype;
     uint32_t rank;
@@ -177,49 +185,52 @@ typedef struct {
     const char *attrs; /* of the node */
     uint32_t input_count, output_count;
     const sl_tensor_type *inputs;
-    const sl_tensor_type *outputs; /* NULL while shape is asked for them */
+    const sl_tensor_type *outputs; /* NULL while shape is called */
 } sl_custom_call;
-/* Builds nodes in graph and gives their results, or 0 for "nothing depends on this". */
+/* A transformation rule: builds nodes in graph and returns their results, or 0 for "no dependence".
+ */
 typedef sl_status sl_custom_rule(void *ctx, sl_graph *graph, const sl_custom_call *call,
                                  const sl_value *values, sl_value *out, sl_error *err);
 typedef struct sl_custom_op {
     size_t struct_size;
     const char *name;
     void *ctx;
-    /* The types of the results; whatever types the inputs have. */
+    /* Returns the types of the results.  It is called with any input types and must check them. */
     sl_status (*shape)(void *ctx, const sl_custom_call *call, sl_tensor_type *outputs,
                        sl_error *err);
-    /* The meaning in double precision: 8 bytes for each number (i64 and u64 as integers, c64 as two
-     * doubles).  NULL: the device "ref" refuses the node. */
+    /* The definition in double precision: 8 bytes per number (i64 and u64 as integers, c64 as two
+     * doubles).  NULL: not supported on the device "ref". */
     sl_status (*eval)(void *ctx, const sl_custom_call *call, const double *const *inputs,
                       double *const *outputs, sl_error *err);
-    /* On the cpu, on elements of the tensors' own types.  NULL: the device "cpu" refuses it. */
+    /* The kernel for the CPU, on elements of the tensors' own types.  NULL: not supported on the
+     * device "cpu". */
     sl_status (*kernel)(void *ctx, const sl_custom_call *call, const void *const *inputs,
                         void *const *outputs, sl_error *err);
-    sl_custom_rule *gradient; /* inputs, results, d results -> d inputs; NULL: has none */
-    sl_custom_rule *tangent;  /* inputs, results, t inputs -> t results; NULL: has none */
-    sl_custom_rule *batching; /* inputs with a new first dim -> results with one; NULL: has none */
+    /* Stored but not used yet: no transformation of graphs calls these rules. */
+    sl_custom_rule *gradient; /* inputs, results, d results -> d inputs; NULL: none */
+    sl_custom_rule *tangent;  /* inputs, results, t inputs -> t results; NULL: none */
+    sl_custom_rule *batching; /* inputs with a new first dim -> results with one; NULL: none */
 } sl_custom_op;
-/* sl_custom_ops: a set of ops, which must outlive the graphs that use it and what is compiled from
- * them. */
+/* sl_custom_ops is a set of ops.  It must outlive the graphs that use it and the programs compiled
+ * from them. */
 SL_CHECKED sl_status sl_custom_ops_new(sl_custom_ops **out, sl_error *err);
 SL_API void sl_custom_ops_free(sl_custom_ops *ops); /* NULL is fine */
-/* op is copied, its name too; a name can be added once. */
+/* op and its name are copied.  Each name can be added only once. */
 SL_CHECKED sl_status sl_custom_ops_add(sl_custom_ops *ops, const sl_custom_op *op, sl_error *err);
-/* For the nodes that are added from now on. */
+/* Sets the custom ops for nodes that are added from now on. */
 SL_API void sl_graph_use_custom_ops(sl_graph *graph, const sl_custom_ops *ops);
-/* sl_graph_read for a text with such ops. */
+/* sl_graph_read for a text that uses custom ops. */
 SL_CHECKED sl_status sl_graph_read_using(const char *text, size_t bytes, const sl_custom_ops *ops,
                                          sl_graph **out, sl_error *err);
 
-/* What a device would make of a graph, node by node; needs no such device.  Constants are folded
- * before.  A graph with an unsupported node is refused by sl_compile, naming it. */
+/* Which nodes of a graph a device supports; this does not need the device itself.  Constants are
+ * folded first.  sl_compile rejects a graph with an unsupported node and names it. */
 typedef struct sl_legality sl_legality;
 typedef struct {
     const char *node,
-        *op;            /* its label; nodes of bodies begin with that of the node that runs them */
+        *op; /* its label; labels of nodes in bodies begin with the label of the outer node */
     const char *status; /* "native", "rewritten", "unsupported" */
-    const char *detail; /* rewritten: the ops it becomes; unsupported: why; else "" */
+    const char *detail; /* rewritten: the resulting ops; unsupported: the reason; else "" */
 } sl_legality_item;
 SL_CHECKED sl_status sl_graph_legality(const sl_graph *graph, const char *device, sl_legality **out,
                                        sl_error *err);
@@ -233,14 +244,19 @@ typedef struct {
     const char *inputs, *outputs, *attributes; /* "x parts..", "out", "axis:i64 eps:f32" */
 } sl_op_row;
 SL_API uint32_t sl_op_rows(const sl_op_row **out_rows);
-/* What an op's row does not say, each in words; none is empty. */
+/* Details of an op that are not in its row, as text; no field is empty. */
+enum { SL_OP_DEVICES = 8 };
 typedef struct {
-    char types[160];      /* element types that it was found to take */
-    char cpu[160];        /* those of its kernels, or why it has none */
-    char cuda[160];       /* the same */
-    char made_from[400];  /* what fusion makes it from */
-    char predicates[160]; /* what passes ask of it: "elementwise", "blas", .. */
-    char rewritten[160];  /* what it becomes where a device has no kernel */
+    const char *device;
+    char kernels[160]; /* element types of its kernels, or the reason why there is none */
+} sl_op_kernels;
+typedef struct {
+    char types[160];      /* element types that it accepts */
+    char made_from[400];  /* ops from which fusion creates it */
+    char predicates[160]; /* kinds of ops it belongs to: "elementwise", "blas", .. */
+    char rewritten[160];  /* how it is rewritten for a device without a kernel */
+    uint32_t device_count;
+    sl_op_kernels devices[SL_OP_DEVICES]; /* those with kernels, the same for every op */
 } sl_op_support;
 SL_CHECKED sl_status sl_op_support_of(const char *op, sl_op_support *out, sl_error *err);
 typedef struct {
@@ -249,7 +265,7 @@ typedef struct {
     uint32_t rank;
     int64_t dims[8];
 } sl_graph_item;
-/* The declared values and outputs, in order; returns 0 past the end. */
+/* Iterates over the declared values and the outputs, in order; returns 0 past the end. */
 SL_API int sl_graph_item_at(const sl_graph *graph, uint32_t index, sl_graph_item *out);
 
 #ifdef __cplusplus

@@ -1,9 +1,10 @@
 /* sluice.h - Run Mixture-of-Experts language models larger than memory.
  *
- * A model may be shared by threads; a session is one conversation and belongs to one thread at a
- * time.  In options, zero means "default" and fields are only ever appended; struct_size is
- * sizeof the struct.  What can fail returns sl_status and explains itself in err unless NULL.
- * Nothing here prints, exits, or reads the environment. */
+ * A model may be shared by several threads.  A session is one conversation and may be used by one
+ * thread at a time.  In option structs, set struct_size to the sizeof of the struct; a field that
+ * is zero means "default", and new fields are only ever appended.  Functions that can fail return
+ * sl_status and write a message to err unless err is NULL.  No function prints, exits, or reads the
+ * environment. */
 #ifndef SLUICE_H
 #define SLUICE_H
 #include "sluice/status.h"
@@ -16,38 +17,48 @@ SL_API const char *sl_version(void);
 
 typedef int32_t sl_token;
 typedef struct sl_model sl_model;     /* weights, compiled programs, expert cache */
-typedef struct sl_session sl_session; /* the state of one conversation */
+typedef struct sl_session sl_session; /* the state of one conversation (sequence) */
 
-/* Progress of long work: done of total units (bytes or tokens).  Return nonzero to stop. */
+/* Progress callback of long operations: done of total units (bytes or tokens).  Return nonzero to
+ * cancel. */
 typedef int sl_progress_fn(void *ctx, const char *what, uint64_t done, uint64_t total);
+
+/* A device that models and graphs run on. */
+typedef struct {
+    const char *name, *summary;
+    int runs_models; /* 0: for graphs only */
+} sl_device_item;
+/* The devices that this build knows, in order; returns 0 past the end. */
+SL_API int sl_device_at(uint32_t index, sl_device_item *out);
 
 typedef struct {
     size_t struct_size;
-    const char *device;           /* "cpu", "cuda", or "ref": double precision, slow; default: cuda
-                                   * where the machine has it, else cpu */
-    uint64_t expert_budget_bytes; /* memory for streamed experts; 0: all of them, or half of the
-                                   * free memory when they would take more */
-    double expert_budget_share;   /* the same as a share of all experts' bytes, 0 < share <= 1 */
-    uint32_t threads;             /* default: one per core */
-    const char *isa;              /* "baseline", "avx2", "avx512", "neon"; default: the best */
-    const char *reader;           /* "io_uring" or "threads"; default: the best present */
-    uint32_t max_sessions;        /* sequences with state at the same time; default 1 */
-    uint32_t context_tokens;      /* per session; default: the model's, at most 4096 */
-    sl_allocator allocator;       /* default: the C library's */
-    const char *compile;          /* words of inspect.h; default: "", levels and all that gains */
-    int pin_threads;              /* nonzero: each thread but the caller's stays on one core */
-    const char *kv;               /* cached keys and values: "i16", "f16", "f32" or "auto" */
-    sl_progress_fn *progress;     /* of loading resident weights, in bytes */
+    const char *device;           /* a name of sl_device_at; default or "auto": a GPU that works,
+                                   * else "cpu" */
+    uint64_t expert_budget_bytes; /* memory for experts; 0: all of them, or half of the free
+                                   * memory if they would take more than that */
+    double
+        expert_budget_share;  /* the same as a share of the bytes of all experts, 0 < share <= 1 */
+    uint32_t threads;         /* default: one per core */
+    const char *isa;          /* "baseline", "avx2", "avx512", "neon"; default: the best */
+    const char *reader;       /* "io_uring" or "threads"; default: the best available */
+    uint32_t max_sessions;    /* maximum number of sessions at the same time; default 1 */
+    uint32_t context_tokens;  /* per session; default: the model's, at most 4096 */
+    sl_allocator allocator;   /* default: the C library's */
+    const char *compile;      /* compile options of inspect.h; default: "", all optimisations */
+    int pin_threads;          /* nonzero: pin each thread except the caller's to a core */
+    const char *kv;           /* element type of the KV cache: "i16", "f16", "f32" or "auto" */
+    sl_progress_fn *progress; /* called while resident weights are loaded, in bytes */
     void *progress_ctx;
-    uint64_t
-        device_budget_bytes; /* of a GPU's memory, for experts; 0: all of them, or what is free */
-    double device_budget_share; /* the same as a share of all experts' bytes, 0 < share <= 1 */
+    uint64_t device_budget_bytes; /* GPU memory for experts; 0: all of them, or the free memory */
+    double
+        device_budget_share; /* the same as a share of the bytes of all experts, 0 < share <= 1 */
 } sl_model_options;
 
 /* path: a Hugging Face or MLX folder, a sluice pack or a GGUF file. */
 SL_CHECKED sl_status sl_model_open(const char *path, const sl_model_options *options,
                                    sl_model **out, sl_error *err);
-SL_API void sl_model_close(sl_model *model); /* after its sessions; NULL is fine */
+SL_API void sl_model_close(sl_model *model); /* destroy its sessions first; NULL is allowed */
 
 typedef struct {
     const char *architecture, *format, *device, *isa, *reader;
@@ -55,34 +66,38 @@ typedef struct {
     uint32_t context_tokens, max_context_tokens, threads;
     uint64_t parameters, resident_bytes, expert_bytes, expert_count, file_bytes;
     uint64_t state_bytes, workspace_bytes, budget_bytes, slot_count, slot_bytes;
-    uint64_t minimum_budget_bytes; /* the smallest budget for experts */
+    uint64_t minimum_budget_bytes; /* the smallest possible budget for experts */
     const char *resident_dtype, *expert_dtype;
-    const char *note; /* one line on what of the model's files is not used; NULL: all of it is */
-    const char *device_name; /* of a GPU, else "" */
-    uint64_t device_bytes;   /* of its memory, taken: weights, states, workspace and experts */
+    const char *note; /* one line about what is ignored: parts of the model files, a GPU that is
+                       * present but failed to open, options without effect; NULL: nothing */
+    const char *device_name; /* name of the GPU, else "" */
+    uint64_t device_bytes;   /* GPU memory in use: weights, states, workspace and experts */
     uint64_t device_slot_count, device_expert_bytes;
-    uint32_t chunk_tokens; /* of a prefill step, unless a session says otherwise */
-    /* What opening took: headers and config; device and expert slots; resident weights, with
-     * compiling the first program; tokenizer and template. */
+    uint32_t
+        chunk_tokens; /* tokens per forward pass in prefill, unless a session sets another number */
+    /* Time that opening took: headers and config; device and expert slots; resident weights,
+     * including compilation of the first program; tokenizer and chat template. */
     double files_seconds, memory_seconds, weights_seconds, text_seconds;
 } sl_model_info;
 SL_API sl_model_info sl_model_describe(const sl_model *model);
 
-/* Text.  Count is what the text needs even if it exceeds capacity. */
+/* Tokenizes a text.  *out_count is the number of tokens of the whole text, even if it exceeds
+ * capacity. */
 SL_CHECKED sl_status sl_model_tokenize(const sl_model *model, const char *text, size_t bytes,
                                        sl_token *tokens, size_t capacity, size_t *out_count,
                                        sl_error *err);
-/* Bytes of a token, borrowed from the model, not NUL-terminated. */
+/* The bytes of a token, borrowed from the model, not NUL-terminated. */
 SL_API const char *sl_model_token_text(const sl_model *model, sl_token token, size_t *out_bytes);
-/* How many spaces at the front of a decoded text are not part of it: encoding had put them there.
+/* Number of leading spaces to remove from a decoded text, because the tokenizer adds them when it
+ * encodes.
  */
 SL_API size_t sl_model_strip_start(const sl_model *model);
-/* The tokens that belong before a text which no chat template has framed; borrowed. */
+/* The tokens to put before a text that is used without a chat template (BOS); borrowed. */
 SL_API size_t sl_model_begin_tokens(const sl_model *model, const sl_token **out);
-SL_API int sl_model_token_ends(const sl_model *model, sl_token token); /* ends an answer */
+SL_API int sl_model_token_ends(const sl_model *model, sl_token token); /* end of generation */
 SL_API int sl_model_token_special(const sl_model *model, sl_token token);
 
-/* A tokenizer alone, from a folder that holds tokenizer.json or from any model path. */
+/* A tokenizer without a model, from a folder with tokenizer.json or from any model path. */
 typedef struct sl_vocabulary sl_vocabulary;
 SL_CHECKED sl_status sl_vocabulary_open(const char *path, sl_vocabulary **out, sl_error *err);
 SL_API void sl_vocabulary_close(sl_vocabulary *vocabulary);
@@ -92,14 +107,15 @@ SL_CHECKED sl_status sl_vocabulary_encode(const sl_vocabulary *vocabulary, const
 SL_API const char *sl_vocabulary_text(const sl_vocabulary *vocabulary, sl_token token,
                                       size_t *out_bytes);
 
-/* The model's chat template over a JSON object {"messages": [{"role","content"}...],
- * "add_generation_prompt": true, ...}.  *out_text is released with sl_text_free. */
+/* Renders the model's chat template with the variables of a JSON object {"messages":
+ * [{"role","content"}...], "add_generation_prompt": true, ...}.  *out_text is released with
+ * sl_text_free. */
 SL_CHECKED sl_status sl_model_render_chat(const sl_model *model, const char *variables_json,
                                           char **out_text, sl_error *err);
 SL_API void sl_text_free(char *text);
 
-/* Streaming output that never shows half a character.  out needs 3 * (count + 4) bytes; both
- * return the bytes written. */
+/* Streaming text output that never emits half of a UTF-8 character.  out needs room for
+ * 3 * (count + 4) bytes; both functions return the number of bytes written. */
 typedef struct {
     char pending[4];
     uint32_t count;
@@ -110,88 +126,92 @@ SL_API size_t sl_text_stream_finish(sl_text_stream *stream, char *out);
 
 typedef struct {
     size_t struct_size;
-    uint32_t chunk_tokens; /* most tokens per prefill step; default 256, on a GPU 2048 */
+    uint32_t chunk_tokens; /* maximum number of tokens per forward pass in prefill; default
+                            * 256, on a GPU 2048 */
 } sl_session_options;
 SL_CHECKED sl_status sl_session_create(sl_model *model, const sl_session_options *options,
                                        sl_session **out, sl_error *err);
 SL_API void sl_session_destroy(sl_session *session);
 
-/* Appends tokens and computes the logits after the last one. */
+/* Appends tokens to the sequence and computes the logits after the last one. */
 SL_CHECKED sl_status sl_session_extend(sl_session *session, const sl_token *tokens, size_t count,
                                        sl_error *err);
-/* The same, with the logits after every token: out_logits[count * vocab].  Optional hidden: the
- * residual stream after the final norm, out_hidden[count * hidden]. */
+/* The same, with the logits after every token: out_logits[count * vocab].  out_hidden may be NULL;
+ * otherwise it receives the residual stream after the final norm, [count * hidden]. */
 SL_CHECKED sl_status sl_session_extend_all(sl_session *session, const sl_token *tokens,
                                            size_t count, float *out_logits, float *out_hidden,
                                            sl_error *err);
-/* Borrowed until the next call on this session; NULL before the first extend and after
- * sl_session_next. */
+/* The logits after the last token, valid until the next call on this session; NULL before the first
+ * extend and after sl_session_next. */
 SL_API const float *sl_session_logits(const sl_session *session, size_t *out_count);
 SL_API size_t sl_session_length(const sl_session *session);
-/* Forgets everything after the first length tokens. */
+/* Truncates the sequence to its first `length` tokens. */
 SL_CHECKED sl_status sl_session_rewind(sl_session *session, size_t length, sl_error *err);
-/* Makes the running call return SL_CANCELLED between steps; the session keeps the tokens it has
- * finished.  When no call is running it stops the next one.  The one call allowed from another
- * thread or a signal handler. */
+/* Makes the running call return SL_CANCELLED after the current forward pass; the session keeps the
+ * tokens that are finished.  If no call is running, the next one is cancelled.  This is the only
+ * function that may be called from another thread or a signal handler. */
 SL_API void sl_session_cancel(sl_session *session);
 
 typedef struct {
     float temperature;  /* 0: greedy */
     float top_p, min_p; /* 0: off */
     uint32_t top_k;     /* 0: off */
-    uint64_t seed;      /* of the first token; later ones continue its stream */
+    uint64_t seed;      /* of the random generator, which later tokens continue */
 } sl_sampling;
-/* generation defaults of the model, greedy when it has none */
+/* The default sampling of the model (generation_config.json), greedy if it has none. */
 SL_API sl_sampling sl_model_sampling(const sl_model *model);
-/* A token that may follow; the session stays as it is. */
+/* Samples a token from the logits; the session is not changed. */
 SL_CHECKED sl_status sl_session_sample(sl_session *session, const sl_sampling *how, sl_token *out,
                                        sl_error *err);
-/* The same token, which the session is extended with.  It is computed while the caller looks at it,
- * or when the next one is asked for: until then there are no logits. */
+/* Samples a token and appends it to the sequence.  Its forward pass runs in the background or when
+ * the next token is requested; until then there are no logits. */
 SL_CHECKED sl_status sl_session_next(sl_session *session, const sl_sampling *how, sl_token *out,
                                      sl_error *err);
 
+/* Expert and token counts are those of the session (since it was created); programs_compiled and
+ * the compile times are totals of the model, the device_* fields and launch_seconds of the device.
+ */
 typedef struct {
     uint64_t expert_hits, expert_misses, bytes_read;
     double read_seconds, stall_seconds;
     uint64_t prefill_tokens, decode_tokens;
     double prefill_seconds, decode_seconds;
-    double first_seconds; /* of the first tokens given, programs compiled for them included */
+    double first_seconds; /* of the first extend, including compilation */
     uint64_t programs_compiled;
-    double compile_seconds; /* of all programs: what follows, and binding */
+    double compile_seconds; /* of all programs: the times below, and binding */
     double build_seconds, fuse_seconds, lower_seconds, schedule_seconds, plan_seconds, load_seconds;
-    uint64_t device_hits, device_misses; /* experts found, or not, in a GPU's memory */
-    uint64_t device_bytes_copied;        /* of experts, to it */
-    uint64_t device_runs;                /* of a GPU: steps so far, */
-    double launch_seconds;               /* and the host's time for giving it their work */
+    uint64_t device_hits, device_misses; /* experts found or not found in GPU memory */
+    uint64_t device_bytes_copied;        /* expert bytes copied to the GPU */
+    uint64_t device_runs;                /* forward passes run by the GPU */
+    double launch_seconds;               /* host time spent on submitting them */
 } sl_stats;
 SL_API sl_stats sl_session_stats(const sl_session *session);
 
 typedef struct {
     size_t struct_size;
-    const char *quant; /* "q4" (default), "q6", "q8", or "none": types as they are */
+    const char *quant; /* "q4" (default), "q6", "q8", or "none": keep the types of the source */
     uint32_t threads;
     sl_progress_fn *progress;
     void *progress_ctx;
 } sl_pack_options;
-/* Writes source, a model in any other format, as a pack; nothing is left behind on failure. */
+/* Converts source, a model in any other format, to a pack; leaves no file behind on failure. */
 SL_CHECKED sl_status sl_pack_write(const char *source, const char *destination,
                                    const sl_pack_options *options, sl_error *err);
-/* Reads all of a pack; fails with the first part whose bytes do not match their checksum. */
+/* Reads the whole pack and fails at the first part that does not match its checksum. */
 SL_CHECKED sl_status sl_pack_verify(const char *path, sl_progress_fn *progress, void *progress_ctx,
                                     sl_error *err);
 
 typedef struct {
     size_t struct_size;
     uint32_t layers, experts, vocab; /* default: the shape's */
-    const char *quant;               /* "q4" (default), "q8", "none": bf16 */
-    uint64_t seed;                   /* the same bytes for the same seed */
+    const char *quant;               /* "q4" (default), "q8", or "none" (bf16) */
+    uint64_t seed;                   /* the same seed gives the same bytes */
     sl_progress_fn *progress;
     void *progress_ctx;
 } sl_synth_options;
-/* Writes a pack of random weights, without a tokenizer, for measuring and testing.  shape: a name
- * like "qwen3.5-35b-a3b" (the message for an unknown one lists them all), or the path of a
- * config.json.  Nothing is left behind on failure. */
+/* Writes a pack with random weights and without a tokenizer, for benchmarks and tests.  shape: a
+ * name such as "qwen3.5-35b-a3b" (the error message for an unknown name lists them all), or the
+ * path of a config.json.  Leaves no file behind on failure. */
 SL_CHECKED sl_status sl_synth_write(const char *shape, const char *destination,
                                     const sl_synth_options *options, sl_error *err);
 

@@ -1,4 +1,4 @@
-/* status.h - How sluice reports failure and takes memory. */
+/* status.h - Status codes, error messages and allocators. */
 #ifndef SLUICE_STATUS_H
 #define SLUICE_STATUS_H
 #include <stddef.h>
@@ -22,7 +22,7 @@ extern "C" {
 #define SL_STATUS_ENUM(name, text) SL_##name,
 typedef enum { SL_STATUSES(SL_STATUS_ENUM) SL_STATUS_COUNT } sl_status;
 
-/* What went wrong: one line that names the object, what was found and what was wanted. */
+/* An error: one line that names the object, what was found and what was wanted. */
 typedef struct {
     sl_status status;
     char message[508];
@@ -30,7 +30,7 @@ typedef struct {
 SL_API const char *sl_status_text(sl_status status);
 
 /* resize(ctx, ptr, old, new, align): allocate, grow or free (new == 0); NULL on failure.
- * align is a power of two and the same in every call for one block. */
+ * align is a power of two and must be the same in every call for one block. */
 typedef struct {
     void *(*resize)(void *ctx, void *ptr, size_t old_bytes, size_t new_bytes, size_t align);
     void *ctx;

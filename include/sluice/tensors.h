@@ -19,10 +19,10 @@ SL_CHECKED sl_status sl_tensors_open(const char *path, sl_tensors **out, sl_erro
 SL_API void sl_tensors_close(sl_tensors *tensors);
 SL_API uint32_t sl_tensors_count(const sl_tensors *tensors);
 SL_API sl_tensor_item sl_tensors_at(const sl_tensors *tensors, uint32_t index);
-/* Fails with the names that exist when there is none of that name. */
+/* The error message for a missing tensor lists the names that exist. */
 SL_CHECKED sl_status sl_tensors_find(const sl_tensors *tensors, const char *name,
                                      sl_tensor_item *out, sl_error *err);
-/* Written under a temporary name and renamed; nothing is left behind on failure. */
+/* The file is written under a temporary name and renamed; no file is left behind on failure. */
 SL_CHECKED sl_status sl_tensors_write(const char *path, const sl_tensor_item *items, uint32_t count,
                                       sl_error *err);
 

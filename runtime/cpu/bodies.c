@@ -3,14 +3,14 @@
 #include "runtime/arguments.h"
 #include "runtime/cpu/executable.h"
 
-static sl_executable *executable_of(const sl_body *body) {
-    return (sl_executable *)((uintptr_t)body - offsetof(sl_executable, body));
+static sl_cpu_executable *executable_of(const sl_body *body) {
+    return (sl_cpu_executable *)((uintptr_t)body - offsetof(sl_cpu_executable, body));
 }
 
 /* ---- running ---- */
 
 static void bind_input(sl_body *body, uint32_t input, const void *data) {
-    sl_executable *exe = executable_of(body);
+    sl_cpu_executable *exe = executable_of(body);
     void **bound = &exe->binding.data[exe->inputs[input]];
     if (*bound == data) return;
     *bound = (void *)(uintptr_t)data; /* no step writes to an input */
@@ -19,7 +19,7 @@ static void bind_input(sl_body *body, uint32_t input, const void *data) {
 }
 
 static sl_status run_body(sl_body *body, sl_error *err) {
-    const sl_executable *exe = executable_of(body);
+    const sl_cpu_executable *exe = executable_of(body);
     for (uint32_t s = 0; s < exe->binding.program->step_count; s++) {
         const sl_cpu_task *t = &exe->tasks[s];
         sl_worker worker = {.scratch = t->own_scratch ? t->own_scratch : exe->own_scratch.data,
@@ -33,14 +33,15 @@ static sl_status run_body(sl_body *body, sl_error *err) {
 }
 
 static const void *output_of(const sl_body *body, uint32_t index) {
-    const sl_executable *exe = executable_of(body);
+    const sl_cpu_executable *exe = executable_of(body);
     return sl_binding_resolve(&exe->binding, &exe->binding.program->outputs[index].operand,
                               exe->own_arena.data);
 }
 
 /* ---- loading ---- */
 
-static bool take(const sl_executable *exe, sl_cpu_block *block, size_t bytes, size_t alignment) {
+static bool take(const sl_cpu_executable *exe, sl_cpu_block *block, size_t bytes,
+                 size_t alignment) {
     *block = (sl_cpu_block){.bytes = bytes ? bytes : 1, .alignment = alignment};
     block->data = sl_allocate(exe->device->allocator, block->bytes, block->alignment);
     return block->data != NULL;
@@ -55,7 +56,7 @@ static uint32_t count_inputs(const sl_program *program) {
 
 /* Which arguments an input goes to, so that binding one touches no others.  With no array they are
  * only counted. */
-static uint32_t find_patches(sl_executable *exe, uint32_t input, uint32_t first) {
+static uint32_t find_patches(sl_cpu_executable *exe, uint32_t input, uint32_t first) {
     const sl_program *program = exe->binding.program;
     for (uint32_t s = 0; s < program->step_count; s++)
         for (uint32_t i = 0; i < program->steps[s].operand_count; i++) {
@@ -69,7 +70,7 @@ static uint32_t find_patches(sl_executable *exe, uint32_t input, uint32_t first)
     return first;
 }
 
-static sl_status make_patches(sl_executable *exe, sl_error *err) {
+static sl_status make_patches(sl_cpu_executable *exe, sl_error *err) {
     const sl_program *program = exe->binding.program;
     const uint32_t count = count_inputs(program);
     exe->inputs = SL_ARENA_NEW_ARRAY(&exe->arena, uint32_t, (size_t)count + 1);
@@ -88,7 +89,7 @@ static sl_status make_patches(sl_executable *exe, sl_error *err) {
     return SL_OK;
 }
 
-sl_status sl_cpu_prepare_body(sl_executable *exe, size_t scratch_bytes, sl_error *err) {
+sl_status sl_cpu_prepare_body(sl_cpu_executable *exe, size_t scratch_bytes, sl_error *err) {
     const sl_program *program = exe->binding.program;
     const size_t alignment =
         program->arena_alignment > SL_CPU_CACHE_LINE ? program->arena_alignment : SL_CPU_CACHE_LINE;
@@ -101,13 +102,13 @@ sl_status sl_cpu_prepare_body(sl_executable *exe, size_t scratch_bytes, sl_error
     return SL_OK;
 }
 
-sl_status sl_cpu_add_bodies(sl_executable *exe, const sl_step *step, sl_cpu_task *task,
+sl_status sl_cpu_add_bodies(sl_cpu_executable *exe, const sl_step *step, sl_cpu_task *task,
                             size_t scratch_bytes, sl_error *err) {
     task->bodies = SL_ARENA_NEW_ARRAY(&exe->arena, sl_body *, step->body_count);
     task->own_scratch = sl_arena_alloc(&exe->arena, scratch_bytes + 1, SL_CPU_CACHE_LINE);
     if (!task->bodies || !task->own_scratch) return sl_no_memory(err, step->label, scratch_bytes);
     for (uint32_t b = 0; b < step->body_count; b++) {
-        sl_executable *body;
+        sl_cpu_executable *body;
         if (!step->bodies[b]) continue;
         const sl_status status = sl_cpu_load(exe->device, step->bodies[b], true, &body, err);
         if (status != SL_OK) return sl_fail_in(err, status, "%s", step->label);

@@ -1,4 +1,4 @@
-/* control_test.c - if, while, scan and ops of others on the CPU and by evaluation, against plain C
+/* control_test.c - if, while, scan and custom ops on the CPU and in the evaluator, against plain C
  * loops. */
 #include "sluice/graph.h"
 #include <dlfcn.h>
@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-/* ---- ops that the tests need, as ops of others ---- */
+/* ---- ops that the tests need, as custom ops ---- */
 
 /* less: one bool, whether input 0 is less than input 1; both of one f32. */
 static sl_status less_shape(void *ctx, const sl_custom_call *call, sl_tensor_type *outputs,
@@ -105,7 +105,7 @@ static sl_custom_ops *new_ops(void) {
     assert_int_equal(sl_custom_ops_add(ops, &bare, &err), SL_OK);
     assert_int_equal(sl_custom_ops_add(ops, &fails, &err), SL_OK);
     assert_int_equal(sl_custom_ops_add(ops, &less, &err), SL_INVALID);
-    assert_string_equal(err.message, "custom op 'less' is there already");
+    assert_string_equal(err.message, "custom op 'less' is already registered");
     return ops;
 }
 

@@ -1,4 +1,4 @@
-/* device.c - The CPU device: kernels resolved once, steps cut into chunks, levels into phases. */
+/* device.c - The CPU device: resolves kernels, divides steps into chunks and levels into phases. */
 #include "base/sizes.h"
 #include "runtime/arguments.h"
 #include "runtime/cpu/cpu.h"
@@ -42,7 +42,7 @@ static bool is_empty(const sl_step *step) {
     return step->write_count > 0;
 }
 
-static sl_status prepare(sl_executable *exe, sl_cpu_task *task, sl_error *err) {
+static sl_status prepare(sl_cpu_executable *exe, sl_cpu_task *task, sl_error *err) {
     const size_t bytes = task->kernel->prepare(task->args, NULL);
     void *memory = sl_arena_alloc(&exe->arena, bytes, CACHE_LINE);
     if (!memory) return sl_no_memory(err, "a kernel's tables", bytes);
@@ -51,7 +51,7 @@ static sl_status prepare(sl_executable *exe, sl_cpu_task *task, sl_error *err) {
     return SL_OK;
 }
 
-static sl_status make_task(sl_executable *exe, const sl_step *step, sl_cpu_task *out,
+static sl_status make_task(sl_cpu_executable *exe, const sl_step *step, sl_cpu_task *out,
                            size_t *scratch, sl_error *err) {
     const sl_kernel *kernel;
     SL_TRY(sl_cpu_find(exe->device->kernels, step, &kernel, err));
@@ -71,7 +71,7 @@ static sl_status make_task(sl_executable *exe, const sl_step *step, sl_cpu_task 
 
 /* ---- cutting ---- */
 
-/* With less than so many grains, meeting costs more than sharing gains.  ThreadSanitizer is to see
+/* Below this much work a barrier costs more than parallelism gains.  ThreadSanitizer is to see
  * all levels of several steps. */
 #if SL_CPU_ANNOUNCES
 static const double least_shared_grains = 0;
@@ -83,7 +83,7 @@ static const double least_shared_grains = 2;
  * starts anew in memory; small ones last, so that all members end together. */
 enum { CHUNKS_LEFT = 2 };
 
-static int64_t chunk_items(const sl_executable *exe, const sl_cpu_task *t, int64_t left) {
+static int64_t chunk_items(const sl_cpu_executable *exe, const sl_cpu_task *t, int64_t left) {
     const int64_t parts = CHUNKS_LEFT * (int64_t)sl_team_size(exe->device->team);
     const int64_t items = (left + parts - 1) / parts;
     return items < t->grain ? (t->grain < left ? t->grain : left) : items;
@@ -107,7 +107,7 @@ static int by_cost(const void *a, const void *b) {
 }
 
 /* Chunks of a phase, from exe->chunk_count on; with no array they are only counted. */
-static void cut_phase(sl_executable *exe, sl_cpu_phase *p) {
+static void cut_phase(sl_cpu_executable *exe, sl_cpu_phase *p) {
     p->first_chunk = exe->chunk_count;
     for (uint32_t s = p->first_task; s < p->first_task + p->task_count; s++) {
         const sl_cpu_task *t = &exe->tasks[s];
@@ -125,7 +125,7 @@ static void cut_phase(sl_executable *exe, sl_cpu_phase *p) {
         qsort(exe->chunks + p->first_chunk, p->chunk_count, sizeof *exe->chunks, by_cost);
 }
 
-static sl_status make_chunks(sl_executable *exe, sl_error *err) {
+static sl_status make_chunks(sl_cpu_executable *exe, sl_error *err) {
     for (int writing = 0; writing < 2; writing++) {
         exe->chunk_count = 0;
         for (uint32_t i = 0; i < exe->phase_count; i++)
@@ -139,7 +139,7 @@ static sl_status make_chunks(sl_executable *exe, sl_error *err) {
 }
 
 /* Divides the steps into phases: a level with work to share, or a run of levels without. */
-static sl_status make_phases(sl_executable *exe, sl_error *err) {
+static sl_status make_phases(sl_cpu_executable *exe, sl_error *err) {
     const sl_program *program = exe->binding.program;
     exe->phases = SL_ARENA_NEW_ARRAY(&exe->arena, sl_cpu_phase, program->step_count + 1);
     if (!exe->phases)
@@ -174,7 +174,7 @@ static sl_status make_room(sl_cpu_device *device, const sl_program *program, siz
                   alignment, "activations", err);
 }
 
-static sl_status fill_executable(sl_executable *exe, bool is_body, sl_error *err) {
+static sl_status fill_executable(sl_cpu_executable *exe, bool is_body, sl_error *err) {
     const sl_program *program = exe->binding.program;
     exe->tasks = SL_ARENA_NEW_ARRAY(&exe->arena, sl_cpu_task, program->step_count + 1);
     if (!exe->tasks)
@@ -187,7 +187,7 @@ static sl_status fill_executable(sl_executable *exe, bool is_body, sl_error *err
     return make_room(exe->device, program, scratch, err);
 }
 
-void sl_cpu_unload(sl_executable *exe) {
+void sl_cpu_unload(sl_cpu_executable *exe) {
     if (!exe) return;
     for (uint32_t s = 0; exe->tasks && s < exe->binding.program->step_count; s++)
         sl_cpu_remove_bodies(&exe->binding.program->steps[s], &exe->tasks[s]);
@@ -198,17 +198,18 @@ void sl_cpu_unload(sl_executable *exe) {
 }
 
 sl_status sl_cpu_load(sl_cpu_device *device, const sl_program *program, bool is_body,
-                      sl_executable **out, sl_error *err) {
+                      sl_cpu_executable **out, sl_error *err) {
     if (program->model == SL_SCHEDULE_EDGES)
         return sl_fail(err, SL_UNSUPPORTED, "%s: the cpu runs levels or groups, not edges",
                        program->name);
     sl_arena arena;
     sl_arena_init(&arena, device->allocator);
-    sl_executable *exe = SL_ARENA_NEW(&arena, sl_executable);
+    sl_cpu_executable *exe = SL_ARENA_NEW(&arena, sl_cpu_executable);
     if (!exe) {
         sl_arena_deinit(&arena);
         return sl_no_memory(err, "an executable", sizeof *exe);
     }
+    exe->base.ops = &sl_cpu_ops;
     exe->arena = arena;
     exe->device = device;
     exe->rebound = true;
@@ -221,23 +222,49 @@ sl_status sl_cpu_load(sl_cpu_device *device, const sl_program *program, bool is_
     return status;
 }
 
+/* ---- entries ---- */
+
 static sl_status cpu_load(sl_device *base, const sl_program *program, sl_executable **out,
                           sl_error *err) {
-    return sl_cpu_load((sl_cpu_device *)base, program, false, out, err);
+    sl_cpu_executable *exe;
+    SL_TRY(sl_cpu_load((sl_cpu_device *)base, program, false, &exe, err));
+    *out = &exe->base;
+    return SL_OK;
 }
 
-static sl_status cpu_bind(sl_executable *exe, sl_buffer_id buffer, void *data, sl_error *err) {
+static void cpu_unload(sl_executable *base) {
+    sl_cpu_unload(sl_cpu_executable_of(base));
+}
+
+static sl_status cpu_bind(sl_executable *base, sl_buffer_id buffer, void *data, sl_error *err) {
+    sl_cpu_executable *exe = sl_cpu_executable_of(base);
     exe->rebound = true;
     return sl_binding_set(&exe->binding, buffer, data, err);
 }
 
-static sl_status cpu_bind_experts(sl_executable *exe, sl_buffer_id buffer, sl_expert_source *source,
-                                  sl_error *err) {
+static sl_status cpu_bind_experts(sl_executable *base, sl_buffer_id buffer,
+                                  sl_expert_source *source, sl_error *err) {
+    sl_cpu_executable *exe = sl_cpu_executable_of(base);
     exe->rebound = true;
     return sl_binding_set_experts(&exe->binding, buffer, source, err);
 }
 
-static const void *cpu_output(const sl_executable *exe, uint32_t index) {
+static sl_status cpu_run(sl_executable *base, sl_error *err) {
+    return sl_cpu_run(sl_cpu_executable_of(base), err);
+}
+static sl_status cpu_run_serially(sl_executable *base, const uint32_t *order, sl_error *err) {
+    return sl_cpu_run_serially(sl_cpu_executable_of(base), order, err);
+}
+static sl_status cpu_run_step(sl_executable *base, uint32_t step, sl_error *err) {
+    return sl_cpu_run_step(sl_cpu_executable_of(base), step, err);
+}
+static void cpu_attach(sl_executable *base, sl_trace *trace) {
+    sl_cpu_attach(sl_cpu_executable_of(base), trace);
+}
+
+static const void *cpu_output(const sl_executable *base, uint32_t index) {
+    sl_executable_check(base, &sl_cpu_ops);
+    const sl_cpu_executable *exe = (const sl_cpu_executable *)base;
     return sl_binding_resolve(&exe->binding, &exe->binding.program->outputs[index].operand,
                               exe->device->arena.data);
 }
@@ -248,24 +275,42 @@ static void *cpu_allocate(sl_device *base, uint64_t bytes) {
 static void cpu_release(sl_device *base, void *memory, uint64_t bytes) {
     sl_host_release(((sl_cpu_device *)base)->allocator, memory, bytes);
 }
-static sl_status cpu_read(sl_executable *exe, const sl_operand *operand, void *to, sl_error *err) {
+static sl_status cpu_read(sl_executable *base, const sl_operand *operand, void *to, sl_error *err) {
+    const sl_cpu_executable *exe = sl_cpu_executable_of(base);
     return sl_host_read(&exe->binding, operand, exe->device->arena.data, to, err);
 }
-static sl_status cpu_write(sl_executable *exe, const sl_operand *operand, const void *from,
+static sl_status cpu_write(sl_executable *base, const sl_operand *operand, const void *from,
                            sl_error *err) {
+    sl_cpu_executable *exe = sl_cpu_executable_of(base);
     return sl_host_write(&exe->binding, operand, exe->device->arena.data, from, err);
 }
 
-static const sl_device_ops cpu_ops = {
+static void cpu_describe(const sl_device *base, sl_device_info *out) {
+    const sl_cpu_device *device = (const sl_cpu_device *)base;
+    out->isa = device->kernels->isa;
+    out->threads = sl_team_size(device->team);
+    out->kv_dtypes[0] = SL_DTYPE_k16; /* faster than f16 on a CPU */
+    out->kv_dtypes[1] = SL_DTYPE_f16;
+    out->kv_dtypes[2] = SL_DTYPE_f32;
+    out->kv_dtype_count = 3;
+}
+static void cpu_count(const sl_device *base, sl_device_stats *out) {
+    const sl_cpu_device *device = (const sl_cpu_device *)base;
+    out->workspace_bytes = device->arena.bytes + device->scratch.bytes;
+}
+
+const sl_device_ops sl_cpu_ops = {
     .name = "cpu",
     .destroy = cpu_destroy,
+    .describe = cpu_describe,
+    .count = cpu_count,
     .load = cpu_load,
-    .unload = sl_cpu_unload,
+    .unload = cpu_unload,
     .bind = cpu_bind,
     .bind_experts = cpu_bind_experts,
-    .run = sl_cpu_run,
-    .run_serially = sl_cpu_run_serially,
-    .attach = sl_cpu_attach,
+    .run = cpu_run,
+    .run_serially = cpu_run_serially,
+    .attach = cpu_attach,
     .output = cpu_output,
     .allocate = cpu_allocate,
     .release = cpu_release,
@@ -273,22 +318,23 @@ static const sl_device_ops cpu_ops = {
     .copy_out = sl_host_copy,
     .copy_within = sl_host_copy,
     .weight_changed = sl_host_weight_changed,
-    .run_step = sl_cpu_run_step,
+    .run_step = cpu_run_step,
     .read = cpu_read,
     .write = cpu_write,
 };
 
-sl_status sl_device_cpu_create(const sl_cpu_options *options, const sl_allocator *allocator,
+sl_status sl_device_cpu_create(const sl_device_options *options, const sl_allocator *allocator,
                                sl_device **out, sl_error *err) {
     const sl_kernel_set *kernels = sl_cpu_kernel_set(options->isa);
     if (!kernels)
-        return sl_fail(err, SL_UNSUPPORTED,
-                       "instruction set '%s': this machine or build lacks it; known: baseline, "
-                       "avx2, avx512, neon",
-                       options->isa);
+        return sl_fail(
+            err, SL_UNSUPPORTED,
+            "instruction set '%s': this machine or build lacks it (`make ISA=all` builds "
+            "all of baseline, avx2, avx512, neon)",
+            options->isa);
     sl_cpu_device *device = sl_allocate(allocator, sizeof *device, _Alignof(sl_cpu_device));
     if (!device) return sl_no_memory(err, "the cpu device", sizeof *device);
-    device->base.ops = &cpu_ops;
+    device->base.ops = &sl_cpu_ops;
     device->allocator = allocator;
     device->kernels = kernels;
     sl_status status = sl_team_create(options->threads, allocator, &device->team, err);
@@ -298,13 +344,4 @@ sl_status sl_device_cpu_create(const sl_cpu_options *options, const sl_allocator
     else
         cpu_destroy(&device->base);
     return status;
-}
-
-sl_cpu_info sl_device_cpu_info(const sl_device *device) {
-    const sl_cpu_device *cpu = (const sl_cpu_device *)device;
-    return (sl_cpu_info){
-        .isa = cpu->kernels->isa,
-        .threads = sl_team_size(cpu->team),
-        .workspace_bytes = cpu->arena.bytes + cpu->scratch.bytes,
-    };
 }

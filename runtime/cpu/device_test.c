@@ -53,7 +53,7 @@ static void bind(fixture *f, const char *name, void *data) {
     must(f->device->ops->bind(f->executable, id, data, &err));
 }
 
-static fixture start(sl_cpu_options options) {
+static fixture start(sl_device_options options) {
     fixture f = {.program = compile()};
     must(sl_device_cpu_create(&options, NULL, &f.device, &err));
     must(f.device->ops->load(f.device, f.program, &f.executable, &err));
@@ -98,7 +98,7 @@ static void any_way_of_running_gives_the_same_bytes(void **state) {
     (void)state;
     static float want[ELEMENTS];
     for (uint32_t threads = 1; threads <= 4; threads++) {
-        fixture f = start((sl_cpu_options){.threads = threads, .pin = threads == 3});
+        fixture f = start((sl_device_options){.threads = threads, .pin = threads == 3});
         const sl_device_ops *ops = f.device->ops;
         uint32_t *order = backward_levels(f.program);
         assert_true(f.program->level_count < f.program->step_count);
@@ -123,13 +123,13 @@ static void absent_members_hold_up_nobody(void **state) {
     skip(); /* every member announces its share of what is touched */
 #endif
     static float want[ELEMENTS];
-    fixture alone = start((sl_cpu_options){.threads = 1});
+    fixture alone = start((sl_device_options){.threads = 1});
     must(alone.device->ops->run(alone.executable, &err));
     keep_output(&alone, want);
     stop(&alone);
     hold_threads = true;
     threads_let_go = false;
-    fixture f = start((sl_cpu_options){.threads = 3});
+    fixture f = start((sl_device_options){.threads = 3});
     hold_threads = false;
     for (int run = 0; run < 10; run++) {
         must(f.device->ops->run(f.executable, &err));
@@ -145,7 +145,7 @@ static void absent_members_hold_up_nobody(void **state) {
 
 static void orders_with_foreign_steps_are_refused(void **state) {
     (void)state;
-    fixture f = start((sl_cpu_options){.threads = 1});
+    fixture f = start((sl_device_options){.threads = 1});
     uint32_t *order = backward_levels(f.program);
     order[0] = f.program->step_count;
     assert_int_equal(f.device->ops->run_serially(f.executable, order, &err), SL_INVALID);
@@ -158,7 +158,7 @@ static void traces_hold_every_step_of_every_run(void **state) {
     enum { CAPACITY = 4096, RUNS = 3 };
     static sl_trace_event events[CAPACITY];
     sl_trace trace = {.events = events, .capacity = CAPACITY};
-    fixture f = start((sl_cpu_options){.threads = 2});
+    fixture f = start((sl_device_options){.threads = 2});
     f.device->ops->attach(f.executable, &trace);
     for (int run = 0; run < RUNS; run++) must(f.device->ops->run(f.executable, &err));
     f.device->ops->attach(f.executable, NULL);
@@ -183,7 +183,7 @@ static void levels_do_not_overlap(void **state) {
     enum { CAPACITY = 4096 };
     static sl_trace_event events[CAPACITY];
     sl_trace trace = {.events = events, .capacity = CAPACITY};
-    fixture f = start((sl_cpu_options){.threads = 3});
+    fixture f = start((sl_device_options){.threads = 3});
     f.device->ops->attach(f.executable, &trace);
     must(f.device->ops->run(f.executable, &err));
     for (uint32_t a = 0; a < trace.count; a++)
@@ -197,7 +197,7 @@ static void full_traces_count_what_they_drop(void **state) {
     (void)state;
     sl_trace_event events[5];
     sl_trace trace = {.events = events, .capacity = 5};
-    fixture f = start((sl_cpu_options){.threads = 1});
+    fixture f = start((sl_device_options){.threads = 1});
     f.device->ops->attach(f.executable, &trace);
     must(f.device->ops->run_serially(f.executable, NULL, &err));
     must(f.device->ops->run_serially(f.executable, NULL, &err));
@@ -225,7 +225,7 @@ static void failures_leave_nobody_waiting(void **state) {
         sl_build_gather(g, (sl_gather_in){bent, indices}, (sl_gather_attrs){.axis = 0}).out;
     sl_graph_output(g, "y", sl_build_silu(g, (sl_silu_in){some}, (sl_silu_attrs){0}).out);
     must(sl_compile_graph(g, &(sl_compile_how){.no_fusion = true}, NULL, &f.program, &err));
-    must(sl_device_cpu_create(&(sl_cpu_options){.threads = 4}, NULL, &f.device, &err));
+    must(sl_device_cpu_create(&(sl_device_options){.threads = 4}, NULL, &f.device, &err));
     must(f.device->ops->load(f.device, f.program, &f.executable, &err));
     bind(&f, "x", x);
     bind(&f, "rows", rows);

@@ -54,7 +54,8 @@ typedef struct {
     bool serial;
 } sl_cpu_phase;
 
-struct sl_executable {
+typedef struct {
+    sl_executable base;
     sl_cpu_device *device;
     sl_arena arena;
     sl_binding binding;
@@ -79,25 +80,31 @@ struct sl_executable {
     uint32_t *inputs;      /* [input]: its buffer */
     uint32_t *first_patch; /* [input + 1]: into patches */
     sl_cpu_patch *patches;
-};
+} sl_cpu_executable;
+
+extern const sl_device_ops sl_cpu_ops;
+static inline sl_cpu_executable *sl_cpu_executable_of(sl_executable *exe) {
+    sl_executable_check(exe, &sl_cpu_ops);
+    return (sl_cpu_executable *)exe;
+}
 
 /* device.c: ready to run, as a program of its own or as a body. */
 sl_status sl_cpu_load(sl_cpu_device *device, const sl_program *program, bool is_body,
-                      sl_executable **out, sl_error *err);
-void sl_cpu_unload(sl_executable *exe); /* NULL is fine */
+                      sl_cpu_executable **out, sl_error *err);
+void sl_cpu_unload(sl_cpu_executable *exe); /* NULL is fine */
 /* bodies.c: loads the bodies of a step, and takes scratch for it alone. */
-sl_status sl_cpu_add_bodies(sl_executable *exe, const sl_step *step, sl_cpu_task *task,
+sl_status sl_cpu_add_bodies(sl_cpu_executable *exe, const sl_step *step, sl_cpu_task *task,
                             size_t scratch_bytes, sl_error *err);
 void sl_cpu_remove_bodies(const sl_step *step, const sl_cpu_task *task);
 /* Memory of a body's own, and everything it points at except its inputs. */
-sl_status sl_cpu_prepare_body(sl_executable *exe, size_t scratch_bytes, sl_error *err);
+sl_status sl_cpu_prepare_body(sl_cpu_executable *exe, size_t scratch_bytes, sl_error *err);
 /* Points the arguments of all steps at their operands. */
-void sl_cpu_fill_pointers(sl_executable *exe, void *arena);
+void sl_cpu_fill_pointers(sl_cpu_executable *exe, void *arena);
 
-sl_status sl_cpu_run(sl_executable *exe, sl_error *err);
-sl_status sl_cpu_run_serially(sl_executable *exe, const uint32_t *order, sl_error *err);
-sl_status sl_cpu_run_step(sl_executable *exe, uint32_t step, sl_error *err);
-void sl_cpu_attach(sl_executable *exe, sl_trace *trace);
+sl_status sl_cpu_run(sl_cpu_executable *exe, sl_error *err);
+sl_status sl_cpu_run_serially(sl_cpu_executable *exe, const uint32_t *order, sl_error *err);
+sl_status sl_cpu_run_step(sl_cpu_executable *exe, uint32_t step, sl_error *err);
+void sl_cpu_attach(sl_cpu_executable *exe, sl_trace *trace);
 
 #if defined(__SANITIZE_THREAD__)
 #define SL_CPU_ANNOUNCES 1
@@ -114,14 +121,14 @@ void sl_cpu_attach(sl_executable *exe, sl_trace *trace);
  * do.  The first sl_cpu_announcers chunks of a shared phase do this, each on a member of its own;
  * none returns before all have announced, since a step's chunks touch what others announce. */
 #if SL_CPU_ANNOUNCES
-uint32_t sl_cpu_announcers(const sl_executable *exe);
-void sl_cpu_announce(sl_executable *exe, const sl_cpu_phase *phase, uint32_t announcer);
+uint32_t sl_cpu_announcers(const sl_cpu_executable *exe);
+void sl_cpu_announce(sl_cpu_executable *exe, const sl_cpu_phase *phase, uint32_t announcer);
 #else
-static inline uint32_t sl_cpu_announcers(const sl_executable *exe) {
+static inline uint32_t sl_cpu_announcers(const sl_cpu_executable *exe) {
     (void)exe;
     return 0;
 }
-static inline void sl_cpu_announce(sl_executable *exe, const sl_cpu_phase *phase,
+static inline void sl_cpu_announce(sl_cpu_executable *exe, const sl_cpu_phase *phase,
                                    uint32_t announcer) {
     (void)exe, (void)phase, (void)announcer;
 }

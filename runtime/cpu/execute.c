@@ -1,11 +1,11 @@
-/* execute.c - Running on the CPU: a level's work is cut into chunks that members claim, so that who
- * is slower does less.  Levels too small to share are done by whoever ends the one before, while
- * the others wait. */
+/* execute.c - Execution on the CPU: the work of a level is divided into chunks that threads claim,
+ * so that slower threads do less.  A level that is too small to share is run by the thread that
+ * finished the previous one, while the others wait. */
 #include "base/clock.h"
 #include "runtime/arguments.h"
 #include "runtime/cpu/executable.h"
 
-static void record(sl_executable *exe, uint32_t step, uint32_t member, double begin) {
+static void record(sl_cpu_executable *exe, uint32_t step, uint32_t member, double begin) {
     const uint32_t at = atomic_fetch_add_explicit(&exe->next_event, 1, memory_order_relaxed);
     if (at >= exe->trace->capacity) return;
     exe->trace->events[at] = (sl_trace_event){.step = step,
@@ -15,11 +15,11 @@ static void record(sl_executable *exe, uint32_t step, uint32_t member, double be
                                               .run = exe->run_number};
 }
 
-static bool has_failed(const sl_executable *exe) {
+static bool has_failed(const sl_cpu_executable *exe) {
     return atomic_load_explicit(&exe->failed, memory_order_relaxed);
 }
 
-static void run_items(sl_executable *exe, uint32_t member, const sl_cpu_task *t, int64_t begin,
+static void run_items(sl_cpu_executable *exe, uint32_t member, const sl_cpu_task *t, int64_t begin,
                       int64_t end) {
     if (has_failed(exe) || begin == end) return;
     const sl_cpu_device *device = exe->device;
@@ -43,7 +43,7 @@ static void run_items(sl_executable *exe, uint32_t member, const sl_cpu_task *t,
 }
 
 static void run_chunk(void *ctx, uint32_t member, uint32_t chunk) {
-    sl_executable *exe = ctx;
+    sl_cpu_executable *exe = ctx;
     const sl_cpu_phase *p = &exe->phases[exe->phase];
     const uint32_t announcers = sl_cpu_announcers(exe), at = exe->turn_begin + chunk;
     if (at < announcers) {
@@ -54,14 +54,14 @@ static void run_chunk(void *ctx, uint32_t member, uint32_t chunk) {
     run_items(exe, member, &exe->tasks[c->task], c->begin, c->end);
 }
 
-static void run_alone(sl_executable *exe, uint32_t member, const sl_cpu_phase *p) {
+static void run_alone(sl_cpu_executable *exe, uint32_t member, const sl_cpu_phase *p) {
     sl_cpu_announce(exe, p, 0);
     for (uint32_t t = p->first_task; t < p->first_task + p->task_count; t++)
         run_items(exe, member, &exe->tasks[t], 0, exe->tasks[t].items);
 }
 
 /* The next chunks of a phase, as many as the team takes at a time. */
-static uint32_t next_turn(sl_executable *exe, const sl_cpu_phase *p) {
+static uint32_t next_turn(sl_cpu_executable *exe, const sl_cpu_phase *p) {
     const uint32_t left = p->chunk_count + sl_cpu_announcers(exe) - exe->turn_end;
     exe->turn_begin = exe->turn_end;
     exe->turn_end += left < SL_TEAM_MOST_CHUNKS ? left : SL_TEAM_MOST_CHUNKS;
@@ -70,7 +70,7 @@ static uint32_t next_turn(sl_executable *exe, const sl_cpu_phase *p) {
 
 /* To the next work to share.  What has failed ends the run. */
 static uint32_t next_chunks(void *ctx, uint32_t member) {
-    sl_executable *exe = ctx;
+    sl_cpu_executable *exe = ctx;
     for (; exe->phase < exe->phase_count && !has_failed(exe); exe->phase++) {
         const sl_cpu_phase *p = &exe->phases[exe->phase];
         if (p->serial) {
@@ -85,7 +85,7 @@ static uint32_t next_chunks(void *ctx, uint32_t member) {
     return 0;
 }
 
-void sl_cpu_fill_pointers(sl_executable *exe, void *arena) {
+void sl_cpu_fill_pointers(sl_cpu_executable *exe, void *arena) {
     const sl_program *program = exe->binding.program;
     for (uint32_t s = 0; s < program->step_count; s++) {
         const sl_step *step = &program->steps[s];
@@ -97,7 +97,7 @@ void sl_cpu_fill_pointers(sl_executable *exe, void *arena) {
     exe->rebound = false;
 }
 
-static sl_status begin_run(sl_executable *exe, sl_error *err) {
+static sl_status begin_run(sl_cpu_executable *exe, sl_error *err) {
     if (exe->rebound) SL_TRY(sl_binding_check(&exe->binding, err));
     if (exe->rebound || exe->resolved_arena != exe->device->arena.data)
         sl_cpu_fill_pointers(exe, exe->device->arena.data);
@@ -105,7 +105,7 @@ static sl_status begin_run(sl_executable *exe, sl_error *err) {
     return SL_OK;
 }
 
-static sl_status end_run(sl_executable *exe, sl_error *err) {
+static sl_status end_run(sl_cpu_executable *exe, sl_error *err) {
     exe->run_number++;
     if (exe->trace) {
         const uint32_t events = atomic_load(&exe->next_event);
@@ -119,7 +119,7 @@ static sl_status end_run(sl_executable *exe, sl_error *err) {
     return exe->error.status;
 }
 
-sl_status sl_cpu_run(sl_executable *exe, sl_error *err) {
+sl_status sl_cpu_run(sl_cpu_executable *exe, sl_error *err) {
     SL_TRY(begin_run(exe, err));
     static const sl_team_job phases = {next_chunks, run_chunk, SL_CPU_ANNOUNCES};
     exe->phase = exe->turn_end = 0;
@@ -128,12 +128,12 @@ sl_status sl_cpu_run(sl_executable *exe, sl_error *err) {
     return end_run(exe, err);
 }
 
-sl_status sl_cpu_run_serially(sl_executable *exe, const uint32_t *order, sl_error *err) {
+sl_status sl_cpu_run_serially(sl_cpu_executable *exe, const uint32_t *order, sl_error *err) {
     const uint32_t count = exe->binding.program->step_count;
     for (uint32_t i = 0; order && i < count; i++)
         if (order[i] >= count)
-            return sl_fail(err, SL_INVALID, "an order with step %u: the program has %u", order[i],
-                           count);
+            return sl_fail(err, SL_INVALID, "an order with step %u, but the program has %u steps",
+                           order[i], count);
     SL_TRY(begin_run(exe, err));
     for (uint32_t i = 0; i < count; i++) {
         const sl_cpu_task *t = &exe->tasks[order ? order[i] : i];
@@ -142,7 +142,7 @@ sl_status sl_cpu_run_serially(sl_executable *exe, const uint32_t *order, sl_erro
     return end_run(exe, err);
 }
 
-sl_status sl_cpu_run_step(sl_executable *exe, uint32_t step, sl_error *err) {
+sl_status sl_cpu_run_step(sl_cpu_executable *exe, uint32_t step, sl_error *err) {
     if (step >= exe->binding.program->step_count)
         return sl_fail(err, SL_INVALID, "step %u: the program has %u", step,
                        exe->binding.program->step_count);
@@ -151,7 +151,7 @@ sl_status sl_cpu_run_step(sl_executable *exe, uint32_t step, sl_error *err) {
     return end_run(exe, err);
 }
 
-void sl_cpu_attach(sl_executable *exe, sl_trace *trace) {
+void sl_cpu_attach(sl_cpu_executable *exe, sl_trace *trace) {
     exe->trace = trace;
     exe->run_number = 0;
     atomic_store(&exe->next_event, trace ? trace->count : 0);

@@ -1,8 +1,8 @@
 /* fused_test.c - Kernels of fused ops give the bits of their parts run one after another, on every
  * instruction set, and agree with the plain meaning of the op. */
 #include "compiler/passes/fuse.h"
+#include "core/elementwise_region.h"
 #include "core/kv.h"
-#include "core/region.h"
 #include "tests/support/op_case.h"
 #include <stdio.h>
 
@@ -22,12 +22,13 @@ static sl_graph *parts_of_case(const op_case *c) {
     for (uint32_t i = 0; i < c->inputs; i++) {
         char name[16];
         (void)snprintf(name, sizeof name, "i%u", i);
-        const bool state = info->input_kinds[i] == SL_OPERAND_STATE;
+        const bool state = sl_input_kind(info, i) == SL_OPERAND_STATE;
         inputs[i] =
             sl_graph_declare(graph, state ? SL_VALUE_STATE : SL_VALUE_INPUT, name, c->types[i]);
     }
     static const _Alignas(max_align_t) unsigned char none[SL_MAX_ATTRS_BYTES];
-    sl_graph_append(graph, c->op, inputs, c->attrs ? c->attrs : none, outputs);
+    sl_graph_append_list(graph, c->op, (sl_values){c->inputs, inputs}, c->attrs ? c->attrs : none,
+                         (sl_value_slots){info->output_count, outputs});
     for (uint32_t o = 0; o < info->output_count; o++)
         sl_graph_output(graph, info->output_names[o], outputs[o]);
     must(sl_unfuse(graph, &err), &err);
@@ -309,25 +310,36 @@ static void test_add3(void **state) {
     }
 }
 
-/* Every op of a region last, after sums and products: where a product that is not rounded before it
- * is added would show. */
+enum { REGION_INPUTS = 4, REGION_STEPS = 6 };
+
+/* Each op that models have last in a region, after sums and products: where a product that is not
+ * rounded before it is added would show. */
 static void test_region(void **state) {
     (void)state;
-    for (uint32_t number = 1; number <= SL_REGION_OPS; number++)
+    static const uint32_t last_ops[] = {
+        SL_STEP_add,     SL_STEP_sub,          SL_STEP_mul,     SL_STEP_div,  SL_STEP_maximum,
+        SL_STEP_minimum, SL_STEP_sigmoid_gate, SL_STEP_swiglu,  SL_STEP_neg,  SL_STEP_abs,
+        SL_STEP_relu,    SL_STEP_exp,          SL_STEP_log,     SL_STEP_sqrt, SL_STEP_rsqrt,
+        SL_STEP_tanh,    SL_STEP_silu,         SL_STEP_sigmoid, SL_STEP_gelu};
+    for (size_t i = 0; i < sizeof last_ops / sizeof last_ops[0]; i++)
         for (int round = 0; round < 3; round++) {
-            sl_region_attrs attrs = {.code = {.rank = 1 + (uint32_t)between(1, 5)}};
-            const bool roots = number >= 13 && number <= 15;
-            for (uint32_t s = 0; s < attrs.code.rank; s++) {
-                const uint32_t last = SL_REGION_INPUTS - 1 + s;
-                uint32_t op = s + 1 == attrs.code.rank ? number : 1 + 2 * (uint32_t)between(0, 1);
-                if (roots && s + 2 == attrs.code.rank) op = 18; /* something positive */
-                const bool two = sl_region_decode(op * 100).operands == 2;
-                const uint32_t x = s ? last : 0;
-                attrs.code.dims[s] = op * 100 + x * 10 + (two ? (uint32_t)between(0, last) : 0);
+            int64_t code[REGION_STEPS * SL_ELEMENTWISE_STEP_NUMBERS] = {0};
+            const uint32_t steps = 1 + (uint32_t)between(1, REGION_STEPS - 1);
+            const uint32_t number = last_ops[i];
+            const bool roots = number >= SL_STEP_log && number <= SL_STEP_rsqrt;
+            for (uint32_t s = 0; s < steps; s++) {
+                int64_t *step = code + (size_t)s * SL_ELEMENTWISE_STEP_NUMBERS;
+                const int64_t last = REGION_INPUTS - 1 + s;
+                step[0] = s + 1 == steps ? number : between(0, 1) ? SL_STEP_mul : SL_STEP_add;
+                if (roots && s + 2 == steps) step[0] = SL_STEP_sigmoid; /* something positive */
+                step[1] = s ? last : 0;
+                if (step[0] <= SL_STEP_swiglu) step[2] = between(0, last);
             }
-            op_case c = case_of(SL_OP_region, &attrs, 1e-5);
+            const sl_elementwise_region_attrs attrs = {
+                .code = {steps * SL_ELEMENTWISE_STEP_NUMBERS, code}};
+            op_case c = case_of(SL_OP_elementwise_region, &attrs, 1e-5);
             const sl_type type = f32(2, between(1, 5), between(60, 700), 0, 0);
-            for (int i = 0; i < SL_REGION_INPUTS; i++) input(&c, type, 0.2, 0.6);
+            for (int in = 0; in < REGION_INPUTS; in++) input(&c, type, 0.2, 0.6);
             c.by_tensor = true;
             check_fused(&c);
         }
@@ -336,27 +348,36 @@ static void test_region(void **state) {
 /* The result may lie where an operand was. */
 static void test_region_in_place(void **state) {
     (void)state;
-    const sl_region_attrs attrs = {.code = {3, {301, 1740, 150}}}; /* silu(a * b) + a */
+    static const int64_t code[] = {SL_STEP_mul, 0, 1, 0, 0, SL_STEP_silu, 2, 0, 0, 0,
+                                   SL_STEP_add, 3, 0, 0, 0}; /* silu(a * b) + a */
     enum { COUNT = 1300 };
+    const sl_type type = f32(1, COUNT, 0, 0, 0);
+    sl_operand operands[3] = {{.type = type}, {.type = type}, {.type = type}};
+    const sl_elementwise_region_attrs attrs = {.code = {sizeof code / sizeof code[0], code}};
+    const sl_step step = {.op = SL_OP_elementwise_region,
+                          .operands = operands,
+                          .operand_count = 3,
+                          .input_count = 2,
+                          .attrs = &attrs};
     for (int i = 0; i < ISA_COUNT; i++) {
         if (!sl_cpu_kernel_set(isas[i])) continue;
         float a[COUNT], b[COUNT], out[COUNT];
         for (int n = 0; n < COUNT; n++) a[n] = (float)uniform(-2, 2), b[n] = (float)uniform(-2, 2);
-        const sl_type type = f32(1, COUNT, 0, 0, 0);
-        sl_region_args args = {.a = {a, type},
-                               .b = {b, type},
-                               .c = {a, type},
-                               .d = {a, type},
-                               .out = {out, type},
-                               .attrs = attrs};
-        const sl_type types[4] = {type, type, type, type};
-        const sl_kernel *kernel =
-            sl_cpu_kernel_find(sl_cpu_kernel_set(isas[i]), SL_OP_region, types);
+        sl_arena arena;
+        sl_arena_init(&arena, NULL);
+        void *args = sl_arguments_create(&step, &arena);
+        assert_non_null(args);
+        sl_argument(&step, args, 0)->data = a;
+        sl_argument(&step, args, 1)->data = b;
+        sl_argument(&step, args, 2)->data = out;
+        const sl_type types[3] = {type, type, type};
+        const sl_kernel *kernel = sl_cpu_kernel_find(sl_cpu_kernel_set(isas[i]), step.op, types);
         sl_error err = {0};
-        assert_int_equal(run_items(kernel, &args, INT32_MAX, false, &err), SL_OK);
-        args.out.data = a;
-        assert_int_equal(run_items(kernel, &args, 1, true, &err), SL_OK);
+        assert_int_equal(run_items(kernel, args, INT32_MAX, false, &err), SL_OK);
+        sl_argument(&step, args, 2)->data = a;
+        assert_int_equal(run_items(kernel, args, 1, true, &err), SL_OK);
         assert_memory_equal(a, out, sizeof a);
+        sl_arena_deinit(&arena);
     }
 }
 

@@ -1,4 +1,4 @@
-/* kernel.h - What a CPU kernel is.
+/* kernel.h - The interface of CPU kernels.
  *
  * A kernel computes items [begin, end) of a step, where items are independent parts of the output
  * (rows, heads, panels).  The result of an item never depends on how items are divided, so results
@@ -12,8 +12,8 @@
 #include "core/model_ops.h"
 
 typedef struct {
-    int64_t items;        /* how much there is to do */
-    int64_t grain;        /* fewest items worth giving to a thread */
+    int64_t items;        /* number of items */
+    int64_t grain;        /* minimum number of items per chunk */
     size_t scratch_bytes; /* per worker, 64-byte aligned */
 } sl_split;
 
@@ -43,9 +43,9 @@ typedef sl_status sl_kernel_fn(const void *args, int64_t begin, int64_t end, sl_
  * many bytes they take, and fills them unless memory (64-byte aligned) is NULL. */
 typedef size_t sl_prepare_fn(const void *args, void *memory);
 
-/* Loops for measuring what the machine can do; the results are of no use but must be used.
- * read: every byte of a block once, as four streams.  fma: multiply and add floats in registers.
- * dot: the same with bytes, by the instructions that int8 kernels use. */
+/* Loops that measure the limits of the machine; their results are only used to prevent
+ * optimisation. read: every byte of a block once, as four streams.  fma: multiply and add floats in
+ * registers. dot: the same with bytes, by the instructions that int8 kernels use. */
 typedef float sl_read_loop(const void *block, size_t bytes);
 typedef float sl_compute_loop(uint64_t rounds, uint64_t *out_operations);
 

@@ -14,9 +14,14 @@ static bool runs_always(void) {
     return true;
 }
 
+/* SL_HAVE_<ISA>: the build made its kernels. */
 #if defined(__x86_64__)
+#if defined(SL_HAVE_AVX2)
 extern const sl_kernel_set sl_kernel_set_avx2;
+#endif
+#if defined(SL_HAVE_AVX512)
 extern const sl_kernel_set sl_kernel_set_avx512;
+#endif
 
 /* Not every compiler's __builtin_cpu_supports knows f16c. */
 static bool has_f16c(void) {
@@ -24,16 +29,16 @@ static bool has_f16c(void) {
     return __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C);
 }
 
-static bool runs_avx2(void) {
+__attribute__((unused)) static bool runs_avx2(void) {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
 }
 
-static bool runs_avx512(void) {
+__attribute__((unused)) static bool runs_avx512(void) {
     return runs_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
            __builtin_cpu_supports("avx512vnni");
 }
-#elif defined(__aarch64__)
+#elif defined(__aarch64__) && defined(SL_HAVE_NEON)
 extern const sl_kernel_set sl_kernel_set_neon;
 
 static bool runs_neon(void) {
@@ -47,10 +52,13 @@ static const struct {
     const sl_kernel_set *set;
     bool (*runs)(void);
 } candidates[] = {
-#if defined(__x86_64__)
+#if defined(SL_HAVE_AVX512)
     {&sl_kernel_set_avx512, runs_avx512},
+#endif
+#if defined(SL_HAVE_AVX2)
     {&sl_kernel_set_avx2, runs_avx2},
-#elif defined(__aarch64__)
+#endif
+#if defined(SL_HAVE_NEON)
     {&sl_kernel_set_neon, runs_neon},
 #endif
     {&sl_kernel_set_baseline, runs_always},

@@ -1,4 +1,4 @@
-/* target.c - What the CPU runs; every instruction set has all kernels. */
+/* target.c - The ops that the CPU supports; every instruction set has all kernels. */
 #include "runtime/cpu/cpu.h"
 #include "runtime/cpu/executable.h"
 #include "runtime/custom.h"
@@ -22,4 +22,10 @@ static sl_status accepts(const sl_step *step, sl_error *err) {
     return sl_cpu_find(sl_cpu_kernel_set("baseline"), step, &kernel, err);
 }
 
-const sl_target sl_target_cpu = {.name = "cpu", .wide_regions = true, .accepts = accepts};
+static const sl_target_kernel kernels[] = {
+#define KERNEL(OP, WEIGHT, FN) {SL_OP_##OP, #WEIGHT},
+#include "runtime/cpu/kernels.def"
+    {0},
+};
+
+const sl_target sl_target_cpu = {.name = "cpu", .kernels = kernels, .accepts = accepts};

@@ -5,7 +5,7 @@
 #include "runtime/cuda/join.h"
 #include <string.h>
 
-sl_cu_address sl_cuda_resolve(const sl_executable *exe, const sl_operand *operand) {
+sl_cu_address sl_cuda_resolve(const sl_cuda_executable *exe, const sl_operand *operand) {
     const uint32_t id = operand->buffer.v;
     const sl_buffer *buffer = &exe->binding.program->buffers[id];
     if (sl_buffer_in_arena(buffer))
@@ -39,7 +39,7 @@ static uint32_t layer_of(const sl_step *step) {
     return ((const sl_moe_group_attrs *)step->attrs)->layer;
 }
 
-static sl_status open_experts(sl_executable *exe, sl_error *err) {
+static sl_status open_experts(sl_cuda_executable *exe, sl_error *err) {
     const sl_program *program = exe->binding.program;
     sl_cuda_experts_shape shape = {0};
     sl_expert_source *source = NULL;
@@ -59,14 +59,14 @@ static sl_status open_experts(sl_executable *exe, sl_error *err) {
     return source ? sl_cuda_experts_open(exe->device, source, &shape, err) : SL_OK;
 }
 
-static void fill_addresses(const sl_executable *exe, const sl_step *step, void *args) {
+static void fill_addresses(const sl_cuda_executable *exe, const sl_step *step, void *args) {
     for (uint32_t i = 0; i < step->operand_count; i++)
         sl_argument(step, args, i)->data =
             (void *)(uintptr_t)sl_cuda_resolve(exe, &step->operands[i]);
 }
 
 /* Launches of one step into planner->launches. */
-static sl_status plan_step(const sl_executable *exe, uint32_t s, sl_cuda_planner *planner,
+static sl_status plan_step(const sl_cuda_executable *exe, uint32_t s, sl_cuda_planner *planner,
                            sl_error *err) {
     const sl_step *step = &exe->binding.program->steps[s];
     const sl_cuda_task *task = &exe->tasks[s];
@@ -86,7 +86,7 @@ static sl_status plan_step(const sl_executable *exe, uint32_t s, sl_cuda_planner
     return SL_OK;
 }
 
-static sl_status measure(sl_executable *exe, scratch_plan *plan, uint32_t *out_launches,
+static sl_status measure(sl_cuda_executable *exe, scratch_plan *plan, uint32_t *out_launches,
                          sl_error *err) {
     const sl_program *program = exe->binding.program;
     sl_cuda_launch launches[SL_CUDA_MAX_LAUNCHES];
@@ -106,8 +106,8 @@ static sl_status measure(sl_executable *exe, scratch_plan *plan, uint32_t *out_l
     return SL_OK;
 }
 
-static sl_status plan_launches(sl_executable *exe, const scratch_plan *scratch, uint32_t launches,
-                               sl_error *err) {
+static sl_status plan_launches(sl_cuda_executable *exe, const scratch_plan *scratch,
+                               uint32_t launches, sl_error *err) {
     const sl_program *program = exe->binding.program;
     if (launches > exe->launch_count) {
         exe->launches = SL_ARENA_NEW_ARRAY(&exe->arena, sl_cuda_launch, launches);
@@ -135,7 +135,7 @@ static sl_status plan_launches(sl_executable *exe, const scratch_plan *scratch, 
 
 /* ---- segments ---- */
 
-static void close_segment(sl_executable *exe, uint32_t end, bool alone) {
+static void close_segment(sl_cuda_executable *exe, uint32_t end, bool alone) {
     const uint32_t first = exe->segment_count ? exe->segments[exe->segment_count - 1].end : 0;
     if (first == end) return;
     exe->segments[exe->segment_count++] =
@@ -145,7 +145,7 @@ static void close_segment(sl_executable *exe, uint32_t end, bool alone) {
 /* Where experts are all here, everything is one segment, but for steps that the host runs.
  * Otherwise a segment ends with each step that says which experts are needed, and a step that needs
  * them is one of its own. */
-static sl_status cut(sl_executable *exe, sl_error *err) {
+static sl_status cut(sl_cuda_executable *exe, sl_error *err) {
     const sl_program *program = exe->binding.program;
     const bool split = !sl_cuda_experts_all_here(exe->device->experts);
     if (!exe->segments) {
@@ -168,7 +168,7 @@ static sl_status cut(sl_executable *exe, sl_error *err) {
 
 /* ---- graphs ---- */
 
-static bool is_inside(const sl_executable *exe, const sl_cuda_segment *g, uint32_t step) {
+static bool is_inside(const sl_cuda_executable *exe, const sl_cuda_segment *g, uint32_t step) {
     const uint32_t leader = exe->tasks[step].leader;
     return step >= g->first && step < g->end &&
            (!g->leveled || exe->tasks[leader].level == g->level);
@@ -177,7 +177,7 @@ static bool is_inside(const sl_executable *exe, const sl_cuda_segment *g, uint32
 /* Calls add(from, to) for each pair that must be ordered: the program's edges, steps that share
  * scratch, or each step with the next where the graph is chained. */
 typedef struct {
-    const sl_executable *exe;
+    const sl_cuda_executable *exe;
     const sl_cuda_segment *segment;
     const scratch_plan *scratch;
 } pair_source;
@@ -229,8 +229,9 @@ static sl_status find_needs(const pair_source *p, sl_arena *arena, sl_cuda_needs
 }
 
 /* Kernels wait for those before them themselves (follow() of kernels/cuda.cuh). */
-static sl_status add_edges(const sl_executable *exe, sl_cu_graph graph, const sl_cu_node *after,
-                           size_t after_count, sl_cu_node node, sl_error *err) {
+static sl_status add_edges(const sl_cuda_executable *exe, sl_cu_graph graph,
+                           const sl_cu_node *after, size_t after_count, sl_cu_node node,
+                           sl_error *err) {
     static const sl_cu_edge edge = {.from_port = SL_CU_PORT_PROGRAMMATIC,
                                     .type = SL_CU_EDGE_PROGRAMMATIC};
     for (size_t i = 0; i < after_count; i++)
@@ -239,7 +240,7 @@ static sl_status add_edges(const sl_executable *exe, sl_cu_graph graph, const sl
     return SL_OK;
 }
 
-static sl_status add_node(const sl_executable *exe, sl_cu_graph graph, uint32_t index,
+static sl_status add_node(const sl_cuda_executable *exe, sl_cu_graph graph, uint32_t index,
                           sl_cuda_launch *launch, sl_cu_function function, sl_error *err) {
     void *arguments[] = {launch->args};
     const sl_cu_kernel_node node = {.function = function,
@@ -257,7 +258,7 @@ static sl_status add_node(const sl_executable *exe, sl_cu_graph graph, uint32_t 
 }
 
 /* One node per launch of a leader, each after the one before. */
-static sl_status add_nodes(const sl_executable *exe, const sl_cuda_segment *g, sl_error *err) {
+static sl_status add_nodes(const sl_cuda_executable *exe, const sl_cuda_segment *g, sl_error *err) {
     for (uint32_t s = g->first; s < g->end; s++) {
         const sl_cuda_task *task = &exe->tasks[s];
         const uint32_t end = task->first_launch + task->launch_count;
@@ -274,7 +275,7 @@ static sl_status add_nodes(const sl_executable *exe, const sl_cuda_segment *g, s
 }
 
 /* Adds the last node of what step s needs to `after`, unless it is there or s is part of it. */
-static size_t add_need(const sl_executable *exe, uint32_t s, uint32_t need, sl_cu_node *after,
+static size_t add_need(const sl_cuda_executable *exe, uint32_t s, uint32_t need, sl_cu_node *after,
                        size_t count) {
     const uint32_t leader = exe->tasks[need].leader;
     const sl_cuda_task *before = &exe->tasks[leader];
@@ -288,7 +289,7 @@ static size_t add_need(const sl_executable *exe, uint32_t s, uint32_t need, sl_c
 
 /* A node of a leader follows the last ones of all that its steps need: the first node, or of steps
  * that are late the last. */
-static sl_status add_order(const sl_executable *exe, const sl_cuda_segment *g,
+static sl_status add_order(const sl_cuda_executable *exe, const sl_cuda_segment *g,
                            const sl_cuda_needs *n, sl_arena *arena, sl_error *err) {
     const uint32_t count = exe->binding.program->step_count;
     sl_cu_node *after = SL_ARENA_NEW_ARRAY(arena, sl_cu_node, (size_t)count + 1);
@@ -309,8 +310,8 @@ static sl_status add_order(const sl_executable *exe, const sl_cuda_segment *g,
     return SL_OK;
 }
 
-static sl_status make_graph(sl_executable *exe, sl_cuda_segment *g, const scratch_plan *scratch,
-                            sl_error *err) {
+static sl_status make_graph(sl_cuda_executable *exe, sl_cuda_segment *g,
+                            const scratch_plan *scratch, sl_error *err) {
     const sl_cuda_driver *driver = &exe->device->driver;
     const pair_source pairs = {exe, g, scratch};
     sl_cuda_needs n;
@@ -332,7 +333,7 @@ done:
 }
 
 /* One row's steps, where experts stream and all that can be joined is. */
-static sl_status cut_levels(sl_executable *exe, const scratch_plan *scratch, sl_error *err) {
+static sl_status cut_levels(sl_cuda_executable *exe, const scratch_plan *scratch, sl_error *err) {
     const sl_cuda_segment whole = {.end = exe->binding.program->step_count};
     const pair_source pairs = {exe, &whole, scratch};
     sl_cuda_needs n;
@@ -346,13 +347,13 @@ static sl_status cut_levels(sl_executable *exe, const scratch_plan *scratch, sl_
 }
 
 /* Levels are of graphs whose steps join, by their edges. */
-static bool may_have_levels(const sl_executable *exe) {
-    const sl_cuda_options *options = &exe->device->options;
+static bool may_have_levels(const sl_cuda_executable *exe) {
+    const sl_device_options *options = &exe->device->options;
     return exe->device->experts && exe->segment_count > 1 && !options->apart && !options->eager &&
            !options->chained && exe->binding.program->model == SL_SCHEDULE_EDGES;
 }
 
-static sl_status make_graphs(sl_executable *exe, const scratch_plan *scratch, sl_error *err) {
+static sl_status make_graphs(sl_cuda_executable *exe, const scratch_plan *scratch, sl_error *err) {
     sl_cuda_part(exe);
     if (may_have_levels(exe)) SL_TRY(cut_levels(exe, scratch, err));
     for (uint32_t i = 0; i < exe->segment_count; i++)
@@ -361,7 +362,7 @@ static sl_status make_graphs(sl_executable *exe, const scratch_plan *scratch, sl
     return SL_OK;
 }
 
-void sl_cuda_unbuild(sl_executable *exe) {
+void sl_cuda_unbuild(sl_cuda_executable *exe) {
     const sl_cuda_driver *driver = &exe->device->driver;
     for (uint32_t i = 0; i < exe->segment_count; i++) {
         if (exe->segments[i].exec) (void)driver->graph_exec_destroy(exe->segments[i].exec);
@@ -371,7 +372,7 @@ void sl_cuda_unbuild(sl_executable *exe) {
 }
 
 /* Pinned room for what moe_group says. */
-static sl_status make_starts(sl_executable *exe, sl_error *err) {
+static sl_status make_starts(sl_cuda_executable *exe, sl_error *err) {
     const sl_program *program = exe->binding.program;
     uint64_t bytes = 0;
     for (uint32_t s = 0; s < program->step_count; s++)
@@ -386,7 +387,7 @@ static sl_status make_starts(sl_executable *exe, sl_error *err) {
     return SL_OK;
 }
 
-sl_status sl_cuda_build(sl_executable *exe, sl_error *err) {
+sl_status sl_cuda_build(sl_cuda_executable *exe, sl_error *err) {
     sl_cuda_device *device = exe->device;
     const sl_program *program = exe->binding.program;
     if (!exe->rebound && exe->built_arena == exe->activations->address &&

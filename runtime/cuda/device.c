@@ -186,7 +186,7 @@ void sl_cuda_destroy(sl_device *base) {
     sl_release(device->allocator, device, sizeof *device, _Alignof(sl_cuda_device));
 }
 
-sl_status sl_device_cuda_create(const sl_cuda_options *options, const sl_allocator *allocator,
+sl_status sl_device_cuda_create(const sl_device_options *options, const sl_allocator *allocator,
                                 sl_device **out, sl_error *err) {
     sl_cuda_device *device = sl_allocate(allocator, sizeof *device, _Alignof(sl_cuda_device));
     if (!device) return sl_no_memory(err, "the CUDA device", sizeof *device);
@@ -208,37 +208,38 @@ sl_status sl_device_cuda_create(const sl_cuda_options *options, const sl_allocat
     return status;
 }
 
-bool sl_device_is_cuda(const sl_device *device) {
-    return device && device->ops == &sl_cuda_ops;
-}
-
-const sl_allocator *sl_device_cuda_pinned(sl_device *device) {
-    return sl_device_is_cuda(device) ? &((sl_cuda_device *)device)->pinned : NULL;
-}
-
-bool sl_device_cuda_streams(const sl_device *base) {
-    return !sl_cuda_experts_all_here(((const sl_cuda_device *)base)->experts);
-}
-
-sl_cuda_info sl_device_cuda_info(const sl_device *base) {
+void sl_cuda_describe(const sl_device *base, sl_device_info *out) {
+    enum { CHUNK_TOKENS = 2048 }; /* enough to give every expert some rows */
     const sl_cuda_device *device = (const sl_cuda_device *)base;
-    const sl_cuda_driver *driver = &device->driver;
-    sl_cuda_info info = {.multiprocessors = device->multiprocessors,
-                         .weight_bytes = device->weight_bytes,
-                         .state_bytes = device->state_bytes,
-                         .workspace_bytes = device->arena.bytes + device->scratch.bytes,
-                         .runs = device->runs,
-                         .launch_seconds = device->launch_seconds};
+    (void)device->driver.device_name(out->hardware, sizeof out->hardware, device->device);
+    out->chunk_tokens = CHUNK_TOKENS;
+    out->kv_dtypes[0] = SL_DTYPE_f16;
+    out->kv_dtypes[1] = SL_DTYPE_f32;
+    out->kv_dtype_count = 2;
+    out->unshared_single_row = true;
+    out->own_outputs = true;
+    out->holds_experts = true;
+    out->launch_modes = true;
+    out->host_memory = &device->pinned;
+}
+
+void sl_cuda_count(const sl_device *base, sl_device_stats *out) {
+    const sl_cuda_device *device = (const sl_cuda_device *)base;
     size_t left = 0, total = 0;
-    (void)driver->device_name(info.name, sizeof info.name, device->device);
-    (void)ask(device, SL_CU_ATTRIBUTE_MAJOR, &info.major, NULL);
-    (void)ask(device, SL_CU_ATTRIBUTE_MINOR, &info.minor, NULL);
     if (sl_cuda_enter(device, NULL) == SL_OK) {
-        (void)driver->memory_info(&left, &total);
+        (void)device->driver.memory_info(&left, &total);
         sl_cuda_leave(device);
     }
-    info.total_bytes = total;
-    info.free_bytes = left;
-    sl_cuda_experts_describe(device->experts, &info);
-    return info;
+    out->free_bytes = left;
+    out->total_bytes = total;
+    out->workspace_bytes = device->arena.bytes + device->scratch.bytes;
+    out->runs = device->runs;
+    out->launch_seconds = device->launch_seconds;
+    sl_cuda_experts_count(device->experts, out);
+    out->taken_bytes =
+        device->weight_bytes + device->state_bytes + out->workspace_bytes + out->expert_bytes;
+}
+
+bool sl_cuda_can_start(const sl_device *base) {
+    return sl_cuda_experts_all_here(((const sl_cuda_device *)base)->experts);
 }

@@ -3,6 +3,7 @@
 #define SL_RUNTIME_CUDA_DEVICE_H
 #include "runtime/cuda/cuda.h"
 #include "runtime/cuda/driver.h"
+#include "runtime/cuda/images.h"
 #include "runtime/cuda/kernel.h"
 
 typedef struct {
@@ -28,12 +29,13 @@ typedef struct {
     sl_device base;
     const sl_allocator *allocator;
     sl_allocator pinned;
-    sl_cuda_options options;
+    sl_device_options options;
     sl_cuda_driver driver;
     sl_cu_device device;
     sl_cu_context context;
     sl_cu_stream stream, copies; /* steps; experts on their way in */
-    sl_cu_module *modules;       /* of images, as many as were loaded */
+    sl_cuda_images images;
+    sl_cu_module *modules; /* of images, as many as were loaded */
     uint32_t image_count, module_count;
     sl_cuda_function *functions;
     uint32_t function_count, function_capacity;
@@ -74,5 +76,10 @@ SL_CHECKED sl_status sl_cuda_function_of(sl_cuda_device *device, const sl_cuda_l
 
 /* executable.c */
 extern const sl_device_ops sl_cuda_ops;
+/* device.c, floors.c: its entries that are about the device. */
 void sl_cuda_destroy(sl_device *base);
+void sl_cuda_describe(const sl_device *base, sl_device_info *out);
+void sl_cuda_count(const sl_device *base, sl_device_stats *out);
+bool sl_cuda_can_start(const sl_device *base);
+SL_CHECKED sl_status sl_cuda_measure(sl_device *base, sl_device_floors *out, sl_error *err);
 #endif

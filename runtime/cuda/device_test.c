@@ -117,7 +117,8 @@ static sl_status bind(sl_device *device, const sl_program *program, sl_executabl
 }
 
 /* From the beginning to the end; out gets the result. */
-static sl_status whole_life(const sl_cuda_options *options, const sl_program *program, float *out) {
+static sl_status whole_life(const sl_device_options *options, const sl_program *program,
+                            float *out) {
     sl_device *device = NULL;
     sl_executable *exe = NULL;
     SL_TRY(sl_device_cuda_create(options, NULL, &device, &err));
@@ -148,9 +149,9 @@ static void every_way_to_run_gives_the_same(void **state) {
     (void)state;
     float want[ELEMENTS] = {0}, got[3][ELEMENTS] = {{0}};
     sl_program *program = make_program();
-    const sl_cuda_options ways[] = {{.driver = emulator.path},
-                                    {.driver = emulator.path, .eager = true},
-                                    {.driver = emulator.path, .chained = true}};
+    const sl_device_options ways[] = {{.driver = emulator.path},
+                                      {.driver = emulator.path, .eager = true},
+                                      {.driver = emulator.path, .chained = true}};
     expected(want);
     for (int i = 0; i < 3; i++) {
         must(whole_life(&ways[i], program, got[i]));
@@ -180,7 +181,8 @@ typedef struct {
 
 static ready make_ready(void) {
     ready r = {.program = make_program()};
-    must(sl_device_cuda_create(&(sl_cuda_options){.driver = emulator.path}, NULL, &r.device, &err));
+    must(sl_device_cuda_create(&(sl_device_options){.driver = emulator.path}, NULL, &r.device,
+                               &err));
     must(r.device->ops->load(r.device, r.program, &r.exe, &err));
     must(bind(r.device, r.program, r.exe));
     return r;
@@ -198,12 +200,12 @@ static void a_graph_has_the_edges_of_its_program(void **state) {
     const sl_program *program = r.program;
     sl_executable *exe = r.exe;
     must(r.device->ops->run(exe, &err));
-    assert_int_equal(exe->segment_count, 1);
+    assert_int_equal(sl_cuda_executable_of(exe)->segment_count, 1);
     sl_edges edges;
     sl_arena arena;
     sl_arena_init(&arena, NULL);
     must(sl_device_cuda_prove(exe, &err));
-    must(sl_cuda_read_edges(exe, &arena, &edges, &err));
+    must(sl_cuda_read_edges(sl_cuda_executable_of(exe), &arena, &edges, &err));
     uint32_t count = 0;
     for (uint32_t s = 0; s < program->step_count; s++)
         for (uint32_t e = edges.first[s]; e < edges.first[s + 1]; e++, count++)
@@ -242,7 +244,7 @@ static void runs_may_be_started_ahead(void **state) {
 
 /* Each time the driver is asked for it; how often that was. */
 static int fail_each(const char *symbol_name, const sl_program *program) {
-    const sl_cuda_options options = {.driver = emulator.path};
+    const sl_device_options options = {.driver = emulator.path};
     for (int after = 0;; after++) {
         emulator.break_call(symbol_name, after, 719, false);
         err = (sl_error){0};
@@ -283,7 +285,7 @@ static void any_call_may_fail(void **state) {
         assert_true(fail_each(symbols[i], loop) > 0);
     }
     assert_true(fail_each("cuMemcpyDtoDAsync_v2", loop) > 0);
-    must(whole_life(&(sl_cuda_options){.driver = emulator.path}, loop, NULL));
+    must(whole_life(&(sl_device_options){.driver = emulator.path}, loop, NULL));
     sl_program_destroy(program);
     sl_program_destroy(loop);
 }
@@ -304,7 +306,7 @@ static void little_memory_is_reported(void **state) {
     (void)state;
     sl_program *program = make_program();
     emulator.set_memory(1000);
-    assert_int_equal(whole_life(&(sl_cuda_options){.driver = emulator.path}, program, NULL),
+    assert_int_equal(whole_life(&(sl_device_options){.driver = emulator.path}, program, NULL),
                      SL_NO_MEMORY);
     assert_non_null(strstr(err.message, "of device memory wanted"));
     emulator.set_memory(0);
@@ -317,18 +319,19 @@ static void old_and_missing_drivers_are_reported(void **state) {
     sl_device *device = NULL;
     emulator.break_call("cuDriverGetVersion", 0, 11040, true);
     assert_int_equal(
-        sl_device_cuda_create(&(sl_cuda_options){.driver = emulator.path}, NULL, &device, &err),
+        sl_device_cuda_create(&(sl_device_options){.driver = emulator.path}, NULL, &device, &err),
         SL_UNSUPPORTED);
     assert_string_equal(err.message,
                         "the NVIDIA driver is for CUDA 11.4, one for 12.3 or later is needed");
     emulator.break_call("", 0, 0, false);
-    assert_int_equal(sl_device_cuda_create(&(sl_cuda_options){.driver = "libno-such-driver.so"},
+    assert_int_equal(sl_device_cuda_create(&(sl_device_options){.driver = "libno-such-driver.so"},
                                            NULL, &device, &err),
                      SL_UNSUPPORTED);
     assert_non_null(strstr(err.message, "no CUDA driver"));
-    assert_int_equal(sl_device_cuda_create(&(sl_cuda_options){.driver = emulator.path, .index = 3},
-                                           NULL, &device, &err),
-                     SL_INVALID);
+    assert_int_equal(
+        sl_device_cuda_create(&(sl_device_options){.driver = emulator.path, .index = 3}, NULL,
+                              &device, &err),
+        SL_INVALID);
     assert_null(device);
     nothing_is_left();
 }
@@ -336,10 +339,10 @@ static void old_and_missing_drivers_are_reported(void **state) {
 static void floors_are_measured(void **state) {
     (void)state;
     sl_device *device;
-    sl_cuda_floors floors;
-    must(sl_device_cuda_create(&(sl_cuda_options){.driver = emulator.path}, NULL, &device, &err));
+    sl_device_floors floors;
+    must(sl_device_cuda_create(&(sl_device_options){.driver = emulator.path}, NULL, &device, &err));
     emulator.set_memory(300 << 20);
-    must(sl_device_cuda_floors(device, &floors, &err));
+    must(device->ops->measure(device, &floors, &err));
     emulator.set_memory(0);
     assert_true(floors.copy_bytes_per_second > 0 && floors.host_bytes_per_second > 0 &&
                 floors.bf16_operations_per_second > 0);

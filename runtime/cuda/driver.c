@@ -1,4 +1,5 @@
 #include "runtime/cuda/driver.h"
+#include "runtime/cuda/cuda.h"
 #include <dlfcn.h>
 
 static const char default_path[] = "libcuda.so.1";
@@ -44,10 +45,22 @@ sl_status sl_cuda_driver_open(const char *path, sl_cuda_driver *out, sl_error *e
     if (!path) path = default_path;
     *out = (sl_cuda_driver){.library = dlopen(path, RTLD_NOW | RTLD_LOCAL)};
     if (!out->library) return sl_fail(err, SL_UNSUPPORTED, "no CUDA driver: %s", dlerror());
+    out->kernels_built_in = dlsym(out->library, "sluice_kernels_built_in") != NULL;
     sl_status status = find_functions(out, path, err);
     if (status == SL_OK) status = start(out, err);
     if (status != SL_OK) sl_cuda_driver_close(out);
     return status;
+}
+
+/* Uses only a function that drivers too old for sl_cuda_driver_open have as well. */
+bool sl_device_cuda_present(void) {
+    void *library = dlopen(default_path, RTLD_NOW | RTLD_LOCAL);
+    if (!library) return false;
+    sl_cu_result (*init)(unsigned int);
+    *(void **)&init = dlsym(library, "cuInit");
+    const bool present = init && init(0) != SL_CU_NO_DEVICE;
+    (void)dlclose(library);
+    return present;
 }
 
 void sl_cuda_driver_close(sl_cuda_driver *driver) {

@@ -5,6 +5,7 @@
 #ifndef SL_RUNTIME_CUDA_DRIVER_H
 #define SL_RUNTIME_CUDA_DRIVER_H
 #include "base/memory.h"
+#include <stdbool.h>
 
 typedef int sl_cu_result; /* 0: success */
 typedef int sl_cu_device;
@@ -61,6 +62,7 @@ enum {
 
 typedef struct {
     void *library;
+    bool kernels_built_in; /* an emulated driver: it needs no images of kernels */
 #define FUNCTION(NAME, SYMBOL, ...) sl_cu_result (*NAME)(__VA_ARGS__);
 #include "runtime/cuda/driver.def"
 } sl_cuda_driver;

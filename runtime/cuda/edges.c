@@ -8,8 +8,8 @@ typedef struct {
     size_t count;
 } node_pairs;
 
-static sl_status read_pairs(const sl_executable *exe, const sl_cuda_segment *g, sl_arena *arena,
-                            node_pairs *out, sl_error *err) {
+static sl_status read_pairs(const sl_cuda_executable *exe, const sl_cuda_segment *g,
+                            sl_arena *arena, node_pairs *out, sl_error *err) {
     const sl_cuda_driver *driver = &exe->device->driver;
     SL_TRY_CUDA(driver, graph_edges(g->graph, NULL, NULL, NULL, &out->count), "reading edges", err);
     out->from = SL_ARENA_NEW_ARRAY(arena, sl_cu_node, out->count + 1);
@@ -23,7 +23,7 @@ static sl_status read_pairs(const sl_executable *exe, const sl_cuda_segment *g, 
 }
 
 /* The step whose launch a node is; step_count when there is none. */
-static uint32_t leader_of(const sl_executable *exe, sl_cu_node node) {
+static uint32_t leader_of(const sl_cuda_executable *exe, sl_cu_node node) {
     const uint32_t count = exe->binding.program->step_count;
     for (uint32_t s = 0; s < count; s++)
         for (uint32_t i = 0; exe->tasks[s].leader == s && i < exe->tasks[s].launch_count; i++)
@@ -31,10 +31,10 @@ static uint32_t leader_of(const sl_executable *exe, sl_cu_node node) {
     return count;
 }
 
-static bool is_first(const sl_executable *exe, uint32_t leader, sl_cu_node node) {
+static bool is_first(const sl_cuda_executable *exe, uint32_t leader, sl_cu_node node) {
     return exe->nodes[exe->tasks[leader].first_launch] == node;
 }
-static bool is_last(const sl_executable *exe, uint32_t leader, sl_cu_node node) {
+static bool is_last(const sl_cuda_executable *exe, uint32_t leader, sl_cu_node node) {
     const sl_cuda_task *task = &exe->tasks[leader];
     return exe->nodes[task->first_launch + task->launch_count - 1] == node;
 }
@@ -43,7 +43,8 @@ static bool is_last(const sl_executable *exe, uint32_t leader, sl_cu_node node) 
  * last node it is, and all of another whose first it is, or those that only the last has to do
  * with.  Those of one leader follow each other in the order of the program. */
 typedef void add_pair(void *ctx, uint32_t from, uint32_t to);
-static void each_pair(const sl_executable *exe, const node_pairs *pairs, add_pair *add, void *ctx) {
+static void each_pair(const sl_cuda_executable *exe, const node_pairs *pairs, add_pair *add,
+                      void *ctx) {
     const uint32_t count = exe->binding.program->step_count;
     const sl_cuda_task *tasks = exe->tasks;
     for (size_t e = 0; e < pairs->count; e++) {
@@ -71,7 +72,7 @@ static void put_pair(void *ctx, uint32_t from, uint32_t to) {
 }
 
 /* Counting sort: first[] is two ahead while counting and one ahead while filling. */
-sl_status sl_cuda_read_edges(const sl_executable *exe, sl_arena *arena, sl_edges *out,
+sl_status sl_cuda_read_edges(const sl_cuda_executable *exe, sl_arena *arena, sl_edges *out,
                              sl_error *err) {
     const uint32_t count = exe->binding.program->step_count;
     const sl_cuda_segment *g = &exe->segments[0];
@@ -89,14 +90,15 @@ sl_status sl_cuda_read_edges(const sl_executable *exe, sl_arena *arena, sl_edges
     return SL_OK;
 }
 
-static sl_status prove(const sl_executable *exe, sl_arena *arena, sl_error *err) {
+static sl_status prove(const sl_cuda_executable *exe, sl_arena *arena, sl_error *err) {
     sl_program program = *exe->binding.program;
     program.model = SL_SCHEDULE_EDGES;
     SL_TRY(sl_cuda_read_edges(exe, arena, &program.edges, err));
     return sl_check_program(&program, exe->device->allocator, err);
 }
 
-sl_status sl_device_cuda_prove(sl_executable *exe, sl_error *err) {
+sl_status sl_device_cuda_prove(sl_executable *base, sl_error *err) {
+    sl_cuda_executable *exe = sl_cuda_executable_of(base);
     sl_arena arena;
     sl_arena_init(&arena, exe->device->allocator);
     sl_status status = sl_cuda_enter(exe->device, err);

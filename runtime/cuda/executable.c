@@ -9,7 +9,7 @@ enum { LOCAL_ALIGNMENT = 256 };
 
 /* ---- loading ---- */
 
-static sl_status make_task(sl_executable *exe, const sl_step *step, sl_cuda_task *out,
+static sl_status make_task(sl_cuda_executable *exe, const sl_step *step, sl_cuda_task *out,
                            sl_error *err) {
     SL_TRY(sl_cuda_find(step, &out->kernel, err));
     out->args = sl_arguments_create(step, &exe->arena);
@@ -18,7 +18,7 @@ static sl_status make_task(sl_executable *exe, const sl_step *step, sl_cuda_task
     return out->kernel ? SL_OK : sl_cuda_load_hosted(exe, step, out, err);
 }
 
-static sl_status place_locals(sl_executable *exe, sl_error *err) {
+static sl_status place_locals(sl_cuda_executable *exe, sl_error *err) {
     const sl_program *program = exe->binding.program;
     exe->local_offsets = SL_ARENA_NEW_ARRAY(&exe->arena, uint64_t, program->buffer_count + 1);
     if (!exe->local_offsets) return sl_no_memory(err, "an executable", program->buffer_count);
@@ -35,7 +35,7 @@ static sl_status place_locals(sl_executable *exe, sl_error *err) {
     return sl_cuda_take(exe->device, at, "inputs and constants", &exe->locals, err);
 }
 
-static sl_status place_outputs(sl_executable *exe, sl_error *err) {
+static sl_status place_outputs(sl_cuda_executable *exe, sl_error *err) {
     const sl_program *program = exe->binding.program;
     exe->output_offsets = SL_ARENA_NEW_ARRAY(&exe->arena, uint64_t, program->output_count + 1);
     if (!exe->output_offsets) return sl_no_memory(err, "an executable", program->output_count);
@@ -54,7 +54,7 @@ static sl_status place_outputs(sl_executable *exe, sl_error *err) {
     return exe->inputs ? SL_OK : sl_no_memory(err, "inputs", exe->inputs_bytes);
 }
 
-static sl_status copy_constants(const sl_executable *exe, sl_error *err) {
+static sl_status copy_constants(const sl_cuda_executable *exe, sl_error *err) {
     const sl_program *program = exe->binding.program;
     for (uint32_t b = 0; b < program->buffer_count; b++) {
         const sl_buffer *buffer = &program->buffers[b];
@@ -67,7 +67,8 @@ static sl_status copy_constants(const sl_executable *exe, sl_error *err) {
     return sl_cuda_wait(exe->device, err);
 }
 
-static sl_status fill_executable(sl_executable *exe, const sl_program *program, sl_error *err) {
+static sl_status fill_executable(sl_cuda_executable *exe, const sl_program *program,
+                                 sl_error *err) {
     SL_TRY(sl_binding_init(&exe->binding, program, &exe->arena, err));
     exe->tasks = SL_ARENA_NEW_ARRAY(&exe->arena, sl_cuda_task, program->step_count + 1);
     if (!exe->tasks) return sl_no_memory(err, "an executable", program->step_count);
@@ -82,7 +83,7 @@ static sl_status fill_executable(sl_executable *exe, const sl_program *program, 
     return sl_cuda_ensure(exe->device, exe->activations, program->arena_bytes, "activations", err);
 }
 
-void sl_cuda_unload(sl_executable *exe) {
+void sl_cuda_unload(sl_cuda_executable *exe) {
     if (!exe) return;
     const sl_allocator *pinned = &exe->device->pinned;
     if (sl_cuda_enter(exe->device, NULL) == SL_OK) {
@@ -104,16 +105,17 @@ void sl_cuda_unload(sl_executable *exe) {
 }
 
 sl_status sl_cuda_load(sl_cuda_device *device, const sl_program *program, bool is_body,
-                       sl_executable **out, sl_error *err) {
+                       sl_cuda_executable **out, sl_error *err) {
     SL_TRY(sl_cuda_enter(device, err));
     sl_arena arena;
     sl_arena_init(&arena, device->allocator);
-    sl_executable *exe = SL_ARENA_NEW(&arena, sl_executable);
+    sl_cuda_executable *exe = SL_ARENA_NEW(&arena, sl_cuda_executable);
     if (!exe) {
         sl_arena_deinit(&arena);
         sl_cuda_leave(device);
         return sl_no_memory(err, "an executable", sizeof *exe);
     }
+    exe->base.ops = &sl_cuda_ops;
     exe->arena = arena;
     exe->device = device;
     exe->is_body = is_body;
@@ -130,12 +132,16 @@ sl_status sl_cuda_load(sl_cuda_device *device, const sl_program *program, bool i
 
 static sl_status cuda_load(sl_device *base, const sl_program *program, sl_executable **out,
                            sl_error *err) {
-    return sl_cuda_load((sl_cuda_device *)base, program, false, out, err);
+    sl_cuda_executable *exe;
+    SL_TRY(sl_cuda_load((sl_cuda_device *)base, program, false, &exe, err));
+    *out = &exe->base;
+    return SL_OK;
 }
 
 /* ---- binding ---- */
 
-static sl_status cuda_bind(sl_executable *exe, sl_buffer_id id, void *data, sl_error *err) {
+static sl_status cuda_bind(sl_executable *base, sl_buffer_id id, void *data, sl_error *err) {
+    sl_cuda_executable *exe = sl_cuda_executable_of(base);
     SL_TRY(sl_binding_set(&exe->binding, id, data, err));
     const sl_buffer *buffer = &exe->binding.program->buffers[id.v];
     exe->rebound = true;
@@ -149,8 +155,9 @@ static sl_status cuda_bind(sl_executable *exe, sl_buffer_id id, void *data, sl_e
     return status;
 }
 
-static sl_status cuda_bind_experts(sl_executable *exe, sl_buffer_id buffer,
+static sl_status cuda_bind_experts(sl_executable *base, sl_buffer_id buffer,
                                    sl_expert_source *source, sl_error *err) {
+    sl_cuda_executable *exe = sl_cuda_executable_of(base);
     exe->rebound = true;
     return sl_binding_set_experts(&exe->binding, buffer, source, err);
 }
@@ -229,14 +236,16 @@ static sl_status cuda_weight_changed(sl_device *base, const void *host, sl_error
 }
 
 /* An input's bytes are the host's; a run copies them. */
-static char *host_bytes(const sl_executable *exe, const sl_operand *operand) {
+static char *host_bytes(const sl_cuda_executable *exe, const sl_operand *operand) {
     const uint32_t id = operand->buffer.v;
     return exe->binding.program->buffers[id].kind == SL_BUFFER_INPUT
                ? (char *)exe->binding.data[id] + operand->offset_bytes
                : NULL;
 }
 
-static sl_status cuda_read(sl_executable *exe, const sl_operand *operand, void *to, sl_error *err) {
+static sl_status cuda_read(sl_executable *base, const sl_operand *operand, void *to,
+                           sl_error *err) {
+    sl_cuda_executable *exe = sl_cuda_executable_of(base);
     const char *host = host_bytes(exe, operand);
     if (host) {
         memcpy(to, host, sl_type_bytes(&operand->type));
@@ -246,31 +255,65 @@ static sl_status cuda_read(sl_executable *exe, const sl_operand *operand, void *
                 sl_type_bytes(&operand->type), err);
 }
 
-static sl_status cuda_write(sl_executable *exe, const sl_operand *operand, const void *from,
+static sl_status cuda_write(sl_executable *base, const sl_operand *operand, const void *from,
                             sl_error *err) {
+    sl_cuda_executable *exe = sl_cuda_executable_of(base);
     char *host = host_bytes(exe, operand);
     if (host) memcpy(host, from, sl_type_bytes(&operand->type));
     return copy(exe->device, true, (void *)(uintptr_t)from, sl_cuda_resolve(exe, operand),
                 sl_type_bytes(&operand->type), err);
 }
 
-static const void *cuda_output(const sl_executable *exe, uint32_t index) {
+static const void *cuda_output(const sl_executable *base, uint32_t index) {
+    sl_executable_check(base, &sl_cuda_ops);
+    const sl_cuda_executable *exe = (const sl_cuda_executable *)base;
     return exe->outputs + exe->output_offsets[index];
+}
+
+/* ---- entries of other files ---- */
+
+static void cuda_unload(sl_executable *exe) {
+    sl_cuda_unload(sl_cuda_executable_of(exe));
+}
+static sl_status cuda_run(sl_executable *exe, sl_error *err) {
+    return sl_cuda_run(sl_cuda_executable_of(exe), err);
+}
+static sl_status cuda_start(sl_executable *exe, sl_error *err) {
+    return sl_cuda_start(sl_cuda_executable_of(exe), err);
+}
+static sl_status cuda_finish(sl_executable *exe, sl_error *err) {
+    return sl_cuda_finish(sl_cuda_executable_of(exe), err);
+}
+static sl_status cuda_fetch(sl_executable *exe, uint32_t output, sl_error *err) {
+    return sl_cuda_fetch(sl_cuda_executable_of(exe), output, err);
+}
+static sl_status cuda_run_serially(sl_executable *exe, const uint32_t *order, sl_error *err) {
+    return sl_cuda_run_serially(sl_cuda_executable_of(exe), order, err);
+}
+static sl_status cuda_run_step(sl_executable *exe, uint32_t step, sl_error *err) {
+    return sl_cuda_run_step(sl_cuda_executable_of(exe), step, err);
+}
+static void cuda_attach(sl_executable *exe, sl_trace *trace) {
+    sl_cuda_attach(sl_cuda_executable_of(exe), trace);
 }
 
 const sl_device_ops sl_cuda_ops = {
     .name = "cuda",
     .destroy = sl_cuda_destroy,
+    .describe = sl_cuda_describe,
+    .count = sl_cuda_count,
+    .measure = sl_cuda_measure,
     .load = cuda_load,
-    .unload = sl_cuda_unload,
+    .unload = cuda_unload,
     .bind = cuda_bind,
     .bind_experts = cuda_bind_experts,
-    .run = sl_cuda_run,
-    .start = sl_cuda_start,
-    .finish = sl_cuda_finish,
-    .fetch = sl_cuda_fetch,
-    .run_serially = sl_cuda_run_serially,
-    .attach = sl_cuda_attach,
+    .run = cuda_run,
+    .can_start = sl_cuda_can_start,
+    .start = cuda_start,
+    .finish = cuda_finish,
+    .fetch = cuda_fetch,
+    .run_serially = cuda_run_serially,
+    .attach = cuda_attach,
     .output = cuda_output,
     .allocate = cuda_allocate,
     .release = cuda_release,
@@ -278,7 +321,7 @@ const sl_device_ops sl_cuda_ops = {
     .copy_out = cuda_copy_out,
     .copy_within = cuda_copy_within,
     .weight_changed = cuda_weight_changed,
-    .run_step = sl_cuda_run_step,
+    .run_step = cuda_run_step,
     .read = cuda_read,
     .write = cuda_write,
 };

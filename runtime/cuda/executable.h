@@ -5,6 +5,8 @@
 #include "runtime/binding.h"
 #include "runtime/cuda/device.h"
 
+typedef struct sl_cuda_executable sl_cuda_executable;
+
 /* What is launched instead of a planned launch. */
 typedef struct {
     sl_cuda_launch launch;
@@ -26,7 +28,7 @@ typedef struct {
     uint32_t level; /* where segments are levels */
     /* Of a step that the host runs (hosted.c): its bodies, and its arguments in the host's memory
      * with the room that a call needs. */
-    sl_executable **bodies;
+    sl_cuda_executable **bodies;
     void *host_args, *host_room;
 } sl_cuda_task;
 
@@ -43,11 +45,12 @@ typedef struct {
 /* A run that was started: its inputs, and its small results as it leaves them, pinned. */
 enum { SL_CUDA_FLIGHTS = 2, SL_CUDA_SMALL_RESULT = 4096 };
 typedef struct {
-    char *inputs, *results; /* results: as in sl_executable.outputs, without the large ones */
+    char *inputs, *results; /* results: as in sl_cuda_executable.outputs, without the large ones */
     sl_cu_event done;
 } sl_cuda_flight;
 
-struct sl_executable {
+struct sl_cuda_executable {
+    sl_executable base;
     sl_cuda_device *device;
     sl_arena arena;
     sl_binding binding; /* data: host memory of inputs, device memory of weights and states */
@@ -78,22 +81,26 @@ struct sl_executable {
     sl_cu_event *events; /* [step_count + 1] */
     uint32_t run_number;
 };
+static inline sl_cuda_executable *sl_cuda_executable_of(sl_executable *exe) {
+    sl_executable_check(exe, &sl_cuda_ops);
+    return (sl_cuda_executable *)exe;
+}
 
 /* build.c: plans launches, cuts segments, makes graphs; does nothing where nothing has changed. */
-SL_CHECKED sl_status sl_cuda_build(sl_executable *exe, sl_error *err);
-void sl_cuda_unbuild(sl_executable *exe);
+SL_CHECKED sl_status sl_cuda_build(sl_cuda_executable *exe, sl_error *err);
+void sl_cuda_unbuild(sl_cuda_executable *exe);
 /* Where an operand lies in device memory. */
-sl_cu_address sl_cuda_resolve(const sl_executable *exe, const sl_operand *operand);
+sl_cu_address sl_cuda_resolve(const sl_cuda_executable *exe, const sl_operand *operand);
 
 /* executable.c: `is_body` leaves inputs to who runs it. */
 SL_CHECKED sl_status sl_cuda_load(sl_cuda_device *device, const sl_program *program, bool is_body,
-                                  sl_executable **out, sl_error *err);
-void sl_cuda_unload(sl_executable *exe);
+                                  sl_cuda_executable **out, sl_error *err);
+void sl_cuda_unload(sl_cuda_executable *exe);
 
 /* hosted.c: steps that the host runs, NULL for ops that have kernels. */
-typedef sl_status sl_cuda_hosted_fn(sl_executable *exe, uint32_t step, sl_error *err);
+typedef sl_status sl_cuda_hosted_fn(sl_cuda_executable *exe, uint32_t step, sl_error *err);
 sl_cuda_hosted_fn *sl_cuda_hosted(sl_op op);
-SL_CHECKED sl_status sl_cuda_load_hosted(sl_executable *exe, const sl_step *step,
+SL_CHECKED sl_status sl_cuda_load_hosted(sl_cuda_executable *exe, const sl_step *step,
                                          sl_cuda_task *task, sl_error *err);
 void sl_cuda_unload_hosted(const sl_step *step, const sl_cuda_task *task);
 /* Before the step's own program is: bodies share its scratch, which must not grow any more. */
@@ -102,22 +109,23 @@ SL_CHECKED sl_status sl_cuda_build_hosted(const sl_step *step, const sl_cuda_tas
 
 /* edges.c: of a program that is one graph, as the driver has them; successors that are other
  * steps, in arena. */
-SL_CHECKED sl_status sl_cuda_read_edges(const sl_executable *exe, sl_arena *arena, sl_edges *out,
-                                        sl_error *err);
+SL_CHECKED sl_status sl_cuda_read_edges(const sl_cuda_executable *exe, sl_arena *arena,
+                                        sl_edges *out, sl_error *err);
 
 /* run.c */
-SL_CHECKED sl_status sl_cuda_run(sl_executable *exe, sl_error *err);
+SL_CHECKED sl_status sl_cuda_run(sl_cuda_executable *exe, sl_error *err);
 /* All segments, with inputs where they are; and waiting for them, with an error for what a kernel
  * could not index with. */
-SL_CHECKED sl_status sl_cuda_launch_segments(sl_executable *exe, sl_error *err);
-SL_CHECKED sl_status sl_cuda_settle(sl_executable *exe, sl_error *err);
-SL_CHECKED sl_status sl_cuda_start(sl_executable *exe, sl_error *err);
-SL_CHECKED sl_status sl_cuda_finish(sl_executable *exe, sl_error *err);
-SL_CHECKED sl_status sl_cuda_fetch(sl_executable *exe, uint32_t output, sl_error *err);
-void sl_cuda_drop_flights(sl_executable *exe);
-SL_CHECKED sl_status sl_cuda_run_serially(sl_executable *exe, const uint32_t *order, sl_error *err);
-SL_CHECKED sl_status sl_cuda_run_step(sl_executable *exe, uint32_t step, sl_error *err);
-void sl_cuda_attach(sl_executable *exe, sl_trace *trace);
+SL_CHECKED sl_status sl_cuda_launch_segments(sl_cuda_executable *exe, sl_error *err);
+SL_CHECKED sl_status sl_cuda_settle(sl_cuda_executable *exe, sl_error *err);
+SL_CHECKED sl_status sl_cuda_start(sl_cuda_executable *exe, sl_error *err);
+SL_CHECKED sl_status sl_cuda_finish(sl_cuda_executable *exe, sl_error *err);
+SL_CHECKED sl_status sl_cuda_fetch(sl_cuda_executable *exe, uint32_t output, sl_error *err);
+void sl_cuda_drop_flights(sl_cuda_executable *exe);
+SL_CHECKED sl_status sl_cuda_run_serially(sl_cuda_executable *exe, const uint32_t *order,
+                                          sl_error *err);
+SL_CHECKED sl_status sl_cuda_run_step(sl_cuda_executable *exe, uint32_t step, sl_error *err);
+void sl_cuda_attach(sl_cuda_executable *exe, sl_trace *trace);
 /* target.c: the kernel of a step, NULL where the host runs it; SL_UNSUPPORTED, naming the step,
  * when there is none. */
 SL_CHECKED sl_status sl_cuda_find(const sl_step *step, const sl_cuda_kernel **out, sl_error *err);

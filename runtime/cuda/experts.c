@@ -316,13 +316,13 @@ sl_cuda_expert_places sl_cuda_experts_places(const sl_cuda_experts *x, uint32_t 
     return places;
 }
 
-void sl_cuda_experts_describe(const sl_cuda_experts *x, sl_cuda_info *info) {
+void sl_cuda_experts_count(const sl_cuda_experts *x, sl_device_stats *out) {
     if (!x) return;
-    info->expert_bytes = x->memory.bytes;
-    info->expert_slots = x->slot_count;
-    info->expert_hits = x->hits;
-    info->expert_misses = x->misses;
-    info->expert_bytes_copied = x->bytes_copied;
+    out->expert_bytes = x->memory.bytes;
+    out->expert_slots = x->slot_count;
+    out->expert_hits = x->hits;
+    out->expert_misses = x->misses;
+    out->expert_bytes_copied = x->bytes_copied;
 }
 
 /* ---- steps that stream ---- */

@@ -22,7 +22,7 @@ void sl_cuda_experts_destroy(sl_cuda_experts *x); /* NULL is fine */
 /* All have a slot, so that steps need not ask; so it is where there are none (NULL). */
 bool sl_cuda_experts_all_here(const sl_cuda_experts *x);
 sl_cuda_expert_places sl_cuda_experts_places(const sl_cuda_experts *x, uint32_t layer);
-void sl_cuda_experts_describe(const sl_cuda_experts *x, sl_cuda_info *info);
+void sl_cuda_experts_count(const sl_cuda_experts *x, sl_device_stats *out);
 
 /* Gives back what a run that failed still holds. */
 void sl_cuda_experts_settle(sl_cuda_experts *x);

@@ -60,7 +60,7 @@ static sl_status best_of(const measuring *m, pass_fn *pass, double amount, doubl
     return SL_OK;
 }
 
-static sl_status measure(measuring *m, sl_cuda_floors *out, sl_error *err) {
+static sl_status measure(measuring *m, sl_device_floors *out, sl_error *err) {
     sl_cuda_device *device = m->device;
     size_t left = 0, total = 0;
     SL_TRY_CUDA(&device->driver, memory_info(&left, &total), "asking for free memory", err);
@@ -85,10 +85,10 @@ static sl_status measure(measuring *m, sl_cuda_floors *out, sl_error *err) {
     return best_of(m, multiply_once, round * m->rounds, &out->bf16_operations_per_second, err);
 }
 
-sl_status sl_device_cuda_floors(sl_device *base, sl_cuda_floors *out, sl_error *err) {
+sl_status sl_cuda_measure(sl_device *base, sl_device_floors *out, sl_error *err) {
     measuring m = {.device = (sl_cuda_device *)base};
     const sl_cuda_driver *driver = &m.device->driver;
-    *out = (sl_cuda_floors){0};
+    *out = (sl_device_floors){0};
     SL_TRY(sl_cuda_enter(m.device, err));
     const sl_status status = measure(&m, out, err);
     (void)driver->stream_synchronise(m.device->stream);

@@ -1,18 +1,19 @@
-/* functions.c - The kernels that were built in, and the functions that launches name. */
+/* functions.c - Loads the compiled kernels and finds the functions that launches name. */
 #include "runtime/cuda/device.h"
 #include <string.h>
 
-/* Made by the build: one image per file of kernels, for several architectures; ends with NULL. */
-extern const void *const sl_cuda_images[];
+/* A driver with built-in kernels gets one empty image. */
+static sl_status open_images(sl_cuda_device *device, sl_error *err) {
+    static const char no_image[] = "";
+    static const void *const built_in[] = {no_image, NULL};
+    if (!device->driver.kernels_built_in) return sl_cuda_images_open(NULL, &device->images, err);
+    device->images.images = built_in;
+    return SL_OK;
+}
 
 sl_status sl_cuda_modules_load(sl_cuda_device *device, sl_error *err) {
-    static const char no_image[] = "";
-    static const void *const for_other_drivers[] = {no_image, NULL};
-    const void *const *images = sl_cuda_images;
-    if (!images[0] && device->options.driver) images = for_other_drivers;
-    if (!images[0])
-        return sl_fail(err, SL_UNSUPPORTED,
-                       "this build has no CUDA kernels: nvcc was not found when it was made");
+    SL_TRY(open_images(device, err));
+    const void *const *images = device->images.images;
     while (images[device->image_count]) device->image_count++;
     const uint64_t bytes = device->image_count * sizeof(sl_cu_module);
     device->modules = sl_resize(device->allocator, NULL, 0, bytes, 16);
@@ -21,8 +22,9 @@ sl_status sl_cuda_modules_load(sl_cuda_device *device, sl_error *err) {
         const sl_cu_result result = device->driver.module_load(&device->modules[i], images[i]);
         if (result == SL_CU_NO_BINARY)
             return sl_fail(err, SL_UNSUPPORTED,
-                           "the kernels were not built for this CUDA device; it needs compute "
-                           "capability 8.0 or later");
+                           "the CUDA kernels were built for other GPUs than this one; "
+                           "`make CUDA=1` on this machine builds them for it (compute capability "
+                           "8.0 or later)");
         if (result) return sl_cuda_fail(&device->driver, result, "loading the CUDA kernels", err);
         device->module_count++;
     }
@@ -35,6 +37,7 @@ void sl_cuda_modules_unload(sl_cuda_device *device) {
     sl_release(device->allocator, device->modules, device->image_count * sizeof(sl_cu_module), 16);
     sl_release(device->allocator, device->functions,
                device->function_capacity * sizeof *device->functions, 16);
+    sl_cuda_images_close(&device->images);
 }
 
 static sl_status look_up(sl_cuda_device *device, const char *name, sl_cu_function *out,

@@ -10,7 +10,7 @@ static sl_cu_address address_of(const void *data) {
     return (sl_cu_address)(uintptr_t)data;
 }
 
-static sl_status copy(const sl_executable *exe, sl_cu_address to, sl_cu_address from,
+static sl_status copy(const sl_cuda_executable *exe, sl_cu_address to, sl_cu_address from,
                       uint64_t bytes, sl_error *err) {
     if (!bytes || to == from) return SL_OK;
     SL_TRY_CUDA(&exe->device->driver, copy_within(to, from, bytes, exe->device->stream),
@@ -19,7 +19,7 @@ static sl_status copy(const sl_executable *exe, sl_cu_address to, sl_cu_address 
 }
 
 /* Gives the body its next input. */
-static sl_status give(const sl_executable *body, uint32_t input, sl_cu_address from,
+static sl_status give(const sl_cuda_executable *body, uint32_t input, sl_cu_address from,
                       sl_error *err) {
     const sl_buffer *buffers = body->binding.program->buffers;
     uint32_t b = 0;
@@ -27,18 +27,19 @@ static sl_status give(const sl_executable *body, uint32_t input, sl_cu_address f
         if (buffers[b].kind == SL_BUFFER_INPUT && before++ == input) break;
     return copy(body, body->locals.address + body->local_offsets[b], from, buffers[b].bytes, err);
 }
-static sl_status take(const sl_executable *body, uint32_t output, sl_cu_address to, sl_error *err) {
+static sl_status take(const sl_cuda_executable *body, uint32_t output, sl_cu_address to,
+                      sl_error *err) {
     const sl_operand *operand = &body->binding.program->outputs[output].operand;
     return copy(body, to, sl_cuda_resolve(body, operand), sl_type_bytes(&operand->type), err);
 }
 
-static sl_status run_body(sl_executable *body, sl_error *err) {
+static sl_status run_body(sl_cuda_executable *body, sl_error *err) {
     SL_TRY(sl_cuda_build(body, err));
     return sl_cuda_launch_segments(body, err);
 }
 
 /* A bool, once everything before it has been done well. */
-static sl_status ask(sl_executable *exe, sl_cu_address address, bool *out, sl_error *err) {
+static sl_status ask(sl_cuda_executable *exe, sl_cu_address address, bool *out, sl_error *err) {
     uint8_t byte = 0;
     SL_TRY_CUDA(&exe->device->driver, copy_out(&byte, address, sizeof byte, exe->device->stream),
                 "asking which body runs", err);
@@ -49,12 +50,12 @@ static sl_status ask(sl_executable *exe, sl_cu_address address, bool *out, sl_er
 
 /* ---- if ---- */
 
-static sl_status run_if(sl_executable *exe, uint32_t step, sl_error *err) {
+static sl_status run_if(sl_cuda_executable *exe, uint32_t step, sl_error *err) {
     const sl_cuda_task *task = &exe->tasks[step];
     const sl_if_args *a = task->args;
     bool chosen = false;
     SL_TRY(ask(exe, address_of(a->condition.data), &chosen, err));
-    sl_executable *body = task->bodies[chosen ? 0 : 1];
+    sl_cuda_executable *body = task->bodies[chosen ? 0 : 1];
     for (uint32_t i = 0; i < SL_LIST_COUNT(a->inputs); i++)
         SL_TRY(give(body, i, address_of(a->inputs.items[i].data), err));
     SL_TRY(run_body(body, err));
@@ -65,30 +66,30 @@ static sl_status run_if(sl_executable *exe, uint32_t step, sl_error *err) {
 
 /* ---- loops: carries are kept in the step's own results ---- */
 
-static sl_status start_carries(const sl_executable *exe, const sl_cview *inits,
+static sl_status start_carries(const sl_cuda_executable *exe, const sl_cview *inits,
                                const sl_view *results, uint32_t count, sl_error *err) {
     for (uint32_t i = 0; i < count; i++)
         SL_TRY(copy(exe, address_of(results[i].data), address_of(inits[i].data),
                     sl_type_bytes(&inits[i].type), err));
     return SL_OK;
 }
-static sl_status run_on(sl_executable *body, const sl_view *carries, uint32_t count,
+static sl_status run_on(sl_cuda_executable *body, const sl_view *carries, uint32_t count,
                         sl_error *err) {
     for (uint32_t i = 0; i < count; i++) SL_TRY(give(body, i, address_of(carries[i].data), err));
     return run_body(body, err);
 }
-static sl_status advance(const sl_executable *body, const sl_view *carries, uint32_t count,
+static sl_status advance(const sl_cuda_executable *body, const sl_view *carries, uint32_t count,
                          sl_error *err) {
     for (uint32_t i = 0; i < count; i++) SL_TRY(take(body, i, address_of(carries[i].data), err));
     return SL_OK;
 }
 
-static sl_status run_while(sl_executable *exe, uint32_t step, sl_error *err) {
+static sl_status run_while(sl_cuda_executable *exe, uint32_t step, sl_error *err) {
     const sl_cuda_task *task = &exe->tasks[step];
     const sl_while_args *a = task->args;
     const uint32_t count = SL_LIST_COUNT(a->carries);
     const sl_view *carries = a->results.items;
-    sl_executable *condition = task->bodies[0], *body = task->bodies[1];
+    sl_cuda_executable *condition = task->bodies[0], *body = task->bodies[1];
     SL_TRY(start_carries(exe, a->carries.items, carries, count, err));
     for (int64_t done = 0; !a->attrs.most || done < a->attrs.most; done++) {
         bool more = false;
@@ -108,7 +109,7 @@ static sl_cu_address part_of(const void *data, const sl_type *stack, int64_t t) 
     return address_of(data) + (uint64_t)t * bytes;
 }
 
-static sl_status run_scan(sl_executable *exe, uint32_t step, sl_error *err) {
+static sl_status run_scan(sl_cuda_executable *exe, uint32_t step, sl_error *err) {
     const sl_cuda_task *task = &exe->tasks[step];
     const sl_scan_args *a = task->args;
     const uint32_t count = a->attrs.carries, first_x = count + a->attrs.consts;
@@ -116,7 +117,7 @@ static sl_status run_scan(sl_executable *exe, uint32_t step, sl_error *err) {
     const sl_cview *in = a->inputs.items;
     const sl_view *out = a->results.items;
     const int64_t length = first_x < inputs ? in[first_x].type.shape.dims[0] : a->attrs.length;
-    sl_executable *body = task->bodies[0];
+    sl_cuda_executable *body = task->bodies[0];
     SL_TRY(start_carries(exe, in, out, count, err));
     for (uint32_t i = count; i < first_x; i++) SL_TRY(give(body, i, address_of(in[i].data), err));
     for (int64_t done = 0; done < length; done++) {
@@ -133,7 +134,7 @@ static sl_status run_scan(sl_executable *exe, uint32_t step, sl_error *err) {
 
 /* ---- ops of others ---- */
 
-static sl_status run_custom(sl_executable *exe, uint32_t s, sl_error *err) {
+static sl_status run_custom(sl_cuda_executable *exe, uint32_t s, sl_error *err) {
     const sl_step *step = &exe->binding.program->steps[s];
     const sl_cuda_task *task = &exe->tasks[s];
     const sl_cuda_driver *driver = &exe->device->driver;
@@ -156,7 +157,7 @@ static sl_status run_custom(sl_executable *exe, uint32_t s, sl_error *err) {
     return SL_OK;
 }
 
-static sl_status make_host_args(sl_executable *exe, const sl_step *step, sl_cuda_task *task,
+static sl_status make_host_args(sl_cuda_executable *exe, const sl_step *step, sl_cuda_task *task,
                                 sl_error *err) {
     enum { ALIGNMENT = 64 };
     bool fine = (task->host_args = sl_arguments_create(step, &exe->arena)) != NULL;
@@ -183,10 +184,10 @@ sl_cuda_hosted_fn *sl_cuda_hosted(sl_op op) {
     return hosted[op];
 }
 
-sl_status sl_cuda_load_hosted(sl_executable *exe, const sl_step *step, sl_cuda_task *task,
+sl_status sl_cuda_load_hosted(sl_cuda_executable *exe, const sl_step *step, sl_cuda_task *task,
                               sl_error *err) {
     if (step->op == SL_OP_custom) return make_host_args(exe, step, task, err);
-    task->bodies = SL_ARENA_NEW_ARRAY(&exe->arena, sl_executable *, step->body_count + 1);
+    task->bodies = SL_ARENA_NEW_ARRAY(&exe->arena, sl_cuda_executable *, step->body_count + 1);
     if (!task->bodies) return sl_no_memory(err, step->label, step->body_count);
     for (uint32_t b = 0; b < step->body_count; b++) {
         const sl_status status =

@@ -2,7 +2,7 @@
 #include "runtime/cuda/joining.h"
 #include <string.h>
 
-void sl_cuda_part(sl_executable *exe) {
+void sl_cuda_part(sl_cuda_executable *exe) {
     exe->direct_outputs = 0;
     for (uint32_t s = 0; s < exe->binding.program->step_count; s++) {
         sl_cuda_task *task = &exe->tasks[s];
@@ -153,7 +153,7 @@ void sl_joining_set(sl_cuda_joined *joined, const char *function, const void *ar
 
 /* ---- all rules ---- */
 
-static sl_status find_functions(sl_executable *exe, uint32_t step, sl_error *err) {
+static sl_status find_functions(sl_cuda_executable *exe, uint32_t step, sl_error *err) {
     sl_cuda_task *task = &exe->tasks[step];
     for (uint32_t i = 0; task->joined && i < task->launch_count; i++)
         SL_TRY(sl_cuda_function_of(exe->device, &task->joined[i].launch, &task->joined[i].function,
@@ -165,7 +165,7 @@ typedef sl_status rule(const sl_joining *j, uint32_t step, sl_error *err);
 static rule *const rules[] = {sl_join_row,   sl_join_delta, sl_join_attention, sl_join_experts,
                               sl_join_route, sl_join_codes, sl_join_output};
 
-sl_status sl_cuda_join(sl_executable *exe, const sl_cuda_segment *segment,
+sl_status sl_cuda_join(sl_cuda_executable *exe, const sl_cuda_segment *segment,
                        const sl_cuda_needs *needs, sl_error *err) {
     const uint32_t count = exe->binding.program->step_count;
     sl_status status = SL_OK;

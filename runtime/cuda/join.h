@@ -15,11 +15,11 @@ typedef struct {
 } sl_cuda_needs;
 
 /* Decides which steps of a segment join which, in tasks[].leader, .next and .joined. */
-SL_CHECKED sl_status sl_cuda_join(sl_executable *exe, const sl_cuda_segment *segment,
+SL_CHECKED sl_status sl_cuda_join(sl_cuda_executable *exe, const sl_cuda_segment *segment,
                                   const sl_cuda_needs *needs, sl_error *err);
 /* Each step by itself again. */
-void sl_cuda_part(sl_executable *exe);
+void sl_cuda_part(sl_cuda_executable *exe);
 /* levels.c: cuts a program whose steps were joined as one segment into levels, which become its
  * segments; false where experts did not join. */
-bool sl_cuda_level(sl_executable *exe, const sl_cuda_needs *needs);
+bool sl_cuda_level(sl_cuda_executable *exe, const sl_cuda_needs *needs);
 #endif

@@ -99,7 +99,7 @@ typedef struct {
     sl_device *device;
     bound_program bound;
 } ready;
-static ready make_ready_with(bool no_sharing, sl_cuda_options options) {
+static ready make_ready_with(bool no_sharing, sl_device_options options) {
     ready r = {.program = make_program(no_sharing)};
     options.driver = driver;
     must(sl_device_cuda_create(&options, NULL, &r.device, &err));
@@ -108,7 +108,7 @@ static ready make_ready_with(bool no_sharing, sl_cuda_options options) {
     return r;
 }
 static ready make_ready(bool no_sharing, bool apart) {
-    return make_ready_with(no_sharing, (sl_cuda_options){.apart = apart});
+    return make_ready_with(no_sharing, (sl_device_options){.apart = apart});
 }
 static void drop(ready *r) {
     bound_program_deinit(&r->bound);
@@ -117,14 +117,14 @@ static void drop(ready *r) {
 }
 
 /* Launches of a function that some step was given instead of its own. */
-static uint32_t joined_by(const sl_executable *exe, const char *function) {
+static uint32_t joined_by(const sl_cuda_executable *exe, const char *function) {
     uint32_t count = 0;
     for (uint32_t s = 0; s < exe->binding.program->step_count; s++)
         for (uint32_t i = 0; exe->tasks[s].joined && i < exe->tasks[s].launch_count; i++)
             count += strcmp(exe->tasks[s].joined[i].launch.function, function) == 0;
     return count;
 }
-static uint32_t members(const sl_executable *exe) {
+static uint32_t members(const sl_cuda_executable *exe) {
     uint32_t count = 0;
     for (uint32_t s = 0; s < exe->binding.program->step_count; s++)
         count += exe->tasks[s].leader != s;
@@ -134,7 +134,7 @@ static uint32_t members(const sl_executable *exe) {
 static void every_rule_is_used(void **state) {
     (void)state;
     ready r = make_ready(true, false);
-    const sl_executable *exe = r.bound.executable;
+    const sl_cuda_executable *exe = sl_cuda_executable_of(r.bound.executable);
     assert_int_equal(joined_by(exe, "sl_delta_step_joined"), 2);
     assert_int_equal(joined_by(exe, "sl_sdpa_step_128"), 1);
     assert_int_equal(joined_by(exe, "sl_sdpa_merge_row"), 1);
@@ -155,7 +155,7 @@ static void edges_order_every_conflict(void **state) {
     (void)state;
     for (int no_sharing = 0; no_sharing < 2; no_sharing++) {
         ready r = make_ready(no_sharing, false);
-        assert_true(members(r.bound.executable) > 0);
+        assert_true(members(sl_cuda_executable_of(r.bound.executable)) > 0);
         must(sl_device_cuda_prove(r.bound.executable, &err));
         drop(&r);
     }
@@ -166,7 +166,7 @@ static void edges_order_every_conflict(void **state) {
 static void a_wrong_join_is_found(void **state) {
     (void)state;
     ready r = make_ready(true, false);
-    sl_executable *exe = r.bound.executable;
+    sl_cuda_executable *exe = sl_cuda_executable_of(r.bound.executable);
     const uint32_t last = exe->binding.program->step_count - 1;
     sl_cuda_task *head = &exe->tasks[exe->tasks[0].leader], *task = &exe->tasks[last];
     assert_true(task->leader == last && task->next == UINT32_MAX);
@@ -174,7 +174,7 @@ static void a_wrong_join_is_found(void **state) {
     task->leader = head->leader;
     head->next = last;
     task->next = before.next;
-    assert_int_not_equal(sl_device_cuda_prove(exe, &err), SL_OK);
+    assert_int_not_equal(sl_device_cuda_prove(&exe->base, &err), SL_OK);
     *head = before;
     task->leader = last;
     task->next = UINT32_MAX;
@@ -195,7 +195,7 @@ static void check_alike(const ready *together, const ready *apart) {
 static void results_are_those_of_steps_apart(void **state) {
     (void)state;
     ready together = make_ready(true, false), apart = make_ready(true, true);
-    assert_int_equal(members(apart.bound.executable), 0);
+    assert_int_equal(members(sl_cuda_executable_of(apart.bound.executable)), 0);
     check_alike(&together, &apart);
     assert_int_equal(bound_program_run(&together.bound, NULL),
                      bound_program_run(&together.bound, NULL));
@@ -209,15 +209,15 @@ static void bits_are_the_same_when_experts_stream(void **state) {
     static const uint64_t rooms[] = {71, 25, 4};
     ready all = make_ready(true, false);
     const uint64_t wanted = bound_program_run(&all.bound, NULL);
-    const sl_cuda_info info = sl_device_cuda_info(all.device);
+    const sl_device_stats info = sl_device_count(all.device);
     assert_int_equal(info.expert_slots, 72);
     for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++) {
         const uint64_t bytes = rooms[i] * (info.expert_bytes / info.expert_slots);
-        ready some = make_ready_with(true, (sl_cuda_options){.expert_budget_bytes = bytes});
-        assert_true(some.bound.executable->segments[0].leveled);
-        assert_int_equal(some.bound.executable->segment_count, 2 * 3 + 1);
+        ready some = make_ready_with(true, (sl_device_options){.expert_budget_bytes = bytes});
+        assert_true(sl_cuda_executable_of(some.bound.executable)->segments[0].leveled);
+        assert_int_equal(sl_cuda_executable_of(some.bound.executable)->segment_count, 2 * 3 + 1);
         assert_int_equal(bound_program_run(&some.bound, NULL), wanted);
-        assert_int_equal(sl_device_cuda_info(some.device).expert_slots, rooms[i]);
+        assert_int_equal(sl_device_count(some.device).expert_slots, rooms[i]);
         drop(&some);
     }
     drop(&all);
@@ -227,12 +227,13 @@ static void bits_are_the_same_when_experts_stream(void **state) {
 static void experts_without_room_come_in_rounds(void **state) {
     (void)state;
     ready all = make_ready(true, false);
-    const sl_cuda_info info = sl_device_cuda_info(all.device);
+    const sl_device_stats info = sl_device_count(all.device);
     const uint64_t bytes = 3 * (info.expert_bytes / info.expert_slots);
     for (int chained = 0; chained < 2; chained++) {
         ready few = make_ready_with(
-            true, (sl_cuda_options){.expert_budget_bytes = bytes, .chained = chained});
-        assert_int_equal(few.bound.executable->segments[0].leveled, !chained);
+            true, (sl_device_options){.expert_budget_bytes = bytes, .chained = chained});
+        assert_int_equal(sl_cuda_executable_of(few.bound.executable)->segments[0].leveled,
+                         !chained);
         check_alike(&few, &all);
         drop(&few);
     }
@@ -249,7 +250,8 @@ static void run_at(ready *r, int32_t position) {
 /* The cache fills up, over the ends of what tiles and splits of positions there are. */
 static void check_positions(const int32_t *positions, size_t count) {
     ready together = make_ready(true, false), apart = make_ready(true, true);
-    assert_int_equal(joined_by(together.bound.executable, "sl_sdpa_step_128"), 1);
+    assert_int_equal(
+        joined_by(sl_cuda_executable_of(together.bound.executable), "sl_sdpa_step_128"), 1);
     for (size_t i = 0; i < count; i++) {
         run_at(&together, positions[i]);
         run_at(&apart, positions[i]);

@@ -5,7 +5,7 @@
 #include "runtime/cuda/join.h"
 
 typedef struct {
-    sl_executable *exe;
+    sl_cuda_executable *exe;
     const sl_cuda_segment *segment;
     const sl_cuda_needs *needs;
     bool *seen; /* [step] */

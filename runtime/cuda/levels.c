@@ -6,13 +6,13 @@
 #include "runtime/cuda/join.h"
 #include <string.h>
 
-static bool streams(const sl_executable *exe, uint32_t step) {
+static bool streams(const sl_cuda_executable *exe, uint32_t step) {
     return sl_op_info_of(exe->binding.program->steps[step].op)->traits & SL_OP_STREAMS;
 }
 
 /* Whether every step that streams is one whose routing and whose sum are part of it, and the host
  * runs none. */
-static bool all_experts_joined(const sl_executable *exe) {
+static bool all_experts_joined(const sl_cuda_executable *exe) {
     static const char name[] = "sl_moe_row_up_";
     for (uint32_t s = 0; s < exe->binding.program->step_count; s++) {
         const sl_cuda_task *task = &exe->tasks[s];
@@ -25,7 +25,7 @@ static bool all_experts_joined(const sl_executable *exe) {
 }
 
 /* Raises the level of a step's leader above what the step needs; whether it was too low. */
-static bool raise_level(sl_executable *exe, const sl_cuda_needs *needs, uint32_t step) {
+static bool raise_level(sl_cuda_executable *exe, const sl_cuda_needs *needs, uint32_t step) {
     const uint32_t leader = exe->tasks[step].leader, odd = streams(exe, leader);
     uint32_t level = exe->tasks[leader].level;
     for (uint32_t i = needs->first[step]; i < needs->first[step + 1]; i++) {
@@ -40,7 +40,7 @@ static bool raise_level(sl_executable *exe, const sl_cuda_needs *needs, uint32_t
     return raised;
 }
 
-static uint32_t find_levels(sl_executable *exe, const sl_cuda_needs *needs) {
+static uint32_t find_levels(sl_cuda_executable *exe, const sl_cuda_needs *needs) {
     const uint32_t count = exe->binding.program->step_count;
     uint32_t levels = 0;
     for (uint32_t s = 0; s < count; s++) exe->tasks[s].level = streams(exe, s) ? 1 : 0;
@@ -55,7 +55,7 @@ static uint32_t find_levels(sl_executable *exe, const sl_cuda_needs *needs) {
 }
 
 /* Whether experts of two layers are on one level: they do not need each other. */
-static bool any_shared(const sl_executable *exe) {
+static bool any_shared(const sl_cuda_executable *exe) {
     uint32_t before = 0; /* streaming steps are in order, and so are levels unless they share one */
     for (uint32_t s = 0; s < exe->binding.program->step_count; s++) {
         if (!streams(exe, s)) continue;
@@ -65,7 +65,7 @@ static bool any_shared(const sl_executable *exe) {
     return false;
 }
 
-bool sl_cuda_level(sl_executable *exe, const sl_cuda_needs *needs) {
+bool sl_cuda_level(sl_cuda_executable *exe, const sl_cuda_needs *needs) {
     const uint32_t count = exe->binding.program->step_count;
     if (!all_experts_joined(exe)) return false;
     const uint32_t levels = find_levels(exe, needs);

@@ -65,4 +65,15 @@ static sl_status accepts(const sl_step *step, sl_error *err) {
     return status;
 }
 
-const sl_target sl_target_cuda = {.name = "cuda", .hosts_bodies = true, .accepts = accepts};
+static const sl_target_kernel kernels[] = {
+#define KERNEL(OP, WEIGHT, FN) {SL_OP_##OP, #WEIGHT},
+#define HOSTED(OP)             {SL_OP_##OP, "run by the host"},
+#include "runtime/cuda/kernels.def"
+    {0},
+};
+
+const sl_target sl_target_cuda = {.name = "cuda",
+                                  .schedule = SL_SCHEDULE_EDGES,
+                                  .hosts_bodies = true,
+                                  .kernels = kernels,
+                                  .accepts = accepts};

@@ -1,7 +1,7 @@
-/* simulate.h - Running a program on a machine that does all it is allowed to do wrong.
+/* simulate.h - Runs a program on a simulated machine that uses every freedom the schedule allows.
  *
  * Nothing is computed.  Every byte remembers which step wrote it last, and every read knows which
- * step it is meant to see; seeing another is an error.  Between barriers steps run in a random
+ * step's write it must see; anything else is an error.  Between barriers steps run in a random
  * order, and each write is seen at once or not before the barrier, as it falls.  With edges, steps
  * run in a random order that the edges allow. */
 #ifndef SL_RUNTIME_NULL_SIMULATE_H

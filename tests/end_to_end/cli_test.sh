@@ -61,18 +61,18 @@ test_help() {
     holds "sluice --version" prints '^sluice [0-9]' --version
     for command in run chat logits perplexity tokenize info pack synth bench inspect ir; do
         holds "$command --help" prints "^usage: sluice $command" "$command" --help
-        holds "$command refuses unknown options" refuses 2 "'--no-such' is no option" "$command" --no-such
+        holds "$command refuses unknown options" refuses 2 "'--no-such' is not an option" "$command" --no-such
     done
 }
 
 test_mistakes() {
     holds "no command" runs 2
     holds "an unknown command" refuses 2 "no command 'walk'" walk
-    holds "a number that is none" refuses 2 "--predict: 'x' is no N" run -n x
+    holds "a number that is none" refuses 2 "--predict: expected N, found 'x'" run -n x
     holds "a missing value" refuses 2 "needs a value" run -p
-    holds "an argument too many" refuses 2 "one argument too many" run -p a b
+    holds "an argument too many" refuses 2 "unexpected argument 'b'" run -p a b
     holds "a missing argument" refuses 2 "missing" pack only-one
-    holds "logits without an output" refuses 2 "needed" logits --tokens -
+    holds "logits without an output" refuses 2 "required" logits --tokens -
     holds "a missing model" refuses 1 "$folder/none" run -m "$folder/none" -p hi
 }
 
@@ -338,7 +338,7 @@ test_full_disk() {
     fi
 }
 
-# ---- With the model that comes along ----
+# ---- With the bundled demo model ----
 
 test_fable() {
     local model=models/fable

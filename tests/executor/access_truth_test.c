@@ -179,7 +179,8 @@ static const char *const cases[] = {
     "input %y : f32[7,4,83] input %weights : f32[7,4] input %s : f32[7,83] input %r : f32[7,83] "
     "%o = moe_add_shared(%y, %weights, %s, %r)",
     "input %a : f32[5,67] input %b : f32[5,67] input %c : f32[5,67] input %d : f32[5,67] "
-    "%o = region(%a, %b, %c, %d) {code = [301, 1740, 152]}",
+    "%o = elementwise_region(%a, %b, %c, %d) {code = [3, 0, 1, 0, 0, 39, 4, 0, 0, 0, 1, 5, 2, 0, "
+    "0]}",
     "input %a : f32[5,67] input %b : f32[5,67] input %c : f32[5,67] %o = add3(%a, %b, %c)",
     "input %a : f32[3,131] %o = cast(%a) {to = f16}",
     "input %a : i32[3,131] %o = cast(%a) {to = f32}",

@@ -29,10 +29,11 @@ static int open_devices(void **state) {
     (void)state;
     sl_error err = {0};
     for (uint32_t threads = 1; threads <= MOST_THREADS; threads++)
-        assert_int_equal(
-            sl_device_cpu_create(&(sl_cpu_options){.threads = threads}, NULL, &cpus[threads], &err),
-            SL_OK);
-    assert_int_equal(sl_device_null_create(NULL, &null_device, &err), SL_OK);
+        assert_int_equal(sl_device_cpu_create(&(sl_device_options){.threads = threads}, NULL,
+                                              &cpus[threads], &err),
+                         SL_OK);
+    assert_int_equal(sl_device_null_create(&(sl_device_options){0}, NULL, &null_device, &err),
+                     SL_OK);
     return 0;
 }
 

@@ -20,7 +20,7 @@ static void test_threads(void **state) {
     sl_device *device = NULL;
     sl_error err = {0};
     assert_int_equal(
-        sl_device_cpu_create(&(sl_cpu_options){.threads = THREADS}, NULL, &device, &err), SL_OK);
+        sl_device_cpu_create(&(sl_device_options){.threads = THREADS}, NULL, &device, &err), SL_OK);
     for (uint64_t seed = 100; seed < 100 + GRAPHS; seed++) {
         const sl_compile_how how = {.model = seed % 2 ? SL_SCHEDULE_LEVELS : SL_SCHEDULE_GROUPS,
                                     .no_fusion = seed % 4 >= 2};

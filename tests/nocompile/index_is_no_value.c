@@ -1,7 +1,7 @@
 // expect: incompatible type
 #include "compiler/build.h"
 
-/* A buffer of a program is no value of a graph, and neither is a plain number. */
+/* Neither a buffer of a program nor a plain number is a graph value. */
 sl_value negate(sl_graph *graph, sl_value x, sl_buffer_id buffer);
 sl_value negate(sl_graph *graph, sl_value x, sl_buffer_id buffer) {
     (void)x, (void)buffer;

@@ -15,7 +15,7 @@ static sl_device *cuda_device(void) {
     if (opened) return opened;
     const char *which = getenv("SLUICE_CUDA");
     const bool real = which && strcmp(which, "device") == 0;
-    const sl_cuda_options options = {.driver = real ? NULL : getenv("SLUICE_CUDA_EMULATOR")};
+    const sl_device_options options = {.driver = real ? NULL : getenv("SLUICE_CUDA_EMULATOR")};
     sl_error err = {0};
     if (!real && !options.driver) fail_msg("SLUICE_CUDA_EMULATOR names no emulated driver");
     if (sl_device_cuda_create(&options, NULL, &opened, &err)) fail_msg("%s", err.message);

@@ -32,7 +32,7 @@ static void make_runners(void) {
         for (uint32_t threads = 1; threads <= 2 && sl_cpu_kernel_set(isas[i]); threads++) {
             runner *r = &runners[runner_count++];
             *r = (runner){isas[i], threads, NULL};
-            const sl_cpu_options options = {.threads = threads, .isa = isas[i]};
+            const sl_device_options options = {.threads = threads, .isa = isas[i]};
             if (sl_device_cpu_create(&options, NULL, &r->device, &err)) fail_msg("%s", err.message);
         }
 }
@@ -253,8 +253,7 @@ static void compare_bits(const drawn_graph *drawn, const sl_program *fused, cons
 }
 
 static sl_program *compiled(const drawn_graph *drawn, bool fused, difference *out) {
-    const sl_compile_how how = {
-        .model = SL_SCHEDULE_LEVELS, .wide_regions = true, .no_fusion = !fused};
+    const sl_compile_how how = {.model = SL_SCHEDULE_LEVELS, .no_fusion = !fused};
     sl_error err = {0};
     sl_graph *copy = NULL;
     sl_program *program = NULL;

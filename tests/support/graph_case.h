@@ -160,7 +160,7 @@ static void graph_run(const graph_case *c, const char *isa, uint32_t threads, do
     sl_executable *exe = NULL;
     assert_int_equal(sl_graph_copy(c->graph, NULL, &copy, &err), SL_OK);
     if (sl_compile_graph(copy, NULL, NULL, &program, &err) != SL_OK) fail_msg("%s", err.message);
-    const sl_cpu_options options = {.threads = threads, .isa = isa};
+    const sl_device_options options = {.threads = threads, .isa = isa};
     assert_int_equal(sl_device_cpu_create(&options, NULL, &device, &err), SL_OK);
     if (device->ops->load(device, program, &exe, &err) != SL_OK) fail_msg("%s", err.message);
     for (uint32_t i = 0; i < c->count; i++) {

@@ -112,7 +112,7 @@ static bool is_exact(sl_op op) {
 
 /* An element of one op alone: kernels are as near as they can be.  A region has several. */
 static bool is_single(sl_op op) {
-    const bool region = op == SL_OP_elementwise_region || op == SL_OP_region || op == SL_OP_add3;
+    const bool region = op == SL_OP_elementwise_region || op == SL_OP_add3;
     return (sl_op_info_of(op)->traits & SL_OP_POINTWISE) && !region;
 }
 

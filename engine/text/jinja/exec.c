@@ -156,8 +156,7 @@ sl_status sl_jinja_call_loop(jinja_run *run, const jinja_loop *loop, const jinja
     jinja_scope *outer_scope = run->scope;
     if (!loop->node) return JINJA_FAIL(run, "only a loop marked 'recursive' can be called");
     if (args->count != 1 || args->names[0].data)
-        return JINJA_FAIL(run, "a loop is called with what it is to run over, not %zu values",
-                          args->count);
+        return JINJA_FAIL(run, "a recursive loop takes one sequence, not %zu values", args->count);
     SL_TRY(sl_jinja_deeper(run));
     run->out = &buffer;
     run->scope = loop->scope;

@@ -156,7 +156,7 @@ static sl_status hex_escape(lexer *lex, const char **in, const char *end, char *
         ++*in;
     }
     if (character > 0x10FFFF || (character >= 0xD800 && character <= 0xDFFF))
-        return JINJA_REJECT(lex, "\\%c%x is no character", kind, character);
+        return JINJA_REJECT(lex, "\\%c%x is not a character", kind, character);
     *out += sl_utf8_encode(character, *out);
     return SL_OK;
 }

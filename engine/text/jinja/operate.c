@@ -76,7 +76,7 @@ static sl_status reals(jinja_run *run, jinja_op op, double a, double b, jinja_va
     case JINJA_POWER:
         result = pow(a, b);
         if (!isfinite(result) && isfinite(a) && isfinite(b))
-            return JINJA_FAIL(run, "a power that is no real number");
+            return JINJA_FAIL(run, "a power that is not a real number");
         break;
     default:
         if (b == 0) return by_zero(run);

@@ -18,7 +18,7 @@ void sl_jinja_report(const jinja_place *place, sl_status status, const char *for
 sl_status sl_jinja_charge(jinja_run *run, uint64_t steps) {
     run->steps += steps;
     if (run->steps <= JINJA_MAX_STEPS) return SL_OK;
-    return JINJA_FAIL(run, "more than %d steps of work", JINJA_MAX_STEPS);
+    return JINJA_FAIL(run, "more than %d evaluation steps", JINJA_MAX_STEPS);
 }
 
 sl_status sl_jinja_deeper(jinja_run *run) {

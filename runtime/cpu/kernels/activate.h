@@ -1,4 +1,4 @@
-/* activate.h - What may follow a product, by the number that its op has for it. */
+/* activate.h - Activation functions after a matrix product, by their number in the op. */
 #ifndef SL_RUNTIME_CPU_ACTIVATE_H
 #define SL_RUNTIME_CPU_ACTIVATE_H
 #include "runtime/cpu/kernels/pointwise.h"
@@ -25,7 +25,7 @@ INLINE vf activated(vf x, uint32_t act) {
         return vgelu_approx(x);
     }
 }
-/* In place; 0 is nothing. */
+/* In place; 0: none. */
 static inline void activate_f32(float *x, int64_t n, uint32_t act) {
     if (act == 0) return;
     FOR_VECTORS(i, count, n, vstore_n(x + i, activated(vload_n(x + i, count), act), count););

@@ -1,4 +1,4 @@
-/* attention.c - Rotary positions, and what enters the key-value cache. */
+/* attention.c - RoPE, and writing to the KV cache. */
 #include "core/rope.h"
 #include "runtime/cpu/kernels/cache.h"
 #include "runtime/cpu/kernels/norm.h"

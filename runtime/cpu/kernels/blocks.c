@@ -1,4 +1,4 @@
-/* blocks.c - Blocks made of several ops: what lies between stays in a worker's scratch. */
+/* blocks.c - Transformer blocks; intermediate results stay in the worker's scratch memory. */
 #include "core/ops.h"
 #include "runtime/cpu/kernels/activate.h"
 #include "runtime/cpu/kernels/dot_heads.h"

@@ -1,4 +1,4 @@
-/* cache.h - Elements of the key-value cache (core/kv.h), which are f32, f16 or 16-bit codes. */
+/* cache.h - Access to the KV cache (core/kv.h) in f32, f16 or 16-bit codes. */
 #ifndef SL_RUNTIME_CPU_CACHE_H
 #define SL_RUNTIME_CPU_CACHE_H
 #include "core/codec.h"
@@ -35,8 +35,8 @@ INLINE void halves_of(vf x, uint16_t out[LANES]) {
 }
 
 /* What a row is multiplied with to become codes, and what codes are multiplied with; as core/kv.h
- * has it, by norm (keys and queries) or by the largest (values).  Never inlined: a row must have
- * the same codes whoever asks. */
+ * has it, by norm (keys and queries) or by the largest (values).  Never inlined, so that
+ * a row has the same codes for every caller. */
 typedef struct {
     float inverse, scale;
 } coding16;
@@ -68,7 +68,7 @@ INLINE vi codes16_of(vf x, coding16 c) {
     return c.inverse == 0 ? none : vround_i32(x * vsplat(c.inverse));
 }
 
-/* Where one head of one sequence lies in keys or in values, in bytes. */
+/* Byte offset of one head of one sequence in keys or in values. */
 INLINE int64_t cache_head(const sl_type *cache, int64_t slot, int64_t head) {
     const int64_t before = slot * dim(cache, 1) + head, each = sl_dims_tail(&cache->shape, 2);
     if (sl_dtype_infos[cache->dtype].kind == SL_KIND_CACHE)

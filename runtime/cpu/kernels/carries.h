@@ -1,8 +1,8 @@
-/* carries.h - Values that a loop hands from one run of a body to the next.
+/* carries.h - Loop-carried values of a body.
  *
- * A carry is where its last value lies: at the op's input, at an output of no run yet, or in one of
- * two places of its own, which take turns.  A body's output may be what any of its inputs is bound
- * to, so that a new value never overwrites one that is still bound. */
+ * The current value of a carry is at the input of the op, or in one of two alternating buffers.  A
+ * body's output may be what any of its inputs is bound to, so that a new value never overwrites one
+ * that is still bound. */
 #ifndef SL_RUNTIME_CPU_CARRIES_H
 #define SL_RUNTIME_CPU_CARRIES_H
 #include "core/ops.h"

@@ -1,5 +1,5 @@
-/* channel_norm.c - Norms along an axis whose elements lie apart, norms by given statistics, and
- * sums over all axes but one. */
+/* channel_norm.c - Norms along a strided axis, batch norm with given statistics, and sums over all
+ * axes but one. */
 #include "core/ops.h"
 #include "runtime/cpu/kernels/kernels.h"
 #include "runtime/cpu/kernels/moments.h"

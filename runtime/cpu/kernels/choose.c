@@ -1,4 +1,4 @@
-/* choose.c - Tokens: the one chosen last, and the next. */
+/* choose.c - Sampling ops: resume (the last sampled token) and choose (the next one). */
 #include "runtime/cpu/choose.h"
 #include "core/choose.h"
 #include "runtime/cpu/kernels/kernels.h"

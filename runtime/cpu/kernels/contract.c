@@ -1,5 +1,5 @@
-/* contract.c - Products of tensors of any numbers along any dims: matmul (f32 is in matmul.c),
- * dot_general, and products with a correction of low rank. */
+/* contract.c - Matrix products of any number type: matmul (f32 is in matmul.c), dot_general, and
+ * LoRA products. */
 #include "runtime/cpu/kernels/product.h"
 
 /* ---- an index over some dims, with strides in both factors ---- */

@@ -1,4 +1,5 @@
-/* control.c - Ops that run bodies.  Each is one item: its body runs on the thread that has it. */
+/* control.c - Ops with subgraphs.  Each is one item: its body runs on the thread that executes it.
+ */
 #include "runtime/cpu/kernels/carries.h"
 #include "runtime/custom.h"
 

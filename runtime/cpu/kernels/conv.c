@@ -1,5 +1,5 @@
-/* conv.c - Convolutions as products of the kernel with what windows see (im2col), a tile of windows
- * at a time; channels that are alone in their group go without.
+/* conv.c - Convolutions by im2col and matrix products, a tile of windows at a time; depthwise
+ * convolutions are computed directly.
  *
  * An item is a tile of TILE windows and up to FILTERS filters of one group of one n. */
 #include "core/ops.h"

@@ -1,5 +1,5 @@
-/* conv_backward.c - Transposed convolutions, which are also gradients of convolutions for their
- * input, and gradients for their weights. */
+/* conv_backward.c - Transposed convolutions, which are also the gradients of convolutions with
+ * respect to their input, and gradients with respect to weights. */
 #include "core/ops.h"
 #include "runtime/cpu/kernels/blocked.h"
 #include "runtime/cpu/kernels/element.h"
@@ -175,7 +175,7 @@ RUN(conv_backward_input) {
 
 /* ---- gradient for weights: an item is a few channels of x of one group, and FILTERS filters ----
  *
- * dw = dy times what windows see, summed over all windows of all n. */
+ * dw = dy times im2col(x), summed over all windows of all samples. */
 
 enum { WINDOWS = 256, COLUMNS = 64, FILTERS = 64 };
 

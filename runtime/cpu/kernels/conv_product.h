@@ -1,8 +1,8 @@
-/* conv_product.h - The product of filters with what windows see, a block of taps at a time: bias
- * comes with the first block.
+/* conv_product.h - The matrix product of filters and im2col panels, a block of taps at a time; the
+ * bias is added with the first block.
  *
- * What windows see lies in panels of as many columns as a tile of the product has.  Each element is
- * one chain over the taps of a block in order, whatever the tiling. */
+ * The im2col panels have as many columns as a tile of the product.  Each element is summed over the
+ * taps of a block in order, whatever the tiling. */
 #ifndef SL_RUNTIME_CPU_CONV_PRODUCT_H
 #define SL_RUNTIME_CPU_CONV_PRODUCT_H
 #include "runtime/cpu/kernels/kernels.h"

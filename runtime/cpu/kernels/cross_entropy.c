@@ -1,4 +1,4 @@
-/* cross_entropy.c - Losses over classes, and their gradients.  An item is a row.  Sums are in
+/* cross_entropy.c - Classification losses and their gradients.  An item is a row.  Sums are in
  * double, those of f32 in vectors for a strip at a time: exact enough whatever the number of
  * classes. */
 #include "core/ops.h"

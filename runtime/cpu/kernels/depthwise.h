@@ -1,5 +1,5 @@
-/* depthwise.h - Convolutions of planes whose channel is alone in its group, for the kernels that
- * networks have: square, of 3, 5 or 7 taps a side, over one or every second place.
+/* depthwise.h - Depthwise convolutions with the common kernels: square, 3, 5 or 7 taps per side,
+ * stride 1 or 2.
  *
  * Rows of the plane are laid out with their padding, so that there are no borders, and by phase of
  * the stride, so that neighbouring windows see neighbours.  Then several output rows at a time take
@@ -90,19 +90,18 @@ INLINE void depthwise_rows(const depthwise *d, const float *lines, const depthwi
     for (int64_t at = 0; at < d->columns; at += LANES) {
         vf sums[DEPTHWISE_ROWS];
         for (int r = 0; r < rows; r++) sums[r] = bias;
-#pragma GCC unroll 16
-        for (int i = 0; i < (rows - 1) * stride + side; i++)
-#pragma GCC unroll 8
-            for (int k = 0; k < side; k++) {
-                const float *line = lines + (i * stride + k % stride) * d->slot;
-                const vf seen = vload(line + at + k / stride);
-#pragma GCC unroll 4
-                for (int r = 0; r < rows; r++) {
-                    const int tap = i - r * stride;
-                    if (tap < 0 || tap >= side) continue;
-                    sums[r] = vfma(seen, factors[tap * side + k], sums[r]);
-                }
+        UNROLL(16)
+        for (int i = 0; i < (rows - 1) * stride + side; i++) UNROLL(8)
+        for (int k = 0; k < side; k++) {
+            const float *line = lines + (i * stride + k % stride) * d->slot;
+            const vf seen = vload(line + at + k / stride);
+            UNROLL(4)
+            for (int r = 0; r < rows; r++) {
+                const int tap = i - r * stride;
+                if (tap < 0 || tap >= side) continue;
+                sums[r] = vfma(seen, factors[tap * side + k], sums[r]);
             }
+        }
         const int64_t n = least(LANES, d->columns - at);
         for (int r = 0; r < rows; r++) vstore_n(out + r * d->columns + at, sums[r], n);
     }

@@ -1,4 +1,4 @@
-/* dot_attention.c - Attention over given keys and values, and its gradient. */
+/* dot_attention.c - Attention without a cache, and its gradient. */
 #include "core/ops.h"
 #include "runtime/cpu/kernels/dot_heads.h"
 #include "runtime/cpu/kernels/kernels.h"

@@ -1,8 +1,8 @@
 /* dot_backward.h - The gradient of attention of a tile of rows; included once per REAL
  * (reals.h), after head_at and job.
  *
- * Twice over the keys: the first time for each row's largest score, sum and mean of what its
- * weights' gradients are, the second time for the gradients themselves. */
+ * Two passes over the keys: the first computes the largest score, the sum and the mean weight
+ * gradient of each row, the second the gradients. */
 #include "runtime/cpu/kernels/dot_tile.h"
 
 /* Where gradients are added up; any may be NULL. */

@@ -1,4 +1,4 @@
-/* dot_heads.h - One key-value head and the queries that read it, wherever they lie. */
+/* dot_heads.h - One KV head and the queries that use it, with any strides. */
 #ifndef SL_RUNTIME_CPU_DOT_HEADS_H
 #define SL_RUNTIME_CPU_DOT_HEADS_H
 #include "core/attention.h"

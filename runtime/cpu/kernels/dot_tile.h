@@ -1,5 +1,5 @@
-/* dot_tile.h - Attention of a tile of rows, block of keys by block of keys, with a running largest
- * score; included once per REAL (reals.h). */
+/* dot_tile.h - Attention of a tile of rows over blocks of keys with a running maximum (online
+ * softmax); included once per REAL (reals.h). */
 #include "runtime/cpu/kernels/dot_heads.h"
 
 /* What a tile needs at hand. */

@@ -1,4 +1,4 @@
-/* elements.h - Elements of any plain type as bytes, and the indices that lead to them. */
+/* elements.h - Copying elements of any plain type, and index arithmetic. */
 #ifndef SL_RUNTIME_CPU_ELEMENTS_H
 #define SL_RUNTIME_CPU_ELEMENTS_H
 #include "core/ops.h"

@@ -1,5 +1,6 @@
-/* grouped.c - Products with the weights that each row chooses, and with packed ones.  Those are
- * summed in double: unpacking takes longer anyway, and weights of one row may differ by much. */
+/* grouped.c - Grouped matrix products (each row selects its weights), and products with low-bit
+ * weights.  Those are summed in double: unpacking takes longer anyway, and weights of one row may
+ * differ by much. */
 #include "core/schemes.h"
 #include "runtime/cpu/kernels/channels.h"
 #include "runtime/cpu/kernels/product.h"

@@ -1,4 +1,4 @@
-/* halves.c - 16-bit floats to singles and back. */
+/* halves.c - Conversion between 16-bit floats and f32. */
 #include "core/ops.h"
 
 #include "core/codec.h"

@@ -1,4 +1,4 @@
-/* im2col.c - What windows see, as rows, and convolutions that look back only. */
+/* im2col.c - im2col, and causal convolutions. */
 #include "core/ops.h"
 #include "core/window.h"
 #include "runtime/cpu/kernels/element.h"

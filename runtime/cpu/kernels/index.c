@@ -1,4 +1,4 @@
-/* index.c - Ops that move elements to or from places that operands tell; any plain type. */
+/* index.c - Gather, scatter and dynamic slices, for any plain type. */
 #include "core/ops.h"
 #include "runtime/cpu/kernels/elements.h"
 #include "runtime/cpu/kernels/wide.h"

@@ -40,12 +40,12 @@ typedef struct {
 INLINE void add_columns(const tile *b, int64_t c, int64_t n, vf (*sums)[TILE_TOKENS],
                         load_fn *load) {
     vf w[DENSE_ROWS];
-#pragma GCC unroll 4
+    UNROLL(4)
     for (int r = 0; r < b->rows; r++) w[r] = load(b->weights + (size_t)r * b->row_bytes, c, n);
-#pragma GCC unroll 4
+    UNROLL(4)
     for (int t = 0; t < b->tokens; t++) {
         const vf x = vload_n(b->x + t * b->x_stride + c, n);
-#pragma GCC unroll 4
+        UNROLL(4)
         for (int r = 0; r < b->rows; r++) sums[r][t] = vfma(w[r], x, sums[r][t]);
     }
 }

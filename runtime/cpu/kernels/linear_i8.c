@@ -43,8 +43,12 @@ typedef struct {
 typedef vf tile_sums[PANELS][TILE];
 typedef vi tile_dots[PANELS][TILE];
 
-#define EACH_PANEL(K, SHAPE) _Pragma("GCC unroll 2") for (int K = 0; K < (SHAPE).panels; K++)
-#define EACH_TOKEN(I, SHAPE) _Pragma("GCC unroll 8") for (int I = 0; I < (SHAPE).tokens; I++)
+#define EACH_PANEL(K, SHAPE)                                                                       \
+    UNROLL(2)                                                                                      \
+    for (int K = 0; K < (SHAPE).panels; K++)
+#define EACH_TOKEN(I, SHAPE)                                                                       \
+    UNROLL(8)                                                                                      \
+    for (int I = 0; I < (SHAPE).tokens; I++)
 
 INLINE int32_t word_of(const int8_t *codes) {
     int32_t word;
@@ -113,7 +117,7 @@ INLINE void dot_nibbles(const tile *t, int64_t g, const int v, const tile_shape 
                         panel_form form, tile_dots dots) {
     const int8_t *x = start_group(t, form, g, v, shape);
     const int64_t stride = t->x.groups * SL_GROUP_COLS;
-#pragma GCC unroll 4
+    UNROLL(4)
     for (int j = 0; j < 4; j++) {
         vu low[PANELS], high[PANELS];
         EACH_PANEL (k, shape) {
@@ -210,7 +214,7 @@ INLINE void add_part(const tile *t, int64_t g, const int v, const tile_shape sha
     const int words = SL_GROUP_COLS / 4 / how->parts;
     tile_dots dots = {0};
     if (how->bias) start_dots(t, g, part, shape, dots);
-#pragma GCC unroll 8
+    UNROLL(8)
     for (int i = 0; i < words; i++) {
         const int j = part * words + i;
         vu bytes[PANELS];
@@ -330,7 +334,7 @@ INLINE void run_tile(const block *b, int64_t token, const tile_shape shape, star
             __builtin_prefetch(job->out + (token + i) * job->out_stride +
                                    b->p[k].index * SL_PANEL_ROWS - job->first,
                                1);
-#pragma GCC unroll 1
+    UNROLL(1)
     for (int v = 0; v < PANEL_VECTORS; v++) {
         tile_sums y = {0};
         for (int64_t g = 0; g < t.x.groups; g++) {

@@ -25,14 +25,14 @@ INLINE void add_nibbles(const panel_group *at, vf (*y)[PANEL_VECTORS], panel_for
     vf dots[PANEL_TOKENS][CHAINS];
     if (at->v == 0) read_ahead(at->p, form, at->g, AHEAD_BYTES);
     zero_chains(dots, at->tokens);
-#pragma GCC unroll 4
+    UNROLL(4)
     for (int j = 0; j < WORDS; j++) {
         const vu word = vload_u32(codes + j * WORD_BYTES);
-#pragma GCC unroll 8
+        UNROLL(8)
         for (int i = 0; i < NIBBLES; i++) {
             const vf q = nibble(word, i);
             const int column = 8 * j + 4 * (i % 2) + i / 2;
-#pragma GCC unroll 4
+            UNROLL(4)
             for (int t = 0; t < at->tokens; t++)
                 dots[t][i % CHAINS] =
                     vfma(q, vsplat(x[t * rows->stride + column]), dots[t][i % CHAINS]);
@@ -40,7 +40,7 @@ INLINE void add_nibbles(const panel_group *at, vf (*y)[PANEL_VECTORS], panel_for
     }
     vf scale, minimum;
     params(at->p, at->g, at->v, &scale, &minimum);
-#pragma GCC unroll 4
+    UNROLL(4)
     for (int t = 0; t < at->tokens; t++) {
         const vf sum = vsplat(rows->sums[t * rows->groups + at->g]);
         y[t][at->v] = vfma(scale, add_chains(dots[t]), vfma(-minimum, sum, y[t][at->v]));
@@ -113,10 +113,10 @@ INLINE vu word_fp4(const uint8_t *codes, const int word) {
 /* Columns 4 word and the next three. */
 INLINE void add_word(const panel_group *at, vu codes, const int word, vf (*dots)[CHAINS]) {
     const float *x = at->rows->x + at->g * SL_GROUP_COLS + word * 4;
-#pragma GCC unroll 4
+    UNROLL(4)
     for (int i = 0; i < CHAINS; i++) {
         const vf q = byte_of(codes, i);
-#pragma GCC unroll 4
+        UNROLL(4)
         for (int t = 0; t < at->tokens; t++)
             dots[t][i] = vfma(q, vsplat(x[t * at->rows->stride + i]), dots[t][i]);
     }
@@ -129,14 +129,14 @@ INLINE void add_part(const panel_group *at, vf (*y)[PANEL_VECTORS], const byte_c
     const int words = SL_GROUP_COLS / 4 / how->scales;
     vf dots[PANEL_TOKENS][CHAINS];
     zero_chains(dots, at->tokens);
-#pragma GCC unroll 8
+    UNROLL(8)
     for (int i = 0; i < words; i++)
         add_word(at, how->word(codes, part * words + i), part * words + i, dots);
     vf scale, minimum = vzero();
     how->params(at->p, at->g, at->v, part, &scale, &minimum);
     minimum -= scale * vsplat(how->offset);
     scale *= vsplat(how->unit * 0x1p-24f);
-#pragma GCC unroll 4
+    UNROLL(4)
     for (int t = 0; t < at->tokens; t++) {
         const int64_t group = t * at->rows->groups + at->g;
         const float half = at->rows->halves[group], all = at->rows->sums[group];
@@ -184,17 +184,17 @@ INLINE void add_f8(const panel_group *at, vf (*y)[PANEL_VECTORS]) {
     zero_chains(dots, at->tokens);
     for (int word = 0; word < SL_GROUP_COLS / 4; word++) {
         const vu four = word_bytes(codes, word);
-#pragma GCC unroll 4
+        UNROLL(4)
         for (int i = 0; i < CHAINS; i++) {
             const vu byte = four >> 8 * i;
             const vf w = (vf)((vu)vfrom_e4m3(byte) | (byte & 0x80) << 24);
-#pragma GCC unroll 4
+            UNROLL(4)
             for (int t = 0; t < at->tokens; t++)
                 dots[t][i] = vfma(w, vsplat(x[t * at->rows->stride + 4 * word + i]), dots[t][i]);
         }
     }
     bytes_f8(at->p, at->g, at->v, 0, &scale, &minimum);
-#pragma GCC unroll 4
+    UNROLL(4)
     for (int t = 0; t < at->tokens; t++)
         y[t][at->v] = vfma(scale, add_chains(dots[t]), y[t][at->v]);
 }

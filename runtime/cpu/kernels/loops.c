@@ -1,4 +1,4 @@
-/* loops.c - The least that reading and computing can cost. */
+/* loops.c - Loops that measure memory bandwidth and arithmetic throughput. */
 #include "runtime/cpu/kernels/kernels.h"
 #include "runtime/cpu/kernels/vec.h"
 
@@ -17,11 +17,10 @@ float SL_KERNEL(sl_loop_read)(const void *block, size_t bytes) {
     const size_t quarter = bytes / STREAMS / LINE * LINE;
     vu sums[STREAMS][VECTORS] = {0};
     for (size_t at = 0; at < quarter; at += LINE) {
-#pragma GCC unroll 4
-        for (size_t s = 0; s < STREAMS; s++)
-#pragma GCC unroll 4
-            for (size_t v = 0; v < VECTORS; v++)
-                sums[s][v] += vload_u32((const char *)block + s * quarter + at + v * sizeof(vf));
+        UNROLL(4)
+        for (size_t s = 0; s < STREAMS; s++) UNROLL(4)
+        for (size_t v = 0; v < VECTORS; v++)
+            sums[s][v] += vload_u32((const char *)block + s * quarter + at + v * sizeof(vf));
     }
     vu total = {0};
     for (int s = 0; s < STREAMS; s++)
@@ -35,7 +34,7 @@ float SL_KERNEL(sl_loop_fma)(uint64_t rounds, uint64_t *out_operations) {
     vf chains[CHAINS];
     for (int c = 0; c < CHAINS; c++) chains[c] = vsplat((float)c);
     for (uint64_t r = 0; r < rounds; r++) {
-#pragma GCC unroll 12
+        UNROLL(12)
         for (int c = 0; c < CHAINS; c++) chains[c] = vfma(chains[c], factor, addend);
     }
     vf total = vzero();
@@ -100,7 +99,7 @@ float SL_KERNEL(sl_loop_dot)(uint64_t rounds, uint64_t *out_operations) {
     dots chains[DOT_CHAINS] = {{0}}, a = dot_ones();
     const dots b = dot_ones();
     for (uint64_t r = 0; r < rounds; r++) {
-#pragma GCC unroll 12
+        UNROLL(12)
         for (int c = 0; c < DOT_CHAINS; c++) {
             hide(a); /* or products that never change would be computed once */
             chains[c] = dot_step(chains[c], a, b);

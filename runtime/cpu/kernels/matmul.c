@@ -1,9 +1,8 @@
-/* matmul.c - Products of two computed matrices of singles, with batch dims broadcast, and what may
- * follow them.
+/* matmul.c - f32 matrix products with batch dims that broadcast, and fused bias and activation.
  *
  * An item is a block of ITEM_ROWS x ITEM_COLS of one output matrix.  Its columns of the right
- * factor are copied side by side first, unless there are too few rows to pay for that: in their own
- * place they are a row of that factor apart, which is a page for every line. */
+ * factor are packed first, unless there are too few rows to pay for that: in place, consecutive
+ * elements of a column are a whole row apart, up to a page per cache line. */
 #include "core/ops.h"
 #include "runtime/cpu/kernels/activate.h"
 #include "runtime/cpu/kernels/gemm.h"

@@ -1,4 +1,4 @@
-/* moments.h - Means and variances of many floats.  Sums are of blocks in f32, then in doubles. */
+/* moments.h - Means and variances.  Blocks are summed in f32, block sums in doubles. */
 #ifndef SL_RUNTIME_CPU_MOMENTS_H
 #define SL_RUNTIME_CPU_MOMENTS_H
 #include "core/type.h"

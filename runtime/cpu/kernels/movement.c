@@ -1,4 +1,4 @@
-/* movement.c - Ops that move elements without looking at them; any plain type. */
+/* movement.c - Transpose, slice, pad, concat and similar, for any plain type. */
 #include "core/ops.h"
 #include "runtime/cpu/kernels/elements.h"
 

@@ -1,4 +1,4 @@
-/* norm.h - The root mean square norm of a row, for the kernels that have one inside. */
+/* norm.h - RMS norm of a row, for all kernels that contain one. */
 #ifndef SL_RUNTIME_CPU_NORM_H
 #define SL_RUNTIME_CPU_NORM_H
 #include "runtime/cpu/kernels/pointwise.h"

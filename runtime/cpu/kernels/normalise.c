@@ -1,5 +1,5 @@
-/* normalise.c - Norms over stretches of consecutive elements (layer_norm, group_norm), and their
- * gradients: an item is a stretch, or for gains a block of factors. */
+/* normalise.c - Norms over contiguous runs of elements (layer_norm, group_norm), and their
+ * gradients: an item is a run, or for the gradient of gain a block of its elements. */
 #include "core/ops.h"
 #include "runtime/cpu/kernels/kernels.h"
 #include "runtime/cpu/kernels/moments.h"

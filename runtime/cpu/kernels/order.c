@@ -1,4 +1,4 @@
-/* order.c - Ops along one axis: the place of the extreme, running sums, and sorting. */
+/* order.c - Ops along one axis: argmax, argmin, cumulative sums, top-k and sorting. */
 #include "core/ops.h"
 #include "runtime/cpu/kernels/elements.h"
 #include "runtime/cpu/kernels/wide.h"

@@ -1,6 +1,6 @@
-/* panel.h - What products with panel weights share: everything but the codes.
+/* panel.h - The common part of products with panel weights: everything except decoding the codes.
  *
- * A lane is a row of the weights.  A panel's codes are decoded once for several tokens. */
+ * A lane is a row of the weights.  The codes of a panel are decoded once for several tokens. */
 #ifndef SL_RUNTIME_CPU_PANEL_H
 #define SL_RUNTIME_CPU_PANEL_H
 #include "runtime/cpu/kernels/panel_params.h"

@@ -1,4 +1,4 @@
-/* panel_params.h - Where the parts of a panel lie, and what its codes stand for (layouts in
+/* panel_params.h - Offsets of the parts of a panel, and decoding of its codes (layouts in
  * core/codec.h). */
 #ifndef SL_RUNTIME_CPU_PANEL_PARAMS_H
 #define SL_RUNTIME_CPU_PANEL_PARAMS_H

@@ -34,7 +34,7 @@ APPLY(silu, vsilu(x))
 APPLY(gelu, vgelu(x))
 #undef APPLY
 
-/* NaN wins from either side. */
+/* Propagates NaN from either operand. */
 INLINE vf or_nan(vf x, vf result) {
     return choose(x != x, (vi)x, (vi)result);
 }
@@ -51,7 +51,7 @@ APPLY(maximum_f32, or_nan(x, vmax(x, y)))
 APPLY(minimum_f32, or_nan(x, vmin(x, y)))
 APPLY(sigmoid_gate, x *vsigmoid(y))
 APPLY(swiglu, vsilu(x) * y)
-/* Integers travel in the same registers; arithmetic wraps. */
+/* Integers use the same registers; arithmetic wraps. */
 APPLY(add_i32, (vf)((vu)x + (vu)y))
 APPLY(sub_i32, (vf)((vu)x - (vu)y))
 APPLY(mul_i32, (vf)((vu)x *(vu)y))

@@ -1,4 +1,4 @@
-/* pool.c - What a window sees of a channel, as one number: an item is a channel of one n. */
+/* pool.c - Pooling: an item is one channel of one sample. */
 #include "core/pool.h"
 #include "runtime/cpu/kernels/kernels.h"
 #include "runtime/cpu/kernels/moments.h"

@@ -1,9 +1,9 @@
-/* product.h - Products of matrices of any numbers.
+/* product.h - Generic matrix products of any number type.
  *
- * An item is a block of PRODUCT_ROWS x PRODUCT_COLS of one output matrix.  A kernel says how parts
- * of both factors are unpacked, to numbers of one of five kinds, and what becomes of the sums; so
- * the same loops serve strides, packed weights and convolutions.  Each element is one chain over
- * the inner dim in order. */
+ * An item is a block of PRODUCT_ROWS x PRODUCT_COLS of one output matrix.  A kernel supplies
+ * functions that unpack blocks of both factors to one of five number kinds, and one that stores the
+ * sums; so the same loops serve strided operands, low-bit weights and convolutions.  Each element
+ * is one chain over the inner dim in order. */
 #ifndef SL_RUNTIME_CPU_PRODUCT_H
 #define SL_RUNTIME_CPU_PRODUCT_H
 #include "core/ops.h"

@@ -1,4 +1,4 @@
-/* q_product.c - Products and convolutions of 8-bit codes, summed in 32 bits and given codes again.
+/* q_product.c - int8 matrix products and convolutions with 32-bit sums and requantised results.
  */
 #include "runtime/cpu/kernels/channels.h"
 #include "runtime/cpu/kernels/product.h"

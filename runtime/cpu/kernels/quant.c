@@ -1,4 +1,4 @@
-/* quant.c - Numbers to codes and back, and what training makes of them.
+/* quant.c - Quantisation, dequantisation, and fake quantisation for training.
  *
  * Elements go through doubles in strips.  Where a quotient is rounded it is one of x's own type, so
  * that it falls on the same side as in every other implementation. */

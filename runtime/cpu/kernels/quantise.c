@@ -1,4 +1,5 @@
-/* quantise.c - Activations in 8 bits, alone and at the end of what makes them: an item is a row. */
+/* quantise.c - int8 quantisation of activations, alone and fused with preceding ops: an item is a
+ * row. */
 #include "runtime/cpu/kernels/kernels.h"
 #include "runtime/cpu/kernels/norm.h"
 #include "runtime/cpu/kernels/pointwise.h"

@@ -1,4 +1,4 @@
-/* recurrence.c - Linear recurrences that hand their state on as a value. */
+/* recurrence.c - Linear recurrences with explicit state. */
 #include "core/ops.h"
 #include "runtime/cpu/kernels/kernels.h"
 #include "runtime/cpu/kernels/reals.h"

@@ -1,6 +1,7 @@
-/* resize.c - Tensors with more or fewer elements along their axes: an item is a row of the output.
+/* resize.c - Resizing: an item is a row of the output.
  *
- * All axes but the last give a row of the input as a sum of rows; the last axis is resized then. */
+ * First all axes but the last are combined to a row as a weighted sum of input rows; then the last
+ * axis is resized. */
 #include "core/resize.h"
 #include "core/ops.h"
 #include "runtime/cpu/kernels/element.h"

@@ -1,4 +1,4 @@
-/* rotary.c - Rotary positions whose angles are operands or follow from the place in a grid. */
+/* rotary.c - RoPE with angles from operands or from grid positions. */
 #include "core/rotary.h"
 #include "core/ops.h"
 #include "runtime/cpu/kernels/kernels.h"

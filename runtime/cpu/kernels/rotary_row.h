@@ -1,4 +1,4 @@
-/* rotary_row.h - Turning the pairs of a row; included once per REAL (reals.h). */
+/* rotary_row.h - RoPE of one row; included once per REAL (reals.h). */
 
 /* The first 2 * pairs dims of x by angles whose cosines and sines are given; the rest is copied. */
 static void NAMED(turn_row)(const REAL *restrict x, const REAL *restrict cosines,

@@ -1,4 +1,4 @@
-/* route.c - Choosing experts, and grouping what chose the same. */
+/* route.c - MoE routing, and grouping rows by expert. */
 #include "runtime/cpu/kernels/kernels.h"
 #include "runtime/cpu/kernels/vmath.h"
 

@@ -1,4 +1,4 @@
-/* rows.h - Rows of 8-bit activations (a8, laid out in core/codec.h): reading and making them. */
+/* rows.h - int8 activations (a8, layout in core/codec.h): reading and quantising rows. */
 #ifndef SL_RUNTIME_CPU_ROWS_H
 #define SL_RUNTIME_CPU_ROWS_H
 #include "runtime/cpu/kernels/linear.h"

@@ -32,14 +32,13 @@ INLINE void score(const block *b, int64_t v, const int nq, const int nv, const b
     for (int64_t d = 0; d < dim; d++) {
         vf key[CHAINS];
         fetch(b->from->values, values + d * nv * LANES, nv * LANES, half);
-#pragma GCC unroll 16
+        UNROLL(16)
         for (int i = 0; i < nv; i++)
             key[i] = cache_load(b->from->keys, at[i] + d * SL_KV_LANES, half);
-#pragma GCC unroll 16
-        for (int q = 0; q < nq; q++)
-#pragma GCC unroll 16
-            for (int i = 0; i < nv; i++)
-                sums[q][i] = vfma(vsplat(query[q * dim + d]), key[i], sums[q][i]);
+        UNROLL(16)
+        for (int q = 0; q < nq; q++) UNROLL(16)
+        for (int i = 0; i < nv; i++)
+            sums[q][i] = vfma(vsplat(query[q * dim + d]), key[i], sums[q][i]);
     }
     for (int q = 0; q < nq; q++)
         for (int i = 0; i < nv; i++)
@@ -60,15 +59,14 @@ INLINE void mix_values(const block *b, int64_t c, int64_t lanes, const int nq, c
         const int64_t at = (b->position + p) * width + c;
         vf value[CHAINS];
         fetch(b->from->keys, keys + p * nv * LANES, nv * LANES, half);
-#pragma GCC unroll 16
+        UNROLL(16)
         for (int i = 0; i < nv; i++)
             value[i] =
                 cache_load_n(b->from->values, at + i * LANES, i + 1 < nv ? LANES : lanes, half);
-#pragma GCC unroll 16
-        for (int q = 0; q < nq; q++)
-#pragma GCC unroll 16
-            for (int i = 0; i < nv; i++)
-                sums[q][i] = vfma(vsplat(b->factors[q * BLOCK + p]), value[i], sums[q][i]);
+        UNROLL(16)
+        for (int q = 0; q < nq; q++) UNROLL(16)
+        for (int i = 0; i < nv; i++)
+            sums[q][i] = vfma(vsplat(b->factors[q * BLOCK + p]), value[i], sums[q][i]);
     }
     for (int q = 0; q < nq; q++)
         for (int i = 0; i < nv; i++)

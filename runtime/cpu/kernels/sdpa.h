@@ -1,5 +1,5 @@
-/* sdpa.h - What attention over a block of positions starts from and leaves, whatever the cache's
- * element type. */
+/* sdpa.h - Inputs and running results of attention over a block of positions, for every element
+ * type of the cache. */
 #ifndef SL_RUNTIME_CPU_SDPA_H
 #define SL_RUNTIME_CPU_SDPA_H
 #include "runtime/cpu/kernels/cache.h"

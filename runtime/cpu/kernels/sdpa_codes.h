@@ -65,16 +65,15 @@ INLINE void score_codes(const block *b, int64_t v, const int nq, const int nv) {
         for (int i = 0; i < nv; i++) sums[q][i] = (vi){0};
     for (int64_t d = 0; d < pairs; d++) {
         vu key[CHAINS];
-#pragma GCC unroll 16
+        UNROLL(16)
         for (int i = 0; i < nv; i++) {
             key[i] = vload_u32(keys[i] + d * SL_KV_LANES * 4);
             fetch_words(keys[i] + BLOCK / SL_KV_LANES * bytes + d * SL_KV_LANES * 4, LANES);
         }
-#pragma GCC unroll 16
-        for (int q = 0; q < nq; q++)
-#pragma GCC unroll 16
-            for (int i = 0; i < nv; i++)
-                sums[q][i] = vdot_s16(sums[q][i], key[i], words[q * pairs + d]);
+        UNROLL(16)
+        for (int q = 0; q < nq; q++) UNROLL(16)
+        for (int i = 0; i < nv; i++)
+            sums[q][i] = vdot_s16(sums[q][i], key[i], words[q * pairs + d]);
     }
     for (int q = 0; q < nq; q++)
         for (int i = 0; i < nv; i++)
@@ -136,14 +135,12 @@ INLINE void mix_codes(const block *b, const mixture *m, int64_t c, int64_t lanes
                          SL_KV_SCALES_BYTES + (position % SL_KV_LANES / 2 * width + c) * 4;
         vu value[CHAINS];
         fetch_words(at + BLOCK / SL_KV_LANES * bytes, nv * LANES);
-#pragma GCC unroll 16
+        UNROLL(16)
         for (int i = 0; i < nv; i++)
             value[i] = (vu)vload_n(at + i * LANES * 4, i + 1 < nv ? LANES : lanes);
-#pragma GCC unroll 16
-        for (int q = 0; q < nq; q++)
-#pragma GCC unroll 16
-            for (int i = 0; i < nv; i++)
-                sums[q][i] = vdot_s16(sums[q][i], value[i], m->words[q][p]);
+        UNROLL(16)
+        for (int q = 0; q < nq; q++) UNROLL(16)
+        for (int i = 0; i < nv; i++) sums[q][i] = vdot_s16(sums[q][i], value[i], m->words[q][p]);
     }
     for (int q = 0; q < nq; q++)
         for (int i = 0; i < nv; i++) {

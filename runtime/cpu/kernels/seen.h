@@ -1,5 +1,5 @@
-/* seen.h - What windows see of the places of a channel, gathered so that neighbouring windows lie
- * side by side. */
+/* seen.h - im2col: gathers the input patch under each kernel tap, so that neighbouring windows are
+ * adjacent. */
 #ifndef SL_RUNTIME_CPU_SEEN_H
 #define SL_RUNTIME_CPU_SEEN_H
 #include "core/window.h"
@@ -54,7 +54,7 @@ INLINE void see_line(const float *row, int64_t length, int64_t at, int64_t strid
     FOR_VECTORS(k, count, n - last, vstore_n(rest + k, vzero(), count););
 }
 
-/* What tap k of windows [o, o + n) sees of a channel; they may go over several output rows. */
+/* The inputs under tap k of windows [o, o + n) of a channel; they may span several output rows. */
 static inline void see(const sl_window *w, const float *x, int64_t o, int64_t n, int64_t k,
                        float *to) {
     const int64_t kx = k % w->kernel[2], ky = k / w->kernel[2] % w->kernel[1];

@@ -1,4 +1,4 @@
-/* signal.c - What goes with Fourier transforms: one stage of them, log-mel. */
+/* signal.c - A butterfly stage of the Fourier transform, and log-mel spectra. */
 #include "core/ops.h"
 #include "runtime/cpu/kernels/kernels.h"
 #include <math.h>

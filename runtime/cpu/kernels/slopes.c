@@ -1,5 +1,5 @@
-/* slopes.c - Strips of derivatives times dy.  The activations of networks are vectors; the others
- * call the C library. */
+/* slopes.c - Strips of derivatives times dy.  Common activations are vectorised; the others call
+ * the C library. */
 #include "core/ops.h"
 
 #include "runtime/cpu/kernels/strips.h"

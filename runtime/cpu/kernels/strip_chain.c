@@ -1,6 +1,6 @@
-/* strip_chain.c - Steps of singles in a row, each of which takes what the one before it made: that
- * stays in registers.  A few vectors go through all links, then the next few: the branches are the
- * same ones each time, so that they cost little. */
+/* strip_chain.c - Chains of f32 instructions whose intermediate results stay in registers.  A few
+ * vectors go through all links, then the next few: the branches are the same ones each time, so
+ * that they cost little. */
 #include "core/ops.h"
 
 #include "runtime/cpu/kernels/pointwise.h"

@@ -98,34 +98,6 @@ static strip_fn *find_fn(const sl_elementwise_step *step, sl_dtype dtype) {
     return NULL;
 }
 
-/* The type of a step's result, from those of its operands, which inference has checked. */
-static sl_dtype result_of(const sl_elementwise_step *step, const sl_dtype *operands) {
-    switch (step->op) {
-    case SL_OP_equal:
-    case SL_OP_not_equal:
-    case SL_OP_less:
-    case SL_OP_less_equal:
-    case SL_OP_greater:
-    case SL_OP_greater_equal:
-    case SL_OP_is_nan:
-    case SL_OP_is_inf:
-        return SL_DTYPE_bool;
-    case SL_OP_where:
-        return operands[1];
-    case SL_OP_complex:
-        return SL_DTYPE_c64;
-    case SL_OP_real:
-    case SL_OP_imag:
-    case SL_OP_complex_norm_sq:
-        return SL_DTYPE_f32;
-    case SL_OP_cast:
-    case SL_OP_bitcast:
-        return sl_elementwise_target(step);
-    default:
-        return operands[0];
-    }
-}
-
 void SL_KERNEL(sl_machine_add)(machine *m, const sl_elementwise_step *step) {
     sl_dtype operands[3] = {0};
     for (uint32_t o = 0; o < step->operands; o++) operands[o] = m->dtypes[step->registers[o]];
@@ -135,7 +107,7 @@ void SL_KERNEL(sl_machine_add)(machine *m, const sl_elementwise_step *step) {
                         .operands = step->operands,
                         .attribute = step->attribute,
                         .from = operands[0],
-                        .to = result_of(step, operands),
+                        .to = sl_elementwise_result(step, operands),
                         .saturate = step->op == SL_OP_cast && step->attribute % 2,
                         .slot = NO_SLOT};
     memcpy(s->registers, step->registers, sizeof s->registers);

@@ -1,7 +1,7 @@
-/* strip_machine.h - Runs steps of elementwise ops over tensors, strip by strip.
+/* strip_machine.h - Runs elementwise instructions over tensors, strip by strip.
  *
- * Operands broadcast by their real strides.  An input that lies side by side is read where it is;
- * another is gathered into a strip, and one element for all is spread once.  Results of steps stay
+ * Operands broadcast through their strides.  A contiguous input is read in place, any other is
+ * gathered into a strip, and a scalar is broadcast once.  Results of steps stay
  * in strips, in as few as live at one time. */
 #ifndef SL_RUNTIME_CPU_STRIP_MACHINE_H
 #define SL_RUNTIME_CPU_STRIP_MACHINE_H

@@ -1,5 +1,5 @@
-/* strips.h - Elementwise ops on strips: short runs of elements that lie side by side in the nearest
- * cache.  What broadcasts, is strided or has 16 bits is brought into that form before.
+/* strips.h - Elementwise ops on strips: short contiguous runs of elements in the L1 cache.
+ * Broadcast, strided and 16-bit inputs are converted to strips first.
  *
  * A type is held as itself, but f16 and bf16 as f32 with values of theirs, and bool as bytes of 0
  * and 1. */
@@ -35,7 +35,7 @@ extern strip_table SL_KERNEL(sl_strips_f32), SL_KERNEL(sl_strips_f64), SL_KERNEL
     SL_KERNEL(sl_strips_c64), SL_KERNEL(sl_strips_i8), SL_KERNEL(sl_strips_i16),
     SL_KERNEL(sl_strips_i32), SL_KERNEL(sl_strips_i64), SL_KERNEL(sl_strips_u8),
     SL_KERNEL(sl_strips_u16), SL_KERNEL(sl_strips_u32), SL_KERNEL(sl_strips_u64);
-/* strip_chain.c: steps of singles in a row; what one makes goes into the next. */
+/* strip_chain.c: chains of f32 instructions; each result is an operand of the next one. */
 typedef struct {
     const float *start;
     float *out; /* may be any operand */

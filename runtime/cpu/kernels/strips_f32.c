@@ -1,4 +1,4 @@
-/* strips_f32.c - Strips of singles, which hold f16 and bf16 too. */
+/* strips_f32.c - Strips of f32, which also hold f16 and bf16 values. */
 #include "core/ops.h"
 
 #include "runtime/cpu/kernels/pointwise.h"
@@ -44,7 +44,7 @@ INLINE vf vsign(vf x) {
     const vi other = (x < vzero()) | (x > vzero());
     return choose(other, ((vi)x & INT32_MIN) | (vi)vsplat(1.0f), (vi)x);
 }
-/* Singles from 2^23 on are whole; adding that rounds the others.  Signs of zeros stay. */
+/* f32 values from 2^23 on are integers; adding 2^23 rounds the others.  Signs of zeros are kept. */
 INLINE vf vround(vf x) {
     const vf magic = vsplat(0x1p23f), size = vabs(x);
     const vf whole = vrounded(size + magic) - magic;

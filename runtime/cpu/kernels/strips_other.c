@@ -1,4 +1,4 @@
-/* strips_other.c - Strips of bools and of complex numbers, choices, and from one type to another.
+/* strips_other.c - Strips of bools and complex numbers, selection, and casts.
  */
 #include "core/ops.h"
 

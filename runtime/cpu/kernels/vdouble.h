@@ -1,5 +1,5 @@
-/* vdouble.h - Functions of singles computed in vectors of doubles: half as many lanes, but nothing
- * to be careful about, as every polynomial is within 1e-10 and what is left is one rounding. */
+/* vdouble.h - f32 functions computed in vectors of doubles: half as many lanes, but every
+ * polynomial is within 1e-10, so that the result has only one rounding error. */
 #ifndef SL_RUNTIME_CPU_VDOUBLE_H
 #define SL_RUNTIME_CPU_VDOUBLE_H
 #include "runtime/cpu/kernels/vec.h"

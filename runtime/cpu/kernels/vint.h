@@ -1,4 +1,4 @@
-/* vint.h - Products of bytes and of 16-bit integers, summed in the lanes of a vector.
+/* vint.h - Dot products of 8-bit and 16-bit integers, accumulated in 32-bit lanes.
  *
  * vdot_*(acc, weights, activations): every lane of acc gains the sum over i < 4 of byte i of the
  * same lane of weights times byte i of activations (byte 0 is the lowest).  Exact as long as
@@ -17,7 +17,7 @@
 #include "runtime/cpu/kernels/vec.h"
 #include <math.h>
 
-/* To the nearest integer, of two equally near the even one; |x| < 2^31.  No compiler joins this
+/* Rounds to the nearest integer, ties to even; |x| < 2^31.  No compiler joins this
  * with the product before it. */
 INLINE vi vround_i32(vf x) {
 #if defined(__AVX512F__)

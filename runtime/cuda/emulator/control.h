@@ -21,6 +21,8 @@ typedef struct {
 EMULATED_API void emulated_fail(const char *symbol, int after, int result, bool lasting);
 EMULATED_API void emulated_set_memory(size_t bytes); /* of the device; 0: as at first */
 EMULATED_API emulated_counts emulated_count(void);
+/* Tells the CUDA device that no file of compiled kernels is needed (driver.h). */
+EMULATED_API extern const int sluice_kernels_built_in;
 #ifdef __cplusplus
 }
 #endif

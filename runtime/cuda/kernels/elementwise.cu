@@ -100,46 +100,26 @@ SL_CUDA_KERNEL(sl_add3, sl_sum3) {
 
 enum { REGION_THREADS = 128 };
 
-DEVICE float apply_point(int point, float x, float y) {
-    switch (point) {
-#define POINT(OP)                                                                                  \
-    case SL_POINT_##OP:                                                                            \
-        return apply_##OP(x);
-        SL_POINTS_1(POINT)
-#undef POINT
-#define POINT(OP)                                                                                  \
-    case SL_POINT_##OP:                                                                            \
-        return apply_##OP(x, y);
-        SL_POINTS_2(POINT)
-#undef POINT
-    default:
-        return 0;
-    }
-}
-
-/* Registers are a thread's own column of shared memory, because which of them a step takes is not
- * known before.  All threads take the same way through the program. */
-SL_CUDA_KERNEL(sl_region, sl_points, REGION_THREADS) {
-    __shared__ float4 registers[SL_POINT_INPUTS + SL_POINT_STEPS][REGION_THREADS];
+/* Registers are a thread's own column of shared memory, because a step indexes them at run time.
+ * No branch diverges: all threads run the same program. */
+SL_CUDA_KERNEL(sl_elementwise_region, sl_region, REGION_THREADS) {
+    __shared__ float4 registers[SL_REGION_REGISTERS][REGION_THREADS];
     const int64_t i = thread_number();
     const int me = (int)threadIdx.x;
     if (i >= a.units) return;
 #pragma unroll
-    for (int r = 0; r < SL_POINT_INPUTS; r++) {
-        if (r && a.inputs[r] == a.inputs[0])
-            registers[r][me] = registers[0][me];
-        else if (a.vectors)
+    for (int r = 0; r < SL_REGION_INPUTS; r++) {
+        if (a.inputs[r] && a.vectors)
             registers[r][me] = ((const float4 *)a.inputs[r])[i];
-        else
+        else if (a.inputs[r])
             registers[r][me].x = a.inputs[r][i];
     }
     for (int s = 0; s < a.steps; s++) {
-        const int point = a.code[s].point;
         const float *x = &registers[a.code[s].x][me].x, *y = &registers[a.code[s].y][me].x;
-        float *out = &registers[SL_POINT_INPUTS + s][me].x;
-        for (int e = 0; e < (a.vectors ? 4 : 1); e++) out[e] = apply_point(point, x[e], y[e]);
+        float *out = &registers[a.code[s].to][me].x;
+        for (int e = 0; e < (a.vectors ? 4 : 1); e++) out[e] = apply_step(a.code[s].number, x[e], y[e]);
     }
-    const float4 last = registers[SL_POINT_INPUTS + a.steps - 1][me];
+    const float4 last = registers[a.code[a.steps - 1].to][me];
     if (a.vectors)
         ((float4 *)a.out)[i] = last;
     else

@@ -28,9 +28,6 @@
     POINT(minimum)                                                                                 \
     POINT(sigmoid_gate)                                                                            \
     POINT(swiglu)
-#define SL_POINT_ENUM(OP) SL_POINT_##OP,
-enum { SL_POINTS_1(SL_POINT_ENUM) SL_POINTS_2(SL_POINT_ENUM) SL_POINT_COUNT };
-
 typedef struct {
     const float *x;
     float *out;
@@ -54,15 +51,16 @@ typedef struct {
     int32_t vectors, reserved;
 } sl_sum3;
 
-/* A program of steps; a step's registers are 0 to 3 the operands, then results of earlier steps. */
-enum { SL_POINT_INPUTS = 4, SL_POINT_STEPS = 6 };
+/* A program of steps on registers.  Register i holds input i at first, and results of steps take
+ * the place of what is not needed any more; the last step's result is the program's. */
+enum { SL_REGION_INPUTS = 6, SL_REGION_STEPS = 16, SL_REGION_REGISTERS = 10 };
 typedef struct {
-    const float *inputs[SL_POINT_INPUTS];
+    const float *inputs[SL_REGION_INPUTS]; /* in order; NULL after the last */
     float *out;
     int64_t units;
     int32_t vectors, steps;
     struct {
-        uint8_t point, x, y, reserved;
-    } code[SL_POINT_STEPS];
-} sl_points;
+        uint8_t number, x, y, to; /* of the op (core/elementwise_steps.h), and registers */
+    } code[SL_REGION_STEPS];
+} sl_region;
 #endif

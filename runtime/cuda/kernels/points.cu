@@ -1,8 +1,9 @@
-/* points.cu - Any elementwise op on operands of any plain type, one element by a thread.  Which op
- * and which types is asked for each element: all threads take the same way.  Ops on floats that
- * models have are in elementwise.cu, without these questions. */
+/* points.cu - Generic elementwise kernels: any op, or a region of them, on operands of any plain
+ * type, an element per thread.  Op and types are run-time switches, uniform per launch.  Ops on
+ * floats that models have are in elementwise.cu, without these switches. */
 #include "runtime/cuda/kernels/number.cuh"
 #include "runtime/cuda/kernels/points.h"
+#include "runtime/cuda/kernels/pointwise.cuh"
 #include "runtime/cuda/kernels/walk.cuh"
 
 #define TWO_OVER_ROOT_PI 1.12837916709551257390
@@ -348,7 +349,7 @@ DEVICE bool compares(int number_, int type, number x, number y) {
     }
 }
 
-DEVICE number point_of(const sl_point_each &a, const number (&x)[SL_POINT_OPERANDS]) {
+DEVICE number point_of(const sl_point_op &a, const number (&x)[SL_POINT_OPERANDS]) {
     const int type = a.types[0];
     switch (a.number) {
     case 0:
@@ -399,6 +400,45 @@ SL_CUDA_KERNEL(sl_point, sl_point_each) {
     number x[SL_POINT_OPERANDS] = {};
 #pragma unroll
     for (int o = 0; o < SL_POINT_OPERANDS; o++)
-        if (a.in[o]) x[o] = load_number(a.types[o], a.in[o], at[o]);
-    store_number(a.out_type, a.out, i, point_of(a, x));
+        if (a.in[o]) x[o] = load_number(a.point.types[o], a.in[o], at[o]);
+    store_number(a.point.out_type, a.out, i, point_of(a.point, x));
+}
+
+/* ---- regions ---- */
+
+/* As if it had been stored as the type and loaded again. */
+DEVICE number rounded(int type, number x) {
+    double place;
+    store_number(type, &place, 0, x);
+    return load_number(type, &place, 0);
+}
+
+/* With the bits of the op's own kernel, which for floats may be one of elementwise.cu. */
+DEVICE number step_of(const sl_point_op &a, const number (&x)[SL_POINT_OPERANDS]) {
+    if (a.types[0] == SL_TYPE_f32 && has_apply(a.number))
+        return number_of(apply_step(a.number, (float)x[0].re, (float)x[1].re));
+    return rounded(a.out_type, point_of(a, x));
+}
+
+SL_CUDA_KERNEL(sl_point_steps, sl_point_region) {
+    const int64_t i = thread_number();
+    if (i >= a.count) return;
+    int64_t at[SL_POINT_INPUTS] = {}, rest = i;
+    for (int d = a.rank - 1; d >= 0; d--) {
+        const int64_t outer = quotient(rest, a.dims[d]), inner = rest - outer * a.dims[d];
+#pragma unroll
+        for (int o = 0; o < SL_POINT_INPUTS; o++) at[o] += inner * a.strides[o][d];
+        rest = outer;
+    }
+    number registers[SL_POINT_REGISTERS] = {};
+#pragma unroll
+    for (int o = 0; o < SL_POINT_INPUTS; o++)
+        if (a.in[o]) registers[o] = load_number(a.types[o], a.in[o], at[o]);
+    for (int s = 0; s < a.steps; s++) {
+        number x[SL_POINT_OPERANDS];
+#pragma unroll
+        for (int o = 0; o < SL_POINT_OPERANDS; o++) x[o] = registers[a.code[s].from[o]];
+        registers[a.code[s].to] = step_of(a.code[s].point, x);
+    }
+    store_number(a.code[a.steps - 1].point.out_type, a.out, i, registers[a.code[a.steps - 1].to]);
 }

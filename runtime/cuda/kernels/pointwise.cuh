@@ -2,7 +2,9 @@
  * that have them inside. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_POINTWISE_CUH
 #define SL_RUNTIME_CUDA_KERNELS_POINTWISE_CUH
+#include "core/elementwise_steps.h"
 #include "runtime/cuda/kernels/cuda.cuh"
+#include "runtime/cuda/kernels/elementwise.h"
 
 /* x Phi(x) = x - y Phi(-y) for y = |x|; the tail by the rational polynomial of the CPU's kernels.
  * y^2 is taken in two parts, for its error counts as often as its size. */
@@ -56,4 +58,34 @@ APPLY(minimum, x != x || x < y ? x : y)
 APPLY(sigmoid_gate, x *apply_sigmoid(y))
 APPLY(swiglu, apply_silu(x) * y)
 #undef APPLY
+
+/* Whether there is such a function for a step (core/elementwise_steps.h), and its result; y is not
+ * looked at where the op has one operand. */
+DEVICE bool has_apply(int number) {
+    switch (number) {
+#define POINT(OP) case SL_STEP_##OP:
+        SL_POINTS_1(POINT)
+        SL_POINTS_2(POINT)
+#undef POINT
+        return true;
+    default:
+        return false;
+    }
+}
+DEVICE float apply_step(int number, float x, float y) {
+    switch (number) {
+#define POINT(OP)                                                                                  \
+    case SL_STEP_##OP:                                                                             \
+        return apply_##OP(x);
+        SL_POINTS_1(POINT)
+#undef POINT
+#define POINT(OP)                                                                                  \
+    case SL_STEP_##OP:                                                                             \
+        return apply_##OP(x, y);
+        SL_POINTS_2(POINT)
+#undef POINT
+    default:
+        return 0;
+    }
+}
 #endif

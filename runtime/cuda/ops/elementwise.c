@@ -1,9 +1,6 @@
 /* elementwise.c - One output element from those at its place. */
 #include "runtime/cuda/kernels/elementwise.h"
-#include "core/region.h"
 #include "runtime/cuda/ops/walk.h"
-
-enum { VECTOR = 4, VECTOR_BYTES = 16 };
 
 /* ---- one operand ---- */
 
@@ -79,7 +76,7 @@ BINARY(mul, mul_i32, a, b)
 BINARY(maximum, maximum_i32, a, b)
 BINARY(minimum, minimum_i32, a, b)
 
-/* ---- three, and programs of steps: never broadcast ---- */
+/* ---- three, never broadcast ---- */
 
 PLAN(add3) {
     const sl_add3_args *p = args;
@@ -90,35 +87,5 @@ PLAN(add3) {
                      is_aligned(p->out.data, VECTOR_BYTES);
     launch.units = launch.vectors ? count / VECTOR : count;
     ADD_PLAIN(planner, "sl_add3", launch.units, launch);
-    return SL_OK;
-}
-
-_Static_assert((int)SL_POINT_INPUTS == SL_REGION_INPUTS &&
-                   (int)SL_POINT_STEPS == SL_REGION_MAX_STEPS,
-               "a region fits its kernel");
-
-PLAN(region) {
-    static const uint8_t points[] = {
-#define STEP(NUMBER, OP, OPERANDS) [NUMBER] = SL_POINT_##OP,
-        SL_REGION_STEPS(STEP)
-#undef STEP
-    };
-    const sl_region_args *p = args;
-    const sl_cview *const inputs[] = {&p->a, &p->b, &p->c, &p->d};
-    const int64_t count = sl_type_elements(&p->out.type);
-    sl_points launch = {.out = p->out.data, .steps = (int32_t)p->attrs.code.rank};
-    launch.vectors = count % VECTOR == 0 && is_aligned(p->out.data, VECTOR_BYTES);
-    for (int i = 0; i < SL_REGION_INPUTS; i++) {
-        launch.inputs[i] = inputs[i]->data;
-        launch.vectors = launch.vectors && is_aligned(inputs[i]->data, VECTOR_BYTES);
-    }
-    for (uint32_t s = 0; s < p->attrs.code.rank; s++) {
-        const sl_region_step step = sl_region_decode(p->attrs.code.dims[s]);
-        launch.code[s].point = points[step.number];
-        launch.code[s].x = (uint8_t)step.x;
-        launch.code[s].y = (uint8_t)step.y;
-    }
-    launch.units = launch.vectors ? count / VECTOR : count;
-    ADD_PLAIN(planner, "sl_region", launch.units, launch);
     return SL_OK;
 }

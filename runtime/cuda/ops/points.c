@@ -24,11 +24,11 @@ static void plan_point(sl_cuda_planner *planner, const void *args, uint32_t inpu
     const sl_view *views = args, *out = &views[inputs];
     const sl_dims *shape = &out->type.shape;
     launch->out = out->data;
-    launch->out_type = (uint8_t)number_of(&out->type);
+    launch->point.out_type = (uint8_t)number_of(&out->type);
     launch->count = sl_type_elements(&out->type);
     for (uint32_t i = 0; i < inputs; i++) {
         launch->in[i] = views[i].data;
-        launch->types[i] = (uint8_t)number_of(&views[i].type);
+        launch->point.types[i] = (uint8_t)number_of(&views[i].type);
     }
     for (uint32_t d = 0; d < shape->rank; d++) {
         int64_t steps[SL_POINT_OPERANDS] = {0};
@@ -44,7 +44,7 @@ static void plan_point(sl_cuda_planner *planner, const void *args, uint32_t inpu
         const sl_view *views = args;                                                               \
         const sl_elementwise_step step =                                                           \
             sl_elementwise_step_of(SL_OP_##OP, views + (OPERANDS) + 1);                            \
-        sl_point_each launch = {.number = (NUMBER), .attribute = (int32_t)step.attribute};         \
+        sl_point_each launch = {.point = {(NUMBER), (uint8_t)step.attribute, {0}, 0}};             \
         plan_point(planner, args, OPERANDS, &launch);                                              \
         return SL_OK;                                                                              \
     }
@@ -58,8 +58,9 @@ PLAN(bitcast) {
     const sl_bitcast_args *a = args;
     const int64_t count = sl_type_elements(&a->out.type);
     sl_point_each launch = {
-        .number = SL_STEP_cast, .in = {a->x.data}, .out = a->out.data, .count = count};
-    launch.types[0] = launch.out_type = by_size[sl_dtype_infos[a->out.type.dtype].bytes];
+        .point.number = SL_STEP_cast, .in = {a->x.data}, .out = a->out.data, .count = count};
+    launch.point.types[0] = launch.point.out_type =
+        by_size[sl_dtype_infos[a->out.type.dtype].bytes];
     launch.rank = 1;
     launch.dims[0] = count;
     launch.steps[0][0] = 1;
@@ -76,7 +77,7 @@ PLAN(activation_backward) {
     const sl_activation_backward_args *a = args;
     for (int32_t i = 0; i < SL_SLOPE_COUNT; i++)
         if (strcmp(kinds[i], a->attrs.kind) == 0) {
-            sl_point_each launch = {.attribute = i};
+            sl_point_each launch = {.point.attribute = (uint8_t)i};
             plan_point(planner, args, 2, &launch);
             return SL_OK;
         }

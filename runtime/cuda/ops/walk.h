@@ -58,6 +58,8 @@ static inline bool is_aligned(const void *data, uint32_t bytes) {
     return (uintptr_t)data % bytes == 0;
 }
 
+enum { VECTOR = 4, VECTOR_BYTES = 16 }; /* floats moved at once */
+
 enum { PLAIN_THREADS = 128 };
 /* A thread for each of `units`. */
 #define ADD_PLAIN(PLANNER, FUNCTION, UNITS, ARGS)                                                  \

@@ -1,0 +1,10 @@
+# stamp.cmake - Writes a header with a hash of all SOURCES (separated by commas) to OUT.
+string(REPLACE "," ";" sources "${SOURCES}")
+set(hashes "")
+foreach(source IN LISTS sources)
+    file(SHA256 ${source} hash)
+    string(APPEND hashes "${hash}")
+endforeach()
+string(SHA256 stamp "${hashes}")
+string(SUBSTRING ${stamp} 0 16 stamp)
+file(CONFIGURE OUTPUT ${OUT} CONTENT "#define SL_CUDA_STAMP \"@stamp@\"\n" @ONLY)
