@@ -38,7 +38,7 @@ endif()
 list(LENGTH isas isa_count)
 
 # Those that take longest to compile come first, so that no core waits for the last one.
-set(slowest linear_i8 linear_panel fft sdpa conv blocks)
+set(slowest linear_i8 linear_panel signal_fft sdpa convolution fused)
 list(TRANSFORM slowest REPLACE "(.+)" "runtime/cpu/kernels/\\1.c")
 list(REMOVE_ITEM kernel_sources ${slowest})
 list(PREPEND kernel_sources ${slowest})

@@ -93,8 +93,8 @@ if(BUILD_TESTING)
     endif()
     find_sources(test_sources _test.c ${all_folders})
     if(SLUICE_BARE) # not what needs a model or JSON, or the engine
-        string(CONCAT needs_more "^apps/|^tests/golden/|^tests/onnx/|^runtime/cuda/|/(ops|linear|fuse|mutation|"
-               "orders|tsan|binary|symbols|convolution|dot_attention|elementwise|movement|normalise|resize|control)"
+        string(CONCAT needs_more "^apps/|^tests/golden/|^tests/onnx/|^runtime/cuda/|/(ops|matmul|fuse|mutation|"
+               "orders|tsan|binary|symbols|convolution|attention|elementwise|movement|norm|resize|control)"
                "_test\\.c$")
         list(FILTER test_sources EXCLUDE REGEX "${needs_more}")
     endif()

@@ -1,4 +1,4 @@
-/* cell.h - The cells of recurrent layers (core/recurrent.h): from the sums of one unit to its
+/* cell.h - The cells of recurrent layers (core/rnn.h): from the sums of one unit to its
  * state. Shared by the host and by the kernels of every device, which set the function qualifiers
  * with SL_CELL. */
 #ifndef SL_CORE_CELL_H

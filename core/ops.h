@@ -21,7 +21,7 @@ typedef enum {
 /* sl_<op>_attrs, _in, _out and _args (core/structs.h). */
 #define SL_FAMILY "core/ops/elementwise.def"
 #include "core/structs.h"
-#define SL_FAMILY "core/ops/reduction.def"
+#define SL_FAMILY "core/ops/reduce.def"
 #include "core/structs.h"
 #define SL_FAMILY "core/ops/movement.def"
 #include "core/structs.h"
@@ -47,7 +47,7 @@ typedef enum {
 #include "core/structs.h"
 #define SL_FAMILY "core/ops/resize.def"
 #include "core/structs.h"
-#define SL_FAMILY "core/ops/recurrent.def"
+#define SL_FAMILY "core/ops/rnn.def"
 #include "core/structs.h"
 
 typedef enum { SL_OPERAND_IN, SL_OPERAND_STATE, SL_OPERAND_EXPERTS } sl_operand_kind;

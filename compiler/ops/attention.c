@@ -1,368 +1,269 @@
-/* attention.c - Gated attention over cached keys and values. */
-#include "compiler/ops/check.h"
-#include "core/kv.h"
-#include "core/rope.h"
-#include <math.h>
+/* attention.c - Attention without a cache, and its gradient. */
+#include "compiler/ops/attention.h"
 #include <string.h>
 
-sl_status infer_split_halves(const sl_infer_args *a, sl_error *err) {
-    return sl_match(a, "x f32[..,2D] -> f32[..,D], f32[..,D]", err);
-}
+/* ---- checks ---- */
 
-sl_status eval_split_halves(const sl_eval_args *a, sl_error *err) {
-    const double *x;
-    SL_TRY(sl_eval_inputs(a, 1, &x, err));
-    const int64_t width = sl_eval_last_dim(a, 0), half = width / 2;
-    for (int64_t at = 0; at < sl_type_elements(&a->in[0].type); at += width)
-        for (int part = 0; part < 2; part++)
-            memcpy(a->out[part].data + at / 2, x + at + part * half, (size_t)half * sizeof *x);
+sl_status sl_check_one_type(const sl_infer_args *a, const char *const *names, uint32_t count,
+                            sl_error *err) {
+    for (uint32_t i = 1; i < count; i++)
+        if (a->in[i].dtype != a->in[0].dtype)
+            return sl_fail(err, SL_INVALID, "%s: %s is %s, must be %s as %s", a->label, names[i],
+                           sl_dtype_infos[a->in[i].dtype].name, sl_dtype_infos[a->in[0].dtype].name,
+                           names[0]);
     return SL_OK;
 }
 
-static sl_status check_positive(const sl_infer_args *a, const char *name, float value,
-                                sl_error *err) {
-    if (value > 0 && !isinf(value)) return SL_OK;
-    return sl_fail(err, SL_INVALID, "%s: %s is %g, must be positive", a->label, name,
-                   (double)value);
+sl_status sl_check_extra(const sl_infer_args *a, uint32_t i, const char *name,
+                         const sl_type *wanted, sl_error *err) {
+    char found[SL_TYPE_TEXT], text[SL_TYPE_TEXT];
+    SL_TRY(sl_type_check(&a->in[i], a->label, err));
+    if (sl_type_equal(&a->in[i], wanted)) return SL_OK;
+    return sl_fail(err, SL_INVALID, "%s: %s is %s, must be %s", a->label, name,
+                   sl_type_format(&a->in[i], found, sizeof found),
+                   sl_type_format(wanted, text, sizeof text));
 }
 
-static sl_status check_scaling(const sl_infer_args *a, sl_error *err) {
-    const sl_rope_table_attrs *attrs = a->attrs;
-    SL_TRY(sl_check_attr(a->label, "scaling", attrs->scaling, 0, SL_SCALING_COUNT - 1, err));
-    SL_TRY(sl_check_attr(a->label, "truncate", attrs->truncate, 0, 1, err));
-    if (attrs->magnitude != 0) SL_TRY(check_positive(a, "magnitude", attrs->magnitude, err));
-    if (attrs->scaling == SL_SCALING_PLAIN) return SL_OK;
-    SL_TRY(check_positive(a, "factor", attrs->factor, err));
-    if (attrs->scaling == SL_SCALING_LINEAR) return SL_OK;
-    SL_TRY(check_positive(a, "original", attrs->original, err));
-    SL_TRY(check_positive(a, "low", attrs->low, err));
-    SL_TRY(check_positive(a, "high", attrs->high, err));
-    if (attrs->low >= attrs->high)
-        return sl_fail(err, SL_INVALID, "%s: low is %g, must be less than high, which is %g",
-                       a->label, (double)attrs->low, (double)attrs->high);
-    if (attrs->scaling == SL_SCALING_YARN && attrs->theta <= 1)
-        return sl_fail(err, SL_INVALID, "%s: theta is %g, must be more than 1 for yarn", a->label,
-                       (double)attrs->theta);
+sl_status sl_check_extra_count(const sl_infer_args *a, uint32_t named, uint32_t count,
+                               const char *meaning, sl_error *err) {
+    if (a->in_count == named + count) return SL_OK;
+    return sl_fail(err, SL_INVALID, "%s: %u operands after the first %u, must be %u%s", a->label,
+                   a->in_count - named, named, count, meaning);
+}
+
+sl_status sl_check_attention_form(const char *label, const sl_attention_attrs_shared *attrs,
+                                  sl_error *err) {
+    const bool sliding = attrs->mask == SL_MASK_SLIDING;
+    SL_TRY(sl_check_attr(label, "mask", attrs->mask, 0, SL_MASK_COUNT - 1, err));
+    SL_TRY(sl_check_attr(label, "window", attrs->window, sliding, sliding ? INT32_MAX : 0, err));
+    if (!isfinite(attrs->scale))
+        return sl_fail(err, SL_INVALID, "%s: scale is %g, must be finite", label,
+                       (double)attrs->scale);
+    if (!(attrs->softcap >= 0) || isinf(attrs->softcap))
+        return sl_fail(err, SL_INVALID, "%s: softcap is %g, must be 0 or positive", label,
+                       (double)attrs->softcap);
     return SL_OK;
 }
 
-sl_status infer_rope_table(const sl_infer_args *a, sl_error *err) {
-    const sl_rope_table_attrs *attrs = a->attrs;
-    SL_TRY(sl_match(a, "positions i32[T]", err));
-    SL_TRY(sl_check_attr(a->label, "rotary", attrs->rotary, 2, INT32_MAX, err));
-    if (attrs->rotary % 2)
-        return sl_fail(err, SL_INVALID, "%s: rotary is %u, must be even", a->label, attrs->rotary);
-    SL_TRY(check_positive(a, "theta", attrs->theta, err));
-    SL_TRY(check_scaling(a, err));
-    a->out[0] = sl_type_make(SL_DTYPE_f32, 2, a->in[0].shape.dims[0], (int64_t)attrs->rotary);
+sl_status sl_check_mask(const sl_infer_args *a, uint32_t i, uint32_t mask, const sl_type *scores,
+                        sl_error *err) {
+    const sl_type *found = &a->in[i];
+    const sl_dtype wanted = mask == SL_MASK_CUSTOM ? SL_DTYPE_bool : scores->dtype;
+    char text[SL_TYPE_TEXT], target[SL_TYPE_TEXT];
+    SL_TRY(sl_type_check(found, a->label, err));
+    bool fits = found->dtype == wanted && found->shape.rank <= 4;
+    for (uint32_t back = 1; fits && back <= found->shape.rank; back++) {
+        const int64_t size = found->shape.dims[found->shape.rank - back];
+        fits = size == 1 || size == scores->shape.dims[4 - back];
+    }
+    if (fits) return SL_OK;
+    sl_type whole = *scores;
+    whole.dtype = wanted;
+    return sl_fail(err, SL_INVALID, "%s: %s is %s, must broadcast to %s", a->label,
+                   mask == SL_MASK_CUSTOM ? "the mask" : "the bias",
+                   sl_type_format(found, text, sizeof text),
+                   sl_type_format(&whole, target, sizeof target));
+}
+
+/* The operands of attention after the named ones. */
+static sl_status check_extra(const sl_infer_args *a, uint32_t named,
+                             const sl_attention_attrs *attrs, sl_error *err) {
+    const uint32_t masks = sl_mask_is_tensor(attrs->mask);
+    SL_TRY(SL_CHECK_ATTENTION_FORM(a->label, attrs, err));
+    SL_TRY(sl_check_attr(a->label, "sinks", attrs->sinks, 0, 1, err));
+    SL_TRY(
+        sl_check_extra_count(a, named, masks + attrs->sinks, " (a mask or bias, then sinks)", err));
+    const sl_dims *q = &a->in[0].shape;
+    const sl_type scores =
+        sl_type_make(a->in[0].dtype, 4, q->dims[0], q->dims[1], q->dims[2], a->in[1].shape.dims[2]);
+    if (masks) SL_TRY(sl_check_mask(a, named, attrs->mask, &scores, err));
+    const sl_type sinks = sl_type_make(a->in[0].dtype, 1, q->dims[1]);
+    return attrs->sinks ? sl_check_extra(a, named + masks, "sinks", &sinks, err) : SL_OK;
+}
+
+#define ATTENTION_INPUTS "q float[B,Hq,S,D], k float[B,H,T,D], v float[B,H,T,V]"
+
+static sl_status check_inputs(const sl_infer_args *a, uint32_t named,
+                              const sl_attention_attrs *attrs, sl_error *err) {
+    static const char *const names[] = {"q", "k", "v", "dout"};
+    SL_TRY(sl_check_one_type(a, names, named, err));
+    const int64_t heads = a->in[0].shape.dims[1], kv_heads = a->in[1].shape.dims[1];
+    if (heads % kv_heads)
+        return sl_fail(err, SL_INVALID, "%s: q has %lld heads, must be a multiple of k's %lld",
+                       a->label, (long long)heads, (long long)kv_heads);
+    return check_extra(a, named, attrs, err);
+}
+
+sl_status infer_attention(const sl_infer_args *a, sl_error *err) {
+    a->out[0].dtype = a->in[0].dtype;
+    SL_TRY(sl_match(a, ATTENTION_INPUTS " -> float[B,Hq,S,V]", err));
+    return check_inputs(a, 3, a->attrs, err);
+}
+
+/* attention_backward has the attributes of attention. */
+static sl_attention_attrs forward_attrs(const sl_attention_backward_attrs *b) {
+    return (sl_attention_attrs){.mask = b->mask,
+                                .window = b->window,
+                                .scale = b->scale,
+                                .softcap = b->softcap,
+                                .sinks = b->sinks};
+}
+
+sl_status infer_attention_backward(const sl_infer_args *a, sl_error *err) {
+    const sl_attention_attrs attrs = forward_attrs(a->attrs);
+    SL_TRY(sl_match(a, ATTENTION_INPUTS ", dout float[B,Hq,S,V]", err));
+    SL_TRY(check_inputs(a, 4, &attrs, err));
+    const uint32_t bias = attrs.mask == SL_MASK_BIAS, floats = bias + attrs.sinks;
+    for (int i = 0; i < 3; i++) a->out[i] = a->in[i];
+    if (a->out_count != 3 && a->out_count != 3 + floats)
+        return sl_fail(err, SL_INVALID, "%s: %u results, must be 3 or %u", a->label, a->out_count,
+                       3 + floats);
+    for (uint32_t i = 3; i < a->out_count; i++) a->out[i] = a->in[a->in_count - floats + i - 3];
     return SL_OK;
 }
 
-sl_status eval_rope_table(const sl_eval_args *a, sl_error *err) {
-    const sl_rope_form form = sl_rope_form_of(a->attrs);
-    const double *positions;
-    SL_TRY(sl_eval_inputs(a, 1, &positions, err));
-    const int64_t rows = sl_eval_dim(a, 0, 0), half = form.rotary / 2;
-    SL_TRY(sl_eval_bounds(a, "positions", positions, rows, INT32_MAX, err));
-    for (int64_t t = 0; t < rows; t++)
-        for (int64_t j = 0; j < half; j++) {
-            const double angle = positions[t] * sl_rope_frequency(&form, j);
-            a->out[0].data[t * 2 * half + j] = form.magnitude * cos(angle);
-            a->out[0].data[t * 2 * half + half + j] = form.magnitude * sin(angle);
+/* ---- meaning ---- */
+
+/* One query. */
+typedef struct {
+    int64_t batch, head, query, kv; /* kv: of batch and key-value head */
+    sl_seen seen;
+} place;
+
+static place place_of(const sl_plain_attention *t, int64_t row) {
+    const int64_t query = row % t->queries, head = row / t->queries % t->heads;
+    const int64_t batch = row / t->queries / t->heads;
+    return (place){batch, head, query, batch * t->kv_heads + head / (t->heads / t->kv_heads),
+                   sl_attention_seen(&t->form, t->queries, t->keys, query)};
+}
+
+static int64_t mask_at(const sl_plain_attention *t, const place *p, int64_t key) {
+    const int64_t *by = t->mask_strides.by;
+    return p->batch * by[0] + p->head * by[1] + p->query * by[2] + key * by[3];
+}
+
+static double dot(const double *x, const double *y, int64_t n) {
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += x[i] * y[i];
+    return sum;
+}
+
+/* The weights of all keys, 0 where not seen; slopes are how scores follow products.  Returns the
+ * sink's weight. */
+static double weigh(const sl_plain_attention *t, int64_t row, double *weights, double *slopes) {
+    const place p = place_of(t, row);
+    const double cap = t->form.softcap;
+    double largest = t->sinks ? t->sinks[p.head] : -INFINITY, sum = 0;
+    for (int64_t j = 0; j < t->keys; j++) {
+        const double *key = t->k + (p.kv * t->keys + j) * t->key_dim;
+        double score = t->form.scale * dot(t->q + row * t->key_dim, key, t->key_dim);
+        slopes[j] = t->form.scale;
+        if (cap > 0) {
+            const double share = tanh(score / cap);
+            score = cap * share;
+            slopes[j] *= 1 - share * share;
         }
-    return SL_OK;
+        if (t->form.mask == SL_MASK_BIAS) score += t->mask[mask_at(t, &p, j)];
+        const bool hidden = t->form.mask == SL_MASK_CUSTOM && t->mask[mask_at(t, &p, j)] == 0;
+        weights[j] = hidden || j < p.seen.first || j >= p.seen.end ? -INFINITY : score;
+        largest = fmax(largest, weights[j]);
+    }
+    for (int64_t j = 0; j < t->keys; j++)
+        sum += weights[j] = weights[j] == -INFINITY ? 0 : exp(weights[j] - largest);
+    const double sink =
+        t->sinks && t->sinks[p.head] != -INFINITY ? exp(t->sinks[p.head] - largest) : 0;
+    sum += sink;
+    for (int64_t j = 0; j < t->keys && sum != 0; j++) weights[j] /= sum;
+    return sum != 0 ? sink / sum : 0;
 }
 
-sl_status infer_rope(const sl_infer_args *a, sl_error *err) {
-    const sl_rope_attrs *attrs = a->attrs;
-    SL_TRY(sl_match(a, "x f32[T,heads,D], table f32[T,2half] -> f32[T,heads,D]", err));
-    SL_TRY(sl_check_attr(a->label, "interleaved", attrs->interleaved, 0, 1, err));
-    return sl_check_attr(a->label, "the table's width", a->in[1].shape.dims[1], 2,
-                         a->in[0].shape.dims[2], err);
-}
-
-/* Pairs (j, j + half), or (2j, 2j + 1). */
-static void rotate(double *x, const double *cosines, int64_t half, bool interleaved) {
-    const double *sines = cosines + half;
-    for (int64_t j = 0; j < half; j++) {
-        double *one = interleaved ? x + 2 * j : x + j, *other = interleaved ? one + 1 : one + half;
-        const double first = *one, second = *other;
-        *one = first * cosines[j] - second * sines[j];
-        *other = second * cosines[j] + first * sines[j];
+void sl_attend(const sl_plain_attention *t, double *out) {
+    for (int64_t row = 0; row < t->batches * t->heads * t->queries; row++) {
+        const double *values = t->v + place_of(t, row).kv * t->keys * t->value_dim;
+        double *to = out + row * t->value_dim;
+        (void)weigh(t, row, t->room, t->room + t->keys);
+        memset(to, 0, (size_t)t->value_dim * sizeof *to);
+        for (int64_t j = 0; j < t->keys; j++)
+            for (int64_t d = 0; d < t->value_dim && t->room[j] != 0; d++)
+                to[d] += t->room[j] * values[j * t->value_dim + d];
     }
 }
 
-sl_status eval_rope(const sl_eval_args *a, sl_error *err) {
-    const bool interleaved = ((const sl_rope_attrs *)a->attrs)->interleaved;
-    const double *in[2];
-    SL_TRY(sl_eval_inputs(a, 2, in, err));
-    const int64_t rows = sl_eval_dim(a, 0, 0), heads = sl_eval_dim(a, 0, 1);
-    const int64_t width = sl_eval_dim(a, 0, 2), rotary = sl_eval_dim(a, 1, 1);
-    double *out = a->out[0].data;
-    memmove(out, in[0], (size_t)(rows * heads * width) * sizeof *out);
-    for (int64_t i = 0; i < rows * heads; i++)
-        rotate(out + i * width, in[1] + i / heads * rotary, rotary / 2, interleaved);
-    return SL_OK;
-}
-
-static sl_status same_element_type(const char *label, const sl_type *keys, const sl_type *values,
-                                   sl_error *err) {
-    const sl_dtype wanted = sl_kv_values_dtype(keys->dtype);
-    if (values->dtype == wanted) return SL_OK;
-    return sl_fail(err, SL_INVALID, "%s: cache_v is %s, must be %s as cache_k", label,
-                   sl_dtype_infos[values->dtype].name, sl_dtype_infos[wanted].name);
-}
-
-sl_status infer_kv_append(const sl_infer_args *a, sl_error *err) {
-    SL_TRY(sl_match(a,
-                    "k f32[T,heads,D], v f32[T,heads,V], slots i32[T], positions i32[T], "
-                    "cache_k keys[S,heads,blocks,D,16], cache_v values[S,heads,16blocks,V]",
-                    err));
-    return same_element_type(a->label, &a->in[4], &a->in[5], err);
-}
-
-/* A row as the cache keeps it, its elements `step` apart. */
-static void keep_row(sl_dtype dtype, const double *x, int64_t width, double *out, int64_t step,
-                     float *room) {
-    for (int64_t d = 0; d < width; d++) room[d] = (float)x[d];
-    sl_kv_round_row(dtype, width, room);
-    for (int64_t d = 0; d < width; d++)
-        out[d * step] = dtype == SL_DTYPE_f32 ? x[d] : (double)room[d];
-}
-
-sl_status eval_kv_append(const sl_eval_args *a, sl_error *err) {
-    const double *in[4];
-    double *room;
-    SL_TRY(sl_eval_inputs(a, 4, in, err));
-    const int64_t rows = sl_eval_dim(a, 0, 0), capacity = sl_eval_dim(a, 5, 2);
-    const int64_t heads = sl_eval_dim(a, 0, 1);
-    const int64_t key_dim = sl_eval_dim(a, 0, 2), value_dim = sl_eval_dim(a, 1, 2);
-    SL_TRY(sl_eval_bounds(a, "slots", in[2], rows, sl_eval_dim(a, 4, 0), err));
-    SL_TRY(sl_eval_bounds(a, "positions", in[3], rows, capacity, err));
-    SL_TRY(sl_eval_scratch(a, key_dim > value_dim ? key_dim : value_dim, &room, err));
-    float *row = (void *)room;
-    for (int64_t i = 0; i < rows * heads; i++) {
-        const int64_t t = i / heads, position = (int64_t)in[3][t];
-        const int64_t before = ((int64_t)in[2][t] * heads + i % heads) * capacity;
-        keep_row(a->in[4].type.dtype, in[0] + i * key_dim, key_dim,
-                 a->in[4].data + before * key_dim + sl_kv_key_at(position, key_dim), SL_KV_LANES,
-                 row);
-        keep_row(a->in[5].type.dtype, in[1] + i * value_dim, value_dim,
-                 a->in[5].data + (before + position) * value_dim, 1, row);
-    }
-    return SL_OK;
-}
-
-static sl_status check_heads(const sl_infer_args *a, sl_error *err) {
-    const int64_t query_heads = a->in[0].shape.dims[1], heads = a->in[1].shape.dims[1];
-    if (query_heads % heads)
-        return sl_fail(err, SL_INVALID,
-                       "%s: q has %lld heads, must be a multiple of the cache's %lld", a->label,
-                       (long long)query_heads, (long long)heads);
-    return same_element_type(a->label, &a->in[1], &a->in[2], err);
-}
-
-#define SDPA_INPUTS                                                                                \
-    "q f32[T,Hq,D], cache_k keys[S,heads,blocks,D,16], cache_v values[S,heads,16blocks,V], "       \
-    "slots i32[T], positions i32[T] "
-
-sl_status infer_sdpa(const sl_infer_args *a, sl_error *err) {
-    SL_TRY(sl_match(a, SDPA_INPUTS "-> f32[T,Hq,V]", err));
-    return check_heads(a, err);
-}
-
-sl_status infer_sdpa_sinks(const sl_infer_args *a, sl_error *err) {
-    SL_TRY(sl_match(a, SDPA_INPUTS ", sinks f32[Hq] -> f32[T,Hq,V]", err));
-    return check_heads(a, err);
-}
-
-/* One query against the keys and values of one head at positions [first, end). */
-typedef struct {
-    const double *query, *keys, *values; /* keys and values from position 0 on */
-    int64_t first, end, key_dim, value_dim;
-    double scale;
-    double *scores; /* room for end - first */
-} attention;
-
-/* What the query takes from them: mix[d] = sum of e^(score - largest) v[d], and the sum of those
- * factors. */
-typedef struct {
-    double largest, sum, *mix;
-} taken;
-
-static void attend(const attention *t, taken *out) {
-    const int64_t count = t->end - t->first;
-    out->largest = -INFINITY, out->sum = 0;
-    for (int64_t p = 0; p < count; p++) {
-        const double *key = t->keys + sl_kv_key_at(t->first + p, t->key_dim);
-        double dot = 0;
-        for (int64_t d = 0; d < t->key_dim; d++) dot += t->query[d] * key[d * SL_KV_LANES];
-        t->scores[p] = dot * t->scale;
-        out->largest = fmax(out->largest, t->scores[p]);
-    }
-    for (int64_t p = 0; p < count; p++) out->sum += t->scores[p] = exp(t->scores[p] - out->largest);
-    for (int64_t d = 0; d < t->value_dim; d++) {
-        out->mix[d] = 0;
-        for (int64_t p = 0; p < count; p++)
-            out->mix[d] += t->scores[p] * t->values[(t->first + p) * t->value_dim + d];
-    }
-}
-
-/* Divides a mix by its sum, to which a sink adds a factor of its own. */
-static void finish(const taken *t, int64_t dim, const double *sink) {
-    const double largest = sink ? fmax(t->largest, *sink) : t->largest;
-    const double keep = exp(t->largest - largest);
-    const double sum = t->sum * keep + (sink ? exp(*sink - largest) : 0);
-    for (int64_t d = 0; d < dim; d++) t->mix[d] *= keep / sum;
-}
-
-/* The ops of attention over a cache have the same first inputs and the same attributes. */
-typedef struct {
-    const double *in[5];
-    double *scores;
-    sl_sdpa_attrs attrs;
-} sdpa;
-
-static sl_status sdpa_of(const sl_eval_args *a, sl_sdpa_attrs attrs, sdpa *out, sl_error *err) {
-    const int64_t rows = sl_eval_dim(a, 0, 0), capacity = sl_eval_dim(a, 2, 2);
-    out->attrs = attrs;
-    SL_TRY(sl_eval_inputs(a, 5, out->in, err));
-    SL_TRY(sl_eval_bounds(a, "slots", out->in[3], rows, sl_eval_dim(a, 1, 0), err));
-    SL_TRY(sl_eval_bounds(a, "positions", out->in[4], rows, capacity, err));
-    return sl_eval_scratch(a, capacity, &out->scores, err);
-}
-
-/* Query i of all rows against all positions that it sees. */
-static attention task_of(const sl_eval_args *a, const sdpa *s, int64_t i) {
-    const int64_t query_heads = sl_eval_dim(a, 0, 1), heads = sl_eval_dim(a, 1, 1);
-    const int64_t t = i / query_heads, head = i % query_heads / (query_heads / heads);
-    const int64_t key_dim = sl_eval_dim(a, 0, 2), value_dim = sl_eval_dim(a, 2, 3);
-    const int64_t before = ((int64_t)s->in[3][t] * heads + head) * sl_eval_dim(a, 2, 2);
-    const int64_t end = (int64_t)s->in[4][t] + 1, window = s->attrs.window;
-    return (attention){.query = s->in[0] + i * key_dim,
-                       .keys = s->in[1] + before * key_dim,
-                       .values = s->in[2] + before * value_dim,
-                       .first = window && window < end ? end - window : 0,
-                       .end = end,
-                       .key_dim = key_dim,
-                       .value_dim = value_dim,
-                       .scale = (double)s->attrs.scale,
-                       .scores = s->scores};
-}
-
-static void eval_whole(const sl_eval_args *a, const sdpa *s, const double *sinks) {
-    const int64_t heads = sl_eval_dim(a, 0, 1), value_dim = sl_eval_dim(a, 2, 3);
-    for (int64_t i = 0; i < sl_eval_dim(a, 0, 0) * heads; i++) {
-        const attention task = task_of(a, s, i);
-        taken all = {.mix = a->out[0].data + i * value_dim};
-        attend(&task, &all);
-        finish(&all, value_dim, sinks ? sinks + i % heads : NULL);
-    }
-}
-
-sl_status eval_sdpa(const sl_eval_args *a, sl_error *err) {
-    sdpa s;
-    SL_TRY(sdpa_of(a, *(const sl_sdpa_attrs *)a->attrs, &s, err));
-    eval_whole(a, &s, NULL);
-    return SL_OK;
-}
-
-sl_status eval_sdpa_sinks(const sl_eval_args *a, sl_error *err) {
-    const sl_sdpa_sinks_attrs *attrs = a->attrs;
+static sl_status read_operands(const sl_eval_args *a, uint32_t named,
+                               const sl_attention_attrs *attrs, sl_plain_attention *out,
+                               sl_error *err) {
     const double *in[6];
-    sdpa s;
-    SL_TRY(sl_eval_inputs(a, 6, in, err));
-    SL_TRY(sdpa_of(a, (sl_sdpa_attrs){.scale = attrs->scale, .window = attrs->window}, &s, err));
-    eval_whole(a, &s, in[5]);
-    return SL_OK;
-}
-
-sl_status infer_sdpa_parts(const sl_infer_args *a, sl_error *err) {
-    SL_TRY(sl_match(a, SDPA_INPUTS "-> f32[T,Hq,1,V], f32[T,Hq,1,2]", err));
-    const int64_t capacity = a->in[2].shape.dims[2];
-    for (int o = 0; o < 2; o++)
-        a->out[o].shape.dims[2] = (capacity + SL_SDPA_PART - 1) / SL_SDPA_PART;
-    return check_heads(a, err);
-}
-
-sl_status eval_sdpa_parts(const sl_eval_args *a, sl_error *err) {
-    const sl_sdpa_parts_attrs *attrs = a->attrs;
-    sdpa s;
-    SL_TRY(sdpa_of(a, (sl_sdpa_attrs){.scale = attrs->scale, .window = attrs->window}, &s, err));
-    const int64_t value_dim = sl_eval_dim(a, 2, 3), parts = a->out[0].type.shape.dims[2];
-    const int64_t queries = sl_eval_dim(a, 0, 0) * sl_eval_dim(a, 0, 1);
-    for (int64_t i = 0; i < queries * parts; i++) {
-        attention task = task_of(a, &s, i / parts);
-        const int64_t first = i % parts * SL_SDPA_PART, end = first + SL_SDPA_PART;
-        task.first = first > task.first ? first : task.first;
-        task.end = end < task.end ? end : task.end;
-        taken part = {.mix = a->out[0].data + i * value_dim};
-        if (task.first < task.end)
-            attend(&task, &part);
-        else
-            memset(part.mix, 0, (size_t)value_dim * sizeof *part.mix);
-        a->out[1].data[i * 2] = part.largest;
-        a->out[1].data[i * 2 + 1] = part.sum;
+    SL_TRY(sl_eval_inputs(a, a->in_count, in, err));
+    const int64_t key_dim = sl_eval_dim(a, 0, 3);
+    *out = (sl_plain_attention){.form = SL_ATTENTION_FORM(attrs, key_dim),
+                                .batches = sl_eval_dim(a, 0, 0),
+                                .heads = sl_eval_dim(a, 0, 1),
+                                .kv_heads = sl_eval_dim(a, 1, 1),
+                                .queries = sl_eval_dim(a, 0, 2),
+                                .keys = sl_eval_dim(a, 1, 2),
+                                .key_dim = key_dim,
+                                .value_dim = sl_eval_dim(a, 2, 3),
+                                .q = in[0],
+                                .k = in[1],
+                                .v = in[2]};
+    if (attrs->sinks) out->sinks = in[a->in_count - 1];
+    if (sl_mask_is_tensor(attrs->mask)) {
+        out->mask = in[named];
+        out->mask_strides = sl_strides_of(&a->in[named].type.shape);
     }
+    return sl_eval_scratch(a, 3 * out->keys, &out->room, err);
+}
+
+sl_status eval_attention(const sl_eval_args *a, sl_error *err) {
+    sl_plain_attention t;
+    SL_TRY(read_operands(a, 3, a->attrs, &t, err));
+    sl_attend(&t, a->out[0].data);
     return SL_OK;
 }
 
-sl_status infer_sdpa_merge(const sl_infer_args *a, sl_error *err) {
-    return sl_match(a, "mixes f32[T,Hq,P,V], weights f32[T,Hq,P,2] -> f32[T,Hq,V]", err);
-}
+/* Where gradients go; bias and sinks may be NULL. */
+typedef struct {
+    const double *dout;
+    double *dq, *dk, *dv, *dbias, *dsinks;
+} gradients;
 
-sl_status infer_sdpa_merge_sinks(const sl_infer_args *a, sl_error *err) {
-    return sl_match(a, "mixes f32[T,Hq,P,V], weights f32[T,Hq,P,2], sinks f32[Hq] -> f32[T,Hq,V]",
-                    err);
-}
-
-/* One query's parts. */
-static void merge(const double *mixes, const double *weights, int64_t parts, int64_t dim,
-                  taken *all) {
-    all->largest = -INFINITY, all->sum = 0;
-    for (int64_t p = 0; p < parts; p++)
-        if (weights[p * 2 + 1] != 0) all->largest = fmax(all->largest, weights[p * 2]);
-    memset(all->mix, 0, (size_t)dim * sizeof *all->mix);
-    for (int64_t p = 0; p < parts; p++) {
-        if (weights[p * 2 + 1] == 0) continue;
-        const double factor = exp(weights[p * 2] - all->largest);
-        all->sum += factor * weights[p * 2 + 1];
-        for (int64_t d = 0; d < dim; d++) all->mix[d] += factor * mixes[p * dim + d];
+static void backward_row(const sl_plain_attention *t, int64_t row, const gradients *g) {
+    const place p = place_of(t, row);
+    double *weights = t->room, *slopes = t->room + t->keys, *dweights = slopes + t->keys;
+    const double sink = weigh(t, row, weights, slopes);
+    const double *dout = g->dout + row * t->value_dim, *query = t->q + row * t->key_dim;
+    double mean = 0;
+    for (int64_t j = 0; j < t->keys; j++) {
+        const int64_t at = p.kv * t->keys + j;
+        dweights[j] = dot(dout, t->v + at * t->value_dim, t->value_dim);
+        mean += weights[j] * dweights[j];
+        for (int64_t d = 0; d < t->value_dim; d++)
+            g->dv[at * t->value_dim + d] += weights[j] * dout[d];
+    }
+    if (g->dsinks) g->dsinks[p.head] -= sink * mean;
+    for (int64_t j = 0; j < t->keys; j++) {
+        const int64_t at = (p.kv * t->keys + j) * t->key_dim;
+        const double dscore = weights[j] * (dweights[j] - mean), change = dscore * slopes[j];
+        if (g->dbias) g->dbias[mask_at(t, &p, j)] += dscore;
+        for (int64_t d = 0; d < t->key_dim; d++) {
+            g->dq[row * t->key_dim + d] += change * t->k[at + d];
+            g->dk[at + d] += change * query[d];
+        }
     }
 }
 
-static void eval_merge(const sl_eval_args *a, const double *const in[3]) {
-    const int64_t heads = sl_eval_dim(a, 0, 1), parts = sl_eval_dim(a, 0, 2);
-    const int64_t dim = sl_eval_dim(a, 0, 3);
-    for (int64_t i = 0; i < sl_eval_dim(a, 0, 0) * heads; i++) {
-        taken all = {.mix = a->out[0].data + i * dim};
-        merge(in[0] + i * parts * dim, in[1] + i * parts * 2, parts, dim, &all);
-        finish(&all, dim, in[2] ? in[2] + i % heads : NULL);
-    }
-}
-
-sl_status eval_sdpa_merge(const sl_eval_args *a, sl_error *err) {
-    const double *in[3] = {NULL, NULL, NULL};
-    SL_TRY(sl_eval_inputs(a, 2, in, err));
-    eval_merge(a, in);
-    return SL_OK;
-}
-
-sl_status eval_sdpa_merge_sinks(const sl_eval_args *a, sl_error *err) {
-    const double *in[3];
-    SL_TRY(sl_eval_inputs(a, 3, in, err));
-    eval_merge(a, in);
-    return SL_OK;
-}
-
-sl_status infer_sigmoid_gate(const sl_infer_args *a, sl_error *err) {
-    return sl_match(a, "x f32[..], gate f32[..] -> f32[..]", err);
-}
-
-sl_status eval_sigmoid_gate(const sl_eval_args *a, sl_error *err) {
-    const double *in[2];
-    SL_TRY(sl_eval_inputs(a, 2, in, err));
-    const int64_t count = sl_type_elements(&a->out[0].type);
-    for (int64_t i = 0; i < count; i++) a->out[0].data[i] = in[0][i] * sl_sigmoid(in[1][i]);
+sl_status eval_attention_backward(const sl_eval_args *a, sl_error *err) {
+    const sl_attention_attrs attrs = forward_attrs(a->attrs);
+    const double *in[4];
+    sl_plain_attention t;
+    SL_TRY(read_operands(a, 4, &attrs, &t, err));
+    SL_TRY(sl_eval_inputs(a, 4, in, err));
+    for (uint32_t o = 0; o < a->out_count; o++)
+        memset(a->out[o].data, 0, (size_t)sl_type_elements(&a->out[o].type) * sizeof(double));
+    gradients g = {in[3], a->out[0].data, a->out[1].data, a->out[2].data, NULL, NULL};
+    const bool more = a->out_count > 3;
+    if (more && attrs.mask == SL_MASK_BIAS) g.dbias = a->out[3].data;
+    if (more && attrs.sinks) g.dsinks = a->out[a->out_count - 1].data;
+    for (int64_t row = 0; row < t.batches * t.heads * t.queries; row++) backward_row(&t, row, &g);
     return SL_OK;
 }

@@ -1,5 +1,5 @@
 /* blocks.c - Blocks made of several ops, without rounding in between. */
-#include "compiler/ops/dot_attention.h"
+#include "compiler/ops/attention.h"
 #include <string.h>
 
 enum { ACTS = 7 };

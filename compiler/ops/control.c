@@ -1,6 +1,6 @@
 /* control.c - Ops that run bodies: if, while, scan, custom_fn. */
 #include "compiler/ops/body.h"
-#include "compiler/ops/scan.h"
+#include "compiler/ops/control_scan.h"
 #include <string.h>
 
 /* ---- if ---- */

@@ -18,7 +18,7 @@ static void every_op_matches_its_fixtures(void **state) {
 #include "core/ops.def"
 #undef SL_FAMILY
 #define OP(NAME, ...) SL_OP_##NAME,
-#define SL_FAMILY     "core/ops/reduction.def"
+#define SL_FAMILY     "core/ops/reduce.def"
 #include "core/ops.def"
 #undef SL_FAMILY
     };

@@ -259,10 +259,10 @@ static void every_op_matches_its_fixtures(void **state) {
     uint32_t seen[SL_OP_COUNT] = {0};
     run_fixtures("tests/data/ops/fixtures.json", seen);
     run_fixtures("tests/data/ops/fused.json", seen);
-    run_fixtures("tests/data/ops/quantise.json", seen);
+    run_fixtures("tests/data/ops/quant_a8.json", seen);
     run_fixtures("tests/data/ops/moe.json", seen);
     run_fixtures("tests/data/ops/choose.json", seen);
-    run_fixtures("tests/data/ops/attention.json", seen);
+    run_fixtures("tests/data/ops/sdpa.json", seen);
     run_fixtures("tests/data/ops/signal.json", seen);
     run_fixtures("tests/data/ops/splat.json", seen);
     for (int i = 0; i < FIRST_FAMILIES; i++)

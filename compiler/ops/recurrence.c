@@ -1,5 +1,5 @@
 /* recurrence.c - Linear recurrences that hand their state on as a value. */
-#include "compiler/ops/dot_attention.h"
+#include "compiler/ops/attention.h"
 #include <string.h>
 
 /* The state after nothing: what is given, or 0. */

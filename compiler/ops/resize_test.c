@@ -1,5 +1,5 @@
 /* resize_test.c - Resizing and recurrent layers: against fixtures (tests/data/ops/resize.json,
- * recurrent.json), finite differences, and their refusals. */
+ * rnn.json), finite differences, and their refusals. */
 #include "tests/support/node_case.h"
 
 static void resizing_matches_its_fixtures(void **state) {
@@ -16,12 +16,12 @@ static void resizing_matches_its_fixtures(void **state) {
 static void recurrent_layers_match_their_fixtures(void **state) {
     (void)state;
     static const sl_op ops[] = {
-#define SL_FAMILY     "core/ops/recurrent.def"
+#define SL_FAMILY     "core/ops/rnn.def"
 #define OP(NAME, ...) SL_OP_##NAME,
 #include "core/ops.def"
 #undef SL_FAMILY
     };
-    node_family("tests/data/ops/recurrent.json", ops, sizeof ops / sizeof ops[0]);
+    node_family("tests/data/ops/rnn.json", ops, sizeof ops / sizeof ops[0]);
 }
 
 static void gradients_are_differences(void **state) {

@@ -1,8 +1,8 @@
 /* join_experts.c - A row's choice of experts, and what becomes of it. */
 #include "core/codec.h"
 #include "runtime/cuda/joining.h"
+#include "runtime/cuda/kernels/gemv_panel.h"
 #include "runtime/cuda/kernels/moe_row.h"
-#include "runtime/cuda/kernels/share.h"
 #include <string.h>
 
 /* Operands: route is logits, experts, weights; moe_group is chosen, experts, order, starts; moe_ffn

@@ -1,8 +1,8 @@
 /* join_row.c - One row's norm with the products that take it, and with the convolution after one of
  * them. */
 #include "runtime/cuda/joining.h"
+#include "runtime/cuda/kernels/gemv_panel.h"
 #include "runtime/cuda/kernels/row.h"
-#include "runtime/cuda/kernels/share.h"
 #include <string.h>
 
 /* A step that makes a row, the numbers of its results, and how.  Other norms, of parts of a row or

@@ -42,9 +42,9 @@ static void report(void) {
 
 static void fixtures_match(void **state) {
     (void)state;
-    static const char *const files[] = {"convolution", "dot_attention", "elementwise", "linear",
-                                        "movement",    "norm",          "pool",        "quant",
-                                        "recurrent",   "resize",        "signal",      "splat"};
+    static const char *const files[] = {"attention", "convolution", "elementwise", "linear",
+                                        "movement",  "norm",        "pool",        "quant",
+                                        "rnn",       "resize",      "signal",      "splat"};
     for (size_t f = 0; f < sizeof files / sizeof files[0]; f++) {
         char path[64];
         json_error_t error;

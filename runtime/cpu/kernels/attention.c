@@ -1,220 +1,173 @@
-/* attention.c - RoPE, and writing to the KV cache. */
-#include "core/rope.h"
-#include "runtime/cpu/kernels/cache.h"
-#include "runtime/cpu/kernels/norm.h"
+/* attention.c - Attention without a cache, and its gradient. */
+#include "core/ops.h"
+#include "runtime/cpu/kernels/attention_heads.h"
+#include "runtime/cpu/kernels/kernels.h"
 
-/* ---- rope_table: an item is a row ---- */
-
-SPLIT(rope_table) {
-    const sl_rope_table_args *a = args;
-    return (sl_split){dim(&a->positions.type, 0), grain_of(a->attrs.rotary * (int64_t)64),
-                      a->attrs.rotary / 2 * sizeof(double)};
-}
-RUN(rope_table) {
-    const sl_rope_table_args *a = args;
-    const sl_rope_form form = sl_rope_form_of(&a->attrs);
-    const int64_t rotary = form.rotary, half = rotary / 2;
-    double *frequencies = worker->scratch;
-    for (int64_t j = 0; j < half; j++) frequencies[j] = sl_rope_frequency(&form, j);
-    for (int64_t t = begin; t < end; t++) {
-        const int32_t position = ((const int32_t *)a->positions.data)[t];
-        float *row = (float *)a->out.data + t * rotary;
-        SL_TRY(check_index(position, INT32_MAX, "rope_table: position", t, worker->err));
-        for (int64_t j = 0; j < half; j++) {
-            row[j] = (float)(form.magnitude * cos((double)position * frequencies[j]));
-            row[j + half] = (float)(form.magnitude * sin((double)position * frequencies[j]));
-        }
-    }
-    return SL_OK;
-}
-
-/* ---- rope: an item is a row (token) ---- */
-
-/* How heads of a width are turned. */
+/* Operands of both ops. */
 typedef struct {
-    const sl_cview *table;
-    int64_t rotary, width;
-    bool interleaved;
-} turning;
+    const sl_cview *q, *k, *v;
+    const sl_cview_list *extra;
+    sl_attention_form form;
+    bool has_sinks;
+} operands;
 
-static turning turning_of(const sl_cview *table, int64_t width, uint32_t interleaved) {
-    return (turning){table, dim(&table->type, 1), width, interleaved != 0};
-}
-
-/* Pairs (j, j + half). */
-INLINE void rotate_halves(const float *cosines, int64_t half, const float *x, float *out) {
-    const float *sines = cosines + half;
-    FOR_VECTORS(j, n, half, {
-        const vf first = vload_n(x + j, n), second = vload_n(x + j + half, n);
-        const vf cosine = vload_n(cosines + j, n), sine = vload_n(sines + j, n);
-        vstore_n(out + j, first * cosine - second * sine, n);
-        vstore_n(out + j + half, second * cosine + first * sine, n);
-    });
-}
-/* Pairs (2j, 2j + 1). */
-INLINE void rotate_neighbours(const float *cosines, int64_t half, const float *x, float *out) {
-    const float *sines = cosines + half;
-    for (int64_t j = 0; j < half; j++) {
-        const float first = x[2 * j], second = x[2 * j + 1];
-        out[2 * j] = first * cosines[j] - second * sines[j];
-        out[2 * j + 1] = second * cosines[j] + first * sines[j];
+/* Head i of all key-value heads. */
+static heads head_at(const operands *o, int64_t i) {
+    const sl_type *q = &o->q->type, *k = &o->k->type;
+    const int64_t kv_heads = dim(k, 1), group = dim(q, 1) / kv_heads;
+    const int64_t batch = i / kv_heads, first = i % kv_heads * group;
+    heads h = {.form = &o->form,
+               .dtype = q->dtype,
+               .q = o->q->data,
+               .k = o->k->data,
+               .v = o->v->data,
+               .queries = dim(q, 2),
+               .group = group,
+               .keys = dim(k, 2),
+               .key_dim = dim(q, 3),
+               .value_dim = dim(&o->v->type, 3)};
+    h.q_row = h.k_row = h.key_dim, h.v_row = h.value_dim;
+    h.q_head = h.queries * h.q_row;
+    h.q_at = i * group * h.q_head;
+    h.k_at = i * h.keys * h.k_row;
+    h.v_at = i * h.keys * h.v_row;
+    if (o->form.mask == SL_MASK_CUSTOM || o->form.mask == SL_MASK_BIAS) {
+        h.mask = o->extra->items[0].data, h.mask_dtype = o->extra->items[0].type.dtype;
+        h.mask_by = sl_strides_of(&o->extra->items[0].type.shape);
+        h.mask_at = batch * h.mask_by.by[0] + first * h.mask_by.by[1];
     }
+    if (o->has_sinks) {
+        h.sinks = o->extra->items[SL_LIST_COUNT(*o->extra) - 1].data;
+        h.sinks_at = first;
+    }
+    return h;
 }
 
-/* One head of row t.  Never inlined: the compiler is free to fuse either product with the
- * difference, and must choose alike for every kernel that rotates. */
-static __attribute__((noinline)) void rotate(const turning *how, int64_t t, const float *x,
-                                             float *out) {
-    const float *cosines = (const float *)how->table->data + t * how->rotary;
-    const int64_t half = how->rotary / 2;
-    if (how->interleaved)
-        rotate_neighbours(cosines, half, x, out);
+/* Of attention_backward. */
+typedef struct {
+    operands o;
+    const sl_view *outs[3];
+    const sl_view *dbias, *dsinks; /* NULL: not wanted */
+    const sl_cview *dout;
+    int64_t items[3]; /* of each kind */
+} job;
+
+static int64_t plane_of(const sl_type *bias) {
+    const uint32_t rank = bias->shape.rank;
+    const int64_t last = rank > 0 ? bias->shape.dims[rank - 1] : 1;
+    return last * (rank > 1 ? bias->shape.dims[rank - 2] : 1);
+}
+
+static job job_of(const sl_attention_backward_args *a) {
+    job j = {.o = {&a->q, &a->k, &a->v, &a->extra,
+                   SL_ATTENTION_FORM(&a->attrs, last_dim(&a->q.type)), a->attrs.sinks != 0},
+             .outs = {&a->dq, &a->dk, &a->dv},
+             .dout = &a->dout};
+    const uint32_t more = SL_LIST_COUNT(a->dextra);
+    if (more && a->attrs.mask == SL_MASK_BIAS) j.dbias = &a->dextra.items[0];
+    if (more && a->attrs.sinks) j.dsinks = &a->dextra.items[more - 1];
+    j.items[0] = dim(&a->k.type, 0) * dim(&a->k.type, 1);
+    j.items[1] = j.dbias ? sl_type_elements(&j.dbias->type) / plane_of(&j.dbias->type) : 0;
+    j.items[2] = j.dsinks ? dim(&a->q.type, 1) : 0;
+    return j;
+}
+
+/* Whether head `head` of batch entry `batch` reads plane `plane` of the bias. */
+static bool reads_plane(const heads *h, int64_t head, int64_t plane_elements, int64_t plane) {
+    return h->mask_at + head * h->mask_by.by[1] == plane * plane_elements;
+}
+
+#define REAL     float
+#define NAMED(x) x##_f32
+#include "runtime/cpu/kernels/attention_backward.h"
+#undef REAL
+#undef NAMED
+#define REAL     double
+#define NAMED(x) x##_f64
+#include "runtime/cpu/kernels/attention_backward.h" /* NOLINT: once per REAL */
+
+/* ---- attention: an item is a tile of rows of a key-value head ---- */
+
+static operands forward_operands(const sl_attention_args *a) {
+    return (operands){&a->q,
+                      &a->k,
+                      &a->v,
+                      &a->extra,
+                      SL_ATTENTION_FORM(&a->attrs, last_dim(&a->q.type)),
+                      a->attrs.sinks != 0};
+}
+
+static int64_t tiles_of(const sl_attention_args *a) {
+    return parts_of(dim(&a->q.type, 1) / dim(&a->k.type, 1) * dim(&a->q.type, 2), TILE);
+}
+
+SPLIT(attention) {
+    const sl_attention_args *a = args;
+    const int64_t key_dim = last_dim(&a->q.type), value_dim = last_dim(&a->v.type);
+    const int64_t rows = least(dim(&a->q.type, 1) / dim(&a->k.type, 1) * dim(&a->q.type, 2), TILE);
+    carver c = {NULL, 0};
+    if (a->q.type.dtype == SL_DTYPE_f64)
+        (void)room_of_f64(&c, key_dim, value_dim);
     else
-        rotate_halves(cosines, half, x, out);
-    memcpy(out + how->rotary, x + how->rotary, (size_t)(how->width - how->rotary) * sizeof *out);
+        (void)room_of_f32(&c, key_dim, value_dim);
+    return (sl_split){dim(&a->k.type, 0) * dim(&a->k.type, 1) * tiles_of(a),
+                      grain_of(rows * dim(&a->k.type, 2) * (key_dim + value_dim) / 8), c.bytes};
 }
 
-SPLIT(rope) {
-    const sl_rope_args *a = args;
-    return (sl_split){dim(&a->x.type, 0), grain_of(sl_dims_tail(&a->x.type.shape, 1)), 0};
-}
-RUN(rope) {
-    const sl_rope_args *a = args;
-    const int64_t heads = dim(&a->x.type, 1), width = dim(&a->x.type, 2);
-    const turning how = turning_of(&a->table, width, a->attrs.interleaved);
-    for (int64_t i = begin * heads; i < end * heads; i++)
-        rotate(&how, i / heads, (const float *)a->x.data + i * width,
-               (float *)a->out.data + i * width);
-    return SL_OK;
-}
-
-/* ---- norm and rope: an item is a row ---- */
-
-SPLIT(norm_rope) {
-    const sl_norm_rope_args *a = args;
-    return (sl_split){dim(&a->x.type, 0), grain_of(2 * sl_dims_tail(&a->x.type.shape, 1)),
-                      (size_t)dim(&a->x.type, 2) * sizeof(float)};
-}
-RUN(norm_rope) {
-    const sl_norm_rope_args *a = args;
-    const int64_t heads = dim(&a->x.type, 1), width = dim(&a->x.type, 2);
-    const turning how = turning_of(&a->table, width, a->attrs.interleaved);
-    const rms_norm norm = {a->gain.data, width, a->attrs.eps, a->attrs.offset};
-    float *normed = worker->scratch; /* rounded here before it is rotated */
-    for (int64_t i = begin * heads; i < end * heads; i++) {
-        rms_norm_row(&norm, (const float *)a->x.data + i * width, normed);
-        rotate(&how, i / heads, normed, (float *)a->out.data + i * width);
-    }
-    return SL_OK;
-}
-
-/* ---- kv_append: an item is a row ---- */
-
-/* Keys or values as 16-bit codes, at a position of a head. */
-static void store_codes(const sl_view *cache, char *head, int64_t position, const float *x) {
-    const bool keys = cache->type.dtype == SL_DTYPE_k16;
-    const int64_t width = dim(&cache->type, 3);
-    char *block = head + position / SL_KV_LANES * sl_kv_block_bytes(width);
-    int16_t *codes = (int16_t *)(void *)(block + SL_KV_SCALES_BYTES);
-    const coding16 c = coding16_of(x, width, keys);
-    ((float *)(void *)block)[position % SL_KV_LANES] = c.scale;
-    codes += keys ? sl_k16_at(position) : sl_v16_at(position, width);
-    const int64_t pair = keys ? SL_KV_LANES * 2 : 4, other = keys ? 1 : 2;
-    FOR_VECTORS(d, n, width, {
-        const vi some = codes16_of(vload_n(x + d, n), c);
-        for (int64_t i = 0; i < n; i++)
-            codes[(d + i) / 2 * pair + (d + i) % 2 * other] = (int16_t)some[i];
-    });
-    if (keys && width % 2) codes[width / 2 * pair + 1] = 0;
-}
-
-/* One head of one row. */
-static void store_key(const sl_view *keys, int64_t slot, int64_t h, int64_t position,
-                      const float *key) {
-    const int64_t width = dim(&keys->type, 3), at = sl_kv_key_at(position, width);
-    char *head = (char *)keys->data + cache_head(&keys->type, slot, h);
-    if (keys->type.dtype == SL_DTYPE_k16) {
-        store_codes(keys, head, position, key);
-        return;
-    }
-    if (keys->type.dtype == SL_DTYPE_f32) {
-        float *to = (float *)(void *)head + at;
-        for (int64_t d = 0; d < width; d++) to[d * SL_KV_LANES] = key[d];
-        return;
-    }
-    uint16_t *to = (uint16_t *)(void *)head + at;
-    FOR_VECTORS(d, n, width, {
-        uint16_t halves[LANES];
-        halves_of(vload_n(key + d, n), halves);
-        for (int64_t i = 0; i < n; i++) to[(d + i) * SL_KV_LANES] = halves[i];
-    });
-}
-
-static void store_value(const sl_view *values, int64_t slot, int64_t h, int64_t position,
-                        const float *value) {
-    const int64_t width = dim(&values->type, 3), at = position * width;
-    char *head = (char *)values->data + cache_head(&values->type, slot, h);
-    if (values->type.dtype == SL_DTYPE_v16) {
-        store_codes(values, head, position, value);
-        return;
-    }
-    if (values->type.dtype == SL_DTYPE_f32) {
-        memcpy((float *)(void *)head + at, value, (size_t)width * sizeof *value);
-        return;
-    }
-    uint16_t *to = (uint16_t *)(void *)head + at;
-    FOR_VECTORS(d, n, width, {
-        uint16_t halves[LANES];
-        halves_of(vload_n(value + d, n), halves);
-        memcpy(to + d, halves, (size_t)n * sizeof halves[0]);
-    });
-}
-
-SPLIT(kv_append) {
-    const sl_kv_append_args *a = args;
-    return (sl_split){dim(&a->k.type, 0), grain_of(sl_dims_tail(&a->k.type.shape, 1)), 0};
-}
-RUN(kv_append) {
-    const sl_kv_append_args *a = args;
-    const int64_t heads = dim(&a->k.type, 1);
-    const int64_t key_dim = dim(&a->k.type, 2), value_dim = dim(&a->v.type, 2);
-    const int32_t *slots = a->slots.data, *positions = a->positions.data;
-    for (int64_t t = begin; t < end; t++) {
-        SL_TRY(check_place(&a->cache_v.type, slots, positions, t, worker->err));
-        for (int64_t h = 0; h < heads; h++) {
-            const int64_t row = t * heads + h;
-            store_key(&a->cache_k, slots[t], h, positions[t],
-                      (const float *)a->k.data + row * key_dim);
-            store_value(&a->cache_v, slots[t], h, positions[t],
-                        (const float *)a->v.data + row * value_dim);
+RUN(attention) {
+    const sl_attention_args *a = args;
+    const operands o = forward_operands(a);
+    const int64_t tiles = tiles_of(a);
+    for (int64_t item = begin; item < end; item++) {
+        const heads h = head_at(&o, item / tiles);
+        const int64_t row = item % tiles * TILE, all = h.group * h.queries;
+        const int64_t rows = least(TILE, all - row), width = h.value_dim;
+        const int64_t at = (item / tiles * all + row) * width;
+        carver c = {worker->scratch, 0};
+        if (h.dtype == SL_DTYPE_f64) {
+            room_f64 m = room_of_f64(&c, h.key_dim, width);
+            attend_f64(&h, row, rows, &m);
+            store_f64(h.dtype, a->out.data, at, rows * width, m.mix);
+        } else {
+            room_f32 m = room_of_f32(&c, h.key_dim, width);
+            attend_f32(&h, row, rows, &m);
+            store_f32(h.dtype, a->out.data, at, rows * width, m.mix);
         }
     }
     return SL_OK;
 }
 
-SPLIT(norm_rope_append) {
-    const sl_norm_rope_append_args *a = args;
-    return (sl_split){dim(&a->k.type, 0), grain_of(3 * sl_dims_tail(&a->k.type.shape, 1)),
-                      2 * (size_t)dim(&a->k.type, 2) * sizeof(float)};
+/* ---- attention_backward: an item is a key-value head, then a plane of the bias, then a sink ----
+ */
+
+SPLIT(attention_backward) {
+    const sl_attention_backward_args *a = args;
+    const job j = job_of(a);
+    const int64_t key_dim = last_dim(&a->q.type), value_dim = last_dim(&a->v.type);
+    const int64_t keys = dim(&a->k.type, 2);
+    const size_t each = a->q.type.dtype == SL_DTYPE_f64 ? sizeof(double) : sizeof(float);
+    carver c = {NULL, 0};
+    if (a->q.type.dtype == SL_DTYPE_f64)
+        (void)backward_of_f64(&c, key_dim, value_dim);
+    else
+        (void)backward_of_f32(&c, key_dim, value_dim);
+    carver extra = c;
+    (void)carve(&c, TILE * key_dim, each);
+    (void)carve(&c, keys * key_dim, each);
+    (void)carve(&c, keys * value_dim, each);
+    (void)carve(&extra, j.dbias ? plane_of(&j.dbias->type) : 1, each);
+    const int64_t rows = dim(&a->q.type, 1) / dim(&a->k.type, 1) * dim(&a->q.type, 2);
+    return (sl_split){j.items[0] + j.items[1] + j.items[2],
+                      grain_of(rows * keys * (key_dim + value_dim) / 2),
+                      c.bytes > extra.bytes ? c.bytes : extra.bytes};
 }
-RUN(norm_rope_append) {
-    const sl_norm_rope_append_args *a = args;
-    const int64_t heads = dim(&a->k.type, 1), width = dim(&a->k.type, 2);
-    const int64_t value_dim = dim(&a->v.type, 2);
-    const turning how = turning_of(&a->table, width, a->attrs.interleaved);
-    const rms_norm norm = {a->gain.data, width, a->attrs.eps, a->attrs.offset};
-    const int32_t *slots = a->slots.data, *positions = a->positions.data;
-    float *normed = worker->scratch, *turned = normed + width;
-    for (int64_t t = begin; t < end; t++) {
-        SL_TRY(check_place(&a->cache_v.type, slots, positions, t, worker->err));
-        for (int64_t h = 0; h < heads; h++) {
-            const int64_t row = t * heads + h;
-            rms_norm_row(&norm, (const float *)a->k.data + row * width, normed);
-            rotate(&how, t, normed, turned);
-            store_key(&a->cache_k, slots[t], h, positions[t], turned);
-            store_value(&a->cache_v, slots[t], h, positions[t],
-                        (const float *)a->v.data + row * value_dim);
-        }
-    }
+
+RUN(attention_backward) {
+    const job j = job_of(args);
+    for (int64_t item = begin; item < end; item++)
+        if (j.o.q->type.dtype == SL_DTYPE_f64)
+            run_item_f64(&j, item, worker->scratch);
+        else
+            run_item_f32(&j, item, worker->scratch);
     return SL_OK;
 }

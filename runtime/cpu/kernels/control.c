@@ -1,6 +1,6 @@
 /* control.c - Ops with subgraphs.  Each is one item: its body runs on the thread that executes it.
  */
-#include "runtime/cpu/kernels/carries.h"
+#include "runtime/cpu/kernels/control_carries.h"
 #include "runtime/custom.h"
 
 /* ---- once: if, custom_fn ---- */

@@ -1,8 +1,8 @@
 /* pool.c - Pooling: an item is one channel of one sample. */
 #include "core/pool.h"
+#include "runtime/cpu/kernels/convolution_im2col.h"
 #include "runtime/cpu/kernels/kernels.h"
 #include "runtime/cpu/kernels/moments.h"
-#include "runtime/cpu/kernels/seen.h"
 
 static sl_split split_planes(const sl_type *x, const sl_window *w, int64_t operations,
                              size_t scratch) {

@@ -2,7 +2,7 @@
  * type of the cache. */
 #ifndef SL_RUNTIME_CPU_SDPA_H
 #define SL_RUNTIME_CPU_SDPA_H
-#include "runtime/cpu/kernels/cache.h"
+#include "runtime/cpu/kernels/sdpa_cache.h"
 
 enum {
     BLOCK = 64, /* positions */

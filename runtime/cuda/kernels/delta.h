@@ -1,4 +1,4 @@
-/* delta.h - Arguments of the kernels in conv.cu, delta.cu and delta_chunk.cu. */
+/* delta.h - Arguments of the kernels in delta_conv.cu, delta.cu and delta_chunk.cu. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_DELTA_H
 #define SL_RUNTIME_CUDA_KERNELS_DELTA_H
 #include "runtime/cuda/kernels/fault.h"

@@ -5,7 +5,7 @@
 #include "runtime/cuda/kernels/indices.cuh"
 #include "runtime/cuda/kernels/number.cuh"
 #include "runtime/cuda/kernels/panel.cuh"
-#include "runtime/cuda/kernels/walk.cuh"
+#include "runtime/cuda/kernels/strides.cuh"
 
 /* ---- parts of blocks; b is one, or where in it something begins ---- */
 

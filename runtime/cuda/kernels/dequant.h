@@ -1,7 +1,7 @@
 /* dequant.h - Arguments of the kernels in dequant.cu: weights in few bits (core/schemes.h). */
 #ifndef SL_RUNTIME_CUDA_KERNELS_DEQUANT_H
 #define SL_RUNTIME_CUDA_KERNELS_DEQUANT_H
-#include "runtime/cuda/kernels/places.h"
+#include "runtime/cuda/kernels/movement_any.h"
 #include <stdint.h>
 
 enum { SL_DEQUANT_THREADS = 128 };

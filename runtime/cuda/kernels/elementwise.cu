@@ -2,7 +2,7 @@
  * is: a thread reads all it needs before it writes. */
 #include "runtime/cuda/kernels/elementwise.h"
 #include "runtime/cuda/kernels/pointwise.cuh"
-#include "runtime/cuda/kernels/walk.cuh"
+#include "runtime/cuda/kernels/strides.cuh"
 
 /* ---- one operand ---- */
 

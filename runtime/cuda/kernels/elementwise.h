@@ -4,7 +4,7 @@
  * operands are laid out for it, else one. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_ELEMENTWISE_H
 #define SL_RUNTIME_CUDA_KERNELS_ELEMENTWISE_H
-#include "runtime/cuda/kernels/walk.h"
+#include "runtime/cuda/kernels/strides.h"
 
 /* Ops on floats, by operands; what each does is in pointwise.cuh as apply_<op>. */
 #define SL_POINTS_1(POINT)                                                                         \

@@ -1,7 +1,7 @@
 /* embed.cu - Rows of a table of any type, as floats: sl_decode_row's to the last bit. */
 #include "runtime/cuda/kernels/embed.h"
 #include "runtime/cuda/kernels/panel.cuh"
-#include "runtime/cuda/kernels/walk.cuh"
+#include "runtime/cuda/kernels/strides.cuh"
 
 /* ---- plain elements: `at` is the first of the columns, `count` how many there are ---- */
 

@@ -2,7 +2,7 @@
 #ifndef SL_RUNTIME_CUDA_KERNELS_INDICES_CUH
 #define SL_RUNTIME_CUDA_KERNELS_INDICES_CUH
 #include "runtime/cuda/kernels/cuda.cuh"
-#include "runtime/cuda/kernels/places.h"
+#include "runtime/cuda/kernels/movement_any.h"
 
 DEVICE int64_t raw_index(const sl_indices &s, int64_t i) {
     return s.wide ? ((const int64_t *)s.data)[i] : ((const int32_t *)s.data)[i];

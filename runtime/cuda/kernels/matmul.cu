@@ -1,6 +1,6 @@
 /* matmul.cu - Products of two computed matrices. */
 #include "runtime/cuda/kernels/matmul.h"
-#include "runtime/cuda/kernels/walk.cuh"
+#include "runtime/cuda/kernels/strides.cuh"
 
 enum { TILE = SL_MATMUL_TILE, DEPTH = 16, OWN = 4, PITCH = TILE + 4 };
 

@@ -1,7 +1,7 @@
 /* matmul.h - Arguments of the kernel in matmul.cu. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_MATMUL_H
 #define SL_RUNTIME_CUDA_KERNELS_MATMUL_H
-#include "runtime/cuda/kernels/walk.h"
+#include "runtime/cuda/kernels/strides.h"
 
 /* out [rows, cols] = left [rows, inner] right [inner, cols]; `batch` says where the operands of
  * each matrix of the result start. */

@@ -2,12 +2,12 @@
  * finds out by itself what was chosen.
  *
  * The second begins while the first goes on.  By then the scores are there, so that it can choose
- * and ask for weights before the first is done (share.cuh). */
+ * and ask for weights before the first is done (gemv_panel.cuh). */
 #include "runtime/cuda/kernels/moe_row.h"
 #include "runtime/cuda/kernels/moe.cuh"
 #include "runtime/cuda/kernels/pointwise.cuh"
-#include "runtime/cuda/kernels/route.cuh"
-#include "runtime/cuda/kernels/share.cuh"
+#include "runtime/cuda/kernels/moe_route.cuh"
+#include "runtime/cuda/kernels/gemv_panel.cuh"
 
 enum {
     CHOICES = SL_MOE_ROW_CHOICES,

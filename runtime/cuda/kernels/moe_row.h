@@ -1,9 +1,9 @@
 /* moe_row.h - Arguments of the kernels in moe_row.cu. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_MOE_ROW_H
 #define SL_RUNTIME_CUDA_KERNELS_MOE_ROW_H
-#include "runtime/cuda/kernels/combine.h"
 #include "runtime/cuda/kernels/moe.h"
-#include "runtime/cuda/kernels/route.h"
+#include "runtime/cuda/kernels/moe_combine.h"
+#include "runtime/cuda/kernels/moe_route.h"
 
 enum {
     SL_MOE_ROW_WARPS = 16,

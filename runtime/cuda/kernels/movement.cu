@@ -1,6 +1,6 @@
 /* movement.cu - Elements from one place to another. */
 #include "runtime/cuda/kernels/movement.h"
-#include "runtime/cuda/kernels/walk.cuh"
+#include "runtime/cuda/kernels/strides.cuh"
 
 template <class UNIT> DEVICE void copy(const sl_copies &a) {
     const sl_copy &part = a.parts[blockIdx.y];

@@ -5,7 +5,7 @@
 #ifndef SL_RUNTIME_CUDA_KERNELS_MOVEMENT_H
 #define SL_RUNTIME_CUDA_KERNELS_MOVEMENT_H
 #include "runtime/cuda/kernels/fault.h"
-#include "runtime/cuda/kernels/walk.h"
+#include "runtime/cuda/kernels/strides.h"
 
 /* Some copies (blockIdx.y) of stretches. */
 enum { SL_MOST_COPIES = 2 };

@@ -4,7 +4,7 @@
 #include "runtime/cuda/kernels/number.cuh"
 #include "runtime/cuda/kernels/points.h"
 #include "runtime/cuda/kernels/pointwise.cuh"
-#include "runtime/cuda/kernels/walk.cuh"
+#include "runtime/cuda/kernels/strides.cuh"
 
 #define TWO_OVER_ROOT_PI 1.12837916709551257390
 #define ROOT_TWO         1.41421356237309504880

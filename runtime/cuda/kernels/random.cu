@@ -3,7 +3,7 @@
 #include "runtime/cuda/kernels/block.cuh"
 #include "runtime/cuda/kernels/number.cuh"
 #include "runtime/cuda/kernels/random.h"
-#include "runtime/cuda/kernels/walk.cuh"
+#include "runtime/cuda/kernels/strides.cuh"
 
 DEVICE sl_philox_stream stream_of(const sl_random_stream &from) {
     sl_philox_stream s = {{from.key[0], from.key[1]}, {0, 0, 0, 0}};

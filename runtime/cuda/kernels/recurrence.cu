@@ -2,7 +2,7 @@
  * steps with a row of state. */
 #include "runtime/cuda/kernels/number.cuh"
 #include "runtime/cuda/kernels/recurrence.h"
-#include "runtime/cuda/kernels/walk.cuh"
+#include "runtime/cuda/kernels/strides.cuh"
 
 #define EACH_LANE(I, SIZE) for (int64_t I = lane_id(); I < (SIZE); I += WARP)
 

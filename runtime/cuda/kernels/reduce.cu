@@ -1,7 +1,7 @@
 /* reduce.cu - Over the last axis and others. */
 #include "runtime/cuda/kernels/reduce.h"
 #include "runtime/cuda/kernels/rank.cuh"
-#include "runtime/cuda/kernels/walk.cuh"
+#include "runtime/cuda/kernels/strides.cuh"
 
 /* ---- over any axes ---- */
 

@@ -1,7 +1,7 @@
 /* reduce.h - Arguments of the kernels in reduce.cu. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_REDUCE_H
 #define SL_RUNTIME_CUDA_KERNELS_REDUCE_H
-#include "runtime/cuda/kernels/walk.h"
+#include "runtime/cuda/kernels/strides.h"
 
 /* A block makes `columns` outputs of one part (blockIdx.y) of what is reduced, `slices` threads for
  * each; both are powers of two.  out is [parts, outputs]. */

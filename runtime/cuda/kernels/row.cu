@@ -2,11 +2,11 @@
  *
  * Every block makes the row anew, which takes less than a launch of its own before the products
  * would.  A block asks for all its weights, and for what else nobody changes, before the row is
- * there (share.cuh). */
+ * there (gemv_panel.cuh). */
 #include "runtime/cuda/kernels/row.h"
 #include "runtime/cuda/kernels/linear.cuh"
 #include "runtime/cuda/kernels/norm.cuh"
-#include "runtime/cuda/kernels/share.cuh"
+#include "runtime/cuda/kernels/gemv_panel.cuh"
 
 /* ---- the row ---- */
 

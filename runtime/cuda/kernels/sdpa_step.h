@@ -1,9 +1,9 @@
 /* sdpa_step.h - Arguments of the kernels in sdpa_step.cu. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_SDPA_STEP_H
 #define SL_RUNTIME_CUDA_KERNELS_SDPA_STEP_H
-#include "runtime/cuda/kernels/attention.h"
 #include "runtime/cuda/kernels/panel.h"
 #include "runtime/cuda/kernels/sdpa.h"
+#include "runtime/cuda/kernels/sdpa_append.h"
 
 /* One row: its key and value enter the cache, its queries are changed, and splits attended to. */
 typedef struct {

@@ -1,7 +1,7 @@
 /* signal.cu - One stage of a Fourier transform, and logarithms of mel energies. */
 #include "runtime/cuda/kernels/cuda.cuh"
 #include "runtime/cuda/kernels/signal.h"
-#include "runtime/cuda/kernels/walk.cuh"
+#include "runtime/cuda/kernels/strides.cuh"
 
 SL_CUDA_KERNEL(sl_butterfly, sl_butterflies, SL_SIGNAL_THREADS) {
     const int64_t pair = thread_number(), row = quotient(pair, a.half), b = pair - row * a.half;

@@ -1,4 +1,4 @@
-/* signal.h - Arguments of the kernels in fft.cu and signal.cu.  Types are numbered as in
+/* signal.h - Arguments of the kernels in signal_fft.cu and signal.cu.  Types are numbered as in
  * core/elementwise_steps.h. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_SIGNAL_H
 #define SL_RUNTIME_CUDA_KERNELS_SIGNAL_H

@@ -3,7 +3,7 @@
 #include "runtime/cuda/kernels/block.cuh"
 #include "runtime/cuda/kernels/number.cuh"
 #include "runtime/cuda/kernels/solve.h"
-#include "runtime/cuda/kernels/walk.cuh"
+#include "runtime/cuda/kernels/strides.cuh"
 
 enum { THREADS = SL_SOLVE_THREADS };
 

@@ -4,7 +4,7 @@
  * own, and the sums of all blocks are added in their order. */
 #include "core/splat.c"
 #include "runtime/cuda/kernels/splat.h"
-#include "runtime/cuda/kernels/walk.cuh"
+#include "runtime/cuda/kernels/strides.cuh"
 
 enum { THREADS = SL_SPLAT_THREADS, WARPS = THREADS / WARP };
 

@@ -1,6 +1,6 @@
 /* choose.c - Tokens: the one chosen last, and the next. */
 #include "runtime/cuda/kernels/choose.h"
-#include "runtime/cuda/ops/walk.h"
+#include "runtime/cuda/ops/strides.h"
 
 PLAN(resume) {
     const sl_resume_args *a = args;

@@ -1,7 +1,7 @@
 /* dequant.c - Products with weights in few bits (core/schemes.h). */
 #include "runtime/cuda/kernels/dequant.h"
 #include "core/schemes.h"
-#include "runtime/cuda/ops/walk.h"
+#include "runtime/cuda/ops/strides.h"
 
 static sl_packed_weights weights_of(const char *text, const void *w, int64_t inner, int64_t cols) {
     sl_scheme scheme;

@@ -1,6 +1,6 @@
 /* elementwise.c - One output element from those at its place. */
 #include "runtime/cuda/kernels/elementwise.h"
-#include "runtime/cuda/ops/walk.h"
+#include "runtime/cuda/ops/strides.h"
 
 /* ---- one operand ---- */
 

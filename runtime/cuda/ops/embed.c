@@ -1,7 +1,7 @@
 /* embed.c - Rows of a table of any type, as floats. */
 #include "runtime/cuda/kernels/embed.h"
 #include "runtime/cuda/ops/panels.h"
-#include "runtime/cuda/ops/walk.h"
+#include "runtime/cuda/ops/strides.h"
 
 PLAN(embed) {
     static const char *const names[SL_DTYPE_COUNT] = {

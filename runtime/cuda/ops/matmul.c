@@ -1,6 +1,6 @@
 /* matmul.c - Products of two computed matrices, with batch dims broadcast. */
 #include "runtime/cuda/kernels/matmul.h"
-#include "runtime/cuda/ops/walk.h"
+#include "runtime/cuda/ops/strides.h"
 
 PLAN(matmul) {
     const sl_matmul_args *p = args;

@@ -1,6 +1,6 @@
 /* movement.c - Ops that move elements without looking at them; any plain type. */
 #include "runtime/cuda/kernels/movement.h"
-#include "runtime/cuda/ops/walk.h"
+#include "runtime/cuda/ops/strides.h"
 
 static int64_t element_bytes(const sl_type *type) {
     return sl_dtype_infos[type->dtype].bytes;

@@ -1,7 +1,7 @@
 /* points.c - Any elementwise op on operands of any plain type. */
 #include "runtime/cuda/kernels/points.h"
 #include "core/elementwise_region.h"
-#include "runtime/cuda/ops/walk.h"
+#include "runtime/cuda/ops/strides.h"
 #include <string.h>
 
 _Static_assert((int)SL_POINT_DIMS == (int)SL_MAX_RANK, "every shape fits");

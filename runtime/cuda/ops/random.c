@@ -1,6 +1,6 @@
 /* random.c - Random numbers and choices by them. */
 #include "runtime/cuda/kernels/random.h"
-#include "runtime/cuda/ops/walk.h"
+#include "runtime/cuda/ops/strides.h"
 
 static sl_random_stream stream_of(const sl_cview *key, const sl_cview *counter) {
     return (sl_random_stream){.key = key->data,

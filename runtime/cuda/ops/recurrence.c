@@ -1,6 +1,6 @@
 /* recurrence.c - Linear recurrences that hand their state on as a value. */
 #include "runtime/cuda/kernels/recurrence.h"
-#include "runtime/cuda/ops/walk.h"
+#include "runtime/cuda/ops/strides.h"
 #include <math.h>
 
 static sl_recurrence recurrence_of(sl_cuda_planner *planner, const sl_cview_list *before,

@@ -1,6 +1,6 @@
 /* reduce.c - Over the last axis and others. */
 #include "runtime/cuda/kernels/reduce.h"
-#include "runtime/cuda/ops/walk.h"
+#include "runtime/cuda/ops/strides.h"
 
 /* ---- over any axes ---- */
 
@@ -111,7 +111,7 @@ PLAN(softmax) {
     return SL_OK;
 }
 
-sl_cuda_plan_fn sl_cuda_plan_any_argmax; /* folds.c */
+sl_cuda_plan_fn sl_cuda_plan_any_argmax; /* reduce_any.c */
 
 /* Over the last axis, the first as i32; others are found more slowly. */
 PLAN(argmax) {

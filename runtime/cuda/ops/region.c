@@ -3,7 +3,7 @@
 #include "core/elementwise_region.h"
 #include "runtime/cuda/kernels/elementwise.h"
 #include "runtime/cuda/kernels/points.h"
-#include "runtime/cuda/ops/walk.h"
+#include "runtime/cuda/ops/strides.h"
 
 enum {
     MOST_INPUTS = SL_POINT_INPUTS,

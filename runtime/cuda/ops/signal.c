@@ -1,6 +1,6 @@
 /* signal.c - Fourier transforms and what follows them. */
 #include "runtime/cuda/kernels/signal.h"
-#include "runtime/cuda/ops/walk.h"
+#include "runtime/cuda/ops/strides.h"
 #include <math.h>
 
 /* ---- fft ---- */

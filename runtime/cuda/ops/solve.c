@@ -1,6 +1,6 @@
 /* solve.c - Systems of linear equations and determinants. */
 #include "runtime/cuda/kernels/solve.h"
-#include "runtime/cuda/ops/walk.h"
+#include "runtime/cuda/ops/strides.h"
 
 static void add_systems(sl_cuda_planner *planner, const char *function, const sl_cview *a,
                         sl_systems *s) {

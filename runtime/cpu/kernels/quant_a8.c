@@ -1,0 +1,94 @@
+/* quant_a8.c - int8 quantisation of activations, alone and fused with preceding ops: an item is a
+ * row. */
+#include "runtime/cpu/kernels/kernels.h"
+#include "runtime/cpu/kernels/norm.h"
+#include "runtime/cpu/kernels/pointwise.h"
+#include "runtime/cpu/kernels/rows.h"
+
+/* A row of scratch where the values themselves go nowhere. */
+static sl_split split_rows(const sl_type *x, int64_t operations, bool scratch) {
+    return (sl_split){rows_of(x), grain_of(last_dim(x) * operations),
+                      scratch ? (size_t)last_dim(x) * sizeof(float) : 0};
+}
+
+SPLIT(quantise) {
+    return split_rows(&((const sl_quantise_args *)args)->x.type, 1, false);
+}
+RUN(quantise) {
+    const sl_quantise_args *a = args;
+    const int64_t n = last_dim(&a->x.type);
+    const rows8_out out = rows8_made(&a->out);
+    for (int64_t row = begin; row < end; row++)
+        rows8_row((const float *)a->x.data + row * n, n, &out, row);
+    return SL_OK;
+}
+
+SPLIT(rms_norm_quantise) {
+    return split_rows(&((const sl_rms_norm_quantise_args *)args)->x.type, 2, false);
+}
+RUN(rms_norm_quantise) {
+    const sl_rms_norm_quantise_args *a = args;
+    const int64_t n = last_dim(&a->x.type);
+    const rms_norm norm = {a->gain.data, n, a->attrs.eps, a->attrs.offset};
+    const rows8_out codes = rows8_made(&a->codes);
+    for (int64_t row = begin; row < end; row++) {
+        float *out = (float *)a->out.data + row * n;
+        rms_norm_row(&norm, (const float *)a->x.data + row * n, out);
+        rows8_row(out, n, &codes, row);
+    }
+    return SL_OK;
+}
+
+SPLIT(add_rms_norm_quantise) {
+    return split_rows(&((const sl_add_rms_norm_quantise_args *)args)->a.type, 3, false);
+}
+RUN(add_rms_norm_quantise) {
+    const sl_add_rms_norm_quantise_args *a = args;
+    const int64_t n = last_dim(&a->a.type);
+    const rms_norm norm = {a->gain.data, n, a->attrs.eps, a->attrs.offset};
+    const rows8_out codes = rows8_made(&a->codes);
+    for (int64_t row = begin; row < end; row++) {
+        float *out = (float *)a->out.data + row * n;
+        add_rms_norm_row(&norm, (const float *)a->a.data + row * n,
+                         (const float *)a->b.data + row * n, (float *)a->sum.data + row * n, out);
+        rows8_row(out, n, &codes, row);
+    }
+    return SL_OK;
+}
+
+SPLIT(gated_rms_norm_quantise) {
+    return split_rows(&((const sl_gated_rms_norm_quantise_args *)args)->x.type, 6, true);
+}
+RUN(gated_rms_norm_quantise) {
+    const sl_gated_rms_norm_quantise_args *a = args;
+    const int64_t n = last_dim(&a->x.type);
+    const rms_norm norm = {.gain = a->gain.data, .n = n, .eps = a->attrs.eps};
+    const rows8_out codes = rows8_made(&a->codes);
+    float *normed = worker->scratch;
+    for (int64_t row = begin; row < end; row++) {
+        gated_rms_norm_row(&norm, (const float *)a->x.data + row * n,
+                           (const float *)a->z.data + row * n, normed);
+        rows8_row(normed, n, &codes, row);
+    }
+    return SL_OK;
+}
+
+SPLIT(sigmoid_gate_quantise) {
+    return split_rows(&((const sl_sigmoid_gate_quantise_args *)args)->x.type, 5, true);
+}
+RUN(sigmoid_gate_quantise) {
+    const sl_sigmoid_gate_quantise_args *a = args;
+    const int64_t n = last_dim(&a->x.type);
+    const rows8_out codes = rows8_made(&a->codes);
+    float *gated = worker->scratch;
+    for (int64_t row = begin; row < end; row++) {
+        const float *x = (const float *)a->x.data + row * n;
+        const float *gate = (const float *)a->gate.data + row * n;
+        FOR_VECTORS(i, count, n, {
+            const vf v = apply_sigmoid_gate(vload_n(x + i, count), vload_n(gate + i, count));
+            vstore_n(gated + i, v, count);
+        });
+        rows8_row(gated, n, &codes, row);
+    }
+    return SL_OK;
+}

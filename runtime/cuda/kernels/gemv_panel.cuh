@@ -1,0 +1,155 @@
+/* gemv_panel.cuh - A warp's share of a panel times one row, by loops that stay small.
+ *
+ * In a step of one row every kernel does little, so that it takes about as long to fetch its
+ * instructions as to run them: loops are not unrolled, and what would take registers until it is
+ * there goes to shared memory.  A share is some of a panel's blocks (two groups, 64 columns), which
+ * lie side by side; of types with parameters above a super-group it is whole super-groups.  A lane
+ * has one row of one of a block's groups. */
+#ifndef SL_RUNTIME_CUDA_KERNELS_SHARE_CUH
+#define SL_RUNTIME_CUDA_KERNELS_SHARE_CUH
+#include "runtime/cuda/kernels/async.cuh"
+#include "runtime/cuda/kernels/panel.cuh"
+#include "runtime/cuda/kernels/rows.cuh"
+#include "runtime/cuda/kernels/gemv_panel.h"
+
+/* A row in shared memory: codes, of each group its scale, the sum of its codes, that of the first
+ * half and the sum of its values; and its values. */
+struct shared_row {
+    uint8_t *codes;
+    float4 *groups;
+    float *values;
+};
+
+/* Blocks [first, first + count) of a panel: where they lie and what is kept apart of them, and the
+ * bytes of all, of what is above the blocks of a super-group and of a block. */
+enum { SUPER_BLOCKS = SL_CUDA_SUPER_GROUPS / 2 };
+struct panel_part {
+    const uint8_t *data, *above;
+    int first, count, last; /* last: after its last group */
+    unsigned bytes, super_bytes, block_bytes;
+    MEMBER int supers() const {
+        return (first + count + SUPER_BLOCKS - 1) / SUPER_BLOCKS - first / SUPER_BLOCKS;
+    }
+};
+template <class TYPE>
+DEVICE panel_part part_of(const sl_cuda_panels &p, const uint8_t *data, int panel, int first,
+                          int count) {
+    panel_part part;
+    part.super_bytes = p.super_bytes;
+    part.block_bytes = p.block_bytes;
+    part.first = first;
+    part.count = min(count, (p.groups + 1) / 2 - first);
+    part.last = min(p.groups, 2 * (first + count));
+    const unsigned before =
+        (unsigned)(first / SUPER_BLOCKS) * p.super_bytes + (unsigned)first * p.block_bytes;
+    part.bytes = (unsigned)part.supers() * p.super_bytes + (unsigned)part.count * p.block_bytes;
+    part.bytes = min(part.bytes, (unsigned)p.panel_bytes - before);
+    part.data = data + p.header_bytes + (uint64_t)panel * p.panel_bytes + before;
+    part.above = nullptr;
+    if (TYPE::ABOVE_BYTES == 8)
+        part.above = data + 8 * ((int64_t)panel * p.supers + first / SUPER_BLOCKS);
+    return part;
+}
+
+template <class TYPE> DEVICE void ask_part(uint8_t *to, const panel_part &part) {
+    const shared_place place = shared_place_of(to);
+#pragma unroll 1
+    for (unsigned i = 16 * (unsigned)lane_id(); i < part.bytes; i += 16 * WARP)
+        copy_to<16>(place + i, part.data + i);
+    if (TYPE::ABOVE_BYTES == 8 && lane_id() < part.supers())
+        copy_async<8>(to + part.bytes + 8 * lane_id(), part.above + 8 * lane_id());
+}
+
+/* A row of group g: its block, of which it is number k, and the parameters above. */
+struct part_row {
+    const uint8_t *block, *above;
+    int g, k, row;
+};
+
+/* Rows of a block's second group take their words in another order, so that no two lanes meet in a
+ * bank. */
+template <class TYPE> DEVICE int dot_of(const part_row &t, const uint2 *x, int half) {
+    const uint8_t *codes = t.block + 64 + t.k * TYPE::GROUP_BYTES;
+    int dot = 0;
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        const int j = 2 * half + (i ^ t.k);
+        const uint2 w = TYPE::codes(codes, t.row, j), own = x[j];
+        dot = __dp4a((int)w.y, (int)own.y, __dp4a((int)w.x, (int)own.x, dot));
+    }
+    return dot;
+}
+template <class TYPE> DEVICE float coded_row(const part_row &t, const shared_row &x) {
+    const float4 by = x.groups[t.g];
+    const uint2 *own = (const uint2 *)(x.codes + 32 * t.g);
+    const int first = dot_of<TYPE>(t, own, 0), second = dot_of<TYPE>(t, own, 1);
+    const params p = TYPE::of(t.block, t.k, t.above, t.row, 0);
+    float y;
+    if (TYPE::HALVES) {
+        const params q = TYPE::of(t.block, t.k, t.above, t.row, 1);
+        y = p.scale * (float)first + q.scale * (float)second;
+        if (TYPE::MINIMUM) y -= p.minimum * by.z + q.minimum * (by.y - by.z);
+    } else {
+        y = p.scale * (float)(first + second);
+        if (TYPE::MINIMUM) y -= p.minimum * by.y;
+    }
+    return by.x * y;
+}
+
+DEVICE float exact_four(unsigned codes, float4 x) {
+    return ((float)(int8_t)codes * x.x + (float)(int8_t)(codes >> 8) * x.y) +
+           ((float)(int8_t)(codes >> 16) * x.z + (float)(int8_t)(codes >> 24) * x.w);
+}
+/* With the values themselves; of types without halves. */
+template <class TYPE> DEVICE float exact_row(const part_row &t, const shared_row &x) {
+    const uint8_t *codes = t.block + 64 + t.k * TYPE::GROUP_BYTES;
+    const float4 *own = (const float4 *)(x.values + 32 * t.g);
+    float sum = 0;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const int j = i ^ t.k;
+        const uint2 w = TYPE::codes(codes, t.row, j);
+        sum += exact_four(w.x, own[2 * j]) + exact_four(w.y, own[2 * j + 1]);
+    }
+    const params p = TYPE::of(t.block, t.k, t.above, t.row, 0);
+    sum *= p.scale;
+    if (TYPE::MINIMUM) sum -= p.minimum * x.groups[t.g].w;
+    return sum;
+}
+
+/* The sums of the panel's rows over a part, on lanes 0 to 15 and again on 16 to 31. */
+template <class TYPE, bool EXACT>
+DEVICE float sum_part(const uint8_t *from, const panel_part &part, const shared_row &x) {
+    const unsigned above_step =
+        TYPE::ABOVE_BYTES == 8 ? 8 : part.super_bytes + SUPER_BLOCKS * part.block_bytes;
+    part_row t = {from, TYPE::ABOVE_BYTES == 8 ? from + part.bytes : from, 0, lane_id() / 16,
+                  lane_id() % 16};
+    float sum = 0;
+    if (TYPE::ABOVE_BYTES == 64) t.block += part.super_bytes;
+    int left = SUPER_BLOCKS - part.first % SUPER_BLOCKS; /* of the super-group */
+    t.g = 2 * part.first + t.k;
+#pragma unroll 1
+    for (int b = part.count; b > 0; b--, t.g += 2) {
+        if (t.g < part.last) sum += EXACT ? exact_row<TYPE>(t, x) : coded_row<TYPE>(t, x);
+        t.block += part.block_bytes;
+        if (--left > 0) continue;
+        left = SUPER_BLOCKS;
+        t.above += above_step;
+        if (TYPE::ABOVE_BYTES == 64) t.block += part.super_bytes;
+    }
+    return sum + __shfl_xor_sync(ALL_LANES, sum, 16);
+}
+
+/* ---- rows of a8 into shared memory, by a block ---- */
+
+/* Asks for the codes of `groups` groups from `first` on, and stores what belongs to each. */
+DEVICE void take_codes(const sl_cuda_rows8 &x, int64_t first, int groups, const shared_row &to) {
+#pragma unroll 1
+    for (int i = (int)threadIdx.x; i < 2 * groups; i += (int)blockDim.x)
+        copy_async<16>(to.codes + 16 * i, x.codes + 32 * first + 16 * i);
+#pragma unroll 1
+    for (int g = (int)threadIdx.x; g < groups; g += (int)blockDim.x)
+        to.groups[g] =
+            make_float4(x.scales[first + g], x.sums[first + g], x.halves[first + g], 0.0f);
+}
+#endif

@@ -1,0 +1,31 @@
+/* moe_route.h - Arguments of the kernels in moe_route.cu. */
+#ifndef SL_RUNTIME_CUDA_KERNELS_MOE_ROUTE_H
+#define SL_RUNTIME_CUDA_KERNELS_MOE_ROUTE_H
+#include "runtime/cuda/kernels/fault.h"
+#include <stdint.h>
+
+typedef struct {
+    const float *logits; /* [rows, experts] */
+    int32_t *chosen;     /* [rows, k] */
+    float *weights;
+    int32_t rows, experts, k, normalise;
+    sl_fault *fault;
+} sl_route_rows;
+
+/* Pairs are sorted in chunks of as many as a block has threads. */
+typedef struct {
+    const int32_t *chosen; /* [pairs] */
+    int32_t *order;        /* [pairs] */
+    int32_t *starts;       /* [experts + 1] */
+    int32_t *counts;       /* [chunks, experts]: pairs of each chunk; unused where there is one */
+    int32_t pairs, experts;
+    int32_t chunks, reserved;
+    sl_fault *fault;
+} sl_group_pairs;
+
+/* Both, of one row: what was chosen is grouped by the same warp. */
+typedef struct {
+    sl_route_rows route;
+    sl_group_pairs group;
+} sl_route_grouping;
+#endif

@@ -1,0 +1,10 @@
+/* sort.h - Sorting, for plans that need it. */
+#ifndef SL_RUNTIME_CUDA_OPS_SORT_H
+#define SL_RUNTIME_CUDA_OPS_SORT_H
+#include "runtime/cuda/kernels/sort.h"
+#include "runtime/cuda/ops/ops.h"
+
+/* Launches that sort what x, count, inner, elements, type and descending say; the rest is set here,
+ * `now` to where the order is in the end. */
+void sl_cuda_plan_order(sl_cuda_planner *planner, sl_order *order);
+#endif

@@ -1,0 +1,68 @@
+/* strides.h - Making walks, and what plans of plain kernels share. */
+#ifndef SL_RUNTIME_CUDA_OPS_STRIDES_H
+#define SL_RUNTIME_CUDA_OPS_STRIDES_H
+#include "core/elementwise_region.h"
+#include "runtime/cuda/kernels/movement_any.h"
+#include "runtime/cuda/kernels/strides.h"
+#include "runtime/cuda/ops/ops.h"
+
+_Static_assert((int)SL_WALK_DIMS >= (int)SL_MAX_RANK, "every shape can be walked");
+
+/* The next inner dim, with the distance of its elements in both operands. */
+static inline void walk_push(sl_walk *w, int64_t extent, int64_t x, int64_t y) {
+    const int last = w->rank - 1;
+    if (extent == 1) return;
+    if (w->rank && w->x[last] == extent * x && w->y[last] == extent * y) {
+        w->dims[last] *= extent;
+        w->x[last] = x;
+        w->y[last] = y;
+        return;
+    }
+    w->dims[w->rank] = extent;
+    w->x[w->rank] = x;
+    w->y[w->rank++] = y;
+}
+
+static inline int64_t walk_elements(const sl_walk *w) {
+    int64_t product = 1;
+    for (int i = 0; i < w->rank; i++) product *= w->dims[i];
+    return product;
+}
+
+/* After the last dim. */
+static inline void walk_end(sl_walk *w) {
+    if (w->rank == 0) w->dims[w->rank++] = 1;
+    w->narrow = walk_elements(w) <= INT32_MAX;
+}
+
+/* The distance of elements along dim `at` of a shape that `operand` broadcasts to. */
+static inline int64_t broadcast_stride(const sl_dims *operand, const sl_dims *shape, uint32_t at) {
+    if (at + operand->rank < shape->rank) return 0;
+    const uint32_t own = at + operand->rank - shape->rank;
+    return operand->dims[own] == 1 ? 0 : sl_dims_tail(operand, own + 1);
+}
+
+/* The number of its element type (core/elementwise_steps.h). */
+static inline int32_t number_of(const sl_type *type) {
+    return (int32_t)sl_elementwise_type(type->dtype);
+}
+
+static inline sl_indices indices_of(const sl_cuda_planner *planner, const sl_cview *indices) {
+    return (sl_indices){.data = indices->data,
+                        .fault = planner->fault,
+                        .wide = indices->type.dtype == SL_DTYPE_i64};
+}
+
+/* Whether elements can be moved four floats at a time. */
+static inline bool is_aligned(const void *data, uint32_t bytes) {
+    return (uintptr_t)data % bytes == 0;
+}
+
+enum { VECTOR = 4, VECTOR_BYTES = 16 }; /* floats moved at once */
+
+enum { PLAIN_THREADS = 128 };
+/* A thread for each of `units`. */
+#define ADD_PLAIN(PLANNER, FUNCTION, UNITS, ARGS)                                                  \
+    SL_CUDA_ADD((PLANNER), (FUNCTION), parts_of((UNITS), PLAIN_THREADS),                           \
+                threads_for((UNITS), PLAIN_THREADS), (ARGS))
+#endif
