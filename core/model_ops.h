@@ -2,8 +2,6 @@
  * long to compile, are not recompiled when another op family changes. */
 #ifndef SL_CORE_MODEL_OPS_H
 #define SL_CORE_MODEL_OPS_H
-#define SL_FAMILY "core/ops/model.def"
-#include "core/structs.h" /* NOLINT: one family at a time */
-#define SL_FAMILY "core/ops/fused.def"
-#include "core/structs.h" /* NOLINT: one family at a time */
+#define SL_FAMILY "core/model_ops.def"
+#include "core/structs.h"
 #endif

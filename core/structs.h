@@ -1,4 +1,4 @@
-/* structs.h - The structs of one op family, whose file SL_FAMILY names.  Included once per family
+/* structs.h - The structs of the op families that the file SL_FAMILY lists.  Included once per list
  * (core/ops.h); undefines SL_FAMILY. */
 #include "core/operands.h"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Write tests/data/ops/attention.json: what PyTorch computes, in float64, for the ops of core/ops/attention.def and
-random.def.  Gradients are autograd's.  Inputs are multiples of 1/32, which every type of theirs
+"""Write tests/data/ops/attention.json: what PyTorch computes, in float64, for the ops of attention.def,
+rope_apply.def, recurrence.def, fused.def and random.def in core/ops.  Gradients are autograd's.  Inputs are multiples of 1/32, which every type of theirs
 holds; results are not rounded to it.
 
 usage: make_attention_fixtures.py OUTPUT    (needs torch and numpy)

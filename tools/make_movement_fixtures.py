@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Write tests/data/ops/movement.json: what NumPy and PyTorch compute for the ops of movement.def and
-reduce.def.
+"""Write tests/data/ops/movement.json: what NumPy and PyTorch compute for the ops of movement.def,
+reduce.def, softmax.def and sort.def.
 
 Each case holds an op, its attributes as text, its inputs and its outputs.  A tensor is a dtype, dims
 and data: numbers, "nan", "inf" or "-inf"; of c64 the two parts one after the other, of u64 the bits as

@@ -23,6 +23,18 @@ static void fixtures_agree(void **state) {
 #include "core/ops.def"
 #undef SL_FAMILY
 #define OP(NAME, ...) SL_OP_##NAME,
+#define SL_FAMILY     "core/ops/rope_apply.def"
+#include "core/ops.def"
+#undef SL_FAMILY
+#define OP(NAME, ...) SL_OP_##NAME,
+#define SL_FAMILY     "core/ops/recurrence.def"
+#include "core/ops.def"
+#undef SL_FAMILY
+#define OP(NAME, ...) SL_OP_##NAME,
+#define SL_FAMILY     "core/ops/fused.def"
+#include "core/ops.def"
+#undef SL_FAMILY
+#define OP(NAME, ...) SL_OP_##NAME,
 #define SL_FAMILY     "core/ops/random.def"
 #include "core/ops.def"
 #undef SL_FAMILY

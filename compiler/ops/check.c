@@ -322,3 +322,17 @@ int64_t sl_wrap_integer(sl_dtype dtype, int64_t value) {
         return value;
     }
 }
+
+sl_status sl_eval_temp(const sl_eval_args *a, const sl_type *type, sl_eval_tensor *out,
+                       sl_error *err) {
+    *out = (sl_eval_tensor){.type = *type};
+    return sl_eval_scratch(a, sl_type_elements(type), &out->data, err);
+}
+
+sl_status sl_eval_part(const sl_eval_args *a, sl_op op, const sl_eval_tensor *in, const void *attrs,
+                       const sl_eval_tensor *out, sl_error *err) {
+    const sl_op_info *info = sl_op_info_of(op);
+    const sl_eval_args args = {a->label,          in, attrs, out, a->scratch, info->input_count,
+                               info->output_count};
+    return sl_eval(op, &args, err);
+}

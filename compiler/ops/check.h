@@ -21,7 +21,7 @@
 
 /* Checks the inputs against the signature and sets the results. */
 SL_CHECKED sl_status sl_match(const sl_infer_args *a, const char *signature, sl_error *err);
-/* The same; where the first input is a8, `weight` means `panels`. */
+/* linear.c: the same; where the first input is a8, `weight` means `panels`. */
 SL_CHECKED sl_status sl_match_product(const sl_infer_args *a, const char *signature, sl_error *err);
 /* The same for the second input alone. */
 SL_CHECKED sl_status sl_match_second(const sl_infer_args *a, const char *signature, sl_error *err);
@@ -54,6 +54,16 @@ static inline int64_t sl_eval_last_dim(const sl_eval_args *a, uint32_t input) {
     return shape->rank ? shape->dims[shape->rank - 1] : 1;
 }
 
+/* A fused op is defined by its parts in sequence: an intermediate value of the given type, and one
+ * part with one result. */
+SL_CHECKED sl_status sl_eval_temp(const sl_eval_args *a, const sl_type *type, sl_eval_tensor *out,
+                                  sl_error *err);
+SL_CHECKED sl_status sl_eval_part(const sl_eval_args *a, sl_op op, const sl_eval_tensor *in,
+                                  const void *attrs, const sl_eval_tensor *out, sl_error *err);
+/* quant_a8.c: the op on the same inputs; result `last` is what quantise makes of the op's last
+ * result. */
+SL_CHECKED sl_status sl_eval_quantised(const sl_eval_args *a, sl_op op, const void *attrs,
+                                       uint32_t last, sl_error *err);
 /* What is left of rows of doubles after a8. */
 void sl_eval_quantise(double *x, int64_t rows, int64_t cols);
 

@@ -1,185 +1,376 @@
-/* fused.c - Fused ops are defined by their parts in sequence. */
-#include "compiler/ops/check.h"
+/* fused.c - Blocks made of several ops, without rounding in between. */
+#include "compiler/ops/attention.h"
+#include <string.h>
 
-/* An intermediate value. */
-static sl_status make_temp(const sl_eval_args *a, const sl_type *type, sl_eval_tensor *out,
-                           sl_error *err) {
-    *out = (sl_eval_tensor){.type = *type};
-    return sl_eval_scratch(a, sl_type_elements(type), &out->data, err);
+enum { ACTS = 7 };
+
+static double activate(uint32_t act, double x) {
+    switch (act) {
+    case 1:
+        return x < 0 ? 0 : x;
+    case 2:
+        return sl_silu(x);
+    case 3:
+        return 0.5 * x * erfc(-x * M_SQRT1_2);
+    case 4:
+        return sl_sigmoid(x);
+    case 5:
+        return tanh(x);
+    case 6:
+        return 0.5 * x * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    default:
+        return x;
+    }
 }
 
-/* One part with one result. */
-static sl_status part(const sl_eval_args *a, sl_op op, const sl_eval_tensor *in, const void *attrs,
-                      const sl_eval_tensor *out, sl_error *err) {
-    const sl_op_info *info = sl_op_info_of(op);
-    const sl_eval_args args = {a->label,          in, attrs, out, a->scratch, info->input_count,
-                               info->output_count};
-    return sl_eval(op, &args, err);
+/* ---- fused_swiglu ---- */
+
+sl_status infer_fused_swiglu(const sl_infer_args *a, sl_error *err) {
+    const sl_fused_swiglu_attrs *attrs = a->attrs;
+    SL_TRY(sl_match(a, "x float[..,2N] -> float[..,N]", err));
+    a->out[0].dtype = a->in[0].dtype;
+    return sl_check_attr(a->label, "gate_first", attrs->gate_first, 0, 1, err);
 }
 
-sl_status infer_add_rms_norm(const sl_infer_args *a, sl_error *err) {
-    return sl_match(a, "a f32[..,D], b f32[..,D], gain f32[D] -> f32[..,D], f32[..,D]", err);
-}
-
-sl_status eval_add_rms_norm(const sl_eval_args *a, sl_error *err) {
-    const sl_add_rms_norm_attrs *attrs = a->attrs;
-    const sl_rms_norm_attrs norm = {.eps = attrs->eps, .offset = attrs->offset};
-    SL_TRY(part(a, SL_OP_add, a->in, NULL, &a->out[0], err));
-    return part(a, SL_OP_rms_norm, (sl_eval_tensor[]){a->out[0], a->in[2]}, &norm, &a->out[1], err);
-}
-
-sl_status infer_rms_norm_mul(const sl_infer_args *a, sl_error *err) {
-    return sl_match(a, "x f32[..,D], gain f32[D], y f32[..,D] -> f32[..,D]", err);
-}
-
-sl_status eval_rms_norm_mul(const sl_eval_args *a, sl_error *err) {
-    const sl_rms_norm_mul_attrs *attrs = a->attrs;
-    const sl_rms_norm_attrs norm = {.eps = attrs->eps, .offset = attrs->offset};
-    SL_TRY(part(a, SL_OP_rms_norm, a->in, &norm, a->out, err));
-    return part(a, SL_OP_mul, (sl_eval_tensor[]){a->out[0], a->in[2]}, NULL, a->out, err);
-}
-
-sl_status infer_linear_swiglu(const sl_infer_args *a, sl_error *err) {
-    return sl_match_product(a, "x rows[T,K], w_gate weight[N,K], w_up weight[N,K] -> f32[T,N]",
-                            err);
-}
-
-sl_status eval_linear_swiglu(const sl_eval_args *a, sl_error *err) {
-    sl_eval_tensor both[2] = {a->out[0]};
-    SL_TRY(make_temp(a, &a->out[0].type, &both[1], err));
-    for (int i = 0; i < 2; i++)
-        SL_TRY(
-            part(a, SL_OP_linear, (sl_eval_tensor[]){a->in[0], a->in[1 + i]}, NULL, &both[i], err));
-    return part(a, SL_OP_swiglu, both, NULL, a->out, err);
-}
-
-sl_status infer_linear_pair(const sl_infer_args *a, sl_error *err) {
-    return sl_match_product(a, "x rows[T,K], wa weight[A,K], wb weight[B,K] -> f32[T,A], f32[T,B]",
-                            err);
-}
-
-static sl_status eval_products(const sl_eval_args *a, int count, sl_error *err) {
-    for (int i = 0; i < count; i++)
-        SL_TRY(part(a, SL_OP_linear, (sl_eval_tensor[]){a->in[0], a->in[1 + i]}, NULL, &a->out[i],
-                    err));
+sl_status eval_fused_swiglu(const sl_eval_args *a, sl_error *err) {
+    const uint32_t gate_first = ((const sl_fused_swiglu_attrs *)a->attrs)->gate_first;
+    const double *x;
+    SL_TRY(sl_eval_inputs(a, 1, &x, err));
+    const int64_t half = sl_eval_last_dim(a, 0) / 2;
+    for (int64_t at = 0; at < sl_type_elements(&a->out[0].type); at += half)
+        for (int64_t i = 0; i < half; i++) {
+            const double first = x[2 * at + i], second = x[2 * at + half + i];
+            a->out[0].data[at + i] = gate_first ? sl_silu(first) * second : sl_silu(second) * first;
+        }
     return SL_OK;
 }
 
-sl_status eval_linear_pair(const sl_eval_args *a, sl_error *err) {
-    return eval_products(a, 2, err);
+/* ---- products ---- */
+
+/* rows x inner times inner x cols, plus a bias unless that is NULL. */
+typedef struct {
+    const double *a, *b, *bias;
+    int64_t rows, inner, cols;
+} product;
+
+static void multiply(const product *p, double *out) {
+    for (int64_t i = 0; i < p->rows * p->cols; i++) {
+        const int64_t row = i / p->cols, col = i % p->cols;
+        double sum = 0;
+        for (int64_t k = 0; k < p->inner; k++)
+            sum += p->a[row * p->inner + k] * p->b[k * p->cols + col];
+        out[i] = sum + (p->bias ? p->bias[col] : 0);
+    }
 }
 
-sl_status infer_linear_triple(const sl_infer_args *a, sl_error *err) {
-    return sl_match_product(a,
-                            "x rows[T,K], wa weight[A,K], wb weight[B,K], wc weight[C,K] "
-                            "-> f32[T,A], f32[T,B], f32[T,C]",
-                            err);
+/* All dims but the last two. */
+static sl_dims batch_dims(const sl_dims *shape) {
+    sl_dims out = *shape;
+    out.rank -= 2;
+    return out;
 }
 
-sl_status eval_linear_triple(const sl_eval_args *a, sl_error *err) {
-    return eval_products(a, 3, err);
+sl_status infer_fused_matmul_bias_act(const sl_infer_args *a, sl_error *err) {
+    static const char *const names[] = {"a", "b", "bias"};
+    const sl_infer_args last = {a->label, a->in + 2, a->attrs, a->out, 1, 1};
+    SL_TRY(sl_match(a, "a float[..,M,K]", err));
+    SL_TRY(sl_match_second(a, "b float[..,K,N]", err));
+    SL_TRY(sl_match(&last, "bias float[N]", err));
+    SL_TRY(sl_check_one_type(a, names, 3, err));
+    SL_TRY(sl_check_attr(a->label, "act", ((const sl_fused_matmul_bias_act_attrs *)a->attrs)->act,
+                         0, ACTS - 1, err));
+    const sl_dims *x = &a->in[0].shape, *w = &a->in[1].shape;
+    const int64_t inner = x->dims[x->rank - 1], cols = w->dims[w->rank - 1];
+    SL_TRY(sl_check_attr(a->label, "the last dim but one of b", w->dims[w->rank - 2], inner, inner,
+                         err));
+    SL_TRY(sl_check_attr(a->label, "the length of bias", a->in[2].shape.dims[0], cols, cols, err));
+    const sl_dims left = batch_dims(x), right = batch_dims(w);
+    a->out[0].dtype = a->in[0].dtype;
+    SL_TRY(sl_broadcast(a->label, &left, &right, &a->out[0].shape, err));
+    a->out[0].shape.dims[a->out[0].shape.rank++] = x->dims[x->rank - 2];
+    a->out[0].shape.dims[a->out[0].shape.rank++] = cols;
+    return SL_OK;
 }
 
-/* By number of act. */
-static const sl_op activations[] = {SL_OP_COUNT, SL_OP_relu,    SL_OP_silu,
-                                    SL_OP_gelu,  SL_OP_sigmoid, SL_OP_tanh};
-enum { ACTIVATIONS = sizeof activations / sizeof activations[0] };
-
-sl_status infer_linear_bias_act(const sl_infer_args *a, sl_error *err) {
-    const sl_linear_bias_act_attrs *attrs = a->attrs;
-    SL_TRY(sl_check_attr(a->label, "act", attrs->act, 0, ACTIVATIONS - 1, err));
-    return sl_match_product(a, "x rows[T,K], w weight[N,K], bias f32[N] -> f32[T,N]", err);
+sl_status eval_fused_matmul_bias_act(const sl_eval_args *a, sl_error *err) {
+    const uint32_t act = ((const sl_fused_matmul_bias_act_attrs *)a->attrs)->act;
+    const double *in[3];
+    SL_TRY(sl_eval_inputs(a, 3, in, err));
+    const sl_dims *shape = &a->out[0].type.shape;
+    const sl_dims left = batch_dims(&a->in[0].type.shape), right = batch_dims(&a->in[1].type.shape);
+    const sl_dims batches = batch_dims(shape);
+    const int64_t rows = shape->dims[shape->rank - 2], cols = shape->dims[shape->rank - 1];
+    const int64_t inner = sl_eval_last_dim(a, 0), count = sl_type_elements(&a->out[0].type);
+    for (int64_t m = 0; m < count / (rows * cols); m++) {
+        const product p = {in[0] + sl_broadcast_index(&left, &batches, m) * rows * inner,
+                           in[1] + sl_broadcast_index(&right, &batches, m) * inner * cols,
+                           in[2],
+                           rows,
+                           inner,
+                           cols};
+        multiply(&p, a->out[0].data + m * rows * cols);
+    }
+    for (int64_t i = 0; i < count; i++) a->out[0].data[i] = activate(act, a->out[0].data[i]);
+    return SL_OK;
 }
 
-sl_status eval_linear_bias_act(const sl_eval_args *a, sl_error *err) {
-    const sl_op act = activations[((const sl_linear_bias_act_attrs *)a->attrs)->act];
-    SL_TRY(part(a, SL_OP_linear, a->in, NULL, a->out, err));
-    SL_TRY(part(a, SL_OP_add, (sl_eval_tensor[]){a->out[0], a->in[2]}, NULL, a->out, err));
-    return act == SL_OP_COUNT ? SL_OK : part(a, act, a->out, NULL, a->out, err);
+/* ---- norms of sums ---- */
+
+typedef struct {
+    const double *gain, *shift;
+    double eps;
+    int64_t width;
+    bool centred;
+} norm;
+
+static void normalise(const norm *n, const double *x, double *out) {
+    double mean = 0, square = 0;
+    for (int64_t i = 0; i < n->width && n->centred; i++) mean += x[i] / (double)n->width;
+    for (int64_t i = 0; i < n->width; i++)
+        square += (x[i] - mean) * (x[i] - mean) / (double)n->width;
+    const double root = sqrt(square + n->eps);
+    for (int64_t i = 0; i < n->width; i++) out[i] = (x[i] - mean) / root * n->gain[i] + n->shift[i];
 }
 
-sl_status infer_norm_rope(const sl_infer_args *a, sl_error *err) {
-    SL_TRY(sl_match(a, "x f32[T,heads,D], gain f32[D], table f32[T,R] -> f32[T,heads,D]", err));
-    const sl_rope_attrs rope = {.interleaved = ((const sl_norm_rope_attrs *)a->attrs)->interleaved};
-    return infer_rope(
-        &(sl_infer_args){a->label, (sl_type[]){a->in[0], a->in[2]}, &rope, a->out, 2, 1}, err);
+static sl_status infer_residual(const sl_infer_args *a, sl_error *err) {
+    static const char *const names[] = {"x", "residual", "gain", "shift"};
+    SL_TRY(sl_match(a,
+                    "x float[..,D], residual float[..,D], gain float[D], shift float[D] "
+                    "-> float[..,D], float[..,D]",
+                    err));
+    SL_TRY(sl_check_one_type(a, names, 4, err));
+    a->out[0].dtype = a->out[1].dtype = a->in[0].dtype;
+    if (a->in_count == 4) return SL_OK;
+    SL_TRY(sl_check_extra_count(a, 4, 1, " (the bias) or none", err));
+    return sl_check_extra(a, 4, "bias", &a->in[2], err);
 }
 
-sl_status eval_norm_rope(const sl_eval_args *a, sl_error *err) {
-    const sl_norm_rope_attrs *attrs = a->attrs;
-    const sl_rms_norm_attrs norm = {.eps = attrs->eps, .offset = attrs->offset};
-    const sl_rope_attrs rope = {.interleaved = attrs->interleaved};
-    SL_TRY(part(a, SL_OP_rms_norm, a->in, &norm, a->out, err));
-    return part(a, SL_OP_rope, (sl_eval_tensor[]){a->out[0], a->in[2]}, &rope, a->out, err);
+static sl_status eval_residual(const sl_eval_args *a, float eps, bool centred, sl_error *err) {
+    const double *in[5] = {NULL};
+    SL_TRY(sl_eval_inputs(a, a->in_count, in, err));
+    const int64_t width = sl_eval_last_dim(a, 0);
+    const norm n = {in[2], in[3], (double)eps, width, centred};
+    double *sum = a->out[0].data;
+    for (int64_t i = 0; i < sl_type_elements(&a->in[0].type); i++) {
+        sum[i] = in[0][i] + in[1][i] + (a->in_count > 4 ? in[4][i % width] : 0);
+        if (i % width == width - 1)
+            normalise(&n, sum + i + 1 - width, a->out[1].data + i + 1 - width);
+    }
+    return SL_OK;
 }
 
-sl_status infer_norm_rope_append(const sl_infer_args *a, sl_error *err) {
-    const sl_norm_rope_append_attrs *attrs = a->attrs;
-    const sl_norm_rope_attrs norm = {.interleaved = attrs->interleaved};
-    const sl_type *in = a->in;
-    sl_type turned;
-    SL_TRY(infer_norm_rope(&(sl_infer_args){a->label, in, &norm, &turned, 3, 1}, err));
-    const sl_type appended[] = {turned, in[3], in[4], in[5], in[6], in[7]};
-    return infer_kv_append(&(sl_infer_args){a->label, appended, NULL, a->out, 6, 2}, err);
+#define RESIDUAL(NAME, CENTRED)                                                                    \
+    sl_status infer_##NAME(const sl_infer_args *a, sl_error *err) {                                \
+        return infer_residual(a, err);                                                             \
+    }                                                                                              \
+    sl_status eval_##NAME(const sl_eval_args *a, sl_error *err) {                                  \
+        return eval_residual(a, ((const sl_##NAME##_attrs *)a->attrs)->eps, CENTRED, err);         \
+    }
+RESIDUAL(fused_residual_ln, true)
+RESIDUAL(fused_residual_rms_norm, false)
+#undef RESIDUAL
+
+/* ---- attention between two products ---- */
+
+/* What the two blocks have in common. */
+typedef struct {
+    uint32_t heads, bias, rope, interleaved;
+    sl_attention_attrs_shared form;
+    uint32_t named; /* inputs before the list */
+} block_form;
+
+static uint32_t mask_count(const block_form *b) {
+    return sl_mask_is_tensor(b->form.mask);
 }
 
-sl_status eval_norm_rope_append(const sl_eval_args *a, sl_error *err) {
-    const sl_norm_rope_append_attrs *attrs = a->attrs;
-    const sl_norm_rope_attrs norm = {
-        .eps = attrs->eps, .offset = attrs->offset, .interleaved = attrs->interleaved};
-    const sl_eval_tensor *in = a->in;
-    sl_eval_tensor k;
-    SL_TRY(make_temp(a, &in[0].type, &k, err));
-    SL_TRY(part(a, SL_OP_norm_rope, in, &norm, &k, err));
-    return part(a, SL_OP_kv_append, (sl_eval_tensor[]){k, in[3], in[4], in[5], in[6], in[7]}, NULL,
-                a->out, err);
+/* x[B,S,E], qkv_w[E,3P], out_w[P,F] are the first inputs. */
+static sl_status check_block(const sl_infer_args *a, const block_form *b, sl_error *err) {
+    const sl_dims *x = &a->in[0].shape;
+    const int64_t width = a->in[2].shape.dims[0];
+    SL_TRY(sl_check_attention_form(a->label, &b->form, err));
+    SL_TRY(sl_check_attr(a->label, "bias", b->bias, 0, 1, err));
+    SL_TRY(sl_check_attr(a->label, "rope", b->rope, 0, 1, err));
+    SL_TRY(sl_check_attr(a->label, "interleaved", b->interleaved, 0, b->rope, err));
+    SL_TRY(sl_check_attr(a->label, "heads", b->heads, 1, width, err));
+    if (width % b->heads)
+        return sl_fail(err, SL_INVALID, "%s: out_w has %lld rows, must be a multiple of %u heads",
+                       a->label, (long long)width, b->heads);
+    const sl_type scores =
+        sl_type_make(a->in[0].dtype, 4, x->dims[0], (int64_t)b->heads, x->dims[1], x->dims[1]);
+    return mask_count(b) && a->in_count > b->named
+               ? sl_check_mask(a, b->named, b->form.mask, &scores, err)
+               : SL_OK;
 }
 
-sl_status infer_moe_join(const sl_infer_args *a, sl_error *err) {
-    return sl_match(a,
-                    "y f32[T,k,H], weights f32[T,k], shared f32[T,H], gate f32[T,1], "
-                    "residual f32[T,H] -> f32[T,H]",
-                    err);
+/* Biases of these lengths from input `at` on. */
+static sl_status check_biases(const sl_infer_args *a, uint32_t at, const int64_t *lengths,
+                              uint32_t count, sl_error *err) {
+    static const char *const names[] = {"qkv_b", "out_b", "fc1_b", "fc2_b"};
+    for (uint32_t i = 0; i < count; i++) {
+        const sl_type wanted = sl_type_make(a->in[0].dtype, 1, lengths[i]);
+        SL_TRY(sl_check_extra(a, at + i, names[i], &wanted, err));
+    }
+    return SL_OK;
 }
 
-sl_status eval_moe_join(const sl_eval_args *a, sl_error *err) {
-    const sl_eval_tensor *in = a->in, *out = a->out;
-    SL_TRY(part(a, SL_OP_moe_combine, in, NULL, out, err));
-    SL_TRY(part(a, SL_OP_shared_combine, (sl_eval_tensor[]){out[0], in[2], in[3]}, NULL, out, err));
-    return part(a, SL_OP_add, (sl_eval_tensor[]){in[4], out[0]}, NULL, out, err);
+static sl_status check_tables(const sl_infer_args *a, uint32_t at, int64_t tokens, int64_t dim,
+                              sl_error *err) {
+    const sl_type *found = &a->in[at];
+    char text[SL_TYPE_TEXT];
+    SL_TRY(sl_type_check(found, a->label, err));
+    const int64_t columns = found->shape.rank == 2 ? found->shape.dims[1] : 0;
+    if (found->dtype != a->in[0].dtype || columns < 1 || columns > dim / 2 ||
+        found->shape.dims[0] != tokens)
+        return sl_fail(err, SL_INVALID, "%s: cos is %s, must be %s[%lld,R], R up to %lld", a->label,
+                       sl_type_format(found, text, sizeof text),
+                       sl_dtype_infos[a->in[0].dtype].name, (long long)tokens,
+                       (long long)(dim / 2));
+    return sl_check_extra(a, at + 1, "sin", found, err);
 }
 
-sl_status infer_moe_add(const sl_infer_args *a, sl_error *err) {
-    return sl_match(a, "y f32[T,k,H], weights f32[T,k], residual f32[T,H] -> f32[T,H]", err);
+#define BLOCK_FORM(ATTRS, ROPE, INTERLEAVED, NAMED)                                                \
+    ((block_form){(ATTRS)->heads,                                                                  \
+                  (ATTRS)->bias,                                                                   \
+                  (ROPE),                                                                          \
+                  (INTERLEAVED),                                                                   \
+                  {(ATTRS)->mask, (ATTRS)->window, (ATTRS)->scale, (ATTRS)->softcap},              \
+                  (NAMED)})
+
+sl_status infer_fused_attention_block(const sl_infer_args *a, sl_error *err) {
+    static const char *const names[] = {"x", "qkv_w", "out_w"};
+    const sl_fused_attention_block_attrs *attrs = a->attrs;
+    const block_form b = BLOCK_FORM(attrs, attrs->rope, attrs->interleaved, 3);
+    SL_TRY(sl_match(a, "x float[B,S,E], qkv_w float[E,3P], out_w float[P,F] -> float[B,S,F]", err));
+    SL_TRY(sl_check_one_type(a, names, 3, err));
+    a->out[0].dtype = a->in[0].dtype;
+    SL_TRY(check_block(a, &b, err));
+    SL_TRY(sl_check_extra_count(a, 3, mask_count(&b) + 2 * b.bias + 2 * b.rope,
+                                " (mask; qkv_b, out_b; cos, sin)", err));
+    const sl_dims *out_w = &a->in[2].shape;
+    const int64_t lengths[] = {3 * out_w->dims[0], out_w->dims[1]};
+    const uint32_t at = 3 + mask_count(&b);
+    if (b.bias) SL_TRY(check_biases(a, at, lengths, 2, err));
+    if (!b.rope) return SL_OK;
+    return check_tables(a, at + 2 * b.bias, a->in[0].shape.dims[1], out_w->dims[0] / b.heads, err);
 }
 
-sl_status eval_moe_add(const sl_eval_args *a, sl_error *err) {
-    const sl_eval_tensor *in = a->in, *out = a->out;
-    SL_TRY(part(a, SL_OP_moe_combine, in, NULL, out, err));
-    return part(a, SL_OP_add, (sl_eval_tensor[]){in[2], out[0]}, NULL, out, err);
+sl_status infer_fused_transformer_layer(const sl_infer_args *a, sl_error *err) {
+    static const char *const names[] = {"x",     "qkv_w", "out_w", "gain1", "shift1",
+                                        "fc1_w", "fc2_w", "gain2", "shift2"};
+    const sl_fused_transformer_layer_attrs *attrs = a->attrs;
+    const block_form b = BLOCK_FORM(attrs, 0, 0, 9);
+    SL_TRY(sl_match(a,
+                    "x float[B,S,E], qkv_w float[E,3P], out_w float[P,E], gain1 float[E], "
+                    "shift1 float[E], fc1_w float[E,I], fc2_w float[I,E], gain2 float[E], "
+                    "shift2 float[E] -> float[B,S,E]",
+                    err));
+    SL_TRY(sl_check_one_type(a, names, 9, err));
+    a->out[0].dtype = a->in[0].dtype;
+    SL_TRY(check_block(a, &b, err));
+    SL_TRY(sl_check_attr(a->label, "act", attrs->act, 0, ACTS - 1, err));
+    SL_TRY(sl_check_extra_count(a, 9, mask_count(&b) + 4 * b.bias,
+                                " (mask; qkv_b, out_b, fc1_b, fc2_b)", err));
+    const int64_t width = a->in[0].shape.dims[2];
+    const int64_t lengths[] = {3 * a->in[2].shape.dims[0], width, a->in[5].shape.dims[1], width};
+    return b.bias ? check_biases(a, 9 + mask_count(&b), lengths, 4, err) : SL_OK;
 }
 
-sl_status infer_moe_add_shared(const sl_infer_args *a, sl_error *err) {
-    return sl_match(a,
-                    "y f32[T,k,H], weights f32[T,k], shared f32[T,H], residual f32[T,H] "
-                    "-> f32[T,H]",
-                    err);
+/* q, k and v of all heads, [B,heads,S,D] each, from rows of the three side by side. */
+static void split_heads(const sl_plain_attention *t, const double *rows, double *const to[3]) {
+    const int64_t dim = t->key_dim, width = t->heads * dim;
+    for (int64_t i = 0; i < t->batches * t->queries * 3 * width; i++) {
+        const int64_t row = i / (3 * width), third = i / width % 3, head = i % width / dim;
+        const int64_t batch = row / t->queries, token = row % t->queries;
+        to[third][((batch * t->heads + head) * t->queries + token) * dim + i % dim] = rows[i];
+    }
 }
 
-sl_status eval_moe_add_shared(const sl_eval_args *a, sl_error *err) {
-    const sl_eval_tensor *in = a->in, *out = a->out;
-    SL_TRY(part(a, SL_OP_moe_combine, in, NULL, out, err));
-    SL_TRY(part(a, SL_OP_add, (sl_eval_tensor[]){out[0], in[2]}, NULL, out, err));
-    return part(a, SL_OP_add, (sl_eval_tensor[]){in[3], out[0]}, NULL, out, err);
+static void join_heads(const sl_plain_attention *t, const double *from, double *rows) {
+    const int64_t dim = t->value_dim, width = t->heads * dim;
+    for (int64_t i = 0; i < t->batches * t->queries * width; i++) {
+        const int64_t row = i / width, head = i % width / dim;
+        const int64_t batch = row / t->queries, token = row % t->queries;
+        rows[i] = from[((batch * t->heads + head) * t->queries + token) * dim + i % dim];
+    }
 }
 
-sl_status infer_add3(const sl_infer_args *a, sl_error *err) {
-    return sl_match(a, "a f32[..], b f32[..], c f32[..] -> f32[..]", err);
+/* rope_apply, of the evaluator itself. */
+static sl_status turn_heads(const sl_eval_args *a, const sl_plain_attention *t, const block_form *b,
+                            double *x, sl_error *err) {
+    const sl_type type =
+        sl_type_make(a->in[0].type.dtype, 4, t->batches, t->heads, t->queries, t->key_dim);
+    const uint32_t at = a->in_count - 2;
+    const sl_rope_apply_attrs attrs = {.interleaved = b->interleaved};
+    const sl_eval_tensor in[] = {{.type = type, .data = x}, a->in[at], a->in[at + 1]};
+    const sl_eval_args args = {a->label, in, &attrs, in, a->scratch, 3, 1};
+    return eval_rope_apply(&args, err);
 }
 
-sl_status eval_add3(const sl_eval_args *a, sl_error *err) {
-    sl_eval_tensor sum;
-    SL_TRY(make_temp(a, &a->out[0].type, &sum, err));
-    SL_TRY(part(a, SL_OP_add, a->in, NULL, &sum, err));
-    return part(a, SL_OP_add, (sl_eval_tensor[]){sum, a->in[2]}, NULL, a->out, err);
+/* The block's result, without out_w's product's residual. */
+static sl_status eval_block(const sl_eval_args *a, const block_form *b, double *out,
+                            sl_error *err) {
+    const double *in[SL_MAX_INPUTS] = {NULL};
+    SL_TRY(sl_eval_inputs(a, a->in_count, in, err));
+    const uint32_t masks = mask_count(b), biases = b->named + masks;
+    const int64_t rows = sl_eval_dim(a, 0, 0) * sl_eval_dim(a, 0, 1);
+    const int64_t inner = sl_eval_dim(a, 0, 2), width = sl_eval_dim(a, 2, 0);
+    const int64_t dim = width / b->heads;
+    sl_plain_attention t = {.form = SL_ATTENTION_FORM(&b->form, dim),
+                            .batches = sl_eval_dim(a, 0, 0),
+                            .heads = b->heads,
+                            .kv_heads = b->heads,
+                            .queries = sl_eval_dim(a, 0, 1),
+                            .keys = sl_eval_dim(a, 0, 1),
+                            .key_dim = dim,
+                            .value_dim = dim};
+    double *side, *heads[3], *mixed;
+    SL_TRY(sl_eval_scratch(a, rows * 3 * width, &side, err));
+    for (int i = 0; i < 3; i++) SL_TRY(sl_eval_scratch(a, rows * width, &heads[i], err));
+    SL_TRY(sl_eval_scratch(a, rows * width, &mixed, err));
+    SL_TRY(sl_eval_scratch(a, 3 * t.keys, &t.room, err));
+    multiply(&(product){in[0], in[1], b->bias ? in[biases] : NULL, rows, inner, 3 * width}, side);
+    split_heads(&t, side, heads);
+    for (int i = 0; i < 2 && b->rope; i++) SL_TRY(turn_heads(a, &t, b, heads[i], err));
+    t.q = heads[0], t.k = heads[1], t.v = heads[2];
+    if (masks) t.mask = in[b->named], t.mask_strides = sl_strides_of(&a->in[b->named].type.shape);
+    sl_attend(&t, mixed);
+    join_heads(&t, mixed, side);
+    multiply(
+        &(product){side, in[2], b->bias ? in[biases + 1] : NULL, rows, width, sl_eval_dim(a, 2, 1)},
+        out);
+    return SL_OK;
+}
+
+sl_status eval_fused_attention_block(const sl_eval_args *a, sl_error *err) {
+    const sl_fused_attention_block_attrs *attrs = a->attrs;
+    const block_form b = BLOCK_FORM(attrs, attrs->rope, attrs->interleaved, 3);
+    return eval_block(a, &b, a->out[0].data, err);
+}
+
+/* out = norm(x + y), row by row; y is lost. */
+static void add_norm(const norm *n, const double *x, double *y, int64_t count, double *out) {
+    for (int64_t i = 0; i < count; i++) y[i] += x[i];
+    for (int64_t i = 0; i < count; i += n->width) normalise(n, y + i, out + i);
+}
+
+sl_status eval_fused_transformer_layer(const sl_eval_args *a, sl_error *err) {
+    const sl_fused_transformer_layer_attrs *attrs = a->attrs;
+    const block_form b = BLOCK_FORM(attrs, 0, 0, 9);
+    const double *in[SL_MAX_INPUTS] = {NULL};
+    SL_TRY(sl_eval_inputs(a, a->in_count, in, err));
+    const int64_t width = sl_eval_last_dim(a, 0), inner = sl_eval_dim(a, 5, 1);
+    const int64_t count = sl_type_elements(&a->in[0].type), rows = count / width;
+    const double *const *biases = in + 9 + mask_count(&b);
+    double *first, *hidden, *second;
+    SL_TRY(sl_eval_scratch(a, count, &first, err));
+    SL_TRY(sl_eval_scratch(a, rows * inner, &hidden, err));
+    SL_TRY(sl_eval_scratch(a, count, &second, err));
+    SL_TRY(eval_block(a, &b, second, err));
+    add_norm(&(norm){in[3], in[4], (double)attrs->eps1, width, true}, in[0], second, count, first);
+    multiply(&(product){first, in[5], b.bias ? biases[2] : NULL, rows, width, inner}, hidden);
+    for (int64_t i = 0; i < rows * inner; i++) hidden[i] = activate(attrs->act, hidden[i]);
+    multiply(&(product){hidden, in[6], b.bias ? biases[3] : NULL, rows, inner, width}, second);
+    add_norm(&(norm){in[7], in[8], (double)attrs->eps2, width, true}, first, second, count,
+             a->out[0].data);
+    return SL_OK;
 }

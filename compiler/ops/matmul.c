@@ -1,4 +1,4 @@
-/* matmul.c - Matrix products and embedding lookup. */
+/* matmul.c - Matrix products with batch dims that broadcast. */
 #include "compiler/ops/numbers.h"
 
 /* The dims in front of a matrix. */
@@ -69,93 +69,6 @@ sl_status eval_matmul(const sl_eval_args *a, sl_error *err) {
             in[0] + sl_matmul_index(left, &out->shape, i) * mkn[0] * mkn[1] * slots,
             in[1] + sl_matmul_index(right, &out->shape, i) * mkn[1] * mkn[2] * slots};
         multiply(out->dtype, factors, a->out[0].data + i * mkn[0] * mkn[2] * slots, mkn);
-    }
-    return SL_OK;
-}
-
-sl_status infer_embed(const sl_infer_args *a, sl_error *err) {
-    return sl_match(a, "table weight[V,H], ids i32[T] -> f32[T,H]", err);
-}
-
-sl_status eval_embed(const sl_eval_args *a, sl_error *err) {
-    const int64_t vocab = sl_eval_dim(a, 0, 0), width = sl_eval_dim(a, 0, 1);
-    const int64_t rows = sl_eval_dim(a, 1, 0);
-    const sl_eval_args only_ids = {.label = a->label, .in = &a->in[1], .scratch = a->scratch};
-    const double *ids;
-    SL_TRY(sl_eval_inputs(&only_ids, 1, &ids, err));
-    SL_TRY(sl_eval_bounds(a, "ids", ids, rows, vocab, err));
-    for (int64_t t = 0; t < rows; t++)
-        sl_eval_row(&a->in[0], (int64_t)ids[t], a->out[0].data + t * width);
-    return SL_OK;
-}
-
-sl_status infer_linear(const sl_infer_args *a, sl_error *err) {
-    return sl_match_product(a, "x rows[T,K], w weight[N,K] -> f32[T,N]", err);
-}
-
-/* Rows of x, x_stride apart, times those of a weight, to rows of out. */
-typedef struct {
-    const double *x;
-    double *out, *row; /* row: room for one of w */
-    int64_t rows, inner, x_stride, out_stride;
-} product;
-
-static void multiply_weight(const sl_eval_tensor *w, int64_t cols, const product *p) {
-    for (int64_t n = 0; n < cols; n++) {
-        sl_eval_row(w, n, p->row);
-        for (int64_t t = 0; t < p->rows; t++) {
-            double sum = 0;
-            for (int64_t k = 0; k < p->inner; k++) sum += p->x[t * p->x_stride + k] * p->row[k];
-            p->out[t * p->out_stride + n] = sum;
-        }
-    }
-}
-
-sl_status eval_linear(const sl_eval_args *a, sl_error *err) {
-    const int64_t inner = sl_eval_dim(a, 0, 1), cols = sl_eval_dim(a, 1, 0);
-    product p = {.out = a->out[0].data,
-                 .rows = sl_eval_dim(a, 0, 0),
-                 .inner = inner,
-                 .x_stride = inner,
-                 .out_stride = cols};
-    SL_TRY(sl_eval_inputs(a, 1, &p.x, err));
-    SL_TRY(sl_eval_scratch(a, inner, &p.row, err));
-    multiply_weight(&a->in[1], cols, &p);
-    return SL_OK;
-}
-
-sl_status infer_linear_heads(const sl_infer_args *a, sl_error *err) {
-    return sl_match(a, "x f32[T,heads,K], w weight[heads,N,K] -> f32[T,heads,N]", err);
-}
-
-/* Matrix `index` of those that w stacks. */
-static sl_eval_tensor matrix_of(const sl_eval_tensor *w, int64_t index) {
-    const sl_dims *shape = &w->type.shape;
-    sl_eval_tensor matrix = {.type =
-                                 sl_type_make(w->type.dtype, 2, shape->dims[1], shape->dims[2])};
-    if (w->data) matrix.data = w->data + index * sl_type_elements(&matrix.type);
-    if (w->coded)
-        matrix.coded = (const char *)w->coded + (uint64_t)index * sl_type_bytes(&matrix.type);
-    return matrix;
-}
-
-sl_status eval_linear_heads(const sl_eval_args *a, sl_error *err) {
-    const int64_t heads = sl_eval_dim(a, 0, 1), inner = sl_eval_dim(a, 0, 2);
-    const int64_t cols = sl_eval_dim(a, 1, 1);
-    const double *x;
-    double *row;
-    SL_TRY(sl_eval_inputs(a, 1, &x, err));
-    SL_TRY(sl_eval_scratch(a, inner, &row, err));
-    for (int64_t h = 0; h < heads; h++) {
-        const sl_eval_tensor matrix = matrix_of(&a->in[1], h);
-        const product p = {.x = x + h * inner,
-                           .out = a->out[0].data + h * cols,
-                           .row = row,
-                           .rows = sl_eval_dim(a, 0, 0),
-                           .inner = inner,
-                           .x_stride = heads * inner,
-                           .out_stride = heads * cols};
-        multiply_weight(&matrix, cols, &p);
     }
     return SL_OK;
 }

@@ -7,9 +7,16 @@
 static void products_match_their_fixtures(void **state) {
     (void)state;
     static const sl_op ops[] = {
-        SL_OP_matmul,
-#define SL_FAMILY     "core/ops/linear.def"
 #define OP(NAME, ...) SL_OP_##NAME,
+#define SL_FAMILY     "core/ops/matmul.def"
+#include "core/ops.def"
+#undef SL_FAMILY
+#define OP(NAME, ...) SL_OP_##NAME,
+#define SL_FAMILY     "core/ops/solve.def"
+#include "core/ops.def"
+#undef SL_FAMILY
+#define OP(NAME, ...) SL_OP_##NAME,
+#define SL_FAMILY     "core/ops/loss.def"
 #include "core/ops.def"
 #undef SL_FAMILY
     };

@@ -381,18 +381,6 @@ sl_status eval_moe_combine(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status infer_swiglu(const sl_infer_args *a, sl_error *err) {
-    return sl_match(a, "gate f32[..], up f32[..] -> f32[..]", err);
-}
-
-sl_status eval_swiglu(const sl_eval_args *a, sl_error *err) {
-    const double *in[2];
-    SL_TRY(sl_eval_inputs(a, 2, in, err));
-    const int64_t count = sl_type_elements(&a->out[0].type);
-    for (int64_t i = 0; i < count; i++) a->out[0].data[i] = sl_silu(in[0][i]) * in[1][i];
-    return SL_OK;
-}
-
 sl_status infer_shared_combine(const sl_infer_args *a, sl_error *err) {
     return sl_match(a, "routed f32[T,H], shared f32[T,H], gate f32[T,1] -> f32[T,H]", err);
 }
@@ -404,4 +392,45 @@ sl_status eval_shared_combine(const sl_eval_args *a, sl_error *err) {
     for (int64_t i = 0; i < rows * hidden; i++)
         a->out[0].data[i] = in[0][i] + sl_sigmoid(in[2][i / hidden]) * in[1][i];
     return SL_OK;
+}
+
+/* ---- fused ---- */
+
+sl_status infer_moe_join(const sl_infer_args *a, sl_error *err) {
+    return sl_match(a,
+                    "y f32[T,k,H], weights f32[T,k], shared f32[T,H], gate f32[T,1], "
+                    "residual f32[T,H] -> f32[T,H]",
+                    err);
+}
+
+sl_status eval_moe_join(const sl_eval_args *a, sl_error *err) {
+    const sl_eval_tensor *in = a->in, *out = a->out;
+    SL_TRY(sl_eval_part(a, SL_OP_moe_combine, in, NULL, out, err));
+    SL_TRY(sl_eval_part(a, SL_OP_shared_combine, (sl_eval_tensor[]){out[0], in[2], in[3]}, NULL,
+                        out, err));
+    return sl_eval_part(a, SL_OP_add, (sl_eval_tensor[]){in[4], out[0]}, NULL, out, err);
+}
+
+sl_status infer_moe_add(const sl_infer_args *a, sl_error *err) {
+    return sl_match(a, "y f32[T,k,H], weights f32[T,k], residual f32[T,H] -> f32[T,H]", err);
+}
+
+sl_status eval_moe_add(const sl_eval_args *a, sl_error *err) {
+    const sl_eval_tensor *in = a->in, *out = a->out;
+    SL_TRY(sl_eval_part(a, SL_OP_moe_combine, in, NULL, out, err));
+    return sl_eval_part(a, SL_OP_add, (sl_eval_tensor[]){in[2], out[0]}, NULL, out, err);
+}
+
+sl_status infer_moe_add_shared(const sl_infer_args *a, sl_error *err) {
+    return sl_match(a,
+                    "y f32[T,k,H], weights f32[T,k], shared f32[T,H], residual f32[T,H] "
+                    "-> f32[T,H]",
+                    err);
+}
+
+sl_status eval_moe_add_shared(const sl_eval_args *a, sl_error *err) {
+    const sl_eval_tensor *in = a->in, *out = a->out;
+    SL_TRY(sl_eval_part(a, SL_OP_moe_combine, in, NULL, out, err));
+    SL_TRY(sl_eval_part(a, SL_OP_add, (sl_eval_tensor[]){out[0], in[2]}, NULL, out, err));
+    return sl_eval_part(a, SL_OP_add, (sl_eval_tensor[]){in[3], out[0]}, NULL, out, err);
 }

@@ -158,8 +158,11 @@ static uint32_t count_op(const sl_graph *graph, const char *name) {
 }
 
 static bool is_fused_op(sl_op op) {
-    return (op >= SL_OP_add_rms_norm && op <= SL_OP_add3) || op == SL_OP_elementwise_region ||
-           op == SL_OP_batch_elementwise_region;
+    static sl_rule rules[SL_RULE_COUNT];
+    sl_rules_read(rules);
+    for (int i = 0; i < SL_RULE_COUNT; i++)
+        if (rules[i].whole.op == op) return true;
+    return op == SL_OP_elementwise_region || op == SL_OP_batch_elementwise_region;
 }
 
 /* Fuses and takes apart, checking all that must hold whatever the graph; the fused graph is for the

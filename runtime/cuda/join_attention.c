@@ -1,7 +1,7 @@
 /* join_attention.c - One row's attention: what prepares its queries, its key and value with the
  * splits, and what becomes of those with their sum. */
 #include "runtime/cuda/joining.h"
-#include "runtime/cuda/kernels/norm.h"
+#include "runtime/cuda/kernels/quant_a8.h"
 #include "runtime/cuda/kernels/sdpa_step.h"
 #include <string.h>
 

@@ -549,17 +549,14 @@ static void test_every_kernel(void **state) {
         for (int w = 0; w < (strchr(cases[i], '$') ? WEIGHT_TYPES : 1); w++)
             check_case(cases[i], weight_types[w], seen, &kernels);
     static const sl_op families[] = {
-    /* the others have tests of their own */
+        /* the others have tests of their own */
+        SL_OP_split_halves,
 #define OP(NAME, ...) SL_OP_##NAME,
 #define SL_FAMILY     "core/ops/elementwise.def"
 #include "core/ops.def"
 #undef SL_FAMILY
 #define OP(NAME, ...) SL_OP_##NAME,
-#define SL_FAMILY     "core/ops/model.def"
-#include "core/ops.def"
-#undef SL_FAMILY
-#define OP(NAME, ...) SL_OP_##NAME,
-#define SL_FAMILY     "core/ops/fused.def"
+#define SL_FAMILY     "core/model_ops.def"
 #include "core/ops.def"
 #undef SL_FAMILY
     };

@@ -5,12 +5,9 @@
 #include "core/ops.h"
 
 static const sl_op first_families[] = {
+    SL_OP_split_halves,
 #define OP(NAME, ...) SL_OP_##NAME,
-#define SL_FAMILY     "core/ops/model.def"
-#include "core/ops.def"
-#undef SL_FAMILY
-#define OP(NAME, ...) SL_OP_##NAME,
-#define SL_FAMILY     "core/ops/fused.def"
+#define SL_FAMILY     "core/model_ops.def"
 #include "core/ops.def"
 #undef SL_FAMILY
 };

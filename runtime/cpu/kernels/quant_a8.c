@@ -1,7 +1,5 @@
-/* quant_a8.c - int8 quantisation of activations, alone and fused with preceding ops: an item is a
- * row. */
+/* quant_a8.c - int8 quantisation of activations: an item is a row. */
 #include "runtime/cpu/kernels/kernels.h"
-#include "runtime/cpu/kernels/norm.h"
 #include "runtime/cpu/kernels/pointwise.h"
 #include "runtime/cpu/kernels/rows.h"
 
@@ -20,56 +18,6 @@ RUN(quantise) {
     const rows8_out out = rows8_made(&a->out);
     for (int64_t row = begin; row < end; row++)
         rows8_row((const float *)a->x.data + row * n, n, &out, row);
-    return SL_OK;
-}
-
-SPLIT(rms_norm_quantise) {
-    return split_rows(&((const sl_rms_norm_quantise_args *)args)->x.type, 2, false);
-}
-RUN(rms_norm_quantise) {
-    const sl_rms_norm_quantise_args *a = args;
-    const int64_t n = last_dim(&a->x.type);
-    const rms_norm norm = {a->gain.data, n, a->attrs.eps, a->attrs.offset};
-    const rows8_out codes = rows8_made(&a->codes);
-    for (int64_t row = begin; row < end; row++) {
-        float *out = (float *)a->out.data + row * n;
-        rms_norm_row(&norm, (const float *)a->x.data + row * n, out);
-        rows8_row(out, n, &codes, row);
-    }
-    return SL_OK;
-}
-
-SPLIT(add_rms_norm_quantise) {
-    return split_rows(&((const sl_add_rms_norm_quantise_args *)args)->a.type, 3, false);
-}
-RUN(add_rms_norm_quantise) {
-    const sl_add_rms_norm_quantise_args *a = args;
-    const int64_t n = last_dim(&a->a.type);
-    const rms_norm norm = {a->gain.data, n, a->attrs.eps, a->attrs.offset};
-    const rows8_out codes = rows8_made(&a->codes);
-    for (int64_t row = begin; row < end; row++) {
-        float *out = (float *)a->out.data + row * n;
-        add_rms_norm_row(&norm, (const float *)a->a.data + row * n,
-                         (const float *)a->b.data + row * n, (float *)a->sum.data + row * n, out);
-        rows8_row(out, n, &codes, row);
-    }
-    return SL_OK;
-}
-
-SPLIT(gated_rms_norm_quantise) {
-    return split_rows(&((const sl_gated_rms_norm_quantise_args *)args)->x.type, 6, true);
-}
-RUN(gated_rms_norm_quantise) {
-    const sl_gated_rms_norm_quantise_args *a = args;
-    const int64_t n = last_dim(&a->x.type);
-    const rms_norm norm = {.gain = a->gain.data, .n = n, .eps = a->attrs.eps};
-    const rows8_out codes = rows8_made(&a->codes);
-    float *normed = worker->scratch;
-    for (int64_t row = begin; row < end; row++) {
-        gated_rms_norm_row(&norm, (const float *)a->x.data + row * n,
-                           (const float *)a->z.data + row * n, normed);
-        rows8_row(normed, n, &codes, row);
-    }
     return SL_OK;
 }
 

@@ -1,112 +1,7 @@
-/* sdpa_append.c - RoPE, and writing to the KV cache. */
-#include "core/rope.h"
-#include "runtime/cpu/kernels/norm.h"
+/* sdpa_append.c - Writing to the KV cache. */
+#include "runtime/cpu/kernels/norm_rms.h"
+#include "runtime/cpu/kernels/rope.h"
 #include "runtime/cpu/kernels/sdpa_cache.h"
-
-/* ---- rope_table: an item is a row ---- */
-
-SPLIT(rope_table) {
-    const sl_rope_table_args *a = args;
-    return (sl_split){dim(&a->positions.type, 0), grain_of(a->attrs.rotary * (int64_t)64),
-                      a->attrs.rotary / 2 * sizeof(double)};
-}
-RUN(rope_table) {
-    const sl_rope_table_args *a = args;
-    const sl_rope_form form = sl_rope_form_of(&a->attrs);
-    const int64_t rotary = form.rotary, half = rotary / 2;
-    double *frequencies = worker->scratch;
-    for (int64_t j = 0; j < half; j++) frequencies[j] = sl_rope_frequency(&form, j);
-    for (int64_t t = begin; t < end; t++) {
-        const int32_t position = ((const int32_t *)a->positions.data)[t];
-        float *row = (float *)a->out.data + t * rotary;
-        SL_TRY(check_index(position, INT32_MAX, "rope_table: position", t, worker->err));
-        for (int64_t j = 0; j < half; j++) {
-            row[j] = (float)(form.magnitude * cos((double)position * frequencies[j]));
-            row[j + half] = (float)(form.magnitude * sin((double)position * frequencies[j]));
-        }
-    }
-    return SL_OK;
-}
-
-/* ---- rope: an item is a row (token) ---- */
-
-/* How heads of a width are turned. */
-typedef struct {
-    const sl_cview *table;
-    int64_t rotary, width;
-    bool interleaved;
-} turning;
-
-static turning turning_of(const sl_cview *table, int64_t width, uint32_t interleaved) {
-    return (turning){table, dim(&table->type, 1), width, interleaved != 0};
-}
-
-/* Pairs (j, j + half). */
-INLINE void rotate_halves(const float *cosines, int64_t half, const float *x, float *out) {
-    const float *sines = cosines + half;
-    FOR_VECTORS(j, n, half, {
-        const vf first = vload_n(x + j, n), second = vload_n(x + j + half, n);
-        const vf cosine = vload_n(cosines + j, n), sine = vload_n(sines + j, n);
-        vstore_n(out + j, first * cosine - second * sine, n);
-        vstore_n(out + j + half, second * cosine + first * sine, n);
-    });
-}
-/* Pairs (2j, 2j + 1). */
-INLINE void rotate_neighbours(const float *cosines, int64_t half, const float *x, float *out) {
-    const float *sines = cosines + half;
-    for (int64_t j = 0; j < half; j++) {
-        const float first = x[2 * j], second = x[2 * j + 1];
-        out[2 * j] = first * cosines[j] - second * sines[j];
-        out[2 * j + 1] = second * cosines[j] + first * sines[j];
-    }
-}
-
-/* One head of row t.  Never inlined: the compiler is free to fuse either product with the
- * difference, and must choose alike for every kernel that rotates. */
-static __attribute__((noinline)) void rotate(const turning *how, int64_t t, const float *x,
-                                             float *out) {
-    const float *cosines = (const float *)how->table->data + t * how->rotary;
-    const int64_t half = how->rotary / 2;
-    if (how->interleaved)
-        rotate_neighbours(cosines, half, x, out);
-    else
-        rotate_halves(cosines, half, x, out);
-    memcpy(out + how->rotary, x + how->rotary, (size_t)(how->width - how->rotary) * sizeof *out);
-}
-
-SPLIT(rope) {
-    const sl_rope_args *a = args;
-    return (sl_split){dim(&a->x.type, 0), grain_of(sl_dims_tail(&a->x.type.shape, 1)), 0};
-}
-RUN(rope) {
-    const sl_rope_args *a = args;
-    const int64_t heads = dim(&a->x.type, 1), width = dim(&a->x.type, 2);
-    const turning how = turning_of(&a->table, width, a->attrs.interleaved);
-    for (int64_t i = begin * heads; i < end * heads; i++)
-        rotate(&how, i / heads, (const float *)a->x.data + i * width,
-               (float *)a->out.data + i * width);
-    return SL_OK;
-}
-
-/* ---- norm and rope: an item is a row ---- */
-
-SPLIT(norm_rope) {
-    const sl_norm_rope_args *a = args;
-    return (sl_split){dim(&a->x.type, 0), grain_of(2 * sl_dims_tail(&a->x.type.shape, 1)),
-                      (size_t)dim(&a->x.type, 2) * sizeof(float)};
-}
-RUN(norm_rope) {
-    const sl_norm_rope_args *a = args;
-    const int64_t heads = dim(&a->x.type, 1), width = dim(&a->x.type, 2);
-    const turning how = turning_of(&a->table, width, a->attrs.interleaved);
-    const rms_norm norm = {a->gain.data, width, a->attrs.eps, a->attrs.offset};
-    float *normed = worker->scratch; /* rounded here before it is rotated */
-    for (int64_t i = begin * heads; i < end * heads; i++) {
-        rms_norm_row(&norm, (const float *)a->x.data + i * width, normed);
-        rotate(&how, i / heads, normed, (float *)a->out.data + i * width);
-    }
-    return SL_OK;
-}
 
 /* ---- kv_append: an item is a row ---- */
 
@@ -210,7 +105,7 @@ RUN(norm_rope_append) {
         for (int64_t h = 0; h < heads; h++) {
             const int64_t row = t * heads + h;
             rms_norm_row(&norm, (const float *)a->k.data + row * width, normed);
-            rotate(&how, t, normed, turned);
+            rope_head(&how, t, normed, turned);
             store_key(&a->cache_k, slots[t], h, positions[t], turned);
             store_value(&a->cache_v, slots[t], h, positions[t],
                         (const float *)a->v.data + row * value_dim);

@@ -51,7 +51,7 @@ void SL_KERNEL(sl_strip_chain)(const strip_chain *c, int64_t count);
 /* strips_other.c: one of where, cast, bitcast, of any types. */
 strip_fn SL_KERNEL(sl_strip_where), SL_KERNEL(sl_strip_cast), SL_KERNEL(sl_strip_bits);
 
-/* halves.c: count elements of f16 or bf16 to and from f32; from may lie behind to. */
+/* float16.c: count elements of f16 or bf16 to and from f32; from may lie behind to. */
 void SL_KERNEL(sl_strip_widen)(sl_dtype dtype, const uint16_t *from, float *to, int64_t count);
 void SL_KERNEL(sl_strip_narrow)(sl_dtype dtype, const float *from, uint16_t *to, int64_t count);
 /* Rounds to values of the type. */

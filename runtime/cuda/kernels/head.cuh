@@ -1,7 +1,7 @@
 /* head.cuh - Norms and rotary positions of heads. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_HEAD_CUH
 #define SL_RUNTIME_CUDA_KERNELS_HEAD_CUH
-#include "runtime/cuda/kernels/sdpa_append.h"
+#include "runtime/cuda/kernels/rope.h"
 #include "runtime/cuda/kernels/cuda.cuh"
 
 /* ---- one head by one warp ---- */

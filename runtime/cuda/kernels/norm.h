@@ -14,12 +14,4 @@ typedef struct {
 } sl_norm_rows;
 
 enum { SL_NORM_LOADS = 4 }; /* of four floats, at most, by a thread that keeps its part of a row */
-
-/* Rows of `count` elements to rows of a8, perhaps each times sigmoid(gate). */
-typedef struct {
-    const float *x, *gate;
-    sl_cuda_rows8_out codes;
-    int64_t all_groups; /* of all rows */
-    int32_t count;
-} sl_quantise_groups;
 #endif

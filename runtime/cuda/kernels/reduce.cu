@@ -83,18 +83,6 @@ SL_CUDA_KERNEL(sl_reduce_max, sl_reduction) {
 
 /* ---- over the last axis ---- */
 
-/* A block is a row. */
-SL_CUDA_KERNEL(sl_softmax, sl_softmax_rows) {
-    const float *x = a.x + (int64_t)blockIdx.x * a.count;
-    float *out = a.out + (int64_t)blockIdx.x * a.count;
-    float most = -INFINITY, sum = 0;
-    for (int64_t i = threadIdx.x; i < a.count; i += blockDim.x) most = fmaxf(most, x[i]);
-    most = block_max(most);
-    for (int64_t i = threadIdx.x; i < a.count; i += blockDim.x) sum += expf(x[i] - most);
-    const float scale = 1.0f / block_sum(sum);
-    for (int64_t i = threadIdx.x; i < a.count; i += blockDim.x) out[i] = expf(x[i] - most) * scale;
-}
-
 /* Orders as the value does, the lower index before the higher; a NaN is below all others, except
  * as the first element, which nothing is larger than. */
 DEVICE uint64_t argmax_key(float value, int64_t index) {

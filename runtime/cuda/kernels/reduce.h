@@ -16,13 +16,6 @@ typedef struct {
     sl_walk stay, go;
 } sl_reduction;
 
-/* Rows of `count` elements. */
-typedef struct {
-    const float *x;
-    float *out;
-    int64_t count;
-} sl_softmax_rows;
-
 /* The largest of each `span` elements of a row, as keys[row, parts]; or out where a row is one
  * part. */
 enum { SL_ARGMAX_SPAN = 4096 };

@@ -1,63 +1,6 @@
-/* sdpa_append.c - Rotary positions, and what enters the key-value cache. */
+/* sdpa_append.c - Writing to the KV cache. */
 #include "runtime/cuda/kernels/sdpa_append.h"
-#include "runtime/cuda/ops/ops.h"
-
-enum { HEADS_PER_BLOCK = 4 };
-
-static void add_warps(sl_cuda_planner *planner, const char *function, int64_t warps,
-                      const void *args, size_t args_bytes) {
-    sl_cuda_add(planner, function, parts_of(warps, HEADS_PER_BLOCK), HEADS_PER_BLOCK * SL_CUDA_WARP,
-                args, args_bytes);
-}
-
-PLAN(rope_table) {
-    const sl_rope_table_args *a = args;
-    enum { THREADS = 64 };
-    const sl_rope_angles launch = {.positions = a->positions.data,
-                                   .out = a->out.data,
-                                   .form = sl_rope_form_of(&a->attrs),
-                                   .rows = (int32_t)dim(&a->positions.type, 0),
-                                   .half = (int32_t)(a->attrs.rotary / 2),
-                                   .fault = planner->fault};
-    const int64_t angles = (int64_t)launch.rows * launch.half;
-    SL_CUDA_ADD(planner, "sl_rope_table", parts_of(angles, THREADS), THREADS, launch);
-    return SL_OK;
-}
-
-/* Heads x[T,heads,D] as they are, or turned by a table[T,R]. */
-static sl_head_change heads_of(const sl_type *x) {
-    return (sl_head_change){.heads = (int32_t)dim(x, 1), .width = (int32_t)dim(x, 2)};
-}
-static sl_head_change turned(const sl_type *x, const sl_cview *table, uint32_t interleaved) {
-    sl_head_change change = heads_of(x);
-    change.interleaved = (int32_t)interleaved;
-    change.table = table->data;
-    change.half = (int32_t)(dim(&table->type, 1) / 2);
-    return change;
-}
-
-static void add_rope(sl_cuda_planner *planner, sl_head_change change, const sl_cview *x,
-                     const sl_view *out) {
-    const sl_rope_heads launch = {
-        .change = change, .x = x->data, .out = out->data, .rows = (int32_t)dim(&x->type, 0)};
-    add_warps(planner, "sl_rope", (int64_t)launch.rows * change.heads, &launch, sizeof launch);
-}
-
-PLAN(rope) {
-    const sl_rope_args *a = args;
-    add_rope(planner, turned(&a->x.type, &a->table, a->attrs.interleaved), &a->x, &a->out);
-    return SL_OK;
-}
-
-PLAN(norm_rope) {
-    const sl_norm_rope_args *a = args;
-    sl_head_change change = turned(&a->x.type, &a->table, a->attrs.interleaved);
-    change.gain = a->gain.data;
-    change.eps = a->attrs.eps;
-    change.offset = a->attrs.offset;
-    add_rope(planner, change, &a->x, &a->out);
-    return SL_OK;
-}
+#include "runtime/cuda/ops/rope.h"
 
 static void add_append(sl_cuda_planner *planner, sl_cache_append launch, const sl_view *keys,
                        const sl_view *values) {

@@ -1,0 +1,37 @@
+/* matmul_dequant.h - Arguments of the kernels in matmul_dequant.cu: weights in few bits
+ * (core/schemes.h). */
+#ifndef SL_RUNTIME_CUDA_KERNELS_MATMUL_DEQUANT_H
+#define SL_RUNTIME_CUDA_KERNELS_MATMUL_DEQUANT_H
+#include "runtime/cuda/kernels/movement_any.h"
+#include <stdint.h>
+
+enum { SL_DEQUANT_THREADS = 128 };
+
+/* Matrices of weights, as sl_packed. */
+typedef struct {
+    const uint8_t *w;
+    const void *params[2];
+    int64_t inner, cols, block; /* block: of GGUF too, along K */
+    int64_t row_bytes;          /* of GGUF: a column's */
+    int32_t kind, gguf;         /* sl_scheme_kind, sl_gguf_block */
+    int32_t block_bytes;        /* of GGUF */
+    int32_t two_params, w_signed, one_scale;
+} sl_packed_weights;
+
+/* A thread makes a weight of [.., inner, cols]. */
+typedef struct {
+    sl_packed_weights weights;
+    float *out;
+    int64_t count;
+} sl_unpacked;
+
+/* A thread makes an element of [rows, cols]. */
+typedef struct {
+    sl_packed_weights weights;
+    const void *x;
+    void *out;
+    sl_indices experts; /* data NULL: there is one matrix */
+    int64_t count, expert_count;
+    int32_t type, reserved; /* of x and out */
+} sl_packed_product;
+#endif

@@ -1,0 +1,33 @@
+/* rope.h - Arguments of the kernels in rope.cu, and of what else changes heads. */
+#ifndef SL_RUNTIME_CUDA_KERNELS_ROPE_H
+#define SL_RUNTIME_CUDA_KERNELS_ROPE_H
+#include "core/rope.h"
+#include "runtime/cuda/kernels/fault.h"
+#include <stdint.h>
+
+/* out[t]: the cosines, then the sines of half angles. */
+typedef struct {
+    const int32_t *positions;
+    float *out;
+    sl_rope_form form;
+    int32_t rows, half;
+    sl_fault *fault;
+} sl_rope_angles;
+
+/* Heads of `width` elements are normed (where there is a gain) and turned (where half is not 0) by
+ * their row of the table, of 2 half. */
+typedef struct {
+    const float *gain, *table;
+    int32_t heads, width, half;
+    int32_t interleaved; /* pairs (2j, 2j + 1), else (j, j + half) */
+    float eps, offset;
+} sl_head_change;
+
+/* x [rows, heads, width] -> out. */
+typedef struct {
+    sl_head_change change;
+    const float *x;
+    float *out;
+    int32_t rows, reserved;
+} sl_rope_heads;
+#endif
