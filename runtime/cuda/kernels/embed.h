@@ -1,7 +1,7 @@
 /* embed.h - Arguments of the kernels in embed.cu. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_EMBED_H
 #define SL_RUNTIME_CUDA_KERNELS_EMBED_H
-#include "runtime/cuda/kernels/fault.h"
+#include "runtime/gpu/fault.h"
 #include "runtime/cuda/kernels/panel.h"
 
 /* A thread makes SL_EMBED_COLS columns of a token's row: those of one word of codes. */

@@ -4,7 +4,7 @@
  * says which pair is at a place, `starts` where the places of an expert begin. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_MOE_H
 #define SL_RUNTIME_CUDA_KERNELS_MOE_H
-#include "runtime/cuda/kernels/fault.h"
+#include "runtime/gpu/fault.h"
 #include "runtime/cuda/kernels/gemm_half.h"
 #include "runtime/cuda/kernels/panel.h"
 

@@ -4,7 +4,7 @@
  * of; distances are in units. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_MOVEMENT_H
 #define SL_RUNTIME_CUDA_KERNELS_MOVEMENT_H
-#include "runtime/cuda/kernels/fault.h"
+#include "runtime/gpu/fault.h"
 #include "runtime/cuda/kernels/walk.h"
 
 /* Some copies (blockIdx.y) of stretches. */

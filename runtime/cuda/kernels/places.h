@@ -2,7 +2,7 @@
  * that attributes or indices tell.  A thread makes an element of the result. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_PLACES_H
 #define SL_RUNTIME_CUDA_KERNELS_PLACES_H
-#include "runtime/cuda/kernels/fault.h"
+#include "runtime/gpu/fault.h"
 #include "runtime/cuda/kernels/number.h"
 #include <stdint.h>
 
