@@ -1,12 +1,13 @@
-/* batches.c - Regions of the same code on inputs alike, joined one after another along the first
- * axis, become one batch_elementwise_region: nothing is written twice. */
+/* batches.c - Regions with the same code and equal input types whose results are concatenated along
+ * the first axis become one batch_elementwise_region, which writes straight into the concatenation.
+ */
 #include "compiler/passes/legalise.h"
 #include "compiler/passes/passes.h"
 #include <string.h>
 
 enum { MOST_INPUTS = 64 };
 
-/* The region that makes a part of the concat for it alone; NULL where there is none. */
+/* The region whose result is used by this part of the concat only; NULL if there is none. */
 static const sl_node *region_of(const sl_graph *graph, sl_value part) {
     const sl_value_info *info = &graph->values[part.v];
     if (info->kind != SL_VALUE_RESULT || info->use_count != 1) return NULL;

@@ -1,14 +1,14 @@
-/* elementwise.c - Finds elementwise ops that feed each other alone, of any types and with operands
- * that broadcast: they become one region (core/elementwise_region.h).
+/* elementwise.c - Fuses elementwise ops whose results are used only by each other, of any types and
+ * with broadcast operands, into one region (core/elementwise_region.h).
  *
- * Every step computes at every element of the result, so only ops of the result's shape join; what
- * is smaller and broadcasts stays an input.  A node with which the device would not run the region
- * stays out, too. */
+ * Every instruction of a region is computed for every element of its result, so only ops with the
+ * result's shape are fused; a smaller value that broadcasts stays an input.  A node is also left
+ * out if the device could not run the region with it. */
 #include "compiler/passes/legalise.h"
 #include "compiler/passes/passes.h"
 #include "core/elementwise_region.h"
 
-/* Nodes in order; the last one's result is the region's. */
+/* Nodes in order; the result of the last one is the result of the region. */
 typedef struct {
     uint32_t nodes[SL_ELEMENTWISE_MAX_STEPS], count;
     sl_value inputs[SL_ELEMENTWISE_MAX_INPUTS];
@@ -19,7 +19,7 @@ static const sl_value_info *result_of(const sl_graph *graph, uint32_t n) {
     return &graph->values[graph->nodes[n].outputs[0].v];
 }
 
-/* A state, or a view of one: it must be read where it is. */
+/* Whether it is a state or a view of one, which must be read in place. */
 static bool is_state(const sl_graph *graph, sl_value value) {
     const sl_value_info *info = &graph->values[value.v];
     while (!info->root.v && info->kind == SL_VALUE_RESULT) {
@@ -48,7 +48,7 @@ static bool has_node(const region *r, uint32_t n) {
     return false;
 }
 
-/* Sets the values that come from outside; false when they are too many. */
+/* Collects the values that come from outside; false if there are too many. */
 static bool collect_inputs(const sl_graph *graph, region *r) {
     r->input_count = 0;
     for (uint32_t s = 0; s < r->count; s++) {
@@ -78,7 +78,7 @@ static void take_out(region *r, uint32_t n) {
     for (r->count--; at < r->count; at++) r->nodes[at] = r->nodes[at + 1];
 }
 
-/* Whether the maker of an input has the region's shape and serves it alone. */
+/* Whether the producer of an input has the region's shape and no other user. */
 static bool may_join(const sl_graph *graph, const region *r, sl_value input) {
     const sl_value_info *info = &graph->values[input.v];
     if (info->kind != SL_VALUE_RESULT || !may_belong(graph, info->node)) return false;
@@ -89,7 +89,7 @@ static bool may_join(const sl_graph *graph, const region *r, sl_value input) {
     return uses == info->use_count;
 }
 
-/* The register in which a step finds a value. */
+/* The register in which an instruction finds a value. */
 static uint32_t register_of(const sl_graph *graph, const region *r, sl_value value) {
     for (uint32_t i = 0; i < r->input_count; i++)
         if (r->inputs[i].v == value.v) return i;
@@ -109,7 +109,7 @@ static void encode(const sl_graph *graph, const region *r, int64_t *code) {
     }
 }
 
-/* SL_OK where the device runs the region. */
+/* SL_OK if the device supports the region. */
 static sl_status ask(const sl_graph *graph, const sl_target *target, region *r, sl_error *why) {
     int64_t code[SL_ELEMENTWISE_MAX_STEPS * SL_ELEMENTWISE_STEP_NUMBERS];
     if (!target) return SL_OK;
@@ -127,7 +127,7 @@ static sl_status ask(const sl_graph *graph, const sl_target *target, region *r, 
     return sl_target_runs_node(target, graph, &node, why);
 }
 
-/* Adds the maker of one of the region's inputs if it may join; false when none may. */
+/* Adds the producer of one of the region's inputs if that is legal; false if there is none left. */
 static sl_status grow(const sl_graph *graph, sl_fusion_log *log, region *r, bool *grown,
                       sl_error *err) {
     *grown = false;

@@ -1,24 +1,25 @@
-/* fold.c - Computes what depends on constants alone, or on nothing, by the reference evaluator. */
+/* fold.c - Constant folding: nodes on constants alone, or on empty tensors, are computed by the
+ * reference evaluator. */
 #include "compiler/ops/semantics.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/pipeline.h"
 #include "compiler/passes/rebuild.h"
 #include "core/codec.h"
 
-/* What is folded takes room in the graph: not much more than what it was made of. */
+/* A folded result is stored in the graph: it may not be much larger than its operands. */
 enum { SMALL_BYTES = 1 << 20, MOST_INPUT_BYTES = 1 << 26 };
 
 static bool is_plain(const sl_type *type) {
     return sl_dtype_infos[type->dtype].bytes > 0;
 }
 
-/* What has no elements is as good as a constant. */
+/* A tensor without elements counts as a constant. */
 static bool is_known(const sl_value_info *value) {
     return is_plain(&value->type) && !value->root.v &&
            (value->kind == SL_VALUE_CONSTANT || !sl_type_elements(&value->type));
 }
 
-/* Whether nothing is to be computed. */
+/* Whether the node computes nothing. */
 static bool gives_nothing(const sl_rebuild *r, const sl_node *node) {
     for (uint32_t o = 0; o < node->output_count; o++) {
         const sl_type *type = &sl_rebuild_value(r, node->outputs[o])->type;
@@ -67,7 +68,7 @@ static sl_status evaluate(const sl_rebuild *r, const sl_node *node, sl_arena *ar
     return sl_eval(node->op, &args, &err);
 }
 
-/* A name that no value has yet. */
+/* A name that is not in use. */
 static const char *fresh_name(const sl_graph *graph, sl_arena *arena) {
     for (uint32_t number = graph->value_count;; number++) {
         const char *name = sl_arena_format(arena, "folded.%u", number);
@@ -87,7 +88,8 @@ static bool keep_results(sl_rebuild *r, const sl_node *node, sl_arena *arena,
     return true;
 }
 
-/* What cannot be computed here, as for a bad index, is left to fail when it runs. */
+/* A node that cannot be evaluated, for example because of a bad index, stays and fails at run time.
+ */
 static void fold_node(sl_rebuild *r, const sl_node *node) {
     sl_arena arena;
     sl_arena_init(&arena, r->graph->arena.allocator);

@@ -1,7 +1,7 @@
-/* fuse.c - Applies the rules of patterns.def, and runs the passes that join nodes.
+/* fuse.c - Applies the rules of patterns.def, and runs the passes that fuse nodes.
  *
- * While rules are tried, a node that went into another stays in its place with the op SL_OP_COUNT;
- * the graph is compacted at the end. */
+ * While rules are tried, a node that was fused into another stays in its place with the op
+ * SL_OP_COUNT; the graph is compacted at the end. */
 #include "compiler/ops/semantics.h"
 #include "compiler/passes/legalise.h"
 #include "compiler/passes/passes.h"
@@ -10,12 +10,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Where a rule fits. */
+/* A match of a rule. */
 typedef struct {
     const sl_rule *rule;
     sl_value values[SL_RULE_NAMES]; /* by name; 0 while unknown */
     uint32_t nodes[SL_RULE_PARTS];
-    uint32_t at; /* where the whole goes: the last part's place, side by side the first's */
+    uint32_t at; /* where the fused node goes: the place of the last part, or of the first for
+                    independent parts */
 } match;
 
 static bool bind(match *m, uint32_t name, sl_value value) {
@@ -23,7 +24,7 @@ static bool bind(match *m, uint32_t name, sl_value value) {
     return m->values[name].v == value.v;
 }
 
-/* Whether node n can be this part, given the values known so far and the later parts. */
+/* Whether node n matches this part, given the values bound so far and the later parts. */
 static bool match_node(const sl_graph *graph, uint32_t part, uint32_t n, match *m) {
     const sl_rule_node *wanted = &m->rule->parts[part];
     const sl_node *node = &graph->nodes[n];
@@ -39,7 +40,7 @@ static bool match_node(const sl_graph *graph, uint32_t part, uint32_t n, match *
     return true;
 }
 
-/* The node that makes what later parts need of this one; false when that is no node's result. */
+/* The node that produces what later parts need of this one; false if no node does. */
 static bool find_maker(const sl_graph *graph, const match *m, uint32_t part, uint32_t *out) {
     const sl_rule_node *wanted = &m->rule->parts[part];
     for (uint32_t o = 0; o < sl_op_info_of(wanted->op)->output_count; o++) {
@@ -51,8 +52,8 @@ static bool find_maker(const sl_graph *graph, const match *m, uint32_t part, uin
     return false;
 }
 
-/* Fits the rule with node `last` as its last part.  Of parts side by side the first is sought from
- * node *from on; *from is left behind it. */
+/* Matches the rule with node `last` as its last part.  For independent parts the search for the
+ * first starts at node *from; *from is left behind the match. */
 static bool match_rule(const sl_graph *graph, const sl_rule *rule, uint32_t last, uint32_t *from,
                        match *out) {
     match m = {.rule = rule, .at = last};
@@ -76,7 +77,7 @@ static bool match_rule(const sl_graph *graph, const sl_rule *rule, uint32_t last
     return true;
 }
 
-/* ---- legality: each check writes why not ---- */
+/* ---- legality: each check sets the reason if it fails ---- */
 
 typedef struct {
     char text[512];
@@ -88,7 +89,7 @@ static bool is_matched(const match *m, uint32_t n) {
     return false;
 }
 
-/* Intermediates must be the parts' own; results that stay must not be needed before `at`. */
+/* Intermediate values may be used by the parts only; results must not be needed before `at`. */
 static bool results_allow(const sl_graph *graph, const match *m, uint32_t part, reason *why) {
     const sl_rule_node *node = &m->rule->parts[part];
     for (uint32_t o = 0; o < sl_op_info_of(node->op)->output_count; o++) {
@@ -106,7 +107,7 @@ static bool results_allow(const sl_graph *graph, const match *m, uint32_t part, 
         for (uint32_t p = 0; p < m->rule->part_count; p++)
             uses += sl_node_uses(graph, m->nodes[p], value);
         const sl_dtype dtype = graph->values[value.v].type.dtype;
-        if (dtype == SL_DTYPE_f16 || dtype == SL_DTYPE_bf16) { /* the whole computes in f32 */
+        if (dtype == SL_DTYPE_f16 || dtype == SL_DTYPE_bf16) { /* the fused op computes in f32 */
             (void)snprintf(why->text, sizeof why->text, "%s would not be rounded to %s", name,
                            sl_dtype_infos[dtype].name);
             return false;
@@ -120,7 +121,7 @@ static bool results_allow(const sl_graph *graph, const match *m, uint32_t part, 
     return true;
 }
 
-/* What the whole takes must exist where it goes, and not be made by a part. */
+/* The operands of the fused node must exist at its place and not be results of the parts. */
 static bool operands_allow(const sl_graph *graph, const match *m, reason *why) {
     const sl_rule_node *whole = &m->rule->whole;
     for (uint32_t i = 0; i < sl_op_info_of(whole->op)->input_count; i++) {
@@ -145,11 +146,11 @@ static bool updates(const sl_graph *graph, uint32_t n, sl_value root) {
     return false;
 }
 
-/* A part that moves must not pass an update of a state that it reads. */
+/* A part must not be moved across an update of a state that it reads. */
 static bool states_allow(const sl_graph *graph, const match *m, uint32_t part, reason *why) {
     const uint32_t from = m->nodes[part];
     const sl_node *node = &graph->nodes[from];
-    if (from >= m->at) return true; /* what moves up was legal further down */
+    if (from >= m->at) return true; /* a node that moves up was legal further down */
     for (uint32_t i = 0; i < node->input_count; i++) {
         const sl_value root = graph->values[node->inputs[i].v].root;
         for (uint32_t n = from + 1; root.v && n <= m->at; n++)
@@ -228,7 +229,7 @@ static sl_status apply(sl_graph *graph, const match *m, sl_error *err) {
     return SL_OK;
 }
 
-/* Applies the rule where `last` is its last part; *fused says whether. */
+/* Applies the rule with `last` as its last part; *fused says whether it was applied. */
 static sl_status try_rule(sl_graph *graph, const sl_rule *rule, uint32_t last, sl_fusion_log *log,
                           bool *fused, sl_error *err) {
     match m;
@@ -245,7 +246,7 @@ static sl_status try_rule(sl_graph *graph, const sl_rule *rule, uint32_t last, s
     return SL_OK;
 }
 
-/* Notes where a rule fits but may not be applied. */
+/* Records a match that is not legal. */
 static sl_status explain(const sl_graph *graph, const sl_rule *rule, sl_fusion_log *log,
                          sl_error *err) {
     for (uint32_t n = 0; n < graph->node_count; n++) {
@@ -258,7 +259,8 @@ static sl_status explain(const sl_graph *graph, const sl_rule *rule, sl_fusion_l
     return SL_OK;
 }
 
-/* What a rule must leave is noted when it is first tried, before later rules take the parts. */
+/* A match that is not legal is recorded when the rule is first tried, before later rules take its
+ * parts. */
 static sl_status apply_all(sl_graph *graph, const sl_rule *rules, sl_fusion_log *log,
                            sl_error *err) {
     bool changed = true;
@@ -282,7 +284,7 @@ static sl_status fuse_patterns(sl_graph *graph, sl_fusion_log *log, sl_error *er
     return apply_all(graph, rules, log, err);
 }
 
-/* Of those that join nodes; they leave dropped nodes. */
+/* For the passes that fuse; they leave dropped nodes. */
 typedef sl_status joining_fn(sl_graph *graph, sl_fusion_log *log, sl_error *err);
 
 static sl_status join(joining_fn *run, sl_graph *graph, sl_fusion_log *log, sl_error *err) {

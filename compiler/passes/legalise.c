@@ -1,4 +1,5 @@
-/* legalise.c - Each node that a device does not run becomes nodes that it runs, by rewrites.def. */
+/* legalise.c - Rewrites nodes that a device does not support into nodes that it supports, by the
+ * rules of rewrites.def. */
 #include "compiler/passes/legalise.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/pipeline.h"
@@ -7,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- what a device runs ---- */
+/* ---- what a device supports ---- */
 
 enum { FEW_OPERANDS = SL_MAX_INPUTS + SL_MAX_OUTPUTS };
 
@@ -89,7 +90,7 @@ static sl_status note(sl_legality_log *log, const sl_node *node, sl_legality_kin
     return SL_OK;
 }
 
-/* The ops of a graph, each once. */
+/* The ops of a graph, each listed once. */
 static void list_ops(const sl_graph *graph, char *text, size_t capacity) {
     size_t used = 0;
     text[0] = 0;
@@ -105,7 +106,7 @@ static void list_ops(const sl_graph *graph, char *text, size_t capacity) {
 
 /* ---- rewriting ---- */
 
-/* Rules that lead to rules end soon, or in a circle. */
+/* Rules may lead to nodes that need other rules; a chain longer than this is a cycle. */
 enum { MOST_DEPTH = 6, DETAIL_BYTES = 400 };
 
 typedef struct {
@@ -119,7 +120,7 @@ typedef struct {
 static sl_status legalise(sl_graph *graph, const sl_target *target, sl_legality_log *log,
                           uint32_t depth, sl_error *err);
 
-/* A value of the graph as one of another that a rule works in. */
+/* The value in the graph in which the rule works that stands for a value of this graph. */
 static sl_value declare(sl_graph *to, const sl_graph *from, sl_value value, uint32_t index) {
     const sl_value_info *info = &from->values[value.v];
     char name[16];
@@ -130,7 +131,7 @@ static sl_value declare(sl_graph *to, const sl_graph *from, sl_value value, uint
     return sl_graph_declare(to, plain ? SL_VALUE_INPUT : SL_VALUE_WEIGHT, name, info->type);
 }
 
-/* What the rule makes of the node, in a graph of its own; false where it does not fit. */
+/* Applies the rule to the node in a graph of its own; false if it does not apply. */
 static bool apply(const sl_rebuild *r, const sl_rewrite *rule, const sl_node *node, sl_graph *to) {
     sl_node fresh = {0};
     char name[16];
@@ -149,7 +150,7 @@ static bool apply(const sl_rebuild *r, const sl_rewrite *rule, const sl_node *no
     return true;
 }
 
-/* Puts what the rule made in the node's place. */
+/* Replaces the node by the result of the rule. */
 static void take_over(sl_rebuild *r, const sl_node *node, const sl_graph *made) {
     sl_node fresh = {0};
     if (!sl_node_make_room(r->scratch, &fresh, node->input_count, node->output_count)) {
@@ -162,7 +163,7 @@ static void take_over(sl_rebuild *r, const sl_node *node, const sl_graph *made) 
     r->changed = true;
 }
 
-/* Whether the rule led to native nodes, which then stand for the node; else why is set. */
+/* Whether the rule led to supported nodes, which then replace the node; otherwise why is set. */
 static bool try_rule(sl_rebuild *r, const sl_rewrite *rule, const sl_node *node, sl_error *why) {
     legaliser *l = r->ctx;
     sl_graph *made = NULL;
@@ -202,7 +203,7 @@ static bool is_native(const sl_target *target, const sl_graph *graph, const sl_n
     return !is_always(node->op);
 }
 
-/* Whether it is better rewritten, though the device runs it. */
+/* Whether the node is rewritten although the device supports it. */
 static bool is_costly(const sl_target *target, const sl_node *node) {
     return target && target->hosts_bodies && (sl_op_info_of(node->op)->traits & SL_OP_RUNS);
 }
@@ -226,7 +227,7 @@ static void legalise_node(sl_rebuild *r, const sl_node *node) {
         l->status = sl_fail(l->err, SL_UNSUPPORTED, "%s", why.message);
 }
 
-/* Most graphs are native as they are. */
+/* Most graphs need no rewriting. */
 static bool is_all_native(const sl_graph *graph, const sl_target *target) {
     sl_error why;
     for (uint32_t n = 0; n < graph->node_count; n++)
@@ -284,7 +285,7 @@ static void report_body(sl_attr_visitor *visitor, const char *name, sl_attr_kind
     if (kind != SL_ATTR_graph || !attr->graph || b->status != SL_OK) return;
     b->log->prefix =
         sl_arena_format(b->log->arena, "%s%s.%s: ", outer ? outer : "", b->node->label, name);
-    b->status = b->log->prefix /* it belongs to the copy, which may be changed */
+    b->status = b->log->prefix /* the body belongs to the copy, which may be changed */
                     ? report((sl_graph *)(uintptr_t)attr->graph, b->target, b->log, b->err)
                     : sl_no_memory(b->err, "a report", strlen(name));
     b->log->prefix = outer;

@@ -1,31 +1,31 @@
-/* passes.h - What the passes share. */
+/* passes.h - Helpers of the passes. */
 #ifndef SL_COMPILER_PASSES_PASSES_H
 #define SL_COMPILER_PASSES_PASSES_H
 #include "compiler/passes/fuse.h"
 
-/* A report being written. */
+/* A fusion report under construction. */
 typedef struct {
     sl_arena *arena;
-    bool wanted; /* rows, or their count alone */
+    bool wanted; /* rows, or only their count */
     uint32_t capacity;
     sl_fusion_report report;
-    const sl_target *target; /* that is to run what is made; NULL: not asked */
+    const sl_target *target; /* the device that will run the graph; NULL: not checked */
 } sl_fusion_log;
-/* why is copied; pattern and label are kept. */
+/* why is copied; pattern and label are borrowed. */
 SL_CHECKED sl_status sl_fusion_note(sl_fusion_log *log, const char *pattern, const char *label,
                                     const char *why, sl_error *err);
 
-/* Whether nodes of the op take nothing but values and give nothing but values. */
+/* Whether nodes of the op only take and return values: no state, no experts, no bodies. */
 bool sl_op_is_pure(const sl_op_info *info);
 /* Whether the value is an output of the graph. */
 bool sl_graph_gives(const sl_graph *graph, sl_value value);
-/* How many operands of node n are this value; 0 for a node that was dropped. */
+/* How many operands of node n are this value; 0 for a dropped node. */
 uint32_t sl_node_uses(const sl_graph *graph, uint32_t n, sl_value value);
 
-/* elementwise.c: elementwise ops that feed each other alone become one elementwise_region
- * (core/elementwise_region.h).  Leaves dropped nodes for sl_graph_compact. */
+/* elementwise.c: fuses elementwise ops whose results are used only by each other into one
+ * elementwise_region (core/elementwise_region.h).  Leaves dropped nodes for sl_graph_compact. */
 SL_CHECKED sl_status sl_fuse_elementwise(sl_graph *graph, sl_fusion_log *log, sl_error *err);
-/* batches.c: after it, equal regions whose results are concatenated become one
+/* batches.c: runs after it; fuses equal regions whose results are concatenated into one
  * batch_elementwise_region.  Leaves dropped nodes, too. */
 SL_CHECKED sl_status sl_fuse_batches(sl_graph *graph, sl_fusion_log *log, sl_error *err);
 #endif

@@ -39,7 +39,7 @@ static sl_status run_pass(uint32_t pass, sl_graph *graph, sl_pass_context *conte
 }
 
 static sl_status run_repeated(sl_graph *graph, sl_pass_context *context, sl_error *err) {
-    enum { MOST_ROUNDS = 16 }; /* each makes the graph smaller; few need three */
+    enum { MOST_ROUNDS = 16 }; /* each run makes the graph smaller; few graphs need three */
     bool changed = true;
     for (int round = 0; changed && round < MOST_ROUNDS; round++) {
         changed = false;
@@ -68,7 +68,7 @@ sl_status sl_simplify(sl_graph *graph, sl_error *err) {
     return run_repeated(graph, &(sl_pass_context){.options = &options}, err);
 }
 
-/* ---- passes that are a call ---- */
+/* ---- passes that are a single call ---- */
 
 sl_status sl_pass_verify(sl_graph *graph, sl_pass_context *context, bool *changed, sl_error *err) {
     (void)context, (void)changed;
@@ -105,7 +105,7 @@ static void visit_body(sl_attr_visitor *visitor, const char *name, sl_attr_kind 
     const sl_attr *attr = value;
     (void)name;
     if (kind == SL_ATTR_graph && attr->graph && v->status == SL_OK)
-        v->status = /* it belongs to the graph, which may be changed */
+        v->status = /* the body belongs to the graph, which may be changed */
             sl_passes_run((sl_graph *)(uintptr_t)attr->graph, v->context, SL_PASS_COUNT, v->err);
 }
 

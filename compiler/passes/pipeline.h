@@ -3,13 +3,14 @@
 #define SL_COMPILER_PASSES_PIPELINE_H
 #include "compiler/compile.h"
 
-/* What passes know, and what they count. */
+/* Options of the passes, and their statistics. */
 typedef struct {
     const sl_compile_how *options;
-    uint32_t fused; /* nodes that went into others */
+    uint32_t fused; /* nodes that were fused into others */
 } sl_pass_context;
 
-/* Each rewrites the graph in place and says whether it changed it; values get new ids then. */
+/* Each pass rewrites the graph in place and sets *changed if it changed it; values then have new
+ * ids. */
 typedef sl_status sl_pass_fn(sl_graph *graph, sl_pass_context *context, bool *changed,
                              sl_error *err);
 #define PASS(NAME, KIND, CONDITION, SUMMARY) sl_pass_fn sl_pass_##NAME;
@@ -21,10 +22,10 @@ typedef enum {
     SL_PASS_COUNT
 } sl_pass_id;
 
-/* Runs all passes before `end` in order (SL_PASS_COUNT: all of them); in debugging builds the graph
- * is verified after each. */
+/* Runs all passes before `end` in order (SL_PASS_COUNT: all of them); debug builds verify the graph
+ * after each. */
 SL_CHECKED sl_status sl_passes_run(sl_graph *graph, sl_pass_context *context, sl_pass_id end,
                                    sl_error *err);
-/* The repeated ones alone. */
+/* Only the repeated passes. */
 SL_CHECKED sl_status sl_simplify(sl_graph *graph, sl_error *err);
 #endif

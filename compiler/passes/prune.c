@@ -1,4 +1,5 @@
-/* prune.c - Drops nodes whose results nobody needs and that change no state. */
+/* prune.c - Dead code elimination: drops nodes whose results are not used and that change no state.
+ */
 #include "compiler/passes/passes.h"
 #include "compiler/passes/pipeline.h"
 
@@ -8,7 +9,7 @@ static bool is_used(const sl_graph *graph, const sl_node *node) {
     return sl_node_changes_state(node);
 }
 
-/* From the last node back: what a dropped node used is used less. */
+/* From the last node back: dropping a node lowers the use counts of its operands. */
 sl_status sl_pass_prune(sl_graph *graph, sl_pass_context *context, bool *changed, sl_error *err) {
     (void)context;
     for (uint32_t n = graph->node_count; n-- > 0;) {

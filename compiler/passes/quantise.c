@@ -1,20 +1,20 @@
-/* quantise.c - Rows that go into products with panels become a8, once for all their users.
+/* quantise.c - Quantises activations that multiply panel weights to a8, once for all their users.
  *
- * What steers the computation stays exact: a product whose result chooses experts, sets decays or
- * mixes in the shared expert keeps f32 rows.  These are small, and a wrong turn there costs more
- * than rounding elsewhere.  So does a product that is a result of the graph: of the error that
- * quantising leaves in the logits, a seventh came from the last product alone. */
+ * A product whose result controls a decision keeps its f32 activations: one that chooses experts,
+ * sets decays or gates the shared expert.  These products are small, and a wrong decision costs
+ * more than rounding elsewhere.  So does a product that is an output of the graph: a seventh of the
+ * error that quantisation leaves in the logits came from the last product alone. */
 #include "compiler/ops/semantics.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/pipeline.h"
 
-/* What is known of an old value, and what becomes of it. */
+/* What is known about a value of the old graph, and its replacement. */
 typedef struct {
-    bool exact;     /* a product that gives it keeps f32 rows */
-    bool as_rows;   /* some product takes it as a8 */
-    bool as_floats; /* something takes it as it is */
+    bool exact;     /* the product that computes it keeps f32 activations */
+    bool as_rows;   /* some product uses it as a8 */
+    bool as_floats; /* some node uses it unquantised */
     sl_value now;   /* in the new graph */
-    sl_value rows;  /* in the new graph, as a8; 0 when there are none */
+    sl_value rows;  /* in the new graph, as a8; 0: none */
 } fate;
 
 typedef struct {
@@ -27,8 +27,7 @@ static bool is_steering(sl_op op) {
            op == SL_OP_shared_combine;
 }
 
-/* Whether what the node makes is as exact as what it is made from: elements elsewhere, or with a
- * weight added. */
+/* Whether the node's result is as exact as its input: it moves elements or adds a weight. */
 static bool passes_exactness(const sl_graph *graph, const sl_node *node) {
     if (node->op == SL_OP_reshape || node->op == SL_OP_slice || node->op == SL_OP_transpose ||
         node->op == SL_OP_split_halves)
@@ -38,7 +37,7 @@ static bool passes_exactness(const sl_graph *graph, const sl_node *node) {
            graph->values[node->inputs[1].v].kind == SL_VALUE_WEIGHT;
 }
 
-/* Marks outputs and the operands of steering ops; of the shared expert's mix only the gate. */
+/* Marks outputs and the operands of ops that control decisions; of shared_combine only the gate. */
 static void mark_exact(const rebuild *b) {
     const sl_graph *graph = b->graph;
     for (uint32_t n = 0; n < graph->node_count; n++) {
@@ -62,7 +61,7 @@ static void mark_exact(const rebuild *b) {
     }
 }
 
-/* Whether the node multiplies its first input with panels, and may do so in 8 bits. */
+/* Whether the node multiplies its first input with panel weights, and may do so in 8 bits. */
 static bool takes_rows(const rebuild *b, const sl_node *node) {
     const uint32_t input = node->op == SL_OP_linear           ? 1
                            : node->op == SL_OP_moe_ffn        ? 3
@@ -74,8 +73,8 @@ static bool takes_rows(const rebuild *b, const sl_node *node) {
     return x->dtype == SL_DTYPE_f32 && sl_dtype_infos[w->dtype].kind == SL_KIND_PANEL;
 }
 
-/* A reshape that takes rows of a8 too: they are made before it, where a fusion can see what made
- * them. */
+/* A reshape that also takes a8: the quantisation goes before it, where fusion can see the producer.
+ */
 static bool passes_rows(const rebuild *b, const sl_node *node) {
     if (node->op != SL_OP_reshape) return false;
     const sl_type rows = {SL_DTYPE_a8, b->graph->values[node->inputs[0].v].type.shape};
@@ -84,7 +83,7 @@ static bool passes_rows(const rebuild *b, const sl_node *node) {
     return sl_infer_plain(node->op, node->label, &rows, node->attrs, &out, &refusal) == SL_OK;
 }
 
-/* From the last node back, so that a reshape knows who uses its result. */
+/* From the last node back, so that the users of a reshape's result are known. */
 static void mark_uses(const rebuild *b) {
     for (uint32_t n = b->graph->node_count; n-- > 0;) {
         const sl_node *node = &b->graph->nodes[n];
@@ -99,7 +98,7 @@ static void mark_uses(const rebuild *b) {
     }
 }
 
-/* The value as a8, made now unless it has been. */
+/* The value as a8, quantised now unless it has been. */
 static sl_value rows_of(rebuild *b, sl_value x) {
     fate *f = &b->fates[x.v];
     const sl_quantise_attrs none = {0};

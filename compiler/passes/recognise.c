@@ -1,4 +1,4 @@
-/* recognise.c - Several nodes that spell one op become that op (idioms.def). */
+/* recognise.c - Replaces the subgraphs of idioms.def by the op that they compute. */
 #include "compiler/ops/semantics.h"
 #include "compiler/passes/pipeline.h"
 #include "compiler/passes/rebuild.h"
@@ -42,7 +42,7 @@ static bool is_number(const char *name) {
 
 /* ---- matching ---- */
 
-/* The number that every element of a constant is; NaN where it is not one. */
+/* The value of all elements of a constant; NaN if they differ. */
 static double only_number(const sl_value_info *info) {
     const int64_t count = sl_type_elements(&info->type);
     const sl_dtype_info *dtype = &sl_dtype_infos[info->type.dtype];
@@ -58,7 +58,7 @@ static double only_number(const sl_value_info *info) {
     return first;
 }
 
-/* Constants of spellings are those of the text, rounded to whatever type the program has. */
+/* Constants of patterns are decimal text, rounded to the type of the graph's constant. */
 static bool is_near(double found, double wanted) {
     return fabs(found - wanted) <= 1e-6 * fabs(wanted);
 }
@@ -90,7 +90,7 @@ static bool match_word(match *m, const char *name, sl_value value) {
     return isfinite(number) && (!known || known->number == number);
 }
 
-/* Whether the node is its op as spellings mean it. */
+/* Whether the node is the op with the attributes that patterns assume. */
 static bool is_usual(const sl_rebuild *r, const sl_node *node) {
     const int64_t rank = sl_rebuild_value(r, node->inputs[0])->type.shape.rank;
     if (node->op == SL_OP_softmax) return ((const sl_softmax_attrs *)node->attrs)->axis == 0;
@@ -102,7 +102,7 @@ static bool is_usual(const sl_rebuild *r, const sl_node *node) {
     return true;
 }
 
-/* transpose(word): the word is what has the last two dims the other way round. */
+/* transpose(word): binds the word to the value with its last two dims swapped. */
 static bool match_transpose(match *m, const char **at, const sl_node *node) {
     char name[SL_WORD_BYTES];
     read_word(at, name);
@@ -130,7 +130,7 @@ static bool match_operands(match *m, const char **at, const sl_node *node, bool 
     return true;
 }
 
-/* The next part of a spelling against a value; `at` moves on when it fits. */
+/* Matches the next part of a pattern against a value; `at` advances if it matches. */
 static bool match_value(match *m, const char **at, sl_value value) {
     char name[SL_WORD_BYTES];
     const char *from = *at;
@@ -206,7 +206,7 @@ static void set_attribute(sl_attr_visitor *visitor, const char *name, sl_attr_ki
     }
 }
 
-/* What a word stands for, which may have to be made. */
+/* The value that a word is bound to, which may have to be built first. */
 static sl_value value_of(sl_rebuild *r, const sl_node *node, const word *w) {
     if (!w->perm.rank) return w->value;
     const sl_transpose_attrs attrs = {.perm = w->perm};
@@ -216,7 +216,7 @@ static sl_value value_of(sl_rebuild *r, const sl_node *node, const word *w) {
     return out;
 }
 
-/* The node's result as one op, or 0 where that does not take these operands. */
+/* The node's result computed by one op; 0 if that op does not accept the operands. */
 static sl_value build(sl_rebuild *r, const sl_node *node, match *m, const char *text) {
     char name[SL_WORD_BYTES];
     sl_value inputs[MOST_WORDS], out = {0};
@@ -253,7 +253,7 @@ static sl_value build(sl_rebuild *r, const sl_node *node, match *m, const char *
 
 enum { IDIOM_COUNT = sizeof idioms / sizeof idioms[0] };
 
-/* The next idiom from *i on that the value is the last node of. */
+/* The next idiom from *i on whose last node computes the value. */
 static bool find_idiom(const sl_rebuild *r, sl_value value, size_t *i, match *m) {
     for (; *i < IDIOM_COUNT; (*i)++) {
         const char *at = idioms[*i].spelling;
@@ -263,8 +263,8 @@ static bool find_idiom(const sl_rebuild *r, sl_value value, size_t *i, match *m)
     return false;
 }
 
-/* The node is appended as it is first, so that spellings are read among nodes alone; where it is
- * the last of one, nobody needs it and it goes with the next pruning. */
+/* The node is first appended unchanged, so that patterns are matched in a complete graph; if a
+ * match ends with it, the next dead code elimination removes it. */
 static void recognise_node(sl_rebuild *r, const sl_node *node) {
     sl_rebuild_same(r, node);
     if (node->output_count != 1 || r->graph->error.status != SL_OK) return;
@@ -279,7 +279,7 @@ static void recognise_node(sl_rebuild *r, const sl_node *node) {
     }
 }
 
-/* Most graphs have none, and need not be rebuilt. */
+/* Most graphs have no match and need not be rebuilt. */
 static bool has_idiom(const sl_rebuild *r) {
     match m;
     for (uint32_t n = 0; n < r->graph->node_count; n++) {

@@ -1,4 +1,4 @@
-/* report.c - What was fused, what was not, and questions that passes ask of a graph. */
+/* report.c - The fusion report, and queries of passes. */
 #include "compiler/passes/passes.h"
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* rewrite.c - Small pieces that rules of rewrites.def are made of. */
+/* rewrite.c - Building blocks of the rules of rewrites.def. */
 #include "compiler/passes/rewrite.h"
 #include "compiler/ops/semantics.h"
 #include "core/codec.h"
@@ -12,7 +12,7 @@ const sl_rewrite sl_rewrites[] = {
 
 /* ---- constants ---- */
 
-/* A name that no value has yet; NULL after a mistake. */
+/* A name that is not in use; NULL after an error. */
 static const char *fresh_name(sl_graph *g) {
     for (uint32_t number = g->value_count;; number++) {
         const char *name = sl_arena_format(&g->arena, "made.%u", number);
@@ -37,7 +37,7 @@ sl_value sl_rw_constant(sl_graph *g, const sl_type *type, const double *slots) {
     return out;
 }
 
-/* A number that the type, a float or an integer, can hold, as its slot. */
+/* A number that the type, a float or an integer, can represent, as a slot (core/codec.h). */
 static double slot_of(sl_dtype dtype, double number) {
     double slot = number;
     if (sl_dtype_infos[dtype].kind == SL_KIND_INT)
@@ -148,7 +148,7 @@ sl_value sl_rw_activate(sl_graph *g, uint32_t act, sl_value x) {
     return act ? sl_rw_unary(g, ops[act], x) : x;
 }
 
-/* ---- graphs within graphs ---- */
+/* ---- subgraphs ---- */
 
 static sl_value copy_constant(sl_graph *g, const sl_value_info *value) {
     const char *name = fresh_name(g);
@@ -172,8 +172,8 @@ static void copy_node(sl_graph *g, const sl_node *node, sl_value *now, sl_arena 
     for (uint32_t o = 0; o < node->output_count; o++) now[node->outputs[o].v] = fresh.outputs[o];
 }
 
-/* Of the values that the body declares, those that are given stand for the first `leading`, then
- * for its inputs in order. */
+/* The given values replace the first `leading` declared values of the body, then its inputs in
+ * order. */
 static void inline_nodes(sl_graph *g, const sl_graph *body, const sl_value *given, uint32_t leading,
                          sl_value *outputs) {
     sl_arena scratch;

@@ -1,4 +1,4 @@
-/* rewrite_blocks.c - Attention and blocks made of it, as their parts. */
+/* rewrite_blocks.c - Attention, and blocks that contain it, as their parts. */
 #include "compiler/passes/rewrite.h"
 #include "core/attention.h"
 
@@ -69,7 +69,7 @@ bool sl_rewrite_residual_rms_norm(sl_graph *g, const sl_node *node, const sl_val
 
 /* ---- attention ---- */
 
-/* [S,T]: 0 where seen, else minus infinity. */
+/* [S,T]: 0 where attended to, else minus infinity. */
 static sl_value positions_mask(sl_graph *g, const sl_attention_form *form, sl_type type) {
     const int64_t queries = type.shape.dims[0], keys = type.shape.dims[1];
     sl_arena scratch;
@@ -89,7 +89,7 @@ static sl_value positions_mask(sl_graph *g, const sl_attention_form *form, sl_ty
     return out;
 }
 
-/* Scores [B,Hq,S,T] with what hides some of them. */
+/* Scores [B,Hq,S,T] with the mask or bias applied. */
 static sl_value masked(sl_graph *g, const sl_attention_form *form, sl_value scores,
                        const sl_value *extra) {
     const sl_type type = *sl_rw_type(g, scores);
@@ -101,20 +101,19 @@ static sl_value masked(sl_graph *g, const sl_attention_form *form, sl_value scor
     return add(g, scores, positions_mask(g, form, mask));
 }
 
-/* [B,Hq,S,X] as [B,H,Hq/H*S,X]: the query heads that share a head of keys lie next to each other,
- * so they are rows of one product. */
+/* [B,Hq,S,X] as [B,H,Hq/H*S,X]: query heads that share a KV head become rows of one product. */
 static sl_value grouped(sl_graph *g, sl_value x, int64_t heads) {
     const sl_dims a = sl_rw_type(g, x)->shape;
     const sl_dims rows = {4, {a.dims[0], heads, a.dims[1] / heads * a.dims[2], a.dims[3]}};
     return sl_rw_reshape(g, x, &rows);
 }
-/* The product of rows and a matrix for each head of keys, as [B,Hq,S,columns]. */
+/* The product of rows with one matrix per KV head, as [B,Hq,S,columns]. */
 static sl_value by_heads(sl_graph *g, sl_value x, sl_value matrices) {
     const sl_dims a = sl_rw_type(g, x)->shape, b = sl_rw_type(g, matrices)->shape;
     const sl_dims all = {4, {a.dims[0], a.dims[1], a.dims[2], b.dims[3]}};
     return sl_rw_reshape(g, matmul(g, grouped(g, x, b.dims[1]), matrices), &all);
 }
-/* The sum over all rows that share a head of keys of the products of their elements: [B,H,X,Y]. */
+/* The sum of x^T y over all rows that share a KV head: [B,H,X,Y]. */
 static sl_value over_rows(sl_graph *g, sl_value x, sl_value y, int64_t heads) {
     return matmul(g, sl_rw_turned(g, grouped(g, x, heads)), grouped(g, y, heads));
 }
@@ -128,9 +127,9 @@ static sl_value scores_of(sl_graph *g, const sl_attention_form *form, sl_value q
     return sl_rw_with(g, SL_OP_mul, sl_rw_unary(g, SL_OP_tanh, small), form->softcap);
 }
 
-/* Weights of keys, and *share, that of the sink where there are sinks; 0 where no key is seen:
- * there the largest score is minus infinity, which must not be subtracted from itself, and the sum
- * is 0. */
+/* The attention weights, and *share, the weight of the sink if there are sinks.  All weights are 0
+ * if every key is masked: the largest score is then minus infinity, which must not be subtracted
+ * from itself, and the sum is 0. */
 static sl_value weights_of(sl_graph *g, sl_value scores, const sl_value *sinks, sl_value *share) {
     const double least_score = -1e30, least_sum = 1e-30;
     const sl_dims axes = {1, {3}};
@@ -163,7 +162,7 @@ bool sl_rewrite_attention(sl_graph *g, const sl_node *node, const sl_value *in, 
     return true;
 }
 
-/* [B,Hq,S,T or 1] summed where `to` was broadcast to it. */
+/* [B,Hq,S,T or 1] summed over the dims along which `to` was broadcast. */
 static sl_value summed_to(sl_graph *g, sl_value x, const sl_dims *to) {
     const sl_dims shape = sl_rw_type(g, x)->shape;
     sl_dims axes = {0};
@@ -175,7 +174,7 @@ static sl_value summed_to(sl_graph *g, sl_value x, const sl_dims *to) {
     return sl_rw_reshape(g, axes.rank ? sl_rw_reduce(g, SL_OP_reduce_sum, x, &axes) : x, to);
 }
 
-/* How products of queries and keys follow from gradients of scores. */
+/* The gradient with respect to q.k, given the gradient with respect to the scores. */
 static sl_value through_cap(sl_graph *g, const sl_attention_form *form, sl_value scores,
                             sl_value dscores) {
     const sl_value scaled = sl_rw_with(g, SL_OP_mul, dscores, form->scale);
@@ -219,7 +218,7 @@ bool sl_rewrite_attention_backward(sl_graph *g, const sl_node *node, const sl_va
 
 /* ---- blocks ---- */
 
-/* What both blocks have; extra begins with the mask. */
+/* Operands that both blocks have; extra begins with the mask. */
 typedef struct {
     uint32_t heads, rope, interleaved;
     sl_attention_attrs attention;
@@ -227,7 +226,7 @@ typedef struct {
     const sl_value *mask, *qkv_b, *out_b, *tables; /* NULL: none */
 } block;
 
-/* Third number i of [B,S,3P] as [B,heads,S,P/heads]. */
+/* Part i (of q, k, v) of [B,S,3P] as [B,heads,S,P/heads]. */
 static sl_value heads_of(sl_graph *g, const block *b, sl_value joined, int64_t i) {
     const sl_dims shape = sl_rw_type(g, joined)->shape;
     const int64_t width = shape.dims[2] / 3;

@@ -1,4 +1,4 @@
-/* rewrite_control.c - Bodies in the place of ops that run them. */
+/* rewrite_control.c - Inlines the bodies of control flow ops. */
 #include "compiler/ops/body.h"
 #include "compiler/passes/rewrite.h"
 
@@ -17,7 +17,7 @@ bool sl_rewrite_if_constant(sl_graph *g, const sl_node *node, const sl_value *in
     return true;
 }
 
-/* Ops that give a result whatever they are given. */
+/* Ops that cannot fail, whatever their operands. */
 static bool cannot_fail(const sl_graph *body) {
     static const sl_op others[] = {
         SL_OP_matmul,  SL_OP_reduce_sum, SL_OP_reduce_mean, SL_OP_reduce_max, SL_OP_reduce_min,
@@ -47,7 +47,7 @@ bool sl_rewrite_if_both(sl_graph *g, const sl_node *node, const sl_value *in, sl
 
 /* ---- scan ---- */
 
-/* One step after another, of a graph that stays small. */
+/* Unrolled, if the graph stays small. */
 enum { MOST_STEPS = 256, MOST_NODES = 8192 };
 
 typedef struct {
@@ -55,7 +55,7 @@ typedef struct {
     const sl_value *in;
     uint32_t carries, consts, xs, ys;
     int64_t length;
-    sl_value *given, *made; /* what the body takes and gives */
+    sl_value *given, *made; /* operands and results of the body */
     sl_value *stacks;       /* [y][step] */
 } unrolled;
 
@@ -72,7 +72,7 @@ static bool measure(const sl_graph *g, const sl_node *node, const sl_value *in, 
            u->length * u->attrs->body->node_count <= MOST_NODES;
 }
 
-/* Element t of a stack. */
+/* Element t of a stacked tensor. */
 static sl_value element(sl_graph *g, sl_value stack, int64_t t) {
     const sl_dims shape = sl_rw_type(g, stack)->shape;
     sl_dims one = {.rank = shape.rank - 1};
@@ -80,7 +80,7 @@ static sl_value element(sl_graph *g, sl_value stack, int64_t t) {
     return sl_rw_reshape(g, sl_rw_slice(g, stack, 0, t, 1), &one);
 }
 
-/* The value as a stack of one. */
+/* The value with a leading dim of one. */
 static sl_value stack_of(sl_graph *g, sl_value value) {
     const sl_dims shape = sl_rw_type(g, value)->shape;
     sl_dims one = {.rank = shape.rank + 1, .dims = {1}};

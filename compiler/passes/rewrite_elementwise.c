@@ -1,4 +1,4 @@
-/* rewrite_elementwise.c - Elementwise ops from others. */
+/* rewrite_elementwise.c - Elementwise ops in terms of other elementwise ops. */
 #include "compiler/passes/rewrite.h"
 #include <math.h>
 

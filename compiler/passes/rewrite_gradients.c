@@ -1,7 +1,8 @@
-/* rewrite_gradients.c - Gradients of norms and of maxima, from sums and elementwise ops.
+/* rewrite_gradients.c - Gradients of norms, reduce_max and reduce_min, from sums and elementwise
+ * ops.
  *
- * Those of norms are sums, and small differences of large numbers: they are made in f64, and other
- * types by way of it. */
+ * Gradients of norms are small differences of large sums: they are computed in f64 for every type.
+ */
 #include "compiler/ops/alike.h"
 #include "compiler/passes/rewrite.h"
 
@@ -20,7 +21,7 @@ static sl_value sums_along(sl_graph *g, sl_value x, uint32_t axis) {
 
 /* ---- layer_norm, group_norm ---- */
 
-/* Both norm x[N, groups, width, inner] over the last two axes and have gains [groups, width]. */
+/* Both normalise x[N, groups, width, inner] over the last two axes; gains are [groups, width]. */
 static const sl_dims normed_axes = {2, {2, 3}};
 
 static sl_dims form_of_layer(const sl_dims *x, int64_t axis) {
@@ -160,7 +161,7 @@ bool sl_rewrite_rms_norm_backward_gain(sl_graph *g, const sl_node *node, const s
 
 /* ---- reduce_max, reduce_min ---- */
 
-/* Whether an element of x is one that y was chosen from, NaN included. */
+/* Where an element of x equals the extremum y, NaN included. */
 static sl_value is_chosen(sl_graph *g, sl_value x, sl_value y) {
     const sl_value nans = sl_rw_binary(g, SL_OP_logical_and, sl_rw_unary(g, SL_OP_is_nan, x),
                                        sl_rw_unary(g, SL_OP_is_nan, y));

@@ -1,12 +1,12 @@
-/* rewrite_losses.c - Losses over classes and their gradients, from gathers and elementwise ops: in
- * f64, and other types by way of it, since a loss is a small difference of large numbers. */
+/* rewrite_losses.c - Classification losses and their gradients, from gather and elementwise ops;
+ * computed in f64 for every type, because a loss is a small difference of large numbers. */
 #include "compiler/ops/semantics.h"
 #include "compiler/passes/rewrite.h"
 
-/* What labels [..] say of each row. */
+/* What the labels [..] select in each row. */
 typedef struct {
-    sl_value class;   /* i64; gathers report it where it is none */
-    sl_value ignored; /* bool; of no value where no row is */
+    sl_value class;   /* i64; out of range if the label is, which gather reports */
+    sl_value ignored; /* bool: the ignored rows; no value if no label is ignored */
     sl_value weight;  /* f64 */
 } labelling;
 
@@ -22,14 +22,14 @@ static sl_value gather(sl_graph *g, sl_value x, sl_value indices) {
         .out;
 }
 
-/* weights, ignore: NULL where there are none.  Without weights ones are gathered, so that labels
- * out of range are reported. */
+/* weights, ignore: NULL if not given.  Without weights, ones are gathered, so that labels out of
+ * range are reported. */
 static labelling read_labels(sl_graph *g, sl_value labels, const sl_value *weights, int64_t classes,
                              const int64_t *ignore) {
     const sl_type ones = {SL_DTYPE_f64, {1, {classes}}};
     const sl_value given = sl_rw_cast(g, labels, SL_DTYPE_i64), zero = whole_number(g, 0);
     labelling l = {0};
-    /* An index may count from the end, a label may not. */
+    /* A gather index may count from the end, a label may not. */
     l.class =
         sl_rw_where(g, sl_rw_binary(g, SL_OP_less, given, zero), whole_number(g, classes), given);
     if (ignore) {
@@ -48,7 +48,7 @@ static sl_value as_rows(sl_graph *g, sl_value x) {
     return sl_rw_reshape(g, x, &shape);
 }
 
-/* [..,classes]: 1 or true at the class of the row. */
+/* [..,classes]: 1 or true at the row's class (one-hot). */
 static sl_value hot(sl_graph *g, const labelling *l, int64_t classes, sl_dtype dtype) {
     const sl_type pair = {dtype, {1, {2}}};
     const sl_value values = sl_rw_constant(g, &pair, (const double[]){0, 1});

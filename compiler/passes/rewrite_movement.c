@@ -1,4 +1,5 @@
-/* rewrite_movement.c - Movements as slices, concats and reshapes; regions as their steps. */
+/* rewrite_movement.c - Data movement as slices, concats and reshapes; regions as their
+ * instructions. */
 #include "compiler/passes/rewrite.h"
 #include "core/elementwise_region.h"
 
@@ -14,7 +15,7 @@ static bool is_empty(const sl_graph *g, sl_value value) {
     return sl_type_elements(sl_rw_type(g, value)) == 0;
 }
 
-/* The ones are no more than what must be repeated. */
+/* The tensor of ones has only the dims that are repeated. */
 bool sl_rewrite_expand(sl_graph *g, const sl_node *node, const sl_value *in, sl_value *out) {
     const sl_dims *to = &((const sl_expand_attrs *)node->attrs)->shape;
     const sl_type *x = sl_rw_type(g, in[0]);
@@ -61,13 +62,14 @@ bool sl_rewrite_split_halves(sl_graph *g, const sl_node *node, const sl_value *i
     return true;
 }
 
-/* ---- slices with steps ---- */
+/* ---- strided slices ---- */
 
 static int64_t clamp(int64_t x, int64_t low, int64_t high) {
     return x < low ? low : x > high ? high : x;
 }
 
-/* Every step-th of `count` elements from start on.  All but the last lie in whole steps. */
+/* Every step-th of `count` elements from start on: by a reshape to [.., step], with a shorter last
+ * part. */
 static sl_value every(sl_graph *g, sl_value x, uint32_t axis, const int64_t start_count_step[3]) {
     const int64_t start = start_count_step[0], count = start_count_step[1];
     const int64_t step = start_count_step[2];
@@ -124,7 +126,7 @@ bool sl_rewrite_reverse(sl_graph *g, const sl_node *node, const sl_value *in, sl
 
 /* ---- pad ---- */
 
-/* `length` along the axis of the value, beside x. */
+/* `length` elements of the fill value along the axis, to be concatenated with x. */
 static sl_value filler(sl_graph *g, sl_value x, uint32_t axis, int64_t length, sl_value value) {
     sl_type type = *sl_rw_type(g, x);
     const sl_dims none = {0};

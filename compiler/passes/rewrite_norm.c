@@ -1,4 +1,4 @@
-/* rewrite_norm.c - Norms, softmax and reductions from smaller ones. */
+/* rewrite_norm.c - Norms, softmax and reductions in terms of simpler ops. */
 #include "compiler/passes/rewrite.h"
 
 static sl_dims axes_from(uint32_t first, uint32_t rank) {
@@ -7,7 +7,7 @@ static sl_dims axes_from(uint32_t first, uint32_t rank) {
     return axes;
 }
 
-/* Rounding leaves a part of a large mean, which a second time takes off. */
+/* The mean is subtracted twice: rounding leaves a remainder of a large mean the first time. */
 static sl_value without_mean(sl_graph *g, sl_value x, const sl_dims *axes) {
     return sl_rw_binary(g, SL_OP_sub, x, sl_rw_reduce(g, SL_OP_reduce_mean, x, axes));
 }
@@ -132,7 +132,7 @@ bool sl_rewrite_softmax_axis(sl_graph *g, const sl_node *node, const sl_value *i
     return true;
 }
 
-/* x less its maximum; *sum is that of the exponentials, *exps. */
+/* x minus its maximum; *sum is the sum of the exponentials *exps. */
 static sl_value shifted(sl_graph *g, sl_value x, int64_t axis, sl_value *exps, sl_value *sum) {
     const sl_dims axes = {.rank = 1, .dims = {sl_rw_type(g, x)->shape.rank - 1 - axis}};
     const sl_value off = sl_rw_binary(g, SL_OP_sub, x, sl_rw_reduce(g, SL_OP_reduce_max, x, &axes));
@@ -158,7 +158,7 @@ bool sl_rewrite_log_softmax(sl_graph *g, const sl_node *node, const sl_value *in
     return true;
 }
 
-/* The sum over an axis that counts from the end, which stays as one. */
+/* The sum over an axis counted from the end, which is kept with one element. */
 static sl_value sum_along(sl_graph *g, sl_value x, int64_t axis) {
     const sl_dims axes = {.rank = 1, .dims = {sl_rw_type(g, x)->shape.rank - 1 - axis}};
     return sl_rw_reduce(g, SL_OP_reduce_sum, x, &axes);

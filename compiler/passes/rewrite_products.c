@@ -1,12 +1,12 @@
-/* rewrite_products.c - Products of any form as products of matrices. */
+/* rewrite_products.c - dot_general and convolutions as matrix products. */
 #include "compiler/passes/rewrite.h"
 #include "core/window.h"
 
 /* ---- dot_general ---- */
 
-/* The dims of an operand by what becomes of them. */
+/* The dims of an operand, by their part in the product. */
 typedef struct {
-    sl_dims perm;                    /* batch, then free and contracted, or the other way */
+    sl_dims perm;                    /* batch, then free and contracted, or the reverse */
     int64_t batch, free, contracted; /* elements */
 } order;
 
@@ -107,7 +107,7 @@ static convolution convolution_of(const sl_graph *g, const sl_node *node, const 
     return c;
 }
 
-/* The result, from products of whatever shape. */
+/* The result in its own shape, from products of another shape. */
 static sl_value finish(sl_graph *g, const convolution *c, const sl_node *node, const sl_value *in,
                        sl_value products) {
     const sl_value sum = sl_rw_reshape(g, products, &c->out);
@@ -115,7 +115,7 @@ static sl_value finish(sl_graph *g, const convolution *c, const sl_node *node, c
     return sl_rw_binary(g, SL_OP_add, sum, sl_rw_column(g, in[2], c->out.rank - 2));
 }
 
-/* What one tap sees of x, which is padded: [N, groups, C/groups, places]. */
+/* The padded input shifted by one kernel tap: [N, groups, C/groups, positions]. */
 static sl_value seen_by(sl_graph *g, const convolution *c, sl_value padded, int64_t tap) {
     const sl_window *w = &c->window;
     const uint32_t spatial = c->x.rank - 2, missing = SL_MAX_SPATIAL - spatial;
@@ -166,9 +166,9 @@ bool sl_rewrite_conv(sl_graph *g, const sl_node *node, const sl_value *in, sl_va
     return true;
 }
 
-/* ---- convolution by what windows see ---- */
+/* ---- convolution by im2col ---- */
 
-/* Of x[parts, channels, ..]: [parts * windows, channels * taps]. */
+/* im2col of x[parts, channels, ..]: [parts * windows, channels * taps]. */
 static sl_value columns_of(sl_graph *g, sl_value x, const sl_window_lists *lists,
                            sl_integers kernel) {
     const sl_im2col_attrs attrs = {.strides = lists->strides,
@@ -179,7 +179,7 @@ static sl_value columns_of(sl_graph *g, sl_value x, const sl_window_lists *lists
     return sl_build_im2col(g, (sl_im2col_in){.x = x}, attrs).out;
 }
 
-/* Of halves the products would be rounded before the bias comes. */
+/* In 16-bit floats the products would be rounded before the bias is added. */
 bool sl_rewrite_conv_columns(sl_graph *g, const sl_node *node, const sl_value *in, sl_value *out) {
     const sl_conv_attrs *a = node->attrs;
     const sl_window_lists lists = SL_WINDOW_LISTS(a);
@@ -200,7 +200,7 @@ bool sl_rewrite_conv_columns(sl_graph *g, const sl_node *node, const sl_value *i
     return true;
 }
 
-/* Groups come first, so that one product for each sums over windows of all n. */
+/* Groups come first, so that one product per group sums over the windows of all samples. */
 bool sl_rewrite_conv_backward_weight(sl_graph *g, const sl_node *node, const sl_value *in,
                                      sl_value *out) {
     const sl_conv_backward_weight_attrs *a = node->attrs;

@@ -1,7 +1,7 @@
-/* rewrite_quant.c - Numbers in few bits from elementwise ops, products and reductions.
+/* rewrite_quant.c - Quantisation from elementwise ops, products and reductions.
  *
- * Where the evaluator's quotients fall between two codes decides, so they are made in the type that
- * it makes them in: f64 of f64, f32 of other floats. */
+ * A quotient between two codes is rounded to one of them, so quotients are computed in the type in
+ * which the evaluator computes them: f64 for f64, f32 for other floats. */
 #include "compiler/passes/rewrite.h"
 #include <math.h>
 
@@ -18,7 +18,7 @@ static sl_value with_zero(sl_graph *g, sl_op op, sl_value x) {
     return sl_rw_with(g, op, x, 0);
 }
 
-/* One number, or one for each index of an axis, as it broadcasts over x. */
+/* One number, or one per index of an axis, shaped to broadcast over x. */
 static sl_value param_of(sl_graph *g, sl_value numbers, sl_value x, int64_t axis) {
     const uint32_t rank = sl_rw_type(g, x)->shape.rank;
     const sl_dims scalar = {0};
@@ -26,7 +26,7 @@ static sl_value param_of(sl_graph *g, sl_value numbers, sl_value x, int64_t axis
     return sl_rw_column(g, numbers, rank - 1 - sl_axis(axis, rank));
 }
 
-/* The reduction of x to as many numbers as a parameter has. */
+/* x reduced to the shape of a parameter. */
 static sl_value reduce_to_param(sl_graph *g, sl_op op, sl_value x, int64_t axis, bool one) {
     const sl_dims flat = {2, {sl_type_elements(sl_rw_type(g, x)), 1}};
     if (one) return sl_rw_reduce_along(g, op, sl_rw_reshape(g, x, &flat), 1);
@@ -41,8 +41,8 @@ static sl_value quotient(sl_graph *g, sl_value x, sl_value scale) {
     return sl_rw_binary(g, SL_OP_div, sl_rw_cast(g, x, type), sl_rw_cast(g, scale, type));
 }
 
-/* round(x) + zero, saturating, of zero's type; zero where x is NaN.  Codes of 32 bits are whole in
- * f64 only. */
+/* round(x) + zero, saturated to zero's type; zero if x is NaN.  Only f64 represents 32-bit codes.
+ */
 static sl_value code_of(sl_graph *g, sl_value x, sl_value zero) {
     const sl_cast_attrs attrs = {.to = sl_rw_type(g, zero)->dtype, .saturate = 1};
     const sl_value shift = as_double(g, zero);
@@ -86,7 +86,7 @@ static sl_value fake(sl_graph *g, sl_value x, sl_value scale, double q) {
         own);
 }
 
-/* The scale that x and perhaps the state make; of x's type. */
+/* The scale for x, and for the running state if there is one; in x's type. */
 static sl_value scale_of(sl_graph *g, const sl_fake_quantize_attrs *a, const sl_value *in) {
     const double q = largest_code(a->bits), decay = (double)a->decay;
     const sl_dtype own = sl_rw_type(g, in[0])->dtype;
@@ -120,7 +120,7 @@ bool sl_rewrite_fake_quantize_lsq(sl_graph *g, const sl_node *node, const sl_val
 
 /* ---- its gradients ---- */
 
-/* x / scale in f64, after it was rounded; 0 of 0 by 0. */
+/* x / scale in f64, from the rounded values; 0 / 0 is 0. */
 static sl_value quotient_or_zero(sl_graph *g, sl_value x, sl_value scale) {
     const sl_value nothing = sl_rw_binary(g, SL_OP_logical_and, with_zero(g, SL_OP_equal, x),
                                           with_zero(g, SL_OP_equal, scale));
@@ -131,7 +131,7 @@ static sl_value is_within(sl_graph *g, sl_value z, double q) {
     return sl_rw_with(g, SL_OP_less_equal, sl_rw_unary(g, SL_OP_abs, z), q);
 }
 
-/* What stands for the slope of rounding at z; ste 1 to 3. */
+/* The straight-through estimate of the slope of rounding at z; ste 1 to 3. */
 static sl_value slope_of(sl_graph *g, uint32_t ste, sl_value z, double q) {
     const sl_value one = sl_rw_number(g, SL_DTYPE_f64, 1);
     if (ste == 1) return as_double(g, is_within(g, z, q));
@@ -179,18 +179,18 @@ bool sl_rewrite_fake_quantize_lsq_backward_scale(sl_graph *g, const sl_node *nod
     return true;
 }
 
-/* ---- products of codes ---- */
+/* ---- products of quantised tensors ---- */
 
-/* Inputs of both: factors, their zeros, multiplier, out_zero, and perhaps a bias. */
+/* Inputs of both: factors, their zero points, multiplier, out_zero, and optionally a bias. */
 enum { FIRST, SECOND, FIRST_ZERO, SECOND_ZERO, MULTIPLIER, OUT_ZERO, BIAS };
 
-/* Codes less their zeros, which belong to indices of the axis, in i32. */
+/* Codes minus their zero points, which vary along the axis, in i32. */
 static sl_value centred(sl_graph *g, sl_value codes, sl_value zeros, int64_t axis) {
     return sub(g, sl_rw_cast(g, codes, SL_DTYPE_i32),
                sl_rw_cast(g, param_of(g, zeros, codes, axis), SL_DTYPE_i32));
 }
 
-/* Codes of sums in i32, whose channels lie along the axis. */
+/* Requantises i32 sums whose channels lie along the axis. */
 static sl_value code_of_sums(sl_graph *g, const sl_node *node, const sl_value *in, sl_value sums,
                              int64_t axis) {
     if (node->input_count > BIAS)

@@ -1,11 +1,11 @@
-/* rewrite_resize.c - Tensors with more or fewer elements, from gather, products and sums. */
+/* rewrite_resize.c - Resizing, from gather, products and sums. */
 #include "compiler/ops/semantics.h"
 #include "compiler/passes/rewrite.h"
 #include "core/resize.h"
 
 /* ---- an axis ---- */
 
-/* Where the elements of a resized axis come from, as slots of constants. */
+/* The sources of the elements of a resized axis, as slots of constants. */
 typedef struct {
     int64_t taps;
     double *indices, *weights; /* [out, taps] */
@@ -34,7 +34,7 @@ static bool fill_table(sl_graph *g, const sl_resize_axis *axis, sl_arena *scratc
     return true;
 }
 
-/* x[outer, in, inner] as [outer, out, inner]; what is not seen is `outside`. */
+/* x[outer, in, inner] resized to [outer, out, inner]; positions outside x are `outside`. */
 static sl_value apply_table(sl_graph *g, sl_value x, const table *t, int64_t out, double outside) {
     const sl_dtype dtype = sl_rw_type(g, x)->dtype;
     sl_dims shape = sl_rw_type(g, x)->shape;
@@ -84,9 +84,9 @@ bool sl_rewrite_resize(sl_graph *g, const sl_node *node, const sl_value *in, sl_
     return true;
 }
 
-/* ---- twice as many ---- */
+/* ---- nearest, factor 2 ---- */
 
-/* Rows and columns of `times` elements in place of one. */
+/* Repeats each element `times` times along rows and columns. */
 static sl_dims cells_of(const sl_dims *shape, int64_t times) {
     const int64_t columns = shape->dims[shape->rank - 1];
     int64_t rows = 1;

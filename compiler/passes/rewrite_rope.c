@@ -1,10 +1,10 @@
-/* rewrite_rope.c - Rotary positions of several kinds, by tables of one kind. */
+/* rewrite_rope.c - mrope by rope_apply. */
 #include "compiler/passes/rewrite.h"
 #include "core/rope_apply.h"
 
 _Static_assert(sizeof(sl_mrope_attrs) == sizeof(sl_mrope_backward_attrs), "both are alike");
 
-/* bool[C]: which columns come from a kind of position. */
+/* bool[C]: the columns that belong to one kind of position. */
 static sl_value columns_of(sl_graph *g, const sl_mrope_attrs *a, const sl_dims *table,
                            int64_t kind) {
     const int64_t count = table->dims[table->rank - 1];
@@ -22,7 +22,7 @@ static sl_value columns_of(sl_graph *g, const sl_mrope_attrs *a, const sl_dims *
     return out;
 }
 
-/* Of tables [P,..,C] the one [..,C] whose columns come from the kinds that sections say. */
+/* Merges tables [P,..,C] into one [..,C]: each column comes from the kind that sections assign. */
 static sl_value joined(sl_graph *g, const sl_mrope_attrs *a, sl_value tables) {
     const sl_dims shape = sl_rw_type(g, tables)->shape;
     sl_dims rest = {.rank = shape.rank - 1};
@@ -38,7 +38,7 @@ static sl_value joined(sl_graph *g, const sl_mrope_attrs *a, sl_value tables) {
     return out;
 }
 
-/* mrope and its gradient, by rope_apply and its. */
+/* mrope and its gradient, by rope_apply and its gradient. */
 bool sl_rewrite_mrope(sl_graph *g, const sl_node *node, const sl_value *in, sl_value *out) {
     const sl_mrope_attrs *a = node->attrs;
     const sl_value parts[3] = {in[0], joined(g, a, in[1]), joined(g, a, in[2])};

@@ -1,5 +1,6 @@
-/* rewrite_scan_backward.c - The gradient of a scan as two scans: one forward that keeps every
- * carry, one the other way that hands gradients of carries on and sums those of consts. */
+/* rewrite_scan_backward.c - The gradient of a scan as two scans: a forward one that stores every
+ * carry, and a reverse one that propagates the gradients of the carries and sums those of the
+ * constants. */
 #include "compiler/ops/body.h"
 #include "compiler/passes/rewrite.h"
 #include <stdio.h>
@@ -8,9 +9,9 @@
 typedef struct {
     const sl_scan_backward_attrs *attrs;
     const sl_value *in;
-    uint32_t carries, consts, xs, ys, inputs; /* inputs: the scan's own, those of its body */
+    uint32_t carries, consts, xs, ys, inputs; /* inputs: those of the scan, those of its body */
     sl_value *kept;                           /* carries before each step, stacked */
-    sl_value *room; /* for all that a scan and its body take and give, one after the other */
+    sl_value *room; /* operands and results of a scan and its body, one after the other */
 } gradient;
 
 static bool open_gradient(sl_graph *g, const sl_node *node, const sl_value *in, gradient *d) {
@@ -45,7 +46,7 @@ static void give(sl_graph *body, sl_value value) {
     (void)snprintf(name, sizeof name, "y%u", body->output_count);
     sl_graph_output(body, name, value);
 }
-/* What a step sees of a stack. */
+/* The slice of a stacked tensor that one iteration gets. */
 static sl_type slice_of(const sl_graph *g, sl_value stack) {
     sl_type type = *sl_rw_type(g, stack);
     type.shape.rank--;
@@ -62,7 +63,7 @@ static sl_value sum_of(sl_graph *g, sl_value so_far, sl_value x) {
     return sl_rw_binary(g, SL_OP_add, so_far, sl_rw_cast(g, x, sl_rw_type(g, so_far)->dtype));
 }
 
-/* A scan over the first `count` values of the room; the body is copied, and done with. */
+/* A scan over the first `count` values of `room`; the body is copied and no longer needed. */
 static void append_scan(sl_graph *g, const gradient *d, sl_graph *body, sl_scan_attrs attrs,
                         uint32_t count, sl_value_slots out) {
     attrs.body = body;
@@ -88,8 +89,8 @@ static void keep_carries(sl_graph *g, const gradient *d) {
     append_scan(g, d, body, attrs, d->inputs, (sl_value_slots){2 * d->carries, d->kept});
 }
 
-/* One step of the way back.  Its carries are gradients of carries and sums; consts; then what is
- * stacked: carries, xs, gradients of ys. */
+/* One iteration of the reverse scan.  Its carries are the gradients of the carries and the sums;
+ * then the constants; then the stacked tensors: carries, xs, gradients of ys. */
 static void make_step(const sl_graph *g, const gradient *d, sl_graph *body, uint32_t count) {
     const uint32_t carried = d->carries + d->consts, fixed = carried + d->consts;
     sl_value *inside = d->room + count, *given = inside + count, *next = given;

@@ -1,4 +1,4 @@
-/* rewrite_types.c - Ops on floats, in wider ones. */
+/* rewrite_types.c - Ops on narrow floats, computed in wider ones. */
 #include "compiler/passes/rewrite.h"
 
 static bool is_float(sl_dtype dtype) {
@@ -8,8 +8,7 @@ static bool is_narrower(sl_dtype dtype, sl_dtype than) {
     return is_float(dtype) && sl_dtype_infos[dtype].bytes < sl_dtype_infos[than].bytes;
 }
 
-/* What is computed is rounded once, as it is where there is a kernel.  Results have the type of the
- * first float. */
+/* The result is rounded once, as by a kernel.  Results have the type of the first float operand. */
 static bool widen(sl_graph *g, const sl_node *node, const sl_value *in, sl_value *out,
                   sl_dtype wide) {
     enum { MOST = 16 };

@@ -1,4 +1,4 @@
-/* rules.c - Reads the text of patterns.def.  What is wrong there is a mistake of ours: asserted. */
+/* rules.c - Parses patterns.def.  Errors in it are bugs of ours: asserted. */
 #include "compiler/passes/rules.h"
 #include "compiler/passes/spelling.h"
 #include <stdlib.h>
@@ -11,7 +11,7 @@ static const struct {
 #include "compiler/passes/patterns.def"
 };
 
-/* The index of the next word among the names, as a new one if need be. */
+/* The index of the next word among the names; added if it is new. */
 static uint8_t read_name(sl_rule *rule, const char **at) {
     char word[SL_WORD_BYTES];
     sl_read_word(at, "", word);
@@ -53,7 +53,7 @@ static void read_node(sl_rule *rule, const char **at, sl_rule_node *node) {
     (void)sl_accept(at, '}');
 }
 
-/* Whether a part uses a result of another. */
+/* Whether one part uses a result of another. */
 static bool parts_depend(const sl_rule *rule) {
     for (uint32_t p = 0; p < rule->part_count; p++)
         for (uint32_t o = 0; o < sl_op_info_of(rule->parts[p].op)->output_count; o++)
@@ -88,7 +88,7 @@ bool sl_rule_keeps(const sl_rule *rule, uint32_t name) {
 
 /* ---- attributes by name ---- */
 
-/* Attributes of one op, for another to take what it knows. */
+/* The attributes of one op, from which another takes those that it has, too. */
 typedef struct {
     sl_attr_visitor visitor; /* first */
     uint32_t count;

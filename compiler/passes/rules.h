@@ -1,10 +1,10 @@
-/* rules.h - patterns.def as structures. */
+/* rules.h - The parsed rules of patterns.def. */
 #ifndef SL_COMPILER_PASSES_RULES_H
 #define SL_COMPILER_PASSES_RULES_H
 #include "compiler/graph.h"
 
 enum { SL_RULE_PARTS = 3, SL_RULE_NAMES = 12, SL_RULE_NAME_BYTES = 16 };
-enum { SL_RULE_ATTRS = 32 }; /* of an op, at most */
+enum { SL_RULE_ATTRS = 32 }; /* maximum of an op */
 enum {
 #define RULE(NAME, PARTS, WHOLE) +1
     SL_RULE_COUNT = 0
@@ -30,11 +30,11 @@ typedef struct {
 /* All rules, in order. */
 void sl_rules_read(sl_rule rules[SL_RULE_COUNT]);
 
-/* Whether the name is a result of the whole. */
+/* Whether the name is a result of the fused node. */
 bool sl_rule_keeps(const sl_rule *rule, uint32_t name);
-/* Whether a node's attributes are those the rule fixes. */
+/* Whether a node has the attribute values that the rule fixes. */
 bool sl_rule_attrs_fit(const sl_rule_node *wanted, const void *attrs);
-/* Attributes that both ops have, from one to the other; then those that `to` fixes. */
+/* Copies the attributes that both ops have; then sets those that `to` fixes. */
 void sl_rule_attrs_carry(sl_op from, const void *from_attrs, const sl_rule_node *to,
                          void *to_attrs);
 #endif

@@ -1,4 +1,5 @@
-/* share.c - Of nodes with the same op, attributes and operands only the first is kept. */
+/* share.c - Common subexpression elimination: of nodes with the same op, attributes and operands
+ * only the first is kept. */
 #include "compiler/passes/passes.h"
 #include "compiler/passes/pipeline.h"
 #include "compiler/passes/rebuild.h"
@@ -26,7 +27,7 @@ static uint64_t mix(uint64_t hash, const void *bytes, size_t count) {
     return hash;
 }
 
-/* What the attribute points at, or itself. */
+/* What the attribute points to, or the attribute itself. */
 static const void *content(sl_attr_kind kind, const sl_attr *attr, size_t *bytes) {
     *bytes = sl_attr_bytes(kind);
     switch (kind) {
@@ -42,7 +43,7 @@ static const void *content(sl_attr_kind kind, const sl_attr *attr, size_t *bytes
     case SL_ATTR_dims:
         *bytes = attr->dims.rank * sizeof attr->dims.dims[0];
         return attr->dims.dims;
-    default: /* bodies are equal only when they are the same */
+    default: /* bodies are equal only if they are the same object */
         return attr;
     }
 }

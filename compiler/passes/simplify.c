@@ -1,13 +1,13 @@
-/* simplify.c - Nodes that change nothing, or that another single node can do.
+/* simplify.c - Removes nodes that change nothing, and merges nodes that a single node can do.
  *
- * Only what holds for every bit: x + 0 is not x when x is -0, but x - 0 is. */
+ * Only identities that hold for every bit: x + 0 is not x if x is -0, but x - 0 is. */
 #include "compiler/passes/pipeline.h"
 #include "compiler/passes/rebuild.h"
 #include "core/codec.h"
 #include <math.h>
 #include <string.h>
 
-/* What may stand for the node's only result; 0 when there is nothing better. */
+/* The value that can replace the node's only result; 0 if there is none. */
 typedef sl_value simplify_fn(sl_rebuild *r, const sl_node *node);
 static const sl_value none = {0};
 
@@ -15,7 +15,7 @@ static const sl_type *type_of(const sl_rebuild *r, sl_value value) {
     return &sl_rebuild_value(r, value)->type;
 }
 
-/* The node that makes the value, if it is one of `op`. */
+/* The node that produces the value, if it is an `op`. */
 static const sl_node *maker(const sl_rebuild *r, sl_value value, sl_op op) {
     const sl_value_info *info = sl_rebuild_value(r, value);
     if (info->kind != SL_VALUE_RESULT) return NULL;
@@ -23,7 +23,7 @@ static const sl_node *maker(const sl_rebuild *r, sl_value value, sl_op op) {
     return node->op == op ? node : NULL;
 }
 
-/* The value, if the node's result has its type.  Versions of a state keep their order. */
+/* The value, if it has the type of the node's result.  Versions of a state keep their order. */
 static sl_value unchanged(const sl_rebuild *r, const sl_node *node, sl_value value) {
     const sl_value_info *info = sl_rebuild_value(r, value);
     const sl_type *wanted = type_of(r, node->outputs[0]);
@@ -37,7 +37,7 @@ static sl_value append_one(sl_rebuild *r, const sl_node *node, sl_op op, sl_valu
     return out;
 }
 
-/* Whether every element of a constant is that number, its sign included. */
+/* Whether every element of a constant is that number, including its sign. */
 static bool is_all(const sl_rebuild *r, sl_value value, double number) {
     const sl_value_info *info = sl_rebuild_value(r, value);
     const sl_dtype_info *dtype = &sl_dtype_infos[info->type.dtype];
@@ -133,14 +133,14 @@ static sl_value simplify_concat(sl_rebuild *r, const sl_node *node) {
     return out;
 }
 
-/* x and an update, or its indices, without elements. */
+/* x, if the update or its indices have no elements. */
 static sl_value simplify_update(sl_rebuild *r, const sl_node *node) {
     const sl_value update = sl_rebuild_input(r, node, 1);
     if (sl_type_elements(type_of(r, update))) return none;
     return unchanged(r, node, sl_rebuild_input(r, node, 0));
 }
 
-/* Ops that do nothing when the result has the type of what they take. */
+/* Ops that do nothing if the result has the type of the operand. */
 static sl_value simplify_same(sl_rebuild *r, const sl_node *node) {
     return unchanged(r, node, sl_rebuild_input(r, node, 0));
 }

@@ -1,5 +1,5 @@
-/* spelling.h - Reading the texts of patterns.def and idioms.def.  What is wrong there is a mistake
- * of ours: asserted. */
+/* spelling.h - Lexing the texts of patterns.def and idioms.def.  Errors in them are bugs of ours:
+ * asserted. */
 #ifndef SL_COMPILER_PASSES_SPELLING_H
 #define SL_COMPILER_PASSES_SPELLING_H
 #include <assert.h>
@@ -23,7 +23,7 @@ static inline void sl_expect(const char **at, char c) {
     (void)found;
 }
 
-/* Letters, digits and _, and those of `more`. */
+/* Letters, digits, _ and the characters of `more`. */
 static inline void sl_read_word(const char **at, const char *more, char word[SL_WORD_BYTES]) {
     size_t n = 0;
     while (**at == ' ') (*at)++;

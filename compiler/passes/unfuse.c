@@ -1,4 +1,4 @@
-/* unfuse.c - Rules read backwards: fused nodes as their parts. */
+/* unfuse.c - Applies rules backwards: fused nodes become their parts. */
 #include "compiler/passes/passes.h"
 #include "compiler/passes/rebuild.h"
 #include "compiler/passes/rewrite.h"
@@ -39,7 +39,7 @@ bool sl_rewrite_parts(sl_graph *g, const sl_node *node, const sl_value *in, sl_v
     return rule != NULL;
 }
 
-/* A prologue becomes a transform of its own. */
+/* A prologue becomes a transform_region of its own. */
 bool sl_rewrite_region(sl_graph *g, const sl_node *node, const sl_value *in, sl_value *out) {
     const sl_elementwise_region_attrs *attrs = node->attrs;
     const uint32_t count = attrs->code.count / SL_ELEMENTWISE_STEP_NUMBERS;
@@ -63,7 +63,7 @@ bool sl_rewrite_region(sl_graph *g, const sl_node *node, const sl_value *in, sl_
     return true;
 }
 
-/* Whether something was appended in the node's place. */
+/* Whether something was appended in place of the node. */
 static bool undo(sl_rebuild *r, const sl_node *node, const sl_value *in, sl_value *out) {
     const sl_rule *rule = undoing(r->ctx, node);
     if (rule) append_parts(r->graph, rule, node, in, out);

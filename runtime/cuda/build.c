@@ -1,19 +1,8 @@
 /* build.c - From steps to launches, and from launches to graphs with the program's edges. */
-#include "runtime/arguments.h"
 #include "runtime/cuda/executable.h"
-#include "runtime/cuda/experts.h"
 #include "runtime/cuda/join.h"
+#include "runtime/gpu/experts.h"
 #include <string.h>
-
-sl_cu_address sl_cuda_resolve(const sl_cuda_executable *exe, const sl_operand *operand) {
-    const uint32_t id = operand->buffer.v;
-    const sl_buffer *buffer = &exe->binding.program->buffers[id];
-    if (sl_buffer_in_arena(buffer))
-        return exe->activations->address + buffer->arena_offset + operand->offset_bytes;
-    if (buffer->kind == SL_BUFFER_INPUT || buffer->kind == SL_BUFFER_CONSTANT)
-        return exe->locals.address + exe->local_offsets[id] + operand->offset_bytes;
-    return (sl_cu_address)(uintptr_t)exe->binding.data[id] + operand->offset_bytes;
-}
 
 /* ---- planning launches ---- */
 
@@ -22,64 +11,21 @@ typedef struct {
     uint64_t bytes[SL_OP_COUNT], offset[SL_OP_COUNT], total;
 } scratch_plan;
 
-static bool has_experts(const sl_step *step, uint32_t *out_operand) {
-    const sl_op_info *info = sl_op_info_of(step->op);
-    for (uint32_t i = 0; i < info->input_count; i++)
-        if (info->input_kinds[i] == SL_OPERAND_EXPERTS) {
-            *out_operand = i;
-            return true;
-        }
-    return false;
-}
-
-static uint32_t layer_of(const sl_step *step) {
-    if (step->op == SL_OP_moe_ffn) return ((const sl_moe_ffn_attrs *)step->attrs)->layer;
-    if (step->op == SL_OP_moe_ffn_biased)
-        return ((const sl_moe_ffn_biased_attrs *)step->attrs)->layer;
-    return ((const sl_moe_group_attrs *)step->attrs)->layer;
-}
-
-static sl_status open_experts(sl_cuda_executable *exe, sl_error *err) {
-    const sl_program *program = exe->binding.program;
-    sl_cuda_experts_shape shape = {0};
-    sl_expert_source *source = NULL;
-    for (uint32_t s = 0; s < program->step_count; s++) {
-        uint32_t at;
-        const sl_step *step = &program->steps[s];
-        if (!has_experts(step, &at)) continue;
-        const uint32_t layer = layer_of(step);
-        if (layer >= SL_CUDA_MOST_LAYERS)
-            return sl_fail(err, SL_UNSUPPORTED, "experts of layer %u: layers are below %d", layer,
-                           SL_CUDA_MOST_LAYERS);
-        if (layer >= shape.layers) shape.layers = layer + 1;
-        shape.named[layer / 8] |= (uint8_t)(1u << layer % 8);
-        shape.experts = (uint32_t)step->operands[at].type.shape.dims[0];
-        source = exe->binding.sources[step->operands[at].buffer.v];
-    }
-    return source ? sl_cuda_experts_open(exe->device, source, &shape, err) : SL_OK;
-}
-
-static void fill_addresses(const sl_cuda_executable *exe, const sl_step *step, void *args) {
-    for (uint32_t i = 0; i < step->operand_count; i++)
-        sl_argument(step, args, i)->data =
-            (void *)(uintptr_t)sl_cuda_resolve(exe, &step->operands[i]);
-}
-
 /* Launches of one step into planner->launches. */
 static sl_status plan_step(const sl_cuda_executable *exe, uint32_t s, sl_cuda_planner *planner,
                            sl_error *err) {
-    const sl_step *step = &exe->binding.program->steps[s];
+    const sl_step *step = &exe->base.binding.program->steps[s];
     const sl_cuda_task *task = &exe->tasks[s];
     uint32_t at;
-    fill_addresses(exe, step, task->args);
+    sl_gpu_fill_addresses(&exe->base, s);
     if (!task->kernel) return SL_OK;
     planner->label = step->label;
     planner->multiprocessors = exe->device->multiprocessors;
     planner->shared_limit = exe->device->shared_limit;
-    planner->fault = (sl_fault *)(uintptr_t)exe->device->fault.address;
-    if (exe->device->experts && has_experts(step, &at))
-        planner->places = sl_cuda_experts_places(exe->device->experts, layer_of(step));
-    SL_TRY(task->kernel->plan(task->args, planner, err));
+    planner->fault = (sl_fault *)(uintptr_t)exe->device->gpu.fault.address;
+    if (exe->device->gpu.experts && sl_gpu_uses_experts(step, &at))
+        planner->places = sl_gpu_experts_places(exe->device->gpu.experts, sl_gpu_layer_of(step));
+    SL_TRY(task->kernel->plan(exe->base.steps[s].args, planner, err));
     if (!planner->count)
         return sl_fail(err, SL_UNSUPPORTED, "%s: the plan of %s launches nothing", step->label,
                        task->kernel->name);
@@ -88,7 +34,7 @@ static sl_status plan_step(const sl_cuda_executable *exe, uint32_t s, sl_cuda_pl
 
 static sl_status measure(sl_cuda_executable *exe, scratch_plan *plan, uint32_t *out_launches,
                          sl_error *err) {
-    const sl_program *program = exe->binding.program;
+    const sl_program *program = exe->base.binding.program;
     sl_cuda_launch launches[SL_CUDA_MAX_LAUNCHES];
     *plan = (scratch_plan){0};
     *out_launches = 0;
@@ -108,11 +54,11 @@ static sl_status measure(sl_cuda_executable *exe, scratch_plan *plan, uint32_t *
 
 static sl_status plan_launches(sl_cuda_executable *exe, const scratch_plan *scratch,
                                uint32_t launches, sl_error *err) {
-    const sl_program *program = exe->binding.program;
+    const sl_program *program = exe->base.binding.program;
     if (launches > exe->launch_count) {
-        exe->launches = SL_ARENA_NEW_ARRAY(&exe->arena, sl_cuda_launch, launches);
-        exe->functions = SL_ARENA_NEW_ARRAY(&exe->arena, sl_cu_function, launches);
-        exe->nodes = SL_ARENA_NEW_ARRAY(&exe->arena, sl_cu_node, launches);
+        exe->launches = SL_ARENA_NEW_ARRAY(&exe->base.arena, sl_cuda_launch, launches);
+        exe->functions = SL_ARENA_NEW_ARRAY(&exe->base.arena, sl_cu_function, launches);
+        exe->nodes = SL_ARENA_NEW_ARRAY(&exe->base.arena, sl_cu_node, launches);
         if (!exe->launches || !exe->functions || !exe->nodes)
             return sl_no_memory(err, "launches", launches);
     }
@@ -121,7 +67,7 @@ static sl_status plan_launches(sl_cuda_executable *exe, const scratch_plan *scra
         /* as many as were measured */
         sl_cuda_planner planner = {.launches = exe->launches + exe->launch_count,
                                    .scratch =
-                                       (char *)(uintptr_t)(exe->device->scratch.address +
+                                       (char *)(uintptr_t)(exe->device->gpu.scratch.address +
                                                            scratch->offset[program->steps[s].op])};
         SL_TRY(plan_step(exe, s, &planner, err));
         exe->tasks[s].first_launch = exe->launch_count;
@@ -146,11 +92,11 @@ static void close_segment(sl_cuda_executable *exe, uint32_t end, bool alone) {
  * Otherwise a segment ends with each step that says which experts are needed, and a step that needs
  * them is one of its own. */
 static sl_status cut(sl_cuda_executable *exe, sl_error *err) {
-    const sl_program *program = exe->binding.program;
-    const bool split = !sl_cuda_experts_all_here(exe->device->experts);
+    const sl_program *program = exe->base.binding.program;
+    const bool split = !sl_gpu_experts_all_here(exe->device->gpu.experts);
     if (!exe->segments) {
-        exe->segments =
-            SL_ARENA_NEW_ARRAY(&exe->arena, sl_cuda_segment, 3 * (size_t)program->step_count + 1);
+        exe->segments = SL_ARENA_NEW_ARRAY(&exe->base.arena, sl_cuda_segment,
+                                           3 * (size_t)program->step_count + 1);
         if (!exe->segments) return sl_no_memory(err, "segments", program->step_count);
     }
     exe->segment_count = 0;
@@ -184,11 +130,11 @@ typedef struct {
 typedef void add_pair(void *ctx, uint32_t from, uint32_t to);
 
 static void each_pair(const pair_source *p, add_pair *add, void *ctx) {
-    const sl_program *program = p->exe->binding.program;
+    const sl_program *program = p->exe->base.binding.program;
     const sl_cuda_segment *g = p->segment;
     uint32_t last_of[SL_OP_COUNT];
     memset(last_of, 0xff, sizeof last_of);
-    if (p->exe->device->options.chained || program->model != SL_SCHEDULE_EDGES) {
+    if (p->exe->device->gpu.options.chained || program->model != SL_SCHEDULE_EDGES) {
         for (uint32_t s = g->first + 1; s < g->end; s++) add(ctx, s - 1, s);
         return;
     }
@@ -217,7 +163,7 @@ static void put_need(void *ctx, uint32_t from, uint32_t to) {
 /* Counting sort by `to`: first[] is two ahead while counting and one ahead while filling. */
 static sl_status find_needs(const pair_source *p, sl_arena *arena, sl_cuda_needs *out,
                             sl_error *err) {
-    const uint32_t count = p->exe->binding.program->step_count;
+    const uint32_t count = p->exe->base.binding.program->step_count;
     out->first = SL_ARENA_NEW_ARRAY(arena, uint32_t, (size_t)count + 3);
     if (!out->first) return sl_no_memory(err, "the edges of a graph", count);
     each_pair(p, count_need, out);
@@ -291,7 +237,7 @@ static size_t add_need(const sl_cuda_executable *exe, uint32_t s, uint32_t need,
  * that are late the last. */
 static sl_status add_order(const sl_cuda_executable *exe, const sl_cuda_segment *g,
                            const sl_cuda_needs *n, sl_arena *arena, sl_error *err) {
-    const uint32_t count = exe->binding.program->step_count;
+    const uint32_t count = exe->base.binding.program->step_count;
     sl_cu_node *after = SL_ARENA_NEW_ARRAY(arena, sl_cu_node, (size_t)count + 1);
     if (!after) return sl_no_memory(err, "the nodes of a graph", count);
     for (uint32_t s = g->first; s < g->end; s++) {
@@ -316,12 +262,12 @@ static sl_status make_graph(sl_cuda_executable *exe, sl_cuda_segment *g,
     const pair_source pairs = {exe, g, scratch};
     sl_cuda_needs n;
     sl_arena arena;
-    sl_arena_init(&arena, exe->device->allocator);
+    sl_arena_init(&arena, exe->device->gpu.allocator);
     sl_status status = SL_OK;
     SL_TRY_ELSE(done, find_needs(&pairs, &arena, &n, err));
     const sl_cu_result created = driver->graph_create(&g->graph, 0);
     SL_TRY_ELSE(done, created ? sl_cuda_fail(driver, created, "making a graph", err) : SL_OK);
-    if (!exe->device->options.apart && !g->leveled)
+    if (!exe->device->gpu.options.apart && !g->leveled)
         SL_TRY_ELSE(done, sl_cuda_join(exe, g, &n, err));
     SL_TRY_ELSE(done, add_nodes(exe, g, err));
     SL_TRY_ELSE(done, add_order(exe, g, &n, &arena, err));
@@ -334,11 +280,11 @@ done:
 
 /* One row's steps, where experts stream and all that can be joined is. */
 static sl_status cut_levels(sl_cuda_executable *exe, const scratch_plan *scratch, sl_error *err) {
-    const sl_cuda_segment whole = {.end = exe->binding.program->step_count};
+    const sl_cuda_segment whole = {.end = exe->base.binding.program->step_count};
     const pair_source pairs = {exe, &whole, scratch};
     sl_cuda_needs n;
     sl_arena arena;
-    sl_arena_init(&arena, exe->device->allocator);
+    sl_arena_init(&arena, exe->device->gpu.allocator);
     sl_status status = find_needs(&pairs, &arena, &n, err);
     if (status == SL_OK) status = sl_cuda_join(exe, &whole, &n, err);
     if (status != SL_OK || !sl_cuda_level(exe, &n)) sl_cuda_part(exe);
@@ -348,22 +294,24 @@ static sl_status cut_levels(sl_cuda_executable *exe, const scratch_plan *scratch
 
 /* Levels are of graphs whose steps join, by their edges. */
 static bool may_have_levels(const sl_cuda_executable *exe) {
-    const sl_device_options *options = &exe->device->options;
-    return exe->device->experts && exe->segment_count > 1 && !options->apart && !options->eager &&
-           !options->chained && exe->binding.program->model == SL_SCHEDULE_EDGES;
+    const sl_device_options *options = &exe->device->gpu.options;
+    return exe->device->gpu.experts && exe->segment_count > 1 && !options->apart &&
+           !options->eager && !options->chained &&
+           exe->base.binding.program->model == SL_SCHEDULE_EDGES;
 }
 
 static sl_status make_graphs(sl_cuda_executable *exe, const scratch_plan *scratch, sl_error *err) {
     sl_cuda_part(exe);
     if (may_have_levels(exe)) SL_TRY(cut_levels(exe, scratch, err));
     for (uint32_t i = 0; i < exe->segment_count; i++)
-        if (!exe->segments[i].alone && !exe->device->options.eager)
+        if (!exe->segments[i].alone && !exe->device->gpu.options.eager)
             SL_TRY(make_graph(exe, &exe->segments[i], scratch, err));
     return SL_OK;
 }
 
-void sl_cuda_unbuild(sl_cuda_executable *exe) {
-    const sl_cuda_driver *driver = &exe->device->driver;
+void sl_cuda_unbuild(sl_gpu_executable *base) {
+    sl_cuda_executable *exe = (sl_cuda_executable *)base;
+    const sl_cuda_driver *driver = &((sl_cuda_device *)base->gpu)->driver;
     for (uint32_t i = 0; i < exe->segment_count; i++) {
         if (exe->segments[i].exec) (void)driver->graph_exec_destroy(exe->segments[i].exec);
         if (exe->segments[i].graph) (void)driver->graph_destroy(exe->segments[i].graph);
@@ -371,44 +319,29 @@ void sl_cuda_unbuild(sl_cuda_executable *exe) {
     exe->segment_count = 0;
 }
 
-/* Pinned room for what moe_group says. */
-static sl_status make_starts(sl_cuda_executable *exe, sl_error *err) {
-    const sl_program *program = exe->binding.program;
-    uint64_t bytes = 0;
-    for (uint32_t s = 0; s < program->step_count; s++)
-        if (program->steps[s].op == SL_OP_moe_group) {
-            const uint64_t own = sl_type_bytes(&program->steps[s].operands[3].type);
-            if (own > bytes) bytes = own;
-        }
-    if (bytes <= exe->starts_bytes) return SL_OK;
-    exe->starts = sl_resize(&exe->device->pinned, exe->starts, exe->starts_bytes, bytes, 64);
-    if (!exe->starts) return sl_no_memory(err, "the experts in use", bytes);
-    exe->starts_bytes = bytes;
-    return SL_OK;
+static bool is_built(const sl_cuda_executable *exe) {
+    return !exe->base.rebound && exe->built_arena == exe->base.activations->address &&
+           exe->built_scratch == exe->device->gpu.scratch.address;
 }
 
-sl_status sl_cuda_build(sl_cuda_executable *exe, sl_error *err) {
-    sl_cuda_device *device = exe->device;
-    const sl_program *program = exe->binding.program;
-    if (!exe->rebound && exe->built_arena == exe->activations->address &&
-        exe->built_scratch == device->scratch.address)
-        return SL_OK;
+sl_status sl_cuda_build(sl_gpu_executable *base, sl_error *err) {
+    sl_cuda_executable *exe = (sl_cuda_executable *)base;
+    sl_gpu *gpu = base->gpu;
+    if (is_built(exe)) return SL_OK;
     scratch_plan scratch;
     uint32_t launches = 0;
-    sl_cuda_unbuild(exe);
-    exe->rebound = true;
-    SL_TRY(sl_binding_check(&exe->binding, err));
-    SL_TRY(open_experts(exe, err));
-    SL_TRY(make_starts(exe, err));
-    for (uint32_t s = 0; s < program->step_count; s++)
-        SL_TRY(sl_cuda_build_hosted(&program->steps[s], &exe->tasks[s], err));
+    sl_cuda_unbuild(base);
+    base->rebound = true;
+    SL_TRY(sl_binding_check(&base->binding, err));
+    SL_TRY(sl_gpu_open_experts(base, err));
+    SL_TRY(sl_gpu_build_hosted(base, err));
     SL_TRY(measure(exe, &scratch, &launches, err));
-    SL_TRY(sl_cuda_ensure(device, &device->scratch, scratch.total, "kernel scratch", err));
+    SL_TRY(sl_gpu_ensure(gpu, &gpu->scratch, scratch.total, "kernel scratch", err));
     SL_TRY(plan_launches(exe, &scratch, launches, err));
     SL_TRY(cut(exe, err));
     SL_TRY(make_graphs(exe, &scratch, err));
-    exe->built_arena = exe->activations->address;
-    exe->built_scratch = device->scratch.address;
-    exe->rebound = false;
+    exe->built_arena = base->activations->address;
+    exe->built_scratch = gpu->scratch.address;
+    base->rebound = false;
     return SL_OK;
 }

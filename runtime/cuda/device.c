@@ -1,29 +1,47 @@
-/* device.c - The CUDA device: its context, its memory, copies of weights. */
+/* device.c - The CUDA device: its context and streams, and the calls that runtime/gpu makes. */
 #include "runtime/cuda/device.h"
 #include "base/sizes.h"
-#include "runtime/cuda/experts.h"
+#include "runtime/cuda/executable.h"
 #include <string.h>
 
-sl_status sl_cuda_enter(const sl_cuda_device *device, sl_error *err) {
-    SL_TRY_CUDA(&device->driver, context_push(device->context), "entering the CUDA device", err);
-    return SL_OK;
+static const sl_cuda_device *cuda_of(const sl_gpu *gpu) {
+    return (const sl_cuda_device *)gpu;
+}
+static const sl_cuda_driver *driver_of(const sl_gpu *gpu) {
+    return &cuda_of(gpu)->driver;
+}
+static sl_cu_stream stream_of(const sl_gpu *gpu, sl_gpu_queue queue) {
+    return queue == SL_GPU_COPIES ? cuda_of(gpu)->copies : cuda_of(gpu)->stream;
 }
 
-void sl_cuda_leave(const sl_cuda_device *device) {
-    (void)device->driver.context_pop(NULL);
+static sl_status enter(const sl_gpu *gpu, sl_error *err) {
+    SL_TRY_CUDA(driver_of(gpu), context_push(cuda_of(gpu)->context), "entering the CUDA device",
+                err);
+    return SL_OK;
+}
+static void leave(const sl_gpu *gpu) {
+    (void)driver_of(gpu)->context_pop(NULL);
 }
 
 /* ---- memory ---- */
 
-sl_status sl_cuda_take(const sl_cuda_device *device, uint64_t bytes, const char *what,
-                       sl_cuda_block *out, sl_error *err) {
-    *out = (sl_cuda_block){0};
+static sl_status memory(const sl_gpu *gpu, uint64_t *out_free, uint64_t *out_total, sl_error *err) {
+    size_t left = 0, total = 0;
+    SL_TRY_CUDA(driver_of(gpu), memory_info(&left, &total), "querying free memory", err);
+    *out_free = left;
+    *out_total = total;
+    return SL_OK;
+}
+
+static sl_status allocate(const sl_gpu *gpu, uint64_t bytes, const char *what, sl_gpu_block *out,
+                          sl_error *err) {
+    *out = (sl_gpu_block){0};
     const uint64_t wanted = bytes ? bytes : 1;
-    const sl_cu_result result = device->driver.memory_allocate(&out->address, wanted);
+    const sl_cu_result result = driver_of(gpu)->memory_allocate(&out->address, wanted);
     if (result == SL_CU_OUT_OF_MEMORY) {
-        size_t left = 0, total = 0;
+        uint64_t left = 0, total = 0;
         char want[16], have[16], all[16];
-        (void)device->driver.memory_info(&left, &total);
+        (void)memory(gpu, &left, &total, NULL);
         return sl_fail(err, SL_NO_MEMORY,
                        "%s: %s of device memory wanted, %s of %s is free; a smaller "
                        "--device-budget leaves more",
@@ -31,30 +49,12 @@ sl_status sl_cuda_take(const sl_cuda_device *device, uint64_t bytes, const char 
                        sl_size_format(left, have, sizeof have),
                        sl_size_format(total, all, sizeof all));
     }
-    if (result) return sl_cuda_fail(&device->driver, result, what, err);
+    if (result) return sl_cuda_fail(driver_of(gpu), result, what, err);
     out->bytes = wanted;
     return SL_OK;
 }
-
-void sl_cuda_give(const sl_cuda_device *device, sl_cuda_block *block) {
-    if (block->address) (void)device->driver.memory_free(block->address);
-    *block = (sl_cuda_block){0};
-}
-
-sl_status sl_cuda_ensure(const sl_cuda_device *device, sl_cuda_block *block, uint64_t bytes,
-                         const char *what, sl_error *err) {
-    if (bytes <= block->bytes) return SL_OK;
-    sl_cuda_block fresh;
-    SL_TRY(sl_cuda_take(device, bytes, what, &fresh, err));
-    sl_cuda_give(device, block);
-    *block = fresh;
-    return SL_OK;
-}
-
-sl_status sl_cuda_wait(const sl_cuda_device *device, sl_error *err) {
-    SL_TRY_CUDA(&device->driver, stream_synchronise(device->stream), "running on the CUDA device",
-                err);
-    return SL_OK;
+static void release(const sl_gpu *gpu, sl_gpu_address address) {
+    (void)driver_of(gpu)->memory_free(address);
 }
 
 /* The driver aligns small blocks to less than a page.  What it gave stands in front of a block. */
@@ -75,56 +75,100 @@ static void pinned_free(const sl_cuda_driver *driver, char *block) {
 static void *pinned_resize(void *ctx, void *block, size_t old_bytes, size_t new_bytes,
                            size_t align) {
     const sl_cuda_device *device = ctx;
-    if (sl_cuda_enter(device, NULL) != SL_OK) return NULL;
+    if (enter(&device->gpu, NULL) != SL_OK) return NULL;
     void *fresh = new_bytes ? pinned_allocate(&device->driver, new_bytes, align) : NULL;
     if (fresh && block) memcpy(fresh, block, old_bytes < new_bytes ? old_bytes : new_bytes);
     if (block && (fresh || !new_bytes)) pinned_free(&device->driver, block);
-    sl_cuda_leave(device);
+    leave(&device->gpu);
     return fresh;
 }
 
-/* ---- weights ---- */
+/* ---- queues ---- */
 
-static sl_status add_upload(sl_cuda_device *device, sl_cuda_upload upload, sl_error *err) {
-    if (device->upload_count == device->upload_capacity) {
-        const uint32_t capacity = device->upload_capacity ? 2 * device->upload_capacity : 256;
-        sl_cuda_upload *fresh =
-            sl_resize(device->allocator, device->uploads, device->upload_capacity * sizeof *fresh,
-                      capacity * sizeof *fresh, 16);
-        if (!fresh) return sl_no_memory(err, "the table of weights", capacity * sizeof *fresh);
-        device->uploads = fresh;
-        device->upload_capacity = capacity;
-    }
-    device->uploads[device->upload_count++] = upload;
-    device->weight_bytes += upload.block.bytes;
+static sl_status copy_in(const sl_gpu *gpu, sl_gpu_queue queue, sl_gpu_address to, const void *from,
+                         uint64_t bytes, sl_error *err) {
+    SL_TRY_CUDA(driver_of(gpu), copy_in(to, from, bytes, stream_of(gpu, queue)),
+                "copying to the device", err);
+    return SL_OK;
+}
+static sl_status copy_out(const sl_gpu *gpu, sl_gpu_queue queue, void *to, sl_gpu_address from,
+                          uint64_t bytes, sl_error *err) {
+    SL_TRY_CUDA(driver_of(gpu), copy_out(to, from, bytes, stream_of(gpu, queue)),
+                "copying from the device", err);
+    return SL_OK;
+}
+static sl_status copy_within(const sl_gpu *gpu, sl_gpu_queue queue, sl_gpu_address to,
+                             sl_gpu_address from, uint64_t bytes, sl_error *err) {
+    SL_TRY_CUDA(driver_of(gpu), copy_within(to, from, bytes, stream_of(gpu, queue)),
+                "copying on the device", err);
+    return SL_OK;
+}
+static sl_status clear(const sl_gpu *gpu, sl_gpu_queue queue, sl_gpu_address to, uint64_t bytes,
+                       sl_error *err) {
+    SL_TRY_CUDA(driver_of(gpu), fill(to, 0, bytes, stream_of(gpu, queue)), "clearing memory", err);
+    return SL_OK;
+}
+static sl_status wait(const sl_gpu *gpu, sl_gpu_queue queue, sl_error *err) {
+    SL_TRY_CUDA(driver_of(gpu), stream_synchronise(stream_of(gpu, queue)),
+                "running on the CUDA device", err);
     return SL_OK;
 }
 
-static sl_status copy_in_and_wait(const sl_cuda_device *device, sl_cu_address to, const void *from,
-                                  uint64_t bytes, const char *what, sl_error *err) {
-    SL_TRY_CUDA(&device->driver, copy_in(to, from, bytes, device->stream), what, err);
-    SL_TRY_CUDA(&device->driver, stream_synchronise(device->stream), what, err);
+/* A fence is an event of CUDA. */
+static sl_cu_event event_of(sl_gpu_fence *fence) {
+    return (sl_cu_event)(void *)fence;
+}
+static sl_status fence_create(const sl_gpu *gpu, bool timed, sl_gpu_fence **out, sl_error *err) {
+    sl_cu_event event = NULL;
+    SL_TRY_CUDA(driver_of(gpu),
+                event_create(&event, timed ? SL_CU_EVENT_DEFAULT : SL_CU_EVENT_NO_TIMING),
+                "creating an event", err);
+    *out = (sl_gpu_fence *)(void *)event;
     return SL_OK;
+}
+static void fence_destroy(const sl_gpu *gpu, sl_gpu_fence *fence) {
+    (void)driver_of(gpu)->event_destroy(event_of(fence));
+}
+static sl_status fence_record(const sl_gpu *gpu, sl_gpu_queue queue, sl_gpu_fence *fence,
+                              sl_error *err) {
+    SL_TRY_CUDA(driver_of(gpu), event_record(event_of(fence), stream_of(gpu, queue)),
+                "recording an event", err);
+    return SL_OK;
+}
+static sl_status fence_wait(const sl_gpu *gpu, sl_gpu_fence *fence, sl_error *err) {
+    SL_TRY_CUDA(driver_of(gpu), event_synchronise(event_of(fence)), "running on the CUDA device",
+                err);
+    return SL_OK;
+}
+static double fence_seconds(const sl_gpu *gpu, sl_gpu_fence *from, sl_gpu_fence *to) {
+    float milliseconds = 0;
+    (void)driver_of(gpu)->event_elapsed(&milliseconds, event_of(from), event_of(to));
+    return 1e-3 * (double)milliseconds;
 }
 
-sl_status sl_cuda_upload_weight(sl_cuda_device *device, const void *host, uint64_t bytes,
-                                const char *name, sl_cu_address *out, sl_error *err) {
-    for (uint32_t i = 0; i < device->upload_count; i++)
-        if (device->uploads[i].host == host && device->uploads[i].block.bytes >= bytes) {
-            *out = device->uploads[i].block.address;
-            return SL_OK;
-        }
-    sl_cuda_upload upload = {.host = host};
-    SL_TRY(sl_cuda_take(device, bytes, name, &upload.block, err));
-    sl_status status = copy_in_and_wait(device, upload.block.address, host, bytes, name, err);
-    if (status == SL_OK) status = add_upload(device, upload, err);
-    if (status != SL_OK) {
-        sl_cuda_give(device, &upload.block);
-        return status;
-    }
-    *out = upload.block.address;
-    return SL_OK;
-}
+const sl_gpu_calls sl_cuda_calls = {
+    .enter = enter,
+    .leave = leave,
+    .memory = memory,
+    .allocate = allocate,
+    .release = release,
+    .copy_in = copy_in,
+    .copy_out = copy_out,
+    .copy_within = copy_within,
+    .clear = clear,
+    .wait = wait,
+    .fence_create = fence_create,
+    .fence_destroy = fence_destroy,
+    .fence_record = fence_record,
+    .fence_wait = fence_wait,
+    .fence_seconds = fence_seconds,
+    .executable_bytes = sizeof(sl_cuda_executable),
+    .find_kernels = sl_cuda_find_kernels,
+    .build = sl_cuda_build,
+    .unbuild = sl_cuda_unbuild,
+    .submit = sl_cuda_submit,
+    .submit_step = sl_cuda_submit_step,
+};
 
 /* ---- from creation to destruction ---- */
 
@@ -138,9 +182,9 @@ static sl_status ask(const sl_cuda_device *device, int attribute, uint32_t *out,
 
 static sl_status open_context(sl_cuda_device *device, sl_error *err) {
     const sl_cuda_driver *driver = &device->driver;
-    const sl_cu_result result = driver->device_get(&device->device, (int)device->options.index);
+    const sl_cu_result result = driver->device_get(&device->device, (int)device->gpu.options.index);
     if (result)
-        return sl_fail(err, SL_INVALID, "there is no CUDA device %u", device->options.index);
+        return sl_fail(err, SL_INVALID, "there is no CUDA device %u", device->gpu.options.index);
     SL_TRY_CUDA(driver, context_retain(&device->context, device->device), "opening the CUDA device",
                 err);
     SL_TRY(ask(device, SL_CU_ATTRIBUTE_MULTIPROCESSORS, &device->multiprocessors, err));
@@ -153,62 +197,30 @@ static sl_status open_parts(sl_cuda_device *device, sl_error *err) {
                 "creating a stream", err);
     SL_TRY_CUDA(driver, stream_create(&device->copies, SL_CU_STREAM_NON_BLOCKING),
                 "creating a stream", err);
-    SL_TRY(sl_cuda_take(device, sizeof(sl_fault), "the report of faults", &device->fault, err));
-    SL_TRY_CUDA(driver, fill(device->fault.address, 0, sizeof(sl_fault), device->stream),
-                "clearing the report of faults", err);
+    SL_TRY(sl_gpu_init(&device->gpu, err));
     return sl_cuda_modules_load(device, err);
 }
 
 static void close_parts(sl_cuda_device *device) {
     const sl_cuda_driver *driver = &device->driver;
-    if (sl_cuda_enter(device, NULL) == SL_OK) {
-        if (device->stream) (void)driver->stream_synchronise(device->stream);
-        sl_cuda_experts_destroy(device->experts);
-        for (uint32_t i = 0; i < device->upload_count; i++)
-            sl_cuda_give(device, &device->uploads[i].block);
-        sl_cuda_give(device, &device->arena);
-        sl_cuda_give(device, &device->scratch);
-        sl_cuda_give(device, &device->fault);
+    if (enter(&device->gpu, NULL) == SL_OK) {
+        sl_gpu_deinit(&device->gpu);
         sl_cuda_modules_unload(device);
         if (device->copies) (void)driver->stream_destroy(device->copies);
         if (device->stream) (void)driver->stream_destroy(device->stream);
-        sl_cuda_leave(device);
+        leave(&device->gpu);
     }
     (void)driver->context_release(device->device);
 }
 
-void sl_cuda_destroy(sl_device *base) {
+static void destroy(sl_device *base) {
     sl_cuda_device *device = (sl_cuda_device *)base;
     if (device->context) close_parts(device);
     sl_cuda_driver_close(&device->driver);
-    sl_release(device->allocator, device->uploads,
-               device->upload_capacity * sizeof *device->uploads, 16);
-    sl_release(device->allocator, device, sizeof *device, _Alignof(sl_cuda_device));
+    sl_release(device->gpu.allocator, device, sizeof *device, _Alignof(sl_cuda_device));
 }
 
-sl_status sl_device_cuda_create(const sl_device_options *options, const sl_allocator *allocator,
-                                sl_device **out, sl_error *err) {
-    sl_cuda_device *device = sl_allocate(allocator, sizeof *device, _Alignof(sl_cuda_device));
-    if (!device) return sl_no_memory(err, "the CUDA device", sizeof *device);
-    device->base.ops = &sl_cuda_ops;
-    device->allocator = allocator;
-    device->options = *options;
-    device->pinned = (sl_allocator){pinned_resize, device};
-    sl_status status = sl_cuda_driver_open(options->driver, &device->driver, err);
-    if (status == SL_OK) status = open_context(device, err);
-    if (status == SL_OK) status = sl_cuda_enter(device, err);
-    if (status == SL_OK) {
-        status = open_parts(device, err);
-        sl_cuda_leave(device);
-    }
-    if (status == SL_OK)
-        *out = &device->base;
-    else
-        sl_cuda_destroy(&device->base);
-    return status;
-}
-
-void sl_cuda_describe(const sl_device *base, sl_device_info *out) {
+static void describe(const sl_device *base, sl_device_info *out) {
     enum { CHUNK_TOKENS = 2048 }; /* enough to give every expert some rows */
     const sl_cuda_device *device = (const sl_cuda_device *)base;
     (void)device->driver.device_name(out->hardware, sizeof out->hardware, device->device);
@@ -220,26 +232,33 @@ void sl_cuda_describe(const sl_device *base, sl_device_info *out) {
     out->own_outputs = true;
     out->holds_experts = true;
     out->launch_modes = true;
-    out->host_memory = &device->pinned;
+    out->host_memory = &device->gpu.pinned;
 }
 
-void sl_cuda_count(const sl_device *base, sl_device_stats *out) {
-    const sl_cuda_device *device = (const sl_cuda_device *)base;
-    size_t left = 0, total = 0;
-    if (sl_cuda_enter(device, NULL) == SL_OK) {
-        (void)device->driver.memory_info(&left, &total);
-        sl_cuda_leave(device);
+const sl_device_ops sl_cuda_ops = {
+    SL_GPU_DEVICE_OPS,          .name = "cuda", .destroy = destroy, .describe = describe,
+    .measure = sl_cuda_measure,
+};
+
+sl_status sl_device_cuda_create(const sl_device_options *options, const sl_allocator *allocator,
+                                sl_device **out, sl_error *err) {
+    sl_cuda_device *device = sl_allocate(allocator, sizeof *device, _Alignof(sl_cuda_device));
+    if (!device) return sl_no_memory(err, "the CUDA device", sizeof *device);
+    device->gpu.base.ops = &sl_cuda_ops;
+    device->gpu.calls = &sl_cuda_calls;
+    device->gpu.allocator = allocator;
+    device->gpu.options = *options;
+    device->gpu.pinned = (sl_allocator){pinned_resize, device};
+    sl_status status = sl_cuda_driver_open(options->driver, &device->driver, err);
+    if (status == SL_OK) status = open_context(device, err);
+    if (status == SL_OK) status = enter(&device->gpu, err);
+    if (status == SL_OK) {
+        status = open_parts(device, err);
+        leave(&device->gpu);
     }
-    out->free_bytes = left;
-    out->total_bytes = total;
-    out->workspace_bytes = device->arena.bytes + device->scratch.bytes;
-    out->runs = device->runs;
-    out->launch_seconds = device->launch_seconds;
-    sl_cuda_experts_count(device->experts, out);
-    out->taken_bytes =
-        device->weight_bytes + device->state_bytes + out->workspace_bytes + out->expert_bytes;
-}
-
-bool sl_cuda_can_start(const sl_device *base) {
-    return sl_cuda_experts_all_here(((const sl_cuda_device *)base)->experts);
+    if (status == SL_OK)
+        *out = &device->gpu.base;
+    else
+        destroy(&device->gpu.base);
+    return status;
 }

@@ -24,7 +24,7 @@ static sl_status read_pairs(const sl_cuda_executable *exe, const sl_cuda_segment
 
 /* The step whose launch a node is; step_count when there is none. */
 static uint32_t leader_of(const sl_cuda_executable *exe, sl_cu_node node) {
-    const uint32_t count = exe->binding.program->step_count;
+    const uint32_t count = exe->base.binding.program->step_count;
     for (uint32_t s = 0; s < count; s++)
         for (uint32_t i = 0; exe->tasks[s].leader == s && i < exe->tasks[s].launch_count; i++)
             if (exe->nodes[exe->tasks[s].first_launch + i] == node) return s;
@@ -45,7 +45,7 @@ static bool is_last(const sl_cuda_executable *exe, uint32_t leader, sl_cu_node n
 typedef void add_pair(void *ctx, uint32_t from, uint32_t to);
 static void each_pair(const sl_cuda_executable *exe, const node_pairs *pairs, add_pair *add,
                       void *ctx) {
-    const uint32_t count = exe->binding.program->step_count;
+    const uint32_t count = exe->base.binding.program->step_count;
     const sl_cuda_task *tasks = exe->tasks;
     for (size_t e = 0; e < pairs->count; e++) {
         const uint32_t from = leader_of(exe, pairs->from[e]), to = leader_of(exe, pairs->to[e]);
@@ -74,11 +74,11 @@ static void put_pair(void *ctx, uint32_t from, uint32_t to) {
 /* Counting sort: first[] is two ahead while counting and one ahead while filling. */
 sl_status sl_cuda_read_edges(const sl_cuda_executable *exe, sl_arena *arena, sl_edges *out,
                              sl_error *err) {
-    const uint32_t count = exe->binding.program->step_count;
+    const uint32_t count = exe->base.binding.program->step_count;
     const sl_cuda_segment *g = &exe->segments[0];
     node_pairs pairs;
     if (exe->segment_count != 1 || !g->graph)
-        return sl_fail(err, SL_INVALID, "%s is no single graph", exe->binding.program->name);
+        return sl_fail(err, SL_INVALID, "%s is no single graph", exe->base.binding.program->name);
     SL_TRY(read_pairs(exe, g, arena, &pairs, err));
     out->first = SL_ARENA_NEW_ARRAY(arena, uint32_t, (size_t)count + 3);
     if (!out->first) return sl_no_memory(err, "edges", count);
@@ -91,21 +91,21 @@ sl_status sl_cuda_read_edges(const sl_cuda_executable *exe, sl_arena *arena, sl_
 }
 
 static sl_status prove(const sl_cuda_executable *exe, sl_arena *arena, sl_error *err) {
-    sl_program program = *exe->binding.program;
+    sl_program program = *exe->base.binding.program;
     program.model = SL_SCHEDULE_EDGES;
     SL_TRY(sl_cuda_read_edges(exe, arena, &program.edges, err));
-    return sl_check_program(&program, exe->device->allocator, err);
+    return sl_check_program(&program, exe->device->gpu.allocator, err);
 }
 
 sl_status sl_device_cuda_prove(sl_executable *base, sl_error *err) {
     sl_cuda_executable *exe = sl_cuda_executable_of(base);
     sl_arena arena;
-    sl_arena_init(&arena, exe->device->allocator);
-    sl_status status = sl_cuda_enter(exe->device, err);
+    sl_arena_init(&arena, exe->device->gpu.allocator);
+    sl_status status = sl_cuda_calls.enter(&exe->device->gpu, err);
     if (status == SL_OK) {
-        status = sl_cuda_build(exe, err);
+        status = sl_cuda_calls.build(&exe->base, err);
         if (status == SL_OK) status = prove(exe, &arena, err);
-        sl_cuda_leave(exe->device);
+        sl_cuda_calls.leave(&exe->device->gpu);
     }
     sl_arena_deinit(&arena);
     return status;

@@ -9,7 +9,7 @@ static const double pass_seconds = 2e-3;
 typedef struct {
     sl_cuda_device *device;
     sl_cu_event begin, end;
-    sl_cuda_block from, to;
+    sl_gpu_block from, to;
     void *host;
     uint64_t bytes;
     int rounds;
@@ -68,9 +68,9 @@ static sl_status measure(measuring *m, sl_device_floors *out, sl_error *err) {
     if (m->bytes < HOST_BYTES) m->bytes = HOST_BYTES;
     SL_TRY_CUDA(&device->driver, event_create(&m->begin, SL_CU_EVENT_DEFAULT), "measuring", err);
     SL_TRY_CUDA(&device->driver, event_create(&m->end, SL_CU_EVENT_DEFAULT), "measuring", err);
-    SL_TRY(sl_cuda_take(device, m->bytes, "measuring copies", &m->from, err));
-    SL_TRY(sl_cuda_take(device, m->bytes, "measuring copies", &m->to, err));
-    m->host = sl_resize(&device->pinned, NULL, 0, HOST_BYTES, 64);
+    SL_TRY(sl_cuda_calls.allocate(&device->gpu, m->bytes, "measuring copies", &m->from, err));
+    SL_TRY(sl_cuda_calls.allocate(&device->gpu, m->bytes, "measuring copies", &m->to, err));
+    m->host = sl_resize(&device->gpu.pinned, NULL, 0, HOST_BYTES, 64);
     if (!m->host) return sl_no_memory(err, "measuring copies from the host", HOST_BYTES);
     /* As many rounds as take a while. */
     const double round =
@@ -89,14 +89,14 @@ sl_status sl_cuda_measure(sl_device *base, sl_device_floors *out, sl_error *err)
     measuring m = {.device = (sl_cuda_device *)base};
     const sl_cuda_driver *driver = &m.device->driver;
     *out = (sl_device_floors){0};
-    SL_TRY(sl_cuda_enter(m.device, err));
+    SL_TRY(sl_cuda_calls.enter(&m.device->gpu, err));
     const sl_status status = measure(&m, out, err);
     (void)driver->stream_synchronise(m.device->stream);
-    sl_cuda_give(m.device, &m.from);
-    sl_cuda_give(m.device, &m.to);
-    if (m.host) (void)sl_resize(&m.device->pinned, m.host, HOST_BYTES, 0, 64);
+    sl_gpu_release(&m.device->gpu, &m.from);
+    sl_gpu_release(&m.device->gpu, &m.to);
+    if (m.host) (void)sl_resize(&m.device->gpu.pinned, m.host, HOST_BYTES, 0, 64);
     if (m.begin) (void)driver->event_destroy(m.begin);
     if (m.end) (void)driver->event_destroy(m.end);
-    sl_cuda_leave(m.device);
+    sl_cuda_calls.leave(&m.device->gpu);
     return status;
 }

@@ -16,7 +16,7 @@ sl_status sl_cuda_modules_load(sl_cuda_device *device, sl_error *err) {
     const void *const *images = device->images.images;
     while (images[device->image_count]) device->image_count++;
     const uint64_t bytes = device->image_count * sizeof(sl_cu_module);
-    device->modules = sl_resize(device->allocator, NULL, 0, bytes, 16);
+    device->modules = sl_resize(device->gpu.allocator, NULL, 0, bytes, 16);
     if (!device->modules) return sl_no_memory(err, "the CUDA kernels", bytes);
     for (uint32_t i = 0; images[i]; i++) {
         const sl_cu_result result = device->driver.module_load(&device->modules[i], images[i]);
@@ -34,8 +34,9 @@ sl_status sl_cuda_modules_load(sl_cuda_device *device, sl_error *err) {
 void sl_cuda_modules_unload(sl_cuda_device *device) {
     for (uint32_t i = 0; i < device->module_count; i++)
         (void)device->driver.module_unload(device->modules[i]);
-    sl_release(device->allocator, device->modules, device->image_count * sizeof(sl_cu_module), 16);
-    sl_release(device->allocator, device->functions,
+    sl_release(device->gpu.allocator, device->modules, device->image_count * sizeof(sl_cu_module),
+               16);
+    sl_release(device->gpu.allocator, device->functions,
                device->function_capacity * sizeof *device->functions, 16);
     sl_cuda_images_close(&device->images);
 }
@@ -56,7 +57,7 @@ static sl_status add_function(sl_cuda_device *device, const char *name, sl_cuda_
     if (device->function_count == device->function_capacity) {
         const uint32_t capacity = device->function_capacity ? 2 * device->function_capacity : 128;
         sl_cuda_function *fresh =
-            sl_resize(device->allocator, device->functions,
+            sl_resize(device->gpu.allocator, device->functions,
                       device->function_capacity * sizeof *fresh, capacity * sizeof *fresh, 16);
         if (!fresh) return sl_no_memory(err, "the table of kernels", capacity * sizeof *fresh);
         device->functions = fresh;

@@ -3,8 +3,8 @@
 #include <string.h>
 
 void sl_cuda_part(sl_cuda_executable *exe) {
-    exe->direct_outputs = 0;
-    for (uint32_t s = 0; s < exe->binding.program->step_count; s++) {
+    exe->base.direct_outputs = 0;
+    for (uint32_t s = 0; s < exe->base.binding.program->step_count; s++) {
         sl_cuda_task *task = &exe->tasks[s];
         task->leader = task->lowest = task->highest = s;
         task->next = UINT32_MAX;
@@ -29,7 +29,7 @@ bool sl_joining_is_one(const sl_joining *j, uint32_t step, const char *function)
 }
 
 uint32_t sl_joining_uses(const sl_joining *j, const sl_operand *operand) {
-    const sl_program *program = j->exe->binding.program;
+    const sl_program *program = j->exe->base.binding.program;
     uint32_t uses = 0;
     for (uint32_t s = 0; s < program->step_count; s++)
         for (uint32_t i = 0; i < program->steps[s].operand_count; i++)
@@ -37,7 +37,7 @@ uint32_t sl_joining_uses(const sl_joining *j, const sl_operand *operand) {
     return uses;
 }
 bool sl_joining_is_input(const sl_joining *j, const sl_operand *operand) {
-    return j->exe->binding.program->buffers[operand->buffer.v].kind == SL_BUFFER_INPUT;
+    return j->exe->base.binding.program->buffers[operand->buffer.v].kind == SL_BUFFER_INPUT;
 }
 bool sl_joining_is_same(const sl_operand *a, const sl_operand *b) {
     return a->buffer.v == b->buffer.v && a->offset_bytes == b->offset_bytes &&
@@ -46,7 +46,7 @@ bool sl_joining_is_same(const sl_operand *a, const sl_operand *b) {
 
 uint32_t sl_joining_maker(const sl_joining *j, const sl_operand *operand, sl_op op,
                           uint32_t output) {
-    const sl_program *program = j->exe->binding.program;
+    const sl_program *program = j->exe->base.binding.program;
     if (program->buffers[operand->buffer.v].kind != SL_BUFFER_TEMP) return UINT32_MAX;
     if (sl_joining_uses(j, operand) != 2) return UINT32_MAX;
     for (uint32_t s = j->segment->first; s < j->segment->end; s++)
@@ -73,7 +73,7 @@ static bool comes_after(const sl_joining *j, uint32_t step, uint32_t leader) {
 
 /* Whether all that the leader's steps need from others can be over before its launch begins. */
 static bool is_in_order(const sl_joining *j, uint32_t leader) {
-    memset(j->seen, 0, j->exe->binding.program->step_count * sizeof *j->seen);
+    memset(j->seen, 0, j->exe->base.binding.program->step_count * sizeof *j->seen);
     for (uint32_t m = leader; m != UINT32_MAX; m = task_of(j, m)->next)
         for (uint32_t i = j->needs->first[m]; i < j->needs->first[m + 1]; i++) {
             const uint32_t before = j->needs->from[i];
@@ -84,7 +84,7 @@ static bool is_in_order(const sl_joining *j, uint32_t leader) {
 }
 
 static bool overlap(const sl_joining *j, const sl_operand *a, const sl_operand *b) {
-    const sl_cu_address x = sl_cuda_resolve(j->exe, a), y = sl_cuda_resolve(j->exe, b);
+    const sl_cu_address x = sl_gpu_resolve(&j->exe->base, a), y = sl_gpu_resolve(&j->exe->base, b);
     return x < y + sl_type_bytes(&b->type) && y < x + sl_type_bytes(&a->type);
 }
 
@@ -134,7 +134,7 @@ sl_status sl_joining_own(const sl_joining *j, uint32_t leader, sl_cuda_joined **
     sl_cuda_task *task = task_of(j, leader);
     if (!task->joined) {
         sl_cuda_joined *copies =
-            SL_ARENA_NEW_ARRAY(&j->exe->arena, sl_cuda_joined, task->launch_count);
+            SL_ARENA_NEW_ARRAY(&j->exe->base.arena, sl_cuda_joined, task->launch_count);
         if (!copies) return sl_no_memory(err, "launches", task->launch_count * sizeof *copies);
         for (uint32_t i = 0; i < task->launch_count; i++)
             copies[i].launch = *launch_of(j, leader, i);
@@ -167,10 +167,10 @@ static rule *const rules[] = {sl_join_row,   sl_join_delta, sl_join_attention, s
 
 sl_status sl_cuda_join(sl_cuda_executable *exe, const sl_cuda_segment *segment,
                        const sl_cuda_needs *needs, sl_error *err) {
-    const uint32_t count = exe->binding.program->step_count;
+    const uint32_t count = exe->base.binding.program->step_count;
     sl_status status = SL_OK;
     sl_arena arena;
-    sl_arena_init(&arena, exe->device->allocator);
+    sl_arena_init(&arena, exe->device->gpu.allocator);
     const sl_joining j = {exe, segment, needs, SL_ARENA_NEW_ARRAY(&arena, bool, (size_t)count + 1)};
     SL_TRY_ELSE(done, j.seen ? SL_OK : sl_no_memory(err, "joining steps", count));
     for (size_t r = 0; r < sizeof rules / sizeof rules[0]; r++)

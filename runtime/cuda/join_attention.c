@@ -115,7 +115,7 @@ static sl_sdpa_step step_of(const sl_joining *j, const sl_sdpa_splits *splits,
         a.splits.q = rope->x;
     }
     if (f->split != UINT32_MAX) {
-        const sl_split_halves_args *split = task_of(j, f->split)->args;
+        const sl_split_halves_args *split = args_of(j, f->split);
         a.splits.q = (const float *)split->x.data + (f->second ? splits->width : 0);
         a.query_step = 2 * splits->width;
     }
@@ -137,7 +137,7 @@ static sl_sdpa_merge_step merge_of(const sl_joining *j, const sl_sdpa_splits *sp
         a.codes = gate->codes;
     }
     if (f->split != UINT32_MAX) {
-        const sl_split_halves_args *split = task_of(j, f->split)->args;
+        const sl_split_halves_args *split = args_of(j, f->split);
         a.gate = (const float *)split->x.data + (f->second ? 0 : splits->width);
         a.gate_step = 2 * splits->width;
     }

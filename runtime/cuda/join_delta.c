@@ -23,7 +23,7 @@ static void take_gates(const sl_joining *j, uint32_t step, sl_delta_joined *laun
         sl_joining_maker(j, &s->operands[STEP_BETA], SL_OP_decay_beta, 5) != maker ||
         !sl_joining_add(j, step, &maker, 1, NULL))
         return;
-    const sl_decay_beta_args *a = task_of(j, maker)->args;
+    const sl_decay_beta_args *a = args_of(j, maker);
     launch->a = a->a.data;
     launch->b = a->b.data;
     launch->a_log = a->a_log.data;
@@ -38,7 +38,7 @@ sl_status sl_join_delta(const sl_joining *j, uint32_t step, sl_error *err) {
     if (norms[0] == UINT32_MAX || norms[1] == UINT32_MAX ||
         !sl_joining_add(j, step, norms, 2, NULL))
         return SL_OK;
-    const sl_l2_norm_args *q = task_of(j, norms[0])->args, *k = task_of(j, norms[1])->args;
+    const sl_l2_norm_args *q = args_of(j, norms[0]), *k = args_of(j, norms[1]);
     sl_delta_joined launch = {.d = *(const sl_delta *)(const void *)launch_of(j, step, 0)->args,
                               .q_eps = q->attrs.eps,
                               .q_scale = q->attrs.scale,

@@ -5,7 +5,7 @@
 
 /* The output of the program that a step makes for nobody else; their number where there is none. */
 static uint32_t output_of(const sl_joining *j, const sl_step *step) {
-    const sl_program *program = j->exe->binding.program;
+    const sl_program *program = j->exe->base.binding.program;
     const sl_operand *out = &step->operands[step->operand_count - 1];
     if (sl_joining_uses(j, out) != 1) return program->output_count;
     for (uint32_t o = 0; o < program->output_count; o++)
@@ -18,13 +18,14 @@ sl_status sl_join_output(const sl_joining *j, uint32_t step, sl_error *err) {
     enum { MOST_OUTPUTS = 32 }; /* bits of direct_outputs */
     if (!sl_joining_is_one(j, step, "sl_linear_stream_q8")) return SL_OK;
     const uint32_t output = output_of(j, step_at(j, step));
-    if (output >= j->exe->binding.program->output_count || output >= MOST_OUTPUTS) return SL_OK;
+    if (output >= j->exe->base.binding.program->output_count || output >= MOST_OUTPUTS)
+        return SL_OK;
     sl_cuda_joined *joined = NULL;
     SL_TRY(sl_joining_own(j, step, &joined, err));
     sl_linear_stream launch;
     memcpy(&launch, joined->launch.args, sizeof launch);
-    launch.out = (float *)(void *)(j->exe->outputs + j->exe->output_offsets[output]);
+    launch.out = (float *)(void *)(j->exe->base.outputs + j->exe->base.output_offsets[output]);
     sl_joining_set(joined, joined->launch.function, &launch, sizeof launch);
-    j->exe->direct_outputs |= 1u << output;
+    j->exe->base.direct_outputs |= 1u << output;
     return SL_OK;
 }

@@ -119,14 +119,14 @@ static void drop(ready *r) {
 /* Launches of a function that some step was given instead of its own. */
 static uint32_t joined_by(const sl_cuda_executable *exe, const char *function) {
     uint32_t count = 0;
-    for (uint32_t s = 0; s < exe->binding.program->step_count; s++)
+    for (uint32_t s = 0; s < exe->base.binding.program->step_count; s++)
         for (uint32_t i = 0; exe->tasks[s].joined && i < exe->tasks[s].launch_count; i++)
             count += strcmp(exe->tasks[s].joined[i].launch.function, function) == 0;
     return count;
 }
 static uint32_t members(const sl_cuda_executable *exe) {
     uint32_t count = 0;
-    for (uint32_t s = 0; s < exe->binding.program->step_count; s++)
+    for (uint32_t s = 0; s < exe->base.binding.program->step_count; s++)
         count += exe->tasks[s].leader != s;
     return count;
 }
@@ -144,8 +144,8 @@ static void every_rule_is_used(void **state) {
     assert_int_equal(joined_by(exe, "sl_row_q4_q8"), 3); /* into experts */
     assert_int_equal(joined_by(exe, "sl_moe_row_up_q4"), 3);
     assert_int_equal(joined_by(exe, "sl_moe_row_down_q4"), 3);
-    for (uint32_t s = 0; s < exe->binding.program->step_count; s++)
-        if (exe->binding.program->steps[s].op == SL_OP_causal_conv)
+    for (uint32_t s = 0; s < exe->base.binding.program->step_count; s++)
+        if (exe->base.binding.program->steps[s].op == SL_OP_causal_conv)
             assert_int_not_equal(exe->tasks[s].leader, s);
     drop(&r);
 }
@@ -167,14 +167,14 @@ static void a_wrong_join_is_found(void **state) {
     (void)state;
     ready r = make_ready(true, false);
     sl_cuda_executable *exe = sl_cuda_executable_of(r.bound.executable);
-    const uint32_t last = exe->binding.program->step_count - 1;
+    const uint32_t last = exe->base.binding.program->step_count - 1;
     sl_cuda_task *head = &exe->tasks[exe->tasks[0].leader], *task = &exe->tasks[last];
     assert_true(task->leader == last && task->next == UINT32_MAX);
     const sl_cuda_task before = *head;
     task->leader = head->leader;
     head->next = last;
     task->next = before.next;
-    assert_int_not_equal(sl_device_cuda_prove(&exe->base, &err), SL_OK);
+    assert_int_not_equal(sl_device_cuda_prove(&exe->base.base, &err), SL_OK);
     *head = before;
     task->leader = last;
     task->next = UINT32_MAX;

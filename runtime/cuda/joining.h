@@ -15,7 +15,10 @@ static inline sl_cuda_task *task_of(const sl_joining *j, uint32_t step) {
     return &j->exe->tasks[step];
 }
 static inline const sl_step *step_at(const sl_joining *j, uint32_t step) {
-    return &j->exe->binding.program->steps[step];
+    return &j->exe->base.binding.program->steps[step];
+}
+static inline const void *args_of(const sl_joining *j, uint32_t step) {
+    return j->exe->base.steps[step].args;
 }
 /* As it was planned. */
 static inline const sl_cuda_launch *launch_of(const sl_joining *j, uint32_t step, uint32_t i) {

@@ -8,8 +8,8 @@
 #ifndef SL_RUNTIME_CUDA_KERNEL_H
 #define SL_RUNTIME_CUDA_KERNEL_H
 #include "core/ops.h"
-#include "runtime/cuda/kernels/fault.h"
 #include "runtime/cuda/kernels/gemm_half.h"
+#include "runtime/gpu/experts.h"
 
 enum { SL_CUDA_ARGS_BYTES = 1024, SL_CUDA_MAX_LAUNCHES = 32, SL_CUDA_WARP = 32 };
 
@@ -21,16 +21,6 @@ typedef struct {
     _Alignas(16) unsigned char args[SL_CUDA_ARGS_BYTES];
 } sl_cuda_launch;
 
-/* Experts as kernels find them: table[layer * experts + expert] is the address of a slot in which
- * the three matrices lie at fixed places, 0 while it is not on the device. */
-typedef struct {
-    const void *const *table;
-    struct {
-        sl_dtype dtype;
-        uint64_t offset;
-    } gate, up, down; /* of the layer that is planned */
-} sl_cuda_expert_places;
-
 /* Rows of a8 that launches planned before have made halves of. */
 typedef struct {
     const void *of; /* NULL: there are none */
@@ -41,10 +31,10 @@ typedef struct {
     sl_cuda_launch *launches; /* [SL_CUDA_MAX_LAUNCHES] */
     uint32_t count;
     uint32_t multiprocessors;
-    uint32_t shared_limit;        /* bytes of shared memory that a block may have */
-    const char *label;            /* of the step, for messages */
-    sl_fault *fault;              /* where kernels report bad indices, in device memory */
-    sl_cuda_expert_places places; /* of steps with experts */
+    uint32_t shared_limit;       /* bytes of shared memory that a block may have */
+    const char *label;           /* of the step, for messages */
+    sl_fault *fault;             /* where kernels report bad indices, in device memory */
+    sl_gpu_expert_places places; /* of steps with experts */
     sl_cuda_halves halves;
     char *scratch; /* in device memory; NULL: its size is being found */
     uint64_t scratch_bytes;

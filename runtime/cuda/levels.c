@@ -7,14 +7,14 @@
 #include <string.h>
 
 static bool streams(const sl_cuda_executable *exe, uint32_t step) {
-    return sl_op_info_of(exe->binding.program->steps[step].op)->traits & SL_OP_STREAMS;
+    return sl_op_info_of(exe->base.binding.program->steps[step].op)->traits & SL_OP_STREAMS;
 }
 
 /* Whether every step that streams is one whose routing and whose sum are part of it, and the host
  * runs none. */
 static bool all_experts_joined(const sl_cuda_executable *exe) {
     static const char name[] = "sl_moe_row_up_";
-    for (uint32_t s = 0; s < exe->binding.program->step_count; s++) {
+    for (uint32_t s = 0; s < exe->base.binding.program->step_count; s++) {
         const sl_cuda_task *task = &exe->tasks[s];
         if (!task->kernel) return false;
         if (streams(exe, s) &&
@@ -41,7 +41,7 @@ static bool raise_level(sl_cuda_executable *exe, const sl_cuda_needs *needs, uin
 }
 
 static uint32_t find_levels(sl_cuda_executable *exe, const sl_cuda_needs *needs) {
-    const uint32_t count = exe->binding.program->step_count;
+    const uint32_t count = exe->base.binding.program->step_count;
     uint32_t levels = 0;
     for (uint32_t s = 0; s < count; s++) exe->tasks[s].level = streams(exe, s) ? 1 : 0;
     for (bool raised = true; raised;) { /* ends: no launch waits for itself */
@@ -57,7 +57,7 @@ static uint32_t find_levels(sl_cuda_executable *exe, const sl_cuda_needs *needs)
 /* Whether experts of two layers are on one level: they do not need each other. */
 static bool any_shared(const sl_cuda_executable *exe) {
     uint32_t before = 0; /* streaming steps are in order, and so are levels unless they share one */
-    for (uint32_t s = 0; s < exe->binding.program->step_count; s++) {
+    for (uint32_t s = 0; s < exe->base.binding.program->step_count; s++) {
         if (!streams(exe, s)) continue;
         if (exe->tasks[s].level <= before) return true;
         before = exe->tasks[s].level;
@@ -66,7 +66,7 @@ static bool any_shared(const sl_cuda_executable *exe) {
 }
 
 bool sl_cuda_level(sl_cuda_executable *exe, const sl_cuda_needs *needs) {
-    const uint32_t count = exe->binding.program->step_count;
+    const uint32_t count = exe->base.binding.program->step_count;
     if (!all_experts_joined(exe)) return false;
     const uint32_t levels = find_levels(exe, needs);
     if (any_shared(exe)) return false;

@@ -14,7 +14,7 @@ sl_status sl_cuda_find(const sl_step *step, const sl_cuda_kernel **out, sl_error
     *out = NULL;
     if (step->op == SL_OP_custom)
         return sl_custom_check(step->label, step->attrs, "cuda device", err);
-    if (sl_cuda_hosted(step->op)) return SL_OK;
+    if (sl_gpu_hosted(step->op)) return SL_OK;
     for (uint32_t i = 0; i < step->operand_count; i++)
         if (!sl_type_elements(&step->operands[i].type) && !takes_empty(step->op))
             return sl_fail(err, SL_UNSUPPORTED, "%s: the cuda device takes no empty tensors",
@@ -29,12 +29,15 @@ sl_status sl_cuda_find(const sl_step *step, const sl_cuda_kernel **out, sl_error
                    sl_type_format(&types[1], second, sizeof second));
 }
 
-/* Where experts lie is known when they are bound. */
-static bool has_experts(const sl_step *step) {
-    const sl_op_info *info = sl_op_info_of(step->op);
-    for (uint32_t i = 0; i < info->input_count; i++)
-        if (info->input_kinds[i] == SL_OPERAND_EXPERTS) return true;
-    return false;
+sl_status sl_cuda_find_kernels(sl_gpu_executable *base, sl_error *err) {
+    sl_cuda_executable *exe = (sl_cuda_executable *)base;
+    const sl_program *program = base->binding.program;
+    exe->device = (sl_cuda_device *)base->gpu;
+    exe->tasks = SL_ARENA_NEW_ARRAY(&base->arena, sl_cuda_task, program->step_count + 1);
+    if (!exe->tasks) return sl_no_memory(err, "an executable", program->step_count);
+    for (uint32_t s = 0; s < program->step_count; s++)
+        SL_TRY(sl_cuda_find(&program->steps[s], &exe->tasks[s].kernel, err));
+    return SL_OK;
 }
 
 /* As on a device of the smallest kind: what a larger one can do in one way, it can in another. */
@@ -57,8 +60,10 @@ static sl_status try_plan(const sl_cuda_kernel *kernel, const sl_step *step, sl_
 static sl_status accepts(const sl_step *step, sl_error *err) {
     const sl_cuda_kernel *kernel;
     sl_arena arena;
+    uint32_t experts;
     SL_TRY(sl_cuda_find(step, &kernel, err));
-    if (!kernel || has_experts(step)) return SL_OK;
+    /* The layout of experts is known when they are bound. */
+    if (!kernel || sl_gpu_uses_experts(step, &experts)) return SL_OK;
     sl_arena_init(&arena, NULL);
     const sl_status status = try_plan(kernel, step, &arena, err);
     sl_arena_deinit(&arena);
@@ -67,9 +72,11 @@ static sl_status accepts(const sl_step *step, sl_error *err) {
 
 static const sl_target_kernel kernels[] = {
 #define KERNEL(OP, WEIGHT, FN) {SL_OP_##OP, #WEIGHT},
-#define HOSTED(OP)             {SL_OP_##OP, "run by the host"},
 #include "runtime/cuda/kernels.def"
-    {0},
+#define ROW(OP) {SL_OP_##OP, "run by the host"},
+    SL_GPU_HOSTED(ROW)
+#undef ROW
+        {0},
 };
 
 const sl_target sl_target_cuda = {.name = "cuda",

@@ -4,8 +4,8 @@
 #define SL_TESTS_SUPPORT_CASE_CUDA_H
 #include "compiler/compile.h"
 #include "runtime/cuda/device.h"
-#include "runtime/cuda/experts.h"
 #include "runtime/cuda/kernel.h"
+#include "runtime/gpu/experts.h"
 #include "tests/support/cuda_device.h"
 #include <stdio.h>
 
@@ -100,12 +100,12 @@ static cuda_run cuda_start(const op_case *c) {
 
 /* The device keeps them by their source; that of the next case may lie in the same place. */
 static void cuda_forget_experts(void) {
-    sl_cuda_device *device = (sl_cuda_device *)cuda_device();
+    sl_gpu *gpu = (sl_gpu *)cuda_device();
     sl_error err = {0};
-    if (sl_cuda_enter(device, &err)) fail_msg("%s", err.message);
-    sl_cuda_experts_destroy(device->experts);
-    device->experts = NULL;
-    sl_cuda_leave(device);
+    if (gpu->calls->enter(gpu, &err)) fail_msg("%s", err.message);
+    sl_gpu_experts_destroy(gpu->experts);
+    gpu->experts = NULL;
+    gpu->calls->leave(gpu);
 }
 
 static void cuda_end(const op_case *c, cuda_run *r) {

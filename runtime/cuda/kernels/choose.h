@@ -1,7 +1,7 @@
 /* choose.h - Arguments of the kernels in choose.cu. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_CHOOSE_H
 #define SL_RUNTIME_CUDA_KERNELS_CHOOSE_H
-#include "runtime/cuda/kernels/fault.h"
+#include "runtime/gpu/fault.h"
 #include <stdint.h>
 
 typedef struct {

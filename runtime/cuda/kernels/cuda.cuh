@@ -2,7 +2,7 @@
  * few things all kernels share. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_CUDA_CUH
 #define SL_RUNTIME_CUDA_KERNELS_CUDA_CUH
-#include "runtime/cuda/kernels/fault.h"
+#include "runtime/gpu/fault.h"
 #include <stdint.h>
 
 #ifdef __CUDACC__

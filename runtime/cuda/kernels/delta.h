@@ -1,7 +1,7 @@
 /* delta.h - Arguments of the kernels in delta_conv.cu, delta.cu and delta_chunk.cu. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_DELTA_H
 #define SL_RUNTIME_CUDA_KERNELS_DELTA_H
-#include "runtime/cuda/kernels/fault.h"
+#include "runtime/gpu/fault.h"
 #include <stdint.h>
 
 enum { SL_CONV_TAPS = 4, SL_CONV_ROWS = 32 }; /* of the fast kernels; rows of a tile */

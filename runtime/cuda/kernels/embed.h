@@ -1,8 +1,8 @@
 /* embed.h - Arguments of the kernels in embed.cu. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_EMBED_H
 #define SL_RUNTIME_CUDA_KERNELS_EMBED_H
-#include "runtime/cuda/kernels/fault.h"
 #include "runtime/cuda/kernels/panel.h"
+#include "runtime/gpu/fault.h"
 
 /* A thread makes SL_EMBED_COLS columns of a token's row: those of one word of codes. */
 enum { SL_EMBED_COLS = 8 };

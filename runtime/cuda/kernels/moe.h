@@ -4,9 +4,9 @@
  * says which pair is at a place, `starts` where the places of an expert begin. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_MOE_H
 #define SL_RUNTIME_CUDA_KERNELS_MOE_H
-#include "runtime/cuda/kernels/fault.h"
 #include "runtime/cuda/kernels/gemm_half.h"
 #include "runtime/cuda/kernels/panel.h"
+#include "runtime/gpu/fault.h"
 
 /* Places [first, first + count), all of one expert that is on the device; count 0: nothing. */
 typedef struct {

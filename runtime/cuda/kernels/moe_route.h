@@ -1,7 +1,7 @@
 /* moe_route.h - Arguments of the kernels in moe_route.cu. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_MOE_ROUTE_H
 #define SL_RUNTIME_CUDA_KERNELS_MOE_ROUTE_H
-#include "runtime/cuda/kernels/fault.h"
+#include "runtime/gpu/fault.h"
 #include <stdint.h>
 
 typedef struct {

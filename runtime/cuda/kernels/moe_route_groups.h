@@ -1,7 +1,7 @@
 /* moe_route_groups.h - Arguments of the kernel in moe_route_groups.cu. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_MOE_ROUTE_GROUPS_H
 #define SL_RUNTIME_CUDA_KERNELS_MOE_ROUTE_GROUPS_H
-#include "runtime/cuda/kernels/fault.h"
+#include "runtime/gpu/fault.h"
 #include <stdint.h>
 
 typedef struct {

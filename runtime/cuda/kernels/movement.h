@@ -4,8 +4,8 @@
  * of; distances are in units. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_MOVEMENT_H
 #define SL_RUNTIME_CUDA_KERNELS_MOVEMENT_H
-#include "runtime/cuda/kernels/fault.h"
 #include "runtime/cuda/kernels/strides.h"
+#include "runtime/gpu/fault.h"
 
 /* Some copies (blockIdx.y) of stretches. */
 enum { SL_MOST_COPIES = 2 };

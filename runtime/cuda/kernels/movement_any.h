@@ -2,8 +2,8 @@
  * to places that attributes or indices tell.  A thread makes an element of the result. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_MOVEMENT_ANY_H
 #define SL_RUNTIME_CUDA_KERNELS_MOVEMENT_ANY_H
-#include "runtime/cuda/kernels/fault.h"
 #include "runtime/cuda/kernels/number.h"
+#include "runtime/gpu/fault.h"
 #include <stdint.h>
 
 enum { SL_PLACE_DIMS = 8, SL_PLACE_THREADS = 128 };

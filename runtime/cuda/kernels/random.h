@@ -2,7 +2,7 @@
  * choose.  Types are numbered as in core/elementwise_steps.h. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_RANDOM_H
 #define SL_RUNTIME_CUDA_KERNELS_RANDOM_H
-#include "runtime/cuda/kernels/fault.h"
+#include "runtime/gpu/fault.h"
 #include <stdint.h>
 
 enum { SL_RANDOM_THREADS = 128, SL_SAMPLE_THREADS = 256 };

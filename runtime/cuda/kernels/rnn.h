@@ -3,7 +3,7 @@
 #ifndef SL_RUNTIME_CUDA_KERNELS_RNN_H
 #define SL_RUNTIME_CUDA_KERNELS_RNN_H
 #include "core/cell.h"
-#include "runtime/cuda/kernels/fault.h"
+#include "runtime/gpu/fault.h"
 
 enum { SL_LAYER_THREADS = 512, SL_LAYER_VECTORS = 3 };
 

@@ -2,7 +2,7 @@
 #ifndef SL_RUNTIME_CUDA_KERNELS_ROPE_H
 #define SL_RUNTIME_CUDA_KERNELS_ROPE_H
 #include "core/rope.h"
-#include "runtime/cuda/kernels/fault.h"
+#include "runtime/gpu/fault.h"
 #include <stdint.h>
 
 /* out[t]: the cosines, then the sines of half angles. */

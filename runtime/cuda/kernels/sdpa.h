@@ -5,7 +5,7 @@
  * splits in their order. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_SDPA_H
 #define SL_RUNTIME_CUDA_KERNELS_SDPA_H
-#include "runtime/cuda/kernels/fault.h"
+#include "runtime/gpu/fault.h"
 #include <stdint.h>
 
 enum {

@@ -2,7 +2,7 @@
  * core/elementwise_steps.h. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_SOLVE_H
 #define SL_RUNTIME_CUDA_KERNELS_SOLVE_H
-#include "runtime/cuda/kernels/fault.h"
+#include "runtime/gpu/fault.h"
 #include <stdint.h>
 
 enum { SL_SOLVE_THREADS = 256 };

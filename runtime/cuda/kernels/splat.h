@@ -2,7 +2,7 @@
 #ifndef SL_RUNTIME_CUDA_KERNELS_SPLAT_H
 #define SL_RUNTIME_CUDA_KERNELS_SPLAT_H
 #include "core/splat.h"
-#include "runtime/cuda/kernels/fault.h"
+#include "runtime/gpu/fault.h"
 
 /* A block has a tile of the image, a thread for each pixel; it looks at as many splats at once. */
 enum { SL_SPLAT_TILE = 16, SL_SPLAT_THREADS = SL_SPLAT_TILE * SL_SPLAT_TILE };

@@ -74,7 +74,7 @@ static void add_plain(const ffn *f, int64_t tiles, sl_moe_plain *launch, sl_dtyp
 }
 
 static void plan_plain(const ffn *f) {
-    const sl_cuda_expert_places *at = &f->planner->places;
+    const sl_gpu_expert_places *at = &f->planner->places;
     const bool coded = f->op->x->type.dtype == SL_DTYPE_a8;
     const int64_t elements = f->places.pairs * f->width;
     float *gate = sl_cuda_scratch(f->planner, (uint64_t)elements * sizeof *gate);
@@ -133,7 +133,7 @@ static sl_type mid_type(const ffn *f) {
 
 /* What both ways have in common; what goes between the projections is made in scratch. */
 static sl_moe_up up_of(const ffn *f) {
-    const sl_cuda_expert_places *at = &f->planner->places;
+    const sl_gpu_expert_places *at = &f->planner->places;
     const sl_type type = mid_type(f);
     return (sl_moe_up){.places = f->places,
                        .x = rows8_of(f->op->x),
@@ -146,7 +146,7 @@ static sl_moe_up up_of(const ffn *f) {
                        .mid = rows8_at(sl_cuda_scratch(f->planner, sl_type_bytes(&type)), &type)};
 }
 static sl_moe_down down_of(const ffn *f, const sl_cuda_rows8_out *mid) {
-    const sl_cuda_expert_places *at = &f->planner->places;
+    const sl_gpu_expert_places *at = &f->planner->places;
     return (sl_moe_down){.places = f->places,
                          .mid = {mid->codes, mid->scales, mid->sums, mid->halves, mid->groups, 0},
                          .w = panels_at(at->down.dtype, NULL, f->hidden, f->width),
@@ -171,7 +171,7 @@ static void plan_pairs(const ffn *f) {
         UP_THREADS = SL_MOE_PANELS * SL_MOE_UP_SHARES * SL_CUDA_WARP,
         DOWN_THREADS = SL_MOE_PANELS * SL_MOE_DOWN_SHARES * SL_CUDA_WARP
     };
-    const sl_cuda_expert_places *at = &f->planner->places;
+    const sl_gpu_expert_places *at = &f->planner->places;
     sl_moe_up up = up_of(f);
     sl_moe_down down = down_of(f, &up.mid);
     up.depth = depth_of(&up.w, SL_MOE_UP_SHARES);
@@ -189,7 +189,7 @@ static void plan_pairs(const ffn *f) {
 /* Whether tiles are to be of few tokens: there are not more of an expert, or no room for more. */
 static bool are_few(const ffn *f) {
     enum { FEW = 48 }; /* pairs of an expert, on average */
-    const sl_cuda_expert_places *at = &f->planner->places;
+    const sl_gpu_expert_places *at = &f->planner->places;
     const uint32_t up = sl_cuda_halves_shared(at->gate.dtype, false);
     const uint32_t down = sl_cuda_halves_shared(at->down.dtype, false);
     return f->places.pairs <= (int64_t)FEW * f->places.experts || up > f->planner->shared_limit ||
@@ -198,7 +198,7 @@ static bool are_few(const ffn *f) {
 
 static void plan_tiles(const ffn *f) {
     enum { THREADS = SL_HALF_WARPS * SL_CUDA_WARP, ROWS = SL_HALF_PANELS * SL_PANEL_ROWS };
-    const sl_cuda_expert_places *at = &f->planner->places;
+    const sl_gpu_expert_places *at = &f->planner->places;
     const bool few = are_few(f);
     sl_moe_tile *tiles;
     const int64_t count = cut_tiles(f, few ? SL_HALF_FEW_TOKENS : SL_HALF_TOKENS, &tiles);
@@ -219,7 +219,7 @@ static void plan_tiles(const ffn *f) {
 }
 
 static sl_status plan(const ffn_op *op, sl_cuda_planner *planner, sl_error *err) {
-    const sl_cuda_expert_places *at = &planner->places;
+    const sl_gpu_expert_places *at = &planner->places;
     if (!at->table) return sl_fail(err, SL_INVALID, "%s: experts are not bound", planner->label);
     const sl_dtype dtypes[] = {at->gate.dtype, at->up.dtype, at->down.dtype};
     for (int i = 0; i < 3; i++)

@@ -1,7 +1,7 @@
 /* fault.h - How kernels report what they cannot do, as indexing with what is out of bounds.  The
  * first report of a run is kept; kernels go on with index 0. */
-#ifndef SL_RUNTIME_CUDA_KERNELS_FAULT_H
-#define SL_RUNTIME_CUDA_KERNELS_FAULT_H
+#ifndef SL_RUNTIME_GPU_FAULT_H
+#define SL_RUNTIME_GPU_FAULT_H
 
 /* FAULT(name, what it is about, whether it is a number that must be in a range) */
 #define SL_FAULTS(FAULT)                                                                           \

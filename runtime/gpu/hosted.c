@@ -1,25 +1,23 @@
-/* hosted.c - Steps that the host runs: choices and loops, whose bodies are programs on the device
- * with memory of their own, and ops of others, whose kernels take the host's memory. */
+/* hosted.c - Steps that the host runs: branches and loops, whose bodies are programs on the device
+ * with memory of their own, and custom ops, whose kernels use host memory. */
 #include "runtime/arguments.h"
-#include "runtime/cuda/executable.h"
 #include "runtime/custom.h"
+#include "runtime/gpu/executable.h"
 
 /* ---- bodies ---- */
 
-static sl_cu_address address_of(const void *data) {
-    return (sl_cu_address)(uintptr_t)data;
+static sl_gpu_address address_of(const void *data) {
+    return (sl_gpu_address)(uintptr_t)data;
 }
 
-static sl_status copy(const sl_cuda_executable *exe, sl_cu_address to, sl_cu_address from,
+static sl_status copy(const sl_gpu_executable *exe, sl_gpu_address to, sl_gpu_address from,
                       uint64_t bytes, sl_error *err) {
     if (!bytes || to == from) return SL_OK;
-    SL_TRY_CUDA(&exe->device->driver, copy_within(to, from, bytes, exe->device->stream),
-                "copying between bodies", err);
-    return SL_OK;
+    return exe->gpu->calls->copy_within(exe->gpu, SL_GPU_WORK, to, from, bytes, err);
 }
 
 /* Gives the body its next input. */
-static sl_status give(const sl_cuda_executable *body, uint32_t input, sl_cu_address from,
+static sl_status give(const sl_gpu_executable *body, uint32_t input, sl_gpu_address from,
                       sl_error *err) {
     const sl_buffer *buffers = body->binding.program->buffers;
     uint32_t b = 0;
@@ -27,35 +25,34 @@ static sl_status give(const sl_cuda_executable *body, uint32_t input, sl_cu_addr
         if (buffers[b].kind == SL_BUFFER_INPUT && before++ == input) break;
     return copy(body, body->locals.address + body->local_offsets[b], from, buffers[b].bytes, err);
 }
-static sl_status take(const sl_cuda_executable *body, uint32_t output, sl_cu_address to,
+static sl_status take(const sl_gpu_executable *body, uint32_t output, sl_gpu_address to,
                       sl_error *err) {
     const sl_operand *operand = &body->binding.program->outputs[output].operand;
-    return copy(body, to, sl_cuda_resolve(body, operand), sl_type_bytes(&operand->type), err);
+    return copy(body, to, sl_gpu_resolve(body, operand), sl_type_bytes(&operand->type), err);
 }
 
-static sl_status run_body(sl_cuda_executable *body, sl_error *err) {
-    SL_TRY(sl_cuda_build(body, err));
-    return sl_cuda_launch_segments(body, err);
+static sl_status run_body(sl_gpu_executable *body, sl_error *err) {
+    SL_TRY(body->gpu->calls->build(body, err));
+    return body->gpu->calls->submit(body, err);
 }
 
-/* A bool, once everything before it has been done well. */
-static sl_status ask(sl_cuda_executable *exe, sl_cu_address address, bool *out, sl_error *err) {
+/* Reads a bool after everything before it is done. */
+static sl_status ask(sl_gpu_executable *exe, sl_gpu_address address, bool *out, sl_error *err) {
     uint8_t byte = 0;
-    SL_TRY_CUDA(&exe->device->driver, copy_out(&byte, address, sizeof byte, exe->device->stream),
-                "asking which body runs", err);
-    SL_TRY(sl_cuda_settle(exe, err));
+    SL_TRY(exe->gpu->calls->copy_out(exe->gpu, SL_GPU_WORK, &byte, address, sizeof byte, err));
+    SL_TRY(sl_gpu_settle(exe, err));
     *out = byte != 0;
     return SL_OK;
 }
 
 /* ---- if ---- */
 
-static sl_status run_if(sl_cuda_executable *exe, uint32_t step, sl_error *err) {
-    const sl_cuda_task *task = &exe->tasks[step];
+static sl_status run_if(sl_gpu_executable *exe, uint32_t step, sl_error *err) {
+    const sl_gpu_step *task = &exe->steps[step];
     const sl_if_args *a = task->args;
     bool chosen = false;
     SL_TRY(ask(exe, address_of(a->condition.data), &chosen, err));
-    sl_cuda_executable *body = task->bodies[chosen ? 0 : 1];
+    sl_gpu_executable *body = task->bodies[chosen ? 0 : 1];
     for (uint32_t i = 0; i < SL_LIST_COUNT(a->inputs); i++)
         SL_TRY(give(body, i, address_of(a->inputs.items[i].data), err));
     SL_TRY(run_body(body, err));
@@ -66,36 +63,36 @@ static sl_status run_if(sl_cuda_executable *exe, uint32_t step, sl_error *err) {
 
 /* ---- loops: carries are kept in the step's own results ---- */
 
-static sl_status start_carries(const sl_cuda_executable *exe, const sl_cview *inits,
+static sl_status start_carries(const sl_gpu_executable *exe, const sl_cview *inits,
                                const sl_view *results, uint32_t count, sl_error *err) {
     for (uint32_t i = 0; i < count; i++)
         SL_TRY(copy(exe, address_of(results[i].data), address_of(inits[i].data),
                     sl_type_bytes(&inits[i].type), err));
     return SL_OK;
 }
-static sl_status run_on(sl_cuda_executable *body, const sl_view *carries, uint32_t count,
+static sl_status run_on(sl_gpu_executable *body, const sl_view *carries, uint32_t count,
                         sl_error *err) {
     for (uint32_t i = 0; i < count; i++) SL_TRY(give(body, i, address_of(carries[i].data), err));
     return run_body(body, err);
 }
-static sl_status advance(const sl_cuda_executable *body, const sl_view *carries, uint32_t count,
+static sl_status advance(const sl_gpu_executable *body, const sl_view *carries, uint32_t count,
                          sl_error *err) {
     for (uint32_t i = 0; i < count; i++) SL_TRY(take(body, i, address_of(carries[i].data), err));
     return SL_OK;
 }
 
-static sl_status run_while(sl_cuda_executable *exe, uint32_t step, sl_error *err) {
-    const sl_cuda_task *task = &exe->tasks[step];
+static sl_status run_while(sl_gpu_executable *exe, uint32_t step, sl_error *err) {
+    const sl_gpu_step *task = &exe->steps[step];
     const sl_while_args *a = task->args;
     const uint32_t count = SL_LIST_COUNT(a->carries);
     const sl_view *carries = a->results.items;
-    sl_cuda_executable *condition = task->bodies[0], *body = task->bodies[1];
+    sl_gpu_executable *condition = task->bodies[0], *body = task->bodies[1];
     SL_TRY(start_carries(exe, a->carries.items, carries, count, err));
     for (int64_t done = 0; !a->attrs.most || done < a->attrs.most; done++) {
         bool more = false;
         SL_TRY(run_on(condition, carries, count, err));
         const sl_operand *answer = &condition->binding.program->outputs[0].operand;
-        SL_TRY(ask(exe, sl_cuda_resolve(condition, answer), &more, err));
+        SL_TRY(ask(exe, sl_gpu_resolve(condition, answer), &more, err));
         if (!more) break;
         SL_TRY(run_on(body, carries, count, err));
         SL_TRY(advance(body, carries, count, err));
@@ -103,21 +100,21 @@ static sl_status run_while(sl_cuda_executable *exe, uint32_t step, sl_error *err
     return SL_OK;
 }
 
-/* Where element t of a stack lies. */
-static sl_cu_address part_of(const void *data, const sl_type *stack, int64_t t) {
+/* The address of element t of a stacked tensor. */
+static sl_gpu_address part_of(const void *data, const sl_type *stack, int64_t t) {
     const uint64_t bytes = sl_type_bytes(stack) / (uint64_t)stack->shape.dims[0];
     return address_of(data) + (uint64_t)t * bytes;
 }
 
-static sl_status run_scan(sl_cuda_executable *exe, uint32_t step, sl_error *err) {
-    const sl_cuda_task *task = &exe->tasks[step];
+static sl_status run_scan(sl_gpu_executable *exe, uint32_t step, sl_error *err) {
+    const sl_gpu_step *task = &exe->steps[step];
     const sl_scan_args *a = task->args;
     const uint32_t count = a->attrs.carries, first_x = count + a->attrs.consts;
     const uint32_t inputs = SL_LIST_COUNT(a->inputs), results = SL_LIST_COUNT(a->results);
     const sl_cview *in = a->inputs.items;
     const sl_view *out = a->results.items;
     const int64_t length = first_x < inputs ? in[first_x].type.shape.dims[0] : a->attrs.length;
-    sl_cuda_executable *body = task->bodies[0];
+    sl_gpu_executable *body = task->bodies[0];
     SL_TRY(start_carries(exe, in, out, count, err));
     for (uint32_t i = count; i < first_x; i++) SL_TRY(give(body, i, address_of(in[i].data), err));
     for (int64_t done = 0; done < length; done++) {
@@ -132,32 +129,29 @@ static sl_status run_scan(sl_cuda_executable *exe, uint32_t step, sl_error *err)
     return SL_OK;
 }
 
-/* ---- ops of others ---- */
+/* ---- custom ops ---- */
 
-static sl_status run_custom(sl_cuda_executable *exe, uint32_t s, sl_error *err) {
+static sl_status run_custom(sl_gpu_executable *exe, uint32_t s, sl_error *err) {
     const sl_step *step = &exe->binding.program->steps[s];
-    const sl_cuda_task *task = &exe->tasks[s];
-    const sl_cuda_driver *driver = &exe->device->driver;
+    const sl_gpu_step *task = &exe->steps[s];
+    const sl_gpu_calls *calls = exe->gpu->calls;
     for (uint32_t i = 0; i < step->input_count; i++) {
         const sl_view *view = sl_argument(step, task->host_args, i);
-        SL_TRY_CUDA(driver,
-                    copy_out(view->data, sl_cuda_resolve(exe, &step->operands[i]),
-                             sl_type_bytes(&view->type), exe->device->stream),
-                    "copying to the host", err);
+        SL_TRY(calls->copy_out(exe->gpu, SL_GPU_WORK, view->data,
+                               sl_gpu_resolve(exe, &step->operands[i]), sl_type_bytes(&view->type),
+                               err));
     }
-    SL_TRY(sl_cuda_settle(exe, err));
+    SL_TRY(sl_gpu_settle(exe, err));
     SL_TRY(sl_custom_run(task->host_args, step->label, task->host_room, err));
     for (uint32_t i = step->input_count; i < step->operand_count; i++) {
         const sl_view *view = sl_argument(step, task->host_args, i);
-        SL_TRY_CUDA(driver,
-                    copy_in(sl_cuda_resolve(exe, &step->operands[i]), view->data,
-                            sl_type_bytes(&view->type), exe->device->stream),
-                    "copying from the host", err);
+        SL_TRY(calls->copy_in(exe->gpu, SL_GPU_WORK, sl_gpu_resolve(exe, &step->operands[i]),
+                              view->data, sl_type_bytes(&view->type), err));
     }
     return SL_OK;
 }
 
-static sl_status make_host_args(sl_cuda_executable *exe, const sl_step *step, sl_cuda_task *task,
+static sl_status make_host_args(sl_gpu_executable *exe, const sl_step *step, sl_gpu_step *task,
                                 sl_error *err) {
     enum { ALIGNMENT = 64 };
     bool fine = (task->host_args = sl_arguments_create(step, &exe->arena)) != NULL;
@@ -175,34 +169,37 @@ static sl_status make_host_args(sl_cuda_executable *exe, const sl_step *step, sl
 
 /* ---- which steps ---- */
 
-sl_cuda_hosted_fn *sl_cuda_hosted(sl_op op) {
-    static sl_cuda_hosted_fn *const hosted[SL_OP_COUNT] = {
-#define KERNEL(OP, WEIGHT, FN)
-#define HOSTED(OP) [SL_OP_##OP] = run_##OP,
-#include "runtime/cuda/kernels.def"
-    };
+sl_gpu_hosted_fn *sl_gpu_hosted(sl_op op) {
+#define ROW(OP) [SL_OP_##OP] = run_##OP,
+    static sl_gpu_hosted_fn *const hosted[SL_OP_COUNT] = {SL_GPU_HOSTED(ROW)};
+#undef ROW
     return hosted[op];
 }
 
-sl_status sl_cuda_load_hosted(sl_cuda_executable *exe, const sl_step *step, sl_cuda_task *task,
-                              sl_error *err) {
+sl_status sl_gpu_load_hosted(sl_gpu_executable *exe, uint32_t s, sl_error *err) {
+    const sl_step *step = &exe->binding.program->steps[s];
+    sl_gpu_step *task = &exe->steps[s];
     if (step->op == SL_OP_custom) return make_host_args(exe, step, task, err);
-    task->bodies = SL_ARENA_NEW_ARRAY(&exe->arena, sl_cuda_executable *, step->body_count + 1);
+    task->bodies = SL_ARENA_NEW_ARRAY(&exe->arena, sl_gpu_executable *, step->body_count + 1);
     if (!task->bodies) return sl_no_memory(err, step->label, step->body_count);
     for (uint32_t b = 0; b < step->body_count; b++) {
         const sl_status status =
-            sl_cuda_load(exe->device, step->bodies[b], true, &task->bodies[b], err);
+            sl_gpu_load_program(exe->gpu, step->bodies[b], true, &task->bodies[b], err);
         if (status != SL_OK) return sl_fail_in(err, status, "%s", step->label);
     }
     return SL_OK;
 }
 
-void sl_cuda_unload_hosted(const sl_step *step, const sl_cuda_task *task) {
-    for (uint32_t b = 0; task->bodies && b < step->body_count; b++) sl_cuda_unload(task->bodies[b]);
+void sl_gpu_unload_hosted(sl_gpu_executable *exe, uint32_t s) {
+    const sl_gpu_step *task = &exe->steps[s];
+    for (uint32_t b = 0; task->bodies && b < exe->binding.program->steps[s].body_count; b++)
+        if (task->bodies[b]) sl_gpu_unload(&task->bodies[b]->base);
 }
 
-sl_status sl_cuda_build_hosted(const sl_step *step, const sl_cuda_task *task, sl_error *err) {
-    for (uint32_t b = 0; task->bodies && b < step->body_count; b++)
-        SL_TRY(sl_cuda_build(task->bodies[b], err));
+sl_status sl_gpu_build_hosted(sl_gpu_executable *exe, sl_error *err) {
+    const sl_program *program = exe->binding.program;
+    for (uint32_t s = 0; s < program->step_count; s++)
+        for (uint32_t b = 0; exe->steps[s].bodies && b < program->steps[s].body_count; b++)
+            SL_TRY(exe->gpu->calls->build(exe->steps[s].bodies[b], err));
     return SL_OK;
 }

@@ -1,4 +1,4 @@
-#include "runtime/cuda/experts.h"
+#include "runtime/gpu/experts.h"
 #include "base/sizes.h"
 #include <string.h>
 
@@ -9,8 +9,8 @@ enum {
 };
 
 typedef struct {
-    sl_cuda_expert_places places; /* table: unset */
-    sl_type types[3];             /* gate, up, down */
+    sl_gpu_expert_places places; /* table: unset */
+    sl_type types[3];            /* gate, up, down */
     uint64_t bytes[3];
     uint64_t slot_bytes;
 } layer_info;
@@ -22,22 +22,22 @@ typedef struct {
 
 typedef struct {
     sl_expert_lease lease;
-    sl_cu_event copied;
+    sl_gpu_fence *copied;
     bool busy;
 } transfer;
 
-struct sl_cuda_experts {
-    sl_cuda_device *device;
+struct sl_gpu_experts {
+    sl_gpu *gpu;
     sl_expert_source *source;
-    sl_cuda_experts_shape shape;
+    sl_gpu_experts_shape shape;
     sl_arena arena;
     layer_info *layers;
     slot *slots;
     uint32_t slot_count;
     uint64_t slot_bytes;
-    int32_t *slot_of;            /* [layers * experts]; -1: not here */
-    sl_cuda_block memory, table; /* slots; their addresses by owner */
-    uint64_t *row;               /* pinned: one layer's part of the table */
+    int32_t *slot_of;           /* [layers * experts]; -1: not here */
+    sl_gpu_block memory, table; /* slots; their addresses by owner */
+    uint64_t *row;              /* pinned: one layer's part of the table */
     transfer transfers[IN_FLIGHT];
     uint32_t next_transfer;
     uint64_t clock;
@@ -48,15 +48,15 @@ struct sl_cuda_experts {
     uint64_t hits, misses, bytes_copied;
 };
 
-static int32_t *slot_of(sl_cuda_experts *x, uint32_t layer, int32_t expert) {
+static int32_t *slot_of(sl_gpu_experts *x, uint32_t layer, int32_t expert) {
     return &x->slot_of[(uint64_t)layer * x->shape.experts + (uint32_t)expert];
 }
 
-static bool has_experts(const sl_cuda_experts *x, uint32_t layer) {
+static bool has_experts(const sl_gpu_experts *x, uint32_t layer) {
     return x->shape.named[layer / 8] >> layer % 8 & 1;
 }
 
-static uint64_t count_all(const sl_cuda_experts *x) {
+static uint64_t count_all(const sl_gpu_experts *x) {
     uint64_t count = 0;
     for (uint32_t l = 0; l < x->shape.layers; l++) count += has_experts(x, l);
     return count * x->shape.experts;
@@ -64,7 +64,7 @@ static uint64_t count_all(const sl_cuda_experts *x) {
 
 /* ---- what experts are like ---- */
 
-static sl_status learn_layer(sl_cuda_experts *x, uint32_t layer, sl_error *err) {
+static sl_status learn_layer(sl_gpu_experts *x, uint32_t layer, sl_error *err) {
     const int32_t first = 0;
     const sl_layer_id id = {layer};
     sl_expert_lease lease;
@@ -93,13 +93,12 @@ static sl_status learn_layer(sl_cuda_experts *x, uint32_t layer, sl_error *err) 
 }
 
 /* As many slots as the budget has room for, at most one for each expert. */
-static sl_status choose_slots(sl_cuda_experts *x, sl_error *err) {
+static sl_status choose_slots(sl_gpu_experts *x, sl_error *err) {
     const uint64_t all = count_all(x);
-    uint64_t budget = x->device->options.expert_budget_bytes;
-    size_t left = 0, total = 0;
+    uint64_t budget = x->gpu->options.expert_budget_bytes, left = 0, total = 0;
     for (uint32_t l = 0; l < x->shape.layers; l++)
         if (x->layers[l].slot_bytes > x->slot_bytes) x->slot_bytes = x->layers[l].slot_bytes;
-    SL_TRY_CUDA(&x->device->driver, memory_info(&left, &total), "asking for free memory", err);
+    SL_TRY(x->gpu->calls->memory(x->gpu, &left, &total, err));
     if (!budget) budget = left > SPARED_BYTES ? left - SPARED_BYTES : 0;
     const uint64_t fit = budget / x->slot_bytes;
     if (fit == 0) {
@@ -114,37 +113,33 @@ static sl_status choose_slots(sl_cuda_experts *x, sl_error *err) {
     return SL_OK;
 }
 
-static sl_status allocate(sl_cuda_experts *x, sl_error *err) {
+static sl_status allocate(sl_gpu_experts *x, sl_error *err) {
     const uint64_t all = (uint64_t)x->shape.layers * x->shape.experts;
     x->slots = SL_ARENA_NEW_ARRAY(&x->arena, slot, x->slot_count);
     x->slot_of = SL_ARENA_NEW_ARRAY(&x->arena, int32_t, all);
     x->wanted = SL_ARENA_NEW_ARRAY(&x->arena, int32_t, x->shape.experts);
     x->missing = SL_ARENA_NEW_ARRAY(&x->arena, int32_t, x->shape.experts);
-    x->row = sl_resize(&x->device->pinned, NULL, 0, x->shape.experts * sizeof *x->row, 64);
+    const sl_gpu_calls *calls = x->gpu->calls;
+    x->row = sl_resize(&x->gpu->pinned, NULL, 0, x->shape.experts * sizeof *x->row, 64);
     if (!x->slots || !x->slot_of || !x->wanted || !x->missing || !x->row)
         return sl_no_memory(err, "the table of experts", all * sizeof *x->slot_of);
     for (uint32_t i = 0; i < x->slot_count; i++) x->slots[i].owner = -1;
     memset(x->slot_of, 0xff, all * sizeof *x->slot_of);
     for (int i = 0; i < IN_FLIGHT; i++)
-        SL_TRY_CUDA(&x->device->driver,
-                    event_create(&x->transfers[i].copied, SL_CU_EVENT_NO_TIMING),
-                    "creating an event", err);
-    SL_TRY(sl_cuda_take(x->device, x->slot_count * x->slot_bytes, "experts", &x->memory, err));
-    SL_TRY(sl_cuda_take(x->device, all * sizeof(uint64_t), "the table of experts", &x->table, err));
-    SL_TRY_CUDA(&x->device->driver,
-                fill(x->table.address, 0, all * sizeof(uint64_t), x->device->copies),
-                "clearing the table of experts", err);
-    return SL_OK;
+        SL_TRY(calls->fence_create(x->gpu, false, &x->transfers[i].copied, err));
+    SL_TRY(calls->allocate(x->gpu, x->slot_count * x->slot_bytes, "experts", &x->memory, err));
+    SL_TRY(calls->allocate(x->gpu, all * sizeof(uint64_t), "the table of experts", &x->table, err));
+    return calls->clear(x->gpu, SL_GPU_COPIES, x->table.address, all * sizeof(uint64_t), err);
 }
 
 /* ---- slots ---- */
 
-static sl_cu_address slot_address(const sl_cuda_experts *x, uint32_t index) {
+static sl_gpu_address slot_address(const sl_gpu_experts *x, uint32_t index) {
     return x->memory.address + index * x->slot_bytes;
 }
 
 /* A free slot, or the one that was used longest ago; none in use by this round. */
-static uint32_t find_slot(sl_cuda_experts *x) {
+static uint32_t find_slot(sl_gpu_experts *x) {
     uint32_t oldest = 0;
     for (uint32_t i = 0; i < x->slot_count; i++) {
         if (x->slots[i].owner < 0) return i;
@@ -155,21 +150,21 @@ static uint32_t find_slot(sl_cuda_experts *x) {
 }
 
 /* The transfer whose turn it is: of so many that the source has an expert left to give. */
-static transfer *next_transfer(sl_cuda_experts *x) {
+static transfer *next_transfer(sl_gpu_experts *x) {
     const uint32_t most = x->source->most_leases;
     return &x->transfers[x->next_transfer++ % (most && most < IN_FLIGHT ? most : IN_FLIGHT)];
 }
 
-static sl_status finish(sl_cuda_experts *x, transfer *t, sl_error *err) {
+static sl_status finish(sl_gpu_experts *x, transfer *t, sl_error *err) {
     if (!t->busy) return SL_OK;
-    const sl_cu_result result = x->device->driver.event_synchronise(t->copied);
+    const sl_status status = x->gpu->calls->fence_wait(x->gpu, t->copied, err);
     x->source->release(x->source, &t->lease);
     t->busy = false;
-    return result ? sl_cuda_fail(&x->device->driver, result, "copying experts", err) : SL_OK;
+    return status;
 }
 
 /* All of them, even if one fails. */
-static sl_status finish_all(sl_cuda_experts *x, sl_error *err) {
+static sl_status finish_all(sl_gpu_experts *x, sl_error *err) {
     sl_status status = SL_OK;
     for (int i = 0; i < IN_FLIGHT; i++) {
         const sl_status one = finish(x, &x->transfers[i], status == SL_OK ? err : NULL);
@@ -178,8 +173,8 @@ static sl_status finish_all(sl_cuda_experts *x, sl_error *err) {
     return status;
 }
 
-static sl_status copy_matrices(sl_cuda_experts *x, const transfer *t, uint32_t layer,
-                               sl_cu_address to, sl_error *err) {
+static sl_status copy_matrices(sl_gpu_experts *x, const transfer *t, uint32_t layer,
+                               sl_gpu_address to, sl_error *err) {
     const layer_info *l = &x->layers[layer];
     const sl_cview *views[] = {&t->lease.gate, &t->lease.up, &t->lease.down};
     const uint64_t offsets[] = {l->places.gate.offset, l->places.up.offset, l->places.down.offset};
@@ -187,18 +182,15 @@ static sl_status copy_matrices(sl_cuda_experts *x, const transfer *t, uint32_t l
         if (!sl_type_equal(&views[i]->type, &l->types[i]))
             return sl_fail(err, SL_INVALID, "layer %u: expert %d is not like the others of it",
                            layer, t->lease.expert);
-        SL_TRY_CUDA(&x->device->driver,
-                    copy_in(to + offsets[i], views[i]->data, l->bytes[i], x->device->copies),
-                    "copying an expert", err);
+        SL_TRY(x->gpu->calls->copy_in(x->gpu, SL_GPU_COPIES, to + offsets[i], views[i]->data,
+                                      l->bytes[i], err));
         x->bytes_copied += l->bytes[i];
     }
-    SL_TRY_CUDA(&x->device->driver, event_record(t->copied, x->device->copies), "copying an expert",
-                err);
-    return SL_OK;
+    return x->gpu->calls->fence_record(x->gpu, SL_GPU_COPIES, t->copied, err);
 }
 
 /* Takes the next expert that arrives into a slot; *out_expert -1 when there are no more. */
-static sl_status bring_one(sl_cuda_experts *x, uint32_t layer, int32_t *out_expert, sl_error *err) {
+static sl_status bring_one(sl_gpu_experts *x, uint32_t layer, int32_t *out_expert, sl_error *err) {
     transfer *t = next_transfer(x);
     SL_TRY(finish(x, t, err));
     SL_TRY(x->source->take(x->source, (sl_layer_id){layer}, &t->lease, err));
@@ -218,17 +210,14 @@ static sl_status bring_one(sl_cuda_experts *x, uint32_t layer, int32_t *out_expe
 }
 
 /* The row of a layer as x->row has it; steps launched from now on see it, and all copies. */
-static sl_status publish(sl_cuda_experts *x, uint32_t layer, sl_error *err) {
+static sl_status publish(sl_gpu_experts *x, uint32_t layer, sl_error *err) {
     const uint64_t bytes = x->shape.experts * sizeof *x->row;
-    const sl_cuda_device *device = x->device;
-    SL_TRY_CUDA(&device->driver,
-                copy_in(x->table.address + layer * bytes, x->row, bytes, device->copies),
-                "copying the table of experts", err);
-    SL_TRY_CUDA(&device->driver, stream_synchronise(device->copies), "copying experts", err);
-    return SL_OK;
+    SL_TRY(x->gpu->calls->copy_in(x->gpu, SL_GPU_COPIES, x->table.address + layer * bytes, x->row,
+                                  bytes, err));
+    return x->gpu->calls->wait(x->gpu, SL_GPU_COPIES, err);
 }
 
-static sl_status bring_all(sl_cuda_experts *x, sl_error *err) {
+static sl_status bring_all(sl_gpu_experts *x, sl_error *err) {
     for (uint32_t e = 0; e < x->shape.experts; e++) x->wanted[e] = (int32_t)e;
     for (uint32_t layer = 0; layer < x->shape.layers; layer++) {
         if (!has_experts(x, layer)) continue;
@@ -246,77 +235,76 @@ static sl_status bring_all(sl_cuda_experts *x, sl_error *err) {
 
 /* ---- from creation to destruction ---- */
 
-static sl_status fill_cache(sl_cuda_experts *x, sl_error *err) {
+static sl_status fill_cache(sl_gpu_experts *x, sl_error *err) {
     x->layers = SL_ARENA_NEW_ARRAY(&x->arena, layer_info, x->shape.layers);
     if (!x->layers) return sl_no_memory(err, "the table of experts", x->shape.layers);
     for (uint32_t l = 0; l < x->shape.layers; l++)
         if (has_experts(x, l)) SL_TRY(learn_layer(x, l, err));
     SL_TRY(choose_slots(x, err));
     SL_TRY(allocate(x, err));
-    return sl_cuda_experts_all_here(x) ? bring_all(x, err) : SL_OK;
+    return sl_gpu_experts_all_here(x) ? bring_all(x, err) : SL_OK;
 }
 
 /* Whether every layer that the other names is among its own. */
-static bool knows_all(const sl_cuda_experts_shape *own, const sl_cuda_experts_shape *other) {
+static bool knows_all(const sl_gpu_experts_shape *own, const sl_gpu_experts_shape *other) {
     for (uint32_t i = 0; i < sizeof own->named; i++)
         if (other->named[i] & ~own->named[i]) return false;
     return true;
 }
 
-sl_status sl_cuda_experts_open(sl_cuda_device *device, sl_expert_source *source,
-                               const sl_cuda_experts_shape *shape, sl_error *err) {
-    sl_cuda_experts *old = device->experts;
+sl_status sl_gpu_experts_open(sl_gpu *gpu, sl_expert_source *source,
+                              const sl_gpu_experts_shape *shape, sl_error *err) {
+    sl_gpu_experts *old = gpu->experts;
     if (old && old->source == source && old->shape.experts == shape->experts &&
         knows_all(&old->shape, shape))
         return SL_OK;
-    sl_cuda_experts_destroy(old);
-    device->experts = NULL;
+    sl_gpu_experts_destroy(old);
+    gpu->experts = NULL;
     sl_arena arena;
-    sl_arena_init(&arena, device->allocator);
-    sl_cuda_experts *x = SL_ARENA_NEW(&arena, sl_cuda_experts);
+    sl_arena_init(&arena, gpu->allocator);
+    sl_gpu_experts *x = SL_ARENA_NEW(&arena, sl_gpu_experts);
     if (!x) return sl_no_memory(err, "the cache of experts", sizeof *x);
     x->arena = arena;
-    x->device = device;
+    x->gpu = gpu;
     x->source = source;
     x->shape = *shape;
     const sl_status status = fill_cache(x, err);
     if (status == SL_OK)
-        device->experts = x;
+        gpu->experts = x;
     else
-        sl_cuda_experts_destroy(x);
+        sl_gpu_experts_destroy(x);
     return status;
 }
 
-void sl_cuda_experts_destroy(sl_cuda_experts *x) {
+void sl_gpu_experts_destroy(sl_gpu_experts *x) {
     if (!x) return;
     (void)finish_all(x, NULL);
     for (int i = 0; i < IN_FLIGHT; i++)
-        if (x->transfers[i].copied) (void)x->device->driver.event_destroy(x->transfers[i].copied);
-    sl_cuda_give(x->device, &x->memory);
-    sl_cuda_give(x->device, &x->table);
-    if (x->row)
-        (void)sl_resize(&x->device->pinned, x->row, x->shape.experts * sizeof *x->row, 0, 64);
+        if (x->transfers[i].copied) x->gpu->calls->fence_destroy(x->gpu, x->transfers[i].copied);
+    sl_gpu_release(x->gpu, &x->memory);
+    sl_gpu_release(x->gpu, &x->table);
+    if (x->row) (void)sl_resize(&x->gpu->pinned, x->row, x->shape.experts * sizeof *x->row, 0, 64);
     sl_arena arena = x->arena; /* the cache itself lives in it */
     sl_arena_deinit(&arena);
 }
 
-void sl_cuda_experts_settle(sl_cuda_experts *x) {
+void sl_gpu_experts_settle(sl_gpu_experts *x) {
     (void)finish_all(x, NULL);
 }
 
-bool sl_cuda_experts_all_here(const sl_cuda_experts *x) {
+bool sl_gpu_experts_all_here(const sl_gpu_experts *x) {
     return !x || x->slot_count == count_all(x);
 }
 
-sl_cuda_expert_places sl_cuda_experts_places(const sl_cuda_experts *x, uint32_t layer) {
-    sl_cuda_expert_places places = x->layers[layer].places;
+sl_gpu_expert_places sl_gpu_experts_places(const sl_gpu_experts *x, uint32_t layer) {
+    sl_gpu_expert_places places = x->layers[layer].places;
     places.table =
         (const void *const *)(uintptr_t)(x->table.address +
                                          (uint64_t)layer * x->shape.experts * sizeof(uint64_t));
     return places;
 }
 
-void sl_cuda_experts_count(const sl_cuda_experts *x, sl_device_stats *out) {
+void sl_gpu_experts_count(const sl_gpu_experts *x, sl_device_stats *out) {
     if (!x) return;
     out->expert_bytes = x->memory.bytes;
     out->expert_slots = x->slot_count;
@@ -327,8 +315,8 @@ void sl_cuda_experts_count(const sl_cuda_experts *x, sl_device_stats *out) {
 
 /* ---- steps that stream ---- */
 
-sl_status sl_cuda_experts_begin(sl_cuda_experts *x, uint32_t layer, const int32_t *used,
-                                uint32_t count, sl_error *err) {
+sl_status sl_gpu_experts_begin(sl_gpu_experts *x, uint32_t layer, const int32_t *used,
+                               uint32_t count, sl_error *err) {
     x->layer = layer;
     x->wanted_count = x->missing_count = 0;
     x->first_round = true;
@@ -347,13 +335,13 @@ sl_status sl_cuda_experts_begin(sl_cuda_experts *x, uint32_t layer, const int32_
 }
 
 /* Hits come with the first round, so their slots are not to be had in it. */
-static uint32_t room_of_round(const sl_cuda_experts *x) {
+static uint32_t room_of_round(const sl_gpu_experts *x) {
     const uint32_t hits = x->wanted_count - x->missing_count;
     const uint32_t room = x->first_round ? x->slot_count - hits : x->slot_count;
     return x->missing_count < room ? x->missing_count : room;
 }
 
-sl_status sl_cuda_experts_round(sl_cuda_experts *x, uint32_t *out_left, sl_error *err) {
+sl_status sl_gpu_experts_round(sl_gpu_experts *x, uint32_t *out_left, sl_error *err) {
     const uint32_t room = room_of_round(x);
     memset(x->row, 0, x->shape.experts * sizeof *x->row);
     for (uint32_t i = 0; x->first_round && i < x->wanted_count; i++) {
@@ -361,7 +349,7 @@ sl_status sl_cuda_experts_round(sl_cuda_experts *x, uint32_t *out_left, sl_error
         if (at >= 0) x->row[x->wanted[i]] = slot_address(x, (uint32_t)at);
     }
     /* Work launched in the round before reads the slots that are filled now. */
-    if (!x->first_round) SL_TRY(sl_cuda_wait(x->device, err));
+    if (!x->first_round) SL_TRY(x->gpu->calls->wait(x->gpu, SL_GPU_WORK, err));
     for (uint32_t i = 0; i < room; i++) {
         int32_t expert;
         SL_TRY(bring_one(x, x->layer, &expert, err));

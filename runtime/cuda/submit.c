@@ -1,0 +1,77 @@
+/* submit.c - Launching the steps of an executable: graphs where there are any, else step by step.
+ */
+#include "runtime/cuda/executable.h"
+#include "runtime/gpu/experts.h"
+
+/* ---- launches ---- */
+
+static sl_status launch_one(const sl_cuda_executable *exe, sl_cuda_launch *l,
+                            sl_cu_function function, sl_error *err) {
+    void *arguments[] = {l->args};
+    SL_TRY_CUDA(&exe->device->driver,
+                launch(function, l->grid[0], l->grid[1], l->grid[2], l->threads, 1, 1,
+                       l->shared_bytes, exe->device->stream, arguments, NULL),
+                l->function, err);
+    return SL_OK;
+}
+
+sl_status sl_cuda_submit_step(sl_gpu_executable *base, uint32_t s, sl_error *err) {
+    sl_cuda_executable *exe = (sl_cuda_executable *)base;
+    const sl_cuda_task *task = &exe->tasks[s];
+    for (uint32_t i = task->first_launch; i < task->first_launch + task->launch_count; i++)
+        SL_TRY(launch_one(exe, &exe->launches[i], exe->functions[i], err));
+    return SL_OK;
+}
+
+/* A step together with the steps that share its launches. */
+static sl_status launch_joined(sl_cuda_executable *exe, uint32_t leader, sl_error *err) {
+    const sl_cuda_task *task = &exe->tasks[leader];
+    for (uint32_t i = 0; i < task->launch_count; i++)
+        SL_TRY(launch_one(exe, &task->joined[i].launch, task->joined[i].function, err));
+    return SL_OK;
+}
+
+/* ---- segments ---- */
+
+/* The experts of a row, whose launches include their routing and their sum.  The routing is also
+ * done before, for the host to read.  If not all experts fit at once, the steps run one by one. */
+static sl_status submit_joined_streaming(sl_cuda_executable *exe, uint32_t ffn, sl_error *err) {
+    const sl_step *steps = exe->base.binding.program->steps;
+    sl_gpu_executable *base = &exe->base;
+    uint32_t left = 0, sum = ffn;
+    for (uint32_t m = ffn; m != UINT32_MAX; m = exe->tasks[m].next)
+        if (steps[m].op == SL_OP_route) SL_TRY(sl_cuda_submit_step(base, m, err));
+    for (uint32_t m = ffn; m != UINT32_MAX; m = exe->tasks[m].next) {
+        if (exe->tasks[m].late) sum = m;
+        if (steps[m].op != SL_OP_moe_group) continue;
+        SL_TRY(sl_cuda_submit_step(base, m, err));
+        SL_TRY(sl_gpu_request_experts(base, &steps[m], err));
+    }
+    SL_TRY(sl_gpu_experts_round(base->gpu->experts, &left, err));
+    if (!left) return launch_joined(exe, ffn, err);
+    SL_TRY(sl_cuda_submit_step(base, ffn, err));
+    SL_TRY(sl_gpu_submit_streaming(base, ffn, err));
+    return sl_cuda_submit_step(base, sum, err);
+}
+
+static sl_status submit_segment(sl_cuda_executable *exe, const sl_cuda_segment *g, sl_error *err) {
+    if (g->alone && g->leveled) return submit_joined_streaming(exe, g->first, err);
+    if (!g->exec) {
+        for (uint32_t s = g->first; s < g->end; s++) SL_TRY(sl_gpu_submit_any(&exe->base, s, err));
+        return SL_OK;
+    }
+    SL_TRY_CUDA(&exe->device->driver, graph_launch(g->exec, exe->device->stream),
+                "launching a graph", err);
+    const sl_step *last = &exe->base.binding.program->steps[g->end - 1];
+    const bool requests = sl_op_info_of(last->op)->traits & SL_OP_REQUESTS;
+    if (requests && !g->leveled && !sl_gpu_experts_all_here(exe->base.gpu->experts))
+        return sl_gpu_request_experts(&exe->base, last, err);
+    return SL_OK;
+}
+
+sl_status sl_cuda_submit(sl_gpu_executable *base, sl_error *err) {
+    sl_cuda_executable *exe = (sl_cuda_executable *)base;
+    for (uint32_t i = 0; i < exe->segment_count; i++)
+        SL_TRY(submit_segment(exe, &exe->segments[i], err));
+    return SL_OK;
+}

@@ -1,0 +1,93 @@
+/* executable.h - A program that is loaded on a GPU: the part that all kinds of GPU share. */
+#ifndef SL_RUNTIME_GPU_EXECUTABLE_H
+#define SL_RUNTIME_GPU_EXECUTABLE_H
+#include "runtime/binding.h"
+#include "runtime/gpu/gpu.h"
+
+typedef struct {
+    void *args; /* sl_<op>_args, with device addresses */
+    /* Of a step that the host runs (hosted.c): its bodies, and for a custom op its arguments in
+     * host memory with the room that a call needs. */
+    bool hosted;
+    sl_gpu_executable **bodies;
+    void *host_args, *host_room;
+} sl_gpu_step;
+
+/* A run that was started: its inputs, and its small outputs, in pinned memory. */
+enum { SL_GPU_IN_FLIGHT = 2, SL_GPU_SMALL_OUTPUT = 4096 };
+typedef struct {
+    char *inputs, *outputs; /* outputs: laid out as those of the executable */
+    sl_gpu_fence *done;
+} sl_gpu_run_state;
+
+struct sl_gpu_executable {
+    sl_executable base;
+    sl_gpu *gpu;
+    sl_arena arena;
+    sl_binding binding; /* data: host memory of inputs, device memory of weights and states */
+    sl_gpu_step *steps; /* [step] */
+    /* Inputs and constants: at offsets[buffer] of one block, inputs first. */
+    sl_gpu_block locals;
+    uint64_t *local_offsets, inputs_bytes;
+    char *inputs;  /* pinned, inputs_bytes */
+    char *outputs; /* pinned: all outputs, then the fault */
+    uint64_t *output_offsets, outputs_bytes;
+    sl_gpu_run_state in_flight[SL_GPU_IN_FLIGHT]; /* made when the first run is started */
+    uint32_t started, finished;                   /* runs; their numbers say which of in_flight */
+    uint32_t direct_outputs; /* bits: outputs that kernels write to `outputs` */
+    int32_t *starts;         /* pinned: `starts` of a moe_group */
+    uint64_t starts_bytes;
+    bool is_body; /* its inputs are on the device, nothing else is bound */
+    sl_gpu_block own_activations, *activations; /* the device's arena, or a body's own */
+    bool rebound;                               /* bindings changed since it was built */
+    /* Tracing. */
+    sl_trace *trace;
+    sl_gpu_fence **marks; /* [step_count + 1] */
+    uint32_t run_number;
+};
+
+static inline sl_gpu_executable *sl_gpu_executable_of(sl_executable *base) {
+    assert(!base || base->ops->run == sl_gpu_run);
+    return (sl_gpu_executable *)base;
+}
+
+/* The address of an operand in device memory. */
+sl_gpu_address sl_gpu_resolve(const sl_gpu_executable *exe, const sl_operand *operand);
+/* Sets the addresses in the arguments of a step. */
+void sl_gpu_fill_addresses(const sl_gpu_executable *exe, uint32_t step);
+/* A program of its own, or the body of a step, whose inputs the step copies. */
+SL_CHECKED sl_status sl_gpu_load_program(sl_gpu *gpu, const sl_program *program, bool is_body,
+                                         sl_gpu_executable **out, sl_error *err);
+
+/* ---- experts: experts.c has the cache ---- */
+
+/* Whether a step uses experts; *out_operand is their operand. */
+bool sl_gpu_uses_experts(const sl_step *step, uint32_t *out_operand);
+uint32_t sl_gpu_layer_of(const sl_step *step); /* of a step that uses experts */
+/* Opens the cache for the experts that the program uses.  Part of building. */
+SL_CHECKED sl_status sl_gpu_open_experts(sl_gpu_executable *exe, sl_error *err);
+/* Reads from the device which experts a moe_group step found in use, and requests them. */
+SL_CHECKED sl_status sl_gpu_request_experts(sl_gpu_executable *exe, const sl_step *step,
+                                            sl_error *err);
+/* Submits a step that streams in as many rounds as its experts need. */
+SL_CHECKED sl_status sl_gpu_submit_streaming(sl_gpu_executable *exe, uint32_t step, sl_error *err);
+
+/* ---- steps that the host runs: hosted.c ---- */
+
+/* Loops and branches, whose bodies are programs on the device, and custom ops. */
+#define SL_GPU_HOSTED(ROW) ROW(if) ROW(while) ROW(scan) ROW(custom)
+typedef sl_status sl_gpu_hosted_fn(sl_gpu_executable *exe, uint32_t step, sl_error *err);
+sl_gpu_hosted_fn *sl_gpu_hosted(sl_op op); /* NULL: the op has kernels */
+SL_CHECKED sl_status sl_gpu_load_hosted(sl_gpu_executable *exe, uint32_t step, sl_error *err);
+void sl_gpu_unload_hosted(sl_gpu_executable *exe, uint32_t step);
+/* Before the program itself is built: bodies share its scratch, which must not grow afterwards. */
+SL_CHECKED sl_status sl_gpu_build_hosted(sl_gpu_executable *exe, sl_error *err);
+
+/* ---- running: run.c ---- */
+
+/* Any step: by its kernel, in rounds, or by the host. */
+SL_CHECKED sl_status sl_gpu_submit_any(sl_gpu_executable *exe, uint32_t step, sl_error *err);
+/* Waits for what was submitted; an error if a kernel reported a fault. */
+SL_CHECKED sl_status sl_gpu_settle(sl_gpu_executable *exe, sl_error *err);
+void sl_gpu_drop_in_flight(sl_gpu_executable *exe);
+#endif

@@ -1,0 +1,152 @@
+/* gpu.h - What GPUs share: the memory of a device, copies of weights, cached experts, and the calls
+ * that each kind of GPU provides for them.
+ *
+ * A kind of GPU is a folder beside this one.  Its device struct begins with sl_gpu, its executables
+ * with sl_gpu_executable (executable.h); it provides sl_gpu_calls, and its sl_device_ops are
+ * SL_GPU_DEVICE_OPS and what is its own. */
+#ifndef SL_RUNTIME_GPU_GPU_H
+#define SL_RUNTIME_GPU_GPU_H
+#include "runtime/device.h"
+#include "runtime/gpu/fault.h"
+
+typedef uint64_t sl_gpu_address; /* in device memory; 0: none */
+typedef struct {
+    sl_gpu_address address;
+    uint64_t bytes;
+} sl_gpu_block;
+
+/* Work is done in order within a queue; the queues run concurrently. */
+typedef enum {
+    SL_GPU_WORK,  /* steps, inputs and outputs */
+    SL_GPU_COPIES /* experts on their way in */
+} sl_gpu_queue;
+
+typedef struct sl_gpu sl_gpu;
+typedef struct sl_gpu_executable sl_gpu_executable;
+typedef struct sl_gpu_experts sl_gpu_experts;
+/* Reached when everything that was submitted to its queue before it is done. */
+typedef struct sl_gpu_fence sl_gpu_fence;
+
+typedef struct {
+    /* Between these the device belongs to the calling thread; calls nest.  All others are made in
+     * between. */
+    sl_status (*enter)(const sl_gpu *gpu, sl_error *err);
+    void (*leave)(const sl_gpu *gpu);
+
+    sl_status (*memory)(const sl_gpu *gpu, uint64_t *out_free, uint64_t *out_total, sl_error *err);
+    /* `what` names the memory in the error message if there is not enough. */
+    sl_status (*allocate)(const sl_gpu *gpu, uint64_t bytes, const char *what, sl_gpu_block *out,
+                          sl_error *err);
+    void (*release)(const sl_gpu *gpu, sl_gpu_address address);
+
+    /* Asynchronous: host memory must stay as it is until the queue has passed. */
+    sl_status (*copy_in)(const sl_gpu *gpu, sl_gpu_queue queue, sl_gpu_address to, const void *from,
+                         uint64_t bytes, sl_error *err);
+    sl_status (*copy_out)(const sl_gpu *gpu, sl_gpu_queue queue, void *to, sl_gpu_address from,
+                          uint64_t bytes, sl_error *err);
+    sl_status (*copy_within)(const sl_gpu *gpu, sl_gpu_queue queue, sl_gpu_address to,
+                             sl_gpu_address from, uint64_t bytes, sl_error *err);
+    sl_status (*clear)(const sl_gpu *gpu, sl_gpu_queue queue, sl_gpu_address to, uint64_t bytes,
+                       sl_error *err);
+    /* Waits for everything in the queue; an error of any of it is returned here. */
+    sl_status (*wait)(const sl_gpu *gpu, sl_gpu_queue queue, sl_error *err);
+
+    sl_status (*fence_create)(const sl_gpu *gpu, bool timed, sl_gpu_fence **out, sl_error *err);
+    void (*fence_destroy)(const sl_gpu *gpu, sl_gpu_fence *fence);
+    sl_status (*fence_record)(const sl_gpu *gpu, sl_gpu_queue queue, sl_gpu_fence *fence,
+                              sl_error *err);
+    sl_status (*fence_wait)(const sl_gpu *gpu, sl_gpu_fence *fence, sl_error *err);
+    /* Seconds between two timed fences that were reached; 0 if that is not known. */
+    double (*fence_seconds)(const sl_gpu *gpu, sl_gpu_fence *from, sl_gpu_fence *to);
+
+    /* Executables (executable.h). */
+    size_t executable_bytes;
+    /* Finds the kernels of all steps that the host does not run (hosted.c). */
+    sl_status (*find_kernels)(sl_gpu_executable *exe, sl_error *err);
+    /* Plans and records what is submitted.  Does nothing if bindings and memory are as they were.
+     */
+    sl_status (*build)(sl_gpu_executable *exe, sl_error *err);
+    void (*unbuild)(sl_gpu_executable *exe);
+    /* Submits all steps; or one step that has a kernel. */
+    sl_status (*submit)(sl_gpu_executable *exe, sl_error *err);
+    sl_status (*submit_step)(sl_gpu_executable *exe, uint32_t step, sl_error *err);
+} sl_gpu_calls;
+
+/* A weight on the device, known by its address on the host. */
+typedef struct {
+    const void *host;
+    sl_gpu_block block;
+} sl_gpu_upload;
+
+struct sl_gpu {
+    sl_device base;
+    const sl_gpu_calls *calls;
+    const sl_allocator *allocator;
+    sl_allocator pinned; /* host memory with fast copies */
+    sl_device_options options;
+    sl_gpu_upload *uploads;
+    uint32_t upload_count, upload_capacity;
+    sl_gpu_block arena, scratch; /* shared by all executables: one runs at a time */
+    sl_gpu_block fault;          /* sl_fault */
+    sl_gpu_experts *experts;     /* of the one source that was bound; NULL: none */
+    uint64_t weight_bytes, state_bytes;
+    uint64_t runs;
+    double launch_seconds; /* host time spent on submitting them */
+};
+
+/* device.c */
+/* Before and after the parts of a kind of GPU; deinit frees all device memory of this struct. */
+SL_CHECKED sl_status sl_gpu_init(sl_gpu *gpu, sl_error *err);
+void sl_gpu_deinit(sl_gpu *gpu);
+void sl_gpu_release(const sl_gpu *gpu, sl_gpu_block *block);
+/* Grows the block if it is too small; its contents are lost then. */
+SL_CHECKED sl_status sl_gpu_ensure(const sl_gpu *gpu, sl_gpu_block *block, uint64_t bytes,
+                                   const char *what, sl_error *err);
+/* The copy of a weight, made now unless there is one. */
+SL_CHECKED sl_status sl_gpu_upload_weight(sl_gpu *gpu, const void *host, uint64_t bytes,
+                                          const char *name, sl_gpu_address *out, sl_error *err);
+/* Copies that are done when they return, entering the device. */
+SL_CHECKED sl_status sl_gpu_copy_in(sl_gpu *gpu, sl_gpu_address to, const void *from,
+                                    uint64_t bytes, sl_error *err);
+SL_CHECKED sl_status sl_gpu_copy_out(sl_gpu *gpu, void *to, sl_gpu_address from, uint64_t bytes,
+                                     sl_error *err);
+
+/* Entries of sl_device_ops, all of device.c, executable.c and run.c. */
+void sl_gpu_count(const sl_device *base, sl_device_stats *out);
+bool sl_gpu_can_start(const sl_device *base);
+sl_status sl_gpu_load(sl_device *base, const sl_program *program, sl_executable **out,
+                      sl_error *err);
+void sl_gpu_unload(sl_executable *base);
+sl_status sl_gpu_bind(sl_executable *base, sl_buffer_id id, void *data, sl_error *err);
+sl_status sl_gpu_bind_experts(sl_executable *base, sl_buffer_id buffer, sl_expert_source *source,
+                              sl_error *err);
+sl_status sl_gpu_run(sl_executable *base, sl_error *err);
+sl_status sl_gpu_start(sl_executable *base, sl_error *err);
+sl_status sl_gpu_finish(sl_executable *base, sl_error *err);
+sl_status sl_gpu_fetch(sl_executable *base, uint32_t output, sl_error *err);
+sl_status sl_gpu_run_serially(sl_executable *base, const uint32_t *order, sl_error *err);
+void sl_gpu_attach(sl_executable *base, sl_trace *trace);
+const void *sl_gpu_output(const sl_executable *base, uint32_t index);
+void *sl_gpu_device_allocate(sl_device *base, uint64_t bytes);
+void sl_gpu_device_release(sl_device *base, void *memory, uint64_t bytes);
+sl_status sl_gpu_device_copy_in(sl_device *base, void *to, const void *from, uint64_t bytes,
+                                sl_error *err);
+sl_status sl_gpu_device_copy_out(sl_device *base, void *to, const void *from, uint64_t bytes,
+                                 sl_error *err);
+sl_status sl_gpu_device_copy_within(sl_device *base, void *to, const void *from, uint64_t bytes,
+                                    sl_error *err);
+sl_status sl_gpu_weight_changed(sl_device *base, const void *host, sl_error *err);
+sl_status sl_gpu_run_step(sl_executable *base, uint32_t step, sl_error *err);
+sl_status sl_gpu_read(sl_executable *base, const sl_operand *operand, void *to, sl_error *err);
+sl_status sl_gpu_write(sl_executable *base, const sl_operand *operand, const void *from,
+                       sl_error *err);
+#define SL_GPU_DEVICE_OPS                                                                          \
+    .count = sl_gpu_count, .load = sl_gpu_load, .unload = sl_gpu_unload, .bind = sl_gpu_bind,      \
+    .bind_experts = sl_gpu_bind_experts, .run = sl_gpu_run, .can_start = sl_gpu_can_start,         \
+    .start = sl_gpu_start, .finish = sl_gpu_finish, .fetch = sl_gpu_fetch,                         \
+    .run_serially = sl_gpu_run_serially, .attach = sl_gpu_attach, .output = sl_gpu_output,         \
+    .allocate = sl_gpu_device_allocate, .release = sl_gpu_device_release,                          \
+    .copy_in = sl_gpu_device_copy_in, .copy_out = sl_gpu_device_copy_out,                          \
+    .copy_within = sl_gpu_device_copy_within, .weight_changed = sl_gpu_weight_changed,             \
+    .run_step = sl_gpu_run_step, .read = sl_gpu_read, .write = sl_gpu_write
+#endif
