@@ -25,6 +25,11 @@ static sl_status check(const sl_program *program, sl_error *err) {
 #endif
 }
 
+sl_compile_how sl_how_for(const sl_target *target) {
+    return (sl_compile_how){.model = target ? target->schedule : SL_SCHEDULE_LEVELS,
+                            .target = target};
+}
+
 sl_status sl_compile_graph(sl_graph *graph, const sl_compile_how *how,
                            const sl_allocator *allocator, sl_program **out, sl_error *err) {
     const sl_compile_how plain = {0};

@@ -10,6 +10,7 @@
 #ifndef SL_ENGINE_FORMATS_PACK_H
 #define SL_ENGINE_FORMATS_PACK_H
 #include "engine/formats/source.h"
+#include "sluice/sluice.h"
 
 #define SL_PACK_MAGIC "SLUICEPK"
 enum {
@@ -54,4 +55,8 @@ SL_CHECKED sl_status sl_pack_writer_expert(sl_pack_writer *writer, const void *c
 SL_CHECKED sl_status sl_pack_writer_finish(sl_pack_writer *writer, sl_error *err);
 /* Releases the writer; removes the temporary file unless finished.  NULL is fine. */
 void sl_pack_writer_destroy(sl_pack_writer *writer);
+
+/* As sl_pack_verify. */
+SL_CHECKED sl_status sl_pack_check(const char *path, sl_progress_fn *progress, void *progress_ctx,
+                                   sl_error *err);
 #endif

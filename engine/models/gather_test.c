@@ -1,5 +1,5 @@
 /* Weights made of rows of another tensor, which a pack holds in every kind of type. */
-#include "engine/formats/testing.h"
+#include "tests/support/folder.h"
 
 #include "core/codec.h"
 #include "engine/formats/pack.h"
