@@ -3,7 +3,6 @@
 #include "compiler/eval.h"
 #include "core/codec.h"
 #include "runtime/devices.h"
-#include "runtime/pool.h"
 #include "runtime/profile.h"
 #include "sluice/graph.h"
 #include <stdio.h>
@@ -14,9 +13,7 @@ enum { VALUE_ALIGNMENT = 64 };
 struct sl_compiled {
     sl_arena arena;
     const sl_graph *graph;
-    sl_pool *pool;         /* inputs and weights; the evaluator's states, as doubles */
-    sl_buffer_id *buffers; /* [value]: where in the pool */
-    void **states;         /* [value]: a state in the device's memory */
+    void **memory; /* [value] of inputs, weights and states; NULL for others */
     sl_device *device;
     const sl_device_row *row;
     sl_program *program;
@@ -34,32 +31,32 @@ static bool is_device_state(const sl_compiled *c, const sl_value_info *value) {
     return c->device && value->kind == SL_VALUE_STATE;
 }
 
-static void *memory_of(const sl_compiled *c, uint32_t value) {
-    if (is_device_state(c, &c->graph->values[value])) return c->states[value];
-    return sl_pool_data(c->pool, c->buffers[value]);
+/* The evaluator's states are doubles.  Empty tensors have an address too. */
+static uint64_t host_bytes(const sl_compiled *c, const sl_value_info *value) {
+    const bool wide = value->kind == SL_VALUE_STATE && !c->device;
+    const uint64_t bytes =
+        wide ? (uint64_t)sl_type_slots(&value->type) * sizeof(double) : sl_type_bytes(&value->type);
+    return bytes ? bytes : 1;
 }
 
-/* Zero, as in the pool. */
+/* Zero, as memory of the host is. */
 static sl_status allocate_state(sl_compiled *c, uint32_t v, sl_error *err) {
     const sl_value_info *value = &c->graph->values[v];
     const uint64_t bytes = sl_type_bytes(&value->type);
-    c->states[v] = c->device->ops->allocate(c->device, bytes);
+    c->memory[v] = c->device->ops->allocate(c->device, bytes);
     void *zeros = sl_allocate(NULL, bytes, VALUE_ALIGNMENT);
-    sl_status status = c->states[v] && zeros ? SL_OK : sl_no_memory(err, value->name, bytes);
+    sl_status status = c->memory[v] && zeros ? SL_OK : sl_no_memory(err, value->name, bytes);
     if (status == SL_OK)
-        status = c->device->ops->copy_in(c->device, c->states[v], zeros, bytes, err);
+        status = c->device->ops->copy_in(c->device, c->memory[v], zeros, bytes, err);
     sl_release(NULL, zeros, bytes, VALUE_ALIGNMENT);
     return status;
 }
 
 static sl_status allocate_values(sl_compiled *c, sl_error *err) {
     const sl_graph *g = c->graph;
-    c->buffers = SL_ARENA_NEW_ARRAY(&c->arena, sl_buffer_id, g->value_count + 1);
+    c->memory = SL_ARENA_NEW_ARRAY(&c->arena, void *, g->value_count + 1);
     c->results = SL_ARENA_NEW_ARRAY(&c->arena, void *, g->output_count + 1);
-    c->states = SL_ARENA_NEW_ARRAY(&c->arena, void *, g->value_count + 1);
-    if (!c->buffers || !c->results || !c->states)
-        return sl_no_memory(err, "a compiled graph", g->value_count);
-    SL_TRY(sl_pool_create(NULL, &c->pool, err));
+    if (!c->memory || !c->results) return sl_no_memory(err, "a compiled graph", g->value_count);
     for (uint32_t v = 1; v <= g->value_count; v++) {
         const sl_value_info *value = &g->values[v];
         if (value->kind == SL_VALUE_EXPERTS)
@@ -70,14 +67,8 @@ static sl_status allocate_values(sl_compiled *c, sl_error *err) {
             SL_TRY(allocate_state(c, v, err));
             continue;
         }
-        const uint64_t doubles = (uint64_t)sl_type_slots(&value->type) * sizeof(double);
-        const bool wide = value->kind == SL_VALUE_STATE;
-        const uint64_t bytes = wide ? doubles : sl_type_bytes(&value->type);
-        const sl_pool_buffer buffer = {.label = value->name,
-                                       .bytes = bytes ? bytes : 1, /* of empty tensors too */
-                                       .alignment = VALUE_ALIGNMENT,
-                                       .persistent = true};
-        SL_TRY(sl_pool_add(c->pool, &buffer, &c->buffers[v], err));
+        c->memory[v] = sl_allocate(NULL, host_bytes(c, value), VALUE_ALIGNMENT);
+        if (!c->memory[v]) return sl_no_memory(err, value->name, host_bytes(c, value));
     }
     return SL_OK;
 }
@@ -99,7 +90,7 @@ static sl_status load_on_device(sl_compiled *c, sl_error *err) {
         const sl_value_info *value = &c->graph->values[v];
         sl_buffer_id buffer;
         if (has_memory(value) && sl_program_find(c->program, value->name, &buffer))
-            SL_TRY(c->device->ops->bind(c->executable, buffer, memory_of(c, v), err));
+            SL_TRY(c->device->ops->bind(c->executable, buffer, c->memory[v], err));
     }
     return SL_OK;
 }
@@ -110,9 +101,9 @@ static sl_status load_evaluator(sl_compiled *c, sl_error *err) {
     for (uint32_t v = 1; v <= c->graph->value_count; v++) {
         const sl_value_info *value = &c->graph->values[v];
         if (value->kind == SL_VALUE_STATE)
-            SL_TRY(sl_evaluator_bind_state(c->evaluator, (sl_value){v}, memory_of(c, v), err));
+            SL_TRY(sl_evaluator_bind_state(c->evaluator, (sl_value){v}, c->memory[v], err));
         else if (has_memory(value))
-            SL_TRY(sl_evaluator_bind(c->evaluator, (sl_value){v}, memory_of(c, v), err));
+            SL_TRY(sl_evaluator_bind(c->evaluator, (sl_value){v}, c->memory[v], err));
     }
     for (uint32_t o = 0; o < c->graph->output_count; o++) {
         const sl_value_info *value = sl_graph_value(c->graph, c->graph->outputs[o].value);
@@ -150,19 +141,28 @@ sl_status sl_compile(const sl_graph *graph, const sl_compile_options *options, s
     return status;
 }
 
+/* States in the memory of the device, or everything in the memory of the host. */
+static void release_values(sl_compiled *c, bool of_device) {
+    for (uint32_t v = 1; c->memory && v <= c->graph->value_count; v++) {
+        const sl_value_info *value = &c->graph->values[v];
+        if (!c->memory[v] || is_device_state(c, value) != of_device) continue;
+        if (of_device)
+            c->device->ops->release(c->device, c->memory[v], sl_type_bytes(&value->type));
+        else
+            sl_release(NULL, c->memory[v], host_bytes(c, value), VALUE_ALIGNMENT);
+    }
+}
+
 void sl_compiled_free(sl_compiled *c) {
     if (!c) return;
     if (c->device) {
         if (c->executable) c->device->ops->unload(c->executable);
-        for (uint32_t v = 1; c->states && v <= c->graph->value_count; v++)
-            if (c->states[v])
-                c->device->ops->release(c->device, c->states[v],
-                                        sl_type_bytes(&c->graph->values[v].type));
+        release_values(c, true);
         c->device->ops->destroy(c->device);
     }
-    sl_program_destroy(c->program);
     sl_evaluator_destroy(c->evaluator);
-    sl_pool_destroy(c->pool);
+    release_values(c, false); /* the device may use it until it is destroyed */
+    sl_program_destroy(c->program);
     sl_arena arena = c->arena;
     sl_arena_deinit(&arena);
 }
@@ -180,14 +180,14 @@ sl_status sl_compiled_set(sl_compiled *c, const char *name, const void *data, si
                        (unsigned long long)sl_type_bytes(&value->type), bytes);
     }
     if (is_device_state(c, value))
-        return c->device->ops->copy_in(c->device, c->states[id.v], data, bytes, err);
+        return c->device->ops->copy_in(c->device, c->memory[id.v], data, bytes, err);
     if (value->kind == SL_VALUE_STATE) {
-        sl_decode_f64(value->type.dtype, data, sl_type_elements(&value->type), memory_of(c, id.v));
+        sl_decode_f64(value->type.dtype, data, sl_type_elements(&value->type), c->memory[id.v]);
         return SL_OK;
     }
-    SL_TRY(sl_pool_upload(c->pool, c->buffers[id.v], 0, data, bytes, err));
+    if (bytes) memcpy(c->memory[id.v], data, bytes);
     return c->device && value->kind == SL_VALUE_WEIGHT
-               ? c->device->ops->weight_changed(c->device, memory_of(c, id.v), err)
+               ? c->device->ops->weight_changed(c->device, c->memory[id.v], err)
                : SL_OK;
 }
 

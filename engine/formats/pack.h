@@ -36,10 +36,8 @@ SL_CHECKED sl_status sl_pack_writer_create(const char *path, const sl_allocator 
 /* Texts come before the first experts, under any name. */
 SL_CHECKED sl_status sl_pack_writer_text(sl_pack_writer *writer, const char *name, const char *text,
                                          uint64_t bytes, sl_error *err);
-/* All resident tensors come before the first experts. */
-SL_CHECKED sl_status sl_pack_writer_tensor(sl_pack_writer *writer, const char *name, sl_type type,
-                                           const void *data, sl_error *err);
-/* The same in pieces: begin, any number of pieces that add up to the type's bytes, end. */
+/* All resident tensors come before the first experts: begin, any number of pieces that add up to
+ * the type's bytes, end. */
 SL_CHECKED sl_status sl_pack_writer_begin(sl_pack_writer *writer, const char *name, sl_type type,
                                           sl_error *err);
 SL_CHECKED sl_status sl_pack_writer_piece(sl_pack_writer *writer, const void *data, uint64_t bytes,

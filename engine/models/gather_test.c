@@ -29,7 +29,9 @@ static sl_source *make_source(sl_dtype dtype, int64_t rows) {
     sl_source *source = NULL;
     assert_int_equal(sl_pack_writer_create(test_path("a.sluice"), NULL, &writer, &err), SL_OK);
     assert_int_equal(sl_pack_writer_text(writer, "config.json", "{}", 2, &err), SL_OK);
-    assert_int_equal(sl_pack_writer_tensor(writer, "model.from.weight", type, bytes, &err), SL_OK);
+    assert_int_equal(sl_pack_writer_begin(writer, "model.from.weight", type, &err), SL_OK);
+    assert_int_equal(sl_pack_writer_piece(writer, bytes, sl_type_bytes(&type), &err), SL_OK);
+    assert_int_equal(sl_pack_writer_end(writer, &err), SL_OK);
     assert_int_equal(sl_pack_writer_finish(writer, &err), SL_OK);
     sl_pack_writer_destroy(writer);
     if (sl_source_open(test_path("a.sluice"), NULL, &source, &err)) fail_msg("%s", err.message);

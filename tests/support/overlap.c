@@ -1,4 +1,4 @@
-#include "core/access.h"
+#include "tests/support/overlap.h"
 
 /* Whether a run of `access` meets bytes [begin, end).  Of the runs that start before end, the last
  * one reaches furthest. */

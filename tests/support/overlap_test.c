@@ -1,5 +1,5 @@
-/* access_test.c - Overlap of strided accesses against marking every byte. */
-#include "core/access.h"
+/* overlap_test.c - Overlap of strided accesses against marking every byte. */
+#include "tests/support/overlap.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
