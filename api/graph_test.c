@@ -1,4 +1,4 @@
-/* graph_api_test.c - Graphs by way of the public functions. */
+/* graph_test.c - Graphs by way of the public functions. */
 #include "compiler/graph.h"
 #include "sluice/graph.h"
 #include <setjmp.h>
