@@ -7,62 +7,6 @@
 #include "base/sizes.h"
 #include <string.h>
 
-static void test_parse(void **unused) {
-    (void)unused;
-    static const struct {
-        const char *text;
-        uint64_t bytes;
-    } cases[] = {
-        {"0", 0},
-        {"4096", 4096},
-        {"17B", 17},
-        {"64K", 65536},
-        {"64k", 65536},
-        {"64KiB", 65536},
-        {"64KB", 64000},
-        {"1.5GiB", UINT64_C(1610612736)},
-        {"1.5 GiB", UINT64_C(1610612736)},
-        {"2GB", UINT64_C(2000000000)},
-        {"0.1GB", UINT64_C(100000000)},
-        {"0.3M", 314573},
-        {"3mib", 3145728},
-        {"1T", UINT64_C(1099511627776)},
-        {"1TB", UINT64_C(1000000000000)},
-        {"1.000000000001TB", UINT64_C(1000000000001)},
-        {"1.00000000000000000000000000000001K", 1024},
-        {"18446744073709551615", UINT64_MAX},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        uint64_t bytes = 1;
-        sl_error err = {0};
-        assert_int_equal(sl_size_parse(cases[i].text, &bytes, &err), SL_OK);
-        if (bytes != cases[i].bytes) print_message("case %s\n", cases[i].text);
-        assert_int_equal(bytes, cases[i].bytes);
-    }
-}
-
-static void test_parse_refuses(void **unused) {
-    (void)unused;
-    static const char *const bad[] = {"",      "K",    "-1",  "+1",  "1.",   ".5",
-                                      "1.K",   "0x10", "1e3", "nan", "inf",  "1X",
-                                      "1KBB",  "1K B", "1 2", "1iB", " 1",   "18446744073709551616",
-                                      "1.2.3", "1K ",  "१",   "1E",  "1KiBB"};
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        uint64_t bytes = 7;
-        sl_error err = {0};
-        if (sl_size_parse(bad[i], &bytes, &err) != SL_INVALID) print_message("case %s\n", bad[i]);
-        assert_int_equal(err.status, SL_INVALID);
-        assert_int_equal(bytes, 7);
-        assert_non_null(strstr(err.message, bad[i]));
-    }
-    uint64_t bytes = 7;
-    sl_error err = {0};
-    assert_int_equal(sl_size_parse("18446744073709551615K", &bytes, &err), SL_INVALID);
-    assert_non_null(strstr(err.message, "64 bits"));
-    assert_int_equal(sl_size_parse("16777216T", &bytes, NULL), SL_INVALID);
-    assert_int_equal(sl_size_parse("16777215.9T", &bytes, NULL), SL_OK);
-}
-
 static void test_format(void **unused) {
     (void)unused;
     static const struct {
@@ -104,8 +48,6 @@ static void test_checked_arithmetic(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parse),
-        cmocka_unit_test(test_parse_refuses),
         cmocka_unit_test(test_format),
         cmocka_unit_test(test_checked_arithmetic),
     };

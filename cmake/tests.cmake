@@ -97,6 +97,7 @@ if(BUILD_TESTING)
                "orders|tsan|binary|symbols|convolution|attention|elementwise|movement|norm|resize|control)"
                "_test\\.c$")
         list(FILTER test_sources EXCLUDE REGEX "${needs_more}")
+        list(APPEND test_sources api/graph_test.c)
     endif()
     if(SLUICE_SANITIZE MATCHES "thread") # what uses threads
         list(FILTER test_sources INCLUDE REGEX "${threaded}")

@@ -249,19 +249,3 @@ sl_status sl_graph_write(const sl_graph *graph, const sl_sink *sink, sl_error *e
     sl_arena_deinit(&scratch);
     return status;
 }
-
-static sl_status hash(void *ctx, const void *bytes, size_t count, sl_error *err) {
-    uint64_t *state = ctx, value = *state;
-    const unsigned char *at = bytes;
-    (void)err;
-    for (size_t i = 0; i < count; i++) value = (value ^ at[i]) * 0x100000001b3u;
-    *state = value;
-    return SL_OK;
-}
-
-/* sluice/graph.h */
-sl_status sl_graph_fingerprint(const sl_graph *graph, uint64_t *out, sl_error *err) {
-    const sl_sink sink = {hash, out};
-    *out = 0xcbf29ce484222325u;
-    return sl_graph_write(graph, &sink, err);
-}

@@ -18,6 +18,9 @@ typedef struct {
     uint64_t arena_alignment; /* of the arena and its buffers; 64 (or 0) to 2 MiB */
 } sl_compile_how;
 
+/* The options for a target.  NULL: a device that supports every op. */
+sl_compile_how sl_how_for(const sl_target *target);
+
 /* Verifies the graph, runs every stage and, in debug builds, verifies the result (core/check.h).
  * The program owns copies of everything it needs.  The graph and the bodies of its nodes are
  * changed in place; bodies become programs of their steps.  how may be NULL. */

@@ -4,6 +4,7 @@
 #include "core/check.h"
 #include "core/kv.h"
 #include "runtime/null/null.h"
+#include "tests/support/overlap.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #ifndef SL_CORE_ACCESS_H
 #define SL_CORE_ACCESS_H
 #include "core/ids.h"
-#include <stdbool.h>
+#include <stdint.h>
 
 typedef struct {
     sl_buffer_id buffer;
@@ -22,6 +22,4 @@ static inline sl_access sl_access_range(sl_buffer_id buffer, uint64_t begin, uin
 static inline uint64_t sl_access_end(const sl_access *access) {
     return access->begin + (uint64_t)(access->count - 1) * access->stride + access->bytes;
 }
-/* Exact for any strides; assumes that both accesses are of the same buffer. */
-bool sl_access_overlap(const sl_access *a, const sl_access *b);
 #endif

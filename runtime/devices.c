@@ -2,7 +2,6 @@
 #include "runtime/cpu/cpu.h"
 #include "runtime/cuda/cuda.h"
 #include "runtime/null/null.h"
-#include "sluice/sluice.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -27,12 +26,6 @@ enum { ROW_COUNT = sizeof rows / sizeof rows[0] };
 
 const sl_device_row *sl_device_row_at(uint32_t index) {
     return index < ROW_COUNT ? &rows[index] : NULL;
-}
-
-int sl_device_at(uint32_t index, sl_device_item *out) {
-    const sl_device_row *row = sl_device_row_at(index);
-    if (row) *out = (sl_device_item){row->name, row->summary, !row->checks_only};
-    return row != NULL;
 }
 
 static void list_names(char *out, size_t capacity) {

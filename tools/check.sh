@@ -5,7 +5,7 @@
 # read untrusted bytes (tools/analyzed.txt), with --all at every file.
 # check.sh --format - Rewrite the layout instead.
 set -u
-sources() { find base io core compiler runtime engine apps examples include tests -name '*.[ch]' | sort; }
+sources() { sed -n 's/^\([a-z][a-z]*\).*:.*/\1/p' LAYERS | sort -u | xargs -I{} find {} -name '*.[ch]' | sort; }
 if [ "$1" = --format ]; then
     sources | xargs clang-format -i
     exit

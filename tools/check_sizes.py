@@ -7,7 +7,7 @@ line (or a lone one) and closes with a `}` in the first column.
 import pathlib
 import sys
 
-FOLDERS = ["base", "io", "core", "compiler", "runtime", "engine", "apps", "examples", "include", "tests"]
+FOLDERS = sorted({line.split("/")[0].split(":")[0] for line in open("LAYERS") if line[0].isalpha()})
 FILE_LINES, FUNCTION_LINES = 800, 80
 
 

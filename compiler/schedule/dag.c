@@ -195,7 +195,7 @@ sl_status sl_dag_build(const sl_program *program, sl_space space, sl_arena *aren
     return SL_OK;
 }
 
-/* ---- closure and reduction ---- */
+/* ---- reduction ---- */
 
 /* Fills the row of what s reaches from its successors' rows and tells each successor that no
  * earlier one reaches.  Successors ascend, so that whatever reaches one comes before it. */
@@ -206,8 +206,7 @@ static uint32_t reach_from(const sl_dag *dag, uint64_t *reach, uint32_t s, uint3
     for (uint32_t e = dag->out.first[s]; e < dag->out.first[s + 1]; e++) {
         const uint32_t t = dag->out.targets[e];
         if (row[t / 64] >> t % 64 & 1) continue;
-        if (kept) kept[count] = t;
-        count++;
+        kept[count++] = t;
         row[t / 64] |= UINT64_C(1) << t % 64;
         const uint64_t *theirs = reach + (size_t)t * words;
         for (uint32_t w = t / 64; w < words; w++) row[w] |= theirs[w];
@@ -218,14 +217,6 @@ static uint32_t reach_from(const sl_dag *dag, uint64_t *reach, uint32_t s, uint3
 static uint64_t *reach_rows(const sl_dag *dag, sl_arena *arena) {
     const size_t words = ((size_t)dag->step_count + 63) / 64;
     return SL_ARENA_NEW_ARRAY(arena, uint64_t, dag->step_count * words + 1);
-}
-
-sl_status sl_dag_closure(const sl_dag *dag, sl_arena *arena, uint64_t **out_reach, sl_error *err) {
-    uint64_t *reach = reach_rows(dag, arena);
-    if (!reach) return sl_no_memory(err, "a closure", dag->step_count);
-    for (uint32_t s = dag->step_count; s-- > 0;) (void)reach_from(dag, reach, s, NULL);
-    *out_reach = reach;
-    return SL_OK;
 }
 
 sl_status sl_dag_reduce(const sl_dag *dag, sl_arena *arena, sl_dag *out, sl_error *err) {

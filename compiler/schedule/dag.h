@@ -21,9 +21,6 @@ SL_CHECKED sl_status sl_dag_build(const sl_program *program, sl_space space, sl_
                                   sl_dag *out, sl_error *err);
 /* Drops every edge that a longer path implies. */
 SL_CHECKED sl_status sl_dag_reduce(const sl_dag *dag, sl_arena *arena, sl_dag *out, sl_error *err);
-/* reach[s]: bit t set when there is a path from s to t.  Rows of ceil(n / 64) words. */
-SL_CHECKED sl_status sl_dag_closure(const sl_dag *dag, sl_arena *arena, uint64_t **out_reach,
-                                    sl_error *err);
 /* How many pairs of steps conflict: what a barrier or an edge for each would come to. */
 SL_CHECKED sl_status sl_dag_count_conflicts(const sl_program *program, sl_space space,
                                             sl_arena *arena, uint32_t *out_pairs, sl_error *err);

@@ -1,5 +1,6 @@
 /* dag_test.c - Dependencies against comparing all pairs of steps, byte by byte. */
 #include "compiler/schedule/dag.h"
+#include "tests/support/overlap.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -133,15 +134,6 @@ static void same_paths(uint32_t seed, uint32_t n, matrix found, matrix wanted) {
                          wanted[a][b]);
 }
 
-static void check_closure(const sl_dag *dag, sl_arena *arena, matrix wanted) {
-    uint64_t *reach = NULL;
-    assert_int_equal(sl_dag_closure(dag, arena, &reach, &err), SL_OK);
-    const uint32_t words = (dag->step_count + 63) / 64;
-    for (uint32_t a = 0; a < dag->step_count; a++)
-        for (uint32_t b = 0; b < dag->step_count; b++)
-            assert_int_equal(reach[a * words + b / 64] >> b % 64 & 1, wanted[a][b]);
-}
-
 static void check_minimal(const sl_dag *reduced) {
     static matrix all, less;
     const uint32_t n = reduced->step_count;
@@ -165,7 +157,6 @@ static void check_one(uint32_t seed, sl_space space) {
     check_sides(&dag);
     paths_of(&dag.out, n, UINT32_MAX, found);
     same_paths(seed, n, found, wanted);
-    check_closure(&dag, &arena, wanted);
     assert_int_equal(sl_dag_reduce(&dag, &arena, &reduced, &err), SL_OK);
     check_sides(&reduced);
     paths_of(&reduced.out, n, UINT32_MAX, found);
@@ -262,10 +253,8 @@ static void no_steps_are_fine(void **state) {
     sl_arena arena;
     sl_arena_init(&arena, NULL);
     sl_dag dag, reduced;
-    uint64_t *reach = NULL;
     assert_int_equal(sl_dag_build(&program, SL_SPACE_BUFFERS, &arena, &dag, &err), SL_OK);
     assert_int_equal(sl_dag_reduce(&dag, &arena, &reduced, &err), SL_OK);
-    assert_int_equal(sl_dag_closure(&dag, &arena, &reach, &err), SL_OK);
     assert_int_equal(reduced.edge_count, 0);
     sl_arena_deinit(&arena);
 }

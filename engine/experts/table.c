@@ -1,7 +1,7 @@
 #include "engine/experts/table.h"
 #include "base/sizes.h"
 #include "engine/experts/arrange.h"
-#include "engine/models/names.h"
+#include "engine/experts/places.h"
 #include <string.h>
 
 static sl_status check_block_matrix(const sl_expert_blocks *blocks, int matrix,

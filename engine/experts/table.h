@@ -2,8 +2,8 @@
 #ifndef SL_ENGINE_EXPERTS_TABLE_H
 #define SL_ENGINE_EXPERTS_TABLE_H
 #include "core/experts.h"
+#include "engine/config/config.h"
 #include "engine/formats/source.h"
-#include "engine/models/config.h"
 
 enum {
     SL_GATE,

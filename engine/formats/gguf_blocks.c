@@ -1,10 +1,6 @@
 /* gguf_blocks.c - Blocks of GGUF (core/gguf_blocks.h) as panels. */
 #include "engine/formats/gguf_blocks.h"
 
-sl_dtype sl_gguf_block_dtype(sl_gguf_block kind) {
-    return sl_gguf_layouts[kind].dtype;
-}
-
 static const uint8_t *block_at(const sl_gguf_matrix *m, int64_t row, int64_t index) {
     const sl_gguf_layout *l = &sl_gguf_layouts[m->kind];
     return (const uint8_t *)m->data + (row * (m->cols / l->cols) + index) * l->bytes;

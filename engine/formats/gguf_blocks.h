@@ -11,6 +11,5 @@ typedef struct {
     const void *data;
     float scale;
 } sl_gguf_matrix;
-sl_dtype sl_gguf_block_dtype(sl_gguf_block kind);
 void sl_gguf_repack(const sl_gguf_matrix *matrix, void *out);
 #endif

@@ -1,5 +1,5 @@
 /* gguf_config_test.c - Metadata of every architecture as config.json, and what is refused. */
-#include "engine/formats/testing.h"
+#include "tests/support/folder.h"
 
 #include "engine/formats/gguf.h"
 #include "tests/support/gguf_maker.h"

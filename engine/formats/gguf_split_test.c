@@ -1,6 +1,6 @@
 /* gguf_split_test.c - Models in several GGUF files: opened by any part or by their folder, and
  * every way in which parts do not belong together. */
-#include "engine/formats/testing.h"
+#include "tests/support/folder.h"
 
 #include "engine/formats/gguf.h"
 #include "tests/support/gguf_maker.h"

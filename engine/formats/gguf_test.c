@@ -1,4 +1,4 @@
-#include "engine/formats/testing.h"
+#include "tests/support/folder.h"
 
 #include "core/codec.h"
 #include "engine/formats/gguf.h"

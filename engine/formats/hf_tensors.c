@@ -1,7 +1,7 @@
 /* hf_tensors.c - From the tensors of a folder's shards to the entries of a source: schemes define
  * how each is stored, views map it to the names of models.  No tensor bytes are read here. */
 #include "engine/formats/hf.h"
-#include "engine/models/names.h"
+#include "engine/formats/names.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

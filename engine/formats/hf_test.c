@@ -2,7 +2,7 @@
  * the format's rules, and what malformed folders are told. */
 #include "core/codec.h"
 #include "engine/formats/source.h"
-#include "engine/formats/testing.h"
+#include "tests/support/folder.h"
 #include <math.h>
 
 enum { MOST_BYTES = 1 << 20 };

@@ -10,6 +10,7 @@
 #ifndef SL_ENGINE_FORMATS_PACK_H
 #define SL_ENGINE_FORMATS_PACK_H
 #include "engine/formats/source.h"
+#include "sluice/sluice.h"
 
 #define SL_PACK_MAGIC "SLUICEPK"
 enum {
@@ -35,10 +36,8 @@ SL_CHECKED sl_status sl_pack_writer_create(const char *path, const sl_allocator 
 /* Texts come before the first experts, under any name. */
 SL_CHECKED sl_status sl_pack_writer_text(sl_pack_writer *writer, const char *name, const char *text,
                                          uint64_t bytes, sl_error *err);
-/* All resident tensors come before the first experts. */
-SL_CHECKED sl_status sl_pack_writer_tensor(sl_pack_writer *writer, const char *name, sl_type type,
-                                           const void *data, sl_error *err);
-/* The same in pieces: begin, any number of pieces that add up to the type's bytes, end. */
+/* All resident tensors come before the first experts: begin, any number of pieces that add up to
+ * the type's bytes, end. */
 SL_CHECKED sl_status sl_pack_writer_begin(sl_pack_writer *writer, const char *name, sl_type type,
                                           sl_error *err);
 SL_CHECKED sl_status sl_pack_writer_piece(sl_pack_writer *writer, const void *data, uint64_t bytes,
@@ -54,4 +53,8 @@ SL_CHECKED sl_status sl_pack_writer_expert(sl_pack_writer *writer, const void *c
 SL_CHECKED sl_status sl_pack_writer_finish(sl_pack_writer *writer, sl_error *err);
 /* Releases the writer; removes the temporary file unless finished.  NULL is fine. */
 void sl_pack_writer_destroy(sl_pack_writer *writer);
+
+/* As sl_pack_verify. */
+SL_CHECKED sl_status sl_pack_check(const char *path, sl_progress_fn *progress, void *progress_ctx,
+                                   sl_error *err);
 #endif

@@ -1,4 +1,4 @@
-#include "engine/formats/testing.h"
+#include "tests/support/folder.h"
 
 #include "engine/formats/pack.h"
 #include <signal.h>
@@ -26,13 +26,20 @@ static sl_status write_layer(sl_pack_writer *writer, uint32_t layer) {
     return SL_OK;
 }
 
+static sl_status write_tensor(sl_pack_writer *writer, const char *name, sl_type type,
+                              const void *data) {
+    SL_TRY(sl_pack_writer_begin(writer, name, type, &err));
+    SL_TRY(sl_pack_writer_piece(writer, data, sl_type_bytes(&type), &err));
+    return sl_pack_writer_end(writer, &err);
+}
+
 static sl_status write_content(sl_pack_writer *writer) {
     SL_TRY(sl_pack_writer_text(writer, "config.json", config, sizeof config - 1, &err));
     SL_TRY(sl_pack_writer_text(writer, "empty", "", 0, &err));
-    SL_TRY(sl_pack_writer_tensor(
-        writer, "norm", sl_type_make(SL_DTYPE_f32, 2, (int64_t)2, (int64_t)3), weights, &err));
-    SL_TRY(sl_pack_writer_tensor(
-        writer, "head", sl_type_make(SL_DTYPE_q8, 2, (int64_t)3, (int64_t)4), panel, &err));
+    SL_TRY(write_tensor(writer, "norm", sl_type_make(SL_DTYPE_f32, 2, (int64_t)2, (int64_t)3),
+                        weights));
+    SL_TRY(
+        write_tensor(writer, "head", sl_type_make(SL_DTYPE_q8, 2, (int64_t)3, (int64_t)4), panel));
     SL_TRY(write_layer(writer, 0));
     SL_TRY(write_layer(writer, 5));
     return sl_pack_writer_finish(writer, &err);

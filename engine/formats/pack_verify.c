@@ -1,6 +1,6 @@
 /* pack_verify.c - Reads all of a pack and compares its checksums. */
+#include "engine/formats/pack.h"
 #include "engine/formats/source_internal.h"
-#include "sluice/sluice.h"
 #include <string.h>
 #include <xxhash.h>
 
@@ -62,8 +62,8 @@ static sl_status verify(verification *v, sl_error *err) {
     return SL_OK;
 }
 
-sl_status sl_pack_verify(const char *path, sl_progress_fn *progress, void *progress_ctx,
-                         sl_error *err) {
+sl_status sl_pack_check(const char *path, sl_progress_fn *progress, void *progress_ctx,
+                        sl_error *err) {
     verification v = {.progress = progress, .progress_ctx = progress_ctx};
     SL_TRY(sl_source_open(path, NULL, &v.source, err));
     const sl_status status =

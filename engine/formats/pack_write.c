@@ -146,12 +146,6 @@ sl_status sl_pack_writer_begin(sl_pack_writer *writer, const char *name, sl_type
     return describe_type(writer->entry.entry, &type) ? SL_OK : no_manifest_memory(writer, err);
 }
 
-sl_status sl_pack_writer_tensor(sl_pack_writer *writer, const char *name, sl_type type,
-                                const void *data, sl_error *err) {
-    SL_TRY(sl_pack_writer_begin(writer, name, type, err));
-    return add_bytes(writer, data, sl_type_bytes(&type), err);
-}
-
 static sl_status check_complete(const sl_pack_writer *writer, sl_error *err) {
     const open_layer *layer = &writer->layer;
     if (writer->entry.entry)

@@ -324,10 +324,3 @@ void sl_repack_panels(const sl_repack_source *s, int64_t first, int64_t count, v
         }
     }
 }
-
-sl_status sl_repack(const sl_repack_source *source, const char *name, void *matrix, sl_error *err) {
-    SL_TRY(sl_repack_check(source, name, err));
-    sl_repack_panels(source, 0,
-                     sl_panel_layout_of(source->dtype, source->rows, source->cols).panels, matrix);
-    return SL_OK;
-}

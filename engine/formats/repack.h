@@ -33,7 +33,4 @@ SL_CHECKED sl_status sl_repack_check(const sl_repack_source *source, const char 
 /* Writes panels [first, first + count) of the whole matrix that starts at `matrix`, all of their
  * bytes.  The source has been checked. */
 void sl_repack_panels(const sl_repack_source *source, int64_t first, int64_t count, void *matrix);
-/* Checks the source and writes sl_panel_layout_of(...).matrix_bytes. */
-SL_CHECKED sl_status sl_repack(const sl_repack_source *source, const char *name, void *matrix,
-                               sl_error *err);
 #endif

@@ -5,9 +5,8 @@
  * step itself, not by earlier ones. */
 #include "compiler/ops/semantics.h"
 #include "core/codec.h"
-#include "engine/model.h"
+#include "engine/inspect/inspect.h"
 #include "engine/session/how.h"
-#include "sluice/inspect.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -268,22 +267,10 @@ static sl_status run(comparison *c, const sl_compare_options *options, sl_error 
     return SL_OK;
 }
 
-sl_status sl_compare(sl_model *first, sl_model *second, const sl_compare_options *given,
-                     sl_compare_report *out, sl_error *err) {
-    sl_compare_options options = {0};
-    if (given)
-        memcpy(&options, given,
-               given->struct_size < sizeof options ? given->struct_size : sizeof options);
+sl_status sl_compare_steps(sl_model *first, sl_model *second, const sl_compare_options *options,
+                           sl_compare_report *out, sl_error *err) {
     comparison c = {.a.model = first, .b.model = second, .report = out};
-    *out = (sl_compare_report){0};
-    if (!second->device)
-        return sl_fail(err, SL_INVALID, "the second device to compare must not be ref");
-    if (options.tokens > SL_MAX_STEP_ROWS || options.tokens > second->context_tokens)
-        return sl_fail(
-            err, SL_INVALID,
-            "a forward pass of %u tokens, wanted at most %d and at most the context's %u",
-            options.tokens, SL_MAX_STEP_ROWS, second->context_tokens);
-    const sl_status status = run(&c, &options, err);
+    const sl_status status = run(&c, options, err);
     sl_steps_destroy(c.a.steps);
     sl_steps_destroy(c.b.steps);
     return status;

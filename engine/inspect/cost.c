@@ -1,6 +1,5 @@
 /* cost.c - The cost of a token, computed from the weights, not measured. */
-#include "engine/model.h"
-#include "sluice/inspect.h"
+#include "engine/inspect/inspect.h"
 #include <string.h>
 
 /* Multiplying and adding each element once. */
@@ -27,7 +26,7 @@ static uint64_t position_operations(const sl_model_config *config) {
     return 2ull * config->query_heads * dims;
 }
 
-sl_token_cost sl_model_token_cost(const sl_model *model) {
+sl_token_cost sl_token_cost_of(const sl_model *model) {
     sl_token_cost cost = {0};
     for (uint32_t i = 0; i < model->weights.count; i++)
         add_resident(&model->config, &model->weights.items[i], &cost);

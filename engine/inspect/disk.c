@@ -1,8 +1,7 @@
 /* disk.c - Measures the disk bandwidth for random reads of experts. */
 #include "base/clock.h"
 #include "base/sizes.h"
-#include "engine/model.h"
-#include "sluice/inspect.h"
+#include "engine/inspect/inspect.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,17 +88,7 @@ static sl_status open_reader(const sl_model *model, sl_reader **out, sl_error *e
     return status;
 }
 
-sl_status sl_measure_gpu(sl_model *model, sl_gpu_floors *out, sl_error *err) {
-    sl_device_floors floors;
-    *out = (sl_gpu_floors){0};
-    if (!model->device || !model->device->ops->measure) return SL_OK;
-    SL_TRY(model->device->ops->measure(model->device, &floors, err));
-    *out = (sl_gpu_floors){floors.copy_bytes_per_second, floors.bf16_operations_per_second,
-                           floors.host_bytes_per_second};
-    return SL_OK;
-}
-
-sl_status sl_measure_disk(const sl_model *model, sl_disk_floor *out, sl_error *err) {
+sl_status sl_disk_measure(const sl_model *model, sl_disk_floor *out, sl_error *err) {
     disk d = {.table = &model->experts, .random = 1};
     *out =
         (sl_disk_floor){.reads_in_flight = IN_FLIGHT, .expert_bytes = model->experts.expert_bytes};

@@ -1,5 +1,5 @@
 /* inspect.c - Compiles a forward pass for inspection. */
-#include "sluice/inspect.h"
+#include "engine/inspect/inspect.h"
 #include "base/clock.h"
 #include "compiler/compile.h"
 #include "core/check.h"
@@ -9,36 +9,6 @@
 #include "engine/session/how.h"
 #include <stdio.h>
 #include <string.h>
-
-enum { DEFAULT_RUNS = 4, MOST_RUNS = 100000 };
-
-static sl_status complete(const sl_model *model, const sl_inspect_options *given,
-                          sl_inspect_options *out, sl_error *err) {
-    *out = (sl_inspect_options){0};
-    if (given)
-        memcpy(out, given, given->struct_size < sizeof *out ? given->struct_size : sizeof *out);
-    if (!out->tokens) out->tokens = 1;
-    if (!out->wanted) out->wanted = 1;
-    if (!out->runs && out->trace_path) out->runs = DEFAULT_RUNS;
-    if (!model == !out->shape)
-        return sl_fail(err, SL_INVALID, "%s to inspect",
-                       model ? "give either a model or a shape, not both"
-                             : "a model or a shape is required");
-    if (out->tokens > SL_MAX_STEP_ROWS || (out->wanted != 1 && out->wanted != out->tokens))
-        return sl_fail(err, SL_INVALID,
-                       "a forward pass of %u tokens with logits of %u, wanted at most %d tokens, "
-                       "and logits of one or of all",
-                       out->tokens, out->wanted, SL_MAX_STEP_ROWS);
-    if (model && out->depth >= model->context_tokens)
-        return sl_fail(err, SL_INVALID, "a depth of %u, the context has %u tokens", out->depth,
-                       model->context_tokens);
-    if (out->runs > MOST_RUNS)
-        return sl_fail(err, SL_INVALID, "%u runs, wanted at most %d", out->runs, MOST_RUNS);
-    if (out->runs && (!model || !model->device))
-        return sl_fail(err, SL_UNSUPPORTED,
-                       "only a model on a device can be run and traced, not on ref");
-    return SL_OK;
-}
 
 static sl_status compile(const sl_subject *subject, const sl_compile_how *how,
                          const sl_allocator *allocator, sl_program **out, double *build_seconds,
@@ -117,13 +87,10 @@ static sl_status inspect(sl_subject *subject, sl_model *model, const sl_inspect_
     return status;
 }
 
-sl_status sl_inspect(sl_model *model, const sl_inspect_options *given, sl_inspect_report *out,
-                     sl_error *err) {
-    sl_inspect_options options;
+sl_status sl_inspect_step(sl_model *model, const sl_inspect_options *options,
+                          sl_inspect_report *out, sl_error *err) {
     sl_subject subject = {0};
-    *out = (sl_inspect_report){0};
-    SL_TRY(complete(model, given, &options, err));
-    const sl_status status = inspect(&subject, model, &options, out, err);
+    const sl_status status = inspect(&subject, model, options, out, err);
     sl_subject_deinit(&subject);
     return status;
 }

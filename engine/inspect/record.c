@@ -96,7 +96,7 @@ static sl_status describe(recorder *r, sl_inspect_report *report, sl_error *err)
     SL_TRY(sl_profile_build(r->step.program, &r->trace, &r->arena, &profile, err));
     qsort(r->seconds, r->plan->runs, sizeof *r->seconds, by_value);
     report->runs = r->plan->runs;
-    report->threads = sl_model_describe(r->model).threads;
+    report->threads = r->model->device_info.threads;
     report->run_seconds = r->seconds[r->plan->runs / 2];
     if (profile.wall_seconds > 0)
         report->busy_share = profile.busy_seconds / profile.wall_seconds / report->threads;

@@ -2,7 +2,7 @@
 #ifndef SL_ENGINE_INSPECT_RECORD_H
 #define SL_ENGINE_INSPECT_RECORD_H
 #include "engine/inspect/draw.h"
-#include "engine/model.h"
+#include "engine/session/model.h"
 #include "sluice/inspect.h"
 
 typedef struct {

@@ -1,5 +1,5 @@
 #include "engine/inspect/subject.h"
-#include "engine/models/shapes.h"
+#include "engine/config/shapes.h"
 #include "runtime/devices.h"
 
 enum { IMAGINED_CONTEXT = 4096 };

@@ -1,7 +1,7 @@
 /* subject.h - What is inspected: the step of an open model, or of one that is only imagined. */
 #ifndef SL_ENGINE_INSPECT_SUBJECT_H
 #define SL_ENGINE_INSPECT_SUBJECT_H
-#include "engine/model.h"
+#include "engine/session/model.h"
 
 typedef struct {
     const sl_architecture *architecture;

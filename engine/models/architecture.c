@@ -14,7 +14,8 @@ enum { COUNT = sizeof table / sizeof table[0] };
 
 const sl_architecture *sl_architecture_find(const char *model_type) {
     for (int i = 0; i < COUNT; i++) {
-        const char *const names[] = {table[i]->name, table[i]->also[0], table[i]->also[1]};
+        const sl_config_family *family = &table[i]->config;
+        const char *const names[] = {family->model_type, family->also[0], family->also[1]};
         for (int n = 0; n < 3; n++)
             if (names[n] && strcmp(names[n], model_type) == 0) return table[i];
     }
@@ -25,9 +26,20 @@ const char *sl_architecture_names(char *text, size_t capacity) {
     size_t used = 0;
     text[0] = '\0';
     for (int i = 0; i < COUNT && used < capacity; i++)
-        used +=
-            (size_t)snprintf(text + used, capacity - used, "%s%s", i ? ", " : "", table[i]->name);
+        used += (size_t)snprintf(text + used, capacity - used, "%s%s", i ? ", " : "",
+                                 table[i]->config.model_type);
     return text;
+}
+
+static const sl_config_family *find_family(const char *model_type) {
+    const sl_architecture *architecture = sl_architecture_find(model_type);
+    return architecture ? &architecture->config : NULL;
+}
+
+sl_status sl_model_config_parse(const char *json, size_t bytes, sl_arena *arena,
+                                sl_model_config *out, sl_error *err) {
+    static const sl_config_families families = {find_family, sl_architecture_names};
+    return sl_config_parse(json, bytes, &families, arena, out, err);
 }
 
 sl_status sl_architecture_build(const sl_architecture *architecture, const sl_step_shape *shape,

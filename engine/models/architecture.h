@@ -7,9 +7,9 @@
 #ifndef SL_ENGINE_MODELS_ARCHITECTURE_H
 #define SL_ENGINE_MODELS_ARCHITECTURE_H
 #include "compiler/graph.h"
-#include "core/roles.h"
+#include "engine/config/config.h"
 #include "engine/experts/table.h"
-#include "engine/models/config.h"
+#include "engine/models/roles.h"
 #include "engine/models/weights.h"
 
 /* The inputs of a step's graph: INPUT(symbol, name).  Each is tagged with its number
@@ -51,8 +51,6 @@ typedef struct {
 typedef struct sl_builder sl_builder;
 
 typedef struct {
-    const char *name;    /* its model_type */
-    const char *also[2]; /* other model_types of the same, or NULL */
     sl_config_family config;
     /* The residual after layer b->layer; builder.h and blocks.h have what it is made of. */
     sl_residual_value (*layer)(sl_builder *b, sl_residual_value residual);
@@ -61,8 +59,11 @@ typedef struct {
 /* NULL when the type is unknown. */
 const sl_architecture *sl_architecture_find(const char *model_type);
 /* "qwen3, mixtral, ...": all of them. */
-enum { SL_ARCHITECTURE_NAMES_BYTES = 256 };
 const char *sl_architecture_names(char *text, size_t capacity);
+
+/* sl_config_parse with all of them. */
+SL_CHECKED sl_status sl_model_config_parse(const char *json, size_t bytes, sl_arena *arena,
+                                           sl_model_config *out, sl_error *err);
 
 SL_CHECKED sl_status sl_architecture_build(const sl_architecture *architecture,
                                            const sl_step_shape *shape, sl_graph *graph,

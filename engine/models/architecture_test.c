@@ -103,7 +103,7 @@ static void test_variants(void **state) {
 
 static void test_names(void **state) {
     (void)state;
-    char text[SL_ARCHITECTURE_NAMES_BYTES], few[8];
+    char text[SL_CONFIG_NAMES_BYTES], few[8];
     assert_non_null(strstr(sl_architecture_names(text, sizeof text), "mixtral, olmoe"));
     assert_true(strlen(text) + 1 < sizeof text);
     assert_int_equal(strlen(sl_architecture_names(few, sizeof few)), sizeof few - 1);

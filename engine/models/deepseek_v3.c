@@ -134,8 +134,8 @@ static sl_residual_value layer(sl_builder *b, sl_residual_value residual) {
 }
 
 const sl_architecture sl_architecture_deepseek_v3 = {
-    .name = "deepseek_v3",
-    .config = {.keys = SL_KEYS_LATENT | SL_KEYS_EXPERTS | SL_KEYS_NARROW | SL_KEYS_GROUPS |
+    .config = {.model_type = "deepseek_v3",
+               .keys = SL_KEYS_LATENT | SL_KEYS_EXPERTS | SL_KEYS_NARROW | SL_KEYS_GROUPS |
                        SL_KEYS_DENSE | SL_KEYS_NORM_TOPK | SL_KEYS_BIAS,
                .pattern = SL_LAYERS_FULL,
                .dense_first = 3,

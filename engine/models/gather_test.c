@@ -1,5 +1,5 @@
 /* Weights made of rows of another tensor, which a pack holds in every kind of type. */
-#include "engine/formats/testing.h"
+#include "tests/support/folder.h"
 
 #include "core/codec.h"
 #include "engine/formats/pack.h"
@@ -29,7 +29,9 @@ static sl_source *make_source(sl_dtype dtype, int64_t rows) {
     sl_source *source = NULL;
     assert_int_equal(sl_pack_writer_create(test_path("a.sluice"), NULL, &writer, &err), SL_OK);
     assert_int_equal(sl_pack_writer_text(writer, "config.json", "{}", 2, &err), SL_OK);
-    assert_int_equal(sl_pack_writer_tensor(writer, "model.from.weight", type, bytes, &err), SL_OK);
+    assert_int_equal(sl_pack_writer_begin(writer, "model.from.weight", type, &err), SL_OK);
+    assert_int_equal(sl_pack_writer_piece(writer, bytes, sl_type_bytes(&type), &err), SL_OK);
+    assert_int_equal(sl_pack_writer_end(writer, &err), SL_OK);
     assert_int_equal(sl_pack_writer_finish(writer, &err), SL_OK);
     sl_pack_writer_destroy(writer);
     if (sl_source_open(test_path("a.sluice"), NULL, &source, &err)) fail_msg("%s", err.message);

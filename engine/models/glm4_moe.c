@@ -14,8 +14,8 @@ static sl_residual_value layer(sl_builder *b, sl_residual_value residual) {
 }
 
 const sl_architecture sl_architecture_glm4_moe = {
-    .name = "glm4_moe",
-    .config = {.keys = SL_KEYS_HEADS | SL_KEYS_EXPERTS | SL_KEYS_NARROW | SL_KEYS_GROUPS |
+    .config = {.model_type = "glm4_moe",
+               .keys = SL_KEYS_HEADS | SL_KEYS_EXPERTS | SL_KEYS_NARROW | SL_KEYS_GROUPS |
                        SL_KEYS_DENSE | SL_KEYS_NORM_TOPK | SL_KEYS_PARTIAL | SL_KEYS_QK_NORM |
                        SL_KEYS_BIAS,
                .pattern = SL_LAYERS_FULL,

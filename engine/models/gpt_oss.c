@@ -13,8 +13,8 @@ static sl_residual_value layer(sl_builder *b, sl_residual_value residual) {
 }
 
 const sl_architecture sl_architecture_gpt_oss = {
-    .name = "gpt_oss",
-    .config = {.keys = SL_KEYS_HEADS | SL_KEYS_EXPERTS | SL_KEYS_WIDE | SL_KEYS_LAYER_TYPES |
+    .config = {.model_type = "gpt_oss",
+               .keys = SL_KEYS_HEADS | SL_KEYS_EXPERTS | SL_KEYS_WIDE | SL_KEYS_LAYER_TYPES |
                        SL_KEYS_WINDOW | SL_KEYS_BIAS | SL_KEYS_SWIGLU,
                .pattern = SL_LAYERS_ALTERNATE,
                .window = 128,

@@ -1,5 +1,5 @@
 /* The tensors of the bundled demo model, read from a simulated disk that holds its pack. */
-#include "engine/formats/testing.h"
+#include "tests/support/folder.h"
 
 #include "engine/formats/file.h"
 #include "engine/models/load.h"

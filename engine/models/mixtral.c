@@ -12,8 +12,8 @@ static sl_residual_value layer(sl_builder *b, sl_residual_value residual) {
 }
 
 const sl_architecture sl_architecture_mixtral = {
-    .name = "mixtral",
-    .config = {.keys = SL_KEYS_HEADS | SL_KEYS_EXPERTS | SL_KEYS_WIDE | SL_KEYS_WINDOW,
+    .config = {.model_type = "mixtral",
+               .keys = SL_KEYS_HEADS | SL_KEYS_EXPERTS | SL_KEYS_WIDE | SL_KEYS_WINDOW,
                .pattern = SL_LAYERS_WINDOW,
                .defaults = {.context = 131072,
                             .kv_heads = 8,

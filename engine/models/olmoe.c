@@ -12,8 +12,8 @@ static sl_residual_value layer(sl_builder *b, sl_residual_value residual) {
 }
 
 const sl_architecture sl_architecture_olmoe = {
-    .name = "olmoe",
-    .config = {.keys = SL_KEYS_HEADS | SL_KEYS_EXPERTS | SL_KEYS_WIDE | SL_KEYS_NORM_TOPK |
+    .config = {.model_type = "olmoe",
+               .keys = SL_KEYS_HEADS | SL_KEYS_EXPERTS | SL_KEYS_WIDE | SL_KEYS_NORM_TOPK |
                        SL_KEYS_BIAS | SL_KEYS_CLIP,
                .pattern = SL_LAYERS_FULL,
                .defaults = {.context = 4096,

@@ -12,9 +12,9 @@ static sl_residual_value layer(sl_builder *b, sl_residual_value residual) {
 }
 
 const sl_architecture sl_architecture_qwen3 = {
-    .name = "qwen3",
     .config =
-        {.keys = SL_KEYS_HEADS | SL_KEYS_DENSE | SL_KEYS_LAYER_TYPES | SL_KEYS_WINDOW |
+        {.model_type = "qwen3",
+         .keys = SL_KEYS_HEADS | SL_KEYS_DENSE | SL_KEYS_LAYER_TYPES | SL_KEYS_WINDOW |
                  SL_KEYS_USE_WINDOW | SL_KEYS_BIAS,
          .pattern = SL_LAYERS_LATE_WINDOW,
          .window = 4096,

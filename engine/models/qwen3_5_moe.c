@@ -3,9 +3,9 @@
 #include "engine/models/blocks.h"
 
 const sl_architecture sl_architecture_qwen3_5_moe = {
-    .name = "qwen3_5_moe",
-    .also = {"qwen3_5_moe_text"},
-    .config = {.keys = SL_KEYS_HEADS | SL_KEYS_DELTA | SL_KEYS_EXPERTS | SL_KEYS_NARROW |
+    .config = {.model_type = "qwen3_5_moe",
+               .also = {"qwen3_5_moe_text"},
+               .keys = SL_KEYS_HEADS | SL_KEYS_DELTA | SL_KEYS_EXPERTS | SL_KEYS_NARROW |
                        SL_KEYS_SHARED | SL_KEYS_LAYER_TYPES | SL_KEYS_PARTIAL | SL_KEYS_BIAS,
                .pattern = SL_LAYERS_INTERVAL,
                .partial_rotary = 0.25f,

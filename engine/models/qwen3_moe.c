@@ -12,8 +12,8 @@ static sl_residual_value layer(sl_builder *b, sl_residual_value residual) {
 }
 
 const sl_architecture sl_architecture_qwen3_moe = {
-    .name = "qwen3_moe",
-    .config = {.keys = SL_KEYS_HEADS | SL_KEYS_EXPERTS | SL_KEYS_NARROW | SL_KEYS_DENSE |
+    .config = {.model_type = "qwen3_moe",
+               .keys = SL_KEYS_HEADS | SL_KEYS_EXPERTS | SL_KEYS_NARROW | SL_KEYS_DENSE |
                        SL_KEYS_SPARSE_STEP | SL_KEYS_NORM_TOPK | SL_KEYS_WINDOW |
                        SL_KEYS_USE_WINDOW | SL_KEYS_BIAS,
                .pattern = SL_LAYERS_WINDOW,

@@ -3,8 +3,8 @@
 #include "engine/models/blocks.h"
 
 const sl_architecture sl_architecture_qwen3_next = {
-    .name = "qwen3_next",
-    .config = {.keys = SL_KEYS_HEADS | SL_KEYS_DELTA | SL_KEYS_EXPERTS | SL_KEYS_NARROW |
+    .config = {.model_type = "qwen3_next",
+               .keys = SL_KEYS_HEADS | SL_KEYS_DELTA | SL_KEYS_EXPERTS | SL_KEYS_NARROW |
                        SL_KEYS_SHARED | SL_KEYS_DENSE | SL_KEYS_SPARSE_STEP | SL_KEYS_NORM_TOPK |
                        SL_KEYS_LAYER_TYPES | SL_KEYS_PARTIAL | SL_KEYS_BIAS,
                .pattern = SL_LAYERS_INTERVAL,

@@ -1,5 +1,5 @@
 #include "engine/models/unused.h"
-#include "engine/models/names.h"
+#include "engine/formats/names.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* unused.h - Tensors of a source that the model does not use. */
 #ifndef SL_ENGINE_MODELS_UNUSED_H
 #define SL_ENGINE_MODELS_UNUSED_H
+#include "engine/config/config.h"
 #include "engine/formats/source.h"
-#include "engine/models/config.h"
 
 /* Call this after the model has looked up all its tensors.  Fails if others are left and names some
  * of them: the model does not match its config.  Tensors that are known to belong to something else

@@ -1,8 +1,8 @@
 /* Checkpoints with more in them than a model asks for. */
-#include "engine/formats/testing.h"
+#include "tests/support/folder.h"
 
+#include "engine/formats/names.h"
 #include "engine/formats/safetensors.h"
-#include "engine/models/names.h"
 #include "engine/models/unused.h"
 #include <stdio.h>
 #include <stdlib.h>

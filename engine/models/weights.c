@@ -1,7 +1,7 @@
 #include "engine/models/weights.h"
 #include "core/codec.h"
+#include "engine/formats/names.h"
 #include "engine/models/gather.h"
-#include "engine/models/names.h"
 #include <string.h>
 
 void sl_weights_init(sl_weights *weights, sl_source *source, const sl_allocator *allocator) {

@@ -6,7 +6,7 @@
 #define SL_ENGINE_MODELS_WIRE_H
 #include "compiler/build.h"
 #include "core/kv.h"
-#include "core/roles.h"
+#include "engine/models/roles.h"
 
 typedef struct {
     sl_slots_value slots;

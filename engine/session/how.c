@@ -1,5 +1,4 @@
 #include "engine/session/how.h"
-#include "engine/legality.h"
 #include <stddef.h>
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * Every rule of joining has steps to join here, the edges that the driver then has order every
  * conflict, and the results are those of steps apart. */
 #include "compiler/compile.h"
-#include "engine/model.h"
+#include "engine/session/model.h"
 #include "runtime/cuda/cuda.h"
 #include "runtime/cuda/executable.h"
 #include "tests/support/bound_program.h"

@@ -134,7 +134,7 @@ PY
     holds "ir bench --profile" prints '^rms_norm +1 .* 100.0 %' ir bench "$source" -r 3 --profile --device cpu
     holds "ir diff of the cpu and double precision" prints 'same$' ir diff "$source" --device cpu
     holds "ir diff of two programs" prints 'same$' ir diff "$source" "$folder/once.ir"
-    local model=tests/data/fuzz/engine_onnx_import_fuzz/gemm_all_attributes.onnx
+    local model=tests/data/fuzz/frontend_onnx_import_fuzz/gemm_all_attributes.onnx
     holds "ir import -o" runs 0 ir import "$model" -o "$folder/gemm.ir"
     holds "an imported program is a program" prints '^ok: ' ir check "$folder/gemm.ir"
     holds "ir import -o of the binary form" runs 0 ir import "$model" -o "$folder/gemm.slir"

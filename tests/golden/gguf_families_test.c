@@ -4,8 +4,8 @@
  * Metadata and the table of tensors are llama.cpp's own (tests/data/gguf, made by
  * tools/make_gguf_heads.py).  The data is made from the checkpoint, and its sums are those of the
  * file that llama.cpp's converter wrote: the test's reading of its conventions is the right one. */
-#include "engine/formats/testing.h"
 #include "sluice/sluice.h"
+#include "tests/support/folder.h"
 #include "tests/support/gguf_recipe.h"
 #include "tests/support/shared.h"
 #include <math.h>

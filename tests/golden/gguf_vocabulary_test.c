@@ -1,7 +1,7 @@
 /* gguf_vocabulary_test.c - Tokenizers of Hugging Face, put into GGUF metadata the way llama.cpp's
  * converter does, cut text exactly as before. */
-#include "engine/formats/testing.h"
 #include "sluice/sluice.h"
+#include "tests/support/folder.h"
 #include "tests/support/gguf_maker.h"
 #include "tests/support/shared.h"
 

@@ -1,7 +1,7 @@
 #include "tests/onnx/case.h"
 #include "compiler/ops/semantics.h"
 #include "core/codec.h"
-#include "engine/onnx/model.h"
+#include "frontend/onnx/model.h"
 #include "sluice/graph.h"
 #include <math.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
  */
 #ifndef SL_TESTS_ONNX_CASE_H
 #define SL_TESTS_ONNX_CASE_H
-#include "engine/onnx/import.h"
+#include "frontend/onnx/import.h"
 
 typedef enum {
     SL_ONNX_PASSED,

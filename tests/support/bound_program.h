@@ -2,7 +2,7 @@
  * leaves to the last bit. */
 #ifndef SL_TESTS_SUPPORT_BOUND_PROGRAM_H
 #define SL_TESTS_SUPPORT_BOUND_PROGRAM_H
-#include "engine/model.h"
+#include "engine/session/model.h"
 #include "runtime/device.h"
 
 typedef struct {

@@ -1,7 +1,7 @@
 /* fable.h - The small model of this repository, and the graphs of its steps. */
 #ifndef SL_TESTS_SUPPORT_FABLE_H
 #define SL_TESTS_SUPPORT_FABLE_H
-#include "engine/model.h"
+#include "engine/session/model.h"
 
 enum { FABLE_CONTEXT = 64 };
 

@@ -1,0 +1,229 @@
+/* session.c - Sessions (sluice/sluice.h): checks what it is given and takes the model's lock. */
+#include "engine/session/session.h"
+#include "base/clock.h"
+#include "sluice/inspect.h"
+#include <string.h>
+
+static sl_status allocate(sl_session *session, sl_error *err) {
+    const sl_model *model = session->model;
+    const uint64_t recurrent = sl_steps_recurrent_bytes(model->steps);
+    sl_arena *arena = &session->arena;
+    session->tokens = SL_ARENA_NEW_ARRAY(arena, sl_token, model->context_tokens);
+    session->logits = SL_ARENA_NEW_ARRAY(arena, float, model->config.vocab);
+    session->candidates =
+        SL_ARENA_NEW_ARRAY(arena, sl_candidate, sl_choose_candidates(model->config.vocab));
+    session->slots = SL_ARENA_NEW_ARRAY(arena, int32_t, session->chunk);
+    session->positions = SL_ARENA_NEW_ARRAY(arena, int32_t, session->chunk);
+    session->checkpoint = sl_steps_checkpoint_create(model->steps);
+    if (session->tokens && session->logits && session->candidates && session->slots &&
+        session->positions && session->checkpoint)
+        return SL_OK;
+    return sl_no_memory(err, "a session", recurrent);
+}
+
+static sl_status take_slot(sl_model *model, uint32_t *out, sl_error *err) {
+    sl_status status = SL_OK;
+    (void)pthread_mutex_lock(&model->lock);
+    uint32_t slot = 0;
+    while (slot < model->slots && model->slot_taken[slot]) slot++;
+    if (slot < model->slots)
+        model->slot_taken[slot] = true;
+    else
+        status = sl_fail(err, SL_INVALID,
+                         "all %u sessions of this model are in use; open it with a larger "
+                         "max_sessions",
+                         model->slots);
+    (void)pthread_mutex_unlock(&model->lock);
+    *out = slot;
+    return status;
+}
+
+sl_status sl_session_create(sl_model *model, const sl_session_options *options, sl_session **out,
+                            sl_error *err) {
+    uint32_t chunk = options && options->chunk_tokens ? options->chunk_tokens : model->chunk_tokens;
+    if (chunk > SL_MAX_STEP_ROWS)
+        return sl_fail(err, SL_INVALID, "a chunk of %u tokens, wanted at most %d", chunk,
+                       SL_MAX_STEP_ROWS);
+    uint32_t slot;
+    SL_TRY(take_slot(model, &slot, err));
+    sl_arena arena;
+    sl_arena_init(&arena, &model->allocator);
+    sl_session *session = SL_ARENA_NEW(&arena, sl_session);
+    if (!session) {
+        model->slot_taken[slot] = false;
+        sl_arena_deinit(&arena);
+        return sl_no_memory(err, "a session", sizeof *session);
+    }
+    session->arena = arena;
+    session->model = model;
+    session->slot = slot;
+    session->chunk = chunk;
+    session->experts_before = sl_expert_store_stats(model->store);
+    const sl_status status = allocate(session, err);
+    if (status == SL_OK)
+        *out = session;
+    else
+        sl_session_destroy(session);
+    return status;
+}
+
+void sl_session_destroy(sl_session *session) {
+    if (!session) return;
+    sl_error of_none;
+    (void)pthread_mutex_lock(&session->model->lock);
+    (void)sl_session_drain(session, &of_none);
+    sl_steps_checkpoint_destroy(session->model->steps, session->checkpoint);
+    session->model->slot_taken[session->slot] = false;
+    if (session->model->waiting == session) session->model->waiting = NULL;
+    (void)pthread_mutex_unlock(&session->model->lock);
+    sl_arena arena = session->arena; /* the session itself lives in it */
+    sl_arena_deinit(&arena);
+}
+
+static void account(sl_session *session, size_t count, double start) {
+    sl_stats *stats = &session->stats;
+    const double seconds = sl_clock_seconds() - start;
+    if (!stats->decode_tokens && !stats->prefill_tokens) stats->first_seconds = seconds;
+    if (count == 1) {
+        stats->decode_tokens++;
+        stats->decode_seconds += seconds;
+    } else {
+        stats->prefill_tokens += count;
+        stats->prefill_seconds += seconds;
+    }
+}
+
+static sl_status extend(sl_session *session, const sl_token *tokens, size_t count, float *logits,
+                        float *hidden, sl_error *err) {
+    const double start = sl_clock_seconds();
+    const size_t before = session->length;
+    const sl_wanted_rows all = {logits, hidden, before};
+    (void)pthread_mutex_lock(&session->model->lock);
+    sl_status status = sl_session_drain(session, err);
+    if (status == SL_OK) status = sl_session_append(session, tokens, count, err);
+    if (status == SL_OK) status = sl_session_advance(session, &all, count > 1, err);
+    (void)pthread_mutex_unlock(&session->model->lock);
+    if (session->length > before) account(session, session->length - before, start);
+    return status;
+}
+
+sl_status sl_session_extend(sl_session *session, const sl_token *tokens, size_t count,
+                            sl_error *err) {
+    return extend(session, tokens, count, NULL, NULL, err);
+}
+
+sl_status sl_session_extend_all(sl_session *session, const sl_token *tokens, size_t count,
+                                float *out_logits, float *out_hidden, sl_error *err) {
+    if (!out_logits) return sl_fail(err, SL_INVALID, "no room for the logits");
+    return extend(session, tokens, count, out_logits, out_hidden, err);
+}
+
+const float *sl_session_logits(const sl_session *session, size_t *out_count) {
+    sl_model *model = session->model;
+    if (out_count) *out_count = session->has_logits ? model->config.vocab : 0;
+    if (!session->has_logits) return NULL;
+    (void)pthread_mutex_lock(&model->lock);
+    if (model->waiting == session) sl_session_keep_logits(model, NULL);
+    (void)pthread_mutex_unlock(&model->lock);
+    return session->logits;
+}
+
+size_t sl_session_length(const sl_session *session) {
+    return session->length;
+}
+
+sl_status sl_session_rewind(sl_session *session, size_t length, sl_error *err) {
+    if (length > session->length)
+        return sl_fail(err, SL_INVALID, "cannot rewind to %zu tokens: the session has %zu", length,
+                       session->length);
+    if (length == session->length) return SL_OK;
+    (void)pthread_mutex_lock(&session->model->lock);
+    const sl_status status = sl_session_drain(session, err);
+    session->length = length;
+    if (session->checkpoint_length > length) session->checkpoint_length = 0;
+    if (session->computed > length) sl_session_restore(session, length);
+    session->has_logits = false;
+    (void)pthread_mutex_unlock(&session->model->lock);
+    return status;
+}
+
+sl_status sl_session_imagine(sl_session *session, size_t length, sl_error *err) {
+    const uint32_t context = session->model->context_tokens;
+    const size_t before = session->length;
+    if (before == 0 || session->computed != before || length < before || length > context)
+        return sl_fail(err, SL_INVALID,
+                       "cannot simulate %zu tokens after %zu: wanted at least one, and no more "
+                       "than the context of %u",
+                       length, before, context);
+    (void)pthread_mutex_lock(&session->model->lock);
+    sl_status status = sl_session_drain(session, err);
+    if (status == SL_OK) status = sl_steps_imagine_kv(session->model->steps, session->slot, err);
+    if (status == SL_OK) {
+        for (size_t i = before; i < length; i++) session->tokens[i] = session->tokens[before - 1];
+        session->length = session->computed = length;
+        status = sl_session_save(session, err);
+    }
+    session->has_logits = false;
+    (void)pthread_mutex_unlock(&session->model->lock);
+    return status;
+}
+
+void sl_session_cancel(sl_session *session) {
+    atomic_store(&session->cancelled, true);
+}
+
+static sl_status check_sampling(const sl_sampling *how, sl_error *err) {
+    if (how->temperature >= 0 && how->top_p >= 0 && how->top_p <= 1 && how->min_p >= 0 &&
+        how->min_p <= 1)
+        return SL_OK;
+    return sl_fail(err, SL_INVALID,
+                   "sampling: temperature %g must be >= 0, top-p %g and min-p %g in 0..1",
+                   (double)how->temperature, (double)how->top_p, (double)how->min_p);
+}
+
+sl_status sl_session_sample(sl_session *session, const sl_sampling *how, sl_token *out,
+                            sl_error *err) {
+    SL_TRY(check_sampling(how, err));
+    (void)pthread_mutex_lock(&session->model->lock);
+    const sl_status status = sl_session_choose(session, how, out, err);
+    (void)pthread_mutex_unlock(&session->model->lock);
+    return status;
+}
+
+sl_status sl_session_next(sl_session *session, const sl_sampling *how, sl_token *out,
+                          sl_error *err) {
+    const double start = sl_clock_seconds();
+    SL_TRY(check_sampling(how, err));
+    (void)pthread_mutex_lock(&session->model->lock);
+    const sl_status status = sl_session_generate(session, how, out, err);
+    (void)pthread_mutex_unlock(&session->model->lock);
+    if (status == SL_OK) account(session, 1, start);
+    return status;
+}
+
+sl_stats sl_session_stats(const sl_session *session) {
+    sl_stats stats = session->stats;
+    const sl_expert_stats now = sl_expert_store_stats(session->model->store);
+    const sl_expert_stats *before = &session->experts_before;
+    const sl_steps_stats steps = sl_steps_describe(session->model->steps);
+    stats.expert_hits = now.hits - before->hits;
+    stats.expert_misses = now.misses - before->misses;
+    stats.bytes_read = now.bytes_read - before->bytes_read;
+    stats.read_seconds = now.read_seconds - before->read_seconds;
+    stats.stall_seconds = now.stall_seconds - before->stall_seconds;
+    stats.programs_compiled = steps.compiled;
+    stats.compile_seconds = steps.compile_seconds;
+    stats.build_seconds = steps.build_seconds;
+    stats.fuse_seconds = steps.fuse_seconds;
+    stats.lower_seconds = steps.lower_seconds;
+    stats.schedule_seconds = steps.schedule_seconds;
+    stats.plan_seconds = steps.plan_seconds;
+    stats.load_seconds = steps.load_seconds;
+    const sl_device_stats device = sl_device_count(session->model->device);
+    stats.device_hits = device.expert_hits;
+    stats.device_misses = device.expert_misses;
+    stats.device_bytes_copied = device.expert_bytes_copied;
+    stats.device_runs = device.runs;
+    stats.launch_seconds = device.launch_seconds;
+    return stats;
+}

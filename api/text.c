@@ -1,0 +1,101 @@
+/* text.c - Tokens, chat templates and text streams of a model (sluice/sluice.h). */
+#include "engine/session/model.h"
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+static sl_status need_tokenizer(const sl_model *model, sl_error *err) {
+    if (model->text.tokenizer) return SL_OK;
+    return sl_fail(err, SL_UNSUPPORTED, "the model has no tokenizer.json");
+}
+
+sl_status sl_model_tokenize(const sl_model *model, const char *text, size_t bytes, sl_token *tokens,
+                            size_t capacity, size_t *out_count, sl_error *err) {
+    SL_TRY(need_tokenizer(model, err));
+    return sl_tokenizer_encode(model->text.tokenizer, text, bytes, tokens, capacity, out_count,
+                               err);
+}
+
+const char *sl_model_token_text(const sl_model *model, sl_token token, size_t *out_bytes) {
+    if (model->text.tokenizer) return sl_tokenizer_text(model->text.tokenizer, token, out_bytes);
+    *out_bytes = 0;
+    return "";
+}
+
+size_t sl_model_strip_start(const sl_model *model) {
+    return model->text.tokenizer ? sl_tokenizer_strip_start(model->text.tokenizer) : 0;
+}
+
+size_t sl_model_begin_tokens(const sl_model *model, const sl_token **out) {
+    *out = NULL;
+    return model->text.tokenizer ? sl_tokenizer_before(model->text.tokenizer, out) : 0;
+}
+
+int sl_model_token_ends(const sl_model *model, sl_token token) {
+    for (uint32_t i = 0; i < model->text.end_count; i++)
+        if (model->text.end_tokens[i] == token) return 1;
+    return 0;
+}
+
+int sl_model_token_special(const sl_model *model, sl_token token) {
+    return model->text.tokenizer && sl_tokenizer_is_special(model->text.tokenizer, token);
+}
+
+sl_sampling sl_model_sampling(const sl_model *model) {
+    return model->text.sampling;
+}
+
+static void set_missing(json_t *object, const char *key, const char *text) {
+    if (!json_object_get(object, key)) (void)json_object_set_new(object, key, json_string(text));
+}
+
+/* The caller's variables with the model's own special tokens beside them. */
+static sl_status complete_variables(const sl_model *model, const char *json, char **out,
+                                    sl_error *err) {
+    json_error_t problem;
+    json_t *object = json_loads(json, 0, &problem);
+    if (!json_is_object(object)) {
+        json_decref(object);
+        return sl_fail(err, SL_INVALID, "chat variables: %s",
+                       object ? "expected an object" : problem.text);
+    }
+    set_missing(object, "bos_token", model->text.bos);
+    set_missing(object, "eos_token", model->text.eos);
+    *out = json_dumps(object, JSON_COMPACT);
+    json_decref(object);
+    return *out ? SL_OK : sl_no_memory(err, "chat variables", strlen(json));
+}
+
+sl_status sl_model_render_chat(const sl_model *model, const char *variables_json, char **out_text,
+                               sl_error *err) {
+    if (!model->text.chat) return sl_fail(err, SL_UNSUPPORTED, "the model has no chat template");
+    sl_status status = SL_OK;
+    char *variables = NULL, *rendered = NULL;
+    size_t bytes = 0;
+    sl_arena arena;
+    sl_arena_init(&arena, &model->allocator);
+    SL_TRY_ELSE(done, complete_variables(model, variables_json, &variables, err));
+    SL_TRY_ELSE(done, sl_template_render(model->text.chat, variables, strlen(variables), &arena,
+                                         &rendered, &bytes, err));
+    *out_text = malloc(bytes + 1);
+    if (*out_text)
+        memcpy(*out_text, rendered, bytes + 1);
+    else
+        status = sl_no_memory(err, "rendered chat", bytes);
+done:
+    free(variables);
+    sl_arena_deinit(&arena);
+    return status;
+}
+
+void sl_text_free(char *text) {
+    free(text);
+}
+
+size_t sl_text_stream_push(sl_text_stream *stream, const char *bytes, size_t count, char *out) {
+    return sl_utf8_stream_push(stream, bytes, count, out);
+}
+
+size_t sl_text_stream_finish(sl_text_stream *stream, char *out) {
+    return sl_utf8_stream_finish(stream, out);
+}

@@ -1,0 +1,413 @@
+/* convert.c - From a model in any other format to a pack.
+ *
+ * Tensors are taken one at a time, routed experts one expert at a time.  A matrix is quantised in
+ * blocks of rows by a team of threads; panels do not depend on each other, so the bytes are the
+ * same however the blocks fall to the members.  Floats exist only for the blocks in work, and a
+ * large matrix is written slab by slab, so that memory does not grow with the model. */
+#include "engine/convert/convert.h"
+#include "base/sizes.h"
+#include "base/team.h"
+#include "core/codec.h"
+#include "engine/experts/places.h"
+#include "engine/formats/names.h"
+#include "engine/formats/pack.h"
+#include "engine/models/architecture.h"
+#include "engine/models/unused.h"
+#include "engine/quant/quantise.h"
+#include "engine/quant/recipe.h"
+#include "sluice/sluice.h"
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCK_ROWS = 64, SLAB_BYTES = 64 << 20, MATRIX_ALIGN = 64 };
+
+typedef struct {
+    const char *suffix; /* canonical name without "model." */
+    const sl_tensor_entry *entry;
+    sl_dtype dtype; /* in the pack */
+} resident;
+
+typedef struct {
+    const sl_pack_options *options;
+    const sl_allocator *allocator;
+    sl_quant how;
+    sl_arena arena;
+    sl_source *source;
+    sl_model_config config;
+    sl_expert_table experts;
+    resident *residents;
+    uint32_t resident_count;
+    sl_pack_writer *writer;
+    sl_team *team;
+    uint64_t done_bytes, total_bytes;
+} packing;
+
+/* Rows of a matrix to convert; out has the bytes of as many rows of the target type. */
+typedef struct {
+    const char *name;
+    const uint8_t *data; /* all of the matrix */
+    sl_type from;
+    int64_t first, rows; /* which rows */
+    sl_dtype to;
+    uint8_t *out;
+} matrix_task;
+
+/* What the team works on: the blocks of all tasks, in order. */
+typedef struct {
+    const matrix_task *tasks;
+    uint32_t task_count;
+    const sl_allocator *allocator;
+    _Atomic int64_t next_block;
+    _Atomic bool failed;
+    sl_error error; /* of the first member that failed */
+} shared_work;
+
+static int64_t rows_of(const matrix_task *task) {
+    return task->rows;
+}
+static int64_t cols_of(const matrix_task *task) {
+    return task->from.shape.dims[1];
+}
+static int64_t blocks_of(const matrix_task *task) {
+    return (rows_of(task) + BLOCK_ROWS - 1) / BLOCK_ROWS;
+}
+
+static void floats_from(sl_dtype dtype, const uint8_t *data, int64_t count, float *out) {
+    const uint16_t *halves = (const uint16_t *)(const void *)data;
+    if (dtype == SL_DTYPE_f32) memcpy(out, data, (size_t)count * sizeof *out);
+    if (dtype == SL_DTYPE_bf16)
+        for (int64_t i = 0; i < count; i++) out[i] = sl_f32_from_bf16(halves[i]);
+    if (dtype == SL_DTYPE_f16)
+        for (int64_t i = 0; i < count; i++) out[i] = sl_f32_from_f16(halves[i]);
+}
+
+/* Rows of a matrix of any type, counted from its first. */
+static void rows_from(const matrix_task *task, int64_t first, int64_t rows, float *out) {
+    const int64_t cols = cols_of(task), all = task->from.shape.dims[0];
+    const sl_dtype dtype = task->from.dtype;
+    if (sl_dtype_infos[dtype].kind == SL_KIND_FLOAT)
+        floats_from(dtype, task->data + (uint64_t)(first * cols) * sl_dtype_infos[dtype].bytes,
+                    rows * cols, out);
+    else
+        for (int64_t r = 0; r < rows; r++)
+            sl_decode_row(dtype, task->data, all, cols, first + r, out + r * cols);
+}
+
+/* Copies the panels of a coded block of rows to their places in the whole matrix. */
+static void place_panels(const matrix_task *task, int64_t first_row, int64_t rows,
+                         const uint8_t *block) {
+    const sl_panel_layout whole = sl_panel_layout_of(task->to, rows_of(task), cols_of(task));
+    const sl_panel_layout part = sl_panel_layout_of(task->to, rows, cols_of(task));
+    const uint64_t first = (uint64_t)first_row / SL_PANEL_ROWS, panels = (uint64_t)part.panels;
+    const uint64_t headers = whole.header_bytes ? (uint64_t)whole.supers * 2 * sizeof(float) : 0;
+    memcpy(task->out + first * headers, block, panels * headers);
+    memcpy(task->out + whole.header_bytes + first * whole.panel_bytes, block + part.header_bytes,
+           panels * part.panel_bytes);
+}
+
+/* Room for one member's block: the floats, then the codes. */
+typedef struct {
+    uint64_t float_bytes, bytes;
+    uint8_t *room;
+} scratch;
+
+static sl_status convert_block(const matrix_task *task, int64_t block, const scratch *own,
+                               sl_error *err) {
+    const int64_t first = block * BLOCK_ROWS, cols = cols_of(task);
+    const int64_t rows = rows_of(task) - first < BLOCK_ROWS ? rows_of(task) - first : BLOCK_ROWS;
+    float *floats = (float *)(void *)own->room;
+    uint8_t *codes = own->room + own->float_bytes;
+    rows_from(task, task->first + first, rows, floats);
+    const sl_status status = sl_quantise(task->to, floats, rows, cols, codes, err);
+    if (status != SL_OK)
+        return sl_fail_in(err, status, "tensor '%s' from row %lld", task->name,
+                          (long long)(task->first + first));
+    place_panels(task, first, rows, codes);
+    return SL_OK;
+}
+
+/* The task that holds the running number *block, which becomes the block's number within it. */
+static const matrix_task *task_of_block(const shared_work *work, int64_t *block) {
+    for (uint32_t t = 0; t < work->task_count; t++) {
+        if (*block < blocks_of(&work->tasks[t])) return &work->tasks[t];
+        *block -= blocks_of(&work->tasks[t]);
+    }
+    return NULL;
+}
+
+static scratch scratch_of(const shared_work *work) {
+    scratch need = {0};
+    uint64_t code_bytes = 0;
+    for (uint32_t t = 0; t < work->task_count; t++) {
+        const matrix_task *task = &work->tasks[t];
+        const uint64_t floats = (uint64_t)cols_of(task) * BLOCK_ROWS * sizeof(float);
+        const uint64_t codes = sl_panel_layout_of(task->to, BLOCK_ROWS, cols_of(task)).matrix_bytes;
+        if (floats > need.float_bytes) need.float_bytes = floats;
+        if (codes > code_bytes) code_bytes = codes;
+    }
+    need.bytes = need.float_bytes + code_bytes;
+    return need;
+}
+
+static sl_status convert_blocks(shared_work *work, sl_error *err) {
+    scratch own = scratch_of(work);
+    own.room = sl_allocate(work->allocator, own.bytes, MATRIX_ALIGN);
+    if (!own.room) return sl_no_memory(err, "rows to quantise", own.bytes);
+    sl_status status = SL_OK;
+    while (status == SL_OK && !atomic_load(&work->failed)) {
+        int64_t block = atomic_fetch_add(&work->next_block, 1);
+        const matrix_task *task = task_of_block(work, &block);
+        if (!task) break;
+        status = convert_block(task, block, &own, err);
+    }
+    sl_release(work->allocator, own.room, own.bytes, MATRIX_ALIGN);
+    return status;
+}
+
+/* As many blocks as are left, whichever share of the work it is called. */
+static void convert_share(void *ctx, uint32_t member, uint32_t share) {
+    (void)member, (void)share;
+    shared_work *work = ctx;
+    sl_error error = {0};
+    if (convert_blocks(work, &error) != SL_OK && !atomic_exchange(&work->failed, true))
+        work->error = error;
+}
+
+static sl_status convert_matrices(packing *p, const matrix_task *tasks, uint32_t count,
+                                  sl_error *err) {
+    shared_work work = {.tasks = tasks, .task_count = count, .allocator = p->allocator};
+    sl_team_share(p->team, sl_team_size(p->team), convert_share, &work);
+    return work.failed ? sl_fail(err, work.error.status, "%s", work.error.message) : SL_OK;
+}
+
+static sl_status advance(packing *p, uint64_t bytes, sl_error *err) {
+    p->done_bytes += bytes;
+    const sl_pack_options *o = p->options;
+    if (o->progress && o->progress(o->progress_ctx, "packing", p->done_bytes, p->total_bytes) != 0)
+        return sl_fail(err, SL_CANCELLED, "packing was stopped after %llu of %llu bytes",
+                       (unsigned long long)p->done_bytes, (unsigned long long)p->total_bytes);
+    return SL_OK;
+}
+
+static int compare_residents(const void *a, const void *b) {
+    return strcmp(((const resident *)a)->suffix, ((const resident *)b)->suffix);
+}
+
+/* Residents in order of name, whatever order and number of files they come from. */
+static sl_status list_residents(packing *p, sl_error *err) {
+    const uint32_t count = sl_source_tensor_count(p->source);
+    p->residents = SL_ARENA_NEW_ARRAY(&p->arena, resident, count ? count : 1);
+    if (!p->residents) return sl_no_memory(err, "tensor list", count * sizeof *p->residents);
+    for (uint32_t i = 0; i < count; i++) {
+        const sl_tensor_entry *entry = sl_source_tensor(p->source, i);
+        const char *suffix = sl_tensor_suffix(entry->name);
+        if (!sl_source_was_asked(p->source, i) || sl_suffix_is_expert(suffix)) continue;
+        p->residents[p->resident_count++] =
+            (resident){suffix, entry, sl_quant_resident(p->how, suffix, &entry->type)};
+        p->total_bytes += entry->at.bytes;
+    }
+    qsort(p->residents, p->resident_count, sizeof *p->residents, compare_residents);
+    return SL_OK;
+}
+
+/* Rows that are converted at a time: all where headers come before the panels. */
+static int64_t slab_rows(const sl_type *type) {
+    const int64_t rows = type->shape.dims[0];
+    const sl_panel_layout l = sl_panel_layout_of(type->dtype, rows, type->shape.dims[1]);
+    if (l.header_bytes || l.matrix_bytes <= SLAB_BYTES) return rows;
+    const int64_t panels = (int64_t)(SLAB_BYTES / l.panel_bytes);
+    return (panels ? panels : 1) * SL_PANEL_ROWS;
+}
+
+static sl_status write_panels(packing *p, const resident *r, const void *data, sl_type type,
+                              sl_error *err) {
+    const int64_t rows = type.shape.dims[0], cols = type.shape.dims[1], slab = slab_rows(&type);
+    const uint64_t bytes = sl_panel_layout_of(type.dtype, slab, cols).matrix_bytes;
+    uint8_t *out = sl_allocate(p->allocator, bytes, MATRIX_ALIGN);
+    if (!out) return sl_no_memory(err, r->entry->name, bytes);
+    sl_status status = SL_OK;
+    for (int64_t first = 0; first < rows && status == SL_OK; first += slab) {
+        const int64_t count = rows - first < slab ? rows - first : slab;
+        const matrix_task task = {r->entry->name, data, r->entry->type, first, count,
+                                  type.dtype,     out};
+        status = convert_matrices(p, &task, 1, err);
+        if (status == SL_OK)
+            status = sl_pack_writer_piece(
+                p->writer, out, sl_panel_layout_of(type.dtype, count, cols).matrix_bytes, err);
+    }
+    sl_release(p->allocator, out, bytes, MATRIX_ALIGN);
+    return status;
+}
+
+static sl_status write_floats(packing *p, const resident *r, const void *data, sl_type type,
+                              sl_error *err) {
+    const uint64_t bytes = sl_type_bytes(&type);
+    float *out = sl_allocate(p->allocator, bytes, MATRIX_ALIGN);
+    if (!out) return sl_no_memory(err, r->entry->name, bytes);
+    floats_from(r->entry->type.dtype, data, sl_type_elements(&type), out);
+    const sl_status status = sl_pack_writer_piece(p->writer, out, bytes, err);
+    sl_release(p->allocator, out, bytes, MATRIX_ALIGN);
+    return status;
+}
+
+static sl_status write_as(packing *p, const resident *r, const char *name, const void *data,
+                          sl_error *err) {
+    const sl_type type = {r->dtype, r->entry->type.shape};
+    SL_TRY(sl_pack_writer_begin(p->writer, name, type, err));
+    if (r->dtype == r->entry->type.dtype)
+        SL_TRY(sl_pack_writer_piece(p->writer, data, sl_type_bytes(&type), err));
+    else if (sl_dtype_infos[r->dtype].kind == SL_KIND_PANEL)
+        SL_TRY(write_panels(p, r, data, type, err));
+    else
+        SL_TRY(write_floats(p, r, data, type, err));
+    return sl_pack_writer_end(p->writer, err);
+}
+
+static sl_status write_resident(packing *p, const resident *r, sl_error *err) {
+    const bool whole = strcmp(r->suffix, "lm_head.weight") == 0;
+    const char *name = sl_arena_format(&p->arena, "%s%s", whole ? "" : "model.", r->suffix);
+    if (!name) return sl_no_memory(err, "tensor name", strlen(r->suffix) + 7);
+    const void *data;
+    SL_TRY(sl_source_map(p->source, r->entry, &data, err));
+    const sl_status status = write_as(p, r, name, data, err);
+    sl_source_let_go(p->source, r->entry);
+    SL_TRY(status);
+    return advance(p, r->entry->at.bytes, err);
+}
+
+/* The types of one expert's matrices in the pack. */
+static void expert_types(const packing *p, uint32_t layer, sl_type out[SL_EXPERT_MATRICES]) {
+    for (int m = 0; m < SL_EXPERT_MATRICES; m++) {
+        out[m] = p->experts.layer[layer].matrices[m].type;
+        out[m].dtype = sl_quant_expert(p->how, &out[m]);
+    }
+}
+
+/* Bytes that an expert's matrices take before and after they are converted. */
+static uint64_t room_bytes(const sl_expert_place *places, const sl_type types[SL_EXPERT_MATRICES]) {
+    uint64_t bytes = 0;
+    for (int m = 0; m < SL_EXPERT_MATRICES; m++)
+        bytes += sl_round_up(sl_type_bytes(&types[m]), MATRIX_ALIGN) +
+                 sl_round_up(sl_type_bytes(&places[m].type), MATRIX_ALIGN);
+    return bytes;
+}
+
+static sl_status write_expert(packing *p, const sl_expert_place *places,
+                              const sl_type types[SL_EXPERT_MATRICES], uint8_t *room,
+                              sl_error *err) {
+    matrix_task tasks[SL_EXPERT_MATRICES];
+    const void *matrices[SL_EXPERT_MATRICES];
+    uint32_t task_count = 0;
+    uint64_t bytes = 0;
+    for (int m = 0; m < SL_EXPERT_MATRICES; m++) {
+        const sl_dims *shape = &places[m].type.shape;
+        const sl_tensor_share share = {places[m].index, places[m].count, shape->dims[0],
+                                       shape->dims[1]};
+        uint8_t *from = room;
+        sl_source_matrix(p->source, places[m].entry, &share, from);
+        room += sl_round_up(sl_type_bytes(&places[m].type), MATRIX_ALIGN);
+        bytes += sl_type_bytes(&places[m].type);
+        matrices[m] = from;
+        if (types[m].dtype == places[m].type.dtype) continue;
+        matrices[m] = room;
+        tasks[task_count++] = (matrix_task){
+            places[m].entry->name, from, places[m].type, 0, shape->dims[0], types[m].dtype, room};
+        room += sl_round_up(sl_type_bytes(&types[m]), MATRIX_ALIGN);
+    }
+    if (task_count) SL_TRY(convert_matrices(p, tasks, task_count, err));
+    SL_TRY(sl_pack_writer_expert(p->writer, matrices, err));
+    return advance(p, bytes, err);
+}
+
+static sl_status write_layer(packing *p, uint32_t layer, sl_error *err) {
+    sl_type types[SL_EXPERT_MATRICES];
+    expert_types(p, layer, types);
+    for (int m = 0; m < SL_EXPERT_MATRICES; m++) {
+        const sl_dtype from = p->experts.layer[layer].matrices[m].type.dtype;
+        if (from != types[m].dtype && sl_dtype_infos[from].kind != SL_KIND_FLOAT)
+            return sl_fail(err, SL_UNSUPPORTED,
+                           "experts of layer %u are %s, wanted f32, f16 or bf16 to pack as %s",
+                           layer, sl_dtype_infos[from].name, sl_dtype_infos[types[m].dtype].name);
+    }
+    SL_TRY(sl_pack_writer_layer(p->writer, layer, p->config.experts, types, err));
+    sl_arena arena;
+    sl_arena_init(&arena, p->allocator);
+    sl_status status = SL_OK;
+    sl_expert_place(*places)[SL_EXPERT_MATRICES] =
+        sl_arena_array(&arena, p->config.experts, sizeof *places, _Alignof(sl_expert_place));
+    uint8_t *room = NULL;
+    if (places) {
+        SL_TRY_ELSE(done, sl_experts_find(p->source, &p->config, layer, places, err));
+        room = sl_arena_alloc(&arena, room_bytes(places[0], types), MATRIX_ALIGN);
+    }
+    if (!room) status = sl_no_memory(err, "an expert", p->config.experts * sizeof *places);
+    for (uint32_t e = 0; e < p->config.experts && status == SL_OK; e++)
+        status = write_expert(p, places[e], types, room, err);
+done:
+    sl_arena_deinit(&arena);
+    return status;
+}
+
+static sl_status write_texts(packing *p, sl_error *err) {
+    static const char *const names[] = {"config.json", "generation_config.json", "tokenizer.json",
+                                        "tokenizer_config.json", "chat_template.jinja"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        size_t bytes;
+        const char *text = sl_source_text(p->source, names[i], &bytes);
+        if (text) SL_TRY(sl_pack_writer_text(p->writer, names[i], text, bytes, err));
+    }
+    return SL_OK;
+}
+
+/* Asks for every tensor that the model needs, in the shape it needs. */
+static sl_status check_complete(packing *p, sl_error *err) {
+    sl_weights weights;
+    sl_weights_init(&weights, p->source, p->allocator);
+    weights.unread = true;
+    const sl_status status = sl_architecture_ask(&p->config, &weights, &p->experts, err);
+    sl_weights_deinit(&weights);
+    return status;
+}
+
+/* Everything that can be wrong with the source is found before the destination is touched. */
+static sl_status read_source(packing *p, const char *path, sl_error *err) {
+    SL_TRY(sl_source_open(path, p->allocator, &p->source, err));
+    if (strcmp(sl_source_format(p->source), "pack") == 0)
+        return sl_fail(err, SL_UNSUPPORTED, "'%s' is already a pack", path);
+    size_t bytes;
+    const char *text = sl_source_text(p->source, "config.json", &bytes);
+    if (!text) return sl_fail(err, SL_FORMAT, "'%s' has no config.json", path);
+    const char *note;
+    SL_TRY(sl_model_config_parse(text, bytes, &p->arena, &p->config, err));
+    SL_TRY(sl_expert_table_build(p->source, &p->config, &p->arena, &p->experts, err));
+    SL_TRY(check_complete(p, err));
+    SL_TRY(sl_model_check_unused(p->source, &p->config, &p->arena, &note, err));
+    p->total_bytes = p->experts.total_bytes;
+    return list_residents(p, err);
+}
+
+static sl_status write_pack(packing *p, const char *destination, sl_error *err) {
+    SL_TRY(sl_team_create(p->options->threads, p->allocator, &p->team, err));
+    SL_TRY(sl_pack_writer_create(destination, p->allocator, &p->writer, err));
+    SL_TRY(write_texts(p, err));
+    for (uint32_t i = 0; i < p->resident_count; i++)
+        SL_TRY(write_resident(p, &p->residents[i], err));
+    for (uint32_t i = 0; i < p->config.layers; i++)
+        if (p->config.layer[i].sparse) SL_TRY(write_layer(p, i, err));
+    return sl_pack_writer_finish(p->writer, err);
+}
+
+sl_status sl_convert(const char *source, const char *destination, const sl_pack_options *options,
+                     sl_error *err) {
+    packing p = {.options = options, .allocator = sl_allocator_or_default(NULL)};
+    SL_TRY(sl_quant_parse(options->quant, &p.how, err));
+    sl_arena_init(&p.arena, p.allocator);
+    sl_status status = read_source(&p, source, err);
+    if (status == SL_OK) status = write_pack(&p, destination, err);
+    sl_team_destroy(p.team);
+    sl_pack_writer_destroy(p.writer);
+    sl_source_close(p.source);
+    sl_arena_deinit(&p.arena);
+    return status;
+}

@@ -1,0 +1,26 @@
+/* model_text.h - The text side of a model: tokenizer, chat template, what ends an answer, and the
+ * sampling it was published with. */
+#ifndef SL_ENGINE_TEXT_MODEL_TEXT_H
+#define SL_ENGINE_TEXT_MODEL_TEXT_H
+#include "engine/formats/source.h"
+#include "engine/text/template.h"
+#include "engine/text/tokenizer.h"
+#include "sluice/sluice.h"
+
+enum { SL_MAX_END_TOKENS = 16 };
+
+typedef struct {
+    sl_tokenizer *tokenizer; /* NULL when the source has none */
+    sl_template *chat;       /* NULL when the source has none */
+    const char *bos, *eos;   /* "" when unknown */
+    sl_token end_tokens[SL_MAX_END_TOKENS];
+    uint32_t end_count;
+    sl_sampling sampling;
+} sl_model_text;
+
+/* Each part is optional.  Names live in arena; unload even if this fails. */
+SL_CHECKED sl_status sl_model_text_load(sl_model_text *text, const sl_source *source,
+                                        sl_arena *arena, const sl_allocator *allocator,
+                                        sl_error *err);
+void sl_model_text_unload(sl_model_text *text);
+#endif
