@@ -1,7 +1,7 @@
 /* activate.h - Activation functions after a matrix product, by their number in the op. */
 #ifndef SL_RUNTIME_CPU_ACTIVATE_H
 #define SL_RUNTIME_CPU_ACTIVATE_H
-#include "runtime/cpu/kernels/pointwise.h"
+#include "runtime/cpu/kernels/elementwise.h"
 
 /* x / (1 + e^-2u), which is x/2 (1 + tanh u). */
 INLINE vf vgelu_approx(vf x) {

@@ -2,9 +2,9 @@
  *
  * An item is a block of BLOCK elements of the output.  Every element takes the same path whether it
  * falls into a whole vector or a last partial one. */
+#include "runtime/cpu/kernels/elementwise.h"
 #include "core/ops.h"
 #include "runtime/cpu/kernels/kernels.h"
-#include "runtime/cpu/kernels/pointwise.h"
 
 enum { BLOCK = 1024 };
 

@@ -2,7 +2,7 @@
  * item is a strip of the output. */
 #include "core/ops.h"
 
-#include "runtime/cpu/kernels/strip_machine.h"
+#include "runtime/cpu/kernels/elementwise_machine.h"
 #include <string.h>
 
 /* All views of an op's arguments have one layout: inputs, then the output, then attributes. */

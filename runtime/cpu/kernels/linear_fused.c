@@ -1,9 +1,9 @@
 /* linear_fused.c - Several products of the same rows, and what is done to their results at once.
  *
  * Products go to memory before anything else is done to them, as if they were alone. */
+#include "runtime/cpu/kernels/elementwise.h"
 #include "runtime/cpu/kernels/kernels.h"
 #include "runtime/cpu/kernels/linear.h"
-#include "runtime/cpu/kernels/pointwise.h"
 #include "runtime/cpu/kernels/rows.h"
 
 static sl_linear_product product_of(const sl_cview *x, const sl_cview *w) {

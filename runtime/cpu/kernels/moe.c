@@ -1,7 +1,7 @@
 /* moe.c - Mixture of experts: running them as they arrive, adding up. */
+#include "runtime/cpu/kernels/elementwise.h"
 #include "runtime/cpu/kernels/kernels.h"
 #include "runtime/cpu/kernels/linear.h"
-#include "runtime/cpu/kernels/pointwise.h"
 #include "runtime/cpu/kernels/rows.h"
 
 /* ---- moe_ffn, with biases or without: an item is whichever expert arrives next ---- */

@@ -1,7 +1,7 @@
 /* norm.c - Norms over the last axis: an item is a row. */
 #include "runtime/cpu/kernels/norm.h"
+#include "runtime/cpu/kernels/elementwise.h"
 #include "runtime/cpu/kernels/kernels.h"
-#include "runtime/cpu/kernels/pointwise.h"
 
 static sl_split split_rows(const sl_type *x, int64_t operations) {
     return (sl_split){rows_of(x), grain_of(last_dim(x) * operations), 0};

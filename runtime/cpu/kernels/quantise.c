@@ -1,8 +1,8 @@
 /* quantise.c - int8 quantisation of activations, alone and fused with preceding ops: an item is a
  * row. */
+#include "runtime/cpu/kernels/elementwise.h"
 #include "runtime/cpu/kernels/kernels.h"
 #include "runtime/cpu/kernels/norm.h"
-#include "runtime/cpu/kernels/pointwise.h"
 #include "runtime/cpu/kernels/rows.h"
 
 /* A row of scratch where the values themselves go nowhere. */

@@ -1,6 +1,6 @@
 /* combine.cu - What the experts of a token made, added up. */
 #include "runtime/cuda/kernels/combine.h"
-#include "runtime/cuda/kernels/pointwise.cuh"
+#include "runtime/cuda/kernels/elementwise.cuh"
 #include "runtime/cuda/kernels/walk.cuh"
 
 enum { COLS = SL_MIX_COLS, WARPS = SL_MIX_THREADS / WARP };

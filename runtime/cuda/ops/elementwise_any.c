@@ -1,5 +1,5 @@
-/* points.c - Any elementwise op on operands of any plain type. */
-#include "runtime/cuda/kernels/points.h"
+/* elementwise_any.c - Any elementwise op on operands of any plain type. */
+#include "runtime/cuda/kernels/elementwise_any.h"
 #include "core/elementwise_region.h"
 #include "runtime/cuda/ops/walk.h"
 #include <string.h>

@@ -1,10 +1,10 @@
-/* strip_chain.c - Chains of f32 instructions whose intermediate results stay in registers.  A few
- * vectors go through all links, then the next few: the branches are the same ones each time, so
+/* elementwise_chain.c - Chains of f32 instructions whose intermediate results stay in registers.  A
+ * few vectors go through all links, then the next few: the branches are the same ones each time, so
  * that they cost little. */
 #include "core/ops.h"
 
-#include "runtime/cpu/kernels/pointwise.h"
-#include "runtime/cpu/kernels/strips.h"
+#include "runtime/cpu/kernels/elementwise.h"
+#include "runtime/cpu/kernels/elementwise_strips.h"
 
 /* LINK(name, op, whether its second operand was made before, expression): a is what was made
  * before, y the other operand.  A step rounds as if it were alone: nothing is contracted over

@@ -1,8 +1,8 @@
-/* strips_other.c - Strips of bools and complex numbers, selection, and casts.
+/* elementwise_other.c - Strips of bools and complex numbers, selection, and casts.
  */
 #include "core/ops.h"
 
-#include "runtime/cpu/kernels/strips.h"
+#include "runtime/cpu/kernels/elementwise_strips.h"
 #include <math.h>
 #include <string.h>
 

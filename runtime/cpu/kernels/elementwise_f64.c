@@ -1,7 +1,7 @@
-/* strips_f64.c - Strips of doubles; functions are the C library's. */
+/* elementwise_f64.c - Strips of doubles; functions are the C library's. */
 #include "core/ops.h"
 
-#include "runtime/cpu/kernels/strips.h"
+#include "runtime/cpu/kernels/elementwise_strips.h"
 #include <math.h>
 
 #define STRIP_FN(NAME, TYPE, ...)                                                                  \

@@ -1,8 +1,8 @@
-/* strips_f32.c - Strips of f32, which also hold f16 and bf16 values. */
+/* elementwise_f32.c - Strips of f32, which also hold f16 and bf16 values. */
 #include "core/ops.h"
 
-#include "runtime/cpu/kernels/pointwise.h"
-#include "runtime/cpu/kernels/strips.h"
+#include "runtime/cpu/kernels/elementwise.h"
+#include "runtime/cpu/kernels/elementwise_strips.h"
 #include "runtime/cpu/kernels/vdouble.h"
 
 /* Every vector of a strip: X, Y, Z are those of the operands. */

@@ -1,9 +1,9 @@
-/* points.cu - Generic elementwise kernels: any op, or a region of them, on operands of any plain
+/* elementwise_any.cu - Generic elementwise kernels: any op, or a region of them, on operands of any plain
  * type, an element per thread.  Op and types are run-time switches, uniform per launch.  Ops on
  * floats that models have are in elementwise.cu, without these switches. */
 #include "runtime/cuda/kernels/number.cuh"
-#include "runtime/cuda/kernels/points.h"
-#include "runtime/cuda/kernels/pointwise.cuh"
+#include "runtime/cuda/kernels/elementwise_any.h"
+#include "runtime/cuda/kernels/elementwise.cuh"
 #include "runtime/cuda/kernels/walk.cuh"
 
 #define TWO_OVER_ROOT_PI 1.12837916709551257390

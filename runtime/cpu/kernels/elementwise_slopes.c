@@ -1,8 +1,8 @@
-/* slopes.c - Strips of derivatives times dy.  Common activations are vectorised; the others call
- * the C library. */
+/* elementwise_slopes.c - Strips of derivatives times dy.  Common activations are vectorised; the
+ * others call the C library. */
 #include "core/ops.h"
 
-#include "runtime/cpu/kernels/strips.h"
+#include "runtime/cpu/kernels/elementwise_strips.h"
 #include "runtime/cpu/kernels/vdouble.h"
 #include <math.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* strips_int.h - Strips of one type of integers, included once for each: INTEGER is the type,
+/* elementwise_int.h - Strips of one type of integers, included once for each: INTEGER is the type,
  * UNSIGNED the unsigned one of its size, WIDE an unsigned one in which products do not overflow
  * what is defined, IS_SIGNED 0 or 1, and NAMED(x) gives names of its own.  Arithmetic wraps. */
 #define BITS           ((int)sizeof(INTEGER) * 8)

@@ -1,7 +1,7 @@
-/* strip_machine.c - See strip_machine.h. */
+/* elementwise_machine.c - See elementwise_machine.h. */
 #include "core/ops.h"
 
-#include "runtime/cpu/kernels/strip_machine.h"
+#include "runtime/cpu/kernels/elementwise_machine.h"
 #include <string.h>
 
 /* ---- the walk ---- */

@@ -1,7 +1,7 @@
-/* pointwise.h - Elementwise ops on vectors, for the kernels of the ops themselves and for those
+/* elementwise.h - Elementwise ops on vectors, for the kernels of the ops themselves and for those
  * that have them inside. */
-#ifndef SL_RUNTIME_CPU_POINTWISE_H
-#define SL_RUNTIME_CPU_POINTWISE_H
+#ifndef SL_RUNTIME_CPU_ELEMENTWISE_H
+#define SL_RUNTIME_CPU_ELEMENTWISE_H
 #include "runtime/cpu/kernels/vmath.h"
 
 INLINE vf vsqrt(vf x) {

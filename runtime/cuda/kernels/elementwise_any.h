@@ -1,9 +1,9 @@
-/* points.h - Arguments of the kernels in points.cu: any elementwise op, and regions of them, on
- * operands of any plain type that may broadcast.
+/* elementwise_any.h - Arguments of the kernels in elementwise_any.cu: any elementwise op, and
+ * regions of them, on operands of any plain type that may broadcast.
  *
  * Ops and types are numbered as in core/elementwise_steps.h. */
-#ifndef SL_RUNTIME_CUDA_KERNELS_POINTS_H
-#define SL_RUNTIME_CUDA_KERNELS_POINTS_H
+#ifndef SL_RUNTIME_CUDA_KERNELS_ELEMENTWISE_ANY_H
+#define SL_RUNTIME_CUDA_KERNELS_ELEMENTWISE_ANY_H
 #include "core/elementwise_steps.h"
 #include <stdint.h>
 
