@@ -12,15 +12,15 @@ INLINE vf vgelu_approx(vf x) {
 INLINE vf activated(vf x, uint32_t act) {
     switch (act) {
     case 1:
-        return apply_relu(x);
+        return vrelu(x);
     case 2:
-        return apply_silu(x);
+        return vsilu(x);
     case 3:
-        return apply_gelu(x);
+        return vgelu(x);
     case 4:
-        return apply_sigmoid(x);
+        return vsigmoid(x);
     case 5:
-        return apply_tanh(x);
+        return vtanh(x);
     default:
         return vgelu_approx(x);
     }

@@ -10,9 +10,9 @@
  * before, y the other operand.  A step rounds as if it were alone: nothing is contracted over
  * links. */
 #define EITHER(LINK, OP)                                                                           \
-    LINK(OP, OP, 0, apply_##OP##_f32(a, y))                                                        \
-    LINK(OP##_turned, OP, 1, apply_##OP##_f32(y, a))
-#define ALONE(LINK, OP) LINK(OP, OP, 0, apply_##OP(a))
+    LINK(OP, OP, 0, apply_##OP(a, y, y))                                                           \
+    LINK(OP##_turned, OP, 1, apply_##OP(y, a, a))
+#define ALONE(LINK, OP) LINK(OP, OP, 0, apply_##OP(a, a, a))
 #define LINKS(LINK)                                                                                \
     EITHER(LINK, add)                                                                              \
     EITHER(LINK, sub)                                                                              \

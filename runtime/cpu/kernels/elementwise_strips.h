@@ -13,8 +13,8 @@
 enum { STRIP = 256, STRIP_BYTES = STRIP * 8 + 192 };
 
 typedef struct {
-    const void *in[3];
-    void *out; /* may be one of in, where elements have one size */
+    const void *in[3]; /* the first again, where the op has fewer operands */
+    void *out;         /* may be one of in, where elements have one size */
     int64_t count;
     uint32_t attribute; /* of a step (core/elementwise_region.h) */
     sl_dtype from, to;  /* types of the first operand and of the result; not as held */

@@ -85,7 +85,7 @@ RUN(sigmoid_gate_quantise) {
         const float *x = (const float *)a->x.data + row * n;
         const float *gate = (const float *)a->gate.data + row * n;
         FOR_VECTORS(i, count, n, {
-            const vf v = apply_sigmoid_gate(vload_n(x + i, count), vload_n(gate + i, count));
+            const vf v = vsigmoid_gate(vload_n(x + i, count), vload_n(gate + i, count));
             vstore_n(gated + i, v, count);
         });
         rows8_row(gated, n, &codes, row);

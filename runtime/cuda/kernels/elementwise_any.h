@@ -9,47 +9,9 @@
 
 enum { SL_POINT_OPERANDS = 3, SL_POINT_DIMS = 8 };
 
-/* What activations multiply by when they pass back: SLOPE(kind) */
-#define SL_SLOPES(SLOPE)                                                                           \
-    SLOPE(identity)                                                                                \
-    SLOPE(neg)                                                                                     \
-    SLOPE(abs)                                                                                     \
-    SLOPE(exp)                                                                                     \
-    SLOPE(log)                                                                                     \
-    SLOPE(sqrt)                                                                                    \
-    SLOPE(rsqrt)                                                                                   \
-    SLOPE(tanh)                                                                                    \
-    SLOPE(sigmoid)                                                                                 \
-    SLOPE(silu)                                                                                    \
-    SLOPE(gelu)                                                                                    \
-    SLOPE(gelu_approx)                                                                             \
-    SLOPE(relu)                                                                                    \
-    SLOPE(sin)                                                                                     \
-    SLOPE(cos)                                                                                     \
-    SLOPE(tan)                                                                                     \
-    SLOPE(asin)                                                                                    \
-    SLOPE(acos)                                                                                    \
-    SLOPE(atan)                                                                                    \
-    SLOPE(sinh)                                                                                    \
-    SLOPE(cosh)                                                                                    \
-    SLOPE(asinh)                                                                                   \
-    SLOPE(acosh)                                                                                   \
-    SLOPE(atanh)                                                                                   \
-    SLOPE(round)                                                                                   \
-    SLOPE(floor)                                                                                   \
-    SLOPE(ceil)                                                                                    \
-    SLOPE(sign)                                                                                    \
-    SLOPE(erf)                                                                                     \
-    SLOPE(log1p)                                                                                   \
-    SLOPE(expm1)                                                                                   \
-    SLOPE(softplus)                                                                                \
-    SLOPE(reciprocal)
-#define SL_SLOPE_ENUM(KIND) SL_SLOPE_##KIND,
-enum { SL_SLOPES(SL_SLOPE_ENUM) SL_SLOPE_COUNT };
-
 typedef struct {
-    uint8_t number;    /* of the op; 0: the slope of `attribute` at the first, times the second */
-    uint8_t attribute; /* of its step */
+    uint8_t number;    /* of the op; 0: the second operand times the derivative, at the first, of */
+    uint8_t attribute; /* the function of this number; else the attribute of the step */
     uint8_t types[SL_POINT_OPERANDS], out_type;
 } sl_point_op;
 

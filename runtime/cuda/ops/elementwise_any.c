@@ -2,7 +2,6 @@
 #include "runtime/cuda/kernels/elementwise_any.h"
 #include "core/elementwise_region.h"
 #include "runtime/cuda/ops/walk.h"
-#include <string.h>
 
 _Static_assert((int)SL_POINT_DIMS == (int)SL_MAX_RANK, "every shape fits");
 
@@ -19,8 +18,7 @@ static void push_dim(sl_point_each *p, int64_t extent, const int64_t *steps) {
 }
 
 /* All views of an op's arguments have one layout: inputs, then the output, then attributes. */
-static void plan_point(sl_cuda_planner *planner, const void *args, uint32_t inputs,
-                       sl_point_each *launch) {
+static void set_operands(const void *args, uint32_t inputs, sl_point_each *launch) {
     const sl_view *views = args, *out = &views[inputs];
     const sl_dims *shape = &out->type.shape;
     launch->out = out->data;
@@ -36,50 +34,40 @@ static void plan_point(sl_cuda_planner *planner, const void *args, uint32_t inpu
             steps[i] = broadcast_stride(&views[i].type.shape, shape, d);
         push_dim(launch, shape->dims[d], steps);
     }
-    ADD_PLAIN(planner, "sl_point", launch->count, *launch);
 }
 
-#define STEP(NUMBER, OP, OPERANDS)                                                                 \
-    PLAN(any_##OP) {                                                                               \
-        const sl_view *views = args;                                                               \
-        const sl_elementwise_step step =                                                           \
-            sl_elementwise_step_of(SL_OP_##OP, views + (OPERANDS) + 1);                            \
-        sl_point_each launch = {.point = {(NUMBER), (uint8_t)step.attribute, {0}, 0}};             \
-        plan_point(planner, args, OPERANDS, &launch);                                              \
-        return SL_OK;                                                                              \
-    }
-SL_ELEMENTWISE_STEPS(STEP)
-#undef STEP
-
-/* The same bytes: as integers of their size. */
-PLAN(bitcast) {
+/* A bitcast is a cast between unsigned integers of its size. */
+static void plan_step(sl_cuda_planner *planner, const void *args, sl_op op, uint32_t inputs) {
     static const uint8_t by_size[] = {
         [1] = SL_TYPE_u8, [2] = SL_TYPE_u16, [4] = SL_TYPE_u32, [8] = SL_TYPE_u64};
-    const sl_bitcast_args *a = args;
-    const int64_t count = sl_type_elements(&a->out.type);
-    sl_point_each launch = {
-        .point.number = SL_STEP_cast, .in = {a->x.data}, .out = a->out.data, .count = count};
-    launch.point.types[0] = launch.point.out_type =
-        by_size[sl_dtype_infos[a->out.type.dtype].bytes];
-    launch.rank = 1;
-    launch.dims[0] = count;
-    launch.steps[0][0] = 1;
-    ADD_PLAIN(planner, "sl_point", count, launch);
-    return SL_OK;
+    const sl_view *views = args;
+    const sl_elementwise_step step = sl_elementwise_step_of(op, views + inputs + 1);
+    sl_point_each launch = {.point = {(uint8_t)step.number, (uint8_t)step.attribute, {0}, 0}};
+    set_operands(args, inputs, &launch);
+    if (op == SL_OP_bitcast) {
+        const uint8_t type = by_size[sl_dtype_infos[views[inputs].type.dtype].bytes];
+        launch.point = (sl_point_op){SL_STEP_cast, 0, {type}, type};
+    }
+    ADD_PLAIN(planner, "sl_point", launch.count, launch);
 }
 
+#define STEP(NUMBER, OP, ...)                                                                      \
+    PLAN(any_##OP) {                                                                               \
+        plan_step(planner, args, SL_OP_##OP, SL_STEP_OPERANDS_##OP);                               \
+        return SL_OK;                                                                              \
+    }
+#define ELEMENTWISE       STEP
+#define ELEMENTWISE_OTHER STEP
+#include "core/elementwise.def"
+#undef STEP
+
 PLAN(activation_backward) {
-    static const char *const kinds[] = {
-#define SLOPE(KIND) #KIND,
-        SL_SLOPES(SLOPE)
-#undef SLOPE
-    };
     const sl_activation_backward_args *a = args;
-    for (int32_t i = 0; i < SL_SLOPE_COUNT; i++)
-        if (strcmp(kinds[i], a->attrs.kind) == 0) {
-            sl_point_each launch = {.point.attribute = (uint8_t)i};
-            plan_point(planner, args, 2, &launch);
-            return SL_OK;
-        }
-    return sl_fail(err, SL_UNSUPPORTED, "%s: no slope of '%s'", planner->label, a->attrs.kind);
+    const int32_t number = sl_elementwise_slope_find(a->attrs.kind);
+    if (number < 0)
+        return sl_fail(err, SL_UNSUPPORTED, "%s: no slope of '%s'", planner->label, a->attrs.kind);
+    sl_point_each launch = {.point.attribute = (uint8_t)number};
+    set_operands(args, 2, &launch);
+    ADD_PLAIN(planner, "sl_point", launch.count, launch);
+    return SL_OK;
 }
