@@ -1,12 +1,21 @@
 #include "core/elementwise_region.h"
+#include <string.h>
 
+/* By number: there is no room for gaps. */
 static const struct {
     sl_op op;
     uint32_t operands;
+    bool is_boolean, has_slope;
 } steps[SL_ELEMENTWISE_OPS + 1] = {
-#define STEP(NUMBER, OP, OPERANDS) [NUMBER] = {SL_OP_##OP, OPERANDS},
-    SL_ELEMENTWISE_STEPS(STEP)
-#undef STEP
+#define BOOLEAN_same    false
+#define BOOLEAN_boolean true
+#define ELEMENTWISE(NUMBER, OP, OPERANDS, ATTRIBUTES, TYPES, RESULT, ...)                          \
+    [NUMBER] = {SL_OP_##OP, SL_STEP_OPERANDS_##OP, BOOLEAN_##RESULT, false},
+#define ELEMENTWISE_UNARY(NUMBER, OP, ...) [NUMBER] = {SL_OP_##OP, 1, false, true},
+#define ELEMENTWISE_OTHER(NUMBER, OP, ...)                                                         \
+    [NUMBER] = {SL_OP_##OP, SL_STEP_OPERANDS_##OP, false, false},
+#define ELEMENTWISE_FUSED ELEMENTWISE_OTHER
+#include "core/elementwise.def"
 };
 
 /* By number. */
@@ -56,6 +65,14 @@ uint32_t sl_elementwise_number(sl_op op) {
     return 0;
 }
 
+int32_t sl_elementwise_slope_find(const char *kind) {
+    if (strcmp(kind, "identity") == 0) return 0;
+    for (int32_t number = 1; number <= SL_ELEMENTWISE_OPS; number++)
+        if (steps[number].has_slope && strcmp(kind, sl_op_info_of(steps[number].op)->name) == 0)
+            return number;
+    return -1;
+}
+
 uint32_t sl_elementwise_type(sl_dtype dtype) {
     for (uint32_t i = 0; i < TYPES; i++)
         if (types[i] == dtype) return i;
@@ -95,16 +112,8 @@ sl_dtype sl_elementwise_target(const sl_elementwise_step *step) {
 }
 
 sl_dtype sl_elementwise_result(const sl_elementwise_step *step, const sl_dtype operands[3]) {
+    if (steps[step->number].is_boolean) return SL_DTYPE_bool;
     switch (step->op) {
-    case SL_OP_equal:
-    case SL_OP_not_equal:
-    case SL_OP_less:
-    case SL_OP_less_equal:
-    case SL_OP_greater:
-    case SL_OP_greater_equal:
-    case SL_OP_is_nan:
-    case SL_OP_is_inf:
-        return SL_DTYPE_bool;
     case SL_OP_where:
         return operands[1];
     case SL_OP_complex:

@@ -7,14 +7,13 @@
  *
  *   [3,0,1,0,0, 39,2,0,0,0]   silu(a * b) of two inputs: mul of 0 and 1, then silu of 2
  *
- * The numbers are defined in elementwise_steps.h. */
+ * The numbers are those of core/elementwise.def. */
 #ifndef SL_CORE_ELEMENTWISE_REGION_H
 #define SL_CORE_ELEMENTWISE_REGION_H
 #include "core/elementwise_steps.h"
 #include "core/ops.h"
 
 enum {
-    SL_ELEMENTWISE_OPS = 72,
     SL_ELEMENTWISE_MAX_STEPS = 64,
     SL_ELEMENTWISE_MAX_INPUTS = 64,
     SL_ELEMENTWISE_STEP_NUMBERS = 5
@@ -45,6 +44,9 @@ bool sl_elementwise_encode(sl_op op, const void *attrs, const uint32_t registers
 void sl_elementwise_attrs(const sl_elementwise_step *step, void *attrs);
 /* The number of an op; 0 if it has none. */
 uint32_t sl_elementwise_number(sl_op op);
+/* The number of the op of one operand that is called `kind`, for sl_elementwise_slope; 0 for
+ * "identity", -1 if there is none with a derivative. */
+int32_t sl_elementwise_slope_find(const char *kind);
 /* The number of an element type; SL_TYPE_NUMBERS if it has none. */
 uint32_t sl_elementwise_type(sl_dtype dtype);
 #endif

@@ -3,87 +3,69 @@
 #ifndef SL_CORE_ELEMENTWISE_STEPS_H
 #define SL_CORE_ELEMENTWISE_STEPS_H
 
-/* STEP(number, op, operands) */
-#define SL_ELEMENTWISE_STEPS(STEP)                                                                 \
-    STEP(1, add, 2)                                                                                \
-    STEP(2, sub, 2)                                                                                \
-    STEP(3, mul, 2)                                                                                \
-    STEP(4, div, 2)                                                                                \
-    STEP(5, maximum, 2)                                                                            \
-    STEP(6, minimum, 2)                                                                            \
-    STEP(7, pow, 2)                                                                                \
-    STEP(8, mod, 2)                                                                                \
-    STEP(9, atan2, 2)                                                                              \
-    STEP(10, logical_and, 2)                                                                       \
-    STEP(11, logical_or, 2)                                                                        \
-    STEP(12, logical_xor, 2)                                                                       \
-    STEP(13, bitwise_and, 2)                                                                       \
-    STEP(14, bitwise_or, 2)                                                                        \
-    STEP(15, bitwise_xor, 2)                                                                       \
-    STEP(16, shift_left, 2)                                                                        \
-    STEP(17, shift_right, 2)                                                                       \
-    STEP(18, equal, 2)                                                                             \
-    STEP(19, not_equal, 2)                                                                         \
-    STEP(20, less, 2)                                                                              \
-    STEP(21, less_equal, 2)                                                                        \
-    STEP(22, greater, 2)                                                                           \
-    STEP(23, greater_equal, 2)                                                                     \
-    STEP(24, complex, 2)                                                                           \
-    STEP(25, relu_backward, 2)                                                                     \
-    STEP(26, complex_norm_sq_backward, 2)                                                          \
-    STEP(27, sigmoid_gate, 2)                                                                      \
-    STEP(28, swiglu, 2)                                                                            \
-    STEP(29, where, 3)                                                                             \
-    STEP(30, clamp, 3)                                                                             \
-    STEP(31, neg, 1)                                                                               \
-    STEP(32, abs, 1)                                                                               \
-    STEP(33, exp, 1)                                                                               \
-    STEP(34, log, 1)                                                                               \
-    STEP(35, sqrt, 1)                                                                              \
-    STEP(36, rsqrt, 1)                                                                             \
-    STEP(37, tanh, 1)                                                                              \
-    STEP(38, sigmoid, 1)                                                                           \
-    STEP(39, silu, 1)                                                                              \
-    STEP(40, gelu, 1)                                                                              \
-    STEP(41, gelu_approx, 1)                                                                       \
-    STEP(42, relu, 1)                                                                              \
-    STEP(43, sin, 1)                                                                               \
-    STEP(44, cos, 1)                                                                               \
-    STEP(45, tan, 1)                                                                               \
-    STEP(46, asin, 1)                                                                              \
-    STEP(47, acos, 1)                                                                              \
-    STEP(48, atan, 1)                                                                              \
-    STEP(49, sinh, 1)                                                                              \
-    STEP(50, cosh, 1)                                                                              \
-    STEP(51, asinh, 1)                                                                             \
-    STEP(52, acosh, 1)                                                                             \
-    STEP(53, atanh, 1)                                                                             \
-    STEP(54, round, 1)                                                                             \
-    STEP(55, floor, 1)                                                                             \
-    STEP(56, ceil, 1)                                                                              \
-    STEP(57, sign, 1)                                                                              \
-    STEP(58, erf, 1)                                                                               \
-    STEP(59, log1p, 1)                                                                             \
-    STEP(60, expm1, 1)                                                                             \
-    STEP(61, softplus, 1)                                                                          \
-    STEP(62, reciprocal, 1)                                                                        \
-    STEP(63, logical_not, 1)                                                                       \
-    STEP(64, bitwise_not, 1)                                                                       \
-    STEP(65, is_nan, 1)                                                                            \
-    STEP(66, is_inf, 1)                                                                            \
-    STEP(67, cast, 1)                                                                              \
-    STEP(68, bitcast, 1)                                                                           \
-    STEP(69, real, 1)                                                                              \
-    STEP(70, imag, 1)                                                                              \
-    STEP(71, conjugate, 1)                                                                         \
-    STEP(72, complex_norm_sq, 1)
-
-/* SL_STEP_add, SL_STEP_sub, ... */
+/* SL_STEP_add, SL_STEP_sub, ...: the rows of core/elementwise.def. */
+#define SL_STEP_ENUM(NUMBER, OP, ...) SL_STEP_##OP = (NUMBER),
 enum {
-#define STEP(NUMBER, OP, OPERANDS) SL_STEP_##OP = (NUMBER),
-    SL_ELEMENTWISE_STEPS(STEP)
-#undef STEP
+#define ELEMENTWISE       SL_STEP_ENUM
+#define ELEMENTWISE_OTHER SL_STEP_ENUM
+#define ELEMENTWISE_FUSED SL_STEP_ENUM
+#include "core/elementwise.def"
 };
+enum {
+    SL_ELEMENTWISE_OPS = 0
+#define ELEMENTWISE(...)       +1
+#define ELEMENTWISE_OTHER(...) +1
+#define ELEMENTWISE_FUSED(...) +1
+#include "core/elementwise.def"
+};
+
+/* SL_STEP_OPERANDS_add, ...: the number of operands. */
+#define SL_COUNT_x                               1
+#define SL_COUNT_a_b                             2
+#define SL_COUNT_x_dy                            2
+#define SL_COUNT_re_im                           2
+#define SL_COUNT_x_gate                          2
+#define SL_COUNT_gate_up                         2
+#define SL_COUNT_x_low_high                      3
+#define SL_COUNT_condition_a_b                   3
+#define SL_STEP_COUNT(NUMBER, OP, OPERANDS, ...) SL_STEP_OPERANDS_##OP = SL_COUNT_##OPERANDS,
+enum {
+#define ELEMENTWISE       SL_STEP_COUNT
+#define ELEMENTWISE_OTHER SL_STEP_COUNT
+#define ELEMENTWISE_FUSED SL_STEP_COUNT
+#include "core/elementwise.def"
+};
+
+/* SL_IF_FLOATS_<types>(...) is its arguments if the types of a row include floats, else nothing. */
+#define SL_IF_FLOATS_floats(...)      __VA_ARGS__
+#define SL_IF_FLOATS_floats_c64(...)  __VA_ARGS__
+#define SL_IF_FLOATS_numbers(...)     __VA_ARGS__
+#define SL_IF_FLOATS_numbers_c64(...) __VA_ARGS__
+#define SL_IF_FLOATS_plain(...)       __VA_ARGS__
+#define SL_IF_FLOATS_ints(...)
+#define SL_IF_FLOATS_bools(...)
+#define SL_IF_INTS_floats(...)
+#define SL_IF_INTS_floats_c64(...)
+#define SL_IF_INTS_numbers(...)     __VA_ARGS__
+#define SL_IF_INTS_numbers_c64(...) __VA_ARGS__
+#define SL_IF_INTS_plain(...)       __VA_ARGS__
+#define SL_IF_INTS_ints(...)        __VA_ARGS__
+#define SL_IF_INTS_bools(...)
+#define SL_IF_BOOLS_floats(...)
+#define SL_IF_BOOLS_floats_c64(...)
+#define SL_IF_BOOLS_numbers(...)
+#define SL_IF_BOOLS_numbers_c64(...)
+#define SL_IF_BOOLS_plain(...) __VA_ARGS__
+#define SL_IF_BOOLS_ints(...)
+#define SL_IF_BOOLS_bools(...) __VA_ARGS__
+#define SL_IF_C64_floats(...)
+#define SL_IF_C64_floats_c64(...) __VA_ARGS__
+#define SL_IF_C64_numbers(...)
+#define SL_IF_C64_numbers_c64(...) __VA_ARGS__
+#define SL_IF_C64_plain(...)       __VA_ARGS__
+#define SL_IF_C64_ints(...)
+#define SL_IF_C64_bools(...)
+
 /* TYPE(dtype), from 0 */
 #define SL_ELEMENTWISE_TYPES(TYPE)                                                                 \
     TYPE(f32)                                                                                      \

@@ -294,14 +294,6 @@ sl_status sl_eval_bounds(const sl_eval_args *a, const char *name, const double *
     return SL_OK;
 }
 
-double sl_sigmoid(double x) {
-    return 1 / (1 + exp(-x));
-}
-
-double sl_silu(double x) {
-    return x * sl_sigmoid(x);
-}
-
 int64_t sl_wrap_integer(sl_dtype dtype, int64_t value) {
     switch (dtype) {
     case SL_DTYPE_i8:

@@ -13,6 +13,7 @@
 #ifndef SL_COMPILER_OPS_CHECK_H
 #define SL_COMPILER_OPS_CHECK_H
 #include "compiler/ops/semantics.h"
+#include "core/elementwise_math.h"
 
 #define OP(NAME, ...)                                                                              \
     sl_infer_fn infer_##NAME;                                                                      \
@@ -69,7 +70,4 @@ void sl_eval_quantise(double *x, int64_t rows, int64_t cols);
 
 /* The low bits of an integer, as a type has them; of bool whether there are any. */
 int64_t sl_wrap_integer(sl_dtype dtype, int64_t value);
-
-double sl_sigmoid(double x);
-double sl_silu(double x);
 #endif

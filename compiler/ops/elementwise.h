@@ -22,9 +22,4 @@ SL_CHECKED sl_status sl_elementwise_alike(const sl_infer_args *a, uint32_t first
 /* The shape to which the first `count` inputs broadcast. */
 SL_CHECKED sl_status sl_elementwise_broadcast(const sl_infer_args *a, uint32_t count, sl_dims *out,
                                               sl_error *err);
-
-/* One op of one operand in doubles, and its derivative; NULL where there is none.  Kinds are the
- * names of ops, and `identity`. */
-typedef double sl_real_fn(double x);
-sl_real_fn *sl_derivative_find(const char *kind);
 #endif

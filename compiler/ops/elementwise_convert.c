@@ -206,3 +206,22 @@ sl_status eval_conjugate(const sl_eval_args *a, sl_error *err) {
         a->out[0].data[i] = i % 2 ? -x[i] : x[i];
     return SL_OK;
 }
+
+sl_status infer_complex_norm_sq_backward(const sl_infer_args *a, sl_error *err) {
+    SL_TRY(sl_elementwise_class(a, 0, "x", SL_COMPLEXES, err));
+    SL_TRY(sl_elementwise_class(a, 1, "dy", SL_FLOATS, err));
+    a->out[0].dtype = SL_DTYPE_c64;
+    SL_TRY(sl_elementwise_broadcast(a, 2, &a->out[0].shape, err));
+    return check_f32(a, 1, "dy", err);
+}
+sl_status eval_complex_norm_sq_backward(const sl_eval_args *a, sl_error *err) {
+    const double *in[2];
+    SL_TRY(sl_eval_inputs(a, 2, in, err));
+    const sl_dims *shape = &a->out[0].type.shape;
+    for (int64_t i = 0; i < sl_type_elements(&a->out[0].type); i++) {
+        const double *x = in[0] + 2 * sl_broadcast_index(&a->in[0].type.shape, shape, i);
+        const double dy = in[1][sl_broadcast_index(&a->in[1].type.shape, shape, i)];
+        a->out[0].data[2 * i] = dy * x[0], a->out[0].data[2 * i + 1] = dy * x[1];
+    }
+    return SL_OK;
+}

@@ -111,7 +111,7 @@ static void derivatives_are_differences(void **state) {
     uint32_t kinds = 0;
     for (int i = 0; i < FAMILY; i++) {
         const char *kind = sl_op_info_of(family[i])->name;
-        if (!sl_derivative_find(kind)) continue;
+        if (sl_elementwise_slope_find(kind) < 0) continue;
         kinds++;
         const bool inside =
             strcmp(kind, "asin") == 0 || strcmp(kind, "acos") == 0 || strcmp(kind, "atanh") == 0;

@@ -1,7 +1,7 @@
 /* activate.h - Activation functions after a matrix product, by their number in the op. */
 #ifndef SL_RUNTIME_CPU_ACTIVATE_H
 #define SL_RUNTIME_CPU_ACTIVATE_H
-#include "runtime/cpu/kernels/pointwise.h"
+#include "runtime/cpu/kernels/elementwise.h"
 
 /* x / (1 + e^-2u), which is x/2 (1 + tanh u). */
 INLINE vf vgelu_approx(vf x) {
@@ -12,15 +12,15 @@ INLINE vf vgelu_approx(vf x) {
 INLINE vf activated(vf x, uint32_t act) {
     switch (act) {
     case 1:
-        return apply_relu(x);
+        return vrelu(x);
     case 2:
-        return apply_silu(x);
+        return vsilu(x);
     case 3:
-        return apply_gelu(x);
+        return vgelu(x);
     case 4:
-        return apply_sigmoid(x);
+        return vsigmoid(x);
     case 5:
-        return apply_tanh(x);
+        return vtanh(x);
     default:
         return vgelu_approx(x);
     }

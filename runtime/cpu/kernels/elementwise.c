@@ -2,9 +2,9 @@
  *
  * An item is a block of BLOCK elements of the output.  Every element takes the same path whether it
  * falls into a whole vector or a last partial one. */
+#include "runtime/cpu/kernels/elementwise.h"
 #include "core/ops.h"
 #include "runtime/cpu/kernels/kernels.h"
-#include "runtime/cpu/kernels/pointwise.h"
 
 enum { BLOCK = 1024 };
 
@@ -15,11 +15,14 @@ static sl_split split_elements(const sl_type *out, int64_t operations) {
 }
 
 INLINE void unary(const sl_cview *x, const sl_view *out, int64_t begin, int64_t end,
-                  vf apply(vf x)) {
+                  vf apply(vf x, vf y, vf z)) {
     const int64_t first = begin * BLOCK, last = least(end * BLOCK, sl_type_elements(&out->type));
     const float *from = (const float *)x->data + first;
     float *to = (float *)out->data + first;
-    FOR_VECTORS(i, n, last - first, vstore_n(to + i, apply(vload_n(from + i, n)), n););
+    FOR_VECTORS(i, n, last - first, {
+        const vf v = vload_n(from + i, n);
+        vstore_n(to + i, apply(v, v, v), n);
+    });
 }
 
 #define UNARY(OP, OPERATIONS)                                                                      \
@@ -91,7 +94,7 @@ static sl_dims binary_shape(const sl_cview *x, const sl_cview *y, const sl_view 
 }
 
 INLINE void binary(const sl_cview *x, const sl_cview *y, const sl_view *out, int64_t begin,
-                   int64_t end, vf apply(vf x, vf y)) {
+                   int64_t end, vf apply(vf x, vf y, vf z)) {
     const sl_dims shape = binary_shape(x, y, out);
     const int64_t cols = shape.dims[shape.rank - 1];
     const int64_t last = least(end * BLOCK, sl_type_elements(&out->type));
@@ -101,37 +104,50 @@ INLINE void binary(const sl_cview *x, const sl_cview *y, const sl_view *out, int
         const float *pa = source_row(&a, &shape, row) + col * a.step;
         const float *pb = source_row(&b, &shape, row) + col * b.step;
         float *to = (float *)out->data + e;
-        FOR_VECTORS(i, n, run,
-                    vstore_n(to + i,
-                             apply(source_load(pa, a.step, i, n), source_load(pb, b.step, i, n)),
-                             n););
+        FOR_VECTORS(i, n, run, {
+            const vf v = source_load(pa, a.step, i, n), w = source_load(pb, b.step, i, n);
+            vstore_n(to + i, apply(v, w, w), n);
+        });
         e += run;
     }
 }
 
-#define BINARY(OP, FN, X, Y, OPERATIONS)                                                           \
+/* Integers use the same registers; arithmetic wraps. */
+#define APPLY(FN, ...)                                                                             \
+    INLINE vf apply_##FN(vf x, vf y, vf z) {                                                       \
+        (void)z;                                                                                   \
+        return __VA_ARGS__;                                                                        \
+    }
+APPLY(add_i32, (vf)((vu)x + (vu)y))
+APPLY(sub_i32, (vf)((vu)x - (vu)y))
+APPLY(mul_i32, (vf)((vu)x *(vu)y))
+APPLY(maximum_i32, choose((vi)x > (vi)y, (vi)x, (vi)y))
+APPLY(minimum_i32, choose((vi)x < (vi)y, (vi)x, (vi)y))
+#undef APPLY
+
+#define BINARY(OP, FN, APPLY, X, Y, OPERATIONS)                                                    \
     SPLIT(FN) {                                                                                    \
         return split_elements(&((const sl_##OP##_args *)args)->out.type, OPERATIONS);              \
     }                                                                                              \
     RUN(FN) {                                                                                      \
         const sl_##OP##_args *a = args;                                                            \
-        binary(&a->X, &a->Y, &a->out, begin, end, apply_##FN);                                     \
+        binary(&a->X, &a->Y, &a->out, begin, end, apply_##APPLY);                                  \
         return SL_OK;                                                                              \
     }
 
-BINARY(add, add_f32, a, b, 1)
-BINARY(sub, sub_f32, a, b, 1)
-BINARY(mul, mul_f32, a, b, 1)
-BINARY(div, div_f32, a, b, 2)
-BINARY(maximum, maximum_f32, a, b, 1)
-BINARY(minimum, minimum_f32, a, b, 1)
-BINARY(sigmoid_gate, sigmoid_gate, x, gate, 4)
-BINARY(swiglu, swiglu, gate, up, 4)
-BINARY(add, add_i32, a, b, 1)
-BINARY(sub, sub_i32, a, b, 1)
-BINARY(mul, mul_i32, a, b, 1)
-BINARY(maximum, maximum_i32, a, b, 1)
-BINARY(minimum, minimum_i32, a, b, 1)
+BINARY(add, add_f32, add, a, b, 1)
+BINARY(sub, sub_f32, sub, a, b, 1)
+BINARY(mul, mul_f32, mul, a, b, 1)
+BINARY(div, div_f32, div, a, b, 2)
+BINARY(maximum, maximum_f32, maximum, a, b, 1)
+BINARY(minimum, minimum_f32, minimum, a, b, 1)
+BINARY(sigmoid_gate, sigmoid_gate, sigmoid_gate, x, gate, 4)
+BINARY(swiglu, swiglu, swiglu, gate, up, 4)
+BINARY(add, add_i32, add_i32, a, b, 1)
+BINARY(sub, sub_i32, sub_i32, a, b, 1)
+BINARY(mul, mul_i32, mul_i32, a, b, 1)
+BINARY(maximum, maximum_i32, maximum_i32, a, b, 1)
+BINARY(minimum, minimum_i32, minimum_i32, a, b, 1)
 
 /* ---- add3, never broadcast ---- */
 
@@ -145,8 +161,8 @@ RUN(add3) {
     const float *c = (const float *)p->c.data + first;
     float *out = (float *)p->out.data + first;
     FOR_VECTORS(i, n, last - first, {
-        const vf sum = apply_add_f32(vload_n(a + i, n), vload_n(b + i, n));
-        vstore_n(out + i, apply_add_f32(sum, vload_n(c + i, n)), n);
+        const vf sum = vload_n(a + i, n) + vload_n(b + i, n);
+        vstore_n(out + i, sum + vload_n(c + i, n), n);
     });
     return SL_OK;
 }

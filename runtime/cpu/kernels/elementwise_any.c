@@ -2,7 +2,7 @@
  * item is a strip of the output. */
 #include "core/ops.h"
 
-#include "runtime/cpu/kernels/strip_machine.h"
+#include "runtime/cpu/kernels/elementwise_machine.h"
 #include <string.h>
 
 /* All views of an op's arguments have one layout: inputs, then the output, then attributes. */
@@ -26,76 +26,9 @@ static void machine_of_op(machine *m, sl_op op, const void *args, uint32_t input
         SL_KERNEL(sl_machine_run)(&m, begin, end, worker->scratch);                                \
         return SL_OK;                                                                              \
     }
-ANY(add, 2)
-ANY(sub, 2)
-ANY(mul, 2)
-ANY(div, 2)
-ANY(maximum, 2)
-ANY(minimum, 2)
-ANY(pow, 2)
-ANY(mod, 2)
-ANY(atan2, 2)
-ANY(logical_and, 2)
-ANY(logical_or, 2)
-ANY(logical_xor, 2)
-ANY(bitwise_and, 2)
-ANY(bitwise_or, 2)
-ANY(bitwise_xor, 2)
-ANY(shift_left, 2)
-ANY(shift_right, 2)
-ANY(equal, 2)
-ANY(not_equal, 2)
-ANY(less, 2)
-ANY(less_equal, 2)
-ANY(greater, 2)
-ANY(greater_equal, 2)
-ANY(complex, 2)
-ANY(relu_backward, 2)
-ANY(complex_norm_sq_backward, 2)
-ANY(where, 3)
-ANY(clamp, 3)
-ANY(neg, 1)
-ANY(abs, 1)
-ANY(exp, 1)
-ANY(log, 1)
-ANY(sqrt, 1)
-ANY(rsqrt, 1)
-ANY(tanh, 1)
-ANY(sigmoid, 1)
-ANY(silu, 1)
-ANY(gelu, 1)
-ANY(gelu_approx, 1)
-ANY(relu, 1)
-ANY(sin, 1)
-ANY(cos, 1)
-ANY(tan, 1)
-ANY(asin, 1)
-ANY(acos, 1)
-ANY(atan, 1)
-ANY(sinh, 1)
-ANY(cosh, 1)
-ANY(asinh, 1)
-ANY(acosh, 1)
-ANY(atanh, 1)
-ANY(round, 1)
-ANY(floor, 1)
-ANY(ceil, 1)
-ANY(sign, 1)
-ANY(erf, 1)
-ANY(log1p, 1)
-ANY(expm1, 1)
-ANY(softplus, 1)
-ANY(reciprocal, 1)
-ANY(logical_not, 1)
-ANY(bitwise_not, 1)
-ANY(is_nan, 1)
-ANY(is_inf, 1)
-ANY(cast, 1)
-ANY(bitcast, 1)
-ANY(real, 1)
-ANY(imag, 1)
-ANY(conjugate, 1)
-ANY(complex_norm_sq, 1)
+#define ELEMENTWISE(NUMBER, OP, ...)       ANY(OP, SL_STEP_OPERANDS_##OP)
+#define ELEMENTWISE_OTHER(NUMBER, OP, ...) ANY(OP, SL_STEP_OPERANDS_##OP)
+#include "core/elementwise.def"
 
 /* ---- what activations pass back ---- */
 

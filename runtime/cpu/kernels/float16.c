@@ -2,7 +2,7 @@
 #include "core/ops.h"
 
 #include "core/codec.h"
-#include "runtime/cpu/kernels/strips.h"
+#include "runtime/cpu/kernels/elementwise_strips.h"
 #include "runtime/cpu/kernels/vec.h"
 
 void SL_KERNEL(sl_strip_widen)(sl_dtype dtype, const uint16_t *from, float *to, int64_t count) {

@@ -105,7 +105,7 @@ SPLIT(fused_swiglu) {
 static void swiglu_row_f32(const float *gate, const float *up, int64_t n, float *out) {
     FOR_VECTORS(
         i, count, n,
-        vstore_n(out + i, apply_swiglu(vload_n(gate + i, count), vload_n(up + i, count)), count););
+        vstore_n(out + i, vswiglu(vload_n(gate + i, count), vload_n(up + i, count)), count););
 }
 static void swiglu_row_f64(const double *gate, const double *up, int64_t n, double *out) {
     for (int64_t i = 0; i < n; i++) out[i] = gate[i] / (1 + exp(-gate[i])) * up[i];

@@ -1,9 +1,9 @@
 /* linear_fused.c - Several products of the same rows, and what is done to their results at once.
  *
  * Products go to memory before anything else is done to them, as if they were alone. */
+#include "runtime/cpu/kernels/elementwise.h"
 #include "runtime/cpu/kernels/kernels.h"
 #include "runtime/cpu/kernels/linear.h"
-#include "runtime/cpu/kernels/pointwise.h"
 #include "runtime/cpu/kernels/rows.h"
 
 static sl_linear_product product_of(const sl_cview *x, const sl_cview *w) {
@@ -97,7 +97,7 @@ static float *run_swiglu(const swiglu *s, int64_t first, int64_t last, float *sc
         float *gate = out[0] + t * SWIGLU_ROWS;
         const float *up = out[1] + t * SWIGLU_ROWS;
         FOR_VECTORS(i, n, last - first,
-                    vstore_n(gate + i, apply_swiglu(vload_n(gate + i, n), vload_n(up + i, n)), n););
+                    vstore_n(gate + i, vswiglu(vload_n(gate + i, n), vload_n(up + i, n)), n););
     }
     return out[0];
 }
@@ -154,7 +154,7 @@ INLINE vf apply_none(vf x) {
 
 INLINE void finish_row(float *out, const float *bias, int64_t count, vf apply(vf x)) {
     FOR_VECTORS(i, n, count, {
-        const vf sum = apply_add_f32(vload_n(out + i, n), vload_n(bias + i, n));
+        const vf sum = vload_n(out + i, n) + vload_n(bias + i, n);
         vstore_n(out + i, apply(sum), n);
     });
 }
@@ -162,19 +162,19 @@ INLINE void finish_row(float *out, const float *bias, int64_t count, vf apply(vf
 static void finish(float *out, const float *bias, int64_t count, uint32_t act) {
     switch (act) {
     case 1:
-        finish_row(out, bias, count, apply_relu);
+        finish_row(out, bias, count, vrelu);
         break;
     case 2:
-        finish_row(out, bias, count, apply_silu);
+        finish_row(out, bias, count, vsilu);
         break;
     case 3:
-        finish_row(out, bias, count, apply_gelu);
+        finish_row(out, bias, count, vgelu);
         break;
     case 4:
-        finish_row(out, bias, count, apply_sigmoid);
+        finish_row(out, bias, count, vsigmoid);
         break;
     case 5:
-        finish_row(out, bias, count, apply_tanh);
+        finish_row(out, bias, count, vtanh);
         break;
     default:
         finish_row(out, bias, count, apply_none);

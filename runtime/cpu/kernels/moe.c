@@ -1,7 +1,7 @@
 /* moe.c - Mixture of experts: running them as they arrive, adding up. */
+#include "runtime/cpu/kernels/elementwise.h"
 #include "runtime/cpu/kernels/kernels.h"
 #include "runtime/cpu/kernels/linear.h"
-#include "runtime/cpu/kernels/pointwise.h"
 #include "runtime/cpu/kernels/rows.h"
 
 /* ---- moe_ffn, with biases or without: an item is whichever expert arrives next ---- */
@@ -126,9 +126,8 @@ SL_CHECKED static sl_status gather(const ffn *f, const int32_t *pairs, ffn_rows 
 
 /* gate = silu(gate) * up. */
 static void activate(const ffn *f, int64_t rows) {
-    FOR_VECTORS(
-        i, n, rows * f->width,
-        vstore_n(f->gate + i, apply_swiglu(vload_n(f->gate + i, n), vload_n(f->up + i, n)), n););
+    FOR_VECTORS(i, n, rows * f->width,
+                vstore_n(f->gate + i, vswiglu(vload_n(f->gate + i, n), vload_n(f->up + i, n)), n););
 }
 
 /* (up + 1) * gate * sigmoid(alpha gate), both with their biases and within the limit. */
@@ -140,9 +139,9 @@ static void activate_biased(const ffn *f, int32_t expert, int64_t rows) {
         float *gate = f->gate + r * f->width;
         const float *up = f->up + r * f->width;
         FOR_VECTORS(i, n, f->width, {
-            const vf g = apply_minimum_f32(vload_n(gate + i, n) + vload_n(gate_bias + i, n), limit);
-            const vf most = apply_minimum_f32(vload_n(up + i, n) + vload_n(up_bias + i, n), limit);
-            const vf u = apply_maximum_f32(most, -limit);
+            const vf g = vminimum(vload_n(gate + i, n) + vload_n(gate_bias + i, n), limit);
+            const vf most = vminimum(vload_n(up + i, n) + vload_n(up_bias + i, n), limit);
+            const vf u = vmaximum(most, -limit);
             vstore_n(gate + i, (u + one) * (g * vsigmoid(alpha * g)), n);
         });
     }
@@ -337,7 +336,7 @@ RUN(moe_join) {
         FOR_VECTORS(i, count, n, {
             const vf routed = mix_rows(y, weights, k, n, i, count);
             const vf sum = vfma(weight, vload_n(shared + i, count), routed);
-            vstore_n(out + i, apply_add_f32(vload_n(residual + i, count), sum), count);
+            vstore_n(out + i, vload_n(residual + i, count) + sum, count);
         });
     }
     return SL_OK;
@@ -357,7 +356,7 @@ RUN(moe_add) {
         float *out = (float *)a->out.data + t * n;
         FOR_VECTORS(i, count, n, {
             const vf routed = mix_rows(y, weights, k, n, i, count);
-            vstore_n(out + i, apply_add_f32(vload_n(residual + i, count), routed), count);
+            vstore_n(out + i, vload_n(residual + i, count) + routed, count);
         });
     }
     return SL_OK;
@@ -378,8 +377,8 @@ RUN(moe_add_shared) {
         float *out = (float *)a->out.data + t * n;
         FOR_VECTORS(i, count, n, {
             const vf routed = mix_rows(y, weights, k, n, i, count);
-            const vf both = apply_add_f32(routed, vload_n(shared + i, count));
-            vstore_n(out + i, apply_add_f32(vload_n(residual + i, count), both), count);
+            const vf both = routed + vload_n(shared + i, count);
+            vstore_n(out + i, vload_n(residual + i, count) + both, count);
         });
     }
     return SL_OK;

@@ -1,7 +1,7 @@
 /* norm_rms.c - Norms over the last axis: an item is a row. */
 #include "runtime/cpu/kernels/norm_rms.h"
+#include "runtime/cpu/kernels/elementwise.h"
 #include "runtime/cpu/kernels/kernels.h"
-#include "runtime/cpu/kernels/pointwise.h"
 #include "runtime/cpu/kernels/rows.h"
 
 static sl_split split_rows(const sl_type *x, int64_t operations) {

@@ -1,7 +1,7 @@
 /* norm_rms.h - RMS norm of a row, for all kernels that contain one. */
 #ifndef SL_RUNTIME_CPU_NORM_RMS_H
 #define SL_RUNTIME_CPU_NORM_RMS_H
-#include "runtime/cpu/kernels/pointwise.h"
+#include "runtime/cpu/kernels/elementwise.h"
 
 typedef struct {
     const float *gain;

@@ -1,6 +1,6 @@
 /* quant_a8.c - int8 quantisation of activations: an item is a row. */
+#include "runtime/cpu/kernels/elementwise.h"
 #include "runtime/cpu/kernels/kernels.h"
-#include "runtime/cpu/kernels/pointwise.h"
 #include "runtime/cpu/kernels/rows.h"
 
 /* A row of scratch where the values themselves go nowhere. */
@@ -33,7 +33,7 @@ RUN(sigmoid_gate_quantise) {
         const float *x = (const float *)a->x.data + row * n;
         const float *gate = (const float *)a->gate.data + row * n;
         FOR_VECTORS(i, count, n, {
-            const vf v = apply_sigmoid_gate(vload_n(x + i, count), vload_n(gate + i, count));
+            const vf v = vsigmoid_gate(vload_n(x + i, count), vload_n(gate + i, count));
             vstore_n(gated + i, v, count);
         });
         rows8_row(gated, n, &codes, row);

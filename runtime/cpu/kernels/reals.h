@@ -7,8 +7,8 @@
 #ifndef SL_RUNTIME_CPU_REALS_H
 #define SL_RUNTIME_CPU_REALS_H
 #include "core/codec.h"
+#include "runtime/cpu/kernels/elementwise.h"
 #include "runtime/cpu/kernels/gemm.h"
-#include "runtime/cpu/kernels/pointwise.h"
 
 /* ---- rows ---- */
 

@@ -1,7 +1,7 @@
 /* elementwise.cu - One output element from those at its place.  A result may lie where an operand
  * is: a thread reads all it needs before it writes. */
 #include "runtime/cuda/kernels/elementwise.h"
-#include "runtime/cuda/kernels/pointwise.cuh"
+#include "runtime/cuda/kernels/elementwise.cuh"
 #include "runtime/cuda/kernels/strides.cuh"
 
 /* ---- one operand ---- */

@@ -6,7 +6,7 @@
 #define SL_RUNTIME_CUDA_KERNELS_ELEMENTWISE_H
 #include "runtime/cuda/kernels/strides.h"
 
-/* Ops on floats, by operands; what each does is in pointwise.cuh as apply_<op>. */
+/* Ops on floats, by operands; what each does is in elementwise.cuh as apply_<op>. */
 #define SL_POINTS_1(POINT)                                                                         \
     POINT(neg)                                                                                     \
     POINT(abs)                                                                                     \

@@ -3,7 +3,7 @@
 #ifndef SL_RUNTIME_CUDA_KERNELS_LINEAR_CUH
 #define SL_RUNTIME_CUDA_KERNELS_LINEAR_CUH
 #include "runtime/cuda/kernels/linear.h"
-#include "runtime/cuda/kernels/pointwise.cuh"
+#include "runtime/cuda/kernels/elementwise.cuh"
 #include "runtime/cuda/kernels/rows.cuh"
 
 /* ---- units ---- */

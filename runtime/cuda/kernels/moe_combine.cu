@@ -1,6 +1,6 @@
 /* moe_combine.cu - What the experts of a token made, added up. */
 #include "runtime/cuda/kernels/moe_combine.h"
-#include "runtime/cuda/kernels/pointwise.cuh"
+#include "runtime/cuda/kernels/elementwise.cuh"
 #include "runtime/cuda/kernels/strides.cuh"
 
 enum { COLS = SL_MIX_COLS, WARPS = SL_MIX_THREADS / WARP };

@@ -5,7 +5,7 @@
  * and ask for weights before the first is done (gemv_panel.cuh). */
 #include "runtime/cuda/kernels/moe_row.h"
 #include "runtime/cuda/kernels/moe.cuh"
-#include "runtime/cuda/kernels/pointwise.cuh"
+#include "runtime/cuda/kernels/elementwise.cuh"
 #include "runtime/cuda/kernels/moe_route.cuh"
 #include "runtime/cuda/kernels/gemv_panel.cuh"
 

@@ -1,18 +1,18 @@
-/* strip_chain.c - Chains of f32 instructions whose intermediate results stay in registers.  A few
- * vectors go through all links, then the next few: the branches are the same ones each time, so
+/* elementwise_chain.c - Chains of f32 instructions whose intermediate results stay in registers.  A
+ * few vectors go through all links, then the next few: the branches are the same ones each time, so
  * that they cost little. */
 #include "core/ops.h"
 
-#include "runtime/cpu/kernels/pointwise.h"
-#include "runtime/cpu/kernels/strips.h"
+#include "runtime/cpu/kernels/elementwise.h"
+#include "runtime/cpu/kernels/elementwise_strips.h"
 
 /* LINK(name, op, whether its second operand was made before, expression): a is what was made
  * before, y the other operand.  A step rounds as if it were alone: nothing is contracted over
  * links. */
 #define EITHER(LINK, OP)                                                                           \
-    LINK(OP, OP, 0, apply_##OP##_f32(a, y))                                                        \
-    LINK(OP##_turned, OP, 1, apply_##OP##_f32(y, a))
-#define ALONE(LINK, OP) LINK(OP, OP, 0, apply_##OP(a))
+    LINK(OP, OP, 0, apply_##OP(a, y, y))                                                           \
+    LINK(OP##_turned, OP, 1, apply_##OP(y, a, a))
+#define ALONE(LINK, OP) LINK(OP, OP, 0, apply_##OP(a, a, a))
 #define LINKS(LINK)                                                                                \
     EITHER(LINK, add)                                                                              \
     EITHER(LINK, sub)                                                                              \

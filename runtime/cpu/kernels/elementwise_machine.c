@@ -1,7 +1,7 @@
-/* strip_machine.c - See strip_machine.h. */
+/* elementwise_machine.c - See elementwise_machine.h. */
 #include "core/ops.h"
 
-#include "runtime/cpu/kernels/strip_machine.h"
+#include "runtime/cpu/kernels/elementwise_machine.h"
 #include <string.h>
 
 /* ---- the walk ---- */
@@ -324,7 +324,8 @@ static void run_step(const machine *m, const void **registers, uint32_t s, int64
                  .from = step->from,
                  .to = step->to,
                  .saturate = step->saturate};
-    for (uint32_t o = 0; o < step->operands; o++) now.in[o] = registers[step->registers[o]];
+    for (uint32_t o = 0; o < 3; o++)
+        now.in[o] = registers[step->registers[o < step->operands ? o : 0]];
     fetch_next(m, at, s, 1);
     step->fn(&now);
 }

@@ -1,8 +1,8 @@
-/* region.c - elementwise_region: floats of one shape by the fast kernel of elementwise.cu,
- * everything else by the generic one of points.cu. */
+/* elementwise_region.c - elementwise_region: floats of one shape by the fast kernel of
+ * elementwise.cu, everything else by the generic one of elementwise_any.cu. */
 #include "core/elementwise_region.h"
 #include "runtime/cuda/kernels/elementwise.h"
-#include "runtime/cuda/kernels/points.h"
+#include "runtime/cuda/kernels/elementwise_any.h"
 #include "runtime/cuda/ops/strides.h"
 
 enum {

@@ -1,10 +1,10 @@
-/* strips.h - Elementwise ops on strips: short contiguous runs of elements in the L1 cache.
- * Broadcast, strided and 16-bit inputs are converted to strips first.
+/* elementwise_strips.h - Elementwise ops on strips: short contiguous runs of elements in the L1
+ * cache. Broadcast, strided and 16-bit inputs are converted to strips first.
  *
  * A type is held as itself, but f16 and bf16 as f32 with values of theirs, and bool as bytes of 0
  * and 1. */
-#ifndef SL_RUNTIME_CPU_STRIPS_H
-#define SL_RUNTIME_CPU_STRIPS_H
+#ifndef SL_RUNTIME_CPU_ELEMENTWISE_STRIPS_H
+#define SL_RUNTIME_CPU_ELEMENTWISE_STRIPS_H
 #include "core/elementwise_region.h"
 #include "runtime/cpu/kernels/kernels.h"
 
@@ -13,8 +13,8 @@
 enum { STRIP = 256, STRIP_BYTES = STRIP * 8 + 192 };
 
 typedef struct {
-    const void *in[3];
-    void *out; /* may be one of in, where elements have one size */
+    const void *in[3]; /* the first again, where the op has fewer operands */
+    void *out;         /* may be one of in, where elements have one size */
     int64_t count;
     uint32_t attribute; /* of a step (core/elementwise_region.h) */
     sl_dtype from, to;  /* types of the first operand and of the result; not as held */
@@ -35,7 +35,7 @@ extern strip_table SL_KERNEL(sl_strips_f32), SL_KERNEL(sl_strips_f64), SL_KERNEL
     SL_KERNEL(sl_strips_c64), SL_KERNEL(sl_strips_i8), SL_KERNEL(sl_strips_i16),
     SL_KERNEL(sl_strips_i32), SL_KERNEL(sl_strips_i64), SL_KERNEL(sl_strips_u8),
     SL_KERNEL(sl_strips_u16), SL_KERNEL(sl_strips_u32), SL_KERNEL(sl_strips_u64);
-/* strip_chain.c: chains of f32 instructions; each result is an operand of the next one. */
+/* elementwise_chain.c: chains of f32 instructions; each result is an operand of the next one. */
 typedef struct {
     const float *start;
     float *out; /* may be any operand */
@@ -48,7 +48,7 @@ typedef struct {
 /* The link of an op, whose second operand was made before where `turned`; 0 where there is none. */
 uint32_t SL_KERNEL(sl_strip_link)(sl_op op, bool turned);
 void SL_KERNEL(sl_strip_chain)(const strip_chain *c, int64_t count);
-/* strips_other.c: one of where, cast, bitcast, of any types. */
+/* elementwise_other.c: one of where, cast, bitcast, of any types. */
 strip_fn SL_KERNEL(sl_strip_where), SL_KERNEL(sl_strip_cast), SL_KERNEL(sl_strip_bits);
 
 /* float16.c: count elements of f16 or bf16 to and from f32; from may lie behind to. */
@@ -57,6 +57,6 @@ void SL_KERNEL(sl_strip_narrow)(sl_dtype dtype, const float *from, uint16_t *to,
 /* Rounds to values of the type. */
 void SL_KERNEL(sl_strip_round)(sl_dtype dtype, float *x, int64_t count);
 
-/* slopes.c: dy times the derivative; NULL for what has none. */
+/* elementwise_slopes.c: dy times the derivative; NULL for what has none. */
 strip_fn *SL_KERNEL(sl_strip_slope)(const char *kind, sl_dtype held);
 #endif

@@ -1,7 +1,7 @@
-/* pointwise.cuh - Elementwise ops on floats, for the kernels of the ops themselves and for those
+/* elementwise.cuh - Elementwise ops on floats, for the kernels of the ops themselves and for those
  * that have them inside. */
-#ifndef SL_RUNTIME_CUDA_KERNELS_POINTWISE_CUH
-#define SL_RUNTIME_CUDA_KERNELS_POINTWISE_CUH
+#ifndef SL_RUNTIME_CUDA_KERNELS_ELEMENTWISE_CUH
+#define SL_RUNTIME_CUDA_KERNELS_ELEMENTWISE_CUH
 #include "core/elementwise_steps.h"
 #include "runtime/cuda/kernels/cuda.cuh"
 #include "runtime/cuda/kernels/elementwise.h"

@@ -1,11 +1,11 @@
-/* strip_machine.h - Runs elementwise instructions over tensors, strip by strip.
+/* elementwise_machine.h - Runs elementwise instructions over tensors, strip by strip.
  *
  * Operands broadcast through their strides.  A contiguous input is read in place, any other is
  * gathered into a strip, and a scalar is broadcast once.  Results of steps stay
  * in strips, in as few as live at one time. */
-#ifndef SL_RUNTIME_CPU_STRIP_MACHINE_H
-#define SL_RUNTIME_CPU_STRIP_MACHINE_H
-#include "runtime/cpu/kernels/strips.h"
+#ifndef SL_RUNTIME_CPU_ELEMENTWISE_MACHINE_H
+#define SL_RUNTIME_CPU_ELEMENTWISE_MACHINE_H
+#include "runtime/cpu/kernels/elementwise_strips.h"
 
 enum { WALK_RANK = SL_MAX_RANK + 2, NO_SLOT = -1 };
 
@@ -22,7 +22,7 @@ typedef struct {
     sl_op op;
     strip_fn *fn;
     uint32_t operands, registers[3], attribute;
-    uint32_t link;  /* in a chain (strips.h), */
+    uint32_t link;  /* in a chain (elementwise_strips.h), */
     uint32_t chain; /* which this step ends, and so many before it belong to; 0: there is none */
     bool goes_on;   /* its result goes into the next step of a chain, and nowhere else */
     sl_dtype from, to;

@@ -1,32 +1,9 @@
-/* strips_other.c - Strips of bools and complex numbers, selection, and casts.
- */
+/* elementwise_other.c - Strips of complex numbers, selection, and casts. */
 #include "core/ops.h"
 
-#include "runtime/cpu/kernels/strips.h"
+#include "runtime/cpu/kernels/elementwise_strips.h"
 #include <math.h>
 #include <string.h>
-
-/* ---- bool ---- */
-
-#define BOOL_FN(NAME, ...)                                                                         \
-    static void bool_##NAME(const strip *s) {                                                      \
-        const uint8_t *x = s->in[0], *y = s->in[1];                                                \
-        uint8_t *out = s->out;                                                                     \
-        (void)y;                                                                                   \
-        for (int64_t i = 0; i < s->count; i++) out[i] = (uint8_t)(__VA_ARGS__);                    \
-    }
-BOOL_FN(logical_and, x[i] & y[i])
-BOOL_FN(logical_or, x[i] | y[i])
-BOOL_FN(logical_xor, x[i] ^ y[i])
-BOOL_FN(equal, x[i] == y[i])
-BOOL_FN(not_equal, x[i] != y[i])
-BOOL_FN(logical_not, x[i] ^ 1)
-
-strip_table SL_KERNEL(sl_strips_bool) = {
-#define HAS(NAME) [SL_STEP_##NAME] = bool_##NAME,
-    HAS(logical_and) HAS(logical_or) HAS(logical_xor) HAS(equal) HAS(not_equal) HAS(logical_not)
-#undef HAS
-};
 
 /* ---- complex ---- */
 
@@ -94,11 +71,14 @@ static void complex_complex_norm_sq_backward(const strip *s) {
 }
 
 strip_table SL_KERNEL(sl_strips_c64) = {
-#define HAS(NAME) [SL_STEP_##NAME] = complex_##NAME,
-    HAS(add) HAS(sub) HAS(mul) HAS(div) HAS(neg) HAS(conjugate) HAS(exp) HAS(log) HAS(sqrt)
-        HAS(real) HAS(imag) HAS(complex_norm_sq) HAS(complex_norm_sq_backward) HAS(equal)
-            HAS(not_equal)
-#undef HAS
+    [SL_STEP_conjugate] = complex_conjugate,
+    [SL_STEP_real] = complex_real,
+    [SL_STEP_imag] = complex_imag,
+    [SL_STEP_complex_norm_sq] = complex_complex_norm_sq,
+    [SL_STEP_complex_norm_sq_backward] = complex_complex_norm_sq_backward,
+#define ELEMENTWISE(NUMBER, OP, OPERANDS, ATTRIBUTES, TYPES, ...)                                  \
+    SL_IF_C64_##TYPES([SL_STEP_##OP] = complex_##OP, )
+#include "core/elementwise.def"
 };
 
 /* ---- choices ---- */
