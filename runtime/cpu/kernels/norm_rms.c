@@ -46,7 +46,7 @@ RUN(rms_norm_mul) {
         const vf inverse = vsplat(inverse_rms(x, n, norm.eps));
         FOR_VECTORS(i, count, n, {
             const vf normed = rms_normed(&norm, x, inverse, i, count);
-            vstore_n(out + i, apply_mul_f32(normed, vload_n(y + i, count)), count);
+            vstore_n(out + i, normed * vload_n(y + i, count), count);
         });
     }
     return SL_OK;

@@ -38,7 +38,7 @@ INLINE void rms_norm_row(const rms_norm *norm, const float *x, float *out) {
 INLINE void add_rms_norm_row(const rms_norm *norm, const float *x, const float *y, float *sum,
                              float *out) {
     FOR_VECTORS(i, count, norm->n, {
-        const vf both = apply_add_f32(vload_n(x + i, count), vload_n(y + i, count));
+        const vf both = vload_n(x + i, count) + vload_n(y + i, count);
         vstore_n(sum + i, both, count);
     });
     rms_norm_row(norm, sum, out);
