@@ -18,9 +18,8 @@ typedef struct {
 } sl_cuda_upload;
 
 typedef struct {
-    const char *name; /* as the plan has it; functions are few and named by literals */
-    sl_cu_function function;
-    uint32_t shared_bytes; /* allowed so far */
+    sl_cu_function function; /* NULL until a launch has it */
+    uint32_t shared_bytes;   /* allowed so far */
 } sl_cuda_function;
 
 typedef struct sl_cuda_experts sl_cuda_experts;
@@ -37,8 +36,7 @@ typedef struct {
     sl_cuda_images images;
     sl_cu_module *modules; /* of images, as many as were loaded */
     uint32_t image_count, module_count;
-    sl_cuda_function *functions;
-    uint32_t function_count, function_capacity;
+    sl_cuda_function functions[SL_FN_COUNT];
     sl_cuda_upload *uploads;
     uint32_t upload_count, upload_capacity;
     sl_cuda_block arena, scratch; /* shared by all executables: one runs at a time */
@@ -68,7 +66,7 @@ SL_CHECKED sl_status sl_cuda_wait(const sl_cuda_device *device, sl_error *err);
 SL_CHECKED sl_status sl_cuda_upload_weight(sl_cuda_device *device, const void *host, uint64_t bytes,
                                            const char *name, sl_cu_address *out, sl_error *err);
 
-/* functions.c: what launches name. */
+/* functions.c: what launches have. */
 SL_CHECKED sl_status sl_cuda_modules_load(sl_cuda_device *device, sl_error *err);
 void sl_cuda_modules_unload(sl_cuda_device *device);
 SL_CHECKED sl_status sl_cuda_function_of(sl_cuda_device *device, const sl_cuda_launch *launch,

@@ -6,6 +6,7 @@
 #include "runtime/cuda/device.h"
 
 typedef struct sl_cuda_executable sl_cuda_executable;
+typedef struct sl_join_rule sl_join_rule; /* join.h */
 
 /* What is launched instead of a planned launch. */
 typedef struct {
@@ -25,7 +26,8 @@ typedef struct {
     /* Of a leader: its first and last step, and its launches, NULL: as they were planned. */
     uint32_t lowest, highest;
     sl_cuda_joined *joined;
-    uint32_t level; /* where segments are levels */
+    const sl_join_rule *rule; /* of joined */
+    uint32_t level;           /* where segments are levels */
     /* Of a step that the host runs (hosted.c): its bodies, and its arguments in the host's memory
      * with the room that a call needs. */
     sl_cuda_executable **bodies;

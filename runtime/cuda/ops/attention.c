@@ -4,11 +4,10 @@
 
 enum { HEADS_PER_BLOCK = 4 };
 
-static void add_warps(sl_cuda_planner *planner, const char *function, int64_t warps,
-                      const void *args, size_t args_bytes) {
-    sl_cuda_add(planner, function, parts_of(warps, HEADS_PER_BLOCK), HEADS_PER_BLOCK * SL_CUDA_WARP,
-                args, args_bytes);
-}
+/* A warp for each of WARPS. */
+#define ADD_WARPS(PLANNER, FN, WARPS, ARGS)                                                        \
+    SL_CUDA_ADD((PLANNER), FN, parts_of((WARPS), HEADS_PER_BLOCK), HEADS_PER_BLOCK *SL_CUDA_WARP,  \
+                (ARGS))
 
 PLAN(rope_table) {
     const sl_rope_table_args *a = args;
@@ -20,7 +19,7 @@ PLAN(rope_table) {
                                    .half = (int32_t)(a->attrs.rotary / 2),
                                    .fault = planner->fault};
     const int64_t angles = (int64_t)launch.rows * launch.half;
-    SL_CUDA_ADD(planner, "sl_rope_table", parts_of(angles, THREADS), THREADS, launch);
+    SL_CUDA_ADD(planner, SL_CUDA_FN(sl_rope_table), parts_of(angles, THREADS), THREADS, launch);
     return SL_OK;
 }
 
@@ -40,7 +39,7 @@ static void add_rope(sl_cuda_planner *planner, sl_head_change change, const sl_c
                      const sl_view *out) {
     const sl_rope_heads launch = {
         .change = change, .x = x->data, .out = out->data, .rows = (int32_t)dim(&x->type, 0)};
-    add_warps(planner, "sl_rope", (int64_t)launch.rows * change.heads, &launch, sizeof launch);
+    ADD_WARPS(planner, SL_CUDA_FN(sl_rope), (int64_t)launch.rows * change.heads, launch);
 }
 
 PLAN(rope) {
@@ -68,8 +67,8 @@ static void add_append(sl_cuda_planner *planner, sl_cache_append launch, const s
     launch.value_width = (int32_t)dim(&values->type, 3);
     launch.is_half = keys->type.dtype == SL_DTYPE_f16;
     launch.fault = planner->fault;
-    add_warps(planner, "sl_kv_append", 2 * (int64_t)launch.rows * launch.change.heads, &launch,
-              sizeof launch);
+    ADD_WARPS(planner, SL_CUDA_FN(sl_kv_append), 2 * (int64_t)launch.rows * launch.change.heads,
+              launch);
 }
 
 PLAN(kv_append) {

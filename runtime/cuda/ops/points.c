@@ -36,7 +36,7 @@ static void plan_point(sl_cuda_planner *planner, const void *args, uint32_t inpu
             steps[i] = broadcast_stride(&views[i].type.shape, shape, d);
         push_dim(launch, shape->dims[d], steps);
     }
-    ADD_PLAIN(planner, "sl_point", launch->count, *launch);
+    ADD_PLAIN(planner, SL_CUDA_FN(sl_point), launch->count, *launch);
 }
 
 #define STEP(NUMBER, OP, OPERANDS)                                                                 \
@@ -64,7 +64,7 @@ PLAN(bitcast) {
     launch.rank = 1;
     launch.dims[0] = count;
     launch.steps[0][0] = 1;
-    ADD_PLAIN(planner, "sl_point", count, launch);
+    ADD_PLAIN(planner, SL_CUDA_FN(sl_point), count, launch);
     return SL_OK;
 }
 
