@@ -68,6 +68,8 @@ if(CMAKE_CXX_COMPILER)
     if(SLUICE_SANITIZE)
         target_compile_options(emulator PRIVATE -fsanitize=${SLUICE_SANITIZE} -fno-sanitize-recover=all)
         target_link_options(emulator PRIVATE -fsanitize=${SLUICE_SANITIZE})
+    else() # so that kernels and runtime/cuda/functions.def agree
+        target_link_options(emulator PRIVATE -Wl,--no-undefined)
     endif()
 endif()
 

@@ -199,7 +199,7 @@ static sl_status add_node(const sl_cuda_executable *exe, sl_cu_graph graph, uint
                                     .shared_bytes = launch->shared_bytes,
                                     .arguments = arguments};
     SL_TRY_CUDA(&exe->device->driver, graph_add_kernel(&exe->nodes[index], graph, NULL, 0, &node),
-                launch->function, err);
+                sl_cuda_fn_infos[launch->function].name, err);
     return SL_OK;
 }
 

@@ -8,9 +8,8 @@
 #include "runtime/gpu/gpu.h"
 
 typedef struct {
-    const char *name; /* as the plan has it; functions are few and named by literals */
-    sl_cu_function function;
-    uint32_t shared_bytes; /* allowed so far */
+    sl_cu_function function; /* NULL until a launch has it */
+    uint32_t shared_bytes;   /* allowed so far */
 } sl_cuda_function;
 
 typedef struct {
@@ -22,12 +21,11 @@ typedef struct {
     sl_cuda_images images;
     sl_cu_module *modules; /* of images, as many as were loaded */
     uint32_t image_count, module_count;
-    sl_cuda_function *functions;
-    uint32_t function_count, function_capacity;
+    sl_cuda_function functions[SL_FN_COUNT];
     uint32_t multiprocessors, shared_limit;
 } sl_cuda_device;
 
-/* functions.c: what launches name. */
+/* functions.c: the functions of launches. */
 SL_CHECKED sl_status sl_cuda_modules_load(sl_cuda_device *device, sl_error *err);
 void sl_cuda_modules_unload(sl_cuda_device *device);
 SL_CHECKED sl_status sl_cuda_function_of(sl_cuda_device *device, const sl_cuda_launch *launch,

@@ -6,6 +6,7 @@
 #include "runtime/gpu/executable.h"
 
 typedef struct sl_cuda_executable sl_cuda_executable;
+typedef struct sl_join_rule sl_join_rule; /* join.h */
 
 /* What is launched instead of a planned launch. */
 typedef struct {
@@ -24,7 +25,8 @@ typedef struct {
     /* Of a leader: its first and last step, and its launches, NULL: as they were planned. */
     uint32_t lowest, highest;
     sl_cuda_joined *joined;
-    uint32_t level; /* where segments are levels */
+    const sl_join_rule *rule; /* of joined */
+    uint32_t level;           /* where segments are levels */
 } sl_cuda_task;
 
 /* Steps [first, end) that are launched together; of a level (join.h) those that are on it. */

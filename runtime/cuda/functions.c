@@ -1,6 +1,31 @@
-/* functions.c - Loads the compiled kernels and finds the functions that launches name. */
+/* functions.c - The kernels by number; loads the compiled ones and finds those that launches have.
+ */
 #include "runtime/cuda/device.h"
-#include <string.h>
+
+const sl_cuda_fn_info sl_cuda_fn_infos[SL_FN_COUNT] = {
+    [SL_FN_none] = {.weight = SL_CUDA_ANY_WEIGHT},
+#define FUNCTION(NAME, ARGS)                                                                       \
+    [SL_FN_##NAME] = {#NAME, SL_FN_##NAME, SL_CUDA_ANY_WEIGHT, sizeof(ARGS)},
+#define FAMILY(NAME, ARGS) [SL_FN_##NAME] = {NULL, SL_FN_##NAME, SL_CUDA_ANY_WEIGHT, sizeof(ARGS)},
+#define MEMBER(NAME, FAMILY, WEIGHT, ARGS)                                                         \
+    [SL_FN_##NAME] = {#NAME, SL_FN_##FAMILY, WEIGHT, sizeof(ARGS)},
+#define OF_TYPE(NAME, ARGS, TYPE, ...) MEMBER(NAME##_##TYPE, NAME, SL_DTYPE_##TYPE, ARGS)
+#define FORM(NAME, ARGS, SUFFIX)       MEMBER(NAME##_##SUFFIX, NAME, SL_CUDA_ANY_WEIGHT, ARGS)
+#include "runtime/cuda/functions.def"
+#undef MEMBER
+};
+
+/* Members follow their family. */
+sl_cuda_fn sl_cuda_fn_of_type(sl_cuda_fn family, sl_dtype weight) {
+    for (int fn = (int)family + 1; fn < SL_FN_COUNT && sl_cuda_fn_infos[fn].family == family; fn++)
+        if (sl_cuda_fn_infos[fn].weight == (int)weight) return (sl_cuda_fn)fn;
+    return SL_FN_none;
+}
+sl_cuda_fn sl_cuda_fn_of_form(sl_cuda_fn family, int place) {
+    const sl_cuda_fn fn = (sl_cuda_fn)((int)family + 1 + place);
+    assert(place >= 0 && fn < SL_FN_COUNT && sl_cuda_fn_infos[fn].family == family);
+    return fn;
+}
 
 /* A driver with built-in kernels gets one empty image. */
 static sl_status open_images(sl_cuda_device *device, sl_error *err) {
@@ -36,15 +61,16 @@ void sl_cuda_modules_unload(sl_cuda_device *device) {
         (void)device->driver.module_unload(device->modules[i]);
     sl_release(device->gpu.allocator, device->modules, device->image_count * sizeof(sl_cu_module),
                16);
-    sl_release(device->gpu.allocator, device->functions,
-               device->function_capacity * sizeof *device->functions, 16);
     sl_cuda_images_close(&device->images);
 }
 
 static sl_status look_up(sl_cuda_device *device, const char *name, sl_cu_function *out,
                          sl_error *err) {
     for (uint32_t i = 0; i < device->module_count; i++) {
-        const sl_cu_result result = device->driver.module_function(out, device->modules[i], name);
+        sl_cu_function found = NULL;
+        const sl_cu_result result =
+            device->driver.module_function(&found, device->modules[i], name);
+        *out = result ? NULL : found;
         if (!result) return SL_OK;
         if (result != SL_CU_NOT_FOUND)
             return sl_cuda_fail(&device->driver, result, "looking for a CUDA kernel", err);
@@ -52,37 +78,17 @@ static sl_status look_up(sl_cuda_device *device, const char *name, sl_cu_functio
     return sl_fail(err, SL_UNSUPPORTED, "there is no CUDA kernel called '%s'", name);
 }
 
-static sl_status add_function(sl_cuda_device *device, const char *name, sl_cuda_function **out,
-                              sl_error *err) {
-    if (device->function_count == device->function_capacity) {
-        const uint32_t capacity = device->function_capacity ? 2 * device->function_capacity : 128;
-        sl_cuda_function *fresh =
-            sl_resize(device->gpu.allocator, device->functions,
-                      device->function_capacity * sizeof *fresh, capacity * sizeof *fresh, 16);
-        if (!fresh) return sl_no_memory(err, "the table of kernels", capacity * sizeof *fresh);
-        device->functions = fresh;
-        device->function_capacity = capacity;
-    }
-    sl_cuda_function *f = &device->functions[device->function_count];
-    *f = (sl_cuda_function){.name = name};
-    SL_TRY(look_up(device, name, &f->function, err));
-    device->function_count++;
-    *out = f;
-    return SL_OK;
-}
-
 sl_status sl_cuda_function_of(sl_cuda_device *device, const sl_cuda_launch *launch,
                               sl_cu_function *out, sl_error *err) {
     enum { ALWAYS_ALLOWED = 32 << 10 };
-    sl_cuda_function *f = NULL;
-    for (uint32_t i = 0; i < device->function_count && !f; i++)
-        if (strcmp(device->functions[i].name, launch->function) == 0) f = &device->functions[i];
-    if (!f) SL_TRY(add_function(device, launch->function, &f, err));
+    sl_cuda_function *f = &device->functions[launch->function];
+    const char *name = sl_cuda_fn_infos[launch->function].name;
+    if (!f->function) SL_TRY(look_up(device, name, &f->function, err));
     if (launch->shared_bytes > ALWAYS_ALLOWED && launch->shared_bytes > f->shared_bytes) {
         if (launch->shared_bytes > device->shared_limit)
             return sl_fail(err, SL_UNSUPPORTED,
-                           "%s: %u bytes of shared memory wanted, the CUDA device has %u",
-                           launch->function, launch->shared_bytes, device->shared_limit);
+                           "%s: %u bytes of shared memory wanted, the CUDA device has %u", name,
+                           launch->shared_bytes, device->shared_limit);
         SL_TRY_CUDA(
             &device->driver,
             function_set(f->function, SL_CU_FUNCTION_SHARED_BYTES, (int)launch->shared_bytes),

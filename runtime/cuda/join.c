@@ -19,13 +19,19 @@ bool sl_joining_is_alone(const sl_joining *j, uint32_t step) {
     const sl_cuda_task *task = task_of(j, step);
     return task->leader == step && task->next == UINT32_MAX && !task->joined;
 }
-bool sl_joining_is_any(const sl_joining *j, uint32_t step, const char *beginning) {
-    return sl_joining_is_alone(j, step) && task_of(j, step)->launch_count == 1 &&
-           strncmp(launch_of(j, step, 0)->function, beginning, strlen(beginning)) == 0;
+static bool is_launch(const sl_joining *j, uint32_t step, uint32_t i, sl_cuda_fn what) {
+    return sl_cuda_fn_is(launch_of(j, step, i)->function, what);
 }
-bool sl_joining_is_one(const sl_joining *j, uint32_t step, const char *function) {
-    return sl_joining_is_any(j, step, function) &&
-           strlen(launch_of(j, step, 0)->function) == strlen(function);
+
+static bool lists(const sl_join_rule *rule, sl_cuda_fn what) {
+    bool listed = sl_cuda_fn_is(what, rule->first[0]);
+    for (size_t i = 0; i < sizeof rule->takes / sizeof rule->takes[0]; i++)
+        listed = listed || sl_cuda_fn_is(what, rule->takes[i]);
+    return listed;
+}
+bool sl_joining_is(const sl_joining *j, uint32_t step, sl_cuda_fn what) {
+    return lists(j->rule, what) && sl_joining_is_alone(j, step) &&
+           task_of(j, step)->launch_count == 1 && is_launch(j, step, 0, what);
 }
 
 uint32_t sl_joining_uses(const sl_joining *j, const sl_operand *operand) {
@@ -139,16 +145,17 @@ sl_status sl_joining_own(const sl_joining *j, uint32_t leader, sl_cuda_joined **
         for (uint32_t i = 0; i < task->launch_count; i++)
             copies[i].launch = *launch_of(j, leader, i);
         task->joined = copies;
+        task->rule = j->rule;
     }
     *out = task->joined;
     return SL_OK;
 }
 
-void sl_joining_set(sl_cuda_joined *joined, const char *function, const void *args,
-                    size_t args_bytes) {
-    joined->launch.function = function;
-    joined->launch.args_bytes = (uint32_t)args_bytes;
-    memcpy(joined->launch.args, args, args_bytes);
+void sl_joining_set(const sl_joining *j, sl_cuda_joined *joined, uint32_t i, sl_cuda_fn function,
+                    const void *args, size_t args_bytes) {
+    assert(sl_cuda_fn_is(function, j->rule->makes[i]));
+    (void)j;
+    sl_cuda_set(&joined[i].launch, function, args, args_bytes);
 }
 
 /* ---- all rules ---- */
@@ -161,9 +168,52 @@ static sl_status find_functions(sl_cuda_executable *exe, uint32_t step, sl_error
     return SL_OK;
 }
 
-typedef sl_status rule(const sl_joining *j, uint32_t step, sl_error *err);
-static rule *const rules[] = {sl_join_row,   sl_join_delta, sl_join_attention, sl_join_experts,
-                              sl_join_route, sl_join_codes, sl_join_output};
+const sl_join_rule sl_join_rules[SL_JOIN_RULES] = {
+    {.name = "row",
+     .first = {SL_FN_sl_norm_rms_coded, SL_FN_sl_norm_add_coded},
+     .takes = {SL_FN_sl_linear_a8_1, SL_FN_sl_linear_exact_2, SL_FN_sl_conv_few},
+     .makes = {SL_FN_sl_row},
+     .join = sl_join_row},
+    {.name = "delta",
+     .first = {SL_FN_sl_delta_step},
+     .takes = {SL_FN_sl_norm_l2, SL_FN_sl_decay_beta},
+     .makes = {SL_FN_sl_delta_step_joined},
+     .join = sl_join_delta},
+    {.name = "attention",
+     .first = {SL_FN_sl_sdpa_few},
+     .second = SL_FN_sl_sdpa_join,
+     .takes = {SL_FN_sl_kv_append, SL_FN_sl_rope, SL_FN_sl_copy, SL_FN_sl_sdpa_join_any,
+               SL_FN_sl_gate_quantise_fours},
+     .makes = {SL_FN_sl_sdpa_step, SL_FN_sl_sdpa_merge_row},
+     .join = sl_join_attention},
+    {.name = "experts",
+     .first = {SL_FN_sl_moe_pairs_up},
+     .second = SL_FN_sl_moe_pairs_down,
+     .takes = {SL_FN_sl_route, SL_FN_sl_moe_group, SL_FN_sl_moe_join},
+     .makes = {SL_FN_sl_moe_row_up, SL_FN_sl_moe_row_down},
+     .join = sl_join_experts},
+    {.name = "route",
+     .first = {SL_FN_sl_moe_group},
+     .takes = {SL_FN_sl_route},
+     .makes = {SL_FN_sl_route_group},
+     .join = sl_join_route},
+    {.name = "codes",
+     .first = {SL_FN_sl_linear_a8_1},
+     .makes = {SL_FN_sl_row},
+     .join = sl_join_codes},
+    {.name = "output",
+     .first = {SL_FN_sl_linear_stream_q8},
+     .makes = {SL_FN_sl_linear_stream_q8},
+     .join = sl_join_output},
+};
+
+static bool is_for(const sl_joining *j, uint32_t step) {
+    const sl_join_rule *rule = j->rule;
+    const uint32_t launches = rule->second ? 2 : 1;
+    return sl_joining_is_alone(j, step) && task_of(j, step)->launch_count == launches &&
+           (is_launch(j, step, 0, rule->first[0]) || is_launch(j, step, 0, rule->first[1])) &&
+           (launches == 1 || is_launch(j, step, 1, rule->second));
+}
 
 sl_status sl_cuda_join(sl_cuda_executable *exe, const sl_cuda_segment *segment,
                        const sl_cuda_needs *needs, sl_error *err) {
@@ -171,11 +221,12 @@ sl_status sl_cuda_join(sl_cuda_executable *exe, const sl_cuda_segment *segment,
     sl_status status = SL_OK;
     sl_arena arena;
     sl_arena_init(&arena, exe->device->gpu.allocator);
-    const sl_joining j = {exe, segment, needs, SL_ARENA_NEW_ARRAY(&arena, bool, (size_t)count + 1)};
+    sl_joining j = {.exe = exe, .segment = segment, .needs = needs};
+    j.seen = SL_ARENA_NEW_ARRAY(&arena, bool, (size_t)count + 1);
     SL_TRY_ELSE(done, j.seen ? SL_OK : sl_no_memory(err, "joining steps", count));
-    for (size_t r = 0; r < sizeof rules / sizeof rules[0]; r++)
+    for (j.rule = sl_join_rules; j.rule < sl_join_rules + SL_JOIN_RULES; j.rule++)
         for (uint32_t s = segment->first; s < segment->end; s++)
-            SL_TRY_ELSE(done, rules[r](&j, s, err));
+            if (is_for(&j, s)) SL_TRY_ELSE(done, j.rule->join(&j, s, err));
     for (uint32_t s = segment->first; s < segment->end; s++)
         SL_TRY_ELSE(done, find_functions(exe, s, err));
 done:

@@ -14,7 +14,21 @@ typedef struct {
     uint32_t *first, *from;
 } sl_cuda_needs;
 
-/* Decides which steps of a segment join which, in tasks[].leader, .next and .joined. */
+/* A rule looks at each step whose launches are of certain kernels, or families of kernels. */
+typedef struct sl_joining sl_joining;
+typedef sl_status sl_join_fn(const sl_joining *j, uint32_t step, sl_error *err);
+struct sl_join_rule {
+    const char *name;
+    sl_cuda_fn first[2]; /* of the step's first launch: either */
+    sl_cuda_fn second;   /* of its second; none: it has one launch */
+    sl_cuda_fn takes[5]; /* of other steps that can become part of the same launches */
+    sl_cuda_fn makes[2]; /* what the leader launches instead, launch by launch */
+    sl_join_fn *join;    /* joins, where all that is needed is there */
+};
+enum { SL_JOIN_RULES = 7 };
+extern const sl_join_rule sl_join_rules[SL_JOIN_RULES]; /* in the order in which they are tried */
+
+/* Decides which steps of a segment join which, in tasks[].leader, .next, .rule and .joined. */
 SL_CHECKED sl_status sl_cuda_join(sl_cuda_executable *exe, const sl_cuda_segment *segment,
                                   const sl_cuda_needs *needs, sl_error *err);
 /* Each step by itself again. */

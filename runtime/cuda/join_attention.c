@@ -3,7 +3,6 @@
 #include "runtime/cuda/joining.h"
 #include "runtime/cuda/kernels/quant_a8.h"
 #include "runtime/cuda/kernels/sdpa_step.h"
-#include <string.h>
 
 /* Operands: sdpa_parts is q cache_k cache_v slots positions mixes weights; sdpa begins like it, its
  * result is the last; split_halves is x first second; sdpa_merge begins with mixes weights, its
@@ -24,11 +23,11 @@ static const sl_operand *last_operand(const sl_step *step) {
 
 /* The step of either op that takes an operand first, alone: nobody else has it. */
 static uint32_t user_of(const sl_joining *j, const sl_operand *operand, const sl_op ops[2],
-                        const char *function) {
+                        sl_cuda_fn function) {
     if (sl_joining_uses(j, operand) != 2) return UINT32_MAX;
     for (uint32_t s = j->segment->first; s < j->segment->end; s++)
         if ((step_at(j, s)->op == ops[0] || step_at(j, s)->op == ops[1]) &&
-            sl_joining_is_one(j, s, function) &&
+            sl_joining_is(j, s, function) &&
             sl_joining_is_same(&step_at(j, s)->operands[0], operand))
             return s;
     return UINT32_MAX;
@@ -46,7 +45,7 @@ static uint32_t append_of(const sl_joining *j, const sl_step *parts) {
     for (uint32_t s = j->segment->first; s < j->segment->end; s++) {
         const sl_step *append = step_at(j, s);
         if ((append->op != SL_OP_norm_rope_append && append->op != SL_OP_kv_append) ||
-            !sl_joining_is_one(j, s, "sl_kv_append"))
+            !sl_joining_is(j, s, SL_FN_sl_kv_append))
             continue;
         uint32_t same = 0;
         for (uint32_t i = 0; i < LAST; i++)
@@ -62,7 +61,7 @@ static uint32_t rope_of(const sl_joining *j, const sl_operand *q) {
     enum { NORM_ROPE_OUT = 3, ROPE_OUT = 2 };
     uint32_t rope = sl_joining_maker(j, q, SL_OP_norm_rope, NORM_ROPE_OUT);
     if (rope == UINT32_MAX) rope = sl_joining_maker(j, q, SL_OP_rope, ROPE_OUT);
-    if (rope == UINT32_MAX || !sl_joining_is_one(j, rope, "sl_rope") ||
+    if (rope == UINT32_MAX || !sl_joining_is(j, rope, SL_FN_sl_rope) ||
         !sl_joining_is_same(last_operand(step_at(j, rope)), q))
         return UINT32_MAX;
     return rope;
@@ -93,10 +92,10 @@ static attention_steps find_steps(const sl_joining *j, uint32_t step, int32_t wi
     f.append = append_of(j, parts);
     f.rope = rope_of(j, &parts->operands[PARTS_Q]);
     f.merge = parts->op == SL_OP_sdpa_parts
-                  ? user_of(j, &parts->operands[PARTS_MIXES], merges, "sl_sdpa_join")
+                  ? user_of(j, &parts->operands[PARTS_MIXES], merges, SL_FN_sl_sdpa_join_any)
                   : step;
     if (f.merge != UINT32_MAX)
-        f.gate = user_of(j, last_operand(step_at(j, f.merge)), gates, "sl_gate_quantise_fours");
+        f.gate = user_of(j, last_operand(step_at(j, f.merge)), gates, SL_FN_sl_gate_quantise_fours);
     f.split = split_of(j, &f, width);
     return f;
 }
@@ -107,10 +106,10 @@ static sl_sdpa_step step_of(const sl_joining *j, const sl_sdpa_splits *splits,
                             const attention_steps *f) {
     sl_sdpa_step a = {.splits = *splits,
                       .query = {.heads = splits->heads * splits->ratio, .width = splits->width},
-                      .query_step = splits->width};
-    memcpy(&a.append, launch_of(j, f->append, 0)->args, sizeof a.append);
+                      .query_step = splits->width,
+                      .append = *SL_CUDA_ARGS(launch_of(j, f->append, 0), sl_kv_append)};
     if (f->rope != UINT32_MAX) {
-        const sl_rope_heads *rope = (const void *)launch_of(j, f->rope, 0)->args;
+        const sl_rope_heads *rope = SL_CUDA_ARGS(launch_of(j, f->rope, 0), sl_rope);
         a.query = rope->change;
         a.splits.q = rope->x;
     }
@@ -124,15 +123,17 @@ static sl_sdpa_step step_of(const sl_joining *j, const sl_sdpa_splits *splits,
 
 static sl_sdpa_merge_step merge_of(const sl_joining *j, const sl_sdpa_splits *splits,
                                    const attention_steps *f) {
-    sl_sdpa_merge_step a = {
-        .positions = splits->positions, .gate_step = splits->width, .window = splits->window};
-    memcpy(&a.joined, launch_of(j, f->merge, task_of(j, f->merge)->launch_count - 1)->args,
-           sizeof a.joined);
+    const uint32_t last = task_of(j, f->merge)->launch_count - 1;
+    sl_sdpa_merge_step a = {.joined = *SL_CUDA_ARGS(launch_of(j, f->merge, last), sl_sdpa_join),
+                            .positions = splits->positions,
+                            .gate_step = splits->width,
+                            .window = splits->window};
     a.joined.mixes = splits->mixes;
     a.joined.weights = splits->weights;
     a.joined.splits = a.joined.group = splits->splits;
     if (f->gate != UINT32_MAX) {
-        const sl_quantise_groups *gate = (const void *)launch_of(j, f->gate, 0)->args;
+        const sl_quantise_groups *gate =
+            SL_CUDA_ARGS(launch_of(j, f->gate, 0), sl_gate_quantise_fours);
         a.gate = gate->gate;
         a.codes = gate->codes;
     }
@@ -144,28 +145,28 @@ static sl_sdpa_merge_step merge_of(const sl_joining *j, const sl_sdpa_splits *sp
     return a;
 }
 
-static const char *function_for(int32_t width) {
+static sl_sdpa_step_fn function_for(int32_t width) {
     switch (width) {
     case 64:
-        return "sl_sdpa_step_64";
+        return SL_CUDA_FN(sl_sdpa_step_64);
     case 128:
-        return "sl_sdpa_step_128";
+        return SL_CUDA_FN(sl_sdpa_step_128);
     case 256:
-        return "sl_sdpa_step_256";
+        return SL_CUDA_FN(sl_sdpa_step_256);
     default:
-        return NULL;
+        return (sl_sdpa_step_fn){SL_FN_none};
     }
 }
 
 static sl_status set_launches(const sl_joining *j, uint32_t step, const attention_steps *f,
                               sl_error *err) {
-    const sl_sdpa_splits *splits = (const void *)launch_of(j, step, 0)->args;
+    const sl_sdpa_splits *splits = SL_CUDA_ARGS(launch_of(j, step, 0), sl_sdpa_few);
     const sl_sdpa_step first = step_of(j, splits, f);
     const sl_sdpa_merge_step second = merge_of(j, splits, f);
     sl_cuda_joined *joined = NULL;
     SL_TRY(sl_joining_own(j, step, &joined, err));
-    sl_joining_set(&joined[0], function_for(splits->width), &first, sizeof first);
-    sl_joining_set(&joined[1], "sl_sdpa_merge_row", &second, sizeof second);
+    SL_JOINING_SET(j, joined, 0, function_for(splits->width), first);
+    SL_JOINING_SET(j, joined, 1, SL_CUDA_FN(sl_sdpa_merge_row), second);
     sl_cuda_launch *merge = &joined[1].launch;
     merge->grid[0] = (uint32_t)(splits->heads * splits->ratio);
     merge->grid[1] = (uint32_t)(splits->width / SL_CUDA_MERGE_COLUMNS);
@@ -178,12 +179,9 @@ static sl_status set_launches(const sl_joining *j, uint32_t step, const attentio
 sl_status sl_join_attention(const sl_joining *j, uint32_t step, sl_error *err) {
     enum { MOST_SPLITS = 8192 }; /* whose factors are in shared memory */
     const sl_op op = step_at(j, step)->op;
-    if ((op != SL_OP_sdpa_parts && op != SL_OP_sdpa && op != SL_OP_sdpa_sinks) ||
-        !sl_joining_is_alone(j, step) || task_of(j, step)->launch_count != 2 ||
-        strncmp(launch_of(j, step, 0)->function, "sl_sdpa_few_", strlen("sl_sdpa_few_")) != 0)
-        return SL_OK;
-    const sl_sdpa_splits *splits = (const void *)launch_of(j, step, 0)->args;
-    if (splits->rows != 1 || splits->splits > MOST_SPLITS || !function_for(splits->width))
+    if (op != SL_OP_sdpa_parts && op != SL_OP_sdpa && op != SL_OP_sdpa_sinks) return SL_OK;
+    const sl_sdpa_splits *splits = SL_CUDA_ARGS(launch_of(j, step, 0), sl_sdpa_few);
+    if (splits->rows != 1 || splits->splits > MOST_SPLITS || !function_for(splits->width).id)
         return SL_OK;
     const attention_steps f = find_steps(j, step, splits->width);
     if (f.append == UINT32_MAX || f.merge == UINT32_MAX) return SL_OK;

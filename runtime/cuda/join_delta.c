@@ -9,8 +9,8 @@ enum { STEP_Q, STEP_K, STEP_V, STEP_DECAY, STEP_BETA, STEP_SLOTS, STEP_POSITIONS
 /* Whether the kernel for one row is right: what it reads before it waits is nobody else's. */
 static bool is_joinable(const sl_joining *j, uint32_t step) {
     const sl_step *s = step_at(j, step);
-    return s->op == SL_OP_delta_step && sl_joining_is_one(j, step, "sl_delta_step") &&
-           ((const sl_delta *)(const void *)launch_of(j, step, 0)->args)->rows == 1 &&
+    return s->op == SL_OP_delta_step &&
+           SL_CUDA_ARGS(launch_of(j, step, 0), sl_delta_step)->rows == 1 &&
            sl_joining_is_input(j, &s->operands[STEP_SLOTS]) &&
            sl_joining_is_input(j, &s->operands[STEP_POSITIONS]) &&
            sl_joining_uses(j, &s->operands[STEP_MEMORY]) == 1;
@@ -39,7 +39,7 @@ sl_status sl_join_delta(const sl_joining *j, uint32_t step, sl_error *err) {
         !sl_joining_add(j, step, norms, 2, NULL))
         return SL_OK;
     const sl_l2_norm_args *q = args_of(j, norms[0]), *k = args_of(j, norms[1]);
-    sl_delta_joined launch = {.d = *(const sl_delta *)(const void *)launch_of(j, step, 0)->args,
+    sl_delta_joined launch = {.d = *SL_CUDA_ARGS(launch_of(j, step, 0), sl_delta_step),
                               .q_eps = q->attrs.eps,
                               .q_scale = q->attrs.scale,
                               .k_eps = k->attrs.eps,
@@ -49,6 +49,6 @@ sl_status sl_join_delta(const sl_joining *j, uint32_t step, sl_error *err) {
     take_gates(j, step, &launch);
     sl_cuda_joined *joined = NULL;
     SL_TRY(sl_joining_own(j, step, &joined, err));
-    sl_joining_set(joined, "sl_delta_step_joined", &launch, sizeof launch);
+    SL_JOINING_SET(j, joined, 0, SL_CUDA_FN(sl_delta_step_joined), launch);
     return SL_OK;
 }

@@ -3,7 +3,6 @@
 #include "runtime/cuda/joining.h"
 #include "runtime/cuda/kernels/gemv_panel.h"
 #include "runtime/cuda/kernels/moe_row.h"
-#include <string.h>
 
 /* Operands: route is logits, experts, weights; moe_group is chosen, experts, order, starts; moe_ffn
  * is x, order, starts, experts, out; what joins begins with y, weights. */
@@ -24,25 +23,15 @@ static uint32_t maker_of(const sl_joining *j, const sl_operand *operand, sl_op o
 static uint32_t joiner_of(const sl_joining *j, const sl_operand *y, const sl_operand *weights) {
     if (sl_joining_uses(j, y) != 2) return UINT32_MAX;
     for (uint32_t s = j->segment->first; s < j->segment->end; s++)
-        if (sl_joining_is_one(j, s, "sl_moe_join") &&
+        if (sl_joining_is(j, s, SL_FN_sl_moe_join) &&
             sl_joining_is_same(&step_at(j, s)->operands[JOIN_Y], y) &&
             sl_joining_is_same(&step_at(j, s)->operands[JOIN_WEIGHTS], weights))
             return s;
     return UINT32_MAX;
 }
 
-/* Names of the functions for one row, by those of the functions for pairs. */
-typedef struct {
-    const char *pairs, *row;
-} name_pair;
-#define UP(TYPE, ...)   {"sl_moe_pairs_up_" #TYPE, "sl_moe_row_up_" #TYPE},
-#define DOWN(TYPE, ...) {"sl_moe_pairs_down_" #TYPE, "sl_moe_row_down_" #TYPE},
-static const name_pair names[] = {SL_PANEL_TYPES(UP) SL_PANEL_TYPES(DOWN)};
-
-static const char *name_for_row(const sl_cuda_launch *launch) {
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcmp(names[i].pairs, launch->function) == 0) return names[i].row;
-    return NULL;
+static sl_dtype weight_of(const sl_cuda_launch *launch) {
+    return (sl_dtype)sl_cuda_fn_infos[launch->function].weight;
 }
 
 static sl_moe_row_share share_of(const sl_cuda_panels *w, int32_t shares) {
@@ -54,19 +43,23 @@ static sl_status set_launches(const sl_joining *j, uint32_t ffn, const sl_route_
                               uint32_t join, sl_error *err) {
     sl_cuda_joined *joined = NULL;
     SL_TRY(sl_joining_own(j, ffn, &joined, err));
-    sl_moe_row_up up = {.choice = *choice};
-    sl_moe_row_down down = {.route = choice->route};
-    memcpy(&up.up, joined[0].launch.args, sizeof up.up);
-    memcpy(&down.down, joined[1].launch.args, sizeof down.down);
-    memcpy(&down.mix, launch_of(j, join, 0)->args, sizeof down.mix);
+    const sl_cuda_launch *pairs_up = launch_of(j, ffn, 0), *pairs_down = launch_of(j, ffn, 1);
+    const sl_moe_row_up_fn up_fn =
+        SL_CUDA_FN_OF_TYPE(SL_CUDA_FN(sl_moe_row_up), weight_of(pairs_up));
+    const sl_moe_row_down_fn down_fn =
+        SL_CUDA_FN_OF_TYPE(SL_CUDA_FN(sl_moe_row_down), weight_of(pairs_down));
+    sl_moe_row_up up = {.choice = *choice, .up = *SL_CUDA_ARGS(pairs_up, sl_moe_pairs_up)};
+    sl_moe_row_down down = {.route = choice->route,
+                            .down = *SL_CUDA_ARGS(pairs_down, sl_moe_pairs_down),
+                            .mix = *SL_CUDA_ARGS(launch_of(j, join, 0), sl_moe_join)};
     up.share = share_of(&up.up.w, SL_MOE_ROW_UP_SHARES);
     down.share = share_of(&down.down.w, SL_MOE_ROW_DOWN_SHARES);
     joined[0].launch.threads = SL_MOE_ROW_WARPS * SL_CUDA_WARP;
     joined[1].launch.threads = (SL_MOE_ROW_WARPS + 1) * SL_CUDA_WARP;
-    sl_joining_set(&joined[0], name_for_row(&joined[0].launch), &up, sizeof up);
+    SL_JOINING_SET(j, joined, 0, up_fn, up);
     joined[0].launch.grid[1] = (uint32_t)choice->route.k + 1;
     joined[0].launch.shared_bytes = sl_moe_row_bytes(&up.share, 1, up.up.w.groups);
-    sl_joining_set(&joined[1], name_for_row(&joined[1].launch), &down, sizeof down);
+    SL_JOINING_SET(j, joined, 1, down_fn, down);
     joined[1].launch.grid[0] =
         (uint32_t)(down.mix.width + SL_CUDA_PANEL_ROWS - 1) / SL_CUDA_PANEL_ROWS;
     joined[1].launch.grid[1] = 1;
@@ -76,8 +69,8 @@ static sl_status set_launches(const sl_joining *j, uint32_t ffn, const sl_route_
 }
 
 static bool fits(const sl_joining *j, const sl_route_rows *route, uint32_t ffn) {
-    const sl_moe_up *up = (const void *)launch_of(j, ffn, 0)->args;
-    const sl_moe_down *down = (const void *)launch_of(j, ffn, 1)->args;
+    const sl_moe_up *up = SL_CUDA_ARGS(launch_of(j, ffn, 0), sl_moe_pairs_up);
+    const sl_moe_down *down = SL_CUDA_ARGS(launch_of(j, ffn, 1), sl_moe_pairs_down);
     const sl_moe_row_share into = share_of(&up->w, SL_MOE_ROW_UP_SHARES);
     const sl_moe_row_share out = share_of(&down->w, SL_MOE_ROW_DOWN_SHARES);
     enum { STATIC_BYTES = 16384, MOST_BLOCKS = 100 };
@@ -92,20 +85,16 @@ static bool fits(const sl_joining *j, const sl_route_rows *route, uint32_t ffn) 
 /* One row's routing, its experts and the sum of what they made are two launches. */
 sl_status sl_join_experts(const sl_joining *j, uint32_t step, sl_error *err) {
     const sl_step *s = step_at(j, step);
-    if (s->op != SL_OP_moe_ffn || !sl_joining_is_alone(j, step) ||
-        task_of(j, step)->launch_count != 2 || !name_for_row(launch_of(j, step, 0)) ||
-        !name_for_row(launch_of(j, step, 1)))
-        return SL_OK;
+    if (s->op != SL_OP_moe_ffn) return SL_OK;
     const uint32_t group = maker_of(j, &s->operands[FFN_ORDER], SL_OP_moe_group, GROUP_ORDER);
-    if (group == UINT32_MAX || !sl_joining_is_one(j, group, "sl_moe_group")) return SL_OK;
+    if (group == UINT32_MAX || !sl_joining_is(j, group, SL_FN_sl_moe_group)) return SL_OK;
     const uint32_t route =
         maker_of(j, &step_at(j, group)->operands[GROUP_CHOSEN], SL_OP_route, ROUTE_CHOSEN);
-    if (route == UINT32_MAX || !sl_joining_is_one(j, route, "sl_route")) return SL_OK;
+    if (route == UINT32_MAX || !sl_joining_is(j, route, SL_FN_sl_route)) return SL_OK;
     const uint32_t join =
         joiner_of(j, &s->operands[FFN_OUT], &step_at(j, route)->operands[ROUTE_WEIGHTS]);
-    sl_route_grouping choice;
-    memcpy(&choice.route, launch_of(j, route, 0)->args, sizeof choice.route);
-    memcpy(&choice.group, launch_of(j, group, 0)->args, sizeof choice.group);
+    const sl_route_grouping choice = {.route = *SL_CUDA_ARGS(launch_of(j, route, 0), sl_route),
+                                      .group = *SL_CUDA_ARGS(launch_of(j, group, 0), sl_moe_group)};
     const uint32_t members[] = {route, group, join};
     static const bool late[] = {false, false, true};
     if (join == UINT32_MAX || !fits(j, &choice.route, step) ||
@@ -116,22 +105,20 @@ sl_status sl_join_experts(const sl_joining *j, uint32_t step, sl_error *err) {
 
 /* The pairs of one row are put in order by the warp that chose them. */
 sl_status sl_join_route(const sl_joining *j, uint32_t step, sl_error *err) {
-    if (step_at(j, step)->op != SL_OP_moe_group || !sl_joining_is_one(j, step, "sl_moe_group"))
-        return SL_OK;
     for (uint32_t i = j->needs->first[step]; i < j->needs->first[step + 1]; i++) {
         const uint32_t leader = j->needs->from[i];
-        if (step_at(j, leader)->op != SL_OP_route || !sl_joining_is_one(j, leader, "sl_route"))
+        if (step_at(j, leader)->op != SL_OP_route || !sl_joining_is(j, leader, SL_FN_sl_route))
             continue;
-        sl_route_grouping both = {
-            .route = *(const sl_route_rows *)(const void *)launch_of(j, leader, 0)->args,
-            .group = *(const sl_group_pairs *)(const void *)launch_of(j, step, 0)->args};
+        const sl_route_grouping both = {.route = *SL_CUDA_ARGS(launch_of(j, leader, 0), sl_route),
+                                        .group =
+                                            *SL_CUDA_ARGS(launch_of(j, step, 0), sl_moe_group)};
         if (both.route.rows != 1 || both.route.k > SL_CUDA_WARP ||
             both.route.chosen != both.group.chosen || both.route.experts != both.group.experts ||
             !sl_joining_add(j, leader, &step, 1, NULL))
             continue;
         sl_cuda_joined *joined = NULL;
         SL_TRY(sl_joining_own(j, leader, &joined, err));
-        sl_joining_set(joined, "sl_route_group", &both, sizeof both);
+        SL_JOINING_SET(j, joined, 0, SL_CUDA_FN(sl_route_group), both);
         joined->launch.threads = SL_CUDA_WARP;
         return SL_OK;
     }

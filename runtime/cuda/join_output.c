@@ -1,7 +1,6 @@
 /* join_output.c - A large result straight into the host's memory, while it is made. */
 #include "runtime/cuda/joining.h"
 #include "runtime/cuda/kernels/linear.h"
-#include <string.h>
 
 /* The output of the program that a step makes for nobody else; their number where there is none. */
 static uint32_t output_of(const sl_joining *j, const sl_step *step) {
@@ -16,16 +15,14 @@ static uint32_t output_of(const sl_joining *j, const sl_step *step) {
 /* Nothing is read there, and memory that is pinned can be written from the device. */
 sl_status sl_join_output(const sl_joining *j, uint32_t step, sl_error *err) {
     enum { MOST_OUTPUTS = 32 }; /* bits of direct_outputs */
-    if (!sl_joining_is_one(j, step, "sl_linear_stream_q8")) return SL_OK;
     const uint32_t output = output_of(j, step_at(j, step));
     if (output >= j->exe->base.binding.program->output_count || output >= MOST_OUTPUTS)
         return SL_OK;
     sl_cuda_joined *joined = NULL;
     SL_TRY(sl_joining_own(j, step, &joined, err));
-    sl_linear_stream launch;
-    memcpy(&launch, joined->launch.args, sizeof launch);
+    sl_linear_stream launch = *SL_CUDA_ARGS(&joined->launch, sl_linear_stream_q8);
     launch.out = (float *)(void *)(j->exe->base.outputs + j->exe->base.output_offsets[output]);
-    sl_joining_set(joined, joined->launch.function, &launch, sizeof launch);
+    SL_JOINING_SET(j, joined, 0, SL_CUDA_FN(sl_linear_stream_q8), launch);
     j->exe->base.direct_outputs |= 1u << output;
     return SL_OK;
 }

@@ -8,29 +8,23 @@
 /* A step that makes a row, the numbers of its results, and how.  Other norms, of parts of a row or
  * with a gate, take longer to do in every block than a launch of their own does. */
 typedef struct {
-    sl_op op;
     uint32_t out, codes;
-    const char *function; /* its name begins so */
     int kind;
+    const sl_norm_rows *norm;
 } row_maker;
-static const row_maker makers[] = {
-    {SL_OP_rms_norm_quantise, 2, 3, "sl_norm_rms_coded_", SL_ROW_RMS},
-    {SL_OP_add_rms_norm_quantise, 4, 5, "sl_norm_add_coded_", SL_ROW_ADD},
-};
 
-static const row_maker *maker_of(const sl_joining *j, uint32_t step) {
-    for (size_t i = 0; i < sizeof makers / sizeof makers[0]; i++)
-        if (step_at(j, step)->op == makers[i].op)
-            return sl_joining_is_any(j, step, makers[i].function) ? &makers[i] : NULL;
-    return NULL;
+static row_maker maker_of(const sl_joining *j, uint32_t step) {
+    const sl_cuda_launch *launch = launch_of(j, step, 0);
+    if (sl_cuda_fn_is(launch->function, SL_FN_sl_norm_rms_coded))
+        return (row_maker){2, 3, SL_ROW_RMS, SL_CUDA_ARGS(launch, sl_norm_rms_coded)};
+    return (row_maker){4, 5, SL_ROW_ADD, SL_CUDA_ARGS(launch, sl_norm_add_coded)};
 }
 
 /* The norm's arguments; false where it is of more than a row, or of one that kernels do not take.
  */
-static bool describe_row(const sl_joining *j, uint32_t step, const row_maker *maker,
-                         sl_row_products *out) {
+static bool describe_row(const row_maker *maker, sl_row_products *out) {
     enum { WHOLE = 4 * SL_CUDA_WARP };
-    memcpy(&out->norm, launch_of(j, step, 0)->args, sizeof out->norm);
+    out->norm = *maker->norm;
     out->kind = maker->kind;
     out->width = out->norm.count;
     return out->norm.rows == 1 && out->width % WHOLE == 0;
@@ -44,19 +38,19 @@ typedef struct {
     bool is_q8;
 } row_product;
 
-/* The first product that takes `row`, by kernels whose names begin so. */
-static row_product product_of(const sl_joining *j, const sl_operand *row, const char *names,
-                              int32_t width) {
+/* The first product that takes `row`, by kernels of this family. */
+static row_product product_of(const sl_joining *j, const sl_operand *row,
+                              sl_linear_panels_fn family, int32_t width) {
     row_product p = {.step = UINT32_MAX};
     for (uint32_t s = j->segment->first; s < j->segment->end; s++) {
-        if (!sl_joining_is_any(j, s, names) || step_at(j, s)->operands[0].buffer.v != row->buffer.v)
+        if (!sl_joining_is(j, s, family.id) || step_at(j, s)->operands[0].buffer.v != row->buffer.v)
             continue;
         const sl_cuda_launch *launch = launch_of(j, s, 0);
-        const char *type = launch->function + strlen(names);
-        const sl_linear_panels *panels = (const void *)launch->args;
+        const int type = sl_cuda_fn_infos[launch->function].weight;
+        const sl_linear_panels *panels = SL_CUDA_TYPED_ARGS(launch, family);
         const int finish = panels->finish.kind;
         if (!sl_joining_is_same(&step_at(j, s)->operands[0], row) ||
-            (strcmp(type, "q4") != 0 && strcmp(type, "q8") != 0) || panels->d.tokens != 1 ||
+            (type != SL_DTYPE_q4 && type != SL_DTYPE_q8) || panels->d.tokens != 1 ||
             panels->w[0].cols != width ||
             (finish != SL_FINISH_STORE && finish != SL_FINISH_QUANTISE))
             continue;
@@ -64,7 +58,7 @@ static row_product product_of(const sl_joining *j, const sl_operand *row, const 
         p.how.finish = panels->finish;
         p.how.d = panels->d;
         memcpy(p.how.w, panels->w, sizeof p.how.w);
-        p.is_q8 = type[1] == '8';
+        p.is_q8 = type == SL_DTYPE_q8;
         return p;
     }
     return p;
@@ -101,7 +95,7 @@ static uint32_t conv_after(const sl_joining *j, const row_product *p, int32_t *o
     if (p->how.finish.kind != SL_FINISH_STORE) return UINT32_MAX;
     for (uint32_t s = j->segment->first; s < j->segment->end; s++) {
         const sl_step *conv = step_at(j, s);
-        if (conv->op != SL_OP_causal_conv || !sl_joining_is_one(j, s, "sl_conv_few")) continue;
+        if (conv->op != SL_OP_causal_conv || !sl_joining_is(j, s, SL_FN_sl_conv_few)) continue;
         const sl_operand *x = &conv->operands[CONV_X];
         if (sl_joining_uses(j, x) != 2 || !sl_joining_is_input(j, &conv->operands[CONV_SLOTS]) ||
             !sl_joining_is_input(j, &conv->operands[CONV_POSITIONS]) ||
@@ -118,11 +112,13 @@ static uint32_t conv_after(const sl_joining *j, const row_product *p, int32_t *o
 
 /* ---- the launch ---- */
 
-static const char *function_for(const row_product *coded, const row_product *exact) {
-    if (coded->step == UINT32_MAX) return exact->is_q8 ? "sl_row_q8_q8" : "sl_row_q4_q4";
-    if (exact->step == UINT32_MAX || exact->is_q8 == coded->is_q8)
-        return coded->is_q8 ? "sl_row_q8_q8" : "sl_row_q4_q4";
-    return coded->is_q8 ? NULL : "sl_row_q4_q8";
+/* Of types for which there is no kernel: none. */
+static sl_row_products_fn function_for(const row_product *coded, const row_product *exact) {
+    const bool coded_q8 = coded->step == UINT32_MAX ? exact->is_q8 : coded->is_q8;
+    const bool exact_q8 = exact->step == UINT32_MAX ? coded->is_q8 : exact->is_q8;
+    if (coded_q8 && !exact_q8) return (sl_row_products_fn){SL_FN_none};
+    if (!coded_q8 && exact_q8) return SL_CUDA_FN(sl_row_q4_q8);
+    return coded_q8 ? SL_CUDA_FN(sl_row_q8_q8) : SL_CUDA_FN(sl_row_q4_q4);
 }
 
 static uint32_t warps_of(const row_product *p) {
@@ -156,24 +152,25 @@ static sl_status launch_row(const sl_joining *j, sl_row_products *row, const row
     sl_cuda_joined *joined = NULL;
     SL_TRY(sl_joining_own(j, coded->step != UINT32_MAX ? coded->step : exact->step, &joined, err));
     joined->launch = shape;
-    sl_joining_set(joined, function_for(coded, exact), row, sizeof *row);
+    SL_JOINING_SET(j, joined, 0, function_for(coded, exact), *row);
     return SL_OK;
 }
 
 static bool has_room(const sl_joining *j, sl_row_products *row, const row_product *coded,
                      const row_product *exact) {
     enum { STATIC_BYTES = 4096 };
-    return function_for(coded, exact) &&
+    return function_for(coded, exact).id &&
            shape_of(row, coded, exact).shared_bytes + STATIC_BYTES <= j->exe->device->shared_limit;
 }
 
 sl_status sl_join_row(const sl_joining *j, uint32_t step, sl_error *err) {
-    const row_maker *maker = maker_of(j, step);
+    const row_maker maker = maker_of(j, step);
     sl_row_products row = {.conv_weight = -1};
-    if (!maker || !describe_row(j, step, maker, &row)) return SL_OK;
+    if (!describe_row(&maker, &row)) return SL_OK;
     const sl_operand *results = step_at(j, step)->operands;
-    row_product coded = product_of(j, &results[maker->codes], "sl_linear_a8_1_", row.width);
-    row_product exact = product_of(j, &results[maker->out], "sl_linear_exact_2_", row.width);
+    row_product coded = product_of(j, &results[maker.codes], SL_CUDA_FN(sl_linear_a8_1), row.width);
+    row_product exact =
+        product_of(j, &results[maker.out], SL_CUDA_FN(sl_linear_exact_2), row.width);
     if (exact.step != UINT32_MAX &&
         (exact.how.finish.kind != SL_FINISH_STORE || !divide(&exact, j, 0)))
         exact.step = UINT32_MAX;
@@ -190,7 +187,7 @@ sl_status sl_join_row(const sl_joining *j, uint32_t step, sl_error *err) {
     if (conv != UINT32_MAX) members[count++] = conv;
     if (!sl_joining_add(j, leader, members, count, NULL)) return SL_OK;
     if (conv != UINT32_MAX) {
-        memcpy(&row.conv, launch_of(j, conv, 0)->args, sizeof row.conv);
+        row.conv = *SL_CUDA_ARGS(launch_of(j, conv, 0), sl_conv_few);
         row.conv_weight = weight;
     }
     return launch_row(j, &row, &coded, &exact, err);
@@ -198,14 +195,13 @@ sl_status sl_join_row(const sl_joining *j, uint32_t step, sl_error *err) {
 
 /* A product of one row whose codes another step made. */
 sl_status sl_join_codes(const sl_joining *j, uint32_t step, sl_error *err) {
-    if (!sl_joining_is_any(j, step, "sl_linear_a8_1_")) return SL_OK;
-    const sl_linear_panels *panels = (const void *)launch_of(j, step, 0)->args;
+    const sl_linear_panels *panels = SL_CUDA_ARGS(launch_of(j, step, 0), sl_linear_a8_1);
     sl_row_products row = {.kind = SL_ROW_CODED,
                            .conv_weight = -1,
                            .x8 = panels->x8,
                            .width = panels->w[0].groups * SL_CUDA_GROUP_COLS};
-    row_product coded =
-        product_of(j, &step_at(j, step)->operands[0], "sl_linear_a8_1_", panels->w[0].cols);
+    row_product coded = product_of(j, &step_at(j, step)->operands[0], SL_CUDA_FN(sl_linear_a8_1),
+                                   panels->w[0].cols);
     const row_product exact = {.step = UINT32_MAX};
     if (coded.step != step || !divide(&coded, j, 0) || !has_room(j, &row, &coded, &exact))
         return SL_OK;

@@ -4,7 +4,7 @@
 #include "compiler/compile.h"
 #include "engine/session/model.h"
 #include "runtime/cuda/cuda.h"
-#include "runtime/cuda/executable.h"
+#include "runtime/cuda/joining.h"
 #include "tests/support/bound_program.h"
 #include <math.h>
 #include <setjmp.h>
@@ -117,11 +117,11 @@ static void drop(ready *r) {
 }
 
 /* Launches of a function that some step was given instead of its own. */
-static uint32_t joined_by(const sl_cuda_executable *exe, const char *function) {
+static uint32_t joined_by(const sl_cuda_executable *exe, sl_cuda_fn function) {
     uint32_t count = 0;
     for (uint32_t s = 0; s < exe->base.binding.program->step_count; s++)
         for (uint32_t i = 0; exe->tasks[s].joined && i < exe->tasks[s].launch_count; i++)
-            count += strcmp(exe->tasks[s].joined[i].launch.function, function) == 0;
+            count += exe->tasks[s].joined[i].launch.function == function;
     return count;
 }
 static uint32_t members(const sl_cuda_executable *exe) {
@@ -135,19 +135,65 @@ static void every_rule_is_used(void **state) {
     (void)state;
     ready r = make_ready(true, false);
     const sl_cuda_executable *exe = sl_cuda_executable_of(r.bound.executable);
-    assert_int_equal(joined_by(exe, "sl_delta_step_joined"), 2);
-    assert_int_equal(joined_by(exe, "sl_sdpa_step_128"), 1);
-    assert_int_equal(joined_by(exe, "sl_sdpa_merge_row"), 1);
+    assert_int_equal(joined_by(exe, SL_FN_sl_delta_step_joined), 2);
+    assert_int_equal(joined_by(exe, SL_FN_sl_sdpa_step_128), 1);
+    assert_int_equal(joined_by(exe, SL_FN_sl_sdpa_merge_row), 1);
     if (!on_device()) /* whose head would have to be larger: to the host */
-        assert_int_equal(joined_by(exe, "sl_linear_stream_q8"), 1);
-    assert_int_equal(joined_by(exe, "sl_row_q4_q4"), 9); /* into mixers, out of them, shared down */
-    assert_int_equal(joined_by(exe, "sl_row_q4_q8"), 3); /* into experts */
-    assert_int_equal(joined_by(exe, "sl_moe_row_up_q4"), 3);
-    assert_int_equal(joined_by(exe, "sl_moe_row_down_q4"), 3);
+        assert_int_equal(joined_by(exe, SL_FN_sl_linear_stream_q8), 1);
+    assert_int_equal(joined_by(exe, SL_FN_sl_row_q4_q4),
+                     9); /* into mixers, out of them, shared down */
+    assert_int_equal(joined_by(exe, SL_FN_sl_row_q4_q8), 3); /* into experts */
+    assert_int_equal(joined_by(exe, SL_FN_sl_moe_row_up_q4), 3);
+    assert_int_equal(joined_by(exe, SL_FN_sl_moe_row_down_q4), 3);
     for (uint32_t s = 0; s < exe->base.binding.program->step_count; s++)
         if (exe->base.binding.program->steps[s].op == SL_OP_causal_conv)
             assert_int_not_equal(exe->tasks[s].leader, s);
     drop(&r);
+}
+
+/* Launches as they were planned, of a kernel or of one of a family. */
+static uint32_t planned(const sl_cuda_executable *exe, sl_cuda_fn what) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < exe->launch_count; i++)
+        count += sl_cuda_fn_is(exe->launches[i].function, what);
+    return count;
+}
+
+/* What a rule looks for is what plans make, and what it says it makes is launched. */
+static void check_rule(const sl_cuda_executable *exe, const sl_join_rule *rule) {
+    const uint32_t taken = sizeof rule->takes / sizeof rule->takes[0];
+    uint32_t uses = 0;
+    for (uint32_t s = 0; s < exe->base.binding.program->step_count; s++) {
+        const sl_cuda_task *task = &exe->tasks[s];
+        if (!task->joined || task->rule != rule) continue;
+        for (uint32_t i = 0; i < task->launch_count; i++)
+            assert_true(sl_cuda_fn_is(task->joined[i].launch.function, rule->makes[i]));
+        uses++;
+    }
+    if (!uses) fail_msg("rule '%s' joins nothing", rule->name);
+    for (uint32_t i = 0; i < 2; i++)
+        if (rule->first[i] && !planned(exe, rule->first[i]))
+            fail_msg("rule '%s': no plan makes its kernel %u", rule->name, i);
+    if (rule->second && !planned(exe, rule->second))
+        fail_msg("rule '%s': no plan makes its second kernel", rule->name);
+    for (uint32_t i = 0; i < taken; i++)
+        if (rule->takes[i] && !planned(exe, rule->takes[i]))
+            fail_msg("rule '%s': no plan makes kernel %u that it takes", rule->name, i);
+}
+
+/* Routing joins the experts themselves, except where buffers that share memory keep it from that.
+ */
+static void every_kernel_of_a_rule_is_planned(void **state) {
+    (void)state;
+    ready own = make_ready(true, false), shared = make_ready(false, false);
+    for (uint32_t r = 0; r < SL_JOIN_RULES; r++) {
+        const bool apart = sl_join_rules[r].join == sl_join_route;
+        if (on_device() && sl_join_rules[r].join == sl_join_output) continue;
+        check_rule(sl_cuda_executable_of((apart ? &shared : &own)->bound.executable),
+                   &sl_join_rules[r]);
+    }
+    drop(&shared);
+    drop(&own);
 }
 
 /* Whether or not buffers share memory, which leaves fewer to join. */
@@ -251,7 +297,7 @@ static void run_at(ready *r, int32_t position) {
 static void check_positions(const int32_t *positions, size_t count) {
     ready together = make_ready(true, false), apart = make_ready(true, true);
     assert_int_equal(
-        joined_by(sl_cuda_executable_of(together.bound.executable), "sl_sdpa_step_128"), 1);
+        joined_by(sl_cuda_executable_of(together.bound.executable), SL_FN_sl_sdpa_step_128), 1);
     for (size_t i = 0; i < count; i++) {
         run_at(&together, positions[i]);
         run_at(&apart, positions[i]);
@@ -280,6 +326,7 @@ int main(void) {
         cmocka_unit_test(bits_are_the_same_when_experts_stream),
         cmocka_unit_test(experts_without_room_come_in_rounds),
         cmocka_unit_test(positions_follow_each_other),
+        cmocka_unit_test(every_kernel_of_a_rule_is_planned),
     };
     if (!on_device() && !getenv("SLUICE_CUDA_EMULATOR")) {
         print_message("skipped: there is no emulated CUDA driver in this build\n");

@@ -4,12 +4,13 @@
 #define SL_RUNTIME_CUDA_JOINING_H
 #include "runtime/cuda/join.h"
 
-typedef struct {
+struct sl_joining {
     sl_cuda_executable *exe;
     const sl_cuda_segment *segment;
     const sl_cuda_needs *needs;
     bool *seen; /* [step] */
-} sl_joining;
+    const sl_join_rule *rule;
+};
 
 static inline sl_cuda_task *task_of(const sl_joining *j, uint32_t step) {
     return &j->exe->tasks[step];
@@ -26,9 +27,10 @@ static inline const sl_cuda_launch *launch_of(const sl_joining *j, uint32_t step
 }
 /* Whether the step neither joins another nor is joined. */
 bool sl_joining_is_alone(const sl_joining *j, uint32_t step);
-/* The same, of a step of one launch of that function, or of one whose name begins so. */
-bool sl_joining_is_one(const sl_joining *j, uint32_t step, const char *function);
-bool sl_joining_is_any(const sl_joining *j, uint32_t step, const char *beginning);
+/* The same, of a step of one launch, of that kernel or family; false where the rule does not list
+ * it.
+ */
+bool sl_joining_is(const sl_joining *j, uint32_t step, sl_cuda_fn what);
 
 /* How many operands of all steps are in the same buffer. */
 uint32_t sl_joining_uses(const sl_joining *j, const sl_operand *operand);
@@ -45,18 +47,16 @@ uint32_t sl_joining_maker(const sl_joining *j, const sl_operand *operand, sl_op 
  * that only the leader's last launch has to do with; the count of steps comes first. */
 bool sl_joining_add(const sl_joining *j, uint32_t leader, const uint32_t *steps, uint32_t count,
                     const bool *late);
-/* Copies of the leader's launches, which may be changed. */
+/* Copies of the leader's launches, which the rule then changes. */
 SL_CHECKED sl_status sl_joining_own(const sl_joining *j, uint32_t leader, sl_cuda_joined **out,
                                     sl_error *err);
-void sl_joining_set(sl_cuda_joined *joined, const char *function, const void *args,
-                    size_t args_bytes);
+/* The i-th of them becomes a launch of FN, which the rule makes. */
+#define SL_JOINING_SET(J, JOINED, I, FN, ARGS)                                                     \
+    sl_joining_set((J), (JOINED), (I), (FN).id, &(ARGS), SL_CUDA_TAKEN_BYTES(FN, ARGS))
+void sl_joining_set(const sl_joining *j, sl_cuda_joined *joined, uint32_t i, sl_cuda_fn function,
+                    const void *args, size_t args_bytes);
 
-/* The rules, each for a step that may be the one it is about. */
-SL_CHECKED sl_status sl_join_delta(const sl_joining *j, uint32_t step, sl_error *err);
-SL_CHECKED sl_status sl_join_route(const sl_joining *j, uint32_t step, sl_error *err);
-SL_CHECKED sl_status sl_join_experts(const sl_joining *j, uint32_t step, sl_error *err);
-SL_CHECKED sl_status sl_join_row(const sl_joining *j, uint32_t step, sl_error *err);
-SL_CHECKED sl_status sl_join_attention(const sl_joining *j, uint32_t step, sl_error *err);
-SL_CHECKED sl_status sl_join_output(const sl_joining *j, uint32_t step, sl_error *err);
-SL_CHECKED sl_status sl_join_codes(const sl_joining *j, uint32_t step, sl_error *err);
+/* What rules do with a step whose launches are as they say. */
+sl_join_fn sl_join_row, sl_join_delta, sl_join_attention, sl_join_experts, sl_join_route,
+    sl_join_codes, sl_join_output;
 #endif

@@ -8,18 +8,35 @@
 #ifndef SL_RUNTIME_CUDA_KERNEL_H
 #define SL_RUNTIME_CUDA_KERNEL_H
 #include "core/ops.h"
+#include "runtime/cuda/functions.h"
 #include "runtime/cuda/kernels/gemm_half.h"
 #include "runtime/gpu/experts.h"
+#include <assert.h>
 
-enum { SL_CUDA_ARGS_BYTES = 1024, SL_CUDA_MAX_LAUNCHES = 32, SL_CUDA_WARP = 32 };
+enum { SL_CUDA_MAX_LAUNCHES = 32, SL_CUDA_WARP = 32 };
 
 typedef struct {
-    const char *function;
+    sl_cuda_fn function;
     uint32_t grid[3], threads; /* blocks; threads of a block, whole warps */
     uint32_t shared_bytes;     /* dynamic */
     uint32_t args_bytes;
     _Alignas(16) unsigned char args[SL_CUDA_ARGS_BYTES];
 } sl_cuda_launch;
+
+/* The arguments of a launch of kernel NAME, or of one of that family. */
+#define SL_CUDA_ARGS(LAUNCH, NAME)                                                                 \
+    ((const sl_args_of_##NAME *)sl_cuda_args_of((LAUNCH), SL_FN_##NAME))
+/* The same of a typed id. */
+#define SL_CUDA_TYPED_ARGS(LAUNCH, FN) ((__typeof__((FN).takes))sl_cuda_args_of((LAUNCH), (FN).id))
+static inline const void *sl_cuda_args_of(const sl_cuda_launch *launch, sl_cuda_fn what) {
+    assert(sl_cuda_fn_is(launch->function, what));
+    (void)what;
+    return launch->args;
+}
+/* Makes it a launch of FN with other arguments, which are copied. */
+#define SL_CUDA_SET(LAUNCH, FN, ARGS)                                                              \
+    sl_cuda_set((LAUNCH), (FN).id, &(ARGS), SL_CUDA_TAKEN_BYTES(FN, ARGS))
+void sl_cuda_set(sl_cuda_launch *launch, sl_cuda_fn function, const void *args, size_t args_bytes);
 
 /* Rows of a8 that launches planned before have made halves of. */
 typedef struct {
@@ -48,18 +65,16 @@ typedef struct {
     const char *name;
     sl_cuda_plan_fn *plan;
 } sl_cuda_kernel;
-enum { SL_CUDA_ANY_WEIGHT = -1 };
 
 /* NULL when there is none. */
 const sl_cuda_kernel *sl_cuda_kernel_find(sl_op op, const sl_type *input_types);
 
-/* For plans: adds a launch; the argument struct is copied.  Grid and threads are of one dimension
- * unless the returned launch is changed. */
-sl_cuda_launch *sl_cuda_add(sl_cuda_planner *planner, const char *function, int64_t blocks,
+/* For plans: adds a launch of a typed id (functions.h); the argument struct is copied.  Grid and
+ * threads are of one dimension unless the returned launch is changed. */
+#define SL_CUDA_ADD(PLANNER, FN, BLOCKS, THREADS, ARGS)                                            \
+    sl_cuda_add((PLANNER), (FN).id, (BLOCKS), (THREADS), &(ARGS), SL_CUDA_TAKEN_BYTES(FN, ARGS))
+sl_cuda_launch *sl_cuda_add(sl_cuda_planner *planner, sl_cuda_fn function, int64_t blocks,
                             uint32_t threads, const void *args, size_t args_bytes);
-#define SL_CUDA_ADD(PLANNER, FUNCTION, BLOCKS, THREADS, ARGS)                                      \
-    sl_cuda_add((PLANNER), (FUNCTION), (BLOCKS), (THREADS), &(ARGS),                               \
-                sizeof(ARGS) + 0 * sizeof(char[sizeof(ARGS) <= SL_CUDA_ARGS_BYTES ? 1 : -1]))
 /* For plans: device memory for this step alone, 256-byte aligned. */
 void *sl_cuda_scratch(sl_cuda_planner *planner, uint64_t bytes);
 #endif

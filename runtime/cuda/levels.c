@@ -4,7 +4,6 @@
  * nobody waits for experts for is level 0, experts of the first layer are level 1, what needs them
  * level 2, and so on: even levels are graphs, odd ones the launches of one layer's experts. */
 #include "runtime/cuda/join.h"
-#include <string.h>
 
 static bool streams(const sl_cuda_executable *exe, uint32_t step) {
     return sl_op_info_of(exe->base.binding.program->steps[step].op)->traits & SL_OP_STREAMS;
@@ -13,12 +12,11 @@ static bool streams(const sl_cuda_executable *exe, uint32_t step) {
 /* Whether every step that streams is one whose routing and whose sum are part of it, and the host
  * runs none. */
 static bool all_experts_joined(const sl_cuda_executable *exe) {
-    static const char name[] = "sl_moe_row_up_";
     for (uint32_t s = 0; s < exe->base.binding.program->step_count; s++) {
         const sl_cuda_task *task = &exe->tasks[s];
         if (!task->kernel) return false;
         if (streams(exe, s) &&
-            (!task->joined || strncmp(task->joined[0].launch.function, name, sizeof name - 1) != 0))
+            (!task->joined || !sl_cuda_fn_is(task->joined[0].launch.function, SL_FN_sl_moe_row_up)))
             return false;
     }
     return true;

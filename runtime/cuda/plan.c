@@ -23,16 +23,20 @@ const sl_cuda_kernel *sl_cuda_kernel_find(sl_op op, const sl_type *input_types) 
     return NULL;
 }
 
-sl_cuda_launch *sl_cuda_add(sl_cuda_planner *planner, const char *function, int64_t blocks,
+void sl_cuda_set(sl_cuda_launch *launch, sl_cuda_fn function, const void *args, size_t args_bytes) {
+    assert(sl_cuda_fn_infos[function].name && sl_cuda_fn_infos[function].args_bytes == args_bytes);
+    launch->function = function;
+    launch->args_bytes = (uint32_t)args_bytes;
+    memcpy(launch->args, args, args_bytes);
+}
+
+sl_cuda_launch *sl_cuda_add(sl_cuda_planner *planner, sl_cuda_fn function, int64_t blocks,
                             uint32_t threads, const void *args, size_t args_bytes) {
-    assert(planner->count < SL_CUDA_MAX_LAUNCHES && args_bytes <= SL_CUDA_ARGS_BYTES);
+    assert(planner->count < SL_CUDA_MAX_LAUNCHES);
     assert(threads % SL_CUDA_WARP == 0 && blocks > 0 && blocks <= INT32_MAX);
     sl_cuda_launch *launch = &planner->launches[planner->count++];
-    *launch = (sl_cuda_launch){.function = function,
-                               .grid = {(uint32_t)blocks, 1, 1},
-                               .threads = threads,
-                               .args_bytes = (uint32_t)args_bytes};
-    memcpy(launch->args, args, args_bytes);
+    *launch = (sl_cuda_launch){.grid = {(uint32_t)blocks, 1, 1}, .threads = threads};
+    sl_cuda_set(launch, function, args, args_bytes);
     return launch;
 }
 

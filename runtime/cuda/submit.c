@@ -11,7 +11,7 @@ static sl_status launch_one(const sl_cuda_executable *exe, sl_cuda_launch *l,
     SL_TRY_CUDA(&exe->device->driver,
                 launch(function, l->grid[0], l->grid[1], l->grid[2], l->threads, 1, 1,
                        l->shared_bytes, exe->device->stream, arguments, NULL),
-                l->function, err);
+                sl_cuda_fn_infos[l->function].name, err);
     return SL_OK;
 }
 

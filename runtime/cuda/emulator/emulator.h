@@ -259,13 +259,12 @@ template <class T> static inline T max(T a, T b) {
     return a < b ? b : a;
 }
 
-/* Every kernel is entered in a table by name:  SL_CUDA_KERNEL(softmax_f32, softmax_args). */
+/* Every kernel is in a table (kernels.cpp), which has its name:
+ * SL_CUDA_KERNEL(sl_softmax, sl_softmax_rows). */
 namespace emulated {
 struct kernel {
     const char *name;
     void (*call)(const void *args);
-    const kernel *next;
 };
-const kernel *enter(kernel *k);
 } // namespace emulated
 #endif

@@ -210,18 +210,4 @@ bool run(const launch &l) {
             for (unsigned x = 0; x < l.grid.x; x++) run_block(l, {x, y, z});
     return true;
 }
-
-static kernel *first;
-
-const kernel *enter(kernel *k) {
-    k->next = first;
-    first = k;
-    return k;
-}
-
-const kernel *find(const char *name) {
-    const kernel *k = first;
-    while (k && std::strcmp(k->name, name) != 0) k = k->next;
-    return k;
-}
 } // namespace emulated

@@ -12,7 +12,7 @@ struct launch {
 };
 /* False when no device could run a block of that size. */
 bool run(const launch &l);
-/* nullptr when there is no such kernel. */
+/* kernels.cpp: nullptr when there is no such kernel. */
 const kernel *find(const char *name);
 } // namespace emulated
 #endif

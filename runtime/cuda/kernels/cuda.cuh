@@ -7,8 +7,9 @@
 
 #ifdef __CUDACC__
 #define SL_EMULATED 0
-/* A kernel:  SL_CUDA_KERNEL(softmax_f32, softmax_args) { ... a.x ... }  Threads at most, where not
- * 256, come third. */
+/* A kernel, which has a row in runtime/cuda/functions.def:
+ *     SL_CUDA_KERNEL(sl_softmax, sl_softmax_rows) { ... a.x ... }
+ * Threads at most, where not 256, come third. */
 #define SL_CUDA_KERNEL(NAME, ARGS, ...)                                                            \
     static __device__ __forceinline__ void body_##NAME(const ARGS &a);                             \
     extern "C" __global__ void __launch_bounds__(sl_threads_of(__VA_ARGS__))                       \
@@ -39,9 +40,8 @@
     static void call_##NAME(const void *args) {                                                    \
         NAME(*(const ARGS *)args);                                                                 \
     }                                                                                              \
-    static emulated::kernel entry_##NAME = {#NAME, call_##NAME, nullptr};                          \
-    [[maybe_unused]] static const emulated::kernel *entered_##NAME =                               \
-        emulated::enter(&entry_##NAME);                                                            \
+    const char *name_of_##NAME(const ARGS *);                                                      \
+    emulated::kernel entry_##NAME = {name_of_##NAME(nullptr), call_##NAME};                        \
     static void NAME(const ARGS &a)
 #define SL_CUDA_KERNEL_AHEAD       SL_CUDA_KERNEL
 #define SL_DYNAMIC_SHARED(T, NAME) T *NAME = (T *)emulated::here->dynamic_shared

@@ -166,10 +166,10 @@ template <class TYPE, int TOKENS, bool WIDE> DEVICE void multiply_dense(const sl
 }
 
 #define INSTANCE(TYPE, TOKENS)                                                                     \
-    SL_CUDA_KERNEL(sl_linear_##TYPE##_##TOKENS, sl_linear_dense) {                            \
+    SL_CUDA_KERNEL(sl_linear_dense_##TOKENS##_##TYPE, sl_linear_dense) {                           \
         multiply_dense<of_##TYPE, TOKENS, false>(a);                                               \
     }                                                                                              \
-    SL_CUDA_KERNEL(sl_linear_##TYPE##_wide_##TOKENS, sl_linear_dense) {                       \
+    SL_CUDA_KERNEL(sl_linear_wide_##TOKENS##_##TYPE, sl_linear_dense) {                            \
         multiply_dense<of_##TYPE, TOKENS, true>(a);                                                \
     }
 #define INSTANCES(TYPE) INSTANCE(TYPE, 1) INSTANCE(TYPE, 4) INSTANCE(TYPE, 8)

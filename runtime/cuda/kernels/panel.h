@@ -17,28 +17,32 @@ typedef struct {
 /* The types that all kernels have: INSTANCE(type, threads, halves).
  * threads: what blocks have at most, which is also what bounds registers: 768 for types of few
  * bits, so that three blocks of 256 are on a multiprocessor; of the others, which load more at a
- * time, two.  halves: whether half groups have scales of their own. */
-#define SL_PANEL_TYPES(INSTANCE)                                                                   \
-    INSTANCE(q4, 768, 0)                                                                           \
-    INSTANCE(q8, 512, 0)                                                                           \
-    INSTANCE(q4_k, 768, 0)                                                                         \
-    INSTANCE(q4_0, 768, 0)                                                                         \
-    INSTANCE(q6_k, 512, 1)                                                                         \
-    INSTANCE(q4_m, 768, 0)                                                                         \
-    INSTANCE(q2_k, 512, 1)                                                                         \
-    INSTANCE(q3_k, 512, 1)                                                                         \
-    INSTANCE(q5_k, 512, 0)                                                                         \
-    INSTANCE(iq4_nl, 512, 0)                                                                       \
-    INSTANCE(iq4_xs, 512, 0)                                                                       \
-    INSTANCE(mxfp4, 512, 0)                                                                        \
-    INSTANCE(nvfp4, 512, 1)                                                                        \
-    INSTANCE(q6_m, 512, 0)                                                                         \
-    INSTANCE(q8_m, 512, 0)
+ * time, two.  halves: whether half groups have scales of their own.
+ * Lists whose names end with _WITH repeat what follows ROW in front of each row. */
+#define SL_PANEL_TYPES_WITH(ROW, ...)                                                              \
+    ROW(__VA_ARGS__, q4, 768, 0)                                                                   \
+    ROW(__VA_ARGS__, q8, 512, 0)                                                                   \
+    ROW(__VA_ARGS__, q4_k, 768, 0)                                                                 \
+    ROW(__VA_ARGS__, q4_0, 768, 0)                                                                 \
+    ROW(__VA_ARGS__, q6_k, 512, 1)                                                                 \
+    ROW(__VA_ARGS__, q4_m, 768, 0)                                                                 \
+    ROW(__VA_ARGS__, q2_k, 512, 1)                                                                 \
+    ROW(__VA_ARGS__, q3_k, 512, 1)                                                                 \
+    ROW(__VA_ARGS__, q5_k, 512, 0)                                                                 \
+    ROW(__VA_ARGS__, iq4_nl, 512, 0)                                                               \
+    ROW(__VA_ARGS__, iq4_xs, 512, 0)                                                               \
+    ROW(__VA_ARGS__, mxfp4, 512, 0)                                                                \
+    ROW(__VA_ARGS__, nvfp4, 512, 1)                                                                \
+    ROW(__VA_ARGS__, q6_m, 512, 0)                                                                 \
+    ROW(__VA_ARGS__, q8_m, 512, 0)
 /* Those that few files have: a product is computed as it is written, a weight at a time. */
-#define SL_PLAIN_PANEL_TYPES(INSTANCE)                                                             \
-    INSTANCE(q4_f)                                                                                 \
-    INSTANCE(q8_f)                                                                                 \
-    INSTANCE(f8)
+#define SL_PLAIN_PANEL_TYPES_WITH(ROW, ...)                                                        \
+    ROW(__VA_ARGS__, q4_f)                                                                         \
+    ROW(__VA_ARGS__, q8_f)                                                                         \
+    ROW(__VA_ARGS__, f8)
+#define SL_ROW_ALONE(INSTANCE, ...)    INSTANCE(__VA_ARGS__)
+#define SL_PANEL_TYPES(INSTANCE)       SL_PANEL_TYPES_WITH(SL_ROW_ALONE, INSTANCE)
+#define SL_PLAIN_PANEL_TYPES(INSTANCE) SL_PLAIN_PANEL_TYPES_WITH(SL_ROW_ALONE, INSTANCE)
 
 /* Rows of a8: four planes. */
 typedef struct {

@@ -72,7 +72,7 @@ SL_CUDA_KERNEL(sl_sdpa_plain_f16, sl_sdpa_splits, SL_CUDA_SPLIT) {
 /* A block is a group of splits of a query and SL_CUDA_JOIN_COLUMNS columns.  Threads that share a
  * column take every LISTS-th split; their sums are added in order.  Shared memory: a factor for
  * each split. */
-SL_CUDA_KERNEL(sl_sdpa_join, sl_sdpa_joined, SL_CUDA_JOIN_THREADS) {
+SL_CUDA_KERNEL(sl_sdpa_join_any, sl_sdpa_joined, SL_CUDA_JOIN_THREADS) {
     enum { COLUMNS = SL_CUDA_JOIN_COLUMNS, LISTS = SL_CUDA_JOIN_THREADS / COLUMNS, AHEAD = 4 };
     SL_DYNAMIC_SHARED(float, factors);
     __shared__ float parts[LISTS][COLUMNS];

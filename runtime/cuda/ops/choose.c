@@ -11,7 +11,7 @@ PLAN(resume) {
                                .rows = (int32_t)dim(&a->tokens.type, 0),
                                .slot_count = (int32_t)dim(&a->chosen.type, 0),
                                .fault = planner->fault};
-    ADD_PLAIN(planner, "sl_resume", launch.rows, launch);
+    ADD_PLAIN(planner, SL_CUDA_FN(sl_resume), launch.rows, launch);
     return SL_OK;
 }
 
@@ -44,10 +44,10 @@ PLAN(choose) {
         .count = sl_cuda_scratch(planner, (uint64_t)rows * sizeof(int32_t)),
         .apart = sl_cuda_scratch(planner, (uint64_t)(rows * SL_CHOOSE_ROOM) * sizeof(int32_t)),
         .fault = planner->fault};
-    SL_CUDA_ADD(planner, "sl_choose_best", tiles, SL_CHOOSE_THREADS, launch)->grid[1] =
+    SL_CUDA_ADD(planner, SL_CUDA_FN(sl_choose_best), tiles, SL_CHOOSE_THREADS, launch)->grid[1] =
         (uint32_t)rows;
-    SL_CUDA_ADD(planner, "sl_choose_weigh", tiles, SL_CHOOSE_THREADS, launch)->grid[1] =
+    SL_CUDA_ADD(planner, SL_CUDA_FN(sl_choose_weigh), tiles, SL_CHOOSE_THREADS, launch)->grid[1] =
         (uint32_t)rows;
-    SL_CUDA_ADD(planner, "sl_choose_last", rows, SL_CHOOSE_LAST_THREADS, launch);
+    SL_CUDA_ADD(planner, SL_CUDA_FN(sl_choose_last), rows, SL_CHOOSE_LAST_THREADS, launch);
     return SL_OK;
 }

@@ -16,7 +16,7 @@ PLAN(im2col) {
                           .channels = dim(&a->x.type, 1),
                           .type = number_of(&a->x.type),
                           .w = sl_window_over(&lists, a->attrs.kernel.items, &a->x.type)};
-    ADD_PLAIN(planner, "sl_im2col", c.count, c);
+    ADD_PLAIN(planner, SL_CUDA_FN(sl_im2col), c.count, c);
     return SL_OK;
 }
 
@@ -30,7 +30,7 @@ static sl_status plan_transposed(sl_cuda_planner *planner, const sl_cview *x,
     t->results = dim(&weight->type, 1);
     t->sources = dim(&x->type, 1) / t->groups;
     t->type = number_of(&out->type);
-    ADD_PLAIN(planner, "sl_conv_transposed", t->count, *t);
+    ADD_PLAIN(planner, SL_CUDA_FN(sl_conv_transposed), t->count, *t);
     return SL_OK;
 }
 PLAN(conv_transpose) {
@@ -63,6 +63,6 @@ PLAN(causal_conv1d) {
                          .taps = dim(&a->w.type, 1),
                          .dilation = a->attrs.dilation ? a->attrs.dilation : 1,
                          .type = number_of(&a->x.type)};
-    ADD_PLAIN(planner, "sl_conv_causal", c.count, c);
+    ADD_PLAIN(planner, SL_CUDA_FN(sl_conv_causal), c.count, c);
     return SL_OK;
 }

@@ -17,16 +17,19 @@ PLAN(causal_conv) {
                        .taps = (int32_t)dim(&p->w.type, 1),
                        .slot_count = (int32_t)dim(&p->window.type, 0)};
     if (a.taps == SL_CONV_TAPS && a.rows <= FEW_ROWS) {
-        SL_CUDA_ADD(planner, "sl_conv_few", parts_of(a.channels, FEW_THREADS), FEW_THREADS, a);
+        SL_CUDA_ADD(planner, SL_CUDA_FN(sl_conv_few), parts_of(a.channels, FEW_THREADS),
+                    FEW_THREADS, a);
         return SL_OK;
     }
     const int64_t blocks = parts_of(a.channels, THREADS);
     if (a.taps == SL_CONV_TAPS)
-        SL_CUDA_ADD(planner, "sl_conv_tile", blocks, THREADS, a)->grid[1] =
+        SL_CUDA_ADD(planner, SL_CUDA_FN(sl_conv_tile), blocks, THREADS, a)->grid[1] =
             (uint32_t)parts_of(a.rows, SL_CONV_ROWS);
     else
-        SL_CUDA_ADD(planner, "sl_conv_any", blocks, THREADS, a)->grid[1] = (uint32_t)a.rows;
-    SL_CUDA_ADD(planner, "sl_conv_keep", blocks, THREADS, a)->grid[1] = (uint32_t)a.slot_count;
+        SL_CUDA_ADD(planner, SL_CUDA_FN(sl_conv_any), blocks, THREADS, a)->grid[1] =
+            (uint32_t)a.rows;
+    SL_CUDA_ADD(planner, SL_CUDA_FN(sl_conv_keep), blocks, THREADS, a)->grid[1] =
+        (uint32_t)a.slot_count;
     return SL_OK;
 }
 
@@ -41,7 +44,7 @@ PLAN(decay_beta) {
                         .beta = p->beta.data,
                         .count = sl_type_elements(&p->a.type),
                         .heads = (int32_t)dim(&p->a.type, 1)};
-    SL_CUDA_ADD(planner, "sl_decay_beta", parts_of(a.count, THREADS), THREADS, a);
+    SL_CUDA_ADD(planner, SL_CUDA_FN(sl_decay_beta), parts_of(a.count, THREADS), THREADS, a);
     return SL_OK;
 }
 
@@ -71,10 +74,11 @@ static sl_delta delta_of(const sl_delta_step_args *p, const sl_cuda_planner *pla
 static void plan_steps(const sl_delta *a, sl_cuda_planner *planner) {
     sl_cuda_launch *launch;
     if (a->dk == SL_DELTA_SIZE && a->dv % SL_DELTA_STEP_COLUMNS == 0)
-        launch = SL_CUDA_ADD(planner, "sl_delta_step",
+        launch = SL_CUDA_ADD(planner, SL_CUDA_FN(sl_delta_step),
                              (int64_t)a->heads * (a->dv / SL_DELTA_STEP_COLUMNS), 128, *a);
     else
-        launch = SL_CUDA_ADD(planner, "sl_delta_step_any", a->heads, threads_for(a->dv, 256), *a);
+        launch = SL_CUDA_ADD(planner, SL_CUDA_FN(sl_delta_step_any), a->heads,
+                             threads_for(a->dv, 256), *a);
     launch->grid[1] = (uint32_t)a->rows;
 }
 
@@ -93,10 +97,11 @@ static void plan_tiles(const sl_delta *a, sl_cuda_planner *planner) {
                                   .w = sl_cuda_scratch(planner, floats * SL_DELTA_SIZE),
                                   .p = sl_cuda_scratch(planner, floats * SL_DELTA_TILE),
                                   .fades = sl_cuda_scratch(planner, floats * 2)};
-    SL_CUDA_ADD(planner, "sl_delta_prepare", blocks, THREADS, tiles)->shared_bytes =
+    SL_CUDA_ADD(planner, SL_CUDA_FN(sl_delta_prepare), blocks, THREADS, tiles)->shared_bytes =
         SL_DELTA_PREPARE_BYTES;
-    sl_cuda_launch *walk = SL_CUDA_ADD(
-        planner, "sl_delta_walk", (int64_t)a->heads * (a->dv / SL_DELTA_COLUMNS), THREADS, tiles);
+    sl_cuda_launch *walk =
+        SL_CUDA_ADD(planner, SL_CUDA_FN(sl_delta_walk),
+                    (int64_t)a->heads * (a->dv / SL_DELTA_COLUMNS), THREADS, tiles);
     walk->grid[1] = (uint32_t)a->slot_count;
     walk->shared_bytes = SL_DELTA_WALK_BYTES;
 }

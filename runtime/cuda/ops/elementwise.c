@@ -7,10 +7,10 @@
 #define POINT(OP)                                                                                  \
     PLAN(OP) {                                                                                     \
         const sl_##OP##_args *a = args;                                                            \
-        plan_unary(planner, "sl_" #OP, &a->x, &a->out);                                            \
+        plan_unary(planner, SL_CUDA_FN(sl_##OP), &a->x, &a->out);                                  \
         return SL_OK;                                                                              \
     }
-static void plan_unary(sl_cuda_planner *planner, const char *function, const sl_cview *x,
+static void plan_unary(sl_cuda_planner *planner, sl_unary_fn function, const sl_cview *x,
                        const sl_view *out) {
     const int64_t count = sl_type_elements(&out->type);
     sl_unary launch = {.x = x->data, .out = out->data, .units = count};
@@ -33,7 +33,7 @@ static bool in_vectors(const sl_walk *w, const int64_t *strides, const void *dat
     return strides[last] == 1 && is_aligned(data, VECTOR_BYTES);
 }
 
-static void plan_binary(sl_cuda_planner *planner, const char *function, const sl_cview *x,
+static void plan_binary(sl_cuda_planner *planner, sl_binary_fn function, const sl_cview *x,
                         const sl_cview *y, const sl_view *out) {
     const sl_dims *shape = &out->type.shape;
     sl_binary launch = {.x = x->data, .y = y->data, .out = out->data};
@@ -59,7 +59,7 @@ static void plan_binary(sl_cuda_planner *planner, const char *function, const sl
 #define BINARY(OP, FN, X, Y)                                                                       \
     PLAN(FN) {                                                                                     \
         const sl_##OP##_args *p = args;                                                            \
-        plan_binary(planner, "sl_" #FN, &p->X, &p->Y, &p->out);                                    \
+        plan_binary(planner, SL_CUDA_FN(sl_##FN), &p->X, &p->Y, &p->out);                          \
         return SL_OK;                                                                              \
     }
 BINARY(add, add_f32, a, b)
@@ -86,6 +86,6 @@ PLAN(add3) {
                      is_aligned(p->b.data, VECTOR_BYTES) && is_aligned(p->c.data, VECTOR_BYTES) &&
                      is_aligned(p->out.data, VECTOR_BYTES);
     launch.units = launch.vectors ? count / VECTOR : count;
-    ADD_PLAIN(planner, "sl_add3", launch.units, launch);
+    ADD_PLAIN(planner, SL_CUDA_FN(sl_add3), launch.units, launch);
     return SL_OK;
 }

@@ -48,7 +48,7 @@ static void plan_step(sl_cuda_planner *planner, const void *args, sl_op op, uint
         const uint8_t type = by_size[sl_dtype_infos[views[inputs].type.dtype].bytes];
         launch.point = (sl_point_op){SL_STEP_cast, 0, {type}, type};
     }
-    ADD_PLAIN(planner, "sl_point", launch.count, launch);
+    ADD_PLAIN(planner, SL_CUDA_FN(sl_point), launch.count, launch);
 }
 
 #define STEP(NUMBER, OP, ...)                                                                      \
@@ -68,6 +68,6 @@ PLAN(activation_backward) {
         return sl_fail(err, SL_UNSUPPORTED, "%s: no slope of '%s'", planner->label, a->attrs.kind);
     sl_point_each launch = {.point.attribute = (uint8_t)number};
     set_operands(args, 2, &launch);
-    ADD_PLAIN(planner, "sl_point", launch.count, launch);
+    ADD_PLAIN(planner, SL_CUDA_FN(sl_point), launch.count, launch);
     return SL_OK;
 }

@@ -100,7 +100,7 @@ static void plan_floats(sl_cuda_planner *planner, const sl_elementwise_region_ar
         launch.code[s].to = r->registers[r->inputs + s];
     }
     launch.units = launch.vectors ? count / VECTOR : count;
-    ADD_PLAIN(planner, "sl_elementwise_region", launch.units, launch);
+    ADD_PLAIN(planner, SL_CUDA_FN(sl_elementwise_region), launch.units, launch);
 }
 
 /* ---- any types and shapes ---- */
@@ -150,7 +150,7 @@ static void plan_any(sl_cuda_planner *planner, const sl_elementwise_region_args 
     }
     for (uint32_t s = 0; s < r->steps; s++) set_step(r, s, &launch);
     set_strides(a, r, &launch);
-    ADD_PLAIN(planner, "sl_point_steps", launch.count, launch);
+    ADD_PLAIN(planner, SL_CUDA_FN(sl_point_steps), launch.count, launch);
 }
 
 /* The generic kernel reinterprets no bits. */

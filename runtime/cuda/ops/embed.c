@@ -4,14 +4,12 @@
 #include "runtime/cuda/ops/strides.h"
 
 PLAN(embed) {
-    static const char *const names[SL_DTYPE_COUNT] = {
-#define NAME(TYPE, ...) [SL_DTYPE_##TYPE] = "sl_embed_" #TYPE,
-        NAME(f32) NAME(f16) NAME(bf16) SL_PANEL_TYPES(NAME) SL_PLAIN_PANEL_TYPES(NAME)};
     const sl_embed_args *a = args;
     const sl_type *type = &a->table.type;
+    const sl_lookup_fn function = SL_CUDA_FN_OF_TYPE(SL_CUDA_FN(sl_embed), type->dtype);
     const int64_t rows = dim(type, 0), cols = dim(type, 1), tokens = dim(&a->ids.type, 0);
     const bool panels = sl_dtype_infos[type->dtype].kind == SL_KIND_PANEL;
-    if (!names[type->dtype] || rows > INT32_MAX || cols > INT32_MAX - SL_EMBED_COLS) {
+    if (!function.id || rows > INT32_MAX || cols > INT32_MAX - SL_EMBED_COLS) {
         char text[SL_TYPE_TEXT];
         return sl_fail(err, SL_UNSUPPORTED, "%s: embed has no kernel for a table %s",
                        planner->label, sl_type_format(type, text, sizeof text));
@@ -27,6 +25,6 @@ PLAN(embed) {
     launch.units = tokens * launch.row_units;
     launch.vectors =
         cols % SL_EMBED_COLS == 0 && is_aligned(a->out.data, 16) && is_aligned(a->table.data, 16);
-    ADD_PLAIN(planner, names[type->dtype], launch.units, launch);
+    ADD_PLAIN(planner, function, launch.units, launch);
     return SL_OK;
 }

@@ -6,16 +6,12 @@
 #include "runtime/cuda/ops/ops.h"
 #include "runtime/cuda/ops/panels.h"
 
-static const struct {
-    const char *wide, *narrow, *halves_of[2]; /* of many tokens, of few */
-    uint32_t halves;
-} names[SL_DTYPE_COUNT] = {
-#define NAMES(TYPE, THREADS, HALVES)                                                               \
-    [SL_DTYPE_##TYPE] = {"sl_gemm_wide_" #TYPE,                                                    \
-                         "sl_gemm_narrow_" #TYPE,                                                  \
-                         {"sl_gemm_many_" #TYPE, "sl_gemm_few_" #TYPE},                            \
-                         HALVES},
-    SL_PANEL_TYPES(NAMES)};
+/* Whether half groups have scales of their own. */
+static uint32_t has_halves(sl_dtype dtype) {
+#define HALVES(TYPE, THREADS, HALVES) [SL_DTYPE_##TYPE] = (HALVES),
+    static const uint32_t halves[SL_DTYPE_COUNT] = {SL_PANEL_TYPES(HALVES)};
+    return halves[dtype];
+}
 
 static uint32_t group_bytes(sl_dtype dtype) {
     return (uint32_t)sl_panel_layout_of(dtype, 1, 1).group_bytes;
@@ -53,8 +49,8 @@ void sl_cuda_add_parts(sl_cuda_planner *planner, const float *sums, int64_t part
     const bool four = count % 4 == 0 && (uintptr_t)out % 16 == 0;
     const sl_linear_parts launch = {
         .parts = sums, .out = out, .count = count, .part_count = (int32_t)parts, .four = four};
-    SL_CUDA_ADD(planner, "sl_linear_sum_parts", parts_of(four ? count / 4 : count, THREADS),
-                THREADS, launch);
+    SL_CUDA_ADD(planner, SL_CUDA_FN(sl_linear_sum_parts),
+                parts_of(four ? count / 4 : count, THREADS), THREADS, launch);
 }
 
 /* ---- tiles of halves ---- */
@@ -67,7 +63,7 @@ sl_cuda_rows16 sl_cuda_as_halves(sl_cuda_planner *planner, sl_cuda_rows8 x, int6
                                  .halves = sl_cuda_scratch(planner, elements * sizeof(uint16_t)),
                                  .factors =
                                      sl_cuda_scratch(planner, (uint64_t)rows * sizeof(float))};
-    SL_CUDA_ADD(planner, "sl_rows_to_halves", rows, THREADS, launch);
+    SL_CUDA_ADD(planner, SL_CUDA_FN(sl_rows_to_halves), rows, THREADS, launch);
     planner->halves = (sl_cuda_halves){x.codes, {launch.halves, launch.factors}};
     return planner->halves.x;
 }
@@ -92,7 +88,8 @@ static bool gemm_halves(sl_cuda_planner *planner, const sl_cview *x, const sl_cv
     const int64_t parts = sl_cuda_column_parts(wide * tiles, blocks, launch.w.groups, few ? 8 : 16,
                                                &launch.part_groups);
     launch.out = sl_cuda_parts_room(planner, parts, tokens * rows, out);
-    sl_cuda_launch *added = SL_CUDA_ADD(planner, names[w->type.dtype].halves_of[few], wide,
+    const sl_gemm_halves_fn family = few ? SL_CUDA_FN(sl_gemm_few) : SL_CUDA_FN(sl_gemm_many);
+    sl_cuda_launch *added = SL_CUDA_ADD(planner, SL_CUDA_FN_OF_TYPE(family, w->type.dtype), wide,
                                         SL_HALF_WARPS * SL_CUDA_WARP, launch);
     added->grid[1] = (uint32_t)tiles;
     added->grid[2] = (uint32_t)parts;
@@ -107,7 +104,7 @@ static bool gemm_halves(sl_cuda_planner *planner, const sl_cview *x, const sl_cv
 bool sl_cuda_gemm_a8(sl_cuda_planner *planner, const sl_cview *x, const sl_cview *w, float *out) {
     enum { RESIDENT = 3, LEAST_GROUPS = 4 * SL_GEMM_GROUPS }; /* of a multiprocessor; of a part */
     const int64_t tokens = rows_of(&x->type);
-    if (x->type.dtype != SL_DTYPE_a8 || !names[w->type.dtype].wide ||
+    if (x->type.dtype != SL_DTYPE_a8 || !sl_cuda_fn_of_type(SL_FN_sl_gemm_wide, w->type.dtype) ||
         !sl_cuda_gemm_reaches(&x->type))
         return false;
     if (gemm_halves(planner, x, w, out)) return true;
@@ -125,13 +122,14 @@ bool sl_cuda_gemm_a8(sl_cuda_planner *planner, const sl_cview *x, const sl_cview
     }
     launch.out_stride = rows;
     launch.out = sl_cuda_parts_room(planner, parts, tokens * rows, out);
-    sl_cuda_launch *added = SL_CUDA_ADD(
-        planner, narrow ? names[w->type.dtype].narrow : names[w->type.dtype].wide,
-        parts_of(rows, (int64_t)panels * SL_PANEL_ROWS), SL_GEMM_WARPS * SL_CUDA_WARP, launch);
+    const sl_gemm_rows_fn family = narrow ? SL_CUDA_FN(sl_gemm_narrow) : SL_CUDA_FN(sl_gemm_wide);
+    sl_cuda_launch *added = SL_CUDA_ADD(planner, SL_CUDA_FN_OF_TYPE(family, w->type.dtype),
+                                        parts_of(rows, (int64_t)panels * SL_PANEL_ROWS),
+                                        SL_GEMM_WARPS * SL_CUDA_WARP, launch);
     added->grid[1] = (uint32_t)tiles;
     added->grid[2] = (uint32_t)parts;
     added->shared_bytes =
-        SL_GEMM_SHARED_BYTES(panels, group_bytes(w->type.dtype), names[w->type.dtype].halves);
+        SL_GEMM_SHARED_BYTES(panels, group_bytes(w->type.dtype), has_halves(w->type.dtype));
     sl_cuda_add_parts(planner, launch.out, parts, tokens * rows, out);
     return true;
 }

@@ -23,40 +23,40 @@ static bool joins(const sl_linear_finish *f) {
     return f->kind == SL_FINISH_SWIGLU || f->kind == SL_FINISH_QUANTISE;
 }
 
-/* Names of functions, which launches only point to: one of each form for every type of weights.
- * NULL where there is none. */
-#define TEXT(NAME)         #NAME
-#define A8_1(TYPE, ...)    [SL_DTYPE_##TYPE] = TEXT(sl_linear_a8_1_##TYPE),
-#define A8_8(TYPE, ...)    [SL_DTYPE_##TYPE] = TEXT(sl_linear_a8_8_##TYPE),
-#define EXACT_2(TYPE, ...) [SL_DTYPE_##TYPE] = TEXT(sl_linear_exact_2_##TYPE),
-#define EXACT_5(TYPE, ...) [SL_DTYPE_##TYPE] = TEXT(sl_linear_exact_5_##TYPE),
-#define EXACT_8(TYPE, ...) [SL_DTYPE_##TYPE] = TEXT(sl_linear_exact_8_##TYPE),
-#define MANY(TYPE, ...)    [SL_DTYPE_##TYPE] = TEXT(sl_linear_many_##TYPE),
-#define PLAIN(TYPE, ...)   [SL_DTYPE_##TYPE] = TEXT(sl_linear_plain_##TYPE),
-#define DENSE_NAMES(PREFIX, SUFFIX)                                                                \
-    [SL_DTYPE_f32] = TEXT(PREFIX##f32##SUFFIX), [SL_DTYPE_f16] = TEXT(PREFIX##f16##SUFFIX),        \
-    [SL_DTYPE_bf16] = TEXT(PREFIX##bf16##SUFFIX)
+/* Families of kernels, with a member for each type of weights. */
 typedef struct {
     int tokens; /* at most, of a block */
-    const char *names[SL_DTYPE_COUNT];
+    sl_cuda_fn family;
 } function_table;
 
-static const function_table a8_functions[] = {{1, {SL_PANEL_TYPES(A8_1)}},
-                                              {8, {SL_PANEL_TYPES(A8_8)}}};
+static const function_table a8_functions[] = {
+    {1, SL_CUDA_ID(sl_linear_a8_1, sl_linear_panels)},
+    {8, SL_CUDA_ID(sl_linear_a8_8, sl_linear_panels)},
+};
 static const function_table exact_functions[] = {
-    {2, {SL_PANEL_TYPES(EXACT_2)}}, {5, {SL_PANEL_TYPES(EXACT_5)}}, {8, {SL_PANEL_TYPES(EXACT_8)}}};
-static const function_table dense_functions[] = {{1, {DENSE_NAMES(sl_linear_, _1)}},
-                                                 {4, {DENSE_NAMES(sl_linear_, _4)}},
-                                                 {8, {DENSE_NAMES(sl_linear_, _8)}}};
-static const function_table wide_functions[] = {{1, {DENSE_NAMES(sl_linear_, _wide_1)}},
-                                                {4, {DENSE_NAMES(sl_linear_, _wide_4)}},
-                                                {8, {DENSE_NAMES(sl_linear_, _wide_8)}}};
+    {2, SL_CUDA_ID(sl_linear_exact_2, sl_linear_panels)},
+    {5, SL_CUDA_ID(sl_linear_exact_5, sl_linear_panels)},
+    {8, SL_CUDA_ID(sl_linear_exact_8, sl_linear_panels)},
+};
+static const function_table dense_functions[] = {
+    {1, SL_CUDA_ID(sl_linear_dense_1, sl_linear_dense)},
+    {4, SL_CUDA_ID(sl_linear_dense_4, sl_linear_dense)},
+    {8, SL_CUDA_ID(sl_linear_dense_8, sl_linear_dense)},
+};
+static const function_table wide_functions[] = {
+    {1, SL_CUDA_ID(sl_linear_wide_1, sl_linear_dense)},
+    {4, SL_CUDA_ID(sl_linear_wide_4, sl_linear_dense)},
+    {8, SL_CUDA_ID(sl_linear_wide_8, sl_linear_dense)},
+};
 static const function_table tile_functions[] = {
-    {32, {[SL_DTYPE_f32] = "sl_linear_tile_32_f32", [SL_DTYPE_f16] = "sl_linear_tile_32_f16"}},
-    {128, {[SL_DTYPE_f32] = "sl_linear_tile_128_f32", [SL_DTYPE_f16] = "sl_linear_tile_128_f16"}}};
-static const function_table many_functions = {
-    SL_TILE_TOKENS, {SL_PANEL_TYPES(MANY)[SL_DTYPE_bf16] = "sl_linear_many_bf16"}};
-static const function_table plain_functions = {SL_LINEAR_TOKENS, {SL_PLAIN_PANEL_TYPES(PLAIN)}};
+    {32, SL_CUDA_ID(sl_linear_tile_32, sl_linear_tile)},
+    {128, SL_CUDA_ID(sl_linear_tile_128, sl_linear_tile)},
+};
+static const function_table many_functions = {SL_TILE_TOKENS,
+                                              SL_CUDA_ID(sl_linear_many, sl_linear_tile)};
+static bool has_many(sl_dtype dtype) {
+    return sl_cuda_fn_of_type(many_functions.family, dtype) != SL_FN_none;
+}
 
 /* The first that has room for all tokens, or the last. */
 static const function_table *table_for(const function_table *tables, size_t count, int64_t tokens) {
@@ -137,7 +137,8 @@ static void few_panels(const product *p, sl_cuda_planner *planner) {
     a.slab = (int32_t)least(parts_of(groups, SL_SUPER_GROUPS) * SL_SUPER_GROUPS, room);
     a.x_bytes = (int32_t)(a.slab * group_bytes);
     const int64_t warps = (int64_t)a.d.split * a.d.units;
-    sl_cuda_launch *launch = SL_CUDA_ADD(planner, table->names[dtype], least(a.d.tasks, resident),
+    const sl_linear_panels_fn function = {sl_cuda_fn_of_type(table->family, dtype)};
+    sl_cuda_launch *launch = SL_CUDA_ADD(planner, function, least(a.d.tasks, resident),
                                          (uint32_t)(warps * SL_CUDA_WARP), a);
     launch->shared_bytes =
         (uint32_t)(a.x_bytes + warps * columns * SL_PANEL_ROWS * (int64_t)sizeof(float));
@@ -159,8 +160,8 @@ static bool stream_panels(const product *p, sl_cuda_planner *planner) {
     a.panels = (int32_t)parts_of(a.w.rows, SL_PANEL_ROWS);
     a.stages = (int32_t)parts_of(parts_of(a.w.groups, 2), SL_STREAM_BLOCKS);
     if (warps < 1 || a.panels < TURNS * blocks * warps) return false;
-    sl_cuda_launch *launch =
-        SL_CUDA_ADD(planner, "sl_linear_stream_q8", blocks, (uint32_t)(warps * SL_CUDA_WARP), a);
+    sl_cuda_launch *launch = SL_CUDA_ADD(planner, SL_CUDA_FN(sl_linear_stream_q8), blocks,
+                                         (uint32_t)(warps * SL_CUDA_WARP), a);
     launch->shared_bytes = (uint32_t)(warps * ring + x_bytes);
     return true;
 }
@@ -187,8 +188,9 @@ static void few_dense(const product *p, sl_cuda_planner *planner) {
     a.d = divide(p, SL_LINEAR_DENSE_ROWS, parts_of(cols, turn),
                  (int64_t)planner->multiprocessors * (tokens > 1 ? 2 : 4) * WARPS);
     const int64_t warps = (int64_t)a.d.split * a.d.units;
+    const sl_linear_dense_fn function = {sl_cuda_fn_of_type(table->family, dtype)};
     sl_cuda_launch *launch =
-        SL_CUDA_ADD(planner, table->names[dtype], a.d.tasks, (uint32_t)(warps * SL_CUDA_WARP), a);
+        SL_CUDA_ADD(planner, function, a.d.tasks, (uint32_t)(warps * SL_CUDA_WARP), a);
     launch->shared_bytes =
         (uint32_t)(warps * table->tokens * SL_LINEAR_DENSE_ROWS * (int64_t)sizeof(float));
     set_tokens(launch, tokens, table->tokens);
@@ -210,9 +212,8 @@ static bool is_many(const sl_cview *x, const sl_cview *w) {
     enum { FEW_TILES = 64, FEW_TOKENS = 64 };
     const int64_t tokens = dim(&x->type, 0);
     const int64_t tiles = parts_of(dim(&w->type, 0), SL_TILE_ROWS) * parts_of(tokens, SL_TILE_ROWS);
-    return tokens > SL_LINEAR_TOKENS &&
-           (x->type.dtype == SL_DTYPE_a8 || tiles >= FEW_TILES ||
-            (tokens >= FEW_TOKENS && many_functions.names[w->type.dtype]));
+    return tokens > SL_LINEAR_TOKENS && (x->type.dtype == SL_DTYPE_a8 || tiles >= FEW_TILES ||
+                                         (tokens >= FEW_TOKENS && has_many(w->type.dtype)));
 }
 
 static void many_tokens(const sl_cview *x, const sl_cview *w, float *out,
@@ -222,7 +223,7 @@ static void many_tokens(const sl_cview *x, const sl_cview *w, float *out,
     enum { RESIDENT = 2, LEAST_GROUPS = 8 };
     if (sl_cuda_gemm_a8(planner, x, w, out)) return;
     const function_table *table =
-        many_functions.names[dtype] ? &many_functions : TABLE_FOR(tile_functions, tokens);
+        has_many(dtype) ? &many_functions : TABLE_FOR(tile_functions, tokens);
     sl_linear_tile a = {.w = w->data,
                         .x = x->data,
                         .out_stride = rows,
@@ -236,8 +237,8 @@ static void many_tokens(const sl_cview *x, const sl_cview *w, float *out,
     const int64_t parts = sl_cuda_column_parts(tiles, blocks, parts_of(a.cols, SL_GROUP_COLS),
                                                LEAST_GROUPS, &a.part_groups);
     a.out = sl_cuda_parts_room(planner, parts, tokens * rows, out);
-    sl_cuda_launch *launch =
-        SL_CUDA_ADD(planner, table->names[dtype], parts_of(rows, SL_TILE_ROWS), 256, a);
+    const sl_linear_tile_fn function = {sl_cuda_fn_of_type(table->family, dtype)};
+    sl_cuda_launch *launch = SL_CUDA_ADD(planner, function, parts_of(rows, SL_TILE_ROWS), 256, a);
     set_tokens(launch, tokens, table->tokens);
     launch->grid[2] = (uint32_t)parts;
     sl_cuda_add_parts(planner, a.out, parts, tokens * rows, out);
@@ -246,7 +247,7 @@ static void many_tokens(const sl_cview *x, const sl_cview *w, float *out,
 /* ---- types that few files have ---- */
 
 static bool is_plain(const sl_cview *w) {
-    return plain_functions.names[w->type.dtype] != NULL;
+    return sl_cuda_fn_of_type(SL_FN_sl_linear_plain, w->type.dtype) != SL_FN_none;
 }
 
 static void plain_tokens(const sl_cview *x, const sl_cview *w, float *out,
@@ -257,9 +258,11 @@ static void plain_tokens(const sl_cview *x, const sl_cview *w, float *out,
         a.x8 = rows8_of(x);
     else
         a.x = x->data;
-    sl_cuda_launch *launch = SL_CUDA_ADD(planner, plain_functions.names[w->type.dtype],
-                                         parts_of(a.w.rows, WARPS), WARPS * SL_CUDA_WARP, a);
-    set_tokens(launch, a.tokens, plain_functions.tokens);
+    const sl_linear_plain_fn function =
+        SL_CUDA_FN_OF_TYPE(SL_CUDA_FN(sl_linear_plain), w->type.dtype);
+    sl_cuda_launch *launch =
+        SL_CUDA_ADD(planner, function, parts_of(a.w.rows, WARPS), WARPS * SL_CUDA_WARP, a);
+    set_tokens(launch, a.tokens, SL_LINEAR_TOKENS);
 }
 
 /* What becomes of the sums of the first weight, or of two. */
@@ -271,7 +274,7 @@ static void after_sums(const product *p, float *const sums[2], sl_cuda_planner *
                          .tokens = (int32_t)tokens};
     a.finish.out[0] = sums[0], a.finish.out[1] = sums[1];
     sl_cuda_launch *launch =
-        SL_CUDA_ADD(planner, "sl_linear_after_sums", parts_of(rows, 256), 256, a);
+        SL_CUDA_ADD(planner, SL_CUDA_FN(sl_linear_after_sums), parts_of(rows, 256), 256, a);
     launch->grid[1] = (uint32_t)tokens;
 }
 

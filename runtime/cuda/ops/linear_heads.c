@@ -3,16 +3,12 @@
 #include "runtime/cuda/ops/ops.h"
 #include "runtime/cuda/ops/panels.h"
 
-/* By type of the weights; NULL where there is none. */
-static const char *const functions[SL_DTYPE_COUNT] = {
-#define NAME(TYPE, ...) [SL_DTYPE_##TYPE] = "sl_linear_heads_" #TYPE,
-    NAME(f32) NAME(f16) NAME(bf16) SL_PANEL_TYPES(NAME) SL_PLAIN_PANEL_TYPES(NAME)};
-
 PLAN(linear_heads) {
     const sl_linear_heads_args *a = args;
     const sl_type *w = &a->w.type;
+    const sl_linear_by_head_fn function = SL_CUDA_FN_OF_TYPE(SL_CUDA_FN(sl_linear_heads), w->dtype);
     const bool panel = sl_dtype_infos[w->dtype].kind == SL_KIND_PANEL;
-    if (!functions[w->dtype])
+    if (!function.id)
         return sl_fail(err, SL_UNSUPPORTED, "%s: weights of type %s cannot be run on CUDA",
                        planner->label, sl_dtype_infos[w->dtype].name);
     const int64_t heads = dim(w, 0), rows = dim(w, 1), cols = dim(w, 2),
@@ -29,7 +25,7 @@ PLAN(linear_heads) {
     const uintptr_t places = (uintptr_t)a->x.data | (uintptr_t)a->w.data;
     launch.wide = (places | (uintptr_t)(cols * 4) | (uintptr_t)row_bytes) % 16 == 0;
     if (panel) launch.panels = panels_at(w->dtype, a->w.data, rows, cols);
-    sl_cuda_launch *l = SL_CUDA_ADD(planner, functions[w->dtype], parts_of(rows, SL_HEADS_ROWS),
+    sl_cuda_launch *l = SL_CUDA_ADD(planner, function, parts_of(rows, SL_HEADS_ROWS),
                                     SL_HEADS_WARPS * SL_CUDA_WARP, launch);
     l->grid[1] = (uint32_t)heads;
     l->grid[2] = (uint32_t)parts_of(tokens, SL_HEADS_TOKENS);

@@ -15,7 +15,7 @@ PLAN(matmul) {
         walk_push(&launch.batch, out->dims[i], broadcast_stride(a, out, i),
                   broadcast_stride(b, out, i));
     walk_end(&launch.batch);
-    SL_CUDA_ADD(planner, "sl_matmul",
+    SL_CUDA_ADD(planner, SL_CUDA_FN(sl_matmul),
                 launch.row_tiles * launch.col_tiles * walk_elements(&launch.batch),
                 SL_MATMUL_THREADS, launch);
     return SL_OK;

@@ -16,7 +16,7 @@ PLAN(any_matmul) {
         walk_push(&launch.batch, out->dims[i], broadcast_stride(&p->a.type.shape, out, i),
                   broadcast_stride(&p->b.type.shape, out, i));
     walk_end(&launch.batch);
-    ADD_EACH(planner, "sl_product", launch.count, SL_PRODUCT_THREADS, launch);
+    ADD_EACH(planner, SL_CUDA_FN(sl_product), launch.count, SL_PRODUCT_THREADS, launch);
     return SL_OK;
 }
 
@@ -31,6 +31,6 @@ PLAN(grouped_matmul) {
     launch.choices = dim(&p->w.type, 0);
     walk_push(&launch.batch, dim(&p->x.type, 0), launch.inner, 0);
     walk_end(&launch.batch);
-    ADD_EACH(planner, "sl_product", launch.count, SL_PRODUCT_THREADS, launch);
+    ADD_EACH(planner, SL_CUDA_FN(sl_product), launch.count, SL_PRODUCT_THREADS, launch);
     return SL_OK;
 }

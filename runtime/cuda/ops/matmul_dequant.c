@@ -24,7 +24,7 @@ static void add_product(sl_cuda_planner *planner, const sl_packed_weights *weigh
     launch.out = out->data;
     launch.type = number_of(&out->type);
     launch.count = sl_type_elements(&out->type);
-    ADD_EACH(planner, "sl_multiply_packed", launch.count, SL_DEQUANT_THREADS, launch);
+    ADD_EACH(planner, SL_CUDA_FN(sl_multiply_packed), launch.count, SL_DEQUANT_THREADS, launch);
 }
 
 sl_cuda_plan_fn sl_cuda_plan_matmul; /* matmul.c */
@@ -34,7 +34,7 @@ static sl_status plan_floats(sl_cuda_planner *planner, const sl_dequant_matmul_a
     const int64_t count = w->inner * w->cols, rows = rows_of(&a->x.type);
     float *unpacked = sl_cuda_scratch(planner, (uint64_t)count * sizeof *unpacked);
     const sl_unpacked launch = {.weights = *w, .out = unpacked, .count = count};
-    ADD_EACH(planner, "sl_unpack", launch.count, SL_DEQUANT_THREADS, launch);
+    ADD_EACH(planner, SL_CUDA_FN(sl_unpack), launch.count, SL_DEQUANT_THREADS, launch);
     const sl_matmul_args product = {
         .a = {a->x.data, sl_type_make(SL_DTYPE_f32, 2, rows, w->inner)},
         .b = {unpacked, sl_type_make(SL_DTYPE_f32, 2, w->inner, w->cols)},
@@ -71,6 +71,6 @@ PLAN(dequant_moe_weights) {
                                                       dim(&a->out.type, 1), dim(&a->out.type, 2)),
                                 .out = a->out.data,
                                 .count = sl_type_elements(&a->out.type)};
-    ADD_EACH(planner, "sl_unpack", launch.count, SL_DEQUANT_THREADS, launch);
+    ADD_EACH(planner, SL_CUDA_FN(sl_unpack), launch.count, SL_DEQUANT_THREADS, launch);
     return SL_OK;
 }

@@ -49,17 +49,13 @@ static int64_t cut_tiles(const ffn *f, int32_t tile_pairs, sl_moe_tile **out) {
     const int64_t count = pairs / tile_pairs + least(pairs, f->places.experts);
     *out = sl_cuda_scratch(f->planner, (uint64_t)count * sizeof **out);
     const sl_moe_cut launch = {f->places, *out, (int32_t)count, tile_pairs};
-    SL_CUDA_ADD(f->planner, "sl_moe_cut_tiles", 1, 256, launch);
+    SL_CUDA_ADD(f->planner, SL_CUDA_FN(sl_moe_cut_tiles), 1, 256, launch);
     return count;
 }
 
 /* ---- any types ---- */
 
 enum { PLAIN_PAIRS = 8, PLAIN_ROWS = 8 };
-
-static const char *const plain_names[SL_DTYPE_COUNT] = {
-#define PLAIN(TYPE, ...) [SL_DTYPE_##TYPE] = "sl_moe_plain_" #TYPE,
-    PLAIN(f32) PLAIN(f16) PLAIN(bf16) SL_PANEL_TYPES(PLAIN) SL_PLAIN_PANEL_TYPES(PLAIN)};
 
 static sl_cuda_panels matrix_of(sl_dtype dtype, int64_t rows, int64_t cols) {
     if (is_panel(dtype)) return panels_at(dtype, NULL, rows, cols);
@@ -69,7 +65,8 @@ static sl_cuda_panels matrix_of(sl_dtype dtype, int64_t rows, int64_t cols) {
 static void add_plain(const ffn *f, int64_t tiles, sl_moe_plain *launch, sl_dtype dtype) {
     launch->places = f->places;
     sl_cuda_launch *added =
-        SL_CUDA_ADD(f->planner, plain_names[dtype], tiles, PLAIN_ROWS * SL_CUDA_WARP, *launch);
+        SL_CUDA_ADD(f->planner, SL_CUDA_FN_OF_TYPE(SL_CUDA_FN(sl_moe_plain), dtype), tiles,
+                    PLAIN_ROWS * SL_CUDA_WARP, *launch);
     added->grid[1] = (uint32_t)parts_of(launch->w.rows, PLAIN_ROWS);
 }
 
@@ -95,7 +92,7 @@ static void plan_plain(const ffn *f) {
     add_plain(f, count, &launch, at->up.dtype);
     const sl_moe_swiglu middle = {gate,  up, f->op->act, f->places.pairs, (int32_t)f->width,
                                   coded, 0};
-    SL_CUDA_ADD(f->planner, "sl_moe_swiglu_rows",
+    SL_CUDA_ADD(f->planner, SL_CUDA_FN(sl_moe_swiglu_rows),
                 parts_of(f->places.pairs * parts_of(f->width, SL_GROUP_COLS), 8), 256, middle);
     launch = (sl_moe_plain){.tiles = tiles,
                             .x = gate,
@@ -114,18 +111,6 @@ enum {
     PAIR_DEPTH = SL_MOE_DEPTH, /* blocks that a warp can have asked for */
     PAIR_ROOM = 97 << 10       /* bytes, which every device has */
 };
-
-typedef struct {
-    const char *pairs_up, *pairs_down;
-    const char *tiles_up[2], *tiles_down[2]; /* of many tokens, of few */
-} panel_kernels;
-
-#define KERNELS(TYPE, ...)                                                                         \
-    [SL_DTYPE_##TYPE] = {"sl_moe_pairs_up_" #TYPE,                                                 \
-                         "sl_moe_pairs_down_" #TYPE,                                               \
-                         {"sl_moe_many_up_" #TYPE, "sl_moe_few_up_" #TYPE},                        \
-                         {"sl_moe_many_down_" #TYPE, "sl_moe_few_down_" #TYPE}},
-static const panel_kernels panel_names[SL_DTYPE_COUNT] = {SL_PANEL_TYPES(KERNELS)};
 
 static sl_type mid_type(const ffn *f) {
     return sl_type_make(SL_DTYPE_a8, 2, (int64_t)f->places.pairs, f->width);
@@ -176,12 +161,14 @@ static void plan_pairs(const ffn *f) {
     sl_moe_down down = down_of(f, &up.mid);
     up.depth = depth_of(&up.w, SL_MOE_UP_SHARES);
     down.depth = depth_of(&down.w, SL_MOE_DOWN_SHARES);
-    sl_cuda_launch *launch = SL_CUDA_ADD(f->planner, panel_names[at->gate.dtype].pairs_up,
-                                         parts_of(f->width, SL_GROUP_COLS), UP_THREADS, up);
+    sl_cuda_launch *launch =
+        SL_CUDA_ADD(f->planner, SL_CUDA_FN_OF_TYPE(SL_CUDA_FN(sl_moe_pairs_up), at->gate.dtype),
+                    parts_of(f->width, SL_GROUP_COLS), UP_THREADS, up);
     launch->grid[1] = (uint32_t)f->places.pairs;
     launch->shared_bytes = staged_bytes(&up.w, SL_MOE_UP_SHARES);
-    launch = SL_CUDA_ADD(f->planner, panel_names[at->down.dtype].pairs_down,
-                         parts_of(f->hidden, PAIR_ROWS), DOWN_THREADS, down);
+    launch =
+        SL_CUDA_ADD(f->planner, SL_CUDA_FN_OF_TYPE(SL_CUDA_FN(sl_moe_pairs_down), at->down.dtype),
+                    parts_of(f->hidden, PAIR_ROWS), DOWN_THREADS, down);
     launch->grid[1] = (uint32_t)f->places.pairs;
     launch->shared_bytes = staged_bytes(&down.w, SL_MOE_DOWN_SHARES);
 }
@@ -205,14 +192,16 @@ static void plan_tiles(const ffn *f) {
     sl_moe_up up = up_of(f);
     up.tiles = tiles;
     up.halves = sl_cuda_as_halves(f->planner, up.x, rows_of(&f->op->x->type));
-    sl_cuda_launch *added = SL_CUDA_ADD(f->planner, panel_names[at->gate.dtype].tiles_up[few],
+    const sl_moe_up_fn ups = few ? SL_CUDA_FN(sl_moe_few_up) : SL_CUDA_FN(sl_moe_many_up);
+    sl_cuda_launch *added = SL_CUDA_ADD(f->planner, SL_CUDA_FN_OF_TYPE(ups, at->gate.dtype),
                                         parts_of(f->width, ROWS / 2), THREADS, up);
     added->grid[1] = (uint32_t)count;
     added->shared_bytes = sl_cuda_halves_shared(at->gate.dtype, few);
     sl_moe_down down = down_of(f, &up.mid);
     down.tiles = tiles;
     down.halves = sl_cuda_as_halves(f->planner, down.mid, f->places.pairs);
-    added = SL_CUDA_ADD(f->planner, panel_names[at->down.dtype].tiles_down[few],
+    const sl_moe_down_fn downs = few ? SL_CUDA_FN(sl_moe_few_down) : SL_CUDA_FN(sl_moe_many_down);
+    added = SL_CUDA_ADD(f->planner, SL_CUDA_FN_OF_TYPE(downs, at->down.dtype),
                         parts_of(f->hidden, ROWS), THREADS, down);
     added->grid[1] = (uint32_t)count;
     added->shared_bytes = sl_cuda_halves_shared(at->down.dtype, few);
@@ -223,13 +212,13 @@ static sl_status plan(const ffn_op *op, sl_cuda_planner *planner, sl_error *err)
     if (!at->table) return sl_fail(err, SL_INVALID, "%s: experts are not bound", planner->label);
     const sl_dtype dtypes[] = {at->gate.dtype, at->up.dtype, at->down.dtype};
     for (int i = 0; i < 3; i++)
-        if (!plain_names[dtypes[i]])
+        if (!sl_cuda_fn_of_type(SL_FN_sl_moe_plain, dtypes[i]))
             return sl_fail(err, SL_UNSUPPORTED, "%s: experts of type %s cannot be run",
                            planner->label, sl_dtype_infos[dtypes[i]].name);
     const ffn f = ffn_of(op, planner);
     const bool panels = op->x->type.dtype == SL_DTYPE_a8 && at->gate.dtype == at->up.dtype &&
-                        panel_names[at->gate.dtype].pairs_up &&
-                        panel_names[at->down.dtype].pairs_up;
+                        sl_cuda_fn_of_type(SL_FN_sl_moe_pairs_up, at->gate.dtype) &&
+                        sl_cuda_fn_of_type(SL_FN_sl_moe_pairs_down, at->down.dtype);
     const sl_type mid = mid_type(&f);
     if (panels && f.places.pairs <= FEW_PAIRS)
         plan_pairs(&f);

@@ -2,7 +2,7 @@
 #include "runtime/cuda/kernels/moe_combine.h"
 #include "runtime/cuda/ops/strides.h"
 
-static void add_mixture(sl_cuda_planner *planner, const char *function, sl_mixture m,
+static void add_mixture(sl_cuda_planner *planner, sl_mixture_fn function, sl_mixture m,
                         const sl_type *y) {
     const int64_t width = dim(y, 2);
     m.k = (int32_t)dim(y, 1);
@@ -15,7 +15,7 @@ static void add_mixture(sl_cuda_planner *planner, const char *function, sl_mixtu
 PLAN(moe_combine) {
     const sl_moe_combine_args *a = args;
     const sl_mixture m = {.y = a->y.data, .weights = a->weights.data, .out = a->out.data};
-    add_mixture(planner, "sl_moe_combine", m, &a->y.type);
+    add_mixture(planner, SL_CUDA_FN(sl_moe_combine), m, &a->y.type);
     return SL_OK;
 }
 
@@ -27,7 +27,7 @@ PLAN(moe_join) {
                           .gate = a->gate.data,
                           .residual = a->residual.data,
                           .out = a->out.data};
-    add_mixture(planner, "sl_moe_join", m, &a->y.type);
+    add_mixture(planner, SL_CUDA_FN(sl_moe_join), m, &a->y.type);
     return SL_OK;
 }
 
@@ -37,7 +37,7 @@ PLAN(moe_add) {
                           .weights = a->weights.data,
                           .residual = a->residual.data,
                           .out = a->out.data};
-    add_mixture(planner, "sl_moe_join", m, &a->y.type);
+    add_mixture(planner, SL_CUDA_FN(sl_moe_join), m, &a->y.type);
     return SL_OK;
 }
 
@@ -48,7 +48,7 @@ PLAN(moe_add_shared) {
                           .shared = a->shared.data,
                           .residual = a->residual.data,
                           .out = a->out.data};
-    add_mixture(planner, "sl_moe_join", m, &a->y.type);
+    add_mixture(planner, SL_CUDA_FN(sl_moe_join), m, &a->y.type);
     return SL_OK;
 }
 
@@ -60,6 +60,6 @@ PLAN(shared_combine) {
                                   .out = a->out.data,
                                   .count = sl_type_elements(&a->out.type),
                                   .width = last_dim(&a->out.type)};
-    ADD_PLAIN(planner, "sl_shared_combine", launch.count, launch);
+    ADD_PLAIN(planner, SL_CUDA_FN(sl_shared_combine), launch.count, launch);
     return SL_OK;
 }

@@ -13,7 +13,7 @@ PLAN(route) {
                                   .k = (int32_t)a->attrs.k,
                                   .normalise = (int32_t)a->attrs.normalise,
                                   .fault = planner->fault};
-    SL_CUDA_ADD(planner, "sl_route", parts_of(launch.rows, ROWS_PER_BLOCK),
+    SL_CUDA_ADD(planner, SL_CUDA_FN(sl_route), parts_of(launch.rows, ROWS_PER_BLOCK),
                 ROWS_PER_BLOCK * SL_CUDA_WARP, launch);
     return SL_OK;
 }
@@ -41,10 +41,10 @@ PLAN(moe_group) {
     launch.chunks = (int32_t)parts_of(launch.pairs, threads);
     if (launch.chunks > 1) {
         launch.counts = sl_cuda_scratch(planner, (uint64_t)launch.chunks * table_bytes);
-        SL_CUDA_ADD(planner, "sl_moe_group_count", launch.chunks, threads, launch)->shared_bytes =
-            shared_bytes;
+        SL_CUDA_ADD(planner, SL_CUDA_FN(sl_moe_group_count), launch.chunks, threads, launch)
+            ->shared_bytes = shared_bytes;
     }
-    SL_CUDA_ADD(planner, "sl_moe_group", launch.chunks, threads, launch)->shared_bytes =
+    SL_CUDA_ADD(planner, SL_CUDA_FN(sl_moe_group), launch.chunks, threads, launch)->shared_bytes =
         shared_bytes;
     return SL_OK;
 }

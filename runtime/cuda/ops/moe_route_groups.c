@@ -31,7 +31,7 @@ PLAN(route_groups) {
                                      .team = team_of(groups, experts),
                                      .scale = a->attrs.scale,
                                      .fault = planner->fault};
-    SL_CUDA_ADD(planner, "sl_route_groups", parts_of(launch.rows, rows),
+    SL_CUDA_ADD(planner, SL_CUDA_FN(sl_route_groups), parts_of(launch.rows, rows),
                 (uint32_t)rows * SL_CUDA_WARP, launch)
         ->shared_bytes = (uint32_t)(rows * row_bytes);
     return SL_OK;

@@ -16,17 +16,9 @@ static int64_t stretch_bytes(const sl_type *type, uint32_t axis) {
 /* ---- units ---- */
 
 enum { UNIT_SIZES = 5 };
-#define NAMES(KERNEL)                                                                              \
-    {                                                                                              \
-        "sl_" KERNEL "_1", "sl_" KERNEL "_2", "sl_" KERNEL "_4", "sl_" KERNEL "_8",                \
-            "sl_" KERNEL "_16"                                                                     \
-    }
-static const char *const copy_names[UNIT_SIZES] = NAMES("copy");
-static const char *const gather_names[UNIT_SIZES] = NAMES("gather");
-static const char *const strided_names[UNIT_SIZES] = NAMES("strided");
 
 /* The largest unit, as a power of two, that addresses and distances with these bits set are whole
- * numbers of. */
+ * numbers of.  The power is also its place among SL_UNIT_FORMS. */
 static int unit_of(uint64_t bits) {
     int power = 0;
     while (power < UNIT_SIZES - 1 && (bits >> power & 1) == 0) power++;
@@ -66,7 +58,8 @@ static void plan_copies(sl_cuda_planner *planner, const bytes_copy *copies, uint
         launch.parts[i] = copy_of(&copies[i], power);
         if (launch.parts[i].units > most) most = launch.parts[i].units;
     }
-    ADD_PLAIN(planner, copy_names[power], most, launch)->grid[1] = count;
+    ADD_PLAIN(planner, SL_CUDA_FN_OF_FORM(SL_CUDA_FN(sl_copy), power), most, launch)->grid[1] =
+        count;
 }
 
 PLAN(slice) {
@@ -144,7 +137,7 @@ PLAN(gather) {
         .count = count,
         .extent = extent,
     };
-    ADD_PLAIN(planner, gather_names[power], launch.units, launch);
+    ADD_PLAIN(planner, SL_CUDA_FN_OF_FORM(SL_CUDA_FN(sl_gather), power), launch.units, launch);
     return SL_OK;
 }
 
@@ -161,7 +154,6 @@ static int tiled_dim(const sl_walk *w) {
 
 static void plan_tiles(sl_cuda_planner *planner, const sl_transpose_args *a, const sl_walk *w,
                        int across) {
-    static const char *const names[] = {"sl_tiles_1", "sl_tiles_2", "sl_tiles_4"};
     const int last = w->rank - 1;
     sl_tiles launch = {.x = a->x.data, .out = a->out.data};
     launch.rows = w->dims[last];
@@ -173,7 +165,8 @@ static void plan_tiles(sl_cuda_planner *planner, const sl_transpose_args *a, con
     for (int i = 0; i < last; i++)
         if (i != across) walk_push(&launch.others, w->dims[i], w->x[i], w->y[i]);
     walk_end(&launch.others);
-    SL_CUDA_ADD(planner, names[unit_of((uint64_t)element_bytes(&a->x.type))],
+    const int power = unit_of((uint64_t)element_bytes(&a->x.type));
+    SL_CUDA_ADD(planner, SL_CUDA_FN_OF_FORM(SL_CUDA_FN(sl_tiles), power),
                 launch.row_tiles * launch.col_tiles * walk_elements(&launch.others),
                 SL_TILE_THREADS, launch);
 }
@@ -209,6 +202,6 @@ PLAN(transpose) {
     int power = unit_of((uint64_t)element_bytes(&a->x.type));
     widen(&launch, &power);
     launch.units = walk_elements(w);
-    ADD_PLAIN(planner, strided_names[power], launch.units, launch);
+    ADD_PLAIN(planner, SL_CUDA_FN_OF_FORM(SL_CUDA_FN(sl_strided), power), launch.units, launch);
     return SL_OK;
 }

@@ -44,7 +44,7 @@ PLAN(strided_slice) {
         start_at(&s, slice_start(a->attrs.starts.items[d], step, x->dims[d]) * stride);
         s.steps[d] = s.dims[d] > 1 ? step * stride : 0;
     }
-    ADD_EACH(planner, "sl_steps", s.m.count, SL_PLACE_THREADS, s);
+    ADD_EACH(planner, SL_CUDA_FN(sl_steps), s.m.count, SL_PLACE_THREADS, s);
     return SL_OK;
 }
 PLAN(reverse) {
@@ -55,13 +55,13 @@ PLAN(reverse) {
         start_at(&s, (s.dims[d] - 1) * s.steps[d]);
         s.steps[d] = -s.steps[d];
     }
-    ADD_EACH(planner, "sl_steps", s.m.count, SL_PLACE_THREADS, s);
+    ADD_EACH(planner, SL_CUDA_FN(sl_steps), s.m.count, SL_PLACE_THREADS, s);
     return SL_OK;
 }
 PLAN(expand) {
     const sl_expand_args *a = args;
     const sl_stepped s = stepped_of(&a->x, &a->out);
-    ADD_EACH(planner, "sl_steps", s.m.count, SL_PLACE_THREADS, s);
+    ADD_EACH(planner, SL_CUDA_FN(sl_steps), s.m.count, SL_PLACE_THREADS, s);
     return SL_OK;
 }
 PLAN(pad) {
@@ -71,7 +71,7 @@ PLAN(pad) {
     copy_dims(p.dims, &a->out.type.shape);
     copy_dims(p.extents, &a->x.type.shape);
     for (uint32_t d = 0; d < a->attrs.before.count; d++) p.before[d] = a->attrs.before.items[d];
-    ADD_EACH(planner, "sl_pad", p.m.count, SL_PLACE_THREADS, p);
+    ADD_EACH(planner, SL_CUDA_FN(sl_pad), p.m.count, SL_PLACE_THREADS, p);
     return SL_OK;
 }
 PLAN(trilu) {
@@ -82,7 +82,7 @@ PLAN(trilu) {
                            .cols = dim(&a->x.type, rank - 1),
                            .k = a->attrs.k,
                            .upper = (int32_t)a->attrs.upper};
-    ADD_EACH(planner, "sl_trilu", t.m.count, SL_PLACE_THREADS, t);
+    ADD_EACH(planner, SL_CUDA_FN(sl_trilu), t.m.count, SL_PLACE_THREADS, t);
     return SL_OK;
 }
 PLAN(iota) {
@@ -94,7 +94,7 @@ PLAN(iota) {
                           .inner = sl_dims_tail(shape, axis + 1),
                           .size = shape->dims[axis],
                           .type = number_of(&a->out.type)};
-    ADD_EACH(planner, "sl_iota", c.count, SL_PLACE_THREADS, c);
+    ADD_EACH(planner, SL_CUDA_FN(sl_iota), c.count, SL_PLACE_THREADS, c);
     return SL_OK;
 }
 
@@ -108,7 +108,7 @@ PLAN(any_gather) {
                            .extent = dim(&a->x.type, axis),
                            .inner = sl_dims_tail(&a->x.type.shape, axis + 1),
                            .n = sl_type_elements(&a->indices.type)};
-    ADD_EACH(planner, "sl_gather_any", g.m.count, SL_PLACE_THREADS, g);
+    ADD_EACH(planner, SL_CUDA_FN(sl_gather_any), g.m.count, SL_PLACE_THREADS, g);
     return SL_OK;
 }
 PLAN(take_along) {
@@ -119,7 +119,7 @@ PLAN(take_along) {
     t.extent = x->dims[t.axis];
     copy_dims(t.dims, &a->out.type.shape);
     for (uint32_t d = 0; d < x->rank; d++) t.steps[d] = sl_dims_tail(x, d + 1);
-    ADD_EACH(planner, "sl_take_along", t.m.count, SL_PLACE_THREADS, t);
+    ADD_EACH(planner, SL_CUDA_FN(sl_take_along), t.m.count, SL_PLACE_THREADS, t);
     return SL_OK;
 }
 PLAN(gather_nd) {
@@ -132,11 +132,11 @@ PLAN(gather_nd) {
     t.slices = sl_dims_tail(x, batch);
     t.per_batch = t.m.count / t.inner / (sl_dims_tail(x, 0) / t.slices);
     for (int64_t d = 0; d < t.length; d++) t.dims[d] = x->dims[batch + d];
-    ADD_EACH(planner, "sl_gather_nd", t.m.count, SL_PLACE_THREADS, t);
+    ADD_EACH(planner, SL_CUDA_FN(sl_gather_nd), t.m.count, SL_PLACE_THREADS, t);
     return SL_OK;
 }
 /* A part of x: the result, or where `update` goes. */
-static sl_status plan_part(sl_cuda_planner *planner, const char *function, sl_part *p,
+static sl_status plan_part(sl_cuda_planner *planner, sl_part_fn function, sl_part *p,
                            const sl_cview *x, const sl_type *part, const sl_cview *starts) {
     p->starts = indices_of(planner, starts);
     copy_dims(p->dims, &x->type.shape);
@@ -147,12 +147,12 @@ static sl_status plan_part(sl_cuda_planner *planner, const char *function, sl_pa
 PLAN(dynamic_slice) {
     const sl_dynamic_slice_args *a = args;
     sl_part p = {.m = moved_of(a->x.data, &a->out)};
-    return plan_part(planner, "sl_part_of", &p, &a->x, &a->out.type, &a->starts);
+    return plan_part(planner, SL_CUDA_FN(sl_part_of), &p, &a->x, &a->out.type, &a->starts);
 }
 PLAN(dynamic_update_slice) {
     const sl_dynamic_update_slice_args *a = args;
     sl_part p = {.m = moved_of(a->x.data, &a->out), .update = a->update.data};
-    return plan_part(planner, "sl_part_replaced", &p, &a->x, &a->update.type, &a->starts);
+    return plan_part(planner, SL_CUDA_FN(sl_part_replaced), &p, &a->x, &a->update.type, &a->starts);
 }
 PLAN(one_hot) {
     const sl_one_hot_args *a = args;
@@ -161,6 +161,6 @@ PLAN(one_hot) {
                          .indices = indices_of(planner, &a->indices),
                          .inner = sl_dims_tail(out, sl_axis(a->attrs.axis, out->rank) + 1),
                          .depth = a->attrs.depth};
-    ADD_EACH(planner, "sl_one_hot", m.m.count, SL_PLACE_THREADS, m);
+    ADD_EACH(planner, SL_CUDA_FN(sl_one_hot), m.m.count, SL_PLACE_THREADS, m);
     return SL_OK;
 }

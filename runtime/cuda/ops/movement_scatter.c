@@ -13,8 +13,10 @@ static sl_status plan_folding(sl_cuda_planner *planner, sl_scattered *s) {
         .x = s->places, .elements = s->count, .count = s->count, .inner = 1, .type = SL_TYPE_i64};
     sl_cuda_plan_order(planner, &order);
     s->order = order.now;
-    ADD_EACH(planner, "sl_scatter_start", s->outer * s->extent * s->inner, SL_SCATTER_THREADS, *s);
-    ADD_EACH(planner, "sl_scatter", s->outer * s->count * s->inner, SL_SCATTER_THREADS, *s);
+    ADD_EACH(planner, SL_CUDA_FN(sl_scatter_start), s->outer * s->extent * s->inner,
+             SL_SCATTER_THREADS, *s);
+    ADD_EACH(planner, SL_CUDA_FN(sl_scatter), s->outer * s->count * s->inner, SL_SCATTER_THREADS,
+             *s);
     return SL_OK;
 }
 
@@ -27,7 +29,7 @@ static sl_status plan_tuples(sl_cuda_planner *planner, sl_scattered *s, const sl
     for (int64_t d = 0; d < length; d++) p.dims[d] = dims[d];
     s->places = p.places = room_for_places(planner, p.count);
     s->count = p.count;
-    ADD_EACH(planner, "sl_places_of_tuples", p.count, SL_SCATTER_THREADS, p);
+    ADD_EACH(planner, SL_CUDA_FN(sl_places_of_tuples), p.count, SL_SCATTER_THREADS, p);
     return plan_folding(planner, s);
 }
 
@@ -86,6 +88,6 @@ PLAN(scatter) {
                         .axis = (int32_t)sl_axis(a->attrs.axis, out->rank)};
     for (uint32_t d = 0; d < out->rank; d++) p.dims[d] = out->dims[d], p.own[d] = own->dims[d];
     s.places = p.places = room_for_places(planner, p.count);
-    ADD_EACH(planner, "sl_places_along_axis", p.count, SL_SCATTER_THREADS, p);
+    ADD_EACH(planner, SL_CUDA_FN(sl_places_along_axis), p.count, SL_SCATTER_THREADS, p);
     return plan_folding(planner, &s);
 }

@@ -7,35 +7,33 @@
 enum { SHORT_ROW = 256, SHORT_ROWS_PER_BLOCK = 4, MOST_LANES = 512 };
 _Static_assert((int)SHORT_ROW <= (int)SL_CUDA_WARP * 4 * (int)SL_NORM_LOADS, "a warp keeps a row");
 
-/* Names of the kernels of a norm: rows kept in registers, by threads that load once or more often;
- * rows of any length. */
-typedef struct {
-    const char *once, *kept, *any;
-} norm_kernels;
-#define NORM_KERNELS(NAME)                                                                         \
-    ((norm_kernels){"sl_norm_" #NAME "_once", "sl_norm_" #NAME "_kept", "sl_norm_" #NAME "_any"})
+/* Places of kernels in their families: FORM_once, FORM_kept, FORM_any. */
+#define PLACE(PREFIX, FORM) PREFIX##_##FORM,
+enum { SL_NORM_FORMS_WITH(PLACE, FORM) };
 
-static sl_status plan_norm(sl_cuda_planner *planner, norm_kernels kernels, const sl_type *type,
+static sl_status plan_norm(sl_cuda_planner *planner, sl_norm_rows_fn family, const sl_type *type,
                            sl_norm_rows rows) {
     const int64_t count = last_dim(type);
     rows.rows = rows_of(type);
     rows.count = (int32_t)count;
     if (count % 4 || count > (int64_t)MOST_LANES * 4 * SL_NORM_LOADS) {
-        SL_CUDA_ADD(planner, kernels.any, rows.rows, threads_for(count, 256), rows);
+        SL_CUDA_ADD(planner, SL_CUDA_FN_OF_FORM(family, FORM_any), rows.rows,
+                    threads_for(count, 256), rows);
         return SL_OK;
     }
     const bool alone = count > SHORT_ROW;
     const uint32_t lanes = alone ? threads_for(count / 4, MOST_LANES) : (uint32_t)SL_CUDA_WARP;
     const uint32_t per_block = alone ? 1 : SHORT_ROWS_PER_BLOCK;
     rows.lanes = (int32_t)lanes;
-    SL_CUDA_ADD(planner, count <= (int64_t)lanes * 4 ? kernels.once : kernels.kept,
-                parts_of(rows.rows, per_block), per_block * lanes, rows);
+    const int form = count <= (int64_t)lanes * 4 ? FORM_once : FORM_kept;
+    SL_CUDA_ADD(planner, SL_CUDA_FN_OF_FORM(family, form), parts_of(rows.rows, per_block),
+                per_block * lanes, rows);
     return SL_OK;
 }
 
 PLAN(rms_norm) {
     const sl_rms_norm_args *a = args;
-    return plan_norm(planner, NORM_KERNELS(rms), &a->x.type,
+    return plan_norm(planner, SL_CUDA_FN(sl_norm_rms), &a->x.type,
                      (sl_norm_rows){.x = a->x.data,
                                     .gain = a->gain.data,
                                     .out = a->out.data,
@@ -45,7 +43,7 @@ PLAN(rms_norm) {
 
 PLAN(gated_rms_norm) {
     const sl_gated_rms_norm_args *a = args;
-    return plan_norm(planner, NORM_KERNELS(gated), &a->x.type,
+    return plan_norm(planner, SL_CUDA_FN(sl_norm_gated), &a->x.type,
                      (sl_norm_rows){.x = a->x.data,
                                     .other = a->z.data,
                                     .gain = a->gain.data,
@@ -56,14 +54,14 @@ PLAN(gated_rms_norm) {
 PLAN(l2_norm) {
     const sl_l2_norm_args *a = args;
     return plan_norm(
-        planner, NORM_KERNELS(l2), &a->x.type,
+        planner, SL_CUDA_FN(sl_norm_l2), &a->x.type,
         (sl_norm_rows){
             .x = a->x.data, .out = a->out.data, .eps = a->attrs.eps, .factor = a->attrs.scale});
 }
 
 PLAN(add_rms_norm) {
     const sl_add_rms_norm_args *a = args;
-    return plan_norm(planner, NORM_KERNELS(add), &a->a.type,
+    return plan_norm(planner, SL_CUDA_FN(sl_norm_add), &a->a.type,
                      (sl_norm_rows){.x = a->a.data,
                                     .other = a->b.data,
                                     .gain = a->gain.data,
@@ -75,7 +73,7 @@ PLAN(add_rms_norm) {
 
 PLAN(rms_norm_mul) {
     const sl_rms_norm_mul_args *a = args;
-    return plan_norm(planner, NORM_KERNELS(mul), &a->x.type,
+    return plan_norm(planner, SL_CUDA_FN(sl_norm_mul), &a->x.type,
                      (sl_norm_rows){.x = a->x.data,
                                     .other = a->y.data,
                                     .gain = a->gain.data,
@@ -88,7 +86,7 @@ PLAN(rms_norm_mul) {
 
 PLAN(rms_norm_quantise) {
     const sl_rms_norm_quantise_args *a = args;
-    return plan_norm(planner, NORM_KERNELS(rms_coded), &a->x.type,
+    return plan_norm(planner, SL_CUDA_FN(sl_norm_rms_coded), &a->x.type,
                      (sl_norm_rows){.x = a->x.data,
                                     .gain = a->gain.data,
                                     .out = a->out.data,
@@ -99,7 +97,7 @@ PLAN(rms_norm_quantise) {
 
 PLAN(add_rms_norm_quantise) {
     const sl_add_rms_norm_quantise_args *a = args;
-    return plan_norm(planner, NORM_KERNELS(add_coded), &a->a.type,
+    return plan_norm(planner, SL_CUDA_FN(sl_norm_add_coded), &a->a.type,
                      (sl_norm_rows){.x = a->a.data,
                                     .other = a->b.data,
                                     .gain = a->gain.data,
@@ -112,7 +110,7 @@ PLAN(add_rms_norm_quantise) {
 
 PLAN(gated_rms_norm_quantise) {
     const sl_gated_rms_norm_quantise_args *a = args;
-    return plan_norm(planner, NORM_KERNELS(gated_coded), &a->x.type,
+    return plan_norm(planner, SL_CUDA_FN(sl_norm_gated_coded), &a->x.type,
                      (sl_norm_rows){.x = a->x.data,
                                     .other = a->z.data,
                                     .gain = a->gain.data,

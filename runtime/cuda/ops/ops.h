@@ -30,6 +30,6 @@ static inline uint32_t threads_for(int64_t count, uint32_t most) {
     return whole < (int64_t)most ? (uint32_t)whole : most;
 }
 /* A launch of blocks of THREADS with a thread for each of UNITS. */
-#define ADD_EACH(PLANNER, FUNCTION, UNITS, THREADS, ARGS)                                          \
-    SL_CUDA_ADD((PLANNER), (FUNCTION), parts_of((UNITS), (THREADS)), (THREADS), (ARGS))
+#define ADD_EACH(PLANNER, FN, UNITS, THREADS, ARGS)                                                \
+    SL_CUDA_ADD((PLANNER), FN, parts_of((UNITS), (THREADS)), (THREADS), (ARGS))
 #endif

@@ -5,7 +5,7 @@
 
 _Static_assert((int)PLAIN_THREADS == (int)SL_WINDOW_THREADS, "blocks are as kernels take them");
 
-static sl_status plan_pool(sl_cuda_planner *planner, const char *function, const sl_pool_args *a,
+static sl_status plan_pool(sl_cuda_planner *planner, sl_pooled_fn function, const sl_pool_args *a,
                            sl_pooled *p) {
     p->x = a->x.data;
     p->out = a->out.data;
@@ -17,7 +17,7 @@ static sl_status plan_pool(sl_cuda_planner *planner, const char *function, const
 }
 #define POOL(NAME, HOW)                                                                            \
     PLAN(NAME) {                                                                                   \
-        return plan_pool(planner, "sl_pool", args, &(sl_pooled){.how = (HOW)});                    \
+        return plan_pool(planner, SL_CUDA_FN(sl_pool), args, &(sl_pooled){.how = (HOW)});          \
     }
 POOL(pool_max, SL_FOLD_MAX)
 POOL(pool_min, SL_FOLD_MIN)
@@ -28,17 +28,17 @@ POOL(pool_prod, SL_FOLD_MUL)
 PLAN(pool_mean) {
     const sl_pool_mean_args *a = args;
     sl_pooled p = {.how = SL_FOLD_ADD, .mean = 1, .include_pad = (int32_t)a->attrs.include_pad};
-    return plan_pool(planner, "sl_pool", args, &p);
+    return plan_pool(planner, SL_CUDA_FN(sl_pool), args, &p);
 }
 PLAN(lp_pool) {
     const sl_lp_pool_args *a = args;
     sl_pooled p = {.how = SL_FOLD_ADD, .power = (double)a->attrs.p};
-    return plan_pool(planner, "sl_pool", args, &p);
+    return plan_pool(planner, SL_CUDA_FN(sl_pool), args, &p);
 }
 PLAN(max_pool_indices) {
     const sl_max_pool_indices_args *a = args;
     sl_pooled p = {.column_major = (int32_t)a->attrs.column_major};
-    return plan_pool(planner, "sl_pool_largest", args, &p);
+    return plan_pool(planner, SL_CUDA_FN(sl_pool_largest), args, &p);
 }
 
 /* ---- gradients ---- */
@@ -50,14 +50,14 @@ PLAN(pool_max_backward) {
     sl_pooled p = {.x = a->x.data, .type = number_of(&a->x.type), .count = windows};
     p.w = sl_pool_window((const void *)&a->attrs, &a->x.type, &a->dy.type);
     p.out = sl_cuda_scratch(planner, (uint64_t)windows * sizeof(int64_t));
-    ADD_PLAIN(planner, "sl_pool_largest", windows, p);
+    ADD_PLAIN(planner, SL_CUDA_FN(sl_pool_largest), windows, p);
     const sl_pool_gradient g = {.dy = a->dy.data,
                                 .largest = p.out,
                                 .dx = a->dx.data,
                                 .count = sl_type_elements(&a->dx.type),
                                 .type = p.type,
                                 .w = p.w};
-    ADD_PLAIN(planner, "sl_pool_backward", g.count, g);
+    ADD_PLAIN(planner, SL_CUDA_FN(sl_pool_backward), g.count, g);
     return SL_OK;
 }
 PLAN(pool_mean_backward) {
@@ -69,6 +69,6 @@ PLAN(pool_mean_backward) {
         .type = number_of(&a->dx.type),
         .include_pad = (int32_t)a->attrs.include_pad,
         .w = sl_pool_window((const void *)&a->attrs, &a->dx.type, &a->dy.type)};
-    ADD_PLAIN(planner, "sl_pool_backward", g.count, g);
+    ADD_PLAIN(planner, SL_CUDA_FN(sl_pool_backward), g.count, g);
     return SL_OK;
 }

@@ -17,7 +17,7 @@ static sl_status plan_numbers(sl_cuda_planner *planner, const sl_rng_uniform_arg
                               .count = sl_type_elements(&a->out.type),
                               .type = number_of(&a->out.type),
                               .normal = normal};
-    ADD_EACH(planner, "sl_random_numbers", launch.count, SL_RANDOM_THREADS, launch);
+    ADD_EACH(planner, SL_CUDA_FN(sl_random_numbers), launch.count, SL_RANDOM_THREADS, launch);
     return SL_OK;
 }
 PLAN(rng_uniform) {
@@ -42,6 +42,6 @@ PLAN(sample) {
                                .temperature = (double)a->attrs.temperature,
                                .top_p = (double)a->attrs.top_p,
                                .type = number_of(&a->logits.type)};
-    SL_CUDA_ADD(planner, "sl_sample", launch.rows, SL_SAMPLE_THREADS, launch);
+    SL_CUDA_ADD(planner, SL_CUDA_FN(sl_sample), launch.rows, SL_SAMPLE_THREADS, launch);
     return SL_OK;
 }

@@ -25,7 +25,7 @@ PLAN(selective_scan) {
                     .width = dim(&a->x.type, 2)};
     s.r.out = a->out.data;
     s.r.steps = dim(&a->x.type, 1);
-    ADD_PLAIN(planner, "sl_selective_scan", s.r.rows * SL_CUDA_WARP, s);
+    ADD_PLAIN(planner, SL_CUDA_FN(sl_selective_scan), s.r.rows * SL_CUDA_WARP, s);
     return SL_OK;
 }
 
@@ -44,6 +44,6 @@ PLAN(gated_delta_net) {
     s.scale = a->attrs.scale != 0 ? (double)a->attrs.scale : 1 / sqrt((double)size);
     s.r.out = a->out.data;
     s.r.steps = dim(&a->v.type, 1);
-    ADD_PLAIN(planner, "sl_gated_delta_net", s.r.rows * SL_CUDA_WARP, s);
+    ADD_PLAIN(planner, SL_CUDA_FN(sl_gated_delta_net), s.r.rows * SL_CUDA_WARP, s);
     return SL_OK;
 }

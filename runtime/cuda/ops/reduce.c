@@ -21,7 +21,8 @@ static int64_t blocks_of(const sl_reduction *r) {
     return parts_of(r->outputs, r->columns);
 }
 
-static void add_reduction(sl_cuda_planner *planner, const char *function, const sl_reduction *r) {
+static void add_reduction(sl_cuda_planner *planner, sl_reduction_fn function,
+                          const sl_reduction *r) {
     sl_cuda_launch *launch = SL_CUDA_ADD(planner, function, blocks_of(r), SL_REDUCE_THREADS, *r);
     launch->grid[1] = (uint32_t)parts_of(r->count, r->span);
 }
@@ -50,7 +51,7 @@ _Static_assert(sizeof(sl_reduce_sum_args) == sizeof(sl_reduce_mean_args) &&
                    sizeof(sl_reduce_sum_args) == sizeof(sl_reduce_max_args),
                "reductions share their arguments");
 
-static void plan_reduction(sl_cuda_planner *planner, const char *function,
+static void plan_reduction(sl_cuda_planner *planner, sl_reduction_fn function,
                            const sl_reduce_sum_args *a, bool mean) {
     const sl_dims *shape = &a->x.type.shape;
     bool gone[SL_MAX_RANK] = {false};
@@ -82,15 +83,15 @@ static void plan_reduction(sl_cuda_planner *planner, const char *function,
 }
 
 PLAN(reduce_sum) {
-    plan_reduction(planner, "sl_reduce_sum", args, false);
+    plan_reduction(planner, SL_CUDA_FN(sl_reduce_sum), args, false);
     return SL_OK;
 }
 PLAN(reduce_mean) {
-    plan_reduction(planner, "sl_reduce_sum", args, true);
+    plan_reduction(planner, SL_CUDA_FN(sl_reduce_sum), args, true);
     return SL_OK;
 }
 PLAN(reduce_max) {
-    plan_reduction(planner, "sl_reduce_max", args, false);
+    plan_reduction(planner, SL_CUDA_FN(sl_reduce_max), args, false);
     return SL_OK;
 }
 
@@ -111,7 +112,8 @@ PLAN(argmax) {
                              .parts = (int32_t)parts,
                              .vectors = count % 4 == 0 && is_aligned(a->x.data, 16)};
     if (parts > 1) launch.keys = sl_cuda_scratch(planner, (uint64_t)(rows * parts) * 8);
-    SL_CUDA_ADD(planner, "sl_argmax_parts", rows * parts, 256, launch);
-    if (parts > 1) SL_CUDA_ADD(planner, "sl_argmax_join", rows, threads_for(parts, 256), launch);
+    SL_CUDA_ADD(planner, SL_CUDA_FN(sl_argmax_parts), rows * parts, 256, launch);
+    if (parts > 1)
+        SL_CUDA_ADD(planner, SL_CUDA_FN(sl_argmax_join), rows, threads_for(parts, 256), launch);
     return SL_OK;
 }

@@ -2,12 +2,6 @@
 #include "runtime/cuda/kernels/reduce_any.h"
 #include "runtime/cuda/ops/strides.h"
 
-static void add_launch(sl_cuda_planner *planner, const char *function, int64_t threads,
-                       const void *args, size_t bytes) {
-    sl_cuda_add(planner, function, parts_of(threads, SL_FOLD_THREADS), SL_FOLD_THREADS, args,
-                bytes);
-}
-
 /* ---- over any axes ---- */
 
 /* All reductions have one layout. */
@@ -31,8 +25,8 @@ static sl_status plan_fold(sl_cuda_planner *planner, const sl_reduce_sum_args *a
     f.outputs = walk_elements(&f.stay);
     f.count = walk_elements(&f.go);
     f.by_block = f.count > FEW && f.outputs < MANY;
-    add_launch(planner, "sl_fold", f.by_block ? f.outputs * SL_FOLD_THREADS : f.outputs, &f,
-               sizeof f);
+    ADD_EACH(planner, SL_CUDA_FN(sl_fold), f.by_block ? f.outputs * SL_FOLD_THREADS : f.outputs,
+             SL_FOLD_THREADS, f);
     return SL_OK;
 }
 PLAN(any_reduce_sum) {
@@ -70,7 +64,7 @@ static sl_status plan_search(sl_cuda_planner *planner, const sl_argmax_args *a, 
     f.least = least;
     f.last = (int32_t)a->attrs.last;
     f.wide = a->out.type.dtype == SL_DTYPE_i64;
-    add_launch(planner, "sl_search", f.lines, &f, sizeof f);
+    ADD_EACH(planner, SL_CUDA_FN(sl_search), f.lines, SL_FOLD_THREADS, f);
     return SL_OK;
 }
 PLAN(any_argmax) {
@@ -90,7 +84,7 @@ static sl_status plan_running(sl_cuda_planner *planner, const sl_cumsum_args *a,
     f.how = how;
     f.exclusive = (int32_t)a->attrs.exclusive;
     f.reverse = (a->attrs.reverse != 0) != backward;
-    add_launch(planner, "sl_running", f.lines, &f, sizeof f);
+    ADD_EACH(planner, SL_CUDA_FN(sl_running), f.lines, SL_FOLD_THREADS, f);
     return SL_OK;
 }
 PLAN(cumsum) {

@@ -51,8 +51,8 @@ static sl_status plan_layer(sl_cuda_planner *planner, const void *args,
     l.fault = planner->fault;
     l.from_inputs = sl_cuda_scratch(planner, (uint64_t)items * sizeof(double));
     l.room = sl_cuda_scratch(planner, (uint64_t)room * sizeof(double));
-    ADD_PLAIN(planner, "sl_layer_inputs", items * SL_CUDA_WARP, l);
-    SL_CUDA_ADD(planner, "sl_layer_steps", sequences,
+    ADD_PLAIN(planner, SL_CUDA_FN(sl_layer_inputs), items * SL_CUDA_WARP, l);
+    SL_CUDA_ADD(planner, SL_CUDA_FN(sl_layer_steps), sequences,
                 threads_for(l.rows * SL_CUDA_WARP, SL_LAYER_THREADS), l);
     return SL_OK;
 }

@@ -11,7 +11,7 @@ PLAN(rope_table) {
                                    .half = (int32_t)(a->attrs.rotary / 2),
                                    .fault = planner->fault};
     const int64_t angles = (int64_t)launch.rows * launch.half;
-    SL_CUDA_ADD(planner, "sl_rope_table", parts_of(angles, THREADS), THREADS, launch);
+    SL_CUDA_ADD(planner, SL_CUDA_FN(sl_rope_table), parts_of(angles, THREADS), THREADS, launch);
     return SL_OK;
 }
 
@@ -19,7 +19,7 @@ static void add_rope(sl_cuda_planner *planner, sl_head_change change, const sl_c
                      const sl_view *out) {
     const sl_rope_heads launch = {
         .change = change, .x = x->data, .out = out->data, .rows = (int32_t)dim(&x->type, 0)};
-    add_warps(planner, "sl_rope", (int64_t)launch.rows * change.heads, &launch, sizeof launch);
+    ADD_WARPS(planner, SL_CUDA_FN(sl_rope), (int64_t)launch.rows * change.heads, launch);
 }
 
 PLAN(rope) {

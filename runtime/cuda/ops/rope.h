@@ -6,11 +6,10 @@
 
 enum { HEADS_PER_BLOCK = 4 };
 
-static inline void add_warps(sl_cuda_planner *planner, const char *function, int64_t warps,
-                             const void *args, size_t args_bytes) {
-    sl_cuda_add(planner, function, parts_of(warps, HEADS_PER_BLOCK), HEADS_PER_BLOCK * SL_CUDA_WARP,
-                args, args_bytes);
-}
+/* A warp for each of WARPS. */
+#define ADD_WARPS(PLANNER, FN, WARPS, ARGS)                                                        \
+    SL_CUDA_ADD((PLANNER), FN, parts_of((WARPS), HEADS_PER_BLOCK), HEADS_PER_BLOCK *SL_CUDA_WARP,  \
+                (ARGS))
 
 /* Heads x[T,heads,D] as they are, or turned by a table[T,R]. */
 static inline sl_head_change heads_of(const sl_type *x) {

@@ -17,7 +17,7 @@ PLAN(rope_tables) {
                               .type = number_of(&a->frequencies.type),
                               .magnitude =
                                   a->attrs.magnitude != 0 ? (double)a->attrs.magnitude : 1};
-    ADD_PLAIN(planner, "sl_rope_tables", t.count, t);
+    ADD_PLAIN(planner, SL_CUDA_FN(sl_rope_tables), t.count, t);
     return SL_OK;
 }
 
@@ -39,7 +39,7 @@ static sl_status plan_rope(sl_cuda_planner *planner, const sl_rope_apply_args *a
         r.dims[d] = x->dims[d];
         r.steps[d] = broadcast_stride(table, x, d) / r.columns;
     }
-    ADD_PLAIN(planner, "sl_rope_apply", r.t.count, r);
+    ADD_PLAIN(planner, SL_CUDA_FN(sl_rope_apply), r.t.count, r);
     return SL_OK;
 }
 _Static_assert(sizeof(sl_rope_apply_args) == sizeof(sl_rope_apply_backward_args),
@@ -63,7 +63,7 @@ static sl_status plan_axial(sl_cuda_planner *planner, const sl_axial_rope2d_args
                         .width = a->attrs.width,
                         .height = a->attrs.height,
                         .theta = (double)a->attrs.theta};
-    ADD_PLAIN(planner, "sl_axial_rope", r.t.count, r);
+    ADD_PLAIN(planner, SL_CUDA_FN(sl_axial_rope), r.t.count, r);
     return SL_OK;
 }
 _Static_assert(sizeof(sl_axial_rope2d_args) == sizeof(sl_axial_rope2d_backward_args),

@@ -18,11 +18,11 @@ static void add_join(sl_cuda_planner *planner, sl_sdpa_joined launch, int64_t qu
     if (launch.splits <= SL_CUDA_FEW_SPLITS && !launch.out_weights && launch.groups == 1 &&
         launch.width % 4 == 0 && (uintptr_t)launch.out % 16 == 0 &&
         blocks >= planner->multiprocessors) {
-        SL_CUDA_ADD(planner, "sl_sdpa_join_few", blocks, SL_CUDA_JOIN_THREADS, launch);
+        SL_CUDA_ADD(planner, SL_CUDA_FN(sl_sdpa_join_few), blocks, SL_CUDA_JOIN_THREADS, launch);
         return;
     }
-    sl_cuda_launch *l =
-        SL_CUDA_ADD(planner, "sl_sdpa_join", queries * launch.groups, SL_CUDA_JOIN_THREADS, launch);
+    sl_cuda_launch *l = SL_CUDA_ADD(planner, SL_CUDA_FN(sl_sdpa_join_any), queries * launch.groups,
+                                    SL_CUDA_JOIN_THREADS, launch);
     l->grid[1] = (uint32_t)parts_of(launch.width, SL_CUDA_JOIN_COLUMNS);
     l->shared_bytes = (uint32_t)launch.group * (uint32_t)sizeof(float);
 }
@@ -88,31 +88,34 @@ static void add_room(sl_cuda_planner *planner, sl_sdpa_splits *s) {
 }
 
 static void add_plain(sl_cuda_planner *planner, const sl_sdpa_splits *s) {
-    sl_cuda_launch *l = SL_CUDA_ADD(planner, s->is_half ? "sl_sdpa_plain_f16" : "sl_sdpa_plain_f32",
+    const sl_dtype type = s->is_half ? SL_DTYPE_f16 : SL_DTYPE_f32;
+    sl_cuda_launch *l = SL_CUDA_ADD(planner, SL_CUDA_FN_OF_TYPE(SL_CUDA_FN(sl_sdpa_plain), type),
                                     queries_of(s) * s->splits, SL_CUDA_SPLIT, *s);
     l->shared_bytes =
         (uint32_t)(s->width + s->value_width + SL_CUDA_SPLIT) * (uint32_t)sizeof(float);
 }
 
-/* Widths of heads that tensor cores are used for, with a cache of f16. */
+/* Widths of heads that tensor cores are used for, with a cache of f16: kernels for one row and for
+ * several, and of few warps and of as many as there may be. */
 typedef struct {
-    const char *function;
+    sl_cuda_fn function;
     uint32_t shared_bytes;
 } choice;
 static const struct wide {
     int32_t width;
-    choice few[2];  /* of one row, of several */
-    choice many[2]; /* of few warps, of as many as there may be */
+    choice few[2], many[2];
 } wide_heads[] = {
+#define FEW(D, TILES)                                                                              \
+    { SL_CUDA_ID(sl_sdpa_few_##D##_##TILES, sl_sdpa_splits), SL_CUDA_FEW_BYTES(D, TILES) }
+#define MANY(D, WARPS)                                                                             \
+    {                                                                                              \
+        SL_CUDA_ID(sl_sdpa_many_##D##_##WARPS, sl_sdpa_splits),                                    \
+            SL_CUDA_MANY_BYTES(D, WARPS, SL_CUDA_MANY_TILE(WARPS))                                 \
+    }
 #define WIDE(D)                                                                                    \
     {                                                                                              \
-        D,                                                                                         \
-            {{"sl_sdpa_few_" #D "_1", SL_CUDA_FEW_BYTES(D, 1)},                                    \
-             {"sl_sdpa_few_" #D "_4", SL_CUDA_FEW_BYTES(D, FEW_TILES)}},                           \
-        {                                                                                          \
-            {"sl_sdpa_many_" #D "_4", SL_CUDA_MANY_BYTES(D, 4, SL_CUDA_MANY_TILE(4))}, {           \
-                "sl_sdpa_many_" #D "_8", SL_CUDA_MANY_BYTES(D, 8, SL_CUDA_MANY_TILE(8))            \
-            }                                                                                      \
+        D, {FEW(D, 1), FEW(D, 4)}, {                                                               \
+            MANY(D, 4), MANY(D, 8)                                                                 \
         }                                                                                          \
     }
     WIDE(64), WIDE(128), WIDE(256)};
@@ -126,7 +129,8 @@ static void add_few(sl_cuda_planner *planner, const sl_sdpa_splits *s, const str
     const bool several = s->rows > 1 && wide->few[1].shared_bytes <= planner->shared_limit;
     const int32_t queries = SL_CUDA_FEW_QUERIES * (several ? FEW_TILES : 1);
     const uint32_t threads = (uint32_t)s->width;
-    sl_cuda_launch *l = SL_CUDA_ADD(planner, wide->few[several].function, s->splits, threads, *s);
+    sl_cuda_launch *l = SL_CUDA_ADD(planner, (sl_sdpa_splits_fn){wide->few[several].function},
+                                    s->splits, threads, *s);
     l->grid[1] = (uint32_t)(s->heads * parts_of(s->ratio, queries));
     l->grid[2] = (uint32_t)s->rows;
     l->shared_bytes = wide->few[several].shared_bytes;
@@ -178,8 +182,8 @@ static bool add_many(sl_cuda_planner *planner, sl_sdpa_splits *s, result to) {
     s->splits = free < 2 ? 1 : (int32_t)least(free, longest);
     s->mixes = to.out;
     if (s->splits > 1 || to.sinks) add_room(planner, s);
-    sl_cuda_launch *l =
-        SL_CUDA_ADD(planner, many->function, tiles, (uint32_t)warps * SL_CUDA_WARP, *s);
+    sl_cuda_launch *l = SL_CUDA_ADD(planner, (sl_sdpa_splits_fn){many->function}, tiles,
+                                    (uint32_t)warps * SL_CUDA_WARP, *s);
     l->grid[1] = (uint32_t)s->heads;
     l->grid[2] = (uint32_t)s->splits;
     l->shared_bytes = many->shared_bytes;

@@ -11,8 +11,8 @@ static void add_append(sl_cuda_planner *planner, sl_cache_append launch, const s
     launch.value_width = (int32_t)dim(&values->type, 3);
     launch.is_half = keys->type.dtype == SL_DTYPE_f16;
     launch.fault = planner->fault;
-    add_warps(planner, "sl_kv_append", 2 * (int64_t)launch.rows * launch.change.heads, &launch,
-              sizeof launch);
+    ADD_WARPS(planner, SL_CUDA_FN(sl_kv_append), 2 * (int64_t)launch.rows * launch.change.heads,
+              launch);
 }
 
 PLAN(kv_append) {

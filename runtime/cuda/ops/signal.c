@@ -31,7 +31,8 @@ static void add_rows(sl_cuda_planner *planner, sl_fft_rows *f) {
     const int64_t blocks = least(f->rows, (int64_t)BLOCKS * planner->multiprocessors);
     const bool fits = bytes <= planner->shared_limit;
     f->buffers = fits ? NULL : sl_cuda_scratch(planner, (uint64_t)blocks * bytes);
-    sl_cuda_launch *launch = SL_CUDA_ADD(planner, "sl_transform_rows", blocks, SL_FFT_THREADS, *f);
+    sl_cuda_launch *launch =
+        SL_CUDA_ADD(planner, SL_CUDA_FN(sl_transform_rows), blocks, SL_FFT_THREADS, *f);
     if (fits) launch->shared_bytes = (uint32_t)bytes;
 }
 
@@ -58,7 +59,7 @@ PLAN(fft) {
     if (!direct) use_chirp(planner, &f, &tables);
     tables.length = f.length;
     f.roots = tables.roots = sl_cuda_scratch(planner, (uint64_t)f.length * sizeof *f.roots);
-    ADD_EACH(planner, "sl_make_fft_tables", f.length, SL_SIGNAL_THREADS, tables);
+    ADD_EACH(planner, SL_CUDA_FN(sl_make_fft_tables), f.length, SL_SIGNAL_THREADS, tables);
     if (!direct) {
         sl_fft_rows filter = f;
         filter.x = filter.out = tables.filter;
@@ -83,7 +84,7 @@ PLAN(fft_butterfly_stage) {
                                    .pairs = sl_type_elements(&a->out.type) / 4,
                                    .half = last_dim(&a->gates.type),
                                    .stride = (int64_t)1 << a->attrs.stage};
-    ADD_EACH(planner, "sl_butterfly", launch.pairs, SL_SIGNAL_THREADS, launch);
+    ADD_EACH(planner, SL_CUDA_FN(sl_butterfly), launch.pairs, SL_SIGNAL_THREADS, launch);
     return SL_OK;
 }
 
@@ -98,19 +99,19 @@ static sl_mels mels_of(sl_cuda_planner *planner, const sl_cview *spectrum, const
                  .mels = dim(&filters->type, 0),
                  .length = last_dim(&spectrum->type) / 2};
     m.energies = sl_cuda_scratch(planner, (uint64_t)(m.rows * m.mels) * sizeof *m.energies);
-    ADD_EACH(planner, "sl_mel_energies", m.rows * m.mels, SL_SIGNAL_THREADS, m);
+    ADD_EACH(planner, SL_CUDA_FN(sl_mel_energies), m.rows * m.mels, SL_SIGNAL_THREADS, m);
     return m;
 }
 PLAN(log_mel) {
     const sl_log_mel_args *a = args;
     const sl_mels m = mels_of(planner, &a->spectrum, &a->filters, &a->out);
-    ADD_EACH(planner, "sl_log_mel", m.rows * m.mels, SL_SIGNAL_THREADS, m);
+    ADD_EACH(planner, SL_CUDA_FN(sl_log_mel), m.rows * m.mels, SL_SIGNAL_THREADS, m);
     return SL_OK;
 }
 PLAN(log_mel_backward) {
     const sl_log_mel_backward_args *a = args;
     sl_mels m = mels_of(planner, &a->spectrum, &a->filters, &a->out);
     m.grad = a->grad.data;
-    ADD_EACH(planner, "sl_log_mel_backward", m.rows * 2 * m.length, SL_SIGNAL_THREADS, m);
+    ADD_EACH(planner, SL_CUDA_FN(sl_log_mel_backward), m.rows * 2 * m.length, SL_SIGNAL_THREADS, m);
     return SL_OK;
 }

@@ -13,6 +13,7 @@ PLAN(softmax) {
     SL_TRY(check_last(planner, a->attrs.axis, err));
     const int64_t count = last_dim(&a->x.type);
     const sl_softmax_rows launch = {a->x.data, a->out.data, count};
-    SL_CUDA_ADD(planner, "sl_softmax", rows_of(&a->x.type), threads_for(count, 256), launch);
+    SL_CUDA_ADD(planner, SL_CUDA_FN(sl_softmax), rows_of(&a->x.type), threads_for(count, 256),
+                launch);
     return SL_OK;
 }

@@ -2,7 +2,7 @@
 #include "runtime/cuda/kernels/solve.h"
 #include "runtime/cuda/ops/strides.h"
 
-static void add_systems(sl_cuda_planner *planner, const char *function, const sl_cview *a,
+static void add_systems(sl_cuda_planner *planner, sl_systems_fn function, const sl_cview *a,
                         sl_systems *s) {
     s->a = a->data;
     s->type = number_of(&a->type);
@@ -22,12 +22,12 @@ PLAN(dense_solve) {
     const sl_dense_solve_args *p = args;
     sl_systems s = {.b = p->b.data, .out = p->out.data};
     s.cols = sl_type_elements(&p->b.type) / rows_of(&p->a.type);
-    add_systems(planner, "sl_solve", &p->a, &s);
+    add_systems(planner, SL_CUDA_FN(sl_solve), &p->a, &s);
     return SL_OK;
 }
 PLAN(det) {
     const sl_det_args *p = args;
     sl_systems s = {.out = p->out.data};
-    add_systems(planner, "sl_determinant", &p->x, &s);
+    add_systems(planner, SL_CUDA_FN(sl_determinant), &p->x, &s);
     return SL_OK;
 }

@@ -6,11 +6,12 @@ void sl_cuda_plan_order(sl_cuda_planner *planner, sl_order *order) {
     const int64_t lines = order->elements / order->count;
     const int64_t runs = lines * parts_of(order->count, SL_ORDER_RUN);
     order->now = sl_cuda_scratch(planner, (uint64_t)order->elements * sizeof *order->now);
-    SL_CUDA_ADD(planner, "sl_order_runs", runs, threads_for(order->count, SL_ORDER_RUN), *order);
+    SL_CUDA_ADD(planner, SL_CUDA_FN(sl_order_runs), runs, threads_for(order->count, SL_ORDER_RUN),
+                *order);
     if (order->count <= SL_ORDER_RUN) return;
     order->next = sl_cuda_scratch(planner, (uint64_t)order->elements * sizeof *order->next);
     for (order->width = SL_ORDER_RUN; order->width < order->count; order->width *= 2) {
-        ADD_EACH(planner, "sl_order_merge", order->elements, SL_ORDER_THREADS, *order);
+        ADD_EACH(planner, SL_CUDA_FN(sl_order_merge), order->elements, SL_ORDER_THREADS, *order);
         int32_t *const sorted = order->next;
         order->next = order->now;
         order->now = sorted;
@@ -28,7 +29,7 @@ static sl_status plan_sort(sl_cuda_planner *planner, const sl_cview *x, int64_t 
     if (!o->kept) o->kept = o->order.count;
     o->results = o->order.elements / o->order.count * o->kept;
     sl_cuda_plan_order(planner, &o->order);
-    ADD_EACH(planner, "sl_order_keep", o->results, SL_ORDER_THREADS, *o);
+    ADD_EACH(planner, SL_CUDA_FN(sl_order_keep), o->results, SL_ORDER_THREADS, *o);
     return SL_OK;
 }
 PLAN(sort) {

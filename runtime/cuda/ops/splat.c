@@ -30,8 +30,8 @@ static sl_splat_scene scene_of(const sl_gaussian_splat_prepare_args *a,
 static void add_preparation(sl_cuda_planner *planner, sl_splat_preparation *p) {
     const int64_t count = p->scene.count;
     p->distances = sl_cuda_scratch(planner, (uint64_t)count * sizeof *p->distances);
-    ADD_EACH(planner, "sl_prepare_splats", count, SL_SPLAT_THREADS, *p);
-    ADD_EACH(planner, "sl_order_splats", count, SL_SPLAT_THREADS, *p);
+    ADD_EACH(planner, SL_CUDA_FN(sl_prepare_splats), count, SL_SPLAT_THREADS, *p);
+    ADD_EACH(planner, SL_CUDA_FN(sl_order_splats), count, SL_SPLAT_THREADS, *p);
 }
 PLAN(gaussian_splat_prepare) {
     const sl_gaussian_splat_prepare_args *a = args;
@@ -60,8 +60,8 @@ PLAN(gaussian_splat_rasterize) {
                                    .height = a->attrs.height,
                                    .cutoff = (double)a->attrs.cutoff,
                                    .enough = (double)a->attrs.enough};
-    SL_CUDA_ADD(planner, "sl_draw_splats", tiles_of(launch.width, launch.height), SL_SPLAT_THREADS,
-                launch);
+    SL_CUDA_ADD(planner, SL_CUDA_FN(sl_draw_splats), tiles_of(launch.width, launch.height),
+                SL_SPLAT_THREADS, launch);
     return SL_OK;
 }
 
@@ -101,7 +101,7 @@ static int64_t add_sums(sl_cuda_planner *planner, const sl_gaussian_splat_backwa
     s->sums = sl_cuda_scratch(planner, (uint64_t)(blocks * count) * sizeof *s->sums);
     s->starts = sl_cuda_scratch(planner, threads * parts * sizeof *s->starts);
     s->throughs = sl_cuda_scratch(planner, threads * SL_SPLAT_THREADS * sizeof *s->throughs);
-    SL_CUDA_ADD(planner, "sl_add_splats", blocks, SL_SPLAT_THREADS, *s);
+    SL_CUDA_ADD(planner, SL_CUDA_FN(sl_add_splats), blocks, SL_SPLAT_THREADS, *s);
     return blocks;
 }
 
@@ -119,6 +119,6 @@ PLAN(gaussian_splat_backward) {
                                        .opacities = a->d_opacities.data,
                                        .colors = a->d_colors.data,
                                        .harmonics = a->d_harmonics.data};
-    ADD_EACH(planner, "sl_chain_splats", p.scene.count, SL_SPLAT_THREADS, launch);
+    ADD_EACH(planner, SL_CUDA_FN(sl_chain_splats), p.scene.count, SL_SPLAT_THREADS, launch);
     return SL_OK;
 }

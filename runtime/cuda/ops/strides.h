@@ -62,7 +62,7 @@ enum { VECTOR = 4, VECTOR_BYTES = 16 }; /* floats moved at once */
 
 enum { PLAIN_THREADS = 128 };
 /* A thread for each of `units`. */
-#define ADD_PLAIN(PLANNER, FUNCTION, UNITS, ARGS)                                                  \
-    SL_CUDA_ADD((PLANNER), (FUNCTION), parts_of((UNITS), PLAIN_THREADS),                           \
+#define ADD_PLAIN(PLANNER, FN, UNITS, ARGS)                                                        \
+    SL_CUDA_ADD((PLANNER), FN, parts_of((UNITS), PLAIN_THREADS),                                   \
                 threads_for((UNITS), PLAIN_THREADS), (ARGS))
 #endif

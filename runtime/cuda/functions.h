@@ -1,0 +1,65 @@
+/* functions.h - The kernels by number, and what each takes (functions.def).
+ *
+ * An id is a kernel or a family of them.  A typed id says which struct its kernels take: of kernels
+ * that take sl_copies it is an sl_copies_fn, so that giving one another struct does not compile. */
+#ifndef SL_RUNTIME_CUDA_FUNCTIONS_H
+#define SL_RUNTIME_CUDA_FUNCTIONS_H
+#include "core/type.h"
+#include "runtime/cuda/kernels/arguments.h"
+#include <stdbool.h>
+
+enum { SL_CUDA_ARGS_BYTES = 1024 };
+
+typedef enum {
+    SL_FN_none,
+#define FUNCTION(NAME, ARGS) SL_FN_##NAME,
+#define FAMILY(NAME, ARGS)   SL_FN_##NAME,
+#include "runtime/cuda/functions.def"
+    SL_FN_COUNT
+} sl_cuda_fn;
+
+typedef struct {
+    const char *name;  /* NULL of a family */
+    sl_cuda_fn family; /* itself where it is part of none */
+    int weight;        /* sl_dtype; SL_CUDA_ANY_WEIGHT where the kernel is for no type of weights */
+    uint32_t args_bytes;
+} sl_cuda_fn_info;
+enum { SL_CUDA_ANY_WEIGHT = -1 };
+extern const sl_cuda_fn_info sl_cuda_fn_infos[SL_FN_COUNT];
+
+/* Whether fn is that kernel, or one of that family. */
+static inline bool sl_cuda_fn_is(sl_cuda_fn fn, sl_cuda_fn what) {
+    return fn == what || (fn != SL_FN_none && sl_cuda_fn_infos[fn].family == what);
+}
+/* Members of a family: the one for a type of weights, SL_FN_none where there is none; and by its
+ * place in the list of the family's forms. */
+sl_cuda_fn sl_cuda_fn_of_type(sl_cuda_fn family, sl_dtype weight);
+sl_cuda_fn sl_cuda_fn_of_form(sl_cuda_fn family, int place);
+
+/* ---- typed ids ---- */
+
+#define ARGUMENTS(ARGS)                                                                            \
+    typedef union {                                                                                \
+        sl_cuda_fn id;                                                                             \
+        const ARGS *takes; /* for its type only */                                                 \
+    } ARGS##_fn;                                                                                   \
+    _Static_assert(sizeof(ARGS) <= SL_CUDA_ARGS_BYTES, #ARGS " fits into a launch");
+#define FUNCTION(NAME, ARGS)                                                                       \
+    typedef ARGS##_fn sl_fn_of_##NAME;                                                             \
+    typedef ARGS sl_args_of_##NAME;
+#define FAMILY FUNCTION
+#include "runtime/cuda/functions.def"
+
+#define SL_CUDA_FN(NAME) ((sl_fn_of_##NAME){SL_FN_##NAME})
+/* Members of a typed family. */
+#define SL_CUDA_FN_OF_TYPE(FN, WEIGHT) ((__typeof__(FN)){sl_cuda_fn_of_type((FN).id, (WEIGHT))})
+#define SL_CUDA_FN_OF_FORM(FN, PLACE)  ((__typeof__(FN)){sl_cuda_fn_of_form((FN).id, (PLACE))})
+/* For tables of ids: that of kernel or family NAME, which must take ARGS. */
+#define SL_CUDA_ID(NAME, ARGS) ((sl_cuda_fn)(SL_FN_##NAME + SL_CUDA_SAME(sl_args_of_##NAME, ARGS)))
+/* The size of ARGS, which must be what FN takes. */
+#define SL_CUDA_TAKEN_BYTES(FN, ARGS)                                                              \
+    (sizeof(ARGS) + SL_CUDA_SAME(__typeof__(*(FN).takes), __typeof__(ARGS)))
+/* 0; two types that differ do not compile: the size of an array is negative. */
+#define SL_CUDA_SAME(WANTED, GIVEN)                                                                \
+    (0 * sizeof(char[__builtin_types_compatible_p(WANTED, GIVEN) ? 1 : -1]))
+#endif

@@ -1,0 +1,109 @@
+/* arguments.h - The argument structs of all kernels, and the lists of variants that
+ * runtime/cuda/functions.def has families of: types of weights, and forms. */
+#ifndef SL_RUNTIME_CUDA_KERNELS_ARGUMENTS_H
+#define SL_RUNTIME_CUDA_KERNELS_ARGUMENTS_H
+#include "runtime/cuda/kernels/choose.h"
+#include "runtime/cuda/kernels/delta.h"
+#include "runtime/cuda/kernels/elementwise.h"
+#include "runtime/cuda/kernels/elementwise_any.h"
+#include "runtime/cuda/kernels/embed.h"
+#include "runtime/cuda/kernels/gemm.h"
+#include "runtime/cuda/kernels/gemm_half.h"
+#include "runtime/cuda/kernels/gemv_panel.h"
+#include "runtime/cuda/kernels/linear.h"
+#include "runtime/cuda/kernels/linear_heads.h"
+#include "runtime/cuda/kernels/loops.h"
+#include "runtime/cuda/kernels/matmul.h"
+#include "runtime/cuda/kernels/matmul_any.h"
+#include "runtime/cuda/kernels/matmul_dequant.h"
+#include "runtime/cuda/kernels/moe.h"
+#include "runtime/cuda/kernels/moe_combine.h"
+#include "runtime/cuda/kernels/moe_route.h"
+#include "runtime/cuda/kernels/moe_route_groups.h"
+#include "runtime/cuda/kernels/moe_row.h"
+#include "runtime/cuda/kernels/movement.h"
+#include "runtime/cuda/kernels/movement_any.h"
+#include "runtime/cuda/kernels/movement_scatter.h"
+#include "runtime/cuda/kernels/norm.h"
+#include "runtime/cuda/kernels/number.h"
+#include "runtime/cuda/kernels/panel.h"
+#include "runtime/cuda/kernels/quant_a8.h"
+#include "runtime/cuda/kernels/random.h"
+#include "runtime/cuda/kernels/recurrence.h"
+#include "runtime/cuda/kernels/reduce.h"
+#include "runtime/cuda/kernels/reduce_any.h"
+#include "runtime/cuda/kernels/rnn.h"
+#include "runtime/cuda/kernels/rope.h"
+#include "runtime/cuda/kernels/rope_apply.h"
+#include "runtime/cuda/kernels/row.h"
+#include "runtime/cuda/kernels/sdpa.h"
+#include "runtime/cuda/kernels/sdpa_append.h"
+#include "runtime/cuda/kernels/sdpa_step.h"
+#include "runtime/cuda/kernels/signal.h"
+#include "runtime/cuda/kernels/softmax.h"
+#include "runtime/cuda/kernels/solve.h"
+#include "runtime/cuda/kernels/sort.h"
+#include "runtime/cuda/kernels/splat.h"
+#include "runtime/cuda/kernels/strides.h"
+#include "runtime/cuda/kernels/windows.h"
+
+/* Types of weights: ROW(..., type). */
+#define SL_FLOAT_TYPES_WITH(ROW, ...)                                                              \
+    ROW(__VA_ARGS__, f32)                                                                          \
+    ROW(__VA_ARGS__, f16)                                                                          \
+    ROW(__VA_ARGS__, bf16)
+#define SL_WEIGHT_TYPES_WITH(ROW, ...)                                                             \
+    SL_FLOAT_TYPES_WITH(ROW, __VA_ARGS__)                                                          \
+    SL_PANEL_TYPES_WITH(ROW, __VA_ARGS__)                                                          \
+    SL_PLAIN_PANEL_TYPES_WITH(ROW, __VA_ARGS__)
+#define SL_MANY_TYPES_WITH(ROW, ...)                                                               \
+    SL_PANEL_TYPES_WITH(ROW, __VA_ARGS__)                                                          \
+    ROW(__VA_ARGS__, bf16)
+#define SL_TILE_TYPES_WITH(ROW, ...)                                                               \
+    ROW(__VA_ARGS__, f32)                                                                          \
+    ROW(__VA_ARGS__, f16)
+
+/* Forms: ROW(..., form). */
+#define SL_UNIT_FORMS_WITH(ROW, ...) /* bytes that a thread moves: 2^place */                      \
+    ROW(__VA_ARGS__, 1)                                                                            \
+    ROW(__VA_ARGS__, 2)                                                                            \
+    ROW(__VA_ARGS__, 4)                                                                            \
+    ROW(__VA_ARGS__, 8)                                                                            \
+    ROW(__VA_ARGS__, 16)
+#define SL_TILE_FORMS_WITH(ROW, ...) /* bytes of an element: 2^place */                            \
+    ROW(__VA_ARGS__, 1)                                                                            \
+    ROW(__VA_ARGS__, 2)                                                                            \
+    ROW(__VA_ARGS__, 4)
+#define SL_NORM_FORMS_WITH(ROW, ...) /* rows in registers, loaded once or more often; any rows */  \
+    ROW(__VA_ARGS__, once)                                                                         \
+    ROW(__VA_ARGS__, kept)                                                                         \
+    ROW(__VA_ARGS__, any)
+#define SL_QUANTISE_FORMS_WITH(ROW, ...) /* elements that a thread has */                          \
+    ROW(__VA_ARGS__, fours)                                                                        \
+    ROW(__VA_ARGS__, ones)
+#define SL_FEW_FORMS_WITH(ROW, ...) /* width of a head, tiles of queries */                        \
+    ROW(__VA_ARGS__, 64_1)                                                                         \
+    ROW(__VA_ARGS__, 64_4)                                                                         \
+    ROW(__VA_ARGS__, 128_1)                                                                        \
+    ROW(__VA_ARGS__, 128_4)                                                                        \
+    ROW(__VA_ARGS__, 256_1)                                                                        \
+    ROW(__VA_ARGS__, 256_4)
+#define SL_MANY_FORMS_WITH(ROW, ...) /* width of a head, warps */                                  \
+    ROW(__VA_ARGS__, 64_4)                                                                         \
+    ROW(__VA_ARGS__, 64_8)                                                                         \
+    ROW(__VA_ARGS__, 128_4)                                                                        \
+    ROW(__VA_ARGS__, 128_8)                                                                        \
+    ROW(__VA_ARGS__, 256_4)                                                                        \
+    ROW(__VA_ARGS__, 256_8)
+#define SL_JOIN_FORMS_WITH(ROW, ...) /* splits */                                                  \
+    ROW(__VA_ARGS__, any)                                                                          \
+    ROW(__VA_ARGS__, few)
+#define SL_STEP_FORMS_WITH(ROW, ...) /* width of a head */                                         \
+    ROW(__VA_ARGS__, 64)                                                                           \
+    ROW(__VA_ARGS__, 128)                                                                          \
+    ROW(__VA_ARGS__, 256)
+#define SL_ROW_FORMS_WITH(ROW, ...) /* weights of codes, weights of the row itself */              \
+    ROW(__VA_ARGS__, q4_q4)                                                                        \
+    ROW(__VA_ARGS__, q4_q8)                                                                        \
+    ROW(__VA_ARGS__, q8_q8)
+#endif
