@@ -293,6 +293,9 @@ static sl_status cuda_run_serially(sl_executable *exe, const uint32_t *order, sl
 static sl_status cuda_run_step(sl_executable *exe, uint32_t step, sl_error *err) {
     return sl_cuda_run_step(sl_cuda_executable_of(exe), step, err);
 }
+static sl_status cuda_prove(sl_executable *exe, sl_device_proof *out, sl_error *err) {
+    return sl_cuda_prove(sl_cuda_executable_of(exe), out, err);
+}
 static void cuda_attach(sl_executable *exe, sl_trace *trace) {
     sl_cuda_attach(sl_cuda_executable_of(exe), trace);
 }
@@ -313,6 +316,7 @@ const sl_device_ops sl_cuda_ops = {
     .finish = cuda_finish,
     .fetch = cuda_fetch,
     .run_serially = cuda_run_serially,
+    .prove = cuda_prove,
     .attach = cuda_attach,
     .output = cuda_output,
     .allocate = cuda_allocate,

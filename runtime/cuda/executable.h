@@ -17,6 +17,7 @@ typedef struct {
     const sl_cuda_kernel *kernel;
     void *args; /* sl_<op>_args, with addresses of the device */
     uint32_t first_launch, launch_count;
+    uint64_t scratch_offset, scratch_bytes; /* of the device's scratch; 0 bytes: none */
     /* In a graph (join.h): the step whose launches this one is part of, itself where it has its
      * own; the next of the same, UINT32_MAX: none; whether only the last of those launches has to
      * do with it. */
@@ -107,10 +108,13 @@ void sl_cuda_unload_hosted(const sl_step *step, const sl_cuda_task *task);
 SL_CHECKED sl_status sl_cuda_build_hosted(const sl_step *step, const sl_cuda_task *task,
                                           sl_error *err);
 
-/* edges.c: of a program that is one graph, as the driver has them; successors that are other
- * steps, in arena. */
+/* edges.c: pairs of steps that edges of the driver's graphs, or the order of segments, order;
+ * successors that are other steps, in arena. */
 SL_CHECKED sl_status sl_cuda_read_edges(const sl_cuda_executable *exe, sl_arena *arena,
                                         sl_edges *out, sl_error *err);
+/* Proves that these order every conflict on final addresses (core/check.h), with kernel scratch and
+ * the bodies of steps. */
+SL_CHECKED sl_status sl_cuda_prove(sl_cuda_executable *exe, sl_device_proof *out, sl_error *err);
 
 /* run.c */
 SL_CHECKED sl_status sl_cuda_run(sl_cuda_executable *exe, sl_error *err);
