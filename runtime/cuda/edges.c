@@ -43,7 +43,7 @@ static sl_status read_pairs(const sl_cuda_executable *exe, sl_arena *arena, node
     return SL_OK;
 }
 
-/* The segment that launches a step; those of levels do with all steps of a leader. */
+/* Whether a segment launches a step.  Steps that share launches are on one level. */
 static bool launches_step(const sl_cuda_executable *exe, const sl_cuda_segment *g, uint32_t step) {
     const uint32_t leader = exe->tasks[step].leader;
     if (!g->leveled) return step >= g->first && step < g->end;
