@@ -111,6 +111,12 @@ static void print_times(FILE *to, const sl_inspect_report *r) {
     if (r->verify_seconds > 0)
         (void)fprintf(to, "%-10s order, bounds and values, in %.2f ms\n", "verified",
                       r->verify_seconds * 1e3);
+    if (r->prove_seconds > 0)
+        (void)fprintf(to,
+                      "%-10s order of %u steps as the device has it: %u launches, %u segment%s, %u "
+                      "edges, in %.2f ms\n",
+                      "proved", r->proved_steps, r->proved_launches, r->proved_segments,
+                      r->proved_segments == 1 ? "" : "s", r->proved_edges, r->prove_seconds * 1e3);
     if (r->runs)
         (void)fprintf(to, "%-10s %.3f ms, median of %u; threads busy %.0f %%; %llu experts read\n",
                       "run", r->run_seconds * 1e3, r->runs, r->busy_share * 100,

@@ -58,7 +58,14 @@ endif()
 if(CMAKE_CXX_COMPILER)
     enable_language(CXX)
     find_sources(emulator_sources .cpp runtime/cuda/emulator)
-    set_source_files_properties(${cuda_kernels} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-xc++")
+    # Accesses of kernels call runtime/cuda/emulator/accesses.cpp, not the runtime of a sanitizer.
+    set(kernel_options "-xc++")
+    if(NOT SLUICE_SANITIZE)
+        list(APPEND kernel_options -fsanitize=thread)
+    endif()
+    set_source_files_properties(${cuda_kernels} runtime/cuda/emulator/kernels.cpp PROPERTIES LANGUAGE CXX
+        COMPILE_OPTIONS "${kernel_options}")
+    set_source_files_properties(runtime/cuda/emulator/accesses.cpp PROPERTIES COMPILE_OPTIONS -O2)
     add_library(emulator SHARED EXCLUDE_FROM_ALL ${emulator_sources} ${cuda_kernels})
     set_target_properties(emulator PROPERTIES OUTPUT_NAME cuda SOVERSION 1 CXX_STANDARD 17
         LIBRARY_OUTPUT_DIRECTORY emulator CXX_VISIBILITY_PRESET hidden)

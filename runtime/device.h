@@ -68,6 +68,14 @@ typedef struct {
     double copy_bytes_per_second, bf16_operations_per_second, host_bytes_per_second;
 } sl_device_floors;
 
+/* What a proof was about, with the bodies of steps. */
+typedef struct {
+    uint32_t steps;
+    uint32_t launches; /* of kernels */
+    uint32_t segments; /* which run one after another: graphs, and steps that need the host */
+    uint32_t edges;    /* between launches of one graph, as the driver has them */
+} sl_device_proof;
+
 /* Entries marked optional may be NULL. */
 typedef struct {
     const char *name;
@@ -103,6 +111,9 @@ typedef struct {
     /* Runs the steps sequentially on the calling thread, in the given order (NULL: program order):
      * for debugging and for checking that any legal order gives the same bytes. */
     sl_status (*run_serially)(sl_executable *executable, const uint32_t *order, sl_error *err);
+    /* Optional: proves that what the device was given, as its driver has it, orders every conflict
+     * of steps on final addresses.  The message names two steps that nothing orders. */
+    sl_status (*prove)(sl_executable *executable, sl_device_proof *out, sl_error *err);
     /* Records the execution of steps from now on; NULL stops recording.  The trace is borrowed. */
     void (*attach)(sl_executable *executable, sl_trace *trace);
     /* The address of an output in host memory after a run. */

@@ -47,6 +47,11 @@ static json_t *to_json(const sl_inspect_report *r) {
     REAL(schedule_seconds);
     REAL(plan_seconds);
     REAL(verify_seconds);
+    NUMBER(proved_steps);
+    NUMBER(proved_launches);
+    NUMBER(proved_segments);
+    NUMBER(proved_edges);
+    REAL(prove_seconds);
     REAL(run_seconds);
     REAL(busy_share);
     NUMBER(runs);

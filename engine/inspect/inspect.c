@@ -82,6 +82,7 @@ static sl_status inspect(sl_subject *subject, sl_model *model, const sl_inspect_
     SL_TRY(compile(subject, &plan.how, allocator, &program, &out->build_seconds, err));
     sl_status status = look_at(program, options, allocator, out, err);
     sl_program_destroy(program);
+    if (status == SL_OK && options->verify && model) status = sl_prove(model, &plan, out, err);
     if (status == SL_OK && plan.runs)
         status = sl_record(model, &plan, options->trace_path, out, err);
     return status;

@@ -1,6 +1,7 @@
 /* inspect_test.c - Reports and pictures of the bundled demo model, and of a shape without weights.
  */
 #include "sluice/inspect.h"
+#include <dlfcn.h>
 #include <jansson.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -72,6 +73,7 @@ static void every_schedule_makes_sense(void **state) {
                 model, (sl_inspect_options){.tokens = tokens, .compile = words[i], .verify = 1});
             check_report(&r);
             assert_true(r.verify_seconds > 0 && r.runs == 0);
+            assert_true(r.prove_seconds == 0 && r.proved_steps == 0); /* of GPUs */
             if (i == 0) assert_true(r.fused > 0 && r.barriers < r.barriers_naive);
             if (i == 3) assert_int_equal(r.fused, 0);
             if (i == 4) assert_int_equal(r.barriers, r.barriers_naive);
@@ -299,6 +301,33 @@ static void disks_are_measured(void **state) {
     }
 }
 
+/* On the emulated driver, with all experts on the device and with some. */
+static void launches_of_a_gpu_are_proved(void **state) {
+    (void)state;
+    const char *driver = getenv("SLUICE_CUDA_EMULATOR");
+    if (!driver || !dlopen(driver, RTLD_NOW | RTLD_GLOBAL)) {
+        print_message("skipped: no emulated driver was built\n");
+        skip();
+    }
+    for (int all = 0; all < 2; all++) {
+        sl_model *model = open_model(
+            (sl_model_options){.device = "cuda", .device_budget_share = all ? 1.0 : 0.25});
+        for (uint32_t tokens = 1; tokens <= 9; tokens += 8) {
+            const sl_inspect_report r =
+                inspect(model, (sl_inspect_options){.tokens = tokens, .verify = 1});
+            assert_true(r.verify_seconds > 0 && r.prove_seconds > 0);
+            assert_int_equal(r.proved_steps, r.steps);
+            assert_true(r.proved_launches > 50 && r.proved_edges > 50);
+            assert_true(all ? r.proved_segments == 1 : r.proved_segments > 4);
+            char *text;
+            must(sl_inspect_text(&r, &text, &err));
+            assert_non_null(strstr(text, "\nproved "));
+            sl_text_free(text);
+        }
+        sl_model_close(model);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_schedule_makes_sense),
@@ -311,6 +340,7 @@ int main(void) {
         cmocka_unit_test(contexts_are_imagined),
         cmocka_unit_test(costs_follow_the_context),
         cmocka_unit_test(disks_are_measured),
+        cmocka_unit_test(launches_of_a_gpu_are_proved),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

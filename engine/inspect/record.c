@@ -108,19 +108,47 @@ static sl_status describe(recorder *r, sl_inspect_report *report, sl_error *err)
     return SL_OK;
 }
 
-static sl_status record(recorder *r, const char *trace_path, sl_inspect_report *report,
-                        sl_error *err) {
+static sl_status prepare(recorder *r, sl_error *err) {
     sl_steps_options options = *sl_steps_given(r->model->steps);
     options.how = r->plan->how;
     options.shape.slots = 1;
     SL_TRY(sl_steps_create(&options, &r->steps, err));
-    SL_TRY(sl_steps_prepare(r->steps, r->plan->rows, r->plan->wanted, &r->step, err));
+    return sl_steps_prepare(r->steps, r->plan->rows, r->plan->wanted, &r->step, err);
+}
+
+static sl_status record(recorder *r, const char *trace_path, sl_inspect_report *report,
+                        sl_error *err) {
+    SL_TRY(prepare(r, err));
     SL_TRY(make_room(r, err));
     SL_TRY(run_all(r, err));
     SL_TRY(describe(r, report, err));
     if (!trace_path) return SL_OK;
     const sl_recording recording = {r->step.program, &r->trace, &r->reads, report->threads};
     return sl_write_trace(&recording, trace_path, &r->model->allocator, err);
+}
+
+static sl_status prove(recorder *r, sl_inspect_report *report, sl_error *err) {
+    sl_device_proof proof;
+    SL_TRY(prepare(r, err));
+    const double begin = sl_clock_seconds();
+    SL_TRY(r->model->device->ops->prove(r->step.executable, &proof, err));
+    report->prove_seconds = sl_clock_seconds() - begin;
+    report->proved_steps = proof.steps;
+    report->proved_launches = proof.launches;
+    report->proved_segments = proof.segments;
+    report->proved_edges = proof.edges;
+    return SL_OK;
+}
+
+sl_status sl_prove(sl_model *model, const sl_record_plan *plan, sl_inspect_report *report,
+                   sl_error *err) {
+    recorder r = {.model = model, .plan = plan};
+    if (!model->device || !model->device->ops->prove) return SL_OK;
+    (void)pthread_mutex_lock(&model->lock);
+    const sl_status status = prove(&r, report, err);
+    sl_steps_destroy(r.steps);
+    (void)pthread_mutex_unlock(&model->lock);
+    return status;
 }
 
 sl_status sl_record(sl_model *model, const sl_record_plan *plan, const char *trace_path,

@@ -27,7 +27,8 @@ typedef struct {
     const char *trace_path;  /* Chrome trace to write (JSON) */
     const char *memory_path; /* picture of the arena over levels to write (SVG) */
     const char *dot_path;    /* graph of the steps and their dependencies to write (Graphviz) */
-    int verify;              /* nonzero: verify order, bounds and values */
+    int verify;              /* nonzero: verify order, bounds and values; on a GPU also the order
+                              * of what its driver was given */
     uint32_t depth;          /* simulated tokens in the context before the pass; default 0 */
 } sl_inspect_options;
 
@@ -52,6 +53,10 @@ typedef struct {
     uint32_t in_place;                                /* results written over an operand */
     double build_seconds, fuse_seconds, lower_seconds, schedule_seconds, plan_seconds;
     double verify_seconds; /* 0: not verified */
+    /* What the GPU was given, with the bodies of loops: kernel launches; segments, which run one
+     * after another (one graph, or several and steps that need the host); edges in graphs. */
+    uint32_t proved_steps, proved_launches, proved_segments, proved_edges;
+    double prove_seconds; /* 0: nothing was proved */
     uint32_t runs, threads;
     double run_seconds; /* the median */
     double busy_share;  /* share of the runs in which threads were busy, 0 to 1 */

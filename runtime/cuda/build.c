@@ -63,13 +63,16 @@ static sl_status plan_launches(sl_cuda_executable *exe, const scratch_plan *scra
             return sl_no_memory(err, "launches", launches);
     }
     exe->launch_count = 0;
+    for (uint32_t i = 0; i < launches; i++) exe->nodes[i] = NULL; /* of graphs before */
     for (uint32_t s = 0; s < program->step_count; s++) {
+        const uint64_t offset = scratch->offset[program->steps[s].op];
         /* as many as were measured */
-        sl_cuda_planner planner = {.launches = exe->launches + exe->launch_count,
-                                   .scratch =
-                                       (char *)(uintptr_t)(exe->device->gpu.scratch.address +
-                                                           scratch->offset[program->steps[s].op])};
+        sl_cuda_planner planner = {
+            .launches = exe->launches + exe->launch_count,
+            .scratch = (char *)(uintptr_t)(exe->device->gpu.scratch.address + offset)};
         SL_TRY(plan_step(exe, s, &planner, err));
+        exe->tasks[s].scratch_offset = offset;
+        exe->tasks[s].scratch_bytes = planner.scratch_bytes;
         exe->tasks[s].first_launch = exe->launch_count;
         exe->tasks[s].launch_count = planner.count;
         for (uint32_t i = 0; i < planner.count; i++, exe->launch_count++)

@@ -12,10 +12,6 @@ SL_CHECKED sl_status sl_device_cuda_create(const sl_device_options *options,
 /* Whether there is a driver with a device, even if sl_device_cuda_create cannot use it. */
 bool sl_device_cuda_present(void);
 
-/* Reads the edges of an executable's graph back from the driver and proves that they order every
- * conflict on final addresses (core/check.h). */
-SL_CHECKED sl_status sl_device_cuda_prove(sl_executable *executable, sl_error *err);
-
 /* Needs no driver. */
 extern const sl_target sl_target_cuda;
 #endif

@@ -235,9 +235,13 @@ static void describe(const sl_device *base, sl_device_info *out) {
     out->host_memory = &device->gpu.pinned;
 }
 
+static sl_status prove(sl_executable *base, sl_device_proof *out, sl_error *err) {
+    return sl_cuda_prove(sl_cuda_executable_of(base), out, err);
+}
+
 const sl_device_ops sl_cuda_ops = {
     SL_GPU_DEVICE_OPS,          .name = "cuda", .destroy = destroy, .describe = describe,
-    .measure = sl_cuda_measure,
+    .measure = sl_cuda_measure, .prove = prove,
 };
 
 sl_status sl_device_cuda_create(const sl_device_options *options, const sl_allocator *allocator,

@@ -27,6 +27,7 @@ static struct {
     void *library;
     void (*break_call)(const char *symbol, int after, int result, bool lasting);
     void (*set_memory)(size_t bytes);
+    void (*drop_edge)(int after);
     emulated_counts (*count)(void);
 } emulator;
 
@@ -44,6 +45,7 @@ static int open_emulator(void **state) {
     assert_non_null(emulator.library);
     *(void **)&emulator.break_call = symbol("emulated_fail");
     *(void **)&emulator.set_memory = symbol("emulated_set_memory");
+    *(void **)&emulator.drop_edge = symbol("emulated_drop_edge");
     *(void **)&emulator.count = symbol("emulated_count");
     return 0;
 }
@@ -82,16 +84,7 @@ static sl_program *make_program(void) {
     return program;
 }
 
-/* Three times x + x, by a loop, less w. */
-static sl_program *make_loop(void) {
-    static const char text[] =
-        "graph \"loop\" { input %x : f32[5,70] weight %w : f32[5,70] constant %n : i32[] = {0} "
-        "%y, %m = while(%x, %n) {"
-        "  condition = graph \"c\" { input %x : f32[5,70] input %n : i32[] "
-        "    constant %most : i32[] = {3} %go = less(%n, %most) output \"go\" = %go },"
-        "  body = graph \"b\" { input %x : f32[5,70] input %n : i32[] constant %one : i32[] = {1} "
-        "    %y = add(%x, %x) %m = add(%n, %one) output \"y\" = %y output \"m\" = %m }} "
-        "%e = exp(%y) %s = softmax(%e) %d = sub(%s, %w) output \"d\" = %d }";
+static sl_program *parse_program(const char *text) {
     const sl_compile_how how = {
         .model = SL_SCHEDULE_EDGES, .no_fusion = true, .target = &sl_target_cuda};
     sl_graph *g;
@@ -100,6 +93,25 @@ static sl_program *make_loop(void) {
     must(sl_compile_graph(g, &how, NULL, &program, &err));
     sl_graph_destroy(g);
     return program;
+}
+
+/* Three times x + x, by a loop, less w. */
+static sl_program *make_loop(void) {
+    return parse_program(
+        "graph \"loop\" { input %x : f32[5,70] weight %w : f32[5,70] constant %n : i32[] = {0} "
+        "%y, %m = while(%x, %n) {"
+        "  condition = graph \"c\" { input %x : f32[5,70] input %n : i32[] "
+        "    constant %most : i32[] = {3} %go = less(%n, %most) output \"go\" = %go },"
+        "  body = graph \"b\" { input %x : f32[5,70] input %n : i32[] constant %one : i32[] = {1} "
+        "    %y = add(%x, %x) %m = add(%n, %one) output \"y\" = %y output \"m\" = %m }} "
+        "%e = exp(%y) %s = softmax(%e) %d = sub(%s, %w) output \"d\" = %d }");
+}
+
+/* Two sorts that only scratch orders. */
+static sl_program *make_sorts(void) {
+    return parse_program("graph \"sorts\" { input %x : f32[5,70] weight %w : f32[5,70] "
+                         "%a = sort(%x) { axis = 1 } %b = sort(%w) { axis = 1 } "
+                         "output \"a\" = %a output \"b\" = %b }");
 }
 
 static float x[ELEMENTS], w[ELEMENTS];
@@ -179,13 +191,16 @@ typedef struct {
     sl_executable *exe;
 } ready;
 
-static ready make_ready(void) {
-    ready r = {.program = make_program()};
+static ready make_ready_of(sl_program *program) {
+    ready r = {.program = program};
     must(sl_device_cuda_create(&(sl_device_options){.driver = emulator.path}, NULL, &r.device,
                                &err));
     must(r.device->ops->load(r.device, r.program, &r.exe, &err));
     must(bind(r.device, r.program, r.exe));
     return r;
+}
+static ready make_ready(void) {
+    return make_ready_of(make_program());
 }
 static void drop(ready *r) {
     r->device->ops->unload(r->exe);
@@ -204,7 +219,12 @@ static void a_graph_has_the_edges_of_its_program(void **state) {
     sl_edges edges;
     sl_arena arena;
     sl_arena_init(&arena, NULL);
-    must(sl_device_cuda_prove(exe, &err));
+    sl_device_proof proof;
+    must(r.device->ops->prove(exe, &proof, &err));
+    assert_int_equal(proof.steps, program->step_count);
+    assert_int_equal(proof.segments, 1);
+    assert_int_equal(proof.launches, sl_cuda_executable_of(exe)->launch_count);
+    assert_int_equal(proof.edges, program->edges.first[program->step_count]);
     must(sl_cuda_read_edges(sl_cuda_executable_of(exe), &arena, &edges, &err));
     uint32_t count = 0;
     for (uint32_t s = 0; s < program->step_count; s++)
@@ -212,6 +232,71 @@ static void a_graph_has_the_edges_of_its_program(void **state) {
             assert_true(has_edge(program, s, edges.targets[e]));
     assert_int_equal(count, program->edges.first[program->step_count]);
     sl_arena_deinit(&arena);
+    drop(&r);
+}
+
+/* A graph without one of its edges: neither the proof nor the driver accepts it.  How many there
+ * are, and for how many of them the proof says `why`. */
+static uint32_t drop_each_edge(sl_program *(*make)(void), const char *why, uint32_t *out_said) {
+    uint32_t dropped = 0, edges = 1;
+    *out_said = 0;
+    for (; dropped < edges; dropped++) {
+        sl_device_proof proof;
+        ready r = make_ready_of(make());
+        if (dropped == 0) { /* as it is */
+            must(r.device->ops->prove(r.exe, &proof, &err));
+            edges = proof.edges;
+            drop(&r);
+            r = make_ready_of(make());
+        }
+        emulator.drop_edge((int)dropped);
+        assert_int_equal(r.device->ops->prove(r.exe, &proof, &err), SL_INVALID);
+        emulator.drop_edge(-1);
+        *out_said += strstr(err.message, why) != NULL;
+        if (!getenv("SLUICE_SANITIZED")) { /* accesses are seen */
+            assert_int_equal(r.device->ops->run(r.exe, &err), SL_DEVICE);
+            assert_non_null(strstr(err.message, "no path of edges orders them"));
+        }
+        drop(&r);
+    }
+    return dropped;
+}
+
+static void every_missing_edge_is_found(void **state) {
+    (void)state;
+    uint32_t said;
+    assert_int_equal(drop_each_edge(make_program, "conflict in byte", &said), 4);
+    assert_int_equal(said, 4);
+    /* of scratch, and of the two launches of either step */
+    assert_int_equal(drop_each_edge(make_sorts, "of 'kernel scratch', and no path", &said), 3);
+    assert_int_equal(said, 1);
+    assert_int_equal(drop_each_edge(make_sorts, "no edge orders launch 0 and", &said), 3);
+    assert_int_equal(said, 2);
+}
+
+/* Steps that the host runs are segments by themselves, and have bodies. */
+static void the_order_of_segments_is_proved(void **state) {
+    (void)state;
+    sl_device_proof proof;
+    ready r = make_ready_of(make_loop());
+    must(r.device->ops->prove(r.exe, &proof, &err));
+    assert_true(proof.steps > r.program->step_count); /* with those of bodies */
+    sl_cuda_executable *exe = sl_cuda_executable_of(r.exe);
+    assert_int_equal(exe->segment_count, 2);
+    assert_int_equal(proof.segments, 4);
+    const sl_cuda_segment first = exe->segments[0];
+    exe->segments[0] = exe->segments[1];
+    exe->segments[1] = first;
+    assert_int_equal(r.device->ops->prove(r.exe, &proof, &err), SL_INVALID);
+    assert_non_null(strstr(err.message, "no path orders them"));
+    drop(&r);
+    const sl_device_options eager = {.driver = emulator.path, .eager = true};
+    r = (ready){.program = make_program()};
+    must(sl_device_cuda_create(&eager, NULL, &r.device, &err));
+    must(r.device->ops->load(r.device, r.program, &r.exe, &err));
+    must(bind(r.device, r.program, r.exe));
+    must(r.device->ops->prove(r.exe, &proof, &err));
+    assert_int_equal(proof.edges, 0);
     drop(&r);
 }
 
@@ -354,6 +439,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_way_to_run_gives_the_same),
         cmocka_unit_test(a_graph_has_the_edges_of_its_program),
+        cmocka_unit_test(every_missing_edge_is_found),
+        cmocka_unit_test(the_order_of_segments_is_proved),
         cmocka_unit_test(runs_may_be_started_ahead),
         cmocka_unit_test(any_call_may_fail),
         cmocka_unit_test(a_lost_device_is_reported),

@@ -1,25 +1,63 @@
-/* edges.c - What a graph on the device really waits for, read back from the driver. */
+/* edges.c - What orders the steps of an executable, with the edges of its graphs as the driver has
+ * them, and the proof that it is enough. */
 #include "core/check.h"
 #include "runtime/cuda/executable.h"
+#include <string.h>
 
-/* Nodes of a graph by pairs, as the driver tells. */
+/* Edges between nodes, of all graphs of an executable, as the driver has them. */
 typedef struct {
     sl_cu_node *from, *to;
     size_t count;
 } node_pairs;
 
-static sl_status read_pairs(const sl_cuda_executable *exe, const sl_cuda_segment *g,
-                            sl_arena *arena, node_pairs *out, sl_error *err) {
-    const sl_cuda_driver *driver = &exe->device->driver;
-    SL_TRY_CUDA(driver, graph_edges(g->graph, NULL, NULL, NULL, &out->count), "reading edges", err);
-    out->from = SL_ARENA_NEW_ARRAY(arena, sl_cu_node, out->count + 1);
-    out->to = SL_ARENA_NEW_ARRAY(arena, sl_cu_node, out->count + 1);
-    sl_cu_edge *edges = SL_ARENA_NEW_ARRAY(arena, sl_cu_edge, out->count + 1);
-    if (!out->from || !out->to || !edges) return sl_no_memory(err, "edges", out->count);
-    if (out->count)
-        SL_TRY_CUDA(driver, graph_edges(g->graph, out->from, out->to, edges, &out->count),
-                    "reading edges", err);
+static sl_status count_pairs(const sl_cuda_executable *exe, size_t *out, sl_error *err) {
+    *out = 0;
+    for (uint32_t i = 0; i < exe->segment_count; i++) {
+        size_t count = 0;
+        if (!exe->segments[i].graph) continue;
+        SL_TRY_CUDA(&exe->device->driver,
+                    graph_edges(exe->segments[i].graph, NULL, NULL, NULL, &count), "reading edges",
+                    err);
+        *out += count;
+    }
     return SL_OK;
+}
+
+static sl_status read_pairs(const sl_cuda_executable *exe, sl_arena *arena, node_pairs *out,
+                            sl_error *err) {
+    size_t all;
+    SL_TRY(count_pairs(exe, &all, err));
+    *out = (node_pairs){.from = SL_ARENA_NEW_ARRAY(arena, sl_cu_node, all + 1),
+                        .to = SL_ARENA_NEW_ARRAY(arena, sl_cu_node, all + 1)};
+    sl_cu_edge *kinds = SL_ARENA_NEW_ARRAY(arena, sl_cu_edge, all + 1);
+    if (!out->from || !out->to || !kinds) return sl_no_memory(err, "edges", all);
+    for (uint32_t i = 0; i < exe->segment_count; i++) {
+        size_t count = all - out->count;
+        if (!exe->segments[i].graph || !count) continue;
+        SL_TRY_CUDA(&exe->device->driver,
+                    graph_edges(exe->segments[i].graph, out->from + out->count,
+                                out->to + out->count, kinds, &count),
+                    "reading edges", err);
+        out->count += count;
+    }
+    return SL_OK;
+}
+
+/* Whether a segment launches a step.  Steps that share launches are on one level. */
+static bool launches_step(const sl_cuda_executable *exe, const sl_cuda_segment *g, uint32_t step) {
+    const uint32_t leader = exe->tasks[step].leader;
+    if (!g->leveled) return step >= g->first && step < g->end;
+    return g->alone ? leader == g->first : exe->tasks[leader].level == g->level;
+}
+static uint32_t segment_of(const sl_cuda_executable *exe, uint32_t step) {
+    uint32_t i = 0;
+    while (!launches_step(exe, &exe->segments[i], step)) i++;
+    return i;
+}
+/* Segments run one after another; so do the steps of one that is no graph. */
+static bool segments_order(const sl_cuda_executable *exe, uint32_t a, uint32_t b) {
+    const uint32_t x = segment_of(exe, a), y = segment_of(exe, b);
+    return x < y || (x == y && !exe->segments[x].graph);
 }
 
 /* The step whose launch a node is; step_count when there is none. */
@@ -39,9 +77,10 @@ static bool is_last(const sl_cuda_executable *exe, uint32_t leader, sl_cu_node n
     return exe->nodes[task->first_launch + task->launch_count - 1] == node;
 }
 
-/* Calls add(from, to) for each pair of steps that the driver's edges order: all of one leader whose
- * last node it is, and all of another whose first it is, or those that only the last has to do
- * with.  Those of one leader follow each other in the order of the program. */
+/* Calls add(from, to) for each pair of steps that is ordered.  By the driver's edges: all of one
+ * leader whose last node it is, and all of another whose first it is, or those that only the last
+ * has to do with.  Those of one leader follow each other in the order of the program.  An order
+ * against that of the program is of no use to anybody. */
 typedef void add_pair(void *ctx, uint32_t from, uint32_t to);
 static void each_pair(const sl_cuda_executable *exe, const node_pairs *pairs, add_pair *add,
                       void *ctx) {
@@ -59,6 +98,9 @@ static void each_pair(const sl_cuda_executable *exe, const node_pairs *pairs, ad
     for (uint32_t s = 0; s < count; s++)
         for (uint32_t a = tasks[s].leader; a != UINT32_MAX; a = tasks[a].next)
             if (a < s) add(ctx, a, s);
+    for (uint32_t b = 0; b < count; b++)
+        for (uint32_t a = 0; a < b; a++)
+            if (segments_order(exe, a, b)) add(ctx, a, b);
 }
 
 static void count_pair(void *ctx, uint32_t from, uint32_t to) {
@@ -72,41 +114,113 @@ static void put_pair(void *ctx, uint32_t from, uint32_t to) {
 }
 
 /* Counting sort: first[] is two ahead while counting and one ahead while filling. */
-sl_status sl_cuda_read_edges(const sl_cuda_executable *exe, sl_arena *arena, sl_edges *out,
-                             sl_error *err) {
+static sl_status sort_pairs(const sl_cuda_executable *exe, const node_pairs *pairs, sl_arena *arena,
+                            sl_edges *out, sl_error *err) {
     const uint32_t count = exe->base.binding.program->step_count;
-    const sl_cuda_segment *g = &exe->segments[0];
-    node_pairs pairs;
-    if (exe->segment_count != 1 || !g->graph)
-        return sl_fail(err, SL_INVALID, "%s is no single graph", exe->base.binding.program->name);
-    SL_TRY(read_pairs(exe, g, arena, &pairs, err));
     out->first = SL_ARENA_NEW_ARRAY(arena, uint32_t, (size_t)count + 3);
     if (!out->first) return sl_no_memory(err, "edges", count);
-    each_pair(exe, &pairs, count_pair, out);
+    each_pair(exe, pairs, count_pair, out);
     for (uint32_t s = 2; s < count + 3; s++) out->first[s] += out->first[s - 1];
     out->targets = SL_ARENA_NEW_ARRAY(arena, uint32_t, (size_t)out->first[count + 2] + 1);
     if (!out->targets) return sl_no_memory(err, "edges", out->first[count + 2]);
-    each_pair(exe, &pairs, put_pair, out);
+    each_pair(exe, pairs, put_pair, out);
     return SL_OK;
 }
 
-static sl_status prove(const sl_cuda_executable *exe, sl_arena *arena, sl_error *err) {
+sl_status sl_cuda_read_edges(const sl_cuda_executable *exe, sl_arena *arena, sl_edges *out,
+                             sl_error *err) {
+    node_pairs pairs;
+    SL_TRY(read_pairs(exe, arena, &pairs, err));
+    return sort_pairs(exe, &pairs, arena, out, err);
+}
+
+/* ---- the proof ---- */
+
+static bool has_pair(const node_pairs *pairs, sl_cu_node from, sl_cu_node to) {
+    for (size_t e = 0; e < pairs->count; e++)
+        if (pairs->from[e] == from && pairs->to[e] == to) return true;
+    return false;
+}
+
+/* Each launch of a leader follows the one before. */
+static sl_status check_launches(const sl_cuda_executable *exe, const node_pairs *pairs,
+                                sl_device_proof *proof, sl_error *err) {
+    const sl_program *program = exe->base.binding.program;
+    for (uint32_t s = 0; s < program->step_count; s++) {
+        const sl_cuda_task *task = &exe->tasks[s];
+        if (task->leader != s) continue;
+        proof->launches += task->launch_count;
+        if (!exe->segments[segment_of(exe, s)].graph) continue;
+        for (uint32_t i = 1; i < task->launch_count; i++) {
+            const sl_cu_node *nodes = exe->nodes + task->first_launch;
+            if (!has_pair(pairs, nodes[i - 1], nodes[i]))
+                return sl_fail(err, SL_INVALID,
+                               "step %u (%s): no edge orders launch %u and launch %u of it", s,
+                               program->steps[s].label, i - 1, i);
+        }
+    }
+    return SL_OK;
+}
+
+/* The steps of a program that write scratch say so: `scratch` is one buffer more. */
+static sl_status declare_scratch(const sl_cuda_executable *exe, sl_arena *arena, sl_program *out,
+                                 sl_error *err) {
+    const sl_program *program = exe->base.binding.program;
+    const sl_buffer_id scratch = {program->buffer_count};
+    out->buffers = SL_ARENA_NEW_ARRAY(arena, sl_buffer, (size_t)program->buffer_count + 1);
+    out->steps = SL_ARENA_NEW_ARRAY(arena, sl_step, (size_t)program->step_count + 1);
+    if (!out->buffers || !out->steps) return sl_no_memory(err, "a proof", program->step_count);
+    memcpy(out->buffers, program->buffers, program->buffer_count * sizeof *out->buffers);
+    memcpy(out->steps, program->steps, program->step_count * sizeof *out->steps);
+    out->buffers[out->buffer_count++] = (sl_buffer){
+        .kind = SL_BUFFER_STATE, .name = "kernel scratch", .bytes = exe->device->gpu.scratch.bytes};
+    for (uint32_t s = 0; s < program->step_count; s++) {
+        const sl_cuda_task *task = &exe->tasks[s];
+        sl_step *step = &out->steps[s];
+        if (!task->scratch_bytes) continue;
+        sl_access *writes = SL_ARENA_NEW_ARRAY(arena, sl_access, (size_t)step->write_count + 1);
+        if (!writes) return sl_no_memory(err, "a proof", step->write_count);
+        memcpy(writes, step->writes, step->write_count * sizeof *writes);
+        writes[step->write_count++] = sl_access_range(scratch, task->scratch_offset,
+                                                      task->scratch_offset + task->scratch_bytes);
+        step->writes = writes;
+    }
+    return SL_OK;
+}
+
+static sl_status prove(const sl_cuda_executable *exe, sl_arena *arena, sl_device_proof *proof,
+                       sl_error *err) {
     sl_program program = *exe->base.binding.program;
+    node_pairs pairs;
     program.model = SL_SCHEDULE_EDGES;
-    SL_TRY(sl_cuda_read_edges(exe, arena, &program.edges, err));
+    SL_TRY(read_pairs(exe, arena, &pairs, err));
+    SL_TRY(check_launches(exe, &pairs, proof, err));
+    SL_TRY(sort_pairs(exe, &pairs, arena, &program.edges, err));
+    SL_TRY(declare_scratch(exe, arena, &program, err));
+    proof->steps += program.step_count;
+    proof->segments += exe->segment_count;
+    proof->edges += (uint32_t)pairs.count;
     return sl_check_program(&program, exe->device->gpu.allocator, err);
 }
 
-sl_status sl_device_cuda_prove(sl_executable *base, sl_error *err) {
-    sl_cuda_executable *exe = sl_cuda_executable_of(base);
+static sl_status prove_all(sl_cuda_executable *exe, sl_device_proof *proof, sl_error *err) {
+    const sl_program *program = exe->base.binding.program;
     sl_arena arena;
+    SL_TRY(sl_cuda_build(&exe->base, err));
     sl_arena_init(&arena, exe->device->gpu.allocator);
-    sl_status status = sl_cuda_calls.enter(&exe->device->gpu, err);
-    if (status == SL_OK) {
-        status = sl_cuda_calls.build(&exe->base, err);
-        if (status == SL_OK) status = prove(exe, &arena, err);
-        sl_cuda_calls.leave(&exe->device->gpu);
-    }
+    sl_status status = prove(exe, &arena, proof, err);
     sl_arena_deinit(&arena);
+    for (uint32_t s = 0; s < program->step_count; s++)
+        for (uint32_t b = 0; exe->base.steps[s].bodies && b < program->steps[s].body_count; b++)
+            if (status == SL_OK)
+                status = prove_all((sl_cuda_executable *)exe->base.steps[s].bodies[b], proof, err);
+    return status;
+}
+
+sl_status sl_cuda_prove(sl_cuda_executable *exe, sl_device_proof *out, sl_error *err) {
+    *out = (sl_device_proof){0};
+    SL_TRY(sl_cuda_calls.enter(&exe->device->gpu, err));
+    const sl_status status = prove_all(exe, out, err);
+    sl_cuda_calls.leave(&exe->device->gpu);
     return status;
 }

@@ -17,6 +17,7 @@ typedef struct {
 typedef struct {
     const sl_cuda_kernel *kernel; /* NULL: the host runs it */
     uint32_t first_launch, launch_count;
+    uint64_t scratch_offset, scratch_bytes; /* of the device's scratch; 0 bytes: none */
     /* In a graph (join.h): the step whose launches this one is part of, itself where it has its
      * own; the next of the same, UINT32_MAX: none; whether only the last of those launches has to
      * do with it. */
@@ -63,10 +64,13 @@ void sl_cuda_unbuild(sl_gpu_executable *base);
 sl_status sl_cuda_submit(sl_gpu_executable *base, sl_error *err);
 sl_status sl_cuda_submit_step(sl_gpu_executable *base, uint32_t step, sl_error *err);
 
-/* edges.c: of a program that is one graph, as the driver has them; successors that are other
- * steps, in arena. */
+/* edges.c: pairs of steps that edges of the driver's graphs, or the order of segments, order;
+ * successors that are other steps, in arena. */
 SL_CHECKED sl_status sl_cuda_read_edges(const sl_cuda_executable *exe, sl_arena *arena,
                                         sl_edges *out, sl_error *err);
+/* Proves that these order every conflict on final addresses (core/check.h), with kernel scratch and
+ * the bodies of steps. */
+SL_CHECKED sl_status sl_cuda_prove(sl_cuda_executable *exe, sl_device_proof *out, sl_error *err);
 
 /* target.c: the kernel of a step, NULL where the host runs it; SL_UNSUPPORTED, naming the step,
  * when there is none. */

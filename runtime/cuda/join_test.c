@@ -4,8 +4,10 @@
 #include "compiler/compile.h"
 #include "engine/session/model.h"
 #include "runtime/cuda/cuda.h"
+#include "runtime/cuda/emulator/control.h"
 #include "runtime/cuda/joining.h"
 #include "tests/support/bound_program.h"
+#include <dlfcn.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -196,13 +198,22 @@ static void every_kernel_of_a_rule_is_planned(void **state) {
     drop(&own);
 }
 
+static void must_be_proved(const ready *r) {
+    const sl_cuda_executable *exe = sl_cuda_executable_of(r->bound.executable);
+    sl_device_proof proof;
+    must(r->device->ops->prove(r->bound.executable, &proof, &err));
+    assert_int_equal(proof.steps, r->program->step_count);
+    assert_int_equal(proof.segments, exe->segment_count);
+    assert_true(proof.edges > proof.steps / 4);
+}
+
 /* Whether or not buffers share memory, which leaves fewer to join. */
 static void edges_order_every_conflict(void **state) {
     (void)state;
     for (int no_sharing = 0; no_sharing < 2; no_sharing++) {
         ready r = make_ready(no_sharing, false);
         assert_true(members(sl_cuda_executable_of(r.bound.executable)) > 0);
-        must(sl_device_cuda_prove(r.bound.executable, &err));
+        must_be_proved(&r);
         drop(&r);
     }
 }
@@ -220,10 +231,65 @@ static void a_wrong_join_is_found(void **state) {
     task->leader = head->leader;
     head->next = last;
     task->next = before.next;
-    assert_int_not_equal(sl_device_cuda_prove(&exe->base.base, &err), SL_OK);
+    sl_device_proof proof;
+    assert_int_equal(r.device->ops->prove(&exe->base.base, &proof, &err), SL_INVALID);
     *head = before;
     task->leader = last;
     task->next = UINT32_MAX;
+    drop(&r);
+}
+
+/* Of a graph without one of its edges, the proof refuses at least what the emulated driver does:
+ * where another path orders the same, both accept it. */
+static void what_the_proof_accepts_runs(void **state) {
+    (void)state;
+    enum { EVERY = 7 };
+    void (*drop_edge)(int after);
+    void *library = driver ? dlopen(driver, RTLD_NOW) : NULL;
+    if (!library) skip();
+    *(void **)&drop_edge = dlsym(library, "emulated_drop_edge");
+    assert_non_null(drop_edge);
+    uint32_t accepted = 0, refused = 0;
+    sl_device_proof whole, proof;
+    ready r = make_ready(true, false);
+    must(r.device->ops->prove(r.bound.executable, &whole, &err));
+    drop(&r);
+    for (uint32_t after = 0; after < whole.edges; after += EVERY) {
+        r = (ready){.program = make_program(true)};
+        const sl_device_options options = {.driver = driver};
+        must(sl_device_cuda_create(&options, NULL, &r.device, &err));
+        bound_program_init(&r.bound, r.program, r.device, model);
+        drop_edge((int)after);
+        if (r.device->ops->prove(r.bound.executable, &proof, &err) == SL_OK) {
+            assert_int_equal(proof.edges, whole.edges - 1);
+            (void)bound_program_run(&r.bound, NULL);
+            accepted++;
+        } else {
+            refused++;
+        }
+        drop_edge(-1);
+        drop(&r);
+    }
+    assert_true(refused > 2 * accepted);
+    (void)dlclose(library);
+}
+
+/* Levels that run in another order. */
+static void a_wrong_order_of_levels_is_found(void **state) {
+    (void)state;
+    sl_device_proof proof;
+    ready r = make_ready_with(true, (sl_device_options){.expert_budget_bytes = 1 << 20});
+    sl_cuda_executable *exe = sl_cuda_executable_of(r.bound.executable);
+    assert_true(exe->segments[0].leveled && exe->segments[1].alone);
+    for (uint32_t i = 1; i < exe->segment_count; i++) {
+        const sl_cuda_segment before = exe->segments[i - 1];
+        exe->segments[i - 1] = exe->segments[i];
+        exe->segments[i] = before;
+        assert_int_equal(r.device->ops->prove(&exe->base.base, &proof, &err), SL_INVALID);
+        exe->segments[i] = exe->segments[i - 1];
+        exe->segments[i - 1] = before;
+    }
+    must_be_proved(&r);
     drop(&r);
 }
 
@@ -262,6 +328,7 @@ static void bits_are_the_same_when_experts_stream(void **state) {
         ready some = make_ready_with(true, (sl_device_options){.expert_budget_bytes = bytes});
         assert_true(sl_cuda_executable_of(some.bound.executable)->segments[0].leveled);
         assert_int_equal(sl_cuda_executable_of(some.bound.executable)->segment_count, 2 * 3 + 1);
+        must_be_proved(&some);
         assert_int_equal(bound_program_run(&some.bound, NULL), wanted);
         assert_int_equal(sl_device_count(some.device).expert_slots, rooms[i]);
         drop(&some);
@@ -322,6 +389,8 @@ int main(void) {
         cmocka_unit_test(every_rule_is_used),
         cmocka_unit_test(edges_order_every_conflict),
         cmocka_unit_test(a_wrong_join_is_found),
+        cmocka_unit_test(what_the_proof_accepts_runs),
+        cmocka_unit_test(a_wrong_order_of_levels_is_found),
         cmocka_unit_test(results_are_those_of_steps_apart),
         cmocka_unit_test(bits_are_the_same_when_experts_stream),
         cmocka_unit_test(experts_without_room_come_in_rounds),

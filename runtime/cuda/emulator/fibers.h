@@ -10,8 +10,12 @@ struct launch {
     void *dynamic_shared;
     const void *args;
 };
+/* Whether a thread called follow(), and whether a block let successors start only after that. */
+struct outcome {
+    bool followed, led_late;
+};
 /* False when no device could run a block of that size. */
-bool run(const launch &l);
+bool run(const launch &l, outcome *out);
 /* kernels.cpp: nullptr when there is no such kernel. */
 const kernel *find(const char *name);
 } // namespace emulated

@@ -35,15 +35,17 @@
 #else
 #include "runtime/cuda/emulator/emulator.h"
 #define SL_EMULATED 1
-#define SL_CUDA_KERNEL(NAME, ARGS, ...)                                                            \
+#define SL_EMULATED_KERNEL(NAME, ARGS, BEGIN)                                                      \
     static void NAME(const ARGS &a);                                                               \
     static void call_##NAME(const void *args) {                                                    \
+        BEGIN;                                                                                     \
         NAME(*(const ARGS *)args);                                                                 \
     }                                                                                              \
     const char *name_of_##NAME(const ARGS *);                                                      \
     emulated::kernel entry_##NAME = {name_of_##NAME(nullptr), call_##NAME};                        \
     static void NAME(const ARGS &a)
-#define SL_CUDA_KERNEL_AHEAD       SL_CUDA_KERNEL
+#define SL_CUDA_KERNEL(NAME, ARGS, ...)       SL_EMULATED_KERNEL(NAME, ARGS, (lead(), follow()))
+#define SL_CUDA_KERNEL_AHEAD(NAME, ARGS, ...) SL_EMULATED_KERNEL(NAME, ARGS, (void)0)
 #define SL_DYNAMIC_SHARED(T, NAME) T *NAME = (T *)emulated::here->dynamic_shared
 #define SL_IN_GLOBAL(POINTER)      (void)(POINTER)
 #define SL_KEEP_POINTER(POINTER)   (void)(POINTER)
@@ -61,12 +63,16 @@ constexpr int sl_threads_of(int threads = 256) {
  * lead(), blocks of those that follow it may start; what those read or overwrite of the ones before
  * is theirs after follow().  Weights never change, so they can be asked for before that. */
 DEVICE void lead() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#if SL_EMULATED
+    emulated::lead();
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;");
 #endif
 }
 DEVICE void follow() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#if SL_EMULATED
+    emulated::follow();
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
