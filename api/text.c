@@ -1,4 +1,5 @@
 /* text.c - Tokens, chat templates and text streams of a model (sluice/sluice.h). */
+#include "base/utf8.h"
 #include "engine/session/model.h"
 #include <jansson.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* added.h - Added tokens: texts that become one token wherever they stand, before splitting. */
 #ifndef SL_ENGINE_TEXT_ADDED_H
 #define SL_ENGINE_TEXT_ADDED_H
-#include "engine/text/utf8.h"
+#include "base/utf8.h"
 
 typedef struct {
     sl_slice content; /* never empty */

@@ -2,7 +2,7 @@
 #ifndef SL_ENGINE_TEXT_DECODER_H
 #define SL_ENGINE_TEXT_DECODER_H
 #include "base/memory.h"
-#include "engine/text/utf8.h"
+#include "base/utf8.h"
 #include <jansson.h>
 
 enum { SL_DECODER_REPLACEMENTS = 4 };

@@ -31,12 +31,4 @@ const char *sl_tokenizer_text(const sl_tokenizer *tokenizer, int32_t id, size_t 
 bool sl_tokenizer_is_special(const sl_tokenizer *tokenizer, int32_t id);
 /* The id of exactly this token, or -1. */
 int32_t sl_tokenizer_find(const sl_tokenizer *tokenizer, const char *text, size_t bytes);
-
-/* Streaming output: holds back the bytes of an unfinished UTF-8 character. */
-typedef sl_text_stream sl_utf8_stream;
-/* Appends bytes; writes the complete characters to out (room for bytes + 4) and returns how many
- * bytes that is.  Invalid sequences become U+FFFD: room for 3 * (bytes + 4). */
-size_t sl_utf8_stream_push(sl_utf8_stream *stream, const char *bytes, size_t count, char *out);
-/* The rest, at the end of the output: out needs 12 bytes. */
-size_t sl_utf8_stream_finish(sl_utf8_stream *stream, char *out);
 #endif

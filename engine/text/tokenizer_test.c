@@ -1,6 +1,7 @@
 /* Vectors made by Hugging Face's tokenizers, any bytes, errors, and streaming output.
  *
  *   tokenizer_test [TEXTS]     random texts to each published tokenizer, 10000 unless told */
+#include "base/utf8.h"
 #include "engine/text/normalise.h"
 #include "engine/text/tokenizer.h"
 #include <jansson.h>

@@ -4,7 +4,7 @@
  * over the classes of Unicode 16. */
 #ifndef SL_ENGINE_TEXT_WORDS_H
 #define SL_ENGINE_TEXT_WORDS_H
-#include "engine/text/utf8.h"
+#include "base/utf8.h"
 
 /* How many bytes the pattern matches at the front of well-formed text, which is not empty; 0: it
  * does not. */

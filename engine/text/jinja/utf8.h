@@ -1,8 +1,8 @@
 /* utf8.h - Characters of valid UTF-8, and the few facts about them Python strings need. */
 #ifndef SL_ENGINE_TEXT_JINJA_UTF8_H
 #define SL_ENGINE_TEXT_JINJA_UTF8_H
+#include "base/utf8.h"
 #include "engine/text/jinja/jinja.h"
-#include "engine/text/utf8.h"
 
 /* The character at text (not empty) and its width in bytes. */
 uint32_t sl_jinja_utf8_decode(jinja_text text, size_t *out_width);

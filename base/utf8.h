@@ -1,6 +1,7 @@
 /* utf8.h - Slices of text and the characters in them. */
-#ifndef SL_ENGINE_TEXT_UTF8_H
-#define SL_ENGINE_TEXT_UTF8_H
+#ifndef SL_BASE_UTF8_H
+#define SL_BASE_UTF8_H
+#include "sluice/sluice.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -31,4 +32,12 @@ size_t sl_utf8_encode(uint32_t character, char out[4]);
 size_t sl_utf8_valid_bytes(sl_slice slice);
 /* Unicode's White_Space. */
 bool sl_utf8_is_space(uint32_t character);
+
+/* Streaming output: holds back the bytes of an unfinished UTF-8 character. */
+typedef sl_text_stream sl_utf8_stream;
+/* Appends bytes; writes the complete characters to out (room for bytes + 4) and returns how many
+ * bytes that is.  Invalid sequences become U+FFFD: room for 3 * (bytes + 4). */
+size_t sl_utf8_stream_push(sl_utf8_stream *stream, const char *bytes, size_t count, char *out);
+/* The rest, at the end of the output: out needs 12 bytes. */
+size_t sl_utf8_stream_finish(sl_utf8_stream *stream, char *out);
 #endif

@@ -1,7 +1,6 @@
 /* utf8.c - Well-formed UTF-8 as the Unicode standard's table of byte sequences defines it: no
  * overlong forms, no surrogates, nothing above U+10FFFF. */
-#include "engine/text/utf8.h"
-#include "engine/text/tokenizer.h"
+#include "base/utf8.h"
 #include <string.h>
 
 /* How many bytes the character that starts with lead has; 0 for bytes that start none. */
