@@ -17,8 +17,6 @@ import subprocess
 import sys
 
 ONE_FAMILY = 250
-# CUDA files of the elementwise family that are not named after it.
-ALIASES = {"points": "elementwise", "region": "elementwise"}
 # CUDA kernel files that serve several families.
 SHARED_KERNELS = {"gemm", "gemm_half", "loops", "row"}
 CC = [os.environ.get("CC", "cc"), "-E", "-P", "-w", "-D_GNU_SOURCE", "-I.", "-Iinclude"]
@@ -76,8 +74,8 @@ class Rooms:
 
     def stem(self, path):
         """The family that a file's name begins with; its whole name if there is none."""
-        words = ALIASES.get(path.stem, path.stem).split("_")
-        names = ("_".join(words[:count]) for count in range(1, len(words) + 1))
+        words = path.stem.split("_")
+        names = ("_".join(words[:count]) for count in range(1, len(words)))
         return next((name for name in names if name in self.families), path.stem)
 
     def files_of(self, op):
