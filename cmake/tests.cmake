@@ -63,7 +63,7 @@ if(CMAKE_CXX_COMPILER)
     if(NOT SLUICE_SANITIZE)
         list(APPEND kernel_options -fsanitize=thread)
     endif()
-    set_source_files_properties(${cuda_kernels} runtime/cuda/emulator/kernels.cpp PROPERTIES LANGUAGE CXX
+    set_source_files_properties(${cuda_kernels} runtime/cuda/emulator/order_kernels.cpp PROPERTIES LANGUAGE CXX
         COMPILE_OPTIONS "${kernel_options}")
     set_source_files_properties(runtime/cuda/emulator/accesses.cpp PROPERTIES COMPILE_OPTIONS -O2)
     add_library(emulator SHARED EXCLUDE_FROM_ALL ${emulator_sources} ${cuda_kernels})

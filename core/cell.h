@@ -1,14 +1,11 @@
 /* cell.h - The cells of recurrent layers (core/rnn.h): from the sums of one unit to its
- * state. Shared by the host and by the kernels of every device, which set the function qualifiers
- * with SL_CELL. */
+ * state. Shared by the evaluator and the kernels of every device. */
 #ifndef SL_CORE_CELL_H
 #define SL_CORE_CELL_H
+#include "core/everywhere.h"
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
-#ifndef SL_CELL
-#define SL_CELL static inline
-#endif
 
 enum { SL_RNN_GATES = 1, SL_GRU_GATES = 3, SL_LSTM_GATES = 4 };
 
@@ -46,7 +43,7 @@ typedef struct {
     bool variant;
 } sl_cell;
 
-SL_CELL double sl_cell_apply(const sl_activation *a, double x) {
+SL_EVERYWHERE double sl_cell_apply(const sl_activation *a, double x) {
     const double alpha = a->alpha, beta = a->beta;
     switch (a->function) {
 #define FUNCTION(NAME, ALPHA, BETA, ...)                                                           \
@@ -58,24 +55,24 @@ SL_CELL double sl_cell_apply(const sl_activation *a, double x) {
         return x;
     }
 }
-SL_CELL double sl_cell_clipped(const sl_cell *cell, double x) {
+SL_EVERYWHERE double sl_cell_clipped(const sl_cell *cell, double x) {
     return cell->clip > 0 ? fmin(fmax(x, -cell->clip), cell->clip) : x;
 }
 /* The activation of a gate, and of the state of rnn. */
-SL_CELL double sl_cell_gate(const sl_cell *cell, double sum) {
+SL_EVERYWHERE double sl_cell_gate(const sl_cell *cell, double sum) {
     return sl_cell_apply(&cell->f, sl_cell_clipped(cell, sum));
 }
-SL_CELL double sl_cell_candidate(const sl_cell *cell, double sum) {
+SL_EVERYWHERE double sl_cell_candidate(const sl_cell *cell, double sum) {
     return sl_cell_apply(&cell->g, sl_cell_clipped(cell, sum));
 }
 
 /* The state after one time step, from the gate z and the sum of the candidate. */
-SL_CELL double sl_gru_unit(const sl_cell *cell, double z, double sum, double hidden) {
+SL_EVERYWHERE double sl_gru_unit(const sl_cell *cell, double z, double sum, double hidden) {
     return (1 - z) * sl_cell_candidate(cell, sum) + z * hidden;
 }
 /* The same for lstm, from the sums of i, o, f, c; peepholes of i, o, f, or NULL. */
-SL_CELL double sl_lstm_unit(const sl_cell *cell, const double *sums, const double *peepholes,
-                            double *content) {
+SL_EVERYWHERE double sl_lstm_unit(const sl_cell *cell, const double *sums, const double *peepholes,
+                                  double *content) {
     const double before = *content;
     double in = sums[0], out = sums[1], forget = sums[2];
     if (peepholes) in += peepholes[0] * before, forget += peepholes[2] * before;

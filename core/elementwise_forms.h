@@ -42,8 +42,8 @@ SL_EVERYWHERE sl_complex sl_elementwise_complex(uint32_t number, sl_complex x, s
     }
 }
 
-/* On integers of up to 64 bits, and bools: those of unsigned types in unsigned ones.  The result
- * may have more bits than the type, which keeps the low ones. */
+/* On integers: u64 and bools by the unsigned function, all other types by the signed one.  The
+ * result may have more bits than the type, which keeps the low ones. */
 #define INTEGER   int64_t
 #define UNSIGNED  uint64_t
 #define WIDE      uint64_t

@@ -9,8 +9,8 @@
 
 #define SL_SQRT_HALF   0.70710678118654752440
 #define SL_2_SQRTPI    1.12837916709551257390 /* 2 / sqrt(pi) */
-#define SL_1_SQRT2PI   0.39894228040143268 /* 1 / sqrt(2 pi) */
-#define SL_GELU_FACTOR 1.5957691216057307 /* 2 sqrt(2 / pi) */
+#define SL_1_SQRT2PI   0.39894228040143268    /* 1 / sqrt(2 pi) */
+#define SL_GELU_FACTOR 1.5957691216057307     /* 2 sqrt(2 / pi) */
 #define SL_GELU_CUBE   0.044715
 
 /* NaN from either operand. */

@@ -10,14 +10,9 @@
  * Computed in double precision: angles reach 2^17 rad, where f32 resolves only about 0.01 rad. */
 #ifndef SL_CORE_ROPE_H
 #define SL_CORE_ROPE_H
+#include "core/everywhere.h"
 #include <math.h>
 #include <stdint.h>
-
-#ifdef __CUDACC__
-#define SL_ROPE_INLINE static __host__ __device__ inline
-#else
-#define SL_ROPE_INLINE static inline
-#endif
 
 enum { SL_SCALING_PLAIN, SL_SCALING_LINEAR, SL_SCALING_LLAMA3, SL_SCALING_YARN, SL_SCALING_COUNT };
 
@@ -31,14 +26,14 @@ typedef struct {
 } sl_rope_form;
 
 /* The interpolation weight of the divided frequency for pair j, 0 to 1. */
-SL_ROPE_INLINE double sl_rope_share(const sl_rope_form *form, int64_t j, double plain) {
+SL_EVERYWHERE double sl_rope_share(const sl_rope_form *form, int64_t j, double plain) {
     if (form->scaling == SL_SCALING_PLAIN) return 0;
     if (form->scaling == SL_SCALING_LINEAR) return 1;
     const double at = form->scaling == SL_SCALING_YARN ? (double)j : form->original * plain;
     const double share = (at - form->first) / (form->last - form->first);
     return share < 0 ? 0 : share > 1 ? 1 : share;
 }
-SL_ROPE_INLINE double sl_rope_frequency(const sl_rope_form *form, int64_t j) {
+SL_EVERYWHERE double sl_rope_frequency(const sl_rope_form *form, int64_t j) {
     const double plain = pow(form->theta, -2.0 * (double)j / (double)form->rotary);
     const double share = sl_rope_share(form, j, plain);
     return share == 0 ? plain : plain * (1 - share) + plain / form->factor * share;

@@ -10,9 +10,10 @@
     static void strip_##OP(const strip *s) {                                                       \
         const double *a = s->in[0], *b = s->in[1], *c = s->in[2];                                  \
         const uint32_t attribute = s->attribute;                                                   \
+        const int64_t count = s->count;                                                            \
         RESULT *out = s->out;                                                                      \
         (void)attribute;                                                                           \
-        for (int64_t i = 0; i < s->count; i++) {                                                   \
+        for (int64_t i = 0; i < count; i++) {                                                      \
             const double x = a[i], y = b[i], z = c[i];                                             \
             (void)y, (void)z;                                                                      \
             out[i] = __VA_ARGS__;                                                                  \

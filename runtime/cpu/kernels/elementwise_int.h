@@ -11,10 +11,11 @@
     static void NAMED(strip_##OP)(const strip *s) {                                                \
         const INTEGER *a = s->in[0], *b = s->in[1], *c = s->in[2];                                 \
         const uint32_t attribute = s->attribute;                                                   \
+        const int64_t count = s->count;                                                            \
         const int bits = (int)sizeof(INTEGER) * 8;                                                 \
         RESULT *out = s->out;                                                                      \
         (void)attribute, (void)bits;                                                               \
-        for (int64_t i = 0; i < s->count; i++) {                                                   \
+        for (int64_t i = 0; i < count; i++) {                                                      \
             const INTEGER x = a[i], y = b[i], z = c[i];                                            \
             (void)y, (void)z;                                                                      \
             out[i] = (RESULT)(__VA_ARGS__);                                                        \

@@ -110,7 +110,7 @@ void SL_KERNEL(sl_machine_add)(machine *m, const sl_elementwise_step *step) {
                         .to = sl_elementwise_result(step, operands),
                         .saturate = step->op == SL_OP_cast && step->attribute % 2,
                         .slot = NO_SLOT};
-    memcpy(s->registers, step->registers, sizeof s->registers);
+    for (uint32_t o = 0; o < 3; o++) s->registers[o] = step->registers[o < step->operands ? o : 0];
     m->dtypes[m->input_count + m->step_count++] = s->to;
 }
 
@@ -324,8 +324,7 @@ static void run_step(const machine *m, const void **registers, uint32_t s, int64
                  .from = step->from,
                  .to = step->to,
                  .saturate = step->saturate};
-    for (uint32_t o = 0; o < 3; o++)
-        now.in[o] = registers[step->registers[o < step->operands ? o : 0]];
+    for (uint32_t o = 0; o < 3; o++) now.in[o] = registers[step->registers[o]];
     fetch_next(m, at, s, 1);
     step->fn(&now);
 }

@@ -21,8 +21,9 @@ typedef struct {
 typedef struct {
     sl_op op;
     strip_fn *fn;
-    uint32_t operands, registers[3], attribute;
-    uint32_t link;  /* in a chain (elementwise_strips.h), */
+    uint32_t operands, attribute;
+    uint32_t registers[3]; /* the first again, where the op has fewer operands */
+    uint32_t link;         /* in a chain (elementwise_strips.h), */
     uint32_t chain; /* which this step ends, and so many before it belong to; 0: there is none */
     bool goes_on;   /* its result goes into the next step of a chain, and nowhere else */
     sl_dtype from, to;

@@ -2,9 +2,9 @@
  * plain type, an element per thread.  Op and types are run-time switches, uniform per launch.  Ops on
  * floats that models have are in elementwise.cu, without these switches. */
 #include "core/elementwise_forms.h"
-#include "runtime/cuda/kernels/number.cuh"
-#include "runtime/cuda/kernels/elementwise_any.h"
 #include "runtime/cuda/kernels/elementwise.cuh"
+#include "runtime/cuda/kernels/elementwise_any.h"
+#include "runtime/cuda/kernels/number.cuh"
 #include "runtime/cuda/kernels/strides.cuh"
 
 /* ---- from type to type ---- */

@@ -1,6 +1,5 @@
 /* rnn.cu - Recurrent layers: products with inputs for all steps at once, then a block goes
  * through the steps of one direction of one sequence. */
-#define SL_CELL DEVICE
 #include "runtime/cuda/kernels/cuda.cuh"
 #include "runtime/cuda/kernels/number.cuh"
 #include "runtime/cuda/kernels/rnn.h"
