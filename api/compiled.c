@@ -77,8 +77,8 @@ static sl_status allocate_values(sl_compiled *c, sl_error *err) {
 static sl_status compile_copy(sl_compiled *c, sl_error *err) {
     sl_graph *copy;
     SL_TRY(sl_graph_copy(c->graph, NULL, &copy, err));
-    const sl_compile_how how = sl_how_for(c->row->target);
-    const sl_status status = sl_compile_graph(copy, &how, NULL, &c->program, err);
+    const sl_compiler_options options = sl_compiler_options_for(c->row->target);
+    const sl_status status = sl_compile_graph(copy, &options, NULL, &c->program, err);
     sl_graph_destroy(copy);
     return status;
 }
@@ -115,10 +115,10 @@ static sl_status load_evaluator(sl_compiled *c, sl_error *err) {
 }
 
 static sl_status make_device(sl_compiled *c, const sl_compile_options *options, sl_error *err) {
-    const sl_device_options how = {.threads = options ? options->threads : 0,
-                                   .isa = options ? options->isa : NULL};
+    const sl_device_options given = {.threads = options ? options->threads : 0,
+                                     .isa = options ? options->isa : NULL};
     SL_TRY(sl_device_find(options ? options->device : NULL, &c->row, err));
-    return c->row->create ? c->row->create(&how, NULL, &c->device, err) : SL_OK;
+    return c->row->create ? c->row->create(&given, NULL, &c->device, err) : SL_OK;
 }
 
 sl_status sl_compile(const sl_graph *graph, const sl_compile_options *options, sl_compiled **out,

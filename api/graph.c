@@ -69,8 +69,8 @@ void sl_bytes_free(void *bytes, size_t count) {
 
 sl_status sl_graph_from_bytes(const void *bytes, size_t count, const sl_custom_ops *ops,
                               sl_graph **out, sl_error *err) {
-    const sl_load_how how = {.customs = ops};
-    return sl_graph_load_bytes(bytes, count, &how, out, err);
+    const sl_load_options options = {.customs = ops};
+    return sl_graph_load_bytes(bytes, count, &options, out, err);
 }
 
 static sl_status hash(void *ctx, const void *bytes, size_t count, sl_error *err) {

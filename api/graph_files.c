@@ -27,10 +27,10 @@ sl_status sl_graph_load(const char *path, const sl_custom_ops *ops, sl_graph **o
     sl_file_map *map = sl_allocate(NULL, sizeof *map, _Alignof(sl_file_map));
     if (!map) return sl_no_memory(err, "a file", sizeof *map);
     sl_graph *graph = NULL;
-    const sl_load_how how = {.customs = ops, .in_place = true};
+    const sl_load_options options = {.customs = ops, .in_place = true};
     sl_status status = sl_file_map_open(path, map, err);
     if (status == SL_OK) {
-        status = sl_graph_load_bytes(map->data, map->bytes, &how, &graph, err);
+        status = sl_graph_load_bytes(map->data, map->bytes, &options, &graph, err);
         if (status != SL_OK) status = sl_fail_in(err, status, "%s", sl_file_name(path));
     }
     if (status != SL_OK) {

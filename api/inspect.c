@@ -17,11 +17,11 @@ static sl_status complete(const sl_model *model, const sl_inspect_options *given
         return sl_fail(err, SL_INVALID, "%s to inspect",
                        model ? "give either a model or a shape, not both"
                              : "a model or a shape is required");
-    if (out->tokens > SL_MAX_STEP_ROWS || (out->wanted != 1 && out->wanted != out->tokens))
+    if (out->tokens > SL_MAX_FORWARD_ROWS || (out->wanted != 1 && out->wanted != out->tokens))
         return sl_fail(err, SL_INVALID,
                        "a forward pass of %u tokens with logits of %u, wanted at most %d tokens, "
                        "and logits of one or of all",
-                       out->tokens, out->wanted, SL_MAX_STEP_ROWS);
+                       out->tokens, out->wanted, SL_MAX_FORWARD_ROWS);
     if (model && out->depth >= model->context_tokens)
         return sl_fail(err, SL_INVALID, "a depth of %u, the context has %u tokens", out->depth,
                        model->context_tokens);
@@ -48,11 +48,11 @@ sl_status sl_compare(sl_model *first, sl_model *second, const sl_compare_options
     *out = (sl_compare_report){0};
     if (!second->device)
         return sl_fail(err, SL_INVALID, "the second device to compare must not be ref");
-    if (options.tokens > SL_MAX_STEP_ROWS || options.tokens > second->context_tokens)
+    if (options.tokens > SL_MAX_FORWARD_ROWS || options.tokens > second->context_tokens)
         return sl_fail(
             err, SL_INVALID,
             "a forward pass of %u tokens, wanted at most %d and at most the context's %u",
-            options.tokens, SL_MAX_STEP_ROWS, second->context_tokens);
+            options.tokens, SL_MAX_FORWARD_ROWS, second->context_tokens);
     return sl_compare_steps(first, second, &options, out, err);
 }
 

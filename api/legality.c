@@ -11,11 +11,11 @@ struct sl_legality {
 
 /* What is legal must compile, fused as it is for the device. */
 static sl_status try_compile(const sl_graph *graph, const sl_target *target, sl_error *err) {
-    const sl_compile_how how = sl_how_for(target);
+    const sl_compiler_options options = sl_compiler_options_for(target);
     sl_graph *copy;
     sl_program *program = NULL;
     SL_TRY(sl_graph_copy(graph, NULL, &copy, err));
-    const sl_status status = sl_compile_graph(copy, &how, NULL, &program, err);
+    const sl_status status = sl_compile_graph(copy, &options, NULL, &program, err);
     sl_program_destroy(program);
     sl_graph_destroy(copy);
     return status;

@@ -72,7 +72,7 @@ sl_model_info sl_model_describe(const sl_model *model) {
         .resident_bytes = model->weights.matrix_bytes + model->weights.converted_bytes,
         .expert_bytes = model->experts.total_bytes,
         .expert_count = sl_expert_table_count(&model->experts),
-        .state_bytes = sl_steps_describe(model->steps).state_bytes,
+        .state_bytes = sl_forward_describe(model->forward).state_bytes,
         .workspace_bytes = stats.workspace_bytes,
         .budget_bytes = experts.used_bytes,
         .slot_count = experts.slot_count,

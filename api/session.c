@@ -6,7 +6,7 @@
 
 static sl_status allocate(sl_session *session, sl_error *err) {
     const sl_model *model = session->model;
-    const uint64_t recurrent = sl_steps_recurrent_bytes(model->steps);
+    const uint64_t recurrent = sl_forward_recurrent_bytes(model->forward);
     sl_arena *arena = &session->arena;
     session->tokens = SL_ARENA_NEW_ARRAY(arena, sl_token, model->context_tokens);
     session->logits = SL_ARENA_NEW_ARRAY(arena, float, model->config.vocab);
@@ -14,7 +14,7 @@ static sl_status allocate(sl_session *session, sl_error *err) {
         SL_ARENA_NEW_ARRAY(arena, sl_candidate, sl_choose_candidates(model->config.vocab));
     session->slots = SL_ARENA_NEW_ARRAY(arena, int32_t, session->chunk);
     session->positions = SL_ARENA_NEW_ARRAY(arena, int32_t, session->chunk);
-    session->checkpoint = sl_steps_checkpoint_create(model->steps);
+    session->checkpoint = sl_forward_checkpoint_create(model->forward);
     if (session->tokens && session->logits && session->candidates && session->slots &&
         session->positions && session->checkpoint)
         return SL_OK;
@@ -41,9 +41,9 @@ static sl_status take_slot(sl_model *model, uint32_t *out, sl_error *err) {
 sl_status sl_session_create(sl_model *model, const sl_session_options *options, sl_session **out,
                             sl_error *err) {
     uint32_t chunk = options && options->chunk_tokens ? options->chunk_tokens : model->chunk_tokens;
-    if (chunk > SL_MAX_STEP_ROWS)
+    if (chunk > SL_MAX_FORWARD_ROWS)
         return sl_fail(err, SL_INVALID, "a chunk of %u tokens, wanted at most %d", chunk,
-                       SL_MAX_STEP_ROWS);
+                       SL_MAX_FORWARD_ROWS);
     uint32_t slot;
     SL_TRY(take_slot(model, &slot, err));
     sl_arena arena;
@@ -72,7 +72,7 @@ void sl_session_destroy(sl_session *session) {
     sl_error of_none;
     (void)pthread_mutex_lock(&session->model->lock);
     (void)sl_session_drain(session, &of_none);
-    sl_steps_checkpoint_destroy(session->model->steps, session->checkpoint);
+    sl_forward_checkpoint_destroy(session->model->forward, session->checkpoint);
     session->model->slot_taken[session->slot] = false;
     if (session->model->waiting == session) session->model->waiting = NULL;
     (void)pthread_mutex_unlock(&session->model->lock);
@@ -147,7 +147,7 @@ sl_status sl_session_rewind(sl_session *session, size_t length, sl_error *err) {
     return status;
 }
 
-sl_status sl_session_imagine(sl_session *session, size_t length, sl_error *err) {
+sl_status sl_session_fake_context(sl_session *session, size_t length, sl_error *err) {
     const uint32_t context = session->model->context_tokens;
     const size_t before = session->length;
     if (before == 0 || session->computed != before || length < before || length > context)
@@ -157,7 +157,7 @@ sl_status sl_session_imagine(sl_session *session, size_t length, sl_error *err) 
                        length, before, context);
     (void)pthread_mutex_lock(&session->model->lock);
     sl_status status = sl_session_drain(session, err);
-    if (status == SL_OK) status = sl_steps_imagine_kv(session->model->steps, session->slot, err);
+    if (status == SL_OK) status = sl_forward_fake_kv(session->model->forward, session->slot, err);
     if (status == SL_OK) {
         for (size_t i = before; i < length; i++) session->tokens[i] = session->tokens[before - 1];
         session->length = session->computed = length;
@@ -172,30 +172,30 @@ void sl_session_cancel(sl_session *session) {
     atomic_store(&session->cancelled, true);
 }
 
-static sl_status check_sampling(const sl_sampling *how, sl_error *err) {
-    if (how->temperature >= 0 && how->top_p >= 0 && how->top_p <= 1 && how->min_p >= 0 &&
-        how->min_p <= 1)
+static sl_status check_sampling(const sl_sampling *sampling, sl_error *err) {
+    if (sampling->temperature >= 0 && sampling->top_p >= 0 && sampling->top_p <= 1 &&
+        sampling->min_p >= 0 && sampling->min_p <= 1)
         return SL_OK;
     return sl_fail(err, SL_INVALID,
                    "sampling: temperature %g must be >= 0, top-p %g and min-p %g in 0..1",
-                   (double)how->temperature, (double)how->top_p, (double)how->min_p);
+                   (double)sampling->temperature, (double)sampling->top_p, (double)sampling->min_p);
 }
 
-sl_status sl_session_sample(sl_session *session, const sl_sampling *how, sl_token *out,
+sl_status sl_session_sample(sl_session *session, const sl_sampling *sampling, sl_token *out,
                             sl_error *err) {
-    SL_TRY(check_sampling(how, err));
+    SL_TRY(check_sampling(sampling, err));
     (void)pthread_mutex_lock(&session->model->lock);
-    const sl_status status = sl_session_choose(session, how, out, err);
+    const sl_status status = sl_session_choose(session, sampling, out, err);
     (void)pthread_mutex_unlock(&session->model->lock);
     return status;
 }
 
-sl_status sl_session_next(sl_session *session, const sl_sampling *how, sl_token *out,
+sl_status sl_session_next(sl_session *session, const sl_sampling *sampling, sl_token *out,
                           sl_error *err) {
     const double start = sl_clock_seconds();
-    SL_TRY(check_sampling(how, err));
+    SL_TRY(check_sampling(sampling, err));
     (void)pthread_mutex_lock(&session->model->lock);
-    const sl_status status = sl_session_generate(session, how, out, err);
+    const sl_status status = sl_session_generate(session, sampling, out, err);
     (void)pthread_mutex_unlock(&session->model->lock);
     if (status == SL_OK) account(session, 1, start);
     return status;
@@ -205,7 +205,7 @@ sl_stats sl_session_stats(const sl_session *session) {
     sl_stats stats = session->stats;
     const sl_expert_stats now = sl_expert_store_stats(session->model->store);
     const sl_expert_stats *before = &session->experts_before;
-    const sl_steps_stats steps = sl_steps_describe(session->model->steps);
+    const sl_forward_stats steps = sl_forward_describe(session->model->forward);
     stats.expert_hits = now.hits - before->hits;
     stats.expert_misses = now.misses - before->misses;
     stats.bytes_read = now.bytes_read - before->bytes_read;

@@ -42,7 +42,8 @@ typedef struct {
     const sl_custom_ops *customs;
     const sl_allocator *allocator;
     bool in_place;
-} sl_load_how;
-SL_CHECKED sl_status sl_graph_load_bytes(const void *bytes, size_t count, const sl_load_how *how,
-                                         sl_graph **out, sl_error *err);
+} sl_load_options;
+SL_CHECKED sl_status sl_graph_load_bytes(const void *bytes, size_t count,
+                                         const sl_load_options *options, sl_graph **out,
+                                         sl_error *err);
 #endif

@@ -35,7 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                                   (size / SL_BINARY_ALIGNMENT + 1) * (size_t)SL_BINARY_ALIGNMENT);
     if (!aligned) return 0;
     if (size) memcpy(aligned, data, size);
-    const sl_load_how in_place = {.in_place = true};
+    const sl_load_options in_place = {.in_place = true};
     if (sl_graph_load_bytes(aligned, size, &in_place, &graph, &err) == SL_OK) {
         const buffer first = save(graph);
         if (sl_graph_load_bytes(first.bytes, first.count, NULL, &again, &err) != SL_OK) abort();

@@ -9,7 +9,7 @@ typedef struct {
     const unsigned char *begin, *at, *end; /* of the structure */
     const unsigned char *data;
     uint64_t data_bytes;
-    const sl_load_how *how;
+    const sl_load_options *options;
     sl_arena *scratch;
     uint32_t depth;
     sl_error *err;
@@ -131,7 +131,7 @@ static sl_status read_declared(reader *r, sl_graph *graph, sl_value_kind kind) {
         (void)sl_graph_declare(graph, kind, name, type);
     } else {
         SL_TRY(find_data(r, name, &type, &data));
-        if (r->how->in_place)
+        if (r->options->in_place)
             (void)sl_graph_constant_in_place(graph, name, type, data);
         else
             (void)sl_graph_constant(graph, name, type, data);
@@ -387,8 +387,8 @@ static sl_status read_graph(reader *r, sl_graph **out) {
     char *name;
     sl_graph *graph = NULL;
     SL_TRY(read_text(r, "a graph's name", &name));
-    SL_TRY(sl_graph_create(name, r->how->allocator, &graph, r->err));
-    graph->customs = r->how->customs;
+    SL_TRY(sl_graph_create(name, r->options->allocator, &graph, r->err));
+    graph->customs = r->options->customs;
     sl_status status = read_symbols(r, graph);
     if (status == SL_OK) status = read_items(r, graph);
     if (status == SL_OK) status = read_outputs(r, graph);
@@ -435,15 +435,15 @@ static sl_status read_all(reader *r, sl_graph **out) {
     return SL_OK;
 }
 
-sl_status sl_graph_load_bytes(const void *bytes, size_t count, const sl_load_how *how,
+sl_status sl_graph_load_bytes(const void *bytes, size_t count, const sl_load_options *options,
                               sl_graph **out, sl_error *err) {
-    const sl_load_how plain = {0};
+    const sl_load_options plain = {0};
     sl_arena scratch;
-    reader r = {.how = how ? how : &plain, .scratch = &scratch, .err = err};
-    if (r.how->in_place && (uintptr_t)bytes % SL_BINARY_ALIGNMENT)
+    reader r = {.options = options ? options : &plain, .scratch = &scratch, .err = err};
+    if (r.options->in_place && (uintptr_t)bytes % SL_BINARY_ALIGNMENT)
         return sl_fail(err, SL_INVALID, "a graph that is used in place must be aligned to %d bytes",
                        SL_BINARY_ALIGNMENT);
-    sl_arena_init(&scratch, r.how->allocator);
+    sl_arena_init(&scratch, r.options->allocator);
     sl_status status = read_header(&r, bytes, count);
     if (status == SL_OK) status = read_all(&r, out);
     sl_arena_deinit(&scratch);

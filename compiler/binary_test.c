@@ -261,8 +261,8 @@ static void test_damage(void **state) {
             sl_error err = {0};
             memcpy(copy, b.bytes, b.count);
             copy[at] ^= changes[change];
-            const sl_load_how how = {.in_place = change % 2};
-            if (sl_graph_load_bytes(copy, b.count, &how, &damaged, &err) == SL_OK)
+            const sl_load_options options = {.in_place = change % 2};
+            if (sl_graph_load_bytes(copy, b.count, &options, &damaged, &err) == SL_OK)
                 loaded++;
             else
                 refused++;

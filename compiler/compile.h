@@ -16,15 +16,15 @@ typedef struct {
     uint32_t lookahead;       /* groups: how many steps ahead are considered; 0: 64 */
     bool two_submits;         /* groups: submit the first tenth early */
     uint64_t arena_alignment; /* of the arena and its buffers; 64 (or 0) to 2 MiB */
-} sl_compile_how;
+} sl_compiler_options;
 
 /* The options for a target.  NULL: a device that supports every op. */
-sl_compile_how sl_how_for(const sl_target *target);
+sl_compiler_options sl_compiler_options_for(const sl_target *target);
 
 /* Verifies the graph, runs every stage and, in debug builds, verifies the result (core/check.h).
  * The program owns copies of everything it needs.  The graph and the bodies of its nodes are
  * changed in place; bodies become programs of their steps.  how may be NULL. */
-SL_CHECKED sl_status sl_compile_graph(sl_graph *graph, const sl_compile_how *how,
+SL_CHECKED sl_status sl_compile_graph(sl_graph *graph, const sl_compiler_options *options,
                                       const sl_allocator *allocator, sl_program **out,
                                       sl_error *err);
 
@@ -37,10 +37,12 @@ SL_CHECKED sl_status sl_lower(const sl_graph *graph, const sl_allocator *allocat
 /* schedule/: order and levels, groups or edges from the conflicts of declared accesses.  Steps that
  * lead to the next expert request come first; steps that wait for experts come when no other work
  * is left, so that other work runs while reads are in flight. */
-SL_CHECKED sl_status sl_schedule(sl_program *program, const sl_compile_how *how, sl_error *err);
+SL_CHECKED sl_status sl_schedule(sl_program *program, const sl_compiler_options *options,
+                                 sl_error *err);
 
 /* plan/: arena offsets.  Buffers that are live in a common level never share bytes, unless a
  * pointwise step writes its result over an operand that dies there.  Planning again on a planned
  * program gives the same plan. */
-SL_CHECKED sl_status sl_plan(sl_program *program, const sl_compile_how *how, sl_error *err);
+SL_CHECKED sl_status sl_plan(sl_program *program, const sl_compiler_options *options,
+                             sl_error *err);
 #endif

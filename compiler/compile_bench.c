@@ -121,14 +121,14 @@ static void keep_least(double *best, double seconds) {
 }
 
 /* Times are the best of some, for others may be at work on the machine. */
-static sl_status bench(const char *name, const sl_compile_how *how, sl_error *err) {
+static sl_status bench(const char *name, const sl_compiler_options *options, sl_error *err) {
     sl_program_report r = {0};
     double lower = 1, schedule = 1, plan = 1;
     for (int i = 0; i < REPEATS; i++) {
         sl_graph *graph = NULL;
         sl_program *program = NULL;
         sl_status status = build(&graph, err);
-        if (status == SL_OK) status = sl_compile_graph(graph, how, NULL, &program, err);
+        if (status == SL_OK) status = sl_compile_graph(graph, options, NULL, &program, err);
         if (status == SL_OK) r = program->report;
         sl_program_destroy(program);
         sl_graph_destroy(graph);
@@ -148,7 +148,7 @@ static sl_status bench(const char *name, const sl_compile_how *how, sl_error *er
 int main(void) {
     static const struct {
         const char *name;
-        sl_compile_how how;
+        sl_compiler_options options;
     } cases[] = {
         {"levels", {.no_fusion = true}},
         {"groups", {.no_fusion = true, .model = SL_SCHEDULE_GROUPS}},
@@ -162,7 +162,7 @@ int main(void) {
            "moved", "pairs", "edges", "unshared", "arena", "live", "in pl", "lower", "sched",
            "plan ms");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        if (bench(cases[i].name, &cases[i].how, &err) != SL_OK) {
+        if (bench(cases[i].name, &cases[i].options, &err) != SL_OK) {
             (void)fprintf(stderr, "%s\n", err.message);
             return 1;
         }

@@ -20,16 +20,17 @@ static sl_graph *new_graph(void) {
     return graph;
 }
 
-static sl_program *compile_so(sl_graph *graph, sl_compile_how how) {
+static sl_program *compile_so(sl_graph *graph, sl_compiler_options options) {
     sl_program *program = NULL;
-    how.no_fusion = how.no_simplify = true; /* what is built is what is lowered */
-    if (sl_compile_graph(graph, &how, NULL, &program, &err) != SL_OK) fail_msg("%s", err.message);
+    options.no_fusion = options.no_simplify = true; /* what is built is what is lowered */
+    if (sl_compile_graph(graph, &options, NULL, &program, &err) != SL_OK)
+        fail_msg("%s", err.message);
     if (sl_check_program(program, NULL, &err) != SL_OK) fail_msg("%s", err.message);
     return program;
 }
 
 static sl_program *compile(sl_graph *graph) {
-    return compile_so(graph, (sl_compile_how){0});
+    return compile_so(graph, (sl_compiler_options){0});
 }
 
 static sl_value input(sl_graph *g, const char *name, int64_t rows, int64_t cols) {
@@ -182,7 +183,7 @@ static void memory_is_shared_by_lifetime(void **state) {
     (void)state;
     const uint64_t each = 16 * 16 * 4;
     const struct {
-        sl_compile_how how;
+        sl_compiler_options options;
         uint64_t arena_bytes;
         uint32_t in_place;
     } cases[] = {
@@ -192,7 +193,7 @@ static void memory_is_shared_by_lifetime(void **state) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         sl_graph *g = chain_graph();
-        sl_program *program = compile_so(g, cases[i].how);
+        sl_program *program = compile_so(g, cases[i].options);
         assert_int_equal(program->report.unshared_bytes, 21 * each);
         assert_int_equal(program->arena_bytes, cases[i].arena_bytes);
         assert_int_equal(program->report.arena_bytes, cases[i].arena_bytes);
@@ -274,7 +275,7 @@ static void stale_views_are_refused(void **state) {
     sl_program_destroy(compile(g));
     sl_graph_output(g, "after", neg(g, view));
     sl_program *program = NULL;
-    const sl_compile_how as_it_is = {.no_simplify = true}; /* not one neg for both */
+    const sl_compiler_options as_it_is = {.no_simplify = true}; /* not one neg for both */
     assert_int_equal(sl_compile_graph(g, &as_it_is, NULL, &program, &err), SL_INVALID);
     assert_non_null(strstr(err.message, "'window' that was updated since"));
     sl_graph_destroy(g);
@@ -352,7 +353,7 @@ static void alignment_is_kept_or_refused(void **state) {
     (void)state;
     for (uint64_t alignment = 64; alignment <= 2 << 20; alignment *= 2) {
         sl_graph *g = chain_graph();
-        sl_program *program = compile_so(g, (sl_compile_how){.arena_alignment = alignment});
+        sl_program *program = compile_so(g, (sl_compiler_options){.arena_alignment = alignment});
         assert_int_equal(program->arena_alignment, alignment);
         for (uint32_t b = 0; b < program->buffer_count; b++)
             assert_int_equal(program->buffers[b].arena_offset % alignment, 0);
@@ -363,8 +364,8 @@ static void alignment_is_kept_or_refused(void **state) {
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         sl_graph *g = chain_graph();
         sl_program *program = NULL;
-        const sl_compile_how how = {.arena_alignment = wrong[i]};
-        assert_int_equal(sl_compile_graph(g, &how, NULL, &program, &err), SL_INVALID);
+        const sl_compiler_options options = {.arena_alignment = wrong[i]};
+        assert_int_equal(sl_compile_graph(g, &options, NULL, &program, &err), SL_INVALID);
         assert_non_null(strstr(err.message, "alignment"));
         sl_graph_destroy(g);
     }
@@ -391,7 +392,7 @@ static void reordering_can_be_left_out(void **state) {
     for (int model = SL_SCHEDULE_LEVELS; model <= SL_SCHEDULE_EDGES; model++) {
         sl_graph *g = branches_graph(3, 4);
         sl_program *program = compile_so(
-            g, (sl_compile_how){.no_reordering = true, .model = (sl_schedule_model)model});
+            g, (sl_compiler_options){.no_reordering = true, .model = (sl_schedule_model)model});
         assert_int_equal(program->level_count, 12);
         assert_int_equal(program->report.moved, 0);
         assert_int_equal(program->report.histogram[1], 12);
@@ -403,7 +404,7 @@ static void reordering_can_be_left_out(void **state) {
 static void groups_need_few_barriers(void **state) {
     (void)state;
     sl_graph *g = branches_graph(6, 5);
-    sl_program *program = compile_so(g, (sl_compile_how){.model = SL_SCHEDULE_GROUPS});
+    sl_program *program = compile_so(g, (sl_compiler_options){.model = SL_SCHEDULE_GROUPS});
     assert_int_equal(program->report.barriers_naive, 29);
     assert_int_equal(program->report.barriers, 4);
     assert_int_equal(program->report.histogram[6], 5);
@@ -411,12 +412,12 @@ static void groups_need_few_barriers(void **state) {
     sl_program_destroy(program);
     sl_graph_destroy(g);
     g = branches_graph(6, 5); /* a chain and a half is in sight at a time */
-    program = compile_so(g, (sl_compile_how){.model = SL_SCHEDULE_GROUPS, .lookahead = 8});
+    program = compile_so(g, (sl_compiler_options){.model = SL_SCHEDULE_GROUPS, .lookahead = 8});
     assert_in_range(program->report.barriers, 5, 28);
     sl_program_destroy(program);
     sl_graph_destroy(g);
     g = branches_graph(6, 5);
-    program = compile_so(g, (sl_compile_how){.model = SL_SCHEDULE_GROUPS, .lookahead = 1});
+    program = compile_so(g, (sl_compiler_options){.model = SL_SCHEDULE_GROUPS, .lookahead = 1});
     assert_int_equal(program->report.barriers, 24); /* none between chains, which do not conflict */
     assert_int_equal(program->report.moved, 0);
     sl_program_destroy(program);
@@ -425,21 +426,21 @@ static void groups_need_few_barriers(void **state) {
 
 static void early_submits_end_with_a_group(void **state) {
     (void)state;
-    const sl_compile_how how = {.model = SL_SCHEDULE_GROUPS, .two_submits = true};
+    const sl_compiler_options options = {.model = SL_SCHEDULE_GROUPS, .two_submits = true};
     sl_graph *g = branches_graph(3, 300);
-    sl_program *program = compile_so(g, how);
+    sl_program *program = compile_so(g, options);
     const uint32_t early = program->early_steps;
     assert_in_range(early, 90, 100);
     assert_true(program->steps[early].level > program->steps[early - 1].level);
     sl_program_destroy(program);
     sl_graph_destroy(g);
     g = branches_graph(3, 40);
-    program = compile_so(g, how);
+    program = compile_so(g, options);
     assert_in_range(program->early_steps, 64, 70);
     sl_program_destroy(program);
     sl_graph_destroy(g);
     g = branches_graph(3, 20); /* too few for two */
-    program = compile_so(g, how);
+    program = compile_so(g, options);
     assert_int_equal(program->early_steps, 0);
     sl_program_destroy(program);
     sl_graph_destroy(g);
@@ -448,7 +449,7 @@ static void early_submits_end_with_a_group(void **state) {
 static void edges_are_few_and_enough(void **state) {
     (void)state;
     sl_graph *g = branches_graph(4, 10);
-    sl_program *program = compile_so(g, (sl_compile_how){.model = SL_SCHEDULE_EDGES});
+    sl_program *program = compile_so(g, (sl_compiler_options){.model = SL_SCHEDULE_EDGES});
     assert_int_equal(program->report.edges, 4 * 9); /* nothing between the chains */
     assert_int_equal(program->edges.first[program->step_count], 4 * 9);
     assert_true(program->report.edges_naive > program->report.edges); /* chains are in place */
@@ -586,20 +587,20 @@ static uint64_t plan_digest(const sl_program *p) {
     return digest * 31 + p->report.in_place + p->report.edges;
 }
 
-static void check_program(sl_program *p, const sl_compile_how *how) {
+static void check_program(sl_program *p, const sl_compiler_options *options) {
     const uint32_t pairs = check_pairs(p);
     if (p->model == SL_SCHEDULE_EDGES) assert_int_equal(p->report.edges_naive, pairs);
     assert_true(p->report.live_bytes <= p->arena_bytes);
     assert_true(p->arena_bytes <= p->report.unshared_bytes);
     const uint64_t before = plan_digest(p);
-    assert_int_equal(sl_plan(p, how, &err), SL_OK);
+    assert_int_equal(sl_plan(p, options, &err), SL_OK);
     assert_int_equal(plan_digest(p), before);
 }
 
 /* Random graphs of many shapes of sharing: every program passes the null device's proof. */
 static void random_programs_are_right(void **state) {
     (void)state;
-    const sl_compile_how hows[] = {
+    const sl_compiler_options hows[] = {
         {0},
         {.no_in_place = true},
         {.no_reordering = true},
@@ -612,10 +613,10 @@ static void random_programs_are_right(void **state) {
     sl_device *device = NULL;
     assert_int_equal(sl_device_null_create(&(sl_device_options){0}, NULL, &device, &err), SL_OK);
     for (uint32_t seed = 0; seed < 240; seed++) {
-        const sl_compile_how *how = &hows[seed % (sizeof hows / sizeof hows[0])];
+        const sl_compiler_options *options = &hows[seed % (sizeof hows / sizeof hows[0])];
         sl_graph *g = random_graph(seed);
-        sl_program *program = compile_so(g, *how);
-        check_program(program, how);
+        sl_program *program = compile_so(g, *options);
+        check_program(program, options);
         sl_executable *exe = NULL;
         if (device->ops->load(device, program, &exe, &err) != SL_OK)
             fail_msg("seed %u: %s", seed, err.message);
@@ -667,14 +668,14 @@ static void *failing_resize(void *ctx, void *ptr, size_t old_bytes, size_t new_b
 static void running_out_of_memory_is_an_error(void **state) {
     (void)state;
     for (int model = SL_SCHEDULE_LEVELS; model <= SL_SCHEDULE_EDGES; model++) {
-        const sl_compile_how how = {.no_fusion = true, .model = (sl_schedule_model)model};
+        const sl_compiler_options options = {.no_fusion = true, .model = (sl_schedule_model)model};
         sl_graph *g = branches_graph(8, 40);
         sl_status status = SL_NO_MEMORY;
         for (int allowed = 0; status != SL_OK; allowed++) {
             failing f = {allowed};
             const sl_allocator allocator = {failing_resize, &f};
             sl_program *program = NULL;
-            status = sl_compile_graph(g, &how, &allocator, &program, &err);
+            status = sl_compile_graph(g, &options, &allocator, &program, &err);
             assert_true(status == SL_OK ? allowed > 3 : status == SL_NO_MEMORY);
             sl_program_destroy(program);
         }

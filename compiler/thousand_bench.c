@@ -35,14 +35,14 @@ typedef struct {
 } times;
 
 static sl_status once(const char *text, times *out, uint32_t *nodes, sl_error *err) {
-    const sl_compile_how how = {.target = &sl_target_cpu};
+    const sl_compiler_options options = {.target = &sl_target_cpu};
     sl_graph *graph = NULL;
     sl_program *program = NULL;
     double clock = sl_clock_seconds();
     SL_TRY(sl_graph_parse(text, strlen(text), NULL, &graph, err));
     out->parse = sl_clock_lap(&clock);
     *nodes = graph->node_count;
-    const sl_status status = sl_compile_graph(graph, &how, NULL, &program, err);
+    const sl_status status = sl_compile_graph(graph, &options, NULL, &program, err);
     out->all = sl_clock_lap(&clock);
     if (status == SL_OK) {
         const sl_program_report *r = &program->report;

@@ -21,12 +21,12 @@ static sl_status read_prompt(sl_model *model, sl_session *session, sl_error *err
 }
 
 static sl_status answer(sl_model *model, sl_session *session, sl_error *err) {
-    const sl_sampling how = sl_model_sampling(model);
+    const sl_sampling sampling = sl_model_sampling(model);
     sl_status status = read_prompt(model, session, err);
     while (status == SL_OK) {
         sl_token next;
         size_t bytes;
-        status = sl_session_next(session, &how, &next, err);
+        status = sl_session_next(session, &sampling, &next, err);
         if (status != SL_OK || sl_model_token_ends(model, next)) break;
         const char *piece = sl_model_token_text(model, next, &bytes);
         (void)fwrite(piece, 1, bytes, stdout);

@@ -56,18 +56,18 @@ static sl_status open_files(const char *const *paths, uint32_t count, bool buffe
 
 sl_status sl_reader_open(const char *const *paths, uint32_t count, const sl_reader_options *options,
                          const sl_allocator *allocator, sl_reader **out, sl_error *err) {
-    const sl_reader_options how = options ? *options : (sl_reader_options){0};
+    const sl_reader_options given = options ? *options : (sl_reader_options){0};
     *out = NULL;
-    if (how.depth > SL_MAX_READER_DEPTH)
+    if (given.depth > SL_MAX_READER_DEPTH)
         return sl_fail(err, SL_INVALID, "%u reads in flight requested, at most %d are possible",
-                       how.depth, SL_MAX_READER_DEPTH);
-    sl_read_files files = {.depth = how.depth ? how.depth : SL_READER_DEPTH};
+                       given.depth, SL_MAX_READER_DEPTH);
+    sl_read_files files = {.depth = given.depth ? given.depth : SL_READER_DEPTH};
     sl_arena_init(&files.arena, allocator);
     sl_status status = SL_OK;
-    SL_TRY_ELSE(done, open_files(paths, count, how.buffered, &files, err));
-    if (how.kind != SL_READER_THREADS) status = sl_uring_open(&files, out, err);
-    const bool fall_back = how.kind == SL_READER_AUTO && status == SL_UNSUPPORTED;
-    if (how.kind == SL_READER_THREADS || fall_back) status = sl_threads_open(&files, out, err);
+    SL_TRY_ELSE(done, open_files(paths, count, given.buffered, &files, err));
+    if (given.kind != SL_READER_THREADS) status = sl_uring_open(&files, out, err);
+    const bool fall_back = given.kind == SL_READER_AUTO && status == SL_UNSUPPORTED;
+    if (given.kind == SL_READER_THREADS || fall_back) status = sl_threads_open(&files, out, err);
 done:
     if (status != SL_OK) sl_read_files_deinit(&files);
     return status;

@@ -33,8 +33,8 @@ def check_layers(allowed):
 
 
 def layer_of(allowed, path):
-    """The longest listed folder that holds the path, or None."""
-    folders = [str(folder) for folder in pathlib.PurePath(path).parents]
+    """The longest listed folder that holds the path, or the path itself if it is listed; else None."""
+    folders = [str(path)] + [str(folder) for folder in pathlib.PurePath(path).parents]
     return next((folder for folder in folders if folder in allowed), None)
 
 

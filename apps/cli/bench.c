@@ -30,11 +30,11 @@ static void fill_ids(sl_token *ids, size_t count, uint32_t vocab) {
 /* The first token is given, the others are sampled; the forward pass of the last one is only
  * started. */
 static sl_status choose_tokens(bench_way *w, size_t count, const sl_token *ids, sl_error *err) {
-    const sl_sampling how = cli_sampling(w->model, &w->options);
+    const sl_sampling sampling = cli_sampling(w->model, &w->options);
     sl_status status = sl_session_extend(w->session, ids, 1, err);
     for (size_t i = 0; i < count && status == SL_OK; i++) {
         sl_token token;
-        status = sl_session_next(w->session, &how, &token, err);
+        status = sl_session_next(w->session, &sampling, &token, err);
     }
     return status;
 }
@@ -68,7 +68,7 @@ static sl_status go_to_depth(bench_way *w, size_t depth, sl_error *err) {
     sl_status status = sl_session_rewind(w->session, 0, err);
     if (status != SL_OK || depth == 0) return status;
     status = sl_session_extend(w->session, w->ids, 1, err);
-    return status == SL_OK ? sl_session_imagine(w->session, depth, err) : status;
+    return status == SL_OK ? sl_session_fake_context(w->session, depth, err) : status;
 }
 
 static sl_status run_once(const bench_run *run, bench_way *w, uint32_t repeat, sl_error *err) {
@@ -215,18 +215,19 @@ bench_limits bench_limits_of(const bench_run *run, const bench_way *way, const b
 static sl_status profile(const bench_run *run, bench_way *w, sl_error *err) {
     const uint32_t chunk = chunk_of(w);
     const size_t rows = w->prefill.tokens < chunk ? w->prefill.tokens : chunk;
-    sl_inspect_options how = {.struct_size = sizeof how, .compile = w->compile};
+    sl_inspect_options options = {.struct_size = sizeof options, .compile = w->compile};
     sl_status status = SL_OK;
     if (rows > 1 && !run->compares) {
-        how.tokens = (uint32_t)rows;
-        how.runs = PREFILL_PROFILES;
-        status = sl_inspect(w->model, &how, &w->prefill_profile, err);
+        options.tokens = (uint32_t)rows;
+        options.runs = PREFILL_PROFILES;
+        status = sl_inspect(w->model, &options, &w->prefill_profile, err);
     }
     if (status != SL_OK || (w->decode.tokens == 0 && !run->compares)) return status;
-    how.tokens = 1;
-    how.runs = run->compares ? 0 : DECODE_PROFILES;
-    if (w->decode.tokens) how.depth = (uint32_t)(run->has_depth ? run->depth : w->prefill.tokens);
-    return sl_inspect(w->model, &how, &w->decode_profile, err);
+    options.tokens = 1;
+    options.runs = run->compares ? 0 : DECODE_PROFILES;
+    if (w->decode.tokens)
+        options.depth = (uint32_t)(run->has_depth ? run->depth : w->prefill.tokens);
+    return sl_inspect(w->model, &options, &w->decode_profile, err);
 }
 
 /* ---- The whole ---- */

@@ -125,9 +125,9 @@ static int compare_devices(const cli_options *options) {
     sl_error err;
     int result = CLI_FAILED;
     sl_compare_report report;
-    const sl_compare_options how = {.struct_size = sizeof how,
-                                    .tokens = options->rows,
-                                    .compile = cli_compile_words(options, words)};
+    const sl_compare_options given = {.struct_size = sizeof given,
+                                      .tokens = options->rows,
+                                      .compile = cli_compile_words(options, words)};
     if (sscanf(options->compare_devices, "%15[a-z],%15[a-z]", names[0], names[1]) != 2)
         return cli_misuse(CLI_inspect, "--compare '%s': expected two devices, as in ref,cpu",
                           options->compare_devices);
@@ -139,7 +139,7 @@ static int compare_devices(const cli_options *options) {
         open = cli_open_model(&side, 0, &models[i]);
     }
     if (open)
-        result = sl_compare(models[0], models[1], &how, &report, &err) == SL_OK
+        result = sl_compare(models[0], models[1], &given, &report, &err) == SL_OK
                      ? print_comparison(options, &report)
                      : cli_fail(&err);
     sl_model_close(models[0]);
@@ -150,8 +150,8 @@ static int compare_devices(const cli_options *options) {
 int cli_run_inspect(const cli_options *options) {
     char words[CLI_COMPILE_TEXT];
     if (options->compare_devices) return compare_devices(options);
-    const sl_inspect_options how = {
-        .struct_size = sizeof how,
+    const sl_inspect_options given = {
+        .struct_size = sizeof given,
         .shape = options->shape,
         .tokens = options->rows,
         .compile = cli_compile_words(options, words),
@@ -169,7 +169,7 @@ int cli_run_inspect(const cli_options *options) {
     if (!options->shape && !cli_open_model(&opening, 0, &model)) return CLI_FAILED;
     sl_error err;
     sl_inspect_report report;
-    const int result = sl_inspect(model, &how, &report, &err) == SL_OK
+    const int result = sl_inspect(model, &given, &report, &err) == SL_OK
                            ? print_report(options, &report)
                            : cli_fail(&err);
     sl_model_close(model);

@@ -39,12 +39,12 @@ static int import(const sl_graph *graph, const cli_options *options) {
 
 static bool compile(const sl_graph *graph, const cli_options *options, const char *device,
                     sl_compiled **out) {
-    const sl_compile_options how = {.struct_size = sizeof how,
-                                    .device = device ? device : options->device,
-                                    .isa = options->isa,
-                                    .threads = options->threads};
+    const sl_compile_options given = {.struct_size = sizeof given,
+                                      .device = device ? device : options->device,
+                                      .isa = options->isa,
+                                      .threads = options->threads};
     sl_error err;
-    if (sl_compile(graph, &how, out, &err) == SL_OK) return true;
+    if (sl_compile(graph, &given, out, &err) == SL_OK) return true;
     (void)cli_fail(&err);
     return false;
 }

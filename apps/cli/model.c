@@ -72,8 +72,8 @@ const char *cli_compile_words(const cli_options *options, char text[CLI_COMPILE_
 
 bool cli_open_model(const cli_options *options, uint32_t context, sl_model **out) {
     char words[CLI_COMPILE_TEXT];
-    sl_model_options how = {
-        .struct_size = sizeof how,
+    sl_model_options given = {
+        .struct_size = sizeof given,
         .device = options->device,
         .threads = options->threads,
         .isa = options->isa,
@@ -84,13 +84,13 @@ bool cli_open_model(const cli_options *options, uint32_t context, sl_model **out
         .kv = options->kv,
         .progress = cli_progress,
     };
-    if (!take_budget("budget", options->budget, &how.expert_budget_bytes,
-                     &how.expert_budget_share) ||
-        !take_budget("device-budget", options->device_budget, &how.device_budget_bytes,
-                     &how.device_budget_share))
+    if (!take_budget("budget", options->budget, &given.expert_budget_bytes,
+                     &given.expert_budget_share) ||
+        !take_budget("device-budget", options->device_budget, &given.device_budget_bytes,
+                     &given.device_budget_share))
         return false;
     sl_error err;
-    const sl_status status = sl_model_open(cli_model_path(options), &how, out, &err);
+    const sl_status status = sl_model_open(cli_model_path(options), &given, out, &err);
     cli_progress_end();
     if (status != SL_OK) {
         (void)cli_fail(&err);
@@ -102,22 +102,22 @@ bool cli_open_model(const cli_options *options, uint32_t context, sl_model **out
 }
 
 bool cli_open_session(sl_model *model, const cli_options *options, sl_session **out) {
-    const sl_session_options how = {.struct_size = sizeof how, .chunk_tokens = options->chunk};
+    const sl_session_options given = {.struct_size = sizeof given, .chunk_tokens = options->chunk};
     sl_error err;
-    if (sl_session_create(model, &how, out, &err) == SL_OK) return true;
+    if (sl_session_create(model, &given, out, &err) == SL_OK) return true;
     (void)cli_fail(&err);
     return false;
 }
 
 /* The sampling defaults of the model, overridden by the options. */
 sl_sampling cli_sampling(const sl_model *model, const cli_options *options) {
-    sl_sampling how = sl_model_sampling(model);
-    if (options->temperature_given) how.temperature = options->temperature;
-    if (options->top_k_given) how.top_k = options->top_k;
-    if (options->top_p_given) how.top_p = options->top_p;
-    if (options->min_p_given) how.min_p = options->min_p;
-    how.seed = options->seed_given ? options->seed : (uint64_t)time(NULL);
-    return how;
+    sl_sampling sampling = sl_model_sampling(model);
+    if (options->temperature_given) sampling.temperature = options->temperature;
+    if (options->top_k_given) sampling.top_k = options->top_k;
+    if (options->top_p_given) sampling.top_p = options->top_p;
+    if (options->min_p_given) sampling.min_p = options->min_p;
+    sampling.seed = options->seed_given ? options->seed : (uint64_t)time(NULL);
+    return sampling;
 }
 
 static double per_second(uint64_t count, double seconds) {

@@ -4,8 +4,9 @@
 /* Opens the result to report its size, which also checks that it can be opened. */
 static sl_status describe(const char *path, sl_model_info *out, sl_error *err) {
     sl_model *model;
-    const sl_model_options how = {.struct_size = sizeof how, .threads = 1, .context_tokens = 1};
-    const sl_status status = sl_model_open(path, &how, &model, err);
+    const sl_model_options options = {
+        .struct_size = sizeof options, .threads = 1, .context_tokens = 1};
+    const sl_status status = sl_model_open(path, &options, &model, err);
     if (status != SL_OK) return status;
     *out = sl_model_describe(model);
     sl_model_close(model);
@@ -37,13 +38,13 @@ int cli_run_pack(const cli_options *options) {
     const char *source = options->arguments[0], *destination = options->arguments[1];
     if (!destination && options->check_pack) return verify(source);
     if (!destination) return cli_misuse(CLI_pack, "missing argument: DST, the file to write");
-    const sl_pack_options how = {.struct_size = sizeof how,
-                                 .quant = options->quant,
-                                 .threads = options->threads,
-                                 .progress = cli_writing_progress};
+    const sl_pack_options given = {.struct_size = sizeof given,
+                                   .quant = options->quant,
+                                   .threads = options->threads,
+                                   .progress = cli_writing_progress};
     sl_error err;
     cli_writing_start();
-    if (sl_pack_write(source, destination, &how, &err) != SL_OK) return cli_fail(&err);
+    if (sl_pack_write(source, destination, &given, &err) != SL_OK) return cli_fail(&err);
     const int result = report(destination);
     return result == CLI_OK && options->check_pack ? verify(destination) : result;
 }

@@ -4,19 +4,19 @@
 
 int cli_run_synth(const cli_options *options) {
     const char *destination = options->arguments[0];
-    const sl_synth_options how = {.struct_size = sizeof how,
-                                  .layers = options->layers,
-                                  .experts = options->experts,
-                                  .vocab = options->vocab,
-                                  .quant = options->quant,
-                                  .seed = options->weight_seed,
-                                  .progress = cli_writing_progress};
+    const sl_synth_options given = {.struct_size = sizeof given,
+                                    .layers = options->layers,
+                                    .experts = options->experts,
+                                    .vocab = options->vocab,
+                                    .quant = options->quant,
+                                    .seed = options->weight_seed,
+                                    .progress = cli_writing_progress};
     sl_error err;
     struct stat file;
     char size[32];
     if (!options->shape) return cli_misuse(CLI_synth, "--shape is required");
     cli_writing_start();
-    if (sl_synth_write(options->shape, destination, &how, &err) != SL_OK) return cli_fail(&err);
+    if (sl_synth_write(options->shape, destination, &given, &err) != SL_OK) return cli_fail(&err);
     cli_progress_end();
     if (stat(destination, &file) != 0) return cli_fail_text("%s: %m", destination);
     (void)fprintf(stderr, "%s: %s\n", destination,

@@ -4,15 +4,15 @@
 #include "core/check.h"
 
 /* A stage of a program, after its bodies. */
-typedef sl_status stage(sl_program *program, const sl_compile_how *how, sl_error *err);
+typedef sl_status stage(sl_program *program, const sl_compiler_options *options, sl_error *err);
 
-static sl_status run_stage(stage *run, sl_program *program, const sl_compile_how *how,
+static sl_status run_stage(stage *run, sl_program *program, const sl_compiler_options *options,
                            sl_error *err) {
     for (uint32_t s = 0; s < program->step_count; s++)
         for (uint32_t b = 0; b < program->steps[s].body_count; b++)
             if (program->steps[s].bodies[b])
-                SL_TRY(run_stage(run, program->steps[s].bodies[b], how, err));
-    return run(program, how, err);
+                SL_TRY(run_stage(run, program->steps[s].bodies[b], options, err));
+    return run(program, options, err);
 }
 
 /* Brute force, so for debugging builds alone. */
@@ -25,19 +25,19 @@ static sl_status check(const sl_program *program, sl_error *err) {
 #endif
 }
 
-sl_compile_how sl_how_for(const sl_target *target) {
-    return (sl_compile_how){.model = target ? target->schedule : SL_SCHEDULE_LEVELS,
-                            .target = target};
+sl_compiler_options sl_compiler_options_for(const sl_target *target) {
+    return (sl_compiler_options){.model = target ? target->schedule : SL_SCHEDULE_LEVELS,
+                                 .target = target};
 }
 
-sl_status sl_compile_graph(sl_graph *graph, const sl_compile_how *how,
+sl_status sl_compile_graph(sl_graph *graph, const sl_compiler_options *options,
                            const sl_allocator *allocator, sl_program **out, sl_error *err) {
-    const sl_compile_how plain = {0};
+    const sl_compiler_options plain = {0};
     sl_status status = SL_OK;
     sl_program *program = NULL;
     sl_program_report report = {0};
-    if (!how) how = &plain;
-    sl_pass_context context = {.options = how};
+    if (!options) options = &plain;
+    sl_pass_context context = {.options = options};
     double clock = sl_clock_seconds();
     report.nodes = graph->node_count;
     SL_TRY(sl_passes_run(graph, &context, SL_PASS_COUNT, err));
@@ -46,9 +46,9 @@ sl_status sl_compile_graph(sl_graph *graph, const sl_compile_how *how,
     SL_TRY(sl_lower(graph, allocator, &program, err));
     report.lower_seconds = sl_clock_lap(&clock);
     program->report = report;
-    SL_TRY_ELSE(done, run_stage(sl_schedule, program, how, err));
+    SL_TRY_ELSE(done, run_stage(sl_schedule, program, options, err));
     program->report.schedule_seconds = sl_clock_lap(&clock);
-    SL_TRY_ELSE(done, run_stage(sl_plan, program, how, err));
+    SL_TRY_ELSE(done, run_stage(sl_plan, program, options, err));
     program->report.plan_seconds = sl_clock_lap(&clock);
     SL_TRY_ELSE(done, check(program, err));
     *out = program;

@@ -288,7 +288,7 @@ sl_status eval_scatter_nd(const sl_eval_args *a, sl_error *err) {
     int64_t *indices, at;
     SL_TRY(sl_eval_inputs(a, 3, in, err));
     SL_TRY(sl_eval_integers(a, 1, &indices, err));
-    const sl_fold how = (sl_fold)((const sl_scatter_nd_attrs *)a->attrs)->combine;
+    const sl_fold kind = (sl_fold)((const sl_scatter_nd_attrs *)a->attrs)->combine;
     const sl_dims *own = &a->in[1].type.shape;
     const uint32_t length = (uint32_t)own->dims[own->rank - 1];
     const sl_type *out = &a->out[0].type;
@@ -297,7 +297,7 @@ sl_status eval_scatter_nd(const sl_eval_args *a, sl_error *err) {
     for (int64_t t = 0; t < sl_dims_head(own, own->rank - 1); t++) {
         SL_TRY(place_tuple(a, indices + t * length, 0, length, &at, err));
         for (int64_t i = 0; i < inner; i++)
-            sl_fold_slot(out->dtype, how, a->out[0].data + (at * inner + i) * unit,
+            sl_fold_slot(out->dtype, kind, a->out[0].data + (at * inner + i) * unit,
                          in[2] + (t * inner + i) * unit);
     }
     return SL_OK;

@@ -114,18 +114,18 @@ static bool integer_less(sl_dtype dtype, int64_t x, int64_t y) {
     return dtype == SL_DTYPE_u64 ? (uint64_t)x < (uint64_t)y : x < y;
 }
 
-static void fold_integer(sl_dtype dtype, sl_fold how, double *into, const double *slot) {
+static void fold_integer(sl_dtype dtype, sl_fold kind, double *into, const double *slot) {
     const int64_t a = sl_slot_integer(dtype, into), x = sl_slot_integer(dtype, slot);
     int64_t result = x;
-    if (how == SL_FOLD_ADD) result = (int64_t)((uint64_t)a + (uint64_t)x);
-    if (how == SL_FOLD_MUL) result = (int64_t)((uint64_t)a * (uint64_t)x);
-    if (how == SL_FOLD_MAX) result = integer_less(dtype, a, x) ? x : a;
-    if (how == SL_FOLD_MIN) result = integer_less(dtype, x, a) ? x : a;
+    if (kind == SL_FOLD_ADD) result = (int64_t)((uint64_t)a + (uint64_t)x);
+    if (kind == SL_FOLD_MUL) result = (int64_t)((uint64_t)a * (uint64_t)x);
+    if (kind == SL_FOLD_MAX) result = integer_less(dtype, a, x) ? x : a;
+    if (kind == SL_FOLD_MIN) result = integer_less(dtype, x, a) ? x : a;
     sl_slot_set_integer(dtype, into, sl_wrap(dtype, result));
 }
 
-static double fold_real(sl_fold how, double a, double x) {
-    switch (how) {
+static double fold_real(sl_fold kind, double a, double x) {
+    switch (kind) {
     case SL_FOLD_ADD:
         return a + x;
     case SL_FOLD_MUL:
@@ -139,15 +139,15 @@ static double fold_real(sl_fold how, double a, double x) {
     }
 }
 
-void sl_fold_slot(sl_dtype dtype, sl_fold how, double *into, const double *x) {
+void sl_fold_slot(sl_dtype dtype, sl_fold fold_kind, double *into, const double *x) {
     const sl_dtype_kind kind = sl_dtype_infos[dtype].kind;
     if (kind == SL_KIND_INT) {
-        fold_integer(dtype, how, into, x);
-    } else if (kind == SL_KIND_COMPLEX && how == SL_FOLD_MUL) {
+        fold_integer(dtype, fold_kind, into, x);
+    } else if (kind == SL_KIND_COMPLEX && fold_kind == SL_FOLD_MUL) {
         const double re = into[0] * x[0] - into[1] * x[1], im = into[0] * x[1] + into[1] * x[0];
         into[0] = re, into[1] = im;
     } else {
-        for (int64_t i = 0; i < sl_unit(dtype); i++) into[i] = fold_real(how, into[i], x[i]);
+        for (int64_t i = 0; i < sl_unit(dtype); i++) into[i] = fold_real(fold_kind, into[i], x[i]);
     }
 }
 
@@ -159,19 +159,20 @@ static int64_t last_integer(sl_dtype dtype, bool largest) {
     return largest ? most : -most - 1;
 }
 
-void sl_fold_start(sl_dtype dtype, sl_fold how, double *slot) {
+void sl_fold_start(sl_dtype dtype, sl_fold fold_kind, double *slot) {
     const sl_dtype_kind kind = sl_dtype_infos[dtype].kind;
-    const bool extreme = how == SL_FOLD_MAX || how == SL_FOLD_MIN;
+    const bool extreme = fold_kind == SL_FOLD_MAX || fold_kind == SL_FOLD_MIN;
     for (int64_t i = 0; i < sl_unit(dtype); i++) slot[i] = 0;
     if (kind == SL_KIND_INT)
         sl_slot_set_integer(dtype, slot,
-                            extreme ? last_integer(dtype, how == SL_FOLD_MIN) : how == SL_FOLD_MUL);
+                            extreme ? last_integer(dtype, fold_kind == SL_FOLD_MIN)
+                                    : fold_kind == SL_FOLD_MUL);
     else if (kind == SL_KIND_BOOL)
-        *slot = how == SL_FOLD_MIN;
+        *slot = fold_kind == SL_FOLD_MIN;
     else if (extreme)
-        *slot = how == SL_FOLD_MAX ? -INFINITY : INFINITY;
+        *slot = fold_kind == SL_FOLD_MAX ? -INFINITY : INFINITY;
     else
-        *slot = how == SL_FOLD_MUL;
+        *slot = fold_kind == SL_FOLD_MUL;
 }
 
 bool sl_slot_less(sl_dtype dtype, const double *x, const double *y) {

@@ -52,9 +52,9 @@ SL_CHECKED sl_status sl_eval_index(const sl_eval_args *a, int64_t index, int64_t
 
 typedef enum { SL_FOLD_SET, SL_FOLD_ADD, SL_FOLD_MUL, SL_FOLD_MAX, SL_FOLD_MIN } sl_fold;
 /* Element x into another: integers wrap, NaN wins. */
-void sl_fold_slot(sl_dtype dtype, sl_fold how, double *into, const double *x);
+void sl_fold_slot(sl_dtype dtype, sl_fold kind, double *into, const double *x);
 /* What a fold of nothing gives. */
-void sl_fold_start(sl_dtype dtype, sl_fold how, double *slot);
+void sl_fold_start(sl_dtype dtype, sl_fold kind, double *slot);
 /* The low bits of value, as dtype has them. */
 int64_t sl_wrap(sl_dtype dtype, int64_t value);
 /* Whether x comes before y: NaN is greater than all others. */

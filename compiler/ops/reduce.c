@@ -38,7 +38,7 @@ static sl_dims kept_dims(const sl_dims *x, const sl_dims *axes) {
 }
 
 /* Folds every element of x into the result it belongs to, in order. */
-static sl_status eval_reduce(const sl_eval_args *a, sl_fold how, sl_error *err) {
+static sl_status eval_reduce(const sl_eval_args *a, sl_fold kind, sl_error *err) {
     const double *x;
     SL_TRY(sl_eval_inputs(a, 1, &x, err));
     const sl_type *type = &a->in[0].type;
@@ -46,9 +46,9 @@ static sl_status eval_reduce(const sl_eval_args *a, sl_fold how, sl_error *err) 
     const int64_t unit = sl_unit(type->dtype);
     double *out = a->out[0].data;
     for (int64_t i = 0; i < sl_dims_tail(&kept, 0); i++)
-        sl_fold_start(type->dtype, how, out + i * unit);
+        sl_fold_start(type->dtype, kind, out + i * unit);
     for (int64_t i = 0; i < sl_type_elements(type); i++)
-        sl_fold_slot(type->dtype, how, out + sl_broadcast_index(&kept, &type->shape, i) * unit,
+        sl_fold_slot(type->dtype, kind, out + sl_broadcast_index(&kept, &type->shape, i) * unit,
                      x + i * unit);
     return SL_OK;
 }

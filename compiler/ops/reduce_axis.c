@@ -86,7 +86,7 @@ static sl_status infer_cumulation(const sl_infer_args *a, const char *name, uint
     return SL_OK;
 }
 
-static sl_status eval_cumulation(const sl_eval_args *a, sl_fold how, bool reverse, sl_error *err) {
+static sl_status eval_cumulation(const sl_eval_args *a, sl_fold kind, bool reverse, sl_error *err) {
     const double *x;
     SL_TRY(sl_eval_inputs(a, 1, &x, err));
     const sl_cumsum_attrs *attrs = a->attrs;
@@ -97,11 +97,11 @@ static sl_status eval_cumulation(const sl_eval_args *a, sl_fold how, bool revers
     for (int64_t i = 0; i < lines; i++) {
         const int64_t first = i / inner * inner * count + i % inner;
         double so_far;
-        sl_fold_start(type->dtype, how, &so_far);
+        sl_fold_start(type->dtype, kind, &so_far);
         for (int64_t j = 0; j < count; j++) {
             const int64_t at = first + (reverse ? count - 1 - j : j) * inner;
             if (attrs->exclusive) a->out[0].data[at] = so_far;
-            sl_fold_slot(type->dtype, how, &so_far, &x[at]);
+            sl_fold_slot(type->dtype, kind, &so_far, &x[at]);
             if (!attrs->exclusive) a->out[0].data[at] = so_far;
         }
     }

@@ -78,12 +78,12 @@ static sl_graph *parse(const char *text) {
 }
 
 static uint64_t digest(sl_graph *graph, bool fused) {
-    const sl_compile_how how = {.no_fusion = !fused, .no_simplify = true};
+    const sl_compiler_options options = {.no_fusion = !fused, .no_simplify = true};
     sl_error err = {0};
     sl_program *program = NULL;
     sl_device *device = NULL;
     bound_program bound;
-    if (sl_compile_graph(graph, &how, NULL, &program, &err) ||
+    if (sl_compile_graph(graph, &options, NULL, &program, &err) ||
         sl_device_cpu_create(&(sl_device_options){.threads = 2}, NULL, &device, &err))
         fail_msg("%s", err.message);
     assert_non_null(device);

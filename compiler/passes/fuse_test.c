@@ -651,13 +651,13 @@ static sl_graph *model_graph(const sl_model_config *config, uint32_t rows, sl_ar
     sl_graph *graph = NULL;
     sl_weights_imagine(&weights, NULL);
     assert_int_equal(sl_expert_table_imagine(config, arena, &experts, &err), SL_OK);
-    const sl_step_shape shape = {.config = config,
-                                 .weights = &weights,
-                                 .experts = &experts,
-                                 .rows = rows,
-                                 .wanted = 1,
-                                 .slots = 2,
-                                 .capacity = 64};
+    const sl_forward_shape shape = {.config = config,
+                                    .weights = &weights,
+                                    .experts = &experts,
+                                    .rows = rows,
+                                    .wanted = 1,
+                                    .slots = 2,
+                                    .capacity = 64};
     assert_int_equal(sl_graph_create("step", NULL, &graph, &err), SL_OK);
     if (sl_architecture_build(sl_architecture_find(config->model_type), &shape, graph, &err) !=
         SL_OK)

@@ -293,7 +293,7 @@ static void report_body(sl_attr_visitor *visitor, const char *name, sl_attr_kind
 
 static sl_status report(sl_graph *graph, const sl_target *target, sl_legality_log *log,
                         sl_error *err) {
-    const sl_compile_how options = {.target = target};
+    const sl_compiler_options options = {.target = target};
     sl_pass_context context = {.options = &options};
     SL_TRY(sl_passes_run(graph, &context, SL_PASS_legalise, err));
     SL_TRY(legalise(graph, target, log, 0, err));

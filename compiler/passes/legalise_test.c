@@ -476,9 +476,9 @@ static void test_report(void **state) {
 static sl_status compile_for(const char *body, const sl_target *target, sl_op made, bool *has,
                              sl_error *err) {
     graph_case c = graph_open(body);
-    const sl_compile_how how = {.target = target};
+    const sl_compiler_options options = {.target = target};
     sl_program *program = NULL;
-    const sl_status status = sl_compile_graph(c.graph, &how, NULL, &program, err);
+    const sl_status status = sl_compile_graph(c.graph, &options, NULL, &program, err);
     *has = false;
     for (uint32_t s = 0; program && s < program->step_count; s++)
         *has |= program->steps[s].op == made;

@@ -5,7 +5,7 @@
 typedef enum { ONCE, REPEATED, UNTIDY } pass_kind;
 
 #define PASS(NAME, KIND, CONDITION, SUMMARY)                                                       \
-    static bool wants_##NAME(const sl_compile_how *options) {                                      \
+    static bool wants_##NAME(const sl_compiler_options *options) {                                 \
         (void)options;                                                                             \
         return CONDITION;                                                                          \
     }
@@ -13,7 +13,7 @@ typedef enum { ONCE, REPEATED, UNTIDY } pass_kind;
 
 static const struct {
     pass_kind kind;
-    bool (*is_wanted)(const sl_compile_how *options);
+    bool (*is_wanted)(const sl_compiler_options *options);
     sl_pass_fn *run;
 } passes[] = {
 #define PASS(NAME, KIND, CONDITION, SUMMARY) {KIND, wants_##NAME, sl_pass_##NAME},
@@ -63,7 +63,7 @@ sl_status sl_passes_run(sl_graph *graph, sl_pass_context *context, sl_pass_id en
 }
 
 sl_status sl_simplify(sl_graph *graph, sl_error *err) {
-    const sl_compile_how options = {0};
+    const sl_compiler_options options = {0};
     SL_TRY(sl_graph_check(graph, err));
     return run_repeated(graph, &(sl_pass_context){.options = &options}, err);
 }

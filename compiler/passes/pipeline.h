@@ -5,7 +5,7 @@
 
 /* Options of the passes, and their statistics. */
 typedef struct {
-    const sl_compile_how *options;
+    const sl_compiler_options *options;
     uint32_t fused; /* nodes that were fused into others */
 } sl_pass_context;
 

@@ -10,8 +10,8 @@
 
 enum { LEAST_ALIGNMENT = 64, MOST_ALIGNMENT = 2 << 20 };
 
-static sl_status find_alignment(const sl_compile_how *how, uint64_t *out, sl_error *err) {
-    *out = how->arena_alignment ? how->arena_alignment : LEAST_ALIGNMENT;
+static sl_status find_alignment(const sl_compiler_options *options, uint64_t *out, sl_error *err) {
+    *out = options->arena_alignment ? options->arena_alignment : LEAST_ALIGNMENT;
     if (*out >= LEAST_ALIGNMENT && *out <= MOST_ALIGNMENT && (*out & (*out - 1)) == 0) return SL_OK;
     return sl_fail(err, SL_INVALID, "arena alignment %llu: must be a power of two from %d to %d",
                    (unsigned long long)*out, LEAST_ALIGNMENT, MOST_ALIGNMENT);
@@ -118,15 +118,15 @@ static sl_status place_best(sl_lives *lives, uint64_t live_bytes, sl_arena *scra
 
 /* ---- the plan ---- */
 
-static sl_status plan(sl_program *program, const sl_compile_how *how, sl_arena *scratch,
+static sl_status plan(sl_program *program, const sl_compiler_options *options, sl_arena *scratch,
                       sl_error *err) {
     sl_program_report *report = &program->report;
     sl_lives lives;
-    SL_TRY(find_alignment(how, &program->arena_alignment, err));
-    const bool in_place = !how->no_in_place && !how->no_sharing;
+    SL_TRY(find_alignment(options, &program->arena_alignment, err));
+    const bool in_place = !options->no_in_place && !options->no_sharing;
     SL_TRY(sl_lives_find(program, program->arena_alignment, in_place, scratch, &lives, err));
     SL_TRY(sl_lives_measure(&lives, program->level_count, scratch, &report->live_bytes, err));
-    if (how->no_sharing)
+    if (options->no_sharing)
         program->arena_bytes = place_apart(lives.blocks, lives.block_count);
     else
         SL_TRY(place_best(&lives, report->live_bytes, scratch, &program->arena_bytes, err));
@@ -144,11 +144,11 @@ static sl_status plan(sl_program *program, const sl_compile_how *how, sl_arena *
     return program->model == SL_SCHEDULE_EDGES ? sl_schedule_finish_edges(program, err) : SL_OK;
 }
 
-sl_status sl_plan(sl_program *program, const sl_compile_how *how, sl_error *err) {
-    const sl_compile_how plain = {0};
+sl_status sl_plan(sl_program *program, const sl_compiler_options *options, sl_error *err) {
+    const sl_compiler_options plain = {0};
     sl_arena scratch;
     sl_arena_init(&scratch, program->arena.allocator);
-    const sl_status status = plan(program, how ? how : &plain, &scratch, err);
+    const sl_status status = plan(program, options ? options : &plain, &scratch, err);
     sl_arena_deinit(&scratch);
     return status;
 }

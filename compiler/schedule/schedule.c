@@ -9,14 +9,14 @@ static void order_of_graph(uint32_t n, sl_order *order) {
     order->level_count = n;
 }
 
-static sl_status find_order(const sl_program *program, const sl_compile_how *how, const sl_dag *dag,
-                            sl_arena *arena, sl_order *order, sl_error *err) {
-    if (how->no_reordering) {
+static sl_status find_order(const sl_program *program, const sl_compiler_options *options,
+                            const sl_dag *dag, sl_arena *arena, sl_order *order, sl_error *err) {
+    if (options->no_reordering) {
         order_of_graph(dag->step_count, order);
         return SL_OK;
     }
-    const uint32_t lookahead = how->lookahead ? how->lookahead : DEFAULT_LOOKAHEAD;
-    switch (how->model) {
+    const uint32_t lookahead = options->lookahead ? options->lookahead : DEFAULT_LOOKAHEAD;
+    switch (options->model) {
     case SL_SCHEDULE_LEVELS:
         return sl_order_levels(program, dag, arena, order, err);
     case SL_SCHEDULE_GROUPS:
@@ -24,7 +24,7 @@ static sl_status find_order(const sl_program *program, const sl_compile_how *how
     case SL_SCHEDULE_EDGES:
         return sl_order_edges(dag, arena, order, err);
     }
-    return sl_fail(err, SL_INVALID, "schedule: model %d; 0 to %d are known", (int)how->model,
+    return sl_fail(err, SL_INVALID, "schedule: model %d; 0 to %d are known", (int)options->model,
                    SL_SCHEDULE_EDGES);
 }
 
@@ -106,8 +106,8 @@ static void report_groups(sl_program *program) {
     report->barriers = program->model == SL_SCHEDULE_EDGES || n == 0 ? 0 : program->level_count - 1;
 }
 
-static sl_status schedule(sl_program *program, const sl_compile_how *how, sl_arena *scratch,
-                          sl_error *err) {
+static sl_status schedule(sl_program *program, const sl_compiler_options *options,
+                          sl_arena *scratch, sl_error *err) {
     const uint32_t n = program->step_count;
     sl_dag dag, reduced;
     sl_order order = {.steps = SL_ARENA_NEW_ARRAY(scratch, uint32_t, n + 1),
@@ -119,22 +119,22 @@ static sl_status schedule(sl_program *program, const sl_compile_how *how, sl_are
     program->report.edges = reduced.edge_count;
     SL_TRY(sl_dag_count_conflicts(program, SL_SPACE_BUFFERS, scratch, &program->report.edges_naive,
                                   err));
-    SL_TRY(find_order(program, how, &reduced, scratch, &order, err));
-    if (!how->no_reordering) SL_TRY(merge_levels(&reduced, scratch, &order, err));
+    SL_TRY(find_order(program, options, &reduced, scratch, &order, err));
+    if (!options->no_reordering) SL_TRY(merge_levels(&reduced, scratch, &order, err));
     SL_TRY(apply(program, &order, scratch, err));
-    program->model = how->model;
+    program->model = options->model;
     program->early_steps =
-        how->model == SL_SCHEDULE_GROUPS && how->two_submits ? early_steps(program) : 0;
+        options->model == SL_SCHEDULE_GROUPS && options->two_submits ? early_steps(program) : 0;
     program->report.moved = count_moved(&order, n, ends);
     report_groups(program);
     return SL_OK;
 }
 
-sl_status sl_schedule(sl_program *program, const sl_compile_how *how, sl_error *err) {
-    const sl_compile_how plain = {0};
+sl_status sl_schedule(sl_program *program, const sl_compiler_options *options, sl_error *err) {
+    const sl_compiler_options plain = {0};
     sl_arena scratch;
     sl_arena_init(&scratch, program->arena.allocator);
-    const sl_status status = schedule(program, how ? how : &plain, &scratch, err);
+    const sl_status status = schedule(program, options ? options : &plain, &scratch, err);
     sl_arena_deinit(&scratch);
     return status;
 }

@@ -31,7 +31,7 @@ typedef struct {
 typedef struct {
     const sl_pack_options *options;
     const sl_allocator *allocator;
-    sl_quant how;
+    sl_quant quant;
     sl_arena arena;
     sl_source *source;
     sl_model_config config;
@@ -204,7 +204,7 @@ static sl_status list_residents(packing *p, sl_error *err) {
         const char *suffix = sl_tensor_suffix(entry->name);
         if (!sl_source_was_asked(p->source, i) || sl_suffix_is_expert(suffix)) continue;
         p->residents[p->resident_count++] =
-            (resident){suffix, entry, sl_quant_resident(p->how, suffix, &entry->type)};
+            (resident){suffix, entry, sl_quant_resident(p->quant, suffix, &entry->type)};
         p->total_bytes += entry->at.bytes;
     }
     qsort(p->residents, p->resident_count, sizeof *p->residents, compare_residents);
@@ -280,7 +280,7 @@ static sl_status write_resident(packing *p, const resident *r, sl_error *err) {
 static void expert_types(const packing *p, uint32_t layer, sl_type out[SL_EXPERT_MATRICES]) {
     for (int m = 0; m < SL_EXPERT_MATRICES; m++) {
         out[m] = p->experts.layer[layer].matrices[m].type;
-        out[m].dtype = sl_quant_expert(p->how, &out[m]);
+        out[m].dtype = sl_quant_expert(p->quant, &out[m]);
     }
 }
 
@@ -365,7 +365,7 @@ static sl_status check_complete(packing *p, sl_error *err) {
     sl_weights weights;
     sl_weights_init(&weights, p->source, p->allocator);
     weights.unread = true;
-    const sl_status status = sl_architecture_ask(&p->config, &weights, &p->experts, err);
+    const sl_status status = sl_architecture_list_weights(&p->config, &weights, &p->experts, err);
     sl_weights_deinit(&weights);
     return status;
 }
@@ -401,7 +401,7 @@ static sl_status write_pack(packing *p, const char *destination, sl_error *err) 
 sl_status sl_convert(const char *source, const char *destination, const sl_pack_options *options,
                      sl_error *err) {
     packing p = {.options = options, .allocator = sl_allocator_or_default(NULL)};
-    SL_TRY(sl_quant_parse(options->quant, &p.how, err));
+    SL_TRY(sl_quant_parse(options->quant, &p.quant, err));
     sl_arena_init(&p.arena, p.allocator);
     sl_status status = read_source(&p, source, err);
     if (status == SL_OK) status = write_pack(&p, destination, err);

@@ -21,7 +21,7 @@ enum { MATRIX_ALIGN = 64, PIECE_BYTES = 4 << 20 };
 
 typedef struct {
     const sl_synth_options *options;
-    sl_quant how;
+    sl_quant quant;
     const sl_allocator *allocator;
     sl_arena arena;
     const char *config_text;
@@ -108,7 +108,7 @@ static sl_status choose_types(synth *s, sl_error *err) {
         sl_weight *w = &s->weights.items[i];
         if (sl_dtype_infos[w->type.dtype].kind == SL_KIND_PANEL) {
             w->type.dtype = SL_DTYPE_bf16;
-            w->type.dtype = sl_quant_resident(s->how, w->name, &w->type);
+            w->type.dtype = sl_quant_resident(s->quant, w->name, &w->type);
         }
         SL_TRY(check_panels(w->name, &w->type, err));
         s->total_bytes += sl_type_bytes(&w->type);
@@ -119,7 +119,7 @@ static sl_status choose_types(synth *s, sl_error *err) {
         sl_type *type = &s->expert_types[m];
         *type = m == SL_DOWN ? sl_type_make(SL_DTYPE_bf16, 2, hidden, width)
                              : sl_type_make(SL_DTYPE_bf16, 2, width, hidden);
-        type->dtype = sl_quant_expert(s->how, type);
+        type->dtype = sl_quant_expert(s->quant, type);
         SL_TRY(check_panels("experts", type, err));
         expert_bytes += sl_round_up(sl_type_bytes(type), MATRIX_ALIGN);
     }
@@ -133,7 +133,7 @@ static sl_status plan(synth *s, const char *shape, sl_error *err) {
     SL_TRY(sl_shape_load(shape, &changes, &s->arena, &s->config_text, &s->config_bytes, err));
     SL_TRY(sl_model_config_parse(s->config_text, s->config_bytes, &s->arena, &s->config, err));
     SL_TRY(sl_expert_table_imagine(&s->config, &s->arena, &s->experts, err));
-    SL_TRY(sl_architecture_ask(&s->config, &s->weights, &s->experts, err));
+    SL_TRY(sl_architecture_list_weights(&s->config, &s->weights, &s->experts, err));
     return choose_types(s, err);
 }
 
@@ -238,7 +238,7 @@ static sl_status write_pack(synth *s, const char *destination, sl_error *err) {
 sl_status sl_synthesise(const char *shape, const char *destination, const sl_synth_options *options,
                         sl_error *err) {
     synth s = {.options = options, .allocator = sl_allocator_or_default(NULL)};
-    SL_TRY(sl_quant_parse(options->quant, &s.how, err));
+    SL_TRY(sl_quant_parse(options->quant, &s.quant, err));
     sl_arena_init(&s.arena, s.allocator);
     sl_weights_imagine(&s.weights, s.allocator);
     sl_status status = plan(&s, shape, err);

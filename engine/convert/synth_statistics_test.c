@@ -25,11 +25,11 @@ static void must(sl_status status) {
 
 static sl_model *make_model(void) {
     sl_model *model;
-    const sl_synth_options how = {.struct_size = sizeof how};
+    const sl_synth_options options = {.struct_size = sizeof options};
     const sl_model_options open = {
         .struct_size = sizeof open, .device = "ref", .context_tokens = 2 * ROWS};
     write_test_file("config.json", config, sizeof config - 1);
-    must(sl_synth_write(test_path("config.json"), test_path("m.sluice"), &how, &err));
+    must(sl_synth_write(test_path("config.json"), test_path("m.sluice"), &options, &err));
     must(sl_model_open(test_path("m.sluice"), &open, &model, &err));
     return model;
 }
@@ -42,11 +42,11 @@ typedef struct {
 } deep_step;
 
 static void *memory_of_input(uint32_t tag) {
-    if (tag == SL_STEP_INPUT_TOKENS) return tokens;
-    return tag == SL_STEP_INPUT_SLOTS ? slots : positions;
+    if (tag == SL_FORWARD_INPUT_TOKENS) return tokens;
+    return tag == SL_FORWARD_INPUT_SLOTS ? slots : positions;
 }
 
-static void bind(deep_step *s, const sl_steps_options *given, uint32_t v) {
+static void bind(deep_step *s, const sl_forward_options *given, uint32_t v) {
     const sl_value_info *info = &s->graph->values[v];
     const sl_value value = {v};
     if (info->kind == SL_VALUE_EXPERTS) {
@@ -65,8 +65,8 @@ static void bind(deep_step *s, const sl_steps_options *given, uint32_t v) {
 }
 
 static deep_step run_step(sl_model *model) {
-    const sl_steps_options *given = sl_steps_given(model->steps);
-    sl_step_shape shape = given->shape;
+    const sl_forward_options *given = sl_forward_options_of(model->forward);
+    sl_forward_shape shape = given->shape;
     deep_step s = {0};
     shape.rows = shape.wanted = ROWS;
     for (int i = 0; i < ROWS; i++) {
@@ -150,7 +150,7 @@ static void check_routing(const deep_step *s) {
 
 static void check_logits(const deep_step *s) {
     const double *logits =
-        sl_evaluator_result(s->evaluator, s->graph->outputs[SL_STEP_LOGITS].value);
+        sl_evaluator_result(s->evaluator, s->graph->outputs[SL_FORWARD_LOGITS].value);
     double difference[VOCAB];
     for (int r = 0; r < ROWS; r++) {
         const double size = rms(logits + (size_t)r * VOCAB, VOCAB);

@@ -58,8 +58,8 @@ static void test_opens_and_runs(void **state) {
         const char *quant, *resident, *expert;
     } cases[] = {{"q4", "q4", "q4"}, {"q8", "q8", "q8"}, {"none", "bf16", "bf16"}};
     for (size_t i = 0; i < 3; i++) {
-        const sl_synth_options how = options_of(cases[i].quant, 7);
-        synthesise(&how, "m.sluice");
+        const sl_synth_options options = options_of(cases[i].quant, 7);
+        synthesise(&options, "m.sluice");
         sl_model *model;
         sl_error err;
         const sl_model_options open = {.struct_size = sizeof open, .threads = 1};
@@ -76,11 +76,11 @@ static void test_opens_and_runs(void **state) {
 
 static void test_changes(void **state) {
     (void)state;
-    sl_synth_options how = options_of(NULL, 0);
-    how.layers = 3;
-    how.experts = 6;
-    how.vocab = 33;
-    synthesise(&how, "m.sluice");
+    sl_synth_options options = options_of(NULL, 0);
+    options.layers = 3;
+    options.experts = 6;
+    options.vocab = 33;
+    synthesise(&options, "m.sluice");
     sl_model *model;
     sl_error err;
     assert_int_equal(sl_model_open(test_path("m.sluice"), NULL, &model, &err), SL_OK);
@@ -139,11 +139,11 @@ static int stop_midway(void *ctx, const char *what, uint64_t done, uint64_t tota
 
 static void test_cancelled(void **state) {
     (void)state;
-    sl_synth_options how = options_of("q8", 0);
-    how.progress = stop_midway;
+    sl_synth_options options = options_of("q8", 0);
+    options.progress = stop_midway;
     sl_error err;
     const char *shape = write_shape();
-    assert_int_equal(sl_synth_write(shape, test_path("x"), &how, &err), SL_CANCELLED);
+    assert_int_equal(sl_synth_write(shape, test_path("x"), &options, &err), SL_CANCELLED);
     assert_int_equal(count_test_files(), 1); /* the config */
 }
 
@@ -159,34 +159,34 @@ static int check_progress(void *ctx, const char *what, uint64_t done, uint64_t t
 static void test_progress(void **state) {
     (void)state;
     uint64_t last[2] = {0};
-    sl_synth_options how = options_of("q4", 0);
-    how.progress = check_progress;
-    how.progress_ctx = last;
-    synthesise(&how, "m.sluice");
+    sl_synth_options options = options_of("q4", 0);
+    options.progress = check_progress;
+    options.progress_ctx = last;
+    synthesise(&options, "m.sluice");
     assert_int_equal(last[0], last[1]);
 }
 
-static void expect_refusal(const char *shape, const sl_synth_options *how, const char *text) {
+static void expect_refusal(const char *shape, const sl_synth_options *options, const char *text) {
     sl_error err;
-    assert_int_not_equal(sl_synth_write(shape, test_path("x"), how, &err), SL_OK);
+    assert_int_not_equal(sl_synth_write(shape, test_path("x"), options, &err), SL_OK);
     expect_message(&err, text);
 }
 
 static void test_refusals(void **state) {
     (void)state;
-    sl_synth_options how = options_of("q5", 0);
-    expect_refusal("small", &how, "q5");
-    how = options_of("q4", 0);
-    expect_refusal("nothing", &how, "medium");
-    how.experts = 1;
-    expect_refusal("small", &how, "num_experts");
+    sl_synth_options options = options_of("q5", 0);
+    expect_refusal("small", &options, "q5");
+    options = options_of("q4", 0);
+    expect_refusal("nothing", &options, "medium");
+    options.experts = 1;
+    expect_refusal("small", &options, "num_experts");
     const char *at = strstr(tiny, "\"moe_intermediate_size\": 32");
     char odd[sizeof tiny];
     memcpy(odd, tiny, sizeof tiny);
     memcpy(odd + (at - tiny) + strlen("\"moe_intermediate_size\": "), "40", 2);
     write_test_file("odd.json", odd, sizeof odd - 1);
-    how.experts = 0;
-    expect_refusal(test_path("odd.json"), &how, "multiple of 32");
+    options.experts = 0;
+    expect_refusal(test_path("odd.json"), &options, "multiple of 32");
 }
 
 /* Decoded weights have mean zero and the wanted deviation; pieces are the same as the whole. */
@@ -228,8 +228,8 @@ static void test_noise(void **state) {
 
 static void test_cost(void **state) {
     (void)state;
-    const sl_synth_options how = options_of("none", 0);
-    synthesise(&how, "m.sluice");
+    const sl_synth_options options = options_of("none", 0);
+    synthesise(&options, "m.sluice");
     sl_model *model;
     sl_error err;
     assert_int_equal(sl_model_open(test_path("m.sluice"), NULL, &model, &err), SL_OK);

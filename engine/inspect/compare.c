@@ -6,7 +6,7 @@
 #include "compiler/ops/semantics.h"
 #include "core/codec.h"
 #include "engine/inspect/inspect.h"
-#include "engine/session/how.h"
+#include "engine/session/compile_options.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,8 +16,8 @@ enum { MOST_OPERANDS = SL_MAX_INPUTS + SL_MAX_OUTPUTS, ALIGNMENT = 64 };
 /* One side: a device, or the reference where executable is NULL. */
 typedef struct {
     sl_model *model;
-    sl_steps *steps;
-    sl_prepared_step step;
+    sl_forward *forward;
+    sl_prepared_forward step;
 } side;
 
 typedef struct {
@@ -34,39 +34,39 @@ typedef struct {
 
 /* Each device keeps keys and values as suits it; here both keep them alike. */
 static sl_dtype common_kv_dtype(const comparison *c) {
-    const sl_dtype a = sl_steps_given(c->a.model->steps)->shape.kv_dtype;
-    const sl_dtype b = sl_steps_given(c->b.model->steps)->shape.kv_dtype;
+    const sl_dtype a = sl_forward_options_of(c->a.model->forward)->shape.kv_dtype;
+    const sl_dtype b = sl_forward_options_of(c->b.model->forward)->shape.kv_dtype;
     return a == b || !c->a.model->device ? b : SL_DTYPE_f16;
 }
 
 static sl_status open_side(side *s, const comparison *c, const sl_compare_options *options,
-                           const sl_compile_how *how, sl_error *err) {
-    sl_steps_options given = *sl_steps_given(s->model->steps);
+                           const sl_compiler_options *compile, sl_error *err) {
+    sl_forward_options given = *sl_forward_options_of(s->model->forward);
     const uint32_t rows = options->tokens ? options->tokens : 1;
-    given.how = *how;
+    given.compile = *compile;
     given.shape.kv_dtype = common_kv_dtype(c);
     given.shape.slots = 1;
     if (!s->model->device) return SL_OK;
-    SL_TRY(sl_steps_create(&given, &s->steps, err));
-    return sl_steps_prepare(s->steps, rows, 1, &s->step, err);
+    SL_TRY(sl_forward_create(&given, &s->forward, err));
+    return sl_forward_prepare(s->forward, rows, 1, &s->step, err);
 }
 
 static sl_status set_rows(const side *s, const sl_compare_options *options, sl_error *err) {
     const uint32_t count = options->tokens ? options->tokens : 1;
-    int32_t tokens[SL_MAX_STEP_ROWS], slots[SL_MAX_STEP_ROWS], positions[SL_MAX_STEP_ROWS];
+    int32_t tokens[SL_MAX_FORWARD_ROWS], slots[SL_MAX_FORWARD_ROWS], positions[SL_MAX_FORWARD_ROWS];
     const int32_t last = (int32_t)count - 1;
     for (uint32_t i = 0; i < count; i++) {
         tokens[i] = (int32_t)(((uint64_t)i * 7919 + 17) % s->model->config.vocab);
         slots[i] = 0;
         positions[i] = (int32_t)i;
     }
-    const sl_step_rows rows = {.count = count,
-                               .wanted = 1,
-                               .tokens = tokens,
-                               .slots = slots,
-                               .positions = positions,
-                               .wanted_rows = count > 1 ? &last : NULL};
-    return sl_steps_set_rows(s->steps, &rows, err);
+    const sl_forward_rows rows = {.count = count,
+                                  .wanted = 1,
+                                  .tokens = tokens,
+                                  .slots = slots,
+                                  .positions = positions,
+                                  .wanted_rows = count > 1 ? &last : NULL};
+    return sl_forward_set_rows(s->forward, &rows, err);
 }
 
 static sl_buffer_kind kind_of(const comparison *c, const sl_operand *operand) {
@@ -245,18 +245,21 @@ static sl_status compare_step(comparison *c, uint32_t s, sl_error *err) {
 }
 
 static sl_status run(comparison *c, const sl_compare_options *options, sl_error *err) {
-    sl_compile_how how;
-    SL_TRY(sl_how_parse(options->compile, NULL, &how, err));
-    how.target = sl_steps_given(c->b.model->steps)->how.target; /* both run the second's program */
-    SL_TRY(open_side(&c->a, c, options, &how, err));
-    SL_TRY(open_side(&c->b, c, options, &how, err));
+    sl_compiler_options compile;
+    SL_TRY(sl_compiler_options_parse(options->compile, NULL, &compile, err));
+    compile.target = sl_forward_options_of(c->b.model->forward)
+                         ->compile.target; /* both run the second's program */
+    SL_TRY(open_side(&c->a, c, options, &compile, err));
+    SL_TRY(open_side(&c->b, c, options, &compile, err));
     c->program = c->b.step.program;
     if (c->a.step.program && c->a.step.program->step_count != c->program->step_count)
         return sl_fail(err, SL_INVALID, "the two devices have programs of %u and %u steps",
                        c->a.step.program->step_count, c->program->step_count);
-    if (c->a.steps) SL_TRY(set_rows(&c->a, options, err));
+    if (c->a.forward) SL_TRY(set_rows(&c->a, options, err));
     SL_TRY(set_rows(&c->b, options, err));
-    c->tolerance = options->tolerance > 0 ? options->tolerance : how.int8_activations ? 2e-3 : 5e-5;
+    c->tolerance = options->tolerance > 0     ? options->tolerance
+                   : compile.int8_activations ? 2e-3
+                                              : 5e-5;
     c->report->tolerance = c->tolerance;
     for (uint32_t s = 0; s < c->program->step_count; s++) {
         sl_arena_init(&c->arena, NULL);
@@ -271,7 +274,7 @@ sl_status sl_compare_steps(sl_model *first, sl_model *second, const sl_compare_o
                            sl_compare_report *out, sl_error *err) {
     comparison c = {.a.model = first, .b.model = second, .report = out};
     const sl_status status = run(&c, options, err);
-    sl_steps_destroy(c.a.steps);
-    sl_steps_destroy(c.b.steps);
+    sl_forward_destroy(c.a.forward);
+    sl_forward_destroy(c.b.forward);
     return status;
 }

@@ -41,10 +41,10 @@ sl_token_cost sl_token_cost_of(const sl_model *model) {
     cost.weight_bytes += cost.expert_bytes;
     if (cost.expert_bytes)
         cost.expert_share = (double)model->config.experts_used / (double)model->config.experts;
-    cost.int8_activations = sl_steps_given(model->steps)->how.int8_activations &&
+    cost.int8_activations = sl_forward_options_of(model->forward)->compile.int8_activations &&
                             sl_dtype_infos[sl_model_main_dtype(model)].kind == SL_KIND_PANEL;
-    cost.recurrent_bytes = 2 * sl_steps_recurrent_bytes(model->steps);
-    cost.kv_bytes_per_position = sl_steps_kv_bytes(model->steps) / model->context_tokens;
+    cost.recurrent_bytes = 2 * sl_forward_recurrent_bytes(model->forward);
+    cost.kv_bytes_per_position = sl_forward_kv_bytes(model->forward) / model->context_tokens;
     for (uint32_t l = 0; l < model->config.layers; l++)
         if (!model->config.layer[l].linear) /* scores, and the sum of values */
             cost.operations_per_position += position_operations(&model->config);

@@ -81,9 +81,9 @@ static sl_status open_reader(const sl_model *model, sl_reader **out, sl_error *e
     if (!paths) return sl_no_memory(err, "file names", count);
     for (uint32_t i = 0; i < count; i++) paths[i] = sl_source_file_path(model->source, i);
     const bool threads = strcmp(sl_reader_name(model->reader), "threads") == 0;
-    const sl_reader_options how = {.kind = threads ? SL_READER_THREADS : SL_READER_URING,
-                                   .depth = IN_FLIGHT};
-    const sl_status status = sl_reader_open(paths, count, &how, &model->allocator, out, err);
+    const sl_reader_options options = {.kind = threads ? SL_READER_THREADS : SL_READER_URING,
+                                       .depth = IN_FLIGHT};
+    const sl_status status = sl_reader_open(paths, count, &options, &model->allocator, out, err);
     free(paths);
     return status;
 }

@@ -6,19 +6,19 @@
 #include "engine/inspect/draw.h"
 #include "engine/inspect/record.h"
 #include "engine/inspect/subject.h"
-#include "engine/session/how.h"
+#include "engine/session/compile_options.h"
 #include <stdio.h>
 #include <string.h>
 
-static sl_status compile(const sl_subject *subject, const sl_compile_how *how,
+static sl_status compile(const sl_subject *subject, const sl_compiler_options *options,
                          const sl_allocator *allocator, sl_program **out, double *build_seconds,
                          sl_error *err) {
     sl_graph *graph = NULL;
-    SL_TRY(sl_graph_create("step", allocator, &graph, err));
+    SL_TRY(sl_graph_create("forward", allocator, &graph, err));
     const double begin = sl_clock_seconds();
     sl_status status = sl_architecture_build(subject->architecture, &subject->shape, graph, err);
     *build_seconds = sl_clock_seconds() - begin;
-    if (status == SL_OK) status = sl_compile_graph(graph, how, allocator, out, err);
+    if (status == SL_OK) status = sl_compile_graph(graph, options, allocator, out, err);
     sl_graph_destroy(graph);
     return status;
 }
@@ -76,10 +76,10 @@ static sl_status inspect(sl_subject *subject, sl_model *model, const sl_inspect_
         sl_subject_of_model(subject, model);
     else
         SL_TRY(sl_subject_imagine(subject, options->shape, allocator, err));
-    SL_TRY(sl_how_parse(options->compile, subject->target, &plan.how, err));
+    SL_TRY(sl_compiler_options_parse(options->compile, subject->target, &plan.compile, err));
     subject->shape.rows = out->tokens = options->tokens;
     subject->shape.wanted = out->wanted = options->wanted;
-    SL_TRY(compile(subject, &plan.how, allocator, &program, &out->build_seconds, err));
+    SL_TRY(compile(subject, &plan.compile, allocator, &program, &out->build_seconds, err));
     sl_status status = look_at(program, options, allocator, out, err);
     sl_program_destroy(program);
     if (status == SL_OK && options->verify && model) status = sl_prove(model, &plan, out, err);

@@ -10,8 +10,8 @@ typedef struct {
     sl_model *model;
     const sl_record_plan *plan;
     sl_arena arena;
-    sl_steps *steps;
-    sl_prepared_step step;
+    sl_forward *forward;
+    sl_prepared_forward step;
     sl_trace trace;
     sl_read_log reads;
     double *seconds; /* [runs] */
@@ -48,20 +48,20 @@ static sl_status run_once(recorder *r, uint32_t run, sl_error *err) {
     const uint32_t rows = r->plan->rows, wanted = r->plan->wanted;
     const int32_t last = (int32_t)rows - 1;
     choose_rows(r, run);
-    const sl_step_rows step = {.count = rows,
-                               .wanted = wanted,
-                               .tokens = r->tokens,
-                               .slots = r->slots,
-                               .positions = r->positions,
-                               .wanted_rows = wanted == 1 && rows > 1 ? &last : NULL};
-    sl_step_result result;
-    return sl_steps_run(r->steps, &step, &result, err);
+    const sl_forward_rows step = {.count = rows,
+                                  .wanted = wanted,
+                                  .tokens = r->tokens,
+                                  .slots = r->slots,
+                                  .positions = r->positions,
+                                  .wanted_rows = wanted == 1 && rows > 1 ? &last : NULL};
+    sl_forward_result result;
+    return sl_forward_run(r->forward, &step, &result, err);
 }
 
 /* The first run, which touches everything for the first time, is not recorded. */
 static sl_status run_all(recorder *r, sl_error *err) {
     const sl_device_ops *ops = r->model->device->ops;
-    if (r->plan->depth) SL_TRY(sl_steps_imagine_kv(r->steps, 0, err));
+    if (r->plan->depth) SL_TRY(sl_forward_fake_kv(r->forward, 0, err));
     SL_TRY(run_once(r, 0, err));
     ops->attach(r->step.executable, &r->trace);
     sl_expert_store_attach(r->model->store, &r->reads);
@@ -109,11 +109,11 @@ static sl_status describe(recorder *r, sl_inspect_report *report, sl_error *err)
 }
 
 static sl_status prepare(recorder *r, sl_error *err) {
-    sl_steps_options options = *sl_steps_given(r->model->steps);
-    options.how = r->plan->how;
+    sl_forward_options options = *sl_forward_options_of(r->model->forward);
+    options.compile = r->plan->compile;
     options.shape.slots = 1;
-    SL_TRY(sl_steps_create(&options, &r->steps, err));
-    return sl_steps_prepare(r->steps, r->plan->rows, r->plan->wanted, &r->step, err);
+    SL_TRY(sl_forward_create(&options, &r->forward, err));
+    return sl_forward_prepare(r->forward, r->plan->rows, r->plan->wanted, &r->step, err);
 }
 
 static sl_status record(recorder *r, const char *trace_path, sl_inspect_report *report,
@@ -146,7 +146,7 @@ sl_status sl_prove(sl_model *model, const sl_record_plan *plan, sl_inspect_repor
     if (!model->device || !model->device->ops->prove) return SL_OK;
     (void)pthread_mutex_lock(&model->lock);
     const sl_status status = prove(&r, report, err);
-    sl_steps_destroy(r.steps);
+    sl_forward_destroy(r.forward);
     (void)pthread_mutex_unlock(&model->lock);
     return status;
 }
@@ -157,7 +157,7 @@ sl_status sl_record(sl_model *model, const sl_record_plan *plan, const char *tra
     sl_arena_init(&r.arena, &model->allocator);
     (void)pthread_mutex_lock(&model->lock);
     const sl_status status = record(&r, trace_path, report, err);
-    sl_steps_destroy(r.steps);
+    sl_forward_destroy(r.forward);
     (void)pthread_mutex_unlock(&model->lock);
     sl_arena_deinit(&r.arena);
     return status;

@@ -8,7 +8,7 @@
 
 typedef struct {
     uint32_t rows, wanted, runs, depth;
-    sl_compile_how how;
+    sl_compiler_options compile;
 } sl_record_plan;
 
 /* Compiles the step apart from the model's own, on states of its own, runs it, and fills in the

@@ -5,9 +5,10 @@
 enum { IMAGINED_CONTEXT = 4096 };
 
 void sl_subject_of_model(sl_subject *subject, const sl_model *model) {
-    const sl_steps_options *given = sl_steps_given(model->steps);
-    *subject = (sl_subject){
-        .architecture = given->architecture, .shape = given->shape, .target = given->how.target};
+    const sl_forward_options *given = sl_forward_options_of(model->forward);
+    *subject = (sl_subject){.architecture = given->architecture,
+                            .shape = given->shape,
+                            .target = given->compile.target};
     sl_arena_init(&subject->arena, &model->allocator);
     sl_weights_init(&subject->weights, NULL, &model->allocator);
 }
@@ -34,7 +35,7 @@ sl_status sl_subject_imagine(sl_subject *subject, const char *shape, const sl_al
         return sl_fail(err, SL_UNSUPPORTED, "model type '%s' has no builder",
                        subject->config.model_type);
     const uint32_t context = subject->config.context;
-    subject->shape = (sl_step_shape){
+    subject->shape = (sl_forward_shape){
         .config = &subject->config,
         .weights = &subject->weights,
         .experts = &subject->experts,

@@ -5,7 +5,7 @@
 
 typedef struct {
     const sl_architecture *architecture;
-    sl_step_shape shape;     /* rows and wanted are the caller's */
+    sl_forward_shape shape;  /* rows and wanted are the caller's */
     const sl_target *target; /* of the model's device; an imagined model's is the CPU */
     /* of imagined models */
     sl_arena arena;

@@ -42,7 +42,7 @@ sl_status sl_model_config_parse(const char *json, size_t bytes, sl_arena *arena,
     return sl_config_parse(json, bytes, &families, arena, out, err);
 }
 
-sl_status sl_architecture_build(const sl_architecture *architecture, const sl_step_shape *shape,
+sl_status sl_architecture_build(const sl_architecture *architecture, const sl_forward_shape *shape,
                                 sl_graph *graph, sl_error *err) {
     sl_builder b = {
         .graph = graph, .shape = shape, .config = shape->config, .status = SL_OK, .err = err};
@@ -54,20 +54,20 @@ sl_status sl_architecture_build(const sl_architecture *architecture, const sl_st
     return sl_graph_check(graph, err);
 }
 
-sl_status sl_architecture_ask(const sl_model_config *config, sl_weights *weights,
-                              const sl_expert_table *experts, sl_error *err) {
-    const sl_step_shape shape = {.config = config,
-                                 .weights = weights,
-                                 .experts = experts,
-                                 .rows = 1,
-                                 .wanted = 1,
-                                 .slots = 1,
-                                 .capacity = 1};
+sl_status sl_architecture_list_weights(const sl_model_config *config, sl_weights *weights,
+                                       const sl_expert_table *experts, sl_error *err) {
+    const sl_forward_shape shape = {.config = config,
+                                    .weights = weights,
+                                    .experts = experts,
+                                    .rows = 1,
+                                    .wanted = 1,
+                                    .slots = 1,
+                                    .capacity = 1};
     const sl_architecture *architecture = sl_architecture_find(config->model_type);
     if (!architecture)
         return sl_fail(err, SL_UNSUPPORTED, "model type '%s' has no builder", config->model_type);
     sl_graph *graph = NULL;
-    SL_TRY(sl_graph_create("step", weights->arena.allocator, &graph, err));
+    SL_TRY(sl_graph_create("forward", weights->arena.allocator, &graph, err));
     const sl_status status = sl_architecture_build(architecture, &shape, graph, err);
     sl_graph_destroy(graph);
     return status;

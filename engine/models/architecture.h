@@ -2,8 +2,8 @@
  *
  * The graph of a forward pass takes `rows` tokens of any sequences and updates the states of their
  * slots.  It returns the logits and hidden states of the wanted rows.  If it samples, every row
- * must be wanted: the sampled token is kept in the state SL_STEP_CHOSEN, i32[slots], and replaces
- * an input token of -1.  A family is one file and one row of architecture.def. */
+ * must be wanted: the sampled token is kept in the state SL_FORWARD_CHOSEN, i32[slots], and
+ * replaces an input token of -1.  A family is one file and one row of architecture.def. */
 #ifndef SL_ENGINE_MODELS_ARCHITECTURE_H
 #define SL_ENGINE_MODELS_ARCHITECTURE_H
 #include "compiler/graph.h"
@@ -14,29 +14,29 @@
 
 /* The inputs of a step's graph: INPUT(symbol, name).  Each is tagged with its number
  * (sl_value_info.tag). */
-#define SL_STEP_INPUTS(INPUT)                                                                      \
+#define SL_FORWARD_INPUTS(INPUT)                                                                   \
     INPUT(TOKENS, "tokens")       /* i32[rows] */                                                  \
     INPUT(SLOTS, "slots")         /* i32[rows] */                                                  \
     INPUT(POSITIONS, "positions") /* i32[rows] */                                                  \
     INPUT(WANTED, "wanted")       /* i32[wanted]; there unless every row is wanted, or none */     \
     INPUT(SAMPLING, "how")        /* f64[rows, SL_CHOOSE_COLUMNS] (core/choose.h), if it chooses */
-#define SL_STEP_INPUT_SYMBOL(SYMBOL, NAME) SL_STEP_INPUT_##SYMBOL,
-typedef enum { SL_STEP_INPUTS(SL_STEP_INPUT_SYMBOL) SL_STEP_INPUT_COUNT } sl_step_input;
+#define SL_FORWARD_INPUT_SYMBOL(SYMBOL, NAME) SL_FORWARD_INPUT_##SYMBOL,
+typedef enum { SL_FORWARD_INPUTS(SL_FORWARD_INPUT_SYMBOL) SL_FORWARD_INPUT_COUNT } sl_forward_input;
 
 /* Its outputs, by index; none where no row is wanted. */
 typedef enum {
-    SL_STEP_LOGITS, /* f32[wanted, vocab] */
-    SL_STEP_HIDDEN, /* f32[wanted, hidden]: the residual after the last norm */
-    SL_STEP_TOKEN,  /* i32[rows], if it chooses */
-    SL_STEP_OUTPUT_COUNT
-} sl_step_output;
+    SL_FORWARD_LOGITS, /* f32[wanted, vocab] */
+    SL_FORWARD_HIDDEN, /* f32[wanted, hidden]: the residual after the last norm */
+    SL_FORWARD_TOKEN,  /* i32[rows], if it chooses */
+    SL_FORWARD_OUTPUT_COUNT
+} sl_forward_output;
 
 /* What a state holds, which is its tag. */
 typedef enum {
     SL_STATE_RECURRENT, /* fixed size: rewinding needs a checkpoint */
     SL_STATE_KV         /* an entry per position: rewinding drops the last ones */
 } sl_state_kind;
-#define SL_STEP_CHOSEN "chosen"
+#define SL_FORWARD_CHOSEN "chosen"
 
 typedef struct {
     const sl_model_config *config;
@@ -46,7 +46,7 @@ typedef struct {
     bool chooses;
     uint32_t slots, capacity; /* sequences, and tokens of context each */
     sl_dtype kv_dtype;        /* of cached keys (core/kv.h): f32, f16 or k16 */
-} sl_step_shape;
+} sl_forward_shape;
 
 typedef struct sl_builder sl_builder;
 
@@ -66,11 +66,12 @@ SL_CHECKED sl_status sl_model_config_parse(const char *json, size_t bytes, sl_ar
                                            sl_model_config *out, sl_error *err);
 
 SL_CHECKED sl_status sl_architecture_build(const sl_architecture *architecture,
-                                           const sl_step_shape *shape, sl_graph *graph,
+                                           const sl_forward_shape *shape, sl_graph *graph,
                                            sl_error *err);
 
 /* Builds the graph of one row and discards it, so that `weights` lists every tensor that the model
  * needs. */
-SL_CHECKED sl_status sl_architecture_ask(const sl_model_config *config, sl_weights *weights,
-                                         const sl_expert_table *experts, sl_error *err);
+SL_CHECKED sl_status sl_architecture_list_weights(const sl_model_config *config,
+                                                  sl_weights *weights,
+                                                  const sl_expert_table *experts, sl_error *err);
 #endif

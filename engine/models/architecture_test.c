@@ -60,17 +60,17 @@ static void build(const sl_model_config *config, sl_weights *weights, uint32_t r
     sl_graph *graph = NULL;
     sl_program *program = NULL;
     assert_int_equal(sl_expert_table_imagine(config, arena, &experts, &err), SL_OK);
-    const sl_step_shape shape = {.config = config,
-                                 .weights = weights,
-                                 .experts = &experts,
-                                 .rows = rows,
-                                 .wanted = 1,
-                                 .slots = 2,
-                                 .capacity = 4096};
-    assert_int_equal(sl_graph_create("step", NULL, &graph, &err), SL_OK);
+    const sl_forward_shape shape = {.config = config,
+                                    .weights = weights,
+                                    .experts = &experts,
+                                    .rows = rows,
+                                    .wanted = 1,
+                                    .slots = 2,
+                                    .capacity = 4096};
+    assert_int_equal(sl_graph_create("forward", NULL, &graph, &err), SL_OK);
     if (sl_architecture_build(sl_architecture_find(config->model_type), &shape, graph, &err) ||
         sl_graph_verify(graph, &err) ||
-        sl_compile_graph(graph, &(sl_compile_how){0}, NULL, &program, &err))
+        sl_compile_graph(graph, &(sl_compiler_options){0}, NULL, &program, &err))
         fail_msg("%s of %u rows: %s", config->model_type, rows, err.message);
     assert_int_equal(sl_graph_value(graph, sl_graph_find(graph, "tokens"))->type.shape.dims[0],
                      rows);

@@ -21,32 +21,34 @@ typedef struct {
     sl_q_gate_value gate;
 } gated_query;
 
-static gated_query make_query(sl_builder *b, sl_attn_input_value x, const sl_attention_how *how) {
+static gated_query make_query(sl_builder *b, sl_attn_input_value x,
+                              const sl_attention_options *options) {
     sl_graph *g = b->graph;
     const sl_model_config *c = b->config;
     const int64_t heads = c->query_heads, dim = c->head_dim, width = heads * dim;
-    const int64_t rows = how->gated ? 2 * width : width;
+    const int64_t rows = options->gated ? 2 * width : width;
     const sl_q_weight_value w = {sl_builder_matrix(b, "self_attn.q_proj.weight", rows, c->hidden)};
     sl_q_proj_out_value out = sl_wire_q_proj(g, x, w);
     if (c->attention_bias)
         out = sl_wire_q_bias(
             g, out, (sl_q_bias_value){sl_builder_vector(b, "self_attn.q_proj.bias", rows)});
-    if (how->norm == SL_QK_NORM_WHOLE)
+    if (options->norm == SL_QK_NORM_WHOLE)
         out = sl_wire_q_norm_whole(
             g, out, (sl_q_norm_gain_value){sl_builder_vector(b, "self_attn.q_norm.weight", width)},
             sl_builder_norm(b));
     out.value = clip(b, "q", out.value);
-    const sl_split_query split = how->gated ? sl_wire_split_query(g, out, heads, dim)
-                                            : sl_wire_whole_query(g, out, heads, dim);
+    const sl_split_query split = options->gated ? sl_wire_split_query(g, out, heads, dim)
+                                                : sl_wire_whole_query(g, out, heads, dim);
     sl_q_raw_value raw = split.q;
-    if (how->norm == SL_QK_NORM_HEADS)
+    if (options->norm == SL_QK_NORM_HEADS)
         raw = sl_wire_q_norm(
             g, raw, (sl_q_norm_gain_value){sl_builder_vector(b, "self_attn.q_norm.weight", dim)},
             sl_builder_norm(b));
     return (gated_query){sl_wire_q_rope(g, raw, b->rope, sl_builder_rope(b)), split.gate};
 }
 
-static sl_k_value make_key(sl_builder *b, sl_attn_input_value x, const sl_attention_how *how) {
+static sl_k_value make_key(sl_builder *b, sl_attn_input_value x,
+                           const sl_attention_options *options) {
     sl_graph *g = b->graph;
     const sl_model_config *c = b->config;
     const int64_t heads = c->kv_heads, dim = c->head_dim, width = heads * dim;
@@ -55,12 +57,12 @@ static sl_k_value make_key(sl_builder *b, sl_attn_input_value x, const sl_attent
     if (c->attention_bias)
         k = sl_wire_k_bias(g, k,
                            (sl_k_bias_value){sl_builder_vector(b, "self_attn.k_proj.bias", width)});
-    if (how->norm == SL_QK_NORM_WHOLE)
+    if (options->norm == SL_QK_NORM_WHOLE)
         k = sl_wire_k_norm(
             g, k, (sl_k_norm_gain_value){sl_builder_vector(b, "self_attn.k_norm.weight", width)},
             sl_builder_norm(b));
     k.value = sl_wire_heads(g, clip(b, "k", k.value), heads, dim);
-    if (how->norm == SL_QK_NORM_HEADS)
+    if (options->norm == SL_QK_NORM_HEADS)
         k = sl_wire_k_norm(
             g, k, (sl_k_norm_gain_value){sl_builder_vector(b, "self_attn.k_norm.weight", dim)},
             sl_builder_norm(b));
@@ -85,12 +87,12 @@ static sl_attn_out_value attend_with_sinks(sl_builder *b, sl_q_value q, sl_kv kv
 }
 
 sl_mixer_out_value sl_block_attention(sl_builder *b, sl_attn_input_value x,
-                                      const sl_attention_how *how) {
+                                      const sl_attention_options *options) {
     sl_graph *g = b->graph;
     const sl_model_config *c = b->config;
     const int64_t width = (int64_t)c->query_heads * c->head_dim;
-    const gated_query query = make_query(b, x, how);
-    const sl_k_value k = make_key(b, x, how);
+    const gated_query query = make_query(b, x, options);
+    const sl_k_value k = make_key(b, x, options);
     const sl_v_value v = make_value(b, x);
     const sl_kv_shape cache = {.dtype = b->shape->kv_dtype,
                                .slots = b->shape->slots,
@@ -100,14 +102,14 @@ sl_mixer_out_value sl_block_attention(sl_builder *b, sl_attn_input_value x,
     sl_kv kv = {{sl_builder_state(b, SL_STATE_KV, "kv_k", sl_kv_keys(cache))},
                 {sl_builder_state(b, SL_STATE_KV, "kv_v", sl_kv_values(cache))}};
     kv = sl_wire_kv_append(g, kv, k, v, b->rows);
-    const sl_attn_out_value out = how->sinks
+    const sl_attn_out_value out = options->sinks
                                       ? attend_with_sinks(b, query.q, kv)
                                       : sl_wire_sdpa(g, query.q, kv, b->rows, sl_builder_sdpa(b));
-    const sl_attn_gated_value gated = how->gated ? sl_wire_attn_gate(g, out, query.gate, width)
-                                                 : sl_wire_attn_flat(g, out, width);
+    const sl_attn_gated_value gated = options->gated ? sl_wire_attn_gate(g, out, query.gate, width)
+                                                     : sl_wire_attn_flat(g, out, width);
     const sl_o_weight_value w = {sl_builder_matrix(b, "self_attn.o_proj.weight", c->hidden, width)};
     const sl_mixer_out_value mixed = sl_wire_o_proj(g, gated, w);
-    if (!c->attention_bias || how->plain_out) return mixed;
+    if (!c->attention_bias || options->plain_out) return mixed;
     return sl_wire_o_bias(
         g, mixed, (sl_o_bias_value){sl_builder_vector(b, "self_attn.o_proj.bias", c->hidden)});
 }

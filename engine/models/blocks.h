@@ -1,5 +1,5 @@
 /* blocks.h - The building blocks of model families.  Roles are C types; differences between
- * families that are not in the config are in `how`. */
+ * families that are not in the config are in `options`. */
 #ifndef SL_ENGINE_MODELS_BLOCKS_H
 #define SL_ENGINE_MODELS_BLOCKS_H
 #include "engine/models/builder.h"
@@ -25,9 +25,9 @@ typedef struct {
     bool gated;     /* q_proj has a gate after the query of each head */
     bool plain_out; /* o_proj has no bias even if the others have one */
     bool sinks;
-} sl_attention_how;
+} sl_attention_options;
 sl_mixer_out_value sl_block_attention(sl_builder *b, sl_attn_input_value x,
-                                      const sl_attention_how *how);
+                                      const sl_attention_options *options);
 
 /* delta_net.c */
 sl_mixer_out_value sl_block_delta_net(sl_builder *b, sl_attn_input_value x);
@@ -44,11 +44,12 @@ typedef struct {
     sl_shared_kind shared;
     bool grouped; /* sigmoid scores with a correction bias, expert groups */
     bool biased;  /* router and experts have biases, experts are clamped */
-} sl_experts_how;
-sl_moe_out_value sl_block_experts(sl_builder *b, sl_moe_input_value x, const sl_experts_how *how);
+} sl_experts_options;
+sl_moe_out_value sl_block_experts(sl_builder *b, sl_moe_input_value x,
+                                  const sl_experts_options *options);
 /* The whole second half of a layer, with experts where the config has them. */
 sl_residual_value sl_block_second_half(sl_builder *b, sl_residual_value residual,
-                                       const sl_experts_how *how);
+                                       const sl_experts_options *options);
 
 /* hybrid.c: a layer of gated attention or a gated delta net, and its second half. */
 sl_residual_value sl_block_hybrid_layer(sl_builder *b, sl_residual_value residual);

@@ -43,10 +43,10 @@ sl_value sl_builder_state(sl_builder *b, sl_state_kind kind, const char *name, s
     return state;
 }
 
-sl_value sl_builder_input(sl_builder *b, sl_step_input input, sl_type type) {
+sl_value sl_builder_input(sl_builder *b, sl_forward_input input, sl_type type) {
     static const char *const names[] = {
-#define INPUT(SYMBOL, NAME) [SL_STEP_INPUT_##SYMBOL] = (NAME),
-        SL_STEP_INPUTS(INPUT)
+#define INPUT(SYMBOL, NAME) [SL_FORWARD_INPUT_##SYMBOL] = (NAME),
+        SL_FORWARD_INPUTS(INPUT)
 #undef INPUT
     };
     const sl_value value = sl_graph_declare(b->graph, SL_VALUE_INPUT, names[input], type);
@@ -54,9 +54,10 @@ sl_value sl_builder_input(sl_builder *b, sl_step_input input, sl_type type) {
     return value;
 }
 
-void sl_builder_output(sl_builder *b, sl_step_output output, sl_value value) {
-    static const char *const names[] = {
-        [SL_STEP_LOGITS] = "logits", [SL_STEP_HIDDEN] = "hidden", [SL_STEP_TOKEN] = "token"};
+void sl_builder_output(sl_builder *b, sl_forward_output output, sl_value value) {
+    static const char *const names[] = {[SL_FORWARD_LOGITS] = "logits",
+                                        [SL_FORWARD_HIDDEN] = "hidden",
+                                        [SL_FORWARD_TOKEN] = "token"};
     assert(b->graph->output_count == (uint32_t)output || b->graph->error.status != SL_OK);
     sl_graph_output(b->graph, names[output], value);
 }

@@ -9,7 +9,7 @@
 
 struct sl_builder {
     sl_graph *graph;
-    const sl_step_shape *shape;
+    const sl_forward_shape *shape;
     const sl_model_config *config;
     sl_rows rows;
     sl_rope_table_value rope;
@@ -32,16 +32,17 @@ sl_value sl_builder_tensor(sl_builder *b, const char *name, sl_weight_kind kind,
 sl_value sl_builder_state(sl_builder *b, sl_state_kind kind, const char *name, sl_type type);
 
 /* The step's interface.  Outputs are given in the order of their enum. */
-sl_value sl_builder_input(sl_builder *b, sl_step_input input, sl_type type);
-void sl_builder_output(sl_builder *b, sl_step_output output, sl_value value);
+sl_value sl_builder_input(sl_builder *b, sl_forward_input input, sl_type type);
+void sl_builder_output(sl_builder *b, sl_forward_output output, sl_value value);
 static inline sl_rope_attrs sl_builder_rope(const sl_builder *b) {
     return (sl_rope_attrs){.interleaved = b->config->rope.interleaved};
 }
 /* How attention of the layer is computed. */
-static inline sl_sdpa_how sl_builder_sdpa(const sl_builder *b) {
-    return (sl_sdpa_how){.scale = b->config->score_scale,
-                         .window = b->config->layer[b->layer].window,
-                         .divide = sl_wire_divides_positions(b->shape->rows, b->shape->capacity)};
+static inline sl_sdpa_options sl_builder_sdpa(const sl_builder *b) {
+    return (sl_sdpa_options){.scale = b->config->score_scale,
+                             .window = b->config->layer[b->layer].window,
+                             .divide =
+                                 sl_wire_divides_positions(b->shape->rows, b->shape->capacity)};
 }
 /* How the norms of the model are computed. */
 static inline sl_rms_norm_attrs sl_builder_norm(const sl_builder *b) {

@@ -6,7 +6,7 @@
  * of latent vectors, so that all heads attend to the same cached row. */
 #include "engine/models/blocks.h"
 
-static const sl_experts_how routed = {.grouped = true, .shared = SL_SHARED_ADDED};
+static const sl_experts_options routed = {.grouped = true, .shared = SL_SHARED_ADDED};
 /* Of the norms within attention, whatever the others have. */
 static const sl_rms_norm_attrs latent_norm = {.eps = 1e-6f};
 

@@ -99,10 +99,10 @@ sl_mixer_out_value sl_block_delta_net(sl_builder *b, sl_attn_input_value x) {
         sl_wire_conv(g, sl_wire_delta_qkv(g, x, w.qkv), conv, window, b->rows);
     const sl_delta_gates gates = sl_wire_delta_gates(g, sl_wire_delta_a(g, x, w.a),
                                                      sl_wire_delta_b(g, x, w.b), a_log, dt_bias);
-    const sl_delta_chunk_attrs how = {.chunk = b->shape->rows == 1 ? 1 : DELTA_CHUNK,
-                                      .tiled = c->delta_tiled};
+    const sl_delta_chunk_attrs attrs = {.chunk = b->shape->rows == 1 ? 1 : DELTA_CHUNK,
+                                        .tiled = c->delta_tiled};
     const sl_delta_out_value out =
-        sl_wire_delta(g, split_delta(b, mixed), gates, memory, b->rows, how);
+        sl_wire_delta(g, split_delta(b, mixed), gates, memory, b->rows, attrs);
     const sl_delta_z_value z = {
         sl_wire_heads(g, sl_wire_delta_z(g, x, w.z).value, heads, value_dim)};
     return sl_wire_delta_o(g, sl_wire_delta_norm(g, out, z, gain, c->norm_eps, value_width), w_o);

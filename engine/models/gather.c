@@ -5,7 +5,7 @@
 #include <string.h>
 
 typedef struct {
-    const sl_weight_gather *how;
+    const sl_weight_gather *gather;
     sl_dtype dtype; /* of both where rows are moved */
     int64_t from_rows, rows, cols;
     const uint8_t *from;
@@ -32,10 +32,10 @@ static sl_status check(const sl_weight_request *request, const sl_tensor_entry *
 static void each_run(const gathering *g,
                      void (*move)(const gathering *g, int64_t from, int64_t to, int64_t rows)) {
     int64_t to = 0;
-    for (uint32_t p = 0; p < g->how->part_count; p++)
-        for (uint32_t i = 0; i < g->how->groups; i++) {
-            const int64_t length = g->how->parts[p].length;
-            move(g, (int64_t)i * g->how->stride + g->how->parts[p].offset, to, length);
+    for (uint32_t p = 0; p < g->gather->part_count; p++)
+        for (uint32_t i = 0; i < g->gather->groups; i++) {
+            const int64_t length = g->gather->parts[p].length;
+            move(g, (int64_t)i * g->gather->stride + g->gather->parts[p].offset, to, length);
             to += length;
         }
 }
@@ -62,18 +62,18 @@ static void decode(const gathering *g, int64_t from, int64_t to, int64_t rows) {
                       (float *)(void *)g->to + (to + r) * g->cols);
 }
 
-static bool is_even(const sl_weight_gather *how) {
-    bool even = how->stride % SL_PANEL_ROWS == 0;
-    for (uint32_t p = 0; p < how->part_count; p++)
-        even = even && how->parts[p].offset % SL_PANEL_ROWS == 0 &&
-               how->parts[p].length % SL_PANEL_ROWS == 0;
+static bool is_even(const sl_weight_gather *gather) {
+    bool even = gather->stride % SL_PANEL_ROWS == 0;
+    for (uint32_t p = 0; p < gather->part_count; p++)
+        even = even && gather->parts[p].offset % SL_PANEL_ROWS == 0 &&
+               gather->parts[p].length % SL_PANEL_ROWS == 0;
     return even;
 }
 
 /* [groups, rows, cols] to [groups, cols, rows]. */
 static void transpose(const gathering *g, const uint8_t *from, size_t element) {
-    const int64_t rows = g->how->parts[0].length, cols = g->cols;
-    for (int64_t i = 0; i < (int64_t)g->how->groups * rows; i++)
+    const int64_t rows = g->gather->parts[0].length, cols = g->cols;
+    for (int64_t i = 0; i < (int64_t)g->gather->groups * rows; i++)
         for (int64_t c = 0; c < cols; c++)
             memcpy(g->to + (size_t)((i / rows * cols + c) * rows + i % rows) * element,
                    from + (size_t)(i * cols + c) * element, element);
@@ -94,17 +94,17 @@ static sl_status turn(const sl_weights *weights, gathering *g, const sl_weight *
 
 sl_status sl_weight_gather_rows(sl_weights *weights, const sl_weight_request *request,
                                 const sl_tensor_entry *from, sl_weight *out, sl_error *err) {
-    const sl_weight_gather *how = request->otherwise;
+    const sl_weight_gather *gather = request->otherwise;
     const bool panel = sl_dtype_infos[from->type.dtype].kind == SL_KIND_PANEL;
     const sl_dims *shape = &request->shape;
-    gathering g = {.how = how,
+    gathering g = {.gather = gather,
                    .dtype = from->type.dtype,
-                   .from_rows = (int64_t)how->groups * how->stride,
-                   .cols = shape->dims[shape->rank - (how->transposed ? 2 : 1)]};
-    for (uint32_t p = 0; p < how->part_count; p++)
-        g.rows += (int64_t)how->groups * how->parts[p].length;
+                   .from_rows = (int64_t)gather->groups * gather->stride,
+                   .cols = shape->dims[shape->rank - (gather->transposed ? 2 : 1)]};
+    for (uint32_t p = 0; p < gather->part_count; p++)
+        g.rows += (int64_t)gather->groups * gather->parts[p].length;
     SL_TRY(check(request, from, &g, err));
-    const bool decoded = panel && (how->transposed || shape->rank > 2 || !is_even(how));
+    const bool decoded = panel && (gather->transposed || shape->rank > 2 || !is_even(gather));
     out->type = (sl_type){decoded ? SL_DTYPE_f32 : g.dtype, *shape};
     if (weights->unread) return SL_OK;
     const void *data;
@@ -114,7 +114,7 @@ sl_status sl_weight_gather_rows(sl_weights *weights, const sl_weight_request *re
     if (!g.to) return sl_no_memory(err, request->name, sl_type_bytes(&out->type));
     out->data = g.to;
     weights->converted_bytes += sl_type_bytes(&out->type);
-    if (how->transposed) return turn(weights, &g, out, err);
+    if (gather->transposed) return turn(weights, &g, out, err);
     each_run(&g, !panel ? move_plain : decoded ? decode : move_panels);
     return SL_OK;
 }

@@ -39,24 +39,25 @@ static sl_source *make_source(sl_dtype dtype, int64_t rows) {
 }
 
 /* Compares row by row with where each must have come from. */
-static void check(sl_dtype dtype, sl_weight_gather how, sl_dtype wanted) {
-    sl_source *source = make_source(dtype, (int64_t)GROUPS * how.stride);
+static void check(sl_dtype dtype, sl_weight_gather gather, sl_dtype wanted) {
+    sl_source *source = make_source(dtype, (int64_t)GROUPS * gather.stride);
     sl_error err = {0};
     sl_weights weights;
     sl_weights_init(&weights, source, NULL);
     int64_t rows = 0;
-    for (uint32_t p = 0; p < how.part_count; p++) rows += (int64_t)GROUPS * how.parts[p].length;
-    const sl_weight_request request = {"made.weight", SL_WEIGHT_MATRIX, {2, {rows, COLS}}, &how};
+    for (uint32_t p = 0; p < gather.part_count; p++)
+        rows += (int64_t)GROUPS * gather.parts[p].length;
+    const sl_weight_request request = {"made.weight", SL_WEIGHT_MATRIX, {2, {rows, COLS}}, &gather};
     const sl_weight *weight = NULL;
     if (sl_weights_get(&weights, &request, &weight, &err)) fail_msg("%s", err.message);
     assert_int_equal(weight->type.dtype, wanted);
     int64_t to = 0;
-    for (uint32_t p = 0; p < how.part_count; p++)
+    for (uint32_t p = 0; p < gather.part_count; p++)
         for (uint32_t g = 0; g < GROUPS; g++)
-            for (uint32_t r = 0; r < how.parts[p].length; r++, to++) {
+            for (uint32_t r = 0; r < gather.parts[p].length; r++, to++) {
                 float found[COLS];
                 sl_decode_row(wanted, weight->data, rows, COLS, to, found);
-                assert_memory_equal(found, original[g * how.stride + how.parts[p].offset + r],
+                assert_memory_equal(found, original[g * gather.stride + gather.parts[p].offset + r],
                                     sizeof found);
             }
     sl_weights_deinit(&weights);
@@ -87,19 +88,19 @@ static void test_rows_become_columns(void **state) {
     (void)state;
     static const sl_dtype types[] = {SL_DTYPE_f32, SL_DTYPE_bf16, SL_DTYPE_q8};
     const int64_t length = 20;
-    const sl_weight_gather how = {.from = "from.weight",
-                                  .groups = GROUPS,
-                                  .stride = 32,
-                                  .part_count = 1,
-                                  .parts = {{3, 20}},
-                                  .transposed = true};
+    const sl_weight_gather gather = {.from = "from.weight",
+                                     .groups = GROUPS,
+                                     .stride = 32,
+                                     .part_count = 1,
+                                     .parts = {{3, 20}},
+                                     .transposed = true};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
-        sl_source *source = make_source(types[i], (int64_t)GROUPS * how.stride);
+        sl_source *source = make_source(types[i], (int64_t)GROUPS * gather.stride);
         sl_error err = {0};
         sl_weights weights;
         sl_weights_init(&weights, source, NULL);
         const sl_weight_request request = {
-            "made.weight", SL_WEIGHT_MATRIX, {3, {GROUPS, COLS, length}}, &how};
+            "made.weight", SL_WEIGHT_MATRIX, {3, {GROUPS, COLS, length}}, &gather};
         const sl_weight *weight = NULL;
         if (sl_weights_get(&weights, &request, &weight, &err)) fail_msg("%s", err.message);
         assert_int_equal(weight->type.dtype, types[i] == SL_DTYPE_q8 ? SL_DTYPE_f32 : types[i]);
@@ -110,7 +111,7 @@ static void test_rows_become_columns(void **state) {
                           (const char *)weight->data +
                               (size_t)e * sl_dtype_infos[weight->type.dtype].bytes,
                           1, &found);
-            assert_true((float)found == original[g * how.stride + 3 + r][c]);
+            assert_true((float)found == original[g * gather.stride + 3 + r][c]);
         }
         sl_weights_deinit(&weights);
         sl_source_close(source);
@@ -121,10 +122,10 @@ static void test_mistakes_are_named(void **state) {
     (void)state;
     sl_error err = {0};
     sl_source *source = make_source(SL_DTYPE_bf16, 30);
-    const sl_weight_gather how = {
+    const sl_weight_gather gather = {
         .from = "from.weight", .groups = 3, .stride = 8, .part_count = 1, .parts = {{0, 8}}};
-    const sl_weight_request request = {"made.weight", SL_WEIGHT_MATRIX, {2, {24, COLS}}, &how};
-    sl_weight_gather absent = how;
+    const sl_weight_request request = {"made.weight", SL_WEIGHT_MATRIX, {2, {24, COLS}}, &gather};
+    sl_weight_gather absent = gather;
     absent.from = "absent.weight";
     const sl_weight_request lost = {"made.weight", SL_WEIGHT_MATRIX, {2, {24, COLS}}, &absent};
     const sl_weight *weight = NULL;

@@ -2,8 +2,8 @@
  * experts whose activations are clamped. */
 #include "engine/models/blocks.h"
 
-static const sl_attention_how attention = {.norm = SL_QK_RAW, .sinks = true};
-static const sl_experts_how routed = {.router = "mlp.router", .biased = true};
+static const sl_attention_options attention = {.norm = SL_QK_RAW, .sinks = true};
+static const sl_experts_options routed = {.router = "mlp.router", .biased = true};
 
 static sl_residual_value layer(sl_builder *b, sl_residual_value residual) {
     const sl_attn_input_value x = sl_block_attn_norm(b, residual);

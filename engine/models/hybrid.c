@@ -2,8 +2,8 @@
  * nets between them. */
 #include "engine/models/blocks.h"
 
-static const sl_attention_how gated = {.norm = SL_QK_NORM_HEADS, .gated = true};
-static const sl_experts_how routed = {.shared = SL_SHARED_GATED};
+static const sl_attention_options gated = {.norm = SL_QK_NORM_HEADS, .gated = true};
+static const sl_experts_options routed = {.shared = SL_SHARED_GATED};
 
 sl_residual_value sl_block_hybrid_layer(sl_builder *b, sl_residual_value residual) {
     const sl_attn_input_value x = sl_block_attn_norm(b, residual);

@@ -16,7 +16,7 @@ typedef struct {
     sl_load load;
 } world;
 
-static world make_world(sl_simulated_options how, uint64_t left_bytes) {
+static world make_world(sl_simulated_options options, uint64_t left_bytes) {
     world w = {0};
     sl_file_map map;
     assert_int_equal(sl_source_open(pack_path, NULL, &w.source, NULL), SL_OK);
@@ -27,7 +27,7 @@ static world make_world(sl_simulated_options how, uint64_t left_bytes) {
     memcpy(w.disk, map.data, map.bytes);
     sl_file_map_close(&map);
     const sl_simulated_file file = {"fable", w.disk, w.bytes};
-    assert_int_equal(sl_simulated_open(&file, 1, &how, NULL, &w.reader, NULL), SL_OK);
+    assert_int_equal(sl_simulated_open(&file, 1, &options, NULL, &w.reader, NULL), SL_OK);
     w.load = (sl_load){.source = w.source, .reader = w.reader, .left_bytes = left_bytes};
     return w;
 }

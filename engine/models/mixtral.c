@@ -1,8 +1,8 @@
 /* mixtral.c - Mixtral: plain attention, routed experts. */
 #include "engine/models/blocks.h"
 
-static const sl_attention_how attention = {.norm = SL_QK_RAW};
-static const sl_experts_how routed = {.router = "block_sparse_moe.gate"};
+static const sl_attention_options attention = {.norm = SL_QK_RAW};
+static const sl_experts_options routed = {.router = "block_sparse_moe.gate"};
 
 static sl_residual_value layer(sl_builder *b, sl_residual_value residual) {
     const sl_attn_input_value x = sl_block_attn_norm(b, residual);

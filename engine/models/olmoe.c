@@ -1,8 +1,8 @@
 /* olmoe.c - OLMoE: q and k norms over the whole width, routed experts. */
 #include "engine/models/blocks.h"
 
-static const sl_attention_how attention = {.norm = SL_QK_NORM_WHOLE};
-static const sl_experts_how routed = {0};
+static const sl_attention_options attention = {.norm = SL_QK_NORM_WHOLE};
+static const sl_experts_options routed = {0};
 
 static sl_residual_value layer(sl_builder *b, sl_residual_value residual) {
     const sl_attn_input_value x = sl_block_attn_norm(b, residual);

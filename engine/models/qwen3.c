@@ -1,7 +1,7 @@
 /* qwen3.c - Qwen3 without experts: attention with q and k norms, dense feed-forward. */
 #include "engine/models/blocks.h"
 
-static const sl_attention_how attention = {.norm = SL_QK_NORM_HEADS};
+static const sl_attention_options attention = {.norm = SL_QK_NORM_HEADS};
 
 static sl_residual_value layer(sl_builder *b, sl_residual_value residual) {
     const sl_attn_input_value x = sl_block_attn_norm(b, residual);

@@ -1,8 +1,8 @@
 /* qwen3_moe.c - Qwen3-MoE: attention with q and k norms, routed experts. */
 #include "engine/models/blocks.h"
 
-static const sl_attention_how attention = {.norm = SL_QK_NORM_HEADS};
-static const sl_experts_how routed = {0};
+static const sl_attention_options attention = {.norm = SL_QK_NORM_HEADS};
+static const sl_experts_options routed = {0};
 
 static sl_residual_value layer(sl_builder *b, sl_residual_value residual) {
     const sl_attn_input_value x = sl_block_attn_norm(b, residual);

@@ -18,12 +18,12 @@ sl_residual_value sl_block_stem(sl_builder *b) {
     sl_graph *g = b->graph;
     const sl_model_config *c = b->config;
     const sl_type ids = sl_type_make(SL_DTYPE_i32, 1, (int64_t)b->shape->rows);
-    sl_tokens_value tokens = {sl_builder_input(b, SL_STEP_INPUT_TOKENS, ids)};
-    b->rows.slots.value = sl_builder_input(b, SL_STEP_INPUT_SLOTS, ids);
-    b->rows.positions.value = sl_builder_input(b, SL_STEP_INPUT_POSITIONS, ids);
+    sl_tokens_value tokens = {sl_builder_input(b, SL_FORWARD_INPUT_TOKENS, ids)};
+    b->rows.slots.value = sl_builder_input(b, SL_FORWARD_INPUT_SLOTS, ids);
+    b->rows.positions.value = sl_builder_input(b, SL_FORWARD_INPUT_POSITIONS, ids);
     sl_graph_scope(g, "embedding");
     if (b->shape->chooses) {
-        b->chosen.value = sl_graph_declare(g, SL_VALUE_STATE, SL_STEP_CHOSEN,
+        b->chosen.value = sl_graph_declare(g, SL_VALUE_STATE, SL_FORWARD_CHOSEN,
                                            sl_type_make(SL_DTYPE_i32, 1, (int64_t)b->shape->slots));
         tokens = sl_wire_resume(g, tokens, b->rows.slots, b->chosen);
     }
@@ -37,17 +37,17 @@ sl_residual_value sl_block_stem(sl_builder *b) {
 /* For every row: a step that chooses wants them all. */
 static void choose(sl_builder *b, sl_logits_value logits) {
     sl_graph *g = b->graph;
-    const sl_choice_value how = {sl_builder_input(
-        b, SL_STEP_INPUT_SAMPLING,
+    const sl_choice_value sampling = {sl_builder_input(
+        b, SL_FORWARD_INPUT_SAMPLING,
         sl_type_make(SL_DTYPE_f64, 2, (int64_t)b->shape->rows, (int64_t)SL_CHOOSE_COLUMNS))};
-    sl_builder_output(b, SL_STEP_TOKEN,
-                      sl_wire_choose(g, logits, how, b->rows.slots, b->chosen).value);
+    sl_builder_output(b, SL_FORWARD_TOKEN,
+                      sl_wire_choose(g, logits, sampling, b->rows.slots, b->chosen).value);
 }
 
 void sl_block_head(sl_builder *b, sl_residual_value residual) {
     sl_graph *g = b->graph;
     const sl_model_config *c = b->config;
-    const sl_step_shape *s = b->shape;
+    const sl_forward_shape *s = b->shape;
     sl_graph_scope(g, "head");
     const sl_final_norm_gain_value gain = {
         sl_builder_weight(b, "norm.weight", SL_WEIGHT_VECTOR, (sl_dims){1, {c->hidden}}, NULL)};
@@ -57,13 +57,13 @@ void sl_block_head(sl_builder *b, sl_residual_value residual) {
     if (s->wanted == 0) return;
     if (s->wanted < s->rows) {
         const sl_wanted_rows_value wanted = {sl_builder_input(
-            b, SL_STEP_INPUT_WANTED, sl_type_make(SL_DTYPE_i32, 1, (int64_t)s->wanted))};
+            b, SL_FORWARD_INPUT_WANTED, sl_type_make(SL_DTYPE_i32, 1, (int64_t)s->wanted))};
         residual = sl_wire_wanted(g, residual, wanted);
     }
     const sl_final_hidden_value hidden = sl_wire_final_norm(g, residual, gain, sl_builder_norm(b));
     const sl_logits_value logits = sl_wire_head(g, hidden, weight);
-    sl_builder_output(b, SL_STEP_LOGITS, logits.value);
-    sl_builder_output(b, SL_STEP_HIDDEN, hidden.value);
+    sl_builder_output(b, SL_FORWARD_LOGITS, logits.value);
+    sl_builder_output(b, SL_FORWARD_HIDDEN, hidden.value);
     if (s->chooses) choose(b, logits);
 }
 

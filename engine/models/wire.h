@@ -59,12 +59,13 @@ WIRE_BIAS(sl_wire_kv_a_bias, kv_a_out, kv_a_bias)
 WIRE_BIAS(sl_wire_router_bias, router_logits, router_bias)
 #undef WIRE_BIAS
 
-/* name(graph, x, gain, how): how.offset is 1 if gains are stored minus 1 */
+/* name(graph, x, gain, attrs): attrs.offset is 1 if gains are stored minus 1 */
 #define WIRE_NORM(NAME, IN_ROLE, GAIN_ROLE, OUT_ROLE)                                              \
     static inline sl_##OUT_ROLE##_value NAME(sl_graph *g, sl_##IN_ROLE##_value x,                  \
-                                             sl_##GAIN_ROLE##_value gain, sl_rms_norm_attrs how) { \
+                                             sl_##GAIN_ROLE##_value gain,                          \
+                                             sl_rms_norm_attrs attrs) {                            \
         return (sl_##OUT_ROLE##_value){                                                            \
-            sl_build_rms_norm(g, (sl_rms_norm_in){x.value, gain.value}, how).out};                 \
+            sl_build_rms_norm(g, (sl_rms_norm_in){x.value, gain.value}, attrs).out};               \
     }
 WIRE_NORM(sl_wire_attn_norm, residual, attn_norm_gain, attn_input)
 WIRE_NORM(sl_wire_moe_norm, residual, moe_norm_gain, moe_input)
@@ -92,10 +93,10 @@ static inline sl_tokens_value sl_wire_resume(sl_graph *g, sl_tokens_value tokens
 }
 
 static inline sl_tokens_value sl_wire_choose(sl_graph *g, sl_logits_value logits,
-                                             sl_choice_value how, sl_slots_value slots,
+                                             sl_choice_value sampling, sl_slots_value slots,
                                              sl_chosen_value chosen) {
     return (sl_tokens_value){
-        sl_build_choose(g, (sl_choose_in){logits.value, how.value, slots.value, chosen.value},
+        sl_build_choose(g, (sl_choose_in){logits.value, sampling.value, slots.value, chosen.value},
                         (sl_choose_attrs){0})
             .out};
 }
@@ -146,17 +147,17 @@ static inline sl_split_query sl_wire_whole_query(sl_graph *g, sl_q_proj_out_valu
 
 /* Once per forward pass; all layers share it. */
 static inline sl_rope_table_value sl_wire_rope_table(sl_graph *g, sl_rows rows,
-                                                     sl_rope_table_attrs how) {
+                                                     sl_rope_table_attrs attrs) {
     return (sl_rope_table_value){
-        sl_build_rope_table(g, (sl_rope_table_in){rows.positions.value}, how).out};
+        sl_build_rope_table(g, (sl_rope_table_in){rows.positions.value}, attrs).out};
 }
 static inline sl_q_value sl_wire_q_rope(sl_graph *g, sl_q_raw_value x, sl_rope_table_value table,
-                                        sl_rope_attrs how) {
-    return (sl_q_value){sl_build_rope(g, (sl_rope_in){x.value, table.value}, how).out};
+                                        sl_rope_attrs attrs) {
+    return (sl_q_value){sl_build_rope(g, (sl_rope_in){x.value, table.value}, attrs).out};
 }
 static inline sl_k_value sl_wire_k_rope(sl_graph *g, sl_k_proj_out_value x,
-                                        sl_rope_table_value table, sl_rope_attrs how) {
-    return (sl_k_value){sl_build_rope(g, (sl_rope_in){x.value, table.value}, how).out};
+                                        sl_rope_table_value table, sl_rope_attrs attrs) {
+    return (sl_k_value){sl_build_rope(g, (sl_rope_in){x.value, table.value}, attrs).out};
 }
 
 typedef struct {
@@ -188,27 +189,27 @@ typedef struct {
     float scale;
     uint32_t window; /* 0: all positions */
     bool divide;
-} sl_sdpa_how;
+} sl_sdpa_options;
 typedef struct {
     sl_value mixes, weights;
 } sl_attn_parts;
 static inline sl_attn_parts sl_wire_sdpa_parts(sl_graph *g, sl_q_value q, sl_kv cache, sl_rows rows,
-                                               sl_sdpa_how how) {
-    const sl_sdpa_parts_out out =
-        sl_build_sdpa_parts(g,
-                            (sl_sdpa_parts_in){.q = q.value,
-                                               .cache_k = cache.k.value,
-                                               .cache_v = cache.v.value,
-                                               .slots = rows.slots.value,
-                                               .positions = rows.positions.value},
-                            (sl_sdpa_parts_attrs){.scale = how.scale, .window = how.window});
+                                               sl_sdpa_options options) {
+    const sl_sdpa_parts_out out = sl_build_sdpa_parts(
+        g,
+        (sl_sdpa_parts_in){.q = q.value,
+                           .cache_k = cache.k.value,
+                           .cache_v = cache.v.value,
+                           .slots = rows.slots.value,
+                           .positions = rows.positions.value},
+        (sl_sdpa_parts_attrs){.scale = options.scale, .window = options.window});
     return (sl_attn_parts){out.mixes, out.weights};
 }
 
 static inline sl_attn_out_value sl_wire_sdpa(sl_graph *g, sl_q_value q, sl_kv cache, sl_rows rows,
-                                             sl_sdpa_how how) {
-    if (how.divide) {
-        const sl_attn_parts parts = sl_wire_sdpa_parts(g, q, cache, rows, how);
+                                             sl_sdpa_options options) {
+    if (options.divide) {
+        const sl_attn_parts parts = sl_wire_sdpa_parts(g, q, cache, rows, options);
         return (sl_attn_out_value){
             sl_build_sdpa_merge(g, (sl_sdpa_merge_in){parts.mixes, parts.weights},
                                 (sl_sdpa_merge_attrs){0})
@@ -221,16 +222,16 @@ static inline sl_attn_out_value sl_wire_sdpa(sl_graph *g, sl_q_value q, sl_kv ca
                                    .cache_v = cache.v.value,
                                    .slots = rows.slots.value,
                                    .positions = rows.positions.value},
-                      (sl_sdpa_attrs){.scale = how.scale, .window = how.window})
+                      (sl_sdpa_attrs){.scale = options.scale, .window = options.window})
             .out};
 }
 
 /* With attention sinks: one more score per head, without a value. */
 static inline sl_attn_out_value sl_wire_sdpa_sinks(sl_graph *g, sl_q_value q, sl_kv cache,
                                                    sl_rows rows, sl_sinks_value sinks,
-                                                   sl_sdpa_how how) {
-    if (how.divide) {
-        const sl_attn_parts parts = sl_wire_sdpa_parts(g, q, cache, rows, how);
+                                                   sl_sdpa_options options) {
+    if (options.divide) {
+        const sl_attn_parts parts = sl_wire_sdpa_parts(g, q, cache, rows, options);
         return (sl_attn_out_value){
             sl_build_sdpa_merge_sinks(
                 g, (sl_sdpa_merge_sinks_in){parts.mixes, parts.weights, sinks.value},
@@ -245,7 +246,7 @@ static inline sl_attn_out_value sl_wire_sdpa_sinks(sl_graph *g, sl_q_value q, sl
                                                .slots = rows.slots.value,
                                                .positions = rows.positions.value,
                                                .sinks = sinks.value},
-                            (sl_sdpa_sinks_attrs){.scale = how.scale, .window = how.window})
+                            (sl_sdpa_sinks_attrs){.scale = options.scale, .window = options.window})
             .out};
 }
 
@@ -312,21 +313,21 @@ typedef struct {
 /* Recurrent form for one row, chunked form for more. */
 static inline sl_delta_out_value sl_wire_delta(sl_graph *g, sl_delta_qkv_parts x,
                                                sl_delta_gates gates, sl_delta_state_value memory,
-                                               sl_rows rows, sl_delta_chunk_attrs how) {
+                                               sl_rows rows, sl_delta_chunk_attrs attrs) {
     const sl_value slots = rows.slots.value, positions = rows.positions.value;
-    if (how.chunk <= 1)
+    if (attrs.chunk <= 1)
         return (sl_delta_out_value){
             sl_build_delta_step(g,
                                 (sl_delta_step_in){x.q.value, x.k.value, x.v.value,
                                                    gates.decay.value, gates.beta.value, slots,
                                                    positions, memory.value},
-                                (sl_delta_step_attrs){.tiled = how.tiled})
+                                (sl_delta_step_attrs){.tiled = attrs.tiled})
                 .out};
     return (sl_delta_out_value){
         sl_build_delta_chunk(g,
                              (sl_delta_chunk_in){x.q.value, x.k.value, x.v.value, gates.decay.value,
                                                  gates.beta.value, slots, positions, memory.value},
-                             how)
+                             attrs)
             .out};
 }
 
@@ -346,16 +347,16 @@ typedef struct {
     sl_route_weights_value weights;
 } sl_routes;
 static inline sl_routes sl_wire_route(sl_graph *g, sl_router_logits_value logits,
-                                      sl_route_attrs how) {
-    const sl_route_out out = sl_build_route(g, (sl_route_in){logits.value}, how);
+                                      sl_route_attrs attrs) {
+    const sl_route_out out = sl_build_route(g, (sl_route_in){logits.value}, attrs);
     return (sl_routes){{out.experts}, {out.weights}};
 }
 
 static inline sl_routes sl_wire_route_groups(sl_graph *g, sl_router_logits_value logits,
                                              sl_route_correction_value correction,
-                                             sl_route_groups_attrs how) {
+                                             sl_route_groups_attrs attrs) {
     const sl_route_groups_out out =
-        sl_build_route_groups(g, (sl_route_groups_in){logits.value, correction.value}, how);
+        sl_build_route_groups(g, (sl_route_groups_in){logits.value, correction.value}, attrs);
     return (sl_routes){{out.experts}, {out.weights}};
 }
 
@@ -373,11 +374,11 @@ static inline sl_expert_groups sl_wire_moe_group(sl_graph *g, sl_route_idx_value
 static inline sl_expert_out_value sl_wire_moe_ffn(sl_graph *g, sl_moe_input_value x,
                                                   sl_expert_groups groups,
                                                   sl_expert_base_value experts,
-                                                  sl_moe_ffn_attrs how) {
+                                                  sl_moe_ffn_attrs attrs) {
     return (sl_expert_out_value){
         sl_build_moe_ffn(
             g, (sl_moe_ffn_in){x.value, groups.order.value, groups.starts.value, experts.value},
-            how)
+            attrs)
             .out};
 }
 
@@ -390,7 +391,7 @@ static inline sl_expert_out_value sl_wire_moe_ffn_biased(sl_graph *g, sl_moe_inp
                                                          sl_expert_groups groups,
                                                          sl_expert_biases biases,
                                                          sl_expert_base_value experts,
-                                                         sl_moe_ffn_biased_attrs how) {
+                                                         sl_moe_ffn_biased_attrs attrs) {
     return (sl_expert_out_value){sl_build_moe_ffn_biased(g,
                                                          (sl_moe_ffn_biased_in){
                                                              .x = x.value,
@@ -401,7 +402,7 @@ static inline sl_expert_out_value sl_wire_moe_ffn_biased(sl_graph *g, sl_moe_inp
                                                              .down_bias = biases.down.value,
                                                              .experts = experts.value,
                                                          },
-                                                         how)
+                                                         attrs)
                                      .out};
 }
 

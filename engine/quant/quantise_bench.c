@@ -132,9 +132,9 @@ static void fit_group(const rival *r, group *g) {
     }
 }
 
-static float as_stored(coding how, float x) {
-    if (how == HALF) return sl_f32_from_f16(sl_f16_from_f32(x));
-    if (how == BRAIN) return sl_f32_from_bf16(sl_bf16_from_f32(x));
+static float as_stored(coding quant, float x) {
+    if (quant == HALF) return sl_f32_from_f16(sl_f16_from_f32(x));
+    if (quant == BRAIN) return sl_f32_from_bf16(sl_bf16_from_f32(x));
     return x;
 }
 

@@ -13,9 +13,9 @@ sl_status sl_quant_parse(const char *text, sl_quant *out, sl_error *err) {
     return sl_fail(err, SL_INVALID, "quant is '%s', wanted q4, q6, q8 or none", text);
 }
 
-sl_dtype sl_quant_expert(sl_quant how, const sl_type *type) {
-    if (how == SL_QUANT_NONE || type->shape.dims[1] < NARROW_COLS) return type->dtype;
-    return how == SL_QUANT_Q8 ? SL_DTYPE_q8 : how == SL_QUANT_Q6 ? SL_DTYPE_q6_k : SL_DTYPE_q4;
+sl_dtype sl_quant_expert(sl_quant quant, const sl_type *type) {
+    if (quant == SL_QUANT_NONE || type->shape.dims[1] < NARROW_COLS) return type->dtype;
+    return quant == SL_QUANT_Q8 ? SL_DTYPE_q8 : quant == SL_QUANT_Q6 ? SL_DTYPE_q6_k : SL_DTYPE_q4;
 }
 
 /* Not a bias, of which there may be a row per expert. */
@@ -27,7 +27,7 @@ static bool is_weight(const char *suffix) {
 
 /* Routers decide which experts run, the head has the last word on every token, and an embedding
  * costs one row per token: these keep 8 bits (docs/quantisation.md). */
-sl_dtype sl_quant_resident(sl_quant how, const char *suffix, const sl_type *type) {
+sl_dtype sl_quant_resident(sl_quant quant, const char *suffix, const sl_type *type) {
     static const char *const sensitive[] = {".mlp.gate.weight",
                                             ".mlp.router.weight",
                                             ".block_sparse_moe.gate.weight",
@@ -38,6 +38,6 @@ sl_dtype sl_quant_resident(sl_quant how, const char *suffix, const sl_type *type
     if (shape->rank == 3 && shape->dims[2] >= NARROW_COLS) return type->dtype; /* of many heads */
     if (shape->rank != 2 || !is_weight(suffix)) return SL_DTYPE_f32;
     for (size_t i = 0; i < sizeof sensitive / sizeof sensitive[0]; i++)
-        if (how != SL_QUANT_NONE && strstr(suffix, sensitive[i])) how = SL_QUANT_Q8;
-    return sl_quant_expert(how, type);
+        if (quant != SL_QUANT_NONE && strstr(suffix, sensitive[i])) quant = SL_QUANT_Q8;
+    return sl_quant_expert(quant, type);
 }

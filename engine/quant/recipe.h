@@ -10,7 +10,7 @@ SL_CHECKED sl_status sl_quant_parse(const char *text, sl_quant *out, sl_error *e
 
 /* The type for a resident tensor of the given type; suffix is its canonical name without "model.".
  */
-sl_dtype sl_quant_resident(sl_quant how, const char *suffix, const sl_type *type);
+sl_dtype sl_quant_resident(sl_quant quant, const char *suffix, const sl_type *type);
 /* The type for a matrix of a routed expert. */
-sl_dtype sl_quant_expert(sl_quant how, const sl_type *type);
+sl_dtype sl_quant_expert(sl_quant quant, const sl_type *type);
 #endif

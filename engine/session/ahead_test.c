@@ -49,28 +49,28 @@ static void close_pair(pair *p) {
     sl_model_close(p->model);
 }
 
-static sl_token next(const pair *p, const sl_sampling *how) {
+static sl_token next(const pair *p, const sl_sampling *sampling) {
     sl_token token = -1;
-    must(sl_session_next(p->session, how, &token, &err));
+    must(sl_session_next(p->session, sampling, &token, &err));
     return token;
 }
-static sl_token plainly(const pair *p, const sl_sampling *how) {
+static sl_token plainly(const pair *p, const sl_sampling *sampling) {
     sl_token token = -1;
-    must(sl_session_sample(p->plain, how, &token, &err));
+    must(sl_session_sample(p->plain, sampling, &token, &err));
     must(sl_session_extend(p->plain, &token, 1, &err));
     return token;
 }
 
 /* By turns, so that each session finds the other's step under way or finished. */
-static void both(const pair *p, const sl_sampling *how, int count) {
-    for (int i = 0; i < count; i++) assert_int_equal(next(p, how), plainly(p, how));
+static void both(const pair *p, const sl_sampling *sampling, int count) {
+    for (int i = 0; i < count; i++) assert_int_equal(next(p, sampling), plainly(p, sampling));
     assert_int_equal(sl_session_length(p->session), sl_session_length(p->plain));
 }
 /* One after the other, so that the first stays ahead. */
-static void each(const pair *p, const sl_sampling *how, int count) {
+static void each(const pair *p, const sl_sampling *sampling, int count) {
     sl_token tokens[CONTEXT];
-    for (int i = 0; i < count; i++) tokens[i] = next(p, how);
-    for (int i = 0; i < count; i++) assert_int_equal(plainly(p, how), tokens[i]);
+    for (int i = 0; i < count; i++) tokens[i] = next(p, sampling);
+    for (int i = 0; i < count; i++) assert_int_equal(plainly(p, sampling), tokens[i]);
 }
 
 /* Tokens that were computed together and one by one differ in the last bits. */

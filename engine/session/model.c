@@ -3,7 +3,7 @@
 #include "base/sizes.h"
 #include "engine/formats/names.h"
 #include "engine/models/unused.h"
-#include "engine/session/how.h"
+#include "engine/session/compile_options.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -48,15 +48,15 @@ static sl_status open_reader(sl_model *model, const sl_model_options *options, u
     const char **paths = SL_ARENA_NEW_ARRAY(&model->arena, const char *, count);
     if (!paths) return sl_no_memory(err, "file names", count);
     for (uint32_t i = 0; i < count; i++) paths[i] = sl_source_file_path(model->source, i);
-    sl_reader_options how = {.kind = SL_READER_AUTO, .depth = depth};
+    sl_reader_options given = {.kind = SL_READER_AUTO, .depth = depth};
     if (options->reader && strcmp(options->reader, "io_uring") == 0)
-        how.kind = SL_READER_URING;
+        given.kind = SL_READER_URING;
     else if (options->reader && strcmp(options->reader, "threads") == 0)
-        how.kind = SL_READER_THREADS;
+        given.kind = SL_READER_THREADS;
     else if (options->reader)
         return sl_fail(err, SL_INVALID, "unknown reader '%s', wanted io_uring or threads",
                        options->reader);
-    return sl_reader_open(paths, count, &how, &model->allocator, out, err);
+    return sl_reader_open(paths, count, &given, &model->allocator, out, err);
 }
 
 /* Whether the device will have room for all experts beside everything else. */
@@ -103,9 +103,10 @@ static sl_status add_note(sl_model *model, const char *note, sl_error *err) {
     return model->note ? SL_OK : sl_no_memory(err, "a note", strlen(note));
 }
 
-static sl_status open_best_device(sl_model *model, const sl_device_options *how, sl_error *err) {
+static sl_status open_best_device(sl_model *model, const sl_device_options *options,
+                                  sl_error *err) {
     sl_best_device best;
-    SL_TRY(sl_device_open_best(how, &model->allocator, &best, err));
+    SL_TRY(sl_device_open_best(options, &model->allocator, &best, err));
     model->device_row = best.row;
     model->device = best.device;
     if (best.passed_over.status == SL_OK) return SL_OK;
@@ -115,22 +116,23 @@ static sl_status open_best_device(sl_model *model, const sl_device_options *how,
     return note ? add_note(model, note, err) : sl_no_memory(err, "a note", sizeof best.passed_over);
 }
 
-static sl_status open_named_device(sl_model *model, const char *name, const sl_device_options *how,
-                                   sl_error *err) {
+static sl_status open_named_device(sl_model *model, const char *name,
+                                   const sl_device_options *options, sl_error *err) {
     SL_TRY(sl_device_find(name, &model->device_row, err));
     if (model->device_row->checks_only)
         return sl_fail(err, SL_UNSUPPORTED,
                        "the device '%s' only checks programs, models cannot run on it", name);
     if (!model->device_row->create) return SL_OK;
-    return model->device_row->create(how, &model->allocator, &model->device, err);
+    return model->device_row->create(options, &model->allocator, &model->device, err);
 }
 
 /* Notes options that have no effect on the device. */
-static sl_status note_idle_options(sl_model *model, const sl_device_options *how, sl_error *err) {
+static sl_status note_idle_options(sl_model *model, const sl_device_options *options,
+                                   sl_error *err) {
     const sl_device_info *info = &model->device_info;
-    if (how->expert_budget_bytes && !info->holds_experts)
+    if (options->expert_budget_bytes && !info->holds_experts)
         SL_TRY(add_note(model, "a device budget has no effect on this device", err));
-    if ((how->eager || how->chained || how->apart) && !info->launch_modes)
+    if ((options->eager || options->chained || options->apart) && !info->launch_modes)
         SL_TRY(add_note(model, "eager, chained and apart have no effect on this device", err));
     return SL_OK;
 }
@@ -139,17 +141,17 @@ static sl_status open_device(sl_model *model, const sl_model_options *options, s
     const double share = options->device_budget_share;
     if (!(share >= 0 && share <= 1))
         return sl_fail(err, SL_INVALID, "a device budget of %g %%, wanted 0 to 100", share * 100);
-    sl_device_options how = {.threads = options->threads,
-                             .isa = options->isa,
-                             .pin = options->pin_threads,
-                             .expert_budget_bytes = device_budget(model, options)};
-    sl_how_launch(options->compile, &how);
+    sl_device_options given = {.threads = options->threads,
+                               .isa = options->isa,
+                               .pin = options->pin_threads,
+                               .expert_budget_bytes = device_budget(model, options)};
+    sl_launch_options_parse(options->compile, &given);
     if (!options->device || strcmp(options->device, "auto") == 0)
-        SL_TRY(open_best_device(model, &how, err));
+        SL_TRY(open_best_device(model, &given, err));
     else
-        SL_TRY(open_named_device(model, options->device, &how, err));
+        SL_TRY(open_named_device(model, options->device, &given, err));
     model->device_info = sl_device_describe(model->device);
-    return note_idle_options(model, &how, err);
+    return note_idle_options(model, &given, err);
 }
 
 sl_dtype sl_model_main_dtype(const sl_model *model) {
@@ -187,17 +189,17 @@ static sl_status refuse_kv(const sl_model *model, const char *wanted, sl_error *
 
 /* The device's most compact type where weights and activations are quantised: the error of 16 bits
  * is far below theirs. */
-static sl_dtype default_kv_dtype(const sl_model *model, const sl_compile_how *how) {
+static sl_dtype default_kv_dtype(const sl_model *model, const sl_compiler_options *options) {
     const sl_dtype weights = sl_model_main_dtype(model);
-    const bool coarse = how->int8_activations && sl_dtype_infos[weights].kind == SL_KIND_PANEL;
+    const bool coarse = options->int8_activations && sl_dtype_infos[weights].kind == SL_KIND_PANEL;
     const sl_device_info *info = &model->device_info;
     return coarse && info->kv_dtype_count ? info->kv_dtypes[0] : SL_DTYPE_f32;
 }
 
 /* The element type of the KV cache. */
 static sl_status choose_kv_dtype(const char *wanted, const sl_model *model,
-                                 const sl_compile_how *how, sl_dtype *out, sl_error *err) {
-    *out = default_kv_dtype(model, how);
+                                 const sl_compiler_options *options, sl_dtype *out, sl_error *err) {
+    *out = default_kv_dtype(model, options);
     if (!wanted || strcmp(wanted, "auto") == 0) return SL_OK;
     for (int i = 0; i < KV_KINDS; i++) {
         if (strcmp(wanted, kv_kinds[i].name) != 0) continue;
@@ -219,7 +221,7 @@ static sl_status open_steps(sl_model *model, const sl_model_options *options,
                            options->context_tokens, model->config.context);
         model->context_tokens = model->config.context;
     }
-    sl_steps_options how = {
+    sl_forward_options given = {
         .architecture = architecture,
         .shape = {.config = &model->config,
                   .weights = &model->weights,
@@ -230,11 +232,12 @@ static sl_status open_steps(sl_model *model, const sl_model_options *options,
         .experts_source = sl_expert_store_source(model->store),
         .allocator = &model->allocator,
     };
-    SL_TRY(sl_how_parse(options->compile, model->device_row->target, &how.how, err));
+    SL_TRY(sl_compiler_options_parse(options->compile, model->device_row->target, &given.compile,
+                                     err));
     const sl_target *target = model->device_row->target;
-    if (target && target->schedule != SL_SCHEDULE_LEVELS) how.how.model = target->schedule;
-    SL_TRY(choose_kv_dtype(options->kv, model, &how.how, &how.shape.kv_dtype, err));
-    return sl_steps_create(&how, &model->steps, err);
+    if (target && target->schedule != SL_SCHEDULE_LEVELS) given.compile.model = target->schedule;
+    SL_TRY(choose_kv_dtype(options->kv, model, &given.compile, &given.shape.kv_dtype, err));
+    return sl_forward_create(&given, &model->forward, err);
 }
 
 /* Resident weights are read where memory beside the experts' allows it, else mapped. */
@@ -306,7 +309,7 @@ void sl_model_destroy(sl_model *model) {
     if (!model) return;
     const sl_allocator allocator = model->allocator;
     sl_model_text_unload(&model->text);
-    sl_steps_destroy(model->steps);
+    sl_forward_destroy(model->forward);
     sl_expert_store_destroy(model->store); /* its memory may be the device's */
     if (model->device) model->device->ops->destroy(model->device);
     if (model->reader) sl_reader_close(model->reader);

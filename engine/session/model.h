@@ -3,7 +3,7 @@
 #define SL_ENGINE_SESSION_MODEL_H
 #include "engine/experts/store.h"
 #include "engine/models/architecture.h"
-#include "engine/session/steps.h"
+#include "engine/session/forward.h"
 #include "engine/text/model_text.h"
 #include "runtime/devices.h"
 #include "sluice/sluice.h"
@@ -23,7 +23,7 @@ struct sl_model {
     const sl_device_row *device_row;
     sl_device *device; /* NULL: the reference evaluator */
     sl_device_info device_info;
-    sl_steps *steps;
+    sl_forward *forward;
     sl_model_text text;
     const char *note; /* as in sl_model_info */
     uint32_t context_tokens, slots;

@@ -8,16 +8,16 @@ static uint64_t mix(uint64_t x) {
     return x ^ (x >> 31);
 }
 
-sl_choice sl_sample_choice(const sl_sampling *how, uint64_t position) {
-    return (sl_choice){.temperature = how->temperature,
-                       .top_k = how->top_k,
-                       .top_p = how->top_p,
-                       .min_p = how->min_p,
-                       .share = (double)(mix(mix(how->seed) ^ position) >> 11) * 0x1p-53};
+sl_choice sl_sample_choice(const sl_sampling *sampling, uint64_t position) {
+    return (sl_choice){.temperature = sampling->temperature,
+                       .top_k = sampling->top_k,
+                       .top_p = sampling->top_p,
+                       .min_p = sampling->min_p,
+                       .share = (double)(mix(mix(sampling->seed) ^ position) >> 11) * 0x1p-53};
 }
 
-sl_token sl_sample(const float *logits, uint32_t vocab, const sl_sampling *how, uint64_t position,
-                   sl_candidate *candidates) {
-    const sl_choice choice = sl_sample_choice(how, position);
+sl_token sl_sample(const float *logits, uint32_t vocab, const sl_sampling *sampling,
+                   uint64_t position, sl_candidate *candidates) {
+    const sl_choice choice = sl_sample_choice(sampling, position);
     return sl_choose(logits, vocab, &choice, candidates);
 }

@@ -18,14 +18,14 @@ static float normal(void) {
     return (float)(sqrt(-2 * log(uniform())) * cos(6.283185307179586 * uniform()));
 }
 
-static void bench(const char *name, const float *logits, uint32_t vocab, sl_sampling how) {
+static void bench(const char *name, const float *logits, uint32_t vocab, sl_sampling sampling) {
     sl_candidate *candidates = calloc(sl_choose_candidates(vocab), sizeof *candidates);
     double best = 1e9;
     uint64_t sum = 0;
     const double start = sl_clock_seconds();
     for (uint64_t n = 0; candidates && (n < 5 || sl_clock_seconds() - start < 0.2); n++) {
         const double begin = sl_clock_seconds();
-        sum += (uint64_t)sl_sample(logits, vocab, &how, n, candidates);
+        sum += (uint64_t)sl_sample(logits, vocab, &sampling, n, candidates);
         const double seconds = sl_clock_seconds() - begin;
         if (seconds < best) best = seconds;
     }

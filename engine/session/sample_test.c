@@ -18,12 +18,12 @@ static void fill_logits(float *logits) {
     for (int i = 0; i < VOCAB; i++) logits[i] = logf(probabilities[i]);
 }
 
-static void count_draws(const sl_sampling *how, double *shares) {
+static void count_draws(const sl_sampling *sampling, double *shares) {
     float logits[VOCAB];
     int counts[VOCAB] = {0};
     fill_logits(logits);
     for (uint64_t position = 0; position < DRAWS; position++)
-        counts[sl_sample(logits, VOCAB, how, position, candidates)]++;
+        counts[sl_sample(logits, VOCAB, sampling, position, candidates)]++;
     for (int i = 0; i < VOCAB; i++) shares[i] = (double)counts[i] / DRAWS;
 }
 
@@ -114,19 +114,19 @@ static int heavier_first(const void *a, const void *b) {
 }
 
 /* Which tokens may be drawn. */
-static void plain_filter(const float *logits, int vocab, const sl_sampling *how, bool *may) {
+static void plain_filter(const float *logits, int vocab, const sl_sampling *sampling, bool *may) {
     static weighed all[LARGE];
     double sum = 0, mass = 0;
     int count = vocab;
     for (int i = 0; i < vocab; i++)
-        all[i] = (weighed){exp((double)(logits[i] / how->temperature)), i};
+        all[i] = (weighed){exp((double)(logits[i] / sampling->temperature)), i};
     qsort(all, (size_t)vocab, sizeof *all, heavier_first);
-    if (how->top_k && (int)how->top_k < count) count = (int)how->top_k;
+    if (sampling->top_k && (int)sampling->top_k < count) count = (int)sampling->top_k;
     for (int i = 0; i < count; i++) sum += all[i].weight;
     for (int i = 0; i < vocab; i++) {
-        const bool nucleus = how->top_p <= 0 || mass < (double)how->top_p * sum;
+        const bool nucleus = sampling->top_p <= 0 || mass < (double)sampling->top_p * sum;
         may[all[i].token] =
-            i < count && nucleus && all[i].weight >= (double)how->min_p * all[0].weight;
+            i < count && nucleus && all[i].weight >= (double)sampling->min_p * all[0].weight;
         mass += all[i].weight;
     }
 }
@@ -144,21 +144,21 @@ static void large_vocabularies_are_filtered_alike(void **state) {
             logits[i] = roundf((float)(random_share() * random_share() * 1000)) / 64;
             drawn[i] = false;
         }
-        const sl_sampling how = {.temperature = 0.5f,
-                                 .top_k = trial % 2 ? (uint32_t)(random_share() * 90) : 0,
-                                 .top_p = trial % 3 ? (float)random_share() : 0,
-                                 .min_p = trial % 5 ? (float)random_share() * 0.5f : 0,
-                                 .seed = (uint64_t)trial};
-        plain_filter(logits, vocab, &how, may);
+        const sl_sampling sampling = {.temperature = 0.5f,
+                                      .top_k = trial % 2 ? (uint32_t)(random_share() * 90) : 0,
+                                      .top_p = trial % 3 ? (float)random_share() : 0,
+                                      .min_p = trial % 5 ? (float)random_share() * 0.5f : 0,
+                                      .seed = (uint64_t)trial};
+        plain_filter(logits, vocab, &sampling, may);
         int kept = 0, seen = 0;
         for (uint64_t p = 0; p < 2000; p++)
-            drawn[sl_sample(logits, (uint32_t)vocab, &how, p, room)] = true;
+            drawn[sl_sample(logits, (uint32_t)vocab, &sampling, p, room)] = true;
         for (int i = 0; i < vocab; i++) {
             assert_true(may[i] || !drawn[i]);
             kept += may[i];
             seen += drawn[i];
         }
-        if (how.min_p > 0.1f && kept < 20) assert_int_equal(seen, kept);
+        if (sampling.min_p > 0.1f && kept < 20) assert_int_equal(seen, kept);
     }
 }
 

@@ -12,14 +12,15 @@ void sl_session_restore(sl_session *session, size_t length) {
     session->computed = 0;
     session->has_logits = false;
     if (session->checkpoint_length == 0 || session->checkpoint_length > length) return;
-    if (sl_steps_load_recurrent(session->model->steps, session->slot, session->checkpoint, NULL) ==
-        SL_OK)
+    if (sl_forward_load_recurrent(session->model->forward, session->slot, session->checkpoint,
+                                  NULL) == SL_OK)
         session->computed = session->checkpoint_length;
 }
 
 sl_status sl_session_save(sl_session *session, sl_error *err) {
     session->checkpoint_length = 0;
-    SL_TRY(sl_steps_save_recurrent(session->model->steps, session->slot, session->checkpoint, err));
+    SL_TRY(sl_forward_save_recurrent(session->model->forward, session->slot, session->checkpoint,
+                                     err));
     session->checkpoint_length = session->computed;
     return SL_OK;
 }
@@ -52,10 +53,10 @@ static sl_status drain(sl_model *model, sl_error *err) {
     sl_session *session = model->ahead;
     if (!session) return SL_OK;
     const int32_t *token;
-    sl_step_result result;
+    sl_forward_result result;
     model->ahead = NULL;
-    sl_status status = sl_steps_finish(model->steps, &token, err);
-    if (status == SL_OK) status = sl_steps_fetch(model->steps, &result, err);
+    sl_status status = sl_forward_finish(model->forward, &token, err);
+    if (status == SL_OK) status = sl_forward_fetch(model->forward, &result, err);
     session->has_logits = status == SL_OK;
     if (status == SL_OK)
         take_logits(session, result.logits);
@@ -82,7 +83,7 @@ static sl_status run_chunk(sl_session *session, uint32_t rows, bool last, const 
     }
     const bool wants_all = all->logits && session->computed >= all->from;
     const int32_t final_row = (int32_t)rows - 1;
-    const sl_step_rows step = {
+    const sl_forward_rows step = {
         .count = rows,
         .wanted = wants_all ? rows : last,
         .tokens = session->tokens + session->computed,
@@ -90,9 +91,9 @@ static sl_status run_chunk(sl_session *session, uint32_t rows, bool last, const 
         .positions = session->positions,
         .wanted_rows = !wants_all && last && rows > 1 ? &final_row : NULL,
     };
-    sl_step_result result;
+    sl_forward_result result;
     sl_session_keep_logits(session->model, session);
-    SL_TRY(sl_steps_run(session->model->steps, &step, &result, err));
+    SL_TRY(sl_forward_run(session->model->forward, &step, &result, err));
     if (wants_all) {
         const size_t row = session->computed - all->from;
         memcpy(all->logits + row * config->vocab, result.logits,
@@ -156,14 +157,14 @@ sl_status sl_session_advance(sl_session *session, const sl_wanted_rows *all, boo
 
 /* ---- sampling ---- */
 
-sl_status sl_session_choose(sl_session *session, const sl_sampling *how, sl_token *out,
+sl_status sl_session_choose(sl_session *session, const sl_sampling *sampling, sl_token *out,
                             sl_error *err) {
     const sl_wanted_rows none = {0};
     SL_TRY(sl_session_drain(session, err));
     if (session->computed < session->length) SL_TRY(sl_session_advance(session, &none, false, err));
     if (!session->has_logits)
         return sl_fail(err, SL_INVALID, "nothing to sample from: extend the session first");
-    *out = sl_sample(session->found, session->model->config.vocab, how, session->length,
+    *out = sl_sample(session->found, session->model->config.vocab, sampling, session->length,
                      session->candidates);
     return SL_OK;
 }
@@ -177,51 +178,52 @@ static bool is_same(const sl_sampling *a, const sl_sampling *b) {
 
 /* Starts the forward pass of the token at `position`; -1: of the token that is being sampled. */
 static sl_status start_step(sl_session *session, size_t position, sl_token token,
-                            const sl_sampling *how, sl_error *err) {
-    const sl_choice choice = sl_sample_choice(how, position + 1);
+                            const sl_sampling *sampling, sl_error *err) {
+    const sl_choice choice = sl_sample_choice(sampling, position + 1);
     const double columns[] = {[SL_CHOOSE_TEMPERATURE] = (double)choice.temperature,
                               [SL_CHOOSE_TOP_K] = choice.top_k,
                               [SL_CHOOSE_TOP_P] = (double)choice.top_p,
                               [SL_CHOOSE_MIN_P] = (double)choice.min_p,
                               [SL_CHOOSE_SHARE] = choice.share};
     const int32_t slot = (int32_t)session->slot, at = (int32_t)position;
-    const sl_step_rows step = {.count = 1,
-                               .wanted = 1,
-                               .tokens = &token,
-                               .slots = &slot,
-                               .positions = &at,
-                               .how = columns};
+    const sl_forward_rows step = {.count = 1,
+                                  .wanted = 1,
+                                  .tokens = &token,
+                                  .slots = &slot,
+                                  .positions = &at,
+                                  .sampling = columns};
     sl_session_keep_logits(session->model, session);
-    return sl_steps_start(session->model->steps, &step, err);
+    return sl_forward_start(session->model->forward, &step, err);
 }
 
 /* The first token is sampled on the host, then its forward pass is started. */
-static sl_status get_ahead(sl_session *session, const sl_sampling *how, sl_token *out,
+static sl_status get_ahead(sl_session *session, const sl_sampling *sampling, sl_token *out,
                            sl_error *err) {
     sl_model *model = session->model;
-    SL_TRY(sl_session_choose(session, how, out, err));
+    SL_TRY(sl_session_choose(session, sampling, out, err));
     SL_TRY(sl_session_append(session, out, 1, err));
     session->has_logits = false;
-    if (!sl_steps_can_choose(model->steps)) return SL_OK; /* computed when the next is asked for */
-    const sl_status status = start_step(session, session->length - 1, *out, how, err);
+    if (!sl_forward_can_choose(model->forward))
+        return SL_OK; /* computed when the next is asked for */
+    const sl_status status = start_step(session, session->length - 1, *out, sampling, err);
     if (status != SL_OK) {
         session->length--;
         sl_session_restore(session, session->length);
         return status;
     }
     session->computed = session->length;
-    session->ahead = *how;
+    session->ahead = *sampling;
     model->ahead = session;
     return SL_OK;
 }
 
 /* The token that the pass in flight samples; its own pass is started first. */
-static sl_status stay_ahead(sl_session *session, const sl_sampling *how, sl_token *out,
+static sl_status stay_ahead(sl_session *session, const sl_sampling *sampling, sl_token *out,
                             sl_error *err) {
     sl_model *model = session->model;
     const int32_t *chosen;
-    SL_TRY(start_step(session, session->length, -1, how, err));
-    sl_status status = sl_steps_finish(model->steps, &chosen, err);
+    SL_TRY(start_step(session, session->length, -1, sampling, err));
+    sl_status status = sl_forward_finish(model->forward, &chosen, err);
     if (status == SL_OK) {
         *out = *chosen;
         status = sl_session_append(session, out, 1, err);
@@ -236,7 +238,7 @@ static sl_status stay_ahead(sl_session *session, const sl_sampling *how, sl_toke
     return status;
 }
 
-sl_status sl_session_generate(sl_session *session, const sl_sampling *how, sl_token *out,
+sl_status sl_session_generate(sl_session *session, const sl_sampling *sampling, sl_token *out,
                               sl_error *err) {
     if (session->length == session->model->context_tokens)
         return sl_fail(err, SL_INVALID,
@@ -245,7 +247,7 @@ sl_status sl_session_generate(sl_session *session, const sl_sampling *how, sl_to
                        session->model->context_tokens);
     if (atomic_exchange(&session->cancelled, false))
         return sl_fail(err, SL_CANCELLED, "stopped after %zu tokens", session->length);
-    return session->model->ahead == session && is_same(how, &session->ahead)
-               ? stay_ahead(session, how, out, err)
-               : get_ahead(session, how, out, err);
+    return session->model->ahead == session && is_same(sampling, &session->ahead)
+               ? stay_ahead(session, sampling, out, err)
+               : get_ahead(session, sampling, out, err);
 }

@@ -54,9 +54,9 @@ SL_CHECKED sl_status sl_session_append(sl_session *session, const sl_token *toke
 SL_CHECKED sl_status sl_session_advance(sl_session *session, const sl_wanted_rows *all, bool save,
                                         sl_error *err);
 /* Samples from the logits after the last token, which are computed first if necessary. */
-SL_CHECKED sl_status sl_session_choose(sl_session *session, const sl_sampling *how, sl_token *out,
-                                       sl_error *err);
+SL_CHECKED sl_status sl_session_choose(sl_session *session, const sl_sampling *sampling,
+                                       sl_token *out, sl_error *err);
 /* Samples the next token and appends it, one pass ahead where the device can. */
-SL_CHECKED sl_status sl_session_generate(sl_session *session, const sl_sampling *how, sl_token *out,
-                                         sl_error *err);
+SL_CHECKED sl_status sl_session_generate(sl_session *session, const sl_sampling *sampling,
+                                         sl_token *out, sl_error *err);
 #endif

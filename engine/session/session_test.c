@@ -306,8 +306,9 @@ static void decoding_allocates_nothing(void **state) {
     for (int token = 0; token < REPLAYED; token++) {
         if (sl_session_length(session) == TOKENS) must(sl_session_rewind(session, 10, &err));
         sl_token next = tokens[token % TOKENS];
-        const sl_sampling how = {.temperature = 1, .top_k = 40, .top_p = 0.9f, .seed = 1};
-        if (sl_session_length(session) > 10) must(sl_session_sample(session, &how, &next, &err));
+        const sl_sampling sampling = {.temperature = 1, .top_k = 40, .top_p = 0.9f, .seed = 1};
+        if (sl_session_length(session) > 10)
+            must(sl_session_sample(session, &sampling, &next, &err));
         must(sl_session_extend(session, &next, 1, &err));
     }
     assert_int_equal(allocations, before);

@@ -153,7 +153,7 @@ SL_API sl_token_cost sl_model_token_cost(const sl_model *model);
 /* Simulates a context of `length` tokens: the KV cache is filled with noise, and the recurrent
  * state is that of the tokens so far, of which there must be at least one.  For benchmarks at a
  * context depth without computing the context. */
-SL_CHECKED sl_status sl_session_imagine(sl_session *session, size_t length, sl_error *err);
+SL_CHECKED sl_status sl_session_fake_context(sl_session *session, size_t length, sl_error *err);
 
 #ifdef __cplusplus
 }

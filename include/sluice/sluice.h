@@ -161,12 +161,12 @@ typedef struct {
 /* The default sampling of the model (generation_config.json), greedy if it has none. */
 SL_API sl_sampling sl_model_sampling(const sl_model *model);
 /* Samples a token from the logits; the session is not changed. */
-SL_CHECKED sl_status sl_session_sample(sl_session *session, const sl_sampling *how, sl_token *out,
-                                       sl_error *err);
+SL_CHECKED sl_status sl_session_sample(sl_session *session, const sl_sampling *sampling,
+                                       sl_token *out, sl_error *err);
 /* Samples a token and appends it to the sequence.  Its forward pass runs in the background or when
  * the next token is requested; until then there are no logits. */
-SL_CHECKED sl_status sl_session_next(sl_session *session, const sl_sampling *how, sl_token *out,
-                                     sl_error *err);
+SL_CHECKED sl_status sl_session_next(sl_session *session, const sl_sampling *sampling,
+                                     sl_token *out, sl_error *err);
 
 /* Expert and token counts are those of the session (since it was created); programs_compiled and
  * the compile times are totals of the model, the device_* fields and launch_seconds of the device.

@@ -201,20 +201,21 @@ static uint32_t keep_min_p(sl_candidate *c, uint32_t count, float min_p) {
 }
 
 /* The candidates that pass; the best always does. */
-static uint32_t filter(const sampler *s, const sl_choice *how) {
-    const bool top_k = how->top_k && how->top_k<s->vocab, top_p = how->top_p> 0 && how->top_p < 1;
+static uint32_t filter(const sampler *s, const sl_choice *chosen) {
+    const bool top_k =
+        chosen->top_k && chosen->top_k<s->vocab, top_p = chosen->top_p> 0 && chosen->top_p < 1;
     uint32_t count;
     if (top_k) {
-        count = keep_top_k(s, how->top_k);
+        count = keep_top_k(s, chosen->top_k);
         if (top_p)
             count = select_mass(s->logits, s->candidates, count,
-                                (double)how->top_p * mass_of(s->candidates, count));
+                                (double)chosen->top_p * mass_of(s->candidates, count));
     } else if (top_p) {
-        count = keep_top_p(s, (double)how->top_p);
+        count = keep_top_p(s, (double)chosen->top_p);
     } else {
-        count = gather(s, logit_of_weight(s, (double)fminf(how->min_p, 1)));
+        count = gather(s, logit_of_weight(s, (double)fminf(chosen->min_p, 1)));
     }
-    return how->min_p > 0 ? keep_min_p(s->candidates, count, fminf(how->min_p, 1)) : count;
+    return chosen->min_p > 0 ? keep_min_p(s->candidates, count, fminf(chosen->min_p, 1)) : count;
 }
 
 /* ---- drawing ---- */
@@ -237,21 +238,22 @@ static int32_t draw_any(const sampler *s, double share) {
     return (int32_t)likely;
 }
 
-int32_t sl_choose(const float *logits, uint32_t vocab, const sl_choice *how,
+int32_t sl_choose(const float *logits, uint32_t vocab, const sl_choice *chosen,
                   sl_candidate *candidates) {
-    if (how->temperature <= 0) return greedy(logits, vocab);
+    if (chosen->temperature <= 0) return greedy(logits, vocab);
     sampler s = {.logits = logits,
                  .vocab = vocab,
                  .blocks = block_count(vocab),
-                 .temperature = how->temperature,
+                 .temperature = chosen->temperature,
                  .candidates = candidates,
                  .maxima = candidates + vocab};
     find_maxima(&s);
     if (!isfinite(s.best)) return greedy(logits, vocab);
-    const bool top_k = how->top_k && how->top_k<vocab, top_p = how->top_p> 0 && how->top_p < 1;
-    if (!top_k && !top_p && how->min_p <= 0) return draw_any(&s, how->share);
-    const uint32_t count = filter(&s, how);
+    const bool top_k =
+        chosen->top_k && chosen->top_k<vocab, top_p = chosen->top_p> 0 && chosen->top_p < 1;
+    if (!top_k && !top_p && chosen->min_p <= 0) return draw_any(&s, chosen->share);
+    const uint32_t count = filter(&s, chosen);
     const uint32_t drawn =
-        select_mass(logits, candidates, count, how->share * mass_of(candidates, count));
+        select_mass(logits, candidates, count, chosen->share * mass_of(candidates, count));
     return candidates[drawn - 1].token;
 }

@@ -18,6 +18,6 @@ typedef struct {
 
 /* candidates has room for sl_choose_candidates(vocab) entries. */
 uint32_t sl_choose_candidates(uint32_t vocab);
-int32_t sl_choose(const float *logits, uint32_t vocab, const sl_choice *how,
+int32_t sl_choose(const float *logits, uint32_t vocab, const sl_choice *chosen,
                   sl_candidate *candidates);
 #endif

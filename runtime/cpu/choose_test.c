@@ -25,13 +25,13 @@ enum { CHOICES = sizeof choices / sizeof choices[0] };
 static op_case choose_case(int64_t vocab, double low, double high) {
     op_case c = case_of(SL_OP_choose, NULL, 0);
     (void)input(&c, f32(2, CHOICES, vocab, 0, 0), low, high);
-    choice *how = input(&c, sl_type_make(SL_DTYPE_f64, 2, CHOICES, SL_CHOOSE_COLUMNS), 0, 1);
+    choice *chosen = input(&c, sl_type_make(SL_DTYPE_f64, 2, CHOICES, SL_CHOOSE_COLUMNS), 0, 1);
     int32_t *slots = input(&c, i32(CHOICES), 0, 1);
     (void)input(&c, i32(CHOICES + 2), 0, 100);
     for (int32_t t = 0; t < CHOICES; t++) {
-        const double share = how[t].columns[SL_CHOOSE_SHARE];
-        how[t] = choices[t];
-        how[t].columns[SL_CHOOSE_SHARE] = share;
+        const double share = chosen[t].columns[SL_CHOOSE_SHARE];
+        chosen[t] = choices[t];
+        chosen[t].columns[SL_CHOOSE_SHARE] = share;
         slots[t] = CHOICES + 1 - t;
     }
     return c;
@@ -71,8 +71,9 @@ static void test_choose_ends(void **state) {
     (void)state;
     for (int last = 0; last < 2; last++) {
         op_case c = choose_case(3000, -6, 0);
-        choice *how = c.data[1];
-        for (int t = 0; t < CHOICES; t++) how[t].columns[SL_CHOOSE_SHARE] = last ? 1 - 0x1p-53 : 0;
+        choice *chosen = c.data[1];
+        for (int t = 0; t < CHOICES; t++)
+            chosen[t].columns[SL_CHOOSE_SHARE] = last ? 1 - 0x1p-53 : 0;
         check(&c);
     }
 }

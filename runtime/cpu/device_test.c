@@ -36,13 +36,13 @@ static sl_program *compile(void) {
         sl_graph_declare(g, SL_VALUE_WEIGHT, "gain", sl_type_make(SL_DTYPE_f32, 1, (int64_t)COLS));
     sl_value sum = x;
     for (int i = 0; i < BRANCHES; i++) {
-        const sl_rms_norm_attrs how = {.eps = 1e-6f * (float)(i + 1), .offset = (float)i};
-        const sl_value norm = sl_build_rms_norm(g, (sl_rms_norm_in){x, gain}, how).out;
+        const sl_rms_norm_attrs attrs = {.eps = 1e-6f * (float)(i + 1), .offset = (float)i};
+        const sl_value norm = sl_build_rms_norm(g, (sl_rms_norm_in){x, gain}, attrs).out;
         const sl_value bent = sl_build_silu(g, (sl_silu_in){norm}, (sl_silu_attrs){0}).out;
         sum = sl_build_add(g, (sl_add_in){sum, bent}, (sl_add_attrs){0}).out;
     }
     sl_graph_output(g, "y", sum);
-    must(sl_compile_graph(g, &(sl_compile_how){.no_fusion = true}, NULL, &program, &err));
+    must(sl_compile_graph(g, &(sl_compiler_options){.no_fusion = true}, NULL, &program, &err));
     sl_graph_destroy(g);
     return program;
 }
@@ -224,7 +224,7 @@ static void failures_leave_nobody_waiting(void **state) {
     const sl_value some =
         sl_build_gather(g, (sl_gather_in){bent, indices}, (sl_gather_attrs){.axis = 0}).out;
     sl_graph_output(g, "y", sl_build_silu(g, (sl_silu_in){some}, (sl_silu_attrs){0}).out);
-    must(sl_compile_graph(g, &(sl_compile_how){.no_fusion = true}, NULL, &f.program, &err));
+    must(sl_compile_graph(g, &(sl_compiler_options){.no_fusion = true}, NULL, &f.program, &err));
     must(sl_device_cpu_create(&(sl_device_options){.threads = 4}, NULL, &f.device, &err));
     must(f.device->ops->load(f.device, f.program, &f.executable, &err));
     bind(&f, "x", x);

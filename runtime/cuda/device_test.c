@@ -78,19 +78,19 @@ static sl_program *make_program(void) {
     sl_graph_append(g, SL_OP_sqrt, &q, nothing, &s);
     sl_graph_append(g, SL_OP_sub, (sl_value[]){r, s}, nothing, &sum);
     sl_graph_output(g, "sum", sum);
-    const sl_compile_how how = {.model = SL_SCHEDULE_EDGES, .no_fusion = true};
-    must(sl_compile_graph(g, &how, NULL, &program, &err));
+    const sl_compiler_options options = {.model = SL_SCHEDULE_EDGES, .no_fusion = true};
+    must(sl_compile_graph(g, &options, NULL, &program, &err));
     sl_graph_destroy(g);
     return program;
 }
 
 static sl_program *parse_program(const char *text) {
-    const sl_compile_how how = {
+    const sl_compiler_options options = {
         .model = SL_SCHEDULE_EDGES, .no_fusion = true, .target = &sl_target_cuda};
     sl_graph *g;
     sl_program *program;
     must(sl_graph_parse(text, strlen(text), NULL, &g, &err));
-    must(sl_compile_graph(g, &how, NULL, &program, &err));
+    must(sl_compile_graph(g, &options, NULL, &program, &err));
     sl_graph_destroy(g);
     return program;
 }

@@ -75,22 +75,22 @@ static int close_model(void **state) {
 static uint32_t capacity = CONTEXT;
 
 static sl_program *make_program(bool no_sharing) {
-    const sl_step_shape shape = {.config = &model->config,
-                                 .weights = &model->weights,
-                                 .experts = &model->experts,
-                                 .rows = 1,
-                                 .wanted = 1,
-                                 .slots = 1,
-                                 .capacity = capacity,
-                                 .kv_dtype = SL_DTYPE_f16};
-    const sl_compile_how how = {
+    const sl_forward_shape shape = {.config = &model->config,
+                                    .weights = &model->weights,
+                                    .experts = &model->experts,
+                                    .rows = 1,
+                                    .wanted = 1,
+                                    .slots = 1,
+                                    .capacity = capacity,
+                                    .kv_dtype = SL_DTYPE_f16};
+    const sl_compiler_options options = {
         .model = SL_SCHEDULE_EDGES, .int8_activations = true, .no_sharing = no_sharing};
     sl_graph *graph = NULL;
     sl_program *program = NULL;
     must(sl_graph_create("step", NULL, &graph, &err));
     must(
         sl_architecture_build(sl_architecture_find(model->config.model_type), &shape, graph, &err));
-    must(sl_compile_graph(graph, &how, NULL, &program, &err));
+    must(sl_compile_graph(graph, &options, NULL, &program, &err));
     sl_graph_destroy(graph);
     return program;
 }

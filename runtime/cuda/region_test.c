@@ -31,16 +31,16 @@ static const struct {
 };
 
 static uint64_t run(const char *text, bool fused, uint32_t *steps) {
-    const sl_compile_how how = {.model = SL_SCHEDULE_EDGES,
-                                .no_simplify = true,
-                                .no_fusion = !fused,
-                                .target = &sl_target_cuda};
+    const sl_compiler_options options = {.model = SL_SCHEDULE_EDGES,
+                                         .no_simplify = true,
+                                         .no_fusion = !fused,
+                                         .target = &sl_target_cuda};
     sl_error err = {0};
     sl_graph *graph = NULL;
     sl_program *program = NULL;
     bound_program bound;
     if (sl_graph_parse(text, strlen(text), NULL, &graph, &err) ||
-        sl_compile_graph(graph, &how, NULL, &program, &err))
+        sl_compile_graph(graph, &options, NULL, &program, &err))
         fail_msg("%s", err.message);
     bound_program_init(&bound, program, cuda_device(), NULL);
     const uint64_t digest = bound_program_run(&bound, NULL);

@@ -292,10 +292,10 @@ static void report(const char *what, const tally *t) {
     assert_true(t->seen >= 0.5 * t->simulated);
 }
 
-static sl_program *planned(uint64_t seed, uint32_t steps, const sl_compile_how *how) {
+static sl_program *planned(uint64_t seed, uint32_t steps, const sl_compiler_options *options) {
     sl_program *program = random_program(seed, steps);
     sl_error err = {0};
-    if (sl_schedule(program, how, &err) || sl_plan(program, how, &err))
+    if (sl_schedule(program, options, &err) || sl_plan(program, options, &err))
         fail_msg("seed %llu: %s", (unsigned long long)seed, err.message);
     return program;
 }
@@ -304,11 +304,11 @@ static void test_random_programs(void **state) {
     (void)state;
     tally tallies[3] = {0};
     for (uint32_t seed = 0; seed < RANDOM_PROGRAMS; seed++) {
-        const sl_compile_how how = {.model = (sl_schedule_model)(seed % 3),
-                                    .two_submits = seed % 2,
-                                    .lookahead = seed % 5 ? 0 : 4,
-                                    .no_in_place = seed % 7 == 0};
-        sl_program *program = planned(seed, 8 + seed % 40, &how);
+        const sl_compiler_options options = {.model = (sl_schedule_model)(seed % 3),
+                                             .two_submits = seed % 2,
+                                             .lookahead = seed % 5 ? 0 : 4,
+                                             .no_in_place = seed % 7 == 0};
+        sl_program *program = planned(seed, 8 + seed % 40, &options);
         mutate(program, &tallies[seed % 3]);
         sl_program_destroy(program);
     }
@@ -319,8 +319,9 @@ static void test_random_programs(void **state) {
 static void test_large_programs(void **state) {
     (void)state;
     for (int model = 0; model < 3; model++) {
-        const sl_compile_how how = {.model = (sl_schedule_model)model, .two_submits = true};
-        sl_program *program = planned(1000 + (uint64_t)model, LARGE_STEPS, &how);
+        const sl_compiler_options options = {.model = (sl_schedule_model)model,
+                                             .two_submits = true};
+        sl_program *program = planned(1000 + (uint64_t)model, LARGE_STEPS, &options);
         print_message("%s: %u steps, %u buffers, %llu bytes of %llu\n", model_names[model],
                       program->step_count, program->buffer_count,
                       (unsigned long long)program->arena_bytes,
@@ -337,11 +338,12 @@ static void test_fable(void **state) {
     sl_model *model = fable_open();
     for (int i = 0; i < 6; i++) {
         const uint32_t rows = i % 2 ? 13 : 1;
-        const sl_compile_how how = {.model = (sl_schedule_model)(i / 2), .two_submits = true};
+        const sl_compiler_options options = {.model = (sl_schedule_model)(i / 2),
+                                             .two_submits = true};
         sl_graph *graph = fable_graph(model, rows, 1);
         sl_program *program = NULL;
         sl_error err = {0};
-        if (sl_compile_graph(graph, &how, NULL, &program, &err)) fail_msg("%s", err.message);
+        if (sl_compile_graph(graph, &options, NULL, &program, &err)) fail_msg("%s", err.message);
         tally t = {0};
         mutate(program, &t);
         char what[64];

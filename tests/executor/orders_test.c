@@ -98,10 +98,10 @@ static void check_orders(const sl_program *program, sl_model *model, uint64_t wa
     free(wanted);
 }
 
-static sl_program *compile(sl_graph *graph, const sl_compile_how *how) {
+static sl_program *compile(sl_graph *graph, const sl_compiler_options *options) {
     sl_program *program = NULL;
     sl_error err = {0};
-    if (sl_compile_graph(graph, how, NULL, &program, &err)) fail_msg("%s", err.message);
+    if (sl_compile_graph(graph, options, NULL, &program, &err)) fail_msg("%s", err.message);
     sl_graph_destroy(graph);
     return program;
 }
@@ -114,7 +114,7 @@ static void check_program(const sl_program *program, sl_model *model, uint64_t w
     check_orders(program, model, want);
 }
 
-static const sl_compile_how hows[] = {
+static const sl_compiler_options hows[] = {
     {0},
     {.no_fusion = true},
     {.no_in_place = true},
@@ -127,7 +127,8 @@ enum { HOWS = sizeof hows / sizeof hows[0] };
 
 static void test_random_graphs(void **state) {
     (void)state;
-    const sl_compile_how plain = {.no_fusion = true, .no_sharing = true, .no_reordering = true};
+    const sl_compiler_options plain = {
+        .no_fusion = true, .no_sharing = true, .no_reordering = true};
     uint32_t steps = 0;
     for (uint64_t seed = 1; seed <= GRAPHS; seed++) {
         const uint32_t nodes = 10 + (uint32_t)seed * 4;
@@ -147,7 +148,8 @@ static void test_random_graphs(void **state) {
 static void test_fable(void **state) {
     (void)state;
     sl_model *model = fable_open();
-    const sl_compile_how plain = {.no_fusion = true, .no_sharing = true, .no_reordering = true};
+    const sl_compiler_options plain = {
+        .no_fusion = true, .no_sharing = true, .no_reordering = true};
     for (uint32_t rows = 1; rows <= 9; rows += 8) {
         sl_program *program = compile(fable_graph(model, rows, 1), &plain);
         const uint64_t want = run_once(program, cpus[1], model, NULL);

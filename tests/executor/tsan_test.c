@@ -22,11 +22,12 @@ static void test_threads(void **state) {
     assert_int_equal(
         sl_device_cpu_create(&(sl_device_options){.threads = THREADS}, NULL, &device, &err), SL_OK);
     for (uint64_t seed = 100; seed < 100 + GRAPHS; seed++) {
-        const sl_compile_how how = {.model = seed % 2 ? SL_SCHEDULE_LEVELS : SL_SCHEDULE_GROUPS,
-                                    .no_fusion = seed % 4 >= 2};
+        const sl_compiler_options options = {.model =
+                                                 seed % 2 ? SL_SCHEDULE_LEVELS : SL_SCHEDULE_GROUPS,
+                                             .no_fusion = seed % 4 >= 2};
         sl_graph *graph = random_graph(seed, 60);
         sl_program *program = NULL;
-        if (sl_compile_graph(graph, &how, NULL, &program, &err)) fail_msg("%s", err.message);
+        if (sl_compile_graph(graph, &options, NULL, &program, &err)) fail_msg("%s", err.message);
         bound_program bound;
         bound_program_init(&bound, program, device, NULL);
         const uint64_t want = bound_program_run(&bound, NULL);

@@ -214,14 +214,14 @@ static void convert(const char *path, bool is_gpt_oss, made *coded, made *plain)
     json_decref(config);
 }
 
-static float *logits_of(const char *path, sl_model_options how, const sl_tensor_item *tokens,
+static float *logits_of(const char *path, sl_model_options given, const sl_tensor_item *tokens,
                         size_t *out_count) {
     sl_model *model = NULL;
     sl_session *session = NULL;
-    how.struct_size = sizeof how;
-    how.device = "cpu";
-    how.context_tokens = 128;
-    must(sl_model_open(path, &how, &model, &err));
+    given.struct_size = sizeof given;
+    given.device = "cpu";
+    given.context_tokens = 128;
+    must(sl_model_open(path, &given, &model, &err));
     const sl_session_options options = {.struct_size = sizeof options, .chunk_tokens = 32};
     must(sl_session_create(model, &options, &session, &err));
     *out_count = (size_t)tokens->dims[0] * sl_model_describe(model).vocab;

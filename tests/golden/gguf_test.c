@@ -20,16 +20,16 @@ static void must(sl_status status) {
     if (status != SL_OK) fail_msg("%s", err.message);
 }
 
-static sl_model *open_model(const char *path, sl_model_options how) {
-    how.struct_size = sizeof how;
-    how.context_tokens = 256;
+static sl_model *open_model(const char *path, sl_model_options options) {
+    options.struct_size = sizeof options;
+    options.context_tokens = 256;
     sl_model *model = NULL;
-    must(sl_model_open(path, &how, &model, &err));
+    must(sl_model_open(path, &options, &model, &err));
     return model;
 }
 
-static void logits_of(const char *path, sl_model_options how, sl_tensor_item tokens, float *out) {
-    sl_model *model = open_model(path, how);
+static void logits_of(const char *path, sl_model_options given, sl_tensor_item tokens, float *out) {
+    sl_model *model = open_model(path, given);
     sl_session *session = NULL;
     const sl_session_options options = {.struct_size = sizeof options, .chunk_tokens = 32};
     must(sl_session_create(model, &options, &session, &err));

@@ -24,13 +24,13 @@ static void must(sl_status status) {
 
 static uint64_t least_budget; /* of the model opened last */
 
-static float *logits_of(const char *path, sl_model_options how, sl_tensor_item tokens,
+static float *logits_of(const char *path, sl_model_options given, sl_tensor_item tokens,
                         size_t *out_count) {
     sl_model *model = NULL;
     sl_session *session = NULL;
-    how.struct_size = sizeof how;
-    how.context_tokens = 256;
-    must(sl_model_open(path, &how, &model, &err));
+    given.struct_size = sizeof given;
+    given.context_tokens = 256;
+    must(sl_model_open(path, &given, &model, &err));
     const sl_session_options options = {.struct_size = sizeof options, .chunk_tokens = 32};
     must(sl_session_create(model, &options, &session, &err));
     const sl_model_info info = sl_model_describe(model);

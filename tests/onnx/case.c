@@ -233,10 +233,12 @@ static bool run_compiled(test_case *t, const char *device, sl_compiled *compiled
 }
 
 static bool run_on(test_case *t, const char *device) {
-    const sl_compile_options how = {.struct_size = sizeof how, .device = device, .threads = 1};
+    const sl_compile_options options = {
+        .struct_size = sizeof options, .device = device, .threads = 1};
     sl_compiled *compiled = NULL;
     sl_error err;
-    if (sl_compile(t->graph, &how, &compiled, &err) != SL_OK) return fail(t, device, err.message);
+    if (sl_compile(t->graph, &options, &compiled, &err) != SL_OK)
+        return fail(t, device, err.message);
     const bool good = run_compiled(t, device, compiled);
     sl_compiled_free(compiled);
     return good;

@@ -46,9 +46,9 @@ static sl_program *cuda_program(const op_case *c) {
         (void)snprintf(name, sizeof name, "o%u", o);
         sl_graph_output(graph, name, outputs[o]);
     }
-    const sl_compile_how how = {
+    const sl_compiler_options options = {
         .model = SL_SCHEDULE_EDGES, .no_fusion = true, .target = &sl_target_cuda};
-    if (sl_compile_graph(graph, &how, NULL, &program, &err))
+    if (sl_compile_graph(graph, &options, NULL, &program, &err))
         fail_msg("%s: %s", info->name, err.message);
     sl_graph_destroy(graph);
     return program;

@@ -12,9 +12,9 @@ typedef struct {
 
 /* SL_UNSUPPORTED where the device refuses it; the graph is destroyed. */
 static sl_status cuda_graph_open(sl_graph *graph, cuda_graph *out, sl_error *err) {
-    const sl_compile_how how = {.model = SL_SCHEDULE_EDGES, .target = &sl_target_cuda};
+    const sl_compiler_options options = {.model = SL_SCHEDULE_EDGES, .target = &sl_target_cuda};
     *out = (cuda_graph){0};
-    sl_status status = sl_compile_graph(graph, &how, NULL, &out->program, err);
+    sl_status status = sl_compile_graph(graph, &options, NULL, &out->program, err);
     sl_graph_destroy(graph);
     if (status == SL_OK)
         status = cuda_device()->ops->load(cuda_device(), out->program, &out->exe, err);

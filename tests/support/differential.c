@@ -253,12 +253,12 @@ static void compare_bits(const drawn_graph *drawn, const sl_program *fused, cons
 }
 
 static sl_program *compiled(const drawn_graph *drawn, bool fused, difference *out) {
-    const sl_compile_how how = {.model = SL_SCHEDULE_LEVELS, .no_fusion = !fused};
+    const sl_compiler_options options = {.model = SL_SCHEDULE_LEVELS, .no_fusion = !fused};
     sl_error err = {0};
     sl_graph *copy = NULL;
     sl_program *program = NULL;
     if (sl_graph_copy(drawn->graph, NULL, &copy, &err)) fail_msg("%s", err.message);
-    if (sl_compile_graph(copy, &how, NULL, &program, &err))
+    if (sl_compile_graph(copy, &options, NULL, &program, &err))
         (void)snprintf(out->why, sizeof out->why, "compiling: %s", err.message);
     sl_graph_destroy(copy);
     return program;

@@ -33,13 +33,13 @@ sl_model *fable_open(void) {
 }
 
 sl_graph *fable_graph(sl_model *model, uint32_t rows, uint32_t wanted) {
-    const sl_step_shape shape = {.config = &model->config,
-                                 .weights = &model->weights,
-                                 .experts = &model->experts,
-                                 .rows = rows,
-                                 .wanted = wanted,
-                                 .slots = 1,
-                                 .capacity = FABLE_CONTEXT};
+    const sl_forward_shape shape = {.config = &model->config,
+                                    .weights = &model->weights,
+                                    .experts = &model->experts,
+                                    .rows = rows,
+                                    .wanted = wanted,
+                                    .slots = 1,
+                                    .capacity = FABLE_CONTEXT};
     const sl_architecture *architecture = sl_architecture_find(model->config.model_type);
     sl_graph *graph = NULL;
     sl_error err = {0};

@@ -23,59 +23,59 @@ static int read_number(const char **at, const char *end) {
 }
 
 static conversion read_conversion(const char **at, const char *end) {
-    conversion how = {.precision = -1};
+    conversion spec = {.precision = -1};
     for (; *at < end && strchr("-0+ #", **at) && **at; ++*at) {
-        how.left |= **at == '-';
-        how.zero |= **at == '0';
-        how.plus |= **at == '+';
+        spec.left |= **at == '-';
+        spec.zero |= **at == '0';
+        spec.plus |= **at == '+';
     }
-    how.width = read_number(at, end);
+    spec.width = read_number(at, end);
     if (*at < end && **at == '.') {
         ++*at;
-        how.precision = read_number(at, end);
+        spec.precision = read_number(at, end);
     }
-    if (*at < end) how.letter = *(*at)++;
-    return how;
+    if (*at < end) spec.letter = *(*at)++;
+    return spec;
 }
 
-static sl_status append_padded(jinja_run *run, jinja_buffer *buffer, const conversion *how,
+static sl_status append_padded(jinja_run *run, jinja_buffer *buffer, const conversion *spec,
                                jinja_text text) {
-    const size_t width = (size_t)how->width;
+    const size_t width = (size_t)spec->width;
     const size_t padding = width > text.bytes ? width - text.bytes : 0;
-    if (how->left) SL_TRY(sl_jinja_append(run, buffer, text.data, text.bytes));
+    if (spec->left) SL_TRY(sl_jinja_append(run, buffer, text.data, text.bytes));
     for (size_t i = 0; i < padding; i++) SL_TRY(sl_jinja_append(run, buffer, " ", 1));
-    return how->left ? SL_OK : sl_jinja_append(run, buffer, text.data, text.bytes);
+    return spec->left ? SL_OK : sl_jinja_append(run, buffer, text.data, text.bytes);
 }
 
 /* d i x X o with an integer, f F e E g G with any number. */
-static sl_status append_number(jinja_run *run, jinja_buffer *buffer, const conversion *how,
+static sl_status append_number(jinja_run *run, jinja_buffer *buffer, const conversion *spec,
                                jinja_value value) {
     char pattern[16], text[2000];
-    const bool real = strchr("fFeEgG", how->letter) != NULL;
+    const bool real = strchr("fFeEgG", spec->letter) != NULL;
     if (!sl_jinja_is_number(value))
-        return JINJA_FAIL(run, "%%%c wants a number, not a %s", how->letter,
+        return JINJA_FAIL(run, "%%%c wants a number, not a %s", spec->letter,
                           sl_jinja_kind_name(value.kind));
-    const int precision = how->precision < 0 ? (real ? 6 : 1) : how->precision;
+    const int precision = spec->precision < 0 ? (real ? 6 : 1) : spec->precision;
     const char *length = real ? "" : "ll";
-    (void)snprintf(pattern, sizeof pattern, "%%%s%s%s*.*%s%c", how->left ? "-" : "",
-                   how->plus ? "+" : "", how->zero && (real || how->precision < 0) ? "0" : "",
-                   length, how->letter);
+    (void)snprintf(pattern, sizeof pattern, "%%%s%s%s*.*%s%c", spec->left ? "-" : "",
+                   spec->plus ? "+" : "", spec->zero && (real || spec->precision < 0) ? "0" : "",
+                   length, spec->letter);
     int bytes;
     /* C ignores "0" when an integer has a precision: then the width is its digits. */
     const int digits =
-        how->zero && !real && !how->left && how->precision < 0 ? how->width : precision;
+        spec->zero && !real && !spec->left && spec->precision < 0 ? spec->width : precision;
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
     if (real) {
-        bytes = snprintf(text, sizeof text, pattern, how->width, precision, sl_jinja_real(value));
+        bytes = snprintf(text, sizeof text, pattern, spec->width, precision, sl_jinja_real(value));
     } else {
         const double number = sl_jinja_real(value);
         if (value.kind == JINJA_FLOAT && !(number > -9e18 && number < 9e18))
-            return JINJA_FAIL(run, "%%%c of a float beyond 64 bits", how->letter);
+            return JINJA_FAIL(run, "%%%c of a float beyond 64 bits", spec->letter);
         const long long whole = value.kind == JINJA_FLOAT     ? (long long)number
                                 : value.kind == JINJA_INTEGER ? value.integer
                                                               : value.boolean;
-        bytes = snprintf(text, sizeof text, pattern, how->width,
+        bytes = snprintf(text, sizeof text, pattern, spec->width,
                          whole < 0 && digits > precision ? digits - 1 : digits, whole);
     }
 #pragma GCC diagnostic pop
@@ -83,16 +83,16 @@ static sl_status append_number(jinja_run *run, jinja_buffer *buffer, const conve
     return sl_jinja_append(run, buffer, text, (size_t)bytes);
 }
 
-static sl_status append_converted(jinja_run *run, jinja_buffer *buffer, const conversion *how,
+static sl_status append_converted(jinja_run *run, jinja_buffer *buffer, const conversion *spec,
                                   jinja_value value) {
-    if (how->letter && strchr("dixXofFeEgG", how->letter))
-        return append_number(run, buffer, how, value);
-    if (how->letter != 's' && how->letter != 'r')
-        return JINJA_FAIL(run, "unknown conversion %%%c", how->letter ? how->letter : '?');
+    if (spec->letter && strchr("dixXofFeEgG", spec->letter))
+        return append_number(run, buffer, spec, value);
+    if (spec->letter != 's' && spec->letter != 'r')
+        return JINJA_FAIL(run, "unknown conversion %%%c", spec->letter ? spec->letter : '?');
     jinja_buffer text = {0};
-    if (how->letter == 's') SL_TRY(sl_jinja_append_value(run, &text, value));
-    if (how->letter == 'r') SL_TRY(sl_jinja_repr(run, &text, value));
-    return append_padded(run, buffer, how, sl_jinja_buffer_value(&text).text);
+    if (spec->letter == 's') SL_TRY(sl_jinja_append_value(run, &text, value));
+    if (spec->letter == 'r') SL_TRY(sl_jinja_repr(run, &text, value));
+    return append_padded(run, buffer, spec, sl_jinja_buffer_value(&text).text);
 }
 
 sl_status sl_jinja_percent(jinja_run *run, jinja_text format, jinja_value values,
@@ -118,17 +118,17 @@ sl_status sl_jinja_percent(jinja_run *run, jinja_text format, jinja_value values
             if (value.kind == JINJA_UNDEFINED)
                 return JINJA_FAIL(run, "%%(name) is not in the dict");
             at = close + 1;
-            const conversion how = read_conversion(&at, end);
-            SL_TRY(append_converted(run, &buffer, &how, value));
+            const conversion spec = read_conversion(&at, end);
+            SL_TRY(append_converted(run, &buffer, &spec, value));
             continue;
         }
-        const conversion how = read_conversion(&at, end);
-        if (how.letter == '%') {
+        const conversion spec = read_conversion(&at, end);
+        if (spec.letter == '%') {
             SL_TRY(sl_jinja_append(run, &buffer, "%", 1));
             continue;
         }
         if (next == list->count) return JINJA_FAIL(run, "%% wants more than %zu values", next);
-        SL_TRY(append_converted(run, &buffer, &how, list->items[next++]));
+        SL_TRY(append_converted(run, &buffer, &spec, list->items[next++]));
     }
     if (next < list->count && values.kind != JINJA_DICT && values.kind != JINJA_LIST)
         return JINJA_FAIL(run, "%% used %zu of %zu values", next, list->count);
@@ -166,11 +166,11 @@ static sl_status append_field(jinja_run *run, jinja_buffer *buffer, const jinja_
     if (!colon) return sl_jinja_append_value(run, buffer, value);
     const char *at = colon + 1;
     const char side = at < end && (*at == '<' || *at == '>') ? *at++ : '\0';
-    conversion how = read_conversion(&at, end);
+    conversion spec = read_conversion(&at, end);
     const bool number = sl_jinja_is_number(value) && value.kind != JINJA_BOOL;
-    if (!how.letter) how.letter = number && value.kind == JINJA_INTEGER ? 'd' : 's';
-    how.left = side == '<' || (!side && !number);
-    return append_converted(run, buffer, &how, value);
+    if (!spec.letter) spec.letter = number && value.kind == JINJA_INTEGER ? 'd' : 's';
+    spec.left = side == '<' || (!side && !number);
+    return append_converted(run, buffer, &spec, value);
 }
 
 sl_status sl_jinja_format_method(jinja_run *run, const jinja_args *args, jinja_value *out) {

@@ -149,27 +149,29 @@ SPLIT(linear) {
 RUN(linear) {
     const sl_linear_args *a = args;
     const sl_linear_job job = sl_linear_job_of(&a->x, &a->w, &a->out);
-    const sl_linear_product how = SL_KERNEL(sl_linear_product_of)(a->x.type.dtype, a->w.type.dtype);
-    if (!how.run)
+    const sl_linear_product product =
+        SL_KERNEL(sl_linear_product_of)(a->x.type.dtype, a->w.type.dtype);
+    if (!product.run)
         return sl_fail(worker->err, SL_UNSUPPORTED, "linear: weights of type %s cannot be run",
                        sl_dtype_infos[a->w.type.dtype].name);
-    how.run(&job, begin, end, worker->scratch);
+    product.run(&job, begin, end, worker->scratch);
     return SL_OK;
 }
 
 /* ---- linear_heads: an item is a part of a head's output ---- */
 
 /* The parts of one head. */
-static int64_t head_parts(const sl_linear_heads_args *a, const sl_linear_product *how) {
-    return parts_of(dim(&a->w.type, 1), how->rows);
+static int64_t head_parts(const sl_linear_heads_args *a, const sl_linear_product *product) {
+    return parts_of(dim(&a->w.type, 1), product->rows);
 }
 
 SPLIT(linear_heads) {
     const sl_linear_heads_args *a = args;
     const int64_t tokens = dim(&a->x.type, 0), cols = dim(&a->x.type, 2);
-    const sl_linear_product how = SL_KERNEL(sl_linear_product_of)(SL_DTYPE_f32, a->w.type.dtype);
-    return (sl_split){dim(&a->w.type, 0) * head_parts(a, &how),
-                      grain_of(how.rows * tokens * cols / 8),
+    const sl_linear_product product =
+        SL_KERNEL(sl_linear_product_of)(SL_DTYPE_f32, a->w.type.dtype);
+    return (sl_split){dim(&a->w.type, 0) * head_parts(a, &product),
+                      grain_of(product.rows * tokens * cols / 8),
                       SL_KERNEL(sl_linear_scratch)(SL_DTYPE_f32, tokens, cols)};
 }
 
@@ -189,17 +191,18 @@ static sl_linear_job head_job(const sl_linear_heads_args *a, int64_t head) {
 
 RUN(linear_heads) {
     const sl_linear_heads_args *a = args;
-    const sl_linear_product how = SL_KERNEL(sl_linear_product_of)(SL_DTYPE_f32, a->w.type.dtype);
-    if (!how.run)
+    const sl_linear_product product =
+        SL_KERNEL(sl_linear_product_of)(SL_DTYPE_f32, a->w.type.dtype);
+    if (!product.run)
         return sl_fail(worker->err, SL_UNSUPPORTED,
                        "linear_heads: weights of type %s cannot be run",
                        sl_dtype_infos[a->w.type.dtype].name);
-    const int64_t parts = head_parts(a, &how);
+    const int64_t parts = head_parts(a, &product);
     for (int64_t at = begin, next; at < end; at = next) {
         const int64_t head = at / parts, before = head * parts;
         const sl_linear_job job = head_job(a, head);
         next = least(end, before + parts);
-        how.run(&job, at - before, next - before, worker->scratch);
+        product.run(&job, at - before, next - before, worker->scratch);
     }
     return SL_OK;
 }

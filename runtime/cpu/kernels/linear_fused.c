@@ -32,12 +32,12 @@ static sl_split split_products(const products *p) {
 static void run_products(const products *p, int64_t begin, int64_t end, void *scratch) {
     int64_t before = 0; /* items of the products so far */
     for (int i = 0; i < p->count; i++) {
-        const sl_linear_product how = product_of(p->x, &p->weights[i]);
+        const sl_linear_product product = product_of(p->x, &p->weights[i]);
         const sl_linear_job job = sl_linear_job_of(p->x, &p->weights[i], &p->outs[i]);
-        const int64_t parts = parts_of(job.rows, how.rows);
+        const int64_t parts = parts_of(job.rows, product.rows);
         const int64_t first = begin > before ? begin - before : 0;
         const int64_t last = least(end - before, parts);
-        if (first < last) how.run(&job, first, last, scratch);
+        if (first < last) product.run(&job, first, last, scratch);
         before += parts;
     }
 }
@@ -86,12 +86,12 @@ static sl_split split_swiglu(const swiglu *s) {
 static float *run_swiglu(const swiglu *s, int64_t first, int64_t last, float *scratch) {
     float *out[2] = {scratch, scratch + s->tokens * SWIGLU_ROWS};
     for (int i = 0; i < 2; i++) {
-        const sl_linear_product how = product_of(s->x, &s->weights[i]);
+        const sl_linear_product product = product_of(s->x, &s->weights[i]);
         sl_linear_job job = sl_linear_job_of(s->x, &s->weights[i], &(sl_view){.data = out[i]});
         job.out_stride = SWIGLU_ROWS;
         job.first = first;
-        how.run(&job, first / how.rows, parts_of(last, how.rows),
-                scratch + 2 * s->tokens * SWIGLU_ROWS);
+        product.run(&job, first / product.rows, parts_of(last, product.rows),
+                    scratch + 2 * s->tokens * SWIGLU_ROWS);
     }
     for (int64_t t = 0; t < s->tokens; t++) {
         float *gate = out[0] + t * SWIGLU_ROWS;
@@ -183,10 +183,10 @@ static void finish(float *out, const float *bias, int64_t count, uint32_t act) {
 
 RUN(linear_bias_act) {
     const sl_linear_bias_act_args *a = args;
-    const sl_linear_product how = product_of(&a->x, &a->w);
+    const sl_linear_product product = product_of(&a->x, &a->w);
     const sl_linear_job job = sl_linear_job_of(&a->x, &a->w, &a->out);
-    how.run(&job, begin, end, worker->scratch);
-    const int64_t first = begin * how.rows, last = least(end * how.rows, job.rows);
+    product.run(&job, begin, end, worker->scratch);
+    const int64_t first = begin * product.rows, last = least(end * product.rows, job.rows);
     for (int64_t t = 0; t < job.tokens; t++)
         finish(job.out + t * job.out_stride + first, (const float *)a->bias.data + first,
                last - first, a->attrs.act);

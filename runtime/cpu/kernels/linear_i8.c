@@ -208,35 +208,35 @@ INLINE void add_less(const tile *t, int64_t g, const tile_shape shape, tile_dots
 
 /* A part is done before the next is begun: there are no registers for the dot products of both. */
 INLINE void add_part(const tile *t, int64_t g, const int v, const tile_shape shape, tile_sums y,
-                     const byte_codes *how, const int part) {
+                     const byte_codes *type, const int part) {
     const int8_t *x = t->x.codes + g * SL_GROUP_COLS;
     const int64_t stride = t->x.groups * SL_GROUP_COLS;
-    const int words = SL_GROUP_COLS / 4 / how->parts;
+    const int words = SL_GROUP_COLS / 4 / type->parts;
     tile_dots dots = {0};
-    if (how->bias) start_dots(t, g, part, shape, dots);
+    if (type->bias) start_dots(t, g, part, shape, dots);
     UNROLL(8)
     for (int i = 0; i < words; i++) {
         const int j = part * words + i;
         vu bytes[PANELS];
-        EACH_PANEL (k, shape) bytes[k] = how->word(words_of(t, how->form, g, v, k, 0), j);
+        EACH_PANEL (k, shape) bytes[k] = type->word(words_of(t, type->form, g, v, k, 0), j);
         EACH_TOKEN (n, shape) {
             const int32_t a = word_of(x + n * stride + 4 * j);
-            EACH_PANEL (k, shape) dots[k][n] = how->dot(dots[k][n], bytes[k], a);
+            EACH_PANEL (k, shape) dots[k][n] = type->dot(dots[k][n], bytes[k], a);
         }
     }
     part_params p = {{{0}}, {{0}}};
-    EACH_PANEL (k, shape) how->params(&t->p[k], g, v, part, &p.scales[k], &p.minima[k]);
-    if (how->minimum)
-        add_less(t, g, shape, dots, &p, how->parts == 2 ? part : -1, y);
+    EACH_PANEL (k, shape) type->params(&t->p[k], g, v, part, &p.scales[k], &p.minima[k]);
+    if (type->minimum)
+        add_less(t, g, shape, dots, &p, type->parts == 2 ? part : -1, y);
     else
         add_scaled(t, g, shape, dots, p.scales, y);
 }
 
 INLINE void add_bytes(const tile *t, int64_t g, const int v, const tile_shape shape, tile_sums y,
-                      const byte_codes *how) {
-    (void)start_group(t, how->form, g, v, shape);
-    add_part(t, g, v, shape, y, how, 0);
-    if (how->parts == 2) add_part(t, g, v, shape, y, how, 1);
+                      const byte_codes *type) {
+    (void)start_group(t, type->form, g, v, shape);
+    add_part(t, g, v, shape, y, type, 0);
+    if (type->parts == 2) add_part(t, g, v, shape, y, type, 1);
 }
 
 /* Signed bytes, made unsigned where the dot product wants that. */
@@ -270,8 +270,8 @@ INLINE vu word_fp4(const uint8_t *codes, const int word) {
     }                                                                                              \
     INLINE void add_##TYPE(const tile *t, int64_t g, const int v, const tile_shape shape,          \
                            tile_sums y) {                                                          \
-        const byte_codes how = {form_##TYPE, PARTS, BIAS, MINIMUM, WORD, DOT, bytes_##TYPE};       \
-        add_bytes(t, g, v, shape, y, &how);                                                        \
+        const byte_codes type = {form_##TYPE, PARTS, BIAS, MINIMUM, WORD, DOT, bytes_##TYPE};      \
+        add_bytes(t, g, v, shape, y, &type);                                                       \
     }
 BYTES(q8, 1, SIGNED_BIAS, false, word_signed, SIGNED_DOT)
 BYTES(q2_k, 2, 0, true, word_2, vdot_u7)

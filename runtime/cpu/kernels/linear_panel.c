@@ -123,39 +123,39 @@ INLINE void add_word(const panel_group *at, vu codes, const int word, vf (*dots)
 }
 
 /* The columns of scale `part` (constant). */
-INLINE void add_part(const panel_group *at, vf (*y)[PANEL_VECTORS], const byte_codes *how,
+INLINE void add_part(const panel_group *at, vf (*y)[PANEL_VECTORS], const byte_codes *type,
                      const int part) {
-    const uint8_t *codes = codes_of(at->p, how->form, at->g) + at->v * LANES * 4;
-    const int words = SL_GROUP_COLS / 4 / how->scales;
+    const uint8_t *codes = codes_of(at->p, type->form, at->g) + at->v * LANES * 4;
+    const int words = SL_GROUP_COLS / 4 / type->scales;
     vf dots[PANEL_TOKENS][CHAINS];
     zero_chains(dots, at->tokens);
     UNROLL(8)
     for (int i = 0; i < words; i++)
-        add_word(at, how->word(codes, part * words + i), part * words + i, dots);
+        add_word(at, type->word(codes, part * words + i), part * words + i, dots);
     vf scale, minimum = vzero();
-    how->params(at->p, at->g, at->v, part, &scale, &minimum);
-    minimum -= scale * vsplat(how->offset);
-    scale *= vsplat(how->unit * 0x1p-24f);
+    type->params(at->p, at->g, at->v, part, &scale, &minimum);
+    minimum -= scale * vsplat(type->offset);
+    scale *= vsplat(type->unit * 0x1p-24f);
     UNROLL(4)
     for (int t = 0; t < at->tokens; t++) {
         const int64_t group = t * at->rows->groups + at->g;
         const float half = at->rows->halves[group], all = at->rows->sums[group];
-        const float sum = how->scales == 1 ? all : part == 0 ? half : all - half;
-        if (how->minimum) y[t][at->v] = vfma(-minimum, vsplat(sum), y[t][at->v]);
+        const float sum = type->scales == 1 ? all : part == 0 ? half : all - half;
+        if (type->minimum) y[t][at->v] = vfma(-minimum, vsplat(sum), y[t][at->v]);
         y[t][at->v] = vfma(scale, add_chains(dots[t]), y[t][at->v]);
     }
 }
 
-INLINE void add_bytes(const panel_group *at, vf (*y)[PANEL_VECTORS], const byte_codes *how) {
-    if (at->v == 0) read_ahead(at->p, how->form, at->g, AHEAD_BYTES);
-    add_part(at, y, how, 0);
-    if (how->scales == 2) add_part(at, y, how, 1);
+INLINE void add_bytes(const panel_group *at, vf (*y)[PANEL_VECTORS], const byte_codes *type) {
+    if (at->v == 0) read_ahead(at->p, type->form, at->g, AHEAD_BYTES);
+    add_part(at, y, type, 0);
+    if (type->scales == 2) add_part(at, y, type, 1);
 }
 
 #define BYTE_PRODUCT(TYPE, SCALES, UNIT, OFFSET, MINIMUM, WORD)                                    \
     INLINE void add_##TYPE(const panel_group *at, vf(*y)[PANEL_VECTORS]) {                         \
-        const byte_codes how = {form_##TYPE, SCALES, UNIT, OFFSET, MINIMUM, WORD, bytes_##TYPE};   \
-        add_bytes(at, y, &how);                                                                    \
+        const byte_codes type = {form_##TYPE, SCALES, UNIT, OFFSET, MINIMUM, WORD, bytes_##TYPE};  \
+        add_bytes(at, y, &type);                                                                   \
     }                                                                                              \
     void SL_KERNEL(sl_linear_part_##TYPE)(const sl_linear_job *job, int64_t begin, int64_t end,    \
                                           void *scratch) {                                         \

@@ -255,7 +255,8 @@ static slab slab_of(const slabs *s, int64_t item, wide *held) {
 }
 
 /* Folds slice `from` of updates into the row `to` of the output, if the slab has it. */
-static void fold_slice(const slab *b, const sl_cview *updates, int64_t from, fold how, int64_t to) {
+static void fold_slice(const slab *b, const sl_cview *updates, int64_t from, fold kind,
+                       int64_t to) {
     const sl_dtype dtype = updates->type.dtype;
     const int64_t unit = unit_of(dtype);
     wide values[MOST_COLUMNS * 2];
@@ -263,7 +264,7 @@ static void fold_slice(const slab *b, const sl_cview *updates, int64_t from, fol
     widen(dtype,
           (const char *)updates->data + (size_t)(from * b->all->inner + b->column) * size_of(dtype),
           b->columns, values);
-    fold_wide(dtype, how, b->held + (to - b->row) * b->columns * unit, values, b->columns);
+    fold_wide(dtype, kind, b->held + (to - b->row) * b->columns * unit, values, b->columns);
 }
 
 static void store_slab(const slab *b, const sl_view *out) {

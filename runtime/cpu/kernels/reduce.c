@@ -74,13 +74,13 @@ static sl_split split_reduction(const sl_reduce_sum_args *a) {
 }
 
 /* Folds n elements side by side into one. */
-static void fold_run(sl_dtype dtype, fold how, const char *x, int64_t n, wide *into) {
+static void fold_run(sl_dtype dtype, fold kind, const char *x, int64_t n, wide *into) {
     const int64_t unit = unit_of(dtype);
     wide values[2 * MOST_WIDTH];
     for (int64_t first = 0; first < n; first += MOST_WIDTH) {
         const int64_t count = least(MOST_WIDTH, n - first);
         widen(dtype, x + (size_t)first * size_of(dtype), count, values);
-        for (int64_t i = 0; i < count; i++) fold_wide(dtype, how, into, values + i * unit, 1);
+        for (int64_t i = 0; i < count; i++) fold_wide(dtype, kind, into, values + i * unit, 1);
     }
 }
 
@@ -108,14 +108,14 @@ static void extreme_floats(const float *x, int64_t n, bool most, wide *into) {
     into->real = most ? larger_real(into->real, result) : smaller_real(into->real, result);
 }
 
-static void reduce_run(sl_dtype dtype, fold how, const char *x, int64_t n, wide *into) {
+static void reduce_run(sl_dtype dtype, fold kind, const char *x, int64_t n, wide *into) {
     const float *floats = (const float *)(const void *)x;
-    if (dtype == SL_DTYPE_f32 && how == FOLD_ADD)
+    if (dtype == SL_DTYPE_f32 && kind == FOLD_ADD)
         sum_floats(floats, n, into);
-    else if (dtype == SL_DTYPE_f32 && how != FOLD_MUL)
-        extreme_floats(floats, n, how == FOLD_MAX, into);
+    else if (dtype == SL_DTYPE_f32 && kind != FOLD_MUL)
+        extreme_floats(floats, n, kind == FOLD_MAX, into);
     else
-        fold_run(dtype, how, x, n, into);
+        fold_run(dtype, kind, x, n, into);
 }
 
 static void divide(sl_dtype dtype, wide *sums, int64_t n, int64_t count) {
@@ -129,7 +129,7 @@ static void divide(sl_dtype dtype, wide *sums, int64_t n, int64_t count) {
     }
 }
 
-static void reduce(const sl_reduce_sum_args *a, int64_t begin, int64_t end, fold how, bool mean) {
+static void reduce(const sl_reduce_sum_args *a, int64_t begin, int64_t end, fold kind, bool mean) {
     const reduction r = reduction_of(&a->x.type.shape, &a->attrs.axes);
     const sl_dtype dtype = a->x.type.dtype;
     const size_t bytes = size_of(dtype);
@@ -138,16 +138,16 @@ static void reduce(const sl_reduce_sum_args *a, int64_t begin, int64_t end, fold
         const int64_t width = least(r.width, r.columns - column);
         const int64_t first = axes_offset(&r.stay, outer) + column;
         wide result[2 * MOST_WIDTH], values[2 * MOST_WIDTH];
-        start_fold(dtype, how, result, width);
+        start_fold(dtype, kind, result, width);
         for (int64_t i = 0; i < r.runs; i++) {
             const char *x =
                 (const char *)a->x.data + (size_t)(first + axes_offset(&r.go, i)) * bytes;
             if (r.columns == 1) {
-                reduce_run(dtype, how, x, r.run, result);
+                reduce_run(dtype, kind, x, r.run, result);
                 continue;
             }
             widen(dtype, x, width, values);
-            fold_wide(dtype, how, result, values, width);
+            fold_wide(dtype, kind, result, values, width);
         }
         if (mean) divide(dtype, result, width, r.count);
         narrow(dtype, result, width,

@@ -118,7 +118,7 @@ _Static_assert(sizeof(sl_cumsum_args) == sizeof(sl_cumprod_args) &&
                "they share their arguments");
 
 typedef struct {
-    fold how;
+    fold kind;
     bool reverse;
 } cumulation;
 
@@ -136,7 +136,7 @@ static void cumulate_row(const sl_cumsum_args *a, const cumulation *c, int64_t f
     const sl_dtype dtype = a->x.type.dtype;
     const size_t bytes = size_of(dtype);
     wide so_far[2], values[CHUNK];
-    start_fold(dtype, c->how, so_far, 1);
+    start_fold(dtype, c->kind, so_far, 1);
     for (int64_t done = 0; done < n; done += CHUNK) {
         const int64_t count = least(CHUNK, n - done);
         const size_t at = (size_t)(first + (c->reverse ? n - done - count : done)) * bytes;
@@ -144,7 +144,7 @@ static void cumulate_row(const sl_cumsum_args *a, const cumulation *c, int64_t f
         for (int64_t i = 0; i < count; i++) {
             wide *value = &values[c->reverse ? count - 1 - i : i];
             const wide before = *so_far;
-            fold_wide(dtype, c->how, so_far, value, 1);
+            fold_wide(dtype, c->kind, so_far, value, 1);
             *value = a->attrs.exclusive ? before : *so_far;
         }
         narrow(dtype, values, count, (char *)a->out.data + at);
@@ -163,14 +163,14 @@ static void cumulate(const sl_cumsum_args *a, int64_t begin, int64_t end, cumula
             continue;
         }
         wide so_far[MOST_LINES], values[MOST_LINES];
-        start_fold(dtype, c.how, so_far, columns);
+        start_fold(dtype, c.kind, so_far, columns);
         for (int64_t j = 0; j < l.extent; j++) {
             const int64_t row = c.reverse ? l.extent - 1 - j : j;
             const size_t at = (size_t)(first + row * l.inner) * bytes;
             char *to = (char *)a->out.data + at;
             widen(dtype, (const char *)a->x.data + at, columns, values);
             if (a->attrs.exclusive) narrow(dtype, so_far, columns, to);
-            fold_wide(dtype, c.how, so_far, values, columns);
+            fold_wide(dtype, c.kind, so_far, values, columns);
             if (!a->attrs.exclusive) narrow(dtype, so_far, columns, to);
         }
     }

@@ -50,14 +50,15 @@ INLINE void rotate_neighbours(const float *cosines, int64_t half, const float *x
     }
 }
 
-void rope_head(const turning *how, int64_t t, const float *x, float *out) {
-    const float *cosines = (const float *)how->table->data + t * how->rotary;
-    const int64_t half = how->rotary / 2;
-    if (how->interleaved)
+void rope_head(const turning *turn, int64_t t, const float *x, float *out) {
+    const float *cosines = (const float *)turn->table->data + t * turn->rotary;
+    const int64_t half = turn->rotary / 2;
+    if (turn->interleaved)
         rotate_neighbours(cosines, half, x, out);
     else
         rotate_halves(cosines, half, x, out);
-    memcpy(out + how->rotary, x + how->rotary, (size_t)(how->width - how->rotary) * sizeof *out);
+    memcpy(out + turn->rotary, x + turn->rotary,
+           (size_t)(turn->width - turn->rotary) * sizeof *out);
 }
 
 SPLIT(rope) {
@@ -67,9 +68,9 @@ SPLIT(rope) {
 RUN(rope) {
     const sl_rope_args *a = args;
     const int64_t heads = dim(&a->x.type, 1), width = dim(&a->x.type, 2);
-    const turning how = turning_of(&a->table, width, a->attrs.interleaved);
+    const turning turn = turning_of(&a->table, width, a->attrs.interleaved);
     for (int64_t i = begin * heads; i < end * heads; i++)
-        rope_head(&how, i / heads, (const float *)a->x.data + i * width,
+        rope_head(&turn, i / heads, (const float *)a->x.data + i * width,
                   (float *)a->out.data + i * width);
     return SL_OK;
 }
@@ -84,12 +85,12 @@ SPLIT(norm_rope) {
 RUN(norm_rope) {
     const sl_norm_rope_args *a = args;
     const int64_t heads = dim(&a->x.type, 1), width = dim(&a->x.type, 2);
-    const turning how = turning_of(&a->table, width, a->attrs.interleaved);
+    const turning turn = turning_of(&a->table, width, a->attrs.interleaved);
     const rms_norm norm = {a->gain.data, width, a->attrs.eps, a->attrs.offset};
     float *normed = worker->scratch; /* rounded here before it is rotated */
     for (int64_t i = begin * heads; i < end * heads; i++) {
         rms_norm_row(&norm, (const float *)a->x.data + i * width, normed);
-        rope_head(&how, i / heads, normed, (float *)a->out.data + i * width);
+        rope_head(&turn, i / heads, normed, (float *)a->out.data + i * width);
     }
     return SL_OK;
 }

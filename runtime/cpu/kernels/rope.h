@@ -17,5 +17,5 @@ static inline turning turning_of(const sl_cview *table, int64_t width, uint32_t 
 /* One head of row t.  One function for all kernels: the compiler is free to fuse either product
  * with the difference, and must choose alike everywhere. */
 #define rope_head SL_KERNEL(sl_rope_head)
-void rope_head(const turning *how, int64_t t, const float *x, float *out);
+void rope_head(const turning *turn, int64_t t, const float *x, float *out);
 #endif

@@ -112,8 +112,8 @@ static inline double smaller_real(double a, double b) {
         into[i].FIELD = EXPRESSION;                                                                \
     }                                                                                              \
     break
-static inline void fold_reals(fold how, wide *into, const wide *x, int64_t n) {
-    switch (how) {
+static inline void fold_reals(fold kind, wide *into, const wide *x, int64_t n) {
+    switch (kind) {
     case FOLD_SET:
         EACH(real, ((void)a, b.real));
     case FOLD_ADD:
@@ -127,8 +127,8 @@ static inline void fold_reals(fold how, wide *into, const wide *x, int64_t n) {
     }
 }
 /* Of integers below 2^63 as they are; of u64 with `flip`, which makes their order that of i64. */
-static inline void fold_integers(fold how, wide *into, const wide *x, int64_t n, int64_t flip) {
-    switch (how) {
+static inline void fold_integers(fold kind, wide *into, const wide *x, int64_t n, int64_t flip) {
+    switch (kind) {
     case FOLD_SET:
         EACH(integer, ((void)a, b.integer));
     case FOLD_ADD:
@@ -144,13 +144,13 @@ static inline void fold_integers(fold how, wide *into, const wide *x, int64_t n,
 #undef EACH
 
 /* Element by element, n of them. */
-static inline void fold_wide(sl_dtype dtype, fold how, wide *into, const wide *x, int64_t n) {
+static inline void fold_wide(sl_dtype dtype, fold kind, wide *into, const wide *x, int64_t n) {
     if (!is_real(dtype)) {
-        fold_integers(how, into, x, n, dtype == SL_DTYPE_u64 ? INT64_MIN : 0);
+        fold_integers(kind, into, x, n, dtype == SL_DTYPE_u64 ? INT64_MIN : 0);
     } else if (dtype != SL_DTYPE_c64) {
-        fold_reals(how, into, x, n);
-    } else if (how != FOLD_MUL) {
-        fold_reals(how, into, x, 2 * n);
+        fold_reals(kind, into, x, n);
+    } else if (kind != FOLD_MUL) {
+        fold_reals(kind, into, x, 2 * n);
     } else {
         for (int64_t i = 0; i < 2 * n; i += 2) {
             const wide a = into[i], b = into[i + 1];
@@ -185,17 +185,17 @@ static inline int64_t last_integer(sl_dtype dtype, bool largest) {
 }
 
 /* What a fold of nothing gives, n times. */
-static inline void start_fold(sl_dtype dtype, fold how, wide *into, int64_t n) {
+static inline void start_fold(sl_dtype dtype, fold kind, wide *into, int64_t n) {
     const int64_t unit = unit_of(dtype);
     wide start = {.integer = 0};
     if (!is_real(dtype))
-        start.integer = how == FOLD_MAX   ? last_integer(dtype, false)
-                        : how == FOLD_MIN ? last_integer(dtype, true)
-                                          : how == FOLD_MUL;
+        start.integer = kind == FOLD_MAX   ? last_integer(dtype, false)
+                        : kind == FOLD_MIN ? last_integer(dtype, true)
+                                           : kind == FOLD_MUL;
     else
-        start.real = how == FOLD_MAX   ? -(double)INFINITY
-                     : how == FOLD_MIN ? (double)INFINITY
-                                       : how == FOLD_MUL;
+        start.real = kind == FOLD_MAX   ? -(double)INFINITY
+                     : kind == FOLD_MIN ? (double)INFINITY
+                                        : kind == FOLD_MUL;
     const wide rest = {.real = 0};
     for (int64_t i = 0; i < n * unit; i++) into[i] = i % unit ? rest : start;
 }

@@ -1,17 +1,17 @@
-#include "engine/session/how.h"
+#include "engine/session/compile_options.h"
 #include <stddef.h>
 #include <string.h>
 
 static const struct {
     const char *word;
-    size_t flag; /* a bool of sl_compile_how */
+    size_t flag; /* a bool of sl_compiler_options */
 } toggles[] = {
-    {"no-simplify", offsetof(sl_compile_how, no_simplify)},
-    {"no-fusion", offsetof(sl_compile_how, no_fusion)},
-    {"no-reordering", offsetof(sl_compile_how, no_reordering)},
-    {"no-sharing", offsetof(sl_compile_how, no_sharing)},
-    {"no-in-place", offsetof(sl_compile_how, no_in_place)},
-    {"two-submits", offsetof(sl_compile_how, two_submits)},
+    {"no-simplify", offsetof(sl_compiler_options, no_simplify)},
+    {"no-fusion", offsetof(sl_compiler_options, no_fusion)},
+    {"no-reordering", offsetof(sl_compiler_options, no_reordering)},
+    {"no-sharing", offsetof(sl_compiler_options, no_sharing)},
+    {"no-in-place", offsetof(sl_compiler_options, no_in_place)},
+    {"two-submits", offsetof(sl_compiler_options, two_submits)},
 };
 enum { TOGGLE_COUNT = sizeof toggles / sizeof toggles[0] };
 
@@ -44,7 +44,7 @@ static int find_launch(const char *text, size_t bytes) {
     return i;
 }
 
-static bool apply(const char *text, size_t bytes, sl_compile_how *out) {
+static bool apply(const char *text, size_t bytes, sl_compiler_options *out) {
     for (int i = 0; i < TOGGLE_COUNT; i++)
         if (is_word(text, bytes, toggles[i].word))
             return *(bool *)((char *)out + toggles[i].flag) = true;
@@ -60,9 +60,9 @@ static bool apply(const char *text, size_t bytes, sl_compile_how *out) {
     return bytes == 0 || find_launch(text, bytes) < LAUNCH_COUNT;
 }
 
-sl_status sl_how_parse(const char *words, const sl_target *target, sl_compile_how *out,
-                       sl_error *err) {
-    *out = sl_how_for(target);
+sl_status sl_compiler_options_parse(const char *words, const sl_target *target,
+                                    sl_compiler_options *out, sl_error *err) {
+    *out = sl_compiler_options_for(target);
     out->int8_activations = true;
     while (words && *words) {
         const size_t bytes = strcspn(words, ",");
@@ -77,7 +77,7 @@ sl_status sl_how_parse(const char *words, const sl_target *target, sl_compile_ho
     return SL_OK;
 }
 
-void sl_how_launch(const char *words, sl_device_options *out) {
+void sl_launch_options_parse(const char *words, sl_device_options *out) {
     while (words && *words) {
         const size_t bytes = strcspn(words, ",");
         const int i = find_launch(words, bytes);

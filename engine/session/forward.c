@@ -1,0 +1,474 @@
+#include "engine/session/forward.h"
+#include "base/clock.h"
+#include "core/choose.h"
+#include "core/codec.h"
+#include "core/kv.h"
+#include "engine/quant/noise.h"
+#include "runtime/devices.h"
+#include <string.h>
+
+typedef struct {
+    uint32_t rows, wanted;
+    bool chooses;
+    uint64_t last_use;
+    sl_graph *graph;
+    sl_program *program;
+    sl_executable *executable;
+    sl_evaluator *evaluator;
+} compiled_forward;
+
+typedef struct {
+    const char *name;
+    void *data;
+    uint64_t bytes, bytes_each; /* of all slots, of one */
+    sl_state_kind kind;
+    sl_type type; /* as declared; the reference evaluator keeps doubles */
+} state;
+
+struct sl_forward {
+    sl_forward_options options;
+    sl_device_info device_info;
+    sl_arena arena;
+    state *states;
+    uint32_t state_count;
+    int32_t tokens[SL_MAX_FORWARD_ROWS], slots[SL_MAX_FORWARD_ROWS], positions[SL_MAX_FORWARD_ROWS],
+        wanted[SL_MAX_FORWARD_ROWS];
+    double sampling[SL_MAX_FORWARD_ROWS * SL_CHOOSE_COLUMNS];
+    compiled_forward kept[SL_KEPT_FORWARDS];
+    compiled_forward *started; /* the one under way, or finished last; NULL: none */
+    uint64_t clock;
+    float *results; /* of the evaluator, as floats */
+    size_t results_bytes;
+    sl_forward_stats stats;
+};
+
+enum { STATE_ALIGN = 64 };
+
+/* Memory for states: the device's own. */
+static void *allocate_state(const sl_forward *forward, uint64_t bytes) {
+    sl_device *device = forward->options.device;
+    return device ? device->ops->allocate(device, bytes)
+                  : sl_resize(forward->options.allocator, NULL, 0, bytes, STATE_ALIGN);
+}
+static void release_state(const sl_forward *forward, void *data, uint64_t bytes) {
+    sl_device *device = forward->options.device;
+    if (device && data)
+        device->ops->release(device, data, bytes);
+    else
+        sl_release(forward->options.allocator, data, bytes, STATE_ALIGN);
+}
+
+static bool has_start(const sl_forward *forward) {
+    return forward->options.device && forward->options.device->ops->start;
+}
+
+static void discard(sl_forward *forward, compiled_forward *pass) {
+    if (pass->executable) forward->options.device->ops->unload(pass->executable);
+    sl_evaluator_destroy(pass->evaluator);
+    sl_program_destroy(pass->program);
+    sl_graph_destroy(pass->graph);
+    *pass = (compiled_forward){0};
+}
+
+static void *memory_of_input(sl_forward *forward, sl_forward_input input) {
+    void *const memory[SL_FORWARD_INPUT_COUNT] = {[SL_FORWARD_INPUT_TOKENS] = forward->tokens,
+                                                  [SL_FORWARD_INPUT_SLOTS] = forward->slots,
+                                                  [SL_FORWARD_INPUT_POSITIONS] = forward->positions,
+                                                  [SL_FORWARD_INPUT_WANTED] = forward->wanted,
+                                                  [SL_FORWARD_INPUT_SAMPLING] = forward->sampling};
+    return memory[input];
+}
+
+static void *state_named(const sl_forward *forward, const char *name) {
+    for (uint32_t i = 0; i < forward->state_count; i++)
+        if (strcmp(forward->states[i].name, name) == 0) return forward->states[i].data;
+    return NULL;
+}
+
+/* What a declared value is bound to. */
+static void *memory_of(sl_forward *forward, const sl_value_info *value) {
+    switch (value->kind) {
+    case SL_VALUE_INPUT:
+        return memory_of_input(forward, (sl_forward_input)value->tag);
+    case SL_VALUE_STATE:
+        return state_named(forward, value->name);
+    case SL_VALUE_WEIGHT: {
+        const sl_weight *weight = sl_weights_find(forward->options.shape.weights, value->name);
+        return weight ? (void *)(uintptr_t)weight->data : NULL; /* devices never write weights */
+    }
+    default:
+        return NULL;
+    }
+}
+
+/* States start undefined: every state op resets its slot at position 0, attention uses nothing
+ * beyond what it wrote, and what was chosen is asked for only after a choice. */
+static sl_status make_state(sl_forward *forward, const sl_value_info *value, sl_error *err) {
+    state *s = &forward->states[forward->state_count];
+    s->bytes = forward->options.device ? sl_type_bytes(&value->type)
+                                       : (uint64_t)sl_type_elements(&value->type) * sizeof(double);
+    s->bytes_each = s->bytes / (uint64_t)value->type.shape.dims[0];
+    s->kind = (sl_state_kind)value->tag;
+    s->type = value->type;
+    s->name = sl_arena_copy_text(&forward->arena, value->name, strlen(value->name));
+    s->data = s->name ? allocate_state(forward, s->bytes) : NULL;
+    if (!s->data) return sl_no_memory(err, "the state of sequences", s->bytes);
+    forward->state_count++;
+    forward->stats.state_bytes += s->bytes;
+    return SL_OK;
+}
+
+/* The first graph that is made names them all. */
+static sl_status make_states(sl_forward *forward, const sl_graph *graph, sl_error *err) {
+    forward->states = SL_ARENA_NEW_ARRAY(&forward->arena, state, graph->value_count + 1);
+    if (!forward->states) return sl_no_memory(err, "the state table", graph->value_count);
+    for (uint32_t v = 1; v <= graph->value_count; v++)
+        if (graph->values[v].kind == SL_VALUE_STATE)
+            SL_TRY(make_state(forward, &graph->values[v], err));
+    return SL_OK;
+}
+
+/* The state that a forward pass that samples has besides; there is room in the table. */
+static sl_status make_chosen(sl_forward *forward, sl_error *err) {
+    const int64_t slots = forward->options.shape.slots;
+    const sl_value_info chosen = {.name = SL_FORWARD_CHOSEN,
+                                  .type = sl_type_make(SL_DTYPE_i32, 1, slots),
+                                  .tag = SL_STATE_RECURRENT};
+    return make_state(forward, &chosen, err);
+}
+
+static void describe_program(sl_forward_stats *stats, const sl_program *program) {
+    const sl_program_report *report = &program->report;
+    stats->step_count = program->step_count;
+    stats->level_count = program->level_count;
+    stats->arena_bytes = program->arena_bytes;
+    stats->unshared_bytes = report->unshared_bytes;
+    stats->fuse_seconds += report->fuse_seconds;
+    stats->lower_seconds += report->lower_seconds;
+    stats->schedule_seconds += report->schedule_seconds;
+    stats->plan_seconds += report->plan_seconds;
+}
+
+static sl_compiler_options options_of(const sl_forward *forward, const compiled_forward *pass) {
+    sl_compiler_options options = forward->options.compile;
+    if (forward->device_info.unshared_single_row && pass->rows == 1) options.no_sharing = true;
+    return options;
+}
+
+static sl_status bind_device(sl_forward *forward, compiled_forward *pass, sl_error *err) {
+    const sl_device_ops *ops = forward->options.device->ops;
+    const sl_compiler_options options = options_of(forward, pass);
+    SL_TRY(
+        sl_compile_graph(pass->graph, &options, forward->options.allocator, &pass->program, err));
+    const double begin = sl_clock_seconds();
+    SL_TRY(ops->load(forward->options.device, pass->program, &pass->executable, err));
+    forward->stats.load_seconds += sl_clock_seconds() - begin;
+    for (uint32_t v = 1; v <= pass->graph->value_count; v++) {
+        const sl_value_info *value = &pass->graph->values[v];
+        sl_buffer_id buffer;
+        if (!value->name || !sl_program_find(pass->program, value->name, &buffer)) continue;
+        if (value->kind == SL_VALUE_EXPERTS)
+            SL_TRY(
+                ops->bind_experts(pass->executable, buffer, forward->options.experts_source, err));
+        else if (value->kind != SL_VALUE_CONSTANT)
+            SL_TRY(ops->bind(pass->executable, buffer, memory_of(forward, value), err));
+    }
+    describe_program(&forward->stats, pass->program);
+    return SL_OK;
+}
+
+static sl_status bind_evaluator(sl_forward *forward, compiled_forward *pass, sl_error *err) {
+    SL_TRY(sl_evaluator_create(pass->graph, forward->options.allocator, &pass->evaluator, err));
+    for (uint32_t v = 1; v <= pass->graph->value_count; v++) {
+        const sl_value_info *value = &pass->graph->values[v];
+        const sl_value id = {v};
+        if (value->kind == SL_VALUE_EXPERTS)
+            SL_TRY(sl_evaluator_bind_experts(pass->evaluator, id, forward->options.experts_source,
+                                             err));
+        else if (value->kind == SL_VALUE_STATE)
+            SL_TRY(sl_evaluator_bind_state(pass->evaluator, id, memory_of(forward, value), err));
+        else if (value->kind == SL_VALUE_INPUT || value->kind == SL_VALUE_WEIGHT)
+            SL_TRY(sl_evaluator_bind(pass->evaluator, id, memory_of(forward, value), err));
+    }
+    return SL_OK;
+}
+
+static sl_status compile_forward(sl_forward *forward, compiled_forward *pass, sl_error *err) {
+    sl_forward_shape shape = forward->options.shape;
+    shape.rows = pass->rows;
+    shape.wanted = pass->wanted;
+    shape.chooses = pass->chooses;
+    SL_TRY(sl_graph_create("step", forward->options.allocator, &pass->graph, err));
+    const double begin = sl_clock_seconds();
+    SL_TRY(sl_architecture_build(forward->options.architecture, &shape, pass->graph, err));
+    forward->stats.build_seconds += sl_clock_seconds() - begin;
+    if (!forward->states) SL_TRY(make_states(forward, pass->graph, err));
+    return forward->options.device ? bind_device(forward, pass, err)
+                                   : bind_evaluator(forward, pass, err);
+}
+
+/* The step for a shape: kept, or compiled in place of the least recently used. */
+static sl_status find_forward(sl_forward *forward, uint32_t rows, uint32_t wanted, bool chooses,
+                              compiled_forward **out, sl_error *err) {
+    compiled_forward *oldest = &forward->kept[0];
+    for (uint32_t i = 0; i < SL_KEPT_FORWARDS; i++) {
+        compiled_forward *pass = &forward->kept[i];
+        if (pass->graph && pass->rows == rows && pass->wanted == wanted &&
+            pass->chooses == chooses) {
+            *out = pass;
+            return SL_OK;
+        }
+        if (pass->last_use < oldest->last_use) oldest = pass;
+    }
+    discard(forward, oldest);
+    if (forward->started == oldest) forward->started = NULL;
+    const double start = sl_clock_seconds();
+    *oldest = (compiled_forward){.rows = rows, .wanted = wanted, .chooses = chooses};
+    const sl_status status = compile_forward(forward, oldest, err);
+    if (status != SL_OK) {
+        discard(forward, oldest);
+        return status;
+    }
+    oldest->last_use = ++forward->clock;
+    forward->stats.compiled++;
+    forward->stats.compile_seconds += sl_clock_seconds() - start;
+    *out = oldest;
+    return SL_OK;
+}
+
+sl_status sl_forward_create(const sl_forward_options *options, sl_forward **out, sl_error *err) {
+    sl_forward *forward = sl_allocate(options->allocator, sizeof *forward, _Alignof(sl_forward));
+    if (!forward) return sl_no_memory(err, "the forward pass of a model", sizeof *forward);
+    forward->options = *options;
+    forward->device_info = sl_device_describe(options->device);
+    sl_arena_init(&forward->arena, options->allocator);
+    compiled_forward *first;
+    sl_status status = find_forward(forward, 1, 1, false, &first, err);
+    if (status == SL_OK && has_start(forward)) status = make_chosen(forward, err);
+    if (status == SL_OK)
+        *out = forward;
+    else
+        sl_forward_destroy(forward);
+    return status;
+}
+
+void sl_forward_destroy(sl_forward *forward) {
+    if (!forward) return;
+    const sl_allocator *allocator = forward->options.allocator;
+    for (uint32_t i = 0; i < SL_KEPT_FORWARDS; i++) discard(forward, &forward->kept[i]);
+    for (uint32_t i = 0; i < forward->state_count; i++)
+        release_state(forward, forward->states[i].data, forward->states[i].bytes);
+    sl_release(allocator, forward->results, forward->results_bytes, STATE_ALIGN);
+    sl_arena_deinit(&forward->arena);
+    sl_release(allocator, forward, sizeof *forward, _Alignof(sl_forward));
+}
+
+/* The evaluator's doubles as floats: logits, then hidden. */
+static sl_status evaluator_result(sl_forward *forward, const compiled_forward *pass,
+                                  sl_forward_result *out, sl_error *err) {
+    const size_t logits = (size_t)pass->wanted * forward->options.shape.config->vocab;
+    const size_t hidden = (size_t)pass->wanted * forward->options.shape.config->hidden;
+    const size_t bytes = (logits + hidden) * sizeof(float);
+    if (bytes > forward->results_bytes) {
+        float *fresh = sl_resize(forward->options.allocator, forward->results,
+                                 forward->results_bytes, bytes, STATE_ALIGN);
+        if (!fresh) return sl_no_memory(err, "logits", bytes);
+        forward->results = fresh;
+        forward->results_bytes = bytes;
+    }
+    const double *from =
+        sl_evaluator_result(pass->evaluator, pass->graph->outputs[SL_FORWARD_LOGITS].value);
+    for (size_t i = 0; i < logits; i++) forward->results[i] = (float)from[i];
+    from = sl_evaluator_result(pass->evaluator, pass->graph->outputs[SL_FORWARD_HIDDEN].value);
+    for (size_t i = 0; i < hidden; i++) forward->results[logits + i] = (float)from[i];
+    *out = (sl_forward_result){forward->results, forward->results + logits};
+    return SL_OK;
+}
+
+sl_status sl_forward_set_rows(sl_forward *forward, const sl_forward_rows *rows, sl_error *err) {
+    if (rows->count == 0 || rows->count > SL_MAX_FORWARD_ROWS)
+        return sl_fail(err, SL_INVALID, "a forward pass of %u rows, wanted 1 to %d", rows->count,
+                       SL_MAX_FORWARD_ROWS);
+    memcpy(forward->tokens, rows->tokens, rows->count * sizeof *rows->tokens);
+    memcpy(forward->slots, rows->slots, rows->count * sizeof *rows->slots);
+    memcpy(forward->positions, rows->positions, rows->count * sizeof *rows->positions);
+    if (rows->sampling)
+        memcpy(forward->sampling, rows->sampling,
+               (size_t)rows->count * SL_CHOOSE_COLUMNS * sizeof *rows->sampling);
+    if (rows->wanted_rows)
+        memcpy(forward->wanted, rows->wanted_rows, rows->wanted * sizeof *rows->wanted_rows);
+    return SL_OK;
+}
+
+static sl_forward_result result_of(const sl_device_ops *ops, const sl_executable *executable) {
+    return (sl_forward_result){ops->output(executable, SL_FORWARD_LOGITS),
+                               ops->output(executable, SL_FORWARD_HIDDEN)};
+}
+
+sl_status sl_forward_run(sl_forward *forward, const sl_forward_rows *rows, sl_forward_result *out,
+                         sl_error *err) {
+    compiled_forward *pass;
+    SL_TRY(sl_forward_set_rows(forward, rows, err));
+    SL_TRY(find_forward(forward, rows->count, rows->wanted, false, &pass, err));
+    pass->last_use = ++forward->clock;
+    *out = (sl_forward_result){0};
+    if (pass->evaluator) {
+        SL_TRY(sl_evaluator_run(pass->evaluator, err));
+        return rows->wanted ? evaluator_result(forward, pass, out, err) : SL_OK;
+    }
+    const sl_device_ops *ops = forward->options.device->ops;
+    SL_TRY(ops->run(pass->executable, err));
+    if (rows->wanted) *out = result_of(ops, pass->executable);
+    return SL_OK;
+}
+
+bool sl_forward_can_choose(const sl_forward *forward) {
+    sl_device *device = forward->options.device;
+    return has_start(forward) && device->ops->can_start(device);
+}
+
+sl_status sl_forward_start(sl_forward *forward, const sl_forward_rows *rows, sl_error *err) {
+    compiled_forward *pass;
+    SL_TRY(sl_forward_set_rows(forward, rows, err));
+    SL_TRY(find_forward(forward, rows->count, rows->count, true, &pass, err));
+    pass->last_use = ++forward->clock;
+    forward->started = pass;
+    return forward->options.device->ops->start(pass->executable, err);
+}
+
+sl_status sl_forward_finish(sl_forward *forward, const int32_t **out_tokens, sl_error *err) {
+    const sl_device_ops *ops = forward->options.device->ops;
+    SL_TRY(ops->finish(forward->started->executable, err));
+    *out_tokens = ops->output(forward->started->executable, SL_FORWARD_TOKEN);
+    return SL_OK;
+}
+
+sl_status sl_forward_fetch(sl_forward *forward, sl_forward_result *out, sl_error *err) {
+    const sl_device_ops *ops = forward->options.device->ops;
+    sl_executable *executable = forward->started->executable;
+    SL_TRY(ops->fetch(executable, SL_FORWARD_LOGITS, err));
+    SL_TRY(ops->fetch(executable, SL_FORWARD_HIDDEN, err));
+    *out = result_of(ops, executable);
+    return SL_OK;
+}
+
+sl_forward_stats sl_forward_describe(const sl_forward *forward) {
+    return forward->stats;
+}
+
+const sl_forward_options *sl_forward_options_of(const sl_forward *forward) {
+    return &forward->options;
+}
+
+sl_status sl_forward_prepare(sl_forward *forward, uint32_t rows, uint32_t wanted,
+                             sl_prepared_forward *out, sl_error *err) {
+    compiled_forward *pass;
+    SL_TRY(find_forward(forward, rows, wanted, false, &pass, err));
+    *out = (sl_prepared_forward){pass->program, pass->executable};
+    return SL_OK;
+}
+
+uint64_t sl_forward_recurrent_bytes(const sl_forward *forward) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < forward->state_count; i++)
+        if (forward->states[i].kind == SL_STATE_RECURRENT) bytes += forward->states[i].bytes_each;
+    return bytes;
+}
+
+/* Never nothing, so that NULL means no memory. */
+static uint64_t checkpoint_bytes(const sl_forward *forward) {
+    const uint64_t bytes = sl_forward_recurrent_bytes(forward);
+    return bytes ? bytes : STATE_ALIGN;
+}
+
+void *sl_forward_checkpoint_create(sl_forward *forward) {
+    return allocate_state(forward, checkpoint_bytes(forward));
+}
+
+void sl_forward_checkpoint_destroy(sl_forward *forward, void *checkpoint) {
+    if (checkpoint) release_state(forward, checkpoint, checkpoint_bytes(forward));
+}
+
+/* Walks the recurrent states of a slot, in either direction. */
+static sl_status copy_recurrent(sl_forward *forward, uint32_t slot, char *checkpoint, bool save,
+                                sl_error *err) {
+    sl_device *device = forward->options.device;
+    for (uint32_t i = 0; i < forward->state_count; i++) {
+        const state *s = &forward->states[i];
+        if (s->kind != SL_STATE_RECURRENT) continue;
+        char *here = (char *)s->data + slot * s->bytes_each;
+        char *to = save ? checkpoint : here, *from = save ? here : checkpoint;
+        if (device)
+            SL_TRY(device->ops->copy_within(device, to, from, s->bytes_each, err));
+        else
+            memcpy(to, from, s->bytes_each);
+        checkpoint += s->bytes_each;
+    }
+    return SL_OK;
+}
+
+sl_status sl_forward_save_recurrent(sl_forward *forward, uint32_t slot, void *checkpoint,
+                                    sl_error *err) {
+    return copy_recurrent(forward, slot, checkpoint, true, err);
+}
+
+sl_status sl_forward_load_recurrent(sl_forward *forward, uint32_t slot, void *checkpoint,
+                                    sl_error *err) {
+    return copy_recurrent(forward, slot, checkpoint, false, err);
+}
+
+uint64_t sl_forward_kv_bytes(const sl_forward *forward) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < forward->state_count; i++)
+        if (forward->states[i].kind == SL_STATE_KV) bytes += forward->states[i].bytes_each;
+    return bytes;
+}
+
+static void fill_with_codes(const sl_type *type, void *into, uint64_t seed, float *row) {
+    const int64_t rows = sl_kv_rows(type), width = sl_type_elements(type) / rows;
+    for (int64_t i = 0; i < rows; i++) {
+        for (int64_t d = 0; d < width; d++)
+            row[d] = sl_noise_normal(seed, (uint64_t)(i * width + d));
+        sl_kv_store_row(type, into, i, row);
+    }
+}
+
+static sl_status fill_with_noise(sl_forward *forward, const state *s, void *into, uint64_t seed,
+                                 sl_error *err) {
+    const uint64_t f32s = s->bytes_each / sizeof(float), f16s = s->bytes_each / sizeof(uint16_t);
+    sl_type one = s->type;
+    one.shape.dims[0] = 1;
+    if (s->type.dtype == SL_DTYPE_f32)
+        for (uint64_t i = 0; i < f32s; i++) ((float *)into)[i] = sl_noise_normal(seed, i);
+    else if (s->type.dtype == SL_DTYPE_f16)
+        for (uint64_t i = 0; i < f16s; i++)
+            ((uint16_t *)into)[i] = sl_f16_from_f32(sl_noise_normal(seed, i));
+    else if (sl_dtype_infos[s->type.dtype].kind == SL_KIND_CACHE) {
+        const size_t bytes = (size_t)(sl_type_elements(&one) / sl_kv_rows(&one)) * sizeof(float);
+        float *row = sl_resize(forward->options.allocator, NULL, 0, bytes, sizeof *row);
+        if (!row) return sl_no_memory(err, "a row of the cache", bytes);
+        fill_with_codes(&one, into, seed, row);
+        sl_release(forward->options.allocator, row, bytes, sizeof *row);
+    } else
+        return sl_fail(err, SL_UNSUPPORTED, "state '%s' is %s, which cannot be simulated", s->name,
+                       sl_dtype_infos[s->type.dtype].name);
+    return SL_OK;
+}
+
+sl_status sl_forward_fake_kv(sl_forward *forward, uint32_t slot, sl_error *err) {
+    sl_device *device = forward->options.device;
+    if (!device) return sl_fail(err, SL_UNSUPPORTED, "a context can only be simulated on a device");
+    for (uint32_t i = 0; i < forward->state_count; i++) {
+        const state *s = &forward->states[i];
+        if (s->kind != SL_STATE_KV) continue;
+        void *noise = sl_resize(forward->options.allocator, NULL, 0, s->bytes_each, STATE_ALIGN);
+        if (!noise) return sl_no_memory(err, "a simulated context", s->bytes_each);
+        sl_status status = fill_with_noise(forward, s, noise, i, err);
+        if (status == SL_OK)
+            status = device->ops->copy_in(device, (char *)s->data + slot * s->bytes_each, noise,
+                                          s->bytes_each, err);
+        sl_release(forward->options.allocator, noise, s->bytes_each, STATE_ALIGN);
+        SL_TRY(status);
+    }
+    return SL_OK;
+}

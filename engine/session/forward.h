@@ -1,0 +1,97 @@
+/* forward.h - The forward pass of a model, compiled per shape and cached.
+ *
+ * A forward pass processes some rows (tokens of any sequences).  A program is compiled when its
+ * shape is first used and replayed afterwards; a few programs are kept, and the least recently used
+ * one is evicted. */
+#ifndef SL_ENGINE_SESSION_FORWARD_H
+#define SL_ENGINE_SESSION_FORWARD_H
+#include "compiler/compile.h"
+#include "compiler/eval.h"
+#include "engine/models/architecture.h"
+#include "runtime/device.h"
+
+enum { SL_MAX_FORWARD_ROWS = 4096, SL_KEPT_FORWARDS = 16 };
+
+typedef struct {
+    uint32_t count, wanted;
+    const int32_t *tokens, *slots, *positions; /* [count] */
+    const int32_t *wanted_rows;                /* [wanted]; NULL when wanted is 0 or count */
+    const double *sampling; /* [count][SL_CHOOSE_COLUMNS] sampling parameters of sl_forward_start
+                               (core/choose.h) */
+} sl_forward_rows;
+
+typedef struct {
+    const float *logits, *hidden; /* [wanted, vocab], [wanted, hidden]; valid until the next run */
+} sl_forward_result;
+
+typedef struct {
+    const sl_architecture *architecture;
+    sl_forward_shape shape; /* rows and wanted are set per forward pass */
+    sl_device *device;      /* NULL: the reference evaluator */
+    sl_expert_source *experts_source;
+    sl_compiler_options compile; /* for devices */
+    const sl_allocator *allocator;
+} sl_forward_options;
+
+typedef struct {
+    uint64_t compiled;
+    double compile_seconds; /* of all programs: the times below, and binding */
+    double build_seconds, fuse_seconds, lower_seconds, schedule_seconds, plan_seconds, load_seconds;
+    uint64_t state_bytes;
+    uint32_t step_count, level_count; /* of the last compiled program */
+    uint64_t arena_bytes, unshared_bytes;
+} sl_forward_stats;
+
+typedef struct sl_forward sl_forward;
+/* Compiles the forward pass of one row, which finds and checks every weight and allocates the
+ * states. */
+SL_CHECKED sl_status sl_forward_create(const sl_forward_options *options, sl_forward **out,
+                                       sl_error *err);
+void sl_forward_destroy(sl_forward *forward);
+SL_CHECKED sl_status sl_forward_run(sl_forward *forward, const sl_forward_rows *rows,
+                                    sl_forward_result *out, sl_error *err);
+
+/* Whether the device can sample by itself.  A started forward pass samples a token for each of its
+ * rows (all must be wanted) and need not be waited for: pass -1 as token to continue from the
+ * sampled one.  Two passes of one shape may be in flight; no other may run before they are
+ * finished. */
+bool sl_forward_can_choose(const sl_forward *forward);
+SL_CHECKED sl_status sl_forward_start(sl_forward *forward, const sl_forward_rows *rows,
+                                      sl_error *err);
+/* Waits for the earliest pass in flight and returns the tokens that it sampled, [count]. */
+SL_CHECKED sl_status sl_forward_finish(sl_forward *forward, const int32_t **out_tokens,
+                                       sl_error *err);
+/* The other results of the pass that was finished last; none may be in flight. */
+SL_CHECKED sl_status sl_forward_fetch(sl_forward *forward, sl_forward_result *out, sl_error *err);
+
+/* Sets the rows of a pass prepared by sl_forward_prepare, for running it step by step. */
+SL_CHECKED sl_status sl_forward_set_rows(sl_forward *forward, const sl_forward_rows *rows,
+                                         sl_error *err);
+sl_forward_stats sl_forward_describe(const sl_forward *forward);
+const sl_forward_options *sl_forward_options_of(const sl_forward *forward);
+
+/* The compiled forward pass of a shape, compiled now unless it is cached; valid until the next
+ * call. */
+typedef struct {
+    const sl_program *program;
+    sl_executable *executable;
+} sl_prepared_forward;
+SL_CHECKED sl_status sl_forward_prepare(sl_forward *forward, uint32_t rows, uint32_t wanted,
+                                        sl_prepared_forward *out, sl_error *err);
+
+/* The recurrent part of a slot's state (convolution windows and delta-net memories), which unlike
+ * the KV cache cannot be truncated.  Its size is the same for every slot.  A checkpoint is a copy
+ * of it in device memory. */
+uint64_t sl_forward_recurrent_bytes(const sl_forward *forward);
+void *sl_forward_checkpoint_create(sl_forward *forward); /* NULL: no memory */
+void sl_forward_checkpoint_destroy(sl_forward *forward, void *checkpoint);
+SL_CHECKED sl_status sl_forward_save_recurrent(sl_forward *forward, uint32_t slot, void *checkpoint,
+                                               sl_error *err);
+SL_CHECKED sl_status sl_forward_load_recurrent(sl_forward *forward, uint32_t slot, void *checkpoint,
+                                               sl_error *err);
+
+/* The KV cache: bytes of one slot at full context length. */
+uint64_t sl_forward_kv_bytes(const sl_forward *forward);
+/* Fills the KV cache of the slot with noise, as if all its positions had been computed. */
+SL_CHECKED sl_status sl_forward_fake_kv(sl_forward *forward, uint32_t slot, sl_error *err);
+#endif
