@@ -29,6 +29,9 @@ options_for() {
         checks+=,-clang-analyzer-core.NonNullParamChecker,-clang-analyzer-core.DivideZero
         checks+=,-clang-analyzer-core.uninitialized.Assign,-bugprone-signed-char-misuse ;;
     esac
+    case $file in
+    compiler/ops/elementwise.c) checks+=,-bugprone-branch-clone ;; # rows of a table may be alike
+    esac
     options+=(--checks="$checks")
 }
 

@@ -54,7 +54,7 @@ PHRASES = [
 ]
 
 SUFFIXES = {".c", ".h", ".def", ".md", ".sh", ".py", ".cu", ".cuh", ".txt"}
-SKIPPED = ("tests/data/", "tools/check_words.py", "models/", "runtime/cuda/")
+SKIPPED = ("tests/data/", "tools/check_words.py", "models/", "runtime/cuda/kernels/")
 MOST_COLUMNS = 200  # of a line of prose in a *.md file
 
 

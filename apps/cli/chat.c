@@ -109,7 +109,7 @@ static bool answer(const message *m) {
     cli_answer reply = cli_conversation_answer(&talk, rendered);
     answering = 0;
     sl_text_free(rendered);
-    if (reply.ending == CLI_UNSPOKEN) {
+    if (reply.ending == CLI_REPLY_FAILED) {
         cli_conversation_take_back(&talk);
         return false;
     }

@@ -220,7 +220,7 @@ static bool write_token(writer *w, sl_token token) {
         const size_t strip = sl_model_strip_start(model);
         for (size_t i = 0; i < strip && bytes && *text == ' '; i++, text++) bytes--;
     }
-    cli_thinking_see(&w->thinking, text, bytes);
+    cli_thinking_feed(&w->thinking, text, bytes);
     set_dim(w, was_thinking || w->thinking.thinking);
     const bool hidden = sl_model_token_special(model, token) || w->thinking.heading;
     const bool written = hidden || write_text(w, text, bytes);
@@ -247,12 +247,12 @@ static cli_ending generate(writer *w, sl_error *err) {
         const size_t length = sl_session_length(c->session);
         sl_token *token = &c->tokens[length];
         const sl_status status = next_token(c, length == context, token, err);
-        if (status != SL_OK) return status == SL_CANCELLED ? CLI_STOPPED : CLI_UNSPOKEN;
+        if (status != SL_OK) return status == SL_CANCELLED ? CLI_STOPPED : CLI_REPLY_FAILED;
         if (sl_model_token_ends(c->model, *token)) return CLI_ENDED;
         answer->token_count++;
         if (!write_token(w, *token)) {
             *err = (sl_error){SL_NO_MEMORY, "no memory for the answer"};
-            return CLI_UNSPOKEN;
+            return CLI_REPLY_FAILED;
         }
         if (stop_requested || (c->streams && ferror(stdout))) return CLI_STOPPED;
         if (length == context) return CLI_FULL;
@@ -262,12 +262,12 @@ static cli_ending generate(writer *w, sl_error *err) {
 
 static void fail(cli_answer *answer, const sl_error *err) {
     cli_answer_free(answer);
-    answer->ending = CLI_UNSPOKEN;
+    answer->ending = CLI_REPLY_FAILED;
     (void)cli_fail(err);
 }
 
 cli_answer cli_conversation_answer(cli_conversation *c, const char *text) {
-    cli_answer answer = {.ending = CLI_UNSPOKEN};
+    cli_answer answer = {.ending = CLI_REPLY_FAILED};
     sl_token *prompt;
     sl_error err;
     stop_requested = 0;
@@ -278,8 +278,8 @@ cli_answer cli_conversation_answer(cli_conversation *c, const char *text) {
     answer.tokens = c->tokens + answer.prompt_tokens;
     answer.ending = status == SL_OK          ? generate(&w, &err)
                     : status == SL_CANCELLED ? CLI_STOPPED
-                                             : CLI_UNSPOKEN;
-    const bool unspoken = answer.ending == CLI_UNSPOKEN;
+                                             : CLI_REPLY_FAILED;
+    const bool unspoken = answer.ending == CLI_REPLY_FAILED;
     set_dim(&w, false);
     if (unspoken) {
         fail(&answer, &err);

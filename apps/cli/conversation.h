@@ -16,16 +16,16 @@ typedef struct {
 } cli_conversation;
 
 typedef enum {
-    CLI_ENDED,    /* by the model */
-    CLI_LIMITED,  /* by -n */
-    CLI_FULL,     /* the context is used up */
-    CLI_STOPPED,  /* by cli_conversation_stop or a closed output */
-    CLI_UNSPOKEN, /* an error, already reported */
+    CLI_ENDED,        /* by the model */
+    CLI_LIMITED,      /* by -n */
+    CLI_FULL,         /* the context is used up */
+    CLI_STOPPED,      /* by cli_conversation_stop or a closed output */
+    CLI_REPLY_FAILED, /* an error, already reported */
 } cli_ending;
 
 typedef struct {
     cli_ending ending;
-    char *text; /* valid UTF-8, NUL-terminated; NULL when unspoken */
+    char *text; /* valid UTF-8, NUL-terminated; NULL if it failed */
     size_t bytes;
     sl_token *tokens; /* borrowed until the next answer */
     size_t token_count, prompt_tokens;

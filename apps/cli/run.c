@@ -58,7 +58,7 @@ static int answer_prompt(cli_conversation *c, const char *prompt) {
     c->streams = !c->options->json;
     cli_answer answer = cli_conversation_answer(c, rendered ? rendered : prompt);
     sl_text_free(rendered);
-    if (answer.ending == CLI_UNSPOKEN) return CLI_FAILED;
+    if (answer.ending == CLI_REPLY_FAILED) return CLI_FAILED;
     if (c->options->json)
         print_answer_json(c, prompt, &answer);
     else if (cli_is_terminal(stdout) || answer.bytes == 0 || answer.text[answer.bytes - 1] != '\n')

@@ -21,7 +21,7 @@ static void end_heading(cli_thinking *state) {
     state->thinking = state->name_bytes >= 8 && memcmp(state->name, "analysis", 8) == 0;
 }
 
-void cli_thinking_see(cli_thinking *state, const char *text, size_t bytes) {
+void cli_thinking_feed(cli_thinking *state, const char *text, size_t bytes) {
     if (is(text, bytes, "<think>")) {
         state->thinking = true;
     } else if (is(text, bytes, "</think>")) {

@@ -19,5 +19,5 @@ typedef struct {
 /* prompt: what the answer continues; it may have begun a thought. */
 cli_thinking cli_thinking_begin(const char *prompt);
 /* Takes note of the next token's text. */
-void cli_thinking_see(cli_thinking *state, const char *text, size_t bytes);
+void cli_thinking_feed(cli_thinking *state, const char *text, size_t bytes);
 #endif

@@ -12,7 +12,7 @@
 static void check(const char *prompt, const char *const *tokens, const char *wanted) {
     cli_thinking state = cli_thinking_begin(prompt);
     for (size_t i = 0; tokens[i]; i++) {
-        cli_thinking_see(&state, tokens[i], strlen(tokens[i]));
+        cli_thinking_feed(&state, tokens[i], strlen(tokens[i]));
         const char found = state.heading ? 'h' : state.thinking ? 't' : 's';
         if (found != wanted[i])
             fail_msg("token %zu '%s': %c, wanted %c", i, tokens[i], found, wanted[i]);

@@ -124,7 +124,7 @@ static sl_status eval_function(const sl_eval_args *a, sl_op op, sl_error *err) {
     const double *in[3];
     SL_TRY(sl_eval_inputs(a, step.operands, in, err));
     for (int64_t i = 0; i < sl_type_elements(type); i++) {
-        const double *x[3];
+        const double *x[3] = {in[0]};
         for (uint32_t o = 0; o < step.operands; o++) {
             const sl_dims *shape = &a->in[o].type.shape;
             const bool flat = sl_dims_equal(shape, &type->shape);

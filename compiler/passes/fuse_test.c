@@ -649,8 +649,8 @@ static sl_graph *model_graph(const sl_model_config *config, uint32_t rows, sl_ar
     sl_weights weights;
     sl_expert_table experts;
     sl_graph *graph = NULL;
-    sl_weights_imagine(&weights, NULL);
-    assert_int_equal(sl_expert_table_imagine(config, arena, &experts, &err), SL_OK);
+    sl_weights_fake(&weights, NULL);
+    assert_int_equal(sl_expert_table_fake(config, arena, &experts, &err), SL_OK);
     const sl_forward_shape shape = {.config = config,
                                     .weights = &weights,
                                     .experts = &experts,

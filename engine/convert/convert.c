@@ -202,7 +202,7 @@ static sl_status list_residents(packing *p, sl_error *err) {
     for (uint32_t i = 0; i < count; i++) {
         const sl_tensor_entry *entry = sl_source_tensor(p->source, i);
         const char *suffix = sl_tensor_suffix(entry->name);
-        if (!sl_source_was_asked(p->source, i) || sl_suffix_is_expert(suffix)) continue;
+        if (!sl_source_is_used(p->source, i) || sl_suffix_is_expert(suffix)) continue;
         p->residents[p->resident_count++] =
             (resident){suffix, entry, sl_quant_resident(p->quant, suffix, &entry->type)};
         p->total_bytes += entry->at.bytes;
@@ -271,7 +271,7 @@ static sl_status write_resident(packing *p, const resident *r, sl_error *err) {
     const void *data;
     SL_TRY(sl_source_map(p->source, r->entry, &data, err));
     const sl_status status = write_as(p, r, name, data, err);
-    sl_source_let_go(p->source, r->entry);
+    sl_source_unmap(p->source, r->entry);
     SL_TRY(status);
     return advance(p, r->entry->at.bytes, err);
 }

@@ -132,7 +132,7 @@ static sl_status plan(synth *s, const char *shape, sl_error *err) {
     const sl_shape_changes changes = {s->options->layers, s->options->experts, s->options->vocab};
     SL_TRY(sl_shape_load(shape, &changes, &s->arena, &s->config_text, &s->config_bytes, err));
     SL_TRY(sl_model_config_parse(s->config_text, s->config_bytes, &s->arena, &s->config, err));
-    SL_TRY(sl_expert_table_imagine(&s->config, &s->arena, &s->experts, err));
+    SL_TRY(sl_expert_table_fake(&s->config, &s->arena, &s->experts, err));
     SL_TRY(sl_architecture_list_weights(&s->config, &s->weights, &s->experts, err));
     return choose_types(s, err);
 }
@@ -240,7 +240,7 @@ sl_status sl_synthesise(const char *shape, const char *destination, const sl_syn
     synth s = {.options = options, .allocator = sl_allocator_or_default(NULL)};
     SL_TRY(sl_quant_parse(options->quant, &s.quant, err));
     sl_arena_init(&s.arena, s.allocator);
-    sl_weights_imagine(&s.weights, s.allocator);
+    sl_weights_fake(&s.weights, s.allocator);
     sl_status status = plan(&s, shape, err);
     if (status == SL_OK) status = write_pack(&s, destination, err);
     sl_pack_writer_destroy(s.writer);

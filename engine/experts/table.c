@@ -200,8 +200,8 @@ uint64_t sl_expert_table_count(const sl_expert_table *table) {
 }
 
 /* One part per expert with contiguous matrices, the same for all layers. */
-sl_status sl_expert_table_imagine(const sl_model_config *config, sl_arena *arena,
-                                  sl_expert_table *out, sl_error *err) {
+sl_status sl_expert_table_fake(const sl_model_config *config, sl_arena *arena, sl_expert_table *out,
+                               sl_error *err) {
     const int64_t width = config->expert_width, hidden = config->hidden;
     sl_expert_layer *layers = SL_ARENA_NEW_ARRAY(arena, sl_expert_layer, config->layers);
     sl_extent *parts = SL_ARENA_NEW_ARRAY(arena, sl_extent, config->experts);

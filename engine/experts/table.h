@@ -59,6 +59,6 @@ const sl_expert_layer *sl_expert_table_first(const sl_expert_table *table);
 uint64_t sl_expert_table_count(const sl_expert_table *table);
 
 /* A table of the same shape without file locations: for planning a model without weights. */
-SL_CHECKED sl_status sl_expert_table_imagine(const sl_model_config *config, sl_arena *arena,
-                                             sl_expert_table *out, sl_error *err);
+SL_CHECKED sl_status sl_expert_table_fake(const sl_model_config *config, sl_arena *arena,
+                                          sl_expert_table *out, sl_error *err);
 #endif

@@ -19,7 +19,7 @@ const sl_tensor_entry *sl_model_tensor(const sl_source *source, const char *suff
         if (length < 0 || length >= NAME_BYTES) return NULL;
         const sl_tensor_entry *entry = sl_source_find(source, name);
         if (!entry) continue;
-        sl_source_ask(source, entry);
+        sl_source_mark_used(source, entry);
         return entry;
     }
     return NULL;

@@ -27,7 +27,7 @@ static sl_status advance(verification *v, uint64_t bytes, sl_error *err) {
 static sl_status verify_tensor(verification *v, const sl_tensor_entry *entry, sl_error *err) {
     const void *data;
     SL_TRY(sl_source_map(v->source, entry, &data, err));
-    sl_source_let_go(v->source, entry);
+    sl_source_unmap(v->source, entry);
     return advance(v, entry->at.bytes, err);
 }
 

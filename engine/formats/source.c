@@ -105,7 +105,7 @@ static bool is_copy(const sl_source *source, uint32_t index) {
     return source->mapped[index] && source->mapped[index] != bytes_at(source, &entry->at);
 }
 
-void sl_source_let_go(sl_source *source, const sl_tensor_entry *entry) {
+void sl_source_unmap(sl_source *source, const sl_tensor_entry *entry) {
     const uint32_t index = (uint32_t)(entry - source->tensors);
     if (is_copy(source, index))
         sl_release(&source->allocator, (void *)(uintptr_t)source->mapped[index],
@@ -118,7 +118,7 @@ void sl_source_let_go(sl_source *source, const sl_tensor_entry *entry) {
 void sl_source_close(sl_source *source) {
     if (!source) return;
     for (uint32_t i = 0; i < source->tensor_count; i++)
-        if (is_copy(source, i)) sl_source_let_go(source, &source->tensors[i]);
+        if (is_copy(source, i)) sl_source_unmap(source, &source->tensors[i]);
     for (uint32_t i = 0; i < source->file_count; i++) sl_file_map_close(&source->files[i].map);
     sl_arena_deinit(&source->arena);
     const sl_allocator allocator = source->allocator;
@@ -218,11 +218,11 @@ const sl_tensor_entry *sl_source_find(const sl_source *source, const char *name)
     return slot ? sl_source_tensor(source, slot - 1) : NULL;
 }
 
-void sl_source_ask(const sl_source *source, const sl_tensor_entry *entry) {
+void sl_source_mark_used(const sl_source *source, const sl_tensor_entry *entry) {
     source->asked[entry - source->tensors] = true;
 }
 
-bool sl_source_was_asked(const sl_source *source, uint32_t index) {
+bool sl_source_is_used(const sl_source *source, uint32_t index) {
     return index < source->tensor_count && source->asked[index];
 }
 

@@ -88,8 +88,8 @@ uint32_t sl_source_tensor_count(const sl_source *source);
 const sl_tensor_entry *sl_source_tensor(const sl_source *source, uint32_t index);
 const sl_tensor_entry *sl_source_find(const sl_source *source, const char *name); /* NULL: absent */
 /* Marks a tensor as used by the model; returns whether it is marked. */
-void sl_source_ask(const sl_source *source, const sl_tensor_entry *entry);
-bool sl_source_was_asked(const sl_source *source, uint32_t index);
+void sl_source_mark_used(const sl_source *source, const sl_tensor_entry *entry);
+bool sl_source_is_used(const sl_source *source, uint32_t index);
 /* The reason why a tensor of the files is not available in the source ("dtype F64 is not
  * supported"), or NULL. */
 const char *sl_source_skipped(const sl_source *source, const char *name);
@@ -101,7 +101,7 @@ SL_CHECKED sl_status sl_source_map(sl_source *source, const sl_tensor_entry *ent
                                    const void **out, sl_error *err);
 
 /* Releases the mapped or converted bytes of a tensor; its address is no longer valid. */
-void sl_source_let_go(sl_source *source, const sl_tensor_entry *entry);
+void sl_source_unmap(sl_source *source, const sl_tensor_entry *entry);
 
 /* Share `index` of `count` equal shares of every part, and the shape of the result: one matrix of a
  * stack, or some rows of a matrix. */

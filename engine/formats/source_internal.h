@@ -34,7 +34,7 @@ struct sl_source {
 
     sl_tensor_entry *tensors;
     const void **mapped; /* [tensor_count]; NULL until checked and aligned */
-    bool *asked;         /* [tensor_count]: sl_source_ask */
+    bool *asked;         /* [tensor_count]: sl_source_mark_used */
     uint32_t tensor_count;
     sl_safetensors_skipped *skipped;
     uint32_t skipped_count;

@@ -75,7 +75,7 @@ static sl_status inspect(sl_subject *subject, sl_model *model, const sl_inspect_
     if (model)
         sl_subject_of_model(subject, model);
     else
-        SL_TRY(sl_subject_imagine(subject, options->shape, allocator, err));
+        SL_TRY(sl_subject_fake(subject, options->shape, allocator, err));
     SL_TRY(sl_compiler_options_parse(options->compile, subject->target, &plan.compile, err));
     subject->shape.rows = out->tokens = options->tokens;
     subject->shape.wanted = out->wanted = options->wanted;

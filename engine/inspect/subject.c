@@ -20,16 +20,16 @@ static sl_status find_config(sl_subject *subject, const char *shape, sl_error *e
     return sl_model_config_parse(config, bytes, &subject->arena, &subject->config, err);
 }
 
-sl_status sl_subject_imagine(sl_subject *subject, const char *shape, const sl_allocator *allocator,
-                             sl_error *err) {
+sl_status sl_subject_fake(sl_subject *subject, const char *shape, const sl_allocator *allocator,
+                          sl_error *err) {
     *subject = (sl_subject){0};
     sl_arena_init(&subject->arena, allocator);
-    sl_weights_imagine(&subject->weights, allocator);
+    sl_weights_fake(&subject->weights, allocator);
     const sl_device_row *host;
     SL_TRY(sl_device_find(NULL, &host, err));
     subject->target = host->target;
     SL_TRY(find_config(subject, shape, err));
-    SL_TRY(sl_expert_table_imagine(&subject->config, &subject->arena, &subject->experts, err));
+    SL_TRY(sl_expert_table_fake(&subject->config, &subject->arena, &subject->experts, err));
     subject->architecture = sl_architecture_find(subject->config.model_type);
     if (!subject->architecture)
         return sl_fail(err, SL_UNSUPPORTED, "model type '%s' has no builder",

@@ -17,7 +17,7 @@ typedef struct {
 /* The step of a model, which must outlive the subject. */
 void sl_subject_of_model(sl_subject *subject, const sl_model *model);
 /* shape: a name of shapes.h or the path of a config.json.  Deinit even if this fails. */
-SL_CHECKED sl_status sl_subject_imagine(sl_subject *subject, const char *shape,
-                                        const sl_allocator *allocator, sl_error *err);
+SL_CHECKED sl_status sl_subject_fake(sl_subject *subject, const char *shape,
+                                     const sl_allocator *allocator, sl_error *err);
 void sl_subject_deinit(sl_subject *subject);
 #endif

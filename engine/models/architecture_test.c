@@ -59,7 +59,7 @@ static void build(const sl_model_config *config, sl_weights *weights, uint32_t r
     sl_expert_table experts;
     sl_graph *graph = NULL;
     sl_program *program = NULL;
-    assert_int_equal(sl_expert_table_imagine(config, arena, &experts, &err), SL_OK);
+    assert_int_equal(sl_expert_table_fake(config, arena, &experts, &err), SL_OK);
     const sl_forward_shape shape = {.config = config,
                                     .weights = weights,
                                     .experts = &experts,
@@ -86,7 +86,7 @@ static void test_variants(void **state) {
         sl_model_config config;
         sl_weights weights;
         sl_arena_init(&arena, NULL);
-        sl_weights_imagine(&weights, NULL);
+        sl_weights_fake(&weights, NULL);
         if (sl_model_config_parse(variants[i].config, strlen(variants[i].config), &arena, &config,
                                   &err))
             fail_msg("%s: %s", variants[i].config, err.message);

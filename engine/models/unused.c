@@ -57,7 +57,7 @@ sl_status sl_model_check_unused(const sl_source *source, const sl_model_config *
     *out_note = NULL;
     for (uint32_t i = 0; i < sl_source_tensor_count(source); i++) {
         const char *name = sl_source_tensor(source, i)->name, *suffix = sl_tensor_suffix(name);
-        if (sl_source_was_asked(source, i) || (suffix && is_redundant(config, suffix))) continue;
+        if (sl_source_is_used(source, i) || (suffix && is_redundant(config, suffix))) continue;
         if (!suffix || is_further_layer(config, suffix))
             add_foreign(&foreign, name);
         else if (extra.count++ < SHOWN)

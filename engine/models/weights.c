@@ -9,7 +9,7 @@ void sl_weights_init(sl_weights *weights, sl_source *source, const sl_allocator 
     sl_arena_init(&weights->arena, allocator);
 }
 
-void sl_weights_imagine(sl_weights *weights, const sl_allocator *allocator) {
+void sl_weights_fake(sl_weights *weights, const sl_allocator *allocator) {
     sl_weights_init(weights, NULL, allocator);
     weights->imagined = true;
 }

@@ -23,7 +23,7 @@ typedef struct {
 void sl_weights_init(sl_weights *weights, sl_source *source, const sl_allocator *allocator);
 /* Without a source: every requested weight exists, matrices as q4 and vectors as f32, without data.
  * For planning a model without its weights. */
-void sl_weights_imagine(sl_weights *weights, const sl_allocator *allocator);
+void sl_weights_fake(sl_weights *weights, const sl_allocator *allocator);
 void sl_weights_deinit(sl_weights *weights);
 
 /* SL_WEIGHT_MATRIX: as it is, any float or panel type.  SL_WEIGHT_VECTOR: small, converted

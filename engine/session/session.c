@@ -197,8 +197,8 @@ static sl_status start_step(sl_session *session, size_t position, sl_token token
 }
 
 /* The first token is sampled on the host, then its forward pass is started. */
-static sl_status get_ahead(sl_session *session, const sl_sampling *sampling, sl_token *out,
-                           sl_error *err) {
+static sl_status start_pipeline(sl_session *session, const sl_sampling *sampling, sl_token *out,
+                                sl_error *err) {
     sl_model *model = session->model;
     SL_TRY(sl_session_choose(session, sampling, out, err));
     SL_TRY(sl_session_append(session, out, 1, err));
@@ -218,8 +218,8 @@ static sl_status get_ahead(sl_session *session, const sl_sampling *sampling, sl_
 }
 
 /* The token that the pass in flight samples; its own pass is started first. */
-static sl_status stay_ahead(sl_session *session, const sl_sampling *sampling, sl_token *out,
-                            sl_error *err) {
+static sl_status continue_pipeline(sl_session *session, const sl_sampling *sampling, sl_token *out,
+                                   sl_error *err) {
     sl_model *model = session->model;
     const int32_t *chosen;
     SL_TRY(start_step(session, session->length, -1, sampling, err));
@@ -248,6 +248,6 @@ sl_status sl_session_generate(sl_session *session, const sl_sampling *sampling, 
     if (atomic_exchange(&session->cancelled, false))
         return sl_fail(err, SL_CANCELLED, "stopped after %zu tokens", session->length);
     return session->model->ahead == session && is_same(sampling, &session->ahead)
-               ? stay_ahead(session, sampling, out, err)
-               : get_ahead(session, sampling, out, err);
+               ? continue_pipeline(session, sampling, out, err)
+               : start_pipeline(session, sampling, out, err);
 }

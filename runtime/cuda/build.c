@@ -1,4 +1,4 @@
-/* build.c - From steps to launches, and from launches to graphs with the program's edges. */
+/* build.c - Plans the launches of all steps, and builds CUDA graphs with the program's edges. */
 #include "runtime/cuda/executable.h"
 #include "runtime/cuda/join.h"
 #include "runtime/gpu/experts.h"
@@ -6,12 +6,12 @@
 
 /* ---- planning launches ---- */
 
-/* Scratch is shared by the steps of one op, which then follow each other. */
+/* Steps of one op share scratch memory and are therefore ordered. */
 typedef struct {
     uint64_t bytes[SL_OP_COUNT], offset[SL_OP_COUNT], total;
 } scratch_plan;
 
-/* Launches of one step into planner->launches. */
+/* Plans the launches of one step into planner->launches. */
 static sl_status plan_step(const sl_cuda_executable *exe, uint32_t s, sl_cuda_planner *planner,
                            sl_error *err) {
     const sl_step *step = &exe->base.binding.program->steps[s];
@@ -63,7 +63,7 @@ static sl_status plan_launches(sl_cuda_executable *exe, const scratch_plan *scra
             return sl_no_memory(err, "launches", launches);
     }
     exe->launch_count = 0;
-    for (uint32_t i = 0; i < launches; i++) exe->nodes[i] = NULL; /* of graphs before */
+    for (uint32_t i = 0; i < launches; i++) exe->nodes[i] = NULL; /* from graphs built before */
     for (uint32_t s = 0; s < program->step_count; s++) {
         const uint64_t offset = scratch->offset[program->steps[s].op];
         /* as many as were measured */
@@ -91,9 +91,9 @@ static void close_segment(sl_cuda_executable *exe, uint32_t end, bool alone) {
         (sl_cuda_segment){.first = first, .end = end, .alone = alone};
 }
 
-/* Where experts are all here, everything is one segment, but for steps that the host runs.
- * Otherwise a segment ends with each step that says which experts are needed, and a step that needs
- * them is one of its own. */
+/* If all experts are on the device, everything is one segment, except for steps that the host runs.
+ * Otherwise a segment ends after each step that tells which experts are needed, and a step that
+ * needs them is a segment of its own. */
 static sl_status cut(sl_cuda_executable *exe, sl_error *err) {
     const sl_program *program = exe->base.binding.program;
     const bool split = !sl_gpu_experts_all_here(exe->device->gpu.experts);
@@ -124,7 +124,7 @@ static bool is_inside(const sl_cuda_executable *exe, const sl_cuda_segment *g, u
 }
 
 /* Calls add(from, to) for each pair that must be ordered: the program's edges, steps that share
- * scratch, or each step with the next where the graph is chained. */
+ * scratch, or each step and the next if the graph is chained. */
 typedef struct {
     const sl_cuda_executable *exe;
     const sl_cuda_segment *segment;
@@ -177,7 +177,7 @@ static sl_status find_needs(const pair_source *p, sl_arena *arena, sl_cuda_needs
     return SL_OK;
 }
 
-/* Kernels wait for those before them themselves (follow() of kernels/cuda.cuh). */
+/* Kernels wait for their predecessors themselves (follow() in kernels/cuda.cuh). */
 static sl_status add_edges(const sl_cuda_executable *exe, sl_cu_graph graph,
                            const sl_cu_node *after, size_t after_count, sl_cu_node node,
                            sl_error *err) {
@@ -206,7 +206,7 @@ static sl_status add_node(const sl_cuda_executable *exe, sl_cu_graph graph, uint
     return SL_OK;
 }
 
-/* One node per launch of a leader, each after the one before. */
+/* One node per launch of a leader, each after the previous one. */
 static sl_status add_nodes(const sl_cuda_executable *exe, const sl_cuda_segment *g, sl_error *err) {
     for (uint32_t s = g->first; s < g->end; s++) {
         const sl_cuda_task *task = &exe->tasks[s];
@@ -223,7 +223,8 @@ static sl_status add_nodes(const sl_cuda_executable *exe, const sl_cuda_segment 
     return SL_OK;
 }
 
-/* Adds the last node of what step s needs to `after`, unless it is there or s is part of it. */
+/* Adds the last node of a step that s depends on to `after`, unless it is there or s is part of it.
+ */
 static size_t add_need(const sl_cuda_executable *exe, uint32_t s, uint32_t need, sl_cu_node *after,
                        size_t count) {
     const uint32_t leader = exe->tasks[need].leader;
@@ -236,8 +237,8 @@ static size_t add_need(const sl_cuda_executable *exe, uint32_t s, uint32_t need,
     return count + 1;
 }
 
-/* A node of a leader follows the last ones of all that its steps need: the first node, or of steps
- * that are late the last. */
+/* The first node of a leader follows the last nodes of everything that its steps depend on; for
+ * late steps it is the last node of the leader that follows them. */
 static sl_status add_order(const sl_cuda_executable *exe, const sl_cuda_segment *g,
                            const sl_cuda_needs *n, sl_arena *arena, sl_error *err) {
     const uint32_t count = exe->base.binding.program->step_count;
@@ -281,7 +282,7 @@ done:
     return status;
 }
 
-/* One row's steps, where experts stream and all that can be joined is. */
+/* The steps of one row, joined as far as possible while experts stream. */
 static sl_status cut_levels(sl_cuda_executable *exe, const scratch_plan *scratch, sl_error *err) {
     const sl_cuda_segment whole = {.end = exe->base.binding.program->step_count};
     const pair_source pairs = {exe, &whole, scratch};
@@ -290,12 +291,12 @@ static sl_status cut_levels(sl_cuda_executable *exe, const scratch_plan *scratch
     sl_arena_init(&arena, exe->device->gpu.allocator);
     sl_status status = find_needs(&pairs, &arena, &n, err);
     if (status == SL_OK) status = sl_cuda_join(exe, &whole, &n, err);
-    if (status != SL_OK || !sl_cuda_level(exe, &n)) sl_cuda_part(exe);
+    if (status != SL_OK || !sl_cuda_level(exe, &n)) sl_cuda_unjoin(exe);
     sl_arena_deinit(&arena);
     return status;
 }
 
-/* Levels are of graphs whose steps join, by their edges. */
+/* Levels need joined steps and the edges schedule. */
 static bool may_have_levels(const sl_cuda_executable *exe) {
     const sl_device_options *options = &exe->device->gpu.options;
     return exe->device->gpu.experts && exe->segment_count > 1 && !options->apart &&
@@ -304,7 +305,7 @@ static bool may_have_levels(const sl_cuda_executable *exe) {
 }
 
 static sl_status make_graphs(sl_cuda_executable *exe, const scratch_plan *scratch, sl_error *err) {
-    sl_cuda_part(exe);
+    sl_cuda_unjoin(exe);
     if (may_have_levels(exe)) SL_TRY(cut_levels(exe, scratch, err));
     for (uint32_t i = 0; i < exe->segment_count; i++)
         if (!exe->segments[i].alone && !exe->device->gpu.options.eager)

@@ -1,10 +1,10 @@
-/* cuda.h - Creating the CUDA device, and what it runs. */
+/* cuda.h - Creating the CUDA device, and which steps it supports. */
 #ifndef SL_RUNTIME_CUDA_CUDA_H
 #define SL_RUNTIME_CUDA_CUDA_H
 #include "core/target.h"
 #include "runtime/device.h"
 
-/* Fails with one line that says why there is none: no driver, no device, no kernels built. */
+/* On failure the message says why in one line: no driver, no device, no kernels built. */
 SL_CHECKED sl_status sl_device_cuda_create(const sl_device_options *options,
                                            const sl_allocator *allocator, sl_device **out,
                                            sl_error *err);

@@ -57,7 +57,8 @@ static void release(const sl_gpu *gpu, sl_gpu_address address) {
     (void)driver_of(gpu)->memory_free(address);
 }
 
-/* The driver aligns small blocks to less than a page.  What it gave stands in front of a block. */
+/* The driver aligns small blocks to less than a page; the address that it returned is stored in
+ * front of the block. */
 static void *pinned_allocate(const sl_cuda_driver *driver, size_t bytes, size_t align) {
     const size_t room = align > sizeof(void *) ? align : sizeof(void *);
     void *given = NULL;

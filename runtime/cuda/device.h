@@ -1,4 +1,4 @@
-/* device.h - The CUDA device inside: shared by the files of this folder. */
+/* device.h - The struct of the CUDA device, for the files of this folder. */
 #ifndef SL_RUNTIME_CUDA_DEVICE_H
 #define SL_RUNTIME_CUDA_DEVICE_H
 #include "runtime/cuda/cuda.h"
@@ -8,7 +8,7 @@
 #include "runtime/gpu/gpu.h"
 
 typedef struct {
-    sl_cu_function function; /* NULL until a launch has it */
+    sl_cu_function function; /* NULL until it is first launched */
     uint32_t shared_bytes;   /* allowed so far */
 } sl_cuda_function;
 
@@ -19,13 +19,13 @@ typedef struct {
     sl_cu_context context;
     sl_cu_stream stream, copies; /* SL_GPU_WORK and SL_GPU_COPIES */
     sl_cuda_images images;
-    sl_cu_module *modules; /* of images, as many as were loaded */
+    sl_cu_module *modules; /* one per image that was loaded */
     uint32_t image_count, module_count;
     sl_cuda_function functions[SL_FN_COUNT];
     uint32_t multiprocessors, shared_limit;
 } sl_cuda_device;
 
-/* functions.c: the functions of launches. */
+/* functions.c: loads modules and finds the functions of kernels. */
 SL_CHECKED sl_status sl_cuda_modules_load(sl_cuda_device *device, sl_error *err);
 void sl_cuda_modules_unload(sl_cuda_device *device);
 SL_CHECKED sl_status sl_cuda_function_of(sl_cuda_device *device, const sl_cuda_launch *launch,

@@ -1,7 +1,7 @@
-/* driver.h - The part of CUDA's driver API that is used, found at run time.
+/* driver.h - The functions of the CUDA driver API that are used, loaded at run time.
  *
  * Nothing of CUDA is needed to build this or to start the program: the library is opened by name,
- * and its types are declared here, as its ABI has them. */
+ * and its types are declared here with its ABI. */
 #ifndef SL_RUNTIME_CUDA_DRIVER_H
 #define SL_RUNTIME_CUDA_DRIVER_H
 #include "base/memory.h"
@@ -47,36 +47,36 @@ enum {
     SL_CU_ATTRIBUTE_L2_BYTES = 38,
     SL_CU_ATTRIBUTE_MAJOR = 75,
     SL_CU_ATTRIBUTE_MINOR = 76,
-    SL_CU_FUNCTION_SHARED_BYTES = 8, /* of a function: most dynamic shared memory */
+    SL_CU_FUNCTION_SHARED_BYTES = 8, /* of a function: the largest dynamic shared memory */
 
     SL_CU_STREAM_NON_BLOCKING = 1,
     SL_CU_EVENT_DEFAULT = 0,
     SL_CU_EVENT_NO_TIMING = 2,
     SL_CU_HOST_PORTABLE = 1,
 
-    /* An edge whose end may be made ready before its beginning has finished, and waits by itself.
-     */
+    /* An edge whose successor may be launched before its predecessor has finished, and waits itself
+     * (programmatic dependent launch). */
     SL_CU_PORT_PROGRAMMATIC = 1,
     SL_CU_EDGE_PROGRAMMATIC = 1
 };
 
 typedef struct {
     void *library;
-    bool kernels_built_in; /* an emulated driver: it needs no images of kernels */
+    bool kernels_built_in; /* an emulated driver, which has the kernels built in */
 #define FUNCTION(NAME, SYMBOL, ...) sl_cu_result (*NAME)(__VA_ARGS__);
 #include "runtime/cuda/driver.def"
 } sl_cuda_driver;
 
-/* Opens the library at path, NULL: libcuda.so.1, and starts it.  Says in one line what is missing:
- * the library, a function of it (an old driver), a device. */
+/* Opens the library at path (NULL: libcuda.so.1) and initialises it.  The message says in one line
+ * what is missing: the library, a function (an old driver), a device. */
 SL_CHECKED sl_status sl_cuda_driver_open(const char *path, sl_cuda_driver *out, sl_error *err);
 void sl_cuda_driver_close(sl_cuda_driver *driver);
 
-/* "copying weights: CUDA_ERROR_..., an explanation".  SL_NO_MEMORY where memory was short, else
+/* "copying weights: CUDA_ERROR_..., an explanation".  SL_NO_MEMORY if memory was short, else
  * SL_DEVICE. */
 SL_CHECKED sl_status sl_cuda_fail(const sl_cuda_driver *driver, sl_cu_result result,
                                   const char *doing, sl_error *err);
-/* SL_TRY_CUDA(driver, call, "doing", err) leaves the function unless the call succeeded. */
+/* SL_TRY_CUDA(driver, call, "doing", err) returns from the function unless the call succeeded. */
 #define SL_TRY_CUDA(DRIVER, CALL, DOING, ERR)                                                      \
     do {                                                                                           \
         const sl_cu_result result_ = (DRIVER)->CALL;                                               \

@@ -1,10 +1,10 @@
-/* edges.c - What orders the steps of an executable, with the edges of its graphs as the driver has
- * them, and the proof that it is enough. */
+/* edges.c - The order of an executable's steps, with the edges of its graphs as read back from the
+ * driver, and the proof that it is sufficient. */
 #include "core/check.h"
 #include "runtime/cuda/executable.h"
 #include <string.h>
 
-/* Edges between nodes, of all graphs of an executable, as the driver has them. */
+/* Edges between nodes of all graphs of an executable, as read back from the driver. */
 typedef struct {
     sl_cu_node *from, *to;
     size_t count;
@@ -54,13 +54,13 @@ static uint32_t segment_of(const sl_cuda_executable *exe, uint32_t step) {
     while (!launches_step(exe, &exe->segments[i], step)) i++;
     return i;
 }
-/* Segments run one after another; so do the steps of one that is no graph. */
+/* Segments run one after another; so do the steps of a segment that is not a graph. */
 static bool segments_order(const sl_cuda_executable *exe, uint32_t a, uint32_t b) {
     const uint32_t x = segment_of(exe, a), y = segment_of(exe, b);
     return x < y || (x == y && !exe->segments[x].graph);
 }
 
-/* The step whose launch a node is; step_count when there is none. */
+/* The step that a node launches; step_count if there is none. */
 static uint32_t leader_of(const sl_cuda_executable *exe, sl_cu_node node) {
     const uint32_t count = exe->base.binding.program->step_count;
     for (uint32_t s = 0; s < count; s++)
@@ -77,10 +77,10 @@ static bool is_last(const sl_cuda_executable *exe, uint32_t leader, sl_cu_node n
     return exe->nodes[task->first_launch + task->launch_count - 1] == node;
 }
 
-/* Calls add(from, to) for each pair of steps that is ordered.  By the driver's edges: all of one
- * leader whose last node it is, and all of another whose first it is, or those that only the last
- * has to do with.  Those of one leader follow each other in the order of the program.  An order
- * against that of the program is of no use to anybody. */
+/* Calls add(from, to) for each pair of steps that is ordered.  An edge of the driver orders all
+ * steps of the leader whose last node it starts from before all steps of the leader whose first
+ * node it ends at, or before the late steps if it ends at the last node.  Steps of one leader run
+ * in program order.  Pairs against program order are not needed. */
 typedef void add_pair(void *ctx, uint32_t from, uint32_t to);
 static void each_pair(const sl_cuda_executable *exe, const node_pairs *pairs, add_pair *add,
                       void *ctx) {
@@ -142,7 +142,7 @@ static bool has_pair(const node_pairs *pairs, sl_cu_node from, sl_cu_node to) {
     return false;
 }
 
-/* Each launch of a leader follows the one before. */
+/* Each launch of a leader follows the previous one. */
 static sl_status check_launches(const sl_cuda_executable *exe, const node_pairs *pairs,
                                 sl_device_proof *proof, sl_error *err) {
     const sl_program *program = exe->base.binding.program;
@@ -162,7 +162,7 @@ static sl_status check_launches(const sl_cuda_executable *exe, const node_pairs 
     return SL_OK;
 }
 
-/* The steps of a program that write scratch say so: `scratch` is one buffer more. */
+/* Declares the scratch that steps write: `scratch` is an additional buffer. */
 static sl_status declare_scratch(const sl_cuda_executable *exe, sl_arena *arena, sl_program *out,
                                  sl_error *err) {
     const sl_program *program = exe->base.binding.program;

@@ -1,5 +1,5 @@
-/* floors.c - What the CUDA device could do: copying its memory, multiplying tiles, taking from the
- * host. */
+/* floors.c - Measures the limits of the CUDA device: copies in its memory, matrix tiles, copies
+ * from the host. */
 #include "runtime/cuda/device.h"
 #include "runtime/cuda/kernels/loops.h"
 
@@ -43,7 +43,7 @@ static sl_status multiply_once(const measuring *m, sl_error *err) {
     return SL_OK;
 }
 
-/* The best rate of several passes, the first not counted. */
+/* The best rate of several passes; the first is a warm-up. */
 static sl_status best_of(const measuring *m, pass_fn *pass, double amount, double *out,
                          sl_error *err) {
     const sl_cuda_driver *driver = &m->device->driver;
@@ -72,7 +72,7 @@ static sl_status measure(measuring *m, sl_device_floors *out, sl_error *err) {
     SL_TRY(sl_cuda_calls.allocate(&device->gpu, m->bytes, "measuring copies", &m->to, err));
     m->host = sl_resize(&device->gpu.pinned, NULL, 0, HOST_BYTES, 64);
     if (!m->host) return sl_no_memory(err, "measuring copies from the host", HOST_BYTES);
-    /* As many rounds as take a while. */
+    /* Enough rounds for a measurable time. */
     const double round =
         2.0 * 16 * 8 * 16 * SL_CUDA_LOOP_TILES * WARPS * 2 * (double)device->multiprocessors;
     double rough = 0;

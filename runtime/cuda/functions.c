@@ -1,5 +1,5 @@
-/* functions.c - The kernels by number; loads the compiled ones and finds those that launches have.
- */
+/* functions.c - The table of kernels by id; loads the compiled kernels and looks their functions
+ * up. */
 #include "runtime/cuda/device.h"
 
 const sl_cuda_fn_info sl_cuda_fn_infos[SL_FN_COUNT] = {
@@ -15,7 +15,7 @@ const sl_cuda_fn_info sl_cuda_fn_infos[SL_FN_COUNT] = {
 #undef MEMBER
 };
 
-/* Members follow their family. */
+/* Members come right after their family. */
 sl_cuda_fn sl_cuda_fn_of_type(sl_cuda_fn family, sl_dtype weight) {
     for (int fn = (int)family + 1; fn < SL_FN_COUNT && sl_cuda_fn_infos[fn].family == family; fn++)
         if (sl_cuda_fn_infos[fn].weight == (int)weight) return (sl_cuda_fn)fn;

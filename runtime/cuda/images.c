@@ -16,7 +16,7 @@
 /* With a file name behind it, a path of any length fits. */
 enum { PATH_BYTES = PATH_MAX + 64 };
 
-/* The folder of the program or shared library that this code is part of; "" where nobody knows. */
+/* The folder of the program or shared library that contains this code; "" if it is not known. */
 static void own_folder(char folder[PATH_MAX]) {
     Dl_info info;
     struct link_map *map = NULL;
@@ -25,7 +25,7 @@ static void own_folder(char folder[PATH_MAX]) {
         return;
     if (map->l_name[0]) {
         if (strlen(map->l_name) < PATH_MAX) memcpy(folder, map->l_name, strlen(map->l_name) + 1);
-    } else { /* the program itself, whose name may be relative to a folder that was left */
+    } else { /* the program itself, whose name may be relative to an earlier working directory */
         const ssize_t count = readlink("/proc/self/exe", folder, PATH_MAX - 1);
         folder[count > 0 ? count : 0] = 0;
     }

@@ -1,8 +1,8 @@
-/* images.h - The compiled kernels, which lie in a file of their own beside the program.
+/* images.h - The compiled kernels, in a file of their own beside the program.
  *
- * sluice-cuda.so carries one compressed image per .cu file (cmake/cuda_kernels.cmake).  It is
- * opened when a CUDA device is created, so that neither programs nor tests grow by kernels that
- * most of them never run. */
+ * sluice-cuda.so contains one compressed image per .cu file (cmake/cuda_kernels.cmake).  It is
+ * opened when a CUDA device is created, so that programs and tests that never use a GPU do not
+ * carry the kernels. */
 #ifndef SL_RUNTIME_CUDA_IMAGES_H
 #define SL_RUNTIME_CUDA_IMAGES_H
 #include "base/error.h"
@@ -12,8 +12,9 @@ typedef struct {
     const void *const *images; /* for cuModuleLoadData; ends with NULL */
 } sl_cuda_images;
 
-/* Opens the file at path; NULL: the one beside this program or library, or where it is installed.
- * Says which places were tried, or that the file was built from other sources than this program. */
+/* Opens the file at path; NULL: the one beside this program or library, or the installed one.  The
+ * message lists the places that were tried, or says that the file was built from other sources than
+ * this program. */
 SL_CHECKED sl_status sl_cuda_images_open(const char *path, sl_cuda_images *out, sl_error *err);
 void sl_cuda_images_close(sl_cuda_images *images);
 #endif

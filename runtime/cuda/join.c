@@ -1,8 +1,8 @@
-/* join.c - Which steps of a graph share a launch. */
+/* join.c - Which steps of a graph share launches. */
 #include "runtime/cuda/joining.h"
 #include <string.h>
 
-void sl_cuda_part(sl_cuda_executable *exe) {
+void sl_cuda_unjoin(sl_cuda_executable *exe) {
     exe->base.direct_outputs = 0;
     for (uint32_t s = 0; s < exe->base.binding.program->step_count; s++) {
         sl_cuda_task *task = &exe->tasks[s];
@@ -13,7 +13,7 @@ void sl_cuda_part(sl_cuda_executable *exe) {
     }
 }
 
-/* ---- looking at steps ---- */
+/* ---- queries about steps ---- */
 
 bool sl_joining_is_alone(const sl_joining *j, uint32_t step) {
     const sl_cuda_task *task = task_of(j, step);
@@ -50,8 +50,8 @@ bool sl_joining_is_same(const sl_operand *a, const sl_operand *b) {
            sl_type_bytes(&a->type) == sl_type_bytes(&b->type);
 }
 
-uint32_t sl_joining_maker(const sl_joining *j, const sl_operand *operand, sl_op op,
-                          uint32_t output) {
+uint32_t sl_joining_producer(const sl_joining *j, const sl_operand *operand, sl_op op,
+                             uint32_t output) {
     const sl_program *program = j->exe->base.binding.program;
     if (program->buffers[operand->buffer.v].kind != SL_BUFFER_TEMP) return UINT32_MAX;
     if (sl_joining_uses(j, operand) != 2) return UINT32_MAX;
@@ -62,10 +62,10 @@ uint32_t sl_joining_maker(const sl_joining *j, const sl_operand *operand, sl_op 
     return UINT32_MAX;
 }
 
-/* ---- whether joining leaves an order ---- */
+/* ---- whether joined steps can still be ordered ---- */
 
-/* Whether the launch of `leader` must be over before the launch that `step` is part of begins.
- * Goes back from step; what lies before all of leader's steps does not matter. */
+/* Whether the launch of `leader` must have finished before the launch that includes `step` starts.
+ * Searches backwards from step; what precedes all of the leader's steps is irrelevant. */
 static bool comes_after(const sl_joining *j, uint32_t step, uint32_t leader) {
     const uint32_t own = task_of(j, step)->leader;
     if (own == leader) return true;
@@ -77,7 +77,8 @@ static bool comes_after(const sl_joining *j, uint32_t step, uint32_t leader) {
     return false;
 }
 
-/* Whether all that the leader's steps need from others can be over before its launch begins. */
+/* Whether everything that the leader's steps need from others can finish before its launch starts.
+ */
 static bool is_in_order(const sl_joining *j, uint32_t leader) {
     memset(j->seen, 0, j->exe->base.binding.program->step_count * sizeof *j->seen);
     for (uint32_t m = leader; m != UINT32_MAX; m = task_of(j, m)->next)
@@ -94,8 +95,8 @@ static bool overlap(const sl_joining *j, const sl_operand *a, const sl_operand *
     return x < y + sl_type_bytes(&b->type) && y < x + sl_type_bytes(&a->type);
 }
 
-/* Whether `writer` writes over what `other` reads or writes.  What `other` takes from it is where
- * both say so: the kernel hands it over. */
+/* Whether `writer` writes memory that `other` reads or writes.  Producer and consumer are exempt:
+ * the value passes through the kernel. */
 static bool writes_over(const sl_joining *j, const sl_step *writer, const sl_step *other) {
     const uint32_t inputs = sl_op_info_of(writer->op)->input_count;
     for (uint32_t o = inputs; o < writer->operand_count; o++)

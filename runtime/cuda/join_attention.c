@@ -1,27 +1,27 @@
-/* join_attention.c - One row's attention: what prepares its queries, its key and value with the
- * splits, and what becomes of those with their sum. */
+/* join_attention.c - Attention of one row in two launches: the preparation of queries, key and
+ * value together with the splits, and the sum over the splits together with what follows it. */
 #include "runtime/cuda/joining.h"
 #include "runtime/cuda/kernels/quant_a8.h"
 #include "runtime/cuda/kernels/sdpa_step.h"
 
 /* Operands: sdpa_parts is q cache_k cache_v slots positions mixes weights; sdpa begins like it, its
- * result is the last; split_halves is x first second; sdpa_merge begins with mixes weights, its
- * result is the last, like that of rope and norm_rope, which begin with x; sigmoid_gate_quantise is
- * x gate codes. */
+ * result is last; split_halves is x first second; sdpa_merge begins with mixes weights, its result
+ * is last, like that of rope and norm_rope, which begin with x; sigmoid_gate_quantise is x gate
+ * codes. */
 enum { PARTS_Q, PARTS_KEYS, PARTS_VALUES, PARTS_SLOTS, PARTS_POSITIONS, PARTS_MIXES };
 enum { SPLIT_X, SPLIT_FIRST, SPLIT_SECOND };
 enum { GATE_X, GATE_GATE };
 
 typedef struct {
-    uint32_t append, rope, split, merge, gate; /* merge: perhaps the step itself */
-    bool second; /* queries are the second half of what is split, gates the first */
+    uint32_t append, rope, split, merge, gate; /* merge: possibly the step itself */
+    bool second; /* queries are the second half of the split, gates the first */
 } attention_steps;
 
 static const sl_operand *last_operand(const sl_step *step) {
     return &step->operands[step->operand_count - 1];
 }
 
-/* The step of either op that takes an operand first, alone: nobody else has it. */
+/* The step of either op whose first operand this is, if it is the only user. */
 static uint32_t user_of(const sl_joining *j, const sl_operand *operand, const sl_op ops[2],
                         sl_cuda_fn function) {
     if (sl_joining_uses(j, operand) != 2) return UINT32_MAX;
@@ -33,7 +33,7 @@ static uint32_t user_of(const sl_joining *j, const sl_operand *operand, const sl
     return UINT32_MAX;
 }
 
-/* The step that appends to the cache: nobody else has that. */
+/* The step that appends to the cache, if it is the only other user. */
 static uint32_t append_of(const sl_joining *j, const sl_step *parts) {
     enum { LAST = 4 }; /* slots, positions, cache_k, cache_v */
     static const uint32_t own[LAST] = {PARTS_SLOTS, PARTS_POSITIONS, PARTS_KEYS, PARTS_VALUES};
@@ -56,26 +56,26 @@ static uint32_t append_of(const sl_joining *j, const sl_step *parts) {
     return UINT32_MAX;
 }
 
-/* What turns the queries. */
+/* The step that applies RoPE to the queries. */
 static uint32_t rope_of(const sl_joining *j, const sl_operand *q) {
     enum { NORM_ROPE_OUT = 3, ROPE_OUT = 2 };
-    uint32_t rope = sl_joining_maker(j, q, SL_OP_norm_rope, NORM_ROPE_OUT);
-    if (rope == UINT32_MAX) rope = sl_joining_maker(j, q, SL_OP_rope, ROPE_OUT);
+    uint32_t rope = sl_joining_producer(j, q, SL_OP_norm_rope, NORM_ROPE_OUT);
+    if (rope == UINT32_MAX) rope = sl_joining_producer(j, q, SL_OP_rope, ROPE_OUT);
     if (rope == UINT32_MAX || !sl_joining_is(j, rope, SL_FN_sl_rope) ||
         !sl_joining_is_same(last_operand(step_at(j, rope)), q))
         return UINT32_MAX;
     return rope;
 }
 
-/* What divides each head into its query and its gate. */
+/* The step that splits each head into its query and its gate. */
 static uint32_t split_of(const sl_joining *j, attention_steps *f, int32_t width) {
     if (f->rope == UINT32_MAX || f->gate == UINT32_MAX) return UINT32_MAX;
     const sl_operand *x = &step_at(j, f->rope)->operands[0];
     const sl_operand *gate = &step_at(j, f->gate)->operands[GATE_GATE];
     for (uint32_t half = SPLIT_FIRST; half <= SPLIT_SECOND; half++) {
         const uint32_t other = SPLIT_FIRST + SPLIT_SECOND - half;
-        const uint32_t split = sl_joining_maker(j, x, SL_OP_split_halves, half);
-        if (split == UINT32_MAX || sl_joining_maker(j, gate, SL_OP_split_halves, other) != split)
+        const uint32_t split = sl_joining_producer(j, x, SL_OP_split_halves, half);
+        if (split == UINT32_MAX || sl_joining_producer(j, gate, SL_OP_split_halves, other) != split)
             continue;
         const sl_dims *shape = &step_at(j, split)->operands[half].type.shape;
         f->second = half == SPLIT_SECOND;
@@ -175,9 +175,9 @@ static sl_status set_launches(const sl_joining *j, uint32_t step, const attentio
     return SL_OK;
 }
 
-/* One row's attention is two launches: queries, cache and splits; their sum and its gate. */
+/* The attention of one row is two launches: queries, cache and splits; their sum and its gate. */
 sl_status sl_join_attention(const sl_joining *j, uint32_t step, sl_error *err) {
-    enum { MOST_SPLITS = 8192 }; /* whose factors are in shared memory */
+    enum { MOST_SPLITS = 8192 }; /* the weights of its splits fit in shared memory */
     const sl_op op = step_at(j, step)->op;
     if (op != SL_OP_sdpa_parts && op != SL_OP_sdpa && op != SL_OP_sdpa_sinks) return SL_OK;
     const sl_sdpa_splits *splits = SL_CUDA_ARGS(launch_of(j, step, 0), sl_sdpa_few);

@@ -1,12 +1,11 @@
-/* join_delta.c - The norms and gates that only prepare the operands of the delta net's step, with
- * it. */
+/* join_delta.c - The delta-net step, with the norms and gates that only prepare its operands. */
 #include "runtime/cuda/joining.h"
 #include "runtime/cuda/kernels/delta.h"
 
 /* Operands of delta_step: q k v decay beta slots positions memory out. */
 enum { STEP_Q, STEP_K, STEP_V, STEP_DECAY, STEP_BETA, STEP_SLOTS, STEP_POSITIONS, STEP_MEMORY };
 
-/* Whether the kernel for one row is right: what it reads before it waits is nobody else's. */
+/* Whether the one-row kernel can be used: no other step writes what it reads before it waits. */
 static bool is_joinable(const sl_joining *j, uint32_t step) {
     const sl_step *s = step_at(j, step);
     return s->op == SL_OP_delta_step &&
@@ -18,9 +17,9 @@ static bool is_joinable(const sl_joining *j, uint32_t step) {
 
 static void take_gates(const sl_joining *j, uint32_t step, sl_delta_joined *launch) {
     const sl_step *s = step_at(j, step);
-    const uint32_t maker = sl_joining_maker(j, &s->operands[STEP_DECAY], SL_OP_decay_beta, 4);
+    const uint32_t maker = sl_joining_producer(j, &s->operands[STEP_DECAY], SL_OP_decay_beta, 4);
     if (maker == UINT32_MAX ||
-        sl_joining_maker(j, &s->operands[STEP_BETA], SL_OP_decay_beta, 5) != maker ||
+        sl_joining_producer(j, &s->operands[STEP_BETA], SL_OP_decay_beta, 5) != maker ||
         !sl_joining_add(j, step, &maker, 1, NULL))
         return;
     const sl_decay_beta_args *a = args_of(j, maker);
@@ -33,8 +32,8 @@ static void take_gates(const sl_joining *j, uint32_t step, sl_delta_joined *laun
 sl_status sl_join_delta(const sl_joining *j, uint32_t step, sl_error *err) {
     if (!is_joinable(j, step)) return SL_OK;
     const sl_step *s = step_at(j, step);
-    const uint32_t norms[] = {sl_joining_maker(j, &s->operands[STEP_Q], SL_OP_l2_norm, 1),
-                              sl_joining_maker(j, &s->operands[STEP_K], SL_OP_l2_norm, 1)};
+    const uint32_t norms[] = {sl_joining_producer(j, &s->operands[STEP_Q], SL_OP_l2_norm, 1),
+                              sl_joining_producer(j, &s->operands[STEP_K], SL_OP_l2_norm, 1)};
     if (norms[0] == UINT32_MAX || norms[1] == UINT32_MAX ||
         !sl_joining_add(j, step, norms, 2, NULL))
         return SL_OK;

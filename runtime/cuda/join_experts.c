@@ -1,15 +1,15 @@
-/* join_experts.c - A row's choice of experts, and what becomes of it. */
+/* join_experts.c - The routing of one row, its experts, and the sum of their results. */
 #include "core/codec.h"
 #include "runtime/cuda/joining.h"
 #include "runtime/cuda/kernels/gemv_panel.h"
 #include "runtime/cuda/kernels/moe_row.h"
 
 /* Operands: route is logits, experts, weights; moe_group is chosen, experts, order, starts; moe_ffn
- * is x, order, starts, experts, out; what joins begins with y, weights. */
+ * is x, order, starts, experts, out; the step that sums begins with y, weights. */
 enum { ROUTE_CHOSEN = 1, ROUTE_WEIGHTS = 2, GROUP_CHOSEN = 0, GROUP_ORDER = 2 };
 enum { FFN_ORDER = 1, FFN_OUT = 4, JOIN_Y = 0, JOIN_WEIGHTS = 1 };
 
-/* The step that makes an operand. */
+/* The step that produces an operand. */
 static uint32_t maker_of(const sl_joining *j, const sl_operand *operand, sl_op op,
                          uint32_t output) {
     for (uint32_t s = j->segment->first; s < j->segment->end; s++)
@@ -19,7 +19,7 @@ static uint32_t maker_of(const sl_joining *j, const sl_operand *operand, sl_op o
     return UINT32_MAX;
 }
 
-/* The step that adds up what experts made, with these weights. */
+/* The step that sums the results of the experts with these weights. */
 static uint32_t joiner_of(const sl_joining *j, const sl_operand *y, const sl_operand *weights) {
     if (sl_joining_uses(j, y) != 2) return UINT32_MAX;
     for (uint32_t s = j->segment->first; s < j->segment->end; s++)
@@ -82,7 +82,7 @@ static bool fits(const sl_joining *j, const sl_route_rows *route, uint32_t ffn) 
            sl_moe_row_bytes(&out, route->k, down->w.groups) <= room;
 }
 
-/* One row's routing, its experts and the sum of what they made are two launches. */
+/* The routing of one row, its experts and the sum of their results are two launches. */
 sl_status sl_join_experts(const sl_joining *j, uint32_t step, sl_error *err) {
     const sl_step *s = step_at(j, step);
     if (s->op != SL_OP_moe_ffn) return SL_OK;
@@ -103,7 +103,7 @@ sl_status sl_join_experts(const sl_joining *j, uint32_t step, sl_error *err) {
     return set_launches(j, step, &choice, join, err);
 }
 
-/* The pairs of one row are put in order by the warp that chose them. */
+/* The pairs of one row are sorted by the warp that chose the experts. */
 sl_status sl_join_route(const sl_joining *j, uint32_t step, sl_error *err) {
     for (uint32_t i = j->needs->first[step]; i < j->needs->first[step + 1]; i++) {
         const uint32_t leader = j->needs->from[i];

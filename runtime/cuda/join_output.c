@@ -1,8 +1,9 @@
-/* join_output.c - A large result straight into the host's memory, while it is made. */
+/* join_output.c - A large output is written to host memory while it is computed. */
 #include "runtime/cuda/joining.h"
 #include "runtime/cuda/kernels/linear.h"
 
-/* The output of the program that a step makes for nobody else; their number where there is none. */
+/* The program output that only this step computes and no other uses; output_count if there is none.
+ */
 static uint32_t output_of(const sl_joining *j, const sl_step *step) {
     const sl_program *program = j->exe->base.binding.program;
     const sl_operand *out = &step->operands[step->operand_count - 1];
@@ -12,7 +13,7 @@ static uint32_t output_of(const sl_joining *j, const sl_step *step) {
     return program->output_count;
 }
 
-/* Nothing is read there, and memory that is pinned can be written from the device. */
+/* The output is never read on the device, and pinned memory can be written from it. */
 sl_status sl_join_output(const sl_joining *j, uint32_t step, sl_error *err) {
     enum { MOST_OUTPUTS = 32 }; /* bits of direct_outputs */
     const uint32_t output = output_of(j, step_at(j, step));

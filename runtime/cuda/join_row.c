@@ -1,12 +1,12 @@
-/* join_row.c - One row's norm with the products that take it, and with the convolution after one of
- * them. */
+/* join_row.c - The norm of one row, with the products that use it, and with the convolution after
+ * one of them. */
 #include "runtime/cuda/joining.h"
 #include "runtime/cuda/kernels/gemv_panel.h"
 #include "runtime/cuda/kernels/row.h"
 #include <string.h>
 
-/* A step that makes a row, the numbers of its results, and how.  Other norms, of parts of a row or
- * with a gate, take longer to do in every block than a launch of their own does. */
+/* A step that computes a row, the indices of its results, and its kind.  Other norms, of parts of a
+ * row or with a gate, cost more when every block recomputes them than a launch of their own. */
 typedef struct {
     uint32_t out, codes;
     int kind;
@@ -20,8 +20,8 @@ static row_maker maker_of(const sl_joining *j, uint32_t step) {
     return (row_maker){4, 5, SL_ROW_ADD, SL_CUDA_ARGS(launch, sl_norm_add_coded)};
 }
 
-/* The norm's arguments; false where it is of more than a row, or of one that kernels do not take.
- */
+/* The arguments of the norm; false if it has several rows, or a row that the kernels do not
+ * support. */
 static bool describe_row(const row_maker *maker, sl_row_products *out) {
     enum { WHOLE = 4 * SL_CUDA_WARP };
     out->norm = *maker->norm;
@@ -38,7 +38,7 @@ typedef struct {
     bool is_q8;
 } row_product;
 
-/* The first product that takes `row`, by kernels of this family. */
+/* The first product that uses `row`, by kernels of this family. */
 static row_product product_of(const sl_joining *j, const sl_operand *row,
                               sl_linear_panels_fn family, int32_t width) {
     row_product p = {.step = UINT32_MAX};
@@ -64,10 +64,10 @@ static row_product product_of(const sl_joining *j, const sl_operand *row,
     return p;
 }
 
-/* A block has so many panels that all blocks are on the device at once, one on each multiprocessor
- * where they can be: every one makes the row.  False where there are too many panels for that. */
+/* Every block computes the row, so blocks have enough panels for all blocks to be resident at once,
+ * one per multiprocessor if possible.  False if there are too many panels for that. */
 static bool divide(row_product *p, const sl_joining *j, int32_t others) {
-    enum { MOST_BLOCKS = 100, FEW_WARPS = 16 }; /* a lane asks for what is above a super-group */
+    enum { MOST_BLOCKS = 100, FEW_WARPS = 16 }; /* a lane loads what is above a super-group */
     sl_linear_division *d = &p->how.d;
     const bool groups = p->how.finish.kind == SL_FINISH_QUANTISE;
     const int32_t all = groups ? d->first[1] : d->first[d->weights];
@@ -86,8 +86,8 @@ static bool divide(row_product *p, const sl_joining *j, int32_t others) {
     return d->tasks <= 2 * blocks && p->how.blocks <= MOST_BLOCKS;
 }
 
-/* The convolution that alone takes a result of the product, which then goes with it; results begin
- * after the row and the weights. */
+/* The convolution that is the only user of a result of the product, and becomes part of it; results
+ * come after the row and the weights. */
 static uint32_t conv_after(const sl_joining *j, const row_product *p, int32_t *out_weight) {
     enum { CONV_X, CONV_W, CONV_SLOTS, CONV_POSITIONS, CONV_WINDOW };
     const sl_step *product = step_at(j, p->step);
@@ -112,7 +112,7 @@ static uint32_t conv_after(const sl_joining *j, const row_product *p, int32_t *o
 
 /* ---- the launch ---- */
 
-/* Of types for which there is no kernel: none. */
+/* SL_FN_none for types without a kernel. */
 static sl_row_products_fn function_for(const row_product *coded, const row_product *exact) {
     const bool coded_q8 = coded->step == UINT32_MAX ? exact->is_q8 : coded->is_q8;
     const bool exact_q8 = exact->step == UINT32_MAX ? coded->is_q8 : exact->is_q8;
@@ -193,7 +193,7 @@ sl_status sl_join_row(const sl_joining *j, uint32_t step, sl_error *err) {
     return launch_row(j, &row, &coded, &exact, err);
 }
 
-/* A product of one row whose codes another step made. */
+/* A product of one row that another step quantised. */
 sl_status sl_join_codes(const sl_joining *j, uint32_t step, sl_error *err) {
     const sl_linear_panels *panels = SL_CUDA_ARGS(launch_of(j, step, 0), sl_linear_a8_1);
     sl_row_products row = {.kind = SL_ROW_CODED,

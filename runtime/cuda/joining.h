@@ -1,5 +1,5 @@
-/* joining.h - What the rules of joining (join_*.c) have in common: looking at steps, and making one
- * part of another's launches. */
+/* joining.h - Helpers of the join rules (join_*.c): queries about steps, and making a step part of
+ * another's launches. */
 #ifndef SL_RUNTIME_CUDA_JOINING_H
 #define SL_RUNTIME_CUDA_JOINING_H
 #include "runtime/cuda/join.h"
@@ -25,11 +25,10 @@ static inline const void *args_of(const sl_joining *j, uint32_t step) {
 static inline const sl_cuda_launch *launch_of(const sl_joining *j, uint32_t step, uint32_t i) {
     return &j->exe->launches[task_of(j, step)->first_launch + i];
 }
-/* Whether the step neither joins another nor is joined. */
+/* Whether the step is in no join. */
 bool sl_joining_is_alone(const sl_joining *j, uint32_t step);
-/* The same, of a step of one launch, of that kernel or family; false where the rule does not list
- * it.
- */
+/* The same for a step with one launch, of that kernel or family; false if the rule does not list
+ * it. */
 bool sl_joining_is(const sl_joining *j, uint32_t step, sl_cuda_fn what);
 
 /* How many operands of all steps are in the same buffer. */
@@ -37,26 +36,26 @@ uint32_t sl_joining_uses(const sl_joining *j, const sl_operand *operand);
 bool sl_joining_is_input(const sl_joining *j, const sl_operand *operand);
 /* Whether both are the same bytes of a buffer. */
 bool sl_joining_is_same(const sl_operand *a, const sl_operand *b);
-/* The step of that op, alone, which makes an operand for nobody else, UINT32_MAX where there is
- * none; output is the number of its operand. */
-uint32_t sl_joining_maker(const sl_joining *j, const sl_operand *operand, sl_op op,
-                          uint32_t output);
+/* The step of that op, in no join, that produces an operand for one user only; UINT32_MAX if there
+ * is none; output is the index of its operand. */
+uint32_t sl_joining_producer(const sl_joining *j, const sl_operand *operand, sl_op op,
+                             uint32_t output);
 
-/* Makes steps part of the leader's launches: all of them, or none where that leaves no order or
- * where one writes what another has, other than by making what the other takes.  `late` are those
- * that only the leader's last launch has to do with; the count of steps comes first. */
+/* Makes steps part of the leader's launches: all of them, or none if they could no longer be
+ * ordered or if one writes memory of another, except a producer and its consumer.  `late` steps
+ * depend on the leader's last launch only; the first element of steps is their count. */
 bool sl_joining_add(const sl_joining *j, uint32_t leader, const uint32_t *steps, uint32_t count,
                     const bool *late);
-/* Copies of the leader's launches, which the rule then changes. */
+/* Copies of the leader's launches, which the rule changes. */
 SL_CHECKED sl_status sl_joining_own(const sl_joining *j, uint32_t leader, sl_cuda_joined **out,
                                     sl_error *err);
-/* The i-th of them becomes a launch of FN, which the rule makes. */
+/* Replaces the i-th of them by a launch of FN, which must be listed in rule->makes. */
 #define SL_JOINING_SET(J, JOINED, I, FN, ARGS)                                                     \
     sl_joining_set((J), (JOINED), (I), (FN).id, &(ARGS), SL_CUDA_TAKEN_BYTES(FN, ARGS))
 void sl_joining_set(const sl_joining *j, sl_cuda_joined *joined, uint32_t i, sl_cuda_fn function,
                     const void *args, size_t args_bytes);
 
-/* What rules do with a step whose launches are as they say. */
+/* The join functions of the rules. */
 sl_join_fn sl_join_row, sl_join_delta, sl_join_attention, sl_join_experts, sl_join_route,
     sl_join_codes, sl_join_output;
 #endif

@@ -1,16 +1,17 @@
-/* levels.c - Where one row's steps are cut when its experts stream.
+/* levels.c - Cuts the program of one row into levels when experts stream.
  *
- * Steps join as if all experts were there, so that the same launches make the same bits.  What
- * nobody waits for experts for is level 0, experts of the first layer are level 1, what needs them
- * level 2, and so on: even levels are graphs, odd ones the launches of one layer's experts. */
+ * Steps are joined as if all experts were on the device, so that the same launches give the same
+ * bits. Level 0: steps that depend on no expert; level 1: the experts of the first layer; level 2:
+ * steps that depend on these, and so on.  Even levels are graphs, odd levels the launches of one
+ * layer's experts. */
 #include "runtime/cuda/join.h"
 
 static bool streams(const sl_cuda_executable *exe, uint32_t step) {
     return sl_op_info_of(exe->base.binding.program->steps[step].op)->traits & SL_OP_STREAMS;
 }
 
-/* Whether every step that streams is one whose routing and whose sum are part of it, and the host
- * runs none. */
+/* Whether the host runs no step and every step that streams is joined with its routing and its sum.
+ */
 static bool all_experts_joined(const sl_cuda_executable *exe) {
     for (uint32_t s = 0; s < exe->base.binding.program->step_count; s++) {
         const sl_cuda_task *task = &exe->tasks[s];
@@ -22,7 +23,7 @@ static bool all_experts_joined(const sl_cuda_executable *exe) {
     return true;
 }
 
-/* Raises the level of a step's leader above what the step needs; whether it was too low. */
+/* Raises the level of a step's leader above its dependencies; whether it was too low. */
 static bool raise_level(sl_cuda_executable *exe, const sl_cuda_needs *needs, uint32_t step) {
     const uint32_t leader = exe->tasks[step].leader, odd = streams(exe, leader);
     uint32_t level = exe->tasks[leader].level;
@@ -42,7 +43,7 @@ static uint32_t find_levels(sl_cuda_executable *exe, const sl_cuda_needs *needs)
     const uint32_t count = exe->base.binding.program->step_count;
     uint32_t levels = 0;
     for (uint32_t s = 0; s < count; s++) exe->tasks[s].level = streams(exe, s) ? 1 : 0;
-    for (bool raised = true; raised;) { /* ends: no launch waits for itself */
+    for (bool raised = true; raised;) { /* terminates: no launch depends on itself */
         raised = false;
         for (uint32_t s = 0; s < count; s++) raised |= raise_level(exe, needs, s);
     }
@@ -52,7 +53,7 @@ static uint32_t find_levels(sl_cuda_executable *exe, const sl_cuda_needs *needs)
     return levels;
 }
 
-/* Whether experts of two layers are on one level: they do not need each other. */
+/* Whether two layers' experts are on one level because neither depends on the other. */
 static bool any_shared(const sl_cuda_executable *exe) {
     uint32_t before = 0; /* streaming steps are in order, and so are levels unless they share one */
     for (uint32_t s = 0; s < exe->base.binding.program->step_count; s++) {

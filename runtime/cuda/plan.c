@@ -1,4 +1,4 @@
-/* plan.c - Which kernel serves which op, and what plans use to say what to launch. */
+/* plan.c - The kernel table of ops, and the functions that plans use to add launches. */
 #include "base/sizes.h"
 #include "runtime/cuda/kernel.h"
 #include <assert.h>
@@ -42,8 +42,8 @@ sl_cuda_launch *sl_cuda_add(sl_cuda_planner *planner, sl_cuda_fn function, int64
 
 void *sl_cuda_scratch(sl_cuda_planner *planner, uint64_t bytes) {
     enum { ALIGNMENT = 256 };
-    char *const nobodys = (char *)(uintptr_t)ALIGNMENT; /* while it is measured */
-    char *block = (planner->scratch ? planner->scratch : nobodys) + planner->scratch_bytes;
+    char *const dummy_base = (char *)(uintptr_t)ALIGNMENT; /* while the size is measured */
+    char *block = (planner->scratch ? planner->scratch : dummy_base) + planner->scratch_bytes;
     planner->scratch_bytes += sl_round_up(bytes, ALIGNMENT);
     return block;
 }

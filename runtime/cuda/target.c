@@ -1,11 +1,11 @@
-/* target.c - What the CUDA device runs: what it has a kernel for whose plan takes the shapes. Plans
- * are tried on addresses that nobody reads. */
+/* target.c - Which steps the CUDA device supports: those with a kernel whose plan accepts the
+ * shapes. Plans are tried with dummy addresses. */
 #include "runtime/arguments.h"
 #include "runtime/cuda/cuda.h"
 #include "runtime/cuda/executable.h"
 #include "runtime/custom.h"
 
-/* Harmonics may be left out; elsewhere nothing comes of nothing (compiler/passes/fold.c). */
+/* Harmonics are optional; other ops on empty tensors were folded (compiler/passes/fold.c). */
 static bool takes_empty(sl_op op) {
     return op == SL_OP_gaussian_splat_prepare || op == SL_OP_gaussian_splat_backward;
 }
@@ -40,7 +40,7 @@ sl_status sl_cuda_find_kernels(sl_gpu_executable *base, sl_error *err) {
     return SL_OK;
 }
 
-/* As on a device of the smallest kind: what a larger one can do in one way, it can in another. */
+/* As on the smallest device: a larger one can always use the same plan. */
 enum { MULTIPROCESSORS = 16, SHARED_BYTES = 99 << 10, SOME_ADDRESS = 4096 };
 
 static sl_status try_plan(const sl_cuda_kernel *kernel, const sl_step *step, sl_arena *arena,

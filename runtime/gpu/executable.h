@@ -88,6 +88,6 @@ SL_CHECKED sl_status sl_gpu_build_hosted(sl_gpu_executable *exe, sl_error *err);
 /* Any step: by its kernel, in rounds, or by the host. */
 SL_CHECKED sl_status sl_gpu_submit_any(sl_gpu_executable *exe, uint32_t step, sl_error *err);
 /* Waits for what was submitted; an error if a kernel reported a fault. */
-SL_CHECKED sl_status sl_gpu_settle(sl_gpu_executable *exe, sl_error *err);
+SL_CHECKED sl_status sl_gpu_drain(sl_gpu_executable *exe, sl_error *err);
 void sl_gpu_drop_in_flight(sl_gpu_executable *exe);
 #endif

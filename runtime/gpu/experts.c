@@ -5,7 +5,7 @@
 enum {
     MATRIX_ALIGNMENT = 256,
     IN_FLIGHT = 8,           /* leases that are being copied */
-    SPARED_BYTES = 512 << 20 /* of device memory, for states and activations to come */
+    SPARED_BYTES = 512 << 20 /* of device memory, kept free for states and activations */
 };
 
 typedef struct {
@@ -62,7 +62,7 @@ static uint64_t count_all(const sl_gpu_experts *x) {
     return count * x->shape.experts;
 }
 
-/* ---- what experts are like ---- */
+/* ---- types and sizes of experts ---- */
 
 static sl_status learn_layer(sl_gpu_experts *x, uint32_t layer, sl_error *err) {
     const int32_t first = 0;
@@ -138,7 +138,7 @@ static sl_gpu_address slot_address(const sl_gpu_experts *x, uint32_t index) {
     return x->memory.address + index * x->slot_bytes;
 }
 
-/* A free slot, or the one that was used longest ago; none in use by this round. */
+/* A free slot, or the least recently used one; never one that this round uses. */
 static uint32_t find_slot(sl_gpu_experts *x) {
     uint32_t oldest = 0;
     for (uint32_t i = 0; i < x->slot_count; i++) {
@@ -149,7 +149,7 @@ static uint32_t find_slot(sl_gpu_experts *x) {
     return oldest;
 }
 
-/* The transfer whose turn it is: of so many that the source has an expert left to give. */
+/* The next transfer; no more are in flight than the source can lease. */
 static transfer *next_transfer(sl_gpu_experts *x) {
     const uint32_t most = x->source->most_leases;
     return &x->transfers[x->next_transfer++ % (most && most < IN_FLIGHT ? most : IN_FLIGHT)];
@@ -209,7 +209,8 @@ static sl_status bring_one(sl_gpu_experts *x, uint32_t layer, int32_t *out_exper
     return SL_OK;
 }
 
-/* The row of a layer as x->row has it; steps launched from now on see it, and all copies. */
+/* Copies x->row to the layer's row of the table; steps submitted from now on see it, and all
+ * copies. */
 static sl_status publish(sl_gpu_experts *x, uint32_t layer, sl_error *err) {
     const uint64_t bytes = x->shape.experts * sizeof *x->row;
     SL_TRY(x->gpu->calls->copy_in(x->gpu, SL_GPU_COPIES, x->table.address + layer * bytes, x->row,
@@ -245,7 +246,7 @@ static sl_status fill_cache(sl_gpu_experts *x, sl_error *err) {
     return sl_gpu_experts_all_here(x) ? bring_all(x, err) : SL_OK;
 }
 
-/* Whether every layer that the other names is among its own. */
+/* Whether every layer that the other uses is among its own. */
 static bool knows_all(const sl_gpu_experts_shape *own, const sl_gpu_experts_shape *other) {
     for (uint32_t i = 0; i < sizeof own->named; i++)
         if (other->named[i] & ~own->named[i]) return false;
@@ -288,7 +289,7 @@ void sl_gpu_experts_destroy(sl_gpu_experts *x) {
     sl_arena_deinit(&arena);
 }
 
-void sl_gpu_experts_settle(sl_gpu_experts *x) {
+void sl_gpu_experts_release_all(sl_gpu_experts *x) {
     (void)finish_all(x, NULL);
 }
 
@@ -334,7 +335,7 @@ sl_status sl_gpu_experts_begin(sl_gpu_experts *x, uint32_t layer, const int32_t 
     return x->source->request(x->source, (sl_layer_id){layer}, x->missing, x->missing_count, err);
 }
 
-/* Hits come with the first round, so their slots are not to be had in it. */
+/* Hits are computed in the first round, so their slots cannot be reused in it. */
 static uint32_t room_of_round(const sl_gpu_experts *x) {
     const uint32_t hits = x->wanted_count - x->missing_count;
     const uint32_t room = x->first_round ? x->slot_count - hits : x->slot_count;
@@ -348,7 +349,7 @@ sl_status sl_gpu_experts_round(sl_gpu_experts *x, uint32_t *out_left, sl_error *
         const int32_t at = *slot_of(x, x->layer, x->wanted[i]);
         if (at >= 0) x->row[x->wanted[i]] = slot_address(x, (uint32_t)at);
     }
-    /* Work launched in the round before reads the slots that are filled now. */
+    /* The work of the previous round reads the slots that are filled now. */
     if (!x->first_round) SL_TRY(x->gpu->calls->wait(x->gpu, SL_GPU_WORK, err));
     for (uint32_t i = 0; i < room; i++) {
         int32_t expert;

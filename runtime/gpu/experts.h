@@ -37,7 +37,7 @@ sl_gpu_expert_places sl_gpu_experts_places(const sl_gpu_experts *x, uint32_t lay
 void sl_gpu_experts_count(const sl_gpu_experts *x, sl_device_stats *out);
 
 /* Releases the leases that a failed run still holds. */
-void sl_gpu_experts_settle(sl_gpu_experts *x);
+void sl_gpu_experts_release_all(sl_gpu_experts *x);
 
 /* For a step that streams: `used` are the experts that it needs, ascending.  Each round brings in
  * as many of them as there are slots for; after it the caller submits the step.  *out_left is how

@@ -1,5 +1,5 @@
-/* fault.h - How kernels report what they cannot do, as indexing with what is out of bounds.  The
- * first report of a run is kept; kernels go on with index 0. */
+/* fault.h - How kernels report errors, such as an index out of bounds.  The first report of a run
+ * is kept; the kernel continues with index 0. */
 #ifndef SL_RUNTIME_GPU_FAULT_H
 #define SL_RUNTIME_GPU_FAULT_H
 

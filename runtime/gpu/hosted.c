@@ -40,7 +40,7 @@ static sl_status run_body(sl_gpu_executable *body, sl_error *err) {
 static sl_status ask(sl_gpu_executable *exe, sl_gpu_address address, bool *out, sl_error *err) {
     uint8_t byte = 0;
     SL_TRY(exe->gpu->calls->copy_out(exe->gpu, SL_GPU_WORK, &byte, address, sizeof byte, err));
-    SL_TRY(sl_gpu_settle(exe, err));
+    SL_TRY(sl_gpu_drain(exe, err));
     *out = byte != 0;
     return SL_OK;
 }
@@ -141,7 +141,7 @@ static sl_status run_custom(sl_gpu_executable *exe, uint32_t s, sl_error *err) {
                                sl_gpu_resolve(exe, &step->operands[i]), sl_type_bytes(&view->type),
                                err));
     }
-    SL_TRY(sl_gpu_settle(exe, err));
+    SL_TRY(sl_gpu_drain(exe, err));
     SL_TRY(sl_custom_run(task->host_args, step->label, task->host_room, err));
     for (uint32_t i = step->input_count; i < step->operand_count; i++) {
         const sl_view *view = sl_argument(step, task->host_args, i);

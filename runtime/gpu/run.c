@@ -80,7 +80,7 @@ static sl_status copy_fault(sl_gpu_executable *exe, char *to, sl_error *err) {
                                      exe->gpu->fault.address, sizeof(sl_fault), err);
 }
 
-sl_status sl_gpu_settle(sl_gpu_executable *exe, sl_error *err) {
+sl_status sl_gpu_drain(sl_gpu_executable *exe, sl_error *err) {
     SL_TRY(copy_fault(exe, exe->outputs, err));
     SL_TRY(exe->gpu->calls->wait(exe->gpu, SL_GPU_WORK, err));
     return check_fault(exe, err);
@@ -90,16 +90,17 @@ sl_status sl_gpu_settle(sl_gpu_executable *exe, sl_error *err) {
 static sl_status copy_outputs(sl_gpu_executable *exe, bool submitted, sl_error *err) {
     for (uint32_t i = 0; i < exe->binding.program->output_count; i++)
         if (!submitted || !is_direct(exe, i)) SL_TRY(copy_output(exe, i, exe->outputs, err));
-    return sl_gpu_settle(exe, err);
+    return sl_gpu_drain(exe, err);
 }
 
 /* ---- traces ---- */
 
 static void drop_marks(sl_gpu_executable *exe) {
     const size_t count = exe->binding.program->step_count + 1;
-    for (size_t i = 0; exe->marks && i < count; i++)
+    for (size_t i = 0; exe->marks && i < count; i++) {
         if (exe->marks[i]) exe->gpu->calls->fence_destroy(exe->gpu, exe->marks[i]);
-    if (exe->marks) memset(exe->marks, 0, count * sizeof *exe->marks);
+        exe->marks[i] = NULL;
+    }
 }
 
 void sl_gpu_attach(sl_executable *base, sl_trace *trace) {
@@ -157,7 +158,7 @@ static sl_status run_inside(sl_gpu_executable *exe, sl_error *err) {
 
 /* A run that failed leaves nothing behind. */
 static sl_status leave(const sl_gpu_executable *exe, sl_status status) {
-    if (status != SL_OK && exe->gpu->experts) sl_gpu_experts_settle(exe->gpu->experts);
+    if (status != SL_OK && exe->gpu->experts) sl_gpu_experts_release_all(exe->gpu->experts);
     exe->gpu->calls->leave(exe->gpu);
     return status;
 }

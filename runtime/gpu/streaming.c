@@ -25,7 +25,7 @@ static const sl_operand *starts_of(const sl_step *step) {
     return &step->operands[3];
 }
 
-/* Pinned memory for what a moe_group says. */
+/* Pinned memory for the `starts` of a moe_group. */
 static sl_status make_starts(sl_gpu_executable *exe, sl_error *err) {
     const sl_program *program = exe->binding.program;
     uint64_t bytes = 0;

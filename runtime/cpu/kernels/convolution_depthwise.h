@@ -91,15 +91,17 @@ INLINE void depthwise_rows(const depthwise *d, const float *lines, const depthwi
         vf sums[DEPTHWISE_ROWS];
         for (int r = 0; r < rows; r++) sums[r] = bias;
         UNROLL(16)
-        for (int i = 0; i < (rows - 1) * stride + side; i++) UNROLL(8)
-        for (int k = 0; k < side; k++) {
-            const float *line = lines + (i * stride + k % stride) * d->slot;
-            const vf seen = vload(line + at + k / stride);
-            UNROLL(4)
-            for (int r = 0; r < rows; r++) {
-                const int tap = i - r * stride;
-                if (tap < 0 || tap >= side) continue;
-                sums[r] = vfma(seen, factors[tap * side + k], sums[r]);
+        for (int i = 0; i < (rows - 1) * stride + side; i++) {
+            UNROLL(8)
+            for (int k = 0; k < side; k++) {
+                const float *line = lines + (i * stride + k % stride) * d->slot;
+                const vf seen = vload(line + at + k / stride);
+                UNROLL(4)
+                for (int r = 0; r < rows; r++) {
+                    const int tap = i - r * stride;
+                    if (tap < 0 || tap >= side) continue;
+                    sums[r] = vfma(seen, factors[tap * side + k], sums[r]);
+                }
             }
         }
         const int64_t n = least(LANES, d->columns - at);

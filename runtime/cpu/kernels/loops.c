@@ -18,9 +18,11 @@ float SL_KERNEL(sl_loop_read)(const void *block, size_t bytes) {
     vu sums[STREAMS][VECTORS] = {0};
     for (size_t at = 0; at < quarter; at += LINE) {
         UNROLL(4)
-        for (size_t s = 0; s < STREAMS; s++) UNROLL(4)
-        for (size_t v = 0; v < VECTORS; v++)
-            sums[s][v] += vload_u32((const char *)block + s * quarter + at + v * sizeof(vf));
+        for (size_t s = 0; s < STREAMS; s++) {
+            UNROLL(4)
+            for (size_t v = 0; v < VECTORS; v++)
+                sums[s][v] += vload_u32((const char *)block + s * quarter + at + v * sizeof(vf));
+        }
     }
     vu total = {0};
     for (int s = 0; s < STREAMS; s++)

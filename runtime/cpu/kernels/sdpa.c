@@ -36,9 +36,11 @@ INLINE void score(const block *b, int64_t v, const int nq, const int nv, const b
         for (int i = 0; i < nv; i++)
             key[i] = cache_load(b->from->keys, at[i] + d * SL_KV_LANES, half);
         UNROLL(16)
-        for (int q = 0; q < nq; q++) UNROLL(16)
-        for (int i = 0; i < nv; i++)
-            sums[q][i] = vfma(vsplat(query[q * dim + d]), key[i], sums[q][i]);
+        for (int q = 0; q < nq; q++) {
+            UNROLL(16)
+            for (int i = 0; i < nv; i++)
+                sums[q][i] = vfma(vsplat(query[q * dim + d]), key[i], sums[q][i]);
+        }
     }
     for (int q = 0; q < nq; q++)
         for (int i = 0; i < nv; i++)
@@ -64,9 +66,11 @@ INLINE void mix_values(const block *b, int64_t c, int64_t lanes, const int nq, c
             value[i] =
                 cache_load_n(b->from->values, at + i * LANES, i + 1 < nv ? LANES : lanes, half);
         UNROLL(16)
-        for (int q = 0; q < nq; q++) UNROLL(16)
-        for (int i = 0; i < nv; i++)
-            sums[q][i] = vfma(vsplat(b->factors[q * BLOCK + p]), value[i], sums[q][i]);
+        for (int q = 0; q < nq; q++) {
+            UNROLL(16)
+            for (int i = 0; i < nv; i++)
+                sums[q][i] = vfma(vsplat(b->factors[q * BLOCK + p]), value[i], sums[q][i]);
+        }
     }
     for (int q = 0; q < nq; q++)
         for (int i = 0; i < nv; i++)

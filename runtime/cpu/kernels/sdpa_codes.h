@@ -71,9 +71,11 @@ INLINE void score_codes(const block *b, int64_t v, const int nq, const int nv) {
             fetch_words(keys[i] + BLOCK / SL_KV_LANES * bytes + d * SL_KV_LANES * 4, LANES);
         }
         UNROLL(16)
-        for (int q = 0; q < nq; q++) UNROLL(16)
-        for (int i = 0; i < nv; i++)
-            sums[q][i] = vdot_s16(sums[q][i], key[i], words[q * pairs + d]);
+        for (int q = 0; q < nq; q++) {
+            UNROLL(16)
+            for (int i = 0; i < nv; i++)
+                sums[q][i] = vdot_s16(sums[q][i], key[i], words[q * pairs + d]);
+        }
     }
     for (int q = 0; q < nq; q++)
         for (int i = 0; i < nv; i++)
@@ -139,8 +141,11 @@ INLINE void mix_codes(const block *b, const mixture *m, int64_t c, int64_t lanes
         for (int i = 0; i < nv; i++)
             value[i] = (vu)vload_n(at + i * LANES * 4, i + 1 < nv ? LANES : lanes);
         UNROLL(16)
-        for (int q = 0; q < nq; q++) UNROLL(16)
-        for (int i = 0; i < nv; i++) sums[q][i] = vdot_s16(sums[q][i], value[i], m->words[q][p]);
+        for (int q = 0; q < nq; q++) {
+            UNROLL(16)
+            for (int i = 0; i < nv; i++)
+                sums[q][i] = vdot_s16(sums[q][i], value[i], m->words[q][p]);
+        }
     }
     for (int q = 0; q < nq; q++)
         for (int i = 0; i < nv; i++) {

@@ -1,4 +1,4 @@
-/* choose.c - Tokens: the one chosen last, and the next. */
+/* choose.c - resume and choose: sampling on the device. */
 #include "runtime/cuda/kernels/choose.h"
 #include "runtime/cuda/ops/strides.h"
 
@@ -15,7 +15,7 @@ PLAN(resume) {
     return SL_OK;
 }
 
-/* So that the weights of all tokens together, each 1 at most, stay below 2^62. */
+/* Bits that keep the sum of all weights, each at most 1, below 2^62. */
 static int32_t scale_bits(int64_t vocab) {
     int32_t bits = 62;
     while (vocab > 0) bits--, vocab /= 2;

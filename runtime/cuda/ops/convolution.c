@@ -1,5 +1,4 @@
-/* convolution.c - What windows see as rows, transposed convolutions and those that look back only,
- * of any plain type. */
+/* convolution.c - im2col, transposed and causal convolutions of any plain type. */
 #include "core/window.h"
 #include "runtime/cuda/kernels/windows.h"
 #include "runtime/cuda/ops/strides.h"

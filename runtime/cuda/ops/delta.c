@@ -1,4 +1,4 @@
-/* delta.c - The gated delta net: short convolution, gates and the recurrence in two forms. */
+/* delta.c - The gated delta net: short convolution, gates, and both forms of the recurrence. */
 #include "runtime/cuda/kernels/delta.h"
 #include "runtime/cuda/ops/ops.h"
 
@@ -88,7 +88,7 @@ PLAN(delta_step) {
     return SL_OK;
 }
 
-/* Tiles, whatever the op's `chunk`, which divides the work and does not change its meaning. */
+/* Tiles of a fixed size: the op's `chunk` divides the work and does not change the result. */
 static void plan_tiles(const sl_delta *a, sl_cuda_planner *planner) {
     enum { THREADS = 256 };
     const int64_t blocks = parts_of(a->rows, SL_DELTA_TILE) * a->heads;
@@ -108,7 +108,7 @@ static void plan_tiles(const sl_delta *a, sl_cuda_planner *planner) {
 
 PLAN(delta_chunk) {
     enum {
-        FEW_ROWS = 32,    /* which go faster one by one, slots beside each other */
+        FEW_ROWS = 32,    /* rows that are faster one by one, with slots in parallel */
         STATIC_BYTES = 64 /* of shared memory, beside what a launch asks for */
     };
     const sl_delta_chunk_args *p = args;

@@ -1,4 +1,4 @@
-/* elementwise.c - One output element from those at its place. */
+/* elementwise.c - Elementwise ops on the types that models use. */
 #include "runtime/cuda/kernels/elementwise.h"
 #include "runtime/cuda/ops/strides.h"
 

@@ -5,7 +5,7 @@
 
 _Static_assert((int)SL_POINT_DIMS == (int)SL_MAX_RANK, "every shape fits");
 
-/* Dims that lie in all operands as one are one. */
+/* Merges dims that are contiguous in all operands. */
 static void push_dim(sl_point_each *p, int64_t extent, const int64_t *steps) {
     int32_t last = p->rank - 1;
     bool joins = p->rank > 0;

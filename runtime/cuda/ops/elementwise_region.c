@@ -17,8 +17,8 @@ typedef struct {
     uint32_t inputs, steps;
     sl_elementwise_step code[MOST_STEPS];
     sl_dtype dtypes[MOST_INPUTS + MOST_STEPS];
-    uint32_t last_use[MOST_INPUTS + MOST_STEPS]; /* the last step that reads it */
-    uint8_t registers[MOST_INPUTS + MOST_STEPS]; /* where it is */
+    uint32_t last_use[MOST_INPUTS + MOST_STEPS]; /* the last instruction that reads it */
+    uint8_t registers[MOST_INPUTS + MOST_STEPS]; /* its register */
 } region;
 
 static sl_status refuse(const sl_cuda_planner *planner, const char *why, sl_error *err) {
@@ -45,9 +45,8 @@ static bool is_free(const region *r, uint8_t reg, uint32_t step) {
     return true;
 }
 
-/* False where more than `count` registers are needed.  A step reads an element of its operands
- * before it writes that of its result, which may take the register of one that it is the last to
- * read. */
+/* False if more than `count` registers are needed.  An instruction reads its operands before it
+ * writes its result, which may reuse the register of an operand that is not read later. */
 static bool allocate_registers(region *r, uint8_t count) {
     for (uint32_t i = 0; i < r->inputs; i++) r->registers[i] = (uint8_t)i;
     for (uint32_t s = 0; s < r->steps; s++) {
@@ -118,7 +117,7 @@ static void set_step(const region *r, uint32_t s, sl_point_region *launch) {
     launch->code[s].to = r->registers[r->inputs + s];
 }
 
-/* Adds a dim, to the one before it where all inputs pass both as one. */
+/* Adds a dim; it is merged with the previous one if all inputs are contiguous over both. */
 static void push_dim(sl_point_region *launch, int64_t extent, const int64_t *strides) {
     const int32_t before = launch->rank - 1;
     bool joins = launch->rank > 0;
@@ -153,7 +152,7 @@ static void plan_any(sl_cuda_planner *planner, const sl_elementwise_region_args 
     ADD_PLAIN(planner, SL_CUDA_FN(sl_point_steps), launch.count, launch);
 }
 
-/* The generic kernel reinterprets no bits. */
+/* The generic kernel has no bitcast. */
 static bool has_bitcast(const region *r) {
     for (uint32_t s = 0; s < r->steps; s++)
         if (r->code[s].op == SL_OP_bitcast) return true;

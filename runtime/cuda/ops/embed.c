@@ -1,4 +1,4 @@
-/* embed.c - Rows of a table of any type, as floats. */
+/* embed.c - Embedding lookup: rows of a table of any type, as f32. */
 #include "runtime/cuda/kernels/embed.h"
 #include "runtime/cuda/ops/panels.h"
 #include "runtime/cuda/ops/strides.h"

@@ -1,4 +1,4 @@
-/* gemm.c - Products on tensor cores. */
+/* gemm.c - Matrix products on tensor cores. */
 #include "runtime/cuda/ops/gemm.h"
 #include "runtime/cuda/kernels/gemm.h"
 #include "runtime/cuda/kernels/gemm_half.h"
@@ -26,7 +26,7 @@ bool sl_cuda_gemm_reaches(const sl_type *x) {
     return sl_rows_layout_of(x).scales < UINT32_MAX;
 }
 
-/* ---- parts of columns ---- */
+/* ---- split-K ---- */
 
 int64_t sl_cuda_column_parts(int64_t tiles, int64_t blocks, int64_t groups, int64_t least_groups,
                              int32_t *out_groups) {
@@ -53,7 +53,7 @@ void sl_cuda_add_parts(sl_cuda_planner *planner, const float *sums, int64_t part
                 parts_of(four ? count / 4 : count, THREADS), THREADS, launch);
 }
 
-/* ---- tiles of halves ---- */
+/* ---- f16 tiles ---- */
 
 sl_cuda_rows16 sl_cuda_as_halves(sl_cuda_planner *planner, sl_cuda_rows8 x, int64_t rows) {
     enum { THREADS = 128 };
@@ -68,8 +68,8 @@ sl_cuda_rows16 sl_cuda_as_halves(sl_cuda_planner *planner, sl_cuda_rows8 x, int6
     return planner->halves.x;
 }
 
-/* False where there are too few tokens for it to pay.  Tiles of few tokens where rows are few, so
- * that there are more of them. */
+/* False if there are too few tokens for it to pay.  With few rows the tiles have fewer tokens, so
+ * that there are more tiles. */
 static bool gemm_halves(sl_cuda_planner *planner, const sl_cview *x, const sl_cview *w,
                         float *out) {
     enum { LEAST_TOKENS = 256, MANY_ROWS = 1024 };
@@ -98,9 +98,9 @@ static bool gemm_halves(sl_cuda_planner *planner, const sl_cview *x, const sl_cv
     return true;
 }
 
-/* ---- tiles ---- */
+/* ---- int8 tiles ---- */
 
-/* Wide tiles, whose columns are divided where that gives enough blocks; else narrow ones. */
+/* Wide tiles, with split-K if that gives enough blocks; else narrow ones. */
 bool sl_cuda_gemm_a8(sl_cuda_planner *planner, const sl_cview *x, const sl_cview *w, float *out) {
     enum { RESIDENT = 3, LEAST_GROUPS = 4 * SL_GEMM_GROUPS }; /* of a multiprocessor; of a part */
     const int64_t tokens = rows_of(&x->type);

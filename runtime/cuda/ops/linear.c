@@ -1,8 +1,8 @@
-/* linear.c - Products of rows with weights.
+/* linear.c - Products of activations with weights.
  *
- * Few tokens: one launch for all weights of one type, each read once, by as many warps as keep
- * memory busy; the end of a fused op is part of it.  Many tokens: a launch for each weight, and one
- * more for what becomes of the sums. */
+ * Few tokens (GEMV): one launch for all weights of one type, each read once, by as many warps as
+ * keep memory busy; the epilogue of a fused op is part of it.  Many tokens: one launch per weight,
+ * and one more for the epilogue. */
 #include "runtime/cuda/kernels/linear.h"
 #include "runtime/cuda/ops/gemm.h"
 #include "runtime/cuda/ops/ops.h"
@@ -23,9 +23,9 @@ static bool joins(const sl_linear_finish *f) {
     return f->kind == SL_FINISH_SWIGLU || f->kind == SL_FINISH_QUANTISE;
 }
 
-/* Families of kernels, with a member for each type of weights. */
+/* Families of kernels, with a member for each weight type. */
 typedef struct {
-    int tokens; /* at most, of a block */
+    int tokens; /* maximum of a block */
     sl_cuda_fn family;
 } function_table;
 
@@ -58,7 +58,7 @@ static bool has_many(sl_dtype dtype) {
     return sl_cuda_fn_of_type(many_functions.family, dtype) != SL_FN_none;
 }
 
-/* The first that has room for all tokens, or the last. */
+/* The first with room for all tokens, or the last. */
 static const function_table *table_for(const function_table *tables, size_t count, int64_t tokens) {
     size_t i = 0;
     while (i + 1 < count && tables[i].tokens < tokens) i++;
@@ -77,7 +77,7 @@ enum {
 };
 
 /* Units of `unit_rows` rows; `turns` is how many warps can share one, `busy` how many warps the
- * device has room for: with more, sharing gains nothing. */
+ * device has room for: beyond that, sharing gains nothing. */
 static sl_linear_division divide(const product *p, int64_t unit_rows, int64_t turns, int64_t busy) {
     sl_linear_division d = {.weights = p->count, .tokens = (int32_t)dim(&p->x->type, 0)};
     for (int i = 0; i < p->count; i++) {
@@ -106,7 +106,7 @@ static void set_tokens(sl_cuda_launch *launch, int64_t tokens, int each) {
     launch->grid[1] = (uint32_t)parts_of(tokens, each);
 }
 
-/* Blocks of a kernel for panels that a multiprocessor has room for (kernels/panel_rows.cuh). */
+/* Blocks of a panel kernel that fit on a multiprocessor (kernels/panel_rows.cuh). */
 static int blocks_of(const function_table *table, sl_dtype dtype) {
 #define THREADS(TYPE, THREADS, ...) [SL_DTYPE_##TYPE] = (THREADS),
     static const int threads[SL_DTYPE_COUNT] = {SL_PANEL_TYPES(THREADS)};
@@ -145,7 +145,7 @@ static void few_panels(const product *p, sl_cuda_planner *planner) {
     set_tokens(launch, tokens, SL_LINEAR_TOKENS);
 }
 
-/* One row with so many panels that each warp of the device takes several. */
+/* One row, with so many panels that each warp of the device takes several. */
 static bool stream_panels(const product *p, sl_cuda_planner *planner) {
     enum { TURNS = 4 };
     if (p->count != 1 || p->w[0]->type.dtype != SL_DTYPE_q8 || p->x->type.dtype != SL_DTYPE_f32 ||
@@ -166,7 +166,7 @@ static bool stream_panels(const product *p, sl_cuda_planner *planner) {
     return true;
 }
 
-/* Whether rows begin where 16 bytes can be loaded, those of x too. */
+/* Whether rows are aligned for 16-byte loads, including those of x. */
 static bool is_wide(const product *p) {
     const int64_t cols = dim(&p->x->type, 1);
     uintptr_t bits = (uintptr_t)p->x->data | (uintptr_t)(cols * 4);
@@ -206,7 +206,7 @@ static void few_tokens(const product *p, sl_cuda_planner *planner) {
 
 /* ---- many tokens ---- */
 
-/* A few tiles would leave most of the device idle, unless their columns can be divided: routers,
+/* A few tiles would leave most of the device idle, unless split-K divides their columns: routers,
  * gates, decays. */
 static bool is_many(const sl_cview *x, const sl_cview *w) {
     enum { FEW_TILES = 64, FEW_TOKENS = 64 };
@@ -244,7 +244,7 @@ static void many_tokens(const sl_cview *x, const sl_cview *w, float *out,
     sl_cuda_add_parts(planner, a.out, parts, tokens * rows, out);
 }
 
-/* ---- types that few files have ---- */
+/* ---- weight types that few files use ---- */
 
 static bool is_plain(const sl_cview *w) {
     return sl_cuda_fn_of_type(SL_FN_sl_linear_plain, w->type.dtype) != SL_FN_none;
@@ -265,7 +265,7 @@ static void plain_tokens(const sl_cview *x, const sl_cview *w, float *out,
     set_tokens(launch, a.tokens, SL_LINEAR_TOKENS);
 }
 
-/* What becomes of the sums of the first weight, or of two. */
+/* The epilogue on the sums of one weight, or of two. */
 static void after_sums(const product *p, float *const sums[2], sl_cuda_planner *planner) {
     const int64_t tokens = dim(&p->x->type, 0), rows = dim(&p->w[0]->type, 0);
     sl_linear_after a = {.finish = p->finish,
@@ -278,7 +278,7 @@ static void after_sums(const product *p, float *const sums[2], sl_cuda_planner *
     launch->grid[1] = (uint32_t)tokens;
 }
 
-/* A launch for each weight. */
+/* One launch per weight. */
 static void one_by_one(const product *p, sl_cuda_planner *planner) {
     const int64_t tokens = dim(&p->x->type, 0);
     float *sums[SL_LINEAR_WEIGHTS] = {0};
@@ -298,7 +298,7 @@ static void one_by_one(const product *p, sl_cuda_planner *planner) {
     if (p->finish.kind != SL_FINISH_STORE) after_sums(p, sums, planner);
 }
 
-/* Units of dense weights have too few rows for the 32 that are coded together. */
+/* Units of dense weights have fewer rows than the 32 that are quantised together. */
 static bool is_one_launch(const product *p) {
     const sl_dtype first = p->w[0]->type.dtype;
     for (int i = 1; i < p->count; i++)

@@ -1,4 +1,4 @@
-/* linear_heads.c - Each head's rows with a matrix of its own. */
+/* linear_heads.c - A matrix product per head. */
 #include "runtime/cuda/kernels/linear_heads.h"
 #include "runtime/cuda/ops/ops.h"
 #include "runtime/cuda/ops/panels.h"

@@ -1,4 +1,4 @@
-/* matmul.c - Products of two computed matrices, with batch dims broadcast. */
+/* matmul.c - Products of two activations, with broadcast batch dims. */
 #include "runtime/cuda/kernels/matmul.h"
 #include "runtime/cuda/ops/strides.h"
 

@@ -1,5 +1,4 @@
-/* matmul_any.c - Products of matrices of any number type, and of rows with the matrices that they
- * choose. */
+/* matmul_any.c - Matrix products of any number type, and grouped_matmul. */
 #include "runtime/cuda/kernels/matmul_any.h"
 #include "runtime/cuda/ops/strides.h"
 

@@ -1,4 +1,4 @@
-/* matmul_dequant.c - Products with weights in few bits (core/schemes.h). */
+/* matmul_dequant.c - Products with low-bit weights (core/schemes.h). */
 #include "runtime/cuda/kernels/matmul_dequant.h"
 #include "core/schemes.h"
 #include "runtime/cuda/ops/strides.h"
@@ -28,7 +28,7 @@ static void add_product(sl_cuda_planner *planner, const sl_packed_weights *weigh
 }
 
 sl_cuda_plan_fn sl_cuda_plan_matmul; /* matmul.c */
-/* Floats are multiplied by the product of models, which takes their weights as floats. */
+/* With f32 weights, by the product that models use. */
 static sl_status plan_floats(sl_cuda_planner *planner, const sl_dequant_matmul_args *a,
                              const sl_packed_weights *w, sl_error *err) {
     const int64_t count = w->inner * w->cols, rows = rows_of(&a->x.type);

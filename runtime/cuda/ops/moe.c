@@ -1,13 +1,13 @@
-/* moe.c - Experts: tokens through the experts they chose.
+/* moe.c - Experts.
  *
- * Rows of f32 and experts of plain types, or of types that differ, go matrix by matrix.  Rows of a8
- * go through panels pair by pair where there are few, otherwise by tiles on tensor cores. */
+ * With f32 activations, plain weight types or mixed types, matrix by matrix.  With a8 activations
+ * and panels: pair by pair if there are few, otherwise by tiles on tensor cores. */
 #include "runtime/cuda/kernels/moe.h"
 #include "runtime/cuda/ops/gemm.h"
 #include "runtime/cuda/ops/ops.h"
 #include "runtime/cuda/ops/panels.h"
 
-/* An op that runs experts; without biases they are NULL, and no limit is 0. */
+/* An op that runs experts; biases are NULL if there are none, and limit 0 means none. */
 typedef struct {
     const sl_cview *x, *order, *starts;
     const sl_view *out;
@@ -42,8 +42,8 @@ static ffn ffn_of(const ffn_op *op, sl_cuda_planner *planner) {
                  .hidden = dim(op->matrices, 2)};
 }
 
-/* A launch that lists tiles of at most `tile_pairs` places; how many there can be: every expert in
- * use may have one that is not full. */
+/* A launch that lists tiles of at most `tile_pairs` pairs, and their largest number: each expert in
+ * use may have one tile that is not full. */
 static int64_t cut_tiles(const ffn *f, int32_t tile_pairs, sl_moe_tile **out) {
     const int64_t pairs = f->places.pairs;
     const int64_t count = pairs / tile_pairs + least(pairs, f->places.experts);
@@ -103,20 +103,20 @@ static void plan_plain(const ffn *f) {
     add_plain(f, count, &launch, at->down.dtype);
 }
 
-/* ---- rows of a8 through panels ---- */
+/* ---- a8 activations and panels ---- */
 
 enum {
     FEW_PAIRS = 64,
     PAIR_ROWS = 64,            /* of a block */
-    PAIR_DEPTH = SL_MOE_DEPTH, /* blocks that a warp can have asked for */
-    PAIR_ROOM = 97 << 10       /* bytes, which every device has */
+    PAIR_DEPTH = SL_MOE_DEPTH, /* blocks that a warp can have in flight */
+    PAIR_ROOM = 97 << 10       /* bytes, available on every device */
 };
 
 static sl_type mid_type(const ffn *f) {
     return sl_type_make(SL_DTYPE_a8, 2, (int64_t)f->places.pairs, f->width);
 }
 
-/* What both ways have in common; what goes between the projections is made in scratch. */
+/* Common to both ways; intermediate activations are in scratch. */
 static sl_moe_up up_of(const ffn *f) {
     const sl_gpu_expert_places *at = &f->planner->places;
     const sl_type type = mid_type(f);
@@ -140,7 +140,7 @@ static sl_moe_down down_of(const ffn *f, const sl_cuda_rows8_out *mid) {
                          .out = f->op->out->data};
 }
 
-/* How many blocks of each warp's share of a panel fit into shared memory. */
+/* How many blocks of each warp's slice of a panel fit into shared memory. */
 static int32_t depth_of(const sl_cuda_panels *w, int64_t shares) {
     const int64_t share = parts_of(w->groups, SL_BLOCK_GROUPS * shares);
     const int64_t each = SL_MOE_STAGED_BYTES(w->group_bytes, w->super_bytes);
@@ -173,7 +173,7 @@ static void plan_pairs(const ffn *f) {
     launch->shared_bytes = staged_bytes(&down.w, SL_MOE_DOWN_SHARES);
 }
 
-/* Whether tiles are to be of few tokens: there are not more of an expert, or no room for more. */
+/* Whether tiles have few tokens: experts have no more, or there is no room for more. */
 static bool are_few(const ffn *f) {
     enum { FEW = 48 }; /* pairs of an expert, on average */
     const sl_gpu_expert_places *at = &f->planner->places;

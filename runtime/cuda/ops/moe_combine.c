@@ -1,4 +1,4 @@
-/* moe_combine.c - What the experts of a token made, added up. */
+/* moe_combine.c - Weighted sums of expert outputs. */
 #include "runtime/cuda/kernels/moe_combine.h"
 #include "runtime/cuda/ops/strides.h"
 

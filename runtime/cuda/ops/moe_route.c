@@ -1,4 +1,4 @@
-/* moe_route.c - Choosing experts, and grouping what chose the same. */
+/* moe_route.c - Choosing experts, and sorting pairs of token and expert by expert. */
 #include "runtime/cuda/kernels/moe_route.h"
 #include "runtime/cuda/ops/ops.h"
 
@@ -18,8 +18,8 @@ PLAN(route) {
     return SL_OK;
 }
 
-/* Few threads where there are few pairs, enough to go over the experts at once, and no more than
- * tables of all warps have room for. */
+/* Few threads for few pairs; enough to cover the experts at once, but no more than the tables of
+ * all warps have room for. */
 static uint32_t group_threads(int64_t pairs, int64_t experts) {
     enum { FEWEST = 256, MOST = 1024, TABLE_BYTES = 96 << 10 };
     const int64_t warps = TABLE_BYTES / (experts * (int64_t)sizeof(int32_t));

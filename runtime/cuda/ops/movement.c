@@ -1,11 +1,11 @@
-/* movement.c - Ops that move elements without looking at them; any plain type. */
+/* movement.c - Data movement of any plain type. */
 #include "runtime/cuda/kernels/movement.h"
 #include "runtime/cuda/ops/strides.h"
 
 static int64_t element_bytes(const sl_type *type) {
     return sl_dtype_infos[type->dtype].bytes;
 }
-/* How many stretches of dims[axis..] there are, and the bytes of one. */
+/* The number of contiguous runs dims[axis..], and the bytes of one. */
 static int64_t stretches(const sl_type *type, uint32_t axis) {
     return sl_type_elements(type) / sl_dims_tail(&type->shape, axis);
 }
@@ -17,15 +17,15 @@ static int64_t stretch_bytes(const sl_type *type, uint32_t axis) {
 
 enum { UNIT_SIZES = 5 };
 
-/* The largest unit, as a power of two, that addresses and distances with these bits set are whole
- * numbers of.  The power is also its place among SL_UNIT_FORMS. */
+/* The largest power of two that divides addresses and distances with these bits set, which is the
+ * unit that a thread moves; its exponent is also the index in SL_UNIT_FORMS. */
 static int unit_of(uint64_t bits) {
     int power = 0;
     while (power < UNIT_SIZES - 1 && (bits >> power & 1) == 0) power++;
     return power;
 }
 
-/* ---- slice, concat, split_halves: copies of stretches ---- */
+/* ---- slice, concat, split_halves: copies of contiguous runs ---- */
 
 /* Counts and distances in bytes. */
 typedef struct {
@@ -143,7 +143,7 @@ PLAN(gather) {
 
 /* ---- transpose ---- */
 
-/* The dim of which elements lie side by side in x, if it and the last are worth tiles; or -1. */
+/* The dim that is contiguous in x, if tiles of it and the last dim pay; or -1. */
 static int tiled_dim(const sl_walk *w) {
     enum { LEAST = 8 };
     const int last = w->rank - 1;
@@ -171,7 +171,7 @@ static void plan_tiles(sl_cuda_planner *planner, const sl_transpose_args *a, con
                 SL_TILE_THREADS, launch);
 }
 
-/* Where the last dim stays the last, its elements move in larger units. */
+/* If the last dim stays last, its elements move in larger units. */
 static void widen(sl_strided *s, int *power) {
     sl_walk *w = &s->walk;
     const int last = w->rank - 1;

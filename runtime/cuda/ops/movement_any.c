@@ -1,5 +1,4 @@
-/* movement_any.c - Ops that move elements of any plain type to places that attributes or indices
- * tell. */
+/* movement_any.c - Data movement of any plain type with strides or indices. */
 #include "runtime/cuda/ops/strides.h"
 
 _Static_assert((int)SL_PLACE_DIMS == (int)SL_MAX_RANK, "every shape fits");
@@ -17,7 +16,7 @@ static void copy_dims(int64_t *to, const sl_dims *from) {
 
 /* ---- by attributes ---- */
 
-/* The elements of x as they lie, before steps and the place of the first are changed. */
+/* The strides of x, before steps and start are applied. */
 static sl_stepped stepped_of(const sl_cview *x, const sl_view *out) {
     sl_stepped s = {.m = moved_of(x->data, out)};
     copy_dims(s.dims, &out->type.shape);
@@ -29,7 +28,7 @@ static void start_at(sl_stepped *s, int64_t offset) {
     s->m.x = (const char *)s->m.x + offset * s->m.bytes;
 }
 
-/* Where a slice of `size` elements begins. */
+/* The start of a slice of `size` elements. */
 static int64_t slice_start(int64_t start, int64_t step, int64_t size) {
     const int64_t from = start < 0 ? start + size : start;
     const int64_t low = step < 0 ? -1 : 0, high = step < 0 ? size - 1 : size;
@@ -135,7 +134,7 @@ PLAN(gather_nd) {
     ADD_EACH(planner, SL_CUDA_FN(sl_gather_nd), t.m.count, SL_PLACE_THREADS, t);
     return SL_OK;
 }
-/* A part of x: the result, or where `update` goes. */
+/* A slice of x: the result, or the destination of `update`. */
 static sl_status plan_part(sl_cuda_planner *planner, sl_part_fn function, sl_part *p,
                            const sl_cview *x, const sl_type *part, const sl_cview *starts) {
     p->starts = indices_of(planner, starts);

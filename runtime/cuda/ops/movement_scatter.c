@@ -1,4 +1,4 @@
-/* movement_scatter.c - Updates of any plain type, folded into places that indices tell. */
+/* movement_scatter.c - Scatter of any plain type. */
 #include "runtime/cuda/kernels/movement_scatter.h"
 #include "runtime/cuda/ops/sort.h"
 #include "runtime/cuda/ops/strides.h"
@@ -7,7 +7,7 @@ static int64_t *room_for_places(sl_cuda_planner *planner, int64_t count) {
     return sl_cuda_scratch(planner, (uint64_t)count * sizeof(int64_t));
 }
 
-/* Once places are there. */
+/* After the destinations are known. */
 static sl_status plan_folding(sl_cuda_planner *planner, sl_scattered *s) {
     sl_order order = {
         .x = s->places, .elements = s->count, .count = s->count, .inner = 1, .type = SL_TYPE_i64};
@@ -33,7 +33,7 @@ static sl_status plan_tuples(sl_cuda_planner *planner, sl_scattered *s, const sl
     return plan_folding(planner, s);
 }
 
-/* dy or updates [.., n, inner] into zeros [.., extent, inner]. */
+/* Adds dy or updates [.., n, inner] into zeros [.., extent, inner]. */
 static sl_status plan_added(sl_cuda_planner *planner, const sl_cview *indices,
                             const sl_cview *updates, const sl_view *out, uint32_t axis) {
     sl_scattered s = {.updates = updates->data,

@@ -3,11 +3,11 @@
 #include "runtime/cuda/ops/ops.h"
 #include "runtime/cuda/ops/panels.h"
 
-/* A warp has a short row, so that no barrier is needed; a block a longer one. */
+/* A warp computes a short row, so that no barrier is needed; a block a longer one. */
 enum { SHORT_ROW = 256, SHORT_ROWS_PER_BLOCK = 4, MOST_LANES = 512 };
 _Static_assert((int)SHORT_ROW <= (int)SL_CUDA_WARP * 4 * (int)SL_NORM_LOADS, "a warp keeps a row");
 
-/* Places of kernels in their families: FORM_once, FORM_kept, FORM_any. */
+/* Indices of kernels in their families: FORM_once, FORM_kept, FORM_any. */
 #define PLACE(PREFIX, FORM) PREFIX##_##FORM,
 enum { SL_NORM_FORMS_WITH(PLACE, FORM) };
 
@@ -82,7 +82,7 @@ PLAN(rms_norm_mul) {
                                     .factor = a->attrs.offset});
 }
 
-/* ---- with codes ---- */
+/* ---- with quantised results ---- */
 
 PLAN(rms_norm_quantise) {
     const sl_rms_norm_quantise_args *a = args;

@@ -1,4 +1,4 @@
-/* ops.h - What plans share. */
+/* ops.h - Helpers of plans. */
 #ifndef SL_RUNTIME_CUDA_OPS_H
 #define SL_RUNTIME_CUDA_OPS_H
 #include "runtime/cuda/kernel.h"
@@ -24,12 +24,12 @@ static inline int64_t parts_of(int64_t whole, int64_t part) {
 static inline int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
-/* Whole warps for `count` elements, one each, `most` threads at most. */
+/* Whole warps for `count` elements, one each, at most `most` threads. */
 static inline uint32_t threads_for(int64_t count, uint32_t most) {
     const int64_t whole = parts_of(count, SL_CUDA_WARP) * SL_CUDA_WARP;
     return whole < (int64_t)most ? (uint32_t)whole : most;
 }
-/* A launch of blocks of THREADS with a thread for each of UNITS. */
+/* A launch of blocks of THREADS threads, with one thread for each of UNITS. */
 #define ADD_EACH(PLANNER, FN, UNITS, THREADS, ARGS)                                                \
     SL_CUDA_ADD((PLANNER), FN, parts_of((UNITS), (THREADS)), (THREADS), (ARGS))
 #endif

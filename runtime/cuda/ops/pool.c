@@ -1,4 +1,4 @@
-/* pool.c - Pools of any plain type and their gradients. */
+/* pool.c - Pooling of any plain type, and its gradients. */
 #include "core/pool.h"
 #include "runtime/cuda/kernels/windows.h"
 #include "runtime/cuda/ops/strides.h"
@@ -43,7 +43,8 @@ PLAN(max_pool_indices) {
 
 /* ---- gradients ---- */
 
-/* First where each window's largest lies, so that places need not look for it. */
+/* First finds the position of each window's maximum, so that the gradient need not search for it.
+ */
 PLAN(pool_max_backward) {
     const sl_pool_max_backward_args *a = args;
     const int64_t windows = sl_type_elements(&a->dy.type);

@@ -3,7 +3,7 @@
 #include "runtime/cuda/ops/ops.h"
 #include "runtime/cuda/ops/panels.h"
 
-/* Places of kernels in their families: FORM_fours, FORM_ones. */
+/* Indices of kernels in their families: FORM_fours, FORM_ones. */
 #define PLACE(PREFIX, FORM) PREFIX##_##FORM,
 enum { SL_QUANTISE_FORMS_WITH(PLACE, FORM) };
 

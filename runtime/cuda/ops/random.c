@@ -1,4 +1,4 @@
-/* random.c - Random numbers and choices by them. */
+/* random.c - Random numbers and sampling. */
 #include "runtime/cuda/kernels/random.h"
 #include "runtime/cuda/ops/strides.h"
 

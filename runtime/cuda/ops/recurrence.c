@@ -1,4 +1,4 @@
-/* recurrence.c - Linear recurrences that hand their state on as a value. */
+/* recurrence.c - Linear recurrences with an explicit state. */
 #include "runtime/cuda/kernels/recurrence.h"
 #include "runtime/cuda/ops/strides.h"
 #include <math.h>

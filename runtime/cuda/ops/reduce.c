@@ -1,4 +1,4 @@
-/* reduce.c - Over the last axis and others. */
+/* reduce.c - Reductions. */
 #include "runtime/cuda/kernels/reduce.h"
 #include "runtime/cuda/ops/strides.h"
 
@@ -10,7 +10,7 @@ static int32_t power_for(int64_t count, int32_t most) {
     return power;
 }
 
-/* How the threads of a block are divided. */
+/* How the threads of a block are arranged. */
 static void divide_threads(sl_reduction *r) {
     r->inner = r->go.x[r->go.rank - 1] == 1;
     r->slices = power_for(r->count, r->inner ? SL_REDUCE_THREADS : 8);
@@ -27,7 +27,7 @@ static void add_reduction(sl_cuda_planner *planner, sl_reduction_fn function,
     launch->grid[1] = (uint32_t)parts_of(r->count, r->span);
 }
 
-/* The results of parts, made by the first launch, are reduced by a second. */
+/* A second launch reduces the partial results of the first. */
 static sl_reduction second_of(const sl_reduction *first, int64_t parts) {
     sl_reduction r = {
         .x = first->out, .outputs = first->outputs, .count = parts, .span = parts, .divisor = 1};
@@ -39,7 +39,8 @@ static sl_reduction second_of(const sl_reduction *first, int64_t parts) {
     return r;
 }
 
-/* How many parts keep the device busy where outputs are few; each part has work for its threads. */
+/* How many parts keep the device busy when there are few outputs; each part has work for its
+ * threads. */
 static int64_t parts_for(const sl_reduction *r, uint32_t multiprocessors) {
     const int64_t wanted = parts_of(2 * (int64_t)multiprocessors, blocks_of(r));
     const int64_t most = r->count / (64 * (int64_t)r->slices);
@@ -99,7 +100,7 @@ PLAN(reduce_max) {
 
 sl_cuda_plan_fn sl_cuda_plan_any_argmax; /* reduce_any.c */
 
-/* Over the last axis, the first as i32; others are found more slowly. */
+/* Over the last axis with an i32 result; other cases use the generic kernel. */
 PLAN(argmax) {
     const sl_argmax_args *a = args;
     if (a->attrs.axis != 0 || a->attrs.last || a->out.type.dtype != SL_DTYPE_i32)

@@ -1,4 +1,4 @@
-/* reduce_any.c - Reductions, running sums and products of any plain type. */
+/* reduce_any.c - Reductions, cumulative sums and products of any plain type. */
 #include "runtime/cuda/kernels/reduce_any.h"
 #include "runtime/cuda/ops/strides.h"
 
@@ -11,7 +11,10 @@ _Static_assert(sizeof(sl_reduce_sum_args) == sizeof(sl_reduce_min_args) &&
 
 static sl_status plan_fold(sl_cuda_planner *planner, const sl_reduce_sum_args *a, int32_t how,
                            bool mean) {
-    enum { FEW = 64, MANY = 1 << 14 }; /* elements and results of which threads need no company */
+    enum {
+        FEW = 64,
+        MANY = 1 << 14
+    }; /* with fewer elements, or more results, one thread per result */
     const sl_dims *shape = &a->x.type.shape;
     bool gone[SL_MAX_RANK] = {false};
     for (uint32_t i = 0; i < a->attrs.axes.rank; i++)

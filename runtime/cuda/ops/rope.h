@@ -1,4 +1,4 @@
-/* rope.h - Launches that work on heads, a warp on each. */
+/* rope.h - Launches with one warp per head. */
 #ifndef SL_RUNTIME_CUDA_OPS_ROPE_H
 #define SL_RUNTIME_CUDA_OPS_ROPE_H
 #include "runtime/cuda/kernels/rope.h"
@@ -11,7 +11,7 @@ enum { HEADS_PER_BLOCK = 4 };
     SL_CUDA_ADD((PLANNER), FN, parts_of((WARPS), HEADS_PER_BLOCK), HEADS_PER_BLOCK *SL_CUDA_WARP,  \
                 (ARGS))
 
-/* Heads x[T,heads,D] as they are, or turned by a table[T,R]. */
+/* Heads x[T,heads,D] unchanged, or rotated by a table[T,R]. */
 static inline sl_head_change heads_of(const sl_type *x) {
     return (sl_head_change){.heads = (int32_t)dim(x, 1), .width = (int32_t)dim(x, 2)};
 }

@@ -1,4 +1,4 @@
-/* rope_apply.c - Rotary positions whose angles are operands or follow from the place in a grid. */
+/* rope_apply.c - RoPE whose angles are operands or follow from the position in a grid. */
 #include "runtime/cuda/kernels/rope_apply.h"
 #include "core/rope_apply.h"
 #include "runtime/cuda/ops/strides.h"
@@ -21,7 +21,7 @@ PLAN(rope_tables) {
     return SL_OK;
 }
 
-/* Operands and attributes of both directions are alike. */
+/* Forward and backward have the same operands and attributes. */
 static sl_status plan_rope(sl_cuda_planner *planner, const sl_rope_apply_args *a, bool back) {
     const sl_dims *x = &a->x.type.shape, *table = &a->cos.type.shape;
     sl_rope_applied r = {.t = {.x = a->x.data, .out = a->out.data, .back = back},

@@ -1,4 +1,4 @@
-/* sdpa.c - Attention over the key-value cache: in splits of positions that are joined. */
+/* sdpa.c - Attention over the KV cache, in splits of positions that are merged. */
 #include "runtime/cuda/kernels/sdpa.h"
 #include "core/kv.h"
 #include "runtime/cuda/ops/ops.h"
@@ -9,7 +9,7 @@ enum {
     MANY_SPAN = 256 /* positions, of which a split of many rows has no fewer where it can */
 };
 
-/* ---- joining ---- */
+/* ---- merging ---- */
 
 static void add_join(sl_cuda_planner *planner, sl_sdpa_joined launch, int64_t queries) {
     launch.groups = (int32_t)parts_of(launch.splits, launch.group);
@@ -80,7 +80,7 @@ static int64_t queries_of(const sl_sdpa_splits *s) {
     return (int64_t)s->rows * s->heads * s->ratio;
 }
 
-/* Room for what splits give. */
+/* Memory for the results of the splits. */
 static void add_room(sl_cuda_planner *planner, sl_sdpa_splits *s) {
     const uint64_t results = (uint64_t)queries_of(s) * (uint64_t)s->splits * sizeof(float);
     s->mixes = sl_cuda_scratch(planner, results * (uint64_t)s->value_width);
@@ -95,8 +95,8 @@ static void add_plain(sl_cuda_planner *planner, const sl_sdpa_splits *s) {
         (uint32_t)(s->width + s->value_width + SL_CUDA_SPLIT) * (uint32_t)sizeof(float);
 }
 
-/* Widths of heads that tensor cores are used for, with a cache of f16: kernels for one row and for
- * several, and of few warps and of as many as there may be. */
+/* Head widths for which tensor cores are used, with an f16 cache: kernels for one row and for
+ * several, with few warps and with the maximum. */
 typedef struct {
     sl_cuda_fn function;
     uint32_t shared_bytes;
@@ -136,7 +136,7 @@ static void add_few(sl_cuda_planner *planner, const sl_sdpa_splits *s, const str
     l->shared_bytes = wide->few[several].shared_bytes;
 }
 
-/* Splits of SL_CUDA_SPLIT positions, into room of their own. */
+/* Splits of SL_CUDA_SPLIT positions, each with its own result. */
 static void add_splits(sl_cuda_planner *planner, sl_sdpa_splits *s) {
     const struct wide *wide = wide_of(s);
     s->splits = (int32_t)parts_of(s->capacity, SL_CUDA_SPLIT);
@@ -153,7 +153,7 @@ static sl_sdpa_joined joined_of(const sl_sdpa_splits *s) {
                             .width = s->value_width};
 }
 
-/* What becomes of all splits of a query. */
+/* The merge of all splits of a query. */
 typedef struct {
     float *out;
     const float *sinks; /* NULL: none */
@@ -167,8 +167,8 @@ static void add_all_joined(sl_cuda_planner *planner, const sl_sdpa_splits *s, re
     add_join(planner, joined, queries_of(s));
 }
 
-/* Tiles of queries; where they are fewer than multiprocessors, each row's positions are divided.
- * False where they do not fit. */
+/* Tiles of queries; if there are fewer than multiprocessors, each row's positions are split.  False
+ * if they do not fit. */
 static bool add_many(sl_cuda_planner *planner, sl_sdpa_splits *s, result to) {
     const struct wide *wide = wide_of(s);
     if (!wide) return false;

@@ -1,4 +1,4 @@
-/* signal.c - Fourier transforms and what follows them. */
+/* signal.c - Fourier transforms and log-mel spectra. */
 #include "runtime/cuda/kernels/signal.h"
 #include "runtime/cuda/ops/strides.h"
 #include <math.h>
@@ -11,7 +11,7 @@ static double scale_of(const sl_fft_attrs *attrs, int64_t count) {
     return attrs->norm == (attrs->inverse ? INVERSE : FORWARD) ? 1 / (double)count : 1;
 }
 
-/* The radices of a length; false where a prime factor is too large for one. */
+/* The radices of a length; false if a prime factor is too large for one. */
 static bool find_stages(int64_t length, sl_fft_rows *f) {
     f->length = length;
     f->stages = 0;
@@ -36,7 +36,7 @@ static void add_rows(sl_cuda_planner *planner, sl_fft_rows *f) {
     if (fits) launch->shared_bytes = (uint32_t)bytes;
 }
 
-/* A convolution instead, with a chirp whose transform is made first. */
+/* As a convolution with a chirp (Bluestein), whose transform is computed first. */
 static void use_chirp(sl_cuda_planner *planner, sl_fft_rows *f, sl_fft_tables *tables) {
     int64_t length = 1;
     while (length < 2 * f->count) length *= 2;

@@ -1,4 +1,4 @@
-/* solve.c - Systems of linear equations and determinants. */
+/* solve.c - Linear systems and determinants. */
 #include "runtime/cuda/kernels/solve.h"
 #include "runtime/cuda/ops/strides.h"
 

@@ -4,7 +4,7 @@
 #include "runtime/cuda/kernels/sort.h"
 #include "runtime/cuda/ops/ops.h"
 
-/* Launches that sort what x, count, inner, elements, type and descending say; the rest is set here,
- * `now` to where the order is in the end. */
+/* Launches that sort by x, count, inner, elements, type and descending; the rest is set here, `now`
+ * to the location of the sorted order. */
 void sl_cuda_plan_order(sl_cuda_planner *planner, sl_order *order);
 #endif

@@ -1,4 +1,4 @@
-/* strides.h - Making walks, and what plans of plain kernels share. */
+/* strides.h - Building strided iterators, and helpers of plans of the generic kernels. */
 #ifndef SL_RUNTIME_CUDA_OPS_STRIDES_H
 #define SL_RUNTIME_CUDA_OPS_STRIDES_H
 #include "core/elementwise_region.h"
@@ -8,7 +8,7 @@
 
 _Static_assert((int)SL_WALK_DIMS >= (int)SL_MAX_RANK, "every shape can be walked");
 
-/* The next inner dim, with the distance of its elements in both operands. */
+/* Adds the next inner dim, with its stride in both operands. */
 static inline void walk_push(sl_walk *w, int64_t extent, int64_t x, int64_t y) {
     const int last = w->rank - 1;
     if (extent == 1) return;
@@ -35,7 +35,7 @@ static inline void walk_end(sl_walk *w) {
     w->narrow = walk_elements(w) <= INT32_MAX;
 }
 
-/* The distance of elements along dim `at` of a shape that `operand` broadcasts to. */
+/* The stride along dim `at` of a shape that `operand` broadcasts to. */
 static inline int64_t broadcast_stride(const sl_dims *operand, const sl_dims *shape, uint32_t at) {
     if (at + operand->rank < shape->rank) return 0;
     const uint32_t own = at + operand->rank - shape->rank;
@@ -61,7 +61,7 @@ static inline bool is_aligned(const void *data, uint32_t bytes) {
 enum { VECTOR = 4, VECTOR_BYTES = 16 }; /* floats moved at once */
 
 enum { PLAIN_THREADS = 128 };
-/* A thread for each of `units`. */
+/* One thread for each of `units`. */
 #define ADD_PLAIN(PLANNER, FN, UNITS, ARGS)                                                        \
     SL_CUDA_ADD((PLANNER), FN, parts_of((UNITS), PLAIN_THREADS),                                   \
                 threads_for((UNITS), PLAIN_THREADS), (ARGS))
