@@ -2,6 +2,7 @@
  * recurrences, blocks and random numbers, of every instruction set, against the plain meaning of
  * their ops: on the fixtures' operands and on random ragged ones. */
 #include "tests/support/list_case.h"
+#include "tests/support/rounds.h"
 #include <stdio.h>
 
 static const double TOLERANCE = 2e-6;
@@ -93,7 +94,7 @@ static void attention_case(list_case *c, bool backward, const extents *e, sl_dty
 
 static void test_attention(void **state) {
     (void)state;
-    for (int round = 0; round < 150; round++) {
+    for (int round = 0; round < rounds(150); round++) {
         const bool large = round % 8 == 0;
         const extents e = {between(1, 3),
                            between(1, 3),
@@ -111,7 +112,7 @@ static void test_attention(void **state) {
 
 static void test_attention_backward(void **state) {
     (void)state;
-    for (int round = 0; round < 100; round++) {
+    for (int round = 0; round < rounds(100); round++) {
         const bool large = round % 10 == 0;
         const extents e = {between(1, 2),
                            between(1, 2),
@@ -155,7 +156,7 @@ static void test_odd_scores(void **state) {
 
 static void test_rope(void **state) {
     (void)state;
-    for (int round = 0; round < 80; round++) {
+    for (int round = 0; round < rounds(80); round++) {
         const sl_dtype dtype = any_float();
         const int64_t pairs = between(1, 40), width = 2 * pairs + between(0, 5);
         const int64_t batch = between(1, 3), tokens = between(1, 70);
@@ -224,7 +225,7 @@ static void test_axial_and_tables(void **state) {
 
 static void test_recurrences(void **state) {
     (void)state;
-    for (int round = 0; round < 60; round++) {
+    for (int round = 0; round < rounds(60); round++) {
         const sl_dtype dtype = any_float();
         const int64_t b = between(1, 3), s = between(1, 40), h = between(1, 40), n = between(1, 20);
         list_case c;
@@ -257,7 +258,7 @@ static void test_recurrences(void **state) {
 
 static void test_small_blocks(void **state) {
     (void)state;
-    for (int round = 0; round < 60; round++) {
+    for (int round = 0; round < rounds(60); round++) {
         const sl_dtype dtype = any_float();
         const int64_t rows = between(1, 40), inner = between(1, 90), cols = between(1, 300);
         char attrs[100];
@@ -333,7 +334,7 @@ static void layer_case(list_case *c, bool whole, sl_dtype dtype) {
 
 static void test_layers(void **state) {
     (void)state;
-    for (int round = 0; round < 60; round++) {
+    for (int round = 0; round < rounds(60); round++) {
         list_case c;
         layer_case(&c, round % 2, any_float());
         case_check(&c, TOLERANCE);
@@ -373,7 +374,7 @@ static void test_random_numbers(void **state) {
 
 static void test_sample(void **state) {
     (void)state;
-    for (int round = 0; round < 60; round++) {
+    for (int round = 0; round < rounds(60); round++) {
         char attrs[100];
         list_case c;
         const int64_t width = between(1, 300);

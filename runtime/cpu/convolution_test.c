@@ -1,6 +1,7 @@
 /* convolution_test.c - Kernels of convolutions and pools against the plain meaning of their ops, on
  * random shapes. */
 #include "tests/support/node_case.h"
+#include "tests/support/rounds.h"
 
 static sl_dtype any_float(void) {
     static const sl_dtype dtypes[] = {SL_DTYPE_f16, SL_DTYPE_bf16, SL_DTYPE_f64};
@@ -82,7 +83,7 @@ static void check_conv(const window *w, int64_t groups, const sl_type *x, const 
 
 static void convolutions(void **state) {
     (void)state;
-    for (int round = 0; round < 160; round++) {
+    for (int round = 0; round < rounds(160); round++) {
         const window w = random_window(round % 8 ? 9 : 20);
         const sl_dtype dtype = any_number();
         const int64_t groups = node_next() % 2 ? 1 : node_between(1, 5);
@@ -98,7 +99,7 @@ static void convolutions(void **state) {
  * are less than a vector wide and such as take several turns. */
 static void planes(void **state) {
     (void)state;
-    for (int round = 0; round < 90; round++) {
+    for (int round = 0; round < rounds(90); round++) {
         window w = {.rank = 2};
         const int64_t side = 3 + round % 3 * 2, stride = node_between(1, 2);
         for (uint32_t i = 0; i < 2; i++) {
@@ -148,7 +149,7 @@ static void deep_convolutions(void **state) {
 
 static void transposed(void **state) {
     (void)state;
-    for (int round = 0; round < 80; round++) {
+    for (int round = 0; round < rounds(80); round++) {
         window w = random_window(7);
         const sl_dtype dtype = any_number();
         const int64_t groups = node_next() % 2 ? 1 : node_between(1, 3);
@@ -178,7 +179,7 @@ static void transposed(void **state) {
 
 static void gradients(void **state) {
     (void)state;
-    for (int round = 0; round < 100; round++) {
+    for (int round = 0; round < rounds(100); round++) {
         const window w = random_window(round % 8 ? 8 : 18);
         const sl_dtype dtype = any_float();
         const bool weight = round % 2;
@@ -221,7 +222,7 @@ static void pools(void **state) {
     static const char *const ops[] = {
         "pool_max", "pool_min",         "pool_sum", "pool_prod",         "pool_mean",
         "lp_pool",  "max_pool_indices", "im2col",   "pool_max_backward", "pool_mean_backward"};
-    for (int round = 0; round < 200; round++) {
+    for (int round = 0; round < rounds(200); round++) {
         const int kind = round % 10;
         const window w = random_window(round % 8 ? 10 : 22);
         const bool floats = kind == 4 || kind == 5 || kind > 7;
