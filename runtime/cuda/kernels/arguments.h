@@ -1,5 +1,5 @@
-/* arguments.h - The argument structs of all kernels, and the lists of variants that
- * runtime/cuda/functions.def has families of: types of weights, and forms. */
+/* arguments.h - The argument structs of all kernels, and the lists of variants for the families of
+ * runtime/cuda/functions.def: weight types and forms. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_ARGUMENTS_H
 #define SL_RUNTIME_CUDA_KERNELS_ARGUMENTS_H
 #include "runtime/cuda/kernels/choose.h"

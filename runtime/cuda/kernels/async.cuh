@@ -1,7 +1,7 @@
-/* async.cuh - Copies from device memory to shared memory that go on while the thread does.
+/* async.cuh - Asynchronous copies from device memory to shared memory (cp.async).
  *
- * Copies are counted in groups: those between two copy_commits.  copy_wait<N> waits until all but
- * the last N groups of this thread are there; for what other threads copied a barrier follows. */
+ * Copies are counted in groups, separated by copy_commit.  copy_wait<N> waits until all but the
+ * last N groups of this thread have arrived; for copies of other threads a barrier must follow. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_ASYNC_CUH
 #define SL_RUNTIME_CUDA_KERNELS_ASYNC_CUH
 #include "runtime/cuda/kernels/cuda.cuh"

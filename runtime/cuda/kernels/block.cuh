@@ -1,4 +1,4 @@
-/* block.cuh - What the threads of a block find out together, in double. */
+/* block.cuh - Reductions over the threads of a block, in double. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_BLOCK_CUH
 #define SL_RUNTIME_CUDA_KERNELS_BLOCK_CUH
 #include "runtime/cuda/kernels/cuda.cuh"

@@ -1,11 +1,11 @@
-/* choose.cu - Tokens: the one chosen last, and the next (core/choose.h).
+/* choose.cu - resume and choose: sampling on the device (core/choose.h).
  *
- * Three launches.  sl_choose_best finds the largest logit of each tile.  With those every block of
- * sl_choose_weigh knows the largest of all; it adds up its tile's weights, and sets those tokens
- * apart that the filters may leave over.  A block of sl_choose_last then chooses among these, or,
- * where they are too many or do not suffice, among all.  Nothing is sorted: places in the order are
- * found digit by digit, from histograms of what tokens weigh.  Weights are integers, so that the
- * order of atomic additions changes nothing. */
+ * Three launches.  sl_choose_best finds the largest logit of each tile.  From these every block of
+ * sl_choose_weigh knows the global maximum; it sums the weights of its tile and collects the tokens
+ * that may pass the filters.  A block of sl_choose_last then samples from these, or from all tokens
+ * if they are too many or not enough.  Nothing is sorted: ranks are found digit by digit from
+ * histograms of the weights (radix select).  Weights are integers, so the order of atomic additions
+ * does not matter. */
 #include "runtime/cuda/kernels/choose.h"
 #include "core/choose.h"
 #include "runtime/cuda/kernels/rank.cuh"

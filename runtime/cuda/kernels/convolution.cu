@@ -1,5 +1,5 @@
-/* convolution.cu - What windows see as rows, transposed convolutions and those that look back
- * only, of any plain type; a thread has an element of the result. */
+/* convolution.cu - im2col, transposed and causal convolutions of any plain type; one thread per
+ * element of the result. */
 #include "runtime/cuda/kernels/number.cuh"
 #include "runtime/cuda/kernels/strides.cuh"
 #include "runtime/cuda/kernels/windows.h"

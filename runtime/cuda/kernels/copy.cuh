@@ -1,4 +1,4 @@
-/* copy.cuh - Into shared memory while the thread goes on (async.cuh), and from there into the
+/* copy.cuh - Asynchronous copies to shared memory (async.cuh), and loads from there into the
  * operands of tensor cores (mma.cuh). */
 #ifndef SL_RUNTIME_CUDA_KERNELS_COPY_CUH
 #define SL_RUNTIME_CUDA_KERNELS_COPY_CUH

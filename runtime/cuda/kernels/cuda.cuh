@@ -1,5 +1,5 @@
-/* cuda.cuh - What every kernel file starts with: the language (nvcc's or the emulator's), and the
- * few things all kernels share. */
+/* cuda.cuh - Included first by every kernel file: the language (nvcc's or the emulator's), and a
+ * few common functions. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_CUDA_CUH
 #define SL_RUNTIME_CUDA_KERNELS_CUDA_CUH
 #include "runtime/gpu/fault.h"

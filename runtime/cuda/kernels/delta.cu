@@ -1,4 +1,4 @@
-/* delta.cu - The delta net's gates, and its recurrence row by row. */
+/* delta.cu - The gates of the delta net, and its recurrence row by row. */
 #include "runtime/cuda/kernels/delta.cuh"
 #include "runtime/cuda/kernels/norm.cuh"
 

@@ -1,4 +1,4 @@
-/* delta.cuh - Where the operands of the delta net's recurrence lie. */
+/* delta.cuh - The addresses of the operands of the delta-net recurrence. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_DELTA_CUH
 #define SL_RUNTIME_CUDA_KERNELS_DELTA_CUH
 #include "runtime/cuda/kernels/cuda.cuh"

@@ -1,8 +1,8 @@
-/* delta_conv.cu - The delta net's short convolution: depthwise, causal, then silu.
+/* delta_conv.cu - The short convolution of the delta net: depthwise, causal, then silu.
  *
- * Row t of a channel is made of its own x and the taps - 1 before it: those of the same stretch
- * of rows, and before the first of a stretch those that the slot's window kept.  A stretch starts
- * where the slot changes or the position is 0, which empties the window. */
+ * Row t of a channel depends on its own x and on taps - 1 earlier rows: those of the same sequence
+ * in this batch, and before its first row those stored in the slot's window.  A sequence starts
+ * where the slot changes or the position is 0, which clears the window. */
 #include "runtime/cuda/kernels/delta.cuh"
 
 DEVICE float silu(float x) {

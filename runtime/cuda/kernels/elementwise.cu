@@ -1,5 +1,5 @@
-/* elementwise.cu - One output element from those at its place.  A result may lie where an operand
- * is: a thread reads all it needs before it writes. */
+/* elementwise.cu - Elementwise ops on the types that models use.  A result may overwrite an
+ * operand: a thread reads everything it needs before it writes. */
 #include "runtime/cuda/kernels/elementwise.h"
 #include "runtime/cuda/kernels/elementwise.cuh"
 #include "runtime/cuda/kernels/strides.cuh"

@@ -1,5 +1,5 @@
-/* elementwise.cuh - Elementwise ops on floats, for the kernels of the ops themselves and for those
- * that have them inside. */
+/* elementwise.cuh - Elementwise functions of floats, for the elementwise kernels and for fused
+ * ones. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_ELEMENTWISE_CUH
 #define SL_RUNTIME_CUDA_KERNELS_ELEMENTWISE_CUH
 #include "core/elementwise_steps.h"

@@ -1,6 +1,6 @@
 /* elementwise.h - Arguments of the kernels in elementwise.cu.
  *
- * A thread makes a unit of the result: four elements side by side where `vectors` says that all
+ * A thread computes a unit of the result: four adjacent elements if `vectors` says that all
  * operands are laid out for it, else one. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_ELEMENTWISE_H
 #define SL_RUNTIME_CUDA_KERNELS_ELEMENTWISE_H

@@ -1,6 +1,6 @@
 /* elementwise_any.cu - Generic elementwise kernels: any op, or a region of them, on operands of any
- * plain type, an element per thread.  Op and types are run-time switches, uniform per launch.  Ops on
- * floats that models have are in elementwise.cu, without these switches. */
+ * plain type, one element per thread.  Op and types are run-time switches, uniform per launch.  The
+ * float ops that models use are in elementwise.cu, without these switches. */
 #include "core/elementwise_forms.h"
 #include "runtime/cuda/kernels/elementwise.cuh"
 #include "runtime/cuda/kernels/elementwise_any.h"

@@ -1,4 +1,5 @@
-/* embed.cu - Rows of a table of any type, as floats: sl_decode_row's to the last bit. */
+/* embed.cu - Embedding lookup: rows of a table of any type as f32, bit-identical to sl_decode_row.
+ */
 #include "runtime/cuda/kernels/embed.h"
 #include "runtime/cuda/kernels/panel.cuh"
 #include "runtime/cuda/kernels/strides.cuh"

@@ -1,8 +1,8 @@
-/* exact.cuh - Tiles of bf16 that multiply exactly: codes of panels are small integers, which bf16
- * holds, and an x is the sum of three bf16, together its 24 bits.
+/* exact.cuh - Exact products by bf16 tiles: codes of panels are small integers, which bf16
+ * represents exactly, and an f32 x is the sum of three bf16 with 8 bits each.
  *
- * A step of a tile is 16 deep, so a group takes two.  Lane j of four has columns 8j to 8j+7 of a
- * group, in the order 0 2 1 3 for the first step and 4 6 5 7 for the second. */
+ * A tile is 16 columns deep, so a group takes two.  Lane j of four has columns 8j to 8j+7 of a
+ * group, in the order 0 2 1 3 for the first tile and 4 6 5 7 for the second. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_EXACT_CUH
 #define SL_RUNTIME_CUDA_KERNELS_EXACT_CUH
 #include "runtime/cuda/kernels/mma.cuh"

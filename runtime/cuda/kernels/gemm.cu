@@ -1,4 +1,4 @@
-/* gemm.cu - Products of many rows of a8 with panels. */
+/* gemm.cu - GEMM of many rows of a8 with panels. */
 #include "runtime/cuda/kernels/gemm.cuh"
 
 /* Blocks are (rows, tokens, parts of the columns). */

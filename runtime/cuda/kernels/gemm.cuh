@@ -1,11 +1,11 @@
-/* gemm.cuh - A tile of products of panels with rows of a8, by int8 tensor cores.
+/* gemm.cuh - A tile of the product of panels with rows of a8, by int8 tensor cores.
  *
- * A block of four warps takes 64 tokens by 8 panels (128 rows), of which a warp has two; or,
- * where that leaves too few blocks, by 2 panels, of which a warp has every fourth group.  A panel's
- * words are what a lane needs of matrix a: with r = lane / 4 and c = lane % 4 the columns 8c to
- * 8c+3 stand in the place of 4c to 4c+3, and 8c+4 to 8c+7 in that of 16+4c and on, in both
- * matrices.  Of each group the sum of products is a whole number, which is then scaled and added.
- * Weights and tokens come in stages of four groups, three of them in flight. */
+ * A block of four warps computes 64 tokens by 8 panels (128 rows), two panels per warp; or, if that
+ * leaves too few blocks, by 2 panels, of which each warp takes every fourth group.  A panel's words
+ * are in the order that a lane needs for matrix a: with r = lane / 4 and c = lane % 4, columns 8c
+ * to 8c+3 take the place of 4c to 4c+3, and 8c+4 to 8c+7 that of 16+4c and on, in both matrices.
+ * The sum of products of each group is an integer, which is then scaled and added.  Weights and
+ * tokens are loaded in stages of four groups, three of them in flight. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_GEMM_CUH
 #define SL_RUNTIME_CUDA_KERNELS_GEMM_CUH
 #include "runtime/cuda/kernels/async.cuh"

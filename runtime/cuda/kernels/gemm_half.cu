@@ -1,4 +1,4 @@
-/* gemm_half.cu - Products of many rows of a8 with panels, as halves on tensor cores. */
+/* gemm_half.cu - GEMM of many rows of a8 with panels, in f16 on tensor cores. */
 #include "runtime/cuda/kernels/gemm_half.cuh"
 
 /* A block is a row. */

@@ -1,17 +1,17 @@
-/* gemm_half.cuh - A tile of products of panels with rows of halves, on tensor cores.
+/* gemm_half.cuh - A tile of the product of panels with f16 rows, on tensor cores.
  *
- * With groups that have scales of their own, integers would have to be scaled after every 32
- * columns, which takes longer than multiplying them.  Here weights and activations are scaled first
- * and rounded to halves (by 2^-12 at most, where codes of 8 bits are off by 2^-8), and sums stay in
- * the tensor cores' registers from the first column to the last.
+ * Groups have scales of their own, so integer sums would have to be scaled after every 32 columns,
+ * which takes longer than multiplying them.  Here weights and activations are scaled first and
+ * rounded to f16 (an error of at most 2^-12, where 8-bit codes have 2^-8), and sums stay in the
+ * accumulators from the first column to the last.
  *
- * A block of four warps takes 128 tokens (or 32) by 8 panels (128 rows), of which a warp has two.
- * A lane reads of a panel what it needs of matrix a, as in gemm.cuh: its columns 8c to 8c+7 stand
- * in the places of two products of 16 columns, in both matrices.  So a token's columns of a group
- * are 16 bytes in a row for each lane.
+ * A block of four warps computes 128 tokens (or 32) by 8 panels (128 rows), two panels per warp.  A
+ * lane reads what it needs of matrix a from a panel as in gemm.cuh: its columns 8c to 8c+7 take the
+ * places of two products of 16 columns, in both matrices.  So each lane reads 16 contiguous bytes
+ * of a token's group.
  *
- * What bounds it, of few tokens, is how many instructions it takes to make weights of codes: about
- * 80 a group and warp, of which 52 are that. */
+ * With few tokens the bound is the number of instructions for decoding weights: about 80 per group
+ * and warp, 52 of them for decoding. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_GEMM_HALF_CUH
 #define SL_RUNTIME_CUDA_KERNELS_GEMM_HALF_CUH
 #include "runtime/cuda/kernels/async.cuh"

@@ -1,12 +1,12 @@
-/* gemv_panel.cuh - A warp's share of a panel times one row, by loops that stay small.
+/* gemv_panel.cuh - One warp's slice of a GEMV with a panel; loops are not unrolled.
  *
- * In a step of one row every kernel does little, so that it takes about as long to fetch its
- * instructions as to run them: loops are not unrolled, and what would take registers until it is
- * there goes to shared memory.  A share is some of a panel's blocks (two groups, 64 columns), which
- * lie side by side; of types with parameters above a super-group it is whole super-groups.  A lane
- * has one row of one of a block's groups. */
-#ifndef SL_RUNTIME_CUDA_KERNELS_SHARE_CUH
-#define SL_RUNTIME_CUDA_KERNELS_SHARE_CUH
+ * A kernel for one row does so little that fetching its instructions takes as long as running them:
+ * loops are not unrolled, and loads in flight go to shared memory instead of registers.  A slice is
+ * some of a panel's blocks (two groups, 64 columns), which are contiguous; for types with
+ * parameters per super-group it is whole super-groups.  A lane has one row of one of a block's
+ * groups. */
+#ifndef SL_RUNTIME_CUDA_KERNELS_GEMV_PANEL_CUH
+#define SL_RUNTIME_CUDA_KERNELS_GEMV_PANEL_CUH
 #include "runtime/cuda/kernels/async.cuh"
 #include "runtime/cuda/kernels/panel.cuh"
 #include "runtime/cuda/kernels/rows.cuh"

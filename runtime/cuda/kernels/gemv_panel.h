@@ -1,5 +1,5 @@
-/* gemv_panel.h - How panels are divided among warps, and the shared memory that takes
- * (gemv_panel.cuh). */
+/* gemv_panel.h - How panels are divided among warps, and the shared memory for it (gemv_panel.cuh).
+ */
 #ifndef SL_RUNTIME_CUDA_KERNELS_GEMV_PANEL_H
 #define SL_RUNTIME_CUDA_KERNELS_GEMV_PANEL_H
 #include "runtime/cuda/kernels/panel.h"

@@ -1,4 +1,4 @@
-/* head.cuh - Norms and rotary positions of heads. */
+/* head.cuh - Norm and RoPE of a head. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_HEAD_CUH
 #define SL_RUNTIME_CUDA_KERNELS_HEAD_CUH
 #include "runtime/cuda/kernels/rope.h"

@@ -1,4 +1,4 @@
-/* indices.cuh - Indices that lie in tensors. */
+/* indices.cuh - Reading indices from tensors. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_INDICES_CUH
 #define SL_RUNTIME_CUDA_KERNELS_INDICES_CUH
 #include "runtime/cuda/kernels/cuda.cuh"

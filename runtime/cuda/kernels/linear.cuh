@@ -1,5 +1,4 @@
-/* linear.cuh - What the kernels for products share: which units a block works on, and what becomes
- * of the sums. */
+/* linear.cuh - Common parts of the product kernels: the units of a block, and the epilogue. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_LINEAR_CUH
 #define SL_RUNTIME_CUDA_KERNELS_LINEAR_CUH
 #include "runtime/cuda/kernels/linear.h"

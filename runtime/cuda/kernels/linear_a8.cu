@@ -1,7 +1,7 @@
-/* linear_a8.cu - A few rows of a8 with weights of panels: products of bytes, scaled group by group.
+/* linear_a8.cu - A few rows of a8 with panel weights: int8 dot products, scaled group by group.
  *
- * In shared memory: the codes of the block's tokens, [group][token][32]; then what a group's sums
- * are scaled with, {scale, scale * sum of codes}, [group][token], tokens rounded up to pairs. */
+ * In shared memory: the codes of the block's tokens, [group][token][32]; then the factors of the
+ * group sums, {scale, scale * sum of codes}, [group][token], tokens rounded up to pairs. */
 #include "runtime/cuda/kernels/linear_panels.cuh"
 #include "runtime/cuda/kernels/mma.cuh"
 

@@ -1,7 +1,7 @@
 /* linear_dense.cu - A few rows of f32 with weights of f32, f16 or bf16.
  *
- * A unit is four rows.  The warps that share it take turns of columns; a lane has 16 bytes of each
- * row where rows lie at such places, else an element. */
+ * A unit is four rows.  The warps that share it take columns in turn; a lane loads 16 bytes of each
+ * row if rows are aligned, else one element. */
 #include "runtime/cuda/kernels/linear.cuh"
 
 enum { ROWS = SL_LINEAR_DENSE_ROWS };

@@ -1,9 +1,8 @@
-/* linear_exact.cu - A few rows of f32 with weights of panels, by tiles of bf16: codes are small
- * integers, which bf16 holds exactly, and an x is the sum of three bf16 (exact.cuh).  The three are
- * columns of their own, whose sums are added up at the end.
+/* linear_exact.cu - A few rows of f32 with panel weights, by exact bf16 tiles (exact.cuh).  The
+ * three parts of x are separate columns, whose sums are added at the end.
  *
  * In shared memory: [group][column][j][8], columns 8j to 8j+7 of x in the order of exact.cuh; then
- * the sums of groups, [group][column], columns rounded up to pairs, the whole sum in a token's
+ * the sums of groups, [group][column], columns rounded up to pairs, with the whole sum in a token's
  * first column and zeros in its others. */
 #include "runtime/cuda/kernels/exact.cuh"
 #include "runtime/cuda/kernels/linear_panels.cuh"

@@ -1,7 +1,7 @@
-/* linear_heads.cu - Each head's rows with a matrix of its own.
+/* linear_heads.cu - A matrix product per head.
  *
- * The warps of a block take turns of columns: of a panel, groups, a lane having half a group of one
- * row; of dense weights, a lane having columns of all rows.  Sums are joined in order. */
+ * The warps of a block take columns in turn: for panels groups, with half a group of one row per
+ * lane; for dense weights columns of all rows.  Partial sums are added in order. */
 #include "runtime/cuda/kernels/linear_heads.h"
 #include "runtime/cuda/kernels/panel.cuh"
 

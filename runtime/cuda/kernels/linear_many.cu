@@ -1,9 +1,9 @@
-/* linear_many.cu - Many rows of f32 with weights of panels or of bf16, by exact tiles (exact.cuh).
+/* linear_many.cu - Many rows of f32 with panel or bf16 weights, by exact tiles (exact.cuh).
  *
  * A block has 64 rows of weights and 64 tokens, a warp 16 rows and 32 tokens.  Weights go from
- * memory to registers, a group ahead; a group of x at a time lies in shared memory, in parts, and
- * there is room for two: one is read while the next is written.  Columns can be divided among blocks,
- * whose sums are then added up (linear_tile.cu). */
+ * memory to registers one group ahead; one group of x, split in parts, is in shared memory, double
+ * buffered. Columns can be divided among blocks (split-K), whose sums are then added
+ * (linear_tile.cu). */
 #include "runtime/cuda/kernels/exact.cuh"
 #include "runtime/cuda/kernels/linear.h"
 

@@ -1,10 +1,11 @@
-/* linear_stream.cu - One row of f32 with a matrix of q8 that is far larger than the device has
- * warps for, a head: as fast as it can be read.
+/* linear_stream.cu - One row of f32 with a q8 matrix that is far larger than one wave of warps,
+ * such as the output head: at the speed at which it can be read.
  *
- * A warp takes panel after panel.  Stages of STREAM_BLOCKS blocks go to shared memory of its own,
- * two of them on their way.  x becomes whole numbers of 24 bits, of each group by its largest, in
- * three bytes: what is computed is f32 but for its last bits, by four products at a time.
- * A lane has a row of the panel and every second word of it, which keeps banks apart. */
+ * A warp takes panel after panel.  Stages of STREAM_BLOCKS blocks go to its own shared memory, two
+ * of them in flight.  x is converted to 24-bit integers relative to the largest of its group,
+ * stored as three bytes, so that results are f32 except for the last bits, with four products per
+ * instruction.  A lane has a row of the panel and every second word of it, which avoids bank
+ * conflicts. */
 #include "runtime/cuda/kernels/async.cuh"
 #include "runtime/cuda/kernels/linear.h"
 #include "runtime/cuda/kernels/panel.cuh"

@@ -1,7 +1,7 @@
 /* linear_tile.cu - Many rows of f32 with weights of f32 or f16: tiles of both in shared memory.
  *
- * A block has 64 rows of weights and 32 or 128 tokens; a thread has 4 rows and an eighth or half of
- * 16 tokens.  Tiles are 32 columns deep. */
+ * A block has 64 rows of weights and 32 or 128 tokens; a thread has 4 rows and 4 or 8 of 16 tokens.
+ * Tiles are 32 columns deep. */
 #include "runtime/cuda/kernels/linear.cuh"
 
 enum { DEPTH = 32, THREADS = 256, ROW_STRIDE = SL_TILE_ROWS + 4, OWN_ROWS = 4 };

@@ -1,4 +1,4 @@
-/* loops.cu - What the device can do if nothing stands in the way; for floors. */
+/* loops.cu - Loops that measure the limits of the device (floors.c). */
 #include "runtime/cuda/kernels/loops.h"
 #include "runtime/cuda/kernels/mma.cuh"
 

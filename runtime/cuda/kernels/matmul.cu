@@ -1,4 +1,4 @@
-/* matmul.cu - Products of two computed matrices. */
+/* matmul.cu - Products of two activations. */
 #include "runtime/cuda/kernels/matmul.h"
 #include "runtime/cuda/kernels/strides.cuh"
 

@@ -1,5 +1,5 @@
-/* matmul_any.cu - Products of matrices of any number type: computed as number.cuh says, asked for each
- * element.  Those of f32 are in matmul.cu. */
+/* matmul_any.cu - Matrix products of any number type; the type is a run-time switch (number.cuh).
+ * Those of f32 are in matmul.cu. */
 #include "runtime/cuda/kernels/matmul_any.h"
 #include "runtime/cuda/kernels/indices.cuh"
 #include "runtime/cuda/kernels/number.cuh"

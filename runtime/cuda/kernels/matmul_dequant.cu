@@ -1,5 +1,6 @@
-/* matmul_dequant.cu - Weights in few bits (core/schemes.h, core/gguf_blocks.h), one by a thread, and their
- * products.  Those of GGUF are the same bits as on the CPU: nothing is contracted. */
+/* matmul_dequant.cu - Decoding low-bit weights (core/schemes.h, core/gguf_blocks.h), one per
+ * thread, and products with them.  GGUF weights have the same bits as on the CPU: no contraction to
+ * FMA. */
 #include "core/packings.h"
 #include "runtime/cuda/kernels/matmul_dequant.h"
 #include "runtime/cuda/kernels/indices.cuh"

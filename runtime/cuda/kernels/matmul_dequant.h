@@ -1,4 +1,4 @@
-/* matmul_dequant.h - Arguments of the kernels in matmul_dequant.cu: weights in few bits
+/* matmul_dequant.h - Arguments of the kernels in matmul_dequant.cu: low-bit weights
  * (core/schemes.h). */
 #ifndef SL_RUNTIME_CUDA_KERNELS_MATMUL_DEQUANT_H
 #define SL_RUNTIME_CUDA_KERNELS_MATMUL_DEQUANT_H

@@ -1,4 +1,4 @@
-/* moe.cu - Experts: cutting pairs into tiles, and products of any types, as they are written. */
+/* moe.cu - Experts: dividing pairs into tiles, and products of any types in plain form. */
 #include "runtime/cuda/kernels/moe.cuh"
 
 /* ---- tiles ---- */

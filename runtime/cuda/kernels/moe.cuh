@@ -1,5 +1,5 @@
-/* moe.cuh - Between the projections of an expert: swiglu, of either kind, and coding its values as
- * a8. */
+/* moe.cuh - Between the projections of an expert: both kinds of swiglu, and quantising the result
+ * to a8. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_MOE_CUH
 #define SL_RUNTIME_CUDA_KERNELS_MOE_CUH
 #include "runtime/cuda/kernels/moe.h"

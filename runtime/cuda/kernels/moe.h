@@ -1,7 +1,7 @@
 /* moe.h - Arguments of the kernels in moe.cu, moe_pairs.cu and moe_tiles.cu.
  *
- * A pair is a token with one of its experts.  Pairs come in the order of their experts: `order`
- * says which pair is at a place, `starts` where the places of an expert begin. */
+ * A pair is a token with one of its experts.  Pairs are sorted by expert: `order` has the pair at
+ * each index, `starts` the first index of each expert. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_MOE_H
 #define SL_RUNTIME_CUDA_KERNELS_MOE_H
 #include "runtime/cuda/kernels/gemm_half.h"

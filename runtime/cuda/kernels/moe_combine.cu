@@ -1,4 +1,4 @@
-/* moe_combine.cu - What the experts of a token made, added up. */
+/* moe_combine.cu - Weighted sums of expert outputs. */
 #include "runtime/cuda/kernels/moe_combine.h"
 #include "runtime/cuda/kernels/elementwise.cuh"
 #include "runtime/cuda/kernels/strides.cuh"

@@ -1,8 +1,9 @@
-/* moe_pairs.cu - A few pairs through their experts, each by itself, as fast as weights are read.
+/* moe_pairs.cu - A few pairs through their experts, one by one, at the speed at which weights are
+ * read.
  *
- * A block takes four panels, each read by several warps.  A warp asks for its share of a panel,
- * blocks of 64 columns with what they are multiplied with, before it uses any of it; then a lane is
- * one row of one of the two groups of a block. */
+ * A block takes four panels, each read by several warps.  A warp loads its slice of a panel, blocks
+ * of 64 columns with their parameters, before it uses any of it; then a lane has one row of one of
+ * the two groups of a block. */
 #include "runtime/cuda/kernels/async.cuh"
 #include "runtime/cuda/kernels/moe.cuh"
 #include <stddef.h>

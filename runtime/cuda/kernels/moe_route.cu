@@ -1,4 +1,4 @@
-/* moe_route.cu - Choosing experts, and grouping what chose the same. */
+/* moe_route.cu - Choosing experts, and sorting pairs by expert. */
 #include "runtime/cuda/kernels/moe_route.cuh"
 
 /* ---- route ---- */

@@ -1,6 +1,6 @@
 /* moe_route.cuh - Choosing the experts of a row by a warp. */
-#ifndef SL_RUNTIME_CUDA_KERNELS_ROUTE_CUH
-#define SL_RUNTIME_CUDA_KERNELS_ROUTE_CUH
+#ifndef SL_RUNTIME_CUDA_KERNELS_MOE_ROUTE_CUH
+#define SL_RUNTIME_CUDA_KERNELS_MOE_ROUTE_CUH
 #include "runtime/cuda/kernels/rank.cuh"
 #include "runtime/cuda/kernels/moe_route.h"
 

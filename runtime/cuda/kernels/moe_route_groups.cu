@@ -1,4 +1,4 @@
-/* moe_route_groups.cu - Choosing experts among the best groups.  A warp is a row. */
+/* moe_route_groups.cu - Choosing experts from the best groups.  One warp per row. */
 #include "runtime/cuda/kernels/moe_route_groups.h"
 #include "runtime/cuda/kernels/rank.cuh"
 

@@ -1,8 +1,8 @@
-/* moe_row.cu - One row through the experts that it chooses: two launches, of which every block
- * finds out by itself what was chosen.
+/* moe_row.cu - One row through the experts that it chooses, in two launches; every block computes
+ * the routing itself.
  *
- * The second begins while the first goes on.  By then the scores are there, so that it can choose
- * and ask for weights before the first is done (gemv_panel.cuh). */
+ * The second launch starts while the first is running.  By then the router's scores are known, so
+ * that it can choose and load weights before the first has finished (gemv_panel.cuh). */
 #include "runtime/cuda/kernels/moe_row.h"
 #include "runtime/cuda/kernels/moe.cuh"
 #include "runtime/cuda/kernels/elementwise.cuh"

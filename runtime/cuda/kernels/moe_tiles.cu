@@ -1,4 +1,4 @@
-/* moe_tiles.cu - Many pairs through their experts: tiles of gemm_half.cuh, by expert. */
+/* moe_tiles.cu - Many pairs through their experts: tiles of gemm_half.cuh per expert. */
 #include "runtime/cuda/kernels/gemm_half.cuh"
 #include "runtime/cuda/kernels/moe.cuh"
 

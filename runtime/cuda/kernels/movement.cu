@@ -1,4 +1,4 @@
-/* movement.cu - Elements from one place to another. */
+/* movement.cu - Data movement. */
 #include "runtime/cuda/kernels/movement.h"
 #include "runtime/cuda/kernels/strides.cuh"
 

@@ -1,7 +1,7 @@
 /* movement.h - Arguments of the kernels in movement.cu.
  *
- * Kernels move units of 1, 2, 4, 8 or 16 bytes, the largest that all distances are whole numbers
- * of; distances are in units. */
+ * Kernels move units of 1, 2, 4, 8 or 16 bytes, the largest that divides all strides; strides are
+ * in units. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_MOVEMENT_H
 #define SL_RUNTIME_CUDA_KERNELS_MOVEMENT_H
 #include "runtime/cuda/kernels/strides.h"

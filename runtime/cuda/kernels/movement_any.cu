@@ -1,4 +1,4 @@
-/* movement_any.cu - Elements of any plain type, moved to places that attributes or indices tell. */
+/* movement_any.cu - Gather, pad, roll and other data movement of any plain type. */
 #include "runtime/cuda/kernels/indices.cuh"
 #include "runtime/cuda/kernels/number.cuh"
 #include "runtime/cuda/kernels/strides.cuh"

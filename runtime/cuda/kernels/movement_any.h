@@ -1,5 +1,5 @@
-/* movement_any.h - Arguments of the kernels in movement_any.cu: elements of any plain type, moved
- * to places that attributes or indices tell.  A thread makes an element of the result. */
+/* movement_any.h - Arguments of the kernels in movement_any.cu: data movement of any plain type
+ * with strides or indices; one thread per element of the result. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_MOVEMENT_ANY_H
 #define SL_RUNTIME_CUDA_KERNELS_MOVEMENT_ANY_H
 #include "runtime/cuda/kernels/number.h"

@@ -1,5 +1,5 @@
-/* movement_scatter.cu - Updates of any plain type, folded into places that indices tell.  Those of one place
- * come together when places are sorted (sort.cu); the thread of the first folds them in order. */
+/* movement_scatter.cu - Scatter of any plain type.  Updates are sorted by destination (sort.cu);
+ * the thread of the first update of a destination combines them in order. */
 #include "runtime/cuda/kernels/indices.cuh"
 #include "runtime/cuda/kernels/number.cuh"
 #include "runtime/cuda/kernels/movement_scatter.h"

@@ -1,5 +1,5 @@
-/* movement_scatter.h - Arguments of the kernels in movement_scatter.cu: updates of any plain type
- * that go to places which indices tell.  Types are numbered as in core/elementwise_steps.h. */
+/* movement_scatter.h - Arguments of the kernels in movement_scatter.cu: scatter of any plain type.
+ * Types are numbered as in core/elementwise_steps.h. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_MOVEMENT_SCATTER_H
 #define SL_RUNTIME_CUDA_KERNELS_MOVEMENT_SCATTER_H
 #include "runtime/cuda/kernels/movement_any.h"

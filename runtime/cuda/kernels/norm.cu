@@ -1,4 +1,4 @@
-/* norm.cu - Norms over the last axis, their results coded as a8 where wanted. */
+/* norm.cu - Norms over the last axis, optionally with the result quantised to a8. */
 #include "runtime/cuda/kernels/norm.cuh"
 
 /* ---- rows whose length is a multiple of 4, kept in registers ---- */

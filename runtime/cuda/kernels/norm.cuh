@@ -1,4 +1,4 @@
-/* norm.cuh - What norms are made of, for other kernels too: with the same bits. */
+/* norm.cuh - Parts of norms that other kernels use, too, with the same bits. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_NORM_CUH
 #define SL_RUNTIME_CUDA_KERNELS_NORM_CUH
 #include "runtime/cuda/kernels/norm.h"

@@ -1,5 +1,5 @@
 /* number.cuh - Single elements of any plain type.  Reals are doubles, integers and bools have 64
- * bits; what is stored is rounded or cut once. */
+ * bits; a stored result is rounded or truncated once. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_NUMBER_CUH
 #define SL_RUNTIME_CUDA_KERNELS_NUMBER_CUH
 #include "core/elementwise_steps.h"

@@ -1,4 +1,4 @@
-/* number.h - How many numbers become one, for plans and kernels. */
+/* number.h - The kinds of reductions, for plans and kernels. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_NUMBER_H
 #define SL_RUNTIME_CUDA_KERNELS_NUMBER_H
 

@@ -1,9 +1,8 @@
-/* panel.cuh - Reading panels: codes as signed bytes, scale and minimum of a row's group.
+/* panel.cuh - Reading panels: codes as signed bytes, and the scale and minimum of a row's group.
  *
- * Every panel type but f8 means  w = scale * code - minimum  within a group, or within a half of it
- * (16 columns), so that a product with a8 is
- *     sum over groups (halves) of  a_scale * (scale * dot(codes, a_codes) - minimum * a_sum).
- * A code fits a signed byte in all of them. */
+ * Every panel type except f8 means  w = scale * code - minimum  within a group, or within half a
+ * group (16 columns), so that a product with a8 is the sum over groups (or halves) of a_scale *
+ * (scale * dot(codes, a_codes) - minimum * a_sum).  Every code fits a signed byte. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_PANEL_CUH
 #define SL_RUNTIME_CUDA_KERNELS_PANEL_CUH
 #include "runtime/cuda/kernels/cuda.cuh"

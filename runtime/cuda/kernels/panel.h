@@ -1,5 +1,5 @@
-/* panel.h - Matrices of panels and rows of a8 as kernels get them; core/codec.h says how both lie.
- */
+/* panel.h - Matrices of panels and rows of a8 in the form that kernels take; core/codec.h has the
+ * layouts. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_PANEL_H
 #define SL_RUNTIME_CUDA_KERNELS_PANEL_H
 #include <stdint.h>

@@ -1,5 +1,4 @@
-/* pool.cu - What windows over places see of each channel, as one number, and gradients of that;
- * a thread has a window or a place. */
+/* pool.cu - Pooling and its gradients; one thread per window or position. */
 #include "runtime/cuda/kernels/number.cuh"
 #include "runtime/cuda/kernels/strides.cuh"
 #include "runtime/cuda/kernels/windows.h"

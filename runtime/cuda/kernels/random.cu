@@ -1,4 +1,4 @@
-/* random.cu - Random numbers from a key and a counter (core/philox.h), and choices by them. */
+/* random.cu - Random numbers from a key and a counter (core/philox.h), and sampling with them. */
 #include "core/philox.h"
 #include "runtime/cuda/kernels/block.cuh"
 #include "runtime/cuda/kernels/number.cuh"

@@ -1,5 +1,5 @@
-/* random.h - Arguments of the kernels in random.cu: numbers from a key and a counter, and what they
- * choose.  Types are numbered as in core/elementwise_steps.h. */
+/* random.h - Arguments of the kernels in random.cu: random numbers and sampling.  Types are
+ * numbered as in core/elementwise_steps.h. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_RANDOM_H
 #define SL_RUNTIME_CUDA_KERNELS_RANDOM_H
 #include "runtime/gpu/fault.h"

@@ -1,4 +1,4 @@
-/* rank.cuh - Floats as unsigned numbers in the same order. */
+/* rank.cuh - Maps floats to unsigned integers with the same order. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_RANK_CUH
 #define SL_RUNTIME_CUDA_KERNELS_RANK_CUH
 #include "runtime/cuda/kernels/cuda.cuh"

@@ -1,5 +1,5 @@
-/* recurrence.cu - Linear recurrences that hand their state on as a value: a warp goes through all
- * steps with a row of state. */
+/* recurrence.cu - Linear recurrences with an explicit state: one warp computes all time steps of a
+ * row of the state. */
 #include "runtime/cuda/kernels/number.cuh"
 #include "runtime/cuda/kernels/recurrence.h"
 #include "runtime/cuda/kernels/strides.cuh"

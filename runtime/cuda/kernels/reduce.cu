@@ -1,4 +1,4 @@
-/* reduce.cu - Over the last axis and others. */
+/* reduce.cu - Reductions. */
 #include "runtime/cuda/kernels/reduce.h"
 #include "runtime/cuda/kernels/rank.cuh"
 #include "runtime/cuda/kernels/strides.cuh"

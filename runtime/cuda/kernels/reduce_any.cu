@@ -1,5 +1,5 @@
-/* reduce_any.cu - Reductions and cumulative ops of any plain type: computed as number.cuh says, asked
- * for each element.  Those of floats that models have are in reduce.cu. */
+/* reduce_any.cu - Reductions and cumulative ops of any plain type; the type is a run-time switch
+ * (number.cuh).  The float reductions that models use are in reduce.cu. */
 #include "runtime/cuda/kernels/reduce_any.h"
 #include "runtime/cuda/kernels/number.cuh"
 #include "runtime/cuda/kernels/strides.cuh"

@@ -1,5 +1,5 @@
-/* rnn.cu - Recurrent layers: products with inputs for all steps at once, then a block goes
- * through the steps of one direction of one sequence. */
+/* rnn.cu - Recurrent layers: the products with the inputs for all time steps at once, then one
+ * block computes the time steps of one direction of one sequence. */
 #include "runtime/cuda/kernels/cuda.cuh"
 #include "runtime/cuda/kernels/number.cuh"
 #include "runtime/cuda/kernels/rnn.h"

@@ -1,4 +1,4 @@
-/* rope.h - Arguments of the kernels in rope.cu, and of what else changes heads. */
+/* rope.h - Arguments of the kernels in rope.cu, and of others that transform heads. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_ROPE_H
 #define SL_RUNTIME_CUDA_KERNELS_ROPE_H
 #include "core/rope.h"

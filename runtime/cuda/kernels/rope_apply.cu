@@ -1,5 +1,5 @@
-/* rope_apply.cu - Rotary positions whose angles are operands or follow from the place in a grid; a
- * thread turns a pair. */
+/* rope_apply.cu - RoPE whose angles are operands or follow from the position in a grid; one thread
+ * per pair. */
 #include "runtime/cuda/kernels/number.cuh"
 #include "runtime/cuda/kernels/rope_apply.h"
 #include "runtime/cuda/kernels/strides.cuh"

@@ -1,5 +1,5 @@
-/* rope_apply.h - Arguments of the kernels in rope_apply.cu: pairs of dims turned by angles, of any
- * float type.  Types are numbered as in core/elementwise_steps.h. */
+/* rope_apply.h - Arguments of the kernels in rope_apply.cu: RoPE of any float type.  Types are
+ * numbered as in core/elementwise_steps.h. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_ROPE_APPLY_H
 #define SL_RUNTIME_CUDA_KERNELS_ROPE_APPLY_H
 #include <stdint.h>

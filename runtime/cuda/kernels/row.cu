@@ -1,8 +1,8 @@
-/* row.cu - One row from its norm through the products that it goes into.
+/* row.cu - One row from its norm through the products that use it.
  *
- * Every block makes the row anew, which takes less than a launch of its own before the products
- * would.  A block asks for all its weights, and for what else nobody changes, before the row is
- * there (gemv_panel.cuh). */
+ * Every block recomputes the norm, which costs less than a launch of its own.  A block loads all
+ * its weights, and everything else that no step changes, before the row is available
+ * (gemv_panel.cuh). */
 #include "runtime/cuda/kernels/row.h"
 #include "runtime/cuda/kernels/linear.cuh"
 #include "runtime/cuda/kernels/norm.cuh"

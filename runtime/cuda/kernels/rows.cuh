@@ -1,7 +1,7 @@
-/* rows.cuh - Coding groups of 32 values as a8, by lanes of a warp.
+/* rows.cuh - Quantising groups of 32 values to a8, by the lanes of a warp.
  *
  * Every lane of the warp takes part, those without values with zeros; `kept` says whether a lane's
- * group is one to be written.  The bits are those of sl_quantise_rows (core/codec.h). */
+ * group is written.  The bits are those of sl_quantise_rows (core/codec.h). */
 #ifndef SL_RUNTIME_CUDA_KERNELS_ROWS_CUH
 #define SL_RUNTIME_CUDA_KERNELS_ROWS_CUH
 #include "runtime/cuda/kernels/cuda.cuh"

@@ -1,5 +1,5 @@
-/* sdpa.cu - Attention of any shape, in plain f32, and joining what splits of positions gave.  The
- * cache is that of core/kv.h. */
+/* sdpa.cu - Attention of any shape in plain f32, and merging the splits.  The layout of the cache
+ * is in core/kv.h. */
 #include "runtime/cuda/kernels/sdpa.h"
 #include "runtime/cuda/kernels/sdpa.cuh"
 

@@ -1,5 +1,5 @@
-/* sdpa.cuh - What kernels of attention share: where rows lie in the cache, and what of their
- * positions a split has. */
+/* sdpa.cuh - Common parts of the attention kernels: the addresses of rows in the cache, and the
+ * positions of a split. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_SDPA_CUH
 #define SL_RUNTIME_CUDA_KERNELS_SDPA_CUH
 #include "runtime/cuda/kernels/cuda.cuh"

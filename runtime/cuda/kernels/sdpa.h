@@ -1,8 +1,8 @@
 /* sdpa.h - Arguments of the kernels in sdpa.cu, sdpa_few.cu and sdpa_many.cu.
  *
- * Attention is computed in splits of a row's positions, each alone: a mix, the sum of
- * e^(score - largest) v, with the largest score and the sum of those factors.  Another launch joins
- * splits in their order. */
+ * Attention is computed in independent splits of a row's positions: a mix, the sum of e^(score -
+ * largest) v, with the largest score and the sum of the factors.  Another launch merges the splits
+ * in order. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_SDPA_H
 #define SL_RUNTIME_CUDA_KERNELS_SDPA_H
 #include "runtime/gpu/fault.h"

@@ -1,12 +1,12 @@
-/* sdpa_few.cuh - Attention of few rows over a cache of f16, as fast as the cache can be read: what
- * blocks do.
+/* sdpa_few.cuh - Attention of few rows over an f16 cache, at the speed at which the cache can be
+ * read: the work of a block.
  *
- * A block takes SL_CUDA_SPLIT positions of a cached head and the queries of up to a few rows of one
- * slot that see them.  Each lane asks at once for all the keys (into registers) and values (into
- * shared memory, where only itself will look) that it multiplies: tensor cores have positions in
- * rows and queries in columns, in an order of positions and elements in which 16 bytes of the cache
- * are operands of one lane.  So the cache needs neither transposing nor sharing.
- * Queries and factors are pairs of halves: what is computed is f32 but for its last bits. */
+ * A block takes SL_CUDA_SPLIT positions of a KV head and the queries of a few rows of one slot that
+ * attend to them.  Each lane loads all keys (into registers) and values (into shared memory that
+ * only it reads) that it multiplies: tensor cores have positions in rows and queries in columns, in
+ * an order of positions and elements in which 16 bytes of the cache are operands of one lane.  So
+ * the cache needs neither transposing nor sharing.  Queries and factors are pairs of f16: results
+ * are f32 except for the last bits. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_SDPA_FEW_CUH
 #define SL_RUNTIME_CUDA_KERNELS_SDPA_FEW_CUH
 #include "runtime/cuda/kernels/copy.cuh"

@@ -1,11 +1,11 @@
-/* sdpa_many.cu - Attention of many rows over a cache of f16: a tile of queries against tiles of
- * positions, with a running maximum.
+/* sdpa_many.cu - Attention of many rows over an f16 cache: tiles of queries against tiles of
+ * positions, with online softmax (as in FlashAttention).
  *
- * A block takes the queries of some rows that read one cached head, 16 to a warp, and goes over the
- * positions of their slots (or a split of them); keys of the next tile and values of this one are
- * on their way while the other half of the work is done.  A warp keeps its mixes in registers;
- * scores become operands of the second product where they are.
- * Queries and factors are pairs of halves: what is computed is f32 but for its last bits. */
+ * A block takes the queries of some rows that read one KV head, 16 per warp, and iterates over the
+ * positions of their slots (or a split of them); the keys of the next tile and the values of this
+ * one are loaded while the other half of the work is done.  A warp keeps its mixes in registers;
+ * scores become operands of the second product in place.  Queries and factors are pairs of f16:
+ * results are f32 except for the last bits. */
 #include "runtime/cuda/kernels/copy.cuh"
 #include "runtime/cuda/kernels/mma.cuh"
 #include "runtime/cuda/kernels/sdpa.cuh"

@@ -1,9 +1,9 @@
-/* sdpa_step.cu - Attention of one row from what its products made (sdpa_few.cuh): norms and
- * rotation, the cache, the splits; and their sum with its gate.
+/* sdpa_step.cu - Attention of one row, from the results of its projections (sdpa_few.cuh): norms
+ * and RoPE, the write to the cache, the splits; and their sum with its gate.
  *
- * The cache is nobody else's while a step runs: what is older than the row is asked for before the
- * launches before are done.  The block that has the row's own position puts key and value in their
- * place itself, in the cache and among what it has loaded. */
+ * No other step changes the cache meanwhile: positions before the row are loaded before the
+ * preceding launches have finished.  The block with the row's own position writes key and value
+ * itself, to the cache and to what it has loaded. */
 #include "runtime/cuda/kernels/sdpa_step.h"
 #include "runtime/cuda/kernels/head.cuh"
 #include "runtime/cuda/kernels/norm.cuh"

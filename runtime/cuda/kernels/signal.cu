@@ -1,4 +1,4 @@
-/* signal.cu - One stage of a Fourier transform, and logarithms of mel energies. */
+/* signal.cu - One stage of a Fourier transform, and log-mel energies. */
 #include "runtime/cuda/kernels/cuda.cuh"
 #include "runtime/cuda/kernels/signal.h"
 #include "runtime/cuda/kernels/strides.cuh"

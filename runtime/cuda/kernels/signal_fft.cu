@@ -1,6 +1,6 @@
-/* signal_fft.cu - Fourier transforms of any length, in double: a block transforms a row by stages of small
- * radices, each of which leaves its numbers in order (Stockham).  Lengths with a prime factor
- * beyond SL_FFT_RADIX are made by a convolution, whose length is a power of two. */
+/* signal_fft.cu - Fourier transforms of any length, in double: a block transforms a row by stages
+ * of small radices that keep the natural order (Stockham).  Lengths with a prime factor above
+ * SL_FFT_RADIX use a convolution whose length is a power of two (Bluestein). */
 #include "runtime/cuda/kernels/number.cuh"
 #include "runtime/cuda/kernels/signal.h"
 #include "runtime/cuda/kernels/strides.cuh"

@@ -1,5 +1,4 @@
-/* solve.cu - Systems of linear equations and determinants, by LU with partial pivoting in double.
- */
+/* solve.cu - Linear systems and determinants, by LU with partial pivoting in double. */
 #include "runtime/cuda/kernels/block.cuh"
 #include "runtime/cuda/kernels/number.cuh"
 #include "runtime/cuda/kernels/solve.h"

@@ -1,6 +1,6 @@
-/* sort.cu - Sorting lines by merging: runs first, each by a block, then pairs of them, as often as
- * it takes.  A thread knows where its element goes from how many of the other run come before it.
- */
+/* sort.cu - Merge sort of lines: runs first, one per block, then pairs of runs, repeatedly.  A
+ * thread finds the destination of its element by counting the elements of the other run that come
+ * before it. */
 #include "runtime/cuda/kernels/number.cuh"
 #include "runtime/cuda/kernels/sort.h"
 #include "runtime/cuda/kernels/strides.cuh"

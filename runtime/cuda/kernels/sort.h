@@ -1,5 +1,5 @@
-/* sort.h - Arguments of the kernels in sort.cu: which elements of lines come first, of any plain
- * type.  Types are numbered as in core/elementwise_steps.h. */
+/* sort.h - Arguments of the kernels in sort.cu: sorting of any plain type.  Types are numbered as
+ * in core/elementwise_steps.h. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_SORT_H
 #define SL_RUNTIME_CUDA_KERNELS_SORT_H
 #include <stdint.h>

@@ -1,7 +1,7 @@
-/* splat.cu - Gaussian splats, seen and drawn by tiles of the image as core/splat.h says, in double.
+/* splat.cu - Gaussian splatting by tiles of the image (core/splat.h), in double.
  *
- * Gradients are sums over pixels.  So that they have one order, each block sums over tiles of its
- * own, and the sums of all blocks are added in their order. */
+ * Gradients are sums over pixels.  To keep their order fixed, each block sums over its own tiles,
+ * and the sums of all blocks are added in order. */
 #include "core/splat.c"
 #include "runtime/cuda/kernels/splat.h"
 #include "runtime/cuda/kernels/strides.cuh"

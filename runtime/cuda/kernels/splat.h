@@ -1,4 +1,4 @@
-/* splat.h - Arguments of the kernels in splat.cu: Gaussian splats (core/splat.h). */
+/* splat.h - Arguments of the kernels in splat.cu: Gaussian splatting (core/splat.h). */
 #ifndef SL_RUNTIME_CUDA_KERNELS_SPLAT_H
 #define SL_RUNTIME_CUDA_KERNELS_SPLAT_H
 #include "core/splat.h"

@@ -1,6 +1,6 @@
-/* strides.cuh - Following a walk. */
-#ifndef SL_RUNTIME_CUDA_KERNELS_WALK_CUH
-#define SL_RUNTIME_CUDA_KERNELS_WALK_CUH
+/* strides.cuh - Strided iteration over up to two operands. */
+#ifndef SL_RUNTIME_CUDA_KERNELS_STRIDES_CUH
+#define SL_RUNTIME_CUDA_KERNELS_STRIDES_CUH
 #include "runtime/cuda/kernels/cuda.cuh"
 #include "runtime/cuda/kernels/strides.h"
 

@@ -1,7 +1,7 @@
-/* strides.h - Places in memory of the elements of a shape, for up to two operands.
+/* strides.h - Strided iteration over the elements of a shape, for up to two operands.
  *
- * Dims of one, and dims that lie in both operands as one, are joined by who makes a walk; so that
- * of operands without gaps or broadcasting a single dim is left, and no division. */
+ * The host merges dims that are contiguous in both operands and drops dims of size 1, so that dense
+ * operands have a single dim and need no division. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_STRIDES_H
 #define SL_RUNTIME_CUDA_KERNELS_STRIDES_H
 #include <stdint.h>

@@ -1,5 +1,5 @@
-/* windows.h - Arguments of the kernels in pool.cu and convolution.cu: what windows over places
- * see (core/sliding.h), of any plain type.  Types are numbered as in core/elementwise_steps.h. */
+/* windows.h - Arguments of the kernels in pool.cu and convolution.cu: sliding windows
+ * (core/sliding.h) of any plain type.  Types are numbered as in core/elementwise_steps.h. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_WINDOWS_H
 #define SL_RUNTIME_CUDA_KERNELS_WINDOWS_H
 #include "core/sliding.h"
