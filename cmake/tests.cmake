@@ -40,7 +40,9 @@ function(register_test name path)
     set_tests_properties(${name} PROPERTIES LABELS "${labels}" ENVIRONMENT "${environment}"
         TIMEOUT ${test_seconds})
 endfunction()
-set(threaded "^(io|runtime|engine/experts|engine/session|base/team|tests/executor/(tsan|orders))")
+# The tests of kernels run each of them on one thread; those of the device run programs on several.
+string(CONCAT threaded "^(io|runtime/(null/|cpu/(control|device|floors)|[a-z]+_test)|engine/experts|engine/session|"
+       "base/team|tests/executor/(tsan|orders))")
 
 set(all_folders ${library_folders} apps tests)
 set(test_seconds 300)
