@@ -100,7 +100,7 @@ static void tell(uint64_t seed, const drawn_graph *drawn, const difference *foun
 static void test_random_graphs(void **state) {
     (void)state;
     static uint64_t used[SL_OP_COUNT];
-    const uint64_t count = number("SLUICE_RANDOM_GRAPHS", is_long_run() ? 20000 : 300);
+    const uint64_t count = number("SLUICE_RANDOM_GRAPHS", is_long_run() ? 10000 : 300);
     const uint64_t first = number("SLUICE_RANDOM_SEED", 1);
     const uint64_t most = number("SLUICE_RANDOM_FAILURES", 1);
     uint64_t failed = 0;
