@@ -38,7 +38,7 @@ sl_status sl_inspect(sl_model *model, const sl_inspect_options *given, sl_inspec
     sl_inspect_options options;
     *out = (sl_inspect_report){0};
     SL_TRY(complete(model, given, &options, err));
-    return sl_inspect_step(model, &options, out, err);
+    return sl_inspect_forward(model, &options, out, err);
 }
 
 sl_status sl_compare(sl_model *first, sl_model *second, const sl_compare_options *given,

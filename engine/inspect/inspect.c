@@ -88,8 +88,8 @@ static sl_status inspect(sl_subject *subject, sl_model *model, const sl_inspect_
     return status;
 }
 
-sl_status sl_inspect_step(sl_model *model, const sl_inspect_options *options,
-                          sl_inspect_report *out, sl_error *err) {
+sl_status sl_inspect_forward(sl_model *model, const sl_inspect_options *options,
+                             sl_inspect_report *out, sl_error *err) {
     sl_subject subject = {0};
     const sl_status status = inspect(&subject, model, options, out, err);
     sl_subject_deinit(&subject);

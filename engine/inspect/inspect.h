@@ -6,8 +6,8 @@
 #include "sluice/inspect.h"
 
 /* As sl_inspect. */
-SL_CHECKED sl_status sl_inspect_step(sl_model *model, const sl_inspect_options *options,
-                                     sl_inspect_report *out, sl_error *err);
+SL_CHECKED sl_status sl_inspect_forward(sl_model *model, const sl_inspect_options *options,
+                                        sl_inspect_report *out, sl_error *err);
 /* As sl_compare. */
 SL_CHECKED sl_status sl_compare_steps(sl_model *first, sl_model *second,
                                       const sl_compare_options *options, sl_compare_report *out,

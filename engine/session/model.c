@@ -210,8 +210,8 @@ static sl_status choose_kv_dtype(const char *wanted, const sl_model *model,
                    wanted);
 }
 
-static sl_status open_steps(sl_model *model, const sl_model_options *options,
-                            const sl_architecture *architecture, sl_error *err) {
+static sl_status open_forward(sl_model *model, const sl_model_options *options,
+                              const sl_architecture *architecture, sl_error *err) {
     model->slots = options->max_sessions;
     model->chunk_tokens = model->device_info.chunk_tokens;
     model->context_tokens = options->context_tokens ? options->context_tokens : DEFAULT_CONTEXT;
@@ -255,13 +255,13 @@ static void allow_loading(sl_model *model, const sl_model_options *options, sl_r
                                     .total_bytes = tensors};
 }
 
-/* Compiling the first step asks for every weight. */
-static sl_status load_and_open_steps(sl_model *model, const sl_model_options *options,
-                                     const sl_architecture *architecture, sl_error *err) {
+/* Compiling the first forward pass looks up every weight. */
+static sl_status load_and_open_forward(sl_model *model, const sl_model_options *options,
+                                       const sl_architecture *architecture, sl_error *err) {
     sl_reader *reader = NULL;
     SL_TRY(open_reader(model, options, LOADING_DEPTH, &reader, err));
     allow_loading(model, options, reader);
-    const sl_status status = open_steps(model, options, architecture, err);
+    const sl_status status = open_forward(model, options, architecture, err);
     model->weights.load.reader = NULL;
     sl_reader_close(reader);
     return status;
@@ -278,7 +278,7 @@ static sl_status open_parts(sl_model *model, const char *path, const sl_model_op
     SL_TRY(open_device(model, options, err));
     SL_TRY(open_store(model, options, err));
     model->memory_seconds = sl_clock_lap(&clock);
-    SL_TRY(load_and_open_steps(model, options, architecture, err));
+    SL_TRY(load_and_open_forward(model, options, architecture, err));
     model->weights_seconds = sl_clock_lap(&clock);
     const char *unused;
     SL_TRY(sl_model_check_unused(model->source, &model->config, &model->arena, &unused, err));

@@ -205,7 +205,7 @@ static sl_status open_parts(sl_cuda_device *device, sl_error *err) {
 static void close_parts(sl_cuda_device *device) {
     const sl_cuda_driver *driver = &device->driver;
     if (enter(&device->gpu, NULL) == SL_OK) {
-        sl_gpu_deinit(&device->gpu);
+        sl_gpu_release_memory(&device->gpu);
         sl_cuda_modules_unload(device);
         if (device->copies) (void)driver->stream_destroy(device->copies);
         if (device->stream) (void)driver->stream_destroy(device->stream);
@@ -218,6 +218,7 @@ static void destroy(sl_device *base) {
     sl_cuda_device *device = (sl_cuda_device *)base;
     if (device->context) close_parts(device);
     sl_cuda_driver_close(&device->driver);
+    sl_gpu_deinit(&device->gpu);
     sl_release(device->gpu.allocator, device, sizeof *device, _Alignof(sl_cuda_device));
 }
 

@@ -15,9 +15,8 @@ static uint32_t output_of(const sl_joining *j, const sl_step *step) {
 
 /* The output is never read on the device, and pinned memory can be written from it. */
 sl_status sl_join_output(const sl_joining *j, uint32_t step, sl_error *err) {
-    enum { MOST_OUTPUTS = 32 }; /* bits of direct_outputs */
     const uint32_t output = output_of(j, step_at(j, step));
-    if (output >= j->exe->base.binding.program->output_count || output >= MOST_OUTPUTS)
+    if (output >= j->exe->base.binding.program->output_count || output >= SL_GPU_DIRECT_OUTPUTS)
         return SL_OK;
     sl_cuda_joined *joined = NULL;
     SL_TRY(sl_joining_own(j, step, &joined, err));

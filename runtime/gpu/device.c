@@ -27,14 +27,17 @@ sl_status sl_gpu_init(sl_gpu *gpu, sl_error *err) {
     return gpu->calls->clear(gpu, SL_GPU_WORK, gpu->fault.address, sizeof(sl_fault), err);
 }
 
-void sl_gpu_deinit(sl_gpu *gpu) {
+void sl_gpu_release_memory(sl_gpu *gpu) {
     (void)gpu->calls->wait(gpu, SL_GPU_WORK, NULL);
     sl_gpu_experts_destroy(gpu->experts);
     for (uint32_t i = 0; i < gpu->upload_count; i++) sl_gpu_release(gpu, &gpu->uploads[i].block);
-    sl_release(gpu->allocator, gpu->uploads, gpu->upload_capacity * sizeof *gpu->uploads, 16);
     sl_gpu_release(gpu, &gpu->arena);
     sl_gpu_release(gpu, &gpu->scratch);
     sl_gpu_release(gpu, &gpu->fault);
+}
+
+void sl_gpu_deinit(sl_gpu *gpu) {
+    sl_release(gpu->allocator, gpu->uploads, gpu->upload_capacity * sizeof *gpu->uploads, 16);
 }
 
 /* ---- weights ---- */

@@ -14,7 +14,7 @@ typedef struct {
 } sl_gpu_step;
 
 /* A run that was started: its inputs, and its small outputs, in pinned memory. */
-enum { SL_GPU_IN_FLIGHT = 2, SL_GPU_SMALL_OUTPUT = 4096 };
+enum { SL_GPU_IN_FLIGHT = 2, SL_GPU_SMALL_OUTPUT = 4096, SL_GPU_DIRECT_OUTPUTS = 32 };
 typedef struct {
     char *inputs, *outputs; /* outputs: laid out as those of the executable */
     sl_gpu_fence *done;
@@ -34,7 +34,8 @@ struct sl_gpu_executable {
     uint64_t *output_offsets, outputs_bytes;
     sl_gpu_run_state in_flight[SL_GPU_IN_FLIGHT]; /* made when the first run is started */
     uint32_t started, finished;                   /* runs; their numbers say which of in_flight */
-    uint32_t direct_outputs; /* bits: outputs that kernels write to `outputs` */
+    uint32_t direct_outputs; /* a bit for each output, of the first SL_GPU_DIRECT_OUTPUTS, that
+                                is written to `outputs` by kernels */
     int32_t *starts;         /* pinned: `starts` of a moe_group */
     uint64_t starts_bytes;
     bool is_body; /* its inputs are on the device, nothing else is bound */

@@ -95,8 +95,10 @@ struct sl_gpu {
 };
 
 /* device.c */
-/* Before and after the parts of a kind of GPU; deinit frees all device memory of this struct. */
+/* init and release_memory are called inside the device; deinit frees host memory and is called
+ * last, also if the device was lost. */
 SL_CHECKED sl_status sl_gpu_init(sl_gpu *gpu, sl_error *err);
+void sl_gpu_release_memory(sl_gpu *gpu);
 void sl_gpu_deinit(sl_gpu *gpu);
 void sl_gpu_release(const sl_gpu *gpu, sl_gpu_block *block);
 /* Grows the block if it is too small; its contents are lost then. */

@@ -65,7 +65,7 @@ static sl_status check_fault(const sl_gpu_executable *exe, sl_error *err) {
 
 /* Whether kernels write the output to the host; traced steps do not. */
 static bool is_direct(const sl_gpu_executable *exe, uint32_t output) {
-    return !exe->trace && output < 32 && (exe->direct_outputs >> output & 1);
+    return !exe->trace && output < SL_GPU_DIRECT_OUTPUTS && (exe->direct_outputs >> output & 1);
 }
 
 static sl_status copy_output(sl_gpu_executable *exe, uint32_t index, char *to, sl_error *err) {

@@ -80,7 +80,7 @@ RUN(elementwise_region) {
 static void machine_of_part(machine *m, const sl_batch_elementwise_region_args *a, int64_t input) {
     sl_view part = a->out;
     part.type.shape.dims[0] = 1;
-    /* Before memory is bound, SPLIT asks with NULL as the address. */
+    /* SPLIT runs before memory is bound: the address is NULL. */
     if (input) part.data = (char *)a->out.data + (uint64_t)input * sl_type_bytes(&part.type);
     SL_KERNEL(sl_machine_init)(m, &a->inputs.items[input], 1, &part, a->attrs.prologue ? 0 : -1);
     machine_of_code(m, &a->attrs.code);

@@ -23,9 +23,9 @@ typedef float vf __attribute__((vector_size(LANES * 4)));
 typedef int32_t vi __attribute__((vector_size(LANES * 4)));
 typedef uint32_t vu __attribute__((vector_size(LANES * 4)));
 
-/* INLINE: part of the kernel that calls it, where its constant arguments are known; UNROLL(N): the
- * loop that follows is unrolled.  Not in sanitized builds, whose checks would make a kernel of
- * twenty types take minutes to compile. */
+/* INLINE: always inlined, so that constant arguments are known at compile time; UNROLL(N): unrolls
+ * the loop that follows.  Sanitizer builds do neither: with their checks, a file of kernels for
+ * twenty weight types would take minutes to compile. */
 #if defined(SL_DEBUG)
 #define INLINE static inline
 #define UNROLL(N)

@@ -2,7 +2,7 @@
 #include "runtime/cuda/emulator/order_kernels.h"
 #include "runtime/cuda/kernels/cuda.cuh"
 
-/* Nothing before it has waited. */
+/* Waits before it does anything else. */
 SL_CUDA_KERNEL(emulated_add, emulated_add_args) {
     a.to[threadIdx.x] = a.from[threadIdx.x] + 1;
 }
@@ -18,18 +18,18 @@ SL_CUDA_KERNEL_AHEAD(emulated_add_writing_early, emulated_add_args) {
     follow();
     a.to[threadIdx.x] = a.from[threadIdx.x] + 1;
 }
-/* What it reads may be written before. */
+/* Never waits: its successors could run before its predecessors have completed. */
 SL_CUDA_KERNEL_AHEAD(emulated_add_never_waiting, emulated_add_args) {
     lead();
     a.to[threadIdx.x] = a.from[threadIdx.x] + 1;
 }
-/* Successors start when all before it has completed. */
+/* Lets its successors start only after its predecessors have completed. */
 SL_CUDA_KERNEL_AHEAD(emulated_add_leading_late, emulated_add_args) {
     follow();
     lead();
     a.to[threadIdx.x] = a.from[threadIdx.x] + 1;
 }
-/* Of a block, only some threads wait. */
+/* Only some threads of a block wait. */
 SL_CUDA_KERNEL_AHEAD(emulated_add_waiting_in_part, emulated_add_args) {
     lead();
     if (threadIdx.x > 0) follow();
