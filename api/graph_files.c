@@ -1,5 +1,4 @@
-/* graph_files.c - Graphs in files (sluice/graph.h): written whole or not at all, mapped to be read.
- */
+/* graph_files.c - Graphs in files (sluice/graph.h): written whole or not at all, read whole. */
 #include "compiler/binary.h"
 #include "engine/formats/file.h"
 #include "sluice/graph.h"
@@ -17,28 +16,48 @@ sl_status sl_graph_save(const sl_graph *graph, const char *path, sl_error *err) 
     return status;
 }
 
-static void release_map(void *ctx) {
-    sl_file_map *map = ctx;
-    sl_file_map_close(map);
-    sl_release(NULL, map, sizeof *map, _Alignof(sl_file_map));
+/* The contents of a file; the graph uses its constants in place. */
+typedef struct {
+    uint64_t bytes;
+    _Alignas(64) unsigned char data[];
+} contents;
+
+static void release_contents(void *ctx) {
+    contents *file = ctx;
+    sl_release(NULL, file, sizeof *file + file->bytes, _Alignof(contents));
+}
+
+static sl_status read_contents(const char *path, contents **out, sl_error *err) {
+    sl_file file;
+    SL_TRY(sl_file_open(path, &file, err));
+    sl_status status = SL_OK;
+    contents *read = sl_resize(NULL, NULL, 0, sizeof *read + file.bytes, _Alignof(contents));
+    if (!read) {
+        status = sl_no_memory(err, path, file.bytes);
+    } else {
+        read->bytes = file.bytes;
+        status = sl_file_read(&file, 0, read->data, file.bytes, err);
+    }
+    sl_file_close(&file);
+    if (status == SL_OK)
+        *out = read;
+    else if (read)
+        release_contents(read);
+    return status;
 }
 
 sl_status sl_graph_load(const char *path, const sl_custom_ops *ops, sl_graph **out, sl_error *err) {
-    sl_file_map *map = sl_allocate(NULL, sizeof *map, _Alignof(sl_file_map));
-    if (!map) return sl_no_memory(err, "a file", sizeof *map);
+    contents *file;
     sl_graph *graph = NULL;
     const sl_load_options options = {.customs = ops, .in_place = true};
-    sl_status status = sl_file_map_open(path, map, err);
-    if (status == SL_OK) {
-        status = sl_graph_load_bytes(map->data, map->bytes, &options, &graph, err);
-        if (status != SL_OK) status = sl_fail_in(err, status, "%s", sl_file_name(path));
-    }
+    SL_TRY(read_contents(path, &file, err));
+    const sl_status status = sl_graph_load_bytes(file->data, file->bytes, &options, &graph, err);
     if (status != SL_OK) {
-        release_map(map);
-        return status;
+        release_contents(file);
+        return sl_fail_in(err, status, "%s", sl_file_name(path));
     }
-    graph->release = release_map;
-    graph->release_ctx = map;
+    graph->release = release_contents;
+    graph->release_ctx = file;
     *out = graph;
     return SL_OK;
 }

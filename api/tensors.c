@@ -1,4 +1,4 @@
-/* tensors.c - Safetensors files (sluice/tensors.h): one file, mapped. */
+/* tensors.c - Safetensors files (sluice/tensors.h): one file, read as a whole. */
 #include "sluice/tensors.h"
 #include "engine/formats/file.h"
 #include "engine/formats/safetensors.h"
@@ -11,22 +11,17 @@ _Static_assert(sizeof(((sl_tensor_item *)0)->dims) == sizeof(((sl_dims *)0)->dim
 struct sl_tensors {
     sl_arena arena;
     const char *name; /* of the file, for messages */
-    sl_file_map map;
     sl_tensor_item *items;
     uint32_t count;
 };
 
-static sl_status fill_item(sl_tensors *tensors, const sl_safetensor *from, sl_tensor_item *to,
-                           sl_error *err) {
-    const sl_dtype_info *info = &sl_dtype_infos[from->type.dtype];
-    const void *data = tensors->map.data + from->offset;
-    if ((uintptr_t)data % info->bytes) {
-        void *copy = sl_arena_alloc(&tensors->arena, from->bytes, 64);
-        if (!copy) return sl_no_memory(err, from->name, from->bytes);
-        data = memcpy(copy, data, from->bytes);
-    }
+static sl_status fill_item(sl_tensors *tensors, const sl_file *file, const sl_safetensor *from,
+                           sl_tensor_item *to, sl_error *err) {
+    void *data = sl_arena_alloc(&tensors->arena, from->bytes, 64);
+    if (!data) return sl_no_memory(err, from->name, from->bytes);
+    SL_TRY(sl_file_read(file, from->offset, data, from->bytes, err));
     *to = (sl_tensor_item){.name = from->name,
-                           .dtype = info->name,
+                           .dtype = sl_dtype_infos[from->type.dtype].name,
                            .rank = from->type.shape.rank,
                            .data = data,
                            .bytes = from->bytes};
@@ -34,20 +29,27 @@ static sl_status fill_item(sl_tensors *tensors, const sl_safetensor *from, sl_te
     return SL_OK;
 }
 
+static sl_status read_items(sl_tensors *tensors, const sl_file *file, sl_error *err) {
+    sl_safetensors_header header;
+    SL_TRY(sl_safetensors_read(file, &tensors->arena, &header, err));
+    tensors->items = SL_ARENA_NEW_ARRAY(&tensors->arena, sl_tensor_item, header.count);
+    if (!tensors->items)
+        return sl_no_memory(err, file->path, header.count * sizeof *tensors->items);
+    for (uint32_t i = 0; i < header.count; i++)
+        SL_TRY(fill_item(tensors, file, &header.tensors[i], &tensors->items[i], err));
+    tensors->count = header.count;
+    return SL_OK;
+}
+
 static sl_status read_file(sl_tensors *tensors, const char *path, sl_error *err) {
     const char *name = sl_file_name(path);
     tensors->name = sl_arena_copy_text(&tensors->arena, name, strlen(name));
     if (!tensors->name) return sl_no_memory(err, path, strlen(name));
-    SL_TRY(sl_file_map_open(path, &tensors->map, err));
-    sl_safetensors_header header;
-    SL_TRY(sl_safetensors_parse(tensors->name, tensors->map.data, tensors->map.bytes,
-                                tensors->map.bytes, &tensors->arena, &header, err));
-    tensors->items = SL_ARENA_NEW_ARRAY(&tensors->arena, sl_tensor_item, header.count);
-    if (!tensors->items) return sl_no_memory(err, path, header.count * sizeof *tensors->items);
-    for (uint32_t i = 0; i < header.count; i++)
-        SL_TRY(fill_item(tensors, &header.tensors[i], &tensors->items[i], err));
-    tensors->count = header.count;
-    return SL_OK;
+    sl_file file;
+    SL_TRY(sl_file_open(path, &file, err));
+    const sl_status status = read_items(tensors, &file, err);
+    sl_file_close(&file);
+    return status;
 }
 
 sl_status sl_tensors_open(const char *path, sl_tensors **out, sl_error *err) {
@@ -65,7 +67,6 @@ sl_status sl_tensors_open(const char *path, sl_tensors **out, sl_error *err) {
 
 void sl_tensors_close(sl_tensors *tensors) {
     if (!tensors) return;
-    sl_file_map_close(&tensors->map);
     sl_arena_deinit(&tensors->arena);
     sl_release(NULL, tensors, sizeof *tensors, _Alignof(sl_tensors));
 }

@@ -269,9 +269,9 @@ static sl_status write_resident(packing *p, const resident *r, sl_error *err) {
     const char *name = sl_arena_format(&p->arena, "%s%s", whole ? "" : "model.", r->suffix);
     if (!name) return sl_no_memory(err, "tensor name", strlen(r->suffix) + 7);
     const void *data;
-    SL_TRY(sl_source_map(p->source, r->entry, &data, err));
+    SL_TRY(sl_source_load(p->source, r->entry, &data, err));
     const sl_status status = write_as(p, r, name, data, err);
-    sl_source_unmap(p->source, r->entry);
+    sl_source_unload(p->source, r->entry);
     SL_TRY(status);
     return advance(p, r->entry->at.bytes, err);
 }
@@ -305,7 +305,7 @@ static sl_status write_expert(packing *p, const sl_expert_place *places,
         const sl_tensor_share share = {places[m].index, places[m].count, shape->dims[0],
                                        shape->dims[1]};
         uint8_t *from = room;
-        sl_source_matrix(p->source, places[m].entry, &share, from);
+        SL_TRY(sl_source_matrix(p->source, places[m].entry, &share, from, err));
         room += sl_round_up(sl_type_bytes(&places[m].type), MATRIX_ALIGN);
         bytes += sl_type_bytes(&places[m].type);
         matrices[m] = from;
@@ -364,7 +364,6 @@ static sl_status write_texts(packing *p, sl_error *err) {
 static sl_status check_complete(packing *p, sl_error *err) {
     sl_weights weights;
     sl_weights_init(&weights, p->source, p->allocator);
-    weights.unread = true;
     const sl_status status = sl_architecture_list_weights(&p->config, &weights, &p->experts, err);
     sl_weights_deinit(&weights);
     return status;

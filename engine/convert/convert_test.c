@@ -267,7 +267,7 @@ static void check_residents(const checkpoint *c, sl_source *source, const char *
         const uint16_t *original = original_of(c, wanted[i].name);
         const void *data;
         sl_error error = {0};
-        assert_int_equal(sl_source_map(source, entry, &data, &error), SL_OK);
+        assert_int_equal(sl_source_load(source, entry, &data, &error), SL_OK);
         assert_int_equal(entry->type.dtype, expected_dtype(wanted[i].expected, quant));
         if (wanted[i].expected != 'f') {
             assert_true(error_of(&entry->type, data, original) <= allowed(entry->type.dtype));

@@ -428,7 +428,9 @@ static int write_tensors(const char *path, FILE *file, FILE *out) {
         return 2;
     }
     sl_arena_init(&arena, NULL);
-    const sl_status status = sl_gguf_parse(path, data, bytes, &arena, &gguf, &err);
+    uint64_t wanted;
+    const sl_gguf_start start = {data, bytes, bytes};
+    const sl_status status = sl_gguf_parse(path, &start, &arena, &gguf, &wanted, &err);
     if (status != SL_OK) (void)fprintf(stderr, "%s\n", err.message);
     for (uint32_t i = 0; status == SL_OK && i < gguf.tensor_count; i++)
         if (gguf.tensors[i].type->known) write_tensor(&gguf.tensors[i], data, out);

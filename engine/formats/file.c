@@ -4,11 +4,10 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { BUFFER_BYTES = 1 << 20, MAX_ALIGN = 4096 };
+enum { BUFFER_BYTES = 1 << 20, MAX_ALIGN = 4096, MAX_READ_BYTES = 1 << 30 };
 
 const char *sl_file_name(const char *path) {
     const char *slash = strrchr(path, '/');
@@ -38,53 +37,34 @@ static sl_status open_regular(const char *path, int *out_fd, uint64_t *out_bytes
     return SL_OK;
 }
 
-sl_status sl_file_map_open(const char *path, sl_file_map *out, sl_error *err) {
-    int fd = -1;
-    uint64_t bytes = 0;
-    *out = (sl_file_map){0};
-    SL_TRY(open_regular(path, &fd, &bytes, err));
-    if (bytes == 0) {
-        (void)close(fd);
-        return SL_OK;
-    }
-    void *data = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
-    const int reason = errno;
-    (void)close(fd);
-    if (data == MAP_FAILED)
-        return sl_fail(err, SL_IO, "%s: cannot map %llu bytes: %s", path, (unsigned long long)bytes,
-                       strerror(reason));
-    (void)madvise(data, bytes, MADV_RANDOM);
-    *out = (sl_file_map){data, bytes};
+sl_status sl_file_open(const char *path, sl_file *out, sl_error *err) {
+    *out = (sl_file){.path = path};
+    SL_TRY(open_regular(path, &out->fd, &out->bytes, err));
+    out->is_open = true;
     return SL_OK;
 }
 
-void sl_file_map_close(sl_file_map *map) {
-    if (map->data) (void)munmap((void *)(uintptr_t)map->data, map->bytes);
-    *map = (sl_file_map){0};
+void sl_file_close(sl_file *file) {
+    if (file->is_open) (void)close(file->fd);
+    *file = (sl_file){0};
 }
 
-void sl_file_read_ahead(const void *data, uint64_t bytes) {
-    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    const uintptr_t start = (uintptr_t)data / page * page;
-    if (bytes) (void)madvise((void *)start, (uintptr_t)data + bytes - start, MADV_WILLNEED);
-}
-
-void sl_file_let_go(const void *data, uint64_t bytes) {
-    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    const uintptr_t start = ((uintptr_t)data + page - 1) / page * page;
-    const uintptr_t end = ((uintptr_t)data + bytes) / page * page;
-    if (start < end) (void)madvise((void *)start, end - start, MADV_DONTNEED);
-}
-
-static sl_status read_exactly(int fd, const char *path, char *out, size_t bytes, sl_error *err) {
-    for (size_t done = 0; done < bytes;) {
-        const ssize_t got = read(fd, out + done, bytes - done);
+sl_status sl_file_read(const sl_file *file, uint64_t offset, void *out, uint64_t bytes,
+                       sl_error *err) {
+    for (uint64_t done = 0; done < bytes;) {
+        const uint64_t left = bytes - done;
+        const ssize_t got = pread(file->fd, (char *)out + done,
+                                  left < MAX_READ_BYTES ? left : MAX_READ_BYTES,
+                                  (off_t)(offset + done));
         if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return sl_fail(err, SL_IO, "%s: read failed: %s", path, strerror(errno));
+        if (got < 0) return sl_fail(err, SL_IO, "%s: read failed: %s", file->path, strerror(errno));
         if (got == 0)
-            return sl_fail(err, SL_IO, "%s: ends at byte %zu, %zu were expected", path, done,
-                           bytes);
-        done += (size_t)got;
+            return sl_fail(err, SL_IO,
+                           "%s: %llu bytes wanted at offset %llu, but the file has become shorter: "
+                           "it had %llu bytes and ends at %llu",
+                           file->path, (unsigned long long)bytes, (unsigned long long)offset,
+                           (unsigned long long)file->bytes, (unsigned long long)(offset + done));
+        done += (uint64_t)got;
     }
     return SL_OK;
 }
@@ -92,10 +72,10 @@ static sl_status read_exactly(int fd, const char *path, char *out, size_t bytes,
 sl_status sl_file_read_text(const char *path, size_t max_bytes, sl_arena *arena,
                             const char **out_text, size_t *out_bytes, sl_error *err) {
     sl_status status = SL_OK;
-    int fd = -1;
-    uint64_t bytes = 0;
+    sl_file file;
     char *text = NULL;
-    SL_TRY(open_regular(path, &fd, &bytes, err));
+    SL_TRY(sl_file_open(path, &file, err));
+    const uint64_t bytes = file.bytes;
     if (bytes > max_bytes) {
         status = sl_fail(err, SL_FORMAT, "%s: has %llu bytes, at most %zu are supported", path,
                          (unsigned long long)bytes, max_bytes);
@@ -106,11 +86,11 @@ sl_status sl_file_read_text(const char *path, size_t max_bytes, sl_arena *arena,
         status = sl_no_memory(err, path, bytes + 1);
         goto done;
     }
-    SL_TRY_ELSE(done, read_exactly(fd, path, text, (size_t)bytes, err));
+    SL_TRY_ELSE(done, sl_file_read(&file, 0, text, bytes, err));
     *out_text = text;
     *out_bytes = (size_t)bytes;
 done:
-    (void)close(fd);
+    sl_file_close(&file);
     return status;
 }
 

@@ -1,5 +1,8 @@
-/* file.h - File access for the formats: mapping, reading text, and writing under a temporary name
- * until the file is complete. */
+/* file.h - File access for the formats: positioned reads, reading text, and writing under a
+ * temporary name until the file is complete.
+ *
+ * Files are read, never mapped: a mapped file that shrinks or fails ends the process with SIGBUS,
+ * while a failed read is an error that names the file. */
 #ifndef SL_ENGINE_FORMATS_FILE_H
 #define SL_ENGINE_FORMATS_FILE_H
 #include "base/memory.h"
@@ -9,18 +12,18 @@
 const char *sl_file_name(const char *path);
 bool sl_file_exists(const char *path);
 
-/* A file mapped read-only without read-ahead. */
+/* A regular file that is open for reading. */
 typedef struct {
-    const uint8_t *data; /* NULL when the file is empty */
-    uint64_t bytes;
-} sl_file_map;
-SL_CHECKED sl_status sl_file_map_open(const char *path, sl_file_map *out, sl_error *err);
-void sl_file_map_close(sl_file_map *map); /* a zeroed map is allowed */
-/* Prefetches mapped bytes with large reads, if all of them are about to be used. */
-void sl_file_read_ahead(const void *data, uint64_t bytes);
-
-/* Releases mapped bytes that are not needed again; the page cache may keep them. */
-void sl_file_let_go(const void *data, uint64_t bytes);
+    const char *path; /* borrowed */
+    uint64_t bytes;   /* when it was opened */
+    int fd;
+    bool is_open;
+} sl_file;
+SL_CHECKED sl_status sl_file_open(const char *path, sl_file *out, sl_error *err);
+void sl_file_close(sl_file *file); /* a zeroed file is allowed */
+/* Reads exactly `bytes` from offset; fails if the file has become shorter. */
+SL_CHECKED sl_status sl_file_read(const sl_file *file, uint64_t offset, void *out, uint64_t bytes,
+                                  sl_error *err);
 
 /* Reads a file of at most max_bytes into arena, with a NUL after the last byte. */
 SL_CHECKED sl_status sl_file_read_text(const char *path, size_t max_bytes, sl_arena *arena,

@@ -28,7 +28,9 @@ static const uint8_t kind_bytes[SL_GGUF_KINDS] = {
 typedef struct {
     const char *what;
     const uint8_t *start, *at;
-    uint64_t left;
+    uint64_t left;   /* of the file */
+    uint64_t held;   /* bytes from `start` on that are in memory */
+    uint64_t wanted; /* more than that, when parsing has failed for lack of them */
     sl_arena *arena;
     sl_error *err;
 } cursor;
@@ -39,6 +41,12 @@ static sl_status take(cursor *c, const char *part, uint64_t bytes, const uint8_t
                        "%s: truncated: %s at byte %llu has %llu bytes, the file %llu more", c->what,
                        part, (unsigned long long)(c->at - c->start), (unsigned long long)bytes,
                        (unsigned long long)c->left);
+    const uint64_t end = (uint64_t)(c->at - c->start) + bytes;
+    if (end > c->held) {
+        c->wanted = end;
+        return sl_fail(c->err, SL_FORMAT, "%s: %s ends at byte %llu, only %llu were read", c->what,
+                       part, (unsigned long long)end, (unsigned long long)c->held);
+    }
     *out = c->at;
     c->at += bytes;
     c->left -= bytes;
@@ -215,7 +223,7 @@ static sl_status place_tensors(const cursor *c, uint64_t file_bytes, sl_gguf *gg
 static sl_status take_header(cursor *c, sl_gguf *gguf) {
     const uint8_t *magic = NULL;
     uint64_t tensors = 0, values = 0;
-    if (c->left < 4 || memcmp(c->at, SL_GGUF_MAGIC, 4) != 0)
+    if (c->held < 4 || memcmp(c->at, SL_GGUF_MAGIC, 4) != 0)
         return sl_fail(c->err, SL_FORMAT, "%s: not a GGUF file: it does not start with '%s'",
                        c->what, SL_GGUF_MAGIC);
     SL_TRY(take(c, "the header", 4, &magic));
@@ -239,12 +247,25 @@ static sl_status take_header(cursor *c, sl_gguf *gguf) {
     return SL_OK;
 }
 
-sl_status sl_gguf_parse(const char *what, const void *data, uint64_t bytes, sl_arena *arena,
-                        sl_gguf *out, sl_error *err) {
-    cursor c = {what, data, data, bytes, arena, err};
-    *out = (sl_gguf){.what = what, .architecture = ""};
-    SL_TRY(take_header(&c, out));
-    SL_TRY(take_values(&c, out));
-    for (uint32_t i = 0; i < out->tensor_count; i++) SL_TRY(take_tensor(&c, &out->tensors[i]));
-    return place_tensors(&c, bytes, out);
+static sl_status parse(cursor *c, sl_gguf *out) {
+    const uint64_t file_bytes = c->left;
+    *out = (sl_gguf){.what = c->what, .architecture = ""};
+    SL_TRY(take_header(c, out));
+    SL_TRY(take_values(c, out));
+    for (uint32_t i = 0; i < out->tensor_count; i++) SL_TRY(take_tensor(c, &out->tensors[i]));
+    return place_tensors(c, file_bytes, out);
+}
+
+sl_status sl_gguf_parse(const char *what, const sl_gguf_start *start, sl_arena *arena, sl_gguf *out,
+                        uint64_t *out_wanted, sl_error *err) {
+    cursor c = {.what = what,
+                .start = start->data,
+                .at = start->data,
+                .left = start->file_bytes,
+                .held = start->bytes,
+                .arena = arena,
+                .err = err};
+    const sl_status status = parse(&c, out);
+    *out_wanted = c.wanted;
+    return status;
 }

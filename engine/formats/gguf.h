@@ -77,11 +77,19 @@ typedef struct {
     uint32_t value_count;
     sl_gguf_tensor *tensors; /* in the order of the file */
     uint32_t tensor_count;
+    void *start; /* the bytes that values point into, of a file that was opened */
+    uint64_t start_bytes;
 } sl_gguf;
 
-/* data: the whole file, which values keep pointing into.  Names are copied to arena. */
-SL_CHECKED sl_status sl_gguf_parse(const char *what, const void *data, uint64_t bytes,
-                                   sl_arena *arena, sl_gguf *out, sl_error *err);
+/* The first bytes of a file of file_bytes. */
+typedef struct {
+    const void *data;
+    uint64_t bytes, file_bytes;
+} sl_gguf_start;
+/* Values keep pointing into the given bytes; names are copied to arena.  *out_wanted is 0, or, when
+ * parsing has failed because the file goes on after the given bytes, how many it wants at least. */
+SL_CHECKED sl_status sl_gguf_parse(const char *what, const sl_gguf_start *start, sl_arena *arena,
+                                   sl_gguf *out, uint64_t *out_wanted, sl_error *err);
 
 /* gguf_values.c.  NULL: absent. */
 const sl_gguf_value *sl_gguf_find(const sl_gguf *gguf, const char *key);
@@ -181,9 +189,12 @@ SL_CHECKED sl_status sl_gguf_config_rope(const sl_gguf *gguf,
 
 /* gguf_split.c.  "x-00002-of-00003.gguf" -> the bytes of "x", 2 and 3; 0: no such name. */
 size_t sl_gguf_part_name(const char *path, uint32_t *out_part, uint32_t *out_count);
-/* Opens all parts of a split model, given the path of any of them, as files of the source. */
+/* Opens all parts of a split model, given the path of any of them, as files of the source; call
+ * sl_gguf_release when its values are no longer needed. */
 SL_CHECKED sl_status sl_gguf_open_parts(sl_source *source, const char *path, sl_gguf *out,
                                         sl_error *err);
+/* Releases the bytes that the values of an opened file point into. */
+void sl_gguf_release(sl_gguf *gguf, const sl_allocator *allocator);
 
 /* gguf_text.c: adds tokenizer.json, tokenizer_config.json, generation_config.json and
  * chat_template.jinja as far as the metadata gives them. */

@@ -354,7 +354,7 @@ static void rows_in_their_order(void **state) {
     const void *data = NULL;
     const sl_tensor_entry *q = sl_source_find(source, "model.layers.0.self_attn.q_proj.weight");
     assert_non_null(q);
-    assert_int_equal(sl_source_map(source, q, &data, &err), SL_OK);
+    assert_int_equal(sl_source_load(source, q, &data, &err), SL_OK);
     static const float wanted[16] = {0, 2, 1, 3, 4, 6, 5, 7, 8, 10, 9, 11, 12, 14, 13, 15};
     assert_memory_equal(data, wanted, sizeof wanted);
     const char *why = sl_source_skipped(source, "model.layers.0.self_attn.k_proj.weight");
@@ -402,7 +402,7 @@ static void one_tensor_as_two(void **state) {
             const sl_tensor_entry *entry = sl_source_find(source, name);
             assert_non_null(entry);
             assert_int_equal(entry->type.shape.dims[0], cases[c].gives[g].rows);
-            assert_int_equal(sl_source_map(source, entry, &data, &err), SL_OK);
+            assert_int_equal(sl_source_load(source, entry, &data, &err), SL_OK);
             assert_memory_equal(data, cases[c].gives[g].first, 16);
         }
         sl_source_close(source);

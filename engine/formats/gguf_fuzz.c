@@ -13,8 +13,10 @@ static void parse(const uint8_t *data, size_t size) {
     sl_arena arena;
     sl_error err;
     sl_gguf gguf;
+    uint64_t wanted;
+    const sl_gguf_start start = {data, size, size};
     sl_arena_init(&arena, NULL);
-    if (sl_gguf_parse("fuzz", data, size, &arena, &gguf, &err) == SL_OK) {
+    if (sl_gguf_parse("fuzz", &start, &arena, &gguf, &wanted, &err) == SL_OK) {
         uint64_t end = 0;
         for (uint32_t i = 0; i < gguf.tensor_count; i++) {
             const sl_gguf_tensor *t = &gguf.tensors[i];
@@ -31,7 +33,7 @@ static void read_all(const char *path) {
     if (sl_source_open(path, NULL, &source, &err) != SL_OK) return;
     for (uint32_t i = 0; i < sl_source_tensor_count(source); i++) {
         const void *mapped;
-        if (sl_source_map(source, sl_source_tensor(source, i), &mapped, &err) != SL_OK) abort();
+        if (sl_source_load(source, sl_source_tensor(source, i), &mapped, &err) != SL_OK) abort();
     }
     sl_source_close(source);
 }

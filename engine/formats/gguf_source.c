@@ -109,16 +109,23 @@ static sl_status add_tensors(const opening *o) {
     return status == SL_OK ? SL_OK : sl_fail_in(o->err, status, "%s", o->gguf->what);
 }
 
+static sl_status fill(opening *o, sl_gguf *gguf) {
+    sl_source *source = o->source;
+    sl_gguf_text config = {0};
+    SL_TRY(sl_gguf_architecture_find(gguf, &o->architecture, o->err));
+    gguf->architecture = o->architecture->name;
+    SL_TRY(sl_gguf_config(gguf, o->architecture, &source->arena, &config, &o->layers, o->err));
+    SL_TRY(sl_source_add_text(source, "config.json", config.data, config.bytes, o->err));
+    SL_TRY(sl_gguf_add_texts(gguf, source, o->err));
+    return add_tensors(o);
+}
+
 sl_status sl_source_open_gguf(sl_source *source, const char *path, sl_error *err) {
     sl_gguf gguf;
-    sl_gguf_text config = {0};
     opening o = {.source = source, .gguf = &gguf, .err = err};
     source->format = "gguf";
     SL_TRY(sl_gguf_open_parts(source, path, &gguf, err));
-    SL_TRY(sl_gguf_architecture_find(&gguf, &o.architecture, err));
-    gguf.architecture = o.architecture->name;
-    SL_TRY(sl_gguf_config(&gguf, o.architecture, &source->arena, &config, &o.layers, err));
-    SL_TRY(sl_source_add_text(source, "config.json", config.data, config.bytes, err));
-    SL_TRY(sl_gguf_add_texts(&gguf, source, err));
-    return add_tensors(&o);
+    const sl_status status = fill(&o, &gguf);
+    sl_gguf_release(&gguf, &source->allocator);
+    return status;
 }

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEADER_READ_AHEAD_BYTES = 1 << 24, DIGITS = 5 };
+enum { FIRST_READ_BYTES = 1 << 20, DIGITS = 5 };
 
 /* Five digits at text, or -1. */
 static int64_t number_at(const char *text) {
@@ -30,14 +30,46 @@ size_t sl_gguf_part_name(const char *path, uint32_t *out_part, uint32_t *out_cou
     return bytes - tail;
 }
 
+void sl_gguf_release(sl_gguf *gguf, const sl_allocator *allocator) {
+    sl_release(allocator, gguf->start, gguf->start_bytes, 1);
+    gguf->start = NULL;
+    gguf->start_bytes = 0;
+}
+
+/* Parses the first `bytes` of the file. */
+static sl_status parse_start(sl_source *source, uint32_t file, uint64_t bytes, sl_gguf *out,
+                             uint64_t *out_wanted, sl_error *err) {
+    const sl_file *from = &source->files[file];
+    void *data = bytes ? sl_resize(&source->allocator, NULL, 0, bytes, 1) : NULL;
+    if (bytes && !data) return sl_no_memory(err, from->path, bytes);
+    const sl_gguf_start start = {data, bytes, from->bytes};
+    *out_wanted = 0;
+    sl_status status = sl_file_read(from, 0, data, bytes, err);
+    if (status == SL_OK)
+        status = sl_gguf_parse(sl_file_name(from->path), &start, &source->arena, out, out_wanted,
+                               err);
+    if (status != SL_OK) {
+        sl_release(&source->allocator, data, bytes, 1);
+        return status;
+    }
+    out->start = data;
+    out->start_bytes = bytes;
+    return SL_OK;
+}
+
+/* The header has no length: it is parsed again with more of the file until it ends. */
 static sl_status parse_file(sl_source *source, uint32_t file, const char *path, sl_gguf *out,
                             sl_error *err) {
-    SL_TRY(sl_source_map_file(source, file, path, err));
-    const sl_file_map *map = &source->files[file].map;
-    sl_file_read_ahead(map->data,
-                       map->bytes < HEADER_READ_AHEAD_BYTES ? map->bytes : HEADER_READ_AHEAD_BYTES);
-    SL_TRY(sl_gguf_parse(sl_file_name(source->files[file].path), map->data, map->bytes,
-                         &source->arena, out, err));
+    SL_TRY(sl_source_open_file(source, file, path, err));
+    const uint64_t file_bytes = source->files[file].bytes;
+    uint64_t bytes = FIRST_READ_BYTES, wanted = 0;
+    sl_status status;
+    do {
+        while (bytes < wanted) bytes *= 2;
+        if (bytes > file_bytes) bytes = file_bytes;
+        status = parse_start(source, file, bytes, out, &wanted, err);
+    } while (status != SL_OK && wanted > bytes);
+    SL_TRY(status);
     for (uint32_t i = 0; i < out->tensor_count; i++) out->tensors[i].file = file;
     return SL_OK;
 }
@@ -78,7 +110,9 @@ static sl_status open_part(sl_source *source, const char *stem, uint32_t index, 
         return sl_fail(err, SL_IO, "%s: missing: part %u of %u of the model", path, index + 1,
                        source->file_count);
     SL_TRY(parse_file(source, index, path, out, err));
-    return check_part(out, index, source->file_count, err);
+    const sl_status status = check_part(out, index, source->file_count, err);
+    if (status != SL_OK || index > 0) sl_gguf_release(out, &source->allocator);
+    return status;
 }
 
 /* The metadata of the first part with the tensors of all. */
@@ -115,17 +149,23 @@ static sl_status open_parts(sl_source *source, const char *path, uint32_t count,
     sl_gguf *parts = SL_ARENA_NEW_ARRAY(&source->arena, sl_gguf, count);
     if (!stem || !parts) return sl_no_memory(err, path, count * sizeof *parts);
     SL_TRY(sl_source_set_files(source, count, err));
-    for (uint32_t i = 0; i < count; i++) SL_TRY(open_part(source, stem, i, &parts[i], err));
-    return join(source, parts, out, err);
+    sl_status status = SL_OK;
+    for (uint32_t i = 0; i < count && status == SL_OK; i++)
+        status = open_part(source, stem, i, &parts[i], err);
+    if (status == SL_OK) status = join(source, parts, out, err);
+    if (status != SL_OK) sl_gguf_release(&parts[0], &source->allocator);
+    return status;
 }
 
 sl_status sl_gguf_open_parts(sl_source *source, const char *path, sl_gguf *out, sl_error *err) {
     uint64_t count = 1;
     SL_TRY(sl_source_set_files(source, 1, err));
     SL_TRY(parse_file(source, 0, path, out, err));
-    SL_TRY(part_count(out, &count, err));
-    if (count == 1) return SL_OK;
-    sl_file_map_close(&source->files[0].map);
+    const sl_status status = part_count(out, &count, err);
+    if (status == SL_OK && count == 1) return SL_OK;
+    sl_gguf_release(out, &source->allocator);
+    SL_TRY(status);
+    sl_file_close(&source->files[0]);
     source->file_count = 0;
     return open_parts(source, path, (uint32_t)count, out, err);
 }

@@ -47,7 +47,7 @@ static void check_whole(const char *path) {
         const void *data = NULL;
         assert_non_null(entry);
         assert_int_equal(entry->at.file, i);
-        assert_int_equal(sl_source_map(source, entry, &data, &err), SL_OK);
+        assert_int_equal(sl_source_load(source, entry, &data, &err), SL_OK);
         assert_true(((const float *)data)[3] == (float)(10 * i + 3));
     }
     assert_non_null(sl_source_find(source, "model.embed_tokens.weight"));

@@ -151,7 +151,11 @@ static sl_status parse(const maker *m, size_t bytes, parsed *p) {
     assert_non_null(copy);
     memcpy(copy, m->bytes, bytes);
     p->err = (sl_error){0};
-    const sl_status status = sl_gguf_parse("x.gguf", copy, bytes, &p->arena, &p->gguf, &p->err);
+    uint64_t wanted;
+    const sl_gguf_start start = {copy, bytes, bytes};
+    const sl_status status =
+        sl_gguf_parse("x.gguf", &start, &p->arena, &p->gguf, &wanted, &p->err);
+    assert_int_equal(wanted, 0);
     if (status != SL_OK) {
         sl_arena_deinit(&p->arena);
         free(copy);
@@ -417,7 +421,7 @@ static const float *mapped(sl_source *source, const char *name) {
     sl_error err = {0};
     const sl_tensor_entry *entry = sl_source_find(source, name);
     assert_non_null(entry);
-    if (sl_source_map(source, entry, &data, &err) != SL_OK) fail_msg("%s", err.message);
+    if (sl_source_load(source, entry, &data, &err) != SL_OK) fail_msg("%s", err.message);
     return data;
 }
 

@@ -95,7 +95,7 @@ static float element(sl_source *source, const char *name, int64_t matrix, int64_
         fail_msg("no tensor '%s'", name);
         return 0;
     }
-    if (sl_source_map(source, entry, &data, &err) != SL_OK) fail_msg("%s", err.message);
+    if (sl_source_load(source, entry, &data, &err) != SL_OK) fail_msg("%s", err.message);
     const sl_dims *shape = &entry->type.shape;
     const int64_t cols = shape->dims[shape->rank - 1];
     const int64_t rows = shape->rank > 1 ? shape->dims[shape->rank - 2] : 1;

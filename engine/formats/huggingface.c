@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEADER_READ_AHEAD_BYTES = 1 << 20 };
 static const char single_name[] = "model.safetensors";
 static const char index_name[] = "model.safetensors.index.json";
 
@@ -86,12 +85,9 @@ static sl_status open_shard(reader *r, const char *name, uint32_t file) {
     if (!sl_file_exists(path))
         return sl_fail(r->err, SL_IO, "%s: missing: %s names it, but %s does not have it", name,
                        index_name, r->folder);
-    SL_TRY(sl_source_map_file(r->source, file, path, r->err));
-    const sl_file_map *map = &r->source->files[file].map;
-    sl_file_read_ahead(map->data,
-                       map->bytes < HEADER_READ_AHEAD_BYTES ? map->bytes : HEADER_READ_AHEAD_BYTES);
-    return sl_safetensors_parse(name, map->data, map->bytes, map->bytes, &r->source->arena,
-                                &r->headers[file], r->err);
+    SL_TRY(sl_source_open_file(r->source, file, path, r->err));
+    return sl_safetensors_read(&r->source->files[file], &r->source->arena, &r->headers[file],
+                               r->err);
 }
 
 static sl_status open_shards(reader *r) {

@@ -42,7 +42,7 @@ static void read_all(sl_source *source) {
         for (uint32_t p = 0; (part = sl_tensor_part(entry, p)); p++)
             if (part->offset + part->bytes > sl_source_file_bytes(source, part->file)) abort();
         if (sl_type_bytes(&entry->type) > MOST_BYTES) continue;
-        if (sl_source_map(source, entry, &mapped, &err) != SL_OK) abort();
+        if (sl_source_load(source, entry, &mapped, &err) != SL_OK) abort();
     }
 }
 

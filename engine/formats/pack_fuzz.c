@@ -24,7 +24,7 @@ static void read_all(sl_source *source) {
     sl_error err;
     for (uint32_t i = 0; i < sl_source_tensor_count(source); i++) {
         const void *mapped;
-        if (sl_source_map(source, sl_source_tensor(source, i), &mapped, &err) != SL_OK) continue;
+        if (sl_source_load(source, sl_source_tensor(source, i), &mapped, &err) != SL_OK) continue;
     }
     for (uint32_t layer = 0; layer < SL_PACK_MAX_LAYERS; layer++) {
         const sl_expert_blocks *blocks = sl_source_expert_blocks(source, layer);

@@ -1,6 +1,6 @@
 /* Reading a pack trusts nothing: the header, the manifest's checksum and structure, and that every
  * extent is aligned, inside the file and apart from all others are checked on open, and so are the
- * texts' checksums.  Tensors are checked when mapped, expert blocks when read. */
+ * texts' checksums.  Tensors are checked when they are loaded, expert blocks when read. */
 #include "base/sizes.h"
 #include "engine/formats/gguf.h"
 #include "engine/formats/json.h"
@@ -21,7 +21,7 @@ typedef struct {
 typedef struct {
     sl_source *source;
     const char *what;
-    const sl_file_map *map;
+    const sl_file *file;
     sl_pack_header header;
     json_t *manifest, *texts, *tensors, *experts; /* the last three borrowed */
     sl_arena scratch;
@@ -31,18 +31,20 @@ typedef struct {
 } reader;
 
 static sl_status read_header(reader *r) {
-    const sl_file_map *map = r->map;
+    const uint64_t file_bytes = r->file->bytes;
     sl_pack_header *header = &r->header;
-    if (map->bytes < sizeof SL_PACK_MAGIC - 1 ||
-        memcmp(map->data, SL_PACK_MAGIC, sizeof SL_PACK_MAGIC - 1) != 0)
+    uint8_t start[SL_PACK_HEADER_BYTES] = {0};
+    SL_TRY(sl_file_read(r->file, 0, start, file_bytes < sizeof start ? file_bytes : sizeof start,
+                        r->err));
+    if (memcmp(start, SL_PACK_MAGIC, sizeof SL_PACK_MAGIC - 1) != 0)
         return sl_fail(r->err, SL_FORMAT,
                        "%s: not a sluice pack: it starts neither with '" SL_PACK_MAGIC
                        "' nor, as a GGUF file does, with '" SL_GGUF_MAGIC "'",
                        r->what);
-    if (map->bytes < SL_PACK_HEADER_BYTES)
+    if (file_bytes < SL_PACK_HEADER_BYTES)
         return sl_fail(r->err, SL_FORMAT, "%s: truncated: the header has %d bytes, the file %llu",
-                       r->what, SL_PACK_HEADER_BYTES, (unsigned long long)map->bytes);
-    memcpy(header, map->data, sizeof *header);
+                       r->what, SL_PACK_HEADER_BYTES, (unsigned long long)file_bytes);
+    memcpy(header, start, sizeof *header);
     header->version = le32toh(header->version);
     header->manifest_offset = le64toh(header->manifest_offset);
     header->manifest_bytes = le64toh(header->manifest_bytes);
@@ -51,7 +53,7 @@ static sl_status read_header(reader *r) {
         return sl_fail(r->err, SL_UNSUPPORTED, "%s: pack version %u, only %d is supported", r->what,
                        header->version, SL_PACK_VERSION);
     bool clear = header->zero == 0;
-    for (size_t i = sizeof *header; i < SL_PACK_HEADER_BYTES; i++) clear &= map->data[i] == 0;
+    for (size_t i = sizeof *header; i < SL_PACK_HEADER_BYTES; i++) clear &= start[i] == 0;
     if (!clear)
         return sl_fail(r->err, SL_FORMAT, "%s: the header is damaged: its padding is not zero",
                        r->what);
@@ -64,21 +66,22 @@ static sl_status load_manifest(reader *r) {
         return sl_fail(r->err, SL_FORMAT,
                        "%s: the header is damaged: manifest of %llu bytes at byte %llu", r->what,
                        (unsigned long long)bytes, (unsigned long long)offset);
-    if (offset > r->map->bytes || bytes > r->map->bytes - offset)
+    if (offset > r->file->bytes || bytes > r->file->bytes - offset)
         return sl_fail(r->err, SL_FORMAT,
                        "%s: truncated: the manifest of %llu bytes starts at byte %llu, the file "
                        "has %llu",
                        r->what, (unsigned long long)bytes, (unsigned long long)offset,
-                       (unsigned long long)r->map->bytes);
-    const uint8_t *text = r->map->data + offset;
-    sl_file_read_ahead(text, bytes);
+                       (unsigned long long)r->file->bytes);
+    char *text = sl_arena_alloc(&r->scratch, bytes, 1);
+    if (!text) return sl_no_memory(r->err, r->what, bytes);
+    SL_TRY(sl_file_read(r->file, offset, text, bytes, r->err));
     const uint64_t found = XXH3_64bits(text, bytes);
     if (found != r->header.manifest_checksum)
         return sl_fail(r->err, SL_FORMAT,
                        "%s: the manifest is damaged: checksum %016llx found, %016llx wanted",
                        r->what, (unsigned long long)found,
                        (unsigned long long)r->header.manifest_checksum);
-    SL_TRY(sl_json_load(r->what, (const char *)text, bytes, &r->manifest, r->err));
+    SL_TRY(sl_json_load(r->what, text, bytes, &r->manifest, r->err));
     r->texts = json_object_get(r->manifest, "texts");
     r->tensors = json_object_get(r->manifest, "tensors");
     r->experts = json_object_get(r->manifest, "experts");
@@ -109,11 +112,11 @@ static sl_status read_extent(reader *r, const char *name, json_int_t offset, uin
     if (offset < SL_PACK_HEADER_BYTES || (uint64_t)offset % align)
         return sl_fail(r->err, SL_FORMAT, "%s: %s starts at byte %lld, a multiple of %llu wanted",
                        r->what, name, (long long)offset, (unsigned long long)align);
-    if ((uint64_t)offset > r->map->bytes || bytes > r->map->bytes - (uint64_t)offset)
+    if ((uint64_t)offset > r->file->bytes || bytes > r->file->bytes - (uint64_t)offset)
         return sl_fail(r->err, SL_FORMAT,
                        "%s: truncated: %s of %llu bytes starts at byte %lld, the file has %llu",
                        r->what, name, (unsigned long long)bytes, (long long)offset,
-                       (unsigned long long)r->map->bytes);
+                       (unsigned long long)r->file->bytes);
     add_span(r, (uint64_t)offset, bytes, name);
     return SL_OK;
 }
@@ -168,16 +171,15 @@ static sl_status read_text(reader *r, const char *key, json_t *value) {
         return sl_fail(r->err, SL_FORMAT, "%s: %s has %llu bytes, at most %d are supported",
                        r->what, e.name, (unsigned long long)e.bytes, SL_MAX_TEXT_BYTES);
     SL_TRY(read_extent(r, e.name, e.offset, e.bytes, SL_PACK_ALIGN));
-    const uint8_t *data = r->map->data + e.offset;
-    sl_file_read_ahead(data, e.bytes);
-    const uint64_t found = XXH3_64bits(data, e.bytes);
+    const char *own_name = sl_arena_copy_text(arena, key, strlen(key));
+    char *own_text = sl_arena_alloc(arena, e.bytes + 1, 1);
+    if (!own_name || !own_text) return sl_no_memory(r->err, e.name, e.bytes);
+    SL_TRY(sl_file_read(r->file, (uint64_t)e.offset, own_text, e.bytes, r->err));
+    const uint64_t found = XXH3_64bits(own_text, e.bytes);
     if (found != e.checksum)
         return sl_fail(r->err, SL_FORMAT,
                        "%s: %s is damaged: checksum %016llx found, %016llx wanted", r->what, e.name,
                        (unsigned long long)found, (unsigned long long)e.checksum);
-    const char *own_name = sl_arena_copy_text(arena, key, strlen(key));
-    const char *own_text = sl_arena_copy_text(arena, (const char *)data, e.bytes);
-    if (!own_name || !own_text) return sl_no_memory(r->err, e.name, e.bytes);
     return sl_source_add_text(r->source, own_name, own_text, e.bytes, r->err);
 }
 
@@ -311,8 +313,8 @@ sl_status sl_source_open_pack(sl_source *source, const char *path, sl_error *err
     sl_status status = SL_OK;
     source->format = "pack";
     SL_TRY(sl_source_set_files(source, 1, err));
-    SL_TRY(sl_source_map_file(source, 0, path, err));
-    r.map = &source->files[0].map;
+    SL_TRY(sl_source_open_file(source, 0, path, err));
+    r.file = &source->files[0];
     sl_arena_init(&r.scratch, source->arena.allocator);
     SL_TRY_ELSE(done, read_header(&r));
     SL_TRY_ELSE(done, load_manifest(&r));

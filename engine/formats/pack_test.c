@@ -82,10 +82,10 @@ static void test_reads_back_what_was_written(void **state) {
     assert_int_equal(sl_source_tensor_count(source), 2);
     assert_null(sl_source_find(source, "absent"));
     const sl_tensor_entry *norm = sl_source_find(source, "norm");
-    assert_int_equal(sl_source_map(source, norm, &data, &err), SL_OK);
+    assert_int_equal(sl_source_load(source, norm, &data, &err), SL_OK);
     assert_int_equal((uintptr_t)data % 64, 0);
     assert_memory_equal(data, weights, sizeof weights);
-    assert_int_equal(sl_source_map(source, sl_source_find(source, "head"), &data, &err), SL_OK);
+    assert_int_equal(sl_source_load(source, sl_source_find(source, "head"), &data, &err), SL_OK);
     assert_memory_equal(data, panel, sizeof panel);
     sl_source_close(source);
 }
@@ -176,14 +176,14 @@ static void test_damaged_tensor_fails_to_map(void **state) {
     flip_byte(at + 100);
     source = open_pack();
     const void *data;
-    assert_int_equal(sl_source_map(source, sl_source_find(source, "norm"), &data, &err), SL_OK);
+    assert_int_equal(sl_source_load(source, sl_source_find(source, "norm"), &data, &err), SL_OK);
     for (int again = 0; again < 2; again++) {
-        assert_int_equal(sl_source_map(source, sl_source_find(source, "head"), &data, &err),
+        assert_int_equal(sl_source_load(source, sl_source_find(source, "head"), &data, &err),
                          SL_FORMAT);
         expect_message(&err, "m.sluice: tensor 'head' is damaged: checksum ");
     }
     const sl_tensor_entry foreign = {.name = "foreign"};
-    assert_int_equal(sl_source_map(source, &foreign, &data, &err), SL_INVALID);
+    assert_int_equal(sl_source_load(source, &foreign, &data, &err), SL_INVALID);
     sl_source_close(source);
 }
 
@@ -322,7 +322,7 @@ static void test_pieces_must_add_up(void **state) {
     sl_source *source;
     const void *data;
     assert_int_equal(sl_source_open(test_path("p.sluice"), NULL, &source, &err), SL_OK);
-    assert_int_equal(sl_source_map(source, sl_source_find(source, "x"), &data, &err), SL_OK);
+    assert_int_equal(sl_source_load(source, sl_source_find(source, "x"), &data, &err), SL_OK);
     assert_memory_equal(data, "12345678", 8);
     sl_source_close(source);
 }

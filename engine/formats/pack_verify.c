@@ -4,6 +4,8 @@
 #include <string.h>
 #include <xxhash.h>
 
+enum { BLOCK_ALIGNMENT = 64 };
+
 typedef struct {
     sl_source *source;
     sl_progress_fn *progress;
@@ -26,18 +28,19 @@ static sl_status advance(verification *v, uint64_t bytes, sl_error *err) {
 
 static sl_status verify_tensor(verification *v, const sl_tensor_entry *entry, sl_error *err) {
     const void *data;
-    SL_TRY(sl_source_map(v->source, entry, &data, err));
-    sl_source_unmap(v->source, entry);
+    SL_TRY(sl_source_load(v->source, entry, &data, err));
+    sl_source_unload(v->source, entry);
     return advance(v, entry->at.bytes, err);
 }
 
-static sl_status verify_layer(verification *v, const sl_expert_blocks *blocks, sl_error *err) {
-    const sl_source_file *file = &v->source->files[0];
+/* block: room for one. */
+static sl_status verify_blocks(verification *v, const sl_expert_blocks *blocks, uint8_t *block,
+                               sl_error *err) {
+    const sl_file *file = &v->source->files[0];
     for (uint32_t e = 0; e < blocks->count; e++) {
-        const uint8_t *block = file->map.data + blocks->offset + e * blocks->block_bytes;
-        sl_file_read_ahead(block, blocks->block_bytes);
+        SL_TRY(sl_file_read(file, blocks->offset + e * blocks->block_bytes, block,
+                            blocks->block_bytes, err));
         const uint64_t found = XXH3_64bits(block, blocks->block_bytes);
-        sl_file_let_go(block, blocks->block_bytes);
         if (found != blocks->checksums[e])
             return sl_fail(err, SL_FORMAT,
                            "%s: layer %u expert %u is damaged: checksum %016llx found, %016llx "
@@ -47,6 +50,15 @@ static sl_status verify_layer(verification *v, const sl_expert_blocks *blocks, s
         SL_TRY(advance(v, blocks->block_bytes, err));
     }
     return SL_OK;
+}
+
+static sl_status verify_layer(verification *v, const sl_expert_blocks *blocks, sl_error *err) {
+    const sl_allocator *allocator = &v->source->allocator;
+    uint8_t *block = sl_resize(allocator, NULL, 0, blocks->block_bytes, BLOCK_ALIGNMENT);
+    if (!block) return sl_no_memory(err, "an expert", blocks->block_bytes);
+    const sl_status status = verify_blocks(v, blocks, block, err);
+    sl_release(allocator, block, blocks->block_bytes, BLOCK_ALIGNMENT);
+    return status;
 }
 
 static sl_status verify(verification *v, sl_error *err) {

@@ -207,6 +207,24 @@ sl_status sl_safetensors_parse(const char *what, const void *start, size_t start
     return status;
 }
 
+sl_status sl_safetensors_read(const sl_file *file, sl_arena *arena, sl_safetensors_header *out,
+                              sl_error *err) {
+    const char *name = sl_file_name(file->path);
+    uint8_t first[LENGTH_BYTES];
+    uint64_t length = 0;
+    const bool has_length = file->bytes >= sizeof first;
+    if (has_length) SL_TRY(sl_file_read(file, 0, first, sizeof first, err));
+    SL_TRY(read_length(name, first, has_length ? SIZE_MAX : 0, file->bytes, &length, err));
+    const size_t bytes = (size_t)(LENGTH_BYTES + length);
+    char *start = sl_resize(arena->allocator, NULL, 0, bytes, 1);
+    if (!start) return sl_no_memory(err, name, bytes);
+    sl_status status = sl_file_read(file, 0, start, bytes, err);
+    if (status == SL_OK)
+        status = sl_safetensors_parse(name, start, bytes, file->bytes, arena, out, err);
+    sl_release(arena->allocator, start, bytes, 1);
+    return status;
+}
+
 const char *sl_safetensors_name(sl_dtype dtype) {
     for (int i = 0; i < DTYPE_COUNT; i++)
         if (dtypes[i].dtype == dtype) return dtypes[i].name;

@@ -3,6 +3,7 @@
 #define SL_ENGINE_FORMATS_SAFETENSORS_H
 #include "base/memory.h"
 #include "core/type.h"
+#include "engine/formats/file.h"
 
 typedef struct {
     const char *name;
@@ -35,6 +36,10 @@ const char *sl_safetensors_name(sl_dtype dtype);
 SL_CHECKED sl_status sl_safetensors_parse(const char *what, const void *start, size_t start_bytes,
                                           uint64_t file_bytes, sl_arena *arena,
                                           sl_safetensors_header *out, sl_error *err);
+
+/* Reads and parses the header of a file. */
+SL_CHECKED sl_status sl_safetensors_read(const sl_file *file, sl_arena *arena,
+                                         sl_safetensors_header *out, sl_error *err);
 
 typedef struct {
     const char *name;

@@ -1,6 +1,8 @@
 #include "engine/formats/source.h"
+#include "base/sizes.h"
 #include "engine/formats/gguf.h"
 #include "engine/formats/source_internal.h"
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -8,6 +10,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <xxhash.h>
+
+enum { DATA_ALIGNMENT = 64 };
 
 static bool has_suffix(const char *name, const char *suffix) {
     const size_t length = strlen(name), bytes = strlen(suffix);
@@ -95,57 +99,42 @@ sl_status sl_source_open(const char *path, const sl_allocator *allocator, sl_sou
     return SL_OK;
 }
 
-static const uint8_t *bytes_at(const sl_source *source, const sl_extent *at) {
-    return source->files[at->file].map.data + at->offset;
-}
-
-/* Copies are the source's own, mappings the files'. */
-static bool is_copy(const sl_source *source, uint32_t index) {
-    const sl_tensor_entry *entry = &source->tensors[index];
-    return source->mapped[index] && source->mapped[index] != bytes_at(source, &entry->at);
-}
-
-void sl_source_unmap(sl_source *source, const sl_tensor_entry *entry) {
-    const uint32_t index = (uint32_t)(entry - source->tensors);
-    if (is_copy(source, index))
-        sl_release(&source->allocator, (void *)(uintptr_t)source->mapped[index],
-                   entry->form ? sl_type_bytes(&entry->type) : entry->at.bytes, 64);
-    else if (source->mapped[index])
-        sl_file_let_go(source->mapped[index], entry->at.bytes);
-    source->mapped[index] = NULL;
+void sl_source_unload(sl_source *source, const sl_tensor_entry *entry) {
+    void **loaded = &source->loaded[entry - source->tensors];
+    sl_release(&source->allocator, *loaded, sl_type_bytes(&entry->type), DATA_ALIGNMENT);
+    *loaded = NULL;
 }
 
 void sl_source_close(sl_source *source) {
     if (!source) return;
     for (uint32_t i = 0; i < source->tensor_count; i++)
-        if (is_copy(source, i)) sl_source_unmap(source, &source->tensors[i]);
-    for (uint32_t i = 0; i < source->file_count; i++) sl_file_map_close(&source->files[i].map);
+        if (source->loaded[i]) sl_source_unload(source, &source->tensors[i]);
+    for (uint32_t i = 0; i < source->file_count; i++) sl_file_close(&source->files[i]);
     sl_arena_deinit(&source->arena);
     const sl_allocator allocator = source->allocator;
     sl_release(&allocator, source, sizeof *source, _Alignof(sl_source));
 }
 
 sl_status sl_source_set_files(sl_source *source, uint32_t count, sl_error *err) {
-    source->files = SL_ARENA_NEW_ARRAY(&source->arena, sl_source_file, count);
+    source->files = SL_ARENA_NEW_ARRAY(&source->arena, sl_file, count);
     if (!source->files) return sl_no_memory(err, "a list of files", count);
     source->file_count = count;
     return SL_OK;
 }
 
-sl_status sl_source_map_file(sl_source *source, uint32_t file, const char *path, sl_error *err) {
-    sl_source_file *to = &source->files[file];
-    to->path = sl_arena_copy_text(&source->arena, path, strlen(path));
-    if (!to->path) return sl_no_memory(err, path, strlen(path));
-    return sl_file_map_open(path, &to->map, err);
+sl_status sl_source_open_file(sl_source *source, uint32_t file, const char *path, sl_error *err) {
+    const char *copy = sl_arena_copy_text(&source->arena, path, strlen(path));
+    if (!copy) return sl_no_memory(err, path, strlen(path));
+    return sl_file_open(copy, &source->files[file], err);
 }
 
 sl_status sl_source_set_tensors(sl_source *source, uint32_t count, uint32_t skipped_count,
                                 sl_error *err) {
     source->tensors = SL_ARENA_NEW_ARRAY(&source->arena, sl_tensor_entry, count);
-    source->mapped = SL_ARENA_NEW_ARRAY(&source->arena, const void *, count);
+    source->loaded = SL_ARENA_NEW_ARRAY(&source->arena, void *, count);
     source->asked = SL_ARENA_NEW_ARRAY(&source->arena, bool, count);
     source->skipped = SL_ARENA_NEW_ARRAY(&source->arena, sl_safetensors_skipped, skipped_count);
-    if (!source->tensors || !source->mapped || !source->asked || !source->skipped)
+    if (!source->tensors || !source->loaded || !source->asked || !source->skipped)
         return sl_no_memory(err, "a list of tensors", count * sizeof *source->tensors);
     source->tensor_count = count;
     source->skipped_count = skipped_count;
@@ -206,7 +195,7 @@ const char *sl_source_file_path(const sl_source *source, uint32_t file) {
 }
 
 uint64_t sl_source_file_bytes(const sl_source *source, uint32_t file) {
-    return file < source->file_count ? source->files[file].map.bytes : 0;
+    return file < source->file_count ? source->files[file].bytes : 0;
 }
 
 const sl_tensor_entry *sl_source_tensor(const sl_source *source, uint32_t index) {
@@ -243,85 +232,126 @@ sl_status sl_source_check(const sl_source *source, const sl_tensor_entry *entry,
                    (unsigned long long)found, (unsigned long long)entry->checksum);
 }
 
-void sl_source_matrix(const sl_source *source, const sl_tensor_entry *entry,
-                      const sl_tensor_share *share, void *out) {
-    sl_raw_matrix raw = {.form = entry->form, .rows = share->rows, .cols = share->cols};
+/* ---- reading tensors ---- */
+
+static sl_status read_extent(const sl_source *source, const sl_extent *at, void *out,
+                             sl_error *err) {
+    return sl_file_read(&source->files[at->file], at->offset, out, at->bytes, err);
+}
+
+/* The bytes of share `index` of `count` of all parts, each rounded up so that the next is aligned. */
+static uint64_t raw_bytes(const sl_tensor_entry *entry, uint64_t count) {
+    uint64_t bytes = 0;
+    const sl_extent *part;
+    for (uint32_t p = 0; (part = sl_tensor_part(entry, p)); p++)
+        bytes += sl_round_up(part->bytes / count, DATA_ALIGNMENT);
+    return bytes;
+}
+
+/* raw: room for raw_bytes of the entry. */
+static sl_status convert_share(const sl_source *source, const sl_tensor_entry *entry,
+                               const sl_tensor_share *share, uint8_t *raw, void *out,
+                               sl_error *err) {
+    sl_raw_matrix matrix = {.form = entry->form, .rows = share->rows, .cols = share->cols};
     const sl_extent *part;
     for (uint32_t p = 0; (part = sl_tensor_part(entry, p)); p++) {
         const sl_extent at = sl_extent_share(part, share->index, share->count);
-        raw.parts[p] = bytes_at(source, &at);
-        sl_file_read_ahead(raw.parts[p], at.bytes);
+        SL_TRY(read_extent(source, &at, raw, err));
+        matrix.parts[p] = raw;
+        raw += sl_round_up(at.bytes, DATA_ALIGNMENT);
     }
-    if (entry->form)
-        entry->form->convert(&raw, out);
-    else
-        memcpy(out, raw.parts[0], entry->at.bytes / share->count);
-    for (uint32_t p = 0; (part = sl_tensor_part(entry, p)); p++)
-        sl_file_let_go(raw.parts[p], part->bytes / share->count);
-}
-
-/* A matrix whose rows lie in another order: they are put in theirs first. */
-static sl_status convert_ordered(const sl_source *source, const sl_tensor_entry *entry,
-                                 const sl_tensor_share *share, void *out, sl_error *err) {
-    const uint8_t *from = bytes_at(source, &entry->at);
-    const uint64_t each = entry->at.bytes / entry->order->count;
-    const uint64_t rows = (uint64_t)entry->type.shape.dims[0], bytes = rows * each;
-    uint8_t *ordered = sl_resize(&source->allocator, NULL, 0, bytes, 64);
-    if (!ordered) return sl_no_memory(err, entry->name, bytes);
-    sl_file_read_ahead(from, entry->at.bytes);
-    for (uint64_t i = 0; i < rows; i++)
-        memcpy(ordered + i * each, from + entry->order->from[i] * each, each);
-    sl_file_let_go(from, entry->at.bytes);
-    const sl_raw_matrix raw = {entry->form, {ordered}, share->rows, share->cols};
-    entry->form->convert(&raw, out);
-    sl_release(&source->allocator, ordered, bytes, 64);
+    entry->form->convert(&matrix, out);
     return SL_OK;
 }
 
-/* Converts all matrices of a tensor. */
-static sl_status convert(sl_source *source, const sl_tensor_entry *entry, const void **out,
-                         sl_error *err) {
+sl_status sl_source_matrix(const sl_source *source, const sl_tensor_entry *entry,
+                           const sl_tensor_share *share, void *out, sl_error *err) {
+    if (!entry->form) {
+        const sl_extent at = sl_extent_share(&entry->at, share->index, share->count);
+        return read_extent(source, &at, out, err);
+    }
+    const uint64_t bytes = raw_bytes(entry, share->count);
+    uint8_t *raw = sl_resize(&source->allocator, NULL, 0, bytes, DATA_ALIGNMENT);
+    if (!raw) return sl_no_memory(err, entry->name, bytes);
+    const sl_status status = convert_share(source, entry, share, raw, out, err);
+    sl_release(&source->allocator, raw, bytes, DATA_ALIGNMENT);
+    return status;
+}
+
+/* Reads the rows of a matrix in the order that the entry gives, adjacent ones together. */
+static sl_status read_ordered(const sl_source *source, const sl_tensor_entry *entry, uint8_t *out,
+                              sl_error *err) {
+    const uint64_t each = entry->at.bytes / entry->order->count;
+    const uint32_t *from = entry->order->from;
+    const uint64_t rows = (uint64_t)entry->type.shape.dims[0];
+    for (uint64_t i = 0, count; i < rows; i += count) {
+        for (count = 1; i + count < rows && from[i + count] == from[i] + count;) count++;
+        const sl_extent at = {entry->at.file, entry->at.offset + from[i] * each, count * each};
+        SL_TRY(read_extent(source, &at, out + i * each, err));
+    }
+    return SL_OK;
+}
+
+static sl_status convert_ordered(const sl_source *source, const sl_tensor_entry *entry,
+                                 const sl_tensor_share *share, void *out, sl_error *err) {
+    const uint64_t bytes =
+        (uint64_t)entry->type.shape.dims[0] * (entry->at.bytes / entry->order->count);
+    uint8_t *raw = sl_resize(&source->allocator, NULL, 0, bytes, DATA_ALIGNMENT);
+    if (!raw) return sl_no_memory(err, entry->name, bytes);
+    const sl_status status = read_ordered(source, entry, raw, err);
+    const sl_raw_matrix matrix = {entry->form, {raw}, share->rows, share->cols};
+    if (status == SL_OK) entry->form->convert(&matrix, out);
+    sl_release(&source->allocator, raw, bytes, DATA_ALIGNMENT);
+    return status;
+}
+
+/* The first matrix of a tensor. */
+static sl_tensor_share first_share(const sl_tensor_entry *entry) {
     const sl_dims *shape = &entry->type.shape;
     sl_tensor_share share = {.count = 1, .rows = 1, .cols = shape->dims[shape->rank - 1]};
     if (shape->rank > 1) share.rows = shape->dims[shape->rank - 2];
     share.count = (uint64_t)(sl_type_elements(&entry->type) / (share.rows * share.cols));
-    const uint64_t bytes = sl_type_bytes(&entry->type);
-    uint8_t *to = sl_resize(&source->allocator, NULL, 0, bytes, 64);
-    if (!to) return sl_no_memory(err, entry->name, bytes);
-    sl_status status = SL_OK;
-    if (entry->order) status = convert_ordered(source, entry, &share, to, err);
-    for (; !entry->order && share.index < share.count; share.index++)
-        sl_source_matrix(source, entry, &share, to + share.index * (bytes / share.count));
-    if (status == SL_OK)
-        *out = to;
-    else
-        sl_release(&source->allocator, to, bytes, 64);
-    return status;
+    return share;
 }
 
-sl_status sl_source_map(sl_source *source, const sl_tensor_entry *entry, const void **out,
-                        sl_error *err) {
+uint64_t sl_source_loading_bytes(const sl_tensor_entry *entry) {
+    if (!entry->form) return 0;
+    return raw_bytes(entry, entry->order ? 1 : first_share(entry).count);
+}
+
+/* Reads and converts all matrices of a tensor. */
+static sl_status read_tensor(const sl_source *source, const sl_tensor_entry *entry, uint8_t *out,
+                             sl_error *err) {
+    if (!entry->form) {
+        SL_TRY(read_extent(source, &entry->at, out, err));
+        return sl_source_check(source, entry, out, err);
+    }
+    sl_tensor_share share = first_share(entry);
+    if (entry->order) return convert_ordered(source, entry, &share, out, err);
+    const uint64_t each = sl_type_bytes(&entry->type) / share.count;
+    for (; share.index < share.count; share.index++)
+        SL_TRY(sl_source_matrix(source, entry, &share, out + share.index * each, err));
+    return SL_OK;
+}
+
+sl_status sl_source_load(sl_source *source, const sl_tensor_entry *entry, const void **out,
+                         sl_error *err) {
     const sl_tensor_entry *own = sl_source_find(source, entry->name);
     if (!own) return sl_fail(err, SL_INVALID, "the source has no tensor '%s'", entry->name);
-    const void **mapped = &source->mapped[own - source->tensors];
-    if (!*mapped) {
-        const uint8_t *data = bytes_at(source, &own->at);
-        const uint32_t align = sl_dtype_infos[own->type.dtype].bytes;
-        if (own->checksum) sl_file_read_ahead(data, own->at.bytes);
-        SL_TRY(sl_source_check(source, own, data, err));
-        if (own->form) {
-            SL_TRY(convert(source, own, mapped, err));
-            *out = *mapped;
-            return SL_OK;
+    void **loaded = &source->loaded[own - source->tensors];
+    if (!*loaded) {
+        const uint64_t bytes = sl_type_bytes(&own->type);
+        assert(own->form || own->at.bytes == bytes); /* checked by every format */
+        uint8_t *data = sl_resize(&source->allocator, NULL, 0, bytes, DATA_ALIGNMENT);
+        if (!data) return sl_no_memory(err, own->name, bytes);
+        const sl_status status = read_tensor(source, own, data, err);
+        if (status != SL_OK) {
+            sl_release(&source->allocator, data, bytes, DATA_ALIGNMENT);
+            return status;
         }
-        if (align && (uintptr_t)data % align) {
-            void *copy = sl_resize(&source->allocator, NULL, 0, own->at.bytes, 64);
-            if (!copy) return sl_no_memory(err, own->name, own->at.bytes);
-            data = memcpy(copy, data, own->at.bytes);
-        }
-        *mapped = data;
+        *loaded = data;
     }
-    *out = *mapped;
+    *out = *loaded;
     return SL_OK;
 }
 

@@ -93,15 +93,14 @@ bool sl_source_is_used(const sl_source *source, uint32_t index);
 /* The reason why a tensor of the files is not available in the source ("dtype F64 is not
  * supported"), or NULL. */
 const char *sl_source_skipped(const sl_source *source, const char *name);
-/* The tensor's bytes, mapped read only without read-ahead; valid until close and
- * aligned to the element size (a misaligned tensor is copied).  A tensor with a converter is
- * converted on the first call.  Fails if the bytes do not match their checksum, which is verified
- * on the first call; open has checked that they are inside the file. */
-SL_CHECKED sl_status sl_source_map(sl_source *source, const sl_tensor_entry *entry,
-                                   const void **out, sl_error *err);
-
-/* Releases the mapped or converted bytes of a tensor; its address is no longer valid. */
-void sl_source_unmap(sl_source *source, const sl_tensor_entry *entry);
+/* The tensor's bytes in the layout of its type, aligned to 64: read, verified against their checksum
+ * and converted on the first call, then kept until they are unloaded or the source is closed. */
+SL_CHECKED sl_status sl_source_load(sl_source *source, const sl_tensor_entry *entry,
+                                    const void **out, sl_error *err);
+/* Bytes that loading a tensor takes beside those of its type, while it is converted. */
+uint64_t sl_source_loading_bytes(const sl_tensor_entry *entry);
+/* Releases the bytes of a tensor; its address is no longer valid. */
+void sl_source_unload(sl_source *source, const sl_tensor_entry *entry);
 
 /* Share `index` of `count` equal shares of every part, and the shape of the result: one matrix of a
  * stack, or some rows of a matrix. */
@@ -109,9 +108,9 @@ typedef struct {
     uint64_t index, count;
     int64_t rows, cols;
 } sl_tensor_share;
-/* Converts or copies a share from the mapped file into the caller's memory. */
-void sl_source_matrix(const sl_source *source, const sl_tensor_entry *entry,
-                      const sl_tensor_share *share, void *out);
+/* Reads a share, converted if necessary, into the caller's memory. */
+SL_CHECKED sl_status sl_source_matrix(const sl_source *source, const sl_tensor_entry *entry,
+                                      const sl_tensor_share *share, void *out, sl_error *err);
 
 /* Fails if the given bytes of a tensor do not match its checksum. */
 SL_CHECKED sl_status sl_source_check(const sl_source *source, const sl_tensor_entry *entry,

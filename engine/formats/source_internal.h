@@ -1,5 +1,6 @@
-/* source_internal.h - The part of a source that format readers fill in.  Everything except mappings
- * lives in the source's arena; sl_source_close releases all of it, also after a failed open. */
+/* source_internal.h - The part of a source that format readers fill in.  Everything except open files
+ * and loaded tensors lives in the source's arena; sl_source_close releases all of it, also after a
+ * failed open. */
 #ifndef SL_ENGINE_FORMATS_SOURCE_INTERNAL_H
 #define SL_ENGINE_FORMATS_SOURCE_INTERNAL_H
 #include "engine/formats/file.h"
@@ -7,11 +8,6 @@
 #include "engine/formats/source.h"
 
 enum { SL_MAX_TEXT_BYTES = 64 << 20 };
-
-typedef struct {
-    const char *path;
-    sl_file_map map;
-} sl_source_file;
 
 typedef struct sl_source_text_entry {
     const struct sl_source_text_entry *next;
@@ -29,11 +25,11 @@ struct sl_source {
     sl_allocator allocator;
     sl_arena arena;
     const char *format;
-    sl_source_file *files;
+    sl_file *files;
     uint32_t file_count;
 
     sl_tensor_entry *tensors;
-    const void **mapped; /* [tensor_count]; NULL until checked and aligned */
+    void **loaded; /* [tensor_count]; NULL: not loaded */
     bool *asked;         /* [tensor_count]: sl_source_mark_used */
     uint32_t tensor_count;
     sl_safetensors_skipped *skipped;
@@ -49,10 +45,10 @@ struct sl_source {
     const sl_source_form *forms;
 };
 
-/* Reserves memory for count files; maps one file. */
+/* Reserves memory for count files; opens one file. */
 SL_CHECKED sl_status sl_source_set_files(sl_source *source, uint32_t count, sl_error *err);
-SL_CHECKED sl_status sl_source_map_file(sl_source *source, uint32_t file, const char *path,
-                                        sl_error *err);
+SL_CHECKED sl_status sl_source_open_file(sl_source *source, uint32_t file, const char *path,
+                                         sl_error *err);
 /* Reserves memory for tensors and skipped tensors. */
 SL_CHECKED sl_status sl_source_set_tensors(sl_source *source, uint32_t count,
                                            uint32_t skipped_count, sl_error *err);

@@ -71,9 +71,9 @@ static void test_reads_a_sharded_checkpoint(void **state) {
     assert_int_equal(b->at.file, 1);
     assert_int_equal(b->at.offset + b->at.bytes, sl_source_file_bytes(source, 1));
     const void *data;
-    assert_int_equal(sl_source_map(source, b, &data, &err), SL_OK);
+    assert_int_equal(sl_source_load(source, b, &data, &err), SL_OK);
     assert_memory_equal(data, b_data, sizeof b_data);
-    assert_int_equal(sl_source_map(source, sl_source_find(source, "a"), &data, &err), SL_OK);
+    assert_int_equal(sl_source_load(source, sl_source_find(source, "a"), &data, &err), SL_OK);
     assert_memory_equal(data, a_data, sizeof a_data);
     sl_source_close(source);
     sl_source_close(NULL);
@@ -145,10 +145,10 @@ static void test_misaligned_tensor_is_copied(void **state) {
     sl_source *source = NULL;
     assert_int_equal(sl_source_open(test_folder, NULL, &source, &err), SL_OK);
     const void *data, *again;
-    assert_int_equal(sl_source_map(source, sl_source_find(source, "b"), &data, &err), SL_OK);
+    assert_int_equal(sl_source_load(source, sl_source_find(source, "b"), &data, &err), SL_OK);
     assert_int_equal((uintptr_t)data % 4, 0);
     assert_memory_equal(data, ((const uint8_t[]){1, 2, 3, 4}), 4);
-    assert_int_equal(sl_source_map(source, sl_source_find(source, "b"), &again, &err), SL_OK);
+    assert_int_equal(sl_source_load(source, sl_source_find(source, "b"), &again, &err), SL_OK);
     assert_ptr_equal(data, again);
     sl_source_close(source);
 }

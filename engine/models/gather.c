@@ -12,8 +12,8 @@ typedef struct {
     uint8_t *to;
 } gathering;
 
-static sl_status check(const sl_weight_request *request, const sl_tensor_entry *from,
-                       const gathering *g, sl_error *err) {
+static sl_status check(const sl_weight *weight, const gathering *g, sl_error *err) {
+    const sl_tensor_entry *from = weight->entry;
     const sl_dims want = {2, {g->from_rows, g->cols}};
     const sl_dtype_kind kind = sl_dtype_infos[from->type.dtype].kind;
     if (sl_dims_equal(&from->type.shape, &want) && (kind == SL_KIND_FLOAT || kind == SL_KIND_PANEL))
@@ -23,7 +23,7 @@ static sl_status check(const sl_weight_request *request, const sl_tensor_entry *
     return sl_fail(err, SL_FORMAT,
                    "tensor '%s', of which '%s' is a part, is %s, wanted %s in a float or "
                    "quantised type",
-                   from->name, request->name,
+                   from->name, weight->name,
                    sl_type_format(&from->type, found_text, sizeof found_text),
                    strchr(sl_type_format(&wanted, wanted_text, sizeof wanted_text), '['));
 }
@@ -92,29 +92,44 @@ static sl_status turn(const sl_weights *weights, gathering *g, const sl_weight *
     return SL_OK;
 }
 
-sl_status sl_weight_gather_rows(sl_weights *weights, const sl_weight_request *request,
-                                const sl_tensor_entry *from, sl_weight *out, sl_error *err) {
-    const sl_weight_gather *gather = request->otherwise;
-    const bool panel = sl_dtype_infos[from->type.dtype].kind == SL_KIND_PANEL;
-    const sl_dims *shape = &request->shape;
+static gathering gathering_of(const sl_weight *weight) {
+    const sl_weight_gather *gather = weight->gather;
+    const sl_dims *shape = &weight->type.shape;
     gathering g = {.gather = gather,
-                   .dtype = from->type.dtype,
+                   .dtype = weight->entry->type.dtype,
                    .from_rows = (int64_t)gather->groups * gather->stride,
                    .cols = shape->dims[shape->rank - (gather->transposed ? 2 : 1)]};
     for (uint32_t p = 0; p < gather->part_count; p++)
         g.rows += (int64_t)gather->groups * gather->parts[p].length;
-    SL_TRY(check(request, from, &g, err));
-    const bool decoded = panel && (gather->transposed || shape->rank > 2 || !is_even(gather));
-    out->type = (sl_type){decoded ? SL_DTYPE_f32 : g.dtype, *shape};
-    if (weights->unread) return SL_OK;
-    const void *data;
-    SL_TRY(sl_source_map(weights->source, from, &data, err));
-    g.from = data;
-    g.to = sl_arena_alloc(&weights->arena, sl_type_bytes(&out->type), 64);
-    if (!g.to) return sl_no_memory(err, request->name, sl_type_bytes(&out->type));
-    out->data = g.to;
-    weights->converted_bytes += sl_type_bytes(&out->type);
-    if (gather->transposed) return turn(weights, &g, out, err);
-    each_run(&g, !panel ? move_plain : decoded ? decode : move_panels);
+    return g;
+}
+
+static bool is_panel(const gathering *g) {
+    return sl_dtype_infos[g->dtype].kind == SL_KIND_PANEL;
+}
+
+sl_status sl_weight_gather_type(sl_weight *weight, sl_error *err) {
+    const gathering g = gathering_of(weight);
+    SL_TRY(check(weight, &g, err));
+    const bool decoded = is_panel(&g) && (g.gather->transposed || weight->type.shape.rank > 2 ||
+                                          !is_even(g.gather));
+    weight->type.dtype = decoded ? SL_DTYPE_f32 : g.dtype;
     return SL_OK;
+}
+
+sl_status sl_weight_gather_rows(sl_weights *weights, sl_weight *weight, const void *from,
+                                sl_error *err) {
+    gathering g = gathering_of(weight);
+    const uint64_t bytes = sl_type_bytes(&weight->type);
+    g.from = from;
+    g.to = sl_arena_alloc(&weights->arena, bytes, 64);
+    if (!g.to) return sl_no_memory(err, weight->name, bytes);
+    weight->data = g.to;
+    if (g.gather->transposed) return turn(weights, &g, weight, err);
+    each_run(&g, !is_panel(&g) ? move_plain : weight->type.dtype != g.dtype ? decode : move_panels);
+    return SL_OK;
+}
+
+uint64_t sl_weight_gather_bytes(const sl_weight *weight) {
+    return weight->gather->transposed ? sl_type_bytes(&weight->type) : 0;
 }

@@ -3,8 +3,11 @@
 #define SL_ENGINE_MODELS_GATHER_H
 #include "engine/models/weights.h"
 
-/* Fills in out's type and data, which is in weights' arena. */
-SL_CHECKED sl_status sl_weight_gather_rows(sl_weights *weights, const sl_weight_request *request,
-                                           const sl_tensor_entry *from, sl_weight *out,
+/* Sets the dtype of a weight from what it is gathered from; fails if that has the wrong shape. */
+SL_CHECKED sl_status sl_weight_gather_type(sl_weight *weight, sl_error *err);
+/* Sets the weight's data, in the weights' arena; from: the bytes of its entry. */
+SL_CHECKED sl_status sl_weight_gather_rows(sl_weights *weights, sl_weight *weight, const void *from,
                                            sl_error *err);
+/* Bytes that gathering takes beside the weight and what it is gathered from. */
+uint64_t sl_weight_gather_bytes(const sl_weight *weight);
 #endif

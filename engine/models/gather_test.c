@@ -51,6 +51,7 @@ static void check(sl_dtype dtype, sl_weight_gather gather, sl_dtype wanted) {
     const sl_weight *weight = NULL;
     if (sl_weights_get(&weights, &request, &weight, &err)) fail_msg("%s", err.message);
     assert_int_equal(weight->type.dtype, wanted);
+    if (sl_weights_read(&weights, &err)) fail_msg("%s", err.message);
     int64_t to = 0;
     for (uint32_t p = 0; p < gather.part_count; p++)
         for (uint32_t g = 0; g < GROUPS; g++)
@@ -104,6 +105,7 @@ static void test_rows_become_columns(void **state) {
         const sl_weight *weight = NULL;
         if (sl_weights_get(&weights, &request, &weight, &err)) fail_msg("%s", err.message);
         assert_int_equal(weight->type.dtype, types[i] == SL_DTYPE_q8 ? SL_DTYPE_f32 : types[i]);
+        if (sl_weights_read(&weights, &err)) fail_msg("%s", err.message);
         for (int64_t e = 0; e < GROUPS * COLS * length; e++) {
             const int64_t g = e / (COLS * length), c = e / length % COLS, r = e % length;
             double found;

@@ -60,10 +60,8 @@ sl_status sl_load_tensor(sl_load *load, const sl_tensor_entry *entry, const void
     *out = NULL;
     const uint64_t skip = entry->at.offset % sl_reader_alignment(load->reader);
     const uint64_t bytes = sl_round_up(skip + entry->at.bytes, DATA_ALIGNMENT);
-    if (bytes > load->left_bytes || bytes > SIZE_MAX / 2) return SL_OK;
-    unsigned char *memory = reserve(load, bytes);
+    unsigned char *memory = bytes <= SIZE_MAX / 2 ? reserve(load, bytes) : NULL;
     if (!memory) return sl_no_memory(err, entry->name, bytes);
-    load->left_bytes -= bytes;
     const sl_read whole = {.file = entry->at.file,
                            .offset = entry->at.offset - skip,
                            .bytes = skip + entry->at.bytes,

@@ -1,9 +1,4 @@
-/* load.h - Reads resident weights into allocated memory at disk speed.
- *
- * Mapped weights use small pages and may be reclaimed by the kernel when memory is short; weights
- * that are read use huge pages and stay.  A weight that does not fit the granted memory must be
- * mapped.
- */
+/* load.h - Reads resident weights at disk speed into memory with huge pages. */
 #ifndef SL_ENGINE_MODELS_LOAD_H
 #define SL_ENGINE_MODELS_LOAD_H
 #include "engine/formats/source.h"
@@ -15,7 +10,6 @@ typedef struct {
     sl_source *source;             /* borrowed */
     sl_reader *reader;             /* borrowed, of the source's files; nobody else uses it */
     const sl_allocator *allocator; /* borrowed */
-    uint64_t left_bytes;           /* that may still be read */
     sl_progress_fn *progress;      /* or NULL */
     void *progress_ctx;
     uint64_t loaded_bytes, total_bytes; /* total: for the progress */
@@ -23,8 +17,8 @@ typedef struct {
 } sl_load;
 
 void sl_load_deinit(sl_load *load); /* releases all loaded weights; a zeroed struct is allowed */
-/* *out is NULL when the tensor does not fit.  Fails when bytes do not match their checksum, when
- * they cannot be read, or with SL_CANCELLED when progress says so. */
+/* Fails when bytes do not match their checksum, when they cannot be read, or with SL_CANCELLED when
+ * progress says so. */
 SL_CHECKED sl_status sl_load_tensor(sl_load *load, const sl_tensor_entry *entry, const void **out,
                                     sl_error *err);
 #endif

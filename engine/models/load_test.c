@@ -16,19 +16,19 @@ typedef struct {
     sl_load load;
 } world;
 
-static world make_world(sl_simulated_options options, uint64_t left_bytes) {
+static world make_world(sl_simulated_options options) {
     world w = {0};
-    sl_file_map map;
+    sl_file pack;
     assert_int_equal(sl_source_open(pack_path, NULL, &w.source, NULL), SL_OK);
-    assert_int_equal(sl_file_map_open(pack_path, &map, NULL), SL_OK);
-    w.bytes = map.bytes;
-    w.disk = malloc(map.bytes);
+    assert_int_equal(sl_file_open(pack_path, &pack, NULL), SL_OK);
+    w.bytes = pack.bytes;
+    w.disk = malloc(pack.bytes);
     assert_non_null(w.disk);
-    memcpy(w.disk, map.data, map.bytes);
-    sl_file_map_close(&map);
+    assert_int_equal(sl_file_read(&pack, 0, w.disk, w.bytes, NULL), SL_OK);
+    sl_file_close(&pack);
     const sl_simulated_file file = {"fable", w.disk, w.bytes};
     assert_int_equal(sl_simulated_open(&file, 1, &options, NULL, &w.reader, NULL), SL_OK);
-    w.load = (sl_load){.source = w.source, .reader = w.reader, .left_bytes = left_bytes};
+    w.load = (sl_load){.source = w.source, .reader = w.reader};
     return w;
 }
 
@@ -49,8 +49,7 @@ static const sl_tensor_entry *largest(const sl_source *source) {
 
 static void test_every_tensor_is_what_the_file_holds(void **unused) {
     (void)unused;
-    world w =
-        make_world((sl_simulated_options){.seed = 3, .reorder = 6, .short_share = 0.3}, UINT64_MAX);
+    world w = make_world((sl_simulated_options){.seed = 3, .reorder = 6, .short_share = 0.3});
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < sl_source_tensor_count(w.source); i++) {
         const sl_tensor_entry *entry = sl_source_tensor(w.source, i);
@@ -65,28 +64,18 @@ static void test_every_tensor_is_what_the_file_holds(void **unused) {
     free_world(&w);
 }
 
-static void test_what_does_not_fit_is_left(void **unused) {
-    (void)unused;
-    world w = make_world((sl_simulated_options){.seed = 1}, 8192);
-    const void *data = &w;
-    assert_int_equal(sl_load_tensor(&w.load, largest(w.source), &data, NULL), SL_OK);
-    assert_null(data);
-    assert_int_equal(w.load.left_bytes, 8192);
-    free_world(&w);
-}
-
 static void test_damage_and_errors(void **unused) {
     (void)unused;
     sl_error err = {0};
     const void *data = NULL;
-    world w = make_world((sl_simulated_options){.seed = 1}, UINT64_MAX);
+    world w = make_world((sl_simulated_options){.seed = 1});
     const sl_tensor_entry *entry = largest(w.source);
     w.disk[entry->at.offset + entry->at.bytes / 2] ^= 1;
     assert_int_equal(sl_load_tensor(&w.load, entry, &data, &err), SL_FORMAT);
     expect_message(&err, "is damaged");
     assert_null(data);
     free_world(&w);
-    w = make_world((sl_simulated_options){.seed = 1}, UINT64_MAX);
+    w = make_world((sl_simulated_options){.seed = 1});
     sl_simulated_fail(w.reader, 0, 0, w.bytes, 1);
     assert_int_equal(sl_load_tensor(&w.load, largest(w.source), &data, &err), SL_IO);
     assert_null(data);
@@ -108,7 +97,7 @@ static void test_progress_can_stop_it(void **unused) {
     int calls = 0;
     sl_error err = {0};
     const void *data = NULL;
-    world w = make_world((sl_simulated_options){.seed = 1}, UINT64_MAX);
+    world w = make_world((sl_simulated_options){.seed = 1});
     w.load.progress = stop_at_second;
     w.load.progress_ctx = &calls;
     w.load.total_bytes = w.bytes;
@@ -122,7 +111,6 @@ static void test_progress_can_stop_it(void **unused) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_tensor_is_what_the_file_holds),
-        cmocka_unit_test(test_what_does_not_fit_is_left),
         cmocka_unit_test(test_damage_and_errors),
         cmocka_unit_test(test_progress_can_stop_it),
     };

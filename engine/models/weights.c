@@ -49,22 +49,6 @@ static sl_status check(const sl_tensor_entry *entry, sl_weight_kind kind, const 
                    kind == SL_WEIGHT_MATRIX ? "a float or quantised type" : "a float type");
 }
 
-static sl_status convert(sl_weights *weights, const sl_tensor_entry *entry, const void *bytes,
-                         const void **out, sl_error *err) {
-    const int64_t count = sl_type_elements(&entry->type);
-    float *values = sl_arena_array(&weights->arena, (size_t)count, sizeof *values, 64);
-    if (!values) return sl_no_memory(err, entry->name, (uint64_t)count * sizeof *values);
-    const size_t each = sl_dtype_infos[entry->type.dtype].bytes;
-    for (int64_t i = 0; i < count; i++) {
-        double value;
-        sl_decode_f64(entry->type.dtype, (const char *)bytes + (size_t)i * each, 1, &value);
-        values[i] = (float)value;
-    }
-    weights->converted_bytes += (uint64_t)count * sizeof *values;
-    *out = values;
-    return SL_OK;
-}
-
 static sl_status append(sl_weights *weights, sl_weight item, const sl_weight **out, sl_error *err) {
     if (weights->count == weights->capacity) {
         const uint32_t capacity = weights->capacity ? weights->capacity * 2 : 64;
@@ -81,42 +65,106 @@ static sl_status append(sl_weights *weights, sl_weight item, const sl_weight **o
     return SL_OK;
 }
 
-static sl_status find(sl_weights *weights, const sl_weight_request *request,
-                      const sl_tensor_entry *entry, sl_weight *weight, sl_error *err) {
-    SL_TRY(check(entry, request->kind, &request->shape, err));
-    weight->type = (sl_type){entry->type.dtype, request->shape};
-    if (request->kind == SL_WEIGHT_VECTOR) weight->type.dtype = SL_DTYPE_f32;
-    if (weights->unread) return SL_OK;
-    if (request->kind == SL_WEIGHT_MATRIX && weights->load.reader && !entry->form)
-        SL_TRY(sl_load_tensor(&weights->load, entry, &weight->data, err));
-    if (!weight->data) SL_TRY(sl_source_map(weights->source, entry, &weight->data, err));
-    if (request->kind == SL_WEIGHT_VECTOR)
-        return convert(weights, entry, weight->data, &weight->data, err);
-    if (entry->form)
-        weights->converted_bytes += sl_type_bytes(&entry->type);
-    else
-        weights->matrix_bytes += entry->at.bytes;
-    return SL_OK;
+/* A copy of the gathering that lives as long as the weights; NULL: no memory. */
+static sl_weight_gather *keep_gather(sl_weights *weights, const sl_weight_gather *gather) {
+    sl_weight_gather *copy = SL_ARENA_NEW(&weights->arena, sl_weight_gather);
+    if (copy) *copy = *gather;
+    return copy;
 }
 
 sl_status sl_weights_get(sl_weights *weights, const sl_weight_request *request,
                          const sl_weight **out, sl_error *err) {
     *out = sl_weights_find(weights, request->name);
     if (*out) return SL_OK;
-    sl_weight weight = {.name = request->name};
-    if (weights->imagined) {
-        const bool matrix = request->kind == SL_WEIGHT_MATRIX;
-        weight.type = (sl_type){matrix ? SL_DTYPE_q4 : SL_DTYPE_f32, request->shape};
+    const bool matrix = request->kind == SL_WEIGHT_MATRIX;
+    sl_weight weight = {.name = request->name,
+                        .kind = request->kind,
+                        .type = {matrix ? SL_DTYPE_q4 : SL_DTYPE_f32, request->shape}};
+    if (weights->imagined) return append(weights, weight, out, err);
+    const sl_weight_gather *otherwise = request->otherwise;
+    weight.entry = sl_model_tensor(weights->source, request->name);
+    if (weight.entry) {
+        SL_TRY(check(weight.entry, request->kind, &request->shape, err));
+        if (matrix) weight.type.dtype = weight.entry->type.dtype;
         return append(weights, weight, out, err);
     }
-    const sl_tensor_entry *entry = sl_model_tensor(weights->source, request->name);
-    const sl_tensor_entry *other = NULL; /* which some files have besides */
-    if (request->otherwise) other = sl_model_tensor(weights->source, request->otherwise->from);
-    if (entry)
-        SL_TRY(find(weights, request, entry, &weight, err));
-    else if (other)
-        SL_TRY(sl_weight_gather_rows(weights, request, other, &weight, err));
-    else
-        return sl_model_tensor_missing(weights->source, request->name, err);
+    /* Files may have several weights as one tensor. */
+    if (otherwise) weight.entry = sl_model_tensor(weights->source, otherwise->from);
+    if (!weight.entry) return sl_model_tensor_missing(weights->source, request->name, err);
+    weight.gather = keep_gather(weights, otherwise);
+    if (!weight.gather) return sl_no_memory(err, request->name, sizeof *otherwise);
+    SL_TRY(sl_weight_gather_type(&weight, err));
     return append(weights, weight, out, err);
+}
+
+/* ---- reading ---- */
+
+/* The f32 form of a vector, whose stored bytes are not needed any more. */
+static sl_status read_vector(sl_weights *weights, sl_weight *weight, sl_error *err) {
+    const sl_tensor_entry *entry = weight->entry;
+    const int64_t count = sl_type_elements(&entry->type);
+    const size_t each = sl_dtype_infos[entry->type.dtype].bytes;
+    const void *bytes;
+    float *values = sl_arena_array(&weights->arena, (size_t)count, sizeof *values, 64);
+    if (!values) return sl_no_memory(err, entry->name, (uint64_t)count * sizeof *values);
+    SL_TRY(sl_source_load(weights->source, entry, &bytes, err));
+    for (int64_t i = 0; i < count; i++) {
+        double value;
+        sl_decode_f64(entry->type.dtype, (const char *)bytes + (size_t)i * each, 1, &value);
+        values[i] = (float)value;
+    }
+    sl_source_unload(weights->source, entry);
+    weight->data = values;
+    return SL_OK;
+}
+
+static void drop_gathered(sl_weights *weights) {
+    if (weights->gathered) sl_source_unload(weights->source, weights->gathered);
+    weights->gathered = NULL;
+}
+
+/* Weights that are parts of one tensor follow each other, so it is loaded once. */
+static sl_status read_gathered(sl_weights *weights, sl_weight *weight, sl_error *err) {
+    const void *from;
+    if (weights->gathered != weight->entry) drop_gathered(weights);
+    SL_TRY(sl_source_load(weights->source, weight->entry, &from, err));
+    weights->gathered = weight->entry;
+    return sl_weight_gather_rows(weights, weight, from, err);
+}
+
+static sl_status read_weight(sl_weights *weights, sl_weight *weight, sl_error *err) {
+    if (weight->data) return SL_OK;
+    if (weight->gather) return read_gathered(weights, weight, err);
+    if (weight->kind == SL_WEIGHT_VECTOR) return read_vector(weights, weight, err);
+    if (weights->load.reader && !weight->entry->form)
+        return sl_load_tensor(&weights->load, weight->entry, &weight->data, err);
+    return sl_source_load(weights->source, weight->entry, &weight->data, err);
+}
+
+sl_status sl_weights_read(sl_weights *weights, sl_error *err) {
+    sl_status status = SL_OK;
+    for (uint32_t i = 0; i < weights->count && status == SL_OK; i++)
+        status = read_weight(weights, &weights->items[i], err);
+    drop_gathered(weights);
+    return status;
+}
+
+uint64_t sl_weights_bytes(const sl_weights *weights) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < weights->count; i++) bytes += sl_type_bytes(&weights->items[i].type);
+    return bytes;
+}
+
+uint64_t sl_weights_loading_bytes(const sl_weights *weights) {
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < weights->count; i++) {
+        const sl_weight *weight = &weights->items[i];
+        uint64_t bytes = sl_source_loading_bytes(weight->entry);
+        if (weight->gather)
+            bytes += sl_type_bytes(&weight->entry->type) + sl_weight_gather_bytes(weight);
+        else if (weight->kind == SL_WEIGHT_VECTOR)
+            bytes += sl_type_bytes(&weight->entry->type);
+        if (bytes > most) most = bytes;
+    }
+    return most;
 }

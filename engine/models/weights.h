@@ -1,23 +1,18 @@
-/* weights.h - Resident weights by name; each is looked up, checked, and read, mapped or converted
- * once. */
+/* weights.h - Resident weights by name; each is looked up and checked once, and read and converted
+ * when all are known. */
 #ifndef SL_ENGINE_MODELS_WEIGHTS_H
 #define SL_ENGINE_MODELS_WEIGHTS_H
 #include "engine/models/load.h"
 
-typedef struct {
-    const char *name; /* canonical: without the prefixes that exporters add */
-    sl_type type;
-    const void *data;
-} sl_weight;
-
+typedef struct sl_weight sl_weight;
 typedef struct {
     sl_source *source; /* borrowed */
     sl_arena arena;
     sl_weight *items;
     uint32_t count, capacity;
-    sl_load load; /* without a reader matrices are mapped */
-    uint64_t matrix_bytes, converted_bytes;
-    bool imagined, unread; /* unread: found and checked, without data */
+    sl_load load; /* for matrices that need no conversion; without a reader they are read one by one */
+    const sl_tensor_entry *gathered; /* loaded, for weights that are rows of it */
+    bool imagined;
 } sl_weights;
 
 void sl_weights_init(sl_weights *weights, sl_source *source, const sl_allocator *allocator);
@@ -49,9 +44,25 @@ typedef struct {
     const sl_weight_gather *otherwise; /* where the source has no such tensor; or NULL */
 } sl_weight_request;
 
-/* A missing tensor, a wrong shape or an unsupported type is an error that names all three. */
+struct sl_weight {
+    const char *name; /* canonical: without the prefixes that exporters add */
+    sl_type type;
+    const void *data;             /* NULL until it is read */
+    const sl_tensor_entry *entry; /* of the source: itself, or what it is gathered from */
+    sl_weight_kind kind;
+    const sl_weight_gather *gather; /* NULL: it is the entry itself */
+};
+
+/* Finds a weight without reading it.  A missing tensor, a wrong shape or an unsupported type is an
+ * error that names all three. */
 SL_CHECKED sl_status sl_weights_get(sl_weights *weights, const sl_weight_request *request,
                                     const sl_weight **out, sl_error *err);
+/* Reads and converts all weights that were found. */
+SL_CHECKED sl_status sl_weights_read(sl_weights *weights, sl_error *err);
+/* Bytes of all weights, and the most that reading them takes beside their own memory: the raw bytes
+ * of the largest tensor that is converted. */
+uint64_t sl_weights_bytes(const sl_weights *weights);
+uint64_t sl_weights_loading_bytes(const sl_weights *weights);
 /* NULL unless sl_weights_get has found it before. */
 const sl_weight *sl_weights_find(const sl_weights *weights, const char *name);
 #endif

@@ -244,7 +244,7 @@ static sl_status measure_model(const char *path, int every, totals *t, sl_error 
         if (kind < 0) continue;
         const int64_t rows = entry->type.shape.dims[0], cols = entry->type.shape.dims[1];
         const void *data;
-        SL_TRY(sl_source_map(source, entry, &data, err));
+        SL_TRY(sl_source_load(source, entry, &data, err));
         float *w = calloc((size_t)(rows * cols), sizeof *w);
         if (!w) return sl_no_memory(err, entry->name, (uint64_t)(rows * cols) * sizeof *w);
         for (int64_t r = 0; r < rows; r++)

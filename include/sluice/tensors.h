@@ -11,7 +11,7 @@ typedef struct {
     const char *name, *dtype; /* dtype: "f32", "bf16", "i32", ... */
     uint32_t rank;
     int64_t dims[8];
-    const void *data; /* mapped, valid until close */
+    const void *data; /* valid until close */
     size_t bytes;
 } sl_tensor_item;
 

@@ -81,8 +81,10 @@ static void make_file(int family, const char *folder) {
     memcpy(file, head, places[0]);
     sl_arena arena;
     sl_gguf gguf;
+    uint64_t wanted;
+    const sl_gguf_start start = {file, places[1], places[1]};
     sl_arena_init(&arena, NULL);
-    must(sl_gguf_parse("head", file, places[1], &arena, &gguf, &err));
+    must(sl_gguf_parse("head", &start, &arena, &gguf, &wanted, &err));
     gguf_recipe recipe = {.architecture = families[family].architecture};
     (void)snprintf(path, sizeof path, "%s/model.safetensors", folder);
     must(sl_tensors_open(path, &recipe.tensors, &err));
