@@ -6,9 +6,9 @@
 
 /* ---- one head by one warp ---- */
 
-enum { HELD = 8 };
+enum { HELD = 8 }; /* elements that a lane keeps in registers */
 
-/* An element d, and the one that it is turned with. */
+/* An element of the head, and its partner in the rotation. */
 struct element {
     float own, other, cosine, sine;
     float own_gain, other_gain;
@@ -19,7 +19,7 @@ DEVICE element load_element(const sl_head_change &change, const float *x, const 
     const bool is_turned = d < 2 * half;
     const bool is_first = is_turned && (change.interleaved ? d % 2 == 0 : d < half);
     const int partner = !is_turned ? d : is_first ? d + apart : d - apart;
-    const int angle = change.interleaved ? d / 2 : is_first ? d : d - half; /* where turned */
+    const int angle = change.interleaved ? d / 2 : is_first ? d : d - half; /* if is_turned */
     const float sine = is_turned ? cosines[angle + half] : 0.0f;
     element e;
     e.own = x[d];
@@ -34,14 +34,15 @@ DEVICE float changed(const sl_head_change &change, const element &e, float inver
     const float own = e.own * inverse * e.own_gain, other = e.other * inverse * e.other_gain;
     return change.half ? own * e.cosine + other * e.sine : own;
 }
-/* 1 / sqrt(mean(x^2) + eps), or 1 where nothing is normed. */
+/* 1 / sqrt(mean(x^2) + eps), or 1 if there is no norm. */
 DEVICE float inverse_rms(const sl_head_change &change, float squares) {
     if (!change.gain) return 1.0f;
     return 1.0f / sqrtf(squares / (float)change.width + change.eps);
 }
 
-/* Calls put(i, value) for elements lane + 32 i of the changed head x; `cosines` is its row of the
- * table.  All of an ordinary head is asked for at once. */
+/* Applies norm and RoPE to head x: calls put(i, value) for elements lane + 32 i of the result.
+ * `cosines` is the row of the RoPE table.  Heads of up to 32 * HELD elements are loaded at once;
+ * elements beyond that are read twice. */
 template <class PUT>
 DEVICE void change_head(const sl_head_change &change, const float *x, const float *cosines,
                         PUT put) {

@@ -1,7 +1,7 @@
 /* rope.cu - RoPE with a table of angles. */
 #include "runtime/cuda/kernels/head.cuh"
 
-/* A thread is an angle. */
+/* One thread per angle. */
 SL_CUDA_KERNEL(sl_rope_table, sl_rope_angles) {
     const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= (int64_t)a.rows * a.half) return;
@@ -13,7 +13,7 @@ SL_CUDA_KERNEL(sl_rope_table, sl_rope_angles) {
     row[j + a.half] = (float)(a.form.magnitude * sin(angle));
 }
 
-/* A warp is a head of a row. */
+/* One warp per head of a row. */
 SL_CUDA_KERNEL(sl_rope, sl_rope_heads) {
     const int64_t i = (int64_t)blockIdx.x * (blockDim.x / WARP) + warp_id();
     const sl_head_change &change = a.change;

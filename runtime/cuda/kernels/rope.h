@@ -5,7 +5,7 @@
 #include "runtime/gpu/fault.h"
 #include <stdint.h>
 
-/* out[t]: the cosines, then the sines of half angles. */
+/* out [rows, 2 * half]: the cosines, then the sines of a row's `half` angles. */
 typedef struct {
     const int32_t *positions;
     float *out;
@@ -14,8 +14,8 @@ typedef struct {
     sl_fault *fault;
 } sl_rope_angles;
 
-/* Heads of `width` elements are normed (where there is a gain) and turned (where half is not 0) by
- * their row of the table, of 2 half. */
+/* Heads of `width` elements are normalised (where there is a gain) and rotated (where half is not
+ * 0) by the row of `table` [rows, 2 * half]. */
 typedef struct {
     const float *gain, *table;
     int32_t heads, width, half;

@@ -11,7 +11,7 @@ DEVICE void put_cached(void *cache, int64_t at, float value, int is_half) {
         ((float *)cache)[at] = value;
 }
 
-/* A warp is a head of a row: first all keys, then all values. */
+/* One warp per head of a row: first all keys, then all values. */
 SL_CUDA_KERNEL(sl_kv_append, sl_cache_append) {
     const sl_head_change &change = a.change;
     const int64_t heads = (int64_t)a.rows * change.heads;

@@ -15,7 +15,8 @@ PLAN(resume) {
     return SL_OK;
 }
 
-/* Bits that keep the sum of all weights, each at most 1, below 2^62. */
+/* Fraction bits of the fixed-point weights: each weight is at most 1, and their sum must stay below
+ * 2^62. */
 static int32_t scale_bits(int64_t vocab) {
     int32_t bits = 62;
     while (vocab > 0) bits--, vocab /= 2;

@@ -108,8 +108,8 @@ static void plan_tiles(const sl_delta *a, sl_cuda_planner *planner) {
 
 PLAN(delta_chunk) {
     enum {
-        FEW_ROWS = 32,    /* rows that are faster one by one, with slots in parallel */
-        STATIC_BYTES = 64 /* of shared memory, beside what a launch asks for */
+        FEW_ROWS = 32,    /* up to this, row by row is faster (slots run in parallel) */
+        STATIC_BYTES = 64 /* static shared memory of the kernels */
     };
     const sl_delta_chunk_args *p = args;
     const sl_delta_step_args same = {.q = p->q,

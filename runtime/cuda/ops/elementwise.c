@@ -24,7 +24,7 @@ SL_POINTS_1(POINT)
 
 /* ---- two operands ---- */
 
-/* Whether an operand can be read four elements at a time, or one for four. */
+/* Whether an operand can be read as float4, or as one broadcast element per vector. */
 static bool in_vectors(const sl_walk *w, const int64_t *strides, const void *data) {
     const int last = w->rank - 1;
     if (strides[last] == 0) return true;

@@ -102,7 +102,7 @@ static bool gemm_halves(sl_cuda_planner *planner, const sl_cview *x, const sl_cv
 
 /* Wide tiles, with split-K if that gives enough blocks; else narrow ones. */
 bool sl_cuda_gemm_a8(sl_cuda_planner *planner, const sl_cview *x, const sl_cview *w, float *out) {
-    enum { RESIDENT = 3, LEAST_GROUPS = 4 * SL_GEMM_GROUPS }; /* of a multiprocessor; of a part */
+    enum { RESIDENT = 3, LEAST_GROUPS = 4 * SL_GEMM_GROUPS }; /* per multiprocessor; per part */
     const int64_t tokens = rows_of(&x->type);
     if (x->type.dtype != SL_DTYPE_a8 || !sl_cuda_fn_of_type(SL_FN_sl_gemm_wide, w->type.dtype) ||
         !sl_cuda_gemm_reaches(&x->type))

@@ -7,13 +7,13 @@
  * Up to 8 rows another kernel is faster. */
 bool sl_cuda_gemm_a8(sl_cuda_planner *planner, const sl_cview *x, const sl_cview *w, float *out);
 
-/* The number of parts for split-K with so many tiles, so that `blocks` of them are resident at
- * once; each part has at least `least_groups` groups.  Sets the groups of a part. */
+/* The number of parts for split-K with `tiles` tiles, so that up to `blocks` blocks run at once;
+ * each part has at least `least_groups` groups.  Sets the groups of a part. */
 int64_t sl_cuda_column_parts(int64_t tiles, int64_t blocks, int64_t groups, int64_t least_groups,
                              int32_t *out_groups);
-/* Where the parts put `count` sums each: out itself if there is one part. */
+/* Memory for the partial sums, `count` per part: out itself if there is one part. */
 float *sl_cuda_parts_room(sl_cuda_planner *planner, int64_t parts, int64_t count, float *out);
-/* Adds the parts, if there are several. */
+/* Adds up the parts, if there are several. */
 void sl_cuda_add_parts(sl_cuda_planner *planner, const float *sums, int64_t parts, int64_t count,
                        float *out);
 

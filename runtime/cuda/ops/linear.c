@@ -25,7 +25,7 @@ static bool joins(const sl_linear_finish *f) {
 
 /* Families of kernels, with a member for each weight type. */
 typedef struct {
-    int tokens; /* maximum of a block */
+    int tokens; /* maximum per block */
     sl_cuda_fn family;
 } function_table;
 
@@ -58,7 +58,7 @@ static bool has_many(sl_dtype dtype) {
     return sl_cuda_fn_of_type(many_functions.family, dtype) != SL_FN_none;
 }
 
-/* The first with room for all tokens, or the last. */
+/* The first table that takes all tokens at once, or the last. */
 static const function_table *table_for(const function_table *tables, size_t count, int64_t tokens) {
     size_t i = 0;
     while (i + 1 < count && tables[i].tokens < tokens) i++;
@@ -69,15 +69,16 @@ static const function_table *table_for(const function_table *tables, size_t coun
 /* ---- few tokens ---- */
 
 enum {
-    WARPS = 8,            /* of a block, where nothing asks for more */
-    FEWEST_TOKENS = 2,    /* with more, sums of many warps take room */
-    MOST_WARPS = 16,      /* of those for panels, which are all compiled for as many */
-    X_ROOM = 40 << 10,    /* bytes of x in shared memory: a8, */
-    EXACT_ROOM = 80 << 10 /* and f32, of which two blocks are on a multiprocessor */
+    WARPS = 8,            /* per block, by default */
+    FEWEST_TOKENS = 2,    /* above this, the split is halved to save shared memory */
+    MOST_WARPS = 16,      /* per block of the panel kernels, within their launch bounds */
+    X_ROOM = 40 << 10,    /* shared-memory bytes for x: a8, */
+    EXACT_ROOM = 80 << 10 /* and f32, so that two blocks are resident */
 };
 
-/* Units of `unit_rows` rows; `turns` is how many warps can share one, `busy` how many warps the
- * device has room for: beyond that, sharing gains nothing. */
+/* Divides the rows into units of `unit_rows`.  `turns` is the largest number of warps that can
+ * share a unit (along K); `busy` is the number of warps that the device can hold: beyond that,
+ * sharing gains nothing. */
 static sl_linear_division divide(const product *p, int64_t unit_rows, int64_t turns, int64_t busy) {
     sl_linear_division d = {.weights = p->count, .tokens = (int32_t)dim(&p->x->type, 0)};
     for (int i = 0; i < p->count; i++) {
@@ -87,12 +88,12 @@ static sl_linear_division divide(const product *p, int64_t unit_rows, int64_t tu
     for (int i = p->count; i < SL_LINEAR_WEIGHTS; i++) d.first[i + 1] = INT32_MAX;
     const int32_t all = d.first[p->count], of_first = d.first[1];
     const int32_t most = unit_rows == SL_PANEL_ROWS ? MOST_WARPS : WARPS;
-    const int32_t sides = joins(&p->finish) ? 2 : 1; /* weights that a task has units of */
+    const int32_t sides = joins(&p->finish) ? 2 : 1; /* weights per task */
     int32_t each = p->finish.kind == SL_FINISH_QUANTISE ? (int32_t)(SL_GROUP_COLS / unit_rows) : 1;
     d.split = d.tokens <= FEWEST_TOKENS ? SL_LINEAR_SPLIT : SL_LINEAR_SPLIT / 2;
     while (d.split > 1 &&
            (d.split > turns || d.split * each * sides > most ||
-            (d.split > 2 && (int64_t)all * d.split > busy))) /* two: tasks end more evenly */
+            (d.split > 2 && (int64_t)all * d.split > busy))) /* 2 is kept: tasks end more evenly */
         d.split /= 2;
     const bool many = (int64_t)all * d.split > busy / 2;
     if (p->finish.kind != SL_FINISH_QUANTISE)
@@ -145,7 +146,7 @@ static void few_panels(const product *p, sl_cuda_planner *planner) {
     set_tokens(launch, tokens, SL_LINEAR_TOKENS);
 }
 
-/* One row, with so many panels that each warp of the device takes several. */
+/* One row, with so many panels that each resident warp takes several. */
 static bool stream_panels(const product *p, sl_cuda_planner *planner) {
     enum { TURNS = 4 };
     if (p->count != 1 || p->w[0]->type.dtype != SL_DTYPE_q8 || p->x->type.dtype != SL_DTYPE_f32 ||

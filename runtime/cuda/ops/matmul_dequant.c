@@ -28,7 +28,7 @@ static void add_product(sl_cuda_planner *planner, const sl_packed_weights *weigh
 }
 
 sl_cuda_plan_fn sl_cuda_plan_matmul; /* matmul.c */
-/* With f32 weights, by the product that models use. */
+/* Dequantises the weights to scratch, then uses the f32 matmul. */
 static sl_status plan_floats(sl_cuda_planner *planner, const sl_dequant_matmul_args *a,
                              const sl_packed_weights *w, sl_error *err) {
     const int64_t count = w->inner * w->cols, rows = rows_of(&a->x.type);

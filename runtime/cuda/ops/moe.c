@@ -107,16 +107,16 @@ static void plan_plain(const ffn *f) {
 
 enum {
     FEW_PAIRS = 64,
-    PAIR_ROWS = 64,            /* of a block */
-    PAIR_DEPTH = SL_MOE_DEPTH, /* blocks that a warp can have in flight */
-    PAIR_ROOM = 97 << 10       /* bytes, available on every device */
+    PAIR_ROWS = 64,            /* rows per block */
+    PAIR_DEPTH = SL_MOE_DEPTH, /* blocks of weights in flight per warp */
+    PAIR_ROOM = 97 << 10       /* bytes of shared memory that every device has */
 };
 
 static sl_type mid_type(const ffn *f) {
     return sl_type_make(SL_DTYPE_a8, 2, (int64_t)f->places.pairs, f->width);
 }
 
-/* Common to both ways; intermediate activations are in scratch. */
+/* Common to pairs and tiles; intermediate activations are in scratch. */
 static sl_moe_up up_of(const ffn *f) {
     const sl_gpu_expert_places *at = &f->planner->places;
     const sl_type type = mid_type(f);
@@ -173,9 +173,10 @@ static void plan_pairs(const ffn *f) {
     launch->shared_bytes = staged_bytes(&down.w, SL_MOE_DOWN_SHARES);
 }
 
-/* Whether tiles have few tokens: experts have no more, or there is no room for more. */
+/* Whether to use tiles of few tokens: experts have few pairs, or larger tiles do not fit in shared
+ * memory. */
 static bool are_few(const ffn *f) {
-    enum { FEW = 48 }; /* pairs of an expert, on average */
+    enum { FEW = 48 }; /* pairs per expert, on average */
     const sl_gpu_expert_places *at = &f->planner->places;
     const uint32_t up = sl_cuda_halves_shared(at->gate.dtype, false);
     const uint32_t down = sl_cuda_halves_shared(at->down.dtype, false);

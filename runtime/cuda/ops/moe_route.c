@@ -1,4 +1,4 @@
-/* moe_route.c - Choosing experts, and sorting pairs of token and expert by expert. */
+/* moe_route.c - Routing: top-k experts per token, and sorting the pairs by expert. */
 #include "runtime/cuda/kernels/moe_route.h"
 #include "runtime/cuda/ops/ops.h"
 

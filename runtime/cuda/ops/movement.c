@@ -27,7 +27,7 @@ static int unit_of(uint64_t bits) {
 
 /* ---- slice, concat, split_halves: copies of contiguous runs ---- */
 
-/* Counts and distances in bytes. */
+/* All sizes and strides in bytes. */
 typedef struct {
     const char *from;
     char *to;
@@ -143,7 +143,7 @@ PLAN(gather) {
 
 /* ---- transpose ---- */
 
-/* The dim that is contiguous in x, if tiles of it and the last dim pay; or -1. */
+/* The dim that is contiguous in x, if a tiled transpose with the last dim is worthwhile; or -1. */
 static int tiled_dim(const sl_walk *w) {
     enum { LEAST = 8 };
     const int last = w->rank - 1;
@@ -171,7 +171,7 @@ static void plan_tiles(sl_cuda_planner *planner, const sl_transpose_args *a, con
                 SL_TILE_THREADS, launch);
 }
 
-/* If the last dim stays last, its elements move in larger units. */
+/* If the last dim stays innermost, moves several elements as one larger unit. */
 static void widen(sl_strided *s, int *power) {
     sl_walk *w = &s->walk;
     const int last = w->rank - 1;

@@ -7,7 +7,7 @@ static int64_t *room_for_places(sl_cuda_planner *planner, int64_t count) {
     return sl_cuda_scratch(planner, (uint64_t)count * sizeof(int64_t));
 }
 
-/* After the destinations are known. */
+/* Given the destinations: sorts the updates by destination and combines them. */
 static sl_status plan_folding(sl_cuda_planner *planner, sl_scattered *s) {
     sl_order order = {
         .x = s->places, .elements = s->count, .count = s->count, .inner = 1, .type = SL_TYPE_i64};
@@ -20,7 +20,7 @@ static sl_status plan_folding(sl_cuda_planner *planner, sl_scattered *s) {
     return SL_OK;
 }
 
-/* By tuples of indices, each for [.., inner] elements. */
+/* Destinations from tuples of indices; each update has `inner` elements. */
 static sl_status plan_tuples(sl_cuda_planner *planner, sl_scattered *s, const sl_cview *indices,
                              int64_t length, const int64_t *dims) {
     sl_tuple_places p = {.indices = indices_of(planner, indices),

@@ -3,7 +3,7 @@
 #define SL_RUNTIME_CUDA_OPS_H
 #include "runtime/cuda/kernel.h"
 
-/* The head of a plan:  PLAN(softmax) { const sl_softmax_args *a = args; ... } */
+/* Defines a plan function:  PLAN(softmax) { const sl_softmax_args *a = args; ... } */
 #define PLAN(FN)                                                                                   \
     sl_cuda_plan_fn sl_cuda_plan_##FN;                                                             \
     sl_status sl_cuda_plan_##FN(const void *args, sl_cuda_planner *planner,                        \

@@ -10,7 +10,7 @@ static int32_t power_for(int64_t count, int32_t most) {
     return power;
 }
 
-/* How the threads of a block are arranged. */
+/* Sets the threads per output (`slices`) and the outputs per block (`columns`). */
 static void divide_threads(sl_reduction *r) {
     r->inner = r->go.x[r->go.rank - 1] == 1;
     r->slices = power_for(r->count, r->inner ? SL_REDUCE_THREADS : 8);
@@ -47,7 +47,7 @@ static int64_t parts_for(const sl_reduction *r, uint32_t multiprocessors) {
     return most < 2 ? 1 : least(wanted, most);
 }
 
-/* The three reductions have one layout. */
+/* The argument structs of the three reductions have the same layout. */
 _Static_assert(sizeof(sl_reduce_sum_args) == sizeof(sl_reduce_mean_args) &&
                    sizeof(sl_reduce_sum_args) == sizeof(sl_reduce_max_args),
                "reductions share their arguments");

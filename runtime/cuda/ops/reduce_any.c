@@ -4,7 +4,7 @@
 
 /* ---- over any axes ---- */
 
-/* All reductions have one layout. */
+/* The argument structs of all reductions have the same layout. */
 _Static_assert(sizeof(sl_reduce_sum_args) == sizeof(sl_reduce_min_args) &&
                    sizeof(sl_reduce_sum_args) == sizeof(sl_reduce_prod_args),
                "reductions share their arguments");

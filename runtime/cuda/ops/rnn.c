@@ -4,7 +4,7 @@
 #include "runtime/cuda/ops/strides.h"
 #include <stddef.h>
 
-/* The arguments of all three begin alike. */
+/* The argument structs of the three layers begin with the same fields. */
 _Static_assert(offsetof(sl_rnn_args, y_h) == offsetof(sl_lstm_args, y_h) &&
                    offsetof(sl_gru_args, y_h) == offsetof(sl_lstm_args, y_h),
                "recurrent layers share their operands");

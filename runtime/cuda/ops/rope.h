@@ -6,12 +6,12 @@
 
 enum { HEADS_PER_BLOCK = 4 };
 
-/* A warp for each of WARPS. */
+/* A launch of WARPS warps, one per head. */
 #define ADD_WARPS(PLANNER, FN, WARPS, ARGS)                                                        \
     SL_CUDA_ADD((PLANNER), FN, parts_of((WARPS), HEADS_PER_BLOCK), HEADS_PER_BLOCK *SL_CUDA_WARP,  \
                 (ARGS))
 
-/* Heads x[T,heads,D] unchanged, or rotated by a table[T,R]. */
+/* Heads x [T,heads,D] unchanged, or rotated by a table [T,R]. */
 static inline sl_head_change heads_of(const sl_type *x) {
     return (sl_head_change){.heads = (int32_t)dim(x, 1), .width = (int32_t)dim(x, 2)};
 }

@@ -4,9 +4,9 @@
 #include "runtime/cuda/ops/ops.h"
 
 enum {
-    FEW_ROWS = 8,   /* whose positions are divided */
-    FEW_TILES = 4,  /* of queries that share what is read, where there are several rows */
-    MANY_SPAN = 256 /* positions, of which a split of many rows has no fewer where it can */
+    FEW_ROWS = 8,   /* up to this, positions are split (flash-decoding) */
+    FEW_TILES = 4,  /* query tiles per block, where there are several rows */
+    MANY_SPAN = 256 /* least positions per split for many rows, where possible */
 };
 
 /* ---- merging ---- */
@@ -95,8 +95,8 @@ static void add_plain(sl_cuda_planner *planner, const sl_sdpa_splits *s) {
         (uint32_t)(s->width + s->value_width + SL_CUDA_SPLIT) * (uint32_t)sizeof(float);
 }
 
-/* Head widths for which tensor cores are used, with an f16 cache: kernels for one row and for
- * several, with few warps and with the maximum. */
+/* Head sizes with tensor-core kernels, for an f16 cache: few = {one row, several rows}, many = {4
+ * warps, 8 warps}. */
 typedef struct {
     sl_cuda_fn function;
     uint32_t shared_bytes;
@@ -168,7 +168,7 @@ static void add_all_joined(sl_cuda_planner *planner, const sl_sdpa_splits *s, re
 }
 
 /* Tiles of queries; if there are fewer than multiprocessors, each row's positions are split.  False
- * if they do not fit. */
+ * if no kernel fits. */
 static bool add_many(sl_cuda_planner *planner, sl_sdpa_splits *s, result to) {
     const struct wide *wide = wide_of(s);
     if (!wide) return false;

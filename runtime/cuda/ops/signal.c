@@ -26,7 +26,7 @@ static bool find_stages(int64_t length, sl_fft_rows *f) {
 }
 
 static void add_rows(sl_cuda_planner *planner, sl_fft_rows *f) {
-    enum { BLOCKS = 4 }; /* of a multiprocessor */
+    enum { BLOCKS = 4 }; /* per multiprocessor */
     const uint64_t bytes = 2 * (uint64_t)f->length * sizeof(sl_complex);
     const int64_t blocks = least(f->rows, (int64_t)BLOCKS * planner->multiprocessors);
     const bool fits = bytes <= planner->shared_limit;

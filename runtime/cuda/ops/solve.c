@@ -17,7 +17,7 @@ static void add_systems(sl_cuda_planner *planner, sl_systems_fn function, const 
 _Static_assert(sizeof(sl_dense_solve_args) == sizeof(sl_batched_dense_solve_args),
                "one struct serves both");
 
-/* And of batches. */
+/* Also plans batched_dense_solve. */
 PLAN(dense_solve) {
     const sl_dense_solve_args *p = args;
     sl_systems s = {.b = p->b.data, .out = p->out.data};

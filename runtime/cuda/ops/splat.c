@@ -9,7 +9,7 @@ _Static_assert(offsetof(sl_gaussian_splat_prepare_args, splats) ==
                        offsetof(sl_gaussian_splat_backward_attrs, cutoff),
                "operands and attributes begin alike");
 
-/* For prepare and for the gradient, whose arguments begin alike. */
+/* For prepare and for the gradient, whose arguments begin with the same fields. */
 static sl_splat_scene scene_of(const sl_gaussian_splat_prepare_args *a,
                                const sl_gaussian_splat_prepare_attrs *attrs) {
     return (sl_splat_scene){.positions = a->positions.data,
@@ -78,7 +78,7 @@ static sl_splat_preparation prepare_backward(sl_cuda_planner *planner,
     return p;
 }
 
-/* Partial sums of as many blocks as there is room for. */
+/* Per-block sums of the gradients; returns the number of blocks, limited by scratch memory. */
 static int64_t add_sums(sl_cuda_planner *planner, const sl_gaussian_splat_backward_args *a,
                         const sl_splat_preparation *p, sl_splat_sums *s) {
     enum { MOST = 256, ROOM_BYTES = 1 << 30 };
