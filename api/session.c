@@ -1,12 +1,12 @@
 /* session.c - Sessions (sluice/sluice.h): checks what it is given and takes the model's lock. */
 #include "engine/session/session.h"
+#include "api/options.h"
 #include "base/clock.h"
 #include "sluice/inspect.h"
 #include <string.h>
 
-static sl_status allocate(sl_session *session, sl_error *err) {
+static sl_status allocate(sl_session *session, uint32_t checkpoints, sl_error *err) {
     const sl_model *model = session->model;
-    const uint64_t recurrent = sl_forward_recurrent_bytes(model->forward);
     sl_arena *arena = &session->arena;
     session->tokens = SL_ARENA_NEW_ARRAY(arena, sl_token, model->context_tokens);
     session->logits = SL_ARENA_NEW_ARRAY(arena, float, model->config.vocab);
@@ -14,11 +14,11 @@ static sl_status allocate(sl_session *session, sl_error *err) {
         SL_ARENA_NEW_ARRAY(arena, sl_candidate, sl_choose_candidates(model->config.vocab));
     session->slots = SL_ARENA_NEW_ARRAY(arena, int32_t, session->chunk);
     session->positions = SL_ARENA_NEW_ARRAY(arena, int32_t, session->chunk);
-    session->checkpoint = sl_forward_checkpoint_create(model->forward);
-    if (session->tokens && session->logits && session->candidates && session->slots &&
-        session->positions && session->checkpoint)
-        return SL_OK;
-    return sl_no_memory(err, "a session", recurrent);
+    if (!session->tokens || !session->logits || !session->candidates || !session->slots ||
+        !session->positions)
+        return sl_no_memory(err, "a session", model->context_tokens);
+    return sl_checkpoints_init(&session->checkpoints, model->forward, session->slot, checkpoints,
+                               err);
 }
 
 static sl_status take_slot(sl_model *model, uint32_t *out, sl_error *err) {
@@ -40,7 +40,9 @@ static sl_status take_slot(sl_model *model, uint32_t *out, sl_error *err) {
 
 sl_status sl_session_create(sl_model *model, const sl_session_options *options, sl_session **out,
                             sl_error *err) {
-    uint32_t chunk = options && options->chunk_tokens ? options->chunk_tokens : model->chunk_tokens;
+    sl_session_options given = {0};
+    sl_options_copy(&given, sizeof given, options);
+    const uint32_t chunk = given.chunk_tokens ? given.chunk_tokens : model->chunk_tokens;
     if (chunk > SL_MAX_FORWARD_ROWS)
         return sl_fail(err, SL_INVALID, "a chunk of %u tokens, wanted at most %d", chunk,
                        SL_MAX_FORWARD_ROWS);
@@ -59,7 +61,7 @@ sl_status sl_session_create(sl_model *model, const sl_session_options *options, 
     session->slot = slot;
     session->chunk = chunk;
     session->experts_before = sl_expert_store_stats(model->store);
-    const sl_status status = allocate(session, err);
+    const sl_status status = allocate(session, given.checkpoints, err);
     if (status == SL_OK)
         *out = session;
     else
@@ -72,7 +74,7 @@ void sl_session_destroy(sl_session *session) {
     sl_error of_none;
     (void)pthread_mutex_lock(&session->model->lock);
     (void)sl_session_drain(session, &of_none);
-    sl_forward_checkpoint_destroy(session->model->forward, session->checkpoint);
+    sl_checkpoints_deinit(&session->checkpoints);
     session->model->slot_taken[session->slot] = false;
     if (session->model->waiting == session) session->model->waiting = NULL;
     (void)pthread_mutex_unlock(&session->model->lock);
@@ -80,9 +82,11 @@ void sl_session_destroy(sl_session *session) {
     sl_arena_deinit(&arena);
 }
 
-static void account(sl_session *session, size_t count, double start) {
+/* The call has added `count` tokens and computed those again that it had to. */
+static void account(sl_session *session, size_t count, uint64_t recomputed_before, double start) {
     sl_stats *stats = &session->stats;
     const double seconds = sl_clock_seconds() - start;
+    count += stats->recomputed_tokens - recomputed_before;
     if (!stats->decode_tokens && !stats->prefill_tokens) stats->first_seconds = seconds;
     if (count == 1) {
         stats->decode_tokens++;
@@ -97,13 +101,14 @@ static sl_status extend(sl_session *session, const sl_token *tokens, size_t coun
                         float *hidden, sl_error *err) {
     const double start = sl_clock_seconds();
     const size_t before = session->length;
+    const uint64_t recomputed = session->stats.recomputed_tokens;
     const sl_wanted_rows all = {logits, hidden, before};
     (void)pthread_mutex_lock(&session->model->lock);
     sl_status status = sl_session_drain(session, err);
     if (status == SL_OK) status = sl_session_append(session, tokens, count, err);
     if (status == SL_OK) status = sl_session_advance(session, &all, count > 1, err);
     (void)pthread_mutex_unlock(&session->model->lock);
-    if (session->length > before) account(session, session->length - before, start);
+    if (session->length > before) account(session, session->length - before, recomputed, start);
     return status;
 }
 
@@ -140,8 +145,8 @@ sl_status sl_session_rewind(sl_session *session, size_t length, sl_error *err) {
     (void)pthread_mutex_lock(&session->model->lock);
     const sl_status status = sl_session_drain(session, err);
     session->length = length;
-    if (session->checkpoint_length > length) session->checkpoint_length = 0;
     if (session->computed > length) sl_session_restore(session, length);
+    if (session->known > length) session->known = length;
     session->has_logits = false;
     (void)pthread_mutex_unlock(&session->model->lock);
     return status;
@@ -160,8 +165,8 @@ sl_status sl_session_fake_context(sl_session *session, size_t length, sl_error *
     if (status == SL_OK) status = sl_forward_fake_kv(session->model->forward, session->slot, err);
     if (status == SL_OK) {
         for (size_t i = before; i < length; i++) session->tokens[i] = session->tokens[before - 1];
-        session->length = session->computed = length;
-        status = sl_session_save(session, err);
+        session->length = session->computed = session->known = length;
+        status = sl_checkpoints_save(&session->checkpoints, length, err);
     }
     session->has_logits = false;
     (void)pthread_mutex_unlock(&session->model->lock);
@@ -193,11 +198,12 @@ sl_status sl_session_sample(sl_session *session, const sl_sampling *sampling, sl
 sl_status sl_session_next(sl_session *session, const sl_sampling *sampling, sl_token *out,
                           sl_error *err) {
     const double start = sl_clock_seconds();
+    const uint64_t recomputed = session->stats.recomputed_tokens;
     SL_TRY(check_sampling(sampling, err));
     (void)pthread_mutex_lock(&session->model->lock);
     const sl_status status = sl_session_generate(session, sampling, out, err);
     (void)pthread_mutex_unlock(&session->model->lock);
-    if (status == SL_OK) account(session, 1, start);
+    if (status == SL_OK) account(session, 1, recomputed, start);
     return status;
 }
 

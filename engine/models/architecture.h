@@ -34,7 +34,8 @@ typedef enum {
 /* What a state holds, which is its tag. */
 typedef enum {
     SL_STATE_RECURRENT, /* fixed size: rewinding needs a checkpoint */
-    SL_STATE_KV         /* an entry per position: rewinding drops the last ones */
+    SL_STATE_KV,        /* an entry per position: rewinding drops the last ones */
+    SL_STATE_SAMPLED    /* the token sampled last, which is not used after rewinding */
 } sl_state_kind;
 #define SL_FORWARD_CHOSEN "chosen"
 

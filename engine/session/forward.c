@@ -133,7 +133,7 @@ static sl_status make_chosen(sl_forward *forward, sl_error *err) {
     const int64_t slots = forward->options.shape.slots;
     const sl_value_info chosen = {.name = SL_FORWARD_CHOSEN,
                                   .type = sl_type_make(SL_DTYPE_i32, 1, slots),
-                                  .tag = SL_STATE_RECURRENT};
+                                  .tag = SL_STATE_SAMPLED};
     return make_state(forward, &chosen, err);
 }
 
@@ -375,18 +375,12 @@ uint64_t sl_forward_recurrent_bytes(const sl_forward *forward) {
     return bytes;
 }
 
-/* Never nothing, so that NULL means no memory. */
-static uint64_t checkpoint_bytes(const sl_forward *forward) {
-    const uint64_t bytes = sl_forward_recurrent_bytes(forward);
-    return bytes ? bytes : STATE_ALIGN;
-}
-
 void *sl_forward_checkpoint_create(sl_forward *forward) {
-    return allocate_state(forward, checkpoint_bytes(forward));
+    return allocate_state(forward, sl_forward_recurrent_bytes(forward));
 }
 
 void sl_forward_checkpoint_destroy(sl_forward *forward, void *checkpoint) {
-    if (checkpoint) release_state(forward, checkpoint, checkpoint_bytes(forward));
+    if (checkpoint) release_state(forward, checkpoint, sl_forward_recurrent_bytes(forward));
 }
 
 /* Walks the recurrent states of a slot, in either direction. */

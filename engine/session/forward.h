@@ -80,8 +80,8 @@ SL_CHECKED sl_status sl_forward_prepare(sl_forward *forward, uint32_t rows, uint
                                         sl_prepared_forward *out, sl_error *err);
 
 /* The recurrent part of a slot's state (convolution windows and delta-net memories), which unlike
- * the KV cache cannot be truncated.  Its size is the same for every slot.  A checkpoint is a copy
- * of it in device memory. */
+ * the KV cache cannot be truncated.  Its size is the same for every slot, and 0 if the model has
+ * none.  A checkpoint is a copy of it in device memory; there are none where the size is 0. */
 uint64_t sl_forward_recurrent_bytes(const sl_forward *forward);
 void *sl_forward_checkpoint_create(sl_forward *forward); /* NULL: no memory */
 void sl_forward_checkpoint_destroy(sl_forward *forward, void *checkpoint);

@@ -9,20 +9,9 @@
 #include <string.h>
 
 void sl_session_restore(sl_session *session, size_t length) {
-    session->computed = 0;
+    if (length > session->computed) length = session->computed;
+    session->computed = sl_checkpoints_restore(&session->checkpoints, length);
     session->has_logits = false;
-    if (session->checkpoint_length == 0 || session->checkpoint_length > length) return;
-    if (sl_forward_load_recurrent(session->model->forward, session->slot, session->checkpoint,
-                                  NULL) == SL_OK)
-        session->computed = session->checkpoint_length;
-}
-
-sl_status sl_session_save(sl_session *session, sl_error *err) {
-    session->checkpoint_length = 0;
-    SL_TRY(sl_forward_save_recurrent(session->model->forward, session->slot, session->checkpoint,
-                                     err));
-    session->checkpoint_length = session->computed;
-    return SL_OK;
 }
 
 void sl_session_keep_logits(sl_model *model, const sl_session *next) {
@@ -61,7 +50,7 @@ static sl_status drain(sl_model *model, sl_error *err) {
     if (status == SL_OK)
         take_logits(session, result.logits);
     else
-        sl_session_restore(session, session->length);
+        sl_session_restore(session, session->length - 1); /* the pass was that of the last token */
     return status;
 }
 
@@ -71,6 +60,12 @@ sl_status sl_session_drain(sl_session *session, sl_error *err) {
     if (model->ahead == session) return drain(model, err);
     (void)drain(model, &of_other);
     return SL_OK;
+}
+
+static void count_recomputed(sl_session *session, uint32_t rows) {
+    if (session->computed >= session->known) return;
+    const size_t again = session->known - session->computed;
+    session->stats.recomputed_tokens += again < rows ? again : rows;
 }
 
 /* Runs a forward pass over the next `rows` tokens. */
@@ -103,7 +98,9 @@ static sl_status run_chunk(sl_session *session, uint32_t rows, bool last, const 
                    (size_t)rows * config->hidden * sizeof(float));
     }
     if (last) take_logits(session, result.logits + (size_t)(step.wanted - 1) * config->vocab);
+    count_recomputed(session, rows);
     session->computed += rows;
+    if (session->computed > session->known) session->known = session->computed;
     return SL_OK;
 }
 
@@ -119,6 +116,8 @@ static sl_status catch_up(sl_session *session, const sl_wanted_rows *all, sl_err
         if (rows > session->chunk) rows = session->chunk;
         SL_TRY(run_chunk(session, (uint32_t)rows, session->computed + rows == session->length, all,
                          err));
+        if (session->computed - sl_checkpoints_last(&session->checkpoints) >= SL_CHECKPOINT_TOKENS)
+            SL_TRY(sl_checkpoints_save(&session->checkpoints, session->computed, err));
     }
     return SL_OK;
 }
@@ -145,7 +144,8 @@ sl_status sl_session_advance(sl_session *session, const sl_wanted_rows *all, boo
                              sl_error *err) {
     session->has_logits = false;
     sl_status status = catch_up(session, all, err);
-    if (status == SL_OK && save) status = sl_session_save(session, err);
+    if (status == SL_OK && save)
+        status = sl_checkpoints_save(&session->checkpoints, session->computed, err);
     if (status != SL_OK) session->length = session->computed;
     if (status != SL_OK && status != SL_CANCELLED)
         sl_session_restore(
@@ -161,9 +161,12 @@ sl_status sl_session_choose(sl_session *session, const sl_sampling *sampling, sl
                             sl_error *err) {
     const sl_wanted_rows none = {0};
     SL_TRY(sl_session_drain(session, err));
-    if (session->computed < session->length) SL_TRY(sl_session_advance(session, &none, false, err));
-    if (!session->has_logits)
+    if (session->length == 0)
         return sl_fail(err, SL_INVALID, "nothing to sample from: extend the session first");
+    if (!session->has_logits) {
+        if (session->computed == session->length) sl_session_restore(session, session->length - 1);
+        SL_TRY(sl_session_advance(session, &none, false, err));
+    }
     *out = sl_sample(session->found, session->model->config.vocab, sampling, session->length,
                      session->candidates);
     return SL_OK;
@@ -211,7 +214,7 @@ static sl_status start_pipeline(sl_session *session, const sl_sampling *sampling
         sl_session_restore(session, session->length);
         return status;
     }
-    session->computed = session->length;
+    session->computed = session->known = session->length;
     session->ahead = *sampling;
     model->ahead = session;
     return SL_OK;
@@ -229,12 +232,12 @@ static sl_status continue_pipeline(sl_session *session, const sl_sampling *sampl
         status = sl_session_append(session, out, 1, err);
     }
     if (status == SL_OK) {
-        session->computed = session->length;
+        session->computed = session->known = session->length;
         return SL_OK;
     }
     sl_error of_next;
     (void)drain(model, &of_next);
-    sl_session_restore(session, session->length);
+    sl_session_restore(session, session->length - 1);
     return status;
 }
 

@@ -128,6 +128,8 @@ typedef struct {
     size_t struct_size;
     uint32_t chunk_tokens; /* maximum number of tokens per forward pass in prefill; default
                             * 256, on a GPU 2048 */
+    uint32_t checkpoints;  /* copies of the recurrent state that rewinding can start from, at most
+                            * 64; default 4; models without recurrent state need and have none */
 } sl_session_options;
 SL_CHECKED sl_status sl_session_create(sl_model *model, const sl_session_options *options,
                                        sl_session **out, sl_error *err);
@@ -145,7 +147,8 @@ SL_CHECKED sl_status sl_session_extend_all(sl_session *session, const sl_token *
  * extend and after sl_session_next. */
 SL_API const float *sl_session_logits(const sl_session *session, size_t *out_count);
 SL_API size_t sl_session_length(const sl_session *session);
-/* Truncates the sequence to its first `length` tokens. */
+/* Truncates the sequence to its first `length` tokens.  Recurrent state returns to the last
+ * checkpoint before that; the next call computes the tokens in between again. */
 SL_CHECKED sl_status sl_session_rewind(sl_session *session, size_t length, sl_error *err);
 /* Makes the running call return SL_CANCELLED after the current forward pass; the session keeps the
  * tokens that are finished.  If no call is running, the next one is cancelled.  This is the only
@@ -184,6 +187,8 @@ typedef struct {
     uint64_t device_bytes_copied;        /* expert bytes copied to the GPU */
     uint64_t device_runs;                /* forward passes run by the GPU */
     double launch_seconds;               /* host time spent on submitting them */
+    uint64_t recomputed_tokens;          /* tokens computed again after rewinding or a failed
+                                          * forward pass; included in the tokens above */
 } sl_stats;
 SL_API sl_stats sl_session_stats(const sl_session *session);
 
