@@ -1,6 +1,8 @@
 /* model.c - Models and devices (sluice/sluice.h). */
 #include "engine/session/model.h"
 #include "api/options.h"
+#include "engine/session/memory.h"
+#include <string.h>
 
 const char *sl_version(void) {
     return SL_VERSION;
@@ -69,7 +71,7 @@ sl_model_info sl_model_describe(const sl_model *model) {
         .max_context_tokens = c->context,
         .threads = device->threads,
         .parameters = count_parameters(model),
-        .resident_bytes = model->weights.matrix_bytes + model->weights.converted_bytes,
+        .resident_bytes = sl_weights_bytes(&model->weights),
         .expert_bytes = model->experts.total_bytes,
         .expert_count = sl_expert_table_count(&model->experts),
         .state_bytes = sl_forward_describe(model->forward).state_bytes,
@@ -90,6 +92,13 @@ sl_model_info sl_model_describe(const sl_model *model) {
     for (uint32_t f = 0; f < sl_source_file_count(model->source); f++)
         info.file_bytes += sl_source_file_bytes(model->source, f);
     return info;
+}
+
+void sl_model_memory(const sl_model *model, sl_memory_use *out) {
+    sl_memory_use use;
+    sl_memory_measure(model, sl_expert_store_stats(model->store).used_bytes, &use);
+    use.struct_size = out->struct_size;
+    memcpy(out, &use, out->struct_size < sizeof use ? out->struct_size : sizeof use);
 }
 
 int sl_device_at(uint32_t index, sl_device_item *out) {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MAX_PATH_BYTES = 4096, MAX_LINE_BYTES = 256 };
 
@@ -99,13 +100,25 @@ static uint64_t within_groups(uint64_t most) {
     return most;
 }
 
-uint64_t sl_memory_available(void) {
+static uint64_t left_on_machine(void) {
     FILE *file = fopen("/proc/meminfo", "re");
-    if (!file) return 0;
     char line[MAX_LINE_BYTES];
     unsigned long long kilobytes = 0;
-    while (fgets(line, sizeof line, file) &&
+    while (file && fgets(line, sizeof line, file) &&
            sscanf(line, "MemAvailable: %20llu", &kilobytes) != 1) {}
-    (void)fclose(file);
-    return within_groups(kilobytes * 1024);
+    if (file) (void)fclose(file);
+    return kilobytes ? kilobytes * 1024 : UINT64_MAX;
+}
+
+uint64_t sl_memory_own(void) {
+    FILE *file = fopen("/proc/self/statm", "re");
+    unsigned long long size, resident = 0, shared = 0;
+    if (file && fscanf(file, "%20llu %20llu %20llu", &size, &resident, &shared) != 3)
+        resident = shared = 0;
+    if (file) (void)fclose(file);
+    return (resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+sl_memory_left sl_memory_available(void) {
+    return (sl_memory_left){left_on_machine(), within_groups(UINT64_MAX)};
 }

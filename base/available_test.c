@@ -11,10 +11,13 @@
 
 static void test_left(void **state) {
     (void)state;
-    const uint64_t left = sl_memory_available();
+    const sl_memory_left left = sl_memory_available();
     const uint64_t all = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-    assert_true(left > 1 << 20); /* this test runs in it */
-    assert_true(left <= all);
+    assert_true(left.machine > 1 << 20); /* this test runs in it */
+    assert_true(left.machine <= all);
+    assert_true(left.group > 1 << 20);
+    assert_true(sl_memory_own() > 1 << 16);
+    assert_true(sl_memory_own() <= all);
 }
 
 int main(void) {

@@ -6,31 +6,67 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
-/* Large enough for huge pages. */
+/* Blocks that are large enough for huge pages are mapped one by one, and unmapped when they are
+ * freed: the C library may keep freed memory, which is then missing elsewhere.  Debug builds leave
+ * them to the C library, whose blocks the sanitizers watch. */
 enum { HUGE_PAGE_BYTES = 2 << 20, LARGE_BYTES = 2 * HUGE_PAGE_BYTES };
 
-/* Requests huge pages for the whole huge pages of a large block; no effect if there are none. */
-static void prefer_huge_pages(char *block, size_t bytes) {
-    const size_t whole = bytes / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
-    (void)madvise(block, whole, MADV_HUGEPAGE);
+static bool is_mapped(size_t bytes) {
+#ifdef SL_DEBUG
+    return (void)bytes, false;
+#else
+    return bytes >= LARGE_BYTES;
+#endif
+}
+
+static size_t whole_pages(size_t bytes) {
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    return (bytes + page - 1) / page * page;
+}
+
+/* Maps a block that begins on a huge page, and requests huge pages for all but its last, partial
+ * one. */
+static void *map_block(size_t bytes, size_t align) {
+    const size_t used = whole_pages(bytes), mapped = used + align;
+    if (bytes > SIZE_MAX - 2 * align) return NULL;
+    char *start = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (start == MAP_FAILED) return NULL;
+    char *block = start + (align - (uintptr_t)start % align) % align;
+    if (block > start) (void)munmap(start, (size_t)(block - start));
+    (void)munmap(block + used, (size_t)(start + mapped - (block + used)));
+    (void)madvise(block, bytes / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES, MADV_HUGEPAGE);
+    return block;
+}
+
+static void *allocate_block(size_t bytes, size_t align) {
+    void *fresh = NULL;
+    if (bytes >= LARGE_BYTES && align < HUGE_PAGE_BYTES) align = HUGE_PAGE_BYTES;
+    if (is_mapped(bytes)) return map_block(bytes, align);
+    if (align < sizeof(void *)) align = sizeof(void *);
+    return posix_memalign(&fresh, align, bytes) == 0 ? fresh : NULL;
+}
+
+static void release_block(void *ptr, size_t bytes) {
+    if (ptr && is_mapped(bytes))
+        (void)munmap(ptr, whole_pages(bytes));
+    else
+        free(ptr);
 }
 
 static void *libc_resize(void *ctx, void *ptr, size_t old_bytes, size_t new_bytes, size_t align) {
     (void)ctx;
-    const bool large = new_bytes >= LARGE_BYTES;
+    const bool large = new_bytes >= LARGE_BYTES || (ptr && old_bytes >= LARGE_BYTES);
     if (new_bytes == 0) {
-        free(ptr);
+        release_block(ptr, old_bytes);
         return NULL;
     }
-    if (align <= _Alignof(max_align_t) && (ptr || !large)) return realloc(ptr, new_bytes);
-    if (large && align < HUGE_PAGE_BYTES) align = HUGE_PAGE_BYTES;
-    void *fresh = NULL;
-    if (posix_memalign(&fresh, align, new_bytes) != 0) return NULL;
-    if (large) prefer_huge_pages(fresh, new_bytes);
-    if (ptr) {
+    if (align <= _Alignof(max_align_t) && !large) return realloc(ptr, new_bytes);
+    void *fresh = allocate_block(new_bytes, align);
+    if (fresh && ptr) {
         memcpy(fresh, ptr, old_bytes < new_bytes ? old_bytes : new_bytes);
-        free(ptr);
+        release_block(ptr, old_bytes);
     }
     return fresh;
 }

@@ -21,9 +21,18 @@ void sl_release(const sl_allocator *allocator, void *ptr, size_t bytes, size_t a
  */
 SL_CHECKED sl_status sl_no_memory(sl_error *err, const char *what, uint64_t bytes);
 
-/* Bytes that can still be allocated without swapping, within the limits of the process's cgroups; 0
- * if unknown. */
-uint64_t sl_memory_available(void);
+/* Bytes that can still be allocated without swapping; UINT64_MAX: no limit is known. */
+typedef struct {
+    uint64_t machine; /* on this machine */
+    uint64_t group;   /* within the limits of the process's control groups (v1 and v2) */
+} sl_memory_left;
+sl_memory_left sl_memory_available(void);
+/* Bytes of memory that this process has of its own now, without file pages; 0: unknown. */
+uint64_t sl_memory_own(void);
+static inline uint64_t sl_memory_least_left(void) {
+    const sl_memory_left left = sl_memory_available();
+    return left.machine < left.group ? left.machine : left.group;
+}
 
 /* Guards code that must not allocate: between forbid and allow, an allocation by the same thread
  * through an sl_allocator aborts debug builds.  Calls nest. */

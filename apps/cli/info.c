@@ -1,10 +1,7 @@
 /* info.c - Shows the dimensions and memory needs of a model. */
 #include "apps/cli/cli.h"
-
-/* The smallest memory in which the model runs: with the smallest budget for experts. */
-static uint64_t minimum_bytes(const sl_model_info *i) {
-    return i->resident_bytes + i->state_bytes + i->workspace_bytes + i->minimum_budget_bytes;
-}
+#include <stddef.h>
+#include <string.h>
 
 static void print_row(const char *name, const char *value) {
     (void)printf("%-16s %s\n", name, value);
@@ -39,17 +36,50 @@ static void print_shape(const sl_model_info *i) {
 static void print_sizes(const sl_model_info *i) {
     char text[96], slot[32];
     print_bytes("files", i->file_bytes, "");
-    print_bytes("resident", i->resident_bytes, i->resident_dtype);
     (void)snprintf(text, sizeof text, "%s, %llu experts", i->expert_dtype,
                    (unsigned long long)i->expert_count);
     print_bytes("experts", i->expert_bytes, text);
-    (void)snprintf(text, sizeof text, "%llu slots of %s", (unsigned long long)i->slot_count,
+    (void)snprintf(text, sizeof text, "%llu of %s", (unsigned long long)i->slot_count,
                    cli_bytes(i->slot_bytes, slot, sizeof slot));
-    print_bytes("expert slots", i->budget_bytes, text);
-    print_bytes("state", i->state_bytes, "per session");
-    print_bytes("workspace", i->workspace_bytes, "");
-    print_bytes("minimum memory", minimum_bytes(i),
-                "resident, state, workspace, one token's experts");
+    print_row("expert slots", text);
+}
+
+/* The parts of the memory that the options take. */
+static const struct {
+    const char *name, *remark;
+    size_t offset;
+} parts[] = {
+#define PART(NAME, REMARK) {#NAME, REMARK, offsetof(sl_memory_use, NAME##_bytes)}
+    PART(weight, "resident weights"),
+    PART(expert, "expert slots (--budget)"),
+    PART(state, "KV cache and recurrent state at full context (-c)"),
+    PART(checkpoint, "recurrent state to rewind to"),
+    PART(session, "tokens, logits, sampling"),
+    PART(workspace, "activations of the largest forward pass"),
+    PART(program, "compiled programs"),
+    PART(text, "tokenizer and chat template"),
+    PART(file, "headers and texts of the model files"),
+    PART(loading, "conversion of weights while loading"),
+    PART(process, "the program itself: code, threads, page tables"),
+#undef PART
+};
+enum { PARTS = sizeof parts / sizeof parts[0] };
+
+static uint64_t part_bytes(const sl_memory_use *use, int part) {
+    uint64_t bytes;
+    memcpy(&bytes, (const char *)use + parts[part].offset, sizeof bytes);
+    return bytes;
+}
+
+static void print_memory(const sl_memory_use *use) {
+    char size[32];
+    (void)printf("memory\n");
+    for (int p = 0; p < PARTS; p++)
+        if (part_bytes(use, p))
+            (void)printf("  %9s  %s\n", cli_bytes(part_bytes(use, p), size, sizeof size),
+                         parts[p].remark);
+    (void)printf("  %9s  in all: the process stays below this\n",
+                 cli_bytes(use->promised_bytes, size, sizeof size));
 }
 
 static void print_machine(const sl_model_info *i) {
@@ -59,7 +89,7 @@ static void print_machine(const sl_model_info *i) {
     print_row("device", text);
 }
 
-static json_t *to_json(const sl_model_info *i) {
+static json_t *to_json(const sl_model_info *i, const sl_memory_use *use) {
     json_t *object = json_object();
 #define TEXT(NAME)   (void)json_object_set_new(object, #NAME, json_string(i->NAME))
 #define NUMBER(NAME) (void)json_object_set_new(object, #NAME, json_integer((json_int_t)i->NAME))
@@ -91,7 +121,15 @@ static json_t *to_json(const sl_model_info *i) {
     TEXT(reader);
 #undef TEXT
 #undef NUMBER
-    (void)json_object_set_new(object, "minimum_bytes", json_integer((json_int_t)minimum_bytes(i)));
+    json_t *memory = json_object();
+    for (int p = 0; p < PARTS; p++)
+        (void)json_object_set_new(memory, parts[p].name,
+                                  json_integer((json_int_t)part_bytes(use, p)));
+    (void)json_object_set_new(object, "memory", memory);
+    (void)json_object_set_new(object, "promised_bytes",
+                              json_integer((json_int_t)use->promised_bytes));
+    const uint64_t minimum = use->promised_bytes - use->expert_bytes + i->minimum_budget_bytes;
+    (void)json_object_set_new(object, "minimum_bytes", json_integer((json_int_t)minimum));
     return object;
 }
 
@@ -101,11 +139,14 @@ int cli_run_info(const cli_options *given) {
     if (options.argument_count) options.model = options.arguments[0];
     if (!cli_open_model(&options, 0, &model)) return CLI_FAILED;
     const sl_model_info info = sl_model_describe(model);
+    sl_memory_use use = {.struct_size = sizeof use};
+    sl_model_memory(model, &use);
     if (options.json) {
-        (void)cli_print_json(to_json(&info));
+        (void)cli_print_json(to_json(&info, &use));
     } else {
         print_shape(&info);
         print_sizes(&info);
+        print_memory(&use);
         print_machine(&info);
     }
     sl_model_close(model);

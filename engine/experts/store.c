@@ -636,8 +636,8 @@ uint64_t sl_expert_store_minimum(const sl_expert_table *table, const sl_reader *
     return bytes;
 }
 
-static sl_status choose_slots(const sl_expert_table *table, const sl_reader *reader,
-                              uint64_t budget_bytes, sl_expert_stats *out, sl_error *err) {
+sl_status sl_expert_store_plan(const sl_expert_table *table, const sl_reader *reader,
+                               uint64_t budget_bytes, sl_expert_stats *out, sl_error *err) {
     const uint64_t all = sl_expert_table_count(table);
     const uint64_t minimum = sl_expert_store_minimum(table, reader);
     const uint64_t slot_bytes = largest_slot(table, reader), spares = spare_frames(table);
@@ -701,7 +701,7 @@ sl_status sl_expert_store_create(const sl_expert_table *table, sl_reader *reader
     *out = NULL;
     sl_expert_stats stats;
     SL_TRY(check_table(table, err));
-    SL_TRY(choose_slots(table, reader, budget_bytes, &stats, err));
+    SL_TRY(sl_expert_store_plan(table, reader, budget_bytes, &stats, err));
     SL_TRY(sl_reader_reserve(reader, most_reads(table), err));
     const size_t bytes = own_bytes(table, stats.slot_count);
     const size_t memory_bytes = frame_bytes(table, &stats);

@@ -36,6 +36,11 @@ typedef struct sl_expert_store sl_expert_store;
 /* The smallest budget that works: experts_used slots. */
 uint64_t sl_expert_store_minimum(const sl_expert_table *table, const sl_reader *reader);
 
+/* The memory of a store with this budget: slot_count, slot_bytes and used_bytes are set.  Fails as
+ * sl_expert_store_create does. */
+SL_CHECKED sl_status sl_expert_store_plan(const sl_expert_table *table, const sl_reader *reader,
+                                          uint64_t budget_bytes, sl_expert_stats *out,
+                                          sl_error *err);
 /* budget_bytes 0: all experts.  Fails below the minimum, which the message gives.  table and reader
  * are borrowed. */
 SL_CHECKED sl_status sl_expert_store_create(const sl_expert_table *table, sl_reader *reader,

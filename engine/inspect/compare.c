@@ -47,7 +47,9 @@ static sl_status open_side(side *s, const comparison *c, const sl_compare_option
     given.shape.kv_dtype = common_kv_dtype(c);
     given.shape.slots = 1;
     if (!s->model->device) return SL_OK;
+    given.chunk_rows = 0;
     SL_TRY(sl_forward_create(&given, &s->forward, err));
+    SL_TRY(sl_forward_bind(s->forward, given.experts_source, err));
     return sl_forward_prepare(s->forward, rows, 1, &s->step, err);
 }
 

@@ -112,7 +112,9 @@ static sl_status prepare(recorder *r, sl_error *err) {
     sl_forward_options options = *sl_forward_options_of(r->model->forward);
     options.compile = r->plan->compile;
     options.shape.slots = 1;
+    options.chunk_rows = 0;
     SL_TRY(sl_forward_create(&options, &r->forward, err));
+    SL_TRY(sl_forward_bind(r->forward, options.experts_source, err));
     return sl_forward_prepare(r->forward, r->plan->rows, r->plan->wanted, &r->step, err);
 }
 

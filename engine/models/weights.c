@@ -2,6 +2,7 @@
 #include "core/codec.h"
 #include "engine/formats/names.h"
 #include "engine/models/gather.h"
+#include <stdlib.h>
 #include <string.h>
 
 void sl_weights_init(sl_weights *weights, sl_source *source, const sl_allocator *allocator) {
@@ -141,10 +142,36 @@ static sl_status read_weight(sl_weights *weights, sl_weight *weight, sl_error *e
     return sl_source_load(weights->source, weight->entry, &weight->data, err);
 }
 
+/* What reading a weight takes beside its own memory. */
+static uint64_t beside(const sl_weight *weight) {
+    const uint64_t stored = sl_type_bytes(&weight->entry->type);
+    const uint64_t bytes = sl_source_loading_bytes(weight->entry);
+    if (weight->gather) return bytes + stored + sl_weight_gather_bytes(weight);
+    return weight->kind == SL_WEIGHT_VECTOR ? bytes + stored : bytes;
+}
+
+static int by_memory(const void *a, const void *b) {
+    const sl_weight *x = *(const sl_weight *const *)a, *y = *(const sl_weight *const *)b;
+    const uint64_t left = beside(x), right = beside(y);
+    if (left != right) return left < right ? 1 : -1;
+    return (x > y) - (x < y);
+}
+
+/* Weights whose conversion takes most memory are read first, while others have none yet; of those
+ * that take none, in the order of the model.  NULL: no memory. */
+static sl_weight **reading_order(sl_weights *weights) {
+    sl_weight **order = SL_ARENA_NEW_ARRAY(&weights->arena, sl_weight *, weights->count + 1);
+    for (uint32_t i = 0; order && i < weights->count; i++) order[i] = &weights->items[i];
+    if (order) qsort(order, weights->count, sizeof(sl_weight *), by_memory);
+    return order;
+}
+
 sl_status sl_weights_read(sl_weights *weights, sl_error *err) {
     sl_status status = SL_OK;
+    sl_weight **order = reading_order(weights);
+    if (!order) return sl_no_memory(err, "the weight table", weights->count * sizeof *order);
     for (uint32_t i = 0; i < weights->count && status == SL_OK; i++)
-        status = read_weight(weights, &weights->items[i], err);
+        status = read_weight(weights, order[i], err);
     drop_gathered(weights);
     return status;
 }
@@ -155,16 +182,14 @@ uint64_t sl_weights_bytes(const sl_weights *weights) {
     return bytes;
 }
 
-uint64_t sl_weights_loading_bytes(const sl_weights *weights) {
-    uint64_t most = 0;
-    for (uint32_t i = 0; i < weights->count; i++) {
-        const sl_weight *weight = &weights->items[i];
-        uint64_t bytes = sl_source_loading_bytes(weight->entry);
-        if (weight->gather)
-            bytes += sl_type_bytes(&weight->entry->type) + sl_weight_gather_bytes(weight);
-        else if (weight->kind == SL_WEIGHT_VECTOR)
-            bytes += sl_type_bytes(&weight->entry->type);
+uint64_t sl_weights_loading_bytes(sl_weights *weights) {
+    const uint64_t all = sl_weights_bytes(weights);
+    uint64_t loaded = 0, most = 0;
+    sl_weight **order = weights->imagined ? NULL : reading_order(weights);
+    for (uint32_t i = 0; order && i < weights->count; i++) {
+        loaded += sl_type_bytes(&order[i]->type);
+        const uint64_t bytes = loaded + beside(order[i]);
         if (bytes > most) most = bytes;
     }
-    return most;
+    return most > all ? most - all : 0;
 }

@@ -59,10 +59,9 @@ SL_CHECKED sl_status sl_weights_get(sl_weights *weights, const sl_weight_request
                                     const sl_weight **out, sl_error *err);
 /* Reads and converts all weights that were found. */
 SL_CHECKED sl_status sl_weights_read(sl_weights *weights, sl_error *err);
-/* Bytes of all weights, and the most that reading them takes beside their own memory: the raw bytes
- * of the largest tensor that is converted. */
+/* Bytes of all weights, and what reading them takes at its peak beyond that, for conversion. */
 uint64_t sl_weights_bytes(const sl_weights *weights);
-uint64_t sl_weights_loading_bytes(const sl_weights *weights);
+uint64_t sl_weights_loading_bytes(sl_weights *weights);
 /* NULL unless sl_weights_get has found it before. */
 const sl_weight *sl_weights_find(const sl_weights *weights, const char *name);
 #endif

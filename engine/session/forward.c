@@ -37,6 +37,7 @@ struct sl_forward {
     compiled_forward kept[SL_KEPT_FORWARDS];
     compiled_forward *started; /* the one under way, or finished last; NULL: none */
     uint64_t clock;
+    bool bound;
     float *results; /* of the evaluator, as floats */
     size_t results_bytes;
     sl_forward_stats stats;
@@ -101,8 +102,6 @@ static void *memory_of(sl_forward *forward, const sl_value_info *value) {
     }
 }
 
-/* States start undefined: every state op resets its slot at position 0, attention uses nothing
- * beyond what it wrote, and what was chosen is asked for only after a choice. */
 static sl_status make_state(sl_forward *forward, const sl_value_info *value, sl_error *err) {
     state *s = &forward->states[forward->state_count];
     s->bytes = forward->options.device ? sl_type_bytes(&value->type)
@@ -111,8 +110,7 @@ static sl_status make_state(sl_forward *forward, const sl_value_info *value, sl_
     s->kind = (sl_state_kind)value->tag;
     s->type = value->type;
     s->name = sl_arena_copy_text(&forward->arena, value->name, strlen(value->name));
-    s->data = s->name ? allocate_state(forward, s->bytes) : NULL;
-    if (!s->data) return sl_no_memory(err, "the state of sequences", s->bytes);
+    if (!s->name) return sl_no_memory(err, "the name of a state", strlen(value->name));
     forward->state_count++;
     forward->stats.state_bytes += s->bytes;
     return SL_OK;
@@ -137,6 +135,17 @@ static sl_status make_chosen(sl_forward *forward, sl_error *err) {
     return make_state(forward, &chosen, err);
 }
 
+/* States start undefined: every state op resets its slot at position 0, attention uses nothing
+ * beyond what it wrote, and what was chosen is asked for only after a choice. */
+static sl_status allocate_states(sl_forward *forward, sl_error *err) {
+    for (uint32_t i = 0; i < forward->state_count; i++) {
+        state *s = &forward->states[i];
+        s->data = allocate_state(forward, s->bytes);
+        if (!s->data) return sl_no_memory(err, "the state of sequences", s->bytes);
+    }
+    return SL_OK;
+}
+
 static void describe_program(sl_forward_stats *stats, const sl_program *program) {
     const sl_program_report *report = &program->report;
     stats->step_count = program->step_count;
@@ -155,14 +164,20 @@ static sl_compiler_options options_of(const sl_forward *forward, const compiled_
     return options;
 }
 
-static sl_status bind_device(sl_forward *forward, compiled_forward *pass, sl_error *err) {
-    const sl_device_ops *ops = forward->options.device->ops;
+static sl_status load_program(sl_forward *forward, compiled_forward *pass, sl_error *err) {
+    sl_device *device = forward->options.device;
     const sl_compiler_options options = options_of(forward, pass);
     SL_TRY(
         sl_compile_graph(pass->graph, &options, forward->options.allocator, &pass->program, err));
     const double begin = sl_clock_seconds();
-    SL_TRY(ops->load(forward->options.device, pass->program, &pass->executable, err));
+    SL_TRY(device->ops->load(device, pass->program, &pass->executable, err));
     forward->stats.load_seconds += sl_clock_seconds() - begin;
+    describe_program(&forward->stats, pass->program);
+    return SL_OK;
+}
+
+static sl_status bind_device(sl_forward *forward, compiled_forward *pass, sl_error *err) {
+    const sl_device_ops *ops = forward->options.device->ops;
     for (uint32_t v = 1; v <= pass->graph->value_count; v++) {
         const sl_value_info *value = &pass->graph->values[v];
         sl_buffer_id buffer;
@@ -173,7 +188,6 @@ static sl_status bind_device(sl_forward *forward, compiled_forward *pass, sl_err
         else if (value->kind != SL_VALUE_CONSTANT)
             SL_TRY(ops->bind(pass->executable, buffer, memory_of(forward, value), err));
     }
-    describe_program(&forward->stats, pass->program);
     return SL_OK;
 }
 
@@ -193,6 +207,11 @@ static sl_status bind_evaluator(sl_forward *forward, compiled_forward *pass, sl_
     return SL_OK;
 }
 
+static sl_status bind_pass(sl_forward *forward, compiled_forward *pass, sl_error *err) {
+    return forward->options.device ? bind_device(forward, pass, err)
+                                   : bind_evaluator(forward, pass, err);
+}
+
 static sl_status compile_forward(sl_forward *forward, compiled_forward *pass, sl_error *err) {
     sl_forward_shape shape = forward->options.shape;
     shape.rows = pass->rows;
@@ -203,8 +222,8 @@ static sl_status compile_forward(sl_forward *forward, compiled_forward *pass, sl
     SL_TRY(sl_architecture_build(forward->options.architecture, &shape, pass->graph, err));
     forward->stats.build_seconds += sl_clock_seconds() - begin;
     if (!forward->states) SL_TRY(make_states(forward, pass->graph, err));
-    return forward->options.device ? bind_device(forward, pass, err)
-                                   : bind_evaluator(forward, pass, err);
+    if (forward->options.device) SL_TRY(load_program(forward, pass, err));
+    return forward->bound ? bind_pass(forward, pass, err) : SL_OK;
 }
 
 /* The step for a shape: kept, or compiled in place of the least recently used. */
@@ -236,20 +255,36 @@ static sl_status find_forward(sl_forward *forward, uint32_t rows, uint32_t wante
     return SL_OK;
 }
 
+/* The last chunk of a prompt wants the logits of its last row. */
+static sl_status compile_usual(sl_forward *forward, sl_error *err) {
+    compiled_forward *pass;
+    SL_TRY(find_forward(forward, 1, 1, false, &pass, err));
+    if (forward->options.chunk_rows > 1 && forward->options.device)
+        SL_TRY(find_forward(forward, forward->options.chunk_rows, 1, false, &pass, err));
+    return has_start(forward) ? make_chosen(forward, err) : SL_OK;
+}
+
 sl_status sl_forward_create(const sl_forward_options *options, sl_forward **out, sl_error *err) {
     sl_forward *forward = sl_allocate(options->allocator, sizeof *forward, _Alignof(sl_forward));
     if (!forward) return sl_no_memory(err, "the forward pass of a model", sizeof *forward);
     forward->options = *options;
     forward->device_info = sl_device_describe(options->device);
     sl_arena_init(&forward->arena, options->allocator);
-    compiled_forward *first;
-    sl_status status = find_forward(forward, 1, 1, false, &first, err);
-    if (status == SL_OK && has_start(forward)) status = make_chosen(forward, err);
+    const sl_status status = compile_usual(forward, err);
     if (status == SL_OK)
         *out = forward;
     else
         sl_forward_destroy(forward);
     return status;
+}
+
+sl_status sl_forward_bind(sl_forward *forward, sl_expert_source *experts, sl_error *err) {
+    forward->options.experts_source = experts;
+    SL_TRY(allocate_states(forward, err));
+    for (uint32_t i = 0; i < SL_KEPT_FORWARDS; i++)
+        if (forward->kept[i].graph) SL_TRY(bind_pass(forward, &forward->kept[i], err));
+    forward->bound = true;
+    return SL_OK;
 }
 
 void sl_forward_destroy(sl_forward *forward) {

@@ -10,7 +10,7 @@
 #include "engine/models/architecture.h"
 #include "runtime/device.h"
 
-enum { SL_MAX_FORWARD_ROWS = 4096, SL_KEPT_FORWARDS = 16 };
+enum { SL_MAX_FORWARD_ROWS = 4096, SL_KEPT_FORWARDS = 8 };
 
 typedef struct {
     uint32_t count, wanted;
@@ -27,8 +27,9 @@ typedef struct {
 typedef struct {
     const sl_architecture *architecture;
     sl_forward_shape shape; /* rows and wanted are set per forward pass */
+    uint32_t chunk_rows;    /* rows of the largest usual pass, compiled at once; 0 or 1: none */
     sl_device *device;      /* NULL: the reference evaluator */
-    sl_expert_source *experts_source;
+    sl_expert_source *experts_source; /* set before the passes are bound */
     sl_compiler_options compile; /* for devices */
     const sl_allocator *allocator;
 } sl_forward_options;
@@ -43,11 +44,12 @@ typedef struct {
 } sl_forward_stats;
 
 typedef struct sl_forward sl_forward;
-/* Compiles the forward pass of one row, which finds and checks every weight and allocates the
- * states. */
+/* Compiles the forward passes of one row and of chunk_rows, which finds and checks every weight. */
 SL_CHECKED sl_status sl_forward_create(const sl_forward_options *options, sl_forward **out,
                                        sl_error *err);
 void sl_forward_destroy(sl_forward *forward);
+/* Allocates the states and binds everything; the weights have been read.  Nothing runs before. */
+SL_CHECKED sl_status sl_forward_bind(sl_forward *forward, sl_expert_source *experts, sl_error *err);
 SL_CHECKED sl_status sl_forward_run(sl_forward *forward, const sl_forward_rows *rows,
                                     sl_forward_result *out, sl_error *err);
 

@@ -4,42 +4,26 @@
 #include "engine/formats/names.h"
 #include "engine/models/unused.h"
 #include "engine/session/compile_options.h"
+#include "engine/session/memory.h"
 #include <stdio.h>
 #include <string.h>
 
 enum {
     DEFAULT_CONTEXT = 4096,
+    LEAST_CONTEXT = 512, /* the default is lowered to this, where memory is short */
     LOADING_DEPTH = 8,
-    SPARED_BYTES = 128 << 20,  /* for everything that is neither experts nor weights */
-    STAGING_BYTES = 256 << 20, /* of host memory, when a GPU holds all experts */
-    GIGABYTE = 1 << 30
 };
 
-static sl_status load_config(sl_model *model, const sl_architecture **architecture, sl_error *err) {
+static sl_status load_config(sl_model *model, sl_error *err) {
     size_t bytes = 0;
     const char *json = sl_source_text(model->source, "config.json", &bytes);
     if (!json) return sl_fail(err, SL_FORMAT, "the model has no config.json");
     SL_TRY(sl_model_config_parse(json, bytes, &model->arena, &model->config, err));
-    *architecture = sl_architecture_find(model->config.model_type);
-    if (!*architecture)
+    if (!sl_architecture_find(model->config.model_type))
         return sl_fail(err, SL_UNSUPPORTED, "model type '%s' has no builder",
                        model->config.model_type);
     return sl_expert_table_build(model->source, &model->config, &model->arena, &model->experts,
                                  err);
-}
-
-/* Of all tensors, as they are in the file. */
-static uint64_t source_bytes(const sl_model *model) {
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < sl_source_tensor_count(model->source); i++)
-        bytes += sl_source_tensor(model->source, i)->at.bytes;
-    return bytes;
-}
-
-static uint64_t device_budget(const sl_model *model, const sl_model_options *options) {
-    const double share = options->device_budget_share;
-    return share > 0 ? (uint64_t)((double)model->experts.memory_bytes * share)
-                     : options->device_budget_bytes;
 }
 
 static sl_status open_reader(sl_model *model, const sl_model_options *options, uint32_t depth,
@@ -59,44 +43,6 @@ static sl_status open_reader(sl_model *model, const sl_model_options *options, u
     return sl_reader_open(paths, count, &given, &model->allocator, out, err);
 }
 
-/* Whether the device will have room for all experts beside everything else. */
-static bool fits_device(const sl_model *model, const sl_model_options *options) {
-    if (!model->device_info.holds_experts) return false;
-    uint64_t room = device_budget(model, options);
-    if (room == 0) {
-        const uint64_t left = sl_device_count(model->device).free_bytes;
-        const uint64_t others = source_bytes(model) - model->experts.total_bytes + 2ull * GIGABYTE;
-        room = left > others ? left - others : 0;
-    }
-    return room >= model->experts.memory_bytes;
-}
-
-/* All experts, or half of the memory that is free when they would take more than that.  Where a GPU
- * holds them, they only pass through. */
-static uint64_t default_budget(const sl_model *model, const sl_model_options *options) {
-    const uint64_t half = sl_memory_available() / 2;
-    const uint64_t minimum = sl_expert_store_minimum(&model->experts, model->reader);
-    const uint64_t staging = minimum > STAGING_BYTES ? minimum : STAGING_BYTES;
-    if (fits_device(model, options)) return staging < model->experts.memory_bytes ? staging : 0;
-    if (half == 0 || model->experts.memory_bytes <= half) return 0;
-    return half > minimum ? half : minimum;
-}
-
-static sl_status open_store(sl_model *model, const sl_model_options *options, sl_error *err) {
-    const double share = options->expert_budget_share;
-    uint64_t budget = options->expert_budget_bytes;
-    if (!(share >= 0 && share <= 1))
-        return sl_fail(err, SL_INVALID, "a budget of %g %%, wanted 0 to 100", share * 100);
-    SL_TRY(open_reader(model, options, 0, &model->reader, err));
-    if (share > 0 && share < 1)
-        budget = (uint64_t)((double)model->experts.memory_bytes * share);
-    else if (share == 0 && budget == 0)
-        budget = default_budget(model, options);
-    const sl_allocator *pinned = model->device_info.host_memory;
-    return sl_expert_store_create(&model->experts, model->reader, budget,
-                                  pinned ? pinned : &model->allocator, &model->store, err);
-}
-
 static sl_status add_note(sl_model *model, const char *note, sl_error *err) {
     if (!note) return SL_OK;
     model->note = model->note ? sl_arena_format(&model->arena, "%s; %s", model->note, note) : note;
@@ -106,7 +52,7 @@ static sl_status add_note(sl_model *model, const char *note, sl_error *err) {
 static sl_status open_best_device(sl_model *model, const sl_device_options *options,
                                   sl_error *err) {
     sl_best_device best;
-    SL_TRY(sl_device_open_best(options, &model->allocator, &best, err));
+    SL_TRY(sl_device_open_best(options, &model->device_meter.allocator, &best, err));
     model->device_row = best.row;
     model->device = best.device;
     if (best.passed_over.status == SL_OK) return SL_OK;
@@ -123,7 +69,7 @@ static sl_status open_named_device(sl_model *model, const char *name,
         return sl_fail(err, SL_UNSUPPORTED,
                        "the device '%s' only checks programs, models cannot run on it", name);
     if (!model->device_row->create) return SL_OK;
-    return model->device_row->create(options, &model->allocator, &model->device, err);
+    return model->device_row->create(options, &model->device_meter.allocator, &model->device, err);
 }
 
 /* Notes options that have no effect on the device. */
@@ -144,7 +90,7 @@ static sl_status open_device(sl_model *model, const sl_model_options *options, s
     sl_device_options given = {.threads = options->threads,
                                .isa = options->isa,
                                .pin = options->pin_threads,
-                               .expert_budget_bytes = device_budget(model, options)};
+                               .expert_budget_bytes = sl_memory_device_budget(model, options)};
     sl_launch_options_parse(options->compile, &given);
     if (!options->device || strcmp(options->device, "auto") == 0)
         SL_TRY(open_best_device(model, &given, err));
@@ -210,82 +156,128 @@ static sl_status choose_kv_dtype(const char *wanted, const sl_model *model,
                    wanted);
 }
 
-static sl_status open_forward(sl_model *model, const sl_model_options *options,
-                              const sl_architecture *architecture, sl_error *err) {
+static sl_status set_context(sl_model *model, const sl_model_options *options, sl_error *err) {
     model->slots = options->max_sessions;
     model->chunk_tokens = model->device_info.chunk_tokens;
     model->context_tokens = options->context_tokens ? options->context_tokens : DEFAULT_CONTEXT;
-    if (model->context_tokens > model->config.context) {
-        if (options->context_tokens)
-            return sl_fail(err, SL_INVALID, "a context of %u tokens, the model supports at most %u",
-                           options->context_tokens, model->config.context);
-        model->context_tokens = model->config.context;
-    }
+    if (model->context_tokens <= model->config.context) return SL_OK;
+    if (options->context_tokens)
+        return sl_fail(err, SL_INVALID, "a context of %u tokens, the model supports at most %u",
+                       options->context_tokens, model->config.context);
+    model->context_tokens = model->config.context;
+    return SL_OK;
+}
+
+/* Compiled programs, the memory that compiling takes at its peak, and room for as many further
+ * programs of that size as are kept. */
+static uint64_t count_program_bytes(const sl_model *model) {
+    enum { COMPILED = 2 };
+    const uint64_t workspace = sl_device_count(model->device).workspace_bytes;
+    const uint64_t device = model->device_meter.bytes, programs = model->program_meter.bytes;
+    const uint64_t all = programs + (device > workspace ? device - workspace : 0);
+    return all * (SL_KEPT_FORWARDS / COMPILED) + model->program_meter.peak_bytes - programs;
+}
+
+static sl_status compile_forward(sl_model *model, const sl_model_options *options, sl_error *err) {
+    const uint32_t context = model->context_tokens, chunk = model->chunk_tokens;
+    const sl_target *target = model->device_row->target;
     sl_forward_options given = {
-        .architecture = architecture,
+        .architecture = sl_architecture_find(model->config.model_type),
         .shape = {.config = &model->config,
                   .weights = &model->weights,
                   .experts = &model->experts,
                   .slots = model->slots,
-                  .capacity = model->context_tokens},
+                  .capacity = context},
+        .chunk_rows = chunk < context ? chunk : context,
         .device = model->device,
-        .experts_source = sl_expert_store_source(model->store),
-        .allocator = &model->allocator,
+        .allocator = &model->program_meter.allocator,
     };
-    SL_TRY(sl_compiler_options_parse(options->compile, model->device_row->target, &given.compile,
-                                     err));
-    const sl_target *target = model->device_row->target;
+    SL_TRY(sl_compiler_options_parse(options->compile, target, &given.compile, err));
     if (target && target->schedule != SL_SCHEDULE_LEVELS) given.compile.model = target->schedule;
     SL_TRY(choose_kv_dtype(options->kv, model, &given.compile, &given.shape.kv_dtype, err));
-    return sl_forward_create(&given, &model->forward, err);
+    SL_TRY(sl_forward_create(&given, &model->forward, err));
+    model->program_bytes = count_program_bytes(model);
+    model->loading_bytes = sl_weights_loading_bytes(&model->weights);
+    return SL_OK;
 }
 
-/* Resident weights are read where memory beside the experts' allows it, else mapped. */
-static void allow_loading(sl_model *model, const sl_model_options *options, sl_reader *reader) {
-    const uint64_t available = sl_memory_available();
-    const uint64_t taken = sl_expert_store_stats(model->store).used_bytes + SPARED_BYTES;
-    uint64_t tensors = source_bytes(model);
-    if (!sl_source_expert_blocks(model->source, 0)) tensors -= model->experts.total_bytes;
+/* Compiles the forward passes and divides the memory.  Where it does not suffice, the context is
+ * lowered unless it was asked for. */
+static sl_status plan_memory(sl_model *model, const sl_model_options *options, uint64_t *out_budget,
+                             sl_error *err) {
+    const uint32_t wanted = model->context_tokens;
+    SL_TRY(compile_forward(model, options, err));
+    sl_status status = sl_memory_choose_budget(model, options, out_budget, err);
+    while (status == SL_NO_MEMORY && !options->context_tokens &&
+           model->context_tokens > LEAST_CONTEXT) {
+        model->context_tokens /= 2;
+        sl_forward_destroy(model->forward);
+        model->forward = NULL;
+        SL_TRY(compile_forward(model, options, err));
+        status = sl_memory_choose_budget(model, options, out_budget, err);
+    }
+    SL_TRY(status);
+    if (model->context_tokens == wanted) return SL_OK;
+    const char *note =
+        sl_arena_format(&model->arena, "the context is %u tokens instead of %u, because memory is "
+                                       "short", model->context_tokens, wanted);
+    return note ? add_note(model, note, err) : sl_no_memory(err, "a note", 0);
+}
+
+static sl_status open_store(sl_model *model, uint64_t budget, sl_error *err) {
+    const sl_allocator *pinned = model->device_info.host_memory;
+    return sl_expert_store_create(&model->experts, model->reader, budget,
+                                  pinned ? pinned : &model->allocator, &model->store, err);
+}
+
+static sl_status read_weights(sl_model *model, const sl_model_options *options, sl_error *err) {
+    sl_reader *reader = NULL;
+    SL_TRY(open_reader(model, options, LOADING_DEPTH, &reader, err));
     model->weights.load = (sl_load){.source = model->source,
                                     .reader = reader,
                                     .allocator = &model->allocator,
-                                    .left_bytes = available > taken ? available - taken : 0,
                                     .progress = options->progress,
                                     .progress_ctx = options->progress_ctx,
-                                    .total_bytes = tensors};
-}
-
-/* Compiling the first forward pass looks up every weight. */
-static sl_status load_and_open_forward(sl_model *model, const sl_model_options *options,
-                                       const sl_architecture *architecture, sl_error *err) {
-    sl_reader *reader = NULL;
-    SL_TRY(open_reader(model, options, LOADING_DEPTH, &reader, err));
-    allow_loading(model, options, reader);
-    const sl_status status = open_forward(model, options, architecture, err);
+                                    .total_bytes = sl_weights_bytes(&model->weights)};
+    const sl_status status = sl_weights_read(&model->weights, err);
     model->weights.load.reader = NULL;
     sl_reader_close(reader);
     return status;
 }
 
-static sl_status open_parts(sl_model *model, const char *path, const sl_model_options *options,
-                            sl_error *err) {
-    const sl_architecture *architecture = NULL;
-    double clock = sl_clock_seconds();
-    SL_TRY(sl_source_open(path, &model->allocator, &model->source, err));
+static sl_status open_files(sl_model *model, const char *path, sl_error *err) {
+    SL_TRY(sl_source_open(path, &model->source_meter.allocator, &model->source, err));
     sl_weights_init(&model->weights, model->source, &model->allocator);
-    SL_TRY(load_config(model, &architecture, err));
-    model->files_seconds = sl_clock_lap(&clock);
-    SL_TRY(open_device(model, options, err));
-    SL_TRY(open_store(model, options, err));
-    model->memory_seconds = sl_clock_lap(&clock);
-    SL_TRY(load_and_open_forward(model, options, architecture, err));
-    model->weights_seconds = sl_clock_lap(&clock);
+    return load_config(model, err);
+}
+
+static sl_status check_unused(sl_model *model, sl_error *err) {
     const char *unused;
     SL_TRY(sl_model_check_unused(model->source, &model->config, &model->arena, &unused, err));
-    SL_TRY(add_note(model, unused, err));
-    SL_TRY(sl_model_text_load(&model->text, model->source, &model->arena, &model->allocator, err));
+    return add_note(model, unused, err);
+}
+
+/* What tells the sizes of everything comes first, then the memory is divided, then it is filled. */
+static sl_status open_parts(sl_model *model, const char *path, const sl_model_options *options,
+                            sl_error *err) {
+    double clock = sl_clock_seconds();
+    SL_TRY(open_files(model, path, err));
+    model->files_seconds = sl_clock_lap(&clock);
+    SL_TRY(sl_model_text_load(&model->text, model->source, &model->arena,
+                              &model->text_meter.allocator, err));
+    model->file_bytes = model->source_meter.bytes;
     model->text_seconds = sl_clock_lap(&clock);
-    return SL_OK;
+    uint64_t budget = 0;
+    SL_TRY(open_device(model, options, err));
+    SL_TRY(set_context(model, options, err));
+    SL_TRY(open_reader(model, options, 0, &model->reader, err));
+    SL_TRY(plan_memory(model, options, &budget, err));
+    SL_TRY(open_store(model, budget, err));
+    model->memory_seconds = sl_clock_lap(&clock);
+    SL_TRY(read_weights(model, options, err));
+    SL_TRY(sl_forward_bind(model->forward, sl_expert_store_source(model->store), err));
+    model->weights_seconds = sl_clock_lap(&clock);
+    return check_unused(model, err);
 }
 
 sl_status sl_model_create(const char *path, const sl_model_options *options, sl_model **out,
@@ -294,6 +286,10 @@ sl_status sl_model_create(const char *path, const sl_model_options *options, sl_
     sl_model *model = sl_allocate(&allocator, sizeof *model, _Alignof(sl_model));
     if (!model) return sl_no_memory(err, "a model", sizeof *model);
     model->allocator = allocator;
+    sl_meter_init(&model->source_meter, &model->allocator);
+    sl_meter_init(&model->text_meter, &model->allocator);
+    sl_meter_init(&model->program_meter, &model->allocator);
+    sl_meter_init(&model->device_meter, &model->allocator);
     sl_arena_init(&model->arena, &model->allocator);
     sl_weights_init(&model->weights, NULL, &model->allocator);
     (void)pthread_mutex_init(&model->lock, NULL);

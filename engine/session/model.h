@@ -1,6 +1,7 @@
 /* model.h - An open model. */
 #ifndef SL_ENGINE_SESSION_MODEL_H
 #define SL_ENGINE_SESSION_MODEL_H
+#include "base/meter.h"
 #include "engine/experts/store.h"
 #include "engine/models/architecture.h"
 #include "engine/session/forward.h"
@@ -13,6 +14,9 @@ enum { SL_MAX_SESSIONS = 256 };
 
 struct sl_model {
     sl_allocator allocator;
+    /* Count what is allocated for files, tokenizer, compiled programs and the device. */
+    sl_meter source_meter, text_meter, program_meter, device_meter;
+    uint64_t file_bytes, program_bytes, loading_bytes; /* as in sl_memory_use, known at opening */
     sl_arena arena;
     sl_source *source;
     sl_model_config config;

@@ -35,15 +35,17 @@ typedef struct {
     size_t struct_size;
     const char *device;           /* a name of sl_device_at; default or "auto": a GPU that works,
                                    * else "cpu" */
-    uint64_t expert_budget_bytes; /* memory for experts; 0: all of them, or half of the free
-                                   * memory if they would take more than that */
+    uint64_t expert_budget_bytes; /* memory for experts; 0: all of them if they fit, otherwise half
+                                   * of what everything else leaves free (nearly all of it within
+                                   * the limit of a control group) */
     double
         expert_budget_share;  /* the same as a share of the bytes of all experts, 0 < share <= 1 */
     uint32_t threads;         /* default: one per core */
     const char *isa;          /* "baseline", "avx2", "avx512", "neon"; default: the best */
     const char *reader;       /* "io_uring" or "threads"; default: the best available */
     uint32_t max_sessions;    /* maximum number of sessions at the same time; default 1 */
-    uint32_t context_tokens;  /* per session; default: the model's, at most 4096 */
+    uint32_t context_tokens;  /* per session; default: the model's, at most 4096, and less (with a
+                               * note) if memory does not suffice */
     sl_allocator allocator;   /* default: the C library's */
     const char *compile;      /* compile options of inspect.h; default: "", all optimisations */
     int pin_threads;          /* nonzero: pin each thread except the caller's to a core */
@@ -80,6 +82,27 @@ typedef struct {
     double files_seconds, memory_seconds, weights_seconds, text_seconds;
 } sl_model_info;
 SL_API sl_model_info sl_model_describe(const sl_model *model);
+
+/* Host memory of an open model in bytes.  Every part is counted at its largest, also what is
+ * allocated later: the process stays below promised_bytes, page cache included. */
+typedef struct {
+    size_t struct_size;       /* set by the caller */
+    uint64_t weight_bytes;    /* resident weights */
+    uint64_t expert_bytes;    /* the expert budget in use */
+    uint64_t state_bytes;     /* KV cache and recurrent state of all sessions at full context */
+    uint64_t checkpoint_bytes; /* copies of recurrent state that rewinding starts from */
+    uint64_t session_bytes;    /* tokens, logits and sampling of all sessions */
+    uint64_t workspace_bytes;  /* activations of the largest forward pass, scratch of kernels */
+    uint64_t program_bytes;    /* compiled programs, and compiling them */
+    uint64_t text_bytes;       /* tokenizer and chat template */
+    uint64_t file_bytes;       /* headers and texts of the model files */
+    uint64_t loading_bytes;    /* conversion of weights, beyond what the other parts leave unused */
+    uint64_t process_bytes;    /* code, libraries, threads, page tables */
+    uint64_t promised_bytes;   /* the sum of the above */
+    uint64_t machine_left_bytes, group_left_bytes; /* free on this machine, and within the limits of
+                                                    * control groups; UINT64_MAX: no limit */
+} sl_memory_use;
+SL_API void sl_model_memory(const sl_model *model, sl_memory_use *out);
 
 /* Tokenizes a text.  *out_count is the number of tokens of the whole text, even if it exceeds
  * capacity. */

@@ -14,15 +14,17 @@ static void release(const sl_cpu_device *device, const sl_cpu_block *block) {
     sl_release(device->allocator, block->data, block->bytes, block->alignment);
 }
 
-/* Only ever grows; what was in it is lost. */
+/* Only ever grows; what was in it is lost.  The old block goes first, so that both are never in
+ * memory together. */
 static sl_status ensure(const sl_cpu_device *device, sl_cpu_block *block, size_t bytes,
                         size_t alignment, const char *what, sl_error *err) {
     if (bytes <= block->bytes && alignment <= block->alignment) return SL_OK;
     sl_cpu_block fresh = {.bytes = bytes > block->bytes ? bytes : block->bytes,
                           .alignment = alignment > block->alignment ? alignment : block->alignment};
+    release(device, block);
+    *block = (sl_cpu_block){0};
     fresh.data = sl_allocate(device->allocator, fresh.bytes, fresh.alignment);
     if (!fresh.data) return sl_no_memory(err, what, fresh.bytes);
-    release(device, block);
     *block = fresh;
     return SL_OK;
 }
@@ -162,9 +164,10 @@ static sl_status make_phases(sl_cpu_executable *exe, sl_error *err) {
     return make_chunks(exe, err);
 }
 
-static sl_status make_room(sl_cpu_device *device, const sl_program *program, size_t scratch,
-                           sl_error *err) {
-    const size_t each = sl_round_up(scratch, CACHE_LINE);
+sl_status sl_cpu_make_room(sl_cpu_executable *exe, sl_error *err) {
+    sl_cpu_device *device = exe->device;
+    const sl_program *program = exe->binding.program;
+    const size_t each = sl_round_up(exe->scratch_bytes, CACHE_LINE);
     const size_t alignment =
         program->arena_alignment > CACHE_LINE ? program->arena_alignment : CACHE_LINE;
     SL_TRY(ensure(device, &device->scratch, each * sl_team_size(device->team), CACHE_LINE,
@@ -184,7 +187,8 @@ static sl_status fill_executable(sl_cpu_executable *exe, bool is_body, sl_error 
         SL_TRY(make_task(exe, &program->steps[s], &exe->tasks[s], &scratch, err));
     if (is_body) return sl_cpu_prepare_body(exe, scratch, err);
     SL_TRY(make_phases(exe, err));
-    return make_room(exe->device, program, scratch, err);
+    exe->scratch_bytes = scratch;
+    return sl_cpu_make_room(exe, err);
 }
 
 void sl_cpu_unload(sl_cpu_executable *exe) {

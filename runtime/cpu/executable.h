@@ -76,6 +76,7 @@ typedef struct {
     sl_error error; /* the first */
     /* of a body: */
     sl_body body;
+    size_t scratch_bytes; /* per member */
     sl_cpu_block own_arena, own_scratch;
     uint32_t *inputs;      /* [input]: its buffer */
     uint32_t *first_patch; /* [input + 1]: into patches */
@@ -92,6 +93,9 @@ static inline sl_cpu_executable *sl_cpu_executable_of(sl_executable *exe) {
 sl_status sl_cpu_load(sl_cpu_device *device, const sl_program *program, bool is_body,
                       sl_cpu_executable **out, sl_error *err);
 void sl_cpu_unload(sl_cpu_executable *exe); /* NULL is fine */
+/* device.c: makes the memory that all executables share large enough; it is, unless an allocation
+ * for another executable has failed. */
+SL_CHECKED sl_status sl_cpu_make_room(sl_cpu_executable *exe, sl_error *err);
 /* bodies.c: loads the bodies of a step, and takes scratch for it alone. */
 sl_status sl_cpu_add_bodies(sl_cpu_executable *exe, const sl_step *step, sl_cpu_task *task,
                             size_t scratch_bytes, sl_error *err);

@@ -99,6 +99,7 @@ void sl_cpu_fill_pointers(sl_cpu_executable *exe, void *arena) {
 
 static sl_status begin_run(sl_cpu_executable *exe, sl_error *err) {
     if (exe->rebound) SL_TRY(sl_binding_check(&exe->binding, err));
+    SL_TRY(sl_cpu_make_room(exe, err));
     if (exe->rebound || exe->resolved_arena != exe->device->arena.data)
         sl_cpu_fill_pointers(exe, exe->device->arena.data);
     atomic_store(&exe->failed, false);

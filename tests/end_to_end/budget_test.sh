@@ -29,9 +29,7 @@ misses=$(sed -n 's/.* \([0-9]*\) misses.*/\1/p' "$work/quarter.log")
 [ "$(number bytes_read <"$work/run.json")" = $(($(number expert_misses <"$work/run.json") * $(field slot_bytes))) ]
 report $? "what is read is the misses times an expert ($misses misses in the logits run)"
 
-# Everything but the budget: weights that stay, states, workspace, and 16 MiB for the program itself.
-constant=$(($(field resident_bytes) + $(field state_bytes) + $(field workspace_bytes) + 16777216))
-budget=$(($(field expert_bytes) / 4))
+promise=$(field promised_bytes)
 if [ -n "${SLUICE_SANITIZED:-}" ]; then
     echo "a sanitizer takes memory that no one promised"
 elif [ -w /sys/fs/cgroup/memory/memory.limit_in_bytes ]; then
@@ -40,14 +38,14 @@ elif [ -w /sys/fs/cgroup/cgroup.subtree_control ] && grep -qw memory /sys/fs/cgr
     group=/sys/fs/cgroup/sluice-test-$$ limit=memory.max peak=memory.peak
 fi
 if [ -n "$group" ] && mkdir "$group" 2>/dev/null; then
-    echo $((budget + constant)) >"$group/$limit"
+    echo "$promise" >"$group/$limit"
     sync
     echo 3 >/proc/sys/vm/drop_caches 2>/dev/null # so that the model's pages are charged to the group
     (echo $BASHPID >"$group/cgroup.procs" && exec "$program" run -m $model --budget 25% -n 60 \
         -p "Tell me a story about a brave fox." >"$work/story" 2>&1)
-    report $? "a story under a memory limit of $((budget + constant)) bytes (budget $budget + constant $constant)"
+    report $? "a story under a memory limit of $promise bytes, what info promises"
     used=$(cat "$group/$peak")
-    [ "$used" -le $((budget + constant)) ]
+    [ "$used" -le "$promise" ]
     report $? "its peak was $used bytes, page cache included"
 else
     group=

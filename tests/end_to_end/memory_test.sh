@@ -1,0 +1,85 @@
+#!/bin/bash
+# The memory that `sluice info` promises is kept: in a control group whose limit is exactly that, page cache
+# included, nothing is killed.  Formats: pack, Hugging Face, MLX, GGUF; a real tokenizer; prompts of 512 tokens.
+# SLUICE_LONG=1 runs all scenarios, otherwise every third.
+set -u
+program=${SLUICE_PROGRAM:-build/sluice}
+shared=${SLUICE_SHARED:-../shared}
+tokenizer=$shared/tokenizers/qwen3/tokenizer.json
+skip() { echo "skipped: $1"; exit 0; }
+[ -z "${SLUICE_SANITIZED:-}" ] || skip "a sanitizer takes memory that no one promised"
+[ -f "$tokenizer" ] || skip "no $tokenizer"
+if [ -w /sys/fs/cgroup/memory/memory.limit_in_bytes ]; then
+    parent=/sys/fs/cgroup/memory limit=memory.limit_in_bytes peak=memory.max_usage_in_bytes
+elif [ -w /sys/fs/cgroup/cgroup.subtree_control ] && grep -qw memory /sys/fs/cgroup/cgroup.subtree_control; then
+    parent=/sys/fs/cgroup limit=memory.max peak=memory.peak
+else
+    skip "control groups cannot be made here"
+fi
+work=$(mktemp -d) || exit 1
+group=$parent/sluice-memory-$$
+trap 'rm -rf "$work"; rmdir "$group" 2>/dev/null' EXIT
+passed=0 failed=0 number=0
+step=3; [ -z "${SLUICE_LONG:-}" ] || step=1
+
+# within BYTES COMMAND...: in a new group of that limit; sets `used` to its peak.
+within() {
+    local status
+    mkdir "$group" && echo "$1" >"$group/$limit" || return 1
+    shift
+    (echo $BASHPID >"$group/cgroup.procs" && exec "$@") >"$work/out" 2>"$work/err"
+    status=$?
+    used=$(cat "$group/$peak")
+    echo 0 >"$group/memory.force_empty" 2>/dev/null
+    rmdir "$group"
+    return $status
+}
+
+promise() { "$program" info --json "$@" | sed -n 's/.*"promised_bytes": \([0-9]*\).*/\1/p'; }
+
+# scenario NAME PROMISE COMMAND...: alive, and below the promise.
+scenario() {
+    local name=$1 bytes=$2 result=ok
+    shift 2
+    number=$((number + 1))
+    [ $((number % step)) = 0 ] || return 0
+    if [ -z "$bytes" ] || ! within "$bytes" "$@" || [ "$used" -gt "$bytes" ]; then
+        result="not ok"
+        failed=$((failed + 1))
+        head -c 400 "$work/err"
+    else
+        passed=$((passed + 1))
+    fi
+    printf '%s - %-32s promise %10s  peak %10s  %3d %%\n' "$result" "$name" "$bytes" "${used:-0}" \
+        $((${used:-0} * 100 / ${bytes:-1}))
+}
+
+python3 tests/end_to_end/make_models.py "$work" "$tokenizer" || exit 1
+"$program" synth --shape medium --layers 4 --experts 16 "$work/medium.sluice" 2>"$work/err" || exit 1
+"$program" pack "$work/hf" "$work/packed.sluice" 2>"$work/err" || exit 1
+# About 512 tokens.
+for ((i = 0; i < 64; i++)); do printf 'The quick brown fox jumps over %d lazy dogs. ' "$i"; done >"$work/prompt"
+prompt=$(cat "$work/prompt")
+
+for model in packed.sluice hf mlx model.gguf; do
+    m=$work/$model
+    for budget in 25% 60%; do
+        bytes=$(promise "$m" --budget $budget -c 1024)
+        scenario "$model: prefill and decode, $budget" "$bytes" \
+            "$program" run -m "$m" --raw -p "$prompt" -n 40 --budget $budget -c 1024
+    done
+    bytes=$(promise "$m" --budget 30%)
+    scenario "$model: decode, 30%" "$bytes" "$program" run -m "$m" --raw -p "Once" -n 60 --budget 30%
+    scenario "$model: no budget" "$bytes" "$program" run -m "$m" --raw -p "$prompt" -n 20
+    scenario "$model: bench" "$bytes" "$program" bench -m "$m" -p 300 -n 8 --budget 30%
+done
+for model in hf mlx model.gguf; do
+    scenario "$model: pack" "$(promise "$work/$model" --budget 25%)" \
+        "$program" pack "$work/$model" "$work/again.sluice" --quant none
+    rm -f "$work/again.sluice"
+done
+m=$work/medium.sluice
+scenario "medium: bench, smallest budget" "$(promise "$m" --budget 15MB)" \
+    "$program" bench -m "$m" -p 512 -n 8 --budget 15MB
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]
