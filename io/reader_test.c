@@ -62,13 +62,14 @@ static int tear_down(void **unused) {
 }
 
 static unsigned char *make_buffer(uint64_t bytes) {
-    unsigned char *buffer = sl_allocate(NULL, sl_round_up(bytes, BLOCK) + BLOCK, BLOCK);
+    const size_t rounded = sl_round_up(bytes, BLOCK) + BLOCK;
+    unsigned char *buffer = aligned_alloc(BLOCK, rounded);
     assert_non_null(buffer);
-    return buffer;
+    return memset(buffer, 0, rounded);
 }
 
 static void free_buffer(unsigned char *buffer) {
-    sl_release(NULL, buffer, 0, BLOCK);
+    free(buffer);
 }
 
 static const sl_reader_kind kinds[] = {SL_READER_URING, SL_READER_THREADS, SL_READER_AUTO};
