@@ -1,4 +1,4 @@
-/* value.c - Values: making, comparing and walking them, within the bounds of a rendering. */
+/* value.c - Creating, comparing and iterating values, within the limits of a rendering. */
 #include "engine/text/jinja/run.h"
 #include "engine/text/jinja/utf8.h"
 #include <stdarg.h>
