@@ -11,7 +11,7 @@ static void set_pairs(const sl_rope_table_attrs *a, sl_rope_form *form) {
     if (a->truncate) first = floor(first), last = ceil(last);
     form->first = first < 0 ? 0 : first;
     form->last = last > (double)a->rotary - 1 ? (double)a->rotary - 1 : last;
-    /* a narrow ramp instead of a division by zero */
+    /* A narrow ramp instead of a division by zero. */
     if (form->last == form->first) form->last += 0.001;
 }
 

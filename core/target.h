@@ -13,7 +13,7 @@ typedef struct {
 typedef struct {
     const char *name;
     sl_schedule_model schedule; /* the form of its programs; a LEVELS device also accepts groups */
-    /* the host runs bodies, so they are rewritten to plain ops if possible */
+    /* The host runs bodies, so they are rewritten to plain ops if possible. */
     bool hosts_bodies;
     const sl_target_kernel *kernels; /* for listings; ends with types NULL */
     /* SL_OK if the device supports such a step; else SL_UNSUPPORTED and the reason.  Only op,

@@ -130,7 +130,7 @@ static void test_sharing(void **state) {
     buffers[d.c.v].arena_offset = 0; /* third is not pointwise */
     refuse(sl_check_values(d.program, NULL, &err), "third: writes 'c' over 'a'", "reads");
     buffers[d.c.v].arena_offset = 2 * (uint64_t)BYTES;
-    /* fourth is pointwise: y may reuse c exactly */
+    /* Fourth is pointwise: y may reuse c exactly. */
     buffers[d.y.v].arena_offset = 2 * (uint64_t)BYTES;
     accept(d.program);
     buffers[d.y.v].arena_offset += 64; /* but not at another offset */
@@ -138,7 +138,7 @@ static void test_sharing(void **state) {
     buffers[d.y.v].arena_offset = 0;
     program_step(d.program, SL_OP_neg, "fifth", 3);
     step_takes(d.program, d.x), step_gives(d.program, d.a);
-    /* the output was overwritten */
+    /* The output was overwritten. */
     refuse(sl_check_values(d.program, NULL, &err), "y", "holds 'a'");
     sl_program_destroy(d.program);
 }

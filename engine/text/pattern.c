@@ -44,7 +44,7 @@ static void put_escape(builder *out, const char *escape, bool in_class) {
 /* Rewrites what PCRE2 would interpret differently; nested sets, which it cannot express, are an
  * error.  `out` has room for EXPANSION bytes per byte of text. */
 static sl_status translate(sl_slice text, builder *out, sl_error *err) {
-    /* index of the first member of the open character class; 0: none is open */
+    /* Index of the first member of the open character class; 0: none is open. */
     size_t class_start = 0;
     for (size_t i = 0; i < text.bytes; i++) {
         const char *at = text.text + i;

@@ -88,7 +88,7 @@ static void attention_case(list_case *c, bool backward, const extents *e, sl_dty
     if (mask == 3) normal_input(c, mask_type(SL_DTYPE_bool, scores));
     if (mask == 4) normal_input(c, mask_type(dtype, scores));
     if (sinks) normal_input(c, sl_type_make(dtype, 1, heads));
-    /* gradients are differences of products of dout and v, so errors are absolute */
+    /* Gradients are differences of products of dout and v, so errors are absolute. */
     c->unit = backward;
     if (backward && next() % 2) c->outputs += sinks + (mask == 4);
 }

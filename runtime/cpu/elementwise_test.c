@@ -47,7 +47,7 @@ static bound bind_case(const fixture_case *c) {
     assert_non_null(b.args);
     for (uint32_t i = 0; i < c->in_count; i++) {
         const sl_type *type = &c->in[i].type;
-        /* allocated exactly, so that sanitizers detect overruns */
+        /* Allocated exactly, so that sanitizers detect overruns. */
         void *data = malloc(sl_type_bytes(type) + 1);
         assert_non_null(data);
         sl_encode_f64(type->dtype, c->in[i].data, sl_type_elements(type), data);

@@ -67,15 +67,15 @@ typedef struct {
     bool rebound;         /* bindings changed since args were resolved */
     uint32_t run_number;  /* since the trace was attached */
     sl_trace *trace;      /* NULL: none */
-    /* state of the current run: */
+    /* State of the current run: */
     uint32_t phase;
-    /* chunks of the phase that the team currently claims from */
+    /* Chunks of the phase that the team currently claims from. */
     uint32_t turn_begin, turn_end;
     atomic_uint announced;                              /* members that have announced the phase */
     _Alignas(SL_CPU_CACHE_LINE) atomic_uint next_event; /* index of the next trace event */
     _Alignas(SL_CPU_CACHE_LINE) atomic_bool failed;
     sl_error error; /* the first error */
-    /* only of a body: */
+    /* Only of a body: */
     sl_body body;
     sl_cpu_block own_arena, own_scratch;
     uint32_t *inputs;      /* [input]: index of its buffer */

@@ -134,7 +134,7 @@ static sl_status make_block(measuring *m, sl_error *err) {
         mmap(NULL, m->block_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (block == MAP_FAILED) return sl_no_memory(err, "a block to read", m->block_bytes);
     (void)madvise(block, m->block_bytes, MADV_HUGEPAGE); /* optional: slower without huge pages */
-    /* otherwise all pages would map to the zero page */
+    /* Otherwise all pages would map to the zero page. */
     memset(block, 1, m->block_bytes);
     m->block = block;
     m->chunks = m->block_bytes / CHUNK_BYTES;

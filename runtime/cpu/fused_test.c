@@ -331,7 +331,7 @@ static void test_region(void **state) {
                 int64_t *step = code + (size_t)s * SL_ELEMENTWISE_STEP_NUMBERS;
                 const int64_t last = REGION_INPUTS - 1 + s;
                 step[0] = s + 1 == steps ? number : between(0, 1) ? SL_STEP_mul : SL_STEP_add;
-                /* a nonnegative argument */
+                /* A nonnegative argument. */
                 if (roots && s + 2 == steps) step[0] = SL_STEP_sigmoid;
                 step[1] = s ? last : 0;
                 if (step[0] <= SL_STEP_swiglu) step[2] = between(0, last);

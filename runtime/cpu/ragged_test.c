@@ -348,7 +348,7 @@ static void test_ragged(void **state) {
     (void)state;
     for (current = first_seed; current < first_seed + count; current++) {
         seed = (current + 1) * 0x9e3779b97f4a7c15;
-        /* neighbouring seeds start with similar numbers */
+        /* Neighbouring seeds start with similar numbers. */
         for (int i = 0; i < 8; i++) (void)next();
         kinds[current % KINDS]();
     }

@@ -20,7 +20,7 @@ static void lengths(void **state) {
                               256, 257, 343, 360, 500, 512, 625, 1000, 1009, 1024};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         check_fft("f32", 1, all[i], i % 2, (int)(i % 4), 1e-6);
-        /* the evaluator takes quadratic time in the odd part of a length */
+        /* The evaluator takes quadratic time in the odd part of a length. */
         if (all[i] > 130) continue;
         check_fft("c64", 3, all[i], !(i % 2), (int)(i % 4), 1e-6);
         check_fft("c64", 19, all[i], i % 2, 0, 1e-6);

@@ -21,7 +21,7 @@ static double ulps(float got, double want) {
     if (isinf(nearest)) return got == nearest ? 0 : 1e9;
     int exponent = 0;
     (void)frexp(want, &exponent);
-    /* subnormals have the ulp of the smallest normal number */
+    /* Subnormals have the ulp of the smallest normal number. */
     if (exponent < -125) exponent = -125;
     return fabs((double)got - want) / ldexp(1.0, exponent - 24);
 }

@@ -236,7 +236,7 @@ static bool read_number(jinja_text text, int base, bool whole, jinja_value *out)
     char copy[400], *end;
     text = sl_jinja_strip_right(sl_jinja_strip_left(text));
     if (text.bytes == 0 || text.bytes >= sizeof copy) return false;
-    /* strtod would also accept 0x1p3 */
+    /* strtod would also accept 0x1p3. */
     if (base == 10 && memchr(text.data, 'x', text.bytes)) return false;
     memcpy(copy, text.data, text.bytes);
     copy[text.bytes] = '\0';

@@ -175,7 +175,7 @@ static sl_status lex_escape(lexer *lex, const char **in, const char *end, char *
     const char *known = strchr(letters, c);
     if (c != '\0' && known) {
         *(*out)++ = meaning[known - letters];
-        /* an escaped newline is dropped; unknown escapes are kept as written */
+        /* An escaped newline is dropped; unknown escapes are kept as written. */
     } else if (c != '\n') {
         *(*out)++ = '\\';
         *(*out)++ = c;

@@ -19,7 +19,7 @@ size_t sl_jinja_format_real(double real, char *text, size_t capacity) {
     }
     char *mark = strchr(digits, 'e');
     const int exponent = atoi(mark + 1);
-    /* including the point, or 0 */
+    /* Including the point, or 0. */
     const int places = (int)(mark - digits) - (digits[0] == '-') - 1;
     if (exponent < -4 || exponent >= 16)
         return (size_t)snprintf(text, capacity, "%.*se%c%02d", (int)(mark - digits), digits,
