@@ -1,5 +1,5 @@
 /* convolution_test.c - Convolutions, pools and their gradients: against PyTorch
- * (tests/data/ops/convolution.json, pool.json), finite differences, and their refusals. */
+ * (tests/data/ops/convolution.json, pool.json), finite differences, and error messages. */
 #include "tests/support/node_case.h"
 
 static void convolutions_match_their_fixtures(void **state) {

@@ -1,5 +1,5 @@
-/* movement_test.c - Ops that move, fold and order elements: against NumPy and PyTorch
- * (tests/data/ops/movement.json), their text form, and what they refuse. */
+/* movement_test.c - Ops that move, reduce and sort elements: against NumPy and PyTorch
+ * (tests/data/ops/movement.json), their text form, and error messages. */
 #include "tests/support/op_fixture.h"
 
 static const char path[] = "tests/data/ops/movement.json";
@@ -31,7 +31,7 @@ static void every_op_matches_its_fixtures(void **state) {
 #undef SL_FAMILY
     };
     for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++)
-        if (seen[ops[i]] < 3 && ops[i] != SL_OP_split_halves) /* ops_test.c has it */
+        if (seen[ops[i]] < 3 && ops[i] != SL_OP_split_halves) /* tested in ops_test.c */
             fail_msg("%s has %u fixtures", sl_op_info_of(ops[i])->name, seen[ops[i]]);
 }
 
@@ -46,7 +46,7 @@ static void text_parses_back(void **state) {
     each_fixture(path, round_trip, seen);
 }
 
-/* ---- refusals ---- */
+/* ---- errors ---- */
 
 static void shapes_are_checked(void **state) {
     (void)state;
@@ -180,9 +180,9 @@ static void reductions_are_checked(void **state) {
                     "argsort: descending is 2, must be 0 to 1");
 }
 
-/* ---- gradients against differences ---- */
+/* ---- gradients against finite differences ---- */
 
-/* A sum of what a forward op gives, weighted by dy. */
+/* The sum of a forward op's results, weighted by dy. */
 static double weighted(fixture *f, const double *dy) {
     sl_eval_tensor out[MOST_TENSORS] = {0};
     if (fixture_eval(f, out) != SL_OK) fail_msg("%s", f->err.message);
@@ -207,8 +207,8 @@ static double place(int64_t i) {
     return (double)(i * 5 % 3);
 }
 
-/* The op that has the gradient of `forward`.  Its inputs are, as `wants` says, x or indices (i) of
- * forward, its result y, and dy (d). */
+/* The gradient op of `forward`.  `wants` lists its inputs: x or indices (i) of the forward op, its
+ * result y, and dy (d). */
 typedef struct {
     const char *forward, *attrs, *backward, *backward_attrs, *wants;
 } gradient;

@@ -38,7 +38,7 @@ static sl_status eval_lines(const sl_eval_args *a, uint32_t inputs, line_fn *fun
     return SL_OK;
 }
 
-/* The largest of a line, and the sum of e^(x - largest). */
+/* The maximum of a line, and the sum of e^(x - maximum). */
 static double largest_of(const line *l, const double *x, double *sum) {
     double most = x[0];
     for (int64_t i = 1; i < l->count; i++) {

@@ -12,7 +12,7 @@ sl_status sl_check_spatial(const char *label, const char *name, const sl_integer
     return SL_OK;
 }
 
-/* The same, but it may be left out. */
+/* The same for a list that may be empty. */
 static sl_status check_optional(const sl_window_spec *spec, const char *name,
                                 const sl_integers *list, int64_t least, sl_error *err) {
     if (list->count == 0) return SL_OK;
