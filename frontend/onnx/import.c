@@ -1,4 +1,4 @@
-/* import.c - From an ONNX model to a graph, node by node. */
+/* import.c - Converts an ONNX model to a graph, node by node. */
 #include "frontend/onnx/import.h"
 #include "compiler/eval.h"
 #include "core/codec.h"
@@ -7,8 +7,8 @@
 #include <string.h>
 
 enum {
-    FOLD_MOST = 1 << 16, /* elements of what is computed during the import */
-    DEEPEST = 16,        /* functions that call functions */
+    FOLD_MOST = 1 << 16, /* largest number of elements that are computed during the import */
+    DEEPEST = 16,        /* nesting of function calls */
     NEWEST_OPSET = 21
 };
 
@@ -61,7 +61,7 @@ void sl_onnx_import_initializers(sl_onnx_importer *im, sl_onnx_scope *scope,
     }
 }
 
-/* The shape that the model states, completed by the one that was given. */
+/* The shape in the model, completed by the given one. */
 static bool make_input_type(const sl_onnx_importer *im, const sl_onnx_value_info *info, sl_graph *g,
                             sl_type *out) {
     const sl_onnx_shape *given = find_shape(im, info->name);
@@ -101,7 +101,7 @@ static void import_input(sl_onnx_importer *im, sl_onnx_scope *scope,
     sl_graph *g = sl_onnx_scope_graph(scope);
     sl_onnx_value value = {.name = info->name, .root = info->name, .other = info->other};
     const sl_onnx_binding *bound = find_binding(im, info->name);
-    if (sl_onnx_scope_find(scope, info->name)) return; /* an initializer is its value */
+    if (sl_onnx_scope_find(scope, info->name)) return; /* an initializer provides the value */
     if (info->data_type == SL_ONNX_STRING) value.other = "a tensor of strings";
     if (bound) {
         value.root = NULL;
@@ -124,7 +124,7 @@ static const sl_onnx_function *find_function(const sl_onnx_importer *im, const s
     return NULL;
 }
 
-/* Fills what the call reads and will write; false after a mistake. */
+/* Resolves inputs and outputs of the call; false after an error. */
 static bool open_call(sl_onnx_call *c) {
     const sl_onnx_node *node = c->node;
     c->in_count = node->input_count;
@@ -154,7 +154,7 @@ static bool has_bodies(const sl_onnx_node *node) {
     return false;
 }
 
-/* Whether all that the node reads is known and small. */
+/* Whether all inputs of the node are known and small. */
 static bool can_fold(const sl_onnx_call *c) {
     int64_t elements = 0;
     for (uint32_t i = 0; i < c->in_count; i++) {
@@ -165,7 +165,7 @@ static bool can_fold(const sl_onnx_call *c) {
     return c->in_count > 0 && elements <= FOLD_MOST && !has_bodies(c->node);
 }
 
-/* Evaluates a call's own graph; its results become literals. */
+/* Evaluates the call's own graph; its results become literals. */
 static sl_status evaluate(sl_onnx_call *c, sl_error *err) {
     sl_evaluator *evaluator;
     SL_TRY(sl_evaluator_create(c->graph, NULL, &evaluator, err));
@@ -189,7 +189,7 @@ static sl_status evaluate(sl_onnx_call *c, sl_error *err) {
     return status;
 }
 
-/* False when the results are too large, and the node belongs into the graph. */
+/* False if the results are too large, so that the node must stay in the graph. */
 static bool outputs_are_small(sl_onnx_call *c) {
     int64_t elements = 0;
     for (uint32_t i = 0; i < c->out_count; i++)
@@ -197,7 +197,7 @@ static bool outputs_are_small(sl_onnx_call *c) {
     return elements <= FOLD_MOST;
 }
 
-/* Computes the node now.  False when it is left for the graph. */
+/* Constant folding: computes the node now.  False if it must stay in the graph. */
 static bool fold(sl_onnx_call *c, const sl_onnx_row *row) {
     sl_graph *graph = c->graph, *own;
     if (sl_graph_create("constants", NULL, &own, &graph->error) != SL_OK) return true;
@@ -278,7 +278,7 @@ static void dispatch(sl_onnx_call *c) {
         row->fn(c);
 }
 
-/* The message gets the node in front of it. */
+/* Prefixes the message with the node. */
 static void name_mistake(sl_onnx_call *c) {
     sl_error *error = &c->graph->error;
     if (c->im->refusal.op[0]) return;
@@ -331,7 +331,7 @@ static void import_outputs(sl_onnx_importer *im, sl_onnx_scope *scope) {
     }
 }
 
-/* Drops nodes that no output needs, and constants that only they used. */
+/* Removes nodes that no output needs, and constants that only they used. */
 static sl_status drop_unused(sl_graph *g, sl_error *err) {
     sl_graph_count_uses(g);
     for (uint32_t n = g->node_count; n-- > 0;) {
@@ -345,7 +345,7 @@ static sl_status drop_unused(sl_graph *g, sl_error *err) {
     }
     for (uint32_t v = 1; v <= g->value_count; v++)
         if (g->values[v].kind == SL_VALUE_CONSTANT && !g->values[v].use_count)
-            g->values[v].kind = SL_VALUE_RESULT; /* which no node makes */
+            g->values[v].kind = SL_VALUE_RESULT; /* no longer made by a node */
     return sl_graph_compact(g, err);
 }
 

@@ -1,4 +1,4 @@
-/* literal.c - Ops whose results are known when the model is imported. */
+/* literal.c - Ops whose results are known during the import. */
 #include "core/codec.h"
 #include "frontend/onnx/families.h"
 #include <math.h>
@@ -76,7 +76,7 @@ void sl_onnx_size(sl_onnx_call *c) {
     sl_onnx_set_literal(c, 0, sl_type_make(SL_DTYPE_i64, 0), &size);
 }
 
-/* Doubles as a literal of another type. */
+/* Sets a literal of any type from doubles. */
 static void set_doubles(sl_onnx_call *c, sl_type type, double *values) {
     const int64_t count = sl_type_elements(&type);
     void *data = sl_onnx_memory(c, (size_t)sl_type_bytes(&type), 1);
@@ -121,7 +121,7 @@ void sl_onnx_eye_like(sl_onnx_call *c) {
     set_doubles(c, type, values);
 }
 
-/* ---- Windows, as sums of cosines ---- */
+/* ---- Window functions, as sums of cosines ---- */
 
 static void set_window(sl_onnx_call *c, double a0, double a1, double a2) {
     sl_dtype dtype = SL_DTYPE_f32;
@@ -152,7 +152,7 @@ static double mel_of(double hertz) {
     return 2595 * log10(1 + hertz / 700);
 }
 
-/* Triangles between bins whose frequencies are evenly spaced in mel. */
+/* Triangular filters between bins whose frequencies are evenly spaced on the mel scale. */
 static void fill_mel(double *out, int64_t bands, int64_t bins, const double *bounds) {
     for (int64_t band = 0; band < bands; band++) {
         const double low = bounds[band], centre = bounds[band + 1], high = bounds[band + 2];

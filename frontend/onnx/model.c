@@ -2,7 +2,7 @@
 #include "frontend/onnx/model.h"
 #include <string.h>
 
-enum { DEEPEST = 24 }; /* graphs within attributes of nodes of graphs */
+enum { DEEPEST = 24 }; /* nesting of graphs in attributes */
 
 typedef struct {
     sl_arena *arena;
@@ -14,7 +14,7 @@ static sl_status broken(const reader *r, const char *what, const sl_wire *wire) 
     return sl_fail(r->err, SL_FORMAT, "ONNX %s: %s", what, wire->broken);
 }
 
-/* A list with room for all fields of that number. */
+/* Allocates an array for all fields with this number. */
 static sl_status make_list(const reader *r, const sl_wire *wire, uint32_t number, size_t each,
                            void *out) {
     const uint32_t count = sl_wire_count(*wire, number);
@@ -42,7 +42,7 @@ static bool is_message(const sl_wire_field *field) {
     return field->kind == SL_WIRE_BYTES;
 }
 
-/* Numbers of a repeated field, packed or not. */
+/* The numbers of a repeated field, packed or not. */
 static sl_status read_numbers(const reader *r, sl_wire message, uint32_t number, sl_wire_kind kind,
                               sl_onnx_integers *out) {
     sl_wire_numbers numbers = {.message = message, .number = number, .kind = kind};
@@ -173,7 +173,7 @@ static sl_status read_attr_tensor(const reader *r, sl_wire message, const sl_onn
     return read_tensor(r, message, tensor);
 }
 
-/* Old files do not say what kind an attribute is. */
+/* Old files do not store the kind of an attribute. */
 static int32_t guess_kind(const sl_onnx_attr *attr, uint32_t last_field) {
     static const int32_t kinds[] = {
         [2] = SL_ONNX_ATTR_FLOAT,  [3] = SL_ONNX_ATTR_INT,   [4] = SL_ONNX_ATTR_TEXT,

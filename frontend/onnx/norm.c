@@ -1,7 +1,7 @@
-/* norm.c - Norms of batches, instances, layers, groups and channels. */
+/* norm.c - Batch, instance, layer and group norms, and local response normalisation. */
 #include "frontend/onnx/families.h"
 
-/* A vector of channels against [N,C,..]. */
+/* A vector of channels, reshaped to broadcast to [N,C,..]. */
 static sl_value along_channels(sl_onnx_call *c, sl_value x, uint32_t rank) {
     const sl_dims from = sl_onnx_type(c, x).shape;
     sl_dims shape = {.rank = rank};
@@ -65,7 +65,7 @@ void sl_onnx_instance_norm(sl_onnx_call *c) {
     sl_onnx_set(c, 0, group_norm(c, in, shape.rank < 2 ? 1 : shape.dims[1]));
 }
 
-/* A number per group, for each of its channels. */
+/* Repeats a value per group for each of its channels. */
 static sl_value spread_groups(sl_onnx_call *c, sl_value x, int64_t channels) {
     const int64_t groups = sl_onnx_type(c, x).shape.dims[0];
     if (groups < 1 || channels % groups) {
@@ -77,7 +77,7 @@ static sl_value spread_groups(sl_onnx_call *c, sl_value x, int64_t channels) {
     return sl_onnx_reshape(c, x, &(sl_dims){1, {channels}});
 }
 
-/* Until opset 21 scale and bias are per group. */
+/* Before opset 21 scale and bias are per group. */
 void sl_onnx_group_norm(sl_onnx_call *c) {
     sl_value in[] = {sl_onnx_in(c, 0), sl_onnx_in(c, 1), sl_onnx_in(c, 2)};
     const sl_dims shape = sl_onnx_in_type(c, 0).shape;
@@ -86,7 +86,7 @@ void sl_onnx_group_norm(sl_onnx_call *c) {
     sl_onnx_set(c, 0, group_norm(c, in, sl_onnx_int(c, "num_groups", 1)));
 }
 
-/* The statistics that LayerNormalization gives besides its result. */
+/* The statistics that LayerNormalization returns besides its result. */
 static void set_moments(sl_onnx_call *c, sl_value x, uint32_t axis, float eps) {
     const sl_value wide = sl_onnx_cast(c, x, SL_DTYPE_f32);
     const uint32_t rank = sl_onnx_type(c, x).shape.rank;
@@ -100,7 +100,7 @@ static void set_moments(sl_onnx_call *c, sl_value x, uint32_t axis, float eps) {
     sl_onnx_set(c, 2, sl_onnx_op1(c, "rsqrt", sl_onnx_op_scalar(c, "add", variance, (double)eps)));
 }
 
-/* What broadcasts to the dims from axis on gets just those. */
+/* Expands a tensor that broadcasts to the dims from axis on to exactly these. */
 static sl_value fit_tail(sl_onnx_call *c, sl_value x, const sl_dims *tail) {
     const sl_type type = sl_onnx_type(c, x);
     sl_dims shape = *tail;
@@ -124,8 +124,8 @@ void sl_onnx_layer_norm(sl_onnx_call *c) {
     if (sl_onnx_wants(c, 1) || sl_onnx_wants(c, 2)) set_moments(c, in[0], axis, eps);
 }
 
-/* x / (bias + alpha * mean of the squares of neighbouring channels)^beta; those beyond the first
- * and last count as 0. */
+/* x / (bias + alpha * mean of the squares of neighbouring channels)^beta; missing neighbours count
+ * as 0. */
 void sl_onnx_lrn(sl_onnx_call *c) {
     const sl_value x = sl_onnx_in(c, 0);
     const sl_dims shape = sl_onnx_type(c, x).shape;

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Swaps the first two dims of x[T,B,..], as layout 1 has them. */
+/* Swaps the first two dims of x[T,B,..], for layout 1. */
 static sl_value swapped(sl_onnx_call *c, sl_value x) {
     const uint32_t rank = sl_onnx_type(c, x).shape.rank;
     sl_dims perm = {.rank = rank, .dims = {1, 0}};
@@ -49,7 +49,7 @@ typedef struct {
     sl_value items[8];
 } operands;
 
-/* x, w, r, then those of bias, lengths, initial states and peepholes that are there. */
+/* x, w, r, then those of bias, lengths, initial states and peepholes that are present. */
 static operands read_operands(sl_onnx_call *c, bool batch_first) {
     operands o = {0};
     for (uint32_t i = 0; i < 3; i++) o.items[o.count++] = sl_onnx_in(c, i);

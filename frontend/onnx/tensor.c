@@ -1,14 +1,14 @@
-/* tensor.c - The elements of TensorProto. */
+/* tensor.c - Decoding the elements of a TensorProto. */
 #include "frontend/onnx/model.h"
 #include <string.h>
 
-/* By number in TensorProto.DataType. */
+/* Indexed by TensorProto.DataType. */
 static const struct {
     const char *name;
     int32_t dtype;         /* sl_dtype, or -1 */
-    uint32_t field;        /* where elements lie when not raw */
-    sl_wire_kind kind;     /* how a number lies there */
-    uint32_t stored_bytes; /* of a number there that are kept */
+    uint32_t field;        /* field of the elements if they are not raw */
+    sl_wire_kind kind;     /* encoding of a number in it */
+    uint32_t stored_bytes; /* bytes of such a number that are kept */
 } types[] = {[1] = {"float", SL_DTYPE_f32, 4, SL_WIRE_32, 4},
              [2] = {"uint8", SL_DTYPE_u8, 5, SL_WIRE_VARINT, 1},
              [3] = {"int8", SL_DTYPE_i8, 5, SL_WIRE_VARINT, 1},
@@ -63,7 +63,7 @@ static sl_status make_type(const sl_onnx_tensor *tensor, sl_type *out, sl_error 
     return sl_type_check_shape(out, tensor->name, err);
 }
 
-/* Raw data is little endian, as all machines this runs on.  Bools are made 0 or 1. */
+/* Raw data is little-endian, like all supported machines.  Bools are normalised to 0 or 1. */
 static void copy_raw(const sl_wire *raw, const sl_type *type, unsigned char *out) {
     const uint64_t bytes = sl_type_bytes(type);
     if (bytes) memcpy(out, raw->at, bytes);
@@ -94,7 +94,7 @@ static sl_status copy_numbers(const sl_onnx_tensor *tensor, const sl_type *type,
     return count == wanted ? SL_OK : wrong_size(tensor, type, count, "numbers", err);
 }
 
-/* The last field of raw data; false when there is none. */
+/* The last raw_data field; false if there is none. */
 static bool find_raw(sl_wire message, sl_wire *out) {
     sl_wire_field field;
     bool found = false;
@@ -118,8 +118,8 @@ sl_status sl_onnx_tensor_decode(const sl_onnx_tensor *tensor, sl_arena *arena, s
     const bool has_raw = find_raw(tensor->message, &raw);
     if (has_raw && sl_wire_bytes(&raw) != bytes)
         return wrong_size(tensor, out_type, sl_wire_bytes(&raw), "bytes", err);
-    /* A number takes at least one byte of the message: nothing is allocated for what is not there.
-     */
+    /* A number takes at least one byte of the message, so a truncated message cannot cause a large
+     * allocation. */
     if (!has_raw && (uint64_t)sl_type_slots(out_type) > sl_wire_bytes(&tensor->message))
         return wrong_size(tensor, out_type, 0, "numbers", err);
     unsigned char *data = sl_arena_alloc(arena, bytes + 1, 64);
