@@ -1,7 +1,7 @@
 /* elementwise_integers.h - Functions that core/elementwise.def calls as INT(f), for one integer
  * type; included once per type.  INTEGER is the type, UNSIGNED the unsigned type of its size, WIDE
- * an unsigned type in which a product does not overflow (with undefined behaviour), IS_SIGNED 0 or
- * 1, and INT(f) makes names unique to the type.  Arithmetic wraps.
+ * an unsigned type that is at least as wide as unsigned int (so that no operand is promoted to
+ * signed int), IS_SIGNED 0 or 1, and INT(f) makes names unique to the type.  Arithmetic wraps.
  *
  * A narrow type may be computed in a wider INTEGER: `bits` is the number of bits of the narrow
  * type. */

@@ -92,14 +92,14 @@ static sl_status transposed_places(const sl_infer_args *a, const sl_conv_transpo
                            "stride or the dilation",
                            a->label, (long long)extra);
         if (__builtin_mul_overflow(in[i] - 1, stride, &reach) || reach > (int64_t)1 << 60)
-            return sl_fail(err, SL_INVALID, "%s: too many places along spatial axis %u", a->label,
-                           i);
+            return sl_fail(err, SL_INVALID, "%s: too many positions along spatial axis %u",
+                           a->label, i);
         out[i] = reach + dilation * (kernel[i] - 1) + 1 + extra -
                  (attrs->pads_before.count ? attrs->pads_before.items[i] : 0) -
                  (attrs->pads_after.count ? attrs->pads_after.items[i] : 0);
         if (out[i] < 1)
             return sl_fail(err, SL_INVALID,
-                           "%s: the result would have %lld places along spatial "
+                           "%s: the result would have %lld positions along spatial "
                            "axis %u",
                            a->label, (long long)out[i], i);
     }
@@ -133,7 +133,7 @@ static sl_status check_match(const sl_infer_args *a, const sl_window_spec *spec,
     for (uint32_t i = 0; i < spec->rank; i++)
         if (out[i] != dy->dims[i + 2])
             return sl_fail(err, SL_INVALID,
-                           "%s: dy has %lld places along spatial axis %u, must "
+                           "%s: dy has %lld positions along spatial axis %u, must "
                            "have %lld",
                            a->label, (long long)dy->dims[i + 2], i, (long long)out[i]);
     return SL_OK;

@@ -12,7 +12,7 @@ typedef struct {
 /* The shape of an input after the prologue (2x upsampling). */
 static sl_status enlarge(const char *label, const char *name, sl_dims *shape, sl_error *err) {
     if (shape->rank < 2)
-        return sl_fail(err, SL_INVALID, "%s: %s has rank %u, must have 2 at least to be enlarged",
+        return sl_fail(err, SL_INVALID, "%s: %s has rank %u, must be at least 2 to be upsampled",
                        label, name, shape->rank);
     for (uint32_t d = shape->rank - 2; d < shape->rank; d++) {
         if (shape->dims[d] > INT64_MAX / 2)
@@ -172,7 +172,7 @@ sl_status infer_batch_elementwise_region(const sl_infer_args *a, sl_error *err) 
     }
     if (attrs->prologue && a->in[0].shape.rank < 3)
         return sl_fail(err, SL_INVALID,
-                       "%s: inputs have rank %u, must have 3 at least to be enlarged", a->label,
+                       "%s: inputs have rank %u, must be at least 3 to be upsampled", a->label,
                        a->in[0].shape.rank);
     a->out[0].shape.dims[0] = a->in_count;
     return SL_OK;

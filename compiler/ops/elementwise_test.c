@@ -225,7 +225,7 @@ static const refusal refusals[] = {
     {"elementwise_region",
      "code = [31, 0, 0, 0, 0], prologue = 1",
      {"f32[2]"},
-     "elementwise_region: the prologue's input has rank 1, must have 2 at least to be enlarged"},
+     "elementwise_region: the prologue's input has rank 1, must be at least 2 to be upsampled"},
     {"elementwise_region",
      "code = [31, 0, 0, 0, 0], prologue_input = 1",
      {"f32[2]"},

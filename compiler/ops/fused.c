@@ -81,8 +81,8 @@ sl_status infer_fused_matmul_bias_act(const sl_infer_args *a, sl_error *err) {
                          0, ACTS - 1, err));
     const sl_dims *x = &a->in[0].shape, *w = &a->in[1].shape;
     const int64_t inner = x->dims[x->rank - 1], cols = w->dims[w->rank - 1];
-    SL_TRY(sl_check_attr(a->label, "the last dim but one of b", w->dims[w->rank - 2], inner, inner,
-                         err));
+    SL_TRY(sl_check_attr(a->label, "the second-to-last dim of b", w->dims[w->rank - 2], inner,
+                         inner, err));
     SL_TRY(sl_check_attr(a->label, "the length of bias", a->in[2].shape.dims[0], cols, cols, err));
     const sl_dims left = batch_dims(x), right = batch_dims(w);
     a->out[0].dtype = a->in[0].dtype;

@@ -45,7 +45,7 @@ sl_status eval_route(const sl_eval_args *a, sl_error *err) {
             const int64_t best = best_left(logits, experts, chosen, j);
             if (best < 0)
                 return sl_fail(err, SL_INVALID,
-                               "%s: row %lld has fewer than %u logits that are numbers", a->label,
+                               "%s: row %lld has fewer than %u logits that are not NaN", a->label,
                                (long long)t, attrs->k);
             chosen[j] = (double)best;
         }
@@ -121,7 +121,7 @@ static sl_status choose_experts(const sl_eval_args *a, int64_t t, double *left, 
         const int64_t best = take_largest(left, sl_eval_dim(a, 0, 1));
         if (best < 0)
             return sl_fail(err, SL_INVALID,
-                           "%s: row %lld has fewer than %u logits that are numbers", a->label,
+                           "%s: row %lld has fewer than %u logits that are not NaN", a->label,
                            (long long)t, k);
         chosen[j] = (double)best;
     }

@@ -359,7 +359,7 @@ sl_status infer_pad(const sl_infer_args *a, sl_error *err) {
         SL_TRY(sl_check_attr(a->label, "after", after, -size - before, most, err));
         const bool grows = before > 0 || after > 0;
         if (attrs->mode != PAD_VALUE && grows && size == 0)
-            return sl_refuse(a, 0, "x", "not empty to be padded with its own elements", err);
+            return sl_refuse(a, 0, "x", "nonempty to be padded with its own elements", err);
         a->out[0].shape.dims[d] = before + size + after;
     }
     return SL_OK;
@@ -398,7 +398,7 @@ sl_status eval_pad(const sl_eval_args *a, sl_error *err) {
 
 sl_status infer_trilu(const sl_infer_args *a, sl_error *err) {
     SL_TRY(infer_plain(a, err));
-    if (a->in[0].shape.rank < 2) return sl_refuse(a, 0, "x", "of two dims at least", err);
+    if (a->in[0].shape.rank < 2) return sl_refuse(a, 0, "x", "of at least two dims", err);
     return sl_check_attr(a->label, "upper", ((const sl_trilu_attrs *)a->attrs)->upper, 0, 1, err);
 }
 

@@ -58,7 +58,7 @@ sl_status infer_gather_backward(const sl_infer_args *a, sl_error *err) {
     SL_TRY(sl_check_kinds(a, 1, "dy", SL_FLOATS, err));
     const sl_dims *indices = &a->in[0].shape, *dy = &a->in[1].shape;
     if (dy->rank < indices->rank)
-        return sl_refuse(a, 1, "dy", "of as many dims as indices at least", err);
+        return sl_refuse(a, 1, "dy", "of at least as many dims as indices", err);
     const uint32_t rank = dy->rank - indices->rank + 1;
     uint32_t axis;
     SL_TRY(check_result_rank(a, rank, err));
@@ -133,7 +133,7 @@ static sl_status check_along(const sl_infer_args *a, int64_t given, sl_error *er
     for (uint32_t d = 0; fits && d < x->rank; d++)
         fits = d == axis || indices->dims[d] <= x->dims[d];
     if (fits) return SL_OK;
-    return sl_refuse(a, 1, "indices", "of the rank of x, no dim but that of axis larger", err);
+    return sl_refuse(a, 1, "indices", "of the rank of x, and larger only along axis", err);
 }
 
 /* Offset in x of the element that element i of the indices selects. */
@@ -209,7 +209,7 @@ static sl_status check_tuples(const sl_infer_args *a, uint32_t batch, uint32_t *
                               sl_error *err) {
     SL_TRY(infer_indexed(a, err));
     const sl_dims *x = &a->in[0].shape, *indices = &a->in[1].shape;
-    if (indices->rank == 0) return sl_refuse(a, 1, "indices", "of one dim at least", err);
+    if (indices->rank == 0) return sl_refuse(a, 1, "indices", "of at least one dim", err);
     SL_TRY(sl_check_attr(a->label, "batch_dims", batch, 0, (int64_t)indices->rank - 1, err));
     SL_TRY(sl_check_attr(a->label, "batch_dims", batch, 0, x->rank, err));
     SL_TRY(sl_check_attr(a->label, "the last dim of indices", indices->dims[indices->rank - 1], 0,
@@ -353,7 +353,8 @@ sl_status infer_dynamic_update_slice(const sl_infer_args *a, sl_error *err) {
     const sl_dims *x = &a->in[0].shape, *update = &a->in[1].shape;
     bool fits = a->in[1].dtype == a->in[0].dtype && update->rank == x->rank;
     for (uint32_t d = 0; fits && d < x->rank; d++) fits = update->dims[d] <= x->dims[d];
-    if (!fits) return sl_refuse(a, 1, "update", "like x, no dim larger", err);
+    if (!fits)
+        return sl_refuse(a, 1, "update", "of the type and rank of x, with no larger dim", err);
     a->out[0] = a->in[0];
     return SL_OK;
 }

@@ -515,7 +515,7 @@ static void contraction_types_are_checked(void **state) {
     rejects("linear", "", TYPES("f32[4,2]", "i32[64,2]"),
             "linear: w is i32[64,2], must be weight[N,K] (a float or panel type)");
     rejects("matmul", "", TYPES("f32[2,3]", "f32[2,3]"),
-            "matmul: b is f32[2,3], its last dim but one must be 3 as in a f32[2,3]");
+            "matmul: b is f32[2,3], its second-to-last dim must be 3 as in a f32[2,3]");
     rejects("matmul", "", TYPES("f32[3]", "f32[3,3]"),
             "matmul: a is f32[3], must have two dims or more");
     rejects(
@@ -695,7 +695,7 @@ static void routes_choose_numbers(void **state) {
     assert_true(fabs(weights[0] + weights[1] - 1) < 1e-15 && weights[0] > weights[1]);
     logits[3] = NAN;
     assert_int_equal(sl_eval(SL_OP_route, &args, &err), SL_INVALID);
-    assert_string_equal(err.message, "route: row 0 has fewer than 2 logits that are numbers");
+    assert_string_equal(err.message, "route: row 0 has fewer than 2 logits that are not NaN");
 }
 
 int main(void) {

@@ -203,7 +203,7 @@ sl_status eval_sample(const sl_eval_args *a, sl_error *err) {
             if (x[i] > x[best]) best = i;
         }
         if (wrong || x[best] == -INFINITY)
-            return sl_fail(err, SL_INVALID, "%s: logits of row %lld have no finite largest",
+            return sl_fail(err, SL_INVALID, "%s: the largest logit of row %lld is not finite",
                            a->label, (long long)row);
         a->out[0].data[row] = (double)best;
         if (attrs->temperature == 0) continue;

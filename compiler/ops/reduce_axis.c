@@ -9,7 +9,7 @@ static sl_status infer_arg(const sl_infer_args *a, sl_error *err) {
     const sl_argmax_attrs *attrs = a->attrs;
     SL_TRY(sl_check_kinds(a, 0, "x", SL_NUMBERS | SL_BOOLS, err));
     const sl_dims *x = &a->in[0].shape;
-    if (x->rank == 0) return sl_refuse(a, 0, "x", "of one dim at least", err);
+    if (x->rank == 0) return sl_refuse(a, 0, "x", "of at least one dim", err);
     SL_TRY(sl_check_attr(a->label, "axis", attrs->axis, 0, (int64_t)x->rank - 1, err));
     SL_TRY(sl_check_attr(a->label, "keep", attrs->keep, 0, 1, err));
     SL_TRY(sl_check_attr(a->label, "last", attrs->last, 0, 1, err));

@@ -213,7 +213,7 @@ static sl_status eval_layer(const sl_eval_args *a, uint32_t gates, sl_error *err
     SL_TRY(sl_eval_scratch(a, hidden, &l.reset, err));
     for (l.direction = 0; l.direction < sl_directions(attrs->direction, &reverse); l.direction++) {
         if (!sl_cell_make(attrs, gates, hidden, (uint32_t)l.direction, &l.cell))
-            return sl_fail(err, SL_INVALID, "%s: no such activations", a->label);
+            return sl_fail(err, SL_INVALID, "%s: unknown activations", a->label);
         for (l.sequence = 0; l.sequence < l.batch; l.sequence++)
             SL_TRY(run_sequence(&l, reverse || l.direction == 1, err));
     }

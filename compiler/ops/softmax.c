@@ -9,7 +9,7 @@ _Static_assert(sizeof(sl_softmax_attrs) == sizeof(sl_log_softmax_attrs) &&
 
 static sl_status infer_axis(const sl_infer_args *a, const char *name, sl_error *err) {
     SL_TRY(sl_check_kinds(a, 0, name, SL_FLOATS, err));
-    if (a->in[0].shape.rank == 0) return sl_refuse(a, 0, name, "of one dim at least", err);
+    if (a->in[0].shape.rank == 0) return sl_refuse(a, 0, name, "of at least one dim", err);
     a->out[0] = a->in[0];
     return sl_check_attr(a->label, "axis", ((const sl_softmax_attrs *)a->attrs)->axis, 0,
                          (int64_t)a->in[0].shape.rank - 1, err);

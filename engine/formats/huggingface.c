@@ -43,7 +43,7 @@ static sl_status read_texts(const reader *r) {
 static sl_status add_shard(reader *r, const char *tensor, const json_t *shard) {
     const char *name = json_string_value(shard);
     if (!name || !sl_json_name_fits(name) || strchr(name, '/') || strcmp(name, "..") == 0)
-        return sl_fail(r->err, SL_FORMAT, "%s: tensor '%s' has no proper file name", index_name,
+        return sl_fail(r->err, SL_FORMAT, "%s: tensor '%s' has an invalid file name", index_name,
                        tensor);
     if (json_object_get(r->shards, name)) return SL_OK;
     const json_int_t number = (json_int_t)json_object_size(r->shards);

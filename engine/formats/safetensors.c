@@ -118,7 +118,8 @@ static sl_status read_item(const parser *p, const char *name, json_t *value, ite
                        &shape, "data_offsets", &begin, &end) != 0)
         return sl_fail(p->err, SL_FORMAT, "%s: tensor '%s': %s", p->what, name, problem.text);
     if (!sl_json_name_fits(dtype))
-        return sl_fail(p->err, SL_FORMAT, "%s: tensor '%s': the dtype is empty or garbled", p->what,
+        return sl_fail(p->err, SL_FORMAT,
+                       "%s: tensor '%s': the dtype is empty or has control characters", p->what,
                        name);
     out->dtype = sl_arena_copy_text(p->arena, dtype, strlen(dtype));
     if (!out->dtype) return sl_no_memory(p->err, p->what, strlen(dtype));

@@ -310,7 +310,7 @@ static void merge_queued(const sl_bpe *bpe, sl_bpe_work *work, size_t *queued) {
 static sl_status make_room(sl_bpe_work *work, size_t bytes, sl_error *err) {
     if (bytes <= work->room) return SL_OK;
     if (bytes > INT32_MAX)
-        return sl_fail(err, SL_INVALID, "a word has %zu bytes, most 2 GiB", bytes);
+        return sl_fail(err, SL_INVALID, "a word has %zu bytes, at most 2 GiB are supported", bytes);
     const size_t room = bytes < 2 * work->room ? 2 * work->room : bytes;
     work->symbols = SL_ARENA_NEW_ARRAY(work->arena, int32_t, 3 * room);
     work->queue = SL_ARENA_NEW_ARRAY(work->arena, uint64_t, 2 * room);

@@ -36,7 +36,7 @@ static sl_status read_strip(reader *in, json_t *json, sl_error *err) {
     const json_int_t stop = json_integer_value(json_object_get(json, "stop"));
     if (!in->fused || !content || strcmp(content, " ") != 0 || stop != 0 || start < 0 || start > 64)
         return sl_fail(err, SL_UNSUPPORTED,
-                       "decoder Strip of other than spaces at the start of the fused text");
+                       "decoder Strip is only supported for spaces at the start of the fused text");
     in->decoder->strip_start = (uint32_t)start;
     return SL_OK;
 }

@@ -15,7 +15,7 @@ static sl_status add_id(reader *in, json_t *id, const char *name, sl_error *err)
                        "post_processor's token '%.64s' has no id in the vocabulary of %u", name,
                        in->vocab);
     if (*count == SL_FRAME_TOKENS)
-        return sl_fail(err, SL_UNSUPPORTED, "post_processor puts more than %d tokens",
+        return sl_fail(err, SL_UNSUPPORTED, "post_processor adds more than %d tokens",
                        SL_FRAME_TOKENS);
     (in->after ? frame->after : frame->before)[(*count)++] = (int32_t)json_integer_value(id);
     return SL_OK;

@@ -82,7 +82,7 @@ static sl_status compile(sl_slice text, uint32_t options, pcre2_code **out, sl_e
     if (*out) return SL_OK;
     PCRE2_UCHAR message[128] = "";
     (void)pcre2_get_error_message(code, message, sizeof message);
-    return sl_fail(err, SL_FORMAT, "pattern '%.*s' is wrong at byte %zu: %s",
+    return sl_fail(err, SL_FORMAT, "pattern '%.*s' is invalid at byte %zu: %s",
                    (int)(text.bytes < 256 ? text.bytes : 256), text.text, (size_t)where,
                    (const char *)message);
 }
@@ -181,6 +181,6 @@ sl_status sl_pattern_find(const sl_pattern *pattern, sl_matcher *matcher, sl_sli
     }
     PCRE2_UCHAR message[128] = "";
     (void)pcre2_get_error_message(found, message, sizeof message);
-    return sl_fail(err, SL_UNSUPPORTED, "a pattern gave up after byte %zu of %zu: %s", from,
-                   text.bytes, (const char *)message);
+    return sl_fail(err, SL_UNSUPPORTED, "a pattern exceeded its limits after byte %zu of %zu: %s",
+                   from, text.bytes, (const char *)message);
 }

@@ -95,7 +95,9 @@ static sl_status measure(sl_token_table *table, json_t *vocab, json_t *added, si
         *out_bytes += json_string_length(content);
     }
     if (*out_bytes > UINT32_MAX)
-        return sl_fail(err, SL_FORMAT, "vocabulary has %zu bytes of names, most 4 GiB", *out_bytes);
+        return sl_fail(err, SL_FORMAT,
+                       "vocabulary has %zu bytes of names, at most 4 GiB are supported",
+                       *out_bytes);
     return SL_OK;
 }
 

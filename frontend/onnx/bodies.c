@@ -17,7 +17,8 @@ static void capture_name(sl_onnx_call *c, const char *name, sl_onnx_captures *ca
     for (uint32_t i = 0; i < captures->count; i++)
         if (captures->items[i] == value) return;
     if (captures->count == SL_ONNX_MOST_OPERANDS)
-        sl_onnx_refuse(c, "a body that uses more than %d values", SL_ONNX_MOST_OPERANDS);
+        sl_onnx_refuse(c, "a body that uses more than %d outer values is not supported",
+                       SL_ONNX_MOST_OPERANDS);
     else
         captures->items[captures->count++] = value;
 }
@@ -41,7 +42,7 @@ void sl_onnx_capture(sl_onnx_call *c, const sl_onnx_graph *graph, sl_onnx_captur
 sl_onnx_body sl_onnx_body_open(sl_onnx_call *c, const char *name) {
     sl_onnx_body body = {0};
     if (c->im->depth >= DEEPEST)
-        sl_onnx_refuse(c, "bodies within bodies, more than %d deep", DEEPEST);
+        sl_onnx_refuse(c, "bodies nested more than %d deep are not supported", DEEPEST);
     if (sl_onnx_failed(c)) return body;
     if (sl_graph_create(name, NULL, &body.graph, &c->graph->error) != SL_OK) return body;
     body.scope = sl_onnx_scope_open(c->im, c->scope, body.graph);

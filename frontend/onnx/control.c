@@ -11,7 +11,7 @@ typedef struct {
 
 static void add_operand(sl_onnx_call *c, operands *list, sl_value value) {
     if (list->count == 2 * SL_ONNX_MOST_OPERANDS)
-        sl_onnx_refuse(c, "more than %d operands", 2 * SL_ONNX_MOST_OPERANDS);
+        sl_onnx_refuse(c, "more than %d operands are not supported", 2 * SL_ONNX_MOST_OPERANDS);
     else
         list->items[list->count++] = value;
 }
@@ -71,7 +71,8 @@ static void choose_branch(sl_onnx_call *c, const sl_onnx_graph *then, const sl_o
     add_captures(c, &in, &captures);
     sl_onnx_body yes = make_branch(c, then, "then", &captures);
     sl_onnx_body no = make_branch(c, other, "otherwise", &captures);
-    if (c->out_count > SL_ONNX_MOST_OPERANDS) sl_onnx_refuse(c, "%u outputs", c->out_count);
+    if (c->out_count > SL_ONNX_MOST_OPERANDS)
+        sl_onnx_refuse(c, "%u outputs are not supported", c->out_count);
     if (sl_onnx_body_check(c, &yes) && sl_onnx_body_check(c, &no)) {
         const sl_onnx_setting settings[] = {{"then", 0, yes.graph}, {"otherwise", 0, no.graph}};
         sl_onnx_append_bodies(c, &(sl_onnx_step){"if", in.count, c->out_count, in.items, out},
@@ -236,7 +237,8 @@ static void repeat_turns(sl_onnx_call *c, const loop *l) {
             (void)sl_onnx_integer_in(c, 0, 0);
             (void)sl_onnx_integer_in(c, 1, 0);
         }
-        sl_onnx_refuse(c, "results collected over an unknown number of iterations");
+        sl_onnx_refuse(c,
+                       "collecting results over an unknown number of iterations is not supported");
         return;
     }
     const sl_dims scalar = {0};
@@ -302,7 +304,8 @@ static sl_value reversed(sl_onnx_call *c, sl_value x) {
 static sl_value without_batch(sl_onnx_call *c, sl_value x) {
     const sl_dims shape = sl_onnx_type(c, x).shape;
     sl_dims rest = {.rank = shape.rank ? shape.rank - 1 : 0};
-    if (!shape.rank || shape.dims[0] != 1) sl_onnx_refuse(c, "of opset 8 with more than one batch");
+    if (!shape.rank || shape.dims[0] != 1)
+        sl_onnx_refuse(c, "opset 8 with a batch size other than 1 is not supported");
     memcpy(rest.dims, shape.dims + 1, rest.rank * sizeof rest.dims[0]);
     return sl_onnx_reshape(c, x, &rest);
 }
@@ -338,10 +341,11 @@ static bool read_scan(sl_onnx_call *c, scan *s) {
     if (inputs < 1 || inputs > c->in_count - s->first || c->in_count < s->first ||
         s->body->input_count != c->in_count - s->first || c->in_count > SL_ONNX_MOST_OPERANDS ||
         c->out_count > s->body->output_count || s->body->output_count > SL_ONNX_MOST_OPERANDS) {
-        sl_onnx_wrong(c, "%u inputs, of which %lld are scanned", c->in_count, (long long)inputs);
+        sl_onnx_wrong(c, "%u inputs with %lld scanned ones do not fit the body", c->in_count,
+                      (long long)inputs);
         return false;
     }
-    if (s->batched && sl_onnx_has(c, 0)) sl_onnx_refuse(c, "sequence_lens");
+    if (s->batched && sl_onnx_has(c, 0)) sl_onnx_refuse(c, "input sequence_lens is not supported");
     s->inputs = (uint32_t)inputs;
     s->states = c->in_count - s->first - s->inputs;
     sl_onnx_capture(c, s->body, &s->captures);

@@ -25,7 +25,8 @@ static bool read_list(sl_onnx_call *c, const char *name, uint32_t count, int64_t
     for (uint32_t i = 0; i < count; i++) {
         out[i] = given ? list.items[i] : otherwise;
         if (out[i] > LARGEST || out[i] < -LARGEST) {
-            sl_onnx_wrong(c, "%s has an entry %lld", name, (long long)out[i]);
+            sl_onnx_wrong(c, "%s has an entry of %lld, which is out of range", name,
+                          (long long)out[i]);
             return false;
         }
     }
@@ -36,7 +37,7 @@ static bool read_window(sl_onnx_call *c, const sl_dims *x, const int64_t *kernel
     int64_t pads[2 * MAX_SPATIAL] = {0};
     *w = (window){.auto_pad = sl_onnx_text(c, "auto_pad", "NOTSET")};
     if (x->rank < 3 || x->rank - 2 > MAX_SPATIAL) {
-        sl_onnx_refuse(c, "%u dims", x->rank);
+        sl_onnx_refuse(c, "an input of %u dims is not supported", x->rank);
         return false;
     }
     w->count = x->rank - 2;
@@ -48,7 +49,8 @@ static bool read_window(sl_onnx_call *c, const sl_dims *x, const int64_t *kernel
         return false;
     for (uint32_t i = 0; i < w->count; i++) {
         if (kernel) w->kernel[i] = kernel[i];
-        if (w->kernel[i] > LARGEST || x->dims[i + 2] > LARGEST) sl_onnx_refuse(c, "dim %u", i + 2);
+        if (w->kernel[i] > LARGEST || x->dims[i + 2] > LARGEST)
+            sl_onnx_refuse(c, "dim %u is too large", i + 2);
         if (w->kernel[i] < 1 || w->strides[i] < 1 || w->dilations[i] < 1)
             sl_onnx_wrong(c, "a kernel, stride or dilation is not positive");
         w->before[i] = pads[i];
@@ -97,7 +99,8 @@ static sl_value convolve(sl_onnx_call *c, const sl_value *operands, uint32_t cou
     const sl_dims x = sl_onnx_type(c, operands[0]).shape, k = sl_onnx_type(c, operands[1]).shape;
     window w;
     sl_value out = {0};
-    if (k.rank != x.rank) sl_onnx_wrong(c, "weights of %u dims for %u", k.rank, x.rank);
+    if (k.rank != x.rank)
+        sl_onnx_wrong(c, "the weights have %u dims, wanted %u as x", k.rank, x.rank);
     if (sl_onnx_failed(c) || !read_window(c, &x, k.dims + 2, &w)) return out;
     pad_same(&w, &x);
     sl_onnx_append(c, &(sl_onnx_step){"conv", count, 1, operands, &out}, "%s, groups=%lld",
@@ -157,13 +160,14 @@ static bool pad_transposed(sl_onnx_call *c, window *w, const sl_dims *x, int64_t
     sl_integers shape;
     const bool given = sl_onnx_ints(c, "output_shape", &shape);
     if (given && shape.count != w->count && shape.count != w->count + 2) {
-        sl_onnx_wrong(c, "output_shape has %u entries", shape.count);
+        sl_onnx_wrong(c, "output_shape has a wrong number of entries (%u)", shape.count);
         return false;
     }
     for (uint32_t i = 0; (given || is_same(w)) && i < w->count; i++) {
         const int64_t in = x->dims[i + 2];
         const int64_t out = given ? shape.items[shape.count - w->count + i] : in * w->strides[i];
-        if (out < 0 || out > (int64_t)1 << 60) sl_onnx_wrong(c, "a result of %lld", (long long)out);
+        if (out < 0 || out > (int64_t)1 << 60)
+            sl_onnx_wrong(c, "a dim of the output is %lld, which is out of range", (long long)out);
         if (sl_onnx_failed(c)) return false;
         const int64_t total = (in - 1) * w->strides[i] + extra[i] + reach(w, i) - out;
         if (total < 0) extra[i] -= total;
@@ -185,7 +189,8 @@ void sl_onnx_conv_transpose(sl_onnx_call *c) {
     int64_t extra[MAX_SPATIAL];
     window w;
     sl_value out;
-    if (k.rank != x.rank) sl_onnx_wrong(c, "weights of %u dims for %u", k.rank, x.rank);
+    if (k.rank != x.rank)
+        sl_onnx_wrong(c, "the weights have %u dims, wanted %u as x", k.rank, x.rank);
     if (sl_onnx_failed(c) || !read_window(c, &x, k.dims + 2, &w) ||
         !read_list(c, "output_padding", w.count, 0, extra) || !pad_transposed(c, &w, &x, extra))
         return;

@@ -31,8 +31,10 @@ static const char *read_term(sl_onnx_call *c, const char *at, uint32_t dots, ter
     while (*at && *at != ',' && *at != '-') {
         const bool ellipsis = strncmp(at, "...", 3) == 0;
         const uint32_t more = ellipsis ? dots : isalpha((unsigned char)*at) ? 1 : 0;
-        if (*at != ' ' && !ellipsis && !more) sl_onnx_wrong(c, "'%c' in the equation", *at);
-        if (out->rank + more > SL_MAX_RANK) sl_onnx_refuse(c, "more than %d dims", SL_MAX_RANK);
+        if (*at != ' ' && !ellipsis && !more)
+            sl_onnx_wrong(c, "unexpected '%c' in the equation", *at);
+        if (out->rank + more > SL_MAX_RANK)
+            sl_onnx_refuse(c, "more than %d dims are not supported", SL_MAX_RANK);
         if (sl_onnx_failed(c)) return at;
         for (uint32_t i = 0; ellipsis && i < dots; i++)
             out->labels[out->rank++] = (unsigned char)(FIRST_ELLIPSIS + dots - 1 - i);
@@ -125,7 +127,7 @@ static bool part_labels(sl_onnx_call *c, const term *a, const term *b, const boo
     for (uint32_t i = 0; i < b->rank; i++)
         if (!has_label(a, b->labels[i])) p->labels[2][p->right++] = b->labels[i];
     if (p->batch + p->left + p->right <= SL_MAX_RANK) return true;
-    sl_onnx_refuse(c, "more than %d dims", SL_MAX_RANK);
+    sl_onnx_refuse(c, "more than %d dims are not supported", SL_MAX_RANK);
     return false;
 }
 
@@ -204,7 +206,8 @@ static bool read_equation(sl_onnx_call *c, term *terms, term *result) {
         const uint32_t mine = ellipsis && rank >= letters ? rank - letters : 0;
         if (mine > dots) dots = mine;
         at = read_term(c, at, mine, &terms[i]);
-        if (terms[i].rank != rank) sl_onnx_wrong(c, "operand %u has %u dims", i, rank);
+        if (terms[i].rank != rank)
+            sl_onnx_wrong(c, "operand %u has %u dims, which do not fit the equation", i, rank);
         if (i + 1 < c->in_count && *at++ != ',') sl_onnx_wrong(c, "the equation has too few terms");
     }
     if (sl_onnx_failed(c)) return false;

@@ -96,7 +96,7 @@ void sl_onnx_clip(sl_onnx_call *c) {
 static void cast_to(sl_onnx_call *c, int64_t number) {
     sl_dtype to;
     if (!sl_onnx_type_find((int32_t)number, &to))
-        sl_onnx_refuse(c, "a cast to %s", sl_onnx_type_name((int32_t)number));
+        sl_onnx_refuse(c, "a cast to %s is not supported", sl_onnx_type_name((int32_t)number));
     else
         sl_onnx_set(c, 0, sl_onnx_cast(c, sl_onnx_in(c, 0), to));
 }
@@ -104,7 +104,7 @@ static void cast_to(sl_onnx_call *c, int64_t number) {
 /* Before opset 6 the type is given by name. */
 void sl_onnx_cast_op(sl_onnx_call *c) {
     if (c->opset < 6)
-        sl_onnx_refuse(c, "of opset %lld; 6 or later is supported", (long long)c->opset);
+        sl_onnx_refuse(c, "opset %lld is not supported, only 6 or later", (long long)c->opset);
     else
         cast_to(c, sl_onnx_int(c, "to", 0));
 }
@@ -122,7 +122,7 @@ void sl_onnx_where(sl_onnx_call *c) {
 void sl_onnx_dropout(sl_onnx_call *c) {
     const bool training = c->opset >= 12 && sl_onnx_has(c, 2) && sl_onnx_integer_in(c, 2, 0);
     if (training && sl_onnx_real_in(c, 1, 0.5) != 0) {
-        sl_onnx_refuse(c, "in training: random numbers are not specified");
+        sl_onnx_refuse(c, "training mode is not supported");
         return;
     }
     sl_onnx_identity(c);

@@ -47,7 +47,8 @@ void sl_onnx_import_initializers(sl_onnx_importer *im, sl_onnx_scope *scope,
                                  const sl_onnx_graph *graph) {
     sl_graph *g = sl_onnx_scope_graph(scope);
     if (graph->sparse_count)
-        sl_graph_mistake(g, SL_UNSUPPORTED, "graph '%s': sparse initializers", graph->name);
+        sl_graph_mistake(g, SL_UNSUPPORTED, "graph '%s': sparse initializers are not supported",
+                         graph->name);
     for (uint32_t i = 0; i < graph->initializer_count && g->error.status == SL_OK; i++) {
         const sl_onnx_tensor *tensor = &graph->initializers[i];
         sl_onnx_value value = {.name = tensor->name};
@@ -67,8 +68,8 @@ static bool make_input_type(const sl_onnx_importer *im, const sl_onnx_value_info
     const sl_onnx_shape *given = find_shape(im, info->name);
     *out = (sl_type){0};
     if (!sl_onnx_type_find(info->data_type, &out->dtype)) {
-        sl_graph_mistake(g, SL_UNSUPPORTED, "input '%s': elements of type %s", info->name,
-                         sl_onnx_type_name(info->data_type));
+        sl_graph_mistake(g, SL_UNSUPPORTED, "input '%s': element type %s is not supported",
+                         info->name, sl_onnx_type_name(info->data_type));
         return false;
     }
     if (info->rank > SL_MAX_RANK || (given && info->has_shape && given->shape.rank != info->rank)) {
@@ -81,10 +82,15 @@ static bool make_input_type(const sl_onnx_importer *im, const sl_onnx_value_info
     for (uint32_t i = 0; i < info->rank; i++) {
         if (!given) out->shape.dims[i] = info->dims[i];
         if (out->shape.dims[i] < 0 || (info->dims[i] >= 0 && info->dims[i] != out->shape.dims[i])) {
-            sl_graph_mistake(
-                g, SL_INVALID, "input '%s': dim %u is %s'%s', give its shape (--shape %s=...)",
-                info->name, i, info->dims[i] < 0 ? "open: " : "fixed, given otherwise ",
-                info->dim_names[i], info->name);
+            if (info->dims[i] < 0)
+                sl_graph_mistake(
+                    g, SL_INVALID,
+                    "input '%s': dim %u is open: '%s', give its shape (--shape %s=...)", info->name,
+                    i, info->dim_names[i], info->name);
+            else
+                sl_graph_mistake(
+                    g, SL_INVALID, "input '%s': dim %u is %lld in the model, but %lld was given",
+                    info->name, i, (long long)info->dims[i], (long long)out->shape.dims[i]);
             return false;
         }
     }
@@ -139,7 +145,8 @@ static bool open_call(sl_onnx_call *c) {
     for (uint32_t i = 0; i < c->in_count; i++) {
         if (!node->inputs[i][0]) continue;
         c->in[i] = sl_onnx_scope_find(c->scope, node->inputs[i]);
-        if (!c->in[i]) sl_onnx_wrong(c, "input '%s' is not defined before it", node->inputs[i]);
+        if (!c->in[i])
+            sl_onnx_wrong(c, "input '%s' is not defined before this node", node->inputs[i]);
         if (!c->in[i]) return false;
         if (!root) root = c->in[i]->root;
     }
@@ -270,9 +277,9 @@ static void dispatch(sl_onnx_call *c) {
     else if (!row->fn)
         sl_onnx_refuse(c, "%s", row->op);
     else if (other)
-        sl_onnx_refuse(c, "an input is %s", other);
+        sl_onnx_refuse(c, "an input is %s, which is not supported", other);
     else if (c->opset < row->since)
-        sl_onnx_refuse(c, "of opset %lld; %lld or later is supported", (long long)c->opset,
+        sl_onnx_refuse(c, "opset %lld is not supported, only %lld or later", (long long)c->opset,
                        (long long)row->since);
     else if (!can_fold(c) || !fold(c, row))
         row->fn(c);
@@ -299,7 +306,7 @@ static void import_node(sl_onnx_importer *im, sl_onnx_scope *scope, const sl_onn
     for (uint32_t i = 0; i < c.out_count && !sl_onnx_failed(&c); i++) {
         if (!c.out[i].name[0]) continue;
         if (!c.out[i].value.v && !c.out[i].data && !c.out[i].other)
-            sl_onnx_refuse(&c, "its output %u ('%s')", i, c.out[i].name);
+            sl_onnx_refuse(&c, "output %u ('%s') is not supported", i, c.out[i].name);
         else
             (void)sl_onnx_scope_add(scope, &c.out[i]);
     }
@@ -353,7 +360,7 @@ static void check_opset(const sl_onnx_importer *im, sl_graph *g) {
     for (uint32_t i = 0; i < im->model.opsets.count; i++) {
         const sl_onnx_opset *opset = &im->model.opsets.items[i];
         if (!opset->domain[0] && opset->version > NEWEST_OPSET)
-            sl_graph_mistake(g, SL_UNSUPPORTED, "opset %lld; up to %d is supported",
+            sl_graph_mistake(g, SL_UNSUPPORTED, "opset %lld is not supported, only up to %d",
                              (long long)opset->version, NEWEST_OPSET);
     }
 }

@@ -21,7 +21,7 @@ static uint32_t combine_of(sl_onnx_call *c) {
     const char *way = sl_onnx_text(c, "reduction", "none");
     for (uint32_t i = 0; i < 5; i++)
         if (strcmp(way, ways[i]) == 0) return i;
-    sl_onnx_refuse(c, "reduction '%s'", way);
+    sl_onnx_refuse(c, "reduction '%s' is not supported", way);
     return 0;
 }
 

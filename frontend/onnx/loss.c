@@ -25,7 +25,8 @@ static losses likelihood(sl_onnx_call *c, sl_value log_probs) {
     }
     sl_dims shape = {.rank = places.shape.rank + 1};
     if (shape.rank != type.shape.rank) {
-        sl_onnx_wrong(c, "labels of %u dims for %u", places.shape.rank, type.shape.rank);
+        sl_onnx_wrong(c, "labels have %u dims, which do not fit scores of %u", places.shape.rank,
+                      type.shape.rank);
         return l;
     }
     for (uint32_t i = 0; i < shape.rank; i++) shape.dims[i] = i == 1 ? 1 : type.shape.dims[i];
@@ -51,7 +52,7 @@ static sl_value reduced(sl_onnx_call *c, const losses *l) {
     if (strcmp(how, "none") == 0) return l->loss;
     const sl_value sum = sum_all(c, l->loss);
     if (strcmp(how, "sum") == 0) return sum;
-    if (strcmp(how, "mean") != 0) sl_onnx_refuse(c, "reduction '%s'", how);
+    if (strcmp(how, "mean") != 0) sl_onnx_refuse(c, "reduction '%s' is not supported", how);
     if (l->weights.v) return sl_onnx_op2(c, "div", sum, sum_all(c, l->weights));
     return sl_onnx_op_scalar(c, "div", sum, (double)sl_type_elements(&type));
 }

@@ -27,12 +27,11 @@ static sl_status make_list(const reader *r, const sl_wire *wire, uint32_t number
 
 static sl_status read_text(const reader *r, const sl_wire_field *field, const char **out) {
     if (field->kind != SL_WIRE_BYTES)
-        return sl_fail(r->err, SL_FORMAT, "ONNX: a text of another kind in field %u",
-                       field->number);
+        return sl_fail(r->err, SL_FORMAT, "ONNX: field %u is not a text", field->number);
     const char *text = (const char *)field->bytes.at;
     const size_t bytes = sl_wire_bytes(&field->bytes);
     if (memchr(text ? text : "", 0, bytes))
-        return sl_fail(r->err, SL_FORMAT, "ONNX: a text with a zero byte in field %u",
+        return sl_fail(r->err, SL_FORMAT, "ONNX: the text of field %u contains a zero byte",
                        field->number);
     *out = sl_arena_copy_text(r->arena, text ? text : "", bytes);
     return *out ? SL_OK : sl_no_memory(r->err, "a text", bytes);
@@ -159,7 +158,7 @@ static sl_status read_floats(const reader *r, sl_wire message, sl_onnx_attr *out
 static sl_status read_attr_graph(const reader *r, sl_wire message, const sl_onnx_graph **out) {
     const reader inner = {r->arena, r->err, r->depth + 1};
     if (inner.depth > DEEPEST)
-        return sl_fail(r->err, SL_FORMAT, "ONNX: graphs within graphs, more than %d deep", DEEPEST);
+        return sl_fail(r->err, SL_FORMAT, "ONNX: graphs nested more than %d deep", DEEPEST);
     sl_onnx_graph *graph = SL_ARENA_NEW(r->arena, sl_onnx_graph);
     if (!graph) return sl_no_memory(r->err, "a graph", sizeof *graph);
     *out = graph;
@@ -367,7 +366,7 @@ sl_status sl_onnx_model_read(const void *bytes, size_t count, sl_arena *arena, s
         if (field.number == 25 && is_message(&field))
             SL_TRY(read_function(&r, field.bytes, &functions[out->function_count++]));
         if (field.number != 7 || !is_message(&field)) continue;
-        if (has_graph) return sl_fail(err, SL_FORMAT, "ONNX model: two graphs");
+        if (has_graph) return sl_fail(err, SL_FORMAT, "ONNX model: it has two graphs");
         has_graph = true;
         SL_TRY(read_graph(&r, field.bytes, &out->graph));
     }

@@ -21,7 +21,8 @@ static bool resolve_shape(sl_onnx_call *c, const sl_integers *wanted, const sl_t
             dim = 1;
         }
         if (dim < 0 || __builtin_mul_overflow(product, dim, &product)) {
-            sl_onnx_wrong(c, "dim %u of the shape is %lld", i, (long long)wanted->items[i]);
+            sl_onnx_wrong(c, "dim %u of the shape is %lld, which is invalid", i,
+                          (long long)wanted->items[i]);
             return false;
         }
         out->dims[i] = dim;
@@ -75,7 +76,7 @@ void sl_onnx_unsqueeze(sl_onnx_call *c) {
         return;
     }
     if (list.count > SL_MAX_RANK || from.rank + list.count > SL_MAX_RANK) {
-        sl_onnx_refuse(c, "more than %d dims", SL_MAX_RANK);
+        sl_onnx_refuse(c, "more than %d dims are not supported", SL_MAX_RANK);
         return;
     }
     const uint32_t rank = from.rank + list.count;
@@ -181,7 +182,7 @@ static int pad_mode(sl_onnx_call *c) {
     const char *mode = sl_onnx_text(c, "mode", "constant");
     for (int i = 0; i < 4; i++)
         if (strcmp(mode, modes[i]) == 0) return i;
-    sl_onnx_refuse(c, "mode '%s'", mode);
+    sl_onnx_refuse(c, "mode '%s' is not supported", mode);
     return -1;
 }
 
@@ -284,7 +285,7 @@ void sl_onnx_tile(sl_onnx_call *c) {
         split.dims[1] = times;
         x = sl_onnx_expand(c, x, &split);
         if (__builtin_mul_overflow(shape.dims[axis], times, &shape.dims[axis]))
-            sl_onnx_wrong(c, "%lld repeats", (long long)times);
+            sl_onnx_wrong(c, "%lld repeats are too many", (long long)times);
         x = sl_onnx_reshape(c, x, &shape);
     }
     sl_onnx_set(c, 0, x);
@@ -303,7 +304,8 @@ static int64_t block_size(sl_onnx_call *c, sl_dims *shape) {
     bool fits = shape->rank == 4 && block >= 1 && block <= 1024;
     for (uint32_t i = 0; i < shape->rank; i++) fits &= shape->dims[i] <= (int64_t)1 << 40;
     if (!fits) {
-        sl_onnx_wrong(c, "%u dims and blocks of %lld", shape->rank, (long long)block);
+        sl_onnx_wrong(c, "an input of %u dims does not fit blocks of %lld", shape->rank,
+                      (long long)block);
         return 0;
     }
     return block;

@@ -41,7 +41,8 @@ void sl_onnx_batch_norm(sl_onnx_call *c) {
     for (uint32_t i = 0; i < 5; i++) in[i] = sl_onnx_cast(c, sl_onnx_in(c, i), dtype);
     const bool old_training = c->opset < 7 && !sl_onnx_int(c, "is_test", 0);
     if (old_training || (c->opset < 9 && !sl_onnx_int(c, "spatial", 1))) {
-        sl_onnx_refuse(c, old_training ? "is_test = 0" : "spatial = 0");
+        sl_onnx_refuse(c, old_training ? "is_test = 0 is not supported"
+                                       : "spatial = 0 is not supported");
     } else if (sl_onnx_int(c, "training_mode", 0)) {
         train_batch_norm(c, in, eps);
     } else {
@@ -69,7 +70,8 @@ void sl_onnx_instance_norm(sl_onnx_call *c) {
 static sl_value spread_groups(sl_onnx_call *c, sl_value x, int64_t channels) {
     const int64_t groups = sl_onnx_type(c, x).shape.dims[0];
     if (groups < 1 || channels % groups) {
-        sl_onnx_wrong(c, "%lld groups of %lld channels", (long long)groups, (long long)channels);
+        sl_onnx_wrong(c, "%lld groups do not divide %lld channels", (long long)groups,
+                      (long long)channels);
         return x;
     }
     x = sl_onnx_reshape(c, x, &(sl_dims){2, {groups, 1}});
@@ -131,7 +133,9 @@ void sl_onnx_lrn(sl_onnx_call *c) {
     const sl_dims shape = sl_onnx_type(c, x).shape;
     const int64_t size = sl_onnx_int(c, "size", 0);
     if (shape.rank < 2 || size < 1 || size > INT32_MAX) {
-        sl_onnx_wrong(c, "%u dims and a size of %lld", shape.rank, (long long)size);
+        sl_onnx_wrong(
+            c, "an input of %u dims with size %lld, wanted at least 2 dims and a positive size",
+            shape.rank, (long long)size);
         return;
     }
     const sl_dims rows = {4, {shape.dims[0], 1, shape.dims[1], sl_dims_tail(&shape, 2)}};

@@ -14,7 +14,8 @@ sl_value sl_onnx_quantized(sl_onnx_call *c, sl_value x, uint32_t scale, uint32_t
     } else {
         const int64_t wanted = sl_onnx_int(c, "output_dtype", 0);
         if (wanted && !sl_onnx_type_find((int32_t)wanted, &to))
-            sl_onnx_refuse(c, "an output of type %s", sl_onnx_type_name((int32_t)wanted));
+            sl_onnx_refuse(c, "output type %s is not supported",
+                           sl_onnx_type_name((int32_t)wanted));
         point = sl_onnx_expand(c, sl_onnx_scalar(c, to, 0), &type.shape);
     }
     const sl_value three[] = {x, by, point};
@@ -27,7 +28,7 @@ sl_value sl_onnx_quantized(sl_onnx_call *c, sl_value x, uint32_t scale, uint32_t
 /* The axis of the parameters; ignored, and possibly invalid, if there is only one. */
 static int64_t parameter_axis(sl_onnx_call *c) {
     const sl_type scale = sl_onnx_in_type(c, 1);
-    if (sl_onnx_int(c, "block_size", 0)) sl_onnx_refuse(c, "parameters in blocks");
+    if (sl_onnx_int(c, "block_size", 0)) sl_onnx_refuse(c, "block_size is not supported");
     return sl_type_elements(&scale) == 1 ? 0 : sl_onnx_int(c, "axis", 1);
 }
 

@@ -13,7 +13,7 @@ typedef struct {
 /* A dim from an unchecked number. */
 static int64_t whole(sl_onnx_call *c, double size) {
     if (size >= 0 && size < 1e14) return (int64_t)size;
-    sl_onnx_wrong(c, "a dim of %g", size);
+    sl_onnx_wrong(c, "a dim is %g, which is out of range", size);
     return 0;
 }
 
@@ -37,7 +37,8 @@ static void apply_scales(sl_onnx_call *c, sizes *s, const sl_reals *scales, cons
     for (uint32_t i = 0; i < axes->rank; i++) {
         const double scale = scales->items[i];
         const int64_t axis = axes->dims[i];
-        if (!(scale > 0) || scale > 1e6) sl_onnx_wrong(c, "a scale of %g", scale);
+        if (!(scale > 0) || scale > 1e6)
+            sl_onnx_wrong(c, "a scale is %g, which is out of range", scale);
         if (sl_onnx_failed(c)) return;
         s->scales[axis] = scale;
         s->to.dims[axis] = whole(c, floor((double)s->from.dims[axis] * scale));
@@ -84,7 +85,7 @@ static sizes start_sizes(sl_onnx_call *c) {
 static void emit(sl_onnx_call *c, const sizes *s, const char *mode, const char *coordinates,
                  const char *rounding) {
     if (strpbrk(mode, "\"\\") || strpbrk(coordinates, "\"\\") || strpbrk(rounding, "\"\\"))
-        sl_onnx_wrong(c, "mode '%s'", mode);
+        sl_onnx_wrong(c, "mode '%s' is unknown", mode);
     sl_onnx_set(
         c, 0,
         sl_onnx_with(c, "resize", sl_onnx_in(c, 0),

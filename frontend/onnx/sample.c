@@ -127,7 +127,7 @@ void sl_onnx_grid_sample(sl_onnx_call *c) {
     const char *mode = sl_onnx_text(c, "mode", "linear");
     const char *padding = sl_onnx_text(c, "padding_mode", "zeros");
     if (x.shape.rank != 4 || grid.shape.rank != 4) {
-        sl_onnx_refuse(c, "an image of %u dims; 4 are supported", x.shape.rank);
+        sl_onnx_refuse(c, "an image of %u dims is not supported, only 4", x.shape.rank);
         return;
     }
     const int64_t places = grid.shape.dims[1] * grid.shape.dims[2];
@@ -188,7 +188,7 @@ void sl_onnx_affine_grid(sl_onnx_call *c) {
     const uint32_t count = size.count - 2;
     if ((size.count != 4 && size.count != 5) || theta.shape.rank != 3 ||
         theta.shape.dims[1] != count || theta.shape.dims[2] != (int64_t)count + 1) {
-        sl_onnx_refuse(c, "a grid of %u dims", size.count);
+        sl_onnx_refuse(c, "a grid of %u dims with this theta is not supported", size.count);
         return;
     }
     int64_t places = 1;
@@ -198,7 +198,8 @@ void sl_onnx_affine_grid(sl_onnx_call *c) {
         places *=
             size.items[2 + d] > 0 && size.items[2 + d] < 1 << 20 ? size.items[2 + d] : 1 << 20;
         if (places > 1 << 26 || size.items[2 + d] < 1) {
-            sl_onnx_refuse(c, "a grid of dims %s", sl_onnx_list(c, size.items, size.count));
+            sl_onnx_refuse(c, "a grid of size %s is not supported",
+                           sl_onnx_list(c, size.items, size.count));
             return;
         }
     }

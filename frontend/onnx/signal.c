@@ -73,7 +73,8 @@ void sl_onnx_dft(sl_onnx_call *c) {
         sl_onnx_wrong(c, "%u dims and axis %u; the last dim must be 1 or 2", rank, axis);
         return;
     }
-    if (half && inverse) sl_onnx_refuse(c, "an inverse transform of a one-sided spectrum");
+    if (half && inverse)
+        sl_onnx_refuse(c, "the inverse transform of a one-sided spectrum is not supported");
     const int64_t length = sl_onnx_integer_in(c, 1, type.shape.dims[axis]);
     /* In f64, so that terms that cancel leave no rounding error. */
     const sl_value wide = sl_onnx_cast(c, sl_onnx_in(c, 0), SL_DTYPE_f64);
@@ -90,13 +91,13 @@ void sl_onnx_stft(sl_onnx_call *c) {
     if (sl_onnx_has(c, 2)) length = sl_onnx_in_type(c, 2).shape.dims[0];
     if (sl_onnx_failed(c)) return;
     if (type.shape.rank != 3 || step < 1 || length < 1 || length > type.shape.dims[1]) {
-        sl_onnx_wrong(c, "%u dims, frames of %lld every %lld", type.shape.rank, (long long)length,
-                      (long long)step);
+        sl_onnx_wrong(c, "an input of %u dims with frames of %lld every %lld is invalid",
+                      type.shape.rank, (long long)length, (long long)step);
         return;
     }
     const int64_t frames = (type.shape.dims[1] - length) / step + 1;
     if (frames > LARGEST / length) {
-        sl_onnx_refuse(c, "%lld frames", (long long)frames);
+        sl_onnx_refuse(c, "%lld frames are too many", (long long)frames);
         return;
     }
     int64_t *at = sl_onnx_memory(c, (size_t)(frames * length), sizeof *at);

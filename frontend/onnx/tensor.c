@@ -53,8 +53,8 @@ int32_t sl_onnx_type_number(sl_dtype dtype) {
 static sl_status make_type(const sl_onnx_tensor *tensor, sl_type *out, sl_error *err) {
     *out = (sl_type){0};
     if (!sl_onnx_type_find(tensor->data_type, &out->dtype))
-        return sl_fail(err, SL_UNSUPPORTED, "tensor '%s': elements of type %s (%d)", tensor->name,
-                       sl_onnx_type_name(tensor->data_type), tensor->data_type);
+        return sl_fail(err, SL_UNSUPPORTED, "tensor '%s': element type %s (%d) is not supported",
+                       tensor->name, sl_onnx_type_name(tensor->data_type), tensor->data_type);
     if (tensor->dims.count > SL_MAX_RANK)
         return sl_fail(err, SL_UNSUPPORTED, "tensor '%s': %u dims, at most %d are supported",
                        tensor->name, tensor->dims.count, SL_MAX_RANK);
@@ -90,7 +90,7 @@ static sl_status copy_numbers(const sl_onnx_tensor *tensor, const sl_type *type,
         if (count < wanted) memcpy(out + count * each, &value, each);
     }
     if (numbers.packed.broken || numbers.message.broken)
-        return sl_fail(err, SL_FORMAT, "tensor '%s': its data is broken", tensor->name);
+        return sl_fail(err, SL_FORMAT, "tensor '%s': its data is malformed", tensor->name);
     return count == wanted ? SL_OK : wrong_size(tensor, type, count, "numbers", err);
 }
 
@@ -110,7 +110,7 @@ sl_status sl_onnx_tensor_decode(const sl_onnx_tensor *tensor, sl_arena *arena, s
                                 void **out_data, sl_error *err) {
     if (tensor->external)
         return sl_fail(err, SL_UNSUPPORTED,
-                       "tensor '%s': its data lies in another file; save the model as one file",
+                       "tensor '%s': its data is in another file; save the model as one file",
                        tensor->name);
     SL_TRY(make_type(tensor, out_type, err));
     const uint64_t bytes = sl_type_bytes(out_type);

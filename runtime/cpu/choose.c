@@ -87,8 +87,8 @@ static double mass_of(const sl_candidate *c, uint32_t count) {
     return sum;
 }
 
-/* Reorders so that the best entries with a total weight of at least `mass` come first, the last of
- * them at the end; returns how many, at least one. */
+/* Reorders so that the best entries with a total weight of at least `mass` come first, the worst of
+ * them last; returns how many, at least one. */
 static uint32_t select_mass(const float *logits, sl_candidate *c, uint32_t count, double mass) {
     uint32_t low = 0, high = count;
     while (high - low > 1) {

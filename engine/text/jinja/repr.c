@@ -116,7 +116,7 @@ static sl_status repr_value(jinja_run *run, jinja_buffer *buffer, jinja_value va
         SL_TRY(repr_dict(run, buffer, value.dict));
         return append_literal(run, buffer, ">");
     default:
-        return JINJA_FAIL(run, "a %s has no text", sl_jinja_kind_name(value.kind));
+        return JINJA_FAIL(run, "a %s cannot be converted to text", sl_jinja_kind_name(value.kind));
     }
 }
 

@@ -114,7 +114,8 @@ static void convolve_block(const sl_causal_conv_args *a, int64_t first, float *t
 RUN(causal_conv) {
     const sl_causal_conv_args *a = args;
     if (dim(&a->w.type, 1) > MOST_TAPS)
-        return sl_fail(worker->err, SL_UNSUPPORTED, "causal_conv: %lld taps, at most %d are run",
+        return sl_fail(worker->err, SL_UNSUPPORTED,
+                       "causal_conv: %lld taps, at most %d are supported",
                        (long long)dim(&a->w.type, 1), MOST_TAPS);
     SL_TRY(check_rows(&a->slots, &a->positions, &a->window.type, worker->err));
     for (int64_t item = begin; item < end; item++)

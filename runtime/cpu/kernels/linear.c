@@ -152,7 +152,7 @@ RUN(linear) {
     const sl_linear_product product =
         SL_KERNEL(sl_linear_product_of)(a->x.type.dtype, a->w.type.dtype);
     if (!product.run)
-        return sl_fail(worker->err, SL_UNSUPPORTED, "linear: weights of type %s cannot be run",
+        return sl_fail(worker->err, SL_UNSUPPORTED, "linear: weights of type %s are not supported",
                        sl_dtype_infos[a->w.type.dtype].name);
     product.run(&job, begin, end, worker->scratch);
     return SL_OK;
@@ -195,7 +195,7 @@ RUN(linear_heads) {
         SL_KERNEL(sl_linear_product_of)(SL_DTYPE_f32, a->w.type.dtype);
     if (!product.run)
         return sl_fail(worker->err, SL_UNSUPPORTED,
-                       "linear_heads: weights of type %s cannot be run",
+                       "linear_heads: weights of type %s are not supported",
                        sl_dtype_infos[a->w.type.dtype].name);
     const int64_t parts = head_parts(a, &product);
     for (int64_t at = begin, next; at < end; at = next) {

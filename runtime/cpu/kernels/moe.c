@@ -92,7 +92,7 @@ SL_CHECKED static sl_status multiply(const ffn *f, const sl_cview *w, const ffn_
                                .out = out,
                                .out_stride = dim(&w->type, 0)};
     if (SL_KERNEL(sl_linear_whole)(&job, f->scratch)) return SL_OK;
-    return sl_fail(err, SL_UNSUPPORTED, "%s: experts of type %s cannot be run", f->op->name,
+    return sl_fail(err, SL_UNSUPPORTED, "%s: experts of type %s are not supported", f->op->name,
                    sl_dtype_infos[w->type.dtype].name);
 }
 

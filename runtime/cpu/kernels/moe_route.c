@@ -69,7 +69,7 @@ RUN(route) {
         for (int64_t i = experts; i < whole; i++) terms[i] = NAN;
         if (!choose_best(terms, whole, k, chosen))
             return sl_fail(worker->err, SL_INVALID,
-                           "route: row %lld has fewer than %u logits that are numbers",
+                           "route: row %lld has fewer than %u logits that are not NaN",
                            (long long)t, k);
         weigh(logits, terms, experts, chosen, &a->attrs, (float *)a->weights.data + t * k);
     }
@@ -139,7 +139,7 @@ RUN(route_groups) {
         keep_groups(x, experts, &a->attrs, x + whole);
         if (!choose_best(x, whole, k, chosen))
             return sl_fail(worker->err, SL_INVALID,
-                           "route_groups: row %lld has fewer than %u logits that are numbers",
+                           "route_groups: row %lld has fewer than %u logits that are not NaN",
                            (long long)t, k);
         for (uint32_t j = 0; j < k; j++) sum += weights[j] = shares[chosen[j]];
         for (uint32_t j = 0; j < k; j++)

@@ -287,7 +287,7 @@ RUN(sample) {
         const int64_t best = read_logits(&a->logits, row, width, weights);
         if (best < 0)
             return sl_fail(worker->err, SL_INVALID,
-                           "sample: logits of row %lld have no finite largest", (long long)row);
+                           "sample: the largest logit of row %lld is not finite", (long long)row);
         *out = (int32_t)best;
         if (a->attrs.temperature == 0) continue;
         const double most = weights[best], temperature = (double)a->attrs.temperature;

@@ -141,7 +141,7 @@ SL_CHECKED static sl_status run_sequence(const layer *l, int64_t item, const roo
     int64_t length = l->steps;
     sl_cell cell;
     if (!sl_cell_make(l->attrs, l->gates, n, (uint32_t)direction, &cell))
-        return sl_fail(err, SL_INVALID, "no such activations");
+        return sl_fail(err, SL_INVALID, "unknown activations");
     if (l->lengths) {
         length = whole_at(l->lengths->type.dtype, l->lengths->data, sequence);
         SL_TRY(check_index(length, l->steps + 1, "the length", sequence, err));
