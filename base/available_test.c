@@ -1,4 +1,4 @@
-/* available_test.c - What is left is something, and no more than the machine has. */
+/* available_test.c - The available memory is positive and at most that of the machine. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

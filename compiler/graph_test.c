@@ -472,8 +472,8 @@ static void meaning_errors_have_positions(void **state) {
     assert_parse_fails(HEAD "%1 = reduce_sum(%x) {axes = [1], keep = -1}}",
                        "line 2, column 41: expected an integer from 0 to 4294967295, found '-1'");
     assert_parse_fails(HEAD "scope \"top\" %1 = matmul(%x, %x)}",
-                       "line 2, column 18: top matmul: b is f32[2,3], its last dim but one must be "
-                       "3 as in a f32[2,3]");
+                       "line 2, column 18: top matmul: b is f32[2,3], its second-to-last dim must "
+                       "be 3 as in a f32[2,3]");
     assert_parse_fails(HEAD "%1 = exp(%x) : f32[3,2]}",
                        "line 2, column 16: result 'out' of exp is f32[2,3], not f32[3,2]");
     assert_parse_fails(HEAD "output \"y\" = %1}", "line 2, column 14: %1 is not defined");

@@ -75,7 +75,7 @@ static void free_buffer(unsigned char *buffer) {
 static const sl_reader_kind kinds[] = {SL_READER_URING, SL_READER_THREADS, SL_READER_AUTO};
 enum { KINDS = 3 };
 
-/* NULL where the machine has no such reader. */
+/* NULL if the machine does not support this reader. */
 static sl_reader *open_reader(const char *const *paths, uint32_t count, sl_reader_options options) {
     sl_reader *reader = NULL;
     sl_error err = {0};
@@ -104,7 +104,7 @@ static sl_read_result next(sl_reader *reader) {
     return result;
 }
 
-/* Read i takes 1 + i % 7 blocks or less, from file i % 2. */
+/* Read i has at most 1 + i % 7 blocks, from file i % 2. */
 static sl_read plan_read(uint32_t i, unsigned char *buffer) {
     const uint64_t blocks = FILE_BYTES / BLOCK;
     const uint64_t offset = i * 37 % (blocks - 7) * BLOCK;
@@ -120,7 +120,7 @@ static void assert_read_matches(const sl_read *read) {
     assert_memory_equal(read->into, wanted + read->offset, read->bytes);
 }
 
-/* What a direct reader needs where the test files lie. */
+/* The alignment that a direct reader needs in the file system of the test files. */
 static uint32_t direct_alignment(void) {
     const int fd = open(path_a, O_RDONLY | O_DIRECT);
     if (fd < 0) return 1;
@@ -185,7 +185,7 @@ static void test_submit_and_next_in_different_threads(void **unused) {
         for (uint32_t got = 0; got < job.count;) {
             sl_read_result result;
             const sl_status status = sl_reader_next(reader, &result, NULL);
-            if (status == SL_INVALID) continue; /* ahead of the submitter */
+            if (status == SL_INVALID) continue; /* faster than the submitter */
             assert_int_equal(status, SL_OK);
             assert_int_equal(result.status, SL_OK);
             const sl_read read = plan_read((uint32_t)result.tag, job.buffer);
@@ -337,12 +337,12 @@ static void test_close_with_reads_in_flight(void **unused) {
             for (uint32_t i = 0; i < 40; i++) submit(reader, plan_read(i, buffer));
             if (round % 2) assert_int_equal(next(reader).status, SL_OK);
             sl_reader_close(reader);
-            free_buffer(buffer); /* a late read would be seen by the address sanitizer */
+            free_buffer(buffer); /* the address sanitizer would detect a late read */
         }
     }
 }
 
-/* A file system in memory refuses direct reads, or not; the bytes are the same. */
+/* A file system in memory may not support direct reads; the bytes are the same. */
 static void test_mixed_file_systems(void **unused) {
     (void)unused;
     if (access("/dev/shm", W_OK) != 0) {

@@ -1,4 +1,4 @@
-/* fused.c - Blocks made of several ops, without rounding in between. */
+/* fused.c - Fused blocks of several ops, without rounding in between. */
 #include "compiler/ops/attention.h"
 #include <string.h>
 
@@ -81,8 +81,8 @@ sl_status infer_fused_matmul_bias_act(const sl_infer_args *a, sl_error *err) {
                          0, ACTS - 1, err));
     const sl_dims *x = &a->in[0].shape, *w = &a->in[1].shape;
     const int64_t inner = x->dims[x->rank - 1], cols = w->dims[w->rank - 1];
-    SL_TRY(sl_check_attr(a->label, "the last dim but one of b", w->dims[w->rank - 2], inner, inner,
-                         err));
+    SL_TRY(sl_check_attr(a->label, "the second-to-last dim of b", w->dims[w->rank - 2], inner,
+                         inner, err));
     SL_TRY(sl_check_attr(a->label, "the length of bias", a->in[2].shape.dims[0], cols, cols, err));
     const sl_dims left = batch_dims(x), right = batch_dims(w);
     a->out[0].dtype = a->in[0].dtype;
@@ -170,9 +170,9 @@ RESIDUAL(fused_residual_ln, true)
 RESIDUAL(fused_residual_rms_norm, false)
 #undef RESIDUAL
 
-/* ---- attention between two products ---- */
+/* ---- fused_attention_block, fused_transformer_layer ---- */
 
-/* What the two blocks have in common. */
+/* The common part of the two blocks. */
 typedef struct {
     uint32_t heads, bias, rope, interleaved;
     sl_attention_attrs_shared form;
@@ -183,7 +183,7 @@ static uint32_t mask_count(const block_form *b) {
     return sl_mask_is_tensor(b->form.mask);
 }
 
-/* x[B,S,E], qkv_w[E,3P], out_w[P,F] are the first inputs. */
+/* Checks the first inputs x[B,S,E], qkv_w[E,3P], out_w[P,F]. */
 static sl_status check_block(const sl_infer_args *a, const block_form *b, sl_error *err) {
     const sl_dims *x = &a->in[0].shape;
     const int64_t width = a->in[2].shape.dims[0];
@@ -202,7 +202,7 @@ static sl_status check_block(const sl_infer_args *a, const block_form *b, sl_err
                : SL_OK;
 }
 
-/* Biases of these lengths from input `at` on. */
+/* Checks biases of these lengths, from input `at` on. */
 static sl_status check_biases(const sl_infer_args *a, uint32_t at, const int64_t *lengths,
                               uint32_t count, sl_error *err) {
     static const char *const names[] = {"qkv_b", "out_b", "fc1_b", "fc2_b"};
@@ -275,7 +275,7 @@ sl_status infer_fused_transformer_layer(const sl_infer_args *a, sl_error *err) {
     return b.bias ? check_biases(a, 9 + mask_count(&b), lengths, 4, err) : SL_OK;
 }
 
-/* q, k and v of all heads, [B,heads,S,D] each, from rows of the three side by side. */
+/* Splits rows of q, k and v into heads, [B,heads,S,D] each. */
 static void split_heads(const sl_plain_attention *t, const double *rows, double *const to[3]) {
     const int64_t dim = t->key_dim, width = t->heads * dim;
     for (int64_t i = 0; i < t->batches * t->queries * 3 * width; i++) {
@@ -294,7 +294,7 @@ static void join_heads(const sl_plain_attention *t, const double *from, double *
     }
 }
 
-/* rope_apply, of the evaluator itself. */
+/* Calls the evaluator's rope_apply. */
 static sl_status turn_heads(const sl_eval_args *a, const sl_plain_attention *t, const block_form *b,
                             double *x, sl_error *err) {
     const sl_type type =
@@ -306,7 +306,7 @@ static sl_status turn_heads(const sl_eval_args *a, const sl_plain_attention *t, 
     return eval_rope_apply(&args, err);
 }
 
-/* The block's result, without out_w's product's residual. */
+/* The output of the attention block, without the residual. */
 static sl_status eval_block(const sl_eval_args *a, const block_form *b, double *out,
                             sl_error *err) {
     const double *in[SL_MAX_INPUTS] = {NULL};
@@ -347,7 +347,7 @@ sl_status eval_fused_attention_block(const sl_eval_args *a, sl_error *err) {
     return eval_block(a, &b, a->out[0].data, err);
 }
 
-/* out = norm(x + y), row by row; y is lost. */
+/* out = norm(x + y), for each row; overwrites y. */
 static void add_norm(const norm *n, const double *x, double *y, int64_t count, double *out) {
     for (int64_t i = 0; i < count; i++) y[i] += x[i];
     for (int64_t i = 0; i < count; i += n->width) normalise(n, y + i, out + i);

@@ -1,5 +1,5 @@
-/* ops_test.c - Every op against PyTorch (tests/data/ops/fixtures.json), fused ones against formulas
- * written out (fused.json), and their refusals. */
+/* ops_test.c - Every op against PyTorch (tests/data/ops/fixtures.json), fused ones against explicit
+ * formulas (fused.json), and error messages. */
 #include "compiler/graph.h"
 #include "compiler/ops/semantics.h"
 #include "core/codec.h"
@@ -13,10 +13,10 @@
 
 #include <cmocka.h>
 
-/* ---- A source that serves experts from memory, last requested first ---- */
+/* ---- an expert source in memory, which returns the last requested first ---- */
 
 typedef struct {
-    sl_expert_source source; /* first */
+    sl_expert_source source; /* must be first */
     sl_type type;            /* [E, I, H] */
     float *gate, *up, *down;
     int32_t wanted[16];
@@ -68,8 +68,8 @@ typedef struct {
     sl_eval_tensor in[SL_MAX_INPUTS], out[SL_MAX_OUTPUTS];
     _Alignas(max_align_t) unsigned char attrs[SL_MAX_ATTRS_BYTES];
     memory_source experts;
-    sl_graph *owner;   /* of attributes */
-    uint32_t in_count; /* more than the op's own where it takes a list */
+    sl_graph *owner;   /* owner of the attributes */
+    uint32_t in_count; /* more than the op's own inputs if it takes a list */
     sl_error err;
 } bench;
 
@@ -271,7 +271,7 @@ static void every_op_matches_its_fixtures(void **state) {
                      seen[first_families[i]]);
 }
 
-/* ---- Not a number ---- */
+/* ---- NaN ---- */
 
 static void set_f32(bench *b, uint32_t input, const double *data, int64_t count) {
     b->in[input].type = sl_type_make(SL_DTYPE_f32, 1, count);
@@ -307,9 +307,9 @@ static void nan_survives_relu_and_reduce_max(void **state) {
     }
 }
 
-/* ---- Two forms of one recurrence ---- */
+/* ---- two forms of the delta net's recurrence ---- */
 
-/* 70 rows: 40 of slot 1 from its start, 30 of slot 0 going on. */
+/* 70 rows: 40 of slot 1 from its start, 30 that continue slot 0. */
 static void fill_delta(bench *b) {
     const char *const types[] = {"f32[70,2,8]", "f32[70,2,8]", "f32[70,4,6]", "f32[70,4]",
                                  "f32[70,4]",   "i32[70]",     "i32[70]",     "f32[2,4,8,6]"};
@@ -350,7 +350,7 @@ static void chunks_equal_steps(void **state) {
     bench_close(&step);
 }
 
-/* Operand i of rows * 4 heads of `size` elements, from two groups of two heads to two tiles. */
+/* Reorders rows * 4 heads of `size` elements from two groups of two heads to two tiles. */
 static void tile_heads(const double *from, int64_t rows, int64_t size, double *to) {
     static const int order[4] = {0, 2, 1, 3}; /* tile j, group g holds head 2g + j */
     for (int64_t r = 0; r < rows; r++)
@@ -384,7 +384,7 @@ static void tiled_heads_are_grouped_ones_elsewhere(void **state) {
     }
 }
 
-/* ---- Weights stay coded ---- */
+/* ---- weights stay encoded ---- */
 
 static void linear_reads_panels(void **state) {
     (void)state;
@@ -411,9 +411,9 @@ static void linear_reads_panels(void **state) {
     bench_close(&b);
 }
 
-/* ---- Refusals ---- */
+/* ---- errors ---- */
 
-/* Inputs of ones, integers of zeros; one integer is then set wrong. */
+/* Inputs are ones, integers zeros; then one integer is set to an invalid value. */
 static void refuses(const char *op, const char *attrs, const char *const *types, uint32_t input,
                     double wrong, const char *message) {
     bench b;
@@ -491,7 +491,7 @@ static void experts_that_never_come_are_noticed(void **state) {
     bench_close(&b);
 }
 
-/* An operand that does not fit, with what is said about it. */
+/* An invalid operand, and the expected message. */
 static void rejects(const char *op, const char *attrs, const char *const *types,
                     const char *message) {
     bench b;
@@ -515,7 +515,7 @@ static void contraction_types_are_checked(void **state) {
     rejects("linear", "", TYPES("f32[4,2]", "i32[64,2]"),
             "linear: w is i32[64,2], must be weight[N,K] (a float or panel type)");
     rejects("matmul", "", TYPES("f32[2,3]", "f32[2,3]"),
-            "matmul: b is f32[2,3], its last dim but one must be 3 as in a f32[2,3]");
+            "matmul: b is f32[2,3], its second-to-last dim must be 3 as in a f32[2,3]");
     rejects("matmul", "", TYPES("f32[3]", "f32[3,3]"),
             "matmul: a is f32[3], must have two dims or more");
     rejects(
@@ -632,7 +632,7 @@ static void attention_attributes_are_checked(void **state) {
             "linear_heads: x is a8[2,3,4], must be f32[T,heads,K]");
 }
 
-/* Random bytes are no pointers. */
+/* Random bytes must not be used as pointers. */
 static void drop_pointer(sl_attr_visitor *v, const char *name, sl_attr_kind kind, void *value) {
     (void)v, (void)name;
     sl_attr *attr = value;
@@ -647,7 +647,7 @@ static void drop_pointers(sl_op op, void *attrs) {
     sl_op_info_of(op)->visit_attrs(&visitor, attrs);
 }
 
-/* infer_ is total: whatever the types are, it answers. */
+/* infer_ is total: it returns a result or an error for any types. */
 static void inference_is_total(void **state) {
     (void)state;
     uint64_t random = 1;
@@ -676,7 +676,7 @@ static void inference_is_total(void **state) {
     assert_true(accepted > 1000);
 }
 
-/* Logits that are no numbers are never chosen; a row with too few others is refused. */
+/* NaN logits are never chosen; a row with too few other logits is an error. */
 static void routes_choose_numbers(void **state) {
     (void)state;
     double logits[] = {NAN, 3, NAN, 5}, experts[2] = {0}, weights[2] = {0};
@@ -695,7 +695,7 @@ static void routes_choose_numbers(void **state) {
     assert_true(fabs(weights[0] + weights[1] - 1) < 1e-15 && weights[0] > weights[1]);
     logits[3] = NAN;
     assert_int_equal(sl_eval(SL_OP_route, &args, &err), SL_INVALID);
-    assert_string_equal(err.message, "route: row 0 has fewer than 2 logits that are numbers");
+    assert_string_equal(err.message, "route: row 0 has fewer than 2 logits that are not NaN");
 }
 
 int main(void) {

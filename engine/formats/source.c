@@ -24,7 +24,7 @@ static int is_model(const struct dirent *entry) {
            (has_suffix(entry->d_name, ".gguf") && strncmp(entry->d_name, "mmproj", 6) != 0);
 }
 
-/* Parts of one model count once. */
+/* Whether two files are parts of the same model. */
 static bool same_model(const char *left, const char *right) {
     uint32_t part, left_count = 0, right_count = 0;
     const size_t bytes = sl_gguf_part_name(left, &part, &left_count);
@@ -48,7 +48,7 @@ static sl_status find_files(const char *folder, sl_arena *arena, uint32_t *out_c
     return count > 0 && !*out ? sl_no_memory(err, folder, strlen(folder)) : SL_OK;
 }
 
-/* Which of the two it is, its first bytes tell. */
+/* A pack or a GGUF file, according to its first bytes. */
 static sl_status open_file(sl_source *source, const char *path, sl_error *err) {
     char magic[sizeof SL_GGUF_MAGIC - 1] = "";
     FILE *file = fopen(path, "rb");
@@ -146,7 +146,7 @@ static const char *name_of(const sl_source *source, uint32_t id) {
                                      : source->skipped[id - source->tensor_count].name;
 }
 
-/* The slot that holds name, or the empty one where it belongs. */
+/* The slot that holds the name, or the empty slot where it belongs. */
 static uint32_t *find_slot(const sl_source *source, const char *name) {
     uint64_t at = XXH3_64bits(name, strlen(name)) & source->slot_mask;
     while (source->slots[at] && strcmp(name_of(source, source->slots[at] - 1), name) != 0)

@@ -19,28 +19,28 @@ typedef struct {
     const sl_view *sum, *out;
 } residual;
 
-/* A block of a product's result: rows x cols from column `col` on. */
+/* A block of an output matrix: rows x cols from column `col` on. */
 typedef struct {
     int64_t a_at, b_at, out_at, col;
     int64_t rows, cols, inner, all_cols;
 } tile;
 
-/* act(x w + bias); bias may be NULL. */
+/* A dense layer act(x w + bias); bias may be NULL. */
 typedef struct {
     const sl_cview *w, *bias;
     uint32_t act;
 } dense;
 
-/* Attention between two products; what is not there is NULL. */
+/* Operands of an attention block; those that are absent are NULL. */
 typedef struct {
     const sl_cview *x, *qkv_w, *out_w;
     const sl_cview *qkv_b, *out_b, *fc1_b, *fc2_b, *mask, *cos, *sin;
     sl_attention_form form;
-    int64_t tokens, heads, width, dim; /* width: of all heads */
+    int64_t tokens, heads, width, dim; /* width: of all heads together */
     bool interleaved;
 } layer;
 
-/* ---- what is written for each REAL ---- */
+/* ---- instantiated for float and double ---- */
 
 static inline float total_f32(const float *x, int64_t n) {
     return vtotal(x, n);
@@ -208,10 +208,10 @@ RUN(fused_matmul_bias_act) {
 
 static int64_t converted(const sl_cview *view) {
     if (!view || sl_dtype_infos[view->type.dtype].bytes >= sizeof(float)) return 0;
-    return sl_type_elements(&view->type) + 16; /* parts begin on 64 bytes */
+    return sl_type_elements(&view->type) + 16; /* parts are aligned to 64 bytes */
 }
 
-/* Numbers for the block itself, and for what is converted: at most two tensors at a time. */
+/* Scratch for the block's own buffers and for tensors converted from 16 bits. */
 static size_t block_bytes(const layer *l) {
     carver k = {NULL, 0};
     const size_t each = real_bytes(&l->x->type);
@@ -226,7 +226,7 @@ static size_t block_bytes(const layer *l) {
     return k.bytes;
 }
 
-/* Operand i of a list, from which *next goes on. */
+/* The next operand of an optional list if `wanted`, else NULL. */
 static const sl_cview *take(const sl_cview_list *list, uint32_t *next, bool wanted) {
     return wanted ? &list->items[(*next)++] : NULL;
 }

@@ -82,7 +82,7 @@ RUN(l2_norm) {
 
 /* ---- with quantised results ---- */
 
-/* A row of scratch where the values themselves go nowhere. */
+/* `scratch`: a row of scratch, for ops whose f32 result is not an output. */
 static sl_split split_quantised(const sl_type *x, int64_t operations, bool scratch) {
     sl_split split = split_rows(x, operations);
     split.scratch_bytes = scratch ? (size_t)last_dim(x) * sizeof(float) : 0;

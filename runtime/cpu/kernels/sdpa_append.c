@@ -5,7 +5,7 @@
 
 /* ---- kv_append: an item is a row ---- */
 
-/* Keys or values as 16-bit codes, at a position of a head. */
+/* Stores a key or value as 16-bit codes at a position of a head. */
 static void store_codes(const sl_view *cache, char *head, int64_t position, const float *x) {
     const bool keys = cache->type.dtype == SL_DTYPE_k16;
     const int64_t width = dim(&cache->type, 3);
