@@ -12,7 +12,7 @@ typedef struct {
 } scratch_plan;
 
 /* Plans the launches of one step into planner->launches. */
-static sl_status plan_step(const sl_cuda_executable *exe, uint32_t s, sl_cuda_planner *planner,
+static sl_status plan_step(const sl_cuda_executable *exe, uint32_t s, sl_gpu_planner *planner,
                            sl_error *err) {
     const sl_step *step = &exe->base.binding.program->steps[s];
     const sl_cuda_task *task = &exe->tasks[s];
@@ -35,11 +35,11 @@ static sl_status plan_step(const sl_cuda_executable *exe, uint32_t s, sl_cuda_pl
 static sl_status measure(sl_cuda_executable *exe, scratch_plan *plan, uint32_t *out_launches,
                          sl_error *err) {
     const sl_program *program = exe->base.binding.program;
-    sl_cuda_launch launches[SL_CUDA_MAX_LAUNCHES];
+    sl_gpu_launch launches[SL_GPU_MAX_LAUNCHES];
     *plan = (scratch_plan){0};
     *out_launches = 0;
     for (uint32_t s = 0; s < program->step_count; s++) {
-        sl_cuda_planner planner = {.launches = launches};
+        sl_gpu_planner planner = {.launches = launches};
         SL_TRY(plan_step(exe, s, &planner, err));
         *out_launches += planner.count;
         uint64_t *bytes = &plan->bytes[program->steps[s].op];
@@ -56,7 +56,7 @@ static sl_status plan_launches(sl_cuda_executable *exe, const scratch_plan *scra
                                uint32_t launches, sl_error *err) {
     const sl_program *program = exe->base.binding.program;
     if (launches > exe->launch_count) {
-        exe->launches = SL_ARENA_NEW_ARRAY(&exe->base.arena, sl_cuda_launch, launches);
+        exe->launches = SL_ARENA_NEW_ARRAY(&exe->base.arena, sl_gpu_launch, launches);
         exe->functions = SL_ARENA_NEW_ARRAY(&exe->base.arena, sl_cu_function, launches);
         exe->nodes = SL_ARENA_NEW_ARRAY(&exe->base.arena, sl_cu_node, launches);
         if (!exe->launches || !exe->functions || !exe->nodes)
@@ -67,7 +67,7 @@ static sl_status plan_launches(sl_cuda_executable *exe, const scratch_plan *scra
     for (uint32_t s = 0; s < program->step_count; s++) {
         const uint64_t offset = scratch->offset[program->steps[s].op];
         /* as many as were measured */
-        sl_cuda_planner planner = {
+        sl_gpu_planner planner = {
             .launches = exe->launches + exe->launch_count,
             .scratch = (char *)(uintptr_t)(exe->device->gpu.scratch.address + offset)};
         SL_TRY(plan_step(exe, s, &planner, err));
@@ -190,7 +190,7 @@ static sl_status add_edges(const sl_cuda_executable *exe, sl_cu_graph graph,
 }
 
 static sl_status add_node(const sl_cuda_executable *exe, sl_cu_graph graph, uint32_t index,
-                          sl_cuda_launch *launch, sl_cu_function function, sl_error *err) {
+                          sl_gpu_launch *launch, sl_cu_function function, sl_error *err) {
     void *arguments[] = {launch->args};
     const sl_cu_kernel_node node = {.function = function,
                                     .grid_x = launch->grid[0],

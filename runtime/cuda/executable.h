@@ -9,12 +9,12 @@ typedef struct sl_join_rule sl_join_rule; /* join.h */
 
 /* A launch that replaces a planned one. */
 typedef struct {
-    sl_cuda_launch launch;
+    sl_gpu_launch launch;
     sl_cu_function function;
 } sl_cuda_joined;
 
 typedef struct {
-    const sl_cuda_kernel *kernel; /* NULL: the host runs it */
+    const sl_gpu_kernel *kernel; /* NULL: the host runs it */
     uint32_t first_launch, launch_count;
     uint64_t scratch_offset, scratch_bytes; /* of the device's scratch; 0 bytes: none */
     /* In a graph (join.h): the step whose launches include this step, itself if it has its own; the
@@ -43,7 +43,7 @@ struct sl_cuda_executable {
     sl_gpu_executable base;
     sl_cuda_device *device;
     sl_cuda_task *tasks;
-    sl_cuda_launch *launches;  /* packed; at most SL_CUDA_MAX_LAUNCHES per step */
+    sl_gpu_launch *launches;   /* packed; at most SL_GPU_MAX_LAUNCHES per step */
     sl_cu_function *functions; /* [launch] */
     sl_cu_node *nodes;         /* [launch]: its node in the graph of its segment */
     uint32_t launch_count;
@@ -74,5 +74,5 @@ SL_CHECKED sl_status sl_cuda_prove(sl_cuda_executable *exe, sl_device_proof *out
 /* target.c: the kernel of a step, NULL if the host runs it; SL_UNSUPPORTED, naming the step, if
  * there is none. */
 sl_status sl_cuda_find_kernels(sl_gpu_executable *base, sl_error *err);
-SL_CHECKED sl_status sl_cuda_find(const sl_step *step, const sl_cuda_kernel **out, sl_error *err);
+SL_CHECKED sl_status sl_cuda_find(const sl_step *step, const sl_gpu_kernel **out, sl_error *err);
 #endif

@@ -32,7 +32,7 @@ static sl_status take_once(const measuring *m, sl_error *err) {
 
 static sl_status multiply_once(const measuring *m, sl_error *err) {
     sl_mma_loop args = {(float *)(uintptr_t)m->to.address, m->rounds};
-    const sl_cuda_launch launch = {.function = SL_FN_sl_loop_mma};
+    const sl_gpu_launch launch = {.function = SL_FN_sl_loop_mma};
     void *arguments[] = {&args};
     sl_cu_function function;
     SL_TRY(sl_cuda_function_of(m->device, &launch, &function, err));

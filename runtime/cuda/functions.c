@@ -78,7 +78,7 @@ static sl_status look_up(sl_cuda_device *device, const char *name, sl_cu_functio
     return sl_fail(err, SL_UNSUPPORTED, "there is no CUDA kernel called '%s'", name);
 }
 
-sl_status sl_cuda_function_of(sl_cuda_device *device, const sl_cuda_launch *launch,
+sl_status sl_cuda_function_of(sl_cuda_device *device, const sl_gpu_launch *launch,
                               sl_cu_function *out, sl_error *err) {
     enum { ALWAYS_ALLOWED = 32 << 10 };
     sl_cuda_function *f = &device->functions[launch->function];

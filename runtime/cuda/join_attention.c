@@ -167,7 +167,7 @@ static sl_status set_launches(const sl_joining *j, uint32_t step, const attentio
     SL_TRY(sl_joining_own(j, step, &joined, err));
     SL_JOINING_SET(j, joined, 0, function_for(splits->width), first);
     SL_JOINING_SET(j, joined, 1, SL_CUDA_FN(sl_sdpa_merge_row), second);
-    sl_cuda_launch *merge = &joined[1].launch;
+    sl_gpu_launch *merge = &joined[1].launch;
     merge->grid[0] = (uint32_t)(splits->heads * splits->ratio);
     merge->grid[1] = (uint32_t)(splits->width / SL_CUDA_MERGE_COLUMNS);
     merge->threads = SL_CUDA_MERGE_THREADS;

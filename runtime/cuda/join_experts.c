@@ -30,7 +30,7 @@ static uint32_t joiner_of(const sl_joining *j, const sl_operand *y, const sl_ope
     return UINT32_MAX;
 }
 
-static sl_dtype weight_of(const sl_cuda_launch *launch) {
+static sl_dtype weight_of(const sl_gpu_launch *launch) {
     return (sl_dtype)sl_cuda_fn_infos[launch->function].weight;
 }
 
@@ -43,7 +43,7 @@ static sl_status set_launches(const sl_joining *j, uint32_t ffn, const sl_route_
                               uint32_t join, sl_error *err) {
     sl_cuda_joined *joined = NULL;
     SL_TRY(sl_joining_own(j, ffn, &joined, err));
-    const sl_cuda_launch *pairs_up = launch_of(j, ffn, 0), *pairs_down = launch_of(j, ffn, 1);
+    const sl_gpu_launch *pairs_up = launch_of(j, ffn, 0), *pairs_down = launch_of(j, ffn, 1);
     const sl_moe_row_up_fn up_fn =
         SL_CUDA_FN_OF_TYPE(SL_CUDA_FN(sl_moe_row_up), weight_of(pairs_up));
     const sl_moe_row_down_fn down_fn =

@@ -22,7 +22,7 @@ static inline const void *args_of(const sl_joining *j, uint32_t step) {
     return j->exe->base.steps[step].args;
 }
 /* As it was planned. */
-static inline const sl_cuda_launch *launch_of(const sl_joining *j, uint32_t step, uint32_t i) {
+static inline const sl_gpu_launch *launch_of(const sl_joining *j, uint32_t step, uint32_t i) {
     return &j->exe->launches[task_of(j, step)->first_launch + i];
 }
 /* Whether the step is in no join. */

@@ -5,7 +5,7 @@
 
 /* ---- launches ---- */
 
-static sl_status launch_one(const sl_cuda_executable *exe, sl_cuda_launch *l,
+static sl_status launch_one(const sl_cuda_executable *exe, sl_gpu_launch *l,
                             sl_cu_function function, sl_error *err) {
     void *arguments[] = {l->args};
     SL_TRY_CUDA(&exe->device->driver,

@@ -10,7 +10,7 @@ static bool takes_empty(sl_op op) {
     return op == SL_OP_gaussian_splat_prepare || op == SL_OP_gaussian_splat_backward;
 }
 
-sl_status sl_cuda_find(const sl_step *step, const sl_cuda_kernel **out, sl_error *err) {
+sl_status sl_cuda_find(const sl_step *step, const sl_gpu_kernel **out, sl_error *err) {
     *out = NULL;
     if (step->op == SL_OP_custom)
         return sl_custom_check(step->label, step->attrs, "cuda device", err);
@@ -43,22 +43,22 @@ sl_status sl_cuda_find_kernels(sl_gpu_executable *base, sl_error *err) {
 /* As on the smallest device: a larger one can always use the same plan. */
 enum { MULTIPROCESSORS = 16, SHARED_BYTES = 99 << 10, SOME_ADDRESS = 4096 };
 
-static sl_status try_plan(const sl_cuda_kernel *kernel, const sl_step *step, sl_arena *arena,
+static sl_status try_plan(const sl_gpu_kernel *kernel, const sl_step *step, sl_arena *arena,
                           sl_error *err) {
-    sl_cuda_launch *launches = SL_ARENA_NEW_ARRAY(arena, sl_cuda_launch, SL_CUDA_MAX_LAUNCHES);
+    sl_gpu_launch *launches = SL_ARENA_NEW_ARRAY(arena, sl_gpu_launch, SL_GPU_MAX_LAUNCHES);
     void *args = sl_arguments_create(step, arena);
     if (!launches || !args) return sl_no_memory(err, "planning a step", sizeof *launches);
-    sl_cuda_planner planner = {.launches = launches,
-                               .multiprocessors = MULTIPROCESSORS,
-                               .shared_limit = SHARED_BYTES,
-                               .label = step->label};
+    sl_gpu_planner planner = {.launches = launches,
+                              .multiprocessors = MULTIPROCESSORS,
+                              .shared_limit = SHARED_BYTES,
+                              .label = step->label};
     for (uint32_t i = 0; i < step->operand_count; i++)
         sl_argument(step, args, i)->data = (void *)(uintptr_t)SOME_ADDRESS;
     return kernel->plan(args, &planner, err);
 }
 
 static sl_status accepts(const sl_step *step, sl_error *err) {
-    const sl_cuda_kernel *kernel;
+    const sl_gpu_kernel *kernel;
     sl_arena arena;
     uint32_t experts;
     SL_TRY(sl_cuda_find(step, &kernel, err));
