@@ -22,7 +22,6 @@ typedef struct {
     sl_cu_module *modules; /* one per image that was loaded */
     uint32_t image_count, module_count;
     sl_cuda_function functions[SL_FN_COUNT];
-    uint32_t multiprocessors, shared_limit;
 } sl_cuda_device;
 
 /* functions.c: loads modules and finds the functions of kernels. */

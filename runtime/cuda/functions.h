@@ -7,9 +7,8 @@
 #define SL_RUNTIME_CUDA_FUNCTIONS_H
 #include "core/type.h"
 #include "runtime/cuda/kernels/arguments.h"
+#include "runtime/gpu/plan.h"
 #include <stdbool.h>
-
-enum { SL_GPU_ARGS_BYTES = 1024 };
 
 typedef enum {
     SL_FN_none,

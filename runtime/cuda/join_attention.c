@@ -123,7 +123,7 @@ static sl_sdpa_step step_of(const sl_joining *j, const sl_sdpa_splits *splits,
 
 static sl_sdpa_merge_step merge_of(const sl_joining *j, const sl_sdpa_splits *splits,
                                    const attention_steps *f) {
-    const uint32_t last = task_of(j, f->merge)->launch_count - 1;
+    const uint32_t last = launches_of(j, f->merge) - 1;
     sl_sdpa_merge_step a = {.joined = *SL_CUDA_ARGS(launch_of(j, f->merge, last), sl_sdpa_join),
                             .positions = splits->positions,
                             .gate_step = splits->width,

@@ -74,7 +74,7 @@ static bool fits(const sl_joining *j, const sl_route_rows *route, uint32_t ffn) 
     const sl_moe_row_share into = share_of(&up->w, SL_MOE_ROW_UP_SHARES);
     const sl_moe_row_share out = share_of(&down->w, SL_MOE_ROW_DOWN_SHARES);
     enum { STATIC_BYTES = 16384, MOST_BLOCKS = 100 };
-    const uint32_t room = j->exe->device->shared_limit - STATIC_BYTES;
+    const uint32_t room = j->exe->base.gpu->shared_limit - STATIC_BYTES;
     return route->rows == 1 && route->k <= SL_MOE_ROW_CHOICES &&
            route->experts <= SL_MOE_ROW_EXPERTS && up->places.pairs == route->k &&
            up->places.experts == route->experts && into.blocks <= MOST_BLOCKS &&

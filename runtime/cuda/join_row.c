@@ -72,7 +72,7 @@ static bool divide(row_product *p, const sl_joining *j, int32_t others) {
     const bool groups = p->how.finish.kind == SL_FINISH_QUANTISE;
     const int32_t all = groups ? d->first[1] : d->first[d->weights];
     const int32_t in_panel = (p->how.w[0].groups + 1) / 2;
-    const int32_t blocks = (int32_t)j->exe->device->multiprocessors - others;
+    const int32_t blocks = (int32_t)j->exe->base.gpu->multiprocessors - others;
     d->units = groups ? 2 : 1; /* a group is two panels */
     while (!groups && d->units < SL_ROW_UNITS && (all + d->units - 1) / d->units > blocks)
         d->units++;
@@ -160,7 +160,8 @@ static bool has_room(const sl_joining *j, sl_row_products *row, const row_produc
                      const row_product *exact) {
     enum { STATIC_BYTES = 4096 };
     return function_for(coded, exact).id &&
-           shape_of(row, coded, exact).shared_bytes + STATIC_BYTES <= j->exe->device->shared_limit;
+           shape_of(row, coded, exact).shared_bytes + STATIC_BYTES <=
+               j->exe->base.gpu->shared_limit;
 }
 
 sl_status sl_join_row(const sl_joining *j, uint32_t step, sl_error *err) {

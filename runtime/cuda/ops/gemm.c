@@ -57,15 +57,20 @@ void sl_cuda_add_parts(sl_gpu_planner *planner, const float *sums, int64_t parts
 
 sl_cuda_rows16 sl_cuda_as_halves(sl_gpu_planner *planner, sl_cuda_rows8 x, int64_t rows) {
     enum { THREADS = 128 };
-    if (planner->halves.of == x.codes && x.codes) return planner->halves.x;
+    for (uint32_t i = 0; i < planner->count; i++) { /* converted by an earlier launch of the plan */
+        const sl_gpu_launch *before = &planner->launches[i];
+        if (before->function != SL_FN_sl_rows_to_halves) continue;
+        const sl_to_halves *made = SL_CUDA_ARGS(before, sl_rows_to_halves);
+        if (made->x.codes == x.codes && x.codes)
+            return (sl_cuda_rows16){made->halves, made->factors};
+    }
     const uint64_t elements = (uint64_t)rows * (uint64_t)x.groups * SL_GROUP_COLS;
     const sl_to_halves launch = {.x = x,
                                  .halves = sl_gpu_scratch(planner, elements * sizeof(uint16_t)),
                                  .factors =
                                      sl_gpu_scratch(planner, (uint64_t)rows * sizeof(float))};
     SL_CUDA_ADD(planner, SL_CUDA_FN(sl_rows_to_halves), rows, THREADS, launch);
-    planner->halves = (sl_cuda_halves){x.codes, {launch.halves, launch.factors}};
-    return planner->halves.x;
+    return (sl_cuda_rows16){launch.halves, launch.factors};
 }
 
 /* False if there are too few tokens for it to pay.  With few rows the tiles have fewer tokens, so
