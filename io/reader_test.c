@@ -89,6 +89,28 @@ static sl_reader *open_reader(const char *const *paths, uint32_t count, sl_reade
     return reader;
 }
 
+/* This file is also built without liburing. */
+#ifdef SL_HAVE_URING
+static const bool has_liburing = true;
+#else
+static const bool has_liburing = false;
+#endif
+
+static void test_without_liburing(void **unused) {
+    (void)unused;
+    if (has_liburing) skip();
+    const char *const path = path_a;
+    const sl_reader_options options = {.kind = SL_READER_URING};
+    sl_reader *reader = NULL;
+    sl_error err = {0};
+    assert_int_equal(sl_reader_open(&path, 1, &options, NULL, &reader, &err), SL_UNSUPPORTED);
+    assert_string_equal(err.message, "io_uring is not available: built without liburing");
+    assert_null(reader);
+    reader = open_reader(&path, 1, (sl_reader_options){.kind = SL_READER_AUTO});
+    assert_string_equal(sl_reader_name(reader), "threads");
+    sl_reader_close(reader);
+}
+
 static void submit(sl_reader *reader, sl_read read) {
     sl_error err = {0};
     const sl_status status = sl_reader_submit(reader, &read, &err);
@@ -379,6 +401,7 @@ static void test_out_of_memory(void **unused) {
     (void)unused;
     const char *const paths[] = {path_a};
     for (int k = 0; k < KINDS; k++) {
+        if (kinds[k] == SL_READER_URING && !has_liburing) continue; /* allocates nothing */
         for (int allowed = 0; allowed < 2; allowed++) {
             int left = allowed;
             const sl_allocator allocator = {failing_resize, &left};
@@ -486,6 +509,7 @@ static void test_simulated_errors_and_counts(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_without_liburing),
         cmocka_unit_test(test_many_reads_beyond_the_depth),
         cmocka_unit_test(test_submit_and_next_in_different_threads),
         cmocka_unit_test(test_polling),

@@ -623,7 +623,8 @@ static void test_custom_errors(void **state) {
                        "%y, %n = custom(%x) {name = \"bare\"} output \"y\" = %y }";
     assert_int_equal(sl_graph_read_using(bare, strlen(bare), ops, &graph, &err), SL_OK);
     assert_int_equal(sl_compile(graph, NULL, &compiled, &err), SL_UNSUPPORTED);
-    assert_string_equal(err.message, "my custom: the cpu has no kernel for custom op 'bare'");
+    assert_string_equal(err.message,
+                        "my custom: the cpu device has no kernel for custom op 'bare'");
     const sl_compile_options ref = {.struct_size = sizeof ref, .device = "ref"};
     assert_int_equal(sl_compile(graph, &ref, &compiled, &err), SL_OK);
     const float x[2] = {0};

@@ -123,7 +123,7 @@ static sl_sdpa_step step_of(const sl_joining *j, const sl_sdpa_splits *splits,
 
 static sl_sdpa_merge_step merge_of(const sl_joining *j, const sl_sdpa_splits *splits,
                                    const attention_steps *f) {
-    const uint32_t last = task_of(j, f->merge)->launch_count - 1;
+    const uint32_t last = launches_of(j, f->merge) - 1;
     sl_sdpa_merge_step a = {.joined = *SL_CUDA_ARGS(launch_of(j, f->merge, last), sl_sdpa_join),
                             .positions = splits->positions,
                             .gate_step = splits->width,
@@ -167,7 +167,7 @@ static sl_status set_launches(const sl_joining *j, uint32_t step, const attentio
     SL_TRY(sl_joining_own(j, step, &joined, err));
     SL_JOINING_SET(j, joined, 0, function_for(splits->width), first);
     SL_JOINING_SET(j, joined, 1, SL_CUDA_FN(sl_sdpa_merge_row), second);
-    sl_cuda_launch *merge = &joined[1].launch;
+    sl_gpu_launch *merge = &joined[1].launch;
     merge->grid[0] = (uint32_t)(splits->heads * splits->ratio);
     merge->grid[1] = (uint32_t)(splits->width / SL_CUDA_MERGE_COLUMNS);
     merge->threads = SL_CUDA_MERGE_THREADS;

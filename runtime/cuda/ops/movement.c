@@ -48,7 +48,7 @@ static sl_copy copy_of(const bytes_copy *c, int power) {
                      .to_step = c->to_step >> power};
 }
 
-static void plan_copies(sl_cuda_planner *planner, const bytes_copy *copies, uint32_t count) {
+static void plan_copies(sl_gpu_planner *planner, const bytes_copy *copies, uint32_t count) {
     uint64_t bits = 0;
     int64_t most = 0;
     sl_copies launch = {0};
@@ -85,7 +85,7 @@ PLAN(concat) {
     char *out = c->out.data;
     bytes_copy copies[SL_MOST_COPIES];
     uint32_t held = 0;
-    enum { MOST_PARTS = SL_MOST_COPIES * SL_CUDA_MAX_LAUNCHES };
+    enum { MOST_PARTS = SL_MOST_COPIES * SL_GPU_MAX_LAUNCHES };
     if (SL_LIST_COUNT(c->parts) > MOST_PARTS)
         return sl_fail(err, SL_UNSUPPORTED, "%s: %u parts, the cuda device joins up to %d",
                        planner->label, SL_LIST_COUNT(c->parts), MOST_PARTS);
@@ -152,7 +152,7 @@ static int tiled_dim(const sl_walk *w) {
     return -1;
 }
 
-static void plan_tiles(sl_cuda_planner *planner, const sl_transpose_args *a, const sl_walk *w,
+static void plan_tiles(sl_gpu_planner *planner, const sl_transpose_args *a, const sl_walk *w,
                        int across) {
     const int last = w->rank - 1;
     sl_tiles launch = {.x = a->x.data, .out = a->out.data};

@@ -135,7 +135,7 @@ PLAN(gather_nd) {
     return SL_OK;
 }
 /* A slice of x: the result, or the destination of `update`. */
-static sl_status plan_part(sl_cuda_planner *planner, sl_part_fn function, sl_part *p,
+static sl_status plan_part(sl_gpu_planner *planner, sl_part_fn function, sl_part *p,
                            const sl_cview *x, const sl_type *part, const sl_cview *starts) {
     p->starts = indices_of(planner, starts);
     copy_dims(p->dims, &x->type.shape);

@@ -11,7 +11,7 @@ _Static_assert((int)SHORT_ROW <= (int)SL_CUDA_WARP * 4 * (int)SL_NORM_LOADS, "a 
 #define PLACE(PREFIX, FORM) PREFIX##_##FORM,
 enum { SL_NORM_FORMS_WITH(PLACE, FORM) };
 
-static sl_status plan_norm(sl_cuda_planner *planner, sl_norm_rows_fn family, const sl_type *type,
+static sl_status plan_norm(sl_gpu_planner *planner, sl_norm_rows_fn family, const sl_type *type,
                            sl_norm_rows rows) {
     const int64_t count = last_dim(type);
     rows.rows = rows_of(type);

@@ -15,7 +15,7 @@ PLAN(rope_table) {
     return SL_OK;
 }
 
-static void add_rope(sl_cuda_planner *planner, sl_head_change change, const sl_cview *x,
+static void add_rope(sl_gpu_planner *planner, sl_head_change change, const sl_cview *x,
                      const sl_view *out) {
     const sl_rope_heads launch = {
         .change = change, .x = x->data, .out = out->data, .rows = (int32_t)dim(&x->type, 0)};

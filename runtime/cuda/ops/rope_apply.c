@@ -22,7 +22,7 @@ PLAN(rope_tables) {
 }
 
 /* Forward and backward have the same operands and attributes. */
-static sl_status plan_rope(sl_cuda_planner *planner, const sl_rope_apply_args *a, bool back) {
+static sl_status plan_rope(sl_gpu_planner *planner, const sl_rope_apply_args *a, bool back) {
     const sl_dims *x = &a->x.type.shape, *table = &a->cos.type.shape;
     sl_rope_applied r = {.t = {.x = a->x.data, .out = a->out.data, .back = back},
                          .cosines = a->cos.data,
@@ -51,7 +51,7 @@ PLAN(rope_apply_backward) {
     return plan_rope(planner, args, true);
 }
 
-static sl_status plan_axial(sl_cuda_planner *planner, const sl_axial_rope2d_args *a, bool back) {
+static sl_status plan_axial(sl_gpu_planner *planner, const sl_axial_rope2d_args *a, bool back) {
     const sl_type *x = &a->x.type;
     const sl_axial r = {.t = {.x = a->x.data,
                               .out = a->out.data,

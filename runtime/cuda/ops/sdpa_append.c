@@ -2,7 +2,7 @@
 #include "runtime/cuda/kernels/sdpa_append.h"
 #include "runtime/cuda/ops/rope.h"
 
-static void add_append(sl_cuda_planner *planner, sl_cache_append launch, const sl_view *keys,
+static void add_append(sl_gpu_planner *planner, sl_cache_append launch, const sl_view *keys,
                        const sl_view *values) {
     launch.keys = keys->data;
     launch.values = values->data;

@@ -47,7 +47,7 @@ static inline int32_t number_of(const sl_type *type) {
     return (int32_t)sl_elementwise_type(type->dtype);
 }
 
-static inline sl_indices indices_of(const sl_cuda_planner *planner, const sl_cview *indices) {
+static inline sl_indices indices_of(const sl_gpu_planner *planner, const sl_cview *indices) {
     return (sl_indices){.data = indices->data,
                         .fault = planner->fault,
                         .wide = indices->type.dtype == SL_DTYPE_i64};
