@@ -162,7 +162,7 @@ def attention():
     for shape in ((3, 8), (2, 3, 2)):
         x = rnd(*shape)
         first, second = x.chunk(2, -1)
-        case("split_halves", [x], [first.contiguous(), second.contiguous()])
+        case("split", [x], [first.contiguous(), second.contiguous()], axis=-1, sizes=[shape[-1] // 2] * 2)
         y = rnd(*shape)
         case("sigmoid_gate", [x, y], [x * torch.sigmoid(y)])
         case("swiglu", [x, y], [F.silu(x) * y])

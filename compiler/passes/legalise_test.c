@@ -284,8 +284,8 @@ static void test_movement(void **state) {
                     "{before = [2,-1], after = [0,0], mode = 0}" Y);
     rewrites("split", "input %x : f32[3,7] %a, %b, %c = split(%x) {axis = -1, sizes = [1,4,2]} "
                       "output \"a\" = %a output \"b\" = %b output \"c\" = %c");
-    rewrites("split_halves", "input %x : f32[3,6] %a, %b = split_halves(%x) "
-                             "output \"a\" = %a output \"b\" = %b");
+    rewrites("split", "input %x : f32[3,6] %a, %b = split(%x) {axis = -1, sizes = [3,3]} "
+                      "output \"a\" = %a output \"b\" = %b");
     rewrites("strided_slice", "input %x : i64[5,9,4] %y = strided_slice(%x) "
                               "{starts = [1,-8,0], ends = [99,8,-1], steps = [2,3,1]}" Y);
     rewrites("strided_slice", "input %x : f32[5] %y = strided_slice(%x) "

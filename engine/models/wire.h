@@ -133,10 +133,9 @@ typedef struct {
 } sl_split_query;
 static inline sl_split_query sl_wire_split_query(sl_graph *g, sl_q_proj_out_value x, int64_t heads,
                                                  int64_t dim) {
-    const sl_split_halves_out out =
-        sl_build_split_halves(g, (sl_split_halves_in){sl_wire_heads(g, x.value, heads, 2 * dim)},
-                              (sl_split_halves_attrs){0});
-    return (sl_split_query){{out.first}, {out.second}};
+    sl_value halves[2];
+    sl_build_even_split(g, sl_wire_heads(g, x.value, heads, 2 * dim), (sl_value_slots){2, halves});
+    return (sl_split_query){{halves[0]}, {halves[1]}};
 }
 
 /* Without a gate. */

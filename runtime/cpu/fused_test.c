@@ -38,25 +38,18 @@ static sl_graph *parts_of_case(const op_case *c) {
 }
 
 static void run_part(const sl_graph *graph, const sl_node *node, const char *isa, void **places) {
-    const sl_op_info *info = sl_op_info_of(node->op);
-    sl_view *args = calloc(1, info->args_bytes);
-    sl_type types[SL_MAX_INPUTS + SL_MAX_OUTPUTS];
-    uint32_t count = 0;
-    sl_error err = {0};
-    assert_non_null(args);
-    for (uint32_t i = 0; i < info->input_count + info->output_count; i++) {
-        const bool output = i >= info->input_count;
-        if (output && info->output_state[i - info->input_count] >= 0) continue;
-        const sl_value value = output ? node->outputs[i - info->input_count] : node->inputs[i];
-        types[count] = graph->values[value.v].type;
-        args[count] = (sl_view){places[value.v], types[count]};
-        count++;
+    const uint32_t inputs = node->input_count;
+    op_case part = {.op = node->op, .attrs = node->attrs, .inputs = inputs};
+    memory m = {0};
+    for (uint32_t i = 0; i < inputs + node->output_count; i++) {
+        const bool output = i >= inputs;
+        if (output && sl_output_state(sl_op_info_of(node->op), i - inputs) >= 0) continue;
+        const sl_value value = output ? node->outputs[i - inputs] : node->inputs[i];
+        part.types[part.operands] = graph->values[value.v].type;
+        m.views[part.operands++] = places[value.v];
     }
-    memcpy(args + count, node->attrs, info->attrs_bytes);
-    const sl_kernel *kernel = sl_cpu_kernel_find(sl_cpu_kernel_set(isa), node->op, types);
-    assert_non_null(kernel);
-    must(run_items(kernel, args, INT32_MAX, false, &err), &err);
-    free(args);
+    sl_error err = {0};
+    must(run_kernel(&part, isa, &m, INT32_MAX, false, &err), &err);
 }
 
 /* Memory of every value: inputs as given, versions of a state in one place. */

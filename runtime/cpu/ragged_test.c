@@ -138,8 +138,11 @@ static void movement(void) {
     check(&c);
 }
 static void halves(void) {
-    op_case c = case_of(SL_OP_split_halves, NULL, 0);
-    floats(&c, f32(3, ragged(9), ragged(5), 2 * ragged(150), 0));
+    const int64_t half = ragged(150);
+    const sl_split_attrs attrs = {.axis = -1, .sizes = {2, (int64_t[]){half, half}}};
+    op_case c = case_of(SL_OP_split, &attrs, 0);
+    c.outs = 2;
+    floats(&c, f32(3, ragged(9), ragged(5), 2 * half, 0));
     check(&c);
 }
 

@@ -103,7 +103,7 @@ static const char *const cases[] = {
     "input %x : f32[3,5,67] input %z : f32[3,5,67] weight %g : f32[67] "
     "%o = gated_rms_norm(%x, %z, %g) {eps = 1e-6}",
     "input %x : f32[3,5,67] %o = l2_norm(%x) {eps = 1e-6, scale = 0.5}",
-    "input %x : f32[3,5,22] %o, %p = split_halves(%x)",
+    "input %x : f32[3,5,22] %o, %p = split(%x) {axis = 2, sizes = [11, 11]}",
     "input %positions : i32[7] %o = rope_table(%positions) {rotary = 12, theta = 10000}",
     "input %x : f32[7,3,20] " TABLE "%o = rope(%x, %table)",
     "input %k : f32[7,3,20] input %v : f32[7,3,20] " SLOTS CACHES
@@ -550,7 +550,7 @@ static void test_every_kernel(void **state) {
             check_case(cases[i], weight_types[w], seen, &kernels);
     static const sl_op families[] = {
         /* the others have tests of their own */
-        SL_OP_split_halves,
+        SL_OP_split,
 #define OP(NAME, ...) SL_OP_##NAME,
 #define SL_FAMILY     "core/ops/elementwise.def"
 #include "core/ops.def"

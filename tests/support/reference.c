@@ -85,7 +85,6 @@ static bool is_exact(sl_op op) {
                                 SL_OP_pool_max,
                                 SL_OP_pool_min,
                                 SL_OP_im2col,
-                                SL_OP_split_halves,
                                 SL_OP_dequantize,
                                 SL_OP_dequant_moe_weights,
                                 SL_OP_transform_region,

@@ -258,21 +258,6 @@ RUN(split) {
     return SL_OK;
 }
 
-SPLIT(split_halves) {
-    const sl_split_halves_args *a = args;
-    return (sl_split){rows_of(&a->x.type), grain_of(last_dim(&a->x.type)), 0};
-}
-RUN(split_halves) {
-    const sl_split_halves_args *a = args;
-    const size_t half = stretch_bytes(&a->x.type, a->x.type.shape.rank - 1) / 2;
-    for (int64_t row = begin; row < end; row++) {
-        const char *from = (const char *)a->x.data + (size_t)row * 2 * half;
-        memcpy((char *)a->first.data + (size_t)row * half, from, half);
-        memcpy((char *)a->second.data + (size_t)row * half, from + half, half);
-    }
-    return SL_OK;
-}
-
 /* ---- with elements that are not of x: an item is a row of the output ---- */
 
 /* Which of n elements stands at i, beyond them perhaps; -1 for the value. */
