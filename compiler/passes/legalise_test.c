@@ -353,9 +353,15 @@ static void test_attention(void **state) {
              "input %x : f32[3,4] input %r : f32[3,4] input %g : f32[4] input %s : f32[4] "
              "input %b : f32[4] %o, %y = fused_residual_ln(%x, %r, %g, %s, %b) {eps = 1e-3} "
              "output \"o\" = %o" Y);
-    rewrites("fused_residual_rms_norm",
+    rewrites("add_rms_norm",
              "input %x : f32[3,4] input %r : f32[3,4] input %g : f32[4] input %s : f32[4] "
-             "%o, %y = fused_residual_rms_norm(%x, %r, %g, %s) {eps = 1e-3} output \"o\" = %o" Y);
+             "%o, %y = add_rms_norm(%x, %r, %g, %s) {eps = 1e-3} output \"o\" = %o" Y);
+    rewrites("add_rms_norm rms_norm",
+             "input %x : f32[3,4] input %r : f32[3,4] input %g : f32[4] input %s : f32[4] "
+             "input %b : f32[4] %o, %y = add_rms_norm(%x, %r, %g, %s, %b) {eps = 1e-3, offset = 1} "
+             "output \"o\" = %o" Y);
+    rewrites("add_rms_norm", "input %x : f64[3,4] input %r : f64[3,4] input %g : f64[4] "
+                             "%o, %y = add_rms_norm(%x, %r, %g) {eps = 1e-3} output \"o\" = %o" Y);
     rewrites("fused_attention_block attention",
              "input %x : f32[2,3,4] input %w : f32[4,12] input %o : f32[4,5] input %m : f32[3,3] "
              "input %b : f32[12] input %c : f32[5] input %cos : f32[3,1] input %sin : f32[3,1] "
