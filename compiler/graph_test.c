@@ -98,9 +98,10 @@ static void use_attention(sl_graph *g, rows r) {
                                               (sl_rms_norm_attrs){.eps = 1e-6f, .offset = 1})
                                 .out;
     const sl_rope_table_attrs yarn = {2, 1e7f, 3, 40, 4096, 1, 32, 1, 1.25f, 0};
-    const sl_value table = sl_build_rope_table(g, (sl_rope_table_in){r.positions}, yarn).out;
-    const sl_value turned =
-        sl_build_rope(g, (sl_rope_in){normed, table}, (sl_rope_attrs){.interleaved = 1}).out;
+    const sl_rope_table_out table = sl_build_rope_table(g, (sl_rope_table_in){r.positions}, yarn);
+    const sl_value turned = sl_build_rope_apply(g, (sl_rope_apply_in){normed, table.cos, table.sin},
+                                                (sl_rope_apply_attrs){.interleaved = 1})
+                                .out;
     const sl_kv_shape shape = {SL_DTYPE_f16, 2, 2, 5, 2};
     const sl_value k = declare(g, SL_VALUE_STATE, "cache.k", sl_kv_keys(shape));
     const sl_value v = declare(g, SL_VALUE_STATE, "cache.v", sl_kv_values(shape));
@@ -207,7 +208,7 @@ static void use_fused(sl_graph *g, rows r) {
     const sl_kv_shape cache = {SL_DTYPE_f32, 2, 2, 5, 4};
     const sl_value k = declare(g, SL_VALUE_STATE, "k", sl_kv_keys(cache));
     const sl_value v = declare(g, SL_VALUE_STATE, "v", sl_kv_values(cache));
-    const sl_value table = declare(g, SL_VALUE_INPUT, "table", f32(2, 3, 4, 0, 0));
+    const sl_value table = declare(g, SL_VALUE_INPUT, "table", f32(3, 3, 1, 2, 0));
     const sl_value y = declare(g, SL_VALUE_INPUT, "y", f32(3, 3, 2, 8, 0));
     const sl_value two = declare(g, SL_VALUE_INPUT, "two", f32(2, 3, 2, 0, 0));
     const sl_value one = declare(g, SL_VALUE_INPUT, "one", f32(2, 3, 1, 0, 0));
@@ -234,9 +235,9 @@ static void use_fused(sl_graph *g, rows r) {
         {SL_OP_linear_pair, {r.x, w, w}, ""},
         {SL_OP_linear_triple, {r.x, w, w, w}, ""},
         {SL_OP_linear_bias_act, {r.x, w, gain}, "act = 3"},
-        {SL_OP_norm_rope, {heads, head, table}, ""},
+        {SL_OP_norm_rope, {heads, head, table, table}, ""},
         {SL_OP_norm_rope_append,
-         {heads, head, table, heads, r.slots, r.positions, k, v},
+         {heads, head, table, table, heads, r.slots, r.positions, k, v},
          "eps = 1e-6, offset = 1"},
         {SL_OP_moe_join, {y, two, r.x, one, r.x}, ""},
         {SL_OP_moe_add, {y, two, r.x}, ""},

@@ -169,9 +169,9 @@ def attention():
     for t, heads, d, rotary, theta in [(4, 3, 8, 4, 1e7), (2, 1, 6, 6, 10000.0)]:
         x, positions = rnd(t, heads, d), ints([0, 3, 1000, 17][:t])
         angle = rope_angles(positions, rotary, theta)
-        table = torch.cat([angle.cos(), angle.sin()], -1)
-        case("rope_table", [positions], [table], rotary=rotary, theta=theta)
-        case("rope", [x, table], [rope(x, angle)])
+        tables = [angle.cos()[:, None], angle.sin()[:, None]]
+        case("rope_table", [positions], tables, rotary=rotary, theta=theta)
+        case("rope_apply", [x, *tables], [rope(x, angle)])
     for slots, positions, sizes in [([1, 1, 0], [0, 1, 4], (2, 6, 2, 4, 6)), ([0], [2], (1, 3, 1, 5, 1))]:
         count, capacity, heads, d, query_heads = sizes
         t, slots, positions = len(slots), ints(slots), ints(positions)

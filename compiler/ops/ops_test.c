@@ -534,12 +534,12 @@ static void model_ops_are_checked(void **state) {
             "rope_table: rotary is 0, must be 2 to 2147483647");
     rejects("rope_table", "rotary = 4", TYPES("i32[1]"),
             "rope_table: theta is 0, must be positive");
-    rejects("rope", "", TYPES("f32[1,1,4]", "f32[1,3]"),
-            "rope: table is f32[1,3], its second dim must be a multiple of 2");
-    rejects("rope", "", TYPES("f32[1,1,4]", "f32[1,6]"),
-            "rope: the table's width is 6, must be 2 to 4");
-    rejects("rope", "", TYPES("f32[2,1,4]", "f32[1,4]"),
-            "rope: table is f32[1,4], its first dim must be 2 as in x f32[2,1,4]");
+    rejects("rope_apply", "rotary = 3", TYPES("f32[1,1,4]", "f32[1,1,2]", "f32[1,1,2]"),
+            "rope_apply: rotary is 3, must be even");
+    rejects("norm_rope", "", TYPES("f32[1,1,4]", "f32[4]", "f32[1,1,3]", "f32[1,1,3]"),
+            "norm_rope: twice the columns of cos is 6, must be 2 to 4");
+    rejects("norm_rope", "", TYPES("f32[2,1,4]", "f32[4]", "f32[1,1,2]", "f32[1,1,2]"),
+            "norm_rope: cos is f32[1,1,2], its first dim must be 2 as in x f32[2,1,4]");
     rejects("sdpa", "", TYPES("f32[1,3,4]", "f32[1,2,1,4,16]", "f32[1,2,16,4]", "i32[1]", "i32[1]"),
             "sdpa: q has 3 heads, must be a multiple of the cache's 2");
     rejects("sdpa", "", TYPES("f32[1,2,4]", "f32[1,2,2,4,16]", "f32[1,2,16,4]", "i32[1]", "i32[1]"),
@@ -619,8 +619,9 @@ static void attention_attributes_are_checked(void **state) {
             "rope_table: truncate is 2, must be 0 to 1");
     rejects("rope_table", "rotary = 4, theta = 10, magnitude = -1", TYPES("i32[1]"),
             "rope_table: magnitude is -1, must be positive");
-    rejects("rope", "interleaved = 2", TYPES("f32[1,1,4]", "f32[1,4]"),
-            "rope: interleaved is 2, must be 0 to 1");
+    rejects("norm_rope", "interleaved = 2",
+            TYPES("f32[1,1,4]", "f32[4]", "f32[1,1,2]", "f32[1,1,2]"),
+            "norm_rope: interleaved is 2, must be 0 to 1");
     rejects("sdpa_sinks", "",
             TYPES("f32[1,2,4]", "f32[1,2,1,4,16]", "f32[1,2,16,3]", "i32[1]", "i32[1]", "f32[3]"),
             "sdpa_sinks: sinks is f32[3], its first dim must be 2 as in q f32[1,2,4]");

@@ -19,7 +19,7 @@
 #define DECLARATIONS                                                                               \
     "input %x : f32[4,8] input %y : f32[4,8] input %z : f32[4,8] input %row : f32[1,8]\n"          \
     "input %q : f32[4,2,6] input %v : f32[4,2,6] input %slots : i32[4] input %at : i32[4]\n"       \
-    "input %turns : f32[4,4]\n"                                                                    \
+    "input %cos : f32[4,1,2] input %sin : f32[4,1,2]\n"                                            \
     "input %e : f32[4,3,8] input %r : f32[4,3] input %mix : f32[4,1] input %late : f32[8,8]\n"     \
     "weight %g : f32[8] weight %h : f32[6] weight %b : f32[8] weight %w : f32[8,8]\n"              \
     "weight %u : f32[8,8] weight %t : f16[3,8] input %ints : i32[4,8]\n"                           \
@@ -235,20 +235,20 @@ static const struct {
     {"swiglu_halves", "fused_swiglu",
      GRAPH("%1, %2 = split(%x) {axis=-1, sizes=[4,4]} %3 = swiglu(%1, %2) output \"o\" = %3"), 1},
     {"norm_rope", "norm_rope",
-     GRAPH("%1 = rms_norm(%q, %h) {eps = 1e-3, offset = 1} %2 = rope(%1, %turns) "
+     GRAPH("%1 = rms_norm(%q, %h) {eps = 1e-3, offset = 1} %2 = rope_apply(%1, %cos, %sin) "
            "output \"o\" = %2"),
      1},
     {"norm_rope", "norm_rope",
-     GRAPH("%1 = rms_norm(%q, %h) {eps = 1e-3} %2 = rope(%1, %turns) {interleaved = 1} "
+     GRAPH("%1 = rms_norm(%q, %h) {eps = 1e-3} %2 = rope_apply(%1, %cos, %sin) {interleaved = 1} "
            "output \"o\" = %2"),
      1},
     {"norm_rope_append", "norm_rope_append",
-     GRAPH("%1 = rms_norm(%q, %h) {eps = 1e-3} %2 = rope(%1, %turns) {interleaved = 1} "
+     GRAPH("%1 = rms_norm(%q, %h) {eps = 1e-3} %2 = rope_apply(%1, %cos, %sin) {interleaved = 1} "
            "%3, %4 = kv_append(%2, %v, %slots, %at, %ck, %cv) %5 = sdpa(%q, %3, "
            "%4, %slots, %at) {scale = 0.5, window = 2} output \"o\" = %5"),
      2},
     {"norm_rope_append", "norm_rope_append",
-     GRAPH("%1 = rms_norm(%q, %h) {eps = 1e-3, offset = 1} %2 = rope(%1, %turns) "
+     GRAPH("%1 = rms_norm(%q, %h) {eps = 1e-3, offset = 1} %2 = rope_apply(%1, %cos, %sin) "
            "%3, %4 = kv_append(%2, %v, %slots, %at, %ck, %cv) %5 = sdpa(%q, %3, "
            "%4, %slots, %at) {scale = 0.5} output \"o\" = %5"),
      2},
@@ -327,11 +327,11 @@ static void values_used_elsewhere_stay(void **state) {
             GRAPH("%1 = linear(%x, %w) %2 = add(%1, %b) %3 = relu(%2) %4 = softmax(%2) output "
                   "\"o\" = %3 output \"p\" = %4"));
     refused("norm_rope", "normed is used elsewhere too",
-            GRAPH("%1 = rms_norm(%q, %h) {eps = 1e-3} %2 = rope(%1, %turns) "
+            GRAPH("%1 = rms_norm(%q, %h) {eps = 1e-3} %2 = rope_apply(%1, %cos, %sin) "
                   "%3 = softmax(%1) output \"o\" = %2 output \"p\" = %3"));
     refused(
         "norm_rope_append", "turned is used elsewhere too",
-        GRAPH("%1 = rms_norm(%q, %h) {eps = 1e-3} %2 = rope(%1, %turns) %3, "
+        GRAPH("%1 = rms_norm(%q, %h) {eps = 1e-3} %2 = rope_apply(%1, %cos, %sin) %3, "
               "%4 = kv_append(%2, %v, %slots, %at, %ck, %cv) %5 = softmax(%2) output \"o\" = %5"));
     refused("moe_join", "routed is used elsewhere too",
             GRAPH("%1 = moe_combine(%e, %r) %2 = shared_combine(%1, %x, %mix) %3 = add(%y, %2) %4 "
@@ -364,10 +364,10 @@ static void outputs_stay(void **state) {
             GRAPH("%1 = linear(%x, %w) %2 = add(%1, %b) %3 = gelu(%2) output \"o\" = %3 output "
                   "\"p\" = %2"));
     refused("norm_rope", "normed is an output",
-            GRAPH("%1 = rms_norm(%q, %h) {eps = 1e-3} %2 = rope(%1, %turns) "
+            GRAPH("%1 = rms_norm(%q, %h) {eps = 1e-3} %2 = rope_apply(%1, %cos, %sin) "
                   "output \"o\" = %2 output \"p\" = %1"));
     refused("norm_rope_append", "turned is an output",
-            GRAPH("%1 = rms_norm(%q, %h) {eps = 1e-3} %2 = rope(%1, %turns) "
+            GRAPH("%1 = rms_norm(%q, %h) {eps = 1e-3} %2 = rope_apply(%1, %cos, %sin) "
                   "%3, %4 = kv_append(%2, %v, %slots, %at, %ck, %cv) output \"o\" = %2"));
     refused("moe_join", "both is an output",
             GRAPH("%1 = moe_combine(%e, %r) %2 = shared_combine(%1, %x, %mix) %3 = add(%y, %2) "
@@ -430,12 +430,12 @@ static void states_are_read_in_order(void **state) {
     (void)state;
     refused("norm_rope", "the state x is updated in between",
             "graph \"g\" { input %k : f32[2,2,6] input %slots : i32[2] input %at : i32[2]\n"
-            "weight %h : f32[6] input %turns : f32[2,4]\n"
+            "weight %h : f32[6] input %cos : f32[2,1,2] input %sin : f32[2,1,2]\n"
             "state %s : f32[2,2,6] input %c : f32[4,6] weight %w : f32[6,3]\n"
             "input %four : i32[4] input %at4 : i32[4] state %t : f32[2,2,6]\n"
             "%1 = rms_norm(%t, %h) {eps = 1e-3}\n"
             "%2, %3 = causal_conv(%c, %w, %four, %at4, %t)\n"
-            "%4 = rope(%1, %turns)\n"
+            "%4 = rope_apply(%1, %cos, %sin)\n"
             "output \"o\" = %4 output \"p\" = %2 }");
 }
 
@@ -444,10 +444,12 @@ static void tables_may_be_made_by_anything(void **state) {
     (void)state;
     sl_graph *graph = NULL;
     sl_fusion_report report;
-    round_trip(GRAPH("%0 = rope_table(%slots) {rotary = 4, theta = 100} %1 = rms_norm(%q, %h) {eps "
-                     "= 1e-3} %2 = rope(%1, %0) %3, %4 = kv_append(%2, %v, %slots, %at, %ck, %cv) "
-                     "%5 = sdpa(%q, %3, %4, %slots, %at) {scale = 1} output \"o\" = %5"),
-               &graph, &report);
+    round_trip(
+        GRAPH(
+            "%0, %9 = rope_table(%slots) {rotary = 4, theta = 100} %1 = rms_norm(%q, %h) {eps "
+            "= 1e-3} %2 = rope_apply(%1, %0, %9) %3, %4 = kv_append(%2, %v, %slots, %at, %ck, %cv) "
+            "%5 = sdpa(%q, %3, %4, %slots, %at) {scale = 1} output \"o\" = %5"),
+        &graph, &report);
     assert_int_equal(count_op(graph, "norm_rope_append"), 1);
     assert_int_equal(count_op(graph, "rope_table"), 1);
     sl_graph_destroy(graph);

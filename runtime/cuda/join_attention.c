@@ -6,8 +6,8 @@
 
 /* Operands: sdpa_parts is q cache_k cache_v slots positions mixes weights; sdpa begins like it, its
  * result is last; split is x and its parts; sdpa_merge begins with mixes weights, its result
- * is last, like that of rope and norm_rope, which begin with x; sigmoid_gate_quantise is x gate
- * codes. */
+ * is last, like that of rope_apply and norm_rope, which begin with x; sigmoid_gate_quantise is x
+ * gate codes. */
 enum { PARTS_Q, PARTS_KEYS, PARTS_VALUES, PARTS_SLOTS, PARTS_POSITIONS, PARTS_MIXES };
 enum { SPLIT_X, SPLIT_FIRST, SPLIT_SECOND };
 enum { GATE_X, GATE_GATE };
@@ -58,9 +58,9 @@ static uint32_t append_of(const sl_joining *j, const sl_step *parts) {
 
 /* The step that applies RoPE to the queries. */
 static uint32_t rope_of(const sl_joining *j, const sl_operand *q) {
-    enum { NORM_ROPE_OUT = 3, ROPE_OUT = 2 };
+    enum { NORM_ROPE_OUT = 4, ROPE_OUT = 3 };
     uint32_t rope = sl_joining_producer(j, q, SL_OP_norm_rope, NORM_ROPE_OUT);
-    if (rope == UINT32_MAX) rope = sl_joining_producer(j, q, SL_OP_rope, ROPE_OUT);
+    if (rope == UINT32_MAX) rope = sl_joining_producer(j, q, SL_OP_rope_apply, ROPE_OUT);
     if (rope == UINT32_MAX || !sl_joining_is(j, rope, SL_FN_sl_rope) ||
         !sl_joining_is_same(last_operand(step_at(j, rope)), q))
         return UINT32_MAX;
