@@ -229,6 +229,20 @@ static void test_lost_nans(void **state) {
     drawn_destroy(lost), drawn_destroy(kept), drawn_destroy(none);
 }
 
+/* Scores that differ by less than a step of 1 are chosen as if they were equal. */
+static void test_equal_scores(void **state) {
+    (void)state;
+    static const float logits[] = {20, 0, 88, -1}, bias[4] = {0};
+    drawn_graph *drawn = written("graph \"g\" { input %x : f32[1,4] input %b : f32[4] "
+                                 "%1, %2 = route_groups(%x, %b) {k = 1, groups = 2, "
+                                 "groups_kept = 2, scale = 1} output \"y\" = %1 }",
+                                 (const float *const[]){logits, bias});
+    accepts(drawn);
+    assert_true(moves_of(drawn, false, 0, 1).far == 1); /* 0 or 2 */
+    assert_true(moves_of(drawn, false, 0, 0).far == 2 && moves_of(drawn, false, 0, 2).far == 2);
+    drawn_destroy(drawn);
+}
+
 static int end(void **state) {
     (void)state;
     differential_end();
@@ -236,8 +250,8 @@ static int end(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_graphs),
-                                       cmocka_unit_test(test_faint_elements),
-                                       cmocka_unit_test(test_lost_nans)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random_graphs), cmocka_unit_test(test_faint_elements),
+        cmocka_unit_test(test_lost_nans), cmocka_unit_test(test_equal_scores)};
     return cmocka_run_group_tests(tests, NULL, end);
 }

@@ -178,6 +178,9 @@ static void move_operands(reference *r, sl_op op, sl_eval_tensor *in, uint32_t c
         r->least = fmin(r->least, reference_largest(&in[i].type, in[i].data));
         for (int64_t s = 0; s < sl_type_slots(&in[i].type); s++)
             moved[s] = in[i].data[s] * (test_draw(&r->moves, 2) ? 1 + by : 1 - by);
+        if (op == SL_OP_route_groups && i == 1) /* chooses by its sum with a number up to 1 */
+            for (int64_t s = 0; s < sl_type_slots(&in[i].type); s++)
+                moved[s] += test_draw(&r->moves, 2) ? by : -by;
         in[i].data = moved;
     }
 }
