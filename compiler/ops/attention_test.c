@@ -301,6 +301,13 @@ static void the_rest_is_checked(void **state) {
             "fused_matmul_bias_act: the length of bias is 3, must be 4 to 4");
     refuses("fused_residual_ln", "", TYPES("f32[2,3]", "f32[2,3]", "f32[3]", "f32[3]", "f32[2]"),
             "fused_residual_ln: bias is f32[2], must be f32[3]");
+    refuses("add_rms_norm", "", TYPES("f32[2,3]", "f32[2,3]", "f32[3]", "f32[2]"),
+            "add_rms_norm: shift is f32[2], must be f32[3]");
+    refuses("add_rms_norm", "", TYPES("f32[2,3]", "f64[2,3]", "f32[3]"),
+            "add_rms_norm: b is f64, must be f32 as a");
+    refuses("add_rms_norm", "",
+            TYPES("f32[2,3]", "f32[2,3]", "f32[3]", "f32[3]", "f32[3]", "f32[3]"),
+            "add_rms_norm: 3 operands after the first 3, must be 2 (shift, bias) or fewer");
     refuses("fused_attention_block", "heads = 4", TYPES("f32[1,2,3]", "f32[3,18]", "f32[6,5]"),
             "fused_attention_block: out_w has 6 rows, must be a multiple of 4 heads");
     refuses("fused_attention_block", "heads = 2, bias = 1",

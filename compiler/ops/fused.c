@@ -120,19 +120,18 @@ typedef struct {
     const double *gain, *shift;
     double eps;
     int64_t width;
-    bool centred;
 } norm;
 
 static void normalise(const norm *n, const double *x, double *out) {
     double mean = 0, square = 0;
-    for (int64_t i = 0; i < n->width && n->centred; i++) mean += x[i] / (double)n->width;
+    for (int64_t i = 0; i < n->width; i++) mean += x[i] / (double)n->width;
     for (int64_t i = 0; i < n->width; i++)
         square += (x[i] - mean) * (x[i] - mean) / (double)n->width;
     const double root = sqrt(square + n->eps);
     for (int64_t i = 0; i < n->width; i++) out[i] = (x[i] - mean) / root * n->gain[i] + n->shift[i];
 }
 
-static sl_status infer_residual(const sl_infer_args *a, sl_error *err) {
+sl_status infer_fused_residual_ln(const sl_infer_args *a, sl_error *err) {
     static const char *const names[] = {"x", "residual", "gain", "shift"};
     SL_TRY(sl_match(a,
                     "x float[..,D], residual float[..,D], gain float[D], shift float[D] "
@@ -145,11 +144,12 @@ static sl_status infer_residual(const sl_infer_args *a, sl_error *err) {
     return sl_check_extra(a, 4, "bias", &a->in[2], err);
 }
 
-static sl_status eval_residual(const sl_eval_args *a, float eps, bool centred, sl_error *err) {
+sl_status eval_fused_residual_ln(const sl_eval_args *a, sl_error *err) {
+    const double eps = (double)((const sl_fused_residual_ln_attrs *)a->attrs)->eps;
     const double *in[5] = {NULL};
     SL_TRY(sl_eval_inputs(a, a->in_count, in, err));
     const int64_t width = sl_eval_last_dim(a, 0);
-    const norm n = {in[2], in[3], (double)eps, width, centred};
+    const norm n = {in[2], in[3], eps, width};
     double *sum = a->out[0].data;
     for (int64_t i = 0; i < sl_type_elements(&a->in[0].type); i++) {
         sum[i] = in[0][i] + in[1][i] + (a->in_count > 4 ? in[4][i % width] : 0);
@@ -158,17 +158,6 @@ static sl_status eval_residual(const sl_eval_args *a, float eps, bool centred, s
     }
     return SL_OK;
 }
-
-#define RESIDUAL(NAME, CENTRED)                                                                    \
-    sl_status infer_##NAME(const sl_infer_args *a, sl_error *err) {                                \
-        return infer_residual(a, err);                                                             \
-    }                                                                                              \
-    sl_status eval_##NAME(const sl_eval_args *a, sl_error *err) {                                  \
-        return eval_residual(a, ((const sl_##NAME##_attrs *)a->attrs)->eps, CENTRED, err);         \
-    }
-RESIDUAL(fused_residual_ln, true)
-RESIDUAL(fused_residual_rms_norm, false)
-#undef RESIDUAL
 
 /* ---- fused_attention_block, fused_transformer_layer ---- */
 
@@ -366,11 +355,11 @@ sl_status eval_fused_transformer_layer(const sl_eval_args *a, sl_error *err) {
     SL_TRY(sl_eval_scratch(a, rows * inner, &hidden, err));
     SL_TRY(sl_eval_scratch(a, count, &second, err));
     SL_TRY(eval_block(a, &b, second, err));
-    add_norm(&(norm){in[3], in[4], (double)attrs->eps1, width, true}, in[0], second, count, first);
+    add_norm(&(norm){in[3], in[4], (double)attrs->eps1, width}, in[0], second, count, first);
     multiply(&(product){first, in[5], b.bias ? biases[2] : NULL, rows, width, inner}, hidden);
     for (int64_t i = 0; i < rows * inner; i++) hidden[i] = activate(attrs->act, hidden[i]);
     multiply(&(product){hidden, in[6], b.bias ? biases[3] : NULL, rows, inner, width}, second);
-    add_norm(&(norm){in[7], in[8], (double)attrs->eps2, width, true}, first, second, count,
+    add_norm(&(norm){in[7], in[8], (double)attrs->eps2, width}, first, second, count,
              a->out[0].data);
     return SL_OK;
 }

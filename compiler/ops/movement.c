@@ -322,20 +322,6 @@ sl_status eval_split(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status infer_split_halves(const sl_infer_args *a, sl_error *err) {
-    return sl_match(a, "x f32[..,2D] -> f32[..,D], f32[..,D]", err);
-}
-
-sl_status eval_split_halves(const sl_eval_args *a, sl_error *err) {
-    const double *x;
-    SL_TRY(sl_eval_inputs(a, 1, &x, err));
-    const int64_t width = sl_eval_last_dim(a, 0), half = width / 2;
-    for (int64_t at = 0; at < sl_type_elements(&a->in[0].type); at += width)
-        for (int part = 0; part < 2; part++)
-            memcpy(a->out[part].data + at / 2, x + at + part * half, (size_t)half * sizeof *x);
-    return SL_OK;
-}
-
 /* ---- pad, triangles ---- */
 
 enum { PAD_VALUE, PAD_REFLECT, PAD_EDGE, PAD_WRAP };

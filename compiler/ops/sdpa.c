@@ -258,23 +258,25 @@ sl_status eval_sdpa_merge_sinks(const sl_eval_args *a, sl_error *err) {
 
 sl_status infer_norm_rope_append(const sl_infer_args *a, sl_error *err) {
     const sl_norm_rope_append_attrs *attrs = a->attrs;
-    const sl_norm_rope_attrs norm = {.interleaved = attrs->interleaved};
+    const sl_norm_rope_attrs norm = {.rotary = attrs->rotary, .interleaved = attrs->interleaved};
     const sl_type *in = a->in;
     sl_type turned;
-    SL_TRY(infer_norm_rope(&(sl_infer_args){a->label, in, &norm, &turned, 3, 1}, err));
-    const sl_type appended[] = {turned, in[3], in[4], in[5], in[6], in[7]};
+    SL_TRY(infer_norm_rope(&(sl_infer_args){a->label, in, &norm, &turned, 4, 1}, err));
+    const sl_type appended[] = {turned, in[4], in[5], in[6], in[7], in[8]};
     return infer_kv_append(&(sl_infer_args){a->label, appended, NULL, a->out, 6, 2}, err);
 }
 
 sl_status eval_norm_rope_append(const sl_eval_args *a, sl_error *err) {
     const sl_norm_rope_append_attrs *attrs = a->attrs;
-    const sl_norm_rope_attrs norm = {
-        .eps = attrs->eps, .offset = attrs->offset, .interleaved = attrs->interleaved};
+    const sl_norm_rope_attrs norm = {.eps = attrs->eps,
+                                     .offset = attrs->offset,
+                                     .rotary = attrs->rotary,
+                                     .interleaved = attrs->interleaved};
     const sl_eval_tensor *in = a->in;
     sl_eval_tensor k;
     SL_TRY(sl_eval_temp(a, &in[0].type, &k, err));
     SL_TRY(sl_eval_part(a, SL_OP_norm_rope, in, &norm, &k, err));
     return sl_eval_part(a, SL_OP_kv_append,
-                        (sl_eval_tensor[]){k, in[3], in[4], in[5], in[6], in[7]}, NULL, a->out,
+                        (sl_eval_tensor[]){k, in[4], in[5], in[6], in[7], in[8]}, NULL, a->out,
                         err);
 }

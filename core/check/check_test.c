@@ -160,7 +160,7 @@ static void test_two_results(void **state) {
     const sl_buffer_id x = program_buffer(p, SL_BUFFER_INPUT, "x", 2 * N);
     const sl_buffer_id low = program_buffer(p, SL_BUFFER_TEMP, "low", N);
     const sl_buffer_id high = program_buffer(p, SL_BUFFER_TEMP, "high", N);
-    program_step(p, SL_OP_split_halves, "split", 0);
+    program_step(p, SL_OP_split, "split", 0);
     step_takes(p, x), step_gives(p, low), step_gives(p, high);
     program_output(p, low), program_output(p, high);
     p->arena_bytes = 2 * (uint64_t)BYTES;

@@ -277,7 +277,7 @@ static void test_small_blocks(void **state) {
         case_check(&c, TOLERANCE);
         case_close(&c);
 
-        case_open(&c, round % 2 ? "fused_residual_ln" : "fused_residual_rms_norm", "eps = 1e-5");
+        case_open(&c, round % 2 ? "fused_residual_ln" : "add_rms_norm", "eps = 1e-5");
         for (int i = 0; i < 2; i++) random_input(&c, sl_type_make(dtype, 2, rows, cols), -1, 3);
         for (int i = 0; i < 2 + round % 3 % 2; i++) normal_input(&c, sl_type_make(dtype, 1, cols));
         case_check(&c, TOLERANCE);

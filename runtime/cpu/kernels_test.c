@@ -190,7 +190,9 @@ static void test_movement(void **state) {
         }
     }
     for (int64_t width = 22; width < 300; width += 234) {
-        op_case halves = case_of(SL_OP_split_halves, NULL, 0);
+        const sl_split_attrs even = {.axis = -1, .sizes = {2, (int64_t[]){width / 2, width / 2}}};
+        op_case halves = case_of(SL_OP_split, &even, 0);
+        halves.outs = 2;
         floats(&halves, f32(3, 3, 5, width, 0));
         check(&halves);
     }

@@ -137,8 +137,11 @@ static void movement(void) {
     check(&c);
 }
 static void halves(void) {
-    op_case c = case_of(SL_OP_split_halves, NULL, 0);
-    floats(&c, f32(3, ragged(9), ragged(5), 2 * ragged(150), 0));
+    const int64_t half = ragged(150);
+    const sl_split_attrs attrs = {.axis = -1, .sizes = {2, (int64_t[]){half, half}}};
+    op_case c = case_of(SL_OP_split, &attrs, 0);
+    c.outs = 2;
+    floats(&c, f32(3, ragged(9), ragged(5), 2 * half, 0));
     check(&c);
 }
 
@@ -193,9 +196,10 @@ static void rope(void) {
     op_case table = case_of(SL_OP_rope_table, &attrs, 1e-7);
     input(&table, i32(rows), 0, 250000);
     check(&table);
-    const sl_rope_attrs turn = {.interleaved = next() % 2};
-    op_case c = case_of(SL_OP_rope, &turn, 3e-7);
-    floats(&c, f32(3, rows, ragged(5), width, 0)), floats(&c, f32(2, rows, rotary, 0, 0));
+    const sl_rope_apply_attrs turn = {.interleaved = next() % 2};
+    op_case c = case_of(SL_OP_rope_apply, &turn, 3e-7);
+    floats(&c, f32(3, rows, ragged(5), width, 0));
+    for (int i = 0; i < 2; i++) floats(&c, f32(3, rows, 1, rotary / 2, 0));
     check(&c);
 }
 

@@ -28,10 +28,11 @@ static void test_rope(void **state) {
     (void)state;
     for (int round = 0; round < 20; round++) {
         const int64_t rows = between(1, 9), width = between(2, 140);
-        const sl_rope_attrs attrs = {.interleaved = (uint32_t)round % 2};
-        op_case c = case_of(SL_OP_rope, &attrs, 3e-7);
+        const sl_rope_apply_attrs attrs = {.interleaved = (uint32_t)round % 2};
+        op_case c = case_of(SL_OP_rope_apply, &attrs, 3e-7);
         floats(&c, f32(3, rows, between(1, 4), width, 0));
-        floats(&c, f32(2, rows, 2 * between(1, width / 2), 0, 0));
+        const sl_type table = f32(3, rows, 1, between(1, width / 2), 0);
+        floats(&c, table), floats(&c, table);
         check(&c);
     }
 }
@@ -213,10 +214,10 @@ static void test_wide_heads(void **state) {
 static void test_wide_rope(void **state) {
     (void)state;
     for (int64_t width = 192; width <= 320; width += 64) {
-        const sl_rope_attrs attrs = {.interleaved = (uint32_t)(width / 64 % 2)};
-        op_case c = case_of(SL_OP_rope, &attrs, 3e-7);
+        const sl_rope_apply_attrs attrs = {.interleaved = (uint32_t)(width / 64 % 2)};
+        op_case c = case_of(SL_OP_rope_apply, &attrs, 3e-7);
         floats(&c, f32(3, 5, 3, width, 0));
-        floats(&c, f32(2, 5, width == 256 ? 64 : width, 0, 0));
+        for (int i = 0; i < 2; i++) floats(&c, f32(3, 5, 1, width == 256 ? 32 : width / 2, 0));
         check(&c);
     }
 }

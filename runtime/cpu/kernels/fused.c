@@ -10,14 +10,7 @@ enum { ITEM_ROWS = 16, ITEM_COLS = 128 };
 typedef struct {
     int64_t width;
     double eps;
-    bool centred;
 } norm;
-
-typedef struct {
-    const sl_cview *x, *residual, *gain, *shift;
-    const sl_cview_list *bias;
-    const sl_view *sum, *out;
-} residual;
 
 /* A block of an output matrix: rows x cols from column `col` on. */
 typedef struct {
@@ -130,29 +123,22 @@ RUN(fused_swiglu) {
     return SL_OK;
 }
 
-/* ---- fused_residual_ln, fused_residual_rms_norm: an item is a row ---- */
+/* ---- fused_residual_ln: an item is a row ---- */
 
-static sl_split split_residual(const sl_type *x) {
+SPLIT(fused_residual_ln) {
+    const sl_type *x = &((const sl_fused_residual_ln_args *)args)->x.type;
     const int64_t width = last_dim(x);
     return (sl_split){rows_of(x), grain_of(width), (size_t)(6 * width) * real_bytes(x)};
 }
-
-#define RESIDUAL(OP, CENTRED)                                                                      \
-    SPLIT(OP) {                                                                                    \
-        return split_residual(&((const sl_##OP##_args *)args)->x.type);                            \
-    }                                                                                              \
-    RUN(OP) {                                                                                      \
-        const sl_##OP##_args *a = args;                                                            \
-        const residual o = {&a->x, &a->residual, &a->gain, &a->shift, &a->bias, &a->sum, &a->out}; \
-        const norm n = {last_dim(&a->x.type), (double)a->attrs.eps, CENTRED};                      \
-        if (in_doubles(&a->x.type))                                                                \
-            residual_rows_f64(&o, &n, begin, end, worker->scratch);                                \
-        else                                                                                       \
-            residual_rows_f32(&o, &n, begin, end, worker->scratch);                                \
-        return SL_OK;                                                                              \
-    }
-RESIDUAL(fused_residual_ln, true)
-RESIDUAL(fused_residual_rms_norm, false)
+RUN(fused_residual_ln) {
+    const sl_fused_residual_ln_args *a = args;
+    const norm n = {last_dim(&a->x.type), (double)a->attrs.eps};
+    if (in_doubles(&a->x.type))
+        residual_rows_f64(a, &n, begin, end, worker->scratch);
+    else
+        residual_rows_f32(a, &n, begin, end, worker->scratch);
+    return SL_OK;
+}
 
 /* ---- fused_matmul_bias_act: an item is a block of one output matrix ---- */
 

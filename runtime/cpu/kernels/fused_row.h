@@ -5,36 +5,36 @@
  * mean may be large compared with the spread of the elements. */
 static void NAMED(norm_row)(const norm *n, const REAL *gain, const REAL *shift, const REAL *sum,
                             REAL *out) {
-    const REAL mean = n->centred ? NAMED(total)(sum, n->width) / (REAL)n->width : 0;
+    const REAL mean = NAMED(total)(sum, n->width) / (REAL)n->width;
     for (int64_t i = 0; i < n->width; i++) out[i] = sum[i] - mean;
-    const REAL rest = n->centred ? NAMED(total)(out, n->width) / (REAL)n->width : 0;
-    for (int64_t i = 0; i < n->width && n->centred; i++) out[i] -= rest;
+    const REAL rest = NAMED(total)(out, n->width) / (REAL)n->width;
+    for (int64_t i = 0; i < n->width; i++) out[i] -= rest;
     const REAL square = NAMED(dot)(out, out, n->width) / (REAL)n->width;
     const REAL inverse = 1 / NAMED(root)(square + (REAL)n->eps);
     for (int64_t i = 0; i < n->width; i++) out[i] = out[i] * inverse * gain[i] + shift[i];
 }
 
 /* sum = x + residual (+ bias); out = norm(sum). */
-static void NAMED(residual_rows)(const residual *o, const norm *n, int64_t begin, int64_t end,
-                                 void *scratch) {
-    const sl_dtype dtype = o->x->type.dtype;
+static void NAMED(residual_rows)(const sl_fused_residual_ln_args *a, const norm *n, int64_t begin,
+                                 int64_t end, void *scratch) {
+    const sl_dtype dtype = a->x.type.dtype;
     const int64_t width = n->width;
     REAL *rooms[6];
     for (int i = 0; i < 6; i++) rooms[i] = (REAL *)scratch + i * width;
-    const REAL *gain = NAMED(load)(dtype, o->gain->data, 0, width, rooms[0]);
-    const REAL *shift = NAMED(load)(dtype, o->shift->data, 0, width, rooms[1]);
+    const REAL *gain = NAMED(load)(dtype, a->gain.data, 0, width, rooms[0]);
+    const REAL *shift = NAMED(load)(dtype, a->shift.data, 0, width, rooms[1]);
     const REAL *bias = NULL;
-    if (SL_LIST_COUNT(*o->bias))
-        bias = NAMED(load)(dtype, o->bias->items[0].data, 0, width, rooms[2]);
+    if (SL_LIST_COUNT(a->bias))
+        bias = NAMED(load)(dtype, a->bias.items[0].data, 0, width, rooms[2]);
     for (int64_t row = begin; row < end; row++) {
-        const REAL *x = NAMED(load)(dtype, o->x->data, row * width, width, rooms[3]);
-        const REAL *y = NAMED(load)(dtype, o->residual->data, row * width, width, rooms[4]);
+        const REAL *x = NAMED(load)(dtype, a->x.data, row * width, width, rooms[3]);
+        const REAL *y = NAMED(load)(dtype, a->residual.data, row * width, width, rooms[4]);
         REAL *sum = rooms[5], *out = rooms[3];
         for (int64_t i = 0; i < width; i++) sum[i] = x[i] + y[i];
         for (int64_t i = 0; i < width && bias; i++) sum[i] += bias[i];
-        NAMED(store)(dtype, o->sum->data, row * width, width, sum);
+        NAMED(store)(dtype, a->sum.data, row * width, width, sum);
         NAMED(norm_row)(n, gain, shift, sum, out);
-        NAMED(store)(dtype, o->out->data, row * width, width, out);
+        NAMED(store)(dtype, a->out.data, row * width, width, out);
     }
 }
 
@@ -199,8 +199,8 @@ static void NAMED(run_layer)(const sl_fused_transformer_layer_args *a, const lay
     carver k = {scratch, 0};
     REAL *x = carve(&k, size, sizeof(REAL)), *y = carve(&k, size, sizeof(REAL));
     REAL *hidden = carve(&k, l->tokens * inner, sizeof(REAL));
-    const norm first = {width, (double)a->attrs.eps1, true};
-    const norm second = {width, (double)a->attrs.eps2, true};
+    const norm first = {width, (double)a->attrs.eps1};
+    const norm second = {width, (double)a->attrs.eps2};
     NAMED(copy)(a->x.type.dtype, a->x.data, batch * size, size, x);
     NAMED(attention_block)(l, batch, x, k, y);
     NAMED(add_norm)(&first, &a->gain1, &a->shift1, l->tokens, k, (REAL *const[]){x, y});

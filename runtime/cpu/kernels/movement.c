@@ -259,21 +259,6 @@ RUN(split) {
     return SL_OK;
 }
 
-SPLIT(split_halves) {
-    const sl_split_halves_args *a = args;
-    return (sl_split){rows_of(&a->x.type), grain_of(last_dim(&a->x.type)), 0};
-}
-RUN(split_halves) {
-    const sl_split_halves_args *a = args;
-    const size_t half = stretch_bytes(&a->x.type, a->x.type.shape.rank - 1) / 2;
-    for (int64_t row = begin; row < end; row++) {
-        const char *from = (const char *)a->x.data + (size_t)row * 2 * half;
-        memcpy((char *)a->first.data + (size_t)row * half, from, half);
-        memcpy((char *)a->second.data + (size_t)row * half, from + half, half);
-    }
-    return SL_OK;
-}
-
 /* ---- pad, roll, triangles: an item is a row of the output ---- */
 
 /* The index in [0, n) that position i (possibly outside) reads in a padding mode; -1: the fill

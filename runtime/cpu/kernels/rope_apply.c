@@ -3,6 +3,7 @@
 #include "core/ops.h"
 #include "runtime/cpu/kernels/kernels.h"
 #include "runtime/cpu/kernels/reals.h"
+#include "runtime/cpu/kernels/rope.h"
 
 enum { ROWS = 32 }; /* rows of an item */
 
@@ -84,6 +85,21 @@ static void run_rows(const operands *o, turning t, int64_t begin, int64_t end, v
     }
 ROPE(rope_apply, x, out, false)
 ROPE(rope_apply_backward, dout, dx, true)
+
+SPLIT(rope_apply_f32) {
+    const sl_type *x = &((const sl_rope_apply_args *)args)->x.type;
+    return (sl_split){parts_of(rows_of(x), ROWS), grain_of(ROWS * last_dim(x)), 0};
+}
+RUN(rope_apply_f32) {
+    const sl_rope_apply_args *a = args;
+    const int64_t width = last_dim(&a->x.type), last = least(end * ROWS, rows_of(&a->x.type));
+    const head_turn turn =
+        head_turn_of(&a->cos, &a->sin, width, a->attrs.rotary, a->attrs.interleaved);
+    for (int64_t row = begin * ROWS; row < last; row++)
+        rope_head(&turn, table_row(&a->x.type.shape, &a->cos.type.shape, 0, row),
+                  (const float *)a->x.data + row * width, (float *)a->out.data + row * width);
+    return SL_OK;
+}
 
 #define MROPE(OP, X, OUT, BACK)                                                                    \
     SPLIT(OP) {                                                                                    \

@@ -126,7 +126,7 @@ template <int D> DEVICE void put_changed_queries(const sl_sdpa_step &a, few<D, 1
 #pragma unroll
         for (int i = 0; i < D / WARP; i++) x[i] = 0;
         if (s.count[n]) /* warp-uniform */
-            change_head(a.query, query, a.query.table, [&](int i, float value) {
+            change_head(a.query, query, 0, [&](int i, float value) {
 #pragma unroll
                 for (int k = 0; k < D / WARP; k++)
                     if (k == i) x[k] = value;
@@ -152,7 +152,7 @@ template <int D> DEVICE void attend_step(const sl_sdpa_step &a, few<D, 1> &s) {
     element e = {};
     if (p.has_own) {
         const sl_head_change &change = a.append.change;
-        e = load_element(change, a.append.k + (int64_t)p.head * D, change.table, (int)threadIdx.x);
+        e = load_element(change, a.append.k + (int64_t)p.head * D, 0, (int)threadIdx.x);
         put_own_value<D>(a, s, p);
         const float squares = warp_sum(e.own * e.own);
         if (lane_id() == 0) key.squares[warp_id()] = squares;

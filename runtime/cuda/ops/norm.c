@@ -61,6 +61,9 @@ PLAN(l2_norm) {
 
 PLAN(add_rms_norm) {
     const sl_add_rms_norm_args *a = args;
+    if (SL_LIST_COUNT(a->extra))
+        return sl_fail(err, SL_UNSUPPORTED, "%s: the cuda device adds no shift and no bias",
+                       planner->label);
     return plan_norm(planner, SL_CUDA_FN(sl_norm_add), &a->a.type,
                      (sl_norm_rows){.x = a->a.data,
                                     .other = a->b.data,
