@@ -6,16 +6,16 @@
 #include "engine/text/token_table.h"
 
 typedef struct {
-    uint64_t pair;  /* left id << 32 | right id */
-    uint32_t rank;  /* lower joins first */
-    int32_t joined; /* the id both become; -1: a free slot */
+    int32_t left, right;
+    int32_t joined; /* the id both become */
 } sl_merge;
 
 /* Immutable once initialised. */
 typedef struct {
     const sl_token_table *tokens;
-    sl_merge *merges; /* open addressing by pair */
-    uint32_t merge_mask;
+    sl_merge *merges; /* by rank: the lowest joins first */
+    uint32_t *slots;  /* open addressing by pair: rank + 1 and bits of the hash; 0: free */
+    uint32_t slot_count, rank_mask;
     int32_t byte_ids[256];  /* -1: the vocabulary lacks this byte.  Without byte level: what stands
                              * for bytes of characters that it lacks ("byte_fallback") */
     int32_t ascii_ids[128]; /* without byte level: of characters */
@@ -24,9 +24,9 @@ typedef struct {
     bool whole_words;       /* a word that is a token is never taken apart ("ignore_merges") */
 } sl_bpe;
 
-/* model: the "model" object of a tokenizer.json, whose vocab is tokens. */
-SL_CHECKED sl_status sl_bpe_init(sl_bpe *bpe, json_t *model, const sl_token_table *tokens,
-                                 sl_arena *arena, sl_error *err);
+/* tokens: the vocabulary of the model. */
+SL_CHECKED sl_status sl_bpe_init(sl_bpe *bpe, const sl_tokenizer_json *json,
+                                 const sl_token_table *tokens, sl_arena *arena, sl_error *err);
 
 /* Ids in order; those beyond capacity are counted but not kept. */
 typedef struct {
