@@ -284,6 +284,7 @@ static sl_status open_parts(sl_model *model, const char *path, const sl_model_op
     SL_TRY(sl_model_check_unused(model->source, &model->config, &model->arena, &unused, err));
     SL_TRY(add_note(model, unused, err));
     SL_TRY(sl_model_text_load(&model->text, model->source, &model->arena, &model->allocator, err));
+    sl_source_release_tokenizer(model->source);
     model->text_seconds = sl_clock_lap(&clock);
     return SL_OK;
 }

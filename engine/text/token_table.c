@@ -189,7 +189,7 @@ static sl_status add_all(builder *b, json_t *added) {
                    b->pool_bytes);
 }
 
-/* Enters one token unless its name is there already. */
+/* Enters one token unless its name has a slot. */
 static sl_status enter(builder *b, uint32_t id) {
     uint32_t tag;
     const sl_token_entry *entries = b->table->entries;
