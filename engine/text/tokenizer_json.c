@@ -6,10 +6,12 @@ static bool is(sl_slice key, const char *name) {
 }
 
 /* Moves past a list, and keeps what lies between its brackets. */
-static bool take_list(sl_json_scan *scan, sl_slice *out) {
+static bool take_list(sl_tokenizer_json *json, sl_json_scan *scan, sl_slice *out) {
     const char *start = scan->at + 1;
+    scan->longest = 0;
     if (!sl_json_scan_skip(scan)) return false;
     *out = (sl_slice){start, (size_t)(scan->at - 1 - start)};
+    if (scan->longest > json->longest_string) json->longest_string = scan->longest;
     return true;
 }
 
@@ -31,8 +33,8 @@ static bool find_in_pair(sl_tokenizer_json *json, sl_json_scan *scan, bool in_mo
     json->has_vocab |= vocab;
     json->has_merges |= merges;
     if (model && first == '{') return find_lists(json, scan, true);
-    if (vocab && first == '{') return take_list(scan, &json->vocab);
-    if (merges && first == '[') return take_list(scan, &json->merges);
+    if (vocab && first == '{') return take_list(json, scan, &json->vocab);
+    if (merges && first == '[') return take_list(json, scan, &json->merges);
     return sl_json_scan_skip(scan);
 }
 
@@ -76,9 +78,9 @@ sl_status sl_tokenizer_json_open(sl_tokenizer_json *json, sl_slice text, bool un
     if (sl_utf8_valid_bytes(text) != text.bytes || !find_lists(json, &scan, false))
         return sl_fail(err, SL_FORMAT, "not the usual JSON");
     SL_TRY(read_rest(json, text, err));
-    for (int i = 0; i < 4; i++) {
-        json->scratch[i] = sl_arena_alloc(&json->arena, scan.longest + 1, 1);
-        if (!json->scratch[i]) return sl_no_memory(err, "a string", scan.longest);
+    for (int i = 0; i < 2; i++) {
+        json->scratch[i] = sl_arena_alloc(&json->arena, json->longest_string + 1, 1);
+        if (!json->scratch[i]) return sl_no_memory(err, "a string", json->longest_string);
     }
     return SL_OK;
 }

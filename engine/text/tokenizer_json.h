@@ -7,12 +7,13 @@
 #include <jansson.h>
 
 typedef struct {
-    json_t *root; /* the vocabulary and the merges in it are empty */
-    sl_slice vocab,
-        merges;       /* between their brackets; text NULL: there is no such object or array */
-    bool unique_keys; /* known of all objects */
+    json_t *root; /* its vocabulary and merges are empty */
+    /* What is between the brackets of the two; text NULL: there is no such object or array. */
+    sl_slice vocab, merges;
+    size_t longest_string;                 /* bytes of the longest in them, as written */
+    char *scratch[2];                      /* each has room for such a string */
+    bool unique_keys;                      /* known of all objects */
     bool has_model, has_vocab, has_merges; /* keys */
-    char *scratch[4];                      /* each has room for any string of the two */
     sl_arena arena;
 } sl_tokenizer_json;
 
