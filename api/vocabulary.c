@@ -1,4 +1,5 @@
 /* vocabulary.c - A tokenizer on its own, from a folder of tokenizer files or from any model. */
+#include "base/utf8.h"
 #include "engine/formats/file.h"
 #include "engine/formats/source.h"
 #include "engine/text/tokenizer.h"
@@ -13,24 +14,20 @@ struct sl_vocabulary {
 };
 
 /* path/tokenizer.json, or path itself when it is a tokenizer.json; NULL text when there is none. */
-static sl_status read_tokenizer_json(sl_vocabulary *vocabulary, const char *path,
-                                     const char **out_text, size_t *out_bytes, sl_error *err) {
-    *out_text = NULL;
+static sl_status read_tokenizer_json(const char *path, sl_arena *arena, sl_slice *out,
+                                     sl_error *err) {
     const char *file = path;
+    *out = (sl_slice){0};
     if (strcmp(sl_file_name(path), "tokenizer.json") != 0)
-        file = sl_arena_format(&vocabulary->arena, "%s/tokenizer.json", path);
+        file = sl_arena_format(arena, "%s/tokenizer.json", path);
     if (!file) return sl_no_memory(err, "a file name", 0);
     if (!sl_file_exists(file)) return SL_OK;
-    return sl_file_read_text(file, MAX_TOKENIZER_BYTES, &vocabulary->arena, out_text, out_bytes,
-                             err);
+    return sl_file_read_text(file, MAX_TOKENIZER_BYTES, arena, &out->text, &out->bytes, err);
 }
 
-static sl_status open_vocabulary(sl_vocabulary *vocabulary, const char *path, sl_error *err) {
-    const char *text = NULL;
-    size_t bytes = 0;
-    SL_TRY(read_tokenizer_json(vocabulary, path, &text, &bytes, err));
-    if (text) return sl_tokenizer_create(text, bytes, NULL, &vocabulary->tokenizer, err);
+static sl_status open_source(sl_vocabulary *vocabulary, const char *path, sl_error *err) {
     sl_source *source;
+    size_t bytes = 0;
     SL_TRY(sl_source_open(path, NULL, &source, err));
     const char *embedded = sl_source_text(source, "tokenizer.json", &bytes);
     const sl_status status =
@@ -38,6 +35,18 @@ static sl_status open_vocabulary(sl_vocabulary *vocabulary, const char *path, sl
                  : sl_fail(err, SL_FORMAT, "%s: there is no tokenizer.json", path);
     sl_source_close(source);
     return status;
+}
+
+static sl_status open_vocabulary(sl_vocabulary *vocabulary, const char *path, sl_error *err) {
+    sl_arena scratch;
+    sl_slice text;
+    sl_arena_init(&scratch, NULL);
+    sl_status status = read_tokenizer_json(path, &scratch, &text, err);
+    const bool found = text.text != NULL;
+    if (status == SL_OK && found)
+        status = sl_tokenizer_create(text.text, text.bytes, NULL, &vocabulary->tokenizer, err);
+    sl_arena_deinit(&scratch);
+    return status != SL_OK || found ? status : open_source(vocabulary, path, err);
 }
 
 sl_status sl_vocabulary_open(const char *path, sl_vocabulary **out, sl_error *err) {

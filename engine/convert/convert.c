@@ -357,6 +357,7 @@ static sl_status write_texts(packing *p, sl_error *err) {
         const char *text = sl_source_text(p->source, names[i], &bytes);
         if (text) SL_TRY(sl_pack_writer_text(p->writer, names[i], text, bytes, err));
     }
+    sl_source_release_tokenizer(p->source);
     return SL_OK;
 }
 

@@ -6,25 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct {
-    sl_gguf_text piece;
-    float score;
-    uint32_t left; /* bytes of the first half */
-} merge;
-
-typedef struct {
-    merge *items;
-    size_t count, capacity;
-} merge_list;
-
-static bool is_piece(json_t *vocab, const char *text, size_t bytes) {
-    return json_object_getn(vocab, text, bytes) != NULL;
+static bool is_piece(const sl_gguf_names *vocab, const char *text, size_t bytes) {
+    return sl_gguf_names_find(vocab, (sl_gguf_text){text, bytes}) != NULL;
 }
 
-static bool add(merge_list *list, merge item) {
+static bool add(sl_gguf_merges *list, sl_gguf_merge item) {
     if (list->count == list->capacity) {
         const size_t capacity = list->capacity ? 2 * list->capacity : 1024;
-        merge *items = realloc(list->items, capacity * sizeof *items);
+        sl_gguf_merge *items = realloc(list->items, capacity * sizeof *items);
         if (!items) return false;
         list->items = items;
         list->capacity = capacity;
@@ -34,11 +23,12 @@ static bool add(merge_list *list, merge item) {
 }
 
 /* Adds all ways to split a piece in two between characters. */
-static bool add_halves(merge_list *list, json_t *vocab, sl_gguf_text piece, float score) {
+static bool add_halves(sl_gguf_merges *list, const sl_gguf_names *vocab, sl_gguf_text piece,
+                       float score) {
     for (uint32_t at = 1; at < piece.bytes; at++) {
         if (((uint8_t)piece.data[at] & 0xc0) == 0x80) continue;
         if (is_piece(vocab, piece.data, at) && is_piece(vocab, piece.data + at, piece.bytes - at) &&
-            !add(list, (merge){piece, score, at}))
+            !add(list, (sl_gguf_merge){piece, score, at}))
             return false;
     }
     return true;
@@ -46,7 +36,7 @@ static bool add_halves(merge_list *list, json_t *vocab, sl_gguf_text piece, floa
 
 /* Descending score; ties: the longer left half first, then in order of addition. */
 static int by_score(const void *left, const void *right) {
-    const merge *a = left, *b = right;
+    const sl_gguf_merge *a = left, *b = right;
     if (a->score != b->score) return a->score > b->score ? -1 : 1;
     if (a->left != b->left) return a->left > b->left ? -1 : 1;
     if (a->piece.bytes != b->piece.bytes) return a->piece.bytes > b->piece.bytes ? -1 : 1;
@@ -54,8 +44,8 @@ static int by_score(const void *left, const void *right) {
 }
 
 static sl_status collect(const sl_gguf *gguf, const sl_gguf_value *tokens,
-                         const sl_gguf_value *scores, json_t *vocab, merge_list *list,
-                         sl_error *err) {
+                         const sl_gguf_value *scores, const sl_gguf_names *vocab,
+                         sl_gguf_merges *list, sl_error *err) {
     enum { MOST_BYTES = 256 }; /* of a piece; each is split at every position */
     const uint8_t *at = tokens->data;
     for (uint64_t i = 0; i < tokens->count; i++) {
@@ -77,32 +67,16 @@ static sl_status collect(const sl_gguf *gguf, const sl_gguf_value *tokens,
     return SL_OK;
 }
 
-static sl_status append_all(const merge_list *list, json_t *merges, sl_error *err) {
-    for (size_t i = 0; i < list->count; i++) {
-        const merge *m = &list->items[i];
-        const size_t rest = (size_t)m->piece.bytes - m->left;
-        json_t *pair =
-            json_pack("[s%, s%]", m->piece.data, (size_t)m->left, m->piece.data + m->left, rest);
-        if (!pair || json_array_append_new(merges, pair) != 0)
-            return sl_no_memory(err, "merges", list->count);
-    }
-    return SL_OK;
-}
-
-sl_status sl_gguf_merge_pieces(const sl_gguf *gguf, const sl_gguf_value *tokens, json_t *vocab,
-                               json_t *merges, sl_error *err) {
+sl_status sl_gguf_merge_pieces(const sl_gguf *gguf, const sl_gguf_value *tokens,
+                               const sl_gguf_names *vocab, sl_gguf_merges *out, sl_error *err) {
     static const char key[] = "tokenizer.ggml.scores";
     const sl_gguf_value *scores = NULL;
-    merge_list list = {0};
     SL_TRY(sl_gguf_get_array(gguf, key, SL_GGUF_F32, &scores, err));
     if (!scores) return sl_gguf_missing(gguf, key, err);
     if (scores->count < tokens->count)
         return sl_fail(err, SL_FORMAT, "%s: %llu '%s' for %llu tokens", gguf->what,
                        (unsigned long long)scores->count, key, (unsigned long long)tokens->count);
-    sl_status status = collect(gguf, tokens, scores, vocab, &list, err);
-    if (status == SL_OK && list.count > 1)
-        qsort(list.items, list.count, sizeof *list.items, by_score);
-    if (status == SL_OK) status = append_all(&list, merges, err);
-    free(list.items);
-    return status;
+    SL_TRY(collect(gguf, tokens, scores, vocab, out, err));
+    if (out->count > 1) qsort(out->items, out->count, sizeof *out->items, by_score);
+    return SL_OK;
 }

@@ -4,8 +4,10 @@
  * Two kinds are supported: byte-level BPE ("gpt2"), and SentencePiece BPE ("llama"), whose pieces
  * have scores.  A file without a tokenizer gives no texts; any other kind is an error. */
 #include "engine/formats/gguf_text.h"
+#include "base/utf8.h"
 #include "engine/formats/json.h"
 #include "engine/formats/source_internal.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,13 +17,21 @@ typedef struct {
     const sl_gguf *gguf;
     sl_source *source;
     const sl_gguf_value *tokens, *types, *merges; /* types: NULL if all are normal */
-    json_t *vocab, *added, *merge_list, *ends;
-    bool pieces; /* SentencePiece */
+    json_t *added, *ends;
+    sl_gguf_names vocab;
+    sl_gguf_merges piece_merges; /* of SentencePiece, which has no array of them */
+    bool pieces;                 /* of SentencePiece */
     sl_error *err;
 } reader;
 
 static sl_status no_memory(const reader *r) {
     return sl_no_memory(r->err, "a tokenizer", r->tokens->count);
+}
+
+static sl_status check_utf8(const reader *r, const char *key, uint64_t index, sl_gguf_text text) {
+    if (sl_utf8_valid_bytes((sl_slice){text.data, text.bytes}) == text.bytes) return SL_OK;
+    return sl_fail(r->err, SL_FORMAT, "%s: '%s' %llu is not UTF-8", r->gguf->what, key,
+                   (unsigned long long)index);
 }
 
 /* Takes ownership of value. */
@@ -38,10 +48,9 @@ static sl_status add_text(const reader *r, const char *name, json_t *value) {
 
 static sl_status text_of(const reader *r, const char *key, uint64_t index, sl_gguf_text text,
                          json_t **out) {
+    SL_TRY(check_utf8(r, key, index, text));
     *out = json_stringn(text.data, text.bytes);
-    if (*out) return SL_OK;
-    return sl_fail(r->err, SL_FORMAT, "%s: '%s' %llu is not UTF-8", r->gguf->what, key,
-                   (unsigned long long)index);
+    return *out ? SL_OK : no_memory(r);
 }
 
 /* Whether a token is a known end of an answer in chats; the file itself names only one or two. */
@@ -53,44 +62,55 @@ static bool ends_answers(sl_gguf_text text) {
     return false;
 }
 
-/* content is borrowed. */
-static int add_special(const reader *r, uint64_t id, int64_t type, json_t *content) {
+static sl_status add_special(const reader *r, uint64_t id, int64_t type, sl_gguf_text text) {
     const bool special = type == SL_GGUF_TOKEN_CONTROL || type == SL_GGUF_TOKEN_UNKNOWN;
-    return json_array_append_new(r->added,
-                                 json_pack("{s:I, s:O, s:b, s:b}", "id", (json_int_t)id, "content",
-                                           content, "special", special, "normalized", 0));
+    json_t *content = NULL;
+    SL_TRY(text_of(r, "tokenizer.ggml.tokens", id, text, &content));
+    if (json_array_append_new(r->added,
+                              json_pack("{s:I, s:o, s:b, s:b}", "id", (json_int_t)id, "content",
+                                        content, "special", special, "normalized", 0)) != 0)
+        return no_memory(r);
+    return SL_OK;
+}
+
+static int64_t type_of(const reader *r, uint64_t id) {
+    return r->types ? sl_gguf_integer_at(r->types, id) : SL_GGUF_TOKEN_NORMAL;
+}
+
+/* Whether plain text may become this token, unless another has the same text. */
+static bool is_plain(const reader *r, uint64_t id, sl_gguf_text text) {
+    const int64_t type = type_of(r, id);
+    return type != SL_GGUF_TOKEN_UNUSED && type != SL_GGUF_TOKEN_CONTROL &&
+           type != SL_GGUF_TOKEN_USER && !memchr(text.data, 0, text.bytes);
 }
 
 /* If two tokens have the same text, the first keeps it. */
-static sl_status add_token(const reader *r, uint64_t id, sl_gguf_text text) {
-    const int64_t type = r->types ? sl_gguf_integer_at(r->types, id) : SL_GGUF_TOKEN_NORMAL;
-    const bool added = type == SL_GGUF_TOKEN_CONTROL || type == SL_GGUF_TOKEN_USER;
+static sl_status add_token(reader *r, uint64_t id, const uint8_t *at) {
+    const uint8_t *place = at;
+    const sl_gguf_text text = sl_gguf_next_text(&place);
+    const int64_t type = type_of(r, id);
     if (type == SL_GGUF_TOKEN_UNUSED) return SL_OK;
-    json_t *content = NULL;
-    SL_TRY(text_of(r, "tokenizer.ggml.tokens", id, text, &content));
-    int failed = 0;
-    if (added || (r->pieces && type == SL_GGUF_TOKEN_UNKNOWN))
-        failed = add_special(r, id, type, content);
-    if (!added && strlen(json_string_value(content)) == text.bytes &&
-        !json_object_get(r->vocab, json_string_value(content)))
-        failed |=
-            json_object_set_new(r->vocab, json_string_value(content), json_integer((json_int_t)id));
-    if (type == SL_GGUF_TOKEN_CONTROL && ends_answers(text))
-        failed |= json_array_append_new(r->ends, json_integer((json_int_t)id));
-    json_decref(content);
-    return failed ? no_memory(r) : SL_OK;
+    SL_TRY(check_utf8(r, "tokenizer.ggml.tokens", id, text));
+    if (is_plain(r, id, text)) sl_gguf_names_enter(&r->vocab, at);
+    if (type == SL_GGUF_TOKEN_CONTROL || type == SL_GGUF_TOKEN_USER ||
+        (r->pieces && type == SL_GGUF_TOKEN_UNKNOWN))
+        SL_TRY(add_special(r, id, type, text));
+    if (type != SL_GGUF_TOKEN_CONTROL || !ends_answers(text)) return SL_OK;
+    return json_array_append_new(r->ends, json_integer((json_int_t)id)) == 0 ? SL_OK : no_memory(r);
 }
 
-static sl_status add_tokens(const reader *r) {
+static sl_status add_tokens(reader *r) {
     const uint8_t *at = r->tokens->data;
-    for (uint64_t i = 0; i < r->tokens->count; i++) SL_TRY(add_token(r, i, sl_gguf_next_text(&at)));
-    if (r->pieces) return sl_gguf_merge_pieces(r->gguf, r->tokens, r->vocab, r->merge_list, r->err);
-    at = r->merges ? r->merges->data : NULL;
-    for (uint64_t i = 0; r->merges && i < r->merges->count; i++) {
-        json_t *merge = NULL;
-        SL_TRY(text_of(r, "tokenizer.ggml.merges", i, sl_gguf_next_text(&at), &merge));
-        if (json_array_append_new(r->merge_list, merge) != 0) return no_memory(r);
+    SL_TRY(sl_gguf_names_init(&r->vocab, r->tokens->count, &r->source->allocator, r->err));
+    for (uint64_t i = 0; i < r->tokens->count; i++) {
+        SL_TRY(add_token(r, i, at));
+        (void)sl_gguf_next_text(&at);
     }
+    if (r->pieces)
+        return sl_gguf_merge_pieces(r->gguf, r->tokens, &r->vocab, &r->piece_merges, r->err);
+    at = r->merges ? r->merges->data : NULL;
+    for (uint64_t i = 0; r->merges && i < r->merges->count; i++)
+        SL_TRY(check_utf8(r, "tokenizer.ggml.merges", i, sl_gguf_next_text(&at)));
     return SL_OK;
 }
 
@@ -168,6 +188,66 @@ static sl_status make_post_processor(const reader *r, bool begins, json_t **out)
     return status;
 }
 
+static void write_vocab(const reader *r, sl_gguf_json *json) {
+    const uint8_t *next = r->tokens->data;
+    bool begun = false;
+    for (uint64_t id = 0; id < r->tokens->count; id++) {
+        char number[32];
+        const uint8_t *at = next;
+        const sl_gguf_text text = sl_gguf_next_text(&next);
+        if (!is_plain(r, id, text) || sl_gguf_names_find(&r->vocab, text) != at) continue;
+        if (begun) sl_gguf_json_put(json, ",", 1);
+        begun = true;
+        sl_gguf_json_string(json, text);
+        const int digits = snprintf(number, sizeof number, ":%llu", (unsigned long long)id);
+        sl_gguf_json_put(json, number, (size_t)digits);
+    }
+}
+
+static void write_merges(const reader *r, sl_gguf_json *json) {
+    const uint8_t *at = r->merges ? r->merges->data : NULL;
+    for (uint64_t i = 0; !r->pieces && r->merges && i < r->merges->count; i++) {
+        if (i > 0) sl_gguf_json_put(json, ",", 1);
+        sl_gguf_json_string(json, sl_gguf_next_text(&at));
+    }
+    for (size_t i = 0; i < r->piece_merges.count; i++) {
+        const sl_gguf_merge *merge = &r->piece_merges.items[i];
+        sl_gguf_json_put(json, i > 0 ? ",[" : "[", i > 0 ? 2 : 1);
+        sl_gguf_json_string(json, (sl_gguf_text){merge->piece.data, merge->left});
+        sl_gguf_json_put(json, ",", 1);
+        sl_gguf_json_string(json, (sl_gguf_text){merge->piece.data + merge->left,
+                                                 merge->piece.bytes - merge->left});
+        sl_gguf_json_put(json, "]", 1);
+    }
+}
+
+/* rest: the text of the tokenizer without vocabulary and merges; it ends with the model. */
+static void write_tokenizer(const reader *r, const char *rest, sl_gguf_json *json) {
+    static const char vocab[] = ",\"vocab\":{", merges[] = "},\"merges\":[", end[] = "]}}";
+    json->bytes = 0;
+    sl_gguf_json_put(json, rest, strlen(rest) - strlen("}}"));
+    sl_gguf_json_put(json, vocab, sizeof vocab - 1);
+    write_vocab(r, json);
+    sl_gguf_json_put(json, merges, sizeof merges - 1);
+    write_merges(r, json);
+    sl_gguf_json_put(json, end, sizeof end - 1);
+}
+
+/* value: the tokenizer without vocabulary and merges, the model last; it is taken over. */
+static sl_status add_tokenizer(const reader *r, json_t *value) {
+    static const char name[] = "tokenizer.json";
+    char *rest = value ? json_dumps(value, JSON_COMPACT) : NULL;
+    json_decref(value);
+    if (!rest) return no_memory(r);
+    sl_gguf_json json = {0};
+    write_tokenizer(r, rest, &json);
+    json.out = sl_arena_alloc(sl_source_text_arena(r->source, name), json.bytes + 1, 1);
+    if (json.out) write_tokenizer(r, rest, &json);
+    free(rest);
+    if (!json.out) return no_memory(r);
+    return sl_source_add_text(r->source, name, json.out, json.bytes, r->err);
+}
+
 static sl_status add_byte_level(const reader *r) {
     sl_gguf_pre pre = {0};
     json_t *post = NULL;
@@ -178,12 +258,11 @@ static sl_status add_byte_level(const reader *r) {
         json_decref(pre.pre_tokenizer);
         return status;
     }
-    return add_text(r, "tokenizer.json",
-                    json_pack("{s:o, s:o, s:o, s:{s:s}, s:O, s:{s:s, s:b, s:O, s:O}}", "normalizer",
-                              pre.normalizer, "pre_tokenizer", pre.pre_tokenizer, "post_processor",
-                              post, "decoder", "type", "ByteLevel", "added_tokens", r->added,
-                              "model", "type", "BPE", "ignore_merges", pre.ignore_merges, "vocab",
-                              r->vocab, "merges", r->merge_list));
+    return add_tokenizer(r, json_pack("{s:o, s:o, s:o, s:{s:s}, s:O, s:{s:s, s:b}}", "normalizer",
+                                      pre.normalizer, "pre_tokenizer", pre.pre_tokenizer,
+                                      "post_processor", post, "decoder", "type", "ByteLevel",
+                                      "added_tokens", r->added, "model", "type", "BPE",
+                                      "ignore_merges", pre.ignore_merges));
 }
 
 /* SentencePiece: spaces become U+2581, one of which is added at the start; characters without a
@@ -209,13 +288,11 @@ static sl_status add_pieces(const reader *r) {
                   "Sequence", "decoders", "type", "Replace", "pattern", "String", SPACE, "content",
                   " ", "type", "ByteFallback", "type", "Fuse", "type", "Strip", "content", " ",
                   "start", prefix ? 1 : 0, "stop", 0);
-    return add_text(
-        r, "tokenizer.json",
-        json_pack("{s:{s:s, s:o}, s:n, s:o, s:o, s:O, s:{s:s, s:b, s:b, s:o*, s:O, s:O}}",
-                  "normalizer", "type", "Sequence", "normalizers", normalizers, "pre_tokenizer",
-                  "post_processor", post, "decoder", decoder, "added_tokens", r->added, "model",
-                  "type", "BPE", "byte_fallback", 1, "fuse_unk", 1, "unk_token", unknown, "vocab",
-                  r->vocab, "merges", r->merge_list));
+    return add_tokenizer(r, json_pack("{s:{s:s, s:o}, s:n, s:o, s:o, s:O, s:{s:s, s:b, s:b, s:o*}}",
+                                      "normalizer", "type", "Sequence", "normalizers", normalizers,
+                                      "pre_tokenizer", "post_processor", post, "decoder", decoder,
+                                      "added_tokens", r->added, "model", "type", "BPE",
+                                      "byte_fallback", 1, "fuse_unk", 1, "unk_token", unknown));
 }
 
 /* ---- the other text files ---- */
@@ -293,19 +370,17 @@ sl_status sl_gguf_add_texts(const sl_gguf *gguf, sl_source *source, sl_error *er
     bool there = false;
     SL_TRY(find_arrays(&r, &there));
     if (!there) return SL_OK;
-    r.vocab = json_object();
     r.added = json_array();
-    r.merge_list = json_array();
     r.ends = json_array();
-    sl_status status = r.vocab && r.added && r.merge_list && r.ends ? SL_OK : no_memory(&r);
+    sl_status status = r.added && r.ends ? SL_OK : no_memory(&r);
     if (status == SL_OK) status = add_tokens(&r);
     if (status == SL_OK) status = r.pieces ? add_pieces(&r) : add_byte_level(&r);
     if (status == SL_OK) status = add_ends(&r);
     if (status == SL_OK) status = add_specials(&r);
     if (status == SL_OK) status = add_template(gguf, source, err);
-    json_decref(r.vocab);
+    sl_gguf_names_deinit(&r.vocab);
+    free(r.piece_merges.items);
     json_decref(r.added);
-    json_decref(r.merge_list);
     json_decref(r.ends);
     return status;
 }

@@ -31,8 +31,8 @@ static sl_status read_texts(const reader *r) {
         size_t bytes;
         SL_TRY(path_of(r, names[i], &path));
         if (!sl_file_exists(path)) continue;
-        SL_TRY(
-            sl_file_read_text(path, SL_MAX_TEXT_BYTES, &r->source->arena, &text, &bytes, r->err));
+        SL_TRY(sl_file_read_text(path, SL_MAX_TEXT_BYTES, sl_source_text_arena(r->source, names[i]),
+                                 &text, &bytes, r->err));
         SL_TRY(sl_source_add_text(r->source, names[i], text, bytes, r->err));
     }
     return SL_OK;

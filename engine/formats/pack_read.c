@@ -165,7 +165,7 @@ static sl_status read_entry(reader *r, const char *kind, const char *key, json_t
 }
 
 static sl_status read_text(reader *r, const char *key, json_t *value) {
-    sl_arena *arena = &r->source->arena;
+    sl_arena *arena = sl_source_text_arena(r->source, key);
     entry e = {0};
     SL_TRY(read_entry(r, "text", key, value, &e));
     if (e.bytes > SL_MAX_TEXT_BYTES)

@@ -90,6 +90,7 @@ sl_status sl_source_open(const char *path, const sl_allocator *allocator, sl_sou
     if (!source) return sl_no_memory(err, "a model source", sizeof *source);
     source->allocator = *sl_allocator_or_default(allocator);
     sl_arena_init(&source->arena, &source->allocator);
+    sl_arena_init(&source->tokenizer, &source->allocator);
     const sl_status status = open_path(source, path, err);
     if (status != SL_OK) {
         sl_source_close(source);
@@ -110,6 +111,7 @@ void sl_source_close(sl_source *source) {
     for (uint32_t i = 0; i < source->tensor_count; i++)
         if (source->loaded[i]) sl_source_unload(source, &source->tensors[i]);
     for (uint32_t i = 0; i < source->file_count; i++) sl_file_close(&source->files[i]);
+    sl_arena_deinit(&source->tokenizer);
     sl_arena_deinit(&source->arena);
     const sl_allocator allocator = source->allocator;
     sl_release(&allocator, source, sizeof *source, _Alignof(sl_source));
@@ -169,6 +171,12 @@ sl_status sl_source_index_names(sl_source *source, sl_error *err) {
         *slot = id + 1;
     }
     return SL_OK;
+}
+
+static const char tokenizer_name[] = "tokenizer.json";
+
+sl_arena *sl_source_text_arena(sl_source *source, const char *name) {
+    return strcmp(name, tokenizer_name) == 0 ? &source->tokenizer : &source->arena;
 }
 
 sl_status sl_source_add_text(sl_source *source, const char *name, const char *text, size_t bytes,
@@ -366,4 +374,11 @@ const char *sl_source_text(const sl_source *source, const char *name, size_t *ou
         return entry->text;
     }
     return NULL;
+}
+
+void sl_source_release_tokenizer(sl_source *source) {
+    sl_source_text_entry **link = &source->texts;
+    while (*link && strcmp((*link)->name, tokenizer_name) != 0) link = &(*link)->next;
+    if (*link) *link = (*link)->next;
+    sl_arena_deinit(&source->tokenizer);
 }

@@ -122,4 +122,7 @@ const sl_expert_blocks *sl_source_expert_blocks(const sl_source *source, uint32_
 /* "config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json",
  * "chat_template.jinja": the text, or NULL.  Borrowed, with a NUL after its last byte. */
 const char *sl_source_text(const sl_source *source, const char *name, size_t *out_bytes);
+/* Releases the text of tokenizer.json, which is as long as ten megabytes; the source has it no
+ * longer. */
+void sl_source_release_tokenizer(sl_source *source);
 #endif

@@ -10,7 +10,7 @@
 enum { SL_MAX_TEXT_BYTES = 64 << 20 };
 
 typedef struct sl_source_text_entry {
-    const struct sl_source_text_entry *next;
+    struct sl_source_text_entry *next;
     const char *name, *text;
     size_t bytes;
 } sl_source_text_entry;
@@ -41,7 +41,8 @@ struct sl_source {
 
     const sl_expert_blocks **layers; /* [layer_count]; NULL for a layer without experts */
     uint32_t layer_count;
-    const sl_source_text_entry *texts;
+    sl_source_text_entry *texts;
+    sl_arena tokenizer; /* has tokenizer.json, the only long one of them */
     const sl_source_form *forms;
 };
 
@@ -54,7 +55,9 @@ SL_CHECKED sl_status sl_source_set_tensors(sl_source *source, uint32_t count,
                                            uint32_t skipped_count, sl_error *err);
 /* Builds the hash table; fails if a name occurs twice. */
 SL_CHECKED sl_status sl_source_index_names(sl_source *source, sl_error *err);
-/* name and text are borrowed and live in the arena. */
+/* The arena for the text of this name. */
+sl_arena *sl_source_text_arena(sl_source *source, const char *name);
+/* name and text are borrowed and live in an arena of the source. */
 SL_CHECKED sl_status sl_source_add_text(sl_source *source, const char *name, const char *text,
                                         size_t bytes, sl_error *err);
 

@@ -50,6 +50,37 @@ static void write_raw(const char *name, const char *json, size_t data_bytes) {
     write_test_file(name, file, 8 + length + data_bytes);
 }
 
+static void *counting_resize(void *ctx, void *ptr, size_t old_bytes, size_t new_bytes,
+                             size_t align) {
+    void *fresh = sl_resize(NULL, ptr, old_bytes, new_bytes, align);
+    if (fresh || new_bytes == 0) *(size_t *)ctx += new_bytes - old_bytes;
+    return fresh;
+}
+
+static void test_releases_the_tokenizer(void **state) {
+    (void)state;
+    enum { BYTES = 1 << 20 };
+    size_t used = 0, bytes;
+    const sl_allocator allocator = {counting_resize, &used};
+    sl_source *source = NULL;
+    char *text = calloc(1, BYTES);
+    assert_non_null(text);
+    write_test_file("tokenizer.json", text, BYTES);
+    free(text);
+    assert_int_equal(sl_source_open(test_folder, &allocator, &source, &err), SL_OK);
+    assert_non_null(sl_source_text(source, "tokenizer.json", &bytes));
+    assert_int_equal(bytes, BYTES);
+    const size_t before = used;
+    for (int i = 0; i < 2; i++) {
+        sl_source_release_tokenizer(source);
+        assert_true(before - used >= BYTES);
+        assert_null(sl_source_text(source, "tokenizer.json", &bytes));
+        assert_non_null(sl_source_text(source, "config.json", &bytes));
+    }
+    sl_source_close(source);
+    assert_int_equal(used, 0);
+}
+
 static void test_reads_a_sharded_checkpoint(void **state) {
     (void)state;
     sl_source *source = NULL;
@@ -248,6 +279,7 @@ static void test_reads_the_fable_checkpoint(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_releases_the_tokenizer, write_checkpoint),
         cmocka_unit_test_setup(test_reads_a_sharded_checkpoint, write_checkpoint),
         cmocka_unit_test_setup(test_single_file_needs_no_index, write_checkpoint),
         cmocka_unit_test_setup(test_missing_tensor_is_named, write_checkpoint),

@@ -265,6 +265,7 @@ static sl_status open_parts(sl_model *model, const char *path, const sl_model_op
     model->files_seconds = sl_clock_lap(&clock);
     SL_TRY(sl_model_text_load(&model->text, model->source, &model->arena,
                               &model->text_meter.allocator, err));
+    sl_source_release_tokenizer(model->source);
     model->file_bytes = model->source_meter.bytes;
     model->text_seconds = sl_clock_lap(&clock);
     uint64_t budget = 0;

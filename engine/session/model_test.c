@@ -1,4 +1,5 @@
-/* model_test.c - Which device a model is opened on, and what is said of it. */
+/* model_test.c - Which device a model is opened on, what is said of it, and what it keeps. */
+#include "engine/session/model.h"
 #include "runtime/devices.h"
 #include "sluice/sluice.h"
 #include <dlfcn.h>
@@ -107,6 +108,15 @@ static void devices_that_do_not_serve_are_refused(void **state) {
     }
 }
 
+static void the_text_of_the_tokenizer_is_not_kept(void **state) {
+    (void)state;
+    sl_model *model = open_fable("cpu");
+    assert_non_null(model->text.tokenizer);
+    assert_null(sl_source_text(model->source, "tokenizer.json", NULL));
+    assert_non_null(sl_source_text(model->source, "config.json", NULL));
+    sl_model_close(model);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_driver_is_not_noted),
@@ -114,6 +124,7 @@ int main(void) {
         cmocka_unit_test(a_gpu_that_fails_is_noted),
         cmocka_unit_test(options_without_effect_are_noted),
         cmocka_unit_test(devices_that_do_not_serve_are_refused),
+        cmocka_unit_test(the_text_of_the_tokenizer_is_not_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,7 @@ enum {
     SEEN_IDS = 8,      /* maximum number of ids of a memoised word */
     SEEN_WORDS = 8192, /* maximum number of memoised words */
 };
+
 #define NO_RANK UINT32_MAX
 
 struct sl_bpe_word {
@@ -20,92 +21,112 @@ struct sl_bpe_word {
 
 /* ---- the merge table ---- */
 
-static uint64_t pair_of(int32_t left, int32_t right) {
-    return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
-}
-
-/* The slot that holds the pair, or the free slot where it belongs. */
-static sl_merge *find_slot(const sl_bpe *bpe, uint64_t pair) {
-    uint64_t hash = pair * 0x9E3779B97F4A7C15u;
-    hash ^= hash >> 32;
-    for (uint32_t at = (uint32_t)hash & bpe->merge_mask;; at = (at + 1) & bpe->merge_mask) {
-        sl_merge *slot = &bpe->merges[at];
-        if (slot->pair == pair || slot->joined < 0) return slot;
+/* The slot that holds a pair, or the free one where it belongs; *out_tag: its bits of the hash. */
+static uint32_t *find_slot(const sl_bpe *bpe, int32_t left, int32_t right, uint32_t *out_tag) {
+    const uint64_t hash =
+        (uint32_t)left * 0x9E3779B97F4A7C15u + (uint32_t)right * 0xD6E8FEB86659FD93u;
+    const uint32_t tag = (uint32_t)hash & ~bpe->rank_mask;
+    uint32_t at = (uint32_t)((hash >> 32) * bpe->slot_count >> 32);
+    *out_tag = tag;
+    for (;; at = at + 1 == bpe->slot_count ? 0 : at + 1) {
+        uint32_t *slot = &bpe->slots[at];
+        if (*slot == 0) return slot;
+        if ((*slot ^ tag) > bpe->rank_mask) continue;
+        const sl_merge *merge = &bpe->merges[(*slot & bpe->rank_mask) - 1];
+        if (merge->left == left && merge->right == right) return slot;
     }
 }
 
-/* The merge of two adjacent ids; rank NO_RANK if they do not merge. */
-static sl_merge find_merge(const sl_bpe *bpe, int32_t left, int32_t right) {
-    const sl_merge *slot = find_slot(bpe, pair_of(left, right));
-    return slot->joined < 0 ? (sl_merge){.rank = NO_RANK, .joined = -1} : *slot;
+/* The rank of the merge of two neighbours, NO_RANK when they do not merge. */
+static uint32_t find_rank(const sl_bpe *bpe, int32_t left, int32_t right) {
+    uint32_t tag;
+    return (*find_slot(bpe, left, right, &tag) & bpe->rank_mask) - 1;
 }
 
-/* The two token names of a merge, written "left right" or ["left", "right"]. */
-static bool merge_names(json_t *merge, sl_slice out[2]) {
-    if (json_is_string(merge)) {
-        const char *text = json_string_value(merge);
-        const size_t bytes = json_string_length(merge);
-        const char *space = memchr(text, ' ', bytes);
-        if (!space) return false;
-        const size_t left = (size_t)(space - text);
-        out[0] = (sl_slice){text, left};
-        out[1] = (sl_slice){space + 1, bytes - left - 1};
-        return memchr(out[1].text, ' ', out[1].bytes) == NULL;
-    }
-    if (json_array_size(merge) != 2) return false;
-    for (size_t i = 0; i < 2; i++) {
-        json_t *name = json_array_get(merge, i);
-        if (!json_is_string(name)) return false;
-        out[i] = (sl_slice){json_string_value(name), json_string_length(name)};
-    }
-    return true;
+static bool split_names(sl_slice merge, sl_slice out[2]) {
+    const char *space = memchr(merge.text, ' ', merge.bytes);
+    if (!space) return false;
+    const size_t left = (size_t)(space - merge.text);
+    out[0] = sl_slice_part(merge, 0, left);
+    out[1] = sl_slice_part(merge, left + 1, merge.bytes);
+    return memchr(out[1].text, ' ', out[1].bytes) == NULL;
 }
 
-/* `buffer` has room for two of the vocabulary's longest names. */
-static sl_status add_merge(sl_bpe *bpe, json_t *merge, uint32_t rank, char *buffer, sl_error *err) {
-    sl_slice names[2];
-    if (!merge_names(merge, names))
-        return sl_fail(err, SL_FORMAT, "merge %u is neither \"left right\" nor two names", rank);
-    int32_t ids[3] = {-1, -1, -1};
+/* The two names of a merge, written "left right" or ["left", "right"]. */
+static bool read_names(sl_json_scan *scan, const sl_tokenizer_json *json, sl_slice out[2]) {
+    if (sl_json_scan_peek(scan) != '[') {
+        sl_slice merge;
+        return sl_json_scan_string(scan, json->scratch[0], &merge) && split_names(merge, out);
+    }
+    return sl_json_scan_take(scan, '[') && sl_json_scan_string(scan, json->scratch[0], &out[0]) &&
+           sl_json_scan_take(scan, ',') && sl_json_scan_string(scan, json->scratch[1], &out[1]) &&
+           sl_json_scan_take(scan, ']');
+}
+
+/* The id of a part of a merge, whose name is appended to joined; -1: the vocabulary lacks it. */
+static int32_t find_part(const sl_bpe *bpe, sl_slice name, char *joined, size_t *bytes) {
+    sl_token_kind kind;
+    size_t length = name.bytes;
+    if (length > bpe->tokens->longest_name) return -1;
+    if (bpe->tokens->byte_level)
+        length = sl_token_name_decode(name, joined + *bytes, &kind);
+    else if (length)
+        memcpy(joined + *bytes, name.text, length);
+    *bytes += length;
+    return sl_token_table_find(bpe->tokens, (sl_slice){joined + *bytes - length, length});
+}
+
+/* buffer has room for two of the vocabulary's longest names. */
+static sl_status add_merge(sl_bpe *bpe, const sl_slice names[2], uint32_t rank, char *buffer,
+                           sl_error *err) {
+    int32_t joined = -1;
     size_t bytes = 0;
-    for (size_t i = 0; i < 2 && names[i].bytes <= bpe->tokens->longest_name; i++) {
-        sl_token_kind kind;
-        size_t length = names[i].bytes;
-        if (bpe->tokens->byte_level)
-            length = sl_token_name_decode(names[i], buffer + bytes, &kind);
-        else if (length)
-            memcpy(buffer + bytes, names[i].text, length);
-        ids[i] = sl_token_table_find(bpe->tokens, (sl_slice){buffer + bytes, length});
-        bytes += length;
-    }
-    if (ids[0] >= 0 && ids[1] >= 0)
-        ids[2] = sl_token_table_find(bpe->tokens, (sl_slice){buffer, bytes});
-    if (ids[2] < 0)
+    const int32_t left = find_part(bpe, names[0], buffer, &bytes);
+    const int32_t right = left < 0 ? -1 : find_part(bpe, names[1], buffer, &bytes);
+    if (right >= 0) joined = sl_token_table_find(bpe->tokens, (sl_slice){buffer, bytes});
+    if (joined < 0)
         return sl_fail(err, SL_FORMAT,
                        "merge %u ('%.*s' and '%.*s') is not made of tokens in the vocabulary", rank,
                        (int)(names[0].bytes < 64 ? names[0].bytes : 64), names[0].text,
                        (int)(names[1].bytes < 64 ? names[1].bytes : 64), names[1].text);
-    *find_slot(bpe, pair_of(ids[0], ids[1])) = (sl_merge){pair_of(ids[0], ids[1]), rank, ids[2]};
+    uint32_t tag, *slot = find_slot(bpe, left, right, &tag);
+    bpe->merges[rank] = (sl_merge){left, right, joined};
+    *slot = tag | (rank + 1);
     return SL_OK;
 }
 
-static sl_status read_merges(sl_bpe *bpe, json_t *merges, sl_arena *arena, sl_error *err) {
-    if (!json_is_array(merges)) return sl_fail(err, SL_FORMAT, "model has no array 'merges'");
-    const size_t count = json_array_size(merges);
+static sl_status add_merges(sl_bpe *bpe, const sl_tokenizer_json *json, char *buffer,
+                            sl_error *err) {
+    sl_json_scan scan = sl_json_scan_of(json->merges);
+    for (uint32_t rank = 0; sl_json_scan_next(&scan); rank++) {
+        sl_slice names[2];
+        if (!read_names(&scan, json, names))
+            return sl_fail(err, SL_FORMAT, "merge %u is neither \"left right\" nor two names",
+                           rank);
+        SL_TRY(add_merge(bpe, names, rank, buffer, err));
+    }
+    return scan.failed ? sl_fail(err, SL_FORMAT, "the merges are malformed") : SL_OK;
+}
+
+static sl_status read_merges(sl_bpe *bpe, const sl_tokenizer_json *json, sl_arena *arena,
+                             sl_error *err) {
+    size_t count = 0;
+    if (!json->merges.text) return sl_fail(err, SL_FORMAT, "model has no array 'merges'");
+    for (sl_json_scan scan = sl_json_scan_of(json->merges); sl_json_scan_next(&scan); count++)
+        if (!sl_json_scan_skip(&scan)) break;
     if (count > UINT32_MAX / 4) return sl_fail(err, SL_FORMAT, "model has %zu merges", count);
-    uint32_t slots = 16;
-    while ((size_t)slots / 4 * 3 < count) slots *= 2;
-    bpe->merge_mask = slots - 1;
-    bpe->merges = SL_ARENA_NEW_ARRAY(arena, sl_merge, slots);
-    if (!bpe->merges) return sl_no_memory(err, "merges", (uint64_t)slots * sizeof *bpe->merges);
-    for (uint32_t i = 0; i < slots; i++) bpe->merges[i].joined = -1;
-    char *buffer = sl_arena_alloc(arena, 2 * bpe->tokens->longest_name + 1, 1);
+    bpe->slot_count = (uint32_t)(3 * count + 1);
+    bpe->rank_mask = 1;
+    while (bpe->rank_mask <= count) bpe->rank_mask = 2 * bpe->rank_mask + 1;
+    bpe->merges = SL_ARENA_NEW_ARRAY(arena, sl_merge, count);
+    bpe->slots = SL_ARENA_NEW_ARRAY(arena, uint32_t, bpe->slot_count);
+    if (!bpe->merges || !bpe->slots)
+        return sl_no_memory(err, "merges", count * (uint64_t)sizeof *bpe->merges);
+    char *buffer = sl_resize(arena->allocator, NULL, 0, 2 * bpe->tokens->longest_name + 1, 1);
     if (!buffer) return sl_no_memory(err, "names of a merge", 2 * bpe->tokens->longest_name);
-    size_t index;
-    json_t *merge;
-    json_array_foreach(merges, index, merge)
-        SL_TRY(add_merge(bpe, merge, (uint32_t)index, buffer, err));
-    return SL_OK;
+    const sl_status status = add_merges(bpe, json, buffer, err);
+    sl_release(arena->allocator, buffer, 2 * bpe->tokens->longest_name + 1, 1);
+    return status;
 }
 
 /* ---- the model ---- */
@@ -167,14 +188,15 @@ static sl_status find_bytes(sl_bpe *bpe, bool fallback, sl_error *err) {
     return SL_OK;
 }
 
-sl_status sl_bpe_init(sl_bpe *bpe, json_t *model, const sl_token_table *tokens, sl_arena *arena,
-                      sl_error *err) {
+sl_status sl_bpe_init(sl_bpe *bpe, const sl_tokenizer_json *json, const sl_token_table *tokens,
+                      sl_arena *arena, sl_error *err) {
+    json_t *model = json_object_get(json->root, "model");
     *bpe = (sl_bpe){.tokens = tokens};
     SL_TRY(check_model(model, err));
     SL_TRY(read_unknown(bpe, model, err));
     bpe->whole_words = json_is_true(json_object_get(model, "ignore_merges"));
     SL_TRY(find_bytes(bpe, json_is_true(json_object_get(model, "byte_fallback")), err));
-    return read_merges(bpe, json_object_get(model, "merges"), arena, err);
+    return read_merges(bpe, json, arena, err);
 }
 
 /* ---- merging ---- */
@@ -241,20 +263,20 @@ static size_t start_ids(const sl_bpe *bpe, sl_slice word, int32_t *ids) {
 
 static void encode_short(const sl_bpe *bpe, sl_slice word, sl_id_list *out) {
     int32_t ids[SHORT_BYTES];
-    sl_merge merges[SHORT_BYTES]; /* merges[i] of ids[i] and ids[i + 1] */
+    uint32_t ranks[SHORT_BYTES]; /* of ids[i] and ids[i + 1] */
     size_t count = start_ids(bpe, word, ids);
-    for (size_t i = 0; i + 1 < count; i++) merges[i] = find_merge(bpe, ids[i], ids[i + 1]);
+    for (size_t i = 0; i + 1 < count; i++) ranks[i] = find_rank(bpe, ids[i], ids[i + 1]);
     while (count > 1) {
         size_t best = 0;
         for (size_t i = 1; i + 1 < count; i++)
-            if (merges[i].rank < merges[best].rank) best = i;
-        if (merges[best].rank == NO_RANK) break;
-        ids[best] = merges[best].joined;
+            if (ranks[i] < ranks[best]) best = i;
+        if (ranks[best] == NO_RANK) break;
+        ids[best] = bpe->merges[ranks[best]].joined;
         count--;
         memmove(ids + best + 1, ids + best + 2, (count - best - 1) * sizeof *ids);
-        memmove(merges + best, merges + best + 1, (count - best - 1) * sizeof *merges);
-        if (best > 0) merges[best - 1] = find_merge(bpe, ids[best - 1], ids[best]);
-        if (best + 1 < count) merges[best] = find_merge(bpe, ids[best], ids[best + 1]);
+        memmove(ranks + best, ranks + best + 1, (count - best - 1) * sizeof *ranks);
+        if (best > 0) ranks[best - 1] = find_rank(bpe, ids[best - 1], ids[best]);
+        if (best + 1 < count) ranks[best] = find_rank(bpe, ids[best], ids[best + 1]);
     }
     for (size_t i = 0; i < count; i++) sl_id_list_add(out, ids[i]);
 }
@@ -284,9 +306,8 @@ static uint64_t heap_pop(uint64_t *heap, size_t *count) {
 /* Queues the pair that starts at a symbol, if it merges. */
 static void queue_pair(const sl_bpe *bpe, sl_bpe_work *work, size_t *queued, int32_t at) {
     if (at < 0 || work->next[at] < 0) return;
-    const sl_merge merge = find_merge(bpe, work->symbols[at], work->symbols[work->next[at]]);
-    if (merge.rank != NO_RANK)
-        heap_push(work->queue, queued, (uint64_t)merge.rank << 32 | (uint32_t)at);
+    const uint32_t rank = find_rank(bpe, work->symbols[at], work->symbols[work->next[at]]);
+    if (rank != NO_RANK) heap_push(work->queue, queued, (uint64_t)rank << 32 | (uint32_t)at);
 }
 
 static void merge_queued(const sl_bpe *bpe, sl_bpe_work *work, size_t *queued) {
@@ -296,9 +317,9 @@ static void merge_queued(const sl_bpe *bpe, sl_bpe_work *work, size_t *queued) {
         const int32_t at = (int32_t)(top & UINT32_MAX);
         const int32_t gone = next[at];
         if (symbols[at] < 0 || gone < 0) continue;
-        const sl_merge merge = find_merge(bpe, symbols[at], symbols[gone]);
-        if (merge.rank != top >> 32) continue; /* stale: one of the two has changed since */
-        symbols[at] = merge.joined;
+        const uint32_t rank = find_rank(bpe, symbols[at], symbols[gone]);
+        if (rank != top >> 32) continue; /* one of the two has changed since */
+        symbols[at] = bpe->merges[rank].joined;
         symbols[gone] = -1;
         next[at] = next[gone];
         if (next[at] >= 0) work->previous[next[at]] = at;

@@ -6,16 +6,16 @@
 #include "engine/text/token_table.h"
 
 typedef struct {
-    uint64_t pair;  /* left id << 32 | right id */
-    uint32_t rank;  /* lower merges first */
-    int32_t joined; /* the merged id; -1: free slot */
+    int32_t left, right;
+    int32_t joined; /* the merged id */
 } sl_merge;
 
 /* Immutable once initialised. */
 typedef struct {
     const sl_token_table *tokens;
-    sl_merge *merges; /* hash table with open addressing, by pair */
-    uint32_t merge_mask;
+    sl_merge *merges; /* by rank; lower merges first */
+    uint32_t *slots;  /* open addressing by pair: rank + 1 and bits of the hash; 0: free */
+    uint32_t slot_count, rank_mask;
     int32_t byte_ids[256];  /* tokens of single bytes, -1: none; not byte-level: "byte_fallback" */
     int32_t ascii_ids[128]; /* not byte-level: the ids of ASCII characters */
     int32_t unknown;        /* the unknown token; -1: unknown bytes are dropped */
@@ -23,9 +23,9 @@ typedef struct {
     bool whole_words;       /* a word that is a token is not merged from parts ("ignore_merges") */
 } sl_bpe;
 
-/* model: the "model" object of a tokenizer.json; `tokens` is its vocabulary. */
-SL_CHECKED sl_status sl_bpe_init(sl_bpe *bpe, json_t *model, const sl_token_table *tokens,
-                                 sl_arena *arena, sl_error *err);
+/* tokens: the vocabulary of the model. */
+SL_CHECKED sl_status sl_bpe_init(sl_bpe *bpe, const sl_tokenizer_json *json,
+                                 const sl_token_table *tokens, sl_arena *arena, sl_error *err);
 
 /* A list of ids; those beyond capacity are counted but not stored. */
 typedef struct {

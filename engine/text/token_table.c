@@ -3,7 +3,9 @@
 #include <xxhash.h>
 
 /* Ids index arrays, so a single huge id must not allocate huge memory. */
-enum { MAX_TOKENS = 1 << 22 };
+enum { MAX_TOKENS = 1 << 22, MAX_POOL_BYTES = (1 << 28) - 1 };
+/* A slot has id + 1 in its low bits, and bits of the hash above them. */
+enum { ID_BITS = 23, ID_MASK = (1 << ID_BITS) - 1 };
 
 /* The byte of a character of the byte alphabet, or -1.  Printable Latin-1 characters represent
  * themselves; the 68 other bytes are U+0100 and following. */
@@ -35,20 +37,39 @@ size_t sl_token_name_decode(sl_slice name, char *out, sl_token_kind *out_kind) {
     return count;
 }
 
-static uint32_t hash_slice(sl_slice slice) {
-    return (uint32_t)XXH3_64bits(slice.text, slice.bytes);
+/* ---- looking up ---- */
+
+sl_slice sl_token_table_name(const sl_token_table *table, uint32_t id) {
+    const sl_token_entry *entry = &table->entries[id];
+    return (sl_slice){table->pool + entry->name, entry->name_bytes};
+}
+
+sl_slice sl_token_table_text(const sl_token_table *table, uint32_t id) {
+    const sl_token_entry *entry = &table->entries[id];
+    const char *text = entry->own_text ? table->own_texts[entry->text] : table->pool + entry->text;
+    return (sl_slice){text, entry->bytes};
+}
+
+/* The slot that holds the name, or the free one where it belongs; *out_tag: its bits of the hash.
+ */
+static uint32_t *find_slot(const sl_token_table *table, sl_slice name, uint32_t *out_tag) {
+    const uint64_t hash = XXH3_64bits(name.text, name.bytes);
+    const uint32_t tag = (uint32_t)hash & ~(uint32_t)ID_MASK;
+    uint32_t at = (uint32_t)((hash >> 32) * table->slot_count >> 32);
+    *out_tag = tag;
+    for (;; at = at + 1 == table->slot_count ? 0 : at + 1) {
+        uint32_t *slot = &table->slots[at];
+        if (*slot == 0) return slot;
+        if ((*slot ^ tag) > ID_MASK) continue;
+        const sl_slice found = sl_token_table_name(table, (*slot & ID_MASK) - 1);
+        if (found.bytes == name.bytes && memcmp(found.text, name.text, name.bytes) == 0)
+            return slot;
+    }
 }
 
 int32_t sl_token_table_find(const sl_token_table *table, sl_slice token) {
-    const uint32_t hash = hash_slice(token);
-    for (uint32_t at = hash & table->slot_mask;; at = (at + 1) & table->slot_mask) {
-        const sl_token_slot slot = table->slots[at];
-        if (slot.id < 0) return -1;
-        if (slot.hash != hash) continue;
-        const sl_token_entry *entry = &table->entries[slot.id];
-        if (entry->name_bytes == token.bytes && memcmp(entry->name, token.text, token.bytes) == 0)
-            return slot.id;
-    }
+    uint32_t tag;
+    return (int32_t)(*find_slot(table, token, &tag) & ID_MASK) - 1;
 }
 
 int32_t sl_token_table_find_word(const sl_token_table *table, sl_slice word) {
@@ -56,113 +77,158 @@ int32_t sl_token_table_find_word(const sl_token_table *table, sl_slice word) {
     return id >= 0 && table->entries[id].kind == SL_TOKEN_BYTES ? id : -1;
 }
 
-/* Adds a token to the hash table unless its bytes are already there. */
-static void enter(sl_token_table *table, int32_t id) {
-    const sl_slice token = {table->entries[id].name, table->entries[id].name_bytes};
-    if (sl_token_table_find(table, token) >= 0) return;
-    const uint32_t hash = hash_slice(token);
-    uint32_t at = hash & table->slot_mask;
-    while (table->slots[at].id >= 0) at = (at + 1) & table->slot_mask;
-    table->slots[at] = (sl_token_slot){hash, id};
+void sl_token_table_set_text(sl_token_table *table, uint32_t id, sl_slice text) {
+    sl_token_entry *entry = &table->entries[id];
+    if (!entry->own_text) entry->text = table->own_count++;
+    entry->own_text = true;
+    entry->bytes = (uint32_t)text.bytes;
+    table->own_texts[entry->text] = text.text;
 }
 
-static sl_status check_id(json_t *id, const char *name, sl_token_table *table, sl_error *err) {
-    if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) >= MAX_TOKENS)
-        return sl_fail(err, SL_FORMAT, "token '%.64s' has no id from 0 to %d", name,
-                       MAX_TOKENS - 1);
-    const uint32_t value = (uint32_t)json_integer_value(id);
-    if (value >= table->count) table->count = value + 1;
+/* ---- making a table ---- */
+
+/* The tokens are read twice: to find out what they need, and into the memory for it. */
+typedef struct {
+    sl_token_table *table;
+    const sl_tokenizer_json *json;
+    const sl_decoder *decoder;
+    char *pool; /* NULL the first time */
+    size_t pool_bytes;
+    sl_error *err;
+} builder;
+
+static sl_status check_id(builder *b, bool there, uint64_t id, sl_slice name) {
+    if (!there || id >= MAX_TOKENS)
+        return sl_fail(b->err, SL_FORMAT, "token '%.*s' has no id from 0 to %d",
+                       (int)(name.bytes < 64 ? name.bytes : 64), name.text, MAX_TOKENS - 1);
+    if (id >= b->table->count) b->table->count = (uint32_t)id + 1;
     return SL_OK;
 }
 
-/* Checks every id and name, and sums up the memory for the copies. */
-static sl_status measure(sl_token_table *table, json_t *vocab, json_t *added, size_t *out_bytes,
-                         sl_error *err) {
-    const char *name;
-    size_t bytes, index;
-    json_t *value;
-    *out_bytes = 0;
-    json_object_keylen_foreach(vocab, name, bytes, value) {
-        SL_TRY(check_id(value, name, table, err));
-        *out_bytes += bytes;
-        if (bytes > table->longest_name) table->longest_name = bytes;
-    }
-    json_array_foreach(added, index, value) {
-        json_t *content = json_object_get(value, "content");
-        if (!json_is_string(content))
-            return sl_fail(err, SL_FORMAT, "added token %zu has no content string", index);
-        SL_TRY(check_id(json_object_get(value, "id"), json_string_value(content), table, err));
-        *out_bytes += json_string_length(content);
-    }
-    if (*out_bytes > UINT32_MAX)
-        return sl_fail(err, SL_FORMAT,
-                       "vocabulary has %zu bytes of names, at most 4 GiB are supported",
-                       *out_bytes);
-    return SL_OK;
-}
-
-/* Makes the entry of one name of the vocabulary; advances *pool. */
-static sl_token_entry make_entry(sl_slice name, const sl_decoder *decoder, char **pool) {
+/* Writes text and name of a token of the vocabulary to the pool. */
+static sl_token_entry write_token(builder *b, sl_slice name) {
     sl_token_kind kind = SL_TOKEN_BYTES;
-    char *text = *pool;
-    if (decoder->byte_level) {
-        const uint32_t bytes = (uint32_t)sl_token_name_decode(name, text, &kind);
-        *pool += bytes;
-        return (sl_token_entry){text, text, bytes, bytes, (uint8_t)kind, false};
-    }
-    const uint32_t bytes = (uint32_t)sl_decoder_run(decoder, name, text);
-    char *copy = text + bytes;
-    if (name.bytes) memcpy(copy, name.text, name.bytes);
-    *pool = copy + name.bytes;
-    return (sl_token_entry){text, copy, bytes, (uint32_t)name.bytes, (uint8_t)kind, false};
+    char *text = b->pool ? b->pool + b->pool_bytes : b->json->scratch[1];
+    const size_t bytes = b->decoder->byte_level ? sl_token_name_decode(name, text, &kind)
+                                                : sl_decoder_run(b->decoder, name, text);
+    sl_token_entry entry = {.text = (uint32_t)b->pool_bytes,
+                            .name = (uint32_t)b->pool_bytes,
+                            .bytes = (uint32_t)bytes,
+                            .name_bytes = (uint32_t)bytes & MAX_POOL_BYTES,
+                            .kind = kind};
+    b->pool_bytes += bytes;
+    const bool same = bytes == name.bytes && memcmp(text, name.text, bytes) == 0;
+    if (b->decoder->byte_level || same) return entry;
+    if (b->pool && name.bytes) memcpy(text + bytes, name.text, name.bytes);
+    entry.name = (uint32_t)b->pool_bytes;
+    entry.name_bytes = (uint32_t)name.bytes & MAX_POOL_BYTES;
+    b->pool_bytes += name.bytes;
+    return entry;
 }
 
-static void copy_tokens(sl_token_table *table, json_t *vocab, json_t *added,
-                        const sl_decoder *decoder, char *pool) {
-    const char *name;
-    size_t bytes, index;
-    json_t *value;
-    json_object_keylen_foreach(vocab, name, bytes, value)
-        table->entries[json_integer_value(value)] =
-        make_entry((sl_slice){name, bytes}, decoder, &pool);
-    json_array_foreach(added, index, value) {
-        json_t *content = json_object_get(value, "content");
-        const uint32_t length = (uint32_t)json_string_length(content);
-        sl_token_entry *entry = &table->entries[json_integer_value(json_object_get(value, "id"))];
-        memcpy(pool, json_string_value(content), length);
-        const bool same = entry->kind != SL_TOKEN_NONE && entry->name_bytes == length &&
-                          memcmp(entry->name, pool, length) == 0;
-        if (!same) *entry = (sl_token_entry){pool, pool, length, length, SL_TOKEN_ADDED, false};
-        entry->special = json_is_true(json_object_get(value, "special"));
-        pool += length;
+static sl_status add_token(builder *b, sl_slice name, uint64_t id) {
+    const sl_token_entry made = write_token(b, name);
+    if (!b->pool) {
+        if (name.bytes > b->table->longest_name) b->table->longest_name = name.bytes;
+        return SL_OK;
     }
-}
-
-static sl_status index_tokens(sl_token_table *table, sl_arena *arena, sl_error *err) {
-    uint32_t slots = 16;
-    while (slots / 2 < table->count) slots *= 2;
-    table->slots = SL_ARENA_NEW_ARRAY(arena, sl_token_slot, slots);
-    if (!table->slots) return sl_no_memory(err, "token index", slots * sizeof *table->slots);
-    table->slot_mask = slots - 1;
-    for (uint32_t i = 0; i < slots; i++) table->slots[i].id = -1;
-    for (int kind = SL_TOKEN_BYTES; kind <= SL_TOKEN_ADDED; kind++)
-        for (uint32_t id = 0; id < table->count; id++)
-            if (table->entries[id].kind == kind) enter(table, (int32_t)id);
+    sl_token_entry *entry = &b->table->entries[id];
+    if (entry->kind != SL_TOKEN_NONE && !b->json->unique_keys)
+        return sl_fail(b->err, SL_FORMAT, "two tokens have the id %llu", (unsigned long long)id);
+    *entry = made;
     return SL_OK;
 }
 
-sl_status sl_token_table_init(sl_token_table *table, json_t *vocab, json_t *added,
+static sl_status add_vocab(builder *b) {
+    sl_json_scan scan = sl_json_scan_of(b->json->vocab);
+    while (sl_json_scan_next(&scan)) {
+        sl_slice name;
+        uint64_t id = 0;
+        if (!sl_json_scan_string(&scan, b->json->scratch[0], &name) ||
+            !sl_json_scan_take(&scan, ':'))
+            break;
+        const bool there = sl_json_scan_count(&scan, &id);
+        SL_TRY(check_id(b, there, id, name));
+        SL_TRY(add_token(b, name, id));
+    }
+    return scan.failed ? sl_fail(b->err, SL_FORMAT, "the vocabulary is malformed") : SL_OK;
+}
+
+static sl_status add_added(builder *b, json_t *value, size_t index) {
+    json_t *content = json_object_get(value, "content"), *number = json_object_get(value, "id");
+    if (!json_is_string(content))
+        return sl_fail(b->err, SL_FORMAT, "added token %zu has no content string", index);
+    const sl_slice name = {json_string_value(content), json_string_length(content)};
+    const json_int_t id = json_integer_value(number);
+    SL_TRY(check_id(b, json_is_integer(number) && id >= 0, (uint64_t)id, name));
+    b->pool_bytes += name.bytes;
+    if (!b->pool) return SL_OK;
+    const size_t start = b->pool_bytes - name.bytes;
+    sl_token_entry *entry = &b->table->entries[id];
+    memcpy(b->pool + start, name.text, name.bytes);
+    const bool same = entry->kind != SL_TOKEN_NONE && entry->name_bytes == name.bytes &&
+                      memcmp(b->pool + entry->name, name.text, name.bytes) == 0;
+    if (!same)
+        *entry = (sl_token_entry){.text = (uint32_t)start,
+                                  .name = (uint32_t)start,
+                                  .bytes = (uint32_t)name.bytes,
+                                  .name_bytes = (uint32_t)name.bytes & MAX_POOL_BYTES,
+                                  .kind = SL_TOKEN_ADDED};
+    entry->special = json_is_true(json_object_get(value, "special"));
+    return SL_OK;
+}
+
+static sl_status add_all(builder *b, json_t *added) {
+    size_t index;
+    json_t *value;
+    b->pool_bytes = 0;
+    SL_TRY(add_vocab(b));
+    json_array_foreach(added, index, value) SL_TRY(add_added(b, value, index));
+    if (b->pool_bytes <= MAX_POOL_BYTES) return SL_OK;
+    return sl_fail(b->err, SL_FORMAT, "vocabulary has %zu bytes of names, most 256 MiB",
+                   b->pool_bytes);
+}
+
+/* Enters one token unless its name has a slot. */
+static sl_status enter(builder *b, uint32_t id) {
+    uint32_t tag;
+    const sl_token_entry *entries = b->table->entries;
+    uint32_t *slot = find_slot(b->table, sl_token_table_name(b->table, id), &tag);
+    if (*slot == 0)
+        *slot = tag | (id + 1);
+    else if (!b->json->unique_keys && entries[id].kind != SL_TOKEN_ADDED &&
+             entries[(*slot & ID_MASK) - 1].kind == entries[id].kind)
+        return sl_fail(b->err, SL_FORMAT, "a token is in the vocabulary twice");
+    return SL_OK;
+}
+
+static sl_status index_tokens(builder *b, sl_arena *arena) {
+    sl_token_table *table = b->table;
+    table->slot_count = 2 * table->count + 1;
+    table->slots = SL_ARENA_NEW_ARRAY(arena, uint32_t, table->slot_count);
+    if (!table->slots)
+        return sl_no_memory(b->err, "token index", table->slot_count * sizeof *table->slots);
+    for (uint32_t kind = SL_TOKEN_BYTES; kind <= SL_TOKEN_ADDED; kind++)
+        for (uint32_t id = 0; id < table->count; id++)
+            if (table->entries[id].kind == kind) SL_TRY(enter(b, id));
+    return SL_OK;
+}
+
+sl_status sl_token_table_init(sl_token_table *table, const sl_tokenizer_json *json, json_t *added,
                               const sl_decoder *decoder, sl_arena *arena, sl_error *err) {
-    size_t bytes;
+    builder b = {.table = table, .json = json, .decoder = decoder, .err = err};
     *table = (sl_token_table){.byte_level = decoder->byte_level};
-    if (!json_is_object(vocab)) return sl_fail(err, SL_FORMAT, "model has no object 'vocab'");
+    if (!json->vocab.text) return sl_fail(err, SL_FORMAT, "model has no object 'vocab'");
     if (added && !json_is_array(added) && !json_is_null(added))
         return sl_fail(err, SL_FORMAT, "added_tokens is not an array");
-    SL_TRY(measure(table, vocab, added, &bytes, err));
+    SL_TRY(add_all(&b, added));
     table->entries = SL_ARENA_NEW_ARRAY(arena, sl_token_entry, table->count);
-    char *pool = sl_arena_alloc(arena, 2 * bytes, 1); /* names and texts */
-    if (!table->entries || !pool)
-        return sl_no_memory(err, "vocabulary", table->count * sizeof *table->entries + bytes);
-    copy_tokens(table, vocab, added, decoder, pool);
-    return index_tokens(table, arena, err);
+    table->own_texts =
+        SL_ARENA_NEW_ARRAY(arena, const char *, table->byte_level ? 0 : json_array_size(added));
+    table->pool = b.pool = sl_arena_alloc(arena, b.pool_bytes + 1, 1);
+    if (!table->entries || !table->own_texts || !b.pool)
+        return sl_no_memory(err, "vocabulary",
+                            table->count * sizeof *table->entries + b.pool_bytes);
+    SL_TRY(add_all(&b, added));
+    return index_tokens(&b, arena);
 }

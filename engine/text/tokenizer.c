@@ -11,6 +11,7 @@
 #include "engine/text/frame.h"
 #include "engine/text/normaliser.h"
 #include "engine/text/split.h"
+#include <stdlib.h>
 #include <string.h>
 
 enum { AS_IT_IS, NORMALISED, ADDED_SETS };
@@ -39,19 +40,17 @@ static sl_status normalise_added(sl_tokenizer *tokenizer, int32_t id, sl_slice *
     if (tokenizer->decoder.byte_level) return SL_OK;
     char *text = sl_arena_alloc(&tokenizer->arena, content->bytes + 1, 1);
     if (!text) return sl_no_memory(err, "an added token", content->bytes);
-    tokenizer->tokens.entries[id].text = text;
-    tokenizer->tokens.entries[id].bytes =
-        (uint32_t)sl_decoder_run(&tokenizer->decoder, *content, text);
+    const size_t bytes = sl_decoder_run(&tokenizer->decoder, *content, text);
+    sl_token_table_set_text(&tokenizer->tokens, (uint32_t)id, (sl_slice){text, bytes});
     return SL_OK;
 }
 
 /* The token table has checked every id and content. */
 static sl_status read_added_token(sl_tokenizer *tokenizer, json_t *json, sl_error *err) {
     const int32_t id = (int32_t)json_integer_value(json_object_get(json, "id"));
-    const sl_token_entry *entry = &tokenizer->tokens.entries[id];
     const bool normalised = json_is_true(json_object_get(json, "normalized"));
     sl_added_token token = {
-        .content = {entry->name, entry->name_bytes},
+        .content = sl_token_table_name(&tokenizer->tokens, (uint32_t)id),
         .id = id,
         .single_word = json_is_true(json_object_get(json, "single_word")),
         .takes_spaces_before = json_is_true(json_object_get(json, "lstrip")),
@@ -79,17 +78,17 @@ static sl_status read_added(sl_tokenizer *tokenizer, json_t *json, sl_error *err
     return SL_OK;
 }
 
-static sl_status read_all(sl_tokenizer *tokenizer, json_t *root, sl_error *err) {
-    json_t *model = json_object_get(root, "model"), *added = json_object_get(root, "added_tokens");
+static sl_status read_all(sl_tokenizer *tokenizer, const sl_tokenizer_json *json, sl_error *err) {
+    json_t *root = json->root, *added = json_object_get(root, "added_tokens");
     sl_arena *arena = &tokenizer->arena;
-    if (!json_is_object(model)) return sl_fail(err, SL_FORMAT, "there is no object 'model'");
+    if (!json_is_object(json_object_get(root, "model")))
+        return sl_fail(err, SL_FORMAT, "there is no object 'model'");
     SL_TRY(
         sl_splitter_init(&tokenizer->splitter, json_object_get(root, "pre_tokenizer"), arena, err));
     SL_TRY(sl_decoder_init(&tokenizer->decoder, json_object_get(root, "decoder"),
                            tokenizer->splitter.byte_level, arena, err));
-    SL_TRY(sl_token_table_init(&tokenizer->tokens, json_object_get(model, "vocab"), added,
-                               &tokenizer->decoder, arena, err));
-    SL_TRY(sl_bpe_init(&tokenizer->bpe, model, &tokenizer->tokens, arena, err));
+    SL_TRY(sl_token_table_init(&tokenizer->tokens, json, added, &tokenizer->decoder, arena, err));
+    SL_TRY(sl_bpe_init(&tokenizer->bpe, json, &tokenizer->tokens, arena, err));
     SL_TRY(sl_normaliser_init(&tokenizer->normaliser, json_object_get(root, "normalizer"), arena,
                               err));
     SL_TRY(sl_frame_init(&tokenizer->frame, json_object_get(root, "post_processor"),
@@ -97,28 +96,44 @@ static sl_status read_all(sl_tokenizer *tokenizer, json_t *root, sl_error *err) 
     return read_added(tokenizer, added, err);
 }
 
+static sl_status create(const sl_tokenizer_json *json, const sl_allocator *allocator,
+                        sl_tokenizer **out, sl_error *err) {
+    sl_tokenizer *tokenizer = sl_allocate(allocator, sizeof *tokenizer, _Alignof(sl_tokenizer));
+    if (!tokenizer) return sl_no_memory(err, "tokenizer", sizeof *tokenizer);
+    sl_arena_init(&tokenizer->arena, allocator);
+    const sl_status status = read_all(tokenizer, json, err);
+    if (status == SL_OK) {
+        *out = tokenizer;
+        return SL_OK;
+    }
+    sl_tokenizer_destroy(tokenizer);
+    return sl_fail_in(err, status, "tokenizer");
+}
+
+static sl_status create_from(sl_slice text, bool unique_keys, const sl_allocator *allocator,
+                             sl_tokenizer **out, sl_error *err) {
+    sl_tokenizer_json json;
+    sl_status status = sl_tokenizer_json_open(&json, text, unique_keys, allocator, err);
+    if (status == SL_OK) status = create(&json, allocator, out, err);
+    sl_tokenizer_json_close(&json);
+    return status;
+}
+
+/* A text that is refused at first may be malformed, or have equal keys, or be written in a way that
+ * only a whole parser understands.  It is parsed and written again; then all errors are its own. */
 sl_status sl_tokenizer_create(const char *json, size_t bytes, const sl_allocator *allocator,
                               sl_tokenizer **out, sl_error *err) {
     *out = NULL;
+    sl_status status = create_from((sl_slice){json, bytes}, false, allocator, out, err);
+    if (status == SL_OK || status == SL_NO_MEMORY) return status;
     json_error_t where;
     json_t *root = json_loadb(json, bytes, 0, &where);
     if (!root) return sl_fail(err, SL_FORMAT, "tokenizer line %d: %s", where.line, where.text);
-    sl_status status = SL_OK;
-    sl_tokenizer *tokenizer = sl_allocate(allocator, sizeof *tokenizer, _Alignof(sl_tokenizer));
-    if (!tokenizer) {
-        status = sl_no_memory(err, "tokenizer", sizeof *tokenizer);
-        goto done;
-    }
-    sl_arena_init(&tokenizer->arena, allocator);
-    status = read_all(tokenizer, root, err);
-    if (status != SL_OK) {
-        status = sl_fail_in(err, status, "tokenizer");
-        sl_tokenizer_destroy(tokenizer);
-        goto done;
-    }
-    *out = tokenizer;
-done:
+    char *text = json_dumps(root, JSON_COMPACT);
     json_decref(root);
+    if (!text) return sl_no_memory(err, "tokenizer", bytes);
+    status = create_from((sl_slice){text, strlen(text)}, true, allocator, out, err);
+    free(text);
     return status;
 }
 
@@ -140,8 +155,10 @@ uint32_t sl_tokenizer_vocab(const sl_tokenizer *tokenizer) {
 const char *sl_tokenizer_text(const sl_tokenizer *tokenizer, int32_t id, size_t *out_bytes) {
     const bool known = id >= 0 && (uint32_t)id < tokenizer->tokens.count &&
                        tokenizer->tokens.entries[id].kind != SL_TOKEN_NONE;
-    if (out_bytes) *out_bytes = known ? tokenizer->tokens.entries[id].bytes : 0;
-    return known ? tokenizer->tokens.entries[id].text : "";
+    const sl_slice text =
+        known ? sl_token_table_text(&tokenizer->tokens, (uint32_t)id) : (sl_slice){"", 0};
+    if (out_bytes) *out_bytes = text.bytes;
+    return text.text;
 }
 
 bool sl_tokenizer_is_special(const sl_tokenizer *tokenizer, int32_t id) {

@@ -3,6 +3,7 @@
 #include "sluice/sluice.h"
 #include "tests/support/folder.h"
 #include "tests/support/gguf_maker.h"
+#include "tests/support/peak.h"
 #include "tests/support/shared.h"
 
 enum {
@@ -13,7 +14,8 @@ enum {
     MOST_IDS = 4096,
     TEXT = 8,
     INT32 = 5,
-    FLOAT32 = 6
+    FLOAT32 = 6,
+    PEAK_KIB = 21500 /* as with a tokenizer.json; the header of the file comes on top */
 };
 
 static const struct {
@@ -138,6 +140,23 @@ static void published_tokenizers(void **state) {
     }
 }
 
+/* Qwen's tokenizer, like that of most models that are distributed in this format. */
+static void peak_of_opening(void **state) {
+    (void)state;
+    if (!memory_is_measured()) skip();
+    json_t *tokenizer = load("qwen3", "tokenizer.json");
+    if (!tokenizer) skip();
+    const char *path = test_path("made.gguf");
+    convert(tokenizer, "qwen2", path);
+    json_decref(tokenizer);
+    struct stat info;
+    long peak = 0, kept = 0;
+    assert_int_equal(stat(path, &info), 0);
+    if (!measure_opening(path, &peak, &kept)) fail_msg("%s was not measured", path);
+    print_message("  peak %ld KiB of a file of %ld KiB\n", peak, (long)info.st_size / 1024);
+    assert_true(peak <= PEAK_KIB + (long)info.st_size / 1024);
+}
+
 static void put_pieces(gguf_maker *m, json_t *pieces) {
     json_t *tokens = json_object_get(pieces, "tokens"), *each;
     const size_t count = json_array_size(tokens);
@@ -181,9 +200,11 @@ static void sentencepiece(void **state) {
     json_decref(pieces);
 }
 
-int main(void) {
+int main(int count, char **words) {
+    if (measure_for_parent(count, words)) return 0;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(published_tokenizers, empty_test_folder),
+        cmocka_unit_test_teardown(peak_of_opening, empty_test_folder),
         cmocka_unit_test_teardown(sentencepiece, empty_test_folder),
     };
     return cmocka_run_group_tests(tests, make_test_folder, remove_test_folder);
