@@ -49,7 +49,8 @@ static const struct {
     const char *name, *remark;
     size_t offset;
 } parts[] = {
-#define PART(NAME, REMARK) {#NAME, REMARK, offsetof(sl_memory_use, NAME##_bytes)}
+#define PART(NAME, REMARK)                                                                         \
+    { #NAME, REMARK, offsetof(sl_memory_use, NAME##_bytes) }
     PART(weight, "resident weights"),
     PART(expert, "expert slots (--budget)"),
     PART(state, "KV cache and recurrent state at full context (-c)"),

@@ -53,9 +53,9 @@ sl_status sl_file_read(const sl_file *file, uint64_t offset, void *out, uint64_t
                        sl_error *err) {
     for (uint64_t done = 0; done < bytes;) {
         const uint64_t left = bytes - done;
-        const ssize_t got = pread(file->fd, (char *)out + done,
-                                  left < MAX_READ_BYTES ? left : MAX_READ_BYTES,
-                                  (off_t)(offset + done));
+        const ssize_t got =
+            pread(file->fd, (char *)out + done, left < MAX_READ_BYTES ? left : MAX_READ_BYTES,
+                  (off_t)(offset + done));
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) return sl_fail(err, SL_IO, "%s: read failed: %s", file->path, strerror(errno));
         if (got == 0)

@@ -47,8 +47,8 @@ static sl_status parse_start(sl_source *source, uint32_t file, uint64_t bytes, s
     *out_wanted = 0;
     sl_status status = sl_file_read(from, 0, data, bytes, err);
     if (status == SL_OK)
-        status = sl_gguf_parse(sl_file_name(from->path), &start, &source->arena, out, out_wanted,
-                               err);
+        status =
+            sl_gguf_parse(sl_file_name(from->path), &start, &source->arena, out, out_wanted, err);
     if (status != SL_OK) {
         sl_release(&source->allocator, data, bytes, 1);
         return status;

@@ -154,8 +154,7 @@ static sl_status parse(const maker *m, size_t bytes, parsed *p) {
     p->err = (sl_error){0};
     uint64_t wanted;
     const sl_gguf_start start = {copy, bytes, bytes};
-    const sl_status status =
-        sl_gguf_parse("x.gguf", &start, &p->arena, &p->gguf, &wanted, &p->err);
+    const sl_status status = sl_gguf_parse("x.gguf", &start, &p->arena, &p->gguf, &wanted, &p->err);
     assert_int_equal(wanted, 0);
     if (status != SL_OK) {
         sl_arena_deinit(&p->arena);

@@ -247,7 +247,8 @@ static sl_status read_extent(const sl_source *source, const sl_extent *at, void 
     return sl_file_read(&source->files[at->file], at->offset, out, at->bytes, err);
 }
 
-/* The bytes of share `index` of `count` of all parts, each rounded up so that the next is aligned. */
+/* The bytes of share `index` of `count` of all parts, each rounded up so that the next is aligned.
+ */
 static uint64_t raw_bytes(const sl_tensor_entry *entry, uint64_t count) {
     uint64_t bytes = 0;
     const sl_extent *part;

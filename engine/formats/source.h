@@ -93,8 +93,9 @@ bool sl_source_is_used(const sl_source *source, uint32_t index);
 /* The reason why a tensor of the files is not available in the source ("dtype F64 is not
  * supported"), or NULL. */
 const char *sl_source_skipped(const sl_source *source, const char *name);
-/* The tensor's bytes in the layout of its type, aligned to 64: read, verified against their checksum
- * and converted on the first call, then kept until they are unloaded or the source is closed. */
+/* The tensor's bytes in the layout of its type, aligned to 64: read, verified against their
+ * checksum and converted on the first call, then kept until they are unloaded or the source is
+ * closed. */
 SL_CHECKED sl_status sl_source_load(sl_source *source, const sl_tensor_entry *entry,
                                     const void **out, sl_error *err);
 /* Bytes that loading a tensor takes beside those of its type, while it is converted. */

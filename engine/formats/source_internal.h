@@ -1,6 +1,6 @@
-/* source_internal.h - The part of a source that format readers fill in.  Everything except open files
- * and loaded tensors lives in the source's arena; sl_source_close releases all of it, also after a
- * failed open. */
+/* source_internal.h - The part of a source that format readers fill in.  Everything except open
+ * files and loaded tensors lives in the source's arena; sl_source_close releases all of it, also
+ * after a failed open. */
 #ifndef SL_ENGINE_FORMATS_SOURCE_INTERNAL_H
 #define SL_ENGINE_FORMATS_SOURCE_INTERNAL_H
 #include "engine/formats/file.h"
@@ -30,7 +30,7 @@ struct sl_source {
 
     sl_tensor_entry *tensors;
     void **loaded; /* [tensor_count]; NULL: not loaded */
-    bool *asked;         /* [tensor_count]: sl_source_mark_used */
+    bool *asked;   /* [tensor_count]: sl_source_mark_used */
     uint32_t tensor_count;
     sl_safetensors_skipped *skipped;
     uint32_t skipped_count;

@@ -111,8 +111,8 @@ static bool is_panel(const gathering *g) {
 sl_status sl_weight_gather_type(sl_weight *weight, sl_error *err) {
     const gathering g = gathering_of(weight);
     SL_TRY(check(weight, &g, err));
-    const bool decoded = is_panel(&g) && (g.gather->transposed || weight->type.shape.rank > 2 ||
-                                          !is_even(g.gather));
+    const bool decoded =
+        is_panel(&g) && (g.gather->transposed || weight->type.shape.rank > 2 || !is_even(g.gather));
     weight->type.dtype = decoded ? SL_DTYPE_f32 : g.dtype;
     return SL_OK;
 }

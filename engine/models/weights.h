@@ -10,7 +10,8 @@ typedef struct {
     sl_arena arena;
     sl_weight *items;
     uint32_t count, capacity;
-    sl_load load; /* for matrices that need no conversion; without a reader they are read one by one */
+    sl_load
+        load; /* for matrices that need no conversion; without a reader they are read one by one */
     const sl_tensor_entry *gathered; /* loaded, for weights that are rows of it */
     bool imagined;
 } sl_weights;

@@ -30,7 +30,7 @@ typedef struct {
     uint32_t chunk_rows;    /* rows of the largest usual pass, compiled at once; 0 or 1: none */
     sl_device *device;      /* NULL: the reference evaluator */
     sl_expert_source *experts_source; /* set before the passes are bound */
-    sl_compiler_options compile; /* for devices */
+    sl_compiler_options compile;      /* for devices */
     const sl_allocator *allocator;
 } sl_forward_options;
 

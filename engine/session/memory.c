@@ -81,11 +81,16 @@ static bool fits_device(const sl_model *model, const sl_model_options *options) 
     return room >= model->experts.memory_bytes;
 }
 
-/* The memory that can be had: on a machine that others use too half of what is left, within the limit
- * of a control group nearly all. */
+/* What the process will still allocate.  Half of its own part is there already, as code and as
+ * memory of the kernel, which sl_memory_own does not count. */
+static uint64_t still_to_come(const sl_memory_use *use) {
+    return less(use->promised_bytes, sl_memory_own() + use->process_bytes / 2);
+}
+
+/* The memory that can be had: on a machine that others use too half of what is left, within the
+ * limit of a control group nearly all. */
 static uint64_t obtainable(const sl_memory_use *use) {
-    const uint64_t own = sl_memory_own(), others = use->promised_bytes - use->expert_bytes;
-    const uint64_t later = less(others, own);
+    const uint64_t later = less(still_to_come(use), use->expert_bytes);
     uint64_t machine = use->machine_left_bytes, group = use->group_left_bytes;
     if (machine != UINT64_MAX) machine = less(machine, later) / 2;
     if (group != UINT64_MAX) group = less(group - group / GROUP_MARGIN, later);
@@ -124,8 +129,7 @@ static sl_status check_budget(const sl_model *model, uint64_t budget, sl_error *
     sl_expert_stats plan;
     SL_TRY(sl_expert_store_plan(&model->experts, model->reader, budget, &plan, err));
     sl_memory_measure(model, plan.used_bytes, &use);
-    if (use.group_left_bytes == UINT64_MAX ||
-        less(use.promised_bytes, sl_memory_own()) <= use.group_left_bytes)
+    if (use.group_left_bytes == UINT64_MAX || still_to_come(&use) <= use.group_left_bytes)
         return SL_OK;
     return refuse(model, &use, err);
 }
@@ -148,7 +152,12 @@ static sl_status default_budget(const sl_model *model, const sl_model_options *o
     if (whole.used_bytes <= obtainable(&use)) return SL_OK;
     sl_memory_measure(model, minimum, &use);
     *out = obtainable(&use);
-    return *out < minimum ? refuse(model, &use, err) : SL_OK;
+    if (*out >= minimum) return SL_OK;
+    *out = minimum; /* what others may need is taken too, where nothing else works */
+    return still_to_come(&use) > use.machine_left_bytes ||
+                   still_to_come(&use) > use.group_left_bytes
+               ? refuse(model, &use, err)
+               : SL_OK;
 }
 
 sl_status sl_memory_choose_budget(const sl_model *model, const sl_model_options *options,

@@ -11,8 +11,8 @@ void sl_memory_measure(const sl_model *model, uint64_t expert_bytes, sl_memory_u
 
 /* The memory of the device for experts as the options give it; 0: not given. */
 uint64_t sl_memory_device_budget(const sl_model *model, const sl_model_options *options);
-/* Chooses the budget of the expert store; 0: all experts.  Fails with SL_NO_MEMORY if the model does
- * not fit the memory that is left, with this context. */
+/* Chooses the budget of the expert store; 0: all experts.  Fails with SL_NO_MEMORY if the model
+ * does not fit the memory that is left, with this context. */
 SL_CHECKED sl_status sl_memory_choose_budget(const sl_model *model, const sl_model_options *options,
                                              uint64_t *out, sl_error *err);
 #endif

@@ -218,9 +218,10 @@ static sl_status plan_memory(sl_model *model, const sl_model_options *options, u
     }
     SL_TRY(status);
     if (model->context_tokens == wanted) return SL_OK;
-    const char *note =
-        sl_arena_format(&model->arena, "the context is %u tokens instead of %u, because memory is "
-                                       "short", model->context_tokens, wanted);
+    const char *note = sl_arena_format(&model->arena,
+                                       "the context is %u tokens instead of %u, because memory is "
+                                       "short",
+                                       model->context_tokens, wanted);
     return note ? add_note(model, note, err) : sl_no_memory(err, "a note", 0);
 }
 

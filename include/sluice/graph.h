@@ -90,8 +90,7 @@ SL_CHECKED sl_status sl_compiled_profile(sl_compiled *compiled, uint32_t runs, s
 
 /* ---- The binary form: smaller than the text form; constants are used in place ---- */
 SL_CHECKED sl_status sl_graph_save(const sl_graph *graph, const char *path, sl_error *err);
-/* The file stays mapped until the graph is freed and must not change.  ops (see below) may be NULL.
- */
+/* Reads the whole file.  ops (see below) may be NULL. */
 typedef struct sl_custom_ops sl_custom_ops;
 SL_CHECKED sl_status sl_graph_load(const char *path, const sl_custom_ops *ops, sl_graph **out,
                                    sl_error *err);

@@ -86,10 +86,10 @@ SL_API sl_model_info sl_model_describe(const sl_model *model);
 /* Host memory of an open model in bytes.  Every part is counted at its largest, also what is
  * allocated later: the process stays below promised_bytes, page cache included. */
 typedef struct {
-    size_t struct_size;       /* set by the caller */
-    uint64_t weight_bytes;    /* resident weights */
-    uint64_t expert_bytes;    /* the expert budget in use */
-    uint64_t state_bytes;     /* KV cache and recurrent state of all sessions at full context */
+    size_t struct_size;        /* set by the caller */
+    uint64_t weight_bytes;     /* resident weights */
+    uint64_t expert_bytes;     /* the expert budget in use */
+    uint64_t state_bytes;      /* KV cache and recurrent state of all sessions at full context */
     uint64_t checkpoint_bytes; /* copies of recurrent state that rewinding starts from */
     uint64_t session_bytes;    /* tokens, logits and sampling of all sessions */
     uint64_t workspace_bytes;  /* activations of the largest forward pass, scratch of kernels */

@@ -128,7 +128,8 @@ static void measure(sl_team *const teams[2], measuring *m, sl_floors *out) {
 static sl_status make_block(measuring *m, sl_error *err) {
     const uint64_t left = sl_memory_least_left();
     m->block_bytes = left / 4 > MOST_BYTES ? MOST_BYTES : left / 4;
-    if (m->block_bytes < LEAST_BYTES) m->block_bytes = LEAST_BYTES < left / 2 ? LEAST_BYTES : left / 2;
+    if (m->block_bytes < LEAST_BYTES)
+        m->block_bytes = LEAST_BYTES < left / 2 ? LEAST_BYTES : left / 2;
     m->block_bytes += HUGE_PAGE;
     uint8_t *block =
         mmap(NULL, m->block_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
