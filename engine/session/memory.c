@@ -81,8 +81,8 @@ static bool fits_device(const sl_model *model, const sl_model_options *options) 
     return room >= model->experts.memory_bytes;
 }
 
-/* What the process will still allocate.  Half of its own part is there already, as code and as
- * memory of the kernel, which sl_memory_own does not count. */
+/* What the process will still allocate.  Half of its own part exists by now, as code and as memory
+ * of the kernel, which sl_memory_own does not count. */
 static uint64_t still_to_come(const sl_memory_use *use) {
     return less(use->promised_bytes, sl_memory_own() + use->process_bytes / 2);
 }
