@@ -94,6 +94,7 @@ typedef struct {
     const sl_decoder *decoder;
     char *pool; /* NULL the first time */
     size_t pool_bytes;
+    bool replaced; /* a token has another name than the one it is indexed by */
     sl_error *err;
 } builder;
 
@@ -168,6 +169,7 @@ static sl_status add_added(builder *b, json_t *value, size_t index) {
     memcpy(b->pool + start, name.text, name.bytes);
     const bool same = entry->kind != SL_TOKEN_NONE && entry->name_bytes == name.bytes &&
                       memcmp(b->pool + entry->name, name.text, name.bytes) == 0;
+    if (!same && entry->kind != SL_TOKEN_NONE) b->replaced = true;
     if (!same)
         *entry = (sl_token_entry){.text = (uint32_t)start,
                                   .name = (uint32_t)start,
@@ -176,17 +178,6 @@ static sl_status add_added(builder *b, json_t *value, size_t index) {
                                   .kind = SL_TOKEN_ADDED};
     entry->special = json_is_true(json_object_get(value, "special"));
     return SL_OK;
-}
-
-static sl_status add_all(builder *b, json_t *added) {
-    size_t index;
-    json_t *value;
-    b->pool_bytes = 0;
-    SL_TRY(add_vocab(b));
-    json_array_foreach(added, index, value) SL_TRY(add_added(b, value, index));
-    if (b->pool_bytes <= MAX_POOL_BYTES) return SL_OK;
-    return sl_fail(b->err, SL_FORMAT, "vocabulary has %zu bytes of names, most 256 MiB",
-                   b->pool_bytes);
 }
 
 /* Enters one token unless its name has a slot. */
@@ -202,16 +193,37 @@ static sl_status enter(builder *b, uint32_t id) {
     return SL_OK;
 }
 
-static sl_status index_tokens(builder *b, sl_arena *arena) {
+/* Kinds from the first one on; the lowest kind that has a name gets its slot. */
+static sl_status index_tokens(builder *b, uint32_t first_kind) {
+    for (uint32_t kind = first_kind; kind <= SL_TOKEN_ADDED; kind++)
+        for (uint32_t id = 0; id < b->table->count; id++)
+            if (b->table->entries[id].kind == kind) SL_TRY(enter(b, id));
+    return SL_OK;
+}
+
+/* Equal names are looked for before added tokens can replace one of them. */
+static sl_status add_all(builder *b, json_t *added) {
+    size_t index;
+    json_t *value;
+    b->pool_bytes = 0;
+    SL_TRY(add_vocab(b));
+    if (b->pool) SL_TRY(index_tokens(b, SL_TOKEN_BYTES));
+    json_array_foreach(added, index, value) SL_TRY(add_added(b, value, index));
+    if (b->pool_bytes <= MAX_POOL_BYTES) return SL_OK;
+    return sl_fail(b->err, SL_FORMAT, "vocabulary has %zu bytes of names, most 256 MiB",
+                   b->pool_bytes);
+}
+
+static sl_status make_room(builder *b, size_t added, sl_arena *arena) {
     sl_token_table *table = b->table;
     table->slot_count = 2 * table->count + 1;
+    table->entries = SL_ARENA_NEW_ARRAY(arena, sl_token_entry, table->count);
     table->slots = SL_ARENA_NEW_ARRAY(arena, uint32_t, table->slot_count);
-    if (!table->slots)
-        return sl_no_memory(b->err, "token index", table->slot_count * sizeof *table->slots);
-    for (uint32_t kind = SL_TOKEN_BYTES; kind <= SL_TOKEN_ADDED; kind++)
-        for (uint32_t id = 0; id < table->count; id++)
-            if (table->entries[id].kind == kind) SL_TRY(enter(b, id));
-    return SL_OK;
+    table->own_texts = SL_ARENA_NEW_ARRAY(arena, const char *, table->byte_level ? 0 : added);
+    table->pool = b->pool = sl_arena_alloc(arena, b->pool_bytes + 1, 1);
+    if (table->entries && table->slots && table->own_texts && b->pool) return SL_OK;
+    return sl_no_memory(b->err, "vocabulary",
+                        table->count * sizeof *table->entries + b->pool_bytes);
 }
 
 sl_status sl_token_table_init(sl_token_table *table, const sl_tokenizer_json *json, json_t *added,
@@ -222,13 +234,9 @@ sl_status sl_token_table_init(sl_token_table *table, const sl_tokenizer_json *js
     if (added && !json_is_array(added) && !json_is_null(added))
         return sl_fail(err, SL_FORMAT, "added_tokens is not an array");
     SL_TRY(add_all(&b, added));
-    table->entries = SL_ARENA_NEW_ARRAY(arena, sl_token_entry, table->count);
-    table->own_texts =
-        SL_ARENA_NEW_ARRAY(arena, const char *, table->byte_level ? 0 : json_array_size(added));
-    table->pool = b.pool = sl_arena_alloc(arena, b.pool_bytes + 1, 1);
-    if (!table->entries || !table->own_texts || !b.pool)
-        return sl_no_memory(err, "vocabulary",
-                            table->count * sizeof *table->entries + b.pool_bytes);
+    SL_TRY(make_room(&b, json_array_size(added), arena));
     SL_TRY(add_all(&b, added));
-    return index_tokens(&b, arena);
+    if (!b.replaced) return index_tokens(&b, SL_TOKEN_ADDED);
+    memset(table->slots, 0, table->slot_count * sizeof *table->slots);
+    return index_tokens(&b, SL_TOKEN_BYTES);
 }

@@ -87,6 +87,20 @@ static void equal_keys(void **state) {
     assert_tokens("{\"vocab\":{\"a\":\"x\",\"a\":1},\"merges\":[]}", "|a");
 }
 
+/* Added tokens take the ids of others. */
+static void replaced_tokens(void **state) {
+    (void)state;
+#define ADDED ",\"added_tokens\":[{\"id\":1,\"content\":\"b\"}]"
+    sl_tokenizer *tokenizer;
+    assert_tokens("{\"vocab\":{\"a\":0,\"c\":1},\"merges\":[]}" ADDED, "a|b");
+    assert_tokens("{\"vocab\":{\"a\":0,\"a\":1},\"merges\":[]}" ADDED, "|b");
+    assert_int_equal(create("{\"vocab\":{\"a\":0,\"c\":1},\"merges\":[]}" ADDED, &tokenizer),
+                     SL_OK);
+    assert_int_equal(sl_tokenizer_find(tokenizer, "c", 1), -1);
+    sl_tokenizer_destroy(tokenizer);
+#undef ADDED
+}
+
 static void assert_refused(const char *model, const char *message) {
     sl_tokenizer *tokenizer;
     if (create(model, &tokenizer) != SL_FORMAT) fail_msg("%s is accepted", model);
@@ -183,8 +197,9 @@ static void deep_values(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(orders_and_spaces), cmocka_unit_test(escapes),
-        cmocka_unit_test(equal_keys),        cmocka_unit_test(malformed_lists),
-        cmocka_unit_test(wrong_values),      cmocka_unit_test(deep_values),
+        cmocka_unit_test(equal_keys),        cmocka_unit_test(replaced_tokens),
+        cmocka_unit_test(malformed_lists),   cmocka_unit_test(wrong_values),
+        cmocka_unit_test(deep_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
