@@ -129,6 +129,15 @@ static void append_node(rebuild *b, const sl_node *node) {
     }
 }
 
+/* Nodes that are added after a node have its scope and the name of their op. */
+static const char *label_of(sl_graph *graph, const sl_node *node, sl_op op) {
+    const char *label = op == node->op
+                            ? node->label
+                            : sl_label_rename(&graph->arena, node->label, sl_op_info_of(op)->name);
+    if (!label) sl_graph_mistake(graph, SL_NO_MEMORY, "%s: no memory for a label", node->label);
+    return label ? label : node->label;
+}
+
 static sl_status rebuild_graph(rebuild *b, sl_error *err) {
     sl_graph *graph = b->graph;
     const sl_node *nodes = graph->nodes;
@@ -141,7 +150,8 @@ static sl_status rebuild_graph(rebuild *b, sl_error *err) {
     for (uint32_t n = 0; n < count; n++) {
         const uint32_t first = graph->node_count;
         append_node(b, &nodes[n]);
-        for (uint32_t i = first; i < graph->node_count; i++) graph->nodes[i].label = nodes[n].label;
+        for (uint32_t i = first; i < graph->node_count; i++)
+            graph->nodes[i].label = label_of(graph, &nodes[n], graph->nodes[i].op);
     }
     SL_TRY(sl_graph_check(graph, err));
     for (uint32_t o = 0; o < graph->output_count; o++)
