@@ -4,10 +4,27 @@
 #define SL_ENGINE_MODELS_WEIGHTS_H
 #include "engine/models/load.h"
 
+/* Rows of another tensor: that has `groups` times `stride` rows; part after part, the rows of that
+ * part of every group.  Where transposed, the rows of each group become columns of its matrix.
+ *
+ * Floats and whole panels are moved as they are, and f8 whose scales are those of square tiles.
+ * Other codes that become columns are coded again as q8: groups of codes run along rows, and 8 bits
+ * add little to the error of the first coding.  What is too short for either becomes f32. */
+typedef struct {
+    const char *from;
+    uint32_t groups, stride, part_count;
+    struct {
+        uint32_t offset, length;
+    } parts[3];
+    bool transposed;
+} sl_weight_gather;
+
 typedef struct {
     const char *name; /* canonical: without the prefixes that exporters add */
     sl_type type;
     const void *data;
+    const sl_weight_gather *gather; /* where it is gathered from another tensor; else NULL */
+    const sl_tensor_entry *from;    /* that tensor */
 } sl_weight;
 
 typedef struct {
@@ -29,18 +46,6 @@ void sl_weights_deinit(sl_weights *weights);
 /* SL_WEIGHT_MATRIX: as it is, any float or panel type.  SL_WEIGHT_VECTOR: small, converted
  * to f32; dims of size one are dropped when compared (conv taps are [C,1,W] on disk). */
 typedef enum { SL_WEIGHT_MATRIX, SL_WEIGHT_VECTOR } sl_weight_kind;
-
-/* Rows of another tensor: that has `groups` times `stride` rows; part after part, the rows of that
- * part of every group.  Where transposed, the rows of each group become columns of its matrix.
- * Types whose rows cannot be moved become f32. */
-typedef struct {
-    const char *from;
-    uint32_t groups, stride, part_count;
-    struct {
-        uint32_t offset, length;
-    } parts[3];
-    bool transposed;
-} sl_weight_gather;
 
 typedef struct {
     const char *name;
