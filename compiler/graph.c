@@ -263,6 +263,7 @@ static const void *own_attrs(sl_graph *graph, sl_op op, const void *attrs) {
 
 static const char *make_label(sl_graph *graph, const sl_op_info *info) {
     const char *name = graph->next_name;
+    if (graph->kept_label) return graph->kept_label;
     if (graph->scope[0])
         return sl_arena_format(&graph->arena, "%s %s", graph->scope, name ? name : info->name);
     return name ? sl_arena_copy_text(&graph->arena, name, strlen(name)) : info->name;
@@ -293,7 +294,7 @@ void sl_graph_append_list(sl_graph *graph, sl_op op, sl_values inputs, const voi
     graph->attr_symbol_count = 0;
     const bool started =
         graph->error.status == SL_OK && start_node(graph, &node, inputs, attrs, outputs.count);
-    graph->next_name = NULL;
+    graph->next_name = graph->kept_label = NULL;
     if (outputs.count) /* may be the inputs' own memory */
         memset(outputs.items, 0, outputs.count * sizeof *outputs.items);
     if (!started) return;

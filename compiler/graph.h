@@ -59,9 +59,10 @@ typedef struct sl_graph sl_graph;
 struct sl_graph {
     sl_arena arena;
     const char *name;
-    const char *scope;     /* prefix of the labels of nodes to come */
-    const char *next_name; /* in the label of the next node instead of its op; NULL: none */
-    sl_value_info *values; /* [1..value_count] */
+    const char *scope;      /* prefix of the labels of nodes to come */
+    const char *next_name;  /* in the label of the next node instead of its op; NULL: none */
+    const char *kept_label; /* the whole label of the next node, in the arena; NULL: none */
+    sl_value_info *values;  /* [1..value_count] */
     uint32_t value_count, value_capacity;
     uint32_t *names; /* values by the hash of their name: open addressing, 0 is empty */
     uint32_t name_count, name_capacity;

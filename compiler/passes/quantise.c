@@ -121,6 +121,7 @@ static void append_node(rebuild *b, const sl_node *node) {
     for (uint32_t i = 0; i < node->input_count; i++)
         copy.inputs[i] = b->fates[node->inputs[i].v].now;
     if (takes_rows(b, node)) copy.inputs[0] = rows_of(b, node->inputs[0]);
+    b->graph->kept_label = node->label;
     sl_graph_append_list(b->graph, node->op, (sl_values){copy.input_count, copy.inputs},
                          node->attrs, (sl_value_slots){copy.output_count, copy.outputs});
     for (uint32_t o = 0; o < node->output_count; o++) {

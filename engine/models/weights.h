@@ -32,7 +32,10 @@ typedef struct {
     sl_arena arena;
     sl_weight *items;
     uint32_t count, capacity;
-    sl_load load; /* without a reader matrices are mapped */
+    uint32_t *places; /* 1 + index of items by the hash of their name: open addressing, 0: empty */
+    uint32_t place_count;
+    double seconds; /* spent on reading and converting */
+    sl_load load;   /* without a reader matrices are mapped */
     uint64_t matrix_bytes, converted_bytes;
     bool imagined, unread; /* unread: found and checked, without data */
 } sl_weights;

@@ -199,9 +199,9 @@ static sl_status compile_forward(sl_forward *forward, compiled_forward *pass, sl
     shape.wanted = pass->wanted;
     shape.chooses = pass->chooses;
     SL_TRY(sl_graph_create("step", forward->options.allocator, &pass->graph, err));
-    const double begin = sl_clock_seconds();
+    const double begin = sl_clock_seconds(), before = shape.weights->seconds;
     SL_TRY(sl_architecture_build(forward->options.architecture, &shape, pass->graph, err));
-    forward->stats.build_seconds += sl_clock_seconds() - begin;
+    forward->stats.build_seconds += sl_clock_seconds() - begin - (shape.weights->seconds - before);
     if (!forward->states) SL_TRY(make_states(forward, pass->graph, err));
     return forward->options.device ? bind_device(forward, pass, err)
                                    : bind_evaluator(forward, pass, err);
@@ -222,7 +222,8 @@ static sl_status find_forward(sl_forward *forward, uint32_t rows, uint32_t wante
     }
     discard(forward, oldest);
     if (forward->started == oldest) forward->started = NULL;
-    const double start = sl_clock_seconds();
+    const sl_weights *weights = forward->options.shape.weights;
+    const double start = sl_clock_seconds(), reading = weights->seconds;
     *oldest = (compiled_forward){.rows = rows, .wanted = wanted, .chooses = chooses};
     const sl_status status = compile_forward(forward, oldest, err);
     if (status != SL_OK) {
@@ -231,7 +232,7 @@ static sl_status find_forward(sl_forward *forward, uint32_t rows, uint32_t wante
     }
     oldest->last_use = ++forward->clock;
     forward->stats.compiled++;
-    forward->stats.compile_seconds += sl_clock_seconds() - start;
+    forward->stats.compile_seconds += sl_clock_seconds() - start - (weights->seconds - reading);
     *out = oldest;
     return SL_OK;
 }
