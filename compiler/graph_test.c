@@ -276,6 +276,10 @@ static sl_graph *graph_of_every_op(void) {
     use_experts(g, r);
     use_fused(g, r);
     use_choices(g, r);
+    sl_value normed;
+    sl_graph_append_list(g, SL_OP_rms_norm_axes, (sl_values){1, &r.x},
+                         &(sl_rms_norm_axes_attrs){.axes = {1, {-1}}, .eps = 1e-6f},
+                         (sl_value_slots){1, &normed});
     sl_error err = {0};
     if (sl_graph_verify(g, &err) != SL_OK) fail_msg("%s", err.message);
     bool used[SL_OP_COUNT] = {false};

@@ -22,8 +22,8 @@ enum {
 typedef struct {
     const void *keys, *values;
     int64_t key_dim, value_dim;
-    float scale;
-    sl_dtype dtype; /* of keys */
+    float scale, softcap; /* softcap 0: none */
+    sl_dtype dtype;       /* of keys */
 } source;
 
 /* What a query has taken from positions so far: its mix is the sum of e^(score - largest) v. */
@@ -50,6 +50,12 @@ typedef struct {
     int64_t skip;            /* of which so many in front are not seen */
     float *factors;          /* [QUERIES, BLOCK]: scores, then e^(score - largest) */
 } block;
+
+static __attribute__((noinline)) void cap(float *scores, int64_t n, float softcap) {
+    const vf by = vsplat(softcap);
+    FOR_VECTORS(i, lanes, n,
+                vstore_n(scores + i, vtanh(vload_n(scores + i, lanes) / by) * by, lanes););
+}
 
 /* Scores become factors; what was taken before is scaled to the new largest.  Never inlined: the
  * compiler may round a product or fuse it with a sum, and must choose alike for all queries. */

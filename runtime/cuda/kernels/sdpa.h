@@ -40,7 +40,8 @@ typedef struct {
     int32_t slot_count, heads, capacity; /* of the cache; capacity in whole blocks */
     int32_t splits;
     int32_t span; /* positions of a split; 0: what a row has is divided evenly */
-    int32_t is_half, reserved;
+    int32_t is_half;
+    float softcap; /* of the plain kernel; 0: none */
 } sl_sdpa_splits;
 
 enum { SL_CUDA_FEW_SPLITS = 8 }; /* that a thread joins by itself */
