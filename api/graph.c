@@ -158,6 +158,16 @@ sl_value sl_graph_add_constant(sl_graph *graph, const char *name, const char *dt
     return sl_graph_constant(graph, name, type, data);
 }
 
+void sl_graph_set_scope(sl_graph *graph, const char *scope) {
+    sl_graph_scope(graph, "%s", scope);
+}
+
+void sl_graph_set_label(sl_graph *graph, const char *name) {
+    const char *copy = sl_arena_copy_text(&graph->arena, name, strlen(name));
+    if (!copy) sl_graph_mistake(graph, SL_NO_MEMORY, "no memory for the label '%s'", name);
+    sl_graph_label(graph, copy);
+}
+
 void sl_graph_apply(sl_graph *graph, const char *op_name, const sl_value *inputs, uint32_t count,
                     const char *attrs, sl_value *outputs) {
     const sl_op op = sl_op_find(op_name, strlen(op_name));

@@ -19,11 +19,14 @@ static void graphs_are_built_and_read_back(void **state) {
     sl_value out[3];
     sl_graph_add_state(g, "s", "f16", 1, (int64_t[]){3});
     sl_graph_add_constant(g, "c", "i32", 0, NULL, &(int32_t){-7});
+    sl_graph_set_scope(g, "first");
+    sl_graph_set_label(g, "q_norm");
     sl_graph_apply(g, "rms_norm", in, 2, "eps=1e-6", out);
     sl_graph_add_output(g, "y", out[0]);
     assert_int_equal(sl_graph_text(g, &text, &err), SL_OK);
     assert_string_equal(text, "graph \"api\" {\n  input %x : f32[2,4]\n  weight %gain : f32[4]\n"
                               "  state %s : f16[3]\n  constant %c : i32[] = {-7}\n"
+                              "  scope \"first\"\n  label \"q_norm\"\n"
                               "  %5 = rms_norm(%x, %gain) {eps = 1e-06, offset = 0} : f32[2,4]\n"
                               "  output \"y\" = %5\n}\n");
     sl_graph *again = NULL;

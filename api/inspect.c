@@ -38,7 +38,25 @@ sl_status sl_inspect(sl_model *model, const sl_inspect_options *given, sl_inspec
     sl_inspect_options options;
     *out = (sl_inspect_report){0};
     SL_TRY(complete(model, given, &options, err));
-    return sl_inspect_forward(model, &options, out, err);
+    return sl_inspect_forward(model, &options, NULL, out, err);
+}
+
+sl_status sl_inspect_steps(sl_model *model, const sl_inspect_options *given, int json,
+                           char **out_text, sl_error *err) {
+    sl_inspect_options options;
+    sl_inspect_report report = {0};
+    size_t bytes = 0;
+    *out_text = NULL;
+    SL_TRY(complete(model, given, &options, err));
+    const sl_step_list list = {open_memstream(out_text, &bytes), json != 0};
+    if (!list.to) return sl_no_memory(err, "a list of steps", 0);
+    sl_status status = sl_inspect_forward(model, &options, &list, &report, err);
+    if (fclose(list.to) != 0 && status == SL_OK)
+        status = sl_no_memory(err, "a list of steps", bytes);
+    if (status == SL_OK) return SL_OK;
+    sl_text_free(*out_text);
+    *out_text = NULL;
+    return status;
 }
 
 sl_status sl_compare(sl_model *first, sl_model *second, const sl_compare_options *given,

@@ -60,7 +60,6 @@ sl_status sl_session_create(sl_model *model, const sl_session_options *options, 
     session->model = model;
     session->slot = slot;
     session->chunk = chunk;
-    session->experts_before = sl_expert_store_stats(model->store);
     const sl_status status = allocate(session, given.checkpoints, err);
     if (status == SL_OK)
         *out = session;
@@ -80,6 +79,25 @@ void sl_session_destroy(sl_session *session) {
     (void)pthread_mutex_unlock(&session->model->lock);
     sl_arena arena = session->arena; /* the session itself lives in it */
     sl_arena_deinit(&arena);
+}
+
+/* Calls that compute hold the model's lock, so that all experts used meanwhile are the session's.
+ */
+static void begin_call(sl_session *session) {
+    (void)pthread_mutex_lock(&session->model->lock);
+    session->experts_before = sl_expert_store_stats(session->model->store);
+}
+
+static void end_call(sl_session *session) {
+    const sl_expert_stats now = sl_expert_store_stats(session->model->store);
+    const sl_expert_stats *before = &session->experts_before;
+    sl_stats *stats = &session->stats;
+    stats->expert_hits += now.hits - before->hits;
+    stats->expert_misses += now.misses - before->misses;
+    stats->bytes_read += now.bytes_read - before->bytes_read;
+    stats->read_seconds += now.read_seconds - before->read_seconds;
+    stats->stall_seconds += now.stall_seconds - before->stall_seconds;
+    (void)pthread_mutex_unlock(&session->model->lock);
 }
 
 /* The call has added `count` tokens and computed those again that it had to. */
@@ -103,11 +121,11 @@ static sl_status extend(sl_session *session, const sl_token *tokens, size_t coun
     const size_t before = session->length;
     const uint64_t recomputed = session->stats.recomputed_tokens;
     const sl_wanted_rows all = {logits, hidden, before};
-    (void)pthread_mutex_lock(&session->model->lock);
+    begin_call(session);
     sl_status status = sl_session_drain(session, err);
     if (status == SL_OK) status = sl_session_append(session, tokens, count, err);
     if (status == SL_OK) status = sl_session_advance(session, &all, count > 1, err);
-    (void)pthread_mutex_unlock(&session->model->lock);
+    end_call(session);
     if (session->length > before) account(session, session->length - before, recomputed, start);
     return status;
 }
@@ -189,9 +207,9 @@ static sl_status check_sampling(const sl_sampling *sampling, sl_error *err) {
 sl_status sl_session_sample(sl_session *session, const sl_sampling *sampling, sl_token *out,
                             sl_error *err) {
     SL_TRY(check_sampling(sampling, err));
-    (void)pthread_mutex_lock(&session->model->lock);
+    begin_call(session);
     const sl_status status = sl_session_choose(session, sampling, out, err);
-    (void)pthread_mutex_unlock(&session->model->lock);
+    end_call(session);
     return status;
 }
 
@@ -200,23 +218,16 @@ sl_status sl_session_next(sl_session *session, const sl_sampling *sampling, sl_t
     const double start = sl_clock_seconds();
     const uint64_t recomputed = session->stats.recomputed_tokens;
     SL_TRY(check_sampling(sampling, err));
-    (void)pthread_mutex_lock(&session->model->lock);
+    begin_call(session);
     const sl_status status = sl_session_generate(session, sampling, out, err);
-    (void)pthread_mutex_unlock(&session->model->lock);
+    end_call(session);
     if (status == SL_OK) account(session, 1, recomputed, start);
     return status;
 }
 
 sl_stats sl_session_stats(const sl_session *session) {
     sl_stats stats = session->stats;
-    const sl_expert_stats now = sl_expert_store_stats(session->model->store);
-    const sl_expert_stats *before = &session->experts_before;
     const sl_forward_stats steps = sl_forward_describe(session->model->forward);
-    stats.expert_hits = now.hits - before->hits;
-    stats.expert_misses = now.misses - before->misses;
-    stats.bytes_read = now.bytes_read - before->bytes_read;
-    stats.read_seconds = now.read_seconds - before->read_seconds;
-    stats.stall_seconds = now.stall_seconds - before->stall_seconds;
     stats.programs_compiled = steps.compiled;
     stats.compile_seconds = steps.compile_seconds;
     stats.build_seconds = steps.build_seconds;

@@ -143,6 +143,7 @@ sl_status sl_graph_copy(const sl_graph *graph, const sl_allocator *allocator, sl
     bool fine = true;
     SL_TRY(sl_graph_create(graph->name, allocator, &copy, err));
     copy->scope = copy_text(copy, graph->scope, &fine);
+    if (graph->next_name) copy->next_name = copy_text(copy, graph->next_name, &fine);
     copy->error = graph->error;
     copy->customs = graph->customs;
     if (!fine || !copy_symbols(graph, copy) || !copy_values(graph, copy) ||

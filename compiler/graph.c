@@ -159,6 +159,10 @@ void sl_graph_scope(sl_graph *graph, const char *format, ...) {
     if (copy) graph->scope = copy;
 }
 
+void sl_graph_label(sl_graph *graph, const char *name) {
+    graph->next_name = name;
+}
+
 static bool collect_inputs(sl_graph *graph, const sl_node *node, sl_type *types) {
     const sl_op_info *info = sl_op_info_of(node->op);
     for (uint32_t i = 0; i < node->input_count; i++) {
@@ -257,14 +261,20 @@ static const void *own_attrs(sl_graph *graph, sl_op op, const void *attrs) {
     return copy;
 }
 
+static const char *make_label(sl_graph *graph, const sl_op_info *info) {
+    const char *name = graph->next_name;
+    if (graph->kept_label) return graph->kept_label;
+    if (graph->scope[0])
+        return sl_arena_format(&graph->arena, "%s %s", graph->scope, name ? name : info->name);
+    return name ? sl_arena_copy_text(&graph->arena, name, strlen(name)) : info->name;
+}
+
 static bool start_node(sl_graph *graph, sl_node *node, sl_values inputs, const void *attrs,
                        uint32_t output_count) {
     const sl_op_info *info = sl_op_info_of(node->op);
     if (!check_counts(graph, info, inputs.count, output_count)) return false;
     node->attrs = own_attrs(graph, node->op, attrs);
-    node->label = graph->scope[0]
-                      ? sl_arena_format(&graph->arena, "%s %s", graph->scope, info->name)
-                      : info->name;
+    node->label = make_label(graph, info);
     sl_node *nodes =
         sl_graph_grow(graph, graph->nodes, graph->node_count, &graph->node_capacity, sizeof *nodes);
     if (!nodes || !node->attrs || !node->label ||
@@ -284,6 +294,7 @@ void sl_graph_append_list(sl_graph *graph, sl_op op, sl_values inputs, const voi
     graph->attr_symbol_count = 0;
     const bool started =
         graph->error.status == SL_OK && start_node(graph, &node, inputs, attrs, outputs.count);
+    graph->next_name = graph->kept_label = NULL;
     if (outputs.count) /* may be the inputs' own memory */
         memset(outputs.items, 0, outputs.count * sizeof *outputs.items);
     if (!started) return;

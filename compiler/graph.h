@@ -59,8 +59,10 @@ typedef struct sl_graph sl_graph;
 struct sl_graph {
     sl_arena arena;
     const char *name;
-    const char *scope;     /* prefix of the labels of nodes to come */
-    sl_value_info *values; /* [1..value_count] */
+    const char *scope;      /* prefix of the labels of nodes to come */
+    const char *next_name;  /* in the label of the next node instead of its op; NULL: none */
+    const char *kept_label; /* the whole label of the next node, in the arena; NULL: none */
+    sl_value_info *values;  /* [1..value_count] */
     uint32_t value_count, value_capacity;
     uint32_t *names; /* values by the hash of their name: open addressing, 0 is empty */
     uint32_t name_count, name_capacity;
@@ -118,6 +120,9 @@ bool sl_node_make_room(sl_arena *arena, sl_node *node, uint32_t inputs, uint32_t
 void sl_graph_output(sl_graph *graph, const char *name, sl_value value);
 /* Labels of the nodes that follow read "scope op"; the text is copied. */
 void sl_graph_scope(sl_graph *graph, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The label of the next node reads "scope name" instead; the name is one word, and borrowed until
+ * that node is appended. */
+void sl_graph_label(sl_graph *graph, const char *name);
 /* Records a mistake unless there is one already. */
 void sl_graph_mistake(sl_graph *graph, sl_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -166,6 +171,7 @@ SL_CHECKED sl_status sl_graph_verify(const sl_graph *graph, sl_error *err);
  *     constant %c : f32[2] = {1, 2.5}         of a panel type: its bytes
  *     scope "layer 0"                         of the nodes that follow
  *     %1 = linear(%x, %w) : f32[2,16]         the types are optional, but checked
+ *     label "q_norm"                          of the next node, instead of its op
  *     %2 = rms_norm(%1, %g) {eps = 1e-06} : f32[2,16]
  *     %3, %4 = split(%2) {axis = 1, sizes = [8, 8]}
  *     output "logits" = %4                    # a comment ends with the line
@@ -173,6 +179,9 @@ SL_CHECKED sl_status sl_graph_verify(const sl_graph *graph, sl_error *err);
  *
  * A name that is not a plain identifier is quoted: %"a b".  *out_text lives in arena. */
 SL_CHECKED sl_status sl_graph_print(const sl_graph *graph, sl_arena *arena, char **out_text,
+                                    sl_error *err);
+/* "{eps = 1e-06, offset = 0}" in arena; "" if the op has no attributes. */
+SL_CHECKED sl_status sl_attrs_print(sl_op op, const void *attrs, sl_arena *arena, char **out_text,
                                     sl_error *err);
 SL_CHECKED sl_status sl_graph_parse(const char *text, size_t bytes, const sl_allocator *allocator,
                                     sl_graph **out, sl_error *err);

@@ -277,6 +277,10 @@ static sl_graph *graph_of_every_op(void) {
     use_experts(g, r);
     use_fused(g, r);
     use_choices(g, r);
+    sl_value normed;
+    sl_graph_append_list(g, SL_OP_rms_norm_axes, (sl_values){1, &r.x},
+                         &(sl_rms_norm_axes_attrs){.axes = {1, {-1}}, .eps = 1e-6f},
+                         (sl_value_slots){1, &normed});
     sl_error err = {0};
     if (sl_graph_verify(g, &err) != SL_OK) fail_msg("%s", err.message);
     bool used[SL_OP_COUNT] = {false};
@@ -377,6 +381,7 @@ static void text_is_as_documented(void **state) {
                              "  constant %c : f32[2] = {1, 2.5}\n"
                              "  scope \"layer 0\"\n"
                              "  %7 = linear(%x, %w) : f32[2,16]\n"
+                             "  label \"q_norm\"\n"
                              "  %8 = rms_norm(%7, %\"a b\") {eps = 1e-06, offset = 0} : f32[2,16]\n"
                              "  %9, %10 = split(%8) {axis = 1, sizes = [8, 8]} : f32[2,8], "
                              "f32[2,8]\n"
@@ -386,7 +391,8 @@ static void text_is_as_documented(void **state) {
     sl_arena arena;
     sl_arena_init(&arena, NULL);
     assert_string_equal(printed(graph, &arena), text);
-    assert_string_equal(graph->nodes[1].label, "layer 0 rms_norm");
+    assert_string_equal(graph->nodes[1].label, "layer 0 q_norm");
+    assert_string_equal(graph->nodes[2].label, "layer 0 split_halves");
     sl_arena_deinit(&arena);
     sl_graph_destroy(graph);
 }
@@ -424,7 +430,7 @@ static void syntax_errors_have_positions(void **state) {
     assert_parse_fails(
         "graph \"g\" {\n  inputs %x",
         "line 2, column 3: expected input, weight, state, experts, constant, symbol, "
-        "scope, output or a value, found 'inputs'");
+        "scope, label, output or a value, found 'inputs'");
     assert_parse_fails("graph \"g\" {input %1 : f32[]}",
                        "line 1, column 18: declared values have names, numbers are for results");
     assert_parse_fails("graph \"g\" {input x",

@@ -566,6 +566,15 @@ static sl_status read_scope(parser *p) {
     return fail_graph(&p->c, start, p->graph);
 }
 
+static sl_status read_label(parser *p) {
+    char *name;
+    SL_TRY(sl_cursor_quoted(&p->c, &p->scratch, "a quoted label", &name));
+    name = sl_arena_copy_text(&p->graph->arena, name, strlen(name));
+    if (!name) return sl_no_memory(p->c.err, "a label", 0);
+    sl_graph_label(p->graph, name);
+    return SL_OK;
+}
+
 static sl_status read_symbol_size(parser *p) {
     sl_slice name, number;
     int64_t size;
@@ -598,12 +607,12 @@ static sl_status read_statement(parser *p) {
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if (sl_slice_is(word, kinds[i].word)) return read_declaration(p, kinds[i].kind);
     if (sl_slice_is(word, "scope")) return read_scope(p);
+    if (sl_slice_is(word, "label")) return read_label(p);
     if (sl_slice_is(word, "symbol")) return read_symbol_size(p);
     if (sl_slice_is(word, "output")) return read_output(p);
     return FAIL_AT(&p->c, word.at,
-                   "expected input, weight, state, experts, constant, symbol, scope, output or a "
-                   "value, "
-                   "found '%.*s'",
+                   "expected input, weight, state, experts, constant, symbol, scope, label, output "
+                   "or a value, found '%.*s'",
                    (int)(word.bytes < 40 ? word.bytes : 40), word.at);
 }
 

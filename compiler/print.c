@@ -305,10 +305,19 @@ static void put_node(printer *p, const sl_graph *graph, const sl_node *node) {
     put(p, "\n");
 }
 
-/* A label is "scope op", or the op alone. */
+/* A label is "scope name", or the name alone. */
 static size_t scope_length(const sl_node *node) {
-    const size_t label = strlen(node->label), op = strlen(sl_op_info_of(node->op)->name);
-    return label > op ? label - op - 1 : 0;
+    const char *space = strrchr(node->label, ' ');
+    return space ? (size_t)(space - node->label) : 0;
+}
+
+/* The name in a label is that of the op unless it is given. */
+static void put_label(printer *p, const sl_node *node, size_t scope) {
+    const char *name = node->label + scope + (scope > 0);
+    if (strcmp(name, sl_op_info_of(node->op)->name) == 0) return;
+    put(p, "  label ");
+    put_quoted(p, name, strlen(name));
+    put(p, "\n");
 }
 
 /* Declarations and nodes in the order of their values, so that parsing numbers them alike. */
@@ -331,6 +340,7 @@ static void put_body(printer *p, const sl_graph *graph) {
             put_quoted(p, scope, length);
             put(p, "\n");
         }
+        put_label(p, node, own);
         put_node(p, graph, node);
     }
 }
@@ -356,17 +366,35 @@ static void put_graph(printer *p, const sl_graph *graph) {
     put(p, "}\n");
 }
 
-sl_status sl_graph_print(const sl_graph *graph, sl_arena *arena, char **out_text, sl_error *err) {
-    SL_TRY(sl_graph_check(graph, err));
+/* A graph, or the attributes of one node.  Numbers are written with a point whatever the caller's
+ * locale is. */
+static sl_status print(const sl_graph *graph, const sl_node *node, sl_arena *arena, char **out_text,
+                       sl_error *err) {
     printer p = {.visitor = {put_attr}, .arena = arena};
-    /* Numbers are written with a point whatever the caller's locale is. */
     const locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     if (!plain) return sl_no_memory(err, "a locale", 0);
     const locale_t before = uselocale(plain);
-    put_graph(&p, graph);
+    put(&p, "");
+    if (graph)
+        put_graph(&p, graph);
+    else
+        put_attrs(&p, node);
     (void)uselocale(before);
     freelocale(plain);
     if (p.failed) return sl_no_memory(err, "the text of a graph", p.length);
     *out_text = p.data;
+    return SL_OK;
+}
+
+sl_status sl_graph_print(const sl_graph *graph, sl_arena *arena, char **out_text, sl_error *err) {
+    SL_TRY(sl_graph_check(graph, err));
+    return print(graph, NULL, arena, out_text, err);
+}
+
+sl_status sl_attrs_print(sl_op op, const void *attrs, sl_arena *arena, char **out_text,
+                         sl_error *err) {
+    const sl_node node = {.op = op, .attrs = attrs};
+    SL_TRY(print(NULL, &node, arena, out_text, err));
+    if (**out_text) (*out_text)++; /* the space before the brace */
     return SL_OK;
 }

@@ -68,6 +68,7 @@ step layers python3 tools/check_layers.py
 step words python3 tools/check_words.py
 step sizes python3 tools/check_sizes.py
 step rooms python3 tools/check_rooms.py
+step roles python3 tools/check_roles.py
 step nocompile tools/check_nocompile.sh
 step cppcheck cppcheck_all
 step tidy tidy

@@ -144,7 +144,7 @@ def weighted(scores, values, sink=None):
     return [math.fsum(f * v for f, v in zip(factors, column)) / total for column in zip(*values)]
 
 
-def sdpa(slots, positions, heads, ratio, dims, blocks, window):
+def sdpa(slots, positions, heads, ratio, dims, blocks, window, softcap=0.0):
     scale, t = 0.25, len(slots)
     q = rnd(t, heads * ratio, dims[0])
     count = max(slots) + 1
@@ -159,6 +159,8 @@ def sdpa(slots, positions, heads, ratio, dims, blocks, window):
         query = q["data"][i * dims[0]:(i + 1) * dims[0]]
         scores = {p: scale * math.fsum(x * keys["data"][key_at(keys["dims"], slot, head, p, d)]
                                        for d, x in enumerate(query)) for p in range(first, end)}
+        if softcap:
+            scores = {p: softcap * math.tanh(score / softcap) for p, score in scores.items()}
         rows = {p: [values["data"][value_at(values["dims"], slot, head, p, d)] for d in range(dims[1])]
                 for p in range(first, end)}
         without += weighted(scores.values(), rows.values())
@@ -171,7 +173,7 @@ def sdpa(slots, positions, heads, ratio, dims, blocks, window):
             mixes += [math.fsum(f * rows[p][d] for f, p in zip(factors, part)) for d in range(dims[1])]
     inputs = [q, keys, values, ints(slots), ints(positions)]
     out = [t, heads * ratio, dims[1]]
-    attrs = {"scale": scale, "window": window}
+    attrs = {"scale": scale, "window": window, **({"softcap": softcap} if softcap else {})}
     case("sdpa", inputs, [tensor(out, without)], **attrs)
     case("sdpa_sinks", [*inputs, sinks], [tensor(out, with_sinks)], **attrs)
     parts = [tensor([*out[:2], len(starts), n], data) for n, data in ((dims[1], mixes), (2, weights))]
@@ -197,7 +199,12 @@ def products():
             case("linear_heads", [x, {**w, **coded}], [tensor([t, heads, n], out)])
 
 
-for make in (rope_tables, interleaved, append, attention, products):
+def capped():
+    sdpa([0, 1, 1], [20, 4, 5], 2, 2, (4, 3), 2, 0, softcap=1.5)
+    sdpa([0], [30], 1, 3, (5, 2), 2, 7, softcap=0.5)
+
+
+for make in (rope_tables, interleaved, append, attention, products, capped):
     make()
 with open(sys.argv[1], "w") as f:
     f.write("[\n" + ",\n".join(json.dumps(c) for c in cases) + "\n]\n")

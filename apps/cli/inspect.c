@@ -81,6 +81,16 @@ static int print_report(const cli_options *options, const sl_inspect_report *rep
     return CLI_OK;
 }
 
+static int print_steps(const cli_options *options, sl_model *model,
+                       const sl_inspect_options *given) {
+    char *text;
+    sl_error err;
+    if (sl_inspect_steps(model, given, options->json, &text, &err) != SL_OK) return cli_fail(&err);
+    (void)fputs(text, stdout);
+    sl_text_free(text);
+    return CLI_OK;
+}
+
 /* ---- two devices side by side ---- */
 
 static json_t *comparison_json(const sl_compare_report *r) {
@@ -169,7 +179,8 @@ int cli_run_inspect(const cli_options *options) {
     if (!options->shape && !cli_open_model(&opening, 0, &model)) return CLI_FAILED;
     sl_error err;
     sl_inspect_report report;
-    const int result = sl_inspect(model, &given, &report, &err) == SL_OK
+    const int result = options->steps ? print_steps(options, model, &given)
+                       : sl_inspect(model, &given, &report, &err) == SL_OK
                            ? print_report(options, &report)
                            : cli_fail(&err);
     sl_model_close(model);

@@ -89,7 +89,7 @@ static bool dtype_matches(const char *wanted, sl_dtype dtype) {
 
 static const char *dtype_meaning(const char *wanted) {
     if (strcmp(wanted, "plain") == 0) return " (not a type of groups)";
-    if (strcmp(wanted, "float") == 0) return " (f32, f16 or bf16)";
+    if (strcmp(wanted, "float") == 0) return " (f32, f16, bf16 or f64)";
     if (strcmp(wanted, "weight") == 0) return " (a float or panel type)";
     if (strcmp(wanted, "panels") == 0) return " (a panel type, because x is a8)";
     if (strcmp(wanted, "rows") == 0) return " (f32 or a8)";

@@ -1,5 +1,7 @@
-/* norm_rms.c - Norms over the last axis. */
+/* norm_rms.c - Norms over the last axis, and over any. */
+#include "compiler/ops/alike.h"
 #include "compiler/ops/attention.h"
+#include "compiler/ops/check.h"
 #include <math.h>
 
 static double sum_of_squares(const double *x, int64_t count) {
@@ -8,8 +10,17 @@ static double sum_of_squares(const double *x, int64_t count) {
     return sum;
 }
 
+/* The pattern has the right shapes; all operands and the result have one float type. */
+static sl_status match_alike(const sl_infer_args *a, const char *pattern, sl_error *err) {
+    const sl_op_info *info = sl_op_info_of(a->in_count == 2 ? SL_OP_rms_norm : SL_OP_rms_norm_mul);
+    SL_TRY(sl_match(a, pattern, err));
+    SL_TRY(sl_check_alike(a, a->in_count, info->input_names, SL_FLOATS, err));
+    a->out[0].dtype = a->in[0].dtype;
+    return SL_OK;
+}
+
 sl_status infer_rms_norm(const sl_infer_args *a, sl_error *err) {
-    return sl_match(a, "x f32[..,D], gain f32[D] -> f32[..,D]", err);
+    return match_alike(a, "x float[..,D], gain float[D] -> f32[..,D]", err);
 }
 
 /* Rows of x, which is of this type. */
@@ -28,6 +39,73 @@ sl_status eval_rms_norm(const sl_eval_args *a, sl_error *err) {
     const double *in[2];
     SL_TRY(sl_eval_inputs(a, 2, in, err));
     norm_rows(&a->in[0].type, in[0], in[1], a->attrs, a->out[0].data);
+    return SL_OK;
+}
+
+/* Which axes are normalised, and the dims of x along them. */
+static sl_status axes_of(const char *label, const sl_dims *x, const sl_dims *axes,
+                         bool normed[SL_MAX_RANK], sl_dims *out, sl_error *err) {
+    *out = (sl_dims){0};
+    for (uint32_t d = 0; d < SL_MAX_RANK; d++) normed[d] = false;
+    for (uint32_t i = 0; i < axes->rank; i++) {
+        uint32_t axis;
+        SL_TRY(sl_check_axis(label, axes->dims[i], x->rank, &axis, err));
+        if (normed[axis])
+            return sl_fail(err, SL_INVALID, "%s: axis %u is given twice", label, axis);
+        normed[axis] = true;
+    }
+    for (uint32_t d = 0; d < x->rank; d++)
+        if (normed[d]) out->dims[out->rank++] = x->dims[d];
+    return SL_OK;
+}
+
+sl_status infer_rms_norm_axes(const sl_infer_args *a, sl_error *err) {
+    const sl_rms_norm_axes_attrs *attrs = a->attrs;
+    bool normed[SL_MAX_RANK];
+    sl_dims gain;
+    SL_TRY(sl_check_attr(a->label, "the number of inputs", a->in_count, 1, 2, err));
+    SL_TRY(sl_check_alike(a, a->in_count, (const char *const[]){"x", "gain"}, SL_FLOATS, err));
+    SL_TRY(axes_of(a->label, &a->in[0].shape, &attrs->axes, normed, &gain, err));
+    if (a->in_count == 2)
+        SL_TRY(sl_check_shape(a, 1, "gain", &gain, "the dims of x along the axes", err));
+    a->out[0] = a->in[0];
+    return SL_OK;
+}
+
+/* Where element i of x lies among what its rms is over, and which rms that is. */
+static void place_of(const sl_dims *x, const bool normed[SL_MAX_RANK], int64_t i, int64_t *inner,
+                     int64_t *outer) {
+    int64_t steps[2] = {1, 1};
+    *inner = *outer = 0;
+    for (uint32_t d = x->rank; d-- > 0; i /= x->dims[d]) {
+        *(normed[d] ? inner : outer) += i % x->dims[d] * steps[normed[d]];
+        steps[normed[d]] *= x->dims[d];
+    }
+}
+
+sl_status eval_rms_norm_axes(const sl_eval_args *a, sl_error *err) {
+    const sl_rms_norm_axes_attrs *attrs = a->attrs;
+    const sl_dims *x = &a->in[0].type.shape;
+    const int64_t count = sl_type_elements(&a->in[0].type);
+    bool normed[SL_MAX_RANK];
+    sl_dims dims;
+    const double *in[2] = {NULL, NULL};
+    double *squares;
+    int64_t inner, outer, width = 1;
+    SL_TRY(sl_eval_inputs(a, a->in_count, in, err));
+    SL_TRY(axes_of(a->label, x, &attrs->axes, normed, &dims, err));
+    SL_TRY(sl_eval_scratch(a, count, &squares, err));
+    for (uint32_t d = 0; d < dims.rank; d++) width *= dims.dims[d];
+    for (int64_t i = 0; i < count; i++) squares[i] = 0;
+    for (int64_t i = 0; i < count; i++) {
+        place_of(x, normed, i, &inner, &outer);
+        squares[outer] += in[0][i] * in[0][i];
+    }
+    for (int64_t i = 0; i < count; i++) {
+        place_of(x, normed, i, &inner, &outer);
+        const double root = sqrt(squares[outer] / (double)width + (double)attrs->eps);
+        a->out[0].data[i] = in[0][i] / root * (in[1] ? (double)attrs->offset + in[1][inner] : 1);
+    }
     return SL_OK;
 }
 
@@ -103,7 +181,7 @@ sl_status eval_add_rms_norm(const sl_eval_args *a, sl_error *err) {
 }
 
 sl_status infer_rms_norm_mul(const sl_infer_args *a, sl_error *err) {
-    return sl_match(a, "x f32[..,D], gain f32[D], y f32[..,D] -> f32[..,D]", err);
+    return match_alike(a, "x float[..,D], gain float[D], y float[..,D] -> f32[..,D]", err);
 }
 
 sl_status eval_rms_norm_mul(const sl_eval_args *a, sl_error *err) {

@@ -263,6 +263,7 @@ static void every_op_matches_its_fixtures(void **state) {
     run_fixtures("tests/data/ops/moe.json", seen);
     run_fixtures("tests/data/ops/choose.json", seen);
     run_fixtures("tests/data/ops/sdpa.json", seen);
+    run_fixtures("tests/data/ops/norm_rms.json", seen);
     run_fixtures("tests/data/ops/signal.json", seen);
     run_fixtures("tests/data/ops/splat.json", seen);
     for (int i = 0; i < FIRST_FAMILIES; i++)
@@ -524,6 +525,17 @@ static void contraction_types_are_checked(void **state) {
     rejects("embed", "", TYPES("f32[2,3]", "f32[1]"), "embed: ids is f32[1], must be i32[T]");
 }
 
+static void norms_and_caps_are_checked(void **state) {
+    (void)state;
+    rejects("rms_norm", "", TYPES("f16[2,3]", "f32[3]"),
+            "rms_norm: gain is f32[3], its elements must be f16 as those of x");
+    rejects("rms_norm", "", TYPES("i32[2,3]", "i32[3]"),
+            "rms_norm: x is i32[2,3], must be float[..,D] (f32, f16, bf16 or f64)");
+    rejects("sdpa", "softcap = -1",
+            TYPES("f32[1,2,4]", "f32[1,1,1,4,16]", "f32[1,1,16,4]", "i32[1]", "i32[1]"),
+            "sdpa: softcap is -1, must be 0 or positive");
+}
+
 static void model_ops_are_checked(void **state) {
     (void)state;
     rejects("rms_norm", "", TYPES("f32[2,3]", "f32[4]"),
@@ -712,6 +724,7 @@ int main(void) {
         cmocka_unit_test(elementwise_types_are_checked),
         cmocka_unit_test(contraction_types_are_checked),
         cmocka_unit_test(model_ops_are_checked),
+        cmocka_unit_test(norms_and_caps_are_checked),
         cmocka_unit_test(attention_attributes_are_checked),
         cmocka_unit_test(inference_is_total),
     };

@@ -65,13 +65,21 @@ static sl_status check_heads(const sl_infer_args *a, sl_error *err) {
     "q f32[T,Hq,D], cache_k keys[S,heads,blocks,D,16], cache_v values[S,heads,16blocks,V], "       \
     "slots i32[T], positions i32[T] "
 
+static sl_status check_softcap(const sl_infer_args *a, float softcap, sl_error *err) {
+    if (softcap >= 0 && isfinite(softcap)) return SL_OK;
+    return sl_fail(err, SL_INVALID, "%s: softcap is %g, must be 0 or positive", a->label,
+                   (double)softcap);
+}
+
 sl_status infer_sdpa(const sl_infer_args *a, sl_error *err) {
     SL_TRY(sl_match(a, SDPA_INPUTS "-> f32[T,Hq,V]", err));
+    SL_TRY(check_softcap(a, ((const sl_sdpa_attrs *)a->attrs)->softcap, err));
     return check_heads(a, err);
 }
 
 sl_status infer_sdpa_sinks(const sl_infer_args *a, sl_error *err) {
     SL_TRY(sl_match(a, SDPA_INPUTS ", sinks f32[Hq] -> f32[T,Hq,V]", err));
+    SL_TRY(check_softcap(a, ((const sl_sdpa_sinks_attrs *)a->attrs)->softcap, err));
     return check_heads(a, err);
 }
 
@@ -79,7 +87,7 @@ sl_status infer_sdpa_sinks(const sl_infer_args *a, sl_error *err) {
 typedef struct {
     const double *query, *keys, *values; /* keys and values start at position 0 */
     int64_t first, end, key_dim, value_dim;
-    double scale;
+    double scale, softcap;
     double *scores; /* scratch of end - first */
 } attention;
 
@@ -97,6 +105,7 @@ static void attend(const attention *t, taken *out) {
         double dot = 0;
         for (int64_t d = 0; d < t->key_dim; d++) dot += t->query[d] * key[d * SL_KV_LANES];
         t->scores[p] = dot * t->scale;
+        if (t->softcap > 0) t->scores[p] = t->softcap * tanh(t->scores[p] / t->softcap);
         out->largest = fmax(out->largest, t->scores[p]);
     }
     for (int64_t p = 0; p < count; p++) out->sum += t->scores[p] = exp(t->scores[p] - out->largest);
@@ -146,6 +155,7 @@ static attention task_of(const sl_eval_args *a, const sdpa *s, int64_t i) {
                        .key_dim = key_dim,
                        .value_dim = value_dim,
                        .scale = (double)s->attrs.scale,
+                       .softcap = (double)s->attrs.softcap,
                        .scores = s->scores};
 }
 
@@ -171,13 +181,16 @@ sl_status eval_sdpa_sinks(const sl_eval_args *a, sl_error *err) {
     const double *in[6];
     sdpa s;
     SL_TRY(sl_eval_inputs(a, 6, in, err));
-    SL_TRY(sdpa_of(a, (sl_sdpa_attrs){.scale = attrs->scale, .window = attrs->window}, &s, err));
+    const sl_sdpa_attrs own = {
+        .scale = attrs->scale, .window = attrs->window, .softcap = attrs->softcap};
+    SL_TRY(sdpa_of(a, own, &s, err));
     eval_whole(a, &s, in[5]);
     return SL_OK;
 }
 
 sl_status infer_sdpa_parts(const sl_infer_args *a, sl_error *err) {
     SL_TRY(sl_match(a, SDPA_INPUTS "-> f32[T,Hq,1,V], f32[T,Hq,1,2]", err));
+    SL_TRY(check_softcap(a, ((const sl_sdpa_parts_attrs *)a->attrs)->softcap, err));
     const int64_t capacity = a->in[2].shape.dims[2];
     for (int o = 0; o < 2; o++)
         a->out[o].shape.dims[2] = (capacity + SL_SDPA_PART - 1) / SL_SDPA_PART;
@@ -187,7 +200,9 @@ sl_status infer_sdpa_parts(const sl_infer_args *a, sl_error *err) {
 sl_status eval_sdpa_parts(const sl_eval_args *a, sl_error *err) {
     const sl_sdpa_parts_attrs *attrs = a->attrs;
     sdpa s;
-    SL_TRY(sdpa_of(a, (sl_sdpa_attrs){.scale = attrs->scale, .window = attrs->window}, &s, err));
+    const sl_sdpa_attrs own = {
+        .scale = attrs->scale, .window = attrs->window, .softcap = attrs->softcap};
+    SL_TRY(sdpa_of(a, own, &s, err));
     const int64_t value_dim = sl_eval_dim(a, 2, 3), parts = a->out[0].type.shape.dims[2];
     const int64_t queries = sl_eval_dim(a, 0, 0) * sl_eval_dim(a, 0, 1);
     for (int64_t i = 0; i < queries * parts; i++) {

@@ -43,8 +43,10 @@ static sl_status apply(sl_graph *graph, uint32_t at, sl_fusion_log *log, sl_erro
     const sl_elementwise_region_attrs *code = first->attrs;
     sl_batch_elementwise_region_attrs *attrs =
         SL_ARENA_NEW(&graph->arena, sl_batch_elementwise_region_attrs);
-    sl_node node = {.op = SL_OP_batch_elementwise_region, .label = concat->label, .attrs = attrs};
-    if (!attrs || !sl_node_make_room(&graph->arena, &node, concat->input_count, 1))
+    const uint32_t parts[2] = {graph->values[concat->inputs[0].v].node, at};
+    sl_node node = {.op = SL_OP_batch_elementwise_region, .attrs = attrs};
+    node.label = sl_label_join(graph, parts, 2);
+    if (!attrs || !node.label || !sl_node_make_room(&graph->arena, &node, concat->input_count, 1))
         return sl_no_memory(err, "a region", sizeof node);
     *attrs = (sl_batch_elementwise_region_attrs){.code = code->code, .prologue = code->prologue};
     node.outputs[0] = concat->outputs[0];

@@ -152,9 +152,10 @@ static sl_status apply(sl_graph *graph, const region *r, sl_fusion_log *log, sl_
     const uint32_t at = r->nodes[r->count - 1], count = r->count * SL_ELEMENTWISE_STEP_NUMBERS;
     int64_t *code = SL_ARENA_NEW_ARRAY(&graph->arena, int64_t, count);
     sl_elementwise_region_attrs *attrs = SL_ARENA_NEW(&graph->arena, sl_elementwise_region_attrs);
-    sl_node node = {
-        .op = SL_OP_elementwise_region, .label = graph->nodes[at].label, .attrs = attrs};
-    if (!code || !attrs || !sl_node_make_room(&graph->arena, &node, r->input_count, 1))
+    sl_node node = {.op = SL_OP_elementwise_region, .attrs = attrs};
+    node.label = sl_label_join(graph, r->nodes, r->count);
+    if (!code || !attrs || !node.label ||
+        !sl_node_make_room(&graph->arena, &node, r->input_count, 1))
         return sl_no_memory(err, "a region", count * sizeof *code);
     encode(graph, r, code);
     attrs->code = (sl_integers){count, code};

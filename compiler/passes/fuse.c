@@ -222,10 +222,10 @@ static sl_status apply(sl_graph *graph, const match *m, sl_error *err) {
     void *attrs = sl_arena_alloc(&graph->arena, info->attrs_bytes, _Alignof(max_align_t));
     if (!attrs) return sl_no_memory(err, "a fused node", info->attrs_bytes);
     whole_attrs(graph, m, attrs);
-    sl_node node = {.op = whole->op,
-                    .label = graph->nodes[m->nodes[m->rule->part_count - 1]].label,
-                    .attrs = attrs};
-    if (!sl_node_make_room(&graph->arena, &node, info->input_count, info->output_count))
+    sl_node node = {.op = whole->op, .attrs = attrs};
+    node.label = sl_label_join(graph, m->nodes, m->rule->part_count);
+    if (!node.label ||
+        !sl_node_make_room(&graph->arena, &node, info->input_count, info->output_count))
         return sl_no_memory(err, "a fused node", info->input_count);
     for (uint32_t i = 0; i < info->input_count; i++) node.inputs[i] = m->values[whole->inputs[i]];
     for (uint32_t o = 0; o < info->output_count; o++) {

@@ -23,7 +23,7 @@ typedef struct {
 } sl_fusion_report;
 
 /* The passes fuse, elementwise and batches for a device that supports every op, until nothing
- * changes; deterministic.  A fused node has the label of its last part.  report may be NULL. */
+ * changes; deterministic.  The label of a fused node names its parts.  report may be NULL. */
 SL_CHECKED sl_status sl_fuse(sl_graph *graph, sl_fusion_report *report, sl_error *err);
 /* quantise.c: before fusion, converts activations that multiply panel weights to a8.  Changes
  * results by the rounding to eight bits. */

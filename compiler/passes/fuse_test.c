@@ -517,14 +517,26 @@ static void regions_end(void **state) {
     }
 }
 
-static void the_consumer_names_the_node(void **state) {
+static void labels_name_all_parts(void **state) {
     (void)state;
-    sl_error err = {0};
-    sl_graph *graph = parse(GRAPH("scope \"one\" %1 = add(%x, %y) scope \"two\" %2 = rms_norm(%1, "
-                                  "%g) {eps = 1e-3} output \"o\" = %2"));
-    assert_int_equal(sl_fuse(graph, NULL, &err), SL_OK);
-    assert_string_equal(graph->nodes[0].label, "two rms_norm");
-    sl_graph_destroy(graph);
+    static const struct {
+        const char *text, *label;
+    } rows[] = {
+        {GRAPH("%1 = add(%x, %y) %2 = rms_norm(%1, %g) {eps = 1e-3} output \"o\" = %2"),
+         "add+rms_norm"},
+        {GRAPH("scope \"one\" %1 = add(%x, %y) scope \"two\" label \"norm\" %2 = rms_norm(%1, %g) "
+               "{eps = 1e-3} output \"o\" = %2"),
+         "one add, two norm"},
+        {GRAPH("scope \"layer 0\" label \"a\" %1 = exp(%x) label \"b\" %2 = neg(%1) "
+               "scope \"layer 1\" %3 = abs(%2) output \"o\" = %3"),
+         "layer 0 a+b, layer 1 abs"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        sl_graph *graph = parse(rows[i].text);
+        assert_int_equal(sl_fuse(graph, NULL, NULL), SL_OK);
+        assert_string_equal(graph->nodes[0].label, rows[i].label);
+        sl_graph_destroy(graph);
+    }
 }
 
 static void fusing_again_changes_nothing(void **state) {
@@ -747,7 +759,7 @@ int main(void) {
         cmocka_unit_test(only_halves_of_rows_are_gated),
         cmocka_unit_test(one_activation_is_enough),
         cmocka_unit_test(regions_end),
-        cmocka_unit_test(the_consumer_names_the_node),
+        cmocka_unit_test(labels_name_all_parts),
         cmocka_unit_test(fusing_again_changes_nothing),
         cmocka_unit_test(no_memory_is_reported),
         cmocka_unit_test(random_graphs_keep_their_meaning),

@@ -147,6 +147,12 @@ static void test_norms(void **state) {
              "%y = batch_norm_inference(%x, %g, %b, %m, %w) {axis = -2, eps = 1e-3}" Y);
     rewrites("rms_norm", "input %x : f32[2,3,4] input %g : f32[4] "
                          "%y = rms_norm(%x, %g) {eps = 1e-3, offset = 1}" Y);
+    rewrites("rms_norm", "input %x : f64[2,3,4] input %g : f64[4] "
+                         "%y = rms_norm(%x, %g) {eps = 1e-3, offset = 1}" Y);
+    rewrites("rms_norm_axes", "input %x : f32[2,3,4] input %g : f32[2,4] "
+                              "%y = rms_norm_axes(%x, %g) {axes = [2, 0], eps = 1e-3}" Y);
+    rewrites("rms_norm_axes", "input %x : f64[2,3,4] "
+                              "%y = rms_norm_axes(%x) {axes = [1], eps = 1e-3}" Y);
     rewrites("gated_rms_norm rms_norm silu",
              "input %x : f32[2,3,4] input %z : f32[2,3,4] input %g : f32[4] "
              "%y = gated_rms_norm(%x, %z, %g) {eps = 1e-3}" Y);

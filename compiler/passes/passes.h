@@ -15,6 +15,11 @@ typedef struct {
 SL_CHECKED sl_status sl_fusion_note(sl_fusion_log *log, const char *pattern, const char *label,
                                     const char *why, sl_error *err);
 
+/* labels.c: the label of a node made of these nodes; NULL: no memory. */
+const char *sl_label_join(sl_graph *graph, const uint32_t *nodes, uint32_t count);
+/* A label with the same scope and another name; NULL: no memory. */
+const char *sl_label_rename(sl_arena *arena, const char *label, const char *name);
+
 /* Whether nodes of the op only take and return values: no state, no experts, no bodies. */
 bool sl_op_is_pure(const sl_op_info *info);
 /* Whether the value is an output of the graph. */

@@ -121,12 +121,22 @@ static void append_node(rebuild *b, const sl_node *node) {
     for (uint32_t i = 0; i < node->input_count; i++)
         copy.inputs[i] = b->fates[node->inputs[i].v].now;
     if (takes_rows(b, node)) copy.inputs[0] = rows_of(b, node->inputs[0]);
+    b->graph->kept_label = node->label;
     sl_graph_append_list(b->graph, node->op, (sl_values){copy.input_count, copy.inputs},
                          node->attrs, (sl_value_slots){copy.output_count, copy.outputs});
     for (uint32_t o = 0; o < node->output_count; o++) {
         b->fates[node->outputs[o].v].now = copy.outputs[o];
         if (b->fates[node->outputs[o].v].as_rows) (void)rows_of(b, node->outputs[o]);
     }
+}
+
+/* Nodes that are added after a node have its scope and the name of their op. */
+static const char *label_of(sl_graph *graph, const sl_node *node, sl_op op) {
+    const char *label = op == node->op
+                            ? node->label
+                            : sl_label_rename(&graph->arena, node->label, sl_op_info_of(op)->name);
+    if (!label) sl_graph_mistake(graph, SL_NO_MEMORY, "%s: no memory for a label", node->label);
+    return label ? label : node->label;
 }
 
 static sl_status rebuild_graph(rebuild *b, sl_error *err) {
@@ -141,7 +151,8 @@ static sl_status rebuild_graph(rebuild *b, sl_error *err) {
     for (uint32_t n = 0; n < count; n++) {
         const uint32_t first = graph->node_count;
         append_node(b, &nodes[n]);
-        for (uint32_t i = first; i < graph->node_count; i++) graph->nodes[i].label = nodes[n].label;
+        for (uint32_t i = first; i < graph->node_count; i++)
+            graph->nodes[i].label = label_of(graph, &nodes[n], graph->nodes[i].op);
     }
     SL_TRY(sl_graph_check(graph, err));
     for (uint32_t o = 0; o < graph->output_count; o++)

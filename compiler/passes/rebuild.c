@@ -2,9 +2,8 @@
 
 void sl_rebuild_append(sl_rebuild *r, const sl_node *old, sl_op op, sl_values inputs,
                        const void *attrs, sl_value_slots outputs) {
-    const uint32_t before = r->graph->node_count;
+    r->graph->kept_label = old->label;
     sl_graph_append_list(r->graph, op, inputs, attrs, outputs);
-    if (r->graph->node_count > before) r->graph->nodes[before].label = old->label;
 }
 
 void sl_rebuild_same(sl_rebuild *r, const sl_node *node) {

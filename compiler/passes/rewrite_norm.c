@@ -109,6 +109,35 @@ bool sl_rewrite_add_rms_norm(sl_graph *g, const sl_node *node, const sl_value *i
     return true;
 }
 
+bool sl_rewrite_rms_norm_axes(sl_graph *g, const sl_node *node, const sl_value *in, sl_value *out) {
+    const sl_rms_norm_axes_attrs *a = node->attrs;
+    const sl_dims x = sl_rw_type(g, in[0])->shape;
+    const bool has_gain = node->input_count == 2;
+    sl_dims along = x;
+    if (!sl_rw_is_wide(g, in[0])) return false;
+    if (has_gain && sl_rw_type(g, in[0])->dtype == SL_DTYPE_f32 && a->axes.rank == 1 &&
+        sl_axis(a->axes.dims[0], x.rank) == x.rank - 1) {
+        const sl_rms_norm_attrs norm = {.eps = a->eps, .offset = a->offset};
+        out[0] = sl_build_rms_norm(g, (sl_rms_norm_in){.x = in[0], .gain = in[1]}, norm).out;
+        return true;
+    }
+    const sl_value squares = sl_rw_binary(g, SL_OP_mul, in[0], in[0]);
+    const sl_value mean = sl_rw_reduce(g, SL_OP_reduce_mean, squares, &a->axes);
+    const sl_value root =
+        sl_rw_unary(g, SL_OP_rsqrt, sl_rw_with(g, SL_OP_add, mean, (double)a->eps));
+    out[0] = sl_rw_binary(g, SL_OP_mul, in[0], root);
+    if (!has_gain) return true;
+    for (uint32_t d = 0; d < x.rank; d++) along.dims[d] = 1;
+    for (uint32_t i = 0; i < a->axes.rank; i++) {
+        const uint32_t d = sl_axis(a->axes.dims[i], x.rank);
+        along.dims[d] = x.dims[d];
+    }
+    sl_value gain = sl_rw_reshape(g, in[1], &along);
+    if (a->offset != 0) gain = sl_rw_with(g, SL_OP_add, gain, (double)a->offset);
+    out[0] = sl_rw_binary(g, SL_OP_mul, out[0], gain);
+    return true;
+}
+
 bool sl_rewrite_gated_rms_norm(sl_graph *g, const sl_node *node, const sl_value *in,
                                sl_value *out) {
     const sl_gated_rms_norm_attrs *a = node->attrs;

@@ -12,6 +12,7 @@
 #include "engine/formats/names.h"
 #include "engine/formats/pack.h"
 #include "engine/models/architecture.h"
+#include "engine/models/gather.h"
 #include "engine/models/unused.h"
 #include "engine/quant/quantise.h"
 #include "engine/quant/recipe.h"
@@ -25,7 +26,10 @@ enum { BLOCK_ROWS = 64, SLAB_BYTES = 64 << 20, MATRIX_ALIGN = 64 };
 typedef struct {
     const char *suffix; /* canonical name without "model." */
     const sl_tensor_entry *entry;
+    const sl_weight *gathered; /* where it is only a part of the entry; else NULL */
+    sl_type from;
     sl_dtype dtype; /* in the pack */
+    uint64_t bytes; /* of the source */
 } resident;
 
 typedef struct {
@@ -36,6 +40,7 @@ typedef struct {
     sl_source *source;
     sl_model_config config;
     sl_expert_table experts;
+    sl_weights weights; /* unread: every tensor that the model needs */
     resident *residents;
     uint32_t resident_count;
     sl_pack_writer *writer;
@@ -194,19 +199,52 @@ static int compare_residents(const void *a, const void *b) {
     return strcmp(((const resident *)a)->suffix, ((const resident *)b)->suffix);
 }
 
+static void add_resident(packing *p, resident r) {
+    r.dtype = sl_quant_resident(p->quant, r.suffix, &r.from);
+    p->residents[p->resident_count++] = r;
+    p->total_bytes += r.bytes;
+}
+
+/* A tensor of which the model needs parts, as matrices of their own (the heads of latent
+ * attention).  Coding the whole would only have them decoded and coded again. */
+static bool is_divided(const packing *p, const sl_weight *weight) {
+    return weight->gather && weight->type.shape.rank == 3 && p->quant != SL_QUANT_NONE;
+}
+
+static bool is_written_in_parts(const packing *p, const sl_tensor_entry *entry) {
+    for (uint32_t i = 0; i < p->weights.count; i++)
+        if (p->weights.items[i].entry == entry && is_divided(p, &p->weights.items[i])) return true;
+    return false;
+}
+
+static void add_part(packing *p, const sl_weight *weight) {
+    const sl_type from = {SL_DTYPE_f32, weight->type.shape};
+    const double share =
+        (double)sl_type_elements(&from) / (double)sl_type_elements(&weight->entry->type);
+    add_resident(p, (resident){.suffix = weight->name,
+                               .entry = weight->entry,
+                               .gathered = weight,
+                               .from = from,
+                               .bytes = (uint64_t)((double)weight->entry->at.bytes * share)});
+}
+
 /* Residents in order of name, whatever order and number of files they come from. */
 static sl_status list_residents(packing *p, sl_error *err) {
-    const uint32_t count = sl_source_tensor_count(p->source);
-    p->residents = SL_ARENA_NEW_ARRAY(&p->arena, resident, count ? count : 1);
-    if (!p->residents) return sl_no_memory(err, "tensor list", count * sizeof *p->residents);
+    const uint32_t count = sl_source_tensor_count(p->source), most = count + p->weights.count;
+    p->residents = SL_ARENA_NEW_ARRAY(&p->arena, resident, most ? most : 1);
+    if (!p->residents) return sl_no_memory(err, "tensor list", most * sizeof *p->residents);
     for (uint32_t i = 0; i < count; i++) {
         const sl_tensor_entry *entry = sl_source_tensor(p->source, i);
         const char *suffix = sl_tensor_suffix(entry->name);
         if (!sl_source_is_used(p->source, i) || sl_suffix_is_expert(suffix)) continue;
-        p->residents[p->resident_count++] =
-            (resident){suffix, entry, sl_quant_resident(p->quant, suffix, &entry->type)};
-        p->total_bytes += entry->at.bytes;
+        if (!is_written_in_parts(p, entry))
+            add_resident(p, (resident){.suffix = suffix,
+                                       .entry = entry,
+                                       .from = entry->type,
+                                       .bytes = entry->at.bytes});
     }
+    for (uint32_t i = 0; i < p->weights.count; i++)
+        if (is_divided(p, &p->weights.items[i])) add_part(p, &p->weights.items[i]);
     qsort(p->residents, p->resident_count, sizeof *p->residents, compare_residents);
     return SL_OK;
 }
@@ -220,17 +258,20 @@ static int64_t slab_rows(const sl_type *type) {
     return (panels ? panels : 1) * SL_PANEL_ROWS;
 }
 
-static sl_status write_panels(packing *p, const resident *r, const void *data, sl_type type,
-                              sl_error *err) {
+/* Both types are of one matrix. */
+static sl_status write_matrix(packing *p, const matrix_task *whole, sl_type type, sl_error *err) {
     const int64_t rows = type.shape.dims[0], cols = type.shape.dims[1], slab = slab_rows(&type);
     const uint64_t bytes = sl_panel_layout_of(type.dtype, slab, cols).matrix_bytes;
     uint8_t *out = sl_allocate(p->allocator, bytes, MATRIX_ALIGN);
-    if (!out) return sl_no_memory(err, r->entry->name, bytes);
+    if (!out) return sl_no_memory(err, whole->name, bytes);
     sl_status status = SL_OK;
     for (int64_t first = 0; first < rows && status == SL_OK; first += slab) {
         const int64_t count = rows - first < slab ? rows - first : slab;
-        const matrix_task task = {r->entry->name, data, r->entry->type, first, count,
-                                  type.dtype,     out};
+        matrix_task task = *whole;
+        task.first = first;
+        task.rows = count;
+        task.to = type.dtype;
+        task.out = out;
         status = convert_matrices(p, &task, 1, err);
         if (status == SL_OK)
             status = sl_pack_writer_piece(
@@ -240,12 +281,27 @@ static sl_status write_panels(packing *p, const resident *r, const void *data, s
     return status;
 }
 
+/* One matrix after another, of a stack. */
+static sl_status write_panels(packing *p, const resident *r, const void *data, sl_type type,
+                              sl_error *err) {
+    const sl_dims *shape = &type.shape;
+    const int64_t rows = shape->dims[shape->rank - 2], cols = shape->dims[shape->rank - 1];
+    const sl_type each = sl_type_make(type.dtype, 2, rows, cols);
+    matrix_task task = {
+        .name = r->entry->name, .data = data, .from = sl_type_make(r->from.dtype, 2, rows, cols)};
+    for (int64_t m = 0; m < sl_type_elements(&type) / (rows * cols); m++) {
+        SL_TRY(write_matrix(p, &task, each, err));
+        task.data += sl_type_bytes(&task.from);
+    }
+    return SL_OK;
+}
+
 static sl_status write_floats(packing *p, const resident *r, const void *data, sl_type type,
                               sl_error *err) {
     const uint64_t bytes = sl_type_bytes(&type);
     float *out = sl_allocate(p->allocator, bytes, MATRIX_ALIGN);
     if (!out) return sl_no_memory(err, r->entry->name, bytes);
-    floats_from(r->entry->type.dtype, data, sl_type_elements(&type), out);
+    floats_from(r->from.dtype, data, sl_type_elements(&type), out);
     const sl_status status = sl_pack_writer_piece(p->writer, out, bytes, err);
     sl_release(p->allocator, out, bytes, MATRIX_ALIGN);
     return status;
@@ -253,9 +309,9 @@ static sl_status write_floats(packing *p, const resident *r, const void *data, s
 
 static sl_status write_as(packing *p, const resident *r, const char *name, const void *data,
                           sl_error *err) {
-    const sl_type type = {r->dtype, r->entry->type.shape};
+    const sl_type type = {r->dtype, r->from.shape};
     SL_TRY(sl_pack_writer_begin(p->writer, name, type, err));
-    if (r->dtype == r->entry->type.dtype)
+    if (r->dtype == r->from.dtype)
         SL_TRY(sl_pack_writer_piece(p->writer, data, sl_type_bytes(&type), err));
     else if (sl_dtype_infos[r->dtype].kind == SL_KIND_PANEL)
         SL_TRY(write_panels(p, r, data, type, err));
@@ -264,16 +320,27 @@ static sl_status write_as(packing *p, const resident *r, const char *name, const
     return sl_pack_writer_end(p->writer, err);
 }
 
+static sl_status write_part(packing *p, const resident *r, const char *name, sl_error *err) {
+    const uint64_t bytes = sl_type_bytes(&r->from);
+    float *floats = sl_allocate(p->allocator, bytes, MATRIX_ALIGN);
+    if (!floats) return sl_no_memory(err, r->suffix, bytes);
+    sl_status status = sl_weight_gather_floats(&p->weights, r->gathered, floats, err);
+    if (status == SL_OK) status = write_as(p, r, name, floats, err);
+    sl_release(p->allocator, floats, bytes, MATRIX_ALIGN);
+    return status;
+}
+
 static sl_status write_resident(packing *p, const resident *r, sl_error *err) {
     const bool whole = strcmp(r->suffix, "lm_head.weight") == 0;
     const char *name = sl_arena_format(&p->arena, "%s%s", whole ? "" : "model.", r->suffix);
     if (!name) return sl_no_memory(err, "tensor name", strlen(r->suffix) + 7);
     const void *data;
     SL_TRY(sl_source_load(p->source, r->entry, &data, err));
-    const sl_status status = write_as(p, r, name, data, err);
+    const sl_status status =
+        r->gathered ? write_part(p, r, name, err) : write_as(p, r, name, data, err);
     sl_source_unload(p->source, r->entry);
     SL_TRY(status);
-    return advance(p, r->entry->at.bytes, err);
+    return advance(p, r->bytes, err);
 }
 
 /* The types of one expert's matrices in the pack. */
@@ -363,11 +430,8 @@ static sl_status write_texts(packing *p, sl_error *err) {
 
 /* Asks for every tensor that the model needs, in the shape it needs. */
 static sl_status check_complete(packing *p, sl_error *err) {
-    sl_weights weights;
-    sl_weights_init(&weights, p->source, p->allocator);
-    const sl_status status = sl_architecture_list_weights(&p->config, &weights, &p->experts, err);
-    sl_weights_deinit(&weights);
-    return status;
+    p->weights.source = p->source;
+    return sl_architecture_list_weights(&p->config, &p->weights, &p->experts, err);
 }
 
 /* Everything that can be wrong with the source is found before the destination is touched. */
@@ -403,10 +467,12 @@ sl_status sl_convert(const char *source, const char *destination, const sl_pack_
     packing p = {.options = options, .allocator = sl_allocator_or_default(NULL)};
     SL_TRY(sl_quant_parse(options->quant, &p.quant, err));
     sl_arena_init(&p.arena, p.allocator);
+    sl_weights_init(&p.weights, NULL, p.allocator);
     sl_status status = read_source(&p, source, err);
     if (status == SL_OK) status = write_pack(&p, destination, err);
     sl_team_destroy(p.team);
     sl_pack_writer_destroy(p.writer);
+    sl_weights_deinit(&p.weights);
     sl_source_close(p.source);
     sl_arena_deinit(&p.arena);
     return status;

@@ -313,6 +313,8 @@ static void types_of_residents(void **state) {
     const sl_type heads = sl_type_make(SL_DTYPE_bf16, 3, (int64_t)4, (int64_t)40, (int64_t)64);
     assert_int_equal(sl_quant_resident(SL_QUANT_Q4, "layers.1.up_proj_bias", &wide), SL_DTYPE_f32);
     assert_int_equal(sl_quant_resident(SL_QUANT_Q4, "layers.1.embed_q.weight", &heads),
+                     SL_DTYPE_q4);
+    assert_int_equal(sl_quant_resident(SL_QUANT_NONE, "layers.1.embed_q.weight", &heads),
                      SL_DTYPE_bf16);
 }
 

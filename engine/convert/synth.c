@@ -97,9 +97,10 @@ static void fill_vector(const synth *s, const char *name, int64_t count, float *
 
 static sl_status check_panels(const char *name, const sl_type *type, sl_error *err) {
     const bool panel = sl_dtype_infos[type->dtype].kind == SL_KIND_PANEL;
-    if (!panel || type->shape.dims[1] % SL_GROUP_COLS == 0) return SL_OK;
+    const int64_t cols = type->shape.dims[type->shape.rank - 1];
+    if (!panel || cols % SL_GROUP_COLS == 0) return SL_OK;
     return sl_fail(err, SL_UNSUPPORTED, "%s: %lld columns, a multiple of %d wanted for %s", name,
-                   (long long)type->shape.dims[1], SL_GROUP_COLS, sl_dtype_infos[type->dtype].name);
+                   (long long)cols, SL_GROUP_COLS, sl_dtype_infos[type->dtype].name);
 }
 
 /* Gives tensors their types in the pack and adds up their bytes. */
@@ -164,12 +165,9 @@ static sl_status grow_room(synth *s, uint64_t bytes, sl_error *err) {
     return SL_OK;
 }
 
-/* Stacked matrices are plain, and as good as one. */
-static sl_status write_matrix(synth *s, const sl_weight *w, sl_error *err) {
-    const int64_t cols = w->type.shape.dims[w->type.shape.rank - 1];
-    const sl_type flat = sl_type_make(w->type.dtype, 2, sl_type_elements(&w->type) / cols, cols);
-    const float deviation = matrix_deviation(s, w->name, cols);
-    const sl_noise noise = sl_noise_make(flat, seed_of(s, w->name), deviation);
+static sl_status write_matrix(synth *s, const sl_type *type, uint64_t seed, float deviation,
+                              sl_error *err) {
+    const sl_noise noise = sl_noise_make(*type, seed, deviation);
     const uint64_t least =
         noise.head_bytes > noise.band_bytes ? noise.head_bytes : noise.band_bytes;
     SL_TRY(grow_room(s, least, err));
@@ -185,6 +183,17 @@ static sl_status write_matrix(synth *s, const sl_weight *w, sl_error *err) {
     return SL_OK;
 }
 
+/* One matrix, or those of a stack. */
+static sl_status write_matrices(synth *s, const sl_weight *w, sl_error *err) {
+    const sl_dims *shape = &w->type.shape;
+    const int64_t rows = shape->dims[shape->rank - 2], cols = shape->dims[shape->rank - 1];
+    const sl_type each = sl_type_make(w->type.dtype, 2, rows, cols);
+    const float deviation = matrix_deviation(s, w->name, cols);
+    for (int64_t m = 0; m < sl_type_elements(&w->type) / (rows * cols); m++)
+        SL_TRY(write_matrix(s, &each, seed_of(s, w->name) + (uint64_t)m, deviation, err));
+    return SL_OK;
+}
+
 static sl_status write_resident(synth *s, const sl_weight *w, sl_error *err) {
     const bool whole = strcmp(w->name, "lm_head.weight") == 0;
     char name[192];
@@ -196,7 +205,7 @@ static sl_status write_resident(synth *s, const sl_weight *w, sl_error *err) {
         fill_vector(s, w->name, sl_type_elements(&w->type), (float *)(void *)s->room);
         SL_TRY(write_piece(s, s->room, bytes, err));
     } else {
-        SL_TRY(write_matrix(s, w, err));
+        SL_TRY(write_matrices(s, w, err));
     }
     return sl_pack_writer_end(s->writer, err);
 }

@@ -3,6 +3,7 @@
 #define SL_ENGINE_INSPECT_DRAW_H
 #include "engine/experts/store.h"
 #include "runtime/trace.h"
+#include <stdio.h>
 
 /* What happened during some runs of a program. */
 typedef struct {
@@ -23,4 +24,11 @@ SL_CHECKED sl_status sl_write_memory(const sl_program *program, const char *path
 /* program_dot.c: steps ranked by level, with the edges that no longer path implies. */
 SL_CHECKED sl_status sl_write_dot(const sl_program *program, const char *path,
                                   const sl_allocator *allocator, sl_error *err);
+/* steps.c: every step with its operands, the bytes that they occupy, and its attributes. */
+typedef struct {
+    FILE *to;
+    bool json;
+} sl_step_list;
+SL_CHECKED sl_status sl_print_steps(const sl_program *program, const sl_step_list *list,
+                                    const sl_allocator *allocator, sl_error *err);
 #endif

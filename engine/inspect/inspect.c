@@ -3,7 +3,6 @@
 #include "base/clock.h"
 #include "compiler/compile.h"
 #include "core/check.h"
-#include "engine/inspect/draw.h"
 #include "engine/inspect/record.h"
 #include "engine/inspect/subject.h"
 #include "engine/session/compile_options.h"
@@ -54,8 +53,8 @@ static sl_status verify(const sl_program *program, const sl_allocator *allocator
     return SL_OK;
 }
 
-static sl_status look_at(const sl_program *program, const sl_inspect_options *options,
-                         const sl_allocator *allocator, sl_inspect_report *out, sl_error *err) {
+static sl_status draw(const sl_program *program, const sl_inspect_options *options,
+                      const sl_allocator *allocator, sl_inspect_report *out, sl_error *err) {
     describe(program, out);
     if (options->verify) SL_TRY(verify(program, allocator, &out->verify_seconds, err));
     if (options->memory_path)
@@ -65,7 +64,7 @@ static sl_status look_at(const sl_program *program, const sl_inspect_options *op
 }
 
 static sl_status inspect(sl_subject *subject, sl_model *model, const sl_inspect_options *options,
-                         sl_inspect_report *out, sl_error *err) {
+                         const sl_step_list *steps, sl_inspect_report *out, sl_error *err) {
     const sl_allocator *allocator = model ? &model->allocator : NULL;
     sl_program *program = NULL;
     sl_record_plan plan = {.rows = options->tokens,
@@ -80,7 +79,8 @@ static sl_status inspect(sl_subject *subject, sl_model *model, const sl_inspect_
     subject->shape.rows = out->tokens = options->tokens;
     subject->shape.wanted = out->wanted = options->wanted;
     SL_TRY(compile(subject, &plan.compile, allocator, &program, &out->build_seconds, err));
-    sl_status status = look_at(program, options, allocator, out, err);
+    sl_status status = draw(program, options, allocator, out, err);
+    if (status == SL_OK && steps) status = sl_print_steps(program, steps, allocator, err);
     sl_program_destroy(program);
     if (status == SL_OK && options->verify && model) status = sl_prove(model, &plan, out, err);
     if (status == SL_OK && plan.runs)
@@ -89,9 +89,9 @@ static sl_status inspect(sl_subject *subject, sl_model *model, const sl_inspect_
 }
 
 sl_status sl_inspect_forward(sl_model *model, const sl_inspect_options *options,
-                             sl_inspect_report *out, sl_error *err) {
+                             const sl_step_list *steps, sl_inspect_report *out, sl_error *err) {
     sl_subject subject = {0};
-    const sl_status status = inspect(&subject, model, options, out, err);
+    const sl_status status = inspect(&subject, model, options, steps, out, err);
     sl_subject_deinit(&subject);
     return status;
 }

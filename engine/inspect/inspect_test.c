@@ -174,6 +174,24 @@ static size_t count_text(const char *text, const char *what) {
     return count;
 }
 
+/* A label in the picture is a whole label, its whole last word, or marked as shortened. */
+static void check_labels(const char *svg) {
+    size_t count = 0;
+    for (const char *at = svg; (at = strstr(at, "font-size='9.5'")); count++) {
+        char label[256] = "", found[260];
+        at = strchr(at, '>') + 1;
+        const size_t bytes = (size_t)(strstr(at, "</text>") - at);
+        assert_true(bytes > 0 && bytes < sizeof label);
+        memcpy(label, at, bytes);
+        if (strstr(label, "…")) continue;
+        (void)snprintf(found, sizeof found, "%s, ", label);
+        const char *whole = strstr(svg, found);
+        while (whole && whole[-1] != '>' && whole[-1] != ' ') whole = strstr(whole + 1, found);
+        if (!whole) fail_msg("'%s' is a part of a label", label);
+    }
+    assert_true(count > 10);
+}
+
 static void pictures_are_well_formed(void **state) {
     (void)state;
     char svg[64], dot[64];
@@ -185,6 +203,7 @@ static void pictures_are_well_formed(void **state) {
     check_xml(text);
     assert_true(count_text(text, "<title>") > r.groups / 2);
     assert_null(strstr(text, "<script"));
+    check_labels(text);
     free(text);
     text = read_file(dot);
     assert_int_equal(count_text(text, "label="), r.steps);

@@ -123,10 +123,22 @@ typedef struct {
     double x, y, width, height;
 } box;
 
-/* The end of a label says most: words are dropped from its beginning until it fits. */
-static const char *shorten(const char *name, size_t letters) {
-    while (strlen(name) > letters && strchr(name, ' ')) name = strchr(name, ' ') + 1;
-    return name;
+/* As much of a label as fits: all of it, else its last word, which says most, else the beginning of
+ * that.  An ellipsis stands for what is missing. */
+static void draw_text(drawing *d, const char *label, size_t letters) {
+    const char *space = strrchr(label, ' '), *word = space ? space + 1 : label;
+    const size_t bytes = strlen(word);
+    if (strlen(label) <= letters) {
+        sl_page_xml(&d->page, label, letters);
+    } else if (bytes + 2 <= letters) {
+        sl_page_print(&d->page, "… ");
+        sl_page_xml(&d->page, word, bytes);
+    } else if (bytes <= letters) {
+        sl_page_xml(&d->page, word, bytes);
+    } else {
+        sl_page_xml(&d->page, word, letters - 1);
+        sl_page_print(&d->page, "…");
+    }
 }
 
 /* Along the longer side. */
@@ -135,13 +147,13 @@ static void draw_label(drawing *d, const box *at, const char *colour, const char
     const double along = upright ? at->height : at->width;
     const double across = upright ? at->width : at->height;
     const size_t letters = along > 2 * LETTER_WIDTH ? (size_t)(along / LETTER_WIDTH) - 1 : 0;
-    if (letters < 3 || across < LABEL_HEIGHT) return;
+    if (letters < 4 || across < LABEL_HEIGHT) return;
     sl_page_print(&d->page,
                   "<text font-size='9.5' text-anchor='middle' fill='%s' "
                   "transform='translate(%.2f %.2f)%s'>",
                   colour, at->x + at->width / 2 + (upright ? 3.5 : 0),
                   at->y + at->height / 2 + (upright ? 0 : 3.5), upright ? " rotate(-90)" : "");
-    sl_page_xml(&d->page, shorten(name, letters), letters);
+    draw_text(d, name, letters);
     sl_page_print(&d->page, "</text>\n");
 }
 

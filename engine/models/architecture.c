@@ -46,10 +46,10 @@ sl_status sl_architecture_build(const sl_architecture *architecture, const sl_fo
                                 sl_graph *graph, sl_error *err) {
     sl_builder b = {
         .graph = graph, .shape = shape, .config = shape->config, .status = SL_OK, .err = err};
-    sl_residual_value residual = sl_block_stem(&b);
+    sl_hidden_value hidden = sl_block_stem(&b);
     for (b.layer = 0; b.layer < b.config->layers && b.status == SL_OK; b.layer++)
-        residual = architecture->layer(&b, residual);
-    sl_block_head(&b, residual);
+        hidden = architecture->layer(&b, hidden);
+    sl_block_head(&b, hidden);
     SL_TRY(b.status);
     return sl_graph_check(graph, err);
 }

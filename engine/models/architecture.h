@@ -53,8 +53,9 @@ typedef struct sl_builder sl_builder;
 
 typedef struct {
     sl_config_family config;
-    /* The residual after layer b->layer; builder.h and blocks.h have what it is made of. */
-    sl_residual_value (*layer)(sl_builder *b, sl_residual_value residual);
+    /* The residual stream after layer b->layer; blocks.h, params.h and wire.h have what a layer is
+     * made of. */
+    sl_hidden_value (*layer)(sl_builder *b, sl_hidden_value hidden);
 } sl_architecture;
 
 /* NULL when the type is unknown. */

@@ -2,16 +2,14 @@
  * families that are not in the config are in `options`. */
 #ifndef SL_ENGINE_MODELS_BLOCKS_H
 #define SL_ENGINE_MODELS_BLOCKS_H
-#include "engine/models/builder.h"
+#include "engine/models/params.h"
 
 /* stem.c: inputs, embedding and RoPE table; at the end the final norm and the head. */
-sl_residual_value sl_block_stem(sl_builder *b);
-void sl_block_head(sl_builder *b, sl_residual_value residual);
-/* The norms at the start of the two halves of a layer, and the residual additions at their ends. */
-sl_attn_input_value sl_block_attn_norm(sl_builder *b, sl_residual_value residual);
+sl_hidden_value sl_block_stem(sl_builder *b);
+void sl_block_head(sl_builder *b, sl_hidden_value hidden);
+/* The norms at the start of the two halves of a layer. */
+sl_attn_input_value sl_block_attn_norm(sl_builder *b, sl_hidden_value hidden);
 sl_moe_input_value sl_block_ffn_norm(sl_builder *b, sl_residual_value residual);
-sl_residual_value sl_block_add(sl_builder *b, sl_residual_value residual,
-                               sl_residual_update update);
 
 /* attention.c: grouped-query attention over the KV cache.  Heads, rope, window, biases and
  * clipping are in the config. */
@@ -48,9 +46,9 @@ typedef struct {
 sl_moe_out_value sl_block_experts(sl_builder *b, sl_moe_input_value x,
                                   const sl_experts_options *options);
 /* The whole second half of a layer, with experts where the config has them. */
-sl_residual_value sl_block_second_half(sl_builder *b, sl_residual_value residual,
-                                       const sl_experts_options *options);
+sl_hidden_value sl_block_second_half(sl_builder *b, sl_residual_value residual,
+                                     const sl_experts_options *options);
 
 /* hybrid.c: a layer of gated attention or a gated delta net, and its second half. */
-sl_residual_value sl_block_hybrid_layer(sl_builder *b, sl_residual_value residual);
+sl_hidden_value sl_block_hybrid_layer(sl_builder *b, sl_hidden_value hidden);
 #endif

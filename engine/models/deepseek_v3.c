@@ -10,37 +10,20 @@ static const sl_experts_options routed = {.grouped = true, .shared = SL_SHARED_A
 /* Of the norms within attention, whatever the others have. */
 static const sl_rms_norm_attrs latent_norm = {.eps = 1e-6f};
 
-static sl_value part(sl_builder *b, sl_value x, uint32_t axis, uint32_t start, uint32_t length) {
-    return sl_build_slice(b->graph, (sl_slice_in){x},
-                          (sl_slice_attrs){.axis = axis, .start = start, .length = length})
-        .out;
-}
-
-/* [.., A] and [.., B] of equal heads to [.., A + B]. */
-static sl_value join(sl_builder *b, sl_value left, sl_value right) {
-    return sl_build_join(b->graph, left, right, 2);
-}
-
 /* Queries of all heads, [nope_dim | rope_dim] each, perhaps by way of a vector of query_rank. */
 static sl_q_raw_value queries(sl_builder *b, sl_attn_input_value x) {
     sl_graph *g = b->graph;
     const sl_model_config *c = b->config;
     const int64_t heads = c->query_heads, dim = c->nope_dim + c->rope_dim, rank = c->query_rank;
     if (rank == 0) {
-        const sl_q_weight_value w = {
-            sl_builder_matrix(b, "self_attn.q_proj.weight", heads * dim, c->hidden)};
+        const sl_q_weight_value w = sl_param_q_weight(b, heads * dim, c->hidden);
         return sl_wire_whole_query(g, sl_wire_q_proj(g, x, w), heads, dim).q;
     }
-    const sl_q_a_weight_value down = {
-        sl_builder_matrix(b, "self_attn.q_a_proj.weight", rank, c->hidden)};
-    const sl_q_a_norm_gain_value gain = {
-        sl_builder_vector(b, "self_attn.q_a_layernorm.weight", rank)};
-    const sl_q_b_weight_value up = {
-        sl_builder_matrix(b, "self_attn.q_b_proj.weight", heads * dim, rank)};
+    const sl_q_a_weight_value down = sl_param_q_a_weight(b, rank, c->hidden);
+    const sl_q_a_norm_gain_value gain = sl_param_q_a_norm_gain(b, rank);
+    const sl_q_b_weight_value up = sl_param_q_b_weight(b, heads * dim, rank);
     sl_q_a_out_value low = sl_wire_q_a(g, x, down);
-    if (c->attention_bias)
-        low = sl_wire_q_a_bias(
-            g, low, (sl_q_a_bias_value){sl_builder_vector(b, "self_attn.q_a_proj.bias", rank)});
+    if (c->attention_bias) low = sl_wire_q_a_bias(g, low, sl_param_q_a_bias(b, rank));
     const sl_q_proj_out_value out = sl_wire_q_b(g, sl_wire_q_a_norm(g, low, gain, latent_norm), up);
     return sl_wire_whole_query(g, out, heads, dim).q;
 }
@@ -56,15 +39,13 @@ static sl_q_value absorbed_queries(sl_builder *b, sl_attn_input_value x) {
                                    .part_count = 1,
                                    .parts = {{0, c->nope_dim}},
                                    .transposed = true};
-    const sl_k_absorb_weight_value absorb = {
-        sl_builder_tensor(b, "self_attn.embed_q.weight", SL_WEIGHT_MATRIX,
-                          (sl_dims){3, {heads, c->latent_rank, c->nope_dim}}, &keys)};
-    const sl_q_raw_value q = queries(b, x);
-    const sl_q_raw_value still = {part(b, q.value, 2, 0, c->nope_dim)};
-    const sl_q_raw_value moving = {part(b, q.value, 2, c->nope_dim, c->rope_dim)};
-    const sl_q_latent_value latent = sl_wire_absorb(g, still, absorb);
-    const sl_q_value turned = sl_wire_q_rope(g, moving, b->rope, sl_builder_rope(b));
-    return (sl_q_value){join(b, latent.value, turned.value)};
+    const sl_k_absorb_weight_value absorb =
+        sl_param_k_absorb_weight(b, (sl_dims){3, {heads, c->latent_rank, c->nope_dim}}, &keys);
+    const sl_latent_query q =
+        sl_wire_split_latent_query(g, queries(b, x), c->nope_dim, c->rope_dim);
+    const sl_q_latent_value latent = sl_wire_absorb(g, q.still, absorb);
+    const sl_q_value rotated = sl_wire_q_rope(g, q.moving, b->rope, sl_builder_rope(b));
+    return sl_wire_join_latent_query(g, latent, rotated);
 }
 
 typedef struct {
@@ -75,23 +56,16 @@ typedef struct {
 static cached_row latent_row(sl_builder *b, sl_attn_input_value x) {
     sl_graph *g = b->graph;
     const sl_model_config *c = b->config;
-    const int64_t rank = c->latent_rank, turned = c->rope_dim;
-    const sl_kv_a_weight_value w = {
-        sl_builder_matrix(b, "self_attn.kv_a_proj_with_mqa.weight", rank + turned, c->hidden)};
-    const sl_latent_norm_gain_value gain = {
-        sl_builder_vector(b, "self_attn.kv_a_layernorm.weight", rank)};
+    const uint32_t rank = c->latent_rank, width = rank + c->rope_dim;
+    const sl_kv_a_weight_value w = sl_param_kv_a_weight(b, width, c->hidden);
+    const sl_latent_norm_gain_value gain = sl_param_latent_norm_gain(b, rank);
     sl_kv_a_out_value both = sl_wire_kv_a(g, x, w);
-    if (c->attention_bias)
-        both = sl_wire_kv_a_bias(g, both,
-                                 (sl_kv_a_bias_value){sl_builder_vector(
-                                     b, "self_attn.kv_a_proj_with_mqa.bias", rank + turned)});
-    const sl_latent_raw_value low = {part(b, both.value, 1, 0, c->latent_rank)};
-    const sl_v_value v = {
-        sl_wire_heads(g, sl_wire_latent_norm(g, low, gain, latent_norm).value, 1, rank)};
-    const sl_k_proj_out_value raw = {
-        sl_wire_heads(g, part(b, both.value, 1, c->latent_rank, c->rope_dim), 1, turned)};
-    const sl_k_value key = sl_wire_k_rope(g, raw, b->rope, sl_builder_rope(b));
-    return (cached_row){{join(b, v.value, key.value)}, v};
+    if (c->attention_bias) both = sl_wire_kv_a_bias(g, both, sl_param_kv_a_bias(b, width));
+    const sl_split_kv_a split = sl_wire_split_kv_a(g, both, rank, c->rope_dim);
+    const sl_latent_value latent = sl_wire_latent_norm(g, split.latent, gain, latent_norm);
+    const sl_v_value v = sl_wire_latent_value(g, latent, rank);
+    const sl_k_value key = sl_wire_k_rope(g, split.key, b->rope, sl_builder_rope(b));
+    return (cached_row){sl_wire_latent_key(g, v, key), v};
 }
 
 static sl_mixer_out_value attention(sl_builder *b, sl_attn_input_value x) {
@@ -103,11 +77,9 @@ static sl_mixer_out_value attention(sl_builder *b, sl_attn_input_value x) {
                                      .stride = c->nope_dim + c->value_dim,
                                      .part_count = 1,
                                      .parts = {{c->nope_dim, c->value_dim}}};
-    const sl_v_rebuild_weight_value rebuild = {
-        sl_builder_tensor(b, "self_attn.unembed_out.weight", SL_WEIGHT_MATRIX,
-                          (sl_dims){3, {heads, c->value_dim, c->latent_rank}}, &values)};
-    const sl_o_weight_value w_o = {
-        sl_builder_matrix(b, "self_attn.o_proj.weight", c->hidden, width)};
+    const sl_v_rebuild_weight_value rebuild =
+        sl_param_v_rebuild_weight(b, (sl_dims){3, {heads, c->value_dim, c->latent_rank}}, &values);
+    const sl_o_weight_value w_o = sl_param_o_weight(b, c->hidden, width);
     const sl_q_value q = absorbed_queries(b, x);
     const cached_row row = latent_row(b, x);
     sl_kv_shape cache = {.dtype = b->shape->kv_dtype,
@@ -115,22 +87,21 @@ static sl_mixer_out_value attention(sl_builder *b, sl_attn_input_value x) {
                          .heads = 1,
                          .capacity = b->shape->capacity,
                          .dim = c->latent_rank + c->rope_dim};
-    sl_kv kv = {.k = {sl_builder_state(b, SL_STATE_KV, "kv_k", sl_kv_keys(cache))}};
+    sl_kv kv = {.k = sl_state_kv_k(b, sl_kv_keys(cache))};
     cache.dim = c->latent_rank;
-    kv.v.value = sl_builder_state(b, SL_STATE_KV, "kv_v", sl_kv_values(cache));
+    kv.v = sl_state_kv_v(b, sl_kv_values(cache));
     kv = sl_wire_kv_append(g, kv, row.k, row.v, b->rows);
-    const sl_attn_latent_value mixed = {sl_wire_sdpa(g, q, kv, b->rows, sl_builder_sdpa(b)).value};
+    const sl_attn_latent_value mixed =
+        sl_wire_latent_out(sl_wire_sdpa(g, q, kv, b->rows, sl_builder_sdpa(b)));
     const sl_attn_gated_value out = sl_wire_attn_flat(g, sl_wire_rebuild(g, mixed, rebuild), width);
     const sl_mixer_out_value result = sl_wire_o_proj(g, out, w_o);
     if (!c->attention_bias) return result;
-    return sl_wire_o_bias(
-        g, result, (sl_o_bias_value){sl_builder_vector(b, "self_attn.o_proj.bias", c->hidden)});
+    return sl_wire_o_bias(g, result, sl_param_o_bias(b, c->hidden));
 }
 
-static sl_residual_value layer(sl_builder *b, sl_residual_value residual) {
-    const sl_mixer_out_value mixed = attention(b, sl_block_attn_norm(b, residual));
-    residual = sl_block_add(b, residual, sl_as_residual_update(mixed));
-    return sl_block_second_half(b, residual, &routed);
+static sl_hidden_value layer(sl_builder *b, sl_hidden_value hidden) {
+    const sl_mixer_out_value mixed = attention(b, sl_block_attn_norm(b, hidden));
+    return sl_block_second_half(b, sl_wire_attn_residual(b->graph, hidden, mixed), &routed);
 }
 
 const sl_architecture sl_architecture_deepseek_v3 = {

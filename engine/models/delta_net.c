@@ -5,30 +5,14 @@
 enum { DELTA_CHUNK = 64 };
 static const float L2_EPS = 1e-6f;
 
-static sl_value channels(sl_builder *b, sl_delta_mixed_value x, uint32_t start, uint32_t length) {
-    return sl_build_slice(b->graph, (sl_slice_in){x.value},
-                          (sl_slice_attrs){.axis = 1, .start = start, .length = length})
-        .out;
-}
-
 /* Queries are scaled by 1/sqrt(key dim) along with their normalisation. */
-static sl_delta_qkv_parts split_delta(sl_builder *b, sl_delta_mixed_value mixed) {
-    sl_graph *g = b->graph;
-    const sl_model_config *c = b->config;
-    const uint32_t key_width = c->delta_key_heads * c->delta_key_dim;
-    const uint32_t value_width = c->delta_value_heads * c->delta_value_dim;
-    const sl_value q =
-        sl_wire_heads(g, channels(b, mixed, 0, key_width), c->delta_key_heads, c->delta_key_dim);
-    const sl_value k = sl_wire_heads(g, channels(b, mixed, key_width, key_width),
-                                     c->delta_key_heads, c->delta_key_dim);
-    const sl_value v = sl_wire_heads(g, channels(b, mixed, 2 * key_width, value_width),
-                                     c->delta_value_heads, c->delta_value_dim);
-    const float q_scale = 1.0f / sqrtf((float)c->delta_key_dim);
-    return (sl_delta_qkv_parts){
-        .q = {sl_build_l2_norm(g, (sl_l2_norm_in){q}, (sl_l2_norm_attrs){L2_EPS, q_scale, 0}).out},
-        .k = {sl_build_l2_norm(g, (sl_l2_norm_in){k}, (sl_l2_norm_attrs){L2_EPS, 1.0f, 0}).out},
-        .v = {v},
-    };
+static sl_delta_split split_of(const sl_model_config *c) {
+    return (sl_delta_split){.key_heads = c->delta_key_heads,
+                            .key_dim = c->delta_key_dim,
+                            .value_heads = c->delta_value_heads,
+                            .value_dim = c->delta_value_dim,
+                            .eps = L2_EPS,
+                            .q_scale = 1.0f / sqrtf((float)c->delta_key_dim)};
 }
 
 typedef struct {
@@ -64,12 +48,11 @@ static projections find_projections(sl_builder *b) {
     decay.parts[0].offset = each;
     const sl_dims qkv_dims = {2, {2 * (int64_t)keys * dim + value_width, c->hidden}};
     const sl_dims z_dims = {2, {value_width, c->hidden}}, gate_dims = {2, {heads, c->hidden}};
-    const sl_weight_kind kind = SL_WEIGHT_MATRIX;
     return (projections){
-        {sl_builder_tensor(b, "linear_attn.in_proj_qkv.weight", kind, qkv_dims, &qkv)},
-        {sl_builder_tensor(b, "linear_attn.in_proj_z.weight", kind, z_dims, &z)},
-        {sl_builder_tensor(b, "linear_attn.in_proj_a.weight", kind, gate_dims, &decay)},
-        {sl_builder_tensor(b, "linear_attn.in_proj_b.weight", kind, gate_dims, &beta)},
+        sl_param_delta_qkv_weight(b, qkv_dims, &qkv),
+        sl_param_delta_z_weight(b, z_dims, &z),
+        sl_param_delta_a_weight(b, gate_dims, &decay),
+        sl_param_delta_b_weight(b, gate_dims, &beta),
     };
 }
 
@@ -81,29 +64,26 @@ sl_mixer_out_value sl_block_delta_net(sl_builder *b, sl_attn_input_value x) {
     const int64_t width = 2 * (int64_t)c->delta_key_heads * key_dim + value_width;
     const int64_t slots = b->shape->slots, taps = c->conv_width;
     const projections w = find_projections(b);
-    const sl_delta_o_weight_value w_o = {
-        sl_builder_matrix(b, "linear_attn.out_proj.weight", c->hidden, value_width)};
-    const sl_conv_weight_value conv = {sl_builder_tensor(
-        b, "linear_attn.conv1d.weight", SL_WEIGHT_VECTOR, (sl_dims){2, {width, taps}}, NULL)};
-    const sl_a_log_value a_log = {sl_builder_vector(b, "linear_attn.A_log", heads)};
-    const sl_dt_bias_value dt_bias = {sl_builder_vector(b, "linear_attn.dt_bias", heads)};
-    const sl_delta_norm_gain_value gain = {
-        sl_builder_vector(b, "linear_attn.norm.weight", value_dim)};
-    const sl_conv_state_value window = {sl_builder_state(
-        b, SL_STATE_RECURRENT, "conv", sl_type_make(SL_DTYPE_f32, 3, slots, taps - 1, width))};
-    const sl_delta_state_value memory = {
-        sl_builder_state(b, SL_STATE_RECURRENT, "delta",
-                         sl_type_make(SL_DTYPE_f32, 4, slots, heads, key_dim, value_dim))};
+    const sl_delta_o_weight_value w_o = sl_param_delta_o_weight(b, c->hidden, value_width);
+    const sl_conv_weight_value conv = sl_param_conv_weight(b, width, taps);
+    const sl_a_log_value a_log = sl_param_a_log(b, heads);
+    const sl_dt_bias_value dt_bias = sl_param_dt_bias(b, heads);
+    const sl_delta_norm_gain_value gain = sl_param_delta_norm_gain(b, value_dim);
+    const sl_conv_state_value window =
+        sl_state_conv_state(b, sl_type_make(SL_DTYPE_f32, 3, slots, taps - 1, width));
+    const sl_delta_state_value memory =
+        sl_state_delta_state(b, sl_type_make(SL_DTYPE_f32, 4, slots, heads, key_dim, value_dim));
 
     const sl_delta_mixed_value mixed =
         sl_wire_conv(g, sl_wire_delta_qkv(g, x, w.qkv), conv, window, b->rows);
-    const sl_delta_gates gates = sl_wire_delta_gates(g, sl_wire_delta_a(g, x, w.a),
-                                                     sl_wire_delta_b(g, x, w.b), a_log, dt_bias);
+    const sl_delta_a_value decay = sl_wire_delta_a(g, x, w.a);
+    const sl_delta_b_value beta = sl_wire_delta_b(g, x, w.b);
+    const sl_delta_gates gates = sl_wire_delta_gates(g, decay, beta, a_log, dt_bias);
     const sl_delta_chunk_attrs attrs = {.chunk = b->shape->rows == 1 ? 1 : DELTA_CHUNK,
                                         .tiled = c->delta_tiled};
-    const sl_delta_out_value out =
-        sl_wire_delta(g, split_delta(b, mixed), gates, memory, b->rows, attrs);
-    const sl_delta_z_value z = {
-        sl_wire_heads(g, sl_wire_delta_z(g, x, w.z).value, heads, value_dim)};
+    const sl_delta_qkv_parts parts = sl_wire_split_delta(g, mixed, split_of(c));
+    const sl_delta_out_value out = sl_wire_delta(g, parts, gates, memory, b->rows, attrs);
+    const sl_delta_z_value z =
+        sl_wire_delta_z_heads(g, sl_wire_delta_z(g, x, w.z), heads, value_dim);
     return sl_wire_delta_o(g, sl_wire_delta_norm(g, out, z, gain, c->norm_eps, value_width), w_o);
 }

@@ -5,11 +5,10 @@
 static const sl_attention_options gated = {.norm = SL_QK_NORM_HEADS, .gated = true};
 static const sl_experts_options routed = {.shared = SL_SHARED_GATED};
 
-sl_residual_value sl_block_hybrid_layer(sl_builder *b, sl_residual_value residual) {
-    const sl_attn_input_value x = sl_block_attn_norm(b, residual);
+sl_hidden_value sl_block_hybrid_layer(sl_builder *b, sl_hidden_value hidden) {
+    const sl_attn_input_value x = sl_block_attn_norm(b, hidden);
     const sl_mixer_out_value mixed = b->config->layer[b->layer].linear
                                          ? sl_block_delta_net(b, x)
                                          : sl_block_attention(b, x, &gated);
-    residual = sl_block_add(b, residual, sl_as_residual_update(mixed));
-    return sl_block_second_half(b, residual, &routed);
+    return sl_block_second_half(b, sl_wire_attn_residual(b->graph, hidden, mixed), &routed);
 }

@@ -4,11 +4,10 @@
 static const sl_attention_options attention = {.norm = SL_QK_NORM_WHOLE};
 static const sl_experts_options routed = {0};
 
-static sl_residual_value layer(sl_builder *b, sl_residual_value residual) {
-    const sl_attn_input_value x = sl_block_attn_norm(b, residual);
+static sl_hidden_value layer(sl_builder *b, sl_hidden_value hidden) {
+    const sl_attn_input_value x = sl_block_attn_norm(b, hidden);
     const sl_mixer_out_value mixed = sl_block_attention(b, x, &attention);
-    residual = sl_block_add(b, residual, sl_as_residual_update(mixed));
-    return sl_block_second_half(b, residual, &routed);
+    return sl_block_second_half(b, sl_wire_attn_residual(b->graph, hidden, mixed), &routed);
 }
 
 const sl_architecture sl_architecture_olmoe = {

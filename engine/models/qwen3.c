@@ -3,12 +3,12 @@
 
 static const sl_attention_options attention = {.norm = SL_QK_NORM_HEADS};
 
-static sl_residual_value layer(sl_builder *b, sl_residual_value residual) {
-    const sl_attn_input_value x = sl_block_attn_norm(b, residual);
+static sl_hidden_value layer(sl_builder *b, sl_hidden_value hidden) {
+    const sl_attn_input_value x = sl_block_attn_norm(b, hidden);
     const sl_mixer_out_value mixed = sl_block_attention(b, x, &attention);
-    residual = sl_block_add(b, residual, sl_as_residual_update(mixed));
+    const sl_residual_value residual = sl_wire_attn_residual(b->graph, hidden, mixed);
     const sl_dense_out_value out = sl_block_dense(b, sl_block_ffn_norm(b, residual));
-    return sl_block_add(b, residual, sl_as_residual_update(out));
+    return sl_wire_ffn_residual(b->graph, residual, sl_as_ffn_update(out));
 }
 
 const sl_architecture sl_architecture_qwen3 = {

@@ -4,6 +4,7 @@
 #include "engine/models/gather.h"
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 void sl_weights_init(sl_weights *weights, sl_source *source, const sl_allocator *allocator) {
     *weights = (sl_weights){.source = source};
@@ -20,10 +21,19 @@ void sl_weights_deinit(sl_weights *weights) {
     sl_arena_deinit(&weights->arena);
 }
 
+/* Where the name is, or would be; place_count is a power of two. */
+static uint32_t *place_of(const sl_weights *weights, const char *name) {
+    const uint32_t mask = weights->place_count - 1;
+    uint32_t at = (uint32_t)XXH3_64bits(name, strlen(name)) & mask;
+    while (weights->places[at] && strcmp(weights->items[weights->places[at] - 1].name, name) != 0)
+        at = (at + 1) & mask;
+    return &weights->places[at];
+}
+
 const sl_weight *sl_weights_find(const sl_weights *weights, const char *name) {
-    for (uint32_t i = 0; i < weights->count; i++)
-        if (strcmp(weights->items[i].name, name) == 0) return &weights->items[i];
-    return NULL;
+    if (!weights->place_count) return NULL;
+    const uint32_t place = *place_of(weights, name);
+    return place ? &weights->items[place - 1] : NULL;
 }
 
 static sl_dims without_ones(const sl_dims *dims) {
@@ -50,17 +60,25 @@ static sl_status check(const sl_tensor_entry *entry, sl_weight_kind kind, const 
                    kind == SL_WEIGHT_MATRIX ? "a float or quantised type" : "a float type");
 }
 
+static sl_status grow(sl_weights *weights, sl_error *err) {
+    const uint32_t capacity = weights->capacity ? weights->capacity * 2 : 64;
+    sl_weight *items = SL_ARENA_NEW_ARRAY(&weights->arena, sl_weight, capacity);
+    uint32_t *places = SL_ARENA_NEW_ARRAY(&weights->arena, uint32_t, 2 * (size_t)capacity);
+    if (!items || !places) return sl_no_memory(err, "the weight table", capacity * sizeof *items);
+    if (weights->count) memcpy(items, weights->items, weights->count * sizeof *items);
+    weights->items = items;
+    weights->capacity = capacity;
+    weights->places = places;
+    weights->place_count = 2 * capacity;
+    for (uint32_t i = 0; i < weights->count; i++) *place_of(weights, items[i].name) = i + 1;
+    return SL_OK;
+}
+
 static sl_status append(sl_weights *weights, sl_weight item, const sl_weight **out, sl_error *err) {
-    if (weights->count == weights->capacity) {
-        const uint32_t capacity = weights->capacity ? weights->capacity * 2 : 64;
-        sl_weight *items = SL_ARENA_NEW_ARRAY(&weights->arena, sl_weight, capacity);
-        if (!items) return sl_no_memory(err, "the weight table", capacity * sizeof *items);
-        if (weights->count) memcpy(items, weights->items, weights->count * sizeof *items);
-        weights->items = items;
-        weights->capacity = capacity;
-    }
+    if (weights->count == weights->capacity) SL_TRY(grow(weights, err));
     item.name = sl_arena_copy_text(&weights->arena, item.name, strlen(item.name));
     if (!item.name) return sl_no_memory(err, "a weight's name", 0);
+    *place_of(weights, item.name) = weights->count + 1;
     weights->items[weights->count] = item;
     *out = &weights->items[weights->count++];
     return SL_OK;
@@ -94,7 +112,7 @@ sl_status sl_weights_get(sl_weights *weights, const sl_weight_request *request,
     if (!weight.entry) return sl_model_tensor_missing(weights->source, request->name, err);
     weight.gather = keep_gather(weights, otherwise);
     if (!weight.gather) return sl_no_memory(err, request->name, sizeof *otherwise);
-    SL_TRY(sl_weight_gather_type(&weight, err));
+    SL_TRY(sl_weight_gather_type(weights, &weight, err));
     return append(weights, weight, out, err);
 }
 

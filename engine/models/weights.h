@@ -10,6 +10,8 @@ typedef struct {
     sl_arena arena;
     sl_weight *items;
     uint32_t count, capacity;
+    uint32_t *places; /* 1 + index of items by the hash of their name: open addressing, 0: empty */
+    uint32_t place_count;
     sl_load
         load; /* for matrices that need no conversion; without a reader they are read one by one */
     const sl_tensor_entry *gathered; /* loaded, for weights that are rows of it */
@@ -28,7 +30,10 @@ typedef enum { SL_WEIGHT_MATRIX, SL_WEIGHT_VECTOR } sl_weight_kind;
 
 /* Rows of another tensor: that has `groups` times `stride` rows; part after part, the rows of that
  * part of every group.  Where transposed, the rows of each group become columns of its matrix.
- * Types whose rows cannot be moved become f32. */
+ *
+ * Floats and whole panels are moved as they are, and f8 whose scales are those of square tiles.
+ * Other codes that become columns are coded again as q8: groups of codes run along rows, and 8 bits
+ * add little to the error of the first coding.  What is too short for either becomes f32. */
 typedef struct {
     const char *from;
     uint32_t groups, stride, part_count;

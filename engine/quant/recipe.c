@@ -14,7 +14,8 @@ sl_status sl_quant_parse(const char *text, sl_quant *out, sl_error *err) {
 }
 
 sl_dtype sl_quant_expert(sl_quant quant, const sl_type *type) {
-    if (quant == SL_QUANT_NONE || type->shape.dims[1] < NARROW_COLS) return type->dtype;
+    if (quant == SL_QUANT_NONE || type->shape.dims[type->shape.rank - 1] < NARROW_COLS)
+        return type->dtype;
     return quant == SL_QUANT_Q8 ? SL_DTYPE_q8 : quant == SL_QUANT_Q6 ? SL_DTYPE_q6_k : SL_DTYPE_q4;
 }
 
@@ -35,8 +36,8 @@ sl_dtype sl_quant_resident(sl_quant quant, const char *suffix, const sl_type *ty
                                             "embed_tokens.weight",
                                             "lm_head.weight"};
     const sl_dims *shape = &type->shape;
-    if (shape->rank == 3 && shape->dims[2] >= NARROW_COLS) return type->dtype; /* of many heads */
-    if (shape->rank != 2 || !is_weight(suffix)) return SL_DTYPE_f32;
+    const bool matrices = shape->rank == 2 || (shape->rank == 3 && shape->dims[2] >= NARROW_COLS);
+    if (!matrices || !is_weight(suffix)) return SL_DTYPE_f32;
     for (size_t i = 0; i < sizeof sensitive / sizeof sensitive[0]; i++)
         if (quant != SL_QUANT_NONE && strstr(suffix, sensitive[i])) quant = SL_QUANT_Q8;
     return sl_quant_expert(quant, type);

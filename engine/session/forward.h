@@ -36,7 +36,8 @@ typedef struct {
 
 typedef struct {
     uint64_t compiled;
-    double compile_seconds; /* of all programs: the times below, and binding */
+    double compile_seconds; /* of all programs: the times below, and binding; the first program
+                             * finds the weights, whose reading is not included */
     double build_seconds, fuse_seconds, lower_seconds, schedule_seconds, plan_seconds, load_seconds;
     uint64_t state_bytes;
     uint32_t step_count, level_count; /* of the last compiled program */

@@ -29,7 +29,7 @@ struct sl_session {
     sl_checkpoints checkpoints;
     atomic_bool cancelled;
     sl_stats stats;
-    sl_expert_stats experts_before;
+    sl_expert_stats experts_before; /* of the model, when the call in progress began */
     sl_sampling ahead; /* how the next token is being chosen, where model->ahead is this session */
 };
 

@@ -226,7 +226,12 @@ static void sessions_do_not_disturb_each_other(void **state) {
     must(sl_session_extend(a, tokens + 20, 1, &err));
     memcpy(alone, sl_session_logits(a, NULL), sizeof alone);
     must(sl_session_rewind(a, 20, &err));
+    const sl_stats before = sl_session_stats(a);
+    assert_int_equal(sl_session_stats(b).expert_hits + sl_session_stats(b).expert_misses, 0);
     must(sl_session_extend(b, others, 33, &err));
+    assert_true(sl_session_stats(b).expert_hits > 0 && sl_session_stats(b).expert_misses > 0);
+    assert_int_equal(sl_session_stats(a).expert_hits, before.expert_hits);
+    assert_int_equal(sl_session_stats(a).expert_misses, before.expert_misses);
     must(sl_session_extend(a, tokens + 20, 1, &err));
     assert_memory_equal(alone, sl_session_logits(a, NULL), sizeof alone);
     sl_session_destroy(a);
@@ -258,6 +263,28 @@ static void growing_and_releasing_disturb_nothing(void **state) {
     must(sl_session_extend(b, tokens + 3, 1, &err));
     same(wanted, sl_session_logits(b, NULL), 1);
     sl_session_destroy(b);
+    sl_model_close(model);
+}
+
+static int slow_progress(void *ctx, const char *what, uint64_t done, uint64_t total) {
+    (void)what, (void)done, (void)total;
+    ++*(int *)ctx;
+    (void)usleep(10000);
+    return 0;
+}
+
+/* The first program is built while weights are read; only its own time is its own. */
+static void reading_weights_is_not_compiling(void **state) {
+    (void)state;
+    int calls = 0;
+    sl_model *model = open_model(
+        (sl_model_options){.device = "cpu", .progress = slow_progress, .progress_ctx = &calls});
+    sl_session *session = open_session(model, 16);
+    const sl_stats stats = sl_session_stats(session);
+    assert_true(calls > 50);
+    assert_true(sl_model_describe(model).weights_seconds > 0.01 * calls);
+    assert_true(stats.compile_seconds > 0 && stats.compile_seconds < 0.01 * calls);
+    sl_session_destroy(session);
     sl_model_close(model);
 }
 
@@ -369,6 +396,7 @@ int main(void) {
         cmocka_unit_test(cancelling_keeps_what_is_done),
         cmocka_unit_test(sessions_do_not_disturb_each_other),
         cmocka_unit_test(growing_and_releasing_disturb_nothing),
+        cmocka_unit_test(reading_weights_is_not_compiling),
         cmocka_unit_test(mistakes_are_explained),
         cmocka_unit_test(decoding_allocates_nothing),
         cmocka_unit_test(running_out_of_memory_is_survived),

@@ -54,6 +54,11 @@ SL_API sl_value sl_graph_add_constant(sl_graph *graph, const char *name, const c
  * the op (`sluice ir ops --markdown` lists them; no op has more than 6). */
 SL_API void sl_graph_apply(sl_graph *graph, const char *op, const sl_value *inputs, uint32_t count,
                            const char *attrs, sl_value *outputs);
+/* Labels name the steps of the compiled program in traces and timings.  That of a node is "scope
+ * op", or the op alone while the scope is "".  set_label gives the next node a name (one word) in
+ * place of its op. */
+SL_API void sl_graph_set_scope(sl_graph *graph, const char *scope);
+SL_API void sl_graph_set_label(sl_graph *graph, const char *name);
 SL_API void sl_graph_add_output(sl_graph *graph, const char *name, sl_value value);
 
 typedef struct {

@@ -70,6 +70,12 @@ typedef struct {
  * then and nothing can be run.  Output files are either complete or absent. */
 SL_CHECKED sl_status sl_inspect(sl_model *model, const sl_inspect_options *options,
                                 sl_inspect_report *out, sl_error *err);
+/* The steps of the same program, in the order in which they run: index, level, op, label,
+ * attributes, and for each operand its use (in, out, or state: updated in place), name, type,
+ * buffer and bytes; those of temporaries and outputs are offsets in the arena.  A list of lines, or
+ * a JSON array. *out_text is released with sl_text_free. */
+SL_CHECKED sl_status sl_inspect_steps(sl_model *model, const sl_inspect_options *options, int json,
+                                      char **out_text, sl_error *err);
 /* The report as readable text.  *out_text is released with sl_text_free. */
 SL_CHECKED sl_status sl_inspect_text(const sl_inspect_report *report, char **out_text,
                                      sl_error *err);

@@ -194,24 +194,29 @@ SL_CHECKED sl_status sl_session_sample(sl_session *session, const sl_sampling *s
 SL_CHECKED sl_status sl_session_next(sl_session *session, const sl_sampling *sampling,
                                      sl_token *out, sl_error *err);
 
-/* Expert and token counts are those of the session (since it was created); programs_compiled and
- * the compile times are totals of the model, the device_* fields and launch_seconds of the device.
- */
+/* Two scopes: what the calls of this session did since it was created, and totals of the model
+ * since it was opened, of all its sessions. */
 typedef struct {
+    /* Of the session.  Experts that its forward passes found in memory or not, bytes read for the
+     * latter, time that reads took (they overlap), time that threads only waited for them. */
     uint64_t expert_hits, expert_misses, bytes_read;
     double read_seconds, stall_seconds;
+    /* Of the session.  Calls that computed one token are decode, others prefill; tokens that had to
+     * be computed again are included.  Time includes waiting for other sessions. */
     uint64_t prefill_tokens, decode_tokens;
     double prefill_seconds, decode_seconds;
-    double first_seconds; /* of the first extend, including compilation */
+    double first_seconds; /* of the session: of its first such call, including compilation */
+    /* Of the model: programs, which all sessions share. */
     uint64_t programs_compiled;
     double compile_seconds; /* of all programs: the times below, and binding */
     double build_seconds, fuse_seconds, lower_seconds, schedule_seconds, plan_seconds, load_seconds;
+    /* Of the model: its GPU; 0 without one. */
     uint64_t device_hits, device_misses; /* experts found or not found in GPU memory */
     uint64_t device_bytes_copied;        /* expert bytes copied to the GPU */
     uint64_t device_runs;                /* forward passes run by the GPU */
     double launch_seconds;               /* host time spent on submitting them */
-    uint64_t recomputed_tokens;          /* tokens computed again after rewinding or a failed
-                                          * forward pass; included in the tokens above */
+    /* Of the session: tokens computed again after rewinding or a failed forward pass. */
+    uint64_t recomputed_tokens;
 } sl_stats;
 SL_API sl_stats sl_session_stats(const sl_session *session);
 

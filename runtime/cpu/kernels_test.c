@@ -651,7 +651,7 @@ static void test_selection(void **state) {
         assert_string_equal(set->isa, isas[i]);
         for (int op = 0; op < SL_OP_COUNT; op++) {
             bool served = (sl_op_info_of((sl_op)op)->traits & SL_OP_VIEW) != 0 ||
-                          op == SL_OP_gaussian_splat_render;
+                          op == SL_OP_gaussian_splat_render || op == SL_OP_rms_norm_axes;
             for (uint32_t k = 0; k < set->count; k++) served |= (int)set->kernels[k].op == op;
             if (!served)
                 fail_msg("%s has no kernel for %s", isas[i], sl_op_info_of((sl_op)op)->name);

@@ -511,6 +511,7 @@ static void test_kinds(void **state) {
     for (int round = 0; round < 60; round++) {
         kind k = random_kind(round);
         k.op = ops[round / 3 % 3];
+        if (round % 4 == 3) k.attrs.softcap = round % 8 == 3 ? 0.8f : 30;
         op_case c;
         if (!runs_here(k.keys.dtype)) continue;
         kind_case(&c, &k);

@@ -371,6 +371,18 @@ test_inspect() {
             --tokens 9 --schedule $schedule --verify
     done
     holds "inspect without a model" prints '^steps +[0-9]+' inspect --shape qwen3.5-35b-a3b --tokens 64
+    "$program" inspect --shape tests/data/inspect/config.json --steps >"$folder/steps.txt"
+    holds "inspect --steps lists the program as in tests/data/inspect" \
+        diff -u tests/data/inspect/steps.txt "$folder/steps.txt"
+    "$program" inspect -m $model --steps --json --device cpu >"$folder/steps.json"
+    holds "each step of fable has a label of its own" python3 - "$folder/steps.json" <<'PY'
+import json, sys
+steps = json.load(open(sys.argv[1]))
+labels = [step["label"] for step in steps]
+assert len(steps) > 100 and len(set(labels)) == len(labels)
+assert "layer 3 attention q_proj+k_proj+v_proj" in labels
+assert all(step["operands"] and step["index"] == i for i, step in enumerate(steps))
+PY
     holds "inspect --json" prints '"barriers"' inspect -m $model --json
     holds "inspect draws" runs 0 inspect -m $model --trace "$folder/t.json" --memory "$folder/m.svg" \
         --dot "$folder/p.dot"

@@ -560,6 +560,7 @@ static void test_every_kernel(void **state) {
 #include "core/ops.def"
 #undef SL_FAMILY
     };
+    seen[SL_OP_rms_norm_axes] = true; /* always rewritten, so it has no kernel */
     for (size_t i = 0; i < sizeof families / sizeof families[0]; i++)
         if (!seen[families[i]] && !(sl_op_info_of(families[i])->traits & SL_OP_VIEW))
             fail_msg("%s has no case here", sl_op_info_of(families[i])->name);

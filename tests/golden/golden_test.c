@@ -172,6 +172,31 @@ static void goldens_packed_as_they_are(void **state) {
     assert_int_equal(rmdir(folder), 0);
 }
 
+/* The matrices that latent attention makes of kv_b_proj are as small as others. */
+static void latent_attention_stays_coded(void **state) {
+    (void)state;
+    static const struct {
+        const char *quant;
+        uint64_t most_bytes;
+    } rows[] = {{"q4", 320000}, {"q8", 510000}};
+    char path[512], pack[] = "/tmp/sluice-latent-XXXXXX";
+    if (!shared_path("models/golden/deepseek_v3", path, sizeof path)) skip();
+    assert_int_equal(close(mkstemp(pack)), 0);
+    for (int i = 0; i < 2; i++) {
+        fixture f = {0};
+        const sl_pack_options options = {.struct_size = sizeof options, .quant = rows[i].quant};
+        must(&f, sl_pack_write(path, pack, &options, &f.err));
+        must(&f, sl_model_open(pack, NULL, &f.model, &f.err));
+        const sl_model_info info = sl_model_describe(f.model);
+        print_message("  %s: %llu resident bytes\n", rows[i].quant,
+                      (unsigned long long)info.resident_bytes);
+        assert_string_equal(info.resident_dtype, rows[i].quant);
+        assert_in_range(info.resident_bytes, rows[i].most_bytes / 2, rows[i].most_bytes);
+        close_fixture(&f);
+    }
+    assert_int_equal(unlink(pack), 0);
+}
+
 /* Sequences can be cut back to where they were, whatever they are made of. */
 static void goldens_rewound(void **state) {
     (void)state;
@@ -271,6 +296,7 @@ int main(void) {
         cmocka_unit_test(goldens_with_everything_in_memory),
         cmocka_unit_test(goldens_with_two_experts_per_layer),
         cmocka_unit_test(goldens_packed_as_they_are),
+        cmocka_unit_test(latent_attention_stays_coded),
         cmocka_unit_test(goldens_rewound),
         cmocka_unit_test(goldens_in_double_precision),
         cmocka_unit_test(goldens_on_every_isa),

@@ -88,9 +88,12 @@ INLINE void attend_few(const block *b, const int nq, const bool half) {
     int64_t v = 0, c = 0;
     for (; v + nv <= vectors; v += nv) score(b, v, nq, nv, half);
     for (; v < vectors; v++) score(b, v, nq, 1, half);
-    for (int q = 0; q < nq; q++)
-        weigh(b->factors + q * BLOCK + b->skip, b->count - b->skip, b->to.taken + q * b->to.stride,
+    for (int q = 0; q < nq; q++) {
+        float *scores = b->factors + q * BLOCK + b->skip;
+        if (b->from->softcap > 0) cap(scores, b->count - b->skip, b->from->softcap);
+        weigh(scores, b->count - b->skip, b->to.taken + q * b->to.stride,
               b->to.mix + q * b->to.stride * width, width);
+    }
     for (; c + nv * LANES <= width; c += nv * LANES) mix_values(b, c, LANES, nq, nv, half);
     for (; c < width; c += LANES) mix_values(b, c, least(LANES, width - c), nq, 1, half);
 }
@@ -184,7 +187,7 @@ static __attribute__((noinline)) void finish(float *mix, running all, const floa
 typedef struct {
     const sl_cview *q, *keys, *values;
     const int32_t *slots, *positions;
-    float scale;
+    float scale, softcap;
     int64_t window;
     const float *sinks; /* NULL: none */
     float *out;
@@ -194,8 +197,8 @@ typedef struct {
 #define CALL_OF(A, SINKS, OUT)                                                                     \
     {                                                                                              \
         .q = &(A)->q, .keys = &(A)->cache_k, .values = &(A)->cache_v, .slots = (A)->slots.data,    \
-        .positions = (A)->positions.data, .scale = (A)->attrs.scale, .window = (A)->attrs.window,  \
-        .sinks = (SINKS), .out = (OUT)                                                             \
+        .positions = (A)->positions.data, .scale = (A)->attrs.scale,                               \
+        .softcap = (A)->attrs.softcap, .window = (A)->attrs.window, .sinks = (SINKS), .out = (OUT) \
     }
 
 typedef struct {
@@ -217,6 +220,7 @@ static source source_of(const call *a, int64_t row, int64_t head) {
                     .key_dim = dim(&a->q->type, 2),
                     .value_dim = dim(&a->values->type, 3),
                     .scale = a->scale,
+                    .softcap = a->softcap,
                     .dtype = a->keys->type.dtype};
 }
 

@@ -22,8 +22,8 @@ enum {
 typedef struct {
     const void *keys, *values;
     int64_t key_dim, value_dim;
-    float scale;
-    sl_dtype dtype; /* of the keys */
+    float scale, softcap; /* softcap 0: none */
+    sl_dtype dtype;       /* of the keys */
 } source;
 
 /* State of the online softmax of one query; its mix is the sum of e^(score - largest) v. */
@@ -50,6 +50,12 @@ typedef struct {
     int64_t skip;            /* the first `skip` of them are masked */
     float *factors;          /* [QUERIES, BLOCK]: scores, then e^(score - largest) */
 } block;
+
+static __attribute__((noinline)) void cap(float *scores, int64_t n, float softcap) {
+    const vf by = vsplat(softcap);
+    FOR_VECTORS(i, lanes, n,
+                vstore_n(scores + i, vtanh(vload_n(scores + i, lanes) / by) * by, lanes););
+}
 
 /* Online softmax: replaces scores by e^(score - maximum) and scales the earlier mix to the new
  * maximum.  Not inlined: the compiler may contract products and sums into FMAs in different ways,

@@ -185,6 +185,7 @@ INLINE void attend_few_codes(const block *b, const int nq) {
     for (; v < vectors; v++) score_codes(b, v, nq, 1);
     for (int q = 0; q < nq; q++) {
         float *factors = b->factors + q * BLOCK;
+        if (b->from->softcap > 0) cap(factors + b->skip, b->count - b->skip, b->from->softcap);
         weigh(factors + b->skip, b->count - b->skip, b->to.taken + q * b->to.stride,
               b->to.mix + q * b->to.stride * width, width);
         /* cppcheck-suppress uninitvar ; written here */

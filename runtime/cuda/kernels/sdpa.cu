@@ -9,7 +9,8 @@ template <class T>
 DEVICE float score_of(const sl_sdpa_splits &a, const float *query, const T *key) {
     float sum = 0;
     for (int d = 0; d < a.width; d++) sum += query[d] * f32_of(key[d * KV_LANES]);
-    return sum * a.scale;
+    const float score = sum * a.scale;
+    return a.softcap > 0 ? a.softcap * tanhf(score / a.softcap) : score;
 }
 
 /* Shared memory at `query`: the query, the accumulated mix, a factor per position of a step. */

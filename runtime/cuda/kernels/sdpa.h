@@ -39,7 +39,8 @@ typedef struct {
     int32_t slot_count, heads, capacity; /* of the cache; capacity: whole blocks (core/kv.h) */
     int32_t splits;
     int32_t span; /* positions per split; 0: each row's positions are divided evenly */
-    int32_t is_half, reserved;
+    int32_t is_half;
+    float softcap; /* of the plain kernel; 0: none */
 } sl_sdpa_splits;
 
 enum { SL_CUDA_FEW_SPLITS = 8 }; /* merged by a single thread */

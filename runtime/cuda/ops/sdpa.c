@@ -56,7 +56,7 @@ PLAN(sdpa_merge_sinks) {
 /* ---- splits ---- */
 
 /* sdpa, sdpa_sinks and sdpa_parts begin with the same inputs, in the same order. */
-static sl_sdpa_splits splits_of(const sl_sdpa_args *a, float scale, uint32_t window,
+static sl_sdpa_splits splits_of(const sl_sdpa_args *a, sl_sdpa_attrs attrs,
                                 const sl_gpu_planner *planner) {
     const sl_type *values = &a->cache_v.type;
     return (sl_sdpa_splits){.q = a->q.data,
@@ -65,8 +65,9 @@ static sl_sdpa_splits splits_of(const sl_sdpa_args *a, float scale, uint32_t win
                             .slots = a->slots.data,
                             .positions = a->positions.data,
                             .fault = planner->fault,
-                            .scale = scale,
-                            .window = (int32_t)least(window, INT32_MAX),
+                            .scale = attrs.scale,
+                            .softcap = attrs.softcap,
+                            .window = (int32_t)least(attrs.window, INT32_MAX),
                             .rows = (int32_t)dim(&a->q.type, 0),
                             .ratio = (int32_t)(dim(&a->q.type, 1) / dim(values, 1)),
                             .width = (int32_t)dim(&a->q.type, 2),
@@ -95,8 +96,8 @@ static void add_plain(sl_gpu_planner *planner, const sl_sdpa_splits *s) {
         (uint32_t)(s->width + s->value_width + SL_CUDA_SPLIT) * (uint32_t)sizeof(float);
 }
 
-/* Head sizes with tensor-core kernels, for an f16 cache: few = {one row, several rows}, many = {4
- * warps, 8 warps}. */
+/* Head sizes with tensor-core kernels, for an f16 cache without softcap: few = {one row, several
+ * rows}, many = {4 warps, 8 warps}. */
 typedef struct {
     sl_cuda_fn function;
     uint32_t shared_bytes;
@@ -120,6 +121,7 @@ static const struct wide {
     }
     WIDE(64), WIDE(128), WIDE(256)};
 static const struct wide *wide_of(const sl_sdpa_splits *s) {
+    if (s->softcap > 0) return NULL;
     for (size_t i = 0; s->is_half && i < sizeof wide_heads / sizeof wide_heads[0]; i++)
         if (wide_heads[i].width == s->width && s->width == s->value_width) return &wide_heads[i];
     return NULL;
@@ -207,21 +209,25 @@ static void add_whole(sl_gpu_planner *planner, sl_sdpa_splits *s, result to) {
 
 PLAN(sdpa) {
     const sl_sdpa_args *a = args;
-    sl_sdpa_splits s = splits_of(args, a->attrs.scale, a->attrs.window, planner);
+    sl_sdpa_splits s = splits_of(args, a->attrs, planner);
     add_whole(planner, &s, (result){.out = a->out.data});
     return SL_OK;
 }
 
 PLAN(sdpa_sinks) {
     const sl_sdpa_sinks_args *a = args;
-    sl_sdpa_splits s = splits_of(args, a->attrs.scale, a->attrs.window, planner);
+    const sl_sdpa_attrs attrs = {
+        .scale = a->attrs.scale, .window = a->attrs.window, .softcap = a->attrs.softcap};
+    sl_sdpa_splits s = splits_of(args, attrs, planner);
     add_whole(planner, &s, (result){a->out.data, a->sinks.data});
     return SL_OK;
 }
 
 PLAN(sdpa_parts) {
     const sl_sdpa_parts_args *a = args;
-    sl_sdpa_splits s = splits_of(args, a->attrs.scale, a->attrs.window, planner);
+    const sl_sdpa_attrs attrs = {
+        .scale = a->attrs.scale, .window = a->attrs.window, .softcap = a->attrs.softcap};
+    sl_sdpa_splits s = splits_of(args, attrs, planner);
     add_splits(planner, &s);
     sl_sdpa_joined joined = joined_of(&s);
     joined.group = SL_SDPA_PART / SL_CUDA_SPLIT;
