@@ -1,5 +1,6 @@
 /* graph_files.c - Graphs in files (sluice/graph.h): written whole or not at all, mapped to be read.
  */
+#include "api/needs.h"
 #include "compiler/binary.h"
 #include "engine/formats/file.h"
 #include "sluice/graph.h"
@@ -9,6 +10,7 @@ static sl_status append(void *ctx, const void *bytes, size_t count, sl_error *er
 }
 
 sl_status sl_graph_save(const sl_graph *graph, const char *path, sl_error *err) {
+    SL_NEED(graph && path);
     sl_file_writer writer;
     sl_status status = sl_file_writer_open(&writer, path, NULL, err);
     if (status == SL_OK) status = sl_graph_write(graph, &(sl_sink){append, &writer}, err);
@@ -24,6 +26,7 @@ static void release_map(void *ctx) {
 }
 
 sl_status sl_graph_load(const char *path, const sl_custom_ops *ops, sl_graph **out, sl_error *err) {
+    SL_NEED(path && out);
     sl_file_map *map = sl_allocate(NULL, sizeof *map, _Alignof(sl_file_map));
     if (!map) return sl_no_memory(err, "a file", sizeof *map);
     sl_graph *graph = NULL;
