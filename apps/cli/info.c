@@ -61,8 +61,8 @@ static void print_machine(const sl_model_info *i) {
 
 static json_t *to_json(const sl_model_info *i) {
     json_t *object = json_object();
-#define TEXT(NAME)   (void)json_object_set_new(object, #NAME, json_string(i->NAME))
-#define NUMBER(NAME) (void)json_object_set_new(object, #NAME, json_integer((json_int_t)i->NAME))
+#define TEXT(NAME)   cli_json_set(object, #NAME, json_string(i->NAME))
+#define NUMBER(NAME) cli_json_set(object, #NAME, json_integer((json_int_t)i->NAME))
     TEXT(architecture);
     TEXT(format);
     NUMBER(parameters);
@@ -91,7 +91,7 @@ static json_t *to_json(const sl_model_info *i) {
     TEXT(reader);
 #undef TEXT
 #undef NUMBER
-    (void)json_object_set_new(object, "minimum_bytes", json_integer((json_int_t)minimum_bytes(i)));
+    cli_json_set(object, "minimum_bytes", json_integer((json_int_t)minimum_bytes(i)));
     return object;
 }
 

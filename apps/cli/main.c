@@ -51,7 +51,8 @@ int main(int count, char **words) {
         cli_print_help(stdout, (cli_command)command);
         return CLI_OK;
     }
-    const int result = commands[command].run(&options);
+    int result = commands[command].run(&options);
+    if (result == CLI_OK && cli_json_failed()) result = CLI_FAILED;
     if (fflush(stdout) == 0 && !ferror(stdout)) return result;
     return result == CLI_OK ? cli_fail_text("standard output cannot be written") : result;
 }

@@ -43,7 +43,7 @@ static void print_answer_json(const cli_conversation *c, const char *prompt,
                               const cli_answer *answer) {
     json_t *tokens = json_array();
     for (size_t i = 0; i < answer->token_count; i++)
-        (void)json_array_append_new(tokens, json_integer(answer->tokens[i]));
+        cli_json_append(tokens, json_integer(answer->tokens[i]));
     (void)cli_print_json(
         json_pack("{s:o, s:o, s:o, s:I, s:s, s:o}", "prompt", cli_json_text(prompt, strlen(prompt)),
                   "answer", cli_json_text(answer->text, answer->bytes), "tokens", tokens,

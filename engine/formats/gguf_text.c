@@ -199,10 +199,9 @@ static sl_status add_pieces(const reader *r) {
     }
     json_t *normalizers = json_array();
     if (prefix)
-        (void)json_array_append_new(normalizers,
-                                    json_pack("{s:s, s:s}", "type", "Prepend", "prepend", SPACE));
-    (void)json_array_append_new(normalizers, json_pack("{s:s, s:{s:s}, s:s}", "type", "Replace",
-                                                       "pattern", "String", " ", "content", SPACE));
+        sl_json_append(&normalizers, json_pack("{s:s, s:s}", "type", "Prepend", "prepend", SPACE));
+    sl_json_append(&normalizers, json_pack("{s:s, s:{s:s}, s:s}", "type", "Replace", "pattern",
+                                           "String", " ", "content", SPACE));
     json_t *decoder =
         json_pack("{s:s, s:[{s:s, s:{s:s}, s:s}, {s:s}, {s:s}, {s:s, s:s, s:i, s:i}]}", "type",
                   "Sequence", "decoders", "type", "Replace", "pattern", "String", SPACE, "content",

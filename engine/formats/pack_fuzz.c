@@ -26,7 +26,7 @@ static void read_all(sl_source *source) {
         const void *mapped;
         if (sl_source_map(source, sl_source_tensor(source, i), &mapped, &err) != SL_OK) continue;
     }
-    for (uint32_t layer = 0; layer < SL_PACK_MAX_LAYERS; layer++) {
+    for (uint32_t layer = 0; layer < SL_MAX_LAYERS; layer++) {
         const sl_expert_blocks *blocks = sl_source_expert_blocks(source, layer);
         if (blocks &&
             blocks->offset + blocks->count * blocks->block_bytes > sl_source_file_bytes(source, 0))

@@ -31,7 +31,7 @@ struct sl_pack_writer {
     open_layer layer;
     uint8_t *block; /* gaps between matrices stay zero */
     uint64_t block_capacity;
-    bool layers_seen[SL_PACK_MAX_LAYERS];
+    bool layers_seen[SL_MAX_LAYERS];
 };
 
 /* The manifest may be incomplete now, so the file must never be finished. */
@@ -158,10 +158,10 @@ static sl_status check_complete(const sl_pack_writer *writer, sl_error *err) {
 static sl_status check_layer(const sl_pack_writer *writer, uint32_t layer, uint32_t count,
                              const sl_type matrices[3], sl_error *err) {
     SL_TRY(check_complete(writer, err));
-    if (layer >= SL_PACK_MAX_LAYERS || writer->layers_seen[layer] || count == 0)
+    if (layer >= SL_MAX_LAYERS || writer->layers_seen[layer] || count == 0)
         return sl_fail(err, SL_INVALID,
                        "%s: layer %u with %u experts: layers are below %d, each once, with experts",
-                       writer->file.path, layer, count, SL_PACK_MAX_LAYERS);
+                       writer->file.path, layer, count, SL_MAX_LAYERS);
     for (int i = 0; i < 3; i++) {
         SL_TRY(sl_type_check(&matrices[i], "an expert's matrix", err));
         if (matrices[i].shape.rank != 2)

@@ -283,7 +283,9 @@ static sl_status open_parts(sl_model *model, const char *path, const sl_model_op
     const char *unused;
     SL_TRY(sl_model_check_unused(model->source, &model->config, &model->arena, &unused, err));
     SL_TRY(add_note(model, unused, err));
-    SL_TRY(sl_model_text_load(&model->text, model->source, &model->arena, &model->allocator, err));
+    SL_TRY(
+        sl_model_text_load(&model->text, model->source, model->config.vocab, &model->arena, err));
+    SL_TRY(add_note(model, model->text.note, err));
     model->text_seconds = sl_clock_lap(&clock);
     return SL_OK;
 }

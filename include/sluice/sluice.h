@@ -3,8 +3,10 @@
  * A model may be shared by several threads.  A session is one conversation and may be used by one
  * thread at a time.  In option structs, set struct_size to the sizeof of the struct; a field that
  * is zero means "default", and new fields are only ever appended.  Functions that can fail return
- * sl_status and write a message to err unless err is NULL.  No function prints, exits, or reads the
- * environment. */
+ * sl_status and write a message to err unless err is NULL.  A pointer may be NULL where it is said
+ * here; options and err always may, and so may what is to be closed, destroyed or freed.  Any other
+ * NULL gives SL_INVALID, or from a function without a status the result "nothing": zero, an empty
+ * text.  No function prints, exits, or reads the environment. */
 #ifndef SLUICE_H
 #define SLUICE_H
 #include "sluice/status.h"
@@ -107,11 +109,17 @@ SL_CHECKED sl_status sl_vocabulary_encode(const sl_vocabulary *vocabulary, const
 SL_API const char *sl_vocabulary_text(const sl_vocabulary *vocabulary, sl_token token,
                                       size_t *out_bytes);
 
+typedef struct {
+    size_t struct_size;
+    sl_progress_fn *progress; /* called while the template runs, in steps of its evaluation */
+    void *progress_ctx;
+} sl_render_options;
 /* Renders the model's chat template with the variables of a JSON object {"messages":
  * [{"role","content"}...], "add_generation_prompt": true, ...}.  *out_text is released with
  * sl_text_free. */
 SL_CHECKED sl_status sl_model_render_chat(const sl_model *model, const char *variables_json,
-                                          char **out_text, sl_error *err);
+                                          const sl_render_options *options, char **out_text,
+                                          sl_error *err);
 SL_API void sl_text_free(char *text);
 
 /* Streaming text output that never emits half of a UTF-8 character.  out needs room for
