@@ -24,9 +24,12 @@ SL_CHECKED sl_status sl_pattern_init_general(sl_pattern *pattern, sl_slice text,
                                              sl_error *err);
 void sl_pattern_deinit(sl_pattern *pattern);
 
-/* What one thread needs to match any pattern; made when a pattern first asks for it. */
+/* What one thread needs to match any pattern; made when a pattern first asks for it.  It also
+ * limits the work that a tokenizer can make of one text. */
 typedef struct {
-    size_t text_bytes; /* the longest text that will be searched */
+    size_t text_bytes;       /* of the text before it is normalised */
+    size_t normalised_bytes; /* made of it so far */
+    uint64_t steps_left;     /* of all searches */
     struct pcre2_real_match_data_8 *data;
     struct pcre2_real_match_context_8 *context;
 } sl_matcher;
@@ -34,7 +37,7 @@ typedef struct {
 void sl_matcher_deinit(sl_matcher *matcher);
 
 /* The first match at or after from, {bytes, bytes} when there is none; text is well-formed UTF-8.
- * Fails when the pattern needs more steps or memory than any sane one would. */
+ * Fails when the searches in a text need more steps or memory than those of any sane pattern. */
 SL_CHECKED sl_status sl_pattern_find(const sl_pattern *pattern, sl_matcher *matcher, sl_slice text,
                                      size_t from, sl_span *out, sl_error *err);
 #endif
