@@ -22,8 +22,9 @@ static int find_command(const char *name) {
 }
 
 int main(int count, char **words) {
-    (void)signal(SIGPIPE,
-                 SIG_IGN); /* a closed pipe is a write error and must not kill the process */
+    /* A closed pipe and a file that may not grow are write errors and must not kill the process. */
+    (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGXFSZ, SIG_IGN);
     if (count < 2) {
         cli_print_commands(stderr);
         return CLI_USAGE;

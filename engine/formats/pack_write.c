@@ -49,6 +49,8 @@ static json_t *json_of_checksum(uint64_t checksum) {
 static sl_status start(sl_pack_writer *writer, const char *path, sl_error *err) {
     static const uint8_t blank[SL_PACK_HEADER_BYTES];
     SL_TRY(sl_file_writer_open(&writer->file, path, &writer->allocator, err));
+    if (writer->file.through)
+        return sl_fail(err, SL_IO, "%s: not a regular file, a pack cannot be written there", path);
     writer->entry.hash = XXH3_createState();
     if (!writer->entry.hash) return sl_no_memory(err, "a checksum", 0);
     writer->texts = json_object();

@@ -48,7 +48,7 @@ static sl_status open_reader(sl_model *model, const sl_model_options *options, u
     const char **paths = SL_ARENA_NEW_ARRAY(&model->arena, const char *, count);
     if (!paths) return sl_no_memory(err, "file names", count);
     for (uint32_t i = 0; i < count; i++) paths[i] = sl_source_file_path(model->source, i);
-    sl_reader_options given = {.kind = SL_READER_AUTO, .depth = depth};
+    sl_reader_options given = {.kind = SL_READER_AUTO, .depth = depth, .shares = model->reader};
     if (options->reader && strcmp(options->reader, "io_uring") == 0)
         given.kind = SL_READER_URING;
     else if (options->reader && strcmp(options->reader, "threads") == 0)

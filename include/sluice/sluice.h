@@ -201,8 +201,10 @@ typedef struct {
     uint32_t threads;
     sl_progress_fn *progress;
     void *progress_ctx;
+    int force; /* nonzero: a file that exists is replaced; otherwise it is an error */
 } sl_pack_options;
-/* Converts source, a model in any other format, to a pack; leaves no file behind on failure. */
+/* Converts source, a model in any other format, to a pack; leaves no file behind on failure.  The
+ * destination must not be a file of the source. */
 SL_CHECKED sl_status sl_pack_write(const char *source, const char *destination,
                                    const sl_pack_options *options, sl_error *err);
 /* Reads the whole pack and fails at the first part that does not match its checksum. */
@@ -216,6 +218,7 @@ typedef struct {
     uint64_t seed;                   /* the same seed gives the same bytes */
     sl_progress_fn *progress;
     void *progress_ctx;
+    int force; /* nonzero: a file that exists is replaced; otherwise it is an error */
 } sl_synth_options;
 /* Writes a pack with random weights and without a tokenizer, for benchmarks and tests.  shape: a
  * name such as "qwen3.5-35b-a3b" (the error message for an unknown name lists them all), or the
