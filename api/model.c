@@ -46,8 +46,8 @@ static uint64_t count_parameters(const sl_model *model) {
     return count + sl_expert_table_count(&model->experts) * 3 * c->expert_width * c->hidden;
 }
 
-sl_model_info sl_model_describe(const sl_model *model) {
-    SL_NEED_OR((sl_model_info){0}, model);
+/* With the model's lock held. */
+static sl_model_info describe(const sl_model *model) {
     const sl_model_config *c = &model->config;
     const sl_expert_stats experts = sl_expert_store_stats(model->store);
     const sl_device_info *device = &model->device_info;
@@ -92,6 +92,15 @@ sl_model_info sl_model_describe(const sl_model *model) {
     for (uint32_t l = 0; l < c->layers; l++) info.full_attention_layers += !c->layer[l].linear;
     for (uint32_t f = 0; f < sl_source_file_count(model->source); f++)
         info.file_bytes += sl_source_file_bytes(model->source, f);
+    return info;
+}
+
+sl_model_info sl_model_describe(const sl_model *model) {
+    SL_NEED_OR((sl_model_info){0}, model);
+    pthread_mutex_t *lock = &((sl_model *)(uintptr_t)model)->lock;
+    (void)pthread_mutex_lock(lock);
+    const sl_model_info info = describe(model);
+    (void)pthread_mutex_unlock(lock);
     return info;
 }
 

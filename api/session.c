@@ -215,8 +215,8 @@ sl_status sl_session_next(sl_session *session, const sl_sampling *sampling, sl_t
     return status;
 }
 
-sl_stats sl_session_stats(const sl_session *session) {
-    SL_NEED_OR((sl_stats){0}, session);
+/* With the model's lock held. */
+static sl_stats read_stats(const sl_session *session) {
     sl_stats stats = session->stats;
     const sl_expert_stats now = sl_expert_store_stats(session->model->store);
     const sl_expert_stats *before = &session->experts_before;
@@ -240,5 +240,13 @@ sl_stats sl_session_stats(const sl_session *session) {
     stats.device_bytes_copied = device.expert_bytes_copied;
     stats.device_runs = device.runs;
     stats.launch_seconds = device.launch_seconds;
+    return stats;
+}
+
+sl_stats sl_session_stats(const sl_session *session) {
+    SL_NEED_OR((sl_stats){0}, session);
+    (void)pthread_mutex_lock(&session->model->lock);
+    const sl_stats stats = read_stats(session);
+    (void)pthread_mutex_unlock(&session->model->lock);
     return stats;
 }

@@ -36,10 +36,15 @@ static uint64_t source_bytes(const sl_model *model) {
     return bytes;
 }
 
+/* At least one byte: 0 would be "no limit". */
+static uint64_t share_of_experts(const sl_model *model, double share) {
+    const uint64_t bytes = (uint64_t)((double)model->experts.memory_bytes * share);
+    return bytes ? bytes : 1;
+}
+
 static uint64_t device_budget(const sl_model *model, const sl_model_options *options) {
     const double share = options->device_budget_share;
-    return share > 0 ? (uint64_t)((double)model->experts.memory_bytes * share)
-                     : options->device_budget_bytes;
+    return share > 0 ? share_of_experts(model, share) : options->device_budget_bytes;
 }
 
 static sl_status open_reader(sl_model *model, const sl_model_options *options, uint32_t depth,
@@ -89,7 +94,7 @@ static sl_status open_store(sl_model *model, const sl_model_options *options, sl
         return sl_fail(err, SL_INVALID, "a budget of %g %%, wanted 0 to 100", share * 100);
     SL_TRY(open_reader(model, options, 0, &model->reader, err));
     if (share > 0 && share < 1)
-        budget = (uint64_t)((double)model->experts.memory_bytes * share);
+        budget = share_of_experts(model, share);
     else if (share == 0 && budget == 0)
         budget = default_budget(model, options);
     const sl_allocator *pinned = model->device_info.host_memory;

@@ -28,7 +28,7 @@ static uint32_t block_end(const sampler *s, uint32_t block) {
 
 /* ---- greedy ---- */
 
-/* The first of the largest; the first token where none is a number. */
+/* The first of the largest; -1 where none is a number. */
 static int32_t greedy(const float *logits, uint32_t vocab) {
     enum { STRETCH = 4096 };
     float best = -INFINITY;
@@ -38,7 +38,7 @@ static int32_t greedy(const float *logits, uint32_t vocab) {
         if (most > best) best = most, at = i;
     }
     while (at < vocab && logits[at] != best) at++;
-    return at < vocab ? (int32_t)at : 0;
+    return at < vocab ? (int32_t)at : -1;
 }
 
 /* ---- selecting candidates ---- */

@@ -5,6 +5,7 @@
  * is up, so that one that has to wait for its core does not make the others wait too; how much of
  * the cores the passes had is reported beside the rates.  Passes on one thread and on all
  * alternate, so that what disturbs one kind disturbs the other. */
+#include "runtime/cpu/floors.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/team.h"
@@ -122,12 +123,18 @@ static void measure(sl_team *const teams[2], measuring *m, sl_floors *out) {
     if (out->core_share > 1) out->core_share = 1;
 }
 
+uint64_t sl_floors_block_bytes(uint64_t available) {
+    if (available == 0) return LEAST_BYTES + HUGE_PAGE; /* unknown */
+    if (available / 4 >= LEAST_BYTES)
+        return (available / 4 > MOST_BYTES ? MOST_BYTES : available / 4) + HUGE_PAGE;
+    const uint64_t most = available / 2 < LEAST_BYTES ? available / 2 : LEAST_BYTES;
+    return most / CHUNK_BYTES * CHUNK_BYTES;
+}
+
 /* Pages of its own, huge ones where they are given. */
 static sl_status make_block(measuring *m, sl_error *err) {
-    const uint64_t quarter = sl_memory_available() / 4;
-    m->block_bytes = quarter > MOST_BYTES ? MOST_BYTES : quarter;
-    if (m->block_bytes < LEAST_BYTES) m->block_bytes = LEAST_BYTES;
-    m->block_bytes += HUGE_PAGE;
+    m->block_bytes = sl_floors_block_bytes(sl_memory_available());
+    if (m->block_bytes == 0) return sl_no_memory(err, "a block to read", CHUNK_BYTES);
     uint8_t *block =
         mmap(NULL, m->block_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (block == MAP_FAILED) return sl_no_memory(err, "a block to read", m->block_bytes);
@@ -141,6 +148,7 @@ static sl_status make_block(measuring *m, sl_error *err) {
 sl_status sl_measure_floors(uint32_t threads, sl_floors *out, sl_error *err) {
     measuring m = {.set = sl_cpu_kernel_set(NULL)};
     sl_team *teams[2] = {NULL, NULL};
+    if (!out) return sl_fail(err, SL_INVALID, "sl_measure_floors: out is NULL");
     *out = (sl_floors){0};
     SL_TRY(make_block(&m, err));
     sl_status status = sl_team_create(1, NULL, &teams[0], err);
