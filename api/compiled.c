@@ -1,6 +1,7 @@
 /* compiled.c - Compiling and running graphs (sluice/graph.h). */
 #include "api/needs.h"
 #include "api/options.h"
+#include "base/names.h"
 #include "compiler/compile.h"
 #include "compiler/eval.h"
 #include "core/codec.h"
@@ -22,7 +23,8 @@ struct sl_compiled {
     sl_program *program;
     sl_executable *executable;
     sl_evaluator *evaluator;
-    void **results; /* [output]: the evaluator's, rounded to their type */
+    void **results;   /* [output]: the evaluator's, rounded to their type */
+    sl_names outputs; /* their names */
 };
 
 static bool has_memory(const sl_value_info *value) {
@@ -60,8 +62,11 @@ static sl_status allocate_values(sl_compiled *c, sl_error *err) {
     c->memory = SL_ARENA_NEW_ARRAY(&c->arena, void *, g->value_count + 1);
     c->results = SL_ARENA_NEW_ARRAY(&c->arena, void *, g->output_count + 1);
     c->missing = SL_ARENA_NEW_ARRAY(&c->arena, bool, g->value_count + 1);
-    if (!c->memory || !c->results || !c->missing)
+    if (!c->memory || !c->results || !c->missing ||
+        !sl_names_init(&c->outputs, g->output_count, &c->arena))
         return sl_no_memory(err, "a compiled graph", g->value_count);
+    for (uint32_t o = 0; o < g->output_count; o++)
+        (void)sl_names_add(&c->outputs, g->outputs[o].name, o); /* the first of a name counts */
     for (uint32_t v = 1; v <= g->value_count; v++) {
         const sl_value_info *value = &g->values[v];
         if (value->kind == SL_VALUE_EXPERTS)
@@ -93,11 +98,12 @@ static sl_status compile_copy(sl_compiled *c, sl_error *err) {
 static sl_status load_on_device(sl_compiled *c, sl_error *err) {
     SL_TRY(compile_copy(c, err));
     SL_TRY(c->device->ops->load(c->device, c->program, &c->executable, err));
-    for (uint32_t v = 1; v <= c->graph->value_count; v++) {
-        const sl_value_info *value = &c->graph->values[v];
-        sl_buffer_id buffer;
-        if (has_memory(value) && sl_program_find(c->program, value->name, &buffer))
-            SL_TRY(c->device->ops->bind(c->executable, buffer, c->memory[v], err));
+    for (uint32_t b = 0; b < c->program->buffer_count; b++) {
+        const char *name = c->program->buffers[b].name;
+        const sl_value id = name ? sl_graph_find(c->graph, name) : (sl_value){0};
+        const sl_value_info *value = sl_graph_value(c->graph, id);
+        if (value && has_memory(value))
+            SL_TRY(c->device->ops->bind(c->executable, (sl_buffer_id){b}, c->memory[id.v], err));
     }
     return SL_OK;
 }
@@ -228,13 +234,11 @@ sl_status sl_compiled_run(sl_compiled *c, sl_error *err) {
 
 const void *sl_compiled_get(const sl_compiled *c, const char *name, size_t *out_bytes) {
     SL_NEED_OR(NULL, c && name);
-    for (uint32_t o = 0; o < c->graph->output_count; o++) {
-        if (strcmp(c->graph->outputs[o].name, name) != 0) continue;
-        if (out_bytes)
-            *out_bytes = sl_type_bytes(&sl_graph_value(c->graph, c->graph->outputs[o].value)->type);
-        return c->device ? c->device->ops->output(c->executable, o) : c->results[o];
-    }
-    return NULL;
+    uint32_t o;
+    if (!sl_names_find(&c->outputs, name, &o)) return NULL;
+    if (out_bytes)
+        *out_bytes = sl_type_bytes(&sl_graph_value(c->graph, c->graph->outputs[o].value)->type);
+    return c->device ? c->device->ops->output(c->executable, o) : c->results[o];
 }
 
 /* ---- profiles ---- */

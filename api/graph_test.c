@@ -1,9 +1,11 @@
 /* graph_test.c - Graphs by way of the public functions. */
+#include "base/clock.h"
 #include "compiler/graph.h"
 #include "sluice/graph.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -237,6 +239,38 @@ static void texts_of_custom_ops_end(void **state) {
     sl_custom_ops_free(ops);
 }
 
+/* Names are looked up in tables: work in the square of these counts would take half a minute. */
+static void many_inputs_and_outputs(void **state) {
+    (void)state;
+    enum { COUNT = 12000 };
+    sl_graph *g = NULL;
+    sl_compiled *c = NULL;
+    sl_error err = {0};
+    char name[16];
+    const double start = sl_clock_seconds();
+    assert_int_equal(sl_graph_new("many", &g, &err), SL_OK);
+    for (int i = 0; i < COUNT; i++) {
+        (void)snprintf(name, sizeof name, "x%d", i);
+        const sl_value x = sl_graph_add_input(g, name, "f32", 1, (int64_t[]){1});
+        (void)snprintf(name, sizeof name, "y%d", i);
+        sl_graph_add_output(g, name, sl_graph_apply(g, "neg", &x, 1, NULL));
+    }
+    if (sl_compile(g, NULL, &c, &err)) fail_msg("%s", err.message);
+    for (int i = 0; i < COUNT; i++) {
+        (void)snprintf(name, sizeof name, "x%d", i);
+        assert_int_equal(sl_compiled_set(c, name, &(float){(float)i}, 4, &err), SL_OK);
+    }
+    if (sl_compiled_run(c, &err)) fail_msg("%s", err.message);
+    for (int i = 0; i < COUNT; i++) {
+        (void)snprintf(name, sizeof name, "y%d", i);
+        assert_true(*(const float *)sl_compiled_get(c, name, NULL) == (float)-i);
+    }
+    sl_compiled_free(c);
+    sl_graph_free(g);
+    const double seconds = sl_clock_seconds() - start;
+    if (seconds > 15) fail_msg("%.1f s", seconds);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(graphs_are_built_and_read_back),
@@ -247,6 +281,7 @@ int main(void) {
         cmocka_unit_test(structs_of_older_callers),
         cmocka_unit_test(null_pointers),
         cmocka_unit_test(texts_of_custom_ops_end),
+        cmocka_unit_test(many_inputs_and_outputs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

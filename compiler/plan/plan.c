@@ -50,38 +50,79 @@ static order_fn *const orders[] = {larger_first, heavier_first, earlier_first};
 
 /* ---- placing ---- */
 
-/* placed: the blocks that have offsets, in order of offset. */
-static uint64_t lowest_free(const sl_block *block, const sl_block *placed, uint32_t count) {
-    uint64_t offset = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        if (block->first_level > placed[i].last_level || placed[i].first_level > block->last_level)
+/* The blocks that have offsets, by groups of levels in which they live.  Those of many groups are
+ * in a list of their own, so that a block is in few lists. */
+enum { GROUP_LEVELS = 32, MOST_GROUPS = 8 };
+typedef struct {
+    uint32_t next, block; /* next: 1 + its index, 0: none */
+} group_link;
+typedef struct {
+    uint32_t *first; /* [groups + 1]: of each group, and of the long-lived blocks */
+    group_link *links;
+    uint32_t groups, count;
+    const sl_block **found; /* room for all blocks */
+} placing;
+
+static uint32_t group_of(uint32_t level) {
+    return level / GROUP_LEVELS;
+}
+
+static void list_block(placing *p, uint32_t list, uint32_t block) {
+    p->links[p->count] = (group_link){p->first[list], block};
+    p->first[list] = ++p->count;
+}
+
+static void add_placed(placing *p, const sl_block *blocks, uint32_t block) {
+    const uint32_t first = group_of(blocks[block].first_level);
+    const uint32_t last = group_of(blocks[block].last_level);
+    if (last - first >= MOST_GROUPS) {
+        list_block(p, p->groups, block);
+        return;
+    }
+    for (uint32_t g = first; g <= last; g++) list_block(p, g, block);
+}
+
+static int lower_first(const void *a, const void *b) {
+    const sl_block *x = *(const sl_block *const *)a, *y = *(const sl_block *const *)b;
+    return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+/* Collects the placed blocks of a list that live at the same time; in several lists, a block counts
+ * in the first that both share. */
+static uint32_t collect(const placing *p, const sl_block *blocks, const sl_block *block,
+                        uint32_t list, uint32_t count) {
+    for (uint32_t l = p->first[list]; l; l = p->links[l - 1].next) {
+        const sl_block *other = &blocks[p->links[l - 1].block];
+        if (block->first_level > other->last_level || other->first_level > block->last_level)
             continue;
-        if (offset + block->bytes <= placed[i].offset) break;
-        const uint64_t end = placed[i].offset + placed[i].bytes;
+        const uint32_t later =
+            other->first_level > block->first_level ? other->first_level : block->first_level;
+        if (list == p->groups || group_of(later) == list) p->found[count++] = other;
+    }
+    return count;
+}
+
+static uint64_t lowest_free(const placing *p, const sl_block *blocks, const sl_block *block) {
+    uint32_t count = collect(p, blocks, block, p->groups, 0);
+    for (uint32_t g = group_of(block->first_level); g <= group_of(block->last_level); g++)
+        count = collect(p, blocks, block, g, count);
+    qsort(p->found, count, sizeof *p->found, lower_first);
+    uint64_t offset = 0;
+    for (uint32_t i = 0; i < count && offset + block->bytes > p->found[i]->offset; i++) {
+        const uint64_t end = p->found[i]->offset + p->found[i]->bytes;
         if (end > offset) offset = end;
     }
     return offset;
 }
 
-static void insert(sl_block *placed, uint32_t count, const sl_block *block) {
-    uint32_t low = 0, high = count;
-    while (low < high) {
-        const uint32_t middle = low + (high - low) / 2;
-        if (placed[middle].offset <= block->offset)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    memmove(&placed[low + 1], &placed[low], (count - low) * sizeof *placed);
-    placed[low] = *block;
-}
-
 /* Places all blocks in their present order; the arena's size. */
-static uint64_t place_all(sl_block *blocks, uint32_t count, sl_block *placed) {
+static uint64_t place_all(sl_block *blocks, uint32_t count, placing *p) {
     uint64_t bytes = 0;
+    memset(p->first, 0, ((size_t)p->groups + 1) * sizeof *p->first);
+    p->count = 0;
     for (uint32_t i = 0; i < count; i++) {
-        blocks[i].offset = lowest_free(&blocks[i], placed, i);
-        insert(placed, i, &blocks[i]);
+        blocks[i].offset = lowest_free(p, blocks, &blocks[i]);
+        add_placed(p, blocks, i);
         if (blocks[i].offset + blocks[i].bytes > bytes) bytes = blocks[i].offset + blocks[i].bytes;
     }
     return bytes;
@@ -100,14 +141,21 @@ static uint64_t place_apart(sl_block *blocks, uint32_t count) {
 static sl_status place_best(sl_lives *lives, uint64_t live_bytes, sl_arena *scratch,
                             uint64_t *out_bytes, sl_error *err) {
     const uint32_t count = lives->block_count;
+    uint32_t last = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (lives->blocks[i].last_level > last) last = lives->blocks[i].last_level;
+    placing p = {.groups = group_of(last) + 1};
     sl_block *trial = SL_ARENA_NEW_ARRAY(scratch, sl_block, count + 1);
-    sl_block *placed = SL_ARENA_NEW_ARRAY(scratch, sl_block, count + 1);
-    if (!trial || !placed) return sl_no_memory(err, "a memory plan", count);
+    p.first = SL_ARENA_NEW_ARRAY(scratch, uint32_t, (size_t)p.groups + 1);
+    p.links = SL_ARENA_NEW_ARRAY(scratch, group_link, (size_t)count * MOST_GROUPS + 1);
+    p.found = SL_ARENA_NEW_ARRAY(scratch, const sl_block *, count + 1);
+    if (!trial || !p.first || !p.links || !p.found)
+        return sl_no_memory(err, "a memory plan", count);
     *out_bytes = UINT64_MAX;
     for (size_t o = 0; o < sizeof orders / sizeof orders[0] && *out_bytes > live_bytes; o++) {
         memcpy(trial, lives->blocks, count * sizeof *trial);
         qsort(trial, count, sizeof *trial, orders[o]);
-        const uint64_t bytes = place_all(trial, count, placed);
+        const uint64_t bytes = place_all(trial, count, &p);
         if (bytes >= *out_bytes) continue;
         *out_bytes = bytes;
         for (uint32_t i = 0; i < count; i++)

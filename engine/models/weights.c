@@ -20,9 +20,8 @@ void sl_weights_deinit(sl_weights *weights) {
 }
 
 const sl_weight *sl_weights_find(const sl_weights *weights, const char *name) {
-    for (uint32_t i = 0; i < weights->count; i++)
-        if (strcmp(weights->items[i].name, name) == 0) return &weights->items[i];
-    return NULL;
+    uint32_t found;
+    return sl_names_find(&weights->names, name, &found) ? &weights->items[found] : NULL;
 }
 
 static sl_dims without_ones(const sl_dims *dims) {
@@ -69,13 +68,18 @@ static sl_status append(sl_weights *weights, sl_weight item, const sl_weight **o
     if (weights->count == weights->capacity) {
         const uint32_t capacity = weights->capacity ? weights->capacity * 2 : 64;
         sl_weight *items = SL_ARENA_NEW_ARRAY(&weights->arena, sl_weight, capacity);
-        if (!items) return sl_no_memory(err, "the weight table", capacity * sizeof *items);
-        if (weights->count) memcpy(items, weights->items, weights->count * sizeof *items);
+        if (!items || !sl_names_init(&weights->names, capacity, &weights->arena))
+            return sl_no_memory(err, "the weight table", capacity * sizeof *items);
+        for (uint32_t i = 0; i < weights->count; i++) {
+            items[i] = weights->items[i];
+            (void)sl_names_add(&weights->names, items[i].name, i);
+        }
         weights->items = items;
         weights->capacity = capacity;
     }
     item.name = sl_arena_copy_text(&weights->arena, item.name, strlen(item.name));
     if (!item.name) return sl_no_memory(err, "a weight's name", 0);
+    (void)sl_names_add(&weights->names, item.name, weights->count);
     weights->items[weights->count] = item;
     *out = &weights->items[weights->count++];
     return SL_OK;

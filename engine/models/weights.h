@@ -2,6 +2,7 @@
  * once. */
 #ifndef SL_ENGINE_MODELS_WEIGHTS_H
 #define SL_ENGINE_MODELS_WEIGHTS_H
+#include "base/names.h"
 #include "engine/models/load.h"
 
 typedef struct {
@@ -15,7 +16,8 @@ typedef struct {
     sl_arena arena;
     sl_weight *items;
     uint32_t count, capacity;
-    sl_load load; /* without a reader matrices are mapped */
+    sl_names names; /* of items */
+    sl_load load;   /* without a reader matrices are mapped */
     uint64_t matrix_bytes, converted_bytes;
     bool imagined, unread; /* unread: found and checked, without data */
 } sl_weights;
