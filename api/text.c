@@ -72,7 +72,7 @@ static sl_status complete_variables(const sl_model *model, const char *json, cha
     }
     set_missing(&object, "bos_token", model->text.bos);
     set_missing(&object, "eos_token", model->text.eos);
-    *out = json_dumps(object, JSON_COMPACT);
+    *out = sl_json_dump(object, JSON_COMPACT);
     json_decref(object);
     return *out ? SL_OK : sl_no_memory(err, "chat variables", strlen(json));
 }
@@ -84,7 +84,7 @@ sl_status sl_model_render_chat(const sl_model *model, const char *variables_json
     sl_options_copy(&options, sizeof options, given);
     const sl_error *problem = &model->text.chat_problem;
     if (!model->text.chat && problem->status != SL_OK)
-        return sl_fail(err, problem->status, "%s", problem->message);
+        return sl_fail(err, SL_FORMAT, "%s", problem->message);
     if (!model->text.chat) return sl_fail(err, SL_UNSUPPORTED, "the model has no chat template");
     sl_status status = SL_OK;
     char *variables = NULL, *rendered = NULL;

@@ -17,7 +17,7 @@ typedef struct {
 
 /* Makes room for `most` names in arena; false without memory. */
 bool sl_names_init(sl_names *names, uint32_t most, sl_arena *arena);
-/* False if the name is there already. */
+/* False if the name is in the table already. */
 bool sl_names_add(sl_names *names, const char *name, uint32_t number);
 /* False if the name is not there.  A zeroed table has no names. */
 bool sl_names_find(const sl_names *names, const char *name, uint32_t *out);

@@ -54,6 +54,8 @@ json_t *cli_json_text(const char *text, size_t bytes);
 void cli_json_append(json_t *array, json_t *value);
 void cli_json_set(json_t *object, const char *key, json_t *value);
 bool cli_json_failed(void);
+/* The value as text, released with free; NULL without memory. */
+char *cli_json_dump(const json_t *value, size_t flags);
 /* Prints the value, indented, to standard output and gives up the reference; returns CLI_OK, or
  * CLI_FAILED after a message. */
 int cli_print_json(json_t *value);

@@ -94,7 +94,7 @@ sl_status cli_conversation_render(const cli_conversation *conversation, char **o
         json_pack("{s:O, s:b}", "messages", conversation->messages, "add_generation_prompt", 1);
     if (conversation->tools) cli_json_set(variables, "tools", json_incref(conversation->tools));
     set_now(variables);
-    char *json = json_dumps(variables, JSON_COMPACT);
+    char *json = cli_json_dump(variables, JSON_COMPACT);
     json_decref(variables);
     if (!json || cli_json_failed()) {
         free(json);

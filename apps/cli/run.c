@@ -6,7 +6,11 @@
 /* The prompt of the options or of standard input, released with free; NULL after a message. */
 static char *read_prompt(const cli_options *options) {
     size_t bytes;
-    if (options->prompt) return strdup(options->prompt);
+    if (options->prompt) {
+        char *copy = strdup(options->prompt);
+        if (!copy) (void)cli_fail_text("no memory for the prompt");
+        return copy;
+    }
     if (cli_is_terminal(stdin))
         (void)fprintf(stderr, "sluice: type the prompt, then Ctrl-D (or use -p PROMPT)\n");
     char *text = cli_read_all("-", &bytes);

@@ -139,8 +139,22 @@ bool cli_json_failed(void) {
     return json_failed;
 }
 
+/* json_dumps leaves out keys when its buffer cannot grow. */
+char *cli_json_dump(const json_t *value, size_t flags) {
+    const size_t bytes = json_dumpb(value, NULL, 0, flags);
+    char *text = bytes ? malloc(bytes + 1) : NULL;
+    if (!text) return NULL;
+    if (json_dumpb(value, text, bytes, flags) != bytes) {
+        free(text);
+        return NULL;
+    }
+    text[bytes] = '\0';
+    return text;
+}
+
 int cli_print_json(json_t *value) {
-    char *text = json_failed ? NULL : json_dumps(value, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
+    char *text =
+        json_failed ? NULL : cli_json_dump(value, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
     json_decref(value);
     if (!text) {
         json_failed = true;

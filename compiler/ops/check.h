@@ -9,7 +9,7 @@
  * "W-1" are derived from one.  ".." in front stands for any leading dims, the same wherever it
  * appears.  An element type is a dtype's own name or a class: `number` (f32 or i32), `keys` (f32,
  * f16 or k16), `values` (f32, f16 or v16), `float`, `plain` (whole elements: no panels, no codes),
- * `weight` (float or panel), `panels`, `rows` (f32 or a8), `any`. */
+ * `weight` (f32, f16, bf16 or panel), `panels`, `rows` (f32 or a8), `any`. */
 #ifndef SL_COMPILER_OPS_CHECK_H
 #define SL_COMPILER_OPS_CHECK_H
 #include "compiler/ops/semantics.h"

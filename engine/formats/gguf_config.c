@@ -331,7 +331,7 @@ sl_status sl_gguf_config(const sl_gguf *gguf, const sl_gguf_architecture *archit
     const writer w = {gguf, architecture->bit, json_object(), err};
     if (!w.config) return sl_no_memory(err, "a config", 0);
     sl_status status = fill(&w, architecture, out_layers);
-    char *text = status == SL_OK ? json_dumps(w.config, JSON_INDENT(1)) : NULL;
+    char *text = status == SL_OK ? sl_json_dump(w.config, JSON_INDENT(1)) : NULL;
     if (text) *out = (sl_gguf_text){sl_arena_copy_text(arena, text, strlen(text)), strlen(text)};
     if (status == SL_OK && (!text || !out->data)) status = sl_no_memory(err, "a config", 0);
     free(text);

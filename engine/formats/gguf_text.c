@@ -25,7 +25,7 @@ static sl_status no_memory(const reader *r) {
 
 /* value is taken over. */
 static sl_status add_text(const reader *r, const char *name, json_t *value) {
-    char *dumped = value ? json_dumps(value, JSON_COMPACT) : NULL;
+    char *dumped = value ? sl_json_dump(value, JSON_COMPACT) : NULL;
     json_decref(value);
     if (!dumped) return no_memory(r);
     const size_t bytes = strlen(dumped);

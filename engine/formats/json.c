@@ -1,5 +1,6 @@
 #include "engine/formats/json.h"
 #include "base/memory.h"
+#include <stdlib.h>
 
 sl_status sl_json_refuse(const char *what, size_t bytes, const sl_json_problem *problem,
                          sl_error *err) {
@@ -19,6 +20,18 @@ sl_status sl_json_load(const char *what, const char *text, size_t bytes, json_t 
     }
     *out = root;
     return SL_OK;
+}
+
+char *sl_json_dump(const json_t *value, size_t flags) {
+    const size_t bytes = json_dumpb(value, NULL, 0, flags);
+    char *text = bytes ? malloc(bytes + 1) : NULL;
+    if (!text) return NULL;
+    if (json_dumpb(value, text, bytes, flags) != bytes) {
+        free(text);
+        return NULL;
+    }
+    text[bytes] = '\0';
+    return text;
 }
 
 void sl_json_append(json_t **array, json_t *value) {

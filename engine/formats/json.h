@@ -30,6 +30,10 @@ SL_CHECKED sl_status sl_json_load(const char *what, const char *text, size_t byt
 void sl_json_append(json_t **array, json_t *value);
 void sl_json_set(json_t **object, const char *key, json_t *value);
 
+/* The value as text, released with free; NULL without memory.  (json_dumps leaves out keys when its
+ * buffer cannot grow.) */
+char *sl_json_dump(const json_t *value, size_t flags);
+
 /* Reads an array of at most SL_MAX_RANK integers.  The caller must check their signs. */
 SL_CHECKED sl_status sl_json_dims(const char *what, const json_t *array, sl_dims *out,
                                   sl_error *err);

@@ -2,6 +2,7 @@
 #include "engine/formats/json.h"
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -134,6 +135,35 @@ static void test_no_memory(void **unused) {
     json_decref(whole);
 }
 
+static void *allocate_none(size_t bytes) {
+    return ++calls >= failing ? NULL : malloc(bytes);
+}
+
+/* jansson's own json_dumps gives texts without some of the keys. */
+static void test_dump_without_memory(void **unused) {
+    json_t *object = json_object();
+    char key[64];
+    (void)unused;
+    for (int i = 0; i < 40; i++) {
+        (void)snprintf(key, sizeof key, "a key of about thirty bytes, %d", i);
+        assert_int_equal(json_object_set_new(object, key, json_integer(i)), 0);
+    }
+    char *whole = sl_json_dump(object, JSON_COMPACT);
+    assert_non_null(whole);
+    for (int once = 0; once < 2; once++) {
+        json_set_alloc_funcs(once ? allocate : allocate_none, free);
+        for (failing = 1; failing < 30; failing++) {
+            calls = 0;
+            char *text = sl_json_dump(object, JSON_COMPACT);
+            if (text) assert_string_equal(text, whole);
+            free(text);
+        }
+        json_set_alloc_funcs(malloc, free);
+    }
+    free(whole);
+    json_decref(object);
+}
+
 static void test_append(void **unused) {
     json_t *array = json_array(), *object = json_object();
     (void)unused;
@@ -152,9 +182,8 @@ static void test_append(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_texts),
-        cmocka_unit_test(test_edges),
-        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_random_texts), cmocka_unit_test(test_edges),
+        cmocka_unit_test(test_no_memory),    cmocka_unit_test(test_dump_without_memory),
         cmocka_unit_test(test_append),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 /* Input: the manifest of a pack whose header and checksum are right, or, when the input starts
  * with the magic, a whole file. */
 #include "engine/formats/pack.h"
+#include "tests/support/mutate_json.h"
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -255,7 +255,7 @@ static sl_status write_manifest(sl_pack_writer *writer, const char *manifest, sl
 
 sl_status sl_pack_writer_finish(sl_pack_writer *writer, sl_error *err) {
     SL_TRY(check_complete(writer, err));
-    char *manifest = json_dumps(writer->manifest, JSON_COMPACT);
+    char *manifest = sl_json_dump(writer->manifest, JSON_COMPACT);
     if (!manifest) return no_manifest_memory(writer, err);
     const sl_status status = write_manifest(writer, manifest, err);
     free(manifest);

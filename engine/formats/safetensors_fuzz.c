@@ -1,5 +1,6 @@
 /* Input: a whole file, and once more as only the JSON of one with a megabyte of data. */
 #include "engine/formats/safetensors.h"
+#include "tests/support/mutate_json.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -36,10 +36,10 @@ static uint64_t source_bytes(const sl_model *model) {
     return bytes;
 }
 
-/* At least one byte: 0 would be "no limit". */
+/* At least one byte where there are experts: 0 would be "no limit". */
 static uint64_t share_of_experts(const sl_model *model, double share) {
     const uint64_t bytes = (uint64_t)((double)model->experts.memory_bytes * share);
-    return bytes ? bytes : 1;
+    return bytes || !model->experts.memory_bytes ? bytes : 1;
 }
 
 static uint64_t device_budget(const sl_model *model, const sl_model_options *options) {

@@ -1,7 +1,6 @@
 /* limits_test.c - Tokenizer files that would take all memory or all time: an error, or the right
  * tokens soon. */
 #define PCRE2_CODE_UNIT_WIDTH 8
-#include "base/clock.h"
 #include "engine/text/pattern.h"
 #include "engine/text/tokenizer.h"
 #include <jansson.h>
@@ -10,8 +9,14 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
+
+/* Of this process, whatever else the machine does. */
+static double cpu_seconds(void) {
+    return (double)clock() / CLOCKS_PER_SEC;
+}
 
 enum { TEXT_BYTES = 200000 };
 
@@ -44,7 +49,7 @@ static sl_tokenizer *create(json_t *normalizer, json_t *pre_tokenizer, json_t *a
 
 /* Encodes and returns the count of tokens; message: how it is to fail, or NULL. */
 static size_t encode(sl_tokenizer *tokenizer, const char *text, const char *message) {
-    const double start = sl_clock_seconds();
+    const double start = cpu_seconds();
     size_t count = 0;
     sl_error err = {0};
     const sl_status status =
@@ -52,7 +57,7 @@ static size_t encode(sl_tokenizer *tokenizer, const char *text, const char *mess
     if (!message && status != SL_OK) fail_msg("%s", err.message);
     if (message && (status == SL_OK || !strstr(err.message, message)))
         fail_msg("'%s', wanted '%s'", status == SL_OK ? "no error" : err.message, message);
-    assert_true(sl_clock_seconds() - start < patience);
+    assert_true(cpu_seconds() - start < patience);
     sl_tokenizer_destroy(tokenizer);
     return count;
 }

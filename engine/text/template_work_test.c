@@ -1,14 +1,19 @@
 /* template_work_test.c - Short templates that would work for hours: the limit of steps stops them
  * soon, and so does the caller. */
-#include "base/clock.h"
 #include "engine/text/template.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
+
+/* Of this process, whatever else the machine does. */
+static double cpu_seconds(void) {
+    return (double)clock() / CLOCKS_PER_SEC;
+}
 
 typedef struct {
     int calls, cancel_at; /* 0: never */
@@ -65,11 +70,11 @@ static void work_is_limited(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof endless / sizeof endless[0]; i++) {
         sl_error err;
-        const double start = sl_clock_seconds();
+        const double start = cpu_seconds();
         if (render(endless[i], NULL, &err) == SL_OK) fail_msg("rendered: %s", endless[i]);
         if (!strstr(err.message, "evaluation steps") && !strstr(err.message, "bytes of values"))
             fail_msg("%s: %s", endless[i], err.message);
-        const double seconds = sl_clock_seconds() - start;
+        const double seconds = cpu_seconds() - start;
         if (seconds > 20) fail_msg("%s: %.1f s", endless[i], seconds);
     }
 }
@@ -83,19 +88,19 @@ static void names_are_charged(void **state) {
     assert_non_null(text);
     for (int i = 0; i < NAMES; i++) at += sprintf(at, "{%% set v%d=1 %%}", i);
     (void)strcpy(at, LOOP("{% if v0 %}{% endif %}"));
-    double start = sl_clock_seconds();
+    double start = cpu_seconds();
     assert_int_not_equal(render(text, NULL, &err), SL_OK);
     assert_non_null(strstr(err.message, "evaluation steps"));
-    assert_true(sl_clock_seconds() - start < 20);
+    assert_true(cpu_seconds() - start < 20);
     at = text + sprintf(text, "{%% set ");
     memset(at, 'n', LONG);
     at += LONG + sprintf(at + LONG, "=1 %%}{%% for i in range(100000) %%}{%% if ");
     memset(at, 'n', LONG);
     (void)strcpy(at + LONG, " %}{% endif %}{% endfor %}");
-    start = sl_clock_seconds();
+    start = cpu_seconds();
     assert_int_not_equal(render(text, NULL, &err), SL_OK);
     assert_non_null(strstr(err.message, "evaluation steps"));
-    assert_true(sl_clock_seconds() - start < 20);
+    assert_true(cpu_seconds() - start < 20);
     free(text);
 }
 

@@ -116,7 +116,7 @@ typedef struct {
 } sl_render_options;
 /* Renders the model's chat template with the variables of a JSON object {"messages":
  * [{"role","content"}...], "add_generation_prompt": true, ...}.  *out_text is released with
- * sl_text_free. */
+ * sl_text_free.  SL_UNSUPPORTED: the model has no chat template; SL_FORMAT: it does not parse. */
 SL_CHECKED sl_status sl_model_render_chat(const sl_model *model, const char *variables_json,
                                           const sl_render_options *options, char **out_text,
                                           sl_error *err);
