@@ -60,6 +60,8 @@ static void mistakes_are_reported(void **state) {
                   "attributes of softmax: line 1, column 1: softmax has no attribute 'width'", 1},
                  {"reduce_sum", NULL,
                   "attributes of reduce_sum: line 1, column 1: attribute 'axes' is missing", 1},
+                 {"linear", NULL,
+                  "linear: w is f64[2,4], must be weight[N,K] (f32, f16, bf16 or a panel type)", 2},
                  {"reduce_sum", "axes=[1] keep=1",
                   "attributes of reduce_sum: line 1, column 10: expected ',', found 'k'", 1}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -67,8 +69,9 @@ static void mistakes_are_reported(void **state) {
         sl_error err = {0};
         assert_int_equal(sl_graph_new("api", &g, &err), SL_OK);
         const sl_value x = sl_graph_add_input(g, "x", "f32", 2, (int64_t[]){2, 4});
+        const sl_value wide = sl_graph_add_weight(g, "w", "f64", 2, (int64_t[]){2, 4});
         const sl_value y =
-            sl_graph_apply(g, cases[i].op, (sl_value[]){x, x}, cases[i].count, cases[i].attrs);
+            sl_graph_apply(g, cases[i].op, (sl_value[]){x, wide}, cases[i].count, cases[i].attrs);
         assert_int_equal(y.v, 0);
         assert_int_not_equal(sl_graph_check(g, &err), SL_OK);
         assert_string_equal(err.message, cases[i].message);

@@ -156,8 +156,9 @@ SL_API size_t sl_session_length(const sl_session *session);
 /* Truncates the sequence to its first `length` tokens. */
 SL_CHECKED sl_status sl_session_rewind(sl_session *session, size_t length, sl_error *err);
 /* Makes the running call return SL_CANCELLED after the current forward pass; the session keeps the
- * tokens that it had before the call and those of the call that are finished.  If no call is running, the next one is cancelled.  This is the only
- * function that may be called from another thread or a signal handler. */
+ * tokens that it had before the call and those of the call that are finished.  If no call is
+ * running, the next one is cancelled.  This is the only function that may be called from another
+ * thread or a signal handler. */
 SL_API void sl_session_cancel(sl_session *session);
 
 typedef struct {
@@ -168,8 +169,8 @@ typedef struct {
 } sl_sampling;
 /* The default sampling of the model (generation_config.json), greedy if it has none. */
 SL_API sl_sampling sl_model_sampling(const sl_model *model);
-/* Samples a token from the logits; the session is not changed.  Fails with SL_FORMAT if no logit is a
- * number. */
+/* Samples a token from the logits; the session is not changed.  Fails with SL_FORMAT if no logit is
+ * a number. */
 SL_CHECKED sl_status sl_session_sample(sl_session *session, const sl_sampling *sampling,
                                        sl_token *out, sl_error *err);
 /* Samples a token and appends it to the sequence.  Its forward pass runs in the background or when
