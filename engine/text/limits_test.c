@@ -187,13 +187,8 @@ static void windows_change_nothing(void **state) {
                                           "[^c]{250,600}",
                                           "(?:ab?)+c|b",
                                           "\\z|ca"};
-    static const char *const texts[] = {"aaaabbbbc",
-                                        "abcb",
-                                        "aaaaaaaaab",
-                                        "aaa bbb, c",
-                                        "\xc3\xa4\xc3\xa4"
-                                        "bca",
-                                        "a"};
+    static const char *const texts[] = {"aaaabbbbc",           "abcb", "aaaaaaaaab", "aaa bbb, c",
+                                        "\303\244\303\244bca", "a"};
     for (size_t r = 0; r < sizeof regexes / sizeof regexes[0]; r++)
         for (size_t t = 0; t < sizeof texts / sizeof texts[0]; t++)
             for (size_t bytes = 250; bytes < 4200; bytes += bytes < 265 ? 1 : 977) {
