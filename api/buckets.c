@@ -1,4 +1,6 @@
 /* buckets.c - Graphs with symbols, compiled for sizes that are rounded up (sluice/graph.h). */
+#include "api/needs.h"
+#include "api/options.h"
 #include "compiler/graph.h"
 #include "sluice/graph.h"
 #include <string.h>
@@ -20,7 +22,7 @@ typedef struct {
 
 struct sl_bucketed {
     sl_arena arena;
-    const sl_graph *graph;
+    sl_graph *graph; /* a copy, which nobody adds to */
     sl_bucket_options options;
     sl_compile_options compile;
     bucket *buckets;
@@ -61,6 +63,7 @@ void sl_bucketed_free(sl_bucketed *b) {
         sl_release(NULL, b->results[o].data, b->results[o].bytes, ALIGNMENT);
     sl_release(NULL, b->padded.data, b->padded.bytes, ALIGNMENT);
     sl_graph_destroy(b->exact);
+    sl_graph_destroy(b->graph);
     sl_arena arena = b->arena;
     sl_arena_deinit(&arena);
 }
@@ -102,19 +105,21 @@ static sl_status make_room(sl_bucketed *b, sl_error *err) {
 
 sl_status sl_bucketed_new(const sl_graph *graph, const sl_bucket_options *options,
                           sl_bucketed **out, sl_error *err) {
+    SL_NEED(graph && out);
     SL_TRY(check_graph(graph, err));
     sl_arena arena;
     sl_arena_init(&arena, NULL);
     sl_bucketed *b = SL_ARENA_NEW(&arena, sl_bucketed);
     if (!b) return sl_no_memory(err, "a bucketed graph", sizeof *b);
     b->arena = arena;
-    b->graph = graph;
-    if (options) b->options = *options;
-    if (b->options.compile) b->compile = *b->options.compile;
-    b->options.compile = options && options->compile ? &b->compile : NULL;
+    sl_options_copy(&b->options, sizeof b->options, options);
+    sl_options_copy(&b->compile, sizeof b->compile, b->options.compile);
+    b->compile.struct_size = sizeof b->compile;
+    b->options.compile = &b->compile;
     if (b->options.least < 1) b->options.least = 1;
     if (!b->options.most_kept) b->options.most_kept = KEPT;
-    const sl_status status = make_room(b, err);
+    sl_status status = sl_graph_copy(graph, NULL, &b->graph, err);
+    if (status == SL_OK) status = make_room(b, err);
     if (status == SL_OK)
         *out = b;
     else
@@ -123,6 +128,7 @@ sl_status sl_bucketed_new(const sl_graph *graph, const sl_bucket_options *option
 }
 
 uint32_t sl_bucketed_count(const sl_bucketed *b) {
+    SL_NEED_OR(0, b);
     return b->count;
 }
 
@@ -186,6 +192,7 @@ static sl_status make_bucket(sl_bucketed *b, bucket **out, sl_error *err) {
 
 sl_status sl_bucketed_resize(sl_bucketed *b, const sl_symbol_size *sizes, uint32_t count,
                              sl_error *err) {
+    SL_NEED(b && (sizes || !count));
     const sl_graph *g = b->graph;
     sl_graph *exact = NULL;
     SL_TRY(sl_graph_bind(g, sizes, count, NULL, &exact, err));
@@ -255,6 +262,7 @@ static sl_status keep_weight(sl_bucketed *b, sl_value value, const void *data, s
 
 sl_status sl_bucketed_set(sl_bucketed *b, const char *name, const void *data, size_t bytes,
                           sl_error *err) {
+    SL_NEED(b && name && (data || !bytes));
     const sl_value value = sl_graph_find(b->graph, name);
     const sl_value_info *info = sl_graph_value(b->graph, value);
     char text[SL_TYPE_TEXT];
@@ -280,6 +288,7 @@ sl_status sl_bucketed_set(sl_bucketed *b, const char *name, const void *data, si
 }
 
 sl_status sl_bucketed_run(sl_bucketed *b, sl_error *err) {
+    SL_NEED(b);
     SL_TRY(check_ready(b, err));
     SL_TRY(sl_compiled_run(b->now->compiled, err));
     for (uint32_t o = 0; o < b->graph->output_count; o++) {
@@ -301,6 +310,7 @@ sl_status sl_bucketed_run(sl_bucketed *b, sl_error *err) {
 }
 
 const void *sl_bucketed_get(sl_bucketed *b, const char *name, size_t *out_bytes) {
+    SL_NEED_OR(NULL, b && name);
     for (uint32_t o = 0; b->exact && o < b->graph->output_count; o++) {
         if (strcmp(b->graph->outputs[o].name, name) != 0 || !b->results[o].data) continue;
         if (out_bytes)

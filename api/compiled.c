@@ -1,4 +1,7 @@
 /* compiled.c - Compiling and running graphs (sluice/graph.h). */
+#include "api/needs.h"
+#include "api/options.h"
+#include "base/names.h"
 #include "compiler/compile.h"
 #include "compiler/eval.h"
 #include "core/codec.h"
@@ -12,14 +15,16 @@ enum { VALUE_ALIGNMENT = 64 };
 
 struct sl_compiled {
     sl_arena arena;
-    const sl_graph *graph;
-    void **memory; /* [value] of inputs, weights and states; NULL for others */
+    sl_graph *graph; /* a copy, which nobody adds to */
+    bool *missing;   /* [value]: an input or weight that is used and was never set */
+    void **memory;   /* [value] of inputs, weights and states; NULL for others */
     sl_device *device;
     const sl_device_row *row;
     sl_program *program;
     sl_executable *executable;
     sl_evaluator *evaluator;
-    void **results; /* [output]: the evaluator's, rounded to their type */
+    void **results;   /* [output]: the evaluator's, rounded to their type */
+    sl_names outputs; /* their names */
 };
 
 static bool has_memory(const sl_value_info *value) {
@@ -56,13 +61,20 @@ static sl_status allocate_values(sl_compiled *c, sl_error *err) {
     const sl_graph *g = c->graph;
     c->memory = SL_ARENA_NEW_ARRAY(&c->arena, void *, g->value_count + 1);
     c->results = SL_ARENA_NEW_ARRAY(&c->arena, void *, g->output_count + 1);
-    if (!c->memory || !c->results) return sl_no_memory(err, "a compiled graph", g->value_count);
+    c->missing = SL_ARENA_NEW_ARRAY(&c->arena, bool, g->value_count + 1);
+    if (!c->memory || !c->results || !c->missing ||
+        !sl_names_init(&c->outputs, g->output_count, &c->arena))
+        return sl_no_memory(err, "a compiled graph", g->value_count);
+    for (uint32_t o = 0; o < g->output_count; o++)
+        (void)sl_names_add(&c->outputs, g->outputs[o].name, o); /* the first of a name counts */
     for (uint32_t v = 1; v <= g->value_count; v++) {
         const sl_value_info *value = &g->values[v];
         if (value->kind == SL_VALUE_EXPERTS)
             return sl_fail(err, SL_UNSUPPORTED, "'%s': a graph without a model cannot have experts",
                            value->name);
         if (!has_memory(value)) continue;
+        c->missing[v] = value->kind != SL_VALUE_STATE && value->use_count > 0 &&
+                        sl_type_bytes(&value->type) > 0;
         if (is_device_state(c, value)) {
             SL_TRY(allocate_state(c, v, err));
             continue;
@@ -73,7 +85,7 @@ static sl_status allocate_values(sl_compiled *c, sl_error *err) {
     return SL_OK;
 }
 
-/* Compiling fuses; the caller's graph stays as it is. */
+/* Compiling fuses; the graph with the caller's names stays as it is. */
 static sl_status compile_copy(sl_compiled *c, sl_error *err) {
     sl_graph *copy;
     SL_TRY(sl_graph_copy(c->graph, NULL, &copy, err));
@@ -86,11 +98,12 @@ static sl_status compile_copy(sl_compiled *c, sl_error *err) {
 static sl_status load_on_device(sl_compiled *c, sl_error *err) {
     SL_TRY(compile_copy(c, err));
     SL_TRY(c->device->ops->load(c->device, c->program, &c->executable, err));
-    for (uint32_t v = 1; v <= c->graph->value_count; v++) {
-        const sl_value_info *value = &c->graph->values[v];
-        sl_buffer_id buffer;
-        if (has_memory(value) && sl_program_find(c->program, value->name, &buffer))
-            SL_TRY(c->device->ops->bind(c->executable, buffer, c->memory[v], err));
+    for (uint32_t b = 0; b < c->program->buffer_count; b++) {
+        const char *name = c->program->buffers[b].name;
+        const sl_value id = name ? sl_graph_find(c->graph, name) : (sl_value){0};
+        const sl_value_info *value = sl_graph_value(c->graph, id);
+        if (value && has_memory(value))
+            SL_TRY(c->device->ops->bind(c->executable, (sl_buffer_id){b}, c->memory[id.v], err));
     }
     return SL_OK;
 }
@@ -115,14 +128,16 @@ static sl_status load_evaluator(sl_compiled *c, sl_error *err) {
 }
 
 static sl_status make_device(sl_compiled *c, const sl_compile_options *options, sl_error *err) {
-    const sl_device_options given = {.threads = options ? options->threads : 0,
-                                     .isa = options ? options->isa : NULL};
-    SL_TRY(sl_device_find(options ? options->device : NULL, &c->row, err));
+    const sl_device_options given = {.threads = options->threads, .isa = options->isa};
+    SL_TRY(sl_device_find(options->device, &c->row, err));
     return c->row->create ? c->row->create(&given, NULL, &c->device, err) : SL_OK;
 }
 
-sl_status sl_compile(const sl_graph *graph, const sl_compile_options *options, sl_compiled **out,
+sl_status sl_compile(const sl_graph *graph, const sl_compile_options *given, sl_compiled **out,
                      sl_error *err) {
+    SL_NEED(graph && out);
+    sl_compile_options options = {0};
+    sl_options_copy(&options, sizeof options, given);
     SL_TRY(sl_graph_check(graph, err));
     SL_TRY(sl_graph_check_sizes(graph, err));
     sl_arena arena;
@@ -130,8 +145,8 @@ sl_status sl_compile(const sl_graph *graph, const sl_compile_options *options, s
     sl_compiled *c = SL_ARENA_NEW(&arena, sl_compiled);
     if (!c) return sl_no_memory(err, "a compiled graph", sizeof *c);
     c->arena = arena;
-    c->graph = graph;
-    sl_status status = make_device(c, options, err);
+    sl_status status = sl_graph_copy(graph, NULL, &c->graph, err);
+    if (status == SL_OK) status = make_device(c, &options, err);
     if (status == SL_OK) status = allocate_values(c, err);
     if (status == SL_OK) status = c->device ? load_on_device(c, err) : load_evaluator(c, err);
     if (status == SL_OK)
@@ -163,12 +178,14 @@ void sl_compiled_free(sl_compiled *c) {
     sl_evaluator_destroy(c->evaluator);
     release_values(c, false); /* the device may use it until it is destroyed */
     sl_program_destroy(c->program);
+    sl_graph_destroy(c->graph);
     sl_arena arena = c->arena;
     sl_arena_deinit(&arena);
 }
 
 sl_status sl_compiled_set(sl_compiled *c, const char *name, const void *data, size_t bytes,
                           sl_error *err) {
+    SL_NEED(c && name && (data || !bytes));
     const sl_value id = sl_graph_find(c->graph, name);
     const sl_value_info *value = sl_graph_value(c->graph, id);
     if (!value || !has_memory(value))
@@ -179,6 +196,7 @@ sl_status sl_compiled_set(sl_compiled *c, const char *name, const void *data, si
                        sl_type_format(&value->type, text, sizeof text),
                        (unsigned long long)sl_type_bytes(&value->type), bytes);
     }
+    c->missing[id.v] = false;
     if (is_device_state(c, value))
         return c->device->ops->copy_in(c->device, c->memory[id.v], data, bytes, err);
     if (value->kind == SL_VALUE_STATE) {
@@ -191,7 +209,18 @@ sl_status sl_compiled_set(sl_compiled *c, const char *name, const void *data, si
                : SL_OK;
 }
 
+static sl_status check_inputs(const sl_compiled *c, sl_error *err) {
+    for (uint32_t v = 1; v <= c->graph->value_count; v++)
+        if (c->missing[v])
+            return sl_fail(err, SL_INVALID, "%s '%s' was never set",
+                           c->graph->values[v].kind == SL_VALUE_INPUT ? "input" : "weight",
+                           c->graph->values[v].name);
+    return SL_OK;
+}
+
 sl_status sl_compiled_run(sl_compiled *c, sl_error *err) {
+    SL_NEED(c);
+    SL_TRY(check_inputs(c, err));
     if (c->device) return c->device->ops->run(c->executable, err);
     SL_TRY(sl_evaluator_run(c->evaluator, err));
     for (uint32_t o = 0; o < c->graph->output_count; o++) {
@@ -204,13 +233,12 @@ sl_status sl_compiled_run(sl_compiled *c, sl_error *err) {
 }
 
 const void *sl_compiled_get(const sl_compiled *c, const char *name, size_t *out_bytes) {
-    for (uint32_t o = 0; o < c->graph->output_count; o++) {
-        if (strcmp(c->graph->outputs[o].name, name) != 0) continue;
-        if (out_bytes)
-            *out_bytes = sl_type_bytes(&sl_graph_value(c->graph, c->graph->outputs[o].value)->type);
-        return c->device ? c->device->ops->output(c->executable, o) : c->results[o];
-    }
-    return NULL;
+    SL_NEED_OR(NULL, c && name);
+    uint32_t o;
+    if (!sl_names_find(&c->outputs, name, &o)) return NULL;
+    if (out_bytes)
+        *out_bytes = sl_type_bytes(&sl_graph_value(c->graph, c->graph->outputs[o].value)->type);
+    return c->device ? c->device->ops->output(c->executable, o) : c->results[o];
 }
 
 /* ---- profiles ---- */
@@ -233,6 +261,7 @@ static sl_status profile(sl_compiled *c, uint32_t runs, sl_arena *arena, sl_prof
 
 sl_status sl_compiled_profile(sl_compiled *c, uint32_t runs, sl_op_time *rows, uint32_t room,
                               uint32_t *out_count, sl_error *err) {
+    SL_NEED(c && (rows || !room) && out_count);
     if (!c->device)
         return sl_fail(err, SL_UNSUPPORTED, "the device '%s' does not support profiling",
                        c->row->name);

@@ -1,8 +1,10 @@
 /* custom_ops.c - Sets of custom ops (sluice/graph.h). */
+#include "api/needs.h"
 #include "api/options.h"
 #include "core/custom.h"
 
 sl_status sl_custom_ops_new(sl_custom_ops **out, sl_error *err) {
+    SL_NEED(out);
     sl_arena arena;
     sl_arena_init(&arena, NULL);
     sl_custom_ops *ops = SL_ARENA_NEW(&arena, sl_custom_ops);
@@ -19,6 +21,7 @@ void sl_custom_ops_free(sl_custom_ops *ops) {
 }
 
 sl_status sl_custom_ops_add(sl_custom_ops *ops, const sl_custom_op *op, sl_error *err) {
+    SL_NEED(ops && op);
     sl_custom_op known = {0};
     const size_t bytes = op->struct_size < sizeof known ? op->struct_size : sizeof known;
     if (bytes < offsetof(sl_custom_op, eval))

@@ -1,31 +1,39 @@
 /* graph.c - Building, reading and printing graphs (sluice/graph.h). */
 #include "sluice/graph.h"
+#include "api/needs.h"
+#include "api/options.h"
 #include "compiler/binary.h"
 #include <string.h>
 
 sl_status sl_graph_new(const char *name, sl_graph **out, sl_error *err) {
+    SL_NEED(name && out);
     return sl_graph_create(name, NULL, out, err);
 }
 
 sl_status sl_graph_read(const char *text, size_t bytes, sl_graph **out, sl_error *err) {
+    SL_NEED(text && out);
     return sl_graph_parse(text, bytes, NULL, out, err);
 }
 
 sl_status sl_graph_read_using(const char *text, size_t bytes, const sl_custom_ops *ops,
                               sl_graph **out, sl_error *err) {
+    SL_NEED(text && out);
     return sl_graph_parse_using(text, bytes, ops, NULL, out, err);
 }
 
 void sl_graph_use_custom_ops(sl_graph *graph, const sl_custom_ops *ops) {
+    if (!graph) return;
     graph->customs = ops;
 }
 
 int64_t sl_graph_add_symbol(sl_graph *graph, const char *name, int64_t size) {
+    SL_NEED_OR(0, graph);
     return sl_graph_symbol(graph, name, size);
 }
 
 sl_status sl_graph_with_sizes(const sl_graph *graph, const sl_symbol_size *sizes, uint32_t count,
                               sl_graph **out, sl_error *err) {
+    SL_NEED(graph && (sizes || !count) && out);
     return sl_graph_bind(graph, sizes, count, NULL, out, err);
 }
 
@@ -49,6 +57,7 @@ static sl_status grow(void *ctx, const void *bytes, size_t count, sl_error *err)
 }
 
 sl_status sl_graph_to_bytes(const sl_graph *graph, void **out, size_t *out_bytes, sl_error *err) {
+    SL_NEED(graph && out && out_bytes);
     growing g = {0};
     sl_status status = sl_graph_write(graph, &(sl_sink){grow, &g}, err);
     void *exact = status == SL_OK ? sl_resize(NULL, g.bytes, g.capacity, g.count, 64) : NULL;
@@ -69,6 +78,7 @@ void sl_bytes_free(void *bytes, size_t count) {
 
 sl_status sl_graph_from_bytes(const void *bytes, size_t count, const sl_custom_ops *ops,
                               sl_graph **out, sl_error *err) {
+    SL_NEED(bytes && out);
     const sl_load_options options = {.customs = ops};
     return sl_graph_load_bytes(bytes, count, &options, out, err);
 }
@@ -83,6 +93,7 @@ static sl_status hash(void *ctx, const void *bytes, size_t count, sl_error *err)
 }
 
 sl_status sl_graph_fingerprint(const sl_graph *graph, uint64_t *out, sl_error *err) {
+    SL_NEED(graph && out);
     const sl_sink sink = {hash, out};
     *out = 0xcbf29ce484222325u;
     return sl_graph_write(graph, &sink, err);
@@ -93,6 +104,7 @@ void sl_graph_free(sl_graph *graph) {
 }
 
 sl_status sl_graph_text(const sl_graph *graph, char **out_text, sl_error *err) {
+    SL_NEED(graph && out_text);
     sl_arena arena;
     sl_arena_init(&arena, NULL);
     char *text = NULL;
@@ -137,21 +149,25 @@ static sl_value declare(sl_graph *graph, sl_value_kind kind, const char *name, c
 
 sl_value sl_graph_add_input(sl_graph *graph, const char *name, const char *dtype, uint32_t rank,
                             const int64_t *dims) {
+    SL_NEED_IN(graph, (sl_value){0}, name && dtype && (dims || !rank));
     return declare(graph, SL_VALUE_INPUT, name, dtype, make_dims(rank, dims));
 }
 
 sl_value sl_graph_add_weight(sl_graph *graph, const char *name, const char *dtype, uint32_t rank,
                              const int64_t *dims) {
+    SL_NEED_IN(graph, (sl_value){0}, name && dtype && (dims || !rank));
     return declare(graph, SL_VALUE_WEIGHT, name, dtype, make_dims(rank, dims));
 }
 
 sl_value sl_graph_add_state(sl_graph *graph, const char *name, const char *dtype, uint32_t rank,
                             const int64_t *dims) {
+    SL_NEED_IN(graph, (sl_value){0}, name && dtype && (dims || !rank));
     return declare(graph, SL_VALUE_STATE, name, dtype, make_dims(rank, dims));
 }
 
 sl_value sl_graph_add_constant(sl_graph *graph, const char *name, const char *dtype, uint32_t rank,
                                const int64_t *dims, const void *data) {
+    SL_NEED_IN(graph, (sl_value){0}, name && dtype && (dims || !rank) && data);
     const sl_dims shape = make_dims(rank, dims);
     sl_type type;
     if (!make_type(graph, name, dtype, &shape, &type)) return (sl_value){0};
@@ -168,32 +184,27 @@ void sl_graph_set_label(sl_graph *graph, const char *name) {
     sl_graph_label(graph, copy);
 }
 
-void sl_graph_apply(sl_graph *graph, const char *op_name, const sl_value *inputs, uint32_t count,
-                    const char *attrs, sl_value *outputs) {
+sl_value sl_graph_apply(sl_graph *graph, const char *op_name, const sl_value *inputs,
+                        uint32_t count, const char *attrs) {
+    SL_NEED_IN(graph, (sl_value){0}, op_name && (inputs || !count));
     const sl_op op = sl_op_find(op_name, strlen(op_name));
-    if (op == SL_OP_COUNT) {
-        sl_graph_mistake(graph, SL_INVALID, "unknown op '%s'", op_name);
-        outputs[0] = (sl_value){0};
-        return;
+    sl_value result = {0};
+    if (op < SL_OP_COUNT && sl_op_info_of(op)->output_count > 1) {
+        sl_graph_mistake(graph, SL_INVALID,
+                         "%s has %u results, wanted one at most; use sl_graph_add_node", op_name,
+                         sl_op_info_of(op)->output_count);
+        return result;
     }
-    const sl_op_info *info = sl_op_info_of(op);
-    sl_value taken[SL_MAX_INPUTS] = {0}; /* outputs may be the inputs' own memory */
-    if (count == info->input_count) memcpy(taken, inputs, count * sizeof *inputs);
-    memset(outputs, 0, info->output_count * sizeof *outputs);
-    if (count != info->input_count) {
-        sl_graph_mistake(graph, SL_INVALID, "%s takes %u inputs, found %u", op_name,
-                         info->input_count, count);
-        return;
-    }
-    _Alignas(max_align_t) unsigned char values[SL_MAX_ATTRS_BYTES];
-    sl_error err = {0};
-    const sl_status status =
-        sl_attrs_parse(op, attrs, attrs ? strlen(attrs) : 0, graph, values, &err);
-    if (status != SL_OK) {
-        sl_graph_mistake(graph, status, "attributes of %s: %s", op_name, err.message);
-        return;
-    }
-    sl_graph_append(graph, op, taken, values, outputs);
+    const sl_node_spec spec = {.struct_size = sizeof spec,
+                               .op = op_name,
+                               .attrs = attrs,
+                               .inputs = inputs,
+                               .input_count = count,
+                               .outputs = &result,
+                               .output_count =
+                                   op < SL_OP_COUNT ? sl_op_info_of(op)->output_count : 1};
+    sl_graph_add_node(graph, &spec);
+    return result;
 }
 
 typedef struct {
@@ -212,7 +223,16 @@ static void set_body(sl_attr_visitor *visitor, const char *name, sl_attr_kind ki
     }
 }
 
-void sl_graph_add_node(sl_graph *graph, const sl_node_spec *spec) {
+void sl_graph_add_node(sl_graph *graph, const sl_node_spec *given) {
+    if (!graph) return;
+    sl_node_spec known = {0};
+    const sl_node_spec *const spec = &known;
+    sl_options_copy(&known, sizeof known, given);
+    if (!spec->op || (!spec->inputs && spec->input_count) ||
+        (!spec->outputs && spec->output_count) || (!spec->bodies && spec->body_count)) {
+        sl_graph_mistake(graph, SL_INVALID, "a node: a required pointer is NULL");
+        return;
+    }
     const sl_op op = sl_op_find(spec->op, strlen(spec->op));
     _Alignas(max_align_t) unsigned char attrs[SL_MAX_ATTRS_BYTES];
     sl_error err = {0};
@@ -231,14 +251,16 @@ void sl_graph_add_node(sl_graph *graph, const sl_node_spec *spec) {
                              (sl_value_slots){spec->output_count, spec->outputs});
         return;
     }
-    memset(spec->outputs, 0, spec->output_count * sizeof *spec->outputs);
+    if (spec->output_count) memset(spec->outputs, 0, spec->output_count * sizeof *spec->outputs);
 }
 
 void sl_graph_add_output(sl_graph *graph, const char *name, sl_value value) {
+    SL_NEED_IN(graph, , name);
     sl_graph_output(graph, name, value);
 }
 
 uint32_t sl_op_rows(const sl_op_row **out_rows) {
+    SL_NEED_OR(0, out_rows);
     static const sl_op_row rows[SL_OP_COUNT] = {
 #define IN(NAME)         #NAME " "
 #define STATE(NAME)      #NAME "(state) "
@@ -266,6 +288,7 @@ static void fill_item(const sl_value_info *value, const char *name, const char *
 }
 
 int sl_graph_item_at(const sl_graph *graph, uint32_t index, sl_graph_item *out) {
+    SL_NEED_OR(0, graph && out);
     static const char *const kinds[] = {"input", "weight", "constant", "state", "experts"};
     for (uint32_t v = 1; v <= graph->value_count; v++) {
         const sl_value_info *value = &graph->values[v];

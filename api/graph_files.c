@@ -1,4 +1,5 @@
 /* graph_files.c - Graphs in files (sluice/graph.h): written whole or not at all, read whole. */
+#include "api/needs.h"
 #include "compiler/binary.h"
 #include "engine/formats/file.h"
 #include "sluice/graph.h"
@@ -8,6 +9,7 @@ static sl_status append(void *ctx, const void *bytes, size_t count, sl_error *er
 }
 
 sl_status sl_graph_save(const sl_graph *graph, const char *path, sl_error *err) {
+    SL_NEED(graph && path);
     sl_file_writer writer;
     sl_status status = sl_file_writer_open(&writer, path, NULL, err);
     if (status == SL_OK) status = sl_graph_write(graph, &(sl_sink){append, &writer}, err);
@@ -47,6 +49,7 @@ static sl_status read_contents(const char *path, contents **out, sl_error *err) 
 }
 
 sl_status sl_graph_load(const char *path, const sl_custom_ops *ops, sl_graph **out, sl_error *err) {
+    SL_NEED(path && out);
     contents *file;
     sl_graph *graph = NULL;
     const sl_load_options options = {.customs = ops, .in_place = true};

@@ -4,7 +4,9 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -16,13 +18,12 @@ static void graphs_are_built_and_read_back(void **state) {
     assert_int_equal(sl_graph_new("api", &g, &err), SL_OK);
     sl_value in[2] = {sl_graph_add_input(g, "x", "f32", 2, (int64_t[]){2, 4}),
                       sl_graph_add_weight(g, "gain", "f32", 1, (int64_t[]){4})};
-    sl_value out[3];
     sl_graph_add_state(g, "s", "f16", 1, (int64_t[]){3});
     sl_graph_add_constant(g, "c", "i32", 0, NULL, &(int32_t){-7});
     sl_graph_set_scope(g, "first");
     sl_graph_set_label(g, "q_norm");
-    sl_graph_apply(g, "rms_norm", in, 2, "eps=1e-6", out);
-    sl_graph_add_output(g, "y", out[0]);
+    const sl_value out = sl_graph_apply(g, "rms_norm", in, 2, "eps=1e-6");
+    sl_graph_add_output(g, "y", out);
     assert_int_equal(sl_graph_text(g, &text, &err), SL_OK);
     assert_string_equal(text, "graph \"api\" {\n  input %x : f32[2,4]\n  weight %gain : f32[4]\n"
                               "  state %s : f16[3]\n  constant %c : i32[] = {-7}\n"
@@ -62,6 +63,8 @@ static void mistakes_are_reported(void **state) {
                   "attributes of softmax: line 1, column 1: softmax has no attribute 'width'", 1},
                  {"reduce_sum", NULL,
                   "attributes of reduce_sum: line 1, column 1: attribute 'axes' is missing", 1},
+                 {"linear", NULL,
+                  "linear: w is f64[2,4], must be weight[N,K] (f32, f16, bf16 or a panel type)", 2},
                  {"reduce_sum", "axes=[1] keep=1",
                   "attributes of reduce_sum: line 1, column 10: expected ',', found 'k'", 1}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -69,8 +72,9 @@ static void mistakes_are_reported(void **state) {
         sl_error err = {0};
         assert_int_equal(sl_graph_new("api", &g, &err), SL_OK);
         const sl_value x = sl_graph_add_input(g, "x", "f32", 2, (int64_t[]){2, 4});
-        sl_value y = {5};
-        sl_graph_apply(g, cases[i].op, (sl_value[]){x, x}, cases[i].count, cases[i].attrs, &y);
+        const sl_value wide = sl_graph_add_weight(g, "w", "f64", 2, (int64_t[]){2, 4});
+        const sl_value y =
+            sl_graph_apply(g, cases[i].op, (sl_value[]){x, wide}, cases[i].count, cases[i].attrs);
         assert_int_equal(y.v, 0);
         assert_int_not_equal(sl_graph_check(g, &err), SL_OK);
         assert_string_equal(err.message, cases[i].message);
@@ -85,10 +89,205 @@ static void mistakes_are_reported(void **state) {
     sl_graph_free(g);
 }
 
+/* y = x + x of two numbers. */
+static sl_graph *doubling(void) {
+    sl_graph *g = NULL;
+    sl_error err = {0};
+    assert_int_equal(sl_graph_new("double", &g, &err), SL_OK);
+    const sl_value x = sl_graph_add_input(g, "x", "f32", 1, (int64_t[]){2});
+    sl_graph_add_output(g, "y", sl_graph_apply(g, "add", (sl_value[]){x, x}, 2, NULL));
+    return g;
+}
+
+static void ops_with_several_results(void **state) {
+    (void)state;
+    sl_graph *g = doubling();
+    sl_error err = {0};
+    sl_value in[16] = {{0}}, out[8] = {{7}, {7}};
+    assert_int_equal(sl_graph_apply(g, "gaussian_splat_backward", in, 16, NULL).v, 0);
+    assert_int_equal(sl_graph_check(g, &err), SL_INVALID);
+    assert_non_null(strstr(err.message, "gaussian_splat_backward has 6 results"));
+    sl_graph_free(g);
+    g = doubling();
+    const sl_node_spec few = {sizeof few, "gaussian_splat_backward", NULL, in, 8, out, 1, NULL, 0};
+    sl_graph_add_node(g, &few);
+    assert_int_equal(out[0].v, 0);
+    assert_int_equal(out[1].v, 7);
+    assert_int_equal(sl_graph_check(g, &err), SL_INVALID);
+    sl_graph_free(g);
+}
+
+static void a_graph_may_grow_after_it_was_compiled(void **state) {
+    (void)state;
+    static const char *const devices[] = {"cpu", "ref"};
+    for (int d = 0; d < 2; d++) {
+        sl_graph *g = doubling();
+        sl_compiled *c = NULL;
+        sl_bucketed *b = NULL;
+        sl_error err = {0};
+        const sl_compile_options options = {.struct_size = sizeof options, .device = devices[d]};
+        const sl_bucket_options buckets = {.struct_size = sizeof buckets, .compile = &options};
+        if (sl_compile(g, &options, &c, &err)) fail_msg("%s", err.message);
+        if (sl_bucketed_new(g, &buckets, &b, &err)) fail_msg("%s", err.message);
+        sl_value x = sl_graph_add_input(g, "late", "f32", 1, (int64_t[]){2});
+        for (int i = 0; i < 300; i++) x = sl_graph_apply(g, "neg", &x, 1, NULL);
+        sl_graph_add_output(g, "z", x);
+        assert_int_equal(sl_graph_check(g, &err), SL_OK);
+        const float given[2] = {1, 2}, wanted[2] = {2, 4};
+        assert_int_equal(sl_compiled_set(c, "x", given, sizeof given, &err), SL_OK);
+        assert_int_equal(sl_compiled_set(c, "late", given, sizeof given, &err), SL_INVALID);
+        assert_int_equal(sl_compiled_run(c, &err), SL_OK);
+        assert_memory_equal(sl_compiled_get(c, "y", NULL), wanted, sizeof wanted);
+        assert_null(sl_compiled_get(c, "z", NULL));
+        sl_compiled_free(c);
+        if (sl_bucketed_resize(b, NULL, 0, &err)) fail_msg("%s", err.message);
+        assert_int_equal(sl_bucketed_set(b, "x", given, sizeof given, &err), SL_OK);
+        assert_int_equal(sl_bucketed_run(b, &err), SL_OK);
+        assert_memory_equal(sl_bucketed_get(b, "y", NULL), wanted, sizeof wanted);
+        assert_null(sl_bucketed_get(b, "z", NULL));
+        sl_bucketed_free(b);
+        sl_graph_free(g);
+    }
+}
+
+static void inputs_must_be_set(void **state) {
+    (void)state;
+    sl_graph *g = doubling();
+    sl_compiled *c = NULL;
+    sl_error err = {0};
+    sl_graph_add_input(g, "unused", "f32", 1, (int64_t[]){2});
+    if (sl_compile(g, NULL, &c, &err)) fail_msg("%s", err.message);
+    assert_int_equal(sl_compiled_run(c, &err), SL_INVALID);
+    assert_string_equal(err.message, "input 'x' was never set");
+    assert_int_equal(sl_compiled_set(c, "x", (float[]){1, 2}, 8, &err), SL_OK);
+    assert_int_equal(sl_compiled_run(c, &err), SL_OK);
+    sl_compiled_free(c);
+    sl_graph_free(g);
+}
+
+/* Callers of older versions have shorter structs; what follows them is not read. */
+static void structs_of_older_callers(void **state) {
+    (void)state;
+    sl_graph *g = doubling();
+    sl_compiled *c = NULL;
+    sl_bucketed *b = NULL;
+    sl_error err = {0};
+    const sl_compile_options compile = {.struct_size = sizeof(size_t), .device = "nowhere"};
+    const sl_bucket_options shorter = {.struct_size = offsetof(sl_bucket_options, compile),
+                                       .compile = (const void *)(uintptr_t)8};
+    if (sl_compile(g, &compile, &c, &err)) fail_msg("%s", err.message);
+    if (sl_bucketed_new(g, &shorter, &b, &err)) fail_msg("%s", err.message);
+    assert_int_equal(sl_bucketed_resize(b, NULL, 0, &err), SL_OK);
+    sl_value in = {1}, out;
+    const sl_node_spec node = {.struct_size = offsetof(sl_node_spec, bodies),
+                               .op = "neg",
+                               .inputs = &in,
+                               .input_count = 1,
+                               .outputs = &out,
+                               .output_count = 1,
+                               .bodies = (const void *)(uintptr_t)8,
+                               .body_count = 9};
+    sl_graph_add_node(g, &node);
+    assert_int_equal(sl_graph_check(g, &err), SL_OK);
+    sl_bucketed_free(b);
+    sl_compiled_free(c);
+    sl_graph_free(g);
+}
+
+static void null_pointers(void **state) {
+    (void)state;
+    sl_graph *g = NULL, *filled = doubling();
+    sl_compiled *c = NULL;
+    sl_error err = {0};
+    assert_int_equal(sl_graph_new(NULL, &g, &err), SL_INVALID);
+    assert_string_equal(err.message, "sl_graph_new: a required pointer is NULL (name && out)");
+    assert_int_equal(sl_compile(NULL, NULL, &c, &err), SL_INVALID);
+    assert_int_equal(sl_compile(filled, NULL, NULL, &err), SL_INVALID);
+    assert_int_equal(sl_compile(filled, NULL, NULL, NULL), SL_INVALID);
+    assert_int_equal(sl_compiled_run(NULL, &err), SL_INVALID);
+    assert_null(sl_compiled_get(NULL, "x", NULL));
+    assert_int_equal(sl_graph_add_input(NULL, "x", "f32", 0, NULL).v, 0);
+    assert_int_equal(sl_graph_add_input(filled, "z", "f32", 2, NULL).v, 0);
+    assert_int_equal(sl_graph_check(filled, &err), SL_INVALID);
+    assert_non_null(strstr(err.message, "sl_graph_add_input: a required pointer is NULL"));
+    sl_graph_free(filled);
+}
+
+static sl_status endless_text(void *ctx, const sl_custom_call *call, sl_tensor_type *outputs,
+                              sl_error *err) {
+    (void)ctx, (void)call, (void)outputs;
+    memset(err->message, 'a', sizeof err->message);
+    return SL_INVALID;
+}
+
+static void texts_of_custom_ops_end(void **state) {
+    (void)state;
+    sl_custom_ops *ops = NULL;
+    sl_graph *g = doubling();
+    sl_error err = {0};
+    const sl_custom_op op = {.struct_size = sizeof op, .name = "endless", .shape = endless_text};
+    assert_int_equal(sl_custom_ops_new(&ops, &err), SL_OK);
+    assert_int_equal(sl_custom_ops_add(ops, &op, &err), SL_OK);
+    sl_graph_use_custom_ops(g, ops);
+    sl_value in = {1}, out;
+    const sl_node_spec node = {.struct_size = sizeof node,
+                               .op = "custom",
+                               .attrs = "name=\"endless\", attrs=\"\"",
+                               .inputs = &in,
+                               .input_count = 1,
+                               .outputs = &out,
+                               .output_count = 1};
+    sl_graph_add_node(g, &node);
+    assert_int_equal(sl_graph_check(g, &err), SL_INVALID);
+    assert_non_null(strstr(err.message, "aaaa"));
+    assert_true(strlen(err.message) < sizeof err.message);
+    sl_graph_free(g);
+    sl_custom_ops_free(ops);
+}
+
+/* Names are looked up in tables: work in the square of these counts would take half a minute. */
+static void many_inputs_and_outputs(void **state) {
+    (void)state;
+    enum { COUNT = 12000 };
+    sl_graph *g = NULL;
+    sl_compiled *c = NULL;
+    sl_error err = {0};
+    char name[16];
+    const clock_t start = clock();
+    assert_int_equal(sl_graph_new("many", &g, &err), SL_OK);
+    for (int i = 0; i < COUNT; i++) {
+        (void)snprintf(name, sizeof name, "x%d", i);
+        const sl_value x = sl_graph_add_input(g, name, "f32", 1, (int64_t[]){1});
+        (void)snprintf(name, sizeof name, "y%d", i);
+        sl_graph_add_output(g, name, sl_graph_apply(g, "neg", &x, 1, NULL));
+    }
+    if (sl_compile(g, NULL, &c, &err)) fail_msg("%s", err.message);
+    for (int i = 0; i < COUNT; i++) {
+        (void)snprintf(name, sizeof name, "x%d", i);
+        assert_int_equal(sl_compiled_set(c, name, &(float){(float)i}, 4, &err), SL_OK);
+    }
+    if (sl_compiled_run(c, &err)) fail_msg("%s", err.message);
+    for (int i = 0; i < COUNT; i++) {
+        (void)snprintf(name, sizeof name, "y%d", i);
+        assert_true(*(const float *)sl_compiled_get(c, name, NULL) == (float)-i);
+    }
+    sl_compiled_free(c);
+    sl_graph_free(g);
+    const double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
+    if (seconds > 15) fail_msg("%.1f s", seconds);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(graphs_are_built_and_read_back),
         cmocka_unit_test(mistakes_are_reported),
+        cmocka_unit_test(ops_with_several_results),
+        cmocka_unit_test(a_graph_may_grow_after_it_was_compiled),
+        cmocka_unit_test(inputs_must_be_set),
+        cmocka_unit_test(structs_of_older_callers),
+        cmocka_unit_test(null_pointers),
+        cmocka_unit_test(texts_of_custom_ops_end),
+        cmocka_unit_test(many_inputs_and_outputs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* inspect.c - Looking inside and measuring (sluice/inspect.h). */
 #include "engine/inspect/inspect.h"
+#include "api/needs.h"
 #include "api/options.h"
 #include "engine/inspect/page.h"
 #include <stdio.h>
@@ -35,6 +36,7 @@ static sl_status complete(const sl_model *model, const sl_inspect_options *given
 
 sl_status sl_inspect(sl_model *model, const sl_inspect_options *given, sl_inspect_report *out,
                      sl_error *err) {
+    SL_NEED(out);
     sl_inspect_options options;
     *out = (sl_inspect_report){0};
     SL_TRY(complete(model, given, &options, err));
@@ -61,6 +63,7 @@ sl_status sl_inspect_steps(sl_model *model, const sl_inspect_options *given, int
 
 sl_status sl_compare(sl_model *first, sl_model *second, const sl_compare_options *given,
                      sl_compare_report *out, sl_error *err) {
+    SL_NEED(first && second && out);
     sl_compare_options options = {0};
     sl_options_copy(&options, sizeof options, given);
     *out = (sl_compare_report){0};
@@ -75,6 +78,7 @@ sl_status sl_compare(sl_model *first, sl_model *second, const sl_compare_options
 }
 
 sl_status sl_measure_gpu(sl_model *model, sl_gpu_floors *out, sl_error *err) {
+    SL_NEED(model && out);
     sl_device_floors floors;
     *out = (sl_gpu_floors){0};
     if (!model->device || !model->device->ops->measure) return SL_OK;
@@ -85,10 +89,12 @@ sl_status sl_measure_gpu(sl_model *model, sl_gpu_floors *out, sl_error *err) {
 }
 
 sl_status sl_measure_disk(const sl_model *model, sl_disk_floor *out, sl_error *err) {
+    SL_NEED(model && out);
     return sl_disk_measure(model, out, err);
 }
 
 sl_token_cost sl_model_token_cost(const sl_model *model) {
+    SL_NEED_OR((sl_token_cost){0}, model);
     return sl_token_cost_of(model);
 }
 
@@ -151,7 +157,9 @@ static void print_rows(FILE *to, const char *what, const sl_inspect_row *rows, u
 }
 
 sl_status sl_inspect_text(const sl_inspect_report *report, char **out_text, sl_error *err) {
+    SL_NEED(report && out_text);
     size_t bytes = 0;
+    *out_text = NULL;
     FILE *to = open_memstream(out_text, &bytes);
     if (!to) return sl_no_memory(err, "a report", 0);
     print_steps(to, report);
@@ -159,7 +167,8 @@ sl_status sl_inspect_text(const sl_inspect_report *report, char **out_text, sl_e
     print_times(to, report);
     print_rows(to, "op", report->ops, report->op_count);
     print_rows(to, "label", report->labels, report->label_count);
-    if (fclose(to) == 0) return SL_OK;
+    const bool written = !ferror(to);
+    if (fclose(to) == 0 && written && *out_text) return SL_OK;
     sl_text_free(*out_text);
     *out_text = NULL;
     return sl_no_memory(err, "a report", bytes);

@@ -1,4 +1,5 @@
 /* legality.c - What becomes of a graph on a device, without the device (sluice/graph.h). */
+#include "api/needs.h"
 #include "compiler/compile.h"
 #include "compiler/passes/legalise.h"
 #include "runtime/devices.h"
@@ -29,6 +30,7 @@ static bool is_legal(const sl_legality *l) {
 
 sl_status sl_graph_legality(const sl_graph *graph, const char *device, sl_legality **out,
                             sl_error *err) {
+    SL_NEED(graph && out);
     const sl_device_row *row;
     sl_arena arena;
     SL_TRY(sl_device_find(device, &row, err));
@@ -47,10 +49,12 @@ sl_status sl_graph_legality(const sl_graph *graph, const char *device, sl_legali
 }
 
 uint32_t sl_legality_count(const sl_legality *l) {
+    SL_NEED_OR(0, l);
     return l->log.count;
 }
 
 sl_legality_item sl_legality_at(const sl_legality *l, uint32_t index) {
+    SL_NEED_OR((sl_legality_item){0}, l && index < l->log.count);
     static const char *const kinds[] = {"native", "rewritten", "unsupported"};
     const sl_legality_row *row = &l->log.rows[index];
     return (sl_legality_item){row->label, row->op, kinds[row->kind], row->detail};

@@ -1,5 +1,6 @@
 /* model.c - Models and devices (sluice/sluice.h). */
 #include "engine/session/model.h"
+#include "api/needs.h"
 #include "api/options.h"
 #include "engine/session/memory.h"
 #include <string.h>
@@ -18,6 +19,7 @@ static sl_model_options complete(const sl_model_options *given) {
 
 sl_status sl_model_open(const char *path, const sl_model_options *given, sl_model **out,
                         sl_error *err) {
+    SL_NEED(path && out);
     const sl_model_options options = complete(given);
     return sl_model_create(path, &options, out, err);
 }
@@ -46,7 +48,8 @@ static uint64_t count_parameters(const sl_model *model) {
     return count + sl_expert_table_count(&model->experts) * 3 * c->expert_width * c->hidden;
 }
 
-sl_model_info sl_model_describe(const sl_model *model) {
+/* With the model's lock held. */
+static sl_model_info describe(const sl_model *model) {
     const sl_model_config *c = &model->config;
     const sl_expert_stats experts = sl_expert_store_stats(model->store);
     const sl_device_info *device = &model->device_info;
@@ -101,7 +104,17 @@ void sl_model_memory(const sl_model *model, sl_memory_use *out) {
     memcpy(out, &use, out->struct_size < sizeof use ? out->struct_size : sizeof use);
 }
 
+sl_model_info sl_model_describe(const sl_model *model) {
+    SL_NEED_OR((sl_model_info){0}, model);
+    pthread_mutex_t *lock = &((sl_model *)(uintptr_t)model)->lock;
+    (void)pthread_mutex_lock(lock);
+    const sl_model_info info = describe(model);
+    (void)pthread_mutex_unlock(lock);
+    return info;
+}
+
 int sl_device_at(uint32_t index, sl_device_item *out) {
+    SL_NEED_OR(0, out);
     const sl_device_row *row = sl_device_row_at(index);
     if (row) *out = (sl_device_item){row->name, row->summary, !row->checks_only};
     return row != NULL;

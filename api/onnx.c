@@ -1,4 +1,5 @@
 /* onnx.c - Graphs from ONNX files (sluice/graph.h). */
+#include "api/needs.h"
 #include "frontend/onnx/import.h"
 #include "sluice/graph.h"
 #include <ctype.h>
@@ -43,6 +44,7 @@ static sl_status parse_shapes(const char *text, sl_arena *arena, sl_onnx_options
 
 sl_status sl_graph_import_onnx(const void *bytes, size_t count, const char *shapes, sl_graph **out,
                                sl_error *err) {
+    SL_NEED(bytes && out);
     sl_onnx_shape given[MAX_SHAPES];
     sl_onnx_options options = {.shapes = given};
     sl_arena arena;

@@ -1,5 +1,6 @@
 /* op_support.c - Details of ops for the op table (sluice/graph.h): accepted element types, kernels
  * of the devices, fusion patterns and rewrites. */
+#include "api/needs.h"
 #include "api/predicates.h"
 #include "compiler/ops/semantics.h"
 #include "compiler/passes/rewrite.h"
@@ -173,6 +174,7 @@ static void list_predicates(sl_op op, char *out, size_t capacity) {
 }
 
 sl_status sl_op_support_of(const char *name, sl_op_support *out, sl_error *err) {
+    SL_NEED(name && out);
     const sl_op op = sl_op_find(name, strlen(name));
     if (op == SL_OP_COUNT) return sl_fail(err, SL_INVALID, "unknown op '%s'", name);
     list_types(op, out->types, sizeof out->types);

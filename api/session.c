@@ -1,5 +1,6 @@
 /* session.c - Sessions (sluice/sluice.h): checks what it is given and takes the model's lock. */
 #include "engine/session/session.h"
+#include "api/needs.h"
 #include "api/options.h"
 #include "base/clock.h"
 #include "sluice/inspect.h"
@@ -38,11 +39,12 @@ static sl_status take_slot(sl_model *model, uint32_t *out, sl_error *err) {
     return status;
 }
 
-sl_status sl_session_create(sl_model *model, const sl_session_options *options, sl_session **out,
+sl_status sl_session_create(sl_model *model, const sl_session_options *given, sl_session **out,
                             sl_error *err) {
-    sl_session_options given = {0};
-    sl_options_copy(&given, sizeof given, options);
-    const uint32_t chunk = given.chunk_tokens ? given.chunk_tokens : model->chunk_tokens;
+    SL_NEED(model && out);
+    sl_session_options options = {0};
+    sl_options_copy(&options, sizeof options, given);
+    const uint32_t chunk = options.chunk_tokens ? options.chunk_tokens : model->chunk_tokens;
     if (chunk > SL_MAX_FORWARD_ROWS)
         return sl_fail(err, SL_INVALID, "a chunk of %u tokens, wanted at most %d", chunk,
                        SL_MAX_FORWARD_ROWS);
@@ -60,7 +62,7 @@ sl_status sl_session_create(sl_model *model, const sl_session_options *options, 
     session->model = model;
     session->slot = slot;
     session->chunk = chunk;
-    const sl_status status = allocate(session, given.checkpoints, err);
+    const sl_status status = allocate(session, options.checkpoints, err);
     if (status == SL_OK)
         *out = session;
     else
@@ -132,16 +134,19 @@ static sl_status extend(sl_session *session, const sl_token *tokens, size_t coun
 
 sl_status sl_session_extend(sl_session *session, const sl_token *tokens, size_t count,
                             sl_error *err) {
+    SL_NEED(session && (tokens || !count));
     return extend(session, tokens, count, NULL, NULL, err);
 }
 
 sl_status sl_session_extend_all(sl_session *session, const sl_token *tokens, size_t count,
                                 float *out_logits, float *out_hidden, sl_error *err) {
+    SL_NEED(session && (tokens || !count));
     if (!out_logits) return sl_fail(err, SL_INVALID, "no room for the logits");
     return extend(session, tokens, count, out_logits, out_hidden, err);
 }
 
 const float *sl_session_logits(const sl_session *session, size_t *out_count) {
+    SL_NEED_OR(NULL, session);
     sl_model *model = session->model;
     if (out_count) *out_count = session->has_logits ? model->config.vocab : 0;
     if (!session->has_logits) return NULL;
@@ -152,10 +157,12 @@ const float *sl_session_logits(const sl_session *session, size_t *out_count) {
 }
 
 size_t sl_session_length(const sl_session *session) {
+    SL_NEED_OR(0, session);
     return session->length;
 }
 
 sl_status sl_session_rewind(sl_session *session, size_t length, sl_error *err) {
+    SL_NEED(session);
     if (length > session->length)
         return sl_fail(err, SL_INVALID, "cannot rewind to %zu tokens: the session has %zu", length,
                        session->length);
@@ -171,6 +178,7 @@ sl_status sl_session_rewind(sl_session *session, size_t length, sl_error *err) {
 }
 
 sl_status sl_session_fake_context(sl_session *session, size_t length, sl_error *err) {
+    SL_NEED(session);
     const uint32_t context = session->model->context_tokens;
     const size_t before = session->length;
     if (before == 0 || session->computed != before || length < before || length > context)
@@ -192,6 +200,7 @@ sl_status sl_session_fake_context(sl_session *session, size_t length, sl_error *
 }
 
 void sl_session_cancel(sl_session *session) {
+    if (!session) return;
     atomic_store(&session->cancelled, true);
 }
 
@@ -206,6 +215,7 @@ static sl_status check_sampling(const sl_sampling *sampling, sl_error *err) {
 
 sl_status sl_session_sample(sl_session *session, const sl_sampling *sampling, sl_token *out,
                             sl_error *err) {
+    SL_NEED(session && sampling && out);
     SL_TRY(check_sampling(sampling, err));
     begin_call(session);
     const sl_status status = sl_session_choose(session, sampling, out, err);
@@ -215,6 +225,7 @@ sl_status sl_session_sample(sl_session *session, const sl_sampling *sampling, sl
 
 sl_status sl_session_next(sl_session *session, const sl_sampling *sampling, sl_token *out,
                           sl_error *err) {
+    SL_NEED(session && sampling && out);
     const double start = sl_clock_seconds();
     const uint64_t recomputed = session->stats.recomputed_tokens;
     SL_TRY(check_sampling(sampling, err));
@@ -225,7 +236,8 @@ sl_status sl_session_next(sl_session *session, const sl_sampling *sampling, sl_t
     return status;
 }
 
-sl_stats sl_session_stats(const sl_session *session) {
+/* With the model's lock held. */
+static sl_stats read_stats(const sl_session *session) {
     sl_stats stats = session->stats;
     const sl_forward_stats steps = sl_forward_describe(session->model->forward);
     stats.programs_compiled = steps.compiled;
@@ -242,5 +254,13 @@ sl_stats sl_session_stats(const sl_session *session) {
     stats.device_bytes_copied = device.expert_bytes_copied;
     stats.device_runs = device.runs;
     stats.launch_seconds = device.launch_seconds;
+    return stats;
+}
+
+sl_stats sl_session_stats(const sl_session *session) {
+    SL_NEED_OR((sl_stats){0}, session);
+    (void)pthread_mutex_lock(&session->model->lock);
+    const sl_stats stats = read_stats(session);
+    (void)pthread_mutex_unlock(&session->model->lock);
     return stats;
 }

@@ -1,5 +1,6 @@
 /* tensors.c - Safetensors files (sluice/tensors.h): one file, read as a whole. */
 #include "sluice/tensors.h"
+#include "api/needs.h"
 #include "engine/formats/file.h"
 #include "engine/formats/safetensors.h"
 #include <stdio.h>
@@ -53,6 +54,7 @@ static sl_status read_file(sl_tensors *tensors, const char *path, sl_error *err)
 }
 
 sl_status sl_tensors_open(const char *path, sl_tensors **out, sl_error *err) {
+    SL_NEED(path && out);
     sl_tensors *tensors = sl_allocate(NULL, sizeof *tensors, _Alignof(sl_tensors));
     if (!tensors) return sl_no_memory(err, path, sizeof *tensors);
     sl_arena_init(&tensors->arena, NULL);
@@ -72,10 +74,12 @@ void sl_tensors_close(sl_tensors *tensors) {
 }
 
 uint32_t sl_tensors_count(const sl_tensors *tensors) {
+    SL_NEED_OR(0, tensors);
     return tensors->count;
 }
 
 sl_tensor_item sl_tensors_at(const sl_tensors *tensors, uint32_t index) {
+    SL_NEED_OR((sl_tensor_item){0}, tensors);
     return index < tensors->count ? tensors->items[index] : (sl_tensor_item){0};
 }
 
@@ -97,6 +101,7 @@ static void list_names(const sl_tensors *tensors, char *text, size_t capacity) {
 
 sl_status sl_tensors_find(const sl_tensors *tensors, const char *name, sl_tensor_item *out,
                           sl_error *err) {
+    SL_NEED(tensors && name && out);
     for (uint32_t i = 0; i < tensors->count; i++)
         if (strcmp(tensors->items[i].name, name) == 0) {
             *out = tensors->items[i];
@@ -126,6 +131,7 @@ static sl_status convert(const sl_tensor_item *from, sl_safetensors_item *to, sl
 
 sl_status sl_tensors_write(const char *path, const sl_tensor_item *items, uint32_t count,
                            sl_error *err) {
+    SL_NEED(path && (items || !count));
     sl_arena arena;
     sl_arena_init(&arena, NULL);
     sl_status status = SL_OK;

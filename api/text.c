@@ -1,7 +1,9 @@
 /* text.c - Tokens, chat templates and text streams of a model (sluice/sluice.h). */
+#include "api/needs.h"
+#include "api/options.h"
 #include "base/utf8.h"
+#include "engine/formats/json.h"
 #include "engine/session/model.h"
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,63 +14,77 @@ static sl_status need_tokenizer(const sl_model *model, sl_error *err) {
 
 sl_status sl_model_tokenize(const sl_model *model, const char *text, size_t bytes, sl_token *tokens,
                             size_t capacity, size_t *out_count, sl_error *err) {
+    SL_NEED(model && (text || !bytes) && (tokens || !capacity) && out_count);
     SL_TRY(need_tokenizer(model, err));
     return sl_tokenizer_encode(model->text.tokenizer, text, bytes, tokens, capacity, out_count,
                                err);
 }
 
 const char *sl_model_token_text(const sl_model *model, sl_token token, size_t *out_bytes) {
+    SL_NEED_OR("", model && out_bytes);
     if (model->text.tokenizer) return sl_tokenizer_text(model->text.tokenizer, token, out_bytes);
     *out_bytes = 0;
     return "";
 }
 
 size_t sl_model_strip_start(const sl_model *model) {
+    SL_NEED_OR(0, model);
     return model->text.tokenizer ? sl_tokenizer_strip_start(model->text.tokenizer) : 0;
 }
 
 size_t sl_model_begin_tokens(const sl_model *model, const sl_token **out) {
+    SL_NEED_OR(0, model && out);
     *out = NULL;
     return model->text.tokenizer ? sl_tokenizer_before(model->text.tokenizer, out) : 0;
 }
 
 int sl_model_token_ends(const sl_model *model, sl_token token) {
+    SL_NEED_OR(0, model);
     for (uint32_t i = 0; i < model->text.end_count; i++)
         if (model->text.end_tokens[i] == token) return 1;
     return 0;
 }
 
 int sl_model_token_special(const sl_model *model, sl_token token) {
+    SL_NEED_OR(0, model);
     return model->text.tokenizer && sl_tokenizer_is_special(model->text.tokenizer, token);
 }
 
 sl_sampling sl_model_sampling(const sl_model *model) {
+    SL_NEED_OR((sl_sampling){0}, model);
     return model->text.sampling;
 }
 
-static void set_missing(json_t *object, const char *key, const char *text) {
-    if (!json_object_get(object, key)) (void)json_object_set_new(object, key, json_string(text));
+static void set_missing(json_t **object, const char *key, const char *text) {
+    if (!json_object_get(*object, key)) sl_json_set(object, key, json_string(text));
 }
 
 /* The caller's variables with the model's own special tokens beside them. */
 static sl_status complete_variables(const sl_model *model, const char *json, char **out,
                                     sl_error *err) {
-    json_error_t problem;
-    json_t *object = json_loads(json, 0, &problem);
+    sl_json_problem problem;
+    json_t *object = sl_json_parse(json, strlen(json), 0, &problem);
+    if (!object && problem.no_memory) return sl_no_memory(err, "chat variables", strlen(json));
     if (!json_is_object(object)) {
         json_decref(object);
         return sl_fail(err, SL_INVALID, "chat variables: %s",
                        object ? "expected an object" : problem.text);
     }
-    set_missing(object, "bos_token", model->text.bos);
-    set_missing(object, "eos_token", model->text.eos);
-    *out = json_dumps(object, JSON_COMPACT);
+    set_missing(&object, "bos_token", model->text.bos);
+    set_missing(&object, "eos_token", model->text.eos);
+    *out = sl_json_dump(object, JSON_COMPACT);
     json_decref(object);
     return *out ? SL_OK : sl_no_memory(err, "chat variables", strlen(json));
 }
 
-sl_status sl_model_render_chat(const sl_model *model, const char *variables_json, char **out_text,
-                               sl_error *err) {
+sl_status sl_model_render_chat(const sl_model *model, const char *variables_json,
+                               const sl_render_options *given, char **out_text, sl_error *err) {
+    SL_NEED(model && variables_json && out_text);
+    sl_render_options options = {0};
+    sl_options_copy(&options, sizeof options, given);
+    const sl_error *problem = &model->text.chat_problem;
+    if (!model->text.chat && problem->status != SL_OK)
+        return sl_fail(err, SL_FORMAT, "%s", problem->message);
     if (!model->text.chat) return sl_fail(err, SL_UNSUPPORTED, "the model has no chat template");
     sl_status status = SL_OK;
     char *variables = NULL, *rendered = NULL;
@@ -76,8 +92,9 @@ sl_status sl_model_render_chat(const sl_model *model, const char *variables_json
     sl_arena arena;
     sl_arena_init(&arena, &model->allocator);
     SL_TRY_ELSE(done, complete_variables(model, variables_json, &variables, err));
-    SL_TRY_ELSE(done, sl_template_render(model->text.chat, variables, strlen(variables), &arena,
-                                         &rendered, &bytes, err));
+    const sl_template_input input = {variables, strlen(variables), options.progress,
+                                     options.progress_ctx};
+    SL_TRY_ELSE(done, sl_template_render(model->text.chat, &input, &arena, &rendered, &bytes, err));
     *out_text = malloc(bytes + 1);
     if (*out_text)
         memcpy(*out_text, rendered, bytes + 1);
@@ -94,9 +111,11 @@ void sl_text_free(char *text) {
 }
 
 size_t sl_text_stream_push(sl_text_stream *stream, const char *bytes, size_t count, char *out) {
+    SL_NEED_OR(0, stream && (bytes || !count) && out);
     return sl_utf8_stream_push(stream, bytes, count, out);
 }
 
 size_t sl_text_stream_finish(sl_text_stream *stream, char *out) {
+    SL_NEED_OR(0, stream && out);
     return sl_utf8_stream_finish(stream, out);
 }

@@ -1,4 +1,5 @@
 /* vocabulary.c - A tokenizer on its own, from a folder of tokenizer files or from any model. */
+#include "api/needs.h"
 #include "base/utf8.h"
 #include "engine/formats/file.h"
 #include "engine/formats/source.h"
@@ -50,6 +51,7 @@ static sl_status open_vocabulary(sl_vocabulary *vocabulary, const char *path, sl
 }
 
 sl_status sl_vocabulary_open(const char *path, sl_vocabulary **out, sl_error *err) {
+    SL_NEED(path && out);
     sl_arena arena;
     sl_arena_init(&arena, NULL);
     sl_vocabulary *vocabulary = SL_ARENA_NEW(&arena, sl_vocabulary);
@@ -73,10 +75,12 @@ void sl_vocabulary_close(sl_vocabulary *vocabulary) {
 sl_status sl_vocabulary_encode(const sl_vocabulary *vocabulary, const char *text, size_t bytes,
                                sl_token *tokens, size_t capacity, size_t *out_count,
                                sl_error *err) {
+    SL_NEED(vocabulary && (text || !bytes) && (tokens || !capacity) && out_count);
     return sl_tokenizer_encode(vocabulary->tokenizer, text, bytes, tokens, capacity, out_count,
                                err);
 }
 
 const char *sl_vocabulary_text(const sl_vocabulary *vocabulary, sl_token token, size_t *out_bytes) {
+    SL_NEED_OR("", vocabulary && out_bytes);
     return sl_tokenizer_text(vocabulary->tokenizer, token, out_bytes);
 }

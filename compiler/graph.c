@@ -350,6 +350,18 @@ void sl_graph_count_uses(sl_graph *graph) {
         graph->values[graph->outputs[o].value.v].use_count++;
 }
 
+void sl_graph_drop_node(sl_graph *graph, uint32_t n) {
+    sl_node *node = &graph->nodes[n];
+    for (uint32_t i = 0; i < node->input_count; i++) graph->values[node->inputs[i].v].use_count--;
+    node->op = SL_OP_COUNT;
+}
+
+void sl_graph_place_node(sl_graph *graph, uint32_t n, const sl_node *node) {
+    for (uint32_t i = 0; i < node->input_count; i++) graph->values[node->inputs[i].v].use_count++;
+    for (uint32_t o = 0; o < node->output_count; o++) graph->values[node->outputs[o].v].node = n;
+    graph->nodes[n] = *node;
+}
+
 static void compact_nodes(sl_graph *graph) {
     uint32_t count = 0;
     for (uint32_t n = 0; n < graph->node_count; n++)

@@ -141,6 +141,11 @@ bool sl_node_changes_state(const sl_node *node);
 
 /* For passes.  Counts all uses again. */
 void sl_graph_count_uses(sl_graph *graph);
+/* For passes that replace nodes: a dropped node has the op SL_OP_COUNT until the graph is
+ * compacted; a node is placed where one was dropped.  Use counts and makers of values stay right.
+ */
+void sl_graph_drop_node(sl_graph *graph, uint32_t n);
+void sl_graph_place_node(sl_graph *graph, uint32_t n, const sl_node *node);
 /* Drops nodes whose op is SL_OP_COUNT and results that no node makes, and counts uses.  Values get
  * new ids: first what is declared, then results in the order of nodes. */
 SL_CHECKED sl_status sl_graph_compact(sl_graph *graph, sl_error *err);

@@ -112,10 +112,9 @@ static sl_graph *build(void) {
     const int64_t B = sl_graph_add_symbol(graph, "B", 0), S = sl_graph_add_symbol(graph, "S", 6);
     sl_value in[2] = {sl_graph_add_input(graph, "x", "f32", 3, (int64_t[]){B, S, 3}),
                       sl_graph_add_weight(graph, "w", "f32", 2, (int64_t[]){3, 2})};
-    sl_value product, y, sum;
-    sl_graph_apply(graph, "matmul", in, 2, NULL, &product);
-    sl_graph_apply(graph, "tanh", &product, 1, NULL, &y);
-    sl_graph_apply(graph, "reduce_sum", in, 1, "axes=[1], keep=0", &sum);
+    const sl_value product = sl_graph_apply(graph, "matmul", in, 2, NULL);
+    const sl_value y = sl_graph_apply(graph, "tanh", &product, 1, NULL);
+    const sl_value sum = sl_graph_apply(graph, "reduce_sum", in, 1, "axes=[1], keep=0");
     sl_graph_add_output(graph, "y", y);
     sl_graph_add_output(graph, "sum", sum);
     return graph;

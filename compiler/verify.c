@@ -1,3 +1,4 @@
+#include "base/names.h"
 #include "compiler/graph.h"
 #include "compiler/ops/semantics.h"
 #include <stdio.h>
@@ -9,6 +10,7 @@ typedef struct {
     uint32_t *current; /* [value_count + 1]: the latest version of each state */
     bool *made;        /* [value_count + 1]: results produced so far */
     sl_type *in, *out; /* of the node at hand */
+    sl_names *declared, *outputs;
     sl_error *err;
 } verifier;
 
@@ -32,11 +34,8 @@ static value_text show(const verifier *v, sl_value value) {
 static sl_status check_declared(const verifier *v, uint32_t id) {
     const sl_value_info *info = &v->graph->values[id];
     if (!info->name) return FAIL(v, "%%%u is declared without a name", id);
-    for (uint32_t other = 1; other < id; other++) {
-        const char *name = v->graph->values[other].name;
-        if (name && strcmp(name, info->name) == 0)
-            return FAIL(v, "the name '%s' is declared twice", name);
-    }
+    if (!sl_names_add(v->declared, info->name, id))
+        return FAIL(v, "the name '%s' is declared twice", info->name);
     const uint32_t root = info->kind == SL_VALUE_STATE ? id : 0;
     if (info->root.v != root)
         return FAIL(v, "%%%s: its root is %u, must be %u", info->name, info->root.v, root);
@@ -184,9 +183,8 @@ static sl_status check_node(const verifier *v, uint32_t n) {
 static sl_status check_output(const verifier *v, uint32_t index) {
     const sl_graph_out *output = &v->graph->outputs[index];
     if (!output->name) return FAIL(v, "output %u has no name", index);
-    for (uint32_t i = 0; i < index; i++)
-        if (strcmp(v->graph->outputs[i].name, output->name) == 0)
-            return FAIL(v, "two outputs are called '%s'", output->name);
+    if (!sl_names_add(v->outputs, output->name, index))
+        return FAIL(v, "two outputs are called '%s'", output->name);
     const sl_value_info *info = sl_graph_value(v->graph, output->value);
     if (!info || info->kind == SL_VALUE_EXPERTS)
         return FAIL(v, "output '%s' is not a tensor of this graph", output->name);
@@ -241,14 +239,19 @@ sl_status sl_graph_verify(const sl_graph *graph, sl_error *err) {
     sl_arena scratch;
     sl_arena_init(&scratch, graph->arena.allocator);
     const size_t count = (size_t)graph->value_count + 1;
+    sl_names declared = {0}, outputs = {0};
     const verifier v = {.graph = graph,
+                        .declared = &declared,
+                        .outputs = &outputs,
                         .uses = SL_ARENA_NEW_ARRAY(&scratch, uint32_t, count),
                         .current = SL_ARENA_NEW_ARRAY(&scratch, uint32_t, count),
                         .made = SL_ARENA_NEW_ARRAY(&scratch, bool, count),
                         .in = SL_ARENA_NEW_ARRAY(&scratch, sl_type, most_operands(graph) + 1),
                         .out = SL_ARENA_NEW_ARRAY(&scratch, sl_type, most_operands(graph) + 1),
                         .err = err};
-    const sl_status status = v.uses && v.current && v.made && v.in && v.out
+    const sl_status status = v.uses && v.current && v.made && v.in && v.out &&
+                                     sl_names_init(&declared, graph->value_count, &scratch) &&
+                                     sl_names_init(&outputs, graph->output_count, &scratch)
                                  ? check_all(&v)
                                  : sl_no_memory(err, "verifying a graph", count);
     sl_arena_deinit(&scratch);

@@ -1,6 +1,7 @@
 /* choose.h - Sampling of a token from logits: the columns of choose's operand `how`.
  *
- * If the temperature is 0, or the largest logit is not finite: argmax, the first on ties.
+ * If no logit is a number there is no token: -1.  If the temperature is 0, or the largest logit is
+ * not finite: argmax, the first on ties.
  * Otherwise the weight of a token is e^((logit - largest) / temperature), and 0 for NaN.  If a
  * filter is on, tokens are sorted by descending logit (ties: lower id first) and cut: the first
  * top_k; of these the shortest prefix with a share of at least top_p of their weight; of these the

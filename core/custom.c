@@ -15,6 +15,7 @@ sl_tensor_type sl_tensor_type_of(const sl_type *type) {
 
 sl_status sl_custom_result(const sl_custom_op *op, const char *what, sl_status status,
                            sl_error *err) {
+    if (err) err->message[sizeof err->message - 1] = '\0'; /* a callback may have filled it all */
     if (status == SL_OK || (err && err->message[0])) {
         if (err && status != SL_OK) err->status = status;
         return status;

@@ -12,7 +12,7 @@ static sl_status read_prompt(sl_model *model, sl_session *session, sl_error *err
     sl_token tokens[MAX_PROMPT_TOKENS];
     size_t count = 0;
     char *text;
-    sl_status status = sl_model_render_chat(model, CHAT, &text, err);
+    sl_status status = sl_model_render_chat(model, CHAT, NULL, &text, err);
     if (status != SL_OK) return status;
     status = sl_model_tokenize(model, text, strlen(text), tokens, MAX_PROMPT_TOKENS, &count, err);
     sl_text_free(text);

@@ -9,13 +9,11 @@ static sl_graph *build(sl_error *err) {
     if (sl_graph_new("mlp", &g, err) != SL_OK) return NULL;
     const sl_value first[2] = {sl_graph_add_input(g, "x", "f32", 2, (int64_t[]){ROWS, IN}),
                                sl_graph_add_weight(g, "w1", "f32", 2, (int64_t[]){HIDDEN, IN})};
-    sl_value hidden, second[2], scores, y;
-    sl_graph_apply(g, "linear", first, 2, NULL, &hidden);
-    sl_graph_apply(g, "silu", &hidden, 1, NULL, &second[0]);
-    second[1] = sl_graph_add_weight(g, "w2", "f32", 2, (int64_t[]){OUT, HIDDEN});
-    sl_graph_apply(g, "linear", second, 2, NULL, &scores);
-    sl_graph_apply(g, "softmax", &scores, 1, NULL, &y);
-    sl_graph_add_output(g, "y", y);
+    const sl_value hidden = sl_graph_apply(g, "linear", first, 2, NULL);
+    const sl_value second[2] = {sl_graph_apply(g, "silu", &hidden, 1, NULL),
+                                sl_graph_add_weight(g, "w2", "f32", 2, (int64_t[]){OUT, HIDDEN})};
+    const sl_value scores = sl_graph_apply(g, "linear", second, 2, NULL);
+    sl_graph_add_output(g, "y", sl_graph_apply(g, "softmax", &scores, 1, NULL));
     return g;
 }
 

@@ -34,13 +34,12 @@ static void make_frames(float frames[FRAMES][2 * LENGTH]) {
 
 static sl_graph *build(sl_error *err) {
     sl_graph *g = NULL;
-    sl_value x, in[2], out;
     if (sl_graph_new("log_mel", &g, err) != SL_OK) return NULL;
-    x = sl_graph_add_input(g, "frames", "f32", 2, (int64_t[]){FRAMES, INT64_C(2) * LENGTH});
-    sl_graph_apply(g, "fft", &x, 1, NULL, &in[0]);
-    in[1] = sl_graph_add_weight(g, "filters", "f32", 2, (int64_t[]){MELS, BINS});
-    sl_graph_apply(g, "log_mel", in, 2, NULL, &out);
-    sl_graph_add_output(g, "mels", out);
+    const sl_value x =
+        sl_graph_add_input(g, "frames", "f32", 2, (int64_t[]){FRAMES, INT64_C(2) * LENGTH});
+    const sl_value in[2] = {sl_graph_apply(g, "fft", &x, 1, NULL),
+                            sl_graph_add_weight(g, "filters", "f32", 2, (int64_t[]){MELS, BINS})};
+    sl_graph_add_output(g, "mels", sl_graph_apply(g, "log_mel", in, 2, NULL));
     return g;
 }
 

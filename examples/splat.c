@@ -32,16 +32,17 @@ static void tie_knot(scene *s) {
 
 static sl_graph *build(sl_error *err) {
     sl_graph *g = NULL;
-    sl_value in[7], image;
+    sl_value in[7];
     if (sl_graph_new("splat", &g, err) != SL_OK) return NULL;
     for (int i = 0; i < 5; i++)
         in[i] =
             sl_graph_add_input(g, names[i], "f32", i == 3 ? 1 : 2, (int64_t[]){COUNT, numbers[i]});
     in[5] = sl_graph_add_input(g, "harmonics", "f32", 3, (int64_t[]){COUNT, 0, 3});
     in[6] = sl_graph_add_input(g, "camera", "f32", 1, (int64_t[]){15});
-    sl_graph_apply(g, "gaussian_splat_render", in, 7,
-                   "width=480, height=360, radius=1, cutoff=0.004, enough=0.001", &image);
-    sl_graph_add_output(g, "image", image);
+    sl_graph_add_output(
+        g, "image",
+        sl_graph_apply(g, "gaussian_splat_render", in, 7,
+                       "width=480, height=360, radius=1, cutoff=0.004, enough=0.001"));
     return g;
 }
 

@@ -9,17 +9,11 @@ enum { TOKENS = 6, WIDTH = 32, HEADS = 4, HEAD = WIDTH / HEADS, HIDDEN = 64 };
 
 /* ---- Building: mistakes are recorded and reported when the graph is compiled. ---- */
 
-static sl_value apply(sl_graph *g, const char *op, const sl_value *in, uint32_t count,
-                      const char *attrs) {
-    sl_value out = {0};
-    sl_graph_apply(g, op, in, count, attrs, &out);
-    return out;
-}
 static sl_value apply1(sl_graph *g, const char *op, sl_value x, const char *attrs) {
-    return apply(g, op, &x, 1, attrs);
+    return sl_graph_apply(g, op, &x, 1, attrs);
 }
 static sl_value apply2(sl_graph *g, const char *op, sl_value x, sl_value y, const char *attrs) {
-    return apply(g, op, (sl_value[]){x, y}, 2, attrs);
+    return sl_graph_apply(g, op, (sl_value[]){x, y}, 2, attrs);
 }
 static sl_value matrix(sl_graph *g, const char *name, int64_t rows, int64_t cols) {
     return sl_graph_add_weight(g, name, "f32", 2, (int64_t[]){rows, cols});
@@ -34,7 +28,8 @@ static sl_value heads(sl_graph *g, sl_value x, const sl_value *tables) {
     char shape[64];
     (void)snprintf(shape, sizeof shape, "shape=[%d,%d,%d]", TOKENS, HEADS, HEAD);
     sl_value apart = apply1(g, "reshape", x, shape);
-    if (tables) apart = apply(g, "rope_apply", (sl_value[]){apart, tables[0], tables[1]}, 3, NULL);
+    if (tables)
+        apart = sl_graph_apply(g, "rope_apply", (sl_value[]){apart, tables[0], tables[1]}, 3, NULL);
     (void)snprintf(shape, sizeof shape, "shape=[1,%d,%d,%d]", TOKENS, HEADS, HEAD);
     return apply1(g, "transpose", apply1(g, "reshape", apart, shape), "perm=[0,2,1,3]");
 }

@@ -9,7 +9,7 @@
 
 /* A descriptor for direct reads, or -1 if the file system does not support them. */
 static int open_direct(const char *path) {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_DIRECT);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_DIRECT);
     if (fd < 0) return -1;
     char block[2 * SL_DIRECT_ALIGNMENT];
     char *aligned = block + SL_DIRECT_ALIGNMENT - (uintptr_t)block % SL_DIRECT_ALIGNMENT;
@@ -26,7 +26,7 @@ static sl_status open_file(sl_read_file *file, const char *path, bool buffered, 
     *file = (sl_read_file){.direct_fd = -1, .buffered_fd = -1};
     file->path = sl_arena_copy_text(arena, path, strlen(path));
     if (!file->path) return sl_no_memory(err, "a path", strlen(path) + 1);
-    file->buffered_fd = open(path, O_RDONLY | O_CLOEXEC);
+    file->buffered_fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file->buffered_fd < 0)
         return sl_fail(err, SL_IO, "%s: cannot open: %s", path, strerrordesc_np(errno));
     struct stat stat;
@@ -61,6 +61,17 @@ sl_status sl_uring_open(const sl_read_files *files, sl_reader **out, sl_error *e
 }
 #endif
 
+/* The files of another reader. */
+static sl_status share_files(const sl_read_files *from, sl_read_files *files, sl_error *err) {
+    files->alignment = from->alignment;
+    files->shared = true;
+    files->files = SL_ARENA_NEW_ARRAY(&files->arena, sl_read_file, from->count);
+    if (!files->files) return sl_no_memory(err, "open files", from->count * sizeof(sl_read_file));
+    memcpy(files->files, from->files, from->count * sizeof(sl_read_file));
+    files->count = from->count;
+    return SL_OK;
+}
+
 sl_status sl_reader_open(const char *const *paths, uint32_t count, const sl_reader_options *options,
                          const sl_allocator *allocator, sl_reader **out, sl_error *err) {
     const sl_reader_options given = options ? *options : (sl_reader_options){0};
@@ -71,7 +82,10 @@ sl_status sl_reader_open(const char *const *paths, uint32_t count, const sl_read
     sl_read_files files = {.depth = given.depth ? given.depth : SL_READER_DEPTH};
     sl_arena_init(&files.arena, allocator);
     sl_status status = SL_OK;
-    SL_TRY_ELSE(done, open_files(paths, count, given.buffered, &files, err));
+    if (given.shares)
+        SL_TRY_ELSE(done, share_files(&((const sl_reader_base *)given.shares)->files, &files, err));
+    else
+        SL_TRY_ELSE(done, open_files(paths, count, given.buffered, &files, err));
     if (given.kind != SL_READER_THREADS) status = sl_uring_open(&files, out, err);
     const bool fall_back = given.kind == SL_READER_AUTO && status == SL_UNSUPPORTED;
     if (given.kind == SL_READER_THREADS || fall_back) status = sl_threads_open(&files, out, err);

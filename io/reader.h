@@ -34,6 +34,9 @@ typedef struct {
     sl_reader_kind kind;
     uint32_t depth; /* reads in flight; 0: the default, 16 */
     bool buffered;  /* through the page cache instead of direct I/O (O_DIRECT) */
+    /* A reader of the same files that sl_reader_open made and that is closed later: its descriptors
+     * are used.  NULL: the files are opened. */
+    const sl_reader *shares;
 } sl_reader_options;
 
 /* Opens all files.  If a file system does not support direct reads, the pages are dropped from the

@@ -95,7 +95,7 @@ sl_read_task *sl_read_queue_pop(sl_read_queue *queue) {
 }
 
 void sl_read_files_deinit(sl_read_files *files) {
-    for (uint32_t i = 0; i < files->count; i++) {
+    for (uint32_t i = 0; i < files->count && !files->shared; i++) {
         if (files->files[i].direct_fd >= 0) close(files->files[i].direct_fd);
         if (files->files[i].buffered_fd >= 0) close(files->files[i].buffered_fd);
     }

@@ -50,6 +50,7 @@ typedef struct {
     sl_arena arena; /* paths and files; later the reader's tasks, under its lock */
     sl_read_file *files;
     uint32_t count, depth, alignment;
+    bool shared; /* the descriptors belong to another reader */
 } sl_read_files;
 
 /* The beginning of every reader.  lock guards everything below it. */

@@ -31,6 +31,7 @@ sl_status sl_custom_run(const sl_custom_args *args, const char *label, void *roo
     *err = (sl_error){0};
     const sl_status status = op->kernel(op->ctx, &call, inputs, outputs, err);
     if (status == SL_OK) return SL_OK;
+    err->message[sizeof err->message - 1] = '\0'; /* the kernel may have filled it all */
     if (!err->message[0])
         return sl_fail(err, status, "%s: the kernel of custom op '%s' failed: %s",
                        label ? label : "custom", op->name, sl_status_text(status));

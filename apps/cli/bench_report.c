@@ -231,13 +231,12 @@ static json_t *machine_json(const bench_run *run) {
                   "f32_operations_per_second",
                   rates_json(f->f32_operations_per_second, f->median_f32_operations_per_second));
     if (run->disk.reads_in_flight)
-        (void)json_object_set_new(json, "disk",
-                                  json_pack("{s:f, s:f, s:I, s:i}", "best_bytes_per_second",
-                                            run->disk.read_bytes_per_second,
-                                            "median_bytes_per_second",
-                                            run->disk.median_read_bytes_per_second, "expert_bytes",
-                                            (json_int_t)run->disk.expert_bytes, "reads_in_flight",
-                                            (int)run->disk.reads_in_flight));
+        cli_json_set(json, "disk",
+                     json_pack("{s:f, s:f, s:I, s:i}", "best_bytes_per_second",
+                               run->disk.read_bytes_per_second, "median_bytes_per_second",
+                               run->disk.median_read_bytes_per_second, "expert_bytes",
+                               (json_int_t)run->disk.expert_bytes, "reads_in_flight",
+                               (int)run->disk.reads_in_flight));
     return json;
 }
 
@@ -257,10 +256,9 @@ static json_t *token_json(const bench_run *run) {
 static json_t *ops_json(const sl_inspect_report *r) {
     json_t *array = json_array();
     for (uint32_t i = 0; i < r->op_count; i++)
-        (void)json_array_append_new(array,
-                                    json_pack("{s:s, s:I, s:f, s:f}", "op", r->ops[i].name, "calls",
-                                              (json_int_t)r->ops[i].calls, "microseconds_per_token",
-                                              op_cost(r, &r->ops[i]), "share", r->ops[i].share));
+        cli_json_append(array, json_pack("{s:s, s:I, s:f, s:f}", "op", r->ops[i].name, "calls",
+                                         (json_int_t)r->ops[i].calls, "microseconds_per_token",
+                                         op_cost(r, &r->ops[i]), "share", r->ops[i].share));
     return json_pack("{s:i, s:f, s:o}", "tokens", (int)r->tokens, "busy_share", r->busy_share,
                      "ops", array);
 }
@@ -273,24 +271,24 @@ static json_t *phase_json(const bench_run *run, const bench_way *w, const bench_
                              (json_int_t)p->misses, "bytes_read", (json_int_t)p->bytes_read,
                              "bytes_read_per_token", bytes_per_token(p));
     if (p->device_runs)
-        (void)json_object_set_new(json, "launch_seconds_per_step",
-                                  json_real(p->launch_seconds / (double)p->device_runs));
+        cli_json_set(json, "launch_seconds_per_step",
+                     json_real(p->launch_seconds / (double)p->device_runs));
     if (p->device_hits + p->device_misses)
-        (void)json_object_set_new(json, "on_gpu",
-                                  json_pack("{s:I, s:I, s:I}", "hits", (json_int_t)p->device_hits,
-                                            "misses", (json_int_t)p->device_misses, "bytes_copied",
-                                            (json_int_t)p->bytes_copied));
+        cli_json_set(json, "on_gpu",
+                     json_pack("{s:I, s:I, s:I}", "hits", (json_int_t)p->device_hits, "misses",
+                               (json_int_t)p->device_misses, "bytes_copied",
+                               (json_int_t)p->bytes_copied));
     if (!run->compares) {
         const bench_limits limits = bench_limits_of(run, w, p);
-        (void)json_object_set_new(json, "floor_tokens_per_second", json_real(limits.machine));
-        (void)json_object_set_new(json, "floor_share", json_real(share_of(p, limits.machine)));
+        cli_json_set(json, "floor_tokens_per_second", json_real(limits.machine));
+        cli_json_set(json, "floor_share", json_real(share_of(p, limits.machine)));
         if (limits.disk > 0) {
-            (void)json_object_set_new(json, "disk_tokens_per_second", json_real(limits.disk));
-            (void)json_object_set_new(json, "disk_share", json_real(share_of(p, limits.disk)));
+            cli_json_set(json, "disk_tokens_per_second", json_real(limits.disk));
+            cli_json_set(json, "disk_share", json_real(share_of(p, limits.disk)));
         }
     }
     const sl_inspect_report *r = p == &w->decode ? &w->decode_profile : &w->prefill_profile;
-    if (r->runs) (void)json_object_set_new(json, "profile", ops_json(r));
+    if (r->runs) cli_json_set(json, "profile", ops_json(r));
     return json;
 }
 
@@ -313,21 +311,19 @@ static json_t *way_json(const bench_run *run, const bench_way *w) {
 int bench_print_json(const bench_run *run) {
     const sl_model_info info = sl_model_describe(run->ways[0].model);
     json_t *ways = json_array();
-    for (int i = 0; i < run->count; i++)
-        (void)json_array_append_new(ways, way_json(run, &run->ways[i]));
+    for (int i = 0; i < run->count; i++) cli_json_append(ways, way_json(run, &run->ways[i]));
     json_t *json = json_pack(
         "{s:s, s:s, s:s, s:s, s:I, s:I, s:i, s:o, s:o}", "architecture", info.architecture,
         "expert_dtype", info.expert_dtype, "device", info.device, "isa", info.isa, "slot_count",
         (json_int_t)info.slot_count, "expert_count", (json_int_t)info.expert_count, "repeats",
         (int)run->ways[0].decode.repeats, "token", token_json(run), "runs", ways);
     if (run->gpu.copy_bytes_per_second > 0)
-        (void)json_object_set_new(
-            json, "gpu",
-            json_pack("{s:s, s:f, s:f, s:f}", "name", info.device_name, "copy_bytes_per_second",
-                      run->gpu.copy_bytes_per_second, "bf16_operations_per_second",
-                      run->gpu.bf16_operations_per_second, "host_bytes_per_second",
-                      run->gpu.host_bytes_per_second));
+        cli_json_set(json, "gpu",
+                     json_pack("{s:s, s:f, s:f, s:f}", "name", info.device_name,
+                               "copy_bytes_per_second", run->gpu.copy_bytes_per_second,
+                               "bf16_operations_per_second", run->gpu.bf16_operations_per_second,
+                               "host_bytes_per_second", run->gpu.host_bytes_per_second));
     else if (!run->compares)
-        (void)json_object_set_new(json, "machine", machine_json(run));
+        cli_json_set(json, "machine", machine_json(run));
     return cli_print_json(json);
 }

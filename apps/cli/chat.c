@@ -100,12 +100,13 @@ static bool answer(const message *m) {
     char *rendered;
     sl_error err;
     cli_conversation_say(&talk, "user", m->text, m->bytes);
+    answering = 1;
     if (cli_conversation_render(&talk, &rendered, &err) != SL_OK) {
+        answering = 0;
         cli_conversation_take_back(&talk);
         (void)cli_fail(&err);
         return false;
     }
-    answering = 1;
     cli_answer reply = cli_conversation_answer(&talk, rendered);
     answering = 0;
     sl_text_free(rendered);

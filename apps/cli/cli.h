@@ -49,7 +49,15 @@ char *cli_bytes(uint64_t bytes, char *text, size_t capacity); /* "1.77 MB"; retu
 double cli_seconds(void); /* of a clock that only goes forward */
 /* A JSON string; bytes that are no UTF-8 become U+FFFD. */
 json_t *cli_json_text(const char *text, size_t bytes);
-/* Prints the value, indented, to standard output and gives up the reference; returns CLI_OK. */
+/* Put a new value into an array or object.  A lack of memory is remembered: nothing is printed
+ * then, and the program fails. */
+void cli_json_append(json_t *array, json_t *value);
+void cli_json_set(json_t *object, const char *key, json_t *value);
+bool cli_json_failed(void);
+/* The value as text, released with free; NULL without memory. */
+char *cli_json_dump(const json_t *value, size_t flags);
+/* Prints the value, indented, to standard output and gives up the reference; returns CLI_OK, or
+ * CLI_FAILED after a message. */
 int cli_print_json(json_t *value);
 /* The whole of standard input or a file ("-" is standard input), NUL-terminated; NULL after a
  * message.  Released with free. */

@@ -17,6 +17,12 @@ void cli_conversation_stop(cli_conversation *conversation) {
     sl_session_cancel(conversation->session);
 }
 
+/* Ctrl-C also ends a chat template that takes long. */
+static int is_stopped(void *ctx, const char *what, uint64_t done, uint64_t total) {
+    (void)ctx, (void)what, (void)done, (void)total;
+    return stop_requested != 0;
+}
+
 /* The list of tools that the options name; false after a message. */
 static bool load_tools(const cli_options *options, json_t **out) {
     json_error_t problem;
@@ -65,7 +71,7 @@ void cli_conversation_reset(cli_conversation *conversation, const char *system) 
 void cli_conversation_say(cli_conversation *conversation, const char *role, const char *text,
                           size_t bytes) {
     json_t *message = json_pack("{s:s, s:o}", "role", role, "content", cli_json_text(text, bytes));
-    (void)json_array_append_new(conversation->messages, message);
+    cli_json_append(conversation->messages, message);
 }
 
 void cli_conversation_take_back(cli_conversation *conversation) {
@@ -79,17 +85,24 @@ static void set_now(json_t *variables) {
     const time_t now = time(NULL);
     struct tm local;
     if (localtime_r(&now, &local) && strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &local))
-        (void)json_object_set_new(variables, "now", json_string(text));
+        cli_json_set(variables, "now", json_string(text));
 }
 
 sl_status cli_conversation_render(const cli_conversation *conversation, char **out, sl_error *err) {
+    stop_requested = 0;
     json_t *variables =
         json_pack("{s:O, s:b}", "messages", conversation->messages, "add_generation_prompt", 1);
-    if (conversation->tools) (void)json_object_set(variables, "tools", conversation->tools);
+    if (conversation->tools) cli_json_set(variables, "tools", json_incref(conversation->tools));
     set_now(variables);
-    char *json = json_dumps(variables, JSON_COMPACT);
+    char *json = cli_json_dump(variables, JSON_COMPACT);
     json_decref(variables);
-    const sl_status status = sl_model_render_chat(conversation->model, json ? json : "", out, err);
+    if (!json || cli_json_failed()) {
+        free(json);
+        *err = (sl_error){SL_NO_MEMORY, "no memory for the messages of a conversation"};
+        return SL_NO_MEMORY;
+    }
+    const sl_render_options options = {.struct_size = sizeof options, .progress = is_stopped};
+    const sl_status status = sl_model_render_chat(conversation->model, json, &options, out, err);
     free(json);
     return status;
 }

@@ -92,8 +92,8 @@ static void print_machine(const sl_model_info *i) {
 
 static json_t *to_json(const sl_model_info *i, const sl_memory_use *use) {
     json_t *object = json_object();
-#define TEXT(NAME)   (void)json_object_set_new(object, #NAME, json_string(i->NAME))
-#define NUMBER(NAME) (void)json_object_set_new(object, #NAME, json_integer((json_int_t)i->NAME))
+#define TEXT(NAME)   cli_json_set(object, #NAME, json_string(i->NAME))
+#define NUMBER(NAME) cli_json_set(object, #NAME, json_integer((json_int_t)i->NAME))
     TEXT(architecture);
     TEXT(format);
     NUMBER(parameters);
@@ -124,13 +124,11 @@ static json_t *to_json(const sl_model_info *i, const sl_memory_use *use) {
 #undef NUMBER
     json_t *memory = json_object();
     for (int p = 0; p < PARTS; p++)
-        (void)json_object_set_new(memory, parts[p].name,
-                                  json_integer((json_int_t)part_bytes(use, p)));
-    (void)json_object_set_new(object, "memory", memory);
-    (void)json_object_set_new(object, "promised_bytes",
-                              json_integer((json_int_t)use->promised_bytes));
+        cli_json_set(memory, parts[p].name, json_integer((json_int_t)part_bytes(use, p)));
+    cli_json_set(object, "memory", memory);
+    cli_json_set(object, "promised_bytes", json_integer((json_int_t)use->promised_bytes));
     const uint64_t minimum = use->promised_bytes - use->expert_bytes + i->minimum_budget_bytes;
-    (void)json_object_set_new(object, "minimum_bytes", json_integer((json_int_t)minimum));
+    cli_json_set(object, "minimum_bytes", json_integer((json_int_t)minimum));
     return object;
 }
 

@@ -8,11 +8,10 @@ enum { PROFILE_RUNS = 16 };
 static json_t *rows_json(const sl_inspect_row *rows, uint32_t count) {
     json_t *array = json_array();
     for (uint32_t i = 0; i < count; i++)
-        (void)json_array_append_new(array,
-                                    json_pack("{s:o, s:I, s:f, s:f}", "name",
-                                              cli_json_text(rows[i].name, strlen(rows[i].name)),
-                                              "calls", (json_int_t)rows[i].calls, "seconds",
-                                              rows[i].seconds, "share", rows[i].share));
+        cli_json_append(array, json_pack("{s:o, s:I, s:f, s:f}", "name",
+                                         cli_json_text(rows[i].name, strlen(rows[i].name)), "calls",
+                                         (json_int_t)rows[i].calls, "seconds", rows[i].seconds,
+                                         "share", rows[i].share));
     return array;
 }
 
@@ -20,12 +19,11 @@ static json_t *to_json(const sl_inspect_report *r) {
     static const char *const sizes[9] = {"more", "1", "2", "3", "4", "5", "6", "7", "8"};
     json_t *object = json_object(), *histogram = json_object();
     for (int i = 1; i <= 9; i++)
-        (void)json_object_set_new(histogram, sizes[i % 9],
-                                  json_integer((json_int_t)r->histogram[i % 9]));
-    (void)json_object_set_new(object, "schedule", json_string(r->schedule));
-    (void)json_object_set_new(object, "histogram", histogram);
-#define NUMBER(NAME) (void)json_object_set_new(object, #NAME, json_integer((json_int_t)r->NAME))
-#define REAL(NAME)   (void)json_object_set_new(object, #NAME, json_real(r->NAME))
+        cli_json_set(histogram, sizes[i % 9], json_integer((json_int_t)r->histogram[i % 9]));
+    cli_json_set(object, "schedule", json_string(r->schedule));
+    cli_json_set(object, "histogram", histogram);
+#define NUMBER(NAME) cli_json_set(object, #NAME, json_integer((json_int_t)r->NAME))
+#define REAL(NAME)   cli_json_set(object, #NAME, json_real(r->NAME))
     NUMBER(tokens);
     NUMBER(wanted);
     NUMBER(nodes);
@@ -61,8 +59,8 @@ static json_t *to_json(const sl_inspect_report *r) {
     NUMBER(reads);
 #undef NUMBER
 #undef REAL
-    (void)json_object_set_new(object, "ops", rows_json(r->ops, r->op_count));
-    (void)json_object_set_new(object, "labels", rows_json(r->labels, r->label_count));
+    cli_json_set(object, "ops", rows_json(r->ops, r->op_count));
+    cli_json_set(object, "labels", rows_json(r->labels, r->label_count));
     return object;
 }
 
@@ -96,17 +94,16 @@ static int print_steps(const cli_options *options, sl_model *model,
 static json_t *comparison_json(const sl_compare_report *r) {
     json_t *rows = json_array();
     for (uint32_t i = 0; i < r->op_count; i++)
-        (void)json_array_append_new(rows, json_pack("{s:s, s:I, s:f}", "name", r->ops[i].name,
-                                                    "steps", (json_int_t)r->ops[i].steps, "worst",
-                                                    r->ops[i].worst));
+        cli_json_append(rows, json_pack("{s:s, s:I, s:f}", "name", r->ops[i].name, "steps",
+                                        (json_int_t)r->ops[i].steps, "worst", r->ops[i].worst));
     json_t *object = json_pack("{s:I, s:f, s:b, s:o}", "steps", (json_int_t)r->steps, "tolerance",
                                r->tolerance, "differs", r->differs, "ops", rows);
     if (r->differs)
-        (void)json_object_set_new(object, "first",
-                                  json_pack("{s:o, s:s, s:I, s:[f, f]}", "label",
-                                            cli_json_text(r->label, strlen(r->label)), "operand",
-                                            r->operand, "index", (json_int_t)r->index, "values",
-                                            r->values[0], r->values[1]));
+        cli_json_set(object, "first",
+                     json_pack("{s:o, s:s, s:I, s:[f, f]}", "label",
+                               cli_json_text(r->label, strlen(r->label)), "operand", r->operand,
+                               "index", (json_int_t)r->index, "values", r->values[0],
+                               r->values[1]));
     return object;
 }
 

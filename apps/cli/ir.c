@@ -174,11 +174,11 @@ static void print_output(const sl_tensor_item *output) {
 static json_t *output_json(const sl_tensor_item *output) {
     json_t *shape = json_array(), *values = json_array();
     for (uint32_t i = 0; i < output->rank; i++)
-        (void)json_array_append_new(shape, json_integer((json_int_t)output->dims[i]));
+        cli_json_append(shape, json_integer((json_int_t)output->dims[i]));
     const size_t count = cli_element_count(output->rank, output->dims);
     for (size_t i = 0; i < count; i++) {
         const double value = cli_element_get(output->dtype, output->data, i);
-        (void)json_array_append_new(values, isfinite(value) ? json_real(value) : json_null());
+        cli_json_append(values, isfinite(value) ? json_real(value) : json_null());
     }
     return json_pack("{s:s, s:s, s:o, s:o}", "name", output->name, "dtype", output->dtype, "shape",
                      shape, "values", values);
@@ -206,8 +206,7 @@ static int report(const runner *r) {
         return cli_fail(&err);
     if (r->options->json) {
         json_t *list = json_array();
-        for (uint32_t i = 0; i < count; i++)
-            (void)json_array_append_new(list, output_json(&outputs[i]));
+        for (uint32_t i = 0; i < count; i++) cli_json_append(list, output_json(&outputs[i]));
         return cli_print_json(json_pack("{s:o}", "outputs", list));
     }
     for (uint32_t i = 0; i < count; i++) print_output(&outputs[i]);

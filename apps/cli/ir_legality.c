@@ -21,9 +21,8 @@ static int print_json(const sl_legality *legality, const char *device, const cou
     json_t *nodes = json_array();
     for (uint32_t i = 0; i < sl_legality_count(legality); i++) {
         const sl_legality_item item = sl_legality_at(legality, i);
-        (void)json_array_append_new(nodes, json_pack("{s:s, s:s, s:s, s:s}", "node", item.node,
-                                                     "op", item.op, "status", item.status, "detail",
-                                                     item.detail));
+        cli_json_append(nodes, json_pack("{s:s, s:s, s:s, s:s}", "node", item.node, "op", item.op,
+                                         "status", item.status, "detail", item.detail));
     }
     const int printed = cli_print_json(
         json_pack("{s:s, s:b, s:i, s:i, s:i, s:o}", "device", device, "legal", c->unsupported == 0,

@@ -15,9 +15,9 @@ static int by_value(const void *a, const void *b) {
 static json_t *profile_json(const sl_op_time *rows, uint32_t count) {
     json_t *list = json_array();
     for (uint32_t i = 0; i < count; i++)
-        (void)json_array_append_new(list, json_pack("{s:s, s:I, s:f, s:f}", "op", rows[i].op,
-                                                    "calls", (json_int_t)rows[i].calls, "seconds",
-                                                    rows[i].seconds, "share", rows[i].share));
+        cli_json_append(list, json_pack("{s:s, s:I, s:f, s:f}", "op", rows[i].op, "calls",
+                                        (json_int_t)rows[i].calls, "seconds", rows[i].seconds,
+                                        "share", rows[i].share));
     return list;
 }
 
@@ -39,8 +39,7 @@ static int report(cli_runner *r, const double *times, uint32_t count) {
     if (r->options->json) {
         json_t *json = json_pack("{s:f, s:f, s:i}", "median_seconds", times[count / 2],
                                  "least_seconds", times[0], "repeats", (int)count);
-        if (r->options->profile)
-            (void)json_object_set_new(json, "profile", profile_json(rows, row_count));
+        if (r->options->profile) cli_json_set(json, "profile", profile_json(rows, row_count));
         return cli_print_json(json);
     }
     (void)printf("median %.3f ms, minimum %.3f ms, %u repeats\n", times[count / 2] * 1e3,

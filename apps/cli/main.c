@@ -22,8 +22,9 @@ static int find_command(const char *name) {
 }
 
 int main(int count, char **words) {
-    (void)signal(SIGPIPE,
-                 SIG_IGN); /* a closed pipe is a write error and must not kill the process */
+    /* A closed pipe and a file that may not grow are write errors and must not kill the process. */
+    (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGXFSZ, SIG_IGN);
     if (count < 2) {
         cli_print_commands(stderr);
         return CLI_USAGE;
@@ -51,7 +52,8 @@ int main(int count, char **words) {
         cli_print_help(stdout, (cli_command)command);
         return CLI_OK;
     }
-    const int result = commands[command].run(&options);
+    int result = commands[command].run(&options);
+    if (result == CLI_OK && cli_json_failed()) result = CLI_FAILED;
     if (fflush(stdout) == 0 && !ferror(stdout)) return result;
     return result == CLI_OK ? cli_fail_text("standard output cannot be written") : result;
 }

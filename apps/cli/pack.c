@@ -41,7 +41,8 @@ int cli_run_pack(const cli_options *options) {
     const sl_pack_options given = {.struct_size = sizeof given,
                                    .quant = options->quant,
                                    .threads = options->threads,
-                                   .progress = cli_writing_progress};
+                                   .progress = cli_writing_progress,
+                                   .force = options->force};
     sl_error err;
     cli_writing_start();
     if (sl_pack_write(source, destination, &given, &err) != SL_OK) return cli_fail(&err);

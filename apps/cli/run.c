@@ -6,7 +6,11 @@
 /* The prompt of the options or of standard input, released with free; NULL after a message. */
 static char *read_prompt(const cli_options *options) {
     size_t bytes;
-    if (options->prompt) return strdup(options->prompt);
+    if (options->prompt) {
+        char *copy = strdup(options->prompt);
+        if (!copy) (void)cli_fail_text("no memory for the prompt");
+        return copy;
+    }
     if (cli_is_terminal(stdin))
         (void)fprintf(stderr, "sluice: type the prompt, then Ctrl-D (or use -p PROMPT)\n");
     char *text = cli_read_all("-", &bytes);
@@ -43,7 +47,7 @@ static void print_answer_json(const cli_conversation *c, const char *prompt,
                               const cli_answer *answer) {
     json_t *tokens = json_array();
     for (size_t i = 0; i < answer->token_count; i++)
-        (void)json_array_append_new(tokens, json_integer(answer->tokens[i]));
+        cli_json_append(tokens, json_integer(answer->tokens[i]));
     (void)cli_print_json(
         json_pack("{s:o, s:o, s:o, s:I, s:s, s:o}", "prompt", cli_json_text(prompt, strlen(prompt)),
                   "answer", cli_json_text(answer->text, answer->bytes), "tokens", tokens,

@@ -10,7 +10,8 @@ int cli_run_synth(const cli_options *options) {
                                     .vocab = options->vocab,
                                     .quant = options->quant,
                                     .seed = options->weight_seed,
-                                    .progress = cli_writing_progress};
+                                    .progress = cli_writing_progress,
+                                    .force = options->force};
     sl_error err;
     struct stat file;
     char size[32];

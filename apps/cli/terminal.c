@@ -125,9 +125,42 @@ json_t *cli_json_text(const char *text, size_t bytes) {
     return value;
 }
 
+static bool json_failed;
+
+void cli_json_append(json_t *array, json_t *value) {
+    if (json_array_append_new(array, value) != 0) json_failed = true;
+}
+
+void cli_json_set(json_t *object, const char *key, json_t *value) {
+    if (json_object_set_new(object, key, value) != 0) json_failed = true;
+}
+
+bool cli_json_failed(void) {
+    return json_failed;
+}
+
+/* json_dumps leaves out keys when its buffer cannot grow. */
+char *cli_json_dump(const json_t *value, size_t flags) {
+    const size_t bytes = json_dumpb(value, NULL, 0, flags);
+    char *text = bytes ? malloc(bytes + 1) : NULL;
+    if (!text) return NULL;
+    if (json_dumpb(value, text, bytes, flags) != bytes) {
+        free(text);
+        return NULL;
+    }
+    text[bytes] = '\0';
+    return text;
+}
+
 int cli_print_json(json_t *value) {
-    (void)json_dumpf(value, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
-    (void)putchar('\n');
+    char *text =
+        json_failed ? NULL : cli_json_dump(value, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
     json_decref(value);
+    if (!text) {
+        json_failed = true;
+        return cli_fail_text("no memory for the JSON");
+    }
+    (void)puts(text);
+    free(text);
     return CLI_OK;
 }

@@ -25,18 +25,34 @@ static bool encode(encoded *e, const char *text, size_t bytes) {
     return status == SL_OK;
 }
 
+/* Whole characters come out of a stream as they went in. */
+static bool is_text(const char *bytes, size_t count) {
+    enum { CHUNK = 64 };
+    char out[3 * (CHUNK + 4)];
+    sl_text_stream stream = {0};
+    size_t written = 0;
+    for (size_t done = 0; done < count; done += CHUNK) {
+        const size_t next = count - done < CHUNK ? count - done : CHUNK;
+        const size_t length = sl_text_stream_push(&stream, bytes + done, next, out);
+        if (length > count - written || memcmp(bytes + written, out, length) != 0) return false;
+        written += length;
+    }
+    return written == count;
+}
+
 /* As a JSON string; a piece that is only part of a character shows its bytes as \xNN. */
 static void print_quoted(const char *bytes, size_t count) {
-    json_t *text = json_stringn(bytes, count);
-    if (text) {
-        (void)json_dumpf(text, stdout, JSON_ENCODE_ANY);
-        json_decref(text);
-        return;
-    }
+    static const char named[] = "\"\\\b\f\n\r\t", names[] = "\"\\bfnrt";
+    const bool text = is_text(bytes, count);
     (void)putchar('"');
     for (size_t i = 0; i < count; i++) {
         const unsigned char byte = (unsigned char)bytes[i];
-        if (byte < 0x20 || byte >= 0x7f || byte == '"' || byte == '\\')
+        const char *name = text && byte ? strchr(named, (char)byte) : NULL;
+        if (name)
+            (void)printf("\\%c", names[name - named]);
+        else if (text && byte < 0x20)
+            (void)printf("\\u%04x", byte);
+        else if (!text && (byte < 0x20 || byte >= 0x7f || byte == '"' || byte == '\\'))
             (void)printf("\\x%02x", byte);
         else
             (void)putchar(byte);
@@ -64,8 +80,8 @@ static void print_json(const encoded *e) {
     for (size_t i = 0; i < e->count; i++) {
         size_t bytes = 0;
         const char *text = sl_vocabulary_text(e->vocabulary, e->ids[i], &bytes);
-        (void)json_array_append_new(ids, json_integer(e->ids[i]));
-        (void)json_array_append_new(pieces, cli_json_text(text, bytes));
+        cli_json_append(ids, json_integer(e->ids[i]));
+        cli_json_append(pieces, cli_json_text(text, bytes));
     }
     (void)cli_print_json(json_pack("{s:o, s:o}", "ids", ids, "pieces", pieces));
 }
@@ -78,6 +94,7 @@ int cli_run_tokenize(const cli_options *options) {
     sl_vocabulary *vocabulary = NULL;
     sl_error err;
     int result = CLI_FAILED;
+    if (!text && !standard) (void)cli_fail_text("no memory for the text");
     if (text && sl_vocabulary_open(cli_model_path(options), &vocabulary, &err) != SL_OK)
         (void)cli_fail(&err);
     encoded e = {.vocabulary = vocabulary};

@@ -10,10 +10,12 @@ static void on_signal(int number) {
 
 /* The library removes its temporary file when it is cancelled. */
 void cli_writing_start(void) {
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    /* A second signal of the same kind has its usual effect. */
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART | SA_RESETHAND};
     (void)sigemptyset(&action.sa_mask);
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);
+    (void)sigaction(SIGHUP, &action, NULL);
 }
 
 int cli_writing_progress(void *ctx, const char *what, uint64_t done, uint64_t total) {

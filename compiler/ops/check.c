@@ -78,7 +78,8 @@ static bool dtype_matches(const char *wanted, sl_dtype dtype) {
     if (strcmp(wanted, "any") == 0) return true;
     if (strcmp(wanted, "plain") == 0) return sl_dtype_infos[dtype].bytes > 0;
     if (strcmp(wanted, "float") == 0) return kind == SL_KIND_FLOAT;
-    if (strcmp(wanted, "weight") == 0) return kind == SL_KIND_FLOAT || kind == SL_KIND_PANEL;
+    if (strcmp(wanted, "weight") == 0)
+        return (kind == SL_KIND_FLOAT && dtype != SL_DTYPE_f64) || kind == SL_KIND_PANEL;
     if (strcmp(wanted, "panels") == 0) return kind == SL_KIND_PANEL;
     if (strcmp(wanted, "rows") == 0) return dtype == SL_DTYPE_f32 || dtype == SL_DTYPE_a8;
     if (strcmp(wanted, "number") == 0) return dtype == SL_DTYPE_f32 || dtype == SL_DTYPE_i32;
@@ -90,7 +91,7 @@ static bool dtype_matches(const char *wanted, sl_dtype dtype) {
 static const char *dtype_meaning(const char *wanted) {
     if (strcmp(wanted, "plain") == 0) return " (not a type of groups)";
     if (strcmp(wanted, "float") == 0) return " (f32, f16, bf16 or f64)";
-    if (strcmp(wanted, "weight") == 0) return " (a float or panel type)";
+    if (strcmp(wanted, "weight") == 0) return " (f32, f16, bf16 or a panel type)";
     if (strcmp(wanted, "panels") == 0) return " (a panel type, because x is a8)";
     if (strcmp(wanted, "rows") == 0) return " (f32 or a8)";
     if (strcmp(wanted, "number") == 0) return " (f32 or i32)";

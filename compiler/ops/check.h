@@ -10,7 +10,7 @@
  *
  * An element type is the name of a dtype or a class: `number` (f32 or i32), `keys` (f32, f16 or
  * k16), `values` (f32, f16 or v16), `float`, `plain` (whole elements: no panels, no codes),
- * `weight` (float or panel), `panels`, `rows` (f32 or a8), `any`. */
+ * `weight` (f32, f16, bf16 or panel), `panels`, `rows` (f32 or a8), `any`. */
 #ifndef SL_COMPILER_OPS_CHECK_H
 #define SL_COMPILER_OPS_CHECK_H
 #include "compiler/ops/semantics.h"

@@ -73,7 +73,7 @@ static int64_t choose(const double *logits, int64_t vocab, const double *how, ca
     int64_t best = -1, count = 0;
     for (int64_t i = 0; i < vocab; i++)
         if (!isnan(logits[i]) && (best < 0 || logits[i] > logits[best])) best = i;
-    if (best < 0) return 0;
+    if (best < 0) return -1;
     if (how[SL_CHOOSE_TEMPERATURE] == 0 || isinf(logits[best])) return best;
     for (int64_t i = 0; i < vocab; i++)
         if (!isnan(logits[i]))
@@ -99,7 +99,8 @@ sl_status eval_choose(const sl_eval_args *a, sl_error *err) {
         a->out[0].data[t] = -1;
         if (!(how[SL_CHOOSE_TEMPERATURE] >= 0)) continue;
         const int64_t token = choose(in[0] + t * vocab, vocab, how, (candidate *)(void *)room);
-        a->out[0].data[t] = a->in[3].data[(int64_t)in[2][t]] = (double)token;
+        a->out[0].data[t] = (double)token;
+        if (token >= 0) a->in[3].data[(int64_t)in[2][t]] = (double)token;
     }
     return SL_OK;
 }

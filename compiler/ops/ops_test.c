@@ -514,7 +514,7 @@ static void contraction_types_are_checked(void **state) {
     rejects("linear", "", TYPES("f32[4,256]", "bf16[64,128]"),
             "linear: w is bf16[64,128], its second dim must be 256 as in x f32[4,256]");
     rejects("linear", "", TYPES("f32[4,2]", "i32[64,2]"),
-            "linear: w is i32[64,2], must be weight[N,K] (a float or panel type)");
+            "linear: w is i32[64,2], must be weight[N,K] (f32, f16, bf16 or a panel type)");
     rejects("matmul", "", TYPES("f32[2,3]", "f32[2,3]"),
             "matmul: b is f32[2,3], its second-to-last dim must be 3 as in a f32[2,3]");
     rejects("matmul", "", TYPES("f32[3]", "f32[3,3]"),

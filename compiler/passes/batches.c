@@ -56,10 +56,10 @@ static sl_status apply(sl_graph *graph, uint32_t at, sl_fusion_log *log, sl_erro
     if (sl_target_runs_node(log->target, graph, &node, &why) != SL_OK)
         return sl_fusion_note(log, "batch_elementwise_region", node.label, why.message, err);
     for (uint32_t i = 0; i < concat->input_count; i++)
-        graph->nodes[graph->values[concat->inputs[i].v].node].op = SL_OP_COUNT;
+        sl_graph_drop_node(graph, graph->values[concat->inputs[i].v].node);
     log->report.fused_nodes += concat->input_count;
-    graph->nodes[at] = node;
-    sl_graph_count_uses(graph);
+    sl_graph_drop_node(graph, at);
+    sl_graph_place_node(graph, at, &node);
     return sl_fusion_note(log, "batch_elementwise_region", node.label, NULL, err);
 }
 

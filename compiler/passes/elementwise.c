@@ -161,9 +161,8 @@ static sl_status apply(sl_graph *graph, const region *r, sl_fusion_log *log, sl_
     attrs->code = (sl_integers){count, code};
     node.outputs[0] = graph->nodes[at].outputs[0];
     for (uint32_t i = 0; i < r->input_count; i++) node.inputs[i] = r->inputs[i];
-    for (uint32_t s = 0; s < r->count; s++) graph->nodes[r->nodes[s]].op = SL_OP_COUNT;
-    graph->nodes[at] = node;
-    sl_graph_count_uses(graph);
+    for (uint32_t s = 0; s < r->count; s++) sl_graph_drop_node(graph, r->nodes[s]);
+    sl_graph_place_node(graph, at, &node);
     log->report.fused_nodes += r->count - 1;
     return sl_fusion_note(log, "elementwise_region", node.label, NULL, err);
 }

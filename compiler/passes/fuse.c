@@ -61,6 +61,18 @@ static bool find_maker(const sl_graph *graph, const match *m, uint32_t part, uin
     return false;
 }
 
+/* Where the search for the first of independent parts begins: behind the values that it shares with
+ * the last one. */
+static uint32_t first_candidate(const sl_graph *graph, const match *m, uint32_t from) {
+    const sl_rule_node *first = &m->rule->parts[0];
+    for (uint32_t i = 0; i < sl_op_info_of(first->op)->input_count; i++) {
+        const sl_value_info *value = &graph->values[m->values[first->inputs[i]].v];
+        if (m->values[first->inputs[i]].v && value->kind == SL_VALUE_RESULT && value->node >= from)
+            from = value->node + 1;
+    }
+    return from;
+}
+
 /* Matches the rule with node `last` as its last part.  For independent parts the search for the
  * first starts at node *from; *from is left behind the match. */
 static bool match_rule(const sl_graph *graph, const sl_rule *rule, uint32_t last, uint32_t *from,
@@ -68,7 +80,7 @@ static bool match_rule(const sl_graph *graph, const sl_rule *rule, uint32_t last
     match m = {.rule = rule, .at = last};
     if (*from >= last || !match_node(graph, rule->part_count - 1, last, &m)) return false;
     if (rule->side_by_side) {
-        for (uint32_t n = *from; n < last; n++) {
+        for (uint32_t n = first_candidate(graph, &m, *from); n < last; n++) {
             *out = m;
             if (!match_node(graph, 0, n, out)) continue;
             out->at = n;
@@ -228,13 +240,10 @@ static sl_status apply(sl_graph *graph, const match *m, sl_error *err) {
         !sl_node_make_room(&graph->arena, &node, info->input_count, info->output_count))
         return sl_no_memory(err, "a fused node", info->input_count);
     for (uint32_t i = 0; i < info->input_count; i++) node.inputs[i] = m->values[whole->inputs[i]];
-    for (uint32_t o = 0; o < info->output_count; o++) {
+    for (uint32_t o = 0; o < info->output_count; o++)
         node.outputs[o] = m->values[whole->outputs[o]];
-        graph->values[node.outputs[o].v].node = m->at;
-    }
-    for (uint32_t p = 0; p < m->rule->part_count; p++) graph->nodes[m->nodes[p]].op = SL_OP_COUNT;
-    graph->nodes[m->at] = node;
-    sl_graph_count_uses(graph);
+    for (uint32_t p = 0; p < m->rule->part_count; p++) sl_graph_drop_node(graph, m->nodes[p]);
+    sl_graph_place_node(graph, m->at, &node);
     return SL_OK;
 }
 

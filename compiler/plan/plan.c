@@ -50,38 +50,125 @@ static order_fn *const orders[] = {larger_first, heavier_first, earlier_first};
 
 /* ---- placing ---- */
 
-/* placed: the blocks that have offsets, in order of offset. */
-static uint64_t lowest_free(const sl_block *block, const sl_block *placed, uint32_t count) {
+/* The blocks that have offsets, by groups of levels in which they live, each group in order of
+ * offset.  Those of many groups are in a list of their own, so that a block is in few lists. */
+enum { GROUP_LEVELS = 32, MOST_GROUPS = 8 };
+typedef struct {
+    uint32_t *blocks;
+    uint32_t count, capacity;
+} group;
+typedef struct {
+    group *groups; /* [count + 1]; the last: long-lived blocks */
+    uint32_t *at;  /* [count + 1]: where a search is in each */
+    uint32_t count;
+    sl_arena *arena;
+} placing;
+
+static uint32_t group_of(uint32_t level) {
+    return level / GROUP_LEVELS;
+}
+
+static bool add_to_group(placing *p, uint32_t number, const sl_block *blocks, uint32_t block) {
+    group *g = &p->groups[number];
+    if (g->count == g->capacity) {
+        const uint32_t capacity = g->capacity ? 2 * g->capacity : 16;
+        uint32_t *larger = SL_ARENA_NEW_ARRAY(p->arena, uint32_t, capacity);
+        if (!larger) return false;
+        if (g->count) memcpy(larger, g->blocks, g->count * sizeof *larger);
+        g->blocks = larger;
+        g->capacity = capacity;
+    }
+    uint32_t low = 0, high = g->count;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (blocks[g->blocks[middle]].offset <= blocks[block].offset)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    memmove(&g->blocks[low + 1], &g->blocks[low], (g->count - low) * sizeof *g->blocks);
+    g->blocks[low] = block;
+    g->count++;
+    return true;
+}
+
+static bool add_placed(placing *p, const sl_block *blocks, uint32_t block) {
+    const uint32_t first = group_of(blocks[block].first_level);
+    const uint32_t last = group_of(blocks[block].last_level);
+    if (last - first >= MOST_GROUPS) return add_to_group(p, p->count, blocks, block);
+    for (uint32_t g = first; g <= last; g++)
+        if (!add_to_group(p, g, blocks, block)) return false;
+    return true;
+}
+
+/* The next block of a group that is live in levels of `block`; NULL at the end. */
+static const sl_block *next_of(const placing *p, uint32_t number, const sl_block *blocks,
+                               const sl_block *block) {
+    const group *g = &p->groups[number];
+    for (; p->at[number] < g->count; p->at[number]++) {
+        const sl_block *other = &blocks[g->blocks[p->at[number]]];
+        if (block->first_level <= other->last_level && other->first_level <= block->last_level)
+            return other;
+    }
+    return NULL;
+}
+
+/* Of the groups of `block`, the one whose next block lies lowest. */
+static const sl_block *lowest_next(const placing *p, const sl_block *blocks,
+                                   const sl_block *block) {
+    uint32_t lowest = p->count;
+    const sl_block *found = next_of(p, p->count, blocks, block);
+    for (uint32_t g = group_of(block->first_level); g <= group_of(block->last_level); g++) {
+        const sl_block *other = next_of(p, g, blocks, block);
+        if (!other || (found && found->offset <= other->offset)) continue;
+        found = other;
+        lowest = g;
+    }
+    p->at[lowest]++;
+    return found;
+}
+
+/* For a block of many groups: moves it up past whatever is in its way, until nothing is. */
+static uint64_t push_up(const placing *p, const sl_block *blocks, const sl_block *block) {
     uint64_t offset = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        if (block->first_level > placed[i].last_level || placed[i].first_level > block->last_level)
-            continue;
-        if (offset + block->bytes <= placed[i].offset) break;
-        const uint64_t end = placed[i].offset + placed[i].bytes;
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (uint32_t g = group_of(block->first_level); g <= p->count; g++) {
+            if (g > group_of(block->last_level)) g = p->count;
+            p->at[g] = 0;
+            for (const sl_block *other; (other = next_of(p, g, blocks, block)); p->at[g]++) {
+                const uint64_t end = other->offset + other->bytes;
+                if (other->offset >= offset + block->bytes || end <= offset) continue;
+                offset = end;
+                moved = true;
+            }
+        }
+    }
+    return offset;
+}
+
+static uint64_t lowest_free(const placing *p, const sl_block *blocks, const sl_block *block) {
+    uint64_t offset = 0;
+    if (group_of(block->last_level) - group_of(block->first_level) >= MOST_GROUPS)
+        return push_up(p, blocks, block);
+    p->at[p->count] = 0;
+    for (uint32_t g = group_of(block->first_level); g <= group_of(block->last_level); g++)
+        p->at[g] = 0;
+    for (const sl_block *other; (other = lowest_next(p, blocks, block));) {
+        if (offset + block->bytes <= other->offset) break;
+        const uint64_t end = other->offset + other->bytes;
         if (end > offset) offset = end;
     }
     return offset;
 }
 
-static void insert(sl_block *placed, uint32_t count, const sl_block *block) {
-    uint32_t low = 0, high = count;
-    while (low < high) {
-        const uint32_t middle = low + (high - low) / 2;
-        if (placed[middle].offset <= block->offset)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    memmove(&placed[low + 1], &placed[low], (count - low) * sizeof *placed);
-    placed[low] = *block;
-}
-
-/* Places all blocks in their present order; the arena's size. */
-static uint64_t place_all(sl_block *blocks, uint32_t count, sl_block *placed) {
+/* Places all blocks in their present order; the arena's size, 0 without memory. */
+static uint64_t place_all(sl_block *blocks, uint32_t count, placing *p) {
     uint64_t bytes = 0;
+    for (uint32_t g = 0; g <= p->count; g++) p->groups[g].count = 0;
     for (uint32_t i = 0; i < count; i++) {
-        blocks[i].offset = lowest_free(&blocks[i], placed, i);
-        insert(placed, i, &blocks[i]);
+        blocks[i].offset = lowest_free(p, blocks, &blocks[i]);
+        if (!add_placed(p, blocks, i)) return 0;
         if (blocks[i].offset + blocks[i].bytes > bytes) bytes = blocks[i].offset + blocks[i].bytes;
     }
     return bytes;
@@ -100,14 +187,20 @@ static uint64_t place_apart(sl_block *blocks, uint32_t count) {
 static sl_status place_best(sl_lives *lives, uint64_t live_bytes, sl_arena *scratch,
                             uint64_t *out_bytes, sl_error *err) {
     const uint32_t count = lives->block_count;
+    uint32_t last = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (lives->blocks[i].last_level > last) last = lives->blocks[i].last_level;
+    placing p = {.count = group_of(last) + 1, .arena = scratch};
     sl_block *trial = SL_ARENA_NEW_ARRAY(scratch, sl_block, count + 1);
-    sl_block *placed = SL_ARENA_NEW_ARRAY(scratch, sl_block, count + 1);
-    if (!trial || !placed) return sl_no_memory(err, "a memory plan", count);
+    p.groups = SL_ARENA_NEW_ARRAY(scratch, group, (size_t)p.count + 1);
+    p.at = SL_ARENA_NEW_ARRAY(scratch, uint32_t, (size_t)p.count + 1);
+    if (!trial || !p.groups || !p.at) return sl_no_memory(err, "a memory plan", count);
     *out_bytes = UINT64_MAX;
     for (size_t o = 0; o < sizeof orders / sizeof orders[0] && *out_bytes > live_bytes; o++) {
         memcpy(trial, lives->blocks, count * sizeof *trial);
         qsort(trial, count, sizeof *trial, orders[o]);
-        const uint64_t bytes = place_all(trial, count, placed);
+        const uint64_t bytes = place_all(trial, count, &p);
+        if (bytes == 0 && count) return sl_no_memory(err, "a memory plan", count);
         if (bytes >= *out_bytes) continue;
         *out_bytes = bytes;
         for (uint32_t i = 0; i < count; i++)

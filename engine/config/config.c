@@ -1,5 +1,6 @@
 /* config.c - The keys of config.json: which there are, their ranges, and what must fit together. */
 #include "engine/config/config_internal.h"
+#include "engine/formats/source.h"
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
@@ -21,7 +22,7 @@ static const struct {
     { keys, key, offsetof(sl_model_config, field), minimum, maximum, needed }
     NUMBER(ANY, "vocab_size", vocab, 1, 1 << 24, NEEDED),
     NUMBER(ANY, "hidden_size", hidden, 1, 1 << 17, NEEDED),
-    NUMBER(ANY, "num_hidden_layers", layers, 1, 4096, NEEDED),
+    NUMBER(ANY, "num_hidden_layers", layers, 1, SL_MAX_LAYERS, NEEDED),
     NUMBER(ANY, "max_position_embeddings", context, 1, 1 << 26, NEEDED),
     NUMBER(ANY, "num_attention_heads", query_heads, 1, 4096, NEEDED),
     NUMBER(SL_KEYS_HEADS, "num_key_value_heads", kv_heads, 1, 4096, OPTIONAL),

@@ -1,5 +1,6 @@
 /* Input: config.json. */
 #include "engine/models/architecture.h"
+#include "tests/support/mutate_json.h"
 #include <stdlib.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

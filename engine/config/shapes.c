@@ -88,7 +88,7 @@ static sl_status change(const char *shape, const sl_shape_changes *changes, sl_a
     if (set_number(config, "num_hidden_layers", changes->layers) &&
         set_number(config, expert_key(config), changes->experts) &&
         set_number(config, "vocab_size", changes->vocab))
-        changed = json_dumps(root, 0);
+        changed = sl_json_dump(root, 0);
     if (changed) {
         *bytes = strlen(changed);
         *text = sl_arena_copy_text(arena, changed, *bytes);

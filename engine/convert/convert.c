@@ -9,6 +9,7 @@
 #include "base/team.h"
 #include "core/codec.h"
 #include "engine/experts/places.h"
+#include "engine/formats/file.h"
 #include "engine/formats/names.h"
 #include "engine/formats/pack.h"
 #include "engine/models/architecture.h"
@@ -416,13 +417,15 @@ done:
     return status;
 }
 
+static const char *const text_names[] = {"config.json", "generation_config.json", "tokenizer.json",
+                                         "tokenizer_config.json", "chat_template.jinja"};
+enum { TEXT_COUNT = sizeof text_names / sizeof text_names[0] };
+
 static sl_status write_texts(packing *p, sl_error *err) {
-    static const char *const names[] = {"config.json", "generation_config.json", "tokenizer.json",
-                                        "tokenizer_config.json", "chat_template.jinja"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    for (size_t i = 0; i < TEXT_COUNT; i++) {
         size_t bytes;
-        const char *text = sl_source_text(p->source, names[i], &bytes);
-        if (text) SL_TRY(sl_pack_writer_text(p->writer, names[i], text, bytes, err));
+        const char *text = sl_source_text(p->source, text_names[i], &bytes);
+        if (text) SL_TRY(sl_pack_writer_text(p->writer, text_names[i], text, bytes, err));
     }
     sl_source_release_tokenizer(p->source);
     return SL_OK;
@@ -451,7 +454,42 @@ static sl_status read_source(packing *p, const char *path, sl_error *err) {
     return list_residents(p, err);
 }
 
+/* The destination may be new or a file that is replaced, but none that is read. */
+static sl_status check_destination(packing *p, const char *source, const char *destination,
+                                   sl_error *err) {
+    bool same = sl_file_is_same(source, destination);
+    for (uint32_t i = 0; i < sl_source_file_count(p->source); i++)
+        same |= sl_file_is_same(sl_source_file_path(p->source, i), destination);
+    for (size_t i = 0; i < TEXT_COUNT; i++) {
+        const char *path = sl_arena_format(&p->arena, "%s/%s", source, text_names[i]);
+        if (!path) return sl_no_memory(err, source, strlen(source));
+        same |= sl_file_is_same(path, destination);
+    }
+    if (same)
+        return sl_fail(err, SL_INVALID, "%s: a file of the source, which a pack cannot replace",
+                       destination);
+    return sl_file_check_new(destination, p->options->force, err);
+}
+
+/* What the pack takes, but for alignment and the manifest. */
+static uint64_t packed_bytes(const packing *p) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < p->resident_count; i++) {
+        const sl_type type = {p->residents[i].dtype, p->residents[i].entry->type.shape};
+        bytes += sl_type_bytes(&type);
+    }
+    for (uint32_t i = 0; i < p->config.layers; i++) {
+        sl_type types[SL_EXPERT_MATRICES];
+        if (!p->config.layer[i].sparse) continue;
+        expert_types(p, i, types);
+        for (int m = 0; m < SL_EXPERT_MATRICES; m++)
+            bytes += sl_type_bytes(&types[m]) * p->config.experts;
+    }
+    return bytes;
+}
+
 static sl_status write_pack(packing *p, const char *destination, sl_error *err) {
+    SL_TRY(sl_file_check_space(destination, packed_bytes(p), err));
     SL_TRY(sl_team_create(p->options->threads, p->allocator, &p->team, err));
     SL_TRY(sl_pack_writer_create(destination, p->allocator, &p->writer, err));
     SL_TRY(write_texts(p, err));
@@ -469,6 +507,7 @@ sl_status sl_convert(const char *source, const char *destination, const sl_pack_
     sl_arena_init(&p.arena, p.allocator);
     sl_weights_init(&p.weights, NULL, p.allocator);
     sl_status status = read_source(&p, source, err);
+    if (status == SL_OK) status = check_destination(&p, source, destination, err);
     if (status == SL_OK) status = write_pack(&p, destination, err);
     sl_team_destroy(p.team);
     sl_pack_writer_destroy(p.writer);

@@ -187,7 +187,7 @@ static void end(checkpoint *c) {
 
 static void pack(checkpoint *c, const char *to, const char *quant, uint32_t threads) {
     const sl_pack_options options = {
-        .struct_size = sizeof options, .quant = quant, .threads = threads};
+        .struct_size = sizeof options, .quant = quant, .threads = threads, .force = 1};
     sl_error error = {0};
     if (sl_pack_write(c->folder, path_in(c, to), &options, &error) != SL_OK)
         fail_msg("%s", error.message);
@@ -411,7 +411,7 @@ static void stopping_leaves_nothing(void **state) {
 static void check_failure(checkpoint *c, const char *message) {
     write_checkpoint(c);
     write_text(c, "out/a.sluice", "old");
-    const sl_pack_options options = {.struct_size = sizeof options, .threads = 2};
+    const sl_pack_options options = {.struct_size = sizeof options, .threads = 2, .force = 1};
     sl_error error = {0};
     assert_int_equal(sl_pack_write(c->folder, path_in(c, "out/a.sluice"), &options, &error),
                      SL_FORMAT);
@@ -452,6 +452,37 @@ static void bad_sources_are_named(void **state) {
     check_failure(&c, "tensor 'model.layers.1.self_attn.q_proj.weight' is missing");
 }
 
+static void refuse_destination(checkpoint *c, const char *to, sl_status status,
+                               const char *message) {
+    const sl_pack_options options = {.struct_size = sizeof options, .force = 1};
+    sl_error error = {0};
+    struct stat before, after;
+    assert_int_equal(stat(path_in(c, to), &before), 0);
+    assert_int_equal(sl_pack_write(c->folder, path_in(c, to), &options, &error), status);
+    if (!strstr(error.message, message)) fail_msg("message was: %s", error.message);
+    assert_int_equal(stat(path_in(c, to), &after), 0);
+    assert_int_equal(after.st_ino, before.st_ino);
+}
+
+static void destinations_that_must_stay(void **state) {
+    (void)state;
+    checkpoint c;
+    begin(&c, "model.", SINGLE);
+    write_checkpoint(&c);
+    sl_error error = {0};
+    refuse_destination(&c, "model.safetensors", SL_INVALID, "a file of the source");
+    refuse_destination(&c, "config.json", SL_INVALID, "a file of the source");
+    refuse_destination(&c, "out", SL_IO, "is a folder");
+    assert_int_equal(link(path_in(&c, "model.safetensors"), path_in(&c, "out/a.sluice")), 0);
+    refuse_destination(&c, "out/a.sluice", SL_INVALID, "a file of the source");
+    assert_int_equal(unlink(path_in(&c, "out/a.sluice")), 0);
+    write_text(&c, "out/a.sluice", "old");
+    assert_int_equal(sl_pack_write(c.folder, path_in(&c, "out/a.sluice"), NULL, &error), SL_IO);
+    assert_non_null(strstr(error.message, "exists"));
+    pack(&c, "out/a.sluice", "none", 1);
+    end(&c);
+}
+
 static void bad_calls_are_refused(void **state) {
     (void)state;
     checkpoint c;
@@ -476,7 +507,7 @@ int main(void) {
         cmocka_unit_test(types_of_residents),           cmocka_unit_test(packs_read_back),
         cmocka_unit_test(thread_count_does_not_matter), cmocka_unit_test(both_forms_give_one_pack),
         cmocka_unit_test(stopping_leaves_nothing),      cmocka_unit_test(bad_sources_are_named),
-        cmocka_unit_test(bad_calls_are_refused),
+        cmocka_unit_test(destinations_that_must_stay),  cmocka_unit_test(bad_calls_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 #include "base/sizes.h"
 #include "engine/config/shapes.h"
 #include "engine/convert/convert.h"
+#include "engine/formats/file.h"
 #include "engine/formats/pack.h"
 #include "engine/models/architecture.h"
 #include "engine/quant/noise.h"
@@ -250,7 +251,9 @@ sl_status sl_synthesise(const char *shape, const char *destination, const sl_syn
     SL_TRY(sl_quant_parse(options->quant, &s.quant, err));
     sl_arena_init(&s.arena, s.allocator);
     sl_weights_fake(&s.weights, s.allocator);
-    sl_status status = plan(&s, shape, err);
+    sl_status status = sl_file_check_new(destination, options->force, err);
+    if (status == SL_OK) status = plan(&s, shape, err);
+    if (status == SL_OK) status = sl_file_check_space(destination, s.total_bytes, err);
     if (status == SL_OK) status = write_pack(&s, destination, err);
     sl_pack_writer_destroy(s.writer);
     if (s.room) sl_release(s.allocator, s.room, s.room_bytes, MATRIX_ALIGN);

@@ -23,7 +23,7 @@ static const char *write_shape(void) {
 
 static sl_synth_options options_of(const char *quant, uint64_t seed) {
     return (sl_synth_options){
-        .struct_size = sizeof(sl_synth_options), .quant = quant, .seed = seed};
+        .struct_size = sizeof(sl_synth_options), .quant = quant, .seed = seed, .force = 1};
 }
 
 static void synthesise(const sl_synth_options *options, const char *name) {

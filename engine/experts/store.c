@@ -36,6 +36,8 @@ typedef struct {
     bool preparing;      /* a lease holder is verifying and converting it */
     uint32_t frame;      /* index of its memory */
     uint64_t wanted_by;  /* the request that has not taken it yet; 0: none */
+    uint64_t read_by;    /* the request that its reads were started for */
+    bool again;          /* a read that an abandoned request had started has failed */
     double submitted;    /* when its reads began */
 } slot;
 
@@ -220,6 +222,7 @@ static void start_waiting(sl_expert_store *store) {
         *self = (slot){.key = key,
                        .frame = self->frame,
                        .wanted_by = current->serial,
+                       .read_by = current->serial,
                        .submitted = sl_clock_seconds()};
         store->slot_of[key] = s;
         start_read(store, s);
@@ -243,13 +246,36 @@ static void log_arrival(sl_expert_store *store, const slot *arrived) {
                                                 .complete = sl_clock_seconds()};
 }
 
+/* Whether the current request wants what an abandoned one has begun to read. */
+static bool is_late_wish(const sl_expert_store *store, const slot *self) {
+    const uint64_t serial = store->current.serial;
+    return self->key != NONE && self->wanted_by == serial && self->read_by != serial;
+}
+
+/* The error of an abandoned request is not that of the next: its read is repeated.  False: nobody
+ * wants the contents any more, and they are discarded. */
+static bool read_again(sl_expert_store *store, uint32_t s, const sl_error *failure) {
+    slot *self = &store->slots[s];
+    self->again = false;
+    if (!is_late_wish(store, self) || has_failed(store)) {
+        discard(store, s, failure);
+        return false;
+    }
+    self->read_by = store->current.serial;
+    self->submitted = sl_clock_seconds();
+    start_read(store, s);
+    return true;
+}
+
 static void finish_read(sl_expert_store *store, const sl_read_result *result) {
     const uint32_t s = (uint32_t)(result->tag / SL_MAX_EXPERT_PARTS);
     slot *self = &store->slots[s];
     store->in_flight--;
     store->stats.read_seconds += result->seconds;
     self->parts_left--;
-    if (result->status != SL_OK && self->key != NONE) {
+    if (result->status != SL_OK && is_late_wish(store, self)) {
+        self->again = true;
+    } else if (result->status != SL_OK && self->key != NONE) {
         sl_error err = result->error;
         name_expert(store, self->key, &err);
         discard(store, s, &err);
@@ -261,6 +287,7 @@ static void finish_read(sl_expert_store *store, const sl_read_result *result) {
     }
     if (self->parts_left) return;
     store->loading--;
+    if (self->again && read_again(store, s, &result->error)) return;
     log_arrival(store, self);
     if (self->wanted_by == store->current.serial)
         list_insert(store, &store->ready, s, store->ready.last);

@@ -454,6 +454,11 @@ static void test_error_then_recovery(void **unused) {
             assert_int_equal(request(w, layer, experts, 4, NULL), SL_OK);
             use_all(w, layer, 4, order);
         }
+        const int32_t late[] = {9}; /* wanted again before its failed read is noticed */
+        bad = &w->parts[layer][9 * w->layers[layer].part_count];
+        sl_simulated_fail(w->reader, bad->file, bad->offset, 1, 1);
+        for (int i = 0; i < 2; i++) assert_int_equal(request(w, layer, late, 1, NULL), SL_OK);
+        use_all(w, layer, 1, order);
         free_world(w);
     }
 }

@@ -1,13 +1,11 @@
 #include "engine/formats/file.h"
-#include "base/sizes.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { BUFFER_BYTES = 1 << 20, MAX_ALIGN = 4096, MAX_READ_BYTES = 1 << 30 };
+enum { MAX_READ_BYTES = 1 << 30 };
 
 const char *sl_file_name(const char *path) {
     const char *slash = strrchr(path, '/');
@@ -69,6 +67,22 @@ sl_status sl_file_read(const sl_file *file, uint64_t offset, void *out, uint64_t
     return SL_OK;
 }
 
+sl_status sl_file_begins_with(const char *path, const char *magic, bool *out, sl_error *err) {
+    enum { MOST = 16 };
+    char found[MOST];
+    const size_t wanted = strlen(magic);
+    sl_file file;
+    *out = false;
+    SL_TRY(sl_file_open(path, &file, err));
+    sl_status status = SL_OK;
+    if (wanted <= MOST && wanted <= file.bytes) {
+        status = sl_file_read(&file, 0, found, wanted, err);
+        *out = status == SL_OK && memcmp(found, magic, wanted) == 0;
+    }
+    sl_file_close(&file);
+    return status;
+}
+
 sl_status sl_file_read_text(const char *path, size_t max_bytes, sl_arena *arena,
                             const char **out_text, size_t *out_bytes, sl_error *err) {
     sl_status status = SL_OK;
@@ -92,108 +106,4 @@ sl_status sl_file_read_text(const char *path, size_t max_bytes, sl_arena *arena,
 done:
     sl_file_close(&file);
     return status;
-}
-
-sl_status sl_file_writer_open(sl_file_writer *writer, const char *path,
-                              const sl_allocator *allocator, sl_error *err) {
-    *writer = (sl_file_writer){.fd = -1, .failed = true};
-    sl_arena_init(&writer->arena, allocator);
-    writer->path = sl_arena_copy_text(&writer->arena, path, strlen(path));
-    writer->temporary = sl_arena_format(&writer->arena, "%s.tmp-%ld", path, (long)getpid());
-    writer->buffer = sl_arena_alloc(&writer->arena, BUFFER_BYTES, 64);
-    if (!writer->path || !writer->temporary || !writer->buffer)
-        return sl_no_memory(err, "a write buffer", BUFFER_BYTES);
-    writer->fd = open(writer->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (writer->fd < 0 && errno == ENOENT)
-        return sl_fail(err, SL_IO, "%s: cannot create: its folder does not exist", path);
-    if (writer->fd < 0)
-        return sl_fail(err, SL_IO, "%s: cannot create: %s", writer->temporary, strerror(errno));
-    writer->failed = false;
-    return SL_OK;
-}
-
-static sl_status write_failed(sl_file_writer *writer, sl_error *err) {
-    writer->failed = true;
-    return sl_fail(err, SL_IO, "%s: write failed: %s", writer->path, strerror(errno));
-}
-
-static sl_status write_all(sl_file_writer *writer, const uint8_t *data, uint64_t bytes,
-                           sl_error *err) {
-    while (bytes) {
-        const ssize_t written = write(writer->fd, data, bytes);
-        if (written < 0 && errno == EINTR) continue;
-        if (written < 0) return write_failed(writer, err);
-        data += written;
-        bytes -= (uint64_t)written;
-    }
-    return SL_OK;
-}
-
-static sl_status check_usable(const sl_file_writer *writer, sl_error *err) {
-    if (writer->failed)
-        return sl_fail(err, SL_INVALID, "%s: an earlier write failed", writer->path);
-    if (writer->committed) return sl_fail(err, SL_INVALID, "%s: already complete", writer->path);
-    return SL_OK;
-}
-
-static sl_status flush(sl_file_writer *writer, sl_error *err) {
-    SL_TRY(write_all(writer, writer->buffer, writer->buffered, err));
-    writer->buffered = 0;
-    return SL_OK;
-}
-
-sl_status sl_file_writer_append(sl_file_writer *writer, const void *data, uint64_t bytes,
-                                sl_error *err) {
-    SL_TRY(check_usable(writer, err));
-    if (bytes == 0) return SL_OK;
-    if (bytes > BUFFER_BYTES - writer->buffered) SL_TRY(flush(writer, err));
-    if (bytes >= BUFFER_BYTES) {
-        SL_TRY(write_all(writer, data, bytes, err));
-    } else {
-        memcpy(writer->buffer + writer->buffered, data, bytes);
-        writer->buffered += bytes;
-    }
-    writer->position += bytes;
-    return SL_OK;
-}
-
-sl_status sl_file_writer_align(sl_file_writer *writer, uint64_t align, sl_error *err) {
-    static const uint8_t zeros[MAX_ALIGN];
-    const uint64_t padding = sl_round_up(writer->position, align) - writer->position;
-    return sl_file_writer_append(writer, zeros, padding, err);
-}
-
-sl_status sl_file_writer_patch(sl_file_writer *writer, const void *data, size_t bytes,
-                               sl_error *err) {
-    SL_TRY(check_usable(writer, err));
-    if (bytes > writer->position)
-        return sl_fail(err, SL_INVALID, "%s: cannot replace %zu of %llu bytes", writer->path, bytes,
-                       (unsigned long long)writer->position);
-    SL_TRY(flush(writer, err));
-    if (lseek(writer->fd, 0, SEEK_SET) < 0) return write_failed(writer, err);
-    SL_TRY(write_all(writer, data, bytes, err));
-    if (lseek(writer->fd, 0, SEEK_END) < 0) return write_failed(writer, err);
-    return SL_OK;
-}
-
-sl_status sl_file_writer_commit(sl_file_writer *writer, sl_error *err) {
-    SL_TRY(check_usable(writer, err));
-    SL_TRY(flush(writer, err));
-    if (fsync(writer->fd) != 0) return write_failed(writer, err);
-    if (rename(writer->temporary, writer->path) != 0) {
-        writer->failed = true;
-        return sl_fail(err, SL_IO, "%s: cannot rename %s to it: %s", writer->path,
-                       sl_file_name(writer->temporary), strerror(errno));
-    }
-    writer->committed = true;
-    return SL_OK;
-}
-
-void sl_file_writer_close(sl_file_writer *writer) {
-    if (writer->fd >= 0) {
-        if (!writer->committed) (void)unlink(writer->temporary);
-        (void)close(writer->fd);
-    }
-    sl_arena_deinit(&writer->arena);
-    writer->fd = -1;
 }

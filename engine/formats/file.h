@@ -29,18 +29,36 @@ SL_CHECKED sl_status sl_file_read(const sl_file *file, uint64_t offset, void *ou
 SL_CHECKED sl_status sl_file_read_text(const char *path, size_t max_bytes, sl_arena *arena,
                                        const char **out_text, size_t *out_bytes, sl_error *err);
 
-/* A file that gets its final name only when it is complete.  After a failed call only close is
- * useful; commit fails then. */
+/* Whether a regular file begins with these bytes, at most 16. */
+SL_CHECKED sl_status sl_file_begins_with(const char *path, const char *magic, bool *out,
+                                         sl_error *err);
+/* Whether two paths lead to the same file, which exists. */
+bool sl_file_is_same(const char *left, const char *right);
+
+/* Before long work: fails if path is there and not a regular file, or is one that must not be
+ * replaced. */
+SL_CHECKED sl_status sl_file_check_new(const char *path, bool replace, sl_error *err);
+/* Fails if the disk of a path has no room for a file of this size. */
+SL_CHECKED sl_status sl_file_check_space(const char *path, uint64_t bytes, sl_error *err);
+
+/* A file that gets its final name only when it is complete.  A symbolic link stays: what it leads
+ * to is replaced.  What is not a regular file is never replaced but written to as it is.  After a
+ * failed call only close is useful; commit fails then. */
 typedef struct {
-    sl_arena arena; /* owns the names and the buffer */
-    const char *path, *temporary;
+    sl_arena arena;     /* owns the names and the buffer */
+    const char *path;   /* as given */
+    const char *target; /* with links resolved */
+    const char *temporary;
+    bool replaces, through; /* a regular file; written to directly */
+    uint32_t mode;          /* permissions of what is replaced */
     uint8_t *buffer;
     size_t buffered;
     uint64_t position; /* bytes appended so far */
     int fd;
     bool failed, committed;
 } sl_file_writer;
-/* Creates `path`.tmp-<process id> beside path.  Close the writer even if this fails. */
+/* Creates a temporary file beside path, and removes those that killed processes have left of it.
+ * Close the writer even if this fails. */
 SL_CHECKED sl_status sl_file_writer_open(sl_file_writer *writer, const char *path,
                                          const sl_allocator *allocator, sl_error *err);
 SL_CHECKED sl_status sl_file_writer_append(sl_file_writer *writer, const void *data, uint64_t bytes,

@@ -1,6 +1,7 @@
 /* gguf_config.c - Translates the metadata of a GGUF file back to the config.json of the checkpoint,
  * as far as the models read it.  The reader of config.json checks ranges and relations. */
 #include "engine/formats/gguf.h"
+#include "engine/formats/json.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -233,6 +234,10 @@ static sl_status set_layers(const writer *w, uint32_t *out) {
     if (further >= layers)
         return sl_fail(w->err, SL_FORMAT, "%s: %llu of %llu layers are for multi-token prediction",
                        w->gguf->what, (unsigned long long)further, (unsigned long long)layers);
+    if (layers > SL_MAX_LAYERS)
+        return sl_fail(w->err, SL_FORMAT, "%s: key '%s' is %llu, at most %d are supported",
+                       w->gguf->what, own_key(w, "block_count", text), (unsigned long long)layers,
+                       SL_MAX_LAYERS);
     *out = (uint32_t)(layers - further);
     return set_count(w, "num_hidden_layers", *out);
 }
@@ -247,10 +252,8 @@ static sl_status set_listed_layers(const writer *w, const char *key, uint32_t la
                        w->gguf->what, key, (unsigned long long)list->count, layers);
     json_t *types = json_array();
     for (uint32_t i = 0; i < layers; i++)
-        (void)json_array_append_new(types, json_string(names[sl_gguf_integer_at(list, i) != 0]));
-    if (json_array_size(types) == layers) return set(w, "layer_types", types);
-    json_decref(types);
-    return sl_no_memory(w->err, key, layers);
+        sl_json_append(&types, json_string(names[sl_gguf_integer_at(list, i) != 0]));
+    return set(w, "layer_types", types);
 }
 
 /* Which layers have the other attention type; delta nets may have an interval instead. */
@@ -268,8 +271,7 @@ static sl_status set_layer_types(const writer *w, uint32_t layers) {
     SL_TRY(sl_gguf_get_count(w->gguf, key, &period, w->err));
     json_t *types = json_array();
     for (uint32_t i = 0; i < layers; i++)
-        (void)json_array_append_new(types,
-                                    json_string(sliding[period == 0 || i % period + 1 < period]));
+        sl_json_append(&types, json_string(sliding[period == 0 || i % period + 1 < period]));
     return set(w, "layer_types", types);
 }
 
@@ -330,7 +332,7 @@ sl_status sl_gguf_config(const sl_gguf *gguf, const sl_gguf_architecture *archit
     const writer w = {gguf, architecture->bit, json_object(), err};
     if (!w.config) return sl_no_memory(err, "a config", 0);
     sl_status status = fill(&w, architecture, out_layers);
-    char *text = status == SL_OK ? json_dumps(w.config, JSON_INDENT(1)) : NULL;
+    char *text = status == SL_OK ? sl_json_dump(w.config, JSON_INDENT(1)) : NULL;
     if (text) *out = (sl_gguf_text){sl_arena_copy_text(arena, text, strlen(text)), strlen(text)};
     if (status == SL_OK && (!text || !out->data)) status = sl_no_memory(err, "a config", 0);
     free(text);

@@ -337,6 +337,21 @@ static void senseless_metadata(void **state) {
     }
 }
 
+/* A few bytes must not make lists of billions of layers. */
+static void layers_without_end(void **state) {
+    (void)state;
+    static const uint32_t counts[] = {4097, UINT32_MAX};
+    for (int a = 0; a < ARCHITECTURES; a++)
+        for (int i = 0; i < 2; i++) {
+            gguf_maker m;
+            sl_error err;
+            begin(&m, a, "block_count");
+            gguf_u32(&m, own(a, "block_count"), counts[i]);
+            if (open_made(&m, &err)) fail_msg("%u layers accepted", counts[i]);
+            expect_message(&err, "at most 4096 are supported");
+        }
+}
+
 /* ---- tensors ---- */
 
 static void rows_in_their_order(void **state) {
@@ -417,6 +432,7 @@ int main(void) {
         cmocka_unit_test_teardown(kinds_of_layers, empty_test_folder),
         cmocka_unit_test_teardown(numbers_for_each_layer, empty_test_folder),
         cmocka_unit_test_teardown(senseless_metadata, empty_test_folder),
+        cmocka_unit_test_teardown(layers_without_end, empty_test_folder),
         cmocka_unit_test_teardown(rows_in_their_order, empty_test_folder),
         cmocka_unit_test_teardown(one_tensor_as_two, empty_test_folder),
     };

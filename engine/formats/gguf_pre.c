@@ -87,11 +87,10 @@ static sl_status find(const sl_gguf *gguf, int *out, sl_error *err) {
 static json_t *pre_tokenizer(const char *const *cuts) {
     json_t *steps = json_array();
     for (int i = 0; i < MOST_CUTS && cuts[i]; i++)
-        (void)json_array_append_new(steps, json_pack("{s:s, s:{s:s}, s:s, s:b}", "type", "Split",
-                                                     "pattern", "Regex", cuts[i], "behavior",
-                                                     "Isolated", "invert", 0));
-    (void)json_array_append_new(steps, json_pack("{s:s, s:b, s:b}", "type", "ByteLevel",
-                                                 "add_prefix_space", 0, "use_regex", !cuts[0]));
+        sl_json_append(&steps, json_pack("{s:s, s:{s:s}, s:s, s:b}", "type", "Split", "pattern",
+                                         "Regex", cuts[i], "behavior", "Isolated", "invert", 0));
+    sl_json_append(&steps, json_pack("{s:s, s:b, s:b}", "type", "ByteLevel", "add_prefix_space", 0,
+                                     "use_regex", !cuts[0]));
     return json_pack("{s:s, s:o}", "type", "Sequence", "pretokenizers", steps);
 }
 

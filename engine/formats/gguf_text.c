@@ -36,7 +36,7 @@ static sl_status check_utf8(const reader *r, const char *key, uint64_t index, sl
 
 /* Takes ownership of value. */
 static sl_status add_text(const reader *r, const char *name, json_t *value) {
-    char *dumped = value ? json_dumps(value, JSON_COMPACT) : NULL;
+    char *dumped = value ? sl_json_dump(value, JSON_COMPACT) : NULL;
     json_decref(value);
     if (!dumped) return no_memory(r);
     const size_t bytes = strlen(dumped);
@@ -236,7 +236,7 @@ static void write_tokenizer(const reader *r, const char *rest, sl_gguf_json *jso
 /* value: the tokenizer without vocabulary and merges, the model last; it is taken over. */
 static sl_status add_tokenizer(const reader *r, json_t *value) {
     static const char name[] = "tokenizer.json";
-    char *rest = value ? json_dumps(value, JSON_COMPACT) : NULL;
+    char *rest = value ? sl_json_dump(value, JSON_COMPACT) : NULL;
     json_decref(value);
     if (!rest) return no_memory(r);
     sl_gguf_json json = {0};
@@ -279,10 +279,9 @@ static sl_status add_pieces(const reader *r) {
     }
     json_t *normalizers = json_array();
     if (prefix)
-        (void)json_array_append_new(normalizers,
-                                    json_pack("{s:s, s:s}", "type", "Prepend", "prepend", SPACE));
-    (void)json_array_append_new(normalizers, json_pack("{s:s, s:{s:s}, s:s}", "type", "Replace",
-                                                       "pattern", "String", " ", "content", SPACE));
+        sl_json_append(&normalizers, json_pack("{s:s, s:s}", "type", "Prepend", "prepend", SPACE));
+    sl_json_append(&normalizers, json_pack("{s:s, s:{s:s}, s:s}", "type", "Replace", "pattern",
+                                           "String", " ", "content", SPACE));
     json_t *decoder =
         json_pack("{s:s, s:[{s:s, s:{s:s}, s:s}, {s:s}, {s:s}, {s:s, s:s, s:i, s:i}]}", "type",
                   "Sequence", "decoders", "type", "Replace", "pattern", "String", SPACE, "content",

@@ -18,7 +18,6 @@ enum {
     SL_PACK_HEADER_BYTES = 4096,
     SL_PACK_ALIGN = 64,         /* texts, tensors, and matrices within a block */
     SL_PACK_BLOCK_ALIGN = 4096, /* expert blocks and their size */
-    SL_PACK_MAX_LAYERS = 4096,
 };
 
 /* The start of the file as stored: little-endian, zeros up to SL_PACK_HEADER_BYTES. */

@@ -1,6 +1,7 @@
 /* pack_fuzz.c - Input: the manifest of a pack with a valid header and checksum, or, if it starts
  * with the magic, a whole file. */
 #include "engine/formats/pack.h"
+#include "tests/support/mutate_json.h"
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -26,7 +27,7 @@ static void read_all(sl_source *source) {
         const void *mapped;
         if (sl_source_load(source, sl_source_tensor(source, i), &mapped, &err) != SL_OK) continue;
     }
-    for (uint32_t layer = 0; layer < SL_PACK_MAX_LAYERS; layer++) {
+    for (uint32_t layer = 0; layer < SL_MAX_LAYERS; layer++) {
         const sl_expert_blocks *blocks = sl_source_expert_blocks(source, layer);
         if (blocks &&
             blocks->offset + blocks->count * blocks->block_bytes > sl_source_file_bytes(source, 0))

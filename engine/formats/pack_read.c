@@ -255,9 +255,9 @@ static sl_status read_layer(reader *r, json_t *value) {
     sl_source *source = r->source;
     const json_t *number = json_object_get(value, "layer");
     const json_int_t layer = json_is_integer(number) ? json_integer_value(number) : -1;
-    if (layer < 0 || layer >= SL_PACK_MAX_LAYERS)
+    if (layer < 0 || layer >= SL_MAX_LAYERS)
         return sl_fail(r->err, SL_FORMAT, "%s: an experts entry has no layer from 0 to %d", r->what,
-                       SL_PACK_MAX_LAYERS - 1);
+                       SL_MAX_LAYERS - 1);
     if (source->layers[layer])
         return sl_fail(r->err, SL_FORMAT, "%s: layer %lld has experts twice", r->what,
                        (long long)layer);
@@ -277,10 +277,10 @@ static sl_status read_entries(reader *r) {
     const size_t count = json_object_size(r->tensors);
     const size_t spans = 1 + json_object_size(r->texts) + count + layers;
     r->spans = SL_ARENA_NEW_ARRAY(&r->scratch, span, spans);
-    source->layers = SL_ARENA_NEW_ARRAY(&source->arena, const sl_expert_blocks *,
-                                        layers ? SL_PACK_MAX_LAYERS : 0);
+    source->layers =
+        SL_ARENA_NEW_ARRAY(&source->arena, const sl_expert_blocks *, layers ? SL_MAX_LAYERS : 0);
     if (!r->spans || !source->layers) return sl_no_memory(r->err, r->what, spans * sizeof(span));
-    source->layer_count = layers ? SL_PACK_MAX_LAYERS : 0;
+    source->layer_count = layers ? SL_MAX_LAYERS : 0;
     add_span(r, r->header.manifest_offset, r->header.manifest_bytes, "the manifest");
     SL_TRY(sl_source_set_tensors(source, (uint32_t)count, 0, r->err));
     const char *key;

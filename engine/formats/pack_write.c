@@ -31,7 +31,7 @@ struct sl_pack_writer {
     open_layer layer;
     uint8_t *block; /* gaps between matrices stay zero */
     uint64_t block_capacity;
-    bool layers_seen[SL_PACK_MAX_LAYERS];
+    bool layers_seen[SL_MAX_LAYERS];
 };
 
 /* The manifest may now be incomplete, so the file must never be finished. */
@@ -49,6 +49,8 @@ static json_t *json_of_checksum(uint64_t checksum) {
 static sl_status start(sl_pack_writer *writer, const char *path, sl_error *err) {
     static const uint8_t blank[SL_PACK_HEADER_BYTES];
     SL_TRY(sl_file_writer_open(&writer->file, path, &writer->allocator, err));
+    if (writer->file.through)
+        return sl_fail(err, SL_IO, "%s: not a regular file, a pack cannot be written there", path);
     writer->entry.hash = XXH3_createState();
     if (!writer->entry.hash) return sl_no_memory(err, "a checksum", 0);
     writer->texts = json_object();
@@ -158,10 +160,10 @@ static sl_status check_complete(const sl_pack_writer *writer, sl_error *err) {
 static sl_status check_layer(const sl_pack_writer *writer, uint32_t layer, uint32_t count,
                              const sl_type matrices[3], sl_error *err) {
     SL_TRY(check_complete(writer, err));
-    if (layer >= SL_PACK_MAX_LAYERS || writer->layers_seen[layer] || count == 0)
+    if (layer >= SL_MAX_LAYERS || writer->layers_seen[layer] || count == 0)
         return sl_fail(err, SL_INVALID,
                        "%s: layer %u with %u experts: layers are below %d, each once, with experts",
-                       writer->file.path, layer, count, SL_PACK_MAX_LAYERS);
+                       writer->file.path, layer, count, SL_MAX_LAYERS);
     for (int i = 0; i < 3; i++) {
         SL_TRY(sl_type_check(&matrices[i], "an expert's matrix", err));
         if (matrices[i].shape.rank != 2)
@@ -253,7 +255,7 @@ static sl_status write_manifest(sl_pack_writer *writer, const char *manifest, sl
 
 sl_status sl_pack_writer_finish(sl_pack_writer *writer, sl_error *err) {
     SL_TRY(check_complete(writer, err));
-    char *manifest = json_dumps(writer->manifest, JSON_COMPACT);
+    char *manifest = sl_json_dump(writer->manifest, JSON_COMPACT);
     if (!manifest) return no_manifest_memory(writer, err);
     const sl_status status = write_manifest(writer, manifest, err);
     free(manifest);

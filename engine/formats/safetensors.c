@@ -272,7 +272,7 @@ static sl_status make_header(const sl_safetensors_item *items, uint32_t count, c
     FOR_EACH_ITEM(i, items, count) {
         SL_TRY_ELSE(done, describe_item(&items[i], &position, header, err));
     }
-    *out = json_dumps(header, JSON_COMPACT);
+    *out = sl_json_dump(header, JSON_COMPACT);
     if (!*out) status = sl_no_memory(err, "a safetensors header", 0);
 done:
     json_decref(header);

@@ -1,6 +1,7 @@
 /* safetensors_fuzz.c - Input: a whole file; also used as only the JSON header of a file with a
  * megabyte of data. */
 #include "engine/formats/safetensors.h"
+#include "tests/support/mutate_json.h"
 #include <stdlib.h>
 #include <string.h>
 

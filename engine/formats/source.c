@@ -5,7 +5,6 @@
 #include <assert.h>
 #include <dirent.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -50,14 +49,10 @@ static sl_status find_files(const char *folder, sl_arena *arena, uint32_t *out_c
 
 /* A pack or a GGUF file, according to its first bytes. */
 static sl_status open_file(sl_source *source, const char *path, sl_error *err) {
-    char magic[sizeof SL_GGUF_MAGIC - 1] = "";
-    FILE *file = fopen(path, "rb");
-    if (!file) return sl_fail(err, SL_IO, "%s: %s", path, strerror(errno));
-    const size_t bytes = fread(magic, 1, sizeof magic, file);
-    (void)fclose(file);
-    if (bytes == sizeof magic && memcmp(magic, SL_GGUF_MAGIC, sizeof magic) == 0)
-        return sl_source_open_gguf(source, path, err);
-    return sl_source_open_pack(source, path, err);
+    bool is_gguf;
+    SL_TRY(sl_file_begins_with(path, SL_GGUF_MAGIC, &is_gguf, err));
+    return is_gguf ? sl_source_open_gguf(source, path, err)
+                   : sl_source_open_pack(source, path, err);
 }
 
 static sl_status open_folder(sl_source *source, const char *folder, sl_error *err) {

@@ -10,6 +10,9 @@ typedef struct {
     uint64_t offset, bytes;
 } sl_extent;
 
+/* Layers that a model may have: far beyond any, and few enough to make a list of. */
+enum { SL_MAX_LAYERS = 4096 };
+
 /* A tensor may be stored in separate parts: codes, scales, biases. */
 enum { SL_MAX_TENSOR_PARTS = 3 };
 

@@ -348,8 +348,28 @@ static void launches_of_a_gpu_are_proved(void **state) {
     }
 }
 
+/* Passes over the graph take time in proportion to it: in the square of it, minutes. */
+static void many_layers(void **state) {
+    (void)state;
+    static const char config[] =
+        "{\"model_type\":\"qwen3\",\"vocab_size\":320,\"hidden_size\":128,"
+        "\"num_hidden_layers\":4096,\"num_attention_heads\":4,\"num_key_value_heads\":2,"
+        "\"head_dim\":32,\"intermediate_size\":64,\"max_position_embeddings\":4096,"
+        "\"rms_norm_eps\":1e-6}";
+    char path[] = "/tmp/sluice-layers-XXXXXX";
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0 && write(fd, config, sizeof config - 1) == sizeof config - 1);
+    (void)close(fd);
+    const sl_inspect_report report = inspect(NULL, (sl_inspect_options){.shape = path});
+    (void)unlink(path);
+    const double seconds = report.build_seconds + report.fuse_seconds + report.lower_seconds +
+                           report.schedule_seconds + report.plan_seconds;
+    if (seconds > 60) fail_msg("%.1f s", seconds);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(many_layers),
         cmocka_unit_test(every_schedule_makes_sense),
         cmocka_unit_test(traces_show_members_levels_and_reads),
         cmocka_unit_test(profiles_add_up),

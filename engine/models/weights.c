@@ -4,7 +4,6 @@
 #include "engine/models/gather.h"
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 void sl_weights_init(sl_weights *weights, sl_source *source, const sl_allocator *allocator) {
     *weights = (sl_weights){.source = source};
@@ -21,19 +20,9 @@ void sl_weights_deinit(sl_weights *weights) {
     sl_arena_deinit(&weights->arena);
 }
 
-/* Where the name is, or would be; place_count is a power of two. */
-static uint32_t *place_of(const sl_weights *weights, const char *name) {
-    const uint32_t mask = weights->place_count - 1;
-    uint32_t at = (uint32_t)XXH3_64bits(name, strlen(name)) & mask;
-    while (weights->places[at] && strcmp(weights->items[weights->places[at] - 1].name, name) != 0)
-        at = (at + 1) & mask;
-    return &weights->places[at];
-}
-
 const sl_weight *sl_weights_find(const sl_weights *weights, const char *name) {
-    if (!weights->place_count) return NULL;
-    const uint32_t place = *place_of(weights, name);
-    return place ? &weights->items[place - 1] : NULL;
+    uint32_t found;
+    return sl_names_find(&weights->names, name, &found) ? &weights->items[found] : NULL;
 }
 
 static sl_dims without_ones(const sl_dims *dims) {
@@ -63,14 +52,14 @@ static sl_status check(const sl_tensor_entry *entry, sl_weight_kind kind, const 
 static sl_status grow(sl_weights *weights, sl_error *err) {
     const uint32_t capacity = weights->capacity ? weights->capacity * 2 : 64;
     sl_weight *items = SL_ARENA_NEW_ARRAY(&weights->arena, sl_weight, capacity);
-    uint32_t *places = SL_ARENA_NEW_ARRAY(&weights->arena, uint32_t, 2 * (size_t)capacity);
-    if (!items || !places) return sl_no_memory(err, "the weight table", capacity * sizeof *items);
-    if (weights->count) memcpy(items, weights->items, weights->count * sizeof *items);
+    if (!items || !sl_names_init(&weights->names, capacity, &weights->arena))
+        return sl_no_memory(err, "the weight table", capacity * sizeof *items);
+    for (uint32_t i = 0; i < weights->count; i++) {
+        items[i] = weights->items[i];
+        (void)sl_names_add(&weights->names, items[i].name, i);
+    }
     weights->items = items;
     weights->capacity = capacity;
-    weights->places = places;
-    weights->place_count = 2 * capacity;
-    for (uint32_t i = 0; i < weights->count; i++) *place_of(weights, items[i].name) = i + 1;
     return SL_OK;
 }
 
@@ -78,7 +67,7 @@ static sl_status append(sl_weights *weights, sl_weight item, const sl_weight **o
     if (weights->count == weights->capacity) SL_TRY(grow(weights, err));
     item.name = sl_arena_copy_text(&weights->arena, item.name, strlen(item.name));
     if (!item.name) return sl_no_memory(err, "a weight's name", 0);
-    *place_of(weights, item.name) = weights->count + 1;
+    (void)sl_names_add(&weights->names, item.name, weights->count);
     weights->items[weights->count] = item;
     *out = &weights->items[weights->count++];
     return SL_OK;

@@ -2,6 +2,7 @@
  * when all are known. */
 #ifndef SL_ENGINE_MODELS_WEIGHTS_H
 #define SL_ENGINE_MODELS_WEIGHTS_H
+#include "base/names.h"
 #include "engine/models/load.h"
 
 typedef struct sl_weight sl_weight;
@@ -10,10 +11,9 @@ typedef struct {
     sl_arena arena;
     sl_weight *items;
     uint32_t count, capacity;
-    uint32_t *places; /* 1 + index of items by the hash of their name: open addressing, 0: empty */
-    uint32_t place_count;
-    sl_load
-        load; /* for matrices that need no conversion; without a reader they are read one by one */
+    sl_names names; /* of items */
+    /* For matrices that need no conversion; without a reader they are read one by one. */
+    sl_load load;
     const sl_tensor_entry *gathered; /* loaded, for weights that are rows of it */
     bool imagined;
 } sl_weights;

@@ -178,10 +178,12 @@ static sl_status load_program(sl_forward *forward, compiled_forward *pass, sl_er
 
 static sl_status bind_device(sl_forward *forward, compiled_forward *pass, sl_error *err) {
     const sl_device_ops *ops = forward->options.device->ops;
-    for (uint32_t v = 1; v <= pass->graph->value_count; v++) {
-        const sl_value_info *value = &pass->graph->values[v];
-        sl_buffer_id buffer;
-        if (!value->name || !sl_program_find(pass->program, value->name, &buffer)) continue;
+    for (uint32_t b = 0; b < pass->program->buffer_count; b++) {
+        const char *name = pass->program->buffers[b].name;
+        const sl_value id = name ? sl_graph_find(pass->graph, name) : (sl_value){0};
+        const sl_value_info *value = sl_graph_value(pass->graph, id);
+        const sl_buffer_id buffer = {b};
+        if (!value) continue;
         if (value->kind == SL_VALUE_EXPERTS)
             SL_TRY(
                 ops->bind_experts(pass->executable, buffer, forward->options.experts_source, err));

@@ -32,7 +32,7 @@ static sl_status open_reader(sl_model *model, const sl_model_options *options, u
     const char **paths = SL_ARENA_NEW_ARRAY(&model->arena, const char *, count);
     if (!paths) return sl_no_memory(err, "file names", count);
     for (uint32_t i = 0; i < count; i++) paths[i] = sl_source_file_path(model->source, i);
-    sl_reader_options given = {.kind = SL_READER_AUTO, .depth = depth};
+    sl_reader_options given = {.kind = SL_READER_AUTO, .depth = depth, .shares = model->reader};
     if (options->reader && strcmp(options->reader, "io_uring") == 0)
         given.kind = SL_READER_URING;
     else if (options->reader && strcmp(options->reader, "threads") == 0)
@@ -264,8 +264,9 @@ static sl_status open_parts(sl_model *model, const char *path, const sl_model_op
     double clock = sl_clock_seconds();
     SL_TRY(open_files(model, path, err));
     model->files_seconds = sl_clock_lap(&clock);
-    SL_TRY(sl_model_text_load(&model->text, model->source, &model->arena,
-                              &model->text_meter.allocator, err));
+    SL_TRY(sl_model_text_load(&model->text, model->source, model->config.vocab, &model->text_arena,
+                              err));
+    SL_TRY(add_note(model, model->text.note, err));
     sl_source_release_tokenizer(model->source);
     model->file_bytes = model->source_meter.bytes;
     model->text_seconds = sl_clock_lap(&clock);
@@ -293,6 +294,7 @@ sl_status sl_model_create(const char *path, const sl_model_options *options, sl_
     sl_meter_init(&model->program_meter, &model->allocator);
     sl_meter_init(&model->device_meter, &model->allocator);
     sl_arena_init(&model->arena, &model->allocator);
+    sl_arena_init(&model->text_arena, &model->text_meter.allocator);
     sl_weights_init(&model->weights, NULL, &model->allocator);
     (void)pthread_mutex_init(&model->lock, NULL);
     const sl_status status = open_parts(model, path, options, err);
@@ -313,6 +315,7 @@ void sl_model_destroy(sl_model *model) {
     if (model->reader) sl_reader_close(model->reader);
     sl_weights_deinit(&model->weights);
     sl_source_close(model->source);
+    sl_arena_deinit(&model->text_arena);
     sl_arena_deinit(&model->arena);
     (void)pthread_mutex_destroy(&model->lock);
     sl_release(&allocator, model, sizeof *model, _Alignof(sl_model));

@@ -146,7 +146,9 @@ sl_status sl_session_advance(sl_session *session, const sl_wanted_rows *all, boo
     sl_status status = catch_up(session, all, err);
     if (status == SL_OK && save)
         status = sl_checkpoints_save(&session->checkpoints, session->computed, err);
-    if (status != SL_OK) session->length = session->computed;
+    /* Of the tokens that this call brought, those that are computed stay; the others wait. */
+    if (status != SL_OK)
+        session->length = all->from > session->computed ? all->from : session->computed;
     if (status != SL_OK && status != SL_CANCELLED)
         sl_session_restore(
             session, session->length); /* the failed step may have changed the state halfway */
@@ -157,9 +159,16 @@ sl_status sl_session_advance(sl_session *session, const sl_wanted_rows *all, boo
 
 /* ---- sampling ---- */
 
+static sl_status check_sampled(const sl_session *session, sl_token token, sl_error *err) {
+    if (token >= 0) return SL_OK;
+    return sl_fail(err, SL_FORMAT,
+                   "no logit after %zu tokens is a number: the weights of the model are damaged",
+                   session->length);
+}
+
 sl_status sl_session_choose(sl_session *session, const sl_sampling *sampling, sl_token *out,
                             sl_error *err) {
-    const sl_wanted_rows none = {0};
+    const sl_wanted_rows none = {.from = session->length};
     SL_TRY(sl_session_drain(session, err));
     if (session->length == 0)
         return sl_fail(err, SL_INVALID, "nothing to sample from: extend the session first");
@@ -169,7 +178,7 @@ sl_status sl_session_choose(sl_session *session, const sl_sampling *sampling, sl
     }
     *out = sl_sample(session->found, session->model->config.vocab, sampling, session->length,
                      session->candidates);
-    return SL_OK;
+    return check_sampled(session, *out, err);
 }
 
 /* ---- sampling on the device, one pass ahead ---- */
@@ -229,7 +238,8 @@ static sl_status continue_pipeline(sl_session *session, const sl_sampling *sampl
     sl_status status = sl_forward_finish(model->forward, &chosen, err);
     if (status == SL_OK) {
         *out = *chosen;
-        status = sl_session_append(session, out, 1, err);
+        status = check_sampled(session, *out, err);
+        if (status == SL_OK) status = sl_session_append(session, out, 1, err);
     }
     if (status == SL_OK) {
         session->computed = session->known = session->length;

@@ -1,6 +1,7 @@
 /* session_test.c - Sessions on the bundled demo model: results that must be bit-identical are
  * compared bit by bit. */
 #include "base/memory.h"
+#include "engine/session/session.h"
 #include "sluice/sluice.h"
 #include <math.h>
 #include <pthread.h>
@@ -212,6 +213,52 @@ static void cancelling_keeps_what_is_done(void **state) {
     sl_model_close(model);
 }
 
+/* Tokens that were there before a call stay, even if they have to be computed again. */
+static void cancelling_keeps_what_was_kept(void **state) {
+    (void)state;
+    sl_model *model = open_model(exact);
+    sl_session *session = open_session(model, 8);
+    sl_token tokens[TOKENS], token;
+    float resumed[1280];
+    fill_tokens(tokens, TOKENS);
+    must(sl_session_extend(session, tokens, 40, &err));
+    must(sl_session_rewind(session, 30, &err));
+    sl_session_cancel(session);
+    assert_int_equal(sl_session_extend(session, tokens + 30, 1, &err), SL_CANCELLED);
+    assert_int_equal(sl_session_length(session), 30);
+    sl_session_cancel(session);
+    assert_int_equal(sl_session_sample(session, &(sl_sampling){0}, &token, &err), SL_CANCELLED);
+    assert_int_equal(sl_session_length(session), 30);
+    must(sl_session_extend(session, tokens + 30, 1, &err));
+    memcpy(resumed, sl_session_logits(session, NULL), sizeof resumed);
+    must(sl_session_rewind(session, 0, &err));
+    must(sl_session_extend(session, tokens, 31, &err));
+    assert_true(distance(resumed, sl_session_logits(session, NULL), 1280) < 5e-6);
+    sl_session_destroy(session);
+    sl_model_close(model);
+}
+
+static void logits_that_are_no_numbers(void **state) {
+    (void)state;
+    sl_model *model = open_model(exact);
+    sl_session *session = open_session(model, 8);
+    static float broken[1280];
+    sl_token token;
+    for (int i = 0; i < 1280; i++) broken[i] = NAN;
+    static const sl_sampling hows[] = {{0}, {.temperature = 1}, {.temperature = 1, .top_k = 5}};
+    for (int h = 0; h < 3; h++) {
+        must(sl_session_rewind(session, 0, &err));
+        must(sl_session_extend(session, (sl_token[]){1, 2, 3}, 3, &err));
+        session->found = broken;
+        assert_int_equal(sl_session_sample(session, &hows[h], &token, &err), SL_FORMAT);
+        assert_non_null(strstr(err.message, "no logit after 3 tokens is a number"));
+        assert_int_equal(sl_session_next(session, &hows[h], &token, &err), SL_FORMAT);
+        assert_int_equal(sl_session_length(session), 3);
+    }
+    sl_session_destroy(session);
+    sl_model_close(model);
+}
+
 /* Sessions of one model share programs and experts but not state. */
 static void sessions_do_not_disturb_each_other(void **state) {
     (void)state;
@@ -394,6 +441,8 @@ int main(void) {
         cmocka_unit_test(halves_hardly_change_results),
         cmocka_unit_test(rewinding_is_like_never_having_gone_on),
         cmocka_unit_test(cancelling_keeps_what_is_done),
+        cmocka_unit_test(cancelling_keeps_what_was_kept),
+        cmocka_unit_test(logits_that_are_no_numbers),
         cmocka_unit_test(sessions_do_not_disturb_each_other),
         cmocka_unit_test(growing_and_releasing_disturb_nothing),
         cmocka_unit_test(reading_weights_is_not_compiling),

@@ -39,11 +39,28 @@ static size_t lower_bound(const sl_added_set *set, sl_span range, size_t depth, 
     return range.start;
 }
 
-/* The longest token at the front of text, or NULL: narrows the range of candidates byte by byte. */
-static const sl_added_token *longest_at(const sl_added_set *set, sl_slice text) {
+/* The bytes that two slices have in common from depth on. */
+static size_t common_bytes(sl_slice a, sl_slice b, size_t depth) {
+    const size_t least = a.bytes < b.bytes ? a.bytes : b.bytes;
+    size_t end = depth;
+    while (end + 64 <= least && memcmp(a.text + end, b.text + end, 64) == 0) end += 64;
+    while (end < least && a.text[end] == b.text[end]) end++;
+    return end - depth;
+}
+
+/* The longest token at the front of text, or NULL: narrows the range of candidates byte by byte.
+ * Takes the steps from *left. */
+static const sl_added_token *longest_at(const sl_added_set *set, sl_slice text, uint64_t *left) {
     const sl_added_token *longest = NULL;
     sl_span range = {0, set->count};
-    for (size_t depth = 0; depth < text.bytes && range.start < range.end; depth++) {
+    for (size_t depth = 0; depth < text.bytes && range.start < range.end && *left; depth++) {
+        if (range.end - range.start == 1) {
+            const sl_added_token *only = &set->tokens[range.start];
+            const size_t same = common_bytes(only->content, text, depth);
+            *left -= same / 16 < *left ? same / 16 : *left;
+            return depth + same == only->content.bytes ? only : longest;
+        }
+        --*left;
         const int byte = (unsigned char)text.text[depth];
         const size_t start = lower_bound(set, range, depth, byte);
         range.end = lower_bound(set, (sl_span){start, range.end}, depth, byte + 1);
@@ -75,10 +92,15 @@ static void take_spaces(const sl_added_token *token, sl_slice text, size_t from,
     }
 }
 
-sl_added_match sl_added_set_find(const sl_added_set *set, sl_slice text, size_t from) {
+sl_status sl_added_set_find(const sl_added_set *set, sl_slice text, size_t from, uint64_t *left,
+                            sl_added_match *out, sl_error *err) {
     for (size_t at = from; set->count > 0 && at < text.bytes; at++) {
         if (!set->starts[(unsigned char)text.text[at]]) continue;
-        const sl_added_token *token = longest_at(set, sl_slice_part(text, at, text.bytes));
+        const sl_added_token *token = longest_at(set, sl_slice_part(text, at, text.bytes), left);
+        if (*left == 0)
+            return sl_fail(err, SL_UNSUPPORTED,
+                           "added tokens take too many steps to find in %zu bytes of text",
+                           text.bytes);
         if (!token) continue;
         sl_span span = {at, at + token->content.bytes};
         if (token->single_word && touches_word(text, span)) {
@@ -86,7 +108,9 @@ sl_added_match sl_added_set_find(const sl_added_set *set, sl_slice text, size_t 
             continue;
         }
         take_spaces(token, text, from, &span);
-        return (sl_added_match){span, token->id};
+        *out = (sl_added_match){span, token->id};
+        return SL_OK;
     }
-    return (sl_added_match){{text.bytes, text.bytes}, -1};
+    *out = (sl_added_match){{text.bytes, text.bytes}, -1};
+    return SL_OK;
 }

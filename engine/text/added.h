@@ -2,6 +2,7 @@
  * split. */
 #ifndef SL_ENGINE_TEXT_ADDED_H
 #define SL_ENGINE_TEXT_ADDED_H
+#include "base/error.h"
 #include "base/utf8.h"
 
 typedef struct {
@@ -26,6 +27,13 @@ typedef struct {
     int32_t id;   /* -1: not found; the span is then empty, at the end of the text */
 } sl_added_match;
 
-/* The first token at or after `from`; the longest if several start there. */
-sl_added_match sl_added_set_find(const sl_added_set *set, sl_slice text, size_t from);
+/* The steps that searches for the added tokens of a text may take together.  Those of published
+ * tokenizers take less than one per byte. */
+static inline uint64_t sl_added_steps(size_t text_bytes) {
+    return (UINT64_C(1) << 20) + 256 * (uint64_t)text_bytes;
+}
+/* The first token at or after from; the longest where several start.  Takes the steps it needs from
+ * *left and fails when there are no more. */
+SL_CHECKED sl_status sl_added_set_find(const sl_added_set *set, sl_slice text, size_t from,
+                                       uint64_t *left, sl_added_match *out, sl_error *err);
 #endif

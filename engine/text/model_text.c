@@ -1,11 +1,36 @@
 #include "engine/text/model_text.h"
-#include <jansson.h>
+#include "engine/formats/json.h"
 #include <string.h>
 
-static json_t *load_json(const sl_source *source, const char *name, size_t flags) {
+typedef struct {
+    sl_model_text *text;
+    const sl_source *source;
+    uint32_t vocab;
+    sl_arena *arena;
+    sl_error *err;
+} loader;
+
+/* One more thing that is ignored; NULL: there was no memory for its text. */
+static sl_status add_note(const loader *l, const char *note) {
+    sl_model_text *text = l->text;
+    if (note && text->note) note = sl_arena_format(l->arena, "%s; %s", text->note, note);
+    if (!note) return sl_no_memory(l->err, "a note", 0);
+    text->note = note;
+    return SL_OK;
+}
+
+/* A file that is no JSON is noted and otherwise treated as missing: *out is NULL. */
+static sl_status load_json(const loader *l, const char *name, unsigned flags, json_t **out) {
     size_t bytes = 0;
-    const char *text = sl_source_text(source, name, &bytes);
-    return text ? json_loadb(text, bytes, flags, NULL) : NULL;
+    const char *text = sl_source_text(l->source, name, &bytes);
+    sl_json_problem problem;
+    *out = NULL;
+    if (!text) return SL_OK;
+    *out = sl_json_parse(text, bytes, flags, &problem);
+    if (*out) return SL_OK;
+    if (problem.no_memory) return sl_no_memory(l->err, name, bytes);
+    return add_note(l, sl_arena_format(l->arena, "%s is not used: not valid JSON at byte %zu: %s",
+                                       name, problem.position, problem.text));
 }
 
 static void add_end(sl_model_text *text, sl_token token) {
@@ -15,22 +40,39 @@ static void add_end(sl_model_text *text, sl_token token) {
         text->end_tokens[text->end_count++] = token;
 }
 
+static sl_status add_listed_end(const loader *l, const char *name, const json_t *id) {
+    if (!json_is_integer(id)) return SL_OK;
+    const json_int_t value = json_integer_value(id);
+    if (value >= 0 && value < l->vocab) {
+        add_end(l->text, (sl_token)value);
+        return SL_OK;
+    }
+    return add_note(l, sl_arena_format(l->arena,
+                                       "'eos_token_id' %lld of %s is not used: the vocabulary has "
+                                       "%u tokens",
+                                       (long long)value, name, l->vocab));
+}
+
 /* eos_token_id is a number or a list of numbers. */
-static void add_ends(sl_model_text *text, const json_t *object) {
+static sl_status add_ends(const loader *l, const char *name, const json_t *object) {
     const json_t *eos = json_object_get(object, "eos_token_id");
-    if (json_is_integer(eos)) add_end(text, (sl_token)json_integer_value(eos));
+    SL_TRY(add_listed_end(l, name, eos));
     for (size_t i = 0; i < json_array_size(eos); i++)
-        if (json_is_integer(json_array_get(eos, i)))
-            add_end(text, (sl_token)json_integer_value(json_array_get(eos, i)));
+        SL_TRY(add_listed_end(l, name, json_array_get(eos, i)));
+    return SL_OK;
 }
 
 /* A special token is a string or an object with its content. */
-static const char *special(sl_arena *arena, const json_t *config, const char *key) {
+static sl_status load_special(const loader *l, const json_t *config, const char *key,
+                              const char **out) {
     const json_t *value = json_object_get(config, key);
     if (json_is_object(value)) value = json_object_get(value, "content");
     const char *text = json_string_value(value);
-    char *copy = text ? sl_arena_copy_text(arena, text, strlen(text)) : NULL;
-    return copy ? copy : "";
+    if (!text) return SL_OK;
+    const char *copy = sl_arena_copy_text(l->arena, text, strlen(text));
+    if (!copy) return sl_no_memory(l->err, key, strlen(text));
+    *out = copy;
+    return SL_OK;
 }
 
 static void load_sampling(sl_model_text *text, const json_t *generation) {
@@ -43,20 +85,35 @@ static void load_sampling(sl_model_text *text, const json_t *generation) {
     text->sampling.top_k = top_k > 0 ? (uint32_t)top_k : 0;
 }
 
-static void load_ends(sl_model_text *text, const sl_source *source, const json_t *tokenizer_config,
-                      sl_arena *arena) {
-    json_t *generation = load_json(source, "generation_config.json", 0);
-    json_t *config = load_json(source, "config.json", 0);
-    add_ends(text, generation);
-    add_ends(text, config);
-    add_ends(text, json_object_get(config, "text_config"));
-    load_sampling(text, generation);
+static sl_status load_generation(const loader *l) {
+    static const char name[] = "generation_config.json";
+    json_t *generation;
+    SL_TRY(load_json(l, name, 0, &generation));
+    const sl_status status = add_ends(l, name, generation);
+    load_sampling(l->text, generation);
     json_decref(generation);
+    return status;
+}
+
+static sl_status load_config_ends(const loader *l) {
+    static const char name[] = "config.json";
+    json_t *config;
+    SL_TRY(load_json(l, name, 0, &config));
+    sl_status status = add_ends(l, name, config);
+    if (status == SL_OK) status = add_ends(l, name, json_object_get(config, "text_config"));
     json_decref(config);
-    text->bos = special(arena, tokenizer_config, "bos_token");
-    text->eos = special(arena, tokenizer_config, "eos_token");
+    return status;
+}
+
+static sl_status load_ends(const loader *l, const json_t *tokenizer_config) {
+    sl_model_text *text = l->text;
+    SL_TRY(load_generation(l));
+    SL_TRY(load_config_ends(l));
+    SL_TRY(load_special(l, tokenizer_config, "bos_token", &text->bos));
+    SL_TRY(load_special(l, tokenizer_config, "eos_token", &text->eos));
     if (text->tokenizer && text->eos[0])
         add_end(text, sl_tokenizer_find(text->tokenizer, text->eos, strlen(text->eos)));
+    return SL_OK;
 }
 
 /* A string, or a list of named templates, of which "default" is used. */
@@ -71,28 +128,36 @@ static const char *embedded_template(const json_t *config) {
     return json_string_value(value);
 }
 
-static sl_status load_template(const sl_source *source, const json_t *tokenizer_config,
-                               const sl_allocator *allocator, sl_template **out, sl_error *err) {
+/* A template that does not parse makes rendering fail, and nothing else. */
+static sl_status load_template(const loader *l, const json_t *tokenizer_config) {
     size_t bytes = 0;
-    const char *text = sl_source_text(source, "chat_template.jinja", &bytes);
+    const char *text = sl_source_text(l->source, "chat_template.jinja", &bytes);
     if (!text) {
         text = embedded_template(tokenizer_config);
         bytes = text ? strlen(text) : 0;
     }
     if (!text) return SL_OK;
-    return sl_template_create(text, bytes, allocator, out, err);
+    sl_error *problem = &l->text->chat_problem;
+    const sl_status status =
+        sl_template_create(text, bytes, l->arena->allocator, &l->text->chat, problem);
+    if (status == SL_OK) return SL_OK;
+    if (status == SL_NO_MEMORY) return sl_fail(l->err, status, "%s", problem->message);
+    return add_note(
+        l, sl_arena_format(l->arena, "the chat template is not used: %s", problem->message));
 }
 
-sl_status sl_model_text_load(sl_model_text *text, const sl_source *source, sl_arena *arena,
-                             const sl_allocator *allocator, sl_error *err) {
+sl_status sl_model_text_load(sl_model_text *text, const sl_source *source, uint32_t vocab,
+                             sl_arena *arena, sl_error *err) {
+    const loader l = {text, source, vocab, arena, err};
     size_t bytes = 0;
     const char *json = sl_source_text(source, "tokenizer.json", &bytes);
+    json_t *config;
     text->bos = text->eos = "";
-    if (json) SL_TRY(sl_tokenizer_create(json, bytes, allocator, &text->tokenizer, err));
+    if (json) SL_TRY(sl_tokenizer_create(json, bytes, arena->allocator, &text->tokenizer, err));
     /* Some exporters write "no limit" as an integer beyond 64 bits. */
-    json_t *config = load_json(source, "tokenizer_config.json", JSON_DECODE_INT_AS_REAL);
-    load_ends(text, source, config, arena);
-    const sl_status status = load_template(source, config, allocator, &text->chat, err);
+    SL_TRY(load_json(&l, "tokenizer_config.json", SL_JSON_ALL_REAL, &config));
+    sl_status status = load_ends(&l, config);
+    if (status == SL_OK) status = load_template(&l, config);
     json_decref(config);
     return status;
 }

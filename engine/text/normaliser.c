@@ -88,9 +88,28 @@ void sl_normaliser_deinit(sl_normaliser *normaliser) {
 
 /* ---- running the steps ---- */
 
-static sl_status prepend(sl_slice content, sl_arena *arena, sl_slice *text, sl_error *err) {
+enum { MOST_GROWTH = 64, MOST_MORE = 1 << 16 };
+
+/* Adds what a step is about to make of a text of so many bytes; steps could multiply it without
+ * end. */
+static sl_status check_growth(sl_matcher *matcher, size_t bytes, sl_error *err) {
+    const size_t most = matcher->text_bytes > SIZE_MAX / 2 / MOST_GROWTH
+                            ? SIZE_MAX / 2
+                            : matcher->text_bytes * MOST_GROWTH + MOST_MORE;
+    if (matcher->normalised_bytes <= most && bytes <= most - matcher->normalised_bytes) {
+        matcher->normalised_bytes += bytes;
+        return SL_OK;
+    }
+    return sl_fail(err, SL_UNSUPPORTED,
+                   "normalizers make more than %zu bytes of a text of %zu bytes", most,
+                   matcher->text_bytes);
+}
+
+static sl_status prepend(sl_slice content, sl_matcher *matcher, sl_arena *arena, sl_slice *text,
+                         sl_error *err) {
     if (text->bytes == 0 || content.bytes == 0) return SL_OK;
     const size_t bytes = content.bytes + text->bytes;
+    SL_TRY(check_growth(matcher, bytes, err));
     char *fresh = sl_arena_alloc(arena, bytes, 1);
     if (!fresh) return sl_no_memory(err, "normalised text", bytes);
     memcpy(fresh, content.text, content.bytes);
@@ -126,6 +145,7 @@ static sl_status replace_all(const sl_normalise_step *step, sl_matcher *matcher,
                              sl_slice *text, sl_error *err) {
     size_t bytes = 0;
     SL_TRY(replace(step, matcher, *text, NULL, &bytes, err));
+    SL_TRY(check_growth(matcher, bytes, err));
     char *fresh = sl_arena_alloc(arena, bytes + 1, 1);
     if (!fresh) return sl_no_memory(err, "normalised text", bytes);
     SL_TRY(replace(step, matcher, *text, fresh, &bytes, err));
@@ -149,7 +169,8 @@ sl_status sl_normaliser_run(const sl_normaliser *normaliser, sl_matcher *matcher
     for (uint32_t i = 0; i < normaliser->count; i++) {
         const sl_normalise_step *step = &normaliser->steps[i];
         if (step->kind == SL_NORMALISE_NFC) SL_TRY(sl_normalise_nfc(text, arena, &text, err));
-        if (step->kind == SL_NORMALISE_PREPEND) SL_TRY(prepend(step->content, arena, &text, err));
+        if (step->kind == SL_NORMALISE_PREPEND)
+            SL_TRY(prepend(step->content, matcher, arena, &text, err));
         if (step->kind == SL_NORMALISE_REPLACE)
             SL_TRY(replace_all(step, matcher, arena, &text, err));
         if (step->kind == SL_NORMALISE_STRIP) strip(step, &text);

@@ -5,8 +5,13 @@
 
 enum {
     MAX_PATTERN_BYTES = 1 << 14,
-    BASE_STEPS = 5000000, /* match limit of one search, plus STEPS_PER_BYTE per byte of text */
-    STEPS_PER_BYTE = 16,
+    /* A search begins with a window of the text and a limit that do for all but strange patterns.
+     * Both grow when they do not, at the cost of steps that all searches in a text share. */
+    FIRST_WINDOW_BYTES = 256,
+    FIRST_LIMIT = 4096,
+    GROWTH = 4,
+    BASE_STEPS = 32 << 20, /* plus STEPS_PER_BYTE of the text */
+    STEPS_PER_BYTE = 64,
 };
 
 /* ---- translation to PCRE2's dialect ---- */
@@ -89,7 +94,7 @@ static sl_status compile(sl_slice text, uint32_t options, pcre2_code **out, sl_e
 
 /* JIT compilation is optional: without it the pattern is interpreted. */
 static void speed_up(const sl_pattern *pattern) {
-    (void)pcre2_jit_compile(pattern->code, PCRE2_JIT_COMPLETE);
+    (void)pcre2_jit_compile(pattern->code, PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD);
 }
 
 sl_status sl_pattern_init_general(sl_pattern *pattern, sl_slice text, sl_arena *scratch,
@@ -132,9 +137,7 @@ static sl_status prepare(sl_matcher *matcher, sl_error *err) {
     if (!matcher->data) matcher->data = pcre2_match_data_create(1, NULL);
     if (!matcher->context) matcher->context = pcre2_match_context_create(NULL);
     if (!matcher->data || !matcher->context) return sl_no_memory(err, "matcher", sizeof *matcher);
-    const uint64_t steps = BASE_STEPS + STEPS_PER_BYTE * (uint64_t)matcher->text_bytes;
-    (void)pcre2_set_match_limit(matcher->context,
-                                steps < UINT32_MAX ? (uint32_t)steps : UINT32_MAX);
+    matcher->steps_left = BASE_STEPS + STEPS_PER_BYTE * (uint64_t)matcher->text_bytes;
     return SL_OK;
 }
 
@@ -155,21 +158,77 @@ static sl_span find_known(sl_word_match *match, sl_slice text, size_t from) {
     return (sl_span){text.bytes, text.bytes};
 }
 
+/* The end of a window of so many bytes at from, between two characters. */
+static size_t window_end(sl_slice text, size_t from, size_t bytes) {
+    if (bytes >= text.bytes - from) return text.bytes;
+    size_t end = from + bytes;
+    while (end > from && ((unsigned char)text.text[end] & 0xC0) == 0x80) end--;
+    return end;
+}
+
+/* One search under way. */
+typedef struct {
+    sl_slice text;
+    size_t from, window;
+    uint32_t limit, options;
+} search;
+
+static sl_status spend(sl_matcher *matcher, const search *s, uint64_t steps, sl_error *err) {
+    if (steps > matcher->steps_left)
+        return sl_fail(err, SL_UNSUPPORTED,
+                       "a pattern takes too many steps after byte %zu of %zu bytes of text",
+                       s->from, s->text.bytes);
+    matcher->steps_left -= steps;
+    return SL_OK;
+}
+
+/* Gives the search what it lacked when it ended with `found`; false: it lacked nothing. */
+static sl_status enlarge(sl_matcher *matcher, search *s, int found, bool *out, sl_error *err) {
+    const size_t end = window_end(s->text, s->from, s->window);
+    *out = true;
+    if (found == PCRE2_ERROR_JIT_STACKLIMIT && !(s->options & PCRE2_NO_JIT)) {
+        s->options |= PCRE2_NO_JIT;
+        return SL_OK;
+    }
+    if (found == PCRE2_ERROR_MATCHLIMIT && s->limit < UINT32_MAX / GROWTH) {
+        s->limit *= GROWTH;
+        return spend(matcher, s, s->limit, err);
+    }
+    /* An empty match at the end of the window does not count as one that is partial. */
+    const bool cut =
+        end < s->text.bytes && (found == PCRE2_ERROR_PARTIAL || found == PCRE2_ERROR_NOMATCH ||
+                                (found >= 0 && pcre2_get_ovector_pointer(matcher->data)[1] >= end));
+    *out = cut;
+    if (!cut) return SL_OK;
+    s->window *= GROWTH;
+    return spend(matcher, s, window_end(s->text, s->from, s->window) - s->from, err);
+}
+
+/* Matches in a window are those in the whole text: what meets the end of the window is partial. */
+static sl_status match_in_windows(const sl_pattern *pattern, sl_matcher *matcher, search *s,
+                                  int *out, sl_error *err) {
+    bool again = true;
+    while (again) {
+        const size_t end = window_end(s->text, s->from, s->window);
+        const uint32_t partial = end < s->text.bytes ? PCRE2_PARTIAL_HARD : 0;
+        (void)pcre2_set_match_limit(matcher->context, s->limit);
+        *out = pcre2_match(pattern->code, (PCRE2_SPTR)s->text.text, end, s->from,
+                           s->options | partial, matcher->data, matcher->context);
+        SL_TRY(enlarge(matcher, s, *out, &again, err));
+    }
+    return SL_OK;
+}
+
 sl_status sl_pattern_find(const sl_pattern *pattern, sl_matcher *matcher, sl_slice text,
                           size_t from, sl_span *out, sl_error *err) {
     if (pattern->match) {
         *out = find_known(pattern->match, text, from);
         return SL_OK;
     }
+    int found;
+    search s = {text, from, FIRST_WINDOW_BYTES, FIRST_LIMIT, PCRE2_NO_UTF_CHECK};
     SL_TRY(prepare(matcher, err));
-    uint32_t options = PCRE2_NO_UTF_CHECK;
-    int found = pcre2_match(pattern->code, (PCRE2_SPTR)text.text, text.bytes, from, options,
-                            matcher->data, matcher->context);
-    if (found == PCRE2_ERROR_JIT_STACKLIMIT) {
-        options |= PCRE2_NO_JIT;
-        found = pcre2_match(pattern->code, (PCRE2_SPTR)text.text, text.bytes, from, options,
-                            matcher->data, matcher->context);
-    }
+    SL_TRY(match_in_windows(pattern, matcher, &s, &found, err));
     *out = (sl_span){text.bytes, text.bytes};
     if (found == PCRE2_ERROR_NOMATCH) return SL_OK;
     if (found >= 0) {

@@ -23,9 +23,12 @@ SL_CHECKED sl_status sl_pattern_init_general(sl_pattern *pattern, sl_slice text,
                                              sl_error *err);
 void sl_pattern_deinit(sl_pattern *pattern);
 
-/* The working memory of one thread for matching; created by the first PCRE2 pattern. */
+/* The working memory of one thread for matching; created by the first PCRE2 pattern.  It also limits
+ * the work that a tokenizer can make of one text. */
 typedef struct {
-    size_t text_bytes; /* length of the longest text that will be searched */
+    size_t text_bytes;       /* of the text before it is normalised */
+    size_t normalised_bytes; /* made of it so far */
+    uint64_t steps_left;     /* of all searches */
     struct pcre2_real_match_data_8 *data;
     struct pcre2_real_match_context_8 *context;
 } sl_matcher;
@@ -33,7 +36,7 @@ typedef struct {
 void sl_matcher_deinit(sl_matcher *matcher);
 
 /* The first match at or after `from`, {bytes, bytes} if there is none; text is well-formed UTF-8.
- * Fails if the pattern exceeds the limit of steps or memory. */
+ * Fails if the searches in a text need more steps or memory than those of any sane pattern. */
 SL_CHECKED sl_status sl_pattern_find(const sl_pattern *pattern, sl_matcher *matcher, sl_slice text,
                                      size_t from, sl_span *out, sl_error *err);
 #endif

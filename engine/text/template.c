@@ -37,7 +37,7 @@ void sl_template_destroy(sl_template *tmpl) {
     sl_release(allocator, tmpl, sizeof *tmpl, _Alignof(sl_template));
 }
 
-sl_status sl_template_render(const sl_template *tmpl, const char *variables_json, size_t bytes,
+sl_status sl_template_render(const sl_template *tmpl, const sl_template_input *input,
                              sl_arena *arena, char **out_text, size_t *out_bytes, sl_error *err) {
     sl_arena scratch;
     jinja_dict *variables = NULL;
@@ -45,8 +45,13 @@ sl_status sl_template_render(const sl_template *tmpl, const char *variables_json
     jinja_buffer text = {0};
     sl_status status = SL_OK;
     sl_arena_init(&scratch, arena->allocator);
-    jinja_run run = {.place = {err, 1}, .arena = &scratch, .scope = &scope, .out = &text};
-    SL_TRY_ELSE(done, sl_jinja_from_json(&run, variables_json, bytes, &variables));
+    jinja_run run = {.place = {err, 1},
+                     .arena = &scratch,
+                     .scope = &scope,
+                     .out = &text,
+                     .progress = input->progress,
+                     .progress_ctx = input->progress_ctx};
+    SL_TRY_ELSE(done, sl_jinja_from_json(&run, input->variables_json, input->bytes, &variables));
     run.variables = variables;
     SL_TRY_ELSE(done, sl_jinja_exec(&run, tmpl->body));
     *out_text = sl_arena_copy_text(arena, text.data, text.bytes);

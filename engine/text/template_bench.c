@@ -36,7 +36,8 @@ static bool render(const char *text, uint32_t bytes, const char *json, uint32_t 
     sl_arena_init(&arena, NULL);
     sl_status status = sl_template_create(text, bytes, NULL, &tmpl, &err);
     if (status == SL_OK)
-        status = sl_template_render(tmpl, json, json_bytes, &arena, &out, &out_bytes, &err);
+        status = sl_template_render(tmpl, &(sl_template_input){json, json_bytes, NULL, NULL},
+                                    &arena, &out, &out_bytes, &err);
     const bool written = status == SL_OK ? write_answer(1, out, out_bytes)
                                          : write_answer(0, err.message, strlen(err.message));
     sl_template_destroy(tmpl);

@@ -17,7 +17,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     size_t bytes;
     sl_arena_init(&arena, NULL);
     if (sl_template_create((const char *)data, size, NULL, &tmpl, &err) == SL_OK &&
-        sl_template_render(tmpl, json, sizeof json - 1, &arena, &text, &bytes, &err) == SL_OK &&
+        sl_template_render(tmpl, &(sl_template_input){json, sizeof json - 1, NULL, NULL}, &arena,
+                           &text, &bytes, &err) == SL_OK &&
         strnlen(text, bytes + 1) > bytes)
         __builtin_trap();
     sl_template_destroy(tmpl);

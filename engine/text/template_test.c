@@ -19,8 +19,8 @@ static sl_status render(const char *text, size_t bytes, const char *json, sl_are
     sl_template *tmpl = NULL;
     size_t out_bytes = 0;
     SL_TRY(sl_template_create(text, bytes, NULL, &tmpl, err));
-    const sl_status status =
-        sl_template_render(tmpl, json, strlen(json), arena, out, &out_bytes, err);
+    const sl_status status = sl_template_render(
+        tmpl, &(sl_template_input){json, strlen(json), NULL, NULL}, arena, out, &out_bytes, err);
     sl_template_destroy(tmpl);
     if (status == SL_OK) assert_int_equal(strlen(*out), out_bytes);
     return status;
@@ -137,7 +137,7 @@ static void test_messages(void **state) {
         {"{% macro f() %}\n{{ 1 / 0 }}{% endmacro %}\n\n{{ f() }}", "{}",
          "chat template line 2: division by zero"},
         {"{{ 1 }}", "[]", "chat template variables are a list, wanted an object"},
-        {"{{ 1 }}", "{", "chat template variables, line 1"},
+        {"{{ 1 }}", "{", "chat template variables: not valid JSON at byte 1"},
         {"{{ '\xff' }}", "{}", "chat template is not UTF-8 at byte 4"},
         {"{{ strftime_now('%Y') }}", "{}", "chat template line 1: strftime_now wants a variable"},
         {"{{ strftime_now('%Y') }}", "{\"now\": \"2023-02-29\"}", "chat template line 1: strftime"},
@@ -223,7 +223,9 @@ static void test_no_memory(void **state) {
         sl_arena_init(&arena, &allocator);
         sl_status status = sl_template_create(text, sizeof text - 1, &allocator, &tmpl, &err);
         if (status == SL_OK)
-            status = sl_template_render(tmpl, json, sizeof json - 1, &arena, &out, &bytes, &err);
+            status =
+                sl_template_render(tmpl, &(sl_template_input){json, sizeof json - 1, NULL, NULL},
+                                   &arena, &out, &bytes, &err);
         if (status == SL_OK)
             assert_int_equal(bytes, 40000);
         else

@@ -6,6 +6,7 @@
  * Bytes that are not UTF-8 pass through every stage as separate words, so that decoding gives back
  * any text (unless the vocabulary has no token for some byte). */
 #include "engine/text/tokenizer.h"
+#include "engine/formats/json.h"
 #include "engine/text/added.h"
 #include "engine/text/bpe.h"
 #include "engine/text/frame.h"
@@ -30,13 +31,11 @@ struct sl_tokenizer {
 /* ---- reading tokenizer.json ---- */
 
 /* Replaces the content of an added token by its normalised form, from which its text follows. */
-static sl_status normalise_added(sl_tokenizer *tokenizer, int32_t id, sl_slice *content,
-                                 sl_error *err) {
-    sl_matcher matcher = {.text_bytes = content->bytes};
-    const sl_status status = sl_normaliser_run(&tokenizer->normaliser, &matcher, *content,
-                                               &tokenizer->arena, content, err);
-    sl_matcher_deinit(&matcher);
-    SL_TRY(status);
+static sl_status normalise_added(sl_tokenizer *tokenizer, sl_matcher *matcher, int32_t id,
+                                 sl_slice *content, sl_error *err) {
+    matcher->text_bytes += content->bytes;
+    SL_TRY(sl_normaliser_run(&tokenizer->normaliser, matcher, *content, &tokenizer->arena, content,
+                             err));
     if (tokenizer->decoder.byte_level) return SL_OK;
     char *text = sl_arena_alloc(&tokenizer->arena, content->bytes + 1, 1);
     if (!text) return sl_no_memory(err, "an added token", content->bytes);
@@ -46,7 +45,8 @@ static sl_status normalise_added(sl_tokenizer *tokenizer, int32_t id, sl_slice *
 }
 
 /* The token table has checked every id and content. */
-static sl_status read_added_token(sl_tokenizer *tokenizer, json_t *json, sl_error *err) {
+static sl_status read_added_token(sl_tokenizer *tokenizer, sl_matcher *matcher, json_t *json,
+                                  sl_error *err) {
     const int32_t id = (int32_t)json_integer_value(json_object_get(json, "id"));
     const bool normalised = json_is_true(json_object_get(json, "normalized"));
     sl_added_token token = {
@@ -57,7 +57,7 @@ static sl_status read_added_token(sl_tokenizer *tokenizer, json_t *json, sl_erro
         .takes_spaces_after = json_is_true(json_object_get(json, "rstrip")),
     };
     if (token.content.bytes == 0) return SL_OK;
-    if (normalised) SL_TRY(normalise_added(tokenizer, id, &token.content, err));
+    if (normalised) SL_TRY(normalise_added(tokenizer, matcher, id, &token.content, err));
     if (token.content.bytes == 0) return SL_OK;
     sl_added_set *set = &tokenizer->added[normalised ? NORMALISED : AS_IT_IS];
     set->tokens[set->count++] = token;
@@ -73,7 +73,13 @@ static sl_status read_added(sl_tokenizer *tokenizer, json_t *json, sl_error *err
         if (!tokenizer->added[i].tokens)
             return sl_no_memory(err, "added tokens", count * sizeof(sl_added_token));
     }
-    json_array_foreach(json, index, each) SL_TRY(read_added_token(tokenizer, each, err));
+    sl_matcher matcher = {0};
+    sl_status status = SL_OK;
+    json_array_foreach(json, index, each) {
+        if (status == SL_OK) status = read_added_token(tokenizer, &matcher, each, err);
+    }
+    sl_matcher_deinit(&matcher);
+    SL_TRY(status);
     for (int i = 0; i < ADDED_SETS; i++) sl_added_set_index(&tokenizer->added[i]);
     return SL_OK;
 }
@@ -126,10 +132,10 @@ sl_status sl_tokenizer_create(const char *json, size_t bytes, const sl_allocator
     *out = NULL;
     sl_status status = create_from((sl_slice){json, bytes}, false, allocator, out, err);
     if (status == SL_OK || status == SL_NO_MEMORY) return status;
-    json_error_t where;
-    json_t *root = json_loadb(json, bytes, 0, &where);
-    if (!root) return sl_fail(err, SL_FORMAT, "tokenizer line %d: %s", where.line, where.text);
-    char *text = json_dumps(root, JSON_COMPACT);
+    sl_json_problem problem;
+    json_t *root = sl_json_parse(json, bytes, 0, &problem);
+    if (!root) return sl_json_refuse("tokenizer.json", bytes, &problem, err);
+    char *text = sl_json_dump(root, JSON_COMPACT);
     json_decref(root);
     if (!text) return sl_no_memory(err, "tokenizer", bytes);
     status = create_from((sl_slice){text, strlen(text)}, true, allocator, out, err);
@@ -190,6 +196,7 @@ typedef struct {
     const sl_tokenizer *tokenizer;
     sl_arena arena;
     sl_matcher matcher;
+    uint64_t added_steps; /* left */
     sl_bpe_work bpe;
     sl_split_work split;
 } encoder;
@@ -211,7 +218,8 @@ static sl_status encode_between(encoder *enc, const sl_added_set *set, sl_slice 
                                 sl_error *err) {
     size_t done = 0;
     while (done < text.bytes) {
-        const sl_added_match match = sl_added_set_find(set, text, done);
+        sl_added_match match;
+        SL_TRY(sl_added_set_find(set, text, done, &enc->added_steps, &match, err));
         if (match.span.start > done)
             SL_TRY(between(enc, sl_slice_part(text, done, match.span.start), err));
         if (match.id >= 0) {
@@ -247,7 +255,9 @@ static sl_status encode_bytes(encoder *enc, sl_slice text, sl_error *err) {
 
 sl_status sl_tokenizer_encode(const sl_tokenizer *tokenizer, const char *text, size_t bytes,
                               int32_t *ids, size_t capacity, size_t *out_count, sl_error *err) {
-    encoder enc = {.tokenizer = tokenizer, .matcher = {.text_bytes = bytes}};
+    encoder enc = {.tokenizer = tokenizer,
+                   .matcher = {.text_bytes = bytes},
+                   .added_steps = sl_added_steps(bytes)};
     sl_status status = SL_OK;
     *out_count = 0;
     if (bytes == 0) return SL_OK;

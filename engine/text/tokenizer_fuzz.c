@@ -1,5 +1,6 @@
 /* Any bytes as a tokenizer.json: rejected with a message, or usable. */
 #include "engine/text/tokenizer.h"
+#include "tests/support/mutate_json.h"
 #include <stdlib.h>
 #include <string.h>
 

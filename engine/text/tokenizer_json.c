@@ -1,4 +1,5 @@
 #include "engine/text/tokenizer_json.h"
+#include "engine/formats/json.h"
 #include <string.h>
 
 static bool is(sl_slice key, const char *name) {
@@ -64,10 +65,10 @@ static sl_status read_rest(sl_tokenizer_json *json, sl_slice text, sl_error *err
         from = cuts[i].text + cuts[i].bytes;
     }
     memcpy(to, from, (size_t)(text.text + text.bytes - from));
-    json_error_t where;
-    json->root = json_loadb(rest, bytes, 0, &where);
+    sl_json_problem problem;
+    json->root = sl_json_parse(rest, bytes, 0, &problem);
     sl_release(json->arena.allocator, rest, bytes + 1, 1);
-    return json->root ? SL_OK : sl_fail(err, SL_FORMAT, "%s", where.text);
+    return json->root ? SL_OK : sl_json_refuse("tokenizer.json", bytes, &problem, err);
 }
 
 sl_status sl_tokenizer_json_open(sl_tokenizer_json *json, sl_slice text, bool unique_keys,

@@ -2,8 +2,7 @@
  *
  *   sl_graph_new("mlp", &g, err);
  *   sl_value x = sl_graph_add_input(g, "x", "f32", 2, (int64_t[]){2, 4});
- *   sl_value y;
- *   sl_graph_apply(g, "softmax", &x, 1, NULL, &y);
+ *   sl_value y = sl_graph_apply(g, "softmax", &x, 1, NULL);
  *   sl_graph_add_output(g, "y", y);
  *   sl_compile(g, NULL, &c, err);
  *   sl_compiled_set(c, "x", data, bytes, err);
@@ -11,7 +10,8 @@
  *   const float *result = sl_compiled_get(c, "y", NULL);
  *
  * `sluice ir ops` lists the ops.  Functions that build a graph do not fail: the first mistake is
- * recorded in the graph and reported by sl_compile. */
+ * recorded in the graph and reported by sl_compile.  A NULL pointer that is not allowed here is
+ * such a mistake, and SL_INVALID from functions with a status, as in sluice.h. */
 #ifndef SLUICE_GRAPH_H
 #define SLUICE_GRAPH_H
 #include "sluice/status.h"
@@ -50,10 +50,10 @@ SL_API sl_value sl_graph_add_state(sl_graph *graph, const char *name, const char
                                    uint32_t rank, const int64_t *dims);
 SL_API sl_value sl_graph_add_constant(sl_graph *graph, const char *name, const char *dtype,
                                       uint32_t rank, const int64_t *dims, const void *data);
-/* Appends a node.  attrs: "eps=1e-6, axes=[1]" or NULL.  outputs must have room for all results of
- * the op (`sluice ir ops --markdown` lists them; no op has more than 6). */
-SL_API void sl_graph_apply(sl_graph *graph, const char *op, const sl_value *inputs, uint32_t count,
-                           const char *attrs, sl_value *outputs);
+/* Appends a node and returns its result.  attrs: "eps=1e-6, axes=[1]" or NULL.  For an op with more
+ * than one result, use sl_graph_add_node. */
+SL_API sl_value sl_graph_apply(sl_graph *graph, const char *op, const sl_value *inputs,
+                               uint32_t count, const char *attrs);
 /* Labels name the steps of the compiled program in traces and timings.  That of a node is "scope
  * op", or the op alone while the scope is "".  set_label gives the next node a name (one word) in
  * place of its op. */
@@ -67,7 +67,8 @@ typedef struct {
     const char *isa;    /* NULL: the best available */
     uint32_t threads;   /* 0: one per core */
 } sl_compile_options;
-/* Verifies and compiles the graph, which is borrowed and must outlive the result. */
+/* Verifies and compiles the graph as it is now; what is added to it later has no effect on the
+ * result.  The data of its constants is borrowed: the graph must outlive the result. */
 SL_CHECKED sl_status sl_compile(const sl_graph *graph, const sl_compile_options *options,
                                 sl_compiled **out, sl_error *err);
 SL_API void sl_compiled_free(sl_compiled *compiled);
@@ -75,6 +76,7 @@ SL_API void sl_compiled_free(sl_compiled *compiled);
  * are zero until they are set. */
 SL_CHECKED sl_status sl_compiled_set(sl_compiled *compiled, const char *name, const void *data,
                                      size_t bytes, sl_error *err);
+/* Fails if an input or a weight that the graph uses was never set. */
 SL_CHECKED sl_status sl_compiled_run(sl_compiled *compiled, sl_error *err);
 /* An output of the last run, in its own type (on "ref", doubles are rounded to it); NULL if there
  * is no such output. */

@@ -3,8 +3,10 @@
  * A model may be shared by several threads.  A session is one conversation and may be used by one
  * thread at a time.  In option structs, set struct_size to the sizeof of the struct; a field that
  * is zero means "default", and new fields are only ever appended.  Functions that can fail return
- * sl_status and write a message to err unless err is NULL.  No function prints, exits, or reads the
- * environment. */
+ * sl_status and write a message to err unless err is NULL.  A pointer may be NULL where it is said
+ * here; options and err always may, and so may what is to be closed, destroyed or freed.  Any other
+ * NULL gives SL_INVALID, or from a function without a status the result "nothing": zero, an empty
+ * text.  No function prints, exits, or reads the environment. */
 #ifndef SLUICE_H
 #define SLUICE_H
 #include "sluice/status.h"
@@ -130,11 +132,17 @@ SL_CHECKED sl_status sl_vocabulary_encode(const sl_vocabulary *vocabulary, const
 SL_API const char *sl_vocabulary_text(const sl_vocabulary *vocabulary, sl_token token,
                                       size_t *out_bytes);
 
+typedef struct {
+    size_t struct_size;
+    sl_progress_fn *progress; /* called while the template runs, in steps of its evaluation */
+    void *progress_ctx;
+} sl_render_options;
 /* Renders the model's chat template with the variables of a JSON object {"messages":
  * [{"role","content"}...], "add_generation_prompt": true, ...}.  *out_text is released with
- * sl_text_free. */
+ * sl_text_free.  SL_UNSUPPORTED: the model has no chat template; SL_FORMAT: it does not parse. */
 SL_CHECKED sl_status sl_model_render_chat(const sl_model *model, const char *variables_json,
-                                          char **out_text, sl_error *err);
+                                          const sl_render_options *options, char **out_text,
+                                          sl_error *err);
 SL_API void sl_text_free(char *text);
 
 /* Streaming text output that never emits half of a UTF-8 character.  out needs room for
@@ -174,8 +182,9 @@ SL_API size_t sl_session_length(const sl_session *session);
  * checkpoint before that; the next call computes the tokens in between again. */
 SL_CHECKED sl_status sl_session_rewind(sl_session *session, size_t length, sl_error *err);
 /* Makes the running call return SL_CANCELLED after the current forward pass; the session keeps the
- * tokens that are finished.  If no call is running, the next one is cancelled.  This is the only
- * function that may be called from another thread or a signal handler. */
+ * tokens that it had before the call and those of the call that are finished.  If no call is
+ * running, the next one is cancelled.  This is the only function that may be called from another
+ * thread or a signal handler. */
 SL_API void sl_session_cancel(sl_session *session);
 
 typedef struct {
@@ -186,7 +195,8 @@ typedef struct {
 } sl_sampling;
 /* The default sampling of the model (generation_config.json), greedy if it has none. */
 SL_API sl_sampling sl_model_sampling(const sl_model *model);
-/* Samples a token from the logits; the session is not changed. */
+/* Samples a token from the logits; the session is not changed.  Fails with SL_FORMAT if no logit is
+ * a number. */
 SL_CHECKED sl_status sl_session_sample(sl_session *session, const sl_sampling *sampling,
                                        sl_token *out, sl_error *err);
 /* Samples a token and appends it to the sequence.  Its forward pass runs in the background or when
@@ -226,8 +236,10 @@ typedef struct {
     uint32_t threads;
     sl_progress_fn *progress;
     void *progress_ctx;
+    int force; /* nonzero: a file that exists is replaced; otherwise it is an error */
 } sl_pack_options;
-/* Converts source, a model in any other format, to a pack; leaves no file behind on failure. */
+/* Converts source, a model in any other format, to a pack; leaves no file behind on failure.  The
+ * destination must not be a file of the source. */
 SL_CHECKED sl_status sl_pack_write(const char *source, const char *destination,
                                    const sl_pack_options *options, sl_error *err);
 /* Reads the whole pack and fails at the first part that does not match its checksum. */
@@ -241,6 +253,7 @@ typedef struct {
     uint64_t seed;                   /* the same seed gives the same bytes */
     sl_progress_fn *progress;
     void *progress_ctx;
+    int force; /* nonzero: a file that exists is replaced; otherwise it is an error */
 } sl_synth_options;
 /* Writes a pack with random weights and without a tokenizer, for benchmarks and tests.  shape: a
  * name such as "qwen3.5-35b-a3b" (the error message for an unknown name lists them all), or the

@@ -28,7 +28,7 @@ static uint32_t block_end(const sampler *s, uint32_t block) {
 
 /* ---- greedy ---- */
 
-/* argmax, the first on ties; token 0 if all logits are NaN. */
+/* argmax, the first on ties; -1 if no logit is a number. */
 static int32_t greedy(const float *logits, uint32_t vocab) {
     enum { STRETCH = 4096 };
     float best = -INFINITY;
@@ -38,7 +38,7 @@ static int32_t greedy(const float *logits, uint32_t vocab) {
         if (most > best) best = most, at = i;
     }
     while (at < vocab && logits[at] != best) at++;
-    return at < vocab ? (int32_t)at : 0;
+    return at < vocab ? (int32_t)at : -1;
 }
 
 /* ---- selecting candidates ---- */

@@ -16,7 +16,7 @@ typedef struct {
     int32_t token;
 } sl_candidate;
 
-/* `candidates` must have sl_choose_candidates(vocab) entries. */
+/* `candidates` must have sl_choose_candidates(vocab) entries.  -1: no logit is a number. */
 uint32_t sl_choose_candidates(uint32_t vocab);
 int32_t sl_choose(const float *logits, uint32_t vocab, const sl_choice *chosen,
                   sl_candidate *candidates);

@@ -80,7 +80,7 @@ static void test_choose_ends(void **state) {
 
 static void test_choose_not_numbers(void **state) {
     (void)state;
-    for (int kind = 0; kind < 4; kind++) {
+    for (int kind = 0; kind < 5; kind++) {
         op_case c = choose_case(2500, -8, 0);
         float *logits = c.data[0];
         for (int64_t i = 0; i < CHOICES * 2500; i++) {
@@ -89,6 +89,7 @@ static void test_choose_not_numbers(void **state) {
             if (kind == 1 && here) logits[i] = -INFINITY;
             if (kind == 2 && (here || i % 2500 == 1300)) logits[i] = here ? NAN : INFINITY;
             if (kind == 3) logits[i] = here ? NAN : -INFINITY;
+            if (kind == 4) logits[i] = NAN;
         }
         check(&c);
     }

@@ -6,6 +6,7 @@
  * member that is preempted does not delay the others; the share of the cores that the process got
  * is reported with the rates.  Passes with one thread and with all threads alternate, so that
  * disturbances affect both alike. */
+#include "runtime/cpu/floors.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/team.h"
@@ -124,13 +125,18 @@ static void measure(sl_team *const teams[2], measuring *m, sl_floors *out) {
     if (out->core_share > 1) out->core_share = 1;
 }
 
+uint64_t sl_floors_block_bytes(uint64_t available) {
+    if (available == 0) return LEAST_BYTES + HUGE_PAGE; /* unknown */
+    if (available / 4 >= LEAST_BYTES)
+        return (available / 4 > MOST_BYTES ? MOST_BYTES : available / 4) + HUGE_PAGE;
+    const uint64_t most = available / 2 < LEAST_BYTES ? available / 2 : LEAST_BYTES;
+    return most / CHUNK_BYTES * CHUNK_BYTES;
+}
+
 /* Private pages, huge ones if available. */
 static sl_status make_block(measuring *m, sl_error *err) {
-    const uint64_t left = sl_memory_least_left();
-    m->block_bytes = left / 4 > MOST_BYTES ? MOST_BYTES : left / 4;
-    if (m->block_bytes < LEAST_BYTES)
-        m->block_bytes = LEAST_BYTES < left / 2 ? LEAST_BYTES : left / 2;
-    m->block_bytes += HUGE_PAGE;
+    m->block_bytes = sl_floors_block_bytes(sl_memory_least_left());
+    if (m->block_bytes == 0) return sl_no_memory(err, "a block to read", CHUNK_BYTES);
     uint8_t *block =
         mmap(NULL, m->block_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (block == MAP_FAILED) return sl_no_memory(err, "a block to read", m->block_bytes);
@@ -145,6 +151,7 @@ static sl_status make_block(measuring *m, sl_error *err) {
 sl_status sl_measure_floors(uint32_t threads, sl_floors *out, sl_error *err) {
     measuring m = {.set = sl_cpu_kernel_set(NULL)};
     sl_team *teams[2] = {NULL, NULL};
+    if (!out) return sl_fail(err, SL_INVALID, "sl_measure_floors: out is NULL");
     *out = (sl_floors){0};
     SL_TRY(make_block(&m, err));
     sl_status status = sl_team_create(1, NULL, &teams[0], err);

@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "runtime/cpu/floors.h"
 #include "runtime/cpu/kernel_set.h"
 #include "sluice/inspect.h"
 #include <math.h>
@@ -88,11 +89,22 @@ static void test_dot_loop(void **state) {
     }
 }
 
+static void test_block_leaves_memory(void **state) {
+    (void)state;
+    for (uint64_t available = 1 << 20; available < UINT64_C(1) << 40; available += available / 7) {
+        const uint64_t bytes = sl_floors_block_bytes(available);
+        assert_true(bytes <= available / 2);
+        if (available >= 32 << 20) assert_true(bytes >= 8 << 20);
+    }
+    assert_true(sl_floors_block_bytes(0) >= 64 << 20);
+    assert_int_equal(sl_floors_block_bytes(1 << 20), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_floors),    cmocka_unit_test(test_one_thread),
         cmocka_unit_test(test_read_loop), cmocka_unit_test(test_fma_loop),
-        cmocka_unit_test(test_dot_loop),
+        cmocka_unit_test(test_dot_loop),  cmocka_unit_test(test_block_leaves_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

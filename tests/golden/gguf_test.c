@@ -137,7 +137,7 @@ static void answers(void **state) {
         (void)snprintf(name, sizeof name, "%s.gguf", files[f]);
         if (!shared_path(name, path, sizeof path)) skip();
         sl_model *model = open_model(path, (sl_model_options){0});
-        must(sl_model_render_chat(model, chat, &prompt, &err));
+        must(sl_model_render_chat(model, chat, NULL, &prompt, &err));
         must(sl_model_tokenize(model, prompt, strlen(prompt), tokens, 128, &count, &err));
         must(sl_session_create(model, NULL, &session, &err));
         must(sl_session_extend(session, tokens, count, &err));

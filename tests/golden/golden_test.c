@@ -160,7 +160,8 @@ static void goldens_packed_as_they_are(void **state) {
         (void)snprintf(name, sizeof name, "models/golden/%s", families[i]);
         if (!shared_path(name, path, sizeof path)) break;
         print_message("  %s\n", families[i]);
-        const sl_pack_options options = {.struct_size = sizeof options, .quant = "none"};
+        const sl_pack_options options = {
+            .struct_size = sizeof options, .quant = "none", .force = 1};
         must(&f, sl_pack_write(path, pack, &options, &f.err));
         must(&f, sl_model_open(pack, NULL, &f.model, &f.err));
         (void)strncat(path, "/reference.safetensors", sizeof path - strlen(path) - 1);

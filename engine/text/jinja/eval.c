@@ -2,13 +2,14 @@
 #include "engine/text/jinja/run.h"
 
 sl_status sl_jinja_lookup(jinja_run *run, jinja_text name, jinja_value *out) {
-    for (const jinja_scope *scope = run->scope; scope; scope = scope->parent)
-        for (const jinja_variable *at = scope->variables; at; at = at->next)
-            if (sl_jinja_text_equal(at->name, name)) {
-                *out = at->value;
-                return SL_OK;
-            }
-    const jinja_value *given = sl_jinja_dict_find(run->variables, name);
+    const jinja_value *given;
+    for (const jinja_scope *scope = run->scope; scope; scope = scope->parent) {
+        const jinja_variable *found;
+        SL_TRY(sl_jinja_scope_find(run, scope, name, &found));
+        if (found) *out = found->value;
+        if (found) return SL_OK;
+    }
+    SL_TRY(sl_jinja_dict_find(run, run->variables, name, &given));
     *out = given ? *given : sl_jinja_undefined(name);
     const jinja_builtin *global = given ? NULL : sl_jinja_find_global(name);
     if (!global) return SL_OK;

@@ -7,14 +7,27 @@ sl_status sl_jinja_scope_new(jinja_run *run, jinja_scope *parent, jinja_scope **
     return SL_OK;
 }
 
+sl_status sl_jinja_scope_find(jinja_run *run, const jinja_scope *scope, jinja_text name,
+                              const jinja_variable **out) {
+    uint64_t passed = 0;
+    bool same = false;
+    *out = NULL;
+    for (const jinja_variable *at = scope->variables; at && !same; at = at->next, passed++) {
+        SL_TRY(sl_jinja_same_text(run, at->name, name, &same));
+        if (same) *out = at;
+    }
+    return sl_jinja_charge(run, passed / 16);
+}
+
 sl_status sl_jinja_scope_set(jinja_run *run, jinja_scope *scope, jinja_text name,
                              jinja_value value) {
-    for (jinja_variable *at = scope->variables; at; at = at->next)
-        if (sl_jinja_text_equal(at->name, name)) {
-            at->value = value;
-            return SL_OK;
-        }
+    const jinja_variable *found;
     jinja_variable *variable;
+    SL_TRY(sl_jinja_scope_find(run, scope, name, &found));
+    if (found) {
+        ((jinja_variable *)(uintptr_t)found)->value = value;
+        return SL_OK;
+    }
     SL_TRY(sl_jinja_alloc(run, 1, sizeof *variable, &variable));
     *variable = (jinja_variable){scope->variables, name, value};
     scope->variables = variable;
@@ -233,22 +246,22 @@ sl_status sl_jinja_exec_to_text(jinja_run *run, const jinja_node *chain, jinja_s
     return SL_OK;
 }
 
-static const jinja_node *find_parameter(const jinja_node *macro, jinja_text name) {
-    const jinja_node *parameter = macro->list;
-    while (parameter && !sl_jinja_text_equal(parameter->text, name)) parameter = parameter->next;
-    return parameter;
-}
-
-static bool has_variable(const jinja_scope *scope, jinja_text name) {
-    for (const jinja_variable *at = scope->variables; at; at = at->next)
-        if (sl_jinja_text_equal(at->name, name)) return true;
-    return false;
+static sl_status has_parameter(jinja_run *run, const jinja_node *macro, jinja_text name,
+                               bool *out) {
+    uint64_t passed = 0;
+    *out = false;
+    for (const jinja_node *at = macro->list; at && !*out; at = at->next, passed++)
+        SL_TRY(sl_jinja_same_text(run, at->text, name, out));
+    return sl_jinja_charge(run, passed / 16);
 }
 
 static sl_status bind_keyword(jinja_run *run, const jinja_node *macro, jinja_scope *scope,
                               jinja_text name, jinja_value value, jinja_dict *kwargs) {
-    const bool known = find_parameter(macro, name) != NULL;
-    if (known && has_variable(scope, name))
+    const jinja_variable *bound;
+    bool known;
+    SL_TRY(has_parameter(run, macro, name, &known));
+    SL_TRY(sl_jinja_scope_find(run, scope, name, &bound));
+    if (known && bound)
         return JINJA_FAIL(run, "macro '%.*s' got '%.*s' twice", JINJA_SHOW(macro->text),
                           JINJA_SHOW(name));
     if (known || sl_jinja_text_equal(name, JINJA_TEXT("caller")))
@@ -293,7 +306,9 @@ static sl_status bind_defaults(jinja_run *run, const jinja_node *macro, jinja_sc
     jinja_scope *outer = run->scope;
     run->scope = scope;
     for (const jinja_node *parameter = macro->list; parameter; parameter = parameter->next) {
-        if (has_variable(scope, parameter->text)) continue;
+        const jinja_variable *bound;
+        SL_TRY(sl_jinja_scope_find(run, scope, parameter->text, &bound));
+        if (bound) continue;
         jinja_value value = sl_jinja_undefined(parameter->text);
         if (parameter->first) SL_TRY(sl_jinja_eval(run, parameter->first, &value));
         SL_TRY(sl_jinja_scope_set(run, scope, parameter->text, value));

@@ -276,7 +276,8 @@ sl_status sl_jinja_strftime_now(jinja_run *run, const jinja_args *args, jinja_va
     date when;
     jinja_buffer buffer = {0};
     SL_TRY(sl_jinja_want_text(run, args->values[0], "strftime_now", &format));
-    const jinja_value *now = sl_jinja_dict_find(run->variables, JINJA_TEXT("now"));
+    const jinja_value *now;
+    SL_TRY(sl_jinja_dict_find(run, run->variables, JINJA_TEXT("now"), &now));
     if (!now || now->kind != JINJA_STRING || !parse_date(now->text, &when))
         return JINJA_FAIL(run, "strftime_now wants a variable 'now', as in 2024-07-26");
     for (size_t i = 0; i < format.bytes; i++) {

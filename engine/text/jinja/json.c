@@ -1,7 +1,7 @@
 /* json.c - JSON input (the variables of a rendering), and output like Python's json.dumps. */
+#include "engine/formats/json.h"
 #include "engine/text/jinja/run.h"
 #include "engine/text/jinja/utf8.h"
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -76,11 +76,13 @@ static sl_status convert(jinja_run *run, const json_t *json, jinja_value *out) {
 }
 
 sl_status sl_jinja_from_json(jinja_run *run, const char *json, size_t bytes, jinja_dict **out) {
-    json_error_t error;
-    json_t *root = json_loadb(json, bytes, JSON_ALLOW_NUL, &error);
-    if (!root)
-        return sl_fail(run->place.err, SL_INVALID, "chat template variables, line %d: %.200s",
-                       error.line, error.text);
+    sl_json_problem problem;
+    json_t *root = sl_json_parse(json, bytes, SL_JSON_ALLOW_NUL, &problem);
+    if (!root) {
+        const sl_status status =
+            sl_json_refuse("chat template variables", bytes, &problem, run->place.err);
+        return status == SL_FORMAT ? SL_INVALID : status;
+    }
     jinja_value value;
     sl_status status = convert(run, root, &value);
     json_decref(root);

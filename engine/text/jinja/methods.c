@@ -23,10 +23,22 @@ static size_t find_first(jinja_text text, jinja_text part) {
     const char *hit = text.bytes ? memmem(text.data, text.bytes, part.data, part.bytes) : NULL;
     return hit ? (size_t)(hit - text.data) : text.bytes + 1;
 }
-static size_t find_last(jinja_text text, jinja_text part) {
-    for (size_t at = text.bytes + 1; at-- > 0;)
-        if (starts_with(tail(text, at), part)) return at;
-    return text.bytes + 1;
+/* Charged by what is compared in vain. */
+static sl_status find_last(jinja_run *run, jinja_text text, jinja_text part, size_t *out) {
+    uint64_t compared = 0;
+    for (size_t at = text.bytes + 1; at-- > 0;) {
+        const jinja_text rest = tail(text, at);
+        if (starts_with(rest, part)) {
+            *out = at;
+            return sl_jinja_charge(run, compared / 64);
+        }
+        if (rest.bytes >= part.bytes && *rest.data == *part.data) compared += part.bytes;
+        if (compared < 1 << 20) continue;
+        SL_TRY(sl_jinja_charge(run, compared / 64));
+        compared = 0;
+    }
+    *out = text.bytes + 1;
+    return sl_jinja_charge(run, compared / 64);
 }
 
 /* ---- strip ---- */
@@ -35,20 +47,23 @@ static bool is_one_of(jinja_text set, jinja_text character) {
     return find_first(set, character) <= set.bytes;
 }
 
-static jinja_text strip_set(jinja_text text, jinja_text set, bool left, bool right) {
-    while (left && text.bytes) {
+static sl_status strip_set(jinja_run *run, jinja_text *text, jinja_text set, bool left,
+                           bool right) {
+    while (left && text->bytes) {
         size_t width;
-        (void)sl_jinja_utf8_decode(text, &width);
-        if (!is_one_of(set, (jinja_text){text.data, width})) break;
-        text = tail(text, width);
+        SL_TRY(sl_jinja_charge(run, set.bytes / 64));
+        (void)sl_jinja_utf8_decode(*text, &width);
+        if (!is_one_of(set, (jinja_text){text->data, width})) break;
+        *text = tail(*text, width);
     }
-    while (right && text.bytes) {
-        size_t start = text.bytes - 1;
-        while (((unsigned char)text.data[start] & 0xC0) == 0x80) start--;
-        if (!is_one_of(set, tail(text, start))) break;
-        text.bytes = start;
+    while (right && text->bytes) {
+        size_t start = text->bytes - 1;
+        SL_TRY(sl_jinja_charge(run, set.bytes / 64));
+        while (((unsigned char)text->data[start] & 0xC0) == 0x80) start--;
+        if (!is_one_of(set, tail(*text, start))) break;
+        text->bytes = start;
     }
-    return text;
+    return SL_OK;
 }
 
 static sl_status strip(jinja_run *run, const jinja_args *args, bool left, bool right,
@@ -56,7 +71,8 @@ static sl_status strip(jinja_run *run, const jinja_args *args, bool left, bool r
     jinja_text text = args->self.text, set;
     if (sl_jinja_given(args->values[0])) {
         SL_TRY(sl_jinja_want_text(run, args->values[0], "strip", &set));
-        return string_out(strip_set(text, set, left, right), out);
+        SL_TRY(strip_set(run, &text, set, left, right));
+        return string_out(text, out);
     }
     if (left) text = sl_jinja_strip_left(text);
     if (right) text = sl_jinja_strip_right(text);
@@ -134,7 +150,8 @@ static sl_status split_forward(jinja_run *run, jinja_text text, jinja_text by, i
 static sl_status split_backward(jinja_run *run, jinja_text text, jinja_text by, int64_t limit,
                                 collection *parts) {
     for (; limit != 0; limit--) {
-        const size_t at = find_last(text, by);
+        size_t at;
+        SL_TRY(find_last(run, text, by, &at));
         if (at > text.bytes) break;
         SL_TRY(collect(run, parts, tail(text, at + by.bytes)));
         text.bytes = at;
@@ -193,7 +210,8 @@ static sl_status partition(jinja_run *run, const jinja_args *args, bool last, ji
     if (by.bytes == 0) return JINJA_FAIL(run, "partition by an empty str");
     SL_TRY(sl_jinja_list_new(run, 3, &list));
     for (size_t i = 0; i < 3; i++) list->items[i] = sl_jinja_string("", 0);
-    const size_t at = (last ? find_last : find_first)(text, by);
+    size_t at = find_first(text, by);
+    if (last) SL_TRY(find_last(run, text, by, &at));
     *out = (jinja_value){.kind = JINJA_TUPLE, .list = list};
     if (at > text.bytes) return string_out(text, &list->items[last ? 2 : 0]);
     list->items[0] = sl_jinja_string(text.data, at);
@@ -219,6 +237,7 @@ static sl_status has_affix(jinja_run *run, const jinja_args *args, affix_test *t
     for (size_t i = 0; i < list->count && !out->boolean; i++) {
         jinja_text affix;
         SL_TRY(sl_jinja_want_text(run, list->items[i], "startswith or endswith", &affix));
+        SL_TRY(sl_jinja_charge(run, 1 + affix.bytes / 64));
         out->boolean = test(args->self.text, affix);
     }
     return SL_OK;
@@ -271,7 +290,8 @@ static sl_status find_position(jinja_run *run, const jinja_args *args, bool last
     int64_t start;
     SL_TRY(sl_jinja_want_text(run, args->values[0], "find", &part));
     SL_TRY(window(run, args, &text, &start, &inside));
-    const size_t at = inside ? (last ? find_last : find_first)(text, part) : 0;
+    size_t at = inside && !last ? find_first(text, part) : 0;
+    if (inside && last) SL_TRY(find_last(run, text, part, &at));
     *out = -1;
     if (inside && at <= text.bytes)
         *out = start + (int64_t)sl_jinja_utf8_count((jinja_text){text.data, at});

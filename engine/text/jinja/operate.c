@@ -176,7 +176,6 @@ sl_status sl_jinja_compare(jinja_run *run, jinja_op op, jinja_value a, jinja_val
     switch (op) {
     case JINJA_EQUAL:
     case JINJA_NOT_EQUAL:
-        if (a.kind == JINJA_STRING) SL_TRY(sl_jinja_charge(run, a.text.bytes / 64));
         SL_TRY(sl_jinja_equal(run, a, b, &truth));
         *out = truth == (op == JINJA_EQUAL);
         return SL_OK;
@@ -242,10 +241,11 @@ static sl_status own_attribute(jinja_run *run, jinja_value object, jinja_text na
     *out = sl_jinja_undefined(name);
     if (is_hidden(object.kind, name)) return SL_OK;
     if (object.kind == JINJA_LOOP && loop_attribute(object.loop, name, out)) return SL_OK;
-    const jinja_value *value;
-    if (object.kind == JINJA_NAMESPACE && (value = sl_jinja_dict_find(object.dict, name))) {
-        *out = *value;
-        return SL_OK;
+    if (object.kind == JINJA_NAMESPACE) {
+        const jinja_value *value;
+        SL_TRY(sl_jinja_dict_find(run, object.dict, name, &value));
+        if (value) *out = *value;
+        if (value) return SL_OK;
     }
     if (object.kind == JINJA_MACRO && sl_jinja_text_equal(name, JINJA_TEXT("name"))) {
         const jinja_text macro = object.macro->node->text;
@@ -268,8 +268,8 @@ sl_status sl_jinja_attribute(jinja_run *run, jinja_value object, jinja_text name
     if (object.kind == JINJA_UNDEFINED) return undefined_used(run, object);
     SL_TRY(own_attribute(run, object, name, out, &found));
     if (found || object.kind != JINJA_DICT) return SL_OK;
-    SL_TRY(sl_jinja_charge(run, object.dict->count / 4));
-    const jinja_value *value = sl_jinja_dict_find(object.dict, name);
+    const jinja_value *value;
+    SL_TRY(sl_jinja_dict_find(run, object.dict, name, &value));
     if (value) *out = *value;
     return SL_OK;
 }

@@ -2,6 +2,7 @@
 #ifndef SL_ENGINE_TEXT_JINJA_RUN_H
 #define SL_ENGINE_TEXT_JINJA_RUN_H
 #include "engine/text/jinja/jinja.h"
+#include "sluice/sluice.h"
 
 typedef struct jinja_variable {
     struct jinja_variable *next;
@@ -31,7 +32,9 @@ struct jinja_run {
     jinja_buffer *out;
     jinja_signal signal; /* break or continue of the innermost loop */
     uint32_t depth;
-    uint64_t steps;
+    uint64_t steps, asked;    /* asked: steps when progress was last called */
+    sl_progress_fn *progress; /* nonzero cancels; may be NULL */
+    void *progress_ctx;
 };
 
 /* ---- limits ---- */
@@ -50,6 +53,9 @@ SL_CHECKED sl_status sl_jinja_exec_to_text(jinja_run *run, const jinja_node *cha
 SL_CHECKED sl_status sl_jinja_scope_new(jinja_run *run, jinja_scope *parent, jinja_scope **out);
 SL_CHECKED sl_status sl_jinja_scope_set(jinja_run *run, jinja_scope *scope, jinja_text name,
                                         jinja_value value);
+/* The variable of this scope itself; NULL where there is none. */
+SL_CHECKED sl_status sl_jinja_scope_find(jinja_run *run, const jinja_scope *scope, jinja_text name,
+                                         const jinja_variable **out);
 SL_CHECKED sl_status sl_jinja_lookup(jinja_run *run, jinja_text name, jinja_value *out);
 /* The arguments of a call, filter or test, with room for one more. */
 SL_CHECKED sl_status sl_jinja_eval_args(jinja_run *run, const jinja_node *list, jinja_args *out);
@@ -87,8 +93,11 @@ SL_CHECKED sl_status sl_jinja_pair(jinja_run *run, jinja_value a, jinja_value b,
 SL_CHECKED sl_status sl_jinja_dict_new(jinja_run *run, jinja_dict **out);
 SL_CHECKED sl_status sl_jinja_dict_set(jinja_run *run, jinja_dict *dict, jinja_value key,
                                        jinja_value value);
-/* NULL if there is none. */
-const jinja_value *sl_jinja_dict_find(const jinja_dict *dict, jinja_text key);
+/* Whether two texts are equal, for the steps that it takes. */
+SL_CHECKED sl_status sl_jinja_same_text(jinja_run *run, jinja_text a, jinja_text b, bool *out);
+/* NULL where there is none. */
+SL_CHECKED sl_status sl_jinja_dict_find(jinja_run *run, const jinja_dict *dict, jinja_text key,
+                                        const jinja_value **out);
 SL_CHECKED sl_status sl_jinja_dict_get(jinja_run *run, const jinja_dict *dict, jinja_value key,
                                        const jinja_value **out);
 

@@ -236,6 +236,7 @@ static sl_status filter_sum(jinja_run *run, const jinja_args *args, jinja_value 
     *out = given ? args->values[1] : sl_jinja_integer(0);
     for (size_t i = 0; i < items->count; i++) {
         jinja_value item;
+        SL_TRY(sl_jinja_charge(run, 1));
         SL_TRY(get_path(run, items->items[i], args->values[0], &item));
         SL_TRY(sl_jinja_binary(run, JINJA_ADD, *out, item, out));
     }

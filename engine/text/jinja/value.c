@@ -16,9 +16,15 @@ void sl_jinja_report(const jinja_place *place, sl_status status, const char *for
 }
 
 sl_status sl_jinja_charge(jinja_run *run, uint64_t steps) {
+    enum { ASK_AFTER = 1 << 16 };
     run->steps += steps;
-    if (run->steps <= JINJA_MAX_STEPS) return SL_OK;
-    return JINJA_FAIL(run, "more than %d evaluation steps", JINJA_MAX_STEPS);
+    if (run->steps > JINJA_MAX_STEPS)
+        return JINJA_FAIL(run, "more than %d evaluation steps", JINJA_MAX_STEPS);
+    if (!run->progress || run->steps - run->asked < ASK_AFTER) return SL_OK;
+    run->asked = run->steps;
+    if (!run->progress(run->progress_ctx, "chat template", run->steps, JINJA_MAX_STEPS))
+        return SL_OK;
+    return sl_fail(run->place.err, SL_CANCELLED, "rendering the chat template was cancelled");
 }
 
 sl_status sl_jinja_deeper(jinja_run *run) {
@@ -74,11 +80,27 @@ sl_status sl_jinja_dict_new(jinja_run *run, jinja_dict **out) {
     return sl_jinja_alloc(run, 1, sizeof **out, out);
 }
 
-const jinja_value *sl_jinja_dict_find(const jinja_dict *dict, jinja_text key) {
-    for (size_t i = 0; i < dict->count; i++)
-        if (dict->keys[i].kind == JINJA_STRING && sl_jinja_text_equal(dict->keys[i].text, key))
-            return &dict->values[i];
-    return NULL;
+sl_status sl_jinja_same_text(jinja_run *run, jinja_text a, jinja_text b, bool *out) {
+    *out = a.bytes == b.bytes;
+    if (!*out || a.data == b.data) return SL_OK;
+    SL_TRY(sl_jinja_charge(run, a.bytes / 64));
+    *out = sl_jinja_text_equal(a, b);
+    return SL_OK;
+}
+
+sl_status sl_jinja_dict_find(jinja_run *run, const jinja_dict *dict, jinja_text key,
+                             const jinja_value **out) {
+    bool same = false;
+    *out = NULL;
+    SL_TRY(sl_jinja_charge(run, dict->count / 4));
+    for (size_t i = 0; i < dict->count; i++) {
+        if (dict->keys[i].kind != JINJA_STRING) continue;
+        SL_TRY(sl_jinja_same_text(run, dict->keys[i].text, key, &same));
+        if (!same) continue;
+        *out = &dict->values[i];
+        return SL_OK;
+    }
+    return SL_OK;
 }
 
 static sl_status check_key(jinja_run *run, jinja_value key) {
@@ -93,11 +115,8 @@ sl_status sl_jinja_dict_get(jinja_run *run, const jinja_dict *dict, jinja_value 
                             const jinja_value **out) {
     *out = NULL;
     SL_TRY(check_key(run, key));
+    if (key.kind == JINJA_STRING) return sl_jinja_dict_find(run, dict, key.text, out);
     SL_TRY(sl_jinja_charge(run, dict->count / 4));
-    if (key.kind == JINJA_STRING) {
-        *out = sl_jinja_dict_find(dict, key.text);
-        return SL_OK;
-    }
     for (size_t i = 0; i < dict->count; i++) {
         bool equal;
         SL_TRY(sl_jinja_equal(run, dict->keys[i], key, &equal));
@@ -216,7 +235,7 @@ sl_status sl_jinja_equal(jinja_run *run, jinja_value a, jinja_value b, bool *out
     } else if (a.kind == b.kind) {
         switch (a.kind) {
         case JINJA_STRING:
-            *out = sl_jinja_text_equal(a.text, b.text);
+            SL_TRY(sl_jinja_same_text(run, a.text, b.text, out));
             break;
         case JINJA_LIST:
         case JINJA_TUPLE:
@@ -252,6 +271,8 @@ sl_status sl_jinja_order(jinja_run *run, jinja_value a, jinja_value b, int *out)
     if (sl_jinja_is_number(a) && sl_jinja_is_number(b)) {
         *out = compare_numbers(a, b);
     } else if (a.kind == JINJA_STRING && b.kind == JINJA_STRING) {
+        const size_t shared = a.text.bytes < b.text.bytes ? a.text.bytes : b.text.bytes;
+        SL_TRY(sl_jinja_charge(run, shared / 64));
         *out = compare_texts(a.text, b.text);
     } else if (a.kind == b.kind && (a.kind == JINJA_LIST || a.kind == JINJA_TUPLE)) {
         SL_TRY(order_lists(run, a.list, b.list, out));

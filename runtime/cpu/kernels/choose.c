@@ -51,7 +51,7 @@ RUN(choose) {
         if (!(how[SL_CHOOSE_TEMPERATURE] >= 0)) continue;
         *out = sl_choose((const float *)a->logits.data + t * vocab, (uint32_t)vocab, &choice,
                          worker->scratch);
-        ((int32_t *)a->chosen.data)[slots[t]] = *out;
+        if (*out >= 0) ((int32_t *)a->chosen.data)[slots[t]] = *out;
     }
     return SL_OK;
 }

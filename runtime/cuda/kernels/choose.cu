@@ -343,7 +343,7 @@ SL_CUDA_KERNEL(sl_choose_last, sl_chosen, SL_CHOOSE_LAST_THREADS) {
         const sl_tile_best best = best_of_row(a, row);
         const selection s = {a.logits + (int64_t)row * a.vocab, nullptr, 0, a.vocab, best.logit,
                              r.temperature, 0.0f, false, 0};
-        token = !draws(r, best) ? max(best.token, 0)
+        token = !draws(r, best) ? best.token
                 : filters(r)    ? choose_filtered(a, r, s, row, h)
                                 : choose_any(a, r, s, row, h);
     }

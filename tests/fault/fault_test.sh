@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# The n-th allocation or read of a command fails: it then ends with status 1 and one message, or with
+# the right result; it never crashes, and leaves nothing behind.  A few n of each command; all of them
+# with SLUICE_LONG=1, or about SLUICE_FAULTS_EACH.  Wants $SLUICE_PROGRAM and $SLUICE_FAULTS, the library of faults.c; run from the
+# root of the repository.
+set -u
+
+program=${SLUICE_PROGRAM:?the path of the program to test}
+faults=${SLUICE_FAULTS:-}
+golden=${SLUICE_SHARED:-../shared}/models/golden
+few=${SLUICE_FAULTS_EACH:-8}
+folder=$(mktemp -d)
+failed=0
+trap 'rm -rf "$folder"' EXIT
+
+if [ -z "$faults" ] || [ -n "${SLUICE_SANITIZED:-}" ]; then
+    echo "skipped: allocations of a sanitizer cannot be replaced"
+    exit 0
+fi
+
+# run KIND AT COMMAND...: stdout, stderr and the exit code are kept.
+run() {
+    local kind=$1 at=$2; shift 2
+    rm -rf "$folder/out"
+    mkdir "$folder/out"
+    code=0
+    timeout -k 1 60 env FAULT_KIND="$kind" FAULT_AT="$at" FAULT_COUNT="$folder/count" \
+        LD_PRELOAD="$faults" "$program" "$@" >"$folder/stdout" 2>"$folder/stderr" </dev/null || code=$?
+}
+complain() {
+    failed=$((failed + 1))
+    echo "not ok - $1"
+    sed 's/^/# /' "$folder/stderr" | head -n 5
+}
+
+# What one run came to: the right result, or one message and nothing left behind.
+judge() {
+    local what=$1
+    if [ "$code" -eq 0 ]; then
+        cmp -s "$folder/stdout" "$folder/wanted" || complain "$what: another output with success"
+        diff -rq "$folder/out" "$folder/wanted_out" >/dev/null || complain "$what: other files with success"
+    elif [ "$code" -eq 1 ]; then
+        [ "$(grep -c '^sluice: ' "$folder/stderr")" -eq 1 ] || complain "$what: not one message"
+        [ -z "$(ls -A "$folder/out")" ] || diff -rq "$folder/out" "$folder/wanted_out" >/dev/null ||
+            complain "$what: files left behind"
+    else
+        complain "$what: exit code $code"
+    fi
+}
+
+# try NAME KIND COMMAND...
+try() {
+    local name=$1 kind=$2 count step at; shift 2
+    run "$kind" 0 "$@"
+    if [ "$code" -ne 0 ]; then complain "$name without a fault"; return; fi
+    cp "$folder/stdout" "$folder/wanted"
+    rm -rf "$folder/wanted_out"
+    cp -r "$folder/out" "$folder/wanted_out"
+    count=$(cat "$folder/count")
+    step=$((count / few + 1))
+    if [ -n "${SLUICE_LONG:-}" ]; then step=1; fi
+    for ((at = 1; at <= count; at += step)); do
+        run "$kind" "$at" "$@"
+        judge "$name, $kind $at of $count"
+    done
+    echo "done - $name, $kind: every ${step}th of $count"
+}
+
+for kind in malloc read; do
+    try tokenize $kind tokenize -m models/fable "hello world"
+    try info $kind info models/fable --json -t 1 --device cpu
+    try run $kind run -m models/fable -p "Count from 3 to 5." -n 4 --temp 0 -t 1 --device cpu --reader threads --budget 50%
+    if [ -d "$golden/qwen3" ]; then
+        try pack $kind pack "$golden/qwen3" "$folder/out/x.sluice" -t 1
+    fi
+done
+[ "$failed" -eq 0 ]
