@@ -51,6 +51,9 @@ static sl_status open_file(sl_source *source, const char *path, sl_error *err) {
     if (!file) return sl_fail(err, SL_IO, "%s: %s", path, strerror(errno));
     const size_t bytes = fread(magic, 1, sizeof magic, file);
     (void)fclose(file);
+    if (has_suffix(path, ".json") || has_suffix(path, ".safetensors"))
+        return sl_fail(err, SL_FORMAT,
+                       "%s: one file of a model that consists of several: give the folder", path);
     if (bytes == sizeof magic && memcmp(magic, SL_GGUF_MAGIC, sizeof magic) == 0)
         return sl_source_open_gguf(source, path, err);
     return sl_source_open_pack(source, path, err);
@@ -132,11 +135,23 @@ sl_status sl_source_set_files(sl_source *source, uint32_t count, sl_error *err) 
     return SL_OK;
 }
 
+/* A clone without git-lfs has a few lines of text in the place of each large file. */
+static sl_status check_contents(const sl_source_file *file, sl_error *err) {
+    static const char pointer[] = "version https://git-lfs";
+    if (file->map.bytes < sizeof pointer - 1 ||
+        memcmp(file->map.data, pointer, sizeof pointer - 1) != 0)
+        return SL_OK;
+    return sl_fail(err, SL_FORMAT,
+                   "%s: a git-lfs pointer, not the file itself: run `git lfs pull` in its folder",
+                   file->path);
+}
+
 sl_status sl_source_map_file(sl_source *source, uint32_t file, const char *path, sl_error *err) {
     sl_source_file *to = &source->files[file];
     to->path = sl_arena_copy_text(&source->arena, path, strlen(path));
     if (!to->path) return sl_no_memory(err, path, strlen(path));
-    return sl_file_map_open(path, &to->map, err);
+    SL_TRY(sl_file_map_open(path, &to->map, err));
+    return check_contents(to, err);
 }
 
 sl_status sl_source_set_tensors(sl_source *source, uint32_t count, uint32_t skipped_count,
