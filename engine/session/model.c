@@ -285,7 +285,7 @@ static sl_status open_parts(sl_model *model, const char *path, const sl_model_op
     SL_TRY(add_note(model, unused, err));
     SL_TRY(sl_model_text_load(&model->text, model->source, &model->arena, &model->allocator, err));
     model->text_seconds = sl_clock_lap(&clock);
-    return SL_OK;
+    return add_note(model, model->text.note, err);
 }
 
 sl_status sl_model_create(const char *path, const sl_model_options *options, sl_model **out,

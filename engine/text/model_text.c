@@ -2,6 +2,8 @@
 #include <jansson.h>
 #include <string.h>
 
+enum { MAX_TEMPERATURE = 1000 };
+
 static json_t *load_json(const sl_source *source, const char *name, size_t flags) {
     size_t bytes = 0;
     const char *text = sl_source_text(source, name, &bytes);
@@ -33,14 +35,35 @@ static const char *special(sl_arena *arena, const json_t *config, const char *ke
     return copy ? copy : "";
 }
 
+static void set_real(const json_t *generation, const char *key, double most, float *to) {
+    const json_t *value = json_object_get(generation, key);
+    if (!json_is_number(value)) return;
+    const double number = json_number_value(value);
+    if (number >= 0 && number <= most) *to = (float)number;
+}
+
+/* Only a model that says so is greedy: many repeat themselves without end when they are. */
 static void load_sampling(sl_model_text *text, const json_t *generation) {
-    if (!json_is_true(json_object_get(generation, "do_sample"))) return;
-    const json_t *temperature = json_object_get(generation, "temperature");
-    text->sampling.temperature = temperature ? (float)json_number_value(temperature) : 1.0f;
-    text->sampling.top_p = (float)json_number_value(json_object_get(generation, "top_p"));
-    text->sampling.min_p = (float)json_number_value(json_object_get(generation, "min_p"));
-    const json_int_t top_k = json_integer_value(json_object_get(generation, "top_k"));
-    text->sampling.top_k = top_k > 0 ? (uint32_t)top_k : 0;
+    static const sl_sampling usual = {
+        .temperature = 0.8f, .top_k = 40, .top_p = 0.95f, .min_p = 0.05f};
+    const json_t *samples = json_object_get(generation, "do_sample");
+    const json_t *top_k = json_object_get(generation, "top_k");
+    if (json_is_false(samples)) return;
+    text->sampling = json_is_true(samples) ? (sl_sampling){.temperature = 1} : usual;
+    set_real(generation, "temperature", MAX_TEMPERATURE, &text->sampling.temperature);
+    set_real(generation, "top_p", 1, &text->sampling.top_p);
+    set_real(generation, "min_p", 1, &text->sampling.min_p);
+    if (json_is_integer(top_k) && json_integer_value(top_k) <= INT32_MAX)
+        text->sampling.top_k =
+            json_integer_value(top_k) > 0 ? (uint32_t)json_integer_value(top_k) : 0;
+}
+
+/* Penalties are the only published settings that sampling lacks. */
+static void note_penalty(sl_model_text *text, const json_t *generation, sl_arena *arena) {
+    const json_t *penalty = json_object_get(generation, "repetition_penalty");
+    if (!json_is_number(penalty) || json_number_value(penalty) == 1) return;
+    text->note = sl_arena_format(arena, "the model's repetition penalty of %g is not applied",
+                                 json_number_value(penalty));
 }
 
 static void load_ends(sl_model_text *text, const sl_source *source, const json_t *tokenizer_config,
@@ -51,6 +74,7 @@ static void load_ends(sl_model_text *text, const sl_source *source, const json_t
     add_ends(text, config);
     add_ends(text, json_object_get(config, "text_config"));
     load_sampling(text, generation);
+    note_penalty(text, generation, arena);
     json_decref(generation);
     json_decref(config);
     text->bos = special(arena, tokenizer_config, "bos_token");

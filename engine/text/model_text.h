@@ -16,6 +16,7 @@ typedef struct {
     sl_token end_tokens[SL_MAX_END_TOKENS];
     uint32_t end_count;
     sl_sampling sampling;
+    const char *note; /* one line about settings that are not applied, or NULL */
 } sl_model_text;
 
 /* Each part is optional.  Names live in arena; unload even if this fails. */
