@@ -1,6 +1,7 @@
 /* text.c - Tokens, chat templates and text streams of a model (sluice/sluice.h). */
 #include "base/utf8.h"
 #include "engine/session/model.h"
+#include "engine/text/protect.h"
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,14 @@ sl_status sl_model_tokenize(const sl_model *model, const char *text, size_t byte
     SL_TRY(need_tokenizer(model, err));
     return sl_tokenizer_encode(model->text.tokenizer, text, bytes, tokens, capacity, out_count,
                                err);
+}
+
+int sl_model_has_tokenizer(const sl_model *model) {
+    return model->text.tokenizer != NULL;
+}
+
+int sl_model_has_chat_template(const sl_model *model) {
+    return model->text.chat != NULL;
 }
 
 const char *sl_model_token_text(const sl_model *model, sl_token token, size_t *out_bytes) {
@@ -50,9 +59,10 @@ static void set_missing(json_t *object, const char *key, const char *text) {
     if (!json_object_get(object, key)) (void)json_object_set_new(object, key, json_string(text));
 }
 
-/* The caller's variables with the model's own special tokens beside them. */
-static sl_status complete_variables(const sl_model *model, const char *json, char **out,
-                                    sl_error *err) {
+/* The caller's variables with the model's own special tokens beside them; protects: the messages'
+ * texts are marked (protect.h). */
+static sl_status complete_variables(const sl_model *model, const char *json, bool protects,
+                                    char **out, sl_error *err) {
     json_error_t problem;
     json_t *object = json_loads(json, 0, &problem);
     if (!json_is_object(object)) {
@@ -60,31 +70,62 @@ static sl_status complete_variables(const sl_model *model, const char *json, cha
         return sl_fail(err, SL_INVALID, "chat variables: %s",
                        object ? "expected an object" : problem.text);
     }
+    json_t *messages = json_object_get(object, "messages");
     set_missing(object, "bos_token", model->text.bos);
     set_missing(object, "eos_token", model->text.eos);
-    *out = json_dumps(object, JSON_COMPACT);
+    int failed = 0;
+    if (protects && messages)
+        failed = json_object_set_new(object, "messages",
+                                     sl_protect_value(model->text.tokenizer, messages));
+    *out = failed ? NULL : json_dumps(object, JSON_COMPACT);
     json_decref(object);
     return *out ? SL_OK : sl_no_memory(err, "chat variables", strlen(json));
 }
 
+static sl_status render(const sl_model *model, const char *variables_json, bool protects,
+                        sl_arena *arena, sl_slice *out, sl_error *err) {
+    char *variables = NULL, *rendered = NULL;
+    if (!model->text.chat) return sl_fail(err, SL_UNSUPPORTED, "the model has no chat template");
+    SL_TRY(complete_variables(model, variables_json, protects, &variables, err));
+    const sl_status status = sl_template_render(model->text.chat, variables, strlen(variables),
+                                                arena, &rendered, &out->bytes, err);
+    out->text = rendered;
+    free(variables);
+    return status;
+}
+
 sl_status sl_model_render_chat(const sl_model *model, const char *variables_json, char **out_text,
                                sl_error *err) {
-    if (!model->text.chat) return sl_fail(err, SL_UNSUPPORTED, "the model has no chat template");
     sl_status status = SL_OK;
-    char *variables = NULL, *rendered = NULL;
-    size_t bytes = 0;
+    sl_slice rendered = {0};
     sl_arena arena;
     sl_arena_init(&arena, &model->allocator);
-    SL_TRY_ELSE(done, complete_variables(model, variables_json, &variables, err));
-    SL_TRY_ELSE(done, sl_template_render(model->text.chat, variables, strlen(variables), &arena,
-                                         &rendered, &bytes, err));
-    *out_text = malloc(bytes + 1);
+    SL_TRY_ELSE(done, render(model, variables_json, false, &arena, &rendered, err));
+    *out_text = malloc(rendered.bytes + 1);
     if (*out_text)
-        memcpy(*out_text, rendered, bytes + 1);
+        memcpy(*out_text, rendered.text, rendered.bytes + 1);
     else
-        status = sl_no_memory(err, "rendered chat", bytes);
+        status = sl_no_memory(err, "rendered chat", rendered.bytes);
 done:
-    free(variables);
+    sl_arena_deinit(&arena);
+    return status;
+}
+
+sl_status sl_model_tokenize_chat(const sl_model *model, const char *variables_json,
+                                 sl_token *tokens, size_t capacity, size_t *out_count,
+                                 sl_error *err) {
+    sl_status status = SL_OK;
+    sl_slice rendered = {0};
+    sl_arena arena;
+    SL_TRY(need_tokenizer(model, err));
+    sl_arena_init(&arena, &model->allocator);
+    SL_TRY_ELSE(done, render(model, variables_json, true, &arena, &rendered, err));
+    sl_tokenizer_input input = {rendered.text, rendered.bytes, {0}};
+    SL_TRY_ELSE(done, sl_protect_strip((char *)(uintptr_t)rendered.text, &input.bytes, &arena,
+                                       &input.plain, err));
+    status =
+        sl_tokenizer_encode_input(model->text.tokenizer, &input, tokens, capacity, out_count, err);
+done:
     sl_arena_deinit(&arena);
     return status;
 }

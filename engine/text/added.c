@@ -40,7 +40,7 @@ static size_t lower_bound(const sl_added_set *set, sl_span range, size_t depth, 
 }
 
 /* The longest token at the front of text, or NULL: narrows the range of candidates byte by byte. */
-static const sl_added_token *longest_at(const sl_added_set *set, sl_slice text) {
+static const sl_added_token *longest_at(const sl_added_set *set, sl_slice text, bool plain) {
     const sl_added_token *longest = NULL;
     sl_span range = {0, set->count};
     for (size_t depth = 0; depth < text.bytes && range.start < range.end; depth++) {
@@ -48,7 +48,8 @@ static const sl_added_token *longest_at(const sl_added_set *set, sl_slice text) 
         const size_t start = lower_bound(set, range, depth, byte);
         range.end = lower_bound(set, (sl_span){start, range.end}, depth, byte + 1);
         range.start = start;
-        if (start < range.end && set->tokens[start].content.bytes == depth + 1)
+        if (start < range.end && set->tokens[start].content.bytes == depth + 1 &&
+            !(plain && set->tokens[start].special))
             longest = &set->tokens[start];
     }
     return longest;
@@ -75,10 +76,33 @@ static void take_spaces(const sl_added_token *token, sl_slice text, size_t from,
     }
 }
 
-sl_added_match sl_added_set_find(const sl_added_set *set, sl_slice text, size_t from) {
+static int compare_offsets(const void *left, const void *right) {
+    const size_t a = *(const size_t *)left, b = *(const size_t *)right;
+    return (a > b) - (a < b);
+}
+
+static bool is_plain(const sl_plain_text *plain, size_t at) {
+    return plain->everywhere || (plain->count && bsearch(&at, plain->offsets, plain->count,
+                                                         sizeof at, compare_offsets) != NULL);
+}
+
+size_t sl_added_set_find_special(const sl_added_set *set, sl_slice text, size_t from) {
+    size_t first = text.bytes;
+    for (size_t i = 0; i < set->count; i++) {
+        const sl_slice name = set->tokens[i].name;
+        if (!set->tokens[i].special || name.bytes == 0 || from >= first) continue;
+        const char *at = memmem(text.text + from, text.bytes - from, name.text, name.bytes);
+        if (at && (size_t)(at - text.text) < first) first = (size_t)(at - text.text);
+    }
+    return first;
+}
+
+sl_added_match sl_added_set_find(const sl_added_set *set, sl_slice text, size_t from,
+                                 const sl_plain_text *plain) {
     for (size_t at = from; set->count > 0 && at < text.bytes; at++) {
         if (!set->starts[(unsigned char)text.text[at]]) continue;
-        const sl_added_token *token = longest_at(set, sl_slice_part(text, at, text.bytes));
+        const sl_added_token *token =
+            longest_at(set, sl_slice_part(text, at, text.bytes), is_plain(plain, at));
         if (!token) continue;
         sl_span span = {at, at + token->content.bytes};
         if (token->single_word && touches_word(text, span)) {
