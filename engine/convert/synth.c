@@ -7,6 +7,7 @@
 #include "base/sizes.h"
 #include "engine/config/shapes.h"
 #include "engine/convert/convert.h"
+#include "engine/convert/synth_text.h"
 #include "engine/formats/pack.h"
 #include "engine/models/architecture.h"
 #include "engine/quant/noise.h"
@@ -225,6 +226,7 @@ static sl_status write_pack(synth *s, const char *destination, sl_error *err) {
     SL_TRY(grow_room(s, s->room_bytes, err));
     SL_TRY(sl_pack_writer_create(destination, s->allocator, &s->writer, err));
     SL_TRY(sl_pack_writer_text(s->writer, "config.json", s->config_text, s->config_bytes, err));
+    SL_TRY(sl_synth_write_texts(s->writer, s->config.vocab, err));
     for (uint32_t i = 0; i < s->weights.count; i++)
         SL_TRY(write_resident(s, &s->weights.items[i], err));
     for (uint32_t layer = 0; layer < s->config.layers; layer++) {
