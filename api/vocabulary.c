@@ -76,6 +76,10 @@ sl_status sl_vocabulary_encode_plain(const sl_vocabulary *vocabulary, const char
                                      err);
 }
 
+size_t sl_vocabulary_begin_tokens(const sl_vocabulary *vocabulary, const sl_token **out) {
+    return sl_tokenizer_before(vocabulary->tokenizer, out);
+}
+
 uint32_t sl_vocabulary_size(const sl_vocabulary *vocabulary) {
     return sl_tokenizer_vocab(vocabulary->tokenizer);
 }

@@ -2,7 +2,8 @@
  *
  * A chat template puts messages between special tokens.  Where the text of a message contains the
  * text of one, a marker is put before it, which goes through the template with it; it tells the
- * tokenizer that this is ordinary text.  The marker is U+FDD0, which is no character of any text.
+ * tokenizer that this is ordinary text.  The marker is U+FDD0, a noncharacter of Unicode, which no
+ * text contains.
  */
 #ifndef SL_ENGINE_TEXT_PROTECT_H
 #define SL_ENGINE_TEXT_PROTECT_H

@@ -78,6 +78,7 @@ typedef struct {
     /* Time that opening took: headers and config; device and expert slots; resident weights,
      * including compilation of the first program; tokenizer and chat template. */
     double files_seconds, memory_seconds, weights_seconds, text_seconds;
+    uint64_t active_parameters; /* those that one token uses */
 } sl_model_info;
 SL_API sl_model_info sl_model_describe(const sl_model *model);
 
@@ -108,6 +109,8 @@ SL_CHECKED sl_status sl_vocabulary_encode(const sl_vocabulary *vocabulary, const
 SL_CHECKED sl_status sl_vocabulary_encode_plain(const sl_vocabulary *vocabulary, const char *text,
                                                 size_t bytes, sl_token *tokens, size_t capacity,
                                                 size_t *out_count, sl_error *err);
+/* The tokens to put before a text (BOS); borrowed. */
+SL_API size_t sl_vocabulary_begin_tokens(const sl_vocabulary *vocabulary, const sl_token **out);
 SL_API uint32_t sl_vocabulary_size(const sl_vocabulary *vocabulary); /* highest id + 1 */
 SL_API const char *sl_vocabulary_text(const sl_vocabulary *vocabulary, sl_token token,
                                       size_t *out_bytes);
@@ -189,7 +192,7 @@ SL_CHECKED sl_status sl_session_next(sl_session *session, const sl_sampling *sam
 typedef struct {
     uint64_t expert_hits, expert_misses, bytes_read;
     double read_seconds, stall_seconds;
-    uint64_t prefill_tokens, decode_tokens;
+    uint64_t prefill_tokens, decode_tokens; /* decode: without tokens that end an answer */
     double prefill_seconds, decode_seconds;
     double first_seconds; /* of the first extend, including compilation */
     uint64_t programs_compiled;
@@ -233,6 +236,10 @@ typedef struct {
  * path of a config.json.  Leaves no file behind on failure. */
 SL_CHECKED sl_status sl_synth_write(const char *shape, const char *destination,
                                     const sl_synth_options *options, sl_error *err);
+/* What is known of such a pack without writing it: architecture, dimensions, counts, types and
+ * bytes of its weights.  All other fields are zero. */
+SL_CHECKED sl_status sl_synth_describe(const char *shape, const sl_synth_options *options,
+                                       sl_model_info *out, sl_error *err);
 
 #ifdef __cplusplus
 }
