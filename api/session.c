@@ -200,10 +200,8 @@ sl_status sl_session_next(sl_session *session, const sl_sampling *sampling, sl_t
     (void)pthread_mutex_lock(&session->model->lock);
     const sl_status status = sl_session_generate(session, sampling, out, err);
     (void)pthread_mutex_unlock(&session->model->lock);
-    if (status != SL_OK) return status;
-    account(session, 1, start);
-    if (sl_model_token_ends(session->model, *out)) session->stats.decode_tokens--;
-    return SL_OK;
+    if (status == SL_OK) account(session, 1, start);
+    return status;
 }
 
 sl_stats sl_session_stats(const sl_session *session) {

@@ -118,7 +118,7 @@ static command_result obey(const char *text) {
         cli_conversation_reset(&talk, text + 8);
         cli_note("a new conversation, with this system message");
     } else if (strcmp(text, "/stats") == 0)
-        cli_print_stats(stderr, talk.model, talk.session, &talk.sampling);
+        cli_conversation_print_stats(&talk);
     else
         cli_note("unknown command '%s'; /help lists the commands", text);
     return DONE;
@@ -166,7 +166,7 @@ int cli_run_chat(const cli_options *options) {
             cli_lines_begin(interactive);
             if (interactive) greet();
             result = converse(interactive);
-            if (options->stats) cli_print_stats(stderr, talk.model, talk.session, &talk.sampling);
+            if (options->stats) cli_conversation_print_stats(&talk);
             cli_lines_end();
         } else {
             (void)cli_fail_text("the model has no chat template; sluice run continues plain text");

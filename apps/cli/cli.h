@@ -97,10 +97,15 @@ const char *cli_compile_words(const cli_options *options, char text[CLI_COMPILE_
 const char *cli_model_path(const cli_options *options);
 sl_sampling cli_sampling(const sl_model *model, const cli_options *options);
 
-/* stats.c.  sampling NULL: nothing was sampled. */
-void cli_print_stats(FILE *to, const sl_model *model, const sl_session *session,
-                     const sl_sampling *sampling);
-json_t *cli_stats_json(const sl_model *model, const sl_session *session);
+/* stats.c: what a session did. */
+typedef struct {
+    const sl_model *model;
+    const sl_session *session;
+    const sl_sampling *sampling; /* NULL: nothing was sampled */
+    uint64_t end_tokens;         /* sampled tokens that ended an answer and are no part of it */
+} cli_report;
+void cli_print_stats(FILE *to, const cli_report *report);
+json_t *cli_stats_json(const cli_report *report);
 enum { CLI_SAMPLING_TEXT = 128 };
 /* "temperature 0.8, top-k 40"; returns text. */
 const char *cli_sampling_text(const sl_sampling *sampling, char text[CLI_SAMPLING_TEXT]);

@@ -309,7 +309,10 @@ static cli_ending generate(writer *w, sl_error *err) {
         sl_token *token = &c->tokens[length];
         const sl_status status = next_token(c, length == context, token, err);
         if (status != SL_OK) return status == SL_CANCELLED ? CLI_STOPPED : CLI_REPLY_FAILED;
-        if (sl_model_token_ends(c->model, *token)) return CLI_ENDED;
+        if (sl_model_token_ends(c->model, *token)) {
+            c->end_tokens += length < context; /* the session has it */
+            return CLI_ENDED;
+        }
         answer->token_count++;
         if (!write_token(w, *token)) {
             *err = (sl_error){SL_NO_MEMORY, "no memory for the answer"};
@@ -350,6 +353,15 @@ cli_answer cli_conversation_answer(cli_conversation *c, const char *plain) {
     if (plain ? read_plain(c, plain, &p) : read_messages(c, &p)) continue_prompt(c, &p, &answer);
     free(p.tokens);
     return answer;
+}
+
+cli_report cli_conversation_report(const cli_conversation *c) {
+    return (cli_report){c->model, c->session, &c->sampling, c->end_tokens};
+}
+
+void cli_conversation_print_stats(const cli_conversation *conversation) {
+    const cli_report report = cli_conversation_report(conversation);
+    cli_print_stats(stderr, &report);
 }
 
 void cli_answer_free(cli_answer *answer) {

@@ -12,7 +12,8 @@ typedef struct {
     json_t *tools;    /* of --tools, or NULL */
     sl_token *tokens; /* [context + 1]: what the session has seen, then what comes next */
     sl_sampling sampling;
-    bool streams; /* answers go to standard output as they come */
+    uint64_t end_tokens; /* that ended answers so far */
+    bool streams;        /* answers go to standard output as they come */
 } cli_conversation;
 
 typedef enum {
@@ -55,6 +56,9 @@ cli_answer cli_conversation_answer(cli_conversation *conversation, const char *p
 void cli_answer_free(cli_answer *answer);
 /* Tells on stderr, unless the model ended the answer itself. */
 void cli_answer_note(const cli_answer *answer, const char *when_full);
+
+cli_report cli_conversation_report(const cli_conversation *conversation);
+void cli_conversation_print_stats(const cli_conversation *conversation); /* to stderr */
 
 /* Makes the running answer end.  May be called from a signal handler. */
 void cli_conversation_stop(cli_conversation *conversation);

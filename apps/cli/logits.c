@@ -64,7 +64,8 @@ static int write_logits(sl_model *model, const cli_options *options, const cli_t
             result = CLI_OK;
         else
             (void)cli_fail(&err);
-        if (result == CLI_OK && options->stats) cli_print_stats(stderr, model, session, NULL);
+        if (result == CLI_OK && options->stats)
+            cli_print_stats(stderr, &(cli_report){.model = model, .session = session});
     }
     sl_session_destroy(session);
     free((void *)results[0].data);

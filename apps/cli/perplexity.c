@@ -108,12 +108,13 @@ static sl_status score_row(const scorer *s, const sl_token *ids, const token_row
 static void print_result(const cli_options *options, const sl_model *model,
                          const sl_session *session, double mean, size_t count) {
     if (options->json)
-        (void)cli_print_json(json_pack("{s:f, s:f, s:I, s:o}", "perplexity", exp(mean), "nll", mean,
-                                       "tokens", (json_int_t)count, "stats",
-                                       cli_stats_json(model, session)));
+        (void)cli_print_json(
+            json_pack("{s:f, s:f, s:I, s:o}", "perplexity", exp(mean), "nll", mean, "tokens",
+                      (json_int_t)count, "stats",
+                      cli_stats_json(&(cli_report){.model = model, .session = session})));
     else
         (void)printf("perplexity %.5f (nll %.5f over %zu tokens)\n", exp(mean), mean, count);
-    if (options->stats) cli_print_stats(stderr, model, session, NULL);
+    if (options->stats) cli_print_stats(stderr, &(cli_report){.model = model, .session = session});
 }
 
 /* In windows after the first, the first token makes room for the one that begins texts. */

@@ -67,16 +67,16 @@ static json_t *growing_json(const cli_growing *text) {
 
 static void print_answer_json(const cli_conversation *c, const char *prompt,
                               const cli_answer *answer) {
+    const cli_report report = cli_conversation_report(c);
     json_t *tokens = json_array(), *sampling = cli_sampling_json(&c->sampling);
     for (size_t i = 0; i < answer->token_count; i++)
         (void)json_array_append_new(tokens, json_integer(answer->tokens[i]));
     (void)json_object_set_new(sampling, "seed", json_integer((json_int_t)c->sampling.seed));
-    (void)cli_print_json(
-        json_pack("{s:o, s:o, s:o, s:o, s:I, s:s, s:o, s:o}", "prompt",
-                  cli_json_text(prompt, strlen(prompt)), "thinking", growing_json(&answer->thought),
-                  "answer", growing_json(&answer->said), "tokens", tokens, "prompt_tokens",
-                  (json_int_t)answer->prompt_tokens, "ended", ending_name(answer->ending),
-                  "sampling", sampling, "stats", cli_stats_json(c->model, c->session)));
+    (void)cli_print_json(json_pack(
+        "{s:o, s:o, s:o, s:o, s:I, s:s, s:o, s:o}", "prompt", cli_json_text(prompt, strlen(prompt)),
+        "thinking", growing_json(&answer->thought), "answer", growing_json(&answer->said), "tokens",
+        tokens, "prompt_tokens", (json_int_t)answer->prompt_tokens, "ended",
+        ending_name(answer->ending), "sampling", sampling, "stats", cli_stats_json(&report)));
 }
 
 static int answer_prompt(cli_conversation *c, const char *prompt) {
@@ -96,7 +96,7 @@ static int answer_prompt(cli_conversation *c, const char *prompt) {
     else if (cli_is_terminal(stdout) || answer.token_count == 0 || !answer.newline)
         (void)putchar('\n');
     cli_answer_note(&answer, "-c N makes it larger");
-    if (c->options->stats) cli_print_stats(stderr, c->model, c->session, &c->sampling);
+    if (c->options->stats) cli_conversation_print_stats(c);
     cli_answer_free(&answer);
     return answer.ending == CLI_STOPPED && !ferror(stdout) ? CLI_INTERRUPTED : CLI_OK;
 }

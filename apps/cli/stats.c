@@ -1,6 +1,12 @@
 /* stats.c - What a session did: sampling, speed, the expert cache, memory. */
 #include "apps/cli/cli.h"
 
+static sl_stats stats_of(const cli_report *report) {
+    sl_stats stats = sl_session_stats(report->session);
+    stats.decode_tokens -= report->end_tokens;
+    return stats;
+}
+
 static double per_second(uint64_t count, double seconds) {
     return seconds > 0 ? (double)count / seconds : 0;
 }
@@ -61,13 +67,12 @@ static void print_experts(FILE *to, const sl_stats *s, const char *reader) {
         reader, s->stall_seconds);
 }
 
-void cli_print_stats(FILE *to, const sl_model *model, const sl_session *session,
-                     const sl_sampling *sampling) {
-    const sl_stats s = sl_session_stats(session);
-    const sl_model_info info = sl_model_describe(model);
+void cli_print_stats(FILE *to, const cli_report *report) {
+    const sl_stats s = stats_of(report);
+    const sl_model_info info = sl_model_describe(report->model);
     char a[32], b[32], c[32], d[32];
     (void)fflush(stdout);
-    if (sampling) print_sampling(to, sampling);
+    if (report->sampling) print_sampling(to, report->sampling);
     print_first(to, &info, s.first_seconds);
     (void)fprintf(
         to, "prefill %llu tokens in %.3f s (%.1f tok/s), decode %llu in %.3f s (%.1f tok/s)\n",
@@ -86,9 +91,9 @@ void cli_print_stats(FILE *to, const sl_model *model, const sl_session *session,
                   info.isa, (unsigned long long)s.programs_compiled, s.compile_seconds * 1e3);
 }
 
-json_t *cli_stats_json(const sl_model *model, const sl_session *session) {
-    const sl_stats s = sl_session_stats(session);
-    const sl_model_info info = sl_model_describe(model);
+json_t *cli_stats_json(const cli_report *report) {
+    const sl_stats s = stats_of(report);
+    const sl_model_info info = sl_model_describe(report->model);
     return json_pack(
         "{s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:I, s:f, s:I, s:I, s:I, s:f, s:f, s:I, s:I, s:I, "
         "s:I, s:I}",

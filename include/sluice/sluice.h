@@ -192,7 +192,7 @@ SL_CHECKED sl_status sl_session_next(sl_session *session, const sl_sampling *sam
 typedef struct {
     uint64_t expert_hits, expert_misses, bytes_read;
     double read_seconds, stall_seconds;
-    uint64_t prefill_tokens, decode_tokens; /* decode: without tokens that end an answer */
+    uint64_t prefill_tokens, decode_tokens;
     double prefill_seconds, decode_seconds;
     double first_seconds; /* of the first extend, including compilation */
     uint64_t programs_compiled;
