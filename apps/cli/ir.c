@@ -288,9 +288,13 @@ static int with_graph(int (*verb)(const sl_graph *, const cli_options *),
 
 int cli_run_ir(const cli_options *options) {
     const char *name = options->arguments[0];
+    if (strcmp(name, "ops") == 0 && options->argument_count > 1)
+        return cli_misuse(CLI_ir, "unexpected argument '%s'", options->arguments[1]);
     if (strcmp(name, "ops") == 0) return cli_ir_ops(options);
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) {
         if (strcmp(verbs[i].name, name) != 0) continue;
+        if (options->argument_count > 2 && verbs[i].run != cli_ir_diff)
+            return cli_misuse(CLI_ir, "unexpected argument '%s'", options->arguments[2]);
         if (options->argument_count < 2) return cli_misuse(CLI_ir, "ir %s needs a FILE or -", name);
         return with_graph(verbs[i].run, options);
     }

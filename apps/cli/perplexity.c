@@ -22,10 +22,6 @@ typedef struct {
 /* The tensor that FILE:NAME means; false after a message. */
 static bool open_rows(const char *place, token_rows *out) {
     const char *colon = strrchr(place, ':');
-    if (!colon || colon == place || colon[1] == '\0') {
-        (void)cli_fail_text("--tokens '%s': expected FILE.safetensors:NAME", place);
-        return false;
-    }
     char *path = strndup(place, (size_t)(colon - place));
     sl_tensor_item item = {0};
     sl_error err = {SL_NO_MEMORY, "no memory"};
@@ -157,6 +153,10 @@ static int measure(sl_model *model, const cli_options *options, const token_rows
 int cli_run_perplexity(const cli_options *options) {
     if (!options->tokens == !options->file)
         return cli_misuse(CLI_perplexity, "one of -f FILE and --tokens FILE:NAME is required");
+    const char *colon = options->tokens ? strrchr(options->tokens, ':') : NULL;
+    if (options->tokens && (!colon || colon == options->tokens || colon[1] == '\0'))
+        return cli_misuse(CLI_perplexity, "--tokens: expected FILE:NAME, got '%s'",
+                          options->tokens);
     if (options->context_given && options->context < 4)
         return cli_misuse(CLI_perplexity, "--context: expected at least 4, got '%u'",
                           options->context);

@@ -1,5 +1,6 @@
 /* run.c - Answer one prompt. */
 #include "apps/cli/conversation.h"
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -8,6 +9,13 @@
 static bool has_piped_input(void) {
     struct stat info;
     return fstat(fileno(stdin), &info) == 0 && (S_ISFIFO(info.st_mode) || S_ISREG(info.st_mode));
+}
+
+/* A pipe that nobody closes looks as if the program hung. */
+static void note_waiting(void) {
+    struct pollfd input = {.fd = fileno(stdin), .events = POLLIN};
+    if (poll(&input, 1, 2000) == 0)
+        cli_note("waiting for standard input, which comes after the prompt (</dev/null: nothing)");
 }
 
 /* Where the rest of the prompt is to be read from; NULL: nowhere. */
@@ -35,6 +43,8 @@ static char *read_prompt(const cli_options *options) {
     if (!source) return strdup(given);
     if (strcmp(source, "-") == 0 && cli_is_terminal(stdin))
         cli_note("type the prompt, then Ctrl-D (or give it as an argument)");
+    else if (strcmp(source, "-") == 0)
+        note_waiting();
     char *text = cli_read_text(source);
     if (!text) return NULL;
     const size_t bytes = strlen(text);

@@ -103,6 +103,8 @@ static char *read_input(const cli_options *options, size_t *out_bytes) {
 }
 
 int cli_run_tokenize(const cli_options *options) {
+    if (options->decode && (options->special || options->ids))
+        return cli_misuse(CLI_tokenize, "--decode: --special and --ids are for encoding");
     const char *path = cli_model_path(options);
     size_t bytes = 0;
     char *text = path ? read_input(options, &bytes) : NULL;

@@ -72,6 +72,14 @@ test_ignored() {
     holds "CRLF is a line's end" says '42'
 }
 
+test_arguments() {
+    echo 'graph "g" { input %x : f32[2] output "z" = %x }' >"$folder/id.ir"
+    holds "ir run of two files" refuses 2 "unexpected argument 'b'" ir run "$folder/id.ir" b
+    holds "ir ops of a file" refuses 2 "unexpected argument 'a'" ir ops a
+    holds "tokenize --decode --ids" refuses 2 "for encoding" tokenize --decode --ids 1
+    holds "perplexity of a file without a name" refuses 2 "--tokens: expected FILE:NAME, got 'x'" perplexity --tokens x
+}
+
 test_environment() {
     SLUICE_MODEL=$folder/absent holds "SLUICE_MODEL is the model" refuses 1 "$folder/absent" run -p hi
     SLUICE_MODEL=$folder/absent holds "-m wins over it" runs 0 run -m $model -p 'Hello!'
@@ -157,6 +165,7 @@ test_info_and_bench() {
 
 test_help
 test_values
+test_arguments
 test_models
 test_ir
 if ls $model/*.sluice >/dev/null 2>&1; then
