@@ -42,6 +42,7 @@ static cli_line read_plain(const char *prompt, char **out) {
 #include <locale.h>
 #include <termios.h>
 #include <unistd.h>
+#include <wchar.h>
 
 enum { HISTORY_MESSAGES = 1000, PASTE_BYTES = 4096 };
 #define PASTE_ON    "\033[?2004h"
@@ -59,14 +60,14 @@ static char *prompt_of(EditLine *line) {
     return (char *)(uintptr_t)current_prompt;
 }
 
-static unsigned char abandon_line(EditLine *line, int key) {
+static unsigned char abandon_line(EditLine *line, wint_t key) {
     (void)line, (void)key;
     abandoned = true;
     return CC_EOF;
 }
 
 /* Inserts what a terminal puts between the marks of a paste, as it is: newlines do not send it. */
-static unsigned char paste(EditLine *line, int key) {
+static unsigned char paste(EditLine *line, wint_t key) {
     enum { END_BYTES = sizeof PASTE_END - 1 };
     (void)key;
     size_t bytes = 0, room = 0;
@@ -118,8 +119,9 @@ static bool begin_editing(void) {
     (void)el_set(editor, EL_PROMPT, prompt_of);
     (void)el_set(editor, EL_EDITOR, "emacs");
     (void)el_set(editor, EL_SIGNAL, 0);
-    (void)el_set(editor, EL_ADDFN, "sluice-abandon-line", "Give up the line", abandon_line);
-    (void)el_set(editor, EL_ADDFN, "sluice-paste", "Insert pasted text", paste);
+    /* The other form of el_set copies the names and never releases them. */
+    (void)el_wset(editor, EL_ADDFN, L"sluice-abandon-line", L"Give up the line", abandon_line);
+    (void)el_wset(editor, EL_ADDFN, L"sluice-paste", L"Insert pasted text", paste);
     (void)el_set(editor, EL_BIND, "^C", "sluice-abandon-line", NULL);
     (void)el_set(editor, EL_BIND, PASTE_START, "sluice-paste", NULL);
     (void)el_set(editor, EL_BIND, "\t", "ed-insert", NULL);
