@@ -26,7 +26,7 @@ UNRANDOM = setarch $(shell uname -m) -R
 # With the name of a preset, and a target or nothing: $(call build,release,tests).
 build     = $(call configure,$(1)) && cmake --build --preset $(1) --parallel $(JOBS) $(if $(2),--target $(2))
 configure = cmake --preset $(1) $(if $(filter release,$(1)),$(RELEASE_FLAGS)) -DSLUICE_ISA=$(ISA) $(CMAKE_FLAGS) >/dev/null
-ctest     = ctest --preset $(1) -j $(JOBS) $(if $(ONLY),-R $(ONLY)) | tools/test_times.awk
+ctest     = ctest --preset $(1) -j $(JOBS) $(if $(ONLY),-R '$(ONLY)') | tools/test_times.awk
 
 RELEASE_FLAGS = -DSLUICE_CUDA=$(patsubst 0,OFF,$(patsubst 1,ON,$(CUDA))) \
                 -DCMAKE_BUILD_TYPE=$(if $(filter 1,$(DEBUG)),RelWithDebInfo,Release)
@@ -93,7 +93,7 @@ neon: ## cross-compile for 64-bit ARM what needs no library and run its tests un
 fuzz: ## run every fuzzer for FUZZ_SECONDS=60; ONLY=regex chooses
 	@tools/deps.sh build fuzz
 	@$(call build,fuzz,fuzzers)
-	@tools/fuzz.sh $(FUZZ_SECONDS) $(ONLY)
+	@tools/fuzz.sh $(FUZZ_SECONDS) '$(ONLY)'
 
 bench: ## run every benchmark; ONLY=regex chooses
 	@tools/deps.sh build test

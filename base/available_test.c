@@ -1,4 +1,4 @@
-/* available_test.c - What is left is something, and no more than the machine has. */
+/* available_test.c - The available memory is positive and at most that of the machine. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@ static void test_left(void **state) {
     (void)state;
     const uint64_t left = sl_memory_available();
     const uint64_t all = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-    assert_true(left > 1 << 20); /* this test runs in it */
+    assert_true(left > 1 << 20); /* enough that this test can run */
     assert_true(left <= all);
 }
 

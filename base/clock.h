@@ -8,7 +8,7 @@ static inline double sl_clock_seconds(void) {
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
-/* Seconds since *since, which becomes now. */
+/* Seconds since *since, which is set to the current time. */
 static inline double sl_clock_lap(double *since) {
     const double now = sl_clock_seconds(), seconds = now - *since;
     *since = now;

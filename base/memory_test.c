@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Counts what is held and fails when the countdown reaches zero. */
+/* Counts the bytes that are allocated, and fails when the countdown reaches zero. */
 typedef struct {
     size_t held_bytes;
     int left; /* allocations that still succeed; -1: all */
@@ -52,7 +52,7 @@ static void test_allocate_and_resize(void **unused) {
     assert_int_equal(m.held_bytes, 0);
 }
 
-/* Large blocks begin on a huge page, and keep what they hold when they grow or shrink. */
+/* Large blocks are aligned to huge pages, and keep their contents when they grow or shrink. */
 static void test_large_blocks(void **unused) {
     (void)unused;
     const size_t huge = 2 << 20, large = 5 * huge + 12345;
@@ -89,7 +89,7 @@ static void test_arena_alignment(void **unused) {
             assert_non_null(block);
             assert_int_equal((uintptr_t)block % align, 0);
             assert_true(all_zero(block, bytes));
-            memset(block, 0xff, bytes); /* whoever overlaps will not find zeros */
+            memset(block, 0xff, bytes); /* an overlapping block would not be zero */
         }
     }
     sl_arena_deinit(&arena);

@@ -1,10 +1,10 @@
 /* team.c - Members claim chunks through one atomic word, which also tells them about new turns.
  *
- * The word's lower half counts the turn's chunks as they are claimed and as they are done, so that
- * one addition ends a chunk and claims another.  Whoever does the last one opens the next turn by
- * replacing the whole word.  So a claim is always one of the current turn, and since a turn cannot
- * end before what was claimed is done, all that belongs to the turn may be read after a claim, and
- * never before.  The upper half changes with the turn; members sleep on it. */
+ * The lower half of the word counts the claimed and the finished chunks of the turn, so that one
+ * addition finishes a chunk and claims another.  The member that finishes the last chunk opens the
+ * next turn by replacing the whole word.  So a claim always belongs to the current turn; and since
+ * a turn cannot end before its claimed chunks are done, the data of the turn may be read after a
+ * claim, and never before.  The upper half changes with every turn; members sleep on it (futex). */
 #include "base/team.h"
 #include "base/clock.h"
 #include <assert.h>
@@ -29,14 +29,15 @@ static const double spin_seconds = 10e-6;
  * or for twice the previous time if it happens again soon. */
 static const double short_seconds = 0.5e-3, least_alone_seconds = 20e-3, most_alone_seconds = 0.32;
 
-/* The lower half.  Claims count upwards to CLAIM_LIMIT: one that began below has got a chunk.  Each
- * member fails once or twice in a turn, which leaves the count of those done alone. */
+/* The lower half.  Claims count up to CLAIM_LIMIT: a claim that started below it has got a chunk.
+ * Each member fails to claim once or twice per turn, which is too rare to overflow into the count
+ * of finished chunks. */
 enum { CLAIM_LIMIT = SL_TEAM_MOST_CHUNKS, CLAIM = 1u, CLAIM_MASK = 0xffffu, DONE_SHIFT = 16 };
 /* The upper half: flags, and above them the number of the turn. */
 enum {
-    ASLEEP = 1u, /* someone sleeps on it and must be woken */
+    ASLEEP = 1u, /* a member sleeps on the word and must be woken */
     OVER = 2u,   /* the job has ended */
-    LEAVE = 4u,  /* so has the team */
+    LEAVE = 4u,  /* the team is being destroyed */
     TURN = 8u,
 };
 
@@ -48,16 +49,16 @@ typedef struct {
 
 struct sl_team {
     const sl_allocator *allocator;
-    uint32_t size, started;            /* started: threads that run, the caller not counted */
-    uint32_t spins;                    /* pauses before a waiting member sleeps */
+    uint32_t size, started;            /* started: running threads, without the caller */
+    uint32_t spins;                    /* pause instructions before a waiting member sleeps */
     member *members;                   /* [size - 1] */
-    double alone_until, alone_seconds; /* member 0 does the jobs till then; for how long */
+    double alone_until, alone_seconds; /* member 0 runs jobs alone until then; for how long */
     _Alignas(CACHE_LINE) _Atomic uint64_t word;
-    /* of the turn; written by the one who opens it */
+    /* Of the current turn; written by the member that opens it. */
     const sl_team_job *job;
     void *ctx;
     uint32_t chunks;
-    uint32_t turn; /* in steps of TURN */
+    uint32_t turn; /* a multiple of TURN */
 };
 
 static inline void pause_briefly(void) {
@@ -196,7 +197,7 @@ void sl_team_run(sl_team *team, const sl_team_job *job, void *ctx) {
 }
 
 typedef struct {
-    uint32_t chunks; /* left to give out */
+    uint32_t chunks; /* not yet handed out */
     sl_team_chunk *chunk;
     void *ctx;
 } sharing;

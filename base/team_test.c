@@ -23,11 +23,12 @@ static sl_team *make_team(uint32_t members) {
     return team;
 }
 
-/* A job of turns of 1, 2, ... chunks.  Each chunk writes its cell, and the next turn sums them. */
+/* A job with turns of 1, 2, ... chunks.  Each chunk writes its cell, and the next turn sums
+ * them. */
 enum { TURNS = 60 };
 typedef struct {
     uint32_t turn, members, turns;
-    uint64_t cells[TURNS]; /* plain memory: turns alone order it */
+    uint64_t cells[TURNS]; /* not atomic: only the order of turns protects them */
     uint32_t calls[TURNS + 1][TURNS];
     uint32_t wrong, nexts[MAX_TEST_MEMBERS];
     atomic_uint foreign;
@@ -54,7 +55,7 @@ static void write_cell(void *ctx, uint32_t m, uint32_t chunk) {
 
 static const sl_team_job sums = {next_sum, write_cell, false};
 
-/* On the stack of this function, which is gone when it returns. */
+/* The job is on this function's stack, which is gone after it returns. */
 static void sum_once(sl_team *team, uint32_t turns) {
     summing s = {.members = sl_team_size(team), .turns = turns};
     sl_team_run(team, &sums, &s);
@@ -78,7 +79,7 @@ static void test_chunks_are_done_once_and_turns_in_order(void **unused) {
     }
 }
 
-/* Short jobs one after the other: whoever is late for one must not take part in it later. */
+/* Short jobs in sequence: a member that is late for one must not take part in it later. */
 static void test_jobs_follow_each_other(void **unused) {
     (void)unused;
     sl_team *team = make_team(4);
@@ -92,7 +93,7 @@ typedef struct {
     atomic_uint of[MAX_TEST_MEMBERS];
 } meeting;
 
-/* Returns when all chunks have been claimed, so each by another member. */
+/* Returns when all chunks have been claimed, so each must be claimed by another member. */
 static void meet(void *ctx, uint32_t m, uint32_t chunk) {
     meeting *g = ctx;
     (void)chunk;
@@ -115,7 +116,7 @@ static void test_everyone_takes_part(void **unused) {
     sl_team_destroy(team);
 }
 
-/* The others do not run at all: nobody waits for them, and later they join. */
+/* The other members do not run at all: nobody waits for them, and they join later. */
 static void test_absent_members_hold_up_nobody(void **unused) {
     (void)unused;
     hold_threads = true;
@@ -146,8 +147,8 @@ static void be_slow(void *ctx, uint32_t m, uint32_t chunk) {
     if (m > 0) (void)usleep(1500);
 }
 
-/* Jobs in which member 0 waits for others may lead to jobs that it does alone, whole ones like the
- * others; never to such as need everyone. */
+/* After jobs in which member 0 had to wait, it may run whole jobs alone, but never those that need
+ * all members. */
 static void test_slow_members_are_left_out_only_where_they_may(void **unused) {
     (void)unused;
     static const sl_team_job job = {next_slow, be_slow, false};
@@ -190,7 +191,7 @@ static void test_sizes(void **unused) {
     assert_string_equal(err.message, "1048576 threads requested, at most 1024 are possible");
 }
 
-/* Fails the allocation number `*ctx` counts down to. */
+/* Fails the allocation that `*ctx` counts down to. */
 static void *failing_resize(void *ctx, void *ptr, size_t old_bytes, size_t new_bytes,
                             size_t align) {
     int *left = ctx;
@@ -237,7 +238,7 @@ static void test_turns_are_cheap(void **unused) {
 
 typedef struct {
     cpu_set_t usable;
-    int cores[MAX_TEST_MEMBERS]; /* how many each member may run on */
+    int cores[MAX_TEST_MEMBERS]; /* number of cores that each member may use */
     int core[MAX_TEST_MEMBERS];
     meeting all;
 } places;
@@ -260,7 +261,7 @@ static void test_pinned_members_stay(void **unused) {
     assert_int_equal(sl_team_pin(team, &err), SL_OK);
     p.all.count = 5;
     sl_team_share(team, 5, note_place, &p);
-    assert_int_equal(p.cores[0], CPU_COUNT(&p.usable)); /* the caller's thread is its own */
+    assert_int_equal(p.cores[0], CPU_COUNT(&p.usable)); /* the caller's thread is not pinned */
     for (int m = 1; m < 5; m++) {
         assert_int_equal(p.cores[m], 1);
         assert_true(CPU_ISSET(p.core[m], &p.usable));

@@ -1,9 +1,9 @@
-/* utf8.c - Well-formed UTF-8 as the Unicode standard's table of byte sequences defines it: no
- * overlong forms, no surrogates, nothing above U+10FFFF. */
+/* utf8.c - Well-formed UTF-8 as defined by the Unicode standard: no overlong forms, no surrogates,
+ * nothing above U+10FFFF. */
 #include "base/utf8.h"
 #include <string.h>
 
-/* How many bytes the character that starts with lead has; 0 for bytes that start none. */
+/* The length of the character that starts with this byte; 0 if it cannot start one. */
 static size_t length_from_lead(unsigned char lead) {
     if (lead < 0x80) return 1;
     if (lead < 0xC2) return 0;
@@ -18,8 +18,8 @@ static bool second_is_valid(unsigned char lead, unsigned char second) {
     return second >= low && second <= high;
 }
 
-/* How many bytes at the front of slice belong to one character, whole or cut short by the end;
- * *out_needed is the length of the whole. */
+/* How many bytes at the front of the slice belong to one character, possibly truncated by the end;
+ * *out_needed is its full length. */
 static size_t scan(sl_slice slice, size_t *out_needed) {
     const unsigned char *bytes = (const unsigned char *)slice.text;
     *out_needed = 1;
@@ -102,7 +102,7 @@ static size_t write_replacement(char *out) {
     return 3;
 }
 
-/* Writes every character that can be decided from the pending bytes. */
+/* Writes every character that is complete or known to be invalid. */
 static size_t settle(sl_utf8_stream *stream, char *out) {
     size_t written = 0;
     while (stream->count > 0) {

@@ -20,6 +20,17 @@
     }
 #include "core/ops.def"
 
+/* Splits x into equal parts along its last axis, at most SL_MAX_OUTPUTS. */
+static inline void sl_build_even_split(sl_graph *graph, sl_value x, sl_value_slots parts) {
+    const sl_value_info *info = sl_graph_value(graph, x);
+    const sl_dims *shape = info ? &info->type.shape : &(sl_dims){0};
+    int64_t sizes[SL_MAX_OUTPUTS];
+    for (uint32_t i = 0; i < parts.count; i++)
+        sizes[i] = shape->rank ? shape->dims[shape->rank - 1] / parts.count : 0;
+    const sl_split_attrs attrs = {.axis = -1, .sizes = {parts.count, sizes}};
+    sl_graph_append_list(graph, SL_OP_split, (sl_values){1, &x}, &attrs, parts);
+}
+
 /* Concatenates two values along axis. */
 static inline sl_value sl_build_join(sl_graph *graph, sl_value first, sl_value second,
                                      int64_t axis) {

@@ -39,7 +39,7 @@ static sl_value add(sl_graph *g, sl_value a, sl_value b) {
 }
 
 typedef struct {
-    sl_value slots, positions, table;
+    sl_value slots, positions, cos, sin;
 } where;
 
 static sl_value head_part(sl_graph *g, sl_value qkv, uint32_t part) {
@@ -53,12 +53,16 @@ static sl_value attention(sl_graph *g, sl_value x, where at, int layer) {
     const sl_value k_state = declare(g, SL_VALUE_STATE, "k", layer, sl_kv_keys(cache));
     const sl_value v_state = declare(g, SL_VALUE_STATE, "v", layer, sl_kv_values(cache));
     const sl_value qkv = linear(g, x, weight(g, "qkv", layer, INT64_C(3) * HIDDEN, HIDDEN));
-    const sl_rope_attrs rope = {0};
+    const sl_rope_apply_attrs rope = {0};
     const sl_value gain = weight(g, "qk_norm", layer, 0, HEAD);
     const sl_value q =
-        sl_build_rope(g, (sl_rope_in){norm(g, head_part(g, qkv, 0), gain), at.table}, rope).out;
+        sl_build_rope_apply(
+            g, (sl_rope_apply_in){norm(g, head_part(g, qkv, 0), gain), at.cos, at.sin}, rope)
+            .out;
     const sl_value k =
-        sl_build_rope(g, (sl_rope_in){norm(g, head_part(g, qkv, 1), gain), at.table}, rope).out;
+        sl_build_rope_apply(
+            g, (sl_rope_apply_in){norm(g, head_part(g, qkv, 1), gain), at.cos, at.sin}, rope)
+            .out;
     const sl_value v = head_part(g, qkv, 2);
     const sl_kv_append_out next =
         sl_build_kv_append(g, (sl_kv_append_in){k, v, at.slots, at.positions, k_state, v_state},
@@ -103,7 +107,8 @@ static sl_status build(sl_graph **out, sl_error *err) {
     const sl_rope_table_attrs turns = {.rotary = HEAD, .theta = 1e4f};
     where at = {.slots = sl_graph_declare(g, SL_VALUE_INPUT, "slots", rows),
                 .positions = sl_graph_declare(g, SL_VALUE_INPUT, "positions", rows)};
-    at.table = sl_build_rope_table(g, (sl_rope_table_in){at.positions}, turns).out;
+    const sl_rope_table_out table = sl_build_rope_table(g, (sl_rope_table_in){at.positions}, turns);
+    at.cos = table.cos, at.sin = table.sin;
     sl_value x = sl_graph_declare(g, SL_VALUE_INPUT, "x",
                                   sl_type_make(SL_DTYPE_f32, 2, (int64_t)ROWS, (int64_t)HIDDEN));
     for (int layer = 0; layer < LAYERS; layer++) {

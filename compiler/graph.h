@@ -167,7 +167,7 @@ SL_CHECKED sl_status sl_graph_verify(const sl_graph *graph, sl_error *err);
  *     scope "layer 0"                         of the nodes that follow
  *     %1 = linear(%x, %w) : f32[2,16]         the types are optional, but checked
  *     %2 = rms_norm(%1, %g) {eps = 1e-06} : f32[2,16]
- *     %3, %4 = split_halves(%2)
+ *     %3, %4 = split(%2) {axis = 1, sizes = [8, 8]}
  *     output "logits" = %4                    # a comment ends with the line
  *   }
  *

@@ -92,20 +92,21 @@ static void use_attention(sl_graph *g, rows r) {
     const sl_value gain = declare(g, SL_VALUE_WEIGHT, "layers.0.gain", f32(1, 2, 0, 0, 0));
     const sl_value cube =
         sl_build_reshape(g, (sl_reshape_in){r.x}, (sl_reshape_attrs){.shape = {3, {3, 2, 4}}}).out;
-    const sl_split_halves_out half =
-        sl_build_split_halves(g, (sl_split_halves_in){cube}, (sl_split_halves_attrs){0});
-    const sl_value normed = sl_build_rms_norm(g, (sl_rms_norm_in){half.first, gain},
+    sl_value halves[2];
+    sl_build_even_split(g, cube, (sl_value_slots){2, halves});
+    const sl_value normed = sl_build_rms_norm(g, (sl_rms_norm_in){halves[0], gain},
                                               (sl_rms_norm_attrs){.eps = 1e-6f, .offset = 1})
                                 .out;
     const sl_rope_table_attrs yarn = {2, 1e7f, 3, 40, 4096, 1, 32, 1, 1.25f, 0};
-    const sl_value table = sl_build_rope_table(g, (sl_rope_table_in){r.positions}, yarn).out;
-    const sl_value turned =
-        sl_build_rope(g, (sl_rope_in){normed, table}, (sl_rope_attrs){.interleaved = 1}).out;
+    const sl_rope_table_out table = sl_build_rope_table(g, (sl_rope_table_in){r.positions}, yarn);
+    const sl_value turned = sl_build_rope_apply(g, (sl_rope_apply_in){normed, table.cos, table.sin},
+                                                (sl_rope_apply_attrs){.interleaved = 1})
+                                .out;
     const sl_kv_shape shape = {SL_DTYPE_f16, 2, 2, 5, 2};
     const sl_value k = declare(g, SL_VALUE_STATE, "cache.k", sl_kv_keys(shape));
     const sl_value v = declare(g, SL_VALUE_STATE, "cache.v", sl_kv_values(shape));
     const sl_kv_append_out cache =
-        sl_build_kv_append(g, (sl_kv_append_in){turned, half.second, r.slots, r.positions, k, v},
+        sl_build_kv_append(g, (sl_kv_append_in){turned, halves[1], r.slots, r.positions, k, v},
                            (sl_kv_append_attrs){0});
     const sl_value out =
         sl_build_sdpa(g, (sl_sdpa_in){turned, cache.cache_k, cache.cache_v, r.slots, r.positions},
@@ -207,7 +208,7 @@ static void use_fused(sl_graph *g, rows r) {
     const sl_kv_shape cache = {SL_DTYPE_f32, 2, 2, 5, 4};
     const sl_value k = declare(g, SL_VALUE_STATE, "k", sl_kv_keys(cache));
     const sl_value v = declare(g, SL_VALUE_STATE, "v", sl_kv_values(cache));
-    const sl_value table = declare(g, SL_VALUE_INPUT, "table", f32(2, 3, 4, 0, 0));
+    const sl_value table = declare(g, SL_VALUE_INPUT, "table", f32(3, 3, 1, 2, 0));
     const sl_value y = declare(g, SL_VALUE_INPUT, "y", f32(3, 3, 2, 8, 0));
     const sl_value two = declare(g, SL_VALUE_INPUT, "two", f32(2, 3, 2, 0, 0));
     const sl_value one = declare(g, SL_VALUE_INPUT, "one", f32(2, 3, 1, 0, 0));
@@ -234,9 +235,9 @@ static void use_fused(sl_graph *g, rows r) {
         {SL_OP_linear_pair, {r.x, w, w}, ""},
         {SL_OP_linear_triple, {r.x, w, w, w}, ""},
         {SL_OP_linear_bias_act, {r.x, w, gain}, "act = 3"},
-        {SL_OP_norm_rope, {heads, head, table}, ""},
+        {SL_OP_norm_rope, {heads, head, table, table}, ""},
         {SL_OP_norm_rope_append,
-         {heads, head, table, heads, r.slots, r.positions, k, v},
+         {heads, head, table, table, heads, r.slots, r.positions, k, v},
          "eps = 1e-6, offset = 1"},
         {SL_OP_moe_join, {y, two, r.x, one, r.x}, ""},
         {SL_OP_moe_add, {y, two, r.x}, ""},
@@ -377,7 +378,8 @@ static void text_is_as_documented(void **state) {
                              "  scope \"layer 0\"\n"
                              "  %7 = linear(%x, %w) : f32[2,16]\n"
                              "  %8 = rms_norm(%7, %\"a b\") {eps = 1e-06, offset = 0} : f32[2,16]\n"
-                             "  %9, %10 = split_halves(%8) : f32[2,8], f32[2,8]\n"
+                             "  %9, %10 = split(%8) {axis = 1, sizes = [8, 8]} : f32[2,8], "
+                             "f32[2,8]\n"
                              "  output \"logits\" = %10\n"
                              "}\n";
     sl_graph *graph = parsed(text);
@@ -472,8 +474,8 @@ static void meaning_errors_have_positions(void **state) {
     assert_parse_fails(HEAD "%1 = reduce_sum(%x) {axes = [1], keep = -1}}",
                        "line 2, column 41: expected an integer from 0 to 4294967295, found '-1'");
     assert_parse_fails(HEAD "scope \"top\" %1 = matmul(%x, %x)}",
-                       "line 2, column 18: top matmul: b is f32[2,3], its last dim but one must be "
-                       "3 as in a f32[2,3]");
+                       "line 2, column 18: top matmul: b is f32[2,3], its second-to-last dim must "
+                       "be 3 as in a f32[2,3]");
     assert_parse_fails(HEAD "%1 = exp(%x) : f32[3,2]}",
                        "line 2, column 16: result 'out' of exp is f32[2,3], not f32[3,2]");
     assert_parse_fails(HEAD "output \"y\" = %1}", "line 2, column 14: %1 is not defined");

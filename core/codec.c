@@ -39,15 +39,15 @@ sl_panel_layout sl_panel_layout_of(sl_dtype dtype, int64_t rows, int64_t cols) {
     return l;
 }
 
-/* One lane of one panel. */
+/* One lane (row) of a panel. */
 typedef struct {
     const sl_panel_layout *layout;
-    const float *headers; /* of q4 and nvfp4 */
+    const float *headers; /* only q4 and nvfp4 */
     const uint8_t *panel;
     int64_t lane;
 } panel_lane;
 
-/* w = scale[h] * (q - offset) - minimum[h], of the columns of half h. */
+/* w = scale[h] * (q - offset) - minimum[h] for the columns of half h. */
 typedef struct {
     float scale[2], minimum[2];
     int offset;
@@ -74,7 +74,7 @@ static lane_group group_of_one(float scale, float minimum) {
     return (lane_group){{scale, scale}, {minimum, minimum}, 0};
 }
 
-/* Types with parameters above a super-group. */
+/* Types with parameters per super-group. */
 static lane_group under_super(sl_dtype dtype, const panel_lane *p, int64_t g) {
     const uint8_t *own = p->panel + sl_group_params(p->layout, g) + p->lane;
     const uint8_t *above = p->panel + sl_super_params(p->layout, g / SL_SUPER_GROUPS);
@@ -126,10 +126,10 @@ static lane_group lane_group_of(sl_dtype dtype, const panel_lane *p, int64_t g) 
     }
 }
 
-/* ---- codes: those of a lane's column of a group ---- */
+/* ---- the code of one column of a lane in a group ---- */
 
 typedef struct {
-    const uint8_t *codes; /* of the lane's first word */
+    const uint8_t *codes; /* the lane's first word */
     int64_t column;
 } code_place;
 
@@ -139,7 +139,7 @@ static int byte_code(code_place at) {
 static int nibble_code(code_place at) {
     return at.codes[at.column / 8 * WORD_BYTES + at.column % 4] >> (at.column % 8 < 4 ? 0 : 4) & 15;
 }
-/* In planes that begin so many words further on. */
+/* pair_code and bit_code: the plane begins `words` words further on. */
 static int pair_code(code_place at, int64_t words) {
     const int64_t byte = (words + at.column / 16) * WORD_BYTES + at.column % 4;
     return at.codes[byte] >> 2 * (at.column / 4 % 4) & 3;
@@ -148,7 +148,7 @@ static int bit_code(code_place at, int64_t words) {
     return at.codes[words * WORD_BYTES + at.column % 4] >> at.column / 4 & 1;
 }
 
-/* What it stands for. */
+/* The value of a code. */
 static float code_value(sl_dtype dtype, code_place at) {
     switch (dtype) {
     case SL_DTYPE_q8:
@@ -224,7 +224,7 @@ sl_rows_layout sl_rows_layout_of(const sl_type *type) {
     return l;
 }
 
-/* Codes of one group of n values; the others are zero.  Returns the scale. */
+/* Quantises n values of a group to codes; the remaining codes are zero.  Returns the scale. */
 static float quantise_group(const float *x, int64_t n, int8_t *codes) {
     float most = 0;
     bool finite = true;
@@ -235,7 +235,7 @@ static float quantise_group(const float *x, int64_t n, int8_t *codes) {
     const float inverse = SL_A8_TOP / most;
     memset(codes, 0, SL_GROUP_COLS);
     if (!finite) return NAN;
-    if (!(inverse <= FLT_MAX)) return 0; /* zeros, or too small to tell from them */
+    if (!(inverse <= FLT_MAX)) return 0; /* zeros, or too small to be represented */
     for (int64_t i = 0; i < n; i++) {
         const float scaled = x[i] * inverse;
         codes[i] = (int8_t)nearbyintf(scaled);
@@ -385,7 +385,8 @@ float sl_f32_from_f16(uint16_t bits) {
     return value;
 }
 
-/* Moved into the fields of an f16 the value is 2^8 too small, subnormals included. */
+/* With the bits moved into the fields of an f16, the value is 2^8 too small, also for
+ * subnormals. */
 float sl_f32_from_e4m3(uint8_t bits) {
     const uint32_t magnitude = bits & 0x7f;
     if (magnitude == 0x7f) return NAN;
@@ -399,7 +400,7 @@ uint16_t sl_f16_from_f32(float value) {
     const float magnitude = fabsf(value);
     if (isnan(value)) return (uint16_t)(sign | 0x7e00);
     if (magnitude >= 65520.0f) return (uint16_t)(sign | 0x7c00);
-    if (magnitude < 0x1p-14f) /* subnormal: the step is 2^-24, nearbyint rounds to even */
+    if (magnitude < 0x1p-14f) /* subnormal: multiples of 2^-24; nearbyint rounds to even */
         return (uint16_t)(sign | (uint16_t)nearbyintf(magnitude * 0x1p24f));
     const uint32_t rounded = (bits & 0x7fffffff) + 0xfff + ((bits >> 13) & 1);
     return (uint16_t)(sign | (uint16_t)((rounded >> 13) - (112 << 10)));

@@ -1,9 +1,10 @@
-/* elementwise_integers.h - Functions that rows of core/elementwise.def name as INT(f), on one type
- * of integers; included once for each type.  INTEGER is the type, UNSIGNED the unsigned one of its
- * size, WIDE an unsigned one in which products do not overflow what is defined, IS_SIGNED 0 or 1,
- * and INT(f) gives names of its own.  Arithmetic wraps.
+/* elementwise_integers.h - Functions that core/elementwise.def calls as INT(f), for one integer
+ * type; included once per type.  INTEGER is the type, UNSIGNED the unsigned type of its size, WIDE
+ * an unsigned type that is at least as wide as unsigned int (so that no operand is promoted to
+ * signed int), IS_SIGNED 0 or 1, and INT(f) makes names unique to the type.  Arithmetic wraps.
  *
- * Numbers of fewer bits may be held in more: `bits` is how many the type has. */
+ * A narrow type may be computed in a wider INTEGER: `bits` is the number of bits of the narrow
+ * type. */
 #include "core/everywhere.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -47,7 +48,7 @@ SL_EVERYWHERE INTEGER INT(remainder)(INTEGER x, INTEGER y, bool truncate) {
     const bool turn = !truncate && rest != 0 && IS_NEGATIVE(rest ^ y);
     return turn ? (INTEGER)(rest + y) : rest;
 }
-/* 1 / x^-y toward zero where y is negative. */
+/* If y is negative: 1 / x^-y, rounded toward zero. */
 SL_EVERYWHERE INTEGER INT(power)(INTEGER x, INTEGER y) {
     if (IS_NEGATIVE(y)) {
         const INTEGER odd = (INTEGER)(y & 1 ? x : 1);

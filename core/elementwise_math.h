@@ -1,4 +1,4 @@
-/* elementwise_math.h - Functions that rows of core/elementwise.def name, on doubles and on complex
+/* elementwise_math.h - Functions that core/elementwise.def calls, on doubles and on complex
  * numbers, for the evaluator and the kernels of every device. */
 #ifndef SL_CORE_ELEMENTWISE_MATH_H
 #define SL_CORE_ELEMENTWISE_MATH_H
@@ -13,14 +13,14 @@
 #define SL_GELU_FACTOR 1.5957691216057307     /* 2 sqrt(2 / pi) */
 #define SL_GELU_CUBE   0.044715
 
-/* NaN from either operand. */
+/* NaN if either operand is NaN. */
 SL_EVERYWHERE double sl_maximum(double x, double y) {
     return x > y || x != x ? x : y;
 }
 SL_EVERYWHERE double sl_minimum(double x, double y) {
     return x < y || x != x ? x : y;
 }
-/* With the sign of x if `truncate`, else of y. */
+/* The remainder with the sign of x if `truncate`, else of y. */
 SL_EVERYWHERE double sl_remainder(double x, double y, bool truncate) {
     const double rest = fmod(x, y);
     if (truncate) return rest;
@@ -44,14 +44,14 @@ SL_EVERYWHERE double sl_silu(double x) {
 SL_EVERYWHERE double sl_softplus(double x) {
     return x != x ? x : fmax(x, 0.0) + log1p(exp(-fabs(x)));
 }
-/* (1 + tanh(u)) / 2 = sigmoid(2u), which keeps its digits where it is small. */
+/* (1 + tanh(u)) / 2 = sigmoid(2u), which does not cancel where it is small. */
 SL_EVERYWHERE double sl_gelu_approx(double x) {
     return x / (1 + exp(-SL_GELU_FACTOR * (x + SL_GELU_CUBE * x * x * x)));
 }
 
 /* ---- derivatives ---- */
 
-/* Of a function that is constant but for jumps. */
+/* The derivative of a piecewise constant function. */
 SL_EVERYWHERE double sl_slope_of_steps(double x) {
     return x != x ? x : 0;
 }
@@ -107,7 +107,7 @@ SL_EVERYWHERE sl_complex sl_complex_log(sl_complex x, sl_complex y) {
     (void)y;
     return sl_complex_of(log(hypot(x.re, x.im)), atan2(x.im, x.re));
 }
-/* The larger part from the half of |x| + |re|, the other from the product of both. */
+/* The larger part is sqrt((|x| + |re|) / 2); the other follows from the product of both parts. */
 SL_EVERYWHERE sl_complex sl_complex_sqrt(sl_complex x, sl_complex y) {
     const double larger = sqrt((hypot(x.re, x.im) + fabs(x.re)) / 2);
     const double other = larger == 0 ? 0 : fabs(x.im) / (2 * larger);

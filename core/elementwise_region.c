@@ -1,7 +1,7 @@
 #include "core/elementwise_region.h"
 #include <string.h>
 
-/* By number: there is no room for gaps. */
+/* Indexed by number; there are no gaps. */
 static const struct {
     sl_op op;
     uint32_t operands;
@@ -18,7 +18,7 @@ static const struct {
 #include "core/elementwise.def"
 };
 
-/* By number. */
+/* Indexed by number. */
 static const sl_dtype types[] = {
 #define TYPE(DTYPE) SL_DTYPE_##DTYPE,
     SL_ELEMENTWISE_TYPES(TYPE)

@@ -40,21 +40,21 @@ static void group_q5_0(const uint8_t *b, int64_t part, sl_group_row *out) {
         out->codes[i] = (uint8_t)((out->codes[i] | (b[2 + i / 8] >> i % 8 & 1) << 4) - 16);
     put_halves(half_at(b), out);
 }
-/* Q4_0 too. */
+/* Also used for Q4_0. */
 static void group_iq4_nl(const uint8_t *b, int64_t part, sl_group_row *out) {
     (void)part;
     low_codes(b + 2, out->codes);
     put_halves(half_at(b), out);
 }
 
-/* Half of the block's power of two, which is 2^(e - 127), in bf16: subnormal where e is 0. */
+/* The scale is half of the block's power of two 2^(e - 127), in bf16: subnormal for small e. */
 static void group_mxfp4(const uint8_t *b, int64_t part, sl_group_row *out) {
     (void)part;
     low_codes(b + 1, out->codes);
     put_halves((uint16_t)(b[0] < 2 ? 0x20 << b[0] : (b[0] - 1) << 7), out);
 }
 
-/* 16 columns have 8 bytes; 0x7f stands for nothing. */
+/* 16 columns are 8 bytes.  The scale 0x7f (NaN in e4m3) is read as 0. */
 static void group_nvfp4(const uint8_t *b, int64_t part, sl_group_row *out) {
     for (int64_t i = 0; i < 32; i++) {
         const uint8_t byte = b[4 + 16 * part + i / 16 * 8 + i % 8];
@@ -85,9 +85,9 @@ static void group_q8_1(const uint8_t *b, int64_t part, sl_group_row *out) {
     put_halves(half_at(b), out);
 }
 
-/* ---- of 256 columns ---- */
+/* ---- blocks of 256 columns ---- */
 
-/* Pairs of bits: four groups of 32 columns in 32 bytes. */
+/* 2-bit codes: 32 bytes hold four groups of 32 columns. */
 static void pair_codes(const uint8_t *from, int64_t part, uint8_t *codes) {
     for (int i = 0; i < 32; i++) codes[i] = from[32 * (part / 4) + i] >> 2 * (part % 4) & 3;
 }
@@ -115,7 +115,7 @@ static void super_q3_k(const uint8_t *b, uint16_t out[2]) {
     out[0] = half_at(b + 108);
 }
 
-/* Of Q4_K and Q5_K: 6 bits of a scale and of a minimum for each group. */
+/* Q4_K and Q5_K: a 6-bit scale and a 6-bit minimum per group. */
 static void scale_and_minimum(const uint8_t *s, int64_t part, sl_group_row *out) {
     if (part < 4) {
         out->params[0] = s[part] & 63;
@@ -136,7 +136,8 @@ static void group_q5_k(const uint8_t *b, int64_t part, sl_group_row *out) {
         out->codes[i] = (uint8_t)((low[i] >> 4 * (part & 1) & 15) | (high[i] >> part & 1) << 4);
     scale_and_minimum(b + 4, part, out);
 }
-/* A half of 128 columns has 64 bytes of low bits, whose nibbles are two groups apart. */
+/* 128 columns have 64 bytes of low bits; the two nibbles of a byte belong to groups that are two
+ * apart. */
 static void group_q6_k(const uint8_t *b, int64_t part, sl_group_row *out) {
     const int64_t half = part / 4, g = part % 4;
     const uint8_t *low = b + 64 * half + 32 * (g & 1), *high = b + 128 + 32 * half;
@@ -155,7 +156,7 @@ static void super_both(const uint8_t *b, uint16_t out[2]) {
     out[1] = half_at(b + 2);
 }
 
-/* ---- -1, 0 and 1, as 4-bit codes around 8 ---- */
+/* ---- ternary codes -1, 0 and 1, stored as 4-bit codes 7, 8 and 9 ---- */
 
 static void group_tq2_0(const uint8_t *b, int64_t part, sl_group_row *out) {
     pair_codes(b, part, out->codes);
@@ -163,8 +164,9 @@ static void group_tq2_0(const uint8_t *b, int64_t part, sl_group_row *out) {
     put_halves(half_at(b + 64), out);
 }
 
-/* A byte holds five digits of base 3, as a fraction of 256; the last four bytes hold four.  160
- * columns are in 32 bytes, 80 in 16, and 16 in 4: a digit of each byte after another. */
+/* A byte holds five base-3 digits as a fraction of 256; each of the last four bytes holds four.
+ * The columns are in three runs: 160 in 32 bytes, 80 in 16, and 16 in 4; within a run, the first
+ * digits of all bytes come first, then the second digits, and so on. */
 static void group_tq1_0(const uint8_t *b, int64_t part, sl_group_row *out) {
     static const uint8_t powers[8] = {1, 3, 9, 27, 81};
     for (int64_t i = 0; i < 32; i++) {
@@ -177,7 +179,7 @@ static void group_tq1_0(const uint8_t *b, int64_t part, sl_group_row *out) {
     put_halves(half_at(b + 52), out);
 }
 
-/* ---- Q8_K, which no panel type holds ---- */
+/* ---- Q8_K, which no panel type can represent ---- */
 
 static void decode_q8_k(const uint8_t *b, float *out) {
     float d;
@@ -214,13 +216,13 @@ const sl_gguf_layout *sl_gguf_layout_find(const char *name) {
     return NULL;
 }
 
-/* ---- weights ---- */
+/* ---- decoding to weights ---- */
 
-/* w = scale[h] * (code - offset) - minimum[h], of the columns of half h. */
+/* w = scale[h] * (code - offset) - minimum[h] for the columns of half h. */
 typedef struct {
     float scale[2], minimum[2];
     int offset;
-    const int8_t *table; /* of what codes stand for, or NULL */
+    const int8_t *table; /* lookup table of code values, or NULL */
     bool is_signed;      /* codes are signed bytes */
 } group_rule;
 
@@ -233,7 +235,7 @@ static float float_at(const uint8_t *params) {
     return value;
 }
 
-/* Types with parameters above a super-group. */
+/* Types with parameters per super-group. */
 static group_rule rule_under_super(sl_dtype dtype, const uint8_t *params, const uint16_t super[2]) {
     const float d = sl_f32_from_f16(super[0]), m = sl_f32_from_f16(super[1]);
     const uint8_t first = params[0], second = params[1];

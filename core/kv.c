@@ -28,7 +28,7 @@ static coding coding_of(sl_dtype dtype, const float *x, int64_t n) {
         finite &= isfinite(x[i]) != 0;
     }
     if (!finite) return (coding){NAN, 0};
-    /* Zeros, or too small to tell from them. */
+    /* Zeros, or too small to be represented. */
     if (!(SL_K16_NORM / largest <= FLT_MAX)) return (coding){0, 0};
     for (int64_t i = 0; i < n; i++) squares += x[i] / largest * (x[i] / largest);
     const float top =

@@ -1,4 +1,5 @@
-/* kv_test.c - Rows of a coded cache: what comes back, and that sums of products fit 32 bits. */
+/* kv_test.c - Rows of a quantised cache: accuracy after a round trip, and that sums of products fit
+ * in 32 bits. */
 #include "core/codec.h"
 #include "core/kv.h"
 #include <math.h>
@@ -11,7 +12,7 @@
 
 enum { WIDEST = 259, POSITIONS = 32 };
 
-/* Rows of very different kinds, from one element alone to all alike. */
+/* Rows of very different kinds, from a single nonzero element to all equal. */
 static float element(int kind, int64_t row, int64_t d) {
     const float wave = sinf((float)(row * 31 + d * 7));
     if (kind == 0) return wave;
@@ -62,7 +63,7 @@ static void rows_come_back(void **state) {
     }
 }
 
-/* Every sum of products of two keys' codes, from the first element to any, fits. */
+/* Every partial sum of products of the codes of two keys fits in 32 bits. */
 static void sums_fit(void **state) {
     (void)state;
     const sl_kv_shape shape = {SL_DTYPE_k16, 1, 1, 16, WIDEST};

@@ -18,7 +18,8 @@ _Static_assert(SL_VIEWS_ALIKE(sl_view) && SL_VIEWS_ALIKE(sl_experts_view) &&
                    SL_VIEWS_ALIKE(sl_cview_list) && SL_VIEWS_ALIKE(sl_view_list),
                "devices fill argument structs as arrays of views");
 
-/* The counts, names and kinds come from the three lists of a row, each expanded as a table row. */
+/* Each list of a row is expanded to an array of these, from which counts, names and kinds
+ * follow. */
 typedef struct {
     const char *name;
     int kind; /* sl_operand_kind, or 1 for NEXT; IS_LIST for a LIST or OUTS */
@@ -49,7 +50,7 @@ static int32_t state_named(const sl_op_info *info, const char *name) {
     return -1;
 }
 
-/* Rows end with one that has no name. */
+/* The arrays end with an entry without a name. */
 static void fill(sl_op_info *info, const operand *ins, const operand *outs) {
     for (; ins->name && ins->kind != IS_LIST; ins++) {
         info->input_names[info->input_count] = ins->name;

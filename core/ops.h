@@ -36,8 +36,8 @@ typedef struct {
     uint32_t traits;
     uint32_t input_count;  /* IN, STATE and EXPERTS */
     uint32_t output_count; /* OUT and NEXT */
-    const char *list_name; /* of a LIST after the inputs; NULL when there is none */
-    const char *outs_name; /* of an OUTS after the outputs */
+    const char *list_name; /* name of a LIST after the inputs; NULL if there is none */
+    const char *outs_name; /* name of an OUTS after the outputs */
     uint32_t attrs_bytes, args_bytes;
     const char *input_names[SL_MAX_INPUTS];
     sl_operand_kind input_kinds[SL_MAX_INPUTS];

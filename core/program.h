@@ -27,9 +27,10 @@ typedef struct {
     const char *name; /* of the value if it has one, else of the step that writes it */
     sl_type type;     /* as declared */
     uint64_t bytes;
-    uint64_t arena_offset;            /* OUTPUT and TEMP */
-    uint32_t first_level, last_level; /* OUTPUT and TEMP: live in these and between */
-    const void *data;                 /* CONSTANT */
+    uint64_t arena_offset; /* OUTPUT and TEMP */
+    /* OUTPUT and TEMP: live from the first to the last of these */
+    uint32_t first_level, last_level;
+    const void *data; /* CONSTANT */
 } sl_buffer;
 
 /* One operand: a typed view of a buffer. */

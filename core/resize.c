@@ -66,7 +66,8 @@ bool sl_resize_is_identity(const sl_resize_axis *axis) {
            axis->coordinates != SL_RESIZE_TF_HALF_PIXEL_FOR_NN;
 }
 
-/* How far a filter reaches to the left of an element, wider where antialias makes it so. */
+/* Offset of the filter's first tap relative to the left neighbour; antialiasing widens the
+ * filter. */
 static int64_t first_tap(const sl_resize_axis *axis) {
     const double reach = axis->mode == SL_RESIZE_CUBIC ? 2 : 1;
     const double scale = axis->antialias && axis->scale < 1 ? axis->scale : 1;
@@ -78,9 +79,9 @@ int64_t sl_resize_taps(const sl_resize_axis *axis) {
     return 2 - 2 * first_tap(axis);
 }
 
-/* The place in the input that output element `at` stands for. */
+/* The input coordinate of output element `at`. */
 static double place_of(const sl_resize_axis *axis, double at) {
-    const double in = (double)axis->in, wide = axis->scale * in; /* perhaps not a whole number */
+    const double in = (double)axis->in, wide = axis->scale * in; /* may be fractional */
     const double half = (at + 0.5) / axis->scale - 0.5;
     switch (axis->coordinates) {
     case SL_RESIZE_HALF_PIXEL_SYMMETRIC:
@@ -115,7 +116,7 @@ static double nearest(sl_resize_rounding rounding, double place) {
     }
 }
 
-/* The weight of an element that is `distance` away. */
+/* The filter's weight at a distance. */
 static double filter(const sl_resize_axis *axis, double distance) {
     const double x = fabs(distance), a = axis->cubic_a;
     if (axis->mode == SL_RESIZE_LINEAR) return x < 1 ? 1 - x : 0;
@@ -143,7 +144,7 @@ bool sl_resize_at(const sl_resize_axis *axis, int64_t at, int64_t *indices, doub
         return true;
     }
     const int64_t first = first_tap(axis), taps = sl_resize_taps(axis);
-    const double left = ceil(place) - 1; /* the element to the left */
+    const double left = ceil(place) - 1; /* left neighbour */
     const double stretch = axis->antialias && axis->scale < 1 ? axis->scale : 1;
     double sum = 0;
     for (int64_t i = 0; i < taps; i++) {

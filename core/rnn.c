@@ -25,7 +25,7 @@ uint32_t sl_directions(const char *text, bool *reverse) {
     return strcmp(text, "bidirectional") == 0 ? 2 : 0;
 }
 
-/* Word `index` of "a,b,c"; false when there are fewer. */
+/* Word `index` of the comma-separated list; false if there are fewer. */
 static bool word_at(const char *text, uint32_t index, const char **at, size_t *bytes) {
     for (; index > 0; index--) {
         text = strchr(text, ',');

@@ -1,6 +1,6 @@
 #include "core/rope.h"
 
-/* The pair, as a fraction, that makes so many turns within the original context. */
+/* The (fractional) pair number that makes `turns` rotations within the original context. */
 static double pair_of(const sl_rope_table_attrs *a, double turns) {
     return (double)a->rotary * log((double)a->original / (turns * 2 * M_PI)) /
            (2 * log((double)a->theta));
@@ -11,7 +11,8 @@ static void set_pairs(const sl_rope_table_attrs *a, sl_rope_form *form) {
     if (a->truncate) first = floor(first), last = ceil(last);
     form->first = first < 0 ? 0 : first;
     form->last = last > (double)a->rotary - 1 ? (double)a->rotary - 1 : last;
-    if (form->last == form->first) form->last += 0.001; /* a step, not a division by zero */
+    /* A narrow ramp instead of a division by zero. */
+    if (form->last == form->first) form->last += 0.001;
 }
 
 sl_rope_form sl_rope_form_of(const sl_rope_table_attrs *attrs) {
@@ -22,7 +23,7 @@ sl_rope_form sl_rope_form_of(const sl_rope_table_attrs *attrs) {
                          .rotary = attrs->rotary,
                          .scaling = attrs->scaling};
     if (attrs->scaling == SL_SCALING_YARN) set_pairs(attrs, &form);
-    /* The more turns, the less a frequency is divided. */
+    /* The more rotations a frequency makes, the less it is divided. */
     if (attrs->scaling == SL_SCALING_LLAMA3)
         form.first = (double)attrs->high, form.last = (double)attrs->low;
     return form;

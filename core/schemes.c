@@ -46,7 +46,7 @@ static void decode_gguf(const sl_packed *p, const sl_packed_part *part, float *o
     }
 }
 
-/* The code at (k, n), as a number. */
+/* The value of the code at (k, n). */
 static float code_at(const sl_packed *p, int64_t k, int64_t n) {
     const uint8_t *row =
         (const uint8_t *)p->w + k * (p->scheme.nibbles ? (p->cols + 1) / 2 : p->cols);

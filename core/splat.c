@@ -70,7 +70,7 @@ SL_EVERYWHERE void to_eye(const sl_splat_source *s, const sl_splat_camera *c, do
     for (int i = 0; i < 3; i++) out[i] = c->eye[i] - (double)s->position[i];
 }
 
-/* How much each harmonic counts, seen from `away`; returns how many there are. */
+/* The coefficients of the harmonics for direction `away`; returns how many there are. */
 SL_EVERYWHERE int harmonic_weights(const sl_splat_source *s, const double away[3],
                                    double weights[4]) {
     double d[3] = {away[0], away[1], away[2]};
@@ -102,7 +102,7 @@ SL_SPLAT double sl_splat_make(const sl_splat_source *s, const sl_splat_camera *c
     return depth >= c->near && depth <= c->far ? sqrt(dot(away, away)) : HUGE_VAL;
 }
 
-/* Pixels along one axis from which a sphere at (side, depth) may be seen. */
+/* The range of pixels along one axis that a sphere at (side, depth) may cover. */
 SL_EVERYWHERE void span(double side, double depth, double radius, double focal, int64_t size,
                         int32_t out[2]) {
     double low = -HUGE_VAL, high = HUGE_VAL;
@@ -144,7 +144,7 @@ SL_SPLAT sl_splat_hit sl_splat_look(const sl_splat *s, const double ray[3]) {
 
 /* ---- gradients ---- */
 
-/* t is where m is least, so that m^2 changes with d by 2 t v as if t stood still. */
+/* m^2 is minimal at t, so its derivative with respect to d is 2 t v, with t held constant. */
 SL_SPLAT void sl_splat_add(const sl_splat *s, const sl_splat_hit *hit, const double ray[3],
                            double d_alpha, sl_splat *sums) {
     const double d_square = -0.5 * hit->alpha * d_alpha;
@@ -156,7 +156,7 @@ SL_SPLAT void sl_splat_add(const sl_splat *s, const sl_splat_hit *hit, const dou
     }
 }
 
-/* By the unit quaternion, then by the quaternion itself. */
+/* Gradient of the unit quaternion, then of the quaternion itself. */
 SL_EVERYWHERE void chain_rotation(const double q[4], double length, const double g[9],
                                   double out[4]) {
     const double w = q[0], x = q[1], y = q[2], z = q[3];
@@ -169,7 +169,7 @@ SL_EVERYWHERE void chain_rotation(const double q[4], double length, const double
     for (int i = 0; i < 4; i++) out[i] = (by[i] - along * q[i]) / length;
 }
 
-/* Colour: by harmonics, and by the position through the direction. */
+/* Gradients of the colour: of the harmonics, and of the position through the viewing direction. */
 SL_EVERYWHERE void chain_color(const sl_splat_source *s, const double away[3], const sl_splat *sums,
                                sl_splat_gradient *out) {
     static const int axis[4] = {0, 1, 2, 0};

@@ -69,7 +69,7 @@ uint64_t sl_type_bytes(const sl_type *type) {
                .matrix_bytes;
 }
 
-/* Positions of a coded cache come in whole blocks. */
+/* A quantised cache has whole blocks of positions. */
 static sl_status check_blocks(const sl_type *type, const char *what, sl_error *err) {
     if (sl_dtype_infos[type->dtype].kind != SL_KIND_CACHE) return SL_OK;
     const bool keys = type->dtype == SL_DTYPE_k16;
@@ -96,7 +96,7 @@ static sl_status check_type(const sl_type *type, int64_t least, const char *what
         if (dim < least)
             return sl_fail(err, SL_INVALID, "%s: dim %u is %lld, must be at least %lld", what, i,
                            (long long)dim, (long long)least);
-        /* Without the zeros, so that the product of some dims fits too. */
+        /* Zeros are left out of the product, so that the product of any subset of dims fits too. */
         if (__builtin_mul_overflow(product, dim ? dim : 1, &product) ||
             product > ((int64_t)1 << 48))
             return sl_fail(err, SL_INVALID, "%s: more than 2^48 elements", what);

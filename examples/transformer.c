@@ -29,12 +29,12 @@ static sl_value norm(sl_graph *g, const char *gain, sl_value x) {
     return apply2(g, "rms_norm", x, w, "eps=1e-6");
 }
 
-/* [T,WIDTH] -> [1,HEADS,T,HEAD], with RoPE unless table is 0. */
-static sl_value heads(sl_graph *g, sl_value x, sl_value table) {
+/* [T,WIDTH] -> [1,HEADS,T,HEAD], with RoPE by tables of cosines and sines unless they are NULL. */
+static sl_value heads(sl_graph *g, sl_value x, const sl_value *tables) {
     char shape[64];
     (void)snprintf(shape, sizeof shape, "shape=[%d,%d,%d]", TOKENS, HEADS, HEAD);
     sl_value apart = apply1(g, "reshape", x, shape);
-    if (table.v) apart = apply2(g, "rope", apart, table, NULL);
+    if (tables) apart = apply(g, "rope_apply", (sl_value[]){apart, tables[0], tables[1]}, 3, NULL);
     (void)snprintf(shape, sizeof shape, "shape=[1,%d,%d,%d]", TOKENS, HEADS, HEAD);
     return apply1(g, "transpose", apply1(g, "reshape", apart, shape), "perm=[0,2,1,3]");
 }
@@ -42,12 +42,19 @@ static sl_value heads(sl_graph *g, sl_value x, sl_value table) {
 static sl_value attention(sl_graph *g, sl_value x, sl_value positions) {
     char attrs[64];
     (void)snprintf(attrs, sizeof attrs, "rotary=%d, theta=10000", HEAD);
-    const sl_value table = apply1(g, "rope_table", positions, attrs);
+    sl_value tables[2] = {0}, mixed = {0};
+    const sl_node_spec angles = {.struct_size = sizeof angles,
+                                 .op = "rope_table",
+                                 .attrs = attrs,
+                                 .inputs = &positions,
+                                 .input_count = 1,
+                                 .outputs = tables,
+                                 .output_count = 2};
+    sl_graph_add_node(g, &angles);
     const sl_value q = apply2(g, "linear", x, matrix(g, "wq", WIDTH, WIDTH), NULL);
     const sl_value k = apply2(g, "linear", x, matrix(g, "wk", WIDTH, WIDTH), NULL);
     const sl_value v = apply2(g, "linear", x, matrix(g, "wv", WIDTH, WIDTH), NULL);
-    const sl_value qkv[3] = {heads(g, q, table), heads(g, k, table), heads(g, v, (sl_value){0})};
-    sl_value mixed = {0};
+    const sl_value qkv[3] = {heads(g, q, tables), heads(g, k, tables), heads(g, v, NULL)};
     const sl_node_spec node = {.struct_size = sizeof node,
                                .op = "attention",
                                .attrs = "mask=1", /* causal: no position attends to later ones */

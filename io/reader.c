@@ -54,6 +54,13 @@ static sl_status open_files(const char *const *paths, uint32_t count, bool buffe
     return SL_OK;
 }
 
+#ifndef SL_HAVE_URING /* uring.c is not part of the build */
+sl_status sl_uring_open(const sl_read_files *files, sl_reader **out, sl_error *err) {
+    (void)files, (void)out;
+    return sl_fail(err, SL_UNSUPPORTED, "io_uring is not available: built without liburing");
+}
+#endif
+
 sl_status sl_reader_open(const char *const *paths, uint32_t count, const sl_reader_options *options,
                          const sl_allocator *allocator, sl_reader **out, sl_error *err) {
     const sl_reader_options given = options ? *options : (sl_reader_options){0};

@@ -1,8 +1,8 @@
-/* reader_bench.c - How fast a file can be read in random pieces, by kind of reader and by how many
- * reads are in flight: the floor of streaming.  Large blocks are on huge pages, as slots are.
+/* reader_bench.c - Speed of random reads from a file, by kind of reader and number of reads in
+ * flight: the floor of expert streaming.  Buffers are on huge pages, like expert slots.
  *
- *   reader_bench FILE [piece_bytes [seconds]]     1769472 and 1 unless told; no file: a small one
- */
+ *   reader_bench FILE [piece_bytes [seconds]]     default: 1769472 and 1; without FILE, a small
+ * file */
 #include "base/clock.h"
 #include "base/sizes.h"
 #include "io/reader.h"
@@ -71,7 +71,7 @@ static bool measure(const subject *s, sl_reader_kind kind, uint32_t depth, uint6
     return status == SL_OK;
 }
 
-/* A file to read when none is given; its name is gone at once on failure. */
+/* A file to read if none is given; on failure it is removed at once. */
 static bool make_small_file(char *path) {
     const int fd = mkstemp(path);
     FILE *file = fd < 0 ? NULL : fdopen(fd, "w");

@@ -74,7 +74,7 @@ static void free_buffer(unsigned char *buffer) {
 static const sl_reader_kind kinds[] = {SL_READER_URING, SL_READER_THREADS, SL_READER_AUTO};
 enum { KINDS = 3 };
 
-/* NULL where the machine has no such reader. */
+/* NULL if the machine does not support this reader. */
 static sl_reader *open_reader(const char *const *paths, uint32_t count, sl_reader_options options) {
     sl_reader *reader = NULL;
     sl_error err = {0};
@@ -86,6 +86,28 @@ static sl_reader *open_reader(const char *const *paths, uint32_t count, sl_reade
     if (status != SL_OK) print_message("%s\n", err.message);
     assert_int_equal(status, SL_OK);
     return reader;
+}
+
+/* This file is also built without liburing. */
+#ifdef SL_HAVE_URING
+static const bool has_liburing = true;
+#else
+static const bool has_liburing = false;
+#endif
+
+static void test_without_liburing(void **unused) {
+    (void)unused;
+    if (has_liburing) skip();
+    const char *const path = path_a;
+    const sl_reader_options options = {.kind = SL_READER_URING};
+    sl_reader *reader = NULL;
+    sl_error err = {0};
+    assert_int_equal(sl_reader_open(&path, 1, &options, NULL, &reader, &err), SL_UNSUPPORTED);
+    assert_string_equal(err.message, "io_uring is not available: built without liburing");
+    assert_null(reader);
+    reader = open_reader(&path, 1, (sl_reader_options){.kind = SL_READER_AUTO});
+    assert_string_equal(sl_reader_name(reader), "threads");
+    sl_reader_close(reader);
 }
 
 static void submit(sl_reader *reader, sl_read read) {
@@ -103,7 +125,7 @@ static sl_read_result next(sl_reader *reader) {
     return result;
 }
 
-/* Read i takes 1 + i % 7 blocks or less, from file i % 2. */
+/* Read i has at most 1 + i % 7 blocks, from file i % 2. */
 static sl_read plan_read(uint32_t i, unsigned char *buffer) {
     const uint64_t blocks = FILE_BYTES / BLOCK;
     const uint64_t offset = i * 37 % (blocks - 7) * BLOCK;
@@ -119,7 +141,7 @@ static void assert_read_matches(const sl_read *read) {
     assert_memory_equal(read->into, wanted + read->offset, read->bytes);
 }
 
-/* What a direct reader needs where the test files lie. */
+/* The alignment that a direct reader needs in the file system of the test files. */
 static uint32_t direct_alignment(void) {
     const int fd = open(path_a, O_RDONLY | O_DIRECT);
     if (fd < 0) return 1;
@@ -184,7 +206,7 @@ static void test_submit_and_next_in_different_threads(void **unused) {
         for (uint32_t got = 0; got < job.count;) {
             sl_read_result result;
             const sl_status status = sl_reader_next(reader, &result, NULL);
-            if (status == SL_INVALID) continue; /* ahead of the submitter */
+            if (status == SL_INVALID) continue; /* faster than the submitter */
             assert_int_equal(status, SL_OK);
             assert_int_equal(result.status, SL_OK);
             const sl_read read = plan_read((uint32_t)result.tag, job.buffer);
@@ -336,12 +358,12 @@ static void test_close_with_reads_in_flight(void **unused) {
             for (uint32_t i = 0; i < 40; i++) submit(reader, plan_read(i, buffer));
             if (round % 2) assert_int_equal(next(reader).status, SL_OK);
             sl_reader_close(reader);
-            free_buffer(buffer); /* a late read would be seen by the address sanitizer */
+            free_buffer(buffer); /* the address sanitizer would detect a late read */
         }
     }
 }
 
-/* A file system in memory refuses direct reads, or not; the bytes are the same. */
+/* A file system in memory may not support direct reads; the bytes are the same. */
 static void test_mixed_file_systems(void **unused) {
     (void)unused;
     if (access("/dev/shm", W_OK) != 0) {
@@ -378,6 +400,7 @@ static void test_out_of_memory(void **unused) {
     (void)unused;
     const char *const paths[] = {path_a};
     for (int k = 0; k < KINDS; k++) {
+        if (kinds[k] == SL_READER_URING && !has_liburing) continue; /* allocates nothing */
         for (int allowed = 0; allowed < 2; allowed++) {
             int left = allowed;
             const sl_allocator allocator = {failing_resize, &left};
@@ -485,6 +508,7 @@ static void test_simulated_errors_and_counts(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_without_liburing),
         cmocka_unit_test(test_many_reads_beyond_the_depth),
         cmocka_unit_test(test_submit_and_next_in_different_threads),
         cmocka_unit_test(test_polling),

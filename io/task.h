@@ -43,7 +43,7 @@ typedef struct {
     sl_read_task *first, *last;
 } sl_read_queue;
 void sl_read_queue_push(sl_read_queue *queue, sl_read_task *task);
-sl_read_task *sl_read_queue_pop(sl_read_queue *queue); /* NULL when empty */
+sl_read_task *sl_read_queue_pop(sl_read_queue *queue); /* NULL if empty */
 
 /* Open files, which a reader takes ownership of. */
 typedef struct {
@@ -59,16 +59,17 @@ typedef struct {
     pthread_mutex_t lock;
     pthread_cond_t changed; /* a read is complete, or none is pending */
     sl_read_queue waiting, complete, spare;
-    uint32_t pending; /* submitted and not handed back */
+    uint32_t pending; /* submitted and not yet returned */
 } sl_reader_base;
 
 void sl_reader_base_init(sl_reader_base *base, const sl_reader_ops *ops,
                          const sl_read_files *files);
-void sl_reader_base_deinit(sl_reader_base *base); /* with the files */
-void sl_reader_base_disown(sl_reader_base *base); /* without them */
+void sl_reader_base_deinit(sl_reader_base *base); /* also closes the files */
+void sl_reader_base_disown(sl_reader_base *base); /* leaves the files open */
 void sl_read_files_deinit(sl_read_files *files);
 
-/* With the lock held: a checked read joins waiting; a complete one leaves with its result. */
+/* With the lock held: add checks a read and appends it to `waiting`; take removes a completed one
+ * with its result. */
 SL_CHECKED sl_status sl_reader_base_add(sl_reader_base *base, const sl_read *read, sl_error *err);
 bool sl_reader_base_take(sl_reader_base *base, sl_read_result *out);
 SL_CHECKED sl_status sl_reader_nothing_pending(sl_error *err);

@@ -93,7 +93,8 @@ static void close_reader(sl_reader *reader) {
     sl_release(allocator, self, bytes, _Alignof(thread_reader));
 }
 
-/* One thread is enough; more are faster.  Signals are blocked, so that the program gets them. */
+/* One thread suffices; more are faster.  Signals are blocked, so that they are delivered to the
+ * program's threads. */
 static int start(thread_reader *self) {
     sigset_t all, before;
     sigfillset(&all);

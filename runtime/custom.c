@@ -4,7 +4,7 @@
 sl_status sl_custom_check(const char *label, const sl_custom_attrs *attrs, const char *device,
                           sl_error *err) {
     if (attrs->handler && attrs->handler->kernel) return SL_OK;
-    return sl_fail(err, SL_UNSUPPORTED, "%s: the %s has no kernel for custom op '%s'", label,
+    return sl_fail(err, SL_UNSUPPORTED, "%s: the %s device has no kernel for custom op '%s'", label,
                    device, attrs->name);
 }
 

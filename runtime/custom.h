@@ -3,7 +3,7 @@
 #define SL_RUNTIME_CUSTOM_H
 #include "core/ops.h"
 
-/* Whether the op has a kernel; if it has none, the message names `device`. */
+/* Whether the op has a kernel; if it has none, the message names the device. */
 SL_CHECKED sl_status sl_custom_check(const char *label, const sl_custom_attrs *attrs,
                                      const char *device, sl_error *err);
 /* What a call needs besides its tensors. */

@@ -2,7 +2,8 @@
 # deps.sh [--check] GROUP... - See to it that what sluice needs is installed.
 #
 # Looks first and does nothing when all is there.  Missing Debian packages are named with their
-# purpose and installed when we are root; otherwise, or with --check, they are only named.
+# purpose and installed when we are root; otherwise, or with --check, they are only named.  Fails
+# only if a package is missing that is required.
 set -u
 
 # group | package, ? where a build does without it | how to see that it is there | what for
@@ -43,34 +44,35 @@ if [ "${1:-}" = --check ]; then
 fi
 groups=" $* "
 
-missing=() stop=no
+required=() optional=()
 while IFS='|' read -r group package test purpose; do
-    group=${group// /} package=${package// /} optional=no
-    [[ $package == *\? ]] && package=${package%\?} optional=yes
-    [[ $groups == *" $group "* && " ${missing[*]} " != *" $package "* ]] || continue
+    group=${group// /} package=${package// /} note=
+    [[ $package == *\? ]] && package=${package%\?} note=' (optional)'
+    [[ $groups == *" $group "* && " ${required[*]} ${optional[*]} " != *" $package "* ]] || continue
     eval "$test" >/dev/null 2>&1 && continue
-    missing+=("$package")
-    [ $optional = yes ] || stop=yes
-    printf 'deps: missing %-18s %s\n' "$package" "${purpose# }" >&2
+    if [ "$note" ]; then optional+=("$package"); else required+=("$package"); fi
+    printf 'deps: missing %-18s %s%s\n' "$package" "${purpose# }" "$note" >&2
 done < <(grep '|' <<<"$needs")
-[ ${#missing[@]} -gt 0 ] || exit 0
+all=("${required[@]}" "${optional[@]}")
+[ ${#all[@]} -gt 0 ] || exit 0
 
-if [ $install_now = no ]; then
-    echo "deps: \`make deps\` installs them" >&2
-    [ $stop = no ]
-    exit
-fi
 # What a build does without must not stop people who cannot install it.
 give_up() {
-    echo "deps: $1 ${missing[*]}" >&2
-    [ $stop = no ]
-    exit
+    echo "deps: $1" >&2
+    [ ${#required[@]} = 0 ] || exit 1
+    echo "deps: continuing without what is optional" >&2
+    exit 0
 }
-command -v apt-get >/dev/null || give_up "there is no apt-get here; install the equivalents of:"
-[ "$(id -u)" = 0 ] || give_up "run as root: apt-get install"
+[ $install_now = yes ] || give_up "\`make deps\` installs: ${all[*]}"
+command -v apt-get >/dev/null || give_up "there is no apt-get here; install the equivalents of: ${all[*]}"
+[ "$(id -u)" = 0 ] || give_up "as root, run: apt-get install ${all[*]}"
 
 export DEBIAN_FRONTEND=noninteractive
-echo "deps: installing ${missing[*]}"
-apt-cache show "${missing[@]}" >/dev/null 2>&1 || apt-get update -qq || exit 1
-install=(apt-get install -y -qq --no-install-recommends "${missing[@]}")
-"${install[@]}" >/dev/null || { apt-get update -qq && "${install[@]}" >/dev/null; }
+install_once() { apt-get install -y -qq --no-install-recommends "$@" >/dev/null; }
+install() { install_once "$@" || { apt-get update -qq && install_once "$@"; }; }
+echo "deps: installing ${all[*]}"
+apt-cache show "${all[@]}" >/dev/null 2>&1 || apt-get update -qq
+[ ${#required[@]} = 0 ] || install "${required[@]}" || exit 1
+[ ${#optional[@]} = 0 ] || install "${optional[@]}" ||
+    echo "deps: continuing without ${optional[*]}, which is optional" >&2
+exit 0

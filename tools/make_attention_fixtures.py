@@ -233,7 +233,7 @@ def blocks():
         case("fused_residual_ln", dtype, [x, y, gain, shift, *more],
              [total, F.layer_norm(total, shape[-1:], gain, shift, eps)], eps=1e-5)
         rms = total / torch.sqrt((total * total).mean(-1, keepdim=True) + eps)
-        case("fused_residual_rms_norm", dtype, [x, y, gain, shift, *more], [total, rms * gain + shift], eps=1e-5)
+        case("add_rms_norm", dtype, [x, y, gain, shift, *more], [total, rms * gain + shift], eps=1e-5)
 
 
 def block(x, qkv_w, out_w, qkv_b, out_b, heads, tables, interleaved, mask, way):

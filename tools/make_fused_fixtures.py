@@ -76,20 +76,20 @@ def linear(x, w):
 
 
 def rope_table(positions, rotary, theta):
-    angles = [[p * theta ** (-2 * j / rotary) for j in range(rotary // 2)] for p in positions]
-    data = [turn(a) for row in angles for turn in (math.cos, math.sin) for a in row]
-    return {"dtype": "f32", "dims": [len(positions), rotary], "data": data}
+    angles = [p * theta ** (-2 * j / rotary) for p in positions for j in range(rotary // 2)]
+    return [{"dtype": "f32", "dims": [len(positions), 1, rotary // 2], "data": [turn(a) for a in angles]}
+            for turn in (math.cos, math.sin)]
 
 
-def rope(x, table):
-    (t, heads, d), rotary = x["dims"], table["dims"][1]
-    half, out = rotary // 2, list(x["data"])
+def rope(x, cosines, sines):
+    (t, heads, d), half = x["dims"], cosines["dims"][2]
+    out = list(x["data"])
     for head in range(t * heads):
-        row = table["data"][head // heads * rotary:][:rotary]
         for j in range(half):
+            at = head // heads * half + j
             a, b = x["data"][head * d + j], x["data"][head * d + j + half]
-            out[head * d + j] = a * row[j] - b * row[j + half]
-            out[head * d + j + half] = b * row[j] + a * row[j + half]
+            out[head * d + j] = a * cosines["data"][at] - b * sines["data"][at]
+            out[head * d + j + half] = b * cosines["data"][at] + a * sines["data"][at]
     return like(x, out)
 
 
@@ -134,9 +134,9 @@ def attention():
         k, v, gain = rnd(len(slots), heads, d), rnd(len(slots), heads, d), rnd(d)
         where = ints(positions)
         table = rope_table(positions, rotary, 1e6)
-        turned = rope(rms_norm(k, gain, 1e-6, 1.0), table)
+        turned = rope(rms_norm(k, gain, 1e-6, 1.0), *table)
         attrs = {"eps": 1e-6, "offset": 1.0}
-        case("norm_rope", [k, gain, table], [turned], **attrs)
+        case("norm_rope", [k, gain, *table], [turned], **attrs)
         caches, after = [rnd(s, heads, blocks, d, 16), rnd(s, heads, blocks * 16, d)], []
         for which, (cache, rows) in enumerate(zip(caches, (turned, v))):
             data, n = list(cache["data"]), heads * d
@@ -144,7 +144,7 @@ def attention():
                 for i, at in enumerate(cache_places(caches[0]["dims"], slot, position)[which]):
                     data[at] = rows["data"][t * n + i]
             after.append(like(cache, data))
-        case("norm_rope_append", [k, gain, table, v, ints(slots), where, *caches], after, **attrs)
+        case("norm_rope_append", [k, gain, *table, v, ints(slots), where, *caches], after, **attrs)
     attention_in_parts([1030, 3], 66)
     attention_in_parts([15, 0], 1)
 

@@ -162,16 +162,16 @@ def attention():
     for shape in ((3, 8), (2, 3, 2)):
         x = rnd(*shape)
         first, second = x.chunk(2, -1)
-        case("split_halves", [x], [first.contiguous(), second.contiguous()])
+        case("split", [x], [first.contiguous(), second.contiguous()], axis=-1, sizes=[shape[-1] // 2] * 2)
         y = rnd(*shape)
         case("sigmoid_gate", [x, y], [x * torch.sigmoid(y)])
         case("swiglu", [x, y], [F.silu(x) * y])
     for t, heads, d, rotary, theta in [(4, 3, 8, 4, 1e7), (2, 1, 6, 6, 10000.0)]:
         x, positions = rnd(t, heads, d), ints([0, 3, 1000, 17][:t])
         angle = rope_angles(positions, rotary, theta)
-        table = torch.cat([angle.cos(), angle.sin()], -1)
-        case("rope_table", [positions], [table], rotary=rotary, theta=theta)
-        case("rope", [x, table], [rope(x, angle)])
+        tables = [angle.cos()[:, None], angle.sin()[:, None]]
+        case("rope_table", [positions], tables, rotary=rotary, theta=theta)
+        case("rope_apply", [x, *tables], [rope(x, angle)])
     for slots, positions, sizes in [([1, 1, 0], [0, 1, 4], (2, 6, 2, 4, 6)), ([0], [2], (1, 3, 1, 5, 1))]:
         count, capacity, heads, d, query_heads = sizes
         t, slots, positions = len(slots), ints(slots), ints(positions)

@@ -91,8 +91,9 @@ def rope_tables():
             frequencies = fn(rotary, f32(theta), **how)
             angles = [[p * x for x in frequencies] for p in positions]
             scale = magnitude or 1.0
-            data = [scale * fn_(x) for row in angles for fn_ in (math.cos, math.sin) for x in row]
-            case("rope_table", [ints(positions)], [tensor([len(positions), rotary], data)], rotary=rotary,
+            tables = [tensor([len(positions), 1, rotary // 2], [scale * turn(x) for row in angles for x in row])
+                      for turn in (math.cos, math.sin)]
+            case("rope_table", [ints(positions)], tables, rotary=rotary,
                  theta=theta, scaling=scaling, magnitude=magnitude, **how)
 
 
@@ -105,7 +106,8 @@ def interleaved():
             for j in range(half):
                 turned = complex(*out[i * d + 2 * j:i * d + 2 * j + 2]) * complex(angles[j], angles[half + j])
                 out[i * d + 2 * j:i * d + 2 * j + 2] = turned.real, turned.imag
-        case("rope", [x, table], [tensor(x["dims"], out)], interleaved=1)
+        columns = [[table["data"][i * rotary + at + j] for i in range(t) for j in range(half)] for at in (0, half)]
+        case("rope_apply", [x, *(tensor([t, 1, half], data) for data in columns)], [tensor(x["dims"], out)], interleaved=1)
 
 
 # ---- attention ----

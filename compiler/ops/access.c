@@ -5,10 +5,10 @@ static sl_access whole(const sl_operand *operand) {
                            operand->offset_bytes + sl_type_bytes(&operand->type));
 }
 
-/* A slice takes one run from each index of the dims before its axis. */
+/* A slice reads one run for each index of the dims before its axis. */
 sl_access sl_slice_access(const sl_operand *x, const sl_slice_attrs *attrs) {
     const sl_dims *shape = &x->type.shape;
-    if (!attrs->length || !sl_type_bytes(&x->type)) /* of nothing */
+    if (!attrs->length || !sl_type_bytes(&x->type)) /* nothing is read */
         return sl_access_range(x->buffer, x->offset_bytes, x->offset_bytes);
     const uint64_t element = sl_dtype_infos[x->type.dtype].bytes;
     const uint64_t inner = (uint64_t)sl_dims_tail(shape, attrs->axis + 1) * element;
@@ -27,7 +27,7 @@ static void access_slice(const sl_operand *operands, const void *attrs, sl_step_
     out->reads[0] = sl_slice_access(&operands[0], attrs);
 }
 
-/* Ops that access less than their whole operands; each narrows the declared accesses. */
+/* Ops that access only parts of their operands; each narrows the declared accesses. */
 typedef void access_fn(const sl_operand *operands, const void *attrs, sl_step_accesses *out);
 static const struct {
     sl_op op;

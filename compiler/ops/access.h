@@ -3,16 +3,16 @@
 #define SL_COMPILER_OPS_ACCESS_H
 #include "core/program.h"
 
-/* Room for as many as the step has operands, of each. */
+/* Both arrays have room for as many accesses as the step has operands. */
 typedef struct {
     uint32_t read_count, write_count;
     sl_access *reads, *writes;
 } sl_step_accesses;
 
-/* Inputs are read, states read and written, results written: whole, unless the op
- * declares less.  Experts are not part of the program's memory. */
+/* Inputs are read, states read and written, results written: as a whole, unless the op declares
+ * less.  Experts are not part of the program's memory. */
 void sl_op_accesses(const sl_step *step, sl_step_accesses *out);
 
-/* The part of x that a slice takes; of one run when it is contiguous. */
+/* The part of x that a slice reads; one run if it is contiguous. */
 sl_access sl_slice_access(const sl_operand *x, const sl_slice_attrs *attrs);
 #endif

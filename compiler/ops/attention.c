@@ -65,7 +65,7 @@ sl_status sl_check_mask(const sl_infer_args *a, uint32_t i, uint32_t mask, const
                    sl_type_format(&whole, target, sizeof target));
 }
 
-/* The operands of attention after the named ones. */
+/* Checks the operands of attention after the named ones. */
 static sl_status check_extra(const sl_infer_args *a, uint32_t named,
                              const sl_attention_attrs *attrs, sl_error *err) {
     const uint32_t masks = sl_mask_is_tensor(attrs->mask);
@@ -122,11 +122,11 @@ sl_status infer_attention_backward(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-/* ---- meaning ---- */
+/* ---- evaluation ---- */
 
-/* One query. */
+/* The indices of one query. */
 typedef struct {
-    int64_t batch, head, query, kv; /* kv: of batch and key-value head */
+    int64_t batch, head, query, kv; /* kv: index over batches and KV heads */
     sl_seen seen;
 } place;
 
@@ -148,8 +148,8 @@ static double dot(const double *x, const double *y, int64_t n) {
     return sum;
 }
 
-/* The weights of all keys, 0 where not seen; slopes are how scores follow products.  Returns the
- * sink's weight. */
+/* Softmax weights of all keys, 0 where masked; slopes[j]: derivative of score j with respect to its
+ * dot product.  Returns the sink's weight. */
 static double weigh(const sl_plain_attention *t, int64_t row, double *weights, double *slopes) {
     const place p = place_of(t, row);
     const double cap = t->form.softcap;
@@ -221,7 +221,7 @@ sl_status eval_attention(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-/* Where gradients go; bias and sinks may be NULL. */
+/* Where gradients are accumulated; bias and sinks may be NULL. */
 typedef struct {
     const double *dout;
     double *dq, *dk, *dv, *dbias, *dsinks;

@@ -1,6 +1,6 @@
-/* attention_test.c - Attention over given keys and values, rotary positions, recurrences,
- * blocks and random numbers: against PyTorch (tests/data/ops/attention.json), gradients against
- * differences, and what is refused. */
+/* attention_test.c - Attention without a cache, RoPE, recurrences, fused blocks and random numbers:
+ * against PyTorch (tests/data/ops/attention.json), gradients against finite differences, and error
+ * messages. */
 #include "tests/support/list_case.h"
 
 static void fixtures_agree(void **state) {
@@ -68,7 +68,7 @@ static double weighted(list_case *c, const double *dout) {
     return sum;
 }
 
-/* Result `result` of the backward case is the gradient with respect to input `input`. */
+/* Compares result `result` of the backward case with the gradient with respect to input `input`. */
 static void check_gradient(list_case *forward, uint32_t input, const list_case *backward,
                            uint32_t result, const double *dout) {
     const double step = 1e-5, *gradient = backward->slots[backward->inputs + result].data;
@@ -92,7 +92,7 @@ static void attention_gradients_agree(void **state) {
     (void)state;
     static const struct {
         const char *attrs, *extra[3];
-        uint32_t floats; /* of extra, at its end */
+        uint32_t floats; /* number of float operands at the end of extra */
     } rows[] = {
         {"", {NULL}, 0},
         {"mask = 1, softcap = 1.5", {NULL}, 0},
@@ -153,9 +153,9 @@ static void rotary_gradients_agree(void **state) {
     }
 }
 
-/* ---- what is special ---- */
+/* ---- special cases ---- */
 
-/* Queries before the first key see nothing. */
+/* Queries before the first key attend to nothing. */
 static void unseen_gives_zero(void **state) {
     (void)state;
     list_case c;
@@ -170,7 +170,7 @@ static void unseen_gives_zero(void **state) {
     case_close(&c);
 }
 
-/* A state handed on is as good as no break. */
+/* A recurrence continued from its state gives the same as without interruption. */
 static void recurrences_go_on(void **state) {
     (void)state;
     static const char *const whole[] = {"f64[1,6,1,3]", "f64[1,6,1,3]", "f64[1,6,2,4]",
@@ -195,7 +195,7 @@ static void recurrences_go_on(void **state) {
     for (int p = 0; p < 2; p++) case_close(&part[p]);
 }
 
-/* Random123's known answers, through the op. */
+/* Random123's known-answer tests, through the op. */
 static void philox_gives_known_answers(void **state) {
     (void)state;
     static const struct {
@@ -223,7 +223,7 @@ static void philox_gives_known_answers(void **state) {
     }
 }
 
-/* ---- refusals ---- */
+/* ---- errors ---- */
 
 static void refuses(const char *op, const char *attrs, const char *const *types,
                     const char *message) {
@@ -301,6 +301,13 @@ static void the_rest_is_checked(void **state) {
             "fused_matmul_bias_act: the length of bias is 3, must be 4 to 4");
     refuses("fused_residual_ln", "", TYPES("f32[2,3]", "f32[2,3]", "f32[3]", "f32[3]", "f32[2]"),
             "fused_residual_ln: bias is f32[2], must be f32[3]");
+    refuses("add_rms_norm", "", TYPES("f32[2,3]", "f32[2,3]", "f32[3]", "f32[2]"),
+            "add_rms_norm: shift is f32[2], must be f32[3]");
+    refuses("add_rms_norm", "", TYPES("f32[2,3]", "f64[2,3]", "f32[3]"),
+            "add_rms_norm: b is f64, must be f32 as a");
+    refuses("add_rms_norm", "",
+            TYPES("f32[2,3]", "f32[2,3]", "f32[3]", "f32[3]", "f32[3]", "f32[3]"),
+            "add_rms_norm: 3 operands after the first 3, must be 2 (shift, bias) or fewer");
     refuses("fused_attention_block", "heads = 4", TYPES("f32[1,2,3]", "f32[3,18]", "f32[6,5]"),
             "fused_attention_block: out_w has 6 rows, must be a multiple of 4 heads");
     refuses("fused_attention_block", "heads = 2, bias = 1",

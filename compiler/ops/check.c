@@ -9,7 +9,7 @@ enum { MAX_NAMES = 8, MAX_NAME = 12 };
 typedef struct {
     char name[MAX_NAME];
     int64_t size;
-    const char *operand; /* where it was first seen */
+    const char *operand; /* operand in which the dim first occurred */
     const sl_type *type;
 } dim_name;
 
@@ -18,13 +18,13 @@ typedef struct {
     const char *at; /* the rest of the signature */
     dim_name names[MAX_NAMES];
     uint32_t name_count;
-    sl_dims rest; /* what ".." stands for */
+    sl_dims rest; /* the dims that ".." matches */
     const char *rest_operand;
     const sl_type *rest_type;
     sl_error *err;
 } matcher;
 
-/* One operand or result of a signature. */
+/* One operand or result of a signature, parsed. */
 typedef struct {
     char name[MAX_NAME], dtype[MAX_NAME];
     bool has_rest;
@@ -68,7 +68,7 @@ static void read_pattern(matcher *m, bool named, pattern *p) {
     if (length < sizeof p->text) memcpy(p->text, start, length);
 }
 
-/* What caches may be: floats, or codes. */
+/* Types of a KV cache: floats, or codes. */
 static bool may_be_cached(sl_dtype dtype, sl_dtype codes) {
     return dtype == SL_DTYPE_f32 || dtype == SL_DTYPE_f16 || dtype == codes;
 }
@@ -105,7 +105,7 @@ static const char *ordinal(uint32_t dim) {
     return words[dim < SL_MAX_RANK ? dim : SL_MAX_RANK - 1];
 }
 
-/* A dim as written: factor * name + offset, or the factor alone. */
+/* A dim as written: factor * name + offset, or only the factor. */
 typedef struct {
     int64_t factor, offset;
     char name[MAX_NAME];

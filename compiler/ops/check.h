@@ -4,11 +4,12 @@
  *
  *   "x f32[T,K], w weight[N,K] -> f32[T,N]"
  *
- * Inputs are listed in order with their names; results follow the arrow (NEXT outputs are left
- * out).  A dim is a number or a name; a name stands for one size wherever it appears; "2D" and
- * "W-1" are derived from one.  ".." in front stands for any leading dims, the same wherever it
- * appears.  An element type is a dtype's own name or a class: `number` (f32 or i32), `keys` (f32,
- * f16 or k16), `values` (f32, f16 or v16), `float`, `plain` (whole elements: no panels, no codes),
+ * Inputs are listed in order with their names; results follow the arrow (NEXT outputs are omitted).
+ * A dim is a number or a name; a name is one size wherever it appears; "2D" and "W-1" are derived
+ * from one.  A leading ".." matches any leading dims, the same wherever it appears.
+ *
+ * An element type is the name of a dtype or a class: `number` (f32 or i32), `keys` (f32, f16 or
+ * k16), `values` (f32, f16 or v16), `float`, `plain` (whole elements: no panels, no codes),
  * `weight` (float or panel), `panels`, `rows` (f32 or a8), `any`. */
 #ifndef SL_COMPILER_OPS_CHECK_H
 #define SL_COMPILER_OPS_CHECK_H
@@ -20,20 +21,20 @@
     sl_eval_fn eval_##NAME;
 #include "core/ops.def"
 
-/* Checks the inputs against the signature and sets the results. */
+/* Checks the inputs against the signature and sets the result types. */
 SL_CHECKED sl_status sl_match(const sl_infer_args *a, const char *signature, sl_error *err);
-/* linear.c: the same; where the first input is a8, `weight` means `panels`. */
+/* linear.c: the same; if the first input is a8, `weight` means `panels`. */
 SL_CHECKED sl_status sl_match_product(const sl_infer_args *a, const char *signature, sl_error *err);
-/* The same for the second input alone. */
+/* The same for the second input only. */
 SL_CHECKED sl_status sl_match_second(const sl_infer_args *a, const char *signature, sl_error *err);
 
-/* The shape of an elementwise result, as NumPy broadcasts a and b from their last dims. */
+/* The broadcast shape of a and b, as in NumPy. */
 SL_CHECKED sl_status sl_broadcast(const char *label, const sl_dims *a, const sl_dims *b,
                                   sl_dims *out, sl_error *err);
-/* Where element `index` of shape `to` comes from in a tensor of shape `from`. */
+/* The index in a tensor of shape `from` that broadcasts to element `index` of shape `to`. */
 int64_t sl_broadcast_index(const sl_dims *from, const sl_dims *to, int64_t index);
 
-/* Fails unless `value` of attribute `name` lies in [least, most]. */
+/* Fails unless attribute `name` is in [least, most]. */
 SL_CHECKED sl_status sl_check_attr(const char *label, const char *name, int64_t value,
                                    int64_t least, int64_t most, sl_error *err);
 
@@ -43,7 +44,7 @@ SL_CHECKED sl_status sl_eval_inputs(const sl_eval_args *a, uint32_t count, const
 /* Scratch for count doubles; fails with SL_NO_MEMORY. */
 SL_CHECKED sl_status sl_eval_scratch(const sl_eval_args *a, int64_t count, double **out,
                                      sl_error *err);
-/* Fails unless every one of count integers lies in [0, limit). */
+/* Fails unless all `count` integers are in [0, limit). */
 SL_CHECKED sl_status sl_eval_bounds(const sl_eval_args *a, const char *name, const double *values,
                                     int64_t count, int64_t limit, sl_error *err);
 
@@ -55,19 +56,19 @@ static inline int64_t sl_eval_last_dim(const sl_eval_args *a, uint32_t input) {
     return shape->rank ? shape->dims[shape->rank - 1] : 1;
 }
 
-/* A fused op is defined by its parts in sequence: an intermediate value of the given type, and one
- * part with one result. */
+/* A fused op is defined as its parts in sequence: allocates an intermediate value of the given
+ * type, and runs one part with one result. */
 SL_CHECKED sl_status sl_eval_temp(const sl_eval_args *a, const sl_type *type, sl_eval_tensor *out,
                                   sl_error *err);
 SL_CHECKED sl_status sl_eval_part(const sl_eval_args *a, sl_op op, const sl_eval_tensor *in,
                                   const void *attrs, const sl_eval_tensor *out, sl_error *err);
-/* quant_a8.c: the op on the same inputs; result `last` is what quantise makes of the op's last
+/* quant_a8.c: runs the op on the same inputs; result `last` is the quantised form of the op's last
  * result. */
 SL_CHECKED sl_status sl_eval_quantised(const sl_eval_args *a, sl_op op, const void *attrs,
                                        uint32_t last, sl_error *err);
-/* What is left of rows of doubles after a8. */
+/* Rounds rows of doubles to what a8 can represent. */
 void sl_eval_quantise(double *x, int64_t rows, int64_t cols);
 
-/* The low bits of an integer, as a type has them; of bool whether there are any. */
+/* Truncates an integer to the bits of a type; for bool: whether it is nonzero. */
 int64_t sl_wrap_integer(sl_dtype dtype, int64_t value);
 #endif

@@ -39,7 +39,7 @@ static double mass_of(const candidate *c, int64_t count) {
     return sum;
 }
 
-/* How many of the first hold `mass`, at least one. */
+/* The length of the shortest prefix with at least this weight, at least one. */
 static int64_t fewest(const candidate *c, int64_t count, double mass) {
     double sum = 0;
     int64_t kept = 0;
@@ -47,7 +47,7 @@ static int64_t fewest(const candidate *c, int64_t count, double mass) {
     return kept;
 }
 
-/* Candidates come in the order of their logits. */
+/* Candidates are in order of descending logit. */
 static int64_t filtered(const candidate *c, int64_t count, const double *how) {
     const double k = floor(how[SL_CHOOSE_TOP_K]), p = how[SL_CHOOSE_TOP_P],
                  least = how[SL_CHOOSE_MIN_P];
@@ -57,7 +57,7 @@ static int64_t filtered(const candidate *c, int64_t count, const double *how) {
     return c[fewest(c, count, how[SL_CHOOSE_SHARE] * mass_of(c, count)) - 1].token;
 }
 
-/* Candidates come in their own order. */
+/* Candidates are in order of their ids. */
 static int64_t unfiltered(const candidate *c, int64_t count, double share) {
     const double mass = share * mass_of(c, count);
     double sum = 0;

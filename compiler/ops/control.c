@@ -5,7 +5,7 @@
 
 /* ---- if ---- */
 
-/* Both branches give results of the types of `then`. */
+/* Both branches must have results of the same types as `then`. */
 static sl_status infer_branch(const sl_infer_args *a, const char *name, const sl_graph *graph,
                               bool first, sl_error *err) {
     sl_body_check body;
@@ -31,7 +31,7 @@ sl_status infer_if(const sl_infer_args *a, sl_error *err) {
     return infer_branch(a, "otherwise", attrs->otherwise, false, err);
 }
 
-/* Gives inputs, runs once, takes results. */
+/* Binds the inputs, runs the body once and copies the results. */
 static sl_status eval_once(const sl_eval_args *a, const sl_graph *graph, uint32_t first,
                            sl_error *err) {
     sl_eval_tensor *in;
@@ -57,7 +57,7 @@ sl_status eval_if(const sl_eval_args *a, sl_error *err) {
 
 /* ---- custom_fn ---- */
 
-/* backward takes inputs and d results and gives d inputs; tangent likewise the other way. */
+/* backward maps inputs and d results to d inputs; tangent maps inputs and t inputs to t results. */
 static sl_status infer_rule(const sl_infer_args *a, const char *name, const sl_graph *graph,
                             bool backward, sl_error *err) {
     const sl_type *extra = backward ? a->out : a->in, *given = backward ? a->in : a->out;
@@ -121,7 +121,7 @@ sl_status infer_while(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-/* The results hold the carries. */
+/* Binds the current carries, which are kept in the results. */
 static sl_status give_carries(const sl_body_eval *body, const sl_eval_args *a, uint32_t count,
                               sl_error *err) {
     for (uint32_t i = 0; i < count; i++) SL_TRY(sl_body_give(body, i, &a->out[i], err));

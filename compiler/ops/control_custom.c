@@ -1,9 +1,9 @@
-/* control_custom.c - Custom ops: types and evaluation by their callbacks. */
+/* control_custom.c - Custom ops: type inference and evaluation through their callbacks. */
 #include "compiler/ops/body.h"
 #include "core/custom.h"
 #include <string.h>
 
-/* What callbacks see of the inputs; outputs are set by the caller. */
+/* The inputs as callbacks see them; outputs are set by the caller. */
 static bool make_call(const sl_infer_args *a, sl_arena *arena, sl_custom_call *out) {
     const sl_custom_attrs *attrs = a->attrs;
     sl_tensor_type *inputs = SL_ARENA_NEW_ARRAY(arena, sl_tensor_type, (size_t)a->in_count + 1);
@@ -16,7 +16,7 @@ static bool make_call(const sl_infer_args *a, sl_arena *arena, sl_custom_call *o
     return true;
 }
 
-/* A result's type as a callback gave it. */
+/* Checks the type of a result that a callback has set. */
 static sl_status take_type(const sl_infer_args *a, const sl_tensor_type *given, uint32_t output,
                            sl_error *err) {
     const sl_custom_attrs *attrs = a->attrs;

@@ -7,7 +7,7 @@ sl_type sl_scan_slice(const sl_type *stack) {
     return slice;
 }
 
-/* Every x has the same length, which is the scan's. */
+/* All xs must have the same length, which is the scan's. */
 static sl_status check_xs(const sl_infer_args *a, sl_scan_form *form, sl_error *err) {
     for (uint32_t x = 0; x < form->xs; x++) {
         const sl_type *type = &a->in[form->carries + form->consts + x];

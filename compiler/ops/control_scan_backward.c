@@ -1,4 +1,4 @@
-/* control_scan_backward.c - Gradients of scan by a body that is given. */
+/* control_scan_backward.c - Gradients of scan by a given backward body. */
 #include "compiler/ops/control_scan.h"
 #include <string.h>
 
@@ -13,7 +13,7 @@ static sl_scan_form form_of(const sl_scan_backward_attrs *attrs) {
                           .reverse = attrs->reverse};
 }
 
-/* How many inputs the scan itself had: the rest are gradients of its results. */
+/* The number of inputs of the scan itself; the others are gradients of its results. */
 static sl_status count_inputs(const sl_infer_args *a, const sl_scan_form *form, uint32_t *out,
                               sl_error *err) {
     sl_body_check body;
@@ -37,7 +37,7 @@ static sl_status check_gradient(const sl_infer_args *a, uint32_t result, const s
                    sl_type_format(wanted, other, sizeof other));
 }
 
-/* The backward body takes what the body takes, then a gradient for each of its results. */
+/* The backward body takes the inputs of the body, then a gradient for each of its results. */
 static sl_status check_backward(const sl_infer_args *a, const sl_scan_form *form,
                                 const sl_body_check *forward, sl_body_check *out, sl_error *err) {
     const sl_scan_backward_attrs *attrs = a->attrs;
@@ -64,7 +64,7 @@ static sl_status check_backward(const sl_infer_args *a, const sl_scan_form *form
     return SL_OK;
 }
 
-/* Results are gradients of the scan's inputs, from the first'th on. */
+/* The results are the gradients of all inputs of the scan, or only of the xs. */
 static sl_status infer_from(const sl_infer_args *a, bool xs_alone, sl_error *err) {
     sl_scan_form form = form_of(a->attrs);
     sl_body_check forward, backward;
@@ -88,14 +88,15 @@ sl_status infer_scan_backward_xs(const sl_infer_args *a, sl_error *err) {
     return infer_from(a, true, err);
 }
 
-/* ---- evaluation: every carry is kept ---- */
+/* ---- evaluation: all carries are kept, without checkpointing ---- */
 
 typedef struct {
     const sl_eval_args *a;
     sl_scan_form form;
     sl_eval_tensor *in;
-    sl_eval_tensor *carries;   /* [step][carry] */
-    sl_eval_tensor *gradients; /* [input of the scan]: carries' now, consts' so far, xs' all */
+    sl_eval_tensor *carries; /* [step][carry] */
+    /* [input of the scan]: of the current carries, accumulated for consts, stacked for xs */
+    sl_eval_tensor *gradients;
     sl_body_eval body, backward;
 } sweep;
 
@@ -143,7 +144,7 @@ static sl_status go_forward(const sweep *s, sl_error *err) {
     return SL_OK;
 }
 
-/* Integers are added as such. */
+/* Integers are added as integers. */
 static void add_slots(const sl_eval_tensor *to, const double *from) {
     for (int64_t i = 0; i < sl_type_slots(&to->type); i++) {
         const sl_dtype dtype = to->type.dtype;

@@ -1,5 +1,5 @@
-/* control_test.c - What ops with bodies refuse, how they are written, and that none leaks without
- * memory. */
+/* control_test.c - Ops with bodies: error messages, text form, and no leaks when memory runs
+ * out. */
 #include "base/memory.h"
 #include "compiler/compile.h"
 #include "compiler/eval.h"
@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-/* Bodies by letter: what $x stands for in a text. */
+/* Bodies by letter: $x in a text is replaced. */
 #define IDENTITY    "graph \"i\" { input %a : f32[3] output \"a\" = %a }"
 #define WIDE        "graph \"w\" { input %a : f32[4] output \"a\" = %a }"
 #define PAIR        "graph \"p\" { input %a : f32[3] input %b : f32[3] output \"a\" = %a }"
@@ -121,7 +121,7 @@ static void test_scan_backward(void **state) {
             "custom_fn: backward has 1 inputs, but takes result 0 too");
 }
 
-/* ---- a graph with everything, once and again ---- */
+/* ---- a graph with all of them, printed and parsed again ---- */
 
 static const char everything[] =
     "graph \"g\" { input %c : bool[] input %a : f32[3] input %x : f32[5] input %dy : f32[5] "
@@ -159,7 +159,7 @@ static void test_text(void **state) {
     sl_arena_deinit(&arena);
 }
 
-/* A body that is wrong is found by the verifier, and one that is wrongly planned by the checker. */
+/* The verifier finds an invalid body, and the checker one that is planned wrongly. */
 static void test_bodies_are_checked(void **state) {
     (void)state;
     sl_graph *graph = NULL;
@@ -188,7 +188,7 @@ static void test_bodies_are_checked(void **state) {
     sl_graph_destroy(graph);
 }
 
-/* ---- without memory ---- */
+/* ---- out of memory ---- */
 
 typedef struct {
     uint64_t left;
@@ -204,7 +204,7 @@ static void *stingy_resize(void *ctx, void *ptr, size_t old, size_t bytes, size_
     return sl_resize(NULL, ptr, old, bytes, align);
 }
 
-/* Everything from text to numbers; false when something was refused for want of memory. */
+/* Everything from text to results; false if it failed for lack of memory. */
 static bool go(const sl_allocator *allocator) {
     sl_graph *graph = NULL;
     sl_program *program = NULL;

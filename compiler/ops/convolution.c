@@ -6,9 +6,9 @@ static uint32_t groups_of(uint32_t groups) {
     return groups ? groups : 1;
 }
 
-/* ---- types ---- */
+/* ---- type inference ---- */
 
-/* Input `input` is [N,C,..] with 1 to 3 spatial axes. */
+/* Checks that input `input` is [N,C,..] with 1 to 3 spatial axes. */
 static sl_status check_places(const sl_infer_args *a, uint32_t input, const char *name,
                               sl_error *err) {
     return sl_check_rank(a, input, name, 3, 2 + SL_MAX_SPATIAL, err);
@@ -21,7 +21,7 @@ static sl_status check_divides(const char *label, const char *what, int64_t chan
                    label, what, (long long)channels, groups);
 }
 
-/* No bias, or one for each channel of the result. */
+/* Checks that there is no bias, or one element per output channel. */
 static sl_status check_bias(const sl_infer_args *a, uint32_t named, int64_t channels,
                             sl_error *err) {
     if (a->in_count > named + 1)
@@ -32,7 +32,7 @@ static sl_status check_bias(const sl_infer_args *a, uint32_t named, int64_t chan
     return sl_check_shape(a, named, "bias", &wanted, "one for each channel of the result", err);
 }
 
-/* w has as many dims as x, and `channels` as its second. */
+/* Checks that w has the rank of x, and `channels` as its second dim. */
 static sl_status check_kernel(const sl_infer_args *a, const char *x_name, int64_t channels,
                               sl_error *err) {
     const sl_type *x = &a->in[0], *w = &a->in[1];
@@ -63,13 +63,14 @@ sl_status infer_conv(const sl_infer_args *a, sl_error *err) {
     return sl_check_windows(&spec, a->out[0].shape.dims + 2, err);
 }
 
-/* What a transposed convolution gives along each axis; the window slides over that. */
+/* The output size of a transposed convolution along each axis; its window slides over the
+ * output. */
 static sl_status transposed_places(const sl_infer_args *a, const sl_conv_transpose_attrs *attrs,
                                    int64_t *out, sl_error *err) {
     const uint32_t rank = a->in[0].shape.rank - 2;
     const int64_t *in = a->in[0].shape.dims + 2, *kernel = a->in[1].shape.dims + 2;
     int64_t ones[SL_MAX_SPATIAL];
-    /* The lists by themselves: with pads as they are, windows over one place at least. */
+    /* Checks the lists alone, with a one-tap window over one position. */
     sl_window_spec spec = {a->label,
                            rank,
                            SL_WINDOW_LISTS(attrs),
@@ -91,14 +92,14 @@ static sl_status transposed_places(const sl_infer_args *a, const sl_conv_transpo
                            "stride or the dilation",
                            a->label, (long long)extra);
         if (__builtin_mul_overflow(in[i] - 1, stride, &reach) || reach > (int64_t)1 << 60)
-            return sl_fail(err, SL_INVALID, "%s: too many places along spatial axis %u", a->label,
-                           i);
+            return sl_fail(err, SL_INVALID, "%s: too many positions along spatial axis %u",
+                           a->label, i);
         out[i] = reach + dilation * (kernel[i] - 1) + 1 + extra -
                  (attrs->pads_before.count ? attrs->pads_before.items[i] : 0) -
                  (attrs->pads_after.count ? attrs->pads_after.items[i] : 0);
         if (out[i] < 1)
             return sl_fail(err, SL_INVALID,
-                           "%s: the result would have %lld places along spatial "
+                           "%s: the result would have %lld positions along spatial "
                            "axis %u",
                            a->label, (long long)out[i], i);
     }
@@ -124,7 +125,7 @@ sl_status infer_conv_transpose(const sl_infer_args *a, sl_error *err) {
     return transposed_places(a, attrs, a->out[0].shape.dims + 2, err);
 }
 
-/* Windows over x with results at the places of dy. */
+/* Checks that the windows over x give the spatial dims of dy. */
 static sl_status check_match(const sl_infer_args *a, const sl_window_spec *spec, const sl_dims *dy,
                              sl_error *err) {
     int64_t out[SL_MAX_SPATIAL];
@@ -132,7 +133,7 @@ static sl_status check_match(const sl_infer_args *a, const sl_window_spec *spec,
     for (uint32_t i = 0; i < spec->rank; i++)
         if (out[i] != dy->dims[i + 2])
             return sl_fail(err, SL_INVALID,
-                           "%s: dy has %lld places along spatial axis %u, must "
+                           "%s: dy has %lld positions along spatial axis %u, must "
                            "have %lld",
                            a->label, (long long)dy->dims[i + 2], i, (long long)out[i]);
     return SL_OK;
@@ -216,9 +217,9 @@ sl_status infer_causal_conv1d(const sl_infer_args *a, sl_error *err) {
     return check_bias(a, 2, a->in[0].shape.dims[1], err);
 }
 
-/* ---- meaning ---- */
+/* ---- evaluation ---- */
 
-/* Adds products: in doubles, or of integers modulo 2^64 that the last cut brings to size. */
+/* A sum of products: in doubles, or for integers modulo 2^64, truncated at the end. */
 typedef struct {
     sl_dtype dtype;
     bool real;
@@ -268,8 +269,9 @@ sl_status eval_conv(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-/* y[n,m,place] = sum over x[n,c,o] w[c,m,k] where tap k of window o lies at the place: the
- * transposed convolution, which is the gradient of conv for its input. */
+/* y[n,m,place] = sum of x[n,c,o] w[c,m,k] over all o and k such that tap k of window o is at
+ * `place`: the transposed convolution, which is also the gradient of conv with respect to its
+ * input. */
 static sl_status eval_transposed(const sl_eval_args *a, const sl_window *w, uint32_t groups,
                                  sl_error *err) {
     const double *in[3] = {0};

@@ -1,5 +1,5 @@
 /* convolution_test.c - Convolutions, pools and their gradients: against PyTorch
- * (tests/data/ops/convolution.json, pool.json), finite differences, and their refusals. */
+ * (tests/data/ops/convolution.json, pool.json), finite differences, and error messages. */
 #include "tests/support/node_case.h"
 
 static void convolutions_match_their_fixtures(void **state) {
@@ -106,7 +106,7 @@ static void operands_are_checked(void **state) {
     node_rejects("conv", "pads_after = [-1]", NODE_TYPES("f32[1,2,5]", "f32[3,2,3]"),
                  "conv: pads_after is -1, must be 0 to 2147483647");
     node_rejects("conv", "dilations = [3]", NODE_TYPES("f32[1,2,5]", "f32[3,2,3]"),
-                 "conv: a window spreads over 7 places along spatial axis 0, there are 5 with "
+                 "conv: a window covers 7 positions along spatial axis 0, there are 5 with "
                  "padding");
     node_rejects("conv_transpose", "", NODE_TYPES("f32[1,2,5]", "f32[3,2,3]"),
                  "conv_transpose: w has 3 channels, must have 2 as x");
@@ -114,9 +114,9 @@ static void operands_are_checked(void **state) {
                  "conv_transpose: output_padding is 1, must be less than the stride or the "
                  "dilation");
     node_rejects("conv_transpose", "pads_before = [9]", NODE_TYPES("f32[1,2,5]", "f32[2,2,3]"),
-                 "conv_transpose: the result would have -2 places along spatial axis 0");
+                 "conv_transpose: the result would have -2 positions along spatial axis 0");
     node_rejects("conv_backward_input", "places = [9]", NODE_TYPES("f32[1,3,5]", "f32[3,2,3]"),
-                 "conv_backward_input: dy has 5 places along spatial axis 0, must have 7");
+                 "conv_backward_input: dy has 5 positions along spatial axis 0, must have 7");
     node_rejects("conv_backward_weight", "", NODE_TYPES("f32[1,2,5]", "f32[1,3,3]"),
                  "conv_backward_weight: kernel has 0 numbers, must have 1, one for each spatial "
                  "axis");

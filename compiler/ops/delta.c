@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Slots and positions of a state op; positions may be any that an i32 holds from 0. */
+/* Checks slots and positions of a state op; any nonnegative i32 is a valid position. */
 static sl_status check_rows(const sl_eval_args *a, const double *slots, const double *positions,
                             int64_t rows, int64_t slot_count, sl_error *err) {
     SL_TRY(sl_eval_bounds(a, "slots", slots, rows, slot_count, err));
@@ -17,7 +17,7 @@ sl_status infer_causal_conv(const sl_infer_args *a, sl_error *err) {
                     err);
 }
 
-/* One row: the taps over window and x, then the window moves on by x. */
+/* One row: convolves the window and x, then shifts x into the window. */
 static void convolve(const double *x, const double *w, double *window, int64_t channels,
                      int64_t taps, double *out) {
     for (int64_t c = 0; c < channels; c++) {
@@ -109,7 +109,7 @@ static sl_status delta_of(const sl_eval_args *a, bool tiled, delta *d, sl_error 
     return check_rows(a, d->slots, d->positions, d->rows, sl_eval_dim(a, 7, 0), err);
 }
 
-/* The q or k of row t that value head h uses, and the v or out of row t and head h. */
+/* The row of q or k that value head h uses, and the row of v or out of head h. */
 static const double *key_row(const delta *d, const double *tensor, int64_t t, int64_t h) {
     const int64_t key_head = d->tiled ? h % d->key_heads : h / (d->value_heads / d->key_heads);
     return tensor + (t * d->key_heads + key_head) * d->key_size;
@@ -119,7 +119,7 @@ static int64_t value_row(const delta *d, int64_t t, int64_t h) {
     return (t * d->value_heads + h) * d->value_size;
 }
 
-/* The memory of row t's slot and head h; zeroed when the sequence starts at t. */
+/* The state of row t's slot and head h; zeroed if a sequence starts at t. */
 static double *memory_of(const delta *d, int64_t t, int64_t h) {
     const int64_t size = d->key_size * d->value_size;
     double *memory = d->memory + ((int64_t)d->slots[t] * d->value_heads + h) * size;
@@ -166,11 +166,10 @@ sl_status infer_delta_chunk(const sl_infer_args *a, sl_error *err) {
     return infer_delta(a, err);
 }
 
-/* Rows [start, start + count) of one head: one slot, no reset but at the first.
- *
- * With G the running sum of decay and S the memory before the chunk, the changes V' solve
+/* Rows [start, start + count) of one head and one slot; only the first may reset the state.  With G
+ * the running sum of decay and S the state before the chunk, the changes V' are the solution of
  *   v'_i = beta_i (v_i - e^G_i S^T k_i - sum_{j<i} e^(G_i - G_j) (k_i . k_j) v'_j)
- * from the first row on; then
+ * by forward substitution; then
  *   out_i = e^G_i S^T q_i + sum_{j<=i} e^(G_i - G_j) (q_i . k_j) v'_j
  *   S     = e^G_last S + sum_j e^(G_last - G_j) k_j v'_j^T. */
 typedef struct {
@@ -191,7 +190,7 @@ static void sum_decay(const delta *d, const chunk *c) {
         c->sums[i] = sum += d->decay[(c->start + i) * d->value_heads + c->head];
 }
 
-/* out += the sum over j < limit of e^(G_i - G_j) (x . k_j) v'_j. */
+/* out += sum over j < limit of e^(G_i - G_j) (x . k_j) v'_j. */
 static void add_changes(const delta *d, const chunk *c, int64_t i, const double *x, int64_t limit,
                         double *out) {
     for (int64_t j = 0; j < limit; j++) {
@@ -237,7 +236,7 @@ static void update_memory(const delta *d, const chunk *c, double *memory) {
     }
 }
 
-/* How many rows from start on belong to one chunk. */
+/* Number of rows from `start` on that form one chunk. */
 static int64_t chunk_length(const delta *d, int64_t start, int64_t most) {
     int64_t end = start + 1;
     while (end < d->rows && end - start < most && d->slots[end] == d->slots[start] &&

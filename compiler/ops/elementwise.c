@@ -1,10 +1,10 @@
-/* elementwise.c - The functions of core/elementwise.def, their derivatives, and selection. */
+/* elementwise.c - The functions of core/elementwise.def, their derivatives, and `where`. */
 #include "compiler/ops/elementwise.h"
 #include "core/elementwise_forms.h"
 #include "core/elementwise_region.h"
 #include <string.h>
 
-/* ---- types ---- */
+/* ---- type inference ---- */
 
 static const char *class_text(unsigned classes) {
     switch (classes) {
@@ -90,7 +90,7 @@ static sl_status infer_function(const sl_infer_args *a, function f, sl_error *er
     return sl_elementwise_broadcast(a, info->input_count, &a->out[0].shape, err);
 }
 
-/* One element of the result, from those of up to three operands of type `from`. */
+/* One element of the result, from the elements of up to three operands of type `from`. */
 static void eval_element(const sl_elementwise_step *step, sl_dtype from, const double *const x[3],
                          const sl_eval_tensor *out, int64_t i) {
     const sl_dtype to = out->type.dtype;
@@ -162,7 +162,7 @@ enum {
     }
 #include "core/elementwise.def"
 
-/* ---- selection ---- */
+/* ---- where ---- */
 
 sl_status infer_where(const sl_infer_args *a, sl_error *err) {
     static const char *const names[] = {"condition", "a", "b"};

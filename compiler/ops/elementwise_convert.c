@@ -1,4 +1,4 @@
-/* elementwise_convert.c - From one element type to another. */
+/* elementwise_convert.c - Conversion between element types. */
 #include "compiler/ops/elementwise.h"
 #include "core/codec.h"
 #include <math.h>
@@ -23,7 +23,7 @@ sl_status infer_cast(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-/* The ends of an integer type; of u64 the upper one as bits. */
+/* The range of an integer type; the upper end of u64 is given as bits. */
 static void ends_of(sl_dtype dtype, int64_t *low, int64_t *high) {
     const bool is_signed = dtype == SL_DTYPE_i8 || dtype == SL_DTYPE_i16 || dtype == SL_DTYPE_i32 ||
                            dtype == SL_DTYPE_i64;
@@ -57,7 +57,7 @@ static int64_t integer_of_real(double x, sl_dtype to, bool saturate) {
     return to == SL_DTYPE_u64 && x > 0 ? (int64_t)(uint64_t)x : sl_wrap_integer(to, (int64_t)x);
 }
 
-/* As the type holds it. */
+/* Rounded to what the type can represent. */
 static double rounded(double x, sl_dtype to) {
     uint64_t bytes = 0;
     double back;

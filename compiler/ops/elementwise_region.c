@@ -9,10 +9,10 @@ typedef struct {
     _Alignas(max_align_t) unsigned char bytes[SL_MAX_ATTRS_BYTES];
 } attrs_room;
 
-/* The shape to which a prologue brings an input. */
+/* The shape of an input after the prologue (2x upsampling). */
 static sl_status enlarge(const char *label, const char *name, sl_dims *shape, sl_error *err) {
     if (shape->rank < 2)
-        return sl_fail(err, SL_INVALID, "%s: %s has rank %u, must have 2 at least to be enlarged",
+        return sl_fail(err, SL_INVALID, "%s: %s has rank %u, must be at least 2 to be upsampled",
                        label, name, shape->rank);
     for (uint32_t d = shape->rank - 2; d < shape->rank; d++) {
         if (shape->dims[d] > INT64_MAX / 2)
@@ -22,7 +22,7 @@ static sl_status enlarge(const char *label, const char *name, sl_dims *shape, sl
     return SL_OK;
 }
 
-/* The type of each register; the last is the region's. */
+/* Infers the type of each register; the last is the region's result. */
 static sl_status infer_steps(const char *label, const sl_integers *code, sl_type *registers,
                              uint32_t inputs, sl_error *err) {
     const uint32_t count = code->count / SL_ELEMENTWISE_STEP_NUMBERS;
@@ -44,7 +44,8 @@ static sl_status infer_steps(const char *label, const sl_integers *code, sl_type
     return SL_OK;
 }
 
-/* Every register must broadcast to the result, for it is computed at every element of that. */
+/* Every register must broadcast to the result, because it is computed for every element of the
+ * result. */
 static sl_status check_shapes(const char *label, const sl_type *registers, uint32_t count,
                               sl_error *err) {
     const sl_dims *out = &registers[count - 1].shape;
@@ -89,7 +90,7 @@ sl_status infer_elementwise_region(const sl_infer_args *a, sl_error *err) {
 
 /* ---- evaluation ---- */
 
-/* Each element of the last two axes four times. */
+/* Repeats each element of the last two axes four times. */
 static sl_status repeat_elements(const sl_eval_args *a, const sl_eval_tensor *x,
                                  sl_eval_tensor *out, sl_error *err) {
     const double *data;
@@ -109,7 +110,7 @@ static sl_status repeat_elements(const sl_eval_args *a, const sl_eval_tensor *x,
     return SL_OK;
 }
 
-/* 16-bit floats are rounded by each op, in a region too. */
+/* 16-bit floats are rounded after each op, in a region too. */
 static void round_register(const sl_eval_tensor *out) {
     const sl_dtype dtype = out->type.dtype;
     if (dtype != SL_DTYPE_f16 && dtype != SL_DTYPE_bf16) return;
@@ -151,7 +152,7 @@ sl_status eval_elementwise_region(const sl_eval_args *a, sl_error *err) {
     return eval_steps(a, &attrs->code, registers, a->in_count, err);
 }
 
-/* ---- of several inputs, each alone ---- */
+/* ---- batch_elementwise_region: one region for each of several inputs ---- */
 
 sl_status infer_batch_elementwise_region(const sl_infer_args *a, sl_error *err) {
     const sl_batch_elementwise_region_attrs *attrs = a->attrs;
@@ -171,7 +172,7 @@ sl_status infer_batch_elementwise_region(const sl_infer_args *a, sl_error *err) 
     }
     if (attrs->prologue && a->in[0].shape.rank < 3)
         return sl_fail(err, SL_INVALID,
-                       "%s: inputs have rank %u, must have 3 at least to be enlarged", a->label,
+                       "%s: inputs have rank %u, must be at least 3 to be upsampled", a->label,
                        a->in[0].shape.rank);
     a->out[0].shape.dims[0] = a->in_count;
     return SL_OK;

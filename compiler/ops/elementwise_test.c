@@ -1,5 +1,5 @@
-/* elementwise_test.c - The meaning of elementwise ops against PyTorch and NumPy
- * (tests/data/ops/elementwise.json), derivatives against differences, and refusals. */
+/* elementwise_test.c - Elementwise ops against PyTorch and NumPy (tests/data/ops/elementwise.json),
+ * derivatives against finite differences, and error messages. */
 #include "compiler/eval.h"
 #include "compiler/ops/elementwise.h"
 #include "core/elementwise_region.h"
@@ -25,7 +25,7 @@ static bool is_close(sl_dtype dtype, const double *found, const double *wanted, 
     return fabs(*found - *wanted) <= 1e-12 * largest;
 }
 
-/* A node of it, printed and parsed, is the same node. */
+/* Printing and parsing a node gives the same node. */
 static void check_text(const fixture_case *c) {
     sl_graph *graph = NULL, *again = NULL;
     sl_arena arena;
@@ -86,7 +86,7 @@ static double value_at(fixture_case *c, double x) {
     return c->out.data[0];
 }
 
-/* Where op and derivative are smooth. */
+/* Compares the derivative with a finite difference, where both are smooth. */
 static void check_slope(const char *kind, double x) {
     char attrs[64];
     fixture_case forward, backward;
@@ -127,7 +127,7 @@ static void derivatives_are_differences(void **state) {
     assert_int_equal(kinds, 32);
 }
 
-/* ---- refusals ---- */
+/* ---- errors ---- */
 
 typedef struct {
     const char *op, *attrs, *types[4], *message;
@@ -225,7 +225,7 @@ static const refusal refusals[] = {
     {"elementwise_region",
      "code = [31, 0, 0, 0, 0], prologue = 1",
      {"f32[2]"},
-     "elementwise_region: the prologue's input has rank 1, must have 2 at least to be enlarged"},
+     "elementwise_region: the prologue's input has rank 1, must be at least 2 to be upsampled"},
     {"elementwise_region",
      "code = [31, 0, 0, 0, 0], prologue_input = 1",
      {"f32[2]"},
@@ -265,7 +265,7 @@ static void bad_operands_are_refused(void **state) {
     }
 }
 
-/* Of regions with any code: it answers, and what it accepts can be evaluated. */
+/* Regions with random code: inference never crashes, and what it accepts can be evaluated. */
 static void any_code_is_answered(void **state) {
     (void)state;
     uint64_t random = 5;

@@ -1,4 +1,4 @@
-/* fused.c - Blocks made of several ops, without rounding in between. */
+/* fused.c - Fused blocks of several ops, without rounding in between. */
 #include "compiler/ops/attention.h"
 #include <string.h>
 
@@ -81,8 +81,8 @@ sl_status infer_fused_matmul_bias_act(const sl_infer_args *a, sl_error *err) {
                          0, ACTS - 1, err));
     const sl_dims *x = &a->in[0].shape, *w = &a->in[1].shape;
     const int64_t inner = x->dims[x->rank - 1], cols = w->dims[w->rank - 1];
-    SL_TRY(sl_check_attr(a->label, "the last dim but one of b", w->dims[w->rank - 2], inner, inner,
-                         err));
+    SL_TRY(sl_check_attr(a->label, "the second-to-last dim of b", w->dims[w->rank - 2], inner,
+                         inner, err));
     SL_TRY(sl_check_attr(a->label, "the length of bias", a->in[2].shape.dims[0], cols, cols, err));
     const sl_dims left = batch_dims(x), right = batch_dims(w);
     a->out[0].dtype = a->in[0].dtype;
@@ -120,19 +120,18 @@ typedef struct {
     const double *gain, *shift;
     double eps;
     int64_t width;
-    bool centred;
 } norm;
 
 static void normalise(const norm *n, const double *x, double *out) {
     double mean = 0, square = 0;
-    for (int64_t i = 0; i < n->width && n->centred; i++) mean += x[i] / (double)n->width;
+    for (int64_t i = 0; i < n->width; i++) mean += x[i] / (double)n->width;
     for (int64_t i = 0; i < n->width; i++)
         square += (x[i] - mean) * (x[i] - mean) / (double)n->width;
     const double root = sqrt(square + n->eps);
     for (int64_t i = 0; i < n->width; i++) out[i] = (x[i] - mean) / root * n->gain[i] + n->shift[i];
 }
 
-static sl_status infer_residual(const sl_infer_args *a, sl_error *err) {
+sl_status infer_fused_residual_ln(const sl_infer_args *a, sl_error *err) {
     static const char *const names[] = {"x", "residual", "gain", "shift"};
     SL_TRY(sl_match(a,
                     "x float[..,D], residual float[..,D], gain float[D], shift float[D] "
@@ -145,11 +144,12 @@ static sl_status infer_residual(const sl_infer_args *a, sl_error *err) {
     return sl_check_extra(a, 4, "bias", &a->in[2], err);
 }
 
-static sl_status eval_residual(const sl_eval_args *a, float eps, bool centred, sl_error *err) {
+sl_status eval_fused_residual_ln(const sl_eval_args *a, sl_error *err) {
+    const double eps = (double)((const sl_fused_residual_ln_attrs *)a->attrs)->eps;
     const double *in[5] = {NULL};
     SL_TRY(sl_eval_inputs(a, a->in_count, in, err));
     const int64_t width = sl_eval_last_dim(a, 0);
-    const norm n = {in[2], in[3], (double)eps, width, centred};
+    const norm n = {in[2], in[3], eps, width};
     double *sum = a->out[0].data;
     for (int64_t i = 0; i < sl_type_elements(&a->in[0].type); i++) {
         sum[i] = in[0][i] + in[1][i] + (a->in_count > 4 ? in[4][i % width] : 0);
@@ -159,20 +159,9 @@ static sl_status eval_residual(const sl_eval_args *a, float eps, bool centred, s
     return SL_OK;
 }
 
-#define RESIDUAL(NAME, CENTRED)                                                                    \
-    sl_status infer_##NAME(const sl_infer_args *a, sl_error *err) {                                \
-        return infer_residual(a, err);                                                             \
-    }                                                                                              \
-    sl_status eval_##NAME(const sl_eval_args *a, sl_error *err) {                                  \
-        return eval_residual(a, ((const sl_##NAME##_attrs *)a->attrs)->eps, CENTRED, err);         \
-    }
-RESIDUAL(fused_residual_ln, true)
-RESIDUAL(fused_residual_rms_norm, false)
-#undef RESIDUAL
+/* ---- fused_attention_block, fused_transformer_layer ---- */
 
-/* ---- attention between two products ---- */
-
-/* What the two blocks have in common. */
+/* The common part of the two blocks. */
 typedef struct {
     uint32_t heads, bias, rope, interleaved;
     sl_attention_attrs_shared form;
@@ -183,7 +172,7 @@ static uint32_t mask_count(const block_form *b) {
     return sl_mask_is_tensor(b->form.mask);
 }
 
-/* x[B,S,E], qkv_w[E,3P], out_w[P,F] are the first inputs. */
+/* Checks the first inputs x[B,S,E], qkv_w[E,3P], out_w[P,F]. */
 static sl_status check_block(const sl_infer_args *a, const block_form *b, sl_error *err) {
     const sl_dims *x = &a->in[0].shape;
     const int64_t width = a->in[2].shape.dims[0];
@@ -202,7 +191,7 @@ static sl_status check_block(const sl_infer_args *a, const block_form *b, sl_err
                : SL_OK;
 }
 
-/* Biases of these lengths from input `at` on. */
+/* Checks biases of these lengths, from input `at` on. */
 static sl_status check_biases(const sl_infer_args *a, uint32_t at, const int64_t *lengths,
                               uint32_t count, sl_error *err) {
     static const char *const names[] = {"qkv_b", "out_b", "fc1_b", "fc2_b"};
@@ -275,7 +264,7 @@ sl_status infer_fused_transformer_layer(const sl_infer_args *a, sl_error *err) {
     return b.bias ? check_biases(a, 9 + mask_count(&b), lengths, 4, err) : SL_OK;
 }
 
-/* q, k and v of all heads, [B,heads,S,D] each, from rows of the three side by side. */
+/* Splits rows of q, k and v into heads, [B,heads,S,D] each. */
 static void split_heads(const sl_plain_attention *t, const double *rows, double *const to[3]) {
     const int64_t dim = t->key_dim, width = t->heads * dim;
     for (int64_t i = 0; i < t->batches * t->queries * 3 * width; i++) {
@@ -294,7 +283,7 @@ static void join_heads(const sl_plain_attention *t, const double *from, double *
     }
 }
 
-/* rope_apply, of the evaluator itself. */
+/* Calls the evaluator's rope_apply. */
 static sl_status turn_heads(const sl_eval_args *a, const sl_plain_attention *t, const block_form *b,
                             double *x, sl_error *err) {
     const sl_type type =
@@ -306,7 +295,7 @@ static sl_status turn_heads(const sl_eval_args *a, const sl_plain_attention *t, 
     return eval_rope_apply(&args, err);
 }
 
-/* The block's result, without out_w's product's residual. */
+/* The output of the attention block, without the residual. */
 static sl_status eval_block(const sl_eval_args *a, const block_form *b, double *out,
                             sl_error *err) {
     const double *in[SL_MAX_INPUTS] = {NULL};
@@ -347,7 +336,7 @@ sl_status eval_fused_attention_block(const sl_eval_args *a, sl_error *err) {
     return eval_block(a, &b, a->out[0].data, err);
 }
 
-/* out = norm(x + y), row by row; y is lost. */
+/* out = norm(x + y), for each row; overwrites y. */
 static void add_norm(const norm *n, const double *x, double *y, int64_t count, double *out) {
     for (int64_t i = 0; i < count; i++) y[i] += x[i];
     for (int64_t i = 0; i < count; i += n->width) normalise(n, y + i, out + i);
@@ -366,11 +355,11 @@ sl_status eval_fused_transformer_layer(const sl_eval_args *a, sl_error *err) {
     SL_TRY(sl_eval_scratch(a, rows * inner, &hidden, err));
     SL_TRY(sl_eval_scratch(a, count, &second, err));
     SL_TRY(eval_block(a, &b, second, err));
-    add_norm(&(norm){in[3], in[4], (double)attrs->eps1, width, true}, in[0], second, count, first);
+    add_norm(&(norm){in[3], in[4], (double)attrs->eps1, width}, in[0], second, count, first);
     multiply(&(product){first, in[5], b.bias ? biases[2] : NULL, rows, width, inner}, hidden);
     for (int64_t i = 0; i < rows * inner; i++) hidden[i] = activate(attrs->act, hidden[i]);
     multiply(&(product){hidden, in[6], b.bias ? biases[3] : NULL, rows, inner, width}, second);
-    add_norm(&(norm){in[7], in[8], (double)attrs->eps2, width, true}, first, second, count,
+    add_norm(&(norm){in[7], in[8], (double)attrs->eps2, width}, first, second, count,
              a->out[0].data);
     return SL_OK;
 }

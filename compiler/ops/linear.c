@@ -1,9 +1,9 @@
-/* linear.c - Products of activations and weights, alone and fused with what follows. */
+/* linear.c - Linear layers, alone and fused with other ops. */
 #include "compiler/ops/check.h"
 #include <stdio.h>
 #include <string.h>
 
-/* Of the same length, so that one can be written over the other. */
+/* Of equal length, so that one can be written over the other. */
 static const char weight[] = "weight", panels[] = "panels";
 _Static_assert(sizeof weight == sizeof panels, "class names of one length");
 
@@ -20,10 +20,10 @@ sl_status infer_linear(const sl_infer_args *a, sl_error *err) {
     return sl_match_product(a, "x rows[T,K], w weight[N,K] -> f32[T,N]", err);
 }
 
-/* Rows of x, x_stride apart, times those of a weight, to rows of out. */
+/* Rows of x, x_stride apart, times the rows of a weight, to rows of out. */
 typedef struct {
     const double *x;
-    double *out, *row; /* row: room for one of w */
+    double *out, *row; /* row: scratch for one row of w */
     int64_t rows, inner, x_stride, out_stride;
 } product;
 
@@ -55,7 +55,7 @@ sl_status infer_linear_heads(const sl_infer_args *a, sl_error *err) {
     return sl_match(a, "x f32[T,heads,K], w weight[heads,N,K] -> f32[T,heads,N]", err);
 }
 
-/* Matrix `index` of those that w stacks. */
+/* Matrix `index` of a stack. */
 static sl_eval_tensor matrix_of(const sl_eval_tensor *w, int64_t index) {
     const sl_dims *shape = &w->type.shape;
     sl_eval_tensor matrix = {.type =
@@ -130,7 +130,7 @@ sl_status eval_linear_triple(const sl_eval_args *a, sl_error *err) {
     return eval_products(a, 3, err);
 }
 
-/* By number of act. */
+/* Indexed by the attribute act. */
 static const sl_op activations[] = {SL_OP_COUNT, SL_OP_relu,    SL_OP_silu,
                                     SL_OP_gelu,  SL_OP_sigmoid, SL_OP_tanh};
 enum { ACTIVATIONS = sizeof activations / sizeof activations[0] };

@@ -2,7 +2,7 @@
 #include "compiler/ops/numbers.h"
 #include <math.h>
 
-/* What all have: labels, and perhaps a weight for each class, after `own` inputs. */
+/* Checks the labels, and the optional class weights after `own` inputs. */
 static sl_status check_labels(const sl_infer_args *a, const uint32_t labels_and_own[2],
                               int64_t classes, sl_error *err) {
     const uint32_t own = labels_and_own[1];
@@ -19,7 +19,7 @@ static int64_t last_of(const sl_type *type) {
     return type->shape.dims[type->shape.rank - 1];
 }
 
-/* The label of a row, -1 where it is ignored, and its weight. */
+/* The label of a row, -1 if it is ignored, and its weight. */
 typedef struct {
     const double *labels, *weights;
     sl_dtype dtype;
@@ -57,7 +57,7 @@ sl_status infer_softmax_cross_entropy(const sl_infer_args *a, sl_error *err) {
     return check_labels(a, (uint32_t[2]){1, 2}, last_of(&a->in[0]), err);
 }
 
-/* softmax_cross_entropy, or nll. */
+/* softmax_cross_entropy or nll. */
 static sl_status eval_loss(const sl_eval_args *a, bool of_logits, sl_error *err) {
     const sl_softmax_cross_entropy_attrs *attrs = a->attrs;
     const double *in[3] = {0};

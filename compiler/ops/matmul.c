@@ -1,7 +1,7 @@
-/* matmul.c - Matrix products with batch dims that broadcast. */
+/* matmul.c - Matrix products with broadcast batch dims. */
 #include "compiler/ops/numbers.h"
 
-/* The dims in front of a matrix. */
+/* All dims but the last two. */
 static sl_dims batch_of(const sl_dims *shape) {
     sl_dims batch = *shape;
     batch.rank -= 2;
@@ -26,8 +26,9 @@ sl_status sl_matmul_shape(const sl_infer_args *a, sl_dims *out, sl_error *err) {
                            i ? "b" : "a", sl_type_format(&a->in[i], x, sizeof x));
     const int64_t inner = left->dims[left->rank - 1];
     if (right->dims[right->rank - 2] != inner)
-        return sl_fail(err, SL_INVALID, "%s: b is %s, its last dim but one must be %lld as in a %s",
-                       a->label, sl_type_format(&a->in[1], y, sizeof y), (long long)inner,
+        return sl_fail(err, SL_INVALID,
+                       "%s: b is %s, its second-to-last dim must be %lld as in a %s", a->label,
+                       sl_type_format(&a->in[1], y, sizeof y), (long long)inner,
                        sl_type_format(&a->in[0], x, sizeof x));
     const sl_dims left_batch = batch_of(left), right_batch = batch_of(right);
     SL_TRY(sl_broadcast(a->label, &left_batch, &right_batch, out, err));
@@ -36,7 +37,7 @@ sl_status sl_matmul_shape(const sl_infer_args *a, sl_dims *out, sl_error *err) {
     return SL_OK;
 }
 
-/* Slots of both factors and of the product, whose element type is dtype. */
+/* Slots of both operands and of the product, whose element type is dtype. */
 static void multiply(sl_dtype dtype, const double *const factors[2], double *out,
                      const int64_t mkn[3]) {
     const int64_t rows = mkn[0], inner = mkn[1], cols = mkn[2], slots = sl_slots_of(dtype);

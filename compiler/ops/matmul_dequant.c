@@ -16,7 +16,7 @@ static sl_status gguf_scheme_of(const char *label, const char *text, sl_scheme *
                    label, text);
 }
 
-/* The columns in rows of so many bytes; fails unless they are whole blocks. */
+/* The number of columns in rows of this many bytes; fails unless they are whole blocks. */
 static sl_status cols_of(const char *label, const sl_scheme *scheme, int64_t bytes, int64_t *out,
                          sl_error *err) {
     const sl_gguf_layout *l = scheme->gguf;
@@ -41,7 +41,7 @@ static sl_status check_w(const sl_infer_args *a, const sl_scheme *scheme, sl_err
                    scheme->name);
 }
 
-/* The block must be 0 where the scheme has its own, and positive where it does not. */
+/* The block must be 0 if the scheme has a fixed one, else positive. */
 static sl_status block_of(const sl_infer_args *a, const sl_scheme *scheme, int64_t *out,
                           sl_error *err) {
     const sl_dequant_matmul_attrs *attrs = a->attrs;
@@ -52,7 +52,7 @@ static sl_status block_of(const sl_infer_args *a, const sl_scheme *scheme, int64
     return SL_OK;
 }
 
-/* Parameters after x and w: a scale for each block and column, and what else there is. */
+/* Checks the params after x and w: a scale per block and column, and others that the scheme has. */
 static sl_status check_params(const sl_infer_args *a, const sl_scheme *scheme, int64_t block,
                               sl_error *err) {
     const int64_t inner = a->in[1].shape.dims[0];
@@ -106,7 +106,7 @@ sl_status infer_dequant_matmul(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-/* Bytes of an input of bytes. */
+/* An input of type u8 or i8 as bytes. */
 static sl_status bytes_of(const sl_eval_args *a, uint32_t input, uint8_t **out, sl_error *err) {
     const sl_eval_tensor *t = &a->in[input];
     const int64_t count = sl_type_elements(&t->type);
@@ -130,7 +130,7 @@ static sl_status floats_of(const sl_eval_args *a, uint32_t input, float **out, s
     return SL_OK;
 }
 
-/* Column n of the weights, whole. */
+/* Decodes the whole column n of the weights. */
 static void decode_column(const sl_packed *p, int64_t n, float *out) {
     for (int64_t k = 0; k < p->inner; k += SL_PACKED_STEP) {
         const int64_t left = p->inner - k;

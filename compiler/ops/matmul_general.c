@@ -3,7 +3,7 @@
 
 /* ---- dot_general ---- */
 
-/* Dims of one operand: for each, which role it has. */
+/* The dims of one operand, by role. */
 typedef struct {
     uint32_t rank, batch[SL_MAX_RANK], contract[SL_MAX_RANK], rest[SL_MAX_RANK];
     uint32_t batch_count, contract_count, rest_count;
@@ -40,7 +40,7 @@ static sl_status roles_of(const sl_infer_args *a, uint32_t input, dim_roles *out
     return SL_OK;
 }
 
-/* As many dims on both sides, of the same sizes. */
+/* Checks that both sides have as many dims, of the same sizes. */
 static sl_status check_pairs(const sl_infer_args *a, const char *what, const uint32_t counts[2],
                              const uint32_t *const axes[2], sl_error *err) {
     if (counts[0] != counts[1])
@@ -85,7 +85,7 @@ sl_status infer_dot_general(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-/* Element of an operand whose dims `axes` stand at an index over all of them. */
+/* Offset of the element whose dims `axes` have the given linear index. */
 static int64_t offset_of(const sl_dims *shape, const uint32_t *axes, uint32_t count,
                          int64_t *index) {
     int64_t offset = 0;

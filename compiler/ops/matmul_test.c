@@ -1,6 +1,6 @@
-/* matmul_test.c - Products, systems, packed weights, losses and numbers in few bits: against NumPy
- * and PyTorch (tests/data/ops/linear.json, quant.json, made by tools/make_linear_fixtures.py),
- * finite differences, and their refusals. */
+/* matmul_test.c - Matrix products, linear systems, packed weights, losses and quantised numbers:
+ * against NumPy and PyTorch (tests/data/ops/linear.json, quant.json, made by
+ * tools/make_linear_fixtures.py), finite differences, and error messages. */
 #include "core/schemes.h"
 #include "tests/support/node_case.h"
 
@@ -36,7 +36,7 @@ static void few_bits_match_their_fixtures(void **state) {
 
 /* ---- gradients ---- */
 
-/* dloss times the gradient, against differences of the losses in f64. */
+/* Compares the gradient with finite differences of the loss in f64. */
 static void check_loss(const char *forward_op, const char *backward_op, const char *attrs,
                        const char *backward_attrs) {
     node_case forward, backward;
@@ -70,7 +70,7 @@ static void gradients_of_losses_are_differences(void **state) {
 
 /* ---- packed weights ---- */
 
-/* Every GGUF type: what its name in a scheme decodes, and no other bytes of a block are read. */
+/* Every GGUF type is a scheme under its name, and decoding reads only the bytes of its block. */
 static void schemes_are_named(void **state) {
     (void)state;
     sl_scheme scheme;
@@ -87,7 +87,7 @@ static void schemes_are_named(void **state) {
     assert_true(sl_scheme_find("nvfp4", &scheme) && !scheme.gguf);
 }
 
-/* Blocks as the gguf package decodes them (tests/data/blocks/gguf.bin). */
+/* Blocks decode as in the gguf package (tests/data/blocks/gguf.bin). */
 static void blocks_decode_as_the_package_does(void **state) {
     (void)state;
     FILE *file = fopen("tests/data/blocks/gguf.bin", "rb");
@@ -123,7 +123,7 @@ static void blocks_decode_as_the_package_does(void **state) {
     assert_int_equal(fclose(file), 0);
 }
 
-/* ---- refusals ---- */
+/* ---- errors ---- */
 
 static void singular_systems_are_refused(void **state) {
     (void)state;

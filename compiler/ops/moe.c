@@ -21,8 +21,8 @@ sl_status infer_route(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-/* The largest logit that is not among the first `taken` chosen; the lower index of equals.  -1 when
- * none of those left is a number. */
+/* The largest logit that is not among the first `taken` chosen; ties: the lower index.  -1 if all
+ * that are left are NaN. */
 static int64_t best_left(const double *logits, int64_t count, const double *chosen,
                          uint32_t taken) {
     int64_t best = -1;
@@ -45,7 +45,7 @@ sl_status eval_route(const sl_eval_args *a, sl_error *err) {
             const int64_t best = best_left(logits, experts, chosen, j);
             if (best < 0)
                 return sl_fail(err, SL_INVALID,
-                               "%s: row %lld has fewer than %u logits that are numbers", a->label,
+                               "%s: row %lld has fewer than %u logits that are not NaN", a->label,
                                (long long)t, attrs->k);
             chosen[j] = (double)best;
         }
@@ -79,7 +79,8 @@ sl_status infer_route_groups(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-/* The largest number among x, the lower index of equals, which is taken out; -1 when none is. */
+/* Removes the largest number from x and returns its index (ties: the lower one); -1 if there is
+ * none. */
 static int64_t take_largest(double *x, int64_t count) {
     int64_t best = -1;
     for (int64_t i = 0; i < count; i++)
@@ -88,7 +89,7 @@ static int64_t take_largest(double *x, int64_t count) {
     return best;
 }
 
-/* The sum of a group's two largest numbers, or its only one; NaN where it has none. */
+/* The sum of a group's two largest numbers, or its only one; NaN if it has none. */
 static double group_score(const double *x, int64_t count) {
     double first = -INFINITY, second = -INFINITY;
     int64_t numbers = 0;
@@ -101,7 +102,7 @@ static double group_score(const double *x, int64_t count) {
     return numbers == 0 ? NAN : numbers == 1 ? first : first + second;
 }
 
-/* Copies the experts of the best groups from one row to another. */
+/* Copies the experts of the best groups. */
 static void keep_groups(const double *from, double *to, int64_t experts,
                         const sl_route_groups_attrs *attrs, double *scores) {
     const int64_t size = experts / attrs->groups;
@@ -120,7 +121,7 @@ static sl_status choose_experts(const sl_eval_args *a, int64_t t, double *left, 
         const int64_t best = take_largest(left, sl_eval_dim(a, 0, 1));
         if (best < 0)
             return sl_fail(err, SL_INVALID,
-                           "%s: row %lld has fewer than %u logits that are numbers", a->label,
+                           "%s: row %lld has fewer than %u logits that are not NaN", a->label,
                            (long long)t, k);
         chosen[j] = (double)best;
     }
@@ -154,7 +155,7 @@ sl_status eval_route_groups(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-/* ---- grouping ---- */
+/* ---- moe_group ---- */
 
 sl_status infer_moe_group(const sl_infer_args *a, sl_error *err) {
     SL_TRY(sl_match(a, "chosen i32[T,k], experts weight[E,I,H]", err));
@@ -194,7 +195,7 @@ sl_status eval_moe_group(const sl_eval_args *a, sl_error *err) {
     return request_experts(a, starts, experts, err);
 }
 
-/* Pairs and experts of an op whose first inputs are x, order and starts. */
+/* Checks the pairs and experts of an op whose first inputs are x, order and starts. */
 static sl_status infer_experts(const sl_infer_args *a, const sl_type *matrices, uint32_t k,
                                sl_error *err) {
     const int64_t rows = a->in[0].shape.dims[0], width = a->in[0].shape.dims[1];
@@ -229,14 +230,14 @@ sl_status infer_moe_ffn_biased(const sl_infer_args *a, sl_error *err) {
     return infer_experts(a, &a->in[6], attrs->k, err);
 }
 
-/* What running one expert needs. */
+/* The operands and scratch of moe_ffn. */
 typedef struct {
     const double *x, *order, *starts;
     const double *gate_bias, *up_bias, *down_bias; /* of all experts, or NULL */
     double *out;
     int64_t hidden, width, experts, k;
     bool quantised;
-    double limit, alpha;          /* with biases */
+    double limit, alpha;          /* only with biases */
     double *row, *up_row, *inner; /* scratch: [max(hidden, width)] twice, [pairs, width] */
 } ffn;
 
@@ -251,7 +252,7 @@ static double dot(const double *x, const double *y, int64_t count) {
     return sum;
 }
 
-/* What goes into down, of outputs `i` of gate and up. */
+/* One input of the down projection, from outputs i of gate and up. */
 static double activate(const ffn *f, int64_t i, double gate, double up) {
     if (!f->gate_bias) return sl_silu(gate) * up;
     gate += f->gate_bias[i];
@@ -261,7 +262,8 @@ static double activate(const ffn *f, int64_t i, double gate, double up) {
     return (up + 1) * gate * sl_sigmoid(f->alpha * gate);
 }
 
-/* Pairs order[begin, end), which all chose the leased expert; every row is decoded once. */
+/* Runs the pairs order[begin, end), which all chose the leased expert; every weight row is decoded
+ * once. */
 static void run_expert(const ffn *f, const sl_expert_lease *lease, int64_t begin, int64_t end) {
     for (int64_t i = 0; i < f->width; i++) {
         decode(&lease->gate, i, f->row);
@@ -302,7 +304,7 @@ static sl_status run_lease(const sl_eval_args *a, const ffn *f, const sl_expert_
     return SL_OK;
 }
 
-/* The operands that the op has besides x, order and starts are set already, and so is k. */
+/* Fills in the common operands; k and the op's other operands are already set. */
 static sl_status ffn_open(const sl_eval_args *a, const sl_eval_tensor *matrices, ffn *f,
                           sl_error *err) {
     const double *in[3];

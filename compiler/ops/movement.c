@@ -19,7 +19,7 @@ static sl_status wrong_count(const sl_infer_args *a, const sl_dims *wanted, sl_e
                    sl_type_format(&target, shape, sizeof shape));
 }
 
-/* Rows of groups keep their bytes when no row has padding, before or after. */
+/* A reshape of grouped rows (a8) keeps their bytes if no row has padding, before or after. */
 static sl_status check_groups(const sl_infer_args *a, const sl_dims *to, sl_error *err) {
     const sl_dims *from = &a->in[0].shape;
     if (from->rank > 1 && to->rank > 1 && from->dims[from->rank - 1] % SL_GROUP_COLS == 0 &&
@@ -66,13 +66,13 @@ sl_status eval_reshape(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-/* ---- elements at steps: out[i, j, ..] = x[offset + i * strides[0] + j * strides[1] + ..] ---- */
+/* ---- strided copies: out[i, j, ..] = x[offset + i * strides[0] + j * strides[1] + ..] ---- */
 
 typedef struct {
     int64_t offset, strides[SL_MAX_RANK];
 } steps;
 
-/* As x lies. */
+/* The contiguous strides of x. */
 static steps steps_of(const sl_dims *x) {
     steps s = {0};
     for (uint32_t d = 0; d < x->rank; d++) s.strides[d] = sl_dims_tail(x, d + 1);
@@ -139,7 +139,7 @@ static int64_t clamp(int64_t value, int64_t low, int64_t high) {
     return value < low ? low : value > high ? high : value;
 }
 
-/* Where start:end:step of an axis of `size` begins, and how many elements it has. */
+/* The first element of start:end:step of an axis of `size`, and the number of elements. */
 static int64_t slice_range(int64_t start, int64_t end, int64_t step, int64_t size, int64_t *from) {
     const int64_t low = step < 0 ? -1 : 0, high = step < 0 ? size - 1 : size;
     *from = clamp(start < 0 ? start + size : start, low, high);
@@ -229,7 +229,7 @@ sl_status eval_expand(const sl_eval_args *a, sl_error *err) {
     return eval_steps(a, &s, err);
 }
 
-/* ---- parts of one axis ---- */
+/* ---- concat, split ---- */
 
 sl_status infer_concat(const sl_infer_args *a, sl_error *err) {
     if (!a->in_count) return sl_fail(err, SL_INVALID, "%s: no parts, at least 1 wanted", a->label);
@@ -255,14 +255,14 @@ sl_status infer_concat(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-/* A part of one axis, from element `at` on. */
+/* A part of one axis, from index `at` on. */
 typedef struct {
     const sl_type *whole, *part;
     uint32_t axis;
     int64_t at;
 } place;
 
-/* Copies the stretches of dims[axis..] of a part from or to their places in the whole. */
+/* Copies the contiguous runs of dims[axis..] of a part from or to the whole tensor. */
 static void copy_part(const place *p, const double *from, double *to, bool joins) {
     const int64_t unit = sl_unit(p->whole->dtype);
     const int64_t inner = sl_dims_tail(&p->whole->shape, p->axis + 1);
@@ -322,21 +322,7 @@ sl_status eval_split(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status infer_split_halves(const sl_infer_args *a, sl_error *err) {
-    return sl_match(a, "x f32[..,2D] -> f32[..,D], f32[..,D]", err);
-}
-
-sl_status eval_split_halves(const sl_eval_args *a, sl_error *err) {
-    const double *x;
-    SL_TRY(sl_eval_inputs(a, 1, &x, err));
-    const int64_t width = sl_eval_last_dim(a, 0), half = width / 2;
-    for (int64_t at = 0; at < sl_type_elements(&a->in[0].type); at += width)
-        for (int part = 0; part < 2; part++)
-            memcpy(a->out[part].data + at / 2, x + at + part * half, (size_t)half * sizeof *x);
-    return SL_OK;
-}
-
-/* ---- with elements that are not of x ---- */
+/* ---- pad, triangles ---- */
 
 enum { PAD_VALUE, PAD_REFLECT, PAD_EDGE, PAD_WRAP };
 
@@ -359,13 +345,14 @@ sl_status infer_pad(const sl_infer_args *a, sl_error *err) {
         SL_TRY(sl_check_attr(a->label, "after", after, -size - before, most, err));
         const bool grows = before > 0 || after > 0;
         if (attrs->mode != PAD_VALUE && grows && size == 0)
-            return sl_refuse(a, 0, "x", "not empty to be padded with its own elements", err);
+            return sl_refuse(a, 0, "x", "nonempty to be padded with its own elements", err);
         a->out[0].shape.dims[d] = before + size + after;
     }
     return SL_OK;
 }
 
-/* Which of n elements stands at i, beyond them perhaps; -1 for the value. */
+/* The index in [0, n) that position i (possibly outside) reads in a padding mode; -1: the fill
+ * value. */
 static int64_t padded(int64_t i, int64_t n, uint32_t mode) {
     if (i >= 0 && i < n) return i;
     if (mode == PAD_VALUE) return -1;
@@ -397,7 +384,7 @@ sl_status eval_pad(const sl_eval_args *a, sl_error *err) {
 
 sl_status infer_trilu(const sl_infer_args *a, sl_error *err) {
     SL_TRY(infer_plain(a, err));
-    if (a->in[0].shape.rank < 2) return sl_refuse(a, 0, "x", "of two dims at least", err);
+    if (a->in[0].shape.rank < 2) return sl_refuse(a, 0, "x", "of at least two dims", err);
     return sl_check_attr(a->label, "upper", ((const sl_trilu_attrs *)a->attrs)->upper, 0, 1, err);
 }
 

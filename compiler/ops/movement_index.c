@@ -2,7 +2,7 @@
 #include "compiler/ops/operand.h"
 #include <string.h>
 
-/* x any plain type, indices after it. */
+/* Checks x of any plain type, followed by indices. */
 static sl_status infer_indexed(const sl_infer_args *a, sl_error *err) {
     SL_TRY(sl_check_kinds(a, 0, "x", SL_PLAIN, err));
     a->out[0] = a->in[0];
@@ -58,7 +58,7 @@ sl_status infer_gather_backward(const sl_infer_args *a, sl_error *err) {
     SL_TRY(sl_check_kinds(a, 1, "dy", SL_FLOATS, err));
     const sl_dims *indices = &a->in[0].shape, *dy = &a->in[1].shape;
     if (dy->rank < indices->rank)
-        return sl_refuse(a, 1, "dy", "of as many dims as indices at least", err);
+        return sl_refuse(a, 1, "dy", "of at least as many dims as indices", err);
     const uint32_t rank = dy->rank - indices->rank + 1;
     uint32_t axis;
     SL_TRY(check_result_rank(a, rank, err));
@@ -75,7 +75,7 @@ sl_status infer_gather_backward(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-/* Adds updates [outer, indices, inner] to zeros [outer, size, inner]. */
+/* Scatter-add of updates [outer, indices, inner] to zeros [outer, size, inner]. */
 static sl_status add_at(const sl_eval_args *a, int64_t size, int64_t inner, sl_error *err) {
     const double *in[2];
     int64_t *indices;
@@ -121,9 +121,9 @@ sl_status eval_scatter_add(const sl_eval_args *a, sl_error *err) {
                   sl_dims_tail(&a->out[0].type.shape, 1), err);
 }
 
-/* ---- one index per element ---- */
+/* ---- take_along, scatter ---- */
 
-/* Indices have the rank of x and, except along axis, at most its dims. */
+/* Checks that indices have the rank of x and, except along axis, at most its dims. */
 static sl_status check_along(const sl_infer_args *a, int64_t given, sl_error *err) {
     SL_TRY(infer_indexed(a, err));
     const sl_dims *x = &a->in[0].shape, *indices = &a->in[1].shape;
@@ -133,10 +133,10 @@ static sl_status check_along(const sl_infer_args *a, int64_t given, sl_error *er
     for (uint32_t d = 0; fits && d < x->rank; d++)
         fits = d == axis || indices->dims[d] <= x->dims[d];
     if (fits) return SL_OK;
-    return sl_refuse(a, 1, "indices", "of the rank of x, no dim but that of axis larger", err);
+    return sl_refuse(a, 1, "indices", "of the rank of x, and larger only along axis", err);
 }
 
-/* Where in x the element is that belongs to element i of indices. */
+/* Offset in x of the element that element i of the indices selects. */
 static sl_status place_along(const sl_eval_args *a, const int64_t *indices, uint32_t axis,
                              int64_t i, int64_t *out, sl_error *err) {
     const sl_dims *x = &a->in[0].type.shape, *own = &a->in[1].type.shape;
@@ -170,7 +170,7 @@ sl_status eval_take_along(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-/* Only numbers are combined. */
+/* Only numbers can be combined. */
 static sl_status check_combine(const sl_infer_args *a, uint32_t combine, sl_error *err) {
     SL_TRY(sl_check_attr(a->label, "combine", combine, SL_FOLD_SET, SL_FOLD_MIN, err));
     return combine == SL_FOLD_SET ? SL_OK : sl_check_kinds(a, 0, "x", SL_NUMBERS, err);
@@ -202,14 +202,14 @@ sl_status eval_scatter(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-/* ---- tuples of indices ---- */
+/* ---- gather_nd, scatter_nd ---- */
 
-/* The length of a tuple: the last dim of indices. */
+/* The length of an index tuple: the last dim of indices. */
 static sl_status check_tuples(const sl_infer_args *a, uint32_t batch, uint32_t *out,
                               sl_error *err) {
     SL_TRY(infer_indexed(a, err));
     const sl_dims *x = &a->in[0].shape, *indices = &a->in[1].shape;
-    if (indices->rank == 0) return sl_refuse(a, 1, "indices", "of one dim at least", err);
+    if (indices->rank == 0) return sl_refuse(a, 1, "indices", "of at least one dim", err);
     SL_TRY(sl_check_attr(a->label, "batch_dims", batch, 0, (int64_t)indices->rank - 1, err));
     SL_TRY(sl_check_attr(a->label, "batch_dims", batch, 0, x->rank, err));
     SL_TRY(sl_check_attr(a->label, "the last dim of indices", indices->dims[indices->rank - 1], 0,
@@ -234,7 +234,7 @@ sl_status infer_gather_nd(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-/* Where the slice of a tuple starts among those of its batch. */
+/* Index of the slice that a tuple selects, within its batch. */
 static sl_status place_tuple(const sl_eval_args *a, const int64_t *tuple, uint32_t batch,
                              uint32_t length, int64_t *out, sl_error *err) {
     const sl_dims *x = &a->in[0].type.shape;
@@ -303,7 +303,7 @@ sl_status eval_scatter_nd(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-/* ---- a part at a place ---- */
+/* ---- dynamic_slice, dynamic_update_slice ---- */
 
 static sl_status check_starts(const sl_infer_args *a, uint32_t input, sl_error *err) {
     SL_TRY(sl_check_indices(a, input, "starts", err));
@@ -322,7 +322,7 @@ sl_status infer_dynamic_slice(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-/* Where in x element i of a part is. */
+/* Offset in x of element i of the slice. */
 static int64_t place_in_part(const sl_dims *x, const sl_dims *part, const int64_t *starts,
                              int64_t i) {
     int64_t at = 0;
@@ -353,7 +353,8 @@ sl_status infer_dynamic_update_slice(const sl_infer_args *a, sl_error *err) {
     const sl_dims *x = &a->in[0].shape, *update = &a->in[1].shape;
     bool fits = a->in[1].dtype == a->in[0].dtype && update->rank == x->rank;
     for (uint32_t d = 0; fits && d < x->rank; d++) fits = update->dims[d] <= x->dims[d];
-    if (!fits) return sl_refuse(a, 1, "update", "like x, no dim larger", err);
+    if (!fits)
+        return sl_refuse(a, 1, "update", "of the type and rank of x, with no larger dim", err);
     a->out[0] = a->in[0];
     return SL_OK;
 }
@@ -371,7 +372,7 @@ sl_status eval_dynamic_update_slice(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-/* ---- made of indices ---- */
+/* ---- iota, one_hot ---- */
 
 sl_status infer_iota(const sl_infer_args *a, sl_error *err) {
     const sl_iota_attrs *attrs = a->attrs;

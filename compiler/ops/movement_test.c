@@ -1,5 +1,5 @@
-/* movement_test.c - Ops that move, fold and order elements: against NumPy and PyTorch
- * (tests/data/ops/movement.json), their text form, and what they refuse. */
+/* movement_test.c - Ops that move, reduce and sort elements: against NumPy and PyTorch
+ * (tests/data/ops/movement.json), their text form, and error messages. */
 #include "tests/support/op_fixture.h"
 
 static const char path[] = "tests/data/ops/movement.json";
@@ -31,7 +31,7 @@ static void every_op_matches_its_fixtures(void **state) {
 #undef SL_FAMILY
     };
     for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++)
-        if (seen[ops[i]] < 3 && ops[i] != SL_OP_split_halves) /* ops_test.c has it */
+        if (seen[ops[i]] < 3)
             fail_msg("%s has %u fixtures", sl_op_info_of(ops[i])->name, seen[ops[i]]);
 }
 
@@ -46,7 +46,7 @@ static void text_parses_back(void **state) {
     each_fixture(path, round_trip, seen);
 }
 
-/* ---- refusals ---- */
+/* ---- errors ---- */
 
 static void shapes_are_checked(void **state) {
     (void)state;
@@ -94,9 +94,9 @@ static void shapes_are_checked(void **state) {
     fixture_rejects("pad", "before = [0], after = [1], mode = 0", TYPES("f32[3]", "i32[]"),
                     "pad: value is i32[], must be one element of the type of x");
     fixture_rejects("pad", "before = [0], after = [1], mode = 2", TYPES("f32[0]", "f32[]"),
-                    "pad: x is f32[0], must be not empty to be padded with its own elements");
+                    "pad: x is f32[0], must be nonempty to be padded with its own elements");
     fixture_rejects("trilu", "", TYPES("f32[3]"),
-                    "trilu: x is f32[3], must be of two dims at least");
+                    "trilu: x is f32[3], must be of at least two dims");
     fixture_rejects("iota", "shape = [3], axis = 1, dtype = i32", (const char *const[]){NULL},
                     "iota: axis is 1, must be -1 to 0");
     fixture_rejects("iota", "shape = [3], axis = 0, dtype = bool", (const char *const[]){NULL},
@@ -118,8 +118,8 @@ static void indices_are_checked(void **state) {
     fixture_rejects("gather_nd", "batch_dims = 1", TYPES("f32[2,2]", "i32[3,1]"),
                     "gather_nd: indices is i32[3,1], must be like x in its batch dims");
     fixture_rejects("take_along", "axis = 0", TYPES("f32[2,2]", "i32[3,3]"),
-                    "take_along: indices is i32[3,3], must be of the rank of x, no dim but that of "
-                    "axis larger");
+                    "take_along: indices is i32[3,3], must be of the rank of x, and larger only "
+                    "along axis");
     fixture_rejects("scatter", "combine = 5", TYPES("f32[2]", "i32[1]", "f32[1]"),
                     "scatter: combine is 5, must be 0 to 4");
     fixture_rejects("scatter", "combine = 1", TYPES("bool[2]", "i32[1]", "bool[1]"),
@@ -140,7 +140,8 @@ static void indices_are_checked(void **state) {
     fixture_rejects("dynamic_slice", "sizes = [1]", TYPES("f32[2]", "i64[2]"),
                     "dynamic_slice: starts is i64[2], must be i64[1] (one per dim of x)");
     fixture_rejects("dynamic_update_slice", "", TYPES("f32[2]", "f32[3]", "i64[1]"),
-                    "dynamic_update_slice: update is f32[3], must be like x, no dim larger");
+                    "dynamic_update_slice: update is f32[3], must be of the type and rank of x, "
+                    "with no larger dim");
     fixture_rejects("one_hot", "axis = 0, depth = 3", TYPES("i32[2]", "f32[3]"),
                     "one_hot: values is f32[3], must be f32[2] (those of elsewhere and of the "
                     "place)");
@@ -180,9 +181,9 @@ static void reductions_are_checked(void **state) {
                     "argsort: descending is 2, must be 0 to 1");
 }
 
-/* ---- gradients against differences ---- */
+/* ---- gradients against finite differences ---- */
 
-/* A sum of what a forward op gives, weighted by dy. */
+/* The sum of a forward op's results, weighted by dy. */
 static double weighted(fixture *f, const double *dy) {
     sl_eval_tensor out[MOST_TENSORS] = {0};
     if (fixture_eval(f, out) != SL_OK) fail_msg("%s", f->err.message);
@@ -207,8 +208,8 @@ static double place(int64_t i) {
     return (double)(i * 5 % 3);
 }
 
-/* The op that has the gradient of `forward`.  Its inputs are, as `wants` says, x or indices (i) of
- * forward, its result y, and dy (d). */
+/* The gradient op of `forward`.  `wants` lists its inputs: x or indices (i) of the forward op, its
+ * result y, and dy (d). */
 typedef struct {
     const char *forward, *attrs, *backward, *backward_attrs, *wants;
 } gradient;

@@ -1,11 +1,10 @@
-/* norm.c - Norms over given axes, and their gradients.
- *
- * layer_norm and group_norm both normalise stretches of consecutive elements. */
+/* norm.c - Norms over given axes, and their gradients.  layer_norm and group_norm both normalise
+ * runs of consecutive elements. */
 #include "compiler/ops/alike.h"
 #include <math.h>
 
-/* Stretches of `width` elements; element i of stretch r has factor (r % groups * width + i) / inner
- * of gain. */
+/* Runs of `width` elements; element i of run r uses entry (r % groups * width + i) / inner of
+ * gain. */
 typedef struct {
     int64_t stretches, width, groups, inner;
     double eps;
@@ -25,7 +24,7 @@ static int64_t factor_at(const extents *e, int64_t stretch, int64_t i) {
     return (stretch % e->groups * e->width + i) / e->inner;
 }
 
-/* The mean of a stretch and 1 / sqrt(variance + eps). */
+/* The mean of a run and 1 / sqrt(variance + eps). */
 typedef struct {
     double mean, inverse;
 } moments;
@@ -93,7 +92,7 @@ static sl_status eval_backward_gain(const sl_eval_args *a, const extents *e, sl_
 
 /* ---- layer norm ---- */
 
-/* The axis, and gain with the dims from there on, where there is one. */
+/* Checks the axis, and that gain (if there is one) has the dims from it on. */
 static sl_status check_layer(const sl_infer_args *a, int64_t axis, uint32_t gains, sl_dims *tail,
                              sl_error *err) {
     static const char *const names[] = {"x", "gain", "bias"};
@@ -151,9 +150,9 @@ sl_status eval_layer_norm_backward_gain(const sl_eval_args *a, sl_error *err) {
     return eval_backward_gain(a, &e, err);
 }
 
-/* ---- over channels ---- */
+/* ---- norms over channels ---- */
 
-/* x[N,C,..], and inputs [first, last) of [C]. */
+/* Checks x[N,C,..] and inputs [first, last) of shape [C]. */
 static sl_status check_channels(const sl_infer_args *a, const char *const *names, uint32_t first,
                                 uint32_t last, sl_error *err) {
     SL_TRY(sl_check_rank(a, 0, names[0], 2, SL_MAX_RANK, err));

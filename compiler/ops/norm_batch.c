@@ -6,7 +6,7 @@ static uint32_t axis_of(const sl_type *type, int64_t axis) {
     return (uint32_t)(axis < 0 ? axis + type->shape.rank : axis);
 }
 
-/* Input `of` has C elements along the axis, all other inputs [C]. */
+/* Checks that input `of` has C elements along the axis, and that all others are [C]. */
 static sl_status check_axis(const sl_infer_args *a, uint32_t count, const char *const *names,
                             uint32_t of, int64_t axis, sl_error *err) {
     uint32_t at;

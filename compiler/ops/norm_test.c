@@ -1,5 +1,5 @@
-/* norm_test.c - Norms over chosen axes and their gradients: against PyTorch
- * (tests/data/ops/norm.json), finite differences, and their refusals. */
+/* norm_test.c - Norms over given axes and their gradients: against PyTorch
+ * (tests/data/ops/norm.json), finite differences, and error messages. */
 #include "tests/support/node_case.h"
 
 static void every_op_matches_its_fixtures(void **state) {

@@ -151,7 +151,7 @@ void sl_fold_slot(sl_dtype dtype, sl_fold fold_kind, double *into, const double 
     }
 }
 
-/* The least or largest integer. */
+/* The smallest or largest value of an integer type. */
 static int64_t last_integer(sl_dtype dtype, bool largest) {
     const uint32_t bits = sl_dtype_infos[dtype].bytes * 8;
     if (!is_signed(dtype)) return largest ? sl_wrap(dtype, -1) : 0;

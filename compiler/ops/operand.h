@@ -1,5 +1,5 @@
-/* operand.h - What ops on any plain type share: checks of operands that may be empty, axes, and
- * arithmetic on slots (core/codec.h) as their element type has it. */
+/* operand.h - Shared by ops on any plain type: checks of operands that may be empty, axes, and
+ * arithmetic on slots (core/codec.h) in their element type. */
 #ifndef SL_COMPILER_OPS_OPERAND_H
 #define SL_COMPILER_OPS_OPERAND_H
 #include "compiler/ops/check.h"
@@ -19,26 +19,26 @@ SL_CHECKED sl_status sl_check_kinds(const sl_infer_args *a, uint32_t input, cons
 /* The same for indices: i32 or i64. */
 SL_CHECKED sl_status sl_check_indices(const sl_infer_args *a, uint32_t input, const char *name,
                                       sl_error *err);
-/* Fails unless input `input` has this type; why ends the message: "as x". */
+/* Fails unless input `input` has this type; `why` ends the message: "as x". */
 SL_CHECKED sl_status sl_check_type(const sl_infer_args *a, uint32_t input, const char *name,
                                    const sl_type *wanted, const char *why, sl_error *err);
-/* Fails with "must be" and what was wanted. */
+/* Fails with a message "... must be" what was wanted. */
 SL_CHECKED sl_status sl_refuse(const sl_infer_args *a, uint32_t input, const char *name,
                                const char *wanted, sl_error *err);
-/* Of axis, -rank to rank - 1, the one meant. */
+/* Normalises an axis in [-rank, rank). */
 SL_CHECKED sl_status sl_find_axis(const char *label, int64_t axis, uint32_t rank, uint32_t *out,
                                   sl_error *err);
-/* Which of rank axes are among those of a list, where each may be once. */
+/* Marks which of `rank` axes are in a list; each may occur once. */
 SL_CHECKED sl_status sl_check_axes(const char *label, const sl_dims *axes, uint32_t rank,
                                    bool found[SL_MAX_RANK], sl_error *err);
 
 /* Product of dims[0..before). */
 int64_t sl_dims_head(const sl_dims *dims, uint32_t before);
-/* Slots of an element. */
+/* Number of slots of an element. */
 static inline int64_t sl_unit(sl_dtype dtype) {
     return sl_dtype_infos[dtype].kind == SL_KIND_COMPLEX ? 2 : 1;
 }
-/* Element i of a tensor from element j of another of its type. */
+/* Copies element j of one tensor to element i of another of the same type. */
 static inline void sl_move(sl_dtype dtype, double *to, int64_t i, const double *from, int64_t j) {
     const int64_t unit = sl_unit(dtype);
     __builtin_memcpy(to + i * unit, from + j * unit, (size_t)unit * sizeof *to);
@@ -46,17 +46,17 @@ static inline void sl_move(sl_dtype dtype, double *to, int64_t i, const double *
 /* The indices of input `input` as integers in scratch. */
 SL_CHECKED sl_status sl_eval_integers(const sl_eval_args *a, uint32_t input, int64_t **out,
                                       sl_error *err);
-/* An index, -limit to limit - 1, as one in [0, limit). */
+/* Normalises an index in [-limit, limit) to [0, limit). */
 SL_CHECKED sl_status sl_eval_index(const sl_eval_args *a, int64_t index, int64_t limit,
                                    int64_t *out, sl_error *err);
 
 typedef enum { SL_FOLD_SET, SL_FOLD_ADD, SL_FOLD_MUL, SL_FOLD_MAX, SL_FOLD_MIN } sl_fold;
-/* Element x into another: integers wrap, NaN wins. */
+/* Combines element x into another: integers wrap, NaN propagates. */
 void sl_fold_slot(sl_dtype dtype, sl_fold kind, double *into, const double *x);
-/* What a fold of nothing gives. */
+/* The identity of a reduction. */
 void sl_fold_start(sl_dtype dtype, sl_fold kind, double *slot);
-/* The low bits of value, as dtype has them. */
+/* Truncates value to the bits of dtype. */
 int64_t sl_wrap(sl_dtype dtype, int64_t value);
-/* Whether x comes before y: NaN is greater than all others. */
+/* Whether x sorts before y: NaN is the largest. */
 bool sl_slot_less(sl_dtype dtype, const double *x, const double *y);
 #endif

@@ -1,9 +1,9 @@
-/* pool.c - What a window sees of each channel, as one number, and gradients of that. */
+/* pool.c - Pooling and its gradients. */
 #include "core/pool.h"
 #include "compiler/ops/windows.h"
 #include <math.h>
 
-/* Checks x and the attributes; places: how many windows there are along each axis. */
+/* Checks x and the attributes; places: the number of windows along each axis. */
 static sl_status check_pool(const sl_infer_args *a, uint32_t classes, int64_t *places,
                             sl_error *err) {
     const sl_pool_attrs *attrs = a->attrs;
@@ -20,7 +20,7 @@ static sl_status check_pool(const sl_infer_args *a, uint32_t classes, int64_t *p
 
 static sl_status infer_pool(const sl_infer_args *a, uint32_t classes, sl_error *err) {
     sl_type out = a->in[0];
-    if (out.shape.rank > SL_MAX_RANK) out.shape.rank = 0; /* which check_pool refuses */
+    if (out.shape.rank > SL_MAX_RANK) out.shape.rank = 0; /* check_pool rejects it */
     SL_TRY(check_pool(a, classes, out.shape.dims + 2, err));
     a->out[0] = out;
     return SL_OK;
@@ -32,7 +32,7 @@ static sl_window window_of(const sl_eval_args *a, const sl_type *x, const sl_typ
     return sl_window_of(&lists, attrs->kernel.items, x, y);
 }
 
-/* ---- one number from the elements of a window: reals, or integers modulo 2^64 ---- */
+/* ---- reduction of a window: reals, or integers modulo 2^64 ---- */
 
 typedef struct {
     double real;
@@ -128,7 +128,7 @@ sl_status infer_pool_mean(const sl_infer_args *a, sl_error *err) {
     return infer_pool(a, SL_FLOATS, err);
 }
 
-/* How many taps of window o lie in x, or with padding in that too. */
+/* The number of taps of window o that are inside x, or inside its padding if `padding`. */
 static int64_t taps_counted(const sl_window *w, int64_t o, bool padding) {
     int64_t count = 1;
     for (int axis = SL_MAX_SPATIAL - 1; axis >= 0; axis--) {
@@ -177,9 +177,9 @@ sl_status eval_lp_pool(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-/* ---- where the largest lies, and gradients ---- */
+/* ---- max_pool_indices, and gradients ---- */
 
-/* The first largest place of window o in a channel, or -1. */
+/* Position of the first maximum of window o in a channel; -1 if the window is empty. */
 static int64_t largest_place(const sl_window *w, sl_dtype dtype, const double *x, int64_t o) {
     int64_t best = -1;
     for (int64_t k = 0; k < sl_window_taps(w); k++) {
@@ -194,7 +194,7 @@ static int64_t largest_place(const sl_window *w, sl_dtype dtype, const double *x
     return best;
 }
 
-/* A place counted with the first spatial axis fastest. */
+/* A position counted with the first spatial axis fastest. */
 static int64_t column_major(const sl_window *w, int64_t place) {
     const int64_t c = place % w->in[2], b = place / w->in[2] % w->in[1];
     return place / w->in[2] / w->in[1] + w->in[0] * (b + w->in[1] * c);

@@ -1,11 +1,11 @@
-/* quant.c - Numbers to codes and back, and what training makes of them. */
+/* quant.c - Quantisation, dequantisation, and fake quantisation for training. */
 #include "compiler/ops/numbers.h"
 #include <math.h>
 
-/* ---- parameters: one, or one for each index of an axis ---- */
+/* ---- parameters: one, or one per index of an axis ---- */
 
-/* Fails unless the parameter has one element or as many as the axis of x has; its axis then is in
- * range. */
+/* Fails unless the parameter has one element or as many as the axis of x; in that case the axis
+ * must be in range. */
 static sl_status check_axis_param(const sl_infer_args *a, uint32_t input, const char *name,
                                   int64_t axis, sl_error *err) {
     const sl_dims *x = &a->in[0].shape, *shape = &a->in[input].shape;
@@ -24,7 +24,7 @@ static double param_at(const sl_eval_args *a, const double *params, int64_t coun
     return params[i / sl_dims_tail(x, at + 1) % count];
 }
 
-/* x / scale as x's type has it: in f32 unless it is f64. */
+/* x / scale in x's type: f32 unless it is f64. */
 static double quotient(sl_dtype dtype, double x, double scale) {
     return dtype == SL_DTYPE_f64 ? x / scale : (double)((float)x / (float)scale);
 }
@@ -99,7 +99,7 @@ static sl_status check_bits(const sl_infer_args *a, uint32_t bits, sl_error *err
 static double largest_code(uint32_t bits) {
     return ldexp(1, (int)bits - 1) - 1;
 }
-/* clamp(round(x / scale), -q, q) scale; 0 where scale is 0. */
+/* clamp(round(x / scale), -q, q) scale; 0 if scale is 0. */
 static double fake(sl_dtype dtype, double x, double scale, double q) {
     if (scale == 0) return 0;
     const double code = rint(quotient(dtype, x, scale));
@@ -131,7 +131,7 @@ sl_status infer_fake_quantize(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-/* The scale that a channel's largest magnitude and its state make, as x's type holds it. */
+/* The scale of a channel from its largest magnitude and its state, rounded to x's type. */
 static double scale_of(const sl_fake_quantize_attrs *attrs, sl_dtype dtype, double largest,
                        double state) {
     const double scale = quotient(dtype, largest, largest_code(attrs->bits));
@@ -165,9 +165,9 @@ sl_status eval_fake_quantize(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-/* ---- gradients, and scales that are learned ---- */
+/* ---- gradients, and learned scales ---- */
 
-/* x, scale and perhaps dy, alike. */
+/* Checks that x, scale and dy (if there is one) have the same type. */
 static sl_status check_scaled(const sl_infer_args *a, uint32_t bits, int64_t axis, bool has_dy,
                               sl_error *err) {
     SL_TRY(has_dy ? sl_match(a, "x float[..], scale float[C], dy float[..]", err)
@@ -198,7 +198,7 @@ static double slope_of(uint32_t ste, double z, double q) {
     }
 }
 
-/* dy times the slope that stands for rounding's. */
+/* dy times the straight-through derivative of rounding. */
 static sl_status eval_slopes(const sl_eval_args *a, uint32_t bits, int64_t axis, uint32_t ste,
                              sl_error *err) {
     const double *in[3];

@@ -1,4 +1,4 @@
-/* quant_a8.c - int8 activations, alone and after other ops. */
+/* quant_a8.c - int8 activations, alone and fused with other ops. */
 #include "compiler/ops/check.h"
 #include "core/codec.h"
 
@@ -6,7 +6,7 @@ sl_status infer_quantise(const sl_infer_args *a, sl_error *err) {
     return sl_match(a, "x f32[..,K] -> a8[..,K]", err);
 }
 
-/* One group of values as floats; in place, since every group is read before it is written. */
+/* Rounds one group of values to a8; may be in place, since a group is read before it is written. */
 static void quantise_group(const double *x, int64_t n, double *out) {
     const sl_type type = sl_type_make(SL_DTYPE_a8, 2, (int64_t)1, n);
     float values[SL_GROUP_COLS];

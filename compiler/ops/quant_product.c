@@ -1,13 +1,13 @@
-/* quant_product.c - Products and convolutions of 8-bit codes, summed in 32 bits and given codes
- * again.
- */
+/* quant_product.c - Products and convolutions of 8-bit codes, accumulated in 32 bits and
+ * requantised. */
 #include "compiler/ops/numbers.h"
 #include <math.h>
 
-/* Inputs of both: factors, their zeros, multiplier, out_zero, and a list of at most one bias. */
+/* The inputs of both ops: operands, their zero points, multiplier, out_zero, and a list of at most
+ * one bias. */
 enum { FIRST, SECOND, FIRST_ZERO, SECOND_ZERO, MULTIPLIER, OUT_ZERO, BIAS };
 
-/* names: of the first six inputs; channels: how many columns or output channels there are. */
+/* names: of the first six inputs; channels: number of columns or output channels. */
 static sl_status check_codes(const sl_infer_args *a, const char *const names[6], int64_t channels,
                              sl_error *err) {
     static const uint32_t bytes[] = {FIRST, SECOND, FIRST_ZERO, SECOND_ZERO, OUT_ZERO};
@@ -37,7 +37,7 @@ static double param(const sl_eval_args *a, const double *const *in, uint32_t inp
     return in[input][sl_type_elements(&a->in[input].type) == 1 ? 0 : channel];
 }
 
-/* The code of a sum: in f32, to nearest even, saturating. */
+/* Requantises a sum: in f32, to nearest even, saturating. */
 static double code_of(const sl_eval_args *a, const double *const *in, int64_t sum,
                       int64_t channel) {
     const bool is_unsigned = a->out[0].type.dtype == SL_DTYPE_u8;
@@ -144,7 +144,7 @@ sl_status infer_q_conv(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-/* The element of x that a tap reads, -1 outside. */
+/* The index in x that a tap reads, -1 in the padding. */
 static int64_t tap_of(const sl_eval_args *a, int64_t place, int64_t tap) {
     const sl_q_conv_attrs *attrs = a->attrs;
     const sl_dims *x = &a->in[0].type.shape, *w = &a->in[1].type.shape;

@@ -1,4 +1,4 @@
-/* random.c - Random numbers from a key and a counter. */
+/* random.c - Counter-based random numbers. */
 #include "compiler/ops/check.h"
 #include "core/philox.h"
 #include <math.h>
@@ -148,14 +148,14 @@ typedef struct {
     int64_t index;
 } candidate;
 
-/* Largest first, then lower index first. */
+/* Descending weight; ties: lower index first. */
 static int by_weight(const void *x, const void *y) {
     const candidate *a = x, *b = y;
     if (a->weight != b->weight) return a->weight > b->weight ? -1 : 1;
     return a->index < b->index ? -1 : 1;
 }
 
-/* Sets to 0 the weights that neither top_k nor top_p keeps. */
+/* Sets the weights that top_k and top_p exclude to 0. */
 static void drop_unlikely(double *weights, int64_t count, const sl_sample_attrs *attrs,
                           candidate *sorted) {
     for (int64_t i = 0; i < count; i++) sorted[i] = (candidate){weights[i], i};
@@ -203,7 +203,7 @@ sl_status eval_sample(const sl_eval_args *a, sl_error *err) {
             if (x[i] > x[best]) best = i;
         }
         if (wrong || x[best] == -INFINITY)
-            return sl_fail(err, SL_INVALID, "%s: logits of row %lld have no finite largest",
+            return sl_fail(err, SL_INVALID, "%s: the largest logit of row %lld is not finite",
                            a->label, (long long)row);
         a->out[0].data[row] = (double)best;
         if (attrs->temperature == 0) continue;

@@ -1,8 +1,8 @@
-/* recurrence.c - Linear recurrences that hand their state on as a value. */
+/* recurrence.c - Linear recurrences with explicit state. */
 #include "compiler/ops/attention.h"
 #include <string.h>
 
-/* The state after nothing: what is given, or 0. */
+/* The initial state: the given one, or 0. */
 static sl_status start_state(const sl_eval_args *a, uint32_t named, double *state, sl_error *err) {
     const double *in[6];
     const size_t bytes = (size_t)sl_type_elements(&a->out[1].type) * sizeof *state;
@@ -68,7 +68,7 @@ sl_status infer_gated_delta_net(const sl_infer_args *a, sl_error *err) {
     return check_state(a, 5, err);
 }
 
-/* One head at one step. */
+/* One step of one head. */
 typedef struct {
     const double *q, *k, *v;
     double decay, beta, scale;

@@ -1,4 +1,4 @@
-/* reduce.c - Reductions over axes, and the gradient of extremes. */
+/* reduce.c - Reductions over axes, and the gradient of max and min. */
 #include "compiler/ops/operand.h"
 #include <math.h>
 
@@ -30,14 +30,14 @@ static sl_status infer_reduce(const sl_infer_args *a, uint32_t kinds, sl_error *
     return reduced_shape(a, &a->out[0].shape, err);
 }
 
-/* The dims of x with 1 for those that go. */
+/* The dims of x, with 1 for the reduced ones. */
 static sl_dims kept_dims(const sl_dims *x, const sl_dims *axes) {
     sl_dims kept = *x;
     for (uint32_t i = 0; i < axes->rank; i++) kept.dims[sl_axis(axes->dims[i], x->rank)] = 1;
     return kept;
 }
 
-/* Folds every element of x into the result it belongs to, in order. */
+/* Reduces every element of x into its result, in order. */
 static sl_status eval_reduce(const sl_eval_args *a, sl_fold kind, sl_error *err) {
     const double *x;
     SL_TRY(sl_eval_inputs(a, 1, &x, err));
@@ -74,7 +74,7 @@ sl_status infer_reduce_mean(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-/* Of integers the exact sum, which may need more than their bits, divided toward zero. */
+/* For integers the exact sum, which may need more bits than the type, divided toward zero. */
 static sl_status eval_integer_mean(const sl_eval_args *a, int64_t count, sl_error *err) {
     int64_t *x;
     SL_TRY(sl_eval_integers(a, 0, &x, err));

@@ -1,4 +1,4 @@
-/* reduce_axis.c - Along one axis: argmax, argmin and cumulative ops. */
+/* reduce_axis.c - Ops along one axis: argmax, argmin and cumulative ops. */
 #include "compiler/ops/operand.h"
 
 /* ---- argmax and argmin: axis counts from the end ---- */
@@ -9,11 +9,11 @@ static sl_status infer_arg(const sl_infer_args *a, sl_error *err) {
     const sl_argmax_attrs *attrs = a->attrs;
     SL_TRY(sl_check_kinds(a, 0, "x", SL_NUMBERS | SL_BOOLS, err));
     const sl_dims *x = &a->in[0].shape;
-    if (x->rank == 0) return sl_refuse(a, 0, "x", "of one dim at least", err);
+    if (x->rank == 0) return sl_refuse(a, 0, "x", "of at least one dim", err);
     SL_TRY(sl_check_attr(a->label, "axis", attrs->axis, 0, (int64_t)x->rank - 1, err));
     SL_TRY(sl_check_attr(a->label, "keep", attrs->keep, 0, 1, err));
     SL_TRY(sl_check_attr(a->label, "last", attrs->last, 0, 1, err));
-    const bool given = attrs->to != SL_DTYPE_f32; /* which is 0 */
+    const bool given = attrs->to != SL_DTYPE_f32; /* f32 is 0, the default */
     if (given && attrs->to != SL_DTYPE_i32 && attrs->to != SL_DTYPE_i64)
         return sl_fail(err, SL_INVALID, "%s: to is %s, must be i32 or i64", a->label,
                        (unsigned)attrs->to < SL_DTYPE_COUNT ? sl_dtype_infos[attrs->to].name : "?");
@@ -26,7 +26,7 @@ static sl_status infer_arg(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-/* Whether x takes the place of the best so far. */
+/* Whether x replaces the best so far. */
 static bool is_better(sl_dtype dtype, const double *x, const double *best, bool least, bool last) {
     const bool integers = sl_dtype_infos[dtype].kind == SL_KIND_INT;
     if (!integers && (*x != *x || *best != *best)) return false;
@@ -68,7 +68,7 @@ sl_status eval_argmin(const sl_eval_args *a, sl_error *err) {
     return eval_arg(a, true, err);
 }
 
-/* ---- running sums and products ---- */
+/* ---- cumulative sums and products ---- */
 
 _Static_assert(sizeof(sl_cumsum_attrs) == sizeof(sl_cumprod_attrs) &&
                    sizeof(sl_cumsum_attrs) == sizeof(sl_cumsum_backward_attrs),

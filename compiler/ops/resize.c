@@ -1,10 +1,10 @@
-/* resize.c - Tensors with more or fewer elements along their axes. */
+/* resize.c - Resizing of tensors. */
 #include "core/resize.h"
 #include "compiler/ops/alike.h"
 #include <math.h>
 #include <string.h>
 
-/* Attribute `name` is empty or has one number for each axis. */
+/* Checks that attribute `name` is empty or has one number per axis. */
 static sl_status check_reals(const sl_infer_args *a, const char *name, const sl_reals *reals,
                              uint32_t count, sl_error *err) {
     if (reals->count && reals->count != count)
@@ -93,7 +93,7 @@ static sl_status resize_axis(const sl_eval_args *a, const sl_resize_axis *axis, 
             for (int64_t t = 0; t < taps && seen && taps > 1; t++)
                 sum += weights[t] * source[indices[t] * p->inner + i];
             if (!seen) sum = (double)attrs->extrapolation;
-            /* Alone it is moved, whatever its bits mean. */
+            /* A single tap copies the slot, so any type is allowed. */
             memcpy(&p->to[row * p->inner + i],
                    seen && taps == 1 ? &source[indices[0] * p->inner + i] : &sum, sizeof sum);
         }
@@ -121,7 +121,7 @@ sl_status eval_resize(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-/* ---- twice as many ---- */
+/* ---- resize_nearest2x ---- */
 
 sl_status infer_resize_nearest2x(const sl_infer_args *a, sl_error *err) {
     SL_TRY(sl_check_class(a, 0, "x", SL_PLAIN, err));

@@ -1,5 +1,5 @@
 /* resize_test.c - Resizing and recurrent layers: against fixtures (tests/data/ops/resize.json,
- * rnn.json), finite differences, and their refusals. */
+ * rnn.json), finite differences, and error messages. */
 #include "tests/support/node_case.h"
 
 static void resizing_matches_its_fixtures(void **state) {

@@ -11,7 +11,7 @@ SAME_HEAD(rnn, reserved); /* never set */
 SAME_HEAD(gru, linear_before_reset);
 SAME_HEAD(lstm, input_forget);
 
-/* Where the operands are that may be missing; 0 for those that are. */
+/* The input index of each optional operand; 0 if it is absent. */
 typedef struct {
     uint32_t bias, lengths, hidden, content, peepholes, count;
 } places;
@@ -26,7 +26,7 @@ static places places_of(uint32_t extras) {
     return p;
 }
 
-/* ---- types ---- */
+/* ---- type inference ---- */
 
 static sl_status check_operand(const sl_infer_args *a, uint32_t input, const char *name,
                                sl_dims wanted, const char *as, sl_error *err) {
@@ -110,14 +110,14 @@ static sl_status infer_layer(const sl_infer_args *a, uint32_t gates, sl_error *e
     return SL_OK;
 }
 
-/* ---- meaning ---- */
+/* ---- evaluation ---- */
 
 /* One direction of one sequence. */
 typedef struct {
     const sl_eval_args *a;
     sl_cell cell;
     places p;
-    const double *in[8]; /* NULL where missing */
+    const double *in[8]; /* NULL if absent */
     int64_t steps, batch, inputs, direction, sequence;
     double *sums, *hidden, *content, *reset;
 } layer;
@@ -128,7 +128,7 @@ static double dot(const double *x, const double *y, int64_t n) {
     return sum;
 }
 
-/* What gate row `row` adds up: of w and x, of r and the state, each with its bias. */
+/* Gate row `row`: products with x and with the hidden state, each plus its bias. */
 static double from_input(const layer *l, int64_t row, const double *x) {
     const int64_t rows = l->cell.gates * l->cell.hidden, at = l->direction * rows + row;
     const double bias = l->p.bias ? l->in[l->p.bias][l->direction * 2 * rows + row] : 0;
@@ -213,7 +213,7 @@ static sl_status eval_layer(const sl_eval_args *a, uint32_t gates, sl_error *err
     SL_TRY(sl_eval_scratch(a, hidden, &l.reset, err));
     for (l.direction = 0; l.direction < sl_directions(attrs->direction, &reverse); l.direction++) {
         if (!sl_cell_make(attrs, gates, hidden, (uint32_t)l.direction, &l.cell))
-            return sl_fail(err, SL_INVALID, "%s: no such activations", a->label);
+            return sl_fail(err, SL_INVALID, "%s: unknown activations", a->label);
         for (l.sequence = 0; l.sequence < l.batch; l.sequence++)
             SL_TRY(run_sequence(&l, reverse || l.direction == 1, err));
     }

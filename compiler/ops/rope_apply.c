@@ -1,5 +1,5 @@
-/* rope_apply.c - Rotary positions whose angles are operands or follow from the place in a grid, and
- * their gradients, which turn the other way. */
+/* rope_apply.c - RoPE with angles from operands or from grid positions, and gradients, which rotate
+ * the other way. */
 #include "core/rope_apply.h"
 #include "compiler/ops/attention.h"
 #include <string.h>
@@ -42,7 +42,7 @@ sl_status eval_rope_tables(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-/* ---- x with tables ---- */
+/* ---- rope_apply ---- */
 
 static sl_dims leading(const sl_dims *shape, uint32_t skip) {
     sl_dims out = {.rank = shape->rank - 1 - skip};
@@ -50,7 +50,8 @@ static sl_dims leading(const sl_dims *shape, uint32_t skip) {
     return out;
 }
 
-/* x, cos and sin; the tables have `kinds` (0 or 1) dims in front of those that broadcast to x's. */
+/* Checks x, cos and sin; the tables have `kinds` (0 or 1) dims before those that broadcast to
+ * x's. */
 static sl_status infer_turned(const sl_infer_args *a, const char *x_name, uint32_t kinds,
                               sl_error *err) {
     const char *const names[] = {x_name, "cos", "sin"};
@@ -80,7 +81,7 @@ static sl_status infer_turned(const sl_infer_args *a, const char *x_name, uint32
     return SL_OK;
 }
 
-/* How all rows are turned. */
+/* Parameters of the rotation of all rows. */
 typedef struct {
     uint32_t kinds;
     int64_t pairs;
@@ -215,7 +216,7 @@ static sl_status eval_axial(const sl_eval_args *a, const grid *g, double sign, s
     const double *x;
     SL_TRY(sl_eval_inputs(a, 1, &x, err));
     const int64_t dims = sl_eval_last_dim(a, 0), rank = a->in[0].type.shape.rank;
-    if (rank < 2 || dims < 4) return SL_OK; /* never: infer_ has seen to it */
+    if (rank < 2 || dims < 4) return SL_OK; /* cannot happen after inference */
     const int64_t tokens = a->in[0].type.shape.dims[rank - 2];
     for (int64_t i = 0; i < sl_type_elements(&a->in[0].type); i += 2) {
         const int64_t token = i / dims % tokens, pair = i % dims / 2, c = pair % (dims / 4);

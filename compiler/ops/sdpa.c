@@ -1,4 +1,4 @@
-/* sdpa.c - Attention over cached keys and values. */
+/* sdpa.c - Attention over the KV cache. */
 #include "compiler/ops/check.h"
 #include "core/kv.h"
 #include <math.h>
@@ -20,7 +20,7 @@ sl_status infer_kv_append(const sl_infer_args *a, sl_error *err) {
     return same_element_type(a->label, &a->in[4], &a->in[5], err);
 }
 
-/* A row as the cache keeps it, its elements `step` apart. */
+/* Rounds a row as the cache stores it; its elements are `step` apart. */
 static void keep_row(sl_dtype dtype, const double *x, int64_t width, double *out, int64_t step,
                      float *room) {
     for (int64_t d = 0; d < width; d++) room[d] = (float)x[d];
@@ -75,16 +75,16 @@ sl_status infer_sdpa_sinks(const sl_infer_args *a, sl_error *err) {
     return check_heads(a, err);
 }
 
-/* One query against the keys and values of one head at positions [first, end). */
+/* One query with the keys and values of one head at positions [first, end). */
 typedef struct {
-    const double *query, *keys, *values; /* keys and values from position 0 on */
+    const double *query, *keys, *values; /* keys and values start at position 0 */
     int64_t first, end, key_dim, value_dim;
     double scale;
-    double *scores; /* room for end - first */
+    double *scores; /* scratch of end - first */
 } attention;
 
-/* What the query takes from them: mix[d] = sum of e^(score - largest) v[d], and the sum of those
- * factors. */
+/* Online softmax of the query: mix[d] = sum of e^(score - largest) v[d], and the sum of these
+ * weights. */
 typedef struct {
     double largest, sum, *mix;
 } taken;
@@ -107,7 +107,7 @@ static void attend(const attention *t, taken *out) {
     }
 }
 
-/* Divides a mix by its sum, to which a sink adds a factor of its own. */
+/* Divides a mix by its softmax sum, to which an attention sink adds its own term. */
 static void finish(const taken *t, int64_t dim, const double *sink) {
     const double largest = sink ? fmax(t->largest, *sink) : t->largest;
     const double keep = exp(t->largest - largest);
@@ -115,7 +115,7 @@ static void finish(const taken *t, int64_t dim, const double *sink) {
     for (int64_t d = 0; d < dim; d++) t->mix[d] *= keep / sum;
 }
 
-/* The ops of attention over a cache have the same first inputs and the same attributes. */
+/* All ops over a cache have the same first inputs and attributes. */
 typedef struct {
     const double *in[5];
     double *scores;
@@ -131,7 +131,7 @@ static sl_status sdpa_of(const sl_eval_args *a, sl_sdpa_attrs attrs, sdpa *out, 
     return sl_eval_scratch(a, capacity, &out->scores, err);
 }
 
-/* Query i of all rows against all positions that it sees. */
+/* Query i of all rows, with all positions that it attends to. */
 static attention task_of(const sl_eval_args *a, const sdpa *s, int64_t i) {
     const int64_t query_heads = sl_eval_dim(a, 0, 1), heads = sl_eval_dim(a, 1, 1);
     const int64_t t = i / query_heads, head = i % query_heads / (query_heads / heads);
@@ -215,7 +215,7 @@ sl_status infer_sdpa_merge_sinks(const sl_infer_args *a, sl_error *err) {
                     err);
 }
 
-/* One query's parts. */
+/* Merges the parts of one query. */
 static void merge(const double *mixes, const double *weights, int64_t parts, int64_t dim,
                   taken *all) {
     all->largest = -INFINITY, all->sum = 0;
@@ -258,23 +258,25 @@ sl_status eval_sdpa_merge_sinks(const sl_eval_args *a, sl_error *err) {
 
 sl_status infer_norm_rope_append(const sl_infer_args *a, sl_error *err) {
     const sl_norm_rope_append_attrs *attrs = a->attrs;
-    const sl_norm_rope_attrs norm = {.interleaved = attrs->interleaved};
+    const sl_norm_rope_attrs norm = {.rotary = attrs->rotary, .interleaved = attrs->interleaved};
     const sl_type *in = a->in;
     sl_type turned;
-    SL_TRY(infer_norm_rope(&(sl_infer_args){a->label, in, &norm, &turned, 3, 1}, err));
-    const sl_type appended[] = {turned, in[3], in[4], in[5], in[6], in[7]};
+    SL_TRY(infer_norm_rope(&(sl_infer_args){a->label, in, &norm, &turned, 4, 1}, err));
+    const sl_type appended[] = {turned, in[4], in[5], in[6], in[7], in[8]};
     return infer_kv_append(&(sl_infer_args){a->label, appended, NULL, a->out, 6, 2}, err);
 }
 
 sl_status eval_norm_rope_append(const sl_eval_args *a, sl_error *err) {
     const sl_norm_rope_append_attrs *attrs = a->attrs;
-    const sl_norm_rope_attrs norm = {
-        .eps = attrs->eps, .offset = attrs->offset, .interleaved = attrs->interleaved};
+    const sl_norm_rope_attrs norm = {.eps = attrs->eps,
+                                     .offset = attrs->offset,
+                                     .rotary = attrs->rotary,
+                                     .interleaved = attrs->interleaved};
     const sl_eval_tensor *in = a->in;
     sl_eval_tensor k;
     SL_TRY(sl_eval_temp(a, &in[0].type, &k, err));
     SL_TRY(sl_eval_part(a, SL_OP_norm_rope, in, &norm, &k, err));
     return sl_eval_part(a, SL_OP_kv_append,
-                        (sl_eval_tensor[]){k, in[3], in[4], in[5], in[6], in[7]}, NULL, a->out,
+                        (sl_eval_tensor[]){k, in[4], in[5], in[6], in[7], in[8]}, NULL, a->out,
                         err);
 }

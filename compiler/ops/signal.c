@@ -1,4 +1,4 @@
-/* signal.c - Fourier transforms and what follows them. */
+/* signal.c - Fourier transforms and log-mel spectra. */
 #include "compiler/ops/check.h"
 #include <math.h>
 
@@ -27,7 +27,8 @@ sl_status infer_fft(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-/* Transforms n numbers that lie `stride` apart: halves of even lengths, the rest by the sum. */
+/* Transforms n numbers that are `stride` apart: splits even lengths in halves, computes odd ones as
+ * a sum. */
 static void transform(const complex_number *x, int64_t n, int64_t stride, double sign,
                       complex_number *out, complex_number *scratch) {
     const double turn = sign * 2 * M_PI / (double)n;
@@ -69,8 +70,9 @@ sl_status eval_fft(const sl_eval_args *a, sl_error *err) {
     SL_TRY(sl_eval_inputs(a, 1, &x, err));
     const bool pairs = a->in[0].type.dtype == SL_DTYPE_c64;
     const int64_t n = pairs ? sl_eval_last_dim(a, 0) : sl_eval_last_dim(a, 0) / 2;
-    const int64_t next = pairs ? 2 : 1, imaginary = pairs ? 1 : n; /* from number to number, part */
-    if (n < 1) return SL_OK; /* never: infer_ has seen to it */
+    /* Stride between numbers; offset of the imaginary part. */
+    const int64_t next = pairs ? 2 : 1, imaginary = pairs ? 1 : n;
+    if (n < 1) return SL_OK; /* cannot happen after inference */
     SL_TRY(sl_eval_scratch(a, 6 * n, &scratch, err));
     complex_number *row = (complex_number *)scratch, *result = row + n;
     const double scale = fft_scale(attrs, n);
@@ -88,7 +90,7 @@ sl_status eval_fft(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-/* ---- one stage ---- */
+/* ---- fft_butterfly_stage ---- */
 
 sl_status infer_fft_butterfly_stage(const sl_infer_args *a, sl_error *err) {
     SL_TRY(sl_match(a, "x f32[..,4H], twiddles f32[2H], gates f32[H], reversed f32[H]", err));
@@ -126,7 +128,7 @@ sl_status eval_fft_butterfly_stage(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-/* ---- log-mel ---- */
+/* ---- log_mel ---- */
 
 static const double mel_floor = 1e-10, mel_range = 8;
 
@@ -160,7 +162,7 @@ sl_status infer_log_mel_backward(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-/* Energies of a row, and the largest logarithm. */
+/* Mel energies of a row; returns the largest log10. */
 static double mel_row(const double *spectrum, const double *filters, int64_t n, int64_t mels,
                       double *energies) {
     double largest = -HUGE_VAL;
@@ -181,7 +183,7 @@ sl_status eval_log_mel(const sl_eval_args *a, sl_error *err) {
     double *energies;
     SL_TRY(sl_eval_inputs(a, 2, in, err));
     const int64_t n = sl_eval_last_dim(a, 0) / 2, mels = sl_eval_dim(a, 1, 0);
-    if (n < 1) return SL_OK; /* never: infer_ has seen to it */
+    if (n < 1) return SL_OK; /* cannot happen after inference */
     SL_TRY(sl_eval_scratch(a, mels, &energies, err));
     for (int64_t r = 0; r < sl_type_elements(&a->in[0].type) / (2 * n); r++) {
         const double largest = mel_row(in[0] + r * 2 * n, in[1], n, mels, energies);
@@ -198,7 +200,7 @@ sl_status eval_log_mel_backward(const sl_eval_args *a, sl_error *err) {
     double *energies;
     SL_TRY(sl_eval_inputs(a, 3, in, err));
     const int64_t n = sl_eval_last_dim(a, 0) / 2, mels = sl_eval_dim(a, 1, 0), bins = n / 2 + 1;
-    if (n < 1) return SL_OK; /* never: infer_ has seen to it */
+    if (n < 1) return SL_OK; /* cannot happen after inference */
     SL_TRY(sl_eval_scratch(a, mels, &energies, err));
     for (int64_t r = 0; r < sl_type_elements(&a->in[0].type) / (2 * n); r++) {
         const double *row = in[0] + r * 2 * n;

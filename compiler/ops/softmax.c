@@ -9,7 +9,7 @@ _Static_assert(sizeof(sl_softmax_attrs) == sizeof(sl_log_softmax_attrs) &&
 
 static sl_status infer_axis(const sl_infer_args *a, const char *name, sl_error *err) {
     SL_TRY(sl_check_kinds(a, 0, name, SL_FLOATS, err));
-    if (a->in[0].shape.rank == 0) return sl_refuse(a, 0, name, "of one dim at least", err);
+    if (a->in[0].shape.rank == 0) return sl_refuse(a, 0, name, "of at least one dim", err);
     a->out[0] = a->in[0];
     return sl_check_attr(a->label, "axis", ((const sl_softmax_attrs *)a->attrs)->axis, 0,
                          (int64_t)a->in[0].shape.rank - 1, err);
@@ -38,7 +38,7 @@ static sl_status eval_lines(const sl_eval_args *a, uint32_t inputs, line_fn *fun
     return SL_OK;
 }
 
-/* The largest of a line, and the sum of e^(x - largest). */
+/* The maximum of a line, and the sum of e^(x - maximum). */
 static double largest_of(const line *l, const double *x, double *sum) {
     double most = x[0];
     for (int64_t i = 1; i < l->count; i++) {

@@ -26,8 +26,8 @@ sl_status infer_batched_dense_solve(const sl_infer_args *a, sl_error *err) {
     return infer_solve(a, signatures, err);
 }
 
-/* One system by Gauss's elimination; a and b are overwritten.  Returns the column of a pivot of 0,
- * or -1. */
+/* Solves one system by Gaussian elimination; overwrites a and b.  Returns the column of a zero
+ * pivot, or -1. */
 static int64_t solve(double *a, double *b, int64_t size, int64_t cols) {
     for (int64_t c = 0; c < size; c++) {
         int64_t best = c;
@@ -81,7 +81,7 @@ sl_status infer_det(const sl_infer_args *a, sl_error *err) {
     return sl_check_numbers(a, 0, "x", SL_NUMBERS_FULL, err);
 }
 
-/* Exchanged rows change the sign; a column without a pivot makes 0. */
+/* A row exchange changes the sign; a zero pivot gives 0. */
 static double determinant(double *a, int64_t size) {
     double product = 1;
     for (int64_t c = 0; c < size; c++) {

@@ -9,7 +9,7 @@ typedef struct {
     bool descending;
 } entry;
 
-/* Equals stay in order. */
+/* Stable: ties by index. */
 static int compare_entries(const void *x, const void *y) {
     const entry *a = x, *b = y;
     const bool less = sl_slot_less(a->dtype, &a->slot, &b->slot);
@@ -18,12 +18,12 @@ static int compare_entries(const void *x, const void *y) {
     return a->index < b->index ? -1 : a->index > b->index;
 }
 
-/* How the lines of an op along one axis are sorted. */
+/* How an op sorts the lines along one axis. */
 typedef struct {
     uint32_t axis;
     bool descending;
-    int64_t kept;            /* of each line */
-    double *values, *places; /* NULL where not wanted; places are i64 */
+    int64_t kept;            /* elements kept of each line */
+    double *values, *places; /* NULL: not a result; places are i64 */
 } sorting;
 
 static void keep_line(const sorting *s, const entry *entries, int64_t at, int64_t inner) {

@@ -1,4 +1,4 @@
-/* splat.c - Gaussian splats: every pixel looks at every splat (core/splat.h). */
+/* splat.c - Gaussian splatting by brute force: all splats for every pixel (core/splat.h). */
 #include "core/splat.h"
 #include "compiler/ops/check.h"
 #include <math.h>
@@ -8,7 +8,7 @@
 enum { POSITIONS, SCALES, ROTATIONS, OPACITIES, COLORS, HARMONICS, CAMERA, GRAD, INPUTS };
 enum { MOST_PIXELS = 1 << 14 }; /* along one axis */
 
-/* ---- types ---- */
+/* ---- type inference ---- */
 
 static sl_status check_view(const sl_infer_args *a, uint32_t width, uint32_t height,
                             sl_error *err) {
@@ -22,7 +22,7 @@ static sl_status check_share(const sl_infer_args *a, const char *name, float val
                    (double)value);
 }
 
-/* The splats, whose harmonics may be none. */
+/* Checks the splats; they may have no harmonics. */
 static sl_status check_splats(const sl_infer_args *a, float radius, sl_error *err) {
     const sl_type *h = &a->in[HARMONICS];
     const sl_infer_args camera = {a->label, &a->in[CAMERA], a->attrs, a->out, 1, a->out_count};
@@ -96,9 +96,9 @@ sl_status infer_gaussian_splat_backward(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-/* ---- values ---- */
+/* ---- rendering ---- */
 
-/* The operands as floats, which they are: core/splat.h takes them so. */
+/* The operands as floats, which is what core/splat.h takes. */
 typedef struct {
     float *in[INPUTS];
     int64_t count, harmonics;
@@ -139,7 +139,7 @@ static int by_distance(const void *a, const void *b) {
     return (x->index > y->index) - (x->index < y->index);
 }
 
-/* Splats, and their places in order of distance; *seen of them are in sight. */
+/* The splats, and their indices in order of distance; *seen of them are visible. */
 typedef struct {
     sl_splat_camera camera;
     sl_splat *splats;
@@ -182,7 +182,7 @@ sl_status eval_gaussian_splat_prepare(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-/* What a pixel has gathered of the splats in front. */
+/* The accumulated colour and transmittance of a pixel. */
 typedef struct {
     double color[3], through;
 } gathered;
@@ -248,14 +248,14 @@ sl_status eval_gaussian_splat_rasterize(const sl_eval_args *a, sl_error *err) {
 
 /* ---- gradient ---- */
 
-/* One splat that a pixel saw. */
+/* One splat that contributes to a pixel. */
 typedef struct {
     int32_t index;
-    double through; /* before it */
+    double through; /* transmittance before this splat */
     sl_splat_hit hit;
 } seen_splat;
 
-/* From the last splat seen to the first: what the light behind each one is worth. */
+/* From the last splat to the first, accumulating the gradient of the light behind each one. */
 static void add_pixel(const prepared *p, const seen_splat *seen, int64_t count, const double ray[3],
                       const float grad[4], sl_splat *sums) {
     /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */

@@ -12,7 +12,7 @@ sl_status sl_check_spatial(const char *label, const char *name, const sl_integer
     return SL_OK;
 }
 
-/* The same, but it may be left out. */
+/* The same for a list that may be empty. */
 static sl_status check_optional(const sl_window_spec *spec, const char *name,
                                 const sl_integers *list, int64_t least, sl_error *err) {
     if (list->count == 0) return SL_OK;
@@ -37,7 +37,7 @@ sl_status sl_check_windows(const sl_window_spec *spec, int64_t *out, sl_error *e
         const int64_t spread = item(&l->dilations, i, 1) * (spec->kernel[i] - 1) + 1;
         if (padded < spread)
             return sl_fail(err, SL_INVALID,
-                           "%s: a window spreads over %lld places along spatial axis %u, there are "
+                           "%s: a window covers %lld positions along spatial axis %u, there are "
                            "%lld with padding",
                            label, (long long)spread, i, (long long)padded);
         const int64_t rest = padded - spread;

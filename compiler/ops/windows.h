@@ -1,4 +1,4 @@
-/* windows.h - Checks of what slides over places (core/window.h). */
+/* windows.h - Checks of sliding windows (core/window.h). */
 #ifndef SL_COMPILER_OPS_WINDOWS_H
 #define SL_COMPILER_OPS_WINDOWS_H
 #include "compiler/ops/alike.h"
@@ -12,9 +12,9 @@ typedef struct {
     bool ceil;
 } sl_window_spec;
 
-/* Checks all of it and says how many windows there are along each axis. */
+/* Checks the window and returns the number of windows along each axis. */
 SL_CHECKED sl_status sl_check_windows(const sl_window_spec *spec, int64_t *out, sl_error *err);
-/* A list of one number in [least, 2^31) for each axis. */
+/* Checks that a list has one number in [least, 2^31) per axis. */
 SL_CHECKED sl_status sl_check_spatial(const char *label, const char *name, const sl_integers *list,
                                       uint32_t rank, int64_t least, sl_error *err);
 #endif

@@ -24,17 +24,26 @@ static bool bind(match *m, uint32_t name, sl_value value) {
     return m->values[name].v == value.v;
 }
 
+/* Whether a split gives equal parts along the last axis. */
+static bool is_even(const sl_graph *graph, const sl_node *split) {
+    const sl_split_attrs *attrs = split->attrs;
+    const uint32_t rank = graph->values[split->inputs[0].v].type.shape.rank;
+    for (uint32_t i = 1; i < attrs->sizes.count; i++)
+        if (attrs->sizes.items[i] != attrs->sizes.items[0]) return false;
+    return sl_axis(attrs->axis, rank) == rank - 1;
+}
+
 /* Whether node n matches this part, given the values bound so far and the later parts. */
 static bool match_node(const sl_graph *graph, uint32_t part, uint32_t n, match *m) {
     const sl_rule_node *wanted = &m->rule->parts[part];
     const sl_node *node = &graph->nodes[n];
-    if (node->op != wanted->op || !sl_rule_attrs_fit(wanted, node->attrs)) return false;
+    if (!sl_rule_fits(wanted, node) || (node->op == SL_OP_split && !is_even(graph, node)))
+        return false;
     for (uint32_t later = part + 1; later < m->rule->part_count; later++)
         if (m->nodes[later] == n) return false;
-    const sl_op_info *info = sl_op_info_of(node->op);
-    for (uint32_t i = 0; i < info->input_count; i++)
+    for (uint32_t i = 0; i < node->input_count; i++)
         if (!bind(m, wanted->inputs[i], node->inputs[i])) return false;
-    for (uint32_t o = 0; o < info->output_count; o++)
+    for (uint32_t o = 0; o < node->output_count; o++)
         if (!bind(m, wanted->outputs[o], node->outputs[o])) return false;
     m->nodes[part] = n;
     return true;
@@ -43,7 +52,7 @@ static bool match_node(const sl_graph *graph, uint32_t part, uint32_t n, match *
 /* The node that produces what later parts need of this one; false if no node does. */
 static bool find_maker(const sl_graph *graph, const match *m, uint32_t part, uint32_t *out) {
     const sl_rule_node *wanted = &m->rule->parts[part];
-    for (uint32_t o = 0; o < sl_op_info_of(wanted->op)->output_count; o++) {
+    for (uint32_t o = 0; o < wanted->output_count; o++) {
         const sl_value value = m->values[wanted->outputs[o]];
         if (!value.v) continue;
         *out = graph->values[value.v].node;
@@ -92,7 +101,7 @@ static bool is_matched(const match *m, uint32_t n) {
 /* Intermediate values may be used by the parts only; results must not be needed before `at`. */
 static bool results_allow(const sl_graph *graph, const match *m, uint32_t part, reason *why) {
     const sl_rule_node *node = &m->rule->parts[part];
-    for (uint32_t o = 0; o < sl_op_info_of(node->op)->output_count; o++) {
+    for (uint32_t o = 0; o < node->output_count; o++) {
         const char *name = m->rule->names[node->outputs[o]];
         const sl_value value = m->values[node->outputs[o]];
         if (sl_rule_keeps(m->rule, node->outputs[o])) {

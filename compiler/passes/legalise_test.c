@@ -284,8 +284,8 @@ static void test_movement(void **state) {
                     "{before = [2,-1], after = [0,0], mode = 0}" Y);
     rewrites("split", "input %x : f32[3,7] %a, %b, %c = split(%x) {axis = -1, sizes = [1,4,2]} "
                       "output \"a\" = %a output \"b\" = %b output \"c\" = %c");
-    rewrites("split_halves", "input %x : f32[3,6] %a, %b = split_halves(%x) "
-                             "output \"a\" = %a output \"b\" = %b");
+    rewrites("split", "input %x : f32[3,6] %a, %b = split(%x) {axis = -1, sizes = [3,3]} "
+                      "output \"a\" = %a output \"b\" = %b");
     rewrites("strided_slice", "input %x : i64[5,9,4] %y = strided_slice(%x) "
                               "{starts = [1,-8,0], ends = [99,8,-1], steps = [2,3,1]}" Y);
     rewrites("strided_slice", "input %x : f32[5] %y = strided_slice(%x) "
@@ -353,9 +353,15 @@ static void test_attention(void **state) {
              "input %x : f32[3,4] input %r : f32[3,4] input %g : f32[4] input %s : f32[4] "
              "input %b : f32[4] %o, %y = fused_residual_ln(%x, %r, %g, %s, %b) {eps = 1e-3} "
              "output \"o\" = %o" Y);
-    rewrites("fused_residual_rms_norm",
+    rewrites("add_rms_norm",
              "input %x : f32[3,4] input %r : f32[3,4] input %g : f32[4] input %s : f32[4] "
-             "%o, %y = fused_residual_rms_norm(%x, %r, %g, %s) {eps = 1e-3} output \"o\" = %o" Y);
+             "%o, %y = add_rms_norm(%x, %r, %g, %s) {eps = 1e-3} output \"o\" = %o" Y);
+    rewrites("add_rms_norm rms_norm",
+             "input %x : f32[3,4] input %r : f32[3,4] input %g : f32[4] input %s : f32[4] "
+             "input %b : f32[4] %o, %y = add_rms_norm(%x, %r, %g, %s, %b) {eps = 1e-3, offset = 1} "
+             "output \"o\" = %o" Y);
+    rewrites("add_rms_norm", "input %x : f64[3,4] input %r : f64[3,4] input %g : f64[4] "
+                             "%o, %y = add_rms_norm(%x, %r, %g) {eps = 1e-3} output \"o\" = %o" Y);
     rewrites("fused_attention_block attention",
              "input %x : f32[2,3,4] input %w : f32[4,12] input %o : f32[4,5] input %m : f32[3,3] "
              "input %b : f32[12] input %c : f32[5] input %cos : f32[3,1] input %sin : f32[3,1] "

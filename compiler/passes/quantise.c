@@ -30,7 +30,7 @@ static bool is_steering(sl_op op) {
 /* Whether the node's result is as exact as its input: it moves elements or adds a weight. */
 static bool passes_exactness(const sl_graph *graph, const sl_node *node) {
     if (node->op == SL_OP_reshape || node->op == SL_OP_slice || node->op == SL_OP_transpose ||
-        node->op == SL_OP_split_halves)
+        node->op == SL_OP_split)
         return true;
     if (node->op != SL_OP_add) return false;
     return graph->values[node->inputs[0].v].kind == SL_VALUE_WEIGHT ||

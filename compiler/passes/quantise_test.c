@@ -74,7 +74,7 @@ static void what_steers_stays_exact(void **state) {
         GRAPH("%1 = linear(%x, %w) %2 = add(%b, %1) %c, %r = route(%2) {k = 2} output \"o\" = %r"),
         GRAPH("%1 = linear(%x, %w) %c, %r = route_groups(%1, %b) {k = 2, groups = 4, groups_kept = "
               "2, scale = 1} output \"o\" = %r"),
-        GRAPH("%1 = linear(%x, %two) %2, %3 = split_halves(%1) "
+        GRAPH("%1 = linear(%x, %two) %2, %3 = split(%1) {axis = 1, sizes = [16, 16]} "
               "%d, %t = decay_beta(%2, %3, %log, %dt) output \"o\" = %d output \"p\" = %t"),
         GRAPH("%1 = linear(%x, %two) %2 = slice(%1) {axis = 1, start = 4, length = 16} "
               "%3 = reshape(%2) {shape = [4, 16]} %c, %r = route(%3) {k = 2} output \"o\" = %r"),

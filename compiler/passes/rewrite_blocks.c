@@ -52,21 +52,6 @@ bool sl_rewrite_residual_ln(sl_graph *g, const sl_node *node, const sl_value *in
     return true;
 }
 
-bool sl_rewrite_residual_rms_norm(sl_graph *g, const sl_node *node, const sl_value *in,
-                                  sl_value *out) {
-    const double eps = (double)((const sl_fused_residual_rms_norm_attrs *)node->attrs)->eps;
-    if (!all_wide(g, node, in)) return false;
-    out[0] = add(g, in[0], in[1]);
-    if (node->input_count > 4) out[0] = add(g, out[0], in[4]);
-    const sl_dims axes = {1, {sl_rw_type(g, out[0])->shape.rank - 1}};
-    const sl_value mean =
-        sl_rw_reduce(g, SL_OP_reduce_mean, sl_rw_binary(g, SL_OP_mul, out[0], out[0]), &axes);
-    const sl_value root = sl_rw_unary(g, SL_OP_rsqrt, sl_rw_with(g, SL_OP_add, mean, eps));
-    const sl_value normed = sl_rw_binary(g, SL_OP_mul, out[0], root);
-    out[1] = add(g, sl_rw_binary(g, SL_OP_mul, normed, in[2]), in[3]);
-    return true;
-}
-
 /* ---- attention ---- */
 
 /* [S,T]: 0 where attended to, else minus infinity. */

@@ -52,16 +52,6 @@ bool sl_rewrite_concat(sl_graph *g, const sl_node *node, const sl_value *in, sl_
     return true;
 }
 
-bool sl_rewrite_split_halves(sl_graph *g, const sl_node *node, const sl_value *in, sl_value *out) {
-    const sl_dims *shape = &sl_rw_type(g, in[0])->shape;
-    const uint32_t axis = shape->rank - 1;
-    const int64_t half = shape->dims[axis] / 2;
-    (void)node;
-    out[0] = sl_rw_slice(g, in[0], axis, 0, half);
-    out[1] = sl_rw_slice(g, in[0], axis, half, half);
-    return true;
-}
-
 /* ---- strided slices ---- */
 
 static int64_t clamp(int64_t x, int64_t low, int64_t high) {

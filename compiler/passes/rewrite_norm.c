@@ -81,13 +81,31 @@ sl_value sl_rw_inverse_rms(sl_graph *g, sl_value x, double eps) {
     return sl_rw_unary(g, SL_OP_rsqrt, sl_rw_with(g, SL_OP_add, mean, eps));
 }
 
+/* rms_norm of x, from a mean and elementwise ops. */
+static sl_value rms_normed(sl_graph *g, sl_value x, sl_value gain, const sl_rms_norm_attrs *a) {
+    if (a->offset != 0) gain = sl_rw_with(g, SL_OP_add, gain, (double)a->offset);
+    const sl_value inverse = sl_rw_inverse_rms(g, x, (double)a->eps);
+    return sl_rw_binary(g, SL_OP_mul, sl_rw_binary(g, SL_OP_mul, x, inverse), gain);
+}
+
 bool sl_rewrite_rms_norm(sl_graph *g, const sl_node *node, const sl_value *in, sl_value *out) {
-    const sl_rms_norm_attrs *a = node->attrs;
     if (!sl_rw_is_wide(g, in[0]) || !sl_rw_is_wide(g, in[1])) return false;
-    const sl_value gain =
-        a->offset != 0 ? sl_rw_with(g, SL_OP_add, in[1], (double)a->offset) : in[1];
-    const sl_value inverse = sl_rw_inverse_rms(g, in[0], (double)a->eps);
-    out[0] = sl_rw_binary(g, SL_OP_mul, sl_rw_binary(g, SL_OP_mul, in[0], inverse), gain);
+    out[0] = rms_normed(g, in[0], in[1], node->attrs);
+    return true;
+}
+
+bool sl_rewrite_add_rms_norm(sl_graph *g, const sl_node *node, const sl_value *in, sl_value *out) {
+    enum { GAIN = 2, SHIFT, BIAS };
+    const sl_add_rms_norm_attrs *a = node->attrs;
+    const sl_rms_norm_attrs norm = {.eps = a->eps, .offset = a->offset};
+    if (!sl_rw_is_wide(g, in[0])) return false;
+    out[0] = sl_rw_binary(g, SL_OP_add, in[0], in[1]);
+    if (node->input_count > BIAS) out[0] = sl_rw_binary(g, SL_OP_add, out[0], in[BIAS]);
+    if (sl_rw_is_double(g, in[0]))
+        out[1] = rms_normed(g, out[0], in[GAIN], &norm);
+    else
+        out[1] = sl_build_rms_norm(g, (sl_rms_norm_in){.x = out[0], .gain = in[GAIN]}, norm).out;
+    if (node->input_count > SHIFT) out[1] = sl_rw_binary(g, SL_OP_add, out[1], in[SHIFT]);
     return true;
 }
 

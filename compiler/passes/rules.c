@@ -42,7 +42,8 @@ static void read_node(sl_rule *rule, const char **at, sl_rule_node *node) {
     const bool closes = sl_accept(at, ')');
     assert(equals && opens && closes && node->op < SL_OP_COUNT);
     assert(inputs == sl_op_info_of(node->op)->input_count);
-    assert(outputs == sl_op_info_of(node->op)->output_count);
+    assert(outputs == sl_op_info_of(node->op)->output_count || sl_op_info_of(node->op)->outs_name);
+    node->input_count = inputs, node->output_count = outputs;
     (void)equals, (void)opens, (void)closes;
     if (!sl_accept(at, '{')) return;
     sl_read_word(at, "", word);
@@ -56,9 +57,9 @@ static void read_node(sl_rule *rule, const char **at, sl_rule_node *node) {
 /* Whether one part uses a result of another. */
 static bool parts_depend(const sl_rule *rule) {
     for (uint32_t p = 0; p < rule->part_count; p++)
-        for (uint32_t o = 0; o < sl_op_info_of(rule->parts[p].op)->output_count; o++)
+        for (uint32_t o = 0; o < rule->parts[p].output_count; o++)
             for (uint32_t q = p + 1; q < rule->part_count; q++)
-                for (uint32_t i = 0; i < sl_op_info_of(rule->parts[q].op)->input_count; i++)
+                for (uint32_t i = 0; i < rule->parts[q].input_count; i++)
                     if (rule->parts[q].inputs[i] == rule->parts[p].outputs[o]) return true;
     return false;
 }
@@ -81,7 +82,7 @@ void sl_rules_read(sl_rule rules[SL_RULE_COUNT]) {
 }
 
 bool sl_rule_keeps(const sl_rule *rule, uint32_t name) {
-    for (uint32_t o = 0; o < sl_op_info_of(rule->whole.op)->output_count; o++)
+    for (uint32_t o = 0; o < rule->whole.output_count; o++)
         if (rule->whole.outputs[o] == name) return true;
     return false;
 }
@@ -126,9 +127,12 @@ static attributes attributes_of(sl_op op, const void *attrs) {
     return list;
 }
 
-bool sl_rule_attrs_fit(const sl_rule_node *wanted, const void *attrs) {
+bool sl_rule_fits(const sl_rule_node *wanted, const sl_node *node) {
+    if (node->op != wanted->op || node->input_count != wanted->input_count ||
+        node->output_count != wanted->output_count)
+        return false;
     if (!wanted->fixed[0]) return true;
-    const attributes list = attributes_of(wanted->op, attrs);
+    const attributes list = attributes_of(wanted->op, node->attrs);
     const int i = find(&list, wanted->fixed);
     return i >= 0 && list.items[i].value.u32 == wanted->fixed_value;
 }

@@ -15,6 +15,7 @@ enum {
 typedef struct {
     sl_op op;
     uint8_t inputs[SL_MAX_INPUTS], outputs[SL_MAX_OUTPUTS];
+    uint32_t input_count, output_count;
     char fixed[SL_RULE_NAME_BYTES]; /* a u32 attribute with a given value, "" for none */
     uint32_t fixed_value;
 } sl_rule_node;
@@ -32,8 +33,9 @@ void sl_rules_read(sl_rule rules[SL_RULE_COUNT]);
 
 /* Whether the name is a result of the fused node. */
 bool sl_rule_keeps(const sl_rule *rule, uint32_t name);
-/* Whether a node has the attribute values that the rule fixes. */
-bool sl_rule_attrs_fit(const sl_rule_node *wanted, const void *attrs);
+/* Whether a node has the op, the numbers of operands and results, and the attribute value that the
+ * rule gives it. */
+bool sl_rule_fits(const sl_rule_node *wanted, const sl_node *node);
 /* Copies the attributes that both ops have; then sets those that `to` fixes. */
 void sl_rule_attrs_carry(sl_op from, const void *from_attrs, const sl_rule_node *to,
                          void *to_attrs);

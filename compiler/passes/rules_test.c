@@ -26,10 +26,11 @@ static void add(sl_attr_visitor *visitor, const char *name, sl_attr_kind kind, v
     list->items[list->count++].kind = kind;
 }
 
-/* Attributes that the node leaves open. */
+/* Attributes that the node leaves open; a split of a rule is always into equal parts. */
 static names open_attrs(const sl_rule_node *node) {
     _Alignas(max_align_t) unsigned char attrs[SL_MAX_ATTRS_BYTES] = {0};
     names list = {.visitor = {add}};
+    if (node->op == SL_OP_split) return list;
     sl_op_info_of(node->op)->visit_attrs(&list.visitor, attrs);
     for (uint32_t i = 0; i < list.count; i++)
         if (strcmp(list.items[i].name, node->fixed) == 0)

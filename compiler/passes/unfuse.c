@@ -1,4 +1,5 @@
 /* unfuse.c - Applies rules backwards: fused nodes become their parts. */
+#include "compiler/build.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/rebuild.h"
 #include "compiler/passes/rewrite.h"
@@ -7,11 +8,17 @@
 #include <string.h>
 
 static const sl_rule *undoing(const sl_rule *rules, const sl_node *node) {
-    for (uint32_t r = 0; r < SL_RULE_COUNT; r++) {
-        const sl_rule_node *whole = &rules[r].whole;
-        if (whole->op == node->op && sl_rule_attrs_fit(whole, node->attrs)) return &rules[r];
-    }
+    for (uint32_t r = 0; r < SL_RULE_COUNT; r++)
+        if (sl_rule_fits(&rules[r].whole, node)) return &rules[r];
     return NULL;
+}
+
+static void append_part(sl_graph *g, const sl_rule_node *part, const sl_value *inputs,
+                        const void *attrs, sl_value *outputs) {
+    if (part->op == SL_OP_split)
+        sl_build_even_split(g, inputs[0], (sl_value_slots){part->output_count, outputs});
+    else
+        sl_graph_append(g, part->op, inputs, attrs, outputs);
 }
 
 static void append_parts(sl_graph *g, const sl_rule *rule, const sl_node *node, const sl_value *in,
@@ -20,13 +27,12 @@ static void append_parts(sl_graph *g, const sl_rule *rule, const sl_node *node, 
     for (uint32_t i = 0; i < node->input_count; i++) values[rule->whole.inputs[i]] = in[i];
     for (uint32_t p = 0; p < rule->part_count; p++) {
         const sl_rule_node *part = &rule->parts[p];
-        const sl_op_info *info = sl_op_info_of(part->op);
         sl_value inputs[SL_MAX_INPUTS], outputs[SL_MAX_OUTPUTS];
         _Alignas(max_align_t) unsigned char attrs[SL_MAX_ATTRS_BYTES] = {0};
-        for (uint32_t i = 0; i < info->input_count; i++) inputs[i] = values[part->inputs[i]];
+        for (uint32_t i = 0; i < part->input_count; i++) inputs[i] = values[part->inputs[i]];
         sl_rule_attrs_carry(node->op, node->attrs, part, attrs);
-        sl_graph_append(g, part->op, inputs, attrs, outputs);
-        for (uint32_t o = 0; o < info->output_count; o++) values[part->outputs[o]] = outputs[o];
+        append_part(g, part, inputs, attrs, outputs);
+        for (uint32_t o = 0; o < part->output_count; o++) values[part->outputs[o]] = outputs[o];
     }
     for (uint32_t o = 0; o < node->output_count; o++) out[o] = values[rule->whole.outputs[o]];
 }

@@ -24,7 +24,7 @@ static sl_status check_buffers(const sl_program *program, sl_error *err) {
     return SL_OK;
 }
 
-/* In 128 bits, so that no sum wraps. */
+/* Computed in 128 bits, so that no sum wraps. */
 static bool fits(const sl_buffer *buffer, const sl_access *access) {
     if (access->bytes == 0 || access->count == 0) return true;
     if (access->count > 1 && access->stride < access->bytes) return false;
@@ -93,7 +93,7 @@ static sl_status check_levels(const sl_program *program, sl_error *err) {
     return SL_OK;
 }
 
-/* Forward edges only: the order of the program is one of those they allow. */
+/* All edges point forward, so the order of the program is a topological order. */
 static sl_status check_edges(const sl_program *program, sl_error *err) {
     const sl_edges *edges = &program->edges;
     if (program->step_count > 0 && !edges->first)

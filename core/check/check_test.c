@@ -1,4 +1,4 @@
-/* check_test.c - The proofs accept programs that are right and name what is wrong in the others. */
+/* check_test.c - The checks accept valid programs and report what is wrong with invalid ones. */
 #include "core/check.h"
 #include "core/check/spans.h"
 #include "core/check/touches.h"
@@ -18,7 +18,7 @@ static void accept(const sl_program *program) {
     if (sl_check_program(program, NULL, &err)) fail_msg("%s", err.message);
 }
 
-/* The check fails, and its message has both words. */
+/* The check fails with a message that contains both words. */
 #define refuse(check, first, second)                                                               \
     do {                                                                                           \
         sl_error err = {0};                                                                        \
@@ -27,7 +27,7 @@ static void accept(const sl_program *program) {
             fail_msg("'%s' lacks %s or %s", err.message, first, second);                           \
     } while (0)
 
-/* x -> a, x -> b, (a, b) -> c, c -> y: levels 0 0 1 2; y may lie where a was. */
+/* x -> a, x -> b, (a, b) -> c, c -> y: levels 0 0 1 2; y may reuse the memory of a. */
 typedef struct {
     sl_program *program;
     sl_buffer_id x, a, b, c, y;
@@ -63,14 +63,14 @@ static void test_levels(void **state) {
         diamond d = make_diamond();
         d.program->model = (sl_schedule_model)model;
         accept(d.program);
-        d.program->early_steps = 1; /* a submit is no barrier, and none is needed here */
+        d.program->early_steps = 1; /* the end of a submit is not a barrier; none is needed here */
         accept(d.program);
         d.program->steps[2].level = 0;
         refuse(sl_check_order(d.program, NULL, &err), "third", "'a'");
         d.program->steps[2].level = 1;
         d.program->steps[3].level = 1;
         refuse(sl_check_order(d.program, NULL, &err), "third", "fourth");
-        d.program->early_steps = 3; /* nor does the end of a submit keep third and fourth apart */
+        d.program->early_steps = 3; /* it does not order third and fourth either */
         refuse(sl_check_order(d.program, NULL, &err), "third", "fourth");
         d.program->steps[3].level = 0;
         refuse(sl_check_bounds(d.program, &err), "fourth", "level 0 comes after level 1");
@@ -88,7 +88,7 @@ static void test_edges(void **state) {
     diamond d = make_diamond();
     const uint32_t right[][2] = {{0, 2}, {1, 2}, {2, 3}};
     program_edges(d.program, right, 3);
-    accept(d.program); /* first and fourth conflict in y: there is a path through third */
+    accept(d.program); /* first and fourth conflict in y but are ordered by a path through third */
     for (uint32_t gone = 0; gone < 3; gone++) {
         uint32_t wrong[2][2];
         for (uint32_t e = 0, kept = 0; e < 3; e++)
@@ -107,13 +107,13 @@ static void test_edges(void **state) {
 static void test_undeclared(void **state) {
     (void)state;
     diamond d = make_diamond();
-    d.program->steps[1].undeclared = true; /* shares level 0 with first */
+    d.program->steps[1].undeclared = true; /* it is in level 0 together with first */
     refuse(sl_check_order(d.program, NULL, &err), "second", "first");
     d.program->steps[0].undeclared = true;
     d.program->steps[0].read_count = d.program->steps[0].write_count = 0;
     for (uint32_t s = 1; s < 4; s++) d.program->steps[s].level++;
     d.program->level_count++;
-    accept(d.program); /* its operands tell that it writes a */
+    accept(d.program); /* its operands show that it writes a */
     d.program->buffers[d.b.v].arena_offset = 0;
     refuse(sl_check_values(d.program, NULL, &err), "third", "holds 'b'");
     sl_program_destroy(d.program);
@@ -127,17 +127,19 @@ static void test_sharing(void **state) {
     refuse(sl_check_values(d.program, NULL, &err), "third", "'a'");
     refuse(sl_check_order(d.program, NULL, &err), "first", "second");
     buffers[d.b.v].arena_offset = BYTES;
-    buffers[d.c.v].arena_offset = 0; /* third does not go element by element */
+    buffers[d.c.v].arena_offset = 0; /* third is not pointwise */
     refuse(sl_check_values(d.program, NULL, &err), "third: writes 'c' over 'a'", "reads");
     buffers[d.c.v].arena_offset = 2 * (uint64_t)BYTES;
-    buffers[d.y.v].arena_offset = 2 * (uint64_t)BYTES; /* fourth does: y may lie on c */
+    /* Fourth is pointwise: y may reuse c exactly. */
+    buffers[d.y.v].arena_offset = 2 * (uint64_t)BYTES;
     accept(d.program);
-    buffers[d.y.v].arena_offset += 64; /* but not beside it */
+    buffers[d.y.v].arena_offset += 64; /* but not at another offset */
     refuse(sl_check_values(d.program, NULL, &err), "fourth: writes 'y' over 'c'", "reads");
     buffers[d.y.v].arena_offset = 0;
     program_step(d.program, SL_OP_neg, "fifth", 3);
     step_takes(d.program, d.x), step_gives(d.program, d.a);
-    refuse(sl_check_values(d.program, NULL, &err), "y", "holds 'a'"); /* the output is gone */
+    /* The output was overwritten. */
+    refuse(sl_check_values(d.program, NULL, &err), "y", "holds 'a'");
     sl_program_destroy(d.program);
 }
 
@@ -158,7 +160,7 @@ static void test_two_results(void **state) {
     const sl_buffer_id x = program_buffer(p, SL_BUFFER_INPUT, "x", 2 * N);
     const sl_buffer_id low = program_buffer(p, SL_BUFFER_TEMP, "low", N);
     const sl_buffer_id high = program_buffer(p, SL_BUFFER_TEMP, "high", N);
-    program_step(p, SL_OP_split_halves, "split", 0);
+    program_step(p, SL_OP_split, "split", 0);
     step_takes(p, x), step_gives(p, low), step_gives(p, high);
     program_output(p, low), program_output(p, high);
     p->arena_bytes = 2 * (uint64_t)BYTES;
@@ -195,7 +197,7 @@ static void test_bounds(void **state) {
     }
     writes[0] = sl_access_range((sl_buffer_id){77}, 0, 4);
     refuse(sl_check_bounds(d.program, &err), "first", "buffer 77");
-    writes[0] = reads[0]; /* an input */
+    writes[0] = reads[0]; /* writes to an input */
     refuse(sl_check_bounds(d.program, &err), "first", "'x', which is read only");
     writes[0] = kept;
     ((sl_operand *)(uintptr_t)d.program->steps[1].operands)[0].offset_bytes = 4;
@@ -203,7 +205,7 @@ static void test_bounds(void **state) {
     sl_program_destroy(d.program);
 }
 
-/* Even and odd columns of one matrix: neither a conflict nor a loss of values. */
+/* Even and odd columns of one matrix: neither a conflict nor an overwritten value. */
 static void test_strides(void **state) {
     (void)state;
     sl_program *p = program_new(4, 4);
@@ -228,7 +230,7 @@ static void test_strides(void **state) {
     sl_program_destroy(p);
 }
 
-/* Overlap by walking runs agrees with a table of bytes. */
+/* The overlap of strided runs agrees with a brute-force byte map. */
 static void test_common(void **state) {
     (void)state;
     enum { SPACE = 256 };
@@ -280,7 +282,7 @@ static void test_spans(void **state) {
     sl_arena_deinit(&arena);
 }
 
-/* The n-th allocation fails, for every n; then everything succeeds. */
+/* Makes the n-th allocation fail, for every n until everything succeeds. */
 typedef struct {
     int left;
 } failing;

@@ -5,11 +5,11 @@
 typedef struct {
     const sl_program *program;
     sl_touches touches;
-    uint64_t *reach; /* of edges: [step] rows of `words`, bit t: a path to step t */
+    uint64_t *reach; /* edges model: row s is a bit set of the steps that step s reaches */
     size_t words;
 } proof;
 
-/* From the last step back: what a step reaches is its targets and what they reach. */
+/* From the last step to the first: a step reaches its targets and what they reach. */
 static sl_status close_edges(proof *p, sl_arena *arena, sl_error *err) {
     const sl_edges *edges = &p->program->edges;
     const uint32_t steps = p->program->step_count;
@@ -34,7 +34,7 @@ static bool ordered(const proof *p, uint32_t earlier, uint32_t later) {
     return p->program->steps[earlier].level < p->program->steps[later].level;
 }
 
-/* One of the touches that both steps have in common, one of them writing. */
+/* A touch of step a that conflicts with step b: they share byte *at, and one of them writes. */
 static const sl_touch *conflict(const proof *p, uint32_t a, uint32_t b, uint64_t *at) {
     const sl_touches *t = &p->touches;
     for (uint32_t i = t->first[a]; i < t->first[a + 1]; i++)

@@ -4,7 +4,7 @@
 
 sl_status sl_spans_init(sl_spans *spans, uint64_t bytes, uint64_t sets, sl_arena *arena,
                         sl_error *err) {
-    /* A set splits at most one span into three. */
+    /* Each set turns at most one span into three. */
     const uint64_t capacity = 2 * sets + 4;
     *spans = (sl_spans){.capacity = (uint32_t)capacity};
     if (capacity <= UINT32_MAX) spans->items = SL_ARENA_NEW_ARRAY(arena, sl_spans_item, capacity);
@@ -31,7 +31,7 @@ uint32_t sl_spans_find(const sl_spans *spans, uint64_t at) {
     return low;
 }
 
-/* Puts `with` in place of items [first, last]. */
+/* Replaces items [first, last] by `with`. */
 static void replace(sl_spans *spans, uint32_t first, uint32_t last, const sl_spans_item *with,
                     uint32_t count) {
     const uint32_t fresh = spans->count - (last - first + 1) + count;
@@ -46,7 +46,7 @@ void sl_spans_set(sl_spans *spans, uint64_t begin, uint64_t end, uint32_t value)
     if (begin >= end) return;
     uint32_t first = sl_spans_find(spans, begin), last = first;
     while (spans->items[last].end < end) last++;
-    /* Neighbours of the same number join. */
+    /* Merge neighbours with equal values. */
     if (first > 0 && spans->items[first].begin == begin && spans->items[first - 1].value == value)
         first--;
     if (last + 1 < spans->count && spans->items[last].end == end &&

@@ -67,7 +67,7 @@ sl_status sl_touches_collect(const sl_program *program, sl_arena *arena, sl_touc
     return SL_OK;
 }
 
-/* Walks the runs of both side by side: they are ascending and do not overlap among themselves. */
+/* Walks the runs of both in parallel; runs are ascending and do not overlap each other. */
 bool sl_touch_common(const sl_touch *a, const sl_touch *b, uint64_t *out) {
     if (sl_touch_end(a) <= b->begin || sl_touch_end(b) <= a->begin) return false;
     uint32_t i = 0, j = 0;

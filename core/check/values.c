@@ -6,7 +6,7 @@
 typedef struct {
     const sl_program *program;
     sl_touches touches;
-    sl_spans holders; /* of every byte of the arena: 1 + the buffer whose value it holds */
+    sl_spans holders; /* per byte of the arena: 1 + the buffer whose value it holds */
 } replay;
 
 static const char *name_of(const sl_program *program, sl_buffer_id buffer) {
@@ -14,7 +14,7 @@ static const char *name_of(const sl_program *program, sl_buffer_id buffer) {
     return name ? name : "?";
 }
 
-/* Buffers outside the arena share no bytes: what they hold is theirs. */
+/* Buffers outside the arena never share memory and need no check. */
 static bool in_arena(const replay *r, const sl_touch *touch) {
     const sl_buffer_kind kind = r->program->buffers[touch->buffer.v].kind;
     return kind == SL_BUFFER_TEMP || kind == SL_BUFFER_OUTPUT;
@@ -39,15 +39,15 @@ static sl_status check_read(const replay *r, const char *label, const sl_touch *
     return SL_OK;
 }
 
-/* The step may read an element and then write its result there: both windows are the same, and
- * neither is broadcast.  A broadcast operand has fewer bytes than the result. */
+/* Whether a pointwise step may overwrite this operand: both ranges are the same and the operand is
+ * not broadcast (a broadcast operand has fewer bytes than the result). */
 static bool element_by_element(const sl_step *step, const sl_touch *read, const sl_touch *write) {
     return sl_op_info_of(step->op)->traits & SL_OP_POINTWISE && read->begin == write->begin &&
            read->bytes == write->bytes && read->count == write->count &&
            read->stride == write->stride;
 }
 
-/* Of the touches of one step: writes overlap neither each other nor operands. */
+/* Within one step, writes overlap neither each other nor operands. */
 static sl_status check_own(const replay *r, uint32_t s, sl_error *err) {
     const sl_step *step = &r->program->steps[s];
     const sl_touches *t = &r->touches;

@@ -61,7 +61,7 @@ static sl_status need(const sl_config_parser *p, const json_t *object, const cha
     double value = 0;
     SL_TRY(sl_config_real(p, object, key, MAX_FACTOR, &value));
     if (value == 0)
-        return sl_fail(p->err, SL_FORMAT, "%s: '%s' is missing, which this rope type needs", what,
+        return sl_fail(p->err, SL_FORMAT, "%s: '%s' is missing, but this rope type needs it", what,
                        key);
     *out = (float)value;
     return SL_OK;

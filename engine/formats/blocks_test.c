@@ -1,6 +1,6 @@
-/* blocks_test.c - Every type of GGUF and every mode of MLX, decoded from panels: bit for bit what
- * the rules of the formats say of random blocks, and what the gguf package and mlx themselves made
- * of those in tests/data/blocks (tools/make_block_vectors.py, tools/make_mlx_vectors.py). */
+/* blocks_test.c - Every GGUF type and every MLX mode, decoded from panels: bit-identical to the
+ * format's definition on random blocks, and to the results of the gguf package and of mlx in
+ * tests/data/blocks (tools/make_block_vectors.py, tools/make_mlx_vectors.py). */
 #include "engine/formats/gguf.h"
 #include "engine/formats/gguf_blocks.h"
 #include "engine/formats/mlx_blocks.h"
@@ -19,13 +19,13 @@ static uint8_t random_byte(void) {
     seed = seed * 6364136223846793005u + 1442695040888963407u;
     return (uint8_t)(seed >> 56);
 }
-/* An ordinary f16: a wild exponent would only make infinities. */
+/* An f16 of ordinary size; a random exponent would often give infinity. */
 static void random_half(uint8_t *at) {
     at[0] = random_byte();
     at[1] = (uint8_t)(random_byte() % 16 + (random_byte() % 2 ? 0x2c : 0xac));
 }
 
-/* ---- one weight of a block, as GGUF is described ---- */
+/* ---- one weight of a block, by the definition of GGUF ---- */
 
 static float half_of(const uint8_t *b) {
     return sl_f32_from_f16((uint16_t)(b[0] | b[1] << 8));
@@ -127,7 +127,7 @@ typedef struct {
     uint32_t id;
     const char *name;
     float (*weight)(const uint8_t *block, int e);
-    int halves[2]; /* where f16 are, -1: nowhere */
+    int halves[2]; /* offsets of the f16 values; -1: none */
 } gguf_rule;
 static const gguf_rule rules[] = {
     {2, "Q4_0", weight_q4_0, {0, -1}},      {3, "Q4_1", weight_q4_1, {0, 2}},
@@ -155,7 +155,7 @@ static void assert_same(const char *what, int64_t row, int64_t column, float got
                  (long long)column, (double)got, (double)want);
 }
 
-/* Panels (or floats) of a matrix as GGUF has it.  All of their bytes are written. */
+/* A GGUF matrix converted to panels (or floats).  Every byte is written. */
 static uint8_t *converted(const sl_gguf_type *type, const uint8_t *raw, int64_t rows,
                           int64_t cols) {
     const sl_type made = sl_type_make(type->dtype, 2, rows, cols);
@@ -224,7 +224,7 @@ static vectors vectors_read(const char *path) {
     assert_true(v.bytes > 1000);
     return v;
 }
-/* The next bytes. */
+/* The next bytes of the file. */
 static const void *take(vectors *v, size_t bytes) {
     assert_true(bytes <= v->bytes - v->at);
     const void *from = v->data + v->at;
@@ -305,7 +305,8 @@ static void test_mlx_agrees(void **state) {
             for (int64_t c = 0; c < m.cols; c++) {
                 float want;
                 memcpy(&want, take(&v, sizeof want), sizeof want);
-                /* A product with an f32 scale is rounded; mlx may have joined it with the sum. */
+                /* With f32 scales the product is rounded; mlx may have contracted it with the sum
+                 * (FMA). */
                 if (m.format.scales == SL_DTYPE_f32 && fabsf(row[c] - want) <= 3e-8f) continue;
                 assert_same(mode, r, c, row[c], want);
             }
@@ -357,7 +358,7 @@ static void test_fp8_blocks(void **state) {
     free(panels);
 }
 
-/* ---- what is refused ---- */
+/* ---- invalid formats ---- */
 
 static void test_bad_formats_are_refused(void **state) {
     static const struct {

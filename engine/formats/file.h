@@ -11,7 +11,7 @@ bool sl_file_exists(const char *path);
 
 /* A file mapped read-only without read-ahead. */
 typedef struct {
-    const uint8_t *data; /* NULL when the file is empty */
+    const uint8_t *data; /* NULL if the file is empty */
     uint64_t bytes;
 } sl_file_map;
 SL_CHECKED sl_status sl_file_map_open(const char *path, sl_file_map *out, sl_error *err);

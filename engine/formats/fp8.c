@@ -1,13 +1,13 @@
 /* fp8.c - 8-bit and 4-bit floats of Hugging Face folders.
  *
- *   fp8      X F8_E4M3 [.., N, K] and X_scale_inv [.., ceil(N/b), ceil(K/c)] with the
- *            weight_block_size [b, c] of config.json; one scale for all where it has none.
- *   mxfp4    X_blocks U8 [.., N, K/32, 16], two columns in a byte, the lower nibble first, and
- *            X_scales U8 [.., N, K/32], exponents of two. */
+ *   fp8      X F8_E4M3 [.., N, K] and X_scale_inv [.., ceil(N/b), ceil(K/c)], with [b, c] the
+ *            weight_block_size of config.json; one scale for the whole matrix if it has none.
+ *   mxfp4    X_blocks U8 [.., N, K/32, 16], two columns per byte, low nibble first, and
+ *            X_scales U8 [.., N, K/32], exponents of powers of two. */
 #include "engine/formats/hf.h"
 #include <string.h>
 
-/* 0 and 0 when the whole matrix is one block. */
+/* Sets both to 0 if the whole matrix is one block. */
 static sl_status read_block(const sl_hf_folder *folder, uint32_t *rows, uint32_t *cols) {
     const json_t *size = json_object_get(folder->method, "weight_block_size");
     *rows = *cols = 0;
@@ -47,16 +47,17 @@ sl_status sl_hf_fp8(sl_hf_folder *folder, const sl_hf_tensor *tensor, sl_hf_clai
     const sl_hf_tensor *whole = sl_hf_beside(folder, tensor->name, "_scale_inv", "");
     if (whole && sl_hf_is(whole, "F8_E4M3")) *claim = SL_HF_PART;
     whole = sl_hf_beside(folder, tensor->name, ".input_scale", ".weight");
-    if (whole && sl_hf_is(whole, "F8_E4M3")) *claim = SL_HF_PART; /* activations are not coded */
+    /* Scales of activations are not used. */
+    if (whole && sl_hf_is(whole, "F8_E4M3")) *claim = SL_HF_PART;
     if (!sl_hf_is(tensor, "F8_E4M3")) return SL_OK;
     const sl_hf_tensor *scales = sl_hf_beside(folder, tensor->name, "", "_scale_inv");
-    if (!scales || tensor->type.shape.rank < 2) return SL_OK; /* left out, with the reason */
+    if (!scales || tensor->type.shape.rank < 2) return SL_OK; /* skipped, with the reason */
     sl_hf_code code = {.coding = SL_HF_FP8, .dtype = scales->type.dtype, .bits = 8};
     SL_TRY(read_block(folder, &code.block_rows, &code.group));
     SL_TRY(check_scales(folder, tensor, scales, &code));
     SL_TRY(sl_hf_check_bytes(folder, tensor, 1));
     const sl_dims *shape = &tensor->type.shape;
-    if (!code.block_rows) { /* one block */
+    if (!code.block_rows) { /* the whole matrix is one block */
         code.block_rows = (uint32_t)shape->dims[shape->rank - 2];
         code.group = (uint32_t)shape->dims[shape->rank - 1];
     }
@@ -72,7 +73,7 @@ sl_status sl_hf_mxfp4(sl_hf_folder *folder, const sl_hf_tensor *tensor, sl_hf_cl
     if (!scales) return SL_OK;
     const sl_dims *b = &tensor->type.shape;
     sl_dims shape = *b;
-    shape.rank--; /* of the scales, so far */
+    shape.rank--; /* dims of the scales so far */
     if (!sl_hf_is(tensor, "U8") || !sl_hf_is(scales, "U8") || b->rank < 3 ||
         b->dims[b->rank - 1] != 16 || !sl_dims_equal(&shape, &scales->type.shape))
         return sl_fail(folder->err, SL_FORMAT,

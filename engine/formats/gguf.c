@@ -7,13 +7,13 @@
 
 enum {
     DEFAULT_ALIGNMENT = 32,
-    MIN_ALIGNMENT = 8, /* elements of every type are aligned */
+    MIN_ALIGNMENT = 8, /* enough for the elements of every type */
     MAX_ALIGNMENT = 1 << 20,
     MAX_ENTRIES = 1 << 20,
     MAX_KEY_BYTES = 65535,
     MAX_NAME_BYTES = 63,
     MAX_RANK = 4,
-    /* The least that an entry takes. */
+    /* The smallest sizes of entries. */
     VALUE_BYTES = 8 + 1 + 4 + 1,
     TENSOR_BYTES = 8 + 1 + 4 + 8 + 4 + 8,
 };
@@ -24,7 +24,7 @@ static const uint8_t kind_bytes[SL_GGUF_KINDS] = {
     [SL_GGUF_U64] = 8, [SL_GGUF_I64] = 8, [SL_GGUF_F64] = 8,
 };
 
-/* A place in the file; fails instead of passing its end. */
+/* A read position in the file; reading past the end is an error. */
 typedef struct {
     const char *what;
     const uint8_t *start, *at;
@@ -61,7 +61,7 @@ static sl_status take_u64(cursor *c, const char *part, uint64_t *out) {
     return SL_OK;
 }
 
-/* A name or key: a copy that can be printed. */
+/* A name or key, as a printable copy. */
 static sl_status take_name(cursor *c, const char *part, uint64_t max_bytes, const char **out) {
     uint64_t bytes = 0;
     const uint8_t *at = NULL;
@@ -160,7 +160,7 @@ static sl_status take_shape(cursor *c, const char *name, sl_dims *out) {
     return SL_OK;
 }
 
-/* Sizes: whole blocks per row, and a product that fits. */
+/* Computes the size; rows must be whole blocks, and the product must not overflow. */
 static sl_status measure(const cursor *c, sl_gguf_tensor *tensor) {
     const sl_type as_bytes = {SL_DTYPE_u8, tensor->shape};
     const sl_gguf_type *type = tensor->type;
@@ -188,7 +188,7 @@ static sl_status take_tensor(cursor *c, sl_gguf_tensor *out) {
     return measure(c, out);
 }
 
-/* Offsets are those of tensors that follow each other, so none overlap. */
+/* Offsets must be those of consecutive tensors, so none overlap. */
 static sl_status place_tensors(const cursor *c, uint64_t file_bytes, sl_gguf *gguf) {
     const uint64_t start = sl_round_up((uint64_t)(c->at - c->start), gguf->alignment);
     uint64_t next = 0;

@@ -35,14 +35,14 @@ typedef enum {
 
 typedef struct {
     const char *key;
-    sl_gguf_kind kind; /* of the value, or of an array's elements */
+    sl_gguf_kind kind; /* kind of the value, or of an array's elements */
     bool is_array;
-    uint64_t count;      /* of elements; 1 for a single value */
+    uint64_t count;      /* number of elements; 1 for a single value */
     const uint8_t *data; /* in the file, unaligned; all elements lie inside it */
 } sl_gguf_value;
 
 typedef struct {
-    const char *data; /* no NUL after it */
+    const char *data; /* not NUL-terminated */
     uint64_t bytes;
 } sl_gguf_text;
 
@@ -66,7 +66,7 @@ typedef struct {
     const sl_gguf_type *type;
     sl_dims shape;          /* outermost first */
     uint64_t offset, bytes; /* in the file */
-    uint32_t file;          /* of a model in several parts */
+    uint32_t file;          /* index of the file, for a split model */
 } sl_gguf_tensor;
 
 typedef struct {
@@ -79,7 +79,7 @@ typedef struct {
     uint32_t tensor_count;
 } sl_gguf;
 
-/* data: the whole file, which values keep pointing into.  Names are copied to arena. */
+/* data: the whole file; values point into it.  Names are copied to the arena. */
 SL_CHECKED sl_status sl_gguf_parse(const char *what, const void *data, uint64_t bytes,
                                    sl_arena *arena, sl_gguf *out, sl_error *err);
 
@@ -96,13 +96,13 @@ SL_CHECKED sl_status sl_gguf_get_flag(const sl_gguf *gguf, const char *key, bool
                                       sl_error *err);
 SL_CHECKED sl_status sl_gguf_get_text(const sl_gguf *gguf, const char *key, sl_gguf_text *out,
                                       sl_error *err);
-/* An array of texts, of integers (or flags) or of real numbers (F32); NULL when absent. */
+/* An array of texts, of integers (or flags) or of reals (F32); NULL if absent. */
 SL_CHECKED sl_status sl_gguf_get_array(const sl_gguf *gguf, const char *key, sl_gguf_kind kind,
                                        const sl_gguf_value **out, sl_error *err);
 /* Reads the text at *at and advances it to the next one; starts at value->data. */
 sl_gguf_text sl_gguf_next_text(const uint8_t **at);
 int64_t sl_gguf_integer_at(const sl_gguf_value *value, uint64_t index);
-float sl_gguf_real_at(const sl_gguf_value *value, uint64_t index); /* of an array of F32 */
+float sl_gguf_real_at(const sl_gguf_value *value, uint64_t index); /* index into an array of F32 */
 enum { SL_GGUF_KEY_BYTES = 128 };
 /* "<architecture>.<key>", in text; returns text. */
 const char *sl_gguf_own_key(const sl_gguf *gguf, const char *key, char text[SL_GGUF_KEY_BYTES]);
@@ -121,7 +121,7 @@ enum {
     SL_GGUF_DEEPSEEK2 = 1 << 7,
     SL_GGUF_GLM4MOE = 1 << 8,
     SL_GGUF_GPT_OSS = 1 << 9,
-    /* Gated delta nets between layers of full attention; norm gains have one added. */
+    /* Gated delta nets between layers of full attention; norm gains are stored plus one. */
     SL_GGUF_DELTA = SL_GGUF_QWEN35MOE | SL_GGUF_QWEN35 | SL_GGUF_QWEN3NEXT,
     SL_GGUF_DENSE = SL_GGUF_QWEN35 | SL_GGUF_QWEN3,
     SL_GGUF_ALL = (1 << 10) - 1,
@@ -129,7 +129,7 @@ enum {
 
 typedef struct {
     const char *name;       /* general.architecture */
-    const char *model_type; /* of config.json */
+    const char *model_type; /* model_type of config.json */
     uint32_t bit;
 } sl_gguf_architecture;
 SL_CHECKED sl_status sl_gguf_architecture_find(const sl_gguf *gguf,
@@ -140,37 +140,38 @@ typedef enum {
     SL_GGUF_ROWS_ALL,
     SL_GGUF_ROWS_QUERY, /* RoPE pairs are adjacent, not half a head apart */
     SL_GGUF_ROWS_KEY,
-    SL_GGUF_ROWS_BETA, /* for each key head: its value heads' beta, then their alpha */
+    SL_GGUF_ROWS_BETA, /* per key head: the beta of its value heads, then their alpha */
     SL_GGUF_ROWS_ALPHA,
-    SL_GGUF_ROWS_QKV, /* for each key head: query, key, its value heads, their gates */
+    SL_GGUF_ROWS_QKV, /* per key head: query, key, its value heads, their gates */
     SL_GGUF_ROWS_Z,
 } sl_gguf_rows;
 
-/* The meaning of a tensor for the models; a tensor may have several rows. */
+/* Maps a tensor to a name of the models; a tensor may have several rows. */
 typedef struct {
     uint32_t architectures;
-    const char *suffix;         /* of the name in the file, after "blk.N." for those of a layer */
-    const char *name;           /* to the models, after "model.layers.N." or whole */
-    const sl_tensor_form *form; /* of F32 vectors that are stored otherwise, or NULL */
+    const char *suffix; /* name in the file, after "blk.N." for tensors of a layer */
+    /* Name in the models, after "model.layers.N.", or the whole name. */
+    const char *name;
+    const sl_tensor_form *form; /* converter of F32 vectors that are stored differently, or NULL */
     sl_gguf_rows rows;
-    bool is_row; /* a vector that is a matrix of one row */
+    bool is_row; /* a vector that becomes a matrix of one row */
 } sl_gguf_name;
-/* "blk.12.attn_q.weight" -> 12 and "attn_q.weight"; NULL when it is no layer's. */
+/* "blk.12.attn_q.weight" -> 12 and "attn_q.weight"; NULL if it does not belong to a layer. */
 const char *sl_gguf_layer_suffix(const char *name, uint32_t *layer);
 /* The next row after *row (NULL: the first) for a tensor; NULL: no more. */
 const sl_gguf_name *sl_gguf_name_next(const sl_gguf_architecture *architecture, const char *suffix,
                                       bool layered, const sl_gguf_name *row);
 
-/* gguf_order.c: the order of a tensor's rows, NULL when its shape does not fit the metadata.
- * *out_rows: as many has what the models get. */
+/* gguf_order.c: the order of a tensor's rows; NULL if its shape does not fit the metadata.
+ * *out_rows: the number of rows that the models get. */
 SL_CHECKED sl_status sl_gguf_order_rows(const sl_gguf *gguf, const sl_gguf_tensor *tensor,
                                         sl_gguf_rows rows, sl_arena *arena,
                                         const sl_row_order **out, int64_t *out_rows, sl_error *err);
-/* Floats as they lie, for rows in an order. */
+/* Copies floats unchanged; for tensors whose rows are reordered. */
 const sl_tensor_form *sl_gguf_plain_form(sl_dtype dtype);
 
-/* gguf_config.c: config.json, as text in arena, and how many layers it has: those after them are
- * not run. */
+/* gguf_config.c: config.json, as text in the arena, and the number of layers; later layers are not
+ * run. */
 SL_CHECKED sl_status sl_gguf_config(const sl_gguf *gguf, const sl_gguf_architecture *architecture,
                                     sl_arena *arena, sl_gguf_text *out, uint32_t *out_layers,
                                     sl_error *err);
@@ -179,13 +180,13 @@ SL_CHECKED sl_status sl_gguf_config_rope(const sl_gguf *gguf,
                                          const sl_gguf_architecture *architecture, json_t *config,
                                          sl_error *err);
 
-/* gguf_split.c.  "x-00002-of-00003.gguf" -> the bytes of "x", 2 and 3; 0: no such name. */
+/* gguf_split.c.  "x-00002-of-00003.gguf" -> the length of "x", 2 and 3; 0: not such a name. */
 size_t sl_gguf_part_name(const char *path, uint32_t *out_part, uint32_t *out_count);
 /* Opens all parts of a split model, given the path of any of them, as files of the source. */
 SL_CHECKED sl_status sl_gguf_open_parts(sl_source *source, const char *path, sl_gguf *out,
                                         sl_error *err);
 
 /* gguf_text.c: adds tokenizer.json, tokenizer_config.json, generation_config.json and
- * chat_template.jinja as far as the metadata gives them. */
+ * chat_template.jinja, as far as the metadata contain them. */
 SL_CHECKED sl_status sl_gguf_add_texts(const sl_gguf *gguf, sl_source *source, sl_error *err);
 #endif

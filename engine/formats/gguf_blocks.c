@@ -1,4 +1,4 @@
-/* gguf_blocks.c - Blocks of GGUF (core/gguf_blocks.h) as panels. */
+/* gguf_blocks.c - Conversion of GGUF blocks (core/gguf_blocks.h) to panels. */
 #include "engine/formats/gguf_blocks.h"
 
 static const uint8_t *block_at(const sl_gguf_matrix *m, int64_t row, int64_t index) {

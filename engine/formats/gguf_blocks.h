@@ -3,8 +3,8 @@
 #define SL_ENGINE_FORMATS_GGUF_BLOCKS_H
 #include "engine/formats/groups.h"
 
-/* Whole blocks a row, rows without gaps, as panels of the type that sl_gguf_layouts names.  scale:
- * of an NVFP4 matrix, 1 otherwise. */
+/* Contiguous rows of whole blocks; the panel type is that of sl_gguf_layouts.  scale: of an NVFP4
+ * matrix, else 1. */
 typedef struct {
     sl_gguf_block kind;
     int64_t rows, cols;

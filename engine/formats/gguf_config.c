@@ -1,5 +1,5 @@
-/* gguf_config.c - Metadata of a GGUF file as the config.json that the checkpoint had, as far as the
- * models read it.  The reader of config.json checks ranges and relations. */
+/* gguf_config.c - Translates the metadata of a GGUF file back to the config.json of the checkpoint,
+ * as far as the models read it.  The reader of config.json checks ranges and relations. */
 #include "engine/formats/gguf.h"
 #include <math.h>
 #include <stdlib.h>
@@ -10,9 +10,10 @@ enum {
     DELTA = SL_GGUF_DELTA,
     DEEPSEEK2 = SL_GGUF_DEEPSEEK2,
     GPT_OSS = SL_GGUF_GPT_OSS,
-    GROUPED = SL_GGUF_DEEPSEEK2 | SL_GGUF_GLM4MOE, /* experts in groups, scores by sigmoid */
+    GROUPED = SL_GGUF_DEEPSEEK2 | SL_GGUF_GLM4MOE, /* expert groups, sigmoid scores */
     MOE = SL_GGUF_ALL & ~SL_GGUF_DENSE,
-    LOCAL = SL_GGUF_LLAMA | SL_GGUF_GPT_OSS,                           /* num_local_experts */
+    /* Uses the key num_local_experts. */
+    LOCAL = SL_GGUF_LLAMA | SL_GGUF_GPT_OSS,
     SPARSE = SL_GGUF_QWEN35MOE | SL_GGUF_QWEN3NEXT | SL_GGUF_QWEN3MOE, /* experts in all layers */
 };
 
@@ -60,7 +61,7 @@ static const struct {
     {SL_GGUF_OLMOE, "attention.clamp_kqv", "clip_qkv", LEFT_OUT},
 };
 
-/* Where a file does not tell, llama.cpp has it fixed for the architecture. */
+/* Values that llama.cpp hard-codes for the architecture if the file has no key. */
 static const struct {
     uint32_t architectures;
     const char *key, *name;
@@ -70,10 +71,10 @@ static const struct {
     {SL_GGUF_OLMOE | GROUPED, "expert_weights_norm", "norm_topk_prob", false},
 };
 
-/* What would change results and no model here does. */
+/* Keys that would change results in ways that no model here supports. */
 static const struct {
     const char *key;
-    double only; /* value that changes nothing */
+    double only; /* the value that has no effect */
 } refused[] = {
     {"attention.temperature_scale", 0},
     {"attention.max_alibi_bias", 0},
@@ -90,7 +91,7 @@ static const struct {
 
 typedef struct {
     const sl_gguf *gguf;
-    uint32_t bit; /* of the architecture */
+    uint32_t bit; /* bit of the architecture */
     json_t *config;
     sl_error *err;
 } writer;
@@ -104,7 +105,7 @@ static bool has(const writer *w, const char *key) {
     return sl_gguf_find(w->gguf, own_key(w, key, text)) != NULL;
 }
 
-/* A number for each layer is taken where all layers have the same. */
+/* A value per layer is accepted if all layers have the same. */
 static sl_status one_for_all(const writer *w, const char *key, uint64_t *out) {
     const sl_gguf_value *list = NULL;
     SL_TRY(sl_gguf_get_array(w->gguf, key, SL_GGUF_I32, &list, w->err));
@@ -122,7 +123,7 @@ static sl_status one_for_all(const writer *w, const char *key, uint64_t *out) {
     return SL_OK;
 }
 
-/* The reader of config.json takes no number above 32 bits anyway. */
+/* config.json's reader accepts no number above 32 bits anyway. */
 static sl_status required(const writer *w, const char *short_key, uint64_t *out) {
     char text[SL_GGUF_KEY_BYTES];
     const char *key = own_key(w, short_key, text);
@@ -200,7 +201,7 @@ static sl_status check_refused(const writer *w) {
     return SL_OK;
 }
 
-/* How scores become weights: by softmax, or by sigmoid with a bias for the choice. */
+/* How router scores become weights: softmax, or sigmoid with a selection bias. */
 static sl_status check_gating(const writer *w) {
     enum { UNSAID, SOFTMAX, SIGMOID, SOFTMAX_OF_CHOSEN };
     char text[SL_GGUF_KEY_BYTES], bias[64];
@@ -208,7 +209,7 @@ static sl_status check_gating(const writer *w) {
     const uint64_t wanted = w->bit & GROUPED ? SIGMOID : SOFTMAX;
     SL_TRY(sl_gguf_get_count(w->gguf, own_key(w, "expert_gating_func", text), &found, w->err));
     if (found == UNSAID && w->bit & DEEPSEEK2) {
-        /* Files from before the key: those with a bias are of the kind that has it. */
+        /* Files older than this key: those with a bias use sigmoid. */
         if (has(w, "leading_dense_block_count"))
             SL_TRY(required(w, "leading_dense_block_count", &layer));
         (void)snprintf(bias, sizeof bias, "blk.%u.exp_probs_b.bias", (unsigned)layer);
@@ -223,7 +224,7 @@ static sl_status check_gating(const writer *w) {
                    (unsigned long long)wanted);
 }
 
-/* Layers for predicting further tokens come last and are not run. */
+/* Layers for multi-token prediction come last and are not run. */
 static sl_status set_layers(const writer *w, uint32_t *out) {
     char text[SL_GGUF_KEY_BYTES];
     uint64_t layers = 0, further = 0;
@@ -236,7 +237,7 @@ static sl_status set_layers(const writer *w, uint32_t *out) {
     return set_count(w, "num_hidden_layers", *out);
 }
 
-/* One of two names for each layer, by a list of flags. */
+/* One of two layer type names per layer, from a list of flags. */
 static sl_status set_listed_layers(const writer *w, const char *key, uint32_t layers,
                                    const char *const names[2]) {
     const sl_gguf_value *list = NULL;
@@ -252,7 +253,7 @@ static sl_status set_listed_layers(const writer *w, const char *key, uint32_t la
     return sl_no_memory(w->err, key, layers);
 }
 
-/* Which layers are of the other kind; delta nets have an interval besides. */
+/* Which layers have the other attention type; delta nets may have an interval instead. */
 static sl_status set_layer_types(const writer *w, uint32_t layers) {
     static const char *const delta[] = {"full_attention", "linear_attention"};
     static const char *const sliding[] = {"full_attention", "sliding_attention"};
@@ -263,7 +264,7 @@ static sl_status set_layer_types(const writer *w, uint32_t layers) {
     const char *key = own_key(w, "attention.sliding_window_pattern", text);
     const sl_gguf_value *pattern = sl_gguf_find(w->gguf, key);
     if (pattern && pattern->is_array) return set_listed_layers(w, key, layers, sliding);
-    uint64_t period = 2; /* the last of so many is full */
+    uint64_t period = 2; /* the last layer of each period has full attention */
     SL_TRY(sl_gguf_get_count(w->gguf, key, &period, w->err));
     json_t *types = json_array();
     for (uint32_t i = 0; i < layers; i++)
@@ -287,7 +288,7 @@ static sl_status set_value_heads(const writer *w) {
     return set_count(w, "linear_value_head_dim", inner / heads);
 }
 
-/* What only the tensors tell. */
+/* Settings that can only be derived from the tensors. */
 static sl_status set_by_tensors(const writer *w) {
     const sl_gguf_tensor *table = sl_gguf_tensor_find(w->gguf, "token_embd.weight");
     if (!table || table->shape.rank != 2)

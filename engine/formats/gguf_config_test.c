@@ -1,4 +1,4 @@
-/* gguf_config_test.c - Metadata of every architecture as config.json, and what is refused. */
+/* gguf_config_test.c - Metadata of every architecture as config.json, and errors. */
 #include "tests/support/folder.h"
 
 #include "engine/formats/gguf.h"
@@ -6,7 +6,7 @@
 
 enum { BOOL = 7, INT32 = 5 };
 
-/* A key that an architecture must have; value 0 ends them. */
+/* A required key of an architecture; value 0 ends the list. */
 typedef struct {
     const char *key;
     uint32_t value;
@@ -85,7 +85,7 @@ static const char *own(int a, const char *key) {
     return text;
 }
 
-/* All that must be there, but for the key `without`. */
+/* All required keys except `without`. */
 static void begin(gguf_maker *m, int a, const char *without) {
     *m = (gguf_maker){0};
     gguf_text(m, "general.architecture", architectures[a].name);
@@ -150,7 +150,7 @@ static void every_architecture_has_a_config(void **state) {
     }
 }
 
-/* Each key that must be there is missed by its name. */
+/* Each missing required key is named in the message. */
 static void keys_that_are_missing(void **state) {
     (void)state;
     for (int a = 0; a < ARCHITECTURES; a++)
@@ -161,7 +161,7 @@ static void keys_that_are_missing(void **state) {
             if (strcmp(k->key, "attention.head_count_kv") == 0 ||
                 strcmp(k->key, "rope.dimension_count") == 0 ||
                 strcmp(k->key, "expert_gating_func") == 0)
-                continue; /* have a default */
+                continue; /* these have a default */
             begin(&m, a, k->key);
             assert_null(open_made(&m, &err));
             (void)snprintf(message, sizeof message, "made.gguf: key '%s' is missing",
@@ -237,7 +237,7 @@ static void kinds_of_layers(void **state) {
     expect_layers(config_of(&m), "lfllf");
 }
 
-/* Numbers for each layer count as one where they are all the same. */
+/* Values per layer are accepted if they are all the same. */
 static void numbers_for_each_layer(void **state) {
     (void)state;
     const int a = find("glm4moe");
@@ -263,7 +263,7 @@ static void numbers_for_each_layer(void **state) {
 
 enum { NUMBER, REAL, WORD, FLAG, MATRIX };
 
-/* One key or tensor more, and what is said of it. */
+/* An additional key or tensor, and the expected message. */
 static const struct {
     const char *architecture, *without, *key;
     int kind;
@@ -360,7 +360,7 @@ static void rows_in_their_order(void **state) {
     const char *why = sl_source_skipped(source, "model.layers.0.self_attn.k_proj.weight");
     assert_non_null(why);
     assert_non_null(strstr(why, "'blk.0.attn_k.weight' has 7 rows, which do not divide"));
-    /* of a layer that is not run */
+    /* A tensor of a layer that is not run. */
     assert_non_null(sl_source_find(source, "mtp.blk.5.attn_k.weight"));
     sl_source_close(source);
 }

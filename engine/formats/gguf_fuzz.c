@@ -1,5 +1,5 @@
-/* Input: a whole file, as it is and as the source of a model; or, after "split" and a u16 of how
- * many bytes the first has, two parts of a model. */
+/* gguf_fuzz.c - Input: a whole file, parsed and opened as a model; or, after "split" and a u16 with
+ * the size of the first, the two parts of a split model. */
 #include "engine/formats/gguf.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,7 +52,7 @@ static void write_file(const char *path, const uint8_t *data, size_t size) {
     if (fclose(file) != 0) abort();
 }
 
-static char folder[64]; /* of this process's own */
+static char folder[64]; /* private to this process */
 static void remove_folder(void) {
     (void)rmdir(folder);
 }

@@ -1,11 +1,11 @@
 /* gguf_names.c - The supported GGUF architectures, and the mapping of their tensor names to those
  * of the models.
  *
- * What differs from the checkpoint, besides names: one is added to norm gains that are stored as
- * their difference from it, -exp(A_log) takes the place of A_log, and rows lie in another order
- * (gguf_order.c).  These are undone when the tensors are read.  Value heads that lie tiled (head h
- * belongs to key head h mod key heads) where the checkpoint has them grouped stay so and are a
- * matter of the config, since quantised columns cannot move. */
+ * Besides names, GGUF files differ from the checkpoint: some norm gains have one added, A_log is
+ * stored as -exp(A_log), and some rows are in another order (gguf_order.c).  These changes are
+ * undone when the tensors are read.  Value heads that are stored tiled (head h belongs to key head
+ * h mod key heads) instead of grouped stay tiled, and the config says so, since quantised columns
+ * cannot be moved. */
 #include "engine/formats/gguf.h"
 #include "engine/formats/json.h"
 #include <math.h>
@@ -52,7 +52,7 @@ sl_status sl_gguf_architecture_find(const sl_gguf *gguf, const sl_gguf_architect
     return unknown(gguf, name, err);
 }
 
-/* ---- forms ---- */
+/* ---- converters ---- */
 
 static float float_at(const sl_raw_matrix *raw, int64_t i) {
     float value;
@@ -82,10 +82,11 @@ enum {
     GPT_OSS = SL_GGUF_GPT_OSS,
     NEXT = SL_GGUF_QWEN3NEXT,
     QWEN35 = SL_GGUF_QWEN35MOE | SL_GGUF_QWEN35,
-    GATED = SL_GGUF_QWEN35MOE | SL_GGUF_QWEN3NEXT,             /* shared expert with a gate */
-    SHARED = SL_GGUF_DEEPSEEK2 | SL_GGUF_GLM4MOE,              /* shared experts without one */
-    STRAIGHT = SL_GGUF_ALL & ~SL_GGUF_LLAMA,                   /* heads turn as in the checkpoint */
-    ROUTED = SL_GGUF_ALL & ~SL_GGUF_DENSE & ~LLAMA & ~GPT_OSS, /* with the usual name */
+    GATED = SL_GGUF_QWEN35MOE | SL_GGUF_QWEN3NEXT, /* shared expert with a gate */
+    SHARED = SL_GGUF_DEEPSEEK2 | SL_GGUF_GLM4MOE,  /* shared experts without one */
+    /* RoPE pairs as in the checkpoint */
+    STRAIGHT = SL_GGUF_ALL & ~SL_GGUF_LLAMA,
+    ROUTED = SL_GGUF_ALL & ~SL_GGUF_DENSE & ~LLAMA & ~GPT_OSS, /* experts with the usual name */
 };
 
 #define SAME(archs, suffix, name)                                                                  \
@@ -129,7 +130,7 @@ static const sl_gguf_name layered[] = {
     SAME(PLAIN, "attn_q_norm.weight", "self_attn.q_norm.weight"),
     SAME(PLAIN, "attn_k_norm.weight", "self_attn.k_norm.weight"),
     SAME(GPT_OSS, "attn_sinks.weight", "self_attn.sinks"),
-    /* keys and values from one narrow row */
+    /* latent attention */
     SAME(SL_GGUF_DEEPSEEK2, "attn_q_a.weight", "self_attn.q_a_proj.weight"),
     SAME(SL_GGUF_DEEPSEEK2, "attn_q_a_norm.weight", "self_attn.q_a_layernorm.weight"),
     SAME(SL_GGUF_DEEPSEEK2, "attn_q_b.weight", "self_attn.q_b_proj.weight"),

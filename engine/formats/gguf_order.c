@@ -1,9 +1,9 @@
-/* gguf_order.c - Row orders that differ between GGUF files and the models.  Whole rows can move in
- * any block type.
+/* gguf_order.c - Row orders that differ between GGUF files and the models.  Whole rows can be moved
+ * in any block type.
  *
- * llama: RoPE rotates adjacent pairs (2j, 2j + 1) of queries and keys, in the checkpoint (j, j +
- * half a head).  qwen3next: the rows of in_proj_ba, and in older files those of in_proj_qkvz, go
- * from key head to key head. */
+ * llama: RoPE rotates the pairs (2j, 2j + 1) of queries and keys; in the checkpoint the pairs are
+ * (j, j + half a head).  qwen3next: the rows of in_proj_ba, and in older files those of
+ * in_proj_qkvz, are grouped by key head. */
 #include "engine/formats/gguf.h"
 #include <string.h>
 
@@ -20,8 +20,8 @@ const sl_tensor_form *sl_gguf_plain_form(sl_dtype dtype) {
     return sl_dtype_infos[dtype].bytes == 2 ? &two : &four;
 }
 
-/* A row of the file for each row of the tensor: from the start of its group (one per head), a piece
- * of `rows` of the `stride` rows that a group has. */
+/* The stored row of each row of the tensor: in each group (one per head) of `stride` rows, a piece
+ * of `rows` rows. */
 typedef struct {
     uint64_t groups, stride, start, rows;
 } piece;
@@ -39,8 +39,8 @@ static void fill_halves(uint32_t *at, uint64_t heads, uint64_t head) {
 }
 
 typedef struct {
-    uint64_t heads, kv_heads;                             /* of attention */
-    uint64_t key_heads, value_heads, key_dim, value_rows; /* of delta nets */
+    uint64_t heads, kv_heads;                             /* full attention */
+    uint64_t key_heads, value_heads, key_dim, value_rows; /* delta nets */
 } sizes;
 
 static sl_status get(const sl_gguf *gguf, const char *key, uint64_t *out, sl_error *err) {
@@ -58,8 +58,8 @@ static sl_status get_sizes(const sl_gguf *gguf, sizes *s, sl_error *err) {
     return get(gguf, "ssm.inner_size", &s->value_rows, err);
 }
 
-/* How many rows the tensor gets of all; 0: the shape does not fit.  Sizes are at most those of the
- * tensor before they are multiplied. */
+/* How many of all stored rows the tensor gets; 0: the shape does not fit.  Sizes are bounded by the
+ * tensor's before they are multiplied. */
 static uint64_t rows_of(sl_gguf_rows which, const sizes *s, uint64_t all) {
     const uint64_t heads = which == SL_GGUF_ROWS_QUERY ? s->heads : s->kv_heads;
     if (which == SL_GGUF_ROWS_QUERY || which == SL_GGUF_ROWS_KEY)

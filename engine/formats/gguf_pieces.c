@@ -1,6 +1,6 @@
-/* gguf_pieces.c - SentencePiece vocabularies of byte pairs have a score for each piece and no
- * merges.  Any two neighbours whose join is a piece may merge, those with the highest score first:
- * the same as a list of merges by falling score. */
+/* gguf_pieces.c - SentencePiece BPE vocabularies have a score per piece and no merges.  Any two
+ * neighbours whose concatenation is a piece may merge, highest score first: equivalent to a list of
+ * merges in order of descending score. */
 #include "engine/formats/gguf_text.h"
 #include <math.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static bool add(merge_list *list, merge item) {
     return true;
 }
 
-/* All ways to cut a piece in two between characters. */
+/* Adds all ways to split a piece in two between characters. */
 static bool add_halves(merge_list *list, json_t *vocab, sl_gguf_text piece, float score) {
     for (uint32_t at = 1; at < piece.bytes; at++) {
         if (((uint8_t)piece.data[at] & 0xc0) == 0x80) continue;
@@ -44,7 +44,7 @@ static bool add_halves(merge_list *list, json_t *vocab, sl_gguf_text piece, floa
     return true;
 }
 
-/* Falling scores; of one score the longer left half first, then as they came. */
+/* Descending score; ties: the longer left half first, then in order of addition. */
 static int by_score(const void *left, const void *right) {
     const merge *a = left, *b = right;
     if (a->score != b->score) return a->score > b->score ? -1 : 1;
@@ -56,7 +56,7 @@ static int by_score(const void *left, const void *right) {
 static sl_status collect(const sl_gguf *gguf, const sl_gguf_value *tokens,
                          const sl_gguf_value *scores, json_t *vocab, merge_list *list,
                          sl_error *err) {
-    enum { MOST_BYTES = 256 }; /* of a piece: each is cut everywhere */
+    enum { MOST_BYTES = 256 }; /* of a piece; each is split at every position */
     const uint8_t *at = tokens->data;
     for (uint64_t i = 0; i < tokens->count; i++) {
         const sl_gguf_text piece = sl_gguf_next_text(&at);

@@ -1,6 +1,5 @@
 /* gguf_pre.c - Pre-tokenizers.  A file only names its pre-tokenizer (tokenizer.ggml.pre); the rows
- * here define what the published tokenizers of these names do.  Names with the same meaning share a
- * row. */
+ * here define what the published tokenizers of these names do.  Equivalent names share a row. */
 #include "engine/formats/gguf.h"
 #include "engine/formats/gguf_text.h"
 #include "engine/formats/json.h"
@@ -12,7 +11,7 @@
 #define LOWER        "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
 #define NOT_HAN      "(?!\\p{sc:Han})"
 
-/* Words of llama-bpe and of those like it, with numbers of so many digits. */
+/* The words of llama-bpe and similar ones, with numbers of at most this many digits. */
 #define WORDS(digits)                                                                              \
     CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" digits "| "                                     \
                  "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" SPACES
@@ -32,10 +31,11 @@ enum { MOST_CUTS = 3 };
 
 static const struct {
     const char *name;            /* tokenizer.ggml.pre */
-    const char *cuts[MOST_CUTS]; /* one after the other; none: the one that ByteLevel has */
-    bool nfc;                    /* as the tokenizers published under this name do */
+    const char *cuts[MOST_CUTS]; /* split patterns, applied in order; none: ByteLevel's own */
+    /* Whether the published tokenizers of this name normalise to NFC. */
+    bool nfc;
     bool ignore_merges;
-    bool begins; /* with the beginning-of-text token, unless the file says otherwise */
+    bool begins; /* adds the beginning-of-text token unless the file says otherwise */
 } splits[] = {
     {"qwen2", {WORDS("\\p{N}")}, true, false, false},
     {"deepseek-r1-qwen", {WORDS("\\p{N}")}, true, false, false},

@@ -14,7 +14,7 @@ static const char *own_key(const writer *w, const char *key, char text[SL_GGUF_K
     return sl_gguf_own_key(w->gguf, key, text);
 }
 
-/* *out: fallback where the key is missing. */
+/* Sets *out to `fallback` if the key is missing. */
 static sl_status count(const writer *w, const char *key, uint64_t fallback, uint64_t *out) {
     char text[SL_GGUF_KEY_BYTES];
     *out = fallback;
@@ -32,7 +32,8 @@ static sl_status set_count(const writer *w, const char *name, uint64_t value) {
     return set(w, w->config, name, json_integer((json_int_t)value));
 }
 
-/* The share of a head that is turned: the reader multiplies, cuts off and must get `turned`. */
+/* The rotated share of a head, such that the reader of config.json, which multiplies and truncates,
+ * gets exactly `turned`. */
 static double rotary_share(uint64_t turned, uint64_t head) {
     const double share = (double)turned / (double)head;
     return (uint64_t)(share * (double)head) < turned ? nextafter(share, 1.0) : share;
@@ -46,12 +47,13 @@ static sl_status turned_of(const writer *w, uint64_t head, uint64_t *out) {
                    (unsigned long long)head);
 }
 
-/* Heads whose keys and values come from one narrow row: a part that is turned, one that is not. */
+/* Latent attention: heads with a rotated and an unrotated part. */
 static sl_status set_latent_heads(const writer *w, uint64_t heads) {
     uint64_t key = 0, value = 0, turned = 0;
     SL_TRY(count(w, "attention.key_length", 0, &key));
     SL_TRY(count(w, "attention.value_length", 0, &value));
-    SL_TRY(count(w, "attention.key_length_mla", key, &key)); /* older files have only the others */
+    /* Older files have only the keys without _mla. */
+    SL_TRY(count(w, "attention.key_length_mla", key, &key));
     SL_TRY(count(w, "attention.value_length_mla", value, &value));
     if (!key || !value)
         return sl_fail(w->err, SL_FORMAT, "%s: key '%s.attention.%s_length_mla' is missing",
@@ -84,7 +86,7 @@ static sl_status set_heads(const writer *w) {
     return set(w, w->config, "partial_rotary_factor", json_real(rotary_share(turned, key)));
 }
 
-/* Copies a real number to an object under its other name, if it is there. */
+/* Copies a real number to an object under another name, if it is present. */
 static sl_status copy_real(const writer *w, const char *key, json_t *object, const char *name) {
     char text[SL_GGUF_KEY_BYTES];
     double value = 0;
@@ -93,14 +95,14 @@ static sl_status copy_real(const writer *w, const char *key, json_t *object, con
     return set(w, object, name, json_real(value));
 }
 
-/* mscale_all_dim is there as a tenth of itself, mscale not at all: in all that is published the two
- * are the same. */
+/* mscale_all_dim is stored divided by 10, mscale is not stored: in all published models the two are
+ * equal. */
 static sl_status set_magnitudes(const writer *w, json_t *scaling) {
     char text[SL_GGUF_KEY_BYTES];
     double tenth = 0;
     if (!sl_gguf_find(w->gguf, own_key(w, "rope.scaling.yarn_log_multiplier", text))) return SL_OK;
     SL_TRY(sl_gguf_get_real(w->gguf, text, &tenth, w->err));
-    /* It was multiplied in double precision and stored in single. */
+    /* Computed in double precision but stored in single. */
     const double all = round(tenth * 10 * 1e6) / 1e6;
     SL_TRY(set(w, scaling, "mscale_all_dim", json_real(all)));
     return set(w, scaling, "mscale", json_real(all));
@@ -125,7 +127,7 @@ static sl_status fill_scaling(const writer *w, sl_gguf_text type, double factor,
 
 static sl_status set_scaling(const writer *w) {
     char text[SL_GGUF_KEY_BYTES];
-    sl_gguf_text type = {"linear", strlen("linear")}; /* what llama.cpp takes an unnamed one for */
+    sl_gguf_text type = {"linear", strlen("linear")}; /* llama.cpp's default */
     double factor = 0;
     SL_TRY(sl_gguf_get_real(w->gguf, own_key(w, "rope.scale_linear", text), &factor, w->err));
     SL_TRY(sl_gguf_get_real(w->gguf, own_key(w, "rope.scaling.factor", text), &factor, w->err));
@@ -133,8 +135,8 @@ static sl_status set_scaling(const writer *w) {
     const bool linear = sl_gguf_text_is(type, "linear"), none = sl_gguf_text_is(type, "none");
     json_t *scaling = json_object();
     sl_status status = SL_OK;
-    if (none || (linear && (factor == 0 || factor == 1)))
-        status = set(w, scaling, "rope_type", json_string("default")); /* not the family's own */
+    if (none || (linear && (factor == 0 || factor == 1))) /* overrides the family's default */
+        status = set(w, scaling, "rope_type", json_string("default"));
     else
         status = fill_scaling(w, type, factor, scaling);
     if (status == SL_OK) return set(w, w->config, "rope_scaling", scaling);
@@ -142,8 +144,7 @@ static sl_status set_scaling(const writer *w) {
     return status;
 }
 
-/* Divisors of frequencies, one each, that llama.cpp computes for Llama 3.1; all ones change
- * nothing. */
+/* Frequency divisors that llama.cpp computes for Llama 3.1; divisors of one have no effect. */
 static sl_status check_divisors(const writer *w) {
     static const char name[] = "rope_freqs.weight";
     if (!sl_gguf_tensor_find(w->gguf, name)) return SL_OK;

@@ -1,5 +1,5 @@
-/* gguf_source.c - A GGUF file as a source: its tensors under the names that the models ask for, its
- * metadata as the texts that come with a Hugging Face model. */
+/* gguf_source.c - A GGUF file as a source: its tensors under the names that the models use, and its
+ * metadata as the text files of a Hugging Face model. */
 #include "engine/formats/gguf.h"
 #include "engine/formats/source_internal.h"
 #include <string.h>
@@ -8,7 +8,7 @@ typedef struct {
     sl_source *source;
     const sl_gguf *gguf;
     const sl_gguf_architecture *architecture;
-    uint32_t layers; /* those after them are not run */
+    uint32_t layers; /* later layers are not run */
     sl_error *err;
 } opening;
 
@@ -16,7 +16,7 @@ static sl_status no_memory(const opening *o, const char *name) {
     return sl_no_memory(o->err, name, 0);
 }
 
-/* Why a tensor cannot be used, or NULL. */
+/* The reason why a tensor cannot be used, or NULL. */
 static sl_status refuse(const opening *o, const sl_gguf_tensor *tensor, const sl_gguf_name *row,
                         const char **out_why) {
     char known[SL_GGUF_LIST_BYTES];
@@ -37,7 +37,7 @@ static sl_status refuse(const opening *o, const sl_gguf_tensor *tensor, const sl
     return *out_why ? SL_OK : no_memory(o, tensor->name);
 }
 
-/* Rows in another order.  *out_why: their number makes no sense. */
+/* Sets the row order of an entry.  *out_why: set if the number of rows is invalid. */
 static sl_status set_order(const opening *o, const sl_gguf_tensor *tensor, sl_gguf_rows rows,
                            sl_tensor_entry *entry, const char **out_why) {
     int64_t count = 0;
@@ -55,7 +55,7 @@ static sl_status set_order(const opening *o, const sl_gguf_tensor *tensor, sl_gg
     return SL_OK;
 }
 
-/* One tensor under one of its names. */
+/* Adds one tensor under one of its names. */
 static sl_status add_tensor(const opening *o, const sl_gguf_tensor *tensor, const sl_gguf_name *row,
                             const char *name) {
     sl_source *source = o->source;
@@ -78,8 +78,8 @@ static sl_status add_tensor(const opening *o, const sl_gguf_tensor *tensor, cons
     return SL_OK;
 }
 
-/* A tensor without a row keeps its own name; one of a layer that is not run goes with those that
- * predict further tokens. */
+/* Adds a tensor under all its names.  Without a row it keeps its own name; tensors of layers that
+ * are not run are named as parts of the multi-token prediction head. */
 static sl_status add_names(const opening *o, const sl_gguf_tensor *tensor) {
     sl_arena *arena = &o->source->arena;
     uint32_t layer = 0;
@@ -99,7 +99,7 @@ static sl_status add_names(const opening *o, const sl_gguf_tensor *tensor) {
 }
 
 static sl_status add_tensors(const opening *o) {
-    enum { MOST_NAMES = 2 }; /* of one tensor */
+    enum { MOST_NAMES = 2 }; /* names of one tensor */
     sl_source *source = o->source;
     const uint32_t most = o->gguf->tensor_count * MOST_NAMES;
     SL_TRY(sl_source_set_tensors(source, most, most, o->err));

@@ -1,7 +1,8 @@
-/* gguf_split.c - A GGUF model in one file or in parts, "x-00001-of-00003.gguf" and so on.
+/* gguf_split.c - A GGUF model in one file or split into parts "x-00001-of-00003.gguf" and so on.
  *
- * The first part has the metadata of the model, every part its own tensors and three keys about the
- * split: split.no (from 0), split.count and split.tensors.count, that of all parts. */
+ * The first part has the metadata of the model.  Every part has its own tensors and three keys
+ * about the split: split.no (from 0), split.count, and split.tensors.count (of all parts
+ * together). */
 #include "engine/formats/gguf.h"
 #include "engine/formats/source_internal.h"
 #include <ctype.h>
@@ -10,7 +11,7 @@
 
 enum { HEADER_READ_AHEAD_BYTES = 1 << 24, DIGITS = 5 };
 
-/* Five digits at text, or -1. */
+/* The number of five digits at text, or -1. */
 static int64_t number_at(const char *text) {
     for (int i = 0; i < DIGITS; i++)
         if (!isdigit((unsigned char)text[i])) return -1;
@@ -42,7 +43,7 @@ static sl_status parse_file(sl_source *source, uint32_t file, const char *path, 
     return SL_OK;
 }
 
-/* How many parts there are, 1 for a model in one file. */
+/* The number of parts; 1 for a model in one file. */
 static sl_status part_count(const sl_gguf *gguf, uint64_t *out, sl_error *err) {
     *out = 1;
     SL_TRY(sl_gguf_get_count(gguf, "split.count", out, err));
@@ -52,7 +53,7 @@ static sl_status part_count(const sl_gguf *gguf, uint64_t *out, sl_error *err) {
                    gguf->what, (unsigned long long)*out);
 }
 
-/* Part `index` of `count`, by its own account. */
+/* Checks that a file's metadata say that it is part `index` of `count`. */
 static sl_status check_part(const sl_gguf *part, uint64_t index, uint64_t count, sl_error *err) {
     uint64_t found = UINT64_MAX, of = 1;
     SL_TRY(part_count(part, &of, err));
@@ -81,7 +82,7 @@ static sl_status open_part(sl_source *source, const char *stem, uint32_t index, 
     return check_part(out, index, source->file_count, err);
 }
 
-/* The metadata of the first part with the tensors of all. */
+/* Combines the metadata of the first part with the tensors of all. */
 static sl_status join(sl_source *source, const sl_gguf *parts, sl_gguf *out, sl_error *err) {
     uint64_t tensors = 0, wanted = UINT64_MAX;
     for (uint32_t i = 0; i < source->file_count; i++) tensors += parts[i].tensor_count;
@@ -101,7 +102,7 @@ static sl_status join(sl_source *source, const sl_gguf *parts, sl_gguf *out, sl_
     return SL_OK;
 }
 
-/* path is known to be one of `count` parts; the source has no files yet. */
+/* Opens all `count` parts, given the path of any; the source has no files yet. */
 static sl_status open_parts(sl_source *source, const char *path, uint32_t count, sl_gguf *out,
                             sl_error *err) {
     uint32_t part = 0, named = 0;

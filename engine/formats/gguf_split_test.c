@@ -1,5 +1,5 @@
-/* gguf_split_test.c - Models in several GGUF files: opened by any part or by their folder, and
- * every way in which parts do not belong together. */
+/* gguf_split_test.c - Split GGUF models: opened by any part or by their folder, and every way in
+ * which parts do not belong together. */
 #include "tests/support/folder.h"
 
 #include "engine/formats/gguf.h"
@@ -7,7 +7,7 @@
 
 enum { PARTS = 3 };
 
-/* What a part says of itself; a negative number leaves the key out. */
+/* A part's own metadata; a negative number omits the key. */
 typedef struct {
     int number, count, tensors;
 } account;
@@ -59,7 +59,7 @@ static void any_part_opens_all(void **state) {
     write_parts();
     for (int i = 0; i < PARTS; i++) check_whole(test_path(part_name(i)));
     check_whole(test_folder);
-    write_test_file("mmproj-x.gguf", "GGUF", 4); /* no part of a language model */
+    write_test_file("mmproj-x.gguf", "GGUF", 4); /* not part of a language model */
     check_whole(test_folder);
 }
 
@@ -70,7 +70,7 @@ static void refused(const char *path, const char *message) {
     expect_message(&err, message);
 }
 
-/* The part of each number is written another way; the model is opened by its second. */
+/* Each part in turn is written differently; the model is opened by its second part. */
 static void parts_that_do_not_belong_together(void **state) {
     (void)state;
     static const struct {

@@ -6,7 +6,7 @@
 
 enum { FILE_BYTES = 1 << 16, MARKS = 256 };
 
-/* A file in the making, with names for places that tests change. */
+/* A file being built, with names for the offsets that tests change. */
 typedef struct {
     uint8_t bytes[FILE_BYTES];
     size_t size;
@@ -94,7 +94,7 @@ static void key_array(maker *m, const char *name, sl_gguf_kind kind, uint64_t co
     mark(m, name, " data");
 }
 
-/* dims: innermost first, 0 ends them. */
+/* dims: innermost first, terminated by 0. */
 static void tensor(maker *m, const char *name, const uint64_t *dims, uint32_t type,
                    uint64_t offset) {
     count_one(m, "tensors");
@@ -147,7 +147,8 @@ typedef struct {
 
 static sl_status parse(const maker *m, size_t bytes, parsed *p) {
     sl_arena_init(&p->arena, NULL);
-    uint8_t *copy = malloc(bytes ? bytes : 1); /* so that reading past its end is seen */
+    /* A copy of the exact size, so that reads past the end are detected. */
+    uint8_t *copy = malloc(bytes ? bytes : 1);
     assert_non_null(copy);
     memcpy(copy, m->bytes, bytes);
     p->err = (sl_error){0};
@@ -157,7 +158,7 @@ static sl_status parse(const maker *m, size_t bytes, parsed *p) {
         free(copy);
         return status;
     }
-    p->gguf.what = (const char *)copy; /* released by done */
+    p->gguf.what = (const char *)copy; /* freed by done() */
     return SL_OK;
 }
 
@@ -166,7 +167,7 @@ static void done(parsed *p) {
     sl_arena_deinit(&p->arena);
 }
 
-/* The file must not parse; what is wrong with it. */
+/* Expects that the file does not parse; returns the error. */
 static sl_error refused(const maker *m, size_t bytes) {
     parsed p;
     if (parse(m, bytes, &p) == SL_OK) {
@@ -211,7 +212,7 @@ static void reads_what_was_written(void **state) {
     done(&p);
 }
 
-/* Values that do not have the kind that is wanted. */
+/* Values of another kind than requested. */
 static void refuses_other_kinds(void **state) {
     (void)state;
     static maker m;
@@ -348,7 +349,7 @@ static const struct {
 };
 enum { COUNTS = sizeof counts / sizeof counts[0] };
 
-/* The metadata of a model, without the count of that number, and with more from the caller. */
+/* The metadata of a model without the given count; the caller adds more. */
 static void begin_model(maker *m, int without) {
     char name[64];
     begin(m);
@@ -473,7 +474,7 @@ static void missing_metadata(void **state) {
             strcmp(counts[i].key, "attention.head_count_kv") == 0 ||
             strcmp(counts[i].key, "attention.key_length") == 0 ||
             strcmp(counts[i].key, "rope.dimension_count") == 0)
-            continue; /* have defaults */
+            continue; /* these have defaults */
         begin_model(&m, i);
         end_model(&m);
         (void)snprintf(message, sizeof message, "key 'qwen35moe.%s' is missing", counts[i].key);
@@ -604,9 +605,9 @@ static void malformed_tokenizers(void **state) {
     refuse_made(&m, "'tokenizer.ggml.merges' 0 is not UTF-8");
 }
 
-/* ---- forms ---- */
+/* ---- converters ---- */
 
-/* Q5_0 has no panels of its own; the others are tested where they are repacked. */
+/* Q5_0 has no panel type of its own; the other types are tested with repacking. */
 static void q5_0_becomes_q8(void **state) {
     (void)state;
     enum { ROWS = 19, COLS = 96, BLOCKS = ROWS * COLS / 32 };

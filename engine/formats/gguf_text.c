@@ -1,21 +1,22 @@
-/* gguf_text.c - The tokenizer of a GGUF file as the texts that the tokenizer's reader knows.
+/* gguf_text.c - The tokenizer of a GGUF file, translated to the text files that the tokenizer
+ * reads.
  *
- * Two kinds: byte-level BPE ("gpt2"), and SentencePiece's BPE ("llama"), whose pieces have scores.
- * A file without tokenizer gives no texts; another kind fails. */
+ * Two kinds are supported: byte-level BPE ("gpt2"), and SentencePiece BPE ("llama"), whose pieces
+ * have scores.  A file without a tokenizer gives no texts; any other kind is an error. */
 #include "engine/formats/gguf_text.h"
 #include "engine/formats/json.h"
 #include "engine/formats/source_internal.h"
 #include <stdlib.h>
 #include <string.h>
 
-#define SPACE "\u2581" /* stands for one in pieces */
+#define SPACE "\u2581" /* represents a space in pieces */
 
 typedef struct {
     const sl_gguf *gguf;
     sl_source *source;
-    const sl_gguf_value *tokens, *types, *merges; /* types: NULL when all are normal */
+    const sl_gguf_value *tokens, *types, *merges; /* types: NULL if all are normal */
     json_t *vocab, *added, *merge_list, *ends;
-    bool pieces; /* of SentencePiece */
+    bool pieces; /* SentencePiece */
     sl_error *err;
 } reader;
 
@@ -23,7 +24,7 @@ static sl_status no_memory(const reader *r) {
     return sl_no_memory(r->err, "a tokenizer", r->tokens->count);
 }
 
-/* value is taken over. */
+/* Takes ownership of value. */
 static sl_status add_text(const reader *r, const char *name, json_t *value) {
     char *dumped = value ? json_dumps(value, JSON_COMPACT) : NULL;
     json_decref(value);
@@ -43,7 +44,7 @@ static sl_status text_of(const reader *r, const char *key, uint64_t index, sl_gg
                    (unsigned long long)index);
 }
 
-/* Tokens that end an answer in chats of the models that have them.  The file names one or two. */
+/* Whether a token is a known end of an answer in chats; the file itself names only one or two. */
 static bool ends_answers(sl_gguf_text text) {
     static const char *const ends[] = {"<|im_end|>", "<|endoftext|>",   "<|eot_id|>", "<|eom_id|>",
                                        "<|return|>", "<|end_of_text|>", "<|call|>",   "[EOT]"};
@@ -60,7 +61,7 @@ static int add_special(const reader *r, uint64_t id, int64_t type, json_t *conte
                                            content, "special", special, "normalized", 0));
 }
 
-/* The first of two tokens with the same text keeps it. */
+/* If two tokens have the same text, the first keeps it. */
 static sl_status add_token(const reader *r, uint64_t id, sl_gguf_text text) {
     const int64_t type = r->types ? sl_gguf_integer_at(r->types, id) : SL_GGUF_TOKEN_NORMAL;
     const bool added = type == SL_GGUF_TOKEN_CONTROL || type == SL_GGUF_TOKEN_USER;
@@ -101,7 +102,7 @@ static sl_status special_id(const reader *r, const char *key, int64_t *out) {
     return SL_OK;
 }
 
-/* The text of a token, or NULL where the key names none; the caller's. */
+/* The text of the token under a key, owned by the caller; NULL if there is none. */
 static sl_status special_text(const reader *r, const char *key, json_t **out) {
     int64_t id = -1;
     *out = NULL;
@@ -116,7 +117,7 @@ static sl_status special_text(const reader *r, const char *key, json_t **out) {
 /* ---- tokenizer.json ---- */
 
 typedef struct {
-    const char *flag, *key; /* whether, and which token */
+    const char *flag, *key; /* key of the flag, and of the token */
     bool adds;
     int64_t id;
     json_t *text;
@@ -140,7 +141,7 @@ static int append_edge(const edge *e, json_t *steps, json_t *tokens) {
                                          (json_int_t)e->id, "tokens", e->text));
 }
 
-/* The tokens that a text gets before and after it; null: none. */
+/* The tokens added before and after a text; null if there are none. */
 static sl_status post_processor(const reader *r, edge *begin, edge *end, json_t **out) {
     json_t *steps = json_array(), *tokens = json_object();
     const int failed = append_edge(begin, steps, tokens) |
@@ -185,8 +186,8 @@ static sl_status add_byte_level(const reader *r) {
                               r->vocab, "merges", r->merge_list));
 }
 
-/* Spaces become a visible character, one more of which comes first; characters without a piece
- * become bytes. */
+/* SentencePiece: spaces become U+2581, one of which is added at the start; characters without a
+ * piece become byte tokens. */
 static sl_status add_pieces(const reader *r) {
     bool prefix = true;
     json_t *post = NULL, *unknown = NULL;
@@ -217,7 +218,7 @@ static sl_status add_pieces(const reader *r) {
                   r->vocab, "merges", r->merge_list));
 }
 
-/* ---- the other texts ---- */
+/* ---- the other text files ---- */
 
 static bool holds(const json_t *ids, int64_t id) {
     for (size_t i = 0; i < json_array_size(ids); i++)
@@ -245,7 +246,7 @@ static sl_status set_sampling(const reader *r, json_t *config) {
     return failed ? no_memory(r) : SL_OK;
 }
 
-/* Those that the file names come first. */
+/* End tokens that the file names come first. */
 static sl_status add_generation_config(const reader *r) {
     static const char *const keys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
                                        "tokenizer.ggml.eom_token_id"};
@@ -288,7 +289,7 @@ static sl_status add_template(const sl_gguf *gguf, sl_source *source, sl_error *
     return sl_source_add_text(source, "chat_template.jinja", text, chat.bytes, err);
 }
 
-/* False: the file has no tokenizer. */
+/* *out is false if the file has no tokenizer. */
 static sl_status find_arrays(reader *r, bool *out) {
     static const char key[] = "tokenizer.ggml.model";
     sl_gguf_text model = {0};

@@ -5,7 +5,8 @@
 #include "engine/formats/repack.h"
 #include <string.h>
 
-/* Q5_0 is Q8_0 with codes of -16 to 15: an f16 scale, the fifth bits, the nibbles. */
+/* Expands Q5_0 to Q8_0: an f16 scale and codes -16 to 15, stored as the fifth bits and the
+ * nibbles. */
 static void expand_q5_0(const uint8_t *block, uint8_t *out) {
     sl_group_row row;
     sl_gguf_layouts[SL_GGUF_Q5_0].group(block, 0, &row);
@@ -35,7 +36,7 @@ FORM_OF(q4_k, "Q4_K", q4_k, 256, 144, NULL)
 FORM_OF(q6_k, "Q6_K", q6_k, 256, 210, NULL)
 #undef FORM_OF
 
-/* The same by groups. */
+/* A converter that goes group by group (groups.h). */
 #define GROUPS_OF(NAME, KIND)                                                                      \
     static void convert_##NAME(const sl_raw_matrix *raw, void *out) {                              \
         const sl_gguf_matrix matrix = {SL_GGUF_##KIND, raw->rows, raw->cols, raw->parts[0], 1};    \

@@ -1,4 +1,4 @@
-/* gguf_values.c - Metadata by key, in the kind that the reader wants. */
+/* gguf_values.c - Lookup of metadata by key, in the kind that the caller expects. */
 #include "engine/formats/gguf.h"
 #include <endian.h>
 #include <math.h>
@@ -38,7 +38,7 @@ static sl_status wrong_kind(const sl_gguf *gguf, const sl_gguf_value *value, con
                    value->is_array ? "an array of " : "", names[value->kind], wanted);
 }
 
-/* Little-endian bytes, with the sign of the highest. */
+/* Little-endian bytes, sign-extended if signed. */
 static int64_t integer_of(const uint8_t *data, uint32_t bytes, bool is_signed) {
     uint64_t bits = 0;
     for (uint32_t i = 0; i < bytes; i++) bits |= (uint64_t)data[i] << (8 * i);
@@ -46,7 +46,7 @@ static int64_t integer_of(const uint8_t *data, uint32_t bytes, bool is_signed) {
     return (int64_t)bits;
 }
 
-/* 0 unless the kind is an integer or a flag. */
+/* Size of an integer or flag; 0 for other kinds. */
 static uint32_t integer_bytes(sl_gguf_kind kind, bool *is_signed) {
     *is_signed =
         kind == SL_GGUF_I8 || kind == SL_GGUF_I16 || kind == SL_GGUF_I32 || kind == SL_GGUF_I64;

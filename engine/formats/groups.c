@@ -1,17 +1,17 @@
-/* groups.c - The codes of 16 rows, a byte each, are turned so that words of four columns of every
- * row lie side by side; then their bits go to the planes of the type. */
+/* groups.c - The codes of 16 rows, one byte each, are transposed so that words of four columns of
+ * all rows are adjacent; then their bits are distributed to the planes of the type. */
 #include "engine/formats/groups.h"
 
 enum { LANES = SL_PANEL_ROWS, WORD_BYTES = LANES * 4, WORDS = SL_GROUP_COLS / 4 };
 
 typedef uint32_t words __attribute__((vector_size(16)));
 
-/* What each type has: planes of how many bits, and parameters of a group. */
+/* The planes and the group parameters of each type. */
 typedef struct {
     bool bytes, low, pairs, bits; /* planes of 8, 4, 2 and 1 bits, in this order */
-    uint8_t pairs_up, bits_up;    /* where in a code theirs are */
-    uint8_t size, count;          /* of parameters: bytes of each, and how many */
-    bool shared;                  /* by both groups of a block */
+    uint8_t pairs_up, bits_up;    /* position of these bits in a code */
+    uint8_t size, count;          /* parameters: bytes of each, and number */
+    bool shared;                  /* shared by both groups of a block */
 } panel_parts;
 
 static const panel_parts parts[SL_DTYPE_COUNT] = {
@@ -39,7 +39,7 @@ static void put_params(const panel_parts *p, const sl_group_row *rows, uint8_t *
             memcpy(to + (i * LANES + lane) * p->size, rows[lane].params + i * p->size, p->size);
 }
 
-/* Four columns of each of four rows: word w of their codes in out[w]. */
+/* Transposes four columns of four rows: word w of their codes goes to out[w]. */
 static inline void turn(const sl_group_row *rows, words out[WORDS]) {
     for (int64_t half = 0; half < 2; half++) {
         words a, b, c, d;
@@ -58,7 +58,7 @@ static inline void turn(const sl_group_row *rows, words out[WORDS]) {
     }
 }
 
-/* Each stores the words of four lanes and returns where the next plane begins. */
+/* Stores the words of four lanes and returns the start of the next plane. */
 static inline uint8_t *store(uint8_t *to, words v) {
     memcpy(to, &v, sizeof v);
     return to + WORD_BYTES;
@@ -99,7 +99,7 @@ typedef struct {
     const sl_group_source *source;
     const sl_panel_layout *layout;
     uint8_t *start;
-    int64_t row; /* its first */
+    int64_t row; /* first row */
 } target;
 
 static void put_super(const target *to, int64_t super) {
@@ -141,7 +141,7 @@ void sl_groups_repack(const sl_group_source *s, int64_t first, int64_t count, vo
         }
         for (int64_t g = 0; g < l.groups + l.groups % SL_BLOCK_GROUPS; g++) put_group(&to, g);
     }
-    /* What rounds the plane of headers up. */
+    /* Zeroes the padding of the header plane. */
     const uint64_t used = (uint64_t)(l.panels * l.supers) * 2 * sizeof(float);
     if (l.header_bytes && first == 0) memset((char *)matrix + used, 0, l.header_bytes - used);
 }

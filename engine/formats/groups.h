@@ -15,7 +15,7 @@ struct sl_group_source {
     void (*group)(const void *from, int64_t row, int64_t group, sl_group_row *out);
     /* The two 16-bit floats of a super-group, for types that have them. */
     void (*super)(const void *from, int64_t row, int64_t super, uint16_t out[2]);
-    float scale; /* nvfp4: of the whole matrix */
+    float scale; /* nvfp4: scale of the whole matrix */
 };
 
 /* Writes panels [first, first + count) of the matrix, all of their bytes. */

@@ -4,7 +4,7 @@
  * matrix (codes, scales, biases) into one stored tensor with its encoding; a new scheme is one file
  * and one row in hf_tensors.c.  Then, stored tensors are mapped to the names that models use: most
  * keep their name, some are *views* of others (hf_views.c).  Both stages only handle shapes and
- * places; the bytes are converted (hf_forms.c) when the tensor is used. */
+ * file offsets; the bytes are converted (hf_forms.c) when the tensor is used. */
 #ifndef SL_ENGINE_FORMATS_HF_H
 #define SL_ENGINE_FORMATS_HF_H
 #include "engine/formats/json.h"
@@ -22,12 +22,12 @@ typedef struct {
 typedef struct {
     sl_source *source;
     const json_t *config;       /* config.json */
-    const json_t *quantization; /* of MLX, or NULL */
+    const json_t *quantization; /* MLX settings, or NULL */
     const json_t *method;       /* quantization_config of other methods, or NULL */
-    const char *model_type;     /* "" when it has none */
-    uint32_t layers;            /* 0 when it does not say */
+    const char *model_type;     /* "" if there is none */
+    uint32_t layers;            /* 0 if unknown */
     bool sanitised;             /* converted by mlx-lm, which adds one to norm gains */
-    sl_hf_tensor *tensors;      /* in order of name */
+    sl_hf_tensor *tensors;      /* sorted by name */
     uint32_t tensor_count;
     sl_error *err;
 } sl_hf_folder;
@@ -45,9 +45,9 @@ typedef enum {
 
 typedef struct {
     sl_hf_coding coding;
-    sl_dtype dtype;       /* of the elements when plain, else of scales and biases */
+    sl_dtype dtype;       /* of the elements if plain, else of scales and biases */
     uint32_t bits, group; /* group: columns that share a scale */
-    uint32_t block_rows;  /* SL_HF_FP8: rows that do */
+    uint32_t block_rows;  /* SL_HF_FP8: rows that share a scale */
     bool has_matrix_scale;
 } sl_hf_code;
 
@@ -55,17 +55,17 @@ typedef struct {
     const char *name;
     sl_hf_code code;
     sl_dims shape;
-    sl_extent parts[SL_MAX_TENSOR_PARTS]; /* bytes 0: none */
+    sl_extent parts[SL_MAX_TENSOR_PARTS]; /* unused ones have bytes 0 */
 } sl_hf_stored;
 
-/* The elements of a stored matrix that form a tensor: row r and column c are taken from row
- * first_row + r * row_step and column first_col + c * col_step, or, where transposed, from row
- * first_row + c * row_step and column first_col + r * col_step. */
+/* The elements of a stored matrix that form a tensor: element (r, c) is stored element (first_row +
+ * r * row_step, first_col + c * col_step), or, if transposed, (first_row + c * row_step, first_col
+ * + r * col_step). */
 typedef struct {
     int64_t first_row, row_step, first_col, col_step;
-    int64_t row_count; /* of stored rows, from the first on; 0: all that remain */
+    int64_t row_count; /* number of stored rows, from first_row on; 0: all that remain */
     bool transposed;
-    bool less_one; /* one is subtracted from every element, which becomes f32 */
+    bool less_one; /* subtracts one from every element; the result is f32 */
 } sl_hf_view;
 extern const sl_hf_view sl_hf_as_stored;
 
@@ -101,7 +101,7 @@ bool sl_hf_ends_with(const char *name, const char *ending);
 bool sl_hf_is(const sl_hf_tensor *tensor, const char *element);
 /* "U32[8,64,16]" in one of four rotating buffers, for messages. */
 const char *sl_hf_text(const sl_hf_tensor *tensor);
-/* True when the tensor has as many bytes as elements of the given size. */
+/* Checks that the tensor has as many bytes as elements of the given size. */
 SL_CHECKED sl_status sl_hf_check_bytes(const sl_hf_folder *folder, const sl_hf_tensor *tensor,
                                        uint32_t element_bytes);
 #endif

@@ -43,7 +43,7 @@ sl_status sl_hf_read_config(sl_hf_folder *folder) {
     if ((mlx && !json_is_object(mlx)) || (how && !json_is_object(how)))
         return sl_fail(folder->err, SL_FORMAT, "%s: '%s' is not an object", what,
                        mlx && !json_is_object(mlx) ? "quantization" : "quantization_config");
-    /* MLX writes the same under both names. */
+    /* MLX writes its settings under both names. */
     if (!mlx && how && !json_object_get(how, "quant_method") && json_object_get(how, "bits"))
         mlx = how;
     folder->quantization = mlx;

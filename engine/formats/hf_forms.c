@@ -12,7 +12,7 @@ typedef struct {
     sl_tensor_form form;
     sl_hf_code code;
     sl_hf_view view;
-    int64_t rows, cols; /* of a stored matrix */
+    int64_t rows, cols; /* of the stored matrix */
     sl_dtype to;
 } hf_form;
 
@@ -29,7 +29,7 @@ static float load_float(sl_dtype dtype, const uint8_t *at) {
     return dtype == SL_DTYPE_bf16 ? sl_f32_from_bf16(half) : sl_f32_from_f16(half);
 }
 
-/* ---- coded ---- */
+/* ---- encoded matrices ---- */
 
 static const hf_form *form_of(const sl_raw_matrix *raw) {
     return (const hf_form *)raw->form;
@@ -52,13 +52,14 @@ static void take_mlx(const sl_raw_matrix *raw, void *out) {
                             .codes = raw->parts[0],
                             .scales = raw->parts[1]};
     if (f->code.coding == SL_HF_AFFINE) matrix.biases = raw->parts[2];
-    /* The largest weight, which the largest codes of both floats stand for. */
+    /* The matrix scale is stored as the largest weight, which corresponds to the largest codes of
+     * both floats. */
     if (f->code.has_matrix_scale)
         matrix.whole_scale = load_float(SL_DTYPE_f32, raw->parts[2]) / (6 * 448);
     sl_mlx_repack(&matrix, out);
 }
 
-/* The most common code has a faster way. */
+/* The most common encoding has a faster converter. */
 static bool is_4_in_64(const sl_hf_code *code) {
     return code->coding == SL_HF_AFFINE && code->bits == 4 && code->group == 64 &&
            code->dtype == SL_DTYPE_bf16;
@@ -96,7 +97,7 @@ static void take_fp8(const sl_raw_matrix *raw, void *out) {
     sl_fp8_repack(&matrix, out);
 }
 
-/* Blocks that no panel type has the scales of. */
+/* Blocks whose scales no panel type can represent become floats. */
 static void take_fp8_floats(const sl_raw_matrix *raw, void *out) {
     const hf_form *f = form_of(raw);
     const int64_t group = f->code.group, across = (f->cols + group - 1) / group;
@@ -111,9 +112,9 @@ static void take_fp8_floats(const sl_raw_matrix *raw, void *out) {
     }
 }
 
-/* ---- plain ---- */
+/* ---- plain tensors ---- */
 
-/* Where element (r, c) of the view lies in the stored matrix. */
+/* Offset of element (r, c) of the view in the stored matrix. */
 static inline int64_t place_of(const hf_form *f, int64_t r, int64_t c) {
     const sl_hf_view *v = &f->view;
     const int64_t row = v->first_row + (v->transposed ? c : r) * v->row_step;
@@ -127,7 +128,7 @@ static void take_less_one(const hf_form *f, const sl_raw_matrix *raw, float *out
         out[i] = load_float(f->code.dtype, raw->parts[0] + i * each) - 1.0f;
 }
 
-/* In tiles, so that neither side jumps through memory for long. */
+/* In tiles, so that neither reads nor writes are strided for long. */
 static void take_elements(const sl_raw_matrix *raw, void *out) {
     enum { TILE = 32 };
     const hf_form *f = form_of(raw);
@@ -151,7 +152,7 @@ static void take_elements(const sl_raw_matrix *raw, void *out) {
 
 /* ---- entries ---- */
 
-/* What a coded matrix becomes, and how. */
+/* Chooses the type and the converter of an encoded matrix. */
 static sl_status choose(const sl_hf_folder *folder, const char *name, hf_form *form) {
     const sl_hf_code *code = &form->code;
     form->form.name = "panels";
@@ -184,7 +185,7 @@ static bool same_form(const hf_form *a, const hf_form *b) {
            c->has_matrix_scale == d->has_matrix_scale && same_view(&a->view, &b->view);
 }
 
-/* Equal forms are the same one, so that tensors can be compared by it. */
+/* Equal converters are shared, so that tensors can be compared by pointer. */
 static const sl_tensor_form *keep_form(sl_hf_folder *folder, const hf_form *wanted) {
     sl_source *source = folder->source;
     for (const sl_source_form *known = source->forms; known; known = known->next)

@@ -55,8 +55,8 @@ sl_status sl_hf_check_bytes(const sl_hf_folder *folder, const sl_hf_tensor *tens
                    (unsigned long long)wanted);
 }
 
-/* Vision, audio, multi-token prediction, also as layers beyond the model's: nobody asks for them,
- * so whether they are sound does not matter. */
+/* Vision, audio and multi-token prediction (also as additional layers): never used, so invalid ones
+ * are ignored. */
 static bool is_foreign(const sl_hf_folder *folder, const char *name) {
     const char *suffix = sl_tensor_suffix(name);
     unsigned long layer = 0;
@@ -66,7 +66,8 @@ static bool is_foreign(const sl_hf_folder *folder, const char *name) {
     return layer >= folder->layers;
 }
 
-/* A convolution's taps are [C, 1, W] in checkpoints and [C, W, 1] in what mlx-lm has sanitised. */
+/* A convolution's weights are [C, 1, W] in checkpoints and [C, W, 1] in models that mlx-lm has
+ * sanitised. */
 static bool is_sanitised(const sl_hf_folder *folder) {
     if (strncmp(folder->model_type, "qwen3_next", 10) != 0 &&
         strncmp(folder->model_type, "qwen3_5", 7) != 0)
@@ -108,7 +109,7 @@ static sl_status add_tensor(sl_hf_folder *folder, const sl_hf_tensor *tensor) {
     return SL_OK;
 }
 
-/* No fewer entries than the tensors can give. */
+/* An upper bound of the number of entries. */
 static uint32_t most_entries(const sl_hf_folder *folder) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < folder->tensor_count; i++)

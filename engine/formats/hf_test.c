@@ -1,5 +1,5 @@
-/* hf_test.c - Forms of Hugging Face and MLX folders: every element of what a source gives against
- * the format's rules, and what malformed folders are told. */
+/* hf_test.c - Converters of Hugging Face and MLX folders: every element against the format's
+ * definition, and error messages of malformed folders. */
 #include "core/codec.h"
 #include "engine/formats/source.h"
 #include "tests/support/folder.h"
@@ -7,7 +7,7 @@
 
 enum { MOST_BYTES = 1 << 20 };
 
-/* A safetensors file in the making. */
+/* A safetensors file being built. */
 typedef struct {
     char header[1 << 14];
     uint8_t *data;
@@ -48,7 +48,7 @@ static uint8_t *add(const char *name, const char *dtype, const char *shape, cons
     return to;
 }
 
-/* Small and finite, whatever the bits. */
+/* Small and finite for any bits. */
 static uint8_t *add_scales(const char *name, const char *dtype, const char *shape, size_t count) {
     uint8_t *to = add(name, dtype, shape, NULL, count * (strcmp(dtype, "F32") == 0 ? 4 : 2));
     for (size_t i = 0; i < count; i++) {
@@ -138,7 +138,8 @@ static uint8_t *add_fp8(const char *name, const char *shape, size_t count) {
 
 #define FP8(block) "{\"quantization_config\":{\"quant_method\":\"fp8\",\"fmt\":\"e4m3\"" block "}}"
 
-/* Blocks that the edges cut off; blocks that no panel has; one block for all. */
+/* Partial blocks at the edges; blocks that no panel type supports; one block for the whole
+ * matrix. */
 static void test_fp8(void **state) {
     (void)state;
     static const struct {
@@ -176,7 +177,7 @@ static void test_fp8(void **state) {
     }
 }
 
-/* Gate and up on each other, cut where no block ends. */
+/* Gate and up stacked, split within a block. */
 static void test_fp8_stacked(void **state) {
     (void)state;
     enum { E = 2, I = 48, H = 64, ACROSS = 2, DOWN = 3 };
@@ -269,7 +270,7 @@ static void test_mlx_biases_of_experts(void **state) {
     sl_source_close(source);
 }
 
-/* nvfp4 with a scale for each expert: its largest weight. */
+/* nvfp4 with a scale per expert: its largest weight. */
 static void test_matrix_scale(void **state) {
     (void)state;
     const uint8_t *codes = add("x.switch_mlp.up_proj.weight", "U32", "2,3,4", NULL, 96);
@@ -289,7 +290,8 @@ static void test_matrix_scale(void **state) {
     sl_source_close(source);
 }
 
-/* Norm gains have one added to them where a convolution's taps lie as mlx-lm has them. */
+/* One is subtracted from norm gains if the layout of a convolution shows that mlx-lm has converted
+ * the model. */
 static void test_raised_gains(void **state) {
     (void)state;
     for (int sanitised = 0; sanitised < 2; sanitised++) {
@@ -407,7 +409,7 @@ static void test_malformed_floats(void **state) {
         "tensor 'a_blocks' is U8[2,3,8] with scales U8[2,3], wanted U8 [.., rows, columns/32, 16]");
 }
 
-/* What cannot be read is no error until it is asked for, and then says why. */
+/* A tensor that cannot be read is only an error if it is used; the message then says why. */
 static void test_left_out(void **state) {
     (void)state;
     (void)add("model.a.weight", "U32", "2,8", NULL, 64);

@@ -1,15 +1,15 @@
-/* hf_views.c - What models call the tensors of a folder: most by their own names; where gate and up
- * of experts are woven into one tensor, or a conversion has changed what is stored, views of them.
+/* hf_views.c - Maps the tensors of a folder to the names that models use.  Most keep their names;
+ * tensors that combine several matrices, or that a conversion has changed, get views:
  *
- *   gpt_oss      mlp.experts.gate_up_proj has gate and up in turn, as rows of [E, 2I, H] when coded
- *                and as columns of [E, H, 2I] when not, with down_proj [E, I, H] turned likewise;
- *                gate_up_proj_bias [E, 2I] in turn too.  MLX has the biases apart as
- * gate_proj.bias. fp8          experts.gate_up_proj [E, 2I, H] is cut in halves, which need not be
- * whole blocks. qwen3_next,  sanitised by mlx-lm: norm gains have one added to them. */
+ * gpt_oss      mlp.experts.gate_up_proj has gate and up interleaved: as rows of [E, 2I, H] if
+ *              quantised, else as columns of [E, H, 2I], with down_proj [E, I, H] transposed too;
+ *              gate_up_proj_bias [E, 2I] is interleaved too.  MLX has separate gate_proj.bias etc.
+ * fp8          experts.gate_up_proj [E, 2I, H] is split in halves, which need not be whole blocks.
+ * qwen3_next,  sanitised by mlx-lm: norm gains have one added to them. */
 #include "engine/formats/hf.h"
 #include <string.h>
 
-/* The name with its ending replaced. */
+/* The name with its suffix replaced. */
 static sl_status rename_to(const sl_hf_folder *folder, const char *name, const char *ending,
                            const char *other, const char **out) {
     const size_t kept = strlen(name) - strlen(ending);
@@ -17,7 +17,7 @@ static sl_status rename_to(const sl_hf_folder *folder, const char *name, const c
     return *out ? SL_OK : sl_no_memory(folder->err, name, kept);
 }
 
-/* Two views of one tensor, under two names. */
+/* Two views of one tensor under two names. */
 static sl_status halves(sl_hf_folder *folder, const sl_hf_stored *stored, const char *ending,
                         const char *const names[2], const sl_hf_view views[2],
                         sl_tensor_entry *out) {

@@ -1,5 +1,6 @@
-/* A Hugging Face folder: config.json, texts beside it, and the weights in model.safetensors or in
- * the shards that model.safetensors.index.json names ({"weight_map": {tensor: shard}}). */
+/* huggingface.c - A Hugging Face folder: config.json, text files, and the weights in
+ * model.safetensors or in the shards listed by model.safetensors.index.json ({"weight_map":
+ * {tensor: shard}}). */
 #include "engine/formats/hf.h"
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +12,9 @@ static const char index_name[] = "model.safetensors.index.json";
 typedef struct {
     sl_source *source;
     const char *folder;
-    json_t *index;      /* NULL when there is one file */
+    json_t *index;      /* NULL if there is only one file */
     json_t *weight_map; /* borrowed from index */
-    json_t *shards;     /* shard name: its file number */
+    json_t *shards;     /* maps shard names to file numbers */
     sl_safetensors_header *headers;
     sl_error *err;
 } reader;
@@ -38,11 +39,11 @@ static sl_status read_texts(const reader *r) {
     return SL_OK;
 }
 
-/* A shard is a file of the folder, never a path that leads out of it. */
+/* A shard must be a file in the folder, not a path that leaves it. */
 static sl_status add_shard(reader *r, const char *tensor, const json_t *shard) {
     const char *name = json_string_value(shard);
     if (!name || !sl_json_name_fits(name) || strchr(name, '/') || strcmp(name, "..") == 0)
-        return sl_fail(r->err, SL_FORMAT, "%s: tensor '%s' has no proper file name", index_name,
+        return sl_fail(r->err, SL_FORMAT, "%s: tensor '%s' has an invalid file name", index_name,
                        tensor);
     if (json_object_get(r->shards, name)) return SL_OK;
     const json_int_t number = (json_int_t)json_object_size(r->shards);
@@ -148,7 +149,7 @@ static sl_status list_tensors(const reader *r, sl_hf_folder *out) {
     return SL_OK;
 }
 
-/* Every tensor that the index promises must be in the shard that it names. */
+/* Every tensor of the index must be in the shard that the index names. */
 static sl_status check_weight_map(const reader *r, const sl_hf_folder *tensors) {
     const char *name;
     json_t *shard;

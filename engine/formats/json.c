@@ -1,7 +1,7 @@
 #include "engine/formats/json.h"
 #include "base/memory.h"
 
-/* Parse errors quote the input, which may hold anything. */
+/* Parse errors quote the input, which may contain anything. */
 static void make_printable(char *text) {
     for (; *text; text++)
         if ((unsigned char)*text < ' ' || *text == 127) *text = ' ';

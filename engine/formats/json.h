@@ -12,7 +12,7 @@ SL_CHECKED sl_status sl_json_load(const char *what, const char *text, size_t byt
 SL_CHECKED sl_status sl_json_dims(const char *what, const json_t *array, sl_dims *out,
                                   sl_error *err);
 
-/* The same as a new array; NULL when out of memory. */
+/* The reverse, as a new array; NULL if out of memory. */
 json_t *sl_json_of_dims(const sl_dims *dims);
 
 /* False if a name is empty or has control characters, which would garble a message. */

@@ -1,10 +1,10 @@
-/* mlx.c - The quantised tensors of MLX: `path.weight` U32 of codes, `path.scales`, and for the
- * affine mode `path.biases`.
+/* mlx.c - Quantised tensors of MLX: `path.weight` U32 of codes, `path.scales`, and in affine mode
+ * `path.biases`.
  *
- * config.json has "quantization": {"group_size", "bits", "mode"} for all, and for some modules
- * "path": the same or false.  Shapes tell the rest, and must agree: a row has in*bits/32 words and
- * in/group_size scales.  Scales of bytes are those of a float mode, which has one width and group
- * each. */
+ * config.json has "quantization": {"group_size", "bits", "mode"} as the default, and for some
+ * modules "path": the same or false.  Shapes must agree with it: a row has in*bits/32 words and
+ * in/group_size scales.  u8 scales belong to a float mode, each of which has a fixed width and
+ * group size. */
 #include "engine/formats/hf.h"
 #include <string.h>
 
@@ -20,11 +20,11 @@ static const struct {
 };
 enum { MODE_COUNT = sizeof modes / sizeof modes[0] };
 
-/* What config.json says about a module; 0 and NULL where it says nothing. */
+/* The settings of config.json for a module; 0 and NULL if absent. */
 typedef struct {
     json_int_t bits, group;
     const char *mode;
-    bool own;   /* by its own path, not as the default */
+    bool own;   /* set for this path, not by the default */
     bool plain; /* not quantised */
 } setting;
 
@@ -69,13 +69,13 @@ static sl_status read_setting(const sl_hf_folder *folder, const char *path, sett
     return read_mode(folder, object, shown, &out->mode);
 }
 
-/* A triple under scrutiny. */
+/* A weight with its scales and biases, while it is being checked. */
 typedef struct {
     sl_hf_folder *folder;
     const char *path;
     const sl_hf_tensor *weight, *scales, *biases, *matrix_scale;
     setting says;
-    int64_t words, per_row; /* of a row: words, scales */
+    int64_t words, per_row; /* words and scales per row */
 } triple;
 
 static bool same_but_last(const sl_dims *a, const sl_dims *b) {
@@ -104,7 +104,7 @@ static sl_status contradiction(const triple *t, const char *found) {
                    t->says.mode ? t->says.mode : "");
 }
 
-/* Bytes as scales: each float mode has its own number of words for each. */
+/* With u8 scales the mode follows from the ratio of words to scales. */
 static sl_status find_float_mode(const triple *t, sl_hf_code *out) {
     for (int i = 1; i < MODE_COUNT; i++) {
         const int64_t ratio = modes[i].bits * modes[i].group / 32;
@@ -205,7 +205,7 @@ sl_status sl_hf_mlx(sl_hf_folder *folder, const sl_hf_tensor *tensor, sl_hf_clai
         return SL_OK;
     }
     if (!t.scales || t.weight->type.shape.rank < 2 || t.scales->type.shape.rank < 2)
-        return SL_OK; /* left out, with the reason */
+        return SL_OK; /* skipped, with the reason */
     t.words = tensor->type.shape.dims[tensor->type.shape.rank - 1];
     t.per_row = t.scales->type.shape.dims[t.scales->type.shape.rank - 1];
     *claim = SL_HF_STORED;

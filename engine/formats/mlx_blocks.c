@@ -1,4 +1,5 @@
-/* mlx_blocks.c - MLX's modes and blocks of 8-bit floats: what each has to say of a group. */
+/* mlx_blocks.c - The parameters and codes of a group in MLX's modes and in blocks of 8-bit
+ * floats. */
 #include "engine/formats/mlx_blocks.h"
 #include "engine/formats/groups.h"
 #include <math.h>
@@ -19,8 +20,8 @@ static bool is_float(sl_dtype dtype) {
     return dtype == SL_DTYPE_f32 || dtype == SL_DTYPE_f16 || dtype == SL_DTYPE_bf16;
 }
 
-/* The type that holds as many bits with the fewest parameters: bf16 in groups of a whole block, or
- * f32 in any. */
+/* The panel type with enough bits and the smallest parameters: bf16 per block if the groups allow
+ * it, else f32. */
 static sl_dtype affine_dtype(const sl_mlx_format *f) {
     const bool lean = f->scales == SL_DTYPE_bf16 && f->group >= 64;
     if (f->bits <= 4) return lean ? SL_DTYPE_q4_m : SL_DTYPE_q4_f;
@@ -82,7 +83,7 @@ static int64_t row_in_file(const sl_taken_rows *taken, int64_t row) {
 
 /* ---- affine ---- */
 
-/* Columns [32 group, ...) of a row: 32 codes of `bits` take `bits` words. */
+/* Codes of columns [32 group, ...) of a row: 32 codes of `bits` bits are `bits` words. */
 static void read_codes(const sl_mlx_matrix *m, int64_t row, int64_t group, uint8_t *out) {
     const uint32_t bits = m->format.bits, mask = (1u << bits) - 1;
     const uint8_t *from = (const uint8_t *)m->codes +
@@ -151,7 +152,7 @@ static void nvfp4_group(const void *from, int64_t taken, int64_t group, sl_group
     for (int64_t i = 0; i < 2 && at + i < per_row; i++) out->params[i] = scales[i] & 0x7f;
 }
 
-/* A code that is no number makes its group none. */
+/* A NaN code makes the whole group NaN. */
 static void put_e4m3(const uint8_t *codes, int64_t count, float scale, sl_group_row *out) {
     for (int64_t i = 0; i < count; i++) {
         const bool number = (codes[i] & 0x7f) != 0x7f;

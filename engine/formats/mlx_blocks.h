@@ -5,9 +5,9 @@
 
 /* affine: w = scale*q + bias, 2, 3, 4, 5, 6 or 8 bits, groups of 32, 64 or 128 columns, scales and
  *         biases f32, f16 or bf16
- * mxfp4:  floats of 4 bits, groups of 32, a scale is the exponent of a power of two (u8)
- * nvfp4:  floats of 4 bits, groups of 16, a scale is a float of 8 bits (u8)
- * mxfp8:  floats of 8 bits (e4m3), groups of 32, scales like mxfp4's (u8) */
+ * mxfp4:  4-bit floats, groups of 32, a scale is the exponent of a power of two (u8)
+ * nvfp4:  4-bit floats, groups of 16, a scale is an 8-bit float (u8)
+ * mxfp8:  8-bit floats (e4m3), groups of 32, scales like mxfp4's (u8) */
 typedef enum { SL_MLX_AFFINE, SL_MLX_MXFP4, SL_MLX_NVFP4, SL_MLX_MXFP8 } sl_mlx_mode;
 
 typedef struct {
@@ -25,11 +25,11 @@ typedef struct {
  * in the lowest bits of the first byte. */
 typedef struct {
     sl_mlx_format format;
-    int64_t rows, cols; /* rows: that are taken */
+    int64_t rows, cols; /* rows: the selected ones */
     sl_taken_rows taken;
     const void *codes, *scales;
-    const void *biases; /* NULL: there are none */
-    float whole_scale;  /* nvfp4: of all weights; 0: one */
+    const void *biases; /* NULL if there are none */
+    float whole_scale;  /* nvfp4: scale of all weights; 0 means 1 */
 } sl_mlx_matrix;
 
 /* "affine", "mxfp4", "nvfp4", "mxfp8"; false for another name. */
@@ -46,12 +46,12 @@ uint64_t sl_mlx_scale_bytes(const sl_mlx_format *format, int64_t cols);
 /* Converts a checked matrix to panels of its type. */
 void sl_mlx_repack(const sl_mlx_matrix *matrix, void *out);
 
-/* Floats of 8 bits (e4m3), a row after another, with a scale for each block of block_rows by
- * block_cols (the last ones may be partial); scales lie in rows of ceil(cols / block_cols).
- * block_cols is a multiple of 32, or all columns.  The panels are of type f8; a group with a NaN
- * is all NaN. */
+/* 8-bit floats (e4m3), row by row, with a scale per block of block_rows x block_cols (the last
+ * blocks may be partial); the scales have ceil(cols / block_cols) columns.  block_cols is a
+ * multiple of 32, or all columns.  The panel type is f8; a group that contains NaN becomes all
+ * NaN. */
 typedef struct {
-    int64_t rows, cols, block_rows, block_cols; /* rows: that are taken */
+    int64_t rows, cols, block_rows, block_cols; /* rows: the selected ones */
     sl_taken_rows taken;
     const uint8_t *codes;
     const void *scales;

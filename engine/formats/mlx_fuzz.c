@@ -1,5 +1,5 @@
-/* Input: config.json, a NUL byte, and the JSON header of model.safetensors, which is given 64 KiB
- * of data.  What the source then says it has must be there. */
+/* mlx_fuzz.c - Input: config.json, a NUL byte, and the JSON header of model.safetensors, to which
+ * 64 KiB of data are added.  Every tensor that the source lists must be readable. */
 #include "engine/formats/source.h"
 #include <stdio.h>
 #include <stdlib.h>

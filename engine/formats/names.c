@@ -5,7 +5,7 @@
 
 enum { NAME_BYTES = 256 };
 
-/* Longer prefixes before the ones they begin with. */
+/* A longer prefix comes before one that it starts with. */
 static const char *const PREFIXES[] = {"model.language_model.", "language_model.model.",
                                        "language_model.", "model.", ""};
 enum { PREFIX_COUNT = sizeof PREFIXES / sizeof PREFIXES[0] };

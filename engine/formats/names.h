@@ -10,11 +10,11 @@
  * tensor as used.  NULL: absent. */
 const sl_tensor_entry *sl_model_tensor(const sl_source *source, const char *suffix);
 
-/* Whether there is such a tensor, also in a type that no kernel knows.  Marks nothing. */
+/* Whether there is such a tensor, even of an unsupported type.  Does not mark it. */
 bool sl_model_tensor_known(const sl_source *source, const char *suffix);
 
-/* Fails for a tensor that sl_model_tensor does not find; when it is there in a type that no kernel
- * knows, the message says that. */
+/* The error for a tensor that sl_model_tensor does not find; if it exists with an unsupported type,
+ * the message says so. */
 SL_CHECKED sl_status sl_model_tensor_missing(const sl_source *source, const char *suffix,
                                              sl_error *err);
 

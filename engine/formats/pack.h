@@ -33,17 +33,17 @@ typedef struct sl_pack_writer sl_pack_writer;
 /* Creates path under a temporary name in the same folder. */
 SL_CHECKED sl_status sl_pack_writer_create(const char *path, const sl_allocator *allocator,
                                            sl_pack_writer **out, sl_error *err);
-/* Texts come before the first experts, under any name. */
+/* Texts, under any name, must be written before the first experts. */
 SL_CHECKED sl_status sl_pack_writer_text(sl_pack_writer *writer, const char *name, const char *text,
                                          uint64_t bytes, sl_error *err);
-/* All resident tensors come before the first experts: begin, any number of pieces that add up to
- * the type's bytes, end. */
+/* Resident tensors must be written before the first experts: begin, any number of pieces that add
+ * up to the type's bytes, end. */
 SL_CHECKED sl_status sl_pack_writer_begin(sl_pack_writer *writer, const char *name, sl_type type,
                                           sl_error *err);
 SL_CHECKED sl_status sl_pack_writer_piece(sl_pack_writer *writer, const void *data, uint64_t bytes,
                                           sl_error *err);
 SL_CHECKED sl_status sl_pack_writer_end(sl_pack_writer *writer, sl_error *err);
-/* Starts a layer's experts (types of one expert's gate, up and down), then one call per expert in
+/* Starts a layer's experts (types of one expert's gate, up and down); then one call per expert, in
  * order. */
 SL_CHECKED sl_status sl_pack_writer_layer(sl_pack_writer *writer, uint32_t layer, uint32_t count,
                                           const sl_type matrices[3], sl_error *err);
@@ -51,10 +51,10 @@ SL_CHECKED sl_status sl_pack_writer_expert(sl_pack_writer *writer, const void *c
                                            sl_error *err);
 /* Writes manifest and header, syncs and renames. */
 SL_CHECKED sl_status sl_pack_writer_finish(sl_pack_writer *writer, sl_error *err);
-/* Releases the writer; removes the temporary file unless finished.  NULL is fine. */
+/* Releases the writer; removes the temporary file unless finished.  NULL is allowed. */
 void sl_pack_writer_destroy(sl_pack_writer *writer);
 
-/* As sl_pack_verify. */
+/* Implements sl_pack_verify. */
 SL_CHECKED sl_status sl_pack_check(const char *path, sl_progress_fn *progress, void *progress_ctx,
                                    sl_error *err);
 #endif

@@ -1,4 +1,4 @@
-/* Input: the manifest of a pack whose header and checksum are right, or, when the input starts
+/* pack_fuzz.c - Input: the manifest of a pack with a valid header and checksum, or, if it starts
  * with the magic, a whole file. */
 #include "engine/formats/pack.h"
 #include <stdio.h>

@@ -1,6 +1,7 @@
-/* Reading a pack trusts nothing: the header, the manifest's checksum and structure, and that every
- * extent is aligned, inside the file and apart from all others are checked on open, and so are the
- * texts' checksums.  Tensors are checked when mapped, expert blocks when read. */
+/* pack_read.c - Nothing in a pack is trusted.  Opening it checks the header, the checksum and
+ * structure of the manifest, that every extent is aligned, inside the file and disjoint from all
+ * others, and the checksums of texts.  Tensors are verified when they are mapped, expert blocks
+ * when they are read. */
 #include "base/sizes.h"
 #include "engine/formats/gguf.h"
 #include "engine/formats/json.h"
@@ -25,7 +26,7 @@ typedef struct {
     sl_pack_header header;
     json_t *manifest, *texts, *tensors, *experts; /* the last three borrowed */
     sl_arena scratch;
-    span *spans; /* everything that lies in the file */
+    span *spans; /* all extents of the file */
     size_t span_count;
     sl_error *err;
 } reader;
@@ -103,7 +104,7 @@ static sl_status read_checksum(const reader *r, const char *name, const char *te
     return SL_OK;
 }
 
-/* Checks a place in the file and notes it. */
+/* Checks an extent and records it. */
 static sl_status read_extent(reader *r, const char *name, json_int_t offset, uint64_t bytes,
                              uint64_t align) {
     if (offset < SL_PACK_HEADER_BYTES || (uint64_t)offset % align)
@@ -133,9 +134,9 @@ static sl_status read_type(const reader *r, const char *name, json_t *value, sl_
     return SL_OK;
 }
 
-/* What texts and tensors have in common. */
+/* The common part of texts and tensors. */
 typedef struct {
-    const char *name; /* as messages call it: "tensor 'x'" */
+    const char *name; /* for messages: "tensor 'x'" */
     json_int_t offset;
     uint64_t bytes, checksum;
 } entry;

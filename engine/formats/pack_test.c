@@ -198,7 +198,7 @@ static void test_truncated_anywhere_fails(void **state) {
     free(file);
 }
 
-/* Replaces the manifest, with a right checksum. */
+/* Replaces the manifest and updates its checksum. */
 static void write_manifest(const char *manifest) {
     const uint64_t bytes = strlen(manifest);
     uint8_t *file = calloc(1, 16384 + bytes);
@@ -299,7 +299,7 @@ static void test_unfinished_writer_leaves_nothing(void **state) {
     sl_pack_writer_destroy(NULL);
 }
 
-/* Pieces must add up to the tensor, and nothing else may come between. */
+/* Pieces must add up to the tensor, and nothing may be written in between. */
 static void test_pieces_must_add_up(void **state) {
     (void)state;
     sl_pack_writer *writer;
@@ -334,7 +334,7 @@ static void test_writer_without_a_folder_says_so(void **state) {
     expect_message(&err, "/nonexistent/m.sluice: cannot create: its folder does not exist");
 }
 
-/* A limit on file sizes stands in for a full disk: write fails in the same place. */
+/* A limit on file sizes simulates a full disk: write() fails at the same place. */
 static void test_failed_writes_leave_nothing(void **state) {
     (void)empty_test_folder(state);
     struct rlimit old;

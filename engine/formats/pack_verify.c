@@ -1,4 +1,4 @@
-/* pack_verify.c - Reads all of a pack and compares its checksums. */
+/* pack_verify.c - Reads a whole pack and verifies its checksums. */
 #include "engine/formats/pack.h"
 #include "engine/formats/source_internal.h"
 #include <string.h>

@@ -12,7 +12,7 @@
 typedef struct {
     json_t *checksums; /* borrowed from the manifest */
     uint32_t layer, count, written;
-    uint64_t offsets[3], bytes[3]; /* of the matrices within a block */
+    uint64_t offsets[3], bytes[3]; /* of the matrices in a block */
     uint64_t block_bytes;
 } open_layer;
 
@@ -34,7 +34,7 @@ struct sl_pack_writer {
     bool layers_seen[SL_PACK_MAX_LAYERS];
 };
 
-/* The manifest may be incomplete now, so the file must never be finished. */
+/* The manifest may now be incomplete, so the file must never be finished. */
 static sl_status no_manifest_memory(sl_pack_writer *writer, sl_error *err) {
     writer->file.failed = true;
     return sl_no_memory(err, writer->file.path, 0);
@@ -74,7 +74,7 @@ sl_status sl_pack_writer_create(const char *path, const sl_allocator *allocator,
     return SL_OK;
 }
 
-/* Describes what comes next under name in one of the manifest's objects. */
+/* Starts an entry of one of the manifest's objects. */
 static sl_status begin_entry(sl_pack_writer *writer, json_t *object, const char *name,
                              uint64_t bytes, sl_error *err) {
     if (!sl_json_name_fits(name) || json_object_get(object, name))
@@ -132,7 +132,7 @@ sl_status sl_pack_writer_text(sl_pack_writer *writer, const char *name, const ch
     return add_bytes(writer, text, bytes, err);
 }
 
-/* Sets "dtype" and "shape"; false when out of memory. */
+/* Sets "dtype" and "shape"; false if out of memory. */
 static bool describe_type(json_t *entry, const sl_type *type) {
     const char *dtype = sl_dtype_infos[type->dtype].name;
     return json_object_set_new(entry, "dtype", json_string(dtype)) == 0 &&
@@ -215,7 +215,7 @@ sl_status sl_pack_writer_layer(sl_pack_writer *writer, uint32_t layer, uint32_t 
     SL_TRY(sl_file_writer_align(&writer->file, SL_PACK_BLOCK_ALIGN, err));
     fresh.checksums = json_array();
     json_t *entry = json_of_layer(&fresh, matrices, writer->file.position);
-    json_decref(fresh.checksums); /* the entry keeps it */
+    json_decref(fresh.checksums); /* the entry holds a reference */
     if (json_array_append_new(writer->experts, entry) != 0) return no_manifest_memory(writer, err);
     writer->layer = fresh;
     writer->layers_seen[layer] = true;

@@ -1,5 +1,5 @@
-/* repack.c - Rows of blocks become panels: words of four rows are loaded, turned so that a word of
- * every row lies side by side, and only then do nibbles change place.  Vectors of 16 bytes, which
+/* repack.c - Converts rows of blocks to panels: words of four rows are loaded and transposed, so
+ * that the same word of every row is adjacent; then nibbles are moved.  Uses 16-byte vectors, which
  * every machine has. */
 #include "engine/formats/repack.h"
 
@@ -25,13 +25,13 @@ static inline uint8_t *codes_of(const target *to, int64_t group) {
     return to->panel + sl_group_codes(&to->layout, group);
 }
 
-/* Where each lane's row has come to. */
+/* The current block of each lane's row. */
 typedef struct {
     const uint8_t *at[LANES];
-    size_t step[LANES]; /* to the next block; 0 for the zeros of a missing row */
+    size_t step[LANES]; /* bytes to the next block; 0 for a missing row, which reads zeros */
 } lanes;
 
-/* The longest block of GGUF, of weights that are zero. */
+/* A zero block, as long as the longest GGUF block. */
 static const uint8_t zeros[SUPER_COLS];
 
 static lanes lanes_of(const void *data, size_t row_bytes, size_t step, int64_t first,
@@ -49,7 +49,7 @@ static inline void advance(lanes *l) {
     for (int64_t i = 0; i < LANES; i++) l->at[i] += l->step[i];
 }
 
-/* ---- turning ---- */
+/* ---- transposition ---- */
 
 static inline words load_words(const uint8_t *at) {
     words v;
@@ -60,7 +60,7 @@ static inline void store_words(uint8_t *at, words v) {
     memcpy(at, &v, sizeof v);
 }
 
-/* Word i of each of four lanes' 16 bytes in out[i]. */
+/* Transposes: word i of four lanes' 16 bytes goes to out[i]. */
 static inline void turn_words(const uint8_t *const *at, int64_t offset, words out[4]) {
     const words a = load_words(at[0] + offset), b = load_words(at[1] + offset);
     const words c = load_words(at[2] + offset), d = load_words(at[3] + offset);
@@ -74,8 +74,8 @@ static inline void turn_words(const uint8_t *const *at, int64_t offset, words ou
     out[3] = __builtin_shufflevector(ac2, bd2, 2, 6, 3, 7);
 }
 
-/* Interleaving the first half of the rows with the second turns 16 rows of 16 bytes in four
- * rounds. */
+/* Transposes 16 rows of 16 bytes: four rounds that interleave the first half of the rows with the
+ * second. */
 static inline void turn_bytes(bytes rows[LANES]) {
     for (int round = 0; round < 4; round++) {
         bytes next[LANES];
@@ -90,15 +90,15 @@ static inline void turn_bytes(bytes rows[LANES]) {
     }
 }
 
-/* The 16-bit value at `offset` of every lane. */
+/* Stores the 16-bit value at `offset` of every lane. */
 static inline void put_halves(const lanes *l, int64_t offset, uint8_t *to) {
     uint16_t halves[LANES];
     for (int64_t i = 0; i < LANES; i++) memcpy(&halves[i], l->at[i] + offset, sizeof halves[i]);
     memcpy(to, halves, sizeof halves);
 }
 
-/* 16 bytes of every lane, 16 columns of nibbles in their low halves and 16 in their high ones: two
- * words each of panel codes. */
+/* 16 bytes of every lane, with 16 columns in the low nibbles and 16 in the high ones, become two
+ * words of panel codes each. */
 static inline void put_nibbles(const lanes *l, int64_t offset, uint8_t *low, uint8_t *high) {
     for (int64_t i = 0; i < LANES; i += 4) {
         words t[4];
@@ -116,9 +116,9 @@ static inline void put_nibbles(const lanes *l, int64_t offset, uint8_t *low, uin
 
 enum { LONGEST_BYTES = 210, Q4_K_BYTES = 144, Q4_0_BYTES = 18, Q6_K_BYTES = 210, Q8_0_BYTES = 34 };
 
-/* 12 bytes hold eight scales and eight minimums of 6 bits: the lower four of each in the low bits
- * of the first eight bytes, the upper four in the nibbles of the others and the bits that remain.
- */
+/* 12 bytes hold eight scales and eight minima of 6 bits: the first four of each in the low bits of
+ * the first eight bytes; the last four in the nibbles of the other bytes and the remaining high
+ * bits. */
 static inline bytes q4_k_scales(const uint8_t *block) {
     uint32_t s[3];
     memcpy(s, block + 4, sizeof s);
@@ -151,8 +151,8 @@ static void put_q4_0(const lanes *l, int64_t group, const target *to) {
     put_nibbles(l, 2, codes, codes + LOW_BYTES / 2);
 }
 
-/* 16 bytes of every lane, four columns of pairs of bits from four groups in a byte: word `word`
- * each of these groups' high bits. */
+/* 16 bytes of every lane, each with 2 bits of four groups, become word `word` of these groups' high
+ * bits. */
 static inline void put_pairs(const lanes *l, int64_t offset, const target *to, int64_t first,
                              int64_t word) {
     for (int64_t i = 0; i < LANES; i += 4) {
@@ -167,8 +167,8 @@ static inline void put_pairs(const lanes *l, int64_t offset, const target *to, i
     }
 }
 
-/* A block is two halves of 128 columns, each four groups: their low bits in 64 bytes, the first two
- * groups in the low nibbles; their high bits in 32. */
+/* A block is two halves of 128 columns (four groups) each: their low bits in 64 bytes, with the
+ * first two groups in the low nibbles; their high bits in 32. */
 static void put_q6_k(const lanes *l, int64_t super, const target *to) {
     const int64_t above = super * SL_SUPER_GROUPS;
     put_halves(l, 208, super_of(to, super));
@@ -200,8 +200,8 @@ static void put_q8_0(const lanes *l, int64_t group, const target *to) {
         }
 }
 
-/* Nibble 4a + 2b + c of a word moves to 4b + 2c + a: the upper four columns come to lie beside the
- * lower ones. */
+/* Nibble 4a + 2b + c of a word moves to 4b + 2c + a, which interleaves the upper four columns with
+ * the lower ones. */
 static inline words interleave_nibbles(words w) {
     const words middle = (w ^ w >> 8) & 0x0000ff00;
     w ^= middle | middle << 8;
@@ -223,9 +223,9 @@ static void put_mlx_codes(const lanes *l, uint8_t *codes) {
 
 /* ---- matrices ---- */
 
-/* What files hold. */
+/* The block formats of files. */
 typedef struct {
-    int64_t cols; /* of a block */
+    int64_t cols; /* columns of a block */
     size_t bytes; /* of a block */
     void (*put)(const lanes *l, int64_t block, const target *to);
 } block_kind;
@@ -287,7 +287,7 @@ static void put_mlx(const sl_repack_source *s, int64_t row, const target *to) {
     }
 }
 
-/* The second group of a block that has one alone. */
+/* Zeroes the second group of the last block if there is only one. */
 static void put_nothing(const target *to) {
     const int64_t groups = to->layout.groups;
     if (groups % SL_BLOCK_GROUPS == 0) return;
@@ -295,7 +295,7 @@ static void put_nothing(const target *to) {
     memset(codes_of(to, groups), 0, to->layout.group_bytes);
 }
 
-/* One block of every lane, as the type's own. */
+/* Expands one block of every lane to the type's own block format. */
 static void expand(const lanes *from, const sl_repack_block *block,
                    uint8_t room[LANES][LONGEST_BYTES], lanes *out) {
     for (int i = 0; i < LANES; i++) {

@@ -1,7 +1,7 @@
-/* repack_bench.c - How fast rows of files become panels on one core, and what panels are worth: a
- * product of Q4_K rows as they lie in a file next to the same product of their panels.
+/* repack_bench.c - Speed of repacking on one core, and the benefit of panels: a product with Q4_K
+ * rows in the file layout compared with the same product with panels.
  *
- *   repack_bench [rows cols]     512 2048, an expert's matrix, unless told */
+ *   repack_bench [rows cols]     default: 512 2048, an expert's matrix */
 #include "base/clock.h"
 #include "engine/formats/repack.h"
 #include "runtime/cpu/kernel_set.h"
@@ -10,7 +10,7 @@
 
 enum { ROUNDS = 5, SOURCE_BYTES = 256 << 20, Q4_K_BYTES = 144, SUPER_COLS = 256 };
 
-/* Small scales whatever the type: the upper byte of every 16-bit float is 0x20. */
+/* Small scales for every type: the upper byte of every 16-bit float is 0x20. */
 static void fill(uint8_t *to, size_t bytes) {
     uint32_t random = 1;
     for (size_t i = 0; i < bytes; i++) {
@@ -19,12 +19,12 @@ static void fill(uint8_t *to, size_t bytes) {
     }
 }
 
-/* So many that no cache holds them. */
+/* Enough matrices that no cache holds them. */
 static size_t matrices_of(const sl_repack_source *s) {
     return SOURCE_BYTES / ((size_t)s->rows * s->row_bytes) / 2;
 }
 
-/* Seconds per matrix, the best of several rounds over `matrices` of them in a row. */
+/* Seconds per matrix, the best of several rounds over `matrices` of them. */
 static double seconds_of(const sl_repack_source *shape, const uint8_t *data, uint8_t *to,
                          size_t matrices) {
     const size_t bytes = (size_t)shape->rows * shape->row_bytes;
@@ -47,7 +47,7 @@ static double seconds_of(const sl_repack_source *shape, const uint8_t *data, uin
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-/* One row of Q4_K against x, whose groups have these sums. */
+/* One row of Q4_K times x, whose group sums are given. */
 __attribute__((target("avx512f,avx512bw,avx512vl,fma,f16c"))) static float
 row_dot(const uint8_t *row, const float *x, const float *sums, int64_t cols) {
     __m512 totals[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};

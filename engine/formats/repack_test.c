@@ -1,5 +1,5 @@
-/* repack_test.c - Decoding of panels against decoding of the blocks they were made of, bit for bit,
- * and the blocks back from the panels. */
+/* repack_test.c - Panels decode to the same bits as the blocks they were made of, and the blocks
+ * can be recovered from the panels. */
 #include "engine/formats/repack.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,13 +19,13 @@ static uint8_t random_byte(void) {
     seed = seed * 6364136223846793005u + 1442695040888963407u;
     return (uint8_t)(seed >> 56);
 }
-/* An ordinary f16 or bf16: a wild exponent would only make infinities. */
+/* An f16 or bf16 of ordinary size; a random exponent would often give infinity. */
 static void random_half(uint8_t *at) {
     at[0] = random_byte();
     at[1] = (uint8_t)(random_byte() % 16 + (random_byte() % 2 ? 0x2c : 0xac));
 }
 
-/* ---- one weight of a block, as the formats are described ---- */
+/* ---- one weight of a block, by the definition of the format ---- */
 
 static float half_of(const uint8_t *b) {
     return sl_f32_from_f16((uint16_t)(b[0] | b[1] << 8));
@@ -72,7 +72,7 @@ static float weight_of(const sl_repack_source *s, int64_t r, int64_t c) {
 
 /* ---- random sources ---- */
 
-/* Places of the 16-bit floats of a row. */
+/* Fills the 16-bit floats of a row. */
 static void random_halves(const sl_repack_source *s, uint8_t *row) {
     const int64_t cols = s->cols;
     for (int64_t b = 0; b < cols / 256; b++) {
@@ -85,7 +85,7 @@ static void random_halves(const sl_repack_source *s, uint8_t *row) {
     }
 }
 
-/* Rows lie `gap` bytes apart. */
+/* Rows are `gap` bytes apart. */
 static sl_repack_source source_make(sl_dtype dtype, int64_t rows, int64_t cols, size_t gap) {
     sl_repack_source s = {.dtype = dtype, .rows = rows, .cols = cols};
     s.row_bytes = sl_repack_row_bytes(dtype, cols) + gap;
@@ -155,7 +155,7 @@ static void decodes_to_the_same_bits(void **state) {
     }
 }
 
-/* A nibble of the low codes of a group. */
+/* One nibble of the low codes of a group. */
 static int nibble_at(const uint8_t *codes, int64_t lane, int64_t c) {
     return codes[c / 8 * 64 + lane * 4 + c % 4] >> (c % 8 < 4 ? 0 : 4) & 15;
 }
@@ -247,7 +247,7 @@ static void blocks_come_back(void **state) {
     }
 }
 
-/* Missing rows are zeros, gaps too, and panels may be written apart. */
+/* Missing rows and padding are zeros, and panels can be written separately. */
 static void panels_are_independent(void **state) {
     (void)state;
     for (int k = 0; k < TYPES; k++) {

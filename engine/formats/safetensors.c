@@ -1,6 +1,6 @@
-/* The file: u64 little-endian header length, that many bytes of JSON, then the tensors.  The JSON
- * maps each name to {"dtype": "BF16", "shape": [..], "data_offsets": [begin, end]}, offsets counted
- * from the end of the header; "__metadata__" is free text. */
+/* safetensors.c - The file: u64 little-endian header length, that many bytes of JSON, then the
+ * tensors.  The JSON maps each name to {"dtype": "BF16", "shape": [..], "data_offsets": [begin,
+ * end]}, with offsets from the end of the header; "__metadata__" is free text. */
 #include "engine/formats/safetensors.h"
 #include "base/sizes.h"
 #include "engine/formats/file.h"
@@ -27,7 +27,7 @@ typedef struct {
     sl_error *err;
 } parser;
 
-/* A tensor of the header; why is NULL unless it is to be skipped. */
+/* A tensor of the header; why is NULL unless it is skipped. */
 typedef struct {
     sl_safetensor tensor;
     const char *why, *dtype;
@@ -76,7 +76,7 @@ static bool has_zero_dim(const sl_dims *dims) {
     return false;
 }
 
-/* Finds the type, or in *out_why the reason that there is none. */
+/* Finds the type; *out_why gets the reason if it is not supported. */
 static sl_status read_type(const parser *p, const char *dtype, const json_t *shape, sl_type *out,
                            const char **out_why) {
     int found = 0;
@@ -87,7 +87,7 @@ static sl_status read_type(const parser *p, const char *dtype, const json_t *sha
         if (!*out_why) return sl_no_memory(p->err, p->what, strlen(dtype));
         if (json_array_size(shape) > SL_MAX_RANK) return SL_OK;
         SL_TRY(sl_json_dims("shape", shape, &out->shape, p->err));
-        out->dtype = SL_DTYPE_u8; /* for the sake of the check */
+        out->dtype = SL_DTYPE_u8; /* any one-byte type, for the check */
         return has_zero_dim(&out->shape) ? SL_OK : sl_type_check(out, "shape", p->err);
     }
     out->dtype = dtypes[found].dtype;
@@ -118,7 +118,8 @@ static sl_status read_item(const parser *p, const char *name, json_t *value, ite
                        &shape, "data_offsets", &begin, &end) != 0)
         return sl_fail(p->err, SL_FORMAT, "%s: tensor '%s': %s", p->what, name, problem.text);
     if (!sl_json_name_fits(dtype))
-        return sl_fail(p->err, SL_FORMAT, "%s: tensor '%s': the dtype is empty or garbled", p->what,
+        return sl_fail(p->err, SL_FORMAT,
+                       "%s: tensor '%s': the dtype is empty or has control characters", p->what,
                        name);
     out->dtype = sl_arena_copy_text(p->arena, dtype, strlen(dtype));
     if (!out->dtype) return sl_no_memory(p->err, p->what, strlen(dtype));
@@ -238,7 +239,7 @@ static sl_status describe_item(const sl_safetensors_item *from, uint64_t *positi
     return SL_OK;
 }
 
-/* Visits items in the order of the file: larger elements first. */
+/* Visits items in file order: larger elements first. */
 #define FOR_EACH_ITEM(i, items, count)                                                             \
     for (uint32_t width = 4; width; width /= 2)                                                    \
         for (uint32_t i = 0; i < (count); i++)                                                     \

@@ -12,8 +12,8 @@ typedef struct {
 
 typedef struct {
     const char *name, *why; /* why: "dtype F64 is not supported" */
-    const char *dtype;      /* as the file calls it; NULL where the reader does not know */
-    sl_dims shape;          /* rank 0 where it has too many dims or none */
+    const char *dtype;      /* the file's name of the type; NULL if the reader does not know it */
+    sl_dims shape;          /* rank 0 if it has too many dims or none */
     uint64_t offset, bytes; /* from the start of the file */
 } sl_safetensors_skipped;
 
@@ -23,15 +23,17 @@ typedef struct {
     uint32_t count, skipped_count;
 } sl_safetensors_header;
 
-/* What a file calls a type: "BF16"; NULL when it has no name for it. */
+/* The file format's name of a type: "BF16"; NULL if there is none. */
 const char *sl_safetensors_name(sl_dtype dtype);
 
-/* Parses the header found at the start of a file of file_bytes bytes; `start` holds its first
- * start_bytes (at least 8 + header length).  Everything is checked: length, JSON, dtype, shape
- * against byte count, ranges inside the file, no overlap.  Results live in arena.  what names the
- * file in messages.  F32, F16, BF16, I32, U8 and BOOL become sluice's types of those names; tensors
- * of other types (I64, F64, F8...), without elements or of too many dims are no error: they are
- * listed in skipped, with the reason, so that whoever needs one can say why it is absent. */
+/* Parses the header at the start of a file of file_bytes bytes; `start` holds its first start_bytes
+ * (at least 8 + header length).  Everything is checked: length, JSON, dtype, shape against byte
+ * count, ranges inside the file, no overlap.  Results live in the arena.  `what` names the file in
+ * messages.
+ *
+ * F32, F16, BF16, I32, U8 and BOOL become sluice's types of those names.  Tensors of other types
+ * (I64, F64, F8...), empty ones and those with too many dims are not errors: they are listed in
+ * `skipped` with the reason, for the message if one is needed. */
 SL_CHECKED sl_status sl_safetensors_parse(const char *what, const void *start, size_t start_bytes,
                                           uint64_t file_bytes, sl_arena *arena,
                                           sl_safetensors_header *out, sl_error *err);

@@ -1,4 +1,5 @@
-/* Input: a whole file, and once more as only the JSON of one with a megabyte of data. */
+/* safetensors_fuzz.c - Input: a whole file; also used as only the JSON header of a file with a
+ * megabyte of data. */
 #include "engine/formats/safetensors.h"
 #include <stdlib.h>
 #include <string.h>

@@ -20,7 +20,7 @@ static int is_model(const struct dirent *entry) {
            (has_suffix(entry->d_name, ".gguf") && strncmp(entry->d_name, "mmproj", 6) != 0);
 }
 
-/* Parts of one model count once. */
+/* Whether two files are parts of the same model. */
 static bool same_model(const char *left, const char *right) {
     uint32_t part, left_count = 0, right_count = 0;
     const size_t bytes = sl_gguf_part_name(left, &part, &left_count);
@@ -44,7 +44,7 @@ static sl_status find_files(const char *folder, sl_arena *arena, uint32_t *out_c
     return count > 0 && !*out ? sl_no_memory(err, folder, strlen(folder)) : SL_OK;
 }
 
-/* Which of the two it is, its first bytes tell. */
+/* A pack or a GGUF file, according to its first bytes. */
 static sl_status open_file(sl_source *source, const char *path, sl_error *err) {
     char magic[sizeof SL_GGUF_MAGIC - 1] = "";
     FILE *file = fopen(path, "rb");
@@ -102,7 +102,7 @@ static const uint8_t *bytes_at(const sl_source *source, const sl_extent *at) {
     return source->files[at->file].map.data + at->offset;
 }
 
-/* Copies are the source's own, mappings the files'. */
+/* Whether the bytes are a copy owned by the source, not a mapping of the file. */
 static bool is_copy(const sl_source *source, uint32_t index) {
     const sl_tensor_entry *entry = &source->tensors[index];
     return source->mapped[index] && source->mapped[index] != bytes_at(source, &entry->at);
@@ -172,7 +172,7 @@ static const char *name_of(const sl_source *source, uint32_t id) {
                                      : source->skipped[id - source->tensor_count].name;
 }
 
-/* The slot that holds name, or the empty one where it belongs. */
+/* The slot that holds the name, or the empty slot where it belongs. */
 static uint32_t *find_slot(const sl_source *source, const char *name) {
     uint64_t at = XXH3_64bits(name, strlen(name)) & source->slot_mask;
     while (source->slots[at] && strcmp(name_of(source, source->slots[at] - 1), name) != 0)
@@ -275,7 +275,7 @@ void sl_source_matrix(const sl_source *source, const sl_tensor_entry *entry,
         sl_file_let_go(raw.parts[p], part->bytes / share->count);
 }
 
-/* A matrix whose rows lie in another order: they are put in theirs first. */
+/* A matrix with reordered rows: they are gathered before the conversion. */
 static sl_status convert_ordered(const sl_source *source, const sl_tensor_entry *entry,
                                  const sl_tensor_share *share, void *out, sl_error *err) {
     const uint8_t *from = bytes_at(source, &entry->at);

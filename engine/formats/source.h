@@ -1,5 +1,5 @@
-/* source.h - The common interface of all model formats: named tensors with a type and a place in a
- * file, and the text files that come with a model.  A new format is one more file here. */
+/* source.h - The common interface of all model formats: named tensors with a type and a location in
+ * a file, and the text files that come with a model.  A new format is one more file here. */
 #ifndef SL_ENGINE_FORMATS_SOURCE_H
 #define SL_ENGINE_FORMATS_SOURCE_H
 #include "base/memory.h"

@@ -43,7 +43,7 @@ struct sl_source {
     uint32_t *slots;
     uint64_t slot_mask;
 
-    const sl_expert_blocks **layers; /* [layer_count]; NULL where a layer has none */
+    const sl_expert_blocks **layers; /* [layer_count]; NULL for a layer without experts */
     uint32_t layer_count;
     const sl_source_text_entry *texts;
     const sl_source_form *forms;

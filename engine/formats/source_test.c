@@ -169,9 +169,9 @@ static void test_bad_index_is_refused(void **state) {
     write_text(index_name, "{}");
     expect_failure(SL_FORMAT, index_name, "no weight_map");
     write_text(index_name, "{\"weight_map\":{\"a\":\"../x.safetensors\"}}");
-    expect_failure(SL_FORMAT, index_name, "tensor 'a' has no proper file name");
+    expect_failure(SL_FORMAT, index_name, "tensor 'a' has an invalid file name");
     write_text(index_name, "{\"weight_map\":{\"a\":7}}");
-    expect_failure(SL_FORMAT, index_name, "tensor 'a' has no proper file name");
+    expect_failure(SL_FORMAT, index_name, "tensor 'a' has an invalid file name");
 }
 
 static void test_unknown_places_say_what_was_looked_for(void **state) {

@@ -12,7 +12,7 @@ struct sl_builder {
     const sl_forward_shape *shape;
     const sl_model_config *config;
     sl_rows rows;
-    sl_rope_table_value rope;
+    sl_rope_angles rope;
     sl_chosen_value chosen; /* where the step chooses */
     uint32_t layer;         /* under construction */
     sl_status status;
@@ -34,8 +34,8 @@ sl_value sl_builder_state(sl_builder *b, sl_state_kind kind, const char *name, s
 /* The step's interface.  Outputs are given in the order of their enum. */
 sl_value sl_builder_input(sl_builder *b, sl_forward_input input, sl_type type);
 void sl_builder_output(sl_builder *b, sl_forward_output output, sl_value value);
-static inline sl_rope_attrs sl_builder_rope(const sl_builder *b) {
-    return (sl_rope_attrs){.interleaved = b->config->rope.interleaved};
+static inline sl_rope_apply_attrs sl_builder_rope(const sl_builder *b) {
+    return (sl_rope_apply_attrs){.interleaved = b->config->rope.interleaved};
 }
 /* How attention of the layer is computed. */
 static inline sl_sdpa_options sl_builder_sdpa(const sl_builder *b) {

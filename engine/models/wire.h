@@ -133,10 +133,9 @@ typedef struct {
 } sl_split_query;
 static inline sl_split_query sl_wire_split_query(sl_graph *g, sl_q_proj_out_value x, int64_t heads,
                                                  int64_t dim) {
-    const sl_split_halves_out out =
-        sl_build_split_halves(g, (sl_split_halves_in){sl_wire_heads(g, x.value, heads, 2 * dim)},
-                              (sl_split_halves_attrs){0});
-    return (sl_split_query){{out.first}, {out.second}};
+    sl_value halves[2];
+    sl_build_even_split(g, sl_wire_heads(g, x.value, heads, 2 * dim), (sl_value_slots){2, halves});
+    return (sl_split_query){{halves[0]}, {halves[1]}};
 }
 
 /* Without a gate. */
@@ -146,18 +145,25 @@ static inline sl_split_query sl_wire_whole_query(sl_graph *g, sl_q_proj_out_valu
 }
 
 /* Once per forward pass; all layers share it. */
-static inline sl_rope_table_value sl_wire_rope_table(sl_graph *g, sl_rows rows,
-                                                     sl_rope_table_attrs attrs) {
-    return (sl_rope_table_value){
-        sl_build_rope_table(g, (sl_rope_table_in){rows.positions.value}, attrs).out};
+typedef struct {
+    sl_rope_cos_value cos;
+    sl_rope_sin_value sin;
+} sl_rope_angles;
+static inline sl_rope_angles sl_wire_rope_table(sl_graph *g, sl_rows rows,
+                                                sl_rope_table_attrs attrs) {
+    const sl_rope_table_out out =
+        sl_build_rope_table(g, (sl_rope_table_in){rows.positions.value}, attrs);
+    return (sl_rope_angles){{out.cos}, {out.sin}};
 }
-static inline sl_q_value sl_wire_q_rope(sl_graph *g, sl_q_raw_value x, sl_rope_table_value table,
-                                        sl_rope_attrs attrs) {
-    return (sl_q_value){sl_build_rope(g, (sl_rope_in){x.value, table.value}, attrs).out};
+static inline sl_q_value sl_wire_q_rope(sl_graph *g, sl_q_raw_value x, sl_rope_angles by,
+                                        sl_rope_apply_attrs attrs) {
+    const sl_rope_apply_in in = {x.value, by.cos.value, by.sin.value};
+    return (sl_q_value){sl_build_rope_apply(g, in, attrs).out};
 }
-static inline sl_k_value sl_wire_k_rope(sl_graph *g, sl_k_proj_out_value x,
-                                        sl_rope_table_value table, sl_rope_attrs attrs) {
-    return (sl_k_value){sl_build_rope(g, (sl_rope_in){x.value, table.value}, attrs).out};
+static inline sl_k_value sl_wire_k_rope(sl_graph *g, sl_k_proj_out_value x, sl_rope_angles by,
+                                        sl_rope_apply_attrs attrs) {
+    const sl_rope_apply_in in = {x.value, by.cos.value, by.sin.value};
+    return (sl_k_value){sl_build_rope_apply(g, in, attrs).out};
 }
 
 typedef struct {

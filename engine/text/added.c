@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A character that makes a token part of a word: alphabetic, mark, digit, connector or joiner. */
+/* A word character: alphabetic, mark, digit, connector or joiner. */
 static bool is_word(uint32_t c) {
     enum { WORD = SL_LETTERS | SL_MARKS | SL_IN(NUMBER) | SL_IN(CONNECTOR) };
     return (sl_character_set(c) & WORD) || c == 0x200C || c == 0x200D ||
@@ -24,8 +24,8 @@ void sl_added_set_index(sl_added_set *set) {
         set->starts[(unsigned char)set->tokens[i].content.text[0]] = true;
 }
 
-/* The first of tokens[low..high), which agree before byte depth, whose byte there is >= byte; a
- * content that ends there comes before all. */
+/* Binary search in a range of tokens that agree before byte `depth`: the first whose byte there is
+ * >= byte.  A token that ends at `depth` sorts before all others. */
 static size_t lower_bound(const sl_added_set *set, sl_span range, size_t depth, int byte) {
     while (range.start < range.end) {
         const size_t middle = (range.start + range.end) / 2;
@@ -106,7 +106,7 @@ sl_added_match sl_added_set_find(const sl_added_set *set, sl_slice text, size_t 
         if (!token) continue;
         sl_span span = {at, at + token->content.bytes};
         if (token->single_word && touches_word(text, span)) {
-            at = span.end - 1; /* the search goes on after a token that was refused */
+            at = span.end - 1; /* the search continues after a rejected match */
             continue;
         }
         take_spaces(token, text, from, &span);

@@ -1,4 +1,5 @@
-/* added.h - Added tokens: texts that become one token wherever they stand, before splitting. */
+/* added.h - Added tokens: texts that become one token wherever they occur, before the text is
+ * split. */
 #ifndef SL_ENGINE_TEXT_ADDED_H
 #define SL_ENGINE_TEXT_ADDED_H
 #include "base/utf8.h"
@@ -8,23 +9,23 @@ typedef struct {
     sl_slice name;    /* the same before it was normalised */
     int32_t id;
     bool special;
-    bool single_word; /* only where no letter or digit touches it */
+    bool single_word; /* matches only if no word character is adjacent */
     bool takes_spaces_before, takes_spaces_after;
 } sl_added_token;
 
-/* Immutable once indexed. */
+/* Immutable after sl_added_set_index. */
 typedef struct {
-    sl_added_token *tokens; /* by content */
+    sl_added_token *tokens; /* sorted by content */
     size_t count;
-    bool starts[256]; /* the first bytes of contents */
+    bool starts[256]; /* bytes with which some content starts */
 } sl_added_set;
 
-/* Orders the tokens that were put into set. */
+/* Sorts the tokens that were put into the set. */
 void sl_added_set_index(sl_added_set *set);
 
 typedef struct {
-    sl_span span; /* with the spaces it takes */
-    int32_t id;   /* -1: none was found, the span is empty at the end of the text */
+    sl_span span; /* including the spaces that it absorbs */
+    int32_t id;   /* -1: not found; the span is then empty, at the end of the text */
 } sl_added_match;
 
 /* Where special tokens are ordinary text. */
@@ -34,7 +35,7 @@ typedef struct {
     size_t count;
 } sl_plain_text;
 
-/* The first token at or after from; the longest where several start. */
+/* The first token at or after `from`; the longest if several start there. */
 sl_added_match sl_added_set_find(const sl_added_set *set, sl_slice text, size_t from,
                                  const sl_plain_text *plain);
 /* The first offset at or after from where the text of a special token starts; text.bytes: none. */

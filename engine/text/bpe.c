@@ -1,5 +1,5 @@
 /* bpe.c - Short words are merged by scanning for the best pair; long ones with a linked list of
- * symbols and a heap of pairs, so that no word costs more than n log n. */
+ * symbols and a heap of pairs, in O(n log n). */
 #include "engine/text/bpe.h"
 #include <stdio.h>
 #include <string.h>
@@ -7,14 +7,14 @@
 
 enum {
     SHORT_BYTES = 48,  /* words up to this length are merged by scanning */
-    SEEN_IDS = 8,      /* most ids of a remembered word */
-    SEEN_WORDS = 8192, /* most remembered words */
+    SEEN_IDS = 8,      /* maximum number of ids of a memoised word */
+    SEEN_WORDS = 8192, /* maximum number of memoised words */
 };
 #define NO_RANK UINT32_MAX
 
 struct sl_bpe_word {
     sl_slice word;
-    uint32_t count; /* 0: a free slot */
+    uint32_t count; /* 0: free entry */
     int32_t ids[SEEN_IDS];
 };
 
@@ -24,7 +24,7 @@ static uint64_t pair_of(int32_t left, int32_t right) {
     return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
 }
 
-/* The slot that holds pair, or the free one where it belongs. */
+/* The slot that holds the pair, or the free slot where it belongs. */
 static sl_merge *find_slot(const sl_bpe *bpe, uint64_t pair) {
     uint64_t hash = pair * 0x9E3779B97F4A7C15u;
     hash ^= hash >> 32;
@@ -34,13 +34,13 @@ static sl_merge *find_slot(const sl_bpe *bpe, uint64_t pair) {
     }
 }
 
-/* The merge of two neighbours; rank NO_RANK when they do not merge. */
+/* The merge of two adjacent ids; rank NO_RANK if they do not merge. */
 static sl_merge find_merge(const sl_bpe *bpe, int32_t left, int32_t right) {
     const sl_merge *slot = find_slot(bpe, pair_of(left, right));
     return slot->joined < 0 ? (sl_merge){.rank = NO_RANK, .joined = -1} : *slot;
 }
 
-/* The two names of a merge, written "left right" or ["left", "right"]. */
+/* The two token names of a merge, written "left right" or ["left", "right"]. */
 static bool merge_names(json_t *merge, sl_slice out[2]) {
     if (json_is_string(merge)) {
         const char *text = json_string_value(merge);
@@ -61,7 +61,7 @@ static bool merge_names(json_t *merge, sl_slice out[2]) {
     return true;
 }
 
-/* buffer has room for two of the vocabulary's longest names. */
+/* `buffer` has room for two of the vocabulary's longest names. */
 static sl_status add_merge(sl_bpe *bpe, json_t *merge, uint32_t rank, char *buffer, sl_error *err) {
     sl_slice names[2];
     if (!merge_names(merge, names))
@@ -144,7 +144,7 @@ static sl_status read_unknown(sl_bpe *bpe, json_t *model, sl_error *err) {
     return SL_OK;
 }
 
-/* The ids of single bytes and characters. */
+/* Looks up the ids of single bytes and characters. */
 static sl_status find_bytes(sl_bpe *bpe, bool fallback, sl_error *err) {
     const sl_token_table *tokens = bpe->tokens;
     int missing = 0;
@@ -180,7 +180,7 @@ sl_status sl_bpe_init(sl_bpe *bpe, json_t *model, const sl_token_table *tokens, 
 /* ---- merging ---- */
 
 typedef struct {
-    int32_t *ids; /* room for one per byte of the word */
+    int32_t *ids; /* one per byte of the word */
     size_t count;
     bool after_unknown;
 } start;
@@ -196,7 +196,8 @@ static void add_known(start *out, int32_t id) {
     out->ids[out->count++] = id;
 }
 
-/* A character that the vocabulary lacks: its bytes, if all have names, or unknown. */
+/* A character that is not in the vocabulary: its byte tokens if all exist, else the unknown
+ * token. */
 static void add_missing(const sl_bpe *bpe, sl_slice character, start *out) {
     for (size_t i = 0; i < character.bytes; i++) {
         if (bpe->byte_ids[(unsigned char)character.text[i]] >= 0) continue;
@@ -224,7 +225,7 @@ static void start_characters(const sl_bpe *bpe, sl_slice word, start *out) {
     }
 }
 
-/* The ids that a word starts as; returns how many there are. */
+/* The initial ids of a word, before merging; returns how many. */
 static size_t start_ids(const sl_bpe *bpe, sl_slice word, int32_t *ids) {
     start out = {ids, 0, false};
     if (!bpe->tokens->byte_level) start_characters(bpe, word, &out);
@@ -240,7 +241,7 @@ static size_t start_ids(const sl_bpe *bpe, sl_slice word, int32_t *ids) {
 
 static void encode_short(const sl_bpe *bpe, sl_slice word, sl_id_list *out) {
     int32_t ids[SHORT_BYTES];
-    sl_merge merges[SHORT_BYTES]; /* of ids[i] and ids[i + 1] */
+    sl_merge merges[SHORT_BYTES]; /* merges[i] of ids[i] and ids[i + 1] */
     size_t count = start_ids(bpe, word, ids);
     for (size_t i = 0; i + 1 < count; i++) merges[i] = find_merge(bpe, ids[i], ids[i + 1]);
     while (count > 1) {
@@ -280,7 +281,7 @@ static uint64_t heap_pop(uint64_t *heap, size_t *count) {
     return top;
 }
 
-/* Queues the pair that starts at a symbol, if there is one and it merges. */
+/* Queues the pair that starts at a symbol, if it merges. */
 static void queue_pair(const sl_bpe *bpe, sl_bpe_work *work, size_t *queued, int32_t at) {
     if (at < 0 || work->next[at] < 0) return;
     const sl_merge merge = find_merge(bpe, work->symbols[at], work->symbols[work->next[at]]);
@@ -296,7 +297,7 @@ static void merge_queued(const sl_bpe *bpe, sl_bpe_work *work, size_t *queued) {
         const int32_t gone = next[at];
         if (symbols[at] < 0 || gone < 0) continue;
         const sl_merge merge = find_merge(bpe, symbols[at], symbols[gone]);
-        if (merge.rank != top >> 32) continue; /* one of the two has changed since */
+        if (merge.rank != top >> 32) continue; /* stale: one of the two has changed since */
         symbols[at] = merge.joined;
         symbols[gone] = -1;
         next[at] = next[gone];
@@ -309,7 +310,7 @@ static void merge_queued(const sl_bpe *bpe, sl_bpe_work *work, size_t *queued) {
 static sl_status make_room(sl_bpe_work *work, size_t bytes, sl_error *err) {
     if (bytes <= work->room) return SL_OK;
     if (bytes > INT32_MAX)
-        return sl_fail(err, SL_INVALID, "a word has %zu bytes, most 2 GiB", bytes);
+        return sl_fail(err, SL_INVALID, "a word has %zu bytes, at most 2 GiB are supported", bytes);
     const size_t room = bytes < 2 * work->room ? 2 * work->room : bytes;
     work->symbols = SL_ARENA_NEW_ARRAY(work->arena, int32_t, 3 * room);
     work->queue = SL_ARENA_NEW_ARRAY(work->arena, uint64_t, 2 * room);
@@ -320,7 +321,7 @@ static sl_status make_room(sl_bpe_work *work, size_t bytes, sl_error *err) {
     return SL_OK;
 }
 
-/* The queue holds at most count - 1 pairs at first; each merge takes one and adds at most two. */
+/* The queue starts with at most count - 1 pairs; each merge removes one and adds at most two. */
 static sl_status encode_long(const sl_bpe *bpe, sl_bpe_work *work, sl_slice word, sl_error *err) {
     SL_TRY(make_room(work, word.bytes, err));
     const int32_t count = (int32_t)start_ids(bpe, word, work->symbols);

@@ -1,11 +1,11 @@
-/* character.h - Classes of characters, as Unicode 16 has them. */
+/* character.h - Character classes of Unicode 16. */
 #ifndef SL_ENGINE_TEXT_CHARACTER_H
 #define SL_ENGINE_TEXT_CHARACTER_H
 #include "engine/text/class_tables.h"
 #include <stdbool.h>
 #include <stddef.h>
 
-typedef enum { /* as make_unicode_tables.py numbers them */
+typedef enum { /* numbered as in make_unicode_tables.py */
                SL_CHARACTER_OTHER,
                SL_CHARACTER_SPACE,  /* White_Space */
                SL_CHARACTER_UPPER,  /* Lu, Lt */
@@ -29,7 +29,7 @@ enum {
     SL_SIGNS = SL_IN(CONNECTOR) | SL_IN(PUNCTUATION) | SL_IN(SYMBOL),
 };
 
-/* The set that holds the character's class alone. */
+/* The set that contains only the character's class. */
 static inline unsigned sl_character_set(uint32_t character) {
     enum { VARIATION_FIRST = 0xE0100, VARIATION_COUNT = 240 };
     if (character >= sizeof class_blocks * 256)

@@ -1,12 +1,12 @@
 #include "engine/text/decoder.h"
 #include <string.h>
 
-/* ---- reading ---- */
+/* ---- reading tokenizer.json ---- */
 
 typedef struct {
     sl_decoder *decoder;
     sl_arena *arena;
-    bool fused; /* what follows sees the whole text */
+    bool fused; /* Fuse was seen: later steps apply to the whole text */
 } reader;
 
 static sl_status add_replacement(reader *in, json_t *from, json_t *to, sl_error *err) {
@@ -36,7 +36,7 @@ static sl_status read_strip(reader *in, json_t *json, sl_error *err) {
     const json_int_t stop = json_integer_value(json_object_get(json, "stop"));
     if (!in->fused || !content || strcmp(content, " ") != 0 || stop != 0 || start < 0 || start > 64)
         return sl_fail(err, SL_UNSUPPORTED,
-                       "decoder Strip of other than spaces at the start of the fused text");
+                       "decoder Strip is only supported for spaces at the start of the fused text");
     in->decoder->strip_start = (uint32_t)start;
     return SL_OK;
 }
@@ -63,7 +63,7 @@ static sl_status read_steps(reader *in, json_t *json, sl_error *err) {
         json_array_foreach(list, index, each) SL_TRY(read_steps(in, each, err));
         return SL_OK;
     }
-    if (strcmp(type, "ByteLevel") == 0) return SL_OK; /* as the text was cut, so it is joined */
+    if (strcmp(type, "ByteLevel") == 0) return SL_OK; /* follows from the pre-tokenizer */
     if (strcmp(type, "Strip") == 0) return read_strip(in, json, err);
     if (strcmp(type, "Metaspace") == 0) return read_metaspace(in, json, err);
     if (strcmp(type, "Replace") == 0)
@@ -90,7 +90,7 @@ sl_status sl_decoder_init(sl_decoder *decoder, json_t *json, bool byte_level, sl
     return json && !json_is_null(json) ? read_steps(&in, json, err) : SL_OK;
 }
 
-/* ---- running ---- */
+/* ---- decoding ---- */
 
 static int hex_value(char digit) {
     if (digit >= '0' && digit <= '9') return digit - '0';

@@ -4,7 +4,7 @@
 typedef struct {
     sl_frame *frame;
     uint32_t vocab;
-    bool after; /* the text has been passed */
+    bool after; /* the template's text has been passed */
 } reader;
 
 static sl_status add_id(reader *in, json_t *id, const char *name, sl_error *err) {
@@ -15,7 +15,7 @@ static sl_status add_id(reader *in, json_t *id, const char *name, sl_error *err)
                        "post_processor's token '%.64s' has no id in the vocabulary of %u", name,
                        in->vocab);
     if (*count == SL_FRAME_TOKENS)
-        return sl_fail(err, SL_UNSUPPORTED, "post_processor puts more than %d tokens",
+        return sl_fail(err, SL_UNSUPPORTED, "post_processor adds more than %d tokens",
                        SL_FRAME_TOKENS);
     (in->after ? frame->after : frame->before)[(*count)++] = (int32_t)json_integer_value(id);
     return SL_OK;
@@ -54,7 +54,7 @@ static sl_status read_template(reader *in, json_t *json, sl_error *err) {
 static sl_status read_steps(reader *in, json_t *json, sl_error *err) {
     const char *type = json_string_value(json_object_get(json, "type"));
     if (!type) return sl_fail(err, SL_FORMAT, "a post_processor has no type");
-    if (strcmp(type, "ByteLevel") == 0) return SL_OK; /* it changes offsets only */
+    if (strcmp(type, "ByteLevel") == 0) return SL_OK; /* affects only offsets */
     if (strcmp(type, "TemplateProcessing") == 0) return read_template(in, json, err);
     if (strcmp(type, "Sequence") != 0)
         return sl_fail(err, SL_UNSUPPORTED,

@@ -83,7 +83,7 @@ static void load_ends(sl_model_text *text, const sl_source *source, const json_t
         add_end(text, sl_tokenizer_find(text->tokenizer, text->eos, strlen(text->eos)));
 }
 
-/* A string, or a list of named templates of which "default" is meant. */
+/* A string, or a list of named templates, of which "default" is used. */
 static const char *embedded_template(const json_t *config) {
     const json_t *value = json_object_get(config, "chat_template");
     for (size_t i = 0; i < json_array_size(value); i++) {
@@ -113,7 +113,7 @@ sl_status sl_model_text_load(sl_model_text *text, const sl_source *source, sl_ar
     const char *json = sl_source_text(source, "tokenizer.json", &bytes);
     text->bos = text->eos = "";
     if (json) SL_TRY(sl_tokenizer_create(json, bytes, allocator, &text->tokenizer, err));
-    /* Exporters write "no limit" as an integer beyond 64 bits. */
+    /* Some exporters write "no limit" as an integer beyond 64 bits. */
     json_t *config = load_json(source, "tokenizer_config.json", JSON_DECODE_INT_AS_REAL);
     load_ends(text, source, config, arena);
     const sl_status status = load_template(source, config, allocator, &text->chat, err);

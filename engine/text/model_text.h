@@ -1,5 +1,5 @@
-/* model_text.h - The text side of a model: tokenizer, chat template, what ends an answer, and the
- * sampling it was published with. */
+/* model_text.h - The text side of a model: tokenizer, chat template, end tokens, and the
+ * recommended sampling parameters. */
 #ifndef SL_ENGINE_TEXT_MODEL_TEXT_H
 #define SL_ENGINE_TEXT_MODEL_TEXT_H
 #include "engine/formats/source.h"
@@ -10,16 +10,16 @@
 enum { SL_MAX_END_TOKENS = 16 };
 
 typedef struct {
-    sl_tokenizer *tokenizer; /* NULL when the source has none */
-    sl_template *chat;       /* NULL when the source has none */
-    const char *bos, *eos;   /* "" when unknown */
+    sl_tokenizer *tokenizer; /* NULL if the source has none */
+    sl_template *chat;       /* NULL if the source has none */
+    const char *bos, *eos;   /* "" if unknown */
     sl_token end_tokens[SL_MAX_END_TOKENS];
     uint32_t end_count;
     sl_sampling sampling;
     const char *note; /* one line about settings that are not applied, or NULL */
 } sl_model_text;
 
-/* Each part is optional.  Names live in arena; unload even if this fails. */
+/* Each part is optional.  Strings live in the arena; call unload even if this fails. */
 SL_CHECKED sl_status sl_model_text_load(sl_model_text *text, const sl_source *source,
                                         sl_arena *arena, const sl_allocator *allocator,
                                         sl_error *err);

@@ -9,10 +9,11 @@
 enum { HANGUL_L = 0x1100, HANGUL_V = 0x1161, HANGUL_T = 0x11A7, HANGUL_S = 0xAC00 };
 enum { L_COUNT = 19, V_COUNT = 21, T_COUNT = 28, S_COUNT = L_COUNT * V_COUNT * T_COUNT };
 
-/* What is below stays as it is unless a mark follows, and leaves what is before it alone. */
+/* Characters below this are inert: they only change if a mark follows, and never combine with the
+ * one before. */
 enum { FIRST_MARK = 0x300 };
 
-/* ---- tables ---- */
+/* ---- table lookup ---- */
 
 /* Ideographs, from 0x3400 on, neither combine nor decompose; nor does ASCII. */
 static bool is_inert(uint32_t character) {
@@ -57,7 +58,7 @@ static uint32_t compose_hangul(uint32_t first, uint32_t second) {
     return 0;
 }
 
-/* The character that first and second become together, or 0. */
+/* The composition of first and second, or 0. */
 static uint32_t compose_pair(uint32_t first, uint32_t second) {
     const uint64_t wanted = (uint64_t)first << 32 | second;
     size_t low = 0, high = COUNT(nfc_compositions);
@@ -74,7 +75,7 @@ static uint32_t compose_pair(uint32_t first, uint32_t second) {
     return compose_hangul(first, second);
 }
 
-/* ---- the three steps ---- */
+/* ---- decompose, order, compose ---- */
 
 typedef struct {
     uint32_t *characters;
@@ -87,7 +88,7 @@ static void append(run *out, uint32_t character) {
     out->classes[out->count++] = combining_class(character);
 }
 
-/* First parts may decompose again, second parts never do. */
+/* The first part of a decomposition may decompose again, the second never does. */
 static void decompose(run *out, uint32_t character) {
     const uint32_t *row = is_inert(character) ? NULL : find_decomposition(character);
     if (row) {
@@ -105,7 +106,7 @@ static void decompose(run *out, uint32_t character) {
     if (hangul % T_COUNT) append(out, HANGUL_T + hangul % T_COUNT);
 }
 
-/* A stable counting sort by class: linear however long the run of marks is. */
+/* A stable counting sort by combining class: linear for any number of marks. */
 static void sort_marks(uint32_t *characters, uint8_t *classes, size_t count, uint32_t *spare) {
     size_t starts[257] = {0};
     for (size_t i = 0; i < count; i++) starts[classes[i] + 1]++;
@@ -132,7 +133,8 @@ static void compose(run *text) {
     for (size_t i = 0; i < text->count; i++) {
         const uint32_t character = text->characters[i];
         const uint8_t class = text->classes[i];
-        /* A mark is blocked by one of the same or a higher class, a starter by anything between. */
+        /* A mark is blocked by an earlier one of the same or a higher class, a starter by anything
+         * in between. */
         const bool adjacent = starter != SIZE_MAX && kept == starter + 1;
         const bool reachable = starter != SIZE_MAX && (adjacent || text->classes[kept - 1] < class);
         const uint32_t whole = reachable ? compose_pair(text->characters[starter], character) : 0;
@@ -147,9 +149,9 @@ static void compose(run *text) {
     text->count = kept;
 }
 
-/* ---- text ---- */
+/* ---- whole texts ---- */
 
-/* Whether the character with this first byte may change or combine with the one before it. */
+/* Whether a character with this first byte may change or combine with the one before it. */
 static bool is_involved(char lead) {
     return (unsigned char)lead >= 0xCC; /* the first byte of FIRST_MARK */
 }
@@ -157,10 +159,10 @@ static bool is_first_byte(char byte) {
     return ((unsigned char)byte & 0xC0) != 0x80;
 }
 
-/* The next stretch at or after from that must be normalised: a character that is not involved,
- * if there is one, and all involved ones after it.  {bytes, bytes} when there is none. */
+/* The next range at or after `from` that must be normalised: a run of involved characters and the
+ * one before it.  {bytes, bytes} if there is none. */
 static sl_span next_stretch(sl_slice text, size_t from) {
-    size_t start = from, last = from; /* last: the first byte of the character before start */
+    size_t start = from, last = from; /* last: start of the character before `start` */
     for (; start < text.bytes && !is_involved(text.text[start]); start++)
         if (is_first_byte(text.text[start])) last = start;
     size_t end = start;

@@ -1,4 +1,4 @@
-/* normalise.h - Unicode normal form C. */
+/* normalise.h - Unicode normal form C (NFC). */
 #ifndef SL_ENGINE_TEXT_NORMALISE_H
 #define SL_ENGINE_TEXT_NORMALISE_H
 #include "base/memory.h"

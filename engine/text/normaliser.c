@@ -2,7 +2,7 @@
 #include "engine/text/normalise.h"
 #include <string.h>
 
-/* ---- reading ---- */
+/* ---- reading tokenizer.json ---- */
 
 static sl_status copy_string(json_t *json, const char *what, sl_arena *arena, sl_slice *out,
                              sl_error *err) {
@@ -86,7 +86,7 @@ void sl_normaliser_deinit(sl_normaliser *normaliser) {
     normaliser->count = 0;
 }
 
-/* ---- running ---- */
+/* ---- running the steps ---- */
 
 static sl_status prepend(sl_slice content, sl_arena *arena, sl_slice *text, sl_error *err) {
     if (text->bytes == 0 || content.bytes == 0) return SL_OK;
@@ -99,7 +99,7 @@ static sl_status prepend(sl_slice content, sl_arena *arena, sl_slice *text, sl_e
     return SL_OK;
 }
 
-/* Copies to out, unless that is NULL, and tells how many bytes the result has. */
+/* Returns the length of the result; writes it to out unless that is NULL. */
 static sl_status replace(const sl_normalise_step *step, sl_matcher *matcher, sl_slice text,
                          char *out, size_t *out_bytes, sl_error *err) {
     size_t done = 0, bytes = 0;

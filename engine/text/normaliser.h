@@ -6,9 +6,9 @@
 
 typedef enum {
     SL_NORMALISE_NFC,
-    SL_NORMALISE_PREPEND, /* content before text that is not empty */
-    SL_NORMALISE_REPLACE, /* each match of the pattern by content */
-    SL_NORMALISE_STRIP,   /* white space at the ends */
+    SL_NORMALISE_PREPEND, /* puts content before the text, unless it is empty */
+    SL_NORMALISE_REPLACE, /* replaces each match of the pattern by content */
+    SL_NORMALISE_STRIP,   /* removes white space at the ends */
 } sl_normalise_kind;
 
 typedef struct {
@@ -29,7 +29,7 @@ typedef struct {
 SL_CHECKED sl_status sl_normaliser_init(sl_normaliser *normaliser, json_t *json, sl_arena *arena,
                                         sl_error *err);
 void sl_normaliser_deinit(sl_normaliser *normaliser);
-/* text is well-formed UTF-8; *out is text itself or lies in arena. */
+/* text is well-formed UTF-8; *out is text itself or lives in the arena. */
 SL_CHECKED sl_status sl_normaliser_run(const sl_normaliser *normaliser, sl_matcher *matcher,
                                        sl_slice text, sl_arena *arena, sl_slice *out,
                                        sl_error *err);

@@ -5,13 +5,13 @@
 
 enum {
     MAX_PATTERN_BYTES = 1 << 14,
-    BASE_STEPS = 5000000, /* of one search, plus STEPS_PER_BYTE of the text */
+    BASE_STEPS = 5000000, /* match limit of one search, plus STEPS_PER_BYTE per byte of text */
     STEPS_PER_BYTE = 16,
 };
 
-/* ---- dialect ---- */
+/* ---- translation to PCRE2's dialect ---- */
 
-/* Unicode's White_Space as members of a class.  PCRE2's own \s also has U+180E. */
+/* Unicode's White_Space as a character class.  PCRE2's own \s also matches U+180E. */
 #define SPACES                                                                                     \
     "\\x{9}-\\x{D}\\x{20}\\x{85}\\x{A0}\\x{1680}\\x{2000}-\\x{200A}\\x{2028}\\x{2029}\\x{202F}"    \
     "\\x{205F}\\x{3000}"
@@ -41,10 +41,11 @@ static void put_escape(builder *out, const char *escape, bool in_class) {
         put(out, escape, 2);
 }
 
-/* Rewrites what PCRE2 would read differently; sets of sets, which it cannot express, fail.  out has
- * room for EXPANSION bytes per byte of text. */
+/* Rewrites what PCRE2 would interpret differently; nested sets, which it cannot express, are an
+ * error.  `out` has room for EXPANSION bytes per byte of text. */
 static sl_status translate(sl_slice text, builder *out, sl_error *err) {
-    size_t class_start = 0; /* of the first member of the open class; 0: none is open */
+    /* Index of the first member of the open character class; 0: none is open. */
+    size_t class_start = 0;
     for (size_t i = 0; i < text.bytes; i++) {
         const char *at = text.text + i;
         const char next = i + 1 < text.bytes ? at[1] : '\0';
@@ -60,7 +61,7 @@ static sl_status translate(sl_slice text, builder *out, sl_error *err) {
         if (*at == '[' && !class_start) {
             class_start = i + (next == '^' ? 2 : 1);
             if (next == '^') put(out, text.text + ++i, 1);
-        } else if (*at == '[') { /* a named set, [:name:] */
+        } else if (*at == '[') { /* a POSIX class, [:name:] */
             const char *end = memchr(at, ']', text.bytes - i);
             if (end) put(out, at + 1, (size_t)(end - at));
             if (end) i += (size_t)(end - at);
@@ -81,12 +82,12 @@ static sl_status compile(sl_slice text, uint32_t options, pcre2_code **out, sl_e
     if (*out) return SL_OK;
     PCRE2_UCHAR message[128] = "";
     (void)pcre2_get_error_message(code, message, sizeof message);
-    return sl_fail(err, SL_FORMAT, "pattern '%.*s' is wrong at byte %zu: %s",
+    return sl_fail(err, SL_FORMAT, "pattern '%.*s' is invalid at byte %zu: %s",
                    (int)(text.bytes < 256 ? text.bytes : 256), text.text, (size_t)where,
                    (const char *)message);
 }
 
-/* Without machine code the same pattern is interpreted. */
+/* JIT compilation is optional: without it the pattern is interpreted. */
 static void speed_up(const sl_pattern *pattern) {
     (void)pcre2_jit_compile(pattern->code, PCRE2_JIT_COMPLETE);
 }
@@ -180,6 +181,6 @@ sl_status sl_pattern_find(const sl_pattern *pattern, sl_matcher *matcher, sl_sli
     }
     PCRE2_UCHAR message[128] = "";
     (void)pcre2_get_error_message(found, message, sizeof message);
-    return sl_fail(err, SL_UNSUPPORTED, "a pattern gave up after byte %zu of %zu: %s", from,
-                   text.bytes, (const char *)message);
+    return sl_fail(err, SL_UNSUPPORTED, "a pattern exceeded its limits after byte %zu of %zu: %s",
+                   from, text.bytes, (const char *)message);
 }

@@ -1,22 +1,22 @@
 #include "engine/text/split.h"
 #include <string.h>
 
-/* What ByteLevel cuts with when "use_regex" is on. */
+/* The pattern of ByteLevel if "use_regex" is on. */
 static const char byte_level_pattern[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+|"
                                          " ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
-/* ---- reading ---- */
+/* ---- reading tokenizer.json ---- */
 
 typedef struct {
     sl_splitter *splitter;
     sl_arena *scratch;
 } reader;
 
-/* What SentencePiece writes for a space. */
+/* U+2581, SentencePiece's mark for a space. */
 static const char mark[] = "\xE2\x96\x81";
 enum { MARK_BYTES = 3 };
 
-/* Takes over pattern. */
+/* Takes ownership of the pattern. */
 static sl_status add_step(reader *in, sl_split_step step, sl_error *err) {
     if (in->splitter->count < SL_SPLIT_STEPS) {
         in->splitter->steps[in->splitter->count++] = step;
@@ -75,7 +75,7 @@ static sl_status read_digits(reader *in, json_t *json, sl_error *err) {
                        err);
 }
 
-/* Older files say add_prefix_space, newer ones prepend_scheme. */
+/* Older files have add_prefix_space, newer ones prepend_scheme. */
 static sl_status read_change(json_t *json, sl_split_change *out, sl_error *err) {
     const char *scheme = json_string_value(json_object_get(json, "prepend_scheme"));
     const bool never = json_is_false(json_object_get(json, "add_prefix_space"));
@@ -138,9 +138,9 @@ void sl_splitter_deinit(sl_splitter *splitter) {
     splitter->count = 0;
 }
 
-/* ---- running ---- */
+/* ---- splitting ---- */
 
-/* One step at work on one text: the piece that may still grow waits in held. */
+/* One step applied to one text; `held` is the current piece, which may still grow. */
 typedef struct {
     const sl_splitter *splitter;
     sl_split_work *work;
@@ -165,7 +165,7 @@ static bool joins_held(const cutter *cut, sl_split_behavior behavior, bool is_ma
     return cut->held_is_match && !is_match;
 }
 
-/* The next span of the text, match or not. */
+/* Processes the next span of the text, a match or the text between matches. */
 static sl_status take(cutter *cut, sl_span span, bool is_match, sl_error *err) {
     const sl_split_step *step = &cut->splitter->steps[cut->step];
     is_match ^= step->invert;
@@ -186,7 +186,7 @@ static sl_status take(cutter *cut, sl_span span, bool is_match, sl_error *err) {
     return held ? release(cut, done, err) : SL_OK;
 }
 
-/* Where to look for the next match: an empty one must not be found again. */
+/* Where to search for the next match; after an empty match, one character further. */
 static size_t after(sl_slice text, sl_span match) {
     if (match.end > match.start || match.end >= text.bytes) return match.end;
     uint32_t character;

@@ -1,4 +1,4 @@
-/* template.c - Chat templates: parsing once, rendering often. */
+/* template.c - Chat templates: parsed once, rendered often. */
 #include "engine/text/template.h"
 #include "engine/text/jinja/run.h"
 #include "engine/text/jinja/utf8.h"

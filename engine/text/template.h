@@ -1,11 +1,12 @@
-/* template.h - Chat templates: a Jinja interpreter without files, time or unbounded work. */
+/* template.h - Chat templates: a Jinja interpreter without access to files or clocks, and with
+ * bounded work. */
 #ifndef SL_ENGINE_TEXT_TEMPLATE_H
 #define SL_ENGINE_TEXT_TEMPLATE_H
 #include "base/memory.h"
 
 typedef struct sl_template sl_template; /* immutable once created; shared by threads */
 
-/* Errors name the line. */
+/* Error messages give the line. */
 SL_CHECKED sl_status sl_template_create(const char *text, size_t bytes,
                                         const sl_allocator *allocator, sl_template **out,
                                         sl_error *err);

@@ -1,8 +1,9 @@
-/* template_bench.c - Renders templates for comparisons with another interpreter, and how fast.
+/* template_bench.c - Renders templates, for comparison with another interpreter, and measures the
+ * time.
  *
- * From standard input: pairs of a template and its variables in JSON, each with its length before
- * it; to standard output: 1 and the text, or 0 and the message, with its length.  Numbers are 32
- * bits, little-endian.  At the end, the user time goes to standard error. */
+ * Standard input: pairs of a template and its variables in JSON, each preceded by its length.
+ * Standard output: 1 and the text, or 0 and the error message, preceded by its length.  Numbers are
+ * 32 bits, little-endian.  At the end, the user time is written to standard error. */
 #include "engine/text/template.h"
 #include <stdbool.h>
 #include <stdio.h>

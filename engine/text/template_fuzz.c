@@ -1,4 +1,4 @@
-/* template_fuzz.c - Any text as a template: it renders or fails, within bounds. */
+/* template_fuzz.c - Any text as a template: it renders or fails, within the limits. */
 #include "engine/text/template.h"
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* template_test.c - Chat templates against what Jinja2 and Hugging Face make of them. */
+/* template_test.c - Chat templates against the output of Jinja2 and Hugging Face. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@ static sl_status render(const char *text, size_t bytes, const char *json, sl_are
     return status;
 }
 
-/* Renders template with variables and compares with expected (NULL: wants an error). */
+/* Renders the template with the variables and compares with `expected` (NULL: expects an error). */
 static bool check(const json_t *template, const json_t *variables, const char *expected) {
     sl_arena arena;
     sl_error err = {0};
@@ -59,7 +59,7 @@ static void test_cases(void **state) {
     assert_int_equal(wrong, 0);
 }
 
-/* The path of a file of the shared data; skips the test where it is absent. */
+/* The path of a file of the shared data; skips the test if it is absent. */
 static const char *shared_path(const char *folder, const char *file) {
     static char path[1024];
     const char *root = getenv("SLUICE_SHARED");
@@ -72,7 +72,8 @@ static const char *shared_path(const char *folder, const char *file) {
 }
 
 static void check_model(const char *folder) {
-    /* Configurations hold integers beyond 64 bits; the vectors' must stay integers. */
+    /* Configurations may contain integers beyond 64 bits; those of the test vectors must stay
+     * integers. */
     json_t *config =
         json_load_file(shared_path(folder, "tokenizer_config.json"), JSON_DECODE_INT_AS_REAL, NULL);
     json_t *vectors = json_load_file(shared_path(folder, "vectors.json"), 0, NULL), *row;
@@ -169,8 +170,7 @@ static void test_messages(void **state) {
     }
 }
 
-/* Brackets, prefixes, chains and blocks nested beyond any template end in an error, not in a
- * crash. */
+/* Deeply nested brackets, prefixes, chains and blocks give an error, not a crash. */
 static void test_deep_text(void **state) {
     (void)state;
     static const char *const pieces[][2] = {

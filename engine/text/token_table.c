@@ -2,11 +2,11 @@
 #include <string.h>
 #include <xxhash.h>
 
-/* Ids index arrays, so one absurd id must not cost absurd memory. */
+/* Ids index arrays, so a single huge id must not allocate huge memory. */
 enum { MAX_TOKENS = 1 << 22 };
 
-/* The byte a character of the byte alphabet stands for, or -1.  Printable Latin-1 characters are
- * themselves; the 68 other bytes follow each other from U+0100. */
+/* The byte of a character of the byte alphabet, or -1.  Printable Latin-1 characters represent
+ * themselves; the 68 other bytes are U+0100 and following. */
 static int alphabet_byte(uint32_t character) {
     if ((character >= 33 && character <= 126) || (character >= 161 && character <= 255))
         return character == 173 ? -1 : (int)character;
@@ -56,7 +56,7 @@ int32_t sl_token_table_find_word(const sl_token_table *table, sl_slice word) {
     return id >= 0 && table->entries[id].kind == SL_TOKEN_BYTES ? id : -1;
 }
 
-/* Enters one token unless its bytes are there already. */
+/* Adds a token to the hash table unless its bytes are already there. */
 static void enter(sl_token_table *table, int32_t id) {
     const sl_slice token = {table->entries[id].name, table->entries[id].name_bytes};
     if (sl_token_table_find(table, token) >= 0) return;
@@ -75,7 +75,7 @@ static sl_status check_id(json_t *id, const char *name, sl_token_table *table, s
     return SL_OK;
 }
 
-/* Checks every id and name; sums up what the copies need. */
+/* Checks every id and name, and sums up the memory for the copies. */
 static sl_status measure(sl_token_table *table, json_t *vocab, json_t *added, size_t *out_bytes,
                          sl_error *err) {
     const char *name;
@@ -95,11 +95,13 @@ static sl_status measure(sl_token_table *table, json_t *vocab, json_t *added, si
         *out_bytes += json_string_length(content);
     }
     if (*out_bytes > UINT32_MAX)
-        return sl_fail(err, SL_FORMAT, "vocabulary has %zu bytes of names, most 4 GiB", *out_bytes);
+        return sl_fail(err, SL_FORMAT,
+                       "vocabulary has %zu bytes of names, at most 4 GiB are supported",
+                       *out_bytes);
     return SL_OK;
 }
 
-/* The entry of one name of the vocabulary; *pool moves on. */
+/* Makes the entry of one name of the vocabulary; advances *pool. */
 static sl_token_entry make_entry(sl_slice name, const sl_decoder *decoder, char **pool) {
     sl_token_kind kind = SL_TOKEN_BYTES;
     char *text = *pool;

@@ -1,10 +1,10 @@
-/* tokenizer.c - Reads a tokenizer.json and takes text through its stages:
+/* tokenizer.c - Reads a tokenizer.json and runs text through its stages:
  *
- *   added tokens in the text as it is -> normaliser -> added tokens in normalised text
- *   -> splitter -> byte pair encoding
+ *   added tokens in the raw text -> normaliser -> added tokens in the normalised text
+ *   -> pre-tokenizer (splitter) -> byte pair encoding
  *
- * Bytes that are no UTF-8 pass every stage as words of their own, so any text comes back whole
- * (unless the vocabulary has no token for some byte). */
+ * Bytes that are not UTF-8 pass through every stage as separate words, so that decoding gives back
+ * any text (unless the vocabulary has no token for some byte). */
 #include "engine/text/tokenizer.h"
 #include "engine/text/added.h"
 #include "engine/text/bpe.h"
@@ -26,9 +26,9 @@ struct sl_tokenizer {
     sl_frame frame;
 };
 
-/* ---- reading ---- */
+/* ---- reading tokenizer.json ---- */
 
-/* The text of a token is what its normalised content stands for. */
+/* Replaces the content of an added token by its normalised form, from which its text follows. */
 static sl_status normalise_added(sl_tokenizer *tokenizer, int32_t id, sl_slice *content,
                                  sl_error *err) {
     sl_matcher matcher = {.text_bytes = content->bytes};
@@ -191,7 +191,7 @@ static sl_status encode_plain(encoder *enc, sl_slice text, sl_error *err) {
     return SL_OK;
 }
 
-/* Adds the tokens of one set and hands the text between them on. */
+/* Adds the tokens of one set and passes the text between them to the next stage. */
 static sl_status encode_between(encoder *enc, const sl_added_set *set, const sl_plain_text *plain,
                                 sl_slice text,
                                 sl_status (*between)(encoder *, sl_slice, sl_error *),
@@ -226,7 +226,7 @@ static sl_status encode_valid(encoder *enc, sl_slice text, sl_error *err) {
     return encode_between(enc, &tokenizer->added[NORMALISED], &plain, text, encode_plain, err);
 }
 
-/* Alternates between text that is UTF-8 and bytes that are not. */
+/* Alternates between ranges of valid UTF-8 and other bytes. */
 static sl_status encode_bytes(encoder *enc, sl_slice text, sl_error *err) {
     while (text.bytes > 0) {
         const size_t valid = sl_utf8_valid_bytes(text);

@@ -1,10 +1,10 @@
-/* tokenizer_bench.c - How fast text becomes tokens, and tokens of texts for comparisons.
+/* tokenizer_bench.c - Measures the speed of encoding, or encodes texts for comparison with another
+ * tokenizer.
  *
  *   tokenizer_bench tokenizer.json FILE ROUNDS   bytes per second of user time, as JSON
  *   tokenizer_bench tokenizer.json               texts from standard input, ids to standard output:
- *       a text is its length and its bytes, an answer the number of ids, the ids, and the length
- *       and bytes of their decoding; all numbers are 32 bits, little-endian
- */
+ *       a text is its length and its bytes; an answer is the number of ids, the ids, and the length
+ *       and bytes of their decoding; all numbers are 32 bits, little-endian */
 #include "engine/text/tokenizer.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static char *read_file(const char *path, size_t *out_bytes) {
     return text;
 }
 
-/* ids has room for two per byte. */
+/* `ids` has room for two per byte. */
 static int measure_text(const sl_tokenizer *tokenizer, const char *text, size_t bytes, int32_t *ids,
                         int rounds) {
     size_t count = 0;

@@ -1,6 +1,7 @@
-/* Vectors made by Hugging Face's tokenizers, any bytes, errors, and streaming output.
+/* tokenizer_test.c - Encoding against Hugging Face's tokenizers, arbitrary bytes, errors, and
+ * streaming output.
  *
- *   tokenizer_test [TEXTS]     random texts to each published tokenizer, 10000 unless told */
+ *   tokenizer_test [TEXTS]     number of random texts per published tokenizer, default 10000 */
 #include "base/utf8.h"
 #include "engine/text/normalise.h"
 #include "engine/text/tokenizer.h"
@@ -47,7 +48,7 @@ static sl_tokenizer *create_fixture(void) {
     return tokenizer;
 }
 
-/* The ids of text; the caller frees them.  Spaces put in and normalising may add some bytes. */
+/* The ids of a text; the caller frees them.  Added spaces and normalisation may add some bytes. */
 static int32_t *encode(const sl_tokenizer *tokenizer, const char *text, size_t bytes,
                        size_t *out_count) {
     sl_error err = {0};
@@ -98,7 +99,7 @@ static void assert_round_trip(const sl_tokenizer *tokenizer, const char *text, s
 
 /* ---- vectors ---- */
 
-/* What the ids stand for, as Hugging Face decodes them. */
+/* Compares the decoding of the ids with that of Hugging Face. */
 static void check_decoded(const sl_tokenizer *tokenizer, const char *name, json_t *vectors) {
     size_t index;
     json_t *each;
@@ -157,7 +158,7 @@ static void test_sentencepiece_vectors(void **state) {
     check_variants(FIXTURE "sentencepiece.json", FIXTURE "sentencepiece_vectors.json");
 }
 
-/* The template of the post-processor gives the tokens around a text. */
+/* The template of the post-processor gives the tokens before and after a text. */
 static void test_frame(void **state) {
     (void)state;
     json_t *root = load_json(FIXTURE "sentencepiece.json");
@@ -175,7 +176,7 @@ static const char *shared_folder(void) {
     return folder ? folder : "../shared";
 }
 
-/* NULL where the shared files are not there. */
+/* NULL if the shared files are absent. */
 static json_t *load_shared(const char *folder, const char *file) {
     char path[512];
     (void)snprintf(path, sizeof path, "%s/%s/%s", shared_folder(), folder, file);
@@ -216,7 +217,7 @@ static void test_deepseek_vectors(void **state) {
     (void)state, check_shared("tokenizers/deepseek_v3");
 }
 
-/* prompt<index>.tokens of a safetensors file as JSON numbers. */
+/* prompt<index>.tokens of a safetensors file, as JSON numbers. */
 static json_t *read_tokens(FILE *file, json_t *header, uint64_t data_start, size_t index) {
     char name[40];
     (void)snprintf(name, sizeof name, "prompt%zu.tokens", index);
@@ -229,7 +230,7 @@ static json_t *read_tokens(FILE *file, json_t *header, uint64_t data_start, size
     json_t *ids = json_array();
     assert_int_equal(fseek(file, (long)data_start + (long)start, SEEK_SET), 0);
     for (json_int_t i = 0; i < bytes / (wide ? 8 : 4); i++) {
-        int64_t id = 0; /* the file and every machine this runs on are little-endian */
+        int64_t id = 0; /* both the file and the machine are little-endian */
         assert_int_equal(fread(&id, wide ? 8 : 4, 1, file), 1);
         json_array_append_new(ids, json_integer(id));
     }
@@ -269,7 +270,7 @@ static void test_fable_prompts(void **state) {
     json_decref(root);
 }
 
-/* ---- any text ---- */
+/* ---- arbitrary bytes ---- */
 
 static void test_any_bytes_come_back(void **state) {
     (void)state;
@@ -297,7 +298,7 @@ static uint32_t random_below(uint32_t limit) {
     return (uint32_t)((random_state >> 33) % limit);
 }
 
-/* One character of any kind, assigned or not, or with broken a few bytes that are none. */
+/* A random character, assigned or not, or if `broken` a few bytes that are not UTF-8. */
 static size_t random_piece(char *out, bool broken) {
     static const uint32_t special[] = {0,        0xD7FF, 0xE000, 0xFFFD,  0xFFFE,  0xFFFF,
                                        0x10FFFF, 0x200D, 0xFE0F, 0x1F468, 0x1F3FD, 0x1F1E9,
@@ -319,7 +320,7 @@ static size_t random_piece(char *out, bool broken) {
 
 static long random_texts = 10000;
 
-/* Random texts to each published tokenizer. */
+/* Random texts for each published tokenizer. */
 static void test_random_texts_come_back(void **state) {
     (void)state;
     static const char *const names[] = {"gpt2", "gpt4o", "llama3", "qwen3", "deepseek_v3"};
@@ -364,8 +365,8 @@ static void test_random_texts_come_back(void **state) {
     }
 }
 
-/* Words of every length cross from the short algorithm to the long one: both must agree on the
- * ids of a word whose tail cannot merge with it. */
+/* Words of every length across the limit between the two algorithms: both must give the same ids
+ * for a word whose tail cannot merge with it. */
 static void test_long_words_merge_like_short_ones(void **state) {
     (void)state;
     sl_tokenizer *tokenizer = create_fixture();
@@ -434,7 +435,7 @@ static void test_vocabulary(void **state) {
 
 /* ---- errors ---- */
 
-/* Replaces a top-level key of the fixture by text in JSON; wants a failure that says so. */
+/* Replaces a top-level key of the fixture by JSON text and expects this error. */
 static void assert_rejected(const char *key, const char *json, sl_status wanted,
                             const char *named) {
     json_t *root = load_json(FIXTURE "tokenizer.json");
@@ -506,7 +507,7 @@ static void test_errors_name_what_is_wrong(void **state) {
     assert_non_null(strstr(err.message, "line 2"));
 }
 
-/* Fails the allocation that brings left down to zero, and all after it. */
+/* Fails the allocation that brings `left` down to zero, and all later ones. */
 static void *failing_resize(void *ctx, void *ptr, size_t old_bytes, size_t new_bytes,
                             size_t align) {
     int *left = ctx;
@@ -573,7 +574,7 @@ static void test_nfc(void **state) {
 
 /* ---- streaming ---- */
 
-/* Pushes text in pieces of one size; wants the same output for every size. */
+/* Pushes text in pieces of one size and expects the same output for every size. */
 static void assert_streams(const char *text, const char *wanted) {
     const size_t bytes = strlen(text);
     for (size_t piece = 1; piece <= bytes; piece++) {
@@ -617,8 +618,8 @@ static void test_stream_holds_back_unfinished_characters(void **state) {
     assert_int_equal(sl_utf8_stream_finish(&stream, out), 0);
 }
 
-/* Random tokens, whole characters or not: every piece of output is well formed, and together they
- * are what the bytes give at once. */
+/* Random tokens, not always whole characters: every piece of output is well-formed, and together
+ * they equal the bytes decoded at once. */
 static void test_stream_of_random_tokens(void **state) {
     (void)state;
     sl_tokenizer *tokenizer = create_fixture();
@@ -646,7 +647,7 @@ static void test_stream_of_random_tokens(void **state) {
         assert_memory_equal(pieces, whole, written);
         assert_int_equal(sl_utf8_valid_bytes((sl_slice){whole, written}), written);
         const size_t valid = sl_utf8_valid_bytes((sl_slice){bytes, total});
-        assert_memory_equal(bytes, whole, valid); /* nothing that is right is changed */
+        assert_memory_equal(bytes, whole, valid); /* valid text is unchanged */
     }
     sl_tokenizer_destroy(tokenizer);
 }

@@ -4,9 +4,9 @@
 
 typedef const unsigned char *place;
 
-/* ---- characters of well-formed text ---- */
+/* ---- characters of well-formed UTF-8 ---- */
 
-/* The class of the character at `at`, as a set; *out_next is behind it.  At the end: none, 0. */
+/* The class of the character at `at`, as a set; *out_next is after it.  0 at the end. */
 static inline unsigned look(place at, place end, place *out_next) {
     if (at == end) {
         *out_next = end;
@@ -45,10 +45,9 @@ static inline place skip_newlines(place at, place end, bool slashes) {
     return at;
 }
 
-/* ---- alternatives that patterns share ---- */
+/* ---- subpatterns that several patterns share ---- */
 
-/* 's|'t|'re|'ve|'m|'ll|'d, of either case when folded.  The long s (U+017F) is an s of another
- * case. */
+/* 's|'t|'re|'ve|'m|'ll|'d, ignoring case if folded; the long s (U+017F) then counts as an s. */
 static size_t match_contraction(place at, place end, bool folded) {
     const size_t left = (size_t)(end - at);
     if (left < 2 || at[0] != '\'') return 0;
@@ -70,7 +69,8 @@ static size_t match_contraction(place at, place end, bool folded) {
     }
 }
 
-/* \s*[\r\n]+|\s+(?!\S)|\s+ where a space is; without lines the first is left out. */
+/* \s*[\r
+ * ]+|\s+(?!\S)|\s+ at a space; without `lines` the first alternative is omitted. */
 static size_t match_spaces(place at, place end, bool lines) {
     place here = at, last = at, line_end = at, next;
     while (look(here, end, &next) & SL_SPACES) {
@@ -80,7 +80,7 @@ static size_t match_spaces(place at, place end, bool lines) {
     }
     if (lines && line_end > at) return (size_t)(line_end - at);
     if (here == end || last == at) return (size_t)(here - at);
-    return (size_t)(last - at); /* the last one belongs to what follows */
+    return (size_t)(last - at); /* the last space belongs to the next word */
 }
 
 /* \p{N}{1,most} */
@@ -90,7 +90,8 @@ static size_t match_numbers(place at, place end, int most) {
     return (size_t)(here - at);
 }
 
-/* " ?[signs]+[\r\n]*", with slashes among the newlines. */
+/* " ?[signs]+[\r
+ * ]*", with slashes allowed among the newlines. */
 static inline size_t match_signs(place at, place end, unsigned signs, bool slashes) {
     place start = at + (*at == ' '), here = skip(start, end, signs);
     return here > start ? (size_t)(skip_newlines(here, end, slashes) - at) : 0;
@@ -110,8 +111,8 @@ static size_t match_gpt2(place at, place end) {
     return match_spaces(at, end, false);
 }
 
-/* A contraction, a word with at most one character before it, digits, signs, or spaces; letters is
- * what words are made of. */
+/* A contraction, a word with at most one other character before it, digits, signs, or spaces;
+ * `letters` are the characters of words. */
 static inline size_t match_plain(place at, place end, unsigned letters, int digits) {
     const size_t contraction = match_contraction(at, end, true);
     if (contraction) return contraction;
@@ -140,8 +141,8 @@ enum {
     SMALLS = SL_IN(LOWER) | SL_IN(LETTER) | SL_MARKS,   /* [\p{Ll}\p{Lm}\p{Lo}\p{M}] */
 };
 
-/* [CAPITALS]*[SMALLS]+ at `at`: the end of it, or NULL.  Where no small letter follows the
- * capitals, the last of them that counts as both is given back. */
+/* [CAPITALS]*[SMALLS]+ at `at`: its end, or NULL.  If no small letter follows the capitals,
+ * backtracks to the last capital that is also in SMALLS. */
 static place match_smalls(place at, place end) {
     place here = at, both = NULL, next;
     for (unsigned set; (set = look(here, end, &next)) & CAPITALS; here = next)
@@ -150,7 +151,8 @@ static place match_smalls(place at, place end) {
     return smalls > here ? smalls : both;
 }
 
-/* The word at `at` by the two alternatives of gpt4o for a start that is settled; NULL: none. */
+/* The end of the word at `at` by the two alternatives of gpt4o, after an optional lead character;
+ * NULL: no match. */
 static place match_cased(place at, place end) {
     place here = match_smalls(at, end);
     if (here) return here;
@@ -158,7 +160,7 @@ static place match_cased(place at, place end) {
     return here > at ? skip(here, end, SMALLS) : NULL;
 }
 
-/* A mark may be the character before a word as well as a part of it. */
+/* A mark may be the lead character of a word as well as a part of it. */
 static place match_cased_word(place at, place end, unsigned set, place next) {
     if (set & SL_LETTERS) return match_cased(at, end);
     if (is_newline(*at) || set & SL_NUMBERS) return NULL;
@@ -213,7 +215,7 @@ static size_t match_deepseek(place at, place end) {
     return signs ? signs : match_spaces(at, end, true);
 }
 
-/* ---- the table ---- */
+/* ---- the table of known patterns ---- */
 
 #define FOLDED "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 #define SPACED "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
@@ -237,7 +239,7 @@ static const struct {
     {LEAD UPPERS "*" LOWERS "+" FOLDED "?|" LEAD UPPERS "+" LOWERS "*" FOLDED "?|\\p{N}{1,3}|" SIGNS
                  "[\\r\\n/]*|" SPACED,
      match_gpt4o},
-    /* deepseek v3, which cuts in three steps */
+    /* deepseek v3, which splits in three steps */
     {"\\p{N}{1,3}", match_three_digits},
     {"[\xE4\xB8\x80-\xE9\xBE\xA5\xE3\x81\x80-\xE3\x82\x9F\xE3\x82\xA0-\xE3\x83\xBF]+",
      match_deepseek_ideographs},

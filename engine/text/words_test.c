@@ -1,5 +1,5 @@
-/* words_test.c - Own matchers against PCRE2 on random text of all scripts, and classes against its.
- */
+/* words_test.c - The hand-written matchers against PCRE2 on random text of all scripts, and the
+ * character classes against PCRE2's. */
 #include "engine/text/character.h"
 #include "engine/text/pattern.h"
 #include <setjmp.h>
@@ -101,7 +101,7 @@ static int class_index(uint32_t character) {
     return __builtin_ctz(sl_character_set(character));
 }
 
-/* PCRE2 may know fewer characters, which are "other" to it; it may not know any differently. */
+/* PCRE2 may know fewer characters, which it classifies as "other"; all others must agree. */
 static void test_classes(void **in) {
     fixture *f = *in;
     uint32_t unknown = 0, known = 0;
@@ -120,7 +120,7 @@ static void test_classes(void **in) {
     assert_true(known > 150000 && unknown < 20000);
 }
 
-/* A character whose class both know: of a script at random, or one that patterns speak of. */
+/* A random character whose class both know: of a random script, or one that patterns mention. */
 static uint32_t random_character(fixture *f) {
     static const char often[] = " \n\r\t  '''sStTdDmMrReEvVlLaAbBzZ0123456789!?/.,-_(\"#{";
     static const uint32_t rare[] = {0x17F,  0xA0,    0x3000,  0x85,   0x2028, 0x301,  0x663,

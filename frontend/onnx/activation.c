@@ -1,8 +1,8 @@
-/* activation.c - Activations, from the ops they consist of. */
+/* activation.c - Activations, built from basic ops. */
 #include "frontend/onnx/families.h"
 #include <string.h>
 
-/* x where it is not negative, else the other. */
+/* x if it is not negative, else the other value. */
 static sl_value keep_positive(sl_onnx_call *c, sl_value x, sl_value otherwise) {
     return sl_onnx_op3(c, "where", sl_onnx_op_scalar(c, "less", x, 0), otherwise, x);
 }
@@ -43,7 +43,7 @@ void sl_onnx_leaky_relu(sl_onnx_call *c) {
     sl_onnx_set(c, 0, keep_positive(c, x, sl_onnx_op_scalar(c, "mul", x, alpha)));
 }
 
-/* Before opset 7 the slopes of channels have one dim. */
+/* Before opset 7 the slopes of channels are one-dimensional. */
 void sl_onnx_prelu(sl_onnx_call *c) {
     const sl_value x = sl_onnx_in(c, 0);
     sl_value slope = sl_onnx_in(c, 1);

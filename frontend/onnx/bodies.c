@@ -3,7 +3,7 @@
 
 enum { DEEPEST = 16 };
 
-/* ---- What a body uses from outside ---- */
+/* ---- captures: values that a body uses from outside ---- */
 
 static bool is_formal(const sl_onnx_graph *graph, const char *name) {
     for (uint32_t i = 0; i < graph->input_count; i++)
@@ -17,12 +17,13 @@ static void capture_name(sl_onnx_call *c, const char *name, sl_onnx_captures *ca
     for (uint32_t i = 0; i < captures->count; i++)
         if (captures->items[i] == value) return;
     if (captures->count == SL_ONNX_MOST_OPERANDS)
-        sl_onnx_refuse(c, "a body that uses more than %d values", SL_ONNX_MOST_OPERANDS);
+        sl_onnx_refuse(c, "a body that uses more than %d outer values is not supported",
+                       SL_ONNX_MOST_OPERANDS);
     else
         captures->items[captures->count++] = value;
 }
 
-/* Names are unique, so what a body defines itself is not found outside. */
+/* Names are unique, so a value that the body defines itself is not found outside. */
 void sl_onnx_capture(sl_onnx_call *c, const sl_onnx_graph *graph, sl_onnx_captures *captures) {
     for (uint32_t n = 0; n < graph->node_count; n++) {
         const sl_onnx_node *node = &graph->nodes[n];
@@ -36,12 +37,12 @@ void sl_onnx_capture(sl_onnx_call *c, const sl_onnx_graph *graph, sl_onnx_captur
             capture_name(c, graph->outputs[i].name, captures);
 }
 
-/* ---- Building ---- */
+/* ---- Building bodies ---- */
 
 sl_onnx_body sl_onnx_body_open(sl_onnx_call *c, const char *name) {
     sl_onnx_body body = {0};
     if (c->im->depth >= DEEPEST)
-        sl_onnx_refuse(c, "bodies within bodies, more than %d deep", DEEPEST);
+        sl_onnx_refuse(c, "bodies nested more than %d deep are not supported", DEEPEST);
     if (sl_onnx_failed(c)) return body;
     if (sl_graph_create(name, NULL, &body.graph, &c->graph->error) != SL_OK) return body;
     body.scope = sl_onnx_scope_open(c->im, c->scope, body.graph);
@@ -95,10 +96,10 @@ void sl_onnx_body_close(sl_onnx_body *body) {
     sl_graph_destroy(body->graph);
 }
 
-/* ---- Appending ---- */
+/* ---- Appending ops with bodies ---- */
 
 typedef struct {
-    sl_attr_visitor visitor; /* first */
+    sl_attr_visitor visitor; /* must be first */
     const sl_onnx_setting *settings;
     uint32_t count;
 } setter;

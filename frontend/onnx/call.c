@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- Mistakes ---- */
+/* ---- Errors ---- */
 
 static void record(sl_onnx_call *c, sl_status status, const char *format, va_list args) {
     char text[320];
@@ -72,7 +72,8 @@ bool sl_onnx_is_known(const sl_onnx_call *c, uint32_t input) {
     return sl_onnx_has(c, input) && c->in[input]->data;
 }
 
-/* An input whose elements are needed now; NULL when it is left out or after a mistake. */
+/* An input whose elements must be known during the import; NULL if it is omitted or after an
+ * error. */
 static const sl_onnx_value *known(sl_onnx_call *c, uint32_t input) {
     if (!sl_onnx_has(c, input)) return NULL;
     const sl_onnx_value *value = c->in[input];
@@ -138,7 +139,7 @@ const sl_onnx_attr *sl_onnx_attr_of(sl_onnx_call *c, const char *name) {
     return sl_onnx_scope_attr(c->scope, c->node, name);
 }
 
-/* The attribute if it is of that kind; another kind is a mistake. */
+/* The attribute if it has this kind; another kind is an error. */
 static const sl_onnx_attr *typed(sl_onnx_call *c, const char *name, int32_t kind) {
     const sl_onnx_attr *attr = sl_onnx_attr_of(c, name);
     if (!attr || attr->kind == kind) return attr;

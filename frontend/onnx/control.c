@@ -3,7 +3,7 @@
 #include "frontend/onnx/families.h"
 #include <string.h>
 
-/* The values that a call hands to the op: some of its own, then captures. */
+/* The operands of the graph op: some inputs of the node, then the captures. */
 typedef struct {
     uint32_t count;
     sl_value items[2 * SL_ONNX_MOST_OPERANDS];
@@ -11,7 +11,7 @@ typedef struct {
 
 static void add_operand(sl_onnx_call *c, operands *list, sl_value value) {
     if (list->count == 2 * SL_ONNX_MOST_OPERANDS)
-        sl_onnx_refuse(c, "more than %d operands", 2 * SL_ONNX_MOST_OPERANDS);
+        sl_onnx_refuse(c, "more than %d operands are not supported", 2 * SL_ONNX_MOST_OPERANDS);
     else
         list->items[list->count++] = value;
 }
@@ -30,7 +30,7 @@ static const sl_onnx_graph *body_of(sl_onnx_call *c, const char *attr) {
 
 /* ---- If ---- */
 
-/* The branch that is known to be taken, in the place of the node. */
+/* Imports the branch that is known to be taken in place of the node. */
 static void inline_branch(sl_onnx_call *c, const sl_onnx_graph *branch) {
     sl_onnx_scope *scope = sl_onnx_scope_open(c->im, c->scope, c->graph);
     if (!scope) return;
@@ -71,7 +71,8 @@ static void choose_branch(sl_onnx_call *c, const sl_onnx_graph *then, const sl_o
     add_captures(c, &in, &captures);
     sl_onnx_body yes = make_branch(c, then, "then", &captures);
     sl_onnx_body no = make_branch(c, other, "otherwise", &captures);
-    if (c->out_count > SL_ONNX_MOST_OPERANDS) sl_onnx_refuse(c, "%u outputs", c->out_count);
+    if (c->out_count > SL_ONNX_MOST_OPERANDS)
+        sl_onnx_refuse(c, "%u outputs are not supported", c->out_count);
     if (sl_onnx_body_check(c, &yes) && sl_onnx_body_check(c, &no)) {
         const sl_onnx_setting settings[] = {{"then", 0, yes.graph}, {"otherwise", 0, no.graph}};
         sl_onnx_append_bodies(c, &(sl_onnx_step){"if", in.count, c->out_count, in.items, out},
@@ -95,8 +96,8 @@ void sl_onnx_if(sl_onnx_call *c) {
 
 typedef struct {
     const sl_onnx_graph *body;
-    uint32_t vars, scanned; /* loop variables, and results that are collected */
-    bool counted;           /* the number of turns is known to be `turns` */
+    uint32_t vars, scanned; /* number of loop variables and of collected results */
+    bool counted;           /* the number of iterations is known: `turns` */
     int64_t turns;
     sl_onnx_captures captures;
 } loop;
@@ -108,7 +109,7 @@ static const sl_onnx_node *maker_of(const sl_onnx_graph *graph, const char *name
     return NULL;
 }
 
-/* Whether the body's condition is always that with which a turn began. */
+/* Whether the body always returns its condition input unchanged. */
 static bool keeps_condition(const sl_onnx_graph *body) {
     const char *name = body->outputs[0].name;
     for (uint32_t i = 0; i <= body->node_count; i++) {
@@ -146,7 +147,7 @@ static void declare_vars(sl_onnx_call *c, const loop *l, sl_onnx_body *body) {
                            sl_onnx_in_type(c, i + 2));
 }
 
-/* A number of turns that is known: a scan over their numbers. */
+/* A known number of iterations: a scan over their indices. */
 static void count_turns(sl_onnx_call *c, const loop *l) {
     static const unsigned char yes = 1;
     const sl_type number = sl_type_make(SL_DTYPE_i64, 0), truth = sl_type_make(SL_DTYPE_bool, 0);
@@ -181,7 +182,8 @@ static void count_turns(sl_onnx_call *c, const loop *l) {
     sl_onnx_body_close(&body);
 }
 
-/* Carries of a while: the turn, how many there may be, whether to go on, variables, captures. */
+/* The carries of a while: iteration, maximum number of iterations, condition, variables,
+ * captures. */
 static void declare_carries(sl_onnx_call *c, const loop *l, sl_onnx_body *body) {
     const sl_type number = sl_type_make(SL_DTYPE_i64, 0), truth = sl_type_make(SL_DTYPE_bool, 0);
     sl_onnx_body_input(body, l->body->inputs[0].name, NULL, number);
@@ -191,7 +193,7 @@ static void declare_carries(sl_onnx_call *c, const loop *l, sl_onnx_body *body) 
     sl_onnx_body_captures(body, &l->captures);
 }
 
-/* The graph's values of a body by name, to append nodes that ONNX does not have. */
+/* A value of the body by its ONNX name, to append nodes that are not in the model. */
 static sl_value body_value(sl_onnx_body *body, const char *name) {
     const sl_onnx_value *value = body->scope ? sl_onnx_scope_find(body->scope, name) : NULL;
     return value ? value->value : (sl_value){0};
@@ -228,14 +230,15 @@ static sl_onnx_body make_turn(sl_onnx_call *c, const loop *l) {
     return body;
 }
 
-/* A number of turns that data decides. */
+/* A number of iterations that depends on data. */
 static void repeat_turns(sl_onnx_call *c, const loop *l) {
     if (l->scanned) {
-        if (keeps_condition(l->body)) { /* then it is enough to know these */
+        if (keeps_condition(l->body)) { /* then the two inputs need only be constants */
             (void)sl_onnx_integer_in(c, 0, 0);
             (void)sl_onnx_integer_in(c, 1, 0);
         }
-        sl_onnx_refuse(c, "results collected over an unknown number of iterations");
+        sl_onnx_refuse(c,
+                       "collecting results over an unknown number of iterations is not supported");
         return;
     }
     const sl_dims scalar = {0};
@@ -273,7 +276,7 @@ void sl_onnx_loop(sl_onnx_call *c) {
 
 /* ---- Scan ---- */
 
-/* Entry i of a list that may be left out. */
+/* Entry i of an optional list. */
 static int64_t entry(sl_onnx_call *c, const char *name, uint32_t i) {
     sl_integers list;
     return sl_onnx_ints(c, name, &list) && i < list.count ? list.items[i] : 0;
@@ -297,11 +300,12 @@ static sl_value reversed(sl_onnx_call *c, sl_value x) {
     return sl_onnx_with(c, "reverse", x, "axes=[0]");
 }
 
-/* Opset 8 has a dim of batches in front of everything; one of a single batch is left out. */
+/* Opset 8 has a leading batch dim everywhere; a batch of 1 is removed. */
 static sl_value without_batch(sl_onnx_call *c, sl_value x) {
     const sl_dims shape = sl_onnx_type(c, x).shape;
     sl_dims rest = {.rank = shape.rank ? shape.rank - 1 : 0};
-    if (!shape.rank || shape.dims[0] != 1) sl_onnx_refuse(c, "of opset 8 with more than one batch");
+    if (!shape.rank || shape.dims[0] != 1)
+        sl_onnx_refuse(c, "opset 8 with a batch size other than 1 is not supported");
     memcpy(rest.dims, shape.dims + 1, rest.rank * sizeof rest.dims[0]);
     return sl_onnx_reshape(c, x, &rest);
 }
@@ -323,7 +327,8 @@ static sl_type element_type(const sl_onnx_call *c, sl_value x) {
 
 typedef struct {
     const sl_onnx_graph *body;
-    uint32_t first, states, inputs; /* where they begin among the node's, how many */
+    /* Index of the first among the node's inputs, and their numbers. */
+    uint32_t first, states, inputs;
     bool batched;
     sl_onnx_captures captures;
 } scan;
@@ -336,17 +341,18 @@ static bool read_scan(sl_onnx_call *c, scan *s) {
     if (inputs < 1 || inputs > c->in_count - s->first || c->in_count < s->first ||
         s->body->input_count != c->in_count - s->first || c->in_count > SL_ONNX_MOST_OPERANDS ||
         c->out_count > s->body->output_count || s->body->output_count > SL_ONNX_MOST_OPERANDS) {
-        sl_onnx_wrong(c, "%u inputs, of which %lld are scanned", c->in_count, (long long)inputs);
+        sl_onnx_wrong(c, "%u inputs with %lld scanned ones do not fit the body", c->in_count,
+                      (long long)inputs);
         return false;
     }
-    if (s->batched && sl_onnx_has(c, 0)) sl_onnx_refuse(c, "sequence_lens");
+    if (s->batched && sl_onnx_has(c, 0)) sl_onnx_refuse(c, "input sequence_lens is not supported");
     s->inputs = (uint32_t)inputs;
     s->states = c->in_count - s->first - s->inputs;
     sl_onnx_capture(c, s->body, &s->captures);
     return !sl_onnx_failed(c);
 }
 
-/* Input i of those scanned, as the op wants it: time first, forwards. */
+/* Scanned input i in the form of the graph op: time axis first, forwards. */
 static sl_value scan_input(sl_onnx_call *c, const scan *s, uint32_t i) {
     sl_value x = sl_onnx_in(c, s->first + s->states + i);
     if (s->batched) x = without_batch(c, x);

@@ -4,7 +4,7 @@
 
 enum { MAX_SPATIAL = 6, LARGEST = 1 << 28 };
 
-/* A window over the spatial dims, as ONNX describes it. */
+/* A window over the spatial dims, in ONNX's terms. */
 typedef struct {
     uint32_t count;
     int64_t kernel[MAX_SPATIAL], strides[MAX_SPATIAL], dilations[MAX_SPATIAL];
@@ -13,7 +13,7 @@ typedef struct {
     const char *auto_pad;
 } window;
 
-/* One number per spatial dim; false after a mistake. */
+/* One number per spatial dim; false after an error. */
 static bool read_list(sl_onnx_call *c, const char *name, uint32_t count, int64_t otherwise,
                       int64_t *out) {
     sl_integers list;
@@ -25,7 +25,8 @@ static bool read_list(sl_onnx_call *c, const char *name, uint32_t count, int64_t
     for (uint32_t i = 0; i < count; i++) {
         out[i] = given ? list.items[i] : otherwise;
         if (out[i] > LARGEST || out[i] < -LARGEST) {
-            sl_onnx_wrong(c, "%s has an entry %lld", name, (long long)out[i]);
+            sl_onnx_wrong(c, "%s has an entry of %lld, which is out of range", name,
+                          (long long)out[i]);
             return false;
         }
     }
@@ -36,7 +37,7 @@ static bool read_window(sl_onnx_call *c, const sl_dims *x, const int64_t *kernel
     int64_t pads[2 * MAX_SPATIAL] = {0};
     *w = (window){.auto_pad = sl_onnx_text(c, "auto_pad", "NOTSET")};
     if (x->rank < 3 || x->rank - 2 > MAX_SPATIAL) {
-        sl_onnx_refuse(c, "%u dims", x->rank);
+        sl_onnx_refuse(c, "an input of %u dims is not supported", x->rank);
         return false;
     }
     w->count = x->rank - 2;
@@ -48,7 +49,8 @@ static bool read_window(sl_onnx_call *c, const sl_dims *x, const int64_t *kernel
         return false;
     for (uint32_t i = 0; i < w->count; i++) {
         if (kernel) w->kernel[i] = kernel[i];
-        if (w->kernel[i] > LARGEST || x->dims[i + 2] > LARGEST) sl_onnx_refuse(c, "dim %u", i + 2);
+        if (w->kernel[i] > LARGEST || x->dims[i + 2] > LARGEST)
+            sl_onnx_refuse(c, "dim %u is too large", i + 2);
         if (w->kernel[i] < 1 || w->strides[i] < 1 || w->dilations[i] < 1)
             sl_onnx_wrong(c, "a kernel, stride or dilation is not positive");
         w->before[i] = pads[i];
@@ -57,7 +59,7 @@ static bool read_window(sl_onnx_call *c, const sl_dims *x, const int64_t *kernel
     return !sl_onnx_failed(c);
 }
 
-/* Splits padding in two; the odd one goes to the end (SAME_UPPER) or to the start. */
+/* Splits padding in two; an odd element goes to the end (SAME_UPPER) or to the start. */
 static void split_padding(window *w, uint32_t i, int64_t total) {
     const bool lower = strcmp(w->auto_pad, "SAME_LOWER") == 0;
     if (total < 0) total = 0;
@@ -73,7 +75,7 @@ static int64_t reach(const window *w, uint32_t i) {
     return (w->kernel[i] - 1) * w->dilations[i] + 1;
 }
 
-/* Padding so that there is one window for each stride. */
+/* Pads such that there is one window per stride. */
 static void pad_same(window *w, const sl_dims *x) {
     for (uint32_t i = 0; is_same(w) && i < w->count; i++) {
         const int64_t in = x->dims[i + 2];
@@ -92,12 +94,13 @@ static const char *window_text(sl_onnx_call *c, const window *w) {
 
 /* ---- Convolutions ---- */
 
-/* The convolution of x with w and perhaps a bias, by the node's attributes. */
+/* The convolution of x with w and an optional bias, with the node's attributes. */
 static sl_value convolve(sl_onnx_call *c, const sl_value *operands, uint32_t count) {
     const sl_dims x = sl_onnx_type(c, operands[0]).shape, k = sl_onnx_type(c, operands[1]).shape;
     window w;
     sl_value out = {0};
-    if (k.rank != x.rank) sl_onnx_wrong(c, "weights of %u dims for %u", k.rank, x.rank);
+    if (k.rank != x.rank)
+        sl_onnx_wrong(c, "the weights have %u dims, wanted %u as x", k.rank, x.rank);
     if (sl_onnx_failed(c) || !read_window(c, &x, k.dims + 2, &w)) return out;
     pad_same(&w, &x);
     sl_onnx_append(c, &(sl_onnx_step){"conv", count, 1, operands, &out}, "%s, groups=%lld",
@@ -112,7 +115,7 @@ void sl_onnx_conv(sl_onnx_call *c) {
     sl_onnx_set(c, 0, convolve(c, operands, biased ? 3 : 2));
 }
 
-/* x - zero in i32, zero of one element or one per index of the first dim. */
+/* x - zero in i32; zero has one element, or one per index of the first dim. */
 static sl_value minus_zero(sl_onnx_call *c, uint32_t input, uint32_t zero) {
     const sl_value x = sl_onnx_cast(c, sl_onnx_in(c, input), SL_DTYPE_i32);
     if (!sl_onnx_has(c, zero)) return x;
@@ -129,7 +132,7 @@ void sl_onnx_conv_integer(sl_onnx_call *c) {
     sl_onnx_set(c, 0, convolve(c, operands, 2));
 }
 
-/* A tensor of one element, or of one per channel, against [N,C,..]. */
+/* A tensor of one element, or of one per channel, reshaped to broadcast to [N,C,..]. */
 static sl_value per_channel(sl_onnx_call *c, sl_value x, uint32_t rank) {
     const sl_type type = sl_onnx_type(c, x);
     sl_dims shape = {.rank = rank};
@@ -137,7 +140,7 @@ static sl_value per_channel(sl_onnx_call *c, sl_value x, uint32_t rank) {
     return sl_onnx_reshape(c, x, &shape);
 }
 
-/* Inputs: x, its scale and zero, w, its scale and zero, those of y, bias. */
+/* Inputs: x, its scale and zero point, w, its scale and zero point, those of y, bias. */
 void sl_onnx_qlinear_conv(sl_onnx_call *c) {
     const sl_value operands[] = {minus_zero(c, 0, 2), minus_zero(c, 3, 5),
                                  sl_onnx_has(c, 8) ? sl_onnx_in(c, 8) : (sl_value){0}};
@@ -150,19 +153,21 @@ void sl_onnx_qlinear_conv(sl_onnx_call *c) {
     sl_onnx_set(c, 0, sl_onnx_quantized(c, real, 6, 7, 1));
 }
 
-/* Padding from the output's shape, or such that it is stride times the input's.  What is missing is
- * added behind; the odd one goes to the start, unless SAME_UPPER says otherwise. */
+/* Padding such that the output has the given shape, or stride times the input's.  If the output
+ * would be too small, it is extended at the end; an odd element of padding goes to the start,
+ * except with SAME_UPPER. */
 static bool pad_transposed(sl_onnx_call *c, window *w, const sl_dims *x, int64_t *extra) {
     sl_integers shape;
     const bool given = sl_onnx_ints(c, "output_shape", &shape);
     if (given && shape.count != w->count && shape.count != w->count + 2) {
-        sl_onnx_wrong(c, "output_shape has %u entries", shape.count);
+        sl_onnx_wrong(c, "output_shape has a wrong number of entries (%u)", shape.count);
         return false;
     }
     for (uint32_t i = 0; (given || is_same(w)) && i < w->count; i++) {
         const int64_t in = x->dims[i + 2];
         const int64_t out = given ? shape.items[shape.count - w->count + i] : in * w->strides[i];
-        if (out < 0 || out > (int64_t)1 << 60) sl_onnx_wrong(c, "a result of %lld", (long long)out);
+        if (out < 0 || out > (int64_t)1 << 60)
+            sl_onnx_wrong(c, "a dim of the output is %lld, which is out of range", (long long)out);
         if (sl_onnx_failed(c)) return false;
         const int64_t total = (in - 1) * w->strides[i] + extra[i] + reach(w, i) - out;
         if (total < 0) extra[i] -= total;
@@ -184,7 +189,8 @@ void sl_onnx_conv_transpose(sl_onnx_call *c) {
     int64_t extra[MAX_SPATIAL];
     window w;
     sl_value out;
-    if (k.rank != x.rank) sl_onnx_wrong(c, "weights of %u dims for %u", k.rank, x.rank);
+    if (k.rank != x.rank)
+        sl_onnx_wrong(c, "the weights have %u dims, wanted %u as x", k.rank, x.rank);
     if (sl_onnx_failed(c) || !read_window(c, &x, k.dims + 2, &w) ||
         !read_list(c, "output_padding", w.count, 0, extra) || !pad_transposed(c, &w, &x, extra))
         return;
@@ -244,7 +250,7 @@ static sl_dims spatial_axes(sl_onnx_call *c) {
     return axes;
 }
 
-/* Over all places; the row's op says how. */
+/* Pools over all positions; the row of the table gives the op. */
 void sl_onnx_global_pool(sl_onnx_call *c) {
     const sl_dims axes = spatial_axes(c);
     sl_onnx_set(c, 0, sl_onnx_reduce(c, c->op, sl_onnx_in(c, 0), &axes, true));
@@ -258,7 +264,7 @@ void sl_onnx_global_lp_pool(sl_onnx_call *c) {
     sl_onnx_set(c, 0, sl_onnx_op_scalar(c, "pow", sum, 1 / p));
 }
 
-/* Zeros behind, up to the given shape. */
+/* Pads with zeros at the end, up to the given shape. */
 static sl_value enlarge(sl_onnx_call *c, sl_value x, const sl_integers *shape) {
     const sl_type type = sl_onnx_type(c, x);
     int64_t before[SL_MAX_RANK] = {0}, after[SL_MAX_RANK] = {0};
@@ -275,7 +281,7 @@ static sl_value enlarge(sl_onnx_call *c, sl_value x, const sl_integers *shape) {
                          sl_onnx_list(c, after, type.shape.rank));
 }
 
-/* Each element goes where it came from, into zeros; output_shape may add more of them. */
+/* Scatters each element to its original position in zeros; output_shape may add more zeros. */
 void sl_onnx_max_unpool(sl_onnx_call *c) {
     const sl_type type = sl_onnx_in_type(c, 0);
     window w;

@@ -1,8 +1,9 @@
-/* einsum.c - Sums over products, two operands at a time.
+/* einsum.c - Einsum, two operands at a time.
  *
- * A label is a letter; the dims of an ellipsis get labels of their own, counted from the end.  Each
- * operand loses repeated labels (its diagonal) and labels that nobody else needs (their sum); two
- * operands become one by a product of matrices [batch, left, shared] and [batch, shared, right]. */
+ * A label is a letter; the dims of an ellipsis get their own labels, counted from the end.  In each
+ * operand, repeated labels are reduced to their diagonal, and labels that are not needed any more
+ * are summed over.  Two operands are combined by a matrix product of [batch, left, shared] and
+ * [batch, shared, right]. */
 #include "frontend/onnx/families.h"
 #include <ctype.h>
 #include <string.h>
@@ -24,14 +25,16 @@ static int64_t dim_of(const sl_onnx_call *c, const term *t, uint32_t i) {
     return sl_onnx_type(c, t->value).shape.dims[i];
 }
 
-/* Reads one term up to a comma or arrow.  dots is how many dims an ellipsis stands for. */
+/* Reads one term up to a comma or arrow.  dots: number of dims of an ellipsis. */
 static const char *read_term(sl_onnx_call *c, const char *at, uint32_t dots, term *out) {
     out->rank = 0;
     while (*at && *at != ',' && *at != '-') {
         const bool ellipsis = strncmp(at, "...", 3) == 0;
         const uint32_t more = ellipsis ? dots : isalpha((unsigned char)*at) ? 1 : 0;
-        if (*at != ' ' && !ellipsis && !more) sl_onnx_wrong(c, "'%c' in the equation", *at);
-        if (out->rank + more > SL_MAX_RANK) sl_onnx_refuse(c, "more than %d dims", SL_MAX_RANK);
+        if (*at != ' ' && !ellipsis && !more)
+            sl_onnx_wrong(c, "unexpected '%c' in the equation", *at);
+        if (out->rank + more > SL_MAX_RANK)
+            sl_onnx_refuse(c, "more than %d dims are not supported", SL_MAX_RANK);
         if (sl_onnx_failed(c)) return at;
         for (uint32_t i = 0; ellipsis && i < dots; i++)
             out->labels[out->rank++] = (unsigned char)(FIRST_ELLIPSIS + dots - 1 - i);
@@ -51,7 +54,7 @@ static uint32_t count_letters(const char *at, bool *ellipsis) {
     return letters;
 }
 
-/* Keeps the elements where both dims have one index, as a sum over the second. */
+/* The diagonal of two dims, as a sum over the second with the other elements masked. */
 static void take_diagonal(sl_onnx_call *c, term *t, uint32_t first, uint32_t second) {
     const sl_type type = sl_onnx_type(c, t->value);
     sl_value at[2];
@@ -77,7 +80,7 @@ static void drop_repeated(sl_onnx_call *c, term *t) {
             if (t->labels[i] == t->labels[j]) take_diagonal(c, t, i, j);
 }
 
-/* Sums over dims whose label is not among those needed. */
+/* Sums over the dims whose label is not needed. */
 static void sum_unneeded(sl_onnx_call *c, term *t, const bool *needed) {
     sl_dims axes = {0};
     uint32_t rank = 0;
@@ -91,7 +94,7 @@ static void sum_unneeded(sl_onnx_call *c, term *t, const bool *needed) {
     t->value = sl_onnx_reduce(c, "sum", t->value, &axes, false);
 }
 
-/* The term with its dims in the order of labels; those it has not become 1. */
+/* The term with its dims in the order of `labels`; missing ones become 1. */
 static sl_value arranged(sl_onnx_call *c, const term *t, const unsigned char *labels,
                          uint32_t count) {
     sl_dims perm = {0}, shape = {.rank = count};
@@ -103,7 +106,7 @@ static sl_value arranged(sl_onnx_call *c, const term *t, const unsigned char *la
     return sl_onnx_reshape(c, sl_onnx_transpose(c, t->value, &perm), &shape);
 }
 
-/* Labels of a term by what becomes of them in a product. */
+/* The labels of a term by their role in a product. */
 typedef struct {
     uint32_t batch, left, right, shared;
     unsigned char labels[4][SL_MAX_RANK + 1];
@@ -124,11 +127,11 @@ static bool part_labels(sl_onnx_call *c, const term *a, const term *b, const boo
     for (uint32_t i = 0; i < b->rank; i++)
         if (!has_label(a, b->labels[i])) p->labels[2][p->right++] = b->labels[i];
     if (p->batch + p->left + p->right <= SL_MAX_RANK) return true;
-    sl_onnx_refuse(c, "more than %d dims", SL_MAX_RANK);
+    sl_onnx_refuse(c, "more than %d dims are not supported", SL_MAX_RANK);
     return false;
 }
 
-/* Dims 1 of a label against more of the other term are repeated. */
+/* Expands dims of size 1 whose label is larger in the other term. */
 static void widen(sl_onnx_call *c, term *t, const term *other) {
     sl_dims shape = sl_onnx_type(c, t->value).shape;
     for (uint32_t i = 0; i < t->rank; i++) {
@@ -175,7 +178,7 @@ static term multiply(sl_onnx_call *c, term a, term b, const bool *needed) {
     return out;
 }
 
-/* Without an arrow the result has the labels that appear once, in order, after an ellipsis. */
+/* Without an arrow the result has an ellipsis, then the labels that appear once, in order. */
 static void implied_result(const term *terms, uint32_t count, uint32_t dots, term *out) {
     uint32_t seen[256] = {0};
     for (uint32_t t = 0; t < count; t++)
@@ -188,7 +191,7 @@ static void implied_result(const term *terms, uint32_t count, uint32_t dots, ter
         if (seen[label] == 1) out->labels[out->rank++] = (unsigned char)label;
 }
 
-/* Reads the equation; false after a mistake. */
+/* Reads the equation; false after an error. */
 static bool read_equation(sl_onnx_call *c, term *terms, term *result) {
     const char *at = sl_onnx_text(c, "equation", "");
     uint32_t dots = 0;
@@ -203,7 +206,8 @@ static bool read_equation(sl_onnx_call *c, term *terms, term *result) {
         const uint32_t mine = ellipsis && rank >= letters ? rank - letters : 0;
         if (mine > dots) dots = mine;
         at = read_term(c, at, mine, &terms[i]);
-        if (terms[i].rank != rank) sl_onnx_wrong(c, "operand %u has %u dims", i, rank);
+        if (terms[i].rank != rank)
+            sl_onnx_wrong(c, "operand %u has %u dims, which do not fit the equation", i, rank);
         if (i + 1 < c->in_count && *at++ != ',') sl_onnx_wrong(c, "the equation has too few terms");
     }
     if (sl_onnx_failed(c)) return false;

@@ -1,4 +1,4 @@
-/* elementwise.c - Ops on elements: arithmetic, comparison, logic, casts. */
+/* elementwise.c - Elementwise ops: arithmetic, comparison, logic, casts. */
 #include "frontend/onnx/families.h"
 #include <math.h>
 #include <string.h>
@@ -7,7 +7,7 @@ void sl_onnx_unary(sl_onnx_call *c) {
     sl_onnx_set(c, 0, sl_onnx_op1(c, c->op, sl_onnx_in(c, 0)));
 }
 
-/* Until opset 7 the second operand's dims may start at an axis of the first one's. */
+/* Before opset 7 the dims of the second operand may start at an axis of the first. */
 static sl_value align_from_axis(sl_onnx_call *c, sl_value a, sl_value b) {
     if (c->opset >= 7 || !sl_onnx_int(c, "broadcast", 0) || !sl_onnx_attr_of(c, "axis")) return b;
     const sl_dims to = sl_onnx_type(c, a).shape, from = sl_onnx_type(c, b).shape;
@@ -22,7 +22,7 @@ void sl_onnx_binary(sl_onnx_call *c) {
     sl_onnx_set(c, 0, sl_onnx_op2(c, c->op, a, align_from_axis(c, a, b)));
 }
 
-/* Any number of operands, one after another. */
+/* Combines any number of operands with a binary op, from left to right. */
 static sl_value join_all(sl_onnx_call *c, const char *op) {
     sl_value all = sl_onnx_in(c, 0);
     for (uint32_t i = 1; i < c->in_count; i++) all = sl_onnx_op2(c, op, all, sl_onnx_in(c, i));
@@ -68,7 +68,8 @@ static bool is_float(sl_dtype dtype) {
     return sl_dtype_infos[dtype].kind == SL_KIND_FLOAT;
 }
 
-/* The result has the base's type; a fraction in the exponent of an integer counts. */
+/* The result has the type of the base; for an integer base, a fractional exponent is not
+ * truncated. */
 void sl_onnx_pow(sl_onnx_call *c) {
     const sl_value x = sl_onnx_in(c, 0);
     sl_value y = align_from_axis(c, x, sl_onnx_in(c, 1));
@@ -95,15 +96,15 @@ void sl_onnx_clip(sl_onnx_call *c) {
 static void cast_to(sl_onnx_call *c, int64_t number) {
     sl_dtype to;
     if (!sl_onnx_type_find((int32_t)number, &to))
-        sl_onnx_refuse(c, "a cast to %s", sl_onnx_type_name((int32_t)number));
+        sl_onnx_refuse(c, "a cast to %s is not supported", sl_onnx_type_name((int32_t)number));
     else
         sl_onnx_set(c, 0, sl_onnx_cast(c, sl_onnx_in(c, 0), to));
 }
 
-/* Before opset 6 the type is a name. */
+/* Before opset 6 the type is given by name. */
 void sl_onnx_cast_op(sl_onnx_call *c) {
     if (c->opset < 6)
-        sl_onnx_refuse(c, "of opset %lld; 6 or later is supported", (long long)c->opset);
+        sl_onnx_refuse(c, "opset %lld is not supported, only 6 or later", (long long)c->opset);
     else
         cast_to(c, sl_onnx_int(c, "to", 0));
 }
@@ -117,11 +118,11 @@ void sl_onnx_where(sl_onnx_call *c) {
                 sl_onnx_op3(c, "where", sl_onnx_in(c, 0), sl_onnx_in(c, 1), sl_onnx_in(c, 2)));
 }
 
-/* As in inference; in training only without anything dropped. */
+/* Inference mode; training mode only if nothing is dropped. */
 void sl_onnx_dropout(sl_onnx_call *c) {
     const bool training = c->opset >= 12 && sl_onnx_has(c, 2) && sl_onnx_integer_in(c, 2, 0);
     if (training && sl_onnx_real_in(c, 1, 0.5) != 0) {
-        sl_onnx_refuse(c, "in training: random numbers are not specified");
+        sl_onnx_refuse(c, "training mode is not supported");
         return;
     }
     sl_onnx_identity(c);

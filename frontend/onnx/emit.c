@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The attributes in the op's own struct; false after a mistake. */
+/* Parses the attributes into the op's struct; false after an error. */
 static bool parse_attrs(sl_onnx_call *c, sl_op op, const char *format, va_list args, void *attrs) {
     va_list again;
     va_copy(again, args);

@@ -1,4 +1,4 @@
-/* import.c - From an ONNX model to a graph, node by node. */
+/* import.c - Converts an ONNX model to a graph, node by node. */
 #include "frontend/onnx/import.h"
 #include "compiler/eval.h"
 #include "core/codec.h"
@@ -7,8 +7,8 @@
 #include <string.h>
 
 enum {
-    FOLD_MOST = 1 << 16, /* elements of what is computed during the import */
-    DEEPEST = 16,        /* functions that call functions */
+    FOLD_MOST = 1 << 16, /* largest number of elements that are computed during the import */
+    DEEPEST = 16,        /* nesting of function calls */
     NEWEST_OPSET = 21
 };
 
@@ -47,7 +47,8 @@ void sl_onnx_import_initializers(sl_onnx_importer *im, sl_onnx_scope *scope,
                                  const sl_onnx_graph *graph) {
     sl_graph *g = sl_onnx_scope_graph(scope);
     if (graph->sparse_count)
-        sl_graph_mistake(g, SL_UNSUPPORTED, "graph '%s': sparse initializers", graph->name);
+        sl_graph_mistake(g, SL_UNSUPPORTED, "graph '%s': sparse initializers are not supported",
+                         graph->name);
     for (uint32_t i = 0; i < graph->initializer_count && g->error.status == SL_OK; i++) {
         const sl_onnx_tensor *tensor = &graph->initializers[i];
         sl_onnx_value value = {.name = tensor->name};
@@ -61,14 +62,14 @@ void sl_onnx_import_initializers(sl_onnx_importer *im, sl_onnx_scope *scope,
     }
 }
 
-/* The shape that the model states, completed by the one that was given. */
+/* The shape in the model, completed by the given one. */
 static bool make_input_type(const sl_onnx_importer *im, const sl_onnx_value_info *info, sl_graph *g,
                             sl_type *out) {
     const sl_onnx_shape *given = find_shape(im, info->name);
     *out = (sl_type){0};
     if (!sl_onnx_type_find(info->data_type, &out->dtype)) {
-        sl_graph_mistake(g, SL_UNSUPPORTED, "input '%s': elements of type %s", info->name,
-                         sl_onnx_type_name(info->data_type));
+        sl_graph_mistake(g, SL_UNSUPPORTED, "input '%s': element type %s is not supported",
+                         info->name, sl_onnx_type_name(info->data_type));
         return false;
     }
     if (info->rank > SL_MAX_RANK || (given && info->has_shape && given->shape.rank != info->rank)) {
@@ -81,10 +82,15 @@ static bool make_input_type(const sl_onnx_importer *im, const sl_onnx_value_info
     for (uint32_t i = 0; i < info->rank; i++) {
         if (!given) out->shape.dims[i] = info->dims[i];
         if (out->shape.dims[i] < 0 || (info->dims[i] >= 0 && info->dims[i] != out->shape.dims[i])) {
-            sl_graph_mistake(
-                g, SL_INVALID, "input '%s': dim %u is %s'%s', give its shape (--shape %s=...)",
-                info->name, i, info->dims[i] < 0 ? "open: " : "fixed, given otherwise ",
-                info->dim_names[i], info->name);
+            if (info->dims[i] < 0)
+                sl_graph_mistake(
+                    g, SL_INVALID,
+                    "input '%s': dim %u is open: '%s', give its shape (--shape %s=...)", info->name,
+                    i, info->dim_names[i], info->name);
+            else
+                sl_graph_mistake(
+                    g, SL_INVALID, "input '%s': dim %u is %lld in the model, but %lld was given",
+                    info->name, i, (long long)info->dims[i], (long long)out->shape.dims[i]);
             return false;
         }
     }
@@ -101,7 +107,7 @@ static void import_input(sl_onnx_importer *im, sl_onnx_scope *scope,
     sl_graph *g = sl_onnx_scope_graph(scope);
     sl_onnx_value value = {.name = info->name, .root = info->name, .other = info->other};
     const sl_onnx_binding *bound = find_binding(im, info->name);
-    if (sl_onnx_scope_find(scope, info->name)) return; /* an initializer is its value */
+    if (sl_onnx_scope_find(scope, info->name)) return; /* an initializer provides the value */
     if (info->data_type == SL_ONNX_STRING) value.other = "a tensor of strings";
     if (bound) {
         value.root = NULL;
@@ -124,7 +130,7 @@ static const sl_onnx_function *find_function(const sl_onnx_importer *im, const s
     return NULL;
 }
 
-/* Fills what the call reads and will write; false after a mistake. */
+/* Resolves inputs and outputs of the call; false after an error. */
 static bool open_call(sl_onnx_call *c) {
     const sl_onnx_node *node = c->node;
     c->in_count = node->input_count;
@@ -139,7 +145,8 @@ static bool open_call(sl_onnx_call *c) {
     for (uint32_t i = 0; i < c->in_count; i++) {
         if (!node->inputs[i][0]) continue;
         c->in[i] = sl_onnx_scope_find(c->scope, node->inputs[i]);
-        if (!c->in[i]) sl_onnx_wrong(c, "input '%s' is not defined before it", node->inputs[i]);
+        if (!c->in[i])
+            sl_onnx_wrong(c, "input '%s' is not defined before this node", node->inputs[i]);
         if (!c->in[i]) return false;
         if (!root) root = c->in[i]->root;
     }
@@ -154,7 +161,7 @@ static bool has_bodies(const sl_onnx_node *node) {
     return false;
 }
 
-/* Whether all that the node reads is known and small. */
+/* Whether all inputs of the node are known and small. */
 static bool can_fold(const sl_onnx_call *c) {
     int64_t elements = 0;
     for (uint32_t i = 0; i < c->in_count; i++) {
@@ -165,7 +172,7 @@ static bool can_fold(const sl_onnx_call *c) {
     return c->in_count > 0 && elements <= FOLD_MOST && !has_bodies(c->node);
 }
 
-/* Evaluates a call's own graph; its results become literals. */
+/* Evaluates the call's own graph; its results become literals. */
 static sl_status evaluate(sl_onnx_call *c, sl_error *err) {
     sl_evaluator *evaluator;
     SL_TRY(sl_evaluator_create(c->graph, NULL, &evaluator, err));
@@ -189,7 +196,7 @@ static sl_status evaluate(sl_onnx_call *c, sl_error *err) {
     return status;
 }
 
-/* False when the results are too large, and the node belongs into the graph. */
+/* False if the results are too large, so that the node must stay in the graph. */
 static bool outputs_are_small(sl_onnx_call *c) {
     int64_t elements = 0;
     for (uint32_t i = 0; i < c->out_count; i++)
@@ -197,7 +204,7 @@ static bool outputs_are_small(sl_onnx_call *c) {
     return elements <= FOLD_MOST;
 }
 
-/* Computes the node now.  False when it is left for the graph. */
+/* Constant folding: computes the node now.  False if it must stay in the graph. */
 static bool fold(sl_onnx_call *c, const sl_onnx_row *row) {
     sl_graph *graph = c->graph, *own;
     if (sl_graph_create("constants", NULL, &own, &graph->error) != SL_OK) return true;
@@ -270,15 +277,15 @@ static void dispatch(sl_onnx_call *c) {
     else if (!row->fn)
         sl_onnx_refuse(c, "%s", row->op);
     else if (other)
-        sl_onnx_refuse(c, "an input is %s", other);
+        sl_onnx_refuse(c, "an input is %s, which is not supported", other);
     else if (c->opset < row->since)
-        sl_onnx_refuse(c, "of opset %lld; %lld or later is supported", (long long)c->opset,
+        sl_onnx_refuse(c, "opset %lld is not supported, only %lld or later", (long long)c->opset,
                        (long long)row->since);
     else if (!can_fold(c) || !fold(c, row))
         row->fn(c);
 }
 
-/* The message gets the node in front of it. */
+/* Prefixes the message with the node. */
 static void name_mistake(sl_onnx_call *c) {
     sl_error *error = &c->graph->error;
     if (c->im->refusal.op[0]) return;
@@ -299,7 +306,7 @@ static void import_node(sl_onnx_importer *im, sl_onnx_scope *scope, const sl_onn
     for (uint32_t i = 0; i < c.out_count && !sl_onnx_failed(&c); i++) {
         if (!c.out[i].name[0]) continue;
         if (!c.out[i].value.v && !c.out[i].data && !c.out[i].other)
-            sl_onnx_refuse(&c, "its output %u ('%s')", i, c.out[i].name);
+            sl_onnx_refuse(&c, "output %u ('%s') is not supported", i, c.out[i].name);
         else
             (void)sl_onnx_scope_add(scope, &c.out[i]);
     }
@@ -331,7 +338,7 @@ static void import_outputs(sl_onnx_importer *im, sl_onnx_scope *scope) {
     }
 }
 
-/* Drops nodes that no output needs, and constants that only they used. */
+/* Removes nodes that no output needs, and constants that only they used. */
 static sl_status drop_unused(sl_graph *g, sl_error *err) {
     sl_graph_count_uses(g);
     for (uint32_t n = g->node_count; n-- > 0;) {
@@ -345,7 +352,7 @@ static sl_status drop_unused(sl_graph *g, sl_error *err) {
     }
     for (uint32_t v = 1; v <= g->value_count; v++)
         if (g->values[v].kind == SL_VALUE_CONSTANT && !g->values[v].use_count)
-            g->values[v].kind = SL_VALUE_RESULT; /* which no node makes */
+            g->values[v].kind = SL_VALUE_RESULT; /* no longer made by a node */
     return sl_graph_compact(g, err);
 }
 
@@ -353,7 +360,7 @@ static void check_opset(const sl_onnx_importer *im, sl_graph *g) {
     for (uint32_t i = 0; i < im->model.opsets.count; i++) {
         const sl_onnx_opset *opset = &im->model.opsets.items[i];
         if (!opset->domain[0] && opset->version > NEWEST_OPSET)
-            sl_graph_mistake(g, SL_UNSUPPORTED, "opset %lld; up to %d is supported",
+            sl_graph_mistake(g, SL_UNSUPPORTED, "opset %lld is not supported, only up to %d",
                              (long long)opset->version, NEWEST_OPSET);
     }
 }

@@ -1,5 +1,5 @@
-/* What ONNX's own cases (tests/onnx) do not show: broken files, refusals and their messages,
- * functions, open shapes, what is computed during the import. */
+/* import_test.c - What ONNX's own test cases (tests/onnx) do not cover: broken files, error
+ * messages, functions, open shapes, constant folding. */
 #include "frontend/onnx/import.h"
 #include "frontend/onnx/wire.h"
 #include "sluice/graph.h"
@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-/* ---- Writing messages ---- */
+/* ---- Writing protobuf messages ---- */
 
 typedef struct {
     unsigned char bytes[4096];
@@ -39,7 +39,7 @@ static void put(message *m, uint32_t field, const message *inner) {
     put_bytes(m, field, inner->bytes, inner->count);
 }
 
-/* A value of f32 with dims; -1 is the open dim "n". */
+/* An f32 value with dims; -1 is the open dim "n". */
 static message value_of(const char *name, uint32_t rank, const int64_t *dims) {
     message info = {0}, type = {0}, tensor = {0}, shape = {0};
     for (uint32_t i = 0; i < rank; i++) {
@@ -107,7 +107,7 @@ static message graph_of(const message *node, const message *tensor) {
     return graph;
 }
 
-/* Imports and expects a message with that text. */
+/* Expects that the import fails with a message that contains the text. */
 static void expect_refusal(const message *model, const char *text) {
     sl_graph *graph = NULL;
     sl_error err = {0};
@@ -144,7 +144,7 @@ static void numbers_come_packed_or_not(void **state) {
     assert_null(numbers.message.broken);
 }
 
-/* Whatever is cut off or changed, there is a graph or an error. */
+/* Any truncation or change gives a graph or an error. */
 static void damaged_files_are_refused(void **state) {
     (void)state;
     const message tensor = integers_of("c", 2, (int64_t[]){3, 2});
@@ -182,7 +182,7 @@ static void refusals_name_the_node(void **state) {
     node = node_of("Relu", "z", "y");
     graph = graph_of(&node, NULL);
     model = model_of(&graph, 13);
-    expect_refusal(&model, "input 'z' is not defined before it");
+    expect_refusal(&model, "input 'z' is not defined before this node");
     node = node_of("Reshape", "x x", "y");
     graph = graph_of(&node, NULL);
     model = model_of(&graph, 13);
@@ -211,7 +211,7 @@ static void data_in_other_files_is_refused(void **state) {
     put_number(&tensor, 14, 1);
     message node = node_of("Reshape", "x c", "y"), graph = graph_of(&node, &tensor);
     message model = model_of(&graph, 13);
-    expect_refusal(&model, "tensor 'c': its data lies in another file");
+    expect_refusal(&model, "tensor 'c': its data is in another file");
     tensor = integers_of("c", 3, (int64_t[]){3, 2, 1});
     tensor.bytes[1] = 2; /* dims [2] for three numbers */
     graph = graph_of(&node, &tensor);
@@ -236,10 +236,11 @@ static void open_shapes_must_be_given(void **state) {
     sl_graph_destroy(made);
     assert_int_not_equal(sl_graph_import_onnx(model.bytes, model.count, "x=5,4", &made, &err),
                          SL_OK);
+    assert_non_null(strstr(err.message, "input 'x': dim 1 is 3 in the model, but 4 was given"));
     assert_int_not_equal(sl_graph_import_onnx(model.bytes, model.count, "x:5", &made, &err), SL_OK);
 }
 
-/* Shapes are computed while importing; nothing of that is left in the graph. */
+/* Shape computations are folded during the import; none are left in the graph. */
 static void shapes_are_folded(void **state) {
     (void)state;
     const message shape = node_of("Shape", "x", "s"), node = node_of("Concat", "s c", "t");
@@ -267,7 +268,7 @@ static void shapes_are_folded(void **state) {
     sl_graph_destroy(made);
 }
 
-/* A function of the model is put in the place of its call. */
+/* A function of the model is inlined at its call. */
 static void functions_are_called(void **state) {
     (void)state;
     message function = {0}, call = node_of("Twice", "x", "y");
@@ -285,7 +286,7 @@ static void functions_are_called(void **state) {
     assert_int_equal(made->node_count, 1);
     assert_int_equal(made->nodes[0].op, SL_OP_add);
     sl_graph_destroy(made);
-    message again = {0}; /* one that calls itself ends */
+    message again = {0}; /* recursion is an error */
     const message loop = node_of("Twice", "a", "b");
     message itself = loop;
     put_text(&itself, 7, "mine");
@@ -299,7 +300,7 @@ static void functions_are_called(void **state) {
     expect_refusal(&model, "functions call each other");
 }
 
-/* An input that is bound is a constant; what asked for it is told. */
+/* A bound input is a constant; the message names an input that should be bound. */
 static void bound_inputs_are_constants(void **state) {
     (void)state;
     const message node = node_of("Reshape", "x s", "y");

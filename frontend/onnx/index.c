@@ -1,4 +1,4 @@
-/* index.c - Ops that take indices or give them. */
+/* index.c - Ops with index inputs or results. */
 #include "frontend/onnx/families.h"
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static uint32_t combine_of(sl_onnx_call *c) {
     const char *way = sl_onnx_text(c, "reduction", "none");
     for (uint32_t i = 0; i < 5; i++)
         if (strcmp(way, ways[i]) == 0) return i;
-    sl_onnx_refuse(c, "reduction '%s'", way);
+    sl_onnx_refuse(c, "reduction '%s' is not supported", way);
     return 0;
 }
 
@@ -43,7 +43,7 @@ void sl_onnx_scatter_nd(sl_onnx_call *c) {
     scatter(c, "");
 }
 
-/* Indices may be of any numeric type, and negative ones count from the end. */
+/* Indices may have any numeric type; negative ones count from the end. */
 void sl_onnx_one_hot(sl_onnx_call *c) {
     const int64_t depth = sl_onnx_integer_in(c, 1, 0);
     sl_value indices = sl_onnx_cast(c, sl_onnx_in(c, 0), SL_DTYPE_i64);
@@ -63,7 +63,7 @@ void sl_onnx_trilu(sl_onnx_call *c) {
                              (long long)sl_onnx_integer_in(c, 1, 0)));
 }
 
-/* Element t of a row of n of length l comes from l - 1 - t where t < l. */
+/* Element t of a sequence of length l comes from l - 1 - t if t < l. */
 void sl_onnx_reverse_sequence(sl_onnx_call *c) {
     const sl_dims shape = sl_onnx_in_type(c, 0).shape;
     const uint32_t time = sl_onnx_axis(c, sl_onnx_int(c, "time_axis", 0), shape.rank);
@@ -82,7 +82,7 @@ void sl_onnx_reverse_sequence(sl_onnx_call *c) {
     sl_onnx_set(c, 0, sl_onnx_with2(c, "take_along", two, "axis=%u", time));
 }
 
-/* Which elements are kept must be known. */
+/* The condition must be known during the import. */
 void sl_onnx_compress(sl_onnx_call *c) {
     sl_type type = sl_onnx_in_type(c, 0);
     sl_integers keep;

@@ -1,4 +1,4 @@
-/* literal.c - Ops whose results are known when the model is imported. */
+/* literal.c - Ops whose results are known during the import. */
 #include "core/codec.h"
 #include "frontend/onnx/families.h"
 #include <math.h>
@@ -22,7 +22,7 @@ void sl_onnx_constant_op(sl_onnx_call *c) {
     for (uint32_t i = 0; !attr && i < sizeof names / sizeof names[0]; i++)
         attr = sl_onnx_attr_of(c, names[i]);
     if (!c->out_count || !attr)
-        sl_onnx_refuse(c, "a value of this kind");
+        sl_onnx_refuse(c, "a value of this kind is not supported");
     else if (attr->tensor)
         set_tensor(c, attr->tensor);
     else if (attr->kind == SL_ONNX_ATTR_FLOAT)
@@ -76,7 +76,7 @@ void sl_onnx_size(sl_onnx_call *c) {
     sl_onnx_set_literal(c, 0, sl_type_make(SL_DTYPE_i64, 0), &size);
 }
 
-/* Doubles as a literal of another type. */
+/* Sets a literal of any type from doubles. */
 static void set_doubles(sl_onnx_call *c, sl_type type, double *values) {
     const int64_t count = sl_type_elements(&type);
     void *data = sl_onnx_memory(c, (size_t)sl_type_bytes(&type), 1);
@@ -111,7 +111,7 @@ void sl_onnx_eye_like(sl_onnx_call *c) {
     const int64_t k = sl_onnx_int(c, "k", 0);
     if (sl_onnx_attr_of(c, "dtype") &&
         !sl_onnx_type_find((int32_t)sl_onnx_int(c, "dtype", 0), &type.dtype))
-        sl_onnx_refuse(c, "elements of this type");
+        sl_onnx_refuse(c, "this element type is not supported");
     if (type.shape.rank != 2) sl_onnx_wrong(c, "%u dims, wanted 2", type.shape.rank);
     double *values = sl_onnx_failed(c) ? NULL : make_doubles(c, (double)sl_type_elements(&type));
     if (!values) return;
@@ -121,13 +121,13 @@ void sl_onnx_eye_like(sl_onnx_call *c) {
     set_doubles(c, type, values);
 }
 
-/* ---- Windows, as sums of cosines ---- */
+/* ---- Window functions, as sums of cosines ---- */
 
 static void set_window(sl_onnx_call *c, double a0, double a1, double a2) {
     sl_dtype dtype = SL_DTYPE_f32;
     const int64_t size = sl_onnx_integer_in(c, 0, 0);
     if (!sl_onnx_type_find((int32_t)sl_onnx_int(c, "output_datatype", 1), &dtype))
-        sl_onnx_refuse(c, "elements of this type");
+        sl_onnx_refuse(c, "this element type is not supported");
     double *values = sl_onnx_failed(c) ? NULL : make_doubles(c, (double)size);
     if (!values) return;
     const double period = (double)(sl_onnx_int(c, "periodic", 1) ? size : size - 1);
@@ -152,7 +152,7 @@ static double mel_of(double hertz) {
     return 2595 * log10(1 + hertz / 700);
 }
 
-/* Triangles between bins whose frequencies are evenly spaced in mel. */
+/* Triangular filters between bins whose frequencies are evenly spaced on the mel scale. */
 static void fill_mel(double *out, int64_t bands, int64_t bins, const double *bounds) {
     for (int64_t band = 0; band < bands; band++) {
         const double low = bounds[band], centre = bounds[band + 1], high = bounds[band + 2];
@@ -173,7 +173,7 @@ void sl_onnx_mel_weight_matrix(sl_onnx_call *c) {
     const double least = mel_of(sl_onnx_real_in(c, 3, 0)), most = mel_of(sl_onnx_real_in(c, 4, 0));
     sl_dtype dtype = SL_DTYPE_f32;
     if (!sl_onnx_type_find((int32_t)sl_onnx_int(c, "output_datatype", 1), &dtype))
-        sl_onnx_refuse(c, "elements of this type");
+        sl_onnx_refuse(c, "this element type is not supported");
     if (sl_onnx_failed(c)) return;
     const int64_t bins = length / 2 + 1;
     double *bounds = make_doubles(c, (double)bands + 2);

@@ -1,9 +1,9 @@
-/* loss.c - Losses over classes, and steps of optimisers. */
+/* loss.c - Classification losses, and optimiser steps. */
 #include "frontend/onnx/families.h"
 #include <string.h>
 
 typedef struct {
-    sl_value loss, weights; /* of each place; weights 0: all 1 */
+    sl_value loss, weights; /* per position; weights 0: all 1 */
 } losses;
 
 static sl_value sum_all(sl_onnx_call *c, sl_value x) {
@@ -13,7 +13,7 @@ static sl_value sum_all(sl_onnx_call *c, sl_value x) {
     return sl_onnx_reduce(c, "sum", x, &axes, false);
 }
 
-/* -log_probs at the labels times the weights of their classes; 0 where the label is ignored. */
+/* -log_probs at the labels times the class weights; 0 where the label is ignored. */
 static losses likelihood(sl_onnx_call *c, sl_value log_probs) {
     sl_value labels = sl_onnx_in(c, 1), ignored = {0};
     const sl_type type = sl_onnx_type(c, log_probs), places = sl_onnx_type(c, labels);
@@ -25,7 +25,8 @@ static losses likelihood(sl_onnx_call *c, sl_value log_probs) {
     }
     sl_dims shape = {.rank = places.shape.rank + 1};
     if (shape.rank != type.shape.rank) {
-        sl_onnx_wrong(c, "labels of %u dims for %u", places.shape.rank, type.shape.rank);
+        sl_onnx_wrong(c, "labels have %u dims, which do not fit scores of %u", places.shape.rank,
+                      type.shape.rank);
         return l;
     }
     for (uint32_t i = 0; i < shape.rank; i++) shape.dims[i] = i == 1 ? 1 : type.shape.dims[i];
@@ -51,7 +52,7 @@ static sl_value reduced(sl_onnx_call *c, const losses *l) {
     if (strcmp(how, "none") == 0) return l->loss;
     const sl_value sum = sum_all(c, l->loss);
     if (strcmp(how, "sum") == 0) return sum;
-    if (strcmp(how, "mean") != 0) sl_onnx_refuse(c, "reduction '%s'", how);
+    if (strcmp(how, "mean") != 0) sl_onnx_refuse(c, "reduction '%s' is not supported", how);
     if (l->weights.v) return sl_onnx_op2(c, "div", sum, sum_all(c, l->weights));
     return sl_onnx_op_scalar(c, "div", sum, (double)sl_type_elements(&type));
 }
@@ -72,7 +73,7 @@ void sl_onnx_softmax_loss(sl_onnx_call *c) {
     if (sl_onnx_wants(c, 1)) sl_onnx_set(c, 1, log_probs);
 }
 
-/* ---- Optimisers: inputs R, T, then a list of each: tensors, gradients, states ---- */
+/* ---- Optimisers: inputs R, T, then lists of tensors, gradients, and states ---- */
 
 static sl_value times(sl_onnx_call *c, sl_value x, double factor) {
     return sl_onnx_op_scalar(c, "mul", x, factor);
@@ -84,7 +85,7 @@ static sl_value scale_by(sl_onnx_call *c, sl_value a, sl_value b) {
     return sl_onnx_op2(c, "mul", a, b);
 }
 
-/* How many tensors are trained: the inputs after two numbers, in lists. */
+/* Number of trained tensors: the inputs after the first two, divided among the lists. */
 static uint32_t trained(sl_onnx_call *c, uint32_t lists) {
     if (c->in_count > 2 && (c->in_count - 2) % lists == 0) return (c->in_count - 2) / lists;
     sl_onnx_wrong(c, "%u inputs", c->in_count);
@@ -112,7 +113,7 @@ void sl_onnx_adagrad(sl_onnx_call *c) {
     }
 }
 
-/* Rate of the step after T others: with T > 0, times sqrt(1 - beta^T) / (1 - alpha^T). */
+/* The learning rate after T steps: if T > 0, times sqrt(1 - beta^T) / (1 - alpha^T). */
 static sl_value adam_rate(sl_onnx_call *c, double alpha, double beta) {
     const sl_value rate = sl_onnx_in(c, 0);
     const sl_dtype dtype = sl_onnx_in_type(c, 0).dtype;
@@ -158,7 +159,7 @@ void sl_onnx_momentum(sl_onnx_call *c) {
     const sl_value rate = sl_onnx_in(c, 0);
     const sl_value t = sl_onnx_in(c, 1);
     const sl_dtype dtype = sl_onnx_in_type(c, 0).dtype;
-    /* The first step takes the gradient as it is. */
+    /* In the first step the gradient is not scaled by beta. */
     const sl_value share = sl_onnx_op3(c, "where", sl_onnx_op_scalar(c, "greater", t, 0),
                                        sl_onnx_scalar(c, dtype, beta), sl_onnx_scalar(c, dtype, 1));
     for (uint32_t i = 0; i < count; i++) {

@@ -2,7 +2,7 @@
 #include "frontend/onnx/model.h"
 #include <string.h>
 
-enum { DEEPEST = 24 }; /* graphs within attributes of nodes of graphs */
+enum { DEEPEST = 24 }; /* nesting of graphs in attributes */
 
 typedef struct {
     sl_arena *arena;
@@ -14,7 +14,7 @@ static sl_status broken(const reader *r, const char *what, const sl_wire *wire) 
     return sl_fail(r->err, SL_FORMAT, "ONNX %s: %s", what, wire->broken);
 }
 
-/* A list with room for all fields of that number. */
+/* Allocates an array for all fields with this number. */
 static sl_status make_list(const reader *r, const sl_wire *wire, uint32_t number, size_t each,
                            void *out) {
     const uint32_t count = sl_wire_count(*wire, number);
@@ -27,12 +27,11 @@ static sl_status make_list(const reader *r, const sl_wire *wire, uint32_t number
 
 static sl_status read_text(const reader *r, const sl_wire_field *field, const char **out) {
     if (field->kind != SL_WIRE_BYTES)
-        return sl_fail(r->err, SL_FORMAT, "ONNX: a text of another kind in field %u",
-                       field->number);
+        return sl_fail(r->err, SL_FORMAT, "ONNX: field %u is not a text", field->number);
     const char *text = (const char *)field->bytes.at;
     const size_t bytes = sl_wire_bytes(&field->bytes);
     if (memchr(text ? text : "", 0, bytes))
-        return sl_fail(r->err, SL_FORMAT, "ONNX: a text with a zero byte in field %u",
+        return sl_fail(r->err, SL_FORMAT, "ONNX: the text of field %u contains a zero byte",
                        field->number);
     *out = sl_arena_copy_text(r->arena, text ? text : "", bytes);
     return *out ? SL_OK : sl_no_memory(r->err, "a text", bytes);
@@ -42,7 +41,7 @@ static bool is_message(const sl_wire_field *field) {
     return field->kind == SL_WIRE_BYTES;
 }
 
-/* Numbers of a repeated field, packed or not. */
+/* The numbers of a repeated field, packed or not. */
 static sl_status read_numbers(const reader *r, sl_wire message, uint32_t number, sl_wire_kind kind,
                               sl_onnx_integers *out) {
     sl_wire_numbers numbers = {.message = message, .number = number, .kind = kind};
@@ -159,7 +158,7 @@ static sl_status read_floats(const reader *r, sl_wire message, sl_onnx_attr *out
 static sl_status read_attr_graph(const reader *r, sl_wire message, const sl_onnx_graph **out) {
     const reader inner = {r->arena, r->err, r->depth + 1};
     if (inner.depth > DEEPEST)
-        return sl_fail(r->err, SL_FORMAT, "ONNX: graphs within graphs, more than %d deep", DEEPEST);
+        return sl_fail(r->err, SL_FORMAT, "ONNX: graphs nested more than %d deep", DEEPEST);
     sl_onnx_graph *graph = SL_ARENA_NEW(r->arena, sl_onnx_graph);
     if (!graph) return sl_no_memory(r->err, "a graph", sizeof *graph);
     *out = graph;
@@ -173,7 +172,7 @@ static sl_status read_attr_tensor(const reader *r, sl_wire message, const sl_onn
     return read_tensor(r, message, tensor);
 }
 
-/* Old files do not say what kind an attribute is. */
+/* Old files do not store the kind of an attribute. */
 static int32_t guess_kind(const sl_onnx_attr *attr, uint32_t last_field) {
     static const int32_t kinds[] = {
         [2] = SL_ONNX_ATTR_FLOAT,  [3] = SL_ONNX_ATTR_INT,   [4] = SL_ONNX_ATTR_TEXT,
@@ -367,7 +366,7 @@ sl_status sl_onnx_model_read(const void *bytes, size_t count, sl_arena *arena, s
         if (field.number == 25 && is_message(&field))
             SL_TRY(read_function(&r, field.bytes, &functions[out->function_count++]));
         if (field.number != 7 || !is_message(&field)) continue;
-        if (has_graph) return sl_fail(err, SL_FORMAT, "ONNX model: two graphs");
+        if (has_graph) return sl_fail(err, SL_FORMAT, "ONNX model: it has two graphs");
         has_graph = true;
         SL_TRY(read_graph(&r, field.bytes, &out->graph));
     }

@@ -1,7 +1,5 @@
-/* model.h - An ONNX file as structures: what its messages say, not what its ops mean.
- *
- * Everything lives in the arena that was given, except the data of tensors, which stays in the
- * bytes of the file. */
+/* model.h - An ONNX file as C structures, without interpretation of its ops.  Everything lives in
+ * the given arena, except the data of tensors, which stays in the bytes of the file. */
 #ifndef SL_FRONTEND_ONNX_MODEL_H
 #define SL_FRONTEND_ONNX_MODEL_H
 #include "base/memory.h"
@@ -21,7 +19,7 @@ typedef struct {
     int32_t data_type;
     sl_onnx_integers dims;
     bool external;
-    sl_wire message; /* of the whole tensor */
+    sl_wire message; /* the whole TensorProto */
 } sl_onnx_tensor;
 
 typedef struct sl_onnx_graph sl_onnx_graph;
@@ -39,8 +37,8 @@ typedef enum {
 } sl_onnx_attr_kind;
 typedef struct {
     const char *name;
-    int32_t kind;       /* one of the above, or another, which nothing here reads */
-    const char *refers; /* in a function: the attribute of the call it stands for; else "" */
+    int32_t kind;       /* one of the above; other kinds are not read */
+    const char *refers; /* in a function: the attribute of the call that it refers to; else "" */
     float number;
     int64_t integer;
     const char *text;
@@ -53,22 +51,22 @@ typedef struct {
 } sl_onnx_attr;
 
 typedef struct {
-    const char *name, *op, *domain; /* "" where there is none; domain "" is that of ONNX itself */
+    const char *name, *op, *domain; /* "" if absent; domain "" is ONNX's own */
     uint32_t input_count, output_count, attr_count;
-    const char *const *inputs; /* "" is an input that is left out */
+    const char *const *inputs; /* "" is an omitted input */
     const char *const *outputs;
     const sl_onnx_attr *attrs;
 } sl_onnx_node;
 
-/* TypeProto: a tensor, or what else a value is. */
+/* TypeProto: a tensor, or another kind of value. */
 typedef struct {
     const char *name;
     const char *other; /* "sequence", ... ; NULL for tensors */
-    int32_t data_type; /* 0: not said */
+    int32_t data_type; /* 0: unknown */
     bool has_shape;
     uint32_t rank;
-    const int64_t *dims;          /* -1: not said, or a name */
-    const char *const *dim_names; /* "" where there is none */
+    const int64_t *dims;          /* -1: unknown or symbolic */
+    const char *const *dim_names; /* "" if there is none */
 } sl_onnx_value_info;
 
 struct sl_onnx_graph {
@@ -77,7 +75,7 @@ struct sl_onnx_graph {
     const sl_onnx_node *nodes;
     const sl_onnx_tensor *initializers;
     const sl_onnx_value_info *inputs, *outputs;
-    uint32_t sparse_count; /* initializers that are sparse, which nothing here reads */
+    uint32_t sparse_count; /* sparse initializers, which are not supported */
 };
 
 typedef struct {
@@ -109,17 +107,17 @@ typedef struct {
 
 SL_CHECKED sl_status sl_onnx_model_read(const void *bytes, size_t count, sl_arena *arena,
                                         sl_onnx_model *out, sl_error *err);
-/* A TensorProto that stands alone, as in test data. */
+/* Reads a standalone TensorProto, as in test data. */
 SL_CHECKED sl_status sl_onnx_tensor_read(const void *bytes, size_t count, sl_arena *arena,
                                          sl_onnx_tensor *out, sl_error *err);
 
-/* tensor.c.  "float16", ...; "?" for what is none. */
+/* tensor.c.  "float16", ...; "?" for an invalid number. */
 const char *sl_onnx_type_name(int32_t data_type);
-/* False for those that have no counterpart here: strings, complex128 and 8-bit floats. */
+/* False for types without a counterpart: strings, complex128 and 8-bit floats. */
 bool sl_onnx_type_find(int32_t data_type, sl_dtype *out);
 /* The number of a type in TensorProto. */
 int32_t sl_onnx_type_number(sl_dtype dtype);
-/* The tensor's elements in a type of ours; *out_data lives in arena. */
+/* Decodes the tensor's elements to a type of ours; *out_data lives in the arena. */
 SL_CHECKED sl_status sl_onnx_tensor_decode(const sl_onnx_tensor *tensor, sl_arena *arena,
                                            sl_type *out_type, void **out_data, sl_error *err);
 #endif

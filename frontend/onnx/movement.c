@@ -1,8 +1,8 @@
-/* movement.c - Ops that move elements: reshaping, cutting, joining, repeating. */
+/* movement.c - Data movement: reshape, slice, concat, tile, pad. */
 #include "frontend/onnx/families.h"
 #include <string.h>
 
-/* The dims that a Reshape asks for: 0 keeps one, -1 is what is left. */
+/* The dims that a Reshape requests: 0 keeps a dim, -1 is inferred. */
 static bool resolve_shape(sl_onnx_call *c, const sl_integers *wanted, const sl_type *from,
                           sl_dims *out) {
     const bool keep = !sl_onnx_int(c, "allowzero", 0);
@@ -21,7 +21,8 @@ static bool resolve_shape(sl_onnx_call *c, const sl_integers *wanted, const sl_t
             dim = 1;
         }
         if (dim < 0 || __builtin_mul_overflow(product, dim, &product)) {
-            sl_onnx_wrong(c, "dim %u of the shape is %lld", i, (long long)wanted->items[i]);
+            sl_onnx_wrong(c, "dim %u of the shape is %lld, which is invalid", i,
+                          (long long)wanted->items[i]);
             return false;
         }
         out->dims[i] = dim;
@@ -75,7 +76,7 @@ void sl_onnx_unsqueeze(sl_onnx_call *c) {
         return;
     }
     if (list.count > SL_MAX_RANK || from.rank + list.count > SL_MAX_RANK) {
-        sl_onnx_refuse(c, "more than %d dims", SL_MAX_RANK);
+        sl_onnx_refuse(c, "more than %d dims are not supported", SL_MAX_RANK);
         return;
     }
     const uint32_t rank = from.rank + list.count;
@@ -112,7 +113,7 @@ void sl_onnx_concat(sl_onnx_call *c) {
     sl_onnx_set(c, 0, out);
 }
 
-/* How large the parts are: given, or equal with the last one smaller (opset 18). */
+/* The sizes of the parts: given, or equal with a smaller last one (opset 18). */
 static const int64_t *split_sizes(sl_onnx_call *c, int64_t dim) {
     sl_integers list;
     const bool given = sl_onnx_ints_either(c, 1, "split", &list);
@@ -140,7 +141,7 @@ void sl_onnx_split(sl_onnx_call *c) {
     for (uint32_t i = 0; i < c->out_count; i++) sl_onnx_set(c, i, parts[i]);
 }
 
-/* Parses take no number beyond these. */
+/* Clamps to numbers that the attribute parser accepts. */
 static int64_t bounded(int64_t value) {
     const int64_t most = (int64_t)1 << 48;
     return value > most ? most : value < -most ? -most : value;
@@ -175,17 +176,17 @@ void sl_onnx_slice_op(sl_onnx_call *c) {
                              sl_onnx_list(c, by, shape.rank)));
 }
 
-/* The mode of the graph's op; -1 after a mistake. */
+/* The mode of the graph op; -1 after an error. */
 static int pad_mode(sl_onnx_call *c) {
     static const char *const modes[] = {"constant", "reflect", "edge", "wrap"};
     const char *mode = sl_onnx_text(c, "mode", "constant");
     for (int i = 0; i < 4; i++)
         if (strcmp(mode, modes[i]) == 0) return i;
-    sl_onnx_refuse(c, "mode '%s'", mode);
+    sl_onnx_refuse(c, "mode '%s' is not supported", mode);
     return -1;
 }
 
-/* Opset 1 calls them paddings; from 18 on they may be of some axes only. */
+/* Opset 1 calls the pads paddings; from 18 on they may apply to some axes only. */
 void sl_onnx_pad(sl_onnx_call *c) {
     const sl_type type = sl_onnx_in_type(c, 0);
     const uint32_t rank = type.shape.rank;
@@ -218,7 +219,7 @@ void sl_onnx_pad(sl_onnx_call *c) {
                                   mode));
 }
 
-/* What is too much is cut off at both ends, what is missing is filled in with zeros. */
+/* Crops or pads with zeros at both ends. */
 void sl_onnx_center_crop_pad(sl_onnx_call *c) {
     const sl_type type = sl_onnx_in_type(c, 0);
     const uint32_t rank = type.shape.rank;
@@ -263,7 +264,7 @@ void sl_onnx_expand_op(sl_onnx_call *c) {
     sl_onnx_set(c, 0, x);
 }
 
-/* x as [1, d0, 1, d1, ..], expanded to [r0, d0, r1, d1, ..], where the rank allows it, else axis by
+/* x as [1, d0, 1, d1, ..] expanded to [r0, d0, r1, d1, ..] if the rank allows it, else axis by
  * axis. */
 void sl_onnx_tile(sl_onnx_call *c) {
     sl_dims shape = sl_onnx_in_type(c, 0).shape;
@@ -284,7 +285,7 @@ void sl_onnx_tile(sl_onnx_call *c) {
         split.dims[1] = times;
         x = sl_onnx_expand(c, x, &split);
         if (__builtin_mul_overflow(shape.dims[axis], times, &shape.dims[axis]))
-            sl_onnx_wrong(c, "%lld repeats", (long long)times);
+            sl_onnx_wrong(c, "%lld repeats are too many", (long long)times);
         x = sl_onnx_reshape(c, x, &shape);
     }
     sl_onnx_set(c, 0, x);
@@ -303,7 +304,8 @@ static int64_t block_size(sl_onnx_call *c, sl_dims *shape) {
     bool fits = shape->rank == 4 && block >= 1 && block <= 1024;
     for (uint32_t i = 0; i < shape->rank; i++) fits &= shape->dims[i] <= (int64_t)1 << 40;
     if (!fits) {
-        sl_onnx_wrong(c, "%u dims and blocks of %lld", shape->rank, (long long)block);
+        sl_onnx_wrong(c, "an input of %u dims does not fit blocks of %lld", shape->rank,
+                      (long long)block);
         return 0;
     }
     return block;

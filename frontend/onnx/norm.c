@@ -1,7 +1,7 @@
-/* norm.c - Norms of batches, instances, layers, groups and channels. */
+/* norm.c - Batch, instance, layer and group norms, and local response normalisation. */
 #include "frontend/onnx/families.h"
 
-/* A vector of channels against [N,C,..]. */
+/* A vector of channels, reshaped to broadcast to [N,C,..]. */
 static sl_value along_channels(sl_onnx_call *c, sl_value x, uint32_t rank) {
     const sl_dims from = sl_onnx_type(c, x).shape;
     sl_dims shape = {.rank = rank};
@@ -41,7 +41,8 @@ void sl_onnx_batch_norm(sl_onnx_call *c) {
     for (uint32_t i = 0; i < 5; i++) in[i] = sl_onnx_cast(c, sl_onnx_in(c, i), dtype);
     const bool old_training = c->opset < 7 && !sl_onnx_int(c, "is_test", 0);
     if (old_training || (c->opset < 9 && !sl_onnx_int(c, "spatial", 1))) {
-        sl_onnx_refuse(c, old_training ? "is_test = 0" : "spatial = 0");
+        sl_onnx_refuse(c, old_training ? "is_test = 0 is not supported"
+                                       : "spatial = 0 is not supported");
     } else if (sl_onnx_int(c, "training_mode", 0)) {
         train_batch_norm(c, in, eps);
     } else {
@@ -65,11 +66,12 @@ void sl_onnx_instance_norm(sl_onnx_call *c) {
     sl_onnx_set(c, 0, group_norm(c, in, shape.rank < 2 ? 1 : shape.dims[1]));
 }
 
-/* A number per group, for each of its channels. */
+/* Repeats a value per group for each of its channels. */
 static sl_value spread_groups(sl_onnx_call *c, sl_value x, int64_t channels) {
     const int64_t groups = sl_onnx_type(c, x).shape.dims[0];
     if (groups < 1 || channels % groups) {
-        sl_onnx_wrong(c, "%lld groups of %lld channels", (long long)groups, (long long)channels);
+        sl_onnx_wrong(c, "%lld groups do not divide %lld channels", (long long)groups,
+                      (long long)channels);
         return x;
     }
     x = sl_onnx_reshape(c, x, &(sl_dims){2, {groups, 1}});
@@ -77,7 +79,7 @@ static sl_value spread_groups(sl_onnx_call *c, sl_value x, int64_t channels) {
     return sl_onnx_reshape(c, x, &(sl_dims){1, {channels}});
 }
 
-/* Until opset 21 scale and bias are per group. */
+/* Before opset 21 scale and bias are per group. */
 void sl_onnx_group_norm(sl_onnx_call *c) {
     sl_value in[] = {sl_onnx_in(c, 0), sl_onnx_in(c, 1), sl_onnx_in(c, 2)};
     const sl_dims shape = sl_onnx_in_type(c, 0).shape;
@@ -86,7 +88,7 @@ void sl_onnx_group_norm(sl_onnx_call *c) {
     sl_onnx_set(c, 0, group_norm(c, in, sl_onnx_int(c, "num_groups", 1)));
 }
 
-/* The statistics that LayerNormalization gives besides its result. */
+/* The statistics that LayerNormalization returns besides its result. */
 static void set_moments(sl_onnx_call *c, sl_value x, uint32_t axis, float eps) {
     const sl_value wide = sl_onnx_cast(c, x, SL_DTYPE_f32);
     const uint32_t rank = sl_onnx_type(c, x).shape.rank;
@@ -100,7 +102,7 @@ static void set_moments(sl_onnx_call *c, sl_value x, uint32_t axis, float eps) {
     sl_onnx_set(c, 2, sl_onnx_op1(c, "rsqrt", sl_onnx_op_scalar(c, "add", variance, (double)eps)));
 }
 
-/* What broadcasts to the dims from axis on gets just those. */
+/* Expands a tensor that broadcasts to the dims from axis on to exactly these. */
 static sl_value fit_tail(sl_onnx_call *c, sl_value x, const sl_dims *tail) {
     const sl_type type = sl_onnx_type(c, x);
     sl_dims shape = *tail;
@@ -124,14 +126,16 @@ void sl_onnx_layer_norm(sl_onnx_call *c) {
     if (sl_onnx_wants(c, 1) || sl_onnx_wants(c, 2)) set_moments(c, in[0], axis, eps);
 }
 
-/* x / (bias + alpha * mean of the squares of neighbouring channels)^beta; those beyond the first
- * and last count as 0. */
+/* x / (bias + alpha * mean of the squares of neighbouring channels)^beta; missing neighbours count
+ * as 0. */
 void sl_onnx_lrn(sl_onnx_call *c) {
     const sl_value x = sl_onnx_in(c, 0);
     const sl_dims shape = sl_onnx_type(c, x).shape;
     const int64_t size = sl_onnx_int(c, "size", 0);
     if (shape.rank < 2 || size < 1 || size > INT32_MAX) {
-        sl_onnx_wrong(c, "%u dims and a size of %lld", shape.rank, (long long)size);
+        sl_onnx_wrong(
+            c, "an input of %u dims with size %lld, wanted at least 2 dims and a positive size",
+            shape.rank, (long long)size);
         return;
     }
     const sl_dims rows = {4, {shape.dims[0], 1, shape.dims[1], sl_dims_tail(&shape, 2)}};

@@ -2,7 +2,8 @@
 #include "frontend/onnx/families.h"
 #include <string.h>
 
-/* As NumPy: vectors become matrices of one row or column, which the result loses again. */
+/* As in NumPy: vectors become matrices of one row or column, and that dim is removed from the
+ * result. */
 sl_value sl_onnx_product(sl_onnx_call *c, sl_value a, sl_value b) {
     sl_dims left = sl_onnx_type(c, a).shape, right = sl_onnx_type(c, b).shape;
     if (left.rank == 1) a = sl_onnx_reshape(c, a, &(sl_dims){2, {1, left.dims[0]}});
@@ -39,7 +40,7 @@ void sl_onnx_gemm(sl_onnx_call *c) {
     sl_onnx_set(c, 0, out);
 }
 
-/* x - zero in i32; where zero is a vector it has an entry per row (or column) of x. */
+/* x - zero in i32; a vector has an entry per row (or column) of x. */
 sl_value sl_onnx_centred(sl_onnx_call *c, uint32_t input, uint32_t zero, bool rows) {
     const sl_value x = sl_onnx_cast(c, sl_onnx_in(c, input), SL_DTYPE_i32);
     if (!sl_onnx_has(c, zero)) return x;

@@ -1,7 +1,7 @@
-/* quant.c - Quantised tensors. */
+/* quant.c - Quantisation. */
 #include "frontend/onnx/families.h"
 
-/* x in the type of a zero point; scale and zero are inputs of the call. */
+/* x quantised to the type of the zero point; scale and zero are inputs of the call. */
 sl_value sl_onnx_quantized(sl_onnx_call *c, sl_value x, uint32_t scale, uint32_t zero,
                            int64_t axis) {
     sl_dtype to = SL_DTYPE_u8;
@@ -14,7 +14,8 @@ sl_value sl_onnx_quantized(sl_onnx_call *c, sl_value x, uint32_t scale, uint32_t
     } else {
         const int64_t wanted = sl_onnx_int(c, "output_dtype", 0);
         if (wanted && !sl_onnx_type_find((int32_t)wanted, &to))
-            sl_onnx_refuse(c, "an output of type %s", sl_onnx_type_name((int32_t)wanted));
+            sl_onnx_refuse(c, "output type %s is not supported",
+                           sl_onnx_type_name((int32_t)wanted));
         point = sl_onnx_expand(c, sl_onnx_scalar(c, to, 0), &type.shape);
     }
     const sl_value three[] = {x, by, point};
@@ -24,10 +25,10 @@ sl_value sl_onnx_quantized(sl_onnx_call *c, sl_value x, uint32_t scale, uint32_t
     return out;
 }
 
-/* The axis of parameters; it does not matter, and may not exist, where there is only one. */
+/* The axis of the parameters; ignored, and possibly invalid, if there is only one. */
 static int64_t parameter_axis(sl_onnx_call *c) {
     const sl_type scale = sl_onnx_in_type(c, 1);
-    if (sl_onnx_int(c, "block_size", 0)) sl_onnx_refuse(c, "parameters in blocks");
+    if (sl_onnx_int(c, "block_size", 0)) sl_onnx_refuse(c, "block_size is not supported");
     return sl_type_elements(&scale) == 1 ? 0 : sl_onnx_int(c, "axis", 1);
 }
 
@@ -53,7 +54,8 @@ void sl_onnx_dequantize(sl_onnx_call *c) {
     sl_onnx_set(c, 0, out);
 }
 
-/* Inputs: a, its scale and zero, b, its scale and zero, those of y.  A vector of a's is per row. */
+/* Inputs: a, its scale and zero point, b, its scale and zero point, those of y.  A vector of a's is
+ * per row. */
 void sl_onnx_qlinear_matmul(sl_onnx_call *c) {
     const sl_value a = sl_onnx_centred(c, 0, 2, true), b = sl_onnx_centred(c, 3, 5, false);
     sl_value left = sl_onnx_in(c, 1);
@@ -67,7 +69,7 @@ void sl_onnx_qlinear_matmul(sl_onnx_call *c) {
     sl_onnx_set(c, 0, sl_onnx_quantized(c, real, 6, 7, 0));
 }
 
-/* The range of x with 0 in it, in 256 steps of u8. */
+/* The range of x, extended to include 0, in 256 steps of u8. */
 void sl_onnx_dynamic_quantize(sl_onnx_call *c) {
     const sl_value x = sl_onnx_in(c, 0);
     const sl_integers all = {0};

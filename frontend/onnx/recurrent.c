@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Swaps the first two dims of x[T,B,..], as layout 1 has them. */
+/* Swaps the first two dims of x[T,B,..], for layout 1. */
 static sl_value swapped(sl_onnx_call *c, sl_value x) {
     const uint32_t rank = sl_onnx_type(c, x).shape.rank;
     sl_dims perm = {.rank = rank, .dims = {1, 0}};
@@ -25,14 +25,15 @@ static const char *activation_names(sl_onnx_call *c, const sl_onnx_attr *attr) {
             *at++ = (char)(capital ? *from - 'A' + 'a' : *from);
         }
     }
-    if (strpbrk(text, "\"\\")) sl_onnx_wrong(c, "activations '%s'", text);
+    if (strpbrk(text, "\"\\")) sl_onnx_wrong(c, "activations '%s' are invalid", text);
     return text;
 }
 
 static const char *numbers_text(sl_onnx_call *c, const char *name, uint32_t wanted) {
     const sl_onnx_attr *attr = sl_onnx_attr_of(c, name);
     if (!attr || !attr->float_count) return "[]";
-    if (attr->float_count != wanted) sl_onnx_refuse(c, "%s of some activations only", name);
+    if (attr->float_count != wanted)
+        sl_onnx_refuse(c, "%s for only some of the activations is not supported", name);
     const size_t room = (size_t)attr->float_count * 32 + 3;
     char *text = sl_onnx_memory(c, room, 1), *at = text;
     if (!text) return "[]";
@@ -49,7 +50,7 @@ typedef struct {
     sl_value items[8];
 } operands;
 
-/* x, w, r, then those of bias, lengths, initial states and peepholes that are there. */
+/* x, w, r, then those of bias, lengths, initial states and peepholes that are present. */
 static operands read_operands(sl_onnx_call *c, bool batch_first) {
     operands o = {0};
     for (uint32_t i = 0; i < 3; i++) o.items[o.count++] = sl_onnx_in(c, i);
@@ -79,7 +80,7 @@ void sl_onnx_recurrent(sl_onnx_call *c) {
     if (lstm)
         (void)snprintf(more, sizeof more, ", input_forget=%d",
                        sl_onnx_int(c, "input_forget", 0) != 0);
-    if (strpbrk(direction, "\"\\")) sl_onnx_wrong(c, "direction '%s'", direction);
+    if (strpbrk(direction, "\"\\")) sl_onnx_wrong(c, "direction '%s' is unknown", direction);
     sl_onnx_append(c, &(sl_onnx_step){c->op, o.count, lstm ? 3 : 2, o.items, out},
                    "extras=%u, direction=\"%s\", activations=\"%s\", alphas=%s, betas=%s, "
                    "clip=%.9g%s",

@@ -1,4 +1,4 @@
-/* reduce.c - Reductions, softmax, and norms by a sum. */
+/* reduce.c - Reductions, softmax, and p-norms. */
 #include "frontend/onnx/families.h"
 #include <string.h>
 
@@ -8,8 +8,8 @@ typedef struct {
     bool keep;
 } reduction;
 
-/* Axes are an attribute until opset 13 (sums) or 18 (the others), an input later.  None are all,
- * unless noop_with_empty_axes says that they are none. */
+/* Axes are an attribute before opset 13 (sums) or 18 (the others), an input later.  An empty list
+ * means all axes, or none if noop_with_empty_axes is set. */
 static reduction read_reduction(sl_onnx_call *c) {
     const uint32_t rank = sl_onnx_in_type(c, 0).shape.rank;
     sl_integers list;
@@ -50,7 +50,7 @@ void sl_onnx_reduce_log_sum(sl_onnx_call *c) {
     sl_onnx_set(c, 0, sl_onnx_op1(c, "log", reduce(c, &r, "sum", r.x)));
 }
 
-/* Without overflow: the largest is taken out, unless it is infinite. */
+/* Subtracts the maximum, unless it is infinite, to avoid overflow. */
 void sl_onnx_reduce_log_sum_exp(sl_onnx_call *c) {
     const reduction r = read_reduction(c);
     const sl_dtype dtype = sl_onnx_type(c, r.x).dtype;
@@ -71,7 +71,7 @@ void sl_onnx_cumsum(sl_onnx_call *c) {
                              sl_onnx_int(c, "reverse", 0) != 0));
 }
 
-/* Before opset 13 the dims from axis on are one: x as a matrix. */
+/* Before opset 13, softmax is over all dims from axis on: x becomes a matrix. */
 static sl_value as_matrix(sl_onnx_call *c, sl_value x, int64_t axis) {
     const sl_dims shape = sl_onnx_type(c, x).shape;
     const uint32_t at = sl_onnx_axis(c, axis, shape.rank);
@@ -94,7 +94,7 @@ void sl_onnx_softmax(sl_onnx_call *c) {
     }
 }
 
-/* 1 at the first maximum. */
+/* One at the first maximum, else zero. */
 void sl_onnx_hardmax(sl_onnx_call *c) {
     sl_value x = sl_onnx_in(c, 0);
     const sl_type type = sl_onnx_type(c, x);

@@ -7,13 +7,13 @@
 typedef struct {
     sl_dims from, to;
     double scales[SL_MAX_RANK];
-    const char *roi; /* the starts, then the ends of the region that is kept */
+    const char *roi; /* starts, then ends of the cropped region */
 } sizes;
 
-/* A dim from a number that may be anything. */
+/* A dim from an unchecked number. */
 static int64_t whole(sl_onnx_call *c, double size) {
     if (size >= 0 && size < 1e14) return (int64_t)size;
-    sl_onnx_wrong(c, "a dim of %g", size);
+    sl_onnx_wrong(c, "a dim is %g, which is out of range", size);
     return 0;
 }
 
@@ -28,7 +28,7 @@ static const char *reals_text(sl_onnx_call *c, const double *items, uint32_t cou
     return text;
 }
 
-/* Scales of axes (all where the list is empty); dims are rounded down. */
+/* Scales the axes (all if the list is empty); dims are rounded down. */
 static void apply_scales(sl_onnx_call *c, sizes *s, const sl_reals *scales, const sl_dims *axes) {
     if (scales->count != axes->rank) {
         sl_onnx_wrong(c, "%u scales for %u axes", scales->count, axes->rank);
@@ -37,14 +37,15 @@ static void apply_scales(sl_onnx_call *c, sizes *s, const sl_reals *scales, cons
     for (uint32_t i = 0; i < axes->rank; i++) {
         const double scale = scales->items[i];
         const int64_t axis = axes->dims[i];
-        if (!(scale > 0) || scale > 1e6) sl_onnx_wrong(c, "a scale of %g", scale);
+        if (!(scale > 0) || scale > 1e6)
+            sl_onnx_wrong(c, "a scale is %g, which is out of range", scale);
         if (sl_onnx_failed(c)) return;
         s->scales[axis] = scale;
         s->to.dims[axis] = whole(c, floor((double)s->from.dims[axis] * scale));
     }
 }
 
-/* One scale for all axes, such that sizes are met but not exceeded, or at least met. */
+/* One scale for all axes, such that no dim exceeds its size, or all reach it. */
 static void keep_aspect(sl_onnx_call *c, sizes *s, const sl_dims *axes) {
     const char *policy = sl_onnx_text(c, "keep_aspect_ratio_policy", "stretch");
     const bool larger = strcmp(policy, "not_smaller") == 0;
@@ -84,7 +85,7 @@ static sizes start_sizes(sl_onnx_call *c) {
 static void emit(sl_onnx_call *c, const sizes *s, const char *mode, const char *coordinates,
                  const char *rounding) {
     if (strpbrk(mode, "\"\\") || strpbrk(coordinates, "\"\\") || strpbrk(rounding, "\"\\"))
-        sl_onnx_wrong(c, "mode '%s'", mode);
+        sl_onnx_wrong(c, "mode '%s' is unknown", mode);
     sl_onnx_set(
         c, 0,
         sl_onnx_with(c, "resize", sl_onnx_in(c, 0),
@@ -97,7 +98,7 @@ static void emit(sl_onnx_call *c, const sizes *s, const char *mode, const char *
                      s->roi, (double)sl_onnx_float(c, "extrapolation_value", 0)));
 }
 
-/* The starts and ends of a region, of all axes; those that are not given are whole. */
+/* Starts and ends of a region for all axes; omitted axes are whole. */
 static const char *read_region(sl_onnx_call *c, const sl_dims *axes, uint32_t rank) {
     double all[2 * SL_MAX_RANK] = {0};
     sl_reals given;
@@ -111,7 +112,7 @@ static const char *read_region(sl_onnx_call *c, const sl_dims *axes, uint32_t ra
     return reals_text(c, all, 2 * rank);
 }
 
-/* In the order in which they are given: sizes, scales and regions have it too. */
+/* In the given order, which sizes, scales and regions share. */
 static sl_dims axes_in_order(sl_onnx_call *c, const sl_integers *list, uint32_t rank) {
     sl_dims axes = sl_onnx_axes(c, list, rank);
     if (list->count && axes.rank != list->count) sl_onnx_wrong(c, "an axis is given twice");

@@ -1,7 +1,5 @@
-/* sample.c - GridSample: an image at given places, from the elements around them.
- *
- * x[N,C,H,W] is read as [N,C,H W] at indices that are computed: per tap a row and a column, which
- * padding keeps inside or makes count as 0. */
+/* sample.c - GridSample: interpolates an image at given positions.  x[N,C,H,W] is read as [N,C,H W]
+ * with computed indices: per tap a row and a column, which padding clamps or masks to 0. */
 #include "frontend/onnx/families.h"
 #include <string.h>
 
@@ -23,7 +21,7 @@ static sl_value within(const sampler *s, sl_value x, double least, double most) 
     return with_number(s, "minimum", with_number(s, "maximum", x, least), most);
 }
 
-/* From -1..1 to elements. */
+/* From [-1, 1] to element coordinates. */
 static sl_value denormalised(const sampler *s, sl_value x, int64_t size) {
     const double length = (double)size;
     if (s->corners) return with_number(s, "mul", with_number(s, "add", x, 1), (length - 1) / 2);
@@ -31,7 +29,7 @@ static sl_value denormalised(const sampler *s, sl_value x, int64_t size) {
     return with_number(s, "div", with_number(s, "sub", x, 1), 2);
 }
 
-/* Reflected at the borders, as often as need be. */
+/* Reflected at the borders, repeatedly if necessary. */
 static sl_value reflected(const sampler *s, sl_value x, int64_t size) {
     const double least = s->corners ? 0 : -0.5;
     const double most = s->corners ? (double)size - 1 : (double)size - 0.5;
@@ -44,7 +42,8 @@ static sl_value reflected(const sampler *s, sl_value x, int64_t size) {
     return with_number(s, "add", sl_onnx_op2(s->c, "minimum", rest, back), least);
 }
 
-/* The whole coordinate of a tap, inside; *valid becomes whether it was, where that counts. */
+/* The integer coordinate of a tap, clamped to the image; *valid: whether it was inside, for zero
+ * padding. */
 static sl_value tap_index(const sampler *s, sl_value x, int64_t size, sl_value *valid) {
     const double most = (double)size - 1;
     if (s->zeros) {
@@ -57,7 +56,7 @@ static sl_value tap_index(const sampler *s, sl_value x, int64_t size, sl_value *
     return within(s, x, 0, most);
 }
 
-/* The image at whole rows and columns [N,1,P]. */
+/* The image at integer rows and columns [N,1,P]. */
 static sl_value tap(const sampler *s, sl_value row, sl_value column) {
     sl_value valid = {0};
     row = tap_index(s, row, s->height, &valid);
@@ -70,7 +69,7 @@ static sl_value tap(const sampler *s, sl_value row, sl_value column) {
     return sl_onnx_op3(s->c, "where", valid, x, sl_onnx_scalar(s->c, s->dtype, 0));
 }
 
-/* Weights of four neighbours at distances 1 + t, t, 1 - t, 2 - t, with a = -0.75. */
+/* Cubic weights of four neighbours at distances 1 + t, t, 1 - t, 2 - t, with a = -0.75. */
 static void cubic_weights(const sampler *s, sl_value t, sl_value *weights) {
     static const double a = -0.75;
     for (int i = 0; i < 4; i++) {
@@ -89,7 +88,7 @@ static void linear_weights(const sampler *s, sl_value t, sl_value *weights) {
     weights[1] = t;
 }
 
-/* The sum over count x count taps around each place. */
+/* The weighted sum over count x count taps around each position. */
 static sl_value weighted(const sampler *s, sl_value y, sl_value x, int count) {
     const sl_value row = sl_onnx_op1(s->c, "floor", y), column = sl_onnx_op1(s->c, "floor", x);
     const sl_value down = sl_onnx_op2(s->c, "sub", y, row);
@@ -113,7 +112,7 @@ static sl_value weighted(const sampler *s, sl_value y, sl_value x, int count) {
     return sum;
 }
 
-/* One of the grid's coordinates, in elements of the image. */
+/* One coordinate of the grid, in elements of the image. */
 static sl_value coordinate(const sampler *s, int64_t which, int64_t size, bool cubic) {
     const sl_value part = sl_onnx_slice(s->c, sl_onnx_in(s->c, 1), 3, which, 1);
     sl_value x = sl_onnx_reshape(s->c, sl_onnx_cast(s->c, part, s->dtype), &s->places);
@@ -128,7 +127,7 @@ void sl_onnx_grid_sample(sl_onnx_call *c) {
     const char *mode = sl_onnx_text(c, "mode", "linear");
     const char *padding = sl_onnx_text(c, "padding_mode", "zeros");
     if (x.shape.rank != 4 || grid.shape.rank != 4) {
-        sl_onnx_refuse(c, "an image of %u dims; 4 are supported", x.shape.rank);
+        sl_onnx_refuse(c, "an image of %u dims is not supported, only 4", x.shape.rank);
         return;
     }
     const int64_t places = grid.shape.dims[1] * grid.shape.dims[2];
@@ -156,14 +155,14 @@ void sl_onnx_grid_sample(sl_onnx_call *c) {
     sl_onnx_set(c, 0, sl_onnx_reshape(c, y, &four));
 }
 
-/* Where index i of `count` lies in -1 to 1: its middle, or the ends themselves with align_corners.
- */
+/* The position of index i of `count` in [-1, 1]: the centre of the element, or with align_corners
+ * including the ends. */
 static double place_of(int64_t i, int64_t count, bool corners) {
     if (corners) return count > 1 ? 2 * (double)i / (double)(count - 1) - 1 : 0;
     return (2 * (double)i + 1) / (double)count - 1;
 }
 
-/* [places, dims + 1]: x, y (and z) of each place, then 1. */
+/* [places, dims + 1]: x, y (and z) of each position, then 1. */
 static sl_value places_of(sl_onnx_call *c, const int64_t *dims, uint32_t count, sl_dtype dtype) {
     const bool corners = sl_onnx_int(c, "align_corners", 0) != 0;
     int64_t places = 1;
@@ -189,7 +188,7 @@ void sl_onnx_affine_grid(sl_onnx_call *c) {
     const uint32_t count = size.count - 2;
     if ((size.count != 4 && size.count != 5) || theta.shape.rank != 3 ||
         theta.shape.dims[1] != count || theta.shape.dims[2] != (int64_t)count + 1) {
-        sl_onnx_refuse(c, "a grid of %u dims", size.count);
+        sl_onnx_refuse(c, "a grid of %u dims with this theta is not supported", size.count);
         return;
     }
     int64_t places = 1;
@@ -199,7 +198,8 @@ void sl_onnx_affine_grid(sl_onnx_call *c) {
         places *=
             size.items[2 + d] > 0 && size.items[2 + d] < 1 << 20 ? size.items[2 + d] : 1 << 20;
         if (places > 1 << 26 || size.items[2 + d] < 1) {
-            sl_onnx_refuse(c, "a grid of dims %s", sl_onnx_list(c, size.items, size.count));
+            sl_onnx_refuse(c, "a grid of size %s is not supported",
+                           sl_onnx_list(c, size.items, size.count));
             return;
         }
     }

@@ -1,14 +1,14 @@
-/* scope.c - Which value a name of a model stands for. */
+/* scope.c - Resolves the names of a model to values. */
 #include "frontend/onnx/importer.h"
 #include <string.h>
 
 struct sl_onnx_scope {
     sl_onnx_importer *im;
-    sl_onnx_scope *outer;             /* whose names are seen too; NULL of models and functions */
-    const sl_onnx_call *caller;       /* of a function */
-    const sl_onnx_function *function; /* NULL of what is none */
+    sl_onnx_scope *outer;             /* the enclosing scope; NULL for models and functions */
+    const sl_onnx_call *caller;       /* only for a function */
+    const sl_onnx_function *function; /* NULL if it is not a function */
     sl_graph *graph;
-    sl_onnx_value **slots; /* a table with gaps */
+    sl_onnx_value **slots; /* open-addressed hash table */
     uint32_t count, capacity;
 };
 
@@ -20,7 +20,7 @@ static uint32_t hash(const char *name) {
     return sum;
 }
 
-/* Where the name is, or would be. */
+/* The slot that holds the name, or where it belongs. */
 static sl_onnx_value **slot_of(sl_onnx_value **slots, uint32_t capacity, const char *name) {
     uint32_t at = hash(name) & (capacity - 1);
     while (slots[at] && strcmp(slots[at]->name, name) != 0) at = (at + 1) & (capacity - 1);

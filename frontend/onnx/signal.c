@@ -10,7 +10,7 @@ static sl_value join(sl_onnx_call *c, sl_value a, sl_value b, int axis) {
     return out;
 }
 
-/* x with its dims in the order of perm, and back. */
+/* Moves an axis to the second-to-last position, or back. */
 static sl_value last_but(sl_onnx_call *c, sl_value x, uint32_t axis, bool back) {
     const uint32_t rank = sl_onnx_type(c, x).shape.rank;
     sl_dims perm = {.rank = rank};
@@ -26,12 +26,12 @@ static sl_value last_but(sl_onnx_call *c, sl_value x, uint32_t axis, bool back) 
     return sl_onnx_transpose(c, x, &perm);
 }
 
-/* The transform of x[..,N,1 or 2] over N, as [..,K,2]; K is N, or N / 2 + 1 where half. */
+/* The transform of x[..,N,1 or 2] over N, as [..,K,2]; K is N, or N / 2 + 1 if `half`. */
 static sl_value transform(sl_onnx_call *c, sl_value x, bool inverse, bool half) {
     const sl_type type = sl_onnx_type(c, x);
     const uint32_t rank = type.shape.rank;
     sl_dims flat = type.shape;
-    if (rank < 2) return x; /* after a mistake */
+    if (rank < 2) return x; /* after an error */
     const int64_t count = flat.dims[rank - 2];
     flat.rank = rank - 1;
     const sl_value re = sl_onnx_reshape(c, sl_onnx_slice(c, x, rank - 1, 0, 1), &flat);
@@ -49,7 +49,7 @@ static sl_value transform(sl_onnx_call *c, sl_value x, bool inverse, bool half) 
     return join(c, sl_onnx_reshape(c, real, &apart), sl_onnx_reshape(c, imaginary, &apart), -1);
 }
 
-/* Zeros behind, or fewer elements, so that an axis has so many. */
+/* Pads with zeros at the end, or truncates, so that an axis has this length. */
 static sl_value fit_length(sl_onnx_call *c, sl_value x, uint32_t axis, int64_t length) {
     const sl_type type = sl_onnx_type(c, x);
     int64_t before[SL_MAX_RANK] = {0}, after[SL_MAX_RANK] = {0};
@@ -61,7 +61,7 @@ static sl_value fit_length(sl_onnx_call *c, sl_value x, uint32_t axis, int64_t l
                          sl_onnx_list(c, after, type.shape.rank));
 }
 
-/* The axis is an attribute in opset 17 and an input from 20 on. */
+/* The axis is an attribute in opset 17 and an input from opset 20 on. */
 void sl_onnx_dft(sl_onnx_call *c) {
     const sl_type type = sl_onnx_in_type(c, 0);
     const uint32_t rank = type.shape.rank;
@@ -73,9 +73,10 @@ void sl_onnx_dft(sl_onnx_call *c) {
         sl_onnx_wrong(c, "%u dims and axis %u; the last dim must be 1 or 2", rank, axis);
         return;
     }
-    if (half && inverse) sl_onnx_refuse(c, "an inverse transform of a one-sided spectrum");
+    if (half && inverse)
+        sl_onnx_refuse(c, "the inverse transform of a one-sided spectrum is not supported");
     const int64_t length = sl_onnx_integer_in(c, 1, type.shape.dims[axis]);
-    /* In f64: what cancels must, and not leave the rounding of what it consists of. */
+    /* In f64, so that terms that cancel leave no rounding error. */
     const sl_value wide = sl_onnx_cast(c, sl_onnx_in(c, 0), SL_DTYPE_f64);
     const sl_value x = fit_length(c, wide, axis, length);
     const sl_value y = transform(c, last_but(c, x, axis, false), inverse, half);
@@ -90,13 +91,13 @@ void sl_onnx_stft(sl_onnx_call *c) {
     if (sl_onnx_has(c, 2)) length = sl_onnx_in_type(c, 2).shape.dims[0];
     if (sl_onnx_failed(c)) return;
     if (type.shape.rank != 3 || step < 1 || length < 1 || length > type.shape.dims[1]) {
-        sl_onnx_wrong(c, "%u dims, frames of %lld every %lld", type.shape.rank, (long long)length,
-                      (long long)step);
+        sl_onnx_wrong(c, "an input of %u dims with frames of %lld every %lld is invalid",
+                      type.shape.rank, (long long)length, (long long)step);
         return;
     }
     const int64_t frames = (type.shape.dims[1] - length) / step + 1;
     if (frames > LARGEST / length) {
-        sl_onnx_refuse(c, "%lld frames", (long long)frames);
+        sl_onnx_refuse(c, "%lld frames are too many", (long long)frames);
         return;
     }
     int64_t *at = sl_onnx_memory(c, (size_t)(frames * length), sizeof *at);

@@ -1,4 +1,4 @@
-/* table.c - The ops of ONNX by name. */
+/* table.c - Table of the ONNX ops by name. */
 #include "frontend/onnx/families.h"
 #include <string.h>
 

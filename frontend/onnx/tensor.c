@@ -1,14 +1,14 @@
-/* tensor.c - The elements of TensorProto. */
+/* tensor.c - Decoding the elements of a TensorProto. */
 #include "frontend/onnx/model.h"
 #include <string.h>
 
-/* By number in TensorProto.DataType. */
+/* Indexed by TensorProto.DataType. */
 static const struct {
     const char *name;
     int32_t dtype;         /* sl_dtype, or -1 */
-    uint32_t field;        /* where elements lie when not raw */
-    sl_wire_kind kind;     /* how a number lies there */
-    uint32_t stored_bytes; /* of a number there that are kept */
+    uint32_t field;        /* field of the elements if they are not raw */
+    sl_wire_kind kind;     /* encoding of a number in it */
+    uint32_t stored_bytes; /* bytes of such a number that are kept */
 } types[] = {[1] = {"float", SL_DTYPE_f32, 4, SL_WIRE_32, 4},
              [2] = {"uint8", SL_DTYPE_u8, 5, SL_WIRE_VARINT, 1},
              [3] = {"int8", SL_DTYPE_i8, 5, SL_WIRE_VARINT, 1},
@@ -53,8 +53,8 @@ int32_t sl_onnx_type_number(sl_dtype dtype) {
 static sl_status make_type(const sl_onnx_tensor *tensor, sl_type *out, sl_error *err) {
     *out = (sl_type){0};
     if (!sl_onnx_type_find(tensor->data_type, &out->dtype))
-        return sl_fail(err, SL_UNSUPPORTED, "tensor '%s': elements of type %s (%d)", tensor->name,
-                       sl_onnx_type_name(tensor->data_type), tensor->data_type);
+        return sl_fail(err, SL_UNSUPPORTED, "tensor '%s': element type %s (%d) is not supported",
+                       tensor->name, sl_onnx_type_name(tensor->data_type), tensor->data_type);
     if (tensor->dims.count > SL_MAX_RANK)
         return sl_fail(err, SL_UNSUPPORTED, "tensor '%s': %u dims, at most %d are supported",
                        tensor->name, tensor->dims.count, SL_MAX_RANK);
@@ -63,7 +63,7 @@ static sl_status make_type(const sl_onnx_tensor *tensor, sl_type *out, sl_error 
     return sl_type_check_shape(out, tensor->name, err);
 }
 
-/* Raw data is little endian, as all machines this runs on.  Bools are made 0 or 1. */
+/* Raw data is little-endian, like all supported machines.  Bools are normalised to 0 or 1. */
 static void copy_raw(const sl_wire *raw, const sl_type *type, unsigned char *out) {
     const uint64_t bytes = sl_type_bytes(type);
     if (bytes) memcpy(out, raw->at, bytes);
@@ -90,11 +90,11 @@ static sl_status copy_numbers(const sl_onnx_tensor *tensor, const sl_type *type,
         if (count < wanted) memcpy(out + count * each, &value, each);
     }
     if (numbers.packed.broken || numbers.message.broken)
-        return sl_fail(err, SL_FORMAT, "tensor '%s': its data is broken", tensor->name);
+        return sl_fail(err, SL_FORMAT, "tensor '%s': its data is malformed", tensor->name);
     return count == wanted ? SL_OK : wrong_size(tensor, type, count, "numbers", err);
 }
 
-/* The last field of raw data; false when there is none. */
+/* The last raw_data field; false if there is none. */
 static bool find_raw(sl_wire message, sl_wire *out) {
     sl_wire_field field;
     bool found = false;
@@ -110,7 +110,7 @@ sl_status sl_onnx_tensor_decode(const sl_onnx_tensor *tensor, sl_arena *arena, s
                                 void **out_data, sl_error *err) {
     if (tensor->external)
         return sl_fail(err, SL_UNSUPPORTED,
-                       "tensor '%s': its data lies in another file; save the model as one file",
+                       "tensor '%s': its data is in another file; save the model as one file",
                        tensor->name);
     SL_TRY(make_type(tensor, out_type, err));
     const uint64_t bytes = sl_type_bytes(out_type);
@@ -118,8 +118,8 @@ sl_status sl_onnx_tensor_decode(const sl_onnx_tensor *tensor, sl_arena *arena, s
     const bool has_raw = find_raw(tensor->message, &raw);
     if (has_raw && sl_wire_bytes(&raw) != bytes)
         return wrong_size(tensor, out_type, sl_wire_bytes(&raw), "bytes", err);
-    /* A number takes at least one byte of the message: nothing is allocated for what is not there.
-     */
+    /* A number takes at least one byte of the message, so a truncated message cannot cause a large
+     * allocation. */
     if (!has_raw && (uint64_t)sl_type_slots(out_type) > sl_wire_bytes(&tensor->message))
         return wrong_size(tensor, out_type, 0, "numbers", err);
     unsigned char *data = sl_arena_alloc(arena, bytes + 1, 64);

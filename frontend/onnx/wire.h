@@ -14,27 +14,27 @@
 
 typedef struct {
     const uint8_t *at, *end;
-    const char *broken; /* what is wrong with it; NULL while nothing is */
+    const char *broken; /* what is wrong with the message; NULL if nothing is */
 } sl_wire;
 
 typedef enum { SL_WIRE_VARINT = 0, SL_WIRE_64 = 1, SL_WIRE_BYTES = 2, SL_WIRE_32 = 5 } sl_wire_kind;
 typedef struct {
     uint32_t number;
     sl_wire_kind kind;
-    uint64_t value; /* of all kinds but bytes */
-    sl_wire bytes;  /* of bytes */
+    uint64_t value; /* for all kinds except bytes */
+    sl_wire bytes;  /* for kind bytes */
 } sl_wire_field;
 
-/* False at the end and when the message is broken. */
+/* False at the end or if the message is broken. */
 bool sl_wire_next(sl_wire *wire, sl_wire_field *out);
-/* How many fields have that number; the cursor stays where it is. */
+/* The number of fields with that number; does not move the cursor. */
 uint32_t sl_wire_count(sl_wire wire, uint32_t number);
 static inline size_t sl_wire_bytes(const sl_wire *wire) {
     return (size_t)(wire->end - wire->at);
 }
 
-/* Repeated numbers, packed or not: calls of sl_wire_number give one after another, of a field of
- * the given number in message.  kind is that of a single number. */
+/* Repeated numbers, packed or not: sl_wire_number returns one after another from the fields with
+ * the given number.  kind is that of a single number. */
 typedef struct {
     sl_wire message, packed;
     uint32_t number;

@@ -6,8 +6,9 @@
 void __tsan_read_range(void *address, unsigned long bytes);
 void __tsan_write_range(void *address, unsigned long bytes);
 
-/* Two steps are compared when different members announce them, which depends on one digit of their
- * numbers, another one in each run: after a few runs every pair has been. */
+/* A race between two steps is only detected if different members announce them.  The member is one
+ * base-`members` digit of the step's number, a different digit in each run, so that after a few
+ * runs every pair of steps has had different members. */
 enum { DIGITS = 6 };
 
 static uint32_t announcer_of(const sl_cpu_executable *exe, uint32_t step) {
@@ -18,7 +19,7 @@ static uint32_t announcer_of(const sl_cpu_executable *exe, uint32_t step) {
 
 typedef void announce_fn(void *address, unsigned long bytes);
 
-/* What nobody ever writes cannot race. */
+/* Memory that is never written cannot race. */
 static bool is_shared(const sl_buffer *buffer) {
     return buffer->kind == SL_BUFFER_INPUT || buffer->kind == SL_BUFFER_STATE ||
            buffer->kind == SL_BUFFER_OUTPUT || buffer->kind == SL_BUFFER_TEMP;
@@ -35,7 +36,8 @@ uint32_t sl_cpu_announcers(const sl_cpu_executable *exe) {
     return sl_team_size(exe->device->team);
 }
 
-/* Who waits here claims no other share, so each member gets one. */
+/* A barrier.  A member that waits here claims no other share, so each member announces exactly
+ * one. */
 static void meet(sl_cpu_executable *exe) {
     atomic_fetch_add(&exe->announced, 1);
     while (atomic_load(&exe->announced) < sl_cpu_announcers(exe)) sched_yield();
@@ -53,5 +55,5 @@ void sl_cpu_announce(sl_cpu_executable *exe, const sl_cpu_phase *phase, uint32_t
     if (!phase->serial) meet(exe);
 }
 #else
-typedef int announces_nothing; /* a file holds something */
+typedef int announces_nothing; /* ISO C does not allow an empty file */
 #endif

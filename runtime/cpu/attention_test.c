@@ -1,6 +1,6 @@
-/* attention_test.c - Kernels of attention over given keys and values, rotary positions,
- * recurrences, blocks and random numbers, of every instruction set, against the plain meaning of
- * their ops: on the fixtures' operands and on random ragged ones. */
+/* attention_test.c - Kernels of attention without a cache, RoPE, recurrences, fused blocks and
+ * random numbers, for every instruction set, against the evaluator: on the operands of fixtures and
+ * on random ragged ones. */
 #include "tests/support/list_case.h"
 #include "tests/support/rounds.h"
 #include <stdio.h>
@@ -57,7 +57,7 @@ static void normal_input(list_case *c, sl_type type) {
     random_input(c, type, -1, 1);
 }
 
-/* What broadcasts to [B,H,S,T]. */
+/* A shape that broadcasts to [B,H,S,T]. */
 static sl_type mask_type(sl_dtype dtype, const int64_t dims[4]) {
     sl_type type = {.dtype = dtype, .shape = {.rank = (uint32_t)between(0, 4)}};
     for (uint32_t d = 0; d < type.shape.rank; d++)
@@ -69,7 +69,7 @@ typedef struct {
     int64_t batch, heads, group, queries, keys, key_dim, value_dim;
 } extents;
 
-/* q, k, v, perhaps dout, a mask and sinks. */
+/* q, k, v, dout for the gradient, and sometimes a mask and sinks. */
 static void attention_case(list_case *c, bool backward, const extents *e, sl_dtype dtype) {
     char attrs[200];
     const uint32_t mask = next() % 5, sinks = next() % 2;
@@ -88,7 +88,8 @@ static void attention_case(list_case *c, bool backward, const extents *e, sl_dty
     if (mask == 3) normal_input(c, mask_type(SL_DTYPE_bool, scores));
     if (mask == 4) normal_input(c, mask_type(dtype, scores));
     if (sinks) normal_input(c, sl_type_make(dtype, 1, heads));
-    c->unit = backward; /* weights change by differences of products of dout and v */
+    /* Gradients are differences of products of dout and v, so errors are absolute. */
+    c->unit = backward;
     if (backward && next() % 2) c->outputs += sinks + (mask == 4);
 }
 
@@ -128,7 +129,7 @@ static void test_attention_backward(void **state) {
     }
 }
 
-/* Masked so that nothing is left, with scores of -inf, and with a NaN. */
+/* All positions masked, scores of -inf, and a NaN. */
 static void test_odd_scores(void **state) {
     (void)state;
     const double strange[] = {-INFINITY, NAN, 30, -300};
@@ -152,7 +153,7 @@ static void test_odd_scores(void **state) {
         }
 }
 
-/* ---- rotary positions ---- */
+/* ---- RoPE ---- */
 
 static void test_rope(void **state) {
     (void)state;
@@ -241,7 +242,7 @@ static void test_recurrences(void **state) {
 
         const int64_t key_heads = between(1, 3), heads = key_heads * between(1, 3);
         const int64_t size = between(1, 40), width = between(1, 40);
-        const double unit = 1 / sqrt((double)size); /* keys no longer than 1 */
+        const double unit = 1 / sqrt((double)size); /* keys of norm at most 1 */
         case_open(&c, "gated_delta_net", round % 3 ? "" : "scale = 0.5");
         normal_input(&c, sl_type_make(dtype, 4, b, s, key_heads, size));
         random_input(&c, sl_type_make(dtype, 4, b, s, key_heads, size), -unit, unit);
@@ -254,7 +255,7 @@ static void test_recurrences(void **state) {
     }
 }
 
-/* ---- blocks ---- */
+/* ---- fused blocks ---- */
 
 static void test_small_blocks(void **state) {
     (void)state;
@@ -276,7 +277,7 @@ static void test_small_blocks(void **state) {
         case_check(&c, TOLERANCE);
         case_close(&c);
 
-        case_open(&c, round % 2 ? "fused_residual_ln" : "fused_residual_rms_norm", "eps = 1e-5");
+        case_open(&c, round % 2 ? "fused_residual_ln" : "add_rms_norm", "eps = 1e-5");
         for (int i = 0; i < 2; i++) random_input(&c, sl_type_make(dtype, 2, rows, cols), -1, 3);
         for (int i = 0; i < 2 + round % 3 % 2; i++) normal_input(&c, sl_type_make(dtype, 1, cols));
         case_check(&c, TOLERANCE);
@@ -284,7 +285,7 @@ static void test_small_blocks(void **state) {
     }
 }
 
-/* Rows that hardly differ from their mean. */
+/* Rows that differ little from their mean. */
 static void means_are_taken_off_whole(void **state) {
     (void)state;
     for (int64_t cols = 2; cols < 40; cols++) {
@@ -299,7 +300,7 @@ static void means_are_taken_off_whole(void **state) {
     }
 }
 
-/* The weights of both layers, small enough for scores of ordinary size. */
+/* The weights of both layers, scaled so that scores have ordinary sizes. */
 static void weight(list_case *c, sl_dtype dtype, int64_t rows, int64_t cols) {
     const double size = 1 / sqrt((double)rows);
     random_input(c, sl_type_make(dtype, 2, rows, cols), -size, size);
@@ -398,7 +399,7 @@ static void test_sample(void **state) {
         case_input(&c, case_type("u32[2]"), (double[]){1, 2});
         assert_int_equal(case_infer(&c), SL_OK);
         assert_int_equal(case_run_kernel(&c, case_isas[isa], 1, false, outs), SL_INVALID);
-        assert_string_equal(c.err.message, "sample: logits of row 1 have no finite largest");
+        assert_string_equal(c.err.message, "sample: the largest logit of row 1 is not finite");
         free(outs[0]);
         case_close(&c);
     }

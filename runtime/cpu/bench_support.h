@@ -1,9 +1,10 @@
-/* bench_support.h - What benchmarks of kernels share: weights no cache holds, the time of a call on
- * one core, and the line that sets it beside its floor.
+/* bench_support.h - Shared by the kernel benchmarks: weights that fit in no cache, the time of a
+ * call on one core, and the output line that compares it with its floor.
  *
- * Time is that of the calling thread, so that other work on the machine takes little away; floors
- * are measured in the same way and in the same run, by the loops of the same instruction set.  The
- * floor of a call is the larger of reading its bytes and computing its operations. */
+ * Time is the CPU time of the calling thread, so that other processes have little influence.
+ * Floors are measured in the same way and in the same run, by the loops of the same instruction
+ * set.  The floor of a call is the larger of the times to read its bytes and to compute its
+ * operations. */
 #ifndef SL_RUNTIME_CPU_BENCH_SUPPORT_H
 #define SL_RUNTIME_CPU_BENCH_SUPPORT_H
 #include "core/codec.h"
@@ -19,15 +20,15 @@ static const char *const bench_isas[] = {SL_ISA_NAMES};
 enum { BENCH_ISAS = sizeof bench_isas / sizeof bench_isas[0] };
 static const size_t BENCH_BLOCK_BYTES = (size_t)512 << 20;
 
-/* Seconds that this thread has run. */
+/* CPU seconds of this thread. */
 static inline double bench_clock(void) {
     struct timespec now;
     (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* BENCH_BLOCK_BYTES in huge pages; bytes that make ordinary weights of every type: floats near 0.5,
- * small scales.  Ends the program when there is no memory; never released. */
+/* BENCH_BLOCK_BYTES in huge pages, filled with bytes that are ordinary weights in every type:
+ * floats near 0.5, small scales.  Exits if there is no memory; never freed. */
 static inline uint8_t *bench_block(void) {
     uint8_t *block =
         mmap(NULL, BENCH_BLOCK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -41,7 +42,7 @@ static inline uint8_t *bench_block(void) {
     return block;
 }
 
-/* Zeroed memory of any size; ends the program when there is none. */
+/* Zeroed memory; exits if there is none. */
 static inline void *bench_room(size_t bytes) {
     void *room = aligned_alloc(64, (bytes + 64) / 64 * 64);
     if (!room) {
@@ -58,7 +59,7 @@ static inline float *bench_floats(int64_t count) {
     return x;
 }
 
-/* The same as a8. */
+/* The same, quantised to a8. */
 static inline void *bench_rows(int64_t rows, int64_t cols) {
     const sl_type type = sl_type_make(SL_DTYPE_a8, 2, rows, cols);
     float *x = bench_floats(rows * cols);
@@ -86,7 +87,7 @@ static inline double bench_compute_rate(sl_compute_loop *loop) {
     return best;
 }
 
-/* Passes of 64 MB: far more than a cache holds, short enough to find an undisturbed one. */
+/* Passes of 64 MB: far larger than a cache, short enough that some are undisturbed. */
 static inline bench_floors bench_measure(const sl_kernel_set *set, const uint8_t *block) {
     enum { CHUNK_BYTES = 4 * 64 * 31739 /* as in floors.c */, CHUNKS = 8, ROUNDS = 4 };
     bench_floors floors = {.f32_operations = bench_compute_rate(set->fma),
@@ -107,10 +108,10 @@ static inline bench_floors bench_measure(const sl_kernel_set *set, const uint8_t
     return floors;
 }
 
-/* Before each call: fresh weights, requests. */
+/* Runs before each call, for fresh weights or requests. */
 typedef void bench_prepare(void *ctx, uint64_t call);
 
-/* Seconds of one call over all items; the best of several.  A call that fails ends the program. */
+/* Seconds of one call over all items, the best of several.  Exits if a call fails. */
 static inline double bench_call(const sl_kernel *kernel, const void *args, bench_prepare *prepare,
                                 void *ctx) {
     const double least_seconds = 0.1;
@@ -128,13 +129,13 @@ static inline double bench_call(const sl_kernel *kernel, const void *args, bench
             exit(1);
         }
         const double seconds = bench_clock() - begin;
-        if (n > 0 && seconds < best) best = seconds; /* the first one touches memory */
+        if (n > 0 && seconds < best) best = seconds; /* the first call only touches the memory */
     }
     free(scratch);
     return best;
 }
 
-/* What a call has to do. */
+/* The work of a call. */
 typedef struct {
     const char *isa, *name, *type;
     int64_t tokens;

@@ -1,5 +1,5 @@
-/* bodies.c - Bodies of steps: programs with memory of their own, which run one step after another
- * on the thread that runs the step. */
+/* bodies.c - Bodies of steps: programs with their own memory, whose steps run sequentially on the
+ * thread that runs the enclosing step. */
 #include "runtime/arguments.h"
 #include "runtime/cpu/executable.h"
 
@@ -13,7 +13,7 @@ static void bind_input(sl_body *body, uint32_t input, const void *data) {
     sl_cpu_executable *exe = executable_of(body);
     void **bound = &exe->binding.data[exe->inputs[input]];
     if (*bound == data) return;
-    *bound = (void *)(uintptr_t)data; /* no step writes to an input */
+    *bound = (void *)(uintptr_t)data; /* const is cast away; no step writes to an input */
     for (uint32_t p = exe->first_patch[input]; p < exe->first_patch[input + 1]; p++)
         exe->patches[p].view->data = (char *)*bound + exe->patches[p].offset_bytes;
 }
@@ -54,8 +54,8 @@ static uint32_t count_inputs(const sl_program *program) {
     return count;
 }
 
-/* Which arguments an input goes to, so that binding one touches no others.  With no array they are
- * only counted. */
+/* Finds the step arguments that an input is bound to, so that binding it updates only these.
+ * Without an array they are only counted. */
 static uint32_t find_patches(sl_cpu_executable *exe, uint32_t input, uint32_t first) {
     const sl_program *program = exe->binding.program;
     for (uint32_t s = 0; s < program->step_count; s++)

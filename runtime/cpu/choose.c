@@ -1,6 +1,6 @@
-/* The vocabulary is large and few of its tokens matter: logits are looked at in blocks, whose
- * largest say where the best tokens are, and only those become candidates.  Nothing is sorted:
- * where an order matters the candidate at its place is selected. */
+/* Sampling.  The vocabulary is large and few of its tokens matter: the maximum of each block of
+ * logits tells which blocks contain likely tokens, and only those tokens become candidates.
+ * Nothing is sorted; ranks are found by selection (quickselect). */
 #include "runtime/cpu/choose.h"
 #include "runtime/cpu/kernels/vmath.h"
 
@@ -16,9 +16,9 @@ uint32_t sl_choose_candidates(uint32_t vocab) {
 typedef struct {
     const float *logits;
     uint32_t vocab, blocks;
-    float temperature, best;  /* the best score: logit by temperature */
-    sl_candidate *candidates; /* tokens with their weights, relative to the best */
-    sl_candidate *maxima;     /* [blocks]: the largest logit and the number of each block */
+    float temperature, best;  /* best: the largest logit / temperature */
+    sl_candidate *candidates; /* tokens and their weights relative to the best */
+    sl_candidate *maxima;     /* [blocks]: the largest logit and the index of each block */
 } sampler;
 
 static uint32_t block_end(const sampler *s, uint32_t block) {
@@ -28,7 +28,7 @@ static uint32_t block_end(const sampler *s, uint32_t block) {
 
 /* ---- greedy ---- */
 
-/* The first of the largest; the first token where none is a number. */
+/* argmax, the first on ties; token 0 if all logits are NaN. */
 static int32_t greedy(const float *logits, uint32_t vocab) {
     enum { STRETCH = 4096 };
     float best = -INFINITY;
@@ -43,7 +43,7 @@ static int32_t greedy(const float *logits, uint32_t vocab) {
 
 /* ---- selecting candidates ---- */
 
-/* Logits may differ where weights do not.  (Among blocks, equals stand in any order.) */
+/* Weights may be equal (rounded) where logits are not.  For blocks, ties are in any order. */
 static bool is_better(const float *logits, sl_candidate x, sl_candidate y) {
     if (x.score != y.score) return x.score > y.score;
     const float a = logits[x.token], b = logits[y.token];
@@ -56,7 +56,8 @@ static void swap(sl_candidate *a, sl_candidate *b) {
     *b = held;
 }
 
-/* Puts one of c[low, high) in its place and the better ones before it; returns the place. */
+/* Quickselect partition: moves one of c[low, high) to its rank and the better ones before it;
+ * returns the rank. */
 static uint32_t partition(const float *logits, sl_candidate *c, uint32_t low, uint32_t high) {
     swap(&c[low], &c[low + (high - low) / 2]);
     const sl_candidate pivot = c[low];
@@ -67,7 +68,7 @@ static uint32_t partition(const float *logits, sl_candidate *c, uint32_t low, ui
     return split;
 }
 
-/* Reorders so that the first keep entries are the best ones. */
+/* Reorders so that the first `keep` entries are the best ones. */
 static void select_best(const float *logits, sl_candidate *c, uint32_t count, uint32_t keep) {
     uint32_t low = 0, high = count;
     while (high - low > 1) {
@@ -86,8 +87,8 @@ static double mass_of(const sl_candidate *c, uint32_t count) {
     return sum;
 }
 
-/* How many of the best together weigh `mass`, at least one; they come first, the least of them
- * last. */
+/* Reorders so that the best entries with a total weight of at least `mass` come first, the worst of
+ * them last; returns how many, at least one. */
 static uint32_t select_mass(const float *logits, sl_candidate *c, uint32_t count, double mass) {
     uint32_t low = 0, high = count;
     while (high - low > 1) {
@@ -104,7 +105,7 @@ static uint32_t select_mass(const float *logits, sl_candidate *c, uint32_t count
     return high;
 }
 
-/* ---- the vocabulary ---- */
+/* ---- weights of the vocabulary ---- */
 
 static void find_maxima(sampler *s) {
     float most = -INFINITY;
@@ -116,7 +117,7 @@ static void find_maxima(sampler *s) {
     s->best = most / s->temperature;
 }
 
-/* e^(score - best) of a block's tokens, 0 where there is no number; returns their sum. */
+/* e^(score - best) of a block's tokens, 0 for NaN; returns their sum. */
 static float weigh_block(const sampler *s, uint32_t block, float *weights) {
     const uint32_t start = block * BLOCK, n = block_end(s, block) - start;
     memset(weights, 0, BLOCK * sizeof *weights);
@@ -127,7 +128,7 @@ static float weigh_block(const sampler *s, uint32_t block, float *weights) {
     return vtotal(weights, BLOCK);
 }
 
-/* The sum of all weights; out_sums may be NULL. */
+/* The sum of all weights; out_sums, unless NULL, gets the sums of the blocks. */
 static double weigh_all(const sampler *s, sl_candidate *out_sums) {
     double sum = 0;
     for (uint32_t b = 0; b < s->blocks; b++) {
@@ -139,7 +140,7 @@ static double weigh_all(const sampler *s, sl_candidate *out_sums) {
     return sum;
 }
 
-/* Makes candidates of the tokens whose logit is at least `least`, with their weights. */
+/* Collects the tokens whose logit is at least `least`, with their weights, as candidates. */
 static uint32_t gather(const sampler *s, float least) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < s->blocks; i++) {
@@ -154,15 +155,16 @@ static uint32_t gather(const sampler *s, float least) {
     return count;
 }
 
-/* A logit whose weight is at most the one given, allowing for what rounding did to either. */
+/* A lower bound of the logits that have this weight, allowing for rounding of both. */
 static float logit_of_weight(const sampler *s, double weight) {
     const double score = (double)s->best + log(weight);
     return (float)((score - 1e-5 * (1 + fabs(score))) * (double)s->temperature);
 }
 
-/* ---- the filters ---- */
+/* ---- filters ---- */
 
-/* The k best blocks have k tokens that are no worse than the worst of these blocks' largest. */
+/* The k blocks with the largest maxima contain at least k tokens that are no worse than the
+ * smallest of these maxima. */
 static uint32_t keep_top_k(const sampler *s, uint32_t k) {
     float least = -INFINITY;
     if (k < s->blocks) {
@@ -170,7 +172,7 @@ static uint32_t keep_top_k(const sampler *s, uint32_t k) {
         least = s->maxima[0].score;
         for (uint32_t i = 1; i < k; i++)
             least = s->maxima[i].score < least ? s->maxima[i].score : least;
-        /* Scores, and so weights, may be equal where logits are not. */
+        /* Scores, and so weights, may be equal (rounded) where logits are not. */
         const double weight = exp((double)least / (double)s->temperature - (double)s->best);
         least = weight > 0 ? fminf(least, logit_of_weight(s, weight)) : -INFINITY;
     }
@@ -179,7 +181,7 @@ static uint32_t keep_top_k(const sampler *s, uint32_t k) {
     return count < k ? count : k;
 }
 
-/* So many of the best that they hold all but (1 - p) of the weight of all tokens. */
+/* The fewest best tokens with a share of at least p of the total weight. */
 static uint32_t keep_top_p(const sampler *s, double p) {
     const double mass = p * weigh_all(s, NULL);
     uint32_t count;
@@ -200,7 +202,7 @@ static uint32_t keep_min_p(sl_candidate *c, uint32_t count, float min_p) {
     return kept;
 }
 
-/* The candidates that pass; the best always does. */
+/* Number of candidates that pass the filters; the best one always does. */
 static uint32_t filter(const sampler *s, const sl_choice *chosen) {
     const bool top_k =
         chosen->top_k && chosen->top_k<s->vocab, top_p = chosen->top_p> 0 && chosen->top_p < 1;
@@ -218,9 +220,9 @@ static uint32_t filter(const sampler *s, const sl_choice *chosen) {
     return chosen->min_p > 0 ? keep_min_p(s->candidates, count, fminf(chosen->min_p, 1)) : count;
 }
 
-/* ---- drawing ---- */
+/* ---- inverse-CDF sampling ---- */
 
-/* Among all tokens, in their order. */
+/* Samples from all tokens, in order of their ids. */
 static int32_t draw_any(const sampler *s, double share) {
     double left = share * weigh_all(s, s->maxima);
     uint32_t block = 0;

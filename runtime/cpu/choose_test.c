@@ -1,4 +1,4 @@
-/* choose_test.c - Tokens that go on, and tokens that are chosen, against their plain meaning. */
+/* choose_test.c - resume and choose against the evaluator. */
 #include "core/choose.h"
 #include "tests/support/op_case.h"
 
@@ -10,7 +10,7 @@ typedef struct {
         { TEMPERATURE, TOP_K, TOP_P, MIN_P, 0 }                                                    \
     }
 
-/* How rows are chosen, in turn. */
+/* Sampling parameters, used by the rows in turn. */
 static const choice choices[] = {
     CHOICE(0, 0, 0, 0),        CHOICE(1, 0, 0, 0),      CHOICE(0.7, 0, 1, 0),
     CHOICE(1, 1, 0, 0),        CHOICE(1, 3, 0, 0),      CHOICE(0.5, 40, 0, 0),
@@ -21,7 +21,7 @@ static const choice choices[] = {
 };
 enum { CHOICES = sizeof choices / sizeof choices[0] };
 
-/* Rows of the choices; each has a slot of its own. */
+/* One row per set of parameters; each has its own slot. */
 static op_case choose_case(int64_t vocab, double low, double high) {
     op_case c = case_of(SL_OP_choose, NULL, 0);
     (void)input(&c, f32(2, CHOICES, vocab, 0, 0), low, high);
@@ -48,7 +48,7 @@ static void test_choose(void **state) {
     }
 }
 
-/* Many logits are equal: the first of them come first. */
+/* Many logits are equal: ties go to the lower id. */
 static void test_choose_equals(void **state) {
     (void)state;
     for (int v = 0; v < VOCABULARIES; v++) {
@@ -59,14 +59,14 @@ static void test_choose_equals(void **state) {
     }
 }
 
-/* So many are alike that none can be set apart: all of them have to be looked at. */
+/* So many logits are equal that no filter can narrow them down. */
 static void test_choose_flat(void **state) {
     (void)state;
     op_case c = choose_case(9001, 0, 0.25);
     check(&c);
 }
 
-/* The ends of the draw: the first, and the last that weighs anything. */
+/* The ends of the range of `share`: the first token, and the last with a nonzero weight. */
 static void test_choose_ends(void **state) {
     (void)state;
     for (int last = 0; last < 2; last++) {

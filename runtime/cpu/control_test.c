@@ -12,9 +12,9 @@
 
 #include <cmocka.h>
 
-/* ---- ops that the tests need, as custom ops ---- */
+/* ---- custom ops for the tests ---- */
 
-/* less: one bool, whether input 0 is less than input 1; both of one f32. */
+/* less: whether input 0 is less than input 1, both one f32; the result is one bool. */
 static sl_status less_shape(void *ctx, const sl_custom_call *call, sl_tensor_type *outputs,
                             sl_error *err) {
     (void)ctx;
@@ -41,7 +41,7 @@ static sl_status less_kernel(void *ctx, const sl_custom_call *call, const void *
     return SL_OK;
 }
 
-/* scaled: x times the number in attrs, and how many elements it has; counts its calls in ctx. */
+/* scaled: x times the number in attrs, and the number of elements; counts its calls in ctx. */
 static sl_status scaled_shape(void *ctx, const sl_custom_call *call, sl_tensor_type *outputs,
                               sl_error *err) {
     (void)ctx, (void)err;
@@ -161,8 +161,7 @@ static const char *const devices[] = {"cpu", "ref", "cuda"};
 static bool has_cuda;
 #define FOR_DEVICES(D) for (int D = 0; D < (has_cuda ? 3 : 2); D++)
 
-/* The emulated driver, which then is the one of that name; or the machine's own where SLUICE_CUDA
- * says "device". */
+/* The emulated driver, unless SLUICE_CUDA is "device": then the machine's own. */
 static int find_cuda(void **state) {
     (void)state;
     const char *which = getenv("SLUICE_CUDA"), *emulator = getenv("SLUICE_CUDA_EMULATOR");
@@ -204,7 +203,7 @@ static void test_if(void **state) {
 
 /* ---- while ---- */
 
-/* Newton's square root; how many steps it takes depends on the number. */
+/* Newton's square root; the number of iterations depends on the input. */
 static const char newton_text[] =
     "graph \"newton\" { input %x : f32[] input %limit : f32[] constant %one : f32[] = {1} "
     "constant %zero : f32[] = {0} "
@@ -262,7 +261,7 @@ static void test_while(void **state) {
     }
 }
 
-/* Carries that are handed on in another order, and a body that never runs. */
+/* Carries that are passed on in another order, and a body that never runs. */
 static void test_while_swaps(void **state) {
     (void)state;
     const char *text =
@@ -367,7 +366,7 @@ static void test_scan(void **state) {
     }
 }
 
-/* Longer than what is unrolled anywhere. */
+/* Longer than any unrolled loop. */
 static void test_long_scan(void **state) {
     (void)state;
     enum { LENGTH = 300 };
@@ -404,7 +403,7 @@ static void test_long_scan(void **state) {
     }
 }
 
-/* A loop without an end, but for what its body cannot do. */
+/* An endless loop that ends because its body fails. */
 static void test_while_fails(void **state) {
     (void)state;
     const char *text = "graph \"fails\" { input %i : i32[1] input %x : f32[4] "
@@ -466,7 +465,7 @@ static void test_nested(void **state) {
     }
 }
 
-/* Loops that do not depend on each other run at the same time. */
+/* Independent loops run concurrently. */
 static void test_side_by_side(void **state) {
     (void)state;
     char text[8192] = "graph \"side\" { input %x : f32[64,16] ";
@@ -624,7 +623,8 @@ static void test_custom_errors(void **state) {
                        "%y, %n = custom(%x) {name = \"bare\"} output \"y\" = %y }";
     assert_int_equal(sl_graph_read_using(bare, strlen(bare), ops, &graph, &err), SL_OK);
     assert_int_equal(sl_compile(graph, NULL, &compiled, &err), SL_UNSUPPORTED);
-    assert_string_equal(err.message, "my custom: the cpu has no kernel for custom op 'bare'");
+    assert_string_equal(err.message,
+                        "my custom: the cpu device has no kernel for custom op 'bare'");
     const sl_compile_options ref = {.struct_size = sizeof ref, .device = "ref"};
     assert_int_equal(sl_compile(graph, &ref, &compiled, &err), SL_OK);
     const float x[2] = {0};
@@ -646,7 +646,7 @@ static void test_custom_errors(void **state) {
     sl_custom_ops_free(ops);
 }
 
-/* The null device proves bodies too. */
+/* The null device checks bodies too. */
 static void test_null(void **state) {
     (void)state;
     const char *const texts[] = {if_text, scan_text};
@@ -659,7 +659,7 @@ static void test_null(void **state) {
     }
 }
 
-/* Memory of a complex state has room for both parts, on every device. */
+/* The memory of a complex state holds both parts, on every device. */
 static void test_complex_state(void **state) {
     (void)state;
     const char *text = "graph \"c\" { state %s : c64[4096] input %x : f32[1] %1 = neg(%x) "
@@ -677,7 +677,7 @@ static void test_complex_state(void **state) {
     }
 }
 
-/* Kernels that prepare something when they are loaded have it in bodies too. */
+/* Kernels that prepare tables when they are loaded do so in bodies too. */
 static void test_prepared(void **state) {
     (void)state;
     const char *text = "graph \"p\" { input %x : f32[3,12] constant %c : f32[1] = {0} "
@@ -697,7 +697,7 @@ static void test_prepared(void **state) {
     }
 }
 
-/* ---- built by calls ---- */
+/* ---- graphs built through the API ---- */
 
 static sl_graph *doubling(void) {
     sl_graph *body = NULL;

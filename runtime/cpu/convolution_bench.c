@@ -1,7 +1,7 @@
-/* convolution_bench.c - How fast convolutions, norms and pools are on one core, next to what the
- * core could do: the layers that networks are made of.
+/* convolution_bench.c - Speed of convolutions, norms and pools on one core, compared with the
+ * limits of the core, for typical layers of networks.
  *
- *   conv_bench [isa]     the best instruction set unless told */
+ *   conv_bench [isa]     default: the best instruction set */
 #include "compiler/graph.h"
 #include "compiler/ops/semantics.h"
 #include "runtime/arguments.h"
@@ -12,7 +12,7 @@ typedef struct {
     sl_op op;
     const char *attrs;
     sl_type in[3];
-    double operations; /* per element of the result, times `of`; 0: bytes are what counts */
+    double operations; /* per output element, times `of`; 0: limited by memory */
 } row;
 
 #define T(RANK, ...)                                                                               \

@@ -1,5 +1,5 @@
-/* convolution_test.c - Kernels of convolutions and pools against the plain meaning of their ops, on
- * random shapes. */
+/* convolution_test.c - Kernels of convolutions and pools against the evaluator, on random
+ * shapes. */
 #include "tests/support/node_case.h"
 #include "tests/support/rounds.h"
 
@@ -19,7 +19,7 @@ static void random_input(node_case *n, const sl_type *type) {
         node_random(n, type, sl_dtype_infos[type->dtype].name[0] == 'i' ? -100 : 0, 100);
 }
 
-/* A window over 1 to 3 axes that fits. */
+/* A window over 1 to 3 axes that fits into the input. */
 typedef struct {
     uint32_t rank;
     int64_t in[3], kernel[3], stride[3], dilation[3], before[3], after[3];
@@ -95,8 +95,8 @@ static void convolutions(void **state) {
     }
 }
 
-/* Channels alone in their group, with the square kernels that have loops of their own: planes that
- * are less than a vector wide and such as take several turns. */
+/* Depthwise convolutions with the square kernels that have their own loops: planes narrower than a
+ * vector, and planes that take several passes. */
 static void planes(void **state) {
     (void)state;
     for (int round = 0; round < rounds(90); round++) {
@@ -114,7 +114,7 @@ static void planes(void **state) {
     }
 }
 
-/* Sums of more than one block. */
+/* Sums over more than one block of taps. */
 static void deep_convolutions(void **state) {
     (void)state;
     static const struct {
@@ -141,7 +141,7 @@ static void deep_convolutions(void **state) {
         const sl_type x = node_type(rows[i].x), w = node_type(rows[i].w);
         node_case c;
         node_open(&c, rows[i].op, rows[i].attrs);
-        node_random(&c, &x, 0, 1); /* sums do not cancel */
+        node_random(&c, &x, 0, 1); /* positive, so that sums do not cancel */
         node_random(&c, &w, 0, 1);
         node_check(&c);
     }
@@ -204,7 +204,7 @@ static void gradients(void **state) {
     }
 }
 
-/* Two by two places become one. */
+/* 2x2 pooling. */
 static void halving_pools(void **state) {
     (void)state;
     for (int round = 0; round < 30; round++) {

@@ -1,4 +1,4 @@
-/* cpu.h - Creating the CPU device, and what it runs. */
+/* cpu.h - Creation of the CPU device, and the ops that it supports. */
 #ifndef SL_RUNTIME_CPU_CPU_H
 #define SL_RUNTIME_CPU_CPU_H
 #include "core/target.h"

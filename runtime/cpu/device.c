@@ -14,7 +14,7 @@ static void release(const sl_cpu_device *device, const sl_cpu_block *block) {
     sl_release(device->allocator, block->data, block->bytes, block->alignment);
 }
 
-/* Only ever grows; what was in it is lost. */
+/* Grows the block if it is too small; its contents are lost then. */
 static sl_status ensure(const sl_cpu_device *device, sl_cpu_block *block, size_t bytes,
                         size_t alignment, const char *what, sl_error *err) {
     if (bytes <= block->bytes && alignment <= block->alignment) return SL_OK;
@@ -35,7 +35,7 @@ static void cpu_destroy(sl_device *base) {
     sl_release(device->allocator, device, sizeof *device, _Alignof(sl_cpu_device));
 }
 
-/* A step that gives nothing but empty tensors has nothing to do. */
+/* A step whose results are all empty has nothing to do. */
 static bool is_empty(const sl_step *step) {
     for (uint32_t i = 0; i < step->write_count; i++)
         if (step->writes[i].bytes) return false;
@@ -69,18 +69,18 @@ static sl_status make_task(sl_cpu_executable *exe, const sl_step *step, sl_cpu_t
     return kernel->prepare && split.items ? prepare(exe, out, err) : SL_OK;
 }
 
-/* ---- cutting ---- */
+/* ---- division into phases and chunks ---- */
 
-/* Below this much work a barrier costs more than parallelism gains.  ThreadSanitizer is to see
- * all levels of several steps. */
+/* Below this much work a barrier costs more than parallelism gains.  With ThreadSanitizer, all
+ * levels of several steps are shared. */
 #if SL_CPU_ANNOUNCES
 static const double least_shared_grains = 0;
 #else
 static const double least_shared_grains = 2;
 #endif
 
-/* A chunk takes this part of what is left of its task for each member: large ones first, since each
- * starts anew in memory; small ones last, so that all members end together. */
+/* Each chunk is 1 / (CHUNKS_LEFT * members) of what is left of its task: large chunks first,
+ * because each start costs cache misses; small ones last, so that all members finish together. */
 enum { CHUNKS_LEFT = 2 };
 
 static int64_t chunk_items(const sl_cpu_executable *exe, const sl_cpu_task *t, int64_t left) {
@@ -89,7 +89,7 @@ static int64_t chunk_items(const sl_cpu_executable *exe, const sl_cpu_task *t, i
     return items < t->grain ? (t->grain < left ? t->grain : left) : items;
 }
 
-/* What a step costs next to others: the bytes it moves.  Experts are not among them, and are more
+/* The relative cost of a step: the bytes that it accesses.  Experts are not included, and cost more
  * than anything else. */
 static double cost_of(const sl_step *step) {
     double bytes = 1;
@@ -98,7 +98,7 @@ static double cost_of(const sl_step *step) {
     return sl_op_info_of(step->op)->traits & SL_OP_STREAMS ? HUGE_VAL : bytes;
 }
 
-/* The larger first; of one size in order. */
+/* Descending cost; equal costs in order. */
 static int by_cost(const void *a, const void *b) {
     const sl_cpu_chunk *x = a, *y = b;
     if (x->cost != y->cost) return x->cost < y->cost ? 1 : -1;
@@ -106,7 +106,7 @@ static int by_cost(const void *a, const void *b) {
     return (x->begin > y->begin) - (x->begin < y->begin);
 }
 
-/* Chunks of a phase, from exe->chunk_count on; with no array they are only counted. */
+/* Appends the chunks of a phase at exe->chunk_count; without an array they are only counted. */
 static void cut_phase(sl_cpu_executable *exe, sl_cpu_phase *p) {
     p->first_chunk = exe->chunk_count;
     for (uint32_t s = p->first_task; s < p->first_task + p->task_count; s++) {
@@ -138,7 +138,8 @@ static sl_status make_chunks(sl_cpu_executable *exe, sl_error *err) {
     return SL_OK;
 }
 
-/* Divides the steps into phases: a level with work to share, or a run of levels without. */
+/* Divides the steps into phases: one level with enough work to share, or a run of levels
+ * without. */
 static sl_status make_phases(sl_cpu_executable *exe, sl_error *err) {
     const sl_program *program = exe->binding.program;
     exe->phases = SL_ARENA_NEW_ARRAY(&exe->arena, sl_cpu_phase, program->step_count + 1);
@@ -222,7 +223,7 @@ sl_status sl_cpu_load(sl_cpu_device *device, const sl_program *program, bool is_
     return status;
 }
 
-/* ---- entries ---- */
+/* ---- device interface ---- */
 
 static sl_status cpu_load(sl_device *base, const sl_program *program, sl_executable **out,
                           sl_error *err) {

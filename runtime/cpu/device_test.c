@@ -1,5 +1,5 @@
-/* device_test.c - Running together, serially and in other orders gives the same bytes; traces tell
- * what ran. */
+/* device_test.c - Parallel, serial and reordered execution give the same bytes; traces record what
+ * ran. */
 #include "compiler/build.h"
 #include "compiler/compile.h"
 #include "runtime/cpu/cpu.h"
@@ -25,7 +25,7 @@ typedef struct {
     float *input, *gain;
 } fixture;
 
-/* Independent branches of a few steps each, then a sum of all. */
+/* Independent branches of a few steps each, then a sum of all of them. */
 static sl_program *compile(void) {
     sl_graph *g = NULL;
     sl_program *program = NULL;
@@ -82,7 +82,7 @@ static void same_as(const fixture *f, const float *want) {
     assert_memory_equal(f->device->ops->output(f->executable, 0), want, ELEMENTS * sizeof(float));
 }
 
-/* The steps of each level backwards: as legal as the program's own order. */
+/* The steps of each level in reverse order, which is as valid as the program's order. */
 static uint32_t *backward_levels(const sl_program *program) {
     uint32_t *order = malloc(program->step_count * sizeof *order);
     for (uint32_t first = 0, end; first < program->step_count; first = end) {
@@ -116,11 +116,11 @@ static void any_way_of_running_gives_the_same_bytes(void **state) {
     }
 }
 
-/* Members that never get a core are not waited for, whatever phases there are. */
+/* Members that never get a core are not waited for. */
 static void absent_members_hold_up_nobody(void **state) {
     (void)state;
 #if defined(__SANITIZE_THREAD__)
-    skip(); /* every member announces its share of what is touched */
+    skip(); /* here every member must announce its share */
 #endif
     static float want[ELEMENTS];
     fixture alone = start((sl_device_options){.threads = 1});
@@ -177,7 +177,7 @@ static void traces_hold_every_step_of_every_run(void **state) {
     stop(&f);
 }
 
-/* Nothing of a level begins before the level below has ended. */
+/* No step of a level starts before the previous level has ended. */
 static void levels_do_not_overlap(void **state) {
     (void)state;
     enum { CAPACITY = 4096 };
@@ -206,8 +206,8 @@ static void full_traces_count_what_they_drop(void **state) {
     stop(&f);
 }
 
-/* Work for all, then a step that one member fails at once, again and again: whoever comes late to
- * see the failure must not leave the others behind. */
+/* Shared work, then a step that fails at once on one member, repeatedly: a member that notices the
+ * failure late must not leave the others waiting. */
 static void failures_leave_nobody_waiting(void **state) {
     (void)state;
     enum { RUNS = 3000 };

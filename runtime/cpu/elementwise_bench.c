@@ -1,5 +1,5 @@
-/* elementwise_bench.c - Time of elementwise ops of f32 on one core, per element and in bytes moved
- * per second beside those of a sum of two tensors: in the nearest cache, and from memory. */
+/* elementwise_bench.c - Time of f32 elementwise ops on one core, per element and as bytes per
+ * second compared with the sum of two tensors: from the L1 cache, and from memory. */
 #include "core/elementwise_region.h"
 #include "runtime/arguments.h"
 #include "runtime/cpu/bench_support.h"
@@ -8,7 +8,7 @@ typedef struct {
     const char *name;
     sl_op op;
     uint32_t inputs;
-    const int64_t *code; /* of a region */
+    const int64_t *code; /* for a region */
     uint32_t numbers;
 } subject;
 
@@ -16,7 +16,7 @@ typedef struct {
 static const int64_t chain[] = {SL_STEP_mul,  0, 2, 0, 0, SL_STEP_silu, 4, 0, 0, 0,
                                 SL_STEP_tanh, 1, 0, 0, 0, SL_STEP_mul,  6, 3, 0, 0,
                                 SL_STEP_add,  5, 7, 0, 0};
-/* ((a * row + b) * one - a) * b, which computes next to nothing */
+/* ((a * row + b) * one - a) * b, which is limited by memory */
 static const int64_t light[] = {SL_STEP_mul, 0, 2, 0, 0, SL_STEP_add, 4, 1, 0, 0,
                                 SL_STEP_mul, 5, 3, 0, 0, SL_STEP_sub, 6, 0, 0, 0,
                                 SL_STEP_mul, 7, 1, 0, 0};
@@ -50,7 +50,7 @@ static void *floats(int64_t count) {
     return data;
 }
 
-/* Seconds of one call on so many rows. */
+/* Seconds of one call on `rows` rows. */
 static double measure(const sl_kernel_set *set, const subject *s, int64_t rows, int64_t *bytes) {
     sl_arena arena;
     sl_arena_init(&arena, NULL);

@@ -1,5 +1,6 @@
-/* elementwise_test.c - Kernels of elementwise ops of every type against their meaning: fixtures,
- * and random operands of random shapes, ordinary and not, under several divisions of the items. */
+/* elementwise_test.c - Kernels of elementwise ops of every type against the evaluator: fixtures,
+ * and random operands of random shapes, with special values, under several divisions of the
+ * items. */
 #include "core/elementwise_region.h"
 #include "core/program.h"
 #include "runtime/arguments.h"
@@ -46,7 +47,8 @@ static bound bind_case(const fixture_case *c) {
     assert_non_null(b.args);
     for (uint32_t i = 0; i < c->in_count; i++) {
         const sl_type *type = &c->in[i].type;
-        void *data = malloc(sl_type_bytes(type) + 1); /* of its size, for sanitizers */
+        /* Allocated exactly, so that sanitizers detect overruns. */
+        void *data = malloc(sl_type_bytes(type) + 1);
         assert_non_null(data);
         sl_encode_f64(type->dtype, c->in[i].data, sl_type_elements(type), data);
         sl_argument(&b.step, b.args, i)->data = data;
@@ -61,7 +63,7 @@ static void bound_free(bound *b) {
     sl_arena_deinit(&b->arena);
 }
 
-/* Items in ranges of `step`, from the front or from the back. */
+/* Runs the items in ranges of `step`, forwards or backwards. */
 static void run_items(const sl_kernel *kernel, const bound *b, int64_t step, bool backwards) {
     sl_error err = {0};
     const sl_split split = kernel->split(b->args);
@@ -81,7 +83,7 @@ static void run_items(const sl_kernel *kernel, const bound *b, int64_t step, boo
 
 /* ---- comparing ---- */
 
-/* How far an element may be from the true one: relative to it, or where terms cancel to `size`. */
+/* The error may be relative to the true value, or to `size` where terms cancel. */
 static bool is_close(sl_dtype dtype, double found, double wanted, double size) {
     const double tops[] = {[SL_DTYPE_f32] = 3.4028235677973366e38,
                            [SL_DTYPE_f16] = 65520,
@@ -162,7 +164,7 @@ static void kernels_match_fixtures(void **state) {
 
 /* ---- random operands ---- */
 
-/* As the type holds it. */
+/* Stores a value rounded to the type. */
 static void set_slot(sl_dtype dtype, double value, double *slot) {
     uint64_t bytes = 0;
     if (sl_dtype_infos[dtype].kind == SL_KIND_FLOAT) {
@@ -185,7 +187,7 @@ static bool is_unsigned(sl_dtype dtype) {
     return sl_dtype_infos[dtype].name[0] == 'u';
 }
 
-/* Mostly in [low, high); every 16th is rare where `odd`. */
+/* Mostly in [low, high); if `odd`, every 16th is a special value. */
 static void fill(fixture_case *c, uint32_t input, double low, double high, bool odd) {
     const sl_type *type = &c->in[input].type;
     const bool floats = sl_dtype_infos[type->dtype].kind == SL_KIND_FLOAT;
@@ -218,7 +220,7 @@ static sl_dims random_shape(void) {
 
 typedef struct {
     const char *op, *attrs;
-    unsigned classes; /* of floats 1, integers 2, bool 4, c64 8 */
+    unsigned classes; /* bit set: floats 1, integers 2, bool 4, c64 8 */
     double low, high;
     bool odd;
 } domain;
@@ -379,7 +381,7 @@ static void casts_match(void **state) {
 
 /* ---- regions ---- */
 
-/* A step of floats on registers below `registers`. */
+/* A float step on registers below `registers`. */
 static void random_step(int64_t *numbers, uint32_t registers) {
     static const int ops[] = {SL_STEP_add,  SL_STEP_sub,     SL_STEP_mul,     SL_STEP_maximum,
                               SL_STEP_tanh, SL_STEP_sigmoid, SL_STEP_minimum, SL_STEP_sin,
@@ -389,7 +391,7 @@ static void random_step(int64_t *numbers, uint32_t registers) {
     numbers[0] = ops[next() % (sizeof ops / sizeof ops[0])];
     const bool three = numbers[0] == SL_STEP_clamp;
     const bool two = three || numbers[0] <= SL_STEP_minimum;
-    numbers[1] = registers - 1; /* nothing is left out */
+    numbers[1] = registers - 1; /* uses the previous result, so that no step is dead */
     /* NOLINTNEXTLINE(clang-analyzer-core.DivideZero) */
     if (two) numbers[2] = next() % registers;
     if (three) numbers[3] = next() % registers;
@@ -417,7 +419,8 @@ static void check_region(sl_dtype dtype, bool prologue) {
     sl_elementwise_region_attrs *attrs = (void *)c.attrs;
     attrs->code = (sl_integers){steps * SL_ELEMENTWISE_STEP_NUMBERS, numbers};
     attrs->prologue = prologue;
-    /* In f64, where nothing piles up; types with less are compared bit by bit below. */
+    /* In f64, where rounding errors do not accumulate; the other types are compared bit by bit
+     * below. */
     check_kernels(&c);
     case_close(&c);
 }
@@ -427,7 +430,7 @@ static void regions_match(void **state) {
     for (int round = 0; round < 150; round++) check_region(SL_DTYPE_f64, round % 4 == 0);
 }
 
-/* A region and its steps, one kernel after another, give the same bits. */
+/* A region gives the same bits as its steps run one kernel after another. */
 static void *run_alone(const char *isa, fixture_case *c) {
     sl_type types[CASE_INPUTS];
     if (case_evaluate(c) != SL_OK) fail_msg("%s", c->err.message);
@@ -443,7 +446,7 @@ static void *run_alone(const char *isa, fixture_case *c) {
     return out;
 }
 
-/* What is 0 at 0 keeps the sign of it. */
+/* Functions that map 0 to 0 keep its sign. */
 static void zeros_keep_their_sign(void **state) {
     (void)state;
     static const char *const ops[] = {
@@ -470,7 +473,8 @@ static void zeros_keep_their_sign(void **state) {
             }
 }
 
-/* One step on the registers' tensors; its result, as the type holds it, is a register more. */
+/* Runs one step on the registers' tensors; its result, rounded to the type, becomes a new
+ * register. */
 static void step_alone(const char *isa, const int64_t *numbers, fixture_case *registers) {
     const sl_integers code = {SL_ELEMENTWISE_STEP_NUMBERS, numbers};
     const sl_elementwise_step step = sl_elementwise_decode(&code, 0, registers->in_count);
@@ -490,7 +494,7 @@ static void step_alone(const char *isa, const int64_t *numbers, fixture_case *re
     case_close(&one);
 }
 
-/* where(x < y, silu(x * y) as a half and back, y) + x */
+/* where(x < y, silu(x * y) as f16 and back, y) + x */
 static const int64_t mixed[] = {SL_STEP_less, 0, 1, 0, 0, SL_STEP_mul,   0, 1, 0, 0,
                                 SL_STEP_silu, 3, 0, 0, 0, SL_STEP_cast,  4, 0, 0, 2,
                                 SL_STEP_cast, 5, 0, 0, 0, SL_STEP_where, 2, 6, 1, 0,
@@ -527,7 +531,7 @@ static void check_bits(const char *isa, sl_dtype dtype, bool is_mixed) {
     case_close(&registers);
 }
 
-/* A slope that is 0 makes no infinity of an infinite dy. */
+/* A derivative of 0 gives 0 even if dy is infinite. */
 static void slopes_at_infinity(void **state) {
     (void)state;
     static const char *const kinds[] = {"tanh", "sigmoid", "softplus", "silu", "gelu"};

@@ -1,5 +1,5 @@
-/* executable.h - A program made ready on the CPU; shared by loading (device.c) and running
- * (execute.c, announce.c). */
+/* executable.h - A program loaded on the CPU; shared by loading (device.c) and running (execute.c,
+ * announce.c). */
 #ifndef SL_RUNTIME_CPU_EXECUTABLE_H
 #define SL_RUNTIME_CPU_EXECUTABLE_H
 #include "base/team.h"
@@ -21,21 +21,21 @@ typedef struct {
     sl_team *team;
     const sl_kernel_set *kernels;
     sl_cpu_block arena, scratch; /* shared by all executables: one runs at a time */
-    size_t scratch_bytes_each;   /* of a member */
+    size_t scratch_bytes_each;   /* per member */
 } sl_cpu_device;
 
 /* A step with its kernel. */
 typedef struct {
     const sl_kernel *kernel;
     void *args;           /* sl_<op>_args */
-    const void *prepared; /* by the kernel; NULL when it prepares nothing */
+    const void *prepared; /* tables made by the kernel; NULL if it has none */
     int64_t items, grain;
-    sl_body **bodies;  /* of the step, owned */
-    void *own_scratch; /* of a step with bodies; NULL: it takes the member's */
+    sl_body **bodies;  /* bodies of the step, owned */
+    void *own_scratch; /* scratch of a step with bodies; NULL: it uses the member's */
     const char *label;
 } sl_cpu_task;
 
-/* A step's operand that is an input of the program, for bodies. */
+/* In a body: a step argument that is bound to an input of the program. */
 typedef struct {
     sl_view *view;
     uint64_t offset_bytes;
@@ -45,12 +45,12 @@ typedef struct {
 typedef struct {
     uint32_t task;
     int64_t begin, end;
-    double cost; /* beside that of the phase's other chunks */
+    double cost; /* relative to the other chunks of the phase */
 } sl_cpu_chunk;
 
 typedef struct {
     uint32_t first_task, task_count;
-    uint32_t first_chunk, chunk_count; /* the largest first */
+    uint32_t first_chunk, chunk_count; /* in order of descending cost */
     bool serial;
 } sl_cpu_phase;
 
@@ -67,18 +67,19 @@ typedef struct {
     bool rebound;         /* bindings changed since args were resolved */
     uint32_t run_number;  /* since the trace was attached */
     sl_trace *trace;      /* NULL: none */
-    /* of the run in progress */
+    /* State of the current run: */
     uint32_t phase;
-    uint32_t turn_begin, turn_end;                      /* chunks of the phase that are given out */
-    atomic_uint announced;                              /* shares of the phase's announcement */
-    _Alignas(SL_CPU_CACHE_LINE) atomic_uint next_event; /* of the trace */
+    /* Chunks of the phase that the team currently claims from. */
+    uint32_t turn_begin, turn_end;
+    atomic_uint announced;                              /* members that have announced the phase */
+    _Alignas(SL_CPU_CACHE_LINE) atomic_uint next_event; /* index of the next trace event */
     _Alignas(SL_CPU_CACHE_LINE) atomic_bool failed;
-    sl_error error; /* the first */
-    /* of a body: */
+    sl_error error; /* the first error */
+    /* Only of a body: */
     sl_body body;
     sl_cpu_block own_arena, own_scratch;
-    uint32_t *inputs;      /* [input]: its buffer */
-    uint32_t *first_patch; /* [input + 1]: into patches */
+    uint32_t *inputs;      /* [input]: index of its buffer */
+    uint32_t *first_patch; /* [input + 1]: start of its patches */
     sl_cpu_patch *patches;
 } sl_cpu_executable;
 
@@ -88,17 +89,17 @@ static inline sl_cpu_executable *sl_cpu_executable_of(sl_executable *exe) {
     return (sl_cpu_executable *)exe;
 }
 
-/* device.c: ready to run, as a program of its own or as a body. */
+/* device.c: makes a program ready to run, by itself or as a body. */
 sl_status sl_cpu_load(sl_cpu_device *device, const sl_program *program, bool is_body,
                       sl_cpu_executable **out, sl_error *err);
-void sl_cpu_unload(sl_cpu_executable *exe); /* NULL is fine */
-/* bodies.c: loads the bodies of a step, and takes scratch for it alone. */
+void sl_cpu_unload(sl_cpu_executable *exe); /* NULL is allowed */
+/* bodies.c: loads the bodies of a step, and allocates its own scratch. */
 sl_status sl_cpu_add_bodies(sl_cpu_executable *exe, const sl_step *step, sl_cpu_task *task,
                             size_t scratch_bytes, sl_error *err);
 void sl_cpu_remove_bodies(const sl_step *step, const sl_cpu_task *task);
-/* Memory of a body's own, and everything it points at except its inputs. */
+/* Allocates a body's own memory and resolves all its pointers except its inputs. */
 sl_status sl_cpu_prepare_body(sl_cpu_executable *exe, size_t scratch_bytes, sl_error *err);
-/* Points the arguments of all steps at their operands. */
+/* Resolves the operand pointers of all steps. */
 void sl_cpu_fill_pointers(sl_cpu_executable *exe, void *arena);
 
 sl_status sl_cpu_run(sl_cpu_executable *exe, sl_error *err);
@@ -116,10 +117,10 @@ void sl_cpu_attach(sl_cpu_executable *exe, sl_trace *trace);
 #ifndef SL_CPU_ANNOUNCES
 #define SL_CPU_ANNOUNCES 0
 #endif
-/* Tells ThreadSanitizer which bytes the steps of a phase declare to touch, before any of them runs:
- * steps of one level that touch common bytes are then reported as a race, whatever their kernels
- * do.  The first sl_cpu_announcers chunks of a shared phase do this, each on a member of its own;
- * none returns before all have announced, since a step's chunks touch what others announce. */
+/* Tells ThreadSanitizer which bytes the steps of a phase declare to access, before any of them
+ * runs: steps of one level that access common bytes are then reported as a race, whatever their
+ * kernels do.  The first sl_cpu_announcers chunks of a shared phase do this, one per member; none
+ * returns before all have announced, since the chunks of a step access what others announce. */
 #if SL_CPU_ANNOUNCES
 uint32_t sl_cpu_announcers(const sl_cpu_executable *exe);
 void sl_cpu_announce(sl_cpu_executable *exe, const sl_cpu_phase *phase, uint32_t announcer);
@@ -133,7 +134,7 @@ static inline void sl_cpu_announce(sl_cpu_executable *exe, const sl_cpu_phase *p
     (void)exe, (void)phase, (void)announcer;
 }
 #endif
-/* target.c: the kernel of a step; SL_UNSUPPORTED, naming the step, when there is none. */
+/* target.c: finds the kernel of a step; SL_UNSUPPORTED, naming the step, if there is none. */
 SL_CHECKED sl_status sl_cpu_find(const sl_kernel_set *set, const sl_step *step,
                                  const sl_kernel **out, sl_error *err);
 #endif

@@ -60,7 +60,7 @@ static void run_alone(sl_cpu_executable *exe, uint32_t member, const sl_cpu_phas
         run_items(exe, member, &exe->tasks[t], 0, exe->tasks[t].items);
 }
 
-/* The next chunks of a phase, as many as the team takes at a time. */
+/* The next chunks of a phase, as many as one team loop can hold. */
 static uint32_t next_turn(sl_cpu_executable *exe, const sl_cpu_phase *p) {
     const uint32_t left = p->chunk_count + sl_cpu_announcers(exe) - exe->turn_end;
     exe->turn_begin = exe->turn_end;
@@ -68,7 +68,8 @@ static uint32_t next_turn(sl_cpu_executable *exe, const sl_cpu_phase *p) {
     return exe->turn_end - exe->turn_begin;
 }
 
-/* To the next work to share.  What has failed ends the run. */
+/* Advances to the next phase with work to share, running serial phases on the way.  After a failure
+ * the run ends. */
 static uint32_t next_chunks(void *ctx, uint32_t member) {
     sl_cpu_executable *exe = ctx;
     for (; exe->phase < exe->phase_count && !has_failed(exe); exe->phase++) {

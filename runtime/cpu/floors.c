@@ -1,10 +1,11 @@
-/* floors.c - Measures what memory and cores can do, by the loops of the best instruction set.
+/* floors.c - Measures memory bandwidth and arithmetic throughput with the loops of the best
+ * instruction set.
  *
- * The block is far larger than any cache and lies in huge pages where the system gives them: with
- * pages of 4 KiB the same cores read a third less.  Members take chunks from one queue until time
- * is up, so that one that has to wait for its core does not make the others wait too; how much of
- * the cores the passes had is reported beside the rates.  Passes on one thread and on all
- * alternate, so that what disturbs one kind disturbs the other. */
+ * The block is far larger than any cache and uses huge pages if available: with 4 KiB pages the
+ * same cores read a third less.  Members claim chunks from one queue until time is up, so that a
+ * member that is preempted does not delay the others; the share of the cores that the process got
+ * is reported with the rates.  Passes with one thread and with all threads alternate, so that
+ * disturbances affect both alike. */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/team.h"
@@ -15,10 +16,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* The read loop walks quarters of a chunk side by side.  Their distance is an odd number of lines:
- * at multiples of large powers of two the streams meet in the same banks, and read a third less. */
+/* The read loop reads the four quarters of a chunk concurrently.  Their distance is an odd number
+ * of cache lines: at multiples of large powers of two the streams conflict in the same memory
+ * banks, which costs a third of the bandwidth. */
 enum { CHUNK_BYTES = 4 * 64 * 31739, PASSES = 7, HUGE_PAGE = 2 << 20 };
-#ifdef SL_DEBUG /* with the shadow memory of sanitizers a gigabyte becomes several */
+#ifdef SL_DEBUG /* with the shadow memory of sanitizers a gigabyte would become several */
 static const size_t MOST_BYTES = (size_t)64 << 20;
 #else
 static const size_t MOST_BYTES = (size_t)1 << 30;
@@ -33,7 +35,7 @@ typedef struct {
     uint8_t *block;
     uint64_t block_bytes, chunks;
     double end;
-    _Atomic uint64_t next, done; /* chunks taken, bytes or operations done */
+    _Atomic uint64_t next, done; /* chunks claimed; bytes or operations done */
     _Atomic uint64_t busy_ns;
 } measuring;
 
@@ -41,7 +43,7 @@ typedef struct {
     double rates[PASSES];
 } rates;
 
-static _Atomic float sink; /* what the loops compute must seem to be used */
+static _Atomic float sink; /* keeps the compiler from removing the loops */
 
 static double thread_seconds(void) {
     struct timespec now;
@@ -72,7 +74,7 @@ static void take_chunks(void *ctx, uint32_t member, uint32_t share) {
     atomic_fetch_add(&m->busy_ns, (uint64_t)((thread_seconds() - begin) * 1e9));
 }
 
-/* Per second, of the whole team; *out_share: how much of its cores it had. */
+/* Rate per second of the whole team; *out_share: the share of its cores that it got. */
 static double one_pass(sl_team *team, measuring *m, sl_compute_loop *compute, double *out_share) {
     m->compute = compute;
     m->done = m->busy_ns = 0;
@@ -122,7 +124,7 @@ static void measure(sl_team *const teams[2], measuring *m, sl_floors *out) {
     if (out->core_share > 1) out->core_share = 1;
 }
 
-/* Pages of its own, huge ones where they are given. */
+/* Private pages, huge ones if available. */
 static sl_status make_block(measuring *m, sl_error *err) {
     const uint64_t quarter = sl_memory_available() / 4;
     m->block_bytes = quarter > MOST_BYTES ? MOST_BYTES : quarter;
@@ -131,8 +133,9 @@ static sl_status make_block(measuring *m, sl_error *err) {
     uint8_t *block =
         mmap(NULL, m->block_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (block == MAP_FAILED) return sl_no_memory(err, "a block to read", m->block_bytes);
-    (void)madvise(block, m->block_bytes, MADV_HUGEPAGE); /* slower without, but right */
-    memset(block, 1, m->block_bytes);                    /* not the one page of zeros */
+    (void)madvise(block, m->block_bytes, MADV_HUGEPAGE); /* optional: slower without huge pages */
+    /* Otherwise all pages would map to the zero page. */
+    memset(block, 1, m->block_bytes);
     m->block = block;
     m->chunks = m->block_bytes / CHUNK_BYTES;
     return SL_OK;

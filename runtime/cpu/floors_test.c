@@ -1,4 +1,4 @@
-/* floors_test.c - The floors are measured, and the loops do what they are said to do. */
+/* floors_test.c - The floors are plausible, and the loops do the work that they report. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@ static void test_floors(void **state) {
     assert_int_equal(sl_measure_floors(2, &floors, &err), SL_OK);
     assert_int_equal(floors.threads, 2);
     for (int i = 0; i < 2; i++) {
-        /* From far below any machine under a sanitizer to far above. */
+        /* Limits that hold for any machine, also under a sanitizer. */
         assert_true(floors.read_bytes_per_second[i] > 1e7);
         assert_true(floors.read_bytes_per_second[i] < 1e13);
         assert_true(floors.f32_operations_per_second[i] > 1e7);
@@ -44,7 +44,7 @@ static void test_one_thread(void **state) {
     assert_true(floors.int8_operations_per_second[1] == floors.int8_operations_per_second[0]);
 }
 
-/* Every line of the block counts once. */
+/* Every cache line of the block is read once. */
 static void test_read_loop(void **state) {
     (void)state;
     enum { WORDS = 4 * 64 };
@@ -67,7 +67,7 @@ static void test_fma_loop(void **state) {
         const sl_kernel_set *set = sl_cpu_kernel_set(isas[i]);
         uint64_t one, many;
         if (!set) continue;
-        /* Every chain tends to 1; there are operations / 2 chain elements. */
+        /* Every accumulator converges to 1; there are operations / 2 elements. */
         (void)set->fma(1, &one);
         const float sum = set->fma(100000, &many);
         assert_int_equal(many, 100000 * one);
@@ -75,7 +75,7 @@ static void test_fma_loop(void **state) {
     }
 }
 
-/* Every product is one. */
+/* Every product is 1. */
 static void test_dot_loop(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof isas / sizeof isas[0]; i++) {

@@ -1,4 +1,4 @@
-/* kernel_set.h - The kernels of an instruction set, and finding one. */
+/* kernel_set.h - The kernels of an instruction set, and their lookup. */
 #ifndef SL_RUNTIME_CPU_KERNEL_SET_H
 #define SL_RUNTIME_CPU_KERNEL_SET_H
 #include "core/ops.h"
@@ -6,7 +6,7 @@
 
 typedef struct {
     sl_op op;
-    int weight; /* required sl_dtype of the second input (or the only one), or SL_ANY_WEIGHT */
+    int weight; /* required sl_dtype of the second input (or of the only one), or SL_ANY_WEIGHT */
     const char *name;
     sl_split_fn *split;
     sl_kernel_fn *run;
@@ -22,8 +22,8 @@ typedef struct {
     sl_compute_loop *fma, *dot;
 } sl_kernel_set;
 
-/* The best set this machine runs, or the one called isa; NULL when the machine lacks it. */
+/* The best set that this machine supports, or the one called isa; NULL if the machine lacks it. */
 const sl_kernel_set *sl_cpu_kernel_set(const char *isa);
-/* NULL when there is no kernel.  Only the first two types matter. */
+/* NULL if there is no kernel.  Only the first two types matter. */
 const sl_kernel *sl_cpu_kernel_find(const sl_kernel_set *set, sl_op op, const sl_type *input_types);
 #endif

@@ -1,7 +1,7 @@
-/* kernels_bench.c - How fast `linear` is on one core, for each weight type, instruction set and
- * number of tokens, next to what the core could do; panels also with rows of a8.
+/* kernels_bench.c - Speed of `linear` on one core for each weight type, instruction set and number
+ * of tokens, compared with the limits of the core; panels also with a8 activations.
  *
- *   kernels_bench [rows cols [isa]]     2048 2048 and every instruction set unless told */
+ *   kernels_bench [rows cols [isa]]     default: 2048 2048 and every instruction set */
 #include "runtime/cpu/bench_support.h"
 
 static const int64_t token_counts[] = {1, 2, 4, 8, 32, 512};
@@ -12,7 +12,7 @@ typedef struct {
     const uint8_t *block;
 } linear;
 
-/* Other weights each time. */
+/* Different weights for each call. */
 static void fresh_weights(void *ctx, uint64_t call) {
     linear *l = ctx;
     const uint64_t bytes = (sl_type_bytes(&l->args.w.type) + 63) / 64 * 64;

@@ -1,5 +1,5 @@
-/* kernels_test.c - Every kernel of every instruction set against the plain meaning of its op, on
- * ragged shapes.  The tolerance of each op stands with its cases. */
+/* kernels_test.c - Every kernel of every instruction set against the evaluator, on ragged shapes.
+ * The tolerance of each op is given with its cases. */
 #include "tests/support/op_case.h"
 
 /* ---- elementwise ---- */
@@ -52,13 +52,14 @@ static void test_unary(void **state) {
         }
 }
 
-/* Distance in units of the last place of the true value. */
+/* Distance in units in the last place of the true value. */
 static double ulps(float got, double want) {
     const float nearest = (float)want;
     if (isinf(nearest)) return got == nearest ? 0 : 1e9;
     int exponent = 0;
     (void)frexp(want, &exponent);
-    if (exponent < -125) exponent = -125; /* subnormals share the smallest normal's unit */
+    /* Subnormals have the ulp of the smallest normal number. */
+    if (exponent < -125) exponent = -125;
     return fabs((double)got - want) / ldexp(1.0, exponent - 24);
 }
 
@@ -93,7 +94,7 @@ static void test_exp_accuracy(void **state) {
     }
 }
 
-/* ---- contraction, reduction, movement ---- */
+/* ---- matmul, reductions, movement ---- */
 
 static void test_matmul(void **state) {
     (void)state;
@@ -120,7 +121,7 @@ static void test_reduce(void **state) {
             op_case c = case_of(ops[o], &attrs, 1e-6);
             input(&c, f32(3, 5, 7, 93, 0), 0.1, 2);
             check(&c);
-            op_case many = case_of(ops[o], &attrs, 1e-6); /* more than one pass, somewhere */
+            op_case many = case_of(ops[o], &attrs, 1e-6); /* enough for more than one pass */
             input(&many, i == 1 ? f32(3, 2500, 3, 7, 0) : f32(3, 1, 2, 33000, 0), 0.1, 2);
             check(&many);
         }
@@ -139,7 +140,7 @@ static void test_last_axis(void **state) {
     }
 }
 
-/* Only the first of all elements may be no number and yet the maximum. */
+/* NaN is the maximum only if it is the first element. */
 static void test_argmax(void **state) {
     (void)state;
     static const int64_t widths[] = {9000, 12290, 30000};
@@ -189,7 +190,9 @@ static void test_movement(void **state) {
         }
     }
     for (int64_t width = 22; width < 300; width += 234) {
-        op_case halves = case_of(SL_OP_split_halves, NULL, 0);
+        const sl_split_attrs even = {.axis = -1, .sizes = {2, (int64_t[]){width / 2, width / 2}}};
+        op_case halves = case_of(SL_OP_split, &even, 0);
+        halves.outs = 2;
         floats(&halves, f32(3, 3, 5, width, 0));
         check(&halves);
     }
@@ -225,15 +228,15 @@ static void test_linear(void **state) {
             op_case c = case_of(SL_OP_linear, NULL, 2e-6);
             floats(&c, f32(2, tokens, cols, 0, 0));
             input(&c, sl_type_make(weight_types[w], 2, rows, cols), -1, 1);
-            if (w < 3) c.misalign[1] = 2; /* dense weights lie where a file put them */
+            if (w < 3) c.misalign[1] = 2; /* dense weights have the alignment of a file */
             check(&c);
         }
 }
 
 #ifdef SL_CASE_CUDA
-/* So many tokens that both matrices are rounded to halves (kernels/gemm_half.cu): many rows, and
- * few with columns divided among blocks.  Results of a token in which large ones cancel are off by
- * more of what is left, so errors count against those of all. */
+/* Enough tokens that both matrices are rounded to f16 (kernels/gemm_half.cu): many rows, and few
+ * rows with columns divided among blocks.  Where large terms cancel, the relative error of a result
+ * is larger, so errors are relative to the whole tensor. */
 static void test_linear_halves(void **state) {
     (void)state;
     static const int64_t shapes[][2] = {{1030, 200}, {70, 1010}};
@@ -317,7 +320,7 @@ static void test_norms(void **state) {
     for (int64_t width = 1; width < 1500; width = width * 4 + 3) norms_of(width);
 }
 
-/* As wide as models have them, and beyond what a kernel may keep of a row. */
+/* As wide as in models, and wider than what a kernel may keep of a row. */
 static void test_wide_norms(void **state) {
     (void)state;
     static const int64_t widths[] = {128, 256, 2048, 2052, 8196};
@@ -352,8 +355,8 @@ static void test_causal_conv(void **state) {
 }
 
 #ifndef SL_CASE_CUDA
-/* Where e^-x is too large for a single, and where 1 + erf(x) would be nothing but rounding.  Rows
- * of one element each: their errors are their own. */
+/* Where e^-x overflows f32, and where 1 + erf(x) would be all rounding error.  Rows have one
+ * element each, so that errors are not averaged. */
 static void test_far_below(void **state) {
     (void)state;
     op_case silu = case_of(SL_OP_silu, NULL, 1e-5);
@@ -376,7 +379,7 @@ static void test_decay_beta(void **state) {
 
 static void delta_case(sl_op op, const void *attrs, int64_t rows, int64_t dk, int64_t dv) {
     op_case c = case_of(op, attrs, 5e-6);
-    c.by_tensor = true; /* rows of the memory may nearly cancel */
+    c.by_tensor = true; /* rows of the state may nearly cancel */
     floats(&c, f32(3, rows, 2, dk, 0));
     float *k = floats(&c, f32(3, rows, 2, dk, 0));
     for (int64_t i = 0; i < rows * 2 * dk; i++) k[i] /= sqrtf((float)dk); /* about unit length */
@@ -387,11 +390,12 @@ static void delta_case(sl_op op, const void *attrs, int64_t rows, int64_t dk, in
     check(&c);
 }
 
-/* As models have heads: many rows of one slot, many slots of few rows, starts within a tile. */
+/* Heads as in models: many rows of one slot, many slots of few rows, sequences that start within a
+ * tile. */
 static void test_delta_of_models(void **state) {
     (void)state;
     static const struct {
-        int64_t rows, key_heads, heads, most, dv; /* most rows of a slot */
+        int64_t rows, key_heads, heads, most, dv; /* most: rows per slot, at most */
     } cases[] = {
         {1, 16, 32, 1, 128}, {8, 16, 32, 1, 128}, {7, 2, 4, 3, 128},    {130, 1, 2, 130, 128},
         {100, 1, 1, 9, 128}, {90, 1, 2, 50, 64},  {200, 2, 2, 97, 128}, {64, 1, 1, 64, 32},
@@ -416,7 +420,7 @@ static void test_delta_of_models(void **state) {
                 slots[t] = (int32_t)(slot_count - 1 - t / cases[i].most);
                 positions[t] = (int32_t)(t % cases[i].most + (slots[t] % 2 ? 4 : 0));
             }
-            if (rows == cases[i].most && rows > 100) positions[77] = 0; /* starts anew */
+            if (rows == cases[i].most && rows > 100) positions[77] = 0; /* a new sequence starts */
             floats(&c, f32(4, slot_count, cases[i].heads, dk, dv));
             check(&c);
         }
@@ -436,7 +440,7 @@ static void test_many_convolved(void **state) {
             positions[t] = (int32_t)(t + (slots[t] % 3 ? 2 : 0));
         }
         floats(&c, f32(3, (rows + most - 1) / most + 1, 3, channels, 0));
-        c.by_tensor = true; /* few channels may nearly cancel */
+        c.by_tensor = true; /* sums over few taps may nearly cancel */
         check(&c);
     }
 }
@@ -471,7 +475,7 @@ static void test_route(void **state) {
     const sl_route_attrs many = {.k = 10, .normalise = 1};
     op_case wide = case_of(SL_OP_route, &many, 1e-6);
     float *row = input(&wide, f32(2, 3, 512, 0, 0), -5, 5);
-    for (int i = 0; i < 512; i += 3) row[i] = 1; /* equals across vectors, and no numbers */
+    for (int i = 0; i < 512; i += 3) row[i] = 1; /* ties across vectors, and NaN */
     for (int i = 1; i < 512; i += 4) row[i] = i % 8 == 1 ? NAN : -INFINITY;
     check(&wide);
     const sl_route_attrs attrs = {.k = 2};
@@ -481,8 +485,8 @@ static void test_route(void **state) {
     check_refused(&nan);
 }
 
-/* Experts in memory; every expert in `wanted` is given out once per request, last first.  The layer
- * is the third; a device that keeps experts may ask for those before it as well. */
+/* Experts in memory; every expert in `wanted` is returned once per request, last first.  The layer
+ * is the third; a device that caches experts may also request those of earlier layers. */
 enum { EXPERTS = 6, WIDTH = 21, HIDDEN = 45 };
 typedef struct {
     sl_expert_source base;
@@ -529,7 +533,7 @@ static void source_fill(memory_source *s, op_case *owner, sl_dtype dtype) {
             sl_type type = sl_type_make(dtype, 2, (int64_t)WIDTH, (int64_t)HIDDEN);
             if (i == 2) type = sl_type_make(dtype, 2, (int64_t)HIDDEN, (int64_t)WIDTH);
             s->matrices[e][i] = (sl_cview){input(owner, type, -1, 1), type};
-            owner->inputs--; /* kept by the source */
+            owner->inputs--; /* owned by the source */
         }
 }
 static void source_free(memory_source *s) {
@@ -543,7 +547,7 @@ static void request_all_but_one(sl_expert_source *source) {
     assert_int_equal(source->request(source, (sl_layer_id){3}, experts, 5, &err), SL_OK);
 }
 
-/* Pairs of expert 2 do not occur; expert 0 has most of them. */
+/* Expert 2 has no pairs; expert 0 has most of them. */
 static void add_pairs(op_case *c, int32_t pairs) {
     int32_t *order = input(c, i32(pairs), 0, 1), *starts = input(c, i32(EXPERTS + 1), 0, 1);
     for (int32_t i = 0; i < pairs; i++) order[i] = (i * 7 + 3) % pairs;
@@ -594,7 +598,7 @@ static void test_moe_ffn(void **state) {
     }
 }
 
-/* Whatever is wrong with a lease or the pairs, the lease is given back. */
+/* Whatever is wrong with a lease or the pairs, the lease is released. */
 static void test_moe_ffn_refuses(void **state) {
     (void)state;
     const sl_moe_ffn_attrs attrs = {.layer = 3, .k = 2};
@@ -635,8 +639,8 @@ static void test_combine(void **state) {
 
 /* ---- selection ---- */
 
-/* Views never reach a device, and what is always rewritten does not either; everything else
- * must have a kernel in every set. */
+/* Views and ops that are always rewritten never reach a device; every other op must have a kernel
+ * in every set. */
 static void test_selection(void **state) {
     (void)state;
     assert_null(sl_cpu_kernel_set("z80"));

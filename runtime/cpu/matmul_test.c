@@ -1,17 +1,17 @@
-/* matmul_test.c [COUNT [SEED]] - Kernels of products, systems, packed weights, losses and numbers
- * in few bits against the plain meaning of their ops, on COUNT (150) rounds of random shapes. */
+/* matmul_test.c [COUNT [SEED]] - Kernels of matrix products, linear systems, packed weights, losses
+ * and quantised numbers against the evaluator, on COUNT (150) rounds of random shapes. */
 #include "core/schemes.h"
 #include "tests/support/node_case.h"
 
-/* 1 to most, often at or about a multiple of a power of two. */
+/* 1 to most, often at or next to a multiple of a power of two. */
 static int64_t ragged(int64_t most) {
     if (node_next() % 4 == 0) return node_between(1, most);
     const int64_t unit = (int64_t)1 << node_next() % 7;
     const int64_t size = unit * node_between(0, 5) + node_between(-1, 1);
     return size < 1 ? 1 : size > most ? node_between(1, most) : size;
 }
-/* Rows enough for `width` that the largest element is no accident: where a sum nearly cancels, only
- * that of several says how large an error is. */
+/* Enough rows for `width` that the largest element is representative: where a sum nearly cancels,
+ * only several of them show how large an error is. */
 static int64_t rows_for(int64_t width, int64_t most) {
     const int64_t rows = ragged(most), wanted = (31 + width) / width;
     return rows < wanted ? wanted : rows;
@@ -28,7 +28,7 @@ static sl_dtype one_of(const char *names) {
 #define FLOATS  "f32 f16 bf16 f64"
 #define NUMBERS FLOATS " c64 i8 u8 i16 u16 i32 u32 i64 u64"
 
-/* Numbers of any type, floats of ordinary size. */
+/* Numbers of any type; floats of ordinary sizes. */
 static void numbers(node_case *n, sl_type type) {
     const bool exact = node_is_exact(type.dtype);
     const bool is_signed = sl_dtype_infos[type.dtype].name[0] == 'i';
@@ -74,7 +74,7 @@ static void solve(void) {
     const sl_type a = batched ? typed(dtype, 3, batch, size, size) : typed(dtype, 2, size, size, 0);
     double *matrix = node_random(&n, &a, -1, 1);
     for (int64_t i = 0; i < sl_type_elements(&a);
-         i++) /* far from singular, and not by pivots in place */
+         i++) /* well-conditioned, and pivoting is needed */
         if (i % (size * size) / size == size - 1 - i % size) matrix[i] += (double)size;
     const int64_t cols = node_between(1, 6);
     numbers(&n, batched ? typed(dtype, 3 - vector, batch, size, cols)
@@ -109,8 +109,7 @@ static void chosen(void) {
 
 /* ---- packed weights ---- */
 
-/* Random bytes of blocks with ordinary floats among them: where two bytes are the f16 of a block.
- */
+/* Random blocks in which the f16 parameters are ordinary floats. */
 static void fill_blocks(const sl_gguf_layout *layout, double *w, int64_t blocks) {
     static const struct {
         const char *name;
@@ -177,7 +176,7 @@ static void packed(void) {
     const sl_type w = typed(is_signed ? SL_DTYPE_i8 : SL_DTYPE_u8, 2, k,
                             scheme.nibbles ? (cols + 1) / 2 : cols, 0);
     double *codes = node_random(&n, &w, is_signed ? -128 : 0, is_signed ? 128 : 256);
-    for (int64_t i = 0; i < sl_type_elements(&w) && !block; i++) /* nothing too large */
+    for (int64_t i = 0; i < sl_type_elements(&w) && !block; i++) /* no NaN or huge values */
         if (fmod(codes[i], 128) >= 100) codes[i] = 7;
     const sl_type scale = block ? typed(nv ? SL_DTYPE_u8 : SL_DTYPE_f32, 2, runs, cols, 0)
                                 : typed(SL_DTYPE_f32, 1, node_next() % 2 ? cols : 1, 0, 0);
@@ -214,9 +213,9 @@ static void losses(void) {
     }
 }
 
-/* ---- few bits ---- */
+/* ---- quantisation ---- */
 
-/* A shape, and an axis of it, or none. */
+/* A shape, and one of its axes or none. */
 static sl_type shaped(sl_dtype dtype, int64_t *axis, int64_t *count) {
     const uint32_t rank = (uint32_t)node_between(1, 3);
     const sl_type x = typed(dtype, rank, ragged(rank == 1 ? 9000 : 40), ragged(30), ragged(30));
@@ -248,7 +247,7 @@ static void codes(void) {
     node_check(&n);
 }
 
-/* Codes and their zeros, a multiplier and perhaps a bias. */
+/* Codes and zero points, a multiplier and sometimes a bias. */
 static void code_params(node_case *n, const sl_dtype types[3], int64_t channels) {
     const sl_type left = typed(types[0], 0, 0, 0, 0), out = typed(types[2], 1, 1, 0, 0);
     const int64_t count = node_next() % 2 ? channels : 1;
@@ -313,13 +312,13 @@ static void training(void) {
     }
 }
 
-/* ---- what kernels refuse ---- */
+/* ---- inputs that kernels reject ---- */
 
-/* The error of the first instruction set's kernel, on inputs as they are. */
+/* Expects the kernel of the first instruction set to fail with `message` on these inputs. */
 static void refused_by_kernel(node_case *n, const char *message) {
     sl_type in[NODE_OPERANDS];
     sl_error err = {0};
-    assert_int_not_equal(node_run(n), SL_OK); /* results are inferred all the same */
+    assert_int_not_equal(node_run(n), SL_OK); /* the results' types are inferred nevertheless */
     for (uint32_t i = 0; i < n->in_count; i++) in[i] = n->in[i].type;
     const sl_kernel *kernel = sl_cpu_kernel_find(sl_cpu_kernel_set(NULL), n->op, in);
     assert_non_null(kernel);

@@ -1,19 +1,19 @@
-/* moe_bench.c - How fast `moe_ffn` is on one core: 8 of 128 experts of the size of a large model's,
- * all of them in memory, for one token and for many.
+/* moe_bench.c - Speed of `moe_ffn` on one core: 8 of 128 experts with the dimensions of a large
+ * model, all in memory, for one token and for many.
  *
- *   moe_bench [isa]     every instruction set unless told */
+ *   moe_bench [isa]     default: every instruction set */
 #include "runtime/cpu/bench_support.h"
 
 enum { EXPERTS = 128, USED = 8, HIDDEN = 2048, WIDTH = 512, MOST_TOKENS = 512 };
 static const sl_dtype types[] = {SL_DTYPE_q4, SL_DTYPE_q8, SL_DTYPE_bf16};
 
-/* Gives the experts that have pairs, one after another. */
+/* An expert source that returns the experts that have pairs, in order. */
 typedef struct {
     sl_expert_source source;
     const int32_t *starts;
     const uint8_t *block;
     sl_type gate, down;
-    uint64_t first, copies; /* where in the block expert 0 lies, in experts */
+    uint64_t first, copies; /* position of expert 0 in the block, in experts */
     int32_t next;
 } all_in_memory;
 
@@ -45,14 +45,14 @@ static void release(sl_expert_source *source, const sl_expert_lease *lease) {
     (void)lease;
 }
 
-/* Other experts each time, so that one token finds none in a cache. */
+/* Different experts for each call, so that a single token finds none in a cache. */
 static void start_over(void *ctx, uint64_t call) {
     all_in_memory *s = ctx;
     s->next = 0;
     s->first = call * EXPERTS;
 }
 
-/* Each token takes USED different experts, spread over all; returns how many are in use. */
+/* Each token uses USED different experts, spread over all; returns how many are in use. */
 static int64_t choose(int64_t tokens, int32_t *order, int32_t *starts) {
     int32_t at = 0;
     int64_t used = 0;

@@ -1,6 +1,4 @@
-/* moe_test.c - Choosing experts by groups, and experts with biases, against their plain
- * meaning.
- */
+/* moe_test.c - route_groups and moe_ffn_biased against the evaluator. */
 #include "tests/support/memory_source.h"
 
 static int64_t between(int64_t least, int64_t most) {
@@ -14,7 +12,7 @@ typedef struct {
     sl_route_groups_attrs attrs;
 } route_case;
 
-/* Steps of an eighth and a sixteenth: some are equal, the others differ by more than rounding. */
+/* Multiples of 1/8 and 1/16: some are equal, the others differ by more than rounding errors. */
 static op_case route_inputs(const route_case *r) {
     op_case c = case_of(SL_OP_route_groups, &r->attrs, 1e-6);
     float *logits = input(&c, f32(2, r->rows, r->experts, 0, 0), -5, 5);
@@ -61,7 +59,7 @@ static void test_route_groups_random(void **state) {
     }
 }
 
-/* What is no number is not chosen, and a group of nothing else is not kept; -inf is a number. */
+/* NaN is never chosen, and a group of only NaN is not kept; -inf is an ordinary number. */
 static void test_route_groups_not_numbers(void **state) {
     (void)state;
     const route_case r = {
@@ -114,7 +112,7 @@ static void add_pairs(op_case *c, memory_source *source, int32_t pairs) {
 
 typedef enum { RIGHT, BAD_PAIR, BAD_RUN, BAD_SHAPE, FAULTS } fault;
 
-/* The limit is such that it is often met. */
+/* The limit is chosen so that it is often reached. */
 static void check_ffn(const ffn_case *f, fault wrong) {
     const sl_moe_ffn_biased_attrs attrs = {.layer = 3, .k = f->k, .limit = 1.25f, .alpha = 1.702f};
     const sl_type matrices = sl_type_make((sl_dtype)f->gate, 3, f->experts, f->width, f->hidden);
@@ -122,7 +120,7 @@ static void check_ffn(const ffn_case *f, fault wrong) {
     assert_non_null(source);
     memory_source_init(source, &matrices);
     set_types(source, f);
-    /* Of f32: 2e-6 of each of the three products, and of what is between them the rest. */
+    /* f32: 2e-6 for each of the three products, the rest for the activation. */
     op_case c = case_of(SL_OP_moe_ffn_biased, &attrs, f->x == SL_DTYPE_a8 ? 0.03 : 7e-6);
     c.by_tensor = true;
     input(&c, sl_type_make((sl_dtype)f->x, 2, f->rows, f->hidden), -1, 1);
@@ -152,7 +150,7 @@ static void test_biased(void **state) {
     }
 }
 
-/* Whole groups and panels, several tiles of an expert; types that differ. */
+/* Whole groups and panels, several tiles per expert, and weights of different types. */
 static void test_biased_many(void **state) {
     (void)state;
     enum { A8 = SL_DTYPE_a8, F32 = SL_DTYPE_f32, F16 = SL_DTYPE_f16, BF16 = SL_DTYPE_bf16 };
@@ -187,7 +185,7 @@ static void test_biased_random(void **state) {
     }
 }
 
-/* Whatever is wrong with a lease or the pairs, the lease is given back. */
+/* Whatever is wrong with a lease or the pairs, the lease is released. */
 static void test_biased_refuses(void **state) {
     (void)state;
     for (int wrong = BAD_PAIR; wrong < FAULTS; wrong++) {

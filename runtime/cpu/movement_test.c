@@ -1,5 +1,5 @@
-/* movement_test.c - Kernels that move, fold and order elements, against the evaluator: on the
- * fixtures (tests/data/ops/movement.json) and on random shapes of every type. */
+/* movement_test.c - Kernels that move, reduce and sort elements, against the evaluator: on fixtures
+ * (tests/data/ops/movement.json) and on random shapes of every type. */
 #include "tests/support/op_case.h"
 #include "tests/support/op_fixture.h"
 
@@ -8,7 +8,7 @@ enum { ROUNDS = 400 };
 static int64_t between(int64_t low, int64_t high) {
     return low + (int64_t)(next() % (uint64_t)(high - low + 1));
 }
-/* Mostly small, sometimes around what kernels do at once. */
+/* Mostly small, sometimes close to the block sizes of kernels. */
 static int64_t ragged(int64_t most) {
     return next() % 4 ? between(1, most < 9 ? most : 9) : between(1, most);
 }
@@ -33,7 +33,7 @@ static sl_type some_shape(sl_dtype dtype, int64_t most) {
     return type;
 }
 
-/* Elements that their type holds; of integers, all bits. */
+/* Values that are representable in the type; for integers, all bits. */
 static void *random_input(op_case *c, sl_type type) {
     const sl_dtype_kind kind = sl_dtype_infos[type.dtype].kind;
     if (kind == SL_KIND_BOOL) return input(c, type, 0, 2);
@@ -171,7 +171,7 @@ static void gathering(void) {
     check(&nd);
 }
 
-/* take_along and scatter, of fewer elements than x has in other dims. */
+/* take_along and scatter, with fewer elements than x in other dims. */
 static void along(void) {
     const uint32_t combine = next() % 5;
     const sl_type x = some_shape(some_type(combine ? NUMBERS : PLAIN), 3000);
@@ -210,7 +210,7 @@ static void slices(void) {
     check(&nd);
 }
 
-/* More rows and columns than an item holds, now and then. */
+/* Sometimes more rows and columns than one item holds. */
 static void adding(void) {
     const bool many = next() % 16 == 0;
     const int64_t rows = many ? 20000 : ragged(90), width = many ? 3 : ragged(200);
@@ -244,7 +244,7 @@ static void made(void) {
     check(&one_hot);
 }
 
-/* ---- folding ---- */
+/* ---- reductions ---- */
 
 static void reducing(void) {
     static const sl_op ops[] = {SL_OP_reduce_sum, SL_OP_reduce_mean, SL_OP_reduce_prod,
@@ -293,7 +293,7 @@ static void extreme_gradient(void) {
             y.shape.dims[d] = 1;
         }
     op_case c = case_of(SL_OP_reduce_max_backward, &attrs, 2e-6);
-    /* Whole numbers from a few, so that there are ties. */
+    /* Few different integers, so that there are ties. */
     double *all[3];
     const sl_type types[3] = {x, y, y};
     for (int i = 0; i < 3; i++) {
@@ -307,7 +307,7 @@ static void extreme_gradient(void) {
     check(&c);
 }
 
-/* ---- ordering ---- */
+/* ---- argmax, topk, sort ---- */
 
 static void extremes(void) {
     const sl_type x = some_shape(some_type(WITHOUT_COMPLEX), 5000);
@@ -365,7 +365,7 @@ static void sorting(void) {
 
 static void of_fixture(fixture *f, size_t number) {
     (void)number;
-    if (f->info->traits & SL_OP_VIEW) return; /* no kernel */
+    if (f->info->traits & SL_OP_VIEW) return; /* a view has no kernel */
     op_case c = case_of(f->op, f->attrs, 2e-6);
     c.by_tensor = true;
     for (uint32_t i = 0; i < f->in_count; i++) {
@@ -435,7 +435,7 @@ static void indices_out_of_range_are_refused(void **state) {
     check_refused(&nd);
 }
 
-/* A sum of many floats is as good as one of few. */
+/* A long f32 sum is as accurate as a short one. */
 static void long_sums_are_good(void **state) {
     (void)state;
     const sl_reduce_sum_attrs last = {.axes = {1, {1}}}, first = {.axes = {1, {0}}};

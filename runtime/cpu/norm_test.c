@@ -1,5 +1,4 @@
-/* norm_test.c - Kernels of norms over chosen axes against the plain meaning of their ops, on
- * random shapes. */
+/* norm_test.c - Kernels of norms over given axes against the evaluator, on random shapes. */
 #include "tests/support/node_case.h"
 
 static const sl_dtype dtypes[] = {SL_DTYPE_f32, SL_DTYPE_f32,  SL_DTYPE_f32,

@@ -1,8 +1,7 @@
-/* ragged_test.c [COUNT [SEED]] - Every kernel of every instruction set against the plain meaning of
- * its op, on COUNT (200) cases whose shapes are drawn at random: at and about multiples of vector
- * widths, and ones.
+/* ragged_test.c [COUNT [SEED]] - Every kernel of every instruction set against the evaluator, on
+ * COUNT (200) cases with random shapes: at and next to multiples of vector widths, and ones.
  *
- * Case n depends on SEED + n alone; when it fails, the last line says how to run it by itself. */
+ * Case n depends only on SEED + n; if it fails, the last line says how to run it alone. */
 #include "core/kv.h"
 #include "tests/support/memory_source.h"
 #include "tests/support/op_case.h"
@@ -16,8 +15,8 @@ static int64_t ragged(int64_t most) {
     const int64_t unit = (int64_t)1 << next() % 7, size = unit * between(0, 5) + between(-1, 1);
     return size < 1 ? 1 : size > most ? between(1, most) : size;
 }
-/* Rows enough for `width` that their mean norm is no accident: where a sum may nearly cancel, only
- * the norm of several elements says how large an error is. */
+/* Enough rows for `width` that their mean norm is representative: where a sum may nearly cancel,
+ * only the norm of several elements shows how large an error is. */
 static int64_t rows_for(int64_t width, int64_t most) {
     const int64_t least = (31 + width) / width;
     return least < most ? between(least, most) : least;
@@ -25,7 +24,7 @@ static int64_t rows_for(int64_t width, int64_t most) {
 static sl_dtype weight_type(void) {
     return weight_types[next() % WEIGHT_TYPES];
 }
-/* Weights that are not panels lie where a file put them. */
+/* Weights that are not panels have the alignment of a file. */
 static void weight(op_case *c, int64_t rows, int64_t cols) {
     const sl_dtype dtype = weight_type();
     if (sl_dtype_infos[dtype].kind != SL_KIND_PANEL)
@@ -41,7 +40,7 @@ static sl_type ragged_type(sl_dtype dtype, uint32_t rank) {
 
 /* ---- elementwise ---- */
 
-/* Part of a shape that broadcasts to all of it: leading dims left out, others of one. */
+/* A shape that broadcasts to the whole: leading dims omitted, others 1. */
 static sl_type part_of(const sl_type *whole) {
     const uint32_t left_out = next() % 3 ? 0 : (uint32_t)between(0, whole->shape.rank);
     sl_type part = {.dtype = whole->dtype, .shape.rank = whole->shape.rank - left_out};
@@ -138,8 +137,11 @@ static void movement(void) {
     check(&c);
 }
 static void halves(void) {
-    op_case c = case_of(SL_OP_split_halves, NULL, 0);
-    floats(&c, f32(3, ragged(9), ragged(5), 2 * ragged(150), 0));
+    const int64_t half = ragged(150);
+    const sl_split_attrs attrs = {.axis = -1, .sizes = {2, (int64_t[]){half, half}}};
+    op_case c = case_of(SL_OP_split, &attrs, 0);
+    c.outs = 2;
+    floats(&c, f32(3, ragged(9), ragged(5), 2 * half, 0));
     check(&c);
 }
 
@@ -194,13 +196,14 @@ static void rope(void) {
     op_case table = case_of(SL_OP_rope_table, &attrs, 1e-7);
     input(&table, i32(rows), 0, 250000);
     check(&table);
-    const sl_rope_attrs turn = {.interleaved = next() % 2};
-    op_case c = case_of(SL_OP_rope, &turn, 3e-7);
-    floats(&c, f32(3, rows, ragged(5), width, 0)), floats(&c, f32(2, rows, rotary, 0, 0));
+    const sl_rope_apply_attrs turn = {.interleaved = next() % 2};
+    op_case c = case_of(SL_OP_rope_apply, &turn, 3e-7);
+    floats(&c, f32(3, rows, ragged(5), width, 0));
+    for (int i = 0; i < 2; i++) floats(&c, f32(3, rows, 1, rotary / 2, 0));
     check(&c);
 }
 
-/* Rows of two slots out of three; each from some position below `limit` on. */
+/* Rows of two slots out of three; each starts at a position below `limit`. */
 static void add_slots(op_case *c, int64_t rows, int64_t limit) {
     int32_t *slots = input(c, i32(rows), 0, 1), *positions = input(c, i32(rows), 0, 1);
     const int64_t split = between(0, rows), other = between(0, 1);
@@ -218,7 +221,7 @@ static void attention(void) {
     const sl_type row = f32(3, rows, heads, width, 0);
     const sl_sdpa_attrs attrs = {.scale = 0.7f};
     const bool append = next() % 3 == 0;
-    /* A score is a chain over the width, and its error one of its factor. */
+    /* The error of a score grows with the width; it is a relative error of the softmax weight. */
     const double tolerance =
         2e-6 + (double)width * 0x1p-24 + (coded ? coded_tolerance(width, 0.7) : 0);
     op_case c = append ? case_of(SL_OP_kv_append, NULL, coded ? 1e-6 : 0)
@@ -302,7 +305,7 @@ static void experts(void) {
     const sl_type matrices = sl_type_make(weight_type(), 3, (int64_t)EXPERTS, width, hidden);
     memory_source source;
     memory_source_init(&source, &matrices);
-    /* 2e-6 of each of the three products, and of swiglu the rest. */
+    /* 2e-6 for each of the three products, the rest for swiglu. */
     op_case c = case_of(SL_OP_moe_ffn, &attrs, 7e-6);
     c.by_tensor = true;
     floats(&c, f32(2, rows, hidden, 0, 0));
@@ -349,7 +352,8 @@ static void test_ragged(void **state) {
     (void)state;
     for (current = first_seed; current < first_seed + count; current++) {
         seed = (current + 1) * 0x9e3779b97f4a7c15;
-        for (int i = 0; i < 8; i++) (void)next(); /* neighbours are alike at first */
+        /* Neighbouring seeds start with similar numbers. */
+        for (int i = 0; i < 8; i++) (void)next();
         kinds[current % KINDS]();
     }
 }

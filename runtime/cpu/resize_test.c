@@ -1,5 +1,5 @@
-/* resize_test.c - Kernels of resizing and of recurrent layers against the plain meaning of their
- * ops, on random shapes. */
+/* resize_test.c - Kernels of resizing and of recurrent layers against the evaluator, on random
+ * shapes. */
 #include "tests/support/node_case.h"
 
 static sl_dtype any_float(void) {

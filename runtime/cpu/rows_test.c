@@ -1,8 +1,8 @@
-/* rows_test.c - Rows of a8: making them, and products with them. */
+/* rows_test.c - int8 activations (a8): quantisation, and products with them. */
 #include "tests/support/memory_source.h"
 #include "tests/support/op_case.h"
 
-/* To the last bit, whatever the values. */
+/* Bit-identical for all values. */
 static void test_quantise(void **state) {
     (void)state;
     for (int64_t cols = 1; cols < 400; cols = cols * 2 + 3) {
@@ -10,9 +10,9 @@ static void test_quantise(void **state) {
         float *x = floats(&c, f32(2, 7, cols, 0, 0));
         for (int64_t i = 0; i < cols; i++) {
             x[cols + i] = 0;
-            x[2 * cols + i] *= 0x1p-140f; /* too small for a scale */
+            x[2 * cols + i] *= 0x1p-140f; /* too small for a nonzero scale */
             x[3 * cols + i] *= 0x1p120f;
-            x[4 * cols + i] = (float)(i % 7 - 3) / 2; /* many on an edge between codes */
+            x[4 * cols + i] = (float)(i % 7 - 3) / 2; /* many exactly between two codes */
         }
         const sl_type type = sl_type_make(SL_DTYPE_a8, 2, (int64_t)7, cols);
         const uint64_t bytes = sl_type_bytes(&type);
@@ -66,12 +66,12 @@ static void test_linear_rows(void **state) {
             op_case c = case_of(SL_OP_linear, NULL, 2e-6);
             input(&c, sl_type_make(SL_DTYPE_a8, 2, tokens, cols), -1, 1);
             input(&c, sl_type_make(weight_types[w], 2, rows, cols), -1, 1);
-            c.by_tensor = true; /* a short row may nearly cancel */
+            c.by_tensor = true; /* a sum over a short row may nearly cancel */
             check(&c);
         }
 }
 
-/* Values as they are, where columns may be divided, and a matrix of very many rows. */
+/* f32 activations where columns may be divided, and a matrix with very many rows. */
 static void test_linear_values(void **state) {
     (void)state;
     static const int64_t many[][3] = {{66, 40, 600}, {64, 1, 2048}, {100, 70, 520}};
@@ -93,8 +93,7 @@ static void test_linear_values(void **state) {
     }
 }
 
-/* Rows [first, first + count) alone: the planes are those of all, so each is cut out.  To be
- * freed. */
+/* A copy of rows [first, first + count): each plane is copied separately.  The caller frees it. */
 static void *some_rows(const sl_type *all, const void *data, int64_t first, int64_t count,
                        sl_type *out_type) {
     *out_type = *all;
@@ -129,7 +128,7 @@ static void multiply(const sl_kernel_set *set, const sl_cview *x, const int64_t 
     free(rows);
 }
 
-/* Token by token, and by every instruction set that has a fused multiply-add: the same bits. */
+/* Token by token, and on every instruction set with FMA: the same bits. */
 static void test_linear_rows_same(void **state) {
     (void)state;
     enum { TOKENS = 15, ROWS = 37, COLS = 320 };
@@ -159,7 +158,7 @@ static void test_linear_rows_same(void **state) {
 
 enum { EXPERTS = 5, USED = 2, WIDTH = 53, HIDDEN = 77 };
 
-/* One pair's way through an expert, by the kernels of the parts. */
+/* One (token, expert) pair, computed with the kernels of the parts. */
 static void parts_of_expert(const sl_kernel_set *set, const sl_cview *x, int64_t row,
                             const sl_cview matrices[3], float *out) {
     float gate[WIDTH], up[WIDTH], mid[WIDTH];
@@ -176,7 +175,7 @@ static void parts_of_expert(const sl_kernel_set *set, const sl_cview *x, int64_t
     multiply(set, &(sl_cview){coded, rows}, (int64_t[]){0, 1}, &matrices[2], out);
 }
 
-/* Results of moe_ffn, pair by pair. */
+/* Compares the results of moe_ffn pair by pair. */
 static void check_parts(const op_case *c, const memory_source *source, const char *isa) {
     const sl_kernel_set *set = sl_cpu_kernel_set(isa);
     const sl_cview x = {c->data[0], c->types[0]};
@@ -195,8 +194,8 @@ static void check_parts(const op_case *c, const memory_source *source, const cha
     memory_free(&m);
 }
 
-/* The bits of its parts.  Next to its meaning in doubles a value between the projections may fall
- * on the other side of an edge between two codes, which shows in all outputs of its row. */
+/* The same bits as its parts.  Compared with the evaluator in doubles, a value between the
+ * projections may round to the neighbouring code, which changes all outputs of its row. */
 static void test_moe_ffn_rows(void **state) {
     (void)state;
     const sl_moe_ffn_attrs attrs = {.layer = 3, .k = USED};
@@ -225,7 +224,7 @@ static void test_moe_ffn_rows(void **state) {
     }
 }
 
-/* Shapes of whole groups and panels, several tiles of an expert, experts without pairs. */
+/* Shapes of whole groups and panels, several tiles per expert, experts without pairs. */
 typedef struct {
     int64_t tokens, experts, width, hidden;
     int gate, up, down; /* sl_dtypes */

@@ -1,8 +1,8 @@
-/* sdpa_bench.c - How fast attention is, on one core: cache bytes per second while decoding at
- * several positions, next to how fast the same run reads memory without computing, and operations
- * per second of a prefill chunk.
+/* sdpa_bench.c - Speed of attention on one core: cache bytes per second when decoding at several
+ * positions, compared with the plain read bandwidth in the same run, and operations per second of a
+ * prefill chunk.
  *
- *   attention_bench [isa]     every one that this machine has unless told */
+ *   attention_bench [isa]     default: every instruction set of this machine */
 #include "base/memory.h"
 #include "core/kv.h"
 #include "runtime/cpu/bench_support.h"
@@ -11,7 +11,7 @@ enum { QUERY_HEADS = 16, HEADS = 2, WIDTH = 256, MOST = 32768, CHUNK = 512, COPI
 static const sl_dtype types[] = {SL_DTYPE_f32, SL_DTYPE_f16, SL_DTYPE_k16};
 static const int64_t lengths[] = {1024, 4096, 16384, MOST};
 
-/* Caches of several slots, so that no position is still near when it is read again. */
+/* Caches of several slots, so that no position is still in a CPU cache when it is read again. */
 typedef struct {
     uint8_t *keys, *values;
     float *q, *out, *mixes, *weights;
@@ -22,7 +22,7 @@ static float element(int64_t i) {
     return (float)((i * 7919 + i / 16) % 255) / 256 - 0.5f;
 }
 
-/* From where sessions have theirs: in huge pages. */
+/* Allocated like the caches of sessions: in huge pages. */
 static uint8_t *cache_room(size_t bytes) {
     uint8_t *cache = sl_resize(sl_allocator_or_default(NULL), NULL, 0, bytes, 64);
     if (!cache) {
@@ -75,7 +75,7 @@ static void fill_caches(room *r, sl_dtype dtype) {
     }
 }
 
-/* A kernel on all its items. */
+/* Runs a kernel on all its items. */
 static void run(const sl_kernel *kernel, const void *args) {
     const sl_split split = kernel->split(args);
     static void *scratch;

@@ -1,6 +1,5 @@
-/* sdpa_test.c - Rotary positions, the key-value cache and attention: every kernel of every
- * instruction set against the plain meaning of its op on ragged shapes, and what must agree bit by
- * bit. */
+/* sdpa_test.c - RoPE, the KV cache and attention: every kernel of every instruction set against the
+ * evaluator on ragged shapes, and what must be bit-identical. */
 #include "core/kv.h"
 #include "tests/support/op_case.h"
 
@@ -29,10 +28,11 @@ static void test_rope(void **state) {
     (void)state;
     for (int round = 0; round < 20; round++) {
         const int64_t rows = between(1, 9), width = between(2, 140);
-        const sl_rope_attrs attrs = {.interleaved = (uint32_t)round % 2};
-        op_case c = case_of(SL_OP_rope, &attrs, 3e-7);
+        const sl_rope_apply_attrs attrs = {.interleaved = (uint32_t)round % 2};
+        op_case c = case_of(SL_OP_rope_apply, &attrs, 3e-7);
         floats(&c, f32(3, rows, between(1, 4), width, 0));
-        floats(&c, f32(2, rows, 2 * between(1, width / 2), 0, 0));
+        const sl_type table = f32(3, rows, 1, between(1, width / 2), 0);
+        floats(&c, table), floats(&c, table);
         check(&c);
     }
 }
@@ -66,7 +66,7 @@ static void test_append(void **state) {
     for (int i = 0; i < 10; i++) {
         op_case c;
         append_case(&c, (sl_kv_shape){i % 2 ? SL_DTYPE_f16 : SL_DTYPE_f32, 3, 3, 45, widths[i / 2]},
-                    44); /* across the end of a block and up to the last position */
+                    44); /* across the end of a block, up to the last position */
         check(&c);
     }
     op_case beyond;
@@ -109,9 +109,9 @@ static shape random_shape(int round) {
                    .first = first};
 }
 
-/* A score is a chain of `dim` sums: its error is about sqrt(dim) roundings of a number that grows
- * with sqrt(dim) too.  In the whole what is wrong with the largest score cancels; a part shows it.
- */
+/* A score is a sum of `dim` products: its error is about sqrt(dim) roundings of a number that also
+ * grows with sqrt(dim).  In the final result the error of the largest score cancels; in a part it
+ * does not. */
 static double parts_tolerance(int64_t dim) {
     return 2e-6 + (double)dim * 0x1p-24;
 }
@@ -143,8 +143,8 @@ static void test_sdpa(void **state) {
     }
 }
 
-/* Makes a row of a cache, counted over all slots and heads, what no row is: all NaN, or where there
- * are codes, large ones or a scale that is NaN. */
+/* Overwrites a row of a cache, counted over all slots and heads, with garbage: NaN, or for 16-bit
+ * codes large codes or a NaN scale. */
 static void spoil_row(const sl_type *type, void *cache, int64_t row, int64_t width) {
     const bool keys = type->shape.rank == 5;
     const size_t each = sl_dtype_infos[type->dtype].bytes;
@@ -159,7 +159,8 @@ static void spoil_row(const sl_type *type, void *cache, int64_t row, int64_t wid
     if (!each) sl_kv_store_row(type, cache, row, wrong);
 }
 
-/* Overwrites what no row sees: nothing of it may matter, not even what was never written. */
+/* Overwrites all positions that no row sees: they must not affect the result, even if they were
+ * never written. */
 static void spoil_beyond(const op_case *c, void *keys, void *values) {
     const int64_t heads = c->types[2].shape.dims[1], capacity = c->types[2].shape.dims[2];
     const int64_t width = c->types[2].shape.dims[3], rows = c->types[0].shape.dims[0];
@@ -177,7 +178,7 @@ static void spoil_beyond(const op_case *c, void *keys, void *values) {
     }
 }
 
-/* Heads as models have them; rows of three slots, one, several or many of each. */
+/* Heads as in models; rows of three slots, with one, several or many rows each. */
 static void test_wide_heads(void **state) {
     (void)state;
     static const struct {
@@ -193,7 +194,7 @@ static void test_wide_heads(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         for (int op = 0; op < 2; op++) {
             const int64_t *count = cases[i].rows, rows = count[0] + count[1] + count[2];
-            if (op && rows > 8) continue; /* positions of few rows are divided */
+            if (op && rows > 8) continue; /* positions are only divided for few rows */
             const shape s = {.cache = {SL_DTYPE_f16, 3, 2, cases[i].first + 80, cases[i].width},
                              .rows = rows,
                              .ratio = cases[i].ratio};
@@ -213,10 +214,10 @@ static void test_wide_heads(void **state) {
 static void test_wide_rope(void **state) {
     (void)state;
     for (int64_t width = 192; width <= 320; width += 64) {
-        const sl_rope_attrs attrs = {.interleaved = (uint32_t)(width / 64 % 2)};
-        op_case c = case_of(SL_OP_rope, &attrs, 3e-7);
+        const sl_rope_apply_attrs attrs = {.interleaved = (uint32_t)(width / 64 % 2)};
+        op_case c = case_of(SL_OP_rope_apply, &attrs, 3e-7);
         floats(&c, f32(3, 5, 3, width, 0));
-        floats(&c, f32(2, 5, width == 256 ? 64 : width, 0, 0));
+        for (int i = 0; i < 2; i++) floats(&c, f32(3, 5, 1, width == 256 ? 32 : width / 2, 0));
         check(&c);
     }
 }
@@ -229,13 +230,13 @@ static void test_merge(void **state) {
         floats(&c, f32(4, rows, heads, parts, between(1, 70)));
         float *weights = input(&c, f32(4, rows, heads, parts, 2), 1, 50);
         for (int64_t i = 1; i < rows * heads * parts; i += 1 + i % parts % 3)
-            if (i % parts) weights[i * 2 + 1] = 0; /* empty, but never the first */
+            if (i % parts) weights[i * 2 + 1] = 0; /* empty, except the first part */
         c.by_tensor = true;
         check(&c);
     }
 }
 
-/* Runs the op on every instruction set and gives its results to compare. */
+/* Runs the op on every instruction set and passes on its results. */
 typedef void with_results(const op_case *c, const char *isa, const memory *m);
 static void each_isa(op_case *c, with_results *then) {
     infer_outputs(c);
@@ -250,7 +251,8 @@ static void each_isa(op_case *c, with_results *then) {
     release_case(c);
 }
 
-/* One row of a case of sdpa, as a case of its own with other memory for rows, the same caches. */
+/* Runs one row of a sdpa case alone, with other memory for the rows and the same caches, and
+ * compares bits. */
 static void row_alone(const op_case *c, const char *isa, const memory *m) {
     const int64_t width = c->types[0].shape.dims[1] * c->types[0].shape.dims[2];
     op_case one = *c;
@@ -280,7 +282,7 @@ static void test_rows_alone(void **state) {
     }
 }
 
-/* Parts and their merge, by a case of sdpa. */
+/* sdpa_parts and sdpa_merge give the same bits as sdpa. */
 static void parts_merged(const op_case *c, const char *isa, const memory *m) {
     op_case parts = *c, merge = case_of(SL_OP_sdpa_merge, NULL, 0);
     parts.op = SL_OP_sdpa_parts;
@@ -333,7 +335,8 @@ static void test_what_is_beyond_is_not_used(void **state) {
     }
 }
 
-/* Scores of hundreds, falling and rising: nothing overflows, and what is small is lost in time. */
+/* Scores of several hundred, descending and ascending: nothing overflows, and small terms vanish
+ * correctly. */
 static void test_large_scores(void **state) {
     (void)state;
     for (int round = 0; round < 8; round++) {
@@ -350,18 +353,18 @@ static void test_large_scores(void **state) {
     }
 }
 
-#ifndef SL_CASE_CUDA /* which keeps no codes */
+#ifndef SL_CASE_CUDA /* the GPU has no 16-bit codes */
 static void test_append_codes(void **state) {
     (void)state;
     for (int64_t width = 1; width <= 129; width += width < 20 ? 3 : 37) {
         op_case c;
         append_case(&c, (sl_kv_shape){SL_DTYPE_k16, 3, 3, 45, width}, 44);
-        c.tolerance = 1e-6; /* a scale may be rounded another way */
+        c.tolerance = 1e-6; /* a scale may be rounded differently */
         check(&c);
     }
 }
 
-/* What is not finite, and what is as large or small as a float can be. */
+/* Rows that are not finite, and rows with the largest and smallest floats. */
 static void test_codes_of_odd_rows(void **state) {
     (void)state;
     static const float values[] = {NAN, INFINITY, -INFINITY, 0, 1e-40f, 3e38f, -3e38f, 1e-30f};
@@ -395,7 +398,8 @@ static void test_codes_of_odd_rows(void **state) {
     }
 }
 
-/* In codes: the meaning, and the same bits for rows alone, for parts, for what lies beyond. */
+/* 16-bit codes: against the evaluator, and the same bits for single rows, for parts, and with
+ * garbage beyond the visible positions. */
 static void test_sdpa_codes(void **state) {
     (void)state;
     static with_results *const same[] = {row_alone, parts_merged, spoiled};
@@ -416,7 +420,7 @@ static void test_sdpa_codes(void **state) {
 
 #endif
 
-/* ---- scaled angles, windows, sinks, values of another width ---- */
+/* ---- scaled angles, windows, sinks, values of a different width ---- */
 
 static void test_scaled_rope_table(void **state) {
     (void)state;
@@ -461,7 +465,7 @@ typedef struct {
     sl_kv_shape keys;
     int64_t value_dim, rows, split, ratio;
     int32_t first;
-    sl_sdpa_attrs attrs; /* those of all the ops */
+    sl_sdpa_attrs attrs; /* shared by all the ops */
 } kind;
 
 static void kind_case(op_case *c, const kind *k) {
@@ -514,7 +518,7 @@ static void test_kinds(void **state) {
     }
 }
 
-/* Latent attention: many query heads of one cached head, keys wider than values. */
+/* Latent attention: many query heads per KV head, keys wider than values. */
 static void test_latent(void **state) {
     (void)state;
     static const struct {
@@ -539,7 +543,7 @@ static void test_latent(void **state) {
     }
 }
 
-/* Heads as models have them, with windows and sinks; rows few and many. */
+/* Heads as in models, with windows and sinks, for few and many rows. */
 static void test_wide_windows(void **state) {
     (void)state;
     static const struct {
@@ -581,7 +585,7 @@ static void test_merge_sinks(void **state) {
     }
 }
 
-/* Sinks far above all scores and far below: all of nothing, and no sink at all. */
+/* Sinks far above and far below all scores: the result is 0, or as without a sink. */
 static void test_far_sinks(void **state) {
     (void)state;
     const kind k = {.op = SL_OP_sdpa_sinks,
@@ -620,7 +624,7 @@ static void test_append_two_widths(void **state) {
 }
 
 #ifndef SL_CASE_CUDA
-/* Parts and their merge, by a case of sdpa or sdpa_sinks. */
+/* sdpa_parts and sdpa_merge give the same bits as sdpa or sdpa_sinks. */
 static void kinds_merged(const op_case *c, const char *isa, const memory *m) {
     const bool sinks = c->op == SL_OP_sdpa_sinks;
     const uint32_t result = c->inputs;
@@ -657,7 +661,7 @@ static void test_parts_are_the_whole_of_kinds(void **state) {
     }
 }
 
-/* What lies before the window is not used either: rows of one slot, whose windows overlap. */
+/* Positions before the window are not used either: rows of one slot, whose windows overlap. */
 static void spoiled_before(const op_case *c, const char *isa, const memory *m) {
     const int64_t window = ((const sl_sdpa_attrs *)c->attrs)->window;
     const int64_t heads = c->types[2].shape.dims[1], capacity = c->types[2].shape.dims[2];

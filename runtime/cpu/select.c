@@ -1,4 +1,5 @@
-/* select.c - Finds the best kernels this machine can run.  Compiled once, for any machine. */
+/* select.c - Selects the best kernels that this machine supports.  Compiled once, for the
+ * baseline. */
 #include "runtime/cpu/kernel_set.h"
 #include <stdbool.h>
 #include <string.h>
@@ -14,7 +15,7 @@ static bool runs_always(void) {
     return true;
 }
 
-/* SL_HAVE_<ISA>: the build made its kernels. */
+/* SL_HAVE_<ISA>: the build contains its kernels. */
 #if defined(__x86_64__)
 #if defined(SL_HAVE_AVX2)
 extern const sl_kernel_set sl_kernel_set_avx2;
@@ -23,7 +24,7 @@ extern const sl_kernel_set sl_kernel_set_avx2;
 extern const sl_kernel_set sl_kernel_set_avx512;
 #endif
 
-/* Not every compiler's __builtin_cpu_supports knows f16c. */
+/* Some compilers' __builtin_cpu_supports does not know f16c. */
 static bool has_f16c(void) {
     unsigned eax, ebx, ecx, edx;
     return __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C);

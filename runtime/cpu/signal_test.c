@@ -1,5 +1,4 @@
-/* signal_test.c - Fourier transforms of many lengths and layouts, log-mel, on every instruction
- * set. */
+/* signal_test.c - FFTs of many lengths and layouts, and log_mel, on every instruction set. */
 #include "tests/support/graph_case.h"
 
 static void check_fft(const char *dtype, int rows, int n, int inverse, int norm, double tolerance) {
@@ -12,7 +11,7 @@ static void check_fft(const char *dtype, int rows, int n, int inverse, int norm,
     check_graph(tolerance, text);
 }
 
-/* Products of small primes, primes, and lengths between: alone, in a few rows, in many. */
+/* Products of small primes, primes, and other lengths: one row, a few rows, many rows. */
 static void lengths(void **state) {
     (void)state;
     static const int all[] = {1,   2,   3,   4,   5,   6,   7,   8,    9,    10,  11,
@@ -21,7 +20,8 @@ static void lengths(void **state) {
                               256, 257, 343, 360, 500, 512, 625, 1000, 1009, 1024};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         check_fft("f32", 1, all[i], i % 2, (int)(i % 4), 1e-6);
-        if (all[i] > 130) continue; /* the oracle takes the square of what is odd in a length */
+        /* The evaluator takes quadratic time in the odd part of a length. */
+        if (all[i] > 130) continue;
         check_fft("c64", 3, all[i], !(i % 2), (int)(i % 4), 1e-6);
         check_fft("c64", 19, all[i], i % 2, 0, 1e-6);
         check_fft("f64", 5, all[i], i % 2, 1, 2e-14);
@@ -31,8 +31,8 @@ static void lengths(void **state) {
     check_fft("c64", 17, 512, 1, 0, 1e-6);
 }
 
-/* Rows that have vectors of their own, with each kind of first stages, and such as are made as
- * matrices, whose sides are whole vectors or not. */
+/* Rows that are vectorised within the row, with each kind of first stage, and rows computed as
+ * matrices, whose sides are multiples of a vector or not. */
 static void long_rows(void **state) {
     (void)state;
     static const int rows[] = {64, 72, 104, 256, 264, 504, 640, 768, 1000, 1400, 2048, 8192, 10240};
@@ -70,7 +70,7 @@ static void there_and_back(void **state) {
         }
 }
 
-/* All stages of a transform, from numbers in the order of reversed bits, are the transform. */
+/* All butterfly stages together, on bit-reversed input, are the transform. */
 static void stages_make_a_transform(void **state) {
     (void)state;
     enum { N = 16, BITS = 4 };
@@ -141,7 +141,7 @@ static void log_mels(void **state) {
     }
 }
 
-/* Central differences of the forward op, in doubles, where no floor holds. */
+/* Compared with central differences of the forward op, in doubles, where no lower bound applies. */
 static void gradients_are_slopes(void **state) {
     (void)state;
     graph_case c = graph_open("input %s : f32[1,24] input %f : f32[4,7] input %g : f32[1,4] "

@@ -1,5 +1,5 @@
-/* splat_test.c - Splats drawn by tiles and by every pixel looking at every splat; gradients of
- * scenes without harmonics, and slopes. */
+/* splat_test.c - Splats drawn by tiles and by brute force over all pixels and splats; gradients
+ * against finite differences. */
 #include "tests/support/graph_case.h"
 
 #define SPLATS(N, K)                                                                               \
@@ -10,7 +10,7 @@
 
 enum { POSITIONS, SCALES, ROTATIONS, OPACITIES, COLORS, HARMONICS, CAMERA, GRAD };
 
-/* Splats around the origin, a camera that looks there. */
+/* Splats around the origin, and a camera that looks at it. */
 static void arrange(const graph_case *c, float distance) {
     const float camera[15] = {0.3f, 0.4f, -distance, 0,   0, 0,    0.1f, -1,
                               0,    50,   0.05f,     100, 1, 0.5f, 0.25f};
@@ -77,7 +77,7 @@ static void check_slopes(const graph_case *c, uint32_t input) {
     free(grad);
 }
 
-/* Few splats and no cutoff in between: nothing appears or goes within a step. */
+/* Few splats and no cutoff: no splat appears or vanishes within a finite difference. */
 static void gradients_are_slopes(void **state) {
     (void)state;
     graph_case c = graph_open(BACKWARD(4, 4));

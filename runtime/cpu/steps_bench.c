@@ -1,9 +1,9 @@
-/* steps_bench.c - What the steps of a Qwen3.5-35B-A3B token cost that are neither products with
+/* steps_bench.c - Cost of the steps of a Qwen3.5-35B-A3B token that are neither products with
  * weights nor attention, on one core: time, bytes and operations of each kernel for one token and
- * for 512, and how near it comes to its floor, the longer of moving the bytes and of computing the
- * operations, both measured in the same run.
+ * for 512, and how close it comes to its floor, the longer of the times to move the bytes and to
+ * compute the operations, both measured in the same run.
  *
- *   steps_bench [isa [op]]     the best instruction set and every op unless told */
+ *   steps_bench [isa [op]]     default: the best instruction set and every op */
 #include "base/clock.h"
 #include "compiler/ops/semantics.h"
 #include "runtime/cpu/bench_support.h"
@@ -20,7 +20,7 @@ enum {
     CHOSEN = 8,
     VOCAB = 248320,
     CHUNK = 64,
-    SLOTS = 64, /* of memory: more than a cache holds, as the layers of the model together have */
+    SLOTS = 64, /* slots of state: larger than a cache, like the layers of the model together */
 };
 
 typedef struct {
@@ -31,7 +31,7 @@ typedef struct {
     } attrs;
     sl_type types[SL_MAX_INPUTS + SL_MAX_OUTPUTS];
     uint32_t inputs;
-    double bytes, operations; /* read and written; one fused multiply and add is two */
+    double bytes, operations; /* bytes read and written; an FMA is two operations */
 } step_case;
 
 static sl_type f32_of(int64_t a, int64_t b, int64_t c) {
@@ -155,7 +155,7 @@ static uint32_t all_cases(int64_t tokens, step_case *out) {
     return n;
 }
 
-/* ---- running them ---- */
+/* ---- running the cases ---- */
 
 static uint32_t random_state = 12345;
 static float random_float(void) {
@@ -163,7 +163,7 @@ static float random_float(void) {
     return (float)(random_state >> 8) * 0x1p-24f;
 }
 
-/* Small numbers of either sign, but for logarithms, rates and decays; keys of unit length. */
+/* Small numbers of both signs, except for logarithms, rates and decays; keys have norm 1. */
 static void fill(const step_case *c, uint32_t operand, void *data) {
     const sl_type *type = &c->types[operand];
     const int64_t count = sl_type_elements(type);
@@ -179,7 +179,7 @@ static void fill(const step_case *c, uint32_t operand, void *data) {
         memset(data, 0x11, sl_type_bytes(type));
 }
 
-/* The args of an op are its operands' views, then its attributes. */
+/* The argument struct of an op: the views of its operands, then its attributes. */
 typedef struct {
     sl_view views[SL_MAX_INPUTS + SL_MAX_OUTPUTS];
     uint32_t operands;
@@ -211,7 +211,7 @@ static bool prepare(const step_case *c, prepared *p) {
     return true;
 }
 
-/* Another sequence's memory each time; a step in the middle of its sequence. */
+/* Uses another sequence's state in each round, at a position inside its sequence. */
 static void move_on(const step_case *c, const prepared *p, uint64_t round) {
     const bool delta = c->op == SL_OP_delta_step || c->op == SL_OP_delta_chunk;
     if (!delta && c->op != SL_OP_causal_conv) return;
@@ -225,7 +225,7 @@ static void move_on(const step_case *c, const prepared *p, uint64_t round) {
 
 static const double LEAST_SECONDS = 0.15;
 
-/* So many at once that reading the clock does not count, where one call is short. */
+/* Number of calls per measurement, so that reading the clock is negligible. */
 static uint64_t calls_for(double seconds) {
     return seconds < 2e-5 ? (uint64_t)(2e-5 / (seconds + 1e-8)) + 1 : 1;
 }
@@ -266,8 +266,8 @@ __attribute__((noinline)) static void rewrite(line *block, size_t count) {
     for (size_t i = 0; i < count; i++) block[i] = -block[i];
 }
 
-/* Seconds to read half of the bytes and write the other half: in place and each time elsewhere
- * for what no cache holds, else the same again. */
+/* Seconds to read half of the bytes and write the other half: at a new place each time if the data
+ * fits in no cache, else at the same place. */
 static double moving_seconds(line *block, double bytes, bool fresh) {
     const size_t count = (size_t)(bytes / 2 / sizeof(line)) + 1;
     const size_t places = fresh ? BLOCK_BYTES / sizeof(line) / count : 1;

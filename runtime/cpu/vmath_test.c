@@ -1,5 +1,5 @@
-/* vmath_test.c - Functions on vectors against the C library's in double: dense samples of all
- * floats, special values, on every instruction set. */
+/* vmath_test.c - Vector functions against the C library in doubles: dense samples of all floats and
+ * special values, on every instruction set. */
 #include "runtime/cpu/kernel_set.h"
 #include <math.h>
 #include <setjmp.h>
@@ -14,14 +14,15 @@ static const char *const isas[] = {"baseline", "avx2", "avx512"};
 enum { COUNT = 1 << 20 };
 static float x[COUNT], y[COUNT];
 
-/* Distance in units of the last place of the true value. */
+/* Distance in units in the last place of the true value. */
 static double ulps(float got, double want) {
     const float nearest = (float)want;
     if (isnan(want)) return isnan(got) ? 0 : 1e9;
     if (isinf(nearest)) return got == nearest ? 0 : 1e9;
     int exponent = 0;
     (void)frexp(want, &exponent);
-    if (exponent < -125) exponent = -125; /* subnormals share the smallest normal's unit */
+    /* Subnormals have the ulp of the smallest normal number. */
+    if (exponent < -125) exponent = -125;
     return fabs((double)got - want) / ldexp(1.0, exponent - 24);
 }
 
@@ -29,7 +30,7 @@ static double gelu(double v) {
     return 0.5 * v * erfc(v * -0.70710678118654752440);
 }
 
-/* Bit patterns evenly spaced, of either sign, up to a size; then the special ones. */
+/* Evenly spaced bit patterns of both signs up to a magnitude, then special values. */
 static void fill_samples(float limit) {
     uint32_t most;
     memcpy(&most, &limit, sizeof most);
@@ -42,7 +43,7 @@ static void fill_samples(float limit) {
     memcpy(x, special, sizeof special);
 }
 
-/* Every pattern between two floats of one sign, as far as there is room. */
+/* Every bit pattern from a float on, as many as there is room for. */
 static void fill_every(float from) {
     uint32_t bits;
     memcpy(&bits, &from, sizeof bits);
@@ -51,7 +52,7 @@ static void fill_every(float from) {
 
 static void check_ulps(sl_op op, double f(double), double limit) {
     const sl_type type = sl_type_make(SL_DTYPE_f32, 1, (int64_t)COUNT);
-    const sl_exp_args args = {.x = {x, type}, .out = {y, type}}; /* alike for all of them */
+    const sl_exp_args args = {.x = {x, type}, .out = {y, type}}; /* same layout for all of them */
     for (size_t i = 0; i < sizeof isas / sizeof isas[0]; i++) {
         const sl_kernel_set *set = sl_cpu_kernel_set(isas[i]);
         if (!set) continue;

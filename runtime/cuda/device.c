@@ -164,11 +164,13 @@ const sl_gpu_calls sl_cuda_calls = {
     .fence_wait = fence_wait,
     .fence_seconds = fence_seconds,
     .executable_bytes = sizeof(sl_cuda_executable),
-    .find_kernels = sl_cuda_find_kernels,
-    .build = sl_cuda_build,
-    .unbuild = sl_cuda_unbuild,
-    .submit = sl_cuda_submit,
+    .kernels = &sl_cuda_kernels,
+    .place_scratch = sl_cuda_place_scratch,
+    .record = sl_cuda_record,
+    .unrecord = sl_cuda_unrecord,
+    .submit_segment = sl_cuda_submit_segment,
     .submit_step = sl_cuda_submit_step,
+    .read_order = sl_cuda_read_order,
 };
 
 /* ---- from creation to destruction ---- */
@@ -188,8 +190,8 @@ static sl_status open_context(sl_cuda_device *device, sl_error *err) {
         return sl_fail(err, SL_INVALID, "there is no CUDA device %u", device->gpu.options.index);
     SL_TRY_CUDA(driver, context_retain(&device->context, device->device), "opening the CUDA device",
                 err);
-    SL_TRY(ask(device, SL_CU_ATTRIBUTE_MULTIPROCESSORS, &device->multiprocessors, err));
-    return ask(device, SL_CU_ATTRIBUTE_SHARED_OPTIN, &device->shared_limit, err);
+    SL_TRY(ask(device, SL_CU_ATTRIBUTE_MULTIPROCESSORS, &device->gpu.multiprocessors, err));
+    return ask(device, SL_CU_ATTRIBUTE_SHARED_OPTIN, &device->gpu.shared_limit, err);
 }
 
 static sl_status open_parts(sl_cuda_device *device, sl_error *err) {
@@ -237,13 +239,9 @@ static void describe(const sl_device *base, sl_device_info *out) {
     out->host_memory = &device->gpu.pinned;
 }
 
-static sl_status prove(sl_executable *base, sl_device_proof *out, sl_error *err) {
-    return sl_cuda_prove(sl_cuda_executable_of(base), out, err);
-}
-
 const sl_device_ops sl_cuda_ops = {
     SL_GPU_DEVICE_OPS,          .name = "cuda", .destroy = destroy, .describe = describe,
-    .measure = sl_cuda_measure, .prove = prove,
+    .measure = sl_cuda_measure,
 };
 
 sl_status sl_device_cuda_create(const sl_device_options *options, const sl_allocator *allocator,

@@ -22,13 +22,12 @@ typedef struct {
     sl_cu_module *modules; /* one per image that was loaded */
     uint32_t image_count, module_count;
     sl_cuda_function functions[SL_FN_COUNT];
-    uint32_t multiprocessors, shared_limit;
 } sl_cuda_device;
 
 /* functions.c: loads modules and finds the functions of kernels. */
 SL_CHECKED sl_status sl_cuda_modules_load(sl_cuda_device *device, sl_error *err);
 void sl_cuda_modules_unload(sl_cuda_device *device);
-SL_CHECKED sl_status sl_cuda_function_of(sl_cuda_device *device, const sl_cuda_launch *launch,
+SL_CHECKED sl_status sl_cuda_function_of(sl_cuda_device *device, const sl_gpu_launch *launch,
                                          sl_cu_function *out, sl_error *err);
 
 /* device.c */

@@ -215,7 +215,7 @@ static void a_graph_has_the_edges_of_its_program(void **state) {
     const sl_program *program = r.program;
     sl_executable *exe = r.exe;
     must(r.device->ops->run(exe, &err));
-    assert_int_equal(sl_cuda_executable_of(exe)->segment_count, 1);
+    assert_int_equal(sl_cuda_executable_of(exe)->base.segment_count, 1);
     sl_edges edges;
     sl_arena arena;
     sl_arena_init(&arena, NULL);
@@ -223,9 +223,9 @@ static void a_graph_has_the_edges_of_its_program(void **state) {
     must(r.device->ops->prove(exe, &proof, &err));
     assert_int_equal(proof.steps, program->step_count);
     assert_int_equal(proof.segments, 1);
-    assert_int_equal(proof.launches, sl_cuda_executable_of(exe)->launch_count);
+    assert_int_equal(proof.launches, sl_cuda_executable_of(exe)->base.launch_count);
     assert_int_equal(proof.edges, program->edges.first[program->step_count]);
-    must(sl_cuda_read_edges(sl_cuda_executable_of(exe), &arena, &edges, &err));
+    must(sl_cuda_read_order(&sl_cuda_executable_of(exe)->base, &arena, &edges, &proof, &err));
     uint32_t count = 0;
     for (uint32_t s = 0; s < program->step_count; s++)
         for (uint32_t e = edges.first[s]; e < edges.first[s + 1]; e++, count++)
@@ -282,11 +282,14 @@ static void the_order_of_segments_is_proved(void **state) {
     must(r.device->ops->prove(r.exe, &proof, &err));
     assert_true(proof.steps > r.program->step_count); /* with those of bodies */
     sl_cuda_executable *exe = sl_cuda_executable_of(r.exe);
-    assert_int_equal(exe->segment_count, 2);
+    assert_int_equal(exe->base.segment_count, 2);
     assert_int_equal(proof.segments, 4);
-    const sl_cuda_segment first = exe->segments[0];
-    exe->segments[0] = exe->segments[1];
-    exe->segments[1] = first;
+    const sl_gpu_segment first = exe->base.segments[0];
+    const sl_cuda_graph graph = exe->graphs[0];
+    exe->base.segments[0] = exe->base.segments[1];
+    exe->base.segments[1] = first;
+    exe->graphs[0] = exe->graphs[1];
+    exe->graphs[1] = graph;
     assert_int_equal(r.device->ops->prove(r.exe, &proof, &err), SL_INVALID);
     assert_non_null(strstr(err.message, "no path orders them"));
     drop(&r);

@@ -1,8 +1,6 @@
 /* edges.c - The order of an executable's steps, with the edges of its graphs as read back from the
- * driver, and the proof that it is sufficient. */
-#include "core/check.h"
+ * driver, for proofs. */
 #include "runtime/cuda/executable.h"
-#include <string.h>
 
 /* Edges between nodes of all graphs of an executable, as read back from the driver. */
 typedef struct {
@@ -12,11 +10,11 @@ typedef struct {
 
 static sl_status count_pairs(const sl_cuda_executable *exe, size_t *out, sl_error *err) {
     *out = 0;
-    for (uint32_t i = 0; i < exe->segment_count; i++) {
+    for (uint32_t i = 0; i < exe->base.segment_count; i++) {
         size_t count = 0;
-        if (!exe->segments[i].graph) continue;
-        SL_TRY_CUDA(&exe->device->driver,
-                    graph_edges(exe->segments[i].graph, NULL, NULL, NULL, &count), "reading edges",
+        if (!exe->graphs[i].graph) continue;
+        SL_TRY_CUDA(&sl_cuda_device_of(exe)->driver,
+                    graph_edges(exe->graphs[i].graph, NULL, NULL, NULL, &count), "reading edges",
                     err);
         *out += count;
     }
@@ -31,12 +29,12 @@ static sl_status read_pairs(const sl_cuda_executable *exe, sl_arena *arena, node
                         .to = SL_ARENA_NEW_ARRAY(arena, sl_cu_node, all + 1)};
     sl_cu_edge *kinds = SL_ARENA_NEW_ARRAY(arena, sl_cu_edge, all + 1);
     if (!out->from || !out->to || !kinds) return sl_no_memory(err, "edges", all);
-    for (uint32_t i = 0; i < exe->segment_count; i++) {
+    for (uint32_t i = 0; i < exe->base.segment_count; i++) {
         size_t count = all - out->count;
-        if (!exe->segments[i].graph || !count) continue;
-        SL_TRY_CUDA(&exe->device->driver,
-                    graph_edges(exe->segments[i].graph, out->from + out->count,
-                                out->to + out->count, kinds, &count),
+        if (!exe->graphs[i].graph || !count) continue;
+        SL_TRY_CUDA(&sl_cuda_device_of(exe)->driver,
+                    graph_edges(exe->graphs[i].graph, out->from + out->count, out->to + out->count,
+                                kinds, &count),
                     "reading edges", err);
         out->count += count;
     }
@@ -44,37 +42,39 @@ static sl_status read_pairs(const sl_cuda_executable *exe, sl_arena *arena, node
 }
 
 /* Whether a segment launches a step.  Steps that share launches are on one level. */
-static bool launches_step(const sl_cuda_executable *exe, const sl_cuda_segment *g, uint32_t step) {
+static bool launches_step(const sl_cuda_executable *exe, uint32_t segment, uint32_t step) {
+    const sl_gpu_segment *g = &exe->base.segments[segment];
+    const sl_cuda_graph *graph = &exe->graphs[segment];
     const uint32_t leader = exe->tasks[step].leader;
-    if (!g->leveled) return step >= g->first && step < g->end;
-    return g->alone ? leader == g->first : exe->tasks[leader].level == g->level;
+    if (!graph->leveled) return step >= g->first && step < g->end;
+    return g->alone ? leader == g->first : exe->tasks[leader].level == graph->level;
 }
 static uint32_t segment_of(const sl_cuda_executable *exe, uint32_t step) {
     uint32_t i = 0;
-    while (!launches_step(exe, &exe->segments[i], step)) i++;
+    while (!launches_step(exe, i, step)) i++;
     return i;
 }
 /* Segments run one after another; so do the steps of a segment that is not a graph. */
 static bool segments_order(const sl_cuda_executable *exe, uint32_t a, uint32_t b) {
     const uint32_t x = segment_of(exe, a), y = segment_of(exe, b);
-    return x < y || (x == y && !exe->segments[x].graph);
+    return x < y || (x == y && !exe->graphs[x].graph);
 }
 
 /* The step that a node launches; step_count if there is none. */
 static uint32_t leader_of(const sl_cuda_executable *exe, sl_cu_node node) {
     const uint32_t count = exe->base.binding.program->step_count;
     for (uint32_t s = 0; s < count; s++)
-        for (uint32_t i = 0; exe->tasks[s].leader == s && i < exe->tasks[s].launch_count; i++)
-            if (exe->nodes[exe->tasks[s].first_launch + i] == node) return s;
+        for (uint32_t i = 0; exe->tasks[s].leader == s && i < exe->base.steps[s].launch_count; i++)
+            if (exe->nodes[exe->base.steps[s].first_launch + i] == node) return s;
     return count;
 }
 
 static bool is_first(const sl_cuda_executable *exe, uint32_t leader, sl_cu_node node) {
-    return exe->nodes[exe->tasks[leader].first_launch] == node;
+    return exe->nodes[exe->base.steps[leader].first_launch] == node;
 }
 static bool is_last(const sl_cuda_executable *exe, uint32_t leader, sl_cu_node node) {
-    const sl_cuda_task *task = &exe->tasks[leader];
-    return exe->nodes[task->first_launch + task->launch_count - 1] == node;
+    const sl_gpu_step *step = &exe->base.steps[leader];
+    return exe->nodes[step->first_launch + step->launch_count - 1] == node;
 }
 
 /* Calls add(from, to) for each pair of steps that is ordered.  An edge of the driver orders all
@@ -127,15 +127,6 @@ static sl_status sort_pairs(const sl_cuda_executable *exe, const node_pairs *pai
     return SL_OK;
 }
 
-sl_status sl_cuda_read_edges(const sl_cuda_executable *exe, sl_arena *arena, sl_edges *out,
-                             sl_error *err) {
-    node_pairs pairs;
-    SL_TRY(read_pairs(exe, arena, &pairs, err));
-    return sort_pairs(exe, &pairs, arena, out, err);
-}
-
-/* ---- the proof ---- */
-
 static bool has_pair(const node_pairs *pairs, sl_cu_node from, sl_cu_node to) {
     for (size_t e = 0; e < pairs->count; e++)
         if (pairs->from[e] == from && pairs->to[e] == to) return true;
@@ -147,12 +138,12 @@ static sl_status check_launches(const sl_cuda_executable *exe, const node_pairs 
                                 sl_device_proof *proof, sl_error *err) {
     const sl_program *program = exe->base.binding.program;
     for (uint32_t s = 0; s < program->step_count; s++) {
-        const sl_cuda_task *task = &exe->tasks[s];
-        if (task->leader != s) continue;
-        proof->launches += task->launch_count;
-        if (!exe->segments[segment_of(exe, s)].graph) continue;
-        for (uint32_t i = 1; i < task->launch_count; i++) {
-            const sl_cu_node *nodes = exe->nodes + task->first_launch;
+        const sl_gpu_step *step = &exe->base.steps[s];
+        if (exe->tasks[s].leader != s) continue;
+        proof->launches += step->launch_count;
+        if (!exe->graphs[segment_of(exe, s)].graph) continue;
+        for (uint32_t i = 1; i < step->launch_count; i++) {
+            const sl_cu_node *nodes = exe->nodes + step->first_launch;
             if (!has_pair(pairs, nodes[i - 1], nodes[i]))
                 return sl_fail(err, SL_INVALID,
                                "step %u (%s): no edge orders launch %u and launch %u of it", s,
@@ -162,65 +153,12 @@ static sl_status check_launches(const sl_cuda_executable *exe, const node_pairs 
     return SL_OK;
 }
 
-/* Declares the scratch that steps write: `scratch` is an additional buffer. */
-static sl_status declare_scratch(const sl_cuda_executable *exe, sl_arena *arena, sl_program *out,
-                                 sl_error *err) {
-    const sl_program *program = exe->base.binding.program;
-    const sl_buffer_id scratch = {program->buffer_count};
-    out->buffers = SL_ARENA_NEW_ARRAY(arena, sl_buffer, (size_t)program->buffer_count + 1);
-    out->steps = SL_ARENA_NEW_ARRAY(arena, sl_step, (size_t)program->step_count + 1);
-    if (!out->buffers || !out->steps) return sl_no_memory(err, "a proof", program->step_count);
-    memcpy(out->buffers, program->buffers, program->buffer_count * sizeof *out->buffers);
-    memcpy(out->steps, program->steps, program->step_count * sizeof *out->steps);
-    out->buffers[out->buffer_count++] = (sl_buffer){
-        .kind = SL_BUFFER_STATE, .name = "kernel scratch", .bytes = exe->device->gpu.scratch.bytes};
-    for (uint32_t s = 0; s < program->step_count; s++) {
-        const sl_cuda_task *task = &exe->tasks[s];
-        sl_step *step = &out->steps[s];
-        if (!task->scratch_bytes) continue;
-        sl_access *writes = SL_ARENA_NEW_ARRAY(arena, sl_access, (size_t)step->write_count + 1);
-        if (!writes) return sl_no_memory(err, "a proof", step->write_count);
-        memcpy(writes, step->writes, step->write_count * sizeof *writes);
-        writes[step->write_count++] = sl_access_range(scratch, task->scratch_offset,
-                                                      task->scratch_offset + task->scratch_bytes);
-        step->writes = writes;
-    }
-    return SL_OK;
-}
-
-static sl_status prove(const sl_cuda_executable *exe, sl_arena *arena, sl_device_proof *proof,
-                       sl_error *err) {
-    sl_program program = *exe->base.binding.program;
+sl_status sl_cuda_read_order(const sl_gpu_executable *base, sl_arena *arena, sl_edges *order,
+                             sl_device_proof *out, sl_error *err) {
+    const sl_cuda_executable *exe = (const sl_cuda_executable *)base;
     node_pairs pairs;
-    program.model = SL_SCHEDULE_EDGES;
     SL_TRY(read_pairs(exe, arena, &pairs, err));
-    SL_TRY(check_launches(exe, &pairs, proof, err));
-    SL_TRY(sort_pairs(exe, &pairs, arena, &program.edges, err));
-    SL_TRY(declare_scratch(exe, arena, &program, err));
-    proof->steps += program.step_count;
-    proof->segments += exe->segment_count;
-    proof->edges += (uint32_t)pairs.count;
-    return sl_check_program(&program, exe->device->gpu.allocator, err);
-}
-
-static sl_status prove_all(sl_cuda_executable *exe, sl_device_proof *proof, sl_error *err) {
-    const sl_program *program = exe->base.binding.program;
-    sl_arena arena;
-    SL_TRY(sl_cuda_build(&exe->base, err));
-    sl_arena_init(&arena, exe->device->gpu.allocator);
-    sl_status status = prove(exe, &arena, proof, err);
-    sl_arena_deinit(&arena);
-    for (uint32_t s = 0; s < program->step_count; s++)
-        for (uint32_t b = 0; exe->base.steps[s].bodies && b < program->steps[s].body_count; b++)
-            if (status == SL_OK)
-                status = prove_all((sl_cuda_executable *)exe->base.steps[s].bodies[b], proof, err);
-    return status;
-}
-
-sl_status sl_cuda_prove(sl_cuda_executable *exe, sl_device_proof *out, sl_error *err) {
-    *out = (sl_device_proof){0};
-    SL_TRY(sl_cuda_calls.enter(&exe->device->gpu, err));
-    const sl_status status = prove_all(exe, out, err);
-    sl_cuda_calls.leave(&exe->device->gpu);
-    return status;
+    SL_TRY(check_launches(exe, &pairs, out, err));
+    out->edges += (uint32_t)pairs.count;
+    return sort_pairs(exe, &pairs, arena, order, err);
 }

@@ -32,13 +32,13 @@ static sl_status take_once(const measuring *m, sl_error *err) {
 
 static sl_status multiply_once(const measuring *m, sl_error *err) {
     sl_mma_loop args = {(float *)(uintptr_t)m->to.address, m->rounds};
-    const sl_cuda_launch launch = {.function = SL_FN_sl_loop_mma};
+    const sl_gpu_launch launch = {.function = SL_FN_sl_loop_mma};
     void *arguments[] = {&args};
     sl_cu_function function;
     SL_TRY(sl_cuda_function_of(m->device, &launch, &function, err));
     SL_TRY_CUDA(&m->device->driver,
-                launch(function, 2 * m->device->multiprocessors, 1, 1, WARPS * SL_CUDA_WARP, 1, 1,
-                       0, m->device->stream, arguments, NULL),
+                launch(function, 2 * m->device->gpu.multiprocessors, 1, 1, WARPS * SL_CUDA_WARP, 1,
+                       1, 0, m->device->stream, arguments, NULL),
                 "measuring products", err);
     return SL_OK;
 }
@@ -74,7 +74,7 @@ static sl_status measure(measuring *m, sl_device_floors *out, sl_error *err) {
     if (!m->host) return sl_no_memory(err, "measuring copies from the host", HOST_BYTES);
     /* Enough rounds for a measurable time. */
     const double round =
-        2.0 * 16 * 8 * 16 * SL_CUDA_LOOP_TILES * WARPS * 2 * (double)device->multiprocessors;
+        2.0 * 16 * 8 * 16 * SL_CUDA_LOOP_TILES * WARPS * 2 * (double)device->gpu.multiprocessors;
     double rough = 0;
     m->rounds = FEW_ROUNDS;
     SL_TRY(best_of(m, multiply_once, round * FEW_ROUNDS, &rough, err));

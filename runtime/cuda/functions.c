@@ -78,17 +78,17 @@ static sl_status look_up(sl_cuda_device *device, const char *name, sl_cu_functio
     return sl_fail(err, SL_UNSUPPORTED, "there is no CUDA kernel called '%s'", name);
 }
 
-sl_status sl_cuda_function_of(sl_cuda_device *device, const sl_cuda_launch *launch,
+sl_status sl_cuda_function_of(sl_cuda_device *device, const sl_gpu_launch *launch,
                               sl_cu_function *out, sl_error *err) {
     enum { ALWAYS_ALLOWED = 32 << 10 };
     sl_cuda_function *f = &device->functions[launch->function];
     const char *name = sl_cuda_fn_infos[launch->function].name;
     if (!f->function) SL_TRY(look_up(device, name, &f->function, err));
     if (launch->shared_bytes > ALWAYS_ALLOWED && launch->shared_bytes > f->shared_bytes) {
-        if (launch->shared_bytes > device->shared_limit)
+        if (launch->shared_bytes > device->gpu.shared_limit)
             return sl_fail(err, SL_UNSUPPORTED,
                            "%s: %u bytes of shared memory wanted, the CUDA device has %u", name,
-                           launch->shared_bytes, device->shared_limit);
+                           launch->shared_bytes, device->gpu.shared_limit);
         SL_TRY_CUDA(
             &device->driver,
             function_set(f->function, SL_CU_FUNCTION_SHARED_BYTES, (int)launch->shared_bytes),

@@ -7,9 +7,8 @@
 #define SL_RUNTIME_CUDA_FUNCTIONS_H
 #include "core/type.h"
 #include "runtime/cuda/kernels/arguments.h"
+#include "runtime/gpu/plan.h"
 #include <stdbool.h>
-
-enum { SL_CUDA_ARGS_BYTES = 1024 };
 
 typedef enum {
     SL_FN_none,
@@ -44,7 +43,7 @@ sl_cuda_fn sl_cuda_fn_of_form(sl_cuda_fn family, int place);
         sl_cuda_fn id;                                                                             \
         const ARGS *takes; /* only its type is used */                                             \
     } ARGS##_fn;                                                                                   \
-    _Static_assert(sizeof(ARGS) <= SL_CUDA_ARGS_BYTES, #ARGS " fits into a launch");
+    _Static_assert(sizeof(ARGS) <= SL_GPU_ARGS_BYTES, #ARGS " fits into a launch");
 #define FUNCTION(NAME, ARGS)                                                                       \
     typedef ARGS##_fn sl_fn_of_##NAME;                                                             \
     typedef ARGS sl_args_of_##NAME;

@@ -30,8 +30,8 @@ static bool lists(const sl_join_rule *rule, sl_cuda_fn what) {
     return listed;
 }
 bool sl_joining_is(const sl_joining *j, uint32_t step, sl_cuda_fn what) {
-    return lists(j->rule, what) && sl_joining_is_alone(j, step) &&
-           task_of(j, step)->launch_count == 1 && is_launch(j, step, 0, what);
+    return lists(j->rule, what) && sl_joining_is_alone(j, step) && launches_of(j, step) == 1 &&
+           is_launch(j, step, 0, what);
 }
 
 uint32_t sl_joining_uses(const sl_joining *j, const sl_operand *operand) {
@@ -140,11 +140,10 @@ sl_status sl_joining_own(const sl_joining *j, uint32_t leader, sl_cuda_joined **
                          sl_error *err) {
     sl_cuda_task *task = task_of(j, leader);
     if (!task->joined) {
-        sl_cuda_joined *copies =
-            SL_ARENA_NEW_ARRAY(&j->exe->base.arena, sl_cuda_joined, task->launch_count);
-        if (!copies) return sl_no_memory(err, "launches", task->launch_count * sizeof *copies);
-        for (uint32_t i = 0; i < task->launch_count; i++)
-            copies[i].launch = *launch_of(j, leader, i);
+        const uint32_t count = launches_of(j, leader);
+        sl_cuda_joined *copies = SL_ARENA_NEW_ARRAY(&j->exe->base.arena, sl_cuda_joined, count);
+        if (!copies) return sl_no_memory(err, "launches", count * sizeof *copies);
+        for (uint32_t i = 0; i < count; i++) copies[i].launch = *launch_of(j, leader, i);
         task->joined = copies;
         task->rule = j->rule;
     }
@@ -163,9 +162,9 @@ void sl_joining_set(const sl_joining *j, sl_cuda_joined *joined, uint32_t i, sl_
 
 static sl_status find_functions(sl_cuda_executable *exe, uint32_t step, sl_error *err) {
     sl_cuda_task *task = &exe->tasks[step];
-    for (uint32_t i = 0; task->joined && i < task->launch_count; i++)
-        SL_TRY(sl_cuda_function_of(exe->device, &task->joined[i].launch, &task->joined[i].function,
-                                   err));
+    for (uint32_t i = 0; task->joined && i < exe->base.steps[step].launch_count; i++)
+        SL_TRY(sl_cuda_function_of(sl_cuda_device_of(exe), &task->joined[i].launch,
+                                   &task->joined[i].function, err));
     return SL_OK;
 }
 
@@ -211,17 +210,17 @@ const sl_join_rule sl_join_rules[SL_JOIN_RULES] = {
 static bool is_for(const sl_joining *j, uint32_t step) {
     const sl_join_rule *rule = j->rule;
     const uint32_t launches = rule->second ? 2 : 1;
-    return sl_joining_is_alone(j, step) && task_of(j, step)->launch_count == launches &&
+    return sl_joining_is_alone(j, step) && launches_of(j, step) == launches &&
            (is_launch(j, step, 0, rule->first[0]) || is_launch(j, step, 0, rule->first[1])) &&
            (launches == 1 || is_launch(j, step, 1, rule->second));
 }
 
-sl_status sl_cuda_join(sl_cuda_executable *exe, const sl_cuda_segment *segment,
+sl_status sl_cuda_join(sl_cuda_executable *exe, const sl_gpu_segment *segment,
                        const sl_cuda_needs *needs, sl_error *err) {
     const uint32_t count = exe->base.binding.program->step_count;
     sl_status status = SL_OK;
     sl_arena arena;
-    sl_arena_init(&arena, exe->device->gpu.allocator);
+    sl_arena_init(&arena, exe->base.gpu->allocator);
     sl_joining j = {.exe = exe, .segment = segment, .needs = needs};
     j.seen = SL_ARENA_NEW_ARRAY(&arena, bool, (size_t)count + 1);
     SL_TRY_ELSE(done, j.seen ? SL_OK : sl_no_memory(err, "joining steps", count));

@@ -29,7 +29,7 @@ enum { SL_JOIN_RULES = 7 };
 extern const sl_join_rule sl_join_rules[SL_JOIN_RULES]; /* in the order in which they are tried */
 
 /* Decides which steps of a segment share launches, in tasks[].leader, .next, .rule and .joined. */
-SL_CHECKED sl_status sl_cuda_join(sl_cuda_executable *exe, const sl_cuda_segment *segment,
+SL_CHECKED sl_status sl_cuda_join(sl_cuda_executable *exe, const sl_gpu_segment *segment,
                                   const sl_cuda_needs *needs, sl_error *err);
 /* Undoes all joins. */
 void sl_cuda_unjoin(sl_cuda_executable *exe);

@@ -5,9 +5,9 @@
 #include "runtime/cuda/kernels/sdpa_step.h"
 
 /* Operands: sdpa_parts is q cache_k cache_v slots positions mixes weights; sdpa begins like it, its
- * result is last; split_halves is x first second; sdpa_merge begins with mixes weights, its result
- * is last, like that of rope and norm_rope, which begin with x; sigmoid_gate_quantise is x gate
- * codes. */
+ * result is last; split is x and its parts; sdpa_merge begins with mixes weights, its result
+ * is last, like that of rope_apply and norm_rope, which begin with x; sigmoid_gate_quantise is x
+ * gate codes. */
 enum { PARTS_Q, PARTS_KEYS, PARTS_VALUES, PARTS_SLOTS, PARTS_POSITIONS, PARTS_MIXES };
 enum { SPLIT_X, SPLIT_FIRST, SPLIT_SECOND };
 enum { GATE_X, GATE_GATE };
@@ -58,13 +58,21 @@ static uint32_t append_of(const sl_joining *j, const sl_step *parts) {
 
 /* The step that applies RoPE to the queries. */
 static uint32_t rope_of(const sl_joining *j, const sl_operand *q) {
-    enum { NORM_ROPE_OUT = 3, ROPE_OUT = 2 };
+    enum { NORM_ROPE_OUT = 4, ROPE_OUT = 3 };
     uint32_t rope = sl_joining_producer(j, q, SL_OP_norm_rope, NORM_ROPE_OUT);
-    if (rope == UINT32_MAX) rope = sl_joining_producer(j, q, SL_OP_rope, ROPE_OUT);
+    if (rope == UINT32_MAX) rope = sl_joining_producer(j, q, SL_OP_rope_apply, ROPE_OUT);
     if (rope == UINT32_MAX || !sl_joining_is(j, rope, SL_FN_sl_rope) ||
         !sl_joining_is_same(last_operand(step_at(j, rope)), q))
         return UINT32_MAX;
     return rope;
+}
+
+/* Whether a split gives two parts of `width` columns each. */
+static bool is_in_halves(const sl_step *split, int64_t width) {
+    const sl_dims *x = &split->operands[SPLIT_X].type.shape;
+    const sl_dims *part = &split->operands[SPLIT_FIRST].type.shape;
+    return split->operand_count == SPLIT_SECOND + 1 && x->dims[x->rank - 1] == 2 * width &&
+           part->dims[part->rank - 1] == width;
 }
 
 /* The step that splits each head into its query and its gate. */
@@ -74,12 +82,11 @@ static uint32_t split_of(const sl_joining *j, attention_steps *f, int32_t width)
     const sl_operand *gate = &step_at(j, f->gate)->operands[GATE_GATE];
     for (uint32_t half = SPLIT_FIRST; half <= SPLIT_SECOND; half++) {
         const uint32_t other = SPLIT_FIRST + SPLIT_SECOND - half;
-        const uint32_t split = sl_joining_producer(j, x, SL_OP_split_halves, half);
-        if (split == UINT32_MAX || sl_joining_producer(j, gate, SL_OP_split_halves, other) != split)
+        const uint32_t split = sl_joining_producer(j, x, SL_OP_split, half);
+        if (split == UINT32_MAX || sl_joining_producer(j, gate, SL_OP_split, other) != split)
             continue;
-        const sl_dims *shape = &step_at(j, split)->operands[half].type.shape;
         f->second = half == SPLIT_SECOND;
-        if (shape->rank > 0 && shape->dims[shape->rank - 1] == width) return split;
+        if (is_in_halves(step_at(j, split), width)) return split;
     }
     return UINT32_MAX;
 }
@@ -114,7 +121,7 @@ static sl_sdpa_step step_of(const sl_joining *j, const sl_sdpa_splits *splits,
         a.splits.q = rope->x;
     }
     if (f->split != UINT32_MAX) {
-        const sl_split_halves_args *split = args_of(j, f->split);
+        const sl_split_args *split = args_of(j, f->split);
         a.splits.q = (const float *)split->x.data + (f->second ? splits->width : 0);
         a.query_step = 2 * splits->width;
     }
@@ -123,7 +130,7 @@ static sl_sdpa_step step_of(const sl_joining *j, const sl_sdpa_splits *splits,
 
 static sl_sdpa_merge_step merge_of(const sl_joining *j, const sl_sdpa_splits *splits,
                                    const attention_steps *f) {
-    const uint32_t last = task_of(j, f->merge)->launch_count - 1;
+    const uint32_t last = launches_of(j, f->merge) - 1;
     sl_sdpa_merge_step a = {.joined = *SL_CUDA_ARGS(launch_of(j, f->merge, last), sl_sdpa_join),
                             .positions = splits->positions,
                             .gate_step = splits->width,
@@ -138,7 +145,7 @@ static sl_sdpa_merge_step merge_of(const sl_joining *j, const sl_sdpa_splits *sp
         a.codes = gate->codes;
     }
     if (f->split != UINT32_MAX) {
-        const sl_split_halves_args *split = args_of(j, f->split);
+        const sl_split_args *split = args_of(j, f->split);
         a.gate = (const float *)split->x.data + (f->second ? 0 : splits->width);
         a.gate_step = 2 * splits->width;
     }
@@ -167,7 +174,7 @@ static sl_status set_launches(const sl_joining *j, uint32_t step, const attentio
     SL_TRY(sl_joining_own(j, step, &joined, err));
     SL_JOINING_SET(j, joined, 0, function_for(splits->width), first);
     SL_JOINING_SET(j, joined, 1, SL_CUDA_FN(sl_sdpa_merge_row), second);
-    sl_cuda_launch *merge = &joined[1].launch;
+    sl_gpu_launch *merge = &joined[1].launch;
     merge->grid[0] = (uint32_t)(splits->heads * splits->ratio);
     merge->grid[1] = (uint32_t)(splits->width / SL_CUDA_MERGE_COLUMNS);
     merge->threads = SL_CUDA_MERGE_THREADS;

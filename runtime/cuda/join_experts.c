@@ -30,7 +30,7 @@ static uint32_t joiner_of(const sl_joining *j, const sl_operand *y, const sl_ope
     return UINT32_MAX;
 }
 
-static sl_dtype weight_of(const sl_cuda_launch *launch) {
+static sl_dtype weight_of(const sl_gpu_launch *launch) {
     return (sl_dtype)sl_cuda_fn_infos[launch->function].weight;
 }
 
@@ -43,7 +43,7 @@ static sl_status set_launches(const sl_joining *j, uint32_t ffn, const sl_route_
                               uint32_t join, sl_error *err) {
     sl_cuda_joined *joined = NULL;
     SL_TRY(sl_joining_own(j, ffn, &joined, err));
-    const sl_cuda_launch *pairs_up = launch_of(j, ffn, 0), *pairs_down = launch_of(j, ffn, 1);
+    const sl_gpu_launch *pairs_up = launch_of(j, ffn, 0), *pairs_down = launch_of(j, ffn, 1);
     const sl_moe_row_up_fn up_fn =
         SL_CUDA_FN_OF_TYPE(SL_CUDA_FN(sl_moe_row_up), weight_of(pairs_up));
     const sl_moe_row_down_fn down_fn =
@@ -74,7 +74,7 @@ static bool fits(const sl_joining *j, const sl_route_rows *route, uint32_t ffn) 
     const sl_moe_row_share into = share_of(&up->w, SL_MOE_ROW_UP_SHARES);
     const sl_moe_row_share out = share_of(&down->w, SL_MOE_ROW_DOWN_SHARES);
     enum { STATIC_BYTES = 16384, MOST_BLOCKS = 100 };
-    const uint32_t room = j->exe->device->shared_limit - STATIC_BYTES;
+    const uint32_t room = j->exe->base.gpu->shared_limit - STATIC_BYTES;
     return route->rows == 1 && route->k <= SL_MOE_ROW_CHOICES &&
            route->experts <= SL_MOE_ROW_EXPERTS && up->places.pairs == route->k &&
            up->places.experts == route->experts && into.blocks <= MOST_BLOCKS &&

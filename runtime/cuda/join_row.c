@@ -14,7 +14,7 @@ typedef struct {
 } row_maker;
 
 static row_maker maker_of(const sl_joining *j, uint32_t step) {
-    const sl_cuda_launch *launch = launch_of(j, step, 0);
+    const sl_gpu_launch *launch = launch_of(j, step, 0);
     if (sl_cuda_fn_is(launch->function, SL_FN_sl_norm_rms_coded))
         return (row_maker){2, 3, SL_ROW_RMS, SL_CUDA_ARGS(launch, sl_norm_rms_coded)};
     return (row_maker){4, 5, SL_ROW_ADD, SL_CUDA_ARGS(launch, sl_norm_add_coded)};
@@ -45,7 +45,7 @@ static row_product product_of(const sl_joining *j, const sl_operand *row,
     for (uint32_t s = j->segment->first; s < j->segment->end; s++) {
         if (!sl_joining_is(j, s, family.id) || step_at(j, s)->operands[0].buffer.v != row->buffer.v)
             continue;
-        const sl_cuda_launch *launch = launch_of(j, s, 0);
+        const sl_gpu_launch *launch = launch_of(j, s, 0);
         const int type = sl_cuda_fn_infos[launch->function].weight;
         const sl_linear_panels *panels = SL_CUDA_TYPED_ARGS(launch, family);
         const int finish = panels->finish.kind;
@@ -72,7 +72,7 @@ static bool divide(row_product *p, const sl_joining *j, int32_t others) {
     const bool groups = p->how.finish.kind == SL_FINISH_QUANTISE;
     const int32_t all = groups ? d->first[1] : d->first[d->weights];
     const int32_t in_panel = (p->how.w[0].groups + 1) / 2;
-    const int32_t blocks = (int32_t)j->exe->device->multiprocessors - others;
+    const int32_t blocks = (int32_t)j->exe->base.gpu->multiprocessors - others;
     d->units = groups ? 2 : 1; /* a group is two panels */
     while (!groups && d->units < SL_ROW_UNITS && (all + d->units - 1) / d->units > blocks)
         d->units++;
@@ -132,8 +132,8 @@ static uint32_t most(uint32_t a, uint32_t b) {
 }
 
 /* Grid, threads and shared memory. */
-static sl_cuda_launch shape_of(sl_row_products *row, const row_product *coded,
-                               const row_product *exact) {
+static sl_gpu_launch shape_of(sl_row_products *row, const row_product *coded,
+                              const row_product *exact) {
     enum { WHOLE = 4 * SL_CUDA_WARP };
     row->product[SL_ROW_OF_CODES] = coded->how;
     row->product[SL_ROW_OF_ITSELF] = exact->how;
@@ -141,14 +141,14 @@ static sl_cuda_launch shape_of(sl_row_products *row, const row_product *coded,
     row->row_at = (int32_t)most(shares_of(coded), shares_of(exact));
     const int32_t blocks = row->exact_blocks + (coded->step == UINT32_MAX ? 0 : coded->how.d.tasks);
     row->stored = blocks < 1 ? 0 : (row->width / WHOLE + blocks - 1) / blocks * WHOLE;
-    return (sl_cuda_launch){.grid = {(uint32_t)blocks, 1, 1},
-                            .threads = most(warps_of(coded), warps_of(exact)) * SL_CUDA_WARP,
-                            .shared_bytes = (uint32_t)row->row_at + sl_row_bytes(row->width)};
+    return (sl_gpu_launch){.grid = {(uint32_t)blocks, 1, 1},
+                           .threads = most(warps_of(coded), warps_of(exact)) * SL_CUDA_WARP,
+                           .shared_bytes = (uint32_t)row->row_at + sl_row_bytes(row->width)};
 }
 
 static sl_status launch_row(const sl_joining *j, sl_row_products *row, const row_product *coded,
                             const row_product *exact, sl_error *err) {
-    const sl_cuda_launch shape = shape_of(row, coded, exact);
+    const sl_gpu_launch shape = shape_of(row, coded, exact);
     sl_cuda_joined *joined = NULL;
     SL_TRY(sl_joining_own(j, coded->step != UINT32_MAX ? coded->step : exact->step, &joined, err));
     joined->launch = shape;
@@ -160,7 +160,8 @@ static bool has_room(const sl_joining *j, sl_row_products *row, const row_produc
                      const row_product *exact) {
     enum { STATIC_BYTES = 4096 };
     return function_for(coded, exact).id &&
-           shape_of(row, coded, exact).shared_bytes + STATIC_BYTES <= j->exe->device->shared_limit;
+           shape_of(row, coded, exact).shared_bytes + STATIC_BYTES <=
+               j->exe->base.gpu->shared_limit;
 }
 
 sl_status sl_join_row(const sl_joining *j, uint32_t step, sl_error *err) {

@@ -122,7 +122,7 @@ static void drop(ready *r) {
 static uint32_t joined_by(const sl_cuda_executable *exe, sl_cuda_fn function) {
     uint32_t count = 0;
     for (uint32_t s = 0; s < exe->base.binding.program->step_count; s++)
-        for (uint32_t i = 0; exe->tasks[s].joined && i < exe->tasks[s].launch_count; i++)
+        for (uint32_t i = 0; exe->tasks[s].joined && i < exe->base.steps[s].launch_count; i++)
             count += exe->tasks[s].joined[i].launch.function == function;
     return count;
 }
@@ -156,8 +156,8 @@ static void every_rule_is_used(void **state) {
 /* Launches as they were planned, of a kernel or of one of a family. */
 static uint32_t planned(const sl_cuda_executable *exe, sl_cuda_fn what) {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < exe->launch_count; i++)
-        count += sl_cuda_fn_is(exe->launches[i].function, what);
+    for (uint32_t i = 0; i < exe->base.launch_count; i++)
+        count += sl_cuda_fn_is(exe->base.launches[i].function, what);
     return count;
 }
 
@@ -168,7 +168,7 @@ static void check_rule(const sl_cuda_executable *exe, const sl_join_rule *rule) 
     for (uint32_t s = 0; s < exe->base.binding.program->step_count; s++) {
         const sl_cuda_task *task = &exe->tasks[s];
         if (!task->joined || task->rule != rule) continue;
-        for (uint32_t i = 0; i < task->launch_count; i++)
+        for (uint32_t i = 0; i < exe->base.steps[s].launch_count; i++)
             assert_true(sl_cuda_fn_is(task->joined[i].launch.function, rule->makes[i]));
         uses++;
     }
@@ -203,7 +203,7 @@ static void must_be_proved(const ready *r) {
     sl_device_proof proof;
     must(r->device->ops->prove(r->bound.executable, &proof, &err));
     assert_int_equal(proof.steps, r->program->step_count);
-    assert_int_equal(proof.segments, exe->segment_count);
+    assert_int_equal(proof.segments, exe->base.segment_count);
     assert_true(proof.edges > proof.steps / 4);
 }
 
@@ -274,20 +274,27 @@ static void what_the_proof_accepts_runs(void **state) {
     (void)dlclose(library);
 }
 
+/* Segment i and the one before it. */
+static void swap_segments(sl_cuda_executable *exe, uint32_t i) {
+    const sl_gpu_segment segment = exe->base.segments[i];
+    const sl_cuda_graph graph = exe->graphs[i];
+    exe->base.segments[i] = exe->base.segments[i - 1];
+    exe->base.segments[i - 1] = segment;
+    exe->graphs[i] = exe->graphs[i - 1];
+    exe->graphs[i - 1] = graph;
+}
+
 /* Levels that run in another order. */
 static void a_wrong_order_of_levels_is_found(void **state) {
     (void)state;
     sl_device_proof proof;
     ready r = make_ready_with(true, (sl_device_options){.expert_budget_bytes = 1 << 20});
     sl_cuda_executable *exe = sl_cuda_executable_of(r.bound.executable);
-    assert_true(exe->segments[0].leveled && exe->segments[1].alone);
-    for (uint32_t i = 1; i < exe->segment_count; i++) {
-        const sl_cuda_segment before = exe->segments[i - 1];
-        exe->segments[i - 1] = exe->segments[i];
-        exe->segments[i] = before;
+    assert_true(exe->graphs[0].leveled && exe->base.segments[1].alone);
+    for (uint32_t i = 1; i < exe->base.segment_count; i++) {
+        swap_segments(exe, i);
         assert_int_equal(r.device->ops->prove(&exe->base.base, &proof, &err), SL_INVALID);
-        exe->segments[i] = exe->segments[i - 1];
-        exe->segments[i - 1] = before;
+        swap_segments(exe, i);
     }
     must_be_proved(&r);
     drop(&r);
@@ -326,8 +333,9 @@ static void bits_are_the_same_when_experts_stream(void **state) {
     for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++) {
         const uint64_t bytes = rooms[i] * (info.expert_bytes / info.expert_slots);
         ready some = make_ready_with(true, (sl_device_options){.expert_budget_bytes = bytes});
-        assert_true(sl_cuda_executable_of(some.bound.executable)->segments[0].leveled);
-        assert_int_equal(sl_cuda_executable_of(some.bound.executable)->segment_count, 2 * 3 + 1);
+        assert_true(sl_cuda_executable_of(some.bound.executable)->graphs[0].leveled);
+        assert_int_equal(sl_cuda_executable_of(some.bound.executable)->base.segment_count,
+                         2 * 3 + 1);
         must_be_proved(&some);
         assert_int_equal(bound_program_run(&some.bound, NULL), wanted);
         assert_int_equal(sl_device_count(some.device).expert_slots, rooms[i]);
@@ -345,8 +353,7 @@ static void experts_without_room_come_in_rounds(void **state) {
     for (int chained = 0; chained < 2; chained++) {
         ready few = make_ready_with(
             true, (sl_device_options){.expert_budget_bytes = bytes, .chained = chained});
-        assert_int_equal(sl_cuda_executable_of(few.bound.executable)->segments[0].leveled,
-                         !chained);
+        assert_int_equal(sl_cuda_executable_of(few.bound.executable)->graphs[0].leveled, !chained);
         check_alike(&few, &all);
         drop(&few);
     }

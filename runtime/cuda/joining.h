@@ -6,7 +6,7 @@
 
 struct sl_joining {
     sl_cuda_executable *exe;
-    const sl_cuda_segment *segment;
+    const sl_gpu_segment *segment;
     const sl_cuda_needs *needs;
     bool *seen; /* [step] */
     const sl_join_rule *rule;
@@ -21,9 +21,12 @@ static inline const sl_step *step_at(const sl_joining *j, uint32_t step) {
 static inline const void *args_of(const sl_joining *j, uint32_t step) {
     return j->exe->base.steps[step].args;
 }
-/* As it was planned. */
-static inline const sl_cuda_launch *launch_of(const sl_joining *j, uint32_t step, uint32_t i) {
-    return &j->exe->launches[task_of(j, step)->first_launch + i];
+/* Launches as they were planned. */
+static inline uint32_t launches_of(const sl_joining *j, uint32_t step) {
+    return j->exe->base.steps[step].launch_count;
+}
+static inline const sl_gpu_launch *launch_of(const sl_joining *j, uint32_t step, uint32_t i) {
+    return &j->exe->base.launches[j->exe->base.steps[step].first_launch + i];
 }
 /* Whether the step is in no join. */
 bool sl_joining_is_alone(const sl_joining *j, uint32_t step);

@@ -15,7 +15,7 @@ static bool streams(const sl_cuda_executable *exe, uint32_t step) {
 static bool all_experts_joined(const sl_cuda_executable *exe) {
     for (uint32_t s = 0; s < exe->base.binding.program->step_count; s++) {
         const sl_cuda_task *task = &exe->tasks[s];
-        if (!task->kernel) return false;
+        if (!exe->base.steps[s].kernel) return false;
         if (streams(exe, s) &&
             (!task->joined || !sl_cuda_fn_is(task->joined[0].launch.function, SL_FN_sl_moe_row_up)))
             return false;
@@ -69,12 +69,15 @@ bool sl_cuda_level(sl_cuda_executable *exe, const sl_cuda_needs *needs) {
     if (!all_experts_joined(exe)) return false;
     const uint32_t levels = find_levels(exe, needs);
     if (any_shared(exe)) return false;
-    for (uint32_t i = 0; i < levels; i++)
-        exe->segments[i] = (sl_cuda_segment){.end = count, .leveled = true, .level = i};
+    sl_gpu_segment *segments = exe->base.segments;
+    for (uint32_t i = 0; i < levels; i++) {
+        segments[i] = (sl_gpu_segment){.end = count};
+        exe->graphs[i] = (sl_cuda_graph){.leveled = true, .level = i};
+    }
     for (uint32_t s = 0; s < count; s++)
         if (streams(exe, s))
-            exe->segments[exe->tasks[s].level] =
-                (sl_cuda_segment){.first = s, .end = s + 1, .alone = true, .leveled = true};
-    exe->segment_count = levels;
+            segments[exe->tasks[s].level] =
+                (sl_gpu_segment){.first = s, .end = s + 1, .alone = true, .as_whole = true};
+    exe->base.segment_count = levels;
     return true;
 }

@@ -10,7 +10,7 @@ static uint32_t seen[SL_OP_COUNT][WAYS];
 
 static bool has_kernel(const node_case *n) {
     const sl_type types[2] = {n->in[0].type, n->in[n->in_count > 1].type};
-    return sl_cuda_kernel_find(n->op, types);
+    return sl_gpu_kernel_find(&sl_cuda_kernels, n->op, types);
 }
 
 static void check(const json_t *item) {

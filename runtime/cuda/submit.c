@@ -1,33 +1,33 @@
-/* submit.c - Launching the steps of an executable: graphs where there are any, else step by step.
- */
+/* submit.c - Launching a step, or a segment: its graph, or the experts of one row. */
 #include "runtime/cuda/executable.h"
 #include "runtime/gpu/experts.h"
 
 /* ---- launches ---- */
 
-static sl_status launch_one(const sl_cuda_executable *exe, sl_cuda_launch *l,
+static sl_status launch_one(const sl_cuda_executable *exe, sl_gpu_launch *l,
                             sl_cu_function function, sl_error *err) {
     void *arguments[] = {l->args};
-    SL_TRY_CUDA(&exe->device->driver,
+    const sl_cuda_device *device = sl_cuda_device_of(exe);
+    SL_TRY_CUDA(&device->driver,
                 launch(function, l->grid[0], l->grid[1], l->grid[2], l->threads, 1, 1,
-                       l->shared_bytes, exe->device->stream, arguments, NULL),
+                       l->shared_bytes, device->stream, arguments, NULL),
                 sl_cuda_fn_infos[l->function].name, err);
     return SL_OK;
 }
 
 sl_status sl_cuda_submit_step(sl_gpu_executable *base, uint32_t s, sl_error *err) {
     sl_cuda_executable *exe = (sl_cuda_executable *)base;
-    const sl_cuda_task *task = &exe->tasks[s];
-    for (uint32_t i = task->first_launch; i < task->first_launch + task->launch_count; i++)
-        SL_TRY(launch_one(exe, &exe->launches[i], exe->functions[i], err));
+    const sl_gpu_step *step = &base->steps[s];
+    for (uint32_t i = step->first_launch; i < step->first_launch + step->launch_count; i++)
+        SL_TRY(launch_one(exe, &base->launches[i], exe->functions[i], err));
     return SL_OK;
 }
 
 /* A step together with the steps that share its launches. */
 static sl_status launch_joined(sl_cuda_executable *exe, uint32_t leader, sl_error *err) {
-    const sl_cuda_task *task = &exe->tasks[leader];
-    for (uint32_t i = 0; i < task->launch_count; i++)
-        SL_TRY(launch_one(exe, &task->joined[i].launch, task->joined[i].function, err));
+    sl_cuda_joined *joined = exe->tasks[leader].joined;
+    for (uint32_t i = 0; i < exe->base.steps[leader].launch_count; i++)
+        SL_TRY(launch_one(exe, &joined[i].launch, joined[i].function, err));
     return SL_OK;
 }
 
@@ -54,24 +54,12 @@ static sl_status submit_joined_streaming(sl_cuda_executable *exe, uint32_t ffn, 
     return sl_cuda_submit_step(base, sum, err);
 }
 
-static sl_status submit_segment(sl_cuda_executable *exe, const sl_cuda_segment *g, sl_error *err) {
-    if (g->alone && g->leveled) return submit_joined_streaming(exe, g->first, err);
-    if (!g->exec) {
-        for (uint32_t s = g->first; s < g->end; s++) SL_TRY(sl_gpu_submit_any(&exe->base, s, err));
-        return SL_OK;
-    }
-    SL_TRY_CUDA(&exe->device->driver, graph_launch(g->exec, exe->device->stream),
-                "launching a graph", err);
-    const sl_step *last = &exe->base.binding.program->steps[g->end - 1];
-    const bool requests = sl_op_info_of(last->op)->traits & SL_OP_REQUESTS;
-    if (requests && !g->leveled && !sl_gpu_experts_all_here(exe->base.gpu->experts))
-        return sl_gpu_request_experts(&exe->base, last, err);
-    return SL_OK;
-}
-
-sl_status sl_cuda_submit(sl_gpu_executable *base, sl_error *err) {
+sl_status sl_cuda_submit_segment(sl_gpu_executable *base, uint32_t segment, sl_error *err) {
     sl_cuda_executable *exe = (sl_cuda_executable *)base;
-    for (uint32_t i = 0; i < exe->segment_count; i++)
-        SL_TRY(submit_segment(exe, &exe->segments[i], err));
+    const sl_cuda_device *device = sl_cuda_device_of(exe);
+    const sl_gpu_segment *g = &base->segments[segment];
+    if (g->alone) return submit_joined_streaming(exe, g->first, err);
+    SL_TRY_CUDA(&device->driver, graph_launch(exe->graphs[segment].exec, device->stream),
+                "launching a graph", err);
     return SL_OK;
 }

@@ -31,8 +31,7 @@ static sl_status make_step(sl_gpu_executable *exe, uint32_t s, sl_error *err) {
     out->args = sl_arguments_create(step, &exe->arena);
     if (!out->args)
         return sl_no_memory(err, "kernel arguments", sl_op_info_of(step->op)->args_bytes);
-    out->hosted = sl_gpu_hosted(step->op) != NULL;
-    return out->hosted ? sl_gpu_load_hosted(exe, s, err) : SL_OK;
+    return out->kernel ? SL_OK : sl_gpu_load_hosted(exe, s, err);
 }
 
 static sl_status place_locals(sl_gpu_executable *exe, sl_error *err) {
@@ -87,7 +86,9 @@ static sl_status fill_executable(sl_gpu_executable *exe, const sl_program *progr
     SL_TRY(sl_binding_init(&exe->binding, program, &exe->arena, err));
     exe->steps = SL_ARENA_NEW_ARRAY(&exe->arena, sl_gpu_step, program->step_count + 1);
     if (!exe->steps) return sl_no_memory(err, "an executable", program->step_count);
-    SL_TRY(exe->gpu->calls->find_kernels(exe, err));
+    for (uint32_t s = 0; s < program->step_count; s++)
+        SL_TRY(
+            sl_gpu_find(exe->gpu->calls->kernels, &program->steps[s], &exe->steps[s].kernel, err));
     for (uint32_t s = 0; s < program->step_count; s++) SL_TRY(make_step(exe, s, err));
     SL_TRY(place_locals(exe, err));
     SL_TRY(place_outputs(exe, err));
@@ -105,7 +106,7 @@ void sl_gpu_unload(sl_executable *base) {
     if (gpu->calls->enter(gpu, NULL) == SL_OK) {
         sl_gpu_attach(base, NULL);
         sl_gpu_drop_in_flight(exe);
-        gpu->calls->unbuild(exe);
+        sl_gpu_unbuild(exe);
         for (uint32_t s = 0; exe->steps && s < exe->binding.program->step_count; s++)
             sl_gpu_unload_hosted(exe, s);
         sl_gpu_release(gpu, &exe->own_activations);

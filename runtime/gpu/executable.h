@@ -2,16 +2,26 @@
 #ifndef SL_RUNTIME_GPU_EXECUTABLE_H
 #define SL_RUNTIME_GPU_EXECUTABLE_H
 #include "runtime/binding.h"
-#include "runtime/gpu/gpu.h"
+#include "runtime/gpu/plan.h"
 
 typedef struct {
-    void *args; /* sl_<op>_args, with device addresses */
+    void *args;                  /* sl_<op>_args, with device addresses */
+    const sl_gpu_kernel *kernel; /* NULL: the host runs it */
+    uint32_t first_launch, launch_count;
+    uint64_t scratch_offset, scratch_bytes; /* of the device's scratch; 0 bytes: none */
     /* Of a step that the host runs (hosted.c): its bodies, and for a custom op its arguments in
      * host memory with the room that a call needs. */
-    bool hosted;
     sl_gpu_executable **bodies;
     void *host_args, *host_room;
 } sl_gpu_step;
+
+/* Steps [first, end) that are submitted together. */
+typedef struct {
+    uint32_t first, end;
+    bool alone;    /* one step that waits for experts or is run by the host */
+    bool requests; /* its last step tells which experts are needed; the host reads them */
+    bool as_whole; /* submit_segment submits it; otherwise step by step */
+} sl_gpu_segment;
 
 /* A run that was started: its inputs, and its small outputs, in pinned memory. */
 enum { SL_GPU_IN_FLIGHT = 2, SL_GPU_SMALL_OUTPUT = 4096, SL_GPU_DIRECT_OUTPUTS = 32 };
@@ -41,6 +51,12 @@ struct sl_gpu_executable {
     bool is_body; /* its inputs are on the device, nothing else is bound */
     sl_gpu_block own_activations, *activations; /* the device's arena, or a body's own */
     bool rebound;                               /* bindings changed since it was built */
+    /* What was built (build.c). */
+    sl_gpu_launch *launches; /* packed; at most SL_GPU_MAX_LAUNCHES per step */
+    uint32_t launch_count, launch_capacity;
+    sl_gpu_segment *segments; /* in the order in which they are submitted */
+    uint32_t segment_count;
+    sl_gpu_address built_arena, built_scratch; /* the addresses that launches use */
     /* Tracing. */
     sl_trace *trace;
     sl_gpu_fence **marks; /* [step_count + 1] */
@@ -59,6 +75,13 @@ void sl_gpu_fill_addresses(const sl_gpu_executable *exe, uint32_t step);
 /* A program of its own, or the body of a step, whose inputs the step copies. */
 SL_CHECKED sl_status sl_gpu_load_program(sl_gpu *gpu, const sl_program *program, bool is_body,
                                          sl_gpu_executable **out, sl_error *err);
+
+/* ---- building: build.c ---- */
+
+/* Plans the launches of all steps, cuts the program into segments and records them.  Does nothing
+ * if bindings and memory are as they were. */
+SL_CHECKED sl_status sl_gpu_build(sl_gpu_executable *exe, sl_error *err);
+void sl_gpu_unbuild(sl_gpu_executable *exe);
 
 /* ---- experts: experts.c has the cache ---- */
 
@@ -86,6 +109,8 @@ SL_CHECKED sl_status sl_gpu_build_hosted(sl_gpu_executable *exe, sl_error *err);
 
 /* ---- running: run.c ---- */
 
+/* All steps, of an executable that was built. */
+SL_CHECKED sl_status sl_gpu_submit(sl_gpu_executable *exe, sl_error *err);
 /* Any step: by its kernel, in rounds, or by the host. */
 SL_CHECKED sl_status sl_gpu_submit_any(sl_gpu_executable *exe, uint32_t step, sl_error *err);
 /* Waits for what was submitted; an error if a kernel reported a fault. */

@@ -71,7 +71,7 @@ static sl_status learn_layer(sl_gpu_experts *x, uint32_t layer, sl_error *err) {
     SL_TRY(x->source->request(x->source, id, &first, 1, err));
     SL_TRY(x->source->take(x->source, id, &lease, err));
     if (lease.expert < 0)
-        return sl_fail(err, SL_INVALID, "layer %u: the source gave no expert", layer);
+        return sl_fail(err, SL_INVALID, "layer %u: the source returned no expert", layer);
     layer_info *l = &x->layers[layer];
     const sl_cview *views[] = {&lease.gate, &lease.up, &lease.down};
     uint64_t offsets[3], at = 0;
@@ -180,8 +180,9 @@ static sl_status copy_matrices(sl_gpu_experts *x, const transfer *t, uint32_t la
     const uint64_t offsets[] = {l->places.gate.offset, l->places.up.offset, l->places.down.offset};
     for (int i = 0; i < 3; i++) {
         if (!sl_type_equal(&views[i]->type, &l->types[i]))
-            return sl_fail(err, SL_INVALID, "layer %u: expert %d is not like the others of it",
-                           layer, t->lease.expert);
+            return sl_fail(err, SL_INVALID,
+                           "layer %u: expert %d has other types or sizes than the others", layer,
+                           t->lease.expert);
         SL_TRY(x->gpu->calls->copy_in(x->gpu, SL_GPU_COPIES, to + offsets[i], views[i]->data,
                                       l->bytes[i], err));
         x->bytes_copied += l->bytes[i];
@@ -355,8 +356,8 @@ sl_status sl_gpu_experts_round(sl_gpu_experts *x, uint32_t *out_left, sl_error *
         int32_t expert;
         SL_TRY(bring_one(x, x->layer, &expert, err));
         if (expert < 0)
-            return sl_fail(err, SL_INVALID, "layer %u: the source gave %u of %u experts", x->layer,
-                           i, x->missing_count);
+            return sl_fail(err, SL_INVALID, "layer %u: the source returned %u of %u experts",
+                           x->layer, i, x->missing_count);
         x->row[expert] = slot_address(x, (uint32_t)*slot_of(x, x->layer, expert));
     }
     SL_TRY(finish_all(x, err));

@@ -13,10 +13,10 @@
     FAULT(SLOT, "slot", 1)                                                                         \
     FAULT(POSITION, "position", 1)                                                                 \
     FAULT(EXPERT, "moe_group: expert", 1)                                                          \
-    FAULT(ROUTE, "route: too few logits are numbers in row", 0)                                    \
+    FAULT(ROUTE, "route: too few logits that are not NaN in row", 0)                               \
     FAULT(PAIR, "moe_ffn: pair", 1)                                                                \
     FAULT(RUN, "moe_ffn: end of the pairs", 1)                                                     \
-    FAULT(LOGITS, "sample: no finite largest logit in row", 0)                                     \
+    FAULT(LOGITS, "sample: the largest logit is not finite in row", 0)                             \
     FAULT(PIVOT, "dense_solve: a is singular: matrix", 0)
 #define SL_FAULT_ENUM(NAME, WHAT, RANGED) SL_FAULT_##NAME,
 enum { SL_FAULTS(SL_FAULT_ENUM) SL_FAULT_COUNT };

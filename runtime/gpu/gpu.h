@@ -2,8 +2,8 @@
  * that each kind of GPU provides for them.
  *
  * A kind of GPU is a folder beside this one.  Its device struct begins with sl_gpu, its executables
- * with sl_gpu_executable (executable.h); it provides sl_gpu_calls, and its sl_device_ops are
- * SL_GPU_DEVICE_OPS and what is its own. */
+ * with sl_gpu_executable (executable.h); it provides sl_gpu_calls and a table of kernels with
+ * launch plans (plan.h), and its sl_device_ops are SL_GPU_DEVICE_OPS and what is its own. */
 #ifndef SL_RUNTIME_GPU_GPU_H
 #define SL_RUNTIME_GPU_GPU_H
 #include "runtime/device.h"
@@ -24,6 +24,7 @@ typedef enum {
 typedef struct sl_gpu sl_gpu;
 typedef struct sl_gpu_executable sl_gpu_executable;
 typedef struct sl_gpu_experts sl_gpu_experts;
+typedef struct sl_gpu_kernels sl_gpu_kernels; /* plan.h */
 /* Reached when everything that was submitted to its queue before it is done. */
 typedef struct sl_gpu_fence sl_gpu_fence;
 
@@ -61,15 +62,23 @@ typedef struct {
 
     /* Executables (executable.h). */
     size_t executable_bytes;
-    /* Finds the kernels of all steps that the host does not run (hosted.c). */
-    sl_status (*find_kernels)(sl_gpu_executable *exe, sl_error *err);
-    /* Plans and records what is submitted.  Does nothing if bindings and memory are as they were.
-     */
-    sl_status (*build)(sl_gpu_executable *exe, sl_error *err);
-    void (*unbuild)(sl_gpu_executable *exe);
-    /* Submits all steps; or one step that has a kernel. */
-    sl_status (*submit)(sl_gpu_executable *exe, sl_error *err);
+    const sl_gpu_kernels *kernels;
+    /* Sets scratch_offset of all steps, whose scratch_bytes are known, and returns the size of the
+     * whole.  Steps that may run concurrently must not share scratch. */
+    uint64_t (*place_scratch)(sl_gpu_executable *exe);
+    /* Prepares the planned launches for submission: all of them one by one, and those of segments
+     * as a whole (graphs, command buffers) where it sets as_whole.  It may replace the segments by
+     * others, at most as many as steps. */
+    sl_status (*record)(sl_gpu_executable *exe, sl_error *err);
+    /* Drops what was recorded, also by a call that failed; nothing may be recorded yet. */
+    void (*unrecord)(sl_gpu_executable *exe);
+    /* Submits a segment as a whole; or one step that has a kernel. */
+    sl_status (*submit_segment)(sl_gpu_executable *exe, uint32_t segment, sl_error *err);
     sl_status (*submit_step)(sl_gpu_executable *exe, uint32_t step, sl_error *err);
+    /* For proofs: the pairs of steps that are ordered by what was recorded, as the driver has it,
+     * as lists of successors in arena; adds its launches and edges to out. */
+    sl_status (*read_order)(const sl_gpu_executable *exe, sl_arena *arena, sl_edges *order,
+                            sl_device_proof *out, sl_error *err);
 } sl_gpu_calls;
 
 /* A weight on the device, known by its address on the host. */
@@ -84,6 +93,7 @@ struct sl_gpu {
     const sl_allocator *allocator;
     sl_allocator pinned; /* host memory with fast copies */
     sl_device_options options;
+    uint32_t multiprocessors, shared_limit; /* for plans (plan.h) */
     sl_gpu_upload *uploads;
     uint32_t upload_count, upload_capacity;
     sl_gpu_block arena, scratch; /* shared by all executables: one runs at a time */
@@ -113,7 +123,7 @@ SL_CHECKED sl_status sl_gpu_copy_in(sl_gpu *gpu, sl_gpu_address to, const void *
 SL_CHECKED sl_status sl_gpu_copy_out(sl_gpu *gpu, void *to, sl_gpu_address from, uint64_t bytes,
                                      sl_error *err);
 
-/* Entries of sl_device_ops, all of device.c, executable.c and run.c. */
+/* Entries of sl_device_ops, all of device.c, executable.c, run.c and prove.c. */
 void sl_gpu_count(const sl_device *base, sl_device_stats *out);
 bool sl_gpu_can_start(const sl_device *base);
 sl_status sl_gpu_load(sl_device *base, const sl_program *program, sl_executable **out,
@@ -138,6 +148,7 @@ sl_status sl_gpu_device_copy_out(sl_device *base, void *to, const void *from, ui
 sl_status sl_gpu_device_copy_within(sl_device *base, void *to, const void *from, uint64_t bytes,
                                     sl_error *err);
 sl_status sl_gpu_weight_changed(sl_device *base, const void *host, sl_error *err);
+sl_status sl_gpu_prove(sl_executable *base, sl_device_proof *out, sl_error *err);
 sl_status sl_gpu_run_step(sl_executable *base, uint32_t step, sl_error *err);
 sl_status sl_gpu_read(sl_executable *base, const sl_operand *operand, void *to, sl_error *err);
 sl_status sl_gpu_write(sl_executable *base, const sl_operand *operand, const void *from,
@@ -150,5 +161,5 @@ sl_status sl_gpu_write(sl_executable *base, const sl_operand *operand, const voi
     .allocate = sl_gpu_device_allocate, .release = sl_gpu_device_release,                          \
     .copy_in = sl_gpu_device_copy_in, .copy_out = sl_gpu_device_copy_out,                          \
     .copy_within = sl_gpu_device_copy_within, .weight_changed = sl_gpu_weight_changed,             \
-    .run_step = sl_gpu_run_step, .read = sl_gpu_read, .write = sl_gpu_write
+    .prove = sl_gpu_prove, .run_step = sl_gpu_run_step, .read = sl_gpu_read, .write = sl_gpu_write
 #endif

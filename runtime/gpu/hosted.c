@@ -32,8 +32,8 @@ static sl_status take(const sl_gpu_executable *body, uint32_t output, sl_gpu_add
 }
 
 static sl_status run_body(sl_gpu_executable *body, sl_error *err) {
-    SL_TRY(body->gpu->calls->build(body, err));
-    return body->gpu->calls->submit(body, err);
+    SL_TRY(sl_gpu_build(body, err));
+    return sl_gpu_submit(body, err);
 }
 
 /* Reads a bool after everything before it is done. */
@@ -200,6 +200,6 @@ sl_status sl_gpu_build_hosted(sl_gpu_executable *exe, sl_error *err) {
     const sl_program *program = exe->binding.program;
     for (uint32_t s = 0; s < program->step_count; s++)
         for (uint32_t b = 0; exe->steps[s].bodies && b < program->steps[s].body_count; b++)
-            SL_TRY(exe->gpu->calls->build(exe->steps[s].bodies[b], err));
+            SL_TRY(sl_gpu_build(exe->steps[s].bodies[b], err));
     return SL_OK;
 }

@@ -10,10 +10,26 @@ sl_status sl_gpu_submit_any(sl_gpu_executable *exe, uint32_t s, sl_error *err) {
     const sl_step *step = &exe->binding.program->steps[s];
     const uint32_t traits = sl_op_info_of(step->op)->traits;
     const bool split = !sl_gpu_experts_all_here(exe->gpu->experts);
-    if (exe->steps[s].hosted) return sl_gpu_hosted(step->op)(exe, s, err);
+    if (!exe->steps[s].kernel) return sl_gpu_hosted(step->op)(exe, s, err);
     if (split && (traits & SL_OP_STREAMS)) return sl_gpu_submit_streaming(exe, s, err);
     SL_TRY(exe->gpu->calls->submit_step(exe, s, err));
     return split && (traits & SL_OP_REQUESTS) ? sl_gpu_request_experts(exe, step, err) : SL_OK;
+}
+
+static sl_status submit_segment(sl_gpu_executable *exe, uint32_t index, sl_error *err) {
+    const sl_gpu_segment *segment = &exe->segments[index];
+    if (segment->as_whole) {
+        SL_TRY(exe->gpu->calls->submit_segment(exe, index, err));
+        const sl_step *last = &exe->binding.program->steps[segment->end - 1];
+        return segment->requests ? sl_gpu_request_experts(exe, last, err) : SL_OK;
+    }
+    for (uint32_t s = segment->first; s < segment->end; s++) SL_TRY(sl_gpu_submit_any(exe, s, err));
+    return SL_OK;
+}
+
+sl_status sl_gpu_submit(sl_gpu_executable *exe, sl_error *err) {
+    for (uint32_t i = 0; i < exe->segment_count; i++) SL_TRY(submit_segment(exe, i, err));
+    return SL_OK;
 }
 
 static sl_status mark(const sl_gpu_executable *exe, uint32_t index, sl_error *err) {
@@ -139,10 +155,10 @@ static void record_events(sl_gpu_executable *exe, double begin) {
 /* ---- runs ---- */
 
 static sl_status launch_all(sl_gpu_executable *exe, char *inputs, sl_error *err) {
-    SL_TRY(exe->gpu->calls->build(exe, err));
+    SL_TRY(sl_gpu_build(exe, err));
     SL_TRY(copy_inputs(exe, inputs, err));
     const double begin = sl_clock_seconds();
-    SL_TRY(exe->trace ? run_traced(exe, err) : exe->gpu->calls->submit(exe, err));
+    SL_TRY(exe->trace ? run_traced(exe, err) : sl_gpu_submit(exe, err));
     exe->gpu->launch_seconds += sl_clock_seconds() - begin;
     exe->gpu->runs++;
     return SL_OK;
@@ -257,7 +273,7 @@ sl_status sl_gpu_fetch(sl_executable *base, uint32_t output, sl_error *err) {
 /* ---- one step after another ---- */
 
 static sl_status run_in_order(sl_gpu_executable *exe, const uint32_t *order, sl_error *err) {
-    SL_TRY(exe->gpu->calls->build(exe, err));
+    SL_TRY(sl_gpu_build(exe, err));
     SL_TRY(copy_inputs(exe, exe->inputs, err));
     for (uint32_t i = 0; i < exe->binding.program->step_count; i++)
         SL_TRY(sl_gpu_submit_any(exe, order ? order[i] : i, err));
@@ -276,7 +292,7 @@ sl_status sl_gpu_run_serially(sl_executable *base, const uint32_t *order, sl_err
 }
 
 static sl_status step_inside(sl_gpu_executable *exe, uint32_t step, sl_error *err) {
-    SL_TRY(exe->gpu->calls->build(exe, err));
+    SL_TRY(sl_gpu_build(exe, err));
     if (step == 0) SL_TRY(copy_inputs(exe, exe->inputs, err));
     SL_TRY(sl_gpu_submit_any(exe, step, err));
     return exe->gpu->calls->wait(exe->gpu, SL_GPU_WORK, err);

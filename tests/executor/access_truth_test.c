@@ -38,7 +38,7 @@ enum {
 #define SLOTS  "input %slots : i32[7] input %positions : i32[7] "
 #define ROWS   "input %x : f32[7,45] "
 #define NORM   "{eps = 1e-6, offset = 1}"
-#define TABLE  "input %table : f32[7,12] "
+#define TABLE  "input %cos : f32[7,1,6] input %sin : f32[7,1,6] "
 #define CACHES "state %keys : f32[2,3,1,20,16] state %values : f32[2,3,16,20] "
 #define HALVES "state %keys : f16[2,3,1,20,16] state %values : f16[2,3,16,20] "
 #define DELTA                                                                                      \
@@ -103,9 +103,9 @@ static const char *const cases[] = {
     "input %x : f32[3,5,67] input %z : f32[3,5,67] weight %g : f32[67] "
     "%o = gated_rms_norm(%x, %z, %g) {eps = 1e-6}",
     "input %x : f32[3,5,67] %o = l2_norm(%x) {eps = 1e-6, scale = 0.5}",
-    "input %x : f32[3,5,22] %o, %p = split_halves(%x)",
-    "input %positions : i32[7] %o = rope_table(%positions) {rotary = 12, theta = 10000}",
-    "input %x : f32[7,3,20] " TABLE "%o = rope(%x, %table)",
+    "input %x : f32[3,5,22] %o, %p = split(%x) {axis = 2, sizes = [11, 11]}",
+    "input %positions : i32[7] %o, %p = rope_table(%positions) {rotary = 12, theta = 10000}",
+    "input %x : f32[7,3,20] " TABLE "%o = rope_apply(%x, %cos, %sin)",
     "input %k : f32[7,3,20] input %v : f32[7,3,20] " SLOTS CACHES
     "%o, %p = kv_append(%k, %v, %slots, %positions, %keys, %values)",
     "input %k : f32[7,3,20] input %v : f32[7,3,20] " SLOTS HALVES
@@ -121,8 +121,8 @@ static const char *const cases[] = {
     "%o = sdpa_merge_sinks(%m, %w, %s)",
     "input %q : f32[7,6,20] weight %s : f32[6] " SLOTS CACHES
     "%o = sdpa_sinks(%q, %keys, %values, %slots, %positions, %s) {scale = 0.5, window = 3}",
-    "input %x : f32[7,3,20] " TABLE "%o = rope(%x, %table) {interleaved = 1}",
-    "input %positions : i32[7] %o = rope_table(%positions) {rotary = 16, theta = 10000, "
+    "input %x : f32[7,3,20] " TABLE "%o = rope_apply(%x, %cos, %sin) {interleaved = 1}",
+    "input %positions : i32[7] %o, %p = rope_table(%positions) {rotary = 16, theta = 10000, "
     "scaling = 3, factor = 4, original = 512, low = 1, high = 32, truncate = 1}",
     "input %k : f32[7,3,20] input %v : f32[7,3,9] " SLOTS
     "state %keys : f16[2,3,1,20,16] state %values : f16[2,3,16,9] "
@@ -169,9 +169,9 @@ static const char *const cases[] = {
     ROWS "weight %a : $[50,45] weight %b : $[21,45] weight %c : $[5,45] "
          "%o, %p, %r = linear_triple(%x, %a, %b, %c)",
     ROWS "weight %w : $[50,45] weight %b : f32[50] %o = linear_bias_act(%x, %w, %b) {act = 2}",
-    "input %x : f32[7,3,20] weight %g : f32[20] " TABLE "%o = norm_rope(%x, %g, %table) " NORM,
+    "input %x : f32[7,3,20] weight %g : f32[20] " TABLE "%o = norm_rope(%x, %g, %cos, %sin) " NORM,
     "input %k : f32[7,3,20] weight %g : f32[20] input %v : f32[7,3,20] " TABLE SLOTS CACHES
-    "%o, %p = norm_rope_append(%k, %g, %table, %v, %slots, %positions, %keys, %values) " NORM,
+    "%o, %p = norm_rope_append(%k, %g, %cos, %sin, %v, %slots, %positions, %keys, %values) " NORM,
     "input %y : f32[7,4,83] input %weights : f32[7,4] input %s : f32[7,83] input %g : f32[7,1] "
     "input %r : f32[7,83] %o = moe_join(%y, %weights, %s, %g, %r)",
     "input %y : f32[7,4,83] input %weights : f32[7,4] input %r : f32[7,83] "
@@ -550,7 +550,7 @@ static void test_every_kernel(void **state) {
             check_case(cases[i], weight_types[w], seen, &kernels);
     static const sl_op families[] = {
         /* the others have tests of their own */
-        SL_OP_split_halves,
+        SL_OP_split,
 #define OP(NAME, ...) SL_OP_##NAME,
 #define SL_FAMILY     "core/ops/elementwise.def"
 #include "core/ops.def"

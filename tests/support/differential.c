@@ -44,31 +44,34 @@ void differential_end(void) {
 
 /* ---- the spread of moved evaluations ---- */
 
-enum { MOVES = 32 };
+enum { MOVES = 32, ALL_MOVES = 2 * MOVES }; /* those from MOVES on are faint */
 typedef struct {
     const drawn_graph *drawn;
-    bool made, failed;
-    reference runs[MOVES];
+    uint32_t made;
+    bool failed[ALL_MOVES];
+    reference runs[ALL_MOVES];
 } spread;
 
-static void make_spread(spread *s) {
+/* Evaluation k; NULL: it fails. */
+static const reference *moved_run(spread *s, uint32_t k) {
     const sl_graph *graph = s->drawn->graph;
     sl_error err = {0};
-    if (s->made) return;
-    s->made = true;
-    for (uint32_t k = 0; k < MOVES; k++) {
-        reference *r = &s->runs[k];
-        reference_init(r, graph, graph->value_count + 1, k + 1);
+    for (; s->made <= k; s->made++) {
+        reference *r = &s->runs[s->made];
+        reference_init(r, graph, graph->value_count + 1, s->made + 1);
+        r->faint = s->made >= MOVES;
         for (uint32_t v = 1; v <= graph->value_count; v++)
             if (graph->values[v].kind != SL_VALUE_RESULT)
                 reference_declare(r, (sl_value){v}, s->drawn->bytes[v]);
-        for (uint32_t n = 0; n < graph->node_count && !s->failed; n++)
-            s->failed = reference_node(r, &graph->nodes[n], &err) != SL_OK;
+        bool *failed = &s->failed[s->made];
+        for (uint32_t n = 0; n < graph->node_count && !*failed; n++)
+            *failed = reference_node(r, &graph->nodes[n], &err) != SL_OK;
     }
+    return s->failed[k] ? NULL : &s->runs[k];
 }
 
 static void release_spread(spread *s) {
-    for (uint32_t k = 0; k < MOVES && s->made; k++) reference_deinit(&s->runs[k]);
+    for (uint32_t k = 0; k < s->made; k++) reference_deinit(&s->runs[k]);
 }
 
 /* ---- comparing ---- */
@@ -83,15 +86,25 @@ static bool same(sl_dtype dtype, const double *a, const double *b) {
     return *a == *b || (isnan(*a) && isnan(*b));
 }
 
+static bool is_within(double found, double wanted, double limit) {
+    return fabs(found - wanted) <= limit;
+}
+
 /* Whether an element that is farther off than one op may be is what moves of operands explain. */
 static bool explained(spread *s, uint32_t value, int64_t i, double limit, double found,
                       difference *out) {
     const sl_eval_tensor *plain = &s->drawn->plain.tensors[value];
     const double wanted = plain->data[i];
     double farthest = 0;
-    make_spread(s);
-    for (uint32_t k = 0; k < MOVES && !s->failed; k++) {
-        const double *moved = &s->runs[k].tensors[value].data[i];
+    bool failed = false;
+    for (uint32_t k = 0; k < ALL_MOVES && !failed; k++) {
+        if (k == MOVES && is_within(found, wanted, limit + 4 * farthest)) break;
+        const reference *r = moved_run(s, k);
+        if (!r) { /* a faint one explains nothing then */
+            failed = k < MOVES;
+            continue;
+        }
+        const double *moved = &r->tensors[value].data[i];
         if (same(plain->type.dtype, moved, &plain->data[i])) continue;
         const double far = fabs(*moved - wanted);
         if (is_exact(plain->type.dtype) || !isfinite(far)) {
@@ -105,7 +118,7 @@ static bool explained(spread *s, uint32_t value, int64_t i, double limit, double
         return true;
     }
     out->wide++;
-    return s->failed || fabs(found - wanted) <= limit + 4 * farthest;
+    return failed || is_within(found, wanted, limit + 4 * farthest);
 }
 
 static void compare(spread *s, const char *name, uint32_t value, const void *found,

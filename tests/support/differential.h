@@ -2,7 +2,8 @@
  *
  * A result may be as far from it as the fixtures allow one op to be (reference_limit).  Where it is
  * farther, evaluations whose every result was moved by that much say what the graph makes of it:
- * the limit grows by four times their largest distance, element by element.  Integers and bools
+ * the limit grows by four times their largest distance, element by element; where these do not
+ * suffice, by that of faint evaluations (reference.h) too.  Integers and bools
  * are exact unless such evaluations change them too, as where a rounded number decides.  What is
  * fused must give the bits of its parts besides. */
 #ifndef SL_TESTS_SUPPORT_DIFFERENTIAL_H

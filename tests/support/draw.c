@@ -51,19 +51,6 @@ const char *draw_reason(sl_op op) {
     return NULL;
 }
 
-static bool takes_finite(sl_op op) {
-    static const sl_op ops[] = {
-#define ROW(OP, OPERANDS, ATTRS)
-#define CHAIN(NODES)
-#define FINITE(OP) SL_OP_##OP,
-#define NOT_DRAWN(OP, REASON)
-#include "tests/support/vocabulary.def"
-    };
-    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++)
-        if (ops[i] == op) return true;
-    return false;
-}
-
 /* ---- operands of a row ---- */
 
 typedef struct {
@@ -365,7 +352,7 @@ bool draw_append(generator *g, sl_op op, sl_values inputs, const char *attrs, ui
     if (sl_infer(op, &args, &err) != SL_OK) return false;
     for (uint32_t o = 0; o < count; o++)
         if (sl_type_slots(&out[o]) > (int64_t)2 * DRAW_ELEMENTS) return false;
-    if (takes_finite(op) && !are_finite(g, inputs.items, inputs.count)) return false;
+    if (reference_takes_finite(op) && !are_finite(g, inputs.items, inputs.count)) return false;
     sl_graph_append_list(g->graph, op, inputs, parsed, (sl_value_slots){count, outputs});
     if (g->graph->error.status != SL_OK) fail_msg("%s", g->graph->error.message);
     const sl_node *node = &g->graph->nodes[g->graph->node_count - 1];

@@ -5,7 +5,7 @@
 #include "core/ops.h"
 
 static const sl_op first_families[] = {
-    SL_OP_split_halves,
+    SL_OP_split,
 #define OP(NAME, ...) SL_OP_##NAME,
 #define SL_FAMILY     "core/model_ops.def"
 #include "core/ops.def"

@@ -117,9 +117,9 @@ static void add_columns(generator *g) {
     const uint32_t x = some(g), width = g->widths[x];
     if (width == 1) return;
     if (width == 2 && draw(g, 2)) {
-        const sl_split_halves_out halves = sl_build_split_halves(
-            g->graph, (sl_split_halves_in){g->values[x]}, (sl_split_halves_attrs){0});
-        keep(g, halves.first, 1), keep(g, halves.second, 1);
+        sl_value halves[2];
+        sl_build_even_split(g->graph, g->values[x], (sl_value_slots){2, halves});
+        keep(g, halves[0], 1), keep(g, halves[1], 1);
         return;
     }
     const uint32_t kept = 1 + draw(g, width - 1);

@@ -109,7 +109,7 @@ static void add_product(generator *g) {
 
 static void add_halves(generator *g) {
     const sl_buffer_id x = some_value(g);
-    start(g, SL_OP_split_halves);
+    start(g, SL_OP_split);
     step_takes(g->program, x);
     const sl_buffer_id low = fresh(g, elements_of(g, x) / 2),
                        high = fresh(g, elements_of(g, x) / 2);

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -85,7 +86,6 @@ static bool is_exact(sl_op op) {
                                 SL_OP_pool_max,
                                 SL_OP_pool_min,
                                 SL_OP_im2col,
-                                SL_OP_split_halves,
                                 SL_OP_dequantize,
                                 SL_OP_dequant_moe_weights,
                                 SL_OP_transform_region,
@@ -120,14 +120,22 @@ static double step_of(sl_dtype dtype) {
     return dtype == SL_DTYPE_f64 ? 0x1p-51 : 0x1p-22;
 }
 
+/* Any magnitude up to this one, or 0. */
+static double some_magnitude(reference *r, double most) {
+    enum { HALVINGS = 120 };
+    return test_draw(&r->moves, 4) ? ldexp(most, -(int)test_draw(&r->moves, HALVINGS)) : 0;
+}
+
 static double moved(reference *r, sl_op op, sl_dtype dtype, double largest, double value) {
     const bool pointwise = is_single(op);
+    if (isnan(value) && r->may_lose_nan && test_draw(&r->moves, 2)) return 0;
     if (!isfinite(value) || (pointwise && value == 0)) return value;
     if (pointwise) largest = fmax(fabs(value), fmin(largest, 1));
     if (sl_op_info_of(op)->traits & SL_OP_RUNS && dtype == SL_DTYPE_f64)
         dtype = SL_DTYPE_f32; /* as bodies may compute in it */
     double by = reference_limit(dtype, largest, value);
     if (!pointwise && !is_exact(op)) by = fmax(by, r->least * step_of(dtype));
+    if (r->faint && !pointwise && fabs(value) <= by) value = 0, by = some_magnitude(r, by);
     return test_draw(&r->moves, 2) ? value + by : value - by;
 }
 
@@ -170,8 +178,62 @@ static void move_operands(reference *r, sl_op op, sl_eval_tensor *in, uint32_t c
         r->least = fmin(r->least, reference_largest(&in[i].type, in[i].data));
         for (int64_t s = 0; s < sl_type_slots(&in[i].type); s++)
             moved[s] = in[i].data[s] * (test_draw(&r->moves, 2) ? 1 + by : 1 - by);
+        if (op == SL_OP_route_groups && i == 1) /* chooses by its sum with a number up to 1 */
+            for (int64_t s = 0; s < sl_type_slots(&in[i].type); s++)
+                moved[s] += test_draw(&r->moves, 2) ? by : -by;
         in[i].data = moved;
     }
+}
+
+/* ---- bodies ---- */
+
+bool reference_takes_finite(sl_op op) {
+    static const sl_op ops[] = {
+#define ROW(OP, OPERANDS, ATTRS)
+#define CHAIN(NODES)
+#define FINITE(OP) SL_OP_##OP,
+#define NOT_DRAWN(OP, REASON)
+#include "tests/support/vocabulary.def"
+    };
+    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++)
+        if (ops[i] == op) return true;
+    return false;
+}
+
+typedef struct {
+    sl_attr_visitor visitor; /* first */
+    bool found;
+} finite_search;
+
+static void search_node(finite_search *search, const sl_node *node) {
+    _Alignas(max_align_t) unsigned char attrs[SL_MAX_ATTRS_BYTES];
+    memcpy(attrs, node->attrs, sl_op_info_of(node->op)->attrs_bytes);
+    sl_op_info_of(node->op)->visit_attrs(&search->visitor, attrs);
+}
+
+static void search_body(sl_attr_visitor *visitor, const char *name, sl_attr_kind kind,
+                        void *value) {
+    finite_search *search = (finite_search *)visitor;
+    (void)name;
+    const sl_graph *body = kind == SL_ATTR_graph ? ((const sl_attr *)value)->graph : NULL;
+    for (uint32_t n = 0; body && n < body->node_count; n++) {
+        search->found |= reference_takes_finite(body->nodes[n].op);
+        search_node(search, &body->nodes[n]);
+    }
+}
+
+static bool loses_nan(const sl_node *node, const sl_eval_tensor *in) {
+    finite_search search = {{search_body}, false};
+    bool finite = true;
+    if (!(sl_op_info_of(node->op)->traits & SL_OP_RUNS)) return false;
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        const sl_dtype_kind kind = sl_dtype_infos[in[i].type.dtype].kind;
+        const bool floats = kind == SL_KIND_FLOAT || kind == SL_KIND_COMPLEX;
+        for (int64_t s = 0; floats && in[i].data && s < sl_type_slots(&in[i].type); s++)
+            finite &= isfinite(in[i].data[s]) != 0;
+    }
+    if (!finite) search_node(&search, node);
+    return search.found;
 }
 
 sl_status reference_node(reference *r, const sl_node *node, sl_error *err) {
@@ -183,6 +245,7 @@ sl_status reference_node(reference *r, const sl_node *node, sl_error *err) {
     move_operands(r, node->op, in, node->input_count);
     if (!isfinite(r->least)) r->least = 0;
     if (r->moved) r->least = fmax(r->least, terms_of(node, in));
+    r->may_lose_nan = r->moved && loses_nan(node, in);
     for (uint32_t o = 0; o < node->output_count; o++) {
         const sl_value_info *info = &r->graph->values[node->outputs[o].v];
         assert_true(node->outputs[o].v < r->capacity);

@@ -1,4 +1,4 @@
-/* builtins.c - Calling builtins, and the tests and global functions among them. */
+/* builtins.c - Calls of builtins; tests and global functions. */
 #include "engine/text/jinja/run.h"
 #include "engine/text/jinja/utf8.h"
 #include <string.h>
@@ -14,7 +14,7 @@ const jinja_builtin *sl_jinja_find_filter(jinja_text name) {
     return found ? found : sl_jinja_find(sl_jinja_sequence_filters, name);
 }
 
-/* The words of a parameter list, one after the other. */
+/* Splits a parameter list into words. */
 static bool next_word(const char **list, jinja_text *out) {
     if (!**list) return false;
     const size_t bytes = strcspn(*list, " ");
@@ -134,7 +134,7 @@ static sl_status test_divisible(jinja_run *run, const jinja_args *args, jinja_va
     return remainder_is(run, args->self, args->values[0], 0, out);
 }
 
-/* Identity: equality of kinds that have no other, addresses of the rest. */
+/* Identity: equality for scalars, the same address for the others. */
 static sl_status test_same(jinja_run *run, const jinja_args *args, jinja_value *out) {
     const jinja_value a = args->self, b = args->values[0];
     if (a.kind != b.kind || a.kind < JINJA_LIST) {
@@ -161,7 +161,7 @@ static sl_status test_upper(jinja_run *run, const jinja_args *args, jinja_value 
     return has_case(run, args->self, "isupper", out);
 }
 
-/* Nothing is marked as escaped: no template is HTML. */
+/* Always false: templates are not HTML, so nothing is escaped. */
 static sl_status test_escaped(jinja_run *run, const jinja_args *args, jinja_value *out) {
     (void)run;
     (void)args;
@@ -240,7 +240,7 @@ static sl_status call_range(jinja_run *run, const jinja_args *args, jinja_value 
     return SL_OK;
 }
 
-/* dict(mapping or pairs, name=value ...) and namespace likewise. */
+/* The arguments of dict(mapping or pairs, name=value ...) and of namespace. */
 static sl_status collect(jinja_run *run, const jinja_args *args, jinja_dict **out) {
     SL_TRY(sl_jinja_dict_new(run, out));
     for (size_t i = 0; i < args->count; i++) {

@@ -35,7 +35,7 @@ static sl_status dict_items(jinja_run *run, const jinja_args *args, jinja_value 
     return SL_OK;
 }
 
-/* Values never change, so a copy is the value. */
+/* Values are immutable, so a copy is the value itself. */
 static sl_status copy(jinja_run *run, const jinja_args *args, jinja_value *out) {
     (void)run;
     *out = args->self;
@@ -69,7 +69,7 @@ static sl_status loop_cycle(jinja_run *run, const jinja_args *args, jinja_value 
     return SL_OK;
 }
 
-/* Whether the arguments differ from those of the call before. */
+/* Whether the arguments differ from those of the previous call. */
 static sl_status loop_changed(jinja_run *run, const jinja_args *args, jinja_value *out) {
     jinja_loop *loop = args->self.loop;
     jinja_value *seen;

@@ -57,11 +57,11 @@ static sl_status eval_slice(jinja_run *run, const jinja_node *node, jinja_value 
     return sl_jinja_slice(run, object, bounds, out);
 }
 
-/* Values and names of arguments, with room for more of them. */
+/* Grows the arrays of values and names by `more` entries. */
 static sl_status make_room(jinja_run *run, size_t more, jinja_args *args) {
     jinja_value *values;
     jinja_text *names;
-    const size_t room = args->count + more + 1; /* one more for a caller */
+    const size_t room = args->count + more + 1; /* one extra for `caller` */
     SL_TRY(sl_jinja_alloc(run, room, sizeof *values, &values));
     SL_TRY(sl_jinja_alloc(run, room, sizeof *names, &names));
     for (size_t i = 0; i < args->count; i++) {
@@ -78,7 +78,7 @@ static void add_argument(jinja_args *args, jinja_text name, jinja_value value) {
     ((jinja_text *)args->names)[args->count++] = name;
 }
 
-/* *list or **dict among the arguments; rest is how many follow. */
+/* Unpacks *list or **dict; `rest` is the number of arguments that follow. */
 static sl_status unpack_argument(jinja_run *run, const jinja_node *node, jinja_value value,
                                  size_t rest, jinja_args *args) {
     const jinja_list *items;
@@ -173,7 +173,7 @@ static sl_status eval_logic(jinja_run *run, const jinja_node *node, jinja_value 
     return sl_jinja_eval(run, node->second, out);
 }
 
-/* a < b < c: every neighbour, up to the first that does not hold. */
+/* a < b < c: compares each pair of neighbours until one is false. */
 static sl_status eval_compare(jinja_run *run, const jinja_node *node, jinja_value *out) {
     jinja_value left, right;
     bool holds = true;

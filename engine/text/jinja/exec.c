@@ -103,7 +103,7 @@ static sl_status filter_items(jinja_run *run, const jinja_node *node, const jinj
     return SL_OK;
 }
 
-/* Every turn has a scope of its own: what it sets is gone in the next. */
+/* Every iteration has its own scope: variables that it sets are gone in the next. */
 static sl_status run_loop(jinja_run *run, const jinja_node *node, jinja_loop *loop) {
     jinja_scope *outer = run->scope;
     const jinja_value self = {.kind = JINJA_LOOP, .loop = loop};
@@ -126,7 +126,7 @@ static sl_status loop_over(jinja_run *run, const jinja_node *node, jinja_value v
     SL_TRY(sl_jinja_iterate(run, value, &items));
     if (node->third) SL_TRY(filter_items(run, node, items, &items));
     if (items->count) {
-        jinja_loop *loop; /* not on the stack: a namespace may keep it */
+        jinja_loop *loop; /* allocated, because a namespace may keep it */
         SL_TRY(sl_jinja_alloc(run, 1, sizeof *loop, &loop));
         *loop = (jinja_loop){.items = items,
                              .node = node->recursive ? node : NULL,
@@ -149,7 +149,7 @@ static sl_status exec_for(jinja_run *run, const jinja_node *node) {
     return loop_over(run, node, value, 0);
 }
 
-/* loop(items) within a recursive loop: the text of the same loop over other items. */
+/* loop(items) in a recursive loop: renders the same loop over other items. */
 sl_status sl_jinja_call_loop(jinja_run *run, const jinja_loop *loop, const jinja_args *args,
                              jinja_value *out) {
     jinja_buffer buffer = {0}, *outer_out = run->out;
@@ -183,7 +183,7 @@ static sl_status exec_macro(jinja_run *run, const jinja_node *node) {
     return sl_jinja_scope_set(run, run->scope, node->text, value);
 }
 
-/* The call gets one more argument: caller=, the block as a macro. */
+/* Adds an argument to the call: caller=, the block as a macro. */
 static sl_status exec_call_block(jinja_run *run, const jinja_node *node) {
     jinja_value callee, caller, result;
     jinja_args args;
@@ -259,7 +259,7 @@ static sl_status bind_keyword(jinja_run *run, const jinja_node *macro, jinja_sco
     return sl_jinja_dict_set(run, kwargs, sl_jinja_string(name.data, name.bytes), value);
 }
 
-/* Sets the macro's parameters in scope from the arguments. */
+/* Sets the macro's parameters in its scope from the arguments. */
 static sl_status bind_arguments(jinja_run *run, const jinja_node *macro, const jinja_args *args,
                                 jinja_scope *scope) {
     jinja_list *varargs;
@@ -288,7 +288,7 @@ static sl_status bind_arguments(jinja_run *run, const jinja_node *macro, const j
     return SL_OK;
 }
 
-/* Parameters not given: the default, which may name earlier parameters, or undefined. */
+/* Missing parameters: the default, which may refer to earlier parameters, or undefined. */
 static sl_status bind_defaults(jinja_run *run, const jinja_node *macro, jinja_scope *scope) {
     jinja_scope *outer = run->scope;
     run->scope = scope;

@@ -1,4 +1,4 @@
-/* expression.c - Tokens to a tree: expressions, loosest binding first. */
+/* expression.c - Parser for expressions, lowest precedence first. */
 #include "engine/text/jinja/parse.h"
 #include <string.h>
 
@@ -21,7 +21,7 @@ static sl_status new_binary(jinja_parser *parser, jinja_node_kind kind, jinja_no
     return SL_OK;
 }
 
-/* operand (op operand)*, grouped from the left. */
+/* operand (op operand)*, left-associative. */
 static sl_status parse_left(jinja_parser *parser, const operator_row *rows, parse_function *operand,
                             jinja_node **out) {
     SL_TRY(operand(parser, out));
@@ -36,7 +36,7 @@ static sl_status parse_left(jinja_parser *parser, const operator_row *rows, pars
     return SL_OK;
 }
 
-/* Adjacent strings are one. */
+/* Adjacent string literals are concatenated. */
 static sl_status parse_string(jinja_parser *parser, jinja_node *node) {
     jinja_text text = parser->token->text;
     while (sl_jinja_advance(parser), parser->token->kind == JINJA_TOKEN_STRING) {
@@ -77,7 +77,7 @@ static void parse_name(jinja_parser *parser, jinja_node *node) {
     sl_jinja_advance(parser);
 }
 
-/* Parses one expression to *where, which moves on to the place of the next. */
+/* Parses one expression to **where and advances *where to the link of the next. */
 static sl_status parse_item(jinja_parser *parser, jinja_node ***where) {
     jinja_node *item = NULL;
     SL_TRY(sl_jinja_parse_expression(parser, &item));
@@ -86,7 +86,7 @@ static sl_status parse_item(jinja_parser *parser, jinja_node ***where) {
     return SL_OK;
 }
 
-/* Items up to the closing bracket; in a dict, keys and values in turn. */
+/* Items up to the closing bracket; in a dict, keys and values alternate. */
 static sl_status parse_items(jinja_parser *parser, const char *close, jinja_node *node) {
     jinja_node **where = &node->list;
     for (bool first = true; !sl_jinja_skip_operator(parser, close); first = false) {
@@ -146,7 +146,7 @@ static bool at_slice_end(const jinja_parser *parser) {
     return sl_jinja_at_operator(parser, "]") || sl_jinja_at_operator(parser, ":");
 }
 
-/* index] or start:stop:step], from behind the bracket. */
+/* index] or start:stop:step], after the opening bracket. */
 static sl_status parse_subscript(jinja_parser *parser, jinja_node *node) {
     jinja_node *bounds[3];
     size_t given = 0;
@@ -247,7 +247,7 @@ static bool at_bare_argument(const jinja_parser *parser) {
     return parser->token->kind >= JINJA_TOKEN_NAME && parser->token->kind <= JINJA_TOKEN_FLOAT;
 }
 
-/* is [not] name [argument | (arguments)], from behind `is`. */
+/* is [not] name [argument | (arguments)], after `is`. */
 static sl_status parse_test(jinja_parser *parser, jinja_node **node) {
     jinja_node *outer;
     SL_TRY(new_binary(parser, JINJA_NODE_TEST, *node, &outer));
@@ -320,7 +320,7 @@ static sl_status parse_sum(jinja_parser *parser, jinja_node **out) {
     return parse_left(parser, rows, parse_concat, out);
 }
 
-/* The comparison at the cursor, which is moved behind it; false if there is none. */
+/* The comparison operator at the cursor, which is moved past it; false if there is none. */
 static bool skip_comparison(jinja_parser *parser, jinja_op *out) {
     static const operator_row rows[] = {{"==", JINJA_EQUAL},
                                         {"!=", JINJA_NOT_EQUAL},
@@ -402,7 +402,7 @@ sl_status sl_jinja_parse_expression(jinja_parser *parser, jinja_node **out) {
     return SL_OK;
 }
 
-/* Whether nothing can follow a comma: tuples may end with one. */
+/* Whether a trailing comma of a tuple was the end of it. */
 static bool at_tuple_end(const jinja_parser *parser) {
     return parser->token->kind == JINJA_TOKEN_OUTPUT_END ||
            parser->token->kind == JINJA_TOKEN_BLOCK_END || sl_jinja_at_operator(parser, ")");

@@ -47,7 +47,7 @@ static sl_status append_mapped(jinja_run *run, jinja_buffer *buffer, jinja_text 
     for (; text.bytes; text = tail(text, width)) {
         const uint32_t c = sl_jinja_utf8_decode(text, &width);
         char bytes[4];
-        if (c == 0xDF && map == sl_jinja_upper) { /* sharp s, the one letter that grows */
+        if (c == 0xDF && map == sl_jinja_upper) { /* sharp s, the only letter that becomes two */
             SL_TRY(sl_jinja_append(run, buffer, "SS", 2));
             continue;
         }
@@ -75,7 +75,7 @@ sl_status sl_jinja_lower_value(jinja_run *run, jinja_value value, jinja_value *o
     return value.kind == JINJA_STRING ? map_case(run, value, sl_jinja_lower, out) : SL_OK;
 }
 
-/* The first character large and the rest small. */
+/* Appends the word with its first character in upper case and the rest in lower case. */
 static sl_status append_capital(jinja_run *run, jinja_buffer *buffer, jinja_text word) {
     if (word.bytes == 0) return SL_OK;
     size_t width;
@@ -93,7 +93,7 @@ static sl_status filter_capitalize(jinja_run *run, const jinja_args *args, jinja
     return SL_OK;
 }
 
-/* Words begin after blanks and after - ( { [ <, and nowhere else. */
+/* Words begin only after white space and after - ( { [ <. */
 static sl_status filter_title(jinja_run *run, const jinja_args *args, jinja_value *out) {
     jinja_text text;
     jinja_buffer buffer = {0};
@@ -138,7 +138,7 @@ static sl_status filter_replace(jinja_run *run, const jinja_args *args, jinja_va
         limit -= limit > 0;
         if (old.bytes) continue;
         if (text.bytes == 0) break;
-        size_t width; /* nothing is found before every character and at the end */
+        size_t width; /* an empty string matches before every character and at the end */
         (void)sl_jinja_utf8_decode(text, &width);
         SL_TRY(sl_jinja_append(run, &buffer, text.data, width));
         text = tail(text, width);
@@ -231,12 +231,13 @@ static sl_status filter_format(jinja_run *run, const jinja_args *args, jinja_val
 
 /* ---- numbers ---- */
 
-/* Reads all of text as a number, blanks around it allowed. */
+/* Parses the whole text as a number; surrounding white space is allowed. */
 static bool read_number(jinja_text text, int base, bool whole, jinja_value *out) {
     char copy[400], *end;
     text = sl_jinja_strip_right(sl_jinja_strip_left(text));
     if (text.bytes == 0 || text.bytes >= sizeof copy) return false;
-    if (base == 10 && memchr(text.data, 'x', text.bytes)) return false; /* C reads 0x1p3 */
+    /* strtod would also accept 0x1p3. */
+    if (base == 10 && memchr(text.data, 'x', text.bytes)) return false;
     memcpy(copy, text.data, text.bytes);
     copy[text.bytes] = '\0';
     errno = 0;
@@ -244,7 +245,7 @@ static bool read_number(jinja_text text, int base, bool whole, jinja_value *out)
     return end == copy + text.bytes && !(whole && errno);
 }
 
-/* What is left of the point; false beyond 64 bits and for nan. */
+/* Truncates to an integer; false beyond 64 bits and for NaN. */
 static bool truncate(double real, jinja_value *out) {
     if (!(real > -9.2e18 && real < 9.2e18)) return false;
     *out = sl_jinja_integer((int64_t)real);
@@ -299,7 +300,7 @@ static sl_status filter_abs(jinja_run *run, const jinja_args *args, jinja_value 
     return sl_jinja_binary(run, JINJA_SUBTRACT, sl_jinja_integer(0), self, out);
 }
 
-/* To precision decimals; ties go to the even digit of the exact binary value, as in Python. */
+/* Rounds to `precision` decimals; ties of the exact binary value go to even, as in Python. */
 static double round_common(double real, int64_t precision) {
     char text[400];
     if (!isfinite(real) || precision > 300) return real;
@@ -372,7 +373,7 @@ static sl_status filter_center(jinja_run *run, const jinja_args *args, jinja_val
     return sl_jinja_find(sl_jinja_string_methods, JINJA_TEXT("center"))->call(run, &wanted, out);
 }
 
-/* Only what is an attribute in Python: methods, and the names of a namespace. */
+/* Only attributes in Python's sense: methods, and the names of a namespace. */
 static sl_status filter_attr(jinja_run *run, const jinja_args *args, jinja_value *out) {
     jinja_text name;
     SL_TRY(sl_jinja_want_text(run, args->values[0], "attr", &name));

@@ -1,4 +1,4 @@
-/* format.c - Text made from patterns: the % operator, str.format, and dates. */
+/* format.c - Formatting: the % operator, str.format, and dates. */
 #include "engine/text/jinja/run.h"
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static bool is_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
-/* At most 999: enough for people, small enough for the buffers here. */
+/* At most 999, which keeps the buffers here small. */
 static int read_number(const char **at, const char *end) {
     int number = 0;
     for (; *at < end && is_digit(**at); ++*at)
@@ -61,7 +61,7 @@ static sl_status append_number(jinja_run *run, jinja_buffer *buffer, const conve
                    spec->plus ? "+" : "", spec->zero && (real || spec->precision < 0) ? "0" : "",
                    length, spec->letter);
     int bytes;
-    /* C ignores "0" when an integer has a precision: then the width is its digits. */
+    /* C ignores "0" if an integer has a precision, so the width is passed as the precision. */
     const int digits =
         spec->zero && !real && !spec->left && spec->precision < 0 ? spec->width : precision;
 #pragma GCC diagnostic push
@@ -136,7 +136,7 @@ sl_status sl_jinja_percent(jinja_run *run, jinja_text format, jinja_value values
     return SL_OK;
 }
 
-/* The argument a field of str.format names: "", "0" or "name". */
+/* The argument that a field of str.format refers to: "", "0" or "name". */
 static sl_status find_field(jinja_run *run, const jinja_args *args, jinja_text name, size_t *next,
                             jinja_value *out) {
     size_t index = *next;
@@ -155,7 +155,7 @@ static sl_status find_field(jinja_run *run, const jinja_args *args, jinja_text n
     return SL_OK;
 }
 
-/* {name:spec}, where spec is what % takes: [<>][0][width][.precision][letter]. */
+/* {name:spec}, where spec is like that of %: [<>][0][width][.precision][letter]. */
 static sl_status append_field(jinja_run *run, jinja_buffer *buffer, const jinja_args *args,
                               jinja_text field, size_t *next) {
     jinja_value value;
@@ -200,7 +200,7 @@ sl_status sl_jinja_format_method(jinja_run *run, const jinja_args *args, jinja_v
 
 typedef struct {
     int year, month, day, hour, minute, second;
-    int weekday, yearday; /* from Sunday and from January 1st, both 0 */
+    int weekday, yearday; /* days since Sunday, and since January 1st */
 } date;
 
 static bool is_leap(int year) {
@@ -229,7 +229,7 @@ static bool parse_date(jinja_text text, date *out) {
     return true;
 }
 
-/* One letter of strftime into text; 0 when it is unknown. */
+/* Formats one conversion of strftime; returns 0 if it is unknown. */
 static int format_date(const date *when, char letter, bool bare, char *text, size_t capacity) {
     static const char *const months[] = {"January",   "February", "March",    "April",
                                          "May",       "June",     "July",     "August",

@@ -1,9 +1,9 @@
-/* jinja.h - Inside of the chat template interpreter: syntax tree, values, and the running state.
+/* jinja.h - Internals of the chat template interpreter: syntax tree, values, and running state.
  *
- * Text becomes tokens (lex.c), tokens a tree (parse.c, expression.c), and the
- * tree is walked once per rendering (exec.c, eval.c).  The tree lives in the template's
- * arena and is never written after parsing; values live in the arena of one rendering.  All text
- * is valid UTF-8: both inputs are checked at the door.  Python's rules decide what values do. */
+ * Text becomes tokens (lex.c), tokens become a tree (parse.c, expression.c), and the tree is walked
+ * once per rendering (exec.c, eval.c).  The tree lives in the template's arena and is immutable
+ * after parsing; values live in the arena of one rendering.  All text is valid UTF-8: both inputs
+ * are checked first.  Values behave as in Python. */
 #ifndef SL_ENGINE_TEXT_JINJA_H
 #define SL_ENGINE_TEXT_JINJA_H
 #include "base/memory.h"
@@ -11,10 +11,11 @@
 
 enum {
     JINJA_MAX_TEMPLATE_BYTES = 4 << 20,
-    JINJA_MAX_NESTING = 100,         /* of expressions and blocks in the text */
-    JINJA_MAX_DEPTH = 400,           /* of evaluation, macros included, and of nested values */
+    JINJA_MAX_NESTING = 100, /* nesting of expressions and blocks in the template */
+    /* depth of evaluation, including macros, and of nested values */
+    JINJA_MAX_DEPTH = 400,
     JINJA_MAX_STEPS = 10 << 20,      /* nodes visited, plus bytes touched / 64 */
-    JINJA_MAX_TEXT_BYTES = 64 << 20, /* of one string, the output among them */
+    JINJA_MAX_TEXT_BYTES = 64 << 20, /* of one string, including the output */
     JINJA_MAX_MEMORY_BYTES = 256 << 20,
     JINJA_MAX_RANGE = 100000,
     JINJA_MAX_PARAMETERS = 8, /* of a builtin */
@@ -25,14 +26,15 @@ typedef struct {
     size_t bytes;
 } jinja_text;
 #define JINJA_TEXT(literal) ((jinja_text){(literal), sizeof(literal) - 1})
-/* For "%.*s": errors show the beginning of long texts. */
+/* Arguments for "%.*s": error messages show the beginning of long texts. */
 #define JINJA_SHOW(text) (int)((text).bytes < 80 ? (text).bytes : 80), (text).data
 
-typedef struct { /* where a message points to */
+typedef struct { /* the position that a message refers to */
     sl_error *err;
     uint32_t line;
 } jinja_place;
-/* Reports "chat template line 12: ..." and is the status, which compilers see is no success. */
+/* Sets the message "chat template line 12: ..." and evaluates to the status, which is written out
+ * so that compilers see that it is not SL_OK. */
 #define JINJA_FAIL_AS(status, at, ...)                                                             \
     (sl_jinja_report(&(at)->place, (status), __VA_ARGS__), (status))
 #define JINJA_REJECT(at, ...) JINJA_FAIL_AS(SL_FORMAT, at, __VA_ARGS__)  /* while parsing */
@@ -49,9 +51,9 @@ typedef enum {
     JINJA_FLOAT,
     JINJA_STRING,
     JINJA_LIST,
-    JINJA_TUPLE, /* also in list */
+    JINJA_TUPLE, /* stored in `list` */
     JINJA_DICT,
-    JINJA_NAMESPACE, /* also in dict; the only value a template may change */
+    JINJA_NAMESPACE, /* stored in `dict`; the only value that a template can change */
     JINJA_LOOP,
     JINJA_MACRO,
     JINJA_FUNCTION,
@@ -91,32 +93,32 @@ struct jinja_dict { /* in order of insertion */
 struct jinja_loop {
     const jinja_list *items;
     size_t index;
-    const jinja_value *last_change; /* what loop.changed() saw, a list; NULL before */
-    const jinja_node *node;         /* of a recursive loop, which can be called; else NULL */
-    struct jinja_scope *scope;      /* where it stands */
-    uint32_t depth;                 /* calls around it */
+    const jinja_value *last_change; /* arguments of the last loop.changed(), a list; NULL before */
+    const jinja_node *node;         /* for a recursive loop, which can be called; else NULL */
+    struct jinja_scope *scope;      /* scope of the loop statement */
+    uint32_t depth;                 /* recursion depth */
 };
 
-/* ---- builtins: filters, tests, methods and functions are rows of one shape ---- */
+/* ---- builtins: filters, tests, methods and functions are rows of the same type ---- */
 typedef struct {
     jinja_value self;
     const jinja_value *values;
-    const jinja_text *names; /* data NULL: positional; names NULL: all are */
+    const jinja_text *names; /* names[i].data NULL: positional; names NULL: all positional */
     size_t count;
 } jinja_args;
 typedef sl_status jinja_call(jinja_run *run, const jinja_args *args, jinja_value *out);
 typedef struct {
     const char *name;
-    const char *parameters; /* "width first blank"; NULL: any, as written by the caller */
+    const char *parameters; /* "width first blank"; NULL: any arguments, passed as written */
     size_t required;
-    jinja_call *call; /* with parameters: values[i] is the i-th, undefined when not given */
+    jinja_call *call; /* with parameters, values[i] is the i-th, undefined if missing */
 } jinja_builtin;
-struct jinja_function { /* a builtin with the object it was taken from */
+struct jinja_function { /* a builtin bound to the object of which it is a method */
     const jinja_builtin *builtin;
     jinja_value self;
 };
 
-/* Tables end with a row without name.  NULL where there is none of that name. */
+/* Tables end with a row without a name.  NULL if there is no row of that name. */
 const jinja_builtin *sl_jinja_find(const jinja_builtin *table, jinja_text name);
 const jinja_builtin *sl_jinja_find_filter(jinja_text name);
 const jinja_builtin *sl_jinja_find_test(jinja_text name);
@@ -124,7 +126,7 @@ const jinja_builtin *sl_jinja_find_method(jinja_kind kind, jinja_text name);
 const jinja_builtin *sl_jinja_find_global(jinja_text name);
 extern const jinja_builtin sl_jinja_scalar_filters[], sl_jinja_sequence_filters[];
 extern const jinja_builtin sl_jinja_string_methods[];
-/* Matches the arguments with the row's parameters and calls it. */
+/* Matches the arguments to the row's parameters and calls it. */
 SL_CHECKED sl_status sl_jinja_invoke(jinja_run *run, const jinja_builtin *builtin,
                                      const jinja_args *args, jinja_value *out);
 
@@ -153,7 +155,7 @@ typedef enum {
     JINJA_NODE_COMPARE, /* first, then list: links of op, first */
     JINJA_NODE_LINK,
     JINJA_NODE_CONDITION, /* second if first else third (may be NULL) */
-    JINJA_NODE_BODY,      /* the text of body, rendered in a scope of its own */
+    JINJA_NODE_BODY,      /* the text of body, rendered in its own scope */
     /* statements */
     JINJA_NODE_TEXT,       /* text */
     JINJA_NODE_OUTPUT,     /* first */
@@ -162,7 +164,7 @@ typedef enum {
     JINJA_NODE_SET,        /* first = second */
     JINJA_NODE_WITH,       /* list of arguments; body */
     JINJA_NODE_MACRO,      /* text(list of arguments: name=default or NULL); body */
-    JINJA_NODE_CALL_BLOCK, /* first: a call; second: the macro that becomes its caller */
+    JINJA_NODE_CALL_BLOCK, /* first: a call; second: the macro passed as its caller */
     JINJA_NODE_BREAK,
     JINJA_NODE_CONTINUE,
 } jinja_node_kind;
@@ -190,13 +192,13 @@ struct jinja_node {
     jinja_node_kind kind;
     uint32_t line;
     jinja_op op;
-    bool takes_varargs, takes_kwargs; /* a macro that names these */
-    bool recursive;                   /* a loop that may be called */
+    bool takes_varargs, takes_kwargs; /* a macro that uses varargs or kwargs */
+    bool recursive;                   /* a recursive loop */
     jinja_text text;
     jinja_value value;
     const jinja_builtin *builtin;
     jinja_node *first, *second, *third;
-    jinja_node *list, *body, *otherwise; /* chains through next */
+    jinja_node *list, *body, *otherwise; /* linked lists */
     jinja_node *next;
 };
 

@@ -1,4 +1,4 @@
-/* json.c - JSON in, as the variables of a rendering, and out, as Python's json.dumps. */
+/* json.c - JSON input (the variables of a rendering), and output like Python's json.dumps. */
 #include "engine/text/jinja/run.h"
 #include "engine/text/jinja/utf8.h"
 #include <jansson.h>
@@ -10,7 +10,7 @@ static sl_status convert(jinja_run *run, const json_t *json, jinja_value *out);
 
 static sl_status convert_object(jinja_run *run, const json_t *json, jinja_value *out) {
     jinja_dict *dict;
-    json_t *object = (json_t *)json; /* iteration takes no const */
+    json_t *object = (json_t *)json; /* jansson's iteration is not const-correct */
     const size_t count = json_object_size(json);
     SL_TRY(sl_jinja_dict_new(run, &dict));
     SL_TRY(sl_jinja_alloc(run, count, sizeof(jinja_value), &dict->keys));
@@ -92,7 +92,7 @@ sl_status sl_jinja_from_json(jinja_run *run, const char *json, size_t bytes, jin
     return status;
 }
 
-/* ---- out ---- */
+/* ---- output ---- */
 
 typedef struct {
     jinja_run *run;
@@ -182,7 +182,7 @@ static sl_status put_scalar(const writer *to, jinja_value value) {
     }
 }
 
-/* Keys are strings; numbers and constants become what they look like. */
+/* Keys are strings; numbers and constants are converted to their text. */
 static sl_status put_key(const writer *to, jinja_value key) {
     if (key.kind == JINJA_STRING) return put_string(to, key.text);
     SL_TRY(put(to, "\"", 1));

@@ -1,8 +1,6 @@
-/* lex.c - Text to tokens.
- *
- * Outside of tags, blanks go three ways: a '-' inside a tag's border removes all blanks on that
- * side; a block or comment alone on its line loses the indentation before it (lstrip_blocks) and
- * the newline after it (trim_blocks); a '+' keeps both. */
+/* lex.c - Lexer.  White space outside of tags has three rules: a '-' inside a tag's border removes
+ * all white space on that side; a block or comment alone on its line loses the indentation before
+ * it (lstrip_blocks) and the newline after it (trim_blocks); a '+' keeps both. */
 #include "engine/text/jinja/lex.h"
 #include "engine/text/jinja/utf8.h"
 #include <errno.h>
@@ -14,7 +12,7 @@ typedef struct {
     sl_arena *arena;
     jinja_text source;
     size_t at;
-    bool line_start; /* the last tag ended with a newline */
+    bool line_start; /* the last tag was followed by a newline */
     jinja_token *tokens;
     size_t count, capacity;
 } lexer;
@@ -42,7 +40,7 @@ static char peek(const lexer *lex, size_t offset) {
     return lex->at + offset < lex->source.bytes ? lex->source.data[lex->at + offset] : '\0';
 }
 
-/* Moves to the byte at end, counting lines. */
+/* Advances to the byte at `end`, counting lines. */
 static void advance_to(lexer *lex, size_t end) {
     for (; lex->at < end; lex->at++) lex->place.line += lex->source.data[lex->at] == '\n';
 }
@@ -52,7 +50,7 @@ static void skip_spaces(lexer *lex) {
     advance_to(lex, lex->at + (rest.bytes - sl_jinja_strip_left(rest).bytes));
 }
 
-/* The end of a tag was just passed: sign is the character before it. */
+/* Called after the end of a tag; `sign` is the character before it. */
 static void finish_tag(lexer *lex, char sign, bool trims_newline) {
     if (sign == '-') {
         skip_spaces(lex);
@@ -62,7 +60,7 @@ static void finish_tag(lexer *lex, char sign, bool trims_newline) {
     lex->line_start = lex->at > 0 && lex->source.data[lex->at - 1] == '\n';
 }
 
-/* What is left of the text before a tag. */
+/* The text before a tag, with white space removed as the tag requires. */
 static jinja_text before_tag(const lexer *lex, jinja_text text, char sign, bool strips_indent) {
     if (sign == '-') return sl_jinja_strip_right(text);
     if (sign == '+' || !strips_indent) return text;
@@ -83,7 +81,7 @@ static size_t find(const lexer *lex, size_t from, const char *text) {
     return hit ? (size_t)(hit - lex->source.data) : lex->source.bytes;
 }
 
-/* {# ... #}, from behind the opening. */
+/* {# ... #}, after the opening. */
 static sl_status lex_comment(lexer *lex) {
     const size_t end = find(lex, lex->at, "#}");
     if (end == lex->source.bytes) return JINJA_REJECT(lex, "a comment is not closed");
@@ -93,8 +91,8 @@ static sl_status lex_comment(lexer *lex) {
     return SL_OK;
 }
 
-/* At `name` and then the end of the tag, blanks allowed: the offset of the end of the tag, with
- * its sign; 0 when something else is there. */
+/* If `name` and the end of the tag follow, with optional white space: the offset of the end, and
+ * its sign; else 0. */
 static size_t match_raw_tag(const lexer *lex, size_t from, const char *name, char *out_sign) {
     const jinja_text source = lex->source;
     jinja_text rest = {source.data + from, source.bytes - from};
@@ -111,7 +109,7 @@ static size_t match_raw_tag(const lexer *lex, size_t from, const char *name, cha
     return (size_t)(rest.data - source.data) + 2;
 }
 
-/* The text up to {% endraw %}, from behind {% raw %}. */
+/* The text up to {% endraw %}, after {% raw %}. */
 static sl_status lex_raw(lexer *lex) {
     const size_t start = lex->at;
     for (size_t tag = find(lex, start, "{%"); tag < lex->source.bytes;
@@ -144,7 +142,7 @@ static int hex_digit(char c) {
     return -1;
 }
 
-/* \x41, \u0041, \U00000041: the digits at *in, which is moved behind them. */
+/* \x41, \u0041, \U00000041: the digits at *in, which is advanced past them. */
 static sl_status hex_escape(lexer *lex, const char **in, const char *end, char **out) {
     const char kind = *(*in)++;
     const int digits = kind == 'x' ? 2 : kind == 'u' ? 4 : 8;
@@ -161,7 +159,7 @@ static sl_status hex_escape(lexer *lex, const char **in, const char *end, char *
     return SL_OK;
 }
 
-/* One escape, from behind the backslash. */
+/* One escape sequence, after the backslash. */
 static sl_status lex_escape(lexer *lex, const char **in, const char *end, char **out) {
     static const char letters[] = "abfnrtv\\'\"", meaning[] = "\a\b\f\n\r\t\v\\'\"";
     const char c = **in;
@@ -177,7 +175,8 @@ static sl_status lex_escape(lexer *lex, const char **in, const char *end, char *
     const char *known = strchr(letters, c);
     if (c != '\0' && known) {
         *(*out)++ = meaning[known - letters];
-    } else if (c != '\n') { /* a newline is only skipped; the rest stays as it is written */
+        /* An escaped newline is dropped; unknown escapes are kept as written. */
+    } else if (c != '\n') {
         *(*out)++ = '\\';
         *(*out)++ = c;
     }
@@ -191,7 +190,7 @@ static sl_status lex_string(lexer *lex) {
         end += lex->source.data[end] == '\\' ? 2 : 1;
     if (end >= lex->source.bytes) return JINJA_REJECT(lex, "a string is not closed");
     const char *in = lex->source.data + lex->at + 1, *stop = lex->source.data + end;
-    /* An escape is never shorter than the character it stands for. */
+    /* An escape is never shorter than the character that it represents. */
     char *text = sl_arena_alloc(lex->arena, (size_t)(stop - in) + 1, 1), *out = text;
     if (!text) return sl_no_memory(lex->place.err, "template string", (uint64_t)(stop - in) + 1);
     while (in < stop) {
@@ -207,7 +206,7 @@ static sl_status lex_string(lexer *lex) {
     return SL_OK;
 }
 
-/* Copies the number at the cursor without underscores; false when it does not fit. */
+/* Copies the number at the cursor without underscores; false if it does not fit. */
 static bool copy_number(lexer *lex, size_t end, char *out, size_t capacity) {
     size_t bytes = 0;
     for (size_t i = lex->at; i < end; i++) {
@@ -226,7 +225,7 @@ static size_t skip_digits(const lexer *lex, size_t at) {
     return at;
 }
 
-/* Where the float that starts with the digits up to end ends; end if it is an integer. */
+/* The end of a float whose integer part ends at `end`; `end` if it is an integer. */
 static size_t float_end(const lexer *lex, size_t end) {
     const char *data = lex->source.data;
     const size_t bytes = lex->source.bytes;
@@ -299,8 +298,8 @@ static sl_status lex_token(lexer *lex) {
     return push(lex, JINJA_TOKEN_NAME, name);
 }
 
-/* The inside of {{ }} or {% %} and its end.  Inside of brackets the end is only operators, as in
- * {{ {'a': {}} }}. */
+/* The inside of {{ }} or {% %} and its end.  Inside brackets the end marker is read as operators,
+ * as in {{ {'a': {}} }}. */
 static sl_status lex_tag(lexer *lex, bool is_output) {
     const char *end = is_output ? "}}" : "%}";
     size_t open = 0;
@@ -349,7 +348,7 @@ static sl_status lex_document(lexer *lex) {
         char close;
         size_t raw;
         if (kind == '#') {
-            lex->at -= is_sign; /* "{#-#}": the sign may also belong to the end */
+            lex->at -= is_sign; /* "{#-#}": the sign may belong to the end as well */
             SL_TRY(lex_comment(lex));
         } else if (kind == '%' && (raw = match_raw_tag(lex, lex->at, "raw", &close)) != 0 &&
                    close != '+') {
@@ -366,7 +365,9 @@ static sl_status lex_document(lexer *lex) {
     return SL_OK;
 }
 
-/* "\r\n" and "\r" become "\n", and one newline at the end goes. */
+/* "\r
+ * " and "\r" become "
+ * "; one newline at the end is removed. */
 static sl_status normalise(lexer *lex, jinja_text source) {
     char *copy = sl_arena_alloc(lex->arena, source.bytes + 1, 1);
     if (!copy) return sl_no_memory(lex->place.err, "template text", source.bytes + 1);

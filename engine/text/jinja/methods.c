@@ -17,7 +17,7 @@ static bool starts_with(jinja_text text, jinja_text start) {
 static bool ends_with(jinja_text text, jinja_text end) {
     return text.bytes >= end.bytes && sl_jinja_text_equal(tail(text, text.bytes - end.bytes), end);
 }
-/* The offset of the first or last occurrence; text.bytes + 1 when there is none. */
+/* The offset of the first or last occurrence; text.bytes + 1 if there is none. */
 static size_t find_first(jinja_text text, jinja_text part) {
     if (part.bytes == 0) return 0;
     const char *hit = text.bytes ? memmem(text.data, text.bytes, part.data, part.bytes) : NULL;
@@ -100,7 +100,7 @@ static sl_status collected(jinja_run *run, const collection *from, jinja_value *
     return SL_OK;
 }
 
-/* The length of the word text starts with. */
+/* The length of the word at the start of the text. */
 static size_t word_bytes(jinja_text text) {
     size_t at = 0, width;
     while (at < text.bytes && !sl_jinja_is_space(sl_jinja_utf8_decode(tail(text, at), &width)))
@@ -242,8 +242,8 @@ static sl_status string_removesuffix(jinja_run *run, const jinja_args *args, jin
     return string_out(text, out);
 }
 
-/* The part of the text between two positions, which count characters and may be absent; *out_start
- * is the first position in characters.  False: the start lies behind the end of the text. */
+/* The part of the text between two optional positions, which count characters; *out_start is the
+ * first position in characters.  False: the start is after the end of the text. */
 static sl_status window(jinja_run *run, const jinja_args *args, jinja_text *out, int64_t *out_start,
                         bool *out_inside) {
     const jinja_text text = args->self.text;
@@ -264,7 +264,7 @@ static sl_status window(jinja_run *run, const jinja_args *args, jinja_text *out,
     return SL_OK;
 }
 
-/* Positions count characters; -1 when the part does not occur. */
+/* The position in characters; -1 if the part does not occur. */
 static sl_status find_position(jinja_run *run, const jinja_args *args, bool last, int64_t *out) {
     jinja_text text, part;
     bool inside;
@@ -310,9 +310,9 @@ static sl_status string_count(jinja_run *run, const jinja_args *args, jinja_valu
     return SL_OK;
 }
 
-/* ---- other rows that are filters as well ---- */
+/* ---- methods that are also filters ---- */
 
-/* Filters of these names do the same with a string and the same arguments. */
+/* Calls the filter of the same name with the string and the same arguments. */
 static sl_status as_filter(jinja_run *run, const char *name, const jinja_args *args,
                            jinja_value *out) {
     const jinja_text text = {name, strlen(name)};
@@ -348,7 +348,7 @@ static sl_status string_join(jinja_run *run, const jinja_args *args, jinja_value
     return SL_OK;
 }
 
-/* A letter after another letter is small, any other large. */
+/* A letter after another letter becomes lower case, any other upper case. */
 static sl_status string_title(jinja_run *run, const jinja_args *args, jinja_value *out) {
     jinja_buffer buffer = {0};
     bool inside = false;
@@ -388,7 +388,7 @@ static sl_status append_times(jinja_run *run, jinja_buffer *buffer, jinja_text f
     return SL_OK;
 }
 
-/* The text with left and right as many fills before and after it. */
+/* The text with sides[0] fills before and sides[1] after it. */
 static sl_status pad(jinja_run *run, jinja_text text, jinja_text fill, const int64_t sides[2],
                      jinja_value *out) {
     jinja_buffer buffer = {0};
@@ -399,7 +399,7 @@ static sl_status pad(jinja_run *run, jinja_text text, jinja_text fill, const int
     return SL_OK;
 }
 
-/* How many fills are missing, and the fill. */
+/* The number of missing fills, and the fill. */
 static sl_status missing(jinja_run *run, const jinja_args *args, int64_t *out, jinja_text *fill) {
     int64_t width = 0;
     *fill = JINJA_TEXT(" ");
@@ -425,7 +425,7 @@ static sl_status string_rjust(jinja_run *run, const jinja_args *args, jinja_valu
     SL_TRY(missing(run, args, &sides[0], &fill));
     return pad(run, args->self.text, fill, sides, out);
 }
-/* An odd one goes to the left where the width is odd, as Python has it. */
+/* If the padding is odd, the extra fill goes to the left if the width is odd, as in Python. */
 static sl_status string_center(jinja_run *run, const jinja_args *args, jinja_value *out) {
     int64_t count, width = 0;
     jinja_text fill;
@@ -451,7 +451,7 @@ static sl_status string_zfill(jinja_run *run, const jinja_args *args, jinja_valu
     return SL_OK;
 }
 
-/* ---- what a string consists of ---- */
+/* ---- character classes of a string ---- */
 
 typedef bool character_test(uint32_t character);
 static bool is_digit(uint32_t c) {
@@ -493,7 +493,7 @@ static sl_status string_isascii(jinja_run *run, const jinja_args *args, jinja_va
     return SL_OK;
 }
 
-/* At least one letter with case, and none that changes. */
+/* At least one cased letter, and none that the conversion would change. */
 static sl_status is_cased(jinja_text text, bool upper, jinja_value *out) {
     size_t width;
     bool some = false, wrong = false;

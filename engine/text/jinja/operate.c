@@ -1,4 +1,4 @@
-/* operate.c - Operators, attributes, items and slices, as Python defines them. */
+/* operate.c - Operators, attributes, items and slices, with Python's semantics. */
 #include "engine/text/jinja/run.h"
 #include "engine/text/jinja/utf8.h"
 #include <math.h>
@@ -223,7 +223,7 @@ static bool loop_attribute(const jinja_loop *loop, jinja_text name, jinja_value 
     return false;
 }
 
-/* Methods that would change a list or dict: hidden, as in Jinja's immutable sandbox. */
+/* Methods that would modify a list or dict: hidden, as in Jinja's immutable sandbox. */
 static bool is_hidden(jinja_kind kind, jinja_text name) {
     static const char *const names[] = {"append",  "extend",     "insert", "remove",
                                         "sort",    "reverse",    "clear",  "pop",
@@ -235,7 +235,7 @@ static bool is_hidden(jinja_kind kind, jinja_text name) {
     return false;
 }
 
-/* What object itself has under this name, items aside; false when nothing. */
+/* The attribute `name` of the object itself, not its items; false if there is none. */
 static sl_status own_attribute(jinja_run *run, jinja_value object, jinja_text name,
                                jinja_value *out, bool *found) {
     *found = true;
@@ -309,7 +309,7 @@ sl_status sl_jinja_item(jinja_run *run, jinja_value object, jinja_value key, jin
     return key.kind == JINJA_STRING ? own_attribute(run, object, key.text, out, &found) : SL_OK;
 }
 
-/* Replaces *out, the default, by a bound that is given, clamped to what count items allow. */
+/* If a bound is given, replaces *out (the default) by it, clamped to the range of count items. */
 static sl_status slice_bound(jinja_run *run, jinja_value bound, int64_t count, bool backwards,
                              int64_t *out) {
     if (bound.kind == JINJA_NONE) return SL_OK;

@@ -1,4 +1,4 @@
-/* parse.c - Tokens to a tree: statements. */
+/* parse.c - Parser for statements. */
 #include "engine/text/jinja/parse.h"
 #include <string.h>
 
@@ -66,7 +66,7 @@ static sl_status expect_block_end(jinja_parser *parser) {
 
 static sl_status parse_body(jinja_parser *parser, const char *const *ends, jinja_node **out);
 
-/* "%}", the statements up to `end`, and the name of that tag; its "%}" is left. */
+/* "%}", the statements up to `end`, and the name of that tag; its "%}" is not consumed. */
 static sl_status parse_block(jinja_parser *parser, const char *end, jinja_node **out) {
     const char *const ends[] = {end, NULL};
     SL_TRY(expect_block_end(parser));
@@ -92,7 +92,7 @@ static sl_status parse_if(jinja_parser *parser, jinja_node **out) {
     return SL_OK;
 }
 
-/* One name, or with namespaces name.attribute, or a parenthesised list of them. */
+/* A name, with `attributes` also name.attribute, or a parenthesised list of them. */
 static sl_status parse_target_item(jinja_parser *parser, bool attributes, jinja_node **out) {
     SL_TRY(sl_jinja_parse_primary(parser, out));
     if (attributes && (*out)->kind == JINJA_NODE_NAME && sl_jinja_skip_operator(parser, ".")) {
@@ -148,7 +148,7 @@ static sl_status parse_for(jinja_parser *parser, jinja_node **out) {
     return SL_OK;
 }
 
-/* The block form's body, with the filters that follow the target or the tag name. */
+/* The body of a block form, with the filters that follow the target or the tag name. */
 static sl_status parse_filtered_body(jinja_parser *parser, const char *end, bool pipe_first,
                                      jinja_node **out) {
     jinja_node *body, *value;
@@ -177,13 +177,13 @@ static sl_status parse_filter(jinja_parser *parser, jinja_node **out) {
     return parse_filtered_body(parser, "endfilter", false, &(*out)->first);
 }
 
-/* Marks what the model said; rendering does not need to know. */
+/* {% generation %} marks the model's answer; it has no effect on rendering. */
 static sl_status parse_generation(jinja_parser *parser, jinja_node **out) {
     SL_TRY(sl_jinja_node_new(parser, JINJA_NODE_OUTPUT, out));
     return parse_filtered_body(parser, "endgeneration", true, &(*out)->first);
 }
 
-/* (a, b=1) of a macro or call block. */
+/* The parameters (a, b=1) of a macro or call block. */
 static sl_status parse_parameters(jinja_parser *parser, jinja_node **where) {
     bool defaults = false;
     SL_TRY(sl_jinja_expect_operator(parser, "("));
@@ -203,7 +203,7 @@ static sl_status parse_parameters(jinja_parser *parser, jinja_node **where) {
     return SL_OK;
 }
 
-/* The body of a macro: loops around it cannot be left from within. */
+/* The body of a macro: break and continue cannot leave loops around it. */
 static sl_status parse_macro_body(jinja_parser *parser, const char *end, jinja_node *macro) {
     jinja_node *outer = parser->macro;
     const uint32_t loops = parser->loops;
@@ -260,7 +260,7 @@ static sl_status parse_continue(jinja_parser *parser, jinja_node **out) {
     return parse_jump(parser, JINJA_NODE_CONTINUE, out);
 }
 
-/* From behind "{%". */
+/* Parses a statement, after "{%". */
 static sl_status parse_statement(jinja_parser *parser, jinja_node **out) {
     static const struct {
         const char *name;
@@ -293,7 +293,7 @@ static sl_status parse_output(jinja_parser *parser, jinja_node **out) {
     return sl_jinja_unexpected(parser, "}}");
 }
 
-/* Statements up to one of the tags in ends (NULL: the end of the template), which becomes the
+/* Statements up to one of the tags in `ends` (NULL: the end of the template), which becomes the
  * current token. */
 static sl_status parse_body(jinja_parser *parser, const char *const *ends, jinja_node **out) {
     SL_TRY(sl_jinja_enter(parser));

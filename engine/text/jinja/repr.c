@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The fewest digits that read back as the same number, laid out as Python does: an exponent only
- * below 1e-4 and from 1e16 on, and always a point or an exponent. */
+/* The shortest digits that read back as the same number, formatted as in Python: with an exponent
+ * below 1e-4 and from 1e16 on, and always with a point or an exponent. */
 size_t sl_jinja_format_real(double real, char *text, size_t capacity) {
     if (isnan(real)) return (size_t)snprintf(text, capacity, "nan");
     if (isinf(real)) return (size_t)snprintf(text, capacity, real < 0 ? "-inf" : "inf");
@@ -19,7 +19,8 @@ size_t sl_jinja_format_real(double real, char *text, size_t capacity) {
     }
     char *mark = strchr(digits, 'e');
     const int exponent = atoi(mark + 1);
-    const int places = (int)(mark - digits) - (digits[0] == '-') - 1; /* with the point, or 0 */
+    /* Including the point, or 0. */
+    const int places = (int)(mark - digits) - (digits[0] == '-') - 1;
     if (exponent < -4 || exponent >= 16)
         return (size_t)snprintf(text, capacity, "%.*se%c%02d", (int)(mark - digits), digits,
                                 exponent < 0 ? '-' : '+', abs(exponent));
@@ -115,7 +116,7 @@ static sl_status repr_value(jinja_run *run, jinja_buffer *buffer, jinja_value va
         SL_TRY(repr_dict(run, buffer, value.dict));
         return append_literal(run, buffer, ">");
     default:
-        return JINJA_FAIL(run, "a %s has no text", sl_jinja_kind_name(value.kind));
+        return JINJA_FAIL(run, "a %s cannot be converted to text", sl_jinja_kind_name(value.kind));
     }
 }
 

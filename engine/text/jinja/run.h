@@ -1,4 +1,4 @@
-/* run.h - One rendering: its state, and the operations on values. */
+/* run.h - The state of one rendering, and the operations on values. */
 #ifndef SL_ENGINE_TEXT_JINJA_RUN_H
 #define SL_ENGINE_TEXT_JINJA_RUN_H
 #include "engine/text/jinja/jinja.h"
@@ -29,12 +29,12 @@ struct jinja_run {
     const jinja_dict *variables; /* given by the caller */
     jinja_scope *scope;
     jinja_buffer *out;
-    jinja_signal signal; /* of the innermost loop */
+    jinja_signal signal; /* break or continue of the innermost loop */
     uint32_t depth;
     uint64_t steps;
 };
 
-/* ---- bounds ---- */
+/* ---- limits ---- */
 SL_CHECKED sl_status sl_jinja_charge(jinja_run *run, uint64_t steps);
 SL_CHECKED sl_status sl_jinja_deeper(jinja_run *run); /* depth++; undone with run->depth-- */
 SL_CHECKED sl_status sl_jinja_alloc(jinja_run *run, size_t count, size_t bytes_each, void *out);
@@ -87,25 +87,25 @@ SL_CHECKED sl_status sl_jinja_pair(jinja_run *run, jinja_value a, jinja_value b,
 SL_CHECKED sl_status sl_jinja_dict_new(jinja_run *run, jinja_dict **out);
 SL_CHECKED sl_status sl_jinja_dict_set(jinja_run *run, jinja_dict *dict, jinja_value key,
                                        jinja_value value);
-/* NULL where there is none. */
+/* NULL if there is none. */
 const jinja_value *sl_jinja_dict_find(const jinja_dict *dict, jinja_text key);
 SL_CHECKED sl_status sl_jinja_dict_get(jinja_run *run, const jinja_dict *dict, jinja_value key,
                                        const jinja_value **out);
 
-/* ---- what Python does with values ---- */
+/* ---- Python's operations on values ---- */
 const char *sl_jinja_kind_name(jinja_kind kind); /* "str", "dict", ... */
 bool sl_jinja_truth(jinja_value value);
-bool sl_jinja_is_number(jinja_value value); /* bools are */
+bool sl_jinja_is_number(jinja_value value); /* true for bools too */
 double sl_jinja_real(jinja_value number);
 SL_CHECKED sl_status sl_jinja_equal(jinja_run *run, jinja_value a, jinja_value b, bool *out);
-/* Negative, zero or positive; fails where Python has no order. */
+/* Negative, zero or positive; fails if Python does not order such values. */
 SL_CHECKED sl_status sl_jinja_order(jinja_run *run, jinja_value a, jinja_value b, int *out);
 SL_CHECKED sl_status sl_jinja_contains(jinja_run *run, jinja_value container, jinja_value item,
                                        bool *out);
 SL_CHECKED sl_status sl_jinja_iterate(jinja_run *run, jinja_value value, const jinja_list **out);
 SL_CHECKED sl_status sl_jinja_str(jinja_run *run, jinja_value value, jinja_text *out);
 SL_CHECKED sl_status sl_jinja_repr(jinja_run *run, jinja_buffer *buffer, jinja_value value);
-size_t sl_jinja_format_real(double real, char *text, size_t capacity); /* as repr() does */
+size_t sl_jinja_format_real(double real, char *text, size_t capacity); /* like repr() */
 SL_CHECKED sl_status sl_jinja_binary(jinja_run *run, jinja_op op, jinja_value a, jinja_value b,
                                      jinja_value *out);
 SL_CHECKED sl_status sl_jinja_compare(jinja_run *run, jinja_op op, jinja_value a, jinja_value b,
@@ -114,21 +114,22 @@ SL_CHECKED sl_status sl_jinja_attribute(jinja_run *run, jinja_value object, jinj
                                         jinja_value *out);
 SL_CHECKED sl_status sl_jinja_item(jinja_run *run, jinja_value object, jinja_value key,
                                    jinja_value *out);
-/* bounds: start, stop, step; none where not given. */
+/* bounds: start, stop, step; none if omitted. */
 SL_CHECKED sl_status sl_jinja_slice(jinja_run *run, jinja_value object, const jinja_value *bounds,
                                     jinja_value *out);
-/* template % values, where a value that is no tuple counts as one. */
+/* format % values; a value that is not a tuple counts as a tuple of one. */
 SL_CHECKED sl_status sl_jinja_percent(jinja_run *run, jinja_text format, jinja_value values,
                                       jinja_value *out);
 
-jinja_call sl_jinja_strftime_now;  /* of the variable "now", an ISO date with or without a time */
+/* formats the variable "now", an ISO date with or without a time */
+jinja_call sl_jinja_strftime_now;
 jinja_call sl_jinja_format_method; /* str.format */
 
 /* ---- JSON ---- */
 SL_CHECKED sl_status sl_jinja_from_json(jinja_run *run, const char *json, size_t bytes,
                                         jinja_dict **out);
 typedef struct {
-    jinja_text indent; /* data NULL: all on one line */
+    jinja_text indent; /* data NULL: everything on one line */
     jinja_text comma, colon;
     bool ascii, sorted;
 } jinja_json_style;
@@ -143,7 +144,7 @@ SL_CHECKED sl_status sl_jinja_want_integer(jinja_run *run, jinja_value value, co
 static inline bool sl_jinja_given(jinja_value value) {
     return value.kind != JINJA_UNDEFINED && value.kind != JINJA_NONE;
 }
-/* Stable, by sl_jinja_order of keys; items move with their keys. */
+/* Stable sort by sl_jinja_order of the keys; items move with their keys. */
 SL_CHECKED sl_status sl_jinja_sort(jinja_run *run, jinja_list *keys, jinja_list *items,
                                    bool reverse);
 SL_CHECKED sl_status sl_jinja_lower_value(jinja_run *run, jinja_value value, jinja_value *out);

@@ -1,4 +1,4 @@
-/* sequences.c - Filters of sequences.  What is lazy in Python is a list here. */
+/* sequences.c - Filters of sequences.  Results that are lazy in Python are lists here. */
 #include "engine/text/jinja/run.h"
 #include "engine/text/jinja/utf8.h"
 #include <string.h>
@@ -8,7 +8,7 @@ static sl_status list_out(jinja_list *list, jinja_value *out) {
     return SL_OK;
 }
 
-/* A list of its own with the items of value. */
+/* A new list with the items of value. */
 static sl_status copy_items(jinja_run *run, jinja_value value, jinja_list **out) {
     const jinja_list *items;
     SL_TRY(sl_jinja_iterate(run, value, &items));
@@ -17,7 +17,7 @@ static sl_status copy_items(jinja_run *run, jinja_value value, jinja_list **out)
     return SL_OK;
 }
 
-/* "a.b.0" of item; an undefined value or none names item itself. */
+/* "a.b.0" of the item; if the path is undefined or none, the item itself. */
 static sl_status get_path(jinja_run *run, jinja_value item, jinja_value path, jinja_value *out) {
     *out = item;
     if (path.kind == JINJA_INTEGER) return sl_jinja_item(run, item, path, out);
@@ -41,7 +41,7 @@ static sl_status get_path(jinja_run *run, jinja_value item, jinja_value path, ji
     }
 }
 
-/* What items are compared by: the attribute, in small letters unless case counts. */
+/* The sort keys of the items: the attribute, in lower case unless case_sensitive. */
 static sl_status make_keys(jinja_run *run, const jinja_list *items, jinja_value path,
                            bool case_sensitive, jinja_list **out) {
     SL_TRY(sl_jinja_list_new(run, items->count, out));
@@ -59,7 +59,7 @@ typedef struct {
     jinja_value *keys, *items;
 } half;
 
-/* Merges [0, middle) and [middle, count) of from into to; equals keep their order. */
+/* Merges [0, middle) and [middle, count) of `from` into `to`; stable. */
 static sl_status merge(jinja_run *run, half from, half to, size_t middle, size_t count,
                        bool reverse) {
     size_t left = 0, right = middle;
@@ -96,7 +96,7 @@ sl_status sl_jinja_sort(jinja_run *run, jinja_list *keys, jinja_list *items, boo
     return merge_sort(run, (half){keys->items, items->items}, spare, keys->count, reverse);
 }
 
-/* Attributes are compared as lists of one, in which equal values need no order. */
+/* Wraps each key in a list of one, whose comparison needs no order for equal values. */
 static sl_status wrap_keys(jinja_run *run, jinja_list *keys) {
     for (size_t i = 0; i < keys->count; i++) {
         jinja_list *one;
@@ -265,7 +265,7 @@ static sl_status filter_batch(jinja_run *run, const jinja_args *args, jinja_valu
 
 /* ---- map and select ---- */
 
-/* Whatever is false counts as empty here, none among it. */
+/* Any false value, including none, counts as an empty list. */
 static sl_status iterate_true(jinja_run *run, jinja_value value, const jinja_list **out) {
     const jinja_value nothing = {.kind = JINJA_UNDEFINED};
     return sl_jinja_iterate(run, sl_jinja_truth(value) ? value : nothing, out);
@@ -317,8 +317,8 @@ static sl_status filter_map(jinja_run *run, const jinja_args *args, jinja_value 
     return SL_OK;
 }
 
-/* The items whose attribute (path undefined: which themselves) pass the test named first in
- * args, or are true without one. */
+/* The items whose attribute (or which themselves, if path is undefined) pass the test that args
+ * names first, or are true if there is no test. */
 static sl_status choose(jinja_run *run, const jinja_args *args, jinja_value path, bool keep,
                         jinja_value *out) {
     const jinja_builtin *test = NULL;

@@ -1,4 +1,4 @@
-/* utf8.h - Characters of valid UTF-8, and the few facts about them Python strings need. */
+/* utf8.h - Characters of valid UTF-8, and the few properties that Python's string methods need. */
 #ifndef SL_ENGINE_TEXT_JINJA_UTF8_H
 #define SL_ENGINE_TEXT_JINJA_UTF8_H
 #include "base/utf8.h"
@@ -7,12 +7,12 @@
 /* The character at text (not empty) and its width in bytes. */
 uint32_t sl_jinja_utf8_decode(jinja_text text, size_t *out_width);
 size_t sl_jinja_utf8_count(jinja_text text);
-/* The byte where character index starts; text.bytes past the end. */
+/* The byte offset of character `index`; text.bytes if it is past the end. */
 size_t sl_jinja_utf8_offset(jinja_text text, size_t index);
 
 bool sl_jinja_is_space(uint32_t character);     /* as str.isspace */
-bool sl_jinja_is_printable(uint32_t character); /* near enough to str.isprintable */
-/* Case and letters of ASCII, Latin-1, Greek and Cyrillic; other characters have no case. */
+bool sl_jinja_is_printable(uint32_t character); /* approximately str.isprintable */
+/* Case mapping and letters of ASCII, Latin-1, Greek and Cyrillic; other characters have no case. */
 uint32_t sl_jinja_upper(uint32_t character);
 uint32_t sl_jinja_lower(uint32_t character);
 bool sl_jinja_is_alpha(uint32_t character);

@@ -1,4 +1,4 @@
-/* value.c - Values: making, comparing and walking them, within the bounds of a rendering. */
+/* value.c - Creating, comparing and iterating values, within the limits of a rendering. */
 #include "engine/text/jinja/run.h"
 #include "engine/text/jinja/utf8.h"
 #include <stdarg.h>
@@ -256,7 +256,7 @@ sl_status sl_jinja_order(jinja_run *run, jinja_value a, jinja_value b, int *out)
     } else if (a.kind == b.kind && (a.kind == JINJA_LIST || a.kind == JINJA_TUPLE)) {
         SL_TRY(order_lists(run, a.list, b.list, out));
     } else {
-        return JINJA_FAIL(run, "a %s and a %s have no order", sl_jinja_kind_name(a.kind),
+        return JINJA_FAIL(run, "a %s and a %s cannot be ordered", sl_jinja_kind_name(a.kind),
                           sl_jinja_kind_name(b.kind));
     }
     run->depth--;

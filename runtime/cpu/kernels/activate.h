@@ -3,7 +3,7 @@
 #define SL_RUNTIME_CPU_ACTIVATE_H
 #include "runtime/cpu/kernels/elementwise.h"
 
-/* x / (1 + e^-2u), which is x/2 (1 + tanh u). */
+/* Tanh approximation of GELU: x/2 (1 + tanh u) = x / (1 + e^-2u). */
 INLINE vf vgelu_approx(vf x) {
     const vf u = x * vfma(x * x, vsplat(0.0713548163f), vsplat(1.59576912f));
     return vgated(x, u);
@@ -25,7 +25,7 @@ INLINE vf activated(vf x, uint32_t act) {
         return vgelu_approx(x);
     }
 }
-/* In place; 0: none. */
+/* Applies activation `act` in place; 0 is the identity. */
 static inline void activate_f32(float *x, int64_t n, uint32_t act) {
     if (act == 0) return;
     FOR_VECTORS(i, count, n, vstore_n(x + i, activated(vload_n(x + i, count), act), count););

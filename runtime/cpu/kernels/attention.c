@@ -3,7 +3,7 @@
 #include "runtime/cpu/kernels/attention_heads.h"
 #include "runtime/cpu/kernels/kernels.h"
 
-/* Operands of both ops. */
+/* Operands that attention and attention_backward share. */
 typedef struct {
     const sl_cview *q, *k, *v;
     const sl_cview_list *extra;
@@ -11,7 +11,7 @@ typedef struct {
     bool has_sinks;
 } operands;
 
-/* Head i of all key-value heads. */
+/* KV head i, counted over all batch entries. */
 static heads head_at(const operands *o, int64_t i) {
     const sl_type *q = &o->q->type, *k = &o->k->type;
     const int64_t kv_heads = dim(k, 1), group = dim(q, 1) / kv_heads;
@@ -43,13 +43,13 @@ static heads head_at(const operands *o, int64_t i) {
     return h;
 }
 
-/* Of attention_backward. */
+/* Arguments and outputs of attention_backward. */
 typedef struct {
     operands o;
     const sl_view *outs[3];
-    const sl_view *dbias, *dsinks; /* NULL: not wanted */
+    const sl_view *dbias, *dsinks; /* NULL: not an output */
     const sl_cview *dout;
-    int64_t items[3]; /* of each kind */
+    int64_t items[3]; /* number of items of each kind: KV heads, bias planes, sinks */
 } job;
 
 static int64_t plane_of(const sl_type *bias) {
@@ -72,7 +72,8 @@ static job job_of(const sl_attention_backward_args *a) {
     return j;
 }
 
-/* Whether head `head` of batch entry `batch` reads plane `plane` of the bias. */
+/* Whether query head `head` of the group reads plane `plane` (one [queries, keys] matrix) of the
+ * bias. */
 static bool reads_plane(const heads *h, int64_t head, int64_t plane_elements, int64_t plane) {
     return h->mask_at + head * h->mask_by.by[1] == plane * plane_elements;
 }
@@ -86,7 +87,7 @@ static bool reads_plane(const heads *h, int64_t head, int64_t plane_elements, in
 #define NAMED(x) x##_f64
 #include "runtime/cpu/kernels/attention_backward.h" /* NOLINT: once per REAL */
 
-/* ---- attention: an item is a tile of rows of a key-value head ---- */
+/* ---- attention: an item is a tile of rows of a KV head ---- */
 
 static operands forward_operands(const sl_attention_args *a) {
     return (operands){&a->q,
@@ -137,8 +138,7 @@ RUN(attention) {
     return SL_OK;
 }
 
-/* ---- attention_backward: an item is a key-value head, then a plane of the bias, then a sink ----
- */
+/* ---- attention_backward: items are the KV heads, then the bias planes, then the sinks ---- */
 
 SPLIT(attention_backward) {
     const sl_attention_backward_args *a = args;

@@ -1,28 +1,28 @@
-/* attention_backward.h - The gradient of attention of a tile of rows; included once per REAL
+/* attention_backward.h - The gradient of attention for a tile of rows; included once per REAL
  * (reals.h), after head_at and job.
  *
- * Two passes over the keys: the first computes the largest score, the sum and the mean weight
- * gradient of each row, the second the gradients. */
+ * Two passes over the keys: the first computes each row's softmax maximum and sum and the weighted
+ * mean of its weight gradients, the second recomputes the weights and accumulates the gradients. */
 #include "runtime/cpu/kernels/attention_tile.h"
 
-/* Where gradients are added up; any may be NULL. */
+/* Accumulators of the gradients; NULL: not computed. */
 typedef struct {
-    REAL *dq;    /* [TILE, key_dim], of the tile */
+    REAL *dq;    /* [TILE, key_dim], of this tile only */
     REAL *dk;    /* [keys, key_dim] */
     REAL *dv;    /* [keys, value_dim] */
-    REAL *dbias; /* of the plane of the row's head */
-    REAL *dsink; /* one */
+    REAL *dbias; /* the bias plane of the row's head */
+    REAL *dsink; /* one number */
 } NAMED(sums);
 
 typedef struct {
     const void *dout;
-    int64_t dout_at; /* of the first head of the group */
+    int64_t dout_at; /* offset of the first head of the group, in elements */
     NAMED(room) m;
     REAL *douts;   /* [TILE, value_dim] */
-    REAL *slopes;  /* [TILE, KEYS] */
-    REAL *changes; /* [TILE, KEYS]: gradients of weights, then of scores */
-    REAL *mean;    /* [TILE] */
-    REAL *keys;    /* [KEYS, key_dim]: a block as it lies */
+    REAL *slopes;  /* [TILE, KEYS]: derivative of each score with respect to its dot product */
+    REAL *changes; /* [TILE, KEYS]: gradients of weights, later of dot products */
+    REAL *mean;    /* [TILE]: sum of weight * gradient of the weight */
+    REAL *keys;    /* [KEYS, key_dim]: a block of keys, converted but not transposed */
 } NAMED(backward);
 
 static NAMED(backward) NAMED(backward_of)(carver *c, int64_t key_dim, int64_t value_dim) {
@@ -36,7 +36,7 @@ static NAMED(backward) NAMED(backward_of)(carver *c, int64_t key_dim, int64_t va
     return b;
 }
 
-/* Scores and gradients of weights of one block. */
+/* Scores, their slopes and the gradients of the softmax weights for one block of keys. */
 static void NAMED(backward_scores)(const heads *h, int64_t first_row, int64_t rows, span s,
                                    NAMED(backward) * b) {
     const matrix keys = keys_of(h, s), values = values_of(h, s);
@@ -46,7 +46,7 @@ static void NAMED(backward_scores)(const heads *h, int64_t first_row, int64_t ro
         NAMED(score)(h, first_row + r, s, b->m.scores + r * KEYS, b->slopes + r * KEYS);
 }
 
-/* The first time. */
+/* First pass: the softmax maximum, sum and mean of each row. */
 static void NAMED(backward_means)(const heads *h, int64_t first_row, int64_t rows, sl_seen seen,
                                   NAMED(backward) * b) {
     NAMED(begin)(h, first_row, rows, &b->m);
@@ -71,7 +71,7 @@ static void NAMED(backward_means)(const heads *h, int64_t first_row, int64_t row
     }
 }
 
-/* Scores become weights, changes gradients of products. */
+/* Turns scores into softmax weights, and gradients of weights into gradients of dot products. */
 static void NAMED(backward_row)(const heads *h, int64_t row, span s, const NAMED(sums) * to,
                                 NAMED(backward) * b, int64_t r) {
     const int64_t n = s.n;
@@ -88,7 +88,7 @@ static void NAMED(backward_row)(const heads *h, int64_t row, span s, const NAMED
     for (int64_t j = 0; j < n; j++) changes[j] *= slopes[j];
 }
 
-/* to[n, width] += transposed [rows, n] times from [rows, width]. */
+/* to[n, width] += weights^T from, with weights [rows, n] and from [rows, width]. */
 static void NAMED(add_transposed)(const REAL *weights, int64_t rows, int64_t n, const REAL *from,
                                   int64_t width, REAL *to) {
     NAMED(multiply)
@@ -105,7 +105,7 @@ static void NAMED(add_transposed)(const REAL *weights, int64_t rows, int64_t n, 
                     .add = true});
 }
 
-/* dq of the rows, from one block of keys. */
+/* Adds one block of keys' share of dq. */
 static void NAMED(add_queries)(const heads *h, int64_t rows, span s, NAMED(backward) * b,
                                REAL *dq) {
     for (int64_t j = 0; j < s.n; j++) NAMED(copy)
@@ -148,9 +148,9 @@ static void NAMED(backward_tile)(const heads *h, int64_t first_row, int64_t rows
     }
 }
 
-/* ---- what an item makes ---- */
+/* ---- work of one item ---- */
 
-/* dq, dk and dv of a key-value head; `outs` begin with this head's. */
+/* dq, dk and dv of one KV head, written to `outs` from elements `at` on. */
 static void NAMED(backward_head)(const heads *h, const sl_view *const outs[3], const int64_t at[3],
                                  carver *c, NAMED(backward) * b) {
     const int64_t rows = h->group * h->queries;
@@ -169,7 +169,7 @@ static void NAMED(backward_head)(const heads *h, const sl_view *const outs[3], c
     NAMED(store)(h->dtype, outs[2]->data, at[2], h->keys * h->value_dim, to.dv);
 }
 
-/* Adds what head `head` of the group gives to a plane of the bias, or to its sink. */
+/* Adds the gradient from head `head` of the group to a bias plane or to a sink. */
 static void NAMED(backward_extra)(const heads *h, int64_t head, const NAMED(sums) * to,
                                   NAMED(backward) * b) {
     for (int64_t r = 0; r < h->queries; r += TILE) {

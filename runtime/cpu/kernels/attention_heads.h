@@ -5,24 +5,24 @@
 #include "runtime/cpu/kernels/reals.h"
 
 enum {
-    TILE = 64,  /* rows: queries of all heads of a group, one head after another */
-    KEYS = 128, /* positions at a time */
-    PACKED = 8, /* keys that are packed together */
-    FEW = 4     /* rows for which keys are not worth packing */
+    TILE = 64,  /* rows of a tile; rows are the queries of all heads of a group, head after head */
+    KEYS = 128, /* positions of a block of keys */
+    PACKED = 8, /* keys that are transposed together */
+    FEW = 4     /* up to this many rows, transposing the keys does not pay */
 };
 
 typedef struct {
     const sl_attention_form *form;
-    sl_dtype dtype; /* of all but the mask */
+    sl_dtype dtype; /* of everything but the mask */
     const void *q, *k, *v;
-    int64_t q_at, k_at, v_at;                         /* where the head begins, in elements */
-    int64_t q_head, q_row, k_row, v_row;              /* from one to the next, in elements */
-    int64_t queries, group, keys, key_dim, value_dim; /* group: heads of queries */
-    const void *mask;                                 /* NULL: none in a tensor */
+    int64_t q_at, k_at, v_at;                         /* offset of the head, in elements */
+    int64_t q_head, q_row, k_row, v_row;              /* strides, in elements */
+    int64_t queries, group, keys, key_dim, value_dim; /* group: query heads */
+    const void *mask;                                 /* NULL: no mask or bias tensor */
     sl_dtype mask_dtype;
-    int64_t mask_at; /* of the first head of the group */
+    int64_t mask_at; /* offset of the first head of the group */
     sl_strides mask_by;
-    const void *sinks; /* of the first head; NULL: none */
+    const void *sinks; /* from the first head of the group on; NULL: none */
     int64_t sinks_at;
 } heads;
 
@@ -31,7 +31,7 @@ typedef struct {
     int64_t first, n;
 } span;
 
-/* Rows of keys or values. */
+/* Rows of keys or values: n rows of `width` elements, `step` elements apart. */
 typedef struct {
     sl_dtype dtype;
     const void *data;
@@ -45,12 +45,12 @@ static inline matrix values_of(const heads *h, span s) {
     return (matrix){h->dtype, h->v, h->v_at + s.first * h->v_row, h->v_row, h->value_dim, s.n};
 }
 
-/* The next positions of what is seen. */
+/* The block of positions from `first` on, clipped to the visible range. */
 static inline span next_span(sl_seen seen, int64_t first) {
     return (span){first, seen.end - first < KEYS ? seen.end - first : KEYS};
 }
 
-/* Positions that any of the rows sees. */
+/* The union of the ranges of positions that are visible to the rows. */
 static inline sl_seen rows_see(const heads *h, int64_t first_row, int64_t rows) {
     sl_seen all = {h->keys, 0};
     for (int64_t r = first_row; r < first_row + rows; r++) {

@@ -2,13 +2,13 @@
  * softmax); included once per REAL (reals.h). */
 #include "runtime/cpu/kernels/attention_heads.h"
 
-/* What a tile needs at hand. */
+/* Scratch of a tile. */
 typedef struct {
     REAL *query;         /* [TILE, key_dim] */
-    REAL *packed;        /* [key_dim or value_dim, KEYS]: a block, transposed */
-    REAL *rows;          /* [KEYS, the larger dim]: a block that was converted */
+    REAL *packed;        /* [key_dim or value_dim, KEYS]: a transposed block of keys or values */
+    REAL *rows;          /* [KEYS, the larger dim]: a block converted to REAL */
     REAL *scores, *mix;  /* [TILE, KEYS] and [TILE, value_dim] */
-    REAL *largest, *sum; /* [TILE] */
+    REAL *largest, *sum; /* [TILE]: running maximum and sum of the online softmax */
 } NAMED(room);
 
 static NAMED(room) NAMED(room_of)(carver *c, int64_t key_dim, int64_t value_dim) {
@@ -25,7 +25,7 @@ static NAMED(room) NAMED(room_of)(carver *c, int64_t key_dim, int64_t value_dim)
     return m;
 }
 
-/* Rows become columns of m->packed. */
+/* Transposes the rows of x into m->packed. */
 static void NAMED(pack)(const matrix *x, NAMED(room) * m) {
     for (int64_t j = 0; j < x->n; j += PACKED) {
         const REAL *from[PACKED];
@@ -38,7 +38,7 @@ static void NAMED(pack)(const matrix *x, NAMED(room) * m) {
     }
 }
 
-/* Rows of a tile times those of x, into out [rows, KEYS]. */
+/* out = own x^T, out [rows, KEYS]. */
 static void NAMED(products)(const REAL *own, int64_t rows, const matrix *x, NAMED(room) * m,
                             REAL *out) {
     if (rows <= FEW) {
@@ -64,7 +64,7 @@ static void NAMED(products)(const REAL *own, int64_t rows, const matrix *x, NAME
                     .inner = x->width});
 }
 
-/* Adds a bias or hides what a mask hides, of n positions. */
+/* Applies the mask (-inf where false) or adds the bias, for the positions of s. */
 static void NAMED(apply_mask)(const heads *h, int64_t row, span s, REAL *scores) {
     const int64_t *by = h->mask_by.by;
     const int64_t at =
@@ -79,7 +79,8 @@ static void NAMED(apply_mask)(const heads *h, int64_t row, span s, REAL *scores)
         scores[j] += NAMED(element)(h->mask_dtype, h->mask, at + j * by[3]);
 }
 
-/* Products become scores: -inf where not seen.  slopes, unless NULL: how they follow products. */
+/* Turns dot products into scores (scale, soft cap, mask; -inf where masked).  slopes, unless NULL,
+ * gets the derivative of each score with respect to its dot product. */
 static void NAMED(score)(const heads *h, int64_t row, span s, REAL *scores, REAL *slopes) {
     const int64_t n = s.n;
     const REAL scale = (REAL)h->form->scale, cap = (REAL)h->form->softcap;
@@ -98,7 +99,8 @@ static void NAMED(score)(const heads *h, int64_t row, span s, REAL *scores, REAL
         scores[j] = (REAL)-INFINITY;
 }
 
-/* Queries of the tile, and nothing taken yet but sinks. */
+/* Loads the queries of the tile and initialises the online softmax; an attention sink counts as a
+ * first score without a value. */
 static void NAMED(begin)(const heads *h, int64_t first_row, int64_t rows, NAMED(room) * m) {
     for (int64_t r = 0; r < rows; r++) {
         const int64_t head = (first_row + r) / h->queries, query = (first_row + r) % h->queries;
@@ -113,8 +115,8 @@ static void NAMED(begin)(const heads *h, int64_t first_row, int64_t rows, NAMED(
     }
 }
 
-/* Scores become e^(score - largest); what was taken before is scaled to the new largest.  Returns
- * that factor. */
+/* Online softmax: replaces scores by e^(score - maximum) and updates the running maximum and sum.
+ * Returns the factor by which earlier results must be scaled. */
 static REAL NAMED(weigh)(REAL *scores, int64_t n, REAL *largest, REAL *sum) {
     const REAL here = NAMED(most)(scores, n), before = *largest;
     if (here > before) *largest = here;
@@ -143,7 +145,7 @@ static void NAMED(add_values)(const matrix *values, int64_t rows, NAMED(room) * 
                     .add = true});
 }
 
-/* Rows [first_row, first_row + rows) of the group: what they are is left in m->mix. */
+/* Attention of rows [first_row, first_row + rows) of the group; the result is left in m->mix. */
 static void NAMED(attend)(const heads *h, int64_t first_row, int64_t rows, NAMED(room) * m) {
     const int64_t width = h->value_dim;
     const sl_seen seen = rows_see(h, first_row, rows);

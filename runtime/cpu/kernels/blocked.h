@@ -5,6 +5,7 @@
 #define SL_RUNTIME_CPU_BLOCKED_H
 #include "runtime/cpu/kernels/gemm.h"
 
-enum { BLOCK_INNER = 192 }; /* so that two vectors of each row of B stay in the L1 cache */
+/* Two vectors of each row of B for this many terms fit in the L1 cache. */
+enum { BLOCK_INNER = 192 };
 
 #endif

@@ -1,5 +1,5 @@
-/* channels.h - One element of a view of floats or of integers of up to 32 bits, as a double, and
- * parameters that a tensor has for each index of an axis. */
+/* channels.h - Reads elements of float or integer (up to 32 bits) views as doubles, and finds the
+ * parameter that belongs to an element where there is one parameter per index of an axis. */
 #ifndef SL_RUNTIME_CPU_CHANNELS_H
 #define SL_RUNTIME_CPU_CHANNELS_H
 #include "core/codec.h"
@@ -34,7 +34,7 @@ static inline void set_element(const sl_view *v, int64_t at, double value) {
     }
 }
 
-/* Some elements in a row. */
+/* `count` consecutive elements from `at` on. */
 static inline void elements(const sl_cview *v, int64_t at, int64_t count, double *out) {
     sl_decode_f64(v->type.dtype,
                   (const char *)v->data + (size_t)at * sl_dtype_infos[v->type.dtype].bytes, count,
@@ -45,7 +45,7 @@ static inline void set_elements(const sl_view *v, int64_t at, int64_t count, con
                   (char *)v->data + (size_t)at * sl_dtype_infos[v->type.dtype].bytes);
 }
 
-/* Which parameter an element takes: that of index (element / inner) % count. */
+/* Per-channel parameters: an element uses parameter (element / inner) % count. */
 typedef struct {
     int64_t count, inner;
 } channels;

@@ -28,7 +28,7 @@ SPLIT(choose) {
         1, 1, sl_choose_candidates((uint32_t)dim(&a->logits.type, 1)) * sizeof(sl_candidate)};
 }
 
-/* As whole a number as can be told from a vocabulary; 0 where there is none. */
+/* k clamped to uint32_t; 0 if it is negative or NaN. */
 static uint32_t count_of(double k) {
     return !(k > 0) ? 0 : k < (double)UINT32_MAX ? (uint32_t)k : UINT32_MAX;
 }

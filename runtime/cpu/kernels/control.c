@@ -3,7 +3,7 @@
 #include "runtime/cpu/kernels/control_carries.h"
 #include "runtime/custom.h"
 
-/* ---- once: if, custom_fn ---- */
+/* ---- ops that run a body once: if, custom_fn ---- */
 
 static sl_status run_once(sl_body *body, const sl_cview_list *inputs, const sl_view_list *results,
                           sl_error *err) {
@@ -114,7 +114,7 @@ RUN(scan) {
     return SL_OK;
 }
 
-/* ---- custom: the callback decides ---- */
+/* ---- custom: the callback of a custom op ---- */
 
 SPLIT(custom) {
     return (sl_split){1, 1, sl_custom_room_bytes(args)};

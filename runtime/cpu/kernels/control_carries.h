@@ -1,8 +1,8 @@
 /* control_carries.h - Loop-carried values of a body.
  *
- * The current value of a carry is at the input of the op, or in one of two alternating buffers.  A
- * body's output may be what any of its inputs is bound to, so that a new value never overwrites one
- * that is still bound. */
+ * The current value of a carry is in the op's input or in one of two alternating buffers.  A body's
+ * output may alias any of its bound inputs, so a new value is never written over the one that is
+ * still bound. */
 #ifndef SL_RUNTIME_CPU_CONTROL_CARRIES_H
 #define SL_RUNTIME_CPU_CONTROL_CARRIES_H
 #include "core/ops.h"
@@ -13,7 +13,7 @@ typedef struct {
     const void *now;
     void *places[2];
     size_t bytes;
-    uint32_t next; /* of the places */
+    uint32_t next; /* index of the buffer to write next */
 } carry;
 
 enum { LINE = 64 };
@@ -21,7 +21,7 @@ static inline size_t whole_lines(size_t bytes) {
     return (bytes + LINE - 1) / LINE * LINE;
 }
 
-/* Memory handed out piece by piece; with no memory it is only counted. */
+/* A bump allocator; with at NULL it only counts bytes. */
 typedef struct {
     char *at;
     size_t used;
@@ -32,7 +32,7 @@ static inline void *take_room(room *r, size_t bytes) {
     return taken;
 }
 
-/* Starts from `from`; the first place is the op's own result. */
+/* Starts with the value `from`; the first of the two buffers is the op's own result. */
 static inline void start_carry(carry *c, const sl_cview *from, void *result, room *r) {
     const size_t bytes = sl_type_bytes(&from->type);
     void *spare = take_room(r, bytes);
@@ -44,12 +44,12 @@ static inline void advance_carry(carry *c, const void *value) {
     c->now = c->places[c->next];
     c->next ^= 1;
 }
-/* Into the op's own result. */
+/* Copies the final value to the op's result if it is not there already. */
 static inline void finish_carry(const carry *c) {
     if (c->now != c->places[0]) memcpy(c->places[0], c->now, c->bytes);
 }
 
-/* Element t of a stack, and its size. */
+/* Bytes and address of slice t along the leading axis. */
 static inline size_t part_bytes(const sl_type *stack) {
     return (size_t)(sl_dims_tail(&stack->shape, 1)) * sl_dtype_infos[stack->dtype].bytes;
 }

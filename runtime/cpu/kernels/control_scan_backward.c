@@ -1,22 +1,21 @@
-/* control_scan_backward.c - Gradients of scan: backwards over the steps, whose carries are computed
- * again.
+/* control_scan_backward.c - Gradients of scan, with checkpointing.
  *
- * The steps are cut into segments.  A first run over the body keeps the carries at the start of
- * each segment; then, from the last segment to the first, the carries within it are computed again
- * and the backward body runs over them. */
+ * The steps are divided into segments.  A first forward run keeps the carries at the start of each
+ * segment.  Then, from the last segment to the first, the carries inside the segment are recomputed
+ * and the backward body runs over its steps in reverse. */
 #include "core/codec.h"
 #include "runtime/cpu/kernels/control_carries.h"
 
 typedef struct {
     const sl_scan_backward_args *a;
-    uint32_t inputs;       /* of the scan */
-    uint32_t first_result; /* the input that the op's first result is the gradient of */
+    uint32_t inputs;       /* number of inputs of the scan */
+    uint32_t first_result; /* the input whose gradient is the op's first result */
     int64_t length, segment, segments;
-    char *starts, *within; /* carries of each segment's start, of each step of a segment */
-    size_t set_bytes;      /* of all carries of a step */
-    size_t *offsets;       /* [carry]: in a set */
-    carry *gradients;      /* [carry] */
-    double **sums;         /* [const]: so far */
+    char *starts, *within; /* carries at each segment start; of each step of a segment */
+    size_t set_bytes;      /* bytes of all carries of one step */
+    size_t *offsets;       /* [carry]: offset in a set of carries */
+    carry *gradients;      /* [carry]: its gradient */
+    double **sums;         /* [const]: gradient accumulated over the steps */
     double *addend;
     size_t used;
 } sweep;
@@ -27,8 +26,8 @@ static int64_t square_root_up(int64_t n) {
     return root;
 }
 
-/* The body takes as many inputs as are left when its results' gradients are taken off: results are
- * carries and ys, and the backward body has as many inputs as this op. */
+/* Derives the number of xs from the number of results: there is one gradient per input, or per x if
+ * xs_alone. */
 static sweep make_sweep(const sl_scan_backward_args *a, bool xs_alone, void *memory) {
     const sl_scan_backward_attrs *attrs = &a->attrs;
     const uint32_t results = SL_LIST_COUNT(a->results), first_x = attrs->carries + attrs->consts;
@@ -68,7 +67,7 @@ static int64_t place_of(const sweep *s, int64_t step) {
     return s->a->attrs.reverse ? s->length - 1 - step : step;
 }
 
-/* Consts and xs of a step, which both bodies take after the carries. */
+/* Binds the consts and the step's xs, which come after the carries in both bodies. */
 static void bind_rest(const sweep *s, sl_body *body, int64_t step) {
     const uint32_t first_x = s->a->attrs.carries + s->a->attrs.consts;
     for (uint32_t i = s->a->attrs.carries; i < s->inputs; i++) {
@@ -81,7 +80,7 @@ static void bind_set(const sweep *s, sl_body *body, const char *set) {
     for (uint32_t c = 0; c < s->a->attrs.carries; c++) body->bind(body, c, set + s->offsets[c]);
 }
 
-/* The carries after a step, given those before. */
+/* Runs one step of the body: `from` has the carries before it, `to` gets the carries after it. */
 static sl_status run_step(const sweep *s, sl_body *body, int64_t step, const char *from, char *to,
                           sl_error *err) {
     bind_set(s, body, from);
@@ -93,8 +92,8 @@ static sl_status run_step(const sweep *s, sl_body *body, int64_t step, const cha
     return SL_OK;
 }
 
-/* From a segment's start up to step `last`, whose carries go to `end`, or nowhere when that is NULL
- * and the last carries are those before it. */
+/* Recomputes the carries of all steps of a segment into s->within.  `end`, unless NULL, gets the
+ * carries after the segment. */
 static sl_status run_segment(const sweep *s, sl_body *body, int64_t segment, char *end,
                              sl_error *err) {
     const int64_t first = segment * s->segment, left = s->length - first;
@@ -180,7 +179,7 @@ RUN(scan_backward) {
     return run_sweep(&s, worker);
 }
 
-/* The same arguments under another name. */
+/* Both ops use the same code. */
 _Static_assert(sizeof(sl_scan_backward_args) == sizeof(sl_scan_backward_xs_args),
                "both gradients of scan take the same");
 

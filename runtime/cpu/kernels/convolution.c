@@ -13,11 +13,11 @@ enum { TILE = 128, FILTERS = 128 };
 
 typedef struct {
     sl_window w;
-    int64_t groups, channels, filters; /* of a group: channels, filters */
+    int64_t groups, channels, filters; /* channels and filters are per group */
     int64_t taps, outs, ins, inner;    /* inner: channels * taps */
-    int64_t tiles, blocks;             /* of windows, of filters */
-    bool plain;                        /* windows are places: one tap, no stride, no padding */
-    bool alone;                        /* one channel in a group */
+    int64_t tiles, blocks;             /* number of tiles of windows, and of blocks of filters */
+    bool plain;                        /* 1x1 convolution: one tap, stride 1, no padding */
+    bool alone;                        /* one channel per group (depthwise) */
     const float *bias;
 } plan;
 
@@ -43,10 +43,11 @@ static plan plan_of(const sl_conv_args *a) {
 
 /* ---- lines ---- */
 
-/* Taps of one output row from rows of the input that are laid out so that neighbouring windows see
- * neighbours: of phase f, elements f, f + stride, ...; `slot` floats each. */
+/* The layout of an input row ("line") in scratch: padded, and split by phase of the stride, so that
+ * the inputs of one tap for neighbouring windows are adjacent.  Phase f holds elements f, f +
+ * stride, ... in `slot` floats. */
 typedef struct {
-    int64_t phases, slot; /* slot: windows of a row and what reaches beyond */
+    int64_t phases, slot; /* slot: output columns plus the reach of the taps */
 } lanes;
 
 static lanes lanes_of(const sl_window *w, int64_t columns) {
@@ -55,25 +56,26 @@ static lanes lanes_of(const sl_window *w, int64_t columns) {
     return (lanes){least(w->stride[2], used), columns + reach + 1};
 }
 
-/* From window column `from` on. */
+/* Lays out one input row for the windows from column `from` on. */
 static void lay_out(const sl_window *w, const lanes *l, const float *row, int64_t from, float *to) {
     for (int64_t f = 0; f < l->phases; f++)
         see_line(row, w->in[2], from * w->stride[2] + f - w->before[2], w->stride[2], l->slot,
                  to + f * l->slot);
 }
-/* Where in such a line the first window finds tap k. */
+/* Offset in a line of the input under tap k of the first window. */
 static int64_t tap_offset(const sl_window *w, const lanes *l, int64_t k) {
     const int64_t at = k * w->dilation[2];
     if (w->stride[2] == 1) return at;
     return at % w->stride[2] * l->slot + at / w->stride[2];
 }
 
-/* ---- many channels in a group ---- */
+/* ---- several channels per group: im2col and matrix product ---- */
 
 enum { PANELS = (TILE + PANEL - 1) / PANEL };
 
-/* The windows of a tile of one or two axes: `rows` output rows from `row` on, columns from `column`
- * on.  What they see of one channel is laid out in `lines` lines, that of input row `top` first. */
+/* The output rows and columns that a tile of windows covers (one or two axes): `rows` rows from
+ * `row`, columns from `column`.  Their inputs in one channel are `lines` lines, the first from
+ * input row `top`. */
 typedef struct {
     int64_t row, column, rows, columns, top, lines;
     lanes l;
@@ -89,7 +91,7 @@ static strip strip_of(const sl_window *w, int64_t tile, int64_t width) {
     s.l = lanes_of(w, s.columns);
     return s;
 }
-/* Whether tiles are gathered by lines: not where many would be laid out that no window sees. */
+/* Whether im2col goes through lines; not if most of what would be laid out is never used. */
 static bool has_lines(const plan *p) {
     const sl_window *w = &p->w;
     return w->in[0] == 1 && w->out[0] == 1 && w->kernel[0] == 1 && w->stride[1] <= 2 &&
@@ -115,12 +117,12 @@ static void store_line(const float *line, int64_t width, int64_t i, int64_t dept
             vstore(panels + at * depth + i * PANEL + v, vload(line + at + v));
 }
 
-/* Rows [k, k + depth) of what the windows [tile, tile + width) see. */
+/* Rows [k, k + depth) of the im2col matrix for windows [tile, tile + width). */
 typedef struct {
     int64_t tile, width, k, depth;
 } part;
 
-/* Places themselves: in panels they are near each other. */
+/* 1x1 convolution: the im2col matrix is the input itself, copied into panels. */
 static void gather_places(const plan *p, const float *x, const part *t, float *panels) {
     for (int64_t i = 0; i < t->depth; i++) {
         const float *from = x + (t->k + i) * p->ins + t->tile;
@@ -139,8 +141,8 @@ static void gather(const plan *p, const float *x, const part *t, float *panels) 
     }
 }
 
-/* What tap (ky, at `offset` of a line) of the windows of a strip sees: whole vectors, of which
- * those of the next row overwrite what is too much. */
+/* Copies the inputs of tap (ky, kx at `offset` of a line) for all windows of the strip.  Whole
+ * vectors are stored: the excess of a row is overwritten by the next one. */
 INLINE void copy_strip(const sl_window *w, const strip *s, const float *lines, int64_t ky,
                        int64_t offset, float *to) {
     const int64_t step = w->stride[1] * s->l.phases * s->l.slot;
@@ -160,10 +162,11 @@ static void lay_strip(const sl_window *w, const strip *s, const float *x, float 
     }
 }
 
-/* What a tap sees, where each panel is part of one row: straight from the lines. */
+/* Where each panel starts in the lines if every panel lies within one output row; a tap is then
+ * copied from the lines directly. */
 typedef struct {
     bool straight;
-    int64_t starts[PANELS]; /* of panels, from where a tap's first line begins */
+    int64_t starts[PANELS]; /* per panel, relative to the tap in the first line */
 } panel_starts;
 
 static panel_starts panel_starts_of(const sl_window *w, const strip *s, int64_t skip) {
@@ -181,7 +184,7 @@ INLINE void copy_panels(const panel_starts *p, const float *from, int64_t i, con
             vstore(panels + at * t->depth + i * PANEL + v, vload(from + p->starts[at / PANEL] + v));
 }
 
-/* The same as gather, by lines. */
+/* Like gather, but reads the input through lines. */
 static void gather_lines(const plan *p, const float *x, const part *t, float *panels) {
     const strip s = strip_of(&p->w, t->tile, t->width);
     const int64_t skip = t->tile - (s.row * p->w.out[2] + s.column), floats = s.l.phases * s.l.slot;
@@ -204,7 +207,7 @@ static void gather_lines(const plan *p, const float *x, const part *t, float *pa
     }
 }
 
-/* Items [begin, end), all of the same tile: what its windows see is gathered once. */
+/* Items [begin, end), all of the same tile, so that im2col runs once for all of them. */
 static void run_tile(const sl_conv_args *a, const plan *p, int64_t begin, int64_t end,
                      float *panels) {
     const int64_t tile = begin / p->blocks % p->tiles * TILE;
@@ -237,9 +240,9 @@ static void run_tile(const sl_conv_args *a, const plan *p, int64_t begin, int64_
     }
 }
 
-/* ---- a channel alone in its group: an item is a plane of the result ---- */
+/* ---- one channel per group (depthwise): an item is a plane of the output ---- */
 
-/* What each tap that lies in x adds to one row of windows. */
+/* One tap of an output row: its inputs and its weight. */
 typedef struct {
     const float *from;
     float weight;
@@ -265,13 +268,14 @@ static void sum_taps(const tap *taps, int64_t count, float bias, int64_t n, floa
     }
 }
 
-/* All lines of a channel, each `floats` long, and where in one the taps of a row begin. */
+/* All lines of a channel, each of `floats` floats, and the offset of each horizontal tap in a
+ * line. */
 typedef struct {
     float *lines;
     int64_t floats, *offsets;
 } laid;
 
-/* The taps of the output row (oz, oy) that see x, in order. */
+/* Lists the taps of output row (oz, oy) that are inside the input, in order. */
 static int64_t find_taps(const plan *p, const laid *plane, const float *weights, int64_t oz,
                          int64_t oy, tap *taps) {
     const sl_window *w = &p->w;
@@ -328,7 +332,7 @@ static void run_plane(const sl_conv_args *a, const plan *p, const depthwise *d, 
         }
 }
 
-/* ---- other types: an item is a row of windows of one filter ---- */
+/* ---- other types: an item is one output row of one filter ---- */
 
 static void run_any(const sl_conv_args *a, const plan *p, int64_t item) {
     const sl_dtype dtype = a->x.type.dtype;

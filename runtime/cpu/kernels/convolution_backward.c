@@ -5,18 +5,18 @@
 #include "runtime/cpu/kernels/convolution_im2col.h"
 #include "runtime/cpu/kernels/element.h"
 
-/* ---- transposed: an item is a few channels of the result, of one group of one n ----
+/* ---- conv_transpose: an item is a few output channels of one group of one sample ----
  *
- * Every place of x gives each tap of each such channel one number, a product of matrices; those are
- * then added to where the taps lie. */
+ * A matrix product gives the contribution of every input position to every tap of these channels;
+ * the contributions are then added to the output positions under the taps (col2im). */
 
 enum { TILE = 128, ROWS = 64 };
 
 typedef struct {
-    sl_window w;                      /* slides over the result */
-    int64_t groups, sources, results; /* of a group */
-    int64_t taps, outs, ins;          /* outs: places of x, ins: places of the result */
-    int64_t each, blocks;             /* results of an item; items of a group */
+    sl_window w;                      /* over the output */
+    int64_t groups, sources, results; /* per group: input channels, output channels */
+    int64_t taps, outs, ins;          /* outs: input positions; ins: output positions */
+    int64_t each, blocks;             /* output channels of an item; items per group */
     sl_cview x, weight;
     sl_view out;
     const sl_cview *bias; /* or NULL */
@@ -47,7 +47,7 @@ static sl_split split_transposed(const plan *p) {
                       p->x.type.dtype == SL_DTYPE_f32 ? floats * sizeof(float) : 0};
 }
 
-/* Adds tap k of windows [o, o + n), n numbers, to the places of a channel. */
+/* col2im: adds the n contributions of tap k for windows [o, o + n) to a channel. */
 static void spread(const sl_window *w, const float *from, int64_t o, int64_t n, int64_t k,
                    float *to) {
     const int64_t kx = k % w->kernel[2], ky = k / w->kernel[2] % w->kernel[1];
@@ -67,7 +67,7 @@ static void spread(const sl_window *w, const float *from, int64_t o, int64_t n, 
     }
 }
 
-/* A tile of the products of `rows` taps: sums over the source channels. */
+/* One tile of the products for `rows` taps, summed over the input channels. */
 static void multiply(const plan *p, const float *x, const float *weight, int64_t rows, int64_t tile,
                      float *products) {
     const int64_t width = least(TILE, p->outs - tile), step = p->results * p->taps;
@@ -106,7 +106,7 @@ static void transposed_f32(const plan *p, int64_t item, float *scratch) {
     }
 }
 
-/* One element of the result, of any type. */
+/* One output element, of any type. */
 static void transposed_at(const plan *p, int64_t n, int64_t m, int64_t place) {
     const sl_dtype dtype = p->x.type.dtype;
     const int64_t group = m / p->results;
@@ -173,7 +173,8 @@ RUN(conv_backward_input) {
     return SL_OK;
 }
 
-/* ---- gradient for weights: an item is a few channels of x of one group, and FILTERS filters ----
+/* ---- gradient of the weights: an item is a few channels of x in one group, and up to FILTERS
+ * filters ----
  *
  * dw = dy times im2col(x), summed over all windows of all samples. */
 
@@ -181,9 +182,9 @@ enum { WINDOWS = 256, COLUMNS = 64, FILTERS = 64 };
 
 typedef struct {
     sl_window w;
-    int64_t groups, channels, filters; /* of a group */
+    int64_t groups, channels, filters; /* per group */
     int64_t taps, outs, ins;
-    int64_t each, blocks, filter_blocks; /* channels of an item; items along channels, filters */
+    int64_t each, blocks, filter_blocks; /* channels per item; items by channels, filters */
 } weight_plan;
 
 static weight_plan weight_plan_of(const sl_conv_backward_weight_args *a) {
@@ -210,7 +211,7 @@ SPLIT(conv_backward_weight) {
                       (size_t)(WINDOWS * cols + WINDOWS) * sizeof(float)};
 }
 
-/* What windows [o, o + count) see of the channels from x on: one row each. */
+/* im2col of windows [o, o + count) for `channels` channels from x on, one row per tap. */
 static void see_rows(const weight_plan *p, const float *x, int64_t channels, int64_t o,
                      int64_t count, float *rows) {
     const int64_t cols = channels * p->taps;

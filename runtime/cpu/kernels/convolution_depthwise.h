@@ -1,27 +1,27 @@
-/* convolution_depthwise.h - Depthwise convolutions with the common kernels: square, 3, 5 or 7 taps
- * per side, stride 1 or 2.
+/* convolution_depthwise.h - Depthwise convolutions with common kernel sizes: 3x3, 5x5 or 7x7,
+ * stride 1 or 2.
  *
- * Rows of the plane are laid out with their padding, so that there are no borders, and by phase of
- * the stride, so that neighbouring windows see neighbours.  Then several output rows at a time take
- * what they share of each input row from one load. */
+ * Input rows are copied with their padding, so that the loops need no border cases, and split by
+ * phase of the stride, so that neighbouring windows read adjacent floats.  Several output rows are
+ * computed at a time and share each load of an input row. */
 #ifndef SL_RUNTIME_CPU_CONVOLUTION_DEPTHWISE_H
 #define SL_RUNTIME_CPU_CONVOLUTION_DEPTHWISE_H
 #include "runtime/cpu/kernels/convolution_im2col.h"
 
-/* Rows that are laid out at a time should stay in the nearest cache. */
+/* The input rows copied at a time should stay in the L1 cache. */
 enum { DEPTHWISE_FLOATS = 4096, DEPTHWISE_ROWS = 4 };
 
 typedef struct {
-    int64_t stride, side;  /* of both axes; taps of a side */
-    int64_t slot;          /* floats of one phase of a row with its padding */
-    int64_t rows, columns; /* output rows at a time; columns of the output */
+    int64_t stride, side;  /* stride of both axes; kernel size per axis */
+    int64_t slot;          /* floats of one phase of a padded row */
+    int64_t rows, columns; /* output rows computed at a time; output columns */
 } depthwise;
 
 static int64_t depthwise_lines(const depthwise *d, int64_t rows) {
     return (rows - 1) * d->stride + d->side;
 }
 
-/* How a plane is done; stride 0: not here. */
+/* The parameters for a window; stride 0 if it is not one of the supported kernels. */
 static depthwise depthwise_of(const sl_window *w) {
     depthwise d = {.stride = w->stride[2], .side = w->kernel[2], .columns = w->out[2]};
     const bool flat = w->in[0] == 1 && w->out[0] == 1 && w->kernel[0] == 1;
@@ -39,12 +39,14 @@ static size_t depthwise_floats(const depthwise *d) {
     return (size_t)(depthwise_lines(d, d->rows) * d->stride * d->slot);
 }
 
-/* Zeros for what lies around rows: they stay while planes come and go. */
+/* Zeroes all lines.  depthwise_lay never writes nonzero values to the padding, so one call serves
+ * all planes of the same shape. */
 static void depthwise_clear(const depthwise *d, float *lines) {
     memset(lines, 0, depthwise_floats(d) * sizeof *lines);
 }
 
-/* A row by its two phases: place j is element (j + before) / 2 of phase (j + before) % 2. */
+/* Splits a row into its even and odd phase: column j becomes element (j + before) / 2 of phase (j +
+ * before) % 2. */
 INLINE void depthwise_deal(const float *row, int64_t length, int64_t before, int64_t slot,
                            float *line) {
     float *even = line + before % 2 * slot + before / 2;
@@ -57,7 +59,7 @@ INLINE void depthwise_deal(const float *row, int64_t length, int64_t before, int
     }
 }
 
-/* Input rows that `rows` output rows from oy on see. */
+/* Lays out the input rows that `rows` output rows from oy on need. */
 static void depthwise_lay(const depthwise *d, const sl_window *w, const float *x, int64_t oy,
                           int64_t rows, float *line) {
     const int64_t floats = d->stride * d->slot, length = w->in[2];
@@ -75,13 +77,13 @@ static void depthwise_lay(const depthwise *d, const sl_window *w, const float *x
     }
 }
 
-/* What is done to a plane. */
+/* The input, weights and bias of one plane. */
 typedef struct {
     const float *x, *weights;
     float bias;
 } depthwise_filter;
 
-/* `rows` output rows, which are `columns` apart.  rows, side, stride are constants. */
+/* Computes `rows` output rows.  rows, side and stride are compile-time constants. */
 INLINE void depthwise_rows(const depthwise *d, const float *lines, const depthwise_filter *f,
                            float *out, const int rows, const int side, const int stride) {
     vf factors[49];

@@ -5,7 +5,7 @@
 #include "runtime/cpu/kernels/kernels.h"
 #include "runtime/cpu/kernels/vmath.h"
 
-/* ---- im2col: an item is a row, one window ---- */
+/* ---- im2col: an item is an output row, which is one window ---- */
 
 static sl_window window_of(const sl_im2col_args *a) {
     const sl_window_lists lists = SL_WINDOW_LISTS(&a->attrs);
@@ -39,7 +39,7 @@ RUN(im2col) {
     return SL_OK;
 }
 
-/* ---- causal_conv1d: an item is a channel of one n ---- */
+/* ---- causal_conv1d: an item is a channel of one sample ---- */
 
 SPLIT(causal_conv1d) {
     const sl_causal_conv1d_args *a = args;

@@ -6,7 +6,7 @@
 #include "runtime/cpu/kernels/kernels.h"
 #include "runtime/cpu/kernels/vmath.h"
 
-/* Elements 0, 2, 4, ... of two vectors, one after the other. */
+/* The even elements of two concatenated vectors. */
 INLINE vf evens(vf a, vf b) {
 #if defined(__AVX512F__)
     return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
@@ -17,7 +17,7 @@ INLINE vf evens(vf a, vf b) {
 #endif
 }
 
-/* Elements 1, 3, 5, ... */
+/* The odd elements. */
 INLINE vf odds(vf a, vf b) {
 #if defined(__AVX512F__)
     return __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
@@ -28,10 +28,10 @@ INLINE vf odds(vf a, vf b) {
 #endif
 }
 
-/* Elements at, at + stride, ... of a row of `length`: n of them, zeros where there are none. */
+/* n elements at, at + stride, ... of a row; zeros outside [0, length). */
 INLINE void see_line(const float *row, int64_t length, int64_t at, int64_t stride, int64_t n,
                      float *to) {
-    /* Divisions are slow. */
+    /* For stride 1 the division is avoided. */
     int64_t first = at >= 0 ? 0 : stride == 1 ? -at : parts_of(-at, stride);
     int64_t last = at >= length ? 0 : stride == 1 ? length - at : parts_of(length - at, stride);
     last = least(last, n);
@@ -43,7 +43,7 @@ INLINE void see_line(const float *row, int64_t length, int64_t at, int64_t strid
         for (; i + LANES <= last; i += LANES) vstore(to + i, vload(from + i));
         if (i < last) vstore_n(to + i, vload_n(from + i, last - i), last - i);
         i = last;
-    } else if (stride == 2) { /* one more than is wanted is read */
+    } else if (stride == 2) { /* the last load reads one element more than it needs */
         for (; i + LANES <= last && at + 2 * (i + LANES) <= length; i += LANES) {
             const float *from = row + at + 2 * i;
             vstore(to + i, evens(vload(from), vload(from + LANES)));

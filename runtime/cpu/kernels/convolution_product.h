@@ -9,24 +9,25 @@
 #include "runtime/cpu/kernels/vec.h"
 #include <stdbool.h>
 
-/* A tile of sums, the vectors of a panel and one factor fill the registers; the nearest cache keeps
- * a panel of a block of taps. */
+/* The accumulators of a register tile, the vectors of a panel and one factor fill the registers; a
+ * panel of BLOCK_TAPS taps stays in the L1 cache. */
 enum { TILE_ROWS = LANES == 16 ? 8 : 6, TILE_VECTORS = 2 };
 enum { PANEL = TILE_VECTORS * LANES, BLOCK_TAPS = 192 };
 
 typedef struct {
-    const float *w; /* [rows][..], the block's taps first */
+    const float *w; /* [rows][w_row], from the block's first tap on */
     int64_t w_row;
-    const float *seen; /* [panels of columns][taps][PANEL]; of the last, more than is used */
-    const float *bias; /* of the rows; NULL: none */
+    const float *seen; /* im2col matrix: [panels of columns][taps][PANEL]; the last panel may be
+                          partly used */
+    const float *bias; /* per row; NULL: none */
     float *out;
     int64_t out_row;
     int64_t rows, cols, taps;
     bool first;
 } conv_product;
 
-/* `rows` x (`vectors` vectors, the last with `n` lanes) at (r, c); rows and vectors are constants.
- */
+/* One register tile: `rows` x (`vectors` vectors, the last with n lanes) at (r, c); rows and
+ * vectors are compile-time constants. */
 INLINE void conv_tile(const conv_product *g, int64_t r, int64_t c, const int rows,
                       const int vectors, int64_t n) {
     const float *w = g->w + r * g->w_row, *seen = g->seen + c * g->taps;
@@ -53,7 +54,7 @@ INLINE void conv_tile(const conv_product *g, int64_t r, int64_t c, const int row
     }
 }
 
-/* All rows of one tile's columns, whose part of `seen` the nearest cache keeps. */
+/* All rows of one column of tiles; its part of the im2col matrix stays in the L1 cache. */
 INLINE void conv_columns(const conv_product *g, int64_t c, const int vectors, int64_t n) {
     int64_t r = 0;
     for (; r + TILE_ROWS <= g->rows; r += TILE_ROWS) conv_tile(g, r, c, TILE_ROWS, vectors, n);

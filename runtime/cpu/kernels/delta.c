@@ -13,7 +13,7 @@ SPLIT(causal_conv) {
                       (size_t)taps * CHANNELS * sizeof(float)};
 }
 
-/* Every second lane of a then b, from the first or the second on. */
+/* The even lanes of a and b, and the odd lanes. */
 #if defined(__AVX512F__)
 #define LANES_FROM(i)                                                                              \
     i, i + 2, i + 4, i + 6, i + 8, i + 10, i + 12, i + 14, i + 16, i + 18, i + 20, i + 22, i + 24, \
@@ -30,7 +30,7 @@ INLINE vf vodd(vf a, vf b) {
     return __builtin_shufflevector(a, b, LANES_FROM(1));
 }
 
-/* Taps of n channels, [channel][tap], as [tap][CHANNELS]. */
+/* Transposes the taps of n channels from [channel][tap] to [tap][CHANNELS]. */
 static void transpose_taps(const float *w, int64_t n, int64_t tap_count, float *taps) {
     int64_t c = 0;
     for (; tap_count == 4 && c + LANES <= n; c += LANES) {
@@ -48,20 +48,20 @@ static void transpose_taps(const float *w, int64_t n, int64_t tap_count, float *
         for (int64_t i = 0; i < tap_count; i++) taps[i * CHANNELS + c] = w[c * tap_count + i];
 }
 
-/* A stretch of rows of one slot in one block of channels.  Row i lies in x, or for i < 0 in the
- * window of rows before. */
+/* Consecutive rows of one slot in one block of channels.  Row i is in x, or for i < 0 in the window
+ * that holds the preceding rows. */
 typedef struct {
     const float *x, *taps;
     float *window, *out;
-    int64_t stride, n, tap_count; /* between rows of all; channels */
+    int64_t stride, n, tap_count; /* stride between rows; channels of the block */
 } conv;
 
 static const float *conv_row(const conv *v, int64_t i) {
     return i < 0 ? v->window + (v->tap_count - 1 + i) * v->stride : v->x + i * v->stride;
 }
 
-/* Row i of the output; tap_count may be constant.  Rows are pages apart, where the hardware does
- * not read ahead by itself. */
+/* Row i of the output; tap_count may be a compile-time constant.  Rows are pages apart, beyond the
+ * reach of the hardware prefetcher, so the next ones are prefetched here. */
 enum { AHEAD_ROWS = 2 };
 INLINE void convolve(const conv *v, int64_t i, const int64_t tap_count) {
     const float *rows[MOST_TAPS];
@@ -80,7 +80,7 @@ INLINE void convolve(const conv *v, int64_t i, const int64_t tap_count) {
     });
 }
 
-/* The last rows become the window; those that stay in it move up first. */
+/* Keeps the last tap_count - 1 rows as the window of the next forward pass. */
 static void keep_window(const conv *v, int64_t rows) {
     for (int64_t k = 0; k + 1 < v->tap_count; k++)
         memcpy(v->window + k * v->stride, conv_row(v, rows + 1 - v->tap_count + k),
@@ -114,7 +114,8 @@ static void convolve_block(const sl_causal_conv_args *a, int64_t first, float *t
 RUN(causal_conv) {
     const sl_causal_conv_args *a = args;
     if (dim(&a->w.type, 1) > MOST_TAPS)
-        return sl_fail(worker->err, SL_UNSUPPORTED, "causal_conv: %lld taps, at most %d are run",
+        return sl_fail(worker->err, SL_UNSUPPORTED,
+                       "causal_conv: %lld taps, at most %d are supported",
                        (long long)dim(&a->w.type, 1), MOST_TAPS);
     SL_TRY(check_rows(&a->slots, &a->positions, &a->window.type, worker->err));
     for (int64_t item = begin; item < end; item++)

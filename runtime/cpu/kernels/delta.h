@@ -1,10 +1,10 @@
-/* delta.h - The operands of the delta net's recurrence, and one row of it. */
+/* delta.h - The operands of the delta net's recurrence, and one step of it. */
 #ifndef SL_RUNTIME_CPU_DELTA_H
 #define SL_RUNTIME_CPU_DELTA_H
 #include "runtime/cpu/kernels/kernels.h"
 #include "runtime/cpu/kernels/vmath.h"
 
-/* Every row's slot and position, before any state changes. */
+/* Checks the slot and position of every row before any state is changed. */
 SL_CHECKED static inline sl_status check_rows(const sl_cview *slots, const sl_cview *positions,
                                               const sl_type *state, sl_error *err) {
     const int32_t *slot = slots->data, *position = positions->data;
@@ -15,8 +15,8 @@ SL_CHECKED static inline sl_status check_rows(const sl_cview *slots, const sl_cv
     return SL_OK;
 }
 
-/* Both forms have the same operands; rows of q and k are key_stride apart, of v and out
- * value_stride. */
+/* Operands of delta_step and delta_chunk for one head.  Rows of q and k are key_stride apart, rows
+ * of v and out value_stride. */
 typedef struct {
     const float *q, *k, *v, *decay, *beta;
     const int32_t *slots, *positions;
@@ -24,7 +24,7 @@ typedef struct {
     int64_t rows, heads, dk, dv, key_stride, value_stride;
 } delta;
 
-/* The operands as head h sees them; decay and beta still step by heads, memory by slots. */
+/* The operands of head h; decay and beta have stride `heads`, memory is indexed by slot. */
 static inline delta delta_head(const sl_delta_step_args *a, int64_t h) {
     const int64_t key_heads = dim(&a->k.type, 1), heads = dim(&a->v.type, 1);
     const int64_t dk = dim(&a->k.type, 2), dv = dim(&a->v.type, 2);
@@ -48,14 +48,14 @@ static inline delta delta_head(const sl_delta_step_args *a, int64_t h) {
     };
 }
 
-/* The memory of row t's slot, cleared where a sequence starts. */
+/* The state matrix of row t's slot, zeroed at the start of a sequence. */
 static inline float *memory_of(const delta *d, int64_t t) {
     float *memory = d->memory + d->slots[t] * d->heads * d->dk * d->dv;
     if (d->positions[t] == 0) memset(memory, 0, (size_t)(d->dk * d->dv) * sizeof *memory);
     return memory;
 }
 
-/* What a row brings: the memory fades by `keep` and learns `change` under the key k. */
+/* One step: change = beta (v - keep M^T k); M = keep M + k change^T; out = M^T q. */
 typedef struct {
     const float *q, *k, *v;
     float *out;
@@ -63,19 +63,19 @@ typedef struct {
     int64_t dk, dv;
 } delta_row;
 
-enum { DELTA_VECTORS = 8 }; /* columns whose sums the registers hold */
+enum { DELTA_VECTORS = 8 }; /* column vectors whose accumulators fit in registers */
 
-/* Asks for half of a row of `vectors` vectors: of step r, the lines that step r + 1 leaves.  There
- * may be nothing at the address. */
+/* Prefetches half of a row of `vectors` vectors: the first half for even r, the second for odd r.
+ * The address may be invalid. */
 INLINE void prefetch_row(uintptr_t row, int64_t r, const int vectors) {
     const int line = 64, lines = vectors * (int)sizeof(vf) / line / 2;
     for (int i = 0; i < lines; i++)
         __builtin_prefetch((const void *)(row + (uintptr_t)((r % 2 * lines + i) * line)), 0, 2);
 }
 
-/* `vectors` vectors of columns, the last with n lanes; vectors constant.  One pass over the memory
- * recalls; a second, which finds it in a cache, changes and reads.  Memory still to come, at
- * `ahead`, is asked for meanwhile. */
+/* A step for `vectors` (a constant) vectors of columns, the last with n lanes.  A first pass over
+ * the state computes M^T k; a second, which finds it in a cache, updates the state and computes the
+ * output.  The state that is needed next, at `ahead`, is prefetched meanwhile. */
 INLINE void delta_columns(const delta_row *row, float *memory, uintptr_t ahead, const int vectors,
                           int64_t n) {
     vf sums[DELTA_VECTORS], change[DELTA_VECTORS];
@@ -109,14 +109,14 @@ INLINE void delta_columns(const delta_row *row, float *memory, uintptr_t ahead, 
         vstore_n(row->out + i * LANES, sums[i], i + 1 < vectors ? LANES : n);
 }
 
-/* Where the memory lies that is wanted after row t's: the next row's, or the next head's. */
+/* Address of the state that is needed after row t's: the next row's, or the next head's. */
 static inline uintptr_t memory_after(const delta *d, int64_t t) {
     const bool more = t + 1 < d->rows;
     const int64_t slot = d->slots[more ? t + 1 : 0] * d->heads + !more;
     return (uintptr_t)d->memory + (uintptr_t)(slot * d->dk * d->dv) * sizeof(float);
 }
 
-/* Row t of a head. */
+/* The step of row t for one head. */
 static inline void delta_one(const delta *d, int64_t t) {
     float *memory = memory_of(d, t);
     const uintptr_t ahead = memory_after(d, t);

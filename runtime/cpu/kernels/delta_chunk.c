@@ -1,6 +1,6 @@
-/* delta_chunk.c - The delta net's recurrence, many rows at a time as products of small matrices.
+/* delta_chunk.c - The delta net's recurrence in chunks of rows, as products of small matrices.
  *
- * For rows of one slot, with G the running sum of decay and M the memory before them,
+ * For rows of one slot, with G the running sum of decay and M the state before them,
  *
  *   change_i = beta_i (v_i - e^G_i M^T k_i - sum_{j<i} e^(G_i - G_j) (k_i . k_j) change_j)
  *   out_i    = e^G_i M^T q_i + sum_{j<=i} e^(G_i - G_j) (q_i . k_j) change_j
@@ -10,15 +10,16 @@
 #include "runtime/cpu/kernels/delta.h"
 #include "runtime/cpu/kernels/gemm.h"
 
-/* Triangles are worked on in blocks of so many rows; the sums of one column fill the registers. */
+/* Triangular matrices are computed in blocks of this many rows; the accumulators of one column of a
+ * block fill the registers. */
 enum { BLOCK = LANES == 16 ? 16 : 8 };
 
 typedef struct {
     int64_t start, n;
     float *sums, *fades;  /* G and e^G: [n] */
-    float *q, *k, *k_t;   /* rows side by side: [n, dk]; k transposed: [dk, n] */
-    float *k_k, *q_k;     /* x_i . k_j: [n, n], of which j <= i counts */
-    float *mix_k, *mix_q; /* e^(G_i - G_j) times these; 0 for j > i as far as i's block goes */
+    float *q, *k, *k_t;   /* rows of the chunk: [n, dk]; k transposed: [dk, n] */
+    float *k_k, *q_k;     /* x_i . k_j: [n, n]; only j <= i is used */
+    float *mix_k, *mix_q; /* e^(G_i - G_j) times k_k and q_k; 0 for j > i within i's block */
     float *changes;       /* [n, dv] */
 } chunk;
 
@@ -39,9 +40,9 @@ static chunk chunk_of(float *scratch, int64_t n, int64_t dk) {
     return p;
 }
 
-/* ---- what the value heads share ---- */
+/* ---- computed once for all value heads of a key head ---- */
 
-/* The lower triangle, in blocks, of x k^T. */
+/* The lower triangle of x k^T, in blocks. */
 static void multiply_keys(const chunk *p, int64_t dk, const float *x, float *products) {
     for (int64_t r = 0; r < p->n; r += BLOCK)
         gemm_run(&(gemm){.a = x + r * dk,
@@ -92,7 +93,7 @@ static void fade(const delta *d, const chunk *p) {
     }
 }
 
-/* out rows = e^G_i M^T x_i, for the rows x of q or k. */
+/* out_i = e^G_i M^T x_i, where x is q or k. */
 static void recall(const delta *d, const chunk *p, const float *x, float *out, int64_t out_row) {
     gemm_run(&(gemm){.a = x,
                      .a_row = d->dk,
@@ -107,7 +108,7 @@ static void recall(const delta *d, const chunk *p, const float *x, float *out, i
     for (int64_t i = 0; i < p->n; i++) scale_row(out + i * out_row, vsplat(p->fades[i]), d->dv);
 }
 
-/* Rows [r, r + BLOCK) of out += mix times the first `inner` changes. */
+/* Rows [r, r + BLOCK) of out += mix times the first `inner` rows of changes. */
 static void add_changes(const delta *d, const chunk *p, const float *mix, int64_t r, int64_t inner,
                         gemm g) {
     g.a = mix + r * p->n;
@@ -122,7 +123,7 @@ static void add_changes(const delta *d, const chunk *p, const float *mix, int64_
     gemm_run(&g);
 }
 
-/* One vector of columns of the rows [r, r + rows): each from those before it in the block. */
+/* Forward substitution for one vector of columns in rows [r, r + rows). */
 INLINE void solve_columns(const delta *d, const chunk *p, int64_t r, const int64_t rows, int64_t c,
                           int64_t lanes) {
     const float *v = d->v + (p->start + r) * d->value_stride + c;
@@ -139,7 +140,7 @@ INLINE void solve_columns(const delta *d, const chunk *p, int64_t r, const int64
     }
 }
 
-/* changes holds e^G_i M^T k_i; solved from the first row on. */
+/* Solves for the changes by blocked forward substitution; on entry, changes holds e^G_i M^T k_i. */
 static void solve_changes(const delta *d, const chunk *p) {
     for (int64_t r = 0; r < p->n; r += BLOCK) {
         const int64_t rows = least(BLOCK, p->n - r);
@@ -188,7 +189,7 @@ static void run_chunk(const delta *d, const chunk *p) {
 
 /* ---- the kernel ---- */
 
-/* How many rows from start on continue its sequence, at most `most`. */
+/* Number of rows from `start` on that belong to the same sequence, at most `most`. */
 static int64_t run_length(const delta *d, int64_t start, int64_t most) {
     int64_t n = 1;
     while (n < most && start + n < d->rows && d->slots[start + n] == d->slots[start] &&
@@ -208,7 +209,7 @@ SPLIT(delta_chunk) {
                           sizeof(float)};
 }
 
-/* One key head's value heads over all rows. */
+/* All value heads of one key head, over all rows. */
 static void run_heads(const sl_delta_step_args *a, int64_t key, int64_t most, float *scratch) {
     const int64_t key_heads = dim(&a->k.type, 1), share = dim(&a->v.type, 1) / key_heads;
     const int64_t first = a->attrs.tiled ? key : key * share, step = a->attrs.tiled ? key_heads : 1;

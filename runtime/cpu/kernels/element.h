@@ -1,5 +1,6 @@
-/* element.h - Single elements of any plain type, for loops over types that are not worth their own.
- * Reals are computed as doubles, integers modulo 2^64; what is stored is rounded or cut once. */
+/* element.h - Single elements of any plain type, for loops that are not worth writing once per
+ * type.  Floats are computed as doubles, integers modulo 2^64; results are rounded or truncated
+ * once, when they are stored. */
 #ifndef SL_RUNTIME_CPU_ELEMENT_H
 #define SL_RUNTIME_CPU_ELEMENT_H
 #include "core/codec.h"
@@ -9,7 +10,7 @@ static inline bool is_real(sl_dtype dtype) {
     return sl_dtype_infos[dtype].kind == SL_KIND_FLOAT;
 }
 
-/* Of a float type. */
+/* Element i of a float type. */
 static inline double real_at(sl_dtype dtype, const void *data, int64_t i) {
     switch (dtype) {
     case SL_DTYPE_f64:
@@ -38,7 +39,7 @@ static inline void put_real(sl_dtype dtype, void *data, int64_t i, double value)
     }
 }
 
-/* Of an integer type; those of u64 by their bits. */
+/* Element i of an integer type; u64 keeps its bits. */
 static inline int64_t whole_at(sl_dtype dtype, const void *data, int64_t i) {
     switch (dtype) {
     case SL_DTYPE_i8:

@@ -15,7 +15,7 @@ static inline int64_t head_of(const sl_dims *dims, uint32_t before) {
     for (uint32_t i = 0; i < before; i++) product *= dims->dims[i];
     return product;
 }
-/* An element, or a stretch of them. */
+/* Copies one element or a contiguous run. */
 static inline void copy_bytes(void *to, const void *from, size_t bytes) {
     switch (bytes) {
     case 1:
@@ -35,12 +35,12 @@ static inline void copy_bytes(void *to, const void *from, size_t bytes) {
     }
 }
 
-/* Of i32 or i64. */
+/* An index of type i32 or i64. */
 static inline int64_t index_at(const sl_cview *indices, int64_t i) {
     return indices->type.dtype == SL_DTYPE_i64 ? ((const int64_t *)indices->data)[i]
                                                : ((const int32_t *)indices->data)[i];
 }
-/* Index i, -limit to limit - 1, as one in [0, limit). */
+/* Index i normalised to [0, limit); valid values are -limit to limit - 1. */
 SL_CHECKED static inline sl_status place_of(const sl_cview *indices, int64_t i, int64_t limit,
                                             int64_t *out, sl_error *err) {
     const int64_t index = index_at(indices, i);
@@ -50,7 +50,7 @@ SL_CHECKED static inline sl_status place_of(const sl_cview *indices, int64_t i, 
                    (long long)index, (long long)-limit, (long long)limit);
 }
 
-/* The first element of a part of x whose starts are clamped so that it is inside. */
+/* Offset of the first element of a slice; its start indices are clamped so that it is inside x. */
 static inline int64_t part_offset(const sl_dims *x, const sl_dims *part, const sl_cview *starts) {
     int64_t offset = 0;
     for (uint32_t d = 0; d < x->rank; d++) {

@@ -1,7 +1,5 @@
-/* elementwise.c - One output element from the element, or two elements, at its place.
- *
- * An item is a block of BLOCK elements of the output.  Every element takes the same path whether it
- * falls into a whole vector or a last partial one. */
+/* elementwise.c - Elementwise f32 kernels.  An item is a block of BLOCK output elements.  An
+ * element gives the same bits in a whole vector and in a partial last one. */
 #include "runtime/cpu/kernels/elementwise.h"
 #include "core/ops.h"
 #include "runtime/cpu/kernels/kernels.h"
@@ -49,12 +47,12 @@ UNARY(gelu, 16)
 
 /* ---- binary, with broadcasting ---- */
 
-/* Output element e lies in row e / cols.  An operand steps by 0 or 1 within a row, and its row
- * starts at a sum over the outer dims. */
+/* Output element e is in row e / cols.  Within a row an operand has stride 0 or 1; the offset of
+ * its row is a sum over the outer dims. */
 typedef struct {
     const float *data;
     int64_t step;
-    int64_t strides[SL_MAX_RANK]; /* of the outer dims; 0 where broadcast */
+    int64_t strides[SL_MAX_RANK]; /* per outer dim; 0 where broadcast */
 } source;
 
 static source source_of(const sl_cview *view, const sl_dims *out) {
@@ -84,7 +82,7 @@ INLINE vf source_load(const float *row, int64_t step, int64_t at, int64_t n) {
     return step ? vload_n(row + at, n) : vsplat(row[0]);
 }
 
-/* The output's shape, of rank 1 at least; one flat row when nothing is broadcast. */
+/* The output's shape, of rank at least 1; flattened to one row if nothing is broadcast. */
 static sl_dims binary_shape(const sl_cview *x, const sl_cview *y, const sl_view *out) {
     sl_dims shape = out->type.shape;
     if (shape.rank &&
@@ -112,7 +110,7 @@ INLINE void binary(const sl_cview *x, const sl_cview *y, const sl_view *out, int
     }
 }
 
-/* Integers use the same registers; arithmetic wraps. */
+/* Integers use the same vector registers; arithmetic wraps. */
 #define APPLY(FN, ...)                                                                             \
     INLINE vf apply_##FN(vf x, vf y, vf z) {                                                       \
         (void)z;                                                                                   \
@@ -149,7 +147,7 @@ BINARY(mul, mul_i32, mul_i32, a, b, 1)
 BINARY(maximum, maximum_i32, maximum_i32, a, b, 1)
 BINARY(minimum, minimum_i32, minimum_i32, a, b, 1)
 
-/* ---- add3, never broadcast ---- */
+/* ---- add3, which does not broadcast ---- */
 
 SPLIT(add3) {
     return split_elements(&((const sl_add3_args *)args)->out.type, 1);

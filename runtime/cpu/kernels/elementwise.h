@@ -1,5 +1,5 @@
-/* elementwise.h - Elementwise functions on vectors of floats: those that rows of
- * core/elementwise.def name beside those of vmath.h, and apply_<op> for each row of lanes vf. */
+/* elementwise.h - Elementwise functions on vectors of floats that core/elementwise.def uses beside
+ * those of vmath.h, and apply_<op> for each of its rows with vector lanes (vf). */
 #ifndef SL_RUNTIME_CPU_ELEMENTWISE_H
 #define SL_RUNTIME_CPU_ELEMENTWISE_H
 #include "core/elementwise_steps.h"
@@ -36,12 +36,13 @@ INLINE vf vmaximum(vf x, vf y) {
 INLINE vf vminimum(vf x, vf y) {
     return or_nan(x, vmin(x, y));
 }
-/* 1 with the sign of x where that is neither 0 nor NaN. */
+/* +-1 with the sign of x; x itself if it is 0 or NaN. */
 INLINE vf vsign(vf x) {
     const vi other = (x < vzero()) | (x > vzero());
     return choose(other, ((vi)x & INT32_MIN) | (vi)vsplat(1.0f), (vi)x);
 }
-/* f32 values from 2^23 on are integers; adding 2^23 rounds the others.  Signs of zeros are kept. */
+/* f32 values of 2^23 and above are integers; adding and subtracting 2^23 rounds the others.  The
+ * sign of zero is kept. */
 INLINE vf vround(vf x) {
     const vf magic = vsplat(0x1p23f), size = vabs(x);
     const vf whole = vrounded(size + magic) - magic;

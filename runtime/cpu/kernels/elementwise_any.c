@@ -1,11 +1,12 @@
-/* elementwise_any.c - Elementwise ops on operands of any types and shapes, and regions of them: an
- * item is a strip of the output. */
+/* elementwise_any.c - Elementwise ops on operands of any type and shape, and fused regions of them:
+ * an item is a strip of the output. */
 #include "core/ops.h"
 
 #include "runtime/cpu/kernels/elementwise_machine.h"
 #include <string.h>
 
-/* All views of an op's arguments have one layout: inputs, then the output, then attributes. */
+/* The argument structs of all ops have one layout: input views, the output view, then the
+ * attributes. */
 static void machine_of_op(machine *m, sl_op op, const void *args, uint32_t inputs) {
     const sl_view *views = args;
     const sl_elementwise_step step = sl_elementwise_step_of(op, views + inputs + 1);
@@ -30,7 +31,7 @@ static void machine_of_op(machine *m, sl_op op, const void *args, uint32_t input
 #define ELEMENTWISE_OTHER(NUMBER, OP, ...) ANY(OP, SL_STEP_OPERANDS_##OP)
 #include "core/elementwise.def"
 
-/* ---- what activations pass back ---- */
+/* ---- activation_backward ---- */
 
 static void machine_of_backward(machine *m, const sl_activation_backward_args *a) {
     machine_of_op(m, SL_OP_relu_backward, a, 2);
@@ -76,7 +77,7 @@ RUN(elementwise_region) {
     return SL_OK;
 }
 
-/* Of one input, to its part of the output. */
+/* One input of a batched region, and its part of the output. */
 static void machine_of_part(machine *m, const sl_batch_elementwise_region_args *a, int64_t input) {
     sl_view part = a->out;
     part.type.shape.dims[0] = 1;
@@ -108,7 +109,7 @@ RUN(batch_elementwise_region) {
     return SL_OK;
 }
 
-/* ---- transforms: an item is a row of the output ---- */
+/* ---- transform_region: an item is a row of the output ---- */
 
 SPLIT(transform_region) {
     const sl_type *out = &((const sl_transform_region_args *)args)->out.type;

@@ -1,14 +1,14 @@
-/* elementwise_chain.c - Chains of f32 instructions whose intermediate results stay in registers.  A
- * few vectors go through all links, then the next few: the branches are the same ones each time, so
- * that they cost little. */
+/* elementwise_chain.c - Chains of f32 steps whose intermediate results stay in registers.  A few
+ * vectors go through all steps of the chain, then the next few; the sequence of branches repeats
+ * and is predicted well. */
 #include "core/ops.h"
 
 #include "runtime/cpu/kernels/elementwise.h"
 #include "runtime/cpu/kernels/elementwise_strips.h"
 
-/* LINK(name, op, whether its second operand was made before, expression): a is what was made
- * before, y the other operand.  A step rounds as if it were alone: nothing is contracted over
- * links. */
+/* LINK(name, op, reversed, expression): `a` is the result of the previous step and `y` the other
+ * operand; if reversed, `a` is the second operand.  Every step rounds as if it ran alone: no FMA
+ * contraction across steps. */
 #define EITHER(LINK, OP)                                                                           \
     LINK(OP, OP, 0, apply_##OP(a, y, y))                                                           \
     LINK(OP##_turned, OP, 1, apply_##OP(y, a, a))

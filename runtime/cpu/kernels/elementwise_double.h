@@ -1,10 +1,10 @@
-/* elementwise_double.h - Functions on vectors of doubles that rows of core/elementwise.def name
- * beside those of vdouble.h: their results are rounded to f32. */
+/* elementwise_double.h - Functions on vectors of doubles that core/elementwise.def uses beside
+ * those of vdouble.h; results are rounded to f32. */
 #ifndef SL_RUNTIME_CPU_ELEMENTWISE_DOUBLE_H
 #define SL_RUNTIME_CPU_ELEMENTWISE_DOUBLE_H
 #include "runtime/cpu/kernels/vdouble.h"
 
-/* The singles have all values; -0 stays. */
+/* log1p for all f32 values; keeps -0. */
 INLINE vd dlog1p_all(vd x) {
     const vd minus = dsplat(-1);
     vd y = dlog1p(x);
@@ -16,7 +16,7 @@ INLINE vd dlog1p_all(vd x) {
 INLINE vd dexpm1_all(vd x) {
     return dchoose((x != x) | (x == dsplat(0)), x, dexpm1(x));
 }
-/* Of what is not below 0; log1p of infinity is infinite. */
+/* log1p for x >= 0; infinity gives infinity. */
 INLINE vd dlog1p_above(vd x) {
     return dchoose(x == dsplat(INFINITY), x, dlog1p(x));
 }
@@ -46,7 +46,7 @@ INLINE vd dcosh(vd x) {
     const vd e = dexp(dabs(x));
     return dchoose(x != x, x, dsplat(0.5) * (e + dsplat(1) / e));
 }
-INLINE vd dright(vd x) { /* the other side of a triangle */
+INLINE vd dright(vd x) { /* sqrt(1 - x^2) */
     return dsqrt((dsplat(1) - x) * (dsplat(1) + x));
 }
 INLINE vd dsoftplus(vd x) {
@@ -60,7 +60,8 @@ INLINE vd dgelu_approx(vd x) {
     return dchoose(x == dsplat(-INFINITY), dsplat(NAN), y); /* -infinity times 0 */
 }
 
-/* Far from 0 pi needs more digits; so rare that it may be slow, and stays out of the loops. */
+/* Sine, cosine or tangent of large arguments, where the reduction by pi needs more digits.  Rare,
+ * so it calls the C library and is not inlined. */
 static __attribute__((noinline, cold, unused)) vd dfar(vl far, vd x, vd y, double exact(double)) {
     for (int j = 0; j < DLANES; j++)
         if (far[j]) y[j] = exact(x[j]);
@@ -78,7 +79,7 @@ TURN(dcos, cos, turn.cosine)
 TURN(dtan, tan, turn.sine / turn.cosine)
 #undef TURN
 
-/* |x|^y, turned around for odd powers of what is negative. */
+/* |x|^y, with the sign changed for odd powers of negative x. */
 INLINE vd dpow(vd x, vd y) {
     const vd size = dabs(x);
     const vl ordinary = (size > dsplat(0)) & (size < dsplat(INFINITY)) & (dabs(y) < dsplat(0x1p30));
@@ -94,16 +95,16 @@ INLINE vd dpow(vd x, vd y) {
     return power;
 }
 
-/* ---- derivatives of what networks have ---- */
+/* ---- derivatives of activations ---- */
 
-/* 0 at -infinity, which dexp does not quite reach. */
+/* Gives exactly 0 at -infinity, which dexp does not reach. */
 INLINE vd dsigmoid(vd x) {
     return dchoose(x == dsplat(-INFINITY), dsplat(0), dsplat(1) / (dsplat(1) + dexp(-x)));
 }
 INLINE vd dslope_sigmoid(vd x) {
     return dsigmoid(x) * dsigmoid(-x);
 }
-/* Infinity times 0. */
+/* y, but NaN if x is infinite, where the definition multiplies infinity by 0. */
 INLINE vd dslope_finite(vd x, vd y) {
     return dchoose(dabs(x) == dsplat(INFINITY), dsplat(NAN), y);
 }
@@ -113,8 +114,8 @@ INLINE vd dslope_silu(vd x) {
 INLINE vd dslope_tanh(vd x) {
     return dsplat(4) * dslope_sigmoid(x + x);
 }
-/* The share of the normal distribution below x is e^(-x^2/2) Q(-x) where x is negative, and Q as in
- * vgelu: also where it is so small that 1 + erf would be nothing but rounding. */
+/* Phi(x) = e^(-x^2/2) Q(-x) for negative x, with Q as in vgelu: accurate also where it is so small
+ * that 1 + erf would cancel. */
 INLINE vd dslope_gelu(vd x) {
     const vd size = dabs(x), y = dchoose(size > dsplat(14.5), dsplat(14.5), size);
     const vd power = dexp(dsplat(-0.5) * x * x), inverse = dsplat(1) / (y + dsplat(2.5));

@@ -1,4 +1,4 @@
-/* elementwise_f32.c - Strips of f32, which also hold f16 and bf16 values. */
+/* elementwise_f32.c - Strip functions of f32, also used for f16 and bf16 values held as f32. */
 #include "core/ops.h"
 
 #include "runtime/cpu/kernels/elementwise.h"
@@ -11,7 +11,7 @@ static inline float remainder_f32(float x, float y, bool truncate) {
     return truncate ? rest : turn ? rest + y : whole;
 }
 
-/* How a row is computed (its lanes), to its result. */
+/* STRIP_<lanes>: the loop over a strip for each kind of row of core/elementwise.def. */
 #define STRIP_vf(OP, RESULT, ...)                                                                  \
     static void strip_##OP(const strip *s) {                                                       \
         const float *a = s->in[0], *b = s->in[1], *c = s->in[2];                                   \

@@ -1,4 +1,4 @@
-/* elementwise_f64.c - Strips of doubles; functions are the C library's. */
+/* elementwise_f64.c - Strip functions of f64, by the C library. */
 #include "core/elementwise_math.h"
 #include "core/ops.h"
 

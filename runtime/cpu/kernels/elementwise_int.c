@@ -1,4 +1,4 @@
-/* elementwise_int.c - Strips of integers of all sizes, and of bools. */
+/* elementwise_int.c - Strip functions of all integer types and of bool. */
 #include "core/ops.h"
 
 #include "runtime/cpu/kernels/elementwise_strips.h"

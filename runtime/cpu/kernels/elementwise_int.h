@@ -1,7 +1,7 @@
-/* elementwise_int.h - Strips of one type of integers, or of bools, included once for each: INTEGER,
- * UNSIGNED, WIDE and IS_SIGNED as in core/elementwise_integers.h; NAMED(x) gives names of its own,
- * IF_TYPE(types)(...) is its arguments for rows of core/elementwise.def that have this type, and
- * TABLE is the name of the table. */
+/* elementwise_int.h - Strip functions of one integer type or bool; included once per type.
+ * INTEGER, UNSIGNED, WIDE and IS_SIGNED are as in core/elementwise_integers.h.  NAMED(x) makes a
+ * name unique to the type, IF_TYPE(types)(...) expands to its arguments if the row of
+ * core/elementwise.def supports the type, and TABLE is the name of the resulting table. */
 #define INT(NAME)      NAMED(NAME)
 #define RESULT_same    INTEGER
 #define RESULT_boolean uint8_t

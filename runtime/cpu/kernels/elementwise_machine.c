@@ -4,9 +4,10 @@
 #include "runtime/cpu/kernels/elementwise_machine.h"
 #include <string.h>
 
-/* ---- the walk ---- */
+/* ---- strided iteration ---- */
 
-/* The output's dims, its last two each as a pair (H, 2) where an input is enlarged. */
+/* The dims to iterate over: the output's, with each of the last two split into (H, 2) if an input
+ * is upsampled. */
 static uint32_t walk_dims(const sl_dims *out, bool split, int64_t dims[WALK_RANK]) {
     uint32_t rank = 0;
     for (uint32_t d = 0; d < out->rank; d++) {
@@ -17,7 +18,8 @@ static uint32_t walk_dims(const sl_dims *out, bool split, int64_t dims[WALK_RANK
     return rank;
 }
 
-/* Strides of an input along them; an enlarged one stands still where others go on. */
+/* An input's strides along these dims; an upsampled input has stride 0 along the inner factors of
+ * 2. */
 static void walk_strides(const sl_dims *shape, const sl_dims *out, bool split, bool enlarged,
                          int64_t strides[WALK_RANK]) {
     uint32_t at = out->rank + (split ? 2 : 0);
@@ -35,7 +37,7 @@ static void walk_strides(const sl_dims *shape, const sl_dims *out, bool split, b
     }
 }
 
-/* Drops dims of 1 and joins those that all inputs pass as one. */
+/* Drops dims of size 1 and merges neighbouring dims that are contiguous in all inputs. */
 static void join_dims(machine *m) {
     uint32_t rank = 0;
     for (uint32_t d = 0; d < m->rank; d++) {
@@ -114,7 +116,7 @@ void SL_KERNEL(sl_machine_add)(machine *m, const sl_elementwise_step *step) {
     m->dtypes[m->input_count + m->step_count++] = s->to;
 }
 
-/* The last step that reads a register, as a number of steps. */
+/* One more than the index of the last step that reads a register; 0: none. */
 static uint32_t last_use(const machine *m, uint32_t reg) {
     uint32_t last = 0;
     for (uint32_t s = 0; s < m->step_count; s++)
@@ -131,7 +133,7 @@ static uint32_t use_count(const machine *m, uint32_t reg) {
     return count;
 }
 
-/* Whether step s can be a link of a chain, after the step before it or as its first. */
+/* Whether step s can continue a chain after step s - 1, or start one if `first`.  Sets its link. */
 static bool make_link(machine *m, uint32_t s, bool first) {
     machine_step *step = &m->steps[s];
     const uint32_t before = m->input_count + s - 1;
@@ -142,7 +144,7 @@ static bool make_link(machine *m, uint32_t s, bool first) {
     return step->link != 0;
 }
 
-/* A result that stays in registers is neither stored nor loaded. */
+/* Groups steps into chains; results inside a chain stay in registers. */
 static void make_chains(machine *m) {
     for (uint32_t s = 0, last; s < m->step_count; s = last + 1) {
         last = s;
@@ -153,8 +155,8 @@ static void make_chains(machine *m) {
     }
 }
 
-/* Inputs have slots of their own, that what is spread once stays.  Results take the first slot that
- * no step reads from this one on. */
+/* Assigns scratch slots.  An input that needs a slot keeps it, so that a broadcast scalar is
+ * written only once; a result reuses the first slot whose value is no longer needed. */
 void SL_KERNEL(sl_machine_place)(machine *m) {
     m->fetched = parts_of(STRIP, m->step_count);
     uint32_t free_from[SL_ELEMENTWISE_MAX_INPUTS + SL_ELEMENTWISE_MAX_STEPS];
@@ -177,7 +179,7 @@ void SL_KERNEL(sl_machine_place)(machine *m) {
     }
 }
 
-/* ---- gathering ---- */
+/* ---- reading inputs ---- */
 
 #define COPY_RUN(TYPE)                                                                             \
     do {                                                                                           \
@@ -203,7 +205,7 @@ static void copy_run(uint32_t bytes, void *to, const void *from, int64_t run, in
 
 typedef struct {
     int64_t index[WALK_RANK];
-    int64_t offset; /* of the input, in elements */
+    int64_t offset; /* in the input, in elements */
 } place;
 
 static place place_of(const machine *m, const machine_input *input, int64_t at) {
@@ -216,7 +218,7 @@ static place place_of(const machine *m, const machine_input *input, int64_t at) 
     return p;
 }
 
-/* From the end of a run of the last dim to where the next begins. */
+/* Moves from the end of a run along the last dim to the start of the next run. */
 static void next_run(const machine *m, const machine_input *input, place *p) {
     uint32_t d = m->rank - 1;
     p->offset -= p->index[d] * input->strides[d];
@@ -236,7 +238,7 @@ static void advance(const machine *m, const machine_input *input, place *p, int6
     if (p->index[last] == m->dims[last]) next_run(m, input, p);
 }
 
-/* The next count elements side by side: in place if they are so already. */
+/* The next `count` elements as a contiguous run: in place if possible, else copied to `to`. */
 static const void *gather(const machine *m, const machine_input *input, place *p, int64_t count,
                           char *to) {
     const uint32_t bytes = sl_dtype_infos[input->dtype].bytes, last = m->rank - 1;
@@ -254,7 +256,8 @@ static const void *gather(const machine *m, const machine_input *input, place *p
     return to;
 }
 
-/* The elements from `at` on, where p stands, as the type is held. */
+/* The elements from `at` on (the position of p), converted to the type in which strips hold
+ * them. */
 static const void *load(const machine *m, const machine_input *input, place *p, int64_t at,
                         int64_t count, char *slot) {
     const uint32_t bytes = sl_dtype_infos[input->dtype].bytes;
@@ -267,7 +270,7 @@ static const void *load(const machine *m, const machine_input *input, place *p, 
     return slot;
 }
 
-/* One element, as often as a strip needs it. */
+/* Fills a strip with one element. */
 static const void *spread(const machine_input *input, char *slot) {
     const bool half = is_half(input->dtype);
     char *to = half ? slot + STRIP_BYTES / 2 : slot;
@@ -286,9 +289,9 @@ static void fetch(const void *data, sl_dtype dtype, int64_t at, int64_t count) {
     for (int64_t b = 0; b < count * bytes; b += 64) __builtin_prefetch(from + b);
 }
 
-/* What the next strip reads and writes comes while this one is computed: the hardware sees short
- * runs of several streams and does not look far enough ahead.  Each step asks for its share, as
- * few lines can be on their way at a time. */
+/* Prefetches what a later strip reads and writes: the runs are short and there are several streams,
+ * so that the hardware prefetcher does not look far enough ahead.  Each step prefetches a share,
+ * because only few cache lines can be in flight at a time. */
 static void fetch_next(const machine *m, int64_t at, uint32_t first, uint32_t steps) {
     const int64_t begin = first * m->fetched, next = at + AHEAD * STRIP + begin;
     const int64_t count = least(least(steps * m->fetched, STRIP - begin), m->elements - next);
@@ -298,7 +301,7 @@ static void fetch_next(const machine *m, int64_t at, uint32_t first, uint32_t st
     fetch(m->out.data, m->out.type.dtype, next, count);
 }
 
-/* The chain that ends with step s. */
+/* Runs the chain that ends with step s. */
 static void run_chain(const machine *m, const void **registers, uint32_t s, int64_t at,
                       int64_t count, float *out) {
     const uint32_t first = s - m->steps[s].chain;
@@ -351,7 +354,7 @@ static void run_steps(const machine *m, const void **registers, int64_t at, int6
 
 void SL_KERNEL(sl_machine_run)(const machine *m, int64_t begin, int64_t end, void *scratch) {
     const void *registers[SL_ELEMENTWISE_MAX_INPUTS + SL_ELEMENTWISE_MAX_STEPS];
-    place places[SL_ELEMENTWISE_MAX_INPUTS]; /* of inputs that lie otherwise than the output */
+    place places[SL_ELEMENTWISE_MAX_INPUTS]; /* of inputs that are not laid out like the output */
     char *slots = scratch;
     const int64_t stop = least(end * STRIP, m->elements);
     for (uint32_t i = 0; i < m->input_count; i++)

@@ -81,7 +81,7 @@ strip_table SL_KERNEL(sl_strips_c64) = {
 #include "core/elementwise.def"
 };
 
-/* ---- choices ---- */
+/* ---- where, bitcast ---- */
 
 #define CHOOSE(TYPE)                                                                               \
     do {                                                                                           \
@@ -106,7 +106,7 @@ void SL_KERNEL(sl_strip_where)(const strip *s) {
     }
 }
 
-/* Of halves those that are held stand for. */
+/* Bitcasts f16 and bf16 through the f32 values that strips hold. */
 void SL_KERNEL(sl_strip_bits)(const strip *s) {
     uint16_t halves[STRIP];
     const void *from = s->in[0];
@@ -122,7 +122,7 @@ void SL_KERNEL(sl_strip_bits)(const strip *s) {
     memmove(s->out, from, (size_t)s->count * sl_dtype_infos[s->to].bytes);
 }
 
-/* ---- casts, by way of doubles or 64-bit integers ---- */
+/* ---- casts, through doubles or 64-bit integers ---- */
 
 #define EACH(FROM, TO, EXPRESSION)                                                                 \
     do {                                                                                           \
@@ -132,7 +132,7 @@ void SL_KERNEL(sl_strip_bits)(const strip *s) {
     } while (0);                                                                                   \
     break
 
-/* bool too; u64 as its bits. */
+/* Also for bool; u64 keeps its bits. */
 static void integers_from(sl_dtype dtype, const void *from, int64_t *to, int64_t count) {
     switch (dtype) {
     case SL_DTYPE_i8:
@@ -166,7 +166,7 @@ static void integers_to(sl_dtype dtype, const int64_t *from, void *to, int64_t c
     }
 }
 
-/* The ends of an integer type; of u64 the upper one as bits. */
+/* The range of an integer type; the upper end of u64 is given as bits. */
 typedef struct {
     int64_t low, high;
 } ends;
@@ -216,7 +216,7 @@ static void integers_to_integers(const strip *s, int64_t *x) {
     }
 }
 
-/* To what f16 and bf16 are held as too, rounded to f32 first; the machine rounds further. */
+/* f16 and bf16 are rounded to f32 here; the caller rounds them further. */
 static void integers_to_reals(const strip *s, const int64_t *from) {
     const int64_t count = s->count;
     void *to = s->out;

@@ -1,13 +1,13 @@
-/* elementwise_slopes.c - Strips of derivatives times dy, from the slopes of core/elementwise.def.
- * They are computed in doubles: those of common activations in vectors, the others by the C
- * library. */
+/* elementwise_slopes.c - Strip functions that multiply dy by a derivative (the slopes in
+ * core/elementwise.def).  They compute in doubles: common activations with vectors, the others with
+ * the C library. */
 #include "core/elementwise_math.h"
 #include "core/ops.h"
 
 #include "runtime/cpu/kernels/elementwise_double.h"
 #include "runtime/cpu/kernels/elementwise_strips.h"
 
-/* One element at a time, of float or double. */
+/* A scalar loop over float or double. */
 #define EACH(REAL, ...)                                                                            \
     const REAL *from = s->in[0], *dy = s->in[1];                                                   \
     REAL *out = s->out;                                                                            \

@@ -1,7 +1,7 @@
-/* embed.c - Rows of a table of any type, as floats: an item is a row.
+/* embed.c - Embedding lookup: copies rows of a table of any type, as f32.  An item is a row.
  *
- * A row of a panel type is one lane of a panel: a 32-bit word of each 64 bytes of codes.  Results
- * are those of sl_decode_row to the last bit. */
+ * A row of a panel type is one lane of a panel: one 32-bit word of each 64 bytes of codes.  Results
+ * are bit-identical to sl_decode_row. */
 #include "core/codec.h"
 #include "runtime/cpu/kernels/kernels.h"
 #include "runtime/cpu/kernels/vmath.h"
@@ -11,7 +11,7 @@ SPLIT(embed) {
     return (sl_split){dim(&a->ids.type, 0), grain_of(dim(&a->table.type, 1)), 0};
 }
 
-/* Row `lane` of a panel. */
+/* One row (lane) of a panel. */
 typedef struct {
     sl_panel_layout layout;
     const float *headers; /* q4: {d, m} per super-group */
@@ -29,7 +29,7 @@ static panel_row panel_row_of(const sl_cview *table, int64_t row) {
                        row % SL_PANEL_ROWS};
 }
 
-/* A lane's word of a group's codes. */
+/* The 32-bit word of this lane in a group's codes. */
 static uint32_t word_of(const panel_row *p, int64_t group, int64_t word) {
     uint32_t bits;
     memcpy(&bits,
@@ -38,7 +38,7 @@ static uint32_t word_of(const panel_row *p, int64_t group, int64_t word) {
     return bits;
 }
 
-/* A vector of a group's columns from c on; the table has all columns of its last group. */
+/* Decodes a vector of columns from c on; the last group of a row is always complete. */
 typedef vf panel_columns_fn(const panel_row *p, int64_t c);
 
 INLINE vf columns_q4(const panel_row *p, int64_t c) {
@@ -72,7 +72,7 @@ INLINE void decode_panel_row(const sl_embed_args *a, int64_t row, float *out,
     FOR_VECTORS(c, count, dim(&a->table.type, 1), vstore_n(out + c, columns(&p, c), count););
 }
 
-/* 16-bit floats. */
+/* f16 or bf16. */
 INLINE void decode_halves(const uint16_t *from, int64_t n, float *out, vf load(const void *p)) {
     int64_t i = 0;
     for (; i + LANES <= n; i += LANES) vstore(out + i, load(from + i));

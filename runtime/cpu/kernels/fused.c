@@ -10,37 +10,30 @@ enum { ITEM_ROWS = 16, ITEM_COLS = 128 };
 typedef struct {
     int64_t width;
     double eps;
-    bool centred;
 } norm;
 
-typedef struct {
-    const sl_cview *x, *residual, *gain, *shift;
-    const sl_cview_list *bias;
-    const sl_view *sum, *out;
-} residual;
-
-/* A block of a product's result: rows x cols from column `col` on. */
+/* A block of an output matrix: rows x cols from column `col` on. */
 typedef struct {
     int64_t a_at, b_at, out_at, col;
     int64_t rows, cols, inner, all_cols;
 } tile;
 
-/* act(x w + bias); bias may be NULL. */
+/* A dense layer act(x w + bias); bias may be NULL. */
 typedef struct {
     const sl_cview *w, *bias;
     uint32_t act;
 } dense;
 
-/* Attention between two products; what is not there is NULL. */
+/* Operands of an attention block; those that are absent are NULL. */
 typedef struct {
     const sl_cview *x, *qkv_w, *out_w;
     const sl_cview *qkv_b, *out_b, *fc1_b, *fc2_b, *mask, *cos, *sin;
     sl_attention_form form;
-    int64_t tokens, heads, width, dim; /* width: of all heads */
+    int64_t tokens, heads, width, dim; /* width: of all heads together */
     bool interleaved;
 } layer;
 
-/* ---- what is written for each REAL ---- */
+/* ---- instantiated for float and double ---- */
 
 static inline float total_f32(const float *x, int64_t n) {
     return vtotal(x, n);
@@ -130,29 +123,22 @@ RUN(fused_swiglu) {
     return SL_OK;
 }
 
-/* ---- fused_residual_ln, fused_residual_rms_norm: an item is a row ---- */
+/* ---- fused_residual_ln: an item is a row ---- */
 
-static sl_split split_residual(const sl_type *x) {
+SPLIT(fused_residual_ln) {
+    const sl_type *x = &((const sl_fused_residual_ln_args *)args)->x.type;
     const int64_t width = last_dim(x);
     return (sl_split){rows_of(x), grain_of(width), (size_t)(6 * width) * real_bytes(x)};
 }
-
-#define RESIDUAL(OP, CENTRED)                                                                      \
-    SPLIT(OP) {                                                                                    \
-        return split_residual(&((const sl_##OP##_args *)args)->x.type);                            \
-    }                                                                                              \
-    RUN(OP) {                                                                                      \
-        const sl_##OP##_args *a = args;                                                            \
-        const residual o = {&a->x, &a->residual, &a->gain, &a->shift, &a->bias, &a->sum, &a->out}; \
-        const norm n = {last_dim(&a->x.type), (double)a->attrs.eps, CENTRED};                      \
-        if (in_doubles(&a->x.type))                                                                \
-            residual_rows_f64(&o, &n, begin, end, worker->scratch);                                \
-        else                                                                                       \
-            residual_rows_f32(&o, &n, begin, end, worker->scratch);                                \
-        return SL_OK;                                                                              \
-    }
-RESIDUAL(fused_residual_ln, true)
-RESIDUAL(fused_residual_rms_norm, false)
+RUN(fused_residual_ln) {
+    const sl_fused_residual_ln_args *a = args;
+    const norm n = {last_dim(&a->x.type), (double)a->attrs.eps};
+    if (in_doubles(&a->x.type))
+        residual_rows_f64(a, &n, begin, end, worker->scratch);
+    else
+        residual_rows_f32(a, &n, begin, end, worker->scratch);
+    return SL_OK;
+}
 
 /* ---- fused_matmul_bias_act: an item is a block of one output matrix ---- */
 
@@ -208,10 +194,10 @@ RUN(fused_matmul_bias_act) {
 
 static int64_t converted(const sl_cview *view) {
     if (!view || sl_dtype_infos[view->type.dtype].bytes >= sizeof(float)) return 0;
-    return sl_type_elements(&view->type) + 16; /* parts begin on 64 bytes */
+    return sl_type_elements(&view->type) + 16; /* parts are aligned to 64 bytes */
 }
 
-/* Numbers for the block itself, and for what is converted: at most two tensors at a time. */
+/* Scratch for the block's own buffers and for tensors converted from 16 bits. */
 static size_t block_bytes(const layer *l) {
     carver k = {NULL, 0};
     const size_t each = real_bytes(&l->x->type);
@@ -226,7 +212,7 @@ static size_t block_bytes(const layer *l) {
     return k.bytes;
 }
 
-/* Operand i of a list, from which *next goes on. */
+/* The next operand of an optional list if `wanted`, else NULL. */
 static const sl_cview *take(const sl_cview_list *list, uint32_t *next, bool wanted) {
     return wanted ? &list->items[(*next)++] : NULL;
 }

@@ -1,44 +1,44 @@
-/* fused_row.h - Parts of blocks on rows; included once per REAL (reals.h). */
+/* fused_row.h - Rows of fused transformer blocks; included once per REAL (reals.h). */
 #include "runtime/cpu/kernels/attention_tile.h"
 
-/* out = the norm of sum.  What is left of the mean after it was rounded is taken off too, for it
- * may be much beside what the elements differ by. */
+/* out = norm(sum).  The mean of the centred values is subtracted again: the rounding error of the
+ * mean may be large compared with the spread of the elements. */
 static void NAMED(norm_row)(const norm *n, const REAL *gain, const REAL *shift, const REAL *sum,
                             REAL *out) {
-    const REAL mean = n->centred ? NAMED(total)(sum, n->width) / (REAL)n->width : 0;
+    const REAL mean = NAMED(total)(sum, n->width) / (REAL)n->width;
     for (int64_t i = 0; i < n->width; i++) out[i] = sum[i] - mean;
-    const REAL rest = n->centred ? NAMED(total)(out, n->width) / (REAL)n->width : 0;
-    for (int64_t i = 0; i < n->width && n->centred; i++) out[i] -= rest;
+    const REAL rest = NAMED(total)(out, n->width) / (REAL)n->width;
+    for (int64_t i = 0; i < n->width; i++) out[i] -= rest;
     const REAL square = NAMED(dot)(out, out, n->width) / (REAL)n->width;
     const REAL inverse = 1 / NAMED(root)(square + (REAL)n->eps);
     for (int64_t i = 0; i < n->width; i++) out[i] = out[i] * inverse * gain[i] + shift[i];
 }
 
-/* sum = x + residual (+ bias); out = its norm. */
-static void NAMED(residual_rows)(const residual *o, const norm *n, int64_t begin, int64_t end,
-                                 void *scratch) {
-    const sl_dtype dtype = o->x->type.dtype;
+/* sum = x + residual (+ bias); out = norm(sum). */
+static void NAMED(residual_rows)(const sl_fused_residual_ln_args *a, const norm *n, int64_t begin,
+                                 int64_t end, void *scratch) {
+    const sl_dtype dtype = a->x.type.dtype;
     const int64_t width = n->width;
     REAL *rooms[6];
     for (int i = 0; i < 6; i++) rooms[i] = (REAL *)scratch + i * width;
-    const REAL *gain = NAMED(load)(dtype, o->gain->data, 0, width, rooms[0]);
-    const REAL *shift = NAMED(load)(dtype, o->shift->data, 0, width, rooms[1]);
+    const REAL *gain = NAMED(load)(dtype, a->gain.data, 0, width, rooms[0]);
+    const REAL *shift = NAMED(load)(dtype, a->shift.data, 0, width, rooms[1]);
     const REAL *bias = NULL;
-    if (SL_LIST_COUNT(*o->bias))
-        bias = NAMED(load)(dtype, o->bias->items[0].data, 0, width, rooms[2]);
+    if (SL_LIST_COUNT(a->bias))
+        bias = NAMED(load)(dtype, a->bias.items[0].data, 0, width, rooms[2]);
     for (int64_t row = begin; row < end; row++) {
-        const REAL *x = NAMED(load)(dtype, o->x->data, row * width, width, rooms[3]);
-        const REAL *y = NAMED(load)(dtype, o->residual->data, row * width, width, rooms[4]);
+        const REAL *x = NAMED(load)(dtype, a->x.data, row * width, width, rooms[3]);
+        const REAL *y = NAMED(load)(dtype, a->residual.data, row * width, width, rooms[4]);
         REAL *sum = rooms[5], *out = rooms[3];
         for (int64_t i = 0; i < width; i++) sum[i] = x[i] + y[i];
         for (int64_t i = 0; i < width && bias; i++) sum[i] += bias[i];
-        NAMED(store)(dtype, o->sum->data, row * width, width, sum);
+        NAMED(store)(dtype, a->sum.data, row * width, width, sum);
         NAMED(norm_row)(n, gain, shift, sum, out);
-        NAMED(store)(dtype, o->out->data, row * width, width, out);
+        NAMED(store)(dtype, a->out.data, row * width, width, out);
     }
 }
 
-/* out = act(a b + bias) of REALs. */
+/* out = act(a b + bias). */
 static void NAMED(product)(const NAMED(gemm) * g, const REAL *bias, uint32_t act) {
     NAMED(multiply)(g);
     for (int64_t r = 0; r < g->rows; r++) {
@@ -50,7 +50,7 @@ static void NAMED(product)(const NAMED(gemm) * g, const REAL *bias, uint32_t act
 
 /* ---- fused_matmul_bias_act ---- */
 
-/* A block of one output matrix. */
+/* One block of an output matrix. */
 static void NAMED(matmul_block)(const sl_fused_matmul_bias_act_args *a, const tile *t,
                                 void *scratch) {
     const sl_dtype dtype = a->a.type.dtype;
@@ -80,9 +80,9 @@ static void NAMED(matmul_block)(const sl_fused_matmul_bias_act_args *a, const ti
         NAMED(store)(dtype, a->out.data, t->out_at + r * t->all_cols, t->cols, out + r * t->cols);
 }
 
-/* ---- attention between two products ---- */
+/* ---- attention block ---- */
 
-/* A whole tensor. */
+/* A whole tensor, converted to REAL. */
 static const REAL *NAMED(whole)(const sl_cview *view, carver *k) {
     const int64_t count = sl_type_elements(&view->type);
     return NAMED(load)(view->type.dtype, view->data, 0, count,
@@ -91,7 +91,7 @@ static const REAL *NAMED(whole)(const sl_cview *view, carver *k) {
                            : carve(k, count, sizeof(REAL)));
 }
 
-/* rows x inner times w [inner, cols], plus bias unless NULL, through act. */
+/* out = act(x w + bias), x [rows, inner], w [inner, cols]; bias may be NULL. */
 static void NAMED(dense)(const REAL *x, int64_t rows, const dense *d, carver k, REAL *out) {
     const int64_t inner = dim(&d->w->type, 0), cols = dim(&d->w->type, 1);
     const REAL *weights = NAMED(whole)(d->w, &k);
@@ -110,7 +110,7 @@ static void NAMED(dense)(const REAL *x, int64_t rows, const dense *d, carver k, 
      shift, d->act);
 }
 
-/* Turns the heads of rows of q, k and v. */
+/* Applies RoPE to the query and key heads. */
 static void NAMED(turn_heads)(const layer *l, REAL *qkv, carver k) {
     const REAL *cosines = NAMED(whole)(l->cos, &k), *sines = NAMED(whole)(l->sin, &k);
     const int64_t pairs = dim(&l->cos->type, 1);
@@ -127,7 +127,7 @@ static void NAMED(turn_heads)(const layer *l, REAL *qkv, carver k) {
     }
 }
 
-/* Attention of all heads; qkv has rows of the three side by side, out of the heads. */
+/* Attention of all heads.  Rows of qkv hold q, k and v side by side; rows of out hold all heads. */
 static void NAMED(attend_all)(const layer *l, int64_t batch, const REAL *qkv, carver k, REAL *out) {
     NAMED(room) m = NAMED(room_of)(&k, l->dim, l->dim);
     for (int64_t head = 0; head < l->heads; head++) {
@@ -162,7 +162,7 @@ static void NAMED(attend_all)(const layer *l, int64_t batch, const REAL *qkv, ca
     }
 }
 
-/* The block's result for one batch entry, whose rows are in x. */
+/* The block's output for one batch entry; x has its input rows. */
 static void NAMED(attention_block)(const layer *l, int64_t batch, const REAL *x, carver k,
                                    REAL *out) {
     REAL *qkv = carve(&k, l->tokens * 3 * l->width, sizeof(REAL));
@@ -173,7 +173,7 @@ static void NAMED(attention_block)(const layer *l, int64_t batch, const REAL *x,
     NAMED(dense)(mixed, l->tokens, &(dense){l->out_w, l->out_b, 0}, k, out);
 }
 
-/* x = norm(x + y), row by row. */
+/* x = norm(x + y), for each row. */
 static void NAMED(add_norm)(const norm *n, const sl_cview *gain, const sl_cview *shift,
                             int64_t rows, carver k, REAL *const xy[2]) {
     const REAL *gains = NAMED(whole)(gain, &k), *shifts = NAMED(whole)(shift, &k);
@@ -199,8 +199,8 @@ static void NAMED(run_layer)(const sl_fused_transformer_layer_args *a, const lay
     carver k = {scratch, 0};
     REAL *x = carve(&k, size, sizeof(REAL)), *y = carve(&k, size, sizeof(REAL));
     REAL *hidden = carve(&k, l->tokens * inner, sizeof(REAL));
-    const norm first = {width, (double)a->attrs.eps1, true};
-    const norm second = {width, (double)a->attrs.eps2, true};
+    const norm first = {width, (double)a->attrs.eps1};
+    const norm second = {width, (double)a->attrs.eps2};
     NAMED(copy)(a->x.type.dtype, a->x.data, batch * size, size, x);
     NAMED(attention_block)(l, batch, x, k, y);
     NAMED(add_norm)(&first, &a->gain1, &a->shift1, l->tokens, k, (REAL *const[]){x, y});

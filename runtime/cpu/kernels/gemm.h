@@ -1,6 +1,6 @@
 /* gemm.h - C = A B or C += A B on small or strided matrices, vectorised over the columns of C.
  *
- * Each element of C is one chain over the inner dim in order, whatever the tiling. */
+ * Each element of C is accumulated over the inner dim in order, independent of the tiling. */
 #ifndef SL_RUNTIME_CPU_GEMM_H
 #define SL_RUNTIME_CPU_GEMM_H
 #include "runtime/cpu/kernels/vec.h"
@@ -14,14 +14,16 @@ typedef struct {
     float *c;
     int64_t c_row;
     int64_t rows, cols, inner;
-    bool add;   /* to what C holds, */
-    bool apart; /* but only when the sum is complete: a chain of its own */
+    bool add;   /* C += A B instead of C = A B */
+    bool apart; /* adds the complete sum to C at the end, instead of starting the accumulators from
+                   C */
 } gemm;
 
-/* A tile of sums, the vectors of B and one of A fill the registers. */
+/* The accumulators of a register tile, the vectors of B and one of A fill the registers. */
 enum { GEMM_ROWS = LANES == 16 ? 8 : 6, GEMM_VECTORS = 2 };
 
-/* `rows` x (`vectors` vectors, the last with `n` lanes) of C at (r, c); rows, vectors constant. */
+/* One register tile: `rows` x (`vectors` vectors, the last with n lanes) of C at (r, c); rows and
+ * vectors are compile-time constants. */
 INLINE void gemm_tile(const gemm *g, int64_t r, int64_t c, const int rows, const int vectors,
                       int64_t n) {
     const float *a = g->a + r * g->a_row, *b = g->b + c;
@@ -51,7 +53,7 @@ INLINE void gemm_tile(const gemm *g, int64_t r, int64_t c, const int rows, const
         }
 }
 
-/* All rows of one tile's columns, whose part of B the nearest cache keeps. */
+/* All rows of one column of tiles; its part of B stays in the L1 cache. */
 INLINE void gemm_columns(const gemm *g, int64_t c, const int vectors, int64_t n) {
     int64_t r = 0;
     for (; r + GEMM_ROWS <= g->rows; r += GEMM_ROWS) gemm_tile(g, r, c, GEMM_ROWS, vectors, n);
@@ -62,7 +64,7 @@ INLINE void gemm_columns(const gemm *g, int64_t c, const int vectors, int64_t n)
 __attribute__((noinline)) static void gemm_run(const gemm *g) {
     int64_t c = 0;
     for (; c + 2 * LANES <= g->cols; c += 2 * LANES) gemm_columns(g, c, 2, LANES);
-    const int64_t rest = g->cols - c; /* shares a tile as far as it can */
+    const int64_t rest = g->cols - c; /* uses a two-vector tile if more than one vector is left */
     if (rest > LANES)
         gemm_columns(g, c, 2, rest - LANES);
     else if (rest == LANES)

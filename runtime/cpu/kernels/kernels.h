@@ -1,4 +1,4 @@
-/* kernels.h - The few lines that all kernels share. */
+/* kernels.h - Helpers that all kernels share. */
 #ifndef SL_RUNTIME_CPU_KERNELS_H
 #define SL_RUNTIME_CPU_KERNELS_H
 #include "runtime/cpu/kernel.h"
@@ -6,7 +6,10 @@
 sl_read_loop SL_KERNEL(sl_loop_read);
 sl_compute_loop SL_KERNEL(sl_loop_fma), SL_KERNEL(sl_loop_dot);
 
-/* The heads of a kernel's two functions:  SPLIT(softmax) { ... }  RUN(softmax) { ... } */
+/* The signatures of a kernel's two functions:
+ *
+ *   SPLIT(softmax) { ... }
+ *   RUN(softmax) { ... } */
 #define SPLIT(FN)                                                                                  \
     sl_split_fn SL_KERNEL(sl_split_##FN);                                                          \
     sl_split SL_KERNEL(sl_split_##FN)(const void *args)
@@ -15,7 +18,8 @@ sl_compute_loop SL_KERNEL(sl_loop_fma), SL_KERNEL(sl_loop_dot);
     sl_status SL_KERNEL(sl_run_##FN)(const void *args, int64_t begin, int64_t end,                 \
                                      __attribute__((unused)) sl_worker *worker)
 
-/* The fewest items worth a thread's while, when each takes about `operations` simple ones. */
+/* The smallest number of items that is worth a thread, if each takes about `operations` simple
+ * operations. */
 static inline int64_t grain_of(int64_t operations) {
     const int64_t worthwhile = 16384;
     return operations >= worthwhile ? 1 : worthwhile / (operations > 0 ? operations : 1);

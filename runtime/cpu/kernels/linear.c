@@ -1,20 +1,20 @@
-/* linear.c - Rows of activations against dense weights, rows of a table, and the choice by type.
+/* linear.c - Linear layers with dense weights, and the choice of kernel by weight type.
  *
- * Each (token, output) is one vector of partial sums over the columns in order, added up at the
- * end.  DENSE_ROWS rows and several tokens are worked on at once to reuse what is loaded. */
+ * Each (token, output) pair is one vector of partial sums over the columns in order, reduced at the
+ * end.  A register tile covers DENSE_ROWS weight rows and several tokens, to reuse loads. */
 #include "runtime/cpu/kernels/linear.h"
 #include "runtime/cpu/kernels/kernels.h"
 #include "runtime/cpu/kernels/vmath.h"
 
 enum { TILE_TOKENS = LANES == 16 ? 4 : 2 };
 
-/* LANES (constant), or the first n, weights from column c of a row. */
+/* Loads LANES (or the first n) weights of a row from column c on. */
 typedef vf load_fn(const char *row, int64_t c, int64_t n);
 
 INLINE vf load_f32(const char *row, int64_t c, int64_t n) {
     return vload_n(row + c * 4, n);
 }
-/* A short load passes through a whole vector's worth of bytes. */
+/* A partial load goes through a zero-filled buffer. */
 #define LOAD_HALF(TYPE)                                                                            \
     INLINE vf load_##TYPE(const char *row, int64_t c, int64_t n) {                                 \
         if (n == LANES) return vload_##TYPE(row + c * 2);                                          \
@@ -25,7 +25,7 @@ INLINE vf load_f32(const char *row, int64_t c, int64_t n) {
 LOAD_HALF(f16)
 LOAD_HALF(bf16)
 
-/* A block of outputs; rows and tokens are constants where it is used. */
+/* A register tile of outputs; rows and tokens are compile-time constants where it is used. */
 typedef struct {
     const char *weights;
     size_t row_bytes;
@@ -36,7 +36,7 @@ typedef struct {
     int rows, tokens;
 } tile;
 
-/* Adds columns [c, c + n) to the sums. */
+/* Adds the products of columns [c, c + n) to the accumulators. */
 INLINE void add_columns(const tile *b, int64_t c, int64_t n, vf (*sums)[TILE_TOKENS],
                         load_fn *load) {
     vf w[DENSE_ROWS];
@@ -61,7 +61,7 @@ INLINE void run_tile(const tile *b, load_fn *load) {
         for (int t = 0; t < b->tokens; t++) b->out[t * b->out_stride + r] = vsum(sums[r][t]);
 }
 
-/* `rows` (constant) rows from `row` on, for all tokens. */
+/* `rows` (a constant) weight rows from `row` on, for all tokens. */
 INLINE void run_rows(const sl_linear_job *job, int64_t row, const int rows, size_t element,
                      load_fn *load) {
     const size_t row_bytes = (size_t)job->cols * element;
@@ -104,7 +104,7 @@ void SL_KERNEL(sl_linear_part_dense)(const sl_linear_job *job, int64_t begin, in
         run_parts(job, begin, end, 2, load_bf16);
 }
 
-/* ---- the choice by weight type ---- */
+/* ---- choice by weight type ---- */
 
 static sl_linear_fn *const panels[SL_DTYPE_COUNT] = {
 #define PANEL(NAME, ...) [SL_DTYPE_##NAME] = SL_KERNEL(sl_linear_part_##NAME),
@@ -121,7 +121,7 @@ sl_linear_product SL_KERNEL(sl_linear_product_of)(sl_dtype x, sl_dtype w) {
     return (sl_linear_product){panels[w], panels[w] ? SL_PANEL_ROWS : 1};
 }
 
-/* Of panels: the sums of every group and of its first half, and rows padded to whole groups. */
+/* For panels: the sum of every group and of its first half, and rows padded to whole groups. */
 size_t SL_KERNEL(sl_linear_scratch)(sl_dtype x, int64_t tokens, int64_t cols) {
     if (x == SL_DTYPE_a8) return 0;
     const int64_t groups = parts_of(cols, SL_GROUP_COLS);
@@ -136,7 +136,7 @@ bool SL_KERNEL(sl_linear_whole)(const sl_linear_job *job, void *scratch) {
     return true;
 }
 
-/* ---- linear: an item is a part ---- */
+/* ---- linear: an item is a part of the outputs (linear.h) ---- */
 
 SPLIT(linear) {
     const sl_linear_args *a = args;
@@ -152,7 +152,7 @@ RUN(linear) {
     const sl_linear_product product =
         SL_KERNEL(sl_linear_product_of)(a->x.type.dtype, a->w.type.dtype);
     if (!product.run)
-        return sl_fail(worker->err, SL_UNSUPPORTED, "linear: weights of type %s cannot be run",
+        return sl_fail(worker->err, SL_UNSUPPORTED, "linear: weights of type %s are not supported",
                        sl_dtype_infos[a->w.type.dtype].name);
     product.run(&job, begin, end, worker->scratch);
     return SL_OK;
@@ -160,7 +160,7 @@ RUN(linear) {
 
 /* ---- linear_heads: an item is a part of a head's output ---- */
 
-/* The parts of one head. */
+/* Number of parts of one head. */
 static int64_t head_parts(const sl_linear_heads_args *a, const sl_linear_product *product) {
     return parts_of(dim(&a->w.type, 1), product->rows);
 }
@@ -195,7 +195,7 @@ RUN(linear_heads) {
         SL_KERNEL(sl_linear_product_of)(SL_DTYPE_f32, a->w.type.dtype);
     if (!product.run)
         return sl_fail(worker->err, SL_UNSUPPORTED,
-                       "linear_heads: weights of type %s cannot be run",
+                       "linear_heads: weights of type %s are not supported",
                        sl_dtype_infos[a->w.type.dtype].name);
     const int64_t parts = head_parts(a, &product);
     for (int64_t at = begin, next; at < end; at = next) {

@@ -1,6 +1,7 @@
-/* linear_fused.c - Several products of the same rows, and what is done to their results at once.
+/* linear_fused.c - Several linear layers on the same input, and linear layers with fused epilogues.
  *
- * Products go to memory before anything else is done to them, as if they were alone. */
+ * Products are rounded to f32 before the epilogue, so results are bit-identical to the separate
+ * ops. */
 #include "runtime/cpu/kernels/elementwise.h"
 #include "runtime/cpu/kernels/kernels.h"
 #include "runtime/cpu/kernels/linear.h"
@@ -10,10 +11,10 @@ static sl_linear_product product_of(const sl_cview *x, const sl_cview *w) {
     return SL_KERNEL(sl_linear_product_of)(x->type.dtype, w->type.dtype);
 }
 
-/* ---- pair and triple: an item is a part of one of the products, in order ---- */
+/* ---- linear_pair, linear_triple: an item is a part of one of the products, in order ---- */
 
 typedef struct {
-    const sl_cview *x, *weights; /* one weight after another, as in the arguments */
+    const sl_cview *x, *weights; /* weights: consecutive views of the arguments */
     const sl_view *outs;
     int count;
 } products;
@@ -30,7 +31,7 @@ static sl_split split_products(const products *p) {
 }
 
 static void run_products(const products *p, int64_t begin, int64_t end, void *scratch) {
-    int64_t before = 0; /* items of the products so far */
+    int64_t before = 0; /* items of earlier products */
     for (int i = 0; i < p->count; i++) {
         const sl_linear_product product = product_of(p->x, &p->weights[i]);
         const sl_linear_job job = sl_linear_job_of(p->x, &p->weights[i], &p->outs[i]);
@@ -42,7 +43,7 @@ static void run_products(const products *p, int64_t begin, int64_t end, void *sc
     }
 }
 
-/* The weights of the arguments follow each other, and so do the results. */
+/* The views of the weights follow each other in the arguments, and so do the outputs. */
 #define PRODUCTS(OP, COUNT)                                                                        \
     static products OP##_of(const sl_##OP##_args *a) {                                             \
         return (products){&a->x, &a->wa, &a->a, COUNT};                                            \
@@ -59,14 +60,14 @@ static void run_products(const products *p, int64_t begin, int64_t end, void *sc
 PRODUCTS(linear_pair, 2)
 PRODUCTS(linear_triple, 3)
 
-/* ---- linear_swiglu, quantised or not: an item is a group of outputs, whatever the types ---- */
+/* ---- linear_swiglu, with f32 or a8 results: an item is a group of outputs ---- */
 
-/* So many outputs are worked on at once, both products in scratch: long runs of each matrix, for
- * the sake of memory. */
+/* Outputs computed at a time, with both products in scratch; large enough for long sequential reads
+ * of each matrix. */
 enum { SWIGLU_GROUPS = 8, SWIGLU_ROWS = SWIGLU_GROUPS * SL_GROUP_COLS };
 
 typedef struct {
-    const sl_cview *x, *weights; /* gate, then up */
+    const sl_cview *x, *weights; /* weights: gate, then up */
     int64_t tokens, outputs;
 } swiglu;
 
@@ -82,7 +83,8 @@ static sl_split split_swiglu(const swiglu *s) {
                           SL_KERNEL(sl_linear_scratch)(s->x->type.dtype, s->tokens, cols)};
 }
 
-/* Outputs [first, last), at most SWIGLU_ROWS, to scratch: rows of SWIGLU_ROWS, one per token. */
+/* Computes outputs [first, last), at most SWIGLU_ROWS, into scratch rows of SWIGLU_ROWS floats, one
+ * per token. */
 static float *run_swiglu(const swiglu *s, int64_t first, int64_t last, float *scratch) {
     float *out[2] = {scratch, scratch + s->tokens * SWIGLU_ROWS};
     for (int i = 0; i < 2; i++) {

@@ -1,32 +1,32 @@
-/* linear_i8.c - Rows of 8-bit activations against panels (both laid out in core/codec.h).
+/* linear_i8.c - int8 activations times panels of quantised weights (layouts in core/codec.h).
  *
  * Per group of 32 columns, with q the codes of weights and a those of activations:
  *
  *   y += scale_a (scale_w sum(q a) - minimum_w sum(a))
  *
- * The sums are integers, so exact; the rest is one chain over the groups in order.  A pair of token
- * and output therefore has the same bits however many tokens there are, and however outputs are
- * divided.  A lane is a row of the weights: nothing is added across lanes.
+ * The sums are integers and exact; the groups are accumulated in f32 in order.  A (token, output)
+ * pair therefore gives the same bits for any number of tokens and any division of the outputs.  A
+ * lane is a row of the weights: there are no horizontal sums.
  *
- * What is computed at once is a tile of panels and tokens, whose sums stay in registers.  For one
- * or two tokens that is one panel: a single stream from memory, asked for a little ahead, runs as
- * fast as memory can be read.  With more tokens it is two panels where there are registers for
- * them: an activation is then broadcast once for two products, or reading activations would take as
- * long as multiplying.  Eight dot products of a group go with three other multiplications, so that
- * no tile can do more than 8/11 of what the unit for dot products could; two panels by six tokens
- * come within a few percent of it. */
+ * The accumulators of a tile of panels and tokens stay in registers.  For one or two tokens a tile
+ * is one panel: a single stream from memory with a short prefetch distance reaches the memory
+ * bandwidth.  For more tokens it is two panels if there are enough registers: each activation is
+ * then broadcast once for two products; otherwise loading activations would take as long as
+ * multiplying.  A group needs eight dot-product instructions and three other multiplications, so
+ * that a tile reaches at most 8/11 of the dot-product throughput; two panels by six tokens come
+ * within a few percent of that. */
 #include "runtime/cpu/kernels/panel_params.h"
 #include "runtime/cpu/kernels/rows.h"
 
 enum {
     PANELS = LANES == 16 ? 2 : 1,
-    TILE = LANES == 16 ? 6 : 4, /* tokens; more would spill */
+    TILE = LANES == 16 ? 6 : 4, /* tokens of a tile; more would spill registers */
     FEW_TOKENS = 2,
-    BLOCK_BYTES = 256 << 10 /* of activations that all panels pass by: they and what is read ahead
-                               stay in the second level of cache */
+    BLOCK_BYTES = 256 << 10 /* of activations per block of tokens: they and the prefetched weights
+                               stay in the L2 cache */
 };
 
-/* Constants where a tile is computed. */
+/* Compile-time constants of a tile. */
 typedef struct {
     int panels, tokens;
 } tile_shape;
@@ -34,12 +34,13 @@ typedef struct {
 typedef struct {
     panel p[PANELS];
     sl_rows8 x;
-    bool ahead;        /* nobody has asked for these panels' successors yet */
-    int64_t successor; /* bytes to the panels that are next */
-    int32_t starts[2][TILE][SL_SUPER_GROUPS]; /* of dot products or of their halves, by group */
+    bool ahead;        /* prefetch the next panels (only the first tile of a block does) */
+    int64_t successor; /* bytes from these panels to the next ones */
+    int32_t starts[2][TILE][SL_SUPER_GROUPS]; /* initial values of the dot products, per half of a
+                                                 group, token and group */
 } tile;
 
-/* The sums of a tile. */
+/* The accumulators of a tile. */
 typedef vf tile_sums[PANELS][TILE];
 typedef vi tile_dots[PANELS][TILE];
 
@@ -56,12 +57,12 @@ INLINE int32_t word_of(const int8_t *codes) {
     return word;
 }
 
-/* How a type is computed: `start` before the first group of a super-group, then `add` adds vector v
- * (a constant) of group g to y. */
+/* The functions of a weight type: `start` runs before each super-group; `add` adds vector v (a
+ * constant) of group g to y. */
 typedef void start_fn(tile *t, int64_t g, const tile_shape shape);
 typedef void add_fn(const tile *t, int64_t g, const int v, const tile_shape shape, tile_sums y);
 
-/* Asks for the weights that will be wanted after a while; where group g's activations begin. */
+/* Prefetches weights and returns the activations of group g. */
 INLINE const int8_t *start_group(const tile *t, panel_form form, int64_t g, const int v,
                                  const tile_shape shape) {
     if (v == 0 && t->ahead) {
@@ -71,14 +72,14 @@ INLINE const int8_t *start_group(const tile *t, panel_form form, int64_t g, cons
     return t->x.codes + g * SL_GROUP_COLS;
 }
 
-/* The dot products start from a table, or from zero. */
+/* Initialises the dot products from t->starts. */
 INLINE void start_dots(const tile *t, int64_t g, const int half, const tile_shape shape,
                        tile_dots dots) {
     EACH_TOKEN (i, shape)
         EACH_PANEL (k, shape) dots[k][i] = (vi){0} + t->starts[half][i][g % SL_SUPER_GROUPS];
 }
 
-/* Column word j of group g, of all panels. */
+/* Word j (four columns) of group g in panel k. */
 INLINE const uint8_t *words_of(const tile *t, panel_form form, int64_t g, const int v, int k,
                                int j) {
     return codes_of(&t->p[k], form, g) + v * LANES * 4 + j * WORD_BYTES;
@@ -88,7 +89,7 @@ INLINE void start_nothing(tile *t, int64_t g, const tile_shape shape) {
     (void)t, (void)g, (void)shape;
 }
 
-/* Dot products of group g start at -bias sum(a), exact; `parts` of a group apart. */
+/* Sets t->starts to -bias sum(a) for each group, or for each half of it if parts is 2. */
 INLINE void start_biased(tile *t, int64_t g, const tile_shape shape, const int parts,
                          const float bias) {
     const int64_t left = t->x.groups - g, count = left < SL_SUPER_GROUPS ? left : SL_SUPER_GROUPS;
@@ -111,7 +112,7 @@ INLINE void add_scaled(const tile *t, int64_t g, const tile_shape shape, tile_do
     }
 }
 
-/* ---- codes of 4 bits ---- */
+/* ---- 4-bit codes ---- */
 
 INLINE void dot_nibbles(const tile *t, int64_t g, const int v, const tile_shape shape,
                         panel_form form, tile_dots dots) {
@@ -159,7 +160,7 @@ NIBBLES(q4_k)
 NIBBLES(q4_m)
 NIBBLES(q4_f)
 
-/* The minimum is 8 scales. */
+/* The minimum is 8 scale: fold it into the start values. */
 INLINE void start_q4_0(tile *t, int64_t g, const tile_shape shape) {
     start_biased(t, g, shape, 1, 8);
 }
@@ -172,14 +173,14 @@ INLINE void add_q4_0(const tile *t, int64_t g, const int v, const tile_shape sha
     add_scaled(t, g, shape, dots, scales, y);
 }
 
-/* ---- codes that become bytes ---- */
+/* ---- codes that are unpacked to bytes ---- */
 
-/* How a type's codes are multiplied. */
+/* How the codes of a type are multiplied. */
 typedef vi dot_fn(vi acc, vu weights, int32_t activations);
 typedef struct {
     panel_form form;
-    int parts; /* of a group, with a scale each: 1 or 2 */
-    int bias;  /* bytes stand for so much less */
+    int parts; /* parts of a group with their own scale: 1 or 2 */
+    int bias;  /* subtracted from every byte */
     bool minimum;
     panel_word_fn *word;
     dot_fn *dot;
@@ -206,7 +207,7 @@ INLINE void add_less(const tile *t, int64_t g, const tile_shape shape, tile_dots
     }
 }
 
-/* A part is done before the next is begun: there are no registers for the dot products of both. */
+/* One part at a time: there are not enough registers for the dot products of both. */
 INLINE void add_part(const tile *t, int64_t g, const int v, const tile_shape shape, tile_sums y,
                      const byte_codes *type, const int part) {
     const int8_t *x = t->x.codes + g * SL_GROUP_COLS;
@@ -239,7 +240,7 @@ INLINE void add_bytes(const tile *t, int64_t g, const int v, const tile_shape sh
     if (type->parts == 2) add_part(t, g, v, shape, y, type, 1);
 }
 
-/* Signed bytes, made unsigned where the dot product wants that. */
+/* Signed bytes; converted to unsigned where the dot-product instruction needs it. */
 #if VDOT_UNSIGNED
 #define SIGNED_BIAS 128
 #define SIGNED_DOT  vdot_u8
@@ -256,7 +257,7 @@ INLINE vu word_iq4(const uint8_t *codes, const int word) {
     return vlookup(sl_iq4_table, low_bits(codes, word)) ^ SIGNED_FLIP;
 }
 
-/* 4-bit floats and 12 more: small and not negative. */
+/* 4-bit floats as integers plus 12, so that all are small and not negative. */
 enum { FP4_BIAS = 12 };
 static const int8_t fp4_table[SL_TABLE_ENTRIES] = {12, 13, 14, 15, 16, 18, 20, 24,
                                                    12, 11, 10, 9,  8,  6,  4,  0};
@@ -286,7 +287,7 @@ BYTES(q6_m, 1, 0, true, word_6, vdot_u7)
 BYTES(q8_m, 1, 0, true, word_bytes, vdot_u8)
 BYTES(q8_f, 1, 0, true, word_bytes, vdot_u8)
 
-/* ---- floats of 8 bits: the products are floats too, of whole codes of activations ---- */
+/* ---- 8-bit floats: products and sums are floats ---- */
 
 INLINE void add_f8(const tile *t, int64_t g, const int v, const tile_shape shape, tile_sums y) {
     const int8_t *x = start_group(t, form_f8, g, v, shape);
@@ -313,14 +314,14 @@ INLINE void add_f8(const tile *t, int64_t g, const int v, const tile_shape shape
 
 /* ---- panels ---- */
 
-/* Panels that are worked on together, and some of a job's tokens. */
+/* A panel, or a pair of panels, and a block of tokens. */
 typedef struct {
     const sl_linear_job *job;
     panel p[PANELS];
     int64_t panel_bytes, first, tokens;
 } block;
 
-/* The tile of a block's tokens from `token` on. */
+/* Computes the tile of the block's tokens from `token` on. */
 INLINE void run_tile(const block *b, int64_t token, const tile_shape shape, start_fn *start,
                      add_fn *add) {
     const sl_linear_job *job = b->job;
@@ -351,7 +352,7 @@ INLINE void run_tile(const block *b, int64_t token, const tile_shape shape, star
     }
 }
 
-/* One panel. */
+/* All tokens of a block, for one panel. */
 INLINE void run_single(const block *b, start_fn *start, add_fn *add) {
     const int64_t end = b->first + b->tokens;
     int64_t token = b->first;
@@ -362,7 +363,8 @@ INLINE void run_single(const block *b, start_fn *start, add_fn *add) {
     if (token < end) run_tile(b, token, (tile_shape){1, 1}, start, add);
 }
 
-/* Tiles of nearly the same size, as small ones are slower. */
+/* All tokens of a block, for a pair of panels.  Tiles have nearly equal sizes, because small tiles
+ * are slower. */
 INLINE void run_pair(const block *b, start_fn *start, add_fn *add) {
     int64_t done = 0;
     for (int64_t tiles = (b->tokens + TILE - 1) / TILE; tiles > 0; tiles--) {
@@ -379,8 +381,8 @@ INLINE void run_pair(const block *b, start_fn *start, add_fn *add) {
     }
 }
 
-/* Tokens whose activations stay in cache while panels pass; whole tiles, blocks of nearly one size.
- */
+/* Number of tokens whose activations stay in the cache while all panels are read; a multiple of the
+ * tile, such that blocks have nearly equal sizes. */
 static int64_t block_tokens(const sl_linear_job *job) {
     const int64_t fit = BLOCK_BYTES / (job->x8.groups * SL_GROUP_COLS) / TILE * TILE;
     const int64_t most = fit > TILE ? fit : TILE, blocks = (job->tokens + most - 1) / most;
@@ -390,7 +392,7 @@ static int64_t block_tokens(const sl_linear_job *job) {
 
 typedef void block_fn(const block *b);
 
-/* Pairs of panels [begin, end). */
+/* Computes pairs of panels [begin, end). */
 static void run_panels(const sl_linear_job *job, int64_t begin, int64_t end, block_fn *single,
                        block_fn *paired) {
     const sl_panel_layout l = sl_panel_layout_of(job->dtype, job->rows, job->cols);
@@ -410,8 +412,7 @@ static void run_panels(const sl_linear_job *job, int64_t begin, int64_t end, blo
     }
 }
 
-/* Functions of their own: together they would leave the compiler too few registers for addresses.
- */
+/* Not inlined into one function, which would leave the compiler too few registers for addresses. */
 #define TYPE(NAME, START)                                                                          \
     __attribute__((noinline)) static void single_##NAME(const block *b) {                          \
         run_single(b, START, add_##NAME);                                                          \

@@ -1,16 +1,16 @@
-/* linear_panel.c - Rows of activations against panels of codes (layouts in core/codec.h).
+/* linear_panel.c - f32 activations times panels of quantised weights (layouts in core/codec.h).
  *
- * Per group of 32 columns, with q the codes: y += scale sum(q x) - minimum sum(x).  sum(q x) runs
- * in chains. */
+ * Per group of 32 columns, with q the codes: y += scale sum(q x) - minimum sum(x).  sum(q x) uses
+ * several independent accumulators. */
 #include "runtime/cpu/kernels/panel.h"
 
-/* ---- codes of 4 bits, in chains by nibble ---- */
+/* ---- 4-bit codes, accumulators by nibble ---- */
 
 enum { WORDS = 4, NIBBLES = 8 };
 
-/* A nibble is left where it is in its word: nibble i stands for q * 16^i, and x is scaled to match.
- * Only the last, which would be a sign, is moved down.  Column c % 8 is nibble 2 (c % 4), or one
- * more from 4 on. */
+/* A nibble is not shifted down in its word: nibble i has the value q * 16^i, and x is scaled to
+ * match.  Only the last one, which includes the sign bit, is shifted.  Column c is nibble 2 (c % 4)
+ * of its word, plus 1 if c % 8 >= 4. */
 static const float nibble_factors[FACTORS] = {1,       0x1p-8f,  0x1p-16f, 0x1p-24f,
                                               0x1p-4f, 0x1p-12f, 0x1p-20f, 1};
 INLINE vf nibble(vu word, const int i) {
@@ -61,15 +61,15 @@ NIBBLE_PRODUCT(q4_0)
 NIBBLE_PRODUCT(q4_m)
 NIBBLE_PRODUCT(q4_f)
 
-/* ---- codes that become signed bytes, in chains by byte ---- */
+/* ---- codes that are unpacked to signed bytes, accumulators by byte ---- */
 
 static const float byte_factors[FACTORS] = {1, 1, 1, 1, 1, 1, 1, 1};
 
-/* Byte i (constant) of every lane times 2^24, as floats: moved to the top of its lane the byte
- * keeps its sign, and converts exactly. */
+/* Byte i (a constant) of every lane times 2^24, as floats: in the top byte of its lane the byte
+ * keeps its sign and converts exactly. */
 INLINE vf byte_of(vu word, const int i) {
 #if defined(__AVX2__)
-    /* -1 clears a byte. */
+    /* An index of -1 gives a zero byte. */
     const __m128i pick = _mm_setr_epi8(-1, -1, -1, (char)i, -1, -1, -1, (char)(4 + i), -1, -1, -1,
                                        (char)(8 + i), -1, -1, -1, (char)(12 + i));
 #endif
@@ -82,18 +82,18 @@ INLINE vf byte_of(vu word, const int i) {
 #endif
 }
 
-/* How a type makes signed bytes of its codes. */
+/* How the codes of a type are unpacked to signed bytes. */
 typedef struct {
     panel_form form;
-    int scales;   /* per group and lane: 1 or 2 */
-    float unit;   /* what a byte's 1 is worth */
-    float offset; /* bytes times it are so much less than the codes of a type with minima */
+    int scales;   /* scales per group and lane: 1 or 2 */
+    float unit;   /* value of one unit of a byte */
+    float offset; /* for types with minima: added to unit * byte to get the code */
     bool minimum;
     panel_word_fn *word;
     panel_bytes_fn *params;
 } byte_codes;
 
-/* 32 (q - 4) and 4 (q - 32), which fill a signed byte. */
+/* 32 (q - 4) and 4 (q - 32), which use the whole range of a signed byte. */
 INLINE vu word_q3_k(const uint8_t *codes, const int word) {
     return word_3(codes, word) << 5 ^ 0x80808080u;
 }
@@ -110,7 +110,7 @@ INLINE vu word_fp4(const uint8_t *codes, const int word) {
     return vlookup(sl_fp4_table, low_bits(codes, word));
 }
 
-/* Columns 4 word and the next three. */
+/* Adds the products of columns 4 word to 4 word + 3. */
 INLINE void add_word(const panel_group *at, vu codes, const int word, vf (*dots)[CHAINS]) {
     const float *x = at->rows->x + at->g * SL_GROUP_COLS + word * 4;
     UNROLL(4)
@@ -122,7 +122,7 @@ INLINE void add_word(const panel_group *at, vu codes, const int word, vf (*dots)
     }
 }
 
-/* The columns of scale `part` (constant). */
+/* Adds the columns that use scale `part` (a constant). */
 INLINE void add_part(const panel_group *at, vf (*y)[PANEL_VECTORS], const byte_codes *type,
                      const int part) {
     const uint8_t *codes = codes_of(at->p, type->form, at->g) + at->v * LANES * 4;
@@ -174,7 +174,7 @@ BYTE_PRODUCT(q6_m, 1, 1, 0, true, word_6)
 BYTE_PRODUCT(q8_m, 1, 1, 128, true, word_flipped)
 BYTE_PRODUCT(q8_f, 1, 1, 128, true, word_flipped)
 
-/* ---- floats of 8 bits ---- */
+/* ---- 8-bit floats ---- */
 
 INLINE void add_f8(const panel_group *at, vf (*y)[PANEL_VECTORS]) {
     const uint8_t *codes = codes_of(at->p, form_f8, at->g) + at->v * LANES * 4;

@@ -1,9 +1,9 @@
-/* lines.h - The lines of a tensor along one axis. */
+/* lines.h - Division of a tensor into lines along one axis. */
 #ifndef SL_RUNTIME_CPU_LINES_H
 #define SL_RUNTIME_CPU_LINES_H
 #include "runtime/cpu/kernels/elements.h"
 
-/* The dims around an axis.  An item is up to `block` neighbouring lines. */
+/* The extents around an axis.  An item is up to `block` adjacent lines. */
 typedef struct {
     int64_t outer, extent, inner, block, blocks;
 } lines;

@@ -4,15 +4,15 @@
 
 enum { STREAMS = 4, LINE = 64, VECTORS = LINE / (int)sizeof(vf), CHAINS = 12, DOT_CHAINS = 12 };
 
-/* The compiler no longer knows what a register holds. */
+/* Hides the value of a register from the optimiser. */
 #if defined(__x86_64__)
 #define hide(v) __asm__("" : "+x"(v))
 #else
 #define hide(v) __asm__("" : "+w"(v))
 #endif
 
-/* Four quarters of the block side by side, as a row of panels is read; integers, because sums of
- * any bytes as floats could be slow. */
+/* Reads four quarters of the block concurrently, as panels are read.  Integers, because arbitrary
+ * bytes as floats may be subnormal, and slow. */
 float SL_KERNEL(sl_loop_read)(const void *block, size_t bytes) {
     const size_t quarter = bytes / STREAMS / LINE * LINE;
     vu sums[STREAMS][VECTORS] = {0};
@@ -30,7 +30,8 @@ float SL_KERNEL(sl_loop_read)(const void *block, size_t bytes) {
     return (float)total[0] + (float)total[LANES - 1];
 }
 
-/* Enough chains to hide the latency of two units, few enough for sixteen registers. */
+/* Enough independent accumulators to hide the latency of two FMA units, few enough for 16
+ * registers. */
 float SL_KERNEL(sl_loop_fma)(uint64_t rounds, uint64_t *out_operations) {
     const vf factor = vsplat(0.999f), addend = vsplat(0.001f);
     vf chains[CHAINS];
@@ -45,8 +46,9 @@ float SL_KERNEL(sl_loop_fma)(uint64_t rounds, uint64_t *out_operations) {
     return vsum(total);
 }
 
-/* One step of a chain of int8 products: DOT_PRODUCTS of them, into sums of 32 bits, or of 16 where
- * the instructions stop there (a kernel has to widen them now and then; the floor does not). */
+/* One int8 dot-product instruction: DOT_PRODUCTS products, accumulated in 32 bits, or in 16 where
+ * the instruction set has no wider sums (a kernel must widen them regularly; this loop does
+ * not). */
 #if defined(__AVX512VNNI__)
 typedef __m512i dots;
 typedef int32_t dot_sum;
@@ -103,7 +105,7 @@ float SL_KERNEL(sl_loop_dot)(uint64_t rounds, uint64_t *out_operations) {
     for (uint64_t r = 0; r < rounds; r++) {
         UNROLL(12)
         for (int c = 0; c < DOT_CHAINS; c++) {
-            hide(a); /* or products that never change would be computed once */
+            hide(a); /* otherwise the products would be loop-invariant */
             chains[c] = dot_step(chains[c], a, b);
         }
     }

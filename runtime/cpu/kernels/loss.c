@@ -1,12 +1,12 @@
-/* loss.c - Classification losses and their gradients.  An item is a row.  Sums are in
- * double, those of f32 in vectors for a strip at a time: exact enough whatever the number of
- * classes. */
+/* loss.c - Classification losses and their gradients.  An item is a row.  Sums are accumulated in
+ * doubles, for f32 from vector sums of short strips, so that accuracy does not depend on the number
+ * of classes. */
 #include "core/ops.h"
 #include "runtime/cpu/kernels/channels.h"
 #include "runtime/cpu/kernels/vmath.h"
 #include <math.h>
 
-/* Labels, perhaps some to be ignored, and perhaps a weight for each class. */
+/* Labels, an optional label to ignore, and optional class weights. */
 typedef struct {
     const char *op;
     const sl_cview *labels;
@@ -15,7 +15,7 @@ typedef struct {
     int64_t ignore, classes;
 } labelling;
 
-/* The label of a row and its weight; a weight of 0 where it is ignored. */
+/* The label of a row and its weight; an ignored row has label -1 and weight 0. */
 static sl_status label_of(const labelling *l, int64_t row, int64_t *label, double *weight,
                           sl_error *err) {
     *label = l->labels->type.dtype == SL_DTYPE_i64 ? ((const int64_t *)l->labels->data)[row]
@@ -34,7 +34,7 @@ static sl_status label_of(const labelling *l, int64_t row, int64_t *label, doubl
 
 enum { STRIP = 256 };
 
-/* log_sum of floats; false where the largest is not finite. */
+/* log_sum for f32; returns false if the maximum is not finite. */
 static bool log_sum_f32(const float *x, int64_t n, double parts[2]) {
     vf most = vsplat(-INFINITY);
     float tail = -INFINITY;
@@ -57,7 +57,7 @@ static bool log_sum_f32(const float *x, int64_t n, double parts[2]) {
     return true;
 }
 
-/* log(sum e^x) of a row, in two parts: the largest, and the logarithm of the rest. */
+/* log(sum e^x) of a row in two parts: the maximum, and log(sum e^(x - maximum)). */
 static void log_sum(const sl_cview *x, int64_t row, int64_t classes, double parts[2]) {
     double largest = -INFINITY, sum = 0;
     if (x->type.dtype == SL_DTYPE_f32 &&
@@ -98,7 +98,7 @@ RUN(softmax_cross_entropy) {
 }
 #undef OP_NAME
 
-/* (softmax - onehot) slope, of a row that begins at `at`; all 0 where label is -1. */
+/* slope (softmax - onehot) of the row that begins at `at`; all 0 if label is -1. */
 typedef struct {
     int64_t at, classes, label;
     double log_sum, slope;

@@ -1,8 +1,8 @@
-/* matmul.c - f32 matrix products with batch dims that broadcast, and fused bias and activation.
+/* matmul.c - f32 matrix products with broadcast batch dims, and fused bias and activation.
  *
  * An item is a block of ITEM_ROWS x ITEM_COLS of one output matrix.  Its columns of the right
- * factor are packed first, unless there are too few rows to pay for that: in place, consecutive
- * elements of a column are a whole row apart, up to a page per cache line. */
+ * operand are packed first, unless there are too few rows to pay for it: unpacked, consecutive
+ * elements of a column are a whole row apart, and each may be on its own page. */
 #include "core/ops.h"
 #include "runtime/cpu/kernels/activate.h"
 #include "runtime/cpu/kernels/gemm.h"
@@ -27,7 +27,7 @@ static bool is_one_matrix(const sl_type *type) {
            type->shape.dims[type->shape.rank - 2] * type->shape.dims[type->shape.rank - 1];
 }
 
-/* Rows of all matrices are those of one where the right factor is the same for them. */
+/* If the right operand is one matrix, the batch is folded into the rows. */
 static matmul matmul_of(const sl_cview *a, const sl_cview *b, const sl_view *out) {
     matmul m = {.a = a, .b = b, .out = out};
     m.rows = out->type.shape.dims[out->type.shape.rank - 2];
@@ -47,7 +47,7 @@ static sl_split split_of(const matmul *m) {
                       PANEL_BYTES};
 }
 
-/* Sums over the inner dim, one panel of the right factor after another. */
+/* Accumulates over the inner dim, one packed panel of the right operand at a time. */
 static void multiply(const gemm *whole, float *panel) {
     for (int64_t k = 0; k == 0 || k < whole->inner; k += PANEL_INNER) {
         const int64_t inner = least(PANEL_INNER, whole->inner - k);

@@ -1,12 +1,12 @@
-/* matmul_any.c - Matrix products of any number type: matmul (f32 is in matmul.c), dot_general, and
- * LoRA products. */
+/* matmul_any.c - Matrix products of any number type: matmul (f32 is in matmul.c), dot_general and
+ * lora_matmul. */
 #include "runtime/cpu/kernels/product.h"
 
-/* ---- an index over some dims, with strides in both factors ---- */
+/* ---- strided iteration over some dims, with strides in both operands ---- */
 
 typedef struct {
     uint32_t rank;
-    int64_t sizes[SL_MAX_RANK], left[SL_MAX_RANK], right[SL_MAX_RANK]; /* the first is outermost */
+    int64_t sizes[SL_MAX_RANK], left[SL_MAX_RANK], right[SL_MAX_RANK]; /* outermost dim first */
 } walk;
 
 static void walk_add(walk *w, int64_t size, int64_t left, int64_t right) {
@@ -25,7 +25,7 @@ static int64_t walk_offset(const walk *w, const int64_t *strides, int64_t index)
         offset += index % w->sizes[i] * strides[i];
     return offset;
 }
-/* Those of count indices. */
+/* Offsets of the range[1] indices from range[0] on. */
 static void walk_offsets(const walk *w, const int64_t *strides, const int64_t range[2],
                          int64_t *out) {
     for (int64_t i = 0; i < range[1]; i++) out[i] = walk_offset(w, strides, range[0] + i);
@@ -59,7 +59,7 @@ static void unpack_right(const product *p, const product_block *b, void *to) {
                    PRODUCT_COLS);
 }
 
-/* Rows of sums to rows of a matrix in the batch. */
+/* Stores rows of sums to their rows of the output matrix. */
 static void store_rows(const product *p, const product_block *b, const void *sums,
                        const sl_view *out) {
     const size_t each = p->kind == PRODUCT_F32 || p->kind == PRODUCT_I32 ? 4 : 8;
@@ -85,7 +85,7 @@ static product product_of(const contraction *c) {
 
 /* ---- matmul ---- */
 
-/* The stride of a batch dim, counted from the end, in a factor; 0 where it is broadcast. */
+/* The stride of a batch dim, counted from the end; 0 if it is broadcast. */
 static int64_t batch_stride(const sl_dims *shape, uint32_t back) {
     if (back > shape->rank || shape->dims[shape->rank - back] == 1) return 0;
     return sl_dims_tail(shape, shape->rank - back + 1);
@@ -122,7 +122,7 @@ static uint32_t axis_at(sl_integers list, uint32_t i, const sl_dims *shape) {
     return (uint32_t)(list.items[i] < 0 ? list.items[i] + shape->rank : list.items[i]);
 }
 
-/* Adds pairs of dims, or those of one factor in neither list. */
+/* Adds pairs of dims of both operands, or dims of one operand that are in neither list. */
 static uint32_t add_pairs(walk *w, const contraction *c, sl_integers left, sl_integers right) {
     const sl_dims *a = &c->a->type.shape, *b = &c->b->type.shape;
     for (uint32_t i = 0; i < left.count; i++) {
@@ -167,12 +167,12 @@ RUN(dot_general) {
 
 typedef struct {
     const sl_lora_matmul_args *args;
-    void *scratch;  /* of the product x a */
-    char *to;       /* where scale x a goes: */
-    int64_t column; /* its column there is that of the product plus this */
+    void *scratch;  /* for the product x a */
+    char *to;       /* destination of scale x a */
+    int64_t column; /* added to a column of the product to get its column in `to` */
 } lora;
 
-/* Part of a matrix with `width` columns. */
+/* Reads the block rows[0..], cols[0..] of a matrix. */
 static void gather_part(const sl_cview *matrix, const int64_t rows[2], const int64_t cols[2],
                         void *to, int64_t stride) {
     const int64_t width = last_dim(&matrix->type);
@@ -206,7 +206,7 @@ static void low_finish(const product *p, const product_block *b, const void *sum
         }
 }
 
-/* How many of the block's inner dim belong to x and w. */
+/* How many of the block's inner columns come from x and w. */
 static int64_t plain_part(const product_block *b, int64_t inner) {
     return b->k < inner ? least(b->ks, inner - b->k) : 0;
 }

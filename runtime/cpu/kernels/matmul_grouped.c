@@ -1,6 +1,6 @@
 /* matmul_grouped.c - Grouped matrix products (each row selects its weights), and products with
- * low-bit weights.  Those are summed in double: unpacking takes longer anyway, and weights of one
- * row may differ by much. */
+ * packed low-bit weights.  The latter are accumulated in doubles: unpacking takes longer than the
+ * arithmetic, and the weights of one row may differ by orders of magnitude. */
 #include "core/schemes.h"
 #include "runtime/cpu/kernels/channels.h"
 #include "runtime/cpu/kernels/product.h"
@@ -8,13 +8,13 @@
 _Static_assert((int)PRODUCT_INNER == (int)SL_PACKED_STEP,
                "packed weights are unpacked in one step");
 
-/* Rows of x against a matrix of weights, or against one of a stack. */
+/* x times one weight matrix, or one of a stack of matrices. */
 typedef struct {
     const sl_cview *x, *w;
     const sl_view *out;
     bool is_packed;
-    sl_packed packed; /* its w is that of the expert at hand */
-    float *unpacked;  /* room for UNPACKED */
+    sl_packed packed; /* packed.w points to the current expert's matrix */
+    float *unpacked;  /* UNPACKED floats of scratch */
 } rows_product;
 enum { UNPACKED = PRODUCT_INNER * PRODUCT_COLS };
 
@@ -76,7 +76,7 @@ static product product_of(const rows_product *g) {
                      .finish = finish};
 }
 
-/* ---- grouped: an item is an expert's block of columns ---- */
+/* ---- grouped_matmul: an item is a block of columns of one expert ---- */
 
 static sl_split split_grouped(const product *p, int64_t experts) {
     const int64_t each = p->rows / experts + 1, cols = least(p->cols, PRODUCT_COLS);
@@ -90,7 +90,7 @@ static int64_t index_at(const sl_cview *indices, int64_t i) {
                                                : ((const int32_t *)indices->data)[i];
 }
 
-/* Every row that chooses the expert, in turns of as many as a block has. */
+/* Multiplies all rows that chose the expert, up to PRODUCT_ROWS at a time. */
 static sl_status run_expert(const product *p, const sl_cview *chosen, int64_t experts,
                             product_block b, sl_worker *worker) {
     int64_t *rows = (int64_t *)(void *)((char *)worker->scratch + product_scratch(p));
@@ -116,7 +116,9 @@ static sl_status run_grouped(rows_product *g, const sl_cview *chosen, const int6
     for (int64_t item = range[0]; item < range[1]; item++) {
         product_block b = {.batch = item / blocks, .col = item % blocks * PRODUCT_COLS};
         b.cols = least(PRODUCT_COLS, p.cols - b.col);
-        g->packed.w = (const char *)g->w->data + (size_t)b.batch * stride; /* bytes, if packed */
+        /* `stride` is in elements, which are bytes if the weights are packed; else this is unused.
+         */
+        g->packed.w = (const char *)g->w->data + (size_t)b.batch * stride;
         SL_TRY(run_expert(&p, chosen, experts, b, worker));
     }
     return SL_OK;

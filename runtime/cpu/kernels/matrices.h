@@ -1,9 +1,9 @@
-/* matrices.h - The matrices of tensors whose leading dims broadcast. */
+/* matrices.h - Indexing of the matrices of tensors with broadcast batch dims. */
 #ifndef SL_RUNTIME_CPU_MATRICES_H
 #define SL_RUNTIME_CPU_MATRICES_H
 #include "core/type.h"
 
-/* Which matrix of a broadcast operand belongs to output matrix `batch`. */
+/* Index of the operand's matrix that output matrix `batch` uses. */
 static inline int64_t matrix_index(const sl_dims *operand, const sl_dims *out, int64_t batch) {
     int64_t index = 0, stride = 1;
     for (uint32_t i = 2; i < out->rank; i++) {

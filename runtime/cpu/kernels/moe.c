@@ -1,14 +1,14 @@
-/* moe.c - Mixture of experts: running them as they arrive, adding up. */
+/* moe.c - Mixture of experts: running experts as they arrive, and combining their results. */
 #include "runtime/cpu/kernels/elementwise.h"
 #include "runtime/cpu/kernels/kernels.h"
 #include "runtime/cpu/kernels/linear.h"
 #include "runtime/cpu/kernels/rows.h"
 
-/* ---- moe_ffn, with biases or without: an item is whichever expert arrives next ---- */
+/* ---- moe_ffn, with or without biases: an item is whichever expert arrives next ---- */
 
 enum { BLOCK_ROWS = 64 };
 
-/* An op that runs experts; its biases are of all experts, NULL where it has none. */
+/* Operands of moe_ffn and its variant with biases, which are NULL otherwise. */
 typedef struct {
     const char *name;
     const sl_cview *x, *order, *starts;
@@ -20,15 +20,16 @@ typedef struct {
     float limit, alpha;
 } ffn_op;
 
-/* The rows of one expert are worked on in blocks: x, gate and up, what goes into down, the result.
- * Rows that are a8 are gathered as they are, and so is what goes into down. */
+/* Scratch of one block of an expert's rows: input, gate, up, and the input of the down projection.
+ * With a8 activations the input is gathered as a8, and the input of the down projection is
+ * quantised to a8. */
 typedef struct {
     const ffn_op *op;
     int64_t hidden, width;
     bool coded;
     float *x, *gate, *up;
     rows8_out x8, mid8;
-    void *scratch; /* of linear */
+    void *scratch; /* scratch of the linear kernels */
 } ffn;
 
 static int64_t block_rows(const ffn_op *op) {
@@ -71,7 +72,7 @@ static ffn ffn_of(const ffn_op *op, char *scratch) {
     return f;
 }
 
-/* Rows of f32, or of a8 where x is NULL. */
+/* Rows of f32, or of a8 if x is NULL. */
 typedef struct {
     const float *x;
     sl_rows8 x8;
@@ -91,11 +92,11 @@ SL_CHECKED static sl_status multiply(const ffn *f, const sl_cview *w, const ffn_
                                .out = out,
                                .out_stride = dim(&w->type, 0)};
     if (SL_KERNEL(sl_linear_whole)(&job, f->scratch)) return SL_OK;
-    return sl_fail(err, SL_UNSUPPORTED, "%s: experts of type %s cannot be run", f->op->name,
+    return sl_fail(err, SL_UNSUPPORTED, "%s: experts of type %s are not supported", f->op->name,
                    sl_dtype_infos[w->type.dtype].name);
 }
 
-/* Row i of the block is row `token` of x. */
+/* Copies row `token` of x to row i of the block. */
 static void gather_row(const ffn *f, const sl_rows8 *x8, int64_t token, int64_t i) {
     const int64_t groups = f->x8.groups, from = token * groups, to = i * groups;
     const size_t plane = (size_t)groups * sizeof(float);
@@ -130,7 +131,7 @@ static void activate(const ffn *f, int64_t rows) {
                 vstore_n(f->gate + i, vswiglu(vload_n(f->gate + i, n), vload_n(f->up + i, n)), n););
 }
 
-/* (up + 1) * gate * sigmoid(alpha gate), both with their biases and within the limit. */
+/* (up + 1) * gate * sigmoid(alpha gate), after biases and clamping to the limit. */
 static void activate_biased(const ffn *f, int32_t expert, int64_t rows) {
     const float *gate_bias = f->op->gate_bias + expert * f->width;
     const float *up_bias = f->op->up_bias + expert * f->width;
@@ -147,7 +148,7 @@ static void activate_biased(const ffn *f, int32_t expert, int64_t rows) {
     }
 }
 
-/* What goes into down: as a8 where x is. */
+/* The input of the down projection, quantised to a8 if x is. */
 static ffn_rows middle(const ffn *f, int32_t expert, int64_t rows) {
     if (f->op->gate_bias)
         activate_biased(f, expert, rows);
@@ -158,7 +159,7 @@ static ffn_rows middle(const ffn *f, int32_t expert, int64_t rows) {
     return (ffn_rows){.x8 = rows8_read(&f->mid8), .count = rows};
 }
 
-/* Row i of the block is the result of a pair. */
+/* Copies row i of the block, plus the bias, to the result of a (token, expert) pair. */
 static void put_row(const ffn *f, int32_t expert, int64_t i, int32_t pair) {
     const float *from = f->x + i * f->hidden;
     float *to = (float *)f->op->out->data + pair * f->hidden;
@@ -170,7 +171,7 @@ static void put_row(const ffn *f, int32_t expert, int64_t i, int32_t pair) {
     FOR_VECTORS(j, n, f->hidden, vstore_n(to + j, vload_n(from + j, n) + vload_n(bias + j, n), n););
 }
 
-/* `count` pairs, at most BLOCK_ROWS, through one expert. */
+/* Runs `count` pairs, at most BLOCK_ROWS, through one expert. */
 SL_CHECKED static sl_status run_block(const ffn *f, const sl_expert_lease *lease,
                                       const int32_t *pairs, int64_t count, sl_error *err) {
     ffn_rows rows = {.count = count};
@@ -208,7 +209,7 @@ SL_CHECKED static sl_status run_expert(const ffn *f, const sl_expert_lease *leas
     return SL_OK;
 }
 
-/* Experts as they come, at most `items`. */
+/* Takes and runs up to `items` experts in order of arrival. */
 SL_CHECKED static sl_status run_experts(const ffn_op *op, int64_t items, sl_worker *worker) {
     const ffn f = ffn_of(op, worker->scratch);
     sl_expert_source *source = op->experts->source;
@@ -267,9 +268,9 @@ RUN(moe_ffn_biased) {
     return run_experts(&op, end - begin, worker);
 }
 
-/* ---- adding up: an item is a row ---- */
+/* ---- weighted sum of the results: an item is a row ---- */
 
-/* Elements [i, i + count) of the weighted sum of k rows, n apart. */
+/* Elements [i, i + count) of the weighted sum of k rows that are n floats apart. */
 INLINE vf mix_rows(const float *y, const float *weights, int64_t k, int64_t n, int64_t i,
                    int64_t count) {
     vf sum = vzero();
@@ -278,7 +279,7 @@ INLINE vf mix_rows(const float *y, const float *weights, int64_t k, int64_t n, i
     return sum;
 }
 
-/* How much of the shared expert row t gets. */
+/* The weight of the shared expert for row t. */
 INLINE vf shared_weight(const sl_cview *gate, int64_t t) {
     return vsigmoid(vsplat(((const float *)gate->data)[t]));
 }

@@ -4,7 +4,7 @@
 
 /* ---- route: an item is a row ---- */
 
-/* Copies of a row, padded to whole vectors. */
+/* Floats of a row that is padded to whole vectors. */
 static int64_t padded(int64_t experts) {
     return parts_of(experts, LANES) * LANES;
 }
@@ -16,7 +16,7 @@ SPLIT(route) {
                       (size_t)padded(experts) * sizeof(float)};
 }
 
-/* The first of n elements, whole vectors, that equals x; -1 when there is none. */
+/* Index of the first element that equals x, -1 if there is none; n is a multiple of LANES. */
 static int64_t first_equal(const float *from, int64_t n, float x) {
     for (int64_t i = 0; i < n; i += LANES) {
         const uint32_t equal = vbits(vload(from + i) == vsplat(x));
@@ -25,8 +25,9 @@ static int64_t first_equal(const float *from, int64_t n, float x) {
     return -1;
 }
 
-/* The k largest of x, descending, the lower index of equals; takes them out of x, which is whole
- * vectors.  False when fewer than k are numbers. */
+/* The indices of the k largest elements in descending order; ties go to the lower index.
+ * Overwrites them in x with NaN.  n is a multiple of LANES.  Returns false if fewer than k elements
+ * are not NaN. */
 static bool choose_best(float *x, int64_t n, uint32_t k, int32_t *chosen) {
     for (uint32_t j = 0; j < k; j++) {
         const int64_t best = first_equal(x, n, vlargest(x, n));
@@ -37,7 +38,8 @@ static bool choose_best(float *x, int64_t n, uint32_t k, int32_t *chosen) {
     return true;
 }
 
-/* The chosen ones' shares of all, or of each other. */
+/* Softmax weights of the chosen experts, over all experts or (normalise) over the chosen ones
+ * only. */
 static void weigh(const float *logits, float *terms, int64_t experts, const int32_t *chosen,
                   const sl_route_attrs *attrs, float *weights) {
     float sum = 0;
@@ -67,7 +69,7 @@ RUN(route) {
         for (int64_t i = experts; i < whole; i++) terms[i] = NAN;
         if (!choose_best(terms, whole, k, chosen))
             return sl_fail(worker->err, SL_INVALID,
-                           "route: row %lld has fewer than %u logits that are numbers",
+                           "route: row %lld has fewer than %u logits that are not NaN",
                            (long long)t, k);
         weigh(logits, terms, experts, chosen, &a->attrs, (float *)a->weights.data + t * k);
     }
@@ -76,7 +78,7 @@ RUN(route) {
 
 /* ---- route_groups: an item is a row ---- */
 
-/* Scratch: the row's sigmoids and those with their biases, padded, then a score per group. */
+/* Scratch: sigmoids, sigmoids plus bias (both padded to whole vectors), and a score per group. */
 SPLIT(route_groups) {
     const sl_route_groups_args *a = args;
     const int64_t experts = dim(&a->logits.type, 1);
@@ -84,7 +86,7 @@ SPLIT(route_groups) {
                       (size_t)(2 * padded(experts) + a->attrs.groups) * sizeof(float)};
 }
 
-/* The sum of the two largest numbers of n, or the only one; NaN where there is none. */
+/* The sum of the two largest elements that are not NaN, or the only one; NaN if there is none. */
 static float group_score(const float *x, int64_t n) {
     float first = -INFINITY, second = -INFINITY;
     int64_t numbers = 0;
@@ -98,14 +100,14 @@ static float group_score(const float *x, int64_t n) {
     return numbers == 0 ? NAN : numbers == 1 ? first : first + second;
 }
 
-/* Takes out of a row what is not in the best groups. */
+/* Sets the experts outside the best groups to NaN. */
 static void keep_groups(float *x, int64_t experts, const sl_route_groups_attrs *attrs,
                         float *scores) {
     const int64_t groups = attrs->groups, size = experts / groups;
     if (attrs->groups_kept == attrs->groups) return;
     for (int64_t g = 0; g < groups; g++) scores[g] = group_score(x + g * size, size);
     for (int64_t g = 0; g < groups; g++) {
-        int64_t better = 0; /* groups, those before it of equals too */
+        int64_t better = 0; /* number of groups that rank before g; ties go to the lower index */
         for (int64_t other = 0; other < groups; other++)
             better += scores[other] > scores[g] || (other < g && scores[other] == scores[g]);
         if (scores[g] == scores[g] && better < attrs->groups_kept) continue;
@@ -113,7 +115,7 @@ static void keep_groups(float *x, int64_t experts, const sl_route_groups_attrs *
     }
 }
 
-/* shares = sigmoid(logits), x = shares + bias, as whole vectors. */
+/* shares = sigmoid(logits), x = shares + bias; x is padded with NaN to whole vectors. */
 static void score_experts(const float *logits, const float *bias, int64_t experts, float *shares,
                           float *x) {
     for (int64_t i = experts; i < padded(experts); i++) x[i] = NAN;
@@ -137,7 +139,7 @@ RUN(route_groups) {
         keep_groups(x, experts, &a->attrs, x + whole);
         if (!choose_best(x, whole, k, chosen))
             return sl_fail(worker->err, SL_INVALID,
-                           "route_groups: row %lld has fewer than %u logits that are numbers",
+                           "route_groups: row %lld has fewer than %u logits that are not NaN",
                            (long long)t, k);
         for (uint32_t j = 0; j < k; j++) sum += weights[j] = shares[chosen[j]];
         for (uint32_t j = 0; j < k; j++)
@@ -153,8 +155,8 @@ SPLIT(moe_group) {
     return (sl_split){1, 1, (size_t)dim(&a->experts.type, 0) * sizeof(int32_t)};
 }
 
-/* Counting sort: starts[e] first counts, then says where e's next pair goes, then where its run
- * starts.  `used` gets the experts with pairs; returns how many. */
+/* Counting sort: starts[e] first holds the count of expert e, then the position of its next pair,
+ * finally the start of its run.  `used` gets the experts that have pairs; returns their number. */
 static uint32_t group_pairs(const int32_t *chosen, int64_t pairs, int32_t *order, int32_t *starts,
                             int64_t experts, int32_t *used) {
     memset(starts, 0, (size_t)(experts + 1) * sizeof *starts);

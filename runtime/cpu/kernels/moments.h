@@ -7,8 +7,8 @@
 
 enum { MOMENTS_BLOCK = 512 };
 
-/* The mean in two parts, for the elements may be close to one far from 0; 1 / sqrt(variance+eps).
- */
+/* The mean in two floats, because elements may be close to a mean that is far from 0; inverse: 1 /
+ * sqrt(variance + eps). */
 typedef struct {
     float mean, rest, inverse;
 } moments;
@@ -38,7 +38,7 @@ static inline double squares_long(const float *x, int64_t n) {
     return vd_total(&acc);
 }
 
-/* The sum of at most a block of elements, less `shift` each. */
+/* The sum of x[i] - shift, of at most one block. */
 INLINE float shifted(const float *x, int64_t n, float shift) {
     vf acc[2] = {{0}, {0}};
     int64_t i = 0;
@@ -49,7 +49,7 @@ INLINE float shifted(const float *x, int64_t n, float shift) {
     return vsum(acc[0] + acc[1]) + rest;
 }
 
-/* The sum of squares of at most a block of centred elements. */
+/* The sum of squares of centred elements, of at most one block. */
 INLINE float squares(const float *x, int64_t n, const moments *m) {
     vf acc[2] = {{0}, {0}};
     int64_t i = 0;
@@ -67,7 +67,8 @@ INLINE float squares(const float *x, int64_t n, const moments *m) {
 }
 
 static inline moments moments_of(const float *x, int64_t n, double eps) {
-    double sum = 0; /* of differences from the first: the mean may be large beside them */
+    /* Differences from the first element are summed: the mean may be much larger than these. */
+    double sum = 0;
     for (int64_t at = 0; at < n; at += MOMENTS_BLOCK)
         sum += (double)shifted(x + at, n - at < MOMENTS_BLOCK ? n - at : MOMENTS_BLOCK, x[0]);
     const double mean = (double)x[0] + sum / (double)n;
@@ -80,7 +81,7 @@ static inline moments moments_of(const float *x, int64_t n, double eps) {
     return m;
 }
 
-/* The same of any float type, elements `stride` apart. */
+/* The same for any float type, elements `stride` apart. */
 typedef struct {
     double mean, inverse;
 } wide_moments;

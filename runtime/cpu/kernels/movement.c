@@ -2,7 +2,7 @@
 #include "core/ops.h"
 #include "runtime/cpu/kernels/elements.h"
 
-/* How many stretches of dims[axis..] there are, and the bytes of one. */
+/* The number of contiguous runs of dims[axis..], and the bytes of one. */
 static int64_t stretches(const sl_type *type, uint32_t axis) {
     return head_of(&type->shape, axis);
 }
@@ -10,18 +10,18 @@ static size_t stretch_bytes(const sl_type *type, uint32_t axis) {
     return (size_t)sl_dims_tail(&type->shape, axis) * element_bytes(type);
 }
 
-/* ---- elements at steps: an item is a part of a row of the output ---- */
+/* ---- strided copies: an item is a part of an output row ---- */
 
-/* out[i, j, ..] = x[offset + i * strides[0] + j * strides[1] + ..], at least one dim. */
+/* out[i, j, ..] = x[offset + i * strides[0] + j * strides[1] + ..]; rank is at least 1. */
 typedef struct {
     uint32_t rank;
     int64_t dims[SL_MAX_RANK], strides[SL_MAX_RANK];
     int64_t offset;
 } steps;
 
-enum { LONGEST = 16384 }; /* elements of an item at most */
+enum { LONGEST = 16384 }; /* elements of an item, at most */
 
-/* Adds a dim inside the others; one that continues the last joins it. */
+/* Adds an innermost dim; merges it with the previous one if they are contiguous. */
 static void push_dim(steps *s, int64_t size, int64_t stride) {
     if (size == 1) return;
     if (s->rank && s->strides[s->rank - 1] == stride * size) {
@@ -91,7 +91,8 @@ static steps slice_steps(const sl_slice_args *a) {
     return end_dims(s);
 }
 
-/* The first element that start:end:step takes of an axis of `size`, which gives some. */
+/* The first element that start:end:step selects of an axis of `size`; the selection is not
+ * empty. */
 static int64_t first_of(int64_t start, int64_t step, int64_t size) {
     const int64_t at = start < 0 ? start + size : start, last = size - 1;
     if (step < 0) return at > last ? last : at;
@@ -133,7 +134,7 @@ static steps expand_steps(const sl_expand_args *a) {
     return end_dims(s);
 }
 
-/* All but the offset, which is known when it runs. */
+/* Everything but the offset, which is only known at run time. */
 static steps dynamic_slice_steps(const sl_dynamic_slice_args *a) {
     const sl_dims *x = &a->x.type.shape, *out = &a->out.type.shape;
     steps s = {0};
@@ -186,7 +187,7 @@ RUN(dynamic_update_slice) {
     for (int64_t row = begin; row < end; row++) {
         char *to = (char *)a->out.data + (size_t)row * row_bytes;
         memcpy(to, (const char *)a->x.data + (size_t)row * row_bytes, row_bytes);
-        /* Where the row lies in the part, dim by dim. */
+        /* The row's index in the update, dim by dim. */
         int64_t rest = row, first = offset / cols, at = 0, stride = 1;
         bool inside = some;
         for (uint32_t d = x->rank ? x->rank - 1 : 0; d-- > 0;) {
@@ -204,7 +205,7 @@ RUN(dynamic_update_slice) {
     return SL_OK;
 }
 
-/* ---- parts of one axis: an item is a stretch of one part ---- */
+/* ---- concat, split: an item is a contiguous run of one part ---- */
 
 SPLIT(concat) {
     const sl_concat_args *a = args;
@@ -258,24 +259,10 @@ RUN(split) {
     return SL_OK;
 }
 
-SPLIT(split_halves) {
-    const sl_split_halves_args *a = args;
-    return (sl_split){rows_of(&a->x.type), grain_of(last_dim(&a->x.type)), 0};
-}
-RUN(split_halves) {
-    const sl_split_halves_args *a = args;
-    const size_t half = stretch_bytes(&a->x.type, a->x.type.shape.rank - 1) / 2;
-    for (int64_t row = begin; row < end; row++) {
-        const char *from = (const char *)a->x.data + (size_t)row * 2 * half;
-        memcpy((char *)a->first.data + (size_t)row * half, from, half);
-        memcpy((char *)a->second.data + (size_t)row * half, from + half, half);
-    }
-    return SL_OK;
-}
+/* ---- pad, roll, triangles: an item is a row of the output ---- */
 
-/* ---- with elements that are not of x: an item is a row of the output ---- */
-
-/* Which of n elements stands at i, beyond them perhaps; -1 for the value. */
+/* The index in [0, n) that position i (possibly outside) reads in a padding mode; -1: the fill
+ * value. */
 static int64_t padded(int64_t i, int64_t n, uint32_t mode) {
     if (i >= 0 && i < n) return i;
     if (mode == 0) return -1;
@@ -286,8 +273,8 @@ static int64_t padded(int64_t i, int64_t n, uint32_t mode) {
     return at < n ? at : period - at;
 }
 
-/* A row of n elements around those of x, `before` of them in front; x is NULL where all are the
- * value. */
+/* One padded row: `before` elements, the row x of `size` elements, and the rest.  x is NULL if the
+ * whole row is the fill value. */
 static void pad_row(const sl_pad_args *a, const char *x, int64_t before, int64_t size, char *to) {
     const size_t bytes = element_bytes(&a->x.type);
     const int64_t n = last_dim(&a->out.type);
@@ -342,7 +329,7 @@ RUN(trilu) {
     const int64_t rows = dim(&a->x.type, a->x.type.shape.rank - 2), cols = last_dim(&a->x.type);
     const int64_t k = a->attrs.k > cols ? cols : a->attrs.k < -rows ? -rows : a->attrs.k;
     for (int64_t row = begin; row < end; row++) {
-        /* Columns [first, last) stay. */
+        /* Columns [first, last) are kept. */
         const int64_t edge = row % rows + k + !a->attrs.upper;
         const int64_t cut = edge < 0 ? 0 : least(edge, cols);
         const int64_t first = a->attrs.upper ? cut : 0, last = a->attrs.upper ? cols : cut;

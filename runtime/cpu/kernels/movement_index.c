@@ -3,9 +3,9 @@
 #include "runtime/cpu/kernels/elements.h"
 #include "runtime/cpu/kernels/wide.h"
 
-/* ---- gathering ---- */
+/* ---- gather ---- */
 
-/* An item is a stretch of elements that one index takes. */
+/* An item is the contiguous run that one index selects. */
 SPLIT(gather) {
     const sl_gather_args *a = args;
     const sl_dims *x = &a->x.type.shape;
@@ -30,7 +30,7 @@ RUN(gather) {
     return SL_OK;
 }
 
-/* Where the slice of tuple t starts among those of its batch. */
+/* Index of the slice that tuple t selects, within its batch. */
 SL_CHECKED static sl_status tuple_place(const sl_cview *indices, int64_t t, const int64_t *dims,
                                         int64_t *out, sl_error *err) {
     const int64_t length = last_dim(&indices->type);
@@ -43,7 +43,7 @@ SL_CHECKED static sl_status tuple_place(const sl_cview *indices, int64_t t, cons
     return SL_OK;
 }
 
-/* An item is a tuple. */
+/* An item is an index tuple. */
 SPLIT(gather_nd) {
     const sl_gather_nd_args *a = args;
     const uint32_t from = a->attrs.batch_dims + (uint32_t)last_dim(&a->indices.type);
@@ -77,7 +77,7 @@ RUN(take_along) {
     const sl_dims *x = &a->x.type.shape, *out = &a->out.type.shape;
     const uint32_t axis = sl_axis(a->attrs.axis, x->rank), last = x->rank - 1;
     const int64_t n = out->dims[last], stride = sl_dims_tail(x, axis + 1);
-    const int64_t step = axis == last ? 0 : 1; /* of x from one column to the next */
+    const int64_t step = axis == last ? 0 : 1; /* stride of x between columns */
     const size_t bytes = element_bytes(&a->x.type);
     for (int64_t row = begin; row < end; row++) {
         int64_t rest = row, base = 0;
@@ -94,10 +94,10 @@ RUN(take_along) {
     return SL_OK;
 }
 
-/* ---- scattering one index per element: an item is some neighbouring lines along axis ---- */
+/* ---- scatter: an item is some adjacent lines along the axis ---- */
 
-/* The lines of x that lie side by side have one element each in `inner` columns; `block` of them
- * are an item.  What is combined is held wide until all updates of a line have come. */
+/* `block` adjacent lines of x are an item.  When updates are combined, the lines are kept in 64-bit
+ * numbers until all their updates have been applied, and are rounded once. */
 typedef struct {
     uint32_t axis;
     int64_t extent, inner, block, blocks;
@@ -113,7 +113,7 @@ static lines lines_of(const sl_dims *x, uint32_t axis) {
     return l;
 }
 
-/* Where the updates of a line begin; -1 when it has none. */
+/* Offset of the first update of a line; -1 if it has none. */
 static int64_t updates_of(const sl_dims *x, const sl_dims *updates, uint32_t axis, int64_t outer,
                           int64_t column) {
     int64_t at = 0;
@@ -128,9 +128,9 @@ static int64_t updates_of(const sl_dims *x, const sl_dims *updates, uint32_t axi
     return at;
 }
 
-/* The places of x that an item has. */
+/* The lines of an item and their updates. */
 typedef struct {
-    int64_t first, columns; /* of row j of the lines: first + j * inner */
+    int64_t first, columns; /* element j of the lines begins at first + j * inner */
     int64_t updates[MOST_LINES];
 } line_block;
 
@@ -211,10 +211,10 @@ RUN(scatter) {
     return SL_OK;
 }
 
-/* ---- scattering slices: an item is some columns of some rows of the output ---- */
+/* ---- scatter of slices: an item is a block of rows and columns of the output ---- */
 
-/* The output as outer * rows slices of `inner` elements.  An item holds `block` rows and `width`
- * columns wide, takes all updates that fall on them, in order, and stores them. */
+/* The output as outer * rows slices of `inner` elements.  An item keeps `block` rows by `width`
+ * columns in 64-bit numbers, applies all updates to them in order, and stores them. */
 typedef struct {
     int64_t outer, rows, inner, block, width, blocks, widths;
 } slabs;
@@ -236,7 +236,7 @@ static sl_split split_slabs(const slabs *s, sl_dtype dtype, int64_t updates) {
                       (size_t)(held * unit_of(dtype)) * sizeof(wide)};
 }
 
-/* The part of an item, and what it holds. */
+/* The block of an item, and its 64-bit values. */
 typedef struct {
     const slabs *all;
     wide *held;
@@ -254,7 +254,7 @@ static slab slab_of(const slabs *s, int64_t item, wide *held) {
     return b;
 }
 
-/* Folds slice `from` of updates into the row `to` of the output, if the slab has it. */
+/* Combines slice `from` of the updates with row `to` of the output, if the block contains it. */
 static void fold_slice(const slab *b, const sl_cview *updates, int64_t from, fold kind,
                        int64_t to) {
     const sl_dtype dtype = updates->type.dtype;
@@ -277,7 +277,7 @@ static void store_slab(const slab *b, const sl_view *out) {
     }
 }
 
-/* Adds updates [outer, indices, inner] to zeros. */
+/* Scatter-add of updates [outer, indices, inner] to zeros. */
 SL_CHECKED static sl_status add_slabs(const slabs *s, const sl_cview *indices,
                                       const sl_cview *updates, const sl_view *out, int64_t item,
                                       sl_worker *worker) {
@@ -333,7 +333,7 @@ static slabs scatter_nd_slabs(const sl_scatter_nd_args *a) {
     return slabs_of(1, head_of(out, length), sl_dims_tail(out, length));
 }
 
-/* How many tuples there are. */
+/* The number of index tuples. */
 static int64_t tuples_of(const sl_cview *indices) {
     return head_of(&indices->type.shape, indices->type.shape.rank - 1);
 }
@@ -364,7 +364,7 @@ RUN(scatter_nd) {
     return SL_OK;
 }
 
-/* ---- made of indices ---- */
+/* ---- iota, one_hot ---- */
 
 enum { MADE = 256 }; /* elements of an item */
 
@@ -394,7 +394,7 @@ RUN(iota) {
     return SL_OK;
 }
 
-/* An item is one place of the new axis. */
+/* An item is one index of the new axis. */
 SPLIT(one_hot) {
     const sl_one_hot_args *a = args;
     const sl_dims *out = &a->out.type.shape;

@@ -1,10 +1,10 @@
-/* norm.c - Norms over contiguous runs of elements (layer_norm, group_norm), and their
- * gradients: an item is a run, or for the gradient of gain a block of its elements. */
+/* norm.c - Norms over contiguous runs of elements (layer_norm, group_norm), and their gradients.
+ * An item is a run; for the gradient of gain, a block of its elements. */
 #include "core/ops.h"
 #include "runtime/cpu/kernels/kernels.h"
 #include "runtime/cpu/kernels/moments.h"
 
-/* Element i of stretch s has factor (s % groups * width + i) / inner of gain and bias. */
+/* Element i of run s uses entry (s % groups * width + i) / inner of gain and bias. */
 typedef struct {
     int64_t stretches, width, groups, inner;
     double eps;
@@ -37,7 +37,7 @@ INLINE void apply_row(const moments *m, const float *x, const float *gain, const
         vstore_n(out + i, vfma(normed, vload_n(gain + i, count), vload_n(bias + i, count)), count);
     });
 }
-/* One factor for all elements. */
+/* The same gain and bias for all elements. */
 INLINE void apply_run(const moments *m, const float *x, float gain, float bias, float *out,
                       int64_t n) {
     const vf factor = vsplat(m->inverse * gain), offset = vsplat(bias);
@@ -46,7 +46,7 @@ INLINE void apply_run(const moments *m, const float *x, float gain, float bias, 
 }
 
 typedef struct {
-    sl_cview x, gain, third; /* bias or dy */
+    sl_cview x, gain, third; /* third: bias or dy */
     sl_view out;
 } operands;
 
@@ -109,10 +109,10 @@ RUN(group_norm) {
     return SL_OK;
 }
 
-/* ---- gradient for x ---- */
+/* ---- gradient of x ---- */
 
-/* The means of g = gain dy and of g y, y the normed x: sums over one run of equal or of several
- * factors, at most a block of elements. */
+/* The means of g = gain dy and of g y, where y is the normed x; first as sums over a run of at most
+ * a block of elements. */
 typedef struct {
     double g, gy;
 } means;
@@ -129,7 +129,8 @@ INLINE means sum_row(const moments *m, const float *x, const float *gain, int64_
     return (means){(double)vsum(g_sum), (double)vsum(gy_sum) * (double)m->inverse};
 }
 
-/* Runs of at most a block: `at` in the stretch, `n` elements, one factor each or one for all. */
+/* A run of at most a block of elements: n of them from `at` on, with one gain for each (inner == 1)
+ * or one for all. */
 typedef struct {
     int64_t at, n, factor;
 } run;
@@ -187,7 +188,7 @@ static void input_any(const extents *e, const operands *o, int64_t stretch) {
 }
 
 static void run_input(const extents *e, const operands *o, int64_t begin, int64_t end) {
-    /* Of few elements little is left of g after its means are taken away. */
+    /* Short rows use doubles: subtracting the means from g cancels most of it. */
     const bool fast = o->x.type.dtype == SL_DTYPE_f32 && e->width >= 32;
     for (int64_t s = begin; s < end; s++)
         if (fast)
@@ -220,7 +221,7 @@ RUN(group_norm_backward_input) {
     return SL_OK;
 }
 
-/* ---- gradient for gain: an item is up to FACTORS factors of a group ---- */
+/* ---- gradient of gain: an item is up to FACTORS entries of a group ---- */
 
 enum { FACTORS = 256 };
 
@@ -233,7 +234,7 @@ static sl_split split_factors(const extents *e) {
                       FACTORS * sizeof(double)};
 }
 
-/* sums[f] += dy y over the elements of factors [0, n), from x and dy on. */
+/* sums[f] += sum of dy y over the elements of entry f, for f in [0, n). */
 static void add_products(const extents *e, const moments *m, const float *x, const float *dy,
                          int64_t n, double *sums) {
     const float mean = m->mean, rest = m->rest, inverse = m->inverse;

@@ -4,7 +4,7 @@
 #include "runtime/cpu/kernels/kernels.h"
 #include "runtime/cpu/kernels/moments.h"
 
-/* ---- layer_norm2d: an item is a block of places of one n ---- */
+/* ---- layer_norm2d: an item is a block of positions of one sample ---- */
 
 enum { PLACES = 64 };
 
@@ -66,7 +66,7 @@ RUN(layer_norm2d) {
     return SL_OK;
 }
 
-/* ---- by given statistics: x lies as [outer][channels][inner] ---- */
+/* ---- batch_norm_inference: x is [outer][channels][inner] ---- */
 
 typedef struct {
     int64_t outer, channels, inner;
@@ -78,7 +78,7 @@ static extents extents_of(const sl_type *x, int64_t axis) {
     return (extents){sl_type_elements(x) / tail, dim(x, at), sl_dims_tail(&x->shape, at + 1)};
 }
 
-/* (x - mean) * factor + bias for channel c, in doubles and as floats. */
+/* The affine function (x - mean) * factor + bias of one channel. */
 typedef struct {
     double mean, factor, bias;
 } line;
@@ -97,7 +97,7 @@ INLINE void line_run(const line *l, const float *x, float *out, int64_t n) {
                 vstore_n(out + i, vfma(vload_n(x + i, count) - mean, factor, bias), count););
 }
 
-/* An item is a run of one channel, or where those are single elements, one outer index. */
+/* An item is the run of one channel; if inner is 1, one outer index with all channels. */
 SPLIT(batch_norm_inference) {
     const sl_batch_norm_inference_args *a = args;
     const extents e = extents_of(&a->x.type, a->attrs.axis);
@@ -106,7 +106,7 @@ SPLIT(batch_norm_inference) {
                       grain_of((e.inner == 1 ? e.channels : e.inner) + 16), (size_t)floats};
 }
 
-/* Rows of all channels; factors are the same for each. */
+/* Rows of all channels (inner is 1); the factors are computed once. */
 static void batch_rows(const sl_batch_norm_inference_args *a, int64_t n, int64_t begin, int64_t end,
                        float *factors) {
     const float *mean = a->mean.data, *bias = a->bias.data;
@@ -175,7 +175,7 @@ static sl_split split_channels(const extents *e) {
     return (sl_split){parts_of(e->channels, CHANNELS), grain_of(e->outer * CHANNELS * e->inner), 0};
 }
 
-/* Of dy, or of dy (x - mean) where there is an x. */
+/* Sums dy, or dy (x - mean) if x is given. */
 static void sum_channels(const extents *e, const sl_cview *dy, const sl_cview *x,
                          const sl_cview *mean, int64_t first, double *sums) {
     const sl_dtype dtype = dy->type.dtype;
@@ -250,7 +250,7 @@ RUN(batch_norm_inference_backward_gain) {
     return SL_OK;
 }
 
-/* ---- gradients of rms_norm: items are rows, and blocks of columns ---- */
+/* ---- gradients of rms_norm: items are rows, then blocks of columns ---- */
 
 static double row_inverse(const sl_cview *x, int64_t at, int64_t n, float eps) {
     double sum = 0;

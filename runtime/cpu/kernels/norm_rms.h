@@ -14,7 +14,7 @@ INLINE float inverse_rms(const float *x, int64_t n, float eps) {
     return 1.0f / sqrtf(vdot(x, x, n) / (float)n + eps);
 }
 
-/* Elements [i, i + count) of the row x, given the inverse of its root mean square. */
+/* Elements [i, i + count) of the normed row, given its inverse root mean square. */
 INLINE vf rms_normed(const rms_norm *norm, const float *x, vf inverse, int64_t i, int64_t count) {
     const vf factor = vsplat(norm->offset) + vload_n(norm->gain + i, count);
     return vload_n(x + i, count) * inverse * factor;
@@ -34,7 +34,7 @@ INLINE void rms_norm_row(const rms_norm *norm, const float *x, float *out) {
     FOR_VECTORS(i, count, norm->n,
                 vstore_n(out + i, rms_normed(norm, x, inverse, i, count), count););
 }
-/* sum = x + y, out = its norm. */
+/* sum = x + y, out = norm(sum). */
 INLINE void add_rms_norm_row(const rms_norm *norm, const float *x, const float *y, float *sum,
                              float *out) {
     FOR_VECTORS(i, count, norm->n, {

@@ -1,4 +1,5 @@
-/* panel.h - The common part of products with panel weights: everything except decoding the codes.
+/* panel.h - The common part of products of f32 activations with panels: everything except decoding
+ * the codes.
  *
  * A lane is a row of the weights.  The codes of a panel are decoded once for several tokens. */
 #ifndef SL_RUNTIME_CPU_PANEL_H
@@ -6,20 +7,21 @@
 #include "runtime/cpu/kernels/panel_params.h"
 #include "runtime/cpu/kernels/vmath.h"
 
-/* A sum over a group runs in CHAINS chains, enough to keep the units busy for a single token; so
- * many tokens share one decoding of the weights as the registers then hold. */
+/* The sum over a group uses CHAINS independent accumulators, enough to keep the FMA units busy for
+ * a single token.  PANEL_TOKENS tokens share the decoded weights; more would not fit in
+ * registers. */
 enum { CHAINS = 4, PANEL_TOKENS = LANES == 16 ? 4 : 2 };
 
-/* Rows of x, copied: padded to whole groups, and placed so that the rows of one column do not
- * compete for the same lines of the cache. */
+/* A copy of the rows of x: padded to whole groups, and with a stride that avoids cache set
+ * conflicts between the rows. */
 typedef struct {
     const float *x;
     int64_t stride, groups;
-    const float *sums;   /* of each group: [tokens, groups] */
-    const float *halves; /* of its columns 0..15 */
+    const float *sums;   /* [tokens, groups]: sum of each group */
+    const float *halves; /* [tokens, groups]: sum of its columns 0..15 */
 } panel_rows;
 
-/* Column c of x is multiplied by factors[c % FACTORS]; the sums are of x itself. */
+/* Column c of x is multiplied by factors[c % FACTORS] in the copy; the sums are of x itself. */
 enum { FACTORS = 8 };
 
 static inline void copy_row(const float *x, int64_t cols, const float *factors, float *to) {
@@ -55,17 +57,18 @@ INLINE vf add_chains(const vf dots[CHAINS]) {
     return (dots[0] + dots[1]) + (dots[2] + dots[3]);
 }
 
-/* Vector v of group g of a panel, for the first `tokens` rows; v and tokens are constants. */
+/* Vector v of group g of a panel, for the first `tokens` rows; v and tokens are compile-time
+ * constants. */
 typedef struct {
     const panel *p;
     const panel_rows *rows;
     int64_t g;
     int v, tokens;
 } panel_group;
-/* Adds it to y[token][v]. */
+/* Adds its products to y[token][v]. */
 typedef void panel_group_fn(const panel_group *at, vf (*y)[PANEL_VECTORS]);
 
-/* Stores what there is of a panel's outputs for one token. */
+/* Stores a panel's outputs for one token, as far as the matrix has rows. */
 INLINE void panel_store(const sl_linear_job *job, int64_t index, int64_t token, const vf *y) {
     float *to = job->out + token * job->out_stride + (index * SL_PANEL_ROWS - job->first);
     for (int64_t v = 0; v < PANEL_VECTORS; v++) {
@@ -74,7 +77,7 @@ INLINE void panel_store(const sl_linear_job *job, int64_t index, int64_t token, 
     }
 }
 
-/* One panel for the tokens [token, token + tokens); tokens is constant. */
+/* One panel for tokens [token, token + tokens); tokens is a compile-time constant. */
 INLINE void panel_tile(const sl_linear_job *job, const panel *p, const panel_rows *rows,
                        int64_t token, const int tokens, panel_group_fn *add_group) {
     const panel_rows from = {rows->x + token * rows->stride, rows->stride, rows->groups,
@@ -87,7 +90,8 @@ INLINE void panel_tile(const sl_linear_job *job, const panel *p, const panel_row
         for (int v = 0; v < PANEL_VECTORS; v++) {
             const panel_group at = {p, &from, g, v, tokens};
             add_group(&at, y);
-            /* Columns of x are read again for the next vector: kept, they would be too many. */
+            /* Keeps the compiler from holding columns of x in registers for the next vector; it
+             * would spill. */
             if (PANEL_VECTORS > 1) __asm__ volatile("" ::: "memory");
         }
     for (int t = 0; t < tokens; t++) panel_store(job, p->index, token + t, y[t]);

@@ -10,7 +10,7 @@ enum { PANEL_VECTORS = SL_PANEL_ROWS / LANES };
 
 typedef struct {
     int64_t index;
-    const float *headers; /* two per super-group; q4 and nvfp4 */
+    const float *headers; /* two per super-group; only q4 and nvfp4 have them */
     const uint8_t *start;
 } panel;
 
@@ -20,7 +20,7 @@ static inline panel panel_at(const sl_linear_job *job, const sl_panel_layout *l,
                    matrix + l->header_bytes + (uint64_t)index * l->panel_bytes};
 }
 
-/* What sl_panel_layout says of a type, as constants where a kernel is compiled. */
+/* The sizes of sl_panel_layout, as compile-time constants of a type. */
 typedef struct {
     int super_bytes, param_bytes, group_bytes;
 } panel_form;
@@ -47,24 +47,24 @@ INLINE const uint8_t *codes_of(const panel *p, panel_form f, int64_t g) {
            g % SL_BLOCK_GROUPS * f.group_bytes;
 }
 
-/* Asks for the group that lies so many bytes further on, past the panel's end in the next ones:
- * into the second level of cache, from where the hardware fetches it in time.  Harmless beyond the
- * matrix.  AHEAD_BYTES is enough where memory is read as fast as it can be. */
+/* Prefetches the group that is `bytes` further on, possibly in a later panel, into the L2 cache,
+ * from where the hardware prefetcher takes it to L1.  Harmless beyond the end of the matrix.
+ * AHEAD_BYTES suffices when the loop is limited by memory bandwidth. */
 enum { AHEAD_BYTES = 1024, LINE_BYTES = 64 };
 INLINE void read_ahead(const panel *p, panel_form f, int64_t g, int64_t bytes) {
     uintptr_t from = (uintptr_t)block_of(p, f, g) + (uintptr_t)bytes +
                      (uintptr_t)(g % SL_BLOCK_GROUPS) * (uintptr_t)(block_bytes(f) / 2);
-    __asm__("" : "+r"(from)); /* one register, not one for each line */
+    __asm__("" : "+r"(from)); /* keeps the base address in one register instead of one per line */
     for (int i = 0; i < block_bytes(f) / SL_BLOCK_GROUPS; i += LINE_BYTES)
         __builtin_prefetch((const void *)(from + (uintptr_t)i), 0, 2);
     if (f.super_bytes && g % SL_SUPER_GROUPS == 0)
         __builtin_prefetch((const void *)((uintptr_t)super_of(p, f, g) + (uintptr_t)bytes), 0, 2);
 }
 
-/* Vector v of group g: w = scale q - minimum, q as it is stored.  v is constant. */
+/* Parameters of vector v (a constant) of group g: w = scale q - minimum, with q as stored. */
 typedef void panel_params_fn(const panel *p, int64_t g, const int v, vf *scale, vf *minimum);
 
-/* Of a group's 16 parameters of so many bytes each, the first of vector v. */
+/* Offset of the first parameter of vector v among a group's 16, of `bytes` bytes each. */
 INLINE int64_t first_of(const int v, const int bytes) {
     return (int64_t)v * LANES * bytes;
 }
@@ -100,22 +100,22 @@ INLINE void params_q4_f(const panel *p, int64_t g, const int v, vf *scale, vf *m
     *minimum = -vload(own + 64);
 }
 
-/* Of types whose codes are taken as bytes; half 0 of a group is columns 0..15.  Those of signed
- * codes leave the minimum alone.  v and half are constants. */
+/* The same for types whose codes are unpacked to bytes; half 0 of a group is columns 0..15.  Types
+ * with signed codes do not set the minimum.  v and half are constants. */
 typedef void panel_bytes_fn(const panel *p, int64_t g, const int v, const int half, vf *scale,
                             vf *minimum);
 #define BYTES_PARAMS(TYPE)                                                                         \
     INLINE void bytes_##TYPE(const panel *p, int64_t g, const int v, const int half, vf *scale,    \
                              vf *minimum)
 
-/* Signed bytes, widened. */
+/* Loads signed bytes as floats. */
 INLINE vf vload_i8(const void *p) {
     const vf x = vload_u8(p);
     return x - (vf)((vi)vsplat(256) & (vi)(x > vsplat(127)));
 }
 
-/* Floats of 8 bits (e4m3) in the low bytes, sign left out, none of them NaN.  Moved into a single's
- * fields they lack 120 in the exponent; those without an exponent have none of the leading ones. */
+/* 8-bit floats (e4m3) from the low bytes, without sign; NaN does not occur.  Moved into the fields
+ * of an f32, the exponent is 120 too small; subnormals have no implicit leading 1. */
 INLINE vf vfrom_e4m3(vu x) {
     const vu bits = (x & 0x7f) << 20;
     const vi small = (vi)(bits < (1u << 23));
@@ -189,13 +189,13 @@ BYTES_PARAMS(f8) {
     *scale = vload(params_of(p, form_f8, g) + first_of(v, 4));
 }
 
-/* ---- codes: columns 4 word and the next three of a group, a byte each; word is constant ---- */
+/* ---- codes: columns 4 word to 4 word + 3 of a group, one byte each; word is constant ---- */
 
 typedef vu panel_word_fn(const uint8_t *codes, const int word);
 
 enum { WORD_BYTES = SL_PANEL_ROWS * 4, LOW_BYTES = 4 * WORD_BYTES, PAIR_BYTES = 2 * WORD_BYTES };
 
-/* Kept in a register: the compiler would load it once more for every use. */
+/* Forces the value into a register; the compiler would reload it for every use. */
 INLINE vu load_once(const uint8_t *p) {
     vu word = vload_u32(p);
 #if defined(__AVX512F__)
@@ -206,7 +206,7 @@ INLINE vu load_once(const uint8_t *p) {
     return word;
 }
 
-/* Planes of 4, 2 and 1 bits. */
+/* Unpacks planes of 4, 2 and 1 bits. */
 INLINE vu low_bits(const uint8_t *plane, const int word) {
     const vu both = load_once(plane + word / 2 * WORD_BYTES);
     return (word % 2 ? both >> 4 : both) & 0x0f0f0f0f;

@@ -23,7 +23,7 @@ INLINE float start_of(const fold f) {
     return f == MAX ? -INFINITY : f == MIN ? INFINITY : f == SUM ? 0.0f : 1.0f;
 }
 
-/* Joins what the taps of one row see to part[0 .. out). */
+/* Combines the inputs under the taps of one row with part[0 .. out). */
 INLINE void join_row(const sl_window *w, const fold f, const float *row, float *part) {
     const int64_t stride = w->stride[2];
     for (int64_t k = 0; k < w->kernel[2]; k++) {
@@ -45,7 +45,7 @@ INLINE void pool_plane(const sl_window *w, const fold f, const float *x, float *
             const int64_t z = sl_window_at(w, 0, o / w->out[1], zy / w->kernel[1]);
             const int64_t y = sl_window_at(w, 1, o % w->out[1], zy % w->kernel[1]);
             if (z < 0 || z >= w->in[0] || y < 0 || y >= w->in[1]) continue;
-            /* A row by itself, so that no chain of sums is long. */
+            /* Each kernel row is summed separately, so that no accumulation is long. */
             for (int64_t i = 0; i < w->out[2]; i++) part[i] = start_of(f);
             join_row(w, f, x + (z * w->in[1] + y) * w->in[2], part);
             for (int64_t i = 0; i < w->out[2]; i++) out[i] = join(f, out[i], part[i]);
@@ -53,13 +53,13 @@ INLINE void pool_plane(const sl_window *w, const fold f, const float *x, float *
     }
 }
 
-/* The larger of two, the first where they are equal; one that is no number stays. */
+/* The maximum; `all` if they are equal, NaN if either is NaN. */
 INLINE vf larger(vf all, vf x) {
     const vi none = x != x;
     return (vf)(((vi)x & none) | ((vi)vmax(x, all) & ~none));
 }
 
-/* Windows of two by two places that do not overlap, all in x. */
+/* 2x2 pooling with stride 2 and no padding. */
 static bool is_halving(const sl_window *w) {
     bool halves = w->in[0] == 1 && w->out[0] == 1 && w->kernel[0] == 1;
     for (int i = 1; i < SL_MAX_SPATIAL; i++)
@@ -81,7 +81,7 @@ static void halve_max(const sl_window *w, const float *x, float *out) {
     }
 }
 
-/* One window that is all there is. */
+/* Global pooling: one window that covers the whole input. */
 static bool is_whole(const sl_window *w) {
     bool whole = true;
     for (int i = 0; i < SL_MAX_SPATIAL; i++)
@@ -107,7 +107,7 @@ static void pool_f32(const sl_window *w, fold f, const float *x, float *part, fl
 
 /* ---- any type ---- */
 
-/* One window of reals that are not f32, or powers. */
+/* One window: floats other than f32, or lp_pool. */
 static double pool_reals(const sl_window *w, fold f, double p, const sl_cview *x, int64_t first,
                          int64_t o) {
     double all = f == MAX ? -INFINITY : f == MIN ? INFINITY : f == PROD ? 1 : 0;
@@ -208,7 +208,8 @@ RUN(lp_pool) {
 
 /* ---- means ---- */
 
-/* How many taps of window o along an axis lie in x, or with padding in that too. */
+/* Number of taps of window o along an axis that are inside x, or inside its padding if
+ * `padding`. */
 static int64_t axis_taps(const sl_window *w, int axis, int64_t o, bool padding) {
     int64_t inside = 0;
     for (int64_t k = 0; k < w->kernel[axis]; k++) {
@@ -248,9 +249,10 @@ RUN(pool_mean) {
     return SL_OK;
 }
 
-/* ---- where the largest lies, and gradients ---- */
+/* ---- max_pool_indices, and gradients ---- */
 
-/* The first largest place of window o in the channel that starts at `first`, or -1. */
+/* Position of the first maximum of window o in the channel that starts at `first`; -1 if the window
+ * is empty. */
 static int64_t largest_place(const sl_window *w, const sl_cview *x, int64_t first, int64_t o) {
     const sl_dtype dtype = x->type.dtype;
     int64_t best = -1, most_whole = 0;
@@ -288,7 +290,7 @@ RUN(max_pool_indices) {
     return SL_OK;
 }
 
-/* Gradients are gathered in doubles, of one channel at a time. */
+/* Gradients are accumulated in doubles, one channel at a time. */
 static void store_plane(const sl_view *dx, int64_t first, const double *sums, int64_t ins) {
     for (int64_t i = 0; i < ins; i++) put_real(dx->type.dtype, dx->data, first + i, sums[i]);
 }

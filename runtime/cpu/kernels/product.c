@@ -21,9 +21,9 @@ static size_t number_bytes(product_kind kind) {
     return kind == PRODUCT_F32 || kind == PRODUCT_I32 ? 4 : 8;
 }
 
-/* ---- elements to numbers and back ---- */
+/* ---- conversion of elements ---- */
 
-/* Columns side by side are read in one go. */
+/* Contiguous columns use a loop that the compiler can vectorise. */
 #define GATHER(FROM, TO, EXPRESSION)                                                               \
     for (int64_t r = 0; r < s->row_count; r++) {                                                   \
         const FROM *row = (const FROM *)s->data + s->rows[r];                                      \
@@ -100,8 +100,7 @@ void product_store(sl_dtype dtype, const void *numbers, int64_t count, void *dat
 
 /* ---- products of one block ---- */
 
-/* Vectors that the compiler divides among registers; rows and columns beyond those there are hold
- * zeros. */
+/* Portable vectors that the compiler splits into registers; unused rows and columns are zero. */
 enum { TILE_ROWS = 4 };
 #define MULTIPLY(NAME, TYPE)                                                                       \
     typedef TYPE vector_##NAME __attribute__((vector_size(64), aligned(8), may_alias));            \

@@ -1,9 +1,9 @@
 /* product.h - Generic matrix products of any number type.
  *
  * An item is a block of PRODUCT_ROWS x PRODUCT_COLS of one output matrix.  A kernel supplies
- * functions that unpack blocks of both factors to one of five number kinds, and one that stores the
- * sums; so the same loops serve strided operands, low-bit weights and convolutions.  Each element
- * is one chain over the inner dim in order. */
+ * functions that unpack blocks of both operands to one of five number kinds, and one that stores
+ * the sums, so the same loops serve strided operands, low-bit weights and convolutions.  Each
+ * element is accumulated over the inner dim in order. */
 #ifndef SL_RUNTIME_CPU_PRODUCT_H
 #define SL_RUNTIME_CPU_PRODUCT_H
 #include "core/ops.h"
@@ -11,16 +11,17 @@
 
 enum { PRODUCT_ROWS = 64, PRODUCT_COLS = 64, PRODUCT_INNER = 256 };
 
-/* What is multiplied: f16 and bf16 as f32, integers as unsigned ones of 32 or 64 bits, which wrap.
- */
+/* The type of the arithmetic: f16 and bf16 are computed as f32, integers as unsigned of 32 or 64
+ * bits, which wrap. */
 typedef enum { PRODUCT_F32, PRODUCT_F64, PRODUCT_I32, PRODUCT_I64, PRODUCT_C64 } product_kind;
 product_kind SL_KERNEL(sl_product_kind)(sl_dtype dtype);
 #define product_kind_of SL_KERNEL(sl_product_kind)
 
-/* Rows [row, row + rows) and columns of one output matrix, and the part of the inner dim. */
+/* Rows [row, row + rows) and columns [col, col + cols) of one output matrix, and the current range
+ * [k, k + ks) of the inner dim. */
 typedef struct {
     int64_t batch, row, rows, col, cols, k, ks;
-    const int64_t *chosen; /* rows of the factor and of the output, where not those from `row` on */
+    const int64_t *chosen; /* row indices, in x and the output; NULL: row, row + 1, ... */
 } product_block;
 
 typedef struct product product;
@@ -40,21 +41,21 @@ sl_split SL_KERNEL(sl_product_split)(const product *p);
 #define product_split SL_KERNEL(sl_product_split)
 void SL_KERNEL(sl_product_items)(const product *p, int64_t begin, int64_t end, void *scratch);
 #define product_items SL_KERNEL(sl_product_items)
-/* One block; k and ks are set here. */
+/* Computes one block; sets k and ks itself. */
 void SL_KERNEL(sl_product_block)(const product *p, product_block block, void *scratch);
 #define product_run_block SL_KERNEL(sl_product_block)
 
-/* A rectangle of elements at rows[r] + cols[c], by index. */
+/* A block of elements at offsets rows[r] + cols[c]. */
 typedef struct {
     sl_dtype dtype;
     const void *data;
     const int64_t *rows, *cols;
     int64_t row_count, col_count;
 } product_source;
-/* As numbers of the dtype's kind, rows `stride` numbers apart. */
+/* Converts the block to the dtype's kind; rows of `to` are `stride` numbers apart. */
 void SL_KERNEL(sl_product_gather)(const product_source *s, void *to, int64_t stride);
 #define product_gather SL_KERNEL(sl_product_gather)
-/* Numbers to elements of a type, rounded or wrapped. */
+/* Converts numbers to elements of a type, rounding or wrapping. */
 void SL_KERNEL(sl_product_store)(sl_dtype dtype, const void *numbers, int64_t count, void *data,
                                  int64_t at);
 #define product_store SL_KERNEL(sl_product_store)

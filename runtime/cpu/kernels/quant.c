@@ -1,7 +1,7 @@
 /* quant.c - Quantisation, dequantisation, and fake quantisation for training.
  *
- * Elements go through doubles in strips.  Where a quotient is rounded it is one of x's own type, so
- * that it falls on the same side as in every other implementation. */
+ * Elements are processed as doubles, in strips.  A quotient that is rounded to a code is computed
+ * in x's own type, so that ties fall as in other implementations. */
 #include "core/ops.h"
 #include "runtime/cpu/kernels/channels.h"
 #include <math.h>
@@ -12,7 +12,7 @@ static sl_split split_elements(const sl_type *type) {
     return (sl_split){parts_of(sl_type_elements(type), ITEM), grain_of(ITEM * 4), 0};
 }
 
-/* x / scale, of f32 unless both are f64; 0 / 0 where a scale may be 0 is 0. */
+/* x / scale, in f32 unless x is f64.  quotient_or_zero: 0 / 0 is 0. */
 static inline double quotient(bool wide, double x, double scale) {
     return wide ? x / scale : (double)((float)x / (float)scale);
 }
@@ -20,7 +20,7 @@ static inline double quotient_or_zero(bool wide, double x, double scale) {
     return x == 0 && scale == 0 ? 0 : quotient(wide, x, scale);
 }
 
-/* For each strip of an item's elements: `n` of them from `at` on. */
+/* Runs the body for each strip of an item's elements: n of them from `at` on. */
 #define FOR_STRIPS(AT, N, TYPE, ...)                                                               \
     do {                                                                                           \
         const int64_t stop = least(end * ITEM, sl_type_elements(TYPE));                            \
@@ -89,7 +89,7 @@ static inline double rounded(double z, double q, double scale) {
     return (code < -q ? -q : code > q ? q : code) * scale;
 }
 
-/* Runs of a channel's elements: run r begins at (r * count + channel) * inner. */
+/* Number of runs of a channel's elements; run r begins at (r * count + channel) * inner. */
 static int64_t runs_of(const sl_type *x, channels c) {
     return sl_type_elements(x) / (c.count * c.inner);
 }
@@ -101,7 +101,7 @@ static channels channels_of_tensor(const sl_fake_quantize_args *a) {
     return (channels){shape->dims[axis], sl_dims_tail(shape, (uint32_t)axis + 1)};
 }
 
-/* NaN wins. */
+/* NaN if any element is NaN. */
 static double largest_magnitude(const sl_cview *v, int64_t at, int64_t count, double largest) {
     double x[STRIP];
     for (int64_t from = 0; from < count; from += STRIP) {
@@ -153,7 +153,7 @@ RUN(fake_quantize) {
     return SL_OK;
 }
 
-/* ---- gradients past rounding ---- */
+/* ---- straight-through gradients ---- */
 
 static double slope_of(uint32_t ste, double z, double q) {
     const double t = ste == 2 ? tanh(z) : 0;
@@ -169,7 +169,7 @@ static double slope_of(uint32_t ste, double z, double q) {
     }
 }
 
-/* Both gradients to x: of what kind, and from which operands. */
+/* Operands of the gradients with respect to x. */
 typedef struct {
     const sl_cview *x, *scale, *dy;
     const sl_view *dx;
@@ -232,7 +232,7 @@ RUN(fake_quantize_lsq) {
     return SL_OK;
 }
 
-/* ---- the gradient of a scale: an item is a channel ---- */
+/* ---- gradient of a scale: an item is a channel ---- */
 
 static double step_slope(double z, double q) {
     return fabs(z) <= q ? rint(z) - z : z > 0 ? q : z < 0 ? -q : z;

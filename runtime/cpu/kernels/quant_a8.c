@@ -3,7 +3,7 @@
 #include "runtime/cpu/kernels/kernels.h"
 #include "runtime/cpu/kernels/rows.h"
 
-/* A row of scratch where the values themselves go nowhere. */
+/* `scratch`: a row of scratch, for ops whose f32 result is not an output. */
 static sl_split split_rows(const sl_type *x, int64_t operations, bool scratch) {
     return (sl_split){rows_of(x), grain_of(last_dim(x) * operations),
                       scratch ? (size_t)last_dim(x) * sizeof(float) : 0};

@@ -4,7 +4,7 @@
 #include "runtime/cpu/kernels/product.h"
 #include <math.h>
 
-/* What turns a sum into a code: parameters with one element, or one for each channel. */
+/* Requantisation: parameters with one element, or one per channel. */
 typedef struct {
     const sl_cview *multiplier, *out_zero;
     const sl_cview_list *bias;
@@ -14,7 +14,8 @@ typedef struct {
 static int32_t zero_at(const sl_cview *zero, int64_t channel) {
     return (int32_t)element(zero, sl_type_elements(&zero->type) == 1 ? 0 : channel);
 }
-/* Sums of one channel, or, by_column, of one for each. */
+/* Requantises `count` sums.  to_and_step: offset in the output, and 1 if each sum has its own
+ * channel (0: all have `channel`). */
 static void store_codes(const recode *q, const uint32_t *sums, int64_t count, int64_t channel,
                         const int64_t to_and_step[2]) {
     const bool is_unsigned = q->out->type.dtype == SL_DTYPE_u8;
@@ -46,7 +47,7 @@ typedef struct {
     recode codes;
 } q_matmul;
 
-/* Which matrix of a broadcast operand belongs to output matrix `batch`. */
+/* Index of the operand's matrix that output matrix `batch` uses. */
 static int64_t matrix_index(const sl_dims *operand, const sl_dims *out, int64_t batch) {
     int64_t index = 0, stride = 1;
     for (uint32_t back = 3; back <= out->rank; back++) {
@@ -115,13 +116,13 @@ RUN(q_matmul) {
     return SL_OK;
 }
 
-/* ---- q_conv: of each image and group the weights times the patches ---- */
+/* ---- q_conv: for each image and group, weights times im2col patches ---- */
 
-enum { SPACE = 3 }; /* fewer spatial dims have ones in front */
+enum { SPACE = 3 }; /* missing spatial dims are leading ones */
 typedef struct {
     const sl_q_conv_args *args;
     recode codes;
-    int64_t groups, in, out; /* channels of a group */
+    int64_t groups, in, out; /* channels are per group */
     int64_t image[SPACE], kernel[SPACE], result[SPACE];
     int64_t strides[SPACE], pads[SPACE], dilations[SPACE];
 } q_conv;
@@ -149,12 +150,12 @@ static q_conv conv_of(const sl_q_conv_args *a) {
     return c;
 }
 
-/* An index of a small box as coordinates. */
+/* Splits a linear index into coordinates. */
 static void coordinates(const int64_t sizes[SPACE], int64_t index, int64_t out[SPACE]) {
     for (int d = SPACE; d-- > 0; index /= sizes[d]) out[d] = index % sizes[d];
 }
 
-/* The element that a tap of a place reads, less its zero; what lies outside is 0. */
+/* The input under a tap, minus the zero point; 0 in the padding. */
 static uint32_t tap(const q_conv *c, int64_t channel, const int64_t at[SPACE],
                     const int64_t tap_at[SPACE]) {
     int64_t index = channel;

@@ -1,4 +1,4 @@
-/* random.c - Random numbers from a key and a counter: sixteen blocks of Philox side by side. */
+/* random.c - Counter-based random numbers: sixteen Philox blocks in parallel. */
 #include "core/ops.h"
 #include "core/philox.h"
 #include "runtime/cpu/kernels/kernels.h"
@@ -17,7 +17,8 @@ static sl_philox_stream stream_of(const sl_cview *key, const sl_cview *counter) 
     return s;
 }
 
-/* Words [4 * block, 4 * block + WORDS): those of sl_philox_words, SIDE counters at a time. */
+/* Words [4 * block, 4 * block + WORDS) of the stream, as sl_philox_words gives them, SIDE counters
+ * at a time. */
 static void next_words(const sl_philox_stream *s, int64_t block, uint32_t out[WORDS]) {
     uint32_t c[4][SIDE], key0 = s->key[0], key1 = s->key[1];
     const uint64_t low = (uint64_t)s->counter[1] << 32 | s->counter[0];
@@ -41,7 +42,7 @@ static void next_words(const sl_philox_stream *s, int64_t block, uint32_t out[WO
         for (int w = 0; w < 4; w++) out[4 * i + w] = c[w][i];
 }
 
-/* Two words make one element. */
+/* Whether an element takes two words. */
 static bool is_wide(sl_dtype dtype) {
     return dtype == SL_DTYPE_f64 || dtype == SL_DTYPE_u64;
 }
@@ -58,7 +59,7 @@ static uint16_t half_of(sl_dtype dtype, uint32_t word) {
                                  : sl_bf16_from_f32((float)(word >> 24) * 0x1p-8f);
 }
 
-/* n elements from their words. */
+/* Converts words to n elements. */
 static void uniform_elements(sl_dtype dtype, const uint32_t *words, int64_t n, void *out) {
     float singles[WORDS];
     double doubles[WORDS / 2];
@@ -85,7 +86,7 @@ static void uniform_elements(sl_dtype dtype, const uint32_t *words, int64_t n, v
 
 /* ---- rng_normal ---- */
 
-/* cos and sin of 2 pi v, v in [0, 1): a quarter turn more or less from a multiple of a quarter. */
+/* cos and sin of 2 pi v, v in [0, 1).  The argument is reduced to at most 1/8 of a turn. */
 INLINE void vturn(vf v, vf *cosine, vf *sine) {
     const vf magic = vsplat(0x1.8p23f), quarters = v * vsplat(4.0f);
     const vf rounded = quarters + magic;
@@ -143,7 +144,7 @@ static void normal_elements(sl_dtype dtype, const uint32_t *words, int64_t n, vo
     store_f32(dtype, out, 0, n, singles);
 }
 
-/* ---- both: an item is CHUNK words ---- */
+/* ---- rng_uniform, rng_normal: an item is CHUNK words ---- */
 
 typedef void elements_fn(sl_dtype dtype, const uint32_t *words, int64_t n, void *out);
 
@@ -179,9 +180,9 @@ RUN(rng_normal) {
     return SL_OK;
 }
 
-/* ---- sample: an item is a row, in doubles ---- */
+/* ---- sample: an item is a row, computed in doubles ---- */
 
-/* Indices as a heap, the largest weight on top; of equal ones the lower index. */
+/* A max-heap of indices by weight; ties go to the lower index. */
 typedef struct {
     const double *weights;
     int32_t *items;
@@ -261,7 +262,8 @@ SPLIT(sample) {
     return (sl_split){rows_of(&a->logits.type), grain_of(width * 16), c.bytes};
 }
 
-/* The logits of a row as doubles, and where the first largest is: -1 where none is finite. */
+/* Reads the logits of a row as doubles and returns the index of the first maximum; -1 if none is
+ * finite. */
 static int64_t read_logits(const sl_cview *x, int64_t row, int64_t width, double *out) {
     int64_t best = 0;
     bool wrong = false;
@@ -285,7 +287,7 @@ RUN(sample) {
         const int64_t best = read_logits(&a->logits, row, width, weights);
         if (best < 0)
             return sl_fail(worker->err, SL_INVALID,
-                           "sample: logits of row %lld have no finite largest", (long long)row);
+                           "sample: the largest logit of row %lld is not finite", (long long)row);
         *out = (int32_t)best;
         if (a->attrs.temperature == 0) continue;
         const double most = weights[best], temperature = (double)a->attrs.temperature;

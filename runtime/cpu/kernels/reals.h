@@ -1,9 +1,8 @@
-/* reals.h - Rows of any float type as floats or doubles, and the few loops over them that have to
- * be written for each.
+/* reals.h - Helpers for kernels that support all float types.
  *
- * A kernel for all float types is written once, in a header that is included once with REAL float,
- * where f32, f16 and bf16 are computed, and once with REAL double, for f64; NAMED(x) is x_f32 or
- * x_f64. */
+ * Such a kernel is written once, in a header that is included twice: with REAL float, for f32, f16
+ * and bf16, and with REAL double, for f64.  NAMED(x) is x_f32 or x_f64.  This file has the
+ * functions that differ between the two. */
 #ifndef SL_RUNTIME_CPU_REALS_H
 #define SL_RUNTIME_CPU_REALS_H
 #include "core/codec.h"
@@ -28,7 +27,7 @@ static __attribute__((noinline)) void load_halves(sl_dtype dtype, const void *da
     for (; i < n; i++) room[i] = half_element(dtype, from, i);
 }
 
-/* n elements from `at` on; room is used unless they are floats already. */
+/* n elements from `at` on; converted into `room` unless they are REAL already. */
 static inline const float *load_f32(sl_dtype dtype, const void *data, int64_t at, int64_t n,
                                     float *room) {
     if (dtype == SL_DTYPE_f32) return (const float *)data + at;
@@ -41,7 +40,7 @@ static inline const double *load_f64(sl_dtype dtype, const void *data, int64_t a
     return (const double *)data + at;
 }
 
-/* n elements that stay where they are copied to. */
+/* Always copies the n elements to `room`. */
 static inline void copy_f32(sl_dtype dtype, const void *data, int64_t at, int64_t n, float *room) {
     const float *from = load_f32(dtype, data, at, n, room);
     if (from != room) memcpy(room, from, (size_t)n * sizeof *room);
@@ -130,7 +129,7 @@ static inline double exponential_f64(double x) {
     return exp(x);
 }
 
-/* x becomes e^(x - shift); returns the sum. */
+/* Replaces x by e^(x - shift) and returns the sum. */
 static __attribute__((noinline, unused)) float terms_f32(float *x, int64_t n, float shift) {
     FOR_VECTORS(i, count, n, vstore_n(x + i, vexp(vload_n(x + i, count) - vsplat(shift)), count););
     return vtotal(x, n);
@@ -141,7 +140,7 @@ static __attribute__((noinline, unused)) double terms_f64(double *x, int64_t n, 
     return sum;
 }
 
-/* x becomes tanh(x). */
+/* Replaces x by tanh(x). */
 static __attribute__((noinline, unused)) void tanh_f32(float *x, int64_t n) {
     FOR_VECTORS(i, count, n, vstore_n(x + i, vtanh(vload_n(x + i, count)), count););
 }
@@ -154,7 +153,8 @@ static const double lowest_f64 = -DBL_MAX;
 
 /* ---- scratch ---- */
 
-/* Parts of a worker's scratch, each from a multiple of 64 bytes on; with at NULL it only counts. */
+/* A bump allocator for a worker's scratch, aligned to 64 bytes; with at NULL it only counts
+ * bytes. */
 typedef struct {
     char *at;
     size_t bytes;

@@ -5,7 +5,7 @@
 
 enum { CHANNELS = 16 };
 
-/* Channels [first, first + n) of a batch entry, each with `size` numbers of state. */
+/* Channels [first, first + n) of a batch entry; `size` state elements each. */
 typedef struct {
     int64_t batch, first, n, size;
 } block;

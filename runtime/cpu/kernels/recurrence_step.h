@@ -1,6 +1,6 @@
 /* recurrence_step.h - Recurrences of one sequence; included once per REAL (reals.h). */
 
-/* Channels [first, first + n) of batch entry `batch`, whose state is in `state` [n, size]. */
+/* Channels [first, first + n) of one batch entry; their state is state[n, size]. */
 static void NAMED(scan)(const sl_selective_scan_args *a, const block *k, REAL *state,
                         REAL *scratch) {
     const sl_dtype dtype = a->x.type.dtype;
@@ -31,7 +31,7 @@ static void NAMED(scan)(const sl_selective_scan_args *a, const block *k, REAL *s
 static void NAMED(delta_step)(const delta_shape *s, const REAL *q, const REAL *k,
                               const REAL gates[2], REAL *memory, REAL *out) {
     const REAL decay = NAMED(exponential)(gates[0]), beta = gates[1];
-    REAL *restrict change = out + s->value_dim; /* v on entry */
+    REAL *restrict change = out + s->value_dim; /* holds v on entry */
     REAL *restrict found = change + s->value_dim;
     memset(found, 0, (size_t)s->value_dim * sizeof *found);
     memset(out, 0, (size_t)s->value_dim * sizeof *out);
@@ -53,7 +53,7 @@ static void NAMED(delta_step)(const delta_shape *s, const REAL *q, const REAL *k
     for (int64_t j = 0; j < s->value_dim; j++) out[j] *= (REAL)s->scale;
 }
 
-/* All steps of one head of one batch entry; its memory is in `memory`. */
+/* All steps of one head of one batch entry; `memory` is its state. */
 static void NAMED(delta_head)(const sl_gated_delta_net_args *a, const delta_shape *s, int64_t item,
                               REAL *memory, REAL *scratch) {
     const sl_dtype dtype = a->q.type.dtype;
@@ -73,7 +73,7 @@ static void NAMED(delta_head)(const sl_gated_delta_net_args *a, const delta_shap
     }
 }
 
-/* The state before the first step: what is given from element `at` on, or 0. */
+/* The initial state: elements of `given` from `at` on, or 0 if it is empty. */
 static void NAMED(state_of)(const sl_cview_list *given, sl_dtype dtype, int64_t at, int64_t n,
                             REAL *state) {
     if (SL_LIST_COUNT(*given))

@@ -1,11 +1,11 @@
-/* reduce.c - Reductions over axes, of any plain type that has them. */
+/* reduce.c - Reductions over axes, for any plain type that supports them. */
 #include "core/ops.h"
 #include "runtime/cpu/kernels/vmath.h"
 #include "runtime/cpu/kernels/wide.h"
 
 /* ---- over any axes ---- */
 
-/* Some dims of x with their strides; adjacent ones are one. */
+/* Some dims of x with their strides; contiguous neighbours are merged. */
 typedef struct {
     uint32_t rank;
     int64_t dims[SL_MAX_RANK], strides[SL_MAX_RANK];
@@ -37,18 +37,18 @@ static int64_t axes_offset(const axes *a, int64_t index) {
     return offset;
 }
 
-/* Takes the innermost axis away if its elements lie side by side; returns their number, or 1. */
+/* Removes the innermost axis if it is contiguous and returns its size, else returns 1. */
 static int64_t pop_run(axes *a) {
     if (!a->rank || a->strides[a->rank - 1] != 1) return 1;
     return a->dims[--a->rank];
 }
 
-/* An item is `width` neighbouring elements of the output, each a fold of elements of x that are
- * `run` side by side, `runs` times.  Either is 1. */
+/* An item is `width` adjacent output elements, each a reduction of `runs` runs of `run` adjacent
+ * elements of x.  width or run is 1. */
 typedef struct {
-    axes stay, go; /* without width and run */
+    axes stay, go; /* kept and reduced axes, without width and run */
     int64_t columns, width, blocks, run, runs;
-    int64_t count; /* of elements folded */
+    int64_t count; /* number of elements reduced to one */
 } reduction;
 
 enum { MOST_WIDTH = 256, CHUNK = 1024 };
@@ -73,7 +73,7 @@ static sl_split split_reduction(const sl_reduce_sum_args *a) {
     return (sl_split){axes_elements(&r.stay) * r.blocks, grain_of(r.width * r.count), 0};
 }
 
-/* Folds n elements side by side into one. */
+/* Reduces n adjacent elements to one. */
 static void fold_run(sl_dtype dtype, fold kind, const char *x, int64_t n, wide *into) {
     const int64_t unit = unit_of(dtype);
     wide values[2 * MOST_WIDTH];
@@ -84,7 +84,7 @@ static void fold_run(sl_dtype dtype, fold kind, const char *x, int64_t n, wide *
     }
 }
 
-/* Floats side by side, in vectors. */
+/* Sums f32 elements with vectors. */
 static void sum_floats(const float *x, int64_t n, wide *into) {
     for (int64_t first = 0; first < n; first += CHUNK)
         into->real += (double)vtotal(x + first, least(CHUNK, n - first));
@@ -155,7 +155,7 @@ static void reduce(const sl_reduce_sum_args *a, int64_t begin, int64_t end, fold
     }
 }
 
-/* All have one layout. */
+/* All reductions use the same code. */
 _Static_assert(sizeof(sl_reduce_sum_args) == sizeof(sl_reduce_mean_args) &&
                    sizeof(sl_reduce_sum_args) == sizeof(sl_reduce_max_args) &&
                    sizeof(sl_reduce_sum_args) == sizeof(sl_reduce_min_args) &&
@@ -175,7 +175,7 @@ REDUCTION(reduce_max, FOLD_MAX, false)
 REDUCTION(reduce_min, FOLD_MIN, false)
 REDUCTION(reduce_prod, FOLD_MUL, false)
 
-/* ---- the gradient of an extreme: an item is one element of y ---- */
+/* ---- gradient of max and min: an item is one element of y ---- */
 
 static void split_axes(const sl_dims *x, const sl_dims *reduced, axes *stay, axes *go) {
     bool gone[SL_MAX_RANK] = {false};

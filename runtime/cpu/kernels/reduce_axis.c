@@ -1,11 +1,11 @@
-/* reduce_axis.c - Along one axis: argmax, argmin and cumulative ops. */
+/* reduce_axis.c - Ops along one axis: argmax, argmin and cumulative ops. */
 #include "core/ops.h"
 #include "runtime/cpu/kernels/lines.h"
 #include "runtime/cpu/kernels/wide.h"
 
 enum { CHUNK = 256 };
 
-/* Element `row` of the first line of an item, and the number of lines. */
+/* Offset of the first line of an item, and its number of lines. */
 static int64_t first_of(const lines *l, int64_t item, int64_t *columns) {
     const int64_t column = item % l->blocks * l->block;
     *columns = least(l->block, l->inner - column);
@@ -26,7 +26,7 @@ static sl_split split_arg(const sl_argmax_args *a) {
     return (sl_split){l.outer * l.blocks, grain_of(l.extent * l.block), 0};
 }
 
-/* Whether x takes the place of the best so far; NaN never does, nor is one replaced. */
+/* Whether x replaces the best so far.  NaN never replaces anything and is never replaced. */
 static bool is_better(sl_dtype dtype, wide x, wide best, bool least_wins, bool last) {
     if (is_real(dtype)) {
         if (x.real == best.real) return last;
@@ -45,7 +45,7 @@ static void store_index(const sl_view *out, int64_t at, int64_t index) {
         ((int32_t *)out->data)[at] = (int32_t)index;
 }
 
-/* The line lies side by side. */
+/* A contiguous line. */
 static int64_t best_of_row(const sl_argmax_args *a, const char *x, int64_t n, bool least_wins) {
     const sl_dtype dtype = a->x.type.dtype;
     wide values[CHUNK], best;
@@ -111,7 +111,7 @@ RUN(argmin) {
     return SL_OK;
 }
 
-/* ---- running sums and products ---- */
+/* ---- cumulative sums and products ---- */
 
 _Static_assert(sizeof(sl_cumsum_args) == sizeof(sl_cumprod_args) &&
                    sizeof(sl_cumsum_args) == sizeof(sl_cumsum_backward_args),
@@ -131,7 +131,7 @@ static sl_split split_cumulation(const sl_cumsum_args *a) {
     return (sl_split){l.outer * l.blocks, grain_of(l.extent * l.block * 2), 0};
 }
 
-/* One line that lies side by side, in chunks. */
+/* A contiguous line, in chunks. */
 static void cumulate_row(const sl_cumsum_args *a, const cumulation *c, int64_t first, int64_t n) {
     const sl_dtype dtype = a->x.type.dtype;
     const size_t bytes = size_of(dtype);

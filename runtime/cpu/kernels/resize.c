@@ -1,30 +1,31 @@
 /* resize.c - Resizing: an item is a row of the output.
  *
- * First all axes but the last are combined to a row as a weighted sum of input rows; then the last
- * axis is resized. */
+ * First a weighted sum of input rows resizes all axes but the last; then the last axis is
+ * resized. */
 #include "core/resize.h"
 #include "core/ops.h"
 #include "runtime/cpu/kernels/element.h"
 #include "runtime/cpu/kernels/kernels.h"
 #include "runtime/cpu/kernels/vmath.h"
 
-/* The taps of one output element of every axis but the last, which has a table of all. */
+/* The taps (input index and weight) of the current output row for all axes but the last, and of all
+ * output elements for the last axis. */
 typedef struct {
     uint32_t rank;
     sl_resize_axis axes[SL_MAX_RANK];
     int64_t taps[SL_MAX_RANK];
     int64_t *indices[SL_MAX_RANK];
     double *weights[SL_MAX_RANK];
-    bool *seen;  /* of the last axis */
-    double *row; /* of the input, as doubles or floats */
+    bool *seen;  /* last axis: whether an element is inside the input */
+    double *row; /* the combined input row, as doubles or floats */
 } table;
 
-/* How many taps are kept of axis i. */
+/* How many taps are stored for axis i. */
 static int64_t entries(const table *t, uint32_t i) {
     return t->taps[i] * (i + 1 == t->rank ? t->axes[i].out : 1);
 }
 
-/* Lays the table out in scratch, whose size it returns; NULL to know that alone. */
+/* Lays out the table in scratch and returns its size; with NULL it only counts. */
 static size_t lay_table(const sl_resize_args *a, char *scratch, table *t) {
     size_t at = 0;
     *t = (table){.rank = a->x.type.shape.rank};
@@ -60,7 +61,8 @@ static void fill_last(table *t) {
                                   t->weights[last] + o * t->taps[last]);
 }
 
-/* The taps of output row `row`; false when it is not seen.  rows: the product of their counts. */
+/* Computes the taps of output row `row`; false if it is outside the input.  *rows: the number of
+ * input rows to combine. */
 static bool fill_row(table *t, int64_t row, int64_t *rows) {
     *rows = 1;
     for (uint32_t i = t->rank - 1; i-- > 0;) {
@@ -72,7 +74,7 @@ static bool fill_row(table *t, int64_t row, int64_t *rows) {
     return true;
 }
 
-/* Which row of the input combination `pick` of taps is, and its weight. */
+/* The input row of combination `pick` of taps, and its weight. */
 static int64_t picked_row(const table *t, int64_t pick, double *weight) {
     int64_t row = 0, stride = 1;
     *weight = 1;
@@ -130,7 +132,7 @@ static void row_any(const sl_resize_args *a, const table *t, int64_t rows, int64
     }
 }
 
-/* Elements as they are, of any plain type. */
+/* Nearest neighbour: copies elements of any type. */
 static void move_row(const sl_resize_args *a, const table *t, int64_t to, const char *outside) {
     const size_t bytes = sl_dtype_infos[a->x.type.dtype].bytes;
     double weight;
@@ -174,7 +176,7 @@ RUN(resize) {
     return SL_OK;
 }
 
-/* ---- twice as many: an item is a row of the smaller tensor ---- */
+/* ---- resize_nearest2x: an item is a row of the smaller tensor ---- */
 
 SPLIT(resize_nearest2x) {
     const sl_resize_nearest2x_args *a = args;

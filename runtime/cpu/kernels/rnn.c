@@ -5,7 +5,7 @@
 #include "runtime/cpu/kernels/kernels.h"
 #include "runtime/cpu/kernels/moments.h"
 
-/* The arguments of all three begin alike. */
+/* The argument structs of rnn, gru and lstm begin with the same fields. */
 typedef sl_lstm_args layer_args;
 _Static_assert(offsetof(sl_rnn_args, y_h) == offsetof(layer_args, y_h) &&
                    offsetof(sl_gru_args, y_h) == offsetof(layer_args, y_h),
@@ -17,7 +17,7 @@ typedef struct {
     const sl_recurrent_attrs *attrs;
     uint32_t gates, directions;
     bool reverse;
-    int64_t steps, batch, inputs, width; /* width: of a state */
+    int64_t steps, batch, inputs, width; /* width: size of the hidden state */
 } layer;
 
 static layer layer_of(const layer_args *a, const void *attrs, uint32_t gates) {
@@ -39,7 +39,7 @@ static layer layer_of(const layer_args *a, const void *attrs, uint32_t gates) {
     return l;
 }
 
-/* What a step works on. */
+/* Scratch of a step. */
 typedef struct {
     double *sums, *hidden, *content, *reset, *x, *peepholes;
 } room;
@@ -63,8 +63,7 @@ static sl_split split_layer(const layer *l) {
     return (sl_split){l->directions * l->batch, grain_of(operations), room_bytes(l)};
 }
 
-/* A row of a matrix times a vector.  In doubles: a layer may double what its state is off by with
- * every step. */
+/* Row of a matrix times a vector, in doubles: the error of the state may double with every step. */
 static double dot(const sl_cview *matrix, int64_t row, const double *vector, int64_t n) {
     double sum = 0;
     int64_t i = 0;
@@ -88,7 +87,8 @@ static double bias_at(const layer *l, int64_t at) {
     return l->bias ? real_at(l->bias->type.dtype, l->bias->data, at) : 0;
 }
 
-/* Row `row` of the gates of a direction: products with x and with a state, each with its bias. */
+/* Row `row` of a direction's gates: products with the input and with the hidden state, plus
+ * bias. */
 static double from_input(const layer *l, int64_t direction, int64_t row, const double *x) {
     const int64_t rows = l->gates * l->width;
     return dot(l->w, direction * rows + row, x, l->inputs) + bias_at(l, direction * 2 * rows + row);
@@ -99,7 +99,7 @@ static double from_state(const layer *l, int64_t direction, int64_t row, const d
            bias_at(l, (direction * 2 + 1) * rows + row);
 }
 
-/* The candidates' sums lie in the third part. */
+/* The sums of the candidate state are in the third part. */
 static void gru_step(const layer *l, const sl_cell *cell, int64_t direction, const room *m) {
     const int64_t n = l->width;
     double *reset = m->sums + n, *candidates = m->sums + 2 * n;
@@ -141,7 +141,7 @@ SL_CHECKED static sl_status run_sequence(const layer *l, int64_t item, const roo
     int64_t length = l->steps;
     sl_cell cell;
     if (!sl_cell_make(l->attrs, l->gates, n, (uint32_t)direction, &cell))
-        return sl_fail(err, SL_INVALID, "no such activations");
+        return sl_fail(err, SL_INVALID, "unknown activations");
     if (l->lengths) {
         length = whole_at(l->lengths->type.dtype, l->lengths->data, sequence);
         SL_TRY(check_index(length, l->steps + 1, "the length", sequence, err));

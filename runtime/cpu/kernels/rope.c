@@ -1,4 +1,4 @@
-/* rope.c - RoPE with a table of angles. */
+/* rope.c - Tables of RoPE angles, RoPE of a head, and RoPE after a norm. */
 #include "core/rope.h"
 #include "runtime/cpu/kernels/norm_rms.h"
 #include "runtime/cpu/kernels/rope.h"
@@ -13,26 +13,27 @@ SPLIT(rope_table) {
 RUN(rope_table) {
     const sl_rope_table_args *a = args;
     const sl_rope_form form = sl_rope_form_of(&a->attrs);
-    const int64_t rotary = form.rotary, half = rotary / 2;
+    const int64_t half = form.rotary / 2;
     double *frequencies = worker->scratch;
     for (int64_t j = 0; j < half; j++) frequencies[j] = sl_rope_frequency(&form, j);
     for (int64_t t = begin; t < end; t++) {
         const int32_t position = ((const int32_t *)a->positions.data)[t];
-        float *row = (float *)a->out.data + t * rotary;
+        float *cosines = (float *)a->cos.data + t * half, *sines = (float *)a->sin.data + t * half;
         SL_TRY(check_index(position, INT32_MAX, "rope_table: position", t, worker->err));
         for (int64_t j = 0; j < half; j++) {
-            row[j] = (float)(form.magnitude * cos((double)position * frequencies[j]));
-            row[j + half] = (float)(form.magnitude * sin((double)position * frequencies[j]));
+            cosines[j] = (float)(form.magnitude * cos((double)position * frequencies[j]));
+            sines[j] = (float)(form.magnitude * sin((double)position * frequencies[j]));
         }
     }
     return SL_OK;
 }
 
-/* ---- rope: an item is a row (token) ---- */
+/* ---- one head ---- */
 
 /* Pairs (j, j + half). */
-INLINE void rotate_halves(const float *cosines, int64_t half, const float *x, float *out) {
-    const float *sines = cosines + half;
+INLINE void rotate_halves(const head_turn *turn, int64_t at, const float *x, float *out) {
+    const float *cosines = turn->cosines + at, *sines = turn->sines + at;
+    const int64_t half = turn->rotary / 2;
     FOR_VECTORS(j, n, half, {
         const vf first = vload_n(x + j, n), second = vload_n(x + j + half, n);
         const vf cosine = vload_n(cosines + j, n), sine = vload_n(sines + j, n);
@@ -41,38 +42,22 @@ INLINE void rotate_halves(const float *cosines, int64_t half, const float *x, fl
     });
 }
 /* Pairs (2j, 2j + 1). */
-INLINE void rotate_neighbours(const float *cosines, int64_t half, const float *x, float *out) {
-    const float *sines = cosines + half;
-    for (int64_t j = 0; j < half; j++) {
+INLINE void rotate_neighbours(const head_turn *turn, int64_t at, const float *x, float *out) {
+    const float *cosines = turn->cosines + at, *sines = turn->sines + at;
+    for (int64_t j = 0; j < turn->rotary / 2; j++) {
         const float first = x[2 * j], second = x[2 * j + 1];
         out[2 * j] = first * cosines[j] - second * sines[j];
         out[2 * j + 1] = second * cosines[j] + first * sines[j];
     }
 }
 
-void rope_head(const turning *turn, int64_t t, const float *x, float *out) {
-    const float *cosines = (const float *)turn->table->data + t * turn->rotary;
-    const int64_t half = turn->rotary / 2;
+void rope_head(const head_turn *turn, int64_t at, const float *x, float *out) {
     if (turn->interleaved)
-        rotate_neighbours(cosines, half, x, out);
+        rotate_neighbours(turn, at, x, out);
     else
-        rotate_halves(cosines, half, x, out);
+        rotate_halves(turn, at, x, out);
     memcpy(out + turn->rotary, x + turn->rotary,
            (size_t)(turn->width - turn->rotary) * sizeof *out);
-}
-
-SPLIT(rope) {
-    const sl_rope_args *a = args;
-    return (sl_split){dim(&a->x.type, 0), grain_of(sl_dims_tail(&a->x.type.shape, 1)), 0};
-}
-RUN(rope) {
-    const sl_rope_args *a = args;
-    const int64_t heads = dim(&a->x.type, 1), width = dim(&a->x.type, 2);
-    const turning turn = turning_of(&a->table, width, a->attrs.interleaved);
-    for (int64_t i = begin * heads; i < end * heads; i++)
-        rope_head(&turn, i / heads, (const float *)a->x.data + i * width,
-                  (float *)a->out.data + i * width);
-    return SL_OK;
 }
 
 /* ---- norm and rope: an item is a row ---- */
@@ -85,12 +70,13 @@ SPLIT(norm_rope) {
 RUN(norm_rope) {
     const sl_norm_rope_args *a = args;
     const int64_t heads = dim(&a->x.type, 1), width = dim(&a->x.type, 2);
-    const turning turn = turning_of(&a->table, width, a->attrs.interleaved);
+    const head_turn turn =
+        head_turn_of(&a->cos, &a->sin, width, a->attrs.rotary, a->attrs.interleaved);
     const rms_norm norm = {a->gain.data, width, a->attrs.eps, a->attrs.offset};
     float *normed = worker->scratch; /* rounded here before it is rotated */
     for (int64_t i = begin * heads; i < end * heads; i++) {
         rms_norm_row(&norm, (const float *)a->x.data + i * width, normed);
-        rope_head(&turn, i / heads, normed, (float *)a->out.data + i * width);
+        rope_head(&turn, i / heads * turn.columns, normed, (float *)a->out.data + i * width);
     }
     return SL_OK;
 }

@@ -1,21 +1,25 @@
-/* rope.h - RoPE of one head, for all kernels that rotate. */
+/* rope.h - RoPE of one head, shared by all kernels that rotate. */
 #ifndef SL_RUNTIME_CPU_ROPE_H
 #define SL_RUNTIME_CPU_ROPE_H
 #include "runtime/cpu/kernels/kernels.h"
 
-/* How heads of a width are turned. */
+/* Parameters of the rotation of a head, by the first rotary / 2 columns of the tables. */
 typedef struct {
-    const sl_cview *table;
-    int64_t rotary, width;
+    const float *cosines, *sines;
+    int64_t columns, rotary, width;
     bool interleaved;
-} turning;
+} head_turn;
 
-static inline turning turning_of(const sl_cview *table, int64_t width, uint32_t interleaved) {
-    return (turning){table, dim(&table->type, 1), width, interleaved != 0};
+static inline head_turn head_turn_of(const sl_cview *cos, const sl_cview *sin, int64_t width,
+                                     uint32_t rotary, uint32_t interleaved) {
+    const int64_t columns = last_dim(&cos->type);
+    return (head_turn){cos->data, sin->data,       columns, rotary ? rotary : 2 * columns,
+                       width,     interleaved != 0};
 }
 
-/* One head of row t.  One function for all kernels: the compiler is free to fuse either product
- * with the difference, and must choose alike everywhere. */
+/* Rotates one head by the angles from element `at` of the tables on.  One function that is never
+ * inlined: the compiler may contract the products into FMAs in different ways, and the result must
+ * be the same in all kernels. */
 #define rope_head SL_KERNEL(sl_rope_head)
-void rope_head(const turning *turn, int64_t t, const float *x, float *out);
+void rope_head(const head_turn *turn, int64_t at, const float *x, float *out);
 #endif

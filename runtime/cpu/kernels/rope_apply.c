@@ -3,18 +3,19 @@
 #include "core/ops.h"
 #include "runtime/cpu/kernels/kernels.h"
 #include "runtime/cpu/kernels/reals.h"
+#include "runtime/cpu/kernels/rope.h"
 
-enum { ROWS = 32 }; /* of an item */
+enum { ROWS = 32 }; /* rows of an item */
 
 typedef struct {
     sl_dtype dtype;
     const void *x, *cos, *sin;
     void *out;
-    int64_t width, pairs; /* of x; that turn */
+    int64_t width, pairs; /* elements of a row; rotated pairs */
     bool interleaved, back;
-    const sl_integers *sections; /* of mrope, else NULL */
+    const sl_integers *sections; /* mrope only, else NULL */
     bool striped;
-    int64_t kinds, plane; /* tables, and elements of each */
+    int64_t kinds, plane; /* number of tables, and elements of each */
 } turning;
 
 #define REAL     float
@@ -26,9 +27,9 @@ typedef struct {
 #define NAMED(x) x##_f64
 #include "runtime/cpu/kernels/rope_apply_row.h" /* NOLINT: once per REAL */
 
-/* ---- with tables: an item is ROWS rows ---- */
+/* ---- rope_apply with tables: an item is ROWS rows ---- */
 
-/* x, the tables and where the result goes. */
+/* x, the tables and the output. */
 typedef struct {
     const sl_cview *x, *cos, *sin;
     const sl_view *out;
@@ -40,7 +41,8 @@ static sl_split split_rows(const sl_type *x) {
                       (size_t)(3 * width) * sizeof(double)};
 }
 
-/* Where in a table the row of x begins, of a plane whose dims begin at `skip`. */
+/* Offset in a table of the row that belongs to a row of x; the table's first `skip` dims are not
+ * batch dims. */
 static int64_t table_row(const sl_dims *x, const sl_dims *table, uint32_t skip, int64_t row) {
     int64_t at = 0, stride = table->dims[table->rank - 1];
     for (uint32_t back = 2; back + skip <= table->rank; back++) {
@@ -83,6 +85,21 @@ static void run_rows(const operands *o, turning t, int64_t begin, int64_t end, v
     }
 ROPE(rope_apply, x, out, false)
 ROPE(rope_apply_backward, dout, dx, true)
+
+SPLIT(rope_apply_f32) {
+    const sl_type *x = &((const sl_rope_apply_args *)args)->x.type;
+    return (sl_split){parts_of(rows_of(x), ROWS), grain_of(ROWS * last_dim(x)), 0};
+}
+RUN(rope_apply_f32) {
+    const sl_rope_apply_args *a = args;
+    const int64_t width = last_dim(&a->x.type), last = least(end * ROWS, rows_of(&a->x.type));
+    const head_turn turn =
+        head_turn_of(&a->cos, &a->sin, width, a->attrs.rotary, a->attrs.interleaved);
+    for (int64_t row = begin * ROWS; row < last; row++)
+        rope_head(&turn, table_row(&a->x.type.shape, &a->cos.type.shape, 0, row),
+                  (const float *)a->x.data + row * width, (float *)a->out.data + row * width);
+    return SL_OK;
+}
 
 #define MROPE(OP, X, OUT, BACK)                                                                    \
     SPLIT(OP) {                                                                                    \

@@ -1,6 +1,6 @@
 /* rope_apply_row.h - RoPE of one row; included once per REAL (reals.h). */
 
-/* The first 2 * pairs dims of x by angles whose cosines and sines are given; the rest is copied. */
+/* Rotates the first 2 * pairs elements of x; the rest is copied. */
 static void NAMED(turn_row)(const REAL *restrict x, const REAL *restrict cosines,
                             const REAL *restrict sines, const turning *t, REAL *restrict out) {
     const int64_t pairs = t->pairs;
@@ -20,7 +20,8 @@ static void NAMED(turn_row)(const REAL *restrict x, const REAL *restrict cosines
     memcpy(out + 2 * pairs, x + 2 * pairs, (size_t)(t->width - 2 * pairs) * sizeof *out);
 }
 
-/* Row `row` of x with row `at` of the tables, as elements; kinds: of which table each column is. */
+/* Rotates row `row` of x with the table row at element `at`; with mrope each pair takes its angle
+ * from one of several tables. */
 static void NAMED(turn_one)(const turning *t, int64_t row, int64_t at, REAL *scratch) {
     const int64_t pairs = t->pairs, width = t->width;
     REAL *x_room = scratch, *out = x_room + width, *cos_room = out + width,

@@ -5,7 +5,7 @@
 #include "runtime/cpu/kernels/vint.h"
 #include "runtime/cpu/kernels/vmath.h"
 
-/* Where rows are written; laid out like sl_rows8. */
+/* Output of quantised rows, laid out like sl_rows8. */
 typedef struct {
     int8_t *codes;
     float *scales, *sums, *halves;
@@ -26,7 +26,8 @@ static inline sl_rows8 rows8_read(const rows8_out *rows) {
     return (sl_rows8){rows->codes, rows->scales, rows->sums, rows->halves, rows->groups};
 }
 
-/* What a group is to be multiplied with, and what its scale is; as sl_quantise_rows has it. */
+/* inverse: factor that turns values into codes; scale: the stored scale.  Same as
+ * sl_quantise_rows. */
 typedef struct {
     float inverse, scale;
 } rows8_scale;
@@ -46,11 +47,12 @@ INLINE rows8_scale rows8_scale_of(const float *x) {
     return (rows8_scale){inverse, largest / SL_A8_TOP};
 }
 
-/* Group `at` (of all rows) from 32 values. */
+/* Quantises 32 values to group `at`, counted over all rows. */
 INLINE void rows8_group(const float *x, const rows8_out *out, int64_t at) {
     const rows8_scale s = rows8_scale_of(x);
     int32_t codes[SL_GROUP_COLS];
-    uint32_t sums[2] = {0, 0}; /* of what is no number codes are anything */
+    /* Unsigned, because codes of a group with NaN are arbitrary and their sum may overflow. */
+    uint32_t sums[2] = {0, 0};
     for (int i = 0; i < SL_GROUP_COLS; i += LANES) {
         const vi v = vround_i32(vload(x + i) * vsplat(s.inverse));
         memcpy(codes + i, &v, sizeof v);
@@ -66,8 +68,7 @@ INLINE void rows8_group(const float *x, const rows8_out *out, int64_t at) {
     out->halves[at] = (float)(int32_t)sums[0];
 }
 
-/* Groups [first, last) of a row, of which x has the values from the first on; the row has `cols`
- * columns. */
+/* Quantises groups [first, last) of a row of `cols` columns; x starts at the first of them. */
 INLINE void rows8_groups(const float *x, int64_t cols, const rows8_out *out, int64_t row,
                          int64_t first, int64_t last) {
     for (int64_t g = first; g < last; g++) {

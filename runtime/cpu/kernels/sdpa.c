@@ -1,25 +1,26 @@
-/* sdpa.c - Attention over the key-value cache, a block of positions at a time with a running
- * maximum (online softmax).
+/* sdpa.c - Attention over the KV cache, a block of positions at a time with online softmax.
  *
- * What is computed for one query is the same whoever computes it, next to whichever other queries:
- * scores are chains over the elements of a key, a lane per position; a block's largest score and
- * sum are known before its values are mixed; a mix is a chain over positions, a lane per element;
- * each SL_SDPA_PART positions are taken alone and joined in order.  All query heads of a cached
- * head go together, so that the cache is read once for them, unless they are many. */
+ * The result of a query does not depend on which thread computes it or on the other queries of a
+ * tile: a score is accumulated over the elements of a key in order (a lane is a position); a
+ * block's maximum and sum are computed before its values are added; a mix (the weighted sum of
+ * values) is accumulated over positions in order (a lane is an element); and each SL_SDPA_PART
+ * positions are computed separately and merged in order.  All query heads that share a KV head are
+ * computed together, so that the cache is read once for them, unless there are very many. */
 #include "runtime/cpu/kernels/sdpa_codes.h"
 
-/* ---- a few queries and one block of floats ---- */
+/* ---- a few queries and one block, f32 or f16 cache ---- */
 
-/* Asks for elements [at, at + count) of a cache, which may lie beyond its end.  Scoring asks for
- * the block's values and mixing for the next block's keys, as many as they read: both are far away
- * when decoding, and values are read by columns, which no hardware foresees. */
+/* Prefetches elements [at, at + count) of a cache, possibly beyond its end.  Scoring prefetches the
+ * block's values and mixing the next block's keys, at the rate at which they read: in decoding both
+ * come from memory, and values are read by columns, which the hardware prefetcher does not
+ * detect. */
 INLINE void fetch(const void *cache, int64_t at, const int64_t count, const bool half) {
     const int64_t size = half ? 2 : 4;
     for (int64_t i = 0; i < count * size; i += 64)
         __builtin_prefetch((const char *)cache + at * size + i, 0, FETCH);
 }
 
-/* Scores of nq queries with nv vectors of positions from vector v of the block on. */
+/* Scores of nq queries with nv vectors of positions, from vector v of the block on. */
 INLINE void score(const block *b, int64_t v, const int nq, const int nv, const bool half) {
     const int64_t dim = b->from->key_dim;
     const float *query = b->to.query;
@@ -47,7 +48,8 @@ INLINE void score(const block *b, int64_t v, const int nq, const int nv, const b
             vstore(b->factors + q * BLOCK + (v + i) * LANES, sums[q][i] * vsplat(b->from->scale));
 }
 
-/* Adds the block's values to nv vectors of nq mixes from column c on, the last of `lanes` lanes. */
+/* Adds the block's weighted values to nv vectors of nq mixes from column c on; the last vector has
+ * `lanes` lanes. */
 INLINE void mix_values(const block *b, int64_t c, int64_t lanes, const int nq, const int nv,
                        const bool half) {
     const int64_t width = b->from->value_dim, stride = b->to.stride * width;
@@ -77,11 +79,11 @@ INLINE void mix_values(const block *b, int64_t c, int64_t lanes, const int nq, c
             vstore_n(mix + q * stride + i * LANES, sums[q][i], i + 1 < nv ? LANES : lanes);
 }
 
-/* nq is a power of two. */
+/* One block for nq queries, a power of two. */
 INLINE void attend_few(const block *b, const int nq, const bool half) {
     const int64_t width = b->from->value_dim;
     const int nv = CHAINS / nq < 4 ? CHAINS / nq : 4;
-    /* Whole groups of SL_KV_LANES positions, for so far the cache reaches. */
+    /* The cache is allocated in whole groups of SL_KV_LANES positions, so reading them is safe. */
     const int64_t vectors = parts_of(b->count, SL_KV_LANES) * (SL_KV_LANES / LANES);
     int64_t v = 0, c = 0;
     for (; v + nv <= vectors; v += nv) score(b, v, nq, nv, half);
@@ -120,7 +122,7 @@ static void attend_few_of(const block *b, int64_t nq) {
     }
 }
 
-/* All queries of a row against positions [first, end), within a block. */
+/* All queries of a row with positions [first, end) of one block. */
 static void attend_block(const source *from, const queries *to, int64_t first, int64_t end,
                          float *factors) {
     const int64_t skip = first % SL_KV_LANES, position = first - skip;
@@ -145,9 +147,9 @@ static void start(const queries *g, int64_t width, running taken) {
     }
 }
 
-/* ---- parts ---- */
+/* ---- merging parts ---- */
 
-/* Adds a part that is not empty to what earlier parts gave.  Never inlined, as weigh. */
+/* Merges a nonempty part into the result of earlier parts.  Not inlined, like weigh. */
 static __attribute__((noinline)) void join(running *all, float *mix, running part,
                                            const float *part_mix, int64_t width) {
     if (all->sum == 0) {
@@ -164,7 +166,7 @@ static __attribute__((noinline)) void join(running *all, float *mix, running par
     *all = (running){largest[0], all->sum * old[0] + part.sum * new[0]};
 }
 
-/* Divides a mix by its sum, to which a sink, where there is one, adds a factor of its own. */
+/* Divides a mix by its softmax sum, to which an attention sink adds its own term. */
 static __attribute__((noinline)) void finish(float *mix, running all, const float *sink,
                                              int64_t width) {
     float factor = 1.0f / all.sum;
@@ -177,7 +179,7 @@ static __attribute__((noinline)) void finish(float *mix, running all, const floa
     FOR_VECTORS(i, lanes, width, vstore_n(mix + i, vload_n(mix + i, lanes) * by, lanes););
 }
 
-/* ---- what all ops over the cache start from ---- */
+/* ---- operands shared by all ops over the cache ---- */
 
 typedef struct {
     const sl_cview *q, *keys, *values;
@@ -188,7 +190,7 @@ typedef struct {
     float *out;
 } call;
 
-/* The names of their operands are the same. */
+/* The ops name these operands alike. */
 #define CALL_OF(A, SINKS, OUT)                                                                     \
     {                                                                                              \
         .q = &(A)->q, .keys = &(A)->cache_k, .values = &(A)->cache_v, .slots = (A)->slots.data,    \
@@ -200,7 +202,7 @@ typedef struct {
     int64_t first, end;
 } range;
 
-/* The positions in [from, to) that a row sees. */
+/* The visible positions of a row, clipped to [from, to). */
 static range seen_of(const call *a, int64_t row, int64_t from, int64_t to) {
     const int64_t end = a->positions[row] + (int64_t)1;
     const int64_t first = a->window && a->window < end ? end - a->window : 0;
@@ -222,10 +224,10 @@ static bool is_coded(const call *a) {
     return a->keys->type.dtype == SL_DTYPE_k16;
 }
 
-/* How the queries of a row and a cached head are divided among items. */
+/* How the query heads of a KV head are divided among items. */
 typedef struct {
-    int64_t heads, ratio;  /* cached heads, query heads of each */
-    int64_t shares, share; /* items, and queries of each but the last */
+    int64_t heads, ratio;  /* KV heads, and query heads per KV head */
+    int64_t shares, share; /* items per KV head, and query heads of each but the last */
 } sharing;
 
 static sharing sharing_of(const call *a) {
@@ -234,9 +236,9 @@ static sharing sharing_of(const call *a) {
     return (sharing){heads, ratio, parts_of(ratio, share), share};
 }
 
-/* One of its items. */
+/* The query heads of one item. */
 typedef struct {
-    int64_t head, first, count; /* the cached head; its queries */
+    int64_t head, first, count; /* KV head; range of its query heads */
 } portion;
 
 static portion portion_at(const sharing *s, int64_t index) {
@@ -244,7 +246,8 @@ static portion portion_at(const sharing *s, int64_t index) {
     return (portion){index / s->shares, first, least(s->share, s->ratio - first)};
 }
 
-/* ---- sdpa: an item is a portion of some rows, the last rows first: they take longest ---- */
+/* ---- sdpa: an item is a tile of rows and a portion of the heads; the last rows, which take
+ * longest, come first ---- */
 
 typedef struct {
     sharing by;
@@ -263,12 +266,12 @@ static tiling tiling_of(const call *a) {
                     .value_dim = dim(&a->values->type, 3)};
 }
 
-/* Scratch of an item, by query of the tile. */
+/* Scratch of an item, per query of the tile. */
 typedef struct {
     float *factors;      /* [QUERIES, BLOCK] */
-    float *mix;          /* [queries, value_dim]: of the part at hand */
+    float *mix;          /* [queries, value_dim]: of the current part */
     running *part, *all; /* [queries] */
-    float *scales;       /* [queries], where keys are codes: */
+    float *scales;       /* [queries], only for 16-bit codes: */
     int32_t *words;      /* [queries, pairs of codes] */
 } room;
 
@@ -290,7 +293,7 @@ static sl_split split_whole(const call *a) {
                       QUERIES * BLOCK * sizeof(float) + (size_t)(t.tile_rows * t.by.share) * each};
 }
 
-/* Rows [first, end) of one tile. */
+/* A tile: rows [first, end) and a portion of the heads. */
 typedef struct {
     const call *call;
     tiling t;
@@ -299,7 +302,7 @@ typedef struct {
     portion p;
 } item;
 
-/* The number of the first of a row's queries among all. */
+/* Index of the first of a row's queries among all queries. */
 static int64_t query_of(const item *it, int64_t row) {
     return (row * it->t.by.heads + it->p.head) * it->t.by.ratio + it->p.first;
 }
@@ -320,7 +323,7 @@ static float *result_of(const item *it, int64_t row, int64_t q) {
     return it->call->out + (query_of(it, row) + q) * it->t.value_dim;
 }
 
-/* Positions [part.first, part.end), block by block for all rows that see some. */
+/* Positions [part.first, part.end), block by block, for all rows that see some of them. */
 static void attend_part(const item *it, range part) {
     for (int64_t row = it->first; row < it->end; row++) {
         const queries g = queries_of(it, row);
@@ -345,7 +348,7 @@ static void attend_part(const item *it, range part) {
     }
 }
 
-/* Codes of all queries. */
+/* Quantises the queries of the tile. */
 static void code_tile(const item *it) {
     for (int64_t row = it->first; row < it->end; row++) {
         const int64_t at = (row - it->first) * it->p.count;
@@ -358,7 +361,7 @@ static void code_tile(const item *it) {
 SL_CHECKED static sl_status attend_item(const item *it, sl_error *err) {
     const call *a = it->call;
     const int64_t each = it->p.count, count = (it->end - it->first) * each;
-    range all = {INT64_MAX, 0}; /* what some row sees */
+    range all = {INT64_MAX, 0}; /* the union of the visible ranges */
     for (int64_t row = it->first; row < it->end; row++) {
         SL_TRY(check_place(&a->values->type, a->slots, a->positions, row, err));
         const range seen = seen_of(a, row, 0, INT64_MAX);
@@ -415,10 +418,11 @@ RUN(sdpa_sinks) {
     return run_whole(&c, begin, end, worker);
 }
 
-/* ---- sdpa_parts: an item is a part of the positions of a row, for a portion ---- */
+/* ---- sdpa_parts: an item is one part of the positions of one row, for a portion of the heads
+ * ---- */
 
-/* Parts are dealt out in reversed order of their bits, so that any run of items has its share of
- * those that are not empty: the first ones. */
+/* Parts are assigned in bit-reversed order: only the first ones are nonempty, and so every range of
+ * items gets a fair share of these. */
 static int64_t part_slots(int64_t parts) {
     int64_t slots = 1;
     while (slots < parts) slots *= 2;

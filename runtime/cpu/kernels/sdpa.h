@@ -1,58 +1,59 @@
-/* sdpa.h - Inputs and running results of attention over a block of positions, for every element
- * type of the cache. */
+/* sdpa.h - Operands and accumulators of attention over a block of positions, for all element types
+ * of the cache. */
 #ifndef SL_RUNTIME_CPU_SDPA_H
 #define SL_RUNTIME_CPU_SDPA_H
 #include "runtime/cpu/kernels/sdpa_cache.h"
 
 enum {
-    BLOCK = 64, /* positions */
+    BLOCK = 64, /* positions of a block */
 #if defined(__AVX512F__)
-    QUERIES = 8, /* side by side in registers, at most */
-    CHAINS = 16, /* sums in registers */
+    QUERIES = 8, /* queries computed together in registers, at most */
+    CHAINS = 16, /* accumulators in registers */
 #else
     QUERIES = 4,
     CHAINS = 8,
 #endif
-    TILE_QUERIES = 64, /* that share a block of the cache while it is near */
-    ITEM_QUERIES = 16, /* of a row and a cached head: more would leave threads idle */
-    FETCH = 2          /* into the second cache: the first is full of what is at hand */
+    TILE_QUERIES = 64, /* queries that share a cached block of keys and values */
+    ITEM_QUERIES = 16, /* query heads of an item, per KV head: more would leave threads idle */
+    FETCH = 2          /* prefetch into L2: L1 is full of the current block */
 };
 
-/* One head of one sequence. */
+/* The cache of one KV head of one sequence. */
 typedef struct {
     const void *keys, *values;
     int64_t key_dim, value_dim;
     float scale;
-    sl_dtype dtype; /* of keys */
+    sl_dtype dtype; /* of the keys */
 } source;
 
-/* What a query has taken from positions so far: its mix is the sum of e^(score - largest) v. */
+/* State of the online softmax of one query; its mix is the sum of e^(score - largest) v. */
 typedef struct {
     float largest, sum;
 } running;
 static const running nothing = {-INFINITY, 0};
 
-/* Queries of one row. */
+/* The queries of one row. */
 typedef struct {
     const float *query;   /* [count, key_dim] */
-    const int32_t *words; /* where keys are codes: [count, pairs of codes], as core/kv.h has them */
-    const float *scales;  /* and [count], times source.scale */
+    const int32_t *words; /* 16-bit cache only: [count, pairs of codes], as in core/kv.h */
+    const float *scales;  /* 16-bit cache only: [count], times source.scale */
     running *taken;       /* of query q: taken[q * stride] */
     float *mix;           /* of query q: mix[q * stride * value_dim + ...] */
     int64_t count, stride;
 } queries;
 
-/* A few queries and one block. */
+/* A few queries and one block of positions. */
 typedef struct {
     const source *from;
     queries to;
-    int64_t position, count; /* the first position, of a group of SL_KV_LANES, and how many, */
-    int64_t skip;            /* of which so many in front are not seen */
+    int64_t position, count; /* first position (a multiple of SL_KV_LANES), positions */
+    int64_t skip;            /* the first `skip` of them are masked */
     float *factors;          /* [QUERIES, BLOCK]: scores, then e^(score - largest) */
 } block;
 
-/* Scores become factors; what was taken before is scaled to the new largest.  Never inlined: the
- * compiler may round a product or fuse it with a sum, and must choose alike for all queries. */
+/* Online softmax: replaces scores by e^(score - maximum) and scales the earlier mix to the new
+ * maximum.  Not inlined: the compiler may contract products and sums into FMAs in different ways,
+ * and must do the same for all queries. */
 static __attribute__((noinline)) void weigh(float *scores, int64_t n, running *taken, float *mix,
                                             int64_t width) {
     const float before = taken->largest, here = vlargest(scores, n);

@@ -5,7 +5,7 @@
 
 /* ---- kv_append: an item is a row ---- */
 
-/* Keys or values as 16-bit codes, at a position of a head. */
+/* Stores a key or value as 16-bit codes at a position of a head. */
 static void store_codes(const sl_view *cache, char *head, int64_t position, const float *x) {
     const bool keys = cache->type.dtype == SL_DTYPE_k16;
     const int64_t width = dim(&cache->type, 3);
@@ -96,7 +96,8 @@ RUN(norm_rope_append) {
     const sl_norm_rope_append_args *a = args;
     const int64_t heads = dim(&a->k.type, 1), width = dim(&a->k.type, 2);
     const int64_t value_dim = dim(&a->v.type, 2);
-    const turning turn = turning_of(&a->table, width, a->attrs.interleaved);
+    const head_turn turn =
+        head_turn_of(&a->cos, &a->sin, width, a->attrs.rotary, a->attrs.interleaved);
     const rms_norm norm = {a->gain.data, width, a->attrs.eps, a->attrs.offset};
     const int32_t *slots = a->slots.data, *positions = a->positions.data;
     float *normed = worker->scratch, *turned = normed + width;
@@ -105,7 +106,7 @@ RUN(norm_rope_append) {
         for (int64_t h = 0; h < heads; h++) {
             const int64_t row = t * heads + h;
             rms_norm_row(&norm, (const float *)a->k.data + row * width, normed);
-            rope_head(&turn, t, normed, turned);
+            rope_head(&turn, t * turn.columns, normed, turned);
             store_key(&a->cache_k, slots[t], h, positions[t], turned);
             store_value(&a->cache_v, slots[t], h, positions[t],
                         (const float *)a->v.data + row * value_dim);

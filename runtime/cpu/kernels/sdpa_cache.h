@@ -8,11 +8,11 @@
 #include "runtime/cpu/kernels/vmath.h"
 #include <float.h>
 
-/* A vector of elements from element `at` on.  half is constant wherever speed matters. */
+/* A vector of elements from `at` on.  half is a compile-time constant wherever speed matters. */
 INLINE vf cache_load(const void *cache, int64_t at, const bool half) {
     return half ? vload_f16((const uint16_t *)cache + at) : vload((const float *)cache + at);
 }
-/* Its first n lanes, the others zero. */
+/* The first n lanes, the others zero. */
 INLINE vf cache_load_n(const void *cache, int64_t at, int64_t n, const bool half) {
     if (n == LANES) return cache_load(cache, at, half);
     if (!half) return vload_n((const float *)cache + at, n);
@@ -21,7 +21,7 @@ INLINE vf cache_load_n(const void *cache, int64_t at, int64_t n, const bool half
     return vload_f16(some);
 }
 
-/* Rounded to nearest, ties to even. */
+/* Converts to f16, rounding to nearest even. */
 INLINE void halves_of(vf x, uint16_t out[LANES]) {
 #if defined(__AVX512F__)
     const __m256i halves = _mm512_cvtps_ph((__m512)x, _MM_FROUND_TO_NEAREST_INT);
@@ -34,8 +34,8 @@ INLINE void halves_of(vf x, uint16_t out[LANES]) {
 #endif
 }
 
-/* What a row is multiplied with to become codes, and what codes are multiplied with; as core/kv.h
- * has it, by norm (keys and queries) or by the largest (values).  Never inlined, so that
+/* Quantisation to 16 bits as in core/kv.h: by norm (keys and queries) or by the largest magnitude
+ * (values).  inverse turns values into codes, scale turns codes into values.  Not inlined, so that
  * a row has the same codes for every caller. */
 typedef struct {
     float inverse, scale;
@@ -62,13 +62,13 @@ static __attribute__((noinline, unused)) coding16 coding16_of(const float *x, in
     const float top = SL_K16_NORM / sqrtf(vsum(squares));
     return (coding16){top / largest, largest / top};
 }
-/* A vector of codes; what is not finite has none. */
+/* A vector of codes; 0 if the row is zero or not finite. */
 INLINE vi codes16_of(vf x, coding16 c) {
     const vi none = {0};
     return c.inverse == 0 ? none : vround_i32(x * vsplat(c.inverse));
 }
 
-/* Byte offset of one head of one sequence in keys or in values. */
+/* Byte offset of one head of one sequence, in keys or in values. */
 INLINE int64_t cache_head(const sl_type *cache, int64_t slot, int64_t head) {
     const int64_t before = slot * dim(cache, 1) + head, each = sl_dims_tail(&cache->shape, 2);
     if (sl_dtype_infos[cache->dtype].kind == SL_KIND_CACHE)
@@ -76,7 +76,7 @@ INLINE int64_t cache_head(const sl_type *cache, int64_t slot, int64_t head) {
     return before * each * (int64_t)sl_dtype_infos[cache->dtype].bytes;
 }
 
-/* Row t's slot and position must lie in the cache. */
+/* Checks that row t's slot and position are inside the cache. */
 SL_CHECKED static inline sl_status check_place(const sl_type *values, const int32_t *slots,
                                                const int32_t *positions, int64_t t, sl_error *err) {
     SL_TRY(check_index(slots[t], dim(values, 0), "attention: slot", t, err));

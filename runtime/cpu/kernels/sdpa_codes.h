@@ -1,16 +1,17 @@
 /* sdpa_codes.h - Attention over a block of keys and values in 16-bit codes (core/kv.h).
  *
- * Scores and mixes are sums of products of 16-bit integers, two per lane and instruction where
- * floats have one; the sums are exact.  What is rounded: a query, to codes like a key's, once; and
- * what a block's values are mixed with, e^(score - largest) times the value's scale, to 15 bits
- * relative to the block's largest, or to fewer where their sum would not fit. */
+ * Scores and mixes are dot products of 16-bit integers, two per lane and instruction instead of
+ * one; the sums are exact.  Two things are rounded: a query, once, to codes like those of a key;
+ * and the weights of a block's values, e^(score - largest) times the value's scale, to 15 bits
+ * relative to the block's largest weight, or to fewer if their sum would overflow. */
 #ifndef SL_RUNTIME_CPU_SDPA_CODES_H
 #define SL_RUNTIME_CPU_SDPA_CODES_H
 #include "runtime/cpu/kernels/sdpa.h"
 
 enum {
     TOP_WEIGHT = 32767,
-    /* Of a block: with each weight rounded up by half, times SL_V16_TOP below 2^31. */
+    /* Limit of the sum of a block's weights: even with each rounded up by 1/2, times SL_V16_TOP it
+     * is below 2^31. */
     SUM_OF_WEIGHTS = 131000
 };
 _Static_assert((SUM_OF_WEIGHTS + BLOCK / 2 + 1) * (int64_t)SL_V16_TOP < INT32_MAX, "sums must fit");
@@ -45,8 +46,8 @@ INLINE void fetch_words(const char *at, const int64_t words) {
     for (int64_t i = 0; i < words * 4; i += 64) __builtin_prefetch(at + i, 0, FETCH);
 }
 
-/* Scores of nq queries with nv vectors of positions from vector v of the block on.  Asks for the
- * next block's keys on the way. */
+/* Scores of nq queries with nv vectors of positions, from vector v of the block on.  Prefetches the
+ * next block's keys. */
 INLINE void score_codes(const block *b, int64_t v, const int nq, const int nv) {
     const int64_t pairs = sl_kv_pairs(b->from->key_dim);
     const int64_t bytes = sl_kv_block_bytes(b->from->key_dim);
@@ -83,15 +84,14 @@ INLINE void score_codes(const block *b, int64_t v, const int nq, const int nv) {
                    vfrom_i32(sums[q][i]) * vload(scales[i]) * vsplat(b->to.scales[q]));
 }
 
-/* With zeros in the first n lanes, where n is positive. */
+/* x with zeros in the first n lanes, if n is positive. */
 INLINE vf without_first(vf x, int64_t n) {
     for (int lane = 0; lane < n && lane < LANES; lane++) x[lane] = 0;
     return x;
 }
 
-/* Codes of the block's factors, each times the scale of its value; zero for those not seen and up
- * to a whole vector.
- * Returns what a sum of products with them is to be multiplied with.  Never inlined, as weigh. */
+/* Quantises a block's softmax weights times the scales of their values; zero for masked positions
+ * and up to a whole vector.  Returns the scale of the codes.  Not inlined, like weigh. */
 static __attribute__((noinline)) float code_factors(const block *b, const float *factors,
                                                     int16_t *codes) {
     const int64_t bytes = sl_kv_block_bytes(b->from->value_dim);
@@ -108,21 +108,21 @@ static __attribute__((noinline)) float code_factors(const block *b, const float 
     const float total = vsum(sum), by_sum = SUM_OF_WEIGHTS / total;
     const float by_largest = TOP_WEIGHT / vmost(most);
     float unit = by_sum < by_largest ? by_sum : by_largest;
-    if (!(unit <= FLT_MAX)) unit = 0; /* no weight, or none that could be told from zero */
+    if (!(unit <= FLT_MAX)) unit = 0; /* no weights, or all too small to be represented */
     for (int64_t i = 0; i < b->count; i += LANES)
         vstore_i16(codes + i, vround_i32(weights[i / LANES] * vsplat(unit)));
     if (total != total) return NAN;
     return unit == 0 ? 0 : 1 / unit;
 }
 
-/* What the block's values are mixed with. */
+/* The quantised weights of a block's values, and their scales. */
 typedef struct {
     int32_t words[QUERIES][BLOCK / 2]; /* pairs of positions */
     float units[QUERIES];
 } mixture;
 
-/* Adds the block's values to nv vectors of nq mixes from column c on, the last of `lanes` lanes.
- * Asks for the next block's values on the way. */
+/* Adds the block's weighted values to nv vectors of nq mixes from column c on; the last vector has
+ * `lanes` lanes.  Prefetches the next block's values. */
 INLINE void mix_codes(const block *b, const mixture *m, int64_t c, int64_t lanes, const int nq,
                       const int nv) {
     const int64_t width = b->from->value_dim, stride = b->to.stride * width;
@@ -155,7 +155,7 @@ INLINE void mix_codes(const block *b, const mixture *m, int64_t c, int64_t lanes
         }
 }
 
-/* Asks for the scales of the next block, which no stream leads to. */
+/* Prefetches the scales of the next block, which are not part of a sequential stream. */
 INLINE void fetch_scales(const block *b) {
     const int64_t keys = sl_kv_block_bytes(b->from->key_dim);
     const int64_t values = sl_kv_block_bytes(b->from->value_dim);
@@ -166,14 +166,14 @@ INLINE void fetch_scales(const block *b) {
     }
 }
 
-/* Asks for a whole block's values: for the first one, as no block before it did. */
+/* Prefetches all values of the first block, which no earlier block has prefetched. */
 INLINE void fetch_values(const source *from, int64_t position) {
     const int64_t bytes = sl_kv_block_bytes(from->value_dim);
     fetch_words((const char *)from->values + position / SL_KV_LANES * bytes,
                 BLOCK / SL_KV_LANES * bytes / 4);
 }
 
-/* nq is a power of two. */
+/* One block for nq queries, a power of two. */
 INLINE void attend_few_codes(const block *b, const int nq) {
     const int64_t width = b->from->value_dim;
     const int nv = CHAINS / nq < 4 ? CHAINS / nq : 4;

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* ---- one stage: an item is a row ---- */
+/* ---- fft_butterfly_stage: an item is a row ---- */
 
 SPLIT(fft_butterfly_stage) {
     const sl_fft_butterfly_stage_args *a = args;
@@ -34,11 +34,11 @@ RUN(fft_butterfly_stage) {
     return SL_OK;
 }
 
-/* ---- log-mel: an item is a row ---- */
+/* ---- log_mel: an item is a row ---- */
 
 static const float mel_floor = 1e-10f, mel_range = 8;
 
-/* Energies of a row into energies[mels], by way of powers[bins]; the largest logarithm. */
+/* Mel energies of a row, through the power spectrum powers[bins]; returns the largest log10. */
 static float mel_row(const float *spectrum, int64_t n, const sl_cview *filters, float *powers,
                      float *energies) {
     const int64_t mels = dim(&filters->type, 0), bins = dim(&filters->type, 1);
@@ -96,7 +96,7 @@ RUN(log_mel_backward) {
         const float *grad = (const float *)a->grad.data + row * mels;
         float *out = (float *)a->out.data + row * width;
         const float largest = mel_row(spectrum, n, &a->filters, powers, energies);
-        memset(powers, 0, (size_t)bins * sizeof *powers); /* from here on: gradients by power */
+        memset(powers, 0, (size_t)bins * sizeof *powers); /* now gradients of the powers */
         memset(out, 0, (size_t)width * sizeof *out);
         for (int64_t m = 0; m < mels; m++) {
             if (energies[m] <= mel_floor || log10f(energies[m]) < largest - mel_range) continue;

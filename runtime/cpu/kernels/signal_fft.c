@@ -1,7 +1,6 @@
-/* signal_fft.c - Fourier transforms of rows.
- *
- * Rows that are long and have many factors 2 go one by one, each with vectors of its own; very long
- * ones as matrices; others as many at once as a vector has lanes. */
+/* signal_fft.c - FFTs of rows.  A long row with many factors of 2 is vectorised within the row; a
+ * very long one is computed as a matrix (four-step FFT); other rows are computed together, one row
+ * per vector lane. */
 #include "core/ops.h"
 #include "runtime/cpu/kernels/kernels.h"
 #include "runtime/cpu/kernels/vec.h"
@@ -9,8 +8,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* The length of the stages: n itself where 2, 3, 5 and 7 make it up, else a power of two in which
- * the convolution fits. */
+/* The FFT length: n itself if it has only the factors 2, 3, 5 and 7, else a power of two that is
+ * large enough for Bluestein's convolution. */
 static int64_t fft_inner(int64_t n) {
     static const int64_t primes[] = {2, 3, 5, 7};
     int64_t rest = n, inner = 1;
@@ -21,10 +20,11 @@ static int64_t fft_inner(int64_t n) {
     return inner;
 }
 
-/* From this length on a transform is made as a matrix. */
+/* From this length on a transform is computed as a matrix (four-step FFT). */
 enum { FFT_LONG = 1 << 16 };
 
-/* Orders of lanes: two vectors by turns, what two by turns hold, halves. */
+/* Shuffle indices: interleave two vectors (LOW, HIGH), deinterleave them (EVEN, ODD), halves of one
+ * (LOWER, UPPER). */
 #define LOW_2    0, 2
 #define HIGH_2   1, 3
 #define EVEN_2   0, 2
@@ -77,13 +77,14 @@ enum { FFT_LONG = 1 << 16 };
 #undef FFT
 #undef LIST
 
-/* ---- what is asked for ---- */
+/* ---- the op's attributes ---- */
 
 static int64_t fft_length(const sl_fft_args *a) {
     return a->x.type.dtype == SL_DTYPE_c64 ? last_dim(&a->x.type) : last_dim(&a->x.type) / 2;
 }
 
-/* A convolution squares the rounding errors' way: in doubles, whatever the type is. */
+/* Bluestein's convolution amplifies rounding errors, so that it is computed in doubles for every
+ * type. */
 static bool fft_wide(const sl_fft_args *a) {
     const int64_t n = fft_length(a);
     return a->x.type.dtype == SL_DTYPE_f64 || fft_inner(n) != n;
@@ -100,15 +101,16 @@ static double fft_scale(const sl_fft_args *a) {
     return a->attrs.norm == (a->attrs.inverse ? 0 : 2) ? 1 / n : 1;
 }
 
-/* Numbers between the parts of a buffer: so many that they do not meet in a cache's sets. */
+/* Distance between the parts of a buffer, in numbers: padded so that they do not map to the same
+ * cache sets. */
 static int64_t fft_room(int64_t numbers) {
     return (numbers + 15) / 16 * 16 + 48;
 }
 
-/* ---- an item is a row ---- */
+/* ---- rows that are vectorised within the row: an item is a row ---- */
 
-/* A row from where it lies to where it is wanted.  The inverse is the same with real and imaginary
- * parts exchanged, or, of woven ones, conjugated. */
+/* Transforms one row.  The inverse swaps the real and imaginary parts, or conjugates interleaved
+ * numbers. */
 #define FFT_ROW(NAME, REAL, CORE)                                                                  \
     static void row_##NAME(const sl_fft_args *a, const CORE##_plan *plan, int64_t row,             \
                            REAL *scratch) {                                                        \
@@ -133,9 +135,9 @@ FFT_ROW(f32, float, fft32)
 FFT_ROW(f64, double, fft64)
 #undef FFT_ROW
 
-/* ---- an item is as many rows as a vector has lanes ---- */
+/* ---- rows in lanes: an item is as many rows as a vector has lanes ---- */
 
-/* Where number i of a row has its parts. */
+/* Strides in the operand: from one number to the next, and from a real to its imaginary part. */
 typedef struct {
     int64_t next, imaginary;
 } fft_layout;
@@ -144,8 +146,8 @@ static fft_layout layout_of(const sl_fft_args *a) {
     return a->x.type.dtype == SL_DTYPE_c64 ? (fft_layout){2, 1} : (fft_layout){1, fft_length(a)};
 }
 
-/* Numbers from `first` on of rows [row, row + count) of the operand, `lanes` side by side; for
- * those that are missing the first stands in. */
+/* take: copies numbers from `first` on of rows [row, row + count) to scratch, lane by lane; lanes
+ * without a row repeat the first row.  give: copies results back, scaled. */
 #define FFT_ROWS(NAME, REAL, ELEMENT)                                                              \
     static void take_##NAME(const sl_fft_args *a, int64_t row, int64_t count, int64_t lanes,       \
                             int64_t first, REAL *re, REAL *im) {                                   \
@@ -178,8 +180,8 @@ FFT_ROWS(wide, double, float)
 FFT_ROWS(f64, double, double)
 #undef FFT_ROWS
 
-/* The same by vectors: those of as many numbers as a vector has lanes change places with rows.
- * Return how many numbers of each row that did. */
+/* The same in blocks of as many numbers as a vector has lanes, transposed in registers.  Returns
+ * how many numbers of each row were copied. */
 #define FFT_BLOCKS(NAME, REAL, CORE)                                                               \
     static int64_t take_blocks_##NAME(const sl_fft_args *a, int64_t row, int64_t count, REAL *re,  \
                                       REAL *im) {                                                  \
@@ -223,7 +225,7 @@ FFT_ROWS(f64, double, double)
 FFT_BLOCKS(f32, float, fft32)
 FFT_BLOCKS(f64, double, fft64)
 #undef FFT_BLOCKS
-/* Rows of floats do not fill vectors of doubles. */
+/* No vectorised version for f32 rows that are computed in doubles. */
 static int64_t take_blocks_wide(const sl_fft_args *a, int64_t row, int64_t count, double *re,
                                 double *im) {
     (void)a, (void)row, (void)count, (void)re, (void)im;
@@ -235,7 +237,8 @@ static int64_t give_blocks_wide(const sl_fft_args *a, int64_t row, int64_t count
     return 0;
 }
 
-/* Some rows at once; with inverse, parts change places before and after. */
+/* Transforms up to `lanes` rows together; the inverse swaps real and imaginary parts before and
+ * after. */
 #define FFT_RUN(NAME, REAL, CORE)                                                                  \
     static void run_##NAME(const sl_fft_args *a, const CORE##_plan *plan, int64_t row,             \
                            int64_t count, int64_t lanes, REAL *scratch) {                          \
@@ -257,7 +260,7 @@ FFT_RUN(f64, double, fft64)
 
 /* ---- the kernel ---- */
 
-/* Whether a row is an item. */
+/* Whether an item is a row. */
 static bool by_rows(const sl_fft_args *a) {
     const int64_t n = fft_length(a), inner = fft_inner(n);
     return fft_wide(a) ? fft64_alone(n, inner) : fft32_alone(n, inner);
@@ -314,7 +317,7 @@ RUN(fft) {
     }
     for (int64_t item = begin; item < end; item++) {
         const int64_t first = item * lanes, count = least(lanes, rows - first);
-        /* Few go one by one: a vector of them would be mostly empty. */
+        /* If few rows are left, they run one by one: the vectors would be mostly empty. */
         const bool together = 2 * count > lanes;
         for (int64_t r = 0; r < count; r += together ? count : 1) {
             const int64_t taken = together ? count : 1, width = together ? lanes : 1;

@@ -1,11 +1,11 @@
-/* signal_fft.h - Discrete Fourier transforms of any length, of REAL: float or double.  Included
- * once for each, with REAL, FFT(name), DFT names and LIST(name), the orders of lanes, defined.
+/* signal_fft.h - FFTs of any length in REAL (float or double).  Included once for each, with REAL,
+ * FFT(name) and LIST(name) (shuffle indices) defined.
  *
- * Stockham's form: a stage takes factor p off the length and writes in order, so that nothing is
- * reversed.  Stage (n, s) makes numbers i + k m, m = n / p, of s transforms side by side, into
- * p i + k.  Vectors go along what lies side by side: at first as many transforms as a vector has
- * lanes, or, in a row of its own, nothing; then the first factor is the count of lanes, or half of
- * it, and vectors go along i. */
+ * Stockham FFT: each stage takes a factor p off the length and writes its results in order, so that
+ * no bit reversal is needed.  Stage (n, s) combines numbers i + k m, m = n / p, of s interleaved
+ * transforms into p i + k.  Vectors run along the interleaved transforms.  With rows in lanes there
+ * are enough of them from the start; a single row starts with s = 1, and its first stage, with p
+ * equal to the number of lanes or half of it, is vectorised along i instead. */
 
 typedef REAL FFT(vector) __attribute__((vector_size(LANES * 4)));
 typedef REAL FFT(half) __attribute__((vector_size(LANES * 2)));
@@ -26,13 +26,13 @@ typedef struct {
     REAL *re, *im;
 } FFT(numbers);
 
-/* Where a first stage reads and a last one writes, if not in between: number j of the transform is
- * at j * row.  Woven: real and imaginary parts by turns, from re on; row counts pairs. */
+/* Where the first stage reads and the last one writes: number j of the transform is at j * row.
+ * Woven: real and imaginary parts are interleaved, from re on; row counts pairs. */
 typedef struct {
     const REAL *re, *im;
     int64_t row;
     bool woven;
-    REAL sign; /* of imaginary parts, where woven */
+    REAL sign; /* 1 or -1 (conjugate), multiplies the imaginary parts if woven */
 } FFT(source);
 typedef struct {
     REAL *re, *im;
@@ -41,10 +41,11 @@ typedef struct {
     REAL scale, sign;
 } FFT(target);
 
-/* One stage. */
+/* Arguments of one stage. */
 typedef struct {
     int64_t m, s;
-    const REAL *w; /* cosines of (p - 1) and sines, by i; or by factor, for vectors along i */
+    const REAL *w; /* twiddle factors: per i, p - 1 cosines and then the sines; or per factor, for
+                      vectors along i */
     FFT(source) x;
     FFT(target) y;
 } FFT(pass);
@@ -78,7 +79,7 @@ INLINE void FFT(store_at)(const FFT(target) * y, int64_t at, const bool woven, F
     FFT(store)(y->re + 2 * at + FFT(L), __builtin_shufflevector(re, im, LIST(HIGH)));
 }
 
-/* p vectors, p a power of two, as L rows of p. */
+/* Transposes p vectors (p a power of two) so that they hold L rows of p numbers. */
 INLINE void FFT(weave)(FFT(vector) * v, const int p) {
     for (int done = 1; done < p; done *= 2) {
         FFT(vector) next[16] = {0};
@@ -94,11 +95,11 @@ INLINE void FFT(weave)(FFT(vector) * v, const int p) {
 
 enum { FFT(MIDDLE), FFT(FIRST), FFT(LAST), FFT(WOVEN_LAST) };
 
-/* Vectors along what lies side by side, at least one; the last may overlap the one before.  A
- * first stage of this kind reads woven numbers; a last one has no twiddles. */
+/* Vectorised along the interleaved transforms (s >= L); the last vector may overlap the one before.
+ * The first stage reads interleaved numbers; the last one has no twiddle factors. */
 INLINE void FFT(wide)(const FFT(pass) * g, const int p, const int kind) {
     const int64_t m = g->m, s = g->s, row = g->x.row;
-    const int64_t jump = g->y.row == FFT(L) ? s : s / FFT(L) * g->y.row; /* of a last stage */
+    const int64_t jump = g->y.row == FFT(L) ? s : s / FFT(L) * g->y.row; /* of the last stage */
     for (int64_t i = 0; i < m; i++)
         for (int64_t q = 0; q < s; q += FFT(L)) {
             const int64_t at = least(q, s - FFT(L));
@@ -121,7 +122,7 @@ INLINE void FFT(wide)(const FFT(pass) * g, const int p, const int kind) {
         }
 }
 
-/* The first stage of a row: s is 1, p is L or half of it, m at least L. */
+/* The first stage of a single row: s = 1, p is L or L / 2, m >= L. */
 INLINE void FFT(spread)(const FFT(pass) * g, const int p, const bool woven) {
     const int64_t m = g->m;
     for (int64_t i = 0; i < m; i += FFT(L)) {
@@ -149,7 +150,7 @@ INLINE void FFT(store_halves)(REAL *to, int64_t gap, FFT(vector) v) {
     memcpy(to, &a, sizeof a), memcpy(to + gap, &b, sizeof b);
 }
 
-/* The one after it, if s is half of L: a vector has two i. */
+/* The second stage of a single row if s is L / 2: a vector covers two values of i. */
 INLINE void FFT(halves)(const FFT(pass) * g, const int p) {
     const int64_t s = FFT(L) / 2, step = s * g->m;
     for (int64_t t = 0; t < step; t += FFT(L)) {
@@ -171,7 +172,7 @@ INLINE void FFT(halves)(const FFT(pass) * g, const int p) {
     }
 }
 
-/* Less than a vector side by side. */
+/* Scalar version, for s < L. */
 INLINE void FFT(narrow)(const FFT(pass) * g, const int p) {
     const int64_t m = g->m, s = g->s;
     for (int64_t i = 0; i < m; i++)
@@ -191,7 +192,7 @@ INLINE void FFT(narrow)(const FFT(pass) * g, const int p) {
         }
 }
 
-/* STAGE with each factor as a constant. */
+/* Instantiates STAGE with each factor as a compile-time constant. */
 #define SL_FFT_FACTORS(NAME, STAGE, ...)                                                           \
     static void FFT(NAME)(const FFT(pass) * g, int64_t p) {                                        \
         switch (p) {                                                                               \

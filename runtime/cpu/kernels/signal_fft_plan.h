@@ -1,18 +1,18 @@
-/* signal_fft_plan.h - What signal_fft.h's stages need for a length, and their order.  Included
- * after it. */
+/* signal_fft_plan.h - FFT plans: the factors and twiddle factors of a length, and the order of the
+ * stages.  Included after signal_fft.h. */
 
-/* What depends on the length alone; its arrays follow it in memory. */
+/* Depends only on the length; its arrays follow it in memory. */
 typedef struct FFT(plan) FFT(plan);
 struct FFT(plan) {
-    int64_t length; /* of what is asked for */
-    int64_t inner;  /* of the stages: length, or the power of two of the convolution */
-    bool row;       /* a transform has vectors of its own */
-    uint32_t count; /* of factors */
+    int64_t length; /* of the transform */
+    int64_t inner;  /* of the stages: `length`, or Bluestein's power of two */
+    bool row;       /* vectorised within the row */
+    uint32_t count; /* number of factors */
     uint32_t factors[64];
-    REAL *twiddles;       /* by stage */
-    REAL *chirp, *kernel; /* of the convolution: cosines, then sines; NULL without one */
-    /* Of a transform as a matrix: its columns, then its rows; NULL without.  Twiddle (k, j) is
-     * near[k] of lane j % L and far[j / L] of k: cosines, then sines. */
+    REAL *twiddles;       /* stage after stage */
+    REAL *chirp, *kernel; /* Bluestein's convolution: cosines, then sines; NULL if not used */
+    /* Four-step FFT: plans of the matrix's columns and rows; NULL if not used.  Twiddle factor (k,
+     * j) is the product of near[k] at lane j % L and far[j / L] at k: cosines, then sines. */
     FFT(plan) * columns, *rows;
     REAL *near, *far;
 };
@@ -21,14 +21,14 @@ static FFT(numbers) FFT(swapped)(FFT(numbers) x) {
     return (FFT(numbers)){x.im, x.re};
 }
 
-/* The first factor of a row's transform, or 0 where it has no vectors of its own. */
+/* The first factor of a transform that is vectorised within the row; 0 if n does not allow it. */
 static int64_t FFT(row_factor)(int64_t n) {
     const int64_t p = n % FFT(L) == 0 ? FFT(L) : FFT(L) / 2;
     return n % p == 0 && n / p >= FFT(L) && (p == FFT(L) || p >= 4) ? p : 0;
 }
 
-/* Rows of the matrix that a long transform is made as, so that columns and rows fit in a cache;
- * 0: none. */
+/* Number of rows of the matrix of a long transform, chosen so that columns and rows fit in a cache;
+ * 0: not computed as a matrix. */
 static int64_t FFT(matrix_rows)(int64_t n) {
     if (n < FFT_LONG) return 0;
     int64_t rows = (int64_t)sqrt((double)n);
@@ -40,7 +40,7 @@ static int64_t FFT(matrix_columns_of)(int64_t n) {
     const int64_t rows = FFT(matrix_rows)(n);
     return rows ? n / rows : 0;
 }
-/* Whether a transform of n, with stages of `inner`, has vectors of its own. */
+/* Whether a transform of length n with stages of length `inner` is computed row by row. */
 static bool FFT(alone)(int64_t n, int64_t inner) {
     return FFT(row_factor)(inner) || (n == inner && FFT(matrix_rows)(n));
 }
@@ -69,7 +69,8 @@ static void FFT(turn)(int64_t a, int64_t n, REAL *c, REAL *s) {
     *s = (REAL)sin(angle);
 }
 
-/* How often a stage's twiddles are told: once by i, or in every lane of vectors along i. */
+/* How often each twiddle factor is repeated: L / 2 times in the second stage of a row whose first
+ * factor is L / 2, so that vectors along i can load them; else once. */
 static int64_t FFT(copies)(const FFT(plan) * plan, uint32_t f) {
     return plan->row && f == 1 && plan->factors[0] < FFT(L) ? FFT(L) / 2 : 1;
 }
@@ -100,8 +101,8 @@ static void FFT(fill_twiddles)(FFT(plan) * plan) {
 
 /* ---- running ---- */
 
-/* Transforms what is at `from` (NULL: x), by way of x and y, to `to` (NULL: what is returned, x or
- * y). */
+/* Runs all stages, alternating between buffers x and y.  Reads from `from` (NULL: x) and writes to
+ * `to` (NULL: the returned buffer). */
 static FFT(numbers) FFT(stages)(const FFT(plan) * plan, int64_t lanes, const FFT(source) * from,
                                 const FFT(target) * to, const FFT(numbers) buffers[2]) {
     FFT(numbers) now = buffers[0], next = buffers[from ? 0 : 1];
@@ -136,7 +137,7 @@ static FFT(numbers) FFT(stages)(const FFT(plan) * plan, int64_t lanes, const FFT
     return now;
 }
 
-/* Elements of x times w[i]. */
+/* x[i] *= w[i], for all lanes. */
 static void FFT(multiply)(FFT(numbers) x, int64_t count, int64_t lanes, const REAL *c,
                           const REAL *s) {
     for (int64_t i = 0; i < count; i++)
@@ -147,7 +148,8 @@ static void FFT(multiply)(FFT(numbers) x, int64_t count, int64_t lanes, const RE
         }
 }
 
-/* x[0..length) to its transform; y is as large. */
+/* Transforms x[0..length); y is a buffer of the same size.  Returns the one that holds the
+ * result. */
 static FFT(numbers)
     FFT(run)(const FFT(plan) * plan, int64_t lanes, FFT(numbers) x, FFT(numbers) y) {
     const FFT(numbers) there[2] = {x, y};
@@ -164,10 +166,10 @@ static FFT(numbers)
     return t;
 }
 
-/* ---- long transforms ---- */
+/* ---- long transforms (four-step FFT) ---- */
 
-/* L columns of the matrix from column j on, times twiddles; to `middle` as blocks of L rows: by
- * column, L real and L imaginary parts. */
+/* Transforms L columns of the matrix from column j on and multiplies them by the twiddle factors.
+ * `middle` gets blocks of L rows: for each column, L real and then L imaginary parts. */
 static void FFT(matrix_columns)(const FFT(plan) * plan, const FFT(source) * from, int64_t block,
                                 const FFT(numbers) buffers[2], REAL *middle) {
     const int64_t rows = plan->columns->length, columns = plan->rows->length;
@@ -200,7 +202,7 @@ static void FFT(matrix_columns)(const FFT(plan) * plan, const FFT(source) * from
     }
 }
 
-/* A block of rows, to columns of the result. */
+/* Transforms a block of rows and writes them as columns of the result. */
 static void FFT(matrix_rows_of)(const FFT(plan) * plan, const FFT(target) * to, int64_t block,
                                 const FFT(numbers) buffers[2], const REAL *middle) {
     const int64_t rows = plan->columns->length, columns = plan->rows->length;
@@ -222,16 +224,16 @@ static void FFT(matrix)(const FFT(plan) * plan, const FFT(source) * from, const 
         FFT(matrix_rows_of)(plan, to, b, buffers, middle);
 }
 
-/* ---- plans ---- */
-/* Room for some numbers in the memory of a plan, after what has been given; NULL without memory. */
+/* ---- building plans ---- */
+/* Allocates numbers in the memory of a plan; NULL without memory (only counts bytes). */
 static REAL *FFT(room)(void *memory, size_t *given, int64_t numbers) {
     const size_t at = (*given + 63) / 64 * 64;
     *given = at + (size_t)numbers * sizeof(REAL);
     return memory ? (REAL *)(void *)((char *)memory + at) : NULL;
 }
 
-/* Lays out a plan without columns and rows, in memory unless that is NULL, and returns its bytes;
- * row: it may be one. */
+/* Lays out a plan without its matrix part and returns its size in bytes; memory may be NULL.
+ * `row`: it may be vectorised within the row. */
 static size_t FFT(plan_at)(int64_t length, bool row, void *memory) {
     FFT(plan) plan = {.length = length, .inner = fft_inner(length)};
     const bool direct = plan.inner == length;
@@ -269,8 +271,8 @@ static size_t FFT(matrix_at)(int64_t length, void *memory) {
     return bytes;
 }
 
-/* The transform of the chirp's conjugate, with the convolution's 1/m in it, conjugated once more
- * as multiply() has it; x and y: scratch of inner numbers each. */
+/* The FFT of the conjugated chirp, scaled by 1/m and conjugated as multiply() expects it.  x and y
+ * are scratch of `inner` numbers each. */
 static void FFT(fill_kernel)(FFT(plan) * plan, FFT(numbers) x, FFT(numbers) y) {
     const int64_t n = plan->length, m = plan->inner;
     for (int64_t i = 0; i < n; i++)
@@ -302,7 +304,8 @@ static void FFT(fill_matrix)(FFT(plan) * plan) {
         }
 }
 
-/* Bytes of a plan, with the scratch that filling it takes; fills it unless memory is NULL. */
+/* Returns the size of a plan and of the scratch for filling it; fills the plan unless memory is
+ * NULL. */
 static size_t FFT(prepare)(int64_t length, void *memory) {
     const int64_t m = fft_inner(length);
     if (m == length && FFT(matrix_rows)(length)) {

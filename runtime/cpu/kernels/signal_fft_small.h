@@ -1,8 +1,8 @@
-/* signal_fft_small.h - Transforms of 2, 3, 4, 5, 7, 8 and 16 numbers in registers, of type T: REAL
- * or a vector of them.  Included with T, REAL and DFT(name) defined.  Numbers are r + i * sqrt(-1),
- * in and out in order. */
+/* signal_fft_small.h - FFTs of 2, 3, 4, 5, 7, 8 and 16 numbers in registers, of type T: REAL or a
+ * vector of them.  Included with T, REAL and DFT(name) defined.  Numbers are r + i * sqrt(-1), in
+ * natural order on input and output. */
 
-/* Of numbers 0, step, 2 step and 3 step. */
+/* Over numbers 0, step, 2 step and 3 step. */
 INLINE void DFT(four)(T *r, T *i, const int step) {
     const T pr = r[0] + r[2 * step], pi = i[0] + i[2 * step];
     const T qr = r[0] - r[2 * step], qi = i[0] - i[2 * step];
@@ -14,14 +14,14 @@ INLINE void DFT(four)(T *r, T *i, const int step) {
     r[3 * step] = qr - vi_, i[3 * step] = qi + vr;
 }
 
-/* Times (c - s sqrt(-1)). */
+/* Multiplies by (c - s sqrt(-1)). */
 INLINE void DFT(turn)(T *r, T *i, const REAL c, const REAL s) {
     const T re = *r * c + *i * s;
     *i = *i * c - *r * s;
     *r = re;
 }
 
-/* Times the e-th power of the 8th root of unity. */
+/* Multiplies by the e-th power of the 8th root of unity. */
 INLINE void DFT(turn8)(T *r, T *i, const int e) {
     const REAL half = (REAL)M_SQRT1_2;
     const T re = *r, im = *i;
@@ -64,7 +64,7 @@ INLINE void DFT(sixteen)(T *r, T *i) {
     for (int k = 0; k < 16; k++) r[k] = out_r[k], i[k] = out_i[k];
 }
 
-/* Of an odd count p: numbers j and p - j share what they are multiplied with. */
+/* Odd p: numbers j and p - j share their multiplications. */
 INLINE void DFT(odd)(T *r, T *i, const int p) {
     static const REAL cosines[3][3] = {
         {(REAL)-0.5},

@@ -1,19 +1,19 @@
-/* softmax.c - Softmax over one axis, its logarithm and their gradients.  An item is a row where the
- * axis is the last, and some neighbouring lines where it is not.  Halves are computed in floats. */
+/* softmax.c - Softmax and log-softmax over one axis, and their gradients.  An item is a row if the
+ * axis is the last, else some adjacent lines.  f16 and bf16 are computed in f32. */
 #include "core/ops.h"
 #include "runtime/cpu/kernels/vmath.h"
 #include "runtime/cpu/kernels/wide.h"
 
-/* All have one layout but for a second input. */
+/* Operands of all four ops. */
 typedef struct {
-    sl_cview first, second; /* x; or y and dy */
+    sl_cview first, second; /* x; or y and dy for gradients */
     sl_view out;
     int64_t axis;
 } operands;
 
 typedef struct {
-    int64_t count, stride; /* elements of a line, and how far apart they are */
-    int64_t block, blocks; /* lines of an item, and items of the dims after axis */
+    int64_t count, stride; /* elements of a line, and their stride */
+    int64_t block, blocks; /* lines per item, and items per outer index */
     int64_t items;
 } lines;
 
@@ -28,7 +28,7 @@ static lines lines_of(const sl_type *type, int64_t from_end) {
     return l;
 }
 
-/* ---- one line, side by side ---- */
+/* ---- one contiguous line ---- */
 
 typedef void floats_fn(const float *first, const float *second, float *out, int64_t n);
 typedef void doubles_fn(const double *first, const double *second, double *out, int64_t n);
@@ -48,7 +48,7 @@ static void log_softmax_floats(const float *x, const float *none, float *out, in
     FOR_VECTORS(i, count, n, vstore_n(out + i, (vload_n(x + i, count) - most) - shift, count););
 }
 
-/* Sum of a[i] * b[i], or of b[i]. */
+/* Sum of a[i] * b[i], or of b[i] if a is NULL. */
 static double long_dot(const float *a, const float *b, int64_t n) {
     double sum = 0;
     for (int64_t i = 0; i < n; i += 1024)
@@ -109,7 +109,7 @@ static void log_softmax_backward_doubles(const double *y, const double *dy, doub
 
 /* ---- lines of a tensor ---- */
 
-/* `width` neighbouring lines from `at` on, as floats or doubles, one line after another. */
+/* Reads `width` adjacent lines from `at` on as floats or doubles, one line after another. */
 static void load_lines(const sl_cview *from, const lines *l, int64_t at, int64_t width, void *to) {
     const sl_dtype dtype = from->type.dtype;
     const size_t bytes = size_of(dtype);
@@ -138,7 +138,7 @@ static void store_lines(const sl_view *to, const lines *l, int64_t at, int64_t w
     }
 }
 
-/* Rows of floats or doubles need no scratch. */
+/* Contiguous rows of f32 or f64 are computed without scratch. */
 static bool is_direct(const operands *o, const lines *l) {
     const sl_dtype dtype = o->out.type.dtype;
     return l->stride == 1 && (dtype == SL_DTYPE_f32 || dtype == SL_DTYPE_f64);
@@ -150,7 +150,7 @@ static sl_split split_lines(const operands *o) {
     return (sl_split){l.items, grain_of(l.count * l.block * 4), is_direct(o, &l) ? 0 : 3 * line};
 }
 
-/* What is computed of a line. */
+/* The function of a line. */
 typedef struct {
     floats_fn *floats;
     doubles_fn *doubles;

@@ -1,7 +1,6 @@
-/* solve.c - Systems of linear equations by LU with partial pivoting, in double whatever the type:
- * an f32 result then has the error of its rounding alone unless the matrix is nearly singular.
- *
- * An item is a system. */
+/* solve.c - Linear systems by LU decomposition with partial pivoting, in doubles for all types: an
+ * f32 result then has only its own rounding error, unless the matrix is nearly singular.  An item
+ * is a system. */
 #include "core/ops.h"
 #include "runtime/cpu/kernels/kernels.h"
 #include <math.h>
@@ -42,7 +41,7 @@ static void swap_rows(double *x, double *y, int64_t count) {
     }
 }
 
-/* The row, from `column` on, with the largest magnitude in that column. */
+/* The row at or below `column` with the largest magnitude in that column. */
 static int64_t pivot_row(const double *a, int64_t size, int64_t column) {
     int64_t best = column;
     for (int64_t r = column + 1; r < size; r++)
@@ -54,8 +53,8 @@ static void subtract_row(double *to, const double *from, double factor, int64_t 
     for (int64_t i = 0; i < count; i++) to[i] -= factor * from[i];
 }
 
-/* a becomes its upper triangle, b (NULL where cols is 0) what is left to solve.  Returns the column
- * of a pivot of 0, or -1; *odd is turned by every exchange of rows. */
+/* Gaussian elimination: a becomes upper triangular, and b (NULL if cols is 0) is transformed with
+ * it.  Returns the column of a zero pivot, or -1; *odd is flipped by every row exchange. */
 static int64_t eliminate(double *a, double *b, int64_t size, int64_t cols, bool *odd) {
     for (int64_t c = 0; c < size; c++) {
         const int64_t best = pivot_row(a, size, c);

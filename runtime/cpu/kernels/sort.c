@@ -1,9 +1,9 @@
-/* sort.c - Sorting along one axis, and the first k: an item is a line. */
+/* sort.c - Sorting and top-k along one axis: an item is a line. */
 #include "core/ops.h"
 #include "runtime/cpu/kernels/lines.h"
 #include "runtime/cpu/kernels/wide.h"
 
-/* Keys are in the order of what they stand for. */
+/* A key orders as its value does, as an unsigned integer. */
 typedef struct {
     uint64_t key;
     int64_t index;
@@ -21,14 +21,14 @@ static uint64_t key_of(sl_dtype dtype, wide value, bool descending) {
     } else if (isnan(value.real)) {
         key = UINT64_MAX;
     } else {
-        value.real += 0.0; /* -0 is 0 */
+        value.real += 0.0; /* -0 becomes 0 */
         key = (uint64_t)value.integer;
         key = key & top ? ~key : key | top;
     }
     return descending ? ~key : key;
 }
 
-/* A line as entries. */
+/* Reads a line as entries. */
 static void load_entries(const sl_cview *x, int64_t first, const lines *l, bool descending,
                          entry *to) {
     const sl_dtype dtype = x->type.dtype;
@@ -40,7 +40,7 @@ static void load_entries(const sl_cview *x, int64_t first, const lines *l, bool 
     }
 }
 
-/* Runs that are sorted by insertion. */
+/* Runs of this length are sorted by insertion. */
 enum { SHORT = 16 };
 static void sort_short(entry *e, int64_t n) {
     for (int64_t i = 1; i < n; i++) {
@@ -62,7 +62,7 @@ static void merge(const entry *a, int64_t a_count, const entry *b, int64_t b_cou
     memcpy(to + a_count, b, (size_t)b_count * sizeof *b);
 }
 
-/* Sorts n entries with room for as many; returns where they are. */
+/* Merge sort of n entries; `room` holds as many.  Returns where the result is, e or room. */
 static entry *sort_entries(entry *e, entry *room, int64_t n) {
     for (int64_t i = 0; i < n; i += SHORT) sort_short(e + i, least(SHORT, n - i));
     for (int64_t run = SHORT; run < n; run *= 2) {
@@ -77,7 +77,7 @@ static entry *sort_entries(entry *e, entry *room, int64_t n) {
     return e;
 }
 
-/* Moves the entry at the top of a heap, whose last come first, down to its place. */
+/* Sifts down the top of a max-heap. */
 static void sift(entry *heap, int64_t n) {
     const entry moved = heap[0];
     int64_t at = 0;
@@ -90,12 +90,12 @@ static void sift(entry *heap, int64_t n) {
     heap[at] = moved;
 }
 
-/* The k of n entries that come first, in order; returns where they are. */
+/* The first k of n entries, in order; returns where they are. */
 static entry *select_entries(entry *e, entry *room, int64_t n, int64_t k) {
     if (k * 8 > n) return sort_entries(e, room, n);
     entry *sorted = sort_entries(e, room, k);
     if (sorted != e) memcpy(e, sorted, (size_t)k * sizeof *e);
-    for (int64_t i = 0; i < k / 2; i++) { /* descending order is a heap */
+    for (int64_t i = 0; i < k / 2; i++) { /* an array in descending order is a heap */
         const entry other = e[i];
         e[i] = e[k - 1 - i];
         e[k - 1 - i] = other;
@@ -108,13 +108,13 @@ static entry *select_entries(entry *e, entry *room, int64_t n, int64_t k) {
     return sort_entries(e, room, k);
 }
 
-/* What an op wants of the sorted lines. */
+/* What an op takes from the sorted lines. */
 typedef struct {
     const sl_cview *x;
     uint32_t axis;
     bool descending;
     int64_t kept;
-    const sl_view *values, *indices; /* NULL where not wanted */
+    const sl_view *values, *indices; /* NULL: not an output */
 } sorting;
 
 static sl_split split_sorting(const sorting *s) {

@@ -1,4 +1,4 @@
-/* splat.c - Gaussian splats, a tile of the image at a time (core/splat.h). */
+/* splat.c - Gaussian splatting, one image tile at a time (core/splat.h). */
 #include "core/splat.h"
 #include "core/ops.h"
 #include "runtime/cpu/kernels/kernels.h"
@@ -8,7 +8,7 @@
 
 enum { TILE = 16 };
 
-/* ---- the splats ---- */
+/* ---- preparation ---- */
 
 typedef struct {
     const sl_cview *positions, *scales, *rotations, *opacities, *colors, *harmonics;
@@ -36,7 +36,7 @@ static int by_distance(const void *a, const void *b) {
     return (x->index > y->index) - (x->index < y->index);
 }
 
-/* Where prepared splats lie. */
+/* Outputs of the preparation. */
 typedef struct {
     sl_splat *splats;
     int32_t *order, *boxes;
@@ -57,7 +57,7 @@ static void prepare(const scene *s, const sl_splat_camera *camera, double radius
     for (int64_t i = 0; i < count; i++) out.order[i] = places[i].index;
 }
 
-/* One item: what follows waits for all of it, and it is soon done. */
+/* One item: it is short, and everything after it depends on all of it. */
 SPLIT(gaussian_splat_prepare) {
     const sl_gaussian_splat_prepare_args *a = args;
     return (sl_split){1, 1, (size_t)dim(&a->positions.type, 0) * sizeof(place)};
@@ -90,7 +90,7 @@ static tile tile_at(const sl_splat_camera *c, int64_t index) {
                   (int32_t)least(y + TILE, c->height)};
 }
 
-/* The splats that a tile may see, in order; returns how many. */
+/* Lists the splats whose boxes overlap a tile, front to back; returns how many. */
 static int64_t list_splats(const tile *t, const int32_t *order, const int32_t *boxes, int64_t count,
                            int32_t *out) {
     int64_t listed = 0;
@@ -162,7 +162,7 @@ RUN(gaussian_splat_rasterize) {
 
 typedef struct {
     int32_t index;
-    double through; /* before it */
+    double through; /* transmittance before this splat */
     sl_splat_hit hit;
 } seen_splat;
 
@@ -234,7 +234,7 @@ static void put_gradient(const sl_gaussian_splat_backward_args *a, int64_t i,
     for (int64_t h = 0; h < harmonics; h++) of_harmonics[h] = h < 12 ? (float)g->harmonics[h] : 0;
 }
 
-/* One item: every pixel adds to the sums of the splats it sees, in one order. */
+/* One item: pixels add to the sums of their splats in a fixed order. */
 SPLIT(gaussian_splat_backward) {
     const sl_gaussian_splat_backward_args *a = args;
     return (sl_split){1, 1, backward_bytes(dim(&a->positions.type, 0))};

@@ -1,5 +1,5 @@
-/* vdouble.h - f32 functions computed in vectors of doubles: half as many lanes, but every
- * polynomial is within 1e-10, so that the result has only one rounding error. */
+/* vdouble.h - f32 functions computed in vectors of doubles: half as many lanes, but the polynomials
+ * are accurate to 1e-10, so that a result has only one rounding error. */
 #ifndef SL_RUNTIME_CPU_VDOUBLE_H
 #define SL_RUNTIME_CPU_VDOUBLE_H
 #include "runtime/cpu/kernels/vec.h"
@@ -20,7 +20,7 @@ INLINE vd dsplat(double x) {
     return (vd){x, x};
 #endif
 }
-/* The first n of DLANES singles, the others 1. */
+/* Loads the first n of DLANES floats; the other lanes are 1. */
 INLINE vd dload_n(const float *p, int64_t n) {
     float floats[DLANES];
     if (n < DLANES) {
@@ -75,16 +75,16 @@ INLINE vd dchoose(vl where, vd yes, vd no) {
 INLINE vd dabs(vd x) {
     return (vd)((vul)x & (uint64_t)INT64_MAX);
 }
-/* x with its sign turned where that of `sign` is negative. */
+/* x, negated where `sign` is negative. */
 INLINE vd dsigned(vd x, vd sign) {
     return (vd)((vul)x ^ ((vul)sign & (uint64_t)INT64_MIN));
 }
-/* Whole numbers from -2^51 to 2^51. */
+/* Rounds to an integer; |x| <= 2^51. */
 INLINE vd drint(vd x) {
     const vd magic = dsplat(0x1.8p52);
     return x + magic - magic;
 }
-/* Its low bits, of a whole number. */
+/* The low bits of an integral x. */
 INLINE vul dbits(vd x) {
     return (vul)(x + dsplat(0x1.8p52));
 }
@@ -96,7 +96,7 @@ INLINE vd dpolynomial(vd x, const double *terms, size_t count) {
     return p;
 }
 
-/* x within where 2^n is a double. */
+/* For x such that 2^n is a double. */
 typedef struct {
     vd scale, q; /* e^x - 1 = scale q + (scale - 1) */
 } dexp_parts;
@@ -112,7 +112,7 @@ INLINE vd dclamp(vd x, double most) {
     x = dchoose(x > dsplat(most), dsplat(most), x);
     return dchoose(x < dsplat(-most), dsplat(-most), x);
 }
-/* Beyond 700 the singles are 0 or infinite anyway. */
+/* Beyond +-700 the f32 result is 0 or infinite anyway. */
 INLINE vd dexp(vd x) {
     const dexp_parts e = dexp_split(dclamp(x, 700));
     return e.scale * e.q + e.scale;
@@ -134,7 +134,7 @@ INLINE vd dlog_of(vd u, vd f) {
                                           0.399999948619871, 0.666666666796825, 1.99999999999995));
     return n * dsplat(0x1.62e42fefa39efp-1) + s * p;
 }
-/* x > -1, finite. */
+/* For finite x > -1. */
 INLINE vd dlog1p(vd x) {
     return dlog_of(x + dsplat(1), x);
 }
@@ -142,7 +142,8 @@ INLINE vd dlog1p(vd x) {
 typedef struct {
     vd sine, cosine;
 } dturn;
-/* |x| to 1e6, whose multiple of pi/2 is below 2^20: times the first 33 bits it is exact. */
+/* Sine and cosine for |x| <= 1e6: the multiple of pi/2 is below 2^20, so its product with the first
+ * 33 bits of pi/2 is exact. */
 INLINE dturn dturned(vd x) {
     const vd k = drint(x * dsplat(0x1.45f306dc9c883p-1));
     const vd r = (x - k * dsplat(0x1.921fb544p0)) - k * dsplat(0x1.0b4611a626331p-34);
@@ -159,7 +160,7 @@ INLINE dturn dturned(vd x) {
     return (dturn){dsigned(sine, (vd)(quarter << 62)), dsigned(cosine, (vd)((quarter + 1) << 62))};
 }
 
-/* The angle of the point (x, y), as atan2 has it, zeros and infinities included. */
+/* Same as atan2, including zeros and infinities. */
 INLINE vd datan2(vd y, vd x) {
     const vd ax = dabs(x), ay = dabs(y), one = dsplat(1), zero = dsplat(0);
     const vl steep = ay > ax;
@@ -179,7 +180,7 @@ INLINE vd datan2(vd y, vd x) {
     return dchoose((x != x) | (y != y), x + y, angle);
 }
 
-/* Near 0 a polynomial, else 1 - e^(-x^2) q; beyond 4.2 it is 1. */
+/* A polynomial near 0, else 1 - e^(-x^2) q; 1 beyond 4.2. */
 INLINE vd derf(vd x) {
     const vd y = dchoose(dabs(x) > dsplat(4.2), dsplat(4.2), dabs(x)), z = y * y;
     const vd near =

@@ -7,7 +7,7 @@
 #if defined(__AVX2__)
 #include <immintrin.h>
 #elif defined(__x86_64__)
-#include <emmintrin.h> /* a tenth of the time to read */
+#include <emmintrin.h> /* much faster to compile than immintrin.h */
 #elif defined(__aarch64__)
 #include <arm_neon.h>
 #endif
@@ -121,7 +121,7 @@ INLINE vf vmin(vf a, vf b) {
 #endif
 }
 
-/* The sum of the lanes, as a tree of halves. */
+/* The horizontal sum, by halves. */
 INLINE float vsum(vf v) {
 #if defined(__AVX512F__)
     return _mm512_reduce_add_ps((__m512)v);
@@ -144,7 +144,7 @@ INLINE float vsum(vf v) {
 INLINE vf vfrom_i32(vi v) {
     return __builtin_convertvector(v, vf);
 }
-/* 16-bit floats and bytes, widened. */
+/* Loads 16-bit floats or bytes, widened to 32 bits. */
 INLINE vu vload_u16(const void *p) {
 #if defined(__AVX512F__)
     return (vu)_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p));
@@ -175,7 +175,8 @@ INLINE vf vload_f16(const void *p) {
     memcpy(&half, p, sizeof half);
     return (vf)vcvt_f32_f16(half);
 #else
-    /* Moved into a single's fields the value is 2^112 too small, subnormals included. */
+    /* With the bits moved into the fields of an f32, the value is 2^112 too small, also for
+     * subnormals. */
     const vu bits = vload_u16(p);
     const vf magnitude = (vf)((bits & 0x7fff) << 13) * vsplat(0x1p112f);
     const vu infinite = (vu)((bits & 0x7c00) == 0x7c00) & 0x7f800000;

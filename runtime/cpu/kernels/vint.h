@@ -1,24 +1,23 @@
 /* vint.h - Dot products of 8-bit and 16-bit integers, accumulated in 32-bit lanes.
  *
- * vdot_*(acc, weights, activations): every lane of acc gains the sum over i < 4 of byte i of the
- * same lane of weights times byte i of activations (byte 0 is the lowest).  Exact as long as
- * the sums fit.
- * Activations are signed and the same for all lanes; -128 is not among them.  Weights are
+ * vdot_*(acc, weights, activations) adds to every lane of acc the sum over i < 4 of byte i of that
+ * lane of weights times byte i of activations (byte 0 is the lowest).  Exact as long as the sums
+ * fit.  Activations are signed, never -128, and the same for all lanes.  Weights are
  *   vdot_u8   unsigned
  *   vdot_u7   unsigned and at most 127
  *   vdot_s8   signed, -128 included
- * What depends on activations alone is written so that a compiler shares it between vectors of
- * weights.
+ * Subexpressions that depend only on activations are written so that the compiler can share them
+ * between vectors of weights.
  *
- * vdot_s16(acc, pairs, pair): every lane of acc gains the sum over i < 2 of half i of the same lane
- * of pairs times half i of pair, all signed; -32768 is not among them. */
+ * vdot_s16(acc, pairs, pair) adds to every lane of acc the sum over i < 2 of 16-bit half i of that
+ * lane of pairs times half i of pair; all are signed and never -32768. */
 #ifndef SL_RUNTIME_CPU_VINT_H
 #define SL_RUNTIME_CPU_VINT_H
 #include "runtime/cpu/kernels/vec.h"
 #include <math.h>
 
-/* Rounds to the nearest integer, ties to even; |x| < 2^31.  No compiler joins this
- * with the product before it. */
+/* Rounds to the nearest integer, ties to even; |x| < 2^31.  An intrinsic, so the compiler cannot
+ * contract it with a preceding product. */
 INLINE vi vround_i32(vf x) {
 #if defined(__AVX512F__)
     return (vi)_mm512_cvtps_epi32((__m512)x);
@@ -35,7 +34,7 @@ INLINE vi vround_i32(vf x) {
 #endif
 }
 
-/* 16 bits of each lane; what does not fit becomes the nearest that does. */
+/* Stores each lane as 16 bits, saturated. */
 INLINE void vstore_i16(void *p, vi v) {
 #if defined(__AVX512F__)
     _mm256_storeu_si256(p, _mm512_cvtsepi32_epi16((__m512i)v));
@@ -71,7 +70,8 @@ INLINE vi vdot_s16(vi acc, vu pairs, int32_t pair) {
 #endif
 }
 
-/* Signed weights are best made unsigned by the caller, who subtracts 128 times the activations. */
+/* Whether callers should convert signed weights to unsigned ones and subtract 128 times the sum of
+ * the activations. */
 #if defined(__AVX512F__)
 #define VDOT_UNSIGNED 1
 #else
@@ -82,7 +82,7 @@ INLINE vu vsplat_u32(uint32_t x) {
     return (vu){0} + x;
 }
 
-/* Each byte of `indices`, at most 15, replaced by that entry of a table. */
+/* Lookup table: replaces each byte of `indices` (at most 15) by its entry. */
 INLINE vu vlookup(const int8_t table[16], vu indices) {
 #if defined(__AVX512F__)
     const __m128i entries = _mm_loadu_si128((const __m128i *)table);
@@ -100,26 +100,26 @@ INLINE vu vlookup(const int8_t table[16], vu indices) {
 #endif
 }
 
-#if defined(__AVX512F__) /* this set has VNNI */
+#if defined(__AVX512F__) /* implies VNNI here */
 INLINE vi vdot_u8(vi acc, vu weights, int32_t activations) {
     return (vi)_mm512_dpbusd_epi32((__m512i)acc, (__m512i)weights, _mm512_set1_epi32(activations));
 }
 INLINE vi vdot_u7(vi acc, vu weights, int32_t activations) {
     return vdot_u8(acc, weights, activations);
 }
-/* w = (w ^ 0x80) - 128, where the brackets are unsigned. */
+/* w = (w ^ 0x80) - 128, with w ^ 0x80 unsigned. */
 INLINE vi vdot_s8(vi acc, vu weights, int32_t activations) {
     const vi excess = vdot_u8((vi){0}, vsplat_u32(0x80808080), activations);
     return vdot_u8(acc, weights ^ 0x80808080, activations) - excess;
 }
 
 #elif defined(__AVX2__)
-/* Pairs of products fit in 16 bits: both functions below need that. */
+/* Requires that sums of two products fit in 16 bits. */
 INLINE vi add_pairs(vi acc, __m256i weights, __m256i activations) {
     const __m256i pairs = _mm256_maddubs_epi16(weights, activations);
     return acc + (vi)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
 }
-/* Bytes of even and of odd index, widened: pairs of these would not fit. */
+/* Even and odd bytes are widened separately: sums of two u8 products would not fit in 16 bits. */
 INLINE vi vdot_u8(vi acc, vu weights, int32_t activations) {
     const __m256i w = (__m256i)weights, a = _mm256_set1_epi32(activations);
     const __m256i a_even = _mm256_srai_epi16(_mm256_slli_epi16(a, 8), 8);
@@ -132,14 +132,14 @@ INLINE vi vdot_u8(vi acc, vu weights, int32_t activations) {
 INLINE vi vdot_u7(vi acc, vu weights, int32_t activations) {
     return add_pairs(acc, (__m256i)weights, _mm256_set1_epi32(activations));
 }
-/* w a = |w| (a with the sign of w); 2 * 128 * 127 fits. */
+/* w a = |w| (a with the sign of w); 2 * 128 * 127 fits in 16 bits. */
 INLINE vi vdot_s8(vi acc, vu weights, int32_t activations) {
     const __m256i w = (__m256i)weights, a = _mm256_set1_epi32(activations);
     return add_pairs(acc, _mm256_abs_epi8(w), _mm256_sign_epi8(a, w));
 }
 
 #elif defined(__SSE2__)
-/* Weights of even and of odd index, widened to 16 bits. */
+/* Multiplies even and odd bytes, widened to 16 bits. */
 INLINE vi add_widened(vi acc, __m128i w_even, __m128i w_odd, int32_t activations) {
     const __m128i a = _mm_set1_epi32(activations);
     const __m128i a_even = _mm_srai_epi16(_mm_slli_epi16(a, 8), 8), a_odd = _mm_srai_epi16(a, 8);
@@ -174,7 +174,7 @@ INLINE vi vdot_s8(vi acc, vu weights, int32_t activations) {
 INLINE vi vdot_u7(vi acc, vu weights, int32_t activations) {
     return vdot_s8(acc, weights, activations);
 }
-/* w = (w ^ 0x80) + 128, where the brackets are signed. */
+/* w = (w ^ 0x80) + 128, with w ^ 0x80 signed. */
 INLINE vi vdot_u8(vi acc, vu weights, int32_t activations) {
     const vi lack = vdot_s8((vi){0}, vsplat_u32(0x80808080), activations);
     return vdot_s8(acc, weights ^ 0x80808080, activations) - lack;

@@ -1,5 +1,5 @@
-/* vint_test.c - Products of bytes and of 16-bit integers against the same in plain C: all pairs of
- * the bytes at the ends of their ranges, and random ones. */
+/* vint_test.c - vdot_* and vdot_s16 against plain C: all pairs of extreme bytes, and random
+ * values. */
 #include "runtime/cpu/kernel_set.h"
 #include "runtime/cpu/kernels/vint.h"
 #include <setjmp.h>
@@ -22,7 +22,7 @@ static uint32_t next(void) {
 
 typedef enum { U8, U7, S8 } kind;
 
-/* Any byte a kind of weight may be, or one at an end of its range. */
+/* A random weight of the kind, often at an end of its range. */
 static uint8_t weight_byte(kind k) {
     static const uint8_t ends[] = {0, 1, 127, 128, 129, 254, 255, 255};
     const uint8_t byte = next() % 2 ? (uint8_t)next() : ends[next() % sizeof ends];
@@ -63,7 +63,7 @@ static void compare(kind k, const uint8_t weights[LANES * 4], const int8_t activ
     }
 }
 
-/* One byte against another in all four places: nothing may saturate. */
+/* Every pair of bytes, repeated in all four positions: nothing may saturate. */
 static void test_all_pairs(void **state) {
     (void)state;
     for (int k = U8; k <= S8; k++)
@@ -88,7 +88,7 @@ static void test_mixed(void **state) {
     }
 }
 
-/* Any 16 bits but -32768, or some at an end of their range. */
+/* A random 16-bit value except -32768, often at an end of the range. */
 static int16_t half_word(void) {
     static const int16_t ends[] = {-32767, -32766, -1, 0, 1, 32766, 32767, 32767};
     return next() % 2 ? (int16_t)((int)(next() % 65535) - 32767) : ends[next() % 8];
@@ -133,7 +133,7 @@ static void test_lookup(void **state) {
     }
 }
 
-/* plain is C alone, which runs anywhere. */
+/* `plain` is portable C and runs anywhere. */
 static bool runs_here(const char *isa) {
     return strcmp(isa, "plain") == 0 || sl_cpu_kernel_set(isa);
 }

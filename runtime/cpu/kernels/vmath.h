@@ -1,7 +1,7 @@
-/* vmath.h - Functions on vectors, and sums and products of rows.
+/* vmath.h - Math functions on vectors, and reductions of rows.
  *
- * A sum runs over fixed lanes in a fixed order, so that its result depends on the data alone: never
- * on how work is divided or on how many rows there are. */
+ * A sum is accumulated over fixed lanes in a fixed order, so that its result depends only on the
+ * data: never on how work is divided or on the number of rows. */
 #ifndef SL_RUNTIME_CPU_VMATH_H
 #define SL_RUNTIME_CPU_VMATH_H
 #include "runtime/cpu/kernels/vec.h"
@@ -15,7 +15,7 @@ INLINE vf vabs(vf x) {
     return (vf)((vu)x & 0x7fffffff);
 }
 
-/* x as it is when rounded: never part of a fused multiply and add. */
+/* Prevents the compiler from contracting x into an FMA. */
 INLINE vf vrounded(vf x) {
 #if defined(__AVX512F__)
     __asm__("" : "+v"(x));
@@ -26,7 +26,7 @@ INLINE vf vrounded(vf x) {
 #endif
     return x;
 }
-/* Bit i is set where lane i is. */
+/* A mask with bit i set if lane i is. */
 INLINE uint32_t vbits(vi where) {
 #if defined(__AVX512F__)
     return _mm512_movepi32_mask((__m512i)where);
@@ -40,7 +40,7 @@ INLINE uint32_t vbits(vi where) {
     return bits;
 #endif
 }
-/* The largest lane; there is no NaN. */
+/* The largest lane; no lane may be NaN. */
 INLINE float vmost(vf v) {
 #if defined(__AVX512F__)
     return _mm512_reduce_max_ps((__m512)v);
@@ -51,7 +51,7 @@ INLINE float vmost(vf v) {
 #endif
 }
 
-static const float LN2_HIGH = 0x1.63p-1f; /* times an exponent it is exact */
+static const float LN2_HIGH = 0x1.63p-1f; /* its product with an integer exponent is exact */
 static const float LN2_LOW = -0x1.bd0106p-13f;
 
 /* e to the x, within 1 ulp of the true value.
@@ -132,13 +132,13 @@ INLINE vf vtanh(vf x) {
     const vf near = vfma(x * z, p, x);
     const vf far = one - vsplat(2.0f) / (vexp(size + size) + one);
     const vi sign = (vi)x & INT32_MIN;
-    return choose(size < vsplat(0.625f), (vi)near | sign, (vi)far | sign); /* of -0 too */
+    return choose(size < vsplat(0.625f), (vi)near | sign, (vi)far | sign); /* -0 stays -0 */
 }
 
-/* x Phi(x), Phi the normal distribution, within 6 ulp.  For y = |x| the tail is
- * Phi(-y) = e^(-y^2/2) Q(y), and Q(y) (y + a) a polynomial of (y - a) / (y + a), minimax up to
- * where the tail vanishes.  y^2 is taken in two parts, for its error counts as often as its size.
- * Of -infinity it is NaN, as -infinity times 0 is. */
+/* GELU: x Phi(x), Phi the normal distribution, within 6 ulp.  For y = |x| the tail is Phi(-y) =
+ * e^(-y^2/2) Q(y), where Q(y) (y + a) is a polynomial in (y - a) / (y + a), minimax up to where the
+ * tail vanishes.  y^2 is computed in two parts, because e^(-y^2/2) amplifies its relative error by
+ * y^2.  -infinity gives NaN, as -infinity times 0 does. */
 INLINE vf vgelu(vf x) {
     const vf y = vmin(vsplat(14.5f), vabs(x)), high = (vf)((vu)y & 0xfffff000);
     const vf inverse = vsplat(1.0f) / (y + vsplat(2.5f)), q = (y - vsplat(2.5f)) * inverse;
@@ -157,7 +157,7 @@ INLINE vf vgelu(vf x) {
     const vf tail = vexp_finish(e) * (y * (p * inverse));
     return choose(x < vzero(), (vi) - (tail + (x - x)), (vi)(x - tail));
 }
-/* x / (1 + e^-u), also where that power is too large for a single. */
+/* x / (1 + e^-u), also where e^-u overflows f32. */
 INLINE vf vgated(vf x, vf u) {
     const vf e = vexp(-vabs(u));
     return choose(u < vzero(), (vi)(x * e), (vi)x) / (vsplat(1.0f) + e);
@@ -190,8 +190,8 @@ INLINE float vtotal(const float *x, int64_t n) {
     return vsum(acc[0] + acc[1]);
 }
 
-/* Runs the body for every vector of n floats, with i its start and count its lanes:
- * LANES, constant, but for a last shorter one. */
+/* Runs the body for every vector of n floats: i is its start and count its number of lanes, which
+ * is the constant LANES except for a shorter last one. */
 #define FOR_VECTORS(i, count, n, ...)                                                              \
     do {                                                                                           \
         int64_t i = 0;                                                                             \
@@ -205,7 +205,7 @@ INLINE float vtotal(const float *x, int64_t n) {
         }                                                                                          \
     } while (0)
 
-/* The largest of x[0..n), NaNs aside. */
+/* The largest of x[0..n), ignoring NaN. */
 INLINE float vlargest(const float *x, int64_t n) {
     vf most = vsplat(-INFINITY);
     int64_t i = 0;
@@ -214,7 +214,7 @@ INLINE float vlargest(const float *x, int64_t n) {
     for (; i < n; i++) best = x[i] > best ? x[i] : best;
     return best;
 }
-/* Replaces x[i] by e^(x[i] - largest) and returns their sum: NaN when there is one among x. */
+/* Replaces x[i] by e^(x[i] - largest) and returns their sum, which is NaN if any x[i] is. */
 INLINE float vsoftmax_terms(float *x, int64_t n) {
     const vf most = vsplat(vlargest(x, n));
     FOR_VECTORS(i, count, n, vstore_n(x + i, vexp(vload_n(x + i, count) - most), count););

@@ -1,5 +1,5 @@
-/* wide.h - Elements of any plain type as numbers of 64 bits, for kernels that serve all types:
- * floats as doubles, integers and bools as integers, complex numbers as two doubles. */
+/* wide.h - Elements of any plain type as 64-bit numbers, for kernels that serve all types: floats
+ * as doubles, integers and bools as int64, complex numbers as two doubles. */
 #ifndef SL_RUNTIME_CPU_WIDE_H
 #define SL_RUNTIME_CPU_WIDE_H
 #include "core/codec.h"
@@ -20,7 +20,7 @@ static inline bool is_real(sl_dtype dtype) {
     const sl_dtype_kind kind = sl_dtype_infos[dtype].kind;
     return kind == SL_KIND_FLOAT || kind == SL_KIND_COMPLEX;
 }
-/* Numbers of an element. */
+/* 64-bit numbers per element. */
 static inline int64_t unit_of(sl_dtype dtype) {
     return sl_dtype_infos[dtype].kind == SL_KIND_COMPLEX ? 2 : 1;
 }
@@ -35,7 +35,7 @@ static inline size_t size_of(sl_dtype dtype) {
         to[i].FIELD = EXPRESSION;                                                                  \
     }                                                                                              \
     break
-/* n elements that lie side by side. */
+/* Converts n contiguous elements. */
 static inline void widen(sl_dtype dtype, const void *from, int64_t n, wide *to) {
     switch (dtype) {
     case SL_DTYPE_c64:
@@ -71,7 +71,7 @@ static inline void widen(sl_dtype dtype, const void *from, int64_t n, wide *to) 
         memcpy((char *)to + (size_t)i * sizeof v, &v, sizeof v);                                   \
     }                                                                                              \
     break
-/* The reverse; integers lose their high bits. */
+/* The reverse; integers are truncated. */
 static inline void narrow(sl_dtype dtype, const wide *from, int64_t n, void *to) {
     switch (dtype) {
     case SL_DTYPE_c64:
@@ -98,7 +98,7 @@ static inline void narrow(sl_dtype dtype, const wide *from, int64_t n, void *to)
 }
 #undef NARROW
 
-/* NaN wins. */
+/* NaN if either is NaN. */
 static inline double larger_real(double a, double b) {
     return isnan(a) || a > b ? a : b;
 }
@@ -126,7 +126,7 @@ static inline void fold_reals(fold kind, wide *into, const wide *x, int64_t n) {
         EACH(real, smaller_real(a.real, b.real));
     }
 }
-/* Of integers below 2^63 as they are; of u64 with `flip`, which makes their order that of i64. */
+/* `flip` (the sign bit, for u64) makes the signed comparison of the bits an unsigned one. */
 static inline void fold_integers(fold kind, wide *into, const wide *x, int64_t n, int64_t flip) {
     switch (kind) {
     case FOLD_SET:
@@ -143,7 +143,7 @@ static inline void fold_integers(fold kind, wide *into, const wide *x, int64_t n
 }
 #undef EACH
 
-/* Element by element, n of them. */
+/* into[i] = into[i] combined with x[i], for n elements. */
 static inline void fold_wide(sl_dtype dtype, fold kind, wide *into, const wide *x, int64_t n) {
     if (!is_real(dtype)) {
         fold_integers(kind, into, x, n, dtype == SL_DTYPE_u64 ? INT64_MIN : 0);
@@ -160,7 +160,7 @@ static inline void fold_wide(sl_dtype dtype, fold kind, wide *into, const wide *
     }
 }
 
-/* The largest or least value of an integer or bool. */
+/* The largest or smallest value of an integer type or bool. */
 static inline int64_t last_integer(sl_dtype dtype, bool largest) {
     switch (dtype) {
     case SL_DTYPE_bool:
@@ -179,12 +179,12 @@ static inline int64_t last_integer(sl_dtype dtype, bool largest) {
         return largest ? UINT16_MAX : 0;
     case SL_DTYPE_u32:
         return largest ? UINT32_MAX : 0;
-    default: /* u64, whose bits are held */
+    default: /* u64, as bits */
         return largest ? -1 : 0;
     }
 }
 
-/* What a fold of nothing gives, n times. */
+/* Sets n elements to the identity of a reduction. */
 static inline void start_fold(sl_dtype dtype, fold kind, wide *into, int64_t n) {
     const int64_t unit = unit_of(dtype);
     wide start = {.integer = 0};

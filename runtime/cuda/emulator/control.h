@@ -7,7 +7,7 @@
 extern "C" {
 #endif
 
-enum { EMULATED_ARGS_BYTES = 1024 }; /* as SL_CUDA_ARGS_BYTES */
+enum { EMULATED_ARGS_BYTES = 1024 }; /* as SL_GPU_ARGS_BYTES */
 
 /* What exists now, and calls and launches so far. */
 typedef struct {

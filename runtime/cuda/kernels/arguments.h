@@ -47,7 +47,7 @@
 #include "runtime/cuda/kernels/strides.h"
 #include "runtime/cuda/kernels/windows.h"
 
-/* Types of weights: ROW(..., type). */
+/* Weight types: ROW(..., type). */
 #define SL_FLOAT_TYPES_WITH(ROW, ...)                                                              \
     ROW(__VA_ARGS__, f32)                                                                          \
     ROW(__VA_ARGS__, f16)                                                                          \
@@ -63,46 +63,46 @@
     ROW(__VA_ARGS__, f32)                                                                          \
     ROW(__VA_ARGS__, f16)
 
-/* Forms: ROW(..., form). */
-#define SL_UNIT_FORMS_WITH(ROW, ...) /* bytes that a thread moves: 2^place */                      \
+/* Forms, the variants of a kernel that are not weight types: ROW(..., form). */
+#define SL_UNIT_FORMS_WITH(ROW, ...) /* bytes per thread, 2^index */                               \
     ROW(__VA_ARGS__, 1)                                                                            \
     ROW(__VA_ARGS__, 2)                                                                            \
     ROW(__VA_ARGS__, 4)                                                                            \
     ROW(__VA_ARGS__, 8)                                                                            \
     ROW(__VA_ARGS__, 16)
-#define SL_TILE_FORMS_WITH(ROW, ...) /* bytes of an element: 2^place */                            \
+#define SL_TILE_FORMS_WITH(ROW, ...) /* bytes per element, 2^index */                              \
     ROW(__VA_ARGS__, 1)                                                                            \
     ROW(__VA_ARGS__, 2)                                                                            \
     ROW(__VA_ARGS__, 4)
-#define SL_NORM_FORMS_WITH(ROW, ...) /* rows in registers, loaded once or more often; any rows */  \
+#define SL_NORM_FORMS_WITH(ROW, ...) /* row in registers, by one or several loads; any row */      \
     ROW(__VA_ARGS__, once)                                                                         \
     ROW(__VA_ARGS__, kept)                                                                         \
     ROW(__VA_ARGS__, any)
-#define SL_QUANTISE_FORMS_WITH(ROW, ...) /* elements that a thread has */                          \
+#define SL_QUANTISE_FORMS_WITH(ROW, ...) /* elements per thread: 4 or 1 */                         \
     ROW(__VA_ARGS__, fours)                                                                        \
     ROW(__VA_ARGS__, ones)
-#define SL_FEW_FORMS_WITH(ROW, ...) /* width of a head, tiles of queries */                        \
+#define SL_FEW_FORMS_WITH(ROW, ...) /* head size, query tiles */                                   \
     ROW(__VA_ARGS__, 64_1)                                                                         \
     ROW(__VA_ARGS__, 64_4)                                                                         \
     ROW(__VA_ARGS__, 128_1)                                                                        \
     ROW(__VA_ARGS__, 128_4)                                                                        \
     ROW(__VA_ARGS__, 256_1)                                                                        \
     ROW(__VA_ARGS__, 256_4)
-#define SL_MANY_FORMS_WITH(ROW, ...) /* width of a head, warps */                                  \
+#define SL_MANY_FORMS_WITH(ROW, ...) /* head size, warps */                                        \
     ROW(__VA_ARGS__, 64_4)                                                                         \
     ROW(__VA_ARGS__, 64_8)                                                                         \
     ROW(__VA_ARGS__, 128_4)                                                                        \
     ROW(__VA_ARGS__, 128_8)                                                                        \
     ROW(__VA_ARGS__, 256_4)                                                                        \
     ROW(__VA_ARGS__, 256_8)
-#define SL_JOIN_FORMS_WITH(ROW, ...) /* splits */                                                  \
+#define SL_JOIN_FORMS_WITH(ROW, ...) /* number of KV splits */                                     \
     ROW(__VA_ARGS__, any)                                                                          \
     ROW(__VA_ARGS__, few)
-#define SL_STEP_FORMS_WITH(ROW, ...) /* width of a head */                                         \
+#define SL_STEP_FORMS_WITH(ROW, ...) /* head size */                                               \
     ROW(__VA_ARGS__, 64)                                                                           \
     ROW(__VA_ARGS__, 128)                                                                          \
     ROW(__VA_ARGS__, 256)
-#define SL_ROW_FORMS_WITH(ROW, ...) /* weights of codes, weights of the row itself */              \
+#define SL_ROW_FORMS_WITH(ROW, ...) /* weights times a8 codes, weights times f32 */                \
     ROW(__VA_ARGS__, q4_q4)                                                                        \
     ROW(__VA_ARGS__, q4_q8)                                                                        \
     ROW(__VA_ARGS__, q8_q8)

@@ -6,7 +6,7 @@
 #define SL_RUNTIME_CUDA_KERNELS_ASYNC_CUH
 #include "runtime/cuda/kernels/cuda.cuh"
 
-/* A place in shared memory as copies take it. */
+/* A shared-memory address in the form that cp.async takes. */
 #if SL_EMULATED
 typedef uint8_t *shared_place;
 DEVICE shared_place shared_place_of(void *shared) {
@@ -19,7 +19,7 @@ DEVICE shared_place shared_place_of(void *shared) {
 }
 #endif
 
-/* BYTES: 4, 8 or 16, to which both sides are aligned. */
+/* BYTES: 4, 8 or 16; both addresses are aligned to it. */
 template <int BYTES> DEVICE void copy_to(shared_place to, const void *from) {
 #if SL_EMULATED
     memcpy(to, from, BYTES);
@@ -34,7 +34,7 @@ template <int BYTES> DEVICE void copy_to(shared_place to, const void *from) {
 template <int BYTES> DEVICE void copy_async(void *shared, const void *from) {
     copy_to<BYTES>(shared_place_of(shared), from);
 }
-/* 16 bytes, aligned; zeros, and `from` is not read, unless it is there. */
+/* Predicated copy of 16 aligned bytes: if !is_there, `from` is not read and zeros are written. */
 DEVICE void copy_some(shared_place to, const void *from, bool is_there) {
 #if SL_EMULATED
     if (is_there)
@@ -60,7 +60,7 @@ template <int LEFT> DEVICE void copy_wait() {
     asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
 #endif
 }
-/* Until all copies of this thread are there, committed or not. */
+/* Waits for all copies of this thread, committed or not. */
 DEVICE void copy_wait_all() {
 #if !SL_EMULATED
     asm volatile("cp.async.wait_all;" ::: "memory");

@@ -3,7 +3,8 @@
 #define SL_RUNTIME_CUDA_KERNELS_BLOCK_CUH
 #include "runtime/cuda/kernels/cuda.cuh"
 
-/* The place of the largest of what THREADS threads have; of equals the least place. */
+/* Argmax over a block of THREADS threads: the index that belongs to the largest value, on ties the
+ * lowest index.  Every thread gets the result. */
 template <int THREADS> DEVICE int64_t place_of_largest(double own, int64_t place) {
     __shared__ double sizes[THREADS];
     __shared__ int64_t places[THREADS];

@@ -3,9 +3,9 @@
  * Three launches.  sl_choose_best finds the largest logit of each tile.  From these every block of
  * sl_choose_weigh knows the global maximum; it sums the weights of its tile and collects the tokens
  * that may pass the filters.  A block of sl_choose_last then samples from these, or from all tokens
- * if they are too many or not enough.  Nothing is sorted: ranks are found digit by digit from
- * histograms of the weights (radix select).  Weights are integers, so the order of atomic additions
- * does not matter. */
+ * if they are too many or not enough.  Nothing is sorted: radix select finds sort keys digit by
+ * digit from histograms of weights or counts.  Weights are integers, so the order of atomic
+ * additions does not matter. */
 #include "runtime/cuda/kernels/choose.h"
 #include "core/choose.h"
 #include "runtime/cuda/kernels/rank.cuh"
@@ -17,10 +17,10 @@ SL_CUDA_KERNEL(sl_resume, sl_resumed) {
     a.out[t] = a.tokens[t] == -1 ? a.chosen[slot] : a.tokens[t];
 }
 
-/* ---- what is asked of a row ---- */
+/* ---- sampling parameters of a row ---- */
 
 struct request {
-    float temperature, top_p, min_p; /* top_p and min_p: 0 where they filter nothing */
+    float temperature, top_p, min_p; /* top_p and min_p: 0 if off */
     int top_k;
     double share;
 };
@@ -39,7 +39,7 @@ DEVICE bool filters(const request &r) {
     return r.top_k > 0 || r.top_p > 0 || r.min_p > 0;
 }
 
-/* Better than another: larger, or the same and earlier. */
+/* Larger logit, on ties the lower token; anything is better than the empty {.., -1}. */
 DEVICE bool is_better(sl_tile_best x, sl_tile_best y) {
     if (x.token < 0 || y.token < 0) return x.token >= 0;
     return x.logit != y.logit ? x.logit > y.logit : x.token < y.token;
@@ -47,7 +47,7 @@ DEVICE bool is_better(sl_tile_best x, sl_tile_best y) {
 DEVICE sl_tile_best better_of(sl_tile_best x, sl_tile_best y) {
     return is_better(x, y) ? x : y;
 }
-/* Of a block, the same on every thread. */
+/* Reduction over the block; every thread gets the result. */
 DEVICE sl_tile_best block_best(sl_tile_best x) {
     __shared__ sl_tile_best parts[WARP];
     const int warps = (int)(blockDim.x / WARP);
@@ -79,19 +79,19 @@ SL_CUDA_KERNEL(sl_choose_best, sl_chosen) {
 
 /* ---- weights ---- */
 
-/* The largest logit of a row, from those of its tiles. */
+/* The largest logit of a row, from the maxima of its tiles. */
 DEVICE sl_tile_best best_of_row(const sl_chosen &a, int row) {
     sl_tile_best best = {0, -1};
     for (int i = (int)threadIdx.x; i < a.tiles; i += (int)blockDim.x)
         best = better_of(best, a.best[row * a.tiles + i]);
     return block_best(best);
 }
-/* Whether something is drawn, and not simply the best one taken. */
+/* Whether a token is sampled; otherwise it is the argmax. */
 DEVICE bool draws(const request &r, sl_tile_best best) {
     return r.temperature > 0 && best.token >= 0 && fabsf(best.logit / r.temperature) < INFINITY;
 }
 
-/* How much more the best one weighs is left to e^x. */
+/* Unnormalised probability, 1 for the largest logit; 0 for NaN.  e^-104 is 0 in f32. */
 DEVICE float weight_of(float logit, float best, float temperature) {
     return logit == logit ? expf(fmaxf(logit / temperature - best / temperature, -104.0f)) : 0.0f;
 }
@@ -113,7 +113,8 @@ DEVICE uint64_t block_total(uint64_t x) {
     return x;
 }
 
-/* The largest logit of the top_k-th best tile: so many tokens at least are no worse. */
+/* The k-th largest of the tile maxima, a lower bound of the row's k-th largest logit; -INFINITY if
+ * fewer than k tiles have one. */
 DEVICE float kth_of_tiles(const sl_chosen &a, int k, int row) {
     __shared__ float found;
     if (threadIdx.x == 0) found = -INFINITY;
@@ -128,8 +129,8 @@ DEVICE float kth_of_tiles(const sl_chosen &a, int k, int row) {
     __syncthreads();
     return found;
 }
-/* A logit below which no token of the row can be chosen, whatever rounding did.  Where top_p alone
- * filters it may turn out too high. */
+/* A threshold below which no token can pass the filters, with a margin for rounding.  For top_p
+ * alone it is a guess that may be too high; choose_filtered checks that. */
 DEVICE float least_logit(const sl_chosen &a, const request &r, int row, float best) {
     if (r.top_k > 0) return kth_of_tiles(a, r.top_k, row);
     const float score = best / r.temperature + logf(r.min_p > 0 ? r.min_p : 1e-5f);
@@ -143,7 +144,7 @@ SL_CUDA_KERNEL(sl_choose_weigh, sl_chosen) {
     const sl_tile_best best = best_of_row(a, row);
     if (!draws(r, best)) return;
     float least = filters(r) ? least_logit(a, r, row, best.logit) : INFINITY;
-    if (least == -INFINITY) { /* too many to set apart */
+    if (least == -INFINITY) { /* no threshold: all tokens are candidates */
         if (tile == 0 && threadIdx.x == 0) a.count[row] = SL_CHOOSE_ROOM + 1;
         least = INFINITY;
     }
@@ -160,19 +161,19 @@ SL_CUDA_KERNEL(sl_choose_weigh, sl_chosen) {
     if (threadIdx.x == 0) a.weights[row * a.tiles + tile] = sum;
 }
 
-/* ---- places in an order ---- */
+/* ---- radix select ---- */
 
-/* Tokens to choose among. */
+/* A set of tokens. */
 struct selection {
     const float *logits;   /* of the row */
-    const int32_t *listed; /* count tokens, or NULL: those from `first` on */
+    const int32_t *listed; /* `count` tokens; NULL: tokens [first, first + count) */
     int first, count;
     float best, temperature, min_p;
-    bool by_token;  /* ordered by number, not by logit */
-    uint64_t floor; /* the least key that is left */
+    bool by_token;  /* ordered by token id, not by logit */
+    uint64_t floor; /* tokens with smaller keys are not in the set */
 };
 
-/* Better tokens have larger keys, and no two the same. */
+/* Sort key: larger for better tokens, and unique. */
 DEVICE uint64_t key_of(const selection &s, int token, float logit) {
     return (uint64_t)(s.by_token ? 0 : rank_of(logit)) << 32 | (0xffffffffu - (unsigned)token);
 }
@@ -180,7 +181,7 @@ DEVICE int token_of(uint64_t key) {
     return (int)(0xffffffffu - (unsigned)key);
 }
 
-/* Calls see(key, weight) for what is left of a selection, each token on some thread. */
+/* Calls see(key, weight) for each token of the selection, in a block-stride loop. */
 template <class SEE> DEVICE void each_left(const sl_chosen &a, const selection &s, const SEE &see) {
     for (int i = (int)threadIdx.x; i < s.count; i += (int)blockDim.x) {
         const int token = s.listed ? s.listed[i] : s.first + i;
@@ -199,21 +200,22 @@ DEVICE uint64_t total_of(const sl_chosen &a, const selection &s) {
 
 enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS, DIGITS_EACH = DIGITS / SL_CHOOSE_LAST_THREADS };
 struct histogram {
-    unsigned long long amounts[DIGITS]; /* what tokens with a digit weigh, or how many there are */
+    unsigned long long amounts[DIGITS]; /* per digit: sum of weights, or number of tokens */
     int counts[DIGITS];
-    /* The digit where the amount is reached, -1: nowhere; what is reached before it. */
+    /* Of find_digit: the digit at which the cumulative amount reaches the target (-1: none), and
+     * the cumulative amount before it. */
     int digit;
     unsigned long long before;
     unsigned long long parts[WARP], found;
 };
 
-/* Digits from the largest down; thread 0 has the first of them. */
+/* Block-wide prefix sum over the digits, the largest first; thread 0 has the largest digits. */
 DEVICE void find_digit(histogram &h, uint64_t amount) {
     const int top = DIGITS - 1 - (int)threadIdx.x * DIGITS_EACH;
     unsigned long long own = 0;
 #pragma unroll
     for (int i = 0; i < DIGITS_EACH; i++) own += h.amounts[top - i];
-    unsigned long long upto = own; /* this thread's digits, and those of the warp before it */
+    unsigned long long upto = own; /* inclusive prefix sum in the warp */
 #pragma unroll
     for (int d = 1; d < WARP; d *= 2) {
         const unsigned long long other = __shfl_up_sync(ALL_LANES, upto, d);
@@ -236,12 +238,12 @@ DEVICE void find_digit(histogram &h, uint64_t amount) {
     __syncthreads();
 }
 
-/* The key of the token, best first, with which `amount` is reached, of weights or of tokens; 0
- * where it is not. */
+/* Radix select: the key of the token with which the cumulative weight (or number) of tokens, best
+ * first, reaches `amount`; 0 if it never does. */
 DEVICE uint64_t find_key(const sl_chosen &a, const selection &s, uint64_t amount, bool of_weights,
                          histogram &h) {
     uint64_t prefix = 0;
-    int left = 64; /* bits of keys that are not known yet */
+    int left = 64; /* low bits of the key that are not known yet */
     while (left > 0) {
         const int bits = min(left, (int)DIGIT_BITS), shift = left - bits;
         for (int i = (int)threadIdx.x; i < DIGITS; i += (int)blockDim.x)
@@ -273,13 +275,13 @@ DEVICE uint64_t find_key(const sl_chosen &a, const selection &s, uint64_t amount
     return prefix;
 }
 
-/* At least one, at most all. */
+/* ceil(share * total), in [1, total]. */
 DEVICE uint64_t share_of(double share, uint64_t total) {
     const uint64_t amount = (uint64_t)ceil(share * (double)total);
     return amount < 1 ? 1 : amount > total ? total : amount;
 }
 
-/* ---- choosing ---- */
+/* ---- sampling ---- */
 
 DEVICE uint64_t sum_of_tiles(const sl_chosen &a, int row) {
     uint64_t sum = 0;
@@ -310,13 +312,13 @@ DEVICE int choose_filtered(const sl_chosen &a, const request &r, selection s, in
     return token_of(find_key(a, s, share_of(r.share, total_of(a, s)), true, h));
 }
 
-/* The tile first; then within it. */
+/* Inverse CDF without filters: first the tile, by the sums of tiles, then the token in the tile. */
 DEVICE int choose_any(const sl_chosen &a, const request &r, selection s, int row, histogram &h) {
     __shared__ unsigned long long amount;
     __shared__ int tile;
     const uint64_t all = sum_of_tiles(a, row);
     if (threadIdx.x == 0) {
-        uint64_t left = (uint64_t)(r.share * (double)all) + 1; /* more than the share */
+        uint64_t left = (uint64_t)(r.share * (double)all) + 1; /* must exceed the share */
         left = left < all ? left : all;
         const uint64_t *weights = a.weights + row * a.tiles;
         int t = 0;

@@ -11,12 +11,12 @@ typedef struct {
     sl_fault *fault;
 } sl_resumed;
 
-/* A row's logits are looked at in tiles, a block each. */
+/* The logits of a row are processed in tiles, one block per tile. */
 enum { SL_CHOOSE_TILE = 2048, SL_CHOOSE_THREADS = 256, SL_CHOOSE_LAST_THREADS = 1024 };
-/* As many tokens of a row are set apart from the others, if those are all that can be chosen. */
+/* Capacity of a row's candidate list, which holds the tokens that may pass the filters. */
 enum { SL_CHOOSE_ROOM = 4096 };
 
-/* The largest logit of a tile and where it is; -1 where none is a number. */
+/* The largest logit of a tile and its token; token -1 if all logits are NaN. */
 typedef struct {
     float logit;
     int32_t token;
@@ -28,13 +28,13 @@ typedef struct {
     const int32_t *slots;
     int32_t *chosen, *out;
     int32_t vocab, tiles, slot_count;
-    int32_t scale_bits; /* weights are whole numbers of 2^-scale_bits, whose sums do not depend on
-                         * their order */
+    int32_t scale_bits; /* weights are fixed-point numbers with so many fraction bits, so that their
+                         * sums do not depend on the order */
     /* Scratch. */
     sl_tile_best *best; /* [rows, tiles] */
     uint64_t *weights;  /* [rows, tiles] */
-    int32_t *count;     /* [rows]: tokens set apart, or that would have been */
-    int32_t *apart;     /* [rows, SL_CHOOSE_ROOM] */
+    int32_t *count;     /* [rows]: candidates; above SL_CHOOSE_ROOM the list is incomplete */
+    int32_t *apart;     /* [rows, SL_CHOOSE_ROOM]: the candidates */
     sl_fault *fault;
 } sl_chosen;
 #endif

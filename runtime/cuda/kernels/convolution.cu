@@ -17,7 +17,7 @@ SL_CUDA_KERNEL(sl_im2col, sl_columns, SL_WINDOW_THREADS) {
                  place < 0 ? fold_start(a.type, SL_FOLD_ADD) : load_number(a.type, a.x, from));
 }
 
-/* What a sum over `channel` starts with. */
+/* The initial value of a channel's sum: its bias, or 0. */
 DEVICE number bias_of(int type, const void *bias, int64_t channel) {
     return bias ? load_number(type, bias, channel) : fold_start(type, SL_FOLD_ADD);
 }
@@ -28,7 +28,7 @@ SL_CUDA_KERNEL(sl_conv_transposed, sl_transposed, SL_WINDOW_THREADS) {
     const int64_t windows = sl_window_outs(&a.w), taps = sl_window_taps(&a.w);
     int64_t rest = i;
     const int64_t place = take_coordinate(rest, sl_window_ins(&a.w));
-    const int64_t result = take_coordinate(rest, a.results); /* of the group */
+    const int64_t result = take_coordinate(rest, a.results); /* channel in the group */
     const int64_t group = rest % a.groups;
     number sum = bias_of(a.type, a.bias, group * a.results + result);
     for (int64_t k = 0; k < taps; k++) {

@@ -4,7 +4,8 @@
 #define SL_RUNTIME_CUDA_KERNELS_COPY_CUH
 #include "runtime/cuda/kernels/async.cuh"
 
-/* 16 bytes that nobody writes meanwhile; asked for here and not later. */
+/* Loads 16 bytes that nothing writes during the kernel (non-coherent, not kept in L1).  The asm is
+ * volatile so that the load is issued here instead of where its result is used. */
 DEVICE uint4 load_now(const void *from) {
 #if SL_EMULATED
     uint4 x;
@@ -19,7 +20,7 @@ DEVICE uint4 load_now(const void *from) {
 #endif
 }
 
-/* 16 bytes of whatever type, aligned. */
+/* Loads 16 aligned bytes of any type. */
 DEVICE uint4 load_bits(const void *from) {
 #if SL_EMULATED
     uint4 x;
@@ -31,7 +32,7 @@ DEVICE uint4 load_bits(const void *from) {
 }
 
 #if SL_EMULATED
-/* Lanes 8 i to 8 i + 7 give the rows, of 8 halves, of matrix i. */
+/* Lanes 8 i to 8 i + 7 pass the addresses of the rows of matrix i, 8 halves each. */
 static void load_matrices_emulated(unsigned (&out)[4], const void *row, bool transposed) {
     const unsigned char *all = emulated::warp_exchange(&row, sizeof row);
     const int r = lane_id() / 4, c = lane_id() % 4;
@@ -44,8 +45,9 @@ static void load_matrices_emulated(unsigned (&out)[4], const void *row, bool tra
         }
 }
 #endif
-/* Four matrices of 8 x 8 halves in shared memory; lane 8 i + j gives where row j of matrix i lies.
- * Lane l gets, with r = l / 4 and c = l % 4, elements 2c and 2c + 1 of row r of each matrix. */
+/* ldmatrix.x4: four 8 x 8 matrices of halves from shared memory.  Lane 8 i + j passes the address
+ * of row j of matrix i.  Lane l gets, with r = l / 4 and c = l % 4, elements 2c and 2c + 1 of row r
+ * of each matrix. */
 DEVICE void load_matrices(unsigned (&out)[4], const void *row) {
 #if SL_EMULATED
     load_matrices_emulated(out, row, false);
@@ -57,7 +59,7 @@ DEVICE void load_matrices(unsigned (&out)[4], const void *row) {
                  : "memory");
 #endif
 }
-/* The same, of the transposed matrices: elements r of rows 2c and 2c + 1. */
+/* The same for the transposed matrices: lane l gets element r of rows 2c and 2c + 1. */
 DEVICE void load_transposed(unsigned (&out)[4], const void *row) {
 #if SL_EMULATED
     load_matrices_emulated(out, row, true);

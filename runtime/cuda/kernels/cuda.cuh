@@ -7,9 +7,9 @@
 
 #ifdef __CUDACC__
 #define SL_EMULATED 0
-/* A kernel, which has a row in runtime/cuda/functions.def:
+/* Defines a kernel; each has a row in runtime/cuda/functions.def:
  *     SL_CUDA_KERNEL(sl_softmax, sl_softmax_rows) { ... a.x ... }
- * Threads at most, where not 256, come third. */
+ * The optional third argument is the bound on threads per block, 256 by default. */
 #define SL_CUDA_KERNEL(NAME, ARGS, ...)                                                            \
     static __device__ __forceinline__ void body_##NAME(const ARGS &a);                             \
     extern "C" __global__ void __launch_bounds__(sl_threads_of(__VA_ARGS__))                       \
@@ -27,9 +27,11 @@
 #define SL_DYNAMIC_SHARED(T, NAME)                                                                 \
     extern __shared__ __align__(16) unsigned char sl_dynamic_shared[];                             \
     T *NAME = (T *)sl_dynamic_shared
-/* What a pointer that was itself read from memory points to is not in shared memory. */
+/* Tells the compiler that a pointer loaded from memory points to global memory, so that it emits
+ * no generic loads. */
 #define SL_IN_GLOBAL(POINTER) __builtin_assume(__isGlobal(POINTER))
-/* A pointer, or a word, that is kept in a register and not computed anew where it is used. */
+/* Keeps a pointer, or a 32-bit word, in a register; the compiler would otherwise recompute it at
+ * every use. */
 #define SL_KEEP_POINTER(POINTER) asm volatile("" : "+l"(POINTER))
 #define SL_KEEP_WORD(WORD)       asm volatile("" : "+r"(WORD))
 #else
@@ -57,11 +59,12 @@ constexpr int sl_threads_of(int threads = 256) {
 }
 
 #define DEVICE static __device__ __forceinline__
-#define MEMBER __device__ __forceinline__ /* of a struct, with an object */
+#define MEMBER __device__ __forceinline__ /* a non-static member function */
 
-/* Kernels of a graph do not wait for each other's launch.  Once all blocks of one have called
- * lead(), blocks of those that follow it may start; what those read or overwrite of the ones before
- * is theirs after follow().  Weights never change, so they can be asked for before that. */
+/* Programmatic dependent launch: once all blocks of a kernel have called lead(), blocks of the
+ * kernels that depend on it may start.  follow() waits until the kernels that this one depends on
+ * are complete; only then may it read their results or overwrite their operands.  Weights never
+ * change, so they can be loaded before follow(). */
 DEVICE void lead() {
 #if SL_EMULATED
     emulated::lead();
@@ -86,7 +89,8 @@ DEVICE int warp_id() {
     return (int)(threadIdx.x / WARP);
 }
 
-/* The same on every lane, and the same bits for the same values whatever the block. */
+/* Butterfly reductions: every lane gets the result.  The order of additions is fixed, so equal
+ * inputs give equal bits in every block. */
 DEVICE float warp_sum(float x) {
 #pragma unroll
     for (int d = WARP / 2; d > 0; d /= 2) x += __shfl_xor_sync(ALL_LANES, x, d);
@@ -103,8 +107,8 @@ DEVICE float warp_max(float x) {
     return x;
 }
 
-/* Of a block of whole warps, the same on every thread.  Ends with a barrier; a loop may call it
- * again at once. */
+/* Block reductions: every thread gets the result.  The block consists of whole warps.  They end
+ * with a barrier, so they can be called again at once. */
 DEVICE float block_sum(float x) {
     __shared__ float parts[WARP];
     const int warps = (int)(blockDim.x / WARP);
@@ -128,7 +132,8 @@ DEVICE float block_max(float x) {
     return x;
 }
 
-/* value where 0 <= value < limit; else 0, and a report. */
+/* Returns value if 0 <= value < limit; otherwise reports a fault, unless there is one already, and
+ * returns 0. */
 DEVICE int checked(sl_fault *fault, int kind, int row, int value, int limit) {
     if (value >= 0 && value < limit) return value;
     if (atomicCAS(&fault->kind, SL_FAULT_NONE, kind) == SL_FAULT_NONE) {
@@ -165,7 +170,7 @@ DEVICE uint16_t f16_of_f32(float x) {
     const float size = fabsf(x);
     if (x != x) return (uint16_t)(sign | 0x7e00);
     if (size >= 65520.0f) return (uint16_t)(sign | 0x7c00);
-    if (size < 6.103515625e-5f) /* the sum rounds to whole steps of a subnormal half */
+    if (size < 6.103515625e-5f) /* the ulp of 0.5 is the step of subnormal halves */
         return (uint16_t)(sign | (__float_as_uint(size + 0.5f) - __float_as_uint(0.5f)));
     const unsigned wide = bits & 0x7fffffff;
     return (uint16_t)(sign | (wide + 0xfff + (wide >> 13 & 1) - (112u << 23)) >> 13);
@@ -192,7 +197,7 @@ DEVICE float2 f32_of_bf16_pair(unsigned word) {
 DEVICE unsigned f16_pair(float low, float high) {
     return (unsigned)f16_of_f32(low) | (unsigned)f16_of_f32(high) << 16;
 }
-/* (x & MASK) | y as one instruction, which takes one constant. */
+/* (x & MASK) | y as a single lop3, which has room for one immediate. */
 template <unsigned MASK> DEVICE unsigned masked_or(unsigned x, unsigned y) {
 #if SL_EMULATED
     return (x & MASK) | y;
@@ -202,7 +207,7 @@ template <unsigned MASK> DEVICE unsigned masked_or(unsigned x, unsigned y) {
     return bits;
 #endif
 }
-/* One of the two twice; operands of what follows can be such halves. */
+/* Broadcasts one half to both; the f16x2 instructions below can take such an operand directly. */
 DEVICE unsigned low_twice(unsigned pair) {
 #if SL_EMULATED
     return pair << 16 | (pair & 0xffff);
@@ -221,7 +226,7 @@ DEVICE unsigned high_twice(unsigned pair) {
     return both;
 #endif
 }
-/* Of both halves; rounded once. */
+/* On both halves, each rounded once. */
 DEVICE unsigned add_f16_pair(unsigned x, unsigned y) {
 #if SL_EMULATED
     const float2 p = f32_of_f16_pair(x), q = f32_of_f16_pair(y);

@@ -16,8 +16,8 @@ SL_CUDA_KERNEL(sl_decay_beta, sl_decay) {
     a.beta[i] = sigmoid(a.b[i]);
 }
 
-/* Rows of one slot side by side are one block's, which starts at the first of them: the grid has a
- * block for every row, and those at other rows have nothing to do. */
+/* A run of consecutive rows of one slot is processed by one block, the block of its first row.  The
+ * grid has a block for every row; those of the other rows return at once. */
 DEVICE bool first_of_slot(const sl_delta &a, int row) {
     return row == 0 || a.slots[row] != a.slots[row - 1];
 }
@@ -25,7 +25,7 @@ DEVICE bool last_of_slot(const sl_delta &a, int row) {
     return row + 1 == a.rows || a.slots[row] != a.slots[row + 1];
 }
 
-/* ---- any sizes: a block has a head, a thread columns of its memory ---- */
+/* ---- any sizes: a block per head, a thread per column of its memory ---- */
 
 SL_CUDA_KERNEL(sl_delta_step_any, sl_delta) {
     const int head = (int)blockIdx.x;
@@ -52,15 +52,15 @@ SL_CUDA_KERNEL(sl_delta_step_any, sl_delta) {
     }
 }
 
-/* ---- dk = 128: a block has 16 columns of a head's memory, in registers ----
+/* ---- dk = 128: a block holds 16 columns of a head's memory in registers ----
  *
- * Thread t has columns 4 (t % 4) and the next three of rows t / 4, t / 4 + 32 and so on.  Both of
- * M^T k and M^T q are summed in one go: with d the change,
+ * Thread t holds columns 4 (t % 4) to 4 (t % 4) + 3 of rows t / 4, t / 4 + 32 and so on.  One pass
+ * over the memory M gives both M^T k and M^T q, since with the change d
  *     out = (keep M + k d^T)^T q = keep M^T q + (k . q) d. */
 
 enum { STEP_THREADS = 128, STEP_ROWS = SL_DELTA_SIZE / (STEP_THREADS / 4), STEP_WARPS = 4 };
 
-/* Sums over rows of the memory: four columns' M^T k and M^T q, and k . q. */
+/* Sums over the rows of the memory: M^T k and M^T q of four columns, and k . q. */
 struct step_sums {
     float4 k, q;
     float kq;
@@ -81,7 +81,8 @@ DEVICE void add_to(float4 &sum, float factor, float4 x) {
     sum.w += factor * x.w;
 }
 
-/* Over the block; `parts` is another at each call until the next barrier. */
+/* Reduction over the block.  No barrier follows the reads of `parts`, so consecutive calls must
+ * alternate between two buffers. */
 DEVICE step_sums sum_of_block(step_sums sums, step_sums (*parts)[4]) {
     const int columns = (int)threadIdx.x % 4;
     sums.k = sum_of_rows(sums.k);
@@ -99,7 +100,7 @@ DEVICE step_sums sum_of_block(step_sums sums, step_sums (*parts)[4]) {
     return all;
 }
 
-/* What a row brings to a thread. */
+/* A thread's operands of one row. */
 struct step_row {
     float key[STEP_ROWS], query[STEP_ROWS], beta, decay;
     float4 v;
@@ -121,7 +122,7 @@ DEVICE step_row row_at(const sl_delta &a, int row, int head, int column) {
     return now;
 }
 
-/* One row's change of the memory; returns its output. */
+/* Updates the memory with one row; returns the row's output. */
 DEVICE float4 step(float4 (&m)[STEP_ROWS], const step_row &row, step_sums (*parts)[4]) {
     const float keep = expf(row.decay);
     step_sums sums = {make_float4(0, 0, 0, 0), make_float4(0, 0, 0, 0), 0};
@@ -171,9 +172,9 @@ SL_CUDA_KERNEL(sl_delta_step, sl_delta, STEP_THREADS) {
         *(float4 *)(memory + (int64_t)(i * STEP_THREADS / 4) * a.dv) = m[i];
 }
 
-/* ---- one row, with its norms and gates ---- */
+/* ---- one row, fused with its norms and gates ---- */
 
-/* What l2_norm multiplies q or k with: every warp finds it for itself. */
+/* The factor by which l2_norm multiplies q or k; every warp computes it. */
 DEVICE float l2_inverse(const float *row, float eps, float scale) {
     return scale / sqrtf(warp_sum(squares_of(four(row, lane_id() * 4))) + eps);
 }
@@ -203,7 +204,7 @@ DEVICE step_row joined_row(const sl_delta_joined &a, int head, int column) {
     return now;
 }
 
-/* The memory is no other step's: it is asked for before the ones before are done. */
+/* No kernel that may still be running writes the memory, so it is loaded before follow(). */
 SL_CUDA_KERNEL_AHEAD(sl_delta_step_joined, sl_delta_joined, STEP_THREADS) {
     __shared__ step_sums parts[STEP_WARPS][4];
     const sl_delta &d = a.d;

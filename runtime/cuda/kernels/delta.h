@@ -4,7 +4,7 @@
 #include "runtime/gpu/fault.h"
 #include <stdint.h>
 
-enum { SL_CONV_TAPS = 4, SL_CONV_ROWS = 32 }; /* of the fast kernels; rows of a tile */
+enum { SL_CONV_TAPS = 4, SL_CONV_ROWS = 32 }; /* taps of the fast kernels; rows per tile */
 
 typedef struct {
     const float *x, *w;
@@ -22,8 +22,8 @@ typedef struct {
 } sl_decay;
 
 enum {
-    SL_DELTA_SIZE = 128,       /* dk that the fast kernels have */
-    SL_DELTA_STEP_COLUMNS = 16 /* of the memory, in a block of the fast step */
+    SL_DELTA_SIZE = 128,       /* dk of the fast kernels */
+    SL_DELTA_STEP_COLUMNS = 16 /* columns of the memory per block of sl_delta_step */
 };
 
 typedef struct {
@@ -34,8 +34,8 @@ typedef struct {
     int32_t rows, key_heads, heads, dk, dv, slot_count, tiled;
 } sl_delta;
 
-/* A step of one row with what comes before it (runtime/cuda/join.h): q and k are as they are before
- * l2_norm; where a is not NULL, decay and beta are made of it and what follows. */
+/* The recurrence of one row, fused with the ops before it (runtime/cuda/join.h): q and k are the
+ * inputs of l2_norm; if a is not NULL, decay and beta are computed from a, b, a_log and dt_bias. */
 typedef struct {
     sl_delta d;
     float q_eps, q_scale, k_eps, k_scale;
@@ -43,22 +43,24 @@ typedef struct {
 } sl_delta_joined;
 
 enum {
-    SL_DELTA_TILE = 64,   /* rows that are worked on together */
-    SL_DELTA_COLUMNS = 32 /* of the memory, in a block that walks over tiles */
+    SL_DELTA_TILE = 64,   /* rows per tile, the chunk size of the chunked recurrence */
+    SL_DELTA_COLUMNS = 32 /* columns of the memory per block of sl_delta_walk */
 };
 
-/* Tiles of rows, whatever their slots; w, p and fades are scratch, by tile and head. */
+/* Rows are cut into tiles regardless of their slots.  w, p and fades are scratch, indexed by tile
+ * and head (delta_chunk.cu). */
 typedef struct {
     sl_delta d;
     float *w;     /* [tile, dk] */
     float *p;     /* [tile, tile] */
-    float *fades; /* [2, tile] */
+    float *fades; /* [2, tile]: e^G, e^(G_last - G) */
 } sl_delta_tiles;
 
-/* Bytes of dynamic shared memory: rows have a few floats more, so that lanes meet no bank twice. */
+/* Dynamic shared memory of delta_chunk.cu: pitches in floats, padded to avoid bank conflicts, and
+ * total bytes. */
 enum {
-    SL_DELTA_ROW = SL_DELTA_SIZE + 4,      /* rows that lanes take along */
-    SL_DELTA_FLAT_ROW = SL_DELTA_SIZE + 8, /* rows that lanes take across */
+    SL_DELTA_ROW = SL_DELTA_SIZE + 4,      /* a warp reads 8 rows by 4 columns at a time */
+    SL_DELTA_FLAT_ROW = SL_DELTA_SIZE + 8, /* a warp reads 4 rows by 8 columns at a time */
     SL_DELTA_MIX_ROW = SL_DELTA_TILE + 4,
     SL_DELTA_STRIP_ROW = SL_DELTA_COLUMNS + 8,
     SL_DELTA_PREPARE_BYTES = 4 * SL_DELTA_TILE * (2 * SL_DELTA_ROW + SL_DELTA_MIX_ROW),

@@ -1,19 +1,22 @@
-/* delta_chunk.cu - The delta net's recurrence, a tile of rows at a time as small products.
+/* delta_chunk.cu - The delta net's recurrence in chunked form: a tile of rows at a time, as small
+ * matrix products.
  *
- * Within a tile, for a stretch of rows of one slot, with G the running sum of decay over the
- * stretch, M the memory before it, and all rows i, j of the stretch,
+ * A stretch is a run of consecutive rows of one sequence within a tile.  With G the running sum of
+ * decay over the stretch, M the memory before it, and i, j rows of the stretch,
  *
  *   (1 + A) U = diag(beta) (V - diag(e^G) K M),   A_ij = beta_i e^(G_i - G_j) (k_i . k_j), j < i
  *   out = diag(e^G) Q M + P U,                    P_ij = e^(G_i - G_j) (q_i . k_j), j <= i
  *   M   = e^G_last M + K^T diag(e^(G_last - G)) U.
  *
- * What does not need M is made first, by a block for every tile and head: P; the solutions W and
- * U' of (1 + A) W = diag(beta e^G) K and (1 + A) U' = diag(beta) V, U' in the place of the output.
- * Then U = U' - W M.  A column of M needs no other, so a block has some columns of a head's and
- * walks over the tiles of a slot.  A and P are 0 between stretches.
+ * sl_delta_prepare computes what does not depend on M, with a block per tile and head: P, and the
+ * solutions W and U' of (1 + A) W = diag(beta e^G) K and (1 + A) U' = diag(beta) V.  U' is stored
+ * in the output buffer.  Then U = U' - W M.  The columns of M are independent of each other: a
+ * block of sl_delta_walk takes some columns of a head's memory and iterates over the tiles of a
+ * slot.  A_ij and P_ij are 0 if i and j are in different stretches.
  *
- * Products are those of tensor cores, each of three: a factor is a high and a low part of 11 bits
- * each, and low times low is left out.  What is small is summed apart. */
+ * Products run on tensor cores in 3xTF32: each factor is split into a high and a low part of 11
+ * bits, and low times low is dropped.  The products with a low part have accumulators of their own.
+ */
 #include "runtime/cuda/kernels/async.cuh"
 #include "runtime/cuda/kernels/delta.cuh"
 #include "runtime/cuda/kernels/mma.cuh"
@@ -29,9 +32,10 @@ enum {
     THREADS = 256
 };
 
-/* ---- copies that go on while a block computes ---- */
+/* ---- asynchronous copies ---- */
 
-/* TILE rows of `width` floats to rows that are `to_row` apart; the first `there` of them exist. */
+/* Copies TILE rows of `width` floats to rows with a pitch of `to_row`.  Only the first `there` rows
+ * exist; the others are filled with zeros. */
 DEVICE void copy_rows(float *to, int to_row, const float *from, int64_t from_row, int width,
                       int there) {
     const int chunks = width / 4;
@@ -44,7 +48,7 @@ DEVICE void copy_rows(float *to, int to_row, const float *from, int64_t from_row
 
 /* ---- products ---- */
 
-/* A lane's part of 16 rows and F times 8 columns of a product. */
+/* A lane's accumulators of a product of 16 rows by 8 F columns: high times high, and the rest. */
 template <int F> struct sums {
     float large[F][4], small[F][4];
 };
@@ -60,6 +64,7 @@ template <int F> DEVICE float sum_at(const sums<F> &s, int f, int i) {
     return s.large[f][i] + s.small[f][i];
 }
 
+/* A lane's fragments of the left and the right factor, split into high and low parts. */
 struct left {
     unsigned high[4], low[4];
 };
@@ -70,8 +75,8 @@ DEVICE void split(float x, unsigned &high, unsigned &low) {
     high = __float_as_uint(x) & 0xffffe000u;
     low = __float_as_uint(x - __uint_as_float(high));
 }
-/* 16 x 8 of the left factor from its element of row lane / 4 and column lane % 4 on; elements of a
- * column and of a row are so far apart. */
+/* Loads a 16 x 8 fragment of the left factor.  `from` is its element at row lane / 4 and column
+ * lane % 4; `down` and `along` are the strides from row to row and from column to column. */
 DEVICE left left_at(const float *from, int down, int along) {
     left x;
     split(from[0], x.high[0], x.low[0]);
@@ -80,7 +85,8 @@ DEVICE left left_at(const float *from, int down, int along) {
     split(from[8 * down + 4 * along], x.high[3], x.low[3]);
     return x;
 }
-/* 8 x 8 of the right factor from its element of row lane % 4 and column lane / 4 on. */
+/* Loads an 8 x 8 fragment of the right factor.  `from` is its element at row lane % 4 and column
+ * lane / 4; `down` is the stride from row to row. */
 DEVICE right right_at(const float *from, int down) {
     right x;
     split(from[0], x.high[0], x.low[0]);
@@ -95,17 +101,17 @@ template <int F> DEVICE void add_product(sums<F> &s, int f, const left &x, const
 
 /* ---- stretches ---- */
 
-/* A bit for each row of a tile; the same on all lanes. */
+/* One bit per row of a tile; warp-uniform. */
 struct row_bits {
-    uint64_t starts; /* a stretch starts, or the tile does */
-    uint64_t resets; /* the position is 0 */
-    uint64_t mine;   /* the slot is `slot` */
+    uint64_t starts; /* first row of a stretch; always set for the first row of the tile */
+    uint64_t resets; /* the position is 0: a sequence begins */
+    uint64_t mine;   /* the row belongs to the slot in question */
 };
 DEVICE uint64_t bits_of(bool low, bool high) {
     const unsigned lower = __ballot_sync(ALL_LANES, low);
     return (uint64_t)__ballot_sync(ALL_LANES, high) << 32 | lower;
 }
-/* What the bits of a tile are made of; loaded ahead of their use. */
+/* What row_bits is computed from: rows lane and lane + 32 of a tile, loaded ahead of use. */
 struct row_words {
     int slot[2], before[2], position[2];
     bool exists[2];
@@ -135,7 +141,7 @@ DEVICE row_bits bits_of_words(const row_words &words, int slot) {
     }
     return {bits_of(start[0], start[1]), bits_of(reset[0], reset[1]), bits_of(mine[0], mine[1])};
 }
-/* The first row of the stretch that a row of the tile is in, and the row after its last. */
+/* The first row of the stretch that contains `row`, and the row after its last. */
 DEVICE int stretch_begin(uint64_t starts, int row) {
     return 63 - __clzll((long long)(starts << (63 - row) >> (63 - row)));
 }
@@ -144,16 +150,16 @@ DEVICE int stretch_end(uint64_t starts, int row, int rows) {
     return later ? row + __ffsll((long long)later) : rows;
 }
 
-/* ---- what does not need the memory ---- */
+/* ---- preparation: what does not depend on the memory ---- */
 
-struct prepared {         /* of the rows of a tile, for one head */
-    double sums[TILE];    /* of decay, from the tile's first row on */
-    float2 running[TILE]; /* G in two floats */
-    float beta[TILE], faded_beta[TILE]; /* beta e^G */
-    int begin[TILE]; /* of the row's stretch */
+struct prepared {         /* per row of a tile, for one head */
+    double sums[TILE];    /* prefix sums of decay over the tile */
+    float2 running[TILE]; /* G as the sum of two floats */
+    float beta[TILE], faded_beta[TILE]; /* faded: beta e^G */
+    int begin[TILE]; /* first row of the row's stretch */
 };
 
-/* By one warp.  fades are e^G and e^(G_last - G). */
+/* Run by one warp: fills t, and writes e^G and e^(G_last - G) to a.fades. */
 DEVICE void sum_decay(const sl_delta_tiles &a, int tile, int head, prepared &t) {
     const uint64_t starts = bits_of_words(words_of_tile(a.d, tile), 0).starts;
     const int rows = min((int)TILE, a.d.rows - tile * TILE);
@@ -189,14 +195,15 @@ DEVICE void sum_decay(const sl_delta_tiles &a, int tile, int head, prepared &t) 
     }
 }
 
-/* e^(G_i - G_j) for j <= i of one stretch, else 0. */
+/* e^(G_i - G_j) if j <= i and both are in one stretch, else 0. */
 DEVICE float fade_between(const prepared &t, int i, int j) {
     if (j > i || j < t.begin[i]) return 0;
     return expf(t.running[i].x - t.running[j].x + (t.running[i].y - t.running[j].y));
 }
 
-/* 16 rows i of x, from `first` on, times the keys j of the tile up to the last of them (F times 8),
- * with what fades between them: to A, transposed, of keys, or to P of queries. */
+/* The products of 16 rows i of x, from `first` on, with the tile's keys j up to the last of these
+ * rows (8 F keys), times e^(G_i - G_j).  If x are the keys, the result times beta is A, which is
+ * stored transposed in `mix`; if x are the queries, the result is P. */
 struct mixed {
     const float *x, *keys;
     float *mix, *p; /* one of them NULL */
@@ -228,7 +235,8 @@ template <int F> DEVICE void multiply_rows(const mixed &m, const prepared &t) {
         }
 }
 
-/* Warps 0 to 3 make A, 4 to 7 P; the one with the most beside that with the least. */
+/* Warps 0 to 3 compute A, warps 4 to 7 P.  Later row blocks take longer; those of P are assigned in
+ * reverse order, so that warps w and w + 4, which share a scheduler, balance each other. */
 DEVICE void multiply_keys(float *p, const float *keys, const float *queries, float *mix,
                           const prepared &t) {
     const bool queried = warp_id() >= 4;
@@ -246,10 +254,10 @@ DEVICE void multiply_keys(float *p, const float *keys, const float *queries, flo
 }
 
 struct prepared_mix {
-    const float *mix, *scales; /* A transposed; of the right side's rows */
+    const float *mix, *scales; /* A transposed; factors of the right-hand side's rows */
 };
 
-/* now[i] -= factors[i] * known, from row FIRST on. */
+/* now[i] -= factors[i] * known for i >= FIRST. */
 template <int FIRST, int ROWS>
 DEVICE void subtract_known(float2 (&now)[ROWS], float2 known, const float *factors) {
 #pragma unroll
@@ -264,7 +272,7 @@ DEVICE void subtract_known(float2 (&now)[ROWS], float2 known, const float *facto
             }
     }
 }
-/* Rows of a block from each other: those from J on. */
+/* Forward substitution within a diagonal block of A, from row J on. */
 template <int J, int ROWS> DEVICE void solve_block(float2 (&now)[ROWS], const float *mix) {
     if constexpr (J + 1 < ROWS) {
         subtract_known<J + 1>(now, now[J], mix + J * MIX_ROW);
@@ -272,8 +280,9 @@ template <int J, int ROWS> DEVICE void solve_block(float2 (&now)[ROWS], const fl
     }
 }
 
-/* Two columns side by side of (1 + A) X = diag(scales) X, in place in shared memory; also to `to`,
- * whose first `rows` rows exist, `to_row` apart.  Two, since most of the time goes into loading A.
+/* Solves (1 + A) X = diag(scales) Y for two adjacent columns by blocked forward substitution; x has
+ * Y in shared memory and is overwritten with X.  X is also written to `to`, which has `rows` rows
+ * with a pitch of `to_row`.  A thread takes two columns because loading A takes most of the time.
  */
 DEVICE void solve_columns(const prepared_mix &a, float *x, float *to, int64_t to_row, int rows) {
     enum { BLOCK = 16 };
@@ -328,9 +337,9 @@ SL_CUDA_KERNEL(sl_delta_prepare, sl_delta_tiles, THREADS) {
     }
 }
 
-/* ---- the walk ---- */
+/* ---- the recurrence over tiles ---- */
 
-/* A block's part: COLUMNS columns of a head's memory, over a slot's rows. */
+/* What a block works on: COLUMNS columns of a head's memory, and the rows of one slot. */
 struct walk {
     float *w, *q, *k, *p, *memory, *changes, *faded; /* in shared memory */
     int head, column, slot;
@@ -339,7 +348,8 @@ struct walk {
 DEVICE int64_t place_of(const sl_delta_tiles &a, const walk &s, int tile) {
     return (int64_t)tile * a.d.heads + s.head;
 }
-/* What a tile's changes and readings start from; what they end with. */
+/* Start the copies of a tile's operands: W and Q, which change_and_read needs; K and P, which
+ * write_output and change_memory need. */
 DEVICE void fetch_before(const sl_delta_tiles &a, const walk &s, int tile) {
     const int first = tile * TILE, rows = min((int)TILE, a.d.rows - first);
     copy_rows(s.w, ROW, a.w + place_of(a, s, tile) * TILE * SIZE, SIZE, SIZE, TILE);
@@ -358,15 +368,16 @@ struct stretch {
     int tile, begin, end;
 };
 
-/* Warp n has 16 rows and 16 columns of what follows. */
+/* A warp computes 16 rows by 16 columns of a TILE x COLUMNS result.  A lane has rows row, row + 8
+ * and columns column, column + 1, column + 8, column + 9 of it. */
 struct corner {
-    int row, column; /* of the lane's first element: rows 8 apart, columns 8 apart and the next */
+    int row, column;
 };
 DEVICE corner corner_of_warp() {
     return {warp_id() / 2 * 16 + lane_id() / 4, warp_id() % 2 * 16 + lane_id() % 4 * 2};
 }
 
-/* changes = U' - W M and faded = e^(G_last - G) changes, both 0 outside of the stretch; returns
+/* Stores changes = U' - W M and faded = e^(G_last - G) changes, both 0 outside the stretch; returns
  * e^G Q M. */
 DEVICE sums<2> change_and_read(const sl_delta_tiles &a, const walk &s, const stretch &now) {
     const corner at = corner_of_warp();
@@ -445,7 +456,7 @@ DEVICE void write_output(const sl_delta_tiles &a, const walk &s, const stretch &
     }
 }
 
-/* M = e^G_last M + K^T faded: a warp has 16 rows of M. */
+/* M = e^G_last M + K^T faded; a warp updates 16 rows of M. */
 DEVICE void change_memory(const sl_delta_tiles &a, const walk &s, const stretch &now) {
     enum { F = COLUMNS / 8 };
     const int r = lane_id() / 4, c = lane_id() % 4;
@@ -470,7 +481,7 @@ DEVICE void change_memory(const sl_delta_tiles &a, const walk &s, const stretch 
         }
 }
 
-/* The tiles with rows of a slot, first and last; first > last where there are none. */
+/* The first and the last tile with rows of a slot; first > last if there are none. */
 DEVICE int2 tiles_of_slot(const sl_delta &d, int slot) {
     const int2 rows = rows_of_slot(d.slots, d.rows, slot);
     int2 tiles;
@@ -479,8 +490,8 @@ DEVICE int2 tiles_of_slot(const sl_delta &d, int slot) {
     return tiles;
 }
 
-/* The block's columns of the memory, to shared memory or back; zeros where it begins, since it may
- * never have been written. */
+/* Copies the block's columns of the memory to shared memory, or back.  If a sequence begins, they
+ * are zeroed instead of loaded: the memory may never have been written. */
 DEVICE void move_memory(const sl_delta_tiles &a, const walk &s, bool back, bool begins) {
     float *memory = delta_memory(a.d, s.slot, s.head) + s.column;
     for (int i = (int)threadIdx.x; i < SIZE * COLUMNS / 4; i += THREADS) {
@@ -494,8 +505,9 @@ DEVICE void move_memory(const sl_delta_tiles &a, const walk &s, bool back, bool 
     }
 }
 
-/* All that is to be done with a tile; what the next one needs is on its way as soon as there is
- * room.  What this one needs is there, and so it ends. */
+/* Processes one tile.  On entry W and Q are in shared memory, while K and P may still be in flight.
+ * If there are more tiles, the next one's copies start as soon as their buffers are free, so that
+ * the same holds for it on return. */
 DEVICE void walk_tile(const sl_delta_tiles &a, const walk &s, int tile, const row_bits &bits,
                       bool more) {
     const int rows = min((int)TILE, a.d.rows - tile * TILE);
@@ -517,7 +529,7 @@ DEVICE void walk_tile(const sl_delta_tiles &a, const walk &s, int tile, const ro
         __syncthreads();
         if (next) fetch_after(a, s, tile + 1);
     }
-    if (more && !(bits.starts & bits.mine)) { /* another slot's */
+    if (more && !(bits.starts & bits.mine)) { /* no rows of this slot */
         fetch_before(a, s, tile + 1);
         fetch_after(a, s, tile + 1);
         copy_wait_all();
@@ -544,7 +556,8 @@ SL_CUDA_KERNEL(sl_delta_walk, sl_delta_tiles, THREADS) {
     fetch_before(a, s, tiles.x);
     fetch_after(a, s, tiles.x);
     row_bits bits = bits_of_words(words_of_tile(a.d, tiles.x), s.slot);
-    move_memory(a, s, false, (bits.resets & bits.mine & (0 - bits.mine)) != 0); /* its first row */
+    /* mine & -mine: the slot's first row. */
+    move_memory(a, s, false, (bits.resets & bits.mine & (0 - bits.mine)) != 0);
     copy_wait_all();
     __syncthreads();
     for (int tile = tiles.x; tile <= tiles.y; tile++) {

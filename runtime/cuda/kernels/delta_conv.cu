@@ -22,13 +22,14 @@ DEVICE void check_position(const sl_conv &a, int row) {
     (void)checked(a.fault, SL_FAULT_POSITION, row, a.positions[row], INT32_MAX);
 }
 
-/* How many rows, `most` at most, lie before `row` in its stretch. */
+/* The number of earlier rows of the same sequence in this batch, at most `most`. */
 DEVICE int rows_before(const sl_conv &a, int row, int most) {
     int count = 0;
     while (count < most && !starts(a, row - count)) count++;
     return count;
 }
-/* The x that lies `back` rows before `row`, of whose stretch `before` rows lie before it. */
+/* x `back` rows before `row`: from the batch, which has `before` earlier rows of the sequence, or
+ * from the slot's window. */
 DEVICE float row_back(const sl_conv &a, int row, int channel, int back, int before) {
     if (back <= before) return a.x[(int64_t)(row - back) * a.channels + channel];
     const int first = row - before;
@@ -37,7 +38,7 @@ DEVICE float row_back(const sl_conv &a, int row, int channel, int back, int befo
     return window[(int64_t)(a.taps - 1 - (back - before)) * a.channels];
 }
 
-/* ---- any number of taps: a thread has an element ---- */
+/* ---- any number of taps: one thread per element ---- */
 
 SL_CUDA_KERNEL(sl_conv_any, sl_conv) {
     const int channel = (int)(blockIdx.x * blockDim.x + threadIdx.x), row = (int)blockIdx.y;
@@ -52,21 +53,21 @@ SL_CUDA_KERNEL(sl_conv_any, sl_conv) {
     a.out[(int64_t)row * a.channels + channel] = silu(sum);
 }
 
-/* What the windows keep, once all rows are done: a block has channels of a slot. */
+/* Updates the windows after all rows are done; blocks are (channels, slot). */
 SL_CUDA_KERNEL(sl_conv_keep, sl_conv) {
     const int channel = (int)(blockIdx.x * blockDim.x + threadIdx.x), slot = (int)blockIdx.y;
     const int row = rows_of_slot(a.slots, a.rows, slot).y;
     if (row < 0 || channel >= a.channels) return;
     const int before = rows_before(a, row, a.taps - 1);
     float *window = window_of(a, slot, channel);
-    for (int back = a.taps - 2; back >= 0; back--) /* the oldest first: they move up */
+    for (int back = a.taps - 2; back >= 0; back--) /* oldest first: shifted in place */
         window[(int64_t)(a.taps - 2 - back) * a.channels] =
             row_back(a, row, channel, back, before);
 }
 
 /* ---- four taps ---- */
 
-/* The three rows before the next, the oldest first. */
+/* The three previous inputs of a channel, oldest first. */
 struct history {
     float x[SL_CONV_TAPS - 1];
 };
@@ -96,7 +97,7 @@ DEVICE some_rows load_rows(const sl_conv &a, int row, int end, int channel) {
     return now;
 }
 
-/* A few rows: a thread has a channel of all of them. */
+/* Few rows: one thread per channel, for all rows. */
 SL_CUDA_KERNEL(sl_conv_few, sl_conv) {
     const int channel = (int)(blockIdx.x * blockDim.x + threadIdx.x);
     if (channel >= a.channels) return;
@@ -123,7 +124,7 @@ SL_CUDA_KERNEL(sl_conv_few, sl_conv) {
     }
 }
 
-/* Many rows: a thread has a channel of a tile of rows.  sl_conv_keep follows. */
+/* Many rows: one thread per channel and tile of rows.  sl_conv_keep is launched afterwards. */
 SL_CUDA_KERNEL(sl_conv_tile, sl_conv) {
     const int channel = (int)(blockIdx.x * blockDim.x + threadIdx.x);
     const int first = (int)blockIdx.y * SL_CONV_ROWS, rows = min((int)SL_CONV_ROWS, a.rows - first);

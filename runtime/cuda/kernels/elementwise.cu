@@ -31,7 +31,7 @@ SL_POINTS_1(POINT)
 
 /* ---- two operands, with broadcasting ---- */
 
-/* Four of T. */
+/* The vector type of four T. */
 template <class T> struct vector_of;
 template <> struct vector_of<float> {
     typedef float4 type;
@@ -81,7 +81,7 @@ BINARY(mul_i32, unsigned, x *y)
 BINARY(maximum_i32, unsigned, (int)x > (int)y ? x : y)
 BINARY(minimum_i32, unsigned, (int)x < (int)y ? x : y)
 
-/* ---- three ---- */
+/* ---- three operands ---- */
 
 SL_CUDA_KERNEL(sl_add3, sl_sum3) {
     const int64_t i = thread_number();
@@ -96,11 +96,11 @@ SL_CUDA_KERNEL(sl_add3, sl_sum3) {
         make_float4(x.x + y.x + z.x, x.y + y.y + z.y, x.z + y.z + z.z, x.w + y.w + z.w);
 }
 
-/* ---- a program of steps ---- */
+/* ---- regions ---- */
 
 enum { REGION_THREADS = 128 };
 
-/* Registers are a thread's own column of shared memory, because a step indexes them at run time.
+/* A thread's registers are its own column of shared memory, because steps index them at run time.
  * No branch diverges: all threads run the same program. */
 SL_CUDA_KERNEL(sl_elementwise_region, sl_region, REGION_THREADS) {
     __shared__ float4 registers[SL_REGION_REGISTERS][REGION_THREADS];

@@ -6,8 +6,9 @@
 #include "runtime/cuda/kernels/cuda.cuh"
 #include "runtime/cuda/kernels/elementwise.h"
 
-/* x Phi(x) = x - y Phi(-y) for y = |x|; the tail by the rational polynomial of the CPU's kernels.
- * y^2 is taken in two parts, for its error counts as often as its size. */
+/* gelu(x) = x Phi(x).  With y = |x| and the tail y Phi(-y), it is x - tail for x >= 0 and -tail for
+ * x < 0; the tail is the rational approximation of the CPU kernels.  y^2 is kept in two floats: its
+ * absolute error is the relative error of e^(-y^2 / 2). */
 DEVICE float gelu_of(float x) {
     const float y = fminf(14.5f, fabsf(x)), square = y * y, rest = fmaf(y, y, -square);
     const float inverse = 1.0f / (y + 2.5f), q = (y - 2.5f) * inverse;
@@ -32,7 +33,7 @@ DEVICE float gelu_of(float x) {
     }
 APPLY(neg, -x)
 APPLY(abs, fabsf(x))
-/* Within an ulp, which the functions of floats are not. */
+/* exp, log and tanh in double: the float functions are not accurate to an ulp. */
 APPLY(exp, (float)exp((double)x))
 APPLY(log, (float)log((double)x))
 APPLY(sqrt, sqrtf(x))
@@ -44,7 +45,7 @@ APPLY(gelu, gelu_of(x))
 APPLY(relu, x < 0.0f ? 0.0f : x)
 #undef APPLY
 
-/* NaN wins from either side. */
+/* maximum and minimum return NaN if either operand is NaN. */
 #define APPLY(OP, ...)                                                                             \
     DEVICE float apply_##OP(float x, float y) {                                                    \
         return __VA_ARGS__;                                                                        \
@@ -59,8 +60,8 @@ APPLY(sigmoid_gate, x *apply_sigmoid(y))
 APPLY(swiglu, apply_silu(x) * y)
 #undef APPLY
 
-/* Whether there is such a function for a step (core/elementwise_steps.h), and its result; y is not
- * looked at where the op has one operand. */
+/* Whether an op (core/elementwise_steps.h) has a function above, and its result; y is ignored if
+ * the op has one operand. */
 DEVICE bool has_apply(int number) {
     switch (number) {
 #define POINT(OP) case SL_STEP_##OP:

@@ -6,7 +6,7 @@
 #define SL_RUNTIME_CUDA_KERNELS_ELEMENTWISE_H
 #include "runtime/cuda/kernels/strides.h"
 
-/* Ops on floats, by operands; what each does is in elementwise.cuh as apply_<op>. */
+/* Float ops with one and with two operands; elementwise.cuh implements each as apply_<op>. */
 #define SL_POINTS_1(POINT)                                                                         \
     POINT(neg)                                                                                     \
     POINT(abs)                                                                                     \
@@ -35,7 +35,8 @@ typedef struct {
     int32_t vectors, reserved;
 } sl_unary;
 
-/* Where there are vectors, the walk is one of units; an operand steps by 0 or 1 within them. */
+/* With `vectors`, the walk iterates over units; within a unit an operand advances by x_step or
+ * y_step: 1, or 0 if it is broadcast. */
 typedef struct {
     const void *x, *y;
     void *out;
@@ -51,8 +52,8 @@ typedef struct {
     int32_t vectors, reserved;
 } sl_sum3;
 
-/* A program of steps on registers.  Register i holds input i at first, and results of steps take
- * the place of what is not needed any more; the last step's result is the program's. */
+/* A region as a program of steps on registers.  Register i initially holds input i; results go to
+ * registers whose values are not needed any more.  The last step's result is the region's. */
 enum { SL_REGION_INPUTS = 6, SL_REGION_STEPS = 16, SL_REGION_REGISTERS = 10 };
 typedef struct {
     const float *inputs[SL_REGION_INPUTS]; /* in order; NULL after the last */
@@ -60,7 +61,7 @@ typedef struct {
     int64_t units;
     int32_t vectors, steps;
     struct {
-        uint8_t number, x, y, to; /* of the op (core/elementwise_steps.h), and registers */
+        uint8_t number, x, y, to; /* op (core/elementwise_steps.h); registers */
     } code[SL_REGION_STEPS];
 } sl_region;
 #endif

@@ -7,7 +7,7 @@
 #include "runtime/cuda/kernels/number.cuh"
 #include "runtime/cuda/kernels/strides.cuh"
 
-/* ---- from type to type ---- */
+/* ---- casts ---- */
 
 DEVICE int64_t whole_of_whole(int from, int64_t x, int to, bool saturate) {
     if (!saturate) return wrapped(to, x);
@@ -32,7 +32,7 @@ DEVICE int64_t whole_of_real(double x, int to, bool saturate) {
 DEVICE double real_of_whole(int from, int64_t x, int to) {
     const bool large = from == SL_TYPE_u64;
     if (to == SL_TYPE_f64) return large ? (double)(uint64_t)x : (double)x;
-    return large ? (float)(uint64_t)x : (float)x; /* rounded to singles first, as on the CPU */
+    return large ? (float)(uint64_t)x : (float)x; /* rounded to f32 first, as on the CPU */
 }
 
 DEVICE number cast_to(int from, number x, int to, bool saturate) {
@@ -44,7 +44,7 @@ DEVICE number cast_to(int from, number x, int to, bool saturate) {
                                          : whole_of_whole(from, x.whole, to, saturate));
 }
 
-/* ---- any ---- */
+/* ---- single ops ---- */
 
 DEVICE number number_of_complex(sl_complex x) {
     return number_of(x.re, x.im);
@@ -59,7 +59,8 @@ DEVICE number whole_of(const sl_point_op &a, const number (&x)[SL_POINT_OPERANDS
                                                  x[1].whole, x[2].whole));
 }
 
-/* The functions of core/elementwise.def by type; ops with code of their own first. */
+/* One op on one element: ops that need their own code first, then the functions of
+ * core/elementwise.def, by type. */
 DEVICE number point_of(const sl_point_op &a, const number (&x)[SL_POINT_OPERANDS]) {
     const int type = a.types[0];
     switch (a.number) {
@@ -113,14 +114,14 @@ SL_CUDA_KERNEL(sl_point, sl_point_each) {
 
 /* ---- regions ---- */
 
-/* As if it had been stored as the type and loaded again. */
+/* x after a store and a load as `type`. */
 DEVICE number rounded(int type, number x) {
     double place;
     store_number(type, &place, 0, x);
     return load_number(type, &place, 0);
 }
 
-/* With the bits of the op's own kernel, which for floats may be one of elementwise.cu. */
+/* Gives the same bits as the op's own kernel, which for f32 may be one of elementwise.cu. */
 DEVICE number step_of(const sl_point_op &a, const number (&x)[SL_POINT_OPERANDS]) {
     if (a.types[0] == SL_TYPE_f32 && has_apply(a.number))
         return number_of(apply_step(a.number, (float)x[0].re, (float)x[1].re));

@@ -4,7 +4,7 @@
 #include "runtime/cuda/kernels/panel.cuh"
 #include "runtime/cuda/kernels/strides.cuh"
 
-/* ---- plain elements: `at` is the first of the columns, `count` how many there are ---- */
+/* ---- plain elements ---- */
 
 struct plain_f32 {
     typedef float element;
@@ -56,10 +56,10 @@ template <class PLAIN> struct from_plain {
     }
 };
 
-/* ---- panels, which have all columns of their last group ---- */
+/* ---- panels: columns are padded to whole groups, so loads need no bounds check ---- */
 
-/* Codes less OFFSET, where that is what the parameters' minimum stands for: products with them
- * round as they should. */
+/* OFFSET: of types with w = scale * (code - OFFSET), for which TYPE gives the minimum scale *
+ * OFFSET.  Subtracting it from the code instead rounds like sl_decode_row. */
 template <class TYPE, int OFFSET> struct from_panel {
     DEVICE void decode(const sl_lookup &a, int row, int column, float *to) {
         const int panel = row / 16, lane = row % 16, group = column / 32, inside = column % 32;
@@ -76,6 +76,7 @@ template <class TYPE, int OFFSET> struct from_panel {
     }
 };
 
+/* Unsigned 8-bit codes, from which TYPE::codes subtracts 128. */
 template <class TYPE> struct from_unsigned {
     DEVICE void decode(const sl_lookup &a, int row, int column, float *to) {
         const int lane = row % 16, group = column / 32;

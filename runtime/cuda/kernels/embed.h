@@ -4,16 +4,16 @@
 #include "runtime/cuda/kernels/panel.h"
 #include "runtime/gpu/fault.h"
 
-/* A thread makes SL_EMBED_COLS columns of a token's row: those of one word of codes. */
+/* A thread decodes SL_EMBED_COLS columns of a token's row: one word of 4-bit codes. */
 enum { SL_EMBED_COLS = 8 };
 typedef struct {
-    const void *table;     /* of plain elements, */
-    sl_cuda_panels panels; /* or of panels */
+    const void *table;     /* if the table has plain elements */
+    sl_cuda_panels panels; /* if it has a panel type */
     const int32_t *ids;
     float *out;
     sl_fault *fault;
     int64_t units;
     int32_t rows, cols, row_units;
-    int32_t vectors; /* rows start where vectors may */
+    int32_t vectors; /* rows allow 16-byte loads and stores */
 } sl_lookup;
 #endif

@@ -1,7 +1,7 @@
-/* gemm.cu - GEMM of many rows of a8 with panels. */
+/* gemm.cu - GEMM of many a8 rows with panel weights, on int8 tensor cores. */
 #include "runtime/cuda/kernels/gemm.cuh"
 
-/* Blocks are (rows, tokens, parts of the columns). */
+/* Grid: (rows of weights, tokens, split-K parts). */
 template <class TYPE> DEVICE void gemm_rows(const sl_gemm_rows &a) {
     SL_DYNAMIC_SHARED(gemm_shared<TYPE>, s);
     const int first = (int)blockIdx.y * TOKENS;

@@ -2,10 +2,10 @@
  *
  * A block of four warps computes 64 tokens by 8 panels (128 rows), two panels per warp; or, if that
  * leaves too few blocks, by 2 panels, of which each warp takes every fourth group.  A panel's words
- * are in the order that a lane needs for matrix a: with r = lane / 4 and c = lane % 4, columns 8c
- * to 8c+3 take the place of 4c to 4c+3, and 8c+4 to 8c+7 that of 16+4c and on, in both matrices.
- * The sum of products of each group is an integer, which is then scaled and added.  Weights and
- * tokens are loaded in stages of four groups, three of them in flight. */
+ * can be loaded as `a` fragments of an mma, if k is permuted in both operands: with r = lane / 4
+ * and c = lane % 4, columns 8c to 8c+3 are k = 4c to 4c+3, and columns 8c+4 to 8c+7 are k = 16+4c
+ * to 16+4c+3.  The integer dot products of each group are then scaled and accumulated in f32.
+ * Weights and tokens go through a pipeline of three stages of four groups in shared memory. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_GEMM_CUH
 #define SL_RUNTIME_CUDA_KERNELS_GEMM_CUH
 #include "runtime/cuda/kernels/async.cuh"
@@ -20,10 +20,10 @@ enum {
     GEMM_STAGES = SL_GEMM_STAGES
 };
 
-/* Tokens of a tile, and spans of 8 of them. */
+/* Tokens per tile, in spans of 8, the width of an mma. */
 enum { TOKENS = SL_GEMM_TOKENS, SPANS = TOKENS / 8 };
 
-/* TYPE, from here on: a type of panel, and how many of them a tile has. */
+/* TYPE, from here on: a panel type with the number of panels of a tile. */
 template <class T> struct wide : T {
     enum { PANELS = SL_GEMM_WIDE };
 };
@@ -38,6 +38,7 @@ template <class TYPE> DEVICE int gemm_first_panel() {
     return is_wide<TYPE>() ? 2 * warp_id() : 0;
 }
 
+/* A pipeline stage in shared memory; `above` are the parameters of the super-group. */
 template <class TYPE> struct gemm_stage {
     enum { BLOCK_BYTES = 64 + 2 * TYPE::GROUP_BYTES, PANEL_BYTES = GEMM_GROUPS / 2 * BLOCK_BYTES };
     uint8_t blocks[TYPE::PANELS][PANEL_BYTES];
@@ -51,32 +52,32 @@ template <class TYPE> struct gemm_stage {
 template <class TYPE> struct gemm_shared {
     gemm_stage<TYPE> stages[GEMM_STAGES];
     params rows[GEMM_GROUPS][TYPE::HALVES + 1][TYPE::PANELS * 16];
-    int tokens[TOKENS]; /* rows of x; -1: none */
+    int tokens[TOKENS]; /* row of x of each token; -1: none */
 };
 
-/* A panel of a matrix that lies at `data`, laid out like all of the tile. */
+/* A panel of the matrix at `data`; all matrices of a tile have the same layout. */
 struct gemm_panel {
     const uint8_t *data;
     int panel;
 };
 
-/* What a lane has of the results: of the warp's panel m, span n: rows r and r + 8 of tokens 2c and
- * 2c + 1, like d in mma.cuh. */
+/* A lane's accumulators: y[m][n] are rows r and r + 8 of the warp's panel m by tokens 2c and 2c + 1
+ * of span n, in the order of d in mma.cuh. */
 template <class TYPE> struct gemm_sums {
     float y[2][SPANS][4];
 };
 
 /* ---- stages ---- */
 
-/* What a thread copies of every stage: of the warp's panels, and of tokens in turn 16 bytes of
- * codes, and the parameters of a group. */
+/* Where a thread copies from in every stage: 16-byte chunks of the warp's panels, and of several
+ * tokens 16 bytes of codes and the parameters of a group. */
 template <class TYPE> struct gemm_sources {
     enum {
         CODES = TOKENS * GEMM_GROUPS * 2 / GEMM_THREADS,
         PARAMS = TOKENS * GEMM_GROUPS / GEMM_THREADS,
     };
     const uint8_t *panels[2], *above[2];
-    unsigned codes[CODES], params[PARAMS]; /* from the first row; NONE: no such token */
+    unsigned codes[CODES], params[PARAMS]; /* offsets; NONE: no such token */
 };
 #define NONE (~0u)
 
@@ -108,7 +109,8 @@ DEVICE void find_sources(gemm_sources<TYPE> *f, const gemm_shared<TYPE> *s, cons
     }
 }
 
-/* In a wide tile a warp copies its own panels; in a narrow one a block of one of the two. */
+/* In a wide tile a warp copies its own panels; in a narrow one it copies one block (two groups) of
+ * one of the two panels. */
 template <class TYPE>
 DEVICE void stage_panels(gemm_stage<TYPE> *to, const gemm_sources<TYPE> &f, const sl_cuda_panels &w,
                          int group) {
@@ -129,7 +131,7 @@ DEVICE void stage_panels(gemm_stage<TYPE> *to, const gemm_sources<TYPE> &f, cons
 #pragma unroll
         for (int i = 0; i < BYTES; i += 16 * WARP)
             if (i < there) copy_to<16>(place + m * BYTES + i, from + i);
-        if (!is_wide<TYPE>() && warp_id() >= 2) continue; /* another warp copies what is above */
+        if (!is_wide<TYPE>() && warp_id() >= 2) continue; /* warps 0 and 1 copy `above` */
         if (TYPE::ABOVE_BYTES == 8 && lane_id() == 0)
             copy_async<8>(to->above[panel + m], f.above[m] + above);
         if (TYPE::ABOVE_BYTES == 64 && lane_id() < 4)
@@ -169,7 +171,8 @@ DEVICE void stage_tokens(gemm_stage<TYPE> *to, const gemm_sources<TYPE> &f, cons
 }
 #undef NONE
 
-/* Scales and minima of the rows: a thread for each row, or for each row and group. */
+/* Decodes the scales and minima of the rows of weights: one thread per row in a wide tile, per row
+ * and group in a narrow one. */
 template <class TYPE>
 DEVICE void stage_params(gemm_shared<TYPE> *s, const gemm_stage<TYPE> *from) {
     enum { ROWS = TYPE::PANELS * 16, STEP = GEMM_THREADS / ROWS };
@@ -187,7 +190,8 @@ DEVICE void stage_params(gemm_shared<TYPE> *s, const gemm_stage<TYPE> *from) {
 
 /* ---- products ---- */
 
-/* The sum of products is added to 3 * 2^22 as integers, which as a float is 12582912 + itself. */
+/* Integer dot products as floats, without conversions: the accumulators start with the bits of
+ * 12582912.0f = 3 * 2^22; its ulp is 1, so adding n to the bits adds n to the float. */
 DEVICE void gemm_whole(float (&whole)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
     int d[4] = {0x4b400000, 0x4b400000, 0x4b400000, 0x4b400000};
     mma_s8(d, a, b);
@@ -195,8 +199,8 @@ DEVICE void gemm_whole(float (&whole)[4], const unsigned (&a)[4], const unsigned
     for (int i = 0; i < 4; i++) whole[i] = __int_as_float(d[i]) - 12582912.0f;
 }
 
-/* y += scale of the token * (scale of the row * whole - minimum of the row * sum); `sums` come
- * multiplied with the token's scale. */
+/* y += scale of the token * (scale of the row * whole - minimum of the row * sum); `sums` are
+ * already multiplied by the token's scale. */
 template <class TYPE>
 DEVICE void gemm_add(float (&y)[4], const float (&whole)[4], const params (&rows)[2],
                      float2 scales, float2 sums) {
@@ -211,7 +215,7 @@ DEVICE void gemm_add(float (&y)[4], const float (&whole)[4], const params (&rows
     y[3] -= rows[1].minimum * sums.y;
 }
 
-/* What a lane has of a panel's group. */
+/* A lane's `a` fragment of one group of a panel, and the parameters of its two rows. */
 template <class TYPE> struct gemm_weights {
     unsigned a[4];
     params rows[TYPE::HALVES + 1][2];
@@ -240,7 +244,7 @@ DEVICE void gemm_span(float (&y)[4], const gemm_weights<TYPE> &w, const unsigned
         gemm_add<TYPE>(y, whole, w.rows[0], scales, sums[0]);
         return;
     }
-    const bool first = lane_id() % 4 < 2; /* columns 0 to 15 */
+    const bool first = lane_id() % 4 < 2; /* the lane has columns 0 to 15 */
 #pragma unroll
     for (int half = 0; half <= TYPE::HALVES; half++) {
         const unsigned keep = first == (half == 0) ? ~0u : 0u;
@@ -254,10 +258,10 @@ DEVICE float2 times(float2 x, float2 y) {
     return make_float2(x.x * y.x, x.y * y.y);
 }
 
-/* What a lane has of 8 tokens' group. */
+/* A lane's `b` fragment of one group of 8 tokens, and the parameters of two tokens. */
 template <class TYPE> struct gemm_tokens {
     unsigned b[2];
-    float2 scales, sums[2]; /* sums: of halves where there are scales of halves */
+    float2 scales, sums[2]; /* sums: per half group if HALVES */
 };
 template <class TYPE>
 DEVICE gemm_tokens<TYPE> gemm_load_tokens(const gemm_stage<TYPE> *from, int g, int first) {
@@ -273,7 +277,7 @@ DEVICE gemm_tokens<TYPE> gemm_load_tokens(const gemm_stage<TYPE> *from, int g, i
     return t;
 }
 
-/* One group of the warp's two panels by the first `tokens` tokens, 16 at a time. */
+/* Multiplies one group of the warp's two panels with the first `tokens` tokens, 16 at a time. */
 template <class TYPE>
 DEVICE void gemm_group(gemm_sums<TYPE> *sums, const gemm_shared<TYPE> *s,
                        const gemm_stage<TYPE> *from, int g, int tokens) {
@@ -303,7 +307,8 @@ DEVICE void gemm_stage_all(gemm_shared<TYPE> *s, int stage, const gemm_sources<T
     copy_commit();
 }
 
-/* Of a narrow tile: what all warps have of spans 2w and 2w + 1, added up in their order. */
+/* In a narrow tile, all warps have partial sums of all spans.  Adds them up through shared memory,
+ * in order of the warps; warp w gets spans 2w and 2w + 1. */
 template <class TYPE> DEVICE void gemm_gather(gemm_sums<TYPE> *sums, float *room) {
     float *mine = room + warp_id() * (16 * SPANS / 2) * WARP + lane_id();
 #pragma unroll
@@ -320,9 +325,9 @@ template <class TYPE> DEVICE void gemm_gather(gemm_sums<TYPE> *sums, float *room
     }
 }
 
-/* The whole tile, from group `first` (of a whole stage) on: this warp's panels; s->tokens is set by
- * any threads of the block; w says how the matrices are laid out, and where groups end.  Ends with
- * a barrier, after which shared memory is free. */
+/* Computes a whole tile, from group `first`, a multiple of GEMM_GROUPS, to w.groups.  `panels` are
+ * this warp's; w has the layout of the matrices.  Threads of the block have written s->tokens; no
+ * barrier is needed before the call.  Ends with a barrier, after which shared memory is free. */
 template <class TYPE>
 DEVICE void gemm_tile(gemm_shared<TYPE> *s, const sl_cuda_panels &w, const gemm_panel (&panels)[2],
                       const sl_cuda_rows8 &x, int tokens, gemm_sums<TYPE> *out, int first = 0) {
@@ -340,7 +345,7 @@ DEVICE void gemm_tile(gemm_shared<TYPE> *s, const sl_cuda_panels &w, const gemm_
     for (int group = first; group < w.groups; group += GEMM_GROUPS) {
         const gemm_stage<TYPE> *from = &s->stages[now];
         copy_wait<GEMM_STAGES - 2>();
-        __syncthreads(); /* this stage is there; the one before is no longer read */
+        __syncthreads(); /* this stage has arrived; nobody reads the previous one any more */
         gemm_stage_all<TYPE>(s, now == 0 ? GEMM_STAGES - 1 : now - 1, f, w, x,
                              group + (GEMM_STAGES - 1) * GEMM_GROUPS);
         stage_params<TYPE>(s, from);
@@ -357,7 +362,7 @@ DEVICE void gemm_tile(gemm_shared<TYPE> *s, const sl_cuda_panels &w, const gemm_
     __syncthreads();
 }
 
-/* Gives all results that are there to write(token of the tile, row of the matrix, value). */
+/* Epilogue: calls write(token of the tile, row of the matrix, value) for all results that exist. */
 template <class TYPE, class WRITE>
 DEVICE void gemm_write(gemm_shared<TYPE> *s, gemm_sums<TYPE> *sums, int tokens, int rows,
                        WRITE write) {

@@ -1,14 +1,15 @@
-/* gemm_half.cu - GEMM of many rows of a8 with panels, in f16 on tensor cores. */
+/* gemm_half.cu - GEMM of many a8 rows with panel weights, in f16 on tensor cores. */
 #include "runtime/cuda/kernels/gemm_half.cuh"
 
-/* A block is a row. */
+/* Converts a8 rows to f16, a block per row. */
 SL_CUDA_KERNEL(sl_rows_to_halves, sl_to_halves) {
     const int64_t row = (int64_t)blockIdx.x * a.x.groups;
     float largest = 0;
     for (int g = (int)threadIdx.x; g < a.x.groups; g += (int)blockDim.x)
         largest = fmaxf(largest, fabsf(a.x.scales[row + g]));
     largest = block_max(largest);
-    /* 127 times the largest scale is below 2^15 then; of 0, infinity and NaN as they are. */
+    /* Scaled by 2^-shift, 127 times the largest scale is below 2^15.  Scales that are 0, tiny,
+     * infinite or NaN are not scaled. */
     const int exponent = (int)(__float_as_uint(largest) >> 23) - 127;
     const bool ordinary = exponent > -100 && exponent < 128;
     const int shift = ordinary ? exponent - 7 : 0;
@@ -18,7 +19,7 @@ SL_CUDA_KERNEL(sl_rows_to_halves, sl_to_halves) {
     for (int i = (int)threadIdx.x; i < a.x.groups * 4; i += (int)blockDim.x) {
         const float scale = a.x.scales[row + i / 4] * by;
         const uint2 codes = ((const uint2 *)(a.x.codes + row * 32))[i];
-        unsigned words[4]; /* of columns 0 and 2, 1 and 3, 4 and 6, 5 and 7 */
+        unsigned words[4]; /* columns (0, 2), (1, 3), (4, 6), (5, 7) */
 #pragma unroll
         for (int j = 0; j < 4; j++) {
             const unsigned four = (j < 2 ? codes.x : codes.y) >> 8 * (j % 2);
@@ -28,7 +29,7 @@ SL_CUDA_KERNEL(sl_rows_to_halves, sl_to_halves) {
     }
 }
 
-/* Blocks are (rows, tokens, parts of the columns). */
+/* Grid: (rows of weights, tokens, split-K parts). */
 template <class TYPE> DEVICE void gemm_halves(const sl_gemm_halves &a) {
     SL_DYNAMIC_SHARED(half_shared<TYPE>, s);
     const int first = (int)blockIdx.y * TYPE::TOKENS;

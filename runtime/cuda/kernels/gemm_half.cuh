@@ -5,10 +5,10 @@
  * rounded to f16 (an error of at most 2^-12, where 8-bit codes have 2^-8), and sums stay in the
  * accumulators from the first column to the last.
  *
- * A block of four warps computes 128 tokens (or 32) by 8 panels (128 rows), two panels per warp.  A
- * lane reads what it needs of matrix a from a panel as in gemm.cuh: its columns 8c to 8c+7 take the
- * places of two products of 16 columns, in both matrices.  So each lane reads 16 contiguous bytes
- * of a token's group.
+ * A block of four warps computes 128 tokens (or 32) by 8 panels (128 rows), two panels per warp.
+ * As in gemm.cuh, k is permuted in both operands so that a lane's columns are contiguous: columns
+ * 8c to 8c+7 of a group go into its two mma steps of 16 columns.  A lane's `b` fragments of a
+ * token's group are 16 contiguous bytes.
  *
  * With few tokens the bound is the number of instructions for decoding weights: about 80 per group
  * and warp, 52 of them for decoding. */
@@ -22,12 +22,14 @@
 enum {
     HALF_THREADS = SL_HALF_WARPS * WARP,
     HALF_ROWS = SL_HALF_PANELS * 16,
-    /* Of all blocks on a multiprocessor, to bound the registers of each. */
+    /* Threads of all blocks that are resident on a multiprocessor; as launch bounds they limit the
+     * registers of each. */
     MANY_THREADS = SL_HALF_RESIDENT * HALF_THREADS,
     FEW_THREADS = SL_HALF_FEW_RESIDENT * HALF_THREADS
 };
 
-/* TYPE, from here on: a type of panel, and how many tokens a tile has, in spans of 8. */
+/* TYPE, from here on: a panel type with the shape of a tile; tokens come in spans of 8, the width
+ * of an mma. */
 template <class T, int TILE_TOKENS, int STAGE_GROUPS, int STAGE_COUNT> struct half_shape : T {
     enum {
         TOKENS = TILE_TOKENS,
@@ -42,12 +44,13 @@ struct many : half_shape<T, SL_HALF_TOKENS, SL_HALF_GROUPS, SL_HALF_STAGES> {};
 template <class T>
 struct few : half_shape<T, SL_HALF_FEW_TOKENS, SL_HALF_FEW_GROUPS, SL_HALF_FEW_STAGES> {};
 
+/* A pipeline stage in shared memory; `above` are the parameters of the super-group. */
 template <class TYPE> struct half_stage {
     enum { BLOCK_BYTES = 64 + 2 * TYPE::GROUP_BYTES, PANEL_BYTES = TYPE::GROUPS / 2 * BLOCK_BYTES };
     uint8_t blocks[SL_HALF_PANELS][PANEL_BYTES];
     uint8_t above[SL_HALF_PANELS][64];
-    /* Of a token the 16 bytes of each lane and group; those of odd tokens with groups in pairs the
-     * other way round, so that eight lanes read from all banks. */
+    /* Per token, group and c = lane % 4 the 16 bytes of a lane.  Odd tokens have each pair of
+     * groups swapped (token_place), so that eight lanes read from all banks. */
     uint4 tokens[TYPE::TOKENS][TYPE::GROUPS * 4];
 };
 DEVICE int token_place(int token, int chunk) {
@@ -56,33 +59,33 @@ DEVICE int token_place(int token, int chunk) {
 
 template <class TYPE> struct half_shared {
     half_stage<TYPE> stages[TYPE::STAGES];
-    int tokens[TYPE::TOKENS]; /* rows of x, of those that are not there as well */
+    int tokens[TYPE::TOKENS]; /* rows of x; valid rows also for tokens beyond the last */
 };
 
-/* A panel of a matrix that lies at `data`, laid out like all of the tile; one beyond the last is
- * read as the last. */
+/* A panel of the matrix at `data`; all matrices of a tile have the same layout.  A panel beyond the
+ * last is read as the last. */
 struct half_panel {
     const uint8_t *data;
     int panel;
 };
 
-/* What a lane has of the results: of the warp's panel m, span n: rows r and r + 8 of tokens 2c and
- * 2c + 1, like d in mma.cuh.  Still to be multiplied with the tokens' factors. */
+/* A lane's accumulators: y[m][n] are rows r and r + 8 of the warp's panel m by tokens 2c and 2c + 1
+ * of span n, in the order of d in mma.cuh; not yet multiplied by the tokens' factors. */
 template <class TYPE> struct half_sums {
     float y[2][TYPE::SPANS][4];
 };
 
 /* ---- stages ---- */
 
-/* What a thread copies of every stage: 16 bytes of the warp's panels in turn, and of tokens. */
+/* Where a thread copies 16-byte chunks from in every stage: the warp's panels, and tokens. */
 template <class TYPE> struct half_sources {
     enum {
-        CHUNKS = TYPE::GROUPS * 4,       /* of a token */
-        AT_ONCE = HALF_THREADS / CHUNKS, /* tokens, by all threads */
+        CHUNKS = TYPE::GROUPS * 4,       /* per token */
+        AT_ONCE = HALF_THREADS / CHUNKS, /* tokens that all threads copy at once */
         COPIES = TYPE::TOKENS / AT_ONCE
     };
     const uint8_t *panels[2], *above[2];
-    unsigned tokens[COPIES]; /* 16 bytes each */
+    unsigned tokens[COPIES]; /* offsets in chunks */
 };
 template <class TYPE>
 DEVICE half_sources<TYPE> find_sources(const half_shared<TYPE> *s, sl_cuda_panels w,
@@ -137,7 +140,7 @@ DEVICE void stage_panels(half_stage<TYPE> *to, const half_sources<TYPE> &f,
     }
 }
 
-/* All of them copy tokens; of groups that are not there zeros. */
+/* All warps copy tokens; groups beyond the last are filled with zeros. */
 template <class TYPE>
 DEVICE void stage_tokens(half_stage<TYPE> *to, const half_sources<TYPE> &f, const uint4 *x,
                          int groups, int tokens, int group) {
@@ -158,8 +161,8 @@ DEVICE void stage_tokens(half_stage<TYPE> *to, const half_sources<TYPE> &f, cons
 
 /* ---- products ---- */
 
-/* Codes less their middle as halves, of columns 8c + 0 and 2, 1 and 3, 4 and 6, 5 and 7: the last
- * digits of 1024 and more, which is taken away again. */
+/* Codes minus MIDDLE as f16 pairs of columns 8c + (0, 2), (1, 3), (4, 6), (5, 7).  A code is put
+ * into the low mantissa bits of the f16 1024, whose ulp is 1; then the offset is subtracted. */
 template <class TYPE>
 DEVICE void centred_codes(unsigned (&out)[4], const uint8_t *codes, int row, int c) {
     if (TYPE::NIBBLES) {
@@ -175,7 +178,7 @@ DEVICE void centred_codes(unsigned (&out)[4], const uint8_t *codes, int row, int
         return;
     }
     const uint2 eight = TYPE::codes(codes, row, c);
-    const unsigned origin = 0x10001u * (0xe480u + TYPE::MIDDLE); /* -(1152 + the middle) */
+    const unsigned origin = 0x10001u * (0xe480u + TYPE::MIDDLE); /* -(1024 + 128 + MIDDLE) */
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         const unsigned four = (i < 2 ? eight.x : eight.y) ^ 0x80808080u;
@@ -183,8 +186,8 @@ DEVICE void centred_codes(unsigned (&out)[4], const uint8_t *codes, int row, int
     }
 }
 
-/* Scale of a row's group, or half of it, and the weight of the middle code, as halves: this is
- * small, mostly, and so is the error of a whole group when it is rounded. */
+/* The scale of a row's group, or half group, and the weight of the middle code, as f16.  That
+ * weight is mostly small, and so is its rounding error, which all weights of the group share. */
 template <class TYPE>
 DEVICE unsigned row_params(const half_stage<TYPE> *from, int panel, int g, int row, int half) {
     const float shift = (float)(1 << SL_HALF_SHIFT);
@@ -194,12 +197,12 @@ DEVICE unsigned row_params(const half_stage<TYPE> *from, int panel, int g, int r
     return f16_pair(shift * p.scale, shift * middle);
 }
 
-/* What a lane has of a panel's group: matrix a of two products. */
+/* A lane's `a` fragments of one group of a panel, for two mma steps. */
 struct half_weights {
     unsigned a[2][4];
 };
 
-/* Each lane has the parameters of one row of the warp's panels for all. */
+/* Each lane decodes the parameters of one of the warp's 32 rows; shuffles distribute them. */
 template <class TYPE>
 DEVICE void load_weights(half_weights (&w)[2], const half_stage<TYPE> *from, int g) {
     const int lane = lane_id(), r = lane / 4, c = lane % 4, first = 2 * warp_id();
@@ -227,7 +230,7 @@ DEVICE void load_weights(half_weights (&w)[2], const half_stage<TYPE> *from, int
     }
 }
 
-/* One group of the warp's two panels by the first SPANS spans. */
+/* Multiplies one group of the warp's two panels with the first SPANS spans. */
 template <class TYPE, int SPANS>
 DEVICE void half_group(half_sums<TYPE> *sums, const half_stage<TYPE> *from, int g) {
     const int r = lane_id() / 4, c = lane_id() % 4;
@@ -249,9 +252,9 @@ DEVICE void half_groups(half_sums<TYPE> *sums, const half_stage<TYPE> *from) {
     for (int g = 0; g < TYPE::GROUPS; g++) half_group<TYPE, SPANS>(sums, from, g);
 }
 
-/* The whole tile, of groups [begin, end): this warp's panels by the first `tokens` of s->tokens,
- * which any threads of the block have set; w says how the matrices are laid out.  Ends with a
- * barrier, after which stages are free. */
+/* Computes a whole tile, of groups [begin, end).  `panels` are this warp's; w has the layout of the
+ * matrices.  Threads of the block have written s->tokens, of which the first `tokens` are used; no
+ * barrier is needed before the call.  Ends with a barrier, after which the stages are free. */
 template <class TYPE>
 DEVICE void half_tile(half_shared<TYPE> *s, const sl_cuda_panels &w, const half_panel (&panels)[2],
                       const uint16_t *x, int tokens, int begin, int end, half_sums<TYPE> *out) {
@@ -271,7 +274,7 @@ DEVICE void half_tile(half_shared<TYPE> *s, const sl_cuda_panels &w, const half_
 #pragma unroll 1
     for (int group = begin; group < end; group += TYPE::GROUPS) {
         copy_wait<TYPE::STAGES - 2>();
-        __syncthreads(); /* this stage is there; the one before is no longer read */
+        __syncthreads(); /* this stage has arrived; nobody reads the previous one any more */
         stage(now == 0 ? TYPE::STAGES - 1 : now - 1, group + (TYPE::STAGES - 1) * TYPE::GROUPS);
         const half_stage<TYPE> *from = &s->stages[now];
         if (group + TYPE::GROUPS > end) {
@@ -288,8 +291,8 @@ DEVICE void half_tile(half_shared<TYPE> *s, const sl_cuda_panels &w, const half_
     __syncthreads();
 }
 
-/* Gives all results that are there to write(token of the tile, row of the matrix, value); the tile
- * is the block's first index. */
+/* Epilogue: calls write(token of the tile, row of the matrix, value) for all results that exist.
+ * blockIdx.x is the tile of rows. */
 template <class TYPE, class WRITE>
 DEVICE void half_write(const half_sums<TYPE> &sums, int tokens, int rows, WRITE write) {
     const int r = lane_id() / 4, c = lane_id() % 4;

@@ -2,8 +2,8 @@
  *
  * A kernel for one row does so little that fetching its instructions takes as long as running them:
  * loops are not unrolled, and loads in flight go to shared memory instead of registers.  A slice is
- * some of a panel's blocks (two groups, 64 columns), which are contiguous; for types with
- * parameters per super-group it is whole super-groups.  A lane has one row of one of a block's
+ * a contiguous range of a panel's blocks (two groups, 64 columns); for types that store parameters
+ * in front of super-groups it is whole super-groups.  A lane takes one row of one of a block's two
  * groups. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_GEMV_PANEL_CUH
 #define SL_RUNTIME_CUDA_KERNELS_GEMV_PANEL_CUH
@@ -12,20 +12,21 @@
 #include "runtime/cuda/kernels/rows.cuh"
 #include "runtime/cuda/kernels/gemv_panel.h"
 
-/* A row in shared memory: codes, of each group its scale, the sum of its codes, that of the first
- * half and the sum of its values; and its values. */
+/* A row of activations in shared memory: its a8 codes; per group {scale, sum of the codes, sum of
+ * the first 16 codes, sum of the values}; its f32 values. */
 struct shared_row {
     uint8_t *codes;
     float4 *groups;
     float *values;
 };
 
-/* Blocks [first, first + count) of a panel: where they lie and what is kept apart of them, and the
- * bytes of all, of what is above the blocks of a super-group and of a block. */
+/* A slice: blocks [first, first + count) of a panel.  `above` are the super-group headers of types
+ * that keep them in a plane of their own, else NULL.  `bytes` is the size of the slice, super_bytes
+ * that of the parameters in front of a super-group. */
 enum { SUPER_BLOCKS = SL_CUDA_SUPER_GROUPS / 2 };
 struct panel_part {
     const uint8_t *data, *above;
-    int first, count, last; /* last: after its last group */
+    int first, count, last; /* last: the end of its groups */
     unsigned bytes, super_bytes, block_bytes;
     MEMBER int supers() const {
         return (first + count + SUPER_BLOCKS - 1) / SUPER_BLOCKS - first / SUPER_BLOCKS;
@@ -51,6 +52,7 @@ DEVICE panel_part part_of(const sl_cuda_panels &p, const uint8_t *data, int pane
     return part;
 }
 
+/* Starts copying a slice to shared memory, by one warp. */
 template <class TYPE> DEVICE void ask_part(uint8_t *to, const panel_part &part) {
     const shared_place place = shared_place_of(to);
 #pragma unroll 1
@@ -60,14 +62,14 @@ template <class TYPE> DEVICE void ask_part(uint8_t *to, const panel_part &part) 
         copy_async<8>(to + part.bytes + 8 * lane_id(), part.above + 8 * lane_id());
 }
 
-/* A row of group g: its block, of which it is number k, and the parameters above. */
+/* A row of group g: the block, in which the group is number k, and the super-group's parameters. */
 struct part_row {
     const uint8_t *block, *above;
     int g, k, row;
 };
 
-/* Rows of a block's second group take their words in another order, so that no two lanes meet in a
- * bank. */
+/* The dot product of half a group's codes.  Lanes with the second group of a block read their words
+ * in another order, which avoids bank conflicts. */
 template <class TYPE> DEVICE int dot_of(const part_row &t, const uint2 *x, int half) {
     const uint8_t *codes = t.block + 64 + t.k * TYPE::GROUP_BYTES;
     int dot = 0;
@@ -100,7 +102,7 @@ DEVICE float exact_four(unsigned codes, float4 x) {
     return ((float)(int8_t)codes * x.x + (float)(int8_t)(codes >> 8) * x.y) +
            ((float)(int8_t)(codes >> 16) * x.z + (float)(int8_t)(codes >> 24) * x.w);
 }
-/* With the values themselves; of types without halves. */
+/* The product with the f32 values instead of the codes; for types without HALVES. */
 template <class TYPE> DEVICE float exact_row(const part_row &t, const shared_row &x) {
     const uint8_t *codes = t.block + 64 + t.k * TYPE::GROUP_BYTES;
     const float4 *own = (const float4 *)(x.values + 32 * t.g);
@@ -117,7 +119,7 @@ template <class TYPE> DEVICE float exact_row(const part_row &t, const shared_row
     return sum;
 }
 
-/* The sums of the panel's rows over a part, on lanes 0 to 15 and again on 16 to 31. */
+/* The dot products of the panel's 16 rows over a slice: row r on lanes r and r + 16. */
 template <class TYPE, bool EXACT>
 DEVICE float sum_part(const uint8_t *from, const panel_part &part, const shared_row &x) {
     const unsigned above_step =
@@ -126,7 +128,7 @@ DEVICE float sum_part(const uint8_t *from, const panel_part &part, const shared_
                   lane_id() % 16};
     float sum = 0;
     if (TYPE::ABOVE_BYTES == 64) t.block += part.super_bytes;
-    int left = SUPER_BLOCKS - part.first % SUPER_BLOCKS; /* of the super-group */
+    int left = SUPER_BLOCKS - part.first % SUPER_BLOCKS; /* blocks of the super-group */
     t.g = 2 * part.first + t.k;
 #pragma unroll 1
     for (int b = part.count; b > 0; b--, t.g += 2) {
@@ -140,9 +142,9 @@ DEVICE float sum_part(const uint8_t *from, const panel_part &part, const shared_
     return sum + __shfl_xor_sync(ALL_LANES, sum, 16);
 }
 
-/* ---- rows of a8 into shared memory, by a block ---- */
+/* ---- a8 rows to shared memory, by the whole block ---- */
 
-/* Asks for the codes of `groups` groups from `first` on, and stores what belongs to each. */
+/* Starts copying the codes of `groups` groups from `first` on, and stores their parameters. */
 DEVICE void take_codes(const sl_cuda_rows8 &x, int64_t first, int groups, const shared_row &to) {
 #pragma unroll 1
     for (int i = (int)threadIdx.x; i < 2 * groups; i += (int)blockDim.x)

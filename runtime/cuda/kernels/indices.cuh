@@ -7,7 +7,8 @@
 DEVICE int64_t raw_index(const sl_indices &s, int64_t i) {
     return s.wide ? ((const int64_t *)s.data)[i] : ((const int32_t *)s.data)[i];
 }
-/* What index number i stands for, where it is in [0, limit); else 0, and a report. */
+/* Returns `index`, which comes from element i, if it is in [0, limit); otherwise reports a fault
+ * and returns 0. */
 DEVICE int64_t index_within(const sl_indices &s, int64_t i, int64_t index, int64_t limit) {
     if (index >= 0 && index < limit) return index;
     const int64_t given = raw_index(s, i), most = INT32_MAX;
@@ -15,12 +16,12 @@ DEVICE int64_t index_within(const sl_indices &s, int64_t i, int64_t index, int64
                   (int)min(limit, most));
     return 0;
 }
-/* Index number i, which may count from the end. */
+/* The index in element i; negative ones count from the end. */
 DEVICE int64_t index_at(const sl_indices &s, int64_t i, int64_t limit) {
     const int64_t given = raw_index(s, i);
     return index_within(s, i, given < 0 ? given + limit : given, limit);
 }
-/* Where the slice of a tuple starts among those of its batch. */
+/* The row-major number, within its batch, of the slice that an index tuple selects. */
 DEVICE int64_t tuple_at(const sl_indices &s, int64_t tuple, int64_t length, const int64_t *dims) {
     int64_t at = 0;
     for (int64_t d = 0; d < length; d++)

@@ -8,9 +8,10 @@
 /* ---- units ---- */
 
 struct unit_place {
-    int weight, unit; /* of that weight; -1 where there is none left */
+    int weight, unit; /* unit: of that weight; -1: no more units */
 };
 
+/* Whether the epilogue combines the sums of two weights, gate and up. */
 DEVICE bool joins(const sl_linear_finish &f) {
     return f.kind == SL_FINISH_SWIGLU || f.kind == SL_FINISH_QUANTISE;
 }
@@ -26,7 +27,7 @@ DEVICE unit_place unit_at(const sl_linear_division &d, const sl_linear_finish &f
     return {weight, unit < d.first[d.weights] ? unit - d.first[weight] : -1};
 }
 
-/* As linear_bias_act numbers them. */
+/* Activation functions, numbered as in linear_bias_act. */
 DEVICE float activated(int act, float x) {
     switch (act) {
     case 1: return apply_relu(x);
@@ -38,10 +39,11 @@ DEVICE float activated(int act, float x) {
     }
 }
 
-/* ---- sums ---- */
+/* ---- epilogue ---- */
 
-/* The sums of a task: of warp w, column c, row r at parts[(w * columns + c) * ROWS + r].  A token
- * has PARTS columns, which are added up too, the last first. */
+/* The partial sums of a task in shared memory: of warp w, column c and row r at
+ * parts[(w * columns + c) * ROWS + r].  `at` adds up those of the `split` warps of a unit and of
+ * the PARTS columns of a token, the last column first. */
 template <int ROWS, int PARTS> struct task_sums {
     const float *parts;
     int columns, split;
@@ -51,7 +53,7 @@ template <int ROWS, int PARTS> struct task_sums {
         for (int p = PARTS - 1; p >= 0; p--) {
             const float *from = parts + (unit * split * columns + token * PARTS + p) * ROWS + row;
 #pragma unroll
-            for (int s = 0; s < SL_LINEAR_SPLIT; s++) /* all loads at once */
+            for (int s = 0; s < SL_LINEAR_SPLIT; s++) /* unrolled: all loads at once */
                 sum += s < split ? from[s * columns * ROWS] : 0.0f;
         }
         return sum;
@@ -85,7 +87,7 @@ DEVICE void finish_swiglu(const sl_linear_finish &f, const sl_linear_division &d
     }
 }
 
-/* Of tasks of 32 rows: a warp is a group of a token. */
+/* A task has 32 rows of the result: a warp quantises one group of a token. */
 template <int ROWS, int PARTS>
 DEVICE void finish_quantise(const sl_linear_finish &f, const sl_linear_division &d,
                             const task_sums<ROWS, PARTS> &sums, int task, int token, int tokens) {
@@ -98,7 +100,8 @@ DEVICE void finish_quantise(const sl_linear_finish &f, const sl_linear_division 
     }
 }
 
-/* Tokens from `token` on, `tokens` of them; the block has passed a barrier since the sums. */
+/* The epilogue of a task for tokens [token, token + tokens).  The block has passed a barrier since
+ * the sums were stored. */
 template <int ROWS, int PARTS>
 DEVICE void finish_task(const sl_linear_finish &f, const sl_linear_division &d,
                         const task_sums<ROWS, PARTS> &sums, int task, int token, int tokens) {

@@ -1,11 +1,12 @@
-/* linear_a8.cu - A few rows of a8 with panel weights: int8 dot products, scaled group by group.
+/* linear_a8.cu - Few a8 rows with panel weights: int8 dot products, scaled group by group.
  *
  * In shared memory: the codes of the block's tokens, [group][token][32]; then the factors of the
  * group sums, {scale, scale * sum of codes}, [group][token], tokens rounded up to pairs. */
 #include "runtime/cuda/kernels/linear_panels.cuh"
 #include "runtime/cuda/kernels/mma.cuh"
 
-/* Sums begin with these bits: added to an integer below 2^22, they are 12582912 + it as a float. */
+/* Integer dot products as floats, without conversions: accumulators start with the bits of
+ * 12582912.0f = 3 * 2^22; its ulp is 1, so adding n to the bits adds n to the float. */
 enum { FLOAT_BITS = 0x4b400000 };
 DEVICE float sum_of(int bits) {
     return __int_as_float(bits) - 12582912.0f;
@@ -32,14 +33,14 @@ struct rows_in_shared {
             scales[g * 2 * pairs + token] = make_float2(scale, scale * sum);
         }
     }
-    /* Columns 8j to 8j+7 of a token. */
+    /* The codes of columns 8j to 8j+7 of a token's group. */
     MEMBER uint2 columns(int group, int token, int j) const {
         return *(const uint2 *)(codes + 32 * (group * tokens + token) + 8 * j);
     }
 };
 
-/* One token, by scalar products of four bytes.  A warp takes a block (two groups) at a time, 16
- * bytes of each lane: four rows, eight columns of one group. */
+/* One token, by dp4a.  A warp takes a block (two groups) at a time, a lane four rows by eight
+ * columns of one group. */
 template <class TYPE_> struct one_token {
     typedef TYPE_ TYPE;
     enum { PARTS = 1, ROWS = 4, BLOCKS = SL_LINEAR_BATCH / 2 };
@@ -75,7 +76,8 @@ template <class TYPE_> struct one_token {
             if (2 * k + own_group() >= count) continue;
             const uint2 codes = x.columns(g, 0, lane.j);
             const float2 by = x.scales[2 * g];
-            /* Four lanes have a part of the group each, whose own sum is what halves need. */
+            /* Four lanes share a row's group: each subtracts a quarter of the minimum's term.  With
+             * HALVES it needs the sum of its own columns instead. */
             float part = 0.25f * by.y;
             if (TYPE::HALVES && TYPE::MINIMUM)
                 part = by.x * (float)__dp4a((int)codes.y, 0x01010101,
@@ -105,14 +107,14 @@ template <class TYPE_> struct one_token {
     }
 };
 
-/* Up to eight tokens, by tiles: 16 rows are the panel, 8 columns the tokens, 32 deep is a group.
- * Row r of the tile is row 2r of the panel, row r + 8 is row 2r + 1. */
+/* Up to eight tokens, by m16n8k32 mma: m is the panel, n the tokens, k a group.  Row r of the mma
+ * is row 2r of the panel, row r + 8 is row 2r + 1, so that a lane's two rows are adjacent. */
 template <class TYPE_> struct eight_tokens {
     typedef TYPE_ TYPE;
     enum { PARTS = 1, ROWS = 2, GROUPS = SL_LINEAR_BATCH };
     typedef panel_batch<TYPE, ROWS, GROUPS> batch;
     rows_in_shared x;
-    float sums[4]; /* [row][token], two by two */
+    float sums[4]; /* [2 rows][2 tokens] */
 
     MEMBER eight_tokens(unsigned char *shared, const sl_linear_panels &a, const block_tokens &t)
         : x(shared, a, t.count), sums{0, 0, 0, 0} {}
@@ -147,7 +149,7 @@ template <class TYPE_> struct eight_tokens {
             const unsigned part[4] = {mine ? rows[0] : 0, mine ? rows[1] : 0, mine ? rows[2] : 0,
                                       mine ? rows[3] : 0};
             mma_s8(dots, part, columns);
-            /* The sums of a token's half: products with ones. */
+            /* With HALVES, sums of half a group of each token, by a product with ones. */
             float low = by.y, high = by.w;
             if (TYPE::HALVES && TYPE::MINIMUM) {
                 const unsigned one = mine ? 0x01010101u : 0, ones[4] = {one, one, one, one};

@@ -1,7 +1,7 @@
-/* linear_dense.cu - A few rows of f32 with weights of f32, f16 or bf16.
+/* linear_dense.cu - Few f32 rows with weights of f32, f16 or bf16.
  *
- * A unit is four rows.  The warps that share it take columns in turn; a lane loads 16 bytes of each
- * row if rows are aligned, else one element. */
+ * A unit is four rows of weights.  The warps that share it take columns in turn; a lane loads 16
+ * bytes of each row if rows are aligned, else one element. */
 #include "runtime/cuda/kernels/linear.cuh"
 
 enum { ROWS = SL_LINEAR_DENSE_ROWS };
@@ -43,7 +43,7 @@ struct of_bf16 : of_half<of_bf16> {
     }
 };
 
-/* A lane's columns from `column` on, for every row and token. */
+/* 16 bytes of each row of weights from `column` on, to be multiplied with every token. */
 template <class TYPE, int TOKENS> struct wide_columns {
     enum { STEP = WARP * TYPE::WIDE };
     uint4 w[ROWS];
@@ -75,6 +75,7 @@ template <class TYPE, int TOKENS> struct wide_columns {
         }
     }
 };
+/* The same for one element of each row. */
 template <class TYPE, int TOKENS> struct single_columns {
     enum { STEP = WARP };
     typename TYPE::element w[ROWS];
@@ -94,8 +95,8 @@ template <class TYPE, int TOKENS> struct single_columns {
     }
 };
 
-/* The sum over lanes of v[i], on lanes whose last bits (as many as it takes) are i: at each step a
- * lane keeps half of what it has and gives the other half away. */
+/* Transposing butterfly reduction over the warp (with D = 1): lane l gets the sum over all lanes of
+ * v[l % N], N a power of two.  At each step a lane exchanges half of its values with lane l ^ D. */
 template <int N, int D> DEVICE float spread_sum(const float (&v)[N]) {
     if constexpr (N == 1) {
         float sum = v[0];
@@ -114,7 +115,7 @@ template <int N, int D> DEVICE float spread_sum(const float (&v)[N]) {
     }
 }
 
-/* COLUMNS: wide or single; AHEAD of them are on their way. */
+/* COLUMNS: wide_columns or single_columns; AHEAD loads are in flight at a time. */
 template <class COLUMNS, int TOKENS, int AHEAD>
 DEVICE void add_columns(float (&sums)[ROWS * TOKENS], const char *const (&rows)[ROWS],
                         const float *x, int tokens, const sl_linear_dense &a, int wide) {
@@ -145,7 +146,7 @@ template <class TYPE, int TOKENS, bool WIDE> DEVICE void multiply_dense(const sl
 #pragma unroll
     for (int i = 0; i < ROWS * TOKENS; i++) sums[i] = 0;
 #pragma unroll
-    for (int r = 0; r < ROWS; r++) { /* the last row again where there are no more */
+    for (int r = 0; r < ROWS; r++) { /* beyond the last row: the last again */
         const int row = min(max(u.unit, 0) * ROWS + r, a.d.rows[u.weight] - 1);
         rows[r] = (const char *)a.w[u.weight] +
                   (int64_t)row * a.cols * (int64_t)sizeof(typename TYPE::element);

@@ -1,5 +1,5 @@
-/* linear_exact.cu - A few rows of f32 with panel weights, by exact bf16 tiles (exact.cuh).  The
- * three parts of x are separate columns, whose sums are added at the end.
+/* linear_exact.cu - Few f32 rows with panel weights, by exact products in bf16 (exact.cuh).  The
+ * three bf16 parts of a token are separate columns of the mma, whose sums the epilogue adds up.
  *
  * In shared memory: [group][column][j][8], columns 8j to 8j+7 of x in the order of exact.cuh; then
  * the sums of groups, [group][column], columns rounded up to pairs, with the whole sum in a token's
@@ -7,7 +7,7 @@
 #include "runtime/cuda/kernels/exact.cuh"
 #include "runtime/cuda/kernels/linear_panels.cuh"
 
-/* TILES of eight columns. */
+/* TILES: mma tiles of eight columns. */
 template <class TYPE_, int TILES> struct exact_tokens {
     typedef TYPE_ TYPE;
     enum { PARTS = X_PARTS, ROWS = 2, GROUPS = SL_LINEAR_BATCH };
@@ -15,7 +15,7 @@ template <class TYPE_, int TILES> struct exact_tokens {
     uint4 *values;
     float *totals;
     int columns, pairs;
-    float sums[TILES][4]; /* [row][column], two by two */
+    float sums[TILES][4]; /* [tile][2 rows][2 columns] */
 
     MEMBER exact_tokens(unsigned char *shared, const sl_linear_panels &a, const block_tokens &t)
         : values((uint4 *)shared), columns(t.count * PARTS), pairs((t.count * PARTS + 1) / 2),
@@ -26,7 +26,8 @@ template <class TYPE_, int TILES> struct exact_tokens {
         return {nullptr, 0, lane_id() / 4 * ROWS, lane_id() % 4};
     }
 
-    /* A thread takes eight values, four lanes a group. */
+    /* Stores eight values of a token's group per thread, four adjacent lanes a group.  All lanes of
+     * the warp must call it, those without values with group -1. */
     MEMBER void put(int group, int token, int j, const float (&from)[8]) {
         uint4 parts[PARTS];
         const float sum = split_values(from, parts);
@@ -58,7 +59,8 @@ template <class TYPE_, int TILES> struct exact_tokens {
             if (group + k < p.groups) load_group<TYPE>(b.groups[k], block, lane, k);
     }
 
-    /* Of one half of a group, or all of it: rows[0] and rows[1] are the operands of two steps. */
+    /* Accumulates a group, or half of it; rows[0] and rows[1] are the `a` fragments of its two mma
+     * steps. */
     MEMBER void add(const batch &b, int k, int group, int half, const unsigned (&rows)[2][4]) {
         params s[ROWS];
 #pragma unroll
@@ -126,7 +128,7 @@ template <class TYPE_, int TILES> struct exact_tokens {
     }
 };
 
-/* Tiles hold 2, 5 and 8 tokens. */
+/* One, two and three tiles hold 2, 5 and 8 tokens, of three columns each. */
 #define INSTANCE(NAME, THREADS, ...)                                                               \
     SL_CUDA_KERNEL_AHEAD(sl_linear_exact_2_##NAME, sl_linear_panels, THREADS) {                    \
         multiply_panels<exact_tokens<rows_##NAME, 1>>(a);                                          \

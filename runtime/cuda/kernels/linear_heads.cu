@@ -1,7 +1,8 @@
 /* linear_heads.cu - A matrix product per head.
  *
- * The warps of a block take columns in turn: for panels groups, with half a group of one row per
- * lane; for dense weights columns of all rows.  Partial sums are added in order. */
+ * Panels: the warps of a block take groups in turn, a lane half a group of one row; the partial
+ * sums of the warps are added in order.  Dense weights: each warp has rows of its own, and its
+ * lanes take their columns in turn. */
 #include "runtime/cuda/kernels/linear_heads.h"
 #include "runtime/cuda/kernels/panel.cuh"
 
@@ -27,7 +28,7 @@ DEVICE head_rows rows_of_block(const sl_linear_by_head &a) {
     return r;
 }
 
-/* Stores what all warps have summed: parts[warp][token][row]. */
+/* Adds up the partial sums of all warps and stores the results. */
 DEVICE void store_sums(const sl_linear_by_head &a, const head_rows &r,
                        const float (&parts)[WARPS][TOKENS][ROWS]) {
     __syncthreads();
@@ -42,7 +43,7 @@ DEVICE void store_sums(const sl_linear_by_head &a, const head_rows &r,
 
 /* ---- panels ---- */
 
-/* Half a group's 16 columns of a token, zeros beyond the last. */
+/* Loads half a group, 16 columns, of a token; zeros beyond the last column. */
 DEVICE void load_columns(float (&to)[16], const float *x, int column, int cols, bool wide) {
     if (wide && column + 16 <= cols) {
 #pragma unroll
@@ -56,7 +57,7 @@ DEVICE void load_columns(float (&to)[16], const float *x, int column, int cols, 
     for (int i = 0; i < 16; i++) to[i] = column + i < cols ? x[column + i] : 0.0f;
 }
 
-/* A type whose weights are decoded one by one. */
+/* Marks a type whose weights are decoded one by one. */
 template <class TYPE> struct one_by_one {};
 template <class TYPE>
 DEVICE void load_weights(one_by_one<TYPE>, float (&to)[16], const sl_cuda_panels &p, int panel,
@@ -111,7 +112,7 @@ template <class TYPE> DEVICE void multiply_panels(const sl_linear_by_head &a) {
     store_sums(a, r, parts);
 }
 
-/* ---- dense weights: a warp has ROWS / WARPS rows ---- */
+/* ---- dense weights: ROWS / WARPS rows per warp ---- */
 
 struct dense_f32 {
     typedef float element;
@@ -168,7 +169,7 @@ template <class TYPE> DEVICE void multiply_dense(const sl_linear_by_head &a) {
     const char *matrix = (const char *)a.w + (uint64_t)r.head * a.matrix_bytes;
     for (int i = 0; i < EACH; i++) {
         const int row = warp_id() * EACH + i;
-        if (r.first + row >= a.rows) break; /* all lanes */
+        if (r.first + row >= a.rows) break; /* warp-uniform */
         const typename TYPE::element *w =
             (const typename TYPE::element *)matrix + (int64_t)(r.first + row) * a.cols;
         float sums[TOKENS];

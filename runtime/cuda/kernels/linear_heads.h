@@ -4,20 +4,20 @@
 #include "runtime/cuda/kernels/panel.h"
 
 enum {
-    SL_HEADS_ROWS = 16, /* of a head's matrix that a block takes: a panel */
+    SL_HEADS_ROWS = 16, /* of a head's matrix per block: a panel */
     SL_HEADS_WARPS = 4,
-    SL_HEADS_TOKENS = 8 /* that share what is read */
+    SL_HEADS_TOKENS = 8 /* per block, which reads weights once for all of them */
 };
 
-/* x [tokens, heads, cols] times each head's w [rows, cols] -> out [tokens, heads, rows].  A block
- * is some rows of a head (grid y) and some tokens (grid z). */
+/* x [tokens, heads, cols] times each head's w [rows, cols] -> out [tokens, heads, rows].  Grid:
+ * (tiles of rows, heads, tiles of tokens). */
 typedef struct {
     const float *x;
     float *out;
     const void *w;         /* the first head's matrix */
-    uint64_t matrix_bytes; /* from one to the next */
-    sl_cuda_panels panels; /* the first head's, where w has a panel type */
+    uint64_t matrix_bytes; /* from one head's matrix to the next */
+    sl_cuda_panels panels; /* the first head's, if w has a panel type */
     int32_t tokens, heads, rows, cols;
-    int32_t wide, reserved; /* rows of x and dense w lie where 16 bytes can be loaded */
+    int32_t wide, reserved; /* wide: rows of x and dense w are aligned for 16-byte loads */
 } sl_linear_by_head;
 #endif

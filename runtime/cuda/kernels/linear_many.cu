@@ -1,21 +1,20 @@
-/* linear_many.cu - Many rows of f32 with panel or bf16 weights, by exact tiles (exact.cuh).
+/* linear_many.cu - Many f32 rows with panel or bf16 weights, by exact products in bf16 (exact.cuh).
  *
- * A block has 64 rows of weights and 64 tokens, a warp 16 rows and 32 tokens.  Weights go from
- * memory to registers one group ahead; one group of x, split in parts, is in shared memory, double
- * buffered. Columns can be divided among blocks (split-K), whose sums are then added
- * (linear_tile.cu). */
+ * A block computes 64 rows of weights by 64 tokens, a warp 16 rows by 32 tokens.  Weights are
+ * loaded into registers one group ahead.  x is double-buffered in shared memory, a group at a time,
+ * split into its bf16 parts.  With split-K, the blocks' sums are then added (linear_tile.cu). */
 #include "runtime/cuda/kernels/exact.cuh"
 #include "runtime/cuda/kernels/linear.h"
 
 enum { THREADS = 256, TILES = 4, WARP_TOKENS = 8 * TILES };
 
-/* Rows 2r and 2r + 1 of 16, r = lane / 4. */
+/* A lane's weights of one group of a panel: rows 2r and 2r + 1, r = lane / 4. */
 template <class TYPE_> struct rows_of_panel {
     typedef TYPE_ TYPE;
     enum { HALVES = TYPE::HALVES, MINIMUM = TYPE::MINIMUM };
     panel_batch<TYPE, 2, 1> batch;
     MEMBER void load(const sl_linear_tile &a, int panel, int group) {
-        panel = min(panel, (a.rows - 1) / SL_CUDA_PANEL_ROWS); /* after the last, it once more */
+        panel = min(panel, (a.rows - 1) / SL_CUDA_PANEL_ROWS); /* beyond the last: the last again */
         const panel_lane lane = {panel_at(a.panels, panel), panel, lane_id() / 4 * 2,
                                  lane_id() % 4};
         load_super(batch, a.panels, lane, group);
@@ -65,14 +64,14 @@ struct rows_of_bf16 {
     }
 };
 
-/* A group of x: [part][token][j], and its sums. */
+/* One group of x: [part][token][j], and its sum for each token. */
 struct x_tile {
     uint4 parts[X_PARTS][SL_TILE_TOKENS * 4];
     float totals[SL_TILE_TOKENS];
 };
 
-/* What a thread brings of it: eight columns of a token. */
-struct x_bringing {
+/* A thread's part of the next x_tile, prefetched into registers: eight columns of a token. */
+struct x_prefetch {
     float x[8];
     MEMBER void load(const sl_linear_tile &a, int token, int group) {
         const int t = token + (int)threadIdx.x / 4;
@@ -143,7 +142,7 @@ template <class ROWS> DEVICE void multiply_many(const sl_linear_tile &a) {
     float *out = a.out + blockIdx.z * (a.tokens * a.out_stride);
     float sums[TILES][4];
     ROWS now, next;
-    x_bringing x;
+    x_prefetch x;
 #pragma unroll
     for (int i = 0; i < 4 * TILES; i++) sums[i / 4][i % 4] = 0;
     now.load(a, panel, begin);

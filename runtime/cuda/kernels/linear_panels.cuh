@@ -1,25 +1,26 @@
-/* linear_panels.cuh - A few tokens with weights of panels: the frame of all kernels that do it.
+/* linear_panels.cuh - The main loop of the kernels for few tokens with panel weights.
  *
- * A unit is a panel.  Its batches of groups go round the `split` warps that share it; each warp has
- * two batches on their way before x is there or the sums of the task before are finished, and the
- * next one while it works on one.  x lies in shared
- * memory in the METHOD's own form, all groups of it or a slab at a time.
+ * A unit is a panel.  The `split` warps that share it take its batches of groups in turn.  A warp
+ * loads its first two batches of a task before x is available and before the epilogue of the task
+ * before; after that one batch is in flight while it works on another.  x is in shared memory in a
+ * layout that METHOD defines, all groups of it or a slab at a time.
  *
  * METHOD has:
  *   TYPE, PARTS (columns of a token in the sums), batch
- *   METHOD(shared memory, a)
- *   place(lane): row and j of the lane
- *   fill(a, first token, tokens, first group, groups): x into shared memory
- *   load(batch, panels, lane, group): from a multiple of SL_LINEAR_BATCH on, those there are
- *   multiply(batch, group of the slab, how many of the batch are there)
- *   store(sums): of the warp, [column][row of the panel]
- *   clear(): begins sums anew */
+ *   METHOD(shared memory, a, tokens of the block)
+ *   place(): row and j of the lane
+ *   fill(a, tokens, first group, groups): stores x in shared memory
+ *   load(batch, panels, lane, group): loads the batch at `group`, a multiple of SL_LINEAR_BATCH; of
+ *     its groups those that exist
+ *   multiply(batch, group of the slab, count): accumulates the first `count` groups of the batch
+ *   store(sums): stores the warp's sums, [column][row of the panel]
+ *   clear(): sets the sums to 0 */
 #ifndef SL_RUNTIME_CUDA_KERNELS_LINEAR_PANELS_CUH
 #define SL_RUNTIME_CUDA_KERNELS_LINEAR_PANELS_CUH
 #include "runtime/cuda/kernels/linear.cuh"
 #include "runtime/cuda/kernels/panel_rows.cuh"
 
-/* x of a block: which tokens, and how many columns their sums take. */
+/* The tokens of a block. */
 struct block_tokens {
     int first, count;
 };
@@ -28,11 +29,11 @@ DEVICE block_tokens tokens_of_block(const sl_linear_division &d) {
     return {first, min(d.tokens - first, (int)SL_LINEAR_TOKENS)};
 }
 
-/* A warp's way through a slab of a panel, from its first batches on. */
+/* A warp's loop over its batches of a slab: `begin` loads the first two, `finish` multiplies. */
 template <class METHOD> struct slab_walk {
     typename METHOD::batch now, next;
     panel_lane lane;
-    int weight, group, last; /* the next group to work on; after the last of the slab */
+    int weight, group, last; /* group: the next to multiply; last: end of the slab */
 
     MEMBER void begin(const METHOD &m, const sl_linear_panels &a, int task, int first) {
         const unit_place u = unit_at(a.d, a.finish, task, warp_id() / a.d.split);
@@ -73,7 +74,7 @@ template <class METHOD> DEVICE void multiply_panels(const sl_linear_panels &a) {
     follow();
     while (task < a.d.tasks) {
         if (fill) {
-            __syncthreads(); /* nobody needs what was there */
+            __syncthreads(); /* nobody reads the previous slab any more */
             m.fill(a, t, first, min(a.slab, groups - first));
             __syncthreads();
         }

@@ -1,5 +1,5 @@
-/* linear_plain.cu - Products with panel types that few files use: one warp per row of the weights,
- * up to eight tokens; blocks are (rows, tokens). */
+/* linear_plain.cu - Products with panel types that few files use: one warp per row of the weights
+ * and up to eight tokens.  Grid: (rows, tokens). */
 #include "runtime/cuda/kernels/linear.h"
 #include "runtime/cuda/kernels/panel.cuh"
 

@@ -1,11 +1,11 @@
-/* linear_stream.cu - One row of f32 with a q8 matrix that is far larger than one wave of warps,
- * such as the output head: at the speed at which it can be read.
+/* linear_stream.cu - GEMV of one f32 row with a q8 matrix that has far more panels than the device
+ * has warps, such as the output head; limited by memory bandwidth.
  *
- * A warp takes panel after panel.  Stages of STREAM_BLOCKS blocks go to its own shared memory, two
- * of them in flight.  x is converted to 24-bit integers relative to the largest of its group,
- * stored as three bytes, so that results are f32 except for the last bits, with four products per
- * instruction.  A lane has a row of the panel and every second word of it, which avoids bank
- * conflicts. */
+ * A warp takes panel after panel, in stages of SL_STREAM_BLOCKS blocks that are double-buffered in
+ * its own shared memory.  x is quantised to 24-bit integers relative to the largest value of its
+ * group, stored as three planes of bytes: dp4a then does four products per instruction, and results
+ * have the precision of f32 except for the last bits.  A lane has a row of the panel and every
+ * second word of it, which avoids bank conflicts. */
 #include "runtime/cuda/kernels/async.cuh"
 #include "runtime/cuda/kernels/linear.h"
 #include "runtime/cuda/kernels/panel.cuh"
@@ -15,25 +15,26 @@ enum {
     BLOCK_BYTES = SL_STREAM_BLOCK_BYTES,
     GROUP_BYTES = type_q8::GROUP_BYTES,
     STAGE_BYTES = SL_STREAM_STAGE_BYTES,
-    HALF_WORDS = type_q8::WORDS / 2, /* of a lane */
+    HALF_WORDS = type_q8::WORDS / 2, /* of a group, per lane */
     PARTS = 3
 };
 
-/* A group of x: its bytes, the largest first, even words before odd ones. */
+/* A group of x: planes of bytes, the most significant first, each with its even words before the
+ * odd ones. */
 struct stream_group {
     unsigned words[PARTS][2][HALF_WORDS];
 };
 struct stream_room {
     stream_group *x;
-    float *scales; /* of groups */
+    float *scales; /* per group */
     uint8_t *stages;
 };
 
 /* ---- x ---- */
 
-/* A lane has a column of a group. */
+/* Quantises a group of x, one column per lane. */
 DEVICE void put_group(const stream_room &to, int group, float x) {
-    const float top = 127.0f * 65536.0f; /* the largest byte is then 127 at most */
+    const float top = 127.0f * 65536.0f; /* keeps the high byte within 127 */
     const int most = most_of_lanes<WARP>(size_bits(x));
     const float whole = top / __int_as_float(most);
     const bool fits = most < INFINITE_BITS && size_bits(whole) < INFINITE_BITS;
@@ -58,7 +59,7 @@ DEVICE void put_row(const sl_linear_stream &a, const stream_room &to) {
 
 /* ---- stages ---- */
 
-/* Where a warp is: a stage of a panel. */
+/* A warp's position: a stage of a panel. */
 struct stream_place {
     int panel, stage;
 };

@@ -1,12 +1,12 @@
-/* linear_tile.cu - Many rows of f32 with weights of f32 or f16: tiles of both in shared memory.
+/* linear_tile.cu - Many f32 rows with weights of f32 or f16, by tiles of both in shared memory.
  *
- * A block has 64 rows of weights and 32 or 128 tokens; a thread has 4 rows and 4 or 8 of 16 tokens.
- * Tiles are 32 columns deep. */
+ * A block computes 64 rows of weights by 32 or 128 tokens, a thread 4 rows by 2 or 8 tokens in
+ * registers.  Tiles are 32 columns deep. */
 #include "runtime/cuda/kernels/linear.cuh"
 
 enum { DEPTH = 32, THREADS = 256, ROW_STRIDE = SL_TILE_ROWS + 4, OWN_ROWS = 4 };
 
-/* Eight weights of a row from column 8j of 32 columns on; zeros outside. */
+/* Loads eight weights of a row: columns 8j to 8j+7 of tile g; zeros outside the matrix. */
 template <class ELEMENT, float (*VALUE)(ELEMENT)> struct dense_weights {
     DEVICE void load(const sl_linear_tile &a, int row, int g, int j, float (&to)[8]) {
         const int column = DEPTH * g + 8 * j;
@@ -20,14 +20,15 @@ DEVICE float same_f32(float w) {
     return w;
 }
 
-/* Tiles as they lie in shared memory: column by column. */
+/* The tiles in shared memory, stored column by column. */
 template <int TOKENS> struct __align__(16) tiles {
     enum { X_STRIDE = TOKENS + 4 };
     float w[DEPTH * ROW_STRIDE], x[DEPTH * X_STRIDE];
 };
 
-/* What a thread brings of the next tiles: eight weights, and TOKENS / 8 of x. */
-template <class WEIGHTS, int TOKENS> struct bringing {
+/* A thread's part of the next tiles, prefetched into registers: eight weights, and TOKENS / 8
+ * elements of x. */
+template <class WEIGHTS, int TOKENS> struct tile_prefetch {
     enum { X = TOKENS * DEPTH / THREADS, X_STRIDE = tiles<TOKENS>::X_STRIDE };
     float w[8], x[X];
     MEMBER void load(const sl_linear_tile &a, int row, int token, int g) {
@@ -50,7 +51,7 @@ template <class WEIGHTS, int TOKENS> struct bringing {
     }
 };
 
-/* The sums of these columns alone are added to those before, so that no sum is of many terms. */
+/* Adds up these columns by themselves before adding them to `all`: short sums round less. */
 template <int TOKENS, int OWN>
 DEVICE void multiply_tiles(const tiles<TOKENS> &t, float (&all)[OWN][OWN_ROWS]) {
     const int rows = (int)threadIdx.x % 16 * OWN_ROWS, tokens = (int)threadIdx.x / 16 * OWN;
@@ -84,7 +85,7 @@ template <class WEIGHTS, int TOKENS> DEVICE void multiply_many(const sl_linear_t
     const int row = (int)blockIdx.x * SL_TILE_ROWS, token = (int)blockIdx.y * TOKENS;
     const int groups = (a.cols + DEPTH - 1) / DEPTH;
     float sums[OWN][OWN_ROWS];
-    bringing<WEIGHTS, TOKENS> next;
+    tile_prefetch<WEIGHTS, TOKENS> next;
 #pragma unroll
     for (int i = 0; i < OWN * OWN_ROWS; i++) sums[i / OWN_ROWS][i % OWN_ROWS] = 0;
     next.load(a, row, token, 0);
@@ -114,9 +115,9 @@ template <class WEIGHTS, int TOKENS> DEVICE void multiply_many(const sl_linear_t
 TILE(f32, dense_weights<float, same_f32>)
 TILE(f16, dense_weights<uint16_t, f32_of_f16>)
 
-/* ---- what becomes of sums in memory ---- */
+/* ---- after the products: epilogue, split-K reduction ---- */
 
-/* A block has rows of one token: 256 of them, a warp's 32 a group. */
+/* A block has 256 rows of one token; the 32 of a warp are a group of the quantised result. */
 SL_CUDA_KERNEL(sl_linear_after_sums, sl_linear_after) {
     const sl_linear_finish &f = a.finish;
     const int row = (int)(blockIdx.x * blockDim.x + threadIdx.x), token = (int)blockIdx.y;
@@ -135,7 +136,7 @@ SL_CUDA_KERNEL(sl_linear_after_sums, sl_linear_after) {
     }
 }
 
-/* A thread has one element, or four. */
+/* One element per thread, or four. */
 SL_CUDA_KERNEL(sl_linear_sum_parts, sl_linear_parts) {
     const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= a.count / (a.four ? 4 : 1)) return;

@@ -2,10 +2,10 @@
 #ifndef SL_RUNTIME_CUDA_KERNELS_LOOPS_H
 #define SL_RUNTIME_CUDA_KERNELS_LOOPS_H
 
-enum { SL_CUDA_LOOP_TILES = 8 }; /* of 16 x 8 x 16, per warp and round */
+enum { SL_CUDA_LOOP_TILES = 8 }; /* m16n8k16, per warp and round */
 
 typedef struct {
-    float *out; /* never written: keeps the work from being left out */
+    float *out; /* never written; keeps the compiler from removing the loop */
     int rounds;
 } sl_mma_loop;
 #endif

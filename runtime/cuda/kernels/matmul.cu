@@ -1,16 +1,17 @@
-/* matmul.cu - Products of two activations. */
+/* matmul.cu - Matrix products of two f32 activations, with register-blocked shared-memory tiles. */
 #include "runtime/cuda/kernels/matmul.h"
 #include "runtime/cuda/kernels/strides.cuh"
 
 enum { TILE = SL_MATMUL_TILE, DEPTH = 16, OWN = 4, PITCH = TILE + 4 };
 
-/* Where a tile's operands start, and how many rows and columns there are from there on. */
+/* The operands at the first row and column of a tile, and the rows and columns left from there. */
 struct corner {
     const float *left, *right;
     int64_t rows, cols;
 };
 
-/* DEPTH columns of left from `k` on, turned, and as many rows of right; zeros outside. */
+/* Stages DEPTH columns of left from `k` on, transposed, and the same DEPTH rows of right; elements
+ * outside the matrices are 0. */
 DEVICE void load_strip(const sl_products &a, const corner &c, int64_t k,
                        float (*left_strip)[PITCH], float (*right_strip)[PITCH]) {
     const int me = (int)threadIdx.x;
@@ -38,7 +39,8 @@ DEVICE void multiply_strip(const float (*left)[PITCH], const float (*right)[PITC
     }
 }
 
-/* A block is a tile of the result; a thread has OWN rows and columns of it. */
+/* One block per SL_MATMUL_TILE x SL_MATMUL_TILE tile of the result; a thread computes OWN x OWN
+ * elements of it in registers. */
 SL_CUDA_KERNEL(sl_matmul, sl_products, SL_MATMUL_THREADS) {
     __align__(16) __shared__ float left_strip[DEPTH][PITCH];
     __align__(16) __shared__ float right_strip[DEPTH][PITCH];

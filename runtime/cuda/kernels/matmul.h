@@ -3,8 +3,8 @@
 #define SL_RUNTIME_CUDA_KERNELS_MATMUL_H
 #include "runtime/cuda/kernels/strides.h"
 
-/* out [rows, cols] = left [rows, inner] right [inner, cols]; `batch` says where the operands of
- * each matrix of the result start. */
+/* out [rows, cols] = left [rows, inner] * right [inner, cols]; `batch` has the strides of both
+ * operands over the matrices of the result. */
 enum { SL_MATMUL_TILE = 64, SL_MATMUL_THREADS = 256 };
 typedef struct {
     const float *left, *right;

@@ -5,7 +5,7 @@
 #include "runtime/cuda/kernels/number.cuh"
 #include "runtime/cuda/kernels/strides.cuh"
 
-/* Where the matrix on the right begins that is chosen for one on the left. */
+/* Offset of the right-hand matrix that `choice` selects for a left-hand matrix. */
 DEVICE int64_t chosen_place(const sl_product_any &a, int64_t matrix) {
     if (!a.choice.data) return 0;
     return index_within(a.choice, matrix, raw_index(a.choice, matrix), a.choices) * a.inner *

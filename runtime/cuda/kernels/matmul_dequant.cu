@@ -1,6 +1,6 @@
-/* matmul_dequant.cu - Decoding low-bit weights (core/schemes.h, core/gguf_blocks.h), one per
- * thread, and products with them.  GGUF weights have the same bits as on the CPU: no contraction to
- * FMA. */
+/* matmul_dequant.cu - Dequantising low-bit weights (core/schemes.h, core/gguf_blocks.h), one thread
+ * per weight, and products with them.  GGUF weights are bit-identical to those of the CPU: no
+ * contraction to FMA. */
 #include "core/packings.h"
 #include "runtime/cuda/kernels/matmul_dequant.h"
 #include "runtime/cuda/kernels/indices.cuh"
@@ -8,7 +8,7 @@
 #include "runtime/cuda/kernels/panel.cuh"
 #include "runtime/cuda/kernels/strides.cuh"
 
-/* ---- parts of blocks; b is one, or where in it something begins ---- */
+/* ---- fields of blocks; b points to the block or to the start of the field ---- */
 
 DEVICE int word_at(const uint8_t *b) {
     return b[0] | b[1] << 8;
@@ -19,15 +19,15 @@ DEVICE float half_at(const uint8_t *b) {
 DEVICE int bit_at(const uint8_t *b, int i) {
     return b[i / 8] >> i % 8 & 1;
 }
-/* Of 32 columns: the first half in the low nibbles. */
+/* 4-bit codes of 32 columns: the low nibbles are the first 16 columns. */
 DEVICE int nibble_at(const uint8_t *b, int i) {
     return b[i % 16] >> i / 16 * 4 & 15;
 }
-/* Four groups of 32 columns in 32 bytes. */
+/* 2-bit codes: 32 bytes hold four groups of 32 columns, one in each pair of bits. */
 DEVICE int pair_at(const uint8_t *b, int e) {
     return b[e / 128 * 32 + e % 32] >> e / 32 % 4 * 2 & 3;
 }
-/* What 4-bit codes stand for: entries of bytes, the first one low. */
+/* Lookup of a 4-bit code in a table of 16 signed bytes; entry 0 is the lowest byte of `low`. */
 DEVICE float entry(uint64_t low, uint64_t high, int code) {
     return (float)(int8_t)((code < 8 ? low : high) >> code % 8 * 8);
 }
@@ -45,9 +45,9 @@ DEVICE float less_minimum(float scale, int code, float minimum) {
     return __fadd_rn(__fmul_rn(scale, (float)code), -minimum);
 }
 
-/* ---- GGUF: weight e of a block ---- */
+/* ---- GGUF: weight e of block b ---- */
 
-/* Half of the block's power of two, which is 2^(e - 127): subnormal where e is 0. */
+/* Half of the block's scale 2^(e - 127); subnormal where e is below 2. */
 DEVICE float half_power(int e) {
     return f32_of_bf16((uint16_t)(e < 2 ? 0x20 << e : (e - 1) << 7));
 }
@@ -62,7 +62,7 @@ DEVICE float q3_k_weight(const uint8_t *b, int e) {
     const int code = pair_at(b + 32, e) | (b[e % 32] >> e / 32 & 1) << 2;
     return half_at(b + 108) * (float)((low | (high & 3) << 4) - 32) * (float)(code - 4);
 }
-/* Q4_K and Q5_K: 6 bits of a scale and of a minimum for each group. */
+/* Q4_K and Q5_K: a 6-bit scale and a 6-bit minimum per group. */
 DEVICE float scaled_k(const uint8_t *b, int group, int code) {
     const uint8_t *s = b + 4;
     const bool first = group < 4;
@@ -85,7 +85,7 @@ DEVICE float iq4_xs_weight(const uint8_t *b, int e) {
     return half_at(b) * (float)((low | high << 4) - 32) *
            iq4(nibble_at(b + 8 + 16 * group, e % 32));
 }
-/* A byte holds five digits of base 3, as a fraction of 256; the last four bytes hold four. */
+/* A byte holds five base-3 digits as a fraction of 256; the last four bytes hold four each. */
 DEVICE float tq1_0_weight(const uint8_t *b, int e) {
     const int second = e - 160, third = e - 240;
     const int byte = second < 0 ? e % 32 : third < 0 ? 32 + second % 16 : 48 + third % 4;
@@ -131,9 +131,9 @@ DEVICE float gguf_weight(int type, const uint8_t *b, int e) {
     }
 }
 
-/* ---- any ---- */
+/* ---- any scheme ---- */
 
-/* The code at (k, n), as a number. */
+/* The code at row k (of the inner dimension) and column n, as a float. */
 DEVICE float code_at(const sl_packed_weights &p, int64_t k, int64_t n) {
     const bool whole =
         p.kind < SL_SCHEME_INT4 || p.kind == SL_SCHEME_E4M3 || p.kind == SL_SCHEME_E5M2;
@@ -148,7 +148,7 @@ DEVICE float code_at(const sl_packed_weights &p, int64_t k, int64_t n) {
         return 0.5f * fp4(nibble);
     case SL_SCHEME_E4M3:
         return signed_e4m3(byte);
-    case SL_SCHEME_E5M2: /* the upper half of an f16 */
+    case SL_SCHEME_E5M2: /* e5m2 is the upper byte of an f16 */
         return f32_of_f16((uint16_t)(byte << 8));
     default:
         return (float)(p.w_signed ? (int8_t)byte : byte);

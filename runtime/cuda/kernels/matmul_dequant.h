@@ -7,30 +7,30 @@
 
 enum { SL_DEQUANT_THREADS = 128 };
 
-/* Matrices of weights, as sl_packed. */
+/* Quantised weight matrices [.., inner, cols]; fields as in sl_packed. */
 typedef struct {
     const uint8_t *w;
     const void *params[2];
-    int64_t inner, cols, block; /* block: of GGUF too, along K */
-    int64_t row_bytes;          /* of GGUF: a column's */
+    int64_t inner, cols, block; /* block: K elements per scale or GGUF block */
+    int64_t row_bytes;          /* GGUF: bytes of one output column */
     int32_t kind, gguf;         /* sl_scheme_kind, sl_gguf_block */
-    int32_t block_bytes;        /* of GGUF */
+    int32_t block_bytes;        /* GGUF */
     int32_t two_params, w_signed, one_scale;
 } sl_packed_weights;
 
-/* A thread makes a weight of [.., inner, cols]. */
+/* Dequantises to out [.., inner, cols], one thread per weight. */
 typedef struct {
     sl_packed_weights weights;
     float *out;
     int64_t count;
 } sl_unpacked;
 
-/* A thread makes an element of [rows, cols]. */
+/* out [rows, cols] = x [rows, inner] * weights, one thread per element. */
 typedef struct {
     sl_packed_weights weights;
     const void *x;
     void *out;
-    sl_indices experts; /* data NULL: there is one matrix */
+    sl_indices experts; /* [rows]: matrix of each row; data NULL: one matrix */
     int64_t count, expert_count;
     int32_t type, reserved; /* of x and out */
 } sl_packed_product;

@@ -1,12 +1,12 @@
-/* mma.cuh - Products of small tiles by a whole warp (tensor cores): d = a b + d.
+/* mma.cuh - Warp-level matrix multiply-accumulate on tensor cores: d = a b + d.
  *
- * Lane l holds, with r = l / 4 and c = l % 4, in registers of two halves or four bytes:
+ * Fragments: lane l, with r = l / 4 and c = l % 4, holds in registers of two halves or four bytes:
  *   a (16 rows):   row r,     columns from 2c (halves) or 4c (bytes)     a[0]
  *                  row r + 8, the same columns                           a[1]
- *                  row r,     the columns 8 (halves) or 16 (bytes) on    a[2]
+ *                  row r,     columns 8 (halves) or 16 (bytes) further   a[2]
  *                  row r + 8, likewise                                   a[3]
  *   b (8 columns): column r,  rows from 2c or 4c                         b[0]
- *                  column r,  rows 8 or 16 on                            b[1]
+ *                  column r,  rows 8 or 16 further                       b[1]
  *   d:             row r, columns 2c and 2c + 1                          d[0], d[1]
  *                  row r + 8, likewise                                   d[2], d[3] */
 #ifndef SL_RUNTIME_CUDA_KERNELS_MMA_CUH
@@ -17,7 +17,7 @@
 struct mma_operands {
     unsigned a[4], b[2];
 };
-/* One lane's four results; dot(x, y) adds up the products of two registers. */
+/* Computes the four results of one lane; dot(x, y) is the dot product of two registers. */
 template <class T, class DOT>
 static void mma_emulated(T (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], DOT dot) {
     mma_operands mine;
@@ -36,7 +36,7 @@ static void mma_emulated(T (&d)[4], const unsigned (&a)[4], const unsigned (&b)[
 }
 #endif
 
-/* 16 x 8, 32 columns of signed bytes. */
+/* m16n8k32, signed bytes. */
 DEVICE void mma_s8(int (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
 #if SL_EMULATED
     mma_emulated(d, a, b, [](unsigned x, unsigned y) { return __dp4a((int)x, (int)y, 0); });
@@ -48,7 +48,7 @@ DEVICE void mma_s8(int (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) 
 #endif
 }
 
-/* 16 x 8, 16 columns of bf16. */
+/* m16n8k16, bf16. */
 DEVICE void mma_bf16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
 #if SL_EMULATED
     mma_emulated(d, a, b, [](unsigned x, unsigned y) {
@@ -63,7 +63,7 @@ DEVICE void mma_bf16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[
 #endif
 }
 
-/* 16 x 8, 16 columns of f16. */
+/* m16n8k16, f16. */
 DEVICE void mma_f16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
 #if SL_EMULATED
     mma_emulated(d, a, b, [](unsigned x, unsigned y) {
@@ -78,8 +78,8 @@ DEVICE void mma_f16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2
 #endif
 }
 
-/* 16 x 8, 8 columns of f32 rounded to tf32: a[0..3] are rows r, r + 8 of column c, then of column
- * c + 4; b[0], b[1] rows c, c + 4 of column r. */
+/* m16n8k8, f32 inputs truncated to tf32.  a[0] and a[1] are rows r and r + 8 of column c, a[2] and
+ * a[3] those of column c + 4; b[0] and b[1] are rows c and c + 4 of column r. */
 DEVICE void mma_tf32(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
 #if SL_EMULATED
     mma_emulated(d, a, b, [](unsigned x, unsigned y) {

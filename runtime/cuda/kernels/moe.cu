@@ -1,9 +1,11 @@
-/* moe.cu - Experts: dividing pairs into tiles, and products of any types in plain form. */
+/* moe.cu - Experts: dividing the sorted pairs into tiles, and products for all weight types, one
+ * weight at a time. */
 #include "runtime/cuda/kernels/moe.cuh"
 
 /* ---- tiles ---- */
 
-/* How many tiles an expert needs; 0 where it is not here.  Runs that are not runs are reported. */
+/* Number of tiles for an expert's pairs; 0 where the expert is not on the device.  Invalid starts
+ * raise a fault. */
 DEVICE int tiles_of(const sl_moe_cut &a, int expert, int *out_first, int *out_last) {
     const sl_moe_places &p = a.places;
     const int first = p.starts[expert], last = p.starts[expert + 1];
@@ -17,7 +19,7 @@ DEVICE int tiles_of(const sl_moe_cut &a, int expert, int *out_first, int *out_la
     return p.table[expert] ? (last - first + a.tile_pairs - 1) / a.tile_pairs : 0;
 }
 
-/* The sum of x over the threads before this one; *out_all over all of the block's. */
+/* Exclusive prefix sum of x over the threads of the block; *out_all is the total. */
 DEVICE int block_before(int x, int *out_all) {
     __shared__ int sums[WARP];
     int upto = x;
@@ -38,7 +40,7 @@ DEVICE int block_before(int x, int *out_all) {
     return before + upto - x;
 }
 
-/* One block. */
+/* Launched with one block.  Unused entries of `tiles` get count 0. */
 SL_CUDA_KERNEL(sl_moe_cut_tiles, sl_moe_cut) {
     const int threads = (int)blockDim.x;
     int used = 0;
@@ -56,7 +58,7 @@ SL_CUDA_KERNEL(sl_moe_cut_tiles, sl_moe_cut) {
     for (int i = used + (int)threadIdx.x; i < a.tile_count; i += threads) a.tiles[i] = {0, 0, 0, 0};
 }
 
-/* ---- products of any types: a warp is a row of the matrix, by all pairs of a tile ---- */
+/* ---- products of any type: a warp computes one row of the matrix for all pairs of a tile ---- */
 
 enum { PLAIN_PAIRS = 8 };
 
@@ -129,7 +131,7 @@ PLAIN(bf16, matrix_bf16)
 SL_PANEL_TYPES(PLAIN_PANELS)
 SL_PLAIN_PANEL_TYPES(PLAIN_PANELS)
 
-/* A warp is a group of 32 columns. */
+/* One warp per group of 32 columns. */
 SL_CUDA_KERNEL(sl_moe_swiglu_rows, sl_moe_swiglu) {
     const int groups = (a.width + WARP - 1) / WARP;
     const int64_t at = (int64_t)blockIdx.x * (blockDim.x / WARP) + warp_id();

@@ -8,15 +8,15 @@
 DEVICE float swiglu(float gate, float up) {
     return gate / (1.0f + expf(-gate)) * up;
 }
-/* Comparisons let pass what is no number. */
+/* Clamps by comparison, so that NaN passes through. */
 DEVICE float limited_swiglu(const sl_moe_act &act, float gate, float up) {
     gate = gate > act.limit ? act.limit : gate;
     up = up > act.limit ? act.limit : up < -act.limit ? -act.limit : up;
     return (up + 1.0f) * (gate / (1.0f + expf(-act.alpha * gate)));
 }
 
-/* As core/codec.c has it: what a group is multiplied with, and its scale.  `wrong` is 0, or NaN
- * where a value is not finite. */
+/* Quantisation of a group as in core/codec.c: the factor for its values, and its scale.  `wrong` is
+ * 0, or NaN where a value is not finite. */
 struct a8_scale {
     float inverse, scale;
 };

@@ -5,7 +5,7 @@
 
 enum { COLS = SL_MIX_COLS, WARPS = SL_MIX_THREADS / WARP };
 
-/* Four columns of y from `column` on, of which the row has `width`. */
+/* Columns [column, column + 4) of a row of `width`; columns beyond it are 0. */
 DEVICE float4 load_columns(const float *y, int column, int width, int vectors) {
     if (vectors && column < width) return *(const float4 *)(y + column);
     float4 four;
@@ -16,8 +16,8 @@ DEVICE float4 load_columns(const float *y, int column, int width, int vectors) {
     return four;
 }
 
-/* A warp weighs what one expert made (or each WARPS-th); then each thread adds up a column.  So all
- * that is read of a row is in flight at once. */
+/* Each warp accumulates the weighted outputs of every WARPS-th expert; then each thread sums one
+ * column over the warps.  All loads of a row are in flight at once. */
 template <bool JOIN> DEVICE void mix(const sl_mixture &a) {
     __shared__ float4 parts[WARPS][COLS / 4];
     const int row = (int)blockIdx.x / a.row_blocks;

@@ -3,20 +3,21 @@
 #define SL_RUNTIME_CUDA_KERNELS_MOE_COMBINE_H
 #include <stdint.h>
 
-/* Rows of `width` elements; y has k of them for each row of the result.  A block makes
- * SL_MIX_COLS columns of a row.  What an op does not take is NULL. */
+/* out [rows, width] = the weighted sum of the k rows of y per row, for sl_moe_join plus residual
+ * and sigmoid(gate) * shared.  A block computes SL_MIX_COLS columns of one row.  Operands that an
+ * op does not have are NULL. */
 enum { SL_MIX_COLS = 128, SL_MIX_THREADS = 256 };
 typedef struct {
     const float *y, *weights;
-    const float *shared, *gate; /* gate has one element for each row; without it, all of shared */
+    const float *shared, *gate; /* gate: one element per row; NULL: shared is added ungated */
     const float *residual;
     float *out;
     int32_t width, k;
     int32_t row_blocks;
-    int32_t vectors; /* rows of y start where vectors may */
+    int32_t vectors; /* rows of y are aligned for float4 loads */
 } sl_mixture;
 
-/* A thread makes an element. */
+/* out = routed + sigmoid(gate) * shared; one thread per element. */
 typedef struct {
     const float *routed, *shared, *gate;
     float *out;

@@ -1,9 +1,9 @@
-/* moe_pairs.cu - A few pairs through their experts, one by one, at the speed at which weights are
- * read.
+/* moe_pairs.cu - Few pairs through their experts, one by one: GEMV at the bandwidth of reading the
+ * weights.
  *
- * A block takes four panels, each read by several warps.  A warp loads its slice of a panel, blocks
- * of 64 columns with their parameters, before it uses any of it; then a lane has one row of one of
- * the two groups of a block. */
+ * A block takes four panels; several warps divide the K dimension of each.  A warp stages its slice
+ * of a panel (blocks of 64 columns with their parameters) in shared memory with cp.async before it
+ * uses any of it; then each lane computes one row of one of the two groups of a block. */
 #include "runtime/cuda/kernels/async.cuh"
 #include "runtime/cuda/kernels/moe.cuh"
 #include <stddef.h>
@@ -17,9 +17,10 @@ enum {
     AT_ONCE = SL_MOE_DEPTH
 };
 
-/* ---- finding the expert of a place ---- */
+/* ---- finding the expert of a place (an index in the sorted order) ---- */
 
-/* A thread's part of looking for an expert: one of those in the table, and where its places are. */
+/* One thread's candidate in the search for the expert of a place: an expert, its weights, and its
+ * places [first, last). */
 struct expert_look {
     const uint8_t *at;
     int expert, first, last;
@@ -36,8 +37,9 @@ DEVICE bool has_place(const sl_moe_places &p, const expert_look &look, int place
     return place >= first && place < last;
 }
 
-/* The expert of a place, NULL where it is not here, its number, and *pair.  The table was looked
- * into before runs and order were there; all else is loaded at once.  Ends with a barrier. */
+/* The weights of the expert to which a place belongs (NULL: not on the device), its number, and
+ * *pair.  The table was read before `starts` and `order` were valid; the other loads are issued
+ * together.  Ends with a barrier. */
 DEVICE const uint8_t *expert_of_place(const sl_moe_places &p, expert_look look, int place,
                                       int *pair, int *out_number) {
     __shared__ const uint8_t *found;
@@ -52,7 +54,7 @@ DEVICE const uint8_t *expert_of_place(const sl_moe_places &p, expert_look look, 
         number = -1;
     }
     __syncthreads();
-    /* Runs that are wrong, which is reported, may overlap: the first to come has it. */
+    /* Invalid runs raise a fault and may overlap: the first thread wins. */
     if (look.expert < p.experts && has_place(p, look, place) &&
         atomicCAS(&number, -1, look.expert) == -1)
         found = look.at;
@@ -62,7 +64,7 @@ DEVICE const uint8_t *expert_of_place(const sl_moe_places &p, expert_look look, 
     }
     *pair = checked(p.fault, SL_FAULT_PAIR, place, own, p.pairs);
     __syncthreads();
-    *out_number = number; /* of no use where nothing was found */
+    *out_number = number; /* meaningless where no expert was found */
     const uint8_t *expert = found;
     SL_IN_GLOBAL(expert);
     return expert;
@@ -70,9 +72,9 @@ DEVICE const uint8_t *expert_of_place(const sl_moe_places &p, expert_look look, 
 
 /* ---- products ---- */
 
-/* A block in shared memory: its parameters, the codes of both groups (apart, so that both are read
- * at once: a row of one and of the other are in different banks), the parameters above, and both
- * groups of the row it is multiplied with. */
+/* One block in shared memory: its parameters, the codes of both groups (with a gap, so that a row
+ * of the first group and a row of the second are in different banks), the super-group parameters,
+ * and the 64 activations that the block is multiplied with. */
 template <class TYPE> struct staged {
     enum { APART = 64 };
     uint8_t block[64 + 2 * TYPE::GROUP_BYTES + APART];
@@ -82,8 +84,8 @@ template <class TYPE> struct staged {
 };
 #define STAGED_BYTES(TYPE) SL_MOE_STAGED_BYTES(TYPE::GROUP_BYTES, TYPE::ABOVE_BYTES == 64)
 
-/* Where a lane copies from: its 16 bytes of a panel's blocks, of the parameters above and of the
- * row's codes; and the parameters of the row's first group. */
+/* The source addresses of one lane: its 16 bytes of the panel's blocks, of the super-group
+ * parameters and of the activation codes; and the a8 parameters of the row's first group. */
 struct pair_sources {
     const uint8_t *blocks, *above;
     const int8_t *codes;
@@ -108,7 +110,7 @@ DEVICE pair_sources find_sources(const sl_cuda_panels &p, int panel, const sl_cu
     return f;
 }
 
-/* The weights of a block whose first group is `group`. */
+/* Stages the weights of the block whose first group is `group`. */
 template <class TYPE>
 DEVICE void stage_block(staged<TYPE> *to, const pair_sources &f, const sl_cuda_panels &p,
                         int group) {
@@ -129,7 +131,7 @@ DEVICE void stage_block(staged<TYPE> *to, const pair_sources &f, const sl_cuda_p
         copy_async<16>(to->above + 16 * (lane % 4), f.above + above);
 }
 
-/* What they are multiplied with; half of it may be missing. */
+/* Stages the activations for that block; the second group may be beyond the end of the row. */
 template <class TYPE>
 DEVICE void stage_row(staged<TYPE> *to, const pair_sources &f, const sl_cuda_panels &p, int group) {
     const int lane = lane_id();
@@ -147,13 +149,14 @@ DEVICE int dot8(uint2 w, uint2 x, int sum) {
     return __dp4a((int)w.y, (int)x.y, __dp4a((int)w.x, (int)x.x, sum));
 }
 
-/* As an integer that is added to 3 * 2^22 the sum of products is the float 12582912 + itself. */
+/* Integer to float without a conversion: an integer accumulated onto the bits of 3 * 2^22 reads as
+ * the float 12582912 + the integer. */
 enum { WHOLE = 0x4b400000 };
 DEVICE float float_of_whole(int bits) {
     return __int_as_float(bits) - 12582912.0f;
 }
 
-/* One row of one group. */
+/* Dot product of one row of one group. */
 template <class TYPE> DEVICE float staged_product(const staged<TYPE> *s, int half, int row) {
     const uint8_t *codes = s->block + 64 + half * (TYPE::GROUP_BYTES + staged<TYPE>::APART);
     const uint2 *x = (const uint2 *)(s->codes + 32 * half);
@@ -179,7 +182,7 @@ template <class TYPE> DEVICE float staged_product(const staged<TYPE> *s, int hal
     return s->scales[half] * y;
 }
 
-/* Blocks in the order in which they were asked for; LEFT come after this one. */
+/* Sums over the staged blocks in the order of their copies; LEFT copy groups follow this one. */
 template <class TYPE, int SHARES, int LEFT> struct each_staged {
     DEVICE float sum(const staged<TYPE> *s, int group, int groups) {
         copy_wait<LEFT>();
@@ -196,8 +199,9 @@ template <class TYPE, int SHARES> struct each_staged<TYPE, SHARES, -1> {
     }
 };
 
-/* This warp's share of a panel's 16 sums, on lanes 0 to 15 and again 16 to 31.  There is room for
- * `depth` blocks of a warp.  AHEAD: the first weights are asked for before the row is there. */
+/* This warp's partial sums of the panel's 16 rows, on lanes 0 to 15 and again on 16 to 31.  `depth`
+ * blocks per warp fit in shared memory.  AHEAD: stages the first weights before follow(), while the
+ * activations are still being computed. */
 template <class TYPE, int SHARES, bool AHEAD>
 DEVICE float panel_share(const sl_cuda_panels &p, int panel, const sl_cuda_rows8 &x, int x_row,
                          int depth) {
@@ -232,9 +236,9 @@ DEVICE float panel_share(const sl_cuda_panels &p, int panel, const sl_cuda_rows8
     return sum + __shfl_xor_sync(ALL_LANES, sum, 16);
 }
 
-/* ---- the two launches: blocks are (rows, place) ---- */
+/* ---- the two launches: gridDim is (row blocks, places) ---- */
 
-/* Of four warps, and then of four more. */
+/* Sum over the warps that share a panel, in a fixed order. */
 template <int SHARES> DEVICE float share_sum(const float (*shares)[SHARES][16], int row) {
     const float(*of)[16] = shares[row / 16];
     float sum = 0;
@@ -245,8 +249,8 @@ template <int SHARES> DEVICE float share_sum(const float (*shares)[SHARES][16], 
     return sum;
 }
 
-/* A warp asks for the biases of an expert's rows [first, first + 32), of which there are `rows`.
- * They are there after copy_all_wait() and a barrier; until then they take no registers. */
+/* A warp starts copying the biases of rows [first, first + 32) of an expert with `rows` rows.  They
+ * can be read after copy_all_wait() and a barrier; until then they occupy no registers. */
 DEVICE void ask_bias(float *to, const float *bias, int expert, int first, int rows) {
     const int row = first + lane_id();
     if (row < rows) copy_async<4>(to + lane_id(), bias + (int64_t)expert * rows + row);
@@ -256,7 +260,7 @@ DEVICE void copy_all_wait() {
     copy_wait<0>();
 }
 
-/* The first warp codes a group of 32. */
+/* One warp quantises a group of 32 values to a8. */
 DEVICE void write_group8(const sl_cuda_rows8_out &out, int row, int group, float value) {
     const a8_scale s = a8_scale_of(warp_max(fabsf(value)), warp_sum(value * 0.0f));
     const int code = a8_code(value, s);
@@ -271,14 +275,14 @@ DEVICE void write_group8(const sl_cuda_rows8_out &out, int row, int group, float
     }
 }
 
-/* Panels 2b and 2b + 1 of gate, then of up. */
+/* Block b computes panels 2b and 2b + 1 of gate and of up. */
 template <class TYPE> DEVICE void pairs_up(const sl_moe_up &a) {
     __shared__ float shares[PANELS][UP_SHARES][16], biases[2][32];
     const int place = (int)blockIdx.y, which = warp_id() / UP_SHARES;
     const expert_look look = look_in_table(a.places);
     int pair, number;
     follow();
-    lead(); /* those that come next may look at what this one could */
+    lead(); /* after follow(): the next launch reads `order` and `starts` before its own follow() */
     const uint8_t *expert = expert_of_place(a.places, look, place, &pair, &number);
     if (!expert) return;
     if (a.act.limit > 0.0f && warp_id() == 0) {

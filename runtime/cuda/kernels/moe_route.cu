@@ -1,9 +1,9 @@
-/* moe_route.cu - Choosing experts, and sorting pairs by expert. */
+/* moe_route.cu - Routing: top-k experts per token, and sorting the pairs by expert. */
 #include "runtime/cuda/kernels/moe_route.cuh"
 
 /* ---- route ---- */
 
-/* A warp is a row. */
+/* One warp per row. */
 SL_CUDA_KERNEL(sl_route, sl_route_rows) {
     const int t = (int)(blockIdx.x * (blockDim.x / WARP)) + warp_id();
     if (t < a.rows) (void)route_row(a, t);
@@ -13,15 +13,15 @@ SL_CUDA_KERNEL(sl_route_group, sl_route_grouping, WARP) {
     route_and_group(a);
 }
 
-/* ---- moe_group: a block is a chunk of pairs ---- */
+/* ---- moe_group: counting sort of the pairs by expert, one block per chunk of pairs ---- */
 
-/* Warps of a block that have pairs. */
+/* Warps of the block that have pairs. */
 DEVICE int warps_of(const sl_group_pairs &a) {
     return min((int)blockDim.x, a.pairs + WARP - 1) / WARP;
 }
 
-/* tables[warp][e]: how many of the warp's pairs chose e.  Returns how many of its lanes before
- * this one chose what this one did; e is -1 for a lane without a pair. */
+/* tables[warp][e]: number of the warp's pairs with expert e.  Returns the number of lower lanes of
+ * the warp with the same expert; e is -1 for a lane without a pair. */
 DEVICE int count_pairs(int32_t *tables, int warps, int experts, int e) {
     for (int i = (int)threadIdx.x; i < warps * experts; i += (int)blockDim.x) tables[i] = 0;
     __syncthreads();
@@ -48,7 +48,7 @@ SL_CUDA_KERNEL(sl_moe_group_count, sl_group_pairs, 1024) {
     }
 }
 
-/* The sum of `value` over the block's threads before this one, and over all of them. */
+/* Exclusive prefix sum of `value` over the threads of the block; *out_all is the total. */
 DEVICE int block_before(int value, int *out_all) {
     __shared__ int parts[WARP];
     const int warps = (int)(blockDim.x / WARP), lane = lane_id();
@@ -69,7 +69,7 @@ DEVICE int block_before(int value, int *out_all) {
     return before + sum - value;
 }
 
-/* Turns the warps' counts of expert e into where each warp's pairs go, from `at` on. */
+/* Replaces each warp's count for expert e by the index of its first pair, starting with `at`. */
 DEVICE void spread(int32_t *tables, int warps, int experts, int e, int at) {
     for (int w = 0; w < warps; w++) {
         const int count = tables[w * experts + e];
@@ -78,7 +78,7 @@ DEVICE void spread(int32_t *tables, int warps, int experts, int e, int at) {
     }
 }
 
-/* Pairs of expert e in earlier chunks, and in all. */
+/* Number of pairs of expert e in earlier chunks, and in all chunks. */
 DEVICE void count_chunks(const sl_group_pairs &a, int e, int *out_before, int *out_all) {
     int before = 0, all = 0;
     for (int c = 0; c < a.chunks; c++) {
@@ -95,7 +95,7 @@ SL_CUDA_KERNEL(sl_moe_group, sl_group_pairs, 1024) {
     const int pair = (int)(blockIdx.x * blockDim.x + threadIdx.x), experts = a.experts;
     const int own = chosen_by(a, pair), warps = warps_of(a);
     const int before = count_pairs(tables, warps, experts, own);
-    int start = 0; /* of the experts at hand */
+    int start = 0; /* index of the first pair of this batch of experts */
     for (int first = 0; first < experts; first += (int)blockDim.x) {
         const int e = first + (int)threadIdx.x;
         int earlier = 0, count = 0, all;

@@ -1,11 +1,11 @@
-/* moe_route.cuh - Choosing the experts of a row by a warp. */
+/* moe_route.cuh - Top-k routing of one row by one warp. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_MOE_ROUTE_CUH
 #define SL_RUNTIME_CUDA_KERNELS_MOE_ROUTE_CUH
 #include "runtime/cuda/kernels/rank.cuh"
 #include "runtime/cuda/kernels/moe_route.h"
 
-/* A row's ranks as lanes hold them: expert lane + 32 i is number i; those beyond the registers are
- * read again. */
+/* The order-preserving keys (rank.cuh) of a row's logits: expert lane + 32 i is held[i]; experts
+ * beyond the registers are read again in each pass. */
 enum { HELD = 8 };
 struct ranks {
     const float *logits;
@@ -26,7 +26,8 @@ struct choice {
     unsigned rank;
     int expert;
 };
-/* The best of those that come after `before`: ranks descend, then experts ascend. */
+/* The best expert after `before` in the order of descending rank, then ascending expert; the same
+ * on all lanes. */
 DEVICE choice best_after(const ranks &x, choice before) {
     choice best = {0, 0};
     const auto see = [&](unsigned rank, int e) {
@@ -41,7 +42,7 @@ DEVICE choice best_after(const ranks &x, choice before) {
     return {most, (int)__reduce_min_sync(ALL_LANES, own)};
 }
 
-/* Chooses for row t, by a warp; returns what was chosen j-th on lane j, for j < 32. */
+/* Routes row t by one warp; returns the j-th choice on lane j, for j < 32. */
 DEVICE int route_row(const sl_route_rows &a, int t) {
     const int lane = lane_id();
     const float *logits = a.logits + (int64_t)t * a.experts;
@@ -53,7 +54,7 @@ DEVICE int route_row(const sl_route_rows &a, int t) {
     int own_expert = 0;
     for (int j = 0; j < a.k; j++) {
         next = best_after(x, next);
-        if (next.rank == 0) { /* nothing was left to choose */
+        if (next.rank == 0) { /* all remaining logits are NaN */
             next.expert = checked(a.fault, SL_FAULT_ROUTE, t, -1, a.experts);
             next.rank = 0;
         }
@@ -81,9 +82,9 @@ DEVICE int route_row(const sl_route_rows &a, int t) {
     return own_expert;
 }
 
-/* One row of at most 32 choices, and their order: those of lower experts come first. */
+/* Routes one row with at most 32 choices, then sorts its pairs by expert. */
 DEVICE void route_and_group(const sl_route_grouping &a) {
-    enum { EACH = 8 }; /* experts of a lane, at a time */
+    enum { EACH = 8 }; /* experts per lane in one pass */
     const int lane = lane_id(), pairs = a.route.k, experts = a.group.experts;
     const int own = route_row(a.route, 0);
     int before = 0;
@@ -92,7 +93,7 @@ DEVICE void route_and_group(const sl_route_grouping &a) {
         before += (int)(other < own || (other == own && j < lane));
     }
     if (lane < pairs) a.group.order[before] = lane;
-    for (int base = 0; base <= experts; base += EACH * WARP) { /* alike in the warp */
+    for (int base = 0; base <= experts; base += EACH * WARP) { /* warp-uniform trip count */
         const int first = base + lane;
         int counts[EACH] = {0};
         for (int j = 0; j < pairs; j++) {

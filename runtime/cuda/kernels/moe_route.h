@@ -12,18 +12,18 @@ typedef struct {
     sl_fault *fault;
 } sl_route_rows;
 
-/* Pairs are sorted in chunks of as many as a block has threads. */
+/* Pairs are sorted in chunks of one pair per thread of a block. */
 typedef struct {
     const int32_t *chosen; /* [pairs] */
     int32_t *order;        /* [pairs] */
     int32_t *starts;       /* [experts + 1] */
-    int32_t *counts;       /* [chunks, experts]: pairs of each chunk; unused where there is one */
+    int32_t *counts;       /* [chunks, experts]: pairs per chunk; unused with one chunk */
     int32_t pairs, experts;
     int32_t chunks, reserved;
     sl_fault *fault;
 } sl_group_pairs;
 
-/* Both, of one row: what was chosen is grouped by the same warp. */
+/* Routing and grouping of one row by one warp. */
 typedef struct {
     sl_route_rows route;
     sl_group_pairs group;

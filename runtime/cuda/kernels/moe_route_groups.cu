@@ -1,4 +1,4 @@
-/* moe_route_groups.cu - Choosing experts from the best groups.  One warp per row. */
+/* moe_route_groups.cu - Routing restricted to the best expert groups.  One warp per row. */
 #include "runtime/cuda/kernels/moe_route_groups.h"
 #include "runtime/cuda/kernels/rank.cuh"
 
@@ -8,7 +8,7 @@ DEVICE float sigmoid(float x) {
 
 /* ---- groups ---- */
 
-/* The two largest of what was seen; 0 where there was nothing. */
+/* The two largest ranks so far; 0 where there is none. */
 struct two {
     unsigned first, second;
 };
@@ -16,7 +16,8 @@ DEVICE two add_rank(two x, unsigned rank) {
     return {max(x.first, rank), max(x.second, min(x.first, rank))};
 }
 
-/* scores[g] for all groups: each by a team of lanes that lie side by side. */
+/* Computes scores[g], the sum of the two best experts of group g, for all groups; `team` adjacent
+ * lanes work on each. */
 DEVICE void score_groups(const sl_route_grouped &a, const unsigned *ranks, unsigned *scores) {
     const int size = a.experts / a.groups, member = lane_id() % a.team;
     for (int base = 0; base < a.groups; base += WARP / a.team) {
@@ -36,11 +37,11 @@ DEVICE void score_groups(const sl_route_grouped &a, const unsigned *ranks, unsig
     __syncwarp();
 }
 
-/* Takes the experts of all groups but the best out of the ranks. */
+/* Removes the experts of all but the best groups_kept groups by setting their ranks to 0. */
 DEVICE void keep_groups(const sl_route_grouped &a, unsigned *ranks, const unsigned *scores) {
     const int size = a.experts / a.groups;
     for (int group = lane_id() / a.team; group < a.groups; group += WARP / a.team) {
-        int better = 0; /* groups, those before it of equals too */
+        int better = 0; /* groups that precede it; ties go to the lower index */
         for (int g = 0; g < a.groups; g++)
             better += scores[g] > scores[group] || (scores[g] == scores[group] && g < group);
         if (scores[group] && better < a.groups_kept) continue;
@@ -51,8 +52,8 @@ DEVICE void keep_groups(const sl_route_grouped &a, unsigned *ranks, const unsign
 
 /* ---- experts ---- */
 
-/* Ranks as lanes hold them: expert lane + 32 i is number i; those beyond the registers stay where
- * they are. */
+/* A row's ranks: expert lane + 32 i is held[i]; experts beyond the registers are read from shared
+ * memory in each pass. */
 enum { HELD = 8 };
 struct held_ranks {
     unsigned held[HELD];
@@ -62,7 +63,8 @@ struct choice {
     unsigned rank;
     int expert;
 };
-/* The best of those that come after `before`: ranks descend, then experts ascend. */
+/* The best expert after `before` in the order of descending rank, then ascending expert; the same
+ * on all lanes. */
 DEVICE choice best_after(const held_ranks &x, const unsigned *ranks, int experts, choice before) {
     choice best = {0, 0};
     const auto see = [&](unsigned rank, int e) {
@@ -77,7 +79,7 @@ DEVICE choice best_after(const held_ranks &x, const unsigned *ranks, int experts
     return {most, (int)__reduce_min_sync(ALL_LANES, own)};
 }
 
-/* Lane j % 32 writes choice j. */
+/* Writes the top k; lane j % 32 writes choice j. */
 DEVICE void choose(const sl_route_grouped &a, int t, const unsigned *ranks, int32_t *chosen) {
     held_ranks x;
 #pragma unroll
@@ -88,7 +90,7 @@ DEVICE void choose(const sl_route_grouped &a, int t, const unsigned *ranks, int3
     choice next = {~0u, -1};
     for (int j = 0; j < a.k; j++) {
         next = best_after(x, ranks, a.experts, next);
-        if (next.rank == 0) /* nothing was left to choose */
+        if (next.rank == 0) /* all remaining experts are NaN or removed */
             next.expert = checked(a.fault, SL_FAULT_ROUTE, t, -1, a.experts);
         if (lane_id() == j % WARP) chosen[j] = next.expert;
     }

@@ -11,11 +11,11 @@ typedef struct {
     float *weights;
     int32_t rows, experts, k, normalise;
     int32_t groups, groups_kept;
-    int32_t team; /* lanes that look at a group together, a power of two */
+    int32_t team; /* adjacent lanes that work on one group, a power of two */
     float scale;
     sl_fault *fault;
 } sl_route_grouped;
 
-/* Shared memory of a row: what experts and groups are compared by. */
+/* Shared memory per row: ranks of the experts and scores of the groups. */
 #define SL_ROUTE_ROW_BYTES(EXPERTS, GROUPS) (4 * ((EXPERTS) + (GROUPS)))
 #endif

@@ -1,8 +1,9 @@
-/* moe_row.cu - One row through the experts that it chooses, in two launches; every block computes
- * the routing itself.
+/* moe_row.cu - One row through its experts, in two launches; every block computes the routing
+ * itself.
  *
- * The second launch starts while the first is running.  By then the router's scores are known, so
- * that it can choose and load weights before the first has finished (gemv_panel.cuh). */
+ * The second launch overlaps the first (programmatic dependent launch).  The router's logits are
+ * complete by then, so that it can route and load weights before the first has finished
+ * (gemv_panel.cuh). */
 #include "runtime/cuda/kernels/moe_row.h"
 #include "runtime/cuda/kernels/moe.cuh"
 #include "runtime/cuda/kernels/elementwise.cuh"
@@ -12,15 +13,15 @@
 enum {
     CHOICES = SL_MOE_ROW_CHOICES,
     UP_THREADS = SL_MOE_ROW_WARPS * WARP,
-    DOWN_THREADS = UP_THREADS + WARP, /* the last warp adds up */
+    DOWN_THREADS = UP_THREADS + WARP, /* the last warp does the combine */
     UP_SHARES = SL_MOE_ROW_UP_SHARES,
     DOWN_SHARES = SL_MOE_ROW_DOWN_SHARES,
-    AT_A_TIME = SL_MOE_ROW_WARPS / DOWN_SHARES /* experts of a block that goes down */
+    AT_A_TIME = SL_MOE_ROW_WARPS / DOWN_SHARES /* concurrent experts in a block of down */
 };
 
-/* ---- choosing, by a block ---- */
+/* ---- routing by a block ---- */
 
-/* The best of every 32 experts, best first; then the best of those. */
+/* The top k of each warp's 32 experts, best first; then the top k of those. */
 struct choices {
     unsigned ranks[SL_MOE_ROW_WARPS * CHOICES];
     int experts[SL_MOE_ROW_WARPS * CHOICES];
@@ -29,8 +30,8 @@ struct choices {
     float weight[CHOICES];
 };
 
-/* Of an expert's 32, by a warp: those that are better come before it, and of equal ones those with
- * lower numbers.  Lanes without an expert come last. */
+/* A warp's top k of its 32 experts: a lane's position is the number of lanes that precede it, by
+ * higher rank, then lower lane.  Lanes without an expert have rank 0 and come last. */
 DEVICE void choose_of_warp(const sl_route_rows &a, choices &c) {
     const int e = (int)threadIdx.x, lane = lane_id();
     const unsigned own = e < a.experts ? rank_of(a.logits[e]) : 0;
@@ -46,9 +47,9 @@ DEVICE void choose_of_warp(const sl_route_rows &a, choices &c) {
     }
 }
 
-/* Waits for what was asked for, and ends with a barrier. */
+/* Also waits for the thread's own copies; ends with a barrier. */
 DEVICE void choose(const sl_route_rows &a, choices &c) {
-    enum { EACH = 8 }; /* lanes that count for one */
+    enum { EACH = 8 }; /* lanes that count predecessors for one candidate */
     const int warps = (a.experts + WARP - 1) / WARP, count = warps * a.k;
     if (warp_id() < warps) choose_of_warp(a, c);
     copy_wait<0>();
@@ -72,7 +73,7 @@ DEVICE void choose(const sl_route_rows &a, choices &c) {
     __syncthreads();
 }
 
-/* What each choice counts, by a warp and as route has it: of all scores, or of those chosen. */
+/* The routing weights as in route_row, by one warp: softmax over all logits or over the chosen. */
 DEVICE void weigh(const sl_route_rows &a, choices &c) {
     const int lane = lane_id();
     const float most = of_rank(c.rank[0]);
@@ -89,7 +90,7 @@ DEVICE void weigh(const sl_route_rows &a, choices &c) {
 
 /* ---- up ---- */
 
-/* Where experts lie, asked for before it is known which are chosen. */
+/* The addresses of the experts, copied to shared memory before it is known which are chosen. */
 struct expert_table {
     const uint8_t *at[SL_MOE_ROW_EXPERTS];
 };
@@ -104,7 +105,7 @@ DEVICE const uint8_t *expert_at(const expert_table &table, int expert) {
     return at;
 }
 
-/* Rows of a8 after the shares of all warps. */
+/* The a8 rows in shared memory, behind the slices of all warps. */
 DEVICE shared_row rows_after(uint8_t *shared, const sl_moe_row_share &share, int groups) {
     float4 *of = (float4 *)(shared + SL_MOE_ROW_WARPS * share.bytes);
     return {(uint8_t *)(of + groups), of, nullptr};
@@ -122,7 +123,7 @@ template <class TYPE> DEVICE void row_up(const sl_moe_row_up &a) {
     const shared_row x = rows_after(shared, a.share, groups);
     ask_table(table, up.places);
     follow();
-    lead(); /* those that come next may look at what this one could */
+    lead(); /* after follow(): the next launch reads the router's logits before its own follow() */
     if (place == a.choice.route.k) {
         if (blockIdx.x == 0 && warp_id() == 0) route_and_group(a.choice);
         return;
@@ -158,7 +159,7 @@ template <class TYPE> DEVICE void row_up(const sl_moe_row_up &a) {
 
 /* ---- down ---- */
 
-/* What a thread adds up of a row of the panel. */
+/* Combines one row of the panel over the k experts; DOWN_SHARES warps share each dot product. */
 DEVICE float sum_of_row(const choices &c, const float (*sums)[DOWN_SHARES][16], int k, int row) {
     float result = 0;
 #pragma unroll 1
@@ -171,7 +172,7 @@ DEVICE float sum_of_row(const choices &c, const float (*sums)[DOWN_SHARES][16], 
     return result;
 }
 
-/* A warp's part of a panel of the expert of a place. */
+/* A warp's slice of this block's panel of the expert of a place; empty where there is none. */
 template <class TYPE>
 DEVICE panel_part part_down(const sl_moe_row_down &a, const expert_table &table, const choices &c,
                             int place) {
@@ -184,7 +185,8 @@ DEVICE panel_part part_down(const sl_moe_row_down &a, const expert_table &table,
                          warp_id() % DOWN_SHARES * a.share.blocks, a.share.blocks);
 }
 
-/* Of each expert a warp has a part; the first ones are asked for before the rows are there. */
+/* Each warp multiplies its slices of the experts' panels; the first slices are requested before
+ * follow(), while the activations are still being computed. */
 template <class TYPE>
 DEVICE void go_down(const sl_moe_row_down &a, const expert_table &table, const choices &c,
                     float (*sums)[DOWN_SHARES][16]) {

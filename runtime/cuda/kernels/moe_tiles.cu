@@ -1,13 +1,14 @@
-/* moe_tiles.cu - Many pairs through their experts: tiles of gemm_half.cuh per expert. */
+/* moe_tiles.cu - Many pairs through their experts: one GEMM tile (gemm_half.cuh) per tile of pairs
+ * of an expert. */
 #include "runtime/cuda/kernels/gemm_half.cuh"
 #include "runtime/cuda/kernels/moe.cuh"
 
-/* ---- up: four panels of gate beside the same four of up, then swiglu, then a8 ---- */
+/* ---- up: four panels of gate beside the same four of up; the epilogue is swiglu and a8 ---- */
 
 enum { UP_PANELS = SL_HALF_PANELS / 2, UP_ROWS = UP_PANELS * 16, UP_PITCH = UP_ROWS + 4 };
 
-/* swiglu of what this lane has, into values[token][row of the tile]; of rows `left` are there.  The
- * tile's rows begin at `first` of the biases. */
+/* Epilogue: swiglu of the lane's accumulators into values[token][row of the tile]; only `left` rows
+ * are in the matrix.  The tile's biases begin at `first`. */
 template <class TYPE>
 DEVICE void put_values(float *values, const half_sums<TYPE> &sums, const int *rows, int tokens,
                        int left, const sl_moe_up &a, int64_t first) {
@@ -38,7 +39,7 @@ DEVICE void put_values(float *values, const half_sums<TYPE> &sums, const int *ro
         }
 }
 
-/* 32 values, one after another, as a group of a8. */
+/* One thread quantises 32 contiguous values to a group of a8. */
 DEVICE void write_group8(const sl_cuda_rows8_out &out, int64_t at, const float *values) {
     float x[32], largest = 0, wrong = 0;
 #pragma unroll
@@ -72,7 +73,7 @@ DEVICE void write_group8(const sl_cuda_rows8_out &out, int64_t at, const float *
     out.halves[at] = (float)sums[0];
 }
 
-/* Blocks are (rows, tile). */
+/* gridDim is (row blocks, tiles). */
 template <class TYPE> DEVICE void tiles_up(const sl_moe_up &a) {
     SL_DYNAMIC_SHARED(half_shared<TYPE>, s);
     const sl_moe_tile tile = a.tiles[blockIdx.y];
@@ -126,7 +127,7 @@ template <class TYPE> DEVICE void tiles_down(const sl_moe_down &a) {
     });
 }
 
-/* Tiles of many tokens, and of few. */
+/* Tiles of many tokens and of few. */
 #define TILES(TYPE, ...)                                                                           \
     SL_CUDA_KERNEL(sl_moe_many_up_##TYPE, sl_moe_up, MANY_THREADS) {                               \
         tiles_up<many<type_##TYPE>>(a);                                                            \

@@ -1,4 +1,4 @@
-/* movement.cu - Data movement. */
+/* movement.cu - Copy, gather, strided copy and transpose. */
 #include "runtime/cuda/kernels/movement.h"
 #include "runtime/cuda/kernels/strides.cuh"
 
@@ -27,7 +27,8 @@ template <class UNIT> DEVICE void strided(const sl_strided &a) {
     ((UNIT *)a.out)[i] = ((const UNIT *)a.x)[walk_to(a.walk, i).x];
 }
 
-/* A block is a tile of SL_TILE rows and columns: read along rows, written along columns. */
+/* Transpose through a shared-memory tile, so that both loads and stores are coalesced; the padded
+ * column avoids bank conflicts. */
 template <class UNIT> DEVICE void tile(const sl_tiles &a) {
     enum { STEP = SL_TILE_THREADS / SL_TILE };
     __shared__ UNIT tile[SL_TILE][SL_TILE + 1];

@@ -7,19 +7,19 @@
 #include "runtime/cuda/kernels/strides.h"
 #include "runtime/gpu/fault.h"
 
-/* Some copies (blockIdx.y) of stretches. */
+/* Up to two copies (blockIdx.y) of contiguous stretches at a fixed stride. */
 enum { SL_MOST_COPIES = 2 };
 typedef struct {
     const void *from;
     void *to;
-    int64_t units, stretch; /* all, and those of a stretch */
+    int64_t units, stretch; /* in total, and per stretch */
     int64_t from_step, to_step;
 } sl_copy;
 typedef struct {
     sl_copy parts[SL_MOST_COPIES];
 } sl_copies;
 
-/* Stretch n of the result is stretch indices[n % count] of part n / count of x. */
+/* Stretch n of the result is stretch indices[n % count] of outer slice n / count of x. */
 typedef struct {
     const void *x;
     const int32_t *indices;
@@ -28,7 +28,7 @@ typedef struct {
     int64_t units, stretch, count, extent;
 } sl_gathering;
 
-/* Unit i of the result is the one at x + walk.x. */
+/* Unit i of the result is x at the offset that `walk` gives for i. */
 typedef struct {
     const void *x;
     void *out;
@@ -36,8 +36,8 @@ typedef struct {
     sl_walk walk;
 } sl_strided;
 
-/* Matrices [rows, cols] with elements in rows side by side become [cols, rows] with elements in
- * columns side by side; `others` says where each starts in x and out. */
+/* Transpose of matrices [rows, cols] with contiguous rows to [cols, rows] with contiguous columns
+ * of the source; `others` has the strides of x and out over the matrices. */
 enum { SL_TILE = 32, SL_TILE_THREADS = 256 };
 typedef struct {
     const void *x;

@@ -23,7 +23,7 @@ DEVICE void clear_element(int bytes, void *to, int64_t i) {
     move_element(bytes, to, i, &nothing, 0);
 }
 
-/* ---- places by attributes ---- */
+/* ---- source index from attributes ---- */
 
 SL_CUDA_KERNEL(sl_steps, sl_stepped, SL_PLACE_THREADS) {
     const int64_t i = thread_number();
@@ -33,7 +33,7 @@ SL_CUDA_KERNEL(sl_steps, sl_stepped, SL_PLACE_THREADS) {
     move_element(a.m.bytes, a.m.out, i, a.m.x, from);
 }
 
-/* Which of n elements stands at i, beyond them perhaps; -1 for the value. */
+/* Padding: maps index i, which may be outside [0, n), to a source index; -1: the constant value. */
 DEVICE int64_t stands_at(int64_t i, int64_t n, int mode) {
     if (i >= 0 && i < n) return i;
     if (mode == 0) return -1;
@@ -74,7 +74,7 @@ SL_CUDA_KERNEL(sl_iota, sl_counted, SL_PLACE_THREADS) {
     store_number(a.type, a.out, i, {(double)at, 0, at});
 }
 
-/* ---- places by indices ---- */
+/* ---- source index from an index operand ---- */
 
 SL_CUDA_KERNEL(sl_gather_any, sl_gathered, SL_PLACE_THREADS) {
     const int64_t i = thread_number();

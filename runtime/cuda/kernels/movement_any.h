@@ -8,7 +8,7 @@
 
 enum { SL_PLACE_DIMS = 8, SL_PLACE_THREADS = 128 };
 
-/* What most have: elements of `bytes`, `count` of them in the result. */
+/* Common arguments: elements of `bytes` bytes, `count` of them in the result. */
 typedef struct {
     const void *x;
     void *out;
@@ -22,11 +22,11 @@ typedef struct {
     int64_t dims[SL_PLACE_DIMS], steps[SL_PLACE_DIMS];
 } sl_stepped;
 
-/* x with `before` elements more in front; mode 0: a value, 1 reflected, 2 the edge, 3 around. */
+/* x padded with `before` elements in front; mode 0: constant, 1: reflect, 2: edge, 3: wrap. */
 typedef struct {
     sl_moved m;
     const void *value;
-    int64_t dims[SL_PLACE_DIMS], before[SL_PLACE_DIMS], extents[SL_PLACE_DIMS]; /* of x: extents */
+    int64_t dims[SL_PLACE_DIMS], before[SL_PLACE_DIMS], extents[SL_PLACE_DIMS]; /* extents: of x */
     int32_t mode, reserved;
 } sl_padded;
 
@@ -43,7 +43,8 @@ typedef struct {
     int32_t wide, reserved;
 } sl_indices;
 
-/* x[.., extent, inner] by indices [n], or by those of the element's own place. */
+/* Gather from x[.., extent, inner] by indices [n] (sl_gathered), or by one index per element of the
+ * result (sl_taken). */
 typedef struct {
     sl_moved m;
     sl_indices indices;
@@ -53,21 +54,22 @@ typedef struct {
     sl_moved m;
     sl_indices indices;
     int64_t extent, axis;
-    int64_t dims[SL_PLACE_DIMS], steps[SL_PLACE_DIMS]; /* of indices; of x */
+    int64_t dims[SL_PLACE_DIMS], steps[SL_PLACE_DIMS]; /* of indices; strides of x */
 } sl_taken;
 
-/* Tuples of `length` indices, of which `per_batch` belong to the same `slices` elements of x. */
+/* gather_nd with tuples of `length` indices; `per_batch` tuples share one batch of `slices`
+ * elements of x. */
 typedef struct {
     sl_moved m;
     sl_indices indices;
     int64_t length, inner, per_batch, slices;
-    int64_t dims[SL_PLACE_DIMS]; /* that a tuple indexes */
+    int64_t dims[SL_PLACE_DIMS]; /* the dims that a tuple indexes */
 } sl_tuples;
 
-/* A part of x that begins where starts say, clamped: taken, or replaced by `update`. */
+/* A slice of x at run-time starts, clamped so that it fits: copied out, or replaced by `update`. */
 typedef struct {
     sl_moved m;
-    const void *update; /* NULL: taken */
+    const void *update; /* NULL: copied out */
     sl_indices starts;
     int64_t dims[SL_PLACE_DIMS], part[SL_PLACE_DIMS];
 } sl_part;
@@ -78,7 +80,7 @@ typedef struct {
     int32_t type, reserved;
 } sl_counted;
 typedef struct {
-    sl_moved m; /* x: the two values */
+    sl_moved m; /* x: the off and the on value */
     sl_indices indices;
     int64_t inner, depth;
 } sl_marked;

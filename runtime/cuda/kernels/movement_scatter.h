@@ -6,25 +6,25 @@
 
 enum { SL_SCATTER_THREADS = 128 };
 
-/* Where each update goes: places [count], from tuples of `length` indices each, of dims. */
+/* Destination of each update: places [count] from tuples of `length` indices into dims. */
 typedef struct {
     sl_indices indices;
     int64_t *places;
     int64_t count, length;
     int64_t dims[SL_PLACE_DIMS];
 } sl_tuple_places;
-/* The same from one index each along `axis`, where the rest of the place is the update's own. */
+/* The same from one index per update along `axis`; its other coordinates are the update's own. */
 typedef struct {
     sl_indices indices;
     int64_t *places;
     int64_t count;
     int32_t rank, axis;
-    int64_t dims[SL_PLACE_DIMS], own[SL_PLACE_DIMS]; /* of the result; of indices */
+    int64_t dims[SL_PLACE_DIMS], own[SL_PLACE_DIMS]; /* dims of the result; of indices */
 } sl_axis_places;
 
-/* Into out [outer, extent, inner], which is x (NULL: zeros) at first, what is in updates [outer,
- * count, inner]: in order, for each place, of which `order` has those that are the same together.
- */
+/* Scatters updates [outer, count, inner] into out [outer, extent, inner], which starts as x (NULL:
+ * zeros).  `order` sorts the updates by destination, stably; updates of one destination are
+ * combined in their original order. */
 typedef struct {
     const void *x, *updates;
     void *out;

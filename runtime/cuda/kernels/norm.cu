@@ -1,14 +1,14 @@
 /* norm.cu - Norms over the last axis, optionally with the result quantised to a8. */
 #include "runtime/cuda/kernels/norm.cuh"
 
-/* ---- rows whose length is a multiple of 4, kept in registers ---- */
+/* ---- rows whose length is a multiple of 4, held in registers ---- */
 
-/* LOADS: of four floats, by each thread. */
+/* LOADS: float4 loads per thread. */
 template <kind N, bool CODED, int LOADS> DEVICE void norm_kept(const sl_norm_rows &a) {
     const int lane = (int)threadIdx.x % a.lanes;
     const int64_t row = (int64_t)blockIdx.x * (blockDim.x / (unsigned)a.lanes) +
                         (int)threadIdx.x / a.lanes;
-    if (row >= a.rows) return; /* whole warps, which share no row with others */
+    if (row >= a.rows) return; /* uniform over all warps of a row */
     const int64_t start = row * a.count;
     const float4 none = make_float4(0, 0, 0, 0);
     float4 x[LOADS], other[LOADS], gain[LOADS];
@@ -40,13 +40,13 @@ template <kind N, bool CODED, int LOADS> DEVICE void norm_kept(const sl_norm_row
         const int at = (i * a.lanes + lane) * 4, width = a.codes.groups * SL_CUDA_GROUP_COLS;
         const float4 y = normed_four<N>(a, x[i], inverse, gain[i], other[i]);
         if (a.out && at < a.count) *(float4 *)(a.out + start + at) = y;
-        if (CODED && at - lane_id() * 4 < width) /* alike in a warp */
+        if (CODED && at - lane_id() * 4 < width) /* warp-uniform */
             quantise_eight(a.codes, row * a.codes.groups + at / SL_CUDA_GROUP_COLS, at < width,
                            at < a.count ? y : none);
     }
 }
 
-/* ---- rows of any length, a block each ---- */
+/* ---- rows of any length, one block each ---- */
 
 template <kind N> DEVICE float element(const sl_norm_rows &a, int64_t at) {
     return N == norm_add ? a.x[at] + a.other[at] : a.x[at];
@@ -62,7 +62,7 @@ template <kind N, bool CODED> DEVICE void norm_any(const sl_norm_rows &a) {
     }
     const float inverse = inverse_of<N>(a, sum_of_row(squares, (int)blockDim.x));
     const int width = (a.count + WARP - 1) / WARP * WARP;
-    for (int i = (int)threadIdx.x; i < width; i += (int)blockDim.x) { /* by whole warps */
+    for (int i = (int)threadIdx.x; i < width; i += (int)blockDim.x) { /* warp-uniform trip count */
         float y = 0;
         if (i < a.count) {
             const float x = N == norm_add ? a.sum[start + i] : a.x[start + i];

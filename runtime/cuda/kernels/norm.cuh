@@ -1,4 +1,4 @@
-/* norm.cuh - Parts of norms that other kernels use, too, with the same bits. */
+/* norm.cuh - Parts of the norms, shared with other kernels so that results are bit-identical. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_NORM_CUH
 #define SL_RUNTIME_CUDA_KERNELS_NORM_CUH
 #include "runtime/cuda/kernels/norm.h"
@@ -6,8 +6,8 @@
 
 enum kind {
     norm_rms,   /* x / rms(x) * (factor + gain) */
-    norm_add,   /* the same of x + other, which is stored too */
-    norm_mul,   /* the same of x, times other */
+    norm_add,   /* norm_rms of x + other; the sum is stored too */
+    norm_mul,   /* norm_rms of x, times other */
     norm_gated, /* x / rms(x) * gain * silu(other) */
     norm_l2     /* factor * x / sqrt(sum of squares) */
 };
@@ -22,7 +22,7 @@ DEVICE float silu(float x) {
     return x / (1.0f + expf(-x));
 }
 
-/* The same on all threads of the row: a warp, or a block that calls it once. */
+/* Sum over the threads of a row, on all of them: a warp, or a block that calls this once. */
 DEVICE float sum_of_row(float x, int lanes) {
     __shared__ float parts[WARP];
     x = warp_sum(x);
@@ -32,13 +32,13 @@ DEVICE float sum_of_row(float x, int lanes) {
     return warp_sum(lane_id() < lanes / WARP ? parts[lane_id()] : 0.0f);
 }
 
-/* What a row is multiplied with, from its sum of squares. */
+/* The factor for all elements of a row, from its sum of squares. */
 template <kind N> DEVICE float inverse_of(const sl_norm_rows &a, float squares) {
     if (N == norm_l2) return a.factor / sqrtf(squares + a.eps);
     return 1.0f / sqrtf(squares / (float)a.count + a.eps);
 }
 
-/* An element of the result; gain and other are read where the norm has them. */
+/* One element of the result; gain and other are used only by the norms that have them. */
 template <kind N>
 DEVICE float normed(const sl_norm_rows &a, float x, float inverse, float gain, float other) {
     const float scaled = x * inverse;
@@ -48,7 +48,6 @@ DEVICE float normed(const sl_norm_rows &a, float x, float inverse, float gain, f
     return N == norm_mul ? result * other : result;
 }
 
-/* The result of four elements from `at` on, which lie in the row or are none (at >= count). */
 template <kind N>
 DEVICE float4 normed_four(const sl_norm_rows &a, float4 x, float inverse, float4 gain,
                           float4 other) {

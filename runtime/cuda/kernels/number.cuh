@@ -1,5 +1,5 @@
-/* number.cuh - Single elements of any plain type.  Reals are doubles, integers and bools have 64
- * bits; a stored result is rounded or truncated once. */
+/* number.cuh - Single elements of any plain type.  Floats are computed in double, integers and
+ * bools in 64 bits; a result is rounded or truncated once, when it is stored. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_NUMBER_CUH
 #define SL_RUNTIME_CUDA_KERNELS_NUMBER_CUH
 #include "core/elementwise_steps.h"
@@ -91,8 +91,7 @@ DEVICE void store_number(int type, void *to, int64_t i, number x) {
     }
 }
 
-/* ---- integers: of 64 bits, wrapping; `type` says whether all are positive and how many bits the
- * type has ---- */
+/* ---- integers: 64-bit, wrapping; `type` gives signedness and width ---- */
 
 DEVICE int bits_of(int type) {
     switch (type) {
@@ -112,13 +111,13 @@ DEVICE int bits_of(int type) {
 DEVICE bool is_signed(int type) {
     return type >= SL_TYPE_i8 && type <= SL_TYPE_i64;
 }
-/* The integer that a type keeps of 64 bits. */
+/* x wrapped to the width of the type, sign- or zero-extended to 64 bits. */
 DEVICE int64_t wrapped(int type, int64_t x) {
     const int beyond = 64 - bits_of(type);
     if (is_signed(type)) return (int64_t)((uint64_t)x << beyond) >> beyond;
     return (int64_t)((uint64_t)x << beyond >> beyond);
 }
-/* The ends of an integer type; of u64 the upper one as bits. */
+/* Smallest and largest value of an integer type; the largest u64 as a bit pattern. */
 DEVICE int64_t lowest(int type) {
     return is_signed(type) ? -((int64_t)1 << (bits_of(type) - 2)) * 2 : 0;
 }
@@ -132,14 +131,14 @@ DEVICE bool is_less(int type, int64_t x, int64_t y) {
 DEVICE int64_t whole_negative(int64_t x) {
     return (int64_t)(0 - (uint64_t)x);
 }
-/* Toward zero; 0 by 0. */
+/* Truncates toward zero; division by 0 is 0. */
 DEVICE int64_t whole_div(int type, int64_t x, int64_t y) {
     if (y == 0) return 0;
     if (type == SL_TYPE_u64) return (int64_t)((uint64_t)x / (uint64_t)y);
     return y == -1 ? whole_negative(x) : x / y;
 }
 
-/* ---- of either kind; NaN wins ---- */
+/* ---- any type; min and max propagate NaN ---- */
 
 DEVICE number larger(int type, number x, number y) {
     const bool first =
@@ -160,9 +159,9 @@ DEVICE number product_of(int type, number x, number y) {
     return number_of(x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re);
 }
 
-/* ---- many of them as one ---- */
+/* ---- reductions ---- */
 
-/* What changes nothing. */
+/* The identity of the reduction. */
 DEVICE number fold_start(int type, int how) {
     const bool most = how == SL_FOLD_MIN, extreme = most || how == SL_FOLD_MAX;
     if (type == SL_TYPE_bool) return number_of_whole(most);

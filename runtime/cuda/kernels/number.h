@@ -1,7 +1,7 @@
-/* number.h - The kinds of reductions, for plans and kernels. */
+/* number.h - The kinds of reductions, shared by plans and kernels. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_NUMBER_H
 #define SL_RUNTIME_CUDA_KERNELS_NUMBER_H
 
-/* As the attribute `combine` of scatter says. */
+/* Numbered as the attribute `combine` of scatter. */
 enum { SL_FOLD_SET, SL_FOLD_ADD, SL_FOLD_MUL, SL_FOLD_MAX, SL_FOLD_MIN };
 #endif

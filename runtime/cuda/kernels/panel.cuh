@@ -1,19 +1,19 @@
 /* panel.cuh - Reading panels: codes as signed bytes, and the scale and minimum of a row's group.
  *
  * Every panel type except f8 means  w = scale * code - minimum  within a group, or within half a
- * group (16 columns), so that a product with a8 is the sum over groups (or halves) of a_scale *
+ * group (16 columns).  A product with a8 is therefore the sum over groups (or halves) of a_scale *
  * (scale * dot(codes, a_codes) - minimum * a_sum).  Every code fits a signed byte. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_PANEL_CUH
 #define SL_RUNTIME_CUDA_KERNELS_PANEL_CUH
 #include "runtime/cuda/kernels/cuda.cuh"
 #include "runtime/cuda/kernels/panel.h"
 
-/* The types, as template arguments: struct type_q4 and so on.  HALVES: scales of half groups. */
+/* Panel types are template arguments: struct type_q4 and so on. */
 struct params {
     float scale, minimum;
 };
 
-/* ---- where things lie ---- */
+/* ---- addresses ---- */
 
 DEVICE const uint8_t *panel_at(const sl_cuda_panels &p, int panel) {
     return p.data + p.header_bytes + (uint64_t)panel * p.panel_bytes;
@@ -29,7 +29,7 @@ DEVICE const uint8_t *group_codes(const sl_cuda_panels &p, const uint8_t *panel,
     return panel + block_offset(p, group) + 2 * p.param_bytes +
            (uint32_t)(group % 2) * p.group_bytes;
 }
-/* Parameters of the super-group that a group is in. */
+/* Parameters of the super-group that contains a group. */
 DEVICE const uint8_t *super_params(const sl_cuda_panels &p, const uint8_t *panel, int group) {
     const int super = group / SL_CUDA_SUPER_GROUPS;
     return panel + (uint32_t)super * (p.super_bytes + SL_CUDA_SUPER_GROUPS / 2 * p.block_bytes);
@@ -48,7 +48,8 @@ DEVICE uint2 nibbles(unsigned word) {
     return make_uint2(word & 0x0f0f0f0fu, word >> 4 & 0x0f0f0f0fu);
 }
 
-/* From a word of pairs of bits, or of single ones, of which columns 8j to 8j+15 or all are. */
+/* A word of bit_pairs has the 2-bit fields of the 16 columns that include 8j; a word of single_bits
+ * has one bit of each of the 32 columns. */
 DEVICE uint2 bit_pairs(unsigned word, int j) {
     const unsigned own = word >> 4 * (j % 2);
     return make_uint2(own & 0x03030303u, own >> 2 & 0x03030303u);
@@ -58,18 +59,18 @@ DEVICE uint2 single_bits(unsigned word, int j) {
     return make_uint2(own & 0x01010101u, own >> 1 & 0x01010101u);
 }
 
-/* Entries of a table of 16 bytes, for four nibbles: of both halves, then the right one. */
+/* Looks up four nibbles in a table of 16 bytes: in both halves, then selects by bit 3. */
 DEVICE unsigned four_entries(const unsigned (&table)[4], unsigned four) {
     const unsigned first = __byte_perm(table[0], table[1], four & 0x7777u);
     const unsigned second = __byte_perm(table[2], table[3], four & 0x7777u);
     return __byte_perm(first, second, 0x3210u + ((four & 0x8888u) >> 1));
 }
-/* The nibbles of a word, as `nibbles` orders them. */
+/* Looks up the eight nibbles of a word; the order is that of `nibbles`. */
 DEVICE uint2 eight_entries(const unsigned (&table)[4], unsigned word) {
     const unsigned low = four_entries(table, word), high = four_entries(table, word >> 16);
     return make_uint2(__byte_perm(low, high, 0x6420), __byte_perm(low, high, 0x7531));
 }
-/* As core/codec.c has them. */
+/* The tables of core/codec.c. */
 struct iq4_table {
     DEVICE uint2 entries(unsigned word) {
         const unsigned table[4] = {0xbfad9881u, 0xf6eaddcfu, 0x26190d01u, 0x71594535u};
@@ -83,19 +84,24 @@ struct fp4_table {
     }
 };
 
-/* A float of 8 bits (e4m3) without its sign, no NaN. */
+/* Magnitude of an e4m3 float; NaN is not decoded. */
 DEVICE float f32_of_e4m3(unsigned bits) {
     if (bits < 8) return (float)bits * 0x1p-9f;
     return __uint_as_float((bits << 20) + (120u << 23));
 }
 
-/* A type has: the bytes of a group's codes, which are WORDS words of each row, 16 words apart, and
- * of the parameters above a super-group;
- * `unpack`: codes 8j to 8j+7 from what `word` gives for the number of a word;
- * `of`: the parameters of a row, from those of its block, of which the group is the first or the
- * second, and from those above, which are `above_step` bytes from one super-group to the next.
- * MINIMUM: whether minima are ever other than 0; MIDDLE: of the codes, whole;
- * NIBBLES: whether codes are the nibbles of a word as they are. */
+/* A panel type has
+ *   WORDS        32-bit words of codes per row of a group; the words of a row are 16 words apart
+ *   GROUP_BYTES  bytes of a group's codes
+ *   ABOVE_BYTES  bytes of the parameters of a super-group
+ *   HALVES       scales apply to half groups
+ *   MINIMUM      minima may be other than 0
+ *   MIDDLE       midpoint of the codes, an integer
+ *   NIBBLES      codes are the plain nibbles of a word
+ *   unpack       codes 8j to 8j+7, from a function that returns word i of the row
+ *   of           parameters of a row, from those of its block (`which`: first or second group) and
+ *                of its super-group
+ *   above_step   bytes from the parameters of one super-group to those of the next */
 #define READ_PANELS                                                                              \
     DEVICE uint2 codes(const uint8_t *group, int row, int j) {                                     \
         return unpack([=](int i) { return load_word(group, row + 16 * i); }, j);                   \
@@ -127,7 +133,7 @@ struct type_q4 : type_4bit {
     READ_PANELS
 };
 
-/* With parameters above a super-group in the panel itself, or with none. */
+/* Super-group parameters inside the panel (BYTES 64), or none (BYTES 0). */
 template <int BYTES> struct above_inside {
     enum { ABOVE_BYTES = BYTES };
     DEVICE const uint8_t *above(const sl_cuda_panels &p, int, const uint8_t *at, int group) {
@@ -155,7 +161,7 @@ struct type_q4_0 : type_4bit, above_inside<0> {
     READ_PANELS
 };
 
-/* Both groups of a block share their parameters. */
+/* The two groups of a block share their parameters. */
 struct type_q4_m : type_4bit, above_inside<0> {
     DEVICE params of(const uint8_t *block, int, const uint8_t *, int row, int) {
         const uint16_t *own = (const uint16_t *)block;
@@ -175,8 +181,8 @@ struct type_q8 : above_inside<0> {
     READ_PANELS
 };
 
-/* Low nibbles as above, then two words of high bits per row: bits 2*(c%4) and the next of byte b of
- * word c/4 belong to column 4c+b. */
+/* Low nibbles as in type_4bit, then two words of high bits per row: bits 2*(c%4) and 2*(c%4)+1 of
+ * byte b of word c/4 belong to column 4c+b. */
 struct type_q6_k : above_inside<64> {
     enum { HALVES = 1, MINIMUM = 1, MIDDLE = 32, NIBBLES = 0, WORDS = 6, GROUP_BYTES = 64 * WORDS };
     template <class WORD> DEVICE uint2 unpack(WORD word, int j) {
@@ -192,7 +198,7 @@ struct type_q6_k : above_inside<64> {
     READ_PANELS
 };
 
-/* ---- those of files ---- */
+/* ---- types that occur in model files ---- */
 
 struct type_q5_k : above_inside<64> {
     enum { HALVES = 0, MINIMUM = 1, MIDDLE = 16, NIBBLES = 0, WORDS = 5, GROUP_BYTES = 64 * WORDS };
@@ -279,7 +285,8 @@ struct type_q6_m : above_inside<0> {
     READ_PANELS
 };
 
-/* Codes less 128, which the minimum makes up for; `exactly` are the parameters of the codes. */
+/* Unsigned 8-bit codes, used minus 128; `of` compensates in the minimum, `exactly` returns the
+ * parameters of the unsigned codes. */
 template <class EXACTLY> struct type_unsigned : above_inside<0> {
     enum { HALVES = 0, MINIMUM = 1, MIDDLE = 0, NIBBLES = 0, WORDS = 8, GROUP_BYTES = 64 * WORDS };
     template <class WORD> DEVICE uint2 unpack(WORD word, int j) {
@@ -296,7 +303,7 @@ template <class EXACTLY> struct type_unsigned : above_inside<0> {
 };
 struct type_q8_m : type_unsigned<type_q4_m> {};
 
-/* 64 bytes of scales and as many of biases. */
+/* 64 bytes of f32 scales, then 64 bytes of f32 biases, per group. */
 struct type_q4_f : type_4bit, above_inside<0> {
     DEVICE params of(const uint8_t *block, int which, const uint8_t *, int row, int) {
         const float *own = (const float *)(block + 128 * which);
@@ -306,7 +313,7 @@ struct type_q4_f : type_4bit, above_inside<0> {
 };
 struct type_q8_f : type_unsigned<type_q4_f> {};
 
-/* Codes are floats themselves. */
+/* Codes are e4m3 floats. */
 struct type_f8 : above_inside<0> {
     enum { HALVES = 0, MINIMUM = 0, WORDS = 8, GROUP_BYTES = 64 * WORDS };
     template <class WORD> DEVICE uint2 unpack(WORD word, int j) {
@@ -320,7 +327,7 @@ struct type_f8 : above_inside<0> {
 
 #undef READ_PANELS
 
-/* A weight by itself: any row and column. */
+/* A single weight, by row and column. */
 template <class TYPE> struct one_weight {
     DEVICE float at(const sl_cuda_panels &p, int row, int column) {
         const int panel = row / 16, lane = row % 16, group = column / 32, inside = column % 32;

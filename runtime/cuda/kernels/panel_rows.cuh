@@ -1,20 +1,20 @@
-/* panel_rows.cuh - Reading panels a few rows per lane, with loads apart from their use, so that a
- * warp can have the next groups on their way while it works on these.
+/* panel_rows.cuh - Reading panels a few rows per lane, with loads separate from their use, so that
+ * a warp can prefetch the next groups while it computes on these.
  *
- * A lane takes R (2 or 4) rows from `row` on, and of each the columns 8j to 8j+7 of a group.  All
- * types:
- *   GROUP      bytes of codes of a group
- *   HALVES     scales of half groups
- *   MINIMUM    there is one; with HALVES, of each half
- *   BIAS       code as used = code as bits (unsigned) - BIAS; SIGNED: as bits already
- *   super<R>, group<R>   what is loaded, once for 8 groups and for each
- *   codes      columns 8j to 8j+3 and 8j+4 to 8j+7 of row k of the lane's, bytes
- *   scale      of row k; q6_k: of a half */
+ * A lane takes R (2 or 4) rows from `row` on, and columns 8j to 8j+7 of each in a group.  Every
+ * type has:
+ *   GROUP      bytes of a group's codes
+ *   HALVES     scales apply to half groups
+ *   MINIMUM    there is a minimum; with HALVES, one per half
+ *   BIAS       value of a code = unsigned code - BIAS; SIGNED: codes are signed bytes already
+ *   super_of<R>, group_of<R>   the loaded data: once per super-group, and per group
+ *   codes      columns 8j to 8j+3 and 8j+4 to 8j+7 of the lane's row k, as bytes
+ *   scale      scale and minimum of row k; with HALVES, of one half */
 #ifndef SL_RUNTIME_CUDA_KERNELS_PANEL_ROWS_CUH
 #define SL_RUNTIME_CUDA_KERNELS_PANEL_ROWS_CUH
 #include "runtime/cuda/kernels/panel.cuh"
 
-/* ---- loads of something for each of R rows ---- */
+/* ---- loads of one item for each of R rows ---- */
 
 template <int R> struct row_words { /* 32 bits for each row */
     unsigned v[R];
@@ -66,8 +66,7 @@ DEVICE void load_rows(row_bytes<4> &to, const uint8_t *from) {
 
 /* ---- types ---- */
 
-/* Where the lane's part of a group's codes begins: words for 16 rows, 64 bytes, follow each other.
- */
+/* The lane's word `word` of a group's codes: a word of all 16 rows takes 64 bytes. */
 DEVICE const uint8_t *lane_codes(const uint8_t *codes, int row, int word) {
     return codes + 64 * word + 4 * row;
 }
@@ -79,7 +78,7 @@ struct rows_4bit {
     }
 };
 
-/* With a byte of scale and one of minimum for each row of a group. */
+/* With one byte of scale and one of minimum per row of a group. */
 struct rows_4bit_bytes : rows_4bit {
     template <int R> struct group_of {
         row_words<R> codes;
@@ -149,7 +148,7 @@ struct rows_q4_0 : rows_4bit {
     }
 };
 
-/* Both groups of a block have their parameters where the first has its own. */
+/* The two groups of a block share their parameters, which are at the start of the block. */
 struct rows_q4_m : rows_4bit {
     template <int R> struct super_of {};
     template <int R> struct group_of {
@@ -233,16 +232,16 @@ struct rows_q6_k {
     }
 };
 
-/* ---- codes of other widths, tables ---- */
+/* ---- codes of other widths, and lookup tables ---- */
 
-/* Nothing above a super-group. */
+/* No super-group parameters. */
 struct rows_alone {
     template <int R> struct super_of {};
     template <int R>
     DEVICE void load(super_of<R> &, const sl_cuda_panels &, int, const uint8_t *, int, int) {
     }
 };
-/* One f16 of each row above a super-group, or two. */
+/* One or two f16 super-group parameters per row. */
 struct rows_under_one {
     template <int R> struct super_of {
         row_halves<R> d;
@@ -340,7 +339,7 @@ struct rows_q3_k : rows_under_one {
     }
 };
 
-/* Entries of a table, a 16-bit float for each row of a group. */
+/* Codes index a table; one 16-bit float scale per row of a group. */
 template <class TABLE> struct rows_table_halves : rows_alone {
     using rows_alone::load;
     enum { GROUP = 256, HALVES = 0, MINIMUM = 0, SIGNED = 1, BIAS = 0 };
@@ -423,7 +422,7 @@ struct rows_nvfp4 {
     }
 };
 
-/* Like q4_m: both groups of a block share their parameters. */
+/* Like q4_m: the two groups of a block share their parameters. */
 struct rows_q6_m : rows_alone {
     using rows_alone::load;
     enum { GROUP = 384, HALVES = 0, MINIMUM = 1, SIGNED = 0, BIAS = 0 };
@@ -450,7 +449,7 @@ struct rows_q6_m : rows_alone {
     }
 };
 
-/* Codes less 128, which the minimum makes up for. */
+/* Unsigned codes, used minus 128; the minimum compensates. */
 struct rows_q8_m : rows_alone {
     using rows_alone::load;
     enum { GROUP = 512, HALVES = 0, MINIMUM = 1, SIGNED = 1, BIAS = 0 };
@@ -477,21 +476,21 @@ struct rows_q8_m : rows_alone {
     }
 };
 
-/* Codes less BIAS, signed bytes; unsigned ones are below 128. */
+/* Codes minus BIAS, as signed bytes.  Unsigned codes are below 128, so that no byte borrows. */
 template <class TYPE> DEVICE unsigned signed_codes(unsigned codes) {
     if (TYPE::SIGNED || TYPE::BIAS == 0) return codes;
     return ((codes | 0x80808080u) - 0x01010101u * (unsigned)TYPE::BIAS) ^ 0x80808080u;
 }
 
-/* ---- a batch: groups that are all in one super-group ---- */
+/* ---- a batch: groups of one super-group ---- */
 
 template <class TYPE, int R, int GROUPS> struct panel_batch {
     typename TYPE::template super_of<R> super;
     typename TYPE::template group_of<R> groups[GROUPS];
 };
-/* A lane's way into a panel. */
+/* The part of a panel that a lane reads. */
 struct panel_lane {
-    const uint8_t *data; /* of the panel */
+    const uint8_t *data; /* start of the panel */
     int panel, row, j;
 };
 
@@ -501,7 +500,7 @@ DEVICE void load_super(panel_batch<TYPE, R, GROUPS> &b, const sl_cuda_panels &p,
     TYPE::load(b.super, p, lane.panel, super_params(p, lane.data, group),
                group / SL_CUDA_SUPER_GROUPS, lane.row);
 }
-/* Group `k` of a batch whose first block (of two groups) lies at `block`. */
+/* Loads group `k` of a batch whose first block (of two groups) is at `block`. */
 template <class TYPE, class G>
 DEVICE void load_group(G &g, const uint8_t *block, const panel_lane &lane, int k) {
     const uint8_t *own = block + k / 2 * (64 + 2 * TYPE::GROUP);

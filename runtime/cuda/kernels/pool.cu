@@ -3,7 +3,8 @@
 #include "runtime/cuda/kernels/strides.cuh"
 #include "runtime/cuda/kernels/windows.h"
 
-/* Taps of a window along an axis: [begin, end) are in x, and `counted` those in x or padding. */
+/* Taps of a window along one axis: those in [begin, end) are inside x, `counted` are inside x or
+ * the padding. */
 struct seen {
     int64_t first, begin, end, counted;
 };
@@ -15,7 +16,7 @@ DEVICE seen seen_of(const sl_window &w, int axis, int64_t window) {
     s.counted = min(taps, (w.in[axis] + w.after[axis] - s.first + step - 1) / step);
     return s;
 }
-/* How many taps of a window lie in x, or with padding in that too. */
+/* Number of taps of a window inside x, or inside x and the padding. */
 DEVICE double taps_counted(const sl_window &w, int64_t window, bool padding) {
     double taps = 1;
     for (int axis = SL_MAX_SPATIAL - 1; axis >= 0; axis--) {
@@ -51,13 +52,13 @@ SL_CUDA_KERNEL(sl_pool, sl_pooled, SL_WINDOW_THREADS) {
     store_number(a.type, a.out, i, result);
 }
 
-/* ---- where the largest lies, and gradients ---- */
+/* ---- index of the maximum, and gradients ---- */
 
 DEVICE bool is_above(int type, number x, number most) {
     if (!is_real(type)) return is_less(type, most.whole, x.whole);
     return x.re > most.re || (x.re != x.re && most.re == most.re);
 }
-/* A place counted with the first axis fastest. */
+/* Index of a position in column-major order (first axis fastest). */
 DEVICE int64_t column_major(const sl_window &w, int64_t place) {
     const int64_t last = take_coordinate(place, w.in[2]), middle = take_coordinate(place, w.in[1]);
     return place + w.in[0] * (middle + w.in[1] * last);

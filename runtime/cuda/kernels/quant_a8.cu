@@ -1,8 +1,8 @@
-/* quant_a8.cu - int8 quantisation of activations. */
+/* quant_a8.cu - int8 quantisation of activations, optionally multiplied by sigmoid(gate). */
 #include "runtime/cuda/kernels/quant_a8.h"
 #include "runtime/cuda/kernels/norm.cuh"
 
-/* Eight lanes have a group; rows are of a multiple of 4. */
+/* Eight lanes per group, a float4 each; the row length is a multiple of 4. */
 template <bool GATED> DEVICE void quantise_fours(const sl_quantise_groups &a) {
     const int64_t thread = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, group = thread / 8;
     const int groups = a.codes.groups;
@@ -21,7 +21,7 @@ template <bool GATED> DEVICE void quantise_fours(const sl_quantise_groups &a) {
     quantise_eight(a.codes, group, kept, x);
 }
 
-/* A warp has a group. */
+/* One warp per group. */
 template <bool GATED> DEVICE void quantise_ones(const sl_quantise_groups &a) {
     const int64_t group = (int64_t)blockIdx.x * (blockDim.x / WARP) + warp_id();
     const int groups = a.codes.groups;

@@ -3,7 +3,7 @@
 #define SL_RUNTIME_CUDA_KERNELS_QUANT_A8_H
 #include "runtime/cuda/kernels/panel.h"
 
-/* Rows of `count` elements to rows of a8, perhaps each times sigmoid(gate). */
+/* Quantises rows of `count` elements to a8; with `gate`, each element times sigmoid(gate). */
 typedef struct {
     const float *x, *gate;
     sl_cuda_rows8_out codes;

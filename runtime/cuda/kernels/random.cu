@@ -43,11 +43,11 @@ SL_CUDA_KERNEL(sl_random_numbers, sl_random, SL_RANDOM_THREADS) {
     store_number(a.type, a.out, i, a.normal ? normal_at(s, a.type, i) : uniform_at(s, a.type, i));
 }
 
-/* ---- choices: every thread of the block gets the results; sums have one order ---- */
+/* ---- sampling: results are block-uniform; sums have a fixed order ---- */
 
 enum { THREADS = SL_SAMPLE_THREADS };
 
-/* The sum of what threads before gave, and of all. */
+/* Sum over the threads before this one, and over all threads of the block. */
 struct running {
     double before, total;
 };
@@ -64,7 +64,7 @@ DEVICE running sums_of(double own) {
     return sum;
 }
 
-/* The first largest of a row; -1 where none is finite or one is no number. */
+/* Index of a row's maximum (the first of ties); -1 if it has NaN or +inf, or nothing finite. */
 DEVICE int first_largest(const sl_sampled &a, int64_t row) {
     double most = -INFINITY;
     int64_t place = -1;
@@ -88,8 +88,8 @@ DEVICE double sum_from(const double *weights, int64_t cols, double least, bool c
     return sums_of(sum).total;
 }
 
-/* The largest number such that the weights from it on reach `goal`, in number or in sum: bit by
- * bit, for numbers that are not negative are in the order of their bits. */
+/* The largest threshold for which the weights at or above it reach `goal`, in number or in sum.
+ * Radix select bit by bit: non-negative doubles are ordered as their bit patterns. */
 DEVICE double edge_of(const double *weights, int64_t cols, double goal, bool counts) {
     double edge = 0;
     uint64_t bits = 0;
@@ -104,7 +104,7 @@ DEVICE double edge_of(const double *weights, int64_t cols, double goal, bool cou
     return edge;
 }
 
-/* The thread's own part of a row, in which it goes through elements in order. */
+/* A thread's contiguous share of a row. */
 struct part {
     int64_t begin, end;
 };
@@ -112,7 +112,7 @@ DEVICE part part_of(int64_t cols) {
     return {cols * threadIdx.x / THREADS, cols * (threadIdx.x + 1) / THREADS};
 }
 
-/* Of those that are equal to the edge, the first `kept` stay. */
+/* Sets weights below the edge to 0; of those equal to it, the first `kept` stay. */
 DEVICE void drop_below(double *weights, int64_t cols, double edge, double kept) {
     const part own = part_of(cols);
     double ties = 0;
@@ -135,7 +135,8 @@ DEVICE void drop_unlikely(const sl_sampled &a, double *weights) {
     drop_below(weights, a.cols, edge, ceil((goal - above) / edge));
 }
 
-/* The one thread in whose part the sum goes beyond share of the total stores where. */
+/* Inverse CDF: the thread in whose share the running sum exceeds `share` of the total stores the
+ * index. */
 DEVICE void pick(const double *weights, int64_t cols, double share, int32_t *out) {
     const part own = part_of(cols);
     double mine = 0;

@@ -8,11 +8,11 @@
 enum { SL_RANDOM_THREADS = 128, SL_SAMPLE_THREADS = 256 };
 
 typedef struct {
-    const uint32_t *key, *counter; /* two words; two or four */
+    const uint32_t *key, *counter; /* key: two words; counter: two or four */
     int64_t counter_words;
 } sl_random_stream;
 
-/* A thread makes a number. */
+/* One thread per number. */
 typedef struct {
     sl_random_stream stream;
     void *out;
@@ -20,11 +20,11 @@ typedef struct {
     int32_t type, normal;
 } sl_random;
 
-/* A block chooses for a row. */
+/* One block per row. */
 typedef struct {
     sl_random_stream stream;
     const void *logits;
-    double *weights; /* [rows, cols], for the kernel alone */
+    double *weights; /* [rows, cols], scratch */
     int32_t *out;
     sl_fault *fault;
     int64_t rows, cols, top_k;

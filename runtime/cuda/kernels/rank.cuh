@@ -3,9 +3,9 @@
 #define SL_RUNTIME_CUDA_KERNELS_RANK_CUH
 #include "runtime/cuda/kernels/cuda.cuh"
 
-/* 0 for what is no number. */
+/* NaN maps to 0, below all numbers. */
 DEVICE unsigned rank_of(float x) {
-    const unsigned bits = __float_as_uint(x + 0.0f); /* one zero */
+    const unsigned bits = __float_as_uint(x + 0.0f); /* maps -0 to +0 */
     return x != x ? 0 : bits >> 31 ? ~bits : bits | 0x80000000u;
 }
 DEVICE float of_rank(unsigned rank) {

@@ -6,7 +6,8 @@
 
 #define EACH_LANE(I, SIZE) for (int64_t I = lane_id(); I < (SIZE); I += WARP)
 
-/* States are [.., size, width] with `width` rows side by side, or [.., size]. */
+/* Element i of a row's state.  States are [.., size, width]: the elements of a row are `width`
+ * apart; or, with width 1, [.., size]. */
 DEVICE int64_t state_at(const sl_recurrence &r, int64_t row, int64_t width, int64_t i) {
     const int64_t outer = quotient(row, width);
     return (outer * r.size + i) * width + row - outer * width;

@@ -4,23 +4,24 @@
 #define SL_RUNTIME_CUDA_KERNELS_RECURRENCE_H
 #include <stdint.h>
 
-/* Rows of state, `size` numbers each, which `memory` has while steps go on. */
+/* `rows` independent rows of state, `size` elements each; `memory` holds them in double during the
+ * time steps. */
 typedef struct {
-    const void *before; /* NULL: zeros */
+    const void *before; /* initial state; NULL: zeros */
     void *after, *out;
-    double *memory; /* [rows,size] */
+    double *memory; /* [rows,size], scratch */
     int64_t rows, size, steps;
     int32_t type, reserved;
 } sl_recurrence;
 
-/* x, delta [B,S,width] rates[width,size] b, c [B,S,size]; a row for each channel of a batch. */
+/* x, delta [B,S,width], rates [width,size], b, c [B,S,size]; one row per batch item and channel. */
 typedef struct {
     sl_recurrence r;
     const void *x, *delta, *rates, *b, *c;
     int64_t width;
 } sl_scanned;
 
-/* q, k [B,S,key_heads,size] v[B,S,heads,width] decay, beta [B,S,heads]; a row for each column of a
+/* q, k [B,S,key_heads,size], v [B,S,heads,width], decay, beta [B,S,heads]; one row per column of a
  * head's state. */
 typedef struct {
     sl_recurrence r;

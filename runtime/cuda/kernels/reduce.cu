@@ -13,7 +13,7 @@ struct fold_sum {
         return so_far + x;
     }
 };
-/* NaN wins. */
+/* Propagates NaN. */
 struct fold_max {
     DEVICE float start() {
         return -INFINITY;
@@ -23,8 +23,8 @@ struct fold_max {
     }
 };
 
-/* What a thread adds up of elements `stride` apart: batches of BATCH, for loads in flight and
- * shorter chains of rounding. */
+/* One thread's part of a reduction over elements `stride` apart, in batches of BATCH: for loads in
+ * flight, and for less rounding error than one long chain. */
 template <class FOLD>
 DEVICE float fold_slice(const float *x, int64_t stride, int64_t first, int64_t end, int step) {
     enum { BATCH = 8 };
@@ -41,7 +41,7 @@ DEVICE float fold_slice(const float *x, int64_t stride, int64_t first, int64_t e
     return result;
 }
 
-/* Of elements that lie anywhere: batches only shorten chains. */
+/* The same over several strided dims; here the batches only reduce the rounding error. */
 template <class FOLD>
 DEVICE float fold_walk(const float *x, const sl_walk &go, int64_t first, int64_t end, int step) {
     enum { BATCH = 8 };
@@ -83,8 +83,8 @@ SL_CUDA_KERNEL(sl_reduce_max, sl_reduction) {
 
 /* ---- over the last axis ---- */
 
-/* Orders as the value does, the lower index before the higher; a NaN is below all others, except
- * as the first element, which nothing is larger than. */
+/* A key that orders by value, and among equal values puts the lower index first.  NaN is below all
+ * numbers, except as the first element, which then is the result. */
 DEVICE uint64_t argmax_key(float value, int64_t index) {
     if (value != value) return index == 0 ? UINT64_MAX : 0;
     return (uint64_t)rank_of(value) << 32 | (uint32_t)~index;
@@ -98,7 +98,7 @@ DEVICE uint64_t warp_largest(uint64_t key) {
     for (int d = WARP / 2; d > 0; d /= 2) key = max(key, __shfl_xor_sync(ALL_LANES, key, d));
     return key;
 }
-/* On the first warp. */
+/* The result is valid on the first warp. */
 DEVICE uint64_t block_largest(uint64_t key) {
     __shared__ uint64_t parts[WARP];
     const int warps = (int)(blockDim.x / WARP);
@@ -140,7 +140,7 @@ SL_CUDA_KERNEL(sl_argmax_parts, sl_argmax_rows) {
         a.keys[blockIdx.x] = most;
 }
 
-/* A block is a row. */
+/* Combines the parts of each row, one block per row. */
 SL_CUDA_KERNEL(sl_argmax_join, sl_argmax_rows) {
     const uint64_t *keys = a.keys + (int64_t)blockIdx.x * a.parts;
     uint64_t most = 0;

@@ -3,21 +3,21 @@
 #define SL_RUNTIME_CUDA_KERNELS_REDUCE_H
 #include "runtime/cuda/kernels/strides.h"
 
-/* A block makes `columns` outputs of one part (blockIdx.y) of what is reduced, `slices` threads for
- * each; both are powers of two.  out is [parts, outputs]. */
+/* A block computes `columns` outputs for one part (blockIdx.y) of the reduced elements, with
+ * `slices` threads per output; both are powers of two.  out is [parts, outputs]. */
 enum { SL_REDUCE_THREADS = 256 };
 typedef struct {
     const float *x;
     float *out;
-    int64_t outputs, count, span; /* elements for each output, and of a part of them */
+    int64_t outputs, count, span; /* count: reduced elements per output; span: per part */
     float divisor;
     int32_t columns, slices;
-    int32_t inner; /* neighbours in memory are reduced */
+    int32_t inner; /* reduced elements are adjacent in memory */
     sl_walk stay, go;
 } sl_reduction;
 
-/* The largest of each `span` elements of a row, as keys[row, parts]; or out where a row is one
- * part. */
+/* The maximum of each SL_ARGMAX_SPAN elements of a row, as keys [row, parts]; or the index in `out`
+ * where a row is one part. */
 enum { SL_ARGMAX_SPAN = 4096 };
 typedef struct {
     const float *x;

@@ -36,13 +36,13 @@ SL_CUDA_KERNEL(sl_fold, sl_fold_axes, SL_FOLD_THREADS) {
     if (me == 0) finish_fold(a, blockIdx.x, parts[0]);
 }
 
-/* The place of a line's first element. */
+/* Index of the first element of a line. */
 DEVICE int64_t line_start(const sl_fold_lines &a, int64_t line) {
     const int64_t outer = quotient(line, a.inner);
     return outer * a.inner * a.count + line - outer * a.inner;
 }
 
-/* NaN is chosen only where it comes first. */
+/* NaN wins only as the first element. */
 DEVICE bool is_better(const sl_fold_lines &a, number x, number best) {
     const number low = a.least ? x : best, high = a.least ? best : x;
     if (is_real(a.type)) {

@@ -7,23 +7,23 @@
 
 enum { SL_FOLD_THREADS = 128 };
 
-/* Over any axes: a thread or, where they are few, a block makes a result. */
+/* Over any axes: one thread per result or, if `by_block`, one block. */
 typedef struct {
     const void *x;
     void *out;
     int64_t outputs, count;
     int32_t type, how, mean, by_block;
-    sl_walk stay, go; /* the dims that stay, and those that go */
+    sl_walk stay, go; /* the kept dims, and the reduced dims */
 } sl_fold_axes;
 
-/* Lines of `count` elements, `inner` apart, as many lines side by side. */
+/* Lines of `count` elements that are `inner` apart; `inner` lines are interleaved. */
 typedef struct {
     const void *x;
     void *out;
     int64_t lines, count, inner;
     int32_t type, how;
-    int32_t least, last, wide;  /* of a search: the minimum, the last of equals, i64 */
-    int32_t exclusive, reverse; /* of running sums and products */
+    int32_t least, last, wide;  /* argmin/argmax: minimum, last of ties, i64 result */
+    int32_t exclusive, reverse; /* cumulative sum and product */
     int32_t reserved;
 } sl_fold_lines;
 #endif

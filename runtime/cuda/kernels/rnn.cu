@@ -9,7 +9,7 @@ DEVICE double bias_at(const sl_layered &a, int64_t at) {
     return a.bias ? load_real(a.type, a.bias, at) : 0;
 }
 
-/* A warp has a row of the gates. */
+/* One warp per row of the gate matrix and token. */
 SL_CUDA_KERNEL(sl_layer_inputs, sl_layered) {
     const int64_t item = thread_number() / WARP, place = quotient(item, a.rows);
     const int64_t row = item - place * a.rows, token = place / a.directions;
@@ -22,13 +22,13 @@ SL_CUDA_KERNEL(sl_layer_inputs, sl_layered) {
     if (lane_id() == 0) a.from_inputs[item] = sum + bias_at(a, direction * 2 * a.rows + row);
 }
 
-/* One direction of one sequence. */
+/* One direction of one sequence; content: the LSTM cell state. */
 struct sequence {
     int64_t direction, number, length;
     double *sums, *hidden, *content, *reset;
 };
 
-/* What is no length is reported. */
+/* An invalid length raises a fault. */
 DEVICE int64_t length_of(const sl_layered &a, int64_t sequence) {
     if (!a.lengths) return a.steps;
     const int64_t given = load_number(a.length_type, a.lengths, sequence).whole, most = INT32_MAX;
@@ -45,7 +45,7 @@ DEVICE sequence sequence_of(const sl_layered &a) {
             hidden,         hidden + a.width, hidden + 2 * a.width};
 }
 
-/* Row `row` of the gates times a state, with its bias; by a warp. */
+/* Dot product of row `row` of the recurrent weights with a state, plus bias, by one warp. */
 DEVICE double from_state(const sl_layered &a, const sequence &s, int64_t row, const double *state) {
     const int64_t weights = (s.direction * a.rows + row) * a.width;
     double sum = 0;
@@ -57,7 +57,7 @@ DEVICE double from_state(const sl_layered &a, const sequence &s, int64_t row, co
 #define EACH_UNIT(I)       for (int64_t I = threadIdx.x; I < a.width; I += blockDim.x)
 #define EACH_ROW(I, COUNT) for (int64_t I = warp_id(); I < (COUNT); I += blockDim.x / WARP)
 
-/* Gates, then the sums of candidates. */
+/* Applies the gates, then computes the candidates' pre-activations. */
 DEVICE void gru_sums(const sl_layered &a, const sequence &s, const double *inputs) {
     const sl_cell &cell = a.cells[s.direction];
     const int64_t n = a.width;
@@ -75,7 +75,7 @@ DEVICE void gru_sums(const sl_layered &a, const sequence &s, const double *input
     __syncthreads();
 }
 
-/* The unit's next state. */
+/* The next hidden state of unit i; updates the LSTM cell state. */
 DEVICE double next_state(const sl_layered &a, const sequence &s, int64_t i) {
     const sl_cell &cell = a.cells[s.direction];
     const int64_t n = a.width;

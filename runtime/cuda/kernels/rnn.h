@@ -7,15 +7,15 @@
 
 enum { SL_LAYER_THREADS = 512, SL_LAYER_VECTORS = 3 };
 
-/* x[steps,batch,inputs] and what else core/ops/rnn.def says; NULL where there is none. */
+/* x [steps,batch,inputs]; the other operands as in core/ops/rnn.def, NULL where absent. */
 typedef struct {
     const void *x, *w, *r, *bias, *lengths, *hidden, *content, *peepholes;
     void *y, *y_h, *y_c;
     double *from_inputs; /* [steps,batch,directions,rows] */
     double *room;        /* [directions,batch,rows + SL_LAYER_VECTORS * width] */
     sl_fault *fault;
-    int64_t steps, batch, inputs, width, rows; /* width: of a state; rows: of all gates */
+    int64_t steps, batch, inputs, width, rows; /* width: hidden size; rows: of all gates */
     int32_t directions, reverse, type, length_type;
-    sl_cell cells[2]; /* of each direction */
+    sl_cell cells[2]; /* one per direction */
 } sl_layered;
 #endif

@@ -5,22 +5,23 @@
 #include "runtime/gpu/fault.h"
 #include <stdint.h>
 
-/* out[t]: the cosines, then the sines of half angles. */
+/* cosines and sines [rows, half]. */
 typedef struct {
     const int32_t *positions;
-    float *out;
+    float *cosines, *sines;
     sl_rope_form form;
     int32_t rows, half;
     sl_fault *fault;
 } sl_rope_angles;
 
-/* Heads of `width` elements are normed (where there is a gain) and turned (where half is not 0) by
- * their row of the table, of 2 half. */
+/* Heads of `width` elements are normalised (where there is a gain) and rotated (where half is not
+ * 0) by the first `half` angles of their row of the tables, which have `columns`. */
 typedef struct {
-    const float *gain, *table;
-    int32_t heads, width, half;
+    const float *gain, *cosines, *sines;
+    int32_t heads, width, half, columns;
     int32_t interleaved; /* pairs (2j, 2j + 1), else (j, j + half) */
     float eps, offset;
+    int32_t reserved;
 } sl_head_change;
 
 /* x [rows, heads, width] -> out. */

@@ -32,7 +32,7 @@ DEVICE int64_t table_row(const sl_rope_applied &a, int64_t row) {
     }
     return at;
 }
-/* Threads after those of a row's pairs copy the dims that stay. */
+/* The threads behind a row's pairs copy the dims that are not rotated. */
 SL_CUDA_KERNEL(sl_rope_apply, sl_rope_applied) {
     const int64_t i = thread_number();
     if (i >= a.t.count) return;

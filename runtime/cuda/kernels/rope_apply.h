@@ -6,7 +6,7 @@
 
 enum { SL_ROTARY_DIMS = 7 };
 
-/* Tables [.., width] of `count` elements. */
+/* Tables [.., width], `count` elements each. */
 typedef struct {
     const void *positions, *frequencies;
     void *cosines, *sines;
@@ -22,8 +22,8 @@ typedef struct {
     int32_t type, back;
 } sl_turned;
 
-/* Pairs j < pairs of a row of x: dim j * pair and the one `step` after it, by column j of the row
- * of the tables that is found from x's leading dims. */
+/* Rotates pairs j < pairs of each row of x: elements j * pair and j * pair + step, by column j of
+ * the table row that the leading dims of x select. */
 typedef struct {
     sl_turned t;
     const void *cosines, *sines;
@@ -31,7 +31,7 @@ typedef struct {
     int64_t rank, dims[SL_ROTARY_DIMS], steps[SL_ROTARY_DIMS];
 } sl_rope_applied;
 
-/* A thread has a pair of neighbours. */
+/* One thread per pair of adjacent elements. */
 typedef struct {
     sl_turned t;
     int64_t dims, tokens, width, height;

@@ -1,7 +1,7 @@
-/* row.cu - One row from its norm through the products that use it.
+/* row.cu - One row: its norm, fused with the products that use it.
  *
- * Every block recomputes the norm, which costs less than a launch of its own.  A block loads all
- * its weights, and everything else that no step changes, before the row is available
+ * Every block recomputes the norm, which costs less than a launch of its own.  A block loads its
+ * weights, and everything else that preceding launches do not write, before the row is available
  * (gemv_panel.cuh). */
 #include "runtime/cuda/kernels/row.h"
 #include "runtime/cuda/kernels/linear.cuh"
@@ -10,7 +10,7 @@
 
 /* ---- the row ---- */
 
-/* In shared memory; `x` is where the row is made. */
+/* Layout of the shared memory; `x` becomes the normalised row. */
 struct row_room {
     float *x, *other, *gain;
     float4 *groups;
@@ -28,7 +28,7 @@ DEVICE row_room room_of(const sl_row_products &a, uint8_t *shared) {
     return r;
 }
 
-/* A thread asks for what it will work on itself. */
+/* A thread copies exactly the elements that it later processes. */
 DEVICE void ask_gain(const sl_row_products &a, const row_room &r) {
     if (a.kind == SL_ROW_CODED) return;
 #pragma unroll 1
@@ -43,12 +43,12 @@ DEVICE void ask_row(const sl_row_products &a, const row_room &r) {
     }
 }
 
-/* Whether this block stores four elements (those of a warp alike) for others. */
+/* Whether this block stores the four elements at `at` to global memory; warp-uniform. */
 DEVICE bool is_mine(const sl_row_products &a, int at) {
     return (unsigned)(at - (int)blockIdx.x * a.stored) < (unsigned)a.stored;
 }
 
-/* What all of the row is multiplied with; with two rows to be added, the sum is the row. */
+/* The row's norm factor; with SL_ROW_ADD, first replaces x by x + other. */
 DEVICE float whole_inverse(const sl_row_products &a, const row_room &r) {
     float squares = 0;
 #pragma unroll 1
@@ -65,7 +65,7 @@ DEVICE float whole_inverse(const sl_row_products &a, const row_room &r) {
     return inverse_of<norm_rms>(a.norm, block_sum(squares));
 }
 
-/* The four of a lane as codes, for this block and perhaps for others. */
+/* Quantises the lane's four elements for this block and, if is_mine, for later launches. */
 DEVICE void put_codes(const sl_row_products &a, const row_room &r, int at, float4 y) {
     const coded_four c = code_eight(y);
     const int group = at / SL_CUDA_GROUP_COLS;
@@ -81,7 +81,7 @@ DEVICE void put_codes(const sl_row_products &a, const row_room &r, int at, float
     if (first) store_group(a.norm.codes, group, c.scale, c.sum, c.half);
 }
 
-/* What this thread asked for is there, which is all that it needs of it. */
+/* Needs no barrier before it: a thread reads only what it copied itself. */
 DEVICE void make_row(const sl_row_products &a, const row_room &r) {
     const float inverse = whole_inverse(a, r);
     const float4 none = make_float4(0, 0, 0, 0);
@@ -94,16 +94,17 @@ DEVICE void make_row(const sl_row_products &a, const row_room &r) {
     }
 }
 
-/* ---- what becomes of sums ---- */
+/* ---- epilogues ---- */
 
-/* Windows and taps are nobody else's: a thread asks for those of its row ahead. */
+/* Convolution windows and taps of this block's rows.  No launch that may still be running writes
+ * them, so they are requested before follow(). */
 enum { CONV_ROWS = SL_ROW_UNITS * SL_CUDA_PANEL_ROWS };
 struct conv_rows {
     float4 taps[CONV_ROWS];
     float window[SL_CONV_TAPS - 1][CONV_ROWS];
 };
 
-/* The row of a weight that thread i of a block finishes; -1 where there is none. */
+/* The row of a weight matrix that thread i finishes, or -1. */
 DEVICE int row_of(const sl_row_product &p, int task, int i, int *out_weight) {
     const unit_place u = unit_at(p.d, p.finish, task, i / SL_CUDA_PANEL_ROWS);
     const int row = u.unit * SL_CUDA_PANEL_ROWS + i % SL_CUDA_PANEL_ROWS;
@@ -118,7 +119,7 @@ DEVICE void ask_conv(const sl_row_products &a, conv_rows &held, int i, int row, 
     const sl_conv &c = a.conv;
     const float *from = window_of(c, row);
     copy_async<16>(&held.taps[i], c.w + (int64_t)row * SL_CONV_TAPS);
-    if (begins) return; /* of a window that may never have been written */
+    if (begins) return; /* a new sequence: the window may be uninitialised */
 #pragma unroll
     for (int k = 0; k < SL_CONV_TAPS - 1; k++)
         copy_async<4>(&held.window[k][i], from + (int64_t)k * c.channels);
@@ -144,7 +145,8 @@ DEVICE float sum_of_unit(const sl_row_product &p, const float *sums, int unit, i
     return sum;
 }
 
-/* Of blocks of two panels of either weight: a warp has what they make of a group. */
+/* Epilogue of blocks with two panels of either weight: swiglu, quantised by one warp as one
+ * group. */
 DEVICE void finish_group(const sl_row_product &p, const float *sums, int task) {
     const int unit = lane_id() / SL_CUDA_PANEL_ROWS, row = lane_id() % SL_CUDA_PANEL_ROWS;
     float value = 0;
@@ -210,7 +212,7 @@ template <class CODED, class EXACT> DEVICE void row_products(const sl_row_produc
         p.finish.out[weight][row] = y;
 }
 
-/* Types of the weights that codes are multiplied with, and of those that the row itself is. */
+/* CODED: type of the weights for the a8 codes; EXACT: of those for the f32 row. */
 #define INSTANCE(CODED, EXACT)                                                                     \
     SL_CUDA_KERNEL_AHEAD(sl_row_##CODED##_##EXACT, sl_row_products, SL_ROW_WARPS *WARP) {          \
         row_products<type_##CODED, type_##EXACT>(a);                                               \

@@ -5,17 +5,18 @@
 #include "runtime/cuda/kernels/linear.h"
 #include "runtime/cuda/kernels/norm.h"
 
-/* What makes a row: a norm of x, or of x + other; or nothing: codes lie in memory. */
+/* Products with the a8 codes of the row or with its f32 values; and how the row is made: RMS norm
+ * of x or of x + other, or its codes are read from memory. */
 enum { SL_ROW_OF_CODES, SL_ROW_OF_ITSELF };
 enum { SL_ROW_RMS, SL_ROW_ADD, SL_ROW_CODED };
 enum {
-    SL_ROW_WARPS = 24, /* of a block, at most */
-    SL_ROW_UNITS = 6,  /* panels of a block, at most */
-    SL_ROW_COPIES = 3  /* of a row, in shared memory: x or what is made of it, other, gain */
+    SL_ROW_WARPS = 24, /* per block, at most */
+    SL_ROW_UNITS = 6,  /* panels per block, at most */
+    SL_ROW_COPIES = 3  /* f32 rows in shared memory: x or the normalised row, other, gain */
 };
 
-/* A product with the row: a block has `units` of its panels, of which a warp has `blocks`
- * blocks of one. */
+/* A product with the row: a block computes `d.units` panels; a warp reads `blocks` blocks of
+ * one. */
 typedef struct {
     sl_cuda_panels w[SL_LINEAR_WEIGHTS];
     sl_linear_finish finish;
@@ -23,19 +24,21 @@ typedef struct {
     int32_t blocks, share_bytes;
 } sl_row_product;
 
-/* A row that every block makes for itself, and up to two products with it: of its codes, and by the
- * first blocks of the grid of itself.  What others want of the row is stored too, by some block. */
+/* A row that every block computes for itself, and up to two products with it: of its a8 codes and,
+ * by the first blocks of the grid, of its f32 values.  Parts of the row that later steps read are
+ * stored to global memory, each by one block. */
 typedef struct {
     sl_norm_rows norm;
-    sl_cuda_rows8 x8; /* where it is SL_ROW_CODED */
+    sl_cuda_rows8 x8; /* for SL_ROW_CODED */
     int32_t kind, width;
-    int32_t exact_blocks;      /* 0: no such product */
-    int32_t row_at;            /* in shared memory, after the shares: the row, then sums */
+    int32_t exact_blocks;      /* of the f32 product; 0: there is none */
+    int32_t row_at;            /* offset in shared memory, behind the weights: the row, then sums */
     sl_row_product product[2]; /* SL_ROW_OF_CODES, SL_ROW_OF_ITSELF */
-    /* One product of codes goes through a convolution and is stored nowhere else: x is unset. */
+    /* One weight's product with the codes goes through a convolution and is not stored: conv.x is
+     * unset. */
     sl_conv conv;
     int32_t conv_weight; /* -1: none */
-    int32_t stored;      /* elements of the row that a block stores: those of whole warps */
+    int32_t stored;      /* elements of the row that each block stores, whole warps */
 } sl_row_products;
 
 /* Bytes of shared memory from row_at on. */

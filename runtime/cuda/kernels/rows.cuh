@@ -1,7 +1,7 @@
 /* rows.cuh - Quantising groups of 32 values to a8, by the lanes of a warp.
  *
- * Every lane of the warp takes part, those without values with zeros; `kept` says whether a lane's
- * group is written.  The bits are those of sl_quantise_rows (core/codec.h). */
+ * All lanes of the warp must take part, lanes without values with zeros; `kept` says whether a
+ * lane's group is stored.  Results are bit-identical to sl_quantise_rows (core/codec.h). */
 #ifndef SL_RUNTIME_CUDA_KERNELS_ROWS_CUH
 #define SL_RUNTIME_CUDA_KERNELS_ROWS_CUH
 #include "runtime/cuda/kernels/cuda.cuh"
@@ -9,13 +9,12 @@
 
 enum { A8_TOP = 127, INFINITE_BITS = 0x7f800000 };
 
-/* As bits without the sign, floats are ordered as integers are, with infinity and then NaN above
- * all others. */
+/* Magnitude as bits: ordered like the magnitudes, with infinity and then NaN above all numbers. */
 DEVICE int size_bits(float x) {
     return __float_as_int(x) & 0x7fffffff;
 }
 
-/* The largest of `lanes` lanes side by side, a power of two. */
+/* Maximum over LANES adjacent lanes, a power of two. */
 template <int LANES> DEVICE int most_of_lanes(int x) {
 #pragma unroll
     for (int d = LANES / 2; d > 0; d /= 2) x = max(x, __shfl_xor_sync(ALL_LANES, x, d));
@@ -27,8 +26,8 @@ template <int LANES> DEVICE int sum_of_lanes(int x) {
     return x;
 }
 
-/* From the size_bits of a group's largest: what its values are multiplied with, 0 for codes of
- * zero; and its scale. */
+/* From the size_bits of a group's largest value: the factor for its values (0: all codes are 0),
+ * and its scale. */
 DEVICE float group_inverse(int most) {
     const float inverse = (float)A8_TOP / __int_as_float(most);
     return most < INFINITE_BITS && size_bits(inverse) < INFINITE_BITS ? inverse : 0.0f;
@@ -48,8 +47,8 @@ DEVICE void store_group(const sl_cuda_rows8_out &to, int64_t group, float scale,
     to.halves[group] = (float)half;
 }
 
-/* Eight lanes have a group, four values each: lane l of them values 4l to 4l + 3.  What becomes of
- * a lane's four, and of the group. */
+/* Eight lanes share a group: lane l of them has values 4l to 4l + 3.  `word` has the lane's four
+ * codes; `sum` and `scale` are those of the group, `half` is the sum over the lane's half of it. */
 struct coded_four {
     int word, sum, half;
     float scale;
@@ -73,7 +72,7 @@ DEVICE void quantise_eight(const sl_cuda_rows8_out &to, int64_t group, bool kept
     if (lane == 0) store_group(to, group, c.scale, c.sum, c.half);
 }
 
-/* A warp has a group, a value per lane. */
+/* One warp per group, a value per lane. */
 DEVICE void quantise_warp(const sl_cuda_rows8_out &to, int64_t group, bool kept, float x) {
     const int most = most_of_lanes<WARP>(size_bits(x));
     const float inverse = group_inverse(most);

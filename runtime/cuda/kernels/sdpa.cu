@@ -1,9 +1,9 @@
-/* sdpa.cu - Attention of any shape in plain f32, and merging the splits.  The layout of the cache
- * is in core/kv.h. */
+/* sdpa.cu - Attention of any shape with f32 arithmetic, and merging the splits.  The layout of the
+ * cache is in core/kv.h. */
 #include "runtime/cuda/kernels/sdpa.h"
 #include "runtime/cuda/kernels/sdpa.cuh"
 
-/* ---- any shape: a block is a query and a split, a thread a position of SL_CUDA_SPLIT ---- */
+/* ---- any shape: one block per query and split; in a step, a thread scores one position ---- */
 
 template <class T>
 DEVICE float score_of(const sl_sdpa_splits &a, const float *query, const T *key) {
@@ -12,7 +12,7 @@ DEVICE float score_of(const sl_sdpa_splits &a, const float *query, const T *key)
     return sum * a.scale;
 }
 
-/* Shared memory: the query, its mix, a factor for each position of a step. */
+/* Shared memory at `query`: the query, the accumulated mix, a factor per position of a step. */
 template <class T> DEVICE void attend_plain(const sl_sdpa_splits &a, float *query) {
     float *mix = query + a.width, *factors = mix + a.value_width;
     const int split = (int)(blockIdx.x % a.splits), i = (int)(blockIdx.x / a.splits);
@@ -67,11 +67,11 @@ SL_CUDA_KERNEL(sl_sdpa_plain_f16, sl_sdpa_splits, SL_CUDA_SPLIT) {
     attend_plain<half_bits>(a, shared);
 }
 
-/* ---- joining ---- */
+/* ---- merging splits ---- */
 
-/* A block is a group of splits of a query and SL_CUDA_JOIN_COLUMNS columns.  Threads that share a
- * column take every LISTS-th split; their sums are added in order.  Shared memory: a factor for
- * each split. */
+/* One block per query, group of splits and SL_CUDA_JOIN_COLUMNS columns.  The LISTS threads of a
+ * column take every LISTS-th split; their sums are added in order.  Shared memory: a factor per
+ * split. */
 SL_CUDA_KERNEL(sl_sdpa_join_any, sl_sdpa_joined, SL_CUDA_JOIN_THREADS) {
     enum { COLUMNS = SL_CUDA_JOIN_COLUMNS, LISTS = SL_CUDA_JOIN_THREADS / COLUMNS, AHEAD = 4 };
     SL_DYNAMIC_SHARED(float, factors);
@@ -83,7 +83,7 @@ SL_CUDA_KERNEL(sl_sdpa_join_any, sl_sdpa_joined, SL_CUDA_JOIN_THREADS) {
     const int64_t at = (int64_t)(blockIdx.x / a.groups) * a.splits + first;
     const float *weights = a.weights + at * 2, *mixes = a.mixes + at * a.width + column;
     const bool has_column = column < a.width;
-    float near[AHEAD]; /* asked for at once; of empty splits nobody wrote any */
+    float near[AHEAD]; /* loads in flight together; mixes of empty splits are uninitialised */
 #pragma unroll
     for (int i = 0; i < AHEAD; i++) {
         const int s = list + i * LISTS;
@@ -111,7 +111,7 @@ SL_CUDA_KERNEL(sl_sdpa_join_any, sl_sdpa_joined, SL_CUDA_JOIN_THREADS) {
         if (has_column && factors[s] > 0) mix += factors[s] * mixes[(int64_t)s * a.width];
     parts[list][me % COLUMNS] = mix;
     __syncthreads();
-    if (a.sinks) { /* whose group is all splits */
+    if (a.sinks) { /* only where one group has all splits */
         const float sink = a.sinks[blockIdx.x % a.query_heads], most = fmaxf(largest, sink);
         const float keep = expf(largest - most);
         sum = (sum * keep + expf(sink - most)) / keep;
@@ -126,7 +126,7 @@ SL_CUDA_KERNEL(sl_sdpa_join_any, sl_sdpa_joined, SL_CUDA_JOIN_THREADS) {
     }
 }
 
-/* A thread has four columns of a query: of few splits and many queries. */
+/* One thread per query and four columns, for few splits and many queries. */
 SL_CUDA_KERNEL(sl_sdpa_join_few, sl_sdpa_joined, SL_CUDA_JOIN_THREADS) {
     const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     const int lanes = a.width / 4;

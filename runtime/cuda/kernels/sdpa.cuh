@@ -1,5 +1,5 @@
-/* sdpa.cuh - Common parts of the attention kernels: the addresses of rows in the cache, and the
- * positions of a split. */
+/* sdpa.cuh - Common parts of the attention kernels: row addresses in the cache, and the positions
+ * of a split. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_SDPA_CUH
 #define SL_RUNTIME_CUDA_KERNELS_SDPA_CUH
 #include "runtime/cuda/kernels/cuda.cuh"
@@ -7,7 +7,7 @@
 
 enum { KV_LANES = 16 };
 
-/* An element of a cache of f16. */
+/* An element of an f16 cache. */
 struct half_bits {
     uint16_t bits;
 };
@@ -18,7 +18,7 @@ DEVICE float f32_of(half_bits x) {
     return f32_of_f16(x.bits);
 }
 
-/* Row t sees positions [first, count) of its slot. */
+/* Row t attends to positions [first, count) of its slot: causal mask and sliding window. */
 struct cached_row {
     int slot, first, count;
 };
@@ -27,7 +27,7 @@ DEVICE cached_row row_of(const sl_sdpa_splits &a, int t) {
     const int count = 1 + checked(a.fault, SL_FAULT_POSITION, t, a.positions[t], a.capacity);
     return {slot, a.window ? max(count - a.window, 0) : 0, count};
 }
-/* How many positions lie before those of a cached head. */
+/* Number of positions before the first one of a KV head. */
 DEVICE int64_t head_at(const sl_sdpa_splits &a, int slot, int head) {
     return ((int64_t)slot * a.heads + head) * a.capacity;
 }
@@ -35,7 +35,7 @@ DEVICE int64_t head_at(const sl_sdpa_splits &a, int slot, int head) {
 struct range {
     int first, end;
 };
-/* What a split has of positions [seen.first, seen.end), in whole steps: the first may be before
+/* The positions of a split out of [seen.first, seen.end), in whole steps: the first may be below
  * seen.first. */
 DEVICE range split_of(const sl_sdpa_splits &a, int split, range seen, int step) {
     const int base = a.span ? 0 : seen.first / step * step;
@@ -46,10 +46,10 @@ DEVICE range split_of(const sl_sdpa_splits &a, int split, range seen, int step) 
     return {(int)min(first, (int64_t)seen.end), (int)min(end, (int64_t)seen.end)};
 }
 
-/* ---- f32 numbers for tensor cores, as two halves: x = high + low to 22 bits ---- */
+/* ---- f32 operands for tensor cores, as two f16: x = high + low, accurate to 22 bits ---- */
 
-/* A power of two and its inverse; the first brings numbers up to `most` to about 1, where their
- * halves neither overflow nor vanish. */
+/* A power of two and its inverse.  `down` scales numbers up to `most` to about 1, where both f16
+ * halves neither overflow nor underflow. */
 struct power {
     float down, up;
 };
@@ -64,6 +64,6 @@ DEVICE uint16_t low_half(float x, uint16_t high) {
     return f16_of_f32(x - f32_of_f16(high));
 }
 
-/* Factors e^(score - largest) are made larger by this for their halves. */
+/* Softmax factors e^(score - largest) are multiplied by this before they are split into two f16. */
 #define FACTOR_SCALE 256.0f
 #endif

@@ -11,7 +11,7 @@ DEVICE void put_cached(void *cache, int64_t at, float value, int is_half) {
         ((float *)cache)[at] = value;
 }
 
-/* A warp is a head of a row: first all keys, then all values. */
+/* One warp per head of a row: first all keys, then all values. */
 SL_CUDA_KERNEL(sl_kv_append, sl_cache_append) {
     const sl_head_change &change = a.change;
     const int64_t heads = (int64_t)a.rows * change.heads;
@@ -29,10 +29,10 @@ SL_CUDA_KERNEL(sl_kv_append, sl_cache_append) {
     }
     const int64_t at = (before + position / KV_LANES * KV_LANES) * width + position % KV_LANES;
     const float *x = a.k + i * width;
-    const float *cosines = change.table + (int64_t)t * 2 * change.half;
+    const int64_t angles = (int64_t)t * change.columns;
     void *keys = a.keys;
     const int is_half = a.is_half;
-    change_head(change, x, cosines, [=](int i, float value) {
+    change_head(change, x, angles, [=](int i, float value) {
         put_cached(keys, at + (int64_t)(lane_id() + WARP * i) * KV_LANES, value, is_half);
     });
 }

@@ -3,14 +3,14 @@
 #define SL_RUNTIME_CUDA_KERNELS_SDPA_APPEND_H
 #include "runtime/cuda/kernels/rope.h"
 
-/* k, changed, and v into the cache (core/kv.h). */
+/* Writes k, normalised and rotated by `change`, and v to the cache (core/kv.h). */
 typedef struct {
     sl_head_change change;
     const float *k, *v;
     const int32_t *slots, *positions;
     void *keys, *values;
-    int32_t rows, slot_count, capacity; /* capacity: in whole blocks */
-    int32_t value_width;                /* of v; k has that of the change */
+    int32_t rows, slot_count, capacity; /* capacity: whole blocks (core/kv.h) */
+    int32_t value_width;                /* head size of v; that of k is in `change` */
     int32_t is_half, reserved;          /* the cache is f16, else f32 */
     sl_fault *fault;
 } sl_cache_append;

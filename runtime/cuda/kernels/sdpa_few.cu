@@ -8,7 +8,7 @@ template <int D, int TILES> DEVICE void attend_few(const sl_sdpa_splits &a, few<
     const int first = (int)blockIdx.x * SPLIT;
     const range seen = set_queries<D, TILES>(a, s, rows);
     if (first >= seen.end || first + SPLIT <= seen.first) {
-        leave_empty<D, TILES>(a, s); /* each thread reads what it wrote itself */
+        leave_empty<D, TILES>(a, s); /* no barrier: a thread reads only what it wrote */
         return;
     }
     const int chunks = (a.ratio + QUERIES - 1) / QUERIES;

@@ -1,12 +1,13 @@
-/* sdpa_few.cuh - Attention of few rows over an f16 cache, at the speed at which the cache can be
- * read: the work of a block.
+/* sdpa_few.cuh - Attention of few rows over an f16 cache, at the bandwidth of reading the cache:
+ * the work of a block.
  *
  * A block takes SL_CUDA_SPLIT positions of a KV head and the queries of a few rows of one slot that
- * attend to them.  Each lane loads all keys (into registers) and values (into shared memory that
- * only it reads) that it multiplies: tensor cores have positions in rows and queries in columns, in
- * an order of positions and elements in which 16 bytes of the cache are operands of one lane.  So
- * the cache needs neither transposing nor sharing.  Queries and factors are pairs of f16: results
- * are f32 except for the last bits. */
+ * attend to them.  In the tensor-core products, positions (then elements) are rows and queries are
+ * columns.  The order of rows and of k is permuted so that 16 contiguous bytes of the cache are mma
+ * operands of a single lane: each lane loads exactly the keys (into registers) and values (into
+ * shared memory that only it reads) that it multiplies, and the cache is neither transposed nor
+ * shared between lanes.  Queries and factors are split into two f16, so that results are f32 except
+ * for the last bits. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_SDPA_FEW_CUH
 #define SL_RUNTIME_CUDA_KERNELS_SDPA_FEW_CUH
 #include "runtime/cuda/kernels/copy.cuh"
@@ -15,29 +16,30 @@
 
 enum {
     SPLIT = SL_CUDA_SPLIT,
-    SIDE = 64,         /* positions by elements that a warp multiplies: SIDE x SIDE */
-    STEPS = SIDE / 16, /* of mma over elements (of keys) or positions (of values) */
-    LOADS = 4 * STEPS, /* of 16 bytes by a lane */
-    FRAGMENT = 8       /* halves: four high ones, then four low ones */
+    SIDE = 64,         /* a warp multiplies SIDE positions by SIDE elements */
+    STEPS = SIDE / 16, /* mma steps over elements (scores) or positions (mixes) */
+    LOADS = 4 * STEPS, /* 16-byte loads per lane */
+    FRAGMENT = 8       /* f16 per lane and step: four high halves, then four low halves */
 };
 
-/* What a block works on. */
+/* Shared memory of a block. */
 template <int D, int TILES> struct few {
     enum {
         QUERIES = SL_CUDA_FEW_QUERIES * TILES,
-        STRIPES = D / SIDE, /* of elements */
+        STRIPES = D / SIDE, /* SIDE elements each */
         WARPS = SPLIT / SIDE * STRIPES,
         FRAGMENTS = D / 16 > SPLIT / 16 ? D / 16 : SPLIT / 16
     };
     uint4 values[LOADS][WARPS * WARP];
-    float scores[STRIPES][QUERIES][SPLIT]; /* by stripe; later mixes [QUERIES][D] */
-    uint16_t fragments[FRAGMENTS][TILES][WARP][FRAGMENT]; /* of queries; later of factors */
+    float scores[STRIPES][QUERIES][SPLIT]; /* partial sums per stripe; later mixes [QUERIES][D] */
+    uint16_t fragments[FRAGMENTS][TILES][WARP][FRAGMENT]; /* `b`: of queries; later of factors */
     float scale[QUERIES];                                 /* of a query's scores */
     int first[QUERIES], count[QUERIES];                   /* positions; count 0: no query */
-    int64_t at[QUERIES];                                  /* number of a query */
+    int64_t at[QUERIES];                                  /* index of the query */
 };
 
-/* Where a lane finds number k (of an element or position within a step of 16) of column n. */
+/* The lane and the slot of its fragment that hold index k (element or position within a step of 16)
+ * of column n. */
 DEVICE int fragment_lane(int n, int k) {
     return 4 * (n % 8) + k % 4;
 }
@@ -45,7 +47,7 @@ DEVICE int fragment_slot(int k) {
     return k / 4;
 }
 
-/* Rows [first, end) of one slot that block z takes; none where another block takes row z. */
+/* Rows [first, end) of one slot that block z takes; empty where another block takes row z. */
 DEVICE range rows_of_block(const sl_sdpa_splits &a, int most) {
     const int t = (int)blockIdx.z, slot = a.slots[t];
     int run = t, end = t + 1;
@@ -55,7 +57,7 @@ DEVICE range rows_of_block(const sl_sdpa_splits &a, int most) {
     return {t, end};
 }
 
-/* Which queries the block has.  Returns the positions that some row sees. */
+/* Sets up the block's queries; returns the union of the positions that its rows attend to. */
 template <int D, int TILES>
 DEVICE range set_queries(const sl_sdpa_splits &a, few<D, TILES> &s, range rows) {
     enum { QUERIES = few<D, TILES>::QUERIES };
@@ -67,7 +69,7 @@ DEVICE range set_queries(const sl_sdpa_splits &a, few<D, TILES> &s, range rows) 
         seen = {min(seen.first, row.first), max(seen.end, row.count)};
     }
     if ((int)threadIdx.x < QUERIES) {
-        const int i = (int)threadIdx.x + chunk * QUERIES; /* of the rows' queries of this head */
+        const int i = (int)threadIdx.x + chunk * QUERIES; /* among the queries of this head */
         const int t = rows.first + i / a.ratio;
         const bool is_there = t < rows.end;
         const cached_row row = is_there ? row_of(a, t) : cached_row{0, 0, 0};
@@ -78,7 +80,7 @@ DEVICE range set_queries(const sl_sdpa_splits &a, few<D, TILES> &s, range rows) 
     return seen;
 }
 
-/* Query n, of which a lane has elements lane + 32 i, as operands: fragments[element / 16]. */
+/* Stores query n, of which a lane has elements lane + 32 i, as `b` fragments [element / 16]. */
 template <int D, int TILES>
 DEVICE void put_query(few<D, TILES> &s, int n, const float (&x)[D / WARP], float scale) {
     float most = 0;
@@ -110,8 +112,8 @@ DEVICE unsigned word_of(uint4 x, int j) {
     return j == 0 ? x.x : j == 1 ? x.y : j == 2 ? x.z : x.w;
 }
 
-/* The operands of four tiles of 16 x 16 from 16 bytes at each of a lane's four numbers k: tile j
- * has bytes 4 j to 4 j + 3, of its rows r and r + 8. */
+/* The `a` fragment of 16 x 16 tile j, from the lane's four 16-byte loads (one per k index that it
+ * holds).  Bytes 4j to 4j + 3 of a load are rows r and r + 8 of tile j. */
 DEVICE void operands_of(unsigned (&out)[4], const uint4 (&x)[4], int j) {
     out[0] = __byte_perm(word_of(x[0], j), word_of(x[1], j), 0x5410);
     out[1] = __byte_perm(word_of(x[0], j), word_of(x[1], j), 0x7632);
@@ -119,7 +121,7 @@ DEVICE void operands_of(unsigned (&out)[4], const uint4 (&x)[4], int j) {
     out[3] = __byte_perm(word_of(x[2], j), word_of(x[3], j), 0x7632);
 }
 
-/* sums[tile][j] += four tiles of 16 rows by the columns of fragments. */
+/* sums[n][j] += tile j (16 rows of x) times query tile n, high and low halves. */
 template <int TILES>
 DEVICE void multiply(float (&sums)[TILES][4][4], const uint4 (&x)[4],
                      const uint16_t (*fragments)[WARP][FRAGMENT]) {
@@ -137,13 +139,13 @@ DEVICE void multiply(float (&sums)[TILES][4][4], const uint4 (&x)[4],
     }
 }
 
-/* Scores lie so that lanes that store and lanes that load use all banks. */
+/* Swizzle of the scores that avoids bank conflicts in stores and loads. */
 DEVICE int score_at(int query, int position) {
     const int c = query % 8 / 2;
     return (position / 4 ^ (c % 2 | c / 2 * 4)) * 4 + position % 4;
 }
 
-/* Keys of SIDE positions and a stripe of elements times the queries. */
+/* Partial scores: keys of SIDE positions and a stripe of elements, times the queries. */
 template <int D, int TILES>
 DEVICE void score(few<D, TILES> &s, const uint4 (&keys)[LOADS]) {
     enum { STRIPES = few<D, TILES>::STRIPES };
@@ -159,7 +161,7 @@ DEVICE void score(few<D, TILES> &s, const uint4 (&keys)[LOADS]) {
 #pragma unroll
     for (int n = 0; n < TILES; n++)
 #pragma unroll
-        for (int i = 0; i < 4; i++) { /* of query i % 2, half i / 2 of the lane's 8 positions */
+        for (int i = 0; i < 4; i++) { /* lane's query i % 2, half i / 2 of its 8 positions */
             const int query = 8 * n + 2 * c + i % 2, j = i / 2 * 2;
             const float4 four = make_float4(sums[n][j][i % 2], sums[n][j][2 + i % 2],
                                             sums[n][j + 1][i % 2], sums[n][j + 1][2 + i % 2]);
@@ -168,7 +170,8 @@ DEVICE void score(few<D, TILES> &s, const uint4 (&keys)[LOADS]) {
         }
 }
 
-/* Scores become factors, as operands: fragments[position / 16].  A warp is a query. */
+/* Softmax within the split: scores become factors, stored as `b` fragments [position / 16].  One
+ * warp per query. */
 template <int D, int TILES>
 DEVICE void weigh(const sl_sdpa_splits &a, few<D, TILES> &s, int first) {
     for (int n = warp_id(); n < few<D, TILES>::QUERIES; n += few<D, TILES>::WARPS) {
@@ -204,7 +207,8 @@ DEVICE void weigh(const sl_sdpa_splits &a, few<D, TILES> &s, int first) {
     }
 }
 
-/* Values of SIDE positions and a stripe of elements times the factors. */
+/* Mixes: values of SIDE positions and a stripe of elements, times the factors; the sums of the two
+ * sides are added through shared memory. */
 template <int D, int TILES> DEVICE void mix(const sl_sdpa_splits &a, few<D, TILES> &s) {
     enum { STRIPES = few<D, TILES>::STRIPES };
     const int stripe = warp_id() % STRIPES, side = warp_id() / STRIPES;
@@ -217,12 +221,12 @@ template <int D, int TILES> DEVICE void mix(const sl_sdpa_splits &a, few<D, TILE
         for (int i = 0; i < 4; i++) x[i] = s.values[4 * step + i][threadIdx.x];
         multiply<TILES>(sums, x, s.fragments[side * STEPS + step]);
     }
-    float4 *mixes = (float4 *)&s.scores[0][0][0]; /* of the second side */
+    float4 *mixes = (float4 *)&s.scores[0][0][0]; /* sums of the second side */
     for (int pass = 0; pass < 2; pass++) {
         if (pass) __syncthreads();
         if (side == pass) continue;
 #pragma unroll
-        for (int i = 0; i < TILES * 4; i++) { /* as in score */
+        for (int i = 0; i < TILES * 4; i++) { /* indices as in score */
             const int n = i / 4, query = 8 * n + 2 * c + i % 2, j = i / 2 % 2 * 2;
             const float *x = &sums[n][j][i % 2], *y = &sums[n][j + 1][i % 2];
             const int d = stripe * SIDE + r * 8 + i / 2 % 2 * 4;
@@ -239,7 +243,7 @@ template <int D, int TILES> DEVICE void mix(const sl_sdpa_splits &a, few<D, TILE
     }
 }
 
-/* Splits beyond what the rows see, or before. */
+/* Stores the weights of a split with no visible position. */
 template <int D, int TILES> DEVICE void leave_empty(const sl_sdpa_splits &a, few<D, TILES> &s) {
     if (threadIdx.x >= few<D, TILES>::QUERIES || !s.count[threadIdx.x]) return;
     float *weights = a.weights + (s.at[threadIdx.x] * a.splits + blockIdx.x) * 2;

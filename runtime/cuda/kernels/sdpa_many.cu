@@ -2,18 +2,18 @@
  * positions, with online softmax (as in FlashAttention).
  *
  * A block takes the queries of some rows that read one KV head, 16 per warp, and iterates over the
- * positions of their slots (or a split of them); the keys of the next tile and the values of this
- * one are loaded while the other half of the work is done.  A warp keeps its mixes in registers;
- * scores become operands of the second product in place.  Queries and factors are pairs of f16:
- * results are f32 except for the last bits. */
+ * positions of their slots (or a split of them).  Copies overlap computation: the values of a tile
+ * are loaded while its scores are computed, the keys of the next tile while the mixes are.  A warp
+ * keeps its mixes in registers; scores become operands of the second product in place.  Queries and
+ * factors are split into two f16, so that results are f32 except for the last bits. */
 #include "runtime/cuda/kernels/copy.cuh"
 #include "runtime/cuda/kernels/mma.cuh"
 #include "runtime/cuda/kernels/sdpa.cuh"
 
-enum { ROWS = 16 }; /* queries of a warp */
+enum { ROWS = 16 }; /* queries per warp */
 
-/* What a block has in shared memory: rows of 16-byte chunks, in such an order or so far apart that
- * eight rows of a matrix use all banks. */
+/* Shared memory of a block: rows of 16-byte chunks, swizzled or padded so that loading eight rows
+ * of a matrix has no bank conflicts. */
 template <int D, int WARPS, int TILE> struct many {
     enum { QUERIES = ROWS * WARPS, CHUNKS = D / 8, BLOCKS = TILE / KV_LANES };
     uint4 high[QUERIES][CHUNKS], low[QUERIES][CHUNKS];
@@ -21,8 +21,8 @@ template <int D, int WARPS, int TILE> struct many {
     uint4 values[TILE][CHUNKS + 1];
     float scale[QUERIES]; /* of scores */
     int slot[QUERIES];    /* -1: no query */
-    int first[QUERIES], count[QUERIES]; /* positions that it sees */
-    int64_t at[QUERIES];  /* number of the query */
+    int first[QUERIES], count[QUERIES]; /* visible positions [first, count) */
+    int64_t at[QUERIES];  /* index of the query */
 };
 DEVICE int chunk_at(int row, int chunk) {
     return chunk ^ row % 8;
@@ -37,7 +37,7 @@ template <int D, int WARPS, int TILE>
 DEVICE void set_queries(const sl_sdpa_splits &a, many<D, WARPS, TILE> &s) {
     enum { QUERIES = ROWS * WARPS };
     const int rows = QUERIES / a.ratio;
-    const int tile = (int)(gridDim.x - 1 - blockIdx.x); /* those that take longest come first */
+    const int tile = (int)(gridDim.x - 1 - blockIdx.x); /* later rows first: they take longest */
     if ((int)threadIdx.x < QUERIES) {
         const int i = (int)threadIdx.x, t = tile * rows + i / a.ratio;
         const bool is_there = i < rows * a.ratio && t < a.rows;
@@ -49,7 +49,7 @@ DEVICE void set_queries(const sl_sdpa_splits &a, many<D, WARPS, TILE> &s) {
     }
 }
 
-/* A warp is a query, a lane D / 32 elements of it that lie together. */
+/* One warp per query; a lane has D / 32 contiguous elements. */
 template <int D, int WARPS, int TILE>
 DEVICE void put_queries(const sl_sdpa_splits &a, many<D, WARPS, TILE> &s) {
     enum { EACH = D / WARP };
@@ -75,7 +75,7 @@ DEVICE void put_queries(const sl_sdpa_splits &a, many<D, WARPS, TILE> &s) {
 
 /* ---- tiles of the cache ---- */
 
-/* A head of a slot, of which positions [0, count) are read. */
+/* A KV head of a slot, of which positions [0, count) are read. */
 struct source {
     const uint16_t *keys, *values;
     int count;
@@ -102,17 +102,17 @@ DEVICE void ask_values(many<D, WARPS, TILE> &s, const source &from, int first) {
     copy_commit();
 }
 
-/* ---- a warp's work: 16 queries, of which a lane has r and r + 8 ---- */
+/* ---- a warp's work: 16 queries; a lane holds results of queries r and r + 8 ---- */
 
 template <int D, int TILE> struct running {
-    float mix[D / 8][4];       /* columns of 8 elements */
-    float scores[TILE / 8][4]; /* columns of 8 positions */
+    float mix[D / 8][4];       /* `d` fragments of 8 elements */
+    float scores[TILE / 8][4]; /* `d` fragments of 8 positions */
     float largest[2], keep[2];
-    float sum[2]; /* of this lane's positions */
+    float sum[2]; /* over this lane's positions only */
 };
 
-/* Unscaled scores.  Tensor cores cut sums off instead of rounding them, so that a long chain is
- * biased: they add up a few, which are then added as floats. */
+/* Unscaled scores.  Tensor cores truncate when they accumulate, so that a long chain is biased:
+ * they add up four steps, and the partial sums are added in f32. */
 template <int D, int WARPS, int TILE>
 DEVICE void score(const many<D, WARPS, TILE> &s, running<D, TILE> &w) {
     enum { STEPS = 4 };
@@ -146,8 +146,8 @@ DEVICE void score(const many<D, WARPS, TILE> &s, running<D, TILE> &w) {
     }
 }
 
-/* Scores of the slot's tile from position `first` on become factors; what was taken before is to
- * be scaled by keep. */
+/* Online softmax: masks and scales the scores of the tile from position `first` on and turns them
+ * into factors; `keep` rescales what was accumulated before. */
 template <int D, int WARPS, int TILE>
 DEVICE void weigh(const many<D, WARPS, TILE> &s, running<D, TILE> &w, int slot, int first) {
     const int c = lane_id() % 4;
@@ -168,7 +168,7 @@ DEVICE void weigh(const many<D, WARPS, TILE> &s, running<D, TILE> &w, int slot, 
             }
         largest = fmaxf(largest, __shfl_xor_sync(ALL_LANES, largest, 1));
         largest = fmaxf(largest, __shfl_xor_sync(ALL_LANES, largest, 2));
-        const float base = largest == -INFINITY ? 0.0f : largest; /* nothing was seen */
+        const float base = largest == -INFINITY ? 0.0f : largest; /* no unmasked position so far */
         w.keep[half] = expf(w.largest[half] - base);
         w.largest[half] = largest;
         float sum = 0;
@@ -181,7 +181,7 @@ DEVICE void weigh(const many<D, WARPS, TILE> &s, running<D, TILE> &w, int slot, 
     }
 }
 
-/* Factors as operands: high and low halves of each 16 positions. */
+/* The factors as `a` fragments, split into high and low f16, per step of 16 positions. */
 template <int D, int TILE>
 DEVICE void split_factors(const running<D, TILE> &w, unsigned (&high)[TILE / 16][4],
                           unsigned (&low)[TILE / 16][4]) {
@@ -197,7 +197,8 @@ DEVICE void split_factors(const running<D, TILE> &w, unsigned (&high)[TILE / 16]
         }
 }
 
-/* The tile's values, 16 elements after another: each sum is short, as in score. */
+/* Accumulates the factors times the tile's values, 16 elements at a time; mma chains are short, as
+ * in score. */
 template <int D, int WARPS, int TILE>
 DEVICE void mix(const many<D, WARPS, TILE> &s, running<D, TILE> &w) {
     const int lane = lane_id(), p = lane % 16, half = lane / 16;
@@ -224,7 +225,7 @@ DEVICE void mix(const many<D, WARPS, TILE> &s, running<D, TILE> &w) {
     }
 }
 
-/* What the warp has taken, as results of a split or of all. */
+/* Stores the warp's results: of a split, or normalised where there is only one. */
 template <int D, int WARPS, int TILE>
 DEVICE void put_results(const sl_sdpa_splits &a, const many<D, WARPS, TILE> &s,
                         running<D, TILE> &w) {
@@ -252,12 +253,12 @@ DEVICE void put_results(const sl_sdpa_splits &a, const many<D, WARPS, TILE> &s,
 
 /* ---- a block's work ---- */
 
-/* The split's tiles of the slot of queries [begin, end), which are those of consecutive rows. */
+/* The split's tiles of one slot, for `queries`, which belong to consecutive rows. */
 template <int D, int WARPS, int TILE>
 DEVICE void attend_slot(const sl_sdpa_splits &a, many<D, WARPS, TILE> &s, running<D, TILE> &w,
                         range queries) {
     const int slot = s.slot[queries.first];
-    range seen = {INT32_MAX, 0}, own = seen; /* by some query of the block, or of the warp */
+    range seen = {INT32_MAX, 0}, own = seen; /* visible to any query of the block; of the warp */
     for (int n = queries.first; n < queries.end; n++) {
         seen = {min(seen.first, s.first[n]), max(seen.end, s.count[n])};
         if (n / ROWS == warp_id()) own = {min(own.first, s.first[n]), max(own.end, s.count[n])};
@@ -269,7 +270,7 @@ DEVICE void attend_slot(const sl_sdpa_splits &a, many<D, WARPS, TILE> &s, runnin
     if (split.first < split.end) ask_keys(s, from, split.first);
     for (int first = split.first; first < split.end; first += TILE) {
         copy_wait<0>();
-        __syncthreads(); /* keys are here, and nobody needs the last values */
+        __syncthreads(); /* keys have arrived; the previous values are no longer read */
         ask_values(s, from, first);
         const bool is_own = first < own.end && first + TILE > own.first;
         if (is_own) {
@@ -277,7 +278,7 @@ DEVICE void attend_slot(const sl_sdpa_splits &a, many<D, WARPS, TILE> &s, runnin
             weigh(s, w, slot, first);
         }
         copy_wait<0>();
-        __syncthreads(); /* values are here, and nobody needs these keys */
+        __syncthreads(); /* values have arrived; these keys are no longer read */
         if (first + TILE < split.end) ask_keys(s, from, first + TILE);
         if (is_own) mix(s, w);
     }

@@ -1,26 +1,26 @@
-/* sdpa_step.cu - Attention of one row, from the results of its projections (sdpa_few.cuh): norms
- * and RoPE, the write to the cache, the splits; and their sum with its gate.
+/* sdpa_step.cu - Attention of one row, from the outputs of its projections (sdpa_few.cuh): norms
+ * and RoPE, the write to the cache, the splits; then merging them, with an optional gate.
  *
- * No other step changes the cache meanwhile: positions before the row are loaded before the
- * preceding launches have finished.  The block with the row's own position writes key and value
- * itself, to the cache and to what it has loaded. */
+ * No launch that may still be running writes this cache, so earlier positions are loaded before
+ * follow().  The block with the row's own position writes its key and value both to the cache and
+ * to the operands that it has loaded. */
 #include "runtime/cuda/kernels/sdpa_step.h"
 #include "runtime/cuda/kernels/head.cuh"
 #include "runtime/cuda/kernels/norm.cuh"
 #include "runtime/cuda/kernels/sdpa_few.cuh"
 
-/* The row's own key as the cache has it. */
+/* The row's own key, rounded to the type of the cache. */
 template <int D> struct own_key {
-    float squares[D / WARP]; /* of warps */
+    float squares[D / WARP]; /* sums of squares, per warp */
     uint16_t halves[D];
 };
 
-/* What a block works on: positions from `first` on, of a cached head. */
+/* The work of a block: positions from `first` on, of one KV head. */
 struct step_place {
     int first, own; /* own: the row's position */
-    range older;    /* other positions that it sees */
+    range older;    /* the visible positions before it */
     int head;
-    int64_t at; /* positions before those of the head */
+    int64_t at; /* number of positions before those of the head */
     bool has_own, writes;
 };
 template <int D> DEVICE step_place place_of(const sl_sdpa_splits &a) {
@@ -37,9 +37,9 @@ template <int D> DEVICE step_place place_of(const sl_sdpa_splits &a) {
     return p;
 }
 
-/* Where a lane's keys and values begin; both as in attend_few. */
+/* First position and element of a lane's keys and values; both as in attend_few. */
 struct lane_place {
-    int from, element; /* position and element */
+    int from, element;
 };
 template <int D> DEVICE lane_place lane_place_of(const step_place &p) {
     enum { STRIPES = few<D, 1>::STRIPES };
@@ -70,7 +70,7 @@ DEVICE void ask_older(const sl_sdpa_splits &a, few<D, 1> &s, const step_place &p
     copy_commit();
 }
 
-/* The row's own value: eight elements by each of the lanes that multiply it. */
+/* Inserts the row's own value into the operands: eight elements by each lane that multiplies it. */
 template <int D>
 DEVICE void put_own_value(const sl_sdpa_step &a, few<D, 1> &s, const step_place &p) {
     const lane_place l = lane_place_of<D>(p);
@@ -85,7 +85,7 @@ DEVICE void put_own_value(const sl_sdpa_step &a, few<D, 1> &s, const step_place 
         *(uint4 *)((uint16_t *)a.append.values + (p.at + p.own) * D + d) = x;
 }
 
-/* Halves of the row's own key among eight positions of an element. */
+/* Inserts the row's own key into the loaded keys (eight positions of one element each). */
 template <int D>
 DEVICE void insert_own_key(const own_key<D> &key, const step_place &p, uint4 (&near)[LOADS]) {
     const lane_place l = lane_place_of<D>(p);
@@ -104,7 +104,7 @@ DEVICE void insert_own_key(const own_key<D> &key, const step_place &p, uint4 (&n
     }
 }
 
-/* A thread is an element. */
+/* One thread per element. */
 template <int D>
 DEVICE void make_own_key(const sl_cache_append &a, own_key<D> &key, const step_place &p,
                          const element &e) {
@@ -125,8 +125,8 @@ template <int D> DEVICE void put_changed_queries(const sl_sdpa_step &a, few<D, 1
         float x[D / WARP];
 #pragma unroll
         for (int i = 0; i < D / WARP; i++) x[i] = 0;
-        if (s.count[n]) /* alike in the warp */
-            change_head(a.query, query, a.query.table, [&](int i, float value) {
+        if (s.count[n]) /* warp-uniform */
+            change_head(a.query, query, 0, [&](int i, float value) {
 #pragma unroll
                 for (int k = 0; k < D / WARP; k++)
                     if (k == i) x[k] = value;
@@ -152,7 +152,7 @@ template <int D> DEVICE void attend_step(const sl_sdpa_step &a, few<D, 1> &s) {
     element e = {};
     if (p.has_own) {
         const sl_head_change &change = a.append.change;
-        e = load_element(change, a.append.k + (int64_t)p.head * D, change.table, (int)threadIdx.x);
+        e = load_element(change, a.append.k + (int64_t)p.head * D, 0, (int)threadIdx.x);
         put_own_value<D>(a, s, p);
         const float squares = warp_sum(e.own * e.own);
         if (lane_id() == 0) key.squares[warp_id()] = squares;
@@ -171,7 +171,7 @@ template <int D> DEVICE void attend_step(const sl_sdpa_step &a, few<D, 1> &s) {
 }
 
 #define STEP(D)                                                                                    \
-    SL_CUDA_KERNEL_AHEAD(sl_sdpa_step_##D, sl_sdpa_step, 512) { /* two of D 256 */                  \
+    SL_CUDA_KERNEL_AHEAD(sl_sdpa_step_##D, sl_sdpa_step, 512) { /* 2 resident blocks of D 256 */   \
         SL_DYNAMIC_SHARED(unsigned char, shared);                                                  \
         attend_step<D>(a, *(few<D, 1> *)shared);                                                   \
     }
@@ -179,11 +179,11 @@ STEP(64)
 STEP(128)
 STEP(256)
 
-/* ---- joining ---- */
+/* ---- merging splits ---- */
 
-/* A block is a query and SL_CUDA_MERGE_COLUMNS columns, four of which a thread has of every
- * LISTS-th split; sums are added in order.  Splits after the row's position and before its window
- * are empty.  Shared memory: a factor for each split. */
+/* One block per query and SL_CUDA_MERGE_COLUMNS columns; a thread sums four columns over every
+ * LISTS-th split, and the lists are added in order.  Splits after the row's position or before its
+ * window are empty.  Shared memory: a factor per split. */
 enum {
     MERGE_LANES = SL_CUDA_MERGE_COLUMNS / 4,
     LISTS = SL_CUDA_MERGE_THREADS / MERGE_LANES,
@@ -197,7 +197,7 @@ DEVICE void add_times(float4 &to, float factor, float4 x) {
     to.w += factor * x.w;
 }
 
-/* A sink is one more score. */
+/* An attention sink is one more score without a value. */
 DEVICE float sum_with_sink(const sl_sdpa_joined &a, float largest, float sum) {
     if (!a.sinks) return sum;
     const float sink = a.sinks[blockIdx.x % a.query_heads], most = fmaxf(largest, sink);
@@ -205,7 +205,7 @@ DEVICE float sum_with_sink(const sl_sdpa_joined &a, float largest, float sum) {
     return (sum * keep + expf(sink - most)) / keep;
 }
 
-/* The factors of all splits; returns the sum that a mix is divided by. */
+/* Computes the factors of all splits; returns the denominator. */
 DEVICE float merge_factors(const sl_sdpa_joined &a, float *factors, int count) {
     const float *weights = a.weights + (int64_t)blockIdx.x * a.splits * 2;
     float largest = -INFINITY, sum = 0;
@@ -220,7 +220,7 @@ DEVICE float merge_factors(const sl_sdpa_joined &a, float *factors, int count) {
     return sum_with_sink(a, largest, block_sum(sum));
 }
 
-/* Of a whole warp, some of whose lanes only repeat what others have. */
+/* Called by a whole warp; lanes with `kept` false hold duplicates. */
 DEVICE void finish_merge(const sl_sdpa_merge_step &a, int column, bool kept, float4 y) {
     const sl_sdpa_joined &j = a.joined;
     const int64_t query = blockIdx.x;
@@ -245,7 +245,7 @@ SL_CUDA_KERNEL_AHEAD(sl_sdpa_merge_row, sl_sdpa_merge_step, SL_CUDA_MERGE_THREAD
     const float *mixes = j.mixes + (int64_t)blockIdx.x * j.splits * j.width + column;
     lead();
     follow();
-    float4 near[MERGE_AHEAD]; /* asked for before anything is known about them */
+    float4 near[MERGE_AHEAD]; /* loads issued before it is known which splits are empty */
 #pragma unroll
     for (int i = 0; i < MERGE_AHEAD; i++) {
         const int s = list + i * LISTS;

@@ -1,4 +1,4 @@
-/* signal.cu - One stage of a Fourier transform, and log-mel energies. */
+/* signal.cu - One stage of a radix-2 Fourier transform, and log-mel energies. */
 #include "runtime/cuda/kernels/cuda.cuh"
 #include "runtime/cuda/kernels/signal.h"
 #include "runtime/cuda/kernels/strides.cuh"
@@ -23,7 +23,7 @@ SL_CUDA_KERNEL(sl_butterfly, sl_butterflies, SL_SIGNAL_THREADS) {
 DEVICE double log_of_energy(double energy) {
     return log10(fmax(energy, 1e-10));
 }
-/* The least logarithm that is seen beside the others of a row. */
+/* The floor of a row's log10 energies: 8 (80 dB) below the largest. */
 DEVICE double least_of_row(const double *energies, int64_t mels) {
     double largest = 0;
     for (int64_t m = 0; m < mels; m++) largest = fmax(largest, energies[m]);

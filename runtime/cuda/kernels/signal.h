@@ -10,9 +10,9 @@ typedef struct {
     double re, im;
 } sl_complex;
 
-/* Roots of unity of a transform.  Where `chirp` is not NULL, that of `count` numbers too, e^(sign
- * pi i j^2 / count), and its conjugate from -count to count as a row to be transformed: all its
- * real parts, then all imaginary ones. */
+/* Twiddle factors of a transform of `length`.  If `chirp` is not NULL (Bluestein), also the chirp
+ * e^(sign pi i j^2 / count), and the filter: its conjugate for j from -count to count, zero-padded,
+ * all real parts before all imaginary ones, still to be transformed. */
 typedef struct {
     sl_complex *roots, *chirp;
     double *filter;
@@ -20,33 +20,33 @@ typedef struct {
     double sign, root_sign;
 } sl_fft_tables;
 
-/* Transforms of rows of `count` numbers; a block makes one after another, in two buffers that lie
- * in shared memory, or in `buffers` where they do not fit.  Where `chirp` is not NULL, a row is
- * made by a convolution of `length` (Bluestein's algorithm), otherwise `length` is `count`. */
+/* Transforms rows of `count` numbers; a block processes one row after another, in two buffers in
+ * shared memory, or in `buffers` where they do not fit.  If `chirp` is not NULL, a row is computed
+ * as a convolution of `length` (Bluestein's algorithm), otherwise `length` is `count`. */
 typedef struct {
     const void *x;
     void *out;
     const sl_complex *roots, *chirp;
-    const double *filter; /* transformed */
-    sl_complex *buffers;  /* [blocks, 2, length] */
+    const double *filter; /* transformed already */
+    sl_complex *buffers;  /* [blocks, 2, length], or NULL */
     int64_t rows, count, length;
     double scale;
     int32_t type, stages;
-    uint8_t radices[SL_FFT_STAGES]; /* whose product is length */
+    uint8_t radices[SL_FFT_STAGES]; /* product: length */
 } sl_fft_rows;
 
-/* A thread makes a pair. */
+/* One butterfly per thread. */
 typedef struct {
     const float *x, *twiddles, *gates, *reversed;
     float *out;
-    int64_t pairs, half, stride; /* of all rows; of one */
+    int64_t pairs, half, stride; /* pairs: of all rows; half: of one */
 } sl_butterflies;
 
-/* A thread makes an energy of [rows, mels], and then a result. */
+/* One thread per energy of [rows, mels], then one per result. */
 typedef struct {
-    const float *spectrum, *filters, *grad; /* grad: of the gradient */
+    const float *spectrum, *filters, *grad; /* grad: for the backward kernel */
     double *energies;
     float *out;
-    int64_t rows, mels, length; /* length: N of a row of 2N */
+    int64_t rows, mels, length; /* length: N of a spectrum row of N real and N imaginary parts */
 } sl_mels;
 #endif

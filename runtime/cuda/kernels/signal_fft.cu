@@ -26,7 +26,7 @@ SL_CUDA_KERNEL(sl_make_fft_tables, sl_fft_tables, SL_SIGNAL_THREADS) {
     a.filter[a.length + i] = inside ? -root.im : 0;
 }
 
-/* ---- rows: numbers are complex pairs, or all real parts come before all imaginary ones ---- */
+/* ---- rows: interleaved complex numbers, or all real parts before all imaginary ones ---- */
 
 DEVICE void load_row(const sl_fft_rows &a, int64_t row, sl_complex *to) {
     const int64_t start = row * a.count;
@@ -58,7 +58,7 @@ DEVICE void store_row(const sl_fft_rows &a, int64_t row, const sl_complex *from)
     __syncthreads();
 }
 
-/* Number `to` of a stage, after which runs of `before` * radix numbers are transformed. */
+/* Output `to` of a stage, in which transforms of `before` numbers become ones of before * radix. */
 DEVICE sl_complex stage_number(const sl_fft_rows &a, const sl_complex *x, int64_t to, int radix,
                                int64_t before) {
     const int64_t above = quotient(to, before), run = quotient(above, radix);
@@ -73,7 +73,7 @@ DEVICE sl_complex stage_number(const sl_fft_rows &a, const sl_complex *x, int64_
     }
     return times(sum, a.roots[before * run * k]);
 }
-/* Returns the one of both buffers that has the result. */
+/* Returns the buffer that holds the result. */
 DEVICE sl_complex *transformed(const sl_fft_rows &a, sl_complex *x, sl_complex *other) {
     int64_t before = 1;
     for (int stage = 0; stage < a.stages; stage++) {
@@ -88,7 +88,7 @@ DEVICE sl_complex *transformed(const sl_fft_rows &a, sl_complex *x, sl_complex *
     return x;
 }
 
-/* The conjugate of what the chirp makes of a transform: transforming that goes back. */
+/* Bluestein: multiplies by the filter and conjugates, so that another forward transform inverts. */
 DEVICE void convolve(const sl_fft_rows &a, sl_complex *x) {
     for (int64_t i = threadIdx.x; i < a.length; i += SL_FFT_THREADS) {
         const sl_complex made = times(x[i], {a.filter[i], a.filter[a.length + i]});

@@ -2,7 +2,7 @@
 #include "runtime/cuda/kernels/softmax.h"
 #include "runtime/cuda/kernels/cuda.cuh"
 
-/* A block is a row. */
+/* One block per row. */
 SL_CUDA_KERNEL(sl_softmax, sl_softmax_rows) {
     const float *x = a.x + (int64_t)blockIdx.x * a.count;
     float *out = a.out + (int64_t)blockIdx.x * a.count;

@@ -6,7 +6,7 @@
 
 enum { THREADS = SL_SOLVE_THREADS };
 
-/* Both sides of system blockIdx.x, in rows of `width`. */
+/* System blockIdx.x: matrix and right-hand sides in one array with rows of `width`. */
 struct matrix {
     double *rows;
     int64_t size, width;
@@ -24,7 +24,7 @@ DEVICE matrix load_matrix(const sl_systems &a) {
     return m;
 }
 
-/* The row, from `column` on, with the largest magnitude in that column; the first of equals. */
+/* The row, from `column` on, with the largest magnitude in that column; the first of ties. */
 DEVICE int64_t pivot_row(const matrix &m, int64_t column) {
     double most = -1;
     int64_t best = column;
@@ -45,7 +45,7 @@ DEVICE void swap_rows(const matrix &m, int64_t x, int64_t y) {
     __syncthreads();
 }
 
-/* Rows below `column` without it; what is left of it there is not used again. */
+/* Eliminates `column` from the rows below; the column itself is not updated (never read again). */
 DEVICE void clear_column(const matrix &m, int64_t column) {
     const int64_t across = m.width - column - 1, below = m.size - column - 1;
     for (int64_t i = threadIdx.x; i < below * across; i += THREADS) {
@@ -56,8 +56,8 @@ DEVICE void clear_column(const matrix &m, int64_t column) {
     __syncthreads();
 }
 
-/* Leaves the upper triangle; false where a pivot is 0.  The product of the pivots has the sign of
- * the exchanges. */
+/* Reduces to an upper triangle; false if a pivot is 0.  `product` is the determinant: the product
+ * of the pivots with the sign of the row exchanges. */
 DEVICE bool eliminate(const matrix &m, double &product) {
     product = 1;
     for (int64_t c = 0; c < m.size; c++) {
@@ -71,7 +71,7 @@ DEVICE bool eliminate(const matrix &m, double &product) {
     return true;
 }
 
-/* Each row of the result, from the last one on, is taken off all rows above. */
+/* Back substitution: each solved row, from the last one on, is subtracted from all rows above. */
 DEVICE void substitute(const matrix &m) {
     const int64_t cols = m.width - m.size;
     for (int64_t r = m.size - 1; r >= 0; r--) {

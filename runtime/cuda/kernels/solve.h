@@ -7,11 +7,11 @@
 
 enum { SL_SOLVE_THREADS = 256 };
 
-/* A block makes a system, or a determinant, of which cols is 0. */
+/* One block per system or determinant; for a determinant cols is 0. */
 typedef struct {
     const void *a, *b; /* [count, size, size], [count, size, cols] */
     void *out;
-    double *work; /* [count, size, size + cols], for the kernel alone */
+    double *work; /* [count, size, size + cols], scratch */
     sl_fault *fault;
     int64_t count, size, cols;
     int32_t type, reserved;

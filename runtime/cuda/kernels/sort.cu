@@ -13,7 +13,7 @@ DEVICE bool comes_before(const sl_order &a, number x, number y) {
     return a.descending ? is_below(a.type, y, x) : is_below(a.type, x, y);
 }
 
-/* Where a line begins. */
+/* Index of the first element of a line. */
 DEVICE int64_t line_start(const sl_order &a, int64_t line) {
     const int64_t outer = quotient(line, a.inner);
     return outer * a.inner * a.count + line - outer * a.inner;
@@ -39,8 +39,8 @@ SL_CUDA_KERNEL(sl_order_runs, sl_order, SL_ORDER_RUN) {
     }
 }
 
-/* How many of the sorted elements [first, end) of a line come before x, or `with_equals` not after.
- */
+/* Binary search: how many of the sorted elements [first, end) of a line come before x;
+ * `with_equals` includes those equal to x. */
 DEVICE int64_t count_before(const sl_order &a, const int32_t *sorted, int64_t start, number x,
                             bool with_equals, int64_t first, int64_t end) {
     const int64_t begin = first;

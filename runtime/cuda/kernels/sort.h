@@ -6,9 +6,9 @@
 
 enum { SL_ORDER_RUN = 512, SL_ORDER_THREADS = 128 };
 
-/* Lines of `count` elements, `inner` apart, as many lines side by side.  Of each line, one after
- * the other, `now` has the numbers of its elements, sorted in runs of `width`, and `next` has room
- * for as many.  NaN is greater than all others, equals stay in order. */
+/* Stable sort of lines of `count` elements that are `inner` apart; `inner` lines are interleaved.
+ * `now` has the permutation of each line, sorted in runs of `width`; `next` receives the result of
+ * a merge pass.  NaN is greater than all numbers. */
 typedef struct {
     const void *x;
     int32_t *now, *next;
@@ -16,7 +16,7 @@ typedef struct {
     int32_t type, descending;
 } sl_order;
 
-/* The first `kept` elements of each line, and their numbers; either may be NULL. */
+/* The first `kept` elements of each sorted line, and their indices; either output may be NULL. */
 typedef struct {
     sl_order order;
     void *values;

@@ -8,7 +8,7 @@
 
 enum { THREADS = SL_SPLAT_THREADS, WARPS = THREADS / WARP };
 
-/* ---- the splats ---- */
+/* ---- projecting and sorting the splats ---- */
 
 DEVICE sl_splat_source source_of(const sl_splat_scene &s, int64_t i) {
     return {s.positions + 3 * i, s.scales + 3 * i, s.rotations + 4 * i,
@@ -29,7 +29,7 @@ SL_CUDA_KERNEL(sl_prepare_splats, sl_splat_preparation, SL_SPLAT_THREADS) {
         sl_splat_box(&source, &camera, a.scene.radius, a.scene.cutoff, box);
 }
 
-/* Its place is how many come before it. */
+/* Rank sort by distance: a splat's position is the number of splats before it. */
 SL_CUDA_KERNEL(sl_order_splats, sl_splat_preparation, SL_SPLAT_THREADS) {
     const int64_t i = thread_number();
     if (i >= a.scene.count) return;
@@ -43,7 +43,7 @@ SL_CUDA_KERNEL(sl_order_splats, sl_splat_preparation, SL_SPLAT_THREADS) {
 /* ---- tiles ---- */
 
 struct pixel {
-    int32_t x, y, left, top; /* left, top: of its tile */
+    int32_t x, y, left, top; /* left, top: of the pixel's tile */
     double ray[3];
     bool inside;
 };
@@ -62,7 +62,7 @@ DEVICE pixel pixel_of(const sl_splat_camera &camera, int64_t tile) {
     return p;
 }
 
-/* The thread's place among those of the block that want one, and how many do. */
+/* Compaction: the thread's index among the threads of the block with `wants`, and their number. */
 DEVICE int place_in_block(bool wants, int &total) {
     __shared__ int counts[WARPS];
     const unsigned warp = __ballot_sync(ALL_LANES, wants);
@@ -77,7 +77,8 @@ DEVICE int place_in_block(bool wants, int &total) {
     return place;
 }
 
-/* Those of a part of the order that the tile may see, one after another; returns how many. */
+/* Lists, in depth order, the splats of batch `part` whose bounding boxes overlap the tile; returns
+ * their number. */
 DEVICE int list_splats(const sl_splat_image &a, const pixel &p, int64_t part,
                        int32_t (&list)[THREADS]) {
     const int64_t i = part * THREADS + threadIdx.x;
@@ -96,7 +97,7 @@ DEVICE int list_splats(const sl_splat_image &a, const pixel &p, int64_t part,
     return total;
 }
 
-/* What a pixel sees of a splat: an alpha of 0 where that does not count. */
+/* A pixel's sample of a splat; alpha is 0 outside its box and below the cutoff. */
 DEVICE sl_splat_hit look(const sl_splat_image &a, const pixel &p, int32_t at) {
     const int32_t *box = a.boxes + 4 * (int64_t)at;
     sl_splat_hit hit = {};
@@ -128,7 +129,7 @@ SL_CUDA_KERNEL(sl_draw_splats, sl_splat_image, SL_SPLAT_THREADS) {
 
 /* ---- gradients ---- */
 
-/* Adds what all threads have to the block's sums. */
+/* Adds the gradients of all threads to the block's sums for one splat. */
 DEVICE void add_parts(const sl_splat &own, sl_splat &sums) {
     __shared__ double parts[WARPS][SL_SPLAT_NUMBERS];
     const double *numbers = (const double *)&own;
@@ -142,16 +143,18 @@ DEVICE void add_parts(const sl_splat &own, sl_splat &sums) {
     __syncthreads();
 }
 
-/* A tile's pixels, each with its place in scratch memory. */
+/* The backward pass of one pixel of the tile, with its scratch memory. */
 struct strip {
     pixel p;
     const float *grad;
-    double behind; /* what the light behind is worth */
+    double behind; /* dot product of the gradient with the colour behind the current splat */
     double *starts, *throughs;
     sl_splat *sums;
 };
 
-/* The part of the order once more, from where it began: what came through to each splat. */
+/* Recomputes the forward pass over a batch from its initial transmittance: stores the transmittance
+ * in front of each splat, -1 where the splat is not visible.  Returns the transmittance behind the
+ * batch. */
 DEVICE double pass_part(const sl_splat_image &a, const strip &s, const int32_t *list, int listed,
                         double through) {
     for (int i = 0; i < listed; i++) {
@@ -161,7 +164,7 @@ DEVICE double pass_part(const sl_splat_image &a, const strip &s, const int32_t *
     }
     return through;
 }
-/* From its last splat to its first. */
+/* Backward pass over a batch, back to front. */
 DEVICE void add_part(const sl_splat_image &a, strip &s, const int32_t *list, int listed) {
     for (int i = listed - 1; i >= 0; i--) {
         const double through = s.throughs[i * THREADS];

@@ -4,7 +4,7 @@
 #include "core/splat.h"
 #include "runtime/gpu/fault.h"
 
-/* A block has a tile of the image, a thread for each pixel; it looks at as many splats at once. */
+/* A block renders a tile of the image, one thread per pixel, and takes as many splats per batch. */
 enum { SL_SPLAT_TILE = 16, SL_SPLAT_THREADS = SL_SPLAT_TILE * SL_SPLAT_TILE };
 
 typedef struct {
@@ -13,11 +13,11 @@ typedef struct {
     double radius, cutoff;
 } sl_splat_scene;
 
-/* A thread prepares a splat, and then finds its place in the order. */
+/* One thread per splat: prepares it, then finds its position in the depth order. */
 typedef struct {
     sl_splat_scene scene;
     sl_splat *splats;
-    double *distances; /* [count], for the kernels alone */
+    double *distances; /* [count], scratch */
     int32_t *order, *boxes;
 } sl_splat_preparation;
 
@@ -31,16 +31,16 @@ typedef struct {
     double cutoff, enough;
 } sl_splat_image;
 
-/* Sums of gradients over pixels: of each block's own tiles. */
+/* Gradients summed over the pixels of each block's own tiles. */
 typedef struct {
     sl_splat_image image;
     const float *grad;
     sl_splat *sums;   /* [blocks, count] */
-    double *starts;   /* [blocks, parts of the order, threads]: what came through to a part */
-    double *throughs; /* [blocks, threads, threads]: and to each splat of one; below 0: not seen */
+    double *starts;   /* [blocks, batches, threads]: transmittance in front of a batch */
+    double *throughs; /* [blocks, threads, threads]: of each splat of a batch; -1: invisible */
 } sl_splat_sums;
 
-/* A thread makes the gradients of a splat. */
+/* Gradients of the inputs, one thread per splat. */
 typedef struct {
     sl_splat_scene scene;
     const sl_splat *sums;

@@ -22,25 +22,25 @@ template <class INDEX> DEVICE places walk_by(const sl_walk &w, INDEX index) {
     at.y += (int64_t)index * w.y[0];
     return at;
 }
-/* Where element `index` lies in both operands. */
+/* The offsets of element `index` in both operands. */
 DEVICE places walk_to(const sl_walk &w, int64_t index) {
     return w.narrow ? walk_by(w, (uint32_t)index) : walk_by(w, (uint64_t)index);
 }
 
-/* index / extent, by the short division where both fit. */
+/* index / extent, as a 32-bit division where both fit. */
 DEVICE int64_t quotient(int64_t index, int64_t extent) {
     if ((uint64_t)(index | extent) >> 32 == 0) return (uint32_t)index / (uint32_t)extent;
     return index / extent;
 }
 
-/* The last coordinate of `rest`, which keeps those before. */
+/* Splits off the last coordinate of linear index `rest`; the remaining index stays in `rest`. */
 DEVICE int64_t take_coordinate(int64_t &rest, int64_t extent) {
     const int64_t outer = quotient(rest, extent), own = rest - outer * extent;
     rest = outer;
     return own;
 }
 
-/* The thread's number among all of the launch. */
+/* Global thread index. */
 DEVICE int64_t thread_number() {
     return (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
 }

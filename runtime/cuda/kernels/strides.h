@@ -9,9 +9,9 @@
 enum { SL_WALK_DIMS = 8 };
 
 typedef struct {
-    int32_t rank;   /* 1 at least */
+    int32_t rank;   /* at least 1 */
     int32_t narrow; /* indices fit 31 bits */
     int64_t dims[SL_WALK_DIMS];
-    int64_t x[SL_WALK_DIMS], y[SL_WALK_DIMS]; /* strides */
+    int64_t x[SL_WALK_DIMS], y[SL_WALK_DIMS]; /* strides of the two operands */
 } sl_walk;
 #endif

@@ -8,28 +8,29 @@
 
 enum { SL_WINDOW_THREADS = 128 };
 
-/* What each window sees of a channel as one number, or where the largest of that lies. */
+/* Pooling: reduces each window of a channel, or finds the index of its maximum. */
 typedef struct {
     const void *x;
     void *out;
     int64_t count; /* results */
     int32_t type, how;
     int32_t mean, include_pad, column_major, reserved;
-    double power; /* of elements, which the result is the root of; 0: none */
+    double power; /* Lp pooling: the exponent; 0: none */
     sl_window w;
 } sl_pooled;
 
-/* dx from dy, which goes to where `largest` says or in equal parts to all that a window saw. */
+/* Gradient of pooling: dy goes to the position in `largest`, or in equal parts to the window's
+ * taps. */
 typedef struct {
     const void *dy;
-    const int64_t *largest; /* among all of dx; NULL: equal parts */
+    const int64_t *largest; /* flat index in dx; NULL: mean pooling */
     void *dx;
-    int64_t count; /* of dx */
+    int64_t count; /* elements of dx */
     int32_t type, include_pad;
     sl_window w;
 } sl_pool_gradient;
 
-/* x[n, channels, places] as rows of what each window sees. */
+/* im2col of x [n, channels, positions]: one row per window. */
 typedef struct {
     const void *x;
     void *out;
@@ -38,19 +39,19 @@ typedef struct {
     sl_window w;
 } sl_columns;
 
-/* x[n, groups * sources, windows] times weight[groups * sources, results, taps], summed where taps
- * lie: out[n, groups * results, places]. */
+/* Transposed convolution: x [n, groups * sources, windows] with weight [groups * sources, results,
+ * taps] gives out [n, groups * results, positions]. */
 typedef struct {
-    const void *x, *weight, *bias; /* bias: or NULL */
+    const void *x, *weight, *bias; /* bias may be NULL */
     void *out;
     int64_t count, groups, sources, results;
     int32_t type, reserved;
     sl_window w;
 } sl_transposed;
 
-/* x[n, channels, length] with weight[channels, taps], which look back only. */
+/* Causal depthwise convolution of x [n, channels, length] with weight [channels, taps]. */
 typedef struct {
-    const void *x, *weight, *bias; /* bias: or NULL */
+    const void *x, *weight, *bias; /* bias may be NULL */
     void *out;
     int64_t count, channels, length, taps, dilation;
     int32_t type, reserved;

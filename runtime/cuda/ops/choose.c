@@ -15,7 +15,8 @@ PLAN(resume) {
     return SL_OK;
 }
 
-/* Bits that keep the sum of all weights, each at most 1, below 2^62. */
+/* Fraction bits of the fixed-point weights: each weight is at most 1, and their sum must stay below
+ * 2^62. */
 static int32_t scale_bits(int64_t vocab) {
     int32_t bits = 62;
     while (vocab > 0) bits--, vocab /= 2;
@@ -39,10 +40,10 @@ PLAN(choose) {
         .tiles = (int32_t)tiles,
         .slot_count = (int32_t)dim(&a->chosen.type, 0),
         .scale_bits = scale_bits(vocab),
-        .best = sl_cuda_scratch(planner, (uint64_t)(rows * tiles) * sizeof(sl_tile_best)),
-        .weights = sl_cuda_scratch(planner, (uint64_t)(rows * tiles) * sizeof(uint64_t)),
-        .count = sl_cuda_scratch(planner, (uint64_t)rows * sizeof(int32_t)),
-        .apart = sl_cuda_scratch(planner, (uint64_t)(rows * SL_CHOOSE_ROOM) * sizeof(int32_t)),
+        .best = sl_gpu_scratch(planner, (uint64_t)(rows * tiles) * sizeof(sl_tile_best)),
+        .weights = sl_gpu_scratch(planner, (uint64_t)(rows * tiles) * sizeof(uint64_t)),
+        .count = sl_gpu_scratch(planner, (uint64_t)rows * sizeof(int32_t)),
+        .apart = sl_gpu_scratch(planner, (uint64_t)(rows * SL_CHOOSE_ROOM) * sizeof(int32_t)),
         .fault = planner->fault};
     SL_CUDA_ADD(planner, SL_CUDA_FN(sl_choose_best), tiles, SL_CHOOSE_THREADS, launch)->grid[1] =
         (uint32_t)rows;

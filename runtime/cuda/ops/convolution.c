@@ -20,8 +20,8 @@ PLAN(im2col) {
 }
 
 /* The window slides over the result. */
-static sl_status plan_transposed(sl_cuda_planner *planner, const sl_cview *x,
-                                 const sl_cview *weight, const sl_view *out, sl_transposed *t) {
+static sl_status plan_transposed(sl_gpu_planner *planner, const sl_cview *x, const sl_cview *weight,
+                                 const sl_view *out, sl_transposed *t) {
     t->x = x->data;
     t->weight = weight->data;
     t->out = out->data;

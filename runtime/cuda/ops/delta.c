@@ -51,7 +51,7 @@ PLAN(decay_beta) {
 /* ---- the recurrence ---- */
 
 /* Both forms have the same operands. */
-static sl_delta delta_of(const sl_delta_step_args *p, const sl_cuda_planner *planner) {
+static sl_delta delta_of(const sl_delta_step_args *p, const sl_gpu_planner *planner) {
     return (sl_delta){.q = p->q.data,
                       .k = p->k.data,
                       .v = p->v.data,
@@ -71,8 +71,8 @@ static sl_delta delta_of(const sl_delta_step_args *p, const sl_cuda_planner *pla
                       .tiled = p->attrs.tiled != 0};
 }
 
-static void plan_steps(const sl_delta *a, sl_cuda_planner *planner) {
-    sl_cuda_launch *launch;
+static void plan_steps(const sl_delta *a, sl_gpu_planner *planner) {
+    sl_gpu_launch *launch;
     if (a->dk == SL_DELTA_SIZE && a->dv % SL_DELTA_STEP_COLUMNS == 0)
         launch = SL_CUDA_ADD(planner, SL_CUDA_FN(sl_delta_step),
                              (int64_t)a->heads * (a->dv / SL_DELTA_STEP_COLUMNS), 128, *a);
@@ -89,17 +89,17 @@ PLAN(delta_step) {
 }
 
 /* Tiles of a fixed size: the op's `chunk` divides the work and does not change the result. */
-static void plan_tiles(const sl_delta *a, sl_cuda_planner *planner) {
+static void plan_tiles(const sl_delta *a, sl_gpu_planner *planner) {
     enum { THREADS = 256 };
     const int64_t blocks = parts_of(a->rows, SL_DELTA_TILE) * a->heads;
     const uint64_t floats = (uint64_t)(blocks * SL_DELTA_TILE) * sizeof(float);
     const sl_delta_tiles tiles = {.d = *a,
-                                  .w = sl_cuda_scratch(planner, floats * SL_DELTA_SIZE),
-                                  .p = sl_cuda_scratch(planner, floats * SL_DELTA_TILE),
-                                  .fades = sl_cuda_scratch(planner, floats * 2)};
+                                  .w = sl_gpu_scratch(planner, floats * SL_DELTA_SIZE),
+                                  .p = sl_gpu_scratch(planner, floats * SL_DELTA_TILE),
+                                  .fades = sl_gpu_scratch(planner, floats * 2)};
     SL_CUDA_ADD(planner, SL_CUDA_FN(sl_delta_prepare), blocks, THREADS, tiles)->shared_bytes =
         SL_DELTA_PREPARE_BYTES;
-    sl_cuda_launch *walk =
+    sl_gpu_launch *walk =
         SL_CUDA_ADD(planner, SL_CUDA_FN(sl_delta_walk),
                     (int64_t)a->heads * (a->dv / SL_DELTA_COLUMNS), THREADS, tiles);
     walk->grid[1] = (uint32_t)a->slot_count;
@@ -108,8 +108,8 @@ static void plan_tiles(const sl_delta *a, sl_cuda_planner *planner) {
 
 PLAN(delta_chunk) {
     enum {
-        FEW_ROWS = 32,    /* rows that are faster one by one, with slots in parallel */
-        STATIC_BYTES = 64 /* of shared memory, beside what a launch asks for */
+        FEW_ROWS = 32,    /* up to this, row by row is faster (slots run in parallel) */
+        STATIC_BYTES = 64 /* static shared memory of the kernels */
     };
     const sl_delta_chunk_args *p = args;
     const sl_delta_step_args same = {.q = p->q,

@@ -10,7 +10,7 @@
         plan_unary(planner, SL_CUDA_FN(sl_##OP), &a->x, &a->out);                                  \
         return SL_OK;                                                                              \
     }
-static void plan_unary(sl_cuda_planner *planner, sl_unary_fn function, const sl_cview *x,
+static void plan_unary(sl_gpu_planner *planner, sl_unary_fn function, const sl_cview *x,
                        const sl_view *out) {
     const int64_t count = sl_type_elements(&out->type);
     sl_unary launch = {.x = x->data, .out = out->data, .units = count};
@@ -24,7 +24,7 @@ SL_POINTS_1(POINT)
 
 /* ---- two operands ---- */
 
-/* Whether an operand can be read four elements at a time, or one for four. */
+/* Whether an operand can be read as float4, or as one broadcast element per vector. */
 static bool in_vectors(const sl_walk *w, const int64_t *strides, const void *data) {
     const int last = w->rank - 1;
     if (strides[last] == 0) return true;
@@ -33,7 +33,7 @@ static bool in_vectors(const sl_walk *w, const int64_t *strides, const void *dat
     return strides[last] == 1 && is_aligned(data, VECTOR_BYTES);
 }
 
-static void plan_binary(sl_cuda_planner *planner, sl_binary_fn function, const sl_cview *x,
+static void plan_binary(sl_gpu_planner *planner, sl_binary_fn function, const sl_cview *x,
                         const sl_cview *y, const sl_view *out) {
     const sl_dims *shape = &out->type.shape;
     sl_binary launch = {.x = x->data, .y = y->data, .out = out->data};

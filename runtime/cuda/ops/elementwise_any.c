@@ -37,7 +37,7 @@ static void set_operands(const void *args, uint32_t inputs, sl_point_each *launc
 }
 
 /* A bitcast is a cast between unsigned integers of its size. */
-static void plan_step(sl_cuda_planner *planner, const void *args, sl_op op, uint32_t inputs) {
+static void plan_step(sl_gpu_planner *planner, const void *args, sl_op op, uint32_t inputs) {
     static const uint8_t by_size[] = {
         [1] = SL_TYPE_u8, [2] = SL_TYPE_u16, [4] = SL_TYPE_u32, [8] = SL_TYPE_u64};
     const sl_view *views = args;

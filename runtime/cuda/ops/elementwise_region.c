@@ -21,7 +21,7 @@ typedef struct {
     uint8_t registers[MOST_INPUTS + MOST_STEPS]; /* its register */
 } region;
 
-static sl_status refuse(const sl_cuda_planner *planner, const char *why, sl_error *err) {
+static sl_status refuse(const sl_gpu_planner *planner, const char *why, sl_error *err) {
     return sl_fail(err, SL_UNSUPPORTED, "%s: the cuda device runs no region of %s", planner->label,
                    why);
 }
@@ -82,7 +82,7 @@ static bool is_fast(const sl_elementwise_region_args *a, const region *r) {
     return true;
 }
 
-static void plan_floats(sl_cuda_planner *planner, const sl_elementwise_region_args *a,
+static void plan_floats(sl_gpu_planner *planner, const sl_elementwise_region_args *a,
                         const region *r) {
     const int64_t count = sl_type_elements(&a->out.type);
     sl_region launch = {.out = a->out.data, .steps = (int32_t)r->steps};
@@ -139,7 +139,7 @@ static void set_strides(const sl_elementwise_region_args *a, const region *r,
     }
 }
 
-static void plan_any(sl_cuda_planner *planner, const sl_elementwise_region_args *a,
+static void plan_any(sl_gpu_planner *planner, const sl_elementwise_region_args *a,
                      const region *r) {
     sl_point_region launch = {
         .out = a->out.data, .count = sl_type_elements(&a->out.type), .steps = (int32_t)r->steps};

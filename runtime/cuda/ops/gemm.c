@@ -37,12 +37,12 @@ int64_t sl_cuda_column_parts(int64_t tiles, int64_t blocks, int64_t groups, int6
     return parts_of(groups, each);
 }
 
-float *sl_cuda_parts_room(sl_cuda_planner *planner, int64_t parts, int64_t count, float *out) {
+float *sl_cuda_parts_room(sl_gpu_planner *planner, int64_t parts, int64_t count, float *out) {
     if (parts == 1) return out;
-    return sl_cuda_scratch(planner, (uint64_t)(parts * count) * sizeof(float));
+    return sl_gpu_scratch(planner, (uint64_t)(parts * count) * sizeof(float));
 }
 
-void sl_cuda_add_parts(sl_cuda_planner *planner, const float *sums, int64_t parts, int64_t count,
+void sl_cuda_add_parts(sl_gpu_planner *planner, const float *sums, int64_t parts, int64_t count,
                        float *out) {
     enum { THREADS = 256 };
     if (parts == 1) return;
@@ -55,23 +55,27 @@ void sl_cuda_add_parts(sl_cuda_planner *planner, const float *sums, int64_t part
 
 /* ---- f16 tiles ---- */
 
-sl_cuda_rows16 sl_cuda_as_halves(sl_cuda_planner *planner, sl_cuda_rows8 x, int64_t rows) {
+sl_cuda_rows16 sl_cuda_as_halves(sl_gpu_planner *planner, sl_cuda_rows8 x, int64_t rows) {
     enum { THREADS = 128 };
-    if (planner->halves.of == x.codes && x.codes) return planner->halves.x;
+    for (uint32_t i = 0; i < planner->count; i++) { /* converted by an earlier launch of the plan */
+        const sl_gpu_launch *before = &planner->launches[i];
+        if (before->function != SL_FN_sl_rows_to_halves) continue;
+        const sl_to_halves *made = SL_CUDA_ARGS(before, sl_rows_to_halves);
+        if (made->x.codes == x.codes && x.codes)
+            return (sl_cuda_rows16){made->halves, made->factors};
+    }
     const uint64_t elements = (uint64_t)rows * (uint64_t)x.groups * SL_GROUP_COLS;
     const sl_to_halves launch = {.x = x,
-                                 .halves = sl_cuda_scratch(planner, elements * sizeof(uint16_t)),
+                                 .halves = sl_gpu_scratch(planner, elements * sizeof(uint16_t)),
                                  .factors =
-                                     sl_cuda_scratch(planner, (uint64_t)rows * sizeof(float))};
+                                     sl_gpu_scratch(planner, (uint64_t)rows * sizeof(float))};
     SL_CUDA_ADD(planner, SL_CUDA_FN(sl_rows_to_halves), rows, THREADS, launch);
-    planner->halves = (sl_cuda_halves){x.codes, {launch.halves, launch.factors}};
-    return planner->halves.x;
+    return (sl_cuda_rows16){launch.halves, launch.factors};
 }
 
 /* False if there are too few tokens for it to pay.  With few rows the tiles have fewer tokens, so
  * that there are more tiles. */
-static bool gemm_halves(sl_cuda_planner *planner, const sl_cview *x, const sl_cview *w,
-                        float *out) {
+static bool gemm_halves(sl_gpu_planner *planner, const sl_cview *x, const sl_cview *w, float *out) {
     enum { LEAST_TOKENS = 256, MANY_ROWS = 1024 };
     const int64_t tokens = rows_of(&x->type), rows = dim(&w->type, 0);
     const bool few = rows < MANY_ROWS;
@@ -89,8 +93,8 @@ static bool gemm_halves(sl_cuda_planner *planner, const sl_cview *x, const sl_cv
                                                &launch.part_groups);
     launch.out = sl_cuda_parts_room(planner, parts, tokens * rows, out);
     const sl_gemm_halves_fn family = few ? SL_CUDA_FN(sl_gemm_few) : SL_CUDA_FN(sl_gemm_many);
-    sl_cuda_launch *added = SL_CUDA_ADD(planner, SL_CUDA_FN_OF_TYPE(family, w->type.dtype), wide,
-                                        SL_HALF_WARPS * SL_CUDA_WARP, launch);
+    sl_gpu_launch *added = SL_CUDA_ADD(planner, SL_CUDA_FN_OF_TYPE(family, w->type.dtype), wide,
+                                       SL_HALF_WARPS * SL_CUDA_WARP, launch);
     added->grid[1] = (uint32_t)tiles;
     added->grid[2] = (uint32_t)parts;
     added->shared_bytes = shared;
@@ -101,8 +105,8 @@ static bool gemm_halves(sl_cuda_planner *planner, const sl_cview *x, const sl_cv
 /* ---- int8 tiles ---- */
 
 /* Wide tiles, with split-K if that gives enough blocks; else narrow ones. */
-bool sl_cuda_gemm_a8(sl_cuda_planner *planner, const sl_cview *x, const sl_cview *w, float *out) {
-    enum { RESIDENT = 3, LEAST_GROUPS = 4 * SL_GEMM_GROUPS }; /* of a multiprocessor; of a part */
+bool sl_cuda_gemm_a8(sl_gpu_planner *planner, const sl_cview *x, const sl_cview *w, float *out) {
+    enum { RESIDENT = 3, LEAST_GROUPS = 4 * SL_GEMM_GROUPS }; /* per multiprocessor; per part */
     const int64_t tokens = rows_of(&x->type);
     if (x->type.dtype != SL_DTYPE_a8 || !sl_cuda_fn_of_type(SL_FN_sl_gemm_wide, w->type.dtype) ||
         !sl_cuda_gemm_reaches(&x->type))
@@ -123,9 +127,9 @@ bool sl_cuda_gemm_a8(sl_cuda_planner *planner, const sl_cview *x, const sl_cview
     launch.out_stride = rows;
     launch.out = sl_cuda_parts_room(planner, parts, tokens * rows, out);
     const sl_gemm_rows_fn family = narrow ? SL_CUDA_FN(sl_gemm_narrow) : SL_CUDA_FN(sl_gemm_wide);
-    sl_cuda_launch *added = SL_CUDA_ADD(planner, SL_CUDA_FN_OF_TYPE(family, w->type.dtype),
-                                        parts_of(rows, (int64_t)panels * SL_PANEL_ROWS),
-                                        SL_GEMM_WARPS * SL_CUDA_WARP, launch);
+    sl_gpu_launch *added = SL_CUDA_ADD(planner, SL_CUDA_FN_OF_TYPE(family, w->type.dtype),
+                                       parts_of(rows, (int64_t)panels * SL_PANEL_ROWS),
+                                       SL_GEMM_WARPS * SL_CUDA_WARP, launch);
     added->grid[1] = (uint32_t)tiles;
     added->grid[2] = (uint32_t)parts;
     added->shared_bytes =

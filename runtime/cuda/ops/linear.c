@@ -25,7 +25,7 @@ static bool joins(const sl_linear_finish *f) {
 
 /* Families of kernels, with a member for each weight type. */
 typedef struct {
-    int tokens; /* maximum of a block */
+    int tokens; /* maximum per block */
     sl_cuda_fn family;
 } function_table;
 
@@ -58,7 +58,7 @@ static bool has_many(sl_dtype dtype) {
     return sl_cuda_fn_of_type(many_functions.family, dtype) != SL_FN_none;
 }
 
-/* The first with room for all tokens, or the last. */
+/* The first table that takes all tokens at once, or the last. */
 static const function_table *table_for(const function_table *tables, size_t count, int64_t tokens) {
     size_t i = 0;
     while (i + 1 < count && tables[i].tokens < tokens) i++;
@@ -69,15 +69,16 @@ static const function_table *table_for(const function_table *tables, size_t coun
 /* ---- few tokens ---- */
 
 enum {
-    WARPS = 8,            /* of a block, where nothing asks for more */
-    FEWEST_TOKENS = 2,    /* with more, sums of many warps take room */
-    MOST_WARPS = 16,      /* of those for panels, which are all compiled for as many */
-    X_ROOM = 40 << 10,    /* bytes of x in shared memory: a8, */
-    EXACT_ROOM = 80 << 10 /* and f32, of which two blocks are on a multiprocessor */
+    WARPS = 8,            /* per block, by default */
+    FEWEST_TOKENS = 2,    /* above this, the split is halved to save shared memory */
+    MOST_WARPS = 16,      /* per block of the panel kernels, within their launch bounds */
+    X_ROOM = 40 << 10,    /* shared-memory bytes for x: a8, */
+    EXACT_ROOM = 80 << 10 /* and f32, so that two blocks are resident */
 };
 
-/* Units of `unit_rows` rows; `turns` is how many warps can share one, `busy` how many warps the
- * device has room for: beyond that, sharing gains nothing. */
+/* Divides the rows into units of `unit_rows`.  `turns` is the largest number of warps that can
+ * share a unit (along K); `busy` is the number of warps that the device can hold: beyond that,
+ * sharing gains nothing. */
 static sl_linear_division divide(const product *p, int64_t unit_rows, int64_t turns, int64_t busy) {
     sl_linear_division d = {.weights = p->count, .tokens = (int32_t)dim(&p->x->type, 0)};
     for (int i = 0; i < p->count; i++) {
@@ -87,12 +88,12 @@ static sl_linear_division divide(const product *p, int64_t unit_rows, int64_t tu
     for (int i = p->count; i < SL_LINEAR_WEIGHTS; i++) d.first[i + 1] = INT32_MAX;
     const int32_t all = d.first[p->count], of_first = d.first[1];
     const int32_t most = unit_rows == SL_PANEL_ROWS ? MOST_WARPS : WARPS;
-    const int32_t sides = joins(&p->finish) ? 2 : 1; /* weights that a task has units of */
+    const int32_t sides = joins(&p->finish) ? 2 : 1; /* weights per task */
     int32_t each = p->finish.kind == SL_FINISH_QUANTISE ? (int32_t)(SL_GROUP_COLS / unit_rows) : 1;
     d.split = d.tokens <= FEWEST_TOKENS ? SL_LINEAR_SPLIT : SL_LINEAR_SPLIT / 2;
     while (d.split > 1 &&
            (d.split > turns || d.split * each * sides > most ||
-            (d.split > 2 && (int64_t)all * d.split > busy))) /* two: tasks end more evenly */
+            (d.split > 2 && (int64_t)all * d.split > busy))) /* 2 is kept: tasks end more evenly */
         d.split /= 2;
     const bool many = (int64_t)all * d.split > busy / 2;
     if (p->finish.kind != SL_FINISH_QUANTISE)
@@ -102,7 +103,7 @@ static sl_linear_division divide(const product *p, int64_t unit_rows, int64_t tu
     return d;
 }
 
-static void set_tokens(sl_cuda_launch *launch, int64_t tokens, int each) {
+static void set_tokens(sl_gpu_launch *launch, int64_t tokens, int each) {
     launch->grid[1] = (uint32_t)parts_of(tokens, each);
 }
 
@@ -115,7 +116,7 @@ static int blocks_of(const function_table *table, sl_dtype dtype) {
     return narrow && lean ? 3 : 2;
 }
 
-static void few_panels(const product *p, sl_cuda_planner *planner) {
+static void few_panels(const product *p, sl_gpu_planner *planner) {
     const bool a8 = p->x->type.dtype == SL_DTYPE_a8;
     const sl_dtype dtype = p->w[0]->type.dtype;
     const int64_t tokens = dim(&p->x->type, 0), most = least(tokens, SL_LINEAR_TOKENS);
@@ -138,15 +139,15 @@ static void few_panels(const product *p, sl_cuda_planner *planner) {
     a.x_bytes = (int32_t)(a.slab * group_bytes);
     const int64_t warps = (int64_t)a.d.split * a.d.units;
     const sl_linear_panels_fn function = {sl_cuda_fn_of_type(table->family, dtype)};
-    sl_cuda_launch *launch = SL_CUDA_ADD(planner, function, least(a.d.tasks, resident),
-                                         (uint32_t)(warps * SL_CUDA_WARP), a);
+    sl_gpu_launch *launch = SL_CUDA_ADD(planner, function, least(a.d.tasks, resident),
+                                        (uint32_t)(warps * SL_CUDA_WARP), a);
     launch->shared_bytes =
         (uint32_t)(a.x_bytes + warps * columns * SL_PANEL_ROWS * (int64_t)sizeof(float));
     set_tokens(launch, tokens, SL_LINEAR_TOKENS);
 }
 
-/* One row, with so many panels that each warp of the device takes several. */
-static bool stream_panels(const product *p, sl_cuda_planner *planner) {
+/* One row, with so many panels that each resident warp takes several. */
+static bool stream_panels(const product *p, sl_gpu_planner *planner) {
     enum { TURNS = 4 };
     if (p->count != 1 || p->w[0]->type.dtype != SL_DTYPE_q8 || p->x->type.dtype != SL_DTYPE_f32 ||
         dim(&p->x->type, 0) != 1 || p->finish.kind != SL_FINISH_STORE)
@@ -160,8 +161,8 @@ static bool stream_panels(const product *p, sl_cuda_planner *planner) {
     a.panels = (int32_t)parts_of(a.w.rows, SL_PANEL_ROWS);
     a.stages = (int32_t)parts_of(parts_of(a.w.groups, 2), SL_STREAM_BLOCKS);
     if (warps < 1 || a.panels < TURNS * blocks * warps) return false;
-    sl_cuda_launch *launch = SL_CUDA_ADD(planner, SL_CUDA_FN(sl_linear_stream_q8), blocks,
-                                         (uint32_t)(warps * SL_CUDA_WARP), a);
+    sl_gpu_launch *launch = SL_CUDA_ADD(planner, SL_CUDA_FN(sl_linear_stream_q8), blocks,
+                                        (uint32_t)(warps * SL_CUDA_WARP), a);
     launch->shared_bytes = (uint32_t)(warps * ring + x_bytes);
     return true;
 }
@@ -176,7 +177,7 @@ static bool is_wide(const product *p) {
     return bits % 16 == 0;
 }
 
-static void few_dense(const product *p, sl_cuda_planner *planner) {
+static void few_dense(const product *p, sl_gpu_planner *planner) {
     const sl_dtype dtype = p->w[0]->type.dtype;
     const int64_t tokens = dim(&p->x->type, 0), cols = dim(&p->x->type, 1);
     const bool wide = is_wide(p);
@@ -189,14 +190,14 @@ static void few_dense(const product *p, sl_cuda_planner *planner) {
                  (int64_t)planner->multiprocessors * (tokens > 1 ? 2 : 4) * WARPS);
     const int64_t warps = (int64_t)a.d.split * a.d.units;
     const sl_linear_dense_fn function = {sl_cuda_fn_of_type(table->family, dtype)};
-    sl_cuda_launch *launch =
+    sl_gpu_launch *launch =
         SL_CUDA_ADD(planner, function, a.d.tasks, (uint32_t)(warps * SL_CUDA_WARP), a);
     launch->shared_bytes =
         (uint32_t)(warps * table->tokens * SL_LINEAR_DENSE_ROWS * (int64_t)sizeof(float));
     set_tokens(launch, tokens, table->tokens);
 }
 
-static void few_tokens(const product *p, sl_cuda_planner *planner) {
+static void few_tokens(const product *p, sl_gpu_planner *planner) {
     if (stream_panels(p, planner)) return;
     if (is_panel(p->w[0]->type.dtype))
         few_panels(p, planner);
@@ -216,8 +217,7 @@ static bool is_many(const sl_cview *x, const sl_cview *w) {
                                          (tokens >= FEW_TOKENS && has_many(w->type.dtype)));
 }
 
-static void many_tokens(const sl_cview *x, const sl_cview *w, float *out,
-                        sl_cuda_planner *planner) {
+static void many_tokens(const sl_cview *x, const sl_cview *w, float *out, sl_gpu_planner *planner) {
     const sl_dtype dtype = w->type.dtype;
     const int64_t tokens = dim(&x->type, 0), rows = dim(&w->type, 0);
     enum { RESIDENT = 2, LEAST_GROUPS = 8 };
@@ -238,7 +238,7 @@ static void many_tokens(const sl_cview *x, const sl_cview *w, float *out,
                                                LEAST_GROUPS, &a.part_groups);
     a.out = sl_cuda_parts_room(planner, parts, tokens * rows, out);
     const sl_linear_tile_fn function = {sl_cuda_fn_of_type(table->family, dtype)};
-    sl_cuda_launch *launch = SL_CUDA_ADD(planner, function, parts_of(rows, SL_TILE_ROWS), 256, a);
+    sl_gpu_launch *launch = SL_CUDA_ADD(planner, function, parts_of(rows, SL_TILE_ROWS), 256, a);
     set_tokens(launch, tokens, table->tokens);
     launch->grid[2] = (uint32_t)parts;
     sl_cuda_add_parts(planner, a.out, parts, tokens * rows, out);
@@ -251,7 +251,7 @@ static bool is_plain(const sl_cview *w) {
 }
 
 static void plain_tokens(const sl_cview *x, const sl_cview *w, float *out,
-                         sl_cuda_planner *planner) {
+                         sl_gpu_planner *planner) {
     const bool a8 = x->type.dtype == SL_DTYPE_a8;
     sl_linear_plain a = {.w = panels_of(w), .out = out, .tokens = (int32_t)dim(&x->type, 0)};
     if (a8)
@@ -260,33 +260,33 @@ static void plain_tokens(const sl_cview *x, const sl_cview *w, float *out,
         a.x = x->data;
     const sl_linear_plain_fn function =
         SL_CUDA_FN_OF_TYPE(SL_CUDA_FN(sl_linear_plain), w->type.dtype);
-    sl_cuda_launch *launch =
+    sl_gpu_launch *launch =
         SL_CUDA_ADD(planner, function, parts_of(a.w.rows, WARPS), WARPS * SL_CUDA_WARP, a);
     set_tokens(launch, a.tokens, SL_LINEAR_TOKENS);
 }
 
 /* The epilogue on the sums of one weight, or of two. */
-static void after_sums(const product *p, float *const sums[2], sl_cuda_planner *planner) {
+static void after_sums(const product *p, float *const sums[2], sl_gpu_planner *planner) {
     const int64_t tokens = dim(&p->x->type, 0), rows = dim(&p->w[0]->type, 0);
     sl_linear_after a = {.finish = p->finish,
                          .out = p->finish.out[0],
                          .rows = (int32_t)rows,
                          .tokens = (int32_t)tokens};
     a.finish.out[0] = sums[0], a.finish.out[1] = sums[1];
-    sl_cuda_launch *launch =
+    sl_gpu_launch *launch =
         SL_CUDA_ADD(planner, SL_CUDA_FN(sl_linear_after_sums), parts_of(rows, 256), 256, a);
     launch->grid[1] = (uint32_t)tokens;
 }
 
 /* One launch per weight. */
-static void one_by_one(const product *p, sl_cuda_planner *planner) {
+static void one_by_one(const product *p, sl_gpu_planner *planner) {
     const int64_t tokens = dim(&p->x->type, 0);
     float *sums[SL_LINEAR_WEIGHTS] = {0};
     for (int i = 0; i < p->count; i++) {
         const uint64_t bytes = (uint64_t)(tokens * dim(&p->w[i]->type, 0)) * sizeof(float);
         sums[i] = p->finish.out[i];
         if (p->finish.kind == SL_FINISH_QUANTISE || (i > 0 && joins(&p->finish)))
-            sums[i] = sl_cuda_scratch(planner, bytes);
+            sums[i] = sl_gpu_scratch(planner, bytes);
         if (is_plain(p->w[i]))
             plain_tokens(p->x, p->w[i], sums[i], planner);
         else if (is_many(p->x, p->w[i]))
@@ -306,7 +306,7 @@ static bool is_one_launch(const product *p) {
     return is_panel(first) || p->finish.kind != SL_FINISH_QUANTISE;
 }
 
-static sl_status plan(const product *p, sl_cuda_planner *planner) {
+static sl_status plan(const product *p, sl_gpu_planner *planner) {
     bool few = is_one_launch(p);
     for (int i = 0; i < p->count; i++) few &= !is_many(p->x, p->w[i]) && !is_plain(p->w[i]);
     if (few)

@@ -25,8 +25,8 @@ PLAN(linear_heads) {
     const uintptr_t places = (uintptr_t)a->x.data | (uintptr_t)a->w.data;
     launch.wide = (places | (uintptr_t)(cols * 4) | (uintptr_t)row_bytes) % 16 == 0;
     if (panel) launch.panels = panels_at(w->dtype, a->w.data, rows, cols);
-    sl_cuda_launch *l = SL_CUDA_ADD(planner, function, parts_of(rows, SL_HEADS_ROWS),
-                                    SL_HEADS_WARPS * SL_CUDA_WARP, launch);
+    sl_gpu_launch *l = SL_CUDA_ADD(planner, function, parts_of(rows, SL_HEADS_ROWS),
+                                   SL_HEADS_WARPS * SL_CUDA_WARP, launch);
     l->grid[1] = (uint32_t)heads;
     l->grid[2] = (uint32_t)parts_of(tokens, SL_HEADS_TOKENS);
     return SL_OK;

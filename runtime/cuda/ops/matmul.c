@@ -1,4 +1,4 @@
-/* matmul.c - Products of two activations, with broadcast batch dims. */
+/* matmul.c - Matrix products of two f32 activations, with broadcast batch dims. */
 #include "runtime/cuda/kernels/matmul.h"
 #include "runtime/cuda/ops/strides.h"
 

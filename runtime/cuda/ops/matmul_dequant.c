@@ -17,7 +17,7 @@ static sl_packed_weights weights_of(const char *text, const void *w, int64_t inn
     return p;
 }
 
-static void add_product(sl_cuda_planner *planner, const sl_packed_weights *weights,
+static void add_product(sl_gpu_planner *planner, const sl_packed_weights *weights,
                         const sl_cview *x, const sl_view *out, sl_packed_product launch) {
     launch.weights = *weights;
     launch.x = x->data;
@@ -27,12 +27,12 @@ static void add_product(sl_cuda_planner *planner, const sl_packed_weights *weigh
     ADD_EACH(planner, SL_CUDA_FN(sl_multiply_packed), launch.count, SL_DEQUANT_THREADS, launch);
 }
 
-sl_cuda_plan_fn sl_cuda_plan_matmul; /* matmul.c */
-/* With f32 weights, by the product that models use. */
-static sl_status plan_floats(sl_cuda_planner *planner, const sl_dequant_matmul_args *a,
+sl_gpu_plan_fn sl_cuda_plan_matmul; /* matmul.c */
+/* Dequantises the weights to scratch, then uses the f32 matmul. */
+static sl_status plan_floats(sl_gpu_planner *planner, const sl_dequant_matmul_args *a,
                              const sl_packed_weights *w, sl_error *err) {
     const int64_t count = w->inner * w->cols, rows = rows_of(&a->x.type);
-    float *unpacked = sl_cuda_scratch(planner, (uint64_t)count * sizeof *unpacked);
+    float *unpacked = sl_gpu_scratch(planner, (uint64_t)count * sizeof *unpacked);
     const sl_unpacked launch = {.weights = *w, .out = unpacked, .count = count};
     ADD_EACH(planner, SL_CUDA_FN(sl_unpack), launch.count, SL_DEQUANT_THREADS, launch);
     const sl_matmul_args product = {

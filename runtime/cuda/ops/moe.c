@@ -19,7 +19,7 @@ typedef struct {
 
 typedef struct {
     const ffn_op *op;
-    sl_cuda_planner *planner;
+    sl_gpu_planner *planner;
     sl_moe_places places;
     int64_t hidden, width;
 } ffn;
@@ -28,7 +28,7 @@ static bool is_panel(sl_dtype dtype) {
     return sl_dtype_infos[dtype].kind == SL_KIND_PANEL;
 }
 
-static ffn ffn_of(const ffn_op *op, sl_cuda_planner *planner) {
+static ffn ffn_of(const ffn_op *op, sl_gpu_planner *planner) {
     return (ffn){.op = op,
                  .planner = planner,
                  .places = {.order = op->order->data,
@@ -47,7 +47,7 @@ static ffn ffn_of(const ffn_op *op, sl_cuda_planner *planner) {
 static int64_t cut_tiles(const ffn *f, int32_t tile_pairs, sl_moe_tile **out) {
     const int64_t pairs = f->places.pairs;
     const int64_t count = pairs / tile_pairs + least(pairs, f->places.experts);
-    *out = sl_cuda_scratch(f->planner, (uint64_t)count * sizeof **out);
+    *out = sl_gpu_scratch(f->planner, (uint64_t)count * sizeof **out);
     const sl_moe_cut launch = {f->places, *out, (int32_t)count, tile_pairs};
     SL_CUDA_ADD(f->planner, SL_CUDA_FN(sl_moe_cut_tiles), 1, 256, launch);
     return count;
@@ -64,7 +64,7 @@ static sl_cuda_panels matrix_of(sl_dtype dtype, int64_t rows, int64_t cols) {
 
 static void add_plain(const ffn *f, int64_t tiles, sl_moe_plain *launch, sl_dtype dtype) {
     launch->places = f->places;
-    sl_cuda_launch *added =
+    sl_gpu_launch *added =
         SL_CUDA_ADD(f->planner, SL_CUDA_FN_OF_TYPE(SL_CUDA_FN(sl_moe_plain), dtype), tiles,
                     PLAIN_ROWS * SL_CUDA_WARP, *launch);
     added->grid[1] = (uint32_t)parts_of(launch->w.rows, PLAIN_ROWS);
@@ -74,8 +74,8 @@ static void plan_plain(const ffn *f) {
     const sl_gpu_expert_places *at = &f->planner->places;
     const bool coded = f->op->x->type.dtype == SL_DTYPE_a8;
     const int64_t elements = f->places.pairs * f->width;
-    float *gate = sl_cuda_scratch(f->planner, (uint64_t)elements * sizeof *gate);
-    float *up = sl_cuda_scratch(f->planner, (uint64_t)elements * sizeof *up);
+    float *gate = sl_gpu_scratch(f->planner, (uint64_t)elements * sizeof *gate);
+    float *up = sl_gpu_scratch(f->planner, (uint64_t)elements * sizeof *up);
     sl_moe_tile *tiles;
     const int64_t count = cut_tiles(f, PLAIN_PAIRS, &tiles);
     sl_moe_plain launch = {.tiles = tiles, .x = coded ? NULL : f->op->x->data, .into = 1};
@@ -107,16 +107,16 @@ static void plan_plain(const ffn *f) {
 
 enum {
     FEW_PAIRS = 64,
-    PAIR_ROWS = 64,            /* of a block */
-    PAIR_DEPTH = SL_MOE_DEPTH, /* blocks that a warp can have in flight */
-    PAIR_ROOM = 97 << 10       /* bytes, available on every device */
+    PAIR_ROWS = 64,            /* rows per block */
+    PAIR_DEPTH = SL_MOE_DEPTH, /* blocks of weights in flight per warp */
+    PAIR_ROOM = 97 << 10       /* bytes of shared memory that every device has */
 };
 
 static sl_type mid_type(const ffn *f) {
     return sl_type_make(SL_DTYPE_a8, 2, (int64_t)f->places.pairs, f->width);
 }
 
-/* Common to both ways; intermediate activations are in scratch. */
+/* Common to pairs and tiles; intermediate activations are in scratch. */
 static sl_moe_up up_of(const ffn *f) {
     const sl_gpu_expert_places *at = &f->planner->places;
     const sl_type type = mid_type(f);
@@ -128,7 +128,7 @@ static sl_moe_up up_of(const ffn *f) {
                        .gate_bias = f->op->gate_bias,
                        .up_bias = f->op->up_bias,
                        .act = f->op->act,
-                       .mid = rows8_at(sl_cuda_scratch(f->planner, sl_type_bytes(&type)), &type)};
+                       .mid = rows8_at(sl_gpu_scratch(f->planner, sl_type_bytes(&type)), &type)};
 }
 static sl_moe_down down_of(const ffn *f, const sl_cuda_rows8_out *mid) {
     const sl_gpu_expert_places *at = &f->planner->places;
@@ -161,7 +161,7 @@ static void plan_pairs(const ffn *f) {
     sl_moe_down down = down_of(f, &up.mid);
     up.depth = depth_of(&up.w, SL_MOE_UP_SHARES);
     down.depth = depth_of(&down.w, SL_MOE_DOWN_SHARES);
-    sl_cuda_launch *launch =
+    sl_gpu_launch *launch =
         SL_CUDA_ADD(f->planner, SL_CUDA_FN_OF_TYPE(SL_CUDA_FN(sl_moe_pairs_up), at->gate.dtype),
                     parts_of(f->width, SL_GROUP_COLS), UP_THREADS, up);
     launch->grid[1] = (uint32_t)f->places.pairs;
@@ -173,9 +173,10 @@ static void plan_pairs(const ffn *f) {
     launch->shared_bytes = staged_bytes(&down.w, SL_MOE_DOWN_SHARES);
 }
 
-/* Whether tiles have few tokens: experts have no more, or there is no room for more. */
+/* Whether to use tiles of few tokens: experts have few pairs, or larger tiles do not fit in shared
+ * memory. */
 static bool are_few(const ffn *f) {
-    enum { FEW = 48 }; /* pairs of an expert, on average */
+    enum { FEW = 48 }; /* pairs per expert, on average */
     const sl_gpu_expert_places *at = &f->planner->places;
     const uint32_t up = sl_cuda_halves_shared(at->gate.dtype, false);
     const uint32_t down = sl_cuda_halves_shared(at->down.dtype, false);
@@ -193,8 +194,8 @@ static void plan_tiles(const ffn *f) {
     up.tiles = tiles;
     up.halves = sl_cuda_as_halves(f->planner, up.x, rows_of(&f->op->x->type));
     const sl_moe_up_fn ups = few ? SL_CUDA_FN(sl_moe_few_up) : SL_CUDA_FN(sl_moe_many_up);
-    sl_cuda_launch *added = SL_CUDA_ADD(f->planner, SL_CUDA_FN_OF_TYPE(ups, at->gate.dtype),
-                                        parts_of(f->width, ROWS / 2), THREADS, up);
+    sl_gpu_launch *added = SL_CUDA_ADD(f->planner, SL_CUDA_FN_OF_TYPE(ups, at->gate.dtype),
+                                       parts_of(f->width, ROWS / 2), THREADS, up);
     added->grid[1] = (uint32_t)count;
     added->shared_bytes = sl_cuda_halves_shared(at->gate.dtype, few);
     sl_moe_down down = down_of(f, &up.mid);
@@ -207,7 +208,7 @@ static void plan_tiles(const ffn *f) {
     added->shared_bytes = sl_cuda_halves_shared(at->down.dtype, few);
 }
 
-static sl_status plan(const ffn_op *op, sl_cuda_planner *planner, sl_error *err) {
+static sl_status plan(const ffn_op *op, sl_gpu_planner *planner, sl_error *err) {
     const sl_gpu_expert_places *at = &planner->places;
     if (!at->table) return sl_fail(err, SL_INVALID, "%s: experts are not bound", planner->label);
     const sl_dtype dtypes[] = {at->gate.dtype, at->up.dtype, at->down.dtype};

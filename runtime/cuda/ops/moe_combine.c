@@ -2,7 +2,7 @@
 #include "runtime/cuda/kernels/moe_combine.h"
 #include "runtime/cuda/ops/strides.h"
 
-static void add_mixture(sl_cuda_planner *planner, sl_mixture_fn function, sl_mixture m,
+static void add_mixture(sl_gpu_planner *planner, sl_mixture_fn function, sl_mixture m,
                         const sl_type *y) {
     const int64_t width = dim(y, 2);
     m.k = (int32_t)dim(y, 1);

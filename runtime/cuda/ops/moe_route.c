@@ -1,4 +1,4 @@
-/* moe_route.c - Choosing experts, and sorting pairs of token and expert by expert. */
+/* moe_route.c - Routing: top-k experts per token, and sorting the pairs by expert. */
 #include "runtime/cuda/kernels/moe_route.h"
 #include "runtime/cuda/ops/ops.h"
 
@@ -40,7 +40,7 @@ PLAN(moe_group) {
     const uint32_t shared_bytes = threads / SL_CUDA_WARP * table_bytes;
     launch.chunks = (int32_t)parts_of(launch.pairs, threads);
     if (launch.chunks > 1) {
-        launch.counts = sl_cuda_scratch(planner, (uint64_t)launch.chunks * table_bytes);
+        launch.counts = sl_gpu_scratch(planner, (uint64_t)launch.chunks * table_bytes);
         SL_CUDA_ADD(planner, SL_CUDA_FN(sl_moe_group_count), launch.chunks, threads, launch)
             ->shared_bytes = shared_bytes;
     }

@@ -1,8 +1,8 @@
-/* moe_route_groups.c - Choosing experts from the best groups. */
+/* moe_route_groups.c - Routing restricted to the best expert groups. */
 #include "runtime/cuda/kernels/moe_route_groups.h"
 #include "runtime/cuda/ops/ops.h"
 
-/* The available lanes per group, at most one for each of its experts. */
+/* Lanes per group: a power of two, at most one lane per expert of the group. */
 static int32_t team_of(int64_t groups, int64_t experts) {
     int64_t team = 1;
     while (2 * team * groups <= SL_CUDA_WARP && 2 * team <= experts / groups) team *= 2;

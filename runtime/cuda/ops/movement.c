@@ -25,9 +25,9 @@ static int unit_of(uint64_t bits) {
     return power;
 }
 
-/* ---- slice, concat, split_halves: copies of contiguous runs ---- */
+/* ---- slice, concat, split: copies of contiguous runs ---- */
 
-/* Counts and distances in bytes. */
+/* All sizes and strides in bytes. */
 typedef struct {
     const char *from;
     char *to;
@@ -48,7 +48,7 @@ static sl_copy copy_of(const bytes_copy *c, int power) {
                      .to_step = c->to_step >> power};
 }
 
-static void plan_copies(sl_cuda_planner *planner, const bytes_copy *copies, uint32_t count) {
+static void plan_copies(sl_gpu_planner *planner, const bytes_copy *copies, uint32_t count) {
     uint64_t bits = 0;
     int64_t most = 0;
     sl_copies launch = {0};
@@ -78,41 +78,64 @@ PLAN(slice) {
     return SL_OK;
 }
 
+/* Copies of parts, SL_MOST_COPIES of them in a launch. */
+typedef struct {
+    sl_gpu_planner *planner;
+    bytes_copy copies[SL_MOST_COPIES];
+    uint32_t held;
+} copying;
+
+static void plan_held(copying *c) {
+    if (c->held) plan_copies(c->planner, c->copies, c->held);
+    c->held = 0;
+}
+static void add_copy(copying *c, bytes_copy copy) {
+    if (copy.bytes) c->copies[c->held++] = copy;
+    if (c->held == SL_MOST_COPIES) plan_held(c);
+}
+
+static sl_status check_parts(const sl_gpu_planner *planner, uint32_t parts, sl_error *err) {
+    enum { MOST_PARTS = SL_MOST_COPIES * SL_GPU_MAX_LAUNCHES };
+    if (parts <= MOST_PARTS) return SL_OK;
+    return sl_fail(err, SL_UNSUPPORTED, "%s: %u parts, the cuda device copies up to %d",
+                   planner->label, parts, MOST_PARTS);
+}
+
 PLAN(concat) {
     const sl_concat_args *c = args;
     const uint32_t axis = sl_axis(c->attrs.axis, c->out.type.shape.rank);
     const int64_t row = stretch_bytes(&c->out.type, axis), count = stretches(&c->out.type, axis);
     char *out = c->out.data;
-    bytes_copy copies[SL_MOST_COPIES];
-    uint32_t held = 0;
-    enum { MOST_PARTS = SL_MOST_COPIES * SL_CUDA_MAX_LAUNCHES };
-    if (SL_LIST_COUNT(c->parts) > MOST_PARTS)
-        return sl_fail(err, SL_UNSUPPORTED, "%s: %u parts, the cuda device joins up to %d",
-                       planner->label, SL_LIST_COUNT(c->parts), MOST_PARTS);
+    copying copies = {.planner = planner};
+    SL_TRY(check_parts(planner, SL_LIST_COUNT(c->parts), err));
     for (uint32_t i = 0; i < SL_LIST_COUNT(c->parts); i++) {
         const sl_cview *part = &c->parts.items[i];
         const int64_t bytes = stretch_bytes(&part->type, axis);
-        if (bytes) copies[held++] = (bytes_copy){part->data, out, count, bytes, bytes, row};
+        add_copy(&copies, (bytes_copy){part->data, out, count, bytes, bytes, row});
         out += bytes;
-        const bool last = i + 1 == SL_LIST_COUNT(c->parts);
-        if (held == SL_MOST_COPIES || (last && held)) {
-            plan_copies(planner, copies, held);
-            held = 0;
-        }
     }
+    plan_held(&copies);
     return SL_OK;
 }
 
-PLAN(split_halves) {
-    const sl_split_halves_args *a = args;
-    const int64_t half = stretch_bytes(&a->x.type, a->x.type.shape.rank - 1) / 2;
-    const int64_t rows = rows_of(&a->x.type);
+/* Parts that are contiguous in x are left to slices, which copy nothing. */
+PLAN(split) {
+    const sl_split_args *a = args;
+    const uint32_t axis = sl_axis(a->attrs.axis, a->x.type.shape.rank);
+    const int64_t row = stretch_bytes(&a->x.type, axis), count = stretches(&a->x.type, axis);
     const char *x = a->x.data;
-    const bytes_copy copies[2] = {
-        {x, a->first.data, rows, half, 2 * half, half},
-        {x + half, a->second.data, rows, half, 2 * half, half},
-    };
-    plan_copies(planner, copies, 2);
+    copying copies = {.planner = planner};
+    if (count == 1)
+        return sl_fail(err, SL_UNSUPPORTED, "%s: the parts are slices without a copy",
+                       planner->label);
+    SL_TRY(check_parts(planner, SL_LIST_COUNT(a->parts), err));
+    for (uint32_t i = 0; i < SL_LIST_COUNT(a->parts); i++) {
+        const sl_view *part = &a->parts.items[i];
+        const int64_t bytes = stretch_bytes(&part->type, axis);
+        add_copy(&copies, (bytes_copy){x, part->data, count, bytes, row, bytes});
+        x += bytes;
+    }
+    plan_held(&copies);
     return SL_OK;
 }
 
@@ -143,7 +166,7 @@ PLAN(gather) {
 
 /* ---- transpose ---- */
 
-/* The dim that is contiguous in x, if tiles of it and the last dim pay; or -1. */
+/* The dim that is contiguous in x, if a tiled transpose with the last dim is worthwhile; or -1. */
 static int tiled_dim(const sl_walk *w) {
     enum { LEAST = 8 };
     const int last = w->rank - 1;
@@ -152,7 +175,7 @@ static int tiled_dim(const sl_walk *w) {
     return -1;
 }
 
-static void plan_tiles(sl_cuda_planner *planner, const sl_transpose_args *a, const sl_walk *w,
+static void plan_tiles(sl_gpu_planner *planner, const sl_transpose_args *a, const sl_walk *w,
                        int across) {
     const int last = w->rank - 1;
     sl_tiles launch = {.x = a->x.data, .out = a->out.data};
@@ -171,7 +194,7 @@ static void plan_tiles(sl_cuda_planner *planner, const sl_transpose_args *a, con
                 SL_TILE_THREADS, launch);
 }
 
-/* If the last dim stays last, its elements move in larger units. */
+/* If the last dim stays innermost, moves several elements as one larger unit. */
 static void widen(sl_strided *s, int *power) {
     sl_walk *w = &s->walk;
     const int last = w->rank - 1;

@@ -28,7 +28,7 @@ static void start_at(sl_stepped *s, int64_t offset) {
     s->m.x = (const char *)s->m.x + offset * s->m.bytes;
 }
 
-/* The start of a slice of `size` elements. */
+/* The start of a slice: negative values count from the end; clamped to the range. */
 static int64_t slice_start(int64_t start, int64_t step, int64_t size) {
     const int64_t from = start < 0 ? start + size : start;
     const int64_t low = step < 0 ? -1 : 0, high = step < 0 ? size - 1 : size;
@@ -135,7 +135,7 @@ PLAN(gather_nd) {
     return SL_OK;
 }
 /* A slice of x: the result, or the destination of `update`. */
-static sl_status plan_part(sl_cuda_planner *planner, sl_part_fn function, sl_part *p,
+static sl_status plan_part(sl_gpu_planner *planner, sl_part_fn function, sl_part *p,
                            const sl_cview *x, const sl_type *part, const sl_cview *starts) {
     p->starts = indices_of(planner, starts);
     copy_dims(p->dims, &x->type.shape);

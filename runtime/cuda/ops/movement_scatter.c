@@ -3,12 +3,12 @@
 #include "runtime/cuda/ops/sort.h"
 #include "runtime/cuda/ops/strides.h"
 
-static int64_t *room_for_places(sl_cuda_planner *planner, int64_t count) {
-    return sl_cuda_scratch(planner, (uint64_t)count * sizeof(int64_t));
+static int64_t *room_for_places(sl_gpu_planner *planner, int64_t count) {
+    return sl_gpu_scratch(planner, (uint64_t)count * sizeof(int64_t));
 }
 
-/* After the destinations are known. */
-static sl_status plan_folding(sl_cuda_planner *planner, sl_scattered *s) {
+/* Given the destinations: sorts the updates by destination and combines them. */
+static sl_status plan_folding(sl_gpu_planner *planner, sl_scattered *s) {
     sl_order order = {
         .x = s->places, .elements = s->count, .count = s->count, .inner = 1, .type = SL_TYPE_i64};
     sl_cuda_plan_order(planner, &order);
@@ -20,8 +20,8 @@ static sl_status plan_folding(sl_cuda_planner *planner, sl_scattered *s) {
     return SL_OK;
 }
 
-/* By tuples of indices, each for [.., inner] elements. */
-static sl_status plan_tuples(sl_cuda_planner *planner, sl_scattered *s, const sl_cview *indices,
+/* Destinations from tuples of indices; each update has `inner` elements. */
+static sl_status plan_tuples(sl_gpu_planner *planner, sl_scattered *s, const sl_cview *indices,
                              int64_t length, const int64_t *dims) {
     sl_tuple_places p = {.indices = indices_of(planner, indices),
                          .count = sl_type_elements(&indices->type) / length,
@@ -34,7 +34,7 @@ static sl_status plan_tuples(sl_cuda_planner *planner, sl_scattered *s, const sl
 }
 
 /* Adds dy or updates [.., n, inner] into zeros [.., extent, inner]. */
-static sl_status plan_added(sl_cuda_planner *planner, const sl_cview *indices,
+static sl_status plan_added(sl_gpu_planner *planner, const sl_cview *indices,
                             const sl_cview *updates, const sl_view *out, uint32_t axis) {
     sl_scattered s = {.updates = updates->data,
                       .out = out->data,

@@ -11,7 +11,7 @@ _Static_assert((int)SHORT_ROW <= (int)SL_CUDA_WARP * 4 * (int)SL_NORM_LOADS, "a 
 #define PLACE(PREFIX, FORM) PREFIX##_##FORM,
 enum { SL_NORM_FORMS_WITH(PLACE, FORM) };
 
-static sl_status plan_norm(sl_cuda_planner *planner, sl_norm_rows_fn family, const sl_type *type,
+static sl_status plan_norm(sl_gpu_planner *planner, sl_norm_rows_fn family, const sl_type *type,
                            sl_norm_rows rows) {
     const int64_t count = last_dim(type);
     rows.rows = rows_of(type);
@@ -61,6 +61,9 @@ PLAN(l2_norm) {
 
 PLAN(add_rms_norm) {
     const sl_add_rms_norm_args *a = args;
+    if (SL_LIST_COUNT(a->extra))
+        return sl_fail(err, SL_UNSUPPORTED, "%s: the cuda device adds no shift and no bias",
+                       planner->label);
     return plan_norm(planner, SL_CUDA_FN(sl_norm_add), &a->a.type,
                      (sl_norm_rows){.x = a->a.data,
                                     .other = a->b.data,

@@ -3,10 +3,10 @@
 #define SL_RUNTIME_CUDA_OPS_H
 #include "runtime/cuda/kernel.h"
 
-/* The head of a plan:  PLAN(softmax) { const sl_softmax_args *a = args; ... } */
+/* Defines a plan function:  PLAN(softmax) { const sl_softmax_args *a = args; ... } */
 #define PLAN(FN)                                                                                   \
-    sl_cuda_plan_fn sl_cuda_plan_##FN;                                                             \
-    sl_status sl_cuda_plan_##FN(const void *args, sl_cuda_planner *planner,                        \
+    sl_gpu_plan_fn sl_cuda_plan_##FN;                                                              \
+    sl_status sl_cuda_plan_##FN(const void *args, sl_gpu_planner *planner,                         \
                                 __attribute__((unused)) sl_error *err)
 
 static inline int64_t dim(const sl_type *type, uint32_t index) {

@@ -1,4 +1,4 @@
-/* panels.h - Views of panels and of a8 in the form that kernels take. */
+/* panels.h - Views of panels and of a8 as kernel arguments. */
 #ifndef SL_RUNTIME_CUDA_OPS_PANELS_H
 #define SL_RUNTIME_CUDA_OPS_PANELS_H
 #include "core/codec.h"

@@ -5,7 +5,7 @@
 
 _Static_assert((int)PLAIN_THREADS == (int)SL_WINDOW_THREADS, "blocks are as kernels take them");
 
-static sl_status plan_pool(sl_cuda_planner *planner, sl_pooled_fn function, const sl_pool_args *a,
+static sl_status plan_pool(sl_gpu_planner *planner, sl_pooled_fn function, const sl_pool_args *a,
                            sl_pooled *p) {
     p->x = a->x.data;
     p->out = a->out.data;
@@ -50,7 +50,7 @@ PLAN(pool_max_backward) {
     const int64_t windows = sl_type_elements(&a->dy.type);
     sl_pooled p = {.x = a->x.data, .type = number_of(&a->x.type), .count = windows};
     p.w = sl_pool_window((const void *)&a->attrs, &a->x.type, &a->dy.type);
-    p.out = sl_cuda_scratch(planner, (uint64_t)windows * sizeof(int64_t));
+    p.out = sl_gpu_scratch(planner, (uint64_t)windows * sizeof(int64_t));
     ADD_PLAIN(planner, SL_CUDA_FN(sl_pool_largest), windows, p);
     const sl_pool_gradient g = {.dy = a->dy.data,
                                 .largest = p.out,

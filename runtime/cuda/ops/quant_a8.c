@@ -7,7 +7,7 @@
 #define PLACE(PREFIX, FORM) PREFIX##_##FORM,
 enum { SL_QUANTISE_FORMS_WITH(PLACE, FORM) };
 
-static sl_status plan_quantise(sl_cuda_planner *planner, sl_quantise_groups_fn family,
+static sl_status plan_quantise(sl_gpu_planner *planner, sl_quantise_groups_fn family,
                                const sl_type *type, sl_quantise_groups groups) {
     enum { THREADS = 128, FOURS_PER_BLOCK = THREADS / 8, ONES_PER_BLOCK = THREADS / SL_CUDA_WARP };
     groups.count = (int32_t)last_dim(type);

@@ -11,7 +11,7 @@ static sl_random_stream stream_of(const sl_cview *key, const sl_cview *counter) 
 
 _Static_assert(sizeof(sl_rng_uniform_args) == sizeof(sl_rng_normal_args), "one struct serves both");
 
-static sl_status plan_numbers(sl_cuda_planner *planner, const sl_rng_uniform_args *a, bool normal) {
+static sl_status plan_numbers(sl_gpu_planner *planner, const sl_rng_uniform_args *a, bool normal) {
     const sl_random launch = {.stream = stream_of(&a->key, &a->counter),
                               .out = a->out.data,
                               .count = sl_type_elements(&a->out.type),
@@ -33,7 +33,7 @@ PLAN(sample) {
     const sl_sampled launch = {.stream = stream_of(&a->key, &a->counter),
                                .logits = a->logits.data,
                                .weights =
-                                   sl_cuda_scratch(planner, (uint64_t)elements * sizeof(double)),
+                                   sl_gpu_scratch(planner, (uint64_t)elements * sizeof(double)),
                                .out = a->out.data,
                                .fault = planner->fault,
                                .rows = rows_of(&a->logits.type),

@@ -3,12 +3,12 @@
 #include "runtime/cuda/ops/strides.h"
 #include <math.h>
 
-static sl_recurrence recurrence_of(sl_cuda_planner *planner, const sl_cview_list *before,
+static sl_recurrence recurrence_of(sl_gpu_planner *planner, const sl_cview_list *before,
                                    const sl_view *after, int64_t size) {
     const int64_t elements = sl_type_elements(&after->type);
     return (sl_recurrence){.before = SL_LIST_COUNT(*before) ? before->items[0].data : NULL,
                            .after = after->data,
-                           .memory = sl_cuda_scratch(planner, (uint64_t)elements * sizeof(double)),
+                           .memory = sl_gpu_scratch(planner, (uint64_t)elements * sizeof(double)),
                            .rows = elements / size,
                            .size = size,
                            .type = number_of(&after->type)};

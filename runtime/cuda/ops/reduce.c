@@ -10,7 +10,7 @@ static int32_t power_for(int64_t count, int32_t most) {
     return power;
 }
 
-/* How the threads of a block are arranged. */
+/* Sets the threads per output (`slices`) and the outputs per block (`columns`). */
 static void divide_threads(sl_reduction *r) {
     r->inner = r->go.x[r->go.rank - 1] == 1;
     r->slices = power_for(r->count, r->inner ? SL_REDUCE_THREADS : 8);
@@ -21,9 +21,9 @@ static int64_t blocks_of(const sl_reduction *r) {
     return parts_of(r->outputs, r->columns);
 }
 
-static void add_reduction(sl_cuda_planner *planner, sl_reduction_fn function,
+static void add_reduction(sl_gpu_planner *planner, sl_reduction_fn function,
                           const sl_reduction *r) {
-    sl_cuda_launch *launch = SL_CUDA_ADD(planner, function, blocks_of(r), SL_REDUCE_THREADS, *r);
+    sl_gpu_launch *launch = SL_CUDA_ADD(planner, function, blocks_of(r), SL_REDUCE_THREADS, *r);
     launch->grid[1] = (uint32_t)parts_of(r->count, r->span);
 }
 
@@ -47,12 +47,12 @@ static int64_t parts_for(const sl_reduction *r, uint32_t multiprocessors) {
     return most < 2 ? 1 : least(wanted, most);
 }
 
-/* The three reductions have one layout. */
+/* The argument structs of the three reductions have the same layout. */
 _Static_assert(sizeof(sl_reduce_sum_args) == sizeof(sl_reduce_mean_args) &&
                    sizeof(sl_reduce_sum_args) == sizeof(sl_reduce_max_args),
                "reductions share their arguments");
 
-static void plan_reduction(sl_cuda_planner *planner, sl_reduction_fn function,
+static void plan_reduction(sl_gpu_planner *planner, sl_reduction_fn function,
                            const sl_reduce_sum_args *a, bool mean) {
     const sl_dims *shape = &a->x.type.shape;
     bool gone[SL_MAX_RANK] = {false};
@@ -75,7 +75,7 @@ static void plan_reduction(sl_cuda_planner *planner, sl_reduction_fn function,
     }
     r.span = parts_of(r.count, parts);
     const int64_t made = parts_of(r.count, r.span);
-    r.out = sl_cuda_scratch(planner, (uint64_t)(made * r.outputs) * sizeof(float));
+    r.out = sl_gpu_scratch(planner, (uint64_t)(made * r.outputs) * sizeof(float));
     add_reduction(planner, function, &r);
     sl_reduction second = second_of(&r, made);
     second.out = a->out.data;
@@ -98,7 +98,7 @@ PLAN(reduce_max) {
 
 /* ---- over the last axis ---- */
 
-sl_cuda_plan_fn sl_cuda_plan_any_argmax; /* reduce_any.c */
+sl_gpu_plan_fn sl_cuda_plan_any_argmax; /* reduce_any.c */
 
 /* Over the last axis with an i32 result; other cases use the generic kernel. */
 PLAN(argmax) {
@@ -112,7 +112,7 @@ PLAN(argmax) {
                              .count = count,
                              .parts = (int32_t)parts,
                              .vectors = count % 4 == 0 && is_aligned(a->x.data, 16)};
-    if (parts > 1) launch.keys = sl_cuda_scratch(planner, (uint64_t)(rows * parts) * 8);
+    if (parts > 1) launch.keys = sl_gpu_scratch(planner, (uint64_t)(rows * parts) * 8);
     SL_CUDA_ADD(planner, SL_CUDA_FN(sl_argmax_parts), rows * parts, 256, launch);
     if (parts > 1)
         SL_CUDA_ADD(planner, SL_CUDA_FN(sl_argmax_join), rows, threads_for(parts, 256), launch);

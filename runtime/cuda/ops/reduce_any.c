@@ -4,12 +4,12 @@
 
 /* ---- over any axes ---- */
 
-/* All reductions have one layout. */
+/* The argument structs of all reductions have the same layout. */
 _Static_assert(sizeof(sl_reduce_sum_args) == sizeof(sl_reduce_min_args) &&
                    sizeof(sl_reduce_sum_args) == sizeof(sl_reduce_prod_args),
                "reductions share their arguments");
 
-static sl_status plan_fold(sl_cuda_planner *planner, const sl_reduce_sum_args *a, int32_t how,
+static sl_status plan_fold(sl_gpu_planner *planner, const sl_reduce_sum_args *a, int32_t how,
                            bool mean) {
     enum {
         FEW = 64,
@@ -61,7 +61,7 @@ static sl_fold_lines lines_of(const sl_cview *x, void *out, uint32_t axis) {
 
 _Static_assert(sizeof(sl_argmax_args) == sizeof(sl_argmin_args), "one struct serves both");
 
-static sl_status plan_search(sl_cuda_planner *planner, const sl_argmax_args *a, bool least) {
+static sl_status plan_search(sl_gpu_planner *planner, const sl_argmax_args *a, bool least) {
     const uint32_t axis = a->x.type.shape.rank - 1 - (uint32_t)a->attrs.axis;
     sl_fold_lines f = lines_of(&a->x, a->out.data, axis);
     f.least = least;
@@ -81,7 +81,7 @@ _Static_assert(sizeof(sl_cumsum_args) == sizeof(sl_cumprod_args) &&
                    sizeof(sl_cumsum_args) == sizeof(sl_cumsum_backward_args),
                "one struct serves all");
 
-static sl_status plan_running(sl_cuda_planner *planner, const sl_cumsum_args *a, int32_t how,
+static sl_status plan_running(sl_gpu_planner *planner, const sl_cumsum_args *a, int32_t how,
                               bool backward) {
     sl_fold_lines f = lines_of(&a->x, a->out.data, sl_axis(a->attrs.axis, a->x.type.shape.rank));
     f.how = how;

@@ -4,7 +4,7 @@
 #include "runtime/cuda/ops/strides.h"
 #include <stddef.h>
 
-/* The arguments of all three begin alike. */
+/* The argument structs of the three layers begin with the same fields. */
 _Static_assert(offsetof(sl_rnn_args, y_h) == offsetof(sl_lstm_args, y_h) &&
                    offsetof(sl_gru_args, y_h) == offsetof(sl_lstm_args, y_h),
                "recurrent layers share their operands");
@@ -40,7 +40,7 @@ static sl_layered layer_of(const sl_lstm_args *a, const sl_recurrent_attrs *attr
     return l;
 }
 
-static sl_status plan_layer(sl_cuda_planner *planner, const void *args,
+static sl_status plan_layer(sl_gpu_planner *planner, const void *args,
                             const sl_recurrent_attrs *attrs, uint32_t gates, sl_error *err) {
     sl_layered l = layer_of(args, attrs, gates);
     const int64_t sequences = l.directions * l.batch, items = l.steps * sequences * l.rows;
@@ -49,8 +49,8 @@ static sl_status plan_layer(sl_cuda_planner *planner, const void *args,
         if (!sl_cell_make(attrs, gates, l.width, d, &l.cells[d]))
             return sl_fail(err, SL_INVALID, "%s: no such activations", planner->label);
     l.fault = planner->fault;
-    l.from_inputs = sl_cuda_scratch(planner, (uint64_t)items * sizeof(double));
-    l.room = sl_cuda_scratch(planner, (uint64_t)room * sizeof(double));
+    l.from_inputs = sl_gpu_scratch(planner, (uint64_t)items * sizeof(double));
+    l.room = sl_gpu_scratch(planner, (uint64_t)room * sizeof(double));
     ADD_PLAIN(planner, SL_CUDA_FN(sl_layer_inputs), items * SL_CUDA_WARP, l);
     SL_CUDA_ADD(planner, SL_CUDA_FN(sl_layer_steps), sequences,
                 threads_for(l.rows * SL_CUDA_WARP, SL_LAYER_THREADS), l);

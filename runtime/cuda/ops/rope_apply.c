@@ -1,6 +1,7 @@
 /* rope_apply.c - RoPE whose angles are operands or follow from the position in a grid. */
 #include "runtime/cuda/kernels/rope_apply.h"
 #include "core/rope_apply.h"
+#include "runtime/cuda/ops/rope.h"
 #include "runtime/cuda/ops/strides.h"
 
 _Static_assert((int)SL_ROTARY_DIMS == (int)SL_MAX_RANK - 1, "every shape fits");
@@ -22,7 +23,7 @@ PLAN(rope_tables) {
 }
 
 /* Forward and backward have the same operands and attributes. */
-static sl_status plan_rope(sl_cuda_planner *planner, const sl_rope_apply_args *a, bool back) {
+static sl_status plan_rope(sl_gpu_planner *planner, const sl_rope_apply_args *a, bool back) {
     const sl_dims *x = &a->x.type.shape, *table = &a->cos.type.shape;
     sl_rope_applied r = {.t = {.x = a->x.data, .out = a->out.data, .back = back},
                          .cosines = a->cos.data,
@@ -44,14 +45,25 @@ static sl_status plan_rope(sl_cuda_planner *planner, const sl_rope_apply_args *a
 }
 _Static_assert(sizeof(sl_rope_apply_args) == sizeof(sl_rope_apply_backward_args),
                "both directions are alike");
+/* Heads f32[T,heads,D] with tables [T,1,C]. */
+static bool has_heads(const sl_rope_apply_args *a) {
+    const sl_dims *x = &a->x.type.shape, *table = &a->cos.type.shape;
+    return a->x.type.dtype == SL_DTYPE_f32 && x->rank == 3 && table->rank == 3 &&
+           table->dims[0] == x->dims[0] && table->dims[1] == 1;
+}
 PLAN(rope_apply) {
-    return plan_rope(planner, args, false);
+    const sl_rope_apply_args *a = args;
+    if (!has_heads(a)) return plan_rope(planner, a, false);
+    sl_head_change change = turned(&a->x.type, &a->cos, &a->sin, a->attrs.rotary);
+    change.interleaved = (int32_t)a->attrs.interleaved;
+    add_rope(planner, change, &a->x, &a->out);
+    return SL_OK;
 }
 PLAN(rope_apply_backward) {
     return plan_rope(planner, args, true);
 }
 
-static sl_status plan_axial(sl_cuda_planner *planner, const sl_axial_rope2d_args *a, bool back) {
+static sl_status plan_axial(sl_gpu_planner *planner, const sl_axial_rope2d_args *a, bool back) {
     const sl_type *x = &a->x.type;
     const sl_axial r = {.t = {.x = a->x.data,
                               .out = a->out.data,

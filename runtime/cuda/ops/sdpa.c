@@ -4,14 +4,14 @@
 #include "runtime/cuda/ops/ops.h"
 
 enum {
-    FEW_ROWS = 8,   /* whose positions are divided */
-    FEW_TILES = 4,  /* of queries that share what is read, where there are several rows */
-    MANY_SPAN = 256 /* positions, of which a split of many rows has no fewer where it can */
+    FEW_ROWS = 8,   /* up to this, positions are split (flash-decoding) */
+    FEW_TILES = 4,  /* query tiles per block, where there are several rows */
+    MANY_SPAN = 256 /* least positions per split for many rows, where possible */
 };
 
 /* ---- merging ---- */
 
-static void add_join(sl_cuda_planner *planner, sl_sdpa_joined launch, int64_t queries) {
+static void add_join(sl_gpu_planner *planner, sl_sdpa_joined launch, int64_t queries) {
     launch.groups = (int32_t)parts_of(launch.splits, launch.group);
     launch.queries = queries;
     const int64_t blocks = parts_of(queries * (launch.width / 4), SL_CUDA_JOIN_THREADS);
@@ -21,13 +21,13 @@ static void add_join(sl_cuda_planner *planner, sl_sdpa_joined launch, int64_t qu
         SL_CUDA_ADD(planner, SL_CUDA_FN(sl_sdpa_join_few), blocks, SL_CUDA_JOIN_THREADS, launch);
         return;
     }
-    sl_cuda_launch *l = SL_CUDA_ADD(planner, SL_CUDA_FN(sl_sdpa_join_any), queries * launch.groups,
-                                    SL_CUDA_JOIN_THREADS, launch);
+    sl_gpu_launch *l = SL_CUDA_ADD(planner, SL_CUDA_FN(sl_sdpa_join_any), queries * launch.groups,
+                                   SL_CUDA_JOIN_THREADS, launch);
     l->grid[1] = (uint32_t)parts_of(launch.width, SL_CUDA_JOIN_COLUMNS);
     l->shared_bytes = (uint32_t)launch.group * (uint32_t)sizeof(float);
 }
 
-static void add_merge(sl_cuda_planner *planner, const sl_cview *mixes, const sl_cview *weights,
+static void add_merge(sl_gpu_planner *planner, const sl_cview *mixes, const sl_cview *weights,
                       const float *sinks, float *out) {
     const int32_t parts = (int32_t)dim(&mixes->type, 2);
     const sl_sdpa_joined launch = {.mixes = mixes->data,
@@ -57,7 +57,7 @@ PLAN(sdpa_merge_sinks) {
 
 /* sdpa, sdpa_sinks and sdpa_parts begin with the same inputs, in the same order. */
 static sl_sdpa_splits splits_of(const sl_sdpa_args *a, float scale, uint32_t window,
-                                const sl_cuda_planner *planner) {
+                                const sl_gpu_planner *planner) {
     const sl_type *values = &a->cache_v.type;
     return (sl_sdpa_splits){.q = a->q.data,
                             .keys = a->cache_k.data,
@@ -81,22 +81,22 @@ static int64_t queries_of(const sl_sdpa_splits *s) {
 }
 
 /* Memory for the results of the splits. */
-static void add_room(sl_cuda_planner *planner, sl_sdpa_splits *s) {
+static void add_room(sl_gpu_planner *planner, sl_sdpa_splits *s) {
     const uint64_t results = (uint64_t)queries_of(s) * (uint64_t)s->splits * sizeof(float);
-    s->mixes = sl_cuda_scratch(planner, results * (uint64_t)s->value_width);
-    s->weights = sl_cuda_scratch(planner, results * 2);
+    s->mixes = sl_gpu_scratch(planner, results * (uint64_t)s->value_width);
+    s->weights = sl_gpu_scratch(planner, results * 2);
 }
 
-static void add_plain(sl_cuda_planner *planner, const sl_sdpa_splits *s) {
+static void add_plain(sl_gpu_planner *planner, const sl_sdpa_splits *s) {
     const sl_dtype type = s->is_half ? SL_DTYPE_f16 : SL_DTYPE_f32;
-    sl_cuda_launch *l = SL_CUDA_ADD(planner, SL_CUDA_FN_OF_TYPE(SL_CUDA_FN(sl_sdpa_plain), type),
-                                    queries_of(s) * s->splits, SL_CUDA_SPLIT, *s);
+    sl_gpu_launch *l = SL_CUDA_ADD(planner, SL_CUDA_FN_OF_TYPE(SL_CUDA_FN(sl_sdpa_plain), type),
+                                   queries_of(s) * s->splits, SL_CUDA_SPLIT, *s);
     l->shared_bytes =
         (uint32_t)(s->width + s->value_width + SL_CUDA_SPLIT) * (uint32_t)sizeof(float);
 }
 
-/* Head widths for which tensor cores are used, with an f16 cache: kernels for one row and for
- * several, with few warps and with the maximum. */
+/* Head sizes with tensor-core kernels, for an f16 cache: few = {one row, several rows}, many = {4
+ * warps, 8 warps}. */
 typedef struct {
     sl_cuda_fn function;
     uint32_t shared_bytes;
@@ -125,19 +125,19 @@ static const struct wide *wide_of(const sl_sdpa_splits *s) {
     return NULL;
 }
 
-static void add_few(sl_cuda_planner *planner, const sl_sdpa_splits *s, const struct wide *wide) {
+static void add_few(sl_gpu_planner *planner, const sl_sdpa_splits *s, const struct wide *wide) {
     const bool several = s->rows > 1 && wide->few[1].shared_bytes <= planner->shared_limit;
     const int32_t queries = SL_CUDA_FEW_QUERIES * (several ? FEW_TILES : 1);
     const uint32_t threads = (uint32_t)s->width;
-    sl_cuda_launch *l = SL_CUDA_ADD(planner, (sl_sdpa_splits_fn){wide->few[several].function},
-                                    s->splits, threads, *s);
+    sl_gpu_launch *l = SL_CUDA_ADD(planner, (sl_sdpa_splits_fn){wide->few[several].function},
+                                   s->splits, threads, *s);
     l->grid[1] = (uint32_t)(s->heads * parts_of(s->ratio, queries));
     l->grid[2] = (uint32_t)s->rows;
     l->shared_bytes = wide->few[several].shared_bytes;
 }
 
 /* Splits of SL_CUDA_SPLIT positions, each with its own result. */
-static void add_splits(sl_cuda_planner *planner, sl_sdpa_splits *s) {
+static void add_splits(sl_gpu_planner *planner, sl_sdpa_splits *s) {
     const struct wide *wide = wide_of(s);
     s->splits = (int32_t)parts_of(s->capacity, SL_CUDA_SPLIT);
     s->span = SL_CUDA_SPLIT;
@@ -159,7 +159,7 @@ typedef struct {
     const float *sinks; /* NULL: none */
 } result;
 
-static void add_all_joined(sl_cuda_planner *planner, const sl_sdpa_splits *s, result to) {
+static void add_all_joined(sl_gpu_planner *planner, const sl_sdpa_splits *s, result to) {
     sl_sdpa_joined joined = joined_of(s);
     joined.out = to.out;
     joined.sinks = to.sinks;
@@ -168,8 +168,8 @@ static void add_all_joined(sl_cuda_planner *planner, const sl_sdpa_splits *s, re
 }
 
 /* Tiles of queries; if there are fewer than multiprocessors, each row's positions are split.  False
- * if they do not fit. */
-static bool add_many(sl_cuda_planner *planner, sl_sdpa_splits *s, result to) {
+ * if no kernel fits. */
+static bool add_many(sl_gpu_planner *planner, sl_sdpa_splits *s, result to) {
     const struct wide *wide = wide_of(s);
     if (!wide) return false;
     const bool most = wide->many[1].shared_bytes <= planner->shared_limit;
@@ -182,8 +182,8 @@ static bool add_many(sl_cuda_planner *planner, sl_sdpa_splits *s, result to) {
     s->splits = free < 2 ? 1 : (int32_t)least(free, longest);
     s->mixes = to.out;
     if (s->splits > 1 || to.sinks) add_room(planner, s);
-    sl_cuda_launch *l = SL_CUDA_ADD(planner, (sl_sdpa_splits_fn){many->function}, tiles,
-                                    (uint32_t)warps * SL_CUDA_WARP, *s);
+    sl_gpu_launch *l = SL_CUDA_ADD(planner, (sl_sdpa_splits_fn){many->function}, tiles,
+                                   (uint32_t)warps * SL_CUDA_WARP, *s);
     l->grid[1] = (uint32_t)s->heads;
     l->grid[2] = (uint32_t)s->splits;
     l->shared_bytes = many->shared_bytes;
@@ -191,7 +191,7 @@ static bool add_many(sl_cuda_planner *planner, sl_sdpa_splits *s, result to) {
     return true;
 }
 
-static void add_whole(sl_cuda_planner *planner, sl_sdpa_splits *s, result to) {
+static void add_whole(sl_gpu_planner *planner, sl_sdpa_splits *s, result to) {
     if (s->rows <= FEW_ROWS) {
         add_splits(planner, s);
         add_all_joined(planner, s, to);

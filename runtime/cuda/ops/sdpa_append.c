@@ -2,7 +2,7 @@
 #include "runtime/cuda/kernels/sdpa_append.h"
 #include "runtime/cuda/ops/rope.h"
 
-static void add_append(sl_cuda_planner *planner, sl_cache_append launch, const sl_view *keys,
+static void add_append(sl_gpu_planner *planner, sl_cache_append launch, const sl_view *keys,
                        const sl_view *values) {
     launch.keys = keys->data;
     launch.values = values->data;
@@ -29,12 +29,13 @@ PLAN(kv_append) {
 
 PLAN(norm_rope_append) {
     const sl_norm_rope_append_args *a = args;
-    sl_cache_append launch = {.change = turned(&a->k.type, &a->table, a->attrs.interleaved),
+    sl_cache_append launch = {.change = turned(&a->k.type, &a->cos, &a->sin, a->attrs.rotary),
                               .k = a->k.data,
                               .v = a->v.data,
                               .slots = a->slots.data,
                               .positions = a->positions.data,
                               .rows = (int32_t)dim(&a->k.type, 0)};
+    launch.change.interleaved = (int32_t)a->attrs.interleaved;
     launch.change.gain = a->gain.data;
     launch.change.eps = a->attrs.eps;
     launch.change.offset = a->attrs.offset;

@@ -25,25 +25,25 @@ static bool find_stages(int64_t length, sl_fft_rows *f) {
     return length == 1;
 }
 
-static void add_rows(sl_cuda_planner *planner, sl_fft_rows *f) {
-    enum { BLOCKS = 4 }; /* of a multiprocessor */
+static void add_rows(sl_gpu_planner *planner, sl_fft_rows *f) {
+    enum { BLOCKS = 4 }; /* per multiprocessor */
     const uint64_t bytes = 2 * (uint64_t)f->length * sizeof(sl_complex);
     const int64_t blocks = least(f->rows, (int64_t)BLOCKS * planner->multiprocessors);
     const bool fits = bytes <= planner->shared_limit;
-    f->buffers = fits ? NULL : sl_cuda_scratch(planner, (uint64_t)blocks * bytes);
-    sl_cuda_launch *launch =
+    f->buffers = fits ? NULL : sl_gpu_scratch(planner, (uint64_t)blocks * bytes);
+    sl_gpu_launch *launch =
         SL_CUDA_ADD(planner, SL_CUDA_FN(sl_transform_rows), blocks, SL_FFT_THREADS, *f);
     if (fits) launch->shared_bytes = (uint32_t)bytes;
 }
 
 /* As a convolution with a chirp (Bluestein), whose transform is computed first. */
-static void use_chirp(sl_cuda_planner *planner, sl_fft_rows *f, sl_fft_tables *tables) {
+static void use_chirp(sl_gpu_planner *planner, sl_fft_rows *f, sl_fft_tables *tables) {
     int64_t length = 1;
     while (length < 2 * f->count) length *= 2;
     (void)find_stages(length, f);
     tables->root_sign = -1;
-    f->chirp = tables->chirp = sl_cuda_scratch(planner, (uint64_t)f->count * sizeof *f->chirp);
-    f->filter = tables->filter = sl_cuda_scratch(planner, (uint64_t)length * 2 * sizeof *f->filter);
+    f->chirp = tables->chirp = sl_gpu_scratch(planner, (uint64_t)f->count * sizeof *f->chirp);
+    f->filter = tables->filter = sl_gpu_scratch(planner, (uint64_t)length * 2 * sizeof *f->filter);
 }
 
 PLAN(fft) {
@@ -58,7 +58,7 @@ PLAN(fft) {
     const bool direct = find_stages(count, &f);
     if (!direct) use_chirp(planner, &f, &tables);
     tables.length = f.length;
-    f.roots = tables.roots = sl_cuda_scratch(planner, (uint64_t)f.length * sizeof *f.roots);
+    f.roots = tables.roots = sl_gpu_scratch(planner, (uint64_t)f.length * sizeof *f.roots);
     ADD_EACH(planner, SL_CUDA_FN(sl_make_fft_tables), f.length, SL_SIGNAL_THREADS, tables);
     if (!direct) {
         sl_fft_rows filter = f;
@@ -90,7 +90,7 @@ PLAN(fft_butterfly_stage) {
 
 /* ---- log-mel ---- */
 
-static sl_mels mels_of(sl_cuda_planner *planner, const sl_cview *spectrum, const sl_cview *filters,
+static sl_mels mels_of(sl_gpu_planner *planner, const sl_cview *spectrum, const sl_cview *filters,
                        const sl_view *out) {
     sl_mels m = {.spectrum = spectrum->data,
                  .filters = filters->data,
@@ -98,7 +98,7 @@ static sl_mels mels_of(sl_cuda_planner *planner, const sl_cview *spectrum, const
                  .rows = rows_of(&spectrum->type),
                  .mels = dim(&filters->type, 0),
                  .length = last_dim(&spectrum->type) / 2};
-    m.energies = sl_cuda_scratch(planner, (uint64_t)(m.rows * m.mels) * sizeof *m.energies);
+    m.energies = sl_gpu_scratch(planner, (uint64_t)(m.rows * m.mels) * sizeof *m.energies);
     ADD_EACH(planner, SL_CUDA_FN(sl_mel_energies), m.rows * m.mels, SL_SIGNAL_THREADS, m);
     return m;
 }

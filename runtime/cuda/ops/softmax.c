@@ -2,7 +2,7 @@
 #include "runtime/cuda/kernels/softmax.h"
 #include "runtime/cuda/ops/ops.h"
 
-static sl_status check_last(const sl_cuda_planner *planner, int64_t axis, sl_error *err) {
+static sl_status check_last(const sl_gpu_planner *planner, int64_t axis, sl_error *err) {
     if (axis == 0) return SL_OK;
     return sl_fail(err, SL_UNSUPPORTED, "%s: over the last axis but %lld, only the last supported",
                    planner->label, (long long)axis);

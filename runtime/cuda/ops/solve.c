@@ -2,7 +2,7 @@
 #include "runtime/cuda/kernels/solve.h"
 #include "runtime/cuda/ops/strides.h"
 
-static void add_systems(sl_cuda_planner *planner, sl_systems_fn function, const sl_cview *a,
+static void add_systems(sl_gpu_planner *planner, sl_systems_fn function, const sl_cview *a,
                         sl_systems *s) {
     s->a = a->data;
     s->type = number_of(&a->type);
@@ -10,14 +10,14 @@ static void add_systems(sl_cuda_planner *planner, sl_systems_fn function, const 
     s->count = sl_type_elements(&a->type) / (s->size * s->size);
     s->fault = planner->fault;
     const int64_t numbers = s->count * s->size * (s->size + s->cols);
-    s->work = sl_cuda_scratch(planner, (uint64_t)numbers * sizeof *s->work);
+    s->work = sl_gpu_scratch(planner, (uint64_t)numbers * sizeof *s->work);
     SL_CUDA_ADD(planner, function, s->count, SL_SOLVE_THREADS, *s);
 }
 
 _Static_assert(sizeof(sl_dense_solve_args) == sizeof(sl_batched_dense_solve_args),
                "one struct serves both");
 
-/* And of batches. */
+/* Also plans batched_dense_solve. */
 PLAN(dense_solve) {
     const sl_dense_solve_args *p = args;
     sl_systems s = {.b = p->b.data, .out = p->out.data};

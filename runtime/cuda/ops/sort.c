@@ -2,14 +2,14 @@
 #include "runtime/cuda/ops/sort.h"
 #include "runtime/cuda/ops/strides.h"
 
-void sl_cuda_plan_order(sl_cuda_planner *planner, sl_order *order) {
+void sl_cuda_plan_order(sl_gpu_planner *planner, sl_order *order) {
     const int64_t lines = order->elements / order->count;
     const int64_t runs = lines * parts_of(order->count, SL_ORDER_RUN);
-    order->now = sl_cuda_scratch(planner, (uint64_t)order->elements * sizeof *order->now);
+    order->now = sl_gpu_scratch(planner, (uint64_t)order->elements * sizeof *order->now);
     SL_CUDA_ADD(planner, SL_CUDA_FN(sl_order_runs), runs, threads_for(order->count, SL_ORDER_RUN),
                 *order);
     if (order->count <= SL_ORDER_RUN) return;
-    order->next = sl_cuda_scratch(planner, (uint64_t)order->elements * sizeof *order->next);
+    order->next = sl_gpu_scratch(planner, (uint64_t)order->elements * sizeof *order->next);
     for (order->width = SL_ORDER_RUN; order->width < order->count; order->width *= 2) {
         ADD_EACH(planner, SL_CUDA_FN(sl_order_merge), order->elements, SL_ORDER_THREADS, *order);
         int32_t *const sorted = order->next;
@@ -18,7 +18,7 @@ void sl_cuda_plan_order(sl_cuda_planner *planner, sl_order *order) {
     }
 }
 
-static sl_status plan_sort(sl_cuda_planner *planner, const sl_cview *x, int64_t given,
+static sl_status plan_sort(sl_gpu_planner *planner, const sl_cview *x, int64_t given,
                            sl_ordered *o) {
     const uint32_t axis = sl_axis(given, x->type.shape.rank);
     o->order.x = x->data;

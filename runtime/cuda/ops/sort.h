@@ -6,5 +6,5 @@
 
 /* Launches that sort by x, count, inner, elements, type and descending; the rest is set here, `now`
  * to the location of the sorted order. */
-void sl_cuda_plan_order(sl_cuda_planner *planner, sl_order *order);
+void sl_cuda_plan_order(sl_gpu_planner *planner, sl_order *order);
 #endif

@@ -9,7 +9,7 @@ _Static_assert(offsetof(sl_gaussian_splat_prepare_args, splats) ==
                        offsetof(sl_gaussian_splat_backward_attrs, cutoff),
                "operands and attributes begin alike");
 
-/* For prepare and for the gradient, whose arguments begin alike. */
+/* For prepare and for the gradient, whose arguments begin with the same fields. */
 static sl_splat_scene scene_of(const sl_gaussian_splat_prepare_args *a,
                                const sl_gaussian_splat_prepare_attrs *attrs) {
     return (sl_splat_scene){.positions = a->positions.data,
@@ -27,9 +27,9 @@ static sl_splat_scene scene_of(const sl_gaussian_splat_prepare_args *a,
                             .cutoff = (double)attrs->cutoff};
 }
 
-static void add_preparation(sl_cuda_planner *planner, sl_splat_preparation *p) {
+static void add_preparation(sl_gpu_planner *planner, sl_splat_preparation *p) {
     const int64_t count = p->scene.count;
-    p->distances = sl_cuda_scratch(planner, (uint64_t)count * sizeof *p->distances);
+    p->distances = sl_gpu_scratch(planner, (uint64_t)count * sizeof *p->distances);
     ADD_EACH(planner, SL_CUDA_FN(sl_prepare_splats), count, SL_SPLAT_THREADS, *p);
     ADD_EACH(planner, SL_CUDA_FN(sl_order_splats), count, SL_SPLAT_THREADS, *p);
 }
@@ -67,19 +67,19 @@ PLAN(gaussian_splat_rasterize) {
 
 /* ---- gradients ---- */
 
-static sl_splat_preparation prepare_backward(sl_cuda_planner *planner,
+static sl_splat_preparation prepare_backward(sl_gpu_planner *planner,
                                              const sl_gaussian_splat_backward_args *a) {
     sl_splat_preparation p = {.scene = scene_of((const void *)a, (const void *)&a->attrs)};
     const uint64_t count = (uint64_t)p.scene.count;
-    p.splats = sl_cuda_scratch(planner, count * sizeof *p.splats);
-    p.order = sl_cuda_scratch(planner, count * sizeof *p.order);
-    p.boxes = sl_cuda_scratch(planner, count * 4 * sizeof *p.boxes);
+    p.splats = sl_gpu_scratch(planner, count * sizeof *p.splats);
+    p.order = sl_gpu_scratch(planner, count * sizeof *p.order);
+    p.boxes = sl_gpu_scratch(planner, count * 4 * sizeof *p.boxes);
     add_preparation(planner, &p);
     return p;
 }
 
-/* Partial sums of as many blocks as there is room for. */
-static int64_t add_sums(sl_cuda_planner *planner, const sl_gaussian_splat_backward_args *a,
+/* Per-block sums of the gradients; returns the number of blocks, limited by scratch memory. */
+static int64_t add_sums(sl_gpu_planner *planner, const sl_gaussian_splat_backward_args *a,
                         const sl_splat_preparation *p, sl_splat_sums *s) {
     enum { MOST = 256, ROOM_BYTES = 1 << 30 };
     const int64_t count = p->scene.count, room = ROOM_BYTES / (count * (int64_t)sizeof *s->sums);
@@ -98,9 +98,9 @@ static int64_t add_sums(sl_cuda_planner *planner, const sl_gaussian_splat_backwa
                                 .cutoff = p->scene.cutoff,
                                 .enough = (double)a->attrs.enough};
     s->grad = a->grad.data;
-    s->sums = sl_cuda_scratch(planner, (uint64_t)(blocks * count) * sizeof *s->sums);
-    s->starts = sl_cuda_scratch(planner, threads * parts * sizeof *s->starts);
-    s->throughs = sl_cuda_scratch(planner, threads * SL_SPLAT_THREADS * sizeof *s->throughs);
+    s->sums = sl_gpu_scratch(planner, (uint64_t)(blocks * count) * sizeof *s->sums);
+    s->starts = sl_gpu_scratch(planner, threads * parts * sizeof *s->starts);
+    s->throughs = sl_gpu_scratch(planner, threads * SL_SPLAT_THREADS * sizeof *s->throughs);
     SL_CUDA_ADD(planner, SL_CUDA_FN(sl_add_splats), blocks, SL_SPLAT_THREADS, *s);
     return blocks;
 }

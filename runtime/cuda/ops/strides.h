@@ -29,7 +29,7 @@ static inline int64_t walk_elements(const sl_walk *w) {
     return product;
 }
 
-/* After the last dim. */
+/* Called after the last walk_push. */
 static inline void walk_end(sl_walk *w) {
     if (w->rank == 0) w->dims[w->rank++] = 1;
     w->narrow = walk_elements(w) <= INT32_MAX;
@@ -47,21 +47,20 @@ static inline int32_t number_of(const sl_type *type) {
     return (int32_t)sl_elementwise_type(type->dtype);
 }
 
-static inline sl_indices indices_of(const sl_cuda_planner *planner, const sl_cview *indices) {
+static inline sl_indices indices_of(const sl_gpu_planner *planner, const sl_cview *indices) {
     return (sl_indices){.data = indices->data,
                         .fault = planner->fault,
                         .wide = indices->type.dtype == SL_DTYPE_i64};
 }
 
-/* Whether elements can be moved four floats at a time. */
 static inline bool is_aligned(const void *data, uint32_t bytes) {
     return (uintptr_t)data % bytes == 0;
 }
 
-enum { VECTOR = 4, VECTOR_BYTES = 16 }; /* floats moved at once */
+enum { VECTOR = 4, VECTOR_BYTES = 16 }; /* floats per vector load */
 
 enum { PLAIN_THREADS = 128 };
-/* One thread for each of `units`. */
+/* A launch with one thread for each of UNITS. */
 #define ADD_PLAIN(PLANNER, FN, UNITS, ARGS)                                                        \
     SL_CUDA_ADD((PLANNER), FN, parts_of((UNITS), PLAIN_THREADS),                                   \
                 threads_for((UNITS), PLAIN_THREADS), (ARGS))
