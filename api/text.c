@@ -101,7 +101,7 @@ sl_status sl_model_render_chat(const sl_model *model, const char *variables_json
     sl_arena arena;
     sl_arena_init(&arena, &model->allocator);
     SL_TRY_ELSE(done, render(model, variables_json, false, &arena, &rendered, err));
-    *out_text = malloc(rendered.bytes + 1);
+    *out_text = rendered.text ? malloc(rendered.bytes + 1) : NULL;
     if (*out_text)
         memcpy(*out_text, rendered.text, rendered.bytes + 1);
     else

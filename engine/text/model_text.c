@@ -44,12 +44,13 @@ static void set_real(const json_t *generation, const char *key, double most, flo
 
 /* Only a model that says so is greedy: many repeat themselves without end when they are. */
 static void load_sampling(sl_model_text *text, const json_t *generation) {
+    static const sl_sampling unfiltered = {.temperature = 1};
     static const sl_sampling usual = {
         .temperature = 0.8f, .top_k = 40, .top_p = 0.95f, .min_p = 0.05f};
     const json_t *samples = json_object_get(generation, "do_sample");
     const json_t *top_k = json_object_get(generation, "top_k");
     if (json_is_false(samples)) return;
-    text->sampling = json_is_true(samples) ? (sl_sampling){.temperature = 1} : usual;
+    text->sampling = json_is_true(samples) ? unfiltered : usual;
     set_real(generation, "temperature", MAX_TEMPERATURE, &text->sampling.temperature);
     set_real(generation, "top_p", 1, &text->sampling.top_p);
     set_real(generation, "min_p", 1, &text->sampling.min_p);
