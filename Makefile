@@ -46,7 +46,7 @@ deps: ## install what building and testing need (Debian packages)
 run: ## answer PROMPT="..." with the model in MODEL=models/fable
 	@tools/deps.sh build
 	@$(call build,release)
-	@build/sluice run -m '$(MODEL)' -p '$(subst ','\'',$(PROMPT))'
+	@build/sluice run -m '$(MODEL)' -p '$(subst ','\'',$(PROMPT))' </dev/null
 
 test: ## build and run all tests; ONLY=regex chooses
 	@tools/deps.sh build test

@@ -40,12 +40,13 @@ static const char *resident_dtype(const sl_model *model) {
     return sl_dtype_infos[most].name;
 }
 
-static uint64_t count_parameters(const sl_model *model) {
+/* With so many experts, of all layers together. */
+static uint64_t count_parameters(const sl_model *model, uint64_t experts) {
     uint64_t count = 0;
     for (uint32_t i = 0; i < model->weights.count; i++)
         count += (uint64_t)sl_type_elements(&model->weights.items[i].type);
     const sl_model_config *c = &model->config;
-    return count + sl_expert_table_count(&model->experts) * 3 * c->expert_width * c->hidden;
+    return count + experts * 3 * c->expert_width * c->hidden;
 }
 
 /* With the model's lock held. */
@@ -54,6 +55,7 @@ static sl_model_info describe(const sl_model *model) {
     const sl_expert_stats experts = sl_expert_store_stats(model->store);
     const sl_device_info *device = &model->device_info;
     const sl_device_stats stats = sl_device_count(model->device);
+    const uint64_t expert_count = sl_expert_table_count(&model->experts);
     sl_model_info info = {
         .architecture = c->model_type,
         .format = sl_source_format(model->source),
@@ -73,10 +75,12 @@ static sl_model_info describe(const sl_model *model) {
         .chunk_tokens = model->chunk_tokens,
         .max_context_tokens = c->context,
         .threads = device->threads,
-        .parameters = count_parameters(model),
+        .parameters = count_parameters(model, expert_count),
+        .active_parameters =
+            count_parameters(model, c->experts ? expert_count / c->experts * c->experts_used : 0),
         .resident_bytes = sl_weights_bytes(&model->weights),
         .expert_bytes = model->experts.total_bytes,
-        .expert_count = sl_expert_table_count(&model->experts),
+        .expert_count = expert_count,
         .state_bytes = sl_forward_describe(model->forward).state_bytes,
         .workspace_bytes = stats.workspace_bytes,
         .budget_bytes = experts.used_bytes,

@@ -20,6 +20,13 @@ sl_status sl_synth_write(const char *shape, const char *destination, const sl_sy
     return sl_synthesise(shape, destination, &options, err);
 }
 
+sl_status sl_synth_describe(const char *shape, const sl_synth_options *given, sl_model_info *out,
+                            sl_error *err) {
+    sl_synth_options options = {0};
+    sl_options_copy(&options, sizeof options, given);
+    return sl_synth_plan(shape, &options, out, err);
+}
+
 sl_status sl_pack_verify(const char *path, sl_progress_fn *progress, void *progress_ctx,
                          sl_error *err) {
     SL_NEED(path);

@@ -96,6 +96,7 @@ static void end_call(sl_session *session) {
     sl_stats *stats = &session->stats;
     stats->expert_hits += now.hits - before->hits;
     stats->expert_misses += now.misses - before->misses;
+    stats->expert_first_reads += now.first_reads - before->first_reads;
     stats->bytes_read += now.bytes_read - before->bytes_read;
     stats->read_seconds += now.read_seconds - before->read_seconds;
     stats->stall_seconds += now.stall_seconds - before->stall_seconds;
@@ -208,9 +209,12 @@ static sl_status check_sampling(const sl_sampling *sampling, sl_error *err) {
     if (sampling->temperature >= 0 && sampling->top_p >= 0 && sampling->top_p <= 1 &&
         sampling->min_p >= 0 && sampling->min_p <= 1)
         return SL_OK;
-    return sl_fail(err, SL_INVALID,
-                   "sampling: temperature %g must be >= 0, top-p %g and min-p %g in 0..1",
-                   (double)sampling->temperature, (double)sampling->top_p, (double)sampling->min_p);
+    if (!(sampling->temperature >= 0))
+        return sl_fail(err, SL_INVALID, "sampling: temperature %g, wanted at least 0",
+                       (double)sampling->temperature);
+    const bool top = !(sampling->top_p >= 0 && sampling->top_p <= 1);
+    return sl_fail(err, SL_INVALID, "sampling: %s %g, wanted 0 to 1", top ? "top-p" : "min-p",
+                   (double)(top ? sampling->top_p : sampling->min_p));
 }
 
 sl_status sl_session_sample(sl_session *session, const sl_sampling *sampling, sl_token *out,

@@ -80,6 +80,22 @@ sl_status sl_vocabulary_encode(const sl_vocabulary *vocabulary, const char *text
                                err);
 }
 
+sl_status sl_vocabulary_encode_plain(const sl_vocabulary *vocabulary, const char *text,
+                                     size_t bytes, sl_token *tokens, size_t capacity,
+                                     size_t *out_count, sl_error *err) {
+    const sl_tokenizer_input input = {text, bytes, {.everywhere = true}};
+    return sl_tokenizer_encode_input(vocabulary->tokenizer, &input, tokens, capacity, out_count,
+                                     err);
+}
+
+size_t sl_vocabulary_begin_tokens(const sl_vocabulary *vocabulary, const sl_token **out) {
+    return sl_tokenizer_before(vocabulary->tokenizer, out);
+}
+
+uint32_t sl_vocabulary_size(const sl_vocabulary *vocabulary) {
+    return sl_tokenizer_vocab(vocabulary->tokenizer);
+}
+
 const char *sl_vocabulary_text(const sl_vocabulary *vocabulary, sl_token token, size_t *out_bytes) {
     SL_NEED_OR("", vocabulary && out_bytes);
     return sl_tokenizer_text(vocabulary->tokenizer, token, out_bytes);

@@ -1,7 +1,6 @@
 /* chat.c - Answer one prompt: chat [MODEL]. */
 #include "sluice/sluice.h"
 #include <stdio.h>
-#include <string.h>
 
 #define CHAT                                                                                       \
     "{\"messages\": [{\"role\": \"user\", \"content\": \"Tell me a story about a brave fox.\"}],"  \
@@ -11,11 +10,8 @@ enum { MAX_PROMPT_TOKENS = 64 };
 static sl_status read_prompt(sl_model *model, sl_session *session, sl_error *err) {
     sl_token tokens[MAX_PROMPT_TOKENS];
     size_t count = 0;
-    char *text;
-    sl_status status = sl_model_render_chat(model, CHAT, NULL, &text, err);
-    if (status != SL_OK) return status;
-    status = sl_model_tokenize(model, text, strlen(text), tokens, MAX_PROMPT_TOKENS, &count, err);
-    sl_text_free(text);
+    const sl_status status =
+        sl_model_tokenize_chat(model, CHAT, tokens, MAX_PROMPT_TOKENS, &count, err);
     if (count > MAX_PROMPT_TOKENS) count = MAX_PROMPT_TOKENS;
     return status == SL_OK ? sl_session_extend(session, tokens, count, err) : status;
 }

@@ -59,9 +59,9 @@ for r in range(1, rounds + 1):
         for phase in "prefill", "decode":
             if run[phase]:
                 add(phase, run["threads"], "sluice", run[phase]["best_tokens_per_second"])
-                floor = run[phase]["floor_tokens_per_second"]
+                floor = run[phase]["limit_tokens_per_second"]
                 floors[phase, run["threads"]] = max(floor, floors.get((phase, run["threads"]), 0))
-print(f"{'tok/s, best (median)':24} {'llama.cpp':>20} {'sluice':>20} {'ratio':>16} {'of the floor':>13}")
+print(f"{'tok/s, best (median)':24} {'llama.cpp':>20} {'sluice':>20} {'ratio':>16} {'of the limit':>13}")
 for (phase, threads), both in sorted(rates.items(), key=lambda i: (i[0][0] != "prefill", i[0][1])):
     a, b = both["llama"], both["sluice"]
     if not a or not b:

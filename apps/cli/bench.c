@@ -126,6 +126,7 @@ static void keep_rates(bench_way *w, const sl_floors *floors, int which) {
 static sl_status measure_floors(bench_run *run, sl_error *err) {
     sl_floors floors;
     if (run->compares || run->gpu.copy_bytes_per_second > 0) return SL_OK;
+    cli_progress_stage("measuring memory and cores");
     sl_status status = sl_measure_floors(run->most_threads, &floors, err);
     if (status != SL_OK) return status;
     if (run->floors.threads)
@@ -243,6 +244,7 @@ static bool reads_experts(const bench_run *run) {
 static sl_status run_all(bench_run *run, sl_error *err) {
     const uint32_t repeats = run->ways[0].decode.repeats;
     sl_status status = SL_OK;
+    cli_progress_stage("warming up");
     for (int i = 0; i < run->count && status == SL_OK; i++)
         status = warm_up(run, &run->ways[i], err);
     for (uint32_t repeat = 0; repeat < repeats && status == SL_OK; repeat++)
@@ -260,19 +262,29 @@ static sl_status run_all(bench_run *run, sl_error *err) {
     return status;
 }
 
+static sl_status measure_disk(bench_run *run, sl_error *err) {
+    cli_progress_stage("measuring the disk");
+    return sl_measure_disk(run->ways[0].model, &run->disk, err);
+}
+
 static int measure(const cli_options *options, bench_run *run) {
     sl_error err;
     run->cost = sl_model_token_cost(run->ways[0].model);
     sl_status status = measure_gpu(run, &err);
+    if (status == SL_OK) status = measure_floors(run, &err);
     if (status == SL_OK) status = run_all(run, &err);
     /* Measured again, because a disturbance of the first time may be gone. */
     if (status == SL_OK && run->ways[0].decode.repeats > 1) status = measure_floors(run, &err);
-    if (status == SL_OK && !run->compares && reads_experts(run))
-        status = sl_measure_disk(run->ways[0].model, &run->disk, &err);
+    if (status == SL_OK && !run->compares && reads_experts(run)) status = measure_disk(run, &err);
+    if (options->profile || run->compares) cli_progress_stage("profiling");
     for (int i = 0; i < run->count && status == SL_OK && (options->profile || run->compares); i++)
         status = profile(run, &run->ways[i], &err);
+    cli_progress_end();
     if (status != SL_OK) return cli_fail(&err);
-    return options->json ? bench_print_json(run) : bench_print(run);
+    return options->json       ? bench_print_json(run)
+           : options->csv      ? bench_print_csv(run)
+           : options->markdown ? bench_print_markdown(run)
+                               : bench_print(run);
 }
 
 static bool open_ways(bench_run *run, uint32_t context) {
@@ -301,11 +313,8 @@ static int measure_ways(const cli_options *options, bench_run *run) {
     sl_token *ids = malloc(tokens * sizeof *ids);
     if (!ids) return cli_fail_text("no memory for %zu tokens", tokens);
     int result = CLI_FAILED;
-    sl_error err;
     for (int i = 0; i < run->count; i++) run->ways[i].ids = ids;
-    if (measure_floors(run, &err) != SL_OK) {
-        (void)cli_fail(&err);
-    } else if (open_ways(run, (uint32_t)(depth > tokens ? depth : tokens))) {
+    if (open_ways(run, (uint32_t)(depth > tokens ? depth : tokens))) {
         fill_ids(ids, tokens, sl_model_describe(run->ways[0].model).vocab);
         result = measure(options, run);
     }
@@ -355,17 +364,22 @@ static void prepare_ways(const cli_options *options, uint32_t repeats, bench_run
 
 static int check_and_measure(const cli_options *options, bench_run *run) {
     run->compares = options->compare;
+    run->path = cli_model_path(options);
+    if (!run->path) return CLI_FAILED;
+    if (options->json + options->csv + options->markdown > 1)
+        return cli_misuse(CLI_bench, "--json, --csv and --markdown: give only one of them");
     run->has_depth = options->depth_given;
     run->depth = options->depth;
     const uint32_t repeats = options->repeats_given ? options->repeats
                              : options->compare     ? COMPARING_REPEATS
                                                     : DEFAULT_REPEATS;
     if (repeats == 0 || repeats > BENCH_MOST_REPEATS)
-        return cli_misuse(CLI_bench, "--repeats %u: 1 to %d", repeats, BENCH_MOST_REPEATS);
+        return cli_misuse(CLI_bench, "--repeats: expected 1 to %d, got '%u'", BENCH_MOST_REPEATS,
+                          repeats);
     if (!read_threads(options->thread_list ? options->thread_list : "0", run))
         return cli_misuse(CLI_bench,
-                          "--threads '%s': expected at most %d numbers separated by commas",
-                          options->thread_list, BENCH_MOST_WAYS);
+                          "--threads: expected at most %d numbers separated by commas, got '%s'",
+                          BENCH_MOST_WAYS, options->thread_list);
     if (run->compares && run->count > 1)
         return cli_misuse(CLI_bench, "--compare with --threads %s: give only one number of threads",
                           options->thread_list);

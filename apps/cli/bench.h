@@ -30,9 +30,10 @@ typedef struct {
 } bench_way;
 
 typedef struct {
+    const char *path; /* of the model */
     bench_way ways[BENCH_MOST_WAYS];
     int count;
-    bool compares;  /* ways to compile: no floors */
+    bool compares;  /* ways to compile: no limits */
     bool has_depth; /* decode starts at depth, else where prefill ended */
     size_t depth;
     uint32_t most_threads;
@@ -52,6 +53,19 @@ double bench_prefill_bytes(const bench_run *run, const bench_way *way);
 /* Tokens in the context of the average decoded token. */
 double bench_mean_depth(const bench_run *run);
 
+/* Tokens per second of the fastest repeat, and of the median one. */
+double bench_best(const bench_phase *phase);
+double bench_median(const bench_phase *phase);
+double bench_hit_rate(const bench_phase *phase); /* 0 to 1 */
+double bench_bytes_per_token(const bench_phase *phase);
+
+double bench_share_of(const bench_phase *phase, double limit); /* best speed, 0 to 1 */
+/* Microseconds of all threads, per token. */
+double bench_op_cost(const sl_inspect_report *report, const sl_inspect_row *row);
+
+/* bench_report.c, bench_json.c, bench_table.c */
 int bench_print(const bench_run *run);
 int bench_print_json(const bench_run *run);
+int bench_print_csv(const bench_run *run);
+int bench_print_markdown(const bench_run *run);
 #endif

@@ -1,28 +1,30 @@
-/* bench_report.c - Reports of the measurements, as text and JSON. */
+/* bench_report.c - The measurements as text, in at most 100 columns. */
 #include "apps/cli/bench.h"
 #include <string.h>
 
-static double best(const bench_phase *p) {
+double bench_best(const bench_phase *p) {
     return p->tokens ? (double)p->tokens / p->seconds[0] : 0;
 }
-static double median(const bench_phase *p) {
+double bench_median(const bench_phase *p) {
     return p->tokens ? (double)p->tokens / p->seconds[p->repeats / 2] : 0;
 }
 /* The best speed of a phase as a share of its limit, 0 to 1. */
-static double share_of(const bench_phase *p, double allowed) {
-    return allowed > 0 ? best(p) / allowed : 0;
+double bench_share_of(const bench_phase *p, double allowed) {
+    return allowed > 0 ? bench_best(p) / allowed : 0;
 }
-static double bytes_per_token(const bench_phase *p) {
+double bench_bytes_per_token(const bench_phase *p) {
     return (double)p->bytes_read / (double)(p->tokens * p->repeats);
 }
-static double hit_rate(const bench_phase *p) {
+double bench_hit_rate(const bench_phase *p) {
     return p->hits + p->misses ? (double)p->hits / (double)(p->hits + p->misses) : 1;
 }
 
-/* ---- Text ---- */
-
 static void print_model(const bench_run *run) {
     const sl_model_info info = sl_model_describe(run->ways[0].model);
+    char size[32], count[32];
+    (void)printf("%s: %s, %s parameters, sluice %s\n", run->path,
+                 cli_bytes(info.file_bytes, size, sizeof size),
+                 cli_count(info.parameters, count, sizeof count), sl_version());
     (void)printf("%s, %s experts, %s (%s), %llu of %llu experts in memory, %u repeats\n",
                  info.architecture, info.expert_dtype, info.device, info.isa,
                  (unsigned long long)info.slot_count, (unsigned long long)info.expert_count,
@@ -63,9 +65,10 @@ static void print_machine(const bench_run *run) {
                "Gop/s");
     print_disk(run);
     if (f->core_share < 0.95)
-        (void)printf("  warning: other processes are busy; threads had %.0f %% of their cores, "
-                     "so the limits are underestimated\n",
-                     100 * f->core_share);
+        (void)printf(
+            "  warning: other processes are busy: threads had %.0f %% of their cores, limits are "
+            "too low\n",
+            100 * f->core_share);
 }
 
 static void print_token(const bench_run *run) {
@@ -75,45 +78,51 @@ static void print_token(const bench_run *run) {
     (void)printf("\nper token\n");
     if (run->ways[0].decode.tokens)
         (void)printf(
-            "  %-14s %8.1f MB = weights %.1f + recurrent state %.1f + KV %.1f (after %.0f "
-            "tokens); %.3f Gop\n",
+            "  %-8s %8.1f MB = weights %.1f + recurrent state %.1f + KV %.1f (depth %.0f); %.3f "
+            "Gop\n",
             "decode", (weights + state + kv) * 1e-6, weights * 1e-6, state * 1e-6, kv * 1e-6, depth,
             ((double)c->decode_operations + (double)c->operations_per_position * depth) * 1e-9);
     if (run->ways[0].prefill.tokens)
         (void)printf(
-            "  %-14s %8.3f Gop of matrix products with %s activations; %u tokens read %.3f GB\n",
+            "  %-8s %8.3f Gop of matrix products with %s activations; %u tokens read %.3f GB\n",
             "prefill", (double)c->prefill_operations * 1e-9, c->int8_activations ? "int8" : "f32",
             (unsigned)run->ways[0].prefill.tokens, bench_prefill_bytes(run, &run->ways[0]) * 1e-9);
+}
+
+/* What a GPU adds, on a line of its own. */
+static void print_gpu_phase(const bench_phase *p, const bench_limits *limits) {
+    if (p->device_runs)
+        (void)printf("    launch overhead: %.0f us per pass\n",
+                     1e6 * p->launch_seconds / (double)p->device_runs);
+    if (p->device_misses)
+        (void)printf(
+            "    on the GPU: %.1f %% hits, %.2f MB/token, limit of copies %.1f tok/s, %.0f "
+            "%% reached\n",
+            100.0 * (double)p->device_hits / (double)(p->device_hits + p->device_misses),
+            (double)p->bytes_copied * 1e-6 / (double)(p->tokens * p->repeats), limits->copies,
+            100 * bench_share_of(p, limits->copies));
 }
 
 static void print_phase(const bench_run *run, const bench_way *w, const bench_phase *p) {
     if (p->tokens == 0) return;
     const bench_limits limits = bench_limits_of(run, w, p);
-    (void)printf("  %-8s %7u %7zu %11.1f %11.1f %11.1f %7.0f %%", p->name,
-                 sl_model_describe(w->model).threads, p->tokens, best(p), median(p), limits.machine,
-                 100 * share_of(p, limits.machine));
+    (void)printf("  %-8s %7u %7zu %9.1f %9.1f %9.1f %6.0f %%", p->name,
+                 sl_model_describe(w->model).threads, p->tokens, bench_best(p), bench_median(p),
+                 limits.machine, 100 * bench_share_of(p, limits.machine));
     if (run->disk.reads_in_flight) {
-        (void)printf(" %7.1f %% %9.2f", 100 * hit_rate(p), bytes_per_token(p) * 1e-6);
+        (void)printf(" %6.1f %% %8.2f", 100 * bench_hit_rate(p), bench_bytes_per_token(p) * 1e-6);
         if (limits.disk > 0)
-            (void)printf(" %9.1f %6.0f %%", limits.disk, 100 * share_of(p, limits.disk));
+            (void)printf(" %8.1f %5.0f %%", limits.disk, 100 * bench_share_of(p, limits.disk));
     }
-    if (p->device_runs)
-        (void)printf("  launch overhead: %.0f us per pass",
-                     1e6 * p->launch_seconds / (double)p->device_runs);
-    if (p->device_misses)
-        (void)printf(
-            "  on the GPU: %.1f %% hits, %.2f MB/token, %.1f tok/s limit of copies, %.0f %% of it",
-            100.0 * (double)p->device_hits / (double)(p->device_hits + p->device_misses),
-            (double)p->bytes_copied * 1e-6 / (double)(p->tokens * p->repeats), limits.copies,
-            100 * share_of(p, limits.copies));
     (void)printf("\n");
+    print_gpu_phase(p, &limits);
 }
 
 static void print_phases(const bench_run *run) {
-    (void)printf("\n%-10s %7s %7s %11s %11s %11s %9s", "tok/s", "threads", "tokens", "best",
-                 "median", "limit", "reached");
+    (void)printf("\n%-10s %7s %7s %9s %9s %9s %8s", "tok/s", "threads", "tokens", "best", "median",
+                 "limit", "reached");
     if (run->disk.reads_in_flight)
-        (void)printf(" %9s %9s %9s %8s", "hits", "MB/token", "disk", "reached");
+        (void)printf(" %8s %8s %8s %7s", "hits", "MB/token", "disk", "reached");
     (void)printf("\n");
     for (int i = 0; i < run->count; i++) print_phase(run, &run->ways[i], &run->ways[i].prefill);
     for (int i = 0; i < run->count; i++) print_phase(run, &run->ways[i], &run->ways[i].decode);
@@ -123,8 +132,8 @@ static void print_split(const bench_way *w) {
     const sl_stats s = sl_session_stats(w->session);
     const double others = s.compile_seconds - s.build_seconds - s.fuse_seconds - s.lower_seconds -
                           s.schedule_seconds - s.plan_seconds - s.load_seconds;
-    (void)printf("\ncompile  %llu programs in %.2f ms: build %.2f, fuse %.2f, lower %.2f, schedule "
-                 "%.2f, plan %.2f, load %.2f, other %.2f\n",
+    (void)printf("\ncompile  %llu programs in %.2f ms: build %.2f, fuse %.2f, lower %.2f,\n"
+                 "         schedule %.2f, plan %.2f, load %.2f, other %.2f\n",
                  (unsigned long long)s.programs_compiled, s.compile_seconds * 1e3,
                  s.build_seconds * 1e3, s.fuse_seconds * 1e3, s.lower_seconds * 1e3,
                  s.schedule_seconds * 1e3, s.plan_seconds * 1e3, s.load_seconds * 1e3,
@@ -140,14 +149,14 @@ static const sl_inspect_row *find_op(const sl_inspect_report *r, const char *nam
 }
 
 /* Microseconds of all threads, per token. */
-static double op_cost(const sl_inspect_report *r, const sl_inspect_row *row) {
+double bench_op_cost(const sl_inspect_report *r, const sl_inspect_row *row) {
     return row->seconds * 1e6 / ((double)r->runs * r->tokens);
 }
 
 static void print_cell(const sl_inspect_report *r, const sl_inspect_row *row) {
     if (!r->runs) return;
     if (row)
-        (void)printf(" %13.1f %9.1f %%", op_cost(r, row), 100 * row->share);
+        (void)printf(" %13.1f %9.1f %%", bench_op_cost(r, row), 100 * row->share);
     else
         (void)printf(" %13s %11s", "", "");
 }
@@ -182,15 +191,16 @@ static void print_profile(const bench_way *w) {
 
 /* One line for each set of compile options. */
 static void print_comparison(const bench_run *run) {
-    (void)printf("%-26s %6s %6s %8s %12s %12s %12s %12s\n", "", "steps", "fused", "barriers",
+    (void)printf("%-26s %6s %6s %8s %12s %9s %12s %9s\n", "tok/s", "steps", "fused", "barriers",
                  "prefill best", "median", "decode best", "median");
     for (int i = 0; i < run->count; i++) {
         const bench_way *w = &run->ways[i];
         const sl_inspect_report *r = &w->decode_profile;
-        (void)printf("%-26.*s %6u %6u %8u %12.1f %12.1f %12.1f %12.1f\n",
+        (void)printf("%-26.*s %6u %6u %8u %12.1f %9.1f %12.1f %9.1f\n",
                      w->compile[0] ? (int)strlen(w->compile) - 1 : 8,
                      w->compile[0] ? w->compile : "default", r->steps, r->fused, r->barriers,
-                     best(&w->prefill), median(&w->prefill), best(&w->decode), median(&w->decode));
+                     bench_best(&w->prefill), bench_median(&w->prefill), bench_best(&w->decode),
+                     bench_median(&w->decode));
     }
 }
 
@@ -211,119 +221,4 @@ int bench_print(const bench_run *run) {
     print_split(&run->ways[run->count - 1]);
     for (int i = 0; i < run->count; i++) print_profile(&run->ways[i]);
     return CLI_OK;
-}
-
-/* ---- JSON ---- */
-
-static json_t *rates_json(const double best_rates[2], const double medians[2]) {
-    return json_pack("{s:[f, f], s:[f, f]}", "best", best_rates[0], best_rates[1], "median",
-                     medians[0], medians[1]);
-}
-
-static json_t *machine_json(const bench_run *run) {
-    const sl_floors *f = &run->floors;
-    json_t *json =
-        json_pack("{s:i, s:f, s:I, s:o, s:o, s:o}", "threads", (int)f->threads, "core_share",
-                  f->core_share, "block_bytes", (json_int_t)f->block_bytes, "read_bytes_per_second",
-                  rates_json(f->read_bytes_per_second, f->median_read_bytes_per_second),
-                  "int8_operations_per_second",
-                  rates_json(f->int8_operations_per_second, f->median_int8_operations_per_second),
-                  "f32_operations_per_second",
-                  rates_json(f->f32_operations_per_second, f->median_f32_operations_per_second));
-    if (run->disk.reads_in_flight)
-        cli_json_set(json, "disk",
-                     json_pack("{s:f, s:f, s:I, s:i}", "best_bytes_per_second",
-                               run->disk.read_bytes_per_second, "median_bytes_per_second",
-                               run->disk.median_read_bytes_per_second, "expert_bytes",
-                               (json_int_t)run->disk.expert_bytes, "reads_in_flight",
-                               (int)run->disk.reads_in_flight));
-    return json;
-}
-
-static json_t *token_json(const bench_run *run) {
-    const sl_token_cost *c = &run->cost;
-    const double depth = bench_mean_depth(run);
-    return json_pack(
-        "{s:I, s:I, s:I, s:f, s:f, s:I, s:I, s:f, s:I, s:b}", "weight_bytes",
-        (json_int_t)c->weight_bytes, "recurrent_bytes", (json_int_t)c->recurrent_bytes,
-        "kv_bytes_per_position", (json_int_t)c->kv_bytes_per_position, "kv_bytes",
-        (double)c->kv_bytes_per_position * depth, "mean_depth", depth, "decode_operations",
-        (json_int_t)c->decode_operations, "prefill_operations", (json_int_t)c->prefill_operations,
-        "prefill_bytes", bench_prefill_bytes(run, &run->ways[0]), "operations_per_position",
-        (json_int_t)c->operations_per_position, "int8_activations", c->int8_activations);
-}
-
-static json_t *ops_json(const sl_inspect_report *r) {
-    json_t *array = json_array();
-    for (uint32_t i = 0; i < r->op_count; i++)
-        cli_json_append(array, json_pack("{s:s, s:I, s:f, s:f}", "op", r->ops[i].name, "calls",
-                                         (json_int_t)r->ops[i].calls, "microseconds_per_token",
-                                         op_cost(r, &r->ops[i]), "share", r->ops[i].share));
-    return json_pack("{s:i, s:f, s:o}", "tokens", (int)r->tokens, "busy_share", r->busy_share,
-                     "ops", array);
-}
-
-static json_t *phase_json(const bench_run *run, const bench_way *w, const bench_phase *p) {
-    if (p->tokens == 0) return json_null();
-    json_t *json = json_pack("{s:I, s:f, s:f, s:I, s:I, s:I, s:f}", "tokens", (json_int_t)p->tokens,
-                             "best_tokens_per_second", best(p), "median_tokens_per_second",
-                             median(p), "expert_hits", (json_int_t)p->hits, "expert_misses",
-                             (json_int_t)p->misses, "bytes_read", (json_int_t)p->bytes_read,
-                             "bytes_read_per_token", bytes_per_token(p));
-    if (p->device_runs)
-        cli_json_set(json, "launch_seconds_per_step",
-                     json_real(p->launch_seconds / (double)p->device_runs));
-    if (p->device_hits + p->device_misses)
-        cli_json_set(json, "on_gpu",
-                     json_pack("{s:I, s:I, s:I}", "hits", (json_int_t)p->device_hits, "misses",
-                               (json_int_t)p->device_misses, "bytes_copied",
-                               (json_int_t)p->bytes_copied));
-    if (!run->compares) {
-        const bench_limits limits = bench_limits_of(run, w, p);
-        cli_json_set(json, "floor_tokens_per_second", json_real(limits.machine));
-        cli_json_set(json, "floor_share", json_real(share_of(p, limits.machine)));
-        if (limits.disk > 0) {
-            cli_json_set(json, "disk_tokens_per_second", json_real(limits.disk));
-            cli_json_set(json, "disk_share", json_real(share_of(p, limits.disk)));
-        }
-    }
-    const sl_inspect_report *r = p == &w->decode ? &w->decode_profile : &w->prefill_profile;
-    if (r->runs) cli_json_set(json, "profile", ops_json(r));
-    return json;
-}
-
-static json_t *split_json(const bench_way *w) {
-    const sl_stats s = sl_session_stats(w->session);
-    return json_pack("{s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "programs",
-                     (json_int_t)s.programs_compiled, "seconds", s.compile_seconds, "build_seconds",
-                     s.build_seconds, "fuse_seconds", s.fuse_seconds, "lower_seconds",
-                     s.lower_seconds, "schedule_seconds", s.schedule_seconds, "plan_seconds",
-                     s.plan_seconds, "load_seconds", s.load_seconds);
-}
-
-static json_t *way_json(const bench_run *run, const bench_way *w) {
-    return json_pack("{s:i, s:s, s:o, s:o, s:o}", "threads",
-                     (int)sl_model_describe(w->model).threads, "options", w->compile, "compile",
-                     split_json(w), "prefill", phase_json(run, w, &w->prefill), "decode",
-                     phase_json(run, w, &w->decode));
-}
-
-int bench_print_json(const bench_run *run) {
-    const sl_model_info info = sl_model_describe(run->ways[0].model);
-    json_t *ways = json_array();
-    for (int i = 0; i < run->count; i++) cli_json_append(ways, way_json(run, &run->ways[i]));
-    json_t *json = json_pack(
-        "{s:s, s:s, s:s, s:s, s:I, s:I, s:i, s:o, s:o}", "architecture", info.architecture,
-        "expert_dtype", info.expert_dtype, "device", info.device, "isa", info.isa, "slot_count",
-        (json_int_t)info.slot_count, "expert_count", (json_int_t)info.expert_count, "repeats",
-        (int)run->ways[0].decode.repeats, "token", token_json(run), "runs", ways);
-    if (run->gpu.copy_bytes_per_second > 0)
-        cli_json_set(json, "gpu",
-                     json_pack("{s:s, s:f, s:f, s:f}", "name", info.device_name,
-                               "copy_bytes_per_second", run->gpu.copy_bytes_per_second,
-                               "bf16_operations_per_second", run->gpu.bf16_operations_per_second,
-                               "host_bytes_per_second", run->gpu.host_bytes_per_second));
-    else if (!run->compares)
-        cli_json_set(json, "machine", machine_json(run));
-    return cli_print_json(json);
 }

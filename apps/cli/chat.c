@@ -2,7 +2,6 @@
  */
 #include "apps/cli/conversation.h"
 #include "apps/cli/line.h"
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,19 +11,6 @@
 enum { FENCE_LENGTH = 3 };
 
 static cli_conversation talk;
-static volatile sig_atomic_t answering;
-
-static void on_interrupt(int number) {
-    (void)number;
-    if (answering) cli_conversation_stop(&talk);
-}
-
-static void catch_interrupts(void) {
-    struct sigaction action = {.sa_handler = on_interrupt};
-    (void)sigemptyset(&action.sa_mask);
-    (void)sigaction(SIGINT, &action, NULL); /* no SA_RESTART: a plain read of a line ends too */
-}
-
 /* ---- Reading a message ---- */
 
 typedef struct {
@@ -90,62 +76,51 @@ static cli_line read_message(message *m) {
 
 /* ---- Answers and commands ---- */
 
-static void print_note(const char *text) {
-    const bool colour = cli_is_terminal(stderr);
-    (void)fprintf(stderr, "%s%s%s\n", colour ? "\033[2m" : "", text, colour ? "\033[0m" : "");
+/* False if the model could not answer; the message is then removed. */
+static bool answer(const char *text) {
+    cli_conversation_say(&talk, "user", text);
+    cli_answer reply = cli_conversation_answer(&talk, NULL);
+    const bool answered = reply.ending != CLI_REPLY_FAILED;
+    if (answered) {
+        (void)putchar('\n');
+        (void)fflush(stdout);
+        cli_answer_note(&reply, "/reset starts a new conversation");
+        cli_conversation_keep(&talk, &reply);
+    } else {
+        cli_conversation_take_back(&talk);
+    }
+    cli_answer_free(&reply);
+    return answered;
 }
 
-/* False if the model could not answer; the message is then removed. */
-static bool answer(const message *m) {
-    char *rendered;
-    sl_error err;
-    cli_conversation_say(&talk, "user", m->text, m->bytes);
-    answering = 1;
-    if (cli_conversation_render(&talk, &rendered, &err) != SL_OK) {
-        answering = 0;
-        cli_conversation_take_back(&talk);
-        (void)cli_fail(&err);
-        return false;
-    }
-    cli_answer reply = cli_conversation_answer(&talk, rendered);
-    answering = 0;
-    sl_text_free(rendered);
-    if (reply.ending == CLI_REPLY_FAILED) {
-        cli_conversation_take_back(&talk);
-        return false;
-    }
-    (void)putchar('\n');
-    (void)fflush(stdout);
-    if (reply.ending == CLI_FULL)
-        print_note("the context is full; /reset starts a new conversation");
-    if (reply.ending == CLI_LIMITED) print_note("stopped at the token limit (-n)");
-    if (reply.ending == CLI_STOPPED) print_note("stopped");
-    cli_conversation_say(&talk, "assistant", reply.text, reply.bytes);
-    cli_answer_free(&reply);
-    return true;
+static void print_commands(void) {
+    (void)fputs("/reset         start a new conversation\n"
+                "/system TEXT   start a new conversation with this system message\n"
+                "/stats         speed, expert cache and memory so far\n"
+                "/exit          quit (also /quit, /bye, Ctrl-D)\n"
+                "A line that ends in \\ continues on the next; \"\"\" begins and ends a block of "
+                "lines.\nCtrl-C stops an answer.\n",
+                stderr);
 }
 
 typedef enum { NO_COMMAND, DONE, EXIT } command_result;
 
 static command_result obey(const char *text) {
     if (text[0] != '/' || strchr(text, '\n')) return NO_COMMAND;
-    if (strcmp(text, "/exit") == 0) return EXIT;
+    if (strcmp(text, "/exit") == 0 || strcmp(text, "/quit") == 0 || strcmp(text, "/bye") == 0)
+        return EXIT;
     if (strcmp(text, "/help") == 0)
-        print_note("/reset         start a new conversation\n"
-                   "/system TEXT   start a new conversation with this system message\n"
-                   "/stats         speed, expert cache and memory so far\n"
-                   "/exit          quit (or Ctrl-D)\n"
-                   "A line that ends in \\ continues on the next; \"\"\" begins and ends a block "
-                   "of lines.\n"
-                   "Ctrl-C stops an answer.");
-    else if (strcmp(text, "/reset") == 0)
-        cli_conversation_reset(&talk, talk.options->system);
-    else if (strncmp(text, "/system ", 8) == 0)
+        print_commands();
+    else if (strcmp(text, "/reset") == 0) {
+        cli_conversation_reset(&talk, talk.system);
+        cli_note("a new conversation");
+    } else if (strncmp(text, "/system ", 8) == 0) {
         cli_conversation_reset(&talk, text + 8);
-    else if (strcmp(text, "/stats") == 0)
-        cli_print_stats(stderr, talk.model, talk.session);
+        cli_note("a new conversation, with this system message");
+    } else if (strcmp(text, "/stats") == 0)
+        cli_conversation_print_stats(&talk);
     else
-        print_note("unknown command; /help lists the commands");
+        cli_note("unknown command '%s'; /help lists the commands", text);
     return DONE;
 }
 
@@ -156,12 +131,13 @@ static int converse(bool interactive) {
     while (!leave && !ferror(stdout)) {
         message m = {0};
         const cli_line line = read_message(&m);
-        if (line == CLI_LINE_ABANDONED) continue;
+        if (line == CLI_LINE_ABANDONED) cli_note("Ctrl-D or /exit leaves");
         if (line == CLI_LINE_END) break;
-        if (m.text && m.text[0]) {
+        if (line == CLI_LINE && m.text && m.text[0]) {
+            cli_line_remember(m.text);
             const command_result command = obey(m.text);
             leave = command == EXIT;
-            if (command == NO_COMMAND && !answer(&m) && !interactive) {
+            if (command == NO_COMMAND && !answer(m.text) && !interactive) {
                 result = CLI_FAILED;
                 leave = true;
             }
@@ -171,16 +147,30 @@ static int converse(bool interactive) {
     return result;
 }
 
+static void greet(void) {
+    const sl_model_info info = sl_model_describe(talk.model);
+    char size[32];
+    cli_note("%s: %s, %s parameters; /help lists the commands, Ctrl-D leaves",
+             cli_model_path(talk.options), info.architecture,
+             cli_count(info.parameters, size, sizeof size));
+}
+
 int cli_run_chat(const cli_options *options) {
     const bool interactive = cli_is_terminal(stdin) && cli_is_terminal(stderr);
     int result = CLI_FAILED;
+    if (options->system && options->system_file)
+        return cli_misuse(CLI_chat, "--system and --system-file: give only one of them");
     if (cli_conversation_open(options, &talk)) {
-        catch_interrupts();
-        cli_lines_begin(interactive);
-        if (interactive) print_note("/help lists the commands, Ctrl-D quits");
-        result = converse(interactive);
-        if (options->stats) cli_print_stats(stderr, talk.model, talk.session);
-        cli_lines_end();
+        if (sl_model_has_chat_template(talk.model)) {
+            cli_conversation_catch_interrupts(&talk);
+            cli_lines_begin(interactive);
+            if (interactive) greet();
+            result = converse(interactive);
+            if (options->stats) cli_conversation_print_stats(&talk);
+            cli_lines_end();
+        } else {
+            (void)cli_fail_text("the model has no chat template; sluice run continues plain text");
+        }
     }
     cli_conversation_close(&talk);
     return result;

@@ -1,16 +1,17 @@
 /* conversation.c - Prefills the new tokens, then samples until the answer ends. */
 #include "apps/cli/conversation.h"
 #include "apps/cli/thinking.h"
+#include "apps/cli/variables.h"
 #include <signal.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-enum { DEFAULT_PREDICT = 1024 };
 
 /* Set by cli_conversation_stop.  A cancel may also arrive just after the last step of an answer and
  * hit the next one; that one knows by this flag that it was not meant. */
 static volatile sig_atomic_t stop_requested;
+
+static cli_conversation *interrupted; /* by Ctrl-C */
 
 void cli_conversation_stop(cli_conversation *conversation) {
     stop_requested = 1;
@@ -21,6 +22,19 @@ void cli_conversation_stop(cli_conversation *conversation) {
 static int is_stopped(void *ctx, const char *what, uint64_t done, uint64_t total) {
     (void)ctx, (void)what, (void)done, (void)total;
     return stop_requested != 0;
+}
+
+static void on_interrupt(int number) {
+    (void)number;
+    cli_conversation_stop(interrupted);
+}
+
+/* No SA_RESTART: a plain read of a line ends too. */
+void cli_conversation_catch_interrupts(cli_conversation *conversation) {
+    struct sigaction action = {.sa_handler = on_interrupt};
+    (void)sigemptyset(&action.sa_mask);
+    interrupted = conversation;
+    (void)sigaction(SIGINT, &action, NULL);
 }
 
 /* The list of tools that the options name; false after a message. */
@@ -39,19 +53,34 @@ static bool load_tools(const cli_options *options, json_t **out) {
     return false;
 }
 
+/* The system message of the options; false after a message. */
+static bool load_system(const cli_options *options, char **out) {
+    *out = NULL;
+    if (options->system) *out = strdup(options->system);
+    if (options->system_file) *out = cli_read_text(options->system_file);
+    return *out || (!options->system && !options->system_file);
+}
+
+static bool allocate(cli_conversation *c) {
+    const size_t context = sl_model_describe(c->model).context_tokens;
+    c->tokens = calloc(context + 1, sizeof *c->tokens);
+    if (c->tokens && c->messages) return true;
+    (void)cli_fail_text("no memory for a conversation");
+    return false;
+}
+
 bool cli_conversation_open(const cli_options *options, cli_conversation *out) {
     *out = (cli_conversation){.options = options, .messages = json_array(), .streams = true};
-    if (!load_tools(options, &out->tools)) return false;
-    if (!cli_open_model(options, 0, &out->model)) return false;
-    if (!cli_open_session(out->model, options, &out->session)) return false;
-    out->tokens =
-        calloc((size_t)sl_model_describe(out->model).context_tokens + 1, sizeof *out->tokens);
-    if (!out->tokens || !out->messages) {
-        (void)cli_fail_text("no memory for a conversation");
+    if (!load_system(options, &out->system) || !load_tools(options, &out->tools) ||
+        !cli_open_model(options, 0, &out->model) ||
+        !cli_open_session(out->model, options, &out->session) || !allocate(out))
         return false;
-    }
     out->sampling = cli_sampling(out->model, options);
-    cli_conversation_reset(out, options->system);
+    cli_note_idle_variables(out->model, options);
+    if (out->sampling.temperature <= 0 &&
+        (options->top_k_given || options->top_p_given || options->min_p_given))
+        cli_note("--top-k, --top-p and --min-p have no effect with temperature 0; give --temp");
+    cli_conversation_reset(out, out->system);
     return true;
 }
 
@@ -61,17 +90,27 @@ void cli_conversation_close(cli_conversation *conversation) {
     json_decref(conversation->messages);
     json_decref(conversation->tools);
     free(conversation->tokens);
+    free(conversation->system);
 }
 
 void cli_conversation_reset(cli_conversation *conversation, const char *system) {
     (void)json_array_clear(conversation->messages);
-    if (system) cli_conversation_say(conversation, "system", system, strlen(system));
+    if (system) cli_conversation_say(conversation, "system", system);
 }
 
-void cli_conversation_say(cli_conversation *conversation, const char *role, const char *text,
-                          size_t bytes) {
-    json_t *message = json_pack("{s:s, s:o}", "role", role, "content", cli_json_text(text, bytes));
+void cli_conversation_say(cli_conversation *conversation, const char *role, const char *text) {
+    json_t *message =
+        json_pack("{s:s, s:o}", "role", role, "content", cli_json_text(text, strlen(text)));
     cli_json_append(conversation->messages, message);
+}
+
+/* Templates put thoughts where they belong, or leave them out. */
+void cli_conversation_keep(cli_conversation *conversation, const cli_answer *answer) {
+    const size_t last = json_array_size(conversation->messages);
+    cli_conversation_say(conversation, "assistant", answer->said.text ? answer->said.text : "");
+    if (answer->thought.bytes)
+        cli_json_set(json_array_get(conversation->messages, last), "reasoning_content",
+                     json_string(answer->thought.text));
 }
 
 void cli_conversation_take_back(cli_conversation *conversation) {
@@ -79,35 +118,13 @@ void cli_conversation_take_back(cli_conversation *conversation) {
     if (count) (void)json_array_remove(conversation->messages, count - 1);
 }
 
-/* Templates may use the date. */
-static void set_now(json_t *variables) {
-    char text[32];
-    const time_t now = time(NULL);
-    struct tm local;
-    if (localtime_r(&now, &local) && strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &local))
-        cli_json_set(variables, "now", json_string(text));
-}
-
-sl_status cli_conversation_render(const cli_conversation *conversation, char **out, sl_error *err) {
-    stop_requested = 0;
-    json_t *variables =
-        json_pack("{s:O, s:b}", "messages", conversation->messages, "add_generation_prompt", 1);
-    if (conversation->tools) cli_json_set(variables, "tools", json_incref(conversation->tools));
-    set_now(variables);
-    char *json = cli_json_dump(variables, JSON_COMPACT);
-    json_decref(variables);
-    if (!json || cli_json_failed()) {
-        free(json);
-        *err = (sl_error){SL_NO_MEMORY, "no memory for the messages of a conversation"};
-        return SL_NO_MEMORY;
-    }
-    const sl_render_options options = {.struct_size = sizeof options, .progress = is_stopped};
-    const sl_status status = sl_model_render_chat(conversation->model, json, &options, out, err);
-    free(json);
-    return status;
-}
-
 /* ---- Prefill ---- */
+
+typedef struct {
+    sl_token *tokens; /* released with free */
+    size_t count;
+    cli_thinking thinking; /* as it ends */
+} prompt;
 
 static bool report(const sl_error *err) {
     (void)cli_fail(err);
@@ -124,35 +141,51 @@ static bool fits(const cli_conversation *c, size_t count) {
     return count > 0 && count <= info.context_tokens;
 }
 
-/* The tokens of text, at least one and no more than the context holds.  Plain text begins as the
- * model's own do, unless it says so itself. */
-static bool tokenize(const cli_conversation *c, const char *text, sl_token **out,
-                     size_t *out_count) {
+static bool make_room(prompt *p, size_t count) {
+    p->tokens = malloc(count * sizeof *p->tokens);
+    if (!p->tokens) (void)cli_fail_text("no memory for %zu tokens", count);
+    return p->tokens != NULL;
+}
+
+/* Plain text begins as the model's own do, unless it says so itself. */
+static bool read_plain(const cli_conversation *c, const char *text, prompt *p) {
     const size_t bytes = strlen(text);
     const sl_token *begin = NULL;
-    size_t before = c->plain ? sl_model_begin_tokens(c->model, &begin) : 0, count = 0;
+    size_t before = sl_model_begin_tokens(c->model, &begin), count = 0;
     sl_error err;
     if (sl_model_tokenize(c->model, text, bytes, NULL, 0, &count, &err) != SL_OK)
         return report(&err);
-    if (!fits(c, count)) return false;
-    *out = malloc((before + count) * sizeof **out);
-    if (!*out) {
-        (void)cli_fail_text("no memory for %zu tokens", count);
-        return false;
-    }
-    if (sl_model_tokenize(c->model, text, bytes, *out + before, count, &count, &err) != SL_OK) {
-        free(*out);
+    if (!fits(c, count) || !make_room(p, before + count)) return false;
+    if (sl_model_tokenize(c->model, text, bytes, p->tokens + before, count, &count, &err) != SL_OK)
         return report(&err);
-    }
-    if (before && (*out)[before] == begin[0]) {
-        memmove(*out, *out + before, count * sizeof **out);
+    if (before && p->tokens[before] == begin[0]) {
+        memmove(p->tokens, p->tokens + before, count * sizeof *p->tokens);
         before = 0;
     }
-    if (before) memcpy(*out, begin, before * sizeof **out);
-    *out_count = before + count;
-    if (fits(c, *out_count)) return true;
-    free(*out);
-    return false;
+    if (before) memcpy(p->tokens, begin, before * sizeof *p->tokens);
+    p->count = before + count;
+    p->thinking = cli_thinking_begin(text);
+    return fits(c, p->count);
+}
+
+/* Special tokens in messages are ordinary text. */
+static bool read_messages(const cli_conversation *c, prompt *p) {
+    char *variables = cli_template_variables(c->options, c->messages, c->tools), *text = NULL;
+    sl_error err = {SL_NO_MEMORY, "no memory for the messages"};
+    const sl_render_options options = {.struct_size = sizeof options, .progress = is_stopped};
+    sl_status status = SL_NO_MEMORY;
+    if (variables && !cli_json_failed())
+        status = sl_model_render_chat(c->model, variables, &options, &text, &err);
+    if (status == SL_OK) p->thinking = cli_thinking_begin(text);
+    sl_text_free(text);
+    size_t count = 0;
+    if (status == SL_OK)
+        status = sl_model_tokenize_chat(c->model, variables, NULL, 0, &count, &err);
+    const bool good = status == SL_OK ? fits(c, count) && make_room(p, count) : report(&err);
+    if (good)
+        status = sl_model_tokenize_chat(c->model, variables, p->tokens, count, &p->count, &err);
+    free(variables);
+    return good && (status == SL_OK || report(&err));
 }
 
 /* Extends the session by the next count tokens of the list. */
@@ -189,38 +222,57 @@ typedef struct {
     cli_conversation *conversation;
     cli_answer *answer;
     sl_text_stream stream;
-    size_t room; /* of answer->text */
     cli_thinking thinking;
-    bool dim; /* as the terminal writes now */
+    bool hides; /* thoughts */
+    bool trims; /* newlines between a thought and what is said */
+    bool dim;   /* as the terminal writes now */
 } writer;
 
 /* Thoughts are dimmed on a terminal. */
 static void set_dim(writer *w, bool dim) {
-    if (w->dim == dim || !w->conversation->streams || !cli_is_terminal(stdout)) return;
+    if (w->dim == dim || !w->conversation->streams || !cli_has_colours(stdout)) return;
     (void)fputs(dim ? "\033[2m" : "\033[0m", stdout);
     w->dim = dim;
 }
 
-/* Appends a token's bytes, or with none what is left of a broken character. */
+static void print(writer *w, const char *text, size_t bytes) {
+    if (bytes == 0 || !w->conversation->streams) return;
+    w->answer->newline = text[bytes - 1] == '\n';
+    (void)fwrite(text, 1, bytes, stdout);
+    (void)fflush(stdout);
+}
+
+/* Room for so many bytes more, and a NUL. */
+static bool grow(cli_growing *to, size_t bytes) {
+    const size_t needed = to->bytes + bytes + 1;
+    if (needed <= to->room) return true;
+    char *larger = realloc(to->text, 2 * needed);
+    if (!larger) return false;
+    to->text = larger;
+    to->room = 2 * needed;
+    return true;
+}
+
+/* Appends a token's bytes, or with none what is left of a broken character, to what is thought or
+ * said. */
 static bool write_text(writer *w, const char *bytes, size_t count) {
-    cli_answer *answer = w->answer;
-    const size_t needed = answer->bytes + 3 * (count + 4) + 1;
-    if (needed > w->room) {
-        char *larger = realloc(answer->text, 2 * needed);
-        if (!larger) return false;
-        answer->text = larger;
-        w->room = 2 * needed;
+    const bool thought = w->thinking.thinking;
+    cli_growing *to = thought ? &w->answer->thought : &w->answer->said;
+    if (!grow(to, 3 * (count + 4))) return false;
+    char *out = to->text + to->bytes;
+    size_t length = bytes ? sl_text_stream_push(&w->stream, bytes, count, out)
+                          : sl_text_stream_finish(&w->stream, out);
+    if (!(thought && w->hides) && !(w->trims && w->hides)) print(w, out, length);
+    out[length] = '\0';
+    if (!thought && w->trims) {
+        const size_t newlines = strspn(out, "\n");
+        length -= newlines;
+        memmove(out, out + newlines, length);
+        w->trims = length == 0;
+        if (w->hides) print(w, out, length);
     }
-    char *out = answer->text + answer->bytes;
-    const size_t length = bytes ? sl_text_stream_push(&w->stream, bytes, count, out)
-                                : sl_text_stream_finish(&w->stream, out);
-    if (length && w->conversation->streams) {
-        (void)fwrite(out, 1, length, stdout);
-        (void)fflush(stdout);
-    }
-    const bool kept = !(w->thinking.thinking && w->thinking.channels);
-    if (kept) answer->bytes += length;
-    answer->text[answer->bytes] = '\0';
+    to->bytes += length;
+    to->text[to->bytes] = '\0';
     return true;
 }
 
@@ -235,8 +287,12 @@ static bool write_token(writer *w, sl_token token) {
     }
     cli_thinking_feed(&w->thinking, text, bytes);
     set_dim(w, was_thinking || w->thinking.thinking);
-    const bool hidden = sl_model_token_special(model, token) || w->thinking.heading;
-    const bool written = hidden || write_text(w, text, bytes);
+    if (was_thinking && !w->thinking.thinking) w->trims = true;
+    bool written = true;
+    if (w->thinking.tag && !w->hides)
+        print(w, text, bytes);
+    else if (!w->thinking.tag && !w->thinking.heading && !sl_model_token_special(model, token))
+        written = write_text(w, text, bytes);
     set_dim(w, w->thinking.thinking);
     return written;
 }
@@ -255,13 +311,16 @@ static cli_ending generate(writer *w, sl_error *err) {
     cli_conversation *c = w->conversation;
     cli_answer *answer = w->answer;
     const uint32_t context = sl_model_describe(c->model).context_tokens;
-    const size_t limit = c->options->predict_given ? c->options->predict : DEFAULT_PREDICT;
+    const size_t limit = c->options->predict_given ? c->options->predict : SIZE_MAX;
     while (answer->token_count < limit) {
         const size_t length = sl_session_length(c->session);
         sl_token *token = &c->tokens[length];
         const sl_status status = next_token(c, length == context, token, err);
         if (status != SL_OK) return status == SL_CANCELLED ? CLI_STOPPED : CLI_REPLY_FAILED;
-        if (sl_model_token_ends(c->model, *token)) return CLI_ENDED;
+        if (sl_model_token_ends(c->model, *token)) {
+            c->end_tokens += length < context; /* the session has it */
+            return CLI_ENDED;
+        }
         answer->token_count++;
         if (!write_token(w, *token)) {
             *err = (sl_error){SL_NO_MEMORY, "no memory for the answer"};
@@ -273,37 +332,55 @@ static cli_ending generate(writer *w, sl_error *err) {
     return CLI_LIMITED;
 }
 
-static void fail(cli_answer *answer, const sl_error *err) {
-    cli_answer_free(answer);
-    answer->ending = CLI_REPLY_FAILED;
-    (void)cli_fail(err);
+static void continue_prompt(cli_conversation *c, const prompt *p, cli_answer *answer) {
+    sl_error err;
+    const char *think = c->options->think;
+    writer w = {.conversation = c,
+                .answer = answer,
+                .thinking = p->thinking,
+                .hides = think && strcmp(think, "hide") == 0};
+    answer->prompt_tokens = p->count;
+    answer->tokens = c->tokens + p->count;
+    const sl_status status = prefill(c, p->tokens, p->count, &err);
+    answer->ending = status == SL_OK          ? generate(&w, &err)
+                     : status == SL_CANCELLED ? CLI_STOPPED
+                                              : CLI_REPLY_FAILED;
+    set_dim(&w, false);
+    (void)fflush(stdout);
+    if (answer->ending != CLI_REPLY_FAILED && !write_text(&w, NULL, 0)) {
+        err = (sl_error){SL_NO_MEMORY, "no memory for the answer"};
+        answer->ending = CLI_REPLY_FAILED;
+    }
+    if (answer->ending == CLI_REPLY_FAILED) (void)cli_fail(&err);
 }
 
-cli_answer cli_conversation_answer(cli_conversation *c, const char *text) {
-    cli_answer answer = {.ending = CLI_REPLY_FAILED};
-    sl_token *prompt;
-    sl_error err;
+cli_answer cli_conversation_answer(cli_conversation *c, const char *plain) {
+    cli_answer answer = {.ending = CLI_REPLY_FAILED, .newline = true};
+    prompt p = {0};
     stop_requested = 0;
-    if (!tokenize(c, text, &prompt, &answer.prompt_tokens)) return answer;
-    const sl_status status = prefill(c, prompt, answer.prompt_tokens, &err);
-    free(prompt);
-    writer w = {.conversation = c, .answer = &answer, .thinking = cli_thinking_begin(text)};
-    answer.tokens = c->tokens + answer.prompt_tokens;
-    answer.ending = status == SL_OK          ? generate(&w, &err)
-                    : status == SL_CANCELLED ? CLI_STOPPED
-                                             : CLI_REPLY_FAILED;
-    const bool unspoken = answer.ending == CLI_REPLY_FAILED;
-    set_dim(&w, false);
-    if (unspoken) {
-        fail(&answer, &err);
-    } else if (!write_text(&w, NULL, 0)) {
-        err = (sl_error){SL_NO_MEMORY, "no memory for the answer"};
-        fail(&answer, &err);
-    }
+    if (plain ? read_plain(c, plain, &p) : read_messages(c, &p)) continue_prompt(c, &p, &answer);
+    free(p.tokens);
     return answer;
 }
 
+cli_report cli_conversation_report(const cli_conversation *c) {
+    return (cli_report){c->model, c->session, &c->sampling, c->end_tokens};
+}
+
+void cli_conversation_print_stats(const cli_conversation *conversation) {
+    const cli_report report = cli_conversation_report(conversation);
+    cli_print_stats(stderr, &report);
+}
+
 void cli_answer_free(cli_answer *answer) {
-    free(answer->text);
-    answer->text = NULL;
+    free(answer->said.text);
+    free(answer->thought.text);
+    answer->said.text = answer->thought.text = NULL;
+}
+
+void cli_answer_note(const cli_answer *answer, const char *when_full) {
+    if (answer->ending == CLI_FULL) cli_note("the context is full; %s", when_full);
+    if (answer->ending == CLI_LIMITED)
+        cli_note("the answer was cut after %zu tokens (-n)", answer->token_count);
+    if (answer->ending == CLI_STOPPED) cli_note("stopped");
 }

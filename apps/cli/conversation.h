@@ -7,12 +7,13 @@ typedef struct {
     const cli_options *options;
     sl_model *model;
     sl_session *session;
+    char *system;     /* message of the options, or NULL */
     json_t *messages; /* [{"role", "content"}...] */
     json_t *tools;    /* of --tools, or NULL */
     sl_token *tokens; /* [context + 1]: what the session has seen, then what comes next */
     sl_sampling sampling;
-    bool plain;   /* what is continued came through no template */
-    bool streams; /* answers go to standard output as they come */
+    uint64_t end_tokens; /* that ended answers so far */
+    bool streams;        /* answers go to standard output as they come */
 } cli_conversation;
 
 typedef enum {
@@ -23,10 +24,16 @@ typedef enum {
     CLI_REPLY_FAILED, /* an error, already reported */
 } cli_ending;
 
+/* Text that grows, valid UTF-8, NUL-terminated; NULL while it is empty. */
+typedef struct {
+    char *text;
+    size_t bytes, room;
+} cli_growing;
+
 typedef struct {
     cli_ending ending;
-    char *text; /* valid UTF-8, NUL-terminated; NULL if it failed */
-    size_t bytes;
+    cli_growing said, thought;
+    bool newline;     /* what was printed last ended a line */
     sl_token *tokens; /* borrowed until the next answer */
     size_t token_count, prompt_tokens;
 } cli_answer;
@@ -35,21 +42,26 @@ typedef struct {
 bool cli_conversation_open(const cli_options *options, cli_conversation *out);
 void cli_conversation_close(cli_conversation *conversation);
 
-/* Starts over, with the system message of the options if there is one. */
+/* Starts over, with a system message unless it is NULL. */
 void cli_conversation_reset(cli_conversation *conversation, const char *system);
 /* Appends a message; bytes that are no UTF-8 are replaced. */
-void cli_conversation_say(cli_conversation *conversation, const char *role, const char *text,
-                          size_t bytes);
+void cli_conversation_say(cli_conversation *conversation, const char *role, const char *text);
+/* Appends an answer, with what was thought apart from what was said. */
+void cli_conversation_keep(cli_conversation *conversation, const cli_answer *answer);
 void cli_conversation_take_back(cli_conversation *conversation); /* the last message */
 
-/* The messages as the model wants to read them, released with sl_text_free.  SL_UNSUPPORTED: the
- * model has no template. */
-SL_CHECKED sl_status cli_conversation_render(const cli_conversation *conversation, char **out,
-                                             sl_error *err);
-/* Continues text.  What the session has already seen of it is not computed again. */
-cli_answer cli_conversation_answer(cli_conversation *conversation, const char *text);
+/* Continues the messages as the model's template has them, or, unless it is NULL, plain text.  What
+ * the session has already seen is not computed again. */
+cli_answer cli_conversation_answer(cli_conversation *conversation, const char *plain);
 void cli_answer_free(cli_answer *answer);
+/* Tells on stderr, unless the model ended the answer itself. */
+void cli_answer_note(const cli_answer *answer, const char *when_full);
+
+cli_report cli_conversation_report(const cli_conversation *conversation);
+void cli_conversation_print_stats(const cli_conversation *conversation); /* to stderr */
 
 /* Makes the running answer end.  May be called from a signal handler. */
 void cli_conversation_stop(cli_conversation *conversation);
+/* From now on Ctrl-C ends the running answer instead of the program. */
+void cli_conversation_catch_interrupts(cli_conversation *conversation);
 #endif

@@ -1,7 +1,23 @@
 /* info.c - Shows the dimensions and memory needs of a model. */
 #include "apps/cli/cli.h"
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
+
+static double bits_per_weight(const sl_model_info *i) {
+    return 8.0 * (double)(i->resident_bytes + i->expert_bytes) / (double)i->parameters;
+}
+
+/* Memory of this machine that can be taken without swapping; 0: unknown. */
+static uint64_t free_memory(void) {
+    char line[128];
+    unsigned long long kibibytes = 0;
+    FILE *file = fopen("/proc/meminfo", "r");
+    while (file && fgets(line, sizeof line, file))
+        if (strncmp(line, "MemAvailable:", 13) == 0) kibibytes = strtoull(line + 13, NULL, 10);
+    if (file) (void)fclose(file);
+    return kibibytes * 1024;
+}
 
 static void print_row(const char *name, const char *value) {
     (void)printf("%-16s %s\n", name, value);
@@ -16,7 +32,10 @@ static void print_shape(const sl_model_info *i) {
     char text[128];
     print_row("architecture", i->architecture);
     print_row("format", i->format);
-    (void)snprintf(text, sizeof text, "%.1f M", (double)i->parameters / 1e6);
+    char all[32], active[32];
+    (void)snprintf(text, sizeof text, "%s, %s active per token, %.2f bits each",
+                   cli_count(i->parameters, all, sizeof all),
+                   cli_count(i->active_parameters, active, sizeof active), bits_per_weight(i));
     print_row("parameters", text);
     (void)snprintf(text, sizeof text, "%u (%u attention, %u delta net)", i->layers,
                    i->full_attention_layers, i->layers - i->full_attention_layers);
@@ -28,8 +47,11 @@ static void print_shape(const sl_model_info *i) {
     print_row("experts", i->experts ? text : "none");
     (void)snprintf(text, sizeof text, "hidden %u, vocabulary %u", i->hidden, i->vocab);
     print_row("dimensions", text);
-    (void)snprintf(text, sizeof text, "%u tokens of at most %u", i->context_tokens,
-                   i->max_context_tokens);
+    if (i->context_tokens)
+        (void)snprintf(text, sizeof text, "%u tokens of at most %u", i->context_tokens,
+                       i->max_context_tokens);
+    else
+        (void)snprintf(text, sizeof text, "at most %u tokens", i->max_context_tokens);
     print_row("context", text);
 }
 
@@ -83,11 +105,35 @@ static void print_memory(const sl_memory_use *use) {
                  cli_bytes(use->promised_bytes, size, sizeof size));
 }
 
+static void print_text(const sl_model *model) {
+    const sl_sampling sampling = sl_model_sampling(model);
+    char text[CLI_SAMPLING_TEXT];
+    print_row("sampling", cli_sampling_text(&sampling, text));
+    (void)snprintf(text, sizeof text, "tokenizer: %s, chat template: %s",
+                   sl_model_has_tokenizer(model) ? "yes" : "no",
+                   sl_model_has_chat_template(model) ? "yes" : "no");
+    print_row("text", text);
+}
+
+static void print_free_memory(void) {
+    const uint64_t bytes = free_memory();
+    if (bytes) print_bytes("free memory", bytes, "on this machine, now");
+}
+
 static void print_machine(const sl_model_info *i) {
     char text[96];
     (void)snprintf(text, sizeof text, "%s (%s), %u threads, %s reader", i->device, i->isa,
                    i->threads, i->reader);
     print_row("device", text);
+}
+
+static json_t *shape_json(const sl_model_info *i) {
+    return json_pack("{s:s, s:I, s:I, s:i, s:i, s:i, s:I, s:I, s:I}", "architecture",
+                     i->architecture, "parameters", (json_int_t)i->parameters, "active_parameters",
+                     (json_int_t)i->active_parameters, "layers", (int)i->layers, "experts",
+                     (int)i->experts, "experts_used", (int)i->experts_used, "resident_bytes",
+                     (json_int_t)i->resident_bytes, "expert_bytes", (json_int_t)i->expert_bytes,
+                     "minimum_budget_bytes", (json_int_t)i->minimum_budget_bytes);
 }
 
 static json_t *to_json(const sl_model_info *i, const sl_memory_use *use) {
@@ -97,6 +143,7 @@ static json_t *to_json(const sl_model_info *i, const sl_memory_use *use) {
     TEXT(architecture);
     TEXT(format);
     NUMBER(parameters);
+    NUMBER(active_parameters);
     NUMBER(layers);
     NUMBER(full_attention_layers);
     NUMBER(experts);
@@ -132,22 +179,49 @@ static json_t *to_json(const sl_model_info *i, const sl_memory_use *use) {
     return object;
 }
 
-int cli_run_info(const cli_options *given) {
-    cli_options options = *given;
+/* A model that is not here: what its weights would take. */
+static int describe_shape(const cli_options *options) {
+    const sl_synth_options given = {.struct_size = sizeof given, .quant = options->quant};
+    sl_model_info info;
+    sl_error err;
+    if (options->model_given)
+        return cli_misuse(CLI_info, "--shape and a model: give only one of them");
+    if (sl_synth_describe(options->shape, &given, &info, &err) != SL_OK) return cli_fail(&err);
+    if (options->json) return cli_print_json(shape_json(&info));
+    print_shape(&info);
+    print_bytes("resident", info.resident_bytes, "stays in memory");
+    print_bytes("experts", info.expert_bytes, "as many as the budget holds stay in memory");
+    print_bytes("smallest budget", info.minimum_budget_bytes, "the experts of one token and layer");
+    print_free_memory();
+    return CLI_OK;
+}
+
+static int describe_model(const cli_options *options) {
     sl_model *model = NULL;
-    if (options.argument_count) options.model = options.arguments[0];
-    if (!cli_open_model(&options, 0, &model)) return CLI_FAILED;
+    if (options->quant) return cli_misuse(CLI_info, "--quant needs --shape");
+    if (!cli_open_model(options, 0, &model)) return CLI_FAILED;
     const sl_model_info info = sl_model_describe(model);
     sl_memory_use use = {.struct_size = sizeof use};
     sl_model_memory(model, &use);
-    if (options.json) {
-        (void)cli_print_json(to_json(&info, &use));
+    if (options->json) {
+        const sl_sampling sampling = sl_model_sampling(model);
+        json_t *json = to_json(&info, &use);
+        cli_json_set(json, "sampling", cli_sampling_json(&sampling));
+        cli_json_set(json, "tokenizer", json_boolean(sl_model_has_tokenizer(model)));
+        cli_json_set(json, "chat_template", json_boolean(sl_model_has_chat_template(model)));
+        (void)cli_print_json(json);
     } else {
         print_shape(&info);
+        print_text(model);
         print_sizes(&info);
         print_memory(&use);
+        print_free_memory();
         print_machine(&info);
     }
     sl_model_close(model);
     return CLI_OK;
+}
+
+int cli_run_info(const cli_options *options) {
+    return options->shape ? describe_shape(options) : describe_model(options);
 }

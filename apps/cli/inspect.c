@@ -112,7 +112,7 @@ static int print_comparison(const cli_options *options, const sl_compare_report 
         const int result = cli_print_json(comparison_json(r));
         return r->differs ? CLI_FAILED : result;
     }
-    (void)printf("%-26s %7s %12s\n", "op", "results", "furthest");
+    (void)printf("%-26s %7s %12s\n", "op", "results", "max error");
     for (uint32_t i = 0; i < r->op_count; i++)
         (void)printf("%-26s %7llu %12.3g\n", r->ops[i].name, (unsigned long long)r->ops[i].steps,
                      r->ops[i].worst);
@@ -168,7 +168,7 @@ int cli_run_inspect(const cli_options *options) {
         .dot_path = options->dot,
         .verify = options->verify,
     };
-    if (options->shape && options->model)
+    if (options->shape && options->model_given)
         return cli_misuse(CLI_inspect, "--shape and --model: give only one of them");
     cli_options opening = *options;
     opening.schedule = NULL; /* the model itself runs levels */

@@ -8,11 +8,13 @@
 enum { SHOWN_VALUES = 8, TYPE_TEXT = 160, MAX_OUTPUTS = 256 };
 
 static int format(const sl_graph *graph, const cli_options *options) {
-    (void)options;
     char *text;
     sl_error err;
     if (sl_graph_text(graph, &text, &err) != SL_OK) return cli_fail(&err);
-    (void)fputs(text, stdout);
+    if (options->json)
+        (void)cli_print_json(json_pack("{s:o}", "text", cli_json_text(text, strlen(text))));
+    else
+        (void)fputs(text, stdout);
     sl_graph_text_free(text);
     return CLI_OK;
 }
@@ -113,14 +115,22 @@ static bool set_given(const runner *r, const sl_graph_item *item, const sl_tenso
     return false;
 }
 
+/* For the note about them; names that do not fit are left out. */
+static void remember_invented(runner *r, const char *name) {
+    const size_t used = strlen(r->invented);
+    (void)snprintf(r->invented + used, sizeof r->invented - used, "%s%s", used ? ", " : "", name);
+}
+
 /* Quantised values, whose layout is the library's own, stay zero. */
 static bool set_invented(runner *r, const sl_graph_item *item) {
     const size_t count = cli_element_count(item->rank, item->dims);
     const size_t bytes = count * cli_element_bytes(item->dtype);
-    (void)fprintf(stderr,
-                  r->invented ? ", %s" : "sluice: no data given, using random values for %s",
-                  item->name);
-    r->invented = true;
+    if (r->data && !r->options->random) {
+        (void)cli_fail_text("%s has no %s '%s'; --random uses random values", r->options->data,
+                            item->kind, item->name);
+        return false;
+    }
+    remember_invented(r, item->name);
     if (bytes == 0) return true;
     void *data = malloc(bytes);
     if (!data) {
@@ -146,7 +156,7 @@ static bool set_values(runner *r) {
         else if (!state)
             good = set_invented(r, &item);
     }
-    if (r->invented) (void)fputc('\n', stderr);
+    if (good && r->invented[0]) cli_note("random values are used for %s", r->invented);
     return good;
 }
 
@@ -277,9 +287,13 @@ static int with_graph(int (*verb)(const sl_graph *, const cli_options *),
 
 int cli_run_ir(const cli_options *options) {
     const char *name = options->arguments[0];
+    if (strcmp(name, "ops") == 0 && options->argument_count > 1)
+        return cli_misuse(CLI_ir, "unexpected argument '%s'", options->arguments[1]);
     if (strcmp(name, "ops") == 0) return cli_ir_ops(options);
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) {
         if (strcmp(verbs[i].name, name) != 0) continue;
+        if (options->argument_count > 2 && verbs[i].run != cli_ir_diff)
+            return cli_misuse(CLI_ir, "unexpected argument '%s'", options->arguments[2]);
         if (options->argument_count < 2) return cli_misuse(CLI_ir, "ir %s needs a FILE or -", name);
         return with_graph(verbs[i].run, options);
     }

@@ -11,7 +11,7 @@ typedef struct {
     const cli_options *options;
     sl_tensors *data; /* NULL: none was given */
     sl_compiled *compiled;
-    bool invented; /* the note about invented values has begun */
+    char invented[512]; /* names of what has random values */
 } cli_runner;
 
 /* ir.c; false and CLI_FAILED after a message.  device NULL: that of the options. */

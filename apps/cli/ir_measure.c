@@ -80,42 +80,65 @@ static bool is_near(const char *dtype, double difference, double largest) {
     return difference == 0;
 }
 
-/* Prints the difference of an output; true if it is within the tolerance. */
-static bool compare_output(const cli_runner *a, const cli_runner *b, const sl_graph_item *item) {
+typedef struct {
+    double error, largest; /* difference, and value to compare it with */
+    bool both, same;       /* an output of both programs; within the tolerance */
+} difference;
+
+static difference compare_output(const cli_runner *a, const cli_runner *b,
+                                 const sl_graph_item *item) {
     size_t bytes_a, bytes_b;
     const void *x = sl_compiled_get(a->compiled, item->name, &bytes_a);
     const void *y = sl_compiled_get(b->compiled, item->name, &bytes_b);
-    char type[TYPE_TEXT];
-    (void)printf("%s : %s", item->name,
-                 cli_type_text(item->dtype, item->rank, item->dims, type, sizeof type));
-    if (!x || !y || bytes_a != bytes_b) {
-        (void)printf("  is not an output of both programs\n");
-        return false;
-    }
+    difference d = {.both = x && y && bytes_a == bytes_b};
+    if (!d.both) return d;
     const size_t count = cli_element_count(item->rank, item->dims);
-    double largest = 0, most = 0;
     bool odd = false; /* NaN or infinity on one side only */
     for (size_t i = 0; i < count; i++) {
         const double u = cli_element_get(item->dtype, x, i), v = cli_element_get(item->dtype, y, i);
+        if (isfinite(v)) d.largest = fmax(d.largest, fabs(v));
         if (u == v || (isnan(u) && isnan(v))) continue;
         odd |= !isfinite(u) || !isfinite(v);
-        most = fmax(most, fabs(u - v));
+        d.error = fmax(d.error, fabs(u - v));
     }
-    for (size_t i = 0; i < count; i++) {
-        const double v = fabs(cli_element_get(item->dtype, y, i));
-        if (isfinite(v)) largest = fmax(largest, v);
-    }
-    const bool near = !odd && is_near(item->dtype, most, largest);
-    (void)printf("  maximum difference %.3g, largest value %.3g: %s\n", most, largest,
-                 near ? "same" : "DIFFERENT");
-    return near;
+    d.same = !odd && is_near(item->dtype, d.error, d.largest);
+    return d;
+}
+
+static void print_difference(const sl_graph_item *item, const difference *d) {
+    char type[TYPE_TEXT];
+    (void)printf("%s : %s  ", item->name,
+                 cli_type_text(item->dtype, item->rank, item->dims, type, sizeof type));
+    if (d->both)
+        (void)printf("max error %.3g, largest value %.3g: %s\n", d->error, d->largest,
+                     d->same ? "same" : "DIFFERENT");
+    else
+        (void)printf("is not an output of both programs\n");
+}
+
+/* JSON has no infinity: an error that is not finite is null. */
+static json_t *difference_json(const sl_graph_item *item, const difference *d) {
+    return json_pack("{s:s, s:b, s:b, s:o, s:f}", "name", item->name, "same", d->same, "in_both",
+                     d->both, "max_error", isfinite(d->error) ? json_real(d->error) : json_null(),
+                     "largest", d->largest);
 }
 
 static int compare_outputs(const cli_runner *a, const cli_runner *b) {
     sl_graph_item item;
     bool same = true;
-    for (uint32_t i = 0; sl_graph_item_at(a->graph, i, &item); i++)
-        if (strcmp(item.kind, "output") == 0 && !compare_output(a, b, &item)) same = false;
+    json_t *list = json_array();
+    for (uint32_t i = 0; sl_graph_item_at(a->graph, i, &item); i++) {
+        if (strcmp(item.kind, "output") != 0) continue;
+        const difference d = compare_output(a, b, &item);
+        same &= d.same;
+        if (a->options->json)
+            (void)json_array_append_new(list, difference_json(&item, &d));
+        else
+            print_difference(&item, &d);
+    }
+    if (a->options->json)
+        (void)cli_print_json(json_pack("{s:b, s:O}", "same", same, "outputs", list));
+    json_decref(list);
     return same ? CLI_OK : CLI_FAILED;
 }
 

@@ -52,10 +52,21 @@ static int print_markdown(const sl_op_row *rows, uint32_t count) {
     return CLI_OK;
 }
 
+static int print_json(const sl_op_row *rows, uint32_t count) {
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < count; i++)
+        (void)json_array_append_new(
+            list, json_pack("{s:s, s:s, s:s, s:s, s:s}", "name", rows[i].name, "operands",
+                            rows[i].inputs, "results", rows[i].outputs, "attributes",
+                            rows[i].attributes, "summary", rows[i].summary));
+    return cli_print_json(json_pack("{s:o}", "ops", list));
+}
+
 int cli_ir_ops(const cli_options *options) {
     const sl_op_row *rows;
     const uint32_t count = sl_op_rows(&rows);
     if (options->markdown) return print_markdown(rows, count);
+    if (options->json) return print_json(rows, count);
     for (uint32_t i = 0; i < count; i++) (void)printf("%-18s %s\n", rows[i].name, rows[i].summary);
     return CLI_OK;
 }

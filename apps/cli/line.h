@@ -12,6 +12,9 @@ typedef enum {
 
 void cli_lines_begin(bool interactive);
 void cli_lines_end(void);
-/* *out has no newline and is released with free; NULL unless CLI_LINE. */
+/* *out has no newline at its end, but where text was pasted it may have some inside.  It is
+ * released with free; NULL unless CLI_LINE. */
 cli_line cli_line_read(const char *prompt, char **out);
+/* Adds a message, of one or more lines, to the history. */
+void cli_line_remember(const char *message);
 #endif

@@ -11,8 +11,17 @@ static const struct {
 #include "apps/cli/commands.def"
 };
 
-static bool is_help(const char *word) {
-    return strcmp(word, "help") == 0 || strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+static volatile sig_atomic_t pipe_closed;
+
+/* A closed pipe is a write error, after which files that were begun are removed; only then does the
+ * process end as others do. */
+static void on_closed_pipe(int number) {
+    (void)number;
+    pipe_closed = 1;
+}
+
+static bool is_one_of(const char *word, const char *a, const char *b, const char *c) {
+    return strcmp(word, a) == 0 || strcmp(word, b) == 0 || strcmp(word, c) == 0;
 }
 
 static int find_command(const char *name) {
@@ -21,39 +30,53 @@ static int find_command(const char *name) {
     return -1;
 }
 
-int main(int count, char **words) {
-    /* A closed pipe and a file that may not grow are write errors and must not kill the process. */
-    (void)signal(SIGPIPE, SIG_IGN);
-    (void)signal(SIGXFSZ, SIG_IGN);
+static int unknown(const char *name) {
+    (void)cli_fail_text("there is no command '%s'; sluice --help lists the commands", name);
+    return CLI_USAGE;
+}
+
+static int help(int count, char **words) {
+    const int command = count > 2 ? find_command(words[2]) : -1;
+    if (count > 2 && command < 0) return unknown(words[2]);
+    if (command < 0)
+        cli_print_commands(stdout);
+    else
+        cli_print_help(stdout, (cli_command)command);
+    return CLI_OK;
+}
+
+static int run(int count, char **words) {
+    cli_options options = {0};
+    const int command = find_command(words[1]);
+    if (command < 0) return unknown(words[1]);
+    if (!cli_options_parse((cli_command)command, count - 2, words + 2, &options)) return CLI_USAGE;
+    cli_terminal_begin(options.quiet, options.verbose);
+    if (!options.help) return commands[command].run(&options);
+    cli_print_help(stdout, (cli_command)command);
+    return CLI_OK;
+}
+
+static int obey(int count, char **words) {
     if (count < 2) {
         cli_print_commands(stderr);
         return CLI_USAGE;
     }
-    if (strcmp(words[1], "--version") == 0) {
-        (void)printf("sluice %s\n", sl_version());
-        return CLI_OK;
-    }
-    const bool help = is_help(words[1]);
-    const int command = find_command(help && count > 2 ? words[2] : words[1]);
-    if (help && command < 0) {
-        cli_print_commands(stdout);
-        return CLI_OK;
-    }
-    if (command < 0) {
-        (void)fprintf(stderr,
-                      "sluice: there is no command '%s'; sluice --help lists the commands\n",
-                      words[1]);
-        return CLI_USAGE;
-    }
-    cli_options options = {0};
-    if (!help && !cli_options_parse((cli_command)command, count - 2, words + 2, &options))
-        return CLI_USAGE;
-    if (help || options.help) {
-        cli_print_help(stdout, (cli_command)command);
-        return CLI_OK;
-    }
-    int result = commands[command].run(&options);
+    if (is_one_of(words[1], "help", "--help", "-h")) return help(count, words);
+    if (!is_one_of(words[1], "version", "--version", "-V")) return run(count, words);
+    (void)printf("sluice %s\n", sl_version());
+    return CLI_OK;
+}
+
+int main(int count, char **words) {
+    (void)signal(SIGPIPE, on_closed_pipe);
+    (void)signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a write error */
+    int result = obey(count, words);
     if (result == CLI_OK && cli_json_failed()) result = CLI_FAILED;
-    if (fflush(stdout) == 0 && !ferror(stdout)) return result;
-    return result == CLI_OK ? cli_fail_text("standard output cannot be written") : result;
+    const bool written = fflush(stdout) == 0 && !ferror(stdout);
+    if (!written && pipe_closed) {
+        (void)signal(SIGPIPE, SIG_DFL);
+        (void)raise(SIGPIPE);
+    }
+    return written || result != CLI_OK ? result
+                                       : cli_fail_text("standard output cannot be written");
 }

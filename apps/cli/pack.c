@@ -16,11 +16,12 @@ static sl_status describe(const char *path, sl_model_info *out, sl_error *err) {
 static int report(const char *path) {
     sl_model_info info;
     sl_error err;
-    char size[32];
+    char size[32], count[32];
     cli_progress_end();
     if (describe(path, &info, &err) != SL_OK) return cli_fail(&err);
-    (void)fprintf(stderr, "%s: %s, %.1f M parameters, %.2f bits per weight\n", path,
-                  cli_bytes(info.file_bytes, size, sizeof size), (double)info.parameters / 1e6,
+    (void)fprintf(stderr, "%s: %s, %s parameters, %.2f bits per weight\n", path,
+                  cli_bytes(info.file_bytes, size, sizeof size),
+                  cli_count(info.parameters, count, sizeof count),
                   8.0 * (double)(info.resident_bytes + info.expert_bytes) /
                       (double)info.parameters);
     return CLI_OK;

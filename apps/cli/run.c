@@ -1,41 +1,69 @@
 /* run.c - Answer one prompt. */
 #include "apps/cli/conversation.h"
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
-/* The prompt of the options or of standard input, released with free; NULL after a message. */
-static char *read_prompt(const cli_options *options) {
-    size_t bytes;
-    if (options->prompt) {
-        char *copy = strdup(options->prompt);
-        if (!copy) (void)cli_fail_text("no memory for the prompt");
-        return copy;
-    }
-    if (cli_is_terminal(stdin))
-        (void)fprintf(stderr, "sluice: type the prompt, then Ctrl-D (or use -p PROMPT)\n");
-    char *text = cli_read_all("-", &bytes);
-    if (text && strlen(text) != bytes) {
-        (void)cli_fail_text("standard input: zero byte at offset %zu of %zu, expected text",
-                            strlen(text), bytes);
-        free(text);
-        return NULL;
-    }
-    if (text && bytes && !options->raw && text[bytes - 1] == '\n') text[bytes - 1] = '\0';
+/* A pipe or a file, and not a terminal or a device such as /dev/null. */
+static bool has_piped_input(void) {
+    struct stat info;
+    return fstat(fileno(stdin), &info) == 0 && (S_ISFIFO(info.st_mode) || S_ISREG(info.st_mode));
+}
+
+/* A pipe that nobody closes looks as if the program hung. */
+static void note_waiting(void) {
+    struct pollfd input = {.fd = fileno(stdin), .events = POLLIN};
+    if (poll(&input, 1, 2000) == 0)
+        cli_note("waiting for standard input, which comes after the prompt (</dev/null: nothing)");
+}
+
+/* Where the rest of the prompt is to be read from; NULL: nowhere. */
+static const char *source_of(const cli_options *options) {
+    if (options->file) return options->file;
+    if (!options->prompt) return "-";
+    return has_piped_input() ? "-" : NULL;
+}
+
+/* Two texts with an empty line between them where both have something; released with free. */
+static char *join(const char *first, const char *second) {
+    const size_t bytes = strlen(first) + strlen(second) + 3;
+    char *text = malloc(bytes);
+    if (text)
+        (void)snprintf(text, bytes, "%s%s%s", first, first[0] && second[0] ? "\n\n" : "", second);
+    else
+        (void)cli_fail_text("no memory for the prompt");
     return text;
 }
 
-/* What the model is to continue, released with sl_text_free when it is not the prompt itself. */
-static bool render(cli_conversation *c, const char *prompt, char **out) {
-    sl_error err;
-    *out = NULL;
-    if (c->options->raw) return true;
-    cli_conversation_say(c, "user", prompt, strlen(prompt));
-    const sl_status status = cli_conversation_render(c, out, &err);
-    if (status == SL_UNSUPPORTED)
-        (void)fprintf(stderr, "sluice: %s; the prompt is used verbatim\n", err.message);
-    else if (status != SL_OK)
-        (void)cli_fail(&err);
-    return status == SL_OK || status == SL_UNSUPPORTED;
+/* The prompt of the options, followed by that of a file or standard input, released with free; NULL
+ * after a message. */
+static char *read_prompt(const cli_options *options) {
+    const char *source = source_of(options), *given = options->prompt ? options->prompt : "";
+    if (!source) return strdup(given);
+    if (strcmp(source, "-") == 0 && cli_is_terminal(stdin))
+        cli_note("type the prompt, then Ctrl-D (or give it as an argument)");
+    else if (strcmp(source, "-") == 0)
+        note_waiting();
+    char *text = cli_read_text(source);
+    if (!text) return NULL;
+    const size_t bytes = strlen(text);
+    if (bytes && !options->raw && text[bytes - 1] == '\n') text[bytes - 1] = '\0';
+    char *whole = join(given, text);
+    free(text);
+    return whole;
+}
+
+/* What would be ignored is refused before anything is read. */
+static int check(const cli_options *options) {
+    if (options->raw && (options->system || options->system_file || options->tools))
+        return cli_misuse(CLI_run, "--raw uses no chat template, which --system and --tools need");
+    if (options->raw && (options->template_args.count || options->think))
+        return cli_misuse(CLI_run,
+                          "--raw uses no chat template, which --think and --template-arg need");
+    if (options->system && options->system_file)
+        return cli_misuse(CLI_run, "--system and --system-file: give only one of them");
+    return CLI_OK;
 }
 
 static const char *ending_name(cli_ending ending) {
@@ -43,45 +71,60 @@ static const char *ending_name(cli_ending ending) {
     return names[ending];
 }
 
+static json_t *growing_json(const cli_growing *text) {
+    return cli_json_text(text->text ? text->text : "", text->bytes);
+}
+
 static void print_answer_json(const cli_conversation *c, const char *prompt,
                               const cli_answer *answer) {
-    json_t *tokens = json_array();
+    const cli_report report = cli_conversation_report(c);
+    json_t *tokens = json_array(), *sampling = cli_sampling_json(&c->sampling);
     for (size_t i = 0; i < answer->token_count; i++)
         cli_json_append(tokens, json_integer(answer->tokens[i]));
-    (void)cli_print_json(
-        json_pack("{s:o, s:o, s:o, s:I, s:s, s:o}", "prompt", cli_json_text(prompt, strlen(prompt)),
-                  "answer", cli_json_text(answer->text, answer->bytes), "tokens", tokens,
-                  "prompt_tokens", (json_int_t)answer->prompt_tokens, "ended",
-                  ending_name(answer->ending), "stats", cli_stats_json(c->model, c->session)));
+    cli_json_set(sampling, "seed", json_integer((json_int_t)c->sampling.seed));
+    (void)cli_print_json(json_pack(
+        "{s:o, s:o, s:o, s:o, s:I, s:s, s:o, s:o}", "prompt", cli_json_text(prompt, strlen(prompt)),
+        "thinking", growing_json(&answer->thought), "answer", growing_json(&answer->said), "tokens",
+        tokens, "prompt_tokens", (json_int_t)answer->prompt_tokens, "ended",
+        ending_name(answer->ending), "sampling", sampling, "stats", cli_stats_json(&report)));
 }
 
 static int answer_prompt(cli_conversation *c, const char *prompt) {
-    char *rendered;
-    if (!render(c, prompt, &rendered)) return CLI_FAILED;
-    c->plain = !rendered;
+    const bool plain = c->options->raw || !sl_model_has_chat_template(c->model);
+    if (plain && !c->options->raw)
+        cli_note("the model has no chat template; the prompt is used verbatim");
+    cli_conversation_say(c, "user", prompt);
     c->streams = !c->options->json;
-    cli_answer answer = cli_conversation_answer(c, rendered ? rendered : prompt);
-    sl_text_free(rendered);
-    if (answer.ending == CLI_REPLY_FAILED) return CLI_FAILED;
+    cli_conversation_catch_interrupts(c);
+    cli_answer answer = cli_conversation_answer(c, plain ? prompt : NULL);
+    if (answer.ending == CLI_REPLY_FAILED) {
+        cli_answer_free(&answer);
+        return CLI_FAILED;
+    }
     if (c->options->json)
         print_answer_json(c, prompt, &answer);
-    else if (cli_is_terminal(stdout) || answer.bytes == 0 || answer.text[answer.bytes - 1] != '\n')
+    else if (cli_is_terminal(stdout) || answer.token_count == 0 || !answer.newline)
         (void)putchar('\n');
-    if (answer.ending == CLI_FULL)
-        (void)fprintf(stderr, "sluice: the context is full; -c N makes it larger\n");
-    if (c->options->stats) cli_print_stats(stderr, c->model, c->session);
+    cli_answer_note(&answer, "-c N makes it larger");
+    if (c->options->stats) cli_conversation_print_stats(c);
     cli_answer_free(&answer);
-    return CLI_OK;
+    return answer.ending == CLI_STOPPED && !ferror(stdout) ? CLI_INTERRUPTED : CLI_OK;
 }
 
 int cli_run_run(const cli_options *options) {
+    int result = check(options);
+    if (result != CLI_OK) return result;
     char *prompt = read_prompt(options);
     if (!prompt) return CLI_FAILED;
     cli_conversation conversation;
-    const int result = cli_conversation_open(options, &conversation)
-                           ? answer_prompt(&conversation, prompt)
-                           : CLI_FAILED;
-    cli_conversation_close(&conversation);
+    if (prompt[0] == '\0')
+        result = cli_misuse(CLI_run, "the prompt is empty");
+    else {
+        result = cli_conversation_open(options, &conversation)
+                     ? answer_prompt(&conversation, prompt)
+                     : CLI_FAILED;
+        cli_conversation_close(&conversation);
+    }
     free(prompt);
     return result;
 }

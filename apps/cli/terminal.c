@@ -7,30 +7,66 @@
 #include <time.h>
 #include <unistd.h>
 
+static bool quiet, verbose;
+
+void cli_terminal_begin(bool is_quiet, bool is_verbose) {
+    quiet = is_quiet;
+    verbose = is_verbose;
+}
+
+bool cli_is_verbose(void) {
+    return verbose;
+}
+
 bool cli_is_terminal(FILE *to) {
     return isatty(fileno(to)) == 1;
 }
 
+static bool understands_codes(FILE *to) {
+    const char *kind = getenv("TERM");
+    return cli_is_terminal(to) && kind && strcmp(kind, "dumb") != 0;
+}
+
+bool cli_has_colours(FILE *to) {
+    const char *refused = getenv("NO_COLOR");
+    return understands_codes(to) && !(refused && refused[0]);
+}
+
+/* What was printed before comes first, also where both streams go to one file. */
 static void print_error(const char *message) {
-    const bool colour = cli_is_terminal(stderr);
+    const bool colour = cli_has_colours(stderr);
     cli_progress_end();
+    (void)fflush(stdout);
     (void)fprintf(stderr, "%ssluice:%s %s\n", colour ? "\033[31m" : "", colour ? "\033[0m" : "",
                   message);
 }
 
 int cli_fail(const sl_error *err) {
     print_error(err->message);
-    return CLI_FAILED;
+    return err->status == SL_CANCELLED ? CLI_INTERRUPTED : CLI_FAILED;
 }
 
 int cli_fail_text(const char *format, ...) {
-    char message[512];
+    char message[1024];
     va_list args;
     va_start(args, format);
     (void)vsnprintf(message, sizeof message, format, args);
     va_end(args);
     print_error(message);
     return CLI_FAILED;
+}
+
+void cli_note(const char *format, ...) {
+    const bool colour = cli_has_colours(stderr);
+    va_list args;
+    if (quiet) return;
+    cli_progress_end();
+    (void)fflush(stdout);
+    (void)fprintf(stderr, "%snote: ", colour ? "\033[2m" : "");
+    va_start(args, format);
+    (void)vfprintf(stderr, format, args);
+    va_end(args);
+    (void)fprintf(stderr, "%s\n", colour ? "\033[0m" : "");
 }
 
 double cli_seconds(void) {
@@ -49,7 +85,8 @@ int cli_progress(void *ctx, const char *what, uint64_t done, uint64_t total) {
     (void)ctx;
     const double time = cli_seconds();
     if (bar.started == 0) bar.started = time;
-    if (!cli_is_terminal(stderr) || time - bar.started < 0.5 || time - bar.shown < 0.1) return 0;
+    if (quiet || !understands_codes(stderr) || time - bar.started < 0.5 || time - bar.shown < 0.1)
+        return 0;
     bar.shown = time;
     bar.visible = true;
     const double share = total ? (double)done / (double)total : 0;
@@ -60,26 +97,38 @@ int cli_progress(void *ctx, const char *what, uint64_t done, uint64_t total) {
     return 0;
 }
 
+void cli_progress_stage(const char *what) {
+    cli_progress_end();
+    if (quiet || !understands_codes(stderr)) return;
+    bar.visible = true;
+    (void)fprintf(stderr, "\r%s ... \033[K", what);
+}
+
 void cli_progress_end(void) {
     if (bar.visible) (void)fprintf(stderr, "\r\033[K");
     bar.visible = false;
     bar.started = bar.shown = 0;
 }
 
-char *cli_bytes(uint64_t bytes, char *text, size_t capacity) {
-    static const char *const units[] = {"B", "KB", "MB", "GB", "TB", "PB"};
-    double value = (double)bytes;
-    int unit = 0;
-    while (value >= 1000 && unit < 5) {
-        value /= 1000;
-        unit++;
-    }
+/* Three digits or more, with a prefix for powers of a thousand. */
+static char *scaled(double value, const char *unit, char *text, size_t capacity) {
+    static const char *const prefixes[] = {"", "K", "M", "G", "T", "P"};
+    int prefix = 0;
+    for (; value >= 1000 && prefix < 5; prefix++) value /= 1000;
     (void)snprintf(text, capacity,
-                   unit && value < 10    ? "%.2f %s"
-                   : unit && value < 100 ? "%.1f %s"
-                                         : "%.0f %s",
-                   value, units[unit]);
+                   prefix && value < 10    ? "%.2f %s%s"
+                   : prefix && value < 100 ? "%.1f %s%s"
+                                           : "%.0f %s%s",
+                   value, prefixes[prefix], unit);
     return text;
+}
+
+char *cli_bytes(uint64_t bytes, char *text, size_t capacity) {
+    return scaled((double)bytes, "B", text, capacity);
+}
+
+char *cli_count(uint64_t count, char *text, size_t capacity) {
+    return scaled((double)count, "", text, capacity);
 }
 
 char *cli_read_all(const char *path, size_t *out_bytes) {
@@ -100,7 +149,7 @@ char *cli_read_all(const char *path, size_t *out_bytes) {
         }
         const size_t got = fread(text + used, 1, room - used - 1, file);
         used += got;
-        if (got == 0) break;
+        if (got == 0 || feof(file)) break; /* a terminal would wait for a second Ctrl-D */
     }
     const bool failed = ferror(file) != 0 || !text;
     if (!standard) (void)fclose(file);
@@ -111,6 +160,22 @@ char *cli_read_all(const char *path, size_t *out_bytes) {
     }
     text[used] = '\0';
     *out_bytes = used;
+    return text;
+}
+
+char *cli_read_text(const char *path) {
+    size_t bytes, length = 0;
+    char *text = cli_read_all(path, &bytes);
+    if (!text) return NULL;
+    if (strlen(text) != bytes) {
+        (void)cli_fail_text("%s: zero byte at offset %zu of %zu, expected text",
+                            strcmp(path, "-") == 0 ? "standard input" : path, strlen(text), bytes);
+        free(text);
+        return NULL;
+    }
+    for (size_t i = 0; i < bytes; i++)
+        if (text[i] != '\r' || text[i + 1] != '\n') text[length++] = text[i];
+    text[length] = '\0';
     return text;
 }
 

@@ -22,12 +22,12 @@ static void end_heading(cli_thinking *state) {
 }
 
 void cli_thinking_feed(cli_thinking *state, const char *text, size_t bytes) {
-    if (is(text, bytes, "<think>")) {
-        state->thinking = true;
-    } else if (is(text, bytes, "</think>")) {
-        state->thinking = false;
+    const bool opens = is(text, bytes, "<think>"), closes = is(text, bytes, "</think>");
+    state->tag = opens || closes;
+    if (state->tag) {
+        state->thinking = opens;
     } else if (is(text, bytes, "<|channel|>") || is(text, bytes, "<|start|>")) {
-        state->heading = state->channels = true;
+        state->heading = true;
         state->thinking = false;
         state->name_bytes = 0;
     } else if (is(text, bytes, "<|message|>")) {

@@ -1,8 +1,7 @@
 /* thinking.h - Which parts of an answer are thought and which are said.
  *
  * Models write <think> ... </think>, or name a channel before each message (gpt-oss):
- * <|channel|>analysis<|message|>...; what a channel or role is called is for the reader of tokens,
- * not for people. */
+ * <|channel|>analysis<|message|>...; tags and names of channels are neither. */
 #ifndef SL_APPS_THINKING_H
 #define SL_APPS_THINKING_H
 #include <stdbool.h>
@@ -11,7 +10,7 @@
 typedef struct {
     bool thinking; /* what comes now is thought */
     bool heading;  /* what comes now names a role or a channel */
-    bool channels; /* thought has a channel of its own and is no part of the message */
+    bool tag;      /* what came last was <think> or </think> */
     char name[32]; /* of the channel, so far */
     size_t name_bytes;
 } cli_thinking;

@@ -8,12 +8,12 @@
 
 #include <cmocka.h>
 
-/* Feeds tokens; shown is one letter each: t thought, s said, h heading. */
+/* Feeds tokens; shown is one letter each: t thought, s said, h heading, < a tag. */
 static void check(const char *prompt, const char *const *tokens, const char *wanted) {
     cli_thinking state = cli_thinking_begin(prompt);
     for (size_t i = 0; tokens[i]; i++) {
         cli_thinking_feed(&state, tokens[i], strlen(tokens[i]));
-        const char found = state.heading ? 'h' : state.thinking ? 't' : 's';
+        const char found = state.heading ? 'h' : state.tag ? '<' : state.thinking ? 't' : 's';
         if (found != wanted[i])
             fail_msg("token %zu '%s': %c, wanted %c", i, tokens[i], found, wanted[i]);
     }
@@ -21,8 +21,8 @@ static void check(const char *prompt, const char *const *tokens, const char *wan
 
 static void test_tags(void **state) {
     (void)state;
-    check("user: hi", (const char *const[]){"<think>", "hm", "</think>", "Hello", NULL}, "ttss");
-    check("<think>\n", (const char *const[]){"hm", "</think>", "Hello", NULL}, "tss");
+    check("user: hi", (const char *const[]){"<think>", "hm", "</think>", "Hello", NULL}, "<t<s");
+    check("<think>\n", (const char *const[]){"hm", "</think>", "Hello", NULL}, "t<s");
     check("<think>\n\n</think>\n\n", (const char *const[]){"Hello", NULL}, "s");
     check("say <think> in your answer, please", (const char *const[]){"Hello", NULL}, "s");
 }

@@ -5,21 +5,23 @@
 
 typedef struct {
     const sl_vocabulary *vocabulary;
-    sl_token *ids;
-    size_t count;
+    cli_tokens tokens;
 } encoded;
 
-static bool encode(encoded *e, const char *text, size_t bytes) {
+static bool encode(encoded *e, const cli_options *options, const char *text, size_t bytes) {
+    sl_status (*const run)(const sl_vocabulary *, const char *, size_t, sl_token *, size_t,
+                           size_t *, sl_error *) =
+        options->special ? sl_vocabulary_encode : sl_vocabulary_encode_plain;
+    cli_tokens *t = &e->tokens;
     sl_error err;
-    sl_status status = sl_vocabulary_encode(e->vocabulary, text, bytes, NULL, 0, &e->count, &err);
+    sl_status status = run(e->vocabulary, text, bytes, NULL, 0, &t->count, &err);
     if (status == SL_OK) {
-        e->ids = calloc(e->count + 1, sizeof *e->ids);
-        if (!e->ids) {
-            (void)cli_fail_text("no memory for %zu tokens", e->count);
+        t->ids = calloc(t->count + 1, sizeof *t->ids);
+        if (!t->ids) {
+            (void)cli_fail_text("no memory for %zu tokens", t->count);
             return false;
         }
-        status =
-            sl_vocabulary_encode(e->vocabulary, text, bytes, e->ids, e->count, &e->count, &err);
+        status = run(e->vocabulary, text, bytes, t->ids, t->count, &t->count, &err);
     }
     if (status != SL_OK) (void)cli_fail(&err);
     return status == SL_OK;
@@ -38,6 +40,18 @@ static bool is_text(const char *bytes, size_t count) {
         written += length;
     }
     return written == count;
+}
+
+/* The ids that text lists; false after naming one that the vocabulary lacks. */
+static bool read_ids(encoded *e, const char *text, size_t bytes) {
+    const uint32_t size = sl_vocabulary_size(e->vocabulary);
+    if (!cli_tokens_parse("the ids", text, bytes, &e->tokens)) return false;
+    for (size_t i = 0; i < e->tokens.count; i++) {
+        if ((uint32_t)e->tokens.ids[i] < size) continue;
+        (void)cli_fail_text("token %zu is %d, the vocabulary has %u", i, e->tokens.ids[i], size);
+        return false;
+    }
+    return true;
 }
 
 /* As a JSON string; a piece that is only part of a character shows its bytes as \xNN. */
@@ -61,49 +75,74 @@ static void print_quoted(const char *bytes, size_t count) {
 }
 
 static void print_lines(const encoded *e) {
-    for (size_t i = 0; i < e->count; i++) {
+    for (size_t i = 0; i < e->tokens.count; i++) {
         size_t bytes = 0;
-        const char *text = sl_vocabulary_text(e->vocabulary, e->ids[i], &bytes);
-        (void)printf("%d\t", e->ids[i]);
+        const char *text = sl_vocabulary_text(e->vocabulary, e->tokens.ids[i], &bytes);
+        (void)printf("%d\t", e->tokens.ids[i]);
         print_quoted(text, bytes);
         (void)putchar('\n');
     }
 }
 
 static void print_ids(const encoded *e) {
-    for (size_t i = 0; i < e->count; i++) (void)printf(i ? " %d" : "%d", e->ids[i]);
+    for (size_t i = 0; i < e->tokens.count; i++) (void)printf(i ? " %d" : "%d", e->tokens.ids[i]);
     (void)putchar('\n');
 }
 
 static void print_json(const encoded *e) {
     json_t *ids = json_array(), *pieces = json_array();
-    for (size_t i = 0; i < e->count; i++) {
+    for (size_t i = 0; i < e->tokens.count; i++) {
         size_t bytes = 0;
-        const char *text = sl_vocabulary_text(e->vocabulary, e->ids[i], &bytes);
-        cli_json_append(ids, json_integer(e->ids[i]));
+        const char *text = sl_vocabulary_text(e->vocabulary, e->tokens.ids[i], &bytes);
+        cli_json_append(ids, json_integer(e->tokens.ids[i]));
         cli_json_append(pieces, cli_json_text(text, bytes));
     }
     (void)cli_print_json(json_pack("{s:o, s:o}", "ids", ids, "pieces", pieces));
 }
 
-int cli_run_tokenize(const cli_options *options) {
+static void print_decoded(const encoded *e) {
+    for (size_t i = 0; i < e->tokens.count; i++) {
+        size_t bytes = 0;
+        const char *text = sl_vocabulary_text(e->vocabulary, e->tokens.ids[i], &bytes);
+        (void)fwrite(text, 1, bytes, stdout);
+    }
+    (void)putchar('\n');
+}
+
+/* The text of the argument or of standard input; released with free, NULL after a message. */
+static char *read_input(const cli_options *options, size_t *out_bytes) {
     const char *argument = options->argument_count ? options->arguments[0] : "-";
-    const bool standard = strcmp(argument, "-") == 0;
-    size_t bytes = strlen(argument);
-    char *text = standard ? cli_read_all("-", &bytes) : strdup(argument);
+    *out_bytes = strlen(argument);
+    if (strcmp(argument, "-") != 0) {
+        char *copy = strdup(argument);
+        if (!copy) (void)cli_fail_text("no memory for the text");
+        return copy;
+    }
+    if (cli_is_terminal(stdin)) cli_note("type the text, then Ctrl-D");
+    return cli_read_all("-", out_bytes);
+}
+
+int cli_run_tokenize(const cli_options *options) {
+    if (options->decode && (options->special || options->ids))
+        return cli_misuse(CLI_tokenize, "--decode: --special and --ids are for encoding");
+    const char *path = cli_model_path(options);
+    size_t bytes = 0;
+    char *text = path ? read_input(options, &bytes) : NULL;
     sl_vocabulary *vocabulary = NULL;
     sl_error err;
     int result = CLI_FAILED;
-    if (!text && !standard) (void)cli_fail_text("no memory for the text");
-    if (text && sl_vocabulary_open(cli_model_path(options), &vocabulary, &err) != SL_OK)
-        (void)cli_fail(&err);
+    if (text && sl_vocabulary_open(path, &vocabulary, &err) != SL_OK) (void)cli_fail(&err);
     encoded e = {.vocabulary = vocabulary};
-    if (vocabulary && encode(&e, text, bytes)) {
-        (options->json ? print_json : options->ids ? print_ids : print_lines)(&e);
+    if (vocabulary &&
+        (options->decode ? read_ids(&e, text, bytes) : encode(&e, options, text, bytes))) {
+        (options->json     ? print_json
+         : options->decode ? print_decoded
+         : options->ids    ? print_ids
+                           : print_lines)(&e);
         result = CLI_OK;
     }
     sl_vocabulary_close(vocabulary);
-    free(e.ids);
+    free(e.tokens.ids);
     free(text);
     return result;
 }

@@ -161,8 +161,9 @@ static void products_are_checked(void **state) {
                  "dense_solve: a is f16[2,2], must be of f32, f64");
     node_rejects("dense_solve", "", NODE_TYPES("f64[2,2]", "f64[3,2]"),
                  "dense_solve: b is f64[3,2], its first dim must be 2 as in a f64[2,2]");
-    node_rejects("batched_dense_solve", "", NODE_TYPES("f64[2,2]", "f64[2]"),
-                 "batched_dense_solve: a is f64[2,2], must be float[..,B,N,N] (f32, f16, bf16 or f64)");
+    node_rejects(
+        "batched_dense_solve", "", NODE_TYPES("f64[2,2]", "f64[2]"),
+        "batched_dense_solve: a is f64[2,2], must be float[..,B,N,N] (f32, f16, bf16 or f64)");
     node_rejects("lora_matmul", "", NODE_TYPES("f32[2,3]", "f32[3,4]", "f32[3,1]", "f32[2,4]"),
                  "lora_matmul: b is f32[2,4], its first dim must be 1 as in a f32[3,1]");
     node_rejects("grouped_matmul", "", NODE_TYPES("f32[2,3]", "f32[5,3,4]", "u8[2]"),

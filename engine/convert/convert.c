@@ -391,13 +391,6 @@ static sl_status write_expert(packing *p, const sl_expert_place *places,
 static sl_status write_layer(packing *p, uint32_t layer, sl_error *err) {
     sl_type types[SL_EXPERT_MATRICES];
     expert_types(p, layer, types);
-    for (int m = 0; m < SL_EXPERT_MATRICES; m++) {
-        const sl_dtype from = p->experts.layer[layer].matrices[m].type.dtype;
-        if (from != types[m].dtype && sl_dtype_infos[from].kind != SL_KIND_FLOAT)
-            return sl_fail(err, SL_UNSUPPORTED,
-                           "experts of layer %u are %s, wanted f32, f16 or bf16 to pack as %s",
-                           layer, sl_dtype_infos[from].name, sl_dtype_infos[types[m].dtype].name);
-    }
     SL_TRY(sl_pack_writer_layer(p->writer, layer, p->config.experts, types, err));
     sl_arena arena;
     sl_arena_init(&arena, p->allocator);
@@ -437,11 +430,45 @@ static sl_status check_complete(packing *p, sl_error *err) {
     return sl_architecture_list_weights(&p->config, &p->weights, &p->experts, err);
 }
 
+static bool is_quantised(const packing *p) {
+    for (uint32_t l = 0; l < p->config.layers; l++)
+        for (int m = 0; m < SL_EXPERT_MATRICES && p->config.layer[l].sparse; m++)
+            if (sl_dtype_infos[p->experts.layer[l].matrices[m].type.dtype].kind != SL_KIND_FLOAT)
+                return true;
+    for (uint32_t i = 0; i < sl_source_tensor_count(p->source); i++)
+        if (sl_source_is_used(p->source, i) &&
+            sl_dtype_infos[sl_source_tensor(p->source, i)->type.dtype].kind == SL_KIND_PANEL)
+            return true;
+    return false;
+}
+
+/* Only floats are quantised.  Unless something else is asked for, a model that is quantised already
+ * keeps its types. */
+static sl_status choose_quant(packing *p, sl_error *err) {
+    if (!p->options->quant && is_quantised(p)) p->quant = SL_QUANT_NONE;
+    for (uint32_t l = 0; l < p->config.layers; l++) {
+        if (!p->config.layer[l].sparse) continue;
+        sl_type types[SL_EXPERT_MATRICES];
+        expert_types(p, l, types);
+        for (int m = 0; m < SL_EXPERT_MATRICES; m++) {
+            const sl_dtype from = p->experts.layer[l].matrices[m].type.dtype;
+            if (from != types[m].dtype && sl_dtype_infos[from].kind != SL_KIND_FLOAT)
+                return sl_fail(err, SL_UNSUPPORTED,
+                               "experts of layer %u are %s: quantised weights cannot be quantised "
+                               "again to %s; quant 'none' keeps their types",
+                               l, sl_dtype_infos[from].name, sl_dtype_infos[types[m].dtype].name);
+        }
+    }
+    return SL_OK;
+}
+
 /* Everything that can be wrong with the source is found before the destination is touched. */
 static sl_status read_source(packing *p, const char *path, sl_error *err) {
     SL_TRY(sl_source_open(path, p->allocator, &p->source, err));
     if (strcmp(sl_source_format(p->source), "pack") == 0)
-        return sl_fail(err, SL_UNSUPPORTED, "'%s' is already a pack", path);
+        return sl_fail(err, SL_UNSUPPORTED,
+                       "'%s' is already a pack; to quantise differently, pack the original model",
+                       path);
     size_t bytes;
     const char *text = sl_source_text(p->source, "config.json", &bytes);
     if (!text) return sl_fail(err, SL_FORMAT, "'%s' has no config.json", path);
@@ -450,6 +477,7 @@ static sl_status read_source(packing *p, const char *path, sl_error *err) {
     SL_TRY(sl_expert_table_build(p->source, &p->config, &p->arena, &p->experts, err));
     SL_TRY(check_complete(p, err));
     SL_TRY(sl_model_check_unused(p->source, &p->config, &p->arena, &note, err));
+    SL_TRY(choose_quant(p, err));
     p->total_bytes = p->experts.total_bytes;
     return list_residents(p, err);
 }

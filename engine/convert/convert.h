@@ -11,4 +11,7 @@ SL_CHECKED sl_status sl_convert(const char *source, const char *destination,
 /* As sl_synth_write. */
 SL_CHECKED sl_status sl_synthesise(const char *shape, const char *destination,
                                    const sl_synth_options *options, sl_error *err);
+/* As sl_synth_describe. */
+SL_CHECKED sl_status sl_synth_plan(const char *shape, const sl_synth_options *options,
+                                   sl_model_info *out, sl_error *err);
 #endif

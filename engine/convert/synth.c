@@ -7,6 +7,7 @@
 #include "base/sizes.h"
 #include "engine/config/shapes.h"
 #include "engine/convert/convert.h"
+#include "engine/convert/synth_text.h"
 #include "engine/formats/file.h"
 #include "engine/formats/pack.h"
 #include "engine/models/architecture.h"
@@ -235,6 +236,7 @@ static sl_status write_pack(synth *s, const char *destination, sl_error *err) {
     SL_TRY(grow_room(s, s->room_bytes, err));
     SL_TRY(sl_pack_writer_create(destination, s->allocator, &s->writer, err));
     SL_TRY(sl_pack_writer_text(s->writer, "config.json", s->config_text, s->config_bytes, err));
+    SL_TRY(sl_synth_write_texts(s->writer, s->config.vocab, err));
     for (uint32_t i = 0; i < s->weights.count; i++)
         SL_TRY(write_resident(s, &s->weights.items[i], err));
     for (uint32_t layer = 0; layer < s->config.layers; layer++) {
@@ -245,19 +247,69 @@ static sl_status write_pack(synth *s, const char *destination, sl_error *err) {
     return sl_pack_writer_finish(s->writer, err);
 }
 
+static sl_status begin(synth *s, const char *shape, sl_error *err) {
+    sl_arena_init(&s->arena, s->allocator);
+    sl_weights_fake(&s->weights, s->allocator);
+    SL_TRY(sl_quant_parse(s->options->quant, &s->quant, err));
+    return plan(s, shape, err);
+}
+
+static void end(synth *s) {
+    sl_pack_writer_destroy(s->writer);
+    if (s->room) sl_release(s->allocator, s->room, s->room_bytes, MATRIX_ALIGN);
+    sl_weights_deinit(&s->weights);
+    sl_arena_deinit(&s->arena);
+}
+
 sl_status sl_synthesise(const char *shape, const char *destination, const sl_synth_options *options,
                         sl_error *err) {
     synth s = {.options = options, .allocator = sl_allocator_or_default(NULL)};
-    SL_TRY(sl_quant_parse(options->quant, &s.quant, err));
-    sl_arena_init(&s.arena, s.allocator);
-    sl_weights_fake(&s.weights, s.allocator);
     sl_status status = sl_file_check_new(destination, options->force, err);
-    if (status == SL_OK) status = plan(&s, shape, err);
+    if (status != SL_OK) return status;
+    status = begin(&s, shape, err);
     if (status == SL_OK) status = sl_file_check_space(destination, s.total_bytes, err);
     if (status == SL_OK) status = write_pack(&s, destination, err);
-    sl_pack_writer_destroy(s.writer);
-    if (s.room) sl_release(s.allocator, s.room, s.room_bytes, MATRIX_ALIGN);
-    sl_weights_deinit(&s.weights);
-    sl_arena_deinit(&s.arena);
+    end(&s);
+    return status;
+}
+
+static void describe_experts(const synth *s, sl_model_info *out) {
+    const sl_model_config *c = &s->config;
+    const uint64_t each = (uint64_t)3 * c->expert_width * c->hidden;
+    const uint64_t layers = c->experts ? sl_expert_table_count(&s->experts) / c->experts : 0;
+    uint64_t bytes = 0;
+    for (int m = 0; m < SL_EXPERT_MATRICES; m++)
+        bytes += sl_round_up(sl_type_bytes(&s->expert_types[m]), MATRIX_ALIGN);
+    out->expert_count = layers * c->experts;
+    out->expert_bytes = out->expert_count * bytes;
+    out->minimum_budget_bytes = (uint64_t)c->experts_used * bytes;
+    out->expert_dtype = sl_dtype_infos[s->expert_types[SL_DOWN].dtype].name;
+    out->active_parameters = out->parameters + layers * c->experts_used * each;
+    out->parameters += out->expert_count * each;
+}
+
+sl_status sl_synth_plan(const char *shape, const sl_synth_options *options, sl_model_info *out,
+                        sl_error *err) {
+    synth s = {.options = options, .allocator = sl_allocator_or_default(NULL)};
+    const sl_status status = begin(&s, shape, err);
+    const sl_model_config *c = &s.config;
+    if (status == SL_OK) {
+        *out = (sl_model_info){.architecture = c->model_type,
+                               .format = "shape",
+                               .vocab = c->vocab,
+                               .hidden = c->hidden,
+                               .layers = c->layers,
+                               .experts = c->experts,
+                               .experts_used = c->experts_used,
+                               .max_context_tokens = c->context,
+                               .file_bytes = s.total_bytes};
+        for (uint32_t l = 0; l < c->layers; l++) out->full_attention_layers += !c->layer[l].linear;
+        for (uint32_t i = 0; i < s.weights.count; i++) {
+            out->parameters += (uint64_t)sl_type_elements(&s.weights.items[i].type);
+            out->resident_bytes += sl_type_bytes(&s.weights.items[i].type);
+        }
+        describe_experts(&s, out);
+    }
+    end(&s);
     return status;
 }

@@ -91,6 +91,41 @@ static void test_changes(void **state) {
     sl_model_close(model);
 }
 
+/* Any text comes back, every token has a text, and a chat can be rendered. */
+static void test_text(void **state) {
+    (void)state;
+    enum { VOCAB = 7000, ROOM = 64 };
+    static const char text[] = "Grüße, 17 + 25?\n";
+    sl_synth_options options = options_of(NULL, 0);
+    options.vocab = VOCAB;
+    synthesise(&options, "m.sluice");
+    sl_model *model;
+    sl_error err;
+    sl_token tokens[ROOM];
+    size_t count, bytes, length = 0;
+    if (sl_model_open(test_path("m.sluice"), NULL, &model, &err)) fail_msg("%s", err.message);
+    if (sl_model_tokenize(model, text, sizeof text - 1, tokens, ROOM, &count, &err))
+        fail_msg("%s", err.message);
+    assert_int_equal(count, sizeof text - 1);
+    for (size_t i = 0; i < count; i++) {
+        const char *piece = sl_model_token_text(model, tokens[i], &bytes);
+        assert_memory_equal(piece, text + length, bytes);
+        length += bytes;
+    }
+    assert_int_equal(length, count);
+    for (sl_token t = 0; t < VOCAB; t++) {
+        (void)sl_model_token_text(model, t, &bytes);
+        assert_true(bytes > 0);
+    }
+    const char *chat = "{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}],"
+                       " \"add_generation_prompt\": true}";
+    assert_int_equal(sl_model_tokenize_chat(model, chat, tokens, ROOM, &count, &err), SL_OK);
+    assert_int_equal(count, 3 + strlen("user\nHi\nassistant\n"));
+    assert_true(sl_model_token_special(model, tokens[0]));
+    assert_true(sl_model_token_ends(model, 257));
+    sl_model_close(model);
+}
+
 /* The numbers of the real model, which nothing small enough to write has all of. */
 static void test_true_shape(void **state) {
     (void)state;
@@ -247,6 +282,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_opens_and_runs, empty_test_folder),
         cmocka_unit_test_teardown(test_changes, empty_test_folder),
+        cmocka_unit_test_teardown(test_text, empty_test_folder),
         cmocka_unit_test(test_true_shape),
         cmocka_unit_test_teardown(test_deterministic, empty_test_folder),
         cmocka_unit_test_teardown(test_cancelled, empty_test_folder),

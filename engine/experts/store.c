@@ -520,6 +520,7 @@ static void want(sl_expert_store *store, uint32_t expert) {
     sl_expert_policy_use(&store->policy, store->current.layer, expert);
     if (s == NONE) {
         store->stats.misses++;
+        store->stats.first_reads += !store->verified[key];
         store->waiting[store->current.waiting_end++] = key;
         return;
     }

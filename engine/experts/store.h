@@ -11,6 +11,7 @@
 
 typedef struct {
     uint64_t hits, misses; /* experts found in memory, and experts read */
+    uint64_t first_reads;  /* those of the misses that had not been read before */
     uint64_t bytes_read;   /* from disk, alignment included */
     double stall_seconds;  /* time in which a worker could only wait for reads */
     double read_seconds;   /* sum over reads of submit to completion */

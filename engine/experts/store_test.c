@@ -225,6 +225,7 @@ static void test_contents_of_every_layout(void **unused) {
         }
         const sl_expert_stats stats = sl_expert_store_stats(w->store);
         assert_int_equal(stats.misses, KEYS); /* nothing is read twice */
+        assert_int_equal(stats.first_reads, KEYS);
         assert_int_equal(stats.hits, KEYS);
         uint64_t reads = 0;
         for (uint32_t l = 0; l < LAYERS; l++) reads += EXPERTS * w->layers[l].part_count;
@@ -244,8 +245,8 @@ typedef struct {
     sl_expert_policy policy;
     float memory[KEYS + LAYERS];
     uint32_t capacity, count, layer;
-    uint64_t now, hits, misses;
-    bool in[KEYS], pinned[KEYS];
+    uint64_t now, hits, misses, first_reads;
+    bool in[KEYS], pinned[KEYS], seen[KEYS];
     uint64_t used[KEYS];
     uint32_t waiting[EXPERTS], waiting_count;
 } model;
@@ -289,6 +290,8 @@ static void model_request(model *m, uint32_t layer, const int32_t *experts, uint
             m->pinned[key] = true;
         } else {
             m->misses++;
+            m->first_reads += !m->seen[key];
+            m->seen[key] = true;
             m->waiting[m->waiting_count++] = key;
         }
     }
@@ -319,6 +322,7 @@ static void check_against_model(uint64_t seed, uint32_t slots, uint32_t most) {
         const sl_expert_stats stats = sl_expert_store_stats(w->store);
         assert_int_equal(stats.hits, m.hits);
         assert_int_equal(stats.misses, m.misses);
+        assert_int_equal(stats.first_reads, m.first_reads);
     }
     assert_true(slots == KEYS || m.misses > KEYS); /* the sequence did evict */
     assert_true(m.hits > 0);

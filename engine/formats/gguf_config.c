@@ -312,7 +312,8 @@ static sl_status fill(const writer *w, const sl_gguf_architecture *architecture,
     SL_TRY(sl_gguf_get_count(w->gguf, own_key(w, "expert_count", text), &experts, w->err));
     if (w->bit & SL_GGUF_LLAMA && experts == 0)
         return sl_fail(w->err, SL_UNSUPPORTED,
-                       "%s: architecture 'llama' without experts is not supported ('%s' is %s)",
+                       "%s: architecture 'llama' without experts is not supported ('%s' is %s); of "
+                       "'llama' only Mixtral is",
                        w->gguf->what, text, has(w, "expert_count") ? "0" : "missing");
     SL_TRY(set(w, "model_type", json_string(architecture->model_type)));
     SL_TRY(set_counts(w));

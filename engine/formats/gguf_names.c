@@ -30,7 +30,9 @@ static sl_status unknown(const sl_gguf *gguf, sl_gguf_text name, sl_error *err) 
     char found[65] = "", known[SL_GGUF_LIST_BYTES] = "";
     size_t length = 0;
     for (int i = 0; i < ARCHITECTURE_COUNT; i++)
-        length = sl_gguf_list(known, sizeof known, length, architectures[i].name);
+        length = sl_gguf_list(known, sizeof known, length,
+                              architectures[i].bit == SL_GGUF_LLAMA ? "llama (Mixtral only)"
+                                                                    : architectures[i].name);
     memcpy(found, name.data, name.bytes < 64 ? name.bytes : 64);
     return sl_fail(err, SL_UNSUPPORTED, "%s: architecture '%s' is not supported; supported: %s",
                    gguf->what, sl_json_name_fits(found) ? found : "?", known);

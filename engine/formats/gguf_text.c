@@ -302,8 +302,28 @@ static bool holds(const json_t *ids, int64_t id) {
     return false;
 }
 
-/* Tokens that the file names come first. */
-static sl_status add_ends(const reader *r) {
+/* Adds the sampling settings that the file recommends, under the names of generation_config.json.
+ */
+static sl_status set_sampling(const reader *r, json_t *config) {
+    static const char *const reals[][2] = {
+        {"temperature", "general.sampling.temp"},
+        {"top_p", "general.sampling.top_p"},
+        {"min_p", "general.sampling.min_p"},
+        {"repetition_penalty", "general.sampling.penalty_repeat"}};
+    int failed = 0;
+    for (size_t i = 0; i < sizeof reals / sizeof reals[0]; i++) {
+        double value = -1;
+        SL_TRY(sl_gguf_get_real(r->gguf, reals[i][1], &value, r->err));
+        if (value >= 0) failed |= json_object_set_new(config, reals[i][0], json_real(value));
+    }
+    const sl_gguf_value *top_k = sl_gguf_find(r->gguf, "general.sampling.top_k");
+    if (top_k && !top_k->is_array && (top_k->kind == SL_GGUF_I32 || top_k->kind == SL_GGUF_U32))
+        failed |= json_object_set_new(config, "top_k", json_integer(sl_gguf_integer_at(top_k, 0)));
+    return failed ? no_memory(r) : SL_OK;
+}
+
+/* End tokens that the file names come first. */
+static sl_status add_generation_config(const reader *r) {
     static const char *const keys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
                                        "tokenizer.ggml.eom_token_id"};
     size_t named = 0;
@@ -313,7 +333,11 @@ static sl_status add_ends(const reader *r) {
         if (id < 0 || holds(r->ends, id)) continue;
         if (json_array_insert_new(r->ends, named++, json_integer(id)) != 0) return no_memory(r);
     }
-    return add_text(r, "generation_config.json", json_pack("{s:O}", "eos_token_id", r->ends));
+    json_t *config = json_pack("{s:O}", "eos_token_id", r->ends);
+    const sl_status status = config ? set_sampling(r, config) : no_memory(r);
+    if (status == SL_OK) return add_text(r, "generation_config.json", config);
+    json_decref(config);
+    return status;
 }
 
 static sl_status add_specials(const reader *r) {
@@ -374,7 +398,7 @@ sl_status sl_gguf_add_texts(const sl_gguf *gguf, sl_source *source, sl_error *er
     sl_status status = r.added && r.ends ? SL_OK : no_memory(&r);
     if (status == SL_OK) status = add_tokens(&r);
     if (status == SL_OK) status = r.pieces ? add_pieces(&r) : add_byte_level(&r);
-    if (status == SL_OK) status = add_ends(&r);
+    if (status == SL_OK) status = add_generation_config(&r);
     if (status == SL_OK) status = add_specials(&r);
     if (status == SL_OK) status = add_template(gguf, source, err);
     sl_gguf_names_deinit(&r.vocab);

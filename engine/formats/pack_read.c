@@ -41,7 +41,7 @@ static sl_status read_header(reader *r) {
         return sl_fail(r->err, SL_FORMAT,
                        "%s: not a sluice pack: it starts neither with '" SL_PACK_MAGIC
                        "' nor, as a GGUF file does, with '" SL_GGUF_MAGIC "'",
-                       r->what);
+                       r->file->path);
     if (file_bytes < SL_PACK_HEADER_BYTES)
         return sl_fail(r->err, SL_FORMAT, "%s: truncated: the header has %d bytes, the file %llu",
                        r->what, SL_PACK_HEADER_BYTES, (unsigned long long)file_bytes);

@@ -51,6 +51,9 @@ static sl_status find_files(const char *folder, sl_arena *arena, uint32_t *out_c
 static sl_status open_file(sl_source *source, const char *path, sl_error *err) {
     bool is_gguf;
     SL_TRY(sl_file_begins_with(path, SL_GGUF_MAGIC, &is_gguf, err));
+    if (has_suffix(path, ".json") || has_suffix(path, ".safetensors"))
+        return sl_fail(err, SL_FORMAT,
+                       "%s: one file of a model that consists of several: give the folder", path);
     return is_gguf ? sl_source_open_gguf(source, path, err)
                    : sl_source_open_pack(source, path, err);
 }
@@ -119,10 +122,23 @@ sl_status sl_source_set_files(sl_source *source, uint32_t count, sl_error *err) 
     return SL_OK;
 }
 
+/* A clone without git-lfs has a few lines of text in the place of each large file. */
+static sl_status check_contents(const sl_file *file, sl_error *err) {
+    static const char pointer[] = "version https://git-lfs";
+    char start[sizeof pointer - 1];
+    if (file->bytes < sizeof start) return SL_OK;
+    SL_TRY(sl_file_read(file, 0, start, sizeof start, err));
+    if (memcmp(start, pointer, sizeof start) != 0) return SL_OK;
+    return sl_fail(err, SL_FORMAT,
+                   "%s: a git-lfs pointer, not the file itself: run `git lfs pull` in its folder",
+                   file->path);
+}
+
 sl_status sl_source_open_file(sl_source *source, uint32_t file, const char *path, sl_error *err) {
     const char *copy = sl_arena_copy_text(&source->arena, path, strlen(path));
     if (!copy) return sl_no_memory(err, path, strlen(path));
-    return sl_file_open(copy, &source->files[file], err);
+    SL_TRY(sl_file_open(copy, &source->files[file], err));
+    return check_contents(&source->files[file], err);
 }
 
 sl_status sl_source_set_tensors(sl_source *source, uint32_t count, uint32_t skipped_count,

@@ -221,6 +221,25 @@ static void test_unknown_places_say_what_was_looked_for(void **state) {
     expect_message(&err, "not a regular file");
 }
 
+static void test_parts_of_a_model_say_what_to_do(void **state) {
+    sl_source *source = NULL;
+    (void)empty_test_folder(state);
+    write_text("config.json", "{}");
+    write_text("model.safetensors",
+               "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n");
+    expect_failure(SL_FORMAT, "model.safetensors: a git-lfs pointer", "git lfs pull");
+    write_text("model.gguf", "GGUF");
+    assert_int_equal(sl_source_open(test_path("config.json"), NULL, &source, &err), SL_FORMAT);
+    expect_message(&err, "config.json: one file of a model");
+    expect_message(&err, "give the folder");
+    assert_int_equal(sl_source_open(test_path("model.safetensors"), NULL, &source, &err),
+                     SL_FORMAT);
+    expect_message(&err, "give the folder");
+    write_text("other", "garbage");
+    assert_int_equal(sl_source_open(test_path("other"), NULL, &source, &err), SL_FORMAT);
+    expect_message(&err, test_path("other")); /* with its folder */
+}
+
 static void test_survives_lack_of_memory(void **state) {
     (void)state;
     long limit = -1;
@@ -290,6 +309,7 @@ int main(void) {
         cmocka_unit_test_setup(test_tensor_in_two_shards_is_refused, write_checkpoint),
         cmocka_unit_test_setup(test_bad_index_is_refused, write_checkpoint),
         cmocka_unit_test_setup(test_unknown_places_say_what_was_looked_for, write_checkpoint),
+        cmocka_unit_test_setup(test_parts_of_a_model_say_what_to_do, write_checkpoint),
         cmocka_unit_test_setup(test_survives_lack_of_memory, write_checkpoint),
         cmocka_unit_test_setup(test_survives_lack_of_json_memory, write_checkpoint),
         cmocka_unit_test(test_reads_the_fable_checkpoint),

@@ -176,7 +176,7 @@ static sl_weight **reading_order(sl_weights *weights) {
 sl_status sl_weights_read(sl_weights *weights, sl_error *err) {
     sl_status status = SL_OK;
     sl_weight **order = reading_order(weights);
-    if (!order) return sl_no_memory(err, "the weight table", weights->count * sizeof *order);
+    if (!order) return sl_no_memory(err, "the weight table", weights->count);
     for (uint32_t i = 0; i < weights->count && status == SL_OK; i++)
         status = read_weight(weights, order[i], err);
     drop_gathered(weights);

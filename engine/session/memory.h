@@ -7,7 +7,7 @@
 #include "engine/session/model.h"
 
 /* The parts of sl_memory_use, with an expert store of expert_bytes. */
-void sl_memory_measure(const sl_model *model, uint64_t expert_bytes, sl_memory_use *out);
+void sl_memory_measure(const sl_model *model, uint64_t expert_bytes, sl_memory_use *use);
 
 /* The memory of the device for experts as the options give it; 0: not given. */
 uint64_t sl_memory_device_budget(const sl_model *model, const sl_model_options *options);

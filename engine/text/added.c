@@ -49,8 +49,9 @@ static size_t common_bytes(sl_slice a, sl_slice b, size_t depth) {
 }
 
 /* The longest token at the front of text, or NULL: narrows the range of candidates byte by byte.
- * Takes the steps from *left. */
-static const sl_added_token *longest_at(const sl_added_set *set, sl_slice text, uint64_t *left) {
+ * plain: special tokens do not count.  Takes the steps from *left. */
+static const sl_added_token *longest_at(const sl_added_set *set, sl_slice text, bool plain,
+                                        uint64_t *left) {
     const sl_added_token *longest = NULL;
     sl_span range = {0, set->count};
     for (size_t depth = 0; depth < text.bytes && range.start < range.end && *left; depth++) {
@@ -65,7 +66,8 @@ static const sl_added_token *longest_at(const sl_added_set *set, sl_slice text, 
         const size_t start = lower_bound(set, range, depth, byte);
         range.end = lower_bound(set, (sl_span){start, range.end}, depth, byte + 1);
         range.start = start;
-        if (start < range.end && set->tokens[start].content.bytes == depth + 1)
+        if (start < range.end && set->tokens[start].content.bytes == depth + 1 &&
+            !(plain && set->tokens[start].special))
             longest = &set->tokens[start];
     }
     return longest;
@@ -92,11 +94,35 @@ static void take_spaces(const sl_added_token *token, sl_slice text, size_t from,
     }
 }
 
-sl_status sl_added_set_find(const sl_added_set *set, sl_slice text, size_t from, uint64_t *left,
-                            sl_added_match *out, sl_error *err) {
+static int compare_offsets(const void *left, const void *right) {
+    const size_t a = *(const size_t *)left, b = *(const size_t *)right;
+    return (a > b) - (a < b);
+}
+
+static bool is_plain(const sl_plain_text *plain, size_t at) {
+    return plain->everywhere || (plain->count && bsearch(&at, plain->offsets, plain->count,
+                                                         sizeof at, compare_offsets) != NULL);
+}
+
+size_t sl_added_set_find_special(const sl_added_set *set, sl_slice text, size_t from) {
+    size_t first = text.bytes;
+    for (size_t i = 0; i < set->count; i++) {
+        const sl_slice name = set->tokens[i].name;
+        if (!set->tokens[i].special || name.bytes == 0 || from >= first) continue;
+        const char *at = memmem(text.text + from, text.bytes - from, name.text, name.bytes);
+        if (at && (size_t)(at - text.text) < first) first = (size_t)(at - text.text);
+    }
+    return first;
+}
+
+sl_status sl_added_set_find(const sl_added_set *set, sl_slice text, size_t from,
+                            const sl_plain_text *plain, sl_added_search *search, sl_error *err) {
+    sl_added_match *out = &search->match;
+    uint64_t *left = &search->left;
     for (size_t at = from; set->count > 0 && at < text.bytes; at++) {
         if (!set->starts[(unsigned char)text.text[at]]) continue;
-        const sl_added_token *token = longest_at(set, sl_slice_part(text, at, text.bytes), left);
+        const sl_added_token *token =
+            longest_at(set, sl_slice_part(text, at, text.bytes), is_plain(plain, at), left);
         if (*left == 0)
             return sl_fail(err, SL_UNSUPPORTED,
                            "added tokens take too many steps to find in %zu bytes of text",

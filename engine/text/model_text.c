@@ -2,6 +2,8 @@
 #include "engine/formats/json.h"
 #include <string.h>
 
+enum { MAX_TEMPERATURE = 1000 };
+
 typedef struct {
     sl_model_text *text;
     const sl_source *source;
@@ -75,22 +77,46 @@ static sl_status load_special(const loader *l, const json_t *config, const char 
     return SL_OK;
 }
 
+static void set_real(const json_t *generation, const char *key, double most, float *to) {
+    const json_t *value = json_object_get(generation, key);
+    if (!json_is_number(value)) return;
+    const double number = json_number_value(value);
+    if (number >= 0 && number <= most) *to = (float)number;
+}
+
+/* Only a model that says so is greedy: many repeat themselves without end when they are. */
 static void load_sampling(sl_model_text *text, const json_t *generation) {
-    if (!json_is_true(json_object_get(generation, "do_sample"))) return;
-    const json_t *temperature = json_object_get(generation, "temperature");
-    text->sampling.temperature = temperature ? (float)json_number_value(temperature) : 1.0f;
-    text->sampling.top_p = (float)json_number_value(json_object_get(generation, "top_p"));
-    text->sampling.min_p = (float)json_number_value(json_object_get(generation, "min_p"));
-    const json_int_t top_k = json_integer_value(json_object_get(generation, "top_k"));
-    text->sampling.top_k = top_k > 0 ? (uint32_t)top_k : 0;
+    static const sl_sampling unfiltered = {.temperature = 1};
+    static const sl_sampling usual = {
+        .temperature = 0.8f, .top_k = 40, .top_p = 0.95f, .min_p = 0.05f};
+    const json_t *samples = json_object_get(generation, "do_sample");
+    const json_t *top_k = json_object_get(generation, "top_k");
+    if (json_is_false(samples)) return;
+    text->sampling = json_is_true(samples) ? unfiltered : usual;
+    set_real(generation, "temperature", MAX_TEMPERATURE, &text->sampling.temperature);
+    set_real(generation, "top_p", 1, &text->sampling.top_p);
+    set_real(generation, "min_p", 1, &text->sampling.min_p);
+    if (json_is_integer(top_k) && json_integer_value(top_k) <= INT32_MAX)
+        text->sampling.top_k =
+            json_integer_value(top_k) > 0 ? (uint32_t)json_integer_value(top_k) : 0;
+}
+
+/* Penalties are the only published settings that sampling lacks. */
+static sl_status note_penalty(const loader *l, const json_t *generation) {
+    const json_t *penalty = json_object_get(generation, "repetition_penalty");
+    if (!json_is_number(penalty) || json_number_value(penalty) == 1) return SL_OK;
+    return add_note(l, sl_arena_format(l->arena,
+                                       "the model's repetition penalty of %g is not applied",
+                                       json_number_value(penalty)));
 }
 
 static sl_status load_generation(const loader *l) {
     static const char name[] = "generation_config.json";
     json_t *generation;
     SL_TRY(load_json(l, name, 0, &generation));
-    const sl_status status = add_ends(l, name, generation);
+    sl_status status = add_ends(l, name, generation);
     load_sampling(l->text, generation);
+    if (status == SL_OK) status = note_penalty(l, generation);
     json_decref(generation);
     return status;
 }

@@ -13,7 +13,7 @@ typedef struct {
     sl_tokenizer *tokenizer; /* NULL if the source has none */
     sl_template *chat;       /* NULL if the source has none */
     sl_error chat_problem;   /* why a template that the source has cannot be used */
-    const char *note;        /* what is broken and not used; NULL: nothing */
+    const char *note;        /* what is broken or not applied; NULL: nothing */
     const char *bos, *eos;   /* "" if unknown */
     sl_token end_tokens[SL_MAX_END_TOKENS];
     uint32_t end_count;

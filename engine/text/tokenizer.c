@@ -51,7 +51,9 @@ static sl_status read_added_token(sl_tokenizer *tokenizer, sl_matcher *matcher, 
     const bool normalised = json_is_true(json_object_get(json, "normalized"));
     sl_added_token token = {
         .content = sl_token_table_name(&tokenizer->tokens, (uint32_t)id),
+        .name = sl_token_table_name(&tokenizer->tokens, (uint32_t)id),
         .id = id,
+        .special = tokenizer->tokens.entries[id].special,
         .single_word = json_is_true(json_object_get(json, "single_word")),
         .takes_spaces_before = json_is_true(json_object_get(json, "lstrip")),
         .takes_spaces_after = json_is_true(json_object_get(json, "rstrip")),
@@ -194,9 +196,10 @@ size_t sl_tokenizer_after(const sl_tokenizer *tokenizer, const int32_t **out) {
 
 typedef struct {
     const sl_tokenizer *tokenizer;
+    const sl_tokenizer_input *input;
     sl_arena arena;
     sl_matcher matcher;
-    uint64_t added_steps; /* left */
+    sl_added_search search;
     sl_bpe_work bpe;
     sl_split_work split;
 } encoder;
@@ -213,13 +216,14 @@ static sl_status encode_plain(encoder *enc, sl_slice text, sl_error *err) {
 }
 
 /* Adds the tokens of one set and passes the text between them to the next stage. */
-static sl_status encode_between(encoder *enc, const sl_added_set *set, sl_slice text,
+static sl_status encode_between(encoder *enc, const sl_added_set *set, const sl_plain_text *plain,
+                                sl_slice text,
                                 sl_status (*between)(encoder *, sl_slice, sl_error *),
                                 sl_error *err) {
     size_t done = 0;
     while (done < text.bytes) {
-        sl_added_match match;
-        SL_TRY(sl_added_set_find(set, text, done, &enc->added_steps, &match, err));
+        SL_TRY(sl_added_set_find(set, text, done, plain, &enc->search, err));
+        const sl_added_match match = enc->search.match;
         if (match.span.start > done)
             SL_TRY(between(enc, sl_slice_part(text, done, match.span.start), err));
         if (match.id >= 0) {
@@ -231,10 +235,20 @@ static sl_status encode_between(encoder *enc, const sl_added_set *set, sl_slice 
     return SL_OK;
 }
 
+/* Offsets do not survive normalisation: all of the part is plain if one lies in it. */
+static bool holds_plain(const encoder *enc, sl_slice part) {
+    const sl_plain_text *plain = &enc->input->plain;
+    const size_t start = (size_t)(part.text - enc->input->text);
+    for (size_t i = 0; i < plain->count; i++)
+        if (plain->offsets[i] >= start && plain->offsets[i] < start + part.bytes) return true;
+    return plain->everywhere;
+}
+
 static sl_status encode_valid(encoder *enc, sl_slice text, sl_error *err) {
     const sl_tokenizer *tokenizer = enc->tokenizer;
+    const sl_plain_text plain = {.everywhere = holds_plain(enc, text)};
     SL_TRY(sl_normaliser_run(&tokenizer->normaliser, &enc->matcher, text, &enc->arena, &text, err));
-    return encode_between(enc, &tokenizer->added[NORMALISED], text, encode_plain, err);
+    return encode_between(enc, &tokenizer->added[NORMALISED], &plain, text, encode_plain, err);
 }
 
 /* Alternates between ranges of valid UTF-8 and other bytes. */
@@ -253,23 +267,43 @@ static sl_status encode_bytes(encoder *enc, sl_slice text, sl_error *err) {
     return SL_OK;
 }
 
-sl_status sl_tokenizer_encode(const sl_tokenizer *tokenizer, const char *text, size_t bytes,
-                              int32_t *ids, size_t capacity, size_t *out_count, sl_error *err) {
+sl_status sl_tokenizer_encode_input(const sl_tokenizer *tokenizer, const sl_tokenizer_input *input,
+                                    int32_t *ids, size_t capacity, size_t *out_count,
+                                    sl_error *err) {
+    const sl_slice text = {input->text, input->bytes};
     encoder enc = {.tokenizer = tokenizer,
-                   .matcher = {.text_bytes = bytes},
-                   .added_steps = sl_added_steps(bytes)};
+                   .input = input,
+                   .matcher = {.text_bytes = text.bytes},
+                   .search = {.left = sl_added_steps(text.bytes)}};
     sl_status status = SL_OK;
     *out_count = 0;
-    if (bytes == 0) return SL_OK;
+    if (text.bytes == 0) return SL_OK;
     sl_arena_init(&enc.arena, tokenizer->arena.allocator);
-    SL_TRY_ELSE(done, sl_bpe_work_init(&enc.bpe, bytes, &enc.arena, err));
+    SL_TRY_ELSE(done, sl_bpe_work_init(&enc.bpe, text.bytes, &enc.arena, err));
     enc.bpe.ids = (sl_id_list){ids, capacity, 0};
     enc.split = (sl_split_work){&enc.matcher, &enc.arena, encode_word, &enc, false};
-    SL_TRY_ELSE(done, encode_between(&enc, &tokenizer->added[AS_IT_IS], (sl_slice){text, bytes},
+    SL_TRY_ELSE(done, encode_between(&enc, &tokenizer->added[AS_IT_IS], &input->plain, text,
                                      encode_bytes, err));
     *out_count = enc.bpe.ids.count;
 done:
     sl_matcher_deinit(&enc.matcher);
     sl_arena_deinit(&enc.arena);
     return status;
+}
+
+sl_status sl_tokenizer_encode(const sl_tokenizer *tokenizer, const char *text, size_t bytes,
+                              int32_t *ids, size_t capacity, size_t *out_count, sl_error *err) {
+    const sl_tokenizer_input input = {.text = text, .bytes = bytes};
+    return sl_tokenizer_encode_input(tokenizer, &input, ids, capacity, out_count, err);
+}
+
+size_t sl_tokenizer_find_special(const sl_tokenizer *tokenizer, const char *text, size_t bytes,
+                                 size_t from) {
+    size_t first = bytes;
+    for (int i = 0; i < ADDED_SETS; i++) {
+        const size_t found =
+            sl_added_set_find_special(&tokenizer->added[i], (sl_slice){text, bytes}, from);
+        if (found < first) first = found;
+    }
+    return first;
 }

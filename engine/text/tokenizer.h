@@ -3,6 +3,7 @@
 #ifndef SL_ENGINE_TEXT_TOKENIZER_H
 #define SL_ENGINE_TEXT_TOKENIZER_H
 #include "base/memory.h"
+#include "engine/text/added.h"
 #include "sluice/sluice.h"
 #include <stdbool.h>
 
@@ -22,6 +23,18 @@ uint32_t sl_tokenizer_vocab(const sl_tokenizer *tokenizer); /* highest id + 1 */
 SL_CHECKED sl_status sl_tokenizer_encode(const sl_tokenizer *tokenizer, const char *text,
                                          size_t bytes, int32_t *ids, size_t capacity,
                                          size_t *out_count, sl_error *err);
+/* The same of a text in which special tokens may be ordinary text. */
+typedef struct {
+    const char *text;
+    size_t bytes;
+    sl_plain_text plain;
+} sl_tokenizer_input;
+SL_CHECKED sl_status sl_tokenizer_encode_input(const sl_tokenizer *tokenizer,
+                                               const sl_tokenizer_input *input, int32_t *ids,
+                                               size_t capacity, size_t *out_count, sl_error *err);
+/* The first offset at or after from where the text of a special token starts; bytes: none. */
+size_t sl_tokenizer_find_special(const sl_tokenizer *tokenizer, const char *text, size_t bytes,
+                                 size_t from);
 /* Number of leading spaces to remove from decoded text, because encoding adds them. */
 size_t sl_tokenizer_strip_start(const sl_tokenizer *tokenizer);
 /* The special tokens before and after a text that is used without a chat template. */

@@ -82,6 +82,7 @@ typedef struct {
     /* Time that opening took: headers and config; device and expert slots; resident weights,
      * including compilation of the first program; tokenizer and chat template. */
     double files_seconds, memory_seconds, weights_seconds, text_seconds;
+    uint64_t active_parameters; /* those that one token uses */
 } sl_model_info;
 SL_API sl_model_info sl_model_describe(const sl_model *model);
 
@@ -106,8 +107,8 @@ typedef struct {
 } sl_memory_use;
 SL_API void sl_model_memory(const sl_model *model, sl_memory_use *out);
 
-/* Tokenizes a text.  *out_count is the number of tokens of the whole text, even if it exceeds
- * capacity. */
+/* Tokenizes a text, in which special tokens (<|im_end|>) are recognised.  *out_count is the number
+ * of tokens of the whole text, even if it exceeds capacity. */
 SL_CHECKED sl_status sl_model_tokenize(const sl_model *model, const char *text, size_t bytes,
                                        sl_token *tokens, size_t capacity, size_t *out_count,
                                        sl_error *err);
@@ -129,6 +130,13 @@ SL_API void sl_vocabulary_close(sl_vocabulary *vocabulary);
 SL_CHECKED sl_status sl_vocabulary_encode(const sl_vocabulary *vocabulary, const char *text,
                                           size_t bytes, sl_token *tokens, size_t capacity,
                                           size_t *out_count, sl_error *err);
+/* The same, but special tokens in the text are encoded as ordinary text. */
+SL_CHECKED sl_status sl_vocabulary_encode_plain(const sl_vocabulary *vocabulary, const char *text,
+                                                size_t bytes, sl_token *tokens, size_t capacity,
+                                                size_t *out_count, sl_error *err);
+/* The tokens to put before a text (BOS); borrowed. */
+SL_API size_t sl_vocabulary_begin_tokens(const sl_vocabulary *vocabulary, const sl_token **out);
+SL_API uint32_t sl_vocabulary_size(const sl_vocabulary *vocabulary); /* highest id + 1 */
 SL_API const char *sl_vocabulary_text(const sl_vocabulary *vocabulary, sl_token token,
                                       size_t *out_bytes);
 
@@ -144,6 +152,14 @@ SL_CHECKED sl_status sl_model_render_chat(const sl_model *model, const char *var
                                           const sl_render_options *options, char **out_text,
                                           sl_error *err);
 SL_API void sl_text_free(char *text);
+/* Renders the chat template with the same variables and tokenizes the result.  Special tokens of
+ * the template are recognised, but not those that stand in a message: they are ordinary text, so
+ * that a message cannot pretend to end and to be followed by another. */
+SL_CHECKED sl_status sl_model_tokenize_chat(const sl_model *model, const char *variables_json,
+                                            sl_token *tokens, size_t capacity, size_t *out_count,
+                                            sl_error *err);
+SL_API int sl_model_has_tokenizer(const sl_model *model);
+SL_API int sl_model_has_chat_template(const sl_model *model);
 
 /* Streaming text output that never emits half of a UTF-8 character.  out needs room for
  * 3 * (count + 4) bytes; both functions return the number of bytes written. */
@@ -193,7 +209,9 @@ typedef struct {
     uint32_t top_k;     /* 0: off */
     uint64_t seed;      /* of the random generator, which later tokens continue */
 } sl_sampling;
-/* The default sampling of the model (generation_config.json), greedy if it has none. */
+/* The default sampling of the model: of generation_config.json (greedy if "do_sample" is false) or
+ * of the "general.sampling" keys of a GGUF file; what neither gives is temperature 0.8, top-k 40,
+ * top-p 0.95, min-p 0.05. */
 SL_API sl_sampling sl_model_sampling(const sl_model *model);
 /* Samples a token from the logits; the session is not changed.  Fails with SL_FORMAT if no logit is
  * a number. */
@@ -227,12 +245,14 @@ typedef struct {
     double launch_seconds;               /* host time spent on submitting them */
     /* Of the session: tokens computed again after rewinding or a failed forward pass. */
     uint64_t recomputed_tokens;
+    uint64_t expert_first_reads; /* those of expert_misses that were never in memory before */
 } sl_stats;
 SL_API sl_stats sl_session_stats(const sl_session *session);
 
 typedef struct {
     size_t struct_size;
-    const char *quant; /* "q4" (default), "q6", "q8", or "none": keep the types of the source */
+    const char *quant; /* "q4", "q6", "q8", or "none": keep the types of the source; default: "q4",
+                        * or "none" if the source is quantised already */
     uint32_t threads;
     sl_progress_fn *progress;
     void *progress_ctx;
@@ -255,11 +275,17 @@ typedef struct {
     void *progress_ctx;
     int force; /* nonzero: a file that exists is replaced; otherwise it is an error */
 } sl_synth_options;
-/* Writes a pack with random weights and without a tokenizer, for benchmarks and tests.  shape: a
+/* Writes a pack with random weights, for benchmarks and tests.  If the vocabulary has room for it,
+ * the pack has a tokenizer with a token for each byte, and a chat template; answers are made-up
+ * words.  shape: a
  * name such as "qwen3.5-35b-a3b" (the error message for an unknown name lists them all), or the
  * path of a config.json.  Leaves no file behind on failure. */
 SL_CHECKED sl_status sl_synth_write(const char *shape, const char *destination,
                                     const sl_synth_options *options, sl_error *err);
+/* What is known of such a pack without writing it: architecture, dimensions, counts, types and
+ * bytes of its weights.  All other fields are zero. */
+SL_CHECKED sl_status sl_synth_describe(const char *shape, const sl_synth_options *options,
+                                       sl_model_info *out, sl_error *err);
 
 #ifdef __cplusplus
 }

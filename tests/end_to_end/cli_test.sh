@@ -3,55 +3,7 @@
 # Wants $SLUICE_PROGRAM; run from the root of the repository.
 set -u
 
-program=${SLUICE_PROGRAM:?the path of the program to test}
-shared=${SLUICE_SHARED:-../shared}
-golden=$shared/models/golden/qwen3_5_moe_a
-folder=$(mktemp -d)
-mounted=
-passed=0 failed=0
-
-clean_up() {
-    if [ -n "$mounted" ]; then umount "$mounted"; fi
-    rm -rf "$folder"
-}
-trap clean_up EXIT
-
-# ---- Judging ----
-
-ok() { passed=$((passed + 1)); echo "ok - $1"; }
-not_ok() { failed=$((failed + 1)); echo "not ok - $1"; }
-skip() { echo "skipped - $1: $2"; }
-
-# holds NAME COMMAND...: the command succeeds.
-holds() {
-    local name=$1; shift
-    if "$@"; then ok "$name"; else not_ok "$name"; fi
-}
-
-# runs WANTED ARGUMENTS...: the program ends with this exit code; stdout and stderr are kept.
-runs() {
-    local wanted=$1 code=0; shift
-    "$program" "$@" >"$folder/stdout" 2>"$folder/stderr" </dev/null || code=$?
-    [ "$code" -eq "$wanted" ] && return
-    echo "# exit code $code, wanted $wanted: sluice $*"
-    sed 's/^/# /' "$folder/stderr"
-    return 1
-}
-
-# refuses CODE PATTERN ARGUMENTS...: exactly one line on stderr, which matches, nothing on stdout.
-refuses() {
-    local code=$1 pattern=$2; shift 2
-    runs "$code" "$@" || return 1
-    if [ "$(wc -l <"$folder/stderr")" -eq 1 ] && grep -qE -- "$pattern" "$folder/stderr" &&
-        [ ! -s "$folder/stdout" ]; then return; fi
-    echo "# wanted one line that matches '$pattern', found:"
-    sed 's/^/# /' "$folder/stderr"
-    return 1
-}
-
-says() { grep -qE -- "$1" "$folder/stdout" || { sed 's/^/# /' "$folder/stdout"; return 1; }; }
-prints() { local pattern=$1; shift; runs 0 "$@" && says "$pattern"; }
-is_empty() { [ -z "$(ls -A "$1")" ]; }
+. tests/end_to_end/judge.sh
 
 # ---- Without a model ----
 
@@ -61,18 +13,20 @@ test_help() {
     holds "sluice --version" prints '^sluice [0-9]' --version
     for command in run chat logits perplexity tokenize info pack synth bench inspect ir; do
         holds "$command --help" prints "^usage: sluice $command" "$command" --help
-        holds "$command refuses unknown options" refuses 2 "'--no-such' is not an option" "$command" --no-such
+        holds "$command refuses unknown options" refuses 2 "unknown option '--no-such'" "$command" --no-such
     done
 }
 
 test_mistakes() {
     holds "no command" runs 2
     holds "an unknown command" refuses 2 "no command 'walk'" walk
-    holds "a number that is none" refuses 2 "--predict: expected N, found 'x'" run -n x
+    holds "a number that is none" refuses 2 "--predict: expected a whole number, got 'x'" run -n x
     holds "a missing value" refuses 2 "needs a value" run -p
-    holds "an argument too many" refuses 2 "unexpected argument 'b'" run -p a b
+    holds "an argument too many" refuses 2 "unexpected argument 'b'" run a b
+    holds "a prompt given twice" refuses 2 "the prompt is given twice" run -p a b
     holds "a missing argument" refuses 2 "missing" pack only-one
-    holds "logits without an output" refuses 2 "required" logits --tokens -
+    holds "logits without an output" refuses 2 "-o FILE is required" logits --tokens -
+    holds "logits of nothing" refuses 2 "one of -p TEXT" logits -o "$folder/x"
     holds "a missing model" refuses 1 "$folder/none" run -m "$folder/none" -p hi
 }
 
@@ -151,7 +105,7 @@ PY
 
 # test_bench MODEL
 test_bench() {
-    holds "bench shows floors" prints '^  memory read +[0-9.]+ \( *[0-9.]+\)' bench -m "$1" -p 4 -n 2 -r 1 -t 1
+    holds "bench shows limits" prints '^  memory read +[0-9.]+ \( *[0-9.]+\)' bench -m "$1" -p 4 -n 2 -r 1 -t 1
     holds "bench splits the bytes of a token" says '^  decode .*weights [0-9.]+ \+ recurrent state [0-9.]+ \+ KV'
     holds "bench --threads --profile --depth --json" runs 0 \
         bench -m "$1" -p 4 -n 2 -r 1 -t 1,2 --profile --depth 100 --budget 50% --json
@@ -162,17 +116,17 @@ token, machine = b["token"], b["machine"]
 assert token["weight_bytes"] > 0 and token["recurrent_bytes"] > 0 and token["mean_depth"] == 101
 assert abs(token["kv_bytes"] - 101 * token["kv_bytes_per_position"]) < 1
 for rate in "read_bytes", "int8_operations", "f32_operations":
-    floor = machine[rate + "_per_second"]
-    assert all(0 < m <= f for m, f in zip(floor["median"], floor["best"]))
+    limit = machine[rate + "_per_second"]
+    assert all(0 < m <= f for m, f in zip(limit["median"], limit["best"]))
 assert machine["disk"]["best_bytes_per_second"] > 0
 assert [r["threads"] for r in b["runs"]] == [1, 2]
 for r in b["runs"]:
     for phase in r["prefill"], r["decode"]:
-        assert phase["floor_tokens_per_second"] > 0 and phase["floor_share"] > 0
+        assert phase["limit_tokens_per_second"] > 0 and phase["limit_share"] > 0
         assert abs(sum(o["share"] for o in phase["profile"]["ops"]) - 1) < 0.02
     assert r["decode"]["expert_misses"] == 0 or r["decode"]["disk_share"] > 0
 PY
-    holds "bench of threads that are none" refuses 2 "--threads '1,x'" bench -m "$1" -t 1,x
+    holds "bench of threads that are none" refuses 2 "--threads: expected .* got '1,x'" bench -m "$1" -t 1,x
     holds "bench deeper than the context" refuses 1 "context" bench -m "$1" --depth 100000000
     holds "bench --compare" prints '^no-fusion +[0-9]+' bench -m "$1" -p 4 -n 2 -r 1 --compare
 }
@@ -197,7 +151,7 @@ test_synth() {
     holds "synth without a shape" refuses 2 "--shape" synth "$to/x.sluice"
     holds "synth of an unknown shape" refuses 1 "nothing.*medium" synth --shape nothing "$to/x.sluice"
     holds "synth of too few experts" refuses 1 "num_experts" synth --shape small --experts 2 "$to/x.sluice"
-    holds "synth in an unknown quantisation" refuses 1 "q5" synth --shape small --quant q5 "$to/x.sluice"
+    holds "synth in an unknown quantisation" refuses 2 "--quant: expected q4.* got 'q5'" synth --shape small --quant q5 "$to/x.sluice"
     holds "nothing is left of what failed" is_empty "$to"
 }
 
@@ -242,10 +196,10 @@ PY
     holds "a folder that is not there" refuses 1 "nowhere" logits -m "$golden" \
         --tokens "$folder/ids" -o "$folder/nowhere/x.safetensors"
     holds "no file is left of a failure" test ! -e "$out"
-    holds "keys and values of no such type" refuses 1 "keys and values as 'q8'" info "$golden" --kv q8
-    holds "a budget that is none" refuses 1 "--budget 'lots'" info "$golden" --budget lots
+    holds "keys and values of no such type" refuses 2 "--kv: expected i16.* got 'q8'" info "$golden" --kv q8
+    holds "a budget that is none" refuses 2 "--budget: expected a size .* got 'lots'" info "$golden" --budget lots
     holds "a budget that is too small" refuses 1 "budget" info "$golden" --budget 1
-    holds "an unknown device" refuses 1 "gpu" info "$golden" --device gpu
+    holds "an unknown device" refuses 2 "--device: expected auto.* got 'gpu'" info "$golden" --device gpu
     holds "info" prints ' attention, ' info "$golden"
     holds "info --json" prints '"expert_bytes"' info "$golden" --json
     holds "bench --json" prints '"median_tokens_per_second"' bench -m "$golden" -p 8 -n 4 --json
@@ -303,7 +257,7 @@ test_pack() {
     holds "pack reports its size" grep -q 'bits per weight' "$folder/stderr"
     holds "a pack is verified" runs 0 pack --verify "$pack"
     holds "a pack runs" runs 0 logits -m "$pack" --tokens "$folder/ids" -o "$folder/packed.safetensors"
-    holds "an unknown quantisation" refuses 1 "q5" pack "$golden" "$folder/q5.sluice" --quant q5
+    holds "an unknown quantisation" refuses 2 "--quant.*q5" pack "$golden" "$folder/q5.sluice" --quant q5
     # The manifest stands at the end; what lies at half the file are experts.
     python3 - "$pack" <<'PY'
 import sys
@@ -390,7 +344,7 @@ PY
     holds "the picture is closed" grep -q '</svg>' "$folder/m.svg"
     holds "the graph has edges" grep -q -e '->' "$folder/p.dot"
     holds "an unknown shape" refuses 1 "qwen3.5-35b-a3b" inspect --shape nothing
-    holds "an unknown schedule" refuses 1 "levels" inspect -m $model --schedule nothing
+    holds "an unknown schedule" refuses 2 "levels" inspect -m $model --schedule nothing
     holds "a trace nowhere" refuses 1 "no/such" inspect -m $model --trace "$folder/no/such/t.json"
 }
 
@@ -438,5 +392,4 @@ if ls models/fable/*.sluice >/dev/null 2>&1; then
 else
     skip "run and chat" "models/fable is not here"
 fi
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+finish
