@@ -17,7 +17,7 @@ struct sl_model {
     /* Count what is allocated for files, tokenizer, compiled programs and the device. */
     sl_meter source_meter, text_meter, program_meter, device_meter;
     uint64_t file_bytes, program_bytes, loading_bytes; /* as in sl_memory_use, known at opening */
-    sl_arena arena, text_arena; /* text_arena: counted by text_meter */
+    sl_arena arena, text_arena;                        /* text_arena: counted by text_meter */
     sl_source *source;
     sl_model_config config;
     sl_weights weights;

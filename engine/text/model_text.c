@@ -105,9 +105,9 @@ static void load_sampling(sl_model_text *text, const json_t *generation) {
 static sl_status note_penalty(const loader *l, const json_t *generation) {
     const json_t *penalty = json_object_get(generation, "repetition_penalty");
     if (!json_is_number(penalty) || json_number_value(penalty) == 1) return SL_OK;
-    return add_note(l, sl_arena_format(l->arena,
-                                       "the model's repetition penalty of %g is not applied",
-                                       json_number_value(penalty)));
+    return add_note(l,
+                    sl_arena_format(l->arena, "the model's repetition penalty of %g is not applied",
+                                    json_number_value(penalty)));
 }
 
 static sl_status load_generation(const loader *l) {

@@ -23,8 +23,8 @@ SL_CHECKED sl_status sl_pattern_init_general(sl_pattern *pattern, sl_slice text,
                                              sl_error *err);
 void sl_pattern_deinit(sl_pattern *pattern);
 
-/* The working memory of one thread for matching; created by the first PCRE2 pattern.  It also limits
- * the work that a tokenizer can make of one text. */
+/* The working memory of one thread for matching; created by the first PCRE2 pattern.  It also
+ * limits the work that a tokenizer can make of one text. */
 typedef struct {
     size_t text_bytes;       /* of the text before it is normalised */
     size_t normalised_bytes; /* made of it so far */
