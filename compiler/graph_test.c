@@ -392,7 +392,7 @@ static void text_is_as_documented(void **state) {
     sl_arena_init(&arena, NULL);
     assert_string_equal(printed(graph, &arena), text);
     assert_string_equal(graph->nodes[1].label, "layer 0 q_norm");
-    assert_string_equal(graph->nodes[2].label, "layer 0 split_halves");
+    assert_string_equal(graph->nodes[2].label, "layer 0 split");
     sl_arena_deinit(&arena);
     sl_graph_destroy(graph);
 }

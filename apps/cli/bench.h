@@ -59,7 +59,7 @@ double bench_median(const bench_phase *phase);
 double bench_hit_rate(const bench_phase *phase); /* 0 to 1 */
 double bench_bytes_per_token(const bench_phase *phase);
 
-double bench_share_of(const bench_phase *phase, double limit); /* best speed, 0 to 1 */
+double bench_share_of(const bench_phase *p, double allowed); /* best speed, 0 to 1 */
 /* Microseconds of all threads, per token. */
 double bench_op_cost(const sl_inspect_report *report, const sl_inspect_row *row);
 

@@ -94,6 +94,8 @@ int cli_print_json(json_t *value);
 char *cli_read_all(const char *path, size_t *out_bytes);
 /* The same for text: a zero byte is an error, CRLF becomes LF. */
 char *cli_read_text(const char *path);
+/* A copy, released with free; NULL after a message. */
+char *cli_copy(const char *text);
 
 /* model.c: opening a model with the options that say how. */
 bool cli_open_model(const cli_options *options, uint32_t context, sl_model **out);

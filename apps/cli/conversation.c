@@ -56,7 +56,7 @@ static bool load_tools(const cli_options *options, json_t **out) {
 /* The system message of the options; false after a message. */
 static bool load_system(const cli_options *options, char **out) {
     *out = NULL;
-    if (options->system) *out = strdup(options->system);
+    if (options->system) *out = cli_copy(options->system);
     if (options->system_file) *out = cli_read_text(options->system_file);
     return *out || (!options->system && !options->system_file);
 }

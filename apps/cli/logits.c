@@ -9,7 +9,7 @@ static bool read_tokens(const cli_options *options, cli_tokens *out) {
     size_t bytes;
     char *text = options->tokens ? cli_read_all(options->tokens, &bytes)
                  : options->file ? cli_read_text(options->file)
-                                 : strdup(options->prompt);
+                                 : cli_copy(options->prompt);
     const bool standard = options->tokens && strcmp(options->tokens, "-") == 0;
     bool good = text != NULL;
     if (good && options->tokens)

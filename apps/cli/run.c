@@ -40,7 +40,7 @@ static char *join(const char *first, const char *second) {
  * after a message. */
 static char *read_prompt(const cli_options *options) {
     const char *source = source_of(options), *given = options->prompt ? options->prompt : "";
-    if (!source) return strdup(given);
+    if (!source) return join(given, "");
     if (strcmp(source, "-") == 0 && cli_is_terminal(stdin))
         cli_note("type the prompt, then Ctrl-D (or give it as an argument)");
     else if (strcmp(source, "-") == 0)

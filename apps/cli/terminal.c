@@ -163,6 +163,12 @@ char *cli_read_all(const char *path, size_t *out_bytes) {
     return text;
 }
 
+char *cli_copy(const char *text) {
+    char *copy = strdup(text);
+    if (!copy) (void)cli_fail_text("no memory for a text of %zu bytes", strlen(text));
+    return copy;
+}
+
 char *cli_read_text(const char *path) {
     size_t bytes, length = 0;
     char *text = cli_read_all(path, &bytes);

@@ -113,11 +113,7 @@ static void print_decoded(const encoded *e) {
 static char *read_input(const cli_options *options, size_t *out_bytes) {
     const char *argument = options->argument_count ? options->arguments[0] : "-";
     *out_bytes = strlen(argument);
-    if (strcmp(argument, "-") != 0) {
-        char *copy = strdup(argument);
-        if (!copy) (void)cli_fail_text("no memory for the text");
-        return copy;
-    }
+    if (strcmp(argument, "-") != 0) return cli_copy(argument);
     if (cli_is_terminal(stdin)) cli_note("type the text, then Ctrl-D");
     return cli_read_all("-", out_bytes);
 }

@@ -21,7 +21,7 @@ static void must(sl_status status) {
 }
 
 static const char *attention_model(void) {
-    const sl_synth_options options = {.struct_size = sizeof options};
+    const sl_synth_options options = {.struct_size = sizeof options, .force = 1};
     write_test_file("config.json", attention_only, sizeof attention_only - 1);
     must(sl_synth_write(test_path("config.json"), test_path("m.sluice"), &options, &err));
     return test_path("m.sluice");

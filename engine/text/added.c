@@ -59,7 +59,8 @@ static const sl_added_token *longest_at(const sl_added_set *set, sl_slice text, 
             const sl_added_token *only = &set->tokens[range.start];
             const size_t same = common_bytes(only->content, text, depth);
             *left -= same / 16 < *left ? same / 16 : *left;
-            return depth + same == only->content.bytes ? only : longest;
+            const bool whole = depth + same == only->content.bytes;
+            return whole && !(plain && only->special) ? only : longest;
         }
         --*left;
         const int byte = (unsigned char)text.text[depth];

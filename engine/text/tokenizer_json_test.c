@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 /* Messages about texts that are not JSON. */
-#define NOT_JSON "tokenizer line 1"
+#define NOT_JSON "tokenizer.json: not valid JSON"
 #define SPLIT    "\"pre_tokenizer\":{\"type\":\"ByteLevel\"}"
 
 static sl_error err;

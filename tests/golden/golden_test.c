@@ -185,7 +185,8 @@ static void latent_attention_stays_coded(void **state) {
     assert_int_equal(close(mkstemp(pack)), 0);
     for (int i = 0; i < 2; i++) {
         fixture f = {0};
-        const sl_pack_options options = {.struct_size = sizeof options, .quant = rows[i].quant};
+        const sl_pack_options options = {
+            .struct_size = sizeof options, .quant = rows[i].quant, .force = 1};
         must(&f, sl_pack_write(path, pack, &options, &f.err));
         must(&f, sl_model_open(pack, NULL, &f.model, &f.err));
         const sl_model_info info = sl_model_describe(f.model);
