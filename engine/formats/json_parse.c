@@ -136,7 +136,7 @@ static bool find_end(parser *p, size_t *out, bool *escaped) {
 
 /* The string after a quote; its bytes are in the text or in the scratch memory. */
 static bool read_string(parser *p, sl_slice *out) {
-    size_t end;
+    size_t end = 0;
     bool escaped;
     if (!find_end(p, &end, &escaped)) return false;
     const sl_slice raw = sl_slice_part(p->all, p->at, end);
