@@ -109,7 +109,9 @@ static void what_cannot_be_done_is_told(void **state) {
          "index"},
         {{"dense_solve", "", {"f64[3,3]", "f64[3]"}, 0}, 0, "singular: matrix 0"},
         {{"batched_dense_solve", "", {"f32[4,2,2]", "f32[4,2,1]"}, 0}, 0, "singular: matrix"},
-        {{"sample", "temperature = 1", {"f32[2,5]", "u32[2]", "u32[4]"}, 0}, NAN, "not finite in row"},
+        {{"sample", "temperature = 1", {"f32[2,5]", "u32[2]", "u32[4]"}, 0},
+         NAN,
+         "not finite in row"},
     };
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++)
         for (int bad = 0; bad < 2; bad++) {

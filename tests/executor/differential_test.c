@@ -243,15 +243,11 @@ static void test_equal_scores(void **state) {
     drawn_destroy(drawn);
 }
 
-static int end(void **state) {
-    (void)state;
-    differential_end();
-    return 0;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_graphs), cmocka_unit_test(test_faint_elements),
         cmocka_unit_test(test_lost_nans), cmocka_unit_test(test_equal_scores)};
-    return cmocka_run_group_tests(tests, NULL, end);
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    differential_end();
+    return failed;
 }
