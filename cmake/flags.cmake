@@ -3,8 +3,6 @@
 # Debug information is not made unless asked for (RelWithDebInfo): it doubles the time of a build.
 set(CMAKE_C_FLAGS_RELEASE "-O2 -DNDEBUG")
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
-# For tests that run under an emulator, which need not be fast but must be built in minutes.
-set(CMAKE_C_FLAGS_QUICK "-O1 -DNDEBUG")
 set(CMAKE_C_FLAGS_SANITIZE "-O1 -gline-tables-only -fno-omit-frame-pointer")
 if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
     set(CMAKE_C_FLAGS_SANITIZE "-O1 -g1 -fno-omit-frame-pointer")
