@@ -250,7 +250,7 @@ static bool parse_items(parser *p, json_t *array) {
 }
 
 static bool parse_pair(parser *p, json_t *object) {
-    sl_slice key;
+    sl_slice key = {"", 0};
     const size_t start = p->at;
     if (!accept(p, '"')) return refuse(p, "a key wanted");
     if (!read_string(p, &key)) return false;
