@@ -102,8 +102,12 @@ static sl_model_info describe(const sl_model *model) {
 }
 
 void sl_model_memory(const sl_model *model, sl_memory_use *out) {
+    if (!model || !out) return;
     sl_memory_use use;
+    pthread_mutex_t *lock = &((sl_model *)(uintptr_t)model)->lock;
+    (void)pthread_mutex_lock(lock);
     sl_memory_measure(model, sl_expert_store_stats(model->store).used_bytes, &use);
+    (void)pthread_mutex_unlock(lock);
     use.struct_size = out->struct_size;
     memcpy(out, &use, out->struct_size < sizeof use ? out->struct_size : sizeof use);
 }

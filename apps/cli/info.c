@@ -115,9 +115,16 @@ static void print_text(const sl_model *model) {
     print_row("text", text);
 }
 
-static void print_free_memory(void) {
-    const uint64_t bytes = free_memory();
-    if (bytes) print_bytes("free memory", bytes, "on this machine, now");
+static void print_free_memory(uint64_t bytes, const char *where) {
+    if (bytes) print_bytes("free memory", bytes, where);
+}
+
+/* On this machine, or in the control group if its limit leaves less. */
+static void print_memory_left(const sl_memory_use *use) {
+    if (use->group_left_bytes < use->machine_left_bytes)
+        print_free_memory(use->group_left_bytes, "within the limit of the control group, now");
+    else if (use->machine_left_bytes != UINT64_MAX)
+        print_free_memory(use->machine_left_bytes, "on this machine, now");
 }
 
 static void print_machine(const sl_model_info *i) {
@@ -192,7 +199,7 @@ static int describe_shape(const cli_options *options) {
     print_bytes("resident", info.resident_bytes, "stays in memory");
     print_bytes("experts", info.expert_bytes, "as many as the budget holds stay in memory");
     print_bytes("smallest budget", info.minimum_budget_bytes, "the experts of one token and layer");
-    print_free_memory();
+    print_free_memory(free_memory(), "on this machine, now");
     return CLI_OK;
 }
 
@@ -215,7 +222,7 @@ static int describe_model(const cli_options *options) {
         print_text(model);
         print_sizes(&info);
         print_memory(&use);
-        print_free_memory();
+        print_memory_left(&use);
         print_machine(&info);
     }
     sl_model_close(model);
