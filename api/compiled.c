@@ -1,10 +1,12 @@
 /* compiled.c - Compiling and running graphs (sluice/graph.h). */
+#include "api/compiled.h"
 #include "api/needs.h"
 #include "api/options.h"
 #include "base/names.h"
 #include "compiler/compile.h"
 #include "compiler/eval.h"
 #include "core/codec.h"
+#include "engine/session/compile_options.h"
 #include "runtime/devices.h"
 #include "runtime/profile.h"
 #include "sluice/graph.h"
@@ -20,6 +22,7 @@ struct sl_compiled {
     void **memory;   /* [value] of inputs, weights and states; NULL for others */
     sl_device *device;
     const sl_device_row *row;
+    sl_compiler_options compile;
     sl_program *program;
     sl_executable *executable;
     sl_evaluator *evaluator;
@@ -89,8 +92,7 @@ static sl_status allocate_values(sl_compiled *c, sl_error *err) {
 static sl_status compile_copy(sl_compiled *c, sl_error *err) {
     sl_graph *copy;
     SL_TRY(sl_graph_copy(c->graph, NULL, &copy, err));
-    const sl_compiler_options options = sl_compiler_options_for(c->row->target);
-    const sl_status status = sl_compile_graph(copy, &options, NULL, &c->program, err);
+    const sl_status status = sl_compile_graph(copy, &c->compile, NULL, &c->program, err);
     sl_graph_destroy(copy);
     return status;
 }
@@ -128,8 +130,11 @@ static sl_status load_evaluator(sl_compiled *c, sl_error *err) {
 }
 
 static sl_status make_device(sl_compiled *c, const sl_compile_options *options, sl_error *err) {
-    const sl_device_options given = {.threads = options->threads, .isa = options->isa};
+    sl_device_options given = {.threads = options->threads, .isa = options->isa};
     SL_TRY(sl_device_find(options->device, &c->row, err));
+    c->compile = sl_compiler_options_for(c->row->target);
+    SL_TRY(sl_compiler_options_parse(options->compile, &c->compile, err));
+    sl_launch_options_parse(options->compile, &given);
     return c->row->create ? c->row->create(&given, NULL, &c->device, err) : SL_OK;
 }
 
@@ -239,6 +244,10 @@ const void *sl_compiled_get(const sl_compiled *c, const char *name, size_t *out_
     if (out_bytes)
         *out_bytes = sl_type_bytes(&sl_graph_value(c->graph, c->graph->outputs[o].value)->type);
     return c->device ? c->device->ops->output(c->executable, o) : c->results[o];
+}
+
+sl_compiled_parts sl_compiled_parts_of(const sl_compiled *c) {
+    return (sl_compiled_parts){c->graph, &c->compile, c->row, c->device, c->program, c->executable};
 }
 
 /* ---- profiles ---- */

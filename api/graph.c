@@ -103,28 +103,6 @@ void sl_graph_free(sl_graph *graph) {
     sl_graph_destroy(graph);
 }
 
-sl_status sl_graph_text(const sl_graph *graph, char **out_text, sl_error *err) {
-    SL_NEED(graph && out_text);
-    sl_arena arena;
-    sl_arena_init(&arena, NULL);
-    char *text = NULL;
-    sl_status status = sl_graph_print(graph, &arena, &text, err);
-    if (status == SL_OK) {
-        const size_t bytes = strlen(text) + 1;
-        *out_text = sl_allocate(NULL, bytes, 1);
-        if (*out_text)
-            memcpy(*out_text, text, bytes);
-        else
-            status = sl_no_memory(err, "the text of a graph", bytes);
-    }
-    sl_arena_deinit(&arena);
-    return status;
-}
-
-void sl_graph_text_free(char *text) {
-    if (text) sl_release(NULL, text, strlen(text) + 1, 1);
-}
-
 /* False after recording what is wrong with the type. */
 static bool make_type(sl_graph *graph, const char *name, const char *dtype, const sl_dims *shape,
                       sl_type *out) {
@@ -175,36 +153,15 @@ sl_value sl_graph_add_constant(sl_graph *graph, const char *name, const char *dt
 }
 
 void sl_graph_set_scope(sl_graph *graph, const char *scope) {
+    SL_NEED_IN(graph, , scope);
     sl_graph_scope(graph, "%s", scope);
 }
 
 void sl_graph_set_label(sl_graph *graph, const char *name) {
+    SL_NEED_IN(graph, , name);
     const char *copy = sl_arena_copy_text(&graph->arena, name, strlen(name));
     if (!copy) sl_graph_mistake(graph, SL_NO_MEMORY, "no memory for the label '%s'", name);
     sl_graph_label(graph, copy);
-}
-
-sl_value sl_graph_apply(sl_graph *graph, const char *op_name, const sl_value *inputs,
-                        uint32_t count, const char *attrs) {
-    SL_NEED_IN(graph, (sl_value){0}, op_name && (inputs || !count));
-    const sl_op op = sl_op_find(op_name, strlen(op_name));
-    sl_value result = {0};
-    if (op < SL_OP_COUNT && sl_op_info_of(op)->output_count > 1) {
-        sl_graph_mistake(graph, SL_INVALID,
-                         "%s has %u results, wanted one at most; use sl_graph_add_node", op_name,
-                         sl_op_info_of(op)->output_count);
-        return result;
-    }
-    const sl_node_spec spec = {.struct_size = sizeof spec,
-                               .op = op_name,
-                               .attrs = attrs,
-                               .inputs = inputs,
-                               .input_count = count,
-                               .outputs = &result,
-                               .output_count =
-                                   op < SL_OP_COUNT ? sl_op_info_of(op)->output_count : 1};
-    sl_graph_add_node(graph, &spec);
-    return result;
 }
 
 typedef struct {
@@ -223,81 +180,89 @@ static void set_body(sl_attr_visitor *visitor, const char *name, sl_attr_kind ki
     }
 }
 
-void sl_graph_add_node(sl_graph *graph, const sl_node_spec *given) {
-    if (!graph) return;
-    sl_node_spec known = {0};
-    const sl_node_spec *const spec = &known;
-    sl_options_copy(&known, sizeof known, given);
-    if (!spec->op || (!spec->inputs && spec->input_count) ||
-        (!spec->outputs && spec->output_count) || (!spec->bodies && spec->body_count)) {
-        sl_graph_mistake(graph, SL_INVALID, "a node: a required pointer is NULL");
-        return;
-    }
-    const sl_op op = sl_op_find(spec->op, strlen(spec->op));
-    _Alignas(max_align_t) unsigned char attrs[SL_MAX_ATTRS_BYTES];
+/* The number of results of a node, which follows from its attributes and inputs; `room` where the
+ * caller decides. */
+static uint32_t count_results(sl_op op, const void *attrs, uint32_t inputs, uint32_t room) {
+    const sl_graph *body = op == SL_OP_if          ? ((const sl_if_attrs *)attrs)->then
+                           : op == SL_OP_scan      ? ((const sl_scan_attrs *)attrs)->body
+                           : op == SL_OP_custom_fn ? ((const sl_custom_fn_attrs *)attrs)->body
+                                                   : NULL;
+    if (op == SL_OP_split) return ((const sl_split_attrs *)attrs)->sizes.count;
+    if (op == SL_OP_while) return inputs;
+    if (body) return body->output_count;
+    return sl_op_info_of(op)->outs_name ? room : sl_op_info_of(op)->output_count;
+}
+
+/* The attributes of a node, with its bodies; false after recording what is wrong. */
+static bool make_attrs(sl_graph *graph, sl_op op, const sl_node_spec *spec, void *attrs) {
     sl_error err = {0};
     body_setter setter = {.visitor = {set_body}, .spec = spec};
+    const size_t bytes = spec->attrs ? strlen(spec->attrs) : 0;
+    const sl_status status = sl_attrs_parse(op, spec->attrs, bytes, graph, attrs, &err);
+    if (status != SL_OK) {
+        sl_graph_mistake(graph, status == SL_NO_MEMORY ? status : SL_INVALID,
+                         "attributes of %s: %s", sl_graph_next_label(graph, op), err.message);
+        return false;
+    }
+    sl_op_info_of(op)->visit_attrs(&setter.visitor, attrs);
+    if (setter.used == spec->body_count) return true;
+    sl_graph_mistake(graph, SL_INVALID, "%s takes %u of the %u bodies it is given", spec->op,
+                     setter.used, spec->body_count);
+    return false;
+}
+
+/* Appends the node; returns how many results were written to outputs. */
+static uint32_t add_node(sl_graph *graph, const sl_node_spec *spec) {
+    const sl_op op = sl_op_find(spec->op, strlen(spec->op));
+    _Alignas(max_align_t) unsigned char attrs[SL_MAX_ATTRS_BYTES];
+    if (graph->error.status != SL_OK) return 0;
     if (op == SL_OP_COUNT) {
         sl_graph_mistake(graph, SL_INVALID, "unknown op '%s'", spec->op);
-    } else if (sl_attrs_parse(op, spec->attrs, spec->attrs ? strlen(spec->attrs) : 0, graph, attrs,
-                              &err) != SL_OK) {
-        sl_graph_mistake(graph, err.status, "attributes of %s: %s", spec->op, err.message);
-    } else {
-        sl_op_info_of(op)->visit_attrs(&setter.visitor, attrs);
-        if (setter.used != spec->body_count)
-            sl_graph_mistake(graph, SL_INVALID, "%s takes %u of the %u bodies it is given",
-                             spec->op, setter.used, spec->body_count);
-        sl_graph_append_list(graph, op, (sl_values){spec->input_count, spec->inputs}, attrs,
-                             (sl_value_slots){spec->output_count, spec->outputs});
-        return;
+        return 0;
     }
-    if (spec->output_count) memset(spec->outputs, 0, spec->output_count * sizeof *spec->outputs);
+    if (!make_attrs(graph, op, spec, attrs)) return 0;
+    const uint32_t count = count_results(op, attrs, spec->input_count, spec->output_count);
+    if (count > spec->output_count) {
+        sl_graph_mistake(graph, SL_INVALID, "%s has %u results, room for %u",
+                         sl_graph_next_label(graph, op), count, spec->output_count);
+        return 0;
+    }
+    sl_graph_append_list(graph, op, (sl_values){spec->input_count, spec->inputs}, attrs,
+                         (sl_value_slots){count, spec->outputs});
+    return graph->error.status == SL_OK ? count : 0;
+}
+
+uint32_t sl_graph_add_node(sl_graph *graph, const sl_node_spec *given) {
+    SL_NEED_OR(0, graph);
+    sl_node_spec spec = {0};
+    sl_options_copy(&spec, sizeof spec, given);
+    if (!spec.op || (!spec.inputs && spec.input_count) || (!spec.outputs && spec.output_count) ||
+        (!spec.bodies && spec.body_count)) {
+        sl_graph_mistake(graph, SL_INVALID, "a node: a required pointer is NULL");
+        return 0;
+    }
+    const uint32_t count = add_node(graph, &spec);
+    if (spec.output_count > count)
+        memset(spec.outputs + count, 0, (spec.output_count - count) * sizeof *spec.outputs);
+    return count;
+}
+
+sl_value sl_graph_apply(sl_graph *graph, const char *op, const sl_value *inputs, uint32_t count,
+                        const char *attrs) {
+    SL_NEED_IN(graph, (sl_value){0}, op && (inputs || !count));
+    sl_value result = {0};
+    const sl_node_spec spec = {.struct_size = sizeof spec,
+                               .op = op,
+                               .attrs = attrs,
+                               .inputs = inputs,
+                               .input_count = count,
+                               .outputs = &result,
+                               .output_count = 1};
+    (void)sl_graph_add_node(graph, &spec);
+    return result;
 }
 
 void sl_graph_add_output(sl_graph *graph, const char *name, sl_value value) {
     SL_NEED_IN(graph, , name);
     sl_graph_output(graph, name, value);
-}
-
-uint32_t sl_op_rows(const sl_op_row **out_rows) {
-    SL_NEED_OR(0, out_rows);
-    static const sl_op_row rows[SL_OP_COUNT] = {
-#define IN(NAME)         #NAME " "
-#define STATE(NAME)      #NAME "(state) "
-#define EXPERTS(NAME)    #NAME "(experts) "
-#define LIST(NAME)       #NAME ".. "
-#define OUT(NAME)        #NAME " "
-#define NEXT(NAME)       #NAME "(state) "
-#define OUTS(NAME)       #NAME ".. "
-#define ATTR(TYPE, NAME) #NAME ":" #TYPE " "
-#define OP(NAME, INPUTS, OUTPUTS, ATTRS, TRAITS, SUMMARY)                                          \
-    {#NAME, SUMMARY, "" INPUTS, "" OUTPUTS, "" ATTRS},
-#include "core/ops.def"
-    };
-    *out_rows = rows;
-    return SL_OP_COUNT;
-}
-
-static void fill_item(const sl_value_info *value, const char *name, const char *kind,
-                      sl_graph_item *out) {
-    *out = (sl_graph_item){.name = name,
-                           .dtype = sl_dtype_infos[value->type.dtype].name,
-                           .kind = kind,
-                           .rank = value->type.shape.rank};
-    memcpy(out->dims, value->type.shape.dims, out->rank * sizeof out->dims[0]);
-}
-
-int sl_graph_item_at(const sl_graph *graph, uint32_t index, sl_graph_item *out) {
-    SL_NEED_OR(0, graph && out);
-    static const char *const kinds[] = {"input", "weight", "constant", "state", "experts"};
-    for (uint32_t v = 1; v <= graph->value_count; v++) {
-        const sl_value_info *value = &graph->values[v];
-        if (value->kind == SL_VALUE_RESULT || index-- > 0) continue;
-        fill_item(value, value->name, kinds[value->kind], out);
-        return 1;
-    }
-    if (index >= graph->output_count) return 0;
-    const sl_graph_out *output = &graph->outputs[index];
-    fill_item(&graph->values[output->value.v], output->name, "output", out);
-    return 1;
 }

@@ -57,16 +57,21 @@ static void mistakes_are_reported(void **state) {
     static const struct {
         const char *op, *attrs, *message;
         uint32_t count;
-    } cases[] = {{"soft", NULL, "unknown op 'soft'", 1},
-                 {"softmax", NULL, "softmax takes 1 inputs, found 2", 2},
-                 {"softmax", "width=1",
-                  "attributes of softmax: line 1, column 1: softmax has no attribute 'width'", 1},
-                 {"reduce_sum", NULL,
-                  "attributes of reduce_sum: line 1, column 1: attribute 'axes' is missing", 1},
-                 {"linear", NULL,
-                  "linear: w is f64[2,4], must be weight[N,K] (f32, f16, bf16 or a panel type)", 2},
-                 {"reduce_sum", "axes=[1] keep=1",
-                  "attributes of reduce_sum: line 1, column 10: expected ',', found 'k'", 1}};
+    } cases[] = {
+        {"soft", NULL, "unknown op 'soft'", 1},
+        {"softmax", NULL, "softmax takes 1 inputs (x), found 2", 2},
+        {"attention", NULL, "attention takes 3 inputs or more (q, k, v, extra..), found 2", 2},
+        {"softmax", "width=1",
+         "attributes of softmax: line 1, column 1: softmax has no attribute 'width'", 1},
+        {"reduce_sum", NULL,
+         "attributes of reduce_sum: line 1, column 1: reduce_sum: attribute 'axes' is missing", 1},
+        {"cast", NULL, "attributes of cast: line 1, column 1: cast: attribute 'to' is missing", 1},
+        {"topk", "k=1", "topk has 2 results, room for 1", 1},
+        {"softmax", "axis=2", "softmax: axis is 2, must be -2 to 1", 1},
+        {"linear", NULL,
+         "linear: w is f64[2,4], must be weight[N,K] (f32, f16, bf16 or a panel type)", 2},
+        {"reduce_sum", "axes=[1] keep=1",
+         "attributes of reduce_sum: line 1, column 10: expected ',', found 'k'", 1}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         sl_graph *g = NULL;
         sl_error err = {0};
@@ -76,7 +81,7 @@ static void mistakes_are_reported(void **state) {
         const sl_value y =
             sl_graph_apply(g, cases[i].op, (sl_value[]){x, wide}, cases[i].count, cases[i].attrs);
         assert_int_equal(y.v, 0);
-        assert_int_not_equal(sl_graph_check(g, &err), SL_OK);
+        assert_int_equal(sl_graph_check(g, &err), SL_INVALID);
         assert_string_equal(err.message, cases[i].message);
         sl_graph_free(g);
     }
@@ -106,15 +111,119 @@ static void ops_with_several_results(void **state) {
     sl_value in[16] = {{0}}, out[8] = {{7}, {7}};
     assert_int_equal(sl_graph_apply(g, "gaussian_splat_backward", in, 16, NULL).v, 0);
     assert_int_equal(sl_graph_check(g, &err), SL_INVALID);
-    assert_non_null(strstr(err.message, "gaussian_splat_backward has 6 results"));
+    assert_non_null(strstr(err.message, "attribute 'width' is missing"));
     sl_graph_free(g);
     g = doubling();
-    const sl_node_spec few = {sizeof few, "gaussian_splat_backward", NULL, in, 8, out, 1, NULL, 0};
+    const sl_node_spec few = {
+        sizeof few, "gaussian_splat_backward", "width=2, height=2", in, 8, out, 1, NULL, 0};
     sl_graph_add_node(g, &few);
     assert_int_equal(out[0].v, 0);
     assert_int_equal(out[1].v, 7);
     assert_int_equal(sl_graph_check(g, &err), SL_INVALID);
     sl_graph_free(g);
+}
+
+/* The text of a node's attributes. */
+static void assert_attrs(const sl_graph *g, uint32_t index, const char *wanted) {
+    char *text = NULL;
+    sl_error err = {0};
+    if (sl_graph_node_attrs(g, index, &text, &err)) fail_msg("%s", err.message);
+    assert_string_equal(text, wanted);
+    sl_graph_text_free(text);
+}
+
+static void results_go_to_an_array_with_room(void **state) {
+    (void)state;
+    sl_graph *g = NULL;
+    sl_error err = {0};
+    assert_int_equal(sl_graph_new("room", &g, &err), SL_OK);
+    const sl_value x = sl_graph_add_input(g, "x", "f32", 2, (int64_t[]){2, 6});
+    sl_value out[4] = {{9}, {9}, {9}, {9}};
+    sl_node_spec node = {.struct_size = sizeof node,
+                         .op = "topk",
+                         .attrs = "k=2",
+                         .inputs = &x,
+                         .input_count = 1,
+                         .outputs = out,
+                         .output_count = 3};
+    assert_int_equal(sl_graph_add_node(g, &node), 2);
+    assert_true(out[0].v && out[1].v && !out[2].v && out[3].v == 9);
+    node.op = "split";
+    node.attrs = "axis=-1, sizes=[1, 2, 3]";
+    assert_int_equal(sl_graph_add_node(g, &node), 3);
+    const sl_value joined = sl_graph_apply(g, "concat", out, 3, "axis=1");
+    sl_tensor_type type;
+    assert_int_equal(sl_value_type(g, joined, &type, &err), SL_OK);
+    assert_string_equal(type.dtype, "f32");
+    assert_true(type.rank == 2 && type.dims[0] == 2 && type.dims[1] == 6);
+    assert_int_equal(sl_value_type(g, (sl_value){999}, &type, &err), SL_INVALID);
+    node.output_count = 2;
+    assert_int_equal(sl_graph_add_node(g, &node), 0);
+    assert_true(!out[0].v && !out[1].v && out[2].v);
+    assert_int_equal(sl_graph_check(g, &err), SL_INVALID);
+    assert_string_equal(err.message, "split has 3 results, room for 2");
+    sl_graph_free(g);
+}
+
+static void attributes_have_defaults_and_words(void **state) {
+    (void)state;
+    sl_graph *g = NULL;
+    sl_error err = {0};
+    assert_int_equal(sl_graph_new("defaults", &g, &err), SL_OK);
+    const sl_value x = sl_graph_add_input(g, "x", "f32", 4, (int64_t[]){1, 2, 4, 4});
+    const sl_value w = sl_graph_add_input(g, "w", "f32", 4, (int64_t[]){3, 2, 3, 3});
+    const sl_value qkv[] = {x, x, x};
+    (void)sl_graph_apply(g, "softmax", &x, 1, NULL);
+    (void)sl_graph_apply(g, "conv", (sl_value[]){x, w}, 2, "pads_before=[1,1]");
+    sl_graph_set_scope(g, "layer 0");
+    sl_graph_set_label(g, "mix");
+    (void)sl_graph_apply(g, "attention", qkv, 3, "mask=causal");
+    (void)sl_graph_apply(g, "reduce_max", &x, 1, "axes=[-1], keep=true");
+    (void)sl_graph_apply(g, "reduce_max", &x, 1, "axes=[-1], keep=1");
+    if (sl_graph_check(g, &err)) fail_msg("%s", err.message);
+    assert_attrs(g, 0, "{axis = -1}");
+    assert_attrs(
+        g, 1, "{strides = [], pads_before = [1, 1], pads_after = [], dilations = [], groups = 1}");
+    assert_attrs(g, 2, "{mask = causal, window = 0, scale = 0, softcap = 0, sinks = false}");
+    assert_attrs(g, 3, "{axes = [-1], keep = true}");
+    assert_attrs(g, 4, "{axes = [-1], keep = true}");
+    sl_node_info info = {.struct_size = sizeof info};
+    assert_int_equal(sl_graph_node_at(g, 2, &info), 1);
+    assert_string_equal(info.op, "attention");
+    assert_string_equal(info.label, "layer 0 mix");
+    assert_true(info.input_count == 3 && info.output_count == 1 && info.inputs[2].v == x.v);
+    assert_int_equal(sl_graph_node_at(g, 5, &info), 0);
+    sl_graph_set_label(g, "late");
+    (void)sl_graph_apply(g, "attention", qkv, 3, "mask=casual");
+    assert_int_equal(sl_graph_check(g, &err), SL_INVALID);
+    assert_string_equal(err.message,
+                        "attributes of layer 0 late: line 1, column 6: expected one of "
+                        "none causal sliding custom bias, found 'casual'");
+    sl_graph_free(g);
+}
+
+/* Every default of the op table can be read. */
+static void every_default_is_valid(void **state) {
+    (void)state;
+    const sl_op_row *rows;
+    const uint32_t count = sl_op_rows(&rows);
+    for (uint32_t i = 0; i < count; i++) {
+        sl_graph *g = NULL;
+        sl_error err = {0};
+        assert_int_equal(sl_graph_new("one", &g, &err), SL_OK);
+        (void)sl_graph_apply(g, rows[i].name, NULL, 0, NULL);
+        (void)!sl_graph_check(g, &err);
+        if (strstr(err.message, "column") && !strstr(err.message, "is missing"))
+            fail_msg("%s", err.message);
+        sl_graph_free(g);
+        if (strcmp(rows[i].name, "topk") == 0)
+            assert_string_equal(rows[i].attributes,
+                                "k:i64 axis:i64=-1 largest:bool=true sorted:bool=true ");
+    }
+    assert_string_equal(sl_dtype_name_at(0), "f32");
+    uint32_t types = 0;
+    while (sl_dtype_name_at(types)) types++;
+    assert_true(types > 14);
 }
 
 static void a_graph_may_grow_after_it_was_compiled(void **state) {
@@ -282,6 +391,9 @@ int main(void) {
         cmocka_unit_test(graphs_are_built_and_read_back),
         cmocka_unit_test(mistakes_are_reported),
         cmocka_unit_test(ops_with_several_results),
+        cmocka_unit_test(results_go_to_an_array_with_room),
+        cmocka_unit_test(attributes_have_defaults_and_words),
+        cmocka_unit_test(every_default_is_valid),
         cmocka_unit_test(a_graph_may_grow_after_it_was_compiled),
         cmocka_unit_test(inputs_must_be_set),
         cmocka_unit_test(structs_of_older_callers),

@@ -9,19 +9,32 @@
 
 enum { MAX_PATH_BYTES = 4096, MAX_LINE_BYTES = 256 };
 
-/* File names of one version of cgroups. */
+/* Where control groups are mounted, and the file names of their version.  v2 limits: at memory.max
+ * a process is killed, at memory.high it is slowed down until it barely runs. */
 typedef struct {
     const char *controllers; /* in /proc/self/cgroup */
-    const char *root, *limit, *usage;
+    const char *mount, *limits[2], *usage;
     const char *cache[2]; /* in memory.stat */
 } group_version;
 static const group_version versions[] = {
     {"memory",
      "/sys/fs/cgroup/memory",
-     "memory.limit_in_bytes",
+     {"memory.limit_in_bytes", NULL},
      "memory.usage_in_bytes",
      {"total_inactive_file", "total_active_file"}},
-    {"", "/sys/fs/cgroup", "memory.max", "memory.current", {"inactive_file", "active_file"}}};
+#define V2(MOUNT)                                                                                  \
+    {                                                                                              \
+        "", MOUNT, {"memory.max", "memory.high"}, "memory.current", {                              \
+            "inactive_file", "active_file"                                                         \
+        }                                                                                          \
+    }
+    V2("/sys/fs/cgroup"),
+    V2("/sys/fs/cgroup/unified"), /* beside v1 */
+#undef V2
+};
+enum { VERSIONS = sizeof versions / sizeof versions[0] };
+/* v1 writes "no limit" as the largest number of whole pages. */
+static const uint64_t no_limit_bytes = UINT64_C(1) << 62;
 
 static FILE *open_in(const char *folder, const char *name) {
     char path[MAX_PATH_BYTES];
@@ -53,12 +66,21 @@ static uint64_t read_cache(const char *folder, const group_version *version) {
     return cache;
 }
 
+/* UINT64_MAX: none. */
+static uint64_t read_limit(const char *folder, const group_version *version) {
+    uint64_t least = UINT64_MAX, limit = 0;
+    for (int i = 0; i < 2 && version->limits[i]; i++)
+        if (read_number(folder, version->limits[i], &limit) && limit < no_limit_bytes &&
+            limit < least)
+            least = limit;
+    return least;
+}
+
 /* The memory left in a cgroup, but no more than `most`. */
 static uint64_t left_in(const char *folder, const group_version *version, uint64_t most) {
-    uint64_t limit = 0, usage = 0;
-    if (!read_number(folder, version->limit, &limit) ||
-        !read_number(folder, version->usage, &usage))
-        return most;
+    const uint64_t limit = read_limit(folder, version);
+    uint64_t usage = 0;
+    if (limit == UINT64_MAX || !read_number(folder, version->usage, &usage)) return most;
     const uint64_t cache = read_cache(folder, version);
     const uint64_t held = usage > cache ? usage - cache : 0;
     const uint64_t left = limit > held ? limit - held : 0;
@@ -66,24 +88,26 @@ static uint64_t left_in(const char *folder, const group_version *version, uint64
 }
 
 /* The cgroup and all its ancestors, each of which may have a limit.  In a container the path may be
- * that of the host; then only the root exists. */
-static uint64_t left_in_groups(const char *group, const group_version *version, uint64_t most) {
+ * that of the host; then only the mount point exists. */
+static uint64_t left_in_groups(const char *root, const char *group, const group_version *version,
+                               uint64_t most) {
     char folder[MAX_PATH_BYTES];
-    const size_t root = strlen(version->root);
-    const int length = snprintf(folder, sizeof folder, "%s%s", version->root, group);
+    const size_t mount = strlen(root) + strlen(version->mount);
+    const int length = snprintf(folder, sizeof folder, "%s%s%s", root, version->mount, group);
     if (length < 0 || (size_t)length >= sizeof folder) return most;
     for (;;) {
         most = left_in(folder, version, most);
         char *slash = strrchr(folder, '/');
-        if (!slash || (size_t)(slash - folder) < root) return most;
+        if (!slash || (size_t)(slash - folder) < mount) return most;
         *slash = 0;
     }
 }
 
 /* Lines of "number:controllers:path". */
-static uint64_t within_groups(uint64_t most) {
-    FILE *file = fopen("/proc/self/cgroup", "re");
+uint64_t sl_memory_group_left(const char *root) {
+    FILE *file = open_in(root, "proc/self/cgroup");
     char line[MAX_PATH_BYTES];
+    uint64_t most = UINT64_MAX;
     while (file && fgets(line, sizeof line, file)) {
         line[strcspn(line, "\n")] = 0;
         char *controllers = strchr(line, ':');
@@ -91,10 +115,9 @@ static uint64_t within_groups(uint64_t most) {
         if (!group) continue;
         *group++ = 0;
         controllers++;
-        if (strcmp(controllers, versions[0].controllers) == 0)
-            most = left_in_groups(group, &versions[0], most);
-        if (strcmp(controllers, versions[1].controllers) == 0)
-            most = left_in_groups(group, &versions[1], most);
+        for (int v = 0; v < VERSIONS; v++)
+            if (strcmp(controllers, versions[v].controllers) == 0)
+                most = left_in_groups(root, group, &versions[v], most);
     }
     if (file) (void)fclose(file);
     return most;
@@ -120,5 +143,5 @@ uint64_t sl_memory_own(void) {
 }
 
 sl_memory_left sl_memory_available(void) {
-    return (sl_memory_left){left_on_machine(), within_groups(UINT64_MAX)};
+    return (sl_memory_left){left_on_machine(), sl_memory_group_left("")};
 }

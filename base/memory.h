@@ -27,6 +27,8 @@ typedef struct {
     uint64_t group;   /* within the limits of the process's control groups (v1 and v2) */
 } sl_memory_left;
 sl_memory_left sl_memory_available(void);
+/* The `group` part, from the files of /proc and /sys below `root` ("" but in tests). */
+uint64_t sl_memory_group_left(const char *root);
 /* Bytes of memory that this process has of its own now, without file pages; 0: unknown. */
 uint64_t sl_memory_own(void);
 static inline uint64_t sl_memory_least_left(void) {

@@ -37,6 +37,9 @@ function(register_test name path)
     if(SLUICE_SANITIZE)
         list(APPEND environment "SLUICE_SANITIZED=1")
     endif()
+    if(CMAKE_CROSSCOMPILING)
+        list(APPEND environment "SLUICE_EMULATED=1")
+    endif()
     if(TARGET faults)
         list(APPEND environment "SLUICE_FAULTS=$<TARGET_FILE:faults>")
     endif()
@@ -48,8 +51,9 @@ function(register_test name path)
 endfunction()
 set(longest "(session_session|experts_store|cpu_sdpa|convolution_test_cuda|golden_cuda|attention_test_cuda)")
 # The tests of kernels run each of them on one thread; those of the device run programs on several.
-string(CONCAT threaded "^(io|runtime/(null/|cpu/(control|device|floors)|[a-z]+_test)|engine/experts|engine/session|"
-       "base/team|tests/executor/(tsan|orders))")
+# What rewind_test and sample_test count does not depend on threads.
+string(CONCAT threaded "^(io|runtime/(null/|cpu/(control|device|floors)|[a-z]+_test)|engine/experts|"
+       "engine/session/([^rs]|s[^a])|base/team|tests/executor/(tsan|orders))")
 
 set(all_folders ${library_folders} apps tests)
 set(test_seconds 300)

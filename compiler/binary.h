@@ -16,13 +16,16 @@
  *
  * Values are numbered from 1 in the order of items; the results of a node are consecutive.  Ops,
  * types and attributes are stored by name, so that files stay valid when the tables change; absent
- * attributes are 0. */
+ * attributes are 0.
+ *
+ * Version 1 differs in the axis of softmax, log_softmax, their gradients, argmax and argmin, which
+ * counted from the end (0 was the last), and stores the axis of slice as u32; it is still read. */
 #ifndef SL_COMPILER_BINARY_H
 #define SL_COMPILER_BINARY_H
 #include "compiler/graph.h"
 
 enum {
-    SL_BINARY_VERSION = 1,
+    SL_BINARY_VERSION = 2,
     SL_BINARY_HEADER_BYTES = 64,
     SL_BINARY_ALIGNMENT = 64,
     SL_BINARY_NODE = 255,

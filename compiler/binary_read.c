@@ -12,6 +12,7 @@ typedef struct {
     const sl_load_options *options;
     sl_arena *scratch;
     uint32_t depth;
+    uint64_t version;
     sl_error *err;
 } reader;
 
@@ -259,7 +260,9 @@ static void set_attr(sl_attr_visitor *visitor, const char *name, sl_attr_kind ki
         attribute *item = &list->items[i];
         if (strcmp(item->name, name) != 0) continue;
         item->used = true;
-        if (item->kind == kind)
+        if (list->r->version == 1 && item->kind == SL_ATTR_u32 && kind == SL_ATTR_i64)
+            ((sl_attr *)value)->i64 = item->value.u32; /* axis of slice */
+        else if (item->kind == kind)
             memcpy(value, &item->value, sl_attr_bytes(kind));
         else
             list->status = FAIL(list->r, "attribute '%s' is of kind %d, must be %d", name,
@@ -298,6 +301,15 @@ static sl_status read_values(reader *r, uint32_t *count, sl_value **out) {
     return SL_OK;
 }
 
+/* In version 1, the axis of these ops counted from the end: 0 was the last one. */
+static void upgrade_axis(sl_op op, void *attrs) {
+    if (op == SL_OP_softmax || op == SL_OP_log_softmax || op == SL_OP_softmax_backward ||
+        op == SL_OP_log_softmax_backward)
+        ((sl_softmax_attrs *)attrs)->axis = -1 - ((sl_softmax_attrs *)attrs)->axis;
+    if (op == SL_OP_argmax || op == SL_OP_argmin)
+        ((sl_argmax_attrs *)attrs)->axis = -1 - ((sl_argmax_attrs *)attrs)->axis;
+}
+
 static sl_status append(reader *r, sl_graph *graph, sl_op op, sl_values inputs, uint32_t outputs,
                         const char *label) {
     const sl_op_info *info = sl_op_info_of(op);
@@ -307,6 +319,7 @@ static sl_status append(reader *r, sl_graph *graph, sl_op op, sl_values inputs, 
     SL_TRY(read_refs(r, graph));
     info->visit_attrs(&list.visitor, attrs);
     SL_TRY(list.status);
+    if (r->version == 1) upgrade_axis(op, attrs);
     for (uint32_t i = 0; i < list.count; i++)
         if (!list.items[i].used)
             return FAIL(r, "%s has no attribute '%s'", info->name, list.items[i].name);
@@ -400,17 +413,18 @@ static sl_status read_graph(reader *r, sl_graph **out) {
 }
 
 static sl_status read_header(reader *r, const unsigned char *bytes, size_t count) {
-    uint64_t version, total, data;
+    uint64_t total, data;
     if (count < SL_BINARY_HEADER_BYTES || memcmp(bytes, SL_BINARY_MAGIC, 8) != 0)
         return sl_fail(r->err, SL_FORMAT, "these %zu bytes are not a graph in binary form", count);
     r->at = bytes + 8;
     r->end = bytes + SL_BINARY_HEADER_BYTES;
-    SL_TRY(read_number(r, 8, &version));
+    SL_TRY(read_number(r, 8, &r->version));
     SL_TRY(read_number(r, 8, &total));
     SL_TRY(read_number(r, 8, &data));
-    if (version != SL_BINARY_VERSION)
-        return sl_fail(r->err, SL_FORMAT, "a graph in binary form has version %llu, must be %d",
-                       (unsigned long long)version, SL_BINARY_VERSION);
+    if (!r->version || r->version > SL_BINARY_VERSION)
+        return sl_fail(r->err, SL_FORMAT,
+                       "a graph in binary form has version %llu, must be 1 to %d",
+                       (unsigned long long)r->version, SL_BINARY_VERSION);
     if (total != count)
         return sl_fail(r->err, SL_FORMAT, "a graph in binary form has %llu bytes, found %zu",
                        (unsigned long long)total, count);

@@ -2,6 +2,7 @@
  * lower, schedule, plan. */
 #ifndef SL_COMPILER_COMPILE_H
 #define SL_COMPILER_COMPILE_H
+#include "compiler/fusion.h"
 #include "compiler/graph.h"
 #include "core/program.h"
 #include "core/target.h"
@@ -13,9 +14,11 @@ typedef struct {
     const sl_target *target; /* ops that it does not support are rewritten or refused; NULL: all are
                               * supported */
     sl_schedule_model model;
-    uint32_t lookahead;       /* groups: how many steps ahead are considered; 0: 64 */
-    bool two_submits;         /* groups: submit the first tenth early */
-    uint64_t arena_alignment; /* of the arena and its buffers; 64 (or 0) to 2 MiB */
+    uint32_t lookahead;        /* groups: how many steps ahead are considered; 0: 64 */
+    bool two_submits;          /* groups: submit the first tenth early */
+    uint64_t arena_alignment;  /* of the arena and its buffers; 64 (or 0) to 2 MiB */
+    sl_fusion_report *fusions; /* set arena, the rest 0; filled with a row for each fusion and for
+                                * each match that was not legal; NULL: no rows */
 } sl_compiler_options;
 
 /* The options for a target.  NULL: a device that supports every op. */

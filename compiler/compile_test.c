@@ -346,7 +346,9 @@ static void in_place_only_where_right(void **state) {
     g = new_graph(); /* not pointwise */
     x = neg(g, input(g, "x", 4, 8));
     assert_int_equal(
-        in_place_of(g, "y", sl_build_softmax(g, (sl_softmax_in){x}, (sl_softmax_attrs){0}).out), 0);
+        in_place_of(g, "y",
+                    sl_build_softmax(g, (sl_softmax_in){x}, (sl_softmax_attrs){.axis = -1}).out),
+        0);
 }
 
 static void alignment_is_kept_or_refused(void **state) {
@@ -502,7 +504,7 @@ static sl_value random_value(sl_graph *g, const sl_value *values, uint32_t count
         return sl_build_reshape(g, (sl_reshape_in){a}, (sl_reshape_attrs){.shape = {2, {-1, 16}}})
             .out;
     case 1:
-        return sl_build_softmax(g, (sl_softmax_in){a}, (sl_softmax_attrs){0}).out;
+        return sl_build_softmax(g, (sl_softmax_in){a}, (sl_softmax_attrs){.axis = -1}).out;
     case 2: { /* two halves of each row, joined the other way round */
         const sl_value left = slice(g, a, 1, 0, 8), right = slice(g, a, 1, 8, 8);
         return sl_build_join(g, right, left, 1);

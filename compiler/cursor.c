@@ -119,7 +119,8 @@ enum { MAX_NUMBER = 63 };
 sl_status sl_cursor_number(sl_cursor *c, sl_slice *out) {
     (void)sl_cursor_peek(c);
     out->at = c->at;
-    while (c->at < c->end && (isalnum((unsigned char)*c->at) || (*c->at && strchr("+-.:", *c->at))))
+    while (c->at < c->end &&
+           (isalnum((unsigned char)*c->at) || (*c->at && strchr("+-.:_", *c->at))))
         c->at++;
     out->bytes = (size_t)(c->at - out->at);
     if (out->bytes == 0) return sl_cursor_unexpected(c, "a number");

@@ -49,6 +49,8 @@ void sl_graph_mistake(sl_graph *graph, sl_status status, const char *format, ...
 }
 
 sl_status sl_graph_check(const sl_graph *graph, sl_error *err) {
+    if (!graph)
+        return sl_fail(err, SL_INVALID, "sl_graph_check: a required pointer is NULL (graph)");
     if (err && graph->error.status != SL_OK) *err = graph->error;
     return graph->error.status;
 }
@@ -168,8 +170,9 @@ static bool collect_inputs(sl_graph *graph, const sl_node *node, sl_type *types)
     for (uint32_t i = 0; i < node->input_count; i++) {
         const sl_value_info *value = sl_graph_value(graph, node->inputs[i]);
         if (!value) {
-            sl_graph_mistake(graph, SL_INVALID, "%s: input '%s' is not a value of this graph",
-                             node->label, sl_input_name(info, i));
+            sl_graph_mistake(graph, SL_INVALID, "%s: input '%s' is %s", node->label,
+                             sl_input_name(info, i),
+                             node->inputs[i].v ? "not a value of this graph" : "not set");
             return false;
         }
         const bool state = sl_input_kind(info, i) == SL_OPERAND_STATE;
@@ -208,14 +211,27 @@ bool sl_node_make_room(sl_arena *arena, sl_node *node, uint32_t inputs, uint32_t
     return node->inputs;
 }
 
+/* "q, k, v, extra.." */
+static void list_inputs(const sl_op_info *info, char *out, size_t capacity) {
+    size_t used = 0;
+    out[0] = 0;
+    for (uint32_t i = 0; i < info->input_count + (info->list_name != NULL); i++) {
+        const int bytes = snprintf(out + used, capacity - used, "%s%s%s", i ? ", " : "",
+                                   sl_input_name(info, i), i == info->input_count ? ".." : "");
+        used += (size_t)bytes < capacity - used ? (size_t)bytes : capacity - used - 1;
+    }
+}
+
 /* Whether the op can have so many operands. */
 static bool check_counts(sl_graph *graph, const sl_op_info *info, uint32_t inputs,
                          uint32_t outputs) {
     const bool list = info->list_name, outs = info->outs_name;
+    char names[200];
+    list_inputs(info, names, sizeof names);
     if ((list ? inputs < info->input_count : inputs != info->input_count) ||
         inputs > info->input_count + SL_MAX_LIST)
-        sl_graph_mistake(graph, SL_INVALID, "%s takes %u inputs%s, found %u", info->name,
-                         info->input_count, list ? " or more" : "", inputs);
+        sl_graph_mistake(graph, SL_INVALID, "%s takes %u inputs%s (%s), found %u", info->name,
+                         info->input_count, list ? " or more" : "", names, inputs);
     else if ((outs ? outputs < info->output_count : outputs != info->output_count) ||
              outputs > info->output_count + SL_MAX_LIST)
         sl_graph_mistake(graph, SL_INVALID, "%s has %u results%s, found %u", info->name,
@@ -267,6 +283,11 @@ static const char *make_label(sl_graph *graph, const sl_op_info *info) {
     if (graph->scope[0])
         return sl_arena_format(&graph->arena, "%s %s", graph->scope, name ? name : info->name);
     return name ? sl_arena_copy_text(&graph->arena, name, strlen(name)) : info->name;
+}
+
+const char *sl_graph_next_label(sl_graph *graph, sl_op op) {
+    const char *label = make_label(graph, sl_op_info_of(op));
+    return label ? label : sl_op_info_of(op)->name;
 }
 
 static bool start_node(sl_graph *graph, sl_node *node, sl_values inputs, const void *attrs,

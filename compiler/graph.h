@@ -7,6 +7,7 @@
 #define SL_COMPILER_GRAPH_H
 #include "base/memory.h"
 #include "core/ops.h"
+#include "sluice/graph.h"
 
 typedef enum {
     SL_VALUE_INPUT,    /* set for each run */
@@ -123,12 +124,13 @@ void sl_graph_scope(sl_graph *graph, const char *format, ...) __attribute__((for
 /* The label of the next node reads "scope name" instead; the name is one word, and borrowed until
  * that node is appended. */
 void sl_graph_label(sl_graph *graph, const char *name);
+/* The label that the next node will have if it is of this op, for messages. */
+const char *sl_graph_next_label(sl_graph *graph, sl_op op);
 /* Records a mistake unless there is one already. */
 void sl_graph_mistake(sl_graph *graph, sl_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* SL_OK, or the first mistake. */
-SL_CHECKED sl_status sl_graph_check(const sl_graph *graph, sl_error *err);
+/* sl_graph_check (sluice/graph.h): SL_OK, or the first mistake. */
 const sl_value_info *sl_graph_value(const sl_graph *graph, sl_value value);
 sl_value sl_graph_find(const sl_graph *graph, const char *name); /* 0 when absent */
 
@@ -195,9 +197,9 @@ SL_CHECKED sl_status sl_graph_parse_using(const char *text, size_t bytes,
                                           const sl_custom_ops *customs,
                                           const sl_allocator *allocator, sl_graph **out,
                                           sl_error *err);
-/* "eps=1e-6, axes=[1]" into the op's attribute struct.  Omitted attributes are 0 (a body: none),
- * except lists, which must be given.  Lists and texts are stored in owner.  text may be NULL when
- * bytes is 0. */
+/* "eps=1e-6, axes=[1]" into the op's attribute struct.  Omitted attributes have the default of the
+ * op's row, or are an error if there is none (an omitted body is NULL).  Lists and texts are stored
+ * in owner.  text may be NULL when bytes is 0. */
 SL_CHECKED sl_status sl_attrs_parse(sl_op op, const char *text, size_t bytes, sl_graph *owner,
                                     void *attrs, sl_error *err);
 #endif

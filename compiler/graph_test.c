@@ -54,7 +54,7 @@ static void use_elementwise(sl_graph *g, sl_value x, sl_value y) {
     UNARY(relu)
     UNARY(softmax)
 #undef UNARY
-    const sl_value best = sl_build_argmax(g, (sl_argmax_in){y}, (sl_argmax_attrs){0}).out;
+    const sl_value best = sl_build_argmax(g, (sl_argmax_in){y}, (sl_argmax_attrs){.axis = -1}).out;
     sl_graph_output(g, "best", best);
 }
 
@@ -180,7 +180,7 @@ static void use_experts(sl_graph *g, rows r) {
     const sl_value router = declare(g, SL_VALUE_WEIGHT, "router",
                                     sl_type_make(SL_DTYPE_bf16, 2, (int64_t)5, (int64_t)8));
     const sl_value one = declare(g, SL_VALUE_INPUT, "gate", f32(2, 3, 1, 0, 0));
-    const sl_value ids = sl_build_argmax(g, (sl_argmax_in){r.x}, (sl_argmax_attrs){0}).out;
+    const sl_value ids = sl_build_argmax(g, (sl_argmax_in){r.x}, (sl_argmax_attrs){.axis = -1}).out;
     const sl_value x = sl_build_embed(g, (sl_embed_in){router, ids}, (sl_embed_attrs){0}).out;
     const sl_value logits = sl_build_linear(g, (sl_linear_in){x, router}, (sl_linear_attrs){0}).out;
     use_biased_experts(g, x, logits, experts);
@@ -463,14 +463,15 @@ static void meaning_errors_have_positions(void **state) {
     assert_parse_fails(HEAD "%x = exp(%x)}", "line 2, column 1: %x is defined twice");
     assert_parse_fails(HEAD "%1 = exp(%y)}", "line 2, column 10: %y is not defined");
     assert_parse_fails(HEAD "%1 = expo(%x)}", "line 2, column 6: unknown op 'expo'");
-    assert_parse_fails(HEAD "%1 = exp(%x, %x)}", "line 2, column 6: exp takes 1 inputs, found 2");
+    assert_parse_fails(HEAD "%1 = exp(%x, %x)}",
+                       "line 2, column 6: exp takes 1 inputs (x), found 2");
     assert_parse_fails(HEAD "%1, %2 = exp(%x)}", "line 2, column 10: exp has 1 results, found 2");
     assert_parse_fails(HEAD "%1 = exp(%x) {eps = 1}}",
                        "line 2, column 15: exp has no attribute 'eps'");
     assert_parse_fails(HEAD "%1 = reduce_sum(%x) {keep = 1}}",
-                       "line 2, column 22: attribute 'axes' is missing");
+                       "line 2, column 22: reduce_sum: attribute 'axes' is missing");
     assert_parse_fails(HEAD "%1 = reduce_sum(%x)}",
-                       "line 2, column 20: attribute 'axes' is missing");
+                       "line 2, column 20: reduce_sum: attribute 'axes' is missing");
     assert_parse_fails(HEAD "%1 = reduce_sum(%x) {axes = 1}}",
                        "line 2, column 22: attribute 'axes' is a list, as [1, 2]");
     assert_parse_fails(HEAD "%1 = reduce_sum(%x) {axes = [1], keep = [1]}}",

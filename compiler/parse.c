@@ -1,6 +1,7 @@
 /* parse.c - Text into graphs.  Total: any bytes give a graph or an error with its position. */
 #include "compiler/cursor.h"
 #include "compiler/graph.h"
+#include "core/op_attrs.h"
 #include <ctype.h>
 #include <string.h>
 
@@ -80,7 +81,8 @@ enum { MAX_ATTRIBUTES = 32 };
 typedef struct {
     sl_attr_visitor visitor; /* first */
     sl_cursor *c;
-    sl_graph *owner;   /* of what attributes point at */
+    sl_graph *owner; /* of what attributes point at */
+    sl_op op;
     const char *where; /* for what is missing */
     attribute items[MAX_ATTRIBUTES];
     uint32_t count;
@@ -183,6 +185,14 @@ static sl_status read_entries(attributes *list, const char *name, sl_slice text,
 static sl_status set_number(attributes *list, const char *name, const attribute *item,
                             sl_attr_kind kind, sl_attr *out) {
     int64_t wide = 0;
+    const sl_attr_row *row = sl_op_attr(list->op, name);
+    const sl_slice word = item->number;
+    if (row->words && sl_attr_word_find(row, word.at, word.bytes, &out->u32)) return SL_OK;
+    uint32_t symbol;
+    if (row->words && sl_starts_word(word.at[0]) &&
+        !sl_graph_find_symbol(list->owner, word.at, word.bytes, &symbol))
+        return FAIL_AT(list->c, word.at, "expected one of %s, found '%.*s'", row->words,
+                       (int)word.bytes, word.at);
     switch (kind) {
     case SL_ATTR_f32:
         return sl_slice_float(list->c, item->number, &out->f32);
@@ -225,14 +235,15 @@ static sl_status set_list(attributes *list, const char *name, const attribute *i
     return SL_OK;
 }
 
-/* Sets one attribute of an op.  What is left out is 0, except lists. */
-static sl_status set_given(attributes *list, const char *name, sl_attr_kind kind, sl_attr *out) {
-    const attribute *item = take(list, name);
-    const bool lists = kind == SL_ATTR_dims || kind == SL_ATTR_list || kind == SL_ATTR_reals;
-    if (kind == SL_ATTR_handler) return SL_OK;
-    if (!item && lists) return FAIL_AT(list->c, list->where, "attribute '%s' is missing", name);
-    if (kind == SL_ATTR_text) out->text = item && item->text ? item->text : "";
-    if (!item) return SL_OK;
+static bool is_list(sl_attr_kind kind) {
+    return kind == SL_ATTR_dims || kind == SL_ATTR_list || kind == SL_ATTR_reals;
+}
+
+/* Sets one attribute of an op to what is written. */
+static sl_status set_given(attributes *list, const attribute *item, const char *name,
+                           sl_attr_kind kind, sl_attr *out) {
+    const bool lists = is_list(kind);
+    if (kind == SL_ATTR_text && item->text) out->text = item->text;
     const bool fits = lists                   ? item->list.bytes > 0
                       : kind == SL_ATTR_text  ? item->text != NULL
                       : kind == SL_ATTR_graph ? item->body != NULL
@@ -249,15 +260,34 @@ static sl_status set_given(attributes *list, const char *name, sl_attr_kind kind
                                                          : set_number(list, name, item, kind, out);
 }
 
+/* Sets an attribute that was left out to the default of the op's row. */
+static sl_status set_default(attributes *list, const char *name, sl_attr_kind kind, sl_attr *out) {
+    const sl_attr_row *row = sl_op_attr(list->op, name);
+    if (!row->initial[0])
+        return FAIL_AT(list->c, list->where, "%s: attribute '%s' is missing",
+                       sl_op_info_of(list->op)->name, name);
+    attribute item = {0};
+    sl_cursor c = {row->initial, row->initial, row->initial + strlen(row->initial), list->c->err,
+                   list->c->depth};
+    SL_TRY(read_attribute_value(&c, list->owner, &item));
+    return set_given(list, &item, name, kind, out);
+}
+
 static void set_attr(sl_attr_visitor *visitor, const char *name, sl_attr_kind kind, void *value) {
     attributes *list = (attributes *)visitor;
-    if (list->status == SL_OK) list->status = set_given(list, name, kind, value);
+    if (list->status != SL_OK || kind == SL_ATTR_handler) return;
+    const attribute *item = take(list, name);
+    if (item)
+        list->status = set_given(list, item, name, kind, value);
+    else if (kind !=
+             SL_ATTR_graph) /* bodies may be given beside the text; inference asks for them */
+        list->status = set_default(list, name, kind, value);
 }
 
 /* Sets attrs from "name = value, ..." up to `close`, which is 0 for the end of the text. */
 static sl_status read_attributes(sl_cursor *c, sl_op op, char close, sl_graph *owner, void *attrs) {
     const sl_op_info *info = sl_op_info_of(op);
-    attributes list = {.visitor = {set_attr}, .c = c, .owner = owner, .where = c->at};
+    attributes list = {.visitor = {set_attr}, .c = c, .owner = owner, .op = op, .where = c->at};
     memset(attrs, 0, info->attrs_bytes);
     while (sl_cursor_peek(c) != close || (!close && c->at < c->end)) {
         if (list.count) SL_TRY(sl_cursor_expect(c, ','));

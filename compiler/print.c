@@ -1,5 +1,6 @@
 #include "compiler/graph.h"
 #include "core/codec.h"
+#include "core/op_attrs.h"
 #include <ctype.h>
 #include <locale.h>
 #include <math.h>
@@ -224,6 +225,16 @@ static void put_integers(printer *p, const char *name, const int64_t *items, uin
     put(p, "]");
 }
 
+/* A number that has a name is printed as that. */
+static void put_u32(printer *p, const char *name, uint32_t value) {
+    size_t bytes;
+    const char *word = sl_attr_word(sl_op_attr(p->node->op, name), value, &bytes);
+    if (word)
+        put_bytes(p, word, bytes);
+    else
+        put_integer(p, name, 0, value);
+}
+
 static void put_attr(sl_attr_visitor *visitor, const char *name, sl_attr_kind kind, void *value) {
     printer *p = (printer *)visitor;
     const sl_attr *attr = value;
@@ -237,7 +248,7 @@ static void put_attr(sl_attr_visitor *visitor, const char *name, sl_attr_kind ki
         put_double(p, attr->f64);
         break;
     case SL_ATTR_u32:
-        put_integer(p, name, 0, attr->u32);
+        put_u32(p, name, attr->u32);
         break;
     case SL_ATTR_i64:
         put_integer(p, name, 0, attr->i64);

@@ -46,7 +46,7 @@ static sl_status once(const char *text, times *out, uint32_t *nodes, sl_error *e
     out->all = sl_clock_lap(&clock);
     if (status == SL_OK) {
         const sl_program_report *r = &program->report;
-        out->prepare = r->fuse_seconds;
+        out->prepare = sl_program_pass_seconds(r);
         out->lower = r->lower_seconds;
         out->schedule = r->schedule_seconds;
         out->plan = r->plan_seconds;

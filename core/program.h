@@ -68,16 +68,26 @@ typedef struct {
 /* Statistics of the compiler. */
 typedef struct {
     uint32_t nodes, steps, fused; /* fused: nodes that were fused into others */
+    uint32_t legalised;           /* nodes that were rewritten for the device */
+    uint32_t undeclared;          /* steps that conflict with all others: accesses are not known */
     uint32_t moved;               /* steps that are not in graph order */
     uint32_t groups;              /* levels or groups */
     uint32_t histogram[9];        /* [1] to [8]: groups of that many steps; [0]: larger groups */
     uint32_t barriers_naive, barriers; /* one after every step; after optimisation */
+    uint32_t early_barriers;           /* of two submits: those within the first */
     uint32_t edges_naive, edges;       /* all conflicting pairs; after transitive reduction */
     uint64_t unshared_bytes, arena_bytes,
         live_bytes;    /* live: the most bytes at one time, a lower bound */
     uint32_t in_place; /* results written over an operand */
-    double fuse_seconds, lower_seconds, schedule_seconds, plan_seconds;
+    double check_seconds, simplify_seconds, legalise_seconds, quantise_seconds, fuse_seconds;
+    double lower_seconds, schedule_seconds, plan_seconds;
 } sl_program_report;
+
+/* The time of all passes over the graph. */
+static inline double sl_program_pass_seconds(const sl_program_report *report) {
+    return report->check_seconds + report->simplify_seconds + report->legalise_seconds +
+           report->quantise_seconds + report->fuse_seconds;
+}
 
 typedef struct {
     const char *name;

@@ -74,6 +74,9 @@ typedef struct {
     uint32_t launches; /* of kernels */
     uint32_t segments; /* which run one after another: graphs, and steps that need the host */
     uint32_t edges;    /* between launches of one graph, as the driver has them */
+    uint32_t nodes;    /* of graphs */
+    uint32_t joined;   /* steps that share the launches of another step */
+    uint32_t hosted;   /* steps that the host runs */
 } sl_device_proof;
 
 /* Entries marked optional may be NULL. */

@@ -11,7 +11,7 @@ for fuzzer in build-fuzz/fuzzers/*_fuzz; do
     corpus=build-fuzz/corpus/$name seeds=tests/data/fuzz/$name
     mkdir -p "$corpus" build-fuzz/crashes
     echo "== $name, $seconds s"
-    "$fuzzer" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=4096 -print_final_stats=1 \
+    "$fuzzer" -max_total_time="$seconds" -max_len=16384 -timeout=20 -rss_limit_mb=4096 -print_final_stats=1 \
         -artifact_prefix="build-fuzz/crashes/$name-" "$corpus" $([ -d "$seeds" ] && echo "$seeds") \
         2>"build-fuzz/$name.log"
     status=$?

@@ -336,7 +336,7 @@ def sample():
     for n, (dtype, shape, way) in enumerate([
             ("f32", (9, 7), dict(temperature=1.0)), ("f64", (2, 5, 11), dict(temperature=0.7, top_k=3)),
             ("f16", (8, 13), dict(temperature=1.5, top_p=0.6)), ("bf16", (17, 6), dict(temperature=1.0, top_k=4, top_p=0.5)),
-            ("f32", (3, 5), dict()), ("f32", (5,), dict(temperature=2.0, top_k=9, top_p=1.0))]):
+            ("f32", (3, 5), dict(temperature=0)), ("f32", (5,), dict(temperature=2.0, top_k=9, top_p=1.0))]):
         logits = rnd(dtype, *shape)
         if n in (3, 4):
             logits = logits.round()  # ties

@@ -279,14 +279,14 @@ def over_axis():
             for name, fn in (("softmax", torch.softmax), ("log_softmax", torch.log_softmax)):
                 given = torch_of(x.a).requires_grad_()
                 y = fn(given, axis)
-                case(name, [x], [result(array(y), dtype)], axis=back)
+                case(name, [x], [result(array(y), dtype)], axis=axis)
                 # The gradient of what the type holds of y.
                 held, dy = T(array(y), dtype), some(dtype, *shape)
                 if name == "softmax":
                     grad = held.a * (dy.a - (held.a * dy.a).sum(axis, keepdims=True))
                 else:
                     grad = dy.a - np.exp(held.a) * dy.a.sum(axis, keepdims=True)
-                case(name + "_backward", [held, dy], [result(grad, dtype)], axis=back)
+                case(name + "_backward", [held, dy], [result(grad, dtype)], axis=axis)
         for shape, axes in (((3, 5), [1]), ((2, 3, 4), [0, 2]), ((4,), [])):
             x = some(dtype, *shape)
             given = torch_of(x.a).requires_grad_()
@@ -302,9 +302,9 @@ def over_axis():
             x = T(rng.integers(0, 2 if dtype == "bool" else 9, shape), dtype)
             axis = len(shape) - 1 - back
             for name, fn in (("argmax", np.argmax), ("argmin", np.argmin)):
-                case(name, [x], [result(fn(x.a, axis), "i32")], axis=back)
+                case(name, [x], [result(fn(x.a, axis), "i32")], axis=axis)
                 last = shape[axis] - 1 - fn(np.flip(x.a, axis), axis)
-                case(name, [x], [result(np.expand_dims(last, axis), "i64")], axis=back, keep=1, last=1, to="i64")
+                case(name, [x], [result(np.expand_dims(last, axis), "i64")], axis=axis, keep=1, last=1, to="i64")
     odd = T([[np.nan, 5, 9], [2, np.nan, 1], [-np.inf, np.inf, 0]], "f32")
     case("argmax", [odd], [result([0, 0, 1], "i32")])
     case("argmin", [odd], [result([0, 2, 0], "i32")])

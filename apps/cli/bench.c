@@ -218,6 +218,8 @@ static sl_status profile(const bench_run *run, bench_way *w, sl_error *err) {
     const size_t rows = w->prefill.tokens < chunk ? w->prefill.tokens : chunk;
     sl_inspect_options options = {.struct_size = sizeof options, .compile = w->compile};
     sl_status status = SL_OK;
+    w->prefill_profile.struct_size = sizeof w->prefill_profile;
+    w->decode_profile.struct_size = sizeof w->decode_profile;
     if (rows > 1 && !run->compares) {
         options.tokens = (uint32_t)rows;
         options.runs = PREFILL_PROFILES;
@@ -319,6 +321,8 @@ static int measure_ways(const cli_options *options, bench_run *run) {
         result = measure(options, run);
     }
     for (int i = 0; i < run->count; i++) {
+        sl_inspect_report_free(&run->ways[i].prefill_profile);
+        sl_inspect_report_free(&run->ways[i].decode_profile);
         sl_session_destroy(run->ways[i].session);
         sl_model_close(run->ways[i].model);
     }

@@ -101,7 +101,7 @@ char *cli_copy(const char *text);
 bool cli_open_model(const cli_options *options, uint32_t context, sl_model **out);
 bool cli_open_session(sl_model *model, const cli_options *options, sl_session **out);
 /* The toggles among the options in the words of sl_model_options.compile; returns text. */
-enum { CLI_COMPILE_TEXT = 112 };
+enum { CLI_COMPILE_TEXT = 192 };
 const char *cli_compile_words(const cli_options *options, char text[CLI_COMPILE_TEXT]);
 /* The model of the options, or the bundled one; NULL after a message. */
 const char *cli_model_path(const cli_options *options);

@@ -1,6 +1,6 @@
-/* inspect.c - Shows how a model's forward pass is compiled, as text, JSON and pictures. */
-#include "sluice/inspect.h"
-#include "apps/cli/cli.h"
+/* inspect.c - Shows how a model's forward pass or a graph is compiled, as text, JSON and pictures.
+ */
+#include "apps/cli/inspect.h"
 #include <string.h>
 
 enum { PROFILE_RUNS = 16 };
@@ -12,6 +12,35 @@ static json_t *rows_json(const sl_inspect_row *rows, uint32_t count) {
                                          cli_json_text(rows[i].name, strlen(rows[i].name)), "calls",
                                          (json_int_t)rows[i].calls, "seconds", rows[i].seconds,
                                          "share", rows[i].share));
+    return array;
+}
+
+static json_t *fusions_json(const sl_inspect_report *r) {
+    json_t *array = json_array();
+    for (uint32_t i = 0; i < r->fusion_count; i++) {
+        const sl_inspect_fusion *row = &r->fusions[i];
+        json_t *reason =
+            row->reason ? cli_json_text(row->reason, strlen(row->reason)) : json_null();
+        cli_json_append(array, json_pack("{s:s, s:o, s:o}", "rule", row->rule, "label",
+                                         cli_json_text(row->label, strlen(row->label)),
+                                         "not_fused_because", reason));
+    }
+    return array;
+}
+
+static json_t *waits_json(const sl_inspect_report *r) {
+    json_t *array = json_array();
+    for (uint32_t i = 0; i < r->wait_count; i++) {
+        const sl_inspect_wait *w = &r->waits[i];
+        cli_json_append(
+            array,
+            json_pack("{s:i, s:i, s:i, s:s, s:o, s:o, s:o, s:o, s:I}", "level", (int)w->level,
+                      "from", (int)w->from, "to", (int)w->to, "kind", w->kind, "from_label",
+                      cli_json_text(w->from_label, strlen(w->from_label)), "to_label",
+                      cli_json_text(w->to_label, strlen(w->to_label)), "buffer",
+                      cli_json_text(w->buffer, strlen(w->buffer)), "over",
+                      cli_json_text(w->over, strlen(w->over)), "bytes", (json_int_t)w->bytes));
+    }
     return array;
 }
 
@@ -29,10 +58,14 @@ static json_t *to_json(const sl_inspect_report *r) {
     NUMBER(nodes);
     NUMBER(steps);
     NUMBER(fused);
+    NUMBER(legalised);
+    NUMBER(undeclared);
     NUMBER(moved);
     NUMBER(groups);
     NUMBER(barriers_naive);
     NUMBER(barriers);
+    NUMBER(early_steps);
+    NUMBER(early_barriers);
     NUMBER(edges_naive);
     NUMBER(edges);
     NUMBER(unshared_bytes);
@@ -40,6 +73,10 @@ static json_t *to_json(const sl_inspect_report *r) {
     NUMBER(live_bytes);
     NUMBER(in_place);
     REAL(build_seconds);
+    REAL(check_seconds);
+    REAL(simplify_seconds);
+    REAL(legalise_seconds);
+    REAL(quantise_seconds);
     REAL(fuse_seconds);
     REAL(lower_seconds);
     REAL(schedule_seconds);
@@ -49,6 +86,9 @@ static json_t *to_json(const sl_inspect_report *r) {
     NUMBER(proved_launches);
     NUMBER(proved_segments);
     NUMBER(proved_edges);
+    NUMBER(graph_nodes);
+    NUMBER(joined_steps);
+    NUMBER(hosted_steps);
     REAL(prove_seconds);
     REAL(run_seconds);
     REAL(busy_share);
@@ -64,10 +104,18 @@ static json_t *to_json(const sl_inspect_report *r) {
     return object;
 }
 
-static int print_report(const cli_options *options, const sl_inspect_report *report) {
+static int print_json(const cli_options *options, const sl_inspect_report *report) {
+    json_t *object = to_json(report);
+    if (options->fusion) cli_json_set(object, "fusions", fusions_json(report));
+    if (options->barriers) cli_json_set(object, "waits", waits_json(report));
+    return cli_print_json(object);
+}
+
+int cli_inspect_print(const cli_options *options, const sl_inspect_report *report) {
     char *text;
     sl_error err;
-    if (options->json) return cli_print_json(to_json(report));
+    if (report->step_list) return fputs(report->step_list, stdout) < 0 ? CLI_FAILED : CLI_OK;
+    if (options->json) return print_json(options, report);
     if (sl_inspect_text(report, &text, &err) != SL_OK) return cli_fail(&err);
     (void)fputs(text, stdout);
     sl_text_free(text);
@@ -79,14 +127,20 @@ static int print_report(const cli_options *options, const sl_inspect_report *rep
     return CLI_OK;
 }
 
-static int print_steps(const cli_options *options, sl_model *model,
-                       const sl_inspect_options *given) {
-    char *text;
-    sl_error err;
-    if (sl_inspect_steps(model, given, options->json, &text, &err) != SL_OK) return cli_fail(&err);
-    (void)fputs(text, stdout);
-    sl_text_free(text);
-    return CLI_OK;
+sl_inspect_options cli_inspect_options(const cli_options *options) {
+    return (sl_inspect_options){
+        .struct_size = sizeof(sl_inspect_options),
+        .runs = options->profile ? PROFILE_RUNS : 0,
+        .trace_path = options->trace,
+        .memory_path = options->memory,
+        .dot_path = options->dot,
+        .verify = options->verify,
+        .list_steps = !options->steps ? 0
+                      : options->json ? 2
+                                      : 1,
+        .list_fusions = options->fusion,
+        .list_waits = options->barriers,
+    };
 }
 
 /* ---- two devices side by side ---- */
@@ -157,17 +211,11 @@ static int compare_devices(const cli_options *options) {
 int cli_run_inspect(const cli_options *options) {
     char words[CLI_COMPILE_TEXT];
     if (options->compare_devices) return compare_devices(options);
-    const sl_inspect_options given = {
-        .struct_size = sizeof given,
-        .shape = options->shape,
-        .tokens = options->rows,
-        .compile = cli_compile_words(options, words),
-        .runs = options->profile ? PROFILE_RUNS : 0,
-        .trace_path = options->trace,
-        .memory_path = options->memory,
-        .dot_path = options->dot,
-        .verify = options->verify,
-    };
+    sl_inspect_options given = cli_inspect_options(options);
+    given.shape = options->shape;
+    given.tokens = options->rows;
+    given.compile = cli_compile_words(options, words);
+    given.launches = 1;
     if (options->shape && options->model_given)
         return cli_misuse(CLI_inspect, "--shape and --model: give only one of them");
     cli_options opening = *options;
@@ -175,11 +223,11 @@ int cli_run_inspect(const cli_options *options) {
     sl_model *model = NULL;
     if (!options->shape && !cli_open_model(&opening, 0, &model)) return CLI_FAILED;
     sl_error err;
-    sl_inspect_report report;
-    const int result = options->steps ? print_steps(options, model, &given)
-                       : sl_inspect(model, &given, &report, &err) == SL_OK
-                           ? print_report(options, &report)
+    sl_inspect_report report = {.struct_size = sizeof report};
+    const int result = sl_inspect(model, &given, &report, &err) == SL_OK
+                           ? cli_inspect_print(options, &report)
                            : cli_fail(&err);
+    sl_inspect_report_free(&report);
     sl_model_close(model);
     return result;
 }

@@ -41,10 +41,12 @@ static int import(const sl_graph *graph, const cli_options *options) {
 
 static bool compile(const sl_graph *graph, const cli_options *options, const char *device,
                     sl_compiled **out) {
+    char words[CLI_COMPILE_TEXT];
     const sl_compile_options given = {.struct_size = sizeof given,
                                       .device = device ? device : options->device,
                                       .isa = options->isa,
-                                      .threads = options->threads};
+                                      .threads = options->threads,
+                                      .compile = cli_compile_words(options, words)};
     sl_error err;
     if (sl_compile(graph, &given, out, &err) == SL_OK) return true;
     (void)cli_fail(&err);
@@ -241,6 +243,8 @@ static int run(const sl_graph *graph, const cli_options *options) {
     runner r = {.graph = graph, .options = options};
     sl_error err;
     int result = CLI_FAILED;
+    if (options->device && strcmp(options->device, "null") == 0)
+        cli_note("the device null computes nothing: outputs are zero");
     if (cli_ir_start(&r, NULL))
         result = sl_compiled_run(r.compiled, &err) == SL_OK ? report(&r) : cli_fail(&err);
     cli_ir_stop(&r);
@@ -252,8 +256,9 @@ static int run(const sl_graph *graph, const cli_options *options) {
 static const struct {
     const char *name;
     int (*run)(const sl_graph *graph, const cli_options *options);
-} verbs[] = {{"import", import}, {"fmt", format},         {"check", check},
-             {"run", run},       {"bench", cli_ir_bench}, {"diff", cli_ir_diff}};
+} verbs[] = {
+    {"import", import},      {"fmt", format},       {"check", check},           {"run", run},
+    {"bench", cli_ir_bench}, {"diff", cli_ir_diff}, {"inspect", cli_ir_inspect}};
 
 sl_graph *cli_ir_read(const char *path, const cli_options *options) {
     size_t bytes;
@@ -287,8 +292,8 @@ static int with_graph(int (*verb)(const sl_graph *, const cli_options *),
 
 int cli_run_ir(const cli_options *options) {
     const char *name = options->arguments[0];
-    if (strcmp(name, "ops") == 0 && options->argument_count > 1)
-        return cli_misuse(CLI_ir, "unexpected argument '%s'", options->arguments[1]);
+    if (strcmp(name, "ops") == 0 && options->argument_count > 2)
+        return cli_misuse(CLI_ir, "unexpected argument '%s'", options->arguments[2]);
     if (strcmp(name, "ops") == 0) return cli_ir_ops(options);
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) {
         if (strcmp(verbs[i].name, name) != 0) continue;
@@ -297,5 +302,6 @@ int cli_run_ir(const cli_options *options) {
         if (options->argument_count < 2) return cli_misuse(CLI_ir, "ir %s needs a FILE or -", name);
         return with_graph(verbs[i].run, options);
     }
-    return cli_misuse(CLI_ir, "'%s' is not one of import, fmt, check, run, bench, diff, ops", name);
+    return cli_misuse(
+        CLI_ir, "'%s' is not one of import, fmt, check, run, bench, diff, inspect, ops", name);
 }

@@ -22,6 +22,8 @@ sl_graph *cli_ir_read(const char *path, const cli_options *options);
 
 /* ir_legality.c: what is not native; CLI_FAILED after naming what is not supported. */
 int cli_ir_legality(const sl_legality *legality, const cli_options *options);
+/* ir_inspect.c */
+int cli_ir_inspect(const sl_graph *graph, const cli_options *options);
 /* ir_ops.c */
 int cli_ir_ops(const cli_options *options);
 /* ir_measure.c */

@@ -1,51 +1,62 @@
 /* ir_measure.c - Benchmarks a tensor program, and compares two of them. */
 #include "apps/cli/ir.h"
 #include "apps/cli/values.h"
+#include "sluice/inspect.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { REPEATS = 11, MOST_REPEATS = 100000, TYPE_TEXT = 160, PROFILE_ROWS = 24 };
+enum { REPEATS = 11, MOST_REPEATS = 100000, TYPE_TEXT = 160 };
 
 static int by_value(const void *a, const void *b) {
     const double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
-static json_t *profile_json(const sl_op_time *rows, uint32_t count) {
+static json_t *profile_json(const sl_inspect_report *r) {
     json_t *list = json_array();
-    for (uint32_t i = 0; i < count; i++)
-        cli_json_append(list, json_pack("{s:s, s:I, s:f, s:f}", "op", rows[i].op, "calls",
-                                        (json_int_t)rows[i].calls, "seconds", rows[i].seconds,
-                                        "share", rows[i].share));
+    for (uint32_t i = 0; i < r->op_count; i++)
+        cli_json_append(list, json_pack("{s:s, s:I, s:f, s:f}", "op", r->ops[i].name, "calls",
+                                        (json_int_t)r->ops[i].calls, "seconds", r->ops[i].seconds,
+                                        "share", r->ops[i].share));
     return list;
 }
 
-static void print_profile(const sl_op_time *rows, uint32_t count, uint32_t runs) {
+static void print_profile(const sl_inspect_report *r) {
     (void)printf("%-28s %8s %12s %8s\n", "op", "steps", "ms, threads", "share");
-    for (uint32_t i = 0; i < count; i++)
-        (void)printf("%-28s %8.0f %12.3f %6.1f %%\n", rows[i].op,
-                     (double)rows[i].calls / (double)runs, rows[i].seconds * 1e3 / (double)runs,
-                     rows[i].share * 100);
+    for (uint32_t i = 0; i < r->op_count; i++)
+        (void)printf("%-28s %8.0f %12.3f %6.1f %%\n", r->ops[i].name,
+                     (double)r->ops[i].calls / r->runs, r->ops[i].seconds * 1e3 / r->runs,
+                     r->ops[i].share * 100);
+}
+
+/* In microseconds if milliseconds would have few digits. */
+static void print_times(const double *times, uint32_t count) {
+    const bool small = times[0] < 1e-3;
+    const double scale = small ? 1e6 : 1e3;
+    const char *unit = small ? "us" : "ms";
+    (void)printf("median %.3f %s, minimum %.3f %s, %u repeats\n", times[count / 2] * scale, unit,
+                 times[0] * scale, unit, count);
 }
 
 static int report(cli_runner *r, const double *times, uint32_t count) {
-    sl_op_time rows[PROFILE_ROWS];
-    uint32_t row_count = 0;
+    const sl_inspect_options given = {.struct_size = sizeof given, .runs = count};
+    sl_inspect_report profile = {.struct_size = sizeof profile};
     sl_error err;
-    if (r->options->profile &&
-        sl_compiled_profile(r->compiled, count, rows, PROFILE_ROWS, &row_count, &err) != SL_OK)
+    if (r->options->profile && sl_compiled_report(r->compiled, &given, &profile, &err) != SL_OK)
         return cli_fail(&err);
+    int result = CLI_OK;
     if (r->options->json) {
         json_t *json = json_pack("{s:f, s:f, s:i}", "median_seconds", times[count / 2],
                                  "least_seconds", times[0], "repeats", (int)count);
-        if (r->options->profile) cli_json_set(json, "profile", profile_json(rows, row_count));
-        return cli_print_json(json);
+        if (r->options->profile) cli_json_set(json, "profile", profile_json(&profile));
+        result = cli_print_json(json);
+    } else {
+        print_times(times, count);
+        if (r->options->profile) print_profile(&profile);
     }
-    (void)printf("median %.3f ms, minimum %.3f ms, %u repeats\n", times[count / 2] * 1e3,
-                 times[0] * 1e3, count);
-    if (r->options->profile) print_profile(rows, row_count, count);
-    return CLI_OK;
+    sl_inspect_report_free(&profile);
+    return result;
 }
 
 static int measure(cli_runner *r, double *times, uint32_t count) {

@@ -1,4 +1,4 @@
-/* ir_ops.c - The table of ops. */
+/* ir_ops.c - The table of ops, and the description of one. */
 #include "apps/cli/ir.h"
 #include <string.h>
 
@@ -52,19 +52,118 @@ static int print_markdown(const sl_op_row *rows, uint32_t count) {
     return CLI_OK;
 }
 
+static json_t *op_json(const sl_op_row *row, const sl_op_support *support) {
+    json_t *devices = json_object();
+    for (uint32_t d = 0; d < support->device_count; d++)
+        cli_json_set(devices, support->devices[d].device, json_string(support->devices[d].kernels));
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o}", "name", row->name,
+                     "operands", row->inputs, "results", row->outputs, "attributes",
+                     row->attributes, "summary", row->summary, "types", support->types, "kind",
+                     support->predicates, "fused_from", support->made_from, "without_a_kernel",
+                     support->rewritten, "devices", devices);
+}
+
 static int print_json(const sl_op_row *rows, uint32_t count) {
     json_t *list = json_array();
-    for (uint32_t i = 0; i < count; i++)
-        (void)json_array_append_new(
-            list, json_pack("{s:s, s:s, s:s, s:s, s:s}", "name", rows[i].name, "operands",
-                            rows[i].inputs, "results", rows[i].outputs, "attributes",
-                            rows[i].attributes, "summary", rows[i].summary));
+    for (uint32_t i = 0; i < count; i++) {
+        sl_op_support support;
+        sl_error err;
+        if (sl_op_support_of(rows[i].name, &support, &err) != SL_OK) {
+            json_decref(list);
+            return cli_fail(&err);
+        }
+        cli_json_append(list, op_json(&rows[i], &support));
+    }
     return cli_print_json(json_pack("{s:o}", "ops", list));
+}
+
+/* ---- one op ---- */
+
+/* The length of the first word of a list; spaces in parentheses are part of a word. */
+static size_t word_bytes(const char *list) {
+    size_t bytes = 0;
+    for (int depth = 0; list[bytes] && (depth || list[bytes] != ' '); bytes++)
+        depth += (list[bytes] == '(') - (list[bytes] == ')');
+    return bytes;
+}
+
+/* Operands or results; "x.." stands for any number of them. */
+static void print_values(const char *list) {
+    for (size_t bytes = word_bytes(list); bytes; bytes = word_bytes(list)) {
+        list += bytes;
+        (void)printf("%%%.*s", (int)bytes, list - bytes);
+        if (*list == ' ') list++;
+        if (*list) (void)printf(", ");
+    }
+}
+
+/* "name = default", or "name = <type>" for those that are required. */
+static void print_attributes(const char *list) {
+    for (size_t bytes = word_bytes(list); bytes; bytes = word_bytes(list)) {
+        const char *colon = memchr(list, ':', bytes), *initial = memchr(list, '=', bytes);
+        const int type = (int)(list + bytes - colon - 1);
+        (void)printf("%.*s = ", (int)(colon - list), list);
+        if (initial)
+            (void)printf("%.*s", (int)(list + bytes - initial - 1), initial + 1);
+        else
+            (void)printf("<%.*s>", type, colon + 1);
+        list += bytes;
+        if (*list == ' ') list++;
+        if (*list) (void)printf(", ");
+    }
+}
+
+/* As it is written in the text form, with the defaults of attributes. */
+static void print_usage(const sl_op_row *row) {
+    (void)printf("%-12s ", "text form");
+    print_values(row->outputs);
+    (void)printf("%s%s(", row->outputs[0] ? " = " : "", row->name);
+    print_values(row->inputs);
+    (void)putchar(')');
+    if (row->attributes[0]) {
+        (void)printf(" {");
+        print_attributes(row->attributes);
+        (void)putchar('}');
+    }
+    (void)putchar('\n');
+}
+
+static void print_line(const char *name, const char *text) {
+    (void)printf("%-12s %s\n", name, text[0] ? text : "none");
+}
+
+static void print_one(const sl_op_row *row, const sl_op_support *support) {
+    (void)printf("%s: %s\n\n", row->name, row->summary);
+    print_usage(row);
+    print_line("operands", row->inputs);
+    print_line("results", row->outputs);
+    print_line("attributes", row->attributes);
+    print_line("types", support->types);
+    print_line("kind", support->predicates);
+    for (uint32_t d = 0; d < support->device_count; d++)
+        print_line(support->devices[d].device, support->devices[d].kernels);
+    print_line("fused from", support->made_from);
+    print_line("no kernel", support->rewritten);
+}
+
+static int describe_op(const char *name, const cli_options *options) {
+    const sl_op_row *rows;
+    const uint32_t count = sl_op_rows(&rows);
+    sl_op_support support;
+    sl_error err;
+    if (sl_op_support_of(name, &support, &err) != SL_OK)
+        return cli_fail_text("%s; `sluice ir ops` lists all", err.message);
+    uint32_t i = 0;
+    while (i + 1 < count && strcmp(rows[i].name, name) != 0) i++;
+    if (options->json) return cli_print_json(op_json(&rows[i], &support));
+    print_one(&rows[i], &support);
+    return CLI_OK;
 }
 
 int cli_ir_ops(const cli_options *options) {
     const sl_op_row *rows;
     const uint32_t count = sl_op_rows(&rows);
+    if (options->argument_count > 1) return describe_op(options->arguments[1], options);
     if (options->markdown) return print_markdown(rows, count);
     if (options->json) return print_json(rows, count);
     for (uint32_t i = 0; i < count; i++) (void)printf("%-18s %s\n", rows[i].name, rows[i].summary);

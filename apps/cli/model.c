@@ -34,12 +34,16 @@ const char *cli_model_path(const cli_options *options) {
 }
 
 const char *cli_compile_words(const cli_options *options, char text[CLI_COMPILE_TEXT]) {
+    char lookahead[32] = "";
+    if (options->lookahead_given)
+        (void)snprintf(lookahead, sizeof lookahead, "lookahead=%u,", options->lookahead);
     (void)snprintf(
-        text, CLI_COMPILE_TEXT, "%s%s%s%s%s%s%s%s", options->exact ? "exact," : "",
+        text, CLI_COMPILE_TEXT, "%s%s%s%s%s%s%s%s%s%s%s", options->exact ? "exact," : "",
         options->launch ? options->launch : "", options->launch ? "," : "",
         options->no_simplify ? "no-simplify," : "", options->no_fusion ? "no-fusion," : "",
         options->no_reorder ? "no-reordering," : "", options->no_sharing ? "no-sharing," : "",
-        options->schedule ? options->schedule : "");
+        options->no_in_place ? "no-in-place," : "", options->two_submits ? "two-submits," : "",
+        lookahead, options->schedule ? options->schedule : "");
     return text;
 }
 

@@ -67,14 +67,18 @@ static void set_f16(void *data, size_t i, float value) {
     ((uint16_t *)data)[i] = (uint16_t)(bits | (value < 0 ? 0x8000u : 0u));
 }
 
+static void set_bool(void *data, size_t i, float value) {
+    ((uint8_t *)data)[i] = value >= 0;
+}
+
 static const struct {
     const char *name;
     size_t bytes;
     get_fn *get;
-    set_fn *set; /* NULL: not a float */
+    set_fn *set; /* NULL: integers, which may be indices, stay zero */
 } types[] = {
     {"f32", 4, get_f32, set_f32}, {"f16", 2, get_f16, set_f16}, {"bf16", 2, get_bf16, set_bf16},
-    {"i32", 4, get_i32, NULL},    {"u8", 1, get_u8, NULL},      {"bool", 1, get_u8, NULL},
+    {"i32", 4, get_i32, NULL},    {"u8", 1, get_u8, NULL},      {"bool", 1, get_u8, set_bool},
     {"f64", 8, get_f64, set_f64}, {"i8", 1, get_i8, NULL},      {"i16", 2, get_i16, NULL},
     {"i64", 8, get_i64, NULL},    {"u16", 2, get_u16, NULL},    {"u32", 4, get_u32, NULL},
     {"u64", 8, get_u64, NULL},

@@ -30,6 +30,23 @@ sl_compiler_options sl_compiler_options_for(const sl_target *target) {
                                  .target = target};
 }
 
+/* Times by stage; `bodies` has none of its own. */
+static void report_passes(const sl_pass_context *context, sl_program_report *out) {
+    static const sl_pass_id simplify[] = {SL_PASS_prune, SL_PASS_fold, SL_PASS_simplify,
+                                          SL_PASS_share, SL_PASS_recognise};
+    const double *seconds = context->seconds;
+    out->fused = context->fused;
+    out->legalised = context->legalised;
+    out->check_seconds =
+        seconds[SL_PASS_verify] + seconds[SL_PASS_sizes] + seconds[SL_PASS_check_legal];
+    for (size_t i = 0; i < sizeof simplify / sizeof simplify[0]; i++)
+        out->simplify_seconds += seconds[simplify[i]];
+    out->legalise_seconds = seconds[SL_PASS_legalise];
+    out->quantise_seconds = seconds[SL_PASS_quantise];
+    out->fuse_seconds =
+        seconds[SL_PASS_fuse] + seconds[SL_PASS_elementwise] + seconds[SL_PASS_batches];
+}
+
 sl_status sl_compile_graph(sl_graph *graph, const sl_compiler_options *options,
                            const sl_allocator *allocator, sl_program **out, sl_error *err) {
     const sl_compiler_options plain = {0};
@@ -41,8 +58,8 @@ sl_status sl_compile_graph(sl_graph *graph, const sl_compiler_options *options,
     double clock = sl_clock_seconds();
     report.nodes = graph->node_count;
     SL_TRY(sl_passes_run(graph, &context, SL_PASS_COUNT, err));
-    report.fused = context.fused;
-    report.fuse_seconds = sl_clock_lap(&clock);
+    report_passes(&context, &report);
+    (void)sl_clock_lap(&clock);
     SL_TRY(sl_lower(graph, allocator, &program, err));
     report.lower_seconds = sl_clock_lap(&clock);
     program->report = report;

@@ -11,8 +11,9 @@ sl_access sl_slice_access(const sl_operand *x, const sl_slice_attrs *attrs) {
     if (!attrs->length || !sl_type_bytes(&x->type)) /* nothing is read */
         return sl_access_range(x->buffer, x->offset_bytes, x->offset_bytes);
     const uint64_t element = sl_dtype_infos[x->type.dtype].bytes;
-    const uint64_t inner = (uint64_t)sl_dims_tail(shape, attrs->axis + 1) * element;
-    const uint64_t row = inner * (uint64_t)shape->dims[attrs->axis];
+    const uint32_t axis = sl_axis(attrs->axis, shape->rank);
+    const uint64_t inner = (uint64_t)sl_dims_tail(shape, axis + 1) * element;
+    const uint64_t row = inner * (uint64_t)shape->dims[axis];
     const uint64_t rows = sl_type_bytes(&x->type) / row;
     sl_access access = {.buffer = x->buffer,
                         .begin = x->offset_bytes + attrs->start * inner,

@@ -126,7 +126,7 @@ static void operands_are_checked(void **state) {
                  "pool_mean: x is i32[1,2,5], its elements must be f32, f16, bf16 or f64");
     node_rejects("pool_max", "kernel = [0]", NODE_TYPES("f32[1,2,5]"),
                  "pool_max: kernel is 0, must be 1 to 2147483647");
-    node_rejects("lp_pool", "kernel = [2]", NODE_TYPES("f32[1,2,5]"),
+    node_rejects("lp_pool", "kernel = [2], p = 0", NODE_TYPES("f32[1,2,5]"),
                  "lp_pool: p is 0, must be positive");
     node_rejects("pool_max_backward", "kernel = [2]", NODE_TYPES("f32[1,2,5]", "f32[1,2,5]"),
                  "pool_max_backward: dy is f32[1,2,5], must be f32[1,2,4], as the result of "

@@ -17,7 +17,7 @@ static double activate(uint32_t act, double x) {
     case 5:
         return tanh(x);
     case 6:
-        return 0.5 * x * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+        return sl_gelu_approx(x);
     default:
         return x;
     }

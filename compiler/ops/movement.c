@@ -120,18 +120,19 @@ sl_status eval_transpose(const sl_eval_args *a, sl_error *err) {
 sl_status infer_slice(const sl_infer_args *a, sl_error *err) {
     const sl_slice_attrs *attrs = a->attrs;
     SL_TRY(infer_plain(a, err));
-    SL_TRY(sl_check_attr(a->label, "axis", attrs->axis, 0, (int64_t)a->in[0].shape.rank - 1, err));
-    const int64_t size = a->in[0].shape.dims[attrs->axis];
+    uint32_t axis;
+    SL_TRY(sl_find_axis(a->label, attrs->axis, a->in[0].shape.rank, &axis, err));
+    const int64_t size = a->in[0].shape.dims[axis];
     SL_TRY(sl_check_attr(a->label, "start", attrs->start, 0, size, err));
     SL_TRY(sl_check_attr(a->label, "length", attrs->length, 0, size - attrs->start, err));
-    a->out[0].shape.dims[attrs->axis] = attrs->length;
+    a->out[0].shape.dims[axis] = attrs->length;
     return SL_OK;
 }
 
 sl_status eval_slice(const sl_eval_args *a, sl_error *err) {
     const sl_slice_attrs *attrs = a->attrs;
     steps s = steps_of(&a->in[0].type.shape);
-    s.offset = attrs->start * s.strides[attrs->axis];
+    s.offset = attrs->start * s.strides[sl_axis(attrs->axis, a->in[0].type.shape.rank)];
     return eval_steps(a, &s, err);
 }
 

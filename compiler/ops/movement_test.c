@@ -64,8 +64,9 @@ static void shapes_are_checked(void **state) {
     fixture_rejects("transpose", "perm = [0]", x,
                     "transpose: the length of perm is 1, must be 2 to 2");
     fixture_rejects("transpose", "perm = [1, 1]", x, "transpose: perm names dim 1 twice");
-    fixture_rejects("slice", "axis = 2, length = 1", x, "slice: axis is 2, must be 0 to 1");
-    fixture_rejects("slice", "axis = 1, start = 4", x, "slice: start is 4, must be 0 to 3");
+    fixture_rejects("slice", "axis = 2, length = 1", x, "slice: axis is 2, must be -2 to 1");
+    fixture_rejects("slice", "axis = 1, start = 4, length = 0", x,
+                    "slice: start is 4, must be 0 to 3");
     fixture_rejects("slice", "axis = 1, start = 1, length = 3", x,
                     "slice: length is 3, must be 0 to 2");
     fixture_rejects("strided_slice", "starts = [0], ends = [1, 1], steps = [1, 1]", x,
@@ -95,7 +96,7 @@ static void shapes_are_checked(void **state) {
                     "pad: value is i32[], must be one element of the type of x");
     fixture_rejects("pad", "before = [0], after = [1], mode = 2", TYPES("f32[0]", "f32[]"),
                     "pad: x is f32[0], must be nonempty to be padded with its own elements");
-    fixture_rejects("trilu", "", TYPES("f32[3]"),
+    fixture_rejects("trilu", "upper = true", TYPES("f32[3]"),
                     "trilu: x is f32[3], must be of at least two dims");
     fixture_rejects("iota", "shape = [3], axis = 1, dtype = i32", (const char *const[]){NULL},
                     "iota: axis is 1, must be -1 to 0");
@@ -120,11 +121,11 @@ static void indices_are_checked(void **state) {
     fixture_rejects("take_along", "axis = 0", TYPES("f32[2,2]", "i32[3,3]"),
                     "take_along: indices is i32[3,3], must be of the rank of x, and larger only "
                     "along axis");
-    fixture_rejects("scatter", "combine = 5", TYPES("f32[2]", "i32[1]", "f32[1]"),
+    fixture_rejects("scatter", "axis = 0, combine = 5", TYPES("f32[2]", "i32[1]", "f32[1]"),
                     "scatter: combine is 5, must be 0 to 4");
-    fixture_rejects("scatter", "combine = 1", TYPES("bool[2]", "i32[1]", "bool[1]"),
+    fixture_rejects("scatter", "axis = 0, combine = 1", TYPES("bool[2]", "i32[1]", "bool[1]"),
                     "scatter: x is bool[2], must be floats or integers");
-    fixture_rejects("scatter", "", TYPES("f32[2]", "i32[1]", "f64[1]"),
+    fixture_rejects("scatter", "axis = 0", TYPES("f32[2]", "i32[1]", "f64[1]"),
                     "scatter: updates is f64[1], must be f32[1] like x of the shape of indices");
     fixture_rejects("scatter_nd", "", TYPES("f32[2,3]", "i32[4,1]", "f32[4,2]"),
                     "scatter_nd: updates is f32[4,2], must be f32[4,3] by x and indices");
@@ -164,7 +165,7 @@ static void reductions_are_checked(void **state) {
                     "reduce_mean: x is i32[0], must be floats or not empty");
     fixture_rejects("reduce_max_backward", "axes = [0]", TYPES("f32[2,3]", "f32[2]", "f32[3]"),
                     "reduce_max_backward: y is f32[2], must be f32[3] as x is reduced");
-    fixture_rejects("softmax", "axis = 2", x, "softmax: axis is 2, must be 0 to 1");
+    fixture_rejects("softmax", "axis = 2", x, "softmax: axis is 2, must be -2 to 1");
     fixture_rejects("softmax", "", TYPES("i32[2]"), "softmax: x is i32[2], must be floats");
     fixture_rejects("softmax_backward", "", TYPES("f32[2]", "f32[3]"),
                     "softmax_backward: dy is f32[3], must be f32[2] as y");

@@ -116,7 +116,7 @@ static void operands_are_checked(void **state) {
                  "layer_norm: x is f32[0], must not be empty");
     node_rejects("group_norm", "groups = 2", NODE_TYPES("f32[2,3,4]", "f32[3]", "f32[3]"),
                  "group_norm: x has 3 channels, must be a multiple of 2 groups");
-    node_rejects("group_norm", "", NODE_TYPES("f32[2,3,4]", "f32[3]", "f32[3]"),
+    node_rejects("group_norm", "groups = 0", NODE_TYPES("f32[2,3,4]", "f32[3]", "f32[3]"),
                  "group_norm: groups is 0, must be 1 to 3");
     node_rejects("group_norm", "groups = 1", NODE_TYPES("f32[2]", "f32[3]", "f32[3]"),
                  "group_norm: x is f32[2], must have 2 to 8 dims");

@@ -544,7 +544,7 @@ static void model_ops_are_checked(void **state) {
             "rope_table: rotary is 3, must be even");
     rejects("rope_table", "rotary = 0, theta = 10", TYPES("i32[1]"),
             "rope_table: rotary is 0, must be 2 to 2147483647");
-    rejects("rope_table", "rotary = 4", TYPES("i32[1]"),
+    rejects("rope_table", "rotary = 4, theta = 0", TYPES("i32[1]"),
             "rope_table: theta is 0, must be positive");
     rejects("rope_apply", "rotary = 3", TYPES("f32[1,1,4]", "f32[1,1,2]", "f32[1,1,2]"),
             "rope_apply: rotary is 3, must be even");
@@ -573,7 +573,7 @@ static void model_ops_are_checked(void **state) {
     const char *const *delta = TYPES("f32[1,2,2]", "f32[1,2,2]", "f32[1,3,3]", "f32[1,3]",
                                      "f32[1,3]", "i32[1]", "i32[1]", "f32[2,3,2,3]");
     rejects("delta_step", "", delta, "delta_step: v has 3 heads, must be a multiple of q's 2");
-    rejects("delta_chunk", "", delta, "delta_chunk: chunk is 0, must be 1 to 2147483647");
+    rejects("delta_chunk", "chunk = 0", delta, "delta_chunk: chunk is 0, must be 1 to 2147483647");
     rejects("route", "k = 4", TYPES("f32[1,3]"), "route: k is 4, must be 1 to 3");
     rejects("route", "k = 1, normalise = 2", TYPES("f32[1,3]"),
             "route: normalise is 2, must be 0 to 1");
@@ -587,7 +587,7 @@ static void model_ops_are_checked(void **state) {
     rejects("route_groups", "k = 1, groups = 1, groups_kept = 1, scale = 1",
             TYPES("f32[1,6]", "f32[5]"),
             "route_groups: bias is f32[5], its first dim must be 6 as in logits f32[1,6]");
-    rejects("route_groups", "k = 1, scale = 1", routed,
+    rejects("route_groups", "k = 1, scale = 1, groups = 0, groups_kept = 0", routed,
             "route_groups: groups is 0, must be 1 to 6");
     rejects("route_groups", "k = 1, groups = 4, groups_kept = 2, scale = 1", routed,
             "route_groups: 6 experts, must be a multiple of 4 groups");
@@ -595,13 +595,13 @@ static void model_ops_are_checked(void **state) {
             "route_groups: groups_kept is 4, must be 1 to 3");
     rejects("route_groups", "k = 5, groups = 3, groups_kept = 2, scale = 1", routed,
             "route_groups: k is 5, must be 1 to 4");
-    rejects("route_groups", "k = 4, groups = 3, groups_kept = 2", routed,
+    rejects("route_groups", "k = 4, groups = 3, groups_kept = 2, scale = 0", routed,
             "route_groups: scale is 0, must be greater than 0");
     const char *const *biased =
         TYPES("f32[2,3]", "i32[4]", "i32[5]", "f32[4,1]", "f32[4,1]", "f32[4,3]", "f32[4,1,3]");
-    rejects("moe_ffn_biased", "k = 2, alpha = 1", biased,
+    rejects("moe_ffn_biased", "k = 2, limit = 0, alpha = 1", biased,
             "moe_ffn_biased: limit is 0, must be greater than 0");
-    rejects("moe_ffn_biased", "k = 2, limit = 1", biased,
+    rejects("moe_ffn_biased", "k = 2, limit = 1, alpha = 0", biased,
             "moe_ffn_biased: alpha is 0, must be greater than 0");
     rejects("moe_ffn_biased", "k = 1, limit = 1, alpha = 1", biased,
             "moe_ffn_biased: order has 4 pairs, must be 2 rows of x times k 1");
@@ -617,7 +617,7 @@ static void attention_attributes_are_checked(void **state) {
     (void)state;
     rejects("rope_table", "rotary = 4, theta = 10, scaling = 4", TYPES("i32[1]"),
             "rope_table: scaling is 4, must be 0 to 3");
-    rejects("rope_table", "rotary = 4, theta = 10, scaling = 1", TYPES("i32[1]"),
+    rejects("rope_table", "rotary = 4, theta = 10, scaling = 1, factor = 0", TYPES("i32[1]"),
             "rope_table: factor is 0, must be positive");
     rejects("rope_table", "rotary = 4, theta = 10, scaling = 2, factor = 2", TYPES("i32[1]"),
             "rope_table: original is 0, must be positive");

@@ -1,7 +1,7 @@
 /* reduce_axis.c - Ops along one axis: argmax, argmin and cumulative ops. */
 #include "compiler/ops/operand.h"
 
-/* ---- argmax and argmin: axis counts from the end ---- */
+/* ---- argmax and argmin ---- */
 
 _Static_assert(sizeof(sl_argmax_attrs) == sizeof(sl_argmin_attrs), "one struct serves both");
 
@@ -10,14 +10,14 @@ static sl_status infer_arg(const sl_infer_args *a, sl_error *err) {
     SL_TRY(sl_check_kinds(a, 0, "x", SL_NUMBERS | SL_BOOLS, err));
     const sl_dims *x = &a->in[0].shape;
     if (x->rank == 0) return sl_refuse(a, 0, "x", "of at least one dim", err);
-    SL_TRY(sl_check_attr(a->label, "axis", attrs->axis, 0, (int64_t)x->rank - 1, err));
+    uint32_t axis;
+    SL_TRY(sl_find_axis(a->label, attrs->axis, x->rank, &axis, err));
     SL_TRY(sl_check_attr(a->label, "keep", attrs->keep, 0, 1, err));
     SL_TRY(sl_check_attr(a->label, "last", attrs->last, 0, 1, err));
     const bool given = attrs->to != SL_DTYPE_f32; /* f32 is 0, the default */
     if (given && attrs->to != SL_DTYPE_i32 && attrs->to != SL_DTYPE_i64)
         return sl_fail(err, SL_INVALID, "%s: to is %s, must be i32 or i64", a->label,
                        (unsigned)attrs->to < SL_DTYPE_COUNT ? sl_dtype_infos[attrs->to].name : "?");
-    const uint32_t axis = x->rank - 1 - (uint32_t)attrs->axis;
     if (x->dims[axis] == 0) return sl_refuse(a, 0, "x", "not empty along axis", err);
     a->out[0] = (sl_type){.dtype = given ? attrs->to : SL_DTYPE_i32};
     sl_dims *out = &a->out[0].shape;
@@ -39,7 +39,7 @@ static sl_status eval_arg(const sl_eval_args *a, bool least, sl_error *err) {
     SL_TRY(sl_eval_inputs(a, 1, &x, err));
     const sl_argmax_attrs *attrs = a->attrs;
     const sl_type *type = &a->in[0].type;
-    const uint32_t axis = type->shape.rank - 1 - (uint32_t)attrs->axis;
+    const uint32_t axis = sl_axis(attrs->axis, type->shape.rank);
     const int64_t count = type->shape.dims[axis], inner = sl_dims_tail(&type->shape, axis + 1);
     for (int64_t i = 0; i < sl_type_elements(&a->out[0].type); i++) {
         const double *line = x + i / inner * inner * count + i % inner;

@@ -1,4 +1,4 @@
-/* softmax.c - Softmax over one axis, which counts from the end, and its gradients. */
+/* softmax.c - Softmax over one axis, and its gradients. */
 #include "compiler/ops/operand.h"
 #include <math.h>
 
@@ -11,8 +11,9 @@ static sl_status infer_axis(const sl_infer_args *a, const char *name, sl_error *
     SL_TRY(sl_check_kinds(a, 0, name, SL_FLOATS, err));
     if (a->in[0].shape.rank == 0) return sl_refuse(a, 0, name, "of at least one dim", err);
     a->out[0] = a->in[0];
-    return sl_check_attr(a->label, "axis", ((const sl_softmax_attrs *)a->attrs)->axis, 0,
-                         (int64_t)a->in[0].shape.rank - 1, err);
+    uint32_t axis;
+    return sl_find_axis(a->label, ((const sl_softmax_attrs *)a->attrs)->axis, a->in[0].shape.rank,
+                        &axis, err);
 }
 
 /* Elements of one axis, `stride` apart. */
@@ -28,7 +29,7 @@ static sl_status eval_lines(const sl_eval_args *a, uint32_t inputs, line_fn *fun
     const double *in[2];
     SL_TRY(sl_eval_inputs(a, inputs, in, err));
     const sl_dims *shape = &a->in[0].type.shape;
-    const uint32_t axis = shape->rank - 1 - (uint32_t)((const sl_softmax_attrs *)a->attrs)->axis;
+    const uint32_t axis = sl_axis(((const sl_softmax_attrs *)a->attrs)->axis, shape->rank);
     const line l = {shape->dims[axis], sl_dims_tail(shape, axis + 1)};
     for (int64_t i = 0; l.count && i < sl_dims_tail(shape, 0) / l.count; i++) {
         const int64_t at = i / l.stride * l.stride * l.count + i % l.stride;

@@ -9,18 +9,9 @@
  * among the outputs.  After a failure the graph can only be destroyed. */
 #ifndef SL_COMPILER_PASSES_FUSE_H
 #define SL_COMPILER_PASSES_FUSE_H
+#include "compiler/fusion.h"
 #include "compiler/graph.h"
 #include "core/target.h"
-
-typedef struct {
-    const char *pattern, *label; /* of the consumer */
-    const char *reason;          /* NULL: fused; else why not */
-} sl_fusion_row;
-typedef struct {
-    sl_fusion_row *rows; /* in the arena of the graph */
-    uint32_t row_count;
-    uint32_t fused_nodes; /* nodes that were fused into others */
-} sl_fusion_report;
 
 /* The passes fuse, elementwise and batches for a device that supports every op, until nothing
  * changes; deterministic.  The label of a fused node names its parts.  report may be NULL. */

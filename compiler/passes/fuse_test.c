@@ -230,6 +230,8 @@ static const struct {
      GRAPH("%1 = matmul(%e, %w) %2 = add(%b, %1) output \"o\" = %2"), 1},
     {"matmul_bias_gelu", "fused_matmul_bias_act",
      GRAPH("%1 = matmul(%x, %w) %2 = add(%1, %b) %3 = gelu(%2) output \"o\" = %3"), 1},
+    {"matmul_bias_gelu_approx", "fused_matmul_bias_act",
+     GRAPH("%1 = matmul(%x, %w) %2 = add(%1, %b) %3 = gelu_approx(%2) output \"o\" = %3"), 1},
     {"swiglu_halves", "fused_swiglu",
      GRAPH("%1, %2 = split(%x) {axis=1, sizes=[4,4]} %3 = swiglu(%2, %1) output \"o\" = %3"), 1},
     {"swiglu_halves", "fused_swiglu",

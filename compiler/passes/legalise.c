@@ -115,10 +115,11 @@ typedef struct {
     uint32_t depth;
     sl_error *err;
     sl_status status;
+    uint32_t rewritten; /* nodes */
 } legaliser;
 
-static sl_status legalise(sl_graph *graph, const sl_target *target, sl_legality_log *log,
-                          uint32_t depth, sl_error *err);
+/* l has what it was given, and depth; the rest is 0. */
+static sl_status legalise(sl_graph *graph, legaliser *l);
 
 /* The value in the graph in which the rule works that stands for a value of this graph. */
 static sl_value declare(sl_graph *to, const sl_graph *from, sl_value value, uint32_t index) {
@@ -172,13 +173,14 @@ static bool try_rule(sl_rebuild *r, const sl_rewrite *rule, const sl_node *node,
     sl_error deeper = {0};
     bool done = apply(r, rule, node, made);
     if (done) {
-        done = sl_graph_check(made, &deeper) == SL_OK &&
-               legalise(made, l->target, NULL, l->depth + 1, &deeper) == SL_OK;
+        legaliser inner = {.target = l->target, .depth = l->depth + 1, .err = &deeper};
+        done = sl_graph_check(made, &deeper) == SL_OK && legalise(made, &inner) == SL_OK;
         if (!done) *why = deeper;
     }
     if (done) {
         char text[DETAIL_BYTES];
         take_over(r, node, made);
+        l->rewritten++;
         list_ops(made, text, sizeof text);
         l->status = note(l->log, node, SL_LEGAL_REWRITTEN, text, l->err);
     }
@@ -237,24 +239,24 @@ static bool is_all_native(const sl_graph *graph, const sl_target *target) {
     return true;
 }
 
-static sl_status legalise(sl_graph *graph, const sl_target *target, sl_legality_log *log,
-                          uint32_t depth, sl_error *err) {
-    legaliser l = {.target = target, .log = log, .depth = depth, .err = err};
-    sl_rebuild r = {.graph = graph, .node = legalise_node, .ctx = &l};
-    if (is_all_native(graph, target)) {
-        for (uint32_t n = 0; log && n < graph->node_count; n++)
-            SL_TRY(note(log, &graph->nodes[n], SL_LEGAL_NATIVE, "", err));
+static sl_status legalise(sl_graph *graph, legaliser *l) {
+    sl_rebuild r = {.graph = graph, .node = legalise_node, .ctx = l};
+    if (is_all_native(graph, l->target)) {
+        for (uint32_t n = 0; l->log && n < graph->node_count; n++)
+            SL_TRY(note(l->log, &graph->nodes[n], SL_LEGAL_NATIVE, "", l->err));
         return SL_OK;
     }
-    const sl_status status = sl_rebuild_graph(&r, err);
-    return l.status != SL_OK ? l.status : status;
+    const sl_status status = sl_rebuild_graph(&r, l->err);
+    return l->status != SL_OK ? l->status : status;
 }
 
-sl_status sl_legalise(sl_graph *graph, const sl_target *target, sl_legality_log *log, bool *changed,
-                      sl_error *err) {
+sl_status sl_legalise(sl_graph *graph, const sl_target *target, sl_legality_log *log,
+                      uint32_t *rewritten, sl_error *err) {
+    legaliser l = {.target = target, .log = log, .err = err};
     SL_TRY(sl_graph_check(graph, err));
-    if (changed) *changed = !is_all_native(graph, target);
-    return legalise(graph, target, log, 0, err);
+    const sl_status status = legalise(graph, &l);
+    if (rewritten) *rewritten = l.rewritten;
+    return status;
 }
 
 sl_status sl_check_legal(const sl_graph *graph, const sl_target *target, sl_error *err) {
@@ -296,7 +298,7 @@ static sl_status report(sl_graph *graph, const sl_target *target, sl_legality_lo
     const sl_compiler_options options = {.target = target};
     sl_pass_context context = {.options = &options};
     SL_TRY(sl_passes_run(graph, &context, SL_PASS_legalise, err));
-    SL_TRY(legalise(graph, target, log, 0, err));
+    SL_TRY(sl_legalise(graph, target, log, NULL, err));
     for (uint32_t n = 0; n < graph->node_count; n++) {
         const sl_op_info *info = sl_op_info_of(graph->nodes[n].op);
         _Alignas(max_align_t) unsigned char attrs[SL_MAX_ATTRS_BYTES];

@@ -23,12 +23,12 @@ typedef struct {
     uint32_t count, capacity;
 } sl_legality_log;
 
-/* One row per node, in order; *changed (or NULL) says whether nodes were rewritten.  Without a log
- * the first unsupported node is an error that names it; with one, such nodes stay as they are.
- * target NULL: any device, so only ops without any kernel are rewritten.  Bodies are graphs of
- * their own and are not changed. */
+/* One row per node, in order; *rewritten (or NULL) is the number of nodes that were rewritten.
+ * Without a log the first unsupported node is an error that names it; with one, such nodes stay as
+ * they are. target NULL: any device, so only ops without any kernel are rewritten.  Bodies are
+ * graphs of their own and are not changed. */
 SL_CHECKED sl_status sl_legalise(sl_graph *graph, const sl_target *target, sl_legality_log *log,
-                                 bool *changed, sl_error *err);
+                                 uint32_t *rewritten, sl_error *err);
 /* SL_OK if the device supports every node; otherwise the error names the first that it does not. */
 SL_CHECKED sl_status sl_check_legal(const sl_graph *graph, const sl_target *target, sl_error *err);
 /* The same for the graph and its bodies, on a copy that is simplified first; log is not NULL. */

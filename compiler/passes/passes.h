@@ -11,7 +11,7 @@ typedef struct {
     sl_fusion_report report;
     const sl_target *target; /* the device that will run the graph; NULL: not checked */
 } sl_fusion_log;
-/* why is copied; pattern and label are borrowed. */
+/* label and why are copied; pattern is borrowed. */
 SL_CHECKED sl_status sl_fusion_note(sl_fusion_log *log, const char *pattern, const char *label,
                                     const char *why, sl_error *err);
 

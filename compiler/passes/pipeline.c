@@ -1,4 +1,5 @@
 #include "compiler/passes/pipeline.h"
+#include "base/clock.h"
 #include "compiler/passes/legalise.h"
 #include <string.h>
 
@@ -33,7 +34,9 @@ static sl_status run_pass(uint32_t pass, sl_graph *graph, sl_pass_context *conte
                           sl_error *err) {
     bool once = false;
     if (!passes[pass].is_wanted(context->options)) return SL_OK;
+    const double begin = sl_clock_seconds();
     SL_TRY(passes[pass].run(graph, context, &once, err));
+    if (pass != SL_PASS_bodies) context->seconds[pass] += sl_clock_seconds() - begin;
     *changed |= once;
     return once ? verify_again(graph, err) : SL_OK;
 }
@@ -82,7 +85,11 @@ sl_status sl_pass_sizes(sl_graph *graph, sl_pass_context *context, bool *changed
 
 sl_status sl_pass_legalise(sl_graph *graph, sl_pass_context *context, bool *changed,
                            sl_error *err) {
-    return sl_legalise(graph, context->options->target, NULL, changed, err);
+    uint32_t rewritten;
+    SL_TRY(sl_legalise(graph, context->options->target, NULL, &rewritten, err));
+    context->legalised += rewritten;
+    *changed = rewritten > 0;
+    return SL_OK;
 }
 
 sl_status sl_pass_check_legal(sl_graph *graph, sl_pass_context *context, bool *changed,

@@ -3,12 +3,7 @@
 #define SL_COMPILER_PASSES_PIPELINE_H
 #include "compiler/compile.h"
 
-/* Options of the passes, and their statistics. */
-typedef struct {
-    const sl_compiler_options *options;
-    uint32_t fused; /* nodes that were fused into others */
-} sl_pass_context;
-
+typedef struct sl_pass_context sl_pass_context;
 /* Each pass rewrites the graph in place and sets *changed if it changed it; values then have new
  * ids. */
 typedef sl_status sl_pass_fn(sl_graph *graph, sl_pass_context *context, bool *changed,
@@ -21,6 +16,16 @@ typedef enum {
 #include "compiler/passes/passes.def"
     SL_PASS_COUNT
 } sl_pass_id;
+
+/* Options of the passes, and their statistics, with those of bodies. */
+struct sl_pass_context {
+    const sl_compiler_options *options;
+    uint32_t fused;     /* nodes that were fused into others */
+    uint32_t legalised; /* nodes that were rewritten for the target */
+    double
+        seconds[SL_PASS_COUNT]; /* of all runs of each pass; those of `bodies` are in the others */
+    uint32_t row_capacity;      /* of the report of fusions */
+};
 
 /* Runs all passes before `end` in order (SL_PASS_COUNT: all of them); debug builds verify the graph
  * after each. */

@@ -93,7 +93,8 @@ static bool match_word(match *m, const char *name, sl_value value) {
 /* Whether the node is the op with the attributes that patterns assume. */
 static bool is_usual(const sl_rebuild *r, const sl_node *node) {
     const int64_t rank = sl_rebuild_value(r, node->inputs[0])->type.shape.rank;
-    if (node->op == SL_OP_softmax) return ((const sl_softmax_attrs *)node->attrs)->axis == 0;
+    if (node->op == SL_OP_softmax)
+        return sl_axis(((const sl_softmax_attrs *)node->attrs)->axis, (uint32_t)rank) == rank - 1;
     if (node->op == SL_OP_reduce_mean) {
         const sl_reduce_mean_attrs *a = node->attrs;
         return a->keep && a->axes.rank == 1 &&

@@ -62,7 +62,7 @@ static void write_part(writer *w, const char **at, char operand[WORD_BYTES + 8])
     } while (**at == ',');
     (*at)++;
     const char *attrs = strcmp(word, "reduce_mean") == 0 ? " {axes = [2], keep = 1}"
-                        : strcmp(word, "softmax") == 0   ? " {axis = 0}"
+                        : strcmp(word, "softmax") == 0   ? " {axis = -1}"
                         : strcmp(word, "transpose") == 0 ? " {perm = [0, 1, 3, 2]}"
                                                          : "";
     (void)snprintf(w->nodes + strlen(w->nodes), sizeof w->nodes - strlen(w->nodes),
@@ -147,7 +147,7 @@ static void others_stay(void **state) {
         /* matrices without heads */
         {"input %q : f32[4,8] input %k : f32[4,8] %t = transpose(%k) {perm = [1, 0]} %s = "
          "matmul(%q, %t) "
-         "%p = softmax(%s) {axis = 0} %o = matmul(%p, %k) output \"o\" = %o",
+         "%p = softmax(%s) {axis = -1} %o = matmul(%p, %k) output \"o\" = %o",
          4},
         /* a part that is needed itself stays beside the op */
         {"input %x : f32[4] %a = sigmoid(%x) %b = mul(%a, %x) output \"o\" = %b output \"p\" = %a",

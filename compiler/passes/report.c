@@ -16,7 +16,9 @@ sl_status sl_fusion_note(sl_fusion_log *log, const char *pattern, const char *la
     }
     const char *copy = why ? sl_arena_copy_text(log->arena, why, strlen(why)) : NULL;
     if (why && !copy) return sl_no_memory(err, "a fusion report", strlen(why));
-    report->rows[report->row_count++] = (sl_fusion_row){pattern, label, copy};
+    const char *name = sl_arena_copy_text(log->arena, label, strlen(label));
+    if (!name) return sl_no_memory(err, "a fusion report", strlen(label));
+    report->rows[report->row_count++] = (sl_fusion_row){pattern, name, copy};
     return SL_OK;
 }
 

@@ -99,7 +99,8 @@ bool sl_rewrite_cross_entropy(sl_graph *g, const sl_node *node, const sl_value *
     sl_value inputs[3];
     if (!sl_rw_is_double(g, in[0])) return false;
     inputs[0] =
-        sl_build_log_softmax(g, (sl_log_softmax_in){.x = in[0]}, (sl_log_softmax_attrs){0}).out;
+        sl_build_log_softmax(g, (sl_log_softmax_in){.x = in[0]}, (sl_log_softmax_attrs){.axis = -1})
+            .out;
     for (uint32_t i = 1; i < node->input_count; i++) inputs[i] = in[i];
     sl_graph_append_list(g, SL_OP_nll, (sl_values){node->input_count, inputs}, node->attrs,
                          (sl_value_slots){1, out});
@@ -114,7 +115,7 @@ bool sl_rewrite_cross_entropy_backward(sl_graph *g, const sl_node *node, const s
     const labelling l = read_labels(g, in[1], node->input_count > 3 ? &in[3] : NULL, classes,
                                     a->ignores ? &a->ignore : NULL);
     const sl_value shares =
-        sl_build_softmax(g, (sl_softmax_in){.x = in[0]}, (sl_softmax_attrs){0}).out;
+        sl_build_softmax(g, (sl_softmax_in){.x = in[0]}, (sl_softmax_attrs){.axis = -1}).out;
     const sl_value off = sl_rw_binary(g, SL_OP_sub, shares, hot(g, &l, classes, SL_DTYPE_f64));
     const sl_value slope = sl_rw_binary(g, SL_OP_mul, l.weight, in[2]);
     out[0] = sl_rw_binary(g, SL_OP_mul, off, as_rows(g, slope));

@@ -168,20 +168,21 @@ bool sl_rewrite_softmax_axis(sl_graph *g, const sl_node *node, const sl_value *i
     const sl_softmax_attrs *a = node->attrs;
     const uint32_t rank = sl_rw_type(g, in[0])->shape.rank;
     sl_dims perm = {.rank = rank};
-    if (a->axis == 0) return false;
+    const uint32_t axis = sl_axis(a->axis, rank);
+    if (axis == rank - 1) return false;
     for (uint32_t i = 0; i < rank; i++) perm.dims[i] = i;
-    perm.dims[rank - 1 - (uint32_t)a->axis] = rank - 1;
-    perm.dims[rank - 1] = rank - 1 - a->axis;
+    perm.dims[axis] = rank - 1;
+    perm.dims[rank - 1] = axis;
     const sl_value moved = sl_rw_transpose(g, in[0], &perm);
     const sl_value made =
-        sl_build_softmax(g, (sl_softmax_in){.x = moved}, (sl_softmax_attrs){.axis = 0}).out;
+        sl_build_softmax(g, (sl_softmax_in){.x = moved}, (sl_softmax_attrs){.axis = -1}).out;
     out[0] = sl_rw_transpose(g, made, &perm);
     return true;
 }
 
 /* x minus its maximum; *sum is the sum of the exponentials *exps. */
 static sl_value shifted(sl_graph *g, sl_value x, int64_t axis, sl_value *exps, sl_value *sum) {
-    const sl_dims axes = {.rank = 1, .dims = {sl_rw_type(g, x)->shape.rank - 1 - axis}};
+    const sl_dims axes = {.rank = 1, .dims = {axis}};
     const sl_value off = sl_rw_binary(g, SL_OP_sub, x, sl_rw_reduce(g, SL_OP_reduce_max, x, &axes));
     *exps = sl_rw_unary(g, SL_OP_exp, off);
     *sum = sl_rw_reduce(g, SL_OP_reduce_sum, *exps, &axes);
@@ -205,9 +206,9 @@ bool sl_rewrite_log_softmax(sl_graph *g, const sl_node *node, const sl_value *in
     return true;
 }
 
-/* The sum over an axis counted from the end, which is kept with one element. */
+/* The sum over an axis, which is kept with one element. */
 static sl_value sum_along(sl_graph *g, sl_value x, int64_t axis) {
-    const sl_dims axes = {.rank = 1, .dims = {sl_rw_type(g, x)->shape.rank - 1 - axis}};
+    const sl_dims axes = {.rank = 1, .dims = {axis}};
     return sl_rw_reduce(g, SL_OP_reduce_sum, x, &axes);
 }
 

@@ -104,6 +104,13 @@ static void report_groups(sl_program *program) {
     report->groups = program->level_count;
     report->barriers_naive = n ? n - 1 : 0;
     report->barriers = program->model == SL_SCHEDULE_EDGES || n == 0 ? 0 : program->level_count - 1;
+    report->early_barriers =
+        program->early_steps ? program->steps[program->early_steps - 1].level : 0;
+    report->undeclared = 0;
+    for (uint32_t s = 0; s < n; s++) {
+        const sl_step *step = &program->steps[s];
+        report->undeclared += step->undeclared || step->read_count + step->write_count == 0;
+    }
 }
 
 static sl_status schedule(sl_program *program, const sl_compiler_options *options,

@@ -1,6 +1,7 @@
 /* gguf_fuzz.c - Input: a whole file, parsed and opened as a model; or, after "split" and a u16 with
  * the size of the first, the two parts of a split model. */
 #include "engine/formats/gguf.h"
+#include "tests/support/mutate_gguf.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -29,7 +29,7 @@ static sl_status refuse(const opening *o, const sl_gguf_tensor *tensor, const sl
     else if (is_vector && tensor->type->form)
         *out_why = sl_arena_format(arena, "'%s' is a vector of type %s, wanted F32, F16 or BF16",
                                    tensor->name, tensor->type->name);
-    else if (row && row->form && tensor->type->dtype != SL_DTYPE_f32)
+    else if (row && row->form && (tensor->type->form || tensor->type->dtype != SL_DTYPE_f32))
         *out_why = sl_arena_format(arena, "'%s' has type %s, wanted F32", tensor->name,
                                    tensor->type->name);
     else

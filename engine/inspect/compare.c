@@ -247,8 +247,8 @@ static sl_status compare_step(comparison *c, uint32_t s, sl_error *err) {
 }
 
 static sl_status run(comparison *c, const sl_compare_options *options, sl_error *err) {
-    sl_compiler_options compile;
-    SL_TRY(sl_compiler_options_parse(options->compile, NULL, &compile, err));
+    sl_compiler_options compile = sl_compiler_options_for_model(NULL);
+    SL_TRY(sl_compiler_options_parse(options->compile, &compile, err));
     compile.target = sl_forward_options_of(c->b.model->forward)
                          ->compile.target; /* both run the second's program */
     SL_TRY(open_side(&c->a, c, options, &compile, err));

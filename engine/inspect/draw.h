@@ -24,6 +24,9 @@ SL_CHECKED sl_status sl_write_memory(const sl_program *program, const char *path
 /* program_dot.c: steps ranked by level, with the edges that no longer path implies. */
 SL_CHECKED sl_status sl_write_dot(const sl_program *program, const char *path,
                                   const sl_allocator *allocator, sl_error *err);
+/* The edges that it draws, in arena or in the program. */
+SL_CHECKED sl_status sl_find_edges(const sl_program *program, sl_arena *arena, sl_edges *out,
+                                   sl_error *err);
 /* steps.c: every step with its operands, the bytes that they occupy, and its attributes. */
 typedef struct {
     FILE *to;

@@ -2,14 +2,26 @@
  * checks and completes the options. */
 #ifndef SL_ENGINE_INSPECT_INSPECT_H
 #define SL_ENGINE_INSPECT_INSPECT_H
-#include "engine/inspect/draw.h"
-#include "engine/session/model.h"
-#include "sluice/inspect.h"
+#include "engine/inspect/record.h"
 
-/* As sl_inspect.  steps: where to list the steps; NULL: nowhere. */
+/* Reports have memory, an sl_arena, while they are filled in. */
+SL_CHECKED sl_status sl_report_init(sl_inspect_report *report, sl_error *err);
+void sl_report_deinit(sl_inspect_report *report);
+/* As sl_inspect. */
 SL_CHECKED sl_status sl_inspect_forward(sl_model *model, const sl_inspect_options *options,
-                                        const sl_step_list *steps, sl_inspect_report *out,
-                                        sl_error *err);
+                                        sl_inspect_report *out, sl_error *err);
+/* As sl_compiled_report if it is loaded, as sl_inspect_graph otherwise. */
+typedef struct {
+    const sl_graph *graph;
+    const sl_compiler_options *compile;
+    const sl_runnable *loaded; /* NULL: it is not */
+} sl_graph_subject;
+SL_CHECKED sl_status sl_inspect_any_graph(const sl_graph_subject *subject,
+                                          const sl_inspect_options *options, sl_inspect_report *out,
+                                          sl_error *err);
+/* waits.c: fills in the waits of a report. */
+SL_CHECKED sl_status sl_list_waits(const sl_program *program, const sl_allocator *allocator,
+                                   sl_inspect_report *out, sl_error *err);
 /* As sl_compare. */
 SL_CHECKED sl_status sl_compare_steps(sl_model *first, sl_model *second,
                                       const sl_compare_options *options, sl_compare_report *out,

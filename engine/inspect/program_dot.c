@@ -32,8 +32,7 @@ static void draw_edges(sl_page *page, const sl_edges *edges, uint32_t step_count
             sl_page_print(page, "  s%u -> s%u\n", s, edges->targets[e]);
 }
 
-static sl_status find_edges(const sl_program *program, sl_arena *arena, sl_edges *out,
-                            sl_error *err) {
+sl_status sl_find_edges(const sl_program *program, sl_arena *arena, sl_edges *out, sl_error *err) {
     *out = program->edges;
     if (program->model == SL_SCHEDULE_EDGES) return SL_OK;
     sl_dag all, reduced;
@@ -45,7 +44,7 @@ static sl_status find_edges(const sl_program *program, sl_arena *arena, sl_edges
 
 static sl_status draw(const sl_program *program, const char *path, sl_arena *arena, sl_error *err) {
     sl_edges edges;
-    SL_TRY(find_edges(program, arena, &edges, err));
+    SL_TRY(sl_find_edges(program, arena, &edges, err));
     sl_page page;
     sl_page_open(&page, path, arena->allocator, err);
     sl_page_print(&page, "digraph ");

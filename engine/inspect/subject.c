@@ -1,4 +1,5 @@
 #include "engine/inspect/subject.h"
+#include "base/clock.h"
 #include "engine/config/shapes.h"
 #include "runtime/devices.h"
 
@@ -44,6 +45,32 @@ sl_status sl_subject_fake(sl_subject *subject, const char *shape, const sl_alloc
         .kv_dtype = SL_DTYPE_k16, /* as for any model with coded experts, which these are */
     };
     return SL_OK;
+}
+
+void sl_subject_of_graph(sl_subject *subject, const sl_graph *graph) {
+    *subject = (sl_subject){.graph = graph};
+    sl_arena_init(&subject->arena, NULL);
+    sl_weights_fake(&subject->weights, NULL);
+}
+
+/* Compiling changes the graph, so a given one is copied. */
+static sl_status build(const sl_subject *subject, sl_graph **out, sl_error *err) {
+    const sl_allocator *allocator = subject->arena.allocator;
+    if (subject->graph) return sl_graph_copy(subject->graph, allocator, out, err);
+    SL_TRY(sl_graph_create("forward", allocator, out, err));
+    return sl_architecture_build(subject->architecture, &subject->shape, *out, err);
+}
+
+sl_status sl_subject_compile(const sl_subject *subject, const sl_compiler_options *options,
+                             sl_program **out, double *build_seconds, sl_error *err) {
+    sl_graph *graph = NULL;
+    const double begin = sl_clock_seconds();
+    sl_status status = build(subject, &graph, err);
+    *build_seconds = sl_clock_seconds() - begin;
+    if (status == SL_OK)
+        status = sl_compile_graph(graph, options, subject->arena.allocator, out, err);
+    sl_graph_destroy(graph);
+    return status;
 }
 
 void sl_subject_deinit(sl_subject *subject) {

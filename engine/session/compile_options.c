@@ -2,6 +2,8 @@
 #include <stddef.h>
 #include <string.h>
 
+enum { MOST_LOOKAHEAD = 1000000 };
+
 static const struct {
     const char *word;
     size_t flag; /* a bool of sl_compiler_options */
@@ -44,6 +46,20 @@ static int find_launch(const char *text, size_t bytes) {
     return i;
 }
 
+/* "lookahead=N"; false if it is not a number from 1 to MOST_LOOKAHEAD. */
+static bool apply_lookahead(const char *text, size_t bytes, sl_compiler_options *out) {
+    static const char word[] = "lookahead=";
+    const size_t begin = sizeof word - 1;
+    uint32_t value = 0;
+    if (bytes <= begin || memcmp(text, word, begin) != 0) return false;
+    for (size_t i = begin; i < bytes && value <= MOST_LOOKAHEAD; i++) {
+        if (text[i] < '0' || text[i] > '9') return false;
+        value = value * 10 + (uint32_t)(text[i] - '0');
+    }
+    out->lookahead = value;
+    return value > 0 && value <= MOST_LOOKAHEAD;
+}
+
 static bool apply(const char *text, size_t bytes, sl_compiler_options *out) {
     for (int i = 0; i < TOGGLE_COUNT; i++)
         if (is_word(text, bytes, toggles[i].word))
@@ -57,21 +73,25 @@ static bool apply(const char *text, size_t bytes, sl_compiler_options *out) {
         out->int8_activations = false;
         return true;
     }
-    return bytes == 0 || find_launch(text, bytes) < LAUNCH_COUNT;
+    return bytes == 0 || find_launch(text, bytes) < LAUNCH_COUNT ||
+           apply_lookahead(text, bytes, out);
 }
 
-sl_status sl_compiler_options_parse(const char *words, const sl_target *target,
-                                    sl_compiler_options *out, sl_error *err) {
-    *out = sl_compiler_options_for(target);
-    out->int8_activations = true;
+sl_compiler_options sl_compiler_options_for_model(const sl_target *target) {
+    sl_compiler_options options = sl_compiler_options_for(target);
+    options.int8_activations = true;
+    return options;
+}
+
+sl_status sl_compiler_options_parse(const char *words, sl_compiler_options *out, sl_error *err) {
     while (words && *words) {
         const size_t bytes = strcspn(words, ",");
         if (!apply(words, bytes, out))
             return sl_fail(err, SL_INVALID,
                            "'%.*s' is not a compile option; known are exact, no-simplify, "
                            "no-fusion, no-reordering, no-sharing, no-in-place, two-submits, "
-                           "levels, groups, edges, eager, chained, apart",
-                           bytes < 64 ? (int)bytes : 64, words);
+                           "lookahead=N (1 to %d), levels, groups, edges, eager, chained, apart",
+                           bytes < 64 ? (int)bytes : 64, words, MOST_LOOKAHEAD);
         words += bytes + (words[bytes] == ',');
     }
     return SL_OK;

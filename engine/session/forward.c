@@ -152,7 +152,7 @@ static void describe_program(sl_forward_stats *stats, const sl_program *program)
     stats->level_count = program->level_count;
     stats->arena_bytes = program->arena_bytes;
     stats->unshared_bytes = report->unshared_bytes;
-    stats->fuse_seconds += report->fuse_seconds;
+    stats->fuse_seconds += sl_program_pass_seconds(report);
     stats->lower_seconds += report->lower_seconds;
     stats->schedule_seconds += report->schedule_seconds;
     stats->plan_seconds += report->plan_seconds;

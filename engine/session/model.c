@@ -192,7 +192,8 @@ static sl_status compile_forward(sl_model *model, const sl_model_options *option
         .device = model->device,
         .allocator = &model->program_meter.allocator,
     };
-    SL_TRY(sl_compiler_options_parse(options->compile, target, &given.compile, err));
+    given.compile = sl_compiler_options_for_model(target);
+    SL_TRY(sl_compiler_options_parse(options->compile, &given.compile, err));
     if (target && target->schedule != SL_SCHEDULE_LEVELS) given.compile.model = target->schedule;
     SL_TRY(choose_kv_dtype(options->kv, model, &given.compile, &given.shape.kv_dtype, err));
     SL_TRY(sl_forward_create(&given, &model->forward, err));

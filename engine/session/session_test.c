@@ -15,11 +15,10 @@
 
 #define MODEL "models/fable"
 #ifdef SL_DEBUG
-enum { REPLAYED = 1000 }; /* sanitizers are slow */
+enum { REPLAYED = 1000, TOKENS = 90 }; /* sanitizers are slow */
 #else
-enum { REPLAYED = 10000 };
+enum { REPLAYED = 10000, TOKENS = 150 };
 #endif
-enum { TOKENS = 150 };
 static sl_error err;
 
 static void must(sl_status status) {

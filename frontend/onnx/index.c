@@ -104,13 +104,13 @@ void sl_onnx_compress(sl_onnx_call *c) {
     sl_onnx_set(c, 0, sl_onnx_with2(c, "gather", (sl_value[]){x, list}, "axis=%u", axis));
 }
 
-/* ArgMax and ArgMin.  The graph's ops count axes from the end. */
+/* ArgMax and ArgMin. */
 void sl_onnx_arg(sl_onnx_call *c) {
     const uint32_t rank = sl_onnx_in_type(c, 0).shape.rank;
     const uint32_t axis = sl_onnx_axis(c, sl_onnx_int(c, "axis", 0), rank);
     sl_onnx_set(c, 0,
-                sl_onnx_with(c, c->op, sl_onnx_in(c, 0), "axis=%u, keep=%d, last=%d, to=i64",
-                             rank - 1 - axis, sl_onnx_int(c, "keepdims", 1) != 0,
+                sl_onnx_with(c, c->op, sl_onnx_in(c, 0), "axis=%u, keep=%d, last=%d, to=i64", axis,
+                             sl_onnx_int(c, "keepdims", 1) != 0,
                              sl_onnx_int(c, "select_last_index", 0) != 0));
 }
 

@@ -66,8 +66,7 @@ void sl_onnx_softmax_loss(sl_onnx_call *c) {
     const sl_value scores = sl_onnx_in(c, 0);
     const uint32_t rank = sl_onnx_type(c, scores).shape.rank;
     if (rank < 2) sl_onnx_wrong(c, "scores of %u dims, wanted [N,C,..]", rank);
-    const sl_value log_probs =
-        sl_onnx_with(c, "log_softmax", scores, "axis=%u", rank < 2 ? 0 : rank - 2);
+    const sl_value log_probs = sl_onnx_with(c, "log_softmax", scores, "axis=%d", rank < 2 ? 0 : 1);
     const losses l = likelihood(c, log_probs);
     if (!sl_onnx_failed(c)) sl_onnx_set(c, 0, reduced(c, &l));
     if (sl_onnx_wants(c, 1)) sl_onnx_set(c, 1, log_probs);

@@ -80,17 +80,16 @@ static sl_value as_matrix(sl_onnx_call *c, sl_value x, int64_t axis) {
     return sl_onnx_reshape(c, x, &two);
 }
 
-/* softmax or log_softmax, whose axis counts from the end. */
 void sl_onnx_softmax(sl_onnx_call *c) {
     const sl_value x = sl_onnx_in(c, 0);
     const sl_dims shape = sl_onnx_type(c, x).shape;
     const int64_t axis = sl_onnx_int(c, "axis", c->opset < 13 ? 1 : -1);
     if (c->opset < 13) {
-        const sl_value y = sl_onnx_with(c, c->op, as_matrix(c, x, axis), "axis=0");
+        const sl_value y = sl_onnx_with(c, c->op, as_matrix(c, x, axis), "axis=-1");
         sl_onnx_set(c, 0, sl_onnx_reshape(c, y, &shape));
     } else {
         const uint32_t at = sl_onnx_axis(c, axis, shape.rank);
-        sl_onnx_set(c, 0, sl_onnx_with(c, c->op, x, "axis=%u", shape.rank - 1 - at));
+        sl_onnx_set(c, 0, sl_onnx_with(c, c->op, x, "axis=%u", at));
     }
 }
 
@@ -110,8 +109,7 @@ void sl_onnx_hardmax(sl_onnx_call *c) {
     sl_value index;
     sl_onnx_append(c, &(sl_onnx_step){"iota", 0, 1, NULL, &index}, "shape=%s, axis=%u, dtype=i64",
                    sl_onnx_dims(c, &along), at);
-    const sl_value first =
-        sl_onnx_with(c, "argmax", x, "axis=%u, keep=1, last=0, to=i64", shape.rank - 1 - at);
+    const sl_value first = sl_onnx_with(c, "argmax", x, "axis=%u, keep=1, last=0, to=i64", at);
     const sl_value hot = sl_onnx_cast(c, sl_onnx_op2(c, "equal", index, first), type.dtype);
     sl_onnx_set(c, 0, sl_onnx_reshape(c, hot, &type.shape));
 }

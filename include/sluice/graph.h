@@ -10,8 +10,8 @@
  *   const float *result = sl_compiled_get(c, "y", NULL);
  *
  * `sluice ir ops` lists the ops.  Functions that build a graph do not fail: the first mistake is
- * recorded in the graph and reported by sl_compile.  A NULL pointer that is not allowed here is
- * such a mistake, and SL_INVALID from functions with a status, as in sluice.h. */
+ * recorded in the graph and reported by sl_graph_check and sl_compile.  A NULL pointer that is not
+ * allowed here is such a mistake, and SL_INVALID from functions with a status, as in sluice.h. */
 #ifndef SLUICE_GRAPH_H
 #define SLUICE_GRAPH_H
 #include "sluice/status.h"
@@ -28,9 +28,10 @@ typedef struct {
 } sl_value;
 
 /* Element types are given by name: "f32", "f16", "bf16", "f64", integers "i8" to "i64" and "u8" to
- * "u64", "bool", "c64", "q4", "q8", and the types for weights of other file formats: "q4_k",
- * "q4_0", "q6_k", "q4_m", "q2_k", "q3_k", "q5_k", "iq4_nl", "iq4_xs", "mxfp4", "nvfp4", "q6_m",
- * "q8_m", "q4_f", "q8_f", "f8". */
+ * "u64", "bool", "c64", and types for quantised weights.  Returns them all in order, NULL past the
+ * end. */
+SL_API const char *sl_dtype_name_at(uint32_t index);
+
 SL_CHECKED sl_status sl_graph_new(const char *name, sl_graph **out, sl_error *err);
 SL_CHECKED sl_status sl_graph_read(const char *text, size_t bytes, sl_graph **out, sl_error *err);
 /* Imports an ONNX model.  Shapes are static: input shapes that the model leaves open are given as
@@ -50,8 +51,12 @@ SL_API sl_value sl_graph_add_state(sl_graph *graph, const char *name, const char
                                    uint32_t rank, const int64_t *dims);
 SL_API sl_value sl_graph_add_constant(sl_graph *graph, const char *name, const char *dtype,
                                       uint32_t rank, const int64_t *dims, const void *data);
-/* Appends a node and returns its result.  attrs: "eps=1e-6, axes=[1]" or NULL.  For an op with more
- * than one result, use sl_graph_add_node. */
+/* Appends a node and returns its only result.  inputs are the named operands of the op in order,
+ * then those of its list if it has one (the parts of concat, the mask of attention, the bias of
+ * conv).  attrs: "eps=1e-6, axes=[1], keep=true, mask=causal", or NULL; attributes that are left
+ * out have the default of the op table (sl_op_rows), or are a mistake if it has none.  An axis
+ * counts as in NumPy: -1 is the last.  For an op with more than one result, use sl_graph_add_node.
+ */
 SL_API sl_value sl_graph_apply(sl_graph *graph, const char *op, const sl_value *inputs,
                                uint32_t count, const char *attrs);
 /* Labels name the steps of the compiled program in traces and timings.  That of a node is "scope
@@ -60,12 +65,18 @@ SL_API sl_value sl_graph_apply(sl_graph *graph, const char *op, const sl_value *
 SL_API void sl_graph_set_scope(sl_graph *graph, const char *scope);
 SL_API void sl_graph_set_label(sl_graph *graph, const char *name);
 SL_API void sl_graph_add_output(sl_graph *graph, const char *name, sl_value value);
+/* SL_OK, or the first mistake made while building the graph; its status is SL_INVALID unless memory
+ * ran out. */
+SL_CHECKED sl_status sl_graph_check(const sl_graph *graph, sl_error *err);
 
 typedef struct {
     size_t struct_size;
     const char *device; /* a name of sl_device_at (sluice.h); NULL: "cpu" */
     const char *isa;    /* NULL: the best available */
     uint32_t threads;   /* 0: one per core */
+    /* Words that turn stages of the compiler off or choose a schedule, separated by commas:
+     * "no-fusion,no-reordering"; inspect.h lists them.  NULL: "". */
+    const char *compile;
 } sl_compile_options;
 /* Verifies and compiles the graph as it is now; what is added to it later has no effect on the
  * result.  The data of its constants is borrowed: the graph must outlive the result. */
@@ -126,11 +137,14 @@ typedef struct {
     const sl_value *inputs;
     uint32_t input_count;
     sl_value *outputs;
-    uint32_t output_count;
+    uint32_t output_count; /* how many values outputs has room for */
     const sl_body_spec *bodies;
     uint32_t body_count;
 } sl_node_spec;
-SL_API void sl_graph_add_node(sl_graph *graph, const sl_node_spec *node);
+/* Returns the number of results, which are written to outputs; the rest of outputs is set to 0. Too
+ * little room is a mistake: nothing is written past it.  Of custom, attention_backward and the
+ * gradients of scan, output_count is the number of results. */
+SL_API uint32_t sl_graph_add_node(sl_graph *graph, const sl_node_spec *node);
 
 /* ---- Symbolic sizes ----
  *
@@ -244,10 +258,13 @@ SL_API uint32_t sl_legality_count(const sl_legality *legality);
 SL_API sl_legality_item sl_legality_at(const sl_legality *legality, uint32_t index);
 SL_API void sl_legality_free(sl_legality *legality); /* NULL is fine */
 
-/* The op table and a graph's values, for tools. */
+/* The op table and a graph's values and nodes, for tools. */
 typedef struct {
     const char *name, *summary;
-    const char *inputs, *outputs, *attributes; /* "x parts..", "out", "axis:i64 eps:f32" */
+    const char *inputs, *outputs; /* "x parts..", "out" */
+    /* name:type, with =default unless it is required: "axis:i64=-1 eps:f32=1e-5 to:dtype",
+     * "keep:bool=false mask:enum(none causal)=none" */
+    const char *attributes;
 } sl_op_row;
 SL_API uint32_t sl_op_rows(const sl_op_row **out_rows);
 /* Details of an op that are not in its row, as text; no field is empty. */
@@ -273,6 +290,23 @@ typedef struct {
 } sl_graph_item;
 /* Iterates over the declared values and the outputs, in order; returns 0 past the end. */
 SL_API int sl_graph_item_at(const sl_graph *graph, uint32_t index, sl_graph_item *out);
+/* The type of a value, also while the graph is being built. */
+SL_CHECKED sl_status sl_value_type(const sl_graph *graph, sl_value value, sl_tensor_type *out,
+                                   sl_error *err);
+/* A node; pointers are valid until the graph is changed or freed. */
+typedef struct {
+    size_t struct_size;
+    const char *op, *label;
+    const sl_value *inputs, *outputs;
+    uint32_t input_count, output_count;
+} sl_node_info;
+/* Iterates over the nodes in the order in which they were added; returns 0 past the end.  The
+ * caller sets struct_size. */
+SL_API int sl_graph_node_at(const sl_graph *graph, uint32_t index, sl_node_info *out);
+/* The attributes of a node as text, "{axis = -1}", or "" if it has none; released with
+ * sl_graph_text_free. */
+SL_CHECKED sl_status sl_graph_node_attrs(const sl_graph *graph, uint32_t index, char **out_text,
+                                         sl_error *err);
 
 #ifdef __cplusplus
 }

@@ -1,5 +1,5 @@
-/* inspect.h - Show how a model's forward pass is compiled, where its time goes, and the limits of
- * the hardware.
+/* inspect.h - Show how a graph or a model's forward pass is compiled, where its time goes, and the
+ * limits of the hardware.
  *
  * Compile options are words separated by commas:
  *
@@ -8,10 +8,12 @@
  *   levels, groups, edges    the schedule: levels for the CPU, groups for queues with barriers,
  *                            edges for devices that take a graph (CUDA)
  *   two-submits              with groups: the first tenth is submitted early
+ *   lookahead=N              with groups: how many steps ahead are considered; default 64
  *   eager, chained, apart    GPU baselines for comparison: launches without a CUDA graph, a graph
  *                            without concurrency, a graph in which no steps share a launch */
 #ifndef SLUICE_INSPECT_H
 #define SLUICE_INSPECT_H
+#include "sluice/graph.h"
 #include "sluice/sluice.h"
 #ifdef __cplusplus
 extern "C" {
@@ -19,10 +21,13 @@ extern "C" {
 
 typedef struct {
     size_t struct_size;
-    const char *shape;       /* model dimensions, if there is no model: as in sl_synth_write */
-    uint32_t tokens;         /* tokens in the forward pass; default 1: decode */
-    uint32_t wanted;         /* tokens with logits; default 1: the last one */
-    const char *compile;     /* compile options; default: "" */
+    /* Of models only: */
+    const char *shape; /* model dimensions, if there is no model: as in sl_synth_write */
+    uint32_t tokens;   /* tokens in the forward pass; default 1: decode */
+    uint32_t wanted;   /* tokens with logits; default 1: the last one */
+    const char
+        *compile; /* compile options; default: "".  Graphs have them in sl_compile_options. */
+    /* Of models and graphs: */
     uint32_t runs;           /* number of timed runs; default 0, with a trace 4 */
     const char *trace_path;  /* Chrome trace to write (JSON) */
     const char *memory_path; /* picture of the arena over levels to write (SVG) */
@@ -30,52 +35,94 @@ typedef struct {
     int verify;              /* nonzero: verify order, bounds and values; on a GPU also the order
                               * of what its driver was given */
     uint32_t depth;          /* simulated tokens in the context before the pass; default 0 */
+    int list_steps;          /* 1: list the steps as text, 2: as a JSON array (step_list) */
+    int list_fusions;        /* nonzero: list fusions, and why others were not possible */
+    int list_waits;          /* nonzero: list why barriers or edges are kept */
+    int launches;            /* nonzero: load it on its device and count what a GPU runs */
 } sl_inspect_options;
 
-enum { SL_INSPECT_ROWS = 24 };
 typedef struct {
-    char name[64];
+    const char *name;
     uint64_t calls;
     double seconds; /* sum over all threads */
     double share;   /* of the time of all rows, 0 to 1 */
 } sl_inspect_row;
 
 typedef struct {
-    uint32_t tokens, wanted;
+    const char *rule, *label; /* the rule of fusion, and the last node that it matched */
+    const char *reason;       /* why it was not applied; NULL: it was */
+} sl_inspect_fusion;
+
+/* One step waits for another: an edge, or a reason for the barrier before its level. */
+typedef struct {
+    uint32_t level;    /* of the step that waits */
+    uint32_t from, to; /* steps: `to` waits for `from` */
+    const char *from_label, *to_label;
+    const char *kind;   /* "RAW", "WAR", "WAW", or "any" if accesses are not declared */
+    const char *buffer; /* that `from` accesses */
+    const char *over;   /* if memory is shared: the other buffer, which `to` accesses; else "" */
+    uint64_t bytes;     /* that both access */
+} sl_inspect_wait;
+
+typedef struct {
+    size_t struct_size;           /* set by the caller */
+    void *memory;                 /* of everything below; released with sl_inspect_report_free */
+    uint32_t tokens, wanted;      /* 0: a graph, not a forward pass */
     char schedule[8];             /* "levels", "groups" or "edges" */
     uint32_t nodes, steps, fused; /* fused: nodes that were fused into others */
+    uint32_t legalised;           /* nodes that were rewritten for the device */
+    uint32_t undeclared;          /* steps that conflict with all others: accesses are not known */
     uint32_t moved;               /* steps that are not in graph order */
     uint32_t groups;              /* number of levels or groups */
     uint32_t histogram[9];        /* [1] to [8]: groups of that many steps; [0]: larger groups */
-    uint32_t barriers_naive, barriers; /* one after every step; after optimisation */
-    uint32_t edges_naive, edges;       /* conflicting pairs; after transitive reduction */
+    uint32_t barriers_naive, barriers;    /* one after every step; after optimisation */
+    uint32_t early_steps, early_barriers; /* two submits: steps and barriers of the first one */
+    uint32_t edges_naive, edges;          /* conflicting pairs; after transitive reduction */
     uint64_t unshared_bytes, arena_bytes, live_bytes; /* live: the most bytes at one time */
     uint32_t in_place;                                /* results written over an operand */
-    double build_seconds, fuse_seconds, lower_seconds, schedule_seconds, plan_seconds;
+    /* Times of stages; check: that the graph is valid and the device supports it. */
+    double build_seconds, check_seconds, simplify_seconds, legalise_seconds, quantise_seconds;
+    double fuse_seconds, lower_seconds, schedule_seconds, plan_seconds;
     double verify_seconds; /* 0: not verified */
     /* What the GPU was given, with the bodies of loops: kernel launches; segments, which run one
      * after another (one graph, or several and steps that need the host); edges in graphs. */
     uint32_t proved_steps, proved_launches, proved_segments, proved_edges;
     double prove_seconds; /* 0: nothing was proved */
+    /* Nodes of graphs; steps that share the launches of another one; steps that the host runs. */
+    uint32_t graph_nodes, joined_steps, hosted_steps;
     uint32_t runs, threads;
     double run_seconds; /* the median */
     double busy_share;  /* share of the runs in which threads were busy, 0 to 1 */
     uint64_t trace_events, trace_dropped, reads;
     uint32_t op_count, label_count;
-    sl_inspect_row ops[SL_INSPECT_ROWS], labels[SL_INSPECT_ROWS]; /* longest time first */
+    const sl_inspect_row *ops, *labels; /* all of them, longest time first */
+    uint32_t fusion_count, wait_count;
+    const sl_inspect_fusion *fusions;
+    const sl_inspect_wait *waits; /* by the step that waits */
+    const char *step_list;        /* NULL: not listed */
 } sl_inspect_report;
+SL_API void sl_inspect_report_free(sl_inspect_report *report); /* NULL is fine */
 
 /* Compiles a forward pass with the given options, independently of the model's sessions, and runs
  * it on states of its own if requested.  model is NULL if a shape is given; there are no weights
- * then and nothing can be run.  Output files are either complete or absent. */
+ * then and nothing can be run.  Output files are either complete or absent.
+ *
+ * The list of steps has them in the order in which they run: index, level, op, label, attributes,
+ * and for each operand its use (in, out, or state: updated in place), name, type, buffer and bytes;
+ * those of temporaries and outputs are offsets in the arena.
+ *
+ * If it fails there is nothing to release. */
 SL_CHECKED sl_status sl_inspect(sl_model *model, const sl_inspect_options *options,
                                 sl_inspect_report *out, sl_error *err);
-/* The steps of the same program, in the order in which they run: index, level, op, label,
- * attributes, and for each operand its use (in, out, or state: updated in place), name, type,
- * buffer and bytes; those of temporaries and outputs are offsets in the arena.  A list of lines, or
- * a JSON array. *out_text is released with sl_text_free. */
-SL_CHECKED sl_status sl_inspect_steps(sl_model *model, const sl_inspect_options *options, int json,
-                                      char **out_text, sl_error *err);
+/* The same for a graph: compiles it for the device of `compile`, which need not be there unless it
+ * is run, traced or asked for its launches. */
+SL_CHECKED sl_status sl_inspect_graph(const sl_graph *graph, const sl_compile_options *compile,
+                                      const sl_inspect_options *options, sl_inspect_report *out,
+                                      sl_error *err);
+/* The same for a graph that was compiled.  If it is run, its inputs and weights must have been set;
+ * its states change as in other runs.  Not supported on the device "ref". */
+SL_CHECKED sl_status sl_compiled_report(sl_compiled *compiled, const sl_inspect_options *options,
+                                        sl_inspect_report *out, sl_error *err);
 /* The report as readable text.  *out_text is released with sl_text_free. */
 SL_CHECKED sl_status sl_inspect_text(const sl_inspect_report *report, char **out_text,
                                      sl_error *err);

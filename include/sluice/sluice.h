@@ -14,7 +14,11 @@
 extern "C" {
 #endif
 
-#define SL_VERSION "0.1.0"
+#define SL_VERSION        "0.2.0"
+#define SL_VERSION_MAJOR  0
+#define SL_VERSION_MINOR  2
+#define SL_VERSION_PATCH  0
+#define SL_VERSION_NUMBER (SL_VERSION_MAJOR * 10000 + SL_VERSION_MINOR * 100 + SL_VERSION_PATCH)
 SL_API const char *sl_version(void);
 
 typedef int32_t sl_token;
@@ -237,6 +241,7 @@ typedef struct {
     /* Of the model: programs, which all sessions share. */
     uint64_t programs_compiled;
     double compile_seconds; /* of all programs: the times below, and binding */
+    /* fuse: all passes over the graph, of which inspect.h has the single times */
     double build_seconds, fuse_seconds, lower_seconds, schedule_seconds, plan_seconds, load_seconds;
     /* Of the model: its GPU; 0 without one. */
     uint64_t device_hits, device_misses; /* experts found or not found in GPU memory */

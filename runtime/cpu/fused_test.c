@@ -207,7 +207,7 @@ static void test_bias(void **state) {
 static void test_blocks(void **state) {
     (void)state;
     for (int round = 0; round < ROUNDS * 4; round++) {
-        const sl_fused_matmul_bias_act_attrs attrs = {.act = (uint32_t)round % 6};
+        const sl_fused_matmul_bias_act_attrs attrs = {.act = (uint32_t)round % 7};
         const int64_t rows = between(1, 60), inner = between(1, 90), cols = between(1, 300);
         op_case c = case_of(SL_OP_fused_matmul_bias_act, &attrs, 1e-5);
         c.by_tensor = true;

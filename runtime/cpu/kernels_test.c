@@ -130,10 +130,10 @@ static void test_reduce(void **state) {
 static void test_last_axis(void **state) {
     (void)state;
     for (int64_t width = 1; width < 2000; width = width * 3 + 1) {
-        op_case softmax = case_of(SL_OP_softmax, NULL, 1e-6);
+        op_case softmax = case_of(SL_OP_softmax, &(sl_softmax_attrs){.axis = -1}, 1e-6);
         input(&softmax, f32(3, 2, 3, width, 0), -20, 20);
         check(&softmax);
-        op_case argmax = case_of(SL_OP_argmax, NULL, 0);
+        op_case argmax = case_of(SL_OP_argmax, &(sl_argmax_attrs){.axis = -1}, 0);
         float *x = input(&argmax, f32(2, 5, width, 0, 0), -1, 1);
         if (width > 4) x[1] = x[3] = 2; /* a tie */
         check(&argmax);
@@ -145,7 +145,7 @@ static void test_argmax(void **state) {
     (void)state;
     static const int64_t widths[] = {9000, 12290, 30000};
     for (int i = 0; i < 3; i++) {
-        op_case c = case_of(SL_OP_argmax, NULL, 0);
+        op_case c = case_of(SL_OP_argmax, &(sl_argmax_attrs){.axis = -1}, 0);
         const int64_t width = widths[i];
         float *x = input(&c, f32(2, 6, width, 0, 0), -1, 1);
         x[4098] = x[width - 1] = 2; /* a tie, far apart */

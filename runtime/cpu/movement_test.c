@@ -270,7 +270,7 @@ static void reducing(void) {
 
 static void over_axis(void) {
     const sl_type x = some_shape(some_type(FLOATS), 5000);
-    const sl_softmax_attrs attrs = {.axis = next() % x.shape.rank};
+    const sl_softmax_attrs attrs = {.axis = (int64_t)(next() % (2 * x.shape.rank)) - x.shape.rank};
     static const sl_op ops[] = {SL_OP_softmax, SL_OP_log_softmax, SL_OP_softmax_backward,
                                 SL_OP_log_softmax_backward};
     const int which = (int)(next() % 4);
@@ -311,7 +311,7 @@ static void extreme_gradient(void) {
 
 static void extremes(void) {
     const sl_type x = some_shape(some_type(WITHOUT_COMPLEX), 5000);
-    const sl_argmax_attrs attrs = {.axis = next() % x.shape.rank,
+    const sl_argmax_attrs attrs = {.axis = (int64_t)(next() % (2 * x.shape.rank)) - x.shape.rank,
                                    .keep = next() % 2,
                                    .last = next() % 2,
                                    .to = next() % 2 ? SL_DTYPE_i64 : SL_DTYPE_f32};

@@ -105,7 +105,9 @@ static void reduce(void) {
 }
 static void last_axis(void) {
     const bool softmax = next() % 2;
-    op_case c = case_of(softmax ? SL_OP_softmax : SL_OP_argmax, NULL, softmax ? 1e-6 : 0);
+    const sl_softmax_attrs last = {.axis = -1};
+    const sl_argmax_attrs best = {.axis = -1};
+    op_case c = softmax ? case_of(SL_OP_softmax, &last, 1e-6) : case_of(SL_OP_argmax, &best, 0);
     input(&c, ragged_type(SL_DTYPE_f32, (uint32_t)between(1, 4)), -20, 20);
     check(&c);
 }

@@ -2,6 +2,7 @@
  * evaluator on ragged shapes, and what must be bit-identical. */
 #include "core/kv.h"
 #include "tests/support/op_case.h"
+#include "tests/support/rounds.h"
 
 static int64_t between(int64_t low, int64_t high) {
     return low + (int64_t)(next() % (uint32_t)(high - low + 1));
@@ -118,7 +119,7 @@ static double parts_tolerance(int64_t dim) {
 
 static void test_sdpa(void **state) {
     (void)state;
-    for (int round = 0; round < 66; round++) {
+    for (int round = 0; round < rounds_of_kinds(66, 11); round++) {
         const shape s = random_shape(round);
         op_case whole, parts;
         sdpa_case(&whole, SL_OP_sdpa, s, 2e-6);
@@ -273,7 +274,7 @@ static void row_alone(const op_case *c, const char *isa, const memory *m) {
 
 static void test_rows_alone(void **state) {
     (void)state;
-    for (int round = 0; round < 22; round++) {
+    for (int round = 0; round < rounds_of_kinds(22, 11); round++) {
         op_case c;
         shape s = random_shape(round);
         s.rows += 40, s.split += 40, s.cache.capacity += 40; /* several tiles */
@@ -305,7 +306,7 @@ static void parts_merged(const op_case *c, const char *isa, const memory *m) {
 
 static void test_parts_are_the_whole(void **state) {
     (void)state;
-    for (int round = 0; round < 33; round++) {
+    for (int round = 0; round < rounds_of_kinds(33, 11); round++) {
         op_case c;
         sdpa_case(&c, SL_OP_sdpa, random_shape(round), 0);
         each_isa(&c, parts_merged);
@@ -328,7 +329,7 @@ static void spoiled(const op_case *c, const char *isa, const memory *m) {
 
 static void test_what_is_beyond_is_not_used(void **state) {
     (void)state;
-    for (int round = 0; round < 22; round++) {
+    for (int round = 0; round < rounds_of_kinds(22, 11); round++) {
         op_case c;
         sdpa_case(&c, SL_OP_sdpa, random_shape(round), 0);
         each_isa(&c, spoiled);
@@ -508,7 +509,7 @@ static bool runs_here(sl_dtype cache) {
 static void test_kinds(void **state) {
     (void)state;
     static const sl_op ops[] = {SL_OP_sdpa, SL_OP_sdpa_sinks, SL_OP_sdpa_parts};
-    for (int round = 0; round < 60; round++) {
+    for (int round = 0; round < rounds_of_kinds(60, 24); round++) {
         kind k = random_kind(round);
         k.op = ops[round / 3 % 3];
         if (round % 4 == 3) k.attrs.softcap = round % 8 == 3 ? 0.8f : 30;
@@ -653,7 +654,7 @@ static void kinds_merged(const op_case *c, const char *isa, const memory *m) {
 
 static void test_parts_are_the_whole_of_kinds(void **state) {
     (void)state;
-    for (int round = 0; round < 45; round++) {
+    for (int round = 0; round < rounds_of_kinds(45, 18); round++) {
         kind k = random_kind(round);
         k.op = round / 3 % 2 ? SL_OP_sdpa_sinks : SL_OP_sdpa;
         op_case c;
@@ -682,7 +683,7 @@ static void spoiled_before(const op_case *c, const char *isa, const memory *m) {
 
 static void test_what_is_before_is_not_used(void **state) {
     (void)state;
-    for (int round = 0; round < 24; round++) {
+    for (int round = 0; round < rounds_of_kinds(24, 12); round++) {
         kind k = random_kind(round);
         k.op = SL_OP_sdpa;
         k.split = k.rows;

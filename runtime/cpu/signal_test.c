@@ -186,7 +186,7 @@ static void bad_operands_are_refused(void **state) {
          "%1 = fft_butterfly_stage(%x, %w, %g, %g) {stage = 3}",
          "2^stage is 8, must be 1 to 4"},
         {"input %x : f32[12] input %w : f32[6] input %g : f32[3] "
-         "%1 = fft_butterfly_stage(%x, %w, %g, %g)",
+         "%1 = fft_butterfly_stage(%x, %w, %g, %g) {stage = 0}",
          "must be a power of two"},
     };
     check_refused(cases, sizeof cases / sizeof cases[0]);

@@ -110,7 +110,7 @@ static void bad_operands_are_refused(void **state) {
                       "{width = 5, height = 3, radius = 1, cutoff = 1}",
          "cutoff is 1, must be at least 0 and below 1"},
         {SPLATS(2, 1) "%1 = gaussian_splat_render(%p, %s, %q, %o, %c, %h, %v) "
-                      "{width = 5, height = 3}",
+                      "{width = 5, height = 3, radius = 0}",
          "radius is 0, must be above 0"},
         {SPLATS(2,
                 1) "%1, %2, %3, %4, %5, %6 = gaussian_splat_backward(%p, %s, %q, %o, %c, %h, %v, "

@@ -71,10 +71,11 @@ static sl_program *make_program(void) {
     const sl_value x = sl_graph_declare(g, SL_VALUE_INPUT, "x", type);
     const sl_value w = sl_graph_declare(g, SL_VALUE_WEIGHT, "w", type);
     static const char nothing[SL_MAX_ATTRS_BYTES];
+    const sl_softmax_attrs last = {.axis = -1};
     sl_value p, q, r, s, sum;
-    sl_graph_append(g, SL_OP_softmax, &x, nothing, &p);
+    sl_graph_append(g, SL_OP_softmax, &x, &last, &p);
     sl_graph_append(g, SL_OP_exp, &p, nothing, &r);
-    sl_graph_append(g, SL_OP_softmax, &w, nothing, &q);
+    sl_graph_append(g, SL_OP_softmax, &w, &last, &q);
     sl_graph_append(g, SL_OP_sqrt, &q, nothing, &s);
     sl_graph_append(g, SL_OP_sub, (sl_value[]){r, s}, nothing, &sum);
     sl_graph_output(g, "sum", sum);

@@ -139,9 +139,13 @@ static sl_status check_launches(const sl_cuda_executable *exe, const node_pairs 
     const sl_program *program = exe->base.binding.program;
     for (uint32_t s = 0; s < program->step_count; s++) {
         const sl_gpu_step *step = &exe->base.steps[s];
-        if (exe->tasks[s].leader != s) continue;
+        if (exe->tasks[s].leader != s) {
+            proof->joined++;
+            continue;
+        }
         proof->launches += step->launch_count;
         if (!exe->graphs[segment_of(exe, s)].graph) continue;
+        proof->nodes += step->launch_count;
         for (uint32_t i = 1; i < step->launch_count; i++) {
             const sl_cu_node *nodes = exe->nodes + step->first_launch;
             if (!has_pair(pairs, nodes[i - 1], nodes[i]))

@@ -59,7 +59,9 @@ static toy_function *const functions[] = {exps, shares, add_f32, sub_f32, add_i3
 static sl_status plan_softmax(const void *args, sl_gpu_planner *planner, sl_error *e) {
     const sl_softmax_args *a = args;
     const int64_t count = sl_type_elements(&a->x.type);
-    if (a->attrs.axis != 0) return sl_fail(e, SL_UNSUPPORTED, "%s: not the last", planner->label);
+    const uint32_t rank = a->x.type.shape.rank;
+    if (sl_axis(a->attrs.axis, rank) != rank - 1)
+        return sl_fail(e, SL_UNSUPPORTED, "%s: not the last", planner->label);
     float *between = sl_gpu_scratch(planner, (uint64_t)count * sizeof *between);
     const toy_args first = {.x = a->x.data, .out = between, .count = count};
     const toy_args second = {.x = between, .out = a->out.data, .count = count, .width = WIDTH};

@@ -38,6 +38,7 @@ static sl_status prove(const sl_gpu_executable *exe, sl_arena *arena, sl_device_
     SL_TRY(exe->gpu->calls->read_order(exe, arena, &program.edges, proof, err));
     proof->steps += program.step_count;
     proof->segments += exe->segment_count;
+    for (uint32_t s = 0; s < program.step_count; s++) proof->hosted += !exe->steps[s].kernel;
     return sl_check_program(&program, exe->gpu->allocator, err);
 }
 

@@ -49,7 +49,7 @@ test_tokenizer() {
 }
 
 test_ir() {
-    local source=$folder/norm.ir
+    local source=$folder/norm.ir schedule
     cat >"$source" <<'IR'
 graph "norm" { input %x : f32[2,4]
   weight %gain : f32[4]
@@ -81,13 +81,50 @@ sys.exit(not (len(a) == 8 and all(abs(x - y) < 1e-5 for x, y in zip(a, b))))
 PY
     holds "ir run -o" runs 0 ir run "$source" -o "$folder/y.safetensors"
     holds "ir ops" prints '^softmax ' ir ops
+    holds "ir ops NAME describes an op" prints '^text form +%out = softmax\(%x\) \{axis = -1\}$' ir ops softmax
+    holds "... with its devices" says '^cuda +f32'
+    holds "ir ops NAME --json" prints '"attributes": "axis:i64' ir ops softmax --json
+    holds "ir ops --json has all details" prints '"fused_from": "[^"]*rms_norm' ir ops --json
+    holds "ir ops of an unknown name" refuses 1 "unknown op 'softmux'" ir ops softmux
     holds "ir ops --markdown" prints '^\| softmax \| x \| out \|' ir ops --markdown
     "$program" ir ops --markdown >"$folder/ops.md"
     holds "no cell of the table is empty" test "$(grep -cE '\|  *\|' "$folder/ops.md")" = 0
-    holds "ir bench" prints '^median .* ms' ir bench "$source" -r 3
+    holds "ir bench counts microseconds of a small program" \
+        prints '^median [0-9.]*[1-9][0-9.]* us, minimum' ir bench "$source" -r 3
+    holds "ir run on null says that nothing is computed" runs 0 ir run "$source" --device null
+    holds "... before the zeros" grep -q 'null computes nothing' "$folder/stderr"
+    echo 'graph "m" { input %m : bool[64] %y = cast(%m) {to = f32} output "y" = %y }' >"$folder/mask.ir"
+    holds "invented masks are true and false" prints 'min 0, max 1,' ir run "$folder/mask.ir"
     holds "ir bench --profile" prints '^rms_norm +1 .* 100.0 %' ir bench "$source" -r 3 --profile --device cpu
     holds "ir diff of the cpu and double precision" prints 'same$' ir diff "$source" --device cpu
     holds "ir diff of two programs" prints 'same$' ir diff "$source" "$folder/once.ir"
+    cat >"$folder/two.ir" <<'IR'
+graph "two" { input %x : f32[4,8] input %z : f32[4,8] weight %g : f32[8]
+  %a = rms_norm(%x, %g) {eps = 1e-06}
+  %b = mul(%a, %z)
+  %c = rms_norm(%z, %g) {eps = 1e-06}
+  %d = mul(%c, %x)
+  output "b" = %b output "c" = %c output "d" = %d }
+IR
+    holds "ir inspect" prints '^steps +3 +from 4 nodes, 1 of them fused' ir inspect "$folder/two.ir"
+    holds "ir inspect --no-fusion" prints '^steps +4 ' ir inspect "$folder/two.ir" --no-fusion
+    holds "ir inspect --fusion says why not" \
+        prints '^not fused: rms_norm_mul at mul: .* is an output' ir inspect "$folder/two.ir" --fusion
+    holds "ir inspect --barriers says why" \
+        prints ' rms_norm -> 2 mul: RAW of rms_norm, 128 bytes' ir inspect "$folder/two.ir" --barriers
+    for schedule in levels groups edges; do
+        holds "ir inspect --schedule $schedule --verify" prints '^verified ' \
+            ir inspect "$folder/two.ir" --schedule $schedule --lookahead 2 --no-reorder --no-sharing --verify
+    done
+    holds "ir inspect --steps --json" prints '"op": "rms_norm_mul"' ir inspect "$folder/two.ir" --steps --json
+    holds "ir inspect draws" runs 0 ir inspect "$folder/two.ir" --trace "$folder/g.json" --memory "$folder/g.svg" \
+        --dot "$folder/g.dot"
+    holds "... a trace" grep -q '"ph":"X"' "$folder/g.json"
+    holds "... memory" grep -q '</svg>' "$folder/g.svg"
+    holds "... and a graph" grep -q -e '->' "$folder/g.dot"
+    holds "ir inspect --json" prints '"early_steps": 0' ir inspect "$folder/two.ir" --json --fusion --barriers
+    holds "ir inspect needs no GPU" prints 'schedule: edges' ir inspect "$folder/two.ir" --device cuda
+    holds "ir inspect of ref is refused" refuses 1 "without compiling" ir inspect "$folder/two.ir" --device ref
     local model=tests/data/fuzz/frontend_onnx_import_fuzz/gemm_all_attributes.onnx
     holds "ir import -o" runs 0 ir import "$model" -o "$folder/gemm.ir"
     holds "an imported program is a program" prints '^ok: ' ir check "$folder/gemm.ir"

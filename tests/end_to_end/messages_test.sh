@@ -75,7 +75,8 @@ test_ignored() {
 test_arguments() {
     echo 'graph "g" { input %x : f32[2] output "z" = %x }' >"$folder/id.ir"
     holds "ir run of two files" refuses 2 "unexpected argument 'b'" ir run "$folder/id.ir" b
-    holds "ir ops of a file" refuses 2 "unexpected argument 'a'" ir ops a
+    holds "ir ops of a file" refuses 1 "unknown op 'a'" ir ops a
+    holds "ir ops of two names" refuses 2 "unexpected argument 'sub'" ir ops add sub
     holds "tokenize --decode --ids" refuses 2 "for encoding" tokenize --decode --ids 1
     holds "perplexity of a file without a name" refuses 2 "--tokens: expected FILE:NAME, got 'x'" perplexity --tokens x
 }

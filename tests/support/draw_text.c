@@ -231,8 +231,6 @@ static bool named(generator *g, const sl_dims *x, const char *text, char *out) {
     const int64_t rank = x->rank ? x->rank : 1;
     if (strncmp(text, "axis}", 5) == 0)
         (void)sprintf(out, "%lld", (long long)(draw(g, (uint32_t)rank * 2) - rank));
-    else if (strncmp(text, "back}", 5) == 0)
-        (void)sprintf(out, "%u", draw(g, (uint32_t)rank));
     else
         return false;
     return true;

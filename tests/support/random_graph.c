@@ -149,7 +149,7 @@ static void add_softmax(generator *g) {
     const int64_t columns = columns_of(g->widths[x]);
     const sl_value narrow = reshape(g, g->values[x], (sl_dims){2, {ROWS * columns / 16, 16}});
     const sl_value out =
-        sl_build_softmax(g->graph, (sl_softmax_in){narrow}, (sl_softmax_attrs){0}).out;
+        sl_build_softmax(g->graph, (sl_softmax_in){narrow}, (sl_softmax_attrs){.axis = -1}).out;
     keep(g, reshape(g, out, (sl_dims){2, {ROWS, columns}}), g->widths[x]);
 }
 

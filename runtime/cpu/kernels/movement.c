@@ -86,7 +86,7 @@ static steps transpose_steps(const sl_transpose_args *a) {
 
 static steps slice_steps(const sl_slice_args *a) {
     const sl_dims *x = &a->x.type.shape, *out = &a->out.type.shape;
-    steps s = {.offset = a->attrs.start * sl_dims_tail(x, a->attrs.axis + 1)};
+    steps s = {.offset = a->attrs.start * sl_dims_tail(x, sl_axis(a->attrs.axis, x->rank) + 1)};
     for (uint32_t d = 0; d < x->rank; d++) push_dim(&s, out->dims[d], sl_dims_tail(x, d + 1));
     return end_dims(s);
 }

@@ -18,7 +18,7 @@ _Static_assert(sizeof(sl_argmax_args) == sizeof(sl_argmin_args), "they share the
 
 static lines arg_lines(const sl_argmax_args *a) {
     const sl_dims *x = &a->x.type.shape;
-    return lines_of(x, x->rank - 1 - (uint32_t)a->attrs.axis);
+    return lines_of(x, sl_axis(a->attrs.axis, x->rank));
 }
 
 static sl_split split_arg(const sl_argmax_args *a) {

@@ -19,8 +19,8 @@ typedef struct {
 
 enum { MOST_LINES = 16 };
 
-static lines lines_of(const sl_type *type, int64_t from_end) {
-    const uint32_t axis = type->shape.rank - 1 - (uint32_t)from_end;
+static lines lines_of(const sl_type *type, int64_t given) {
+    const uint32_t axis = sl_axis(given, type->shape.rank);
     lines l = {type->shape.dims[axis], sl_dims_tail(&type->shape, axis + 1), 0, 0, 0};
     l.block = least(l.stride, MOST_LINES);
     l.blocks = parts_of(l.stride, l.block);

@@ -103,7 +103,9 @@ sl_gpu_plan_fn sl_cuda_plan_any_argmax; /* reduce_any.c */
 /* Over the last axis with an i32 result; other cases use the generic kernel. */
 PLAN(argmax) {
     const sl_argmax_args *a = args;
-    if (a->attrs.axis != 0 || a->attrs.last || a->out.type.dtype != SL_DTYPE_i32)
+    const uint32_t rank = a->x.type.shape.rank;
+    if (sl_axis(a->attrs.axis, rank) != rank - 1 || a->attrs.last ||
+        a->out.type.dtype != SL_DTYPE_i32)
         return sl_cuda_plan_any_argmax(args, planner, err);
     const int64_t count = last_dim(&a->x.type), rows = rows_of(&a->x.type);
     const int64_t parts = parts_of(count, SL_ARGMAX_SPAN);

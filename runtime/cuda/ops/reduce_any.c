@@ -62,7 +62,7 @@ static sl_fold_lines lines_of(const sl_cview *x, void *out, uint32_t axis) {
 _Static_assert(sizeof(sl_argmax_args) == sizeof(sl_argmin_args), "one struct serves both");
 
 static sl_status plan_search(sl_gpu_planner *planner, const sl_argmax_args *a, bool least) {
-    const uint32_t axis = a->x.type.shape.rank - 1 - (uint32_t)a->attrs.axis;
+    const uint32_t axis = sl_axis(a->attrs.axis, a->x.type.shape.rank);
     sl_fold_lines f = lines_of(&a->x, a->out.data, axis);
     f.least = least;
     f.last = (int32_t)a->attrs.last;
