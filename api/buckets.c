@@ -48,13 +48,13 @@ static sl_status ensure(block *b, size_t bytes, const char *what, sl_error *err)
 
 static void drop_bucket(bucket *b) {
     /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
-    sl_compiled_free(b->compiled);
+    sl_compiled_destroy(b->compiled);
     sl_graph_destroy(b->graph);
     b->compiled = NULL;
     b->graph = NULL;
 }
 
-void sl_bucketed_free(sl_bucketed *b) {
+void sl_bucketed_destroy(sl_bucketed *b) {
     if (!b) return;
     for (uint32_t i = 0; i < b->count; i++) drop_bucket(&b->buckets[i]);
     for (uint32_t v = 0; b->weights && v <= b->graph->value_count; v++)
@@ -103,8 +103,8 @@ static sl_status make_room(sl_bucketed *b, sl_error *err) {
     return SL_OK;
 }
 
-sl_status sl_bucketed_new(const sl_graph *graph, const sl_bucket_options *options,
-                          sl_bucketed **out, sl_error *err) {
+sl_status sl_bucketed_create(const sl_graph *graph, const sl_bucket_options *options,
+                             sl_bucketed **out, sl_error *err) {
     SL_NEED(graph && out);
     SL_TRY(check_graph(graph, err));
     sl_arena arena;
@@ -123,7 +123,7 @@ sl_status sl_bucketed_new(const sl_graph *graph, const sl_bucket_options *option
     if (status == SL_OK)
         *out = b;
     else
-        sl_bucketed_free(b);
+        sl_bucketed_destroy(b);
     return status;
 }
 

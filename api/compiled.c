@@ -157,7 +157,7 @@ sl_status sl_compile(const sl_graph *graph, const sl_compile_options *given, sl_
     if (status == SL_OK)
         *out = c;
     else
-        sl_compiled_free(c);
+        sl_compiled_destroy(c);
     return status;
 }
 
@@ -173,7 +173,7 @@ static void release_values(sl_compiled *c, bool of_device) {
     }
 }
 
-void sl_compiled_free(sl_compiled *c) {
+void sl_compiled_destroy(sl_compiled *c) {
     if (!c) return;
     if (c->device) {
         if (c->executable) c->device->ops->unload(c->executable);

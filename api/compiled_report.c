@@ -80,6 +80,6 @@ sl_status sl_inspect_graph(const sl_graph *graph, const sl_compile_options *give
     compile.struct_size = sizeof compile;
     SL_TRY(sl_compile(graph, &compile, &compiled, err));
     const sl_status status = sl_compiled_report(compiled, &options, out, err);
-    sl_compiled_free(compiled);
+    sl_compiled_destroy(compiled);
     return status;
 }

@@ -48,7 +48,7 @@ static sl_inspect_report inspect(const sl_graph *graph, const char *words,
 /* Chains of steps that no rule fuses, each on an input of its own. */
 static sl_graph *many_steps(uint32_t chains, uint32_t length) {
     sl_graph *graph = NULL;
-    assert_int_equal(sl_graph_new("many", &graph, &err), SL_OK);
+    assert_int_equal(sl_graph_create("many", NULL, &graph, &err), SL_OK);
     for (uint32_t c = 0; c < chains; c++) {
         char name[16];
         (void)snprintf(name, sizeof name, "x%u", c);
@@ -81,7 +81,7 @@ static void words_are_understood_or_refused(void **state) {
     const sl_compile_options edges = {.struct_size = sizeof edges, .compile = "edges"};
     assert_int_equal(sl_compile(graph, &edges, &compiled, &err), SL_UNSUPPORTED);
     assert_non_null(strstr(err.message, "edges"));
-    sl_graph_free(graph);
+    sl_graph_destroy(graph);
 }
 
 /* Whatever the words, the results are the same. */
@@ -114,10 +114,10 @@ static void words_change_the_program(void **state) {
         assert_int_equal(r.steps, i == 1 ? 5 : 4);
         if (i == 2) assert_int_equal(r.barriers, r.barriers_naive);
         assert_string_equal(r.schedule, i == 4 ? "groups" : "levels");
-        sl_inspect_report_free(&r);
-        sl_compiled_free(c);
+        sl_inspect_report_deinit(&r);
+        sl_compiled_destroy(c);
     }
-    sl_graph_free(graph);
+    sl_graph_destroy(graph);
 }
 
 static void counts_add_up(void **state) {
@@ -145,12 +145,12 @@ static void counts_add_up(void **state) {
     char *text;
     assert_int_equal(sl_inspect_text(&r, &text, &err), SL_OK);
     assert_non_null(strstr(text, "\nsubmits "));
-    sl_text_free(text);
-    sl_inspect_report_free(&r);
+    sl_free(text);
+    sl_inspect_report_deinit(&r);
     r = inspect(graph, "groups", (sl_inspect_options){0});
     assert_true(r.early_steps == 0 && r.early_barriers == 0);
-    sl_inspect_report_free(&r);
-    sl_graph_free(graph);
+    sl_inspect_report_deinit(&r);
+    sl_graph_destroy(graph);
 }
 
 /* Nodes that are rewritten are those that sl_graph_legality names. */
@@ -165,12 +165,12 @@ static void rewritten_nodes_are_counted(void **state) {
     assert_int_equal(sl_graph_legality(graph, "cpu", &legality, &err), SL_OK);
     for (uint32_t i = 0; i < sl_legality_count(legality); i++)
         rewritten += strcmp(sl_legality_at(legality, i).status, "rewritten") == 0;
-    sl_legality_free(legality);
+    sl_legality_destroy(legality);
     sl_inspect_report r = inspect(graph, "", (sl_inspect_options){0});
     assert_int_equal(r.legalised, rewritten);
     assert_int_equal(rewritten, 2);
-    sl_inspect_report_free(&r);
-    sl_graph_free(graph);
+    sl_inspect_report_deinit(&r);
+    sl_graph_destroy(graph);
 }
 
 static void fusions_have_reasons(void **state) {
@@ -189,12 +189,12 @@ static void fusions_have_reasons(void **state) {
     assert_int_equal(sl_inspect_text(&r, &text, &err), SL_OK);
     assert_non_null(strstr(text, "\nfused: rms_norm_mul at mul"));
     assert_non_null(strstr(text, "\nnot fused: rms_norm_mul at mul"));
-    sl_text_free(text);
-    sl_inspect_report_free(&r);
+    sl_free(text);
+    sl_inspect_report_deinit(&r);
     r = inspect(graph, "", (sl_inspect_options){0});
     assert_true(r.fusion_count == 0 && r.wait_count == 0);
-    sl_inspect_report_free(&r);
-    sl_graph_free(graph);
+    sl_inspect_report_deinit(&r);
+    sl_graph_destroy(graph);
 }
 
 /* Every barrier has a reason, and every edge has one. */
@@ -216,9 +216,9 @@ static void waits_have_reasons(void **state) {
             assert_int_equal(r.wait_count, r.edges);
         else
             assert_int_equal(levels, r.barriers);
-        sl_inspect_report_free(&r);
+        sl_inspect_report_deinit(&r);
     }
-    sl_graph_free(graph);
+    sl_graph_destroy(graph);
 }
 
 static const sl_inspect_wait *find_wait(const sl_inspect_report *r, const char *kind) {
@@ -243,8 +243,8 @@ static void waits_name_kind_and_buffer(void **state) {
     assert_string_equal(war->from_label, "reduce_sum");
     assert_string_equal(war->to_label, "kv_append");
     assert_int_equal(war->bytes, 16 * 4 * sizeof(float));
-    sl_inspect_report_free(&r);
-    sl_graph_free(graph);
+    sl_inspect_report_deinit(&r);
+    sl_graph_destroy(graph);
     graph = many_steps(2, 7);
     r = inspect(graph, "edges,no-in-place", (sl_inspect_options){.list_waits = 1});
     uint32_t shared = 0;
@@ -254,9 +254,9 @@ static void waits_name_kind_and_buffer(void **state) {
         inspect(graph, "edges,no-sharing", (sl_inspect_options){.list_waits = 1});
     for (uint32_t i = 0; i < apart.wait_count; i++) assert_string_equal(apart.waits[i].over, "");
     assert_int_equal(shared, r.edges - apart.edges);
-    sl_inspect_report_free(&apart);
-    sl_inspect_report_free(&r);
-    sl_graph_free(graph);
+    sl_inspect_report_deinit(&apart);
+    sl_inspect_report_deinit(&r);
+    sl_graph_destroy(graph);
 }
 
 static void graphs_are_drawn_and_run(void **state) {
@@ -284,9 +284,9 @@ static void graphs_are_drawn_and_run(void **state) {
     assert_true(r.op_count == 1 && r.ops[0].calls == 4 * 30 && r.runs == 4);
     assert_non_null(strstr(r.step_list, "cumsum: s0_0\n"));
     for (int i = 0; i < 3; i++) assert_int_equal(unlink(paths[i]), 0);
-    sl_inspect_report_free(&r);
-    sl_compiled_free(c);
-    sl_graph_free(graph);
+    sl_inspect_report_deinit(&r);
+    sl_compiled_destroy(c);
+    sl_graph_destroy(graph);
 }
 
 static void mistakes_are_explained(void **state) {
@@ -311,8 +311,8 @@ static void mistakes_are_explained(void **state) {
     r.struct_size = 0;
     assert_int_equal(sl_inspect_graph(graph, NULL, NULL, &r, &err), SL_INVALID);
     assert_non_null(strstr(err.message, "struct_size is 0"));
-    sl_inspect_report_free(NULL);
-    sl_graph_free(graph);
+    sl_inspect_report_deinit(NULL);
+    sl_graph_destroy(graph);
 }
 
 static void a_gpu_counts_its_launches(void **state) {
@@ -331,8 +331,8 @@ static void a_gpu_counts_its_launches(void **state) {
     assert_int_equal(r.proved_steps, r.steps);
     assert_true(r.proved_segments == 1 && r.hosted_steps == 0);
     assert_true(r.graph_nodes == r.proved_launches && r.graph_nodes >= r.steps - r.joined_steps);
-    sl_inspect_report_free(&r);
-    sl_graph_free(graph);
+    sl_inspect_report_deinit(&r);
+    sl_graph_destroy(graph);
 }
 
 int main(void) {

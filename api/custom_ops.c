@@ -3,7 +3,7 @@
 #include "api/options.h"
 #include "core/custom.h"
 
-sl_status sl_custom_ops_new(sl_custom_ops **out, sl_error *err) {
+sl_status sl_custom_ops_create(sl_custom_ops **out, sl_error *err) {
     SL_NEED(out);
     sl_arena arena;
     sl_arena_init(&arena, NULL);
@@ -14,7 +14,7 @@ sl_status sl_custom_ops_new(sl_custom_ops **out, sl_error *err) {
     return SL_OK;
 }
 
-void sl_custom_ops_free(sl_custom_ops *ops) {
+void sl_custom_ops_destroy(sl_custom_ops *ops) {
     if (!ops) return;
     sl_arena arena = ops->arena;
     sl_arena_deinit(&arena);

@@ -3,12 +3,8 @@
 #include "api/needs.h"
 #include "api/options.h"
 #include "compiler/binary.h"
+#include <stdlib.h>
 #include <string.h>
-
-sl_status sl_graph_new(const char *name, sl_graph **out, sl_error *err) {
-    SL_NEED(name && out);
-    return sl_graph_create(name, NULL, out, err);
-}
 
 sl_status sl_graph_read(const char *text, size_t bytes, sl_graph **out, sl_error *err) {
     SL_NEED(text && out);
@@ -46,7 +42,7 @@ static sl_status grow(void *ctx, const void *bytes, size_t count, sl_error *err)
     growing *g = ctx;
     if (g->count + count > g->capacity) {
         const size_t capacity = (g->count + count) * 2;
-        void *larger = sl_resize(NULL, g->bytes, g->capacity, capacity, 64);
+        void *larger = realloc(g->bytes, capacity);
         if (!larger) return sl_no_memory(err, "the binary form of a graph", capacity);
         g->bytes = larger;
         g->capacity = capacity;
@@ -59,21 +55,14 @@ static sl_status grow(void *ctx, const void *bytes, size_t count, sl_error *err)
 sl_status sl_graph_to_bytes(const sl_graph *graph, void **out, size_t *out_bytes, sl_error *err) {
     SL_NEED(graph && out && out_bytes);
     growing g = {0};
-    sl_status status = sl_graph_write(graph, &(sl_sink){grow, &g}, err);
-    void *exact = status == SL_OK ? sl_resize(NULL, g.bytes, g.capacity, g.count, 64) : NULL;
-    if (status == SL_OK && !exact)
-        status = sl_no_memory(err, "the binary form of a graph", g.count);
+    const sl_status status = sl_graph_write(graph, &(sl_sink){grow, &g}, err);
     if (status != SL_OK) {
-        sl_release(NULL, g.bytes, g.capacity, 64);
+        free(g.bytes);
         return status;
     }
-    *out = exact;
+    *out = g.bytes;
     *out_bytes = g.count;
     return SL_OK;
-}
-
-void sl_bytes_free(void *bytes, size_t count) {
-    sl_release(NULL, bytes, count, 64);
 }
 
 sl_status sl_graph_from_bytes(const void *bytes, size_t count, const sl_custom_ops *ops,
@@ -97,10 +86,6 @@ sl_status sl_graph_fingerprint(const sl_graph *graph, uint64_t *out, sl_error *e
     const sl_sink sink = {hash, out};
     *out = 0xcbf29ce484222325u;
     return sl_graph_write(graph, &sink, err);
-}
-
-void sl_graph_free(sl_graph *graph) {
-    sl_graph_destroy(graph);
 }
 
 /* False after recording what is wrong with the type. */

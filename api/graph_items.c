@@ -3,6 +3,7 @@
 #include "api/options.h"
 #include "compiler/graph.h"
 #include "sluice/graph.h"
+#include <stdlib.h>
 #include <string.h>
 
 /* The attributes of a node of a graph, or the whole graph, as text of its own. */
@@ -14,7 +15,7 @@ static sl_status print(const sl_graph *graph, const sl_node *node, char **out_te
                             : sl_graph_print(graph, &arena, &text, err);
     if (status == SL_OK) {
         const size_t bytes = strlen(text) + 1;
-        *out_text = sl_allocate(NULL, bytes, 1);
+        *out_text = malloc(bytes);
         if (*out_text)
             memcpy(*out_text, text, bytes);
         else
@@ -27,10 +28,6 @@ static sl_status print(const sl_graph *graph, const sl_node *node, char **out_te
 sl_status sl_graph_text(const sl_graph *graph, char **out_text, sl_error *err) {
     SL_NEED(graph && out_text);
     return print(graph, NULL, out_text, err);
-}
-
-void sl_graph_text_free(char *text) {
-    if (text) sl_release(NULL, text, strlen(text) + 1, 1);
 }
 
 const char *sl_dtype_name_at(uint32_t index) {

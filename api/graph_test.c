@@ -15,7 +15,7 @@ static void graphs_are_built_and_read_back(void **state) {
     sl_graph *g = NULL;
     sl_error err = {0};
     char *text = NULL;
-    assert_int_equal(sl_graph_new("api", &g, &err), SL_OK);
+    assert_int_equal(sl_graph_create("api", NULL, &g, &err), SL_OK);
     sl_value in[2] = {sl_graph_add_input(g, "x", "f32", 2, (int64_t[]){2, 4}),
                       sl_graph_add_weight(g, "gain", "f32", 1, (int64_t[]){4})};
     sl_graph_add_state(g, "s", "f16", 1, (int64_t[]){3});
@@ -35,9 +35,9 @@ static void graphs_are_built_and_read_back(void **state) {
     char *same = NULL;
     assert_int_equal(sl_graph_text(again, &same, &err), SL_OK);
     assert_string_equal(same, text);
-    sl_graph_free(again);
-    sl_graph_text_free(same);
-    sl_graph_text_free(text);
+    sl_graph_destroy(again);
+    sl_free(same);
+    sl_free(text);
     const char *const kinds[] = {"input", "weight", "state", "constant", "output"};
     sl_graph_item item;
     for (uint32_t i = 0; i < 5; i++) {
@@ -49,7 +49,7 @@ static void graphs_are_built_and_read_back(void **state) {
     const sl_op_row *ops;
     assert_int_equal(sl_op_rows(&ops), SL_OP_COUNT);
     assert_string_equal(ops[SL_OP_swiglu].name, "swiglu");
-    sl_graph_free(g);
+    sl_graph_destroy(g);
 }
 
 static void mistakes_are_reported(void **state) {
@@ -75,7 +75,7 @@ static void mistakes_are_reported(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         sl_graph *g = NULL;
         sl_error err = {0};
-        assert_int_equal(sl_graph_new("api", &g, &err), SL_OK);
+        assert_int_equal(sl_graph_create("api", NULL, &g, &err), SL_OK);
         const sl_value x = sl_graph_add_input(g, "x", "f32", 2, (int64_t[]){2, 4});
         const sl_value wide = sl_graph_add_weight(g, "w", "f64", 2, (int64_t[]){2, 4});
         const sl_value y =
@@ -83,22 +83,22 @@ static void mistakes_are_reported(void **state) {
         assert_int_equal(y.v, 0);
         assert_int_equal(sl_graph_check(g, &err), SL_INVALID);
         assert_string_equal(err.message, cases[i].message);
-        sl_graph_free(g);
+        sl_graph_destroy(g);
     }
     sl_graph *g = NULL;
     sl_error err = {0};
-    assert_int_equal(sl_graph_new("api", &g, &err), SL_OK);
+    assert_int_equal(sl_graph_create("api", NULL, &g, &err), SL_OK);
     assert_int_equal(sl_graph_add_input(g, "x", "f65", 0, NULL).v, 0);
     assert_int_equal(sl_graph_check(g, &err), SL_INVALID);
     assert_string_equal(err.message, "x: unknown element type 'f65'");
-    sl_graph_free(g);
+    sl_graph_destroy(g);
 }
 
 /* y = x + x of two numbers. */
 static sl_graph *doubling(void) {
     sl_graph *g = NULL;
     sl_error err = {0};
-    assert_int_equal(sl_graph_new("double", &g, &err), SL_OK);
+    assert_int_equal(sl_graph_create("double", NULL, &g, &err), SL_OK);
     const sl_value x = sl_graph_add_input(g, "x", "f32", 1, (int64_t[]){2});
     sl_graph_add_output(g, "y", sl_graph_apply(g, "add", (sl_value[]){x, x}, 2, NULL));
     return g;
@@ -112,7 +112,7 @@ static void ops_with_several_results(void **state) {
     assert_int_equal(sl_graph_apply(g, "gaussian_splat_backward", in, 16, NULL).v, 0);
     assert_int_equal(sl_graph_check(g, &err), SL_INVALID);
     assert_non_null(strstr(err.message, "attribute 'width' is missing"));
-    sl_graph_free(g);
+    sl_graph_destroy(g);
     g = doubling();
     const sl_node_spec few = {
         sizeof few, "gaussian_splat_backward", "width=2, height=2", in, 8, out, 1, NULL, 0};
@@ -120,7 +120,7 @@ static void ops_with_several_results(void **state) {
     assert_int_equal(out[0].v, 0);
     assert_int_equal(out[1].v, 7);
     assert_int_equal(sl_graph_check(g, &err), SL_INVALID);
-    sl_graph_free(g);
+    sl_graph_destroy(g);
 }
 
 /* The text of a node's attributes. */
@@ -129,14 +129,14 @@ static void assert_attrs(const sl_graph *g, uint32_t index, const char *wanted) 
     sl_error err = {0};
     if (sl_graph_node_attrs(g, index, &text, &err)) fail_msg("%s", err.message);
     assert_string_equal(text, wanted);
-    sl_graph_text_free(text);
+    sl_free(text);
 }
 
 static void results_go_to_an_array_with_room(void **state) {
     (void)state;
     sl_graph *g = NULL;
     sl_error err = {0};
-    assert_int_equal(sl_graph_new("room", &g, &err), SL_OK);
+    assert_int_equal(sl_graph_create("room", NULL, &g, &err), SL_OK);
     const sl_value x = sl_graph_add_input(g, "x", "f32", 2, (int64_t[]){2, 6});
     sl_value out[4] = {{9}, {9}, {9}, {9}};
     sl_node_spec node = {.struct_size = sizeof node,
@@ -162,14 +162,14 @@ static void results_go_to_an_array_with_room(void **state) {
     assert_true(!out[0].v && !out[1].v && out[2].v);
     assert_int_equal(sl_graph_check(g, &err), SL_INVALID);
     assert_string_equal(err.message, "split has 3 results, room for 2");
-    sl_graph_free(g);
+    sl_graph_destroy(g);
 }
 
 static void attributes_have_defaults_and_words(void **state) {
     (void)state;
     sl_graph *g = NULL;
     sl_error err = {0};
-    assert_int_equal(sl_graph_new("defaults", &g, &err), SL_OK);
+    assert_int_equal(sl_graph_create("defaults", NULL, &g, &err), SL_OK);
     const sl_value x = sl_graph_add_input(g, "x", "f32", 4, (int64_t[]){1, 2, 4, 4});
     const sl_value w = sl_graph_add_input(g, "w", "f32", 4, (int64_t[]){3, 2, 3, 3});
     const sl_value qkv[] = {x, x, x};
@@ -199,7 +199,7 @@ static void attributes_have_defaults_and_words(void **state) {
     assert_string_equal(err.message,
                         "attributes of layer 0 late: line 1, column 6: expected one of "
                         "none causal sliding custom bias, found 'casual'");
-    sl_graph_free(g);
+    sl_graph_destroy(g);
 }
 
 /* Every default of the op table can be read. */
@@ -210,12 +210,12 @@ static void every_default_is_valid(void **state) {
     for (uint32_t i = 0; i < count; i++) {
         sl_graph *g = NULL;
         sl_error err = {0};
-        assert_int_equal(sl_graph_new("one", &g, &err), SL_OK);
+        assert_int_equal(sl_graph_create("one", NULL, &g, &err), SL_OK);
         (void)sl_graph_apply(g, rows[i].name, NULL, 0, NULL);
         (void)!sl_graph_check(g, &err);
         if (strstr(err.message, "column") && !strstr(err.message, "is missing"))
             fail_msg("%s", err.message);
-        sl_graph_free(g);
+        sl_graph_destroy(g);
         if (strcmp(rows[i].name, "topk") == 0)
             assert_string_equal(rows[i].attributes,
                                 "k:i64 axis:i64=-1 largest:bool=true sorted:bool=true ");
@@ -237,7 +237,7 @@ static void a_graph_may_grow_after_it_was_compiled(void **state) {
         const sl_compile_options options = {.struct_size = sizeof options, .device = devices[d]};
         const sl_bucket_options buckets = {.struct_size = sizeof buckets, .compile = &options};
         if (sl_compile(g, &options, &c, &err)) fail_msg("%s", err.message);
-        if (sl_bucketed_new(g, &buckets, &b, &err)) fail_msg("%s", err.message);
+        if (sl_bucketed_create(g, &buckets, &b, &err)) fail_msg("%s", err.message);
         sl_value x = sl_graph_add_input(g, "late", "f32", 1, (int64_t[]){2});
         for (int i = 0; i < 300; i++) x = sl_graph_apply(g, "neg", &x, 1, NULL);
         sl_graph_add_output(g, "z", x);
@@ -248,14 +248,14 @@ static void a_graph_may_grow_after_it_was_compiled(void **state) {
         assert_int_equal(sl_compiled_run(c, &err), SL_OK);
         assert_memory_equal(sl_compiled_get(c, "y", NULL), wanted, sizeof wanted);
         assert_null(sl_compiled_get(c, "z", NULL));
-        sl_compiled_free(c);
+        sl_compiled_destroy(c);
         if (sl_bucketed_resize(b, NULL, 0, &err)) fail_msg("%s", err.message);
         assert_int_equal(sl_bucketed_set(b, "x", given, sizeof given, &err), SL_OK);
         assert_int_equal(sl_bucketed_run(b, &err), SL_OK);
         assert_memory_equal(sl_bucketed_get(b, "y", NULL), wanted, sizeof wanted);
         assert_null(sl_bucketed_get(b, "z", NULL));
-        sl_bucketed_free(b);
-        sl_graph_free(g);
+        sl_bucketed_destroy(b);
+        sl_graph_destroy(g);
     }
 }
 
@@ -270,8 +270,8 @@ static void inputs_must_be_set(void **state) {
     assert_string_equal(err.message, "input 'x' was never set");
     assert_int_equal(sl_compiled_set(c, "x", (float[]){1, 2}, 8, &err), SL_OK);
     assert_int_equal(sl_compiled_run(c, &err), SL_OK);
-    sl_compiled_free(c);
-    sl_graph_free(g);
+    sl_compiled_destroy(c);
+    sl_graph_destroy(g);
 }
 
 /* Callers of older versions have shorter structs; what follows them is not read. */
@@ -285,7 +285,7 @@ static void structs_of_older_callers(void **state) {
     const sl_bucket_options shorter = {.struct_size = offsetof(sl_bucket_options, compile),
                                        .compile = (const void *)(uintptr_t)8};
     if (sl_compile(g, &compile, &c, &err)) fail_msg("%s", err.message);
-    if (sl_bucketed_new(g, &shorter, &b, &err)) fail_msg("%s", err.message);
+    if (sl_bucketed_create(g, &shorter, &b, &err)) fail_msg("%s", err.message);
     assert_int_equal(sl_bucketed_resize(b, NULL, 0, &err), SL_OK);
     sl_value in = {1}, out;
     const sl_node_spec node = {.struct_size = offsetof(sl_node_spec, bodies),
@@ -298,9 +298,9 @@ static void structs_of_older_callers(void **state) {
                                .body_count = 9};
     sl_graph_add_node(g, &node);
     assert_int_equal(sl_graph_check(g, &err), SL_OK);
-    sl_bucketed_free(b);
-    sl_compiled_free(c);
-    sl_graph_free(g);
+    sl_bucketed_destroy(b);
+    sl_compiled_destroy(c);
+    sl_graph_destroy(g);
 }
 
 static void null_pointers(void **state) {
@@ -308,8 +308,8 @@ static void null_pointers(void **state) {
     sl_graph *g = NULL, *filled = doubling();
     sl_compiled *c = NULL;
     sl_error err = {0};
-    assert_int_equal(sl_graph_new(NULL, &g, &err), SL_INVALID);
-    assert_string_equal(err.message, "sl_graph_new: a required pointer is NULL (name && out)");
+    assert_int_equal(sl_graph_create(NULL, NULL, &g, &err), SL_INVALID);
+    assert_string_equal(err.message, "sl_graph_create: a required pointer is NULL (name && out)");
     assert_int_equal(sl_compile(NULL, NULL, &c, &err), SL_INVALID);
     assert_int_equal(sl_compile(filled, NULL, NULL, &err), SL_INVALID);
     assert_int_equal(sl_compile(filled, NULL, NULL, NULL), SL_INVALID);
@@ -319,7 +319,7 @@ static void null_pointers(void **state) {
     assert_int_equal(sl_graph_add_input(filled, "z", "f32", 2, NULL).v, 0);
     assert_int_equal(sl_graph_check(filled, &err), SL_INVALID);
     assert_non_null(strstr(err.message, "sl_graph_add_input: a required pointer is NULL"));
-    sl_graph_free(filled);
+    sl_graph_destroy(filled);
 }
 
 static sl_status endless_text(void *ctx, const sl_custom_call *call, sl_tensor_type *outputs,
@@ -335,7 +335,7 @@ static void texts_of_custom_ops_end(void **state) {
     sl_graph *g = doubling();
     sl_error err = {0};
     const sl_custom_op op = {.struct_size = sizeof op, .name = "endless", .shape = endless_text};
-    assert_int_equal(sl_custom_ops_new(&ops, &err), SL_OK);
+    assert_int_equal(sl_custom_ops_create(&ops, &err), SL_OK);
     assert_int_equal(sl_custom_ops_add(ops, &op, &err), SL_OK);
     sl_graph_use_custom_ops(g, ops);
     sl_value in = {1}, out;
@@ -350,8 +350,8 @@ static void texts_of_custom_ops_end(void **state) {
     assert_int_equal(sl_graph_check(g, &err), SL_INVALID);
     assert_non_null(strstr(err.message, "aaaa"));
     assert_true(strlen(err.message) < sizeof err.message);
-    sl_graph_free(g);
-    sl_custom_ops_free(ops);
+    sl_graph_destroy(g);
+    sl_custom_ops_destroy(ops);
 }
 
 /* Names are looked up in tables: work in the square of these counts would take half a minute. */
@@ -363,7 +363,7 @@ static void many_inputs_and_outputs(void **state) {
     sl_error err = {0};
     char name[16];
     const clock_t start = clock();
-    assert_int_equal(sl_graph_new("many", &g, &err), SL_OK);
+    assert_int_equal(sl_graph_create("many", NULL, &g, &err), SL_OK);
     for (int i = 0; i < COUNT; i++) {
         (void)snprintf(name, sizeof name, "x%d", i);
         const sl_value x = sl_graph_add_input(g, name, "f32", 1, (int64_t[]){1});
@@ -380,8 +380,8 @@ static void many_inputs_and_outputs(void **state) {
         (void)snprintf(name, sizeof name, "y%d", i);
         assert_true(*(const float *)sl_compiled_get(c, name, NULL) == (float)-i);
     }
-    sl_compiled_free(c);
-    sl_graph_free(g);
+    sl_compiled_destroy(c);
+    sl_graph_destroy(g);
     const double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
     if (seconds > 15) fail_msg("%.1f s", seconds);
 }

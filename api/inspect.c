@@ -68,7 +68,7 @@ sl_status sl_inspect(sl_model *model, const sl_inspect_options *given, sl_inspec
     return sl_inspect_hand_out(status, &report, out);
 }
 
-void sl_inspect_report_free(sl_inspect_report *report) {
+void sl_inspect_report_deinit(sl_inspect_report *report) {
     if (report) sl_report_deinit(report);
 }
 

@@ -155,7 +155,7 @@ sl_status sl_inspect_text(const sl_inspect_report *report, char **out_text, sl_e
     print_waits(to, report);
     const bool written = !ferror(to);
     if (fclose(to) == 0 && written && *out_text) return SL_OK;
-    sl_text_free(*out_text);
+    sl_free(*out_text);
     *out_text = NULL;
     return sl_no_memory(err, "a report", bytes);
 }

@@ -44,7 +44,7 @@ sl_status sl_graph_legality(const sl_graph *graph, const char *device, sl_legali
     if (status == SL_OK)
         *out = l;
     else
-        sl_legality_free(l);
+        sl_legality_destroy(l);
     return status;
 }
 
@@ -60,7 +60,7 @@ sl_legality_item sl_legality_at(const sl_legality *l, uint32_t index) {
     return (sl_legality_item){row->label, row->op, kinds[row->kind], row->detail};
 }
 
-void sl_legality_free(sl_legality *l) {
+void sl_legality_destroy(sl_legality *l) {
     if (!l) return;
     sl_arena arena = l->arena;
     sl_arena_deinit(&arena);

@@ -23,7 +23,7 @@ static size_t run(const char *text, const sl_compile_options *how, double *out) 
     sl_compiled *compiled = NULL;
     if (sl_graph_read(text, strlen(text), &graph, &err) != SL_OK) fail_msg("%s", err.message);
     if (sl_compile(graph, how, &compiled, &err) != SL_OK) {
-        sl_graph_free(graph);
+        sl_graph_destroy(graph);
         return 0;
     }
     sl_graph_item item;
@@ -44,8 +44,8 @@ static size_t run(const char *text, const sl_compile_options *how, double *out) 
     if (sl_compiled_run(compiled, &err) != SL_OK) fail_msg("%s", err.message);
     const size_t count = (size_t)sl_type_elements(&type);
     sl_decode_f64(type.dtype, sl_compiled_get(compiled, "y", NULL), (int64_t)count, out);
-    sl_compiled_free(compiled);
-    sl_graph_free(graph);
+    sl_compiled_destroy(compiled);
+    sl_graph_destroy(graph);
     return count;
 }
 

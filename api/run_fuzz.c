@@ -47,7 +47,7 @@ static void run(const sl_graph *graph, const char *device) {
         }
         if (sl_compiled_run(compiled, &err) != SL_OK) continue;
     }
-    sl_compiled_free(compiled);
+    sl_compiled_destroy(compiled);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -58,6 +58,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         run(graph, "cpu");
         run(graph, "ref");
     }
-    sl_graph_free(graph);
+    sl_graph_destroy(graph);
     return 0;
 }

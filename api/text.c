@@ -161,10 +161,6 @@ done:
     return status;
 }
 
-void sl_text_free(char *text) {
-    free(text);
-}
-
 size_t sl_text_stream_push(sl_text_stream *stream, const char *bytes, size_t count, char *out) {
     SL_NEED_OR(0, stream && (bytes || !count) && out);
     return sl_utf8_stream_push(stream, bytes, count, out);

@@ -26,7 +26,7 @@ static binary save(const sl_graph *graph) {
 }
 
 static void release(binary *b) {
-    sl_bytes_free(b->bytes, b->count);
+    sl_free(b->bytes);
 }
 
 static sl_graph *load(const binary *b) {
@@ -74,8 +74,8 @@ static void round_trip(const sl_graph *graph) {
     assert_memory_equal(first.bytes, third.bytes, first.count);
     assert_true(fingerprint(graph) == fingerprint(loaded));
     assert_true(fingerprint(graph) == fingerprint(parsed));
-    sl_graph_text_free(text);
-    sl_graph_text_free(again);
+    sl_free(text);
+    sl_free(again);
     sl_graph_destroy(loaded);
     sl_graph_destroy(parsed);
     release(&first);
@@ -177,7 +177,7 @@ static void test_in_place(void **state) {
     assert_int_equal(sl_compiled_set(compiled, "x", x, sizeof x, &err), SL_OK);
     assert_int_equal(sl_compiled_run(compiled, &err), SL_OK);
     assert_memory_equal(sl_compiled_get(compiled, "y", NULL), want, sizeof want);
-    sl_compiled_free(compiled);
+    sl_compiled_destroy(compiled);
     sl_graph_destroy(loaded);
     sl_graph_destroy(graph);
 }
@@ -232,7 +232,7 @@ static void test_version_1(void **state) {
     char *text = print(loaded);
     assert_non_null(strstr(text, "softmax(%x) {axis = -2}"));
     assert_non_null(strstr(text, "argmax(%2) {axis = -1, keep = false"));
-    sl_graph_text_free(text);
+    sl_free(text);
     sl_graph_destroy(loaded);
     sl_graph_destroy(graph);
     release(&b);

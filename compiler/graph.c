@@ -8,6 +8,9 @@
 sl_status sl_graph_create(const char *name, const sl_allocator *allocator, sl_graph **out,
                           sl_error *err) {
     sl_arena arena;
+    if (!name || !out)
+        return sl_fail(err, SL_INVALID,
+                       "sl_graph_create: a required pointer is NULL (name && out)");
     sl_arena_init(&arena, allocator);
     sl_graph *graph = SL_ARENA_NEW(&arena, sl_graph);
     char *copy = graph ? sl_arena_copy_text(&arena, name, strlen(name)) : NULL;

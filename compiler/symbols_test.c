@@ -54,9 +54,9 @@ static void test_bind(void **state) {
     assert_int_equal(sl_graph_text(bound, &first, &err), SL_OK);
     assert_int_equal(sl_graph_text(again, &second, &err), SL_OK);
     assert_string_equal(first, second);
-    sl_graph_text_free(printed);
-    sl_graph_text_free(first);
-    sl_graph_text_free(second);
+    sl_free(printed);
+    sl_free(first);
+    sl_free(second);
     sl_graph_destroy(reread);
     sl_graph_destroy(again);
     sl_graph_destroy(bound);
@@ -108,7 +108,7 @@ static void test_errors(void **state) {
 static sl_graph *build(void) {
     sl_graph *graph = NULL;
     sl_error err = {0};
-    assert_int_equal(sl_graph_new("rows", &graph, &err), SL_OK);
+    assert_int_equal(sl_graph_create("rows", NULL, &graph, &err), SL_OK);
     const int64_t B = sl_graph_add_symbol(graph, "B", 0), S = sl_graph_add_symbol(graph, "S", 6);
     sl_value in[2] = {sl_graph_add_input(graph, "x", "f32", 3, (int64_t[]){B, S, 3}),
                       sl_graph_add_weight(graph, "w", "f32", 2, (int64_t[]){3, 2})};
@@ -133,8 +133,8 @@ static void run_exactly(const sl_graph *graph, int64_t b, int64_t s, const float
     assert_int_equal(sl_compiled_run(c, &err), SL_OK);
     memcpy(y, sl_compiled_get(c, "y", NULL), (size_t)(b * s * 2) * 4);
     memcpy(sum, sl_compiled_get(c, "sum", NULL), (size_t)(b * 3) * 4);
-    sl_compiled_free(c);
-    sl_graph_free(bound);
+    sl_compiled_destroy(c);
+    sl_graph_destroy(bound);
 }
 
 static void near(const float *got, const float *want, int64_t count) {
@@ -152,7 +152,7 @@ static void test_buckets(void **state) {
     const float w[6] = {0.5f, -1, 0.25f, 2, -0.125f, 1};
     for (size_t i = 0; i < sizeof x / sizeof *x; i++) x[i] = (float)(i % 13) / 8 - 0.7f;
     const sl_bucket_options options = {.struct_size = sizeof options, .least = 2, .most_kept = 3};
-    if (sl_bucketed_new(graph, &options, &b, &err)) fail_msg("%s", err.message);
+    if (sl_bucketed_create(graph, &options, &b, &err)) fail_msg("%s", err.message);
     assert_int_equal(sl_bucketed_run(b, &err), SL_INVALID);
     assert_string_equal(err.message, "graph 'rows': no sizes are chosen yet");
     assert_int_equal(sl_bucketed_set(b, "w", w, sizeof w, &err), SL_OK);
@@ -178,8 +178,8 @@ static void test_buckets(void **state) {
                      SL_INVALID);
     assert_string_equal(err.message, "with B = 2: graph 'rows': symbol 'S' is given no size");
     assert_null(sl_bucketed_get(b, "nothing", NULL));
-    sl_bucketed_free(b);
-    sl_graph_free(graph);
+    sl_bucketed_destroy(b);
+    sl_graph_destroy(graph);
 }
 
 static void test_bucket_refusals(void **state) {
@@ -188,7 +188,7 @@ static void test_bucket_refusals(void **state) {
                             "%y = neg(%x) output \"y\" = %y output \"s\" = %s }");
     sl_bucketed *b = NULL;
     sl_error err = {0};
-    assert_int_equal(sl_bucketed_new(graph, NULL, &b, &err), SL_UNSUPPORTED);
+    assert_int_equal(sl_bucketed_create(graph, NULL, &b, &err), SL_UNSUPPORTED);
     assert_string_equal(err.message,
                         "graph 's': 's' is a state or experts, which buckets do not support");
     sl_graph_destroy(graph);

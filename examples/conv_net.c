@@ -56,7 +56,7 @@ int main(void) {
     const float *y = status == SL_OK ? sl_compiled_get(c, "y", NULL) : NULL;
     for (int i = 0; y && i < 10; i++) (void)printf("%.4f%c", (double)y[i], i == 9 ? '\n' : ' ');
     if (status != SL_OK) (void)fprintf(stderr, "%s\n", err.message);
-    sl_compiled_free(c);
-    sl_graph_free(g);
+    sl_compiled_destroy(c);
+    sl_graph_destroy(g);
     return status != SL_OK;
 }

@@ -6,7 +6,7 @@ enum { ROWS = 2, IN = 4, HIDDEN = 8, OUT = 3 };
 
 static sl_graph *build(sl_error *err) {
     sl_graph *g = NULL;
-    if (sl_graph_new("mlp", &g, err) != SL_OK) return NULL;
+    if (sl_graph_create("mlp", NULL, &g, err) != SL_OK) return NULL;
     const sl_value first[2] = {sl_graph_add_input(g, "x", "f32", 2, (int64_t[]){ROWS, IN}),
                                sl_graph_add_weight(g, "w1", "f32", 2, (int64_t[]){HIDDEN, IN})};
     const sl_value hidden = sl_graph_apply(g, "linear", first, 2, NULL);
@@ -38,7 +38,7 @@ int main(void) {
     const float *y = failed ? NULL : sl_compiled_get(c, "y", NULL);
     for (int i = 0; y && i < ROWS * OUT; i++)
         (void)printf("%.4f%c", y[i], i % OUT == OUT - 1 ? '\n' : ' ');
-    sl_compiled_free(c);
-    sl_graph_free(g);
+    sl_compiled_destroy(c);
+    sl_graph_destroy(g);
     return failed;
 }

@@ -34,7 +34,7 @@ static void make_frames(float frames[FRAMES][2 * LENGTH]) {
 
 static sl_graph *build(sl_error *err) {
     sl_graph *g = NULL;
-    if (sl_graph_new("log_mel", &g, err) != SL_OK) return NULL;
+    if (sl_graph_create("log_mel", NULL, &g, err) != SL_OK) return NULL;
     const sl_value x =
         sl_graph_add_input(g, "frames", "f32", 2, (int64_t[]){FRAMES, INT64_C(2) * LENGTH});
     const sl_value in[2] = {sl_graph_apply(g, "fft", &x, 1, NULL),
@@ -76,7 +76,7 @@ int main(int count, char **words) {
     if (status != SL_OK) (void)fprintf(stderr, "%s\n", err.message);
     const int failed = status != SL_OK ||
                        save(count > 1 ? words[1] : "log_mel.png", sl_compiled_get(c, "mels", NULL));
-    sl_compiled_free(c);
-    sl_graph_free(g);
+    sl_compiled_destroy(c);
+    sl_graph_destroy(g);
     return failed;
 }

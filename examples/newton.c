@@ -51,7 +51,7 @@ int main(void) {
     for (int i = 0; root && i < 6; i++)
         (void)printf("the cube root of %g is %.6g\n", (double)a[i], (double)root[i]);
     if (status != SL_OK) (void)fprintf(stderr, "%s\n", err.message);
-    sl_compiled_free(c);
-    sl_graph_free(g);
+    sl_compiled_destroy(c);
+    sl_graph_destroy(g);
     return status != SL_OK;
 }

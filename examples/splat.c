@@ -33,7 +33,7 @@ static void tie_knot(scene *s) {
 static sl_graph *build(sl_error *err) {
     sl_graph *g = NULL;
     sl_value in[7];
-    if (sl_graph_new("splat", &g, err) != SL_OK) return NULL;
+    if (sl_graph_create("splat", NULL, &g, err) != SL_OK) return NULL;
     for (int i = 0; i < 5; i++)
         in[i] =
             sl_graph_add_input(g, names[i], "f32", i == 3 ? 1 : 2, (int64_t[]){COUNT, numbers[i]});
@@ -84,7 +84,7 @@ int main(int count, char **words) {
     if (failed) (void)fprintf(stderr, "%s\n", err.message);
     if (!failed)
         failed = save(count > 1 ? words[1] : "splat.png", sl_compiled_get(c, "image", NULL));
-    sl_compiled_free(c);
-    sl_graph_free(g);
+    sl_compiled_destroy(c);
+    sl_graph_destroy(g);
     return failed;
 }

@@ -112,7 +112,7 @@ static sl_status run(const sl_graph *g, const char *device, float *out, sl_error
     if (status == SL_OK) status = sl_compiled_run(c, err);
     const float *y = status == SL_OK ? sl_compiled_get(c, "y", NULL) : NULL;
     if (y) memcpy(out, y, sizeof(float) * TOKENS * WIDTH);
-    sl_compiled_free(c);
+    sl_compiled_destroy(c);
     return status;
 }
 
@@ -121,7 +121,7 @@ int main(void) {
     sl_error err = {0};
     sl_graph *g = NULL;
     double apart = 0;
-    sl_status status = sl_graph_new("transformer", &g, &err);
+    sl_status status = sl_graph_create("transformer", NULL, &g, &err);
     if (status == SL_OK) {
         build(g);
         status = run(g, "cpu", fast[0], &err);
@@ -138,6 +138,6 @@ int main(void) {
                          (double)fast[t][1], (double)fast[t][2]);
     if (status == SL_OK)
         (void)printf("cpu and double precision are %s\n", apart < 1e-4 ? "alike" : "apart");
-    sl_graph_free(g);
+    sl_graph_destroy(g);
     return status != SL_OK || apart >= 1e-4;
 }

@@ -321,8 +321,8 @@ static int measure_ways(const cli_options *options, bench_run *run) {
         result = measure(options, run);
     }
     for (int i = 0; i < run->count; i++) {
-        sl_inspect_report_free(&run->ways[i].prefill_profile);
-        sl_inspect_report_free(&run->ways[i].decode_profile);
+        sl_inspect_report_deinit(&run->ways[i].prefill_profile);
+        sl_inspect_report_deinit(&run->ways[i].decode_profile);
         sl_session_destroy(run->ways[i].session);
         sl_model_close(run->ways[i].model);
     }

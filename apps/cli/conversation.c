@@ -177,7 +177,7 @@ static bool read_messages(const cli_conversation *c, prompt *p) {
     if (variables && !cli_json_failed())
         status = sl_model_render_chat(c->model, variables, &options, &text, &err);
     if (status == SL_OK) p->thinking = cli_thinking_begin(text);
-    sl_text_free(text);
+    sl_free(text);
     size_t count = 0;
     if (status == SL_OK)
         status = sl_model_tokenize_chat(c->model, variables, NULL, 0, &count, &err);

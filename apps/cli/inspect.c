@@ -118,7 +118,7 @@ int cli_inspect_print(const cli_options *options, const sl_inspect_report *repor
     if (options->json) return print_json(options, report);
     if (sl_inspect_text(report, &text, &err) != SL_OK) return cli_fail(&err);
     (void)fputs(text, stdout);
-    sl_text_free(text);
+    sl_free(text);
     if (report->trace_dropped)
         (void)fprintf(stderr,
                       "sluice: the trace buffer was full: %llu of %llu events are missing\n",
@@ -227,7 +227,7 @@ int cli_run_inspect(const cli_options *options) {
     const int result = sl_inspect(model, &given, &report, &err) == SL_OK
                            ? cli_inspect_print(options, &report)
                            : cli_fail(&err);
-    sl_inspect_report_free(&report);
+    sl_inspect_report_deinit(&report);
     sl_model_close(model);
     return result;
 }

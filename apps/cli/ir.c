@@ -15,7 +15,7 @@ static int format(const sl_graph *graph, const cli_options *options) {
         (void)cli_print_json(json_pack("{s:o}", "text", cli_json_text(text, strlen(text))));
     else
         (void)fputs(text, stdout);
-    sl_graph_text_free(text);
+    sl_free(text);
     return CLI_OK;
 }
 
@@ -35,7 +35,7 @@ static int import(const sl_graph *graph, const cli_options *options) {
     FILE *file = fopen(options->output, "w");
     bool written = file && fputs(text, file) >= 0;
     if (file && fclose(file) != 0) written = false;
-    sl_graph_text_free(text);
+    sl_free(text);
     return written ? CLI_OK : cli_fail_text("%s: cannot be written", options->output);
 }
 
@@ -70,10 +70,10 @@ static int check(const sl_graph *graph, const cli_options *options) {
     sl_error err;
     if (sl_graph_text(graph, &text, &err) != SL_OK) return cli_fail(&err);
     const unsigned ops = count_ops(text);
-    sl_graph_text_free(text);
+    sl_free(text);
     if (sl_graph_legality(graph, options->device, &legality, &err) != SL_OK) return cli_fail(&err);
     const int legal = cli_ir_legality(legality, options);
-    sl_legality_free(legality);
+    sl_legality_destroy(legality);
     if (legal != CLI_OK || options->json) return legal;
     unsigned inputs = 0, weights = 0, states = 0, outputs = 0;
     sl_graph_item item;
@@ -235,7 +235,7 @@ bool cli_ir_start(cli_runner *r, const char *device) {
 }
 
 void cli_ir_stop(cli_runner *r) {
-    sl_compiled_free(r->compiled);
+    sl_compiled_destroy(r->compiled);
     sl_tensors_close(r->data);
 }
 
@@ -286,7 +286,7 @@ static int with_graph(int (*verb)(const sl_graph *, const cli_options *),
     sl_graph *graph = cli_ir_read(options->arguments[1], options);
     if (!graph) return CLI_FAILED;
     const int result = verb(graph, options);
-    sl_graph_free(graph);
+    sl_graph_destroy(graph);
     return result;
 }
 

@@ -6,7 +6,7 @@
 static int finish(const cli_options *options, sl_status status, sl_inspect_report *report,
                   const sl_error *err) {
     const int result = status == SL_OK ? cli_inspect_print(options, report) : cli_fail(err);
-    sl_inspect_report_free(report);
+    sl_inspect_report_deinit(report);
     return result;
 }
 

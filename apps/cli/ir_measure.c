@@ -55,7 +55,7 @@ static int report(cli_runner *r, const double *times, uint32_t count) {
         print_times(times, count);
         if (r->options->profile) print_profile(&profile);
     }
-    sl_inspect_report_free(&profile);
+    sl_inspect_report_deinit(&profile);
     return result;
 }
 
@@ -171,6 +171,6 @@ int cli_ir_diff(const sl_graph *graph, const cli_options *options) {
     }
     cli_ir_stop(&a);
     cli_ir_stop(&b);
-    sl_graph_free(other);
+    sl_graph_destroy(other);
     return result;
 }

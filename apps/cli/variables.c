@@ -70,5 +70,5 @@ void cli_note_idle_variables(const sl_model *model, const cli_options *options) 
     if (texts[0] && texts[1] && strcmp(texts[0], texts[1]) == 0)
         cli_note("--think %s has no effect: the chat template does not use enable_thinking",
                  options->think);
-    for (int i = 0; i < 2; i++) sl_text_free(texts[i]);
+    for (int i = 0; i < 2; i++) sl_free(texts[i]);
 }

@@ -44,7 +44,7 @@ static sl_inspect_report inspect(sl_model *model, sl_inspect_options options) {
 
 static int release_reports(void **state) {
     (void)state;
-    while (report_count) sl_inspect_report_free(&reports[--report_count]);
+    while (report_count) sl_inspect_report_deinit(&reports[--report_count]);
     return 0;
 }
 
@@ -156,7 +156,7 @@ static void profiles_add_up(void **state) {
     must(sl_inspect_text(&r, &text, &err));
     assert_non_null(strstr(text, "barriers"));
     assert_non_null(strstr(text, r.ops[0].name));
-    sl_text_free(text);
+    sl_free(text);
     sl_model_close(model);
 }
 
@@ -359,7 +359,7 @@ static void launches_of_a_gpu_are_proved(void **state) {
             char *text;
             must(sl_inspect_text(&r, &text, &err));
             assert_non_null(strstr(text, "\nproved "));
-            sl_text_free(text);
+            sl_free(text);
         }
         sl_model_close(model);
     }

@@ -1,6 +1,6 @@
 /* graph.h - Build, compile and run tensor programs.
  *
- *   sl_graph_new("mlp", &g, err);
+ *   sl_graph_create("mlp", NULL, &g, err);
  *   sl_value x = sl_graph_add_input(g, "x", "f32", 2, (int64_t[]){2, 4});
  *   sl_value y = sl_graph_apply(g, "softmax", &x, 1, NULL);
  *   sl_graph_add_output(g, "y", y);
@@ -32,16 +32,17 @@ typedef struct {
  * end. */
 SL_API const char *sl_dtype_name_at(uint32_t index);
 
-SL_CHECKED sl_status sl_graph_new(const char *name, sl_graph **out, sl_error *err);
+/* allocator: of everything that belongs to the graph; NULL: the C library's. */
+SL_CHECKED sl_status sl_graph_create(const char *name, const sl_allocator *allocator,
+                                     sl_graph **out, sl_error *err);
 SL_CHECKED sl_status sl_graph_read(const char *text, size_t bytes, sl_graph **out, sl_error *err);
 /* Imports an ONNX model.  Shapes are static: input shapes that the model leaves open are given as
  * "x=1,3,224,224; y=8"; otherwise shapes may be NULL. */
 SL_CHECKED sl_status sl_graph_import_onnx(const void *bytes, size_t count, const char *shapes,
                                           sl_graph **out, sl_error *err);
-SL_API void sl_graph_free(sl_graph *graph); /* NULL is fine */
-/* The text form; released with sl_graph_text_free. */
+SL_API void sl_graph_destroy(sl_graph *graph); /* NULL is fine */
+/* The text form; released with sl_free. */
 SL_CHECKED sl_status sl_graph_text(const sl_graph *graph, char **out_text, sl_error *err);
-SL_API void sl_graph_text_free(char *text);
 
 SL_API sl_value sl_graph_add_input(sl_graph *graph, const char *name, const char *dtype,
                                    uint32_t rank, const int64_t *dims);
@@ -82,7 +83,7 @@ typedef struct {
  * result.  The data of its constants is borrowed: the graph must outlive the result. */
 SL_CHECKED sl_status sl_compile(const sl_graph *graph, const sl_compile_options *options,
                                 sl_compiled **out, sl_error *err);
-SL_API void sl_compiled_free(sl_compiled *compiled);
+SL_API void sl_compiled_destroy(sl_compiled *compiled);
 /* Sets an input, weight or state by name.  bytes must be its exact size; the data is copied. States
  * are zero until they are set. */
 SL_CHECKED sl_status sl_compiled_set(sl_compiled *compiled, const char *name, const void *data,
@@ -112,13 +113,12 @@ SL_CHECKED sl_status sl_graph_save(const sl_graph *graph, const char *path, sl_e
 typedef struct sl_custom_ops sl_custom_ops;
 SL_CHECKED sl_status sl_graph_load(const char *path, const sl_custom_ops *ops, sl_graph **out,
                                    sl_error *err);
-/* The same in memory.  The bytes are released with sl_bytes_free; a graph made from bytes copies
+/* The same in memory.  The bytes are released with sl_free; a graph made from bytes copies
  * them. */
 SL_CHECKED sl_status sl_graph_to_bytes(const sl_graph *graph, void **out, size_t *out_bytes,
                                        sl_error *err);
 SL_CHECKED sl_status sl_graph_from_bytes(const void *bytes, size_t count, const sl_custom_ops *ops,
                                          sl_graph **out, sl_error *err);
-SL_API void sl_bytes_free(void *bytes, size_t count);
 /* A hash of the binary form (FNV-1a, 64 bits): equal graphs have the same hash on every machine. */
 SL_CHECKED sl_status sl_graph_fingerprint(const sl_graph *graph, uint64_t *out, sl_error *err);
 
@@ -178,9 +178,9 @@ typedef struct {
     const sl_compile_options *compile;
 } sl_bucket_options;
 /* The graph is borrowed.  It must not have states. */
-SL_CHECKED sl_status sl_bucketed_new(const sl_graph *graph, const sl_bucket_options *options,
-                                     sl_bucketed **out, sl_error *err);
-SL_API void sl_bucketed_free(sl_bucketed *bucketed); /* NULL is fine */
+SL_CHECKED sl_status sl_bucketed_create(const sl_graph *graph, const sl_bucket_options *options,
+                                        sl_bucketed **out, sl_error *err);
+SL_API void sl_bucketed_destroy(sl_bucketed *bucketed); /* NULL is fine */
 /* Sets the sizes of the next runs, and compiles if there is no program for their bucket yet. */
 SL_CHECKED sl_status sl_bucketed_resize(sl_bucketed *bucketed, const sl_symbol_size *sizes,
                                         uint32_t count, sl_error *err);
@@ -233,8 +233,8 @@ typedef struct sl_custom_op {
 } sl_custom_op;
 /* sl_custom_ops is a set of ops.  It must outlive the graphs that use it and the programs compiled
  * from them. */
-SL_CHECKED sl_status sl_custom_ops_new(sl_custom_ops **out, sl_error *err);
-SL_API void sl_custom_ops_free(sl_custom_ops *ops); /* NULL is fine */
+SL_CHECKED sl_status sl_custom_ops_create(sl_custom_ops **out, sl_error *err);
+SL_API void sl_custom_ops_destroy(sl_custom_ops *ops); /* NULL is fine */
 /* op and its name are copied.  Each name can be added only once. */
 SL_CHECKED sl_status sl_custom_ops_add(sl_custom_ops *ops, const sl_custom_op *op, sl_error *err);
 /* Sets the custom ops for nodes that are added from now on. */
@@ -256,7 +256,7 @@ SL_CHECKED sl_status sl_graph_legality(const sl_graph *graph, const char *device
                                        sl_error *err);
 SL_API uint32_t sl_legality_count(const sl_legality *legality);
 SL_API sl_legality_item sl_legality_at(const sl_legality *legality, uint32_t index);
-SL_API void sl_legality_free(sl_legality *legality); /* NULL is fine */
+SL_API void sl_legality_destroy(sl_legality *legality); /* NULL is fine */
 
 /* The op table and a graph's values and nodes, for tools. */
 typedef struct {
@@ -304,7 +304,7 @@ typedef struct {
  * caller sets struct_size. */
 SL_API int sl_graph_node_at(const sl_graph *graph, uint32_t index, sl_node_info *out);
 /* The attributes of a node as text, "{axis = -1}", or "" if it has none; released with
- * sl_graph_text_free. */
+ * sl_free. */
 SL_CHECKED sl_status sl_graph_node_attrs(const sl_graph *graph, uint32_t index, char **out_text,
                                          sl_error *err);
 

@@ -66,7 +66,7 @@ typedef struct {
 
 typedef struct {
     size_t struct_size;           /* set by the caller */
-    void *memory;                 /* of everything below; released with sl_inspect_report_free */
+    void *memory;                 /* of everything below; released with sl_inspect_report_deinit */
     uint32_t tokens, wanted;      /* 0: a graph, not a forward pass */
     char schedule[8];             /* "levels", "groups" or "edges" */
     uint32_t nodes, steps, fused; /* fused: nodes that were fused into others */
@@ -101,7 +101,7 @@ typedef struct {
     const sl_inspect_wait *waits; /* by the step that waits */
     const char *step_list;        /* NULL: not listed */
 } sl_inspect_report;
-SL_API void sl_inspect_report_free(sl_inspect_report *report); /* NULL is fine */
+SL_API void sl_inspect_report_deinit(sl_inspect_report *report); /* NULL is fine */
 
 /* Compiles a forward pass with the given options, independently of the model's sessions, and runs
  * it on states of its own if requested.  model is NULL if a shape is given; there are no weights
@@ -123,7 +123,7 @@ SL_CHECKED sl_status sl_inspect_graph(const sl_graph *graph, const sl_compile_op
  * its states change as in other runs.  Not supported on the device "ref". */
 SL_CHECKED sl_status sl_compiled_report(sl_compiled *compiled, const sl_inspect_options *options,
                                         sl_inspect_report *out, sl_error *err);
-/* The report as readable text.  *out_text is released with sl_text_free. */
+/* The report as readable text.  *out_text is released with sl_free. */
 SL_CHECKED sl_status sl_inspect_text(const sl_inspect_report *report, char **out_text,
                                      sl_error *err);
 

@@ -151,11 +151,10 @@ typedef struct {
 } sl_render_options;
 /* Renders the model's chat template with the variables of a JSON object {"messages":
  * [{"role","content"}...], "add_generation_prompt": true, ...}.  *out_text is released with
- * sl_text_free.  SL_UNSUPPORTED: the model has no chat template; SL_FORMAT: it does not parse. */
+ * sl_free.  SL_UNSUPPORTED: the model has no chat template; SL_FORMAT: it does not parse. */
 SL_CHECKED sl_status sl_model_render_chat(const sl_model *model, const char *variables_json,
                                           const sl_render_options *options, char **out_text,
                                           sl_error *err);
-SL_API void sl_text_free(char *text);
 /* Renders the chat template with the same variables and tokenizes the result.  Special tokens of
  * the template are recognised, but not those that stand in a message: they are ordinary text, so
  * that a message cannot pretend to end and to be followed by another. */

@@ -29,6 +29,10 @@ typedef struct {
 } sl_error;
 SL_API const char *sl_status_text(sl_status status);
 
+/* Releases memory that a function has handed over: texts and bytes, where it is said.  NULL is
+ * allowed. */
+SL_API void sl_free(void *memory);
+
 /* resize(ctx, ptr, old, new, align): allocate, grow or free (new == 0); NULL on failure.
  * align is a power of two and must be the same in every call for one block. */
 typedef struct {

@@ -99,7 +99,7 @@ static sl_custom_ops *new_ops(void) {
                                 .name = "fails",
                                 .shape = scaled_shape,
                                 .kernel = fails_kernel};
-    assert_int_equal(sl_custom_ops_new(&ops, &err), SL_OK);
+    assert_int_equal(sl_custom_ops_create(&ops, &err), SL_OK);
     assert_int_equal(sl_custom_ops_add(ops, &less, &err), SL_OK);
     assert_int_equal(sl_custom_ops_add(ops, &scaled, &err), SL_OK);
     assert_int_equal(sl_custom_ops_add(ops, &bare, &err), SL_OK);
@@ -128,9 +128,9 @@ static machine start(const char *text, const char *device, uint32_t threads) {
 }
 
 static void stop(machine *m) {
-    sl_compiled_free(m->compiled);
-    sl_graph_free(m->graph);
-    sl_custom_ops_free(m->ops);
+    sl_compiled_destroy(m->compiled);
+    sl_graph_destroy(m->graph);
+    sl_custom_ops_destroy(m->ops);
 }
 
 static void set(machine *m, const char *name, const void *data, size_t bytes) {
@@ -631,8 +631,8 @@ static void test_custom_errors(void **state) {
     assert_int_equal(sl_compiled_set(compiled, "x", x, sizeof x, &err), SL_OK);
     assert_int_equal(sl_compiled_run(compiled, &err), SL_UNSUPPORTED);
     assert_string_equal(err.message, "my custom: custom op 'bare' has no eval");
-    sl_compiled_free(compiled);
-    sl_graph_free(graph);
+    sl_compiled_destroy(compiled);
+    sl_graph_destroy(graph);
     const char *fails = "graph \"c\" { input %x : f32[2] %y, %n = custom(%x) {name = \"fails\"} "
                         "output \"y\" = %y }";
     assert_int_equal(sl_graph_read_using(fails, strlen(fails), ops, &graph, &err), SL_OK);
@@ -641,9 +641,9 @@ static void test_custom_errors(void **state) {
     assert_int_equal(sl_compiled_run(compiled, &err), SL_IO);
     assert_string_equal(err.message,
                         "custom: the kernel of custom op 'fails' failed: a read or write failed");
-    sl_compiled_free(compiled);
-    sl_graph_free(graph);
-    sl_custom_ops_free(ops);
+    sl_compiled_destroy(compiled);
+    sl_graph_destroy(graph);
+    sl_custom_ops_destroy(ops);
 }
 
 static void set_zeros(machine *m) {
@@ -714,7 +714,7 @@ static void test_prepared(void **state) {
 static sl_graph *doubling(void) {
     sl_graph *body = NULL;
     sl_error err = {0};
-    assert_int_equal(sl_graph_new("double", &body, &err), SL_OK);
+    assert_int_equal(sl_graph_create("double", NULL, &body, &err), SL_OK);
     const sl_value x = sl_graph_add_input(body, "x", "f32", 1, (int64_t[]){2});
     const sl_value y = sl_graph_apply(body, "add", (sl_value[]){x, x}, 2, NULL);
     sl_graph_add_output(body, "y", y);
@@ -726,7 +726,7 @@ static void test_building(void **state) {
     sl_graph *graph = NULL, *body = doubling();
     sl_compiled *compiled = NULL;
     sl_error err = {0};
-    assert_int_equal(sl_graph_new("g", &graph, &err), SL_OK);
+    assert_int_equal(sl_graph_create("g", NULL, &graph, &err), SL_OK);
     const sl_value x = sl_graph_add_input(graph, "x", "f32", 1, (int64_t[]){2});
     sl_value y = {0};
     const sl_body_spec bodies[] = {{"body", body}};
@@ -740,14 +740,14 @@ static void test_building(void **state) {
                                              .bodies = bodies,
                                              .body_count = 1});
     sl_graph_add_output(graph, "y", y);
-    sl_graph_free(body);
+    sl_graph_destroy(body);
     if (sl_compile(graph, NULL, &compiled, &err)) fail_msg("%s", err.message);
     const float in[] = {1, -3}, want[] = {32, -96};
     assert_int_equal(sl_compiled_set(compiled, "x", in, sizeof in, &err), SL_OK);
     assert_int_equal(sl_compiled_run(compiled, &err), SL_OK);
     same(sl_compiled_get(compiled, "y", NULL), want, 2);
-    sl_compiled_free(compiled);
-    sl_graph_free(graph);
+    sl_compiled_destroy(compiled);
+    sl_graph_destroy(graph);
 }
 
 int main(void) {

@@ -152,7 +152,7 @@ static void answers(void **state) {
         }
         assert_true(sl_model_token_ends(model, token));
         assert_string_equal(text, "3, 4, 5, 6, 7, 8, 9.");
-        sl_text_free(prompt);
+        sl_free(prompt);
         sl_session_destroy(session);
         sl_model_close(model);
     }

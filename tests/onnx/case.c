@@ -240,7 +240,7 @@ static bool run_on(test_case *t, const char *device) {
     if (sl_compile(t->graph, &options, &compiled, &err) != SL_OK)
         return fail(t, device, err.message);
     const bool good = run_compiled(t, device, compiled);
-    sl_compiled_free(compiled);
+    sl_compiled_destroy(compiled);
     return good;
 }
 

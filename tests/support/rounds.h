@@ -1,8 +1,8 @@
 /* rounds.h - How many random cases a test draws.
  *
- * On the emulated GPU, under a sanitizer and on an emulated CPU, kernels take ten to a hundred times
- * as long: tests draw a third of their cases there.  With SLUICE_LONG set (make test-long) they draw
- * all, and four times as many on the CPU. */
+ * On the emulated GPU, under a sanitizer and on an emulated CPU, kernels take ten to a hundred
+ * times as long: tests draw a third of their cases there.  With SLUICE_LONG set (make test-long)
+ * they draw all, and four times as many on the CPU. */
 #ifndef SL_TESTS_SUPPORT_ROUNDS_H
 #define SL_TESTS_SUPPORT_ROUNDS_H
 #include <stdbool.h>
