@@ -101,7 +101,7 @@ static void make_attr(sl_attr_visitor *visitor, const char *name, sl_attr_kind k
     for (uint32_t i = 0; i < dims->rank; i++) dims->dims[i] = m->way == 1 ? i : 0;
 }
 
-/* Whether infer_ takes inputs of the type in one of several ways. */
+/* Whether sl_infer_ takes inputs of the type in one of several ways. */
 static bool takes(sl_op op, sl_dtype dtype) {
     const sl_op_info *info = sl_op_info_of(op);
     const uint32_t inputs = info->input_count + (info->list_name ? 1 : 0);

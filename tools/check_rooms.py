@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """check_rooms.py [-v] - Check that the files of an op are found by the name of its family.
 
-A family F has its rows in core/ops/F.def, or in several files F_*.def.  The row of an op, its infer_ and eval_
+A family F has its rows in core/ops/F.def, or in several files F_*.def.  The row of an op, its sl_infer_ and sl_eval_
 (compiler/ops), its CPU kernels (runtime/cpu/kernels) and its CUDA launch plans (runtime/cuda/ops) should all be in
 files named F.ext or F_*.ext.
 Definitions are looked for in preprocessed sources, so those that macros and tables generate are found too.  Prints how
@@ -21,7 +21,7 @@ ONE_FAMILY = 250
 SHARED_KERNELS = {"gemm", "gemm_half", "loops", "row"}
 CC = [os.environ.get("CC", "cc"), "-E", "-P", "-w", "-D_GNU_SOURCE", "-I.", "-Iinclude"]
 DEFINITION = re.compile(
-    r"\b(?:(?:infer|eval)_(?P<op>\w+)|sl_(?:split|run|prepare)_(?P<cpu>\w+)_baseline|sl_cuda_plan_(?P<cuda>\w+))"
+    r"\b(?:sl_(?:infer|eval)_(?P<op>\w+)|sl_(?:split|run|prepare)_(?P<cpu>\w+)_baseline|sl_cuda_plan_(?P<cuda>\w+))"
     r"\((?:[^(){}]|\(\([^()]*\)\))*\)\s*\{"
 )
 

@@ -24,7 +24,7 @@ options_for() {
     *_test.c) checks+=,-bugprone-implicit-widening-of-multiplication-result ;; # small numbers, not sizes from outside
     esac
     case $file in
-    runtime/cpu/kernels/*) # operands were checked by infer_ and scratch by split: the analyzer sees neither
+    runtime/cpu/kernels/*) # operands were checked by sl_infer_ and scratch by split: the analyzer sees neither
         checks+=,-bugprone-implicit-widening-of-multiplication-result,-clang-analyzer-core.NullDereference
         checks+=,-clang-analyzer-core.NonNullParamChecker,-clang-analyzer-core.DivideZero
         checks+=,-clang-analyzer-core.uninitialized.Assign,-bugprone-signed-char-misuse ;;

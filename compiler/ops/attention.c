@@ -94,7 +94,7 @@ static sl_status check_inputs(const sl_infer_args *a, uint32_t named,
     return check_extra(a, named, attrs, err);
 }
 
-sl_status infer_attention(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_attention(const sl_infer_args *a, sl_error *err) {
     a->out[0].dtype = a->in[0].dtype;
     SL_TRY(sl_match(a, ATTENTION_INPUTS " -> float[B,Hq,S,V]", err));
     return check_inputs(a, 3, a->attrs, err);
@@ -109,7 +109,7 @@ static sl_attention_attrs forward_attrs(const sl_attention_backward_attrs *b) {
                                 .sinks = b->sinks};
 }
 
-sl_status infer_attention_backward(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_attention_backward(const sl_infer_args *a, sl_error *err) {
     const sl_attention_attrs attrs = forward_attrs(a->attrs);
     SL_TRY(sl_match(a, ATTENTION_INPUTS ", dout float[B,Hq,S,V]", err));
     SL_TRY(check_inputs(a, 4, &attrs, err));
@@ -214,7 +214,7 @@ static sl_status read_operands(const sl_eval_args *a, uint32_t named,
     return sl_eval_scratch(a, 3 * out->keys, &out->room, err);
 }
 
-sl_status eval_attention(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_attention(const sl_eval_args *a, sl_error *err) {
     sl_plain_attention t;
     SL_TRY(read_operands(a, 3, a->attrs, &t, err));
     sl_attend(&t, a->out[0].data);
@@ -252,7 +252,7 @@ static void backward_row(const sl_plain_attention *t, int64_t row, const gradien
     }
 }
 
-sl_status eval_attention_backward(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_attention_backward(const sl_eval_args *a, sl_error *err) {
     const sl_attention_attrs attrs = forward_attrs(a->attrs);
     const double *in[4];
     sl_plain_attention t;

@@ -17,8 +17,8 @@
 #include "core/elementwise_math.h"
 
 #define OP(NAME, ...)                                                                              \
-    sl_infer_fn infer_##NAME;                                                                      \
-    sl_eval_fn eval_##NAME;
+    sl_infer_fn sl_infer_##NAME;                                                                   \
+    sl_eval_fn sl_eval_##NAME;
 #include "core/ops.def"
 
 /* Checks the inputs against the signature and sets the result types. */
@@ -67,7 +67,7 @@ SL_CHECKED sl_status sl_eval_part(const sl_eval_args *a, sl_op op, const sl_eval
 SL_CHECKED sl_status sl_eval_quantised(const sl_eval_args *a, sl_op op, const void *attrs,
                                        uint32_t last, sl_error *err);
 /* Rounds rows of doubles to what a8 can represent. */
-void sl_eval_quantise(double *x, int64_t rows, int64_t cols);
+void sl_eval_round_a8(double *x, int64_t rows, int64_t cols);
 
 /* Truncates an integer to the bits of a type; for bool: whether it is nonzero. */
 int64_t sl_wrap_integer(sl_dtype dtype, int64_t value);

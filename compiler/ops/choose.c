@@ -4,11 +4,11 @@
 #include <math.h>
 #include <stdlib.h>
 
-sl_status infer_resume(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_resume(const sl_infer_args *a, sl_error *err) {
     return sl_match(a, "tokens i32[T], slots i32[T], chosen i32[S] -> i32[T]", err);
 }
 
-sl_status eval_resume(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_resume(const sl_eval_args *a, sl_error *err) {
     const double *in[3];
     SL_TRY(sl_eval_inputs(a, 3, in, err));
     const int64_t rows = sl_eval_dim(a, 0, 0);
@@ -18,7 +18,7 @@ sl_status eval_resume(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status infer_choose(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_choose(const sl_infer_args *a, sl_error *err) {
     return sl_match(a, "logits f32[T,V], how f64[T,5], slots i32[T], chosen i32[S] -> i32[T]", err);
 }
 
@@ -87,7 +87,7 @@ static int64_t choose(const double *logits, int64_t vocab, const double *how, ca
     return filtered(room, count, how);
 }
 
-sl_status eval_choose(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_choose(const sl_eval_args *a, sl_error *err) {
     const double *in[3];
     double *room;
     const int64_t rows = sl_eval_dim(a, 0, 0), vocab = sl_eval_dim(a, 0, 1);

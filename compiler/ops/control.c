@@ -19,7 +19,7 @@ static sl_status infer_branch(const sl_infer_args *a, const char *name, const sl
     return SL_OK;
 }
 
-sl_status infer_if(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_if(const sl_infer_args *a, sl_error *err) {
     const sl_if_attrs *attrs = a->attrs;
     SL_TRY(sl_check_inputs(a, err));
     if (!sl_is_one_bool(&a->in[0])) {
@@ -48,7 +48,7 @@ done:
     return status;
 }
 
-sl_status eval_if(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_if(const sl_eval_args *a, sl_error *err) {
     const sl_if_attrs *attrs = a->attrs;
     const double *condition;
     SL_TRY(sl_eval_inputs(a, 1, &condition, err));
@@ -75,7 +75,7 @@ static sl_status infer_rule(const sl_infer_args *a, const char *name, const sl_g
     return SL_OK;
 }
 
-sl_status infer_custom_fn(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_custom_fn(const sl_infer_args *a, sl_error *err) {
     const sl_custom_fn_attrs *attrs = a->attrs;
     sl_body_check body;
     SL_TRY(sl_check_inputs(a, err));
@@ -87,13 +87,13 @@ sl_status infer_custom_fn(const sl_infer_args *a, sl_error *err) {
     return infer_rule(a, "tangent", attrs->tangent, false, err);
 }
 
-sl_status eval_custom_fn(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_custom_fn(const sl_eval_args *a, sl_error *err) {
     return eval_once(a, ((const sl_custom_fn_attrs *)a->attrs)->body, 0, err);
 }
 
 /* ---- while ---- */
 
-sl_status infer_while(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_while(const sl_infer_args *a, sl_error *err) {
     const sl_while_attrs *attrs = a->attrs;
     sl_body_check body;
     sl_type condition;
@@ -133,7 +133,7 @@ static void start_carries(const sl_eval_args *a, const sl_eval_tensor *in, uint3
         memcpy(a->out[i].data, in[i].data, (size_t)sl_type_slots(&in[i].type) * sizeof *in[i].data);
 }
 
-sl_status eval_while(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_while(const sl_eval_args *a, sl_error *err) {
     const sl_while_attrs *attrs = a->attrs;
     sl_eval_tensor *in;
     sl_body_eval condition = {0}, body = {0};
@@ -166,7 +166,7 @@ static sl_scan_form scan_form(const sl_scan_attrs *attrs) {
                           .reverse = attrs->reverse};
 }
 
-sl_status infer_scan(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_scan(const sl_infer_args *a, sl_error *err) {
     sl_scan_form form = scan_form(a->attrs);
     sl_body_check body;
     SL_TRY(sl_scan_check(a, &form, a->in_count, &body, err));
@@ -179,7 +179,7 @@ sl_status infer_scan(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status eval_scan(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_scan(const sl_eval_args *a, sl_error *err) {
     sl_scan_form form = scan_form(a->attrs);
     sl_eval_tensor *in;
     sl_body_eval body = {0};

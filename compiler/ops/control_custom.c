@@ -49,7 +49,7 @@ static sl_status ask_shape(const sl_infer_args *a, sl_arena *arena, sl_error *er
     return SL_OK;
 }
 
-sl_status infer_custom(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_custom(const sl_infer_args *a, sl_error *err) {
     const sl_custom_attrs *attrs = a->attrs;
     SL_TRY(sl_check_inputs(a, err));
     if (!attrs->handler)
@@ -62,7 +62,7 @@ sl_status infer_custom(const sl_infer_args *a, sl_error *err) {
     return status;
 }
 
-sl_status eval_custom(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_custom(const sl_eval_args *a, sl_error *err) {
     const sl_custom_attrs *attrs = a->attrs;
     const sl_custom_op *op = attrs->handler;
     const size_t count = (size_t)a->in_count + a->out_count + 1;

@@ -80,11 +80,11 @@ static sl_status infer_from(const sl_infer_args *a, bool xs_alone, sl_error *err
     return SL_OK;
 }
 
-sl_status infer_scan_backward(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_scan_backward(const sl_infer_args *a, sl_error *err) {
     return infer_from(a, false, err);
 }
 
-sl_status infer_scan_backward_xs(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_scan_backward_xs(const sl_infer_args *a, sl_error *err) {
     return infer_from(a, true, err);
 }
 
@@ -200,10 +200,10 @@ done:
     return status;
 }
 
-sl_status eval_scan_backward(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_scan_backward(const sl_eval_args *a, sl_error *err) {
     return eval_from(a, false, err);
 }
 
-sl_status eval_scan_backward_xs(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_scan_backward_xs(const sl_eval_args *a, sl_error *err) {
     return eval_from(a, true, err);
 }

@@ -47,7 +47,7 @@ static sl_status check_kernel(const sl_infer_args *a, const char *x_name, int64_
                    a->label, sl_type_format(w, text, sizeof text), (long long)channels);
 }
 
-sl_status infer_conv(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_conv(const sl_infer_args *a, sl_error *err) {
     static const char *const names[] = {"x", "w", "bias"};
     const sl_conv_attrs *attrs = a->attrs;
     const sl_dims *x = &a->in[0].shape, *w = &a->in[1].shape;
@@ -106,7 +106,7 @@ static sl_status transposed_places(const sl_infer_args *a, const sl_conv_transpo
     return SL_OK;
 }
 
-sl_status infer_conv_transpose(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_conv_transpose(const sl_infer_args *a, sl_error *err) {
     static const char *const names[] = {"x", "w", "bias"};
     const sl_conv_transpose_attrs *attrs = a->attrs;
     const sl_dims *x = &a->in[0].shape, *w = &a->in[1].shape;
@@ -139,7 +139,7 @@ static sl_status check_match(const sl_infer_args *a, const sl_window_spec *spec,
     return SL_OK;
 }
 
-sl_status infer_conv_backward_input(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_conv_backward_input(const sl_infer_args *a, sl_error *err) {
     static const char *const names[] = {"dy", "w"};
     const sl_conv_backward_input_attrs *attrs = a->attrs;
     const sl_dims *dy = &a->in[0].shape, *w = &a->in[1].shape;
@@ -162,7 +162,7 @@ sl_status infer_conv_backward_input(const sl_infer_args *a, sl_error *err) {
     return check_match(a, &spec, dy, err);
 }
 
-sl_status infer_conv_backward_weight(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_conv_backward_weight(const sl_infer_args *a, sl_error *err) {
     static const char *const names[] = {"x", "dy"};
     const sl_conv_backward_weight_attrs *attrs = a->attrs;
     const sl_dims *x = &a->in[0].shape, *dy = &a->in[1].shape;
@@ -184,7 +184,7 @@ sl_status infer_conv_backward_weight(const sl_infer_args *a, sl_error *err) {
     return check_match(a, &spec, dy, err);
 }
 
-sl_status infer_im2col(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_im2col(const sl_infer_args *a, sl_error *err) {
     const sl_im2col_attrs *attrs = a->attrs;
     const sl_dims *x = &a->in[0].shape;
     int64_t out[SL_MAX_SPATIAL];
@@ -204,7 +204,7 @@ sl_status infer_im2col(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status infer_causal_conv1d(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_causal_conv1d(const sl_infer_args *a, sl_error *err) {
     static const char *const names[] = {"x", "w", "bias"};
     const sl_causal_conv1d_attrs *attrs = a->attrs;
     SL_TRY(sl_check_alike(a, a->in_count < 3 ? a->in_count : 3, names, SL_FLOATS, err));
@@ -246,7 +246,7 @@ static void sum_store(const sum_of *s, double *out) {
         sl_slot_set_integer(s->dtype, out, sl_wrap_integer(s->dtype, (int64_t)s->whole));
 }
 
-sl_status eval_conv(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_conv(const sl_eval_args *a, sl_error *err) {
     const sl_conv_attrs *attrs = a->attrs;
     const double *in[3] = {0};
     SL_TRY(sl_eval_inputs(a, a->in_count, in, err));
@@ -297,7 +297,7 @@ static sl_status eval_transposed(const sl_eval_args *a, const sl_window *w, uint
     return SL_OK;
 }
 
-sl_status eval_conv_transpose(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_conv_transpose(const sl_eval_args *a, sl_error *err) {
     const sl_conv_transpose_attrs *attrs = a->attrs;
     const sl_window_lists lists = SL_WINDOW_LISTS(attrs);
     const sl_window w =
@@ -305,7 +305,7 @@ sl_status eval_conv_transpose(const sl_eval_args *a, sl_error *err) {
     return eval_transposed(a, &w, groups_of(attrs->groups), err);
 }
 
-sl_status eval_conv_backward_input(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_conv_backward_input(const sl_eval_args *a, sl_error *err) {
     const sl_conv_backward_input_attrs *attrs = a->attrs;
     const sl_window_lists lists = SL_WINDOW_LISTS(attrs);
     const sl_window w =
@@ -313,7 +313,7 @@ sl_status eval_conv_backward_input(const sl_eval_args *a, sl_error *err) {
     return eval_transposed(a, &w, groups_of(attrs->groups), err);
 }
 
-sl_status eval_conv_backward_weight(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_conv_backward_weight(const sl_eval_args *a, sl_error *err) {
     const sl_conv_backward_weight_attrs *attrs = a->attrs;
     const double *in[2];
     SL_TRY(sl_eval_inputs(a, 2, in, err));
@@ -338,7 +338,7 @@ sl_status eval_conv_backward_weight(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status eval_im2col(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_im2col(const sl_eval_args *a, sl_error *err) {
     const sl_im2col_attrs *attrs = a->attrs;
     const double *x;
     SL_TRY(sl_eval_inputs(a, 1, &x, err));
@@ -358,7 +358,7 @@ sl_status eval_im2col(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status eval_causal_conv1d(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_causal_conv1d(const sl_eval_args *a, sl_error *err) {
     const sl_causal_conv1d_attrs *attrs = a->attrs;
     const double *in[3] = {0};
     SL_TRY(sl_eval_inputs(a, a->in_count, in, err));

@@ -10,7 +10,7 @@ static sl_status check_rows(const sl_eval_args *a, const double *slots, const do
     return sl_eval_bounds(a, "positions", positions, rows, (int64_t)INT32_MAX + 1, err);
 }
 
-sl_status infer_causal_conv(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_causal_conv(const sl_infer_args *a, sl_error *err) {
     return sl_match(a,
                     "x f32[T,C], w f32[C,W], slots i32[T], positions i32[T], "
                     "window f32[S,W-1,C] -> f32[T,C]",
@@ -29,7 +29,7 @@ static void convolve(const double *x, const double *w, double *window, int64_t c
     memcpy(window + (taps - 2) * channels, x, (size_t)channels * sizeof *window);
 }
 
-sl_status eval_causal_conv(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_causal_conv(const sl_eval_args *a, sl_error *err) {
     const double *in[4];
     SL_TRY(sl_eval_inputs(a, 4, in, err));
     const int64_t rows = sl_eval_dim(a, 0, 0), channels = sl_eval_dim(a, 0, 1);
@@ -44,7 +44,7 @@ sl_status eval_causal_conv(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status infer_decay_beta(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_decay_beta(const sl_infer_args *a, sl_error *err) {
     return sl_match(a,
                     "a f32[T,heads], b f32[T,heads], a_log f32[heads], dt_bias f32[heads] "
                     "-> f32[T,heads], f32[T,heads]",
@@ -55,7 +55,7 @@ static double softplus(double x) {
     return fmax(x, 0) + log1p(exp(-fabs(x)));
 }
 
-sl_status eval_decay_beta(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_decay_beta(const sl_eval_args *a, sl_error *err) {
     const double *in[4];
     SL_TRY(sl_eval_inputs(a, 4, in, err));
     const int64_t rows = sl_eval_dim(a, 0, 0), heads = sl_eval_dim(a, 0, 1);
@@ -148,11 +148,11 @@ static void step_head(const delta *d, int64_t t, int64_t h) {
     }
 }
 
-sl_status infer_delta_step(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_delta_step(const sl_infer_args *a, sl_error *err) {
     return infer_delta(a, err);
 }
 
-sl_status eval_delta_step(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_delta_step(const sl_eval_args *a, sl_error *err) {
     delta d;
     SL_TRY(delta_of(a, ((const sl_delta_step_attrs *)a->attrs)->tiled, &d, err));
     for (int64_t t = 0; t < d.rows; t++)
@@ -160,7 +160,7 @@ sl_status eval_delta_step(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status infer_delta_chunk(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_delta_chunk(const sl_infer_args *a, sl_error *err) {
     const sl_delta_chunk_attrs *attrs = a->attrs;
     SL_TRY(sl_check_attr(a->label, "chunk", attrs->chunk, 1, INT32_MAX, err));
     return infer_delta(a, err);
@@ -245,7 +245,7 @@ static int64_t chunk_length(const delta *d, int64_t start, int64_t most) {
     return end - start;
 }
 
-sl_status eval_delta_chunk(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_delta_chunk(const sl_eval_args *a, sl_error *err) {
     const sl_delta_chunk_attrs *attrs = a->attrs;
     delta d;
     SL_TRY(delta_of(a, attrs->tiled, &d, err));

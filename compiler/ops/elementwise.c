@@ -153,18 +153,18 @@ enum {
 #define CHECK_truncate CHECK_ATTRIBUTE(mod, truncate, 1)
 #define CHECK_which    CHECK_ATTRIBUTE(is_inf, which, 3)
 #define ELEMENTWISE(NUMBER, OP, OPERANDS, ATTRIBUTES, TYPES, RESULT, ...)                          \
-    sl_status infer_##OP(const sl_infer_args *a, sl_error *err) {                                  \
+    sl_status sl_infer_##OP(const sl_infer_args *a, sl_error *err) {                               \
         CHECK_##ATTRIBUTES return infer_function(                                                  \
             a, (function){SL_OP_##OP, CLASS_##TYPES, IS_##RESULT}, err);                           \
     }                                                                                              \
-    sl_status eval_##OP(const sl_eval_args *a, sl_error *err) {                                    \
+    sl_status sl_eval_##OP(const sl_eval_args *a, sl_error *err) {                                 \
         return eval_function(a, SL_OP_##OP, err);                                                  \
     }
 #include "core/elementwise.def"
 
 /* ---- where ---- */
 
-sl_status infer_where(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_where(const sl_infer_args *a, sl_error *err) {
     static const char *const names[] = {"condition", "a", "b"};
     SL_TRY(sl_elementwise_class(a, 0, "condition", SL_BOOLS, err));
     SL_TRY(sl_elementwise_class(a, 1, "a", SL_PLAIN, err));
@@ -172,7 +172,7 @@ sl_status infer_where(const sl_infer_args *a, sl_error *err) {
     a->out[0].dtype = a->in[1].dtype;
     return sl_elementwise_broadcast(a, 3, &a->out[0].shape, err);
 }
-sl_status eval_where(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_where(const sl_eval_args *a, sl_error *err) {
     const double *in[3];
     SL_TRY(sl_eval_inputs(a, 3, in, err));
     const sl_type *type = &a->out[0].type;
@@ -188,7 +188,7 @@ sl_status eval_where(const sl_eval_args *a, sl_error *err) {
 
 /* ---- derivatives ---- */
 
-sl_status infer_activation_backward(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_activation_backward(const sl_infer_args *a, sl_error *err) {
     const char *kind = ((const sl_activation_backward_attrs *)a->attrs)->kind;
     if (sl_elementwise_slope_find(kind) < 0)
         return sl_fail(err, SL_INVALID,
@@ -197,7 +197,7 @@ sl_status infer_activation_backward(const sl_infer_args *a, sl_error *err) {
                        a->label, kind);
     return infer_function(a, (function){SL_OP_activation_backward, SL_FLOATS, false}, err);
 }
-sl_status eval_activation_backward(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_activation_backward(const sl_eval_args *a, sl_error *err) {
     const int32_t number =
         sl_elementwise_slope_find(((const sl_activation_backward_attrs *)a->attrs)->kind);
     const double *in[2];

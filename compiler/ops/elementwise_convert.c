@@ -10,7 +10,7 @@ static sl_status check_target(const sl_infer_args *a, sl_dtype to, sl_error *err
                    (unsigned)to < SL_DTYPE_COUNT ? sl_dtype_infos[to].name : "no type");
 }
 
-sl_status infer_cast(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_cast(const sl_infer_args *a, sl_error *err) {
     const sl_cast_attrs *attrs = a->attrs;
     SL_TRY(sl_elementwise_class(a, 0, "x", SL_PLAIN, err));
     SL_TRY(check_target(a, attrs->to, err));
@@ -86,7 +86,7 @@ static void cast_one(const double *x, sl_dtype from, double *out, sl_dtype to, b
                                 : integer_of_integer(integer, from == SL_DTYPE_u64, to, saturate));
 }
 
-sl_status eval_cast(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_cast(const sl_eval_args *a, sl_error *err) {
     const sl_cast_attrs *attrs = a->attrs;
     const sl_dtype from = a->in[0].type.dtype;
     const int64_t count = sl_type_elements(&a->out[0].type);
@@ -105,7 +105,7 @@ sl_status eval_cast(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status infer_bitcast(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_bitcast(const sl_infer_args *a, sl_error *err) {
     const sl_dtype to = ((const sl_bitcast_attrs *)a->attrs)->to;
     SL_TRY(sl_elementwise_class(a, 0, "x", SL_NUMBERS | SL_COMPLEXES, err));
     SL_TRY(check_target(a, to, err));
@@ -117,7 +117,7 @@ sl_status infer_bitcast(const sl_infer_args *a, sl_error *err) {
     a->out[0].dtype = to;
     return SL_OK;
 }
-sl_status eval_bitcast(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_bitcast(const sl_eval_args *a, sl_error *err) {
     const sl_dtype from = a->in[0].type.dtype, to = a->out[0].type.dtype;
     const int64_t step_in = from == SL_DTYPE_c64 ? 2 : 1, step_out = to == SL_DTYPE_c64 ? 2 : 1;
     const double *x;
@@ -130,12 +130,12 @@ sl_status eval_bitcast(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status infer_stop_gradient(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_stop_gradient(const sl_infer_args *a, sl_error *err) {
     SL_TRY(sl_elementwise_class(a, 0, "x", SL_PLAIN, err));
     a->out[0] = a->in[0];
     return SL_OK;
 }
-sl_status eval_stop_gradient(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_stop_gradient(const sl_eval_args *a, sl_error *err) {
     const double *x;
     SL_TRY(sl_eval_inputs(a, 1, &x, err));
     const int64_t slots = sl_type_slots(&a->out[0].type);
@@ -154,13 +154,13 @@ static sl_status check_f32(const sl_infer_args *a, uint32_t input, const char *n
                    sl_type_format(&a->in[input], text, sizeof text));
 }
 
-sl_status infer_complex(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_complex(const sl_infer_args *a, sl_error *err) {
     SL_TRY(check_f32(a, 0, "re", err));
     SL_TRY(check_f32(a, 1, "im", err));
     a->out[0].dtype = SL_DTYPE_c64;
     return sl_elementwise_broadcast(a, 2, &a->out[0].shape, err);
 }
-sl_status eval_complex(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_complex(const sl_eval_args *a, sl_error *err) {
     const double *in[2];
     SL_TRY(sl_eval_inputs(a, 2, in, err));
     const sl_dims *shape = &a->out[0].type.shape;
@@ -179,10 +179,10 @@ static sl_status infer_part(const sl_infer_args *a, sl_error *err) {
 }
 
 #define PART(NAME, EXPRESSION)                                                                     \
-    sl_status infer_##NAME(const sl_infer_args *a, sl_error *err) {                                \
+    sl_status sl_infer_##NAME(const sl_infer_args *a, sl_error *err) {                             \
         return infer_part(a, err);                                                                 \
     }                                                                                              \
-    sl_status eval_##NAME(const sl_eval_args *a, sl_error *err) {                                  \
+    sl_status sl_eval_##NAME(const sl_eval_args *a, sl_error *err) {                               \
         const double *x;                                                                           \
         SL_TRY(sl_eval_inputs(a, 1, &x, err));                                                     \
         for (int64_t i = 0; i < sl_type_elements(&a->out[0].type); i++, x += 2)                    \
@@ -194,12 +194,12 @@ PART(imag, x[1])
 PART(complex_norm_sq, x[0] * x[0] + x[1] * x[1])
 #undef PART
 
-sl_status infer_conjugate(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_conjugate(const sl_infer_args *a, sl_error *err) {
     SL_TRY(infer_part(a, err));
     a->out[0].dtype = SL_DTYPE_c64;
     return SL_OK;
 }
-sl_status eval_conjugate(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_conjugate(const sl_eval_args *a, sl_error *err) {
     const double *x;
     SL_TRY(sl_eval_inputs(a, 1, &x, err));
     for (int64_t i = 0; i < sl_type_slots(&a->out[0].type); i++)
@@ -207,14 +207,14 @@ sl_status eval_conjugate(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status infer_complex_norm_sq_backward(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_complex_norm_sq_backward(const sl_infer_args *a, sl_error *err) {
     SL_TRY(sl_elementwise_class(a, 0, "x", SL_COMPLEXES, err));
     SL_TRY(sl_elementwise_class(a, 1, "dy", SL_FLOATS, err));
     a->out[0].dtype = SL_DTYPE_c64;
     SL_TRY(sl_elementwise_broadcast(a, 2, &a->out[0].shape, err));
     return check_f32(a, 1, "dy", err);
 }
-sl_status eval_complex_norm_sq_backward(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_complex_norm_sq_backward(const sl_eval_args *a, sl_error *err) {
     const double *in[2];
     SL_TRY(sl_eval_inputs(a, 2, in, err));
     const sl_dims *shape = &a->out[0].type.shape;

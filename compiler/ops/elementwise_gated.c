@@ -1,11 +1,11 @@
 /* elementwise_gated.c - Elementwise ops of language models. */
 #include "compiler/ops/check.h"
 
-sl_status infer_sigmoid_gate(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_sigmoid_gate(const sl_infer_args *a, sl_error *err) {
     return sl_match(a, "x f32[..], gate f32[..] -> f32[..]", err);
 }
 
-sl_status eval_sigmoid_gate(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_sigmoid_gate(const sl_eval_args *a, sl_error *err) {
     const double *in[2];
     SL_TRY(sl_eval_inputs(a, 2, in, err));
     const int64_t count = sl_type_elements(&a->out[0].type);
@@ -13,11 +13,11 @@ sl_status eval_sigmoid_gate(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status infer_swiglu(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_swiglu(const sl_infer_args *a, sl_error *err) {
     return sl_match(a, "gate f32[..], up f32[..] -> f32[..]", err);
 }
 
-sl_status eval_swiglu(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_swiglu(const sl_eval_args *a, sl_error *err) {
     const double *in[2];
     SL_TRY(sl_eval_inputs(a, 2, in, err));
     const int64_t count = sl_type_elements(&a->out[0].type);
@@ -25,11 +25,11 @@ sl_status eval_swiglu(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status infer_add3(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_add3(const sl_infer_args *a, sl_error *err) {
     return sl_match(a, "a f32[..], b f32[..], c f32[..] -> f32[..]", err);
 }
 
-sl_status eval_add3(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_add3(const sl_eval_args *a, sl_error *err) {
     sl_eval_tensor sum;
     SL_TRY(sl_eval_temp(a, &a->out[0].type, &sum, err));
     SL_TRY(sl_eval_part(a, SL_OP_add, a->in, NULL, &sum, err));

@@ -70,7 +70,7 @@ static sl_status check_inputs(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status infer_elementwise_region(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_elementwise_region(const sl_infer_args *a, sl_error *err) {
     const sl_elementwise_region_attrs *attrs = a->attrs;
     sl_type registers[MAX_REGISTERS];
     SL_TRY(check_inputs(a, err));
@@ -142,7 +142,7 @@ static sl_status eval_steps(const sl_eval_args *a, const sl_integers *code,
     return SL_OK;
 }
 
-sl_status eval_elementwise_region(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_elementwise_region(const sl_eval_args *a, sl_error *err) {
     const sl_elementwise_region_attrs *attrs = a->attrs;
     sl_eval_tensor registers[MAX_REGISTERS];
     for (uint32_t i = 0; i < a->in_count; i++) registers[i] = a->in[i];
@@ -154,12 +154,12 @@ sl_status eval_elementwise_region(const sl_eval_args *a, sl_error *err) {
 
 /* ---- batch_elementwise_region: one region for each of several inputs ---- */
 
-sl_status infer_batch_elementwise_region(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_batch_elementwise_region(const sl_infer_args *a, sl_error *err) {
     const sl_batch_elementwise_region_attrs *attrs = a->attrs;
     SL_TRY(sl_check_attr(a->label, "the number of inputs", a->in_count, 1, SL_MAX_LIST, err));
     const sl_elementwise_region_attrs each = {.code = attrs->code, .prologue = attrs->prologue};
     const sl_infer_args first = {a->label, a->in, &each, a->out, 1, 1};
-    SL_TRY(infer_elementwise_region(&first, err));
+    SL_TRY(sl_infer_elementwise_region(&first, err));
     for (uint32_t i = 0; i < a->in_count; i++) {
         char text[SL_TYPE_TEXT], wanted[SL_TYPE_TEXT];
         const sl_type *type = &a->in[i];
@@ -178,14 +178,14 @@ sl_status infer_batch_elementwise_region(const sl_infer_args *a, sl_error *err) 
     return SL_OK;
 }
 
-sl_status eval_batch_elementwise_region(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_batch_elementwise_region(const sl_eval_args *a, sl_error *err) {
     const sl_batch_elementwise_region_attrs *attrs = a->attrs;
     const sl_elementwise_region_attrs each = {.code = attrs->code, .prologue = attrs->prologue};
     sl_eval_tensor part = a->out[0];
     part.type.shape.dims[0] = 1;
     for (uint32_t i = 0; i < a->in_count; i++) {
         const sl_eval_args one = {a->label, &a->in[i], &each, &part, a->scratch, 1, 1};
-        SL_TRY(eval_elementwise_region(&one, err));
+        SL_TRY(sl_eval_elementwise_region(&one, err));
         part.data += sl_type_slots(&part.type);
     }
     return SL_OK;
@@ -193,7 +193,7 @@ sl_status eval_batch_elementwise_region(const sl_eval_args *a, sl_error *err) {
 
 /* ---- transforms ---- */
 
-sl_status infer_transform_region(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_transform_region(const sl_infer_args *a, sl_error *err) {
     const sl_integers *steps = &((const sl_transform_region_attrs *)a->attrs)->steps;
     SL_TRY(sl_elementwise_class(a, 0, "x", SL_PLAIN, err));
     SL_TRY(sl_check_attr(a->label, "the number of steps", steps->count, 1, 16, err));
@@ -206,7 +206,7 @@ sl_status infer_transform_region(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status eval_transform_region(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_transform_region(const sl_eval_args *a, sl_error *err) {
     const sl_integers *steps = &((const sl_transform_region_attrs *)a->attrs)->steps;
     sl_eval_tensor now = a->in[0];
     for (uint32_t i = 0; i < steps->count; i++) {

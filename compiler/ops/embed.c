@@ -1,11 +1,11 @@
 /* embed.c - Embedding lookup. */
 #include "compiler/ops/check.h"
 
-sl_status infer_embed(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_embed(const sl_infer_args *a, sl_error *err) {
     return sl_match(a, "table weight[V,H], ids i32[T] -> f32[T,H]", err);
 }
 
-sl_status eval_embed(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_embed(const sl_eval_args *a, sl_error *err) {
     const int64_t vocab = sl_eval_dim(a, 0, 0), width = sl_eval_dim(a, 0, 1);
     const int64_t rows = sl_eval_dim(a, 1, 0);
     const sl_eval_args only_ids = {.label = a->label, .in = &a->in[1], .scratch = a->scratch};

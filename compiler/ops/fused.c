@@ -25,14 +25,14 @@ static double activate(uint32_t act, double x) {
 
 /* ---- fused_swiglu ---- */
 
-sl_status infer_fused_swiglu(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_fused_swiglu(const sl_infer_args *a, sl_error *err) {
     const sl_fused_swiglu_attrs *attrs = a->attrs;
     SL_TRY(sl_match(a, "x float[..,2N] -> float[..,N]", err));
     a->out[0].dtype = a->in[0].dtype;
     return sl_check_attr(a->label, "gate_first", attrs->gate_first, 0, 1, err);
 }
 
-sl_status eval_fused_swiglu(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_fused_swiglu(const sl_eval_args *a, sl_error *err) {
     const uint32_t gate_first = ((const sl_fused_swiglu_attrs *)a->attrs)->gate_first;
     const double *x;
     SL_TRY(sl_eval_inputs(a, 1, &x, err));
@@ -70,7 +70,7 @@ static sl_dims batch_dims(const sl_dims *shape) {
     return out;
 }
 
-sl_status infer_fused_matmul_bias_act(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_fused_matmul_bias_act(const sl_infer_args *a, sl_error *err) {
     static const char *const names[] = {"a", "b", "bias"};
     const sl_infer_args last = {a->label, a->in + 2, a->attrs, a->out, 1, 1};
     SL_TRY(sl_match(a, "a float[..,M,K]", err));
@@ -92,7 +92,7 @@ sl_status infer_fused_matmul_bias_act(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status eval_fused_matmul_bias_act(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_fused_matmul_bias_act(const sl_eval_args *a, sl_error *err) {
     const uint32_t act = ((const sl_fused_matmul_bias_act_attrs *)a->attrs)->act;
     const double *in[3];
     SL_TRY(sl_eval_inputs(a, 3, in, err));
@@ -131,7 +131,7 @@ static void normalise(const norm *n, const double *x, double *out) {
     for (int64_t i = 0; i < n->width; i++) out[i] = (x[i] - mean) / root * n->gain[i] + n->shift[i];
 }
 
-sl_status infer_fused_residual_ln(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_fused_residual_ln(const sl_infer_args *a, sl_error *err) {
     static const char *const names[] = {"x", "residual", "gain", "shift"};
     SL_TRY(sl_match(a,
                     "x float[..,D], residual float[..,D], gain float[D], shift float[D] "
@@ -144,7 +144,7 @@ sl_status infer_fused_residual_ln(const sl_infer_args *a, sl_error *err) {
     return sl_check_extra(a, 4, "bias", &a->in[2], err);
 }
 
-sl_status eval_fused_residual_ln(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_fused_residual_ln(const sl_eval_args *a, sl_error *err) {
     const double eps = (double)((const sl_fused_residual_ln_attrs *)a->attrs)->eps;
     const double *in[5] = {NULL};
     SL_TRY(sl_eval_inputs(a, a->in_count, in, err));
@@ -225,7 +225,7 @@ static sl_status check_tables(const sl_infer_args *a, uint32_t at, int64_t token
                   {(ATTRS)->mask, (ATTRS)->window, (ATTRS)->scale, (ATTRS)->softcap},              \
                   (NAMED)})
 
-sl_status infer_fused_attention_block(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_fused_attention_block(const sl_infer_args *a, sl_error *err) {
     static const char *const names[] = {"x", "qkv_w", "out_w"};
     const sl_fused_attention_block_attrs *attrs = a->attrs;
     const block_form b = BLOCK_FORM(attrs, attrs->rope, attrs->interleaved, 3);
@@ -243,7 +243,7 @@ sl_status infer_fused_attention_block(const sl_infer_args *a, sl_error *err) {
     return check_tables(a, at + 2 * b.bias, a->in[0].shape.dims[1], out_w->dims[0] / b.heads, err);
 }
 
-sl_status infer_fused_transformer_layer(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_fused_transformer_layer(const sl_infer_args *a, sl_error *err) {
     static const char *const names[] = {"x",     "qkv_w", "out_w", "gain1", "shift1",
                                         "fc1_w", "fc2_w", "gain2", "shift2"};
     const sl_fused_transformer_layer_attrs *attrs = a->attrs;
@@ -292,7 +292,7 @@ static sl_status turn_heads(const sl_eval_args *a, const sl_plain_attention *t, 
     const sl_rope_apply_attrs attrs = {.interleaved = b->interleaved};
     const sl_eval_tensor in[] = {{.type = type, .data = x}, a->in[at], a->in[at + 1]};
     const sl_eval_args args = {a->label, in, &attrs, in, a->scratch, 3, 1};
-    return eval_rope_apply(&args, err);
+    return sl_eval_rope_apply(&args, err);
 }
 
 /* The output of the attention block, without the residual. */
@@ -330,7 +330,7 @@ static sl_status eval_block(const sl_eval_args *a, const block_form *b, double *
     return SL_OK;
 }
 
-sl_status eval_fused_attention_block(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_fused_attention_block(const sl_eval_args *a, sl_error *err) {
     const sl_fused_attention_block_attrs *attrs = a->attrs;
     const block_form b = BLOCK_FORM(attrs, attrs->rope, attrs->interleaved, 3);
     return eval_block(a, &b, a->out[0].data, err);
@@ -342,7 +342,7 @@ static void add_norm(const norm *n, const double *x, double *y, int64_t count, d
     for (int64_t i = 0; i < count; i += n->width) normalise(n, y + i, out + i);
 }
 
-sl_status eval_fused_transformer_layer(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_fused_transformer_layer(const sl_eval_args *a, sl_error *err) {
     const sl_fused_transformer_layer_attrs *attrs = a->attrs;
     const block_form b = BLOCK_FORM(attrs, 0, 0, 9);
     const double *in[SL_MAX_INPUTS] = {NULL};

@@ -16,7 +16,7 @@ sl_status sl_match_product(const sl_infer_args *a, const char *signature, sl_err
     return sl_match(a, text, err);
 }
 
-sl_status infer_linear(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_linear(const sl_infer_args *a, sl_error *err) {
     return sl_match_product(a, "x rows[T,K], w weight[N,K] -> f32[T,N]", err);
 }
 
@@ -38,7 +38,7 @@ static void multiply_weight(const sl_eval_tensor *w, int64_t cols, const product
     }
 }
 
-sl_status eval_linear(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_linear(const sl_eval_args *a, sl_error *err) {
     const int64_t inner = sl_eval_dim(a, 0, 1), cols = sl_eval_dim(a, 1, 0);
     product p = {.out = a->out[0].data,
                  .rows = sl_eval_dim(a, 0, 0),
@@ -51,7 +51,7 @@ sl_status eval_linear(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status infer_linear_heads(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_linear_heads(const sl_infer_args *a, sl_error *err) {
     return sl_match(a, "x f32[T,heads,K], w weight[heads,N,K] -> f32[T,heads,N]", err);
 }
 
@@ -66,7 +66,7 @@ static sl_eval_tensor matrix_of(const sl_eval_tensor *w, int64_t index) {
     return matrix;
 }
 
-sl_status eval_linear_heads(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_linear_heads(const sl_eval_args *a, sl_error *err) {
     const int64_t heads = sl_eval_dim(a, 0, 1), inner = sl_eval_dim(a, 0, 2);
     const int64_t cols = sl_eval_dim(a, 1, 1);
     const double *x;
@@ -89,12 +89,12 @@ sl_status eval_linear_heads(const sl_eval_args *a, sl_error *err) {
 
 /* ---- fused ---- */
 
-sl_status infer_linear_swiglu(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_linear_swiglu(const sl_infer_args *a, sl_error *err) {
     return sl_match_product(a, "x rows[T,K], w_gate weight[N,K], w_up weight[N,K] -> f32[T,N]",
                             err);
 }
 
-sl_status eval_linear_swiglu(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_linear_swiglu(const sl_eval_args *a, sl_error *err) {
     sl_eval_tensor both[2] = {a->out[0]};
     SL_TRY(sl_eval_temp(a, &a->out[0].type, &both[1], err));
     for (int i = 0; i < 2; i++)
@@ -110,23 +110,23 @@ static sl_status eval_products(const sl_eval_args *a, int count, sl_error *err) 
     return SL_OK;
 }
 
-sl_status infer_linear_pair(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_linear_pair(const sl_infer_args *a, sl_error *err) {
     return sl_match_product(a, "x rows[T,K], wa weight[A,K], wb weight[B,K] -> f32[T,A], f32[T,B]",
                             err);
 }
 
-sl_status eval_linear_pair(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_linear_pair(const sl_eval_args *a, sl_error *err) {
     return eval_products(a, 2, err);
 }
 
-sl_status infer_linear_triple(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_linear_triple(const sl_infer_args *a, sl_error *err) {
     return sl_match_product(a,
                             "x rows[T,K], wa weight[A,K], wb weight[B,K], wc weight[C,K] "
                             "-> f32[T,A], f32[T,B], f32[T,C]",
                             err);
 }
 
-sl_status eval_linear_triple(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_linear_triple(const sl_eval_args *a, sl_error *err) {
     return eval_products(a, 3, err);
 }
 
@@ -135,23 +135,23 @@ static const sl_op activations[] = {SL_OP_COUNT, SL_OP_relu,    SL_OP_silu,
                                     SL_OP_gelu,  SL_OP_sigmoid, SL_OP_tanh};
 enum { ACTIVATIONS = sizeof activations / sizeof activations[0] };
 
-sl_status infer_linear_bias_act(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_linear_bias_act(const sl_infer_args *a, sl_error *err) {
     const sl_linear_bias_act_attrs *attrs = a->attrs;
     SL_TRY(sl_check_attr(a->label, "act", attrs->act, 0, ACTIVATIONS - 1, err));
     return sl_match_product(a, "x rows[T,K], w weight[N,K], bias f32[N] -> f32[T,N]", err);
 }
 
-sl_status eval_linear_bias_act(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_linear_bias_act(const sl_eval_args *a, sl_error *err) {
     const sl_op act = activations[((const sl_linear_bias_act_attrs *)a->attrs)->act];
     SL_TRY(sl_eval_part(a, SL_OP_linear, a->in, NULL, a->out, err));
     SL_TRY(sl_eval_part(a, SL_OP_add, (sl_eval_tensor[]){a->out[0], a->in[2]}, NULL, a->out, err));
     return act == SL_OP_COUNT ? SL_OK : sl_eval_part(a, act, a->out, NULL, a->out, err);
 }
 
-sl_status infer_linear_swiglu_quantise(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_linear_swiglu_quantise(const sl_infer_args *a, sl_error *err) {
     return sl_match_product(a, "x rows[T,K], w_gate weight[N,K], w_up weight[N,K] -> a8[T,N]", err);
 }
 
-sl_status eval_linear_swiglu_quantise(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_linear_swiglu_quantise(const sl_eval_args *a, sl_error *err) {
     return sl_eval_quantised(a, SL_OP_linear_swiglu, NULL, 0, err);
 }

@@ -49,7 +49,7 @@ static double log_sum(const double *x, int64_t count) {
     return largest + log(sum);
 }
 
-sl_status infer_softmax_cross_entropy(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_softmax_cross_entropy(const sl_infer_args *a, sl_error *err) {
     const sl_softmax_cross_entropy_attrs *attrs = a->attrs;
     SL_TRY(sl_match(a, "logits float[..,C], labels any[..] -> f32[..]", err));
     SL_TRY(check_ignores(a, attrs->ignores, err));
@@ -75,11 +75,11 @@ static sl_status eval_loss(const sl_eval_args *a, bool of_logits, sl_error *err)
     return SL_OK;
 }
 
-sl_status eval_softmax_cross_entropy(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_softmax_cross_entropy(const sl_eval_args *a, sl_error *err) {
     return eval_loss(a, true, err);
 }
 
-sl_status infer_nll(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_nll(const sl_infer_args *a, sl_error *err) {
     const sl_nll_attrs *attrs = a->attrs;
     SL_TRY(sl_match(a, "log_probs float[..,C], labels any[..] -> f32[..]", err));
     SL_TRY(check_ignores(a, attrs->ignores, err));
@@ -88,11 +88,11 @@ sl_status infer_nll(const sl_infer_args *a, sl_error *err) {
 }
 
 _Static_assert(sizeof(sl_nll_attrs) == sizeof(sl_softmax_cross_entropy_attrs), "attributes alike");
-sl_status eval_nll(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_nll(const sl_eval_args *a, sl_error *err) {
     return eval_loss(a, false, err);
 }
 
-sl_status infer_softmax_cross_entropy_backward(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_softmax_cross_entropy_backward(const sl_infer_args *a, sl_error *err) {
     const sl_softmax_cross_entropy_backward_attrs *attrs = a->attrs;
     SL_TRY(sl_match(a, "logits float[..,C], labels any[..], dloss float[..] -> f32[..,C]", err));
     SL_TRY(sl_check_same_dtype(a, (uint32_t[2]){0, 2}, (const char *[2]){"logits", "dloss"}, err));
@@ -101,7 +101,7 @@ sl_status infer_softmax_cross_entropy_backward(const sl_infer_args *a, sl_error 
     return check_labels(a, (uint32_t[2]){1, 3}, last_of(&a->in[0]), err);
 }
 
-sl_status eval_softmax_cross_entropy_backward(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_softmax_cross_entropy_backward(const sl_eval_args *a, sl_error *err) {
     const sl_softmax_cross_entropy_backward_attrs *attrs = a->attrs;
     const double *in[4] = {0};
     SL_TRY(sl_eval_inputs(a, a->in_count, in, err));
@@ -120,7 +120,7 @@ sl_status eval_softmax_cross_entropy_backward(const sl_eval_args *a, sl_error *e
     return SL_OK;
 }
 
-sl_status infer_nll_backward(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_nll_backward(const sl_infer_args *a, sl_error *err) {
     const sl_nll_backward_attrs *attrs = a->attrs;
     SL_TRY(sl_match(a, "labels any[..], dloss float[..]", err));
     SL_TRY(sl_check_attr(a->label, "classes", attrs->classes, 1, INT32_MAX, err));
@@ -132,7 +132,7 @@ sl_status infer_nll_backward(const sl_infer_args *a, sl_error *err) {
     return check_labels(a, (uint32_t[2]){0, 2}, attrs->classes, err);
 }
 
-sl_status eval_nll_backward(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_nll_backward(const sl_eval_args *a, sl_error *err) {
     const sl_nll_backward_attrs *attrs = a->attrs;
     const double *in[3] = {0};
     SL_TRY(sl_eval_inputs(a, a->in_count, in, err));

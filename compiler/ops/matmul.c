@@ -8,7 +8,7 @@ static sl_dims batch_of(const sl_dims *shape) {
     return batch;
 }
 
-sl_status infer_matmul(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_matmul(const sl_infer_args *a, sl_error *err) {
     const uint32_t any = SL_NUMBERS_FLOAT | SL_NUMBERS_INT | SL_NUMBERS_COMPLEX;
     SL_TRY(sl_check_numbers(a, 0, "a", any, err));
     SL_TRY(sl_check_numbers(a, 1, "b", any, err));
@@ -56,7 +56,7 @@ int64_t sl_matmul_index(const sl_dims *operand, const sl_dims *out, int64_t matr
     return sl_broadcast_index(&from, &to, matrix);
 }
 
-sl_status eval_matmul(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_matmul(const sl_eval_args *a, sl_error *err) {
     const double *in[2];
     SL_TRY(sl_eval_inputs(a, 2, in, err));
     const sl_dims *left = &a->in[0].type.shape, *right = &a->in[1].type.shape;

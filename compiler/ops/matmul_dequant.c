@@ -76,7 +76,7 @@ static sl_status check_params(const sl_infer_args *a, const sl_scheme *scheme, i
     return sl_check_dims(a, 3, "the zero", &wanted, err);
 }
 
-sl_status infer_dequant_matmul(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_dequant_matmul(const sl_infer_args *a, sl_error *err) {
     const sl_dequant_matmul_attrs *attrs = a->attrs;
     sl_scheme scheme;
     int64_t block, inner, cols;
@@ -160,7 +160,7 @@ static sl_status packed_of(const sl_eval_args *a, sl_packed *p, sl_error *err) {
     return SL_OK;
 }
 
-sl_status eval_dequant_matmul(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_dequant_matmul(const sl_eval_args *a, sl_error *err) {
     sl_packed p;
     const double *x;
     float *column;
@@ -181,7 +181,7 @@ sl_status eval_dequant_matmul(const sl_eval_args *a, sl_error *err) {
 
 /* ---- experts ---- */
 
-sl_status infer_dequant_grouped_matmul(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_dequant_grouped_matmul(const sl_infer_args *a, sl_error *err) {
     const sl_dequant_grouped_matmul_attrs *attrs = a->attrs;
     sl_scheme scheme;
     int64_t inner;
@@ -196,7 +196,7 @@ sl_status infer_dequant_grouped_matmul(const sl_infer_args *a, sl_error *err) {
                    (long long)a->in[0].shape.dims[1], (long long)inner);
 }
 
-sl_status eval_dequant_grouped_matmul(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_dequant_grouped_matmul(const sl_eval_args *a, sl_error *err) {
     const sl_dequant_grouped_matmul_attrs *attrs = a->attrs;
     sl_packed p = {.inner = sl_eval_dim(a, 0, 1), .cols = sl_eval_dim(a, 1, 1)};
     const int64_t experts = sl_eval_dim(a, 1, 0), bytes = sl_eval_dim(a, 1, 2);
@@ -223,7 +223,7 @@ sl_status eval_dequant_grouped_matmul(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status infer_dequant_moe_weights(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_dequant_moe_weights(const sl_infer_args *a, sl_error *err) {
     const sl_dequant_moe_weights_attrs *attrs = a->attrs;
     sl_scheme scheme;
     int64_t inner;
@@ -235,7 +235,7 @@ sl_status infer_dequant_moe_weights(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status eval_dequant_moe_weights(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_dequant_moe_weights(const sl_eval_args *a, sl_error *err) {
     const sl_dequant_moe_weights_attrs *attrs = a->attrs;
     const sl_dims *out = &a->out[0].type.shape;
     sl_packed p = {.inner = out->dims[1], .cols = out->dims[2]};

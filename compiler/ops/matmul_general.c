@@ -65,7 +65,7 @@ static sl_status dot_roles(const sl_infer_args *a, dim_roles roles[2], sl_error 
                        (const uint32_t *[2]){roles[0].contract, roles[1].contract}, err);
 }
 
-sl_status infer_dot_general(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_dot_general(const sl_infer_args *a, sl_error *err) {
     const uint32_t any = SL_NUMBERS_FLOAT | SL_NUMBERS_INT | SL_NUMBERS_COMPLEX;
     dim_roles roles[2];
     SL_TRY(sl_check_numbers(a, 0, "a", any, err));
@@ -97,7 +97,7 @@ static int64_t offset_of(const sl_dims *shape, const uint32_t *axes, uint32_t co
     return offset;
 }
 
-sl_status eval_dot_general(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_dot_general(const sl_eval_args *a, sl_error *err) {
     const double *in[2];
     const sl_type types[2] = {a->in[0].type, a->in[1].type};
     const sl_infer_args as_inferred = {a->label, types, a->attrs, NULL, 2, 1};
@@ -132,7 +132,7 @@ sl_status eval_dot_general(const sl_eval_args *a, sl_error *err) {
 
 /* ---- lora_matmul ---- */
 
-sl_status infer_lora_matmul(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_lora_matmul(const sl_infer_args *a, sl_error *err) {
     static const char *const names[] = {"x", "w", "a", "b"};
     SL_TRY(
         sl_match(a, "x float[..,K], w float[K,N], a float[K,R], b float[R,N] -> f32[..,N]", err));
@@ -142,7 +142,7 @@ sl_status infer_lora_matmul(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status eval_lora_matmul(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_lora_matmul(const sl_eval_args *a, sl_error *err) {
     const double *in[4];
     double *low;
     const double scale = (double)((const sl_lora_matmul_attrs *)a->attrs)->scale;
@@ -168,7 +168,7 @@ sl_status eval_lora_matmul(const sl_eval_args *a, sl_error *err) {
 
 /* ---- grouped_matmul ---- */
 
-sl_status infer_grouped_matmul(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_grouped_matmul(const sl_infer_args *a, sl_error *err) {
     SL_TRY(sl_match(a, "x float[M,K], w float[E,K,N], experts any[M] -> f32[M,N]", err));
     SL_TRY(sl_check_same_dtype(a, (uint32_t[2]){0, 1}, (const char *[2]){"x", "w"}, err));
     SL_TRY(sl_check_numbers(a, 2, "experts", SL_NUMBERS_INDEX, err));
@@ -176,7 +176,7 @@ sl_status infer_grouped_matmul(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status eval_grouped_matmul(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_grouped_matmul(const sl_eval_args *a, sl_error *err) {
     const double *in[3];
     const int64_t experts = sl_eval_dim(a, 1, 0), inner = sl_eval_dim(a, 1, 1);
     const int64_t cols = sl_eval_dim(a, 1, 2);

@@ -10,7 +10,7 @@ static sl_status check_positive(const char *label, const char *name, float value
                    (double)value);
 }
 
-sl_status infer_route(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_route(const sl_infer_args *a, sl_error *err) {
     const sl_route_attrs *attrs = a->attrs;
     SL_TRY(sl_match(a, "logits f32[T,E]", err));
     SL_TRY(sl_check_attr(a->label, "k", attrs->k, 1, a->in[0].shape.dims[1], err));
@@ -34,7 +34,7 @@ static int64_t best_left(const double *logits, int64_t count, const double *chos
     return best;
 }
 
-sl_status eval_route(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_route(const sl_eval_args *a, sl_error *err) {
     const sl_route_attrs *attrs = a->attrs;
     const double *logits;
     SL_TRY(sl_eval_inputs(a, 1, &logits, err));
@@ -61,7 +61,7 @@ sl_status eval_route(const sl_eval_args *a, sl_error *err) {
 
 /* ---- route_groups ---- */
 
-sl_status infer_route_groups(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_route_groups(const sl_infer_args *a, sl_error *err) {
     const sl_route_groups_attrs *attrs = a->attrs;
     SL_TRY(sl_match(a, "logits f32[T,E], bias f32[E]", err));
     const int64_t rows = a->in[0].shape.dims[0], experts = a->in[0].shape.dims[1];
@@ -128,7 +128,7 @@ static sl_status choose_experts(const sl_eval_args *a, int64_t t, double *left, 
     return SL_OK;
 }
 
-sl_status eval_route_groups(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_route_groups(const sl_eval_args *a, sl_error *err) {
     const sl_route_groups_attrs *attrs = a->attrs;
     const double *in[2];
     SL_TRY(sl_eval_inputs(a, 2, in, err));
@@ -157,7 +157,7 @@ sl_status eval_route_groups(const sl_eval_args *a, sl_error *err) {
 
 /* ---- moe_group ---- */
 
-sl_status infer_moe_group(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_moe_group(const sl_infer_args *a, sl_error *err) {
     SL_TRY(sl_match(a, "chosen i32[T,k], experts weight[E,I,H]", err));
     const sl_dims *chosen = &a->in[0].shape;
     a->out[0] = sl_type_make(SL_DTYPE_i32, 1, chosen->dims[0] * chosen->dims[1]);
@@ -178,7 +178,7 @@ static sl_status request_experts(const sl_eval_args *a, const double *starts, in
     return source->request(source, (sl_layer_id){attrs->layer}, used, count, err);
 }
 
-sl_status eval_moe_group(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_moe_group(const sl_eval_args *a, sl_error *err) {
     const double *chosen;
     SL_TRY(sl_eval_inputs(a, 1, &chosen, err));
     const int64_t pairs = sl_eval_dim(a, 0, 0) * sl_eval_dim(a, 0, 1);
@@ -213,13 +213,13 @@ static sl_status infer_experts(const sl_infer_args *a, const sl_type *matrices, 
     return SL_OK;
 }
 
-sl_status infer_moe_ffn(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_moe_ffn(const sl_infer_args *a, sl_error *err) {
     SL_TRY(sl_match_product(a, "x rows[T,H], order i32[P], starts i32[L], experts weight[E,I,H]",
                             err));
     return infer_experts(a, &a->in[3], ((const sl_moe_ffn_attrs *)a->attrs)->k, err);
 }
 
-sl_status infer_moe_ffn_biased(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_moe_ffn_biased(const sl_infer_args *a, sl_error *err) {
     const sl_moe_ffn_biased_attrs *attrs = a->attrs;
     SL_TRY(sl_match_product(a,
                             "x rows[T,H], order i32[P], starts i32[L], gate_bias f32[E,I], "
@@ -275,7 +275,7 @@ static void run_expert(const ffn *f, const sl_expert_lease *lease, int64_t begin
                          dot(f->up_row, x, f->hidden));
         }
     }
-    if (f->quantised) sl_eval_quantise(f->inner + begin * f->width, end - begin, f->width);
+    if (f->quantised) sl_eval_round_a8(f->inner + begin * f->width, end - begin, f->width);
     for (int64_t n = 0; n < f->hidden; n++) {
         const double bias = f->down_bias ? f->down_bias[lease->expert * f->hidden + n] : 0;
         decode(&lease->down, n, f->row);
@@ -346,13 +346,13 @@ static sl_status run_experts(const sl_eval_args *a, const sl_eval_tensor *matric
     return SL_OK;
 }
 
-sl_status eval_moe_ffn(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_moe_ffn(const sl_eval_args *a, sl_error *err) {
     const sl_moe_ffn_attrs *attrs = a->attrs;
     ffn f = {.k = attrs->k};
     return run_experts(a, &a->in[3], (sl_layer_id){attrs->layer}, &f, err);
 }
 
-sl_status eval_moe_ffn_biased(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_moe_ffn_biased(const sl_eval_args *a, sl_error *err) {
     const sl_moe_ffn_biased_attrs *attrs = a->attrs;
     const double *in[6];
     SL_TRY(sl_eval_inputs(a, 6, in, err));
@@ -365,11 +365,11 @@ sl_status eval_moe_ffn_biased(const sl_eval_args *a, sl_error *err) {
     return run_experts(a, &a->in[6], (sl_layer_id){attrs->layer}, &f, err);
 }
 
-sl_status infer_moe_combine(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_moe_combine(const sl_infer_args *a, sl_error *err) {
     return sl_match(a, "y f32[T,k,H], weights f32[T,k] -> f32[T,H]", err);
 }
 
-sl_status eval_moe_combine(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_moe_combine(const sl_eval_args *a, sl_error *err) {
     const double *in[2];
     SL_TRY(sl_eval_inputs(a, 2, in, err));
     const int64_t rows = sl_eval_dim(a, 0, 0), k = sl_eval_dim(a, 0, 1);
@@ -383,11 +383,11 @@ sl_status eval_moe_combine(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status infer_shared_combine(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_shared_combine(const sl_infer_args *a, sl_error *err) {
     return sl_match(a, "routed f32[T,H], shared f32[T,H], gate f32[T,1] -> f32[T,H]", err);
 }
 
-sl_status eval_shared_combine(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_shared_combine(const sl_eval_args *a, sl_error *err) {
     const double *in[3];
     SL_TRY(sl_eval_inputs(a, 3, in, err));
     const int64_t rows = sl_eval_dim(a, 0, 0), hidden = sl_eval_dim(a, 0, 1);
@@ -398,14 +398,14 @@ sl_status eval_shared_combine(const sl_eval_args *a, sl_error *err) {
 
 /* ---- fused ---- */
 
-sl_status infer_moe_join(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_moe_join(const sl_infer_args *a, sl_error *err) {
     return sl_match(a,
                     "y f32[T,k,H], weights f32[T,k], shared f32[T,H], gate f32[T,1], "
                     "residual f32[T,H] -> f32[T,H]",
                     err);
 }
 
-sl_status eval_moe_join(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_moe_join(const sl_eval_args *a, sl_error *err) {
     const sl_eval_tensor *in = a->in, *out = a->out;
     SL_TRY(sl_eval_part(a, SL_OP_moe_combine, in, NULL, out, err));
     SL_TRY(sl_eval_part(a, SL_OP_shared_combine, (sl_eval_tensor[]){out[0], in[2], in[3]}, NULL,
@@ -413,24 +413,24 @@ sl_status eval_moe_join(const sl_eval_args *a, sl_error *err) {
     return sl_eval_part(a, SL_OP_add, (sl_eval_tensor[]){in[4], out[0]}, NULL, out, err);
 }
 
-sl_status infer_moe_add(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_moe_add(const sl_infer_args *a, sl_error *err) {
     return sl_match(a, "y f32[T,k,H], weights f32[T,k], residual f32[T,H] -> f32[T,H]", err);
 }
 
-sl_status eval_moe_add(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_moe_add(const sl_eval_args *a, sl_error *err) {
     const sl_eval_tensor *in = a->in, *out = a->out;
     SL_TRY(sl_eval_part(a, SL_OP_moe_combine, in, NULL, out, err));
     return sl_eval_part(a, SL_OP_add, (sl_eval_tensor[]){in[2], out[0]}, NULL, out, err);
 }
 
-sl_status infer_moe_add_shared(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_moe_add_shared(const sl_infer_args *a, sl_error *err) {
     return sl_match(a,
                     "y f32[T,k,H], weights f32[T,k], shared f32[T,H], residual f32[T,H] "
                     "-> f32[T,H]",
                     err);
 }
 
-sl_status eval_moe_add_shared(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_moe_add_shared(const sl_eval_args *a, sl_error *err) {
     const sl_eval_tensor *in = a->in, *out = a->out;
     SL_TRY(sl_eval_part(a, SL_OP_moe_combine, in, NULL, out, err));
     SL_TRY(sl_eval_part(a, SL_OP_add, (sl_eval_tensor[]){out[0], in[2]}, NULL, out, err));

@@ -31,7 +31,7 @@ static sl_status check_groups(const sl_infer_args *a, const sl_dims *to, sl_erro
         a->label, SL_GROUP_COLS);
 }
 
-sl_status infer_reshape(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_reshape(const sl_infer_args *a, sl_error *err) {
     const bool rows = a->in[0].dtype == SL_DTYPE_a8;
     SL_TRY(rows ? sl_match(a, "x a8[..]", err) : infer_plain(a, err));
     a->out[0] = a->in[0];
@@ -59,7 +59,7 @@ sl_status infer_reshape(const sl_infer_args *a, sl_error *err) {
     return rows ? check_groups(a, out, err) : SL_OK;
 }
 
-sl_status eval_reshape(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_reshape(const sl_eval_args *a, sl_error *err) {
     const double *x;
     SL_TRY(sl_eval_inputs(a, 1, &x, err));
     memmove(a->out[0].data, x, (size_t)sl_type_slots(&a->out[0].type) * sizeof *x);
@@ -92,7 +92,7 @@ static sl_status eval_steps(const sl_eval_args *a, const steps *s, sl_error *err
     return SL_OK;
 }
 
-sl_status infer_transpose(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_transpose(const sl_infer_args *a, sl_error *err) {
     SL_TRY(infer_plain(a, err));
     const sl_dims *perm = &((const sl_transpose_attrs *)a->attrs)->perm, *x = &a->in[0].shape;
     SL_TRY(sl_check_attr(a->label, "the length of perm", perm->rank, x->rank, x->rank, err));
@@ -109,7 +109,7 @@ sl_status infer_transpose(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status eval_transpose(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_transpose(const sl_eval_args *a, sl_error *err) {
     const sl_dims *perm = &((const sl_transpose_attrs *)a->attrs)->perm;
     const steps x = steps_of(&a->in[0].type.shape);
     steps turned = {0};
@@ -117,7 +117,7 @@ sl_status eval_transpose(const sl_eval_args *a, sl_error *err) {
     return eval_steps(a, &turned, err);
 }
 
-sl_status infer_slice(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_slice(const sl_infer_args *a, sl_error *err) {
     const sl_slice_attrs *attrs = a->attrs;
     SL_TRY(infer_plain(a, err));
     uint32_t axis;
@@ -129,7 +129,7 @@ sl_status infer_slice(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status eval_slice(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_slice(const sl_eval_args *a, sl_error *err) {
     const sl_slice_attrs *attrs = a->attrs;
     steps s = steps_of(&a->in[0].type.shape);
     s.offset = attrs->start * s.strides[sl_axis(attrs->axis, a->in[0].type.shape.rank)];
@@ -149,7 +149,7 @@ static int64_t slice_range(int64_t start, int64_t end, int64_t step, int64_t siz
     return *from < to ? (to - *from - 1) / step + 1 : 0;
 }
 
-sl_status infer_strided_slice(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_strided_slice(const sl_infer_args *a, sl_error *err) {
     const sl_strided_slice_attrs *attrs = a->attrs;
     SL_TRY(infer_plain(a, err));
     const sl_dims *x = &a->in[0].shape;
@@ -168,7 +168,7 @@ sl_status infer_strided_slice(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status eval_strided_slice(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_strided_slice(const sl_eval_args *a, sl_error *err) {
     const sl_strided_slice_attrs *attrs = a->attrs;
     const sl_dims *x = &a->in[0].type.shape, *out = &a->out[0].type.shape;
     steps s = steps_of(x);
@@ -182,14 +182,14 @@ sl_status eval_strided_slice(const sl_eval_args *a, sl_error *err) {
     return eval_steps(a, &s, err);
 }
 
-sl_status infer_reverse(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_reverse(const sl_infer_args *a, sl_error *err) {
     SL_TRY(infer_plain(a, err));
     bool turned[SL_MAX_RANK] = {false};
     return sl_check_axes(a->label, &((const sl_reverse_attrs *)a->attrs)->axes, a->in[0].shape.rank,
                          turned, err);
 }
 
-sl_status eval_reverse(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_reverse(const sl_eval_args *a, sl_error *err) {
     const sl_dims *axes = &((const sl_reverse_attrs *)a->attrs)->axes;
     const sl_dims *x = &a->in[0].type.shape;
     steps s = steps_of(x);
@@ -201,7 +201,7 @@ sl_status eval_reverse(const sl_eval_args *a, sl_error *err) {
     return eval_steps(a, &s, err);
 }
 
-sl_status infer_expand(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_expand(const sl_infer_args *a, sl_error *err) {
     SL_TRY(infer_plain(a, err));
     const sl_dims *x = &a->in[0].shape, *shape = &((const sl_expand_attrs *)a->attrs)->shape;
     SL_TRY(sl_check_attr(a->label, "the rank of shape", shape->rank, x->rank, SL_MAX_RANK, err));
@@ -221,7 +221,7 @@ sl_status infer_expand(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status eval_expand(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_expand(const sl_eval_args *a, sl_error *err) {
     const sl_dims *x = &a->in[0].type.shape;
     const uint32_t added = a->out[0].type.shape.rank - x->rank;
     steps s = {0};
@@ -232,7 +232,7 @@ sl_status eval_expand(const sl_eval_args *a, sl_error *err) {
 
 /* ---- concat, split ---- */
 
-sl_status infer_concat(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_concat(const sl_infer_args *a, sl_error *err) {
     if (!a->in_count) return sl_fail(err, SL_INVALID, "%s: no parts, at least 1 wanted", a->label);
     SL_TRY(sl_check_kinds(a, 0, "the first part", SL_PLAIN, err));
     uint32_t axis;
@@ -276,7 +276,7 @@ static void copy_part(const place *p, const double *from, double *to, bool joins
     }
 }
 
-sl_status eval_concat(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_concat(const sl_eval_args *a, sl_error *err) {
     const sl_type *out = &a->out[0].type;
     const uint32_t axis = sl_axis(((const sl_concat_attrs *)a->attrs)->axis, out->shape.rank);
     int64_t at = 0;
@@ -290,7 +290,7 @@ sl_status eval_concat(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status infer_split(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_split(const sl_infer_args *a, sl_error *err) {
     const sl_split_attrs *attrs = a->attrs;
     SL_TRY(sl_check_kinds(a, 0, "x", SL_PLAIN, err));
     uint32_t axis;
@@ -310,7 +310,7 @@ sl_status infer_split(const sl_infer_args *a, sl_error *err) {
                    (long long)a->in[0].shape.dims[axis]);
 }
 
-sl_status eval_split(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_split(const sl_eval_args *a, sl_error *err) {
     const double *x;
     SL_TRY(sl_eval_inputs(a, 1, &x, err));
     const sl_type *whole = &a->in[0].type;
@@ -327,7 +327,7 @@ sl_status eval_split(const sl_eval_args *a, sl_error *err) {
 
 enum { PAD_VALUE, PAD_REFLECT, PAD_EDGE, PAD_WRAP };
 
-sl_status infer_pad(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_pad(const sl_infer_args *a, sl_error *err) {
     const sl_pad_attrs *attrs = a->attrs;
     SL_TRY(infer_plain(a, err));
     SL_TRY(sl_check_kinds(a, 1, "value", SL_PLAIN, err));
@@ -363,7 +363,7 @@ static int64_t padded(int64_t i, int64_t n, uint32_t mode) {
     return at < n ? at : period - at;
 }
 
-sl_status eval_pad(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_pad(const sl_eval_args *a, sl_error *err) {
     const double *in[2];
     SL_TRY(sl_eval_inputs(a, 2, in, err));
     const sl_pad_attrs *attrs = a->attrs;
@@ -383,13 +383,13 @@ sl_status eval_pad(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status infer_trilu(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_trilu(const sl_infer_args *a, sl_error *err) {
     SL_TRY(infer_plain(a, err));
     if (a->in[0].shape.rank < 2) return sl_refuse(a, 0, "x", "of at least two dims", err);
     return sl_check_attr(a->label, "upper", ((const sl_trilu_attrs *)a->attrs)->upper, 0, 1, err);
 }
 
-sl_status eval_trilu(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_trilu(const sl_eval_args *a, sl_error *err) {
     const double *x, nothing[2] = {0};
     SL_TRY(sl_eval_inputs(a, 1, &x, err));
     const sl_trilu_attrs *attrs = a->attrs;

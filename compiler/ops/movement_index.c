@@ -19,7 +19,7 @@ static sl_status check_result_rank(const sl_infer_args *a, uint32_t rank, sl_err
 
 /* ---- gather and its gradient ---- */
 
-sl_status infer_gather(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_gather(const sl_infer_args *a, sl_error *err) {
     SL_TRY(infer_indexed(a, err));
     const sl_dims *x = &a->in[0].shape, *indices = &a->in[1].shape;
     uint32_t axis;
@@ -33,7 +33,7 @@ sl_status infer_gather(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status eval_gather(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_gather(const sl_eval_args *a, sl_error *err) {
     const double *x;
     int64_t *indices;
     SL_TRY(sl_eval_inputs(a, 1, &x, err));
@@ -52,7 +52,7 @@ sl_status eval_gather(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status infer_gather_backward(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_gather_backward(const sl_infer_args *a, sl_error *err) {
     const sl_gather_backward_attrs *attrs = a->attrs;
     SL_TRY(sl_check_indices(a, 0, "indices", err));
     SL_TRY(sl_check_kinds(a, 1, "dy", SL_FLOATS, err));
@@ -95,13 +95,13 @@ static sl_status add_at(const sl_eval_args *a, int64_t size, int64_t inner, sl_e
     return SL_OK;
 }
 
-sl_status eval_gather_backward(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_gather_backward(const sl_eval_args *a, sl_error *err) {
     const sl_gather_backward_attrs *attrs = a->attrs;
     const sl_dims *out = &a->out[0].type.shape;
     return add_at(a, attrs->size, sl_dims_tail(out, sl_axis(attrs->axis, out->rank) + 1), err);
 }
 
-sl_status infer_scatter_add(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_scatter_add(const sl_infer_args *a, sl_error *err) {
     SL_TRY(sl_check_indices(a, 0, "indices", err));
     SL_TRY(sl_check_kinds(a, 1, "updates", SL_NUMBERS | SL_COMPLEXES, err));
     const sl_dims *indices = &a->in[0].shape, *updates = &a->in[1].shape;
@@ -116,7 +116,7 @@ sl_status infer_scatter_add(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status eval_scatter_add(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_scatter_add(const sl_eval_args *a, sl_error *err) {
     return add_at(a, ((const sl_scatter_add_attrs *)a->attrs)->rows,
                   sl_dims_tail(&a->out[0].type.shape, 1), err);
 }
@@ -150,13 +150,13 @@ static sl_status place_along(const sl_eval_args *a, const int64_t *indices, uint
     return SL_OK;
 }
 
-sl_status infer_take_along(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_take_along(const sl_infer_args *a, sl_error *err) {
     SL_TRY(check_along(a, ((const sl_take_along_attrs *)a->attrs)->axis, err));
     a->out[0].shape = a->in[1].shape;
     return SL_OK;
 }
 
-sl_status eval_take_along(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_take_along(const sl_eval_args *a, sl_error *err) {
     const double *x;
     int64_t *indices, from;
     SL_TRY(sl_eval_inputs(a, 1, &x, err));
@@ -176,7 +176,7 @@ static sl_status check_combine(const sl_infer_args *a, uint32_t combine, sl_erro
     return combine == SL_FOLD_SET ? SL_OK : sl_check_kinds(a, 0, "x", SL_NUMBERS, err);
 }
 
-sl_status infer_scatter(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_scatter(const sl_infer_args *a, sl_error *err) {
     const sl_scatter_attrs *attrs = a->attrs;
     SL_TRY(check_along(a, attrs->axis, err));
     SL_TRY(check_combine(a, attrs->combine, err));
@@ -184,7 +184,7 @@ sl_status infer_scatter(const sl_infer_args *a, sl_error *err) {
     return sl_check_type(a, 2, "updates", &wanted, "like x of the shape of indices", err);
 }
 
-sl_status eval_scatter(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_scatter(const sl_eval_args *a, sl_error *err) {
     const double *in[3];
     int64_t *indices, to;
     SL_TRY(sl_eval_inputs(a, 3, in, err));
@@ -221,7 +221,7 @@ static sl_status check_tuples(const sl_infer_args *a, uint32_t batch, uint32_t *
     return SL_OK;
 }
 
-sl_status infer_gather_nd(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_gather_nd(const sl_infer_args *a, sl_error *err) {
     const uint32_t batch = ((const sl_gather_nd_attrs *)a->attrs)->batch_dims;
     uint32_t length = 0;
     SL_TRY(check_tuples(a, batch, &length, err));
@@ -247,7 +247,7 @@ static sl_status place_tuple(const sl_eval_args *a, const int64_t *tuple, uint32
     return SL_OK;
 }
 
-sl_status eval_gather_nd(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_gather_nd(const sl_eval_args *a, sl_error *err) {
     const double *x;
     int64_t *indices, at;
     SL_TRY(sl_eval_inputs(a, 1, &x, err));
@@ -270,7 +270,7 @@ sl_status eval_gather_nd(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status infer_scatter_nd(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_scatter_nd(const sl_infer_args *a, sl_error *err) {
     uint32_t length = 0;
     SL_TRY(check_tuples(a, 0, &length, err));
     SL_TRY(check_combine(a, ((const sl_scatter_nd_attrs *)a->attrs)->combine, err));
@@ -283,7 +283,7 @@ sl_status infer_scatter_nd(const sl_infer_args *a, sl_error *err) {
     return sl_check_type(a, 2, "updates", &wanted, "by x and indices", err);
 }
 
-sl_status eval_scatter_nd(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_scatter_nd(const sl_eval_args *a, sl_error *err) {
     const double *in[3];
     int64_t *indices, at;
     SL_TRY(sl_eval_inputs(a, 3, in, err));
@@ -311,7 +311,7 @@ static sl_status check_starts(const sl_infer_args *a, uint32_t input, sl_error *
     return sl_check_type(a, input, "starts", &wanted, "(one per dim of x)", err);
 }
 
-sl_status infer_dynamic_slice(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_dynamic_slice(const sl_infer_args *a, sl_error *err) {
     SL_TRY(sl_check_kinds(a, 0, "x", SL_PLAIN, err));
     SL_TRY(check_starts(a, 1, err));
     const sl_dims *x = &a->in[0].shape, *sizes = &((const sl_dynamic_slice_attrs *)a->attrs)->sizes;
@@ -334,7 +334,7 @@ static int64_t place_in_part(const sl_dims *x, const sl_dims *part, const int64_
     return at;
 }
 
-sl_status eval_dynamic_slice(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_dynamic_slice(const sl_eval_args *a, sl_error *err) {
     const double *x;
     int64_t *starts;
     SL_TRY(sl_eval_inputs(a, 1, &x, err));
@@ -346,7 +346,7 @@ sl_status eval_dynamic_slice(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status infer_dynamic_update_slice(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_dynamic_update_slice(const sl_infer_args *a, sl_error *err) {
     SL_TRY(sl_check_kinds(a, 0, "x", SL_PLAIN, err));
     SL_TRY(sl_check_kinds(a, 1, "update", SL_PLAIN, err));
     SL_TRY(check_starts(a, 2, err));
@@ -359,7 +359,7 @@ sl_status infer_dynamic_update_slice(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status eval_dynamic_update_slice(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_dynamic_update_slice(const sl_eval_args *a, sl_error *err) {
     const double *in[2];
     int64_t *starts;
     SL_TRY(sl_eval_inputs(a, 2, in, err));
@@ -374,7 +374,7 @@ sl_status eval_dynamic_update_slice(const sl_eval_args *a, sl_error *err) {
 
 /* ---- iota, one_hot ---- */
 
-sl_status infer_iota(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_iota(const sl_infer_args *a, sl_error *err) {
     const sl_iota_attrs *attrs = a->attrs;
     a->out[0] = (sl_type){attrs->dtype, attrs->shape};
     SL_TRY(sl_type_check_shape(&a->out[0], a->label, err));
@@ -384,7 +384,7 @@ sl_status infer_iota(const sl_infer_args *a, sl_error *err) {
     return sl_find_axis(a->label, attrs->axis, attrs->shape.rank, &axis, err);
 }
 
-sl_status eval_iota(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_iota(const sl_eval_args *a, sl_error *err) {
     (void)err;
     const sl_iota_attrs *attrs = a->attrs;
     const uint32_t axis = sl_axis(attrs->axis, attrs->shape.rank);
@@ -399,7 +399,7 @@ sl_status eval_iota(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status infer_one_hot(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_one_hot(const sl_infer_args *a, sl_error *err) {
     const sl_one_hot_attrs *attrs = a->attrs;
     SL_TRY(sl_check_indices(a, 0, "indices", err));
     SL_TRY(sl_check_kinds(a, 1, "values", SL_PLAIN, err));
@@ -418,7 +418,7 @@ sl_status infer_one_hot(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status eval_one_hot(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_one_hot(const sl_eval_args *a, sl_error *err) {
     const double *in[2];
     int64_t *indices;
     SL_TRY(sl_eval_inputs(a, 2, in, err));

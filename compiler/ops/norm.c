@@ -105,7 +105,7 @@ static sl_status check_layer(const sl_infer_args *a, int64_t axis, uint32_t gain
     return SL_OK;
 }
 
-sl_status infer_layer_norm(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_layer_norm(const sl_infer_args *a, sl_error *err) {
     const sl_layer_norm_attrs *attrs = a->attrs;
     sl_dims tail;
     SL_TRY(sl_check_alike(a, 3, (const char *const[]){"x", "gain", "bias"}, SL_FLOATS, err));
@@ -114,13 +114,13 @@ sl_status infer_layer_norm(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status eval_layer_norm(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_layer_norm(const sl_eval_args *a, sl_error *err) {
     const sl_layer_norm_attrs *attrs = a->attrs;
     const extents e = extents_of_layer(&a->in[0].type, attrs->axis, attrs->eps);
     return eval_norm(a, &e, err);
 }
 
-sl_status infer_layer_norm_backward_input(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_layer_norm_backward_input(const sl_infer_args *a, sl_error *err) {
     const sl_layer_norm_backward_input_attrs *attrs = a->attrs;
     sl_dims tail;
     SL_TRY(sl_check_alike(a, 3, (const char *const[]){"x", "gain", "dy"}, SL_FLOATS, err));
@@ -130,13 +130,13 @@ sl_status infer_layer_norm_backward_input(const sl_infer_args *a, sl_error *err)
     return SL_OK;
 }
 
-sl_status eval_layer_norm_backward_input(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_layer_norm_backward_input(const sl_eval_args *a, sl_error *err) {
     const sl_layer_norm_backward_input_attrs *attrs = a->attrs;
     const extents e = extents_of_layer(&a->in[0].type, attrs->axis, attrs->eps);
     return eval_backward_input(a, &e, err);
 }
 
-sl_status infer_layer_norm_backward_gain(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_layer_norm_backward_gain(const sl_infer_args *a, sl_error *err) {
     const sl_layer_norm_backward_gain_attrs *attrs = a->attrs;
     SL_TRY(sl_check_alike(a, 2, (const char *const[]){"x", "dy"}, SL_FLOATS, err));
     a->out[0].dtype = a->in[0].dtype;
@@ -144,7 +144,7 @@ sl_status infer_layer_norm_backward_gain(const sl_infer_args *a, sl_error *err) 
     return sl_check_shape(a, 1, "dy", &a->in[0].shape, "as x", err);
 }
 
-sl_status eval_layer_norm_backward_gain(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_layer_norm_backward_gain(const sl_eval_args *a, sl_error *err) {
     const sl_layer_norm_backward_gain_attrs *attrs = a->attrs;
     const extents e = extents_of_layer(&a->in[0].type, attrs->axis, attrs->eps);
     return eval_backward_gain(a, &e, err);
@@ -162,7 +162,7 @@ static sl_status check_channels(const sl_infer_args *a, const char *const *names
     return SL_OK;
 }
 
-sl_status infer_layer_norm2d(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_layer_norm2d(const sl_infer_args *a, sl_error *err) {
     static const char *const names[] = {"x", "gain", "bias"};
     SL_TRY(sl_check_alike(a, 3, names, SL_FLOATS, err));
     SL_TRY(check_channels(a, names, 1, 3, err));
@@ -170,7 +170,7 @@ sl_status infer_layer_norm2d(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status eval_layer_norm2d(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_layer_norm2d(const sl_eval_args *a, sl_error *err) {
     const sl_layer_norm2d_attrs *attrs = a->attrs;
     const double *in[3];
     SL_TRY(sl_eval_inputs(a, 3, in, err));
@@ -193,7 +193,7 @@ static sl_status check_groups(const sl_infer_args *a, uint32_t groups, sl_error 
                    a->label, (long long)channels, groups);
 }
 
-sl_status infer_group_norm(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_group_norm(const sl_infer_args *a, sl_error *err) {
     static const char *const names[] = {"x", "gain", "bias"};
     SL_TRY(sl_check_alike(a, 3, names, SL_FLOATS, err));
     SL_TRY(check_channels(a, names, 1, 3, err));
@@ -201,13 +201,13 @@ sl_status infer_group_norm(const sl_infer_args *a, sl_error *err) {
     return check_groups(a, ((const sl_group_norm_attrs *)a->attrs)->groups, err);
 }
 
-sl_status eval_group_norm(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_group_norm(const sl_eval_args *a, sl_error *err) {
     const sl_group_norm_attrs *attrs = a->attrs;
     const extents e = extents_of_groups(&a->in[0].type, attrs->groups, attrs->eps);
     return eval_norm(a, &e, err);
 }
 
-sl_status infer_group_norm_backward_input(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_group_norm_backward_input(const sl_infer_args *a, sl_error *err) {
     static const char *const names[] = {"x", "gain", "dy"};
     SL_TRY(sl_check_alike(a, 3, names, SL_FLOATS, err));
     SL_TRY(check_channels(a, names, 1, 2, err));
@@ -216,13 +216,13 @@ sl_status infer_group_norm_backward_input(const sl_infer_args *a, sl_error *err)
     return check_groups(a, ((const sl_group_norm_backward_input_attrs *)a->attrs)->groups, err);
 }
 
-sl_status eval_group_norm_backward_input(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_group_norm_backward_input(const sl_eval_args *a, sl_error *err) {
     const sl_group_norm_backward_input_attrs *attrs = a->attrs;
     const extents e = extents_of_groups(&a->in[0].type, attrs->groups, attrs->eps);
     return eval_backward_input(a, &e, err);
 }
 
-sl_status infer_group_norm_backward_gain(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_group_norm_backward_gain(const sl_infer_args *a, sl_error *err) {
     static const char *const names[] = {"x", "dy"};
     SL_TRY(sl_check_alike(a, 2, names, SL_FLOATS, err));
     SL_TRY(check_channels(a, names, 0, 0, err));
@@ -231,7 +231,7 @@ sl_status infer_group_norm_backward_gain(const sl_infer_args *a, sl_error *err) 
     return check_groups(a, ((const sl_group_norm_backward_gain_attrs *)a->attrs)->groups, err);
 }
 
-sl_status eval_group_norm_backward_gain(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_group_norm_backward_gain(const sl_eval_args *a, sl_error *err) {
     const sl_group_norm_backward_gain_attrs *attrs = a->attrs;
     const extents e = extents_of_groups(&a->in[0].type, attrs->groups, attrs->eps);
     return eval_backward_gain(a, &e, err);
@@ -248,13 +248,13 @@ static sl_status eval_sums(const sl_eval_args *a, uint32_t axis, sl_error *err) 
     return SL_OK;
 }
 
-sl_status infer_group_norm_backward_bias(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_group_norm_backward_bias(const sl_infer_args *a, sl_error *err) {
     SL_TRY(sl_check_class(a, 0, "dy", SL_FLOATS, err));
     SL_TRY(sl_check_rank(a, 0, "dy", 2, SL_MAX_RANK, err));
     a->out[0] = (sl_type){a->in[0].dtype, sl_dims_of(a->in[0].shape.dims[1])};
     return SL_OK;
 }
 
-sl_status eval_group_norm_backward_bias(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_group_norm_backward_bias(const sl_eval_args *a, sl_error *err) {
     return eval_sums(a, 1, err);
 }

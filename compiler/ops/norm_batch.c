@@ -21,7 +21,7 @@ static sl_status check_axis(const sl_infer_args *a, uint32_t count, const char *
     return SL_OK;
 }
 
-sl_status infer_batch_norm_inference(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_batch_norm_inference(const sl_infer_args *a, sl_error *err) {
     static const char *const names[] = {"x", "gain", "bias", "mean", "variance"};
     const sl_batch_norm_inference_attrs *attrs = a->attrs;
     SL_TRY(check_axis(a, 5, names, 0, attrs->axis, err));
@@ -29,7 +29,7 @@ sl_status infer_batch_norm_inference(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status eval_batch_norm_inference(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_batch_norm_inference(const sl_eval_args *a, sl_error *err) {
     const sl_batch_norm_inference_attrs *attrs = a->attrs;
     const double *in[5];
     SL_TRY(sl_eval_inputs(a, 5, in, err));
@@ -43,7 +43,7 @@ sl_status eval_batch_norm_inference(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status infer_batch_norm_inference_backward_input(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_batch_norm_inference_backward_input(const sl_infer_args *a, sl_error *err) {
     static const char *const names[] = {"gain", "variance", "dy"};
     const sl_batch_norm_inference_backward_input_attrs *attrs = a->attrs;
     SL_TRY(check_axis(a, 3, names, 2, attrs->axis, err));
@@ -51,7 +51,7 @@ sl_status infer_batch_norm_inference_backward_input(const sl_infer_args *a, sl_e
     return SL_OK;
 }
 
-sl_status eval_batch_norm_inference_backward_input(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_batch_norm_inference_backward_input(const sl_eval_args *a, sl_error *err) {
     const sl_batch_norm_inference_backward_input_attrs *attrs = a->attrs;
     const double *in[3];
     SL_TRY(sl_eval_inputs(a, 3, in, err));
@@ -64,14 +64,14 @@ sl_status eval_batch_norm_inference_backward_input(const sl_eval_args *a, sl_err
     return SL_OK;
 }
 
-sl_status infer_batch_norm_inference_backward_gain(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_batch_norm_inference_backward_gain(const sl_infer_args *a, sl_error *err) {
     static const char *const names[] = {"x", "mean", "variance", "dy"};
     const sl_batch_norm_inference_backward_gain_attrs *attrs = a->attrs;
     SL_TRY(check_axis(a, 4, names, 0, attrs->axis, err));
     return sl_check_shape(a, 3, "dy", &a->in[0].shape, "as x", err);
 }
 
-sl_status eval_batch_norm_inference_backward_gain(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_batch_norm_inference_backward_gain(const sl_eval_args *a, sl_error *err) {
     const sl_batch_norm_inference_backward_gain_attrs *attrs = a->attrs;
     const double *in[4];
     SL_TRY(sl_eval_inputs(a, 4, in, err));
@@ -87,13 +87,13 @@ sl_status eval_batch_norm_inference_backward_gain(const sl_eval_args *a, sl_erro
     return SL_OK;
 }
 
-sl_status infer_batch_norm_inference_backward_bias(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_batch_norm_inference_backward_bias(const sl_infer_args *a, sl_error *err) {
     static const char *const names[] = {"dy"};
     const sl_batch_norm_inference_backward_bias_attrs *attrs = a->attrs;
     return check_axis(a, 1, names, 0, attrs->axis, err);
 }
 
-sl_status eval_batch_norm_inference_backward_bias(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_batch_norm_inference_backward_bias(const sl_eval_args *a, sl_error *err) {
     const sl_batch_norm_inference_backward_bias_attrs *attrs = a->attrs;
     const double *dy;
     SL_TRY(sl_eval_inputs(a, 1, &dy, err));
@@ -114,7 +114,7 @@ static double inverse_rms(const double *x, int64_t width, float eps) {
     return 1 / sqrt(sum / (double)width + (double)eps);
 }
 
-sl_status infer_rms_norm_backward_input(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_rms_norm_backward_input(const sl_infer_args *a, sl_error *err) {
     SL_TRY(sl_check_alike(a, 3, (const char *const[]){"x", "gain", "dy"}, SL_FLOATS, err));
     SL_TRY(sl_check_rank(a, 0, "x", 1, SL_MAX_RANK, err));
     const sl_dims row = sl_dims_from(&a->in[0].shape, a->in[0].shape.rank - 1);
@@ -124,7 +124,7 @@ sl_status infer_rms_norm_backward_input(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status eval_rms_norm_backward_input(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_rms_norm_backward_input(const sl_eval_args *a, sl_error *err) {
     const sl_rms_norm_backward_input_attrs *attrs = a->attrs;
     const double *in[3];
     SL_TRY(sl_eval_inputs(a, 3, in, err));
@@ -142,7 +142,7 @@ sl_status eval_rms_norm_backward_input(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status infer_rms_norm_backward_gain(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_rms_norm_backward_gain(const sl_infer_args *a, sl_error *err) {
     SL_TRY(sl_check_alike(a, 2, (const char *const[]){"x", "dy"}, SL_FLOATS, err));
     SL_TRY(sl_check_rank(a, 0, "x", 1, SL_MAX_RANK, err));
     SL_TRY(sl_check_shape(a, 1, "dy", &a->in[0].shape, "as x", err));
@@ -150,7 +150,7 @@ sl_status infer_rms_norm_backward_gain(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status eval_rms_norm_backward_gain(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_rms_norm_backward_gain(const sl_eval_args *a, sl_error *err) {
     const sl_rms_norm_backward_gain_attrs *attrs = a->attrs;
     const double *in[2];
     SL_TRY(sl_eval_inputs(a, 2, in, err));

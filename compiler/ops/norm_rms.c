@@ -19,7 +19,7 @@ static sl_status match_alike(const sl_infer_args *a, const char *pattern, sl_err
     return SL_OK;
 }
 
-sl_status infer_rms_norm(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_rms_norm(const sl_infer_args *a, sl_error *err) {
     return match_alike(a, "x float[..,D], gain float[D] -> f32[..,D]", err);
 }
 
@@ -35,7 +35,7 @@ static void norm_rows(const sl_type *type, const double *rows, const double *gai
     }
 }
 
-sl_status eval_rms_norm(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_rms_norm(const sl_eval_args *a, sl_error *err) {
     const double *in[2];
     SL_TRY(sl_eval_inputs(a, 2, in, err));
     norm_rows(&a->in[0].type, in[0], in[1], a->attrs, a->out[0].data);
@@ -59,7 +59,7 @@ static sl_status axes_of(const char *label, const sl_dims *x, const sl_dims *axe
     return SL_OK;
 }
 
-sl_status infer_rms_norm_axes(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_rms_norm_axes(const sl_infer_args *a, sl_error *err) {
     const sl_rms_norm_axes_attrs *attrs = a->attrs;
     bool normed[SL_MAX_RANK];
     sl_dims gain;
@@ -83,7 +83,7 @@ static void place_of(const sl_dims *x, const bool normed[SL_MAX_RANK], int64_t i
     }
 }
 
-sl_status eval_rms_norm_axes(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_rms_norm_axes(const sl_eval_args *a, sl_error *err) {
     const sl_rms_norm_axes_attrs *attrs = a->attrs;
     const sl_dims *x = &a->in[0].type.shape;
     const int64_t count = sl_type_elements(&a->in[0].type);
@@ -109,11 +109,11 @@ sl_status eval_rms_norm_axes(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status infer_gated_rms_norm(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_gated_rms_norm(const sl_infer_args *a, sl_error *err) {
     return sl_match(a, "x f32[..,D], z f32[..,D], gain f32[D] -> f32[..,D]", err);
 }
 
-sl_status eval_gated_rms_norm(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_gated_rms_norm(const sl_eval_args *a, sl_error *err) {
     const sl_gated_rms_norm_attrs *attrs = a->attrs;
     const double *in[3];
     SL_TRY(sl_eval_inputs(a, 3, in, err));
@@ -127,11 +127,11 @@ sl_status eval_gated_rms_norm(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status infer_l2_norm(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_l2_norm(const sl_infer_args *a, sl_error *err) {
     return sl_match(a, "x f32[..,D] -> f32[..,D]", err);
 }
 
-sl_status eval_l2_norm(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_l2_norm(const sl_eval_args *a, sl_error *err) {
     const sl_l2_norm_attrs *attrs = a->attrs;
     const double *x;
     SL_TRY(sl_eval_inputs(a, 1, &x, err));
@@ -149,7 +149,7 @@ sl_status eval_l2_norm(const sl_eval_args *a, sl_error *err) {
 /* add_rms_norm: a, b, gain, then perhaps shift, then perhaps bias. */
 enum { GAIN = 2, SHIFT, BIAS };
 
-sl_status infer_add_rms_norm(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_add_rms_norm(const sl_infer_args *a, sl_error *err) {
     static const char *const names[] = {"a", "b", "gain", "shift", "bias"};
     SL_TRY(sl_match(a, "a float[..,D], b float[..,D], gain float[D] -> float[..,D], float[..,D]",
                     err));
@@ -166,7 +166,7 @@ static void add_to_rows(double *rows, int64_t count, const double *row, int64_t 
     for (int64_t i = 0; i < count; i++) rows[i] += row[i % width];
 }
 
-sl_status eval_add_rms_norm(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_add_rms_norm(const sl_eval_args *a, sl_error *err) {
     const sl_add_rms_norm_attrs *attrs = a->attrs;
     const sl_rms_norm_attrs norm = {.eps = attrs->eps, .offset = attrs->offset};
     const double *in[BIAS + 1] = {NULL};
@@ -180,43 +180,43 @@ sl_status eval_add_rms_norm(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status infer_rms_norm_mul(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_rms_norm_mul(const sl_infer_args *a, sl_error *err) {
     return match_alike(a, "x float[..,D], gain float[D], y float[..,D] -> f32[..,D]", err);
 }
 
-sl_status eval_rms_norm_mul(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_rms_norm_mul(const sl_eval_args *a, sl_error *err) {
     const sl_rms_norm_mul_attrs *attrs = a->attrs;
     const sl_rms_norm_attrs norm = {.eps = attrs->eps, .offset = attrs->offset};
     SL_TRY(sl_eval_part(a, SL_OP_rms_norm, a->in, &norm, a->out, err));
     return sl_eval_part(a, SL_OP_mul, (sl_eval_tensor[]){a->out[0], a->in[2]}, NULL, a->out, err);
 }
 
-sl_status infer_rms_norm_quantise(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_rms_norm_quantise(const sl_infer_args *a, sl_error *err) {
     return sl_match(a, "x f32[..,D], gain f32[D] -> f32[..,D], a8[..,D]", err);
 }
 
-sl_status eval_rms_norm_quantise(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_rms_norm_quantise(const sl_eval_args *a, sl_error *err) {
     const sl_rms_norm_quantise_attrs *attrs = a->attrs;
     const sl_rms_norm_attrs norm = {.eps = attrs->eps, .offset = attrs->offset};
     return sl_eval_quantised(a, SL_OP_rms_norm, &norm, 1, err);
 }
 
-sl_status infer_add_rms_norm_quantise(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_add_rms_norm_quantise(const sl_infer_args *a, sl_error *err) {
     return sl_match(a, "a f32[..,D], b f32[..,D], gain f32[D] -> f32[..,D], f32[..,D], a8[..,D]",
                     err);
 }
 
-sl_status eval_add_rms_norm_quantise(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_add_rms_norm_quantise(const sl_eval_args *a, sl_error *err) {
     const sl_add_rms_norm_quantise_attrs *attrs = a->attrs;
     const sl_add_rms_norm_attrs norm = {.eps = attrs->eps, .offset = attrs->offset};
     return sl_eval_quantised(a, SL_OP_add_rms_norm, &norm, 2, err);
 }
 
-sl_status infer_gated_rms_norm_quantise(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_gated_rms_norm_quantise(const sl_infer_args *a, sl_error *err) {
     return sl_match(a, "x f32[..,D], z f32[..,D], gain f32[D] -> a8[..,D]", err);
 }
 
-sl_status eval_gated_rms_norm_quantise(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_gated_rms_norm_quantise(const sl_eval_args *a, sl_error *err) {
     const sl_gated_rms_norm_quantise_attrs *attrs = a->attrs;
     return sl_eval_quantised(a, SL_OP_gated_rms_norm, &(sl_gated_rms_norm_attrs){.eps = attrs->eps},
                              0, err);

@@ -658,7 +658,7 @@ static void drop_pointers(sl_op op, void *attrs) {
     sl_op_info_of(op)->visit_attrs(&visitor, attrs);
 }
 
-/* infer_ is total: it returns a result or an error for any types. */
+/* sl_infer_ is total: it returns a result or an error for any types. */
 static void inference_is_total(void **state) {
     (void)state;
     uint64_t random = 1;

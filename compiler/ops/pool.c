@@ -108,10 +108,10 @@ static sl_status eval_pool(const sl_eval_args *a, const fold *f, sl_error *err) 
 }
 
 #define POOL(NAME, START, JOIN)                                                                    \
-    sl_status infer_##NAME(const sl_infer_args *a, sl_error *err) {                                \
+    sl_status sl_infer_##NAME(const sl_infer_args *a, sl_error *err) {                             \
         return infer_pool(a, SL_NUMBERS, err);                                                     \
     }                                                                                              \
-    sl_status eval_##NAME(const sl_eval_args *a, sl_error *err) {                                  \
+    sl_status sl_eval_##NAME(const sl_eval_args *a, sl_error *err) {                               \
         return eval_pool(a, &(const fold){START, JOIN}, err);                                      \
     }
 POOL(pool_max, least_of, larger)
@@ -122,7 +122,7 @@ POOL(pool_prod, one_of, product)
 
 /* ---- means ---- */
 
-sl_status infer_pool_mean(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_pool_mean(const sl_infer_args *a, sl_error *err) {
     const sl_pool_mean_attrs *attrs = a->attrs;
     SL_TRY(sl_check_attr(a->label, "include_pad", attrs->include_pad, 0, 1, err));
     return infer_pool(a, SL_FLOATS, err);
@@ -143,7 +143,7 @@ static int64_t taps_counted(const sl_window *w, int64_t o, bool padding) {
     return count;
 }
 
-sl_status eval_pool_mean(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_pool_mean(const sl_eval_args *a, sl_error *err) {
     const sl_pool_mean_attrs *attrs = a->attrs;
     SL_TRY(eval_pool(a, &(const fold){zero_of, sum}, err));
     const sl_window w = window_of(a, &a->in[0].type, &a->out[0].type);
@@ -152,7 +152,7 @@ sl_status eval_pool_mean(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status infer_lp_pool(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_lp_pool(const sl_infer_args *a, sl_error *err) {
     const sl_lp_pool_attrs *attrs = a->attrs;
     if (!(attrs->p > 0) || isinf(attrs->p))
         return sl_fail(err, SL_INVALID, "%s: p is %g, must be positive", a->label,
@@ -160,7 +160,7 @@ sl_status infer_lp_pool(const sl_infer_args *a, sl_error *err) {
     return infer_pool(a, SL_FLOATS, err);
 }
 
-sl_status eval_lp_pool(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_lp_pool(const sl_eval_args *a, sl_error *err) {
     const sl_lp_pool_attrs *attrs = a->attrs;
     const double *x, p = (double)attrs->p;
     SL_TRY(sl_eval_inputs(a, 1, &x, err));
@@ -200,7 +200,7 @@ static int64_t column_major(const sl_window *w, int64_t place) {
     return place / w->in[2] / w->in[1] + w->in[0] * (b + w->in[1] * c);
 }
 
-sl_status infer_max_pool_indices(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_max_pool_indices(const sl_infer_args *a, sl_error *err) {
     const sl_max_pool_indices_attrs *attrs = a->attrs;
     SL_TRY(sl_check_attr(a->label, "column_major", attrs->column_major, 0, 1, err));
     SL_TRY(infer_pool(a, SL_NUMBERS, err));
@@ -208,7 +208,7 @@ sl_status infer_max_pool_indices(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status eval_max_pool_indices(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_max_pool_indices(const sl_eval_args *a, sl_error *err) {
     const sl_max_pool_indices_attrs *attrs = a->attrs;
     const double *x;
     SL_TRY(sl_eval_inputs(a, 1, &x, err));
@@ -223,7 +223,7 @@ sl_status eval_max_pool_indices(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status infer_pool_max_backward(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_pool_max_backward(const sl_infer_args *a, sl_error *err) {
     SL_TRY(sl_check_alike(a, 2, (const char *const[]){"x", "dy"}, SL_FLOATS, err));
     SL_TRY(infer_pool(a, SL_FLOATS, err));
     SL_TRY(sl_check_shape(a, 1, "dy", &a->out[0].shape, "as the result of pool_max", err));
@@ -231,7 +231,7 @@ sl_status infer_pool_max_backward(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status eval_pool_max_backward(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_pool_max_backward(const sl_eval_args *a, sl_error *err) {
     const double *in[2];
     SL_TRY(sl_eval_inputs(a, 2, in, err));
     const sl_window w = window_of(a, &a->in[0].type, &a->in[1].type);
@@ -245,7 +245,7 @@ sl_status eval_pool_max_backward(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status infer_pool_mean_backward(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_pool_mean_backward(const sl_infer_args *a, sl_error *err) {
     const sl_pool_mean_backward_attrs *attrs = a->attrs;
     SL_TRY(sl_check_class(a, 0, "dy", SL_FLOATS, err));
     SL_TRY(sl_check_rank(a, 0, "dy", 3, 2 + SL_MAX_SPATIAL, err));
@@ -260,7 +260,7 @@ sl_status infer_pool_mean_backward(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status eval_pool_mean_backward(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_pool_mean_backward(const sl_eval_args *a, sl_error *err) {
     const sl_pool_mean_backward_attrs *attrs = a->attrs;
     const double *dy;
     SL_TRY(sl_eval_inputs(a, 1, &dy, err));

@@ -31,7 +31,7 @@ static double quotient(sl_dtype dtype, double x, double scale) {
 
 /* ---- quantize, dequantize ---- */
 
-sl_status infer_quantize(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_quantize(const sl_infer_args *a, sl_error *err) {
     const sl_quantize_attrs *attrs = a->attrs;
     SL_TRY(sl_check_numbers(a, 0, "x", SL_NUMBERS_FLOAT, err));
     SL_TRY(sl_check_numbers(a, 1, "scale", SL_NUMBERS_FLOAT, err));
@@ -54,7 +54,7 @@ static double saturated(sl_dtype dtype, double code) {
     return code < low ? low : code > high ? high : code;
 }
 
-sl_status eval_quantize(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_quantize(const sl_eval_args *a, sl_error *err) {
     const sl_quantize_attrs *attrs = a->attrs;
     const double *in[3];
     SL_TRY(sl_eval_inputs(a, 3, in, err));
@@ -68,7 +68,7 @@ sl_status eval_quantize(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status infer_dequantize(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_dequantize(const sl_infer_args *a, sl_error *err) {
     const sl_dequantize_attrs *attrs = a->attrs;
     SL_TRY(sl_check_numbers(a, 0, "x", SL_NUMBERS_CODE, err));
     SL_TRY(sl_check_numbers(a, 1, "scale", SL_NUMBERS_FLOAT, err));
@@ -80,7 +80,7 @@ sl_status infer_dequantize(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status eval_dequantize(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_dequantize(const sl_eval_args *a, sl_error *err) {
     const sl_dequantize_attrs *attrs = a->attrs;
     const double *in[3];
     SL_TRY(sl_eval_inputs(a, 3, in, err));
@@ -106,7 +106,7 @@ static double fake(sl_dtype dtype, double x, double scale, double q) {
     return (code < -q ? -q : code > q ? q : code) * scale;
 }
 
-sl_status infer_fake_quantize(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_fake_quantize(const sl_infer_args *a, sl_error *err) {
     const sl_fake_quantize_attrs *attrs = a->attrs;
     uint32_t axis = 0;
     SL_TRY(sl_match(a, "x float[..]", err));
@@ -141,7 +141,7 @@ static double scale_of(const sl_fake_quantize_attrs *attrs, sl_dtype dtype, doub
     return sl_round_to(dtype, state * decay + (1 - decay) * scale);
 }
 
-sl_status eval_fake_quantize(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_fake_quantize(const sl_eval_args *a, sl_error *err) {
     const sl_fake_quantize_attrs *attrs = a->attrs;
     const double *in[2] = {0};
     SL_TRY(sl_eval_inputs(a, a->in_count, in, err));
@@ -212,21 +212,21 @@ static sl_status eval_slopes(const sl_eval_args *a, uint32_t bits, int64_t axis,
     return SL_OK;
 }
 
-sl_status infer_fake_quantize_backward(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_fake_quantize_backward(const sl_infer_args *a, sl_error *err) {
     const sl_fake_quantize_backward_attrs *attrs = a->attrs;
     SL_TRY(sl_check_attr(a->label, "ste", attrs->ste, 0, 3, err));
     return check_scaled(a, attrs->bits, attrs->axis, true, err);
 }
-sl_status eval_fake_quantize_backward(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_fake_quantize_backward(const sl_eval_args *a, sl_error *err) {
     const sl_fake_quantize_backward_attrs *attrs = a->attrs;
     return eval_slopes(a, attrs->bits, attrs->axis, attrs->ste, err);
 }
 
-sl_status infer_fake_quantize_lsq(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_fake_quantize_lsq(const sl_infer_args *a, sl_error *err) {
     const sl_fake_quantize_lsq_attrs *attrs = a->attrs;
     return check_scaled(a, attrs->bits, attrs->axis, false, err);
 }
-sl_status eval_fake_quantize_lsq(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_fake_quantize_lsq(const sl_eval_args *a, sl_error *err) {
     const sl_fake_quantize_lsq_attrs *attrs = a->attrs;
     const double *in[2];
     SL_TRY(sl_eval_inputs(a, 2, in, err));
@@ -238,22 +238,22 @@ sl_status eval_fake_quantize_lsq(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status infer_fake_quantize_lsq_backward_x(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_fake_quantize_lsq_backward_x(const sl_infer_args *a, sl_error *err) {
     const sl_fake_quantize_lsq_backward_x_attrs *attrs = a->attrs;
     return check_scaled(a, attrs->bits, attrs->axis, true, err);
 }
-sl_status eval_fake_quantize_lsq_backward_x(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_fake_quantize_lsq_backward_x(const sl_eval_args *a, sl_error *err) {
     const sl_fake_quantize_lsq_backward_x_attrs *attrs = a->attrs;
     return eval_slopes(a, attrs->bits, attrs->axis, 1, err);
 }
 
-sl_status infer_fake_quantize_lsq_backward_scale(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_fake_quantize_lsq_backward_scale(const sl_infer_args *a, sl_error *err) {
     const sl_fake_quantize_lsq_backward_scale_attrs *attrs = a->attrs;
     SL_TRY(check_scaled(a, attrs->bits, attrs->axis, true, err));
     a->out[0] = a->in[1];
     return SL_OK;
 }
-sl_status eval_fake_quantize_lsq_backward_scale(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_fake_quantize_lsq_backward_scale(const sl_eval_args *a, sl_error *err) {
     const sl_fake_quantize_lsq_backward_scale_attrs *attrs = a->attrs;
     const double *in[3], q = largest_code(attrs->bits);
     SL_TRY(sl_eval_inputs(a, 3, in, err));

@@ -2,7 +2,7 @@
 #include "compiler/ops/check.h"
 #include "core/codec.h"
 
-sl_status infer_quantise(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_quantise(const sl_infer_args *a, sl_error *err) {
     return sl_match(a, "x f32[..,K] -> a8[..,K]", err);
 }
 
@@ -23,11 +23,11 @@ static void quantise_rows(const double *x, int64_t rows, int64_t cols, double *o
                            out + r * cols + c);
 }
 
-void sl_eval_quantise(double *x, int64_t rows, int64_t cols) {
+void sl_eval_round_a8(double *x, int64_t rows, int64_t cols) {
     quantise_rows(x, rows, cols, x);
 }
 
-sl_status eval_quantise(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_quantise(const sl_eval_args *a, sl_error *err) {
     const double *x;
     SL_TRY(sl_eval_inputs(a, 1, &x, err));
     const int64_t cols = sl_eval_last_dim(a, 0);
@@ -49,9 +49,9 @@ sl_status sl_eval_quantised(const sl_eval_args *a, sl_op op, const void *attrs, 
     return SL_OK;
 }
 
-sl_status infer_sigmoid_gate_quantise(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_sigmoid_gate_quantise(const sl_infer_args *a, sl_error *err) {
     return sl_match(a, "x f32[..,D], gate f32[..,D] -> a8[..,D]", err);
 }
-sl_status eval_sigmoid_gate_quantise(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_sigmoid_gate_quantise(const sl_eval_args *a, sl_error *err) {
     return sl_eval_quantised(a, SL_OP_sigmoid_gate, NULL, 0, err);
 }

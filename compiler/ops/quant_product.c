@@ -51,7 +51,7 @@ static double code_of(const sl_eval_args *a, const double *const *in, int64_t su
 
 /* ---- q_matmul ---- */
 
-sl_status infer_q_matmul(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_q_matmul(const sl_infer_args *a, sl_error *err) {
     static const char *const names[] = {"a", "b", "a_zero", "b_zero", "multiplier", "out_zero"};
     for (uint32_t i = 0; i < 6; i++) SL_TRY(sl_type_check_shape(&a->in[i], a->label, err));
     SL_TRY(sl_matmul_shape(a, &a->out[0].shape, err));
@@ -60,7 +60,7 @@ sl_status infer_q_matmul(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status eval_q_matmul(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_q_matmul(const sl_eval_args *a, sl_error *err) {
     const double *in[BIAS + 1] = {0};
     SL_TRY(sl_eval_inputs(a, a->in_count, in, err));
     const sl_dims *out = &a->out[0].type.shape;
@@ -120,7 +120,7 @@ static sl_status check_conv_attrs(const sl_infer_args *a, sl_error *err) {
     return check_window(a, "pads_after", attrs->pads_after, 0, err);
 }
 
-sl_status infer_q_conv(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_q_conv(const sl_infer_args *a, sl_error *err) {
     static const char *const names[] = {"x", "w", "x_zero", "w_zero", "multiplier", "out_zero"};
     const sl_q_conv_attrs *attrs = a->attrs;
     for (uint32_t i = 0; i < 6; i++) SL_TRY(sl_type_check_shape(&a->in[i], a->label, err));
@@ -163,7 +163,7 @@ static int64_t tap_of(const sl_eval_args *a, int64_t place, int64_t tap) {
     return index;
 }
 
-sl_status eval_q_conv(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_q_conv(const sl_eval_args *a, sl_error *err) {
     const sl_q_conv_attrs *attrs = a->attrs;
     const double *in[BIAS + 1] = {0};
     SL_TRY(sl_eval_inputs(a, a->in_count, in, err));

@@ -64,14 +64,14 @@ static bool is_float(sl_dtype to) {
     return (unsigned)to < SL_DTYPE_COUNT && sl_dtype_infos[to].kind == SL_KIND_FLOAT;
 }
 
-sl_status infer_rng_uniform(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_rng_uniform(const sl_infer_args *a, sl_error *err) {
     const sl_rng_uniform_attrs *attrs = a->attrs;
     if (!is_float(attrs->to) && attrs->to != SL_DTYPE_u32 && attrs->to != SL_DTYPE_u64)
         return refuse_dtype(a->label, attrs->to, "a float type, u32 or u64", err);
     return infer_numbers(a, &attrs->shape, attrs->to, err);
 }
 
-sl_status infer_rng_normal(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_rng_normal(const sl_infer_args *a, sl_error *err) {
     const sl_rng_normal_attrs *attrs = a->attrs;
     if (!is_float(attrs->to)) return refuse_dtype(a->label, attrs->to, "a float type", err);
     return infer_numbers(a, &attrs->shape, attrs->to, err);
@@ -95,7 +95,7 @@ static double uniform_at(const sl_philox_stream *s, sl_dtype dtype, int64_t i) {
     }
 }
 
-sl_status eval_rng_uniform(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_rng_uniform(const sl_eval_args *a, sl_error *err) {
     const sl_type *type = &a->out[0].type;
     sl_philox_stream s;
     SL_TRY(read_stream(a, 0, &s, err));
@@ -113,7 +113,7 @@ sl_status eval_rng_uniform(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status eval_rng_normal(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_rng_normal(const sl_eval_args *a, sl_error *err) {
     const sl_type *type = &a->out[0].type;
     const sl_dtype from = type->dtype == SL_DTYPE_f64 ? SL_DTYPE_f64 : SL_DTYPE_f32;
     sl_philox_stream s;
@@ -128,7 +128,7 @@ sl_status eval_rng_normal(const sl_eval_args *a, sl_error *err) {
 
 /* ---- sample ---- */
 
-sl_status infer_sample(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_sample(const sl_infer_args *a, sl_error *err) {
     const sl_sample_attrs *attrs = a->attrs;
     SL_TRY(sl_match(a, "logits float[..,V] -> i32[..]", err));
     if (a->in[0].shape.dims[a->in[0].shape.rank - 1] > INT32_MAX)
@@ -184,7 +184,7 @@ static int64_t pick(const double *weights, int64_t count, double u) {
     return last;
 }
 
-sl_status eval_sample(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_sample(const sl_eval_args *a, sl_error *err) {
     const sl_sample_attrs *attrs = a->attrs;
     const double *logits;
     double *weights, *room;

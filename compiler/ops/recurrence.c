@@ -21,7 +21,7 @@ static sl_status check_state(const sl_infer_args *a, uint32_t named, sl_error *e
     return sl_check_extra(a, named, "state", &a->out[1], err);
 }
 
-sl_status infer_selective_scan(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_selective_scan(const sl_infer_args *a, sl_error *err) {
     static const char *const names[] = {"x", "delta", "a", "b", "c"};
     SL_TRY(sl_match(a,
                     "x float[B,S,H], delta float[B,S,H], a float[H,N], b float[B,S,N], "
@@ -31,7 +31,7 @@ sl_status infer_selective_scan(const sl_infer_args *a, sl_error *err) {
     return check_state(a, 5, err);
 }
 
-sl_status eval_selective_scan(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_selective_scan(const sl_eval_args *a, sl_error *err) {
     const int64_t steps = sl_eval_dim(a, 0, 1), width = sl_eval_dim(a, 0, 2);
     const int64_t size = sl_eval_dim(a, 2, 1);
     const double *in[5];
@@ -51,7 +51,7 @@ sl_status eval_selective_scan(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status infer_gated_delta_net(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_gated_delta_net(const sl_infer_args *a, sl_error *err) {
     static const char *const names[] = {"q", "k", "v", "decay", "beta"};
     SL_TRY(sl_match(a,
                     "q float[B,S,Hk,N], k float[B,S,Hk,N], v float[B,S,H,V], decay float[B,S,H], "
@@ -91,7 +91,7 @@ static void delta(const delta_step *s, double *memory, double *out) {
     }
 }
 
-sl_status eval_gated_delta_net(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_gated_delta_net(const sl_eval_args *a, sl_error *err) {
     const float given = ((const sl_gated_delta_net_attrs *)a->attrs)->scale;
     const int64_t steps = sl_eval_dim(a, 2, 1), heads = sl_eval_dim(a, 2, 2);
     const int64_t key_heads = sl_eval_dim(a, 0, 2), size = sl_eval_dim(a, 0, 3);

@@ -54,10 +54,10 @@ static sl_status eval_reduce(const sl_eval_args *a, sl_fold kind, sl_error *err)
 }
 
 #define REDUCTION(NAME, KINDS, HOW)                                                                \
-    sl_status infer_##NAME(const sl_infer_args *a, sl_error *err) {                                \
+    sl_status sl_infer_##NAME(const sl_infer_args *a, sl_error *err) {                             \
         return infer_reduce(a, KINDS, err);                                                        \
     }                                                                                              \
-    sl_status eval_##NAME(const sl_eval_args *a, sl_error *err) {                                  \
+    sl_status sl_eval_##NAME(const sl_eval_args *a, sl_error *err) {                               \
         return eval_reduce(a, HOW, err);                                                           \
     }
 REDUCTION(reduce_sum, SL_NUMBERS | SL_COMPLEXES, SL_FOLD_ADD)
@@ -66,7 +66,7 @@ REDUCTION(reduce_max, SL_NUMBERS | SL_BOOLS, SL_FOLD_MAX)
 REDUCTION(reduce_min, SL_NUMBERS | SL_BOOLS, SL_FOLD_MIN)
 #undef REDUCTION
 
-sl_status infer_reduce_mean(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_reduce_mean(const sl_infer_args *a, sl_error *err) {
     SL_TRY(infer_reduce(a, SL_NUMBERS | SL_COMPLEXES, err));
     const bool none = sl_type_elements(&a->in[0]) == 0 && sl_type_elements(&a->out[0]) > 0;
     if (none && sl_dtype_infos[a->in[0].dtype].kind == SL_KIND_INT)
@@ -97,7 +97,7 @@ static sl_status eval_integer_mean(const sl_eval_args *a, int64_t count, sl_erro
     return SL_OK;
 }
 
-sl_status eval_reduce_mean(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_reduce_mean(const sl_eval_args *a, sl_error *err) {
     const int64_t results = sl_type_elements(&a->out[0].type);
     if (!results) return SL_OK;
     const int64_t count = sl_type_elements(&a->in[0].type) / results;
@@ -108,7 +108,7 @@ sl_status eval_reduce_mean(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status infer_reduce_max_backward(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_reduce_max_backward(const sl_infer_args *a, sl_error *err) {
     SL_TRY(sl_check_kinds(a, 0, "x", SL_FLOATS, err));
     sl_type wanted = {.dtype = a->in[0].dtype};
     SL_TRY(reduced_shape(a, &wanted.shape, err));
@@ -122,7 +122,7 @@ static bool is_chosen(double x, double y) {
     return x == y || (isnan(x) && isnan(y));
 }
 
-sl_status eval_reduce_max_backward(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_reduce_max_backward(const sl_eval_args *a, sl_error *err) {
     const double *in[3];
     double *ties;
     SL_TRY(sl_eval_inputs(a, 3, in, err));

@@ -52,19 +52,19 @@ static sl_status eval_arg(const sl_eval_args *a, bool least, sl_error *err) {
     return SL_OK;
 }
 
-sl_status infer_argmax(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_argmax(const sl_infer_args *a, sl_error *err) {
     return infer_arg(a, err);
 }
 
-sl_status eval_argmax(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_argmax(const sl_eval_args *a, sl_error *err) {
     return eval_arg(a, false, err);
 }
 
-sl_status infer_argmin(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_argmin(const sl_infer_args *a, sl_error *err) {
     return infer_arg(a, err);
 }
 
-sl_status eval_argmin(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_argmin(const sl_eval_args *a, sl_error *err) {
     return eval_arg(a, true, err);
 }
 
@@ -108,27 +108,27 @@ static sl_status eval_cumulation(const sl_eval_args *a, sl_fold kind, bool rever
     return SL_OK;
 }
 
-sl_status infer_cumsum(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_cumsum(const sl_infer_args *a, sl_error *err) {
     return infer_cumulation(a, "x", SL_NUMBERS, err);
 }
 
-sl_status eval_cumsum(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_cumsum(const sl_eval_args *a, sl_error *err) {
     return eval_cumulation(a, SL_FOLD_ADD, ((const sl_cumsum_attrs *)a->attrs)->reverse, err);
 }
 
-sl_status infer_cumprod(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_cumprod(const sl_infer_args *a, sl_error *err) {
     return infer_cumulation(a, "x", SL_NUMBERS, err);
 }
 
-sl_status eval_cumprod(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_cumprod(const sl_eval_args *a, sl_error *err) {
     return eval_cumulation(a, SL_FOLD_MUL, ((const sl_cumprod_attrs *)a->attrs)->reverse, err);
 }
 
-sl_status infer_cumsum_backward(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_cumsum_backward(const sl_infer_args *a, sl_error *err) {
     return infer_cumulation(a, "dy", SL_FLOATS, err);
 }
 
-sl_status eval_cumsum_backward(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_cumsum_backward(const sl_eval_args *a, sl_error *err) {
     const sl_cumsum_backward_attrs *attrs = a->attrs;
     return eval_cumulation(a, SL_FOLD_ADD, !attrs->reverse, err);
 }

@@ -42,7 +42,7 @@ static sl_status check_words(const sl_infer_args *a, const sl_resize_attrs *attr
     return sl_check_class(a, 0, "x", mode == SL_RESIZE_NEAREST ? SL_PLAIN : SL_FLOATS, err);
 }
 
-sl_status infer_resize(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_resize(const sl_infer_args *a, sl_error *err) {
     const sl_resize_attrs *attrs = a->attrs;
     SL_TRY(check_words(a, attrs, err));
     const sl_dims *x = &a->in[0].shape, *shape = &attrs->shape;
@@ -101,7 +101,7 @@ static sl_status resize_axis(const sl_eval_args *a, const sl_resize_axis *axis, 
     return SL_OK;
 }
 
-sl_status eval_resize(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_resize(const sl_eval_args *a, sl_error *err) {
     const double *x;
     SL_TRY(sl_eval_inputs(a, 1, &x, err));
     sl_type shape = a->in[0].type;
@@ -123,7 +123,7 @@ sl_status eval_resize(const sl_eval_args *a, sl_error *err) {
 
 /* ---- resize_nearest2x ---- */
 
-sl_status infer_resize_nearest2x(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_resize_nearest2x(const sl_infer_args *a, sl_error *err) {
     SL_TRY(sl_check_class(a, 0, "x", SL_PLAIN, err));
     SL_TRY(sl_check_rank(a, 0, "x", 2, SL_MAX_RANK, err));
     a->out[0] = a->in[0];
@@ -132,7 +132,7 @@ sl_status infer_resize_nearest2x(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status eval_resize_nearest2x(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_resize_nearest2x(const sl_eval_args *a, sl_error *err) {
     const double *x;
     SL_TRY(sl_eval_inputs(a, 1, &x, err));
     const sl_type *type = &a->out[0].type;
@@ -145,7 +145,7 @@ sl_status eval_resize_nearest2x(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status infer_resize_nearest2x_backward(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_resize_nearest2x_backward(const sl_infer_args *a, sl_error *err) {
     SL_TRY(sl_check_class(a, 0, "dy", SL_FLOATS, err));
     SL_TRY(sl_check_rank(a, 0, "dy", 2, SL_MAX_RANK, err));
     a->out[0] = a->in[0];
@@ -159,7 +159,7 @@ sl_status infer_resize_nearest2x_backward(const sl_infer_args *a, sl_error *err)
     return SL_OK;
 }
 
-sl_status eval_resize_nearest2x_backward(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_resize_nearest2x_backward(const sl_eval_args *a, sl_error *err) {
     const double *dy;
     SL_TRY(sl_eval_inputs(a, 1, &dy, err));
     const sl_type *type = &a->out[0].type;

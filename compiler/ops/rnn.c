@@ -221,10 +221,10 @@ static sl_status eval_layer(const sl_eval_args *a, uint32_t gates, sl_error *err
 }
 
 #define LAYER(NAME, GATES)                                                                         \
-    sl_status infer_##NAME(const sl_infer_args *a, sl_error *err) {                                \
+    sl_status sl_infer_##NAME(const sl_infer_args *a, sl_error *err) {                             \
         return infer_layer(a, GATES, err);                                                         \
     }                                                                                              \
-    sl_status eval_##NAME(const sl_eval_args *a, sl_error *err) {                                  \
+    sl_status sl_eval_##NAME(const sl_eval_args *a, sl_error *err) {                               \
         return eval_layer(a, GATES, err);                                                          \
     }
 LAYER(rnn, SL_RNN_GATES)

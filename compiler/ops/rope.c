@@ -30,7 +30,7 @@ static sl_status check_scaling(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status infer_rope_table(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_rope_table(const sl_infer_args *a, sl_error *err) {
     const sl_rope_table_attrs *attrs = a->attrs;
     SL_TRY(sl_match(a, "positions i32[T]", err));
     SL_TRY(sl_check_attr(a->label, "rotary", attrs->rotary, 2, INT32_MAX, err));
@@ -43,7 +43,7 @@ sl_status infer_rope_table(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status eval_rope_table(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_rope_table(const sl_eval_args *a, sl_error *err) {
     const sl_rope_form form = sl_rope_form_of(a->attrs);
     const double *positions;
     SL_TRY(sl_eval_inputs(a, 1, &positions, err));
@@ -64,17 +64,17 @@ static sl_rope_apply_attrs rope_of(const sl_norm_rope_attrs *attrs) {
     return (sl_rope_apply_attrs){.rotary = attrs->rotary, .interleaved = attrs->interleaved};
 }
 
-sl_status infer_norm_rope(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_norm_rope(const sl_infer_args *a, sl_error *err) {
     const sl_rope_apply_attrs rope = rope_of(a->attrs);
     const sl_type turned[] = {a->in[0], a->in[2], a->in[3]};
     SL_TRY(sl_match(a,
                     "x f32[T,heads,D], gain f32[D], cos f32[T,1,C], sin f32[T,1,C] "
                     "-> f32[T,heads,D]",
                     err));
-    return infer_rope_apply(&(sl_infer_args){a->label, turned, &rope, a->out, 3, 1}, err);
+    return sl_infer_rope_apply(&(sl_infer_args){a->label, turned, &rope, a->out, 3, 1}, err);
 }
 
-sl_status eval_norm_rope(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_norm_rope(const sl_eval_args *a, sl_error *err) {
     const sl_norm_rope_attrs *attrs = a->attrs;
     const sl_rms_norm_attrs norm = {.eps = attrs->eps, .offset = attrs->offset};
     const sl_rope_apply_attrs rope = rope_of(attrs);

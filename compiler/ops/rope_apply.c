@@ -6,7 +6,7 @@
 
 /* ---- rope_tables ---- */
 
-sl_status infer_rope_tables(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_rope_tables(const sl_infer_args *a, sl_error *err) {
     const sl_rope_tables_attrs *attrs = a->attrs;
     const sl_type *positions = &a->in[0], *frequencies = &a->in[1];
     SL_TRY(
@@ -25,7 +25,7 @@ sl_status infer_rope_tables(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status eval_rope_tables(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_rope_tables(const sl_eval_args *a, sl_error *err) {
     const float given = ((const sl_rope_tables_attrs *)a->attrs)->magnitude;
     const double magnitude = given != 0 ? (double)given : 1;
     const sl_dtype dtype = a->in[0].type.dtype;
@@ -136,12 +136,12 @@ static turn plain_turn(const sl_eval_args *a, uint32_t rotary, uint32_t interlea
 }
 
 #define ROPE(NAME, X, BACK)                                                                        \
-    sl_status infer_##NAME(const sl_infer_args *a, sl_error *err) {                                \
+    sl_status sl_infer_##NAME(const sl_infer_args *a, sl_error *err) {                             \
         const sl_##NAME##_attrs *attrs = a->attrs;                                                 \
         SL_TRY(infer_turned(a, X, 0, err));                                                        \
         return check_rotary(a, attrs->rotary, attrs->interleaved, err);                            \
     }                                                                                              \
-    sl_status eval_##NAME(const sl_eval_args *a, sl_error *err) {                                  \
+    sl_status sl_eval_##NAME(const sl_eval_args *a, sl_error *err) {                               \
         const sl_##NAME##_attrs *attrs = a->attrs;                                                 \
         const turn t = plain_turn(a, attrs->rotary, attrs->interleaved, BACK);                     \
         return eval_turned(a, &t, err);                                                            \
@@ -171,14 +171,14 @@ static sl_status check_sections(const sl_infer_args *a, const sl_integers *secti
 }
 
 #define MROPE(NAME, X, BACK)                                                                       \
-    sl_status infer_##NAME(const sl_infer_args *a, sl_error *err) {                                \
+    sl_status sl_infer_##NAME(const sl_infer_args *a, sl_error *err) {                             \
         const sl_##NAME##_attrs *attrs = a->attrs;                                                 \
         SL_TRY(infer_turned(a, X, 1, err));                                                        \
         SL_TRY(check_rotary(a, 0, attrs->interleaved, err));                                       \
         SL_TRY(sl_check_attr(a->label, "striped", attrs->striped, 0, 1, err));                     \
         return check_sections(a, &attrs->sections, attrs->striped, err);                           \
     }                                                                                              \
-    sl_status eval_##NAME(const sl_eval_args *a, sl_error *err) {                                  \
+    sl_status sl_eval_##NAME(const sl_eval_args *a, sl_error *err) {                               \
         const sl_##NAME##_attrs *attrs = a->attrs;                                                 \
         turn t = plain_turn(a, 0, attrs->interleaved, BACK);                                       \
         t.kinds = 1, t.sections = &attrs->sections, t.striped = attrs->striped;                    \
@@ -231,11 +231,11 @@ static sl_status eval_axial(const sl_eval_args *a, const grid *g, double sign, s
 }
 
 #define AXIAL(NAME, SIGNATURE, SIGN)                                                               \
-    sl_status infer_##NAME(const sl_infer_args *a, sl_error *err) {                                \
+    sl_status sl_infer_##NAME(const sl_infer_args *a, sl_error *err) {                             \
         const sl_##NAME##_attrs *attrs = a->attrs;                                                 \
         return infer_axial(a, &(grid){attrs->width, attrs->height, attrs->theta}, SIGNATURE, err); \
     }                                                                                              \
-    sl_status eval_##NAME(const sl_eval_args *a, sl_error *err) {                                  \
+    sl_status sl_eval_##NAME(const sl_eval_args *a, sl_error *err) {                               \
         const sl_##NAME##_attrs *attrs = a->attrs;                                                 \
         return eval_axial(a, &(grid){attrs->width, attrs->height, attrs->theta}, SIGN, err);       \
     }

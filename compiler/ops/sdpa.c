@@ -12,7 +12,7 @@ static sl_status same_element_type(const char *label, const sl_type *keys, const
                    sl_dtype_infos[values->dtype].name, sl_dtype_infos[wanted].name);
 }
 
-sl_status infer_kv_append(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_kv_append(const sl_infer_args *a, sl_error *err) {
     SL_TRY(sl_match(a,
                     "k f32[T,heads,D], v f32[T,heads,V], slots i32[T], positions i32[T], "
                     "cache_k keys[S,heads,blocks,D,16], cache_v values[S,heads,16blocks,V]",
@@ -29,7 +29,7 @@ static void keep_row(sl_dtype dtype, const double *x, int64_t width, double *out
         out[d * step] = dtype == SL_DTYPE_f32 ? x[d] : (double)room[d];
 }
 
-sl_status eval_kv_append(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_kv_append(const sl_eval_args *a, sl_error *err) {
     const double *in[4];
     double *room;
     SL_TRY(sl_eval_inputs(a, 4, in, err));
@@ -71,13 +71,13 @@ static sl_status check_softcap(const sl_infer_args *a, float softcap, sl_error *
                    (double)softcap);
 }
 
-sl_status infer_sdpa(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_sdpa(const sl_infer_args *a, sl_error *err) {
     SL_TRY(sl_match(a, SDPA_INPUTS "-> f32[T,Hq,V]", err));
     SL_TRY(check_softcap(a, ((const sl_sdpa_attrs *)a->attrs)->softcap, err));
     return check_heads(a, err);
 }
 
-sl_status infer_sdpa_sinks(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_sdpa_sinks(const sl_infer_args *a, sl_error *err) {
     SL_TRY(sl_match(a, SDPA_INPUTS ", sinks f32[Hq] -> f32[T,Hq,V]", err));
     SL_TRY(check_softcap(a, ((const sl_sdpa_sinks_attrs *)a->attrs)->softcap, err));
     return check_heads(a, err);
@@ -169,14 +169,14 @@ static void eval_whole(const sl_eval_args *a, const sdpa *s, const double *sinks
     }
 }
 
-sl_status eval_sdpa(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_sdpa(const sl_eval_args *a, sl_error *err) {
     sdpa s;
     SL_TRY(sdpa_of(a, *(const sl_sdpa_attrs *)a->attrs, &s, err));
     eval_whole(a, &s, NULL);
     return SL_OK;
 }
 
-sl_status eval_sdpa_sinks(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_sdpa_sinks(const sl_eval_args *a, sl_error *err) {
     const sl_sdpa_sinks_attrs *attrs = a->attrs;
     const double *in[6];
     sdpa s;
@@ -188,7 +188,7 @@ sl_status eval_sdpa_sinks(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status infer_sdpa_parts(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_sdpa_parts(const sl_infer_args *a, sl_error *err) {
     SL_TRY(sl_match(a, SDPA_INPUTS "-> f32[T,Hq,1,V], f32[T,Hq,1,2]", err));
     SL_TRY(check_softcap(a, ((const sl_sdpa_parts_attrs *)a->attrs)->softcap, err));
     const int64_t capacity = a->in[2].shape.dims[2];
@@ -197,7 +197,7 @@ sl_status infer_sdpa_parts(const sl_infer_args *a, sl_error *err) {
     return check_heads(a, err);
 }
 
-sl_status eval_sdpa_parts(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_sdpa_parts(const sl_eval_args *a, sl_error *err) {
     const sl_sdpa_parts_attrs *attrs = a->attrs;
     sdpa s;
     const sl_sdpa_attrs own = {
@@ -221,11 +221,11 @@ sl_status eval_sdpa_parts(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status infer_sdpa_merge(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_sdpa_merge(const sl_infer_args *a, sl_error *err) {
     return sl_match(a, "mixes f32[T,Hq,P,V], weights f32[T,Hq,P,2] -> f32[T,Hq,V]", err);
 }
 
-sl_status infer_sdpa_merge_sinks(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_sdpa_merge_sinks(const sl_infer_args *a, sl_error *err) {
     return sl_match(a, "mixes f32[T,Hq,P,V], weights f32[T,Hq,P,2], sinks f32[Hq] -> f32[T,Hq,V]",
                     err);
 }
@@ -255,14 +255,14 @@ static void eval_merge(const sl_eval_args *a, const double *const in[3]) {
     }
 }
 
-sl_status eval_sdpa_merge(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_sdpa_merge(const sl_eval_args *a, sl_error *err) {
     const double *in[3] = {NULL, NULL, NULL};
     SL_TRY(sl_eval_inputs(a, 2, in, err));
     eval_merge(a, in);
     return SL_OK;
 }
 
-sl_status eval_sdpa_merge_sinks(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_sdpa_merge_sinks(const sl_eval_args *a, sl_error *err) {
     const double *in[3];
     SL_TRY(sl_eval_inputs(a, 3, in, err));
     eval_merge(a, in);
@@ -271,17 +271,17 @@ sl_status eval_sdpa_merge_sinks(const sl_eval_args *a, sl_error *err) {
 
 /* ---- fused ---- */
 
-sl_status infer_norm_rope_append(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_norm_rope_append(const sl_infer_args *a, sl_error *err) {
     const sl_norm_rope_append_attrs *attrs = a->attrs;
     const sl_norm_rope_attrs norm = {.rotary = attrs->rotary, .interleaved = attrs->interleaved};
     const sl_type *in = a->in;
     sl_type turned;
-    SL_TRY(infer_norm_rope(&(sl_infer_args){a->label, in, &norm, &turned, 4, 1}, err));
+    SL_TRY(sl_infer_norm_rope(&(sl_infer_args){a->label, in, &norm, &turned, 4, 1}, err));
     const sl_type appended[] = {turned, in[4], in[5], in[6], in[7], in[8]};
-    return infer_kv_append(&(sl_infer_args){a->label, appended, NULL, a->out, 6, 2}, err);
+    return sl_infer_kv_append(&(sl_infer_args){a->label, appended, NULL, a->out, 6, 2}, err);
 }
 
-sl_status eval_norm_rope_append(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_norm_rope_append(const sl_eval_args *a, sl_error *err) {
     const sl_norm_rope_append_attrs *attrs = a->attrs;
     const sl_norm_rope_attrs norm = {.eps = attrs->eps,
                                      .offset = attrs->offset,

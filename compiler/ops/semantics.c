@@ -1,17 +1,17 @@
-/* semantics.c - Collects infer_* and eval_* into one table. */
+/* semantics.c - Collects sl_infer_* and sl_eval_* into one table. */
 #include "compiler/ops/semantics.h"
 #include "core/codec.h"
 
 #define OP(NAME, ...)                                                                              \
-    sl_infer_fn infer_##NAME;                                                                      \
-    sl_eval_fn eval_##NAME;
+    sl_infer_fn sl_infer_##NAME;                                                                   \
+    sl_eval_fn sl_eval_##NAME;
 #include "core/ops.def"
 
 static const struct {
     sl_infer_fn *infer;
     sl_eval_fn *eval;
 } semantics[SL_OP_COUNT] = {
-#define OP(NAME, ...) [SL_OP_##NAME] = {infer_##NAME, eval_##NAME},
+#define OP(NAME, ...) [SL_OP_##NAME] = {sl_infer_##NAME, sl_eval_##NAME},
 #include "core/ops.def"
 };
 

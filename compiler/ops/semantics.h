@@ -3,11 +3,11 @@
  *
  * For every row of ops.def one family file here defines
  *
- *   sl_status infer_<op>(const sl_infer_args *a, sl_error *err);
- *   sl_status eval_<op>(const sl_eval_args *a, sl_error *err);
+ *   sl_status sl_infer_<op>(const sl_infer_args *a, sl_error *err);
+ *   sl_status sl_eval_<op>(const sl_eval_args *a, sl_error *err);
  *
- * infer_ is total: it checks every operand and attribute and never reads out of bounds, whatever it
- * is given.  eval_ is the definition of the op in double precision, written to be read; every
+ * sl_infer_ is total: it checks every operand and attribute and never reads out of bounds, whatever
+ * it is given.  sl_eval_ is the definition of the op in double precision, written to be read; every
  * kernel is compared with it.  Integers are held as doubles, exactly; 64-bit integers are stored
  * unchanged in their slots (sl_slot_integer). */
 #ifndef SL_COMPILER_OPS_SEMANTICS_H

@@ -10,7 +10,7 @@ typedef struct {
 
 enum { NORM_INVERSE, NORM_BOTH, NORM_FORWARD, NORM_NONE };
 
-sl_status infer_fft(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_fft(const sl_infer_args *a, sl_error *err) {
     const sl_fft_attrs *attrs = a->attrs;
     const sl_type *x = &a->in[0];
     const bool pairs = x->dtype == SL_DTYPE_c64;
@@ -63,7 +63,7 @@ static double fft_scale(const sl_fft_attrs *attrs, int64_t n) {
     return attrs->norm == scaled ? 1 / (double)n : 1;
 }
 
-sl_status eval_fft(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_fft(const sl_eval_args *a, sl_error *err) {
     const sl_fft_attrs *attrs = a->attrs;
     const double *x;
     double *scratch;
@@ -92,7 +92,7 @@ sl_status eval_fft(const sl_eval_args *a, sl_error *err) {
 
 /* ---- fft_butterfly_stage ---- */
 
-sl_status infer_fft_butterfly_stage(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_fft_butterfly_stage(const sl_infer_args *a, sl_error *err) {
     SL_TRY(sl_match(a, "x f32[..,4H], twiddles f32[2H], gates f32[H], reversed f32[H]", err));
     const int64_t half = a->in[2].shape.dims[0];
     const sl_fft_butterfly_stage_attrs *attrs = a->attrs;
@@ -105,7 +105,7 @@ sl_status infer_fft_butterfly_stage(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status eval_fft_butterfly_stage(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_fft_butterfly_stage(const sl_eval_args *a, sl_error *err) {
     const double *in[4];
     SL_TRY(sl_eval_inputs(a, 4, in, err));
     const int64_t half = sl_eval_last_dim(a, 2), n = 2 * half;
@@ -145,11 +145,11 @@ static sl_status infer_mel(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status infer_log_mel(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_log_mel(const sl_infer_args *a, sl_error *err) {
     return infer_mel(a, err);
 }
 
-sl_status infer_log_mel_backward(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_log_mel_backward(const sl_infer_args *a, sl_error *err) {
     SL_TRY(infer_mel(a, err));
     const sl_type wanted = a->out[0];
     if (!sl_type_equal(&a->in[2], &wanted)) {
@@ -178,7 +178,7 @@ static double mel_row(const double *spectrum, const double *filters, int64_t n, 
     return largest;
 }
 
-sl_status eval_log_mel(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_log_mel(const sl_eval_args *a, sl_error *err) {
     const double *in[2];
     double *energies;
     SL_TRY(sl_eval_inputs(a, 2, in, err));
@@ -195,7 +195,7 @@ sl_status eval_log_mel(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status eval_log_mel_backward(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_log_mel_backward(const sl_eval_args *a, sl_error *err) {
     const double *in[3];
     double *energies;
     SL_TRY(sl_eval_inputs(a, 3, in, err));

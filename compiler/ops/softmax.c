@@ -80,10 +80,10 @@ static void log_softmax_backward_line(const line *l, const double *const *in, do
 }
 
 #define SOFTMAX(NAME)                                                                              \
-    sl_status infer_##NAME(const sl_infer_args *a, sl_error *err) {                                \
+    sl_status sl_infer_##NAME(const sl_infer_args *a, sl_error *err) {                             \
         return infer_axis(a, "x", err);                                                            \
     }                                                                                              \
-    sl_status eval_##NAME(const sl_eval_args *a, sl_error *err) {                                  \
+    sl_status sl_eval_##NAME(const sl_eval_args *a, sl_error *err) {                               \
         return eval_lines(a, 1, NAME##_line, err);                                                 \
     }
 SOFTMAX(softmax)
@@ -91,11 +91,11 @@ SOFTMAX(log_softmax)
 #undef SOFTMAX
 
 #define BACKWARD(NAME)                                                                             \
-    sl_status infer_##NAME(const sl_infer_args *a, sl_error *err) {                                \
+    sl_status sl_infer_##NAME(const sl_infer_args *a, sl_error *err) {                             \
         SL_TRY(infer_axis(a, "y", err));                                                           \
         return sl_check_type(a, 1, "dy", &a->in[0], "as y", err);                                  \
     }                                                                                              \
-    sl_status eval_##NAME(const sl_eval_args *a, sl_error *err) {                                  \
+    sl_status sl_eval_##NAME(const sl_eval_args *a, sl_error *err) {                               \
         return eval_lines(a, 2, NAME##_line, err);                                                 \
     }
 BACKWARD(softmax_backward)

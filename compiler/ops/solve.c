@@ -13,13 +13,13 @@ static sl_status infer_solve(const sl_infer_args *a, const char *const signature
     return SL_OK;
 }
 
-sl_status infer_dense_solve(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_dense_solve(const sl_infer_args *a, sl_error *err) {
     static const char *const signatures[] = {"a float[N,N], b float[N,K]",
                                              "a float[N,N], b float[N]"};
     return infer_solve(a, signatures, err);
 }
 
-sl_status infer_batched_dense_solve(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_batched_dense_solve(const sl_infer_args *a, sl_error *err) {
     static const char *const signatures[] = {"a float[..,N,N], b float[..,N,K]",
                                              "a float[..,N,N], b float[..,N]"};
     SL_TRY(sl_match(a, "a float[..,B,N,N]", err));
@@ -56,7 +56,7 @@ static int64_t solve(double *a, double *b, int64_t size, int64_t cols) {
     return -1;
 }
 
-sl_status eval_dense_solve(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_dense_solve(const sl_eval_args *a, sl_error *err) {
     const double *in[2];
     double *matrix;
     const int64_t size = sl_eval_last_dim(a, 0);
@@ -75,7 +75,7 @@ sl_status eval_dense_solve(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status infer_det(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_det(const sl_infer_args *a, sl_error *err) {
     SL_TRY(sl_match(a, "x float[..,N,N] -> f32[..]", err));
     a->out[0].dtype = a->in[0].dtype;
     return sl_check_numbers(a, 0, "x", SL_NUMBERS_FULL, err);
@@ -104,7 +104,7 @@ static double determinant(double *a, int64_t size) {
     return product;
 }
 
-sl_status eval_det(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_det(const sl_eval_args *a, sl_error *err) {
     const double *x;
     double *matrix;
     const int64_t size = sl_eval_last_dim(a, 0);
@@ -117,6 +117,6 @@ sl_status eval_det(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status eval_batched_dense_solve(const sl_eval_args *a, sl_error *err) {
-    return eval_dense_solve(a, err);
+sl_status sl_eval_batched_dense_solve(const sl_eval_args *a, sl_error *err) {
+    return sl_eval_dense_solve(a, err);
 }

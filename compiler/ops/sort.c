@@ -53,7 +53,7 @@ static sl_status eval_sorting(const sl_eval_args *a, const sorting *s, sl_error 
     return SL_OK;
 }
 
-sl_status infer_topk(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_topk(const sl_infer_args *a, sl_error *err) {
     const sl_topk_attrs *attrs = a->attrs;
     uint32_t axis;
     SL_TRY(sl_check_kinds(a, 0, "x", SL_NUMBERS | SL_BOOLS, err));
@@ -67,7 +67,7 @@ sl_status infer_topk(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status eval_topk(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_topk(const sl_eval_args *a, sl_error *err) {
     const sl_topk_attrs *attrs = a->attrs;
     const sorting s = {.axis = sl_axis(attrs->axis, a->in[0].type.shape.rank),
                        .descending = attrs->largest,
@@ -95,23 +95,23 @@ static sorting whole_sorting(const sl_eval_args *a) {
     return (sorting){.axis = axis, .descending = attrs->descending, .kept = x->dims[axis]};
 }
 
-sl_status infer_sort(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_sort(const sl_infer_args *a, sl_error *err) {
     return infer_sorting(a, err);
 }
 
-sl_status eval_sort(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_sort(const sl_eval_args *a, sl_error *err) {
     sorting s = whole_sorting(a);
     s.values = a->out[0].data;
     return eval_sorting(a, &s, err);
 }
 
-sl_status infer_argsort(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_argsort(const sl_infer_args *a, sl_error *err) {
     SL_TRY(infer_sorting(a, err));
     a->out[0].dtype = SL_DTYPE_i64;
     return SL_OK;
 }
 
-sl_status eval_argsort(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_argsort(const sl_eval_args *a, sl_error *err) {
     sorting s = whole_sorting(a);
     s.places = a->out[0].data;
     return eval_sorting(a, &s, err);

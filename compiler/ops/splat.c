@@ -47,7 +47,7 @@ static sl_type image_type(uint32_t width, uint32_t height) {
     return sl_type_make(SL_DTYPE_f32, 3, (int64_t)height, (int64_t)width, (int64_t)4);
 }
 
-sl_status infer_gaussian_splat_render(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_gaussian_splat_render(const sl_infer_args *a, sl_error *err) {
     const sl_gaussian_splat_render_attrs *attrs = a->attrs;
     SL_TRY(check_splats(a, attrs->radius, err));
     SL_TRY(check_view(a, attrs->width, attrs->height, err));
@@ -57,7 +57,7 @@ sl_status infer_gaussian_splat_render(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status infer_gaussian_splat_prepare(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_gaussian_splat_prepare(const sl_infer_args *a, sl_error *err) {
     const sl_gaussian_splat_prepare_attrs *attrs = a->attrs;
     SL_TRY(check_splats(a, attrs->radius, err));
     SL_TRY(check_view(a, attrs->width, attrs->height, err));
@@ -69,7 +69,7 @@ sl_status infer_gaussian_splat_prepare(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status infer_gaussian_splat_rasterize(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_gaussian_splat_rasterize(const sl_infer_args *a, sl_error *err) {
     const sl_gaussian_splat_rasterize_attrs *attrs = a->attrs;
     SL_TRY(sl_match(a, "splats f64[N,16], order i32[N], boxes i32[N,4], camera f32[15]", err));
     SL_TRY(check_view(a, attrs->width, attrs->height, err));
@@ -79,7 +79,7 @@ sl_status infer_gaussian_splat_rasterize(const sl_infer_args *a, sl_error *err) 
     return SL_OK;
 }
 
-sl_status infer_gaussian_splat_backward(const sl_infer_args *a, sl_error *err) {
+sl_status sl_infer_gaussian_splat_backward(const sl_infer_args *a, sl_error *err) {
     const sl_gaussian_splat_backward_attrs *attrs = a->attrs;
     SL_TRY(check_splats(a, attrs->radius, err));
     SL_TRY(check_view(a, attrs->width, attrs->height, err));
@@ -163,7 +163,7 @@ static sl_status prepare(const sl_eval_args *a, const scene *s, sl_splat_camera 
     return SL_OK;
 }
 
-sl_status eval_gaussian_splat_prepare(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_gaussian_splat_prepare(const sl_eval_args *a, sl_error *err) {
     const sl_gaussian_splat_prepare_attrs *attrs = a->attrs;
     scene s;
     prepared p;
@@ -197,7 +197,7 @@ static void gather(const sl_splat *splat, double alpha, gathered *g) {
     g->through *= 1 - alpha;
 }
 
-sl_status eval_gaussian_splat_render(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_gaussian_splat_render(const sl_eval_args *a, sl_error *err) {
     const sl_gaussian_splat_render_attrs *attrs = a->attrs;
     scene s;
     prepared p;
@@ -218,7 +218,7 @@ sl_status eval_gaussian_splat_render(const sl_eval_args *a, sl_error *err) {
     return SL_OK;
 }
 
-sl_status eval_gaussian_splat_rasterize(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_gaussian_splat_rasterize(const sl_eval_args *a, sl_error *err) {
     const sl_gaussian_splat_rasterize_attrs *attrs = a->attrs;
     const double *in[4];
     SL_TRY(sl_eval_inputs(a, 4, in, err));
@@ -288,7 +288,7 @@ static void put_gradient(const scene *s, int64_t i, const sl_splat_gradient *g,
         out[HARMONICS].data[3 * s->harmonics * i + h] = h < 12 ? g->harmonics[h] : 0;
 }
 
-sl_status eval_gaussian_splat_backward(const sl_eval_args *a, sl_error *err) {
+sl_status sl_eval_gaussian_splat_backward(const sl_eval_args *a, sl_error *err) {
     const sl_gaussian_splat_backward_attrs *attrs = a->attrs;
     scene s;
     prepared p;
